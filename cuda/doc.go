@@ -1,4 +1,5 @@
-// Package cuda is the room for running a plan on NVIDIA GPUs, behind the build
-// tag gpu. It is empty so far: dptrain trains on the CPU, and --device cuda:0 says
-// so.
+// Package cuda runs a plan on NVIDIA GPUs, behind the build tag gpu; without the
+// tag it says so and nothing else. Kernels are in cuda/kernels, the driver's
+// binding in cuda/driver, and cuda/emu is a device made of software on which
+// every test of this package runs.
 package cuda

@@ -1,0 +1,192 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
+	"gorgonia.org/tensor"
+)
+
+type dim = driver.Dim
+
+// compiler turns instructions into launches over fixed memory. It goes over the
+// program twice: once to learn how much scratch memory the largest instruction
+// wants, once with that memory at hand.
+type compiler struct {
+	*Machine
+	code      *code
+	name      string // of the instruction being compiled
+	err       error
+	measuring bool
+	wanted    int            // scratch bytes of the largest instruction
+	taken     int            // scratch bytes of this one
+	pool      driver.Pointer // the scratch memory
+	constants map[string]driver.Pointer
+	notes     map[any]driver.Pointer
+	seen      map[any]bool // notes that an earlier instruction of the program writes
+}
+
+// call is one instruction with its memory.
+type call struct {
+	bases      []int // of the inputs: the buffers whose memory they are
+	in         []driver.Pointer
+	shapes     []tensor.Shape
+	out        driver.Pointer
+	shape      tensor.Shape
+	accumulate bool
+}
+
+// size is the number of elements of input i.
+func (k call) size(i int) int { return k.shapes[i].TotalSize() }
+
+// results is the number of elements of the result.
+func (k call) results() int { return k.shape.TotalSize() }
+
+func (m *Machine) compile() error {
+	c := &compiler{Machine: m, measuring: true, constants: map[string]driver.Pointer{}, notes: map[any]driver.Pointer{}}
+	if err := c.all(); err != nil {
+		return err
+	}
+	var err error
+	if c.pool, err = m.alloc(c.wanted); err != nil {
+		return err
+	}
+	c.measuring = false
+	if err := c.all(); err != nil {
+		return err
+	}
+	if err := m.front.record(m.device); err != nil {
+		return err
+	}
+	return m.back.record(m.device)
+}
+
+func (c *compiler) all() error {
+	c.seen = map[any]bool{}
+	c.front, c.back = code{}, code{}
+	c.code = &c.front
+	for _, x := range c.inputs {
+		c.queue("copy in", func() error { return c.in(x) })
+	}
+	c.queue("copy in", func() error { return c.in(c.weights) })
+	if err := c.instructions(c.program.Front); err != nil {
+		return err
+	}
+	for _, x := range append(append([]*mirror{}, c.squared...), c.output, c.losses) {
+		c.queue("copy out", func() error { return c.out(x) })
+	}
+	c.code = &c.back
+	for _, x := range c.factors {
+		c.queue("copy in", func() error { return c.in(x) })
+	}
+	return c.instructions(c.program.Back)
+}
+
+func (c *compiler) instructions(list []plan.Instruction) error {
+	for _, i := range list {
+		k := call{out: c.memory[i.Out], shape: c.program.Buffers[i.Out].Shape, accumulate: i.Accumulate}
+		for _, id := range i.In {
+			k.in = append(k.in, c.memory[id])
+			k.shapes = append(k.shapes, c.program.Buffers[id].Shape)
+			k.bases = append(k.bases, c.program.Buffers[id].Base)
+		}
+		c.taken = 0
+		if i.Spec == nil {
+			c.name = i.Foreign.String()
+			c.foreign(i.Foreign, k)
+		} else {
+			c.name = i.Spec.String()
+			if !c.native(i.Spec, k) {
+				c.reference(i.Spec, k)
+			}
+		}
+		c.wanted = max(c.wanted, c.taken)
+		if c.err != nil {
+			return fmt.Errorf("cuda: %s: %w", c.name, c.err)
+		}
+	}
+	return nil
+}
+
+// native queues the kernels for an operation; false where there is none for
+// these shapes and the host's reference serves.
+func (c *compiler) native(spec op.Spec, k call) bool {
+	return c.products(spec, k) || c.convolutions(spec, k) || c.records(spec, k) || c.sequences(spec, k) || c.elements(spec, k)
+}
+
+// queue adds work for the device.
+func (c *compiler) queue(name string, f func() error) {
+	c.code.steps = append(c.code.steps, step{name: name, queue: f})
+}
+
+// launch adds a kernel's launch. Arguments are laid out as C does.
+func (c *compiler) launch(kernel string, grid, block dim, args ...any) {
+	k, err := c.device.Kernel(kernel)
+	if err != nil {
+		if c.err == nil {
+			c.err = err
+		}
+		return
+	}
+	packed := driver.Pack(args...)
+	c.queue(c.name+" ("+kernel+")", func() error { return c.device.Launch(k, grid, block, packed) })
+}
+
+// scratch is memory for the instruction being compiled alone.
+func (c *compiler) scratch(bytes int) driver.Pointer {
+	at := c.taken
+	c.taken += (bytes + 255) &^ 255
+	return c.pool + driver.Pointer(at)
+}
+
+// constant is memory that holds x for the machine's life; equal contents share
+// it.
+func (c *compiler) constant(x []int32) driver.Pointer { return c.kept(bytesOf(x)) }
+
+func (c *compiler) constantFloats(x []float32) driver.Pointer { return c.kept(bytesOf(x)) }
+
+func (c *compiler) kept(content []byte) driver.Pointer {
+	if p, ok := c.constants[string(content)]; ok {
+		return p
+	}
+	p, err := c.alloc(len(content))
+	if err == nil {
+		err = c.upload(p, content)
+	}
+	if err != nil && c.err == nil {
+		c.err = err
+	}
+	c.constants[string(content)] = p
+	return p
+}
+
+// note is memory in which one instruction leaves something for a later one, such
+// as the cells that maxima came from. Known tells whether an earlier instruction
+// asked for it, and so writes it.
+func (c *compiler) note(key any, bytes int) (p driver.Pointer, known bool) {
+	p, ok := c.notes[key]
+	if !ok {
+		var err error
+		if p, err = c.alloc(bytes); err != nil && c.err == nil {
+			c.err = err
+		}
+		c.notes[key] = p
+	}
+	known = c.seen[key]
+	c.seen[key] = true
+	return p, known
+}
+
+// blocks is a grid of one thread an element, in blocks of 256; kernels stride by
+// the grid, so it need not cover every element at once.
+func (c *compiler) blocks(elements int) dim {
+	const most = 1 << 20
+	return dim{uint32(min((elements+255)/256, most)), 1, 1}
+}
+
+// threads is the block that goes with blocks.
+var threads = dim{256, 1, 1}

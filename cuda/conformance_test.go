@@ -1,0 +1,32 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"testing"
+
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/plan/plantest"
+)
+
+func backend(p *plan.Program, o optim.Optimizer, average bool, _ int) (plan.Machine, error) {
+	return New(p, o, average, Options{})
+}
+
+// device skips the test where no GPU, real or emulated, is at hand.
+func device(t *testing.T) {
+	t.Helper()
+	list, err := Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) == 0 {
+		t.Skip("no GPU: make test-emu runs this on the emulated device")
+	}
+}
+
+func TestOperations(t *testing.T) { device(t); plantest.Operations(t, backend) }
+func TestSums(t *testing.T)       { device(t); plantest.Sums(t, backend) }
+func TestNorms(t *testing.T)      { device(t); plantest.Norms(t, backend) }
+func TestRelease(t *testing.T)    { device(t); plantest.Release(t, backend) }

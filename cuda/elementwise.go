@@ -1,0 +1,72 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"github.com/dptrain/dptrain/internal/op"
+)
+
+// elements queues what is done to every element by itself, and what only moves
+// elements.
+func (c *compiler) elements(spec op.Spec, k call) bool {
+	if k.accumulate {
+		return false
+	}
+	switch s := spec.(type) {
+	case op.Add:
+		return c.binary(op.Binary{Kind: "+"}, k)
+	case op.Binary:
+		return c.binary(s, k)
+	case op.Unary:
+		return c.unary(s, k)
+	case op.Activate:
+		c.launch("activate", c.blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(s.Act))
+		return true
+	case op.ActivationGrad:
+		c.launch("activation_gradient", c.blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(s.Act))
+		return true
+	case op.Spread:
+		c.launch("spread", c.blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), float32(s.Scale))
+		return true
+	case op.Replace:
+		c.launch("replace", c.blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), float32(s.Old), float32(s.New))
+		return true
+	}
+	return c.moves(spec, k)
+}
+
+// binary applies an operator to two tensors of one shape, or to a tensor and a
+// scalar. The result may lie where an operand does.
+func (c *compiler) binary(s op.Binary, k call) bool {
+	code, ok := operators[s.Kind]
+	if !ok {
+		return false
+	}
+	n := k.results()
+	stride := func(i int) int32 {
+		if k.size(i) < n {
+			return 0
+		}
+		return 1
+	}
+	c.launch("binary", c.blocks(n), threads, k.out, k.in[0], k.in[1], int32(n), stride(0), stride(1), code)
+	return true
+}
+
+func (c *compiler) unary(s op.Unary, k call) bool {
+	code, ok := functions[s.Kind]
+	if ok {
+		c.launch("unary", c.blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), code)
+	}
+	return ok
+}
+
+// operators and functions are numbered as in kernels/elementwise.cu.
+var operators = map[string]int32{
+	"+": 0, "-": 1, "*": 2, "/": 3, "^": 4, "<": 5, ">": 6, "<=": 7, ">=": 8, "==": 9, "!=": 10,
+}
+
+var functions = map[string]int32{
+	"abs": 0, "sign": 1, "ceil": 2, "floor": 3, "sin": 4, "cos": 5, "exp": 6, "ln": 7, "neg": 8, "square": 9,
+	"sqrt": 10, "inv": 11, "cube": 12, "tanh": 13, "sigmoid": 14, "log1p": 15, "expm1": 16, "softplus": 17,
+}

@@ -1,0 +1,105 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/dptrain/dptrain/internal/op"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// host adds a step that the host computes: operands come over, the result goes
+// back. It is for operations that have no kernel, and slow.
+func (c *compiler) host(k call, compute func(in [][]float32, out []float32) error) {
+	if c.measuring {
+		return
+	}
+	m, name := c.Machine, c.name
+	in := make([][]float32, len(k.in))
+	for i := range in {
+		in[i] = make([]float32, k.size(i))
+	}
+	out := make([]float32, k.results())
+	c.code.steps = append(c.code.steps, step{name: name, host: func() error {
+		for i, x := range in {
+			if err := m.device.CopyOut(bytesOf(x), k.in[i]); err != nil {
+				return err
+			}
+		}
+		if k.accumulate {
+			if err := m.device.CopyOut(bytesOf(out), k.out); err != nil {
+				return err
+			}
+		}
+		if err := m.device.Wait(); err != nil {
+			return err
+		}
+		if err := compute(in, out); err != nil {
+			return err
+		}
+		return m.upload(k.out, bytesOf(out))
+	}})
+}
+
+// reference runs an operation's own Do on the host, in float64.
+func (c *compiler) reference(spec op.Spec, k call) {
+	wide := make([][]float64, len(k.in))
+	for i := range wide {
+		wide[i] = make([]float64, k.size(i))
+	}
+	result := make([]float64, k.results())
+	c.host(k, func(in [][]float32, out []float32) error {
+		for i, x := range in {
+			for j, v := range x {
+				wide[i][j] = float64(v)
+			}
+		}
+		spec.Do(result, wide, k.shapes)
+		for i, v := range result {
+			if k.accumulate {
+				v += float64(out[i])
+			}
+			out[i] = float32(v)
+		}
+		return nil
+	})
+}
+
+// foreign runs an operation that only Gorgonia knows. It allocates.
+func (c *compiler) foreign(f G.Op, k call) {
+	c.host(k, func(in [][]float32, out []float32) error {
+		args := make([]G.Value, len(in))
+		for i, x := range in {
+			if k.shapes[i].Dims() == 0 {
+				args[i] = G.NewF32(x[0])
+			} else {
+				args[i] = tensor.New(tensor.WithShape(k.shapes[i]...), tensor.WithBacking(x))
+			}
+		}
+		result, err := f.Do(args...)
+		if err != nil {
+			return err
+		}
+		if d, ok := result.(*tensor.Dense); ok && d.RequiresIterator() {
+			result = d.Materialize().(*tensor.Dense)
+		}
+		switch v := result.Data().(type) {
+		case []float32:
+			copy(out, v)
+		case float32:
+			out[0] = v
+		case []bool:
+			for i, b := range v {
+				out[i] = 0
+				if b {
+					out[i] = 1
+				}
+			}
+		default:
+			return fmt.Errorf("a result of type %T", v)
+		}
+		return nil
+	})
+}

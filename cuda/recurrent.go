@@ -1,0 +1,7 @@
+//go:build gpu
+
+package cuda
+
+import "github.com/dptrain/dptrain/internal/op"
+
+func (c *compiler) sequences(spec op.Spec, k call) bool { return false }
