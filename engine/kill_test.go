@@ -75,7 +75,7 @@ func TestKilled(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			h := &witness{folder: t.TempDir(), policy: policy, steps: 100 * kills, after: map[int][]string{}, ever: map[string]bool{}}
 			c := mortal(t, h.folder, policy, h.steps)
-			random := rand.New(rand.NewPCG(1, 2))
+			random := rand.New(rand.NewPCG(1, uint64(kills))) // other moments for another number of kills
 			for round := 0; ; round++ {
 				wait := time.Duration(random.IntN(120)) * time.Millisecond
 				if round >= kills {
