@@ -206,7 +206,7 @@ func injure(t *testing.T, c Config, random *rand.Rand) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Truncate(names[0], random.Int64N(info.Size())); err != nil {
+		if err := os.Truncate(names[0], random.Int64N(max(1, info.Size()))); err != nil {
 			t.Fatal(err)
 		}
 	}
