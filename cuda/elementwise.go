@@ -20,7 +20,7 @@ func (c *compiler) elements(spec op.Spec, k call) bool {
 	case op.Unary:
 		return c.unary(s, k)
 	case op.Activate:
-		c.launch("activate", c.blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(s.Act))
+		c.launch("activation", c.blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(s.Act))
 		return true
 	case op.ActivationGrad:
 		c.launch("activation_gradient", c.blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(s.Act))

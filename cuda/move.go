@@ -2,6 +2,108 @@
 
 package cuda
 
-import "github.com/dptrain/dptrain/internal/op"
+import (
+	"github.com/dptrain/dptrain/internal/op"
+	"gorgonia.org/tensor"
+)
 
-func (c *compiler) moves(spec op.Spec, k call) bool { return false }
+func (c *compiler) moves(spec op.Spec, k call) bool {
+	switch s := spec.(type) {
+	case op.Reshape:
+		c.queue(c.name, func() error { return c.device.Copy(k.out, k.in[0], 4*k.results()) })
+	case op.Permute:
+		c.launch("permute", c.blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), permuted(s, k.shapes[0]))
+	case op.Repeat:
+		_, inner := op.Around(k.shapes[0], s.Axis)
+		c.launch("repeat", c.blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(inner), int32(s.Times))
+	case op.Slice:
+		c.slice("slice", s, k.in[0], k.shapes[0], k)
+	case op.SliceGrad:
+		c.slice("slice_gradient", s.Slice, k.in[1], k.shapes[0], k)
+	case op.Concat:
+		outer, _ := op.Around(k.shape, s.Axis)
+		c.joined(outer, k)
+	case op.SumAxes:
+		c.sumAxes(s, k)
+	default:
+		return false
+	}
+	return true
+}
+
+// axes are sizes and the strides of what is read, the last axis first.
+type axes struct {
+	Count        int32
+	Size, Stride [8]int32
+}
+
+func (a *axes) add(size, stride int) {
+	a.Size[a.Count], a.Stride[a.Count] = int32(size), int32(stride)
+	a.Count++
+}
+
+// strides of the axes of a tensor.
+func strides(shape tensor.Shape) []int {
+	s, n := make([]int, len(shape)), 1
+	for i := len(shape) - 1; i >= 0; i-- {
+		s[i] = n
+		n *= shape[i]
+	}
+	return s
+}
+
+// permuted takes axes that stay neighbours as one.
+func permuted(s op.Permute, in tensor.Shape) (a axes) {
+	stride, order := strides(in), s.Order.List()
+	for i := len(order) - 1; i >= 0; i-- {
+		size, step := in[order[i]], stride[order[i]]
+		for i > 0 && order[i-1] == order[i]-1 {
+			i--
+			size *= in[order[i]]
+		}
+		a.add(size, step)
+	}
+	return a
+}
+
+func (c *compiler) slice(kernel string, s op.Slice, from any, whole tensor.Shape, k call) {
+	_, inner := op.Around(whole, s.Axis)
+	c.launch(kernel, c.blocks(k.results()), threads, k.out, from, int32(k.results()), int32(inner),
+		int32(whole[s.Axis]), int32(s.From), int32(s.Count), int32(s.Step))
+}
+
+// joined cuts every input into outer blocks and lays the first blocks of all one
+// after the other, then the second blocks, and so on.
+func (c *compiler) joined(outer int, k call) {
+	offset, total := 0, k.results()/outer
+	for i, x := range k.in {
+		size := k.size(i) / outer
+		if size > 0 {
+			c.launch("lay", c.blocks(k.size(i)), threads, k.out, x, int32(k.size(i)), int32(size), int32(offset), int32(total))
+		}
+		offset += size
+	}
+}
+
+func (c *compiler) sumAxes(s op.SumAxes, k call) {
+	var kept, summed axes
+	stride, terms, last := strides(k.shapes[0]), 1, false
+	for i := len(k.shapes[0]) - 1; i >= 0; i-- {
+		size := k.shapes[0][i]
+		switch {
+		case size == 1:
+		case s.Over.Has(i):
+			last = last || kept.Count == 0
+			summed.add(size, stride[i])
+			terms *= size
+		default:
+			kept.add(size, stride[i])
+		}
+	}
+	n := k.results()
+	if last {
+		c.launch("sum_last", dim{uint32(min((n+7)/8, 1<<20)), 1, 1}, threads, k.out, k.in[0], int32(n), int32(terms), kept, summed)
+		return
+	}
+	c.launch("sum_first", dim{uint32((n + 31) / 32), 1, 1}, threads, k.out, k.in[0], int32(n), int32(terms), kept, summed)
+}
