@@ -1,0 +1,93 @@
+// What a thread of the emulated device knows and how it meets the others: CUDA's
+// built-in variables, barriers, votes and shuffles.
+#pragma once
+#include <stdint.h>
+#include <string.h>
+#include <type_traits>
+#include "vectors.h"
+
+namespace emu {
+
+// Where in the sources a thread waits.
+struct Site {
+	const char *file;
+	int line;
+};
+#define EMU_HERE (emu::Site{__builtin_FILE(), __builtin_LINE()})
+
+// The thread that runs now on this thread of the operating system.
+struct View {
+	uint3 thread;
+	uint3 block;
+	dim3 block_size;
+	dim3 grid_size;
+	unsigned id;          // its number in the block
+	unsigned epoch;       // barriers that its block has passed, over all blocks
+	unsigned warp_epoch;  // __syncwarp that its warp has passed, over all blocks
+};
+extern __thread View view __attribute__((tls_model("initial-exec")));
+
+// Waits for every thread of the block; returns how many of them said yes.
+int barrier(const char *what, bool yes, Site at);
+
+// Waits for the lanes in mask; returns value as the source lane gave it.
+uint64_t exchange(const char *what, unsigned mask, uint64_t value, int source, Site at);
+
+// Waits for the lanes in mask; returns which of them said yes.
+unsigned vote(const char *what, unsigned mask, bool yes, Site at);
+
+// Orders the memory of the lanes in mask.
+void sync_warp(unsigned mask, Site at);
+
+// Ends the launch with an error.
+[[noreturn]] void trap(Site at);
+
+template <class T> T shuffle(const char *what, unsigned mask, T value, int source, Site at) {
+	static_assert(std::is_arithmetic<T>::value, "CUDA shuffles numbers of 4 or 8 bytes");
+	uint64_t bits = 0;
+	memcpy(&bits, &value, sizeof value);
+	bits = exchange(what, mask, bits, source, at);
+	memcpy(&value, &bits, sizeof value);
+	return value;
+}
+
+inline int lane() { return int(view.id & 31); }
+
+}  // namespace emu
+
+#define threadIdx (static_cast<const uint3 &>(emu::view.thread))
+#define blockIdx (static_cast<const uint3 &>(emu::view.block))
+#define blockDim (static_cast<const dim3 &>(emu::view.block_size))
+#define gridDim (static_cast<const dim3 &>(emu::view.grid_size))
+#define warpSize 32
+
+inline void __syncthreads(emu::Site at = EMU_HERE) { emu::barrier("__syncthreads", true, at); }
+inline int __syncthreads_count(int p, emu::Site at = EMU_HERE) { return emu::barrier("__syncthreads_count", p != 0, at); }
+inline int __syncthreads_or(int p, emu::Site at = EMU_HERE) { return emu::barrier("__syncthreads_or", p != 0, at) != 0; }
+inline int __syncthreads_and(int p, emu::Site at = EMU_HERE) { return emu::barrier("__syncthreads_and", p == 0, at) == 0; }
+
+inline void __syncwarp(unsigned mask = 0xffffffff, emu::Site at = EMU_HERE) { emu::sync_warp(mask, at); }
+inline unsigned __ballot_sync(unsigned mask, int p, emu::Site at = EMU_HERE) { return emu::vote("__ballot_sync", mask, p != 0, at); }
+inline int __any_sync(unsigned mask, int p, emu::Site at = EMU_HERE) { return emu::vote("__any_sync", mask, p != 0, at) != 0; }
+inline int __all_sync(unsigned mask, int p, emu::Site at = EMU_HERE) { return emu::vote("__all_sync", mask, p != 0, at) == mask; }
+
+// A source beyond the lanes of its group of width is the lane itself.
+template <class T> T __shfl_sync(unsigned mask, T value, int source, int width = 32, emu::Site at = EMU_HERE) {
+	return emu::shuffle("__shfl_sync", mask, value, (emu::lane() & -width) | (source & (width - 1)), at);
+}
+template <class T> T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, emu::Site at = EMU_HERE) {
+	int source = emu::lane() - int(delta);
+	return emu::shuffle("__shfl_up_sync", mask, value, source < (emu::lane() & -width) ? emu::lane() : source, at);
+}
+template <class T> T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, emu::Site at = EMU_HERE) {
+	int source = emu::lane() + int(delta);
+	return emu::shuffle("__shfl_down_sync", mask, value, source > (emu::lane() | (width - 1)) ? emu::lane() : source, at);
+}
+template <class T> T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, emu::Site at = EMU_HERE) {
+	int source = emu::lane() ^ lanes;
+	return emu::shuffle("__shfl_xor_sync", mask, value, source > (emu::lane() | (width - 1)) ? emu::lane() : source, at);
+}
+
+inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+inline void __threadfence_block() {}
+inline void __trap(emu::Site at = EMU_HERE) { emu::trap(at); }
