@@ -1,0 +1,94 @@
+//go:build gpu
+
+#include "calls.h"
+
+static _Thread_local CUstream replaced, recording;
+
+static int records(CUstream stream) { return recording && stream == replaced; }
+
+static CUstream target(CUstream stream) { return records(stream) ? recording : stream; }
+
+#define ENTER(context) \
+	do { \
+		CUresult entered = cuCtxSetCurrent(context); \
+		if (entered != CUDA_SUCCESS) \
+			return entered; \
+	} while (0)
+
+CUresult driver_launch(CUcontext context, CUstream stream, CUfunction function,
+	unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+	unsigned char *args, size_t bytes) {
+	ENTER(context);
+	void *packed[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, args, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+	return cuLaunchKernel(function, gx, gy, gz, bx, by, bz, 0, target(stream), NULL, bytes ? packed : NULL);
+}
+
+CUresult driver_copy_in(CUcontext context, CUstream stream, CUdeviceptr to, const unsigned char *from, size_t bytes, int pinned) {
+	ENTER(context);
+	if (records(stream) && !pinned)
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	return cuMemcpyHtoDAsync(to, from, bytes, target(stream));
+}
+
+CUresult driver_copy_out(CUcontext context, CUstream stream, unsigned char *to, CUdeviceptr from, size_t bytes, int pinned) {
+	ENTER(context);
+	if (records(stream) && !pinned)
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	return cuMemcpyDtoHAsync(to, from, bytes, target(stream));
+}
+
+CUresult driver_copy(CUcontext context, CUstream stream, CUdeviceptr to, CUdeviceptr from, size_t bytes) {
+	ENTER(context);
+	return cuMemcpyDtoDAsync(to, from, bytes, target(stream));
+}
+
+CUresult driver_zero(CUcontext context, CUstream stream, CUdeviceptr to, size_t bytes) {
+	ENTER(context);
+	if (to % 4 == 0 && bytes % 4 == 0)
+		return cuMemsetD32Async(to, 0, bytes / 4, target(stream));
+	return cuMemsetD8Async(to, 0, bytes, target(stream));
+}
+
+CUresult driver_wait(CUcontext context, CUstream stream) {
+	ENTER(context);
+	if (records(stream))
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	return cuStreamSynchronize(stream);
+}
+
+CUresult driver_record(CUcontext context, CUstream stream, CUstream through) {
+	ENTER(context);
+	CUresult begun = cuStreamBeginCapture(through, CU_STREAM_CAPTURE_MODE_RELAXED);
+	if (begun == CUDA_SUCCESS) {
+		replaced = stream;
+		recording = through;
+	}
+	return begun;
+}
+
+CUresult driver_recorded(CUstream through, CUgraph *graph) {
+	replaced = recording = NULL;
+	return cuStreamEndCapture(through, graph);
+}
+
+CUresult driver_instantiate(CUcontext context, CUgraph graph, CUgraphExec *exec) {
+	ENTER(context);
+	CUresult made = cuGraphInstantiateWithFlags(exec, graph, 0);
+	CUresult dropped = cuGraphDestroy(graph);
+	return made != CUDA_SUCCESS ? made : dropped;
+}
+
+CUresult driver_run(CUcontext context, CUstream stream, CUgraphExec exec) {
+	ENTER(context);
+	return cuGraphLaunch(exec, target(stream));
+}
+
+CUresult driver_drop(CUcontext context, CUgraphExec exec) {
+	ENTER(context);
+	return cuGraphExecDestroy(exec);
+}
+
+CUresult driver_pin(CUcontext context, size_t bytes, void **memory) {
+	ENTER(context);
+	return cuMemHostAlloc(memory, bytes, 0);
+}

@@ -1,0 +1,32 @@
+#ifndef DPTRAIN_DRIVER_CALLS_H
+#define DPTRAIN_DRIVER_CALLS_H
+
+#include <cuda.h>
+#include <stddef.h>
+
+/* The calls of a step. Each makes its context current first, since Go moves
+   goroutines between threads, and sends its work to the stream; on a thread that
+   records, to the stream that is being captured in its place. A graph outlives
+   the call that records it, so what it copies must be page-locked memory. */
+
+CUresult driver_launch(CUcontext context, CUstream stream, CUfunction function,
+	unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+	unsigned char *args, size_t bytes);
+CUresult driver_copy_in(CUcontext context, CUstream stream, CUdeviceptr to, const unsigned char *from, size_t bytes, int pinned);
+CUresult driver_copy_out(CUcontext context, CUstream stream, unsigned char *to, CUdeviceptr from, size_t bytes, int pinned);
+CUresult driver_copy(CUcontext context, CUstream stream, CUdeviceptr to, CUdeviceptr from, size_t bytes);
+CUresult driver_zero(CUcontext context, CUstream stream, CUdeviceptr to, size_t bytes);
+CUresult driver_wait(CUcontext context, CUstream stream);
+
+/* From driver_record to driver_recorded, what this thread sends to stream is
+   captured through the stream through instead of running. */
+CUresult driver_record(CUcontext context, CUstream stream, CUstream through);
+CUresult driver_recorded(CUstream through, CUgraph *graph);
+
+CUresult driver_instantiate(CUcontext context, CUgraph graph, CUgraphExec *exec);
+CUresult driver_run(CUcontext context, CUstream stream, CUgraphExec exec);
+CUresult driver_drop(CUcontext context, CUgraphExec exec);
+
+CUresult driver_pin(CUcontext context, size_t bytes, void **memory);
+
+#endif
