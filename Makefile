@@ -1,0 +1,57 @@
+# dptrain for the CPU needs no make: go build ./cmd/dptrain. This builds it for
+# NVIDIA GPUs too, and what that takes: headers and compilers come from PyPI into
+# .cache where they are not installed.
+
+CACHE := $(CURDIR)/.cache/cuda
+PIP := python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps --upgrade --target
+
+# CUDA's headers, 12 or 13: $CUDA_HOME, the usual places, else PyPI.
+HEADER := $(firstword $(wildcard $(if $(CUDA_HOME),$(CUDA_HOME)/include/cuda.h) \
+	/usr/local/cuda/include/cuda.h /opt/cuda/include/cuda.h))
+ifeq ($(HEADER),)
+HEADER := $(CACHE)/headers/nvidia/cuda_runtime/include/cuda.h
+endif
+
+# The kernels are compiled by this NVRTC and no other, so that the same sources give
+# the same bytes.
+NVRTC := $(CACHE)/nvrtc/nvidia/cuda_nvrtc/lib/libnvrtc.so.12
+
+export CGO_ENABLED := 1
+export CGO_CFLAGS := -O2 -g -I$(CURDIR)/cuda/include -I$(dir $(HEADER))
+export CGO_LDFLAGS := -L$(CURDIR)/cuda/driver/lib
+
+EMULATED := $(CACHE)/emu/libcuda.so.1
+PKG := ./cuda/...
+RUN := .
+
+.PHONY: gpu vet-gpu emu test-emu cubins cubins-check resources
+
+gpu: $(HEADER)
+	go build -tags gpu ./cmd/dptrain
+
+vet-gpu: $(HEADER)
+	go vet -tags gpu ./cuda/... ./cmd/dptrain
+
+emu: $(EMULATED)
+
+# Runs tests on the emulated device: make test-emu PKG=./cuda RUN=TestConformance
+test-emu: $(HEADER) $(EMULATED)
+	DPTRAIN_LIBCUDA=$(EMULATED) go test -tags gpu -count=1 -run '$(RUN)' $(PKG)
+
+# Compiles the kernels, for those who change them.
+cubins: $(NVRTC)
+	go run -tags gpu ./cuda/toolchain -nvrtc $(NVRTC)
+
+cubins-check: $(NVRTC)
+	go run -tags gpu ./cuda/toolchain -nvrtc $(NVRTC) -check
+
+resources: $(NVRTC)
+	go run -tags gpu ./cuda/toolchain -nvrtc $(NVRTC) -resources
+
+$(CACHE)/headers/%/cuda.h:
+	$(PIP) $(CACHE)/headers nvidia-cuda-runtime-cu12==12.9.79
+	touch $@
+
+$(NVRTC):
+	$(PIP) $(CACHE)/nvrtc nvidia-cuda-nvrtc-cu12==12.9.86
+	touch $@
