@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dptrain/dptrain/cuda/driver"
 )
@@ -30,27 +31,20 @@ type segment struct {
 	host  func() error
 }
 
-// record turns the steps into graphs.
-func (c *code) record(d *driver.Device) error {
-	for at := 0; at < len(c.steps); {
-		if c.steps[at].host != nil {
-			c.graphs = append(c.graphs, segment{name: c.steps[at].name, host: c.steps[at].host})
+// record turns the steps, with others before and after, into graphs.
+func (c *code) record(d *driver.Device, before, after []step) error {
+	steps := slices.Concat(before, c.steps, after)
+	for at := 0; at < len(steps); {
+		if steps[at].host != nil {
+			c.graphs = append(c.graphs, segment{name: steps[at].name, host: steps[at].host})
 			at++
 			continue
 		}
 		to := at
-		for to < len(c.steps) && c.steps[to].host == nil {
+		for to < len(steps) && steps[to].host == nil {
 			to++
 		}
-		steps := c.steps[at:to]
-		g, err := d.Capture(func() error {
-			for _, s := range steps {
-				if err := s.queue(); err != nil {
-					return fmt.Errorf("%s: %w", s.name, err)
-				}
-			}
-			return nil
-		})
+		g, err := d.Capture(func() error { return queueAll(steps[at:to]) })
 		if err != nil {
 			return err
 		}
@@ -58,6 +52,20 @@ func (c *code) record(d *driver.Device) error {
 		at = to
 	}
 	return nil
+}
+
+func queueAll(steps []step) error {
+	for _, s := range steps {
+		if err := s.queue(); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	return nil
+}
+
+// host reports whether a step is the host's.
+func (c *code) host() bool {
+	return slices.ContainsFunc(c.steps, func(s step) bool { return s.host != nil })
 }
 
 // run replays the graphs. It returns while the device still works.

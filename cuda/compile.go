@@ -59,30 +59,34 @@ func (m *Machine) compile() error {
 	if err := c.all(); err != nil {
 		return err
 	}
-	if err := m.front.record(m.device); err != nil {
+	return m.record()
+}
+
+// record makes the graphs that answer to the host: what it fills is copied in and
+// what it reads is copied out.
+func (m *Machine) record() error {
+	copies := func(list []*mirror, f func(*mirror) error) (steps []step) {
+		for _, x := range list {
+			steps = append(steps, step{name: "copy", queue: func() error { return f(x) }})
+		}
+		return steps
+	}
+	before := copies(append(append([]*mirror{}, m.inputs...), m.weights), m.in)
+	after := copies(append(append([]*mirror{}, m.squared...), m.output, m.losses), m.out)
+	if err := m.front.record(m.device, before, after); err != nil {
 		return err
 	}
-	return m.back.record(m.device)
+	return m.back.record(m.device, copies(m.factors, m.in), nil)
 }
 
 func (c *compiler) all() error {
 	c.seen = map[any]bool{}
 	c.front, c.back = code{}, code{}
 	c.code = &c.front
-	for _, x := range c.inputs {
-		c.queue("copy in", func() error { return c.in(x) })
-	}
-	c.queue("copy in", func() error { return c.in(c.weights) })
 	if err := c.instructions(c.program.Front); err != nil {
 		return err
 	}
-	for _, x := range append(append([]*mirror{}, c.squared...), c.output, c.losses) {
-		c.queue("copy out", func() error { return c.out(x) })
-	}
 	c.code = &c.back
-	for _, x := range c.factors {
-		c.queue("copy in", func() error { return c.in(x) })
-	}
 	return c.instructions(c.program.Back)
 }
 
@@ -183,9 +187,11 @@ func (c *compiler) note(key any, bytes int) (p driver.Pointer, known bool) {
 
 // blocks is a grid of one thread an element, in blocks of 256; kernels stride by
 // the grid, so it need not cover every element at once.
-func (c *compiler) blocks(elements int) dim {
+func (c *compiler) blocks(elements int) dim { return cover(elements) }
+
+func cover(elements int) dim {
 	const most = 1 << 20
-	return dim{uint32(min((elements+255)/256, most)), 1, 1}
+	return dim{uint32(max(1, min((elements+255)/256, most))), 1, 1}
 }
 
 // threads is the block that goes with blocks.

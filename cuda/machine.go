@@ -30,6 +30,8 @@ type Machine struct {
 	factors []*mirror
 	output  *mirror
 	losses  *mirror
+	pipe    *pipe    // nil where the host computes factors
+	locked  [][]byte // page-locked memory that Close gives back
 	state   plan.State
 	trained []trained
 	release releaser
@@ -181,6 +183,7 @@ func (m *Machine) mirrors() (err error) {
 		}
 		x := &mirror{device: m.memory[id]}
 		if x.bytes, err = m.device.Pinned(max(4, 4*m.program.Buffers[id].Size())); err == nil {
+			m.locked = append(m.locked, x.bytes)
 			clear(x.bytes)
 			x.values = floats(x.bytes)[:m.program.Buffers[id].Size()]
 		}
@@ -224,10 +227,20 @@ func (x *mirror) view() []float32 {
 }
 
 // Input is where column k of the next microbatch is put.
-func (m *Machine) Input(k int) []float32 { return m.inputs[k].view() }
+func (m *Machine) Input(k int) []float32 {
+	if m.pipe != nil && m.pipe.lane != nil {
+		return floats(m.pipe.slots[m.pipe.at].inputs[k])[:len(m.inputs[k].values)]
+	}
+	return m.inputs[k].view()
+}
 
 // RecordWeights is where the examples' weights within their records are put.
-func (m *Machine) RecordWeights() []float32 { return m.weights.view() }
+func (m *Machine) RecordWeights() []float32 {
+	if m.pipe != nil && m.weights != nil {
+		return floats(m.pipe.slots[m.pipe.at].weights)[:len(m.weights.values)]
+	}
+	return m.weights.view()
+}
 
 // Squared are the squared norms of vector v.
 func (m *Machine) Squared(v int) []float32 { return m.squared[v].view() }
@@ -307,15 +320,14 @@ func (m *Machine) Close() error {
 	m.front.close()
 	m.back.close()
 	m.release.close()
-	for _, x := range append(append(append(append([]*mirror{}, m.inputs...), m.squared...), m.factors...), m.weights, m.output, m.losses) {
-		if x != nil && x.bytes != nil {
-			err = first(err, m.device.FreePinned(x.bytes))
-		}
+	m.pipe.close()
+	for _, b := range m.locked {
+		err = first(err, m.device.FreePinned(b))
 	}
 	for _, p := range m.owned {
 		err = first(err, m.device.Free(p))
 	}
-	m.owned = nil
+	m.locked, m.owned = nil, nil
 	return err
 }
 

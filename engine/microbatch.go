@@ -34,7 +34,10 @@ func (r *Run) newMicrobatch() {
 
 // microbatch adds the clipped sums of the first n records in the batch.
 func (r *Run) microbatch(n int) error {
-	if err := r.fill(n); err != nil {
+	if r.pipeline != nil {
+		return r.push(n)
+	}
+	if err := r.fill(n, nil); err != nil {
 		return err
 	}
 	if err := r.machine.Forward(); err != nil {
@@ -49,9 +52,10 @@ func (r *Run) microbatch(n int) error {
 	return r.machine.Add()
 }
 
-// fill loads the examples of n records; the padding after them is zeros, of
-// weight and factor 0.
-func (r *Run) fill(n int) error {
+// fill loads the examples of n records, or, where the device holds the data set,
+// says which rows they are; the padding after them is zeros, of weight and factor
+// 0.
+func (r *Run) fill(n int, rows []int32) error {
 	b, per := &r.batch, r.deck.per
 	for i, record := range b.records[:n] {
 		var w []float32
@@ -62,6 +66,12 @@ func (r *Run) fill(n int) error {
 	}
 	if b.weights != nil {
 		clear(b.weights[n*per:])
+	}
+	if rows != nil {
+		for i, row := range b.rows[:n*per] {
+			rows[i] = int32(row)
+		}
+		return nil
 	}
 	for k, in := range b.inputs {
 		b.used[k] = in[:n*per*b.sizes[k]]

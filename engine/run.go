@@ -28,6 +28,7 @@ type Run struct {
 	source    *noise.Source
 	sampler   sample.Sampler
 	machine   plan.Machine
+	pipeline  plan.Pipeline // nil where the host computes factors
 	program   *plan.Program
 	mechanism mechanism
 	ledger    *accountant.Ledger // nil where the run is not private
@@ -38,7 +39,8 @@ type Run struct {
 	batch     microbatch
 	factors   [][]float32 // [group][record]
 	squared   [][]float32 // [vector][record]
-	count     [1]float64  // noise of an adaptive count
+	tally     plan.Tally
+	count     [1]float64 // noise of an adaptive count
 	release   plan.Release
 	private   Private
 	validated bool  // the validation accuracy was released
@@ -83,7 +85,11 @@ func build(c Config) (*Run, error) {
 	if err := r.compile(); err != nil {
 		return nil, err
 	}
-	if err := r.protect(); err != nil {
+	err = r.protect()
+	if err == nil {
+		err = r.follow()
+	}
+	if err != nil {
 		r.machine.Close()
 		return nil, err
 	}
@@ -265,9 +271,13 @@ func (r *Run) sum() error {
 			}
 		}
 		if n < len(r.batch.records) {
-			return nil
+			break
 		}
 	}
+	if r.pipeline != nil {
+		return r.collect()
+	}
+	return nil
 }
 
 // spend has the lot on disk in the ledger when it returns nil.

@@ -1,0 +1,105 @@
+// Squared norms become factors where they are, so that a microbatch needs no answer
+// of the host. It computes package clip's Formula in double precision, each
+// operation rounded by itself, and the promise is that package's: whatever the
+// norms are, no record moves a group's sum by more than its bound.
+//
+// One thread a record reads V squares and writes V factors: 2 KiB a vector for 256
+// records, so the time is that of a launch, some 2 µs. Counts are integers, whose
+// sum does not depend on the order of atomics.
+#include "device.h"
+#include "each.h"
+#include "reduce.h"
+
+struct Group {
+	int first, count; // its members
+	double absolute;
+	double gamma; // negative: the threshold rule
+};
+
+struct Formula {
+	const Group *groups;
+	const int *vectors;     // of each member
+	const double *weights;  // of each member
+	const float *const *squared;
+	float *const *factors;
+	long long group_count, vector_count;
+	double inverse, margin, smallest;
+};
+
+__device__ float factor(const Formula &f, const Group &g, double upper, double bound) {
+	double rule = g.gamma < 0 ? __ddiv_rn(bound, upper) : __ddiv_rn(bound, __dadd_rn(upper, g.gamma));
+	if (g.gamma < 0 && !(rule < 1))
+		rule = 1;
+	double most = __ddiv_rn(__dmul_rn(bound, f.margin), upper);
+	double c = rule < most ? rule : most;
+	if (!(c >= f.smallest))
+		return 0;
+	return c > 3.4028234663852886e38 ? 3.40282347e38f : (float)c;
+}
+
+// counts are those of refused records, of whole ones, and for each group of those
+// within its bound.
+KERNEL LAUNCH_BOUNDS(128) factors(Formula f, const int *records, const double *bounds, int capacity, int *counts) {
+	int r = blockIdx.x * blockDim.x + threadIdx.x;
+	bool counted = r < *records && r < capacity, bad = false, whole = counted;
+	if (counted && f.group_count > 0)
+		for (int v = 0; v < f.vector_count; v++) {
+			float x = f.squared[v][r];
+			if (!(x >= 0 && x <= 3.40282347e38f))
+				bad = true;
+		}
+	for (int g = 0; g < f.group_count; g++) {
+		const Group &group = f.groups[g];
+		float c = 0;
+		bool within = false;
+		if (counted && !bad) {
+			double sum = 0;
+			for (int m = group.first; m < group.first + group.count; m++)
+				sum = __dadd_rn(sum, __dmul_rn(f.weights[m], f.squared[f.vectors[m]][r]));
+			double upper = __dsqrt_rn(__dmul_rn(__dadd_rn(sum, group.absolute), f.inverse));
+			c = factor(f, group, upper, bounds[g]);
+			within = upper <= bounds[g];
+		}
+		whole = whole && c >= 1;
+		if (r < capacity)
+			for (int m = group.first; m < group.first + group.count; m++)
+				f.factors[f.vectors[m]][r] = c;
+		int n = __popc(__ballot_sync(0xffffffff, within));
+		if (threadIdx.x % 32 == 0 && n > 0)
+			atomicAdd(&counts[2 + g], n);
+	}
+	if (f.group_count == 0 && r < capacity)
+		for (int v = 0; v < f.vector_count; v++)
+			f.factors[v][r] = counted ? 1 : 0;
+	int refused = __popc(__ballot_sync(0xffffffff, bad)), kept = __popc(__ballot_sync(0xffffffff, whole));
+	if (threadIdx.x % 32 == 0 && refused > 0)
+		atomicAdd(&counts[0], refused);
+	if (threadIdx.x % 32 == 0 && kept > 0)
+		atomicAdd(&counts[1], kept);
+}
+
+// mean_losses adds the mean loss of each of the records, slots examples of width
+// losses each, to the total. One block: a microbatch has few losses.
+KERNEL LAUNCH_BOUNDS(256) mean_losses(double *total, const float *losses, const float *weights, const int *records, int slots, int width) {
+	SHARED(double, partial, 32);
+	double sum = 0;
+	int n = *records * slots * width;
+	for (int i = threadIdx.x; i < n; i += blockDim.x) {
+		float weight = weights ? weights[i / width] : 1.0f;
+		if (weight != 0)
+			sum += (double)weight * losses[i];
+	}
+	sum = block_sum(partial, sum);
+	if (threadIdx.x == 0)
+		*total += sum;
+}
+
+// take lays rows of a data set that is on the device where the network reads its
+// microbatch; what follows the records' examples is zeros.
+KERNEL take(float *out, const float *set, const int *rows, const int *records, int slots, int n, int width) {
+	int examples = *records * slots;
+	EACH(i, n) {
+		int example = (int)(i / width);
+		out[i] = example < examples ? set[(long long)rows[example] * width + i - (long long)example * width] : 0.0f;
+	}
+}

@@ -1,0 +1,369 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/internal/plan"
+)
+
+// pipe is what a machine has besides when it computes factors itself: two slots of
+// the host's memory, one being filled while the device works on the other. A
+// microbatch is one graph.
+type pipe struct {
+	slots   [2]slot
+	at      int
+	lane    *driver.Lane
+	command driver.Pointer // on the device: records, bounds, rows
+	counts  driver.Pointer
+	loss    driver.Pointer
+	tally   []byte // page-locked: loss, counts
+	groups  int
+}
+
+// slot is one microbatch's memory.
+type slot struct {
+	command []byte // records, bounds of the groups, rows
+	weights []byte
+	inputs  [][]byte // where the data set is not on the device
+	staged  []driver.Pointer
+	graph   *driver.Graph
+	copied  *driver.Event
+	done    *driver.Event
+}
+
+// residentShare is how much of the free memory a data set may take.
+const residentShare = 0.5
+
+// Follow makes factors the device's work. It is not to be called twice.
+func (m *Machine) Follow(f clip.Formula, examples int, read func(dst [][]float32, rows []int) error) error {
+	if m.front.host() || m.back.host() {
+		return plan.ErrNoPipeline
+	}
+	p := &pipe{groups: len(f.Groups)}
+	m.pipe = p
+	sets, err := m.hold(examples, read)
+	if err != nil {
+		return err
+	}
+	if err := m.pipeMemory(sets != nil); err != nil {
+		return err
+	}
+	steps, err := m.pipeSteps(f, sets)
+	if err != nil {
+		return err
+	}
+	for i := range p.slots {
+		s := &p.slots[i]
+		s.graph, err = m.device.Capture(func() error {
+			if err := m.take(s, sets); err != nil {
+				return err
+			}
+			return queueAll(steps)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return m.device.Wait()
+}
+
+// hold copies the data set to the device; nil where it does not fit.
+func (m *Machine) hold(examples int, read func(dst [][]float32, rows []int) error) ([]driver.Pointer, error) {
+	total := 0
+	for _, x := range m.inputs {
+		total += 4 * len(x.values) / m.program.Batch * examples
+	}
+	free, _, err := m.device.Memory()
+	if err != nil {
+		return nil, err
+	}
+	if float64(total) > residentShare*float64(free) || examples > math.MaxInt32 {
+		return nil, nil
+	}
+	sets := make([]driver.Pointer, len(m.inputs))
+	views := make([][]float32, len(m.inputs))
+	for k, x := range m.inputs {
+		if sets[k], err = m.alloc(4 * len(x.values) / m.program.Batch * examples); err != nil {
+			return nil, err
+		}
+	}
+	rows := make([]int, m.program.Batch)
+	for from := 0; from < examples; from += len(rows) {
+		n := min(len(rows), examples-from)
+		for i := range n {
+			rows[i] = from + i
+		}
+		for k, x := range m.inputs {
+			views[k] = x.values[:len(x.values)/m.program.Batch*n]
+		}
+		if err := read(views, rows[:n]); err != nil {
+			return nil, err
+		}
+		for k := range m.inputs {
+			width := 4 * len(m.inputs[k].values) / m.program.Batch
+			if err := m.device.CopyIn(sets[k]+driver.Pointer(from*width), bytesOf(views[k])); err != nil {
+				return nil, err
+			}
+		}
+		if err := m.device.Wait(); err != nil {
+			return nil, err
+		}
+	}
+	return sets, nil
+}
+
+// pipeMemory takes the slots' memory.
+func (m *Machine) pipeMemory(resident bool) (err error) {
+	p := m.pipe
+	pinned := func(bytes int) (b []byte) {
+		if err == nil {
+			if b, err = m.device.Pinned(max(bytes, 4)); err == nil {
+				clear(b)
+				m.locked = append(m.locked, b)
+			}
+		}
+		return b
+	}
+	taken := func(bytes int) (d driver.Pointer) {
+		if err == nil {
+			d, err = m.alloc(bytes)
+		}
+		return d
+	}
+	bytes := m.rowsAt() + 4*m.program.Batch
+	p.command, p.loss, p.counts = taken(bytes), taken(8), taken(4*(2+p.groups))
+	p.tally = pinned(8 + 4*(2+p.groups))
+	for i := range p.slots {
+		s := &p.slots[i]
+		s.command = pinned(bytes)
+		if m.weights != nil {
+			s.weights = pinned(len(m.weights.bytes))
+		}
+		if err != nil {
+			return err
+		}
+		if s.done, err = m.device.Event(); err != nil {
+			return err
+		}
+		if resident {
+			continue
+		}
+		for _, x := range m.inputs {
+			s.inputs = append(s.inputs, pinned(len(x.bytes)))
+			s.staged = append(s.staged, taken(len(x.bytes)))
+		}
+		if err != nil {
+			return err
+		}
+		if s.copied, err = m.device.Event(); err != nil {
+			return err
+		}
+	}
+	if err == nil && !resident {
+		p.lane, err = m.device.Lane()
+	}
+	if err != nil {
+		return err
+	}
+	return m.clearTally()
+}
+
+func (m *Machine) clearTally() error {
+	if err := m.device.Zero(m.pipe.loss, 8); err != nil {
+		return err
+	}
+	return m.device.Zero(m.pipe.counts, 4*(2+m.pipe.groups))
+}
+
+// rowsAt is where the rows begin in a command: after the number of records and
+// the bounds.
+func (m *Machine) rowsAt() int { return 8 + 8*m.pipe.groups }
+
+// take queues what brings a slot's microbatch where the network reads it.
+func (m *Machine) take(s *slot, sets []driver.Pointer) error {
+	p, d := m.pipe, m.device
+	if err := d.CopyIn(p.command, s.command); err != nil {
+		return err
+	}
+	if m.weights != nil {
+		if err := d.CopyIn(m.weights.device, s.weights[:4*len(m.weights.values)]); err != nil {
+			return err
+		}
+	}
+	for k, x := range m.inputs {
+		if sets == nil {
+			if err := d.Copy(x.device, s.staged[k], 4*len(x.values)); err != nil {
+				return err
+			}
+			continue
+		}
+		kernel, err := d.Kernel("take")
+		if err != nil {
+			return err
+		}
+		n := len(x.values)
+		args := driver.Pack(x.device, sets[k], p.command+driver.Pointer(m.rowsAt()), p.command,
+			int32(m.program.PerRecord), int32(n), int32(n/m.program.Batch))
+		if err := d.Launch(kernel, cover(n), threads, args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// formula is laid out as in kernels/factors.cu.
+type formula struct {
+	Groups, Vectors, Weights  driver.Pointer
+	Squared, Factors          driver.Pointer
+	GroupCount, VectorCount   int64
+	Inverse, Margin, Smallest float64
+}
+
+type formulaGroup struct {
+	First, Count    int32
+	Absolute, Gamma float64
+}
+
+// table copies numbers of any fixed layout to the device.
+func table[T any](m *Machine, rows []T) (driver.Pointer, error) {
+	var content []byte
+	content, err := binary.Append(content, binary.LittleEndian, rows)
+	if err != nil {
+		return 0, err
+	}
+	p, err := m.alloc(len(content))
+	if err != nil || len(content) == 0 {
+		return p, err
+	}
+	return p, m.upload(p, content)
+}
+
+// pipeSteps is the work between a microbatch's arrival and its end: front,
+// factors, losses, back.
+func (m *Machine) pipeSteps(f clip.Formula, sets []driver.Pointer) ([]step, error) {
+	p := m.pipe
+	laid := formula{GroupCount: int64(len(f.Groups)), VectorCount: int64(len(m.program.Vectors)),
+		Inverse: f.Inverse, Margin: f.Margin, Smallest: f.Smallest}
+	var groups []formulaGroup
+	var vectors []int32
+	var weights []float64
+	for _, g := range f.Groups {
+		groups = append(groups, formulaGroup{int32(len(vectors)), int32(len(g.Vectors)), g.Absolute, g.Gamma})
+		for i, v := range g.Vectors {
+			vectors, weights = append(vectors, int32(v)), append(weights, g.Weights[i])
+		}
+	}
+	var squared, factors []uint64
+	for v := range m.program.Vectors {
+		factors = append(factors, uint64(m.factors[v].device))
+		if len(f.Groups) > 0 {
+			squared = append(squared, uint64(m.squared[v].device))
+		}
+	}
+	var err error
+	keep := func(p driver.Pointer, e error) driver.Pointer {
+		err = first(err, e)
+		return p
+	}
+	laid.Groups, laid.Vectors, laid.Weights = keep(table(m, groups)), keep(table(m, vectors)), keep(table(m, weights))
+	laid.Squared, laid.Factors = keep(table(m, squared)), keep(table(m, factors))
+	if err != nil {
+		return nil, err
+	}
+	c := &compiler{Machine: m, code: &code{}, name: "factors"}
+	n := m.program.Records
+	c.launch("factors", dim{uint32((n + 127) / 128), 1, 1}, dim{128, 1, 1}, laid, p.command, p.command+8, int32(n), p.counts)
+	if m.losses != nil {
+		var weights driver.Pointer
+		if m.weights != nil {
+			weights = m.weights.device
+		}
+		c.launch("mean_losses", dim{1, 1, 1}, threads, p.loss, m.losses.device, weights, p.command,
+			int32(m.program.PerRecord), int32(len(m.losses.values)/m.program.Batch))
+	}
+	steps := append([]step{}, m.front.steps...)
+	return append(append(steps, c.code.steps...), m.back.steps...), c.err
+}
+
+// Rows is where the rows of the next microbatch's examples are put.
+func (m *Machine) Rows() []int32 {
+	if m.pipe == nil || m.pipe.lane != nil {
+		return nil
+	}
+	b := m.pipe.slots[m.pipe.at].command[m.rowsAt():]
+	return unsafe.Slice((*int32)(unsafe.Pointer(&b[0])), m.program.Batch)
+}
+
+// Push queues the microbatch in the slot and waits for the other slot.
+func (m *Machine) Push(records int, bounds []float64) error {
+	p := m.pipe
+	if len(bounds) != p.groups {
+		return fmt.Errorf("cuda: bounds for %d groups, want %d", len(bounds), p.groups)
+	}
+	s := &p.slots[p.at]
+	binary.LittleEndian.PutUint32(s.command, uint32(records))
+	for g, b := range bounds {
+		binary.LittleEndian.PutUint64(s.command[8+8*g:], math.Float64bits(b))
+	}
+	if p.lane != nil {
+		for k, x := range s.inputs {
+			if err := p.lane.CopyIn(s.staged[k], x[:4*len(m.inputs[k].values)]); err != nil {
+				return err
+			}
+		}
+		if err := p.lane.Mark(s.copied); err != nil {
+			return err
+		}
+		if err := m.device.Follow(s.copied); err != nil {
+			return err
+		}
+	}
+	if err := m.device.Run(s.graph); err != nil {
+		return err
+	}
+	if err := m.device.Mark(s.done); err != nil {
+		return err
+	}
+	p.at = 1 - p.at
+	return p.slots[p.at].done.Wait()
+}
+
+// Tally waits for the lot and gives what it counted, which is then forgotten.
+func (m *Machine) Tally(t *plan.Tally) error {
+	p, d := m.pipe, m.device
+	if err := d.CopyOut(p.tally[:8], p.loss); err != nil {
+		return err
+	}
+	if err := d.CopyOut(p.tally[8:8+4*(2+p.groups)], p.counts); err != nil {
+		return err
+	}
+	if err := d.Wait(); err != nil {
+		return err
+	}
+	count := func(i int) int { return int(binary.LittleEndian.Uint32(p.tally[8+4*i:])) }
+	t.Loss = math.Float64frombits(binary.LittleEndian.Uint64(p.tally))
+	t.Refused, t.Whole = count(0), count(1)
+	for g := range t.Within {
+		t.Within[g] = count(2 + g)
+	}
+	return m.clearTally()
+}
+
+func (p *pipe) close() {
+	if p == nil {
+		return
+	}
+	for i := range p.slots {
+		p.slots[i].graph.Close()
+		p.slots[i].copied.Close()
+		p.slots[i].done.Close()
+	}
+	p.lane.Close()
+}
