@@ -45,8 +45,8 @@ cubins: $(NVRTC)
 cubins-check: $(NVRTC)
 	go run -tags gpu ./cuda/toolchain -nvrtc $(NVRTC) -check
 
-resources: $(NVRTC)
-	go run -tags gpu ./cuda/toolchain -nvrtc $(NVRTC) -resources
+resources: cubins
+	@cat cuda/kernels/RESOURCES.md
 
 $(CACHE)/headers/%/cuda.h:
 	$(PIP) $(CACHE)/headers nvidia-cuda-runtime-cu12==12.9.79

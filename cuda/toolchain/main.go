@@ -3,7 +3,8 @@
 // Command toolchain compiles the kernels with NVRTC: one cubin an architecture and
 // PTX for what comes after, all kernels in each, gzipped into cuda/kernels/bin, and
 // a table of what they take in cuda/kernels/RESOURCES.md. The same sources and the
-// same NVRTC give the same bytes: -check compiles again and compares.
+// same NVRTC give the same bytes: -check compiles again and compares. A kernel that
+// spills registers and is not listed as one that may is an error.
 package main
 
 import (
@@ -15,10 +16,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 )
 
-// Target is what an image is for.
+// target is what an image is for.
 type target struct {
 	file, architecture string
 	ptx                bool
@@ -78,14 +80,22 @@ func run(library, folder string, check bool) error {
 			return fmt.Errorf("%s: %w", targets[i].architecture, err)
 		}
 	}
-	table, err := resources(images)
+	table, spills, err := resources(images)
 	if err != nil {
 		return err
 	}
+	finish := write
 	if check {
-		return compare(folder, images, table)
+		finish = compare
 	}
-	return write(folder, images, table)
+	if err := finish(folder, images, table); err != nil {
+		return err
+	}
+	if len(spills) > 0 {
+		return fmt.Errorf("registers are spilled by %s: give them fewer, or list the kernel in resources.go with the reason",
+			strings.Join(spills, "; "))
+	}
+	return nil
 }
 
 func write(folder string, images []image, table []byte) error {

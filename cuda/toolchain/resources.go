@@ -2,4 +2,109 @@
 
 package main
 
-func resources(images []image) ([]byte, error) { return []byte(images[4].log), nil }
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// spilling names the kernels that may keep registers in memory, and why.
+var spilling = map[string]string{}
+
+// usage is what a kernel takes on one architecture.
+type usage struct{ registers, shared, stack, stores, loads int }
+
+var (
+	entry     = regexp.MustCompile(`Compiling entry function '(\w+)'`)
+	local     = regexp.MustCompile(`(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads`)
+	registers = regexp.MustCompile(`Used (\d+) registers`)
+	shared    = regexp.MustCompile(`(\d+) bytes smem`)
+)
+
+// usages reads what ptxas said of each kernel. What a function called by a kernel
+// takes counts as the kernel's.
+func usages(log string) (map[string]usage, error) {
+	all := map[string]usage{}
+	var name string
+	var u usage
+	for line := range strings.Lines(log) {
+		if m := entry.FindStringSubmatch(line); m != nil {
+			name, u = m[1], usage{}
+		} else if m := local.FindStringSubmatch(line); m != nil {
+			u.stack += number(m[1])
+			u.stores += number(m[2])
+			u.loads += number(m[3])
+		} else if m := registers.FindStringSubmatch(line); m != nil {
+			if name == "" {
+				return nil, fmt.Errorf("ptxas tells of no kernel before %q", strings.TrimSpace(line))
+			}
+			u.registers = number(m[1])
+			if m := shared.FindStringSubmatch(line); m != nil {
+				u.shared = number(m[1])
+			}
+			all[name] = u
+			name = ""
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("ptxas tells of no kernel")
+	}
+	return all, nil
+}
+
+func number(digits string) int {
+	n, _ := strconv.Atoi(digits) // a run of digits, from a regular expression
+	return n
+}
+
+// resources writes the table of what the kernels take, and lists those that spill
+// and may not.
+func resources(images []image) (table []byte, spills []string, err error) {
+	var b bytes.Buffer
+	b.WriteString("# What each kernel takes\n\n" +
+		"Written by `make cubins` from what ptxas says: registers a thread on each architecture, static shared memory a\n" +
+		"block, and local memory a thread where there is any (stack frame, spill stores, spill loads; bytes).\n\n| kernel |")
+	rule := "|---|"
+	var columns []map[string]usage
+	for _, image := range images {
+		if image.target.ptx {
+			continue
+		}
+		used, err := usages(image.log)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", image.target.architecture, err)
+		}
+		columns = append(columns, used)
+		fmt.Fprintf(&b, " %s |", image.target.architecture)
+		rule += "---:|"
+	}
+	fmt.Fprintf(&b, " shared | local |\n%s---:|---|\n", rule)
+	for _, kernel := range slices.Sorted(maps.Keys(columns[0])) {
+		fmt.Fprintf(&b, "| `%s` |", kernel)
+		most := 0
+		var locals, spilled []string
+		for i, column := range columns {
+			u, ok := column[kernel]
+			if !ok {
+				return nil, nil, fmt.Errorf("%s has no kernel %s", images[i].target.architecture, kernel)
+			}
+			fmt.Fprintf(&b, " %d |", u.registers)
+			most = max(most, u.shared)
+			if u.stack+u.stores+u.loads > 0 {
+				locals = append(locals, fmt.Sprintf("%s: %d, %d, %d", images[i].target.architecture, u.stack, u.stores, u.loads))
+			}
+			if u.stores+u.loads > 0 {
+				spilled = append(spilled, images[i].target.architecture)
+			}
+		}
+		if _, may := spilling[kernel]; len(spilled) > 0 && !may {
+			spills = append(spills, kernel+" on "+strings.Join(spilled, ", "))
+		}
+		fmt.Fprintf(&b, " %d | %s |\n", most, strings.Join(locals, "; "))
+	}
+	return b.Bytes(), spills, nil
+}
