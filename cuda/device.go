@@ -1,6 +1,16 @@
 package cuda
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
+
+var (
+	// ErrNotBuilt is why a build without the tag gpu has no devices.
+	ErrNotBuilt = errors.New("this build has no CUDA: build it with `make gpu`, or use --device cpu")
+	// ErrMemory is a lack of memory on the device: a smaller microbatch may fit.
+	ErrMemory = errors.New("out of memory")
+)
 
 // Options say where and how a program runs.
 type Options struct {
@@ -12,11 +22,12 @@ type Options struct {
 type Device struct {
 	Ordinal  int
 	Name     string
-	Arch     int // 90 for compute capability 9.0
-	Free     int64
-	Total    int64
+	Arch     int   // 90 for compute capability 9.0
+	Memory   int64 // bytes
 	Emulated bool
 }
+
+func (d Device) String() string { return fmt.Sprintf("cuda:%d", d.Ordinal) }
 
 // Precision is how products are computed. Norms, sums and everything else are
 // float32 or better whatever it says.
@@ -32,8 +43,11 @@ var precisions = []string{"fp32", "tf32", "bf16"}
 
 func (p Precision) String() string { return precisions[p] }
 
-// ParsePrecision reads a precision's name.
+// ParsePrecision reads a precision's name; none is FP32.
 func ParsePrecision(name string) (Precision, error) {
+	if name == "" {
+		return FP32, nil
+	}
 	for i, p := range precisions {
 		if p == name {
 			return Precision(i), nil

@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -62,6 +63,9 @@ func New(p *plan.Program, o optim.Optimizer, average bool, options Options) (pla
 	m := &Machine{program: p, options: options, device: d}
 	if err := m.prepare(o, average); err != nil {
 		m.Close()
+		if errors.Is(err, driver.ErrMemory) {
+			err = fmt.Errorf("%w: use a smaller --microbatch: %v", ErrMemory, err)
+		}
 		return nil, err
 	}
 	return m, nil

@@ -41,23 +41,22 @@ func open(ordinal int) (*driver.Device, error) {
 	return d, nil
 }
 
-// Devices describes the GPUs of this host.
+// Devices describes the GPUs of this host. It opens none of them.
 func Devices() ([]Device, error) {
-	n, err := driver.Count()
+	list, err := driver.List()
+	var devices []Device
+	for n, l := range list {
+		devices = append(devices, Device{n, l.Name, l.Arch, l.Memory, l.Emulated()})
+	}
+	return devices, err
+}
+
+// Free is how many bytes of a GPU's memory are free. It opens the GPU.
+func Free(ordinal int) (int64, error) {
+	d, err := open(ordinal)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	var list []Device
-	for i := range n {
-		d, err := open(i)
-		if err != nil {
-			return nil, err
-		}
-		free, total, err := d.Memory()
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, Device{i, d.Name(), d.Arch(), free, total, d.Emulated()})
-	}
-	return list, nil
+	free, _, err := d.Memory()
+	return free, err
 }

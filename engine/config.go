@@ -45,7 +45,8 @@ type Config struct {
 	Average   optim.Average // Decay 0: none is kept
 
 	Microbatch int     // records computed together; 0: chosen
-	Device     string  // auto, cpu, gorgonia
+	Device     string  // auto, cpu, gorgonia, cuda:N
+	Precision  string  // of products on a GPU: fp32 (if none is given), tf32, bf16
 	Threads    int     // 0: one a processor
 	Seed       *uint64 // reproducible, and marked insecure everywhere
 	Ledger     string  // the file to be written; needed unless NonPrivate

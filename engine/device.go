@@ -1,76 +1,188 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
 	"strings"
 
+	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/simd"
 	"github.com/dptrain/dptrain/internal/tape"
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// Devices are the names of the devices that this build can train on.
-func Devices() []string { return []string{"cpu", "gorgonia"} }
+// Device is something that a run can be trained on.
+type Device struct {
+	Name  string // as Config.Device takes it
+	About string
+}
 
-// memoryForMicrobatch is what a microbatch chosen by the engine may take.
-const memoryForMicrobatch = 512 << 20
+// Devices are the devices of this build and host, and what keeps GPUs from being
+// among them, if anything does.
+func Devices() ([]Device, error) {
+	list := []Device{
+		{"cpu", fmt.Sprintf("%d threads, %s kernels", runtime.GOMAXPROCS(0), simd.ISA())},
+		{"gorgonia", "Gorgonia's own operations one by one: slow, for comparison"},
+	}
+	gpus, err := cuda.Devices()
+	for _, g := range gpus {
+		list = append(list, Device{g.String(), fmt.Sprintf("%s, compute capability %d.%d, %.1f GiB",
+			g.Name, g.Arch/10, g.Arch%10, float64(g.Memory)/(1<<30))})
+	}
+	if len(gpus) == 0 && err == nil {
+		err = errNoGPU
+	}
+	return list, err
+}
 
-// compile builds the network for a microbatch and makes it ready on the device.
-func (r *Run) compile() error {
+var errNoGPU = errors.New("this host shows no NVIDIA driver or GPU; use --device cpu")
+
+// memoryForMicrobatch is what a microbatch chosen by the engine may take of the
+// host's memory, and shareForMicrobatch of a GPU's free memory.
+const (
+	memoryForMicrobatch = 512 << 20
+	shareForMicrobatch  = 0.4
+)
+
+// pick names the device of a run: the first GPU, unless another was asked for.
+func (r *Run) pick() error {
 	c := &r.config
+	precision, err := cuda.ParsePrecision(c.Precision)
+	if err != nil {
+		return err
+	}
+	if c.Device == "" || c.Device == "auto" {
+		r.choose()
+	}
 	switch {
-	case c.Device == "" || c.Device == "auto":
-		c.Device = "cpu"
-	case c.Device == "cpu", c.Device == "gorgonia":
 	case strings.HasPrefix(c.Device, "cuda"):
-		return fmt.Errorf("device %s: this build has no CUDA; use --device cpu", c.Device)
-	default:
-		return fmt.Errorf("device %q is unknown: use one of auto, %s", c.Device, strings.Join(Devices(), ", "))
-	}
-	network, err := r.choose()
-	if err != nil {
+		_, err := r.gpu()
 		return err
+	case c.Device != "cpu" && c.Device != "gorgonia":
+		return fmt.Errorf("device %q is unknown: use auto, cpu, gorgonia or cuda:N", c.Device)
+	case precision != cuda.FP32:
+		return fmt.Errorf("precision %v is a GPU's: %s computes in float32; leave it out", precision, c.Device)
 	}
-	if err := r.checkProgram(network); err != nil {
-		return err
-	}
-	if c.Device == "gorgonia" {
-		r.machine, err = tape.New(network, !c.NonPrivate, c.Optimizer, c.Average.Decay > 0)
-	} else {
-		r.machine, err = cpu.New(r.program, c.Optimizer, c.Average.Decay > 0, c.Threads)
-	}
-	if err != nil {
-		return err
-	}
-	r.newMicrobatch()
 	return nil
 }
 
-// choose compiles the network for the microbatch asked for, or for one that
-// wastes little padding and fits the memory.
-func (r *Run) choose() (*perexample.Private, error) {
+// choose takes the first GPU, or the CPU where there is none.
+func (r *Run) choose() {
+	r.config.Device = "cpu"
+	gpus, err := cuda.Devices()
+	switch {
+	case errors.Is(err, cuda.ErrNotBuilt):
+	case err != nil:
+		r.note = fmt.Sprintf("training on the CPU: %v", err)
+	case len(gpus) > 0 && !gpus[0].Emulated:
+		r.config.Device = gpus[0].String()
+	}
+}
+
+// gpu describes the GPU that the run's device names.
+func (r *Run) gpu() (cuda.Device, error) {
+	gpus, err := cuda.Devices()
+	if err != nil {
+		return cuda.Device{}, fmt.Errorf("device %s: %w", r.config.Device, err)
+	}
+	for _, g := range gpus {
+		if g.String() == r.config.Device || r.config.Device == "cuda" {
+			return g, nil
+		}
+	}
+	if len(gpus) == 0 {
+		return cuda.Device{}, fmt.Errorf("device %s: %w", r.config.Device, errNoGPU)
+	}
+	return cuda.Device{}, fmt.Errorf("device %s: this host has cuda:0 to cuda:%d", r.config.Device, len(gpus)-1)
+}
+
+// compile builds the network for a microbatch and makes it ready on the device. A
+// microbatch that the engine chose is halved until the device has memory for it.
+func (r *Run) compile() error {
+	if err := r.pick(); err != nil {
+		return err
+	}
+	limit, err := r.memory()
+	if err != nil {
+		return err
+	}
 	records := r.config.Microbatch
 	if records == 0 {
 		records = r.comfortable()
 	}
 	for {
-		network, err := perexample.Compile(r.config.Network, records, r.deck.per)
+		network, err := r.lower(records)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if r.program, err = plan.Private(network, !r.config.NonPrivate); err != nil {
-			return nil, err
-		}
-		if r.config.Microbatch != 0 || network.Records == 1 || r.program.Bytes() <= memoryForMicrobatch {
-			return network, nil
-		}
+		small := r.config.Microbatch != 0 || network.Records == 1
 		records = max(1, network.Records/2)
+		if !small && int64(r.program.Bytes()) > limit {
+			continue
+		}
+		if err := r.checkProgram(network); err != nil {
+			return err
+		}
+		r.machine, err = r.build(network)
+		if errors.Is(err, cuda.ErrMemory) && !small {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		r.newMicrobatch()
+		return nil
 	}
+}
+
+// memory is what a microbatch chosen by the engine may take.
+func (r *Run) memory() (int64, error) {
+	if !strings.HasPrefix(r.config.Device, "cuda") {
+		return memoryForMicrobatch, nil
+	}
+	g, err := r.gpu()
+	if err != nil {
+		return 0, err
+	}
+	free, err := cuda.Free(g.Ordinal)
+	return int64(shareForMicrobatch * float64(free)), err
+}
+
+// lower compiles the network for a microbatch of so many records.
+func (r *Run) lower(records int) (*perexample.Private, error) {
+	network, err := perexample.Compile(r.config.Network, records, r.deck.per)
+	if err != nil {
+		return nil, err
+	}
+	r.program, err = plan.Private(network, !r.config.NonPrivate)
+	return network, err
+}
+
+// build makes the program ready on the run's device.
+func (r *Run) build(network *perexample.Private) (plan.Machine, error) {
+	c := &r.config
+	average := c.Average.Decay > 0
+	switch c.Device {
+	case "cpu":
+		return cpu.New(r.program, c.Optimizer, average, c.Threads)
+	case "gorgonia":
+		return tape.New(network, !c.NonPrivate, c.Optimizer, average)
+	}
+	g, err := r.gpu()
+	if err != nil {
+		return nil, err
+	}
+	precision, err := cuda.ParsePrecision(c.Precision)
+	if err != nil {
+		return nil, err
+	}
+	return cuda.New(r.program, c.Optimizer, average, cuda.Options{Ordinal: g.Ordinal, Precision: precision})
 }
 
 // comfortable is a microbatch large enough to keep the processor busy and small
@@ -81,8 +193,11 @@ func (r *Run) comfortable() int {
 		return min(int(lot), 512)
 	}
 	// Room for what a Poisson lot varies by, cut into equal parts.
-	most := lot + 2*math.Sqrt(lot)
-	parts := math.Ceil(most / 128)
+	most, part := lot+2*math.Sqrt(lot), 128.0
+	if strings.HasPrefix(r.config.Device, "cuda") {
+		part = 1024
+	}
+	parts := math.Ceil(most / part)
 	n := int(math.Ceil(most/parts/8)) * 8
 	return max(1, min(n, r.deck.count))
 }
@@ -133,7 +248,7 @@ func checkColumns(network *perexample.Network, columns []data.Column) error {
 // Threads is how many threads the run uses.
 func (r *Run) Threads() int {
 	switch {
-	case r.config.Device == "gorgonia":
+	case r.config.Device != "cpu":
 		return 1
 	case r.config.Threads > 0:
 		return r.config.Threads

@@ -197,7 +197,7 @@ func TestContributionIsItsOwn(t *testing.T) {
 			r := start(t, c)
 			copy(r.batch.records, batch)
 			n := len(batch)
-			if err := r.fill(n); err != nil {
+			if err := r.fill(n, nil); err != nil {
 				t.Fatal(err)
 			}
 			if err := r.machine.Forward(); err != nil {
@@ -277,9 +277,10 @@ func TestDevicesAgree(t *testing.T) {
 	} {
 		var first []float32
 		var released []float64
-		for _, device := range Devices() {
+		devices, _ := Devices()
+		for _, device := range devices {
 			c := ordinary(t)
-			c.Device, c.Average.Decay = device, 0.5
+			c.Device, c.Average.Decay = device.Name, 0.5
 			change(&c)
 			r := start(t, c)
 			var seen []float64
@@ -292,11 +293,11 @@ func TestDevicesAgree(t *testing.T) {
 			if first == nil {
 				first, released = weights(t, r), seen
 			} else if d := distance(weights(t, r), first); d > 1e-5 {
-				t.Errorf("%s on %s: weights differ by %g", name, device, d)
+				t.Errorf("%s on %s: weights differ by %g", name, device.Name, d)
 			}
 			for i := range seen {
 				if math.Abs(seen[i]-released[i]) > 1e-5 {
-					t.Errorf("%s on %s: released %v, want %v", name, device, seen[i], released[i])
+					t.Errorf("%s on %s: released %v, want %v", name, device.Name, seen[i], released[i])
 				}
 			}
 		}

@@ -30,6 +30,7 @@ type Run struct {
 	machine   plan.Machine
 	pipeline  plan.Pipeline // nil where the host computes factors
 	program   *plan.Program
+	note      string // what the user should know of the device
 	mechanism mechanism
 	ledger    *accountant.Ledger // nil where the run is not private
 	meter     *meter             // nil where the run is not private

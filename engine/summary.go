@@ -83,7 +83,7 @@ func (r *Run) Describe() Description {
 		Records: r.deck.count, ExpectedLot: e.ExpectedLot(), Rate: e.Rate,
 		Microbatch: r.program.Records, PerRecord: r.deck.per, Bytes: r.program.Bytes(),
 		Device: r.config.Device, Threads: r.Threads(), Secure: r.source.Secure(),
-		Delta: r.config.Delta, Warning: r.program.Warning,
+		Delta: r.config.Delta, Warning: r.warning(),
 	}
 	for v, p := range r.program.Vectors {
 		vd := VectorDescription{Name: p.Name, Shape: p.Shape, Kind: p.Kind, Method: p.Method}
@@ -95,4 +95,12 @@ func (r *Run) Describe() Description {
 		d.Vectors = append(d.Vectors, vd)
 	}
 	return d
+}
+
+// warning is what the user should know of the network and the device.
+func (r *Run) warning() string {
+	if r.note == "" || r.program.Warning == "" {
+		return r.note + r.program.Warning
+	}
+	return r.program.Warning + "; " + r.note
 }

@@ -1,47 +1,50 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
 	"strings"
 
+	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/simd"
 	"github.com/dptrain/dptrain/noise"
 	"github.com/spf13/cobra"
 )
 
-// deviceRow is a device that a network can be trained on.
-type deviceRow struct {
-	Name  string `json:"name"`
-	About string `json:"about"`
-}
-
-func devices() []deviceRow {
-	about := map[string]string{
-		"cpu":      fmt.Sprintf("%d threads, %s kernels", runtime.GOMAXPROCS(0), simd.ISA()),
-		"gorgonia": "Gorgonia's own tape machine: slow, for comparison",
-	}
-	var rows []deviceRow
-	for _, name := range engine.Devices() {
-		rows = append(rows, deviceRow{name, about[name]})
-	}
-	return rows
-}
-
+// newDevices asks the driver only when the command runs.
 func newDevices(s *screen) *cobra.Command {
-	rows := devices()
-	var names []string
-	for _, r := range rows {
-		names = append(names, r.Name)
+	type row struct {
+		Name  string `json:"name"`
+		About string `json:"about"`
 	}
-	return catalog(s, "devices", "List the devices of this build and host", "dptrain train --device cpu", rows, names, func(w io.Writer) {
-		for _, r := range rows {
-			fmt.Fprintf(w, "%s\t%s\n", r.Name, r.About)
-		}
-	})
+	return &cobra.Command{
+		Use: "devices", Short: "List the devices of this build and host",
+		Example: "  dptrain train --device cpu", Args: takesNothing,
+		RunE: func(*cobra.Command, []string) error {
+			list, reason := engine.Devices()
+			var rows []row
+			var names []string
+			for _, d := range list {
+				rows, names = append(rows, row{d.Name, d.About}), append(names, d.Name)
+			}
+			shown := map[string]any{"devices": rows}
+			if reason != nil {
+				shown["no_gpu"] = reason.Error()
+			}
+			return s.show(shown, strings.Join(names, "\n"), func(w io.Writer) {
+				for _, r := range rows {
+					fmt.Fprintf(w, "%s\t%s\n", r.Name, r.About)
+				}
+				if reason != nil {
+					fmt.Fprintf(w, "no GPU\t%v\n", reason)
+				}
+			})
+		},
+	}
 }
 
 // finding is one line of doctor's report.
@@ -109,5 +112,18 @@ func entropyFinding() finding {
 }
 
 func driverFinding() finding {
-	return finding{What: "GPU", OK: true, Detail: "not in this build, which trains on the CPU"}
+	list, reason := engine.Devices()
+	var gpus []string
+	for _, d := range list {
+		if strings.HasPrefix(d.Name, "cuda") {
+			gpus = append(gpus, d.Name+": "+d.About)
+		}
+	}
+	switch {
+	case errors.Is(reason, cuda.ErrNotBuilt):
+		return finding{What: "GPU", OK: true, Detail: "not in this build, which trains on the CPU", Advice: "`make gpu` builds dptrain for NVIDIA GPUs"}
+	case reason != nil:
+		return finding{What: "GPU", Detail: reason.Error()}
+	}
+	return finding{What: "GPU", OK: true, Detail: strings.Join(gpus, "; ")}
 }

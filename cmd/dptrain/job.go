@@ -75,7 +75,7 @@ func (s *settings) job() (*job, error) {
 	}
 	c.Average = optim.Average{Decay: s.ema}
 	c.Checkpoint, c.CheckpointEvery = filepath.Join(j.out, "checkpoint"), checkpointEvery
-	c.Microbatch, c.Device, c.Threads = s.microbatch, s.device, s.threads
+	c.Microbatch, c.Device, c.Precision, c.Threads = s.microbatch, s.device, s.precision, s.threads
 	if s.given["seed"] {
 		c.Seed = &s.seed
 	}

@@ -41,11 +41,11 @@ type settings struct {
 	clipping, allocation, accountant           string
 	validationSplit, validationNoise           float64
 
-	optimizer, schedule, device string
-	metricsAddr                 string
-	lr, ema                     float64
-	threads                     int
-	seed                        uint64
+	optimizer, schedule, device, precision string
+	metricsAddr                            string
+	lr, ema                                float64
+	threads                                int
+	seed                                   uint64
 
 	showPrivate, nonPrivate, printConfig, dryRun bool
 
@@ -91,6 +91,7 @@ func (s *settings) flags(cmd *cobra.Command) {
 	f.StringVar(&s.schedule, "schedule", "constant", "constant, linear:TO@EPOCHS, cosine, step:FACTOR@EPOCH,…, warmup:STEPS[+SHAPE]")
 	f.Float64Var(&s.ema, "ema", 0, "decay of a moving average of the weights, which is then what is kept")
 	f.StringVar(&s.device, "device", "auto", "auto, cpu, gorgonia or cuda:N")
+	f.StringVar(&s.precision, "precision", "fp32", "products on a GPU: fp32, tf32 or bf16; norms, sums and noise are float32 always")
 	f.IntVar(&s.threads, "threads", 0, "threads (default: one a processor); results do not depend on it")
 	f.Uint64Var(&s.seed, "seed", 0, "repeat the same noise and lots; the run is then insecure and says so everywhere")
 	f.StringVar(&s.init, "init", "", "starting weights, a safetensors file in dptrain's layout or PyTorch's")
@@ -103,6 +104,7 @@ func (s *settings) flags(cmd *cobra.Command) {
 	complete(cmd, "sampling", []string{"poisson", "fixed", "shuffle"})
 	complete(cmd, "clipping", clippings)
 	complete(cmd, "device", []string{"auto", "cpu", "gorgonia"})
+	complete(cmd, "precision", []string{"fp32", "tf32", "bf16"})
 	complete(cmd, "optimizer", optim.Kinds())
 }
 
