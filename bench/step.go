@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/plan"
@@ -24,6 +25,9 @@ const (
 // is 1.
 type Step struct {
 	machine plan.Machine
+	pipe    plan.Pipeline // nil where the host computes factors
+	bounds  []float64
+	tally   plan.Tally
 	clipper *clip.Clipper // nil: the step is plain
 	squared [][]float32
 	factors [][]float32 // the machine's, one slice a parameter
@@ -31,14 +35,28 @@ type Step struct {
 	batch   int
 }
 
-// NewStep makes a workload ready on the CPU. Threads 0 means one a processor.
-func NewStep(w Workload, private bool, threads int) (*Step, error) {
+// Host says where a step runs.
+type Host struct {
+	GPU       bool // the first one; else the CPU
+	Precision cuda.Precision
+	Threads   int // of the CPU; 0: one a processor
+}
+
+func (h Host) machine(p *plan.Program, o optim.Optimizer) (plan.Machine, error) {
+	if h.GPU {
+		return cuda.New(p, o, false, cuda.Options{Precision: h.Precision})
+	}
+	return cpu.New(p, o, false, h.Threads)
+}
+
+// NewStep makes a workload ready.
+func NewStep(w Workload, private bool, h Host) (*Step, error) {
 	program, err := w.program(private)
 	if err != nil {
 		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
 	}
 	sgd := optim.Optimizer{Kind: optim.KindSGD}
-	machine, err := cpu.New(program, sgd, false, threads)
+	machine, err := h.machine(program, sgd)
 	if err != nil {
 		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
 	}
@@ -60,14 +78,44 @@ func NewStep(w Workload, private bool, threads int) (*Step, error) {
 			s.factors[v][r] = 1
 		}
 	}
-	if !private {
-		return s, nil
+	if private {
+		s.clipper, err = clip.Bind(names, clip.Flat(clip.Constant(bound), clip.Threshold{}), clip.Single)
 	}
-	if s.clipper, err = clip.Bind(names, clip.Flat(clip.Constant(bound), clip.Threshold{}), clip.Single); err != nil {
+	if err == nil {
+		err = s.follow(w)
+	}
+	if err != nil {
 		machine.Close()
 		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
 	}
 	return s, nil
+}
+
+// follow leaves factors, and a data set of one batch, to a device that can.
+func (s *Step) follow(w Workload) (err error) {
+	p, ok := s.machine.(plan.Pipeline)
+	if !ok {
+		return nil
+	}
+	var formula clip.Formula
+	if s.clipper != nil {
+		if err := s.clipper.Begin(0); err != nil {
+			return err
+		}
+		formula, _ = s.clipper.Formula()
+		s.bounds = s.clipper.Sensitivities()
+	}
+	columns := [][]float32{append([]float32(nil), p.Input(0)...), append([]float32(nil), p.Input(1)...)}
+	s.pipe = p
+	return p.Follow(formula, w.Batch, func(dst [][]float32, rows []int) error {
+		for k, column := range columns {
+			width := len(column) / w.Batch
+			for i, row := range rows {
+				copy(dst[k][i*width:(i+1)*width], column[row*width:])
+			}
+		}
+		return nil
+	})
 }
 
 func (w Workload) program(private bool) (*plan.Program, error) {
@@ -103,6 +151,9 @@ func (s *Step) fill(w Workload) {
 
 // Run is one whole step.
 func (s *Step) Run() error {
+	if s.pipe != nil {
+		return s.push()
+	}
 	if err := s.machine.Forward(); err != nil {
 		return err
 	}
@@ -117,6 +168,29 @@ func (s *Step) Run() error {
 	s.release.Lot++
 	s.release.Step++
 	return s.machine.Release(&s.release)
+}
+
+// push is a step of a device that computes factors itself. It returns while the
+// device works on it.
+func (s *Step) push() error {
+	rows := s.pipe.Rows()
+	for i := range rows {
+		rows[i] = int32(i)
+	}
+	if err := s.pipe.Push(s.batch, s.bounds); err != nil {
+		return err
+	}
+	s.release.Lot++
+	s.release.Step++
+	return s.machine.Release(&s.release)
+}
+
+// Wait returns when the steps so far have run.
+func (s *Step) Wait() error {
+	if s.pipe == nil {
+		return nil
+	}
+	return s.pipe.Tally(&s.tally)
 }
 
 // clip hands every parameter the factors of the one group.

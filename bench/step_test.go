@@ -20,7 +20,7 @@ func TestSteps(t *testing.T) {
 				if operations > 1e9 && (testing.Short() || simd.ISA() == "go") {
 					t.Skipf("%.0f million operations a step", operations/1e6)
 				}
-				s, err := NewStep(w, private, 0)
+				s, err := NewStep(w, private, Host{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -115,7 +115,7 @@ func BenchmarkStep(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				s, err := NewStep(w, private, 0)
+				s, err := NewStep(w, private, Host{})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -27,7 +27,7 @@ func (c *comparison) printStep(text string) error {
 	if err != nil {
 		return err
 	}
-	step, err := bench.NewStep(list[i], kind == "private", c.threads)
+	step, err := bench.NewStep(list[i], kind == "private", bench.Host{Threads: c.threads})
 	if err != nil {
 		return err
 	}

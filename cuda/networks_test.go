@@ -1,0 +1,180 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/cpu"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/models"
+	"github.com/dptrain/dptrain/noise"
+	"github.com/dptrain/dptrain/perexample"
+)
+
+// network is a model and what it is shown.
+type network struct {
+	model   string
+	example models.Example
+	batch   int
+	steps   int
+}
+
+func networks() []network {
+	pixels := models.Example{Shape: []int{784}, Classes: 10}
+	digits := models.Example{Shape: []int{1, 28, 28}, Classes: 10}
+	small := models.Example{Shape: []int{3, 24, 24}, Classes: 10}
+	pictures := models.Example{Shape: []int{3, 32, 32}, Classes: 10}
+	text := models.Example{Shape: []int{11}, Vocabulary: 50, Classes: 2}
+	language := models.Example{Shape: []int{11}, Vocabulary: 50, Classes: 50, Labels: []int{11}}
+	return []network{
+		{"logistic", pixels, 33, 10},
+		{"mlp:1000", pixels, 5, 10},
+		{"abadi-mlp", models.Example{Shape: []int{60}, Classes: 10}, 37, 10},
+		{"digits-cnn", digits, 5, 10},
+		{"mnist-cnn", digits, 5, 10},
+		{"cifar-abadi", small, 2, 10},
+		{"cifar-tanh", pictures, 2, 10},
+		{"wrn16-4", pictures, 1, 1},
+		{"lstm", text, 5, 10},
+		{"gru", text, 5, 10},
+		{"embbag", text, 7, 10},
+		{"transformer", language, 3, 10},
+		{"transformer:tied", language, 3, 10},
+	}
+}
+
+// TestNetworks trains every model for some steps here and on the CPU, with the
+// same batch and the same noise, and compares the weights.
+func TestNetworks(t *testing.T) {
+	device(t)
+	tried := map[string]bool{}
+	for _, n := range networks() {
+		name := fmt.Sprint(n.model, " ", n.batch)
+		t.Run(name, func(t *testing.T) {
+			if testing.Short() && n.steps == 1 {
+				t.Skip("long")
+			}
+			want := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Machine, error) { return cpu.New(p, o, false, 0) })
+			got := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Machine, error) { return New(p, o, false, Options{}) })
+			for v := range want {
+				if d := apart(got[v], want[v]); !(d <= 1e-4) {
+					t.Errorf("vector %d: weights differ by %.2g of the largest", v, d)
+				}
+			}
+		})
+		tried[n.base()] = true
+	}
+	for _, d := range models.Known() {
+		if !tried[d.Name] {
+			t.Errorf("model %s is not tried", d.Name)
+		}
+	}
+}
+
+func (n network) base() string {
+	for i, c := range n.model {
+		if c == ':' {
+			return n.model[:i]
+		}
+	}
+	return n.model
+}
+
+// apart is the largest difference, relative to the largest element.
+func apart(x, y []float32) float64 {
+	most, scale := 0.0, 0.0
+	for i := range x {
+		most = math.Max(most, math.Abs(float64(x[i]-y[i])))
+		scale = math.Max(scale, math.Abs(float64(y[i])))
+		if x[i] != x[i] {
+			return math.NaN()
+		}
+	}
+	return most / math.Max(scale, 1e-3)
+}
+
+// train gives the weights after some private steps on one batch.
+func (n network) train(t *testing.T, open func(*plan.Program, optim.Optimizer) (plan.Machine, error)) [][]float32 {
+	t.Helper()
+	build, err := models.Parse(n.model, n.example, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := perexample.Compile(build, n.batch, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := plan.Private(compiled, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := optim.Optimizer{Kind: optim.KindSGD}
+	m, err := open(program, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	n.fill(m)
+	var names []string
+	var squared, factors [][]float32
+	release := plan.Release{Source: noise.Seeded(1), Scale: 1 / float64(n.batch), Optimizer: o, Rate: 0.1}
+	for v, vector := range program.Vectors {
+		names = append(names, vector.Name)
+		squared, factors = append(squared, m.Squared(v)), append(factors, m.Factors(v))
+		release.Sigma = append(release.Sigma, 0.1)
+	}
+	clipper, err := clip.Bind(names, clip.Flat(clip.Constant(1), nil), clip.Single)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for step := range n.steps {
+		if err := m.Forward(); err != nil {
+			t.Fatal(err)
+		}
+		if err := clipper.Begin(step); err != nil {
+			t.Fatal(err)
+		}
+		if err := clipper.Factors(factors[:1], squared, n.batch); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range factors[1:] {
+			copy(f, factors[0])
+		}
+		if err := m.Add(); err != nil {
+			t.Fatal(err)
+		}
+		release.Step, release.Lot = release.Step+1, release.Lot+1
+		if err := m.Release(&release); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	var weights [][]float32
+	for _, w := range m.State().Weights {
+		weights = append(weights, append([]float32(nil), w...))
+	}
+	return weights
+}
+
+// fill puts normals or indices, and labels, into the machine.
+func (n network) fill(m plan.Machine) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for i := range m.Input(0) {
+		if n.example.Vocabulary > 0 {
+			m.Input(0)[i] = float32(r.IntN(n.example.Vocabulary))
+		} else {
+			m.Input(0)[i] = float32(r.NormFloat64())
+		}
+	}
+	for i := range m.Input(1) {
+		m.Input(1)[i] = float32(r.IntN(n.example.Classes))
+	}
+}
