@@ -1,0 +1,109 @@
+// Matrices in memory as operands and results of tile.h.
+#pragma once
+#include "activation.h"
+#include "tile.h"
+
+// Along is a matrix whose row i is depth floats from data + i·stride on. Aligned
+// tells that every row starts at a multiple of 16 bytes.
+struct Along {
+	static constexpr bool along = true;
+	const float *data;
+	int rows, depth, stride;
+	bool aligned;
+
+	struct Row {
+		int first;  // -1 outside
+	};
+	__device__ __forceinline__ Row row(int i) const { return {i < rows ? i * stride : -1}; }
+	__device__ __forceinline__ float4 four(const Row &r, int k) const {
+		if (r.first < 0 || k >= depth) return make_float4(0, 0, 0, 0);
+		const float *at = data + (r.first + k);
+		if (aligned && k + 4 <= depth) return *reinterpret_cast<const float4 *>(at);
+		return make_float4(at[0], k + 1 < depth ? at[1] : 0, k + 2 < depth ? at[2] : 0, k + 3 < depth ? at[3] : 0);
+	}
+};
+
+// Across is a matrix stored the other way: element k of row i is data[k·stride + i].
+struct Across {
+	static constexpr bool along = false;
+	const float *data;
+	int rows, depth, stride;
+
+	struct Row {
+		int first;  // -1 outside
+	};
+	__device__ __forceinline__ Row row(int i) const { return {i < rows ? i : -1}; }
+	__device__ __forceinline__ float one(const Row &r, int k) const {
+		return r.first >= 0 && k < depth ? data[r.first + k * stride] : 0;
+	}
+	__device__ __forceinline__ float4 four(const Row &r, int k) const {
+		return make_float4(one(r, k), one(r, k + 1), one(r, k + 2), one(r, k + 3));
+	}
+};
+
+// load_row and store_row move W neighbours, of which those from `count` on are
+// outside; whole tells that none is, and that they lie at a multiple of their size.
+template <int W> __device__ __forceinline__ void load_row(float (&v)[W], const float *at, int count, bool whole) {
+	if (whole && W == 4) {
+		float4 w = *reinterpret_cast<const float4 *>(at);
+		v[0] = w.x, v[1] = w.y, v[W - 2] = w.z, v[W - 1] = w.w;
+		return;
+	}
+#pragma unroll
+	for (int c = 0; c < W; c++)
+		v[c] = c < count ? at[c] : 0;
+}
+
+template <int W> __device__ __forceinline__ void store_row(float *at, const float (&v)[W], int count, bool whole) {
+	if (whole && W == 4) {
+		*reinterpret_cast<float4 *>(at) = make_float4(v[0], v[1], v[W - 2], v[W - 1]);
+		return;
+	}
+	if (whole && W == 2) {
+		*reinterpret_cast<float2 *>(at) = make_float2(v[0], v[1]);
+		return;
+	}
+#pragma unroll
+	for (int c = 0; c < W; c++)
+		if (c < count) at[c] = v[c];
+}
+
+// Result is a matrix that a product is written or added to. Whole tells that rows
+// start at multiples of 16 bytes and end at one.
+struct Result {
+	float *data;
+	const float *bias;  // one a column, or null
+	int rows, columns, act;
+	bool add, whole;
+
+	template <int W> __device__ __forceinline__ void put(int m, int n, const float (&v)[W], bool first, bool last) const {
+		if (m >= rows || n >= columns) return;
+		float *at = data + (long long)m * columns + n;
+		float w[W] = {};
+		if (add || !first) load_row(w, at, columns - n, whole);
+#pragma unroll
+		for (int c = 0; c < W; c++)
+			w[c] += v[c];
+		if (last && bias) {
+			float b[W];
+			load_row(b, bias + n, columns - n, whole);
+#pragma unroll
+			for (int c = 0; c < W; c++)
+				w[c] += b[c];
+		}
+		if (last && act == 1)
+#pragma unroll
+			for (int c = 0; c < W; c++)
+				w[c] = activate(1, w[c]);
+		store_row(at, w, columns - n, whole);
+	}
+
+	__device__ __forceinline__ bool again() const { return act > 1; }
+	template <int W> __device__ __forceinline__ void again(int m, int n) const {
+		if (m >= rows) return;
+		for (int c = n; c < n + W && c < columns; c++) {
+			float *at = data + (long long)m * columns + c;
+			*at = activate(act, *at);
+		}
+	}
+};

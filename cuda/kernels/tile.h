@@ -1,0 +1,184 @@
+// A product of two matrices by blocks of threads. The convolutions, which have no
+// matrix in memory, use it too: what is multiplied is given element by element.
+//
+// A block owns a tile of results. It goes along k in steps of Tile::depth: while the
+// threads multiply what is in shared memory, the next step's elements are on their
+// way from memory in registers, and are put into the other half of shared memory; one
+// barrier a step.
+//
+// Order. The sum over k is cut into slices; within a slice it is one chain of fmaf in
+// the order of k, and the slices' sums are added in their order. The size of a tile
+// and the place of an element in it have no part in this, so the bits of a result do
+// not depend on how many rows there are, and a large and a small tile give the same.
+// Slices may be given to blocks of their own (blockIdx.z), which fills the card where
+// results are few and k is long; add_slices then adds their sums up.
+//
+// An Operand is a struct with
+//
+//   static constexpr bool along;       // neighbours in k are neighbours in memory
+//   struct Row;                        // what a thread keeps of a row
+//   Row row(int i) const;              // i may lie outside: a row of zeros
+//   float4 four(const Row &, int k) const;  // elements k to k+3, zeros beyond the end
+//
+// where k is a multiple of four. The left one has a row for every row of the result,
+// the right one for every column. An Out takes results from threads:
+//
+//   template <int W> void put(int m, int n, const float (&v)[W], bool first, bool last) const;
+//
+// the W results from column n on, n a multiple of W, of a slice; first and last tell
+// which slice it is. Results outside are offered too. Where bool again() const says so,
+// every result is visited once more when all are put, by the thread that put it, with
+// template <int W> void again(int m, int n) const: what takes many instructions is
+// then in the kernel once, and not once for each result of a thread.
+#pragma once
+#include "device.h"
+
+// Tile is rows × columns results of a block, of which a thread computes high × wide,
+// depth steps of k at a time.
+template <int rows_, int columns_, int high_, int wide_, int depth_> struct Tile {
+	static constexpr int rows = rows_, columns = columns_, high = high_, wide = wide_, depth = depth_;
+	static constexpr int across = columns / wide;  // threads beside each other
+	static constexpr int threads = rows / high * across;
+};
+
+// 64 results of a thread for 16 numbers read make multiplying the limit, not shared
+// memory; small tiles are for products that would leave most of the card idle.
+using Large = Tile<128, 128, 8, 8, 8>;
+using Medium = Tile<64, 64, 8, 4, 16>;
+using Small = Tile<32, 32, 4, 4, 16>;
+using Narrow = Tile<64, 16, 4, 4, 16>;  // for few columns
+
+// Panel is the part of an operand that a block works on: so many rows, and depth
+// elements of each. Every thread brings in some quads, four elements of a row.
+template <class Operand, int rows, int depth, int threads> struct Panel {
+	static constexpr int quads = depth / 4;
+	static constexpr int count = rows * quads / threads;
+	static_assert(count * threads == rows * quads, "a thread brings in whole quads");
+
+	typename Operand::Row row[count];
+	float4 next[count];
+
+	// Neighbouring threads read neighbouring memory.
+	__device__ __forceinline__ static int row_of(int i) {
+		int q = threadIdx.x + i * threads;
+		return Operand::along ? q / quads : q % rows;
+	}
+	__device__ __forceinline__ static int quad_of(int i) {
+		int q = threadIdx.x + i * threads;
+		return Operand::along ? q % quads : q / rows;
+	}
+
+	__device__ __forceinline__ void start(const Operand &o, int first) {
+#pragma unroll
+		for (int i = 0; i < count; i++)
+			row[i] = o.row(first + row_of(i));
+	}
+
+	__device__ __forceinline__ void fetch(const Operand &o, int k) {
+#pragma unroll
+		for (int i = 0; i < count; i++)
+			next[i] = o.four(row[i], k + 4 * quad_of(i));
+	}
+
+	// Elements of one k lie together, stride for each k.
+	template <class S> __device__ __forceinline__ void spread(S &s, int at, int stride) const {
+#pragma unroll
+		for (int i = 0; i < count; i++) {
+			int to = at + 4 * quad_of(i) * stride + row_of(i);
+			s[to] = next[i].x;
+			s[to + stride] = next[i].y;
+			s[to + 2 * stride] = next[i].z;
+			s[to + 3 * stride] = next[i].w;
+		}
+	}
+};
+
+// product computes the tile at (m0, n0): the sum over k from `from` to `to`, in slices
+// that start at `from` and are a multiple of 16 long.
+//
+// A step of a 128×128 tile is 1024 cycles of multiplying for a multiprocessor (128
+// fmaf a cycle) and reads 8 KB; expected are 80% of 67 TFLOP/s for large products.
+template <class T, class A, class B, class Out>
+__device__ __forceinline__ void product(const A &a, const B &b, const Out &out, int m0, int n0, int from, int to, int slice) {
+	constexpr int depth = T::depth;
+	constexpr int high = T::high / 4, wide = T::wide / 4;  // groups of four results
+	constexpr int stride_a = T::rows + 4, stride_b = T::columns + 4;
+	SHARED(float, left, 2 * depth * stride_a);
+	SHARED(float, right, 2 * depth * stride_b);
+
+	// A warp is at most eight threads wide: it reads few different numbers.
+	constexpr int lanes = T::across < 8 ? T::across : 8;
+	constexpr int warps = T::across / lanes;
+	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+	const int x = 4 * (warp % warps * lanes + lane % lanes);
+	const int y = 4 * (warp / warps * (32 / lanes) + lane / lanes);
+
+	Panel<A, T::rows, depth, T::threads> pa;
+	Panel<B, T::columns, depth, T::threads> pb;
+	pa.start(a, m0);
+	pb.start(b, n0);
+	pa.fetch(a, from);
+	pb.fetch(b, from);
+	pa.spread(left, 0, stride_a);
+	pb.spread(right, 0, stride_b);
+	__syncthreads();
+
+	to = from + (to - from + 15) / 16 * 16;  // a sum of nothing is added alike by every tile
+	float sum[T::high][T::wide] = {};
+	int stage = 0;
+	int end = from + slice;
+	for (int k = from; k < to; k += depth) {
+		const bool more = k + depth < to;
+		if (more) {
+			pa.fetch(a, k + depth);
+			pb.fetch(b, k + depth);
+		}
+#pragma unroll
+		for (int i = 0; i < depth; i++) {
+			float u[T::high], v[T::wide];
+#pragma unroll
+			for (int g = 0; g < high; g++) {
+				float4 w = load4(left, (stage * depth + i) * stride_a + g * (T::rows / high) + y);
+				u[4 * g] = w.x, u[4 * g + 1] = w.y, u[4 * g + 2] = w.z, u[4 * g + 3] = w.w;
+			}
+#pragma unroll
+			for (int g = 0; g < wide; g++) {
+				float4 w = load4(right, (stage * depth + i) * stride_b + g * (T::columns / wide) + x);
+				v[4 * g] = w.x, v[4 * g + 1] = w.y, v[4 * g + 2] = w.z, v[4 * g + 3] = w.w;
+			}
+#pragma unroll
+			for (int r = 0; r < T::high; r++)
+#pragma unroll
+				for (int c = 0; c < T::wide; c++)
+					sum[r][c] = fmaf(u[r], v[c], sum[r][c]);
+		}
+		if (!more || k + depth == end) {
+#pragma unroll
+			for (int r = 0; r < T::high; r++)
+#pragma unroll
+				for (int g = 0; g < wide; g++) {
+					float v[4];
+#pragma unroll
+					for (int c = 0; c < 4; c++) {
+						v[c] = sum[r][4 * g + c];
+						sum[r][4 * g + c] = 0;
+					}
+					out.put(m0 + r / 4 * (T::rows / high) + y + r % 4, n0 + g * (T::columns / wide) + x, v,
+						end == from + slice, !more);
+				}
+			end += slice;
+		}
+		if (more) {
+			stage ^= 1;
+			pa.spread(left, stage * depth * stride_a, stride_a);
+			pb.spread(right, stage * depth * stride_b, stride_b);
+		}
+		__syncthreads();
+	}
+	if (out.again())
+#pragma unroll 1
+		for (int r = 0; r < T::high; r++)
+#pragma unroll 1
+			for (int g = 0; g < wide; g++)
+				out.template again<4>(m0 + r / 4 * (T::rows / high) + y + r % 4, n0 + g * (T::columns / wide) + x);
+}

@@ -1,0 +1,141 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"math"
+
+	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/internal/op"
+)
+
+// tile is a kernel's tile of results.
+type tile struct {
+	name          string
+	rows, columns int
+	threads       uint32
+	speed         float64 // part of the peak that a full card reaches
+}
+
+var (
+	large  = tile{"128", 128, 128, 256, 0.8}
+	medium = tile{"64", 64, 64, 128, 0.6}
+	small  = tile{"32", 32, 32, 64, 0.35}
+	narrow = tile{"16", 64, 16, 64, 0.25}
+)
+
+func ceil(a, b int) int { return (a + b - 1) / b }
+
+func (t tile) count(rows, columns int) int { return ceil(rows, t.rows) * ceil(columns, t.columns) }
+
+// cut divides k into parts that are summed apart: how long one is, and how many.
+// The cut is part of the order in which a sum is made.
+func cut(depth, most int) (length, count int) {
+	length = ceil(ceil(depth, max(most, 1)), 16) * 16
+	return length, ceil(depth, length)
+}
+
+// byShape cuts a sum over the elements of rows. How many rows there are has no part
+// in it: a record gets the same bits in every microbatch.
+func byShape(columns, depth int) (length, count int) {
+	return cut(depth, min(ceil(depth, 256), 128/ceil(columns, 64)))
+}
+
+// byRows cuts a sum over the rows of a microbatch so that the blocks of all slices
+// fill a card. A slice has at most 4096 rows, and its sum that many roundings.
+func byRows(rows, columns, depth int) (length, count int) {
+	most := min(ceil(depth, 32), 256/medium.count(rows, columns))
+	return cut(depth, max(most, ceil(depth, 4096)))
+}
+
+// schedule is how a product is laid out on the card.
+type schedule struct {
+	tile  tile
+	apart bool // every slice has blocks of its own
+}
+
+// plan finds the tile, and whether to give slices blocks of their own, that would
+// take the shortest time. It changes no bit of the result.
+func (c *compiler) plan(tiles []tile, rows, columns, depth, length, count int) (best schedule) {
+	const peak, launch, bandwidth = 2e11, 2e-6, 2e12 // fmaf a second of one multiprocessor; seconds; bytes a second
+	least := math.Inf(1)
+	for _, t := range tiles {
+		waves := func(blocks int) float64 { return float64(ceil(blocks, c.device.Multiprocessors())) }
+		step := float64(t.rows*t.columns) / (peak * t.speed)
+		n := t.count(rows, columns)
+		if time := waves(n) * step * float64(depth); time < least {
+			least, best = time, schedule{t, false}
+		}
+		if count == 1 {
+			continue
+		}
+		time := waves(n*count)*step*float64(length) + launch + 8*float64(rows*columns*count)/bandwidth
+		if time < least {
+			least, best = time, schedule{t, true}
+		}
+	}
+	return best
+}
+
+// productArgs is the argument of the kernels of kernels/product.cu.
+type productArgs struct {
+	A, B, Bias, Out, Partial         driver.Pointer
+	Rows, Columns, Depth, Slice, Act int32
+	Add, AlignedA, AlignedB, Whole   int32
+	_                                int32
+}
+
+// product is out = act(A·B + bias); with add, out += A·B.
+type product struct {
+	a, b, bias, out      driver.Pointer
+	transA, transB       bool
+	rows, columns, depth int
+	act                  op.Activation
+	add                  bool
+}
+
+func (c *compiler) product(p product) {
+	length, count := byShape(p.columns, p.depth)
+	if p.transA {
+		length, count = byRows(p.rows, p.columns, p.depth)
+	}
+	layout := map[bool]string{false: "n", true: "t"}
+	layouts := layout[p.transA] + layout[p.transB]
+	tiles := []tile{large, medium, small}
+	switch {
+	case layouts == "tt":
+		tiles = []tile{small}
+	case layouts == "tn" && p.columns <= narrow.columns:
+		tiles = []tile{narrow}
+	}
+	s := c.plan(tiles, p.rows, p.columns, p.depth, length, count)
+	args := productArgs{
+		A: p.a, B: p.b, Bias: p.bias, Out: p.out,
+		Rows: int32(p.rows), Columns: int32(p.columns), Depth: int32(p.depth), Slice: int32(length), Act: int32(p.act),
+		Add: flag(p.add), AlignedA: aligned(p.a, p.depth), AlignedB: aligned(p.b, p.depth), Whole: aligned(p.out|p.bias, p.columns),
+	}
+	grid := dim{uint32(s.tile.count(p.rows, p.columns)), 1, 1}
+	if s.apart {
+		grid[2] = uint32(count)
+		args.Partial = c.scratch(4 * p.rows * p.columns * count)
+	}
+	c.launch("product_"+layouts+"_"+s.tile.name, grid, dim{s.tile.threads, 1, 1}, args)
+	if s.apart {
+		c.addSlices(p.out, args.Partial, p.bias, p.rows*p.columns, p.columns, count, p.act, p.add)
+	}
+}
+
+// addSlices ends a product whose slices were computed apart.
+func (c *compiler) addSlices(out, partial, bias driver.Pointer, size, columns, count int, act op.Activation, add bool) {
+	c.launch("add_slices", c.blocks(size), threads, out, partial, bias, int32(size), int32(columns), int32(count), int32(act), flag(add))
+}
+
+func flag(x bool) int32 {
+	if x {
+		return 1
+	}
+	return 0
+}
+
+// aligned tells whether rows of n floats start at multiples of 16 bytes.
+func aligned(p driver.Pointer, n int) int32 { return flag(p%16 == 0 && n%4 == 0) }
