@@ -14,7 +14,7 @@ import (
 // examples: public only where the set is.
 type Evaluation struct {
 	Examples int
-	Labels   int     // that were compared with an answer; 0 where there are none, or the network gives no scores
+	Labels   int     // that were compared with an answer, data.Pad not among them; 0 where there are none, or the network gives no scores
 	Accuracy float64 // the share of Labels that were right; 0 where Labels is
 	Loss     float64 // mean; 0 where the network keeps no losses
 	// Confusion counts, for each true class, what was answered.
@@ -119,8 +119,12 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 		if label < 0 {
 			continue
 		}
+		padded := len(columns[label].Shape) > 0
 		for i, l := range e.used[label] {
 			truth := int(l)
+			if truth == data.Pad && padded {
+				continue
+			}
 			if truth < 0 || truth >= len(score.Confusion) {
 				return Evaluation{}, fmt.Errorf("evaluation: column %s holds a label that is not between 0 and %d", columns[label].Name, len(score.Confusion)-1)
 			}

@@ -139,7 +139,7 @@ func (t *tally) release(source *noise.Source, lot uint64, expected float64) erro
 }
 
 // Accuracy is the share of right answers to the label column, a record counting
-// as the mean of its labels.
+// as the mean of its labels, and data.Pad as one that was not answered rightly.
 func Accuracy(label int, sigma float64) Statistic {
 	return Statistic{Name: "accuracy", Size: 1, Sensitivity: 1, Noise: sigma, Output: true, Of: func(dst []float64, record []Example) {
 		for _, e := range record {
@@ -159,13 +159,15 @@ func MeanLoss(bound, sigma float64) Statistic {
 }
 
 // ClassCounts is how often each class of the label column occurs, as shares of
-// the expected lot.
+// the expected lot; data.Pad is none.
 func ClassCounts(label int, column data.Column, sigma float64) Statistic {
 	return Statistic{Name: "classes", Size: column.Classes, Sensitivity: 1, Noise: sigma, Of: func(dst []float64, record []Example) {
 		for _, e := range record {
 			labels := e.Columns[label]
 			for _, l := range labels {
-				dst[int(l)] += 1 / float64(len(labels)*len(record))
+				if l != data.Pad {
+					dst[int(l)] += 1 / float64(len(labels)*len(record))
+				}
 			}
 		}
 	}}

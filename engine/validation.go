@@ -256,7 +256,8 @@ func perRecord(shares []float64, s data.Set, r Records) (float64, error) {
 	return sum, nil
 }
 
-// shares is, for each example of a set, the share of its labels that were right.
+// shares is, for each example of a set, the share of its labels that were right;
+// 0 where all of them are data.Pad.
 func (e *Evaluator) shares(weights [][]float32, s data.Set) ([]float64, error) {
 	if err := e.load(weights); err != nil {
 		return nil, err
@@ -279,7 +280,13 @@ func (e *Evaluator) shares(weights [][]float32, s data.Set) ([]float64, error) {
 		for i := range n {
 			labels := e.used[label][i*size : (i+1)*size]
 			answers := output[i*size*scores : (i+1)*size*scores]
-			all = append(all, float64(right(labels, answers))/float64(size))
+			asked := size
+			for _, l := range labels {
+				if l == data.Pad {
+					asked--
+				}
+			}
+			all = append(all, float64(right(labels, answers))/float64(max(1, asked)))
 		}
 	}
 	return all, nil

@@ -23,11 +23,13 @@ func newEval(s *screen) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "eval DIR",
 		Short: "Measure a trained model on test data",
-		Long: `Measure the model in a run's folder on the test part of a data set.
+		Long: `Measure the model in a run's folder on the test part of a data set. Columns and
+text are read as they were when it was trained, where flags do not say otherwise.
 
 The answer is a function of that data: publish it only where the data are public.`,
 		Example: `  dptrain eval runs/mine
-  dptrain eval runs/mnist --data mnist --data-dir ~/mnist`,
+  dptrain eval runs/mnist --data mnist --data-dir ~/mnist
+  dptrain eval runs/reviews --data held-back.jsonl`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return wrong("dptrain eval: give one folder of a run, as in dptrain eval runs/mine")
@@ -51,7 +53,7 @@ func (s *screen) eval(dir string, set *settings) error {
 		set.data = b.Data
 	}
 	options := data.Options{Dir: set.dataDir, Test: set.test, Standardize: set.standardize}
-	if options.Schema, err = set.readSchema(); err != nil {
+	if options.Schema, err = set.readSchema(b.Schema); err != nil {
 		return asWrong(err)
 	}
 	task, err := data.Open(set.data, options)

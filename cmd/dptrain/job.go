@@ -47,7 +47,7 @@ func (s *settings) job() (*job, error) {
 	}
 	var err error
 	options := data.Options{Dir: s.dataDir, Test: s.test, Standardize: s.standardize}
-	if options.Schema, err = s.readSchema(); err != nil {
+	if options.Schema, err = s.readSchema(data.Schema{}); err != nil {
 		return nil, err
 	}
 	if j.task, err = data.Open(s.data, options); err != nil {
@@ -86,9 +86,9 @@ func (s *settings) job() (*job, error) {
 	return j, j.mechanism()
 }
 
-// readSchema gathers what flags and file say about a table's columns.
-func (s *settings) readSchema() (data.Schema, error) {
-	var schema data.Schema
+// readSchema gathers what flags and file say about a table's columns, on top of
+// what is known of them.
+func (s *settings) readSchema(schema data.Schema) (data.Schema, error) {
 	var err error
 	if s.schema != "" {
 		if schema, err = data.ReadSchema(s.schema); err != nil {
@@ -125,6 +125,18 @@ func (s *settings) readSchema() (data.Schema, error) {
 		}
 		schema.Vocabulary[column] = words
 	}
+	if s.text != "" {
+		schema.Text = s.text
+	}
+	if s.tokens != "" {
+		if schema.Tokens, schema.Words, err = data.ParseTokens(s.tokens); err != nil {
+			return schema, fmt.Errorf("--tokens: %w", err)
+		}
+	}
+	if s.length != 0 {
+		schema.Length = s.length
+	}
+	schema.Next = schema.Next || s.next
 	schema.Ignore = append(schema.Ignore, s.ignore...)
 	if column, user := strings.CutPrefix(s.record, "user:"); user {
 		schema.User = column
@@ -142,6 +154,8 @@ func (j *job) network() error {
 			j.example.Shape = c.Shape
 		case data.Index:
 			j.example.Shape, j.example.Vocabulary = c.Shape, c.Classes
+		case data.Label:
+			j.example.Labels = c.Shape
 		}
 	}
 	j.model = j.set.model
@@ -163,6 +177,8 @@ func (j *job) network() error {
 
 func defaultModel(e models.Example) string {
 	switch {
+	case len(e.Labels) > 0:
+		return "lstm"
 	case e.Vocabulary > 0:
 		return "embbag"
 	case len(e.Shape) == 3 && e.Shape[1] == 28 && e.Shape[2] == 28:

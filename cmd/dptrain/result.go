@@ -12,6 +12,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/models"
 )
@@ -70,14 +71,16 @@ type result struct {
 // matrix for.
 const mostConfused = 200
 
-// built is model.json: enough to build the network again.
+// built is model.json: enough to build the network again, and to read data for it.
 type built struct {
-	Model      string   `json:"model"`
-	Shape      []int    `json:"shape"`
-	Vocabulary int      `json:"vocabulary,omitempty"`
-	Classes    int      `json:"classes"`
-	ClassNames []string `json:"class_names,omitempty"`
-	Data       string   `json:"data"`
+	Model      string      `json:"model"`
+	Shape      []int       `json:"shape"`
+	Vocabulary int         `json:"vocabulary,omitempty"`
+	Classes    int         `json:"classes"`
+	Labels     []int       `json:"labels,omitempty"` // the shape of an example's labels, where it has several
+	ClassNames []string    `json:"class_names,omitempty"`
+	Data       string      `json:"data"`
+	Schema     data.Schema `json:"schema,omitzero"`
 }
 
 // finish closes the run and writes its files.
@@ -121,7 +124,7 @@ func (s *screen) finish(j *job, run *engine.Run, held *validated, took time.Dura
 			return nil, err
 		}
 		r.TestAccuracy, r.TestLoss, r.TestExamples, r.TestLabels = score.Accuracy, score.Loss, score.Examples, score.Labels
-		if len(score.Confusion) <= mostConfused {
+		if len(score.Confusion) <= mostConfused && !j.task.Schema.Next {
 			r.Confusion, r.ClassNames = score.Confusion, j.task.ClassNames
 		}
 	}
@@ -141,6 +144,10 @@ func (s *screen) finish(j *job, run *engine.Run, held *validated, took time.Dura
 // kind is what the network does, in the words of the Hugging Face Hub.
 func (j *job) kind() string {
 	switch {
+	case j.task.Schema.Next:
+		return "text-generation"
+	case len(j.example.Labels) > 0:
+		return "token-classification"
 	case j.example.Vocabulary > 0:
 		return "text-classification"
 	case len(j.example.Shape) == 3:
@@ -187,7 +194,8 @@ func (j *job) save(parameters []engine.Parameter) error {
 	if err := replaceFile(filepath.Join(j.out, "model.safetensors"), b.Bytes()); err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(built{j.model, j.example.Shape, j.example.Vocabulary, j.example.Classes, j.task.ClassNames, j.set.data}, "", "  ")
+	e := j.example
+	text, err := json.MarshalIndent(built{j.model, e.Shape, e.Vocabulary, e.Classes, e.Labels, j.task.ClassNames, j.set.data, j.task.Schema}, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -266,5 +274,5 @@ func (r *result) print(w io.Writer) {
 
 // exampleOf is what the network is told of the data, from model.json.
 func (b built) exampleOf() models.Example {
-	return models.Example{Shape: b.Shape, Vocabulary: b.Vocabulary, Classes: b.Classes}
+	return models.Example{Shape: b.Shape, Vocabulary: b.Vocabulary, Classes: b.Classes, Labels: b.Labels}
 }

@@ -28,7 +28,9 @@ type settings struct {
 	data, dataDir, test, label, schema string
 	classes, bounds                    string
 	vocabulary, ignore                 []string
-	standardize                        bool
+	text, tokens                       string
+	length                             int
+	next, standardize                  bool
 	preset, model, config, out, init   string
 	resume                             string
 
@@ -111,13 +113,17 @@ func (s *settings) flags(cmd *cobra.Command) {
 // dataFlags are those that say how to read the data set.
 func (s *settings) dataFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.dataDir, "data-dir", "", "where a named data set's files lie")
-	f.StringVar(&s.test, "test", "", "a second CSV file to test on; it is treated as public")
-	f.StringVar(&s.label, "label", "", "CSV: the column of the classes")
-	f.StringVar(&s.classes, "classes", "", "CSV, arrays: how many classes, or their names with commas between")
-	f.StringVar(&s.bounds, "bounds", "", "CSV: public limits of numeric columns, COLUMN=LOW:HIGH,…")
-	f.StringArrayVar(&s.vocabulary, "vocabulary", nil, "CSV: public words of a column, COLUMN=WORD|WORD|…; once a column")
-	f.StringSliceVar(&s.ignore, "ignore", nil, "CSV: columns that are not read")
-	f.StringVar(&s.schema, "schema", "", "CSV: a YAML file that says all of this")
+	f.StringVar(&s.test, "test", "", "a second file of rows to test on; it is treated as public")
+	f.StringVar(&s.label, "label", "", "CSV, JSONL: the column of the classes")
+	f.StringVar(&s.classes, "classes", "", "CSV, JSONL, arrays: how many classes, or their names with commas between")
+	f.StringVar(&s.bounds, "bounds", "", "CSV, JSONL: public limits of numeric columns, COLUMN=LOW:HIGH,…")
+	f.StringArrayVar(&s.vocabulary, "vocabulary", nil, "CSV, JSONL: public words of a column, COLUMN=WORD|WORD|…; once a column")
+	f.StringVar(&s.text, "text", "", "CSV, JSONL: the column of text or indices, in place of bounds and vocabulary")
+	f.StringVar(&s.tokens, "tokens", "", "how text becomes indices: bytes, words:FILE (a public vocabulary, one word a line), or a count, where it is indices already")
+	f.IntVar(&s.length, "length", 0, "indices of an example, a public number: longer texts are cut, shorter ones padded")
+	f.BoolVar(&s.next, "next", false, "a language model: the label of each step is the index that follows")
+	f.StringSliceVar(&s.ignore, "ignore", nil, "CSV, JSONL: columns that are not read")
+	f.StringVar(&s.schema, "schema", "", "a YAML file that says all of this")
 	f.BoolVar(&s.standardize, "standardize", false, "pictures: shift and scale by the published mean and deviation")
 }
 
@@ -283,7 +289,7 @@ func (s *settings) readConfig(cmd *cobra.Command) error {
 }
 
 // silent are the flags whose zero is not a value but its absence.
-var silent = []string{"seed", "delta", "lot", "rate", "validation-split", "validation-noise"}
+var silent = []string{"seed", "delta", "lot", "rate", "length", "validation-split", "validation-noise"}
 
 // print writes a configuration file that repeats these settings.
 func (s *settings) print(cmd *cobra.Command, w io.Writer) error {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strconv"
 )
 
 // arrayNames are the files of a task in arrays, as Keras names them.
@@ -17,33 +18,75 @@ const (
 // from an .npz file or a folder of .npy files. Examples lie along the first axis
 // of x. Bytes are greys, scaled to [0, 1]; other numbers are taken as they are,
 // so scale them by public constants. A y is a whole number from 0 on.
-func openArrays(tree fs.FS, where string, classes Classes) (*Task, error) {
-	if len(classes) < 2 {
-		return nil, fmt.Errorf("%s: how many classes there are was not given; write --classes with their count or public names", where)
-	}
-	task := &Task{Classes: len(classes), ClassNames: classes, Private: true, Source: where}
-	var err error
-	if task.Train, err = readArrays(tree, arrayTrainX, arrayTrainY, len(classes)); err != nil {
+//
+// With Tokens a count, x [examples, length] holds indices below it, -1 for
+// padding, and y may have a label for each step, -1 for none; with Next there is
+// no y, and the label of each step is the index after it.
+func openArrays(tree fs.FS, where string, s Schema) (*Task, error) {
+	if err := s.validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
+	indices := 0
+	if s.Tokens != "" {
+		var err error
+		if indices, err = strconv.Atoi(s.Tokens); err != nil {
+			return nil, fmt.Errorf("%s: arrays hold no text; write --tokens with how many indices there are", where)
+		}
+	}
+	switch {
+	case s.Length != 0:
+		return nil, fmt.Errorf("%s: the length of examples is that of the array; leave out --length", where)
+	case s.Next && indices == 0:
+		return nil, fmt.Errorf("%s: for each step to predict the next, x must hold indices; write --tokens with how many there are", where)
+	case len(s.Classes) < 2 && !s.Next:
+		return nil, fmt.Errorf("%s: how many classes there are was not given; write --classes with their count or public names", where)
+	}
+	task := &Task{ClassNames: s.Classes, Private: true, Source: where, Schema: s}
+	read := func(x, y string) (*Table, error) {
+		var table *Table
+		var err error
+		switch {
+		case s.Next:
+			table, err = readSteps(tree, x, indices)
+		default:
+			table, err = readArrays(tree, x, y, indices, len(s.Classes))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", where, err)
+		}
+		return table, nil
+	}
+	train, err := read(arrayTrainX, arrayTrainY)
+	if err != nil {
+		return nil, err
+	}
+	task.Train, task.Classes = train, train.columns[1].Classes
 	if _, err := fs.Stat(tree, arrayTestX); err != nil {
 		return task, nil
 	}
-	if task.Test, err = readArrays(tree, arrayTestX, arrayTestY, len(classes)); err != nil {
-		return nil, fmt.Errorf("%s: %w", where, err)
+	test, err := read(arrayTestX, arrayTestY)
+	if err != nil {
+		return nil, err
 	}
-	if !slices.EqualFunc(task.Train.Columns(), task.Test.Columns(), Column.equal) {
+	if !slices.EqualFunc(train.columns, test.columns, Column.equal) {
 		return nil, fmt.Errorf("%s: %s has examples of another shape than %s", where, arrayTestX, arrayTrainX)
 	}
+	task.Test = test
 	return task, nil
 }
 
-func readArrays(tree fs.FS, xName, yName string, classes int) (*Table, error) {
+func readArrays(tree fs.FS, xName, yName string, indices, classes int) (*Table, error) {
 	x, inputs, err := readArray(tree, xName)
 	if err != nil {
 		return nil, err
 	}
-	if x.byte {
+	features := Column{Name: "x", Kind: Feature, Shape: x.shape[1:]}
+	if indices > 0 {
+		if err := x.indices(xName); err != nil {
+			return nil, err
+		}
+		features.Kind, features.Classes = Index, indices
+	} else if x.byte {
 		for i := range inputs {
 			inputs[i] /= 255
 		}
@@ -55,13 +98,44 @@ func readArrays(tree fs.FS, xName, yName string, classes int) (*Table, error) {
 	if !y.whole {
 		return nil, fmt.Errorf("%s holds no whole numbers; labels are whole numbers from 0 on", yName)
 	}
-	if y.total() != y.shape[0] || y.shape[0] != x.shape[0] {
+	label := Column{Name: "y", Kind: Label, Classes: classes}
+	switch {
+	case indices > 0 && slices.Equal(x.shape, y.shape):
+		label.Shape = y.shape[1:]
+	case y.total() != y.shape[0] || y.shape[0] != x.shape[0]:
 		return nil, fmt.Errorf("%s has shape %v; %d examples need as many labels", yName, y.shape, x.shape[0])
 	}
-	return NewTable([]Column{
-		{Name: "x", Kind: Feature, Shape: x.shape[1:]},
-		{Name: "y", Kind: Label, Classes: classes},
-	}, [][]float32{inputs, labels}, nil)
+	return NewTable([]Column{features, label}, [][]float32{inputs, labels}, nil)
+}
+
+// indices refuses an array that holds no lists of indices.
+func (a array) indices(name string) error {
+	if !a.whole || len(a.shape) != 2 {
+		return fmt.Errorf("%s: lists of indices are whole numbers of shape [examples, length]", name)
+	}
+	return nil
+}
+
+// readSteps reads lists of indices of which each predicts the next.
+func readSteps(tree fs.FS, name string, indices int) (*Table, error) {
+	x, all, err := readArray(tree, name)
+	if err != nil {
+		return nil, err
+	}
+	if err := x.indices(name); err != nil {
+		return nil, err
+	}
+	length := x.shape[1]
+	if length < 2 {
+		return nil, fmt.Errorf("%s has examples of %d index; at least two are needed for one to predict the next", name, length)
+	}
+	var features, labels []float32
+	for ; len(all) > 0; all = all[length:] {
+		features = append(features, all[:length-1]...)
+		labels = append(labels, all[1:length]...)
+	}
+	steps := tokenizer{length: length - 1, count: indices, next: true}
+	return NewTable(steps.columns("", 0), [][]float32{features, labels}, nil)
 }
 
 func readArray(tree fs.FS, name string) (array, []float32, error) {

@@ -72,7 +72,7 @@ func TestBadCSVIsRefusedWithoutCitingIt(t *testing.T) {
 		schema Schema
 	}{
 		{"is empty", "", schema},
-		{"has a header but no rows", header, schema},
+		{"has no rows", header, schema},
 		{`line 3, column "age": not a number`, header + "1,a,low\nsecret,a,low\n", schema},
 		{`line 2, column "age": not a number`, header + "NaN,secret,low\n", schema},
 		{`line 2, column "age": the cell is empty`, header + ",secret,low\n", schema},

@@ -105,7 +105,7 @@ func TestBadFoldersAreRefused(t *testing.T) {
 	} {
 		wantError(t, writeFiles(t, c.files), Options{}, c.say)
 	}
-	wantError(t, writeFiles(t, map[string][]byte{"a/x.png": good, "b/x.png": good}), Options{Schema: peopleSchema}, "for CSV files")
+	wantError(t, writeFiles(t, map[string][]byte{"a/x.png": good, "b/x.png": good}), Options{Schema: peopleSchema}, "for CSV and JSONL files")
 }
 
 func cifarBatch(labels ...byte) []byte {

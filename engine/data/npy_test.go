@@ -172,7 +172,7 @@ func TestBadArraysAreRefused(t *testing.T) {
 	}
 	all := map[string][]byte{"x_train.npy": good, "y_train.npy": labels}
 	wantError(t, zipOf(t, all), Options{}, "--classes")
-	wantError(t, zipOf(t, all), Options{Schema: Schema{Classes: two.Classes, Label: "y"}}, "for CSV files")
+	wantError(t, zipOf(t, all), Options{Schema: Schema{Classes: two.Classes, Label: "y"}}, "no named columns")
 	all["x_test.npy"], all["y_test.npy"] = npy("<f4", "False", "(2, 2)", make([]float32, 4)), labels
 	wantError(t, zipOf(t, all), Options{Schema: two}, "another shape")
 }

@@ -14,12 +14,13 @@ import (
 type Options struct {
 	// Dir is the folder (or .zip file) where a named data set's files lie.
 	Dir string
-	// Test is a second CSV file, of the same columns, to test with.
+	// Test is a second file, of the same columns, to test with.
 	Test string
 	// Standardize shifts and scales pixels by the mean and deviation published
 	// for the data set; otherwise they lie in [0, 1].
 	Standardize bool
-	// Schema says what a table's columns mean; for arrays, Classes alone.
+	// Schema says what a table's columns mean; for arrays and plain text, only what
+	// needs no column's name.
 	Schema Schema
 }
 
@@ -37,8 +38,11 @@ func Known() []Description {
 		{"mnist", "60000 + 10000 handwritten digits, 28×28 grey, 10 classes", "in --data-dir, its mnist or MNIST/raw, for train-images-idx3-ubyte and its three fellows, .gz or not"},
 		{"fashion-mnist", "60000 + 10000 pieces of clothing, 28×28 grey, 10 classes", "in --data-dir, its fashion-mnist or FashionMNIST/raw, for the same names as mnist"},
 		{"cifar10", "50000 + 10000 photographs, 32×32 colour, 10 classes", "in --data-dir, its cifar-10-batches-bin or cifar10, for data_batch_1.bin …, or for folders train/CLASS and test/CLASS of pictures"},
-		{"FILE.csv", "a table with a header line", "in that file, .gz or not; needs --label, --classes, and --bounds or --vocabulary for every column that is not ignored"},
-		{"FILE.npz or FOLDER", "NumPy arrays", "for x_train.npy, y_train.npy and, to test, x_test.npy, y_test.npy; needs --classes"},
+		{"remarks", fmt.Sprintf("%d + %d short remarks, kind or unkind, put together by the program; public", remarksTrain, remarksTest), "nowhere: nothing is read; --next makes a language model of them"},
+		{"FILE.csv", "a table with a header line", "in that file, .gz or not; needs --label, --classes, and --bounds or --vocabulary for every column that is not ignored, or --text, --tokens and --length for one of text or indices"},
+		{"FILE.jsonl", "a table of JSON objects, one a line", "in that file, .gz or not; needs the same, keys being columns"},
+		{"FILE.txt", "plain text; a line is an example, of a language model", "in that file, .gz or not; needs --tokens and --length"},
+		{"FILE.npz or FOLDER", "NumPy arrays", "for x_train.npy, y_train.npy and, to test, x_test.npy, y_test.npy; needs --classes; with --tokens COUNT x holds indices, padded with -1, and y may have a label for each step or, with --next, be missing"},
 		{"FOLDER or FILE.zip", "pictures, .png or .jpg, all of one size", "for folders train/CLASS and test/CLASS, or CLASS alone"},
 	}
 }
@@ -53,23 +57,14 @@ func Open(name string, o Options) (*Task, error) {
 	return task, nil
 }
 
-var knownNames = []string{"digits", "mnist", "fashion-mnist", "cifar10"}
+var knownNames = []string{"digits", "remarks", "mnist", "fashion-mnist", "cifar10"}
 
 func open(name string, o Options) (*Task, error) {
 	switch name {
 	case "":
 		return nil, errors.New("no data set was named; write --data with one of " + strings.Join(knownNames, ", ") + ", or a path")
-	case "digits":
-		if o.Dir != "" {
-			return nil, errors.New("digits are drawn by the program; leave out --data-dir, or name the data set that lies there with --data")
-		}
-		if o.Standardize {
-			return nil, errors.New("no mean and deviation are published for digits; leave out the standardizing")
-		}
-		if err := tablesOnly(o, name); err != nil {
-			return nil, err
-		}
-		return Digits(), nil
+	case "digits", "remarks":
+		return openOwn(name, o)
 	case "mnist", "fashion-mnist", "cifar10":
 		if o.Dir == "" {
 			return nil, fmt.Errorf("where the files of %s lie was not given; write --data-dir FOLDER", name)
@@ -100,13 +95,38 @@ func open(name string, o Options) (*Task, error) {
 	if o.Standardize {
 		return nil, fmt.Errorf("no mean and deviation are published for %s; leave out the standardizing", name)
 	}
-	if lower := strings.ToLower(name); strings.HasSuffix(lower, ".csv") || strings.HasSuffix(lower, ".csv.gz") {
-		return openCSV(name, o)
+	if info.IsDir() || archive(name) {
+		return openPath(name, o)
 	}
-	if !info.IsDir() && !archive(name) {
-		return nil, fmt.Errorf("%s: cannot tell what %q files hold; .csv, .csv.gz, .npz, .zip and folders are read", name, filepath.Ext(name))
+	switch strings.ToLower(filepath.Ext(strings.TrimSuffix(strings.ToLower(name), ".gz"))) {
+	case ".csv":
+		return openLines(name, o, readCSV)
+	case ".jsonl":
+		return openLines(name, o, readJSONL)
+	case ".txt":
+		return openText(name, o)
 	}
-	return openPath(name, o)
+	return nil, fmt.Errorf("%s: cannot tell what %q files hold; .csv, .jsonl and .txt, .gz or not, .npz, .zip and folders are read", name, filepath.Ext(name))
+}
+
+// openOwn draws a data set that comes with the program.
+func openOwn(name string, o Options) (*Task, error) {
+	if o.Dir != "" {
+		return nil, fmt.Errorf("%s are drawn by the program; leave out --data-dir, or name the data set that lies there with --data", name)
+	}
+	if o.Standardize {
+		return nil, fmt.Errorf("no mean and deviation are published for %s; leave out the standardizing", name)
+	}
+	if name == "remarks" {
+		if o.Schema.named() || len(o.Schema.Classes) > 0 || o.Test != "" {
+			return nil, errors.New("remarks bring their own labels and test examples; only tokens, length and next can be chosen")
+		}
+		return Remarks(o.Schema)
+	}
+	if err := tablesOnly(o, name); err != nil {
+		return nil, err
+	}
+	return Digits(), nil
 }
 
 // openPath reads a folder or archive, by what is in it.
@@ -117,12 +137,10 @@ func openPath(name string, o Options) (*Task, error) {
 	}
 	defer closer.Close()
 	if _, found := find(tree, []string{"."}, []string{arrayTrainX}); found || strings.HasSuffix(name, ".npz") {
-		classes := o.Schema.Classes
-		o.Schema.Classes = nil
-		if err := tablesOnly(o, name); err != nil {
-			return nil, err
+		if o.Schema.named() || o.Test != "" {
+			return nil, fmt.Errorf("%s holds arrays, which have no named columns and bring their own test examples; of the schema, only classes, tokens and next can be given", name)
 		}
-		return openArrays(tree, name, classes)
+		return openArrays(tree, name, o.Schema)
 	}
 	if err := tablesOnly(o, name); err != nil {
 		return nil, err
@@ -133,10 +151,10 @@ func openPath(name string, o Options) (*Task, error) {
 // tablesOnly refuses what only a CSV file has a use for.
 func tablesOnly(o Options, name string) error {
 	if !o.Schema.empty() {
-		return fmt.Errorf("%s has no named columns; label, classes, bounds, vocabulary and user are for CSV files", name)
+		return fmt.Errorf("%s has no named columns; label, classes, bounds, vocabulary, text and user are for CSV and JSONL files", name)
 	}
 	if o.Test != "" {
-		return fmt.Errorf("%s brings its own test examples; --test is for CSV files", name)
+		return fmt.Errorf("%s brings its own test examples; --test is for files of rows", name)
 	}
 	return nil
 }

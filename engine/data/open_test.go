@@ -12,7 +12,7 @@ import (
 )
 
 func TestUnknownNamesAreRefused(t *testing.T) {
-	wantError(t, "mnits", Options{}, `did you mean "mnist"`, "digits, mnist, fashion-mnist, cifar10")
+	wantError(t, "mnits", Options{}, `did you mean "mnist"`, "digits, remarks, mnist, fashion-mnist, cifar10")
 	wantError(t, "digit", Options{}, `did you mean "digits"`)
 	wantError(t, "quite/another/thing.csv", Options{}, "neither a known data set")
 	wantError(t, "", Options{}, "--data")
@@ -23,16 +23,16 @@ func TestUnknownNamesAreRefused(t *testing.T) {
 
 // What a data set has no use for is said, not ignored.
 func TestPointlessOptionsAreRefused(t *testing.T) {
-	files := writeFiles(t, map[string][]byte{"a.csv": []byte(people), "b.txt": nil})
+	files := writeFiles(t, map[string][]byte{"a.csv": []byte(people), "b.bin": nil})
 	csv := filepath.Join(files, "a.csv")
 	wantError(t, "digits", Options{Dir: "x"}, "--data-dir")
 	wantError(t, "digits", Options{Test: "x"}, "--test")
 	wantError(t, "digits", Options{Standardize: true}, "published")
-	wantError(t, "digits", Options{Schema: Schema{User: "x"}}, "for CSV files")
+	wantError(t, "digits", Options{Schema: Schema{User: "x"}}, "for CSV and JSONL files")
 	wantError(t, "mnist", Options{Dir: files, Test: "x"}, "--test")
 	wantError(t, csv, Options{Dir: files}, "--data-dir")
 	wantError(t, csv, Options{Standardize: true}, "published")
-	wantError(t, filepath.Join(files, "b.txt"), Options{}, ".txt")
+	wantError(t, filepath.Join(files, "b.bin"), Options{}, ".bin")
 }
 
 func TestEveryNameIsDescribed(t *testing.T) {

@@ -25,21 +25,40 @@ import (
 //	  sex: [Female, Male]
 //	ignore: [row-id]
 //	user: patient
+//
+// or, where a network reads text, in place of bounds and vocabulary:
+//
+//	text: review
+//	tokens: bytes               # or words:FILE, or a count of indices
+//	length: 200
 type Schema struct {
 	// Label names the column of the classes.
-	Label string `yaml:"label"`
+	Label string `yaml:"label" json:"label,omitempty"`
 	// Classes are what the label column may say, in the order of their numbers.
-	Classes Classes `yaml:"classes"`
+	Classes Classes `yaml:"classes" json:"classes,omitempty"`
 	// Bounds gives numeric columns their limits. They are scaled to [-1, 1], and
 	// a number beyond a limit counts as the limit.
-	Bounds map[string]Bounds `yaml:"bounds"`
+	Bounds map[string]Bounds `yaml:"bounds" json:"bounds,omitempty"`
 	// Vocabulary gives columns of words their words. Each becomes a 1 among
 	// zeros, in a slot of its own; all words not listed share one more slot.
-	Vocabulary map[string][]string `yaml:"vocabulary"`
+	Vocabulary map[string][]string `yaml:"vocabulary" json:"vocabulary,omitempty"`
+	// Text names the column that becomes an example's indices.
+	Text string `yaml:"text" json:"text,omitempty"`
+	// Tokens says how: "bytes"; "words", those of Words; or a count, where the
+	// column holds indices below it, separated by spaces or in a list.
+	Tokens string `yaml:"tokens" json:"tokens,omitempty"`
+	// Words is the vocabulary; all words not listed share one more index.
+	Words []string `yaml:"words" json:"words,omitempty"`
+	// Length is how many indices an example has: longer texts are cut, shorter
+	// ones padded.
+	Length int `yaml:"length" json:"length,omitempty"`
+	// Next has no label column: the label of each step is the index that follows.
+	// Texts then begin and end with one more index, by bytes that of a newline.
+	Next bool `yaml:"next" json:"next,omitempty"`
 	// Ignore lists columns that are not read.
-	Ignore []string `yaml:"ignore"`
+	Ignore []string `yaml:"ignore" json:"ignore,omitempty"`
 	// User names the column that says whose a row is; it is no feature.
-	User string `yaml:"user"`
+	User string `yaml:"user" json:"user,omitempty"`
 }
 
 // Bounds are the public limits, low and high, of a numeric column.
@@ -77,6 +96,12 @@ func parseSchema(text []byte) (Schema, error) {
 	d.KnownFields(true)
 	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
 		return Schema{}, errors.New(strings.Join(strings.Fields(err.Error()), " "))
+	}
+	if s.Tokens != "" && s.Tokens != byWords {
+		var err error
+		if s.Tokens, s.Words, err = ParseTokens(s.Tokens); err != nil {
+			return Schema{}, err
+		}
 	}
 	return s, s.validate()
 }
@@ -146,7 +171,17 @@ func words(text, separator string) []string {
 
 // empty reports whether nothing has been said.
 func (s Schema) empty() bool {
-	return s.Label == "" && len(s.Classes) == 0 && len(s.Bounds) == 0 && len(s.Vocabulary) == 0 && len(s.Ignore) == 0 && s.User == ""
+	return !s.named() && len(s.Classes) == 0 && !s.textual()
+}
+
+// named reports whether something was said that only named columns have a use for.
+func (s Schema) named() bool {
+	return s.Label != "" || len(s.Bounds) > 0 || len(s.Vocabulary) > 0 || s.Text != "" || len(s.Ignore) > 0 || s.User != ""
+}
+
+// textual reports whether something was said of how indices are made.
+func (s Schema) textual() bool {
+	return s.Tokens != "" || len(s.Words) > 0 || s.Length != 0 || s.Next
 }
 
 func (s Schema) validate() error {
@@ -167,8 +202,22 @@ func (s Schema) validate() error {
 			return fmt.Errorf("the vocabulary of column %q has %q twice", column, w)
 		}
 	}
+	if s.Tokens != "" || len(s.Words) > 0 {
+		if err := checkTokens(s.Tokens, s.Words); err != nil {
+			return err
+		}
+	}
+	const longest = 1 << 20
+	switch {
+	case s.Length < 0 || s.Length > longest:
+		return fmt.Errorf("length %d: an example has between 1 and 2^20 indices", s.Length)
+	case s.Text != "" && (len(s.Bounds) > 0 || len(s.Vocabulary) > 0):
+		return fmt.Errorf("column %q is text, and others have bounds or a vocabulary: a network reads indices or numbers; ignore one kind", s.Text)
+	case s.Next && (s.Label != "" || len(s.Classes) > 0):
+		return errors.New("a label or classes were given, and that each step predicts the next: the labels are the indices that follow; leave one out")
+	}
 	if c, twice := repeated(s.columns()); twice {
-		return fmt.Errorf("column %q is given two roles; it can be the label, the user, ignored, or have bounds or a vocabulary", c)
+		return fmt.Errorf("column %q is given two roles; it can be the label, the user, the text, ignored, or have bounds or a vocabulary", c)
 	}
 	return nil
 }
@@ -182,6 +231,9 @@ func (s Schema) columns() []string {
 	}
 	if s.User != "" {
 		named = append(named, s.User)
+	}
+	if s.Text != "" {
+		named = append(named, s.Text)
 	}
 	for c := range s.Bounds {
 		named = append(named, c)

@@ -12,11 +12,12 @@ type Kind uint8
 const (
 	// Feature is a real number that the network reads.
 	Feature Kind = iota
-	// Label is the index of the right class, 0 ≤ label < Column.Classes.
+	// Label is the index of the right class, 0 ≤ label < Column.Classes. Of a
+	// sequence of labels, one may be Pad: none is asked for there.
 	Label
 	// Target is a real number that the network is to predict.
 	Target
-	// Index is an entry of a vocabulary, 0 ≤ index < Column.Classes.
+	// Index is an entry of a vocabulary, 0 ≤ index < Column.Classes, or Pad.
 	Index
 )
 
@@ -56,6 +57,9 @@ func (c Column) Size() int {
 	return size
 }
 
+// padded reports whether Pad may stand in the column.
+func (c Column) padded() bool { return c.Kind == Index || c.Kind == Label && len(c.Shape) > 0 }
+
 func (c Column) equal(d Column) bool {
 	return c.Name == d.Name && c.Kind == d.Kind && c.Classes == d.Classes && slices.Equal(c.Shape, d.Shape)
 }
@@ -82,6 +86,9 @@ func (c Column) validate() error {
 func (c Column) fault(v float32) string {
 	switch c.Kind {
 	case Label, Index:
+		if v == Pad && c.padded() {
+			return ""
+		}
 		if !(v >= 0 && v < float32(c.Classes)) || v != float32(int32(v)) {
 			return fmt.Sprintf("the %v is no whole number from 0 to %d", c.Kind, c.Classes-1)
 		}
@@ -135,6 +142,9 @@ type Task struct {
 	Classes int
 	// ClassNames has a name for each class, or is nil.
 	ClassNames []string
+	// Schema is what was said of the columns, with all that it needed from other
+	// files; it reads another file as this one was read.
+	Schema Schema
 	// Private is false only where nobody stands behind the examples.
 	Private bool
 	// Source says in words where the examples came from.

@@ -1,0 +1,142 @@
+package data
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// longestLine bounds a line, so that a file without line ends is an error and
+// not all of the memory.
+const longestLine = 64 << 20
+
+// eachLine calls f with the lines of a file that are not blank, and their
+// numbers.
+func eachLine(r io.Reader, f func(number int, line []byte) error) error {
+	in := bufio.NewScanner(r)
+	in.Buffer(make([]byte, 1<<16), longestLine)
+	number := 0
+	for in.Scan() {
+		number++
+		line := in.Bytes()
+		if number == 1 {
+			line = bytes.TrimPrefix(line, []byte("\ufeff"))
+		}
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		if err := f(number, line); err != nil {
+			return err
+		}
+	}
+	if errors.Is(in.Err(), bufio.ErrTooLong) {
+		return fmt.Errorf("line %d is longer than %d bytes", number+1, longestLine)
+	}
+	return in.Err()
+}
+
+// readJSONL turns objects, one a line, into examples, their keys being columns.
+// Texts, numbers, true and false stand for themselves, null for nothing, and a
+// list of numbers for indices. Every key must be known to the schema, if only to
+// be ignored.
+func readJSONL(r io.Reader, s Schema) (*Table, []string, error) {
+	names := s.columns()
+	l, err := newLayout(names, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	at := indexed(names)
+	rows, row := rows{layout: l, known: map[string]int32{}}, make([]string, len(names))
+	err = eachLine(r, func(number int, line []byte) error {
+		var object map[string]json.RawMessage
+		if err := json.Unmarshal(line, &object); err != nil || object == nil {
+			return fmt.Errorf("line %d is no JSON object", number)
+		}
+		for key := range object {
+			if _, ok := at[key]; !ok {
+				return fmt.Errorf("line %d has a key that nothing is known about, %q; write --bounds, --vocabulary, --text or --ignore for it%s", number, key, meant(key, names))
+			}
+		}
+		for k, name := range names {
+			if l.roles[k].ignore {
+				continue
+			}
+			value, ok := object[name]
+			if !ok {
+				return fmt.Errorf("line %d has no key %q", number, name)
+			}
+			if row[k], ok = cell(value); !ok {
+				return fmt.Errorf("line %d, key %q: neither a text, a number nor a list of numbers", number, name)
+			}
+		}
+		if k, err := rows.add(row); err != nil {
+			return fmt.Errorf("line %d, key %q: %w", number, names[k], err)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := rows.table(s)
+	return t, l.inputs, err
+}
+
+// cell writes a JSON value as a table would have it.
+func cell(value json.RawMessage) (text string, ok bool) {
+	if len(value) == 0 || string(value) == "null" {
+		return "", true
+	}
+	switch value[0] {
+	case '"':
+		return text, json.Unmarshal(value, &text) == nil
+	case '[':
+		var list []int
+		if json.Unmarshal(value, &list) != nil {
+			return "", false
+		}
+		words := make([]string, len(list))
+		for i, n := range list {
+			words[i] = strconv.Itoa(n)
+		}
+		return strings.Join(words, " "), true
+	case '{':
+		return "", false
+	}
+	return string(value), true // a number, true or false
+}
+
+// readText makes each line that is not blank an example: a language model's.
+func readText(r io.Reader, s Schema) (*Table, []string, error) {
+	t, err := s.tokenizer()
+	if err != nil {
+		return nil, nil, err
+	}
+	var features, labels []float32
+	if err := eachLine(r, func(number int, line []byte) (err error) {
+		if features, labels, err = t.example(features, labels, string(line)); err != nil {
+			err = fmt.Errorf("line %d: %w", number, err)
+		}
+		return err
+	}); err != nil {
+		return nil, nil, err
+	}
+	if len(features) == 0 {
+		return nil, nil, errors.New("has no line with text")
+	}
+	table, err := NewTable(t.columns("", 0), [][]float32{features, labels}, nil)
+	return table, nil, err
+}
+
+// openText reads a plain text, or another one to test with: a line is an example.
+func openText(file string, o Options) (*Task, error) {
+	if o.Schema.named() || len(o.Schema.Classes) > 0 {
+		return nil, fmt.Errorf("%s is plain text, whose lines have no columns: leave out label, classes, text, bounds, vocabulary, ignore and user, or write a .csv or .jsonl file", file)
+	}
+	o.Schema.Next = true
+	return openLines(file, o, readText)
+}

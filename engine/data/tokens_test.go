@@ -1,0 +1,412 @@
+package data
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestWords(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                          "",
+		"  \t\n":                    "",
+		"It isn't 3.5%!":            "it isn't 3 . 5 % !",
+		"Ärger—naïve\u0301 čaj":     "ärger — naïve\u0301 čaj",
+		"a\xffb":                    "a \ufffd b",
+		"日本語。":                      "日本語 。",
+		"tab\tand,comma":            "tab and , comma",
+		"trailing word, then done.": "trailing word , then done .",
+	} {
+		if got := strings.Join(Words(text), " "); got != want {
+			t.Errorf("%q is cut into %q; want %q", text, got, want)
+		}
+	}
+}
+
+// What a tokenizer makes of a text: cut, padded, and with the index that follows.
+func TestExamplesOfText(t *testing.T) {
+	vocabulary := []string{"the", "cat", "sat"}
+	for _, c := range []struct {
+		schema           Schema
+		text             string
+		features, labels []float32
+		classes          int
+	}{
+		{Schema{Tokens: "bytes", Length: 4}, "ab", []float32{97, 98, -1, -1}, nil, 256},
+		{Schema{Tokens: "bytes", Length: 4}, "abcdef", []float32{97, 98, 99, 100}, nil, 256},
+		{Schema{Tokens: "bytes", Length: 4}, "", []float32{-1, -1, -1, -1}, nil, 256},
+		{Schema{Tokens: "bytes", Length: 4, Next: true}, "ab", []float32{10, 97, 98, -1}, []float32{97, 98, 10, -1}, 256},
+		{Schema{Tokens: "bytes", Length: 4, Next: true}, "abc", []float32{10, 97, 98, 99}, []float32{97, 98, 99, 10}, 256},
+		{Schema{Tokens: "bytes", Length: 4, Next: true}, "abcdef", []float32{10, 97, 98, 99}, []float32{97, 98, 99, 100}, 256},
+		{Schema{Tokens: "bytes", Length: 4, Next: true}, "", []float32{10, -1, -1, -1}, []float32{10, -1, -1, -1}, 256},
+		{Schema{Tokens: "words", Words: vocabulary, Length: 4}, "The dog sat.", []float32{0, 3, 2, 3}, nil, 4},
+		{Schema{Tokens: "words", Words: vocabulary, Length: 4, Next: true}, "the cat", []float32{4, 0, 1, -1}, []float32{0, 1, 4, -1}, 5},
+		{Schema{Tokens: "9", Length: 3}, "8 0", []float32{8, 0, -1}, nil, 9},
+		{Schema{Tokens: "9", Length: 3}, "8 -1 1 2", []float32{8, -1, 1}, nil, 9},
+		{Schema{Tokens: "9", Length: 3, Next: true}, "8 0 1 2 3", []float32{8, 0, 1}, []float32{0, 1, 2}, 9},
+		{Schema{Tokens: "9", Length: 3, Next: true}, "8", []float32{-1, -1, -1}, []float32{-1, -1, -1}, 9},
+		{Schema{Tokens: "9", Length: 3, Next: true}, "", []float32{-1, -1, -1}, []float32{-1, -1, -1}, 9},
+	} {
+		tok, err := c.schema.tokenizer()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, l, err := tok.example(nil, nil, c.text)
+		if err != nil || !slices.Equal(f, c.features) || !slices.Equal(l, c.labels) || tok.count != c.classes {
+			t.Errorf("%+v: %q gives %v, %v of %d (%v); want %v, %v of %d", c.schema, c.text, f, l, tok.count, err, c.features, c.labels, c.classes)
+		}
+	}
+	for _, bad := range []string{"9", "-2", "1.0", "zz", "1,2"} {
+		tok, _ := Schema{Tokens: "9", Length: 3}.tokenizer()
+		if _, _, err := tok.example(nil, nil, "0 "+bad); err == nil || strings.Contains(err.Error(), bad) && bad != "9" && bad != "-2" {
+			t.Errorf("index %q: %v", bad, err)
+		}
+	}
+}
+
+func TestTokensThatCannotBe(t *testing.T) {
+	dir := writeFiles(t, map[string][]byte{
+		"good.txt":  []byte("the\n cat \n\nisn't\n!\n"),
+		"empty.txt": []byte("\n\n"),
+		"twice.txt": []byte("a\nb\na\n"),
+		"upper.txt": []byte("Cat\n"),
+		"two.txt":   []byte("two words\n"),
+	})
+	tokens, words, err := ParseTokens("words:" + filepath.Join(dir, "good.txt"))
+	if err != nil || tokens != "words" || !slices.Equal(words, []string{"the", "cat", "isn't", "!"}) {
+		t.Errorf("tokens %q, words %q, %v", tokens, words, err)
+	}
+	for bad, say := range map[string]string{
+		"words":                               "words:FILE",
+		"words:":                              "cannot read",
+		"words:" + filepath.Join(dir, "none"): "no such file",
+		"words:" + filepath.Join(dir, "empty.txt"): "no words",
+		"words:" + filepath.Join(dir, "twice.txt"): `"a" twice`,
+		"words:" + filepath.Join(dir, "upper.txt"): "lower case",
+		"words:" + filepath.Join(dir, "two.txt"):   `cut into ["two" "words"]`,
+		"byte":                                     "write bytes",
+		"1":                                        "from 2 to 2^24",
+		"0x10":                                     "write bytes",
+		"16777217":                                 "2^24",
+	} {
+		if _, _, err := ParseTokens(bad); err == nil || !strings.Contains(err.Error(), say) {
+			t.Errorf("tokens %q: %v; want %q", bad, err, say)
+		}
+	}
+}
+
+const reviews = `{"stars": 5, "text": "Warm soup.", "who": "ann", "id": 1}
+
+{"text": "cold\tsoup", "stars": 1, "who": "bob", "id": {"a": [1, "x"]}}
+{"text": null, "stars": 1, "who": "ann"}
+`
+
+var reviewSchema = Schema{Label: "stars", Classes: Classes{"1", "5"}, Text: "text", Tokens: "words",
+	Words: []string{"soup", "cold"}, Length: 3, Ignore: []string{"id"}, User: "who"}
+
+func TestJSONL(t *testing.T) {
+	dir := writeFiles(t, map[string][]byte{
+		"a.jsonl":    []byte("\ufeff" + reviews),
+		"b.jsonl.gz": zipped(t, []byte(reviews)),
+		"c.jsonl":    []byte(`{"n": [3, 0, -1], "y": true, "x": 1e2}`),
+	})
+	task, err := Open(filepath.Join(dir, "a.jsonl"), Options{Schema: reviewSchema, Test: filepath.Join(dir, "b.jsonl.gz")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []Set{task.Train, task.Test} {
+		dst := buffers(s, 3)
+		if err := s.Read(dst, []int{0, 1, 2}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(dst[0], []float32{2, 0, 2, 1, 0, -1, -1, -1, -1}) || !slices.Equal(dst[1], []float32{1, 0, 0}) || !slices.Equal(Users(s), []int32{0, 1, 0}) {
+			t.Errorf("features %v, labels %v, users %v", dst[0], dst[1], Users(s))
+		}
+		if c := s.Columns()[0]; c.Kind != Index || c.Classes != 3 {
+			t.Errorf("column %+v", c)
+		}
+	}
+	if task.Classes != 2 || !task.Private || task.Schema.Tokens != "words" {
+		t.Errorf("task %+v", task)
+	}
+
+	task, err = Open(filepath.Join(dir, "c.jsonl"), Options{Schema: Schema{Label: "y", Classes: Classes{"false", "true"}, Text: "n", Tokens: "4", Length: 3, Ignore: []string{"x"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dst := buffers(task.Train, 1)
+	if err := task.Train.Read(dst, []int{0}); err != nil || !slices.Equal(dst[0], []float32{3, 0, -1}) || dst[1][0] != 1 {
+		t.Errorf("%v, %v", dst, err)
+	}
+	task, err = Open(filepath.Join(dir, "c.jsonl"), Options{Schema: Schema{Label: "y", Classes: Classes{"false", "true"}, Bounds: map[string]Bounds{"x": {0, 200}}, Ignore: []string{"n"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dst = buffers(task.Train, 1)
+	if err := task.Train.Read(dst, []int{0}); err != nil || dst[0][0] != 0 {
+		t.Errorf("%v, %v", dst, err)
+	}
+}
+
+// No error repeats a value: each of these rows has one that says "secret".
+func TestBadJSONLIsRefusedWithoutCitingIt(t *testing.T) {
+	base := Schema{Label: "y", Classes: Classes{"a", "b"}, Text: "text", Tokens: "bytes", Length: 4}
+	with := func(change func(*Schema)) Schema {
+		s := base
+		change(&s)
+		return s
+	}
+	const row = `{"text": "secret", "y": "a"}` + "\n"
+	for _, c := range []struct {
+		say, text string
+		schema    Schema
+	}{
+		{"no rows", "\n\n", base},
+		{"line 2 is no JSON object", row + "[\"secret\"]\n", base},
+		{"line 2 is no JSON object", row + "null\n", base},
+		{"line 1 is no JSON object", `{"text": "secret", "y": "a"} {}`, base},
+		{`line 2 has no key "y"`, row + `{"text": "secret"}`, base},
+		{`line 2 has a key that nothing is known about, "yy"`, row + `{"text": "secret", "y": "a", "yy": 1}`, base},
+		{`line 1, key "y": the label is none of the 2`, `{"text": "x", "y": "secret"}`, base},
+		{`line 1, key "text": neither a text`, `{"text": {"secret": 1}, "y": "a"}`, base},
+		{`line 1, key "text": neither a text`, `{"text": [1, "secret"], "y": "a"}`, base},
+		{`line 1, key "text": an index`, `{"text": "1 secret", "y": "a"}`, with(func(s *Schema) { s.Tokens = "7" })},
+		{"--tokens", row, with(func(s *Schema) { s.Tokens = "" })},
+		{"--length", row, with(func(s *Schema) { s.Length = 0 })},
+		{"length -1", row, with(func(s *Schema) { s.Length = -1 })},
+		{"a network reads indices or numbers", row, with(func(s *Schema) { s.Bounds = map[string]Bounds{"z": {0, 1}} })},
+		{"leave one out", row, with(func(s *Schema) { s.Next = true })},
+		{"--label", row, with(func(s *Schema) { s.Label, s.Classes = "", nil })},
+		{"--text", row, with(func(s *Schema) { s.Text = "" })},
+		{"two roles", row, with(func(s *Schema) { s.User = "text" })},
+		{"words are given", row, with(func(s *Schema) { s.Words = []string{"a"} })},
+	} {
+		file := filepath.Join(writeFiles(t, map[string][]byte{"rows.jsonl": []byte(c.text)}), "rows.jsonl")
+		wantError(t, file, Options{Schema: c.schema}, c.say)
+		if _, err := Open(file, Options{Schema: c.schema}); err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("the error cites a value: %v", err)
+		}
+	}
+}
+
+func TestCSVOfTextAndIndices(t *testing.T) {
+	dir := writeFiles(t, map[string][]byte{
+		"rows.csv": []byte("id,review,y\n1,\"so, so\",a\n2,,b\n"),
+		"ids.csv":  []byte("tokens\n1 2 3\n4\n"),
+	})
+	task, err := Open(filepath.Join(dir, "rows.csv"), Options{Schema: Schema{Label: "y", Classes: Classes{"a", "b"}, Text: "review", Tokens: "bytes", Length: 3, Ignore: []string{"id"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dst := buffers(task.Train, 2)
+	if err := task.Train.Read(dst, []int{0, 1}); err != nil || !slices.Equal(dst[0], []float32{'s', 'o', ',', -1, -1, -1}) || !slices.Equal(dst[1], []float32{0, 1}) {
+		t.Errorf("%v, %v", dst, err)
+	}
+	task, err = Open(filepath.Join(dir, "ids.csv"), Options{Schema: Schema{Next: true, Text: "tokens", Tokens: "5", Length: 2}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dst = buffers(task.Train, 2)
+	if err := task.Train.Read(dst, []int{0, 1}); err != nil || !slices.Equal(dst[0], []float32{1, 2, -1, -1}) || !slices.Equal(dst[1], []float32{2, 3, -1, -1}) || task.Classes != 5 {
+		t.Errorf("%v, %d classes, %v", dst, task.Classes, err)
+	}
+	wantError(t, filepath.Join(dir, "ids.csv"), Options{Schema: Schema{Next: true, Text: "token", Tokens: "5", Length: 2}}, `did you mean "tokens"?`)
+	wantError(t, filepath.Join(dir, "ids.csv"), Options{Schema: Schema{Next: true, Tokens: "5", Length: 2}}, "--text")
+}
+
+func TestPlainText(t *testing.T) {
+	dir := writeFiles(t, map[string][]byte{"a.txt": []byte("ab\r\n\n  c\n"), "none.txt": []byte(" \n")})
+	file := filepath.Join(dir, "a.txt")
+	task, err := Open(file, Options{Schema: Schema{Tokens: "bytes", Length: 3}, Test: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dst := buffers(task.Test, 2)
+	if err := task.Test.Read(dst, []int{0, 1}); err != nil || task.Train.Len() != 2 ||
+		!slices.Equal(dst[0], []float32{10, 'a', 'b', 10, 'c', -1}) || !slices.Equal(dst[1], []float32{'a', 'b', 10, 'c', 10, -1}) {
+		t.Errorf("%d examples, %v, %v", task.Train.Len(), dst, err)
+	}
+	wantError(t, file, Options{}, "--tokens")
+	wantError(t, file, Options{Schema: Schema{Tokens: "bytes"}}, "--length")
+	wantError(t, file, Options{Schema: Schema{Tokens: "bytes", Length: 3, Label: "y"}}, "no columns")
+	wantError(t, file, Options{Schema: Schema{Tokens: "bytes", Length: 3, Classes: Classes{"a", "b"}}}, "no columns")
+	wantError(t, filepath.Join(dir, "none.txt"), Options{Schema: Schema{Tokens: "bytes", Length: 3}}, "no line with text")
+}
+
+func TestArraysOfIndices(t *testing.T) {
+	x := npy("<i4", "False", "(2, 3)", []int32{1, 2, -1, 4, 0, 3})
+	y := npy("<i8", "False", "(2,)", []int64{0, 1})
+	each := npy("<i8", "False", "(2, 3)", []int64{0, 1, -1, 1, 1, 1})
+	open := func(files map[string][]byte, s Schema) ([][]float32, *Task, error) {
+		task, err := Open(zipOf(t, files), Options{Schema: s})
+		if err != nil {
+			return nil, nil, err
+		}
+		dst := buffers(task.Train, 2)
+		return dst, task, task.Train.Read(dst, []int{0, 1})
+	}
+	two := Classes{"a", "b"}
+	dst, task, err := open(map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "5"})
+	if err != nil || !slices.Equal(dst[0], []float32{1, 2, -1, 4, 0, 3}) || task.Train.Columns()[0].Kind != Index || task.Train.Columns()[0].Classes != 5 {
+		t.Errorf("%v, %v", dst, err)
+	}
+	dst, task, err = open(map[string][]byte{arrayTrainX: x, arrayTrainY: each}, Schema{Classes: two, Tokens: "5"})
+	if err != nil || !slices.Equal(dst[1], []float32{0, 1, -1, 1, 1, 1}) || !slices.Equal(task.Train.Columns()[1].Shape, []int{3}) {
+		t.Errorf("%v, %v", dst, err)
+	}
+	dst, task, err = open(map[string][]byte{arrayTrainX: x}, Schema{Tokens: "5", Next: true})
+	if err != nil || !slices.Equal(dst[0], []float32{1, 2, 4, 0}) || !slices.Equal(dst[1], []float32{2, -1, 0, 3}) || task.Classes != 5 {
+		t.Errorf("%v, %v", dst, err)
+	}
+	for _, c := range []struct {
+		say   string
+		files map[string][]byte
+		s     Schema
+	}{
+		{"no whole number from 0 to 3", map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "4"}},
+		{"arrays hold no text", map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "bytes"}},
+		{"leave out --length", map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "5", Length: 3}},
+		{"--tokens", map[string][]byte{arrayTrainX: x}, Schema{Next: true}},
+		{"2 examples need as many labels", map[string][]byte{arrayTrainX: x, arrayTrainY: each}, Schema{Classes: two}},
+		{"[examples, length]", map[string][]byte{arrayTrainX: y, arrayTrainY: y}, Schema{Classes: two, Tokens: "5"}},
+		{"[examples, length]", map[string][]byte{arrayTrainX: npy("<f4", "False", "(2, 3)", make([]float32, 6)), arrayTrainY: y}, Schema{Classes: two, Tokens: "5"}},
+		{"at least two", map[string][]byte{arrayTrainX: npy("<i4", "False", "(2, 1)", []int32{1, 2})}, Schema{Tokens: "5", Next: true}},
+		{"no named columns", map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "5", Text: "x"}},
+		// A class of its own, and no padding, for a label of the whole example.
+		{"no whole number from 0 to 1", map[string][]byte{arrayTrainX: x, arrayTrainY: npy("<i8", "False", "(2,)", []int64{0, -1})}, Schema{Classes: two, Tokens: "5"}},
+	} {
+		if _, _, err := open(c.files, c.s); err == nil || !strings.Contains(err.Error(), c.say) {
+			t.Errorf("%v; want %q", err, c.say)
+		}
+	}
+}
+
+// Remarks are the same on every call, fit their vocabulary and length, and say
+// what their label says: a bag of words decides fewer of them than their grammar.
+func TestRemarks(t *testing.T) {
+	task, err := Open("remarks", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if task.Private || task.Train.Len() != remarksTrain || task.Test.Len() != remarksTest {
+		t.Errorf("private %v, %d + %d", task.Private, task.Train.Len(), task.Test.Len())
+	}
+	texts, labels := writtenRemarks()
+	longest, kinds, fooled := 0, 0., 0
+	for i, text := range texts {
+		words := Words(text)
+		longest = max(longest, len(words)+2)
+		kinds += float64(labels[i])
+		mood := 0
+		for j := len(words) - 1; j >= 0 && mood == 0; j-- {
+			switch {
+			case slices.Contains(remarkGood, words[j]):
+				mood = 1
+			case slices.Contains(remarkBad, words[j]):
+				mood = -1
+			case !slices.Contains(remarkWords, words[j]):
+				t.Fatalf("%q has a word that is none of the vocabulary's", text)
+			}
+			if mood != 0 && slices.Contains(remarkDenials, words[j-1]) {
+				mood = -mood
+			}
+		}
+		if (mood > 0) != (labels[i] == 1) {
+			t.Fatalf("%q is called %v", text, labels[i])
+		}
+		count := 0
+		for _, w := range words {
+			if slices.Contains(remarkGood, w) {
+				count++
+			}
+			if slices.Contains(remarkBad, w) {
+				count--
+			}
+		}
+		if count == 0 || (count > 0) != (labels[i] == 1) {
+			fooled++
+		}
+	}
+	if longest != remarkLength || kinds < 0.48*float64(len(texts)) || kinds > 0.52*float64(len(texts)) || fooled < len(texts)/4 {
+		t.Errorf("longest %d, %v kind, %d that counting words gets wrong, of %d", longest, kinds, fooled, len(texts))
+	}
+	if c := task.Train.Columns()[0]; c.Classes != len(remarkWords)+1 || c.Size() != remarkLength {
+		t.Errorf("%+v", c)
+	}
+	task, err = Open("remarks", Options{Schema: Schema{Tokens: "bytes", Length: 40, Next: true}})
+	if err != nil || task.Classes != 256 || task.Train.Columns()[1].Size() != 40 || task.ClassNames != nil {
+		t.Errorf("%+v, %v", task, err)
+	}
+	for say, o := range map[string]Options{
+		"--length":    {Schema: Schema{Tokens: "bytes"}},
+		"only tokens": {Schema: Schema{Label: "y"}},
+		"published":   {Standardize: true},
+	} {
+		wantError(t, "remarks", o, say)
+	}
+}
+
+func FuzzJSONL(f *testing.F) {
+	f.Add(reviews)
+	f.Add(`{"stars":1,"text":[1,2],"who":0}`)
+	f.Add("{\"text\":\"\\ud800\",\"stars\":\"5\",\"who\":\"x\"}\n{")
+	f.Fuzz(func(t *testing.T, text string) {
+		table, _, err := readJSONL(strings.NewReader(text), reviewSchema)
+		if err != nil {
+			return
+		}
+		if err := Check(table); err != nil {
+			t.Error(err)
+		}
+		if table.users == nil || table.columns[0].Size() != 3 {
+			t.Errorf("%d users, %d indices", len(table.users), table.columns[0].Size())
+		}
+	})
+}
+
+func FuzzText(f *testing.F) {
+	f.Add("To be, or\nnot to be\n", 5, true)
+	f.Add("\xff\x00", 1, false)
+	f.Fuzz(func(t *testing.T, text string, length int, bytes bool) {
+		s := Schema{Tokens: "words", Words: []string{"to", "be"}, Length: 1 + int(uint(length)%50), Next: true}
+		if bytes {
+			s.Tokens, s.Words = "bytes", nil
+		}
+		table, _, err := readText(strings.NewReader(text), s)
+		if err != nil {
+			return
+		}
+		if err := Check(table); err != nil {
+			t.Error(err)
+		}
+		// Where a step is, it predicts the next one's index.
+		x, y := table.values[0], table.values[1]
+		for i := range x {
+			if (x[i] == Pad) != (y[i] == Pad) || (i+1)%s.Length != 0 && x[i+1] != Pad && y[i] != x[i+1] {
+				t.Fatalf("step %d of %v, %v", i, x, y)
+			}
+		}
+	})
+}
+
+func FuzzSchema(f *testing.F) {
+	f.Add("label: income\nclasses: [low, high]\nbounds:\n  age: [0, 100]\nvocabulary:\n  job: [baker]\nignore: [id]\nuser: who\n")
+	f.Add("text: t\ntokens: bytes\nlength: 9\nnext: true\n")
+	f.Add("classes: 3\nlabel: &a y\nuser: *a\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.Contains(text, "words:") {
+			return // it would read files
+		}
+		s, err := parseSchema([]byte(text))
+		if err != nil {
+			if strings.Contains(err.Error(), "\n") {
+				t.Errorf("an error of several lines: %v", err)
+			}
+			return
+		}
+		if err := s.validate(); err != nil {
+			t.Errorf("what was read is not valid: %v", err)
+		}
+	})
+}
