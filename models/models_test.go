@@ -114,8 +114,8 @@ func TestModelsOfSequences(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !net.Output.Shape().Eq(tensor.Shape{2, 6, 50}) {
-				t.Errorf("output %v", net.Output.Shape())
+			if !net.Output.Shape().Eq(tensor.Shape{2, 6, 50}) || !net.Losses.Shape().Eq(tensor.Shape{2}) {
+				t.Errorf("output %v, losses %v", net.Output.Shape(), net.Losses.Shape())
 			}
 			follow(t, net, e)
 		})

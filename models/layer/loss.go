@@ -50,6 +50,7 @@ func (n *Net) SmoothedCrossEntropy(logits, labels *G.Node, smoothing float64) {
 	rows := n.reshape(what, logits, s[0]*s[1], s[2])
 	losses := n.apply(what, loss, rows, n.reshape(what, labels, s[0]*s[1]))
 	n.end(op.Total{Scale: 1 / float64(s[1])}, losses, logits)
+	n.net.Losses = n.reshape(what, n.mean(what, n.reshape(what, losses, s[0], s[1], 1)), s[0])
 }
 
 // Ignore gives labels in which one, such as that of padding, counts as −1, which

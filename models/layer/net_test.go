@@ -99,19 +99,24 @@ func TestSequence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !logits.Shape().Eq(tensor.Shape{2, 3, 2}) || net.Losses != nil {
-		t.Fatalf("logits %v, losses %v", logits.Shape(), net.Losses)
+	if !logits.Shape().Eq(tensor.Shape{2, 3, 2}) || !net.Losses.Shape().Eq(tensor.Shape{2}) {
+		t.Fatalf("logits %v, losses %v", logits.Shape(), net.Losses.Shape())
 	}
 	labels := []float32{0, 1, -1, 1, 1, 0}
-	got := run(t, net.Inputs, [][]float32{{0, 1, 2, 3, 4, 0}, labels}, net.Loss, net.Output)
-	var want float64
+	got := run(t, net.Inputs, [][]float32{{0, 1, 2, 3, 4, 0}, labels}, net.Loss, net.Output, net.Losses)
+	var each [2]float64
 	for i, label := range labels {
 		if label >= 0 {
 			a, b := float64(got[1][2*i+int(label)]), float64(got[1][2*i+1-int(label)])
-			want += math.Log1p(math.Exp(b-a)) / 3
+			each[i/3] += math.Log1p(math.Exp(b-a)) / 3
 		}
 	}
-	if math.Abs(float64(got[0][0])-want) > 1e-5 {
+	for b, want := range each {
+		if math.Abs(float64(got[2][b])-want) > 1e-5 {
+			t.Errorf("loss %d is %v, want %v", b, got[2][b], want)
+		}
+	}
+	if want := each[0] + each[1]; math.Abs(float64(got[0][0])-want) > 1e-5 {
 		t.Errorf("loss %v, want %v", got[0][0], want)
 	}
 }
