@@ -30,6 +30,7 @@ struct Access {
 struct History {
 	Access writer;
 	Access readers[2];
+	bool atomic = false;  // the writer's was an atomic: another atomic does not race with it
 };
 
 // A declaration's array in the block that runs.

@@ -19,8 +19,8 @@ struct Site {
 struct View {
 	uint3 thread;
 	uint3 block;
-	dim3 block_size;
-	dim3 grid_size;
+	uint3 block_size;
+	uint3 grid_size;
 	unsigned id;          // its number in the block
 	unsigned epoch;       // barriers that its block has passed, over all blocks
 	unsigned warp_epoch;  // __syncwarp that its warp has passed, over all blocks
@@ -57,8 +57,8 @@ inline int lane() { return int(view.id & 31); }
 
 #define threadIdx (static_cast<const uint3 &>(emu::view.thread))
 #define blockIdx (static_cast<const uint3 &>(emu::view.block))
-#define blockDim (static_cast<const dim3 &>(emu::view.block_size))
-#define gridDim (static_cast<const dim3 &>(emu::view.grid_size))
+#define blockDim (static_cast<const uint3 &>(emu::view.block_size))
+#define gridDim (static_cast<const uint3 &>(emu::view.grid_size))
 #define warpSize 32
 
 inline void __syncthreads(emu::Site at = EMU_HERE) { emu::barrier("__syncthreads", true, at); }

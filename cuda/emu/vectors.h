@@ -12,10 +12,11 @@
 #define __align__(n) alignas(n)
 #define __launch_bounds__(...)
 
-// Every kernel is compiled inside an unnamed namespace of its own file and found
-// through the registry that cuda/emu/build writes.
-#define KERNEL static void
-#define LAUNCH_BOUNDS(...)
+// Every kernel is compiled inside an unnamed namespace of its own file; cuda/emu/build
+// finds it in the preprocessed source by these words and registers it by name.
+typedef void emu_kernel;
+#define KERNEL static emu_kernel
+#define LAUNCH_BOUNDS(...) [[emu::launch_bounds(__VA_ARGS__)]]
 
 #define EMU_VECTOR(T, name, a2, a3, a4)                                                    \
 	struct alignas(a2) name##2 { T x, y; };                                                \
@@ -38,7 +39,3 @@ EMU_VECTOR(long long, longlong, 16, 8, 16)
 EMU_VECTOR(unsigned long long, ulonglong, 16, 8, 16)
 EMU_VECTOR(float, float, 8, 4, 16)
 EMU_VECTOR(double, double, 16, 8, 16)
-
-struct dim3 {
-	unsigned x = 1, y = 1, z = 1;
-};

@@ -1,0 +1,314 @@
+// The driver, its one device, and contexts.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <thread>
+#include <vector>
+#include "driver.h"
+#include "fault.h"
+#include "grid.h"
+#include "memory.h"
+#include "stream.h"
+
+namespace emu {
+
+std::mutex driver;
+bool initialised;
+int launches_left = -1;
+
+static std::set<Context *> contexts;
+static Context primary;  // of the device
+static int version = 12090, arch = 90;
+static thread_local std::vector<Context *> stack;  // the last is current
+
+constexpr int device = 0;
+
+Context *current() { return stack.empty() ? nullptr : stack.back(); }
+bool is_context(const Context *c) { return contexts.count(const_cast<Context *>(c)) != 0; }
+
+// A number from the environment, with K, M or G behind it for powers of 1024.
+static bool number(const char *name, long long *value) {
+	const char *text = getenv(name);
+	if (text == nullptr || *text == 0) return true;
+	char *end;
+	long long n = strtoll(text, &end, 10);
+	int shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
+	if (end == text || n < 0 || end[shift != 0] != 0) {
+		fprintf(stderr, "emulated device: %s=%s is not a number\n", name, text);
+		return false;
+	}
+	*value = n << shift;
+	return true;
+}
+
+// Every variable is described in the README.
+static bool read_environment() {
+	long long memory = (long long)memory_total(), threads = std::thread::hardware_concurrency(), lost = -1, driver_version = version, card = arch;
+	if (!number("DPTRAIN_EMU_MEMORY", &memory) || !number("DPTRAIN_EMU_THREADS", &threads) || !number("DPTRAIN_EMU_LOST", &lost) ||
+	    !number("DPTRAIN_EMU_DRIVER", &driver_version) || !number("DPTRAIN_EMU_ARCH", &card))
+		return false;
+	set_memory_total(size_t(memory));
+	set_workers(int(threads));
+	launches_left = int(lost);
+	version = int(driver_version);
+	arch = int(card);
+	const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
+	at_once = blocking != nullptr && strcmp(blocking, "1") == 0;
+
+	const char *turns = getenv("DPTRAIN_EMU_ORDER");
+	if (turns == nullptr || *turns == 0 || strcmp(turns, "forward") == 0) return true;
+	long long seed = 0;
+	if (strcmp(turns, "reverse") == 0) {
+		order.kind = Order::reverse;
+	} else if (!number("DPTRAIN_EMU_ORDER", &seed)) {
+		fprintf(stderr, "emulated device: DPTRAIN_EMU_ORDER is forward, reverse or the number of a shuffle\n");
+		return false;
+	} else {
+		order = Order{Order::shuffled, uint64_t(seed)};
+	}
+	return true;
+}
+
+API cuInit(unsigned flags) {
+	std::lock_guard<std::mutex> lock(driver);
+	if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
+	if (initialised) return 0;
+	if (!read_environment()) return CUDA_ERROR_INVALID_VALUE;
+	install_handlers();
+	initialised = true;
+	return 0;
+}
+
+API cuDriverGetVersion(int *v) {
+	if (v == nullptr) return CUDA_ERROR_INVALID_VALUE;
+	*v = version;
+	return 0;
+}
+
+#define CODE(name, value, text) {name, #name, text},
+static const struct {
+	int code;
+	const char *name, *text;
+} codes[] = {EMU_CODES(CODE)};
+#undef CODE
+
+API cuGetErrorName(int code, const char **name) {
+	for (const auto &c : codes)
+		if (c.code == code) return *name = c.name, 0;
+	return *name = nullptr, CUDA_ERROR_INVALID_VALUE;
+}
+API cuGetErrorString(int code, const char **text) {
+	for (const auto &c : codes)
+		if (c.code == code) return *text = c.text, 0;
+	return *text = nullptr, CUDA_ERROR_INVALID_VALUE;
+}
+
+API cuDeviceGetCount(int *count) {
+	return call([&]() -> int {
+		if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
+		*count = 1;
+		return 0;
+	});
+}
+
+// A call about a device that writes its answer to p.
+template <class F> static int about(int d, const void *p, F f) {
+	return call([&]() -> int {
+		if (p == nullptr) return CUDA_ERROR_INVALID_VALUE;
+		if (d != device) return CUDA_ERROR_INVALID_DEVICE;
+		return f();
+	});
+}
+
+API cuDeviceGet(int *d, int ordinal) {
+	return about(ordinal, d, [&] { return *d = device, 0; });
+}
+API cuDeviceGetName(char *name, int length, int d) {
+	return about(d, name, [&] {
+		if (length <= 0) return int(CUDA_ERROR_INVALID_VALUE);
+		snprintf(name, size_t(length), "emulated device");
+		return 0;
+	});
+}
+API cuDeviceGetUuid_v2(void *uuid, int d) {
+	return about(d, uuid, [&] { return memcpy(uuid, "emulated\0\0\0\0\0\0\0", 16), 0; });
+}
+API cuDeviceGetUuid(void *uuid, int d) { return cuDeviceGetUuid_v2(uuid, d); }
+API cuDeviceTotalMem_v2(size_t *bytes, int d) {
+	return about(d, bytes, [&] { return *bytes = memory_total(), 0; });
+}
+API cuDeviceGetPCIBusId(char *id, int length, int d) {
+	return about(d, id, [&] { return snprintf(id, size_t(length > 0 ? length : 0), "0000:00:00.0"), 0; });
+}
+API cuDeviceComputeCapability(int *major, int *minor, int d) {
+	return about(d, major, [&] { return *major = arch / 10, *minor = arch % 10, 0; });
+}
+
+API cuDeviceGetAttribute(int *value, int attribute, int d) {
+	return about(d, value, [&] {
+		switch (attribute) {
+		case 1: *value = most_threads; break;               // MAX_THREADS_PER_BLOCK
+		case 2: case 3: *value = 1024; break;               // MAX_BLOCK_DIM_X, Y
+		case 4: *value = 64; break;                         // MAX_BLOCK_DIM_Z
+		case 5: *value = 0x7fffffff; break;                 // MAX_GRID_DIM_X
+		case 6: case 7: *value = 65535; break;              // MAX_GRID_DIM_Y, Z
+		case 8: *value = int(shared_bytes); break;          // MAX_SHARED_MEMORY_PER_BLOCK
+		case 9: *value = 64 << 10; break;                   // TOTAL_CONSTANT_MEMORY
+		case 10: *value = 32; break;                        // WARP_SIZE
+		case 12: case 82: *value = 65536; break;            // MAX_REGISTERS_PER_BLOCK, _PER_MULTIPROCESSOR
+		case 13: *value = 1000000; break;                   // CLOCK_RATE, kHz
+		case 15: case 31: case 41: case 78: *value = 1; break;  // GPU_OVERLAP, CONCURRENT_KERNELS, UNIFIED_ADDRESSING, STREAM_PRIORITIES_SUPPORTED
+		case 16: *value = multiprocessors; break;           // MULTIPROCESSOR_COUNT
+		case 36: *value = 1000000; break;                   // MEMORY_CLOCK_RATE, kHz
+		case 37: *value = 512; break;                       // GLOBAL_MEMORY_BUS_WIDTH
+		case 38: *value = 1 << 20; break;                   // L2_CACHE_SIZE
+		case 39: *value = 2048; break;                      // MAX_THREADS_PER_MULTIPROCESSOR
+		case 40: *value = 2; break;                         // ASYNC_ENGINE_COUNT
+		case 75: *value = arch / 10; break;                 // COMPUTE_CAPABILITY_MAJOR
+		case 76: *value = arch % 10; break;                 // COMPUTE_CAPABILITY_MINOR
+		case 81: *value = 96 << 10; break;                  // MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
+		case 97: *value = int(shared_bytes); break;         // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+		case 99: *value = 1; break;                         // HOST_REGISTER_SUPPORTED
+		case 106: *value = 32; break;                       // MAX_BLOCKS_PER_MULTIPROCESSOR
+		default:
+			if (attribute < 1 || attribute > 143) return int(CUDA_ERROR_INVALID_VALUE);
+			*value = 0;
+		}
+		return 0;
+	});
+}
+
+// What a context owned is gone with it, and its error is forgotten: later tests go on.
+static void end_context(Context &c) {
+	finish_all(c);
+	drop_streams(c);
+	drop_modules(c);
+	release_all(&c);
+	contexts.erase(&c);
+	take_error();
+}
+
+API cuCtxCreate_v2(Context **context, unsigned flags, int d) {
+	return about(d, context, [&] {
+		*context = new Context;
+		(*context)->flags = flags;
+		contexts.insert(*context);
+		stack.push_back(*context);
+		return 0;
+	});
+}
+API cuCtxDestroy_v2(Context *context) {
+	return call([&]() -> int {
+		if (!is_context(context) || context == &primary) return CUDA_ERROR_INVALID_CONTEXT;
+		end_context(*context);
+		if (current() == context) stack.pop_back();
+		// Other threads may still hold the handle, so the address is not given out again.
+		return 0;
+	});
+}
+
+API cuCtxSetCurrent(Context *context) {
+	return call([&]() -> int {
+		if (context != nullptr && !is_context(context)) return CUDA_ERROR_INVALID_CONTEXT;
+		if (!stack.empty()) stack.pop_back();
+		if (context != nullptr) stack.push_back(context);
+		return 0;
+	});
+}
+API cuCtxPushCurrent_v2(Context *context) {
+	return call([&]() -> int {
+		if (!is_context(context)) return CUDA_ERROR_INVALID_CONTEXT;
+		stack.push_back(context);
+		return 0;
+	});
+}
+API cuCtxPopCurrent_v2(Context **context) {
+	return call([&]() -> int {
+		if (stack.empty()) return CUDA_ERROR_INVALID_CONTEXT;
+		if (context != nullptr) *context = stack.back();
+		stack.pop_back();
+		return 0;
+	});
+}
+API cuCtxGetCurrent(Context **context) {
+	return call([&]() -> int {
+		if (context == nullptr) return CUDA_ERROR_INVALID_VALUE;
+		*context = current();
+		return 0;
+	});
+}
+API cuCtxGetDevice(int *d) {
+	return call_in_context([&](Context &) -> int {
+		if (d == nullptr) return CUDA_ERROR_INVALID_VALUE;
+		*d = device;
+		return 0;
+	});
+}
+API cuCtxGetFlags(unsigned *flags) {
+	return call_in_context([&](Context &c) -> int {
+		if (flags == nullptr) return CUDA_ERROR_INVALID_VALUE;
+		*flags = c.flags;
+		return 0;
+	});
+}
+API cuCtxGetApiVersion(Context *context, unsigned *v) {
+	return call([&]() -> int {
+		if (!is_context(context)) return CUDA_ERROR_INVALID_CONTEXT;
+		*v = unsigned(version);
+		return 0;
+	});
+}
+API cuCtxGetStreamPriorityRange(int *least, int *greatest) {
+	return call_in_context([&](Context &) -> int {
+		if (least != nullptr) *least = 0;
+		if (greatest != nullptr) *greatest = -5;
+		return 0;
+	});
+}
+API cuCtxSynchronize() {
+	return call_in_context([](Context &c) -> int {
+		int error = refuse_in_capture();
+		return error ? error : finish_all(c);
+	});
+}
+
+API cuDevicePrimaryCtxRetain(Context **context, int d) {
+	return about(d, context, [&] {
+		if (primary.uses++ == 0) contexts.insert(&primary);
+		*context = &primary;
+		return 0;
+	});
+}
+API cuDevicePrimaryCtxReset_v2(int d) {
+	return about(d, &primary, [&] {
+		if (is_context(&primary)) end_context(primary);
+		primary.error = 0;
+		if (primary.uses > 0) contexts.insert(&primary);
+		return 0;
+	});
+}
+API cuDevicePrimaryCtxRelease_v2(int d) {
+	return about(d, &primary, [&] {
+		if (primary.uses == 0) return int(CUDA_ERROR_INVALID_CONTEXT);
+		if (--primary.uses == 0) {
+			end_context(primary);
+			primary.error = 0;
+		}
+		return 0;
+	});
+}
+API cuDevicePrimaryCtxSetFlags_v2(int d, unsigned flags) {
+	return about(d, &primary, [&] { return primary.flags = flags, 0; });
+}
+API cuDevicePrimaryCtxGetState(int d, unsigned *flags, int *active) {
+	return about(d, &primary, [&] {
+		if (flags != nullptr) *flags = primary.flags;
+		if (active != nullptr) *active = primary.uses > 0;
+		return 0;
+	});
+}
+
+API cuProfilerStart() { return call_in_context([](Context &) { return 0; }); }
+API cuProfilerStop() { return call_in_context([](Context &) { return 0; }); }
+
+}  // namespace emu

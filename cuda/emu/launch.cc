@@ -1,0 +1,188 @@
+// Modules, functions and launches. What a module is loaded from does not matter: its
+// functions are the kernels that this library was built from.
+#include <string.h>
+#include "fault.h"
+#include "grid.h"
+#include "memory.h"
+#include "registry.h"
+#include "stream.h"
+
+namespace emu {
+
+struct Function {
+	const Kernel *kernel;
+};
+struct Module {
+	Context *context;
+	std::set<std::shared_ptr<Function>> functions;
+};
+
+static Handles<Module> modules;
+static Handles<Function> functions;
+
+static void drop(const std::shared_ptr<Module> &m) {
+	for (const auto &f : m->functions) functions.remove(f);
+	modules.remove(m);
+}
+
+void drop_modules(Context &c) {
+	auto all = modules.all;
+	for (const auto &m : all)
+		if (m->context == &c) drop(m);
+}
+
+API cuModuleLoadData(void **module, const void *image) {
+	return call_in_context([&](Context &c) -> int {
+		if (module == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
+		*module = modules.add(std::make_shared<Module>(Module{&c, {}}));
+		return 0;
+	});
+}
+API cuModuleLoadDataEx(void **module, const void *image, unsigned, int *, void **) { return cuModuleLoadData(module, image); }
+
+API cuModuleUnload(void *module) {
+	return call_in_context([&](Context &c) -> int {
+		std::shared_ptr<Module> m = modules.find(module);
+		if (!m) return CUDA_ERROR_INVALID_HANDLE;
+		int error = finish_all(c);
+		drop(m);
+		return error;
+	});
+}
+
+API cuModuleGetFunction(void **function, void *module, const char *name) {
+	return call_in_context([&](Context &) -> int {
+		std::shared_ptr<Module> m = modules.find(module);
+		if (!m) return CUDA_ERROR_INVALID_HANDLE;
+		if (function == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
+		for (const Kernel *k = kernels; k != nullptr; k = k->next) {
+			if (strcmp(k->name, name) != 0) continue;
+			auto f = std::make_shared<Function>(Function{k});
+			m->functions.insert(f);
+			*function = functions.add(f);
+			return 0;
+		}
+		return CUDA_ERROR_NOT_FOUND;
+	});
+}
+
+template <class F> static int with_function(const void *handle, F f) {
+	return call_in_context([&](Context &c) -> int {
+		std::shared_ptr<Function> function = functions.find(handle);
+		return function ? f(c, *function->kernel) : CUDA_ERROR_INVALID_HANDLE;
+	});
+}
+
+API cuFuncGetAttribute(int *value, int attribute, void *function) {
+	return with_function(function, [&](Context &, const Kernel &k) -> int {
+		if (value == nullptr || attribute < 0 || attribute > 15) return CUDA_ERROR_INVALID_VALUE;
+		*value = attribute == 0 ? int(k.most_threads) : attribute == 4 ? 32 : 0;  // MAX_THREADS_PER_BLOCK, NUM_REGS
+		return 0;
+	});
+}
+API cuFuncSetAttribute(void *function, int, int) {
+	return with_function(function, [](Context &, const Kernel &) { return 0; });
+}
+API cuFuncSetCacheConfig(void *function, int) {
+	return with_function(function, [](Context &, const Kernel &) { return 0; });
+}
+
+API cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *function, int threads, size_t) {
+	return with_function(function, [&](Context &, const Kernel &k) -> int {
+		if (blocks == nullptr || threads < 1) return CUDA_ERROR_INVALID_VALUE;
+		*blocks = unsigned(threads) > k.most_threads ? 0 : std::min(32, 2048 / threads);
+		return 0;
+	});
+}
+API cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, void *function, int threads, size_t shared, unsigned) {
+	return cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared);
+}
+API cuOccupancyMaxPotentialBlockSize(int *blocks, int *threads, void *function, void *, size_t, int limit) {
+	return with_function(function, [&](Context &, const Kernel &k) -> int {
+		if (blocks == nullptr || threads == nullptr) return CUDA_ERROR_INVALID_VALUE;
+		*threads = limit > 0 ? std::min(limit, int(k.most_threads)) : int(k.most_threads);
+		*blocks = multiprocessors * (2048 / *threads);
+		return 0;
+	});
+}
+
+// Takes the arguments from an array of their addresses or from one packed buffer.
+static int take_arguments(const Kernel &k, void **each, void **extra, unsigned char *to) {
+	if (k.parameter_count == 0) return 0;
+	if (each != nullptr) {
+		for (int i = 0; i < k.parameter_count; i++) {
+			if (each[i] == nullptr) return CUDA_ERROR_INVALID_VALUE;
+			memcpy(to + k.parameters[i].offset, each[i], k.parameters[i].size);
+		}
+		return 0;
+	}
+	const void *buffer = nullptr;
+	size_t bytes = 0;
+	for (; extra != nullptr && *extra != nullptr; extra += 2) {
+		if (uintptr_t(extra[0]) == 1) buffer = extra[1];                                // CU_LAUNCH_PARAM_BUFFER_POINTER
+		else if (uintptr_t(extra[0]) == 2) bytes = *static_cast<const size_t *>(extra[1]);  // CU_LAUNCH_PARAM_BUFFER_SIZE
+		else return CUDA_ERROR_INVALID_VALUE;
+	}
+	// Padding at the end may be there or not.
+	if (buffer == nullptr || bytes < k.argument_bytes || bytes > (k.argument_bytes + 15) / 16 * 16) {
+		say("%s takes %zu bytes of arguments and is given %zu", k.name, k.argument_bytes, bytes);
+		return CUDA_ERROR_INVALID_VALUE;
+	}
+	memcpy(to, buffer, k.argument_bytes);
+	return 0;
+}
+
+// On a GPU a pointer that is not the device's own faults when it is used; here it could
+// work, so it is looked at beforehand.
+static bool pointers_are_good(const Kernel &k, const unsigned char *arguments) {
+	for (int i = 0; i < k.parameter_count; i++) {
+		void *p;
+		if (!k.parameters[i].pointer) continue;
+		memcpy(&p, arguments + k.parameters[i].offset, sizeof p);
+		if (p == nullptr || allocation_of(Kind::device, p, 0) || page_locked(p, 0)) continue;
+		say("%s: argument %d (of %d) points to %s", k.name, i + 1, k.parameter_count, describe(p).c_str());
+		return false;
+	}
+	return true;
+}
+
+// Runs a launch and looks whether it wrote just outside the memory that it was given.
+static int execute(const Launch &l) {
+	if (launches_left == 0) return CUDA_ERROR_UNKNOWN;
+	if (launches_left > 0) launches_left--;
+	run(l);
+	int error = take_error();
+	for (int i = 0; i < l.kernel->parameter_count && error == 0; i++) {
+		void *p;
+		if (!l.kernel->parameters[i].pointer) continue;
+		memcpy(&p, l.arguments + l.kernel->parameters[i].offset, sizeof p);
+		if (const Allocation *a = allocation_of(Kind::device, p, 0)) check_edges(a, l.kernel->name);
+		error = take_error();
+	}
+	return error;
+}
+
+API cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream, void **each, void **extra) {
+	return with_function(function, [&](Context &c, const Kernel &k) -> int {
+		std::shared_ptr<Stream> s = stream_of(c, stream);
+		if (!s) return CUDA_ERROR_INVALID_HANDLE;
+		uint64_t threads = uint64_t(bx) * by * bz;
+		if (gx < 1 || gx > 0x7fffffff || gy < 1 || gy > 65535 || gz < 1 || gz > 65535 || bx < 1 || bx > 1024 || by < 1 || by > 1024 || bz < 1 || bz > 64 || threads > k.most_threads) {
+			say("%s: a grid of (%u,%u,%u) blocks of (%u,%u,%u) threads is not possible; a block of it has at most %u", k.name, gx, gy, gz, bx, by, bz, k.most_threads);
+			return CUDA_ERROR_INVALID_VALUE;
+		}
+		if (shared != 0) {
+			say("%s: asks for %u bytes of dynamic shared memory; the kernels here have static arrays only", k.name, shared);
+			return CUDA_ERROR_INVALID_VALUE;
+		}
+		auto l = std::make_shared<Launch>();
+		l->kernel = &k;
+		l->grid = uint3{gx, gy, gz};
+		l->block = uint3{bx, by, bz};
+		if (int error = take_arguments(k, each, extra, l->arguments)) return error;
+		if (!pointers_are_good(k, l->arguments)) return CUDA_ERROR_INVALID_VALUE;
+		return push(s, [l] { return execute(*l); });
+	});
+}
+
+}  // namespace emu

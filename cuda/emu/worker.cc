@@ -1,0 +1,299 @@
+#include "worker.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include "driver.h"
+#include "fault.h"
+
+namespace emu {
+
+__thread View view;
+__thread Worker *worker;
+Kernel *kernels;
+Order order;
+
+static uint64_t mix(uint64_t x) {  // the finaliser of SplitMix64 (Steele, Lea, Flood 2014)
+	x += 0x9e3779b97f4a7c15u;
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+	return x ^ x >> 31;
+}
+
+long long block_at(long long i, long long n) {
+	if (order.kind == Order::forward) return i;
+	if (order.kind == Order::reverse) return n - 1 - i;
+	// A step that shares no divisor with n visits every block once.
+	unsigned long long step = mix(order.seed) % n + 1;
+	while (std::gcd(step, (unsigned long long)n) != 1) step++;
+	return (long long)(((unsigned __int128)step * i + mix(order.seed + 1)) % n);
+}
+
+Worker::Worker() {
+	for (int t = 0; t < most_threads; t++) order_[t] = place_[t] = uint16_t(t);
+	std::fill_n(warp_epoch_, most_threads / 32, 0);
+}
+
+void Worker::set_shape(uint3 size) {
+	view.block_size = size;
+	if (size.x == shape_.x && size.y == shape_.y && size.z == shape_.z) return;
+	shape_ = size;
+	count_ = int(size.x * size.y * size.z);
+	unsigned t = 0;
+	for (unsigned z = 0; z < size.z; z++)
+		for (unsigned y = 0; y < size.y; y++)
+			for (unsigned x = 0; x < size.x; x++) index_[t++] = uint3{x, y, z};
+	set_order();
+}
+
+void Worker::set_order() {
+	for (int t = 0; t < count_; t++) order_[t] = uint16_t(t);
+	if (order.kind == Order::reverse) std::reverse(order_, order_ + count_);
+	if (order.kind == Order::shuffled) {
+		uint64_t x = mix(order.seed ^ view.epoch);
+		for (int t = count_ - 1; t > 0; t--) std::swap(order_[t], order_[(x = mix(x)) % (t + 1)]);
+	}
+	for (int t = 0; t < count_; t++) place_[order_[t]] = uint16_t(t);
+}
+
+bool Worker::run(const Launch &l, uint3 block) {
+	launch = &l;
+	view.block = block;
+	view.grid_size = l.grid;
+	view.epoch++;
+	set_shape(l.block);
+	if (order.kind == Order::shuffled) set_order();
+	for (int t = 0; t < count_; t++) {
+		threads_[t].fibre = nullptr;
+		threads_[t].state = State::ready;
+	}
+	std::fill_n(ready_, most_threads / 64, 0);
+	for (int t = 0; t < count_; t += 64) ready_[t / 64] = count_ - t >= 64 ? ~0ull : (1ull << (count_ - t)) - 1;
+	std::fill_n(waiting_, most_threads / 32, 0);
+	cursor_ = returned_ = arrived_ = yes_ = 0;
+	block_arrays_.clear();
+	shared_used_ = 0;
+	failed_ = false;
+
+	running = true;
+	enter(next());
+	if (Fibre *f = threads_[current_].fibre) emu_switch(&main_, f->sp);
+	running = false;
+	if (failed_) {
+		for (Fibre *f : fibres_) rewind(f, fibre_main);
+		idle_ = fibres_;
+	}
+	return !failed_;
+}
+
+// Runs threads that have not started, until one of those that wait must go on.
+void Worker::fibre_main() {
+	Worker &w = *worker;
+	for (;;) {
+		w.launch->kernel->call(w.launch->arguments);
+		Thread &me = w.threads_[w.current_];
+		Fibre *f = me.fibre;
+		me.state = State::returned;
+		if (++w.returned_ == w.count_) {
+			w.idle_.push_back(f);
+			emu_switch(&f->sp, w.main_);
+			continue;
+		}
+		int t = w.next();
+		if (t < 0) w.stuck();
+		if (w.threads_[t].fibre == nullptr) {
+			w.threads_[t].fibre = f;
+			w.enter(t);
+		} else {
+			w.idle_.push_back(f);
+			w.enter(t);
+			emu_switch(&f->sp, w.threads_[t].fibre->sp);
+		}
+	}
+}
+
+// The thread whose turn it is, or -1 when all wait for something.
+int Worker::next() {
+	int words = (count_ + 63) / 64, w = cursor_ / 64;
+	uint64_t bits = ready_[w] & ~0ull << (cursor_ % 64);
+	for (int i = 0; bits == 0; i++) {
+		if (i == words) return -1;
+		w = w + 1 < words ? w + 1 : 0;
+		bits = ready_[w];
+	}
+	int place = w * 64 + __builtin_ctzll(bits);
+	ready_[w] &= ~(1ull << (place % 64));
+	cursor_ = place + 1 < count_ ? place + 1 : 0;
+	return order_[place];
+}
+
+void Worker::make_ready(int t) {
+	threads_[t].state = State::ready;
+	ready_[place_[t] / 64] |= 1ull << (place_[t] % 64);
+}
+
+// Makes t the thread that runs, on a stack of its own.
+void Worker::enter(int t) {
+	if (threads_[t].fibre == nullptr) {
+		if (idle_.empty()) {
+			Fibre *f = new_fibre(int(fibres_.size()), fibre_main);
+			if (f == nullptr) {
+				complain(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "%s: no memory for the stacks of %d threads", launch->kernel->name, count_);
+				failed_ = true;
+				if (fibres_.empty()) return;
+				abandon();
+			}
+			fibres_.push_back(f);
+			idle_.push_back(f);
+		}
+		threads_[t].fibre = idle_.back();
+		idle_.pop_back();
+	}
+	current_ = t;
+	view.thread = index_[t];
+	view.id = unsigned(t);
+	view.warp_epoch = warp_epoch_[t / 32];
+}
+
+void Worker::wait() {
+	Fibre *f = threads_[current_].fibre;
+	int t = next();
+	if (t < 0) stuck();
+	if (t == current_) return;
+	enter(t);
+	emu_switch(&f->sp, threads_[t].fibre->sp);
+}
+
+void Worker::abandon() {
+	failed_ = true;
+	void *nowhere;
+	emu_switch(&nowhere, main_);
+	__builtin_unreachable();
+}
+
+bool Worker::overflowed(uintptr_t address) const {
+	const Fibre *f = threads_[current_].fibre;
+	return f != nullptr && address < uintptr_t(f->base) && address >= uintptr_t(f->base) - guard_bytes;
+}
+
+int Worker::barrier(const char *what, bool yes, Site at) {
+	Thread &me = threads_[current_];
+	if (arrived_ == 0) first_ = current_;
+	const Thread &first = threads_[first_];
+	if (arrived_ > 0 && (first.at.line != at.line || strcmp(first.what, what) != 0)) {
+		// CUDA lets all threads of a block meet at one barrier only: a branch that some
+		// take and others do not may hold none.
+		fail(CUDA_ERROR_LAUNCH_FAILED, "waits at %s (%s:%d) while thread %s waits at %s (%s:%d)", what, base_name(at.file), at.line,
+		     thread_name(unsigned(first_)).c_str(), first.what, base_name(first.at.file), first.at.line);
+	}
+	me.state = State::at_barrier;
+	me.what = what;
+	me.at = at;
+	yes_ += yes;
+	if (++arrived_ == count_) {
+		last_yes_ = yes_;
+		arrived_ = yes_ = cursor_ = 0;
+		view.epoch++;
+		for (int t = 0; t < count_; t++) make_ready(t);
+	}
+	wait();
+	return last_yes_;
+}
+
+uint64_t Worker::meet(Meeting kind, const char *what, unsigned mask, uint64_t value, int source, Site at) {
+	Thread &me = threads_[current_];
+	int lane = current_ % 32, warp = current_ / 32;
+	if ((mask >> lane & 1) == 0) {
+		fail(CUDA_ERROR_LAUNCH_FAILED, "%s (%s:%d) with mask 0x%08x, which lacks its own lane %d", what, base_name(at.file), at.line, mask, lane);
+	}
+	if (kind == Meeting::shuffle && (mask >> source & 1) == 0) {
+		fail(CUDA_ERROR_LAUNCH_FAILED, "%s (%s:%d) reads lane %d, which is not in mask 0x%08x", what, base_name(at.file), at.line, source, mask);
+	}
+	me.what = what;
+	me.at = at;
+	me.mask = mask;
+	me.source = source;
+	me.value = value;
+	me.state = State::at_warp;
+	waiting_[warp] |= 1u << lane;
+	if ((waiting_[warp] & mask) != mask) {
+		wait();
+		return me.value;
+	}
+
+	Thread *lanes = threads_ + warp * 32;
+	uint64_t given[32], all = 0;
+	for (unsigned m = mask; m != 0; m &= m - 1) {
+		int l = __builtin_ctz(m);
+		const Thread &other = lanes[l];
+		if (other.mask != mask || other.at.line != at.line || strcmp(other.what, what) != 0) {
+			fail(CUDA_ERROR_LAUNCH_FAILED, "meets in %s (%s:%d) with mask 0x%08x, but thread %s in %s (%s:%d) with mask 0x%08x", what, base_name(at.file),
+			     at.line, mask, thread_name(unsigned(warp * 32 + l)).c_str(), other.what, base_name(other.at.file), other.at.line, other.mask);
+		}
+		given[l] = other.value;
+		all |= other.value << l;
+	}
+	waiting_[warp] &= ~mask;
+	for (unsigned m = mask; m != 0; m &= m - 1) {
+		int l = __builtin_ctz(m);
+		lanes[l].value = kind == Meeting::vote ? all : given[lanes[l].source];
+		if (l != lane) make_ready(warp * 32 + l);
+	}
+	me.state = State::ready;
+	// Votes and shuffles order no memory: the CUDA programming guide says so of both.
+	bool whole = mask == 0xffffffff || (warp == count_ / 32 && mask == (1u << count_ % 32) - 1);
+	if (kind == Meeting::sync && whole) view.warp_epoch = ++warp_epoch_[warp];
+	return me.value;
+}
+
+// Every thread of the block waits or has returned: says who does what.
+void Worker::stuck() {
+	struct Group {
+		const Thread *first;
+		std::string threads;
+		int last, count;
+	};
+	std::vector<Group> groups;
+	for (int t = 0; t < count_; t++) {
+		const Thread &thread = threads_[t];
+		auto same = [&](const Group &g) {
+			if (g.first->state != thread.state) return false;
+			return thread.state == State::returned || (g.first->at.line == thread.at.line && strcmp(g.first->what, thread.what) == 0);
+		};
+		auto g = std::find_if(groups.begin(), groups.end(), same);
+		if (g == groups.end()) {
+			groups.push_back(Group{&thread, thread_name(unsigned(t)), t, 1});
+			continue;
+		}
+		if (t != g->last + 1) {
+			if (g->count > 1) g->threads += "..." + thread_name(unsigned(g->last));
+			g->threads += " " + thread_name(unsigned(t));
+			g->count = 0;
+		}
+		g->last = t;
+		g->count++;
+	}
+	std::string text;
+	for (Group &g : groups) {
+		if (g.count > 1) g.threads += "..." + thread_name(unsigned(g.last));
+		if (g.threads.size() > 200) g.threads = g.threads.substr(0, 200) + "...";
+		text += text.empty() ? "" : "; ";
+		text += "threads " + g.threads;
+		if (g.first->state == State::returned) {
+			text += " returned";
+		} else {
+			text += std::string(" wait at ") + g.first->what + " (" + base_name(g.first->at.file) + ":" + std::to_string(g.first->at.line) + ")";
+		}
+	}
+	fail(CUDA_ERROR_LAUNCH_FAILED, "nobody can go on: %s", text.c_str());
+}
+
+int barrier(const char *what, bool yes, Site at) { return worker->barrier(what, yes, at); }
+uint64_t exchange(const char *what, unsigned mask, uint64_t value, int source, Site at) {
+	return worker->meet(Meeting::shuffle, what, mask, value, source, at);
+}
+unsigned vote(const char *what, unsigned mask, bool yes, Site at) { return unsigned(worker->meet(Meeting::vote, what, mask, yes, lane(), at)); }
+void sync_warp(unsigned mask, Site at) { worker->meet(Meeting::sync, "__syncwarp", mask, 0, lane(), at); }
+void trap(Site at) { fail(CUDA_ERROR_ILLEGAL_INSTRUCTION, "__trap at %s:%d", base_name(at.file), at.line); }
+
+}  // namespace emu
