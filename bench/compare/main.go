@@ -5,7 +5,8 @@
 //
 //	go run ./bench/compare
 //
-// It needs Python 3.11 or later and, the first time, the network: the peers are
+// Built with the tag gpu it times the first GPU with -device cuda, and the peers
+// there; the results are then named after the card. It needs Python 3.11 or later and, the first time, the network: the peers are
 // installed into a virtual environment outside the tree.
 package main
 
@@ -19,19 +20,29 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/bench"
+	"github.com/dptrain/dptrain/cuda"
 )
 
 func main() {
 	var c comparison
 	flag.StringVar(&c.python, "python", "python3", "the Python to make the environment with")
-	flag.StringVar(&c.venv, "venv", filepath.Join(os.TempDir(), "dptrain-peers", "venv"), "the environment of the peers")
-	flag.StringVar(&c.out, "out", filepath.Join("bench", "results"), "the folder for cpu.json and cpu.md")
+	flag.StringVar(&c.venv, "venv", filepath.Join(os.TempDir(), "dptrain-peers", "venv"), "the environment of the peers, made where it is not there; none: the peers that -python has")
+	flag.StringVar(&c.peers, "peers", filepath.Join("bench", "peers"), "the folder of the peers' scripts")
+	flag.StringVar(&c.out, "out", filepath.Join("bench", "results"), "the folder for the results")
+	flag.StringVar(&c.device, "device", "cpu", "cpu or cuda")
+	precision := flag.String("precision", "fp32", "of products on a GPU: fp32, tf32 or bf16")
 	flag.DurationVar(&c.time, "time", 3*time.Second, "how long each is measured, after a third of it to warm up")
 	flag.IntVar(&c.threads, "threads", 2, "threads for each")
 	only := flag.String("only", "", "a regular expression of workloads, for a part of the table")
 	step := flag.String("step", "", "time dptrain alone on WORKLOAD/private or WORKLOAD/plain")
 	flag.Parse()
 	err := func() (err error) {
+		if c.precision, err = cuda.ParsePrecision(*precision); err != nil {
+			return err
+		}
+		if c.device != "cpu" && c.device != "cuda" {
+			return fmt.Errorf("-device %s: cpu or cuda", c.device)
+		}
 		if *step != "" {
 			return c.printStep(*step)
 		}
@@ -47,22 +58,27 @@ func main() {
 }
 
 type comparison struct {
-	python, venv, out string
-	time              time.Duration
-	threads           int
-	only              *regexp.Regexp
+	python, venv, peers, out, device string
+	precision                        cuda.Precision
+	time                             time.Duration
+	threads                          int
+	only                             *regexp.Regexp
 }
 
 func (c *comparison) run() error {
 	if err := c.install(); err != nil {
 		return err
 	}
-	r := results{Machine: thisMachine(c.threads), Date: time.Now().UTC().Format(time.DateOnly), Seconds: c.time.Seconds(), Versions: map[string]string{}}
+	m, err := c.machine()
+	if err != nil {
+		return err
+	}
+	r := results{Machine: m, Date: time.Now().UTC().Format(time.DateOnly), Seconds: c.time.Seconds(), Versions: map[string]string{}}
 	for _, w := range bench.Workloads() {
 		if !c.only.MatchString(w.Name) {
 			continue
 		}
-		for _, p := range programs {
+		for _, p := range r.programs() {
 			for _, records := range p.records {
 				m := c.measure(w, p, records)
 				fmt.Fprintf(os.Stderr, "%-15s %-13s %3d  %s\n", w.Name, p.name, records, m)
@@ -85,8 +101,9 @@ func (c *comparison) write(r results) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(c.out, "cpu.json"), append(text, '\n'), 0o644); err != nil {
+	name := filepath.Join(c.out, r.Machine.name())
+	if err := os.WriteFile(name+".json", append(text, '\n'), 0o644); err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(c.out, "cpu.md"), []byte(r.markdown()), 0o644)
+	return os.WriteFile(name+".md", []byte(r.markdown()), 0o644)
 }

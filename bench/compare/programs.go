@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +35,17 @@ var programs = []program{
 	{"jax-privacy", "jax-privacy", true, []int{0, 16, 1}},
 }
 
+// compiled is PyTorch's step by torch.compile: the better one on a GPU.
+var compiled = program{"PyTorch compiled", "pytorch-compiled", false, []int{0}}
+
+// programs are those that are timed on the machine.
+func (r results) programs() []program {
+	if r.Machine.GPU == "" {
+		return programs
+	}
+	return slices.Insert(slices.Clone(programs), 3, compiled)
+}
+
 // Freed memory is kept. Otherwise page faults take most of the time of the peers
 // that build a gradient for each record.
 var keepMemory = []string{"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=-1", "MALLOC_TOP_PAD_=67108864"}
@@ -41,20 +53,26 @@ var keepMemory = []string{"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=-1", "MA
 // longest is how long one measurement may take in all.
 const longest = time.Minute
 
-var peers = filepath.Join("bench", "peers")
-
 // install makes the peers' environment, or finds it as it should be.
 func (c *comparison) install() error {
+	if c.venv == "" {
+		return nil
+	}
 	python := c.interpreter()
 	if _, err := os.Stat(python); err != nil {
 		if err := talk(exec.Command(c.python, "-m", "venv", c.venv)); err != nil {
 			return err
 		}
 	}
-	return talk(exec.Command(python, "-m", "pip", "install", "--quiet", "--requirement", filepath.Join(peers, "requirements.txt")))
+	return talk(exec.Command(python, "-m", "pip", "install", "--quiet", "--requirement", filepath.Join(c.peers, "requirements.txt")))
 }
 
-func (c *comparison) interpreter() string { return filepath.Join(c.venv, "bin", "python") }
+func (c *comparison) interpreter() string {
+	if c.venv == "" {
+		return c.python
+	}
+	return filepath.Join(c.venv, "bin", "python")
+}
 
 func talk(cmd *exec.Cmd) error {
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
@@ -98,10 +116,11 @@ func (c *comparison) command(ctx context.Context, w bench.Workload, p program, r
 		if p.private {
 			kind = "/private"
 		}
-		return exec.CommandContext(ctx, self, "-step", w.Name+kind, "-time", c.time.String(), "-threads", threads), err
+		return exec.CommandContext(ctx, self, "-step", w.Name+kind, "-time", c.time.String(), "-threads", threads,
+			"-device", c.device, "-precision", c.precision.String()), err
 	}
-	cmd := exec.CommandContext(ctx, c.interpreter(), filepath.Join(peers, "measure.py"), p.peer, w.Name,
-		"--records", strconv.Itoa(records), "--threads", threads, "--seconds", fmt.Sprint(c.time.Seconds()))
+	cmd := exec.CommandContext(ctx, c.interpreter(), filepath.Join(c.peers, "measure.py"), p.peer, w.Name,
+		"--device", c.device, "--precision", c.precision.String(), "--records", strconv.Itoa(records), "--threads", threads, "--seconds", fmt.Sprint(c.time.Seconds()))
 	cmd.Env = append(os.Environ(), append(keepMemory, "PYTHONDONTWRITEBYTECODE=1")...)
 	return cmd, nil
 }

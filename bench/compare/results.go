@@ -1,12 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"runtime"
 	"strings"
 
+	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
@@ -27,6 +30,34 @@ type machine struct {
 	System       string  `json:"system"`
 	Instructions string  `json:"instructions"` // that dptrain chose
 	Peak         float64 `json:"peak_gflops"`  // fused multiply-adds, the best seen during the run
+	GPU          string  `json:"gpu,omitempty"`
+	Precision    string  `json:"precision,omitempty"` // of products on the GPU
+}
+
+// name is that of the files of results: the card's, or cpu.
+func (m machine) name() string {
+	if m.GPU == "" {
+		return "cpu"
+	}
+	plain := regexp.MustCompile("[^a-z0-9]+").ReplaceAllString(strings.ToLower(m.GPU), "-")
+	return plain + "-" + m.Precision
+}
+
+// machine describes what the results are of.
+func (c *comparison) machine() (machine, error) {
+	m := thisMachine(c.threads)
+	if c.device != "cuda" {
+		return m, nil
+	}
+	gpus, err := cuda.Devices()
+	if err != nil {
+		return m, err
+	}
+	if len(gpus) == 0 {
+		return m, errors.New("-device cuda: this host shows no NVIDIA driver or GPU")
+	}
+	m.GPU, m.Precision = gpus[0].Name, c.precision.String()
+	return m, nil
 }
 
 // measurement is one program on one workload. Times are milliseconds a step.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/bench"
+	"github.com/dptrain/dptrain/cuda"
 )
 
 // printStep times a step of dptrain as bench/peers/measure.py times the peers' and
@@ -27,36 +28,75 @@ func (c *comparison) printStep(text string) error {
 	if err != nil {
 		return err
 	}
-	step, err := bench.NewStep(list[i], kind == "private", bench.Host{Threads: c.threads})
+	host := bench.Host{GPU: c.device == "cuda", Precision: c.precision, Threads: c.threads}
+	free, err := c.free()
+	if err != nil {
+		return err
+	}
+	step, err := bench.NewStep(list[i], kind == "private", host)
 	if err != nil {
 		return err
 	}
 	defer step.Close()
-	m := measurement{Peak: bench.Peak(c.threads), Versions: map[string]string{"go": runtime.Version()}}
-	if _, err = repeat(step, 2, c.time/3); err != nil {
+	m := measurement{Versions: map[string]string{"go": runtime.Version()}}
+	if !host.GPU {
+		m.Peak = bench.Peak(c.threads)
+	}
+	if _, err = c.repeat(step, 2, c.time/3); err != nil {
 		return err
 	}
-	times, err := repeat(step, 5, c.time)
+	times, err := c.repeat(step, 5, c.time)
 	if err != nil {
 		return err
 	}
-	m.Peak = max(m.Peak, bench.Peak(c.threads))
+	m.Memory = memory("/proc/self/status", "VmHWM:")
+	if host.GPU {
+		left, err := c.free()
+		if err != nil {
+			return err
+		}
+		m.Memory = float64(free-left) / 1e6
+	} else {
+		m.Peak = max(m.Peak, bench.Peak(c.threads))
+	}
 	slices.Sort(times)
 	half := len(times) / 2
 	m.Median = 1e3 * (times[half] + times[len(times)-1-half]) / 2
-	m.Best, m.Steps, m.Memory = 1e3*times[0], len(times), memory("/proc/self/status", "VmHWM:")
+	m.Best, m.Steps = 1e3*times[0], c.group()*len(times)
 	m.Rate = operations / m.Median / 1e6
 	return json.NewEncoder(os.Stdout).Encode(m)
 }
 
-// repeat times steps in seconds: at least so many, and for at least so long.
-func repeat(step *bench.Step, least int, long time.Duration) (times []float64, err error) {
+// group is how many steps are sent before their end is waited for.
+func (c *comparison) group() int {
+	if c.device == "cuda" {
+		return 10
+	}
+	return 1
+}
+
+// free is how many bytes of the GPU's memory are free; 0 on the CPU.
+func (c *comparison) free() (int64, error) {
+	if c.device != "cuda" {
+		return 0, nil
+	}
+	return cuda.Free(0)
+}
+
+// repeat times groups of steps, in seconds a step: at least so many groups, and
+// for at least so long.
+func (c *comparison) repeat(step *bench.Step, least int, long time.Duration) (times []float64, err error) {
 	for end := time.Now().Add(long); len(times) < least || time.Now().Before(end); {
 		start := time.Now()
-		if err := step.Run(); err != nil {
+		for range c.group() {
+			if err := step.Run(); err != nil {
+				return nil, err
+			}
+		}
+		if err := step.Wait(); err != nil {
 			return nil, err
 		}
-		times = append(times, time.Since(start).Seconds())
+		times = append(times, time.Since(start).Seconds()/float64(c.group()))
 	}
 	return times, nil
 }

@@ -11,18 +11,22 @@ import (
 func (r results) markdown() string {
 	var s strings.Builder
 	m := r.Machine
-	fmt.Fprintf(&s, "# One training step on CPU\n\n")
-	fmt.Fprintf(&s, "%s, %d processors, %.0f GB, %s; %d threads, %s; peak %.0f GFLOP/s (fused multiply-adds in registers, same run). %s.\n\n",
-		m.CPU, m.Processors, m.Memory/1e3, m.System, m.Threads, m.Instructions, m.Peak, r.Date)
+	if m.GPU != "" {
+		fmt.Fprintf(&s, "# One training step on a GPU\n\n%s, products in %s; host %s, %s. %s.\n\n", m.GPU, m.Precision, m.CPU, m.System, r.Date)
+	} else {
+		fmt.Fprintf(&s, "# One training step on CPU\n\n")
+		fmt.Fprintf(&s, "%s, %d processors, %.0f GB, %s; %d threads, %s; peak %.0f GFLOP/s (fused multiply-adds in registers, same run). %s.\n\n",
+			m.CPU, m.Processors, m.Memory/1e3, m.System, m.Threads, m.Instructions, m.Peak, r.Date)
+	}
 	var versions []string
 	for _, name := range slices.Sorted(maps.Keys(r.Versions)) {
 		versions = append(versions, name+" "+strings.TrimPrefix(r.Versions[name], "go"))
 	}
 	fmt.Fprintf(&s, "Versions: %s.\n\n", strings.Join(versions, ", "))
-	fmt.Fprintf(&s, "Milliseconds a step, median over %v s after warming up; float32, batch in memory. ", r.Seconds)
+	fmt.Fprintf(&s, "Milliseconds a step, median over %v s after warming up; batch in memory. ", r.Seconds)
 	fmt.Fprintf(&s, "Where a program was tried with all records, 16 and 1 at a time, the best stands, with /16 or /1 behind it. Written by `go run ./bench/compare`.\n\n")
 	r.table(&s, func(m measurement) float64 { return m.Median }, r.ratios)
-	fmt.Fprintf(&s, "\n## Peak memory of the process, MB\n\n")
+	fmt.Fprintf(&s, "\n## Peak memory of the process, or on the GPU, MB\n\n")
 	r.table(&s, func(m measurement) float64 { return m.Memory }, nil)
 	r.errors(&s)
 	return s.String()
@@ -32,7 +36,7 @@ func (r results) markdown() string {
 // columns of its own.
 func (r results) table(s *strings.Builder, value func(measurement) float64, more func(workload string) []string) {
 	header := []string{"workload"}
-	for _, p := range programs {
+	for _, p := range r.programs() {
 		name := p.name
 		if !p.private {
 			name += ", not private"
@@ -47,7 +51,7 @@ func (r results) table(s *strings.Builder, value func(measurement) float64, more
 	fmt.Fprintf(s, "|---%s\n", strings.Repeat("|---:", len(header)-1)+"|")
 	for _, workload := range r.workloads() {
 		cells := []string{workload}
-		for _, p := range programs {
+		for _, p := range r.programs() {
 			m, ok := r.best(workload, p.name)
 			if !ok {
 				cells = append(cells, "–")
@@ -72,14 +76,20 @@ func (r results) ratios(workload string) []string {
 	if !ok {
 		return []string{"–", "–", "–", "–", "–"}
 	}
-	over := func(name string) string {
-		if m, ok := r.best(workload, name); ok {
-			return fmt.Sprintf("%.2f", ours.Median/m.Median)
+	over := func(names ...string) string {
+		least := 0.0
+		for _, name := range names {
+			if m, ok := r.best(workload, name); ok && (least == 0 || m.Median < least) {
+				least = m.Median
+			}
 		}
-		return "–"
+		if least == 0 {
+			return "–"
+		}
+		return fmt.Sprintf("%.2f", ours.Median/least)
 	}
 	peer := 0.0
-	for _, p := range programs {
+	for _, p := range r.programs() {
 		if m, ok := r.best(workload, p.name); ok && p.private && p.peer != "" && (peer == 0 || m.Median < peer) {
 			peer = m.Median
 		}
@@ -91,7 +101,7 @@ func (r results) ratios(workload string) []string {
 	if ours.Peak > 0 {
 		share = fmt.Sprintf("%.0f%%", 100*ours.Rate/ours.Peak)
 	}
-	return []string{over("PyTorch"), over("dptrain plain"), ahead, fmt.Sprintf("%.0f", ours.Rate), share}
+	return []string{over("PyTorch", compiled.name), over("dptrain plain"), ahead, fmt.Sprintf("%.0f", ours.Rate), share}
 }
 
 // best is the fastest that a program was on a workload.

@@ -12,8 +12,21 @@ from workloads import BOUND, MULTIPLIER, RATE
 VERSIONS = {name: version(name) for name in ("jax", "jax-privacy")}
 
 
-def start(_):
+def start(_, device, precision):
     """XLA takes one thread for each processor that the process may use."""
+    jax.config.update("jax_platforms", device)
+    jax.config.update("jax_default_matmul_precision", {"fp32": "highest", "tf32": "tensorfloat32", "bf16": "bfloat16"}[precision])
+
+
+LAST = None  # what the last step computes
+
+
+def finish():
+    jax.block_until_ready(LAST)
+
+
+def device_memory():
+    return jax.devices()[0].memory_stats()["peak_bytes_in_use"]
 
 
 def prepare(workload):
@@ -44,7 +57,8 @@ def plain(workload, _):
 
     def step():
         nonlocal params
-        params = jax.block_until_ready(update(params, features, labels))
+        global LAST
+        LAST = params = update(params, features, labels)
 
     return step
 
@@ -70,6 +84,7 @@ def private(workload, records):
 
     def step():
         nonlocal params, key
-        params, key = jax.block_until_ready(update(params, features, labels, key))
+        global LAST
+        LAST = params, key = update(params, features, labels, key)
 
     return step

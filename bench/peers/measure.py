@@ -1,6 +1,8 @@
 """Times one peer on one workload and prints a line of JSON.
 
-    python measure.py PEER WORKLOAD [--records N] [--threads 2] [--seconds 3]
+    python measure.py PEER WORKLOAD [--records N] [--threads 2] [--seconds 3] [--device cpu] [--precision fp32]
+
+On a GPU ten steps are sent before their end is waited for, as a training loop does.
 """
 
 import argparse
@@ -14,6 +16,7 @@ from workloads import WORKLOADS
 
 PEERS = {
     "pytorch": ("torch_steps", "plain"),
+    "pytorch-compiled": ("torch_steps", "compiled"),
     "opacus-hooks": ("torch_steps", "hooks"),
     "opacus-ghost": ("torch_steps", "ghost"),
     "torch-func": ("torch_steps", "func"),
@@ -29,32 +32,37 @@ def main():
     parser.add_argument("--records", type=int, default=0, help="so many at a time; 0: the whole batch")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=3, help="to measure, after as long again to warm up")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--precision", choices=["fp32", "tf32", "bf16"], default="fp32")
     args = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])
 
     module, name = PEERS[args.peer]
     steps = importlib.import_module(module)
-    steps.start(args.threads)
+    steps.start(args.threads, args.device, args.precision)
     step = getattr(steps, name)(WORKLOADS[args.workload], args.records)
-    repeat(step, 2, args.seconds / 3)
-    times = repeat(step, 5, args.seconds)
+    group = 1 if args.device == "cpu" else 10
+    repeat(step, steps.finish, group, 2, args.seconds / 3)
+    times = repeat(step, steps.finish, group, 5, args.seconds)
     print(json.dumps({
         "median_ms": 1e3 * statistics.median(times),
         "best_ms": 1e3 * min(times),
-        "steps": len(times),
-        "peak_mb": peak_memory(),
+        "steps": group * len(times),
+        "peak_mb": peak_memory() if args.device == "cpu" else steps.device_memory() / 1e6,
         "versions": steps.VERSIONS,
     }))
 
 
-def repeat(step, least, seconds):
-    """Times steps: at least so many, and for at least so long."""
+def repeat(step, finish, group, least, seconds):
+    """Times groups of steps, each group to its end: at least so many, and for at least so long."""
     times, end = [], time.perf_counter() + seconds
     while len(times) < least or time.perf_counter() < end:
         start = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - start)
+        for _ in range(group):
+            step()
+        finish()
+        times.append((time.perf_counter() - start) / group)
     return times
 
 

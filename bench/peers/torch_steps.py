@@ -12,21 +12,43 @@ from workloads import BOUND, MULTIPLIER, RATE
 VERSIONS = {"torch": torch.__version__, "opacus": opacus.__version__}
 
 
-def start(threads):
+DEVICE = "cpu"
+PRECISION = "fp32"
+
+
+def start(threads, device, precision):
+    global DEVICE, PRECISION
+    DEVICE, PRECISION = device, precision
     torch.set_num_threads(threads)
     torch.manual_seed(1)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision != "fp32"
+    torch.backends.cudnn.benchmark = True
+
+
+def finish():
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+
+
+def device_memory():
+    return torch.cuda.max_memory_allocated()
 
 
 def batch(workload):
-    return map(torch.from_numpy, workload.data())
+    return (torch.from_numpy(part).to(DEVICE) for part in workload.data())
 
 
 def network(workload, form=None):
-    return getattr(networks, (form or {}).get(workload.network, workload.network))(workload)
+    return getattr(networks, (form or {}).get(workload.network, workload.network))(workload).to(DEVICE)
+
+
+def rounded():
+    """Computes products in bfloat16 where that is asked for."""
+    return torch.autocast(DEVICE, torch.bfloat16, enabled=PRECISION == "bf16")
 
 
 def channels_last(workload, *parts):
-    """Gives pictures and kernels the layout in which PyTorch's convolutions on CPU are fastest.
+    """Gives pictures and kernels the layout in which PyTorch's convolutions are fastest.
 
     Not for Opacus: version 1.6.0 then computes other gradients (see README.md).
     """
@@ -46,7 +68,28 @@ def plain(workload, _):
 
     def step():
         optimizer.zero_grad()
-        mean_loss(net(features), labels).backward()
+        with rounded():
+            loss = mean_loss(net(features), labels)
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def compiled(workload, _):
+    """The ordinary step by torch.compile, its launches recorded in CUDA graphs where there is a GPU."""
+    features, labels = batch(workload)
+    net, features = channels_last(workload, network(workload), features)
+    optimizer = torch.optim.SGD(net.parameters(), lr=RATE, foreach=True)
+
+    @torch.compile(mode="max-autotune" if DEVICE == "cuda" else None)
+    def loss_of(features, labels):
+        with rounded():
+            return mean_loss(net(features), labels)
+
+    def step():
+        optimizer.zero_grad()
+        loss_of(features, labels).backward()
         optimizer.step()
 
     return step
