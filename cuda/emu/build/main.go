@@ -1,12 +1,13 @@
 // Command build makes the emulated CUDA device: a libcuda.so.1 that runs the kernels of
 // cuda/kernels on the CPU. From anywhere inside the repository:
 //
-//	go run ./cuda/emu/build [-o folder] [kernel.cu ...]
+//	go run ./cuda/emu/build [-k] [-o folder] [kernel.cu ...]
 //
 // It writes checked/libcuda.so.1, which looks at every access to shared memory, and
 // fast/libcuda.so.1, which does not; the bits that kernels compute are the same. Files
-// named on the command line take the place of all those in cuda/kernels. The compiler is
-// $CXX, else g++; one for another processor than this one may be given.
+// named on the command line take the place of all those in cuda/kernels. With -k a file
+// that does not compile is left out of the library, as make -k would, and the command
+// still fails. The compiler is $CXX, else g++; one for another processor may be given.
 package main
 
 import (
@@ -48,14 +49,15 @@ var variants = []variant{
 
 func main() {
 	out := flag.String("o", "", "folder for the libraries (default: build/emu in the repository)")
+	keep := flag.Bool("k", false, "leave out kernels that do not compile")
 	flag.Parse()
-	if err := run(*out, flag.Args()); err != nil {
+	if err := run(*out, *keep, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "build:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out string, kernels []string) error {
+func run(out string, keep bool, kernels []string) error {
 	root, err := repository()
 	if err != nil {
 		return err
@@ -88,13 +90,16 @@ func run(out string, kernels []string) error {
 	}
 	common = append(common, "-I"+filepath.Join(root, "cuda", "kernels"))
 
+	var failed error
 	for _, v := range variants {
-		b := builder{variant: v, cxx: cxx, folder: filepath.Join(out, v.name)}
-		if err := b.build(device, kernels); err != nil {
+		b := builder{variant: v, cxx: cxx, folder: filepath.Join(out, v.name), keep: keep}
+		err := b.build(device, kernels)
+		if err != nil && !keep {
 			return err
 		}
+		failed = errors.Join(failed, err)
 	}
-	return nil
+	return failed
 }
 
 // repository is the folder of go.mod, at or above the working directory.
@@ -116,6 +121,7 @@ func repository() (string, error) {
 type builder struct {
 	variant
 	cxx, folder string
+	keep        bool
 }
 
 func (b *builder) build(device, kernels []string) error {
@@ -138,14 +144,16 @@ func (b *builder) build(device, kernels []string) error {
 		})
 	}
 	wait.Wait()
-	if err := errors.Join(failures...); err != nil {
+	failed := errors.Join(failures...)
+	if failed != nil && (!b.keep || errors.Join(failures[:len(device)]...) != nil) {
+		return failed
+	}
+	made := slices.DeleteFunc(objects, func(o string) bool { return o == "" })
+	if err := namesDiffer(made[len(device):]); err != nil {
 		return err
 	}
-	if err := namesDiffer(objects[len(device):]); err != nil {
-		return err
-	}
-	link := append(append(slices.Clone(common), objects...), "-shared", "-Wl,-soname,libcuda.so.1", "-Wl,-z,nodelete")
-	return b.make(filepath.Join(b.folder, "libcuda.so.1"), link)
+	link := append(slices.Concat(common, made), "-shared", "-Wl,-soname,libcuda.so.1", "-Wl,-z,nodelete")
+	return errors.Join(failed, b.make(filepath.Join(b.folder, "libcuda.so.1"), link))
 }
 
 // kernels compiles a .cu file as C++, with a registration behind each of its kernels.
