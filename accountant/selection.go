@@ -1,0 +1,173 @@
+package accountant
+
+import "math"
+
+// Runs says how the number of runs of a selection is drawn.
+type Runs struct {
+	// Shape is η of a truncated negative binomial distribution: 1 is the geometric
+	// one, 0 the logarithmic one. +Inf stands for the Poisson distribution.
+	Shape float64
+	// Mean is the expected number of runs.
+	Mean float64
+}
+
+// mostRuns is the largest mean that is taken.
+const mostRuns = 500
+
+func (r Runs) check() error {
+	switch {
+	case !(r.Shape > -1):
+		return badArgument("runs of shape %v: must be above -1, such as 1 (geometric), 0 (logarithmic) or +Inf (Poisson)", r.Shape)
+	case !(r.Mean > 1 && r.Mean <= mostRuns):
+		return badArgument("%v runs on average: must be more than 1, and at most %d", r.Mean, mostRuns)
+	}
+	return nil
+}
+
+func (r Runs) poisson() bool { return math.IsInf(r.Shape, 1) }
+
+// gamma is the second parameter of the truncated negative binomial distribution
+// with this mean, η(1-γ)/(γ(1-γ^η)), which falls from ∞ to 1 as γ rises.
+func (r Runs) gamma() float64 {
+	low, high := -60.0, 0.0 // of log γ
+	for range 200 {
+		middle := (low + high) / 2
+		power := 1 / -middle // η/(1-γ^η) where η is 0
+		if r.Shape != 0 {
+			power = r.Shape / -math.Expm1(r.Shape*middle)
+		}
+		if -math.Expm1(middle)*math.Exp(-middle)*power > r.Mean {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return math.Exp((low + high) / 2)
+}
+
+// Quantile is the least number of runs k of which P[K ≤ k] > u: drawn with a
+// uniform u from [0, 1), it is a number of runs. Of the Poisson distribution it may
+// be 0. The probability beyond what u of 53 bits can tell goes to the last number.
+func (r Runs) Quantile(u float64) (int, error) {
+	if err := r.check(); err != nil {
+		return 0, err
+	}
+	if !(u >= 0 && u < 1) {
+		return 0, badArgument("quantile %v: must be from 0 to less than 1", u)
+	}
+	k, p := 0, math.Exp(-r.Mean)
+	grow := func(k float64) float64 { return r.Mean / (k + 1) }
+	if !r.poisson() {
+		g := r.gamma()
+		k, p = 1, (1-g)/-math.Log(g)
+		if r.Shape != 0 {
+			p = (1 - g) * r.Shape / math.Expm1(-r.Shape*math.Log(g))
+		}
+		grow = func(k float64) float64 { return (1 - g) * (k + r.Shape) / (k + 1) }
+	}
+	for below := p; below <= u; below += p {
+		p *= grow(float64(k))
+		if k++; float64(k) > r.Mean && p < 0x1p-60 {
+			break
+		}
+	}
+	return k, nil
+}
+
+// Selection is the best of a random number of runs: that number is drawn as Runs
+// says; each run draws one of the candidates, all alike and anew; and only the
+// best run's outcome is released, its score among it. Neither the number of runs
+// nor anything of the others may be.
+//
+// The guarantee needs the score to be part of what a candidate's history accounts
+// for, such as an accuracy on private records that was released with noise, or one
+// on public data. It is that of Papernot and Steinke, "Hyperparameter Tuning with
+// Rényi Differential Privacy" (ICLR 2022, arXiv 2110.03620v2). Let one run satisfy
+// (λ, ε(λ))-RDP for every order λ. The selection satisfies (λ, ε')-RDP with, for a
+// truncated negative binomial distribution of parameters η and γ and any λ̂ ≥ 1
+// (theorem 2),
+//
+//	ε' = ε(λ) + (1+η)(1-1/λ̂)ε(λ̂) + (1+η)log(1/γ)/λ̂ + log(E[K])/(λ-1)
+//
+// and for a Poisson distribution of mean μ, where one run satisfies (ε̂, δ̂)-DP with
+// e^ε̂ ≤ 1 + 1/(λ-1) (theorem 6),
+//
+//	ε' = ε(λ) + μδ̂ + log(μ)/(λ-1).
+//
+// A run that draws its candidate has at most the divergence of the worst one, as
+// the candidate is part of its outcome and drawn alike whatever the data. Lots of a
+// fixed size are taken at their proven cost (Balle, Barthe and Gaboardi 2018), not
+// at the one that rdp publishes.
+type Selection struct {
+	Runs       Runs
+	Candidates []History // what a run releases, for each setting that it may draw
+}
+
+// Epsilon says the ε that the selection spends at delta, by Rényi divergences.
+func (s Selection) Epsilon(delta float64) (Answer, error) {
+	if err := s.Runs.check(); err != nil {
+		return Answer{}, err
+	}
+	if !(delta > 0 && delta < 1) {
+		return Answer{}, badArgument("delta %v: must be above 0 and below 1", delta)
+	}
+	if len(s.Candidates) == 0 {
+		return Answer{}, badArgument("a selection among no candidates: give at least one")
+	}
+	var all []spending
+	for _, h := range s.Candidates {
+		one, err := spend(h)
+		if err != nil {
+			return Answer{}, err
+		}
+		if len(all) > 0 && one.adjacency != all[0].adjacency {
+			return Answer{}, badArgument("candidates under %s and under %s adjacency: they must agree, to be one guarantee", all[0].adjacency, one.adjacency)
+		}
+		one.events = coalesce(one.events, rdpEvents, true)
+		all = append(all, one)
+	}
+	known := map[float64]float64{}
+	run := func(order float64) float64 {
+		worst, seen := known[order]
+		if !seen {
+			for _, one := range all {
+				worst = max(worst, rdpTotal(one.events, order, rdpOf))
+			}
+			known[order] = worst
+		}
+		return worst
+	}
+	best := s.Runs.rdp(run)
+	order, epsilon := bestOrder(func(order float64) float64 { return convertRDP(order, best(order), delta) })
+	answer := Answer{Epsilon: max(0, epsilon), Delta: delta, Accountant: "rdp", Adjacency: all[0].adjacency, Order: order}
+	answer.addNote("The best of a random number of runs was released (Papernot and Steinke 2022); the cost covers all of them.")
+	answer.addNote(all[0].note)
+	if all[0].shuffled {
+		answer.addNote(shuffleNote)
+	}
+	return answer, nil
+}
+
+// rdp turns the divergence of one run into that of the selection.
+func (r Runs) rdp(run func(order float64) float64) func(order float64) float64 {
+	if r.poisson() {
+		return func(order float64) float64 {
+			epsilon := math.Log1p(1 / (order - 1))
+			_, logDelta := bestOrder(func(order float64) float64 { return logDeltaRDP(order, run(order), epsilon) })
+			return run(order) + r.Mean*min(1, math.Exp(logDelta)) + math.Log(r.Mean)/(order-1)
+		}
+	}
+	price := -math.Log(r.gamma())
+	// At the order 1 the divergence has no share; it is one more to try.
+	_, least := bestOrder(func(order float64) float64 { return (1-1/order)*run(order) + price/order })
+	extra := (1 + r.Shape) * min(least, price)
+	return func(order float64) float64 {
+		return run(order) + extra + math.Log(r.Mean)/(order-1)
+	}
+}
+
+// logDeltaRDP is the logarithm of δ at epsilon (Canonne, Kamath and Steinke 2020,
+// proposition 12).
+func logDeltaRDP(order, rdp, epsilon float64) float64 {
+	return (order-1)*(rdp-epsilon+math.Log1p(-1/order)) - math.Log(order)
+}
