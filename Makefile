@@ -55,3 +55,14 @@ $(CACHE)/headers/%/cuda.h:
 $(NVRTC):
 	$(PIP) $(CACHE)/nvrtc nvidia-cuda-nvrtc-cu12==12.9.86
 	touch $@
+
+# Everything that a GPU host needs to prove and time dptrain, in one file.
+BUNDLE := $(CACHE)/dptrain-gpu
+.PHONY: gpu-bundle
+gpu-bundle: $(HEADER)
+	rm -rf $(BUNDLE) && mkdir -p $(BUNDLE)/bin
+	go build -tags gpu -trimpath -ldflags '-s -w' -o $(BUNDLE)/bin/ ./cmd/dptrain ./bench/compare
+	for p in cuda cuda/driver engine; do \
+		go test -c -tags gpu -trimpath -ldflags '-s -w' -o $(BUNDLE)/bin/$$(basename $$p).test ./$$p || exit 1; done
+	cp -r bench/peers cuda/device-check/run $(BUNDLE)
+	tar -czf dptrain-gpu.tar.gz -C $(CACHE) dptrain-gpu

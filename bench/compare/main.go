@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/dptrain/dptrain/bench"
@@ -30,15 +31,20 @@ func main() {
 	flag.StringVar(&c.peers, "peers", filepath.Join("bench", "peers"), "the folder of the peers' scripts")
 	flag.StringVar(&c.out, "out", filepath.Join("bench", "results"), "the folder for the results")
 	flag.StringVar(&c.device, "device", "cpu", "cpu or cuda")
-	precision := flag.String("precision", "fp32", "of products on a GPU: fp32, tf32 or bf16")
+	precisions := flag.String("precision", "fp32", "of products on a GPU: one or more of fp32, tf32, bf16, with commas between")
+	flag.Func("check", "NAME=OUTCOME of something else that was run on the machine, to be kept with the results", c.check)
 	flag.DurationVar(&c.time, "time", 3*time.Second, "how long each is measured, after a third of it to warm up")
 	flag.IntVar(&c.threads, "threads", 2, "threads for each")
 	only := flag.String("only", "", "a regular expression of workloads, for a part of the table")
 	step := flag.String("step", "", "time dptrain alone on WORKLOAD/private or WORKLOAD/plain")
 	flag.Parse()
 	err := func() (err error) {
-		if c.precision, err = cuda.ParsePrecision(*precision); err != nil {
-			return err
+		for _, name := range strings.Split(*precisions, ",") {
+			p, err := cuda.ParsePrecision(name)
+			if err != nil {
+				return err
+			}
+			c.precisions = append(c.precisions, p)
 		}
 		if c.device != "cpu" && c.device != "cuda" {
 			return fmt.Errorf("-device %s: cpu or cuda", c.device)
@@ -59,7 +65,8 @@ func main() {
 
 type comparison struct {
 	python, venv, peers, out, device string
-	precision                        cuda.Precision
+	precisions                       []cuda.Precision
+	checks                           map[string]string
 	time                             time.Duration
 	threads                          int
 	only                             *regexp.Regexp
@@ -74,15 +81,18 @@ func (c *comparison) run() error {
 		return err
 	}
 	r := results{Machine: m, Date: time.Now().UTC().Format(time.DateOnly), Seconds: c.time.Seconds(), Versions: map[string]string{}}
+	r.Checks = c.checks
 	for _, w := range bench.Workloads() {
 		if !c.only.MatchString(w.Name) {
 			continue
 		}
-		for _, p := range r.programs() {
-			for _, records := range p.records {
-				m := c.measure(w, p, records)
-				fmt.Fprintf(os.Stderr, "%-15s %-13s %3d  %s\n", w.Name, p.name, records, m)
-				r.add(m)
+		for _, precision := range c.precisions {
+			for _, p := range r.programs() {
+				for _, records := range p.records {
+					m := c.measure(w, p, precision, records)
+					fmt.Fprintf(os.Stderr, "%-15s %-16s %s %3d  %s\n", w.Name, p.name, precision, records, m)
+					r.add(m)
+				}
 			}
 		}
 		// What is done is kept, should a later peer end the run.
@@ -90,6 +100,18 @@ func (c *comparison) run() error {
 			return err
 		}
 	}
+	return nil
+}
+
+func (c *comparison) check(text string) error {
+	name, outcome, ok := strings.Cut(text, "=")
+	if !ok {
+		return fmt.Errorf("NAME=OUTCOME is needed")
+	}
+	if c.checks == nil {
+		c.checks = map[string]string{}
+	}
+	c.checks[name] = outcome
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/bench"
+	"github.com/dptrain/dptrain/cuda"
 )
 
 // program is something that trains.
@@ -83,11 +84,13 @@ func talk(cmd *exec.Cmd) error {
 }
 
 // measure runs a program in a process of its own.
-func (c *comparison) measure(w bench.Workload, p program, records int) (m measurement) {
-	defer func() { m.Workload, m.Program, m.Private, m.Records = w.Name, p.name, p.private, records }()
+func (c *comparison) measure(w bench.Workload, p program, precision cuda.Precision, records int) (m measurement) {
+	defer func() {
+		m.Workload, m.Program, m.Private, m.Records, m.Precision = w.Name, p.name, p.private, records, precision.String()
+	}()
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
-	cmd, err := c.command(ctx, w, p, records)
+	cmd, err := c.command(ctx, w, p, precision, records)
 	if err != nil {
 		m.Error = err.Error()
 		return m
@@ -108,7 +111,7 @@ func (c *comparison) measure(w bench.Workload, p program, records int) (m measur
 	return m
 }
 
-func (c *comparison) command(ctx context.Context, w bench.Workload, p program, records int) (*exec.Cmd, error) {
+func (c *comparison) command(ctx context.Context, w bench.Workload, p program, precision cuda.Precision, records int) (*exec.Cmd, error) {
 	threads := strconv.Itoa(c.threads)
 	if p.peer == "" {
 		self, err := os.Executable()
@@ -117,10 +120,10 @@ func (c *comparison) command(ctx context.Context, w bench.Workload, p program, r
 			kind = "/private"
 		}
 		return exec.CommandContext(ctx, self, "-step", w.Name+kind, "-time", c.time.String(), "-threads", threads,
-			"-device", c.device, "-precision", c.precision.String()), err
+			"-device", c.device, "-precision", precision.String()), err
 	}
 	cmd := exec.CommandContext(ctx, c.interpreter(), filepath.Join(c.peers, "measure.py"), p.peer, w.Name,
-		"--device", c.device, "--precision", c.precision.String(), "--records", strconv.Itoa(records), "--threads", threads, "--seconds", fmt.Sprint(c.time.Seconds()))
+		"--device", c.device, "--precision", precision.String(), "--records", strconv.Itoa(records), "--threads", threads, "--seconds", fmt.Sprint(c.time.Seconds()))
 	cmd.Env = append(os.Environ(), append(keepMemory, "PYTHONDONTWRITEBYTECODE=1")...)
 	return cmd, nil
 }

@@ -19,6 +19,7 @@ type results struct {
 	Date         string            `json:"date"`
 	Seconds      float64           `json:"seconds"` // that each was measured for
 	Versions     map[string]string `json:"versions"`
+	Checks       map[string]string `json:"checks,omitempty"` // what else was run, and how it ended
 	Measurements []measurement     `json:"measurements"`
 }
 
@@ -31,7 +32,6 @@ type machine struct {
 	Instructions string  `json:"instructions"` // that dptrain chose
 	Peak         float64 `json:"peak_gflops"`  // fused multiply-adds, the best seen during the run
 	GPU          string  `json:"gpu,omitempty"`
-	Precision    string  `json:"precision,omitempty"` // of products on the GPU
 }
 
 // name is that of the files of results: the card's, or cpu.
@@ -39,8 +39,7 @@ func (m machine) name() string {
 	if m.GPU == "" {
 		return "cpu"
 	}
-	plain := regexp.MustCompile("[^a-z0-9]+").ReplaceAllString(strings.ToLower(m.GPU), "-")
-	return plain + "-" + m.Precision
+	return regexp.MustCompile("[^a-z0-9]+").ReplaceAllString(strings.ToLower(m.GPU), "-")
 }
 
 // machine describes what the results are of.
@@ -56,24 +55,25 @@ func (c *comparison) machine() (machine, error) {
 	if len(gpus) == 0 {
 		return m, errors.New("-device cuda: this host shows no NVIDIA driver or GPU")
 	}
-	m.GPU, m.Precision = gpus[0].Name, c.precision.String()
+	m.GPU = gpus[0].Name
 	return m, nil
 }
 
 // measurement is one program on one workload. Times are milliseconds a step.
 type measurement struct {
-	Workload string            `json:"workload"`
-	Program  string            `json:"program"`
-	Private  bool              `json:"private"`
-	Records  int               `json:"records"` // at a time; 0: the whole batch
-	Median   float64           `json:"median_ms"`
-	Best     float64           `json:"best_ms"`
-	Steps    int               `json:"steps"`
-	Memory   float64           `json:"peak_mb"` // of the process
-	Rate     float64           `json:"gflops,omitempty"`
-	Peak     float64           `json:"peak_gflops,omitempty"`
-	Versions map[string]string `json:"versions,omitempty"`
-	Error    string            `json:"error,omitempty"`
+	Workload  string            `json:"workload"`
+	Program   string            `json:"program"`
+	Private   bool              `json:"private"`
+	Records   int               `json:"records"` // at a time; 0: the whole batch
+	Precision string            `json:"precision"`
+	Median    float64           `json:"median_ms"`
+	Best      float64           `json:"best_ms"`
+	Steps     int               `json:"steps"`
+	Memory    float64           `json:"peak_mb"` // of the process
+	Rate      float64           `json:"gflops,omitempty"`
+	Peak      float64           `json:"peak_gflops,omitempty"`
+	Versions  map[string]string `json:"versions,omitempty"`
+	Error     string            `json:"error,omitempty"`
 }
 
 func (m measurement) String() string {

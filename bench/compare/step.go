@@ -28,7 +28,7 @@ func (c *comparison) printStep(text string) error {
 	if err != nil {
 		return err
 	}
-	host := bench.Host{GPU: c.device == "cuda", Precision: c.precision, Threads: c.threads}
+	host := bench.Host{GPU: c.device == "cuda", Precision: c.precisions[0], Threads: c.threads}
 	free, err := c.free()
 	if err != nil {
 		return err

@@ -12,7 +12,11 @@ func (r results) markdown() string {
 	var s strings.Builder
 	m := r.Machine
 	if m.GPU != "" {
-		fmt.Fprintf(&s, "# One training step on a GPU\n\n%s, products in %s; host %s, %s. %s.\n\n", m.GPU, m.Precision, m.CPU, m.System, r.Date)
+		fmt.Fprintf(&s, "# One training step on a GPU\n\n%s; host %s, %s. %s.\n\n", m.GPU, m.CPU, m.System, r.Date)
+		for _, name := range slices.Sorted(maps.Keys(r.Checks)) {
+			fmt.Fprintf(&s, "- %s: %s\n", name, r.Checks[name])
+		}
+		fmt.Fprintln(&s)
 	} else {
 		fmt.Fprintf(&s, "# One training step on CPU\n\n")
 		fmt.Fprintf(&s, "%s, %d processors, %.0f GB, %s; %d threads, %s; peak %.0f GFLOP/s (fused multiply-adds in registers, same run). %s.\n\n",
@@ -25,9 +29,22 @@ func (r results) markdown() string {
 	fmt.Fprintf(&s, "Versions: %s.\n\n", strings.Join(versions, ", "))
 	fmt.Fprintf(&s, "Milliseconds a step, median over %v s after warming up; batch in memory. ", r.Seconds)
 	fmt.Fprintf(&s, "Where a program was tried with all records, 16 and 1 at a time, the best stands, with /16 or /1 behind it. Written by `go run ./bench/compare`.\n\n")
-	r.table(&s, func(m measurement) float64 { return m.Median }, r.ratios)
-	fmt.Fprintf(&s, "\n## Peak memory of the process, or on the GPU, MB\n\n")
-	r.table(&s, func(m measurement) float64 { return m.Memory }, nil)
+	precisions := r.distinct(func(m measurement) string { return m.Precision })
+	for _, precision := range precisions {
+		part := r
+		part.Measurements = nil
+		for _, m := range r.Measurements {
+			if m.Precision == precision {
+				part.Measurements = append(part.Measurements, m)
+			}
+		}
+		if len(precisions) > 1 {
+			fmt.Fprintf(&s, "\n## Products in %s\n\n", precision)
+		}
+		part.table(&s, func(m measurement) float64 { return m.Median }, part.ratios)
+		fmt.Fprintf(&s, "\n### Peak memory of the process, or on the GPU, MB\n\n")
+		part.table(&s, func(m measurement) float64 { return m.Memory }, nil)
+	}
 	r.errors(&s)
 	return s.String()
 }
@@ -49,7 +66,7 @@ func (r results) table(s *strings.Builder, value func(measurement) float64, more
 	row := func(cells []string) { fmt.Fprintf(s, "| %s |\n", strings.Join(cells, " | ")) }
 	row(header)
 	fmt.Fprintf(s, "|---%s\n", strings.Repeat("|---:", len(header)-1)+"|")
-	for _, workload := range r.workloads() {
+	for _, workload := range r.distinct(func(m measurement) string { return m.Workload }) {
 		cells := []string{workload}
 		for _, p := range r.programs() {
 			m, ok := r.best(workload, p.name)
@@ -114,11 +131,12 @@ func (r results) best(workload, program string) (best measurement, ok bool) {
 	return best, ok
 }
 
-func (r results) workloads() []string {
+// distinct are the values of a field, in the order of the measurements.
+func (r results) distinct(field func(measurement) string) []string {
 	var list []string
 	for _, m := range r.Measurements {
-		if !slices.Contains(list, m.Workload) {
-			list = append(list, m.Workload)
+		if !slices.Contains(list, field(m)) {
+			list = append(list, field(m))
 		}
 	}
 	return list
