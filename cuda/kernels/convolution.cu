@@ -1,0 +1,245 @@
+// Convolutions of pictures and their gradient in the pictures. Both are a product of
+// a weight, a row an output channel, with patches, a column a place of the result: of
+// the pictures, or of the signals that come back. The patches are read where they lie,
+// so nothing is written out, and a picture is read from memory once and from the
+// caches kernel_h·kernel_w times. A column knows which rows and columns of its patch
+// lie inside the picture, a bit each: reading an element takes one addition and one
+// test.
+//
+// Where a stride is more than one, a cell meets only those elements of the kernel
+// that lie a multiple of the stride away: cells that meet the same ones are a phase,
+// a product with fewer steps. No step is spent on zeros between the signals.
+//
+// The sum over k is cut into slices by its length alone, as tile.h says, so that a
+// picture's bits depend neither on its place nor on how many there are; slices go to
+// blocks of their own where tiles leave the card idle.
+//
+// Predicted in FP32 on an H100, 2·M·N·K FLOP at 60% of 67 TFLOP/s (gathering takes a
+// sixth of the instructions), M×N×K:
+//   mnist-cnn-256   conv1  16×50176×64    2.6 µs   conv2  32×6400×256    2.6 µs
+//   cifar-abadi-64  conv1  64×36864×75    8.8 µs   conv2  64×9216×1600   47 µs
+//   cifar-tanh-64   conv1  32×65536×27    2.8 µs   conv2  32×65536×288   30 µs
+//                   conv3  64×16384×288   15 µs    conv4  64×16384×576   30 µs
+//                   conv5 128×4096×576    15 µs    conv6 128×4096×1152   30 µs
+//   wrn16-4-16      3×3, 64 to 64 at 32×32 30 µs, as are 128 at 16×16 and 256 at 8×8;
+//                   13 of them, about 0.31 ms forward
+// and as much for the gradients, of which the first layer needs none. The bytes are
+// few: cifar-tanh-64's second layer reads and writes 8 MB each, 5 µs.
+#include "device.h"
+#include "activation.h"
+#include "each.h"
+#include "patch.h"
+#include "tensor.h"
+
+namespace {
+
+// Step is what one k reads: the element so far from the patch's corner, which is in
+// the row and the column of the patch that the two bits stand for.
+struct alignas(8) Step {
+	int cell;
+	unsigned sides;
+};
+
+// Phase is the places of the result that meet the same elements of the kernel: depth
+// of them, whose steps and weights begin at `first`. Edges says how far the patch's
+// rows, then its columns, lie from the corner. The result of the first place lies at
+// out in a plane, those of the next row and column down and across from there.
+struct Phase {
+	int first, depth, edges;
+	Places places;
+	int out, down, across;
+};
+
+struct Convolution {
+	Planes planes;
+	const Step *steps;
+	const int *weights; // which element of a kernel meets a step
+	const int *edges;
+	const float *kernels;
+	const float *bias; // or null
+	float *out;
+	int high, wide;    // of the kernel
+	int kernel, group; // elements from a row's kernel to the next's, and from a group's
+	int rows;          // of a group
+	int pictures, groups;
+	int plane; // elements of a channel of the result
+	int slice, act;
+	int phases;
+	Phase phase[16];
+};
+
+// Kernels are the rows on the left.
+struct Kernels {
+	static constexpr bool along = true;
+	const float *data;
+	const int *weights;
+	int rows, depth, stride;
+
+	using Row = int; // -1: outside
+	__device__ __forceinline__ Row row(int i) const { return i < rows ? i * stride : -1; }
+	__device__ __forceinline__ float4 four(Row r, int k) const {
+		if (r < 0 || k >= depth) return make_float4(0, 0, 0, 0);
+		int4 w = *reinterpret_cast<const int4 *>(weights + k);
+		return make_float4(data[r + w.x], k + 1 < depth ? data[r + w.y] : 0, k + 2 < depth ? data[r + w.z] : 0,
+			k + 3 < depth ? data[r + w.w] : 0);
+	}
+};
+
+// Patches are the columns on the right.
+struct Patches {
+	static constexpr bool along = false;
+	const Convolution &c;
+	const Phase &phase;
+	const float *data;
+	const Step *steps;
+	int columns;
+
+	struct Row {
+		int cell;
+		unsigned sides; // those inside the picture
+	};
+	__device__ __forceinline__ Row row(int i) const {
+		Row r = {0, 0};
+		if (i >= columns) return r;
+		Patch p = patch_at(c.planes, phase.places, i);
+		const int *edges = c.edges + phase.edges;
+		for (int y = 0; y < c.high; y++)
+			r.sides |= (unsigned)((unsigned)(p.y + edges[y]) < (unsigned)c.planes.height) << y;
+		for (int x = c.high; x < c.high + c.wide; x++)
+			r.sides |= (unsigned)((unsigned)(p.x + edges[x]) < (unsigned)c.planes.width) << x;
+		r.cell = p.cell;
+		return r;
+	}
+	__device__ __forceinline__ float one(const Row &r, int cell, unsigned sides) const {
+		return (r.sides & sides) == sides ? data[r.cell + cell] : 0.0f;
+	}
+	// The table of steps goes on to a multiple of four with steps that see zeros.
+	__device__ __forceinline__ float4 four(const Row &r, int k) const {
+		if (k >= phase.depth) return make_float4(0, 0, 0, 0);
+		const int4 *pair = reinterpret_cast<const int4 *>(steps + k);
+		int4 s = pair[0], t = pair[1];
+		return make_float4(one(r, s.x, s.y), one(r, s.z, s.w), one(r, t.x, t.y), one(r, t.z, t.w));
+	}
+};
+
+// Spread puts results where they belong in the planes.
+struct Spread {
+	const Phase &phase;
+	float *data;
+	const float *bias;
+	int rows, columns, picture, plane, act;
+
+	// at is where the result of place n lies in the first plane.
+	__device__ __forceinline__ int at(int n) const {
+		int rest, column;
+		int picture_n = divide(phase.places.area, n, rest);
+		int row = divide(phase.places.row, rest, column);
+		return picture_n * picture + phase.out + row * phase.down + column * phase.across;
+	}
+	// whole: four places from a multiple of four on lie together.
+	__device__ __forceinline__ bool whole() const {
+		return phase.across == 1 && phase.down == (int)phase.places.row.by && phase.places.area.by % 4 == 0;
+	}
+	template <int W> __device__ __forceinline__ void put(int m, int n, const float (&v)[W], bool first, bool last) const {
+		n = here(n);
+		if (m >= rows || n >= columns) return;
+		float b = last && bias ? bias[m] : 0.0f;
+		float *to = data + m * plane;
+		if (W == 4 && whole()) {
+			float4 *four = reinterpret_cast<float4 *>(to + at(n));
+			float4 w = first ? make_float4(0, 0, 0, 0) : *four;
+			*four = make_float4(end(w.x + v[0], b, last), end(w.y + v[1], b, last), end(w.z + v[W - 2], b, last), end(w.w + v[W - 1], b, last));
+			return;
+		}
+#pragma unroll
+		for (int c = 0; c < W; c++)
+			if (n + c < columns) {
+				float *one = to + at(n + c);
+				*one = end((first ? 0.0f : *one) + v[c], b, last);
+			}
+	}
+	__device__ __forceinline__ float end(float v, float b, bool last) const {
+		v += b;
+		return last && act == 1 ? activate(1, v) : v;
+	}
+	__device__ __forceinline__ bool again() const { return act > 1; }
+	template <int W> __device__ __forceinline__ void again(int m, int n) const {
+		if (m >= rows) return;
+		for (int c = n; c < n + W && c < columns; c++) {
+			float *one = data + m * plane + at(c);
+			*one = activate(act, *one);
+		}
+	}
+	// here keeps the compiler from working out all places of results before the
+	// first step, in registers that the steps need.
+	__device__ __forceinline__ static int here(int n) {
+#ifndef EMULATED
+		asm volatile("" : "+r"(n));
+#endif
+		return n;
+	}
+};
+
+// convolve computes one tile of one phase and group: all of k, or, where there is a
+// third dimension of blocks, one slice of it, to be ended by convolution_end.
+template <class T, class Math = Exact> __device__ __forceinline__ void convolve(const Convolution &c) {
+	const Phase phase = c.phase[blockIdx.y % c.phases];
+	int group = blockIdx.y / c.phases;
+	int down = (c.rows + T::rows - 1) / T::rows;
+	int m = blockIdx.x % down * T::rows, n = blockIdx.x / down * T::columns;
+	int columns = c.pictures * (int)phase.places.area.by;
+	if (n >= columns) return;
+	int picture = c.groups * c.rows * c.plane;
+	Kernels left = {c.kernels + group * c.group, c.weights + phase.first, c.rows, phase.depth, c.kernel};
+	Patches right = {c, phase, c.planes.data + group * c.planes.group, c.steps + phase.first, columns};
+	Spread out = {phase, c.out + group * c.rows * c.plane, c.bias ? c.bias + group * c.rows : nullptr, c.rows, columns, picture, c.plane, c.act};
+	int from = 0, to = phase.depth;
+	if (gridDim.z > 1) {
+		out.data += (long long)blockIdx.z * c.pictures * picture;
+		out.bias = nullptr;
+		out.act = 0;
+		from = blockIdx.z * c.slice;
+		to = max(from, min(to, from + c.slice));
+	}
+	if (from == to) to++; // nothing is added, and zeros are written
+	product_as<T>(Math{}, left, right, out, m, n, from, to, c.slice);
+}
+
+using Low = Tile<16, 128, 4, 8, 16>;
+using Flat = Tile<32, 128, 8, 8, 8>;
+using Wide = Tile<64, 128, 8, 8, 8>;
+using Broad = Tile<32, 128, 8, 4, 16>; // for tensor cores, a warp for 32 columns
+
+} // namespace
+
+KERNEL LAUNCH_BOUNDS(64) convolution_16x128(Convolution c) { convolve<Low>(c); }
+KERNEL LAUNCH_BOUNDS(64) convolution_32x128(Convolution c) { convolve<Flat>(c); }
+KERNEL LAUNCH_BOUNDS(128) convolution_64x128(Convolution c) { convolve<Wide>(c); }
+KERNEL LAUNCH_BOUNDS(256) convolution_128x128(Convolution c) { convolve<Large>(c); }
+KERNEL LAUNCH_BOUNDS(128) convolution_64x64(Convolution c) { convolve<Medium>(c); }
+KERNEL LAUNCH_BOUNDS(64) convolution_32x32(Convolution c) { convolve<Small>(c); }
+
+KERNEL LAUNCH_BOUNDS(128) convolution_32x128_tf32(Convolution c) { convolve<Broad, TF32>(c); }
+KERNEL LAUNCH_BOUNDS(128) convolution_64x128_tf32(Convolution c) { convolve<Wide, TF32>(c); }
+KERNEL LAUNCH_BOUNDS(256) convolution_128x128_tf32(Convolution c) { convolve<Large, TF32>(c); }
+KERNEL LAUNCH_BOUNDS(128) convolution_64x64_tf32(Convolution c) { convolve<Medium, TF32>(c); }
+KERNEL LAUNCH_BOUNDS(128) convolution_32x128_bf16(Convolution c) { convolve<Broad, BF16>(c); }
+KERNEL LAUNCH_BOUNDS(128) convolution_64x128_bf16(Convolution c) { convolve<Wide, BF16>(c); }
+KERNEL LAUNCH_BOUNDS(256) convolution_128x128_bf16(Convolution c) { convolve<Large, BF16>(c); }
+KERNEL LAUNCH_BOUNDS(128) convolution_64x64_bf16(Convolution c) { convolve<Medium, BF16>(c); }
+
+// convolution_end adds up the slices of a convolution, with the same roundings in the
+// same order as one block would.
+KERNEL convolution_end(float *out, const float *partial, const float *bias, int size, Divider area, Divider channels, int slices, int act) {
+	EACH(i, size) {
+		float sum = partial[i];
+		for (int s = 1; s < slices; s++)
+			sum += partial[(long long)s * size + i];
+		if (bias) {
+			int channel;
+			divide(channels, quotient(area, (int)i), channel);
+			sum += bias[channel];
+		}
+		out[i] = activate(act, sum);
+	}
+}

@@ -1,0 +1,50 @@
+// The windows of pictures written out as rows, and their adjoint. Only a user's own
+// graph asks for these: Conv2D reads its windows where they are.
+//
+// windows writes the rows element after element and reads each where its cell lies:
+// the picture stays in the cache. fold_windows gives a thread a cell of the picture;
+// it gathers, in the order of the places, from the rows whose window covers it, and
+// neighbouring threads read other elements of the same sectors. Memory is the limit,
+// 4 bytes an element of the rows: for 64 pictures of 64x32x32 under 3x3, 38 M
+// elements, predicted 50 µs each on an H100 (3.35 TB/s).
+#include "device.h"
+#include "each.h"
+#include "window.h"
+
+// Width divides by the elements of a row, kernel by the cells under the window.
+KERNEL windows(float *out, const float *x, int n, Divider width, Divider kernel, int channels, Window w) {
+	EACH(i, n) {
+		int k, kx, inside;
+		int row = divide(width, (int)i, k);
+		int channel = divide(kernel, k, inside);
+		int ky = divide(w.cell, inside, kx);
+		Corner c = corner(w, row);
+		int y = c.y + ky * w.dilation_h, at = c.x + kx * w.dilation_w;
+		bool covered = (unsigned)y < (unsigned)w.height && (unsigned)at < (unsigned)w.width;
+		out[i] = covered ? x[((c.plane * channels + channel) * w.height + y) * w.width + at] : 0.0f;
+	}
+}
+
+// Channel divides planes into pictures.
+KERNEL fold_windows(float *out, const float *rows, int n, Divider channel, Window w) {
+	int kernel = w.kernel_h * w.kernel_w, width = channel.by * kernel;
+	EACH(i, n) {
+		Cover c = cover(w, (int)i);
+		int plane;
+		int picture = divide(channel, c.plane, plane);
+		float sum = 0;
+		for (int row = c.top; row <= c.bottom; row++) {
+			int ky = under(c.y - row * w.stride_h, w.dilation_h);
+			if (ky < 0)
+				continue;
+			for (int column = c.left; column <= c.right; column++) {
+				int kx = under(c.x - column * w.stride_w, w.dilation_w);
+				if (kx < 0)
+					continue;
+				int from = (picture * w.high + row) * w.wide + column;
+				sum += rows[from * width + plane * kernel + ky * w.kernel_w + kx];
+			}
+		}
+		out[i] = sum;
+	}
+}

@@ -1,0 +1,57 @@
+// A window that moves over planes: where it stands, and from which places it covers
+// a cell. What is made here mirrors the Go struct of cuda/window.go.
+#pragma once
+#include "divide.h"
+
+struct Window {
+	int height, width;          // of a plane
+	int high, wide;             // places of the window
+	int kernel_h, kernel_w;     // cells under it
+	int stride_h, stride_w;     // between places
+	int pad_h, pad_w;           // beyond each edge
+	int dilation_h, dilation_w; // between cells
+	Divider row, plane;         // from a place to its row, from a row of places to its plane
+	Divider line, picture;      // likewise for cells
+	Divider down, across;       // by the strides
+	Divider cell;               // from a cell under the window to its row
+};
+
+// Corner is the cell under the first of the window's, which may lie beyond the edge.
+struct Corner {
+	int plane, y, x;
+};
+
+__device__ __forceinline__ Corner corner(const Window &w, int place) {
+	int row, column;
+	int plane = divide(w.plane, divide(w.row, place, column), row);
+	return {plane, row * w.stride_h - w.pad_h, column * w.stride_w - w.pad_w};
+}
+
+// Cover is the places whose window may cover a cell: rows top to bottom and columns
+// left to right, and the cell counted from the first place's corner. Where cells of
+// the window are apart, only some of these places cover the cell.
+struct Cover {
+	int plane, y, x;
+	int top, bottom, left, right;
+};
+
+__device__ __forceinline__ Cover cover(const Window &w, int cell) {
+	Cover c;
+	c.plane = divide(w.picture, divide(w.line, cell, c.x), c.y);
+	c.y += w.pad_h;
+	c.x += w.pad_w;
+	int top = c.y - (w.kernel_h - 1) * w.dilation_h, left = c.x - (w.kernel_w - 1) * w.dilation_w;
+	c.top = top <= 0 ? 0 : quotient(w.down, top + w.stride_h - 1);
+	c.left = left <= 0 ? 0 : quotient(w.across, left + w.stride_w - 1);
+	c.bottom = min(quotient(w.down, c.y), w.high - 1);
+	c.right = min(quotient(w.across, c.x), w.wide - 1);
+	return c;
+}
+
+// under gives which cell of the window, along one axis, lies that many cells from
+// its corner; -1: none.
+__device__ __forceinline__ int under(int distance, int dilation) {
+	if (dilation == 1)
+		return distance;
+	return distance % dilation ? -1 : distance / dilation;
+}

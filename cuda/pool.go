@@ -1,0 +1,50 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/internal/op"
+)
+
+// winners remembers which cells the maxima of a buffer came from, for the
+// gradient that asks for them again.
+type winners struct {
+	buffer        int
+	window        op.Window
+	height, width int
+}
+
+func (c *compiler) maxPool(s op.MaxPool2D, k call) bool {
+	h, w := k.shapes[0][2], k.shapes[0][3]
+	at, _ := c.note(winners{k.bases[0], s.Window, h, w}, 4*k.results())
+	c.launch("max_pool", c.blocks(k.results()), threads, k.out, at, k.in[0], int32(k.results()), newWindow(s.Window, h, w))
+	return true
+}
+
+func (c *compiler) maxPoolGrad(s op.MaxPoolGrad, k call) bool {
+	h, w := k.shapes[0][2], k.shapes[0][3]
+	over := newWindow(s.Window, h, w)
+	at, known := c.note(winners{k.bases[0], s.Window, h, w}, 4*k.size(1))
+	if !known {
+		c.launch("max_pool", c.blocks(k.size(1)), threads, driver.Pointer(0), at, k.in[0], int32(k.size(1)), over)
+	}
+	c.launch("max_pool_gradient", c.blocks(k.results()), threads, k.out, k.in[1], at, int32(k.results()), over)
+	return true
+}
+
+func (c *compiler) avgPool(s op.AvgPool2D, k call) bool {
+	n := k.results()
+	kernel, grid := "average_pool", c.blocks(n)
+	if s.KernelH*s.KernelW >= 32 {
+		kernel, grid = "average_pool_wide", c.blocks(32*n)
+	}
+	c.launch(kernel, grid, threads, k.out, k.in[0], int32(n), newWindow(s.Window, k.shapes[0][2], k.shapes[0][3]))
+	return true
+}
+
+func (c *compiler) avgPoolGrad(s op.AvgPoolGrad, k call) bool {
+	n := k.results()
+	c.launch("average_pool_gradient", c.blocks(n), threads, k.out, k.in[0], int32(n), newWindow(s.Window, s.H, s.W))
+	return true
+}
