@@ -14,7 +14,7 @@ endif
 
 # The kernels are compiled by this NVRTC and no other, so that the same sources give
 # the same bytes.
-NVRTC := $(CACHE)/nvrtc/nvidia/cuda_nvrtc/lib/libnvrtc.so.12
+NVRTC := $(CACHE)/nvrtc/nvidia/cuda_nvrtc/lib
 
 export CGO_ENABLED := 1
 export CGO_CFLAGS := -O2 -g -I$(CURDIR)/cuda/include -I$(dir $(HEADER))
@@ -39,11 +39,11 @@ test-emu: $(HEADER) $(EMULATED)
 	DPTRAIN_LIBCUDA=$(EMULATED) go test -tags gpu -count=1 -run '$(RUN)' $(PKG)
 
 # Compiles the kernels, for those who change them.
-cubins: $(NVRTC)
-	go run -tags gpu ./cuda/toolchain -nvrtc $(NVRTC)
+cubins: $(NVRTC)/libnvrtc.so.12
+	go run ./cuda/toolchain -nvrtc $(NVRTC)
 
-cubins-check: $(NVRTC)
-	go run -tags gpu ./cuda/toolchain -nvrtc $(NVRTC) -check
+cubins-check: $(NVRTC)/libnvrtc.so.12
+	go run ./cuda/toolchain -nvrtc $(NVRTC) -check
 
 resources: cubins
 	@cat cuda/kernels/RESOURCES.md
@@ -52,7 +52,7 @@ $(CACHE)/headers/%/cuda.h:
 	$(PIP) $(CACHE)/headers nvidia-cuda-runtime-cu12==12.9.79
 	touch $@
 
-$(NVRTC):
+$(NVRTC)/libnvrtc.so.12:
 	$(PIP) $(CACHE)/nvrtc nvidia-cuda-nvrtc-cu12==12.9.86
 	touch $@
 

@@ -1,5 +1,3 @@
-//go:build gpu
-
 // Command toolchain compiles the kernels with NVRTC: one cubin an architecture and
 // PTX for what comes after, all kernels in each, gzipped into cuda/kernels/bin, and
 // a table of what they take in cuda/kernels/RESOURCES.md. The same sources and the
@@ -40,21 +38,22 @@ var targets = []target{
 }
 
 func main() {
-	library := flag.String("nvrtc", "libnvrtc.so.12", "the compiler's library")
+	libraries := flag.String("nvrtc", "", "the folder of NVRTC 12.9's libraries")
 	folder := flag.String("kernels", "cuda/kernels", "the folder of the kernels")
 	check := flag.Bool("check", false, "compare with what is there, and write nothing")
 	flag.Parse()
-	if err := run(*library, *folder, *check); err != nil {
+	if err := run(*libraries, *folder, *check); err != nil {
 		fmt.Fprintln(os.Stderr, "toolchain:", err)
 		os.Exit(1)
 	}
 }
 
-func run(library, folder string, check bool) error {
-	c, err := openCompiler(library)
+func run(libraries, folder string, check bool) error {
+	c, err := newCompiler(libraries, folder)
 	if err != nil {
 		return err
 	}
+	defer c.close()
 	unit, err := readUnit(folder)
 	if err != nil {
 		return err

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// compile.c runs NVRTC in a process of its own, where memory lies at fixed
+// addresses.
+//
+//go:embed nvrtc/compile.c
+var compileSource string
+
+type compiler struct{ program, libraries, folder, scratch string }
+
+// image is a compiled unit, with what the compiler said about it.
+type image struct {
+	target target
+	code   []byte
+	log    string
+}
+
+func newCompiler(libraries, folder string) (*compiler, error) {
+	libraries, err := filepath.Abs(libraries)
+	if err != nil {
+		return nil, err
+	}
+	scratch, err := os.MkdirTemp("", "kernels")
+	if err != nil {
+		return nil, err
+	}
+	c := &compiler{filepath.Join(scratch, "compile"), libraries, folder, scratch}
+	cc := exec.Command("cc", "-O2", "-no-pie", "-rdynamic", "-x", "c", "-o", c.program, "-", "-ldl", "-lpthread")
+	cc.Stdin = strings.NewReader(compileSource)
+	if said, err := cc.CombinedOutput(); err != nil {
+		c.close()
+		return nil, fmt.Errorf("compile.c cannot be built: %w\n%s", err, said)
+	}
+	return c, nil
+}
+
+func (c *compiler) close() { os.RemoveAll(c.scratch) }
+
+func (c *compiler) compile(unit string, t target) (image, error) {
+	args := []string{c.libraries, "cubin", "--gpu-architecture=" + t.architecture, "--std=c++17", "-I.", "--ptxas-options=--verbose"}
+	if t.ptx {
+		args = args[:5]
+		args[1] = "ptx"
+	}
+	var code, log bytes.Buffer
+	run := exec.Command(c.program, args...)
+	run.Dir, run.Stdin, run.Stdout, run.Stderr = c.folder, strings.NewReader(unit), &code, &log
+	run.Env = []string{}
+	if err := run.Run(); err != nil {
+		return image{}, fmt.Errorf("%w\n%s", err, strings.TrimSpace(log.String()))
+	}
+	made := code.Bytes()
+	if t.ptx {
+		made = bytes.TrimRight(made, "\x00")
+	}
+	return image{t, made, log.String()}, nil
+}

@@ -1,0 +1,189 @@
+/* Compiles one CUDA source with NVRTC, to the same bytes every time:
+
+     compile LIBRARIES cubin|ptx OPTION... <source >image
+
+   LIBRARIES is the folder of NVRTC 12.9. The log goes to the standard error.
+   Includes are found from the current folder.
+
+   NVRTC keeps sets that are ordered by address, so where memory lies decides the
+   order of some of its work and, in long kernels, the names and order of registers.
+   Here its memory and its code lie at addresses that no chance and no host decides:
+   malloc is replaced by one that hands out fixed places in the order of the calls,
+   and the libraries are mapped below a fixed address. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define CODE ((char *)0x7a0000000000)
+#define HEAP ((char *)0x100000000000)
+
+/* A block of the heap has a power of two as its size, and a class of its own of
+   16 GiB of addresses that tells the size. A block that was freed holds the address
+   of the one that was freed before it. */
+enum { CLASSES = 34, SMALLEST = 4, REACH = 34 };
+
+static char *fresh[CLASSES];
+static void *freed[CLASSES];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static char *start_of(int class) { return HEAP + ((size_t)class << REACH); }
+
+static int class_of(void *block) { return (int)((size_t)((char *)block - HEAP) >> REACH); }
+
+static void map(int class) {
+	if (fresh[class])
+		return;
+	fresh[class] = mmap(start_of(class), (size_t)1 << REACH, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	if (fresh[class] != start_of(class))
+		abort();
+}
+
+static void *take(size_t size) {
+	int class = SMALLEST;
+	while (((size_t)1 << class) < size)
+		if (++class == CLASSES)
+			return NULL;
+	pthread_mutex_lock(&lock);
+	void *block = freed[class];
+	if (block) {
+		freed[class] = *(void **)block;
+	} else {
+		map(class);
+		block = fresh[class];
+		fresh[class] += (size_t)1 << class;
+		if (fresh[class] > start_of(class + 1))
+			abort();
+	}
+	pthread_mutex_unlock(&lock);
+	return block;
+}
+
+void *malloc(size_t size) { return take(size); }
+
+void free(void *block) {
+	if (!block)
+		return;
+	int class = class_of(block);
+	pthread_mutex_lock(&lock);
+	*(void **)block = freed[class];
+	freed[class] = block;
+	pthread_mutex_unlock(&lock);
+}
+
+size_t malloc_usable_size(void *block) { return block ? (size_t)1 << class_of(block) : 0; }
+
+void *calloc(size_t count, size_t size) {
+	size_t bytes;
+	if (__builtin_mul_overflow(count, size, &bytes))
+		return NULL;
+	void *block = take(bytes);
+	return block ? memset(block, 0, bytes) : NULL;
+}
+
+void *realloc(void *block, size_t size) {
+	size_t held = malloc_usable_size(block);
+	if (block && size <= held)
+		return block;
+	void *larger = take(size);
+	if (larger && block) {
+		memcpy(larger, block, held);
+		free(block);
+	}
+	return larger;
+}
+
+/* A block is aligned to its size. */
+void *memalign(size_t alignment, size_t size) { return take(size < alignment ? alignment : size); }
+
+void *aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
+
+int posix_memalign(void **block, size_t alignment, size_t size) {
+	*block = memalign(alignment, size);
+	return *block ? 0 : 12;
+}
+
+static void fail(const char *why) {
+	fprintf(stderr, "%s\n", why);
+	exit(1);
+}
+
+/* The kernel maps libraries from the top down: with all taken down to CODE, the next
+   ones lie there. */
+static void take_down_to_code(void) {
+	const size_t gap = (size_t)1 << 30;
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	char *lowest = mmap(NULL, gap, PROT_NONE, flags, -1, 0);
+	if (lowest == MAP_FAILED || lowest < CODE ||
+		mmap(CODE, (size_t)(lowest - CODE), PROT_NONE, flags | MAP_FIXED_NOREPLACE, -1, 0) != CODE)
+		fail("the addresses above the libraries cannot be taken");
+}
+
+static void *open_library(const char *folder, const char *name) {
+	char path[4096];
+	snprintf(path, sizeof path, "%s/%s", folder, name);
+	void *library = dlopen(path, RTLD_NOW);
+	if (!library)
+		fail(dlerror());
+	return library;
+}
+
+/* Opening libraries took blocks that depend on their path: the heap begins anew
+   behind all of them. */
+static void renew_heap(void) {
+	for (int class = SMALLEST; class < CLASSES; class++) {
+		freed[class] = NULL;
+		map(class);
+		fresh[class] = start_of(class) + ((size_t)1 << (REACH - 1));
+	}
+}
+
+static void *library;
+
+static void *find(const char *name) {
+	void *function = dlsym(library, name);
+	if (!function)
+		fail(dlerror());
+	return function;
+}
+
+int main(int argc, char **argv) {
+	if (argc < 3)
+		fail("usage: compile LIBRARIES cubin|ptx OPTION...");
+	take_down_to_code();
+	library = open_library(argv[1], "libnvrtc.so.12");
+	open_library(argv[1], "libnvrtc-builtins.so.12.9");
+	int ptx = !strcmp(argv[2], "ptx");
+	int (*create)(void **, const char *, const char *, int, const char *const *, const char *const *) = find("nvrtcCreateProgram");
+	int (*compile)(void *, int, char **) = find("nvrtcCompileProgram");
+	const char *(*describe)(int) = find("nvrtcGetErrorString");
+	int (*log_size)(void *, size_t *) = find("nvrtcGetProgramLogSize");
+	int (*get_log)(void *, char *) = find("nvrtcGetProgramLog");
+	int (*image_size)(void *, size_t *) = find(ptx ? "nvrtcGetPTXSize" : "nvrtcGetCUBINSize");
+	int (*get_image)(void *, char *) = find(ptx ? "nvrtcGetPTX" : "nvrtcGetCUBIN");
+
+	static char source[1 << 20];
+	if (fread(source, 1, sizeof source, stdin) == sizeof source)
+		fail("the source is longer than 1 MiB");
+	renew_heap();
+	void *program;
+	int failed = create(&program, source, "kernels", 0, NULL, NULL);
+	if (failed)
+		fail(describe(failed));
+	failed = compile(program, argc - 3, argv + 3);
+
+	size_t size;
+	char *text;
+	if (!log_size(program, &size) && (text = calloc(size + 1, 1)) && !get_log(program, text))
+		fputs(text, stderr);
+	if (failed)
+		fail(describe(failed));
+	if ((failed = image_size(program, &size)) || !(text = malloc(size)) || (failed = get_image(program, text)))
+		fail(failed ? describe(failed) : "out of memory");
+	return fwrite(text, 1, size, stdout) != size;
+}
