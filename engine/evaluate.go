@@ -34,8 +34,13 @@ type Evaluator struct {
 	rows    []int
 }
 
-// NewEvaluator builds the network for evaluation.
+// NewEvaluator builds the network for evaluation. It refuses one that a run would
+// refuse: where an answer depends on the other examples in the batch, it says
+// nothing of its own.
 func NewEvaluator(build perexample.Build, threads int) (*Evaluator, error) {
+	if err := build.Check(); err != nil {
+		return nil, err
+	}
 	e := &Evaluator{}
 	var program *plan.Program
 	for batch := evaluationBatch; ; batch /= 2 {
@@ -60,24 +65,13 @@ func NewEvaluator(build perexample.Build, threads int) (*Evaluator, error) {
 	return e, nil
 }
 
-// evaluation lowers the network's forward pass. The builder is the caller's code:
-// a panic in it is an error of the network.
-func evaluation(build perexample.Build, batch int) (net *perexample.Network, program *plan.Program, err error) {
-	if build == nil {
-		return nil, nil, fmt.Errorf("no network to evaluate")
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("building the network for %d examples failed: %v", batch, p)
-		}
-	}()
-	if net, err = build(batch); err != nil {
+// evaluation lowers the network's forward pass.
+func evaluation(build perexample.Build, batch int) (*perexample.Network, *plan.Program, error) {
+	net, err := build.For(batch)
+	if err != nil {
 		return nil, nil, err
 	}
-	if net.Batch != batch {
-		return nil, nil, fmt.Errorf("the network was built for %d examples when asked for %d: use the number that the builder is given", net.Batch, batch)
-	}
-	program, err = plan.Evaluation(net)
+	program, err := plan.Evaluation(net)
 	return net, program, err
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
 )
 
 func evaluator(t *testing.T, build perexample.Build) *Evaluator {
@@ -107,9 +108,22 @@ func TestEvaluationRefuses(t *testing.T) {
 		"no network":           nil,
 		"built for 3 examples": func(int) (*perexample.Network, error) { return mlp(3) },
 		"index out of range":   func(batch int) (*perexample.Network, error) { return mlp(G.Nodes{}[batch].Dims()) },
+		"mixes examples":       mixing,
 	} {
 		if _, err := NewEvaluator(build, 1); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("error %v, want %q", err, says)
 		}
 	}
+}
+
+// mixing answers to each example with a sum over all of them.
+func mixing(batch int) (*perexample.Network, error) {
+	g := G.NewGraph()
+	x := G.NewMatrix(g, tensor.Float32, G.WithShape(batch, 2), G.WithName("x"))
+	y := G.NewMatrix(g, tensor.Float32, G.WithShape(batch, 2), G.WithName("y"))
+	w := G.NewMatrix(g, tensor.Float32, G.WithShape(2, 2), G.WithName("w"), G.WithInit(G.GlorotN(1)))
+	all := G.Must(G.Mul(G.Must(G.Mul(x, G.Must(G.Transpose(x)))), x))
+	answer := G.Must(G.Mul(all, w))
+	return &perexample.Network{Batch: batch, Inputs: G.Nodes{x, y}, Params: G.Nodes{w}, Output: answer,
+		Loss: G.Must(G.Sum(G.Must(G.Square(G.Must(G.Sub(answer, y))))))}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine/sample"
@@ -64,6 +65,47 @@ func Resume(c Config) (*Run, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// Extended is how many lots in all the run saved in c.Checkpoint comes to, resumed
+// with c, where only the budget c.StopAtEpsilon ends it: c.Steps is not read. What
+// its ledger holds beyond the checkpoint, and a validation that is to come, leave
+// room for fewer. Where there is none for one lot more, the error unwraps to
+// [ErrBudget].
+func Extended(c Config) (int, error) {
+	switch {
+	case c.NoiseAt != nil:
+		return 0, fmt.Errorf("noise for each lot is no noise of lots to come: extend such a run by Steps")
+	case c.NonPrivate || !(c.StopAtEpsilon > 0):
+		return 0, fmt.Errorf("a budget of ε = %v for more lots: a private run and a number above 0 are needed", c.StopAtEpsilon)
+	}
+	saved, err := newest(c.Checkpoint)
+	if err != nil {
+		return 0, err
+	}
+	var spent accountant.History
+	c.Steps = 1
+	if saved != nil {
+		if spent, err = history(c.Ledger, saved.Head); err != nil {
+			return 0, err
+		}
+		c.Steps += saved.Step
+	}
+	r, err := build(c)
+	if err != nil {
+		return 0, err
+	}
+	defer r.machine.Close()
+	if saved != nil {
+		r.step, r.began = saved.Step, saved.Step
+	} else {
+		spent.Header = r.header()
+	}
+	spent, _ = r.withBrokenPass(spent)
+	if r.meter, err = r.newMeter(r.foreseen(spent)); err != nil {
+		return 0, err
+	}
+	return r.step + r.meter.allowed, nil
 }
 
 // newest is the newest whole checkpoint in a folder, nil where there never was
@@ -187,10 +229,7 @@ func sameShape(a, b *checkpoint) error {
 
 // reopen goes on with the ledger.
 func (r *Run) reopen(spent accountant.History) (err error) {
-	broken := r.brokenPass(spent)
-	if broken > 0 {
-		spent.Spent = append(spent.Spent, accountant.Spent{Lot: r.lotOf(0), Count: broken})
-	}
+	spent, broken := r.withBrokenPass(spent)
 	if r.meter, err = r.newMeter(r.foreseen(spent)); err != nil {
 		return err
 	}
@@ -209,6 +248,16 @@ func (r *Run) reopen(spent accountant.History) (err error) {
 		}
 	}
 	return nil
+}
+
+// withBrokenPass adds to a history the lots that are left of a shuffled pass that
+// was broken off, and says how many they are.
+func (r *Run) withBrokenPass(h accountant.History) (accountant.History, int) {
+	broken := r.brokenPass(h)
+	if broken > 0 {
+		h.Spent = append(slices.Clip(h.Spent), accountant.Spent{Lot: r.lotOf(0), Count: broken})
+	}
+	return h, broken
 }
 
 // brokenPass is how many lots are left of a shuffled pass that was broken off.

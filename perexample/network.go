@@ -28,15 +28,34 @@ type Network struct {
 // called several times; starting values are taken from the first.
 type Build func(batch int) (*Network, error)
 
-// construct calls the builder, whose code is the user's: a panic of Gorgonia's
-// in it is an error of the network.
-func construct(build Build, batch int) (net *Network, err error) {
+// Check builds the network for two sizes of microbatch and refuses what Compile
+// refuses before it looks for gradients: what is no network of so many examples, and
+// one in which an example can change what is answered to another.
+func (b Build) Check() error {
+	two, err := b.For(2)
+	if err != nil {
+		return err
+	}
+	three, err := b.For(3)
+	if err != nil {
+		return err
+	}
+	_, err = read(two, three)
+	return err
+}
+
+// For calls the builder, whose code is the user's: a panic of Gorgonia's in it is
+// an error of the network.
+func (b Build) For(batch int) (net *Network, err error) {
+	if b == nil {
+		return nil, fmt.Errorf("there is no network: give the function that builds it")
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			net, err = nil, fmt.Errorf("building the network for %d examples failed: %s", batch, line(p))
 		}
 	}()
-	if net, err = build(batch); err != nil {
+	if net, err = b(batch); err != nil {
 		return nil, err
 	}
 	return net, check(net, batch)

@@ -37,14 +37,14 @@ func Compile(build Build, records, perRecord int) (*Private, error) {
 	if records < 1 || perRecord < 1 {
 		return nil, fmt.Errorf("a microbatch of %d records of %d examples: both must be at least 1", records, perRecord)
 	}
-	first, err := construct(build, records*perRecord)
+	first, err := build.For(records * perRecord)
 	if err != nil {
 		return nil, err
 	}
 	if records*perRecord == 1 {
 		return alone(build, first)
 	}
-	other, err := construct(build, first.Batch+1)
+	other, err := build.For(first.Batch + 1)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func Compile(build Build, records, perRecord int) (*Private, error) {
 	if perRecord > 1 {
 		return nil, fmt.Errorf("%w, and records of %d examples need one; use example-level records or an operation of models/layer", err, perRecord)
 	}
-	one, err := construct(build, 1)
+	one, err := build.For(1)
 	if err != nil {
 		return nil, err
 	}
@@ -77,11 +77,11 @@ func Compile(build Build, records, perRecord int) (*Private, error) {
 // alone serves a microbatch of one example: its ordinary gradient is the
 // record's. What would be refused in a larger one is refused here too.
 func alone(build Build, net *Network) (*Private, error) {
-	two, err := construct(build, 2)
+	two, err := build.For(2)
 	if err != nil {
 		return nil, err
 	}
-	three, err := construct(build, 3)
+	three, err := build.For(3)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,8 @@ type job struct {
 	out     string
 	set     *settings
 	records int // private ones, those held out among them
+
+	validationShare float64 // of ε, that the validation accuracy may cost alone
 }
 
 var clippings = []string{"flat", "per-layer", "joint", "normalized", "adaptive"}
@@ -40,8 +42,9 @@ const checkpointEvery = 5 * time.Second
 // gamma is the stability constant of normalised clipping in Bu et al. 2022.
 const gamma = 0.01
 
+// job reads the data and works out the rest.
 func (s *settings) job() (*job, error) {
-	j := &job{set: s, out: s.out, start: 1}
+	j := &job{set: s, out: s.out, start: 1, validationShare: validationShare}
 	if s.given["seed"] {
 		j.start = s.seed
 	}
@@ -64,14 +67,21 @@ func (s *settings) job() (*job, error) {
 	if err := j.holdOut(); err != nil {
 		return nil, err
 	}
+	return j, j.settle()
+}
+
+// settle works out what the settings say of training on the data.
+func (j *job) settle() error {
+	s, c := j.set, &j.config
 	if err := s.lots(c); err != nil {
-		return nil, err
+		return err
 	}
+	var err error
 	if c.Optimizer, err = optim.Parse(s.optimizer); err != nil {
-		return nil, fmt.Errorf("--optimizer: %w", err)
+		return fmt.Errorf("--optimizer: %w", err)
 	}
 	if c.Schedule, err = optim.ParseSchedule(s.schedule, s.lr); err != nil {
-		return nil, fmt.Errorf("--schedule: %w", err)
+		return fmt.Errorf("--schedule: %w", err)
 	}
 	c.Average = optim.Average{Decay: s.ema}
 	c.Checkpoint, c.CheckpointEvery = filepath.Join(j.out, "checkpoint"), checkpointEvery
@@ -81,9 +91,16 @@ func (s *settings) job() (*job, error) {
 	}
 	if s.nonPrivate {
 		c.NonPrivate = true
-		return j, nil
+		return nil
 	}
-	return j, j.mechanism()
+	return j.mechanism()
+}
+
+// with is the job with other settings, on the same data and network.
+func (j *job) with(s *settings) (*job, error) {
+	other := *j
+	other.set = s
+	return &other, other.settle()
 }
 
 // readSchema gathers what flags and file say about a table's columns, on top of
@@ -284,12 +301,12 @@ func (j *job) extend() error {
 	if budget == 0 {
 		return nil
 	}
-	steps, err := accountant.CalibrateSteps(j.plan(), budget, j.config.Delta, j.config.Accountant)
+	j.config.StopAtEpsilon = budget
+	steps, err := engine.Extended(j.config)
 	if err != nil {
 		return fmt.Errorf("--epsilon %v: %w", budget, err)
 	}
-	j.config.Steps, j.config.StopAtEpsilon = steps, 0
-	j.hold(budget)
+	j.config.Steps = steps
 	return nil
 }
 

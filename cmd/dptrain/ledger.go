@@ -39,6 +39,9 @@ func ledgerPath(cmd *cobra.Command, args []string) (string, error) {
 	if err != nil {
 		return "", wrong("%s: there is no such file: check the path", args[0])
 	}
+	if _, is := selectionAt(args[0]); is {
+		return "", wrong("%s is of a choice among runs, which has no lots of its own: dptrain ledger epsilon accounts for it", args[0])
+	}
 	if info.IsDir() {
 		return filepath.Join(args[0], "ledger.jsonl"), nil
 	}
@@ -203,16 +206,21 @@ the largest power of ten below one over the number of records.`,
 		Example: `  dptrain ledger epsilon runs/mnist --delta 1e-5
   dptrain ledger epsilon runs/mnist/ledger.jsonl --accountant rdp --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := ledgerPath(cmd, args)
-			if err != nil {
-				return err
-			}
 			if err := oneOf("accountant", name, accountant.Names()); err != nil {
 				return err
 			}
 			if !cmd.Flags().Changed("delta") {
 				delta = 0
 			} else if err := checkDelta(delta); err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				if path, is := selectionAt(args[0]); is {
+					return s.selectionEpsilon(path, delta, name)
+				}
+			}
+			path, err := ledgerPath(cmd, args)
+			if err != nil {
 				return err
 			}
 			history, err := accountant.Read(path)

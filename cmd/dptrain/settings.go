@@ -232,6 +232,9 @@ func (s *settings) keep(c *engine.Config) error {
 	delete(s.given, "epochs")
 	delete(s.given, "epsilon")
 	var b bytes.Buffer
+	if s.given["seed"] {
+		b.WriteString("# INSECURE: whoever has the seed below can subtract this run's noise.\n")
+	}
 	if err := s.print(s.cmd, &b); err != nil {
 		return err
 	}

@@ -136,7 +136,7 @@ func (j *job) begin() (*engine.Run, error) {
 // folder that holds a run is not reused: its ledger is the record of what was
 // spent.
 func (j *job) claim() (fresh bool, err error) {
-	for _, name := range []string{configFile, "run.json", "ledger.jsonl", "model.safetensors"} {
+	for _, name := range []string{configFile, "run.json", "ledger.jsonl", selectionFile, "model.safetensors"} {
 		if _, err := os.Stat(filepath.Join(j.out, name)); err == nil {
 			return false, wrong("--out %s already holds a run (%s): choose another folder, or go on with it by --resume %s", j.out, name, j.out)
 		}

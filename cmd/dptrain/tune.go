@@ -35,28 +35,37 @@ type trial struct {
 	Steps        int     `json:"steps"`
 	Noise        float64 `json:"noise_multiplier"`
 	Accuracy     float64 `json:"test_accuracy"`
+	Flags        string  `json:"flags"`
 }
 
 // notTuned are train's flags that tune has no use for.
-var notTuned = []string{"out", "resume", "config", "preset", "noise", "rate", "stop-at-epsilon", "validation-split", "validation-noise",
+var notTuned = []string{"resume", "config", "preset", "noise", "rate", "stop-at-epsilon",
 	"metrics-addr", "show-private", "non-private", "dry-run", "print-config"}
 
 func newTune(s *screen) *cobra.Command {
 	set := &settings{}
-	trials, public := 16, false
+	trials, public, runs := 16, false, "geometric"
 	cmd := &cobra.Command{
 		Use:   "tune",
-		Short: "Look for clip, learning rate, lot and steps, on public data",
+		Short: "Look for clip, learning rate, lot and steps for a budget",
 		Long: `Train many times to the same ε, each time with another clip, learning rate, lot and
-number of steps, and say which reached the best accuracy on the test data. What is
-given by its flag stays as it is. The best of many accuracies flatters: measure
+number of steps, and say which did best. What is given by its flag stays as it is.
+
+On public data, digits or others that --public vouches for, each setting is tried
+once and all that was found is shown. The best of many accuracies flatters: measure
 again, on other data, what is to be published.
 
-The data must be public: digits, which the program draws, or data that --public
-says are. Choosing settings by runs on private data tells of them more than any one
-run's ε says (Papernot and Steinke 2022), and this command does not account for it.`,
+On private data the choice is paid for, by theorems 2 and 6 of Papernot and Steinke
+2022: --epsilon covers all runs together and the release of the best one, whose
+model --out then holds. How many runs there are is drawn as --runs says, --trials on
+average; each draws one of the settings. Their number and what became of the others
+stay secret, so nothing of them is shown, and nothing that depends on them should
+be: whoever can see how long it takes learns something of it. Runs are compared by
+their accuracy on public test data, or on private records that --validation-split
+holds out, released with noise that each run pays for.`,
 		Example: `  dptrain tune --model mlp:64 --epsilon 1
-  dptrain tune --data mnist --data-dir ~/mnist --public --trials 30 --epochs 10`,
+  dptrain tune --data mnist --data-dir ~/mnist --public --trials 30 --epochs 10
+  dptrain tune --data mnist --data-dir ~/mnist --epsilon 3 --trials 8 --validation-split 0.1`,
 		Args: takesNothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range notTuned {
@@ -70,28 +79,35 @@ run's ε says (Papernot and Steinke 2022), and this command does not account for
 			if err := set.complete(cmd); err != nil {
 				return err
 			}
-			return s.tune(set, trials, public)
+			base, err := set.job()
+			if err != nil {
+				return asWrong(err)
+			}
+			if base.task.Private && !public {
+				return s.choose(set, base, trials, runs)
+			}
+			return s.tune(set, base, trials)
 		},
 	}
 	set.flags(cmd)
 	for _, name := range notTuned {
 		cmd.Flags().Lookup(name).Hidden = true
 	}
-	cmd.Flags().IntVar(&trials, "trials", trials, "settings to try, train's own among them")
+	cmd.Flags().IntVar(&trials, "trials", trials, "settings to try, train's own among them; on private data also how many runs there are, on average")
 	cmd.Flags().BoolVar(&public, "public", false, "the data are public: nobody in them needs protection")
+	cmd.Flags().StringVar(&runs, "runs", runs, "private data: how their number is drawn, geometric, logarithmic (costs less, tries less), poisson, or the shape of a truncated negative binomial distribution")
+	complete(cmd, "runs", []string{"geometric", "logarithmic", "poisson"})
 	return cmd
 }
 
-func (s *screen) tune(set *settings, trials int, public bool) error {
-	set.out = os.DevNull // no run is kept
-	base, err := set.job()
-	if err != nil {
-		return asWrong(err)
+// tune tries settings on public data.
+func (s *screen) tune(set *settings, base *job, trials int) error {
+	for _, name := range []string{"out", "validation-split", "validation-noise", "runs"} {
+		if set.cmd.Flags().Changed(name) {
+			return wrong("--%s is for private data: on public data all trials are shown, and none is kept", name)
+		}
 	}
-	switch {
-	case base.task.Private && !public:
-		return wrong("%s may be private, and choosing settings by runs on private data is not accounted for: tune on public data, or say --public if these are", base.task.Name)
-	case base.task.Test == nil:
+	if base.task.Test == nil {
 		return wrong("%s has no test part to compare settings on", base.task.Name)
 	}
 	folder, err := os.MkdirTemp("", "dptrain-tune-")
@@ -104,14 +120,14 @@ func (s *screen) tune(set *settings, trials int, public bool) error {
 
 	answer := tuned{Data: base.task.Name, Model: base.model}
 	for i := range trials {
-		one, err := tryOut(ctx, set.variant(i, base), filepath.Join(folder, strconv.Itoa(i)))
+		one, err := tryOut(ctx, base, set.variant(i, base), filepath.Join(folder, strconv.Itoa(i)))
 		if errors.Is(err, context.Canceled) {
 			break
 		}
 		if err != nil {
 			return asWrong(err)
 		}
-		s.note("trial %d/%d: --clip %v --lr %v --lot %d --steps %d: %.2f%%", i+1, trials, one.Clip, one.LearningRate, one.Lot, one.Steps, 100*one.Accuracy)
+		s.note("trial %d/%d: %s: %.2f%%", i+1, trials, one.Flags, 100*one.Accuracy)
 		answer.Rows = append(answer.Rows, one)
 	}
 	if len(answer.Rows) == 0 {
@@ -119,7 +135,7 @@ func (s *screen) tune(set *settings, trials int, public bool) error {
 	}
 	slices.SortStableFunc(answer.Rows, func(a, b trial) int { return cmp.Compare(b.Accuracy, a.Accuracy) })
 	best := answer.Rows[0]
-	answer.Flags = fmt.Sprintf("--clip %v --lr %v --lot %d --steps %d", best.Clip, best.LearningRate, best.Lot, best.Steps)
+	answer.Flags = best.Flags
 	return s.show(answer, answer.Flags, answer.print)
 }
 
@@ -167,8 +183,8 @@ func rounded(x float64, digits int) float64 {
 }
 
 // tryOut trains with some settings and keeps nothing but the accuracy.
-func tryOut(ctx context.Context, set *settings, folder string) (trial, error) {
-	j, err := set.job()
+func tryOut(ctx context.Context, base *job, set *settings, folder string) (trial, error) {
+	j, err := base.with(set)
 	if err != nil {
 		return trial{}, err
 	}
@@ -192,7 +208,7 @@ func tryOut(ctx context.Context, set *settings, folder string) (trial, error) {
 	if err == nil && got.Labels == 0 {
 		err = fmt.Errorf("the network gives no scores for a label, so no accuracy can be compared")
 	}
-	return trial{set.clip, set.lr, j.config.Lot, j.config.Steps, j.config.Noise, got.Accuracy}, err
+	return trial{set.clip, set.lr, j.config.Lot, j.config.Steps, j.config.Noise, got.Accuracy, j.flags()}, err
 }
 
 func (a *tuned) print(w io.Writer) {

@@ -73,7 +73,7 @@ func (j *job) hideValidation(budget float64) error {
 		}
 		one := accountant.Plan{Sampling: j.validationSampling(), Steps: 1, Adjacency: engine.Adjacency(c.Sampling)}
 		var err error
-		j.set.validationNoise, err = accountant.CalibrateNoise(one, validationShare*budget, c.Delta, c.Accountant)
+		j.set.validationNoise, err = accountant.CalibrateNoise(one, j.validationShare*budget, c.Delta, c.Accountant)
 		if err != nil {
 			return fmt.Errorf("--validation-split: %w; give --validation-noise", err)
 		}

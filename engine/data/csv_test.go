@@ -201,7 +201,7 @@ func FuzzCSV(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := Check(table); err != nil {
+		if err := checkAll(table); err != nil {
 			t.Error(err)
 		}
 		for _, v := range table.values[0] {

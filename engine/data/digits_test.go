@@ -59,7 +59,7 @@ func TestDigitsTask(t *testing.T) {
 	if task.Private || task.Train.Len() != digitsTrain || task.Test.Len() != digitsTest || task.Classes != 10 {
 		t.Errorf("digits: private %v, %d + %d pictures, %d classes", task.Private, task.Train.Len(), task.Test.Len(), task.Classes)
 	}
-	if err := Check(task.Test); err != nil {
+	if err := checkAll(task.Test); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,6 +1,9 @@
 package data
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Pictures is a Set of labelled pictures kept as bytes, a quarter of what the
 // numbers would take. Its columns are "picture", of shape channels × height ×
@@ -62,6 +65,9 @@ func NewPictures(channels, height, width int, pixels []byte, labels []int32, cla
 		}
 		for b := range 256 {
 			p.tone[c][b] = float32((float64(b)/255 - t.Mean) / t.Deviation)
+			if v := float64(p.tone[c][b]); math.IsNaN(v) || math.IsInf(v, 0) {
+				return nil, fmt.Errorf("the tone of channel %d makes numbers that are not finite", c)
+			}
 		}
 	}
 	return p, nil

@@ -266,6 +266,14 @@ func TestBadPicturesAreRefused(t *testing.T) {
 	}
 }
 
+func TestTonesThatMakeNoNumbers(t *testing.T) {
+	for _, tone := range []Tone{{0, 0}, {0, -1}, {math.NaN(), 1}, {math.Inf(1), 1}, {0, 1e-300}, {0, math.NaN()}} {
+		if _, err := NewPictures(1, 1, 1, []byte{1}, []int32{0}, 2, []Tone{tone}); err == nil {
+			t.Errorf("tone %v was taken", tone)
+		}
+	}
+}
+
 func TestTonesAreAppliedByChannel(t *testing.T) {
 	p, err := NewPictures(2, 1, 2, []byte{0, 255, 51, 102}, []int32{1}, 2, []Tone{{0, 1}, {.5, .25}})
 	if err != nil {
@@ -300,9 +308,18 @@ func TestCheckFindsWhatCannotBeTrainedOn(t *testing.T) {
 	if err := Check(table); err != nil {
 		t.Error(err)
 	}
-	err := Check(broken{table})
-	if err == nil || !strings.Contains(err.Error(), `example 70, column "b"`) {
-		t.Errorf("got %v; want the NaN of example 70 in column b", err)
+	part, err := Subset(broken{table}, []int{3, 70})
+	if err != nil {
+		t.Fatal(err)
+	}
+	joined, err := Concat(table, part)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for where, s := range map[string]Set{"example 70": broken{table}, "example 1,": part, "example 101": joined} {
+		if err := Check(s); err == nil || !strings.Contains(err.Error(), where) || !strings.Contains(err.Error(), `column "b"`) {
+			t.Errorf("got %v; want the NaN of %s in column b", err, where)
+		}
 	}
 }
 

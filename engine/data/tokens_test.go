@@ -356,7 +356,7 @@ func FuzzJSONL(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := Check(table); err != nil {
+		if err := checkAll(table); err != nil {
 			t.Error(err)
 		}
 		if table.users == nil || table.columns[0].Size() != 3 {
@@ -377,7 +377,7 @@ func FuzzText(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if err := Check(table); err != nil {
+		if err := checkAll(table); err != nil {
 			t.Error(err)
 		}
 		// Where a step is, it predicts the next one's index.

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/dptrain/dptrain/accountant"
+)
+
+// selectionFile is the ledger of a choice on private data.
+const selectionFile = "selection.json"
+
+// selection is what selection.json holds: all that a choice may release, stated
+// before its first run, so that anyone can account for it again. It does not say
+// how many runs there were, for that is part of what must not be known.
+type selection struct {
+	Runs       runs                 `json:"runs"`
+	Score      string               `json:"score"`
+	Unit       string               `json:"unit"`
+	Records    int                  `json:"records"`
+	Adjacency  accountant.Adjacency `json:"adjacency"`
+	Delta      float64              `json:"delta"`
+	Budget     float64              `json:"budget"`
+	Candidates []candidate          `json:"candidates"`
+}
+
+// runs is how the number of runs is drawn.
+type runs struct {
+	Distribution string  `json:"distribution"`
+	Shape        float64 `json:"shape,omitempty"` // of the truncated negative binomial
+	Mean         float64 `json:"mean"`
+}
+
+const (
+	poissonRuns  = "poisson"
+	binomialRuns = "truncated-negative-binomial"
+)
+
+func runsOf(r accountant.Runs) runs {
+	if math.IsInf(r.Shape, 1) {
+		return runs{poissonRuns, 0, r.Mean}
+	}
+	return runs{binomialRuns, r.Shape, r.Mean}
+}
+
+func (r runs) accounted() accountant.Runs {
+	if r.Distribution == poissonRuns {
+		return accountant.Runs{Shape: math.Inf(1), Mean: r.Mean}
+	}
+	return accountant.Runs{Shape: r.Shape, Mean: r.Mean}
+}
+
+func (r runs) words() string {
+	kind := fmt.Sprintf("truncated negative binomial of shape %v", r.Shape)
+	switch {
+	case r.Distribution == poissonRuns:
+		kind = "Poisson"
+	case r.Shape == 1:
+		kind = "geometric"
+	case r.Shape == 0:
+		kind = "logarithmic"
+	}
+	return fmt.Sprintf("a secret number of runs, %s with mean %v", kind, r.Mean)
+}
+
+// candidate is a setting, and what a run with it releases.
+type candidate struct {
+	Flags string      `json:"flags"`
+	Spent []spentJSON `json:"spent"`
+}
+
+func candidateOf(j *job, h accountant.History) candidate {
+	c := candidate{Flags: j.flags()}
+	for _, spent := range h.Spent {
+		c.Spent = append(c.Spent, spentJSON{spent.Count, spent.Lot})
+	}
+	return c
+}
+
+// accounted is the selection as the accountant knows it.
+func (p *selection) accounted() accountant.Selection {
+	s := accountant.Selection{Runs: p.Runs.accounted()}
+	for _, c := range p.Candidates {
+		h := accountant.History{Header: accountant.Header{Version: 1, Unit: p.Unit, Records: p.Records, Adjacency: p.Adjacency, Secure: true}}
+		for _, spent := range c.Spent {
+			h.Spent = append(h.Spent, accountant.Spent{Lot: spent.Lot, Count: spent.Lots})
+		}
+		s.Candidates = append(s.Candidates, h)
+	}
+	return s
+}
+
+// write has the file on disk when it returns, and gives its hash.
+func (p *selection) write(path string) (head string, err error) {
+	text, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return "", err
+	}
+	text = append(text, '\n')
+	if err := replaceFile(path, text); err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// readSelection reads a choice's ledger.
+func readSelection(path string) (*selection, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	p := &selection{}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(p); err != nil {
+		return nil, &fault{exitDamaged, fmt.Errorf("%s: %w", path, err)}
+	}
+	if p.Runs.Distribution != poissonRuns && p.Runs.Distribution != binomialRuns {
+		return nil, &fault{exitDamaged, fmt.Errorf("%s: runs drawn by %q: there are %s and %s", path, p.Runs.Distribution, binomialRuns, poissonRuns)}
+	}
+	return p, nil
+}
+
+// selectionAt is the selection's file that a path names, or the folder at it holds.
+func selectionAt(path string) (string, bool) {
+	if filepath.Base(path) == selectionFile {
+		return path, true
+	}
+	in := filepath.Join(path, selectionFile)
+	_, err := os.Stat(in)
+	return in, err == nil
+}
+
+// selectionEpsilon accounts for a choice again.
+func (s *screen) selectionEpsilon(path string, delta float64, name string) error {
+	p, err := readSelection(path)
+	if err != nil {
+		return err
+	}
+	if name != "rdp" {
+		s.note("What a choice costs is known by Rényi divergences alone: the rdp accountant answers.")
+	}
+	if delta == 0 {
+		delta = p.Delta
+	}
+	answer, err := p.accounted().Epsilon(delta)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	v := struct {
+		answerJSON
+		Settings int    `json:"settings"`
+		Runs     runs   `json:"runs"`
+		Unit     string `json:"unit"`
+		Records  int    `json:"records"`
+	}{answerOf(answer), len(p.Candidates), p.Runs, p.Unit, p.Records}
+	return s.show(v, roundUp(answer.Epsilon), func(w io.Writer) {
+		v.print(w, "epsilon")
+		fmt.Fprintf(w, "runs\t%s, of %s\n", p.Runs.words(), plural(v.Settings, "setting"))
+		fmt.Fprintf(w, "unit of privacy\t%s\n", v.Unit)
+	})
+}
