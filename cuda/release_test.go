@@ -1,0 +1,151 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/noise"
+	"gorgonia.org/tensor"
+)
+
+// bare is a program of vectors that nothing is added to, their weights 0.
+func bare(sizes []int) *plan.Program {
+	p := &plan.Program{Batch: 1, Records: 1, PerRecord: 1}
+	for v, n := range sizes {
+		at := len(p.Buffers)
+		p.Buffers = append(p.Buffers,
+			plan.Buffer{Name: "weights", Shape: tensor.Shape{n}, Role: plan.Parameter, Index: v, Base: at, Value: make([]float32, n)},
+			plan.Buffer{Name: "sum", Shape: tensor.Shape{n}, Role: plan.Sum, Index: v, Base: at + 1})
+		p.Vectors = append(p.Vectors, plan.Vector{
+			Name: "weights", Shape: tensor.Shape{n}, Parameter: at, Squared: -1, Factors: -1, Sum: at + 1,
+		})
+	}
+	return p
+}
+
+func machineOf(t *testing.T, p *plan.Program, o optim.Optimizer) plan.Machine {
+	t.Helper()
+	m, err := New(p, o, false, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return m
+}
+
+// Weights of 0 that SGD moves at rate −1 by sums of 0 and noise of deviation 1 are
+// the noise: it is compared with package noise, value by value, to the bit.
+func TestReleaseDrawsTheNormalsOfPackageNoise(t *testing.T) {
+	device(t)
+	sizes := []int{1, 15, 16, 17, 31, 33, 511, 512, 513, 1023, 1024, 1025, 4095, 4096, 4097, 5000, 12345, 40000}
+	sgd := optim.Optimizer{Kind: optim.KindSGD}
+	source := noise.Seeded(11)
+	sigma := make([]float64, len(sizes))
+	for v := range sigma {
+		sigma[v] = 1
+	}
+	sigma[3] = 0
+	for _, lot := range []uint64{0, 1, 1<<32 - 1, 1 << 32, noise.MaxLots - 1} {
+		m := machineOf(t, bare(sizes), sgd)
+		for range 2 { // the second time the sums must be 0 again, and the noise is the same
+			now := &plan.Release{Source: source, Lot: lot, Sigma: sigma, Scale: 1, Optimizer: sgd, Step: 1, Rate: -1}
+			if err := m.Release(now); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			for v, got := range m.State().Weights {
+				want := make([]float32, sizes[v])
+				if sigma[v] > 0 {
+					stream := noise.Stream{Purpose: noise.Release, Lot: lot, Vector: uint32(v)}
+					if err := source.Normals(want, stream, 0); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for i := range want {
+					if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+						t.Fatalf("lot %d, vector %d of %d: element %d is %v, want %v", lot, v, sizes[v], i, got[i], want[i])
+					}
+				}
+				clear(got)
+			}
+			if err := m.Load(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestReleaseOfOtherStandardDeviations(t *testing.T) {
+	device(t)
+	sgd := optim.Optimizer{Kind: optim.KindSGD}
+	m := machineOf(t, bare([]int{100, 600}), sgd)
+	source := noise.Seeded(3)
+	want := [][]float32{make([]float32, 100), make([]float32, 600)}
+	for lot, sigma := range [][]float64{{1, 2}, {1, 2}, {0.5, 0}, {0, 0}, {0, 3}} {
+		now := &plan.Release{Source: source, Lot: uint64(lot), Sigma: sigma, Scale: 1, Optimizer: sgd, Step: lot + 1, Rate: -1}
+		if err := m.Release(now); err != nil {
+			t.Fatal(err)
+		}
+		for v, w := range want {
+			normals := make([]float32, len(w))
+			if err := source.Normals(normals, noise.Stream{Purpose: noise.Release, Lot: uint64(lot), Vector: uint32(v)}, 0); err != nil {
+				t.Fatal(err)
+			}
+			for i, x := range normals {
+				w[i] += float32(sigma[v]) * x
+			}
+		}
+	}
+	if err := m.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	for v, w := range want {
+		for i := range w {
+			if got := m.State().Weights[v][i]; !(math.Abs(float64(got-w[i])) <= 1e-6*(1+math.Abs(float64(w[i])))) {
+				t.Fatalf("vector %d: element %d is %v, want %v", v, i, got, w[i])
+			}
+		}
+	}
+}
+
+func TestReleaseRefusesWhatMakesNoSense(t *testing.T) {
+	device(t)
+	sgd := optim.Optimizer{Kind: optim.KindSGD}
+	m := machineOf(t, bare([]int{5}), sgd)
+	good := plan.Release{Source: noise.Seeded(1), Sigma: []float64{1}, Scale: 1, Optimizer: sgd, Step: 1, Rate: 1}
+	for want, spoil := range map[string]func(r *plan.Release){
+		"2^48":                func(r *plan.Release) { r.Lot = noise.MaxLots },
+		"numbered from 1":     func(r *plan.Release) { r.Step = 0 },
+		"keeps 2 values":      func(r *plan.Release) { r.Optimizer = optim.Optimizer{Kind: optim.KindAdam} },
+		"this machine keeps":  func(r *plan.Release) { r.Average = optim.Average{Decay: 0.9} },
+		"without a source":    func(r *plan.Release) { r.Source = nil },
+		"standard deviations": func(r *plan.Release) { r.Sigma = nil },
+		"deviation of NaN":    func(r *plan.Release) { r.Sigma = []float64{math.NaN()} },
+		"deviation of -1":     func(r *plan.Release) { r.Sigma = []float64{-1} },
+	} {
+		r := good
+		spoil(&r)
+		if err := m.Release(&r); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want an error with %q", err, want)
+		}
+	}
+	if err := m.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range m.State().Weights[0] {
+		if w != 0 {
+			t.Fatal("a refused release moved the weights")
+		}
+	}
+}
