@@ -1,0 +1,122 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/internal/op"
+)
+
+// channelAffine is x⊙scale + shift, each channel with its own; 0 leaves one out.
+func (c *compiler) channelAffine(channels, inner int, k call, scale, shift driver.Pointer) bool {
+	n := k.results()
+	c.launch("channel_affine", c.blocks(n), threads, k.out, k.in[0], scale, shift, int32(n), newDivider(inner), newDivider(channels))
+	return true
+}
+
+// channelRows is how the sums over channels are shared out, as in
+// kernels/channel.cu.
+type channelRows struct {
+	Rows, Channels, Inner       int32
+	Each                        divider
+	Group, Across, Lanes, Tiles int32
+}
+
+// seats gives the layout for groups of rows, and a block's threads. The channels
+// and the rows of a group decide, not how many groups there are.
+func seats(channels, inner, rows, each, group int) (channelRows, dim) {
+	const most = 256
+	lanes := 1
+	for lanes < 32 && 2*lanes <= inner {
+		lanes *= 2
+	}
+	tiles := (channels*lanes + most - 1) / most
+	across := (channels + tiles - 1) / tiles
+	tiles = (channels + across - 1) / across
+	busy := across * lanes * min(group, most/(across*lanes))
+	return channelRows{
+		int32(rows), int32(channels), int32(inner), newDivider(each), int32(group), int32(across), int32(lanes), int32(tiles),
+	}, dim{uint32(busy+31) / 32 * 32, 1, 1}
+}
+
+// channelSum is what is added up: Δ, or A⊙Δ where A is not 0, each row times the
+// factor of its record where factors is not 0.
+type channelSum struct {
+	channels, inner   int
+	a, delta, factors driver.Pointer
+	elements, records int
+	scale             float32
+}
+
+func (s channelSum) rows() int { return s.elements / (s.channels * s.inner) }
+
+// total adds all rows up: a part of them a block, then the parts. The shape alone
+// decides how many parts there are.
+func (c *compiler) total(s channelSum, k call) bool {
+	rows := s.rows()
+	each := rows / s.records
+	layout, _ := seats(s.channels, s.inner, rows, each, rows)
+	tiles := int(layout.Tiles)
+	parts := max(1, min(s.elements/4096/tiles, 1024/tiles, 256, rows))
+	group := (rows + parts - 1) / parts
+	parts = (rows + group - 1) / group
+	accumulate := int32(0)
+	if k.accumulate {
+		accumulate = 1
+	}
+	layout, block := seats(s.channels, s.inner, rows, each, group)
+	grid := dim{uint32(parts * tiles), 1, 1}
+	if parts == 1 {
+		c.launch("channel_sums", grid, block, k.out, driver.Pointer(0), s.a, s.delta, s.factors, layout, s.scale, accumulate)
+		return true
+	}
+	partial := c.scratch(8 * parts * s.channels)
+	c.launch("channel_sums", grid, block, k.out, partial, s.a, s.delta, s.factors, layout, float32(1), int32(0))
+	layout, block = seats(s.channels, 1, parts, 1, parts)
+	c.launch("channel_parts", dim{uint32(layout.Tiles), 1, 1}, block, k.out, partial, layout, s.scale, accumulate)
+	return true
+}
+
+// perRecord gives every record its sums.
+func (c *compiler) perRecord(s channelSum, k call) bool {
+	each := s.rows() / s.records
+	layout, block := seats(s.channels, s.inner, s.rows(), each, each)
+	c.launch("channel_sums", dim{uint32(s.records) * uint32(layout.Tiles), 1, 1}, block,
+		k.out, driver.Pointer(0), s.a, s.delta, s.factors, layout, s.scale, int32(0))
+	return true
+}
+
+// recordNorms gives the squared norm of every record's sums. They are added up in
+// double, n terms, which costs at most n+8 roundings of the sum of their sizes. A
+// block takes some thousand elements.
+func (c *compiler) recordNorms(s channelSum, k call) bool {
+	const roundoff = 1.0 / (1 << 53)
+	each := s.rows() / s.records
+	roundings := float64(each*s.inner+8) * roundoff
+	layout, block := seats(s.channels, s.inner, s.rows(), each, each)
+	tiles := int(layout.Tiles)
+	run := min(tiles, max(1, 8192/(int(layout.Across)*s.inner*each)))
+	runs := (tiles + run - 1) / run
+	var partial driver.Pointer
+	if runs > 1 {
+		partial = c.scratch(16 * s.records * runs)
+	}
+	c.launch("channel_norms", dim{uint32(s.records) * uint32(runs), 1, 1}, block,
+		k.out, partial, s.a, s.delta, layout, int32(run), roundings)
+	if runs > 1 {
+		c.launch("channel_norms_runs", dim{uint32(s.records+3) / 4, 1, 1}, dim{128, 1, 1},
+			k.out, partial, int32(s.records), int32(runs), roundings)
+	}
+	return true
+}
+
+// channelForm reads a form whose gradient is a sum over channels.
+func channelForm(form op.Form, records int, k call) (s channelSum, ok bool) {
+	switch f := form.(type) {
+	case op.Shift:
+		return channelSum{f.Channels, f.Inner, 0, k.in[0], 0, k.size(0), records, 1}, true
+	case op.Scale:
+		return channelSum{f.Channels, f.Inner, k.in[0], k.in[1], 0, k.size(1), records, 1}, true
+	}
+	return s, false
+}

@@ -1,0 +1,99 @@
+// Chunks of neighbouring elements are scaled to variance one, and back again. A
+// chunk belongs to one team of threads, which goes over it once for the mean, once
+// for the squares about the mean and once to write. All but the first time it comes
+// from the cache, so memory moves 8 bytes an element forward and 12 back: 40 µs and
+// 60 µs for 16.8 M elements (256 sequences of 128 rows of 512) at 3.35 TB/s.
+//
+// Means and squares are added up in double: an element then costs at most 4
+// conversions and 6 operations of it in 12 bytes, 0.35 of the cycles in which memory
+// gives them on an H100 (16 and 64 a cycle); on cards with few such units it costs
+// about as much as memory does.
+#include "device.h"
+#include "team.h"
+
+struct Chunks {
+	int count, size;
+	int center;
+	double epsilon;
+};
+
+// Mean is a mean in two floats, the second what the first leaves out.
+struct Mean {
+	float value, rest;
+
+	__device__ Mean(double m) : value((float)m), rest((float)(m - (double)(float)m)) {}
+	__device__ float below(float x) const { return x - value - rest; }
+};
+
+template <class Team> __device__ __forceinline__ void normalized(const Team &team, float *out, const float *x, const Chunks &c) {
+	if (team.row >= c.count)
+		return;
+	out += (long long)team.row * c.size;
+	x += (long long)team.row * c.size;
+	double mean = 0, squares = 0;
+	if (c.center) {
+#pragma unroll 4
+		for (int i = team.rank; i < c.size; i += team.size)
+			mean += x[i];
+		mean = team.sum(mean) / c.size;
+	}
+#pragma unroll 4
+	for (int i = team.rank; i < c.size; i += team.size) {
+		double d = x[i] - mean;
+		squares += d * d;
+	}
+	float scale = (float)(1 / sqrt(team.sum(squares) / c.size + c.epsilon));
+	Mean m(mean);
+#pragma unroll 4
+	for (int i = team.rank; i < c.size; i += team.size)
+		out[i] = m.below(x[i]) * scale;
+}
+
+// normalized_back is (dx̂ − mean(dx̂) − x̂·mean(dx̂·x̂))/√(σ²+ε).
+template <class Team>
+__device__ __forceinline__ void normalized_back(const Team &team, float *out, const float *x, const float *gradient, const Chunks &c) {
+	if (team.row >= c.count)
+		return;
+	out += (long long)team.row * c.size;
+	x += (long long)team.row * c.size;
+	gradient += (long long)team.row * c.size;
+	double mean = 0, total = 0, squares = 0, along = 0;
+	if (c.center) {
+#pragma unroll 4
+		for (int i = team.rank; i < c.size; i += team.size) {
+			mean += x[i];
+			total += gradient[i];
+		}
+		mean = team.sum(mean) / c.size;
+		total = team.sum(total);
+	}
+#pragma unroll 4
+	for (int i = team.rank; i < c.size; i += team.size) {
+		double d = x[i] - mean;
+		squares += d * d;
+		along += d * gradient[i];
+	}
+	double variance = team.sum(squares) / c.size + c.epsilon;
+	along = team.sum(along);
+	float scale = (float)(1 / sqrt(variance)), shift = (float)(total / c.size), slope = (float)(along / variance / c.size);
+	Mean m(mean);
+#pragma unroll 4
+	for (int i = team.rank; i < c.size; i += team.size)
+		out[i] = scale * (gradient[i] - shift - slope * m.below(x[i]));
+}
+
+KERNEL LAUNCH_BOUNDS(128) normalize_warp(float *out, const float *x, Chunks c) { normalized(Warp(), out, x, c); }
+
+KERNEL LAUNCH_BOUNDS(1024) normalize_block(float *out, const float *x, Chunks c) {
+	SHARED(double, partial, 32);
+	normalized(Block<decltype(partial)>(partial), out, x, c);
+}
+
+KERNEL LAUNCH_BOUNDS(128) normalize_gradient_warp(float *out, const float *x, const float *gradient, Chunks c) {
+	normalized_back(Warp(), out, x, gradient, c);
+}
+
+KERNEL LAUNCH_BOUNDS(1024) normalize_gradient_block(float *out, const float *x, const float *gradient, Chunks c) {
+	SHARED(double, partial, 32);
+	normalized_back(Block<decltype(partial)>(partial), out, x, gradient, c);
+}

@@ -1,0 +1,71 @@
+// Softmax along an axis, and back. A team goes over a line twice: once to find its
+// largest element and the sum of exponentials below it together, once to write; the
+// second time it comes from the cache. Memory moves 8 bytes an element forward, 12
+// back: 20 µs and 30 µs for 8.4 M elements at 3.35 TB/s. Lines along an axis that is
+// not the last have a thread each: neighbouring threads go along neighbouring lines.
+#include "device.h"
+#include "softmax.h"
+#include "team.h"
+
+struct Lines {
+	int count, size;
+	int step;  // from an element to the next
+	int log;
+};
+
+// begin is the place of a line's first element.
+__device__ __forceinline__ int begin(const Lines &l, int line) { return line / l.step * l.size * l.step + line % l.step; }
+
+template <class Team> __device__ __forceinline__ void softmax(const Team &team, float *out, const float *x, const Lines &l) {
+	if (team.row >= l.count)
+		return;
+	int first = begin(l, team.row);
+	Exponentials e = exponentials(team, x + first, l.size, l.step);
+#pragma unroll 4
+	for (int i = team.rank; i < l.size; i += team.size) {
+		int at = first + i * l.step;
+		out[at] = l.log ? x[at] - e.top - e.log : expf(x[at] - e.top) * e.share;
+	}
+}
+
+// softmax_back is y·(dy − Σ y·dy), or dy − exp(y)·Σ dy for the logarithm.
+template <class Team>
+__device__ __forceinline__ void softmax_back(const Team &team, float *out, const float *y, const float *gradient, const Lines &l) {
+	if (team.row >= l.count)
+		return;
+	int first = begin(l, team.row);
+	double sum = 0;
+#pragma unroll 4
+	for (int i = team.rank; i < l.size; i += team.size) {
+		int at = first + i * l.step;
+		sum += l.log ? (double)gradient[at] : (double)y[at] * gradient[at];
+	}
+	float along = (float)team.sum(sum);
+#pragma unroll 4
+	for (int i = team.rank; i < l.size; i += team.size) {
+		int at = first + i * l.step;
+		out[at] = l.log ? gradient[at] - expf(y[at]) * along : y[at] * (gradient[at] - along);
+	}
+}
+
+KERNEL LAUNCH_BOUNDS(128) softmax_warp(float *out, const float *x, Lines l) { softmax(Warp(), out, x, l); }
+
+KERNEL LAUNCH_BOUNDS(1024) softmax_block(float *out, const float *x, Lines l) {
+	SHARED(double, partial, 32);
+	softmax(Block<decltype(partial)>(partial), out, x, l);
+}
+
+KERNEL LAUNCH_BOUNDS(128) softmax_alone(float *out, const float *x, Lines l) { softmax(Alone(), out, x, l); }
+
+KERNEL LAUNCH_BOUNDS(128) softmax_gradient_warp(float *out, const float *y, const float *gradient, Lines l) {
+	softmax_back(Warp(), out, y, gradient, l);
+}
+
+KERNEL LAUNCH_BOUNDS(1024) softmax_gradient_block(float *out, const float *y, const float *gradient, Lines l) {
+	SHARED(double, partial, 32);
+	softmax_back(Block<decltype(partial)>(partial), out, y, gradient, l);
+}
+
+KERNEL LAUNCH_BOUNDS(128) softmax_gradient_alone(float *out, const float *y, const float *gradient, Lines l) {
+	softmax_back(Alone(), out, y, gradient, l);
+}

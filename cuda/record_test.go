@@ -1,0 +1,209 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
+	"gorgonia.org/tensor"
+)
+
+// operand is an input of an operation.
+type operand struct {
+	shape  tensor.Shape
+	values []float32
+}
+
+func normals(r *rand.Rand, shape ...int) operand {
+	x := operand{shape, make([]float32, tensor.Shape(shape).TotalSize())}
+	for i := range x.values {
+		x.values[i] = float32(r.NormFloat64())
+	}
+	return x
+}
+
+// computed is what the device makes of an operation.
+func computed(t *testing.T, s op.Spec, in []operand) []float32 {
+	t.Helper()
+	p := &plan.Program{Batch: 1, Records: 1, PerRecord: 1}
+	code := plan.Instruction{Spec: s, Out: len(in)}
+	var shapes []tensor.Shape
+	for i, x := range in {
+		p.Buffers = append(p.Buffers, plan.Buffer{Name: "input", Shape: x.shape, Role: plan.Input, Index: i, Base: i})
+		code.In = append(code.In, i)
+		shapes = append(shapes, x.shape)
+	}
+	shape, err := s.Shape(shapes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Buffers = append(p.Buffers, plan.Buffer{Name: "output", Shape: shape, Role: plan.Output, Base: len(in)})
+	p.Front = []plan.Instruction{code}
+	m := machineOf(t, p, optim.Optimizer{Kind: optim.KindSGD})
+	if m.(*Machine).front.host() {
+		t.Fatalf("%v: left to the host", s)
+	}
+	for i, x := range in {
+		copy(m.Input(i), x.values)
+	}
+	if err := m.Forward(); err != nil {
+		t.Fatal(err)
+	}
+	return append([]float32(nil), m.Output()...)
+}
+
+// agree holds the device's result against the reference, to tolerance times the
+// largest element.
+func agree(t *testing.T, s op.Spec, in []operand, tolerance float64) []float32 {
+	t.Helper()
+	got := computed(t, s, in)
+	wide, shapes := make([][]float64, len(in)), make([]tensor.Shape, len(in))
+	for i, x := range in {
+		shapes[i] = x.shape
+		for _, v := range x.values {
+			wide[i] = append(wide[i], float64(v))
+		}
+	}
+	want, scale := make([]float64, len(got)), 1e-3
+	s.Do(want, wide, shapes)
+	for _, w := range want {
+		if !math.IsNaN(w) && !math.IsInf(w, 0) {
+			scale = max(scale, math.Abs(w))
+		}
+	}
+	for i, w := range want {
+		g := float64(got[i])
+		if !(math.Abs(g-w) <= tolerance*scale || math.IsNaN(w) && math.IsNaN(g) || w == g) {
+			t.Fatalf("%v%v: element %d is %v, want %v", s, shapes, i, g, w)
+		}
+	}
+	return got
+}
+
+// The suite's rows fit a warp; these take blocks of every size, the last with more
+// threads than some have elements.
+var lengths = []int{1024, 1025, 3000, 16385, 50257}
+
+func TestLongRows(t *testing.T) {
+	device(t)
+	r := rand.New(rand.NewPCG(1, 1))
+	for _, n := range lengths {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			x, y, d := normals(r, 5, n), normals(r, 5, n), normals(r, 5)
+			labels := operand{tensor.Shape{5}, []float32{float32(n - 1), -1, 0, float32(n), 7}}
+			for i := range x.values[:n] {
+				x.values[i] *= 30
+			}
+			specs := []struct {
+				spec op.Spec
+				in   []operand
+			}{
+				{op.CrossEntropy{}, []operand{x, labels}},
+				{op.CrossEntropy{Smoothing: 0.2}, []operand{x, labels}},
+				{op.CrossEntropyGrad{}, []operand{x, labels, d}},
+				{op.CrossEntropyGrad{Smoothing: 0.2}, []operand{x, labels, d}},
+				{op.Softmax{Axis: 1}, []operand{x}},
+				{op.Softmax{Axis: 1, Log: true}, []operand{x}},
+				{op.SoftmaxGrad{Axis: 1}, []operand{y, x}},
+				{op.SoftmaxGrad{Axis: 1, Log: true}, []operand{y, x}},
+				{op.Normalize{Chunk: n, Eps: 1e-5, Center: true}, []operand{x}},
+				{op.NormalizeGrad{Chunk: n, Eps: 1e-5, Center: true}, []operand{x, y}},
+				{op.NormalizeGrad{Chunk: n, Eps: 1e-5}, []operand{x, y}},
+				{op.SquaredError{}, []operand{x, y}},
+				{op.SigmoidCrossEntropy{}, []operand{x, y}},
+				{op.ElementLosses{Kind: op.HuberError, Width: 2}, []operand{x, y}},
+			}
+			for _, s := range specs {
+				got := agree(t, s.spec, s.in, 1e-5)
+				last := make([]operand, len(s.in))
+				for i, x := range s.in {
+					shape := x.shape.Clone()
+					shape[0] = 1
+					last[i] = operand{shape, x.values[len(x.values)/5*4:]}
+				}
+				want := computed(t, s.spec, last)
+				for i, w := range want {
+					if got := got[len(got)/5*4+i]; math.Float32bits(got) != math.Float32bits(w) {
+						t.Fatalf("%v: element %d of the last row is %v, and %v by itself", s.spec, i, got, w)
+					}
+				}
+			}
+		})
+	}
+	agree(t, op.Softmax{Axis: 0}, []operand{normals(r, 2000, 3)}, 1e-5)
+	agree(t, op.SoftmaxGrad{Axis: 0}, []operand{normals(r, 2000, 3), normals(r, 2000, 3)}, 1e-5)
+}
+
+// A class that is masked by −Inf has probability 0; NaN and +Inf make no number.
+func TestCrossEntropyOfNoNumbers(t *testing.T) {
+	device(t)
+	inf := float32(math.Inf(1))
+	for _, n := range []int{5, 2000} {
+		x := normals(rand.New(rand.NewPCG(2, uint64(n))), 5, n)
+		for row, v := range []float32{-inf, float32(math.NaN()), inf, 3} {
+			x.values[row*n+3] = v
+		}
+		for i := range n {
+			x.values[4*n+i] = -inf
+		}
+		labels := operand{tensor.Shape{5}, []float32{1, 1, 1, float32(math.NaN()), 1}}
+		in := []operand{x, labels}
+		for row, v := range computed(t, op.CrossEntropy{}, in) {
+			if finite := !math.IsNaN(float64(v)) && !math.IsInf(float64(v), 0); finite != (row == 0) {
+				t.Errorf("%d classes: row %d has loss %v", n, row, v)
+			}
+		}
+		gradient := computed(t, op.CrossEntropyGrad{}, append(in, operand{tensor.Shape{5}, []float32{1, 1, 1, 1, 1}}))
+		if p := gradient[3]; p != 0 {
+			t.Errorf("%d classes: a masked class has gradient %v", n, p)
+		}
+		for row := 1; row < 5; row++ {
+			var sum float64
+			for _, v := range gradient[row*n : (row+1)*n] {
+				sum += float64(v)
+			}
+			if !math.IsNaN(sum) && !math.IsInf(sum, 0) {
+				t.Errorf("%d classes: row %d has a gradient of numbers", n, row)
+			}
+		}
+	}
+}
+
+// Sums over so many rows that they are added up in parts, and over so many channels
+// that a block has a run of tiles.
+func TestManyRowsAndChannels(t *testing.T) {
+	device(t)
+	r := rand.New(rand.NewPCG(3, 3))
+	for _, s := range []struct{ rows, channels, inner, records int }{
+		{20000, 1, 1, 100}, {6000, 10, 1, 500}, {999, 300, 1, 333}, {400, 7, 33, 200}, {300, 130, 5, 100}, {64, 40, 200, 64}, {1, 3, 20000, 1},
+	} {
+		x, y := normals(r, s.rows, s.channels, s.inner), normals(r, s.rows, s.channels, s.inner)
+		agree(t, op.ChannelSum{Channels: s.channels, Inner: s.inner}, []operand{x}, 1e-5)
+		agree(t, op.ChannelDot{Channels: s.channels, Inner: s.inner}, []operand{x, y}, 1e-5)
+		agree(t, op.Total{Scale: 0.5}, []operand{x}, 1e-5)
+		agree(t, op.RecordGradients{Form: op.Scale{Channels: s.channels, Inner: s.inner}, Records: s.records}, []operand{x, y}, 1e-5)
+		agree(t, op.SquaredNorms{Form: op.Shift{Channels: s.channels, Inner: s.inner}, Records: s.records}, []operand{x}, 1e-5)
+
+		factors := operand{tensor.Shape{s.records}, make([]float32, s.records)}
+		for i := range factors.values {
+			if factors.values[i] = r.Float32(); i%3 == 1 {
+				factors.values[i] = 0
+				n := len(x.values) / s.records
+				for j := range n {
+					x.values[i*n+j] = float32(math.NaN())
+				}
+			}
+		}
+		agree(t, op.ClippedSum{Form: op.Shift{Channels: s.channels, Inner: s.inner}, Records: s.records}, []operand{x, factors}, 1e-5)
+		agree(t, op.ClippedSum{Form: op.Scale{Channels: s.channels, Inner: s.inner}, Records: s.records}, []operand{x, y, factors}, 1e-5)
+	}
+	wide := normals(r, 3, 70000)
+	agree(t, op.SquaredNorms{Form: op.Shift{Channels: 70000, Inner: 1}, Records: 3}, []operand{wide}, 1e-5)
+	agree(t, op.SquaredNorms{Form: op.Scale{Channels: 3500, Inner: 20}, Records: 3}, []operand{wide, wide}, 1e-5)
+}

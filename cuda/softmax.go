@@ -1,0 +1,32 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/internal/op"
+)
+
+// lines are laid out as in kernels/softmax.cu.
+type lines struct{ Count, Size, Step, Log int32 }
+
+// along queues a kernel that goes over lines along an axis.
+func (c *compiler) along(kernel string, s op.Softmax, k call, operands ...driver.Pointer) bool {
+	n := k.shapes[0][s.Axis]
+	_, step := op.Around(k.shapes[0], s.Axis)
+	l := lines{Count: int32(k.results() / n), Size: int32(n), Step: int32(step)}
+	if s.Log {
+		l.Log = 1
+	}
+	args := []any{k.out}
+	for _, x := range operands {
+		args = append(args, x)
+	}
+	args = append(args, l)
+	if step == 1 {
+		c.teams(kernel, int(l.Count), n, args...)
+	} else {
+		c.launch(kernel+"_alone", dim{uint32(l.Count+127) / 128, 1, 1}, dim{128, 1, 1}, args...)
+	}
+	return true
+}
