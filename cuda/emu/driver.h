@@ -17,6 +17,7 @@ namespace emu {
 	CODE(CUDA_ERROR_INVALID_VALUE, 1, "invalid argument")                                                            \
 	CODE(CUDA_ERROR_OUT_OF_MEMORY, 2, "out of memory")                                                               \
 	CODE(CUDA_ERROR_NOT_INITIALIZED, 3, "the driver was not initialised")                                            \
+	CODE(CUDA_ERROR_DEVICE_UNAVAILABLE, 46, "the device fell away")                                                  \
 	CODE(CUDA_ERROR_NO_DEVICE, 100, "no device")                                                                     \
 	CODE(CUDA_ERROR_INVALID_DEVICE, 101, "no such device")                                                           \
 	CODE(CUDA_ERROR_INVALID_IMAGE, 200, "not an image of device code")                                               \
@@ -44,8 +45,7 @@ namespace emu {
 	CODE(CUDA_ERROR_STREAM_CAPTURE_ISOLATION, 905, "a captured stream would wait for work outside of its capture")   \
 	CODE(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, 906, "the default stream would wait for a captured stream")             \
 	CODE(CUDA_ERROR_CAPTURED_EVENT, 907, "the event belongs to a capture")                                           \
-	CODE(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, 908, "the capture began on another thread")                         \
-	CODE(CUDA_ERROR_UNKNOWN, 999, "the device is lost")
+	CODE(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, 908, "the capture began on another thread")                     
 
 enum Code : int {
 #define CODE(name, value, text) name = value,

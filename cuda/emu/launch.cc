@@ -148,7 +148,7 @@ static bool pointers_are_good(const Kernel &k, const unsigned char *arguments) {
 
 // Runs a launch and looks whether it wrote just outside the memory that it was given.
 static int execute(const Launch &l) {
-	if (launches_left == 0) return CUDA_ERROR_UNKNOWN;
+	if (launches_left == 0) return CUDA_ERROR_DEVICE_UNAVAILABLE;
 	if (launches_left > 0) launches_left--;
 	run(l);
 	int error = take_error();

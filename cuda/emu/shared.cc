@@ -1,4 +1,4 @@
-// The arrays of a block and what the checked build knows of their elements.
+// The arrays of a block, and what is known of the elements of checked ones.
 #include "shared.h"
 
 #include <string.h>
@@ -25,13 +25,9 @@ Array *Worker::array_of(const Declaration &declaration) {
 		arrays_.push_back(std::make_unique<Array>());
 		known = arrays_.end() - 1;
 		**known = Array{&declaration, static_cast<char *>(aligned_alloc(64, (bytes + 63) / 64 * 64)), nullptr};
-#ifdef CHECKED
-		(*known)->history = new History[declaration.count];
-#endif
+		if (declaration.checked) (*known)->history = new History[declaration.count];
 	}
-#ifdef CHECKED
-	poison((*known)->data, bytes);
-#endif
+	if (declaration.checked) poison((*known)->data, bytes);
 	block_arrays_.push_back(known->get());
 	return known->get();
 }
@@ -41,8 +37,6 @@ Array *array_of(const Declaration &declaration) { return worker->array_of(declar
 void misaligned(const char *what, long long index, Site at) {
 	fail(CUDA_ERROR_MISALIGNED_ADDRESS, "%s (%s:%d) of element %lld, which is not aligned", what, base_name(at.file), at.line, index);
 }
-
-#ifdef CHECKED
 
 // Two accesses of different threads are ordered if a __syncthreads lies between them,
 // or a __syncwarp when their warp is the same.
@@ -102,7 +96,5 @@ void *note_atomic(Array *array, long long index) {
 	h = History{now(), {}, true};
 	return array->data + index * array->declaration->element;
 }
-
-#endif
 
 }  // namespace emu

@@ -16,6 +16,7 @@ struct Declaration {
 	Site at;
 	size_t element;
 	size_t count;
+	bool checked;
 };
 
 // An access to one element, and when: see ordered in shared.cc.
@@ -37,10 +38,10 @@ struct History {
 struct Array {
 	const Declaration *declaration;
 	char *data;
-	History *history;  // of every element; null in the fast build
+	History *history;  // of every element, if checked
 };
 
-// The array of the block that runs; its bytes are the poison that fresh memory holds.
+// The array of the block that runs; if checked, it begins as poison.
 Array *array_of(const Declaration &declaration);
 
 // Note an access, and end the launch if it is outside or races.
@@ -157,7 +158,7 @@ template <class T, class F> T on_element(Address<T> p, F f) {
 #ifdef CHECKED
 
 #define SHARED(type, name, count)                                                                                     \
-	static const emu::Declaration name##_declaration{#name, emu::Site{__FILE__, __LINE__}, sizeof(type), size_t(count)}; \
+	static const emu::Declaration name##_declaration{#name, emu::Site{__FILE__, __LINE__}, sizeof(type), size_t(count), true}; \
 	const emu::Shared<type> name{emu::array_of(name##_declaration)}
 
 #define EMU_ATOMIC(name, expression)                                                          \
@@ -180,24 +181,24 @@ template <class T> T atomicCAS(emu::Address<T> p, typename std::common_type<T>::
 #else
 
 #define SHARED(type, name, count)                                                                                     \
-	static const emu::Declaration name##_declaration{#name, emu::Site{__FILE__, __LINE__}, sizeof(type), size_t(count)}; \
+	static const emu::Declaration name##_declaration{#name, emu::Site{__FILE__, __LINE__}, sizeof(type), size_t(count), false}; \
 	type(&name)[count] = *reinterpret_cast<type(*)[count]>(emu::array_of(name##_declaration)->data)
 
 #endif
 
-template <class S> float4 load4(S &s, int i, emu::Site at = EMU_HERE) {
-	if (i % 4) emu::misaligned("load4", i, at);
+template <class S> float4 load4(S &s, int i, EMU_HERE) {
+	if (i % 4) emu::misaligned("load4", i, EMU_SITE);
 	return make_float4(s[i], s[i + 1], s[i + 2], s[i + 3]);
 }
-template <class S> float2 load2(S &s, int i, emu::Site at = EMU_HERE) {
-	if (i % 2) emu::misaligned("load2", i, at);
+template <class S> float2 load2(S &s, int i, EMU_HERE) {
+	if (i % 2) emu::misaligned("load2", i, EMU_SITE);
 	return make_float2(s[i], s[i + 1]);
 }
-template <class S> void store4(S &s, int i, float4 v, emu::Site at = EMU_HERE) {
-	if (i % 4) emu::misaligned("store4", i, at);
+template <class S> void store4(S &s, int i, float4 v, EMU_HERE) {
+	if (i % 4) emu::misaligned("store4", i, EMU_SITE);
 	s[i] = v.x, s[i + 1] = v.y, s[i + 2] = v.z, s[i + 3] = v.w;
 }
-template <class S> void store2(S &s, int i, float2 v, emu::Site at = EMU_HERE) {
-	if (i % 2) emu::misaligned("store2", i, at);
+template <class S> void store2(S &s, int i, float2 v, EMU_HERE) {
+	if (i % 2) emu::misaligned("store2", i, EMU_SITE);
 	s[i] = v.x, s[i + 1] = v.y;
 }

@@ -13,7 +13,10 @@ struct Site {
 	const char *file;
 	int line;
 };
-#define EMU_HERE (emu::Site{__builtin_FILE(), __builtin_LINE()})
+
+// Default arguments that say where the call stands.
+#define EMU_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
+#define EMU_SITE (emu::Site{file, line})
 
 // The thread that runs now on this thread of the operating system.
 struct View {
@@ -61,33 +64,33 @@ inline int lane() { return int(view.id & 31); }
 #define gridDim (static_cast<const uint3 &>(emu::view.grid_size))
 #define warpSize 32
 
-inline void __syncthreads(emu::Site at = EMU_HERE) { emu::barrier("__syncthreads", true, at); }
-inline int __syncthreads_count(int p, emu::Site at = EMU_HERE) { return emu::barrier("__syncthreads_count", p != 0, at); }
-inline int __syncthreads_or(int p, emu::Site at = EMU_HERE) { return emu::barrier("__syncthreads_or", p != 0, at) != 0; }
-inline int __syncthreads_and(int p, emu::Site at = EMU_HERE) { return emu::barrier("__syncthreads_and", p == 0, at) == 0; }
+inline void __syncthreads(EMU_HERE) { emu::barrier("__syncthreads", true, EMU_SITE); }
+inline int __syncthreads_count(int p, EMU_HERE) { return emu::barrier("__syncthreads_count", p != 0, EMU_SITE); }
+inline int __syncthreads_or(int p, EMU_HERE) { return emu::barrier("__syncthreads_or", p != 0, EMU_SITE) != 0; }
+inline int __syncthreads_and(int p, EMU_HERE) { return emu::barrier("__syncthreads_and", p == 0, EMU_SITE) == 0; }
 
-inline void __syncwarp(unsigned mask = 0xffffffff, emu::Site at = EMU_HERE) { emu::sync_warp(mask, at); }
-inline unsigned __ballot_sync(unsigned mask, int p, emu::Site at = EMU_HERE) { return emu::vote("__ballot_sync", mask, p != 0, at); }
-inline int __any_sync(unsigned mask, int p, emu::Site at = EMU_HERE) { return emu::vote("__any_sync", mask, p != 0, at) != 0; }
-inline int __all_sync(unsigned mask, int p, emu::Site at = EMU_HERE) { return emu::vote("__all_sync", mask, p != 0, at) == mask; }
+inline void __syncwarp(unsigned mask = 0xffffffff, EMU_HERE) { emu::sync_warp(mask, EMU_SITE); }
+inline unsigned __ballot_sync(unsigned mask, int p, EMU_HERE) { return emu::vote("__ballot_sync", mask, p != 0, EMU_SITE); }
+inline int __any_sync(unsigned mask, int p, EMU_HERE) { return emu::vote("__any_sync", mask, p != 0, EMU_SITE) != 0; }
+inline int __all_sync(unsigned mask, int p, EMU_HERE) { return emu::vote("__all_sync", mask, p != 0, EMU_SITE) == mask; }
 
 // A source beyond the lanes of its group of width is the lane itself.
-template <class T> T __shfl_sync(unsigned mask, T value, int source, int width = 32, emu::Site at = EMU_HERE) {
-	return emu::shuffle("__shfl_sync", mask, value, (emu::lane() & -width) | (source & (width - 1)), at);
+template <class T> T __shfl_sync(unsigned mask, T value, int source, int width = 32, EMU_HERE) {
+	return emu::shuffle("__shfl_sync", mask, value, (emu::lane() & -width) | (source & (width - 1)), EMU_SITE);
 }
-template <class T> T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, emu::Site at = EMU_HERE) {
+template <class T> T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32, EMU_HERE) {
 	int source = emu::lane() - int(delta);
-	return emu::shuffle("__shfl_up_sync", mask, value, source < (emu::lane() & -width) ? emu::lane() : source, at);
+	return emu::shuffle("__shfl_up_sync", mask, value, source < (emu::lane() & -width) ? emu::lane() : source, EMU_SITE);
 }
-template <class T> T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, emu::Site at = EMU_HERE) {
+template <class T> T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32, EMU_HERE) {
 	int source = emu::lane() + int(delta);
-	return emu::shuffle("__shfl_down_sync", mask, value, source > (emu::lane() | (width - 1)) ? emu::lane() : source, at);
+	return emu::shuffle("__shfl_down_sync", mask, value, source > (emu::lane() | (width - 1)) ? emu::lane() : source, EMU_SITE);
 }
-template <class T> T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, emu::Site at = EMU_HERE) {
+template <class T> T __shfl_xor_sync(unsigned mask, T value, int lanes, int width = 32, EMU_HERE) {
 	int source = emu::lane() ^ lanes;
-	return emu::shuffle("__shfl_xor_sync", mask, value, source > (emu::lane() | (width - 1)) ? emu::lane() : source, at);
+	return emu::shuffle("__shfl_xor_sync", mask, value, source > (emu::lane() | (width - 1)) ? emu::lane() : source, EMU_SITE);
 }
 
 inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 inline void __threadfence_block() {}
-inline void __trap(emu::Site at = EMU_HERE) { emu::trap(at); }
+inline void __trap(EMU_HERE) { emu::trap(EMU_SITE); }

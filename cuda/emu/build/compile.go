@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+type compiler struct {
+	cxx   string
+	flags []string
+}
+
+// kernels compiles a .cu file as C++, with a registration behind each of its kernels.
+func (c *compiler) kernels(file, folder string, flags []string) (object string, err error) {
+	if file, err = filepath.Abs(file); err != nil {
+		return "", err
+	}
+	wrapper := fmt.Sprintf("#include \"device.h\"\n#include \"../emu/registry.h\"\nnamespace {\n#include %q\n", file)
+	source := filepath.Join(folder, filepath.Base(file)+".cc")
+	return c.compile(source, folder, flags, func() error {
+		if err := os.WriteFile(source, []byte(wrapper+"}\n"), 0o644); err != nil {
+			return err
+		}
+		preprocess := exec.Command(c.cxx, append(slices.Concat(c.flags, flags), "-E", source)...)
+		preprocess.Stderr = os.Stderr
+		text, err := preprocess.Output()
+		if err != nil {
+			return err
+		}
+		complete := wrapper
+		for _, k := range kernelWords.FindAllStringSubmatch(string(text), -1) {
+			bounds, name := cmp.Or(k[1], "1024"), k[2]
+			complete += fmt.Sprintf("emu::Registration<&%s> %s_registration(%q, %q, %s);\n", name, name, name, filepath.Base(file), bounds)
+		}
+		return os.WriteFile(source, []byte(complete+"}\n"), 0o644)
+	})
+}
+
+// kernelWords finds the kernels of preprocessed text, where KERNEL and LAUNCH_BOUNDS are
+// what cuda/emu/vectors.h makes of them; so kernels that a macro makes are found too.
+var kernelWords = regexp.MustCompile(`\bemu_kernel\s+(?:\[\[emu::launch_bounds\((.*?)\)\]\]\s*)?(\w+)\s*\(`)
+
+// namesDiffer says that no two kernels, of whatever file, have one name.
+func namesDiffer(objects []string) error {
+	registration := regexp.MustCompile(`Registration<&(\w+)>`)
+	in := map[string]string{}
+	for _, o := range objects {
+		source := strings.TrimSuffix(o, ".o")
+		text, err := os.ReadFile(source)
+		if err != nil {
+			return err
+		}
+		for _, k := range registration.FindAllStringSubmatch(string(text), -1) {
+			if other, ok := in[k[1]]; ok {
+				return fmt.Errorf("two kernels are called %s: in %s and in %s", k[1], filepath.Base(other), filepath.Base(source))
+			}
+			in[k[1]] = source
+		}
+	}
+	return nil
+}
+
+// compile makes the object of a source, which prepare may write, unless there is one
+// that is newer than all it was made from and was made by the same command.
+func (c *compiler) compile(source, folder string, flags []string, prepare func() error) (string, error) {
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", err
+	}
+	object := filepath.Join(folder, filepath.Base(source)+".o")
+	dependencies := object + ".d"
+	arguments := append(slices.Clone(flags), "-c", source, "-MMD", "-MF", dependencies, "-MT", "object")
+	command := []byte(c.cxx + " " + strings.Join(slices.Concat(c.flags, arguments), " "))
+	if last, err := os.ReadFile(object + ".command"); err == nil && bytes.Equal(last, command) && newer(object, dependencies) {
+		return object, nil
+	}
+	if prepare != nil {
+		if err := prepare(); err != nil {
+			return "", fmt.Errorf("%s: %w", source, err)
+		}
+	}
+	begun := time.Now()
+	if err := c.make(object, arguments); err != nil {
+		return "", fmt.Errorf("%s: %w", source, err)
+	}
+	// Whoever changes a source while it is compiled must find the object too old.
+	if err := os.Chtimes(object, begun, begun); err != nil {
+		return "", err
+	}
+	return object, os.WriteFile(object+".command", command, 0o644)
+}
+
+// newer says whether a file is newer than all that its list of dependencies names.
+func newer(file, dependencies string) bool {
+	made, err := os.Stat(file)
+	if err != nil {
+		return false
+	}
+	list, err := os.ReadFile(dependencies)
+	if err != nil {
+		return false
+	}
+	_, names, _ := strings.Cut(strings.ReplaceAll(string(list), "\\\n", " "), ":")
+	for _, name := range strings.Fields(names) {
+		if source, err := os.Stat(name); err != nil || source.ModTime().After(made.ModTime()) {
+			return false
+		}
+	}
+	return true
+}
+
+// make runs the compiler and puts its output in place only when it is whole: others may
+// be using what is there.
+func (c *compiler) make(file string, arguments []string) error {
+	whole := fmt.Sprintf("%s.%d", file, os.Getpid())
+	compiler := exec.Command(c.cxx, append(slices.Concat(c.flags, arguments), "-o", whole)...)
+	compiler.Stdout, compiler.Stderr = os.Stderr, os.Stderr
+	if err := compiler.Run(); err != nil {
+		os.Remove(whole)
+		return err
+	}
+	return os.Rename(whole, file)
+}

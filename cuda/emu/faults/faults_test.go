@@ -1,0 +1,217 @@
+//go:build gpu
+
+// Package faults plants one fault in each of its kernels and shows that the emulated
+// device finds it, and that it lets the same kernel without the fault pass.
+package faults
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/dptrain/dptrain/cuda/driver"
+)
+
+// kernelsVariable makes this program launch the kernels that it names and end: a fault
+// leaves the device of its process unusable, as on a GPU.
+const kernelsVariable = "DPTRAIN_FAULT_KERNELS"
+
+// threads is how many run, two blocks of them.
+const threads = 512
+
+func TestMain(m *testing.M) {
+	if kernels := os.Getenv(kernelsVariable); kernels != "" {
+		d, err := driver.Open(0)
+		if err == nil {
+			err = d.Load([]byte("kernels are in the library"))
+		}
+		for name := range strings.FieldsSeq(kernels) {
+			if err == nil {
+				err = launch(d, name)
+			}
+		}
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// launch runs a kernel and prints what became of its output.
+func launch(d *driver.Device, name string) error {
+	n := threads
+	if strings.HasPrefix(name, "write_into_slack") {
+		n--
+	}
+	k, err := d.Kernel(name)
+	if err != nil {
+		return err
+	}
+	x := make([]float32, threads)
+	for i := range x {
+		x[i] = float32(i % 13)
+	}
+	y := make([]float32, n)
+	var from, to driver.Pointer
+	if from, err = d.Alloc(4 * threads); err != nil {
+		return err
+	}
+	if to, err = d.Alloc(4 * n); err != nil {
+		return err
+	}
+	if err := d.CopyIn(from, bytes(x)); err != nil {
+		return err
+	}
+	if err := d.Launch(k, driver.Dim{2, 1, 1}, driver.Dim{256, 1, 1}, driver.Pack(to, from, int32(n))); err != nil {
+		return err
+	}
+	if err := d.CopyOut(bytes(y), to); err != nil {
+		return err
+	}
+	if err := d.Wait(); err != nil {
+		return err
+	}
+	hash, what := fnv.New64(), "bits"
+	hash.Write(bytes(y))
+	for _, v := range y {
+		if math.IsNaN(float64(v)) {
+			what = "NaN"
+		}
+	}
+	fmt.Printf("%s %s %x\n", name, what, hash.Sum64())
+	return errors.Join(d.Free(from), d.Free(to))
+}
+
+func bytes(x []float32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), 4*len(x))
+}
+
+// library builds the emulated device with the kernels of this folder.
+func library(t *testing.T) string {
+	t.Helper()
+	kernels, err := filepath.Glob("*.cu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, err := filepath.Abs(filepath.Join("..", "..", "..", ".cache", "cuda", "faults"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command("go", append([]string{"run", "../build", "-o", folder}, kernels...)...)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Skipf("the emulated device cannot be built here: %v\n%s", err, out)
+	}
+	return folder
+}
+
+// run launches kernels in a process of its own and returns all it printed.
+func run(t *testing.T, library, kernels string, variables ...string) string {
+	t.Helper()
+	program := exec.Command(os.Args[0])
+	program.Env = append(os.Environ(), "DPTRAIN_LIBCUDA="+library, kernelsVariable+"="+kernels)
+	program.Env = append(program.Env, variables...)
+	out, err := program.CombinedOutput()
+	if _, exited := err.(*exec.ExitError); err != nil && !exited {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+var planted = []struct {
+	kernel string
+	found  string // printed by the checked build
+	fast   string // printed by the fast build; empty where it sees nothing
+}{
+	{kernel: "missing_barrier", found: "missing_barrier: block (0,0,0) thread (40,0,0): writes tile[40], which thread (0,0,0) read with no barrier between"},
+	{kernel: "missing_second_barrier", found: "with no barrier between"},
+	{kernel: "divergent_barrier", found: "threads (0,0,0)...(199,0,0) wait at __syncthreads (barrier.cu:39); threads (200,0,0)...(255,0,0) returned", fast: "threads (200,0,0)...(255,0,0) returned"},
+	{kernel: "separate_barriers", found: "waits at __syncthreads (barrier.cu:51) while thread (0,0,0) waits at __syncthreads (barrier.cu:49)", fast: "separate_barriers: block (0,0,0)"},
+	{kernel: "missing_syncwarp", found: "tile[1], which thread (0,0,0) read"},
+	{kernel: "shuffle_as_barrier", found: "reads tile[30], which thread (30,0,0) wrote with no barrier between"},
+	{kernel: "inactive_lane", found: "wait at __shfl_xor_sync (warp.cu:32)", fast: "wait at __shfl_xor_sync (warp.cu:32)"},
+	{kernel: "unnamed_lane", found: "which lacks its own lane 16", fast: "which lacks its own lane 16"},
+	{kernel: "read_past_end", found: "block (1,0,0) thread (255,0,0): reads 0 bytes past the end of allocation 1 of 2048 bytes (offset 2048)", fast: "past the end of allocation 1 of 2048 bytes"},
+	{kernel: "write_past_end", found: "block (1,0,0) thread (255,0,0): writes 0 bytes past the end of allocation 2 of 2048 bytes (offset 2048)", fast: "past the end of allocation 2 of 2048 bytes"},
+	{kernel: "write_into_slack", found: "write_into_slack wrote just outside allocation 2 of 2044 bytes", fast: "wrote just outside allocation 2"},
+	{kernel: "write_before_start", found: "write_before_start wrote just outside allocation 2", fast: "wrote just outside allocation 2"},
+	{kernel: "unwritten_output", found: "NaN", fast: "NaN"},
+	{kernel: "misaligned_vector", found: "which is not a multiple of 16 (memory.cu:"},
+	{kernel: "misaligned_shared", found: "load4 (memory.cu:", fast: "load4 (memory.cu:"},
+	{kernel: "shared_past_end", found: "block (0,0,0) thread (255,0,0): writes tile[256], which has 256 elements"},
+	{kernel: "unwritten_shared", found: "NaN"},
+	{kernel: "local_past_end", found: "indexes a local array beyond its end (memory.cu:"},
+	{kernel: "deep_stack", found: "more than the 64 KiB of stack", fast: "more than the 64 KiB of stack"},
+	{kernel: "index_overflow", found: "overflows a signed integer by a product (arithmetic.cu:"},
+	{kernel: "integer_division_by_zero", found: "divides an integer by zero"},
+	{kernel: "trapped", found: "__trap at arithmetic.cu:", fast: "__trap at arithmetic.cu:"},
+}
+
+func TestPlantedFaultsAreFound(t *testing.T) {
+	folder := library(t)
+	checked, fast := filepath.Join(folder, "checked", "libcuda.so.1"), filepath.Join(folder, "fast", "libcuda.so.1")
+	for _, p := range planted {
+		t.Run(p.kernel, func(t *testing.T) {
+			if out := run(t, checked, p.kernel); !strings.Contains(out, p.found) {
+				t.Errorf("the checked build does not say %q but:\n%s", p.found, out)
+			}
+			if p.fast != "" {
+				if out := run(t, fast, p.kernel); !strings.Contains(out, p.fast) {
+					t.Errorf("the fast build does not say %q but:\n%s", p.fast, out)
+				}
+			}
+			for _, order := range []string{"reverse", "7"} {
+				if out := run(t, checked, p.kernel, "DPTRAIN_EMU_ORDER="+order); !strings.Contains(out, "emulated device: ") && !strings.Contains(out, "NaN") {
+					t.Errorf("in the order %s the fault goes unseen:\n%s", order, out)
+				}
+			}
+		})
+	}
+}
+
+// Without its fault each kernel passes, with the same bits in both builds and in every
+// order of threads.
+func TestMendedKernelsPass(t *testing.T) {
+	folder := library(t)
+	checked, fast := filepath.Join(folder, "checked", "libcuda.so.1"), filepath.Join(folder, "fast", "libcuda.so.1")
+	var kernels string
+	for _, p := range planted {
+		kernels += p.kernel + "_mended "
+	}
+	want := run(t, fast, kernels)
+	if strings.Count(want, "\n") != len(planted) || strings.Count(want, "_mended bits ") != len(planted) {
+		t.Fatalf("a kernel without a fault fails:\n%s", want)
+	}
+	for _, order := range []string{"forward", "reverse", "7"} {
+		if out := run(t, checked, kernels, "DPTRAIN_EMU_ORDER="+order); out != want {
+			t.Errorf("in the order %s:\n%swant:\n%s", order, out, want)
+		}
+	}
+}
+
+// What depends on the order of threads gives other bits in another order.
+func TestOrderShowsArrival(t *testing.T) {
+	checked := filepath.Join(library(t), "checked", "libcuda.so.1")
+	bits := func(kernel, order string) string { return run(t, checked, kernel, "DPTRAIN_EMU_ORDER="+order) }
+	forward, mended := bits("order_of_arrival", "forward"), bits("order_of_arrival_mended", "forward")
+	if !strings.Contains(forward, "bits") || !strings.Contains(mended, "bits") {
+		t.Fatalf("they fail:\n%s%s", forward, mended)
+	}
+	for _, order := range []string{"reverse", "1", "2"} {
+		if bits("order_of_arrival", order) == forward {
+			t.Errorf("the order %s changes nothing", order)
+		}
+		if out := bits("order_of_arrival_mended", order); out != mended {
+			t.Errorf("mended, in the order %s: %swant %s", order, out, mended)
+		}
+	}
+}
