@@ -79,7 +79,7 @@ func (c *compiler) plan(tiles []tile, rows, columns, depth, length, count int) (
 
 // productArgs is the argument of the kernels of kernels/product.cu.
 type productArgs struct {
-	A, B, Bias, Out, Partial         driver.Pointer
+	A, B, Bias, Out                  driver.Pointer
 	Rows, Columns, Depth, Slice, Act int32
 	Add, AlignedA, AlignedB, Whole   int32
 	_                                int32
@@ -110,19 +110,20 @@ func (c *compiler) product(p product) {
 	}
 	s := c.plan(tiles, p.rows, p.columns, p.depth, length, count)
 	args := productArgs{
-		A: p.a, B: p.b, Bias: p.bias, Out: p.out,
-		Rows: int32(p.rows), Columns: int32(p.columns), Depth: int32(p.depth), Slice: int32(length), Act: int32(p.act),
-		Add: flag(p.add), AlignedA: aligned(p.a, p.depth), AlignedB: aligned(p.b, p.depth), Whole: aligned(p.out|p.bias, p.columns),
+		A: p.a, B: p.b, Out: p.out,
+		Rows: int32(p.rows), Columns: int32(p.columns), Depth: int32(p.depth), Slice: int32(length),
+		AlignedA: aligned(p.a, p.depth), AlignedB: aligned(p.b, p.depth), Whole: aligned(p.out|p.bias, p.columns),
 	}
-	grid := dim{uint32(s.tile.count(p.rows, p.columns)), 1, 1}
-	if s.apart {
-		grid[2] = uint32(count)
-		args.Partial = c.scratch(4 * p.rows * p.columns * count)
+	kernel, grid := "product_"+layouts+"_"+s.tile.name, dim{uint32(s.tile.count(p.rows, p.columns)), 1, 1}
+	if !s.apart {
+		args.Bias, args.Act, args.Add = p.bias, int32(p.act), flag(p.add)
+		c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
+		return
 	}
-	c.launch("product_"+layouts+"_"+s.tile.name, grid, dim{s.tile.threads, 1, 1}, args)
-	if s.apart {
-		c.addSlices(p.out, args.Partial, p.bias, p.rows*p.columns, p.columns, count, p.act, p.add)
-	}
+	args.Out = c.scratch(4 * p.rows * p.columns * count)
+	grid[2] = uint32(count)
+	c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
+	c.addSlices(p.out, args.Out, p.bias, p.rows*p.columns, p.columns, count, p.act, p.add)
 }
 
 // addSlices ends a product whose slices were computed apart.

@@ -78,7 +78,7 @@ struct Result {
 
 	template <int W> __device__ __forceinline__ void put(int m, int n, const float (&v)[W], bool first, bool last) const {
 		if (m >= rows || n >= columns) return;
-		float *at = data + (long long)m * columns + n;
+		float *at = data + (m * columns + n);
 		float w[W] = {};
 		if (add || !first) load_row(w, at, columns - n, whole);
 #pragma unroll
@@ -102,7 +102,7 @@ struct Result {
 	template <int W> __device__ __forceinline__ void again(int m, int n) const {
 		if (m >= rows) return;
 		for (int c = n; c < n + W && c < columns; c++) {
-			float *at = data + (long long)m * columns + c;
+			float *at = data + (m * columns + c);
 			*at = activate(act, *at);
 		}
 	}

@@ -48,6 +48,15 @@ using Medium = Tile<64, 64, 8, 4, 16>;
 using Small = Tile<32, 32, 4, 4, 16>;
 using Narrow = Tile<64, 16, 4, 4, 16>;  // for few columns
 
+// fresh is v, of which the compiler then knows nothing: what depends on it is computed
+// where it is used and does not sit in a register through a loop.
+__device__ __forceinline__ int fresh(int v) {
+#ifndef EMULATED
+	asm volatile("" : "+r"(v));
+#endif
+	return v;
+}
+
 // Panel is the part of an operand that a block works on: so many rows, and depth
 // elements of each. Every thread brings in some quads, four elements of a row.
 template <class Operand, int rows, int depth, int threads> struct Panel {
@@ -124,56 +133,51 @@ __device__ __forceinline__ void product(const A &a, const B &b, const Out &out, 
 	__syncthreads();
 
 	to = from + (to - from + 15) / 16 * 16;  // a sum of nothing is added alike by every tile
-	float sum[T::high][T::wide] = {};
 	int stage = 0;
-	int end = from + slice;
-	for (int k = from; k < to; k += depth) {
-		const bool more = k + depth < to;
-		if (more) {
-			pa.fetch(a, k + depth);
-			pb.fetch(b, k + depth);
-		}
-#pragma unroll
-		for (int i = 0; i < depth; i++) {
-			float u[T::high], v[T::wide];
-#pragma unroll
-			for (int g = 0; g < high; g++) {
-				float4 w = load4(left, (stage * depth + i) * stride_a + g * (T::rows / high) + y);
-				u[4 * g] = w.x, u[4 * g + 1] = w.y, u[4 * g + 2] = w.z, u[4 * g + 3] = w.w;
+	for (int begin = from; begin < to; begin += slice) {
+		const int end = min(begin + slice, to);
+		float sum[T::high][T::wide] = {};
+		for (int k = begin; k < end; k += depth) {
+			const bool more = k + depth < to;
+			if (more) {
+				const int next = fresh(k + depth);
+				pa.fetch(a, next);
+				pb.fetch(b, next);
 			}
 #pragma unroll
-			for (int g = 0; g < wide; g++) {
-				float4 w = load4(right, (stage * depth + i) * stride_b + g * (T::columns / wide) + x);
-				v[4 * g] = w.x, v[4 * g + 1] = w.y, v[4 * g + 2] = w.z, v[4 * g + 3] = w.w;
-			}
+			for (int i = 0; i < depth; i++) {
+				float u[T::high], v[T::wide];
 #pragma unroll
-			for (int r = 0; r < T::high; r++)
-#pragma unroll
-				for (int c = 0; c < T::wide; c++)
-					sum[r][c] = fmaf(u[r], v[c], sum[r][c]);
-		}
-		if (!more || k + depth == end) {
-#pragma unroll
-			for (int r = 0; r < T::high; r++)
+				for (int g = 0; g < high; g++) {
+					float4 w = load4(left, (stage * depth + i) * stride_a + g * (T::rows / high) + y);
+					u[4 * g] = w.x, u[4 * g + 1] = w.y, u[4 * g + 2] = w.z, u[4 * g + 3] = w.w;
+				}
 #pragma unroll
 				for (int g = 0; g < wide; g++) {
-					float v[4];
-#pragma unroll
-					for (int c = 0; c < 4; c++) {
-						v[c] = sum[r][4 * g + c];
-						sum[r][4 * g + c] = 0;
-					}
-					out.put(m0 + r / 4 * (T::rows / high) + y + r % 4, n0 + g * (T::columns / wide) + x, v,
-						end == from + slice, !more);
+					float4 w = load4(right, (stage * depth + i) * stride_b + g * (T::columns / wide) + x);
+					v[4 * g] = w.x, v[4 * g + 1] = w.y, v[4 * g + 2] = w.z, v[4 * g + 3] = w.w;
 				}
-			end += slice;
+#pragma unroll
+				for (int r = 0; r < T::high; r++)
+#pragma unroll
+					for (int c = 0; c < T::wide; c++)
+						sum[r][c] = fmaf(u[r], v[c], sum[r][c]);
+			}
+			if (more) {
+				stage ^= 1;
+				pa.spread(left, stage * depth * stride_a, stride_a);
+				pb.spread(right, stage * depth * stride_b, stride_b);
+			}
+			__syncthreads();
 		}
-		if (more) {
-			stage ^= 1;
-			pa.spread(left, stage * depth * stride_a, stride_a);
-			pb.spread(right, stage * depth * stride_b, stride_b);
-		}
-		__syncthreads();
+		const int m = fresh(m0 + y), n = fresh(n0 + x);
+#pragma unroll
+		for (int r = 0; r < T::high; r++)
+#pragma unroll
+			for (int g = 0; g < wide; g++) {
+				float v[4] = {sum[r][4 * g], sum[r][4 * g + 1], sum[r][4 * g + 2], sum[r][4 * g + 3]};
+				out.put(m + r / 4 * (T::rows / high) + r % 4, n + g * (T::columns / wide), v, begin == from, end == to);
+			}
 	}
 	if (out.again())
 #pragma unroll 1
