@@ -20,7 +20,9 @@ export CGO_ENABLED := 1
 export CGO_CFLAGS := -O2 -g -I$(CURDIR)/cuda/include -I$(dir $(HEADER))
 export CGO_LDFLAGS := -L$(CURDIR)/cuda/driver/lib
 
-EMULATED := $(CACHE)/emu/libcuda.so.1
+# The emulated device: EMU=checked looks at every access to shared memory, EMU=fast
+# does not.
+EMU := checked
 PKG := ./cuda/...
 RUN := .
 
@@ -32,11 +34,12 @@ gpu: $(HEADER)
 vet-gpu: $(HEADER)
 	go vet -tags gpu ./cuda/... ./cmd/dptrain
 
-emu: $(EMULATED)
+emu:
+	go run ./cuda/emu/build
 
 # Runs tests on the emulated device: make test-emu PKG=./cuda RUN=TestConformance
-test-emu: $(HEADER) $(EMULATED)
-	DPTRAIN_LIBCUDA=$(EMULATED) go test -tags gpu -count=1 -run '$(RUN)' $(PKG)
+test-emu: $(HEADER) emu
+	DPTRAIN_LIBCUDA=$(CACHE)/emu/$(EMU)/libcuda.so.1 go test -tags gpu -count=1 -run '$(RUN)' $(PKG)
 
 # Compiles the kernels, for those who change them.
 cubins: $(NVRTC)/libnvrtc.so.12
