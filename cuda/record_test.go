@@ -207,3 +207,34 @@ func TestManyRowsAndChannels(t *testing.T) {
 	agree(t, op.SquaredNorms{Form: op.Shift{Channels: 70000, Inner: 1}, Records: 3}, []operand{wide}, 1e-5)
 	agree(t, op.SquaredNorms{Form: op.Scale{Channels: 3500, Inner: 20}, Records: 3}, []operand{wide, wide}, 1e-5)
 }
+
+// Far from zero a mean is no float32: what it leaves out must not be lost.
+func TestNormalizeFarFromZero(t *testing.T) {
+	device(t)
+	for _, n := range []int{50, 3000} {
+		x := normals(rand.New(rand.NewPCG(4, 4)), 7, n)
+		for i := range x.values {
+			x.values[i] += 20000
+		}
+		agree(t, op.Normalize{Chunk: n, Eps: 1e-5, Center: true}, []operand{x}, 1e-5)
+	}
+}
+
+// Where large terms cancel, double precision loses the small one, in some orders. A
+// norm says no less all the same, as clip.Single needs.
+func TestNormsOfTermsThatCancel(t *testing.T) {
+	device(t)
+	const large, small = 1e30, 1e10
+	for _, v := range [][]float32{
+		{large, small, -large}, {large, -large, small}, {small, large, -large},
+		{-large, small, large}, {-large, large, small}, {small, -large, large},
+	} {
+		for _, inner := range []int{1, 3} {
+			x := operand{tensor.Shape{3 / inner, 1, inner}, v}
+			got := computed(t, op.SquaredNorms{Form: op.Shift{Channels: 1, Inner: inner}, Records: 1}, []operand{x})
+			if sq := float64(got[0]); sq < small*small*(1-1e-5) {
+				t.Errorf("terms %v: squared norm %v is above %v", v, small*small, sq)
+			}
+		}
+	}
+}
