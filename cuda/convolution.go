@@ -60,23 +60,23 @@ type phase struct {
 // each has a bit, and one is left that stands for none.
 const mostPhases, mostSides = 16, 31
 
-// walk is all phases of a convolution with their tables: what each step reads, the
-// element of the kernel that meets it, and how far rows and columns of the kernel
-// reach.
-type walk struct {
+// convolutionSteps are all phases of a convolution with their tables: what each step
+// reads, the element of the kernel that meets it, and how far rows and columns of the
+// kernel reach.
+type convolutionSteps struct {
 	phases                []phase
 	steps, weights, edges []int32
 }
 
 // step adds one that reads so far from the corner, in row ky and column kx of a
 // kernel that is high rows high.
-func (w *walk) step(cell, ky, kx, high, weight int) {
+func (w *convolutionSteps) step(cell, ky, kx, high, weight int) {
 	w.steps = append(w.steps, int32(cell), 1<<ky|1<<(high+kx))
 	w.weights = append(w.weights, int32(weight))
 }
 
 // end closes a phase: tables go on to a multiple of four with steps that see zeros.
-func (w *walk) end(p phase) {
+func (w *convolutionSteps) end(p phase) {
 	p.Depth = int32(len(w.weights)) - p.First
 	for len(w.weights)%4 != 0 {
 		w.steps = append(w.steps, 0, math.MinInt32)
@@ -86,7 +86,7 @@ func (w *walk) end(p phase) {
 }
 
 // forward meets every element of the kernel at every place.
-func (v convolution) forward() (w walk) {
+func (v convolution) forward() (w convolutionSteps) {
 	for ky := range v.KernelH {
 		w.edges = append(w.edges, int32(reach(ky, v.PadH, v.DilationH)))
 	}
@@ -107,7 +107,7 @@ func (v convolution) forward() (w walk) {
 // backward has a phase for each remainder of a cell's row and column by the strides:
 // cell·s + r is reached from the places (cell·s + r + pad − k·dilation)/s of those k
 // for which that is whole.
-func (v convolution) backward() (w walk) {
+func (v convolution) backward() (w convolutionSteps) {
 	axis := func(r, kernel, stride, pad, dilation int) (met []int, edges []int32) {
 		for k := range kernel {
 			from := r - reach(k, pad, dilation)
@@ -201,7 +201,7 @@ func sliced(depth int) (length, count int) {
 }
 
 // convolve launches all phases of a convolution.
-func (c *compiler) convolve(v convolution, w walk, r convolved) bool {
+func (c *compiler) convolve(v convolution, w convolutionSteps, r convolved) bool {
 	if v.KernelH+v.KernelW > mostSides || !fits(mostPhases*v.Groups) {
 		return false
 	}
