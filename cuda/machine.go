@@ -144,7 +144,9 @@ func (m *Machine) allocateState(o optim.Optimizer, average bool) error {
 	for _, v := range m.program.Vectors {
 		b := m.program.Buffers[v.Parameter]
 		t := trained{weights: m.memory[v.Parameter], size: b.Size()}
-		m.state.Weights = append(m.state.Weights, append([]float32(nil), b.Value...))
+		w := make([]float32, t.size)
+		copy(w, b.Value)
+		m.state.Weights = append(m.state.Weights, w)
 		if v.Sum >= 0 {
 			t.sum = m.memory[v.Sum]
 			slots := make([][]float32, o.Slots())
