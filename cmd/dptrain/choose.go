@@ -169,32 +169,26 @@ func (p *selection) share(settings []*job) (accountant.Answer, error) {
 		answer, err = p.accounted().Epsilon(p.Delta)
 		return answer.Epsilon, err
 	}
-	// All runs together cost more than one, and less than so much more.
+	// All runs together cost more than one, and less than so much more. A share that
+	// is too small for the noise that is given hides nothing more by being smaller.
 	low, high := p.Budget/64, p.Budget
-	if all, err := cost(low); err != nil || all > p.Budget {
-		return answer, errors.Join(err, tooSmall(err, all, low))
-	}
 	for high > low*1.005 {
 		middle := math.Sqrt(low * high)
 		all, err := cost(middle)
-		if err != nil {
+		switch {
+		case err == nil && all > p.Budget:
+			high = middle
+		case err == nil || errors.Is(err, engine.ErrBudget):
+			low = middle
+		default:
 			return answer, err
 		}
-		if all > p.Budget {
-			high = middle
-		} else {
-			low = middle
-		}
 	}
-	_, err := cost(low)
+	all, err := cost(low)
+	if err == nil && all > p.Budget {
+		err = fmt.Errorf("%w: a choice costs ε = %.4g even where one run's is %.4g; raise the budget or δ, or lower --trials", engine.ErrBudget, all, low)
+	}
 	return answer, err
-}
-
-func tooSmall(err error, all, each float64) error {
-	if err != nil {
-		return nil
-	}
-	return fmt.Errorf("%w: a choice costs ε = %.4g even where one run's is %.4g; raise the budget or δ, or lower --trials", engine.ErrBudget, all, each)
 }
 
 // recalibrate fixes the noise anew, for a budget of one run.

@@ -9,9 +9,9 @@ import (
 // What is exported for PyTorch holds the same model: put in the place of the
 // run's own weights it scores the same, and a run can start from it.
 func TestExport(t *testing.T) {
-	t.Chdir(t.TempDir())
+	inWorkshop(t)
 	answer(t, brief+" --steps 3 --out run")
-	scored := answer(t, "eval run")
+	scored := answer(t, "eval run --data test.csv")
 	got := answer(t, "export run --out model.pt.safetensors")
 	if got["format"] != "safetensors" || got["out"] != "model.pt.safetensors" {
 		t.Errorf("export says %v", got)
@@ -27,7 +27,7 @@ func TestExport(t *testing.T) {
 	if err := os.Rename("model.pt.safetensors", "run/model.safetensors"); err != nil {
 		t.Fatal(err)
 	}
-	if again := answer(t, "eval run"); again["loss"] != scored["loss"] || again["accuracy"] != scored["accuracy"] {
+	if again := answer(t, "eval run --data test.csv"); again["loss"] != scored["loss"] || again["accuracy"] != scored["accuracy"] {
 		t.Errorf("exported weights score %v, the run's own %v", again, scored)
 	}
 	got = answer(t, "export run --format onnx --out model.onnx")

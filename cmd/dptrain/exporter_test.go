@@ -67,7 +67,7 @@ func TestTrainIsScraped(t *testing.T) {
 	address := free(t)
 	ended := make(chan string)
 	go func() {
-		_, stderr, code := dptrain(brief + " --steps 3000 --noise 4 --delta 1e-5 --out run --metrics-addr " + address)
+		_, stderr, code := dptrain(drawn + " --steps 1000 --noise 4 --delta 1e-5 --out run --metrics-addr " + address)
 		if code == exitDone {
 			stderr = ""
 		}
@@ -80,7 +80,7 @@ func TestTrainIsScraped(t *testing.T) {
 			if stderr != "" {
 				t.Error(stderr)
 			}
-			for _, name := range []string{"dptrain_epsilon ", "dptrain_delta 1e-05", "dptrain_test_accuracy 0.", "dptrain_lots_planned 3000"} {
+			for _, name := range []string{"dptrain_epsilon ", "dptrain_delta 1e-05", "dptrain_test_accuracy 0.", "dptrain_lots_planned 1000"} {
 				if !strings.Contains(seen, name) {
 					t.Errorf("%q is missing in the last scrape:\n%s", name, seen)
 				}

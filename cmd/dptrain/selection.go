@@ -145,7 +145,7 @@ func (s *screen) selectionEpsilon(path string, delta float64, name string) error
 	if err != nil {
 		return err
 	}
-	if name != "rdp" {
+	if name != "rdp" && name != accountant.Default {
 		s.note("What a choice costs is known by Rényi divergences alone: the rdp accountant answers.")
 	}
 	if delta == 0 {

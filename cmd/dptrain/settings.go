@@ -259,11 +259,21 @@ func (s *settings) readConfig(cmd *cobra.Command) error {
 	if err != nil {
 		return wrong("--config: %w", err)
 	}
-	var keys map[string]any
-	if err := yaml.Unmarshal(text, &keys); err != nil {
+	if err := s.configure(cmd, text); err != nil {
 		return wrong("--config %s: %w", s.config, err)
 	}
-	for key, value := range keys {
+	return nil
+}
+
+// configure takes from a configuration file what was not given yet. Values stand
+// there as they would on the command line.
+func (s *settings) configure(cmd *cobra.Command, text []byte) error {
+	var keys map[string]yaml.Node
+	if err := yaml.Unmarshal(text, &keys); err != nil {
+		return err
+	}
+	var taken []string
+	for key, node := range keys {
 		f := cmd.Flags().Lookup(key)
 		if f == nil || key == "config" || key == "help" {
 			var names []string
@@ -272,27 +282,62 @@ func (s *settings) readConfig(cmd *cobra.Command) error {
 			if near := nearest.Guess(key, names); near != "" {
 				hint = ": did you mean " + near + "?"
 			}
-			return wrong("--config %s: %s is no setting%s", s.config, key, hint)
+			return fmt.Errorf("%s is no setting%s", key, hint)
 		}
-		if s.overruled(key) || value == nil {
+		if s.overruled(key) {
 			continue
 		}
-		values, several := value.([]any)
-		if !several {
-			values = []any{value}
+		values, listed, err := scalars(&node)
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
 		}
-		for _, v := range values {
-			if err := f.Value.Set(fmt.Sprint(v)); err != nil {
-				return wrong("--config %s: %s: %w", s.config, key, err)
-			}
+		if values == nil {
+			continue
 		}
-		defer func() { s.given[key] = true }()
+		if list, ok := f.Value.(pflag.SliceValue); ok && listed {
+			err = list.Replace(values)
+		} else if len(values) != 1 {
+			err = fmt.Errorf("one value is needed, not %d", len(values))
+		} else {
+			err = f.Value.Set(values[0])
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+		taken = append(taken, key)
+	}
+	for _, key := range taken { // after all, so that a file can contradict itself
+		s.given[key] = true
 	}
 	return nil
 }
 
+// scalars are the value or the list of values of a key; nil where it has none.
+func scalars(node *yaml.Node) (values []string, listed bool, err error) {
+	for node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	switch {
+	case node.Kind == yaml.ScalarNode && node.Tag == "!!null":
+		return nil, false, nil
+	case node.Kind == yaml.ScalarNode:
+		return []string{node.Value}, false, nil
+	case node.Kind != yaml.SequenceNode:
+		return nil, false, fmt.Errorf("a value or a list of values is needed")
+	}
+	values = []string{}
+	for _, one := range node.Content {
+		v, nested, err := scalars(one)
+		if err != nil || nested || v == nil {
+			return nil, false, fmt.Errorf("a list of values is needed")
+		}
+		values = append(values, v...)
+	}
+	return values, true, nil
+}
+
 // silent are the flags whose zero is not a value but its absence.
-var silent = []string{"seed", "delta", "lot", "rate", "length", "validation-split", "validation-noise"}
+var silent = []string{"seed", "delta", "lot", "rate", "noise", "steps", "length", "validation-split", "validation-noise"}
 
 // print writes a configuration file that repeats these settings.
 func (s *settings) print(cmd *cobra.Command, w io.Writer) error {
@@ -302,7 +347,7 @@ func (s *settings) print(cmd *cobra.Command, w io.Writer) error {
 			return
 		}
 		for _, pair := range alternatives {
-			if f.Name == pair[0] && s.given[pair[1]] || f.Name == pair[1] && !s.given[pair[1]] && (s.given[pair[0]] || f.Value.String() == "0") {
+			if f.Name == pair[0] && s.given[pair[1]] || f.Name == pair[1] && s.given[pair[0]] {
 				return
 			}
 		}
@@ -312,13 +357,17 @@ func (s *settings) print(cmd *cobra.Command, w io.Writer) error {
 			}
 			return
 		}
-		if v := f.Value.String(); f.Value.Type() != "string" || v != "" {
+		v := f.Value.String()
+		switch {
+		case f.Value.Type() == "string":
+			if v != "" || f.DefValue != "" {
+				keys[f.Name] = v
+			}
+		case slices.Contains(silent, f.Name) && !s.given[f.Name]:
+		default:
 			var typed any
 			if err := yaml.Unmarshal([]byte(v), &typed); err != nil {
 				typed = v
-			}
-			if slices.Contains(silent, f.Name) && !s.given[f.Name] {
-				return
 			}
 			keys[f.Name] = typed
 		}

@@ -39,18 +39,21 @@ func TestTune(t *testing.T) {
 	}
 
 	table(t, "people.csv", 200)
-	const csv = "tune --data people.csv --test people.csv --label label --classes no,yes --bounds age=0:100 --vocabulary colour=red|blue --ignore owner --model mlp:4 --steps 2 --trials 2 --accountant rdp"
+	table(t, "test.csv", 40)
+	const public = "tune --public --ignore owner --model mlp:4 --steps 2 --trials 2 --accountant rdp" + columns
 	for line, says := range map[string]string{
-		csv:                               "--public",
 		"tune --noise 3":                  "--noise",
 		"tune --trials 0":                 "--trials",
 		"tune --epsilon 0":                "--epsilon",
 		"tune --non-private":              "--non-private",
+		"tune --out run":                  "--out is for private data",
+		"tune --runs poisson":             "--runs is for private data",
+		"tune --validation-split 0.1":     "--validation-split is for private data",
 		"tune --data people.csv --public": "label",
 	} {
 		if _, stderr, code := dptrain(line); code != exitWrong || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d, %s", line, code, stderr)
 		}
 	}
-	answer(t, csv+" --public")
+	answer(t, public)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"math"
 	"os"
 	"strings"
@@ -10,33 +11,33 @@ import (
 )
 
 func TestValidationIsInTheBudget(t *testing.T) {
-	t.Chdir(t.TempDir())
+	inWorkshop(t)
 	for _, c := range []struct{ name, flags string }{
 		{"pld", "--accountant pld"},
 		{"rdp", "--accountant rdp"},
 		{"fixed", "--accountant rdp --sampling fixed"},
 		{"shuffle", "--accountant rdp --sampling shuffle"},
-		{"stated", "--accountant rdp --validation-noise 100"},
+		{"stated", "--accountant rdp --validation-noise 20"},
 	} {
-		line := "train --model logistic --lot 200 --epsilon 2 --validation-split 0.1 --steps 20 --out " + c.name + " " + c.flags
+		line := "train --model logistic --ignore owner --lot 200 --epsilon 2 --validation-split 0.1 --steps 20 --out " + c.name + " " + c.flags + columns
 		seen := answer(t, line+" --dry-run")
 		got := answer(t, line)
 		if e := got["epsilon"].(float64); e > 2 || e < 1.99 || got["steps"] != 20.0 {
 			t.Errorf("%s: ε = %v of 2 in %v lots", c.name, e, got["steps"])
 		}
-		if got["records"] != 36000.0 || got["validation_records"] != 4000.0 || seen["validation_records"] != 4000.0 {
+		if got["records"] != 3600.0 || got["validation_records"] != 400.0 || seen["validation_records"] != 400.0 {
 			t.Errorf("%s: %v records trained on, %v held out, %v foreseen", c.name, got["records"], got["validation_records"], seen["validation_records"])
 		}
 		sigma := got["validation_noise"].(float64)
-		if c.name == "stated" && sigma != 100 || seen["validation_noise"] != got["validation_noise"] {
+		if c.name == "stated" && sigma != 20 || seen["validation_noise"] != got["validation_noise"] {
 			t.Errorf("%s: noise %v, foreseen %v", c.name, sigma, seen["validation_noise"])
 		}
-		if d := got["validation_deviation"].(float64); math.Abs(d-sigma/4000) > 1e-15 {
-			t.Errorf("%s: deviation %v, want %v", c.name, d, sigma/4000)
+		if d := got["validation_deviation"].(float64); math.Abs(d-sigma/400) > 1e-15 {
+			t.Errorf("%s: deviation %v, want %v", c.name, d, sigma/400)
 		}
 		// Both accuracies estimate the same: they differ by the noise and by at most
-		// what two random parts of the digits do.
-		if a, b := got["validation_accuracy"].(float64), got["test_accuracy"].(float64); math.Abs(a-b) > 6*(sigma/4000+0.01) {
+		// what two parts of the table do.
+		if a, b := got["validation_accuracy"].(float64), got["test_accuracy"].(float64); math.Abs(a-b) > 6*(sigma/400+0.01) {
 			t.Errorf("%s: accuracy %v on what was held out, %v on test data", c.name, a, b)
 		}
 		h, err := accountant.Read(c.name + "/ledger.jsonl")
@@ -55,7 +56,7 @@ func TestValidationIsInTheBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, piece := range []string{"Each of the 20 steps drew each of the", "1 release of validation accuracy over 4000 records, with noise of 100 times", "accuracy on them"} {
+	for _, piece := range []string{"Each of the 20 steps drew each of the", "1 release of validation accuracy over 400 records, with noise of 20 times", "accuracy on them"} {
 		if !strings.Contains(string(card), piece) {
 			t.Errorf("the card lacks %q:\n%s", piece, card)
 		}
@@ -64,7 +65,7 @@ func TestValidationIsInTheBudget(t *testing.T) {
 
 // What was released stays; a run that goes on releases anew, in the budget.
 func TestValidationOfResumedRuns(t *testing.T) {
-	t.Chdir(t.TempDir())
+	inWorkshop(t)
 	first := answer(t, brief+" --steps 20 --epsilon 2 --validation-split 0.1 --out run")
 	again := answer(t, "train --resume run")
 	if again["validation_accuracy"] != first["validation_accuracy"] || again["ledger_head"] == "" || again["epsilon"] != first["epsilon"] {
@@ -75,8 +76,15 @@ func TestValidationOfResumedRuns(t *testing.T) {
 	if code != exitDone || !strings.Contains(stderr, "No validation accuracy") || strings.Contains(stdout, "validation") {
 		t.Errorf("with the answer lost and no budget left: exit %d\n%s%s", code, stdout, stderr)
 	}
-	more := answer(t, "train --resume run --epsilon 3")
-	if e := more["epsilon"].(float64); e > 3 || e < 2.9 || more["validation_accuracy"] == first["validation_accuracy"] {
+	stdout, stderr, code = dptrain("train --resume run --epsilon 3 --json")
+	if code != exitDone || strings.Contains(stderr, "The budget ended the run") {
+		t.Errorf("extended to ε = 3: exit %d, %s", code, stderr)
+	}
+	var more map[string]any
+	if err := json.Unmarshal([]byte(stdout), &more); err != nil {
+		t.Fatal(err)
+	}
+	if e := more["epsilon"].(float64); e > 3 || e < 2.97 || more["validation_accuracy"] == first["validation_accuracy"] {
 		t.Errorf("extended to ε = 3: ε %v, accuracy %v", e, more["validation_accuracy"])
 	}
 	if _, stderr, code := dptrain("train --resume run --validation-split 0.2"); code != exitWrong || !strings.Contains(stderr, "records") {
@@ -85,15 +93,14 @@ func TestValidationOfResumedRuns(t *testing.T) {
 }
 
 func TestValidationOfUsersAndBaselines(t *testing.T) {
-	t.Chdir(t.TempDir())
-	table(t, "train.csv", 400)
-	got := answer(t, "train --data train.csv --label label --classes no,yes --bounds age=0:100 --vocabulary colour=red|blue"+
-		" --record user:owner --user-examples 4 --model mlp:8 --steps 5 --lot 5 --noise 0.5 --accountant rdp --validation-split 0.25 --validation-noise 3 --out users")
+	inWorkshop(t)
+	table(t, "people.csv", 400)
+	got := answer(t, "train --record user:owner --user-examples 4 --model mlp:8 --steps 5 --lot 5 --noise 0.5 --accountant rdp --validation-split 0.25 --validation-noise 3 --out users"+columns)
 	if got["records"] != 15.0 || got["validation_records"] != 5.0 || got["validation_deviation"] != 0.6 {
 		t.Errorf("%v users, %v held out, deviation %v", got["records"], got["validation_records"], got["validation_deviation"])
 	}
-	got = answer(t, brief+" --steps 4 --non-private --validation-split 0.1 --out baseline")
-	if got["validation_deviation"] != 0.0 || got["validation_records"] != 4000.0 {
+	got = answer(t, brief+" --steps 4 --non-private --validation-split 0.5 --out baseline")
+	if got["validation_deviation"] != 0.0 || got["validation_records"] != 200.0 {
 		t.Errorf("without privacy: %v records, deviation %v", got["validation_records"], got["validation_deviation"])
 	}
 }

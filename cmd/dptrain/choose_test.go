@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/engine"
+	"github.com/spf13/cobra"
+)
+
+// choice is a choice on private data that takes a moment.
+const choice = "tune --ignore owner --model logistic --steps 15 --trials 3 --epsilon 4" + columns
+
+// files lists a folder.
+func files(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return strings.Join(names, " ")
+}
+
+// A choice costs what its ledger says, whoever reads it; that is the budget and no
+// more; and nothing tells how many runs there were or how the others did.
+func TestChoiceOnPrivateData(t *testing.T) {
+	inWorkshop(t)
+	for name, flags := range map[string]string{
+		"geometric":   " --validation-split 0.2",
+		"logarithmic": " --runs logarithmic",
+		"half":        " --runs 0.5 --validation-split 0.2 --validation-noise 30",
+		"poisson":     " --runs poisson --trials 8 --sampling shuffle",
+	} {
+		stdout, stderr, code := dptrain(choice + flags + " --json --out " + name)
+		if code != exitDone || strings.Count(stderr, "\n") != 1 {
+			t.Fatalf("%s: exit %d, %s", name, code, stderr)
+		}
+		for _, word := range []string{"trial", "run 1", "seconds"} {
+			if strings.Contains(stdout+stderr, word) {
+				t.Errorf("%s: %q stands in\n%s%s", name, word, stdout, stderr)
+			}
+		}
+		if got := files(t, name); got != "model.json model.safetensors selection.json" {
+			t.Errorf("%s: left are %s", name, got)
+		}
+		cost := answer(t, "ledger epsilon "+name)
+		if e := cost["epsilon"].(float64); e > 4 || e < 3.9 || !strings.Contains(stdout, `"epsilon": `+jsonNumber(e)) {
+			t.Errorf("%s: the ledger says ε = %v of 4, the answer\n%s", name, e, stdout)
+		}
+		p, err := readSelection(filepath.Join(name, selectionFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Each candidate costs the same, and less than the choice.
+		least, most := math.Inf(1), 0.0
+		for _, h := range p.accounted().Candidates {
+			a, err := accountant.Epsilon(h, p.Delta, "rdp")
+			if err != nil {
+				t.Fatal(err)
+			}
+			least, most = min(least, a.Epsilon), max(most, a.Epsilon)
+		}
+		if least < 0.99*most || most > 4 || least < 0.1 {
+			t.Errorf("%s: one run costs between %v and %v", name, least, most)
+		}
+		if v := answer(t, "eval "+name+" --data test.csv"); v["accuracy"].(float64) < 0.4 {
+			t.Errorf("%s: the chosen model scores %v", name, v["accuracy"])
+		}
+	}
+	if _, stderr, code := dptrain(choice + " --out poisson"); code != exitWrong || !strings.Contains(stderr, "already holds") {
+		t.Errorf("into a folder that is used: exit %d, %s", code, stderr)
+	}
+	for line, says := range map[string]string{
+		"ledger show poisson":                                     "ledger epsilon accounts for it",
+		"ledger verify poisson/selection.json":                    "ledger epsilon accounts for it",
+		choice + " --seed 1":                                      "--seed",
+		choice + " --accountant pld":                              "rdp",
+		choice + " --runs geometrik":                              "geometric",
+		choice + " --runs -1":                                     "shape -1",
+		choice + " --trials 1":                                    "1 runs on average",
+		choice + " --validation-split 0.2 --validation-noise 0.5": "larger --validation-noise",
+		"tune --data people.csv --label label --classes no,yes --bounds age=0:100 --ignore owner,colour": "--validation-split",
+	} {
+		_, stderr, code := dptrain(line + map[bool]string{true: " --out refused"}[strings.HasPrefix(line, "tune")])
+		if code != exitWrong && code != exitOverBudget || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit %d, %s", line, code, stderr)
+		}
+		if _, err := os.Stat("refused"); err == nil {
+			t.Fatalf("%s: left a folder behind", line)
+		}
+	}
+	for text, says := range map[string]string{
+		`{"runs": {"distribution": "dice", "mean": 4}}`: "dice",
+		`{"runns": 1}`: "unknown field",
+		`{"runs": {"distribution": "poisson", "mean": 4}, "delta": 1e-5, "candidates": []}`: "no candidates",
+	} {
+		if err := os.WriteFile("poisson/selection.json", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, stderr, code := dptrain("ledger epsilon poisson"); code == exitDone || !strings.Contains(stderr, says) {
+			t.Errorf("%s: exit %d, %s", text, code, stderr)
+		}
+	}
+}
+
+func jsonNumber(x float64) string {
+	b, _ := number(x).MarshalJSON()
+	return string(b)
+}
+
+// jobOf is what train would do with some flags.
+func jobOf(t *testing.T, flags string) *job {
+	t.Helper()
+	s, cmd := &settings{}, &cobra.Command{Use: "train"}
+	s.flags(cmd)
+	if err := cmd.ParseFlags(strings.Fields(flags)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.complete(cmd); err != nil {
+		t.Fatal(err)
+	}
+	j, err := s.job()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// Whatever ends the runs, their folder goes.
+func TestRunsOfAChoiceLeaveNothing(t *testing.T) {
+	inWorkshop(t)
+	j := jobOf(t, "--ignore owner --model logistic --steps 1 --noise 1 --accountant rdp"+columns)
+	stopped, stop := context.WithCancel(context.Background())
+	stop()
+	if _, _, err := bestOf(stopped, []*job{j}, accountant.Runs{Shape: 1, Mean: 3}, "runs"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a stopped choice: %v", err)
+	}
+	// The Poisson distribution draws no run now and then; at a mean of 1.01, 60 draws
+	// all find some with a chance of 1e-12.
+	none := false
+	for range 60 {
+		best, _, err := bestOf(context.Background(), []*job{j}, accountant.Runs{Shape: math.Inf(1), Mean: 1.01}, "runs")
+		if err == nil && len(best.parameters) == 0 {
+			t.Fatal("a choice without an outcome")
+		}
+		if err != nil {
+			none = strings.Contains(err.Error(), "nothing was chosen")
+			break
+		}
+	}
+	if !none {
+		t.Error("no draw found no run")
+	}
+	if _, err := os.Stat("runs"); err == nil {
+		t.Error("the folder of the runs is left")
+	}
+}
+
+// A run whose ledger says more than was stated of it is not released.
+func TestRunsThatSpendMoreAreRefused(t *testing.T) {
+	inWorkshop(t)
+	const flags = "--ignore owner --model logistic --steps 3 --accountant rdp" + columns
+	stated, spent := jobOf(t, flags+" --noise 2"), jobOf(t, flags+" --noise 1.99")
+	for _, test := range []struct {
+		runs, states *job
+		refused      bool
+	}{{stated, stated, false}, {stated, spent, false}, {spent, stated, true}} {
+		c := test.runs.config
+		c.Checkpoint, c.Ledger = "", filepath.Join(t.TempDir(), "ledger.jsonl")
+		run, err := engine.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(run.Train(context.Background(), nil), run.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if err := test.states.within(c.Ledger); (err != nil) != test.refused {
+			t.Errorf("noise %v where %v was stated: %v", c.Noise, test.states.config.Noise, err)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// configured are settings by a configuration file alone.
+func configured(text []byte) (*settings, error) {
+	s := &settings{given: map[string]bool{}, cmd: &cobra.Command{Use: "train"}}
+	s.flags(s.cmd)
+	return s, s.configure(s.cmd, text)
+}
+
+// What stands in a file means what it means on the command line, whatever YAML
+// makes of it, and is printed so that it is read again.
+func TestConfigurationsAreTakenAsTheyStand(t *testing.T) {
+	for flag, values := range map[string][]string{
+		"label":      {"007", "1.0", "0x10", "yes", "null", "~", "2026-01-02", " a ", "#x", "a: b", "'", `"`, "é\n"},
+		"data":       {"~/mnist", "*x", "&x", "!x", "%x"},
+		"epsilon":    {"1e-05", "0.1", "8"},
+		"noise":      {"1e+06"},
+		"microbatch": {"auto", "7"},
+		"seed":       {"18446744073709551615"},
+		"next":       {"true", "false"},
+	} {
+		for _, v := range values {
+			s := &settings{given: map[string]bool{flag: true}, cmd: &cobra.Command{Use: "train"}}
+			s.flags(s.cmd)
+			f := s.cmd.Flags().Lookup(flag)
+			if err := f.Value.Set(v); err != nil {
+				t.Fatal(err)
+			}
+			var text bytes.Buffer
+			if err := s.print(s.cmd, &text); err != nil {
+				t.Fatal(err)
+			}
+			again, err := configured(text.Bytes())
+			if err != nil {
+				t.Errorf("--%s %q is printed as\n%s\nwhich is not read: %v", flag, v, text.Bytes(), err)
+				continue
+			}
+			if got := again.cmd.Flags().Lookup(flag).Value.String(); got != f.Value.String() {
+				t.Errorf("--%s %q is read again as %q", flag, f.Value.String(), got)
+			}
+		}
+	}
+	s, err := configured([]byte("label: 007\nignore: ['a,b', \"c\"]\nvocabulary: [x=1|2]\nseed: null\n"))
+	if err != nil || s.label != "007" || fmt.Sprintf("%q", s.ignore) != `["a,b" "c"]` || len(s.vocabulary) != 1 || s.given["seed"] {
+		t.Errorf("label %q, ignore %q, vocabulary %q, %v", s.label, s.ignore, s.vocabulary, err)
+	}
+	for text, says := range map[string]string{
+		"label: {a: 1}":           "a value or a list",
+		"label: [a, b]":           "one value is needed, not 2",
+		"label: []":               "one value is needed, not 0",
+		"ignore: [[a]]":           "a list of values",
+		"ignore: [a, null]":       "a list of values",
+		"steps: many":             "steps",
+		"lable: x":                "did you mean label?",
+		"help: true":              "no setting",
+		"- a":                     "cannot unmarshal",
+		"label: x\nlabel: y":      "already defined",
+		"a: &a [*a]\nlabel: *a\n": "",
+		"\t":                      "",
+	} {
+		if _, err := configured([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v does not say %q", text, err, says)
+		}
+	}
+}
+
+// Whatever the file holds, it is refused by an error or taken; what was taken is
+// printed so that it is taken again, and is then the same.
+func FuzzConfig(f *testing.F) {
+	for _, text := range []string{
+		"data: digits\nepsilon: 2\nmodel: mlp:64,act=tanh\nlot: 500\n",
+		"ignore: [a, b]\nvocabulary:\n- x=1|2\nseed: 7\nmicrobatch: auto\n",
+		"label: &a yes\ntext: *a\nlength: 0x10\nnoise: .inf\n",
+		"seed: null\nclip: 1_000\n? epochs\n: 3\n",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if bytes.Count(text, []byte("*"))+bytes.Count(text, []byte("&")) > 20 {
+			return // aliases of aliases are as long as they say
+		}
+		first, err := configured(text)
+		if err != nil {
+			return
+		}
+		var printed, again bytes.Buffer
+		if err := first.print(first.cmd, &printed); err != nil {
+			t.Fatal(err)
+		}
+		second, err := configured(printed.Bytes())
+		if err != nil {
+			t.Fatalf("%q is printed as\n%s\nwhich is not read: %v", text, printed.Bytes(), err)
+		}
+		if err := second.print(second.cmd, &again); err != nil || again.String() != printed.String() {
+			t.Fatalf("%q is printed as\n%s\nand then as\n%s\n%v", text, printed.Bytes(), again.Bytes(), err)
+		}
+		first.cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if got := second.cmd.Flags().Lookup(f.Name).Value.String(); first.given[f.Name] && second.given[f.Name] && got != f.Value.String() {
+				t.Errorf("--%s was %q and is read again as %q", f.Name, f.Value.String(), got)
+			}
+		})
+	})
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// letters writes JSON lines of short texts by several people, whose mood is in one
+// of their words.
+func letters(t *testing.T, name string, n int) {
+	t.Helper()
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `{"text": "%s, it is %s %s.", "mood": "%s", "who": "%d", "day": %d}`+"\n", []string{"Dear Ann", "Hi", "Well"}[i%3],
+			[]string{"very", "quite", "so", "now"}[i%4], []string{"dull", "fine"}[i%2], []string{"low", "high"}[i%2], i/8, i)
+	}
+	if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const written = " --data letters.jsonl --test more.jsonl --label mood --classes low,high --text text --tokens bytes --length 12 --ignore day"
+
+// Every network that reads indices trains on text by the command line, goes on,
+// and is evaluated on other files by what its folder says of reading them.
+func TestTextTrains(t *testing.T) {
+	t.Chdir(t.TempDir())
+	letters(t, "letters.jsonl", 400)
+	letters(t, "more.jsonl", 40)
+	if err := os.WriteFile("words.txt", []byte("dull\nfine\nit\nis\nvery\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range [][2]string{
+		{"embbag:4", " --ignore who --tokens words:words.txt --noise 0.3 --steps 40 --lr 4"},
+		{"lstm:4", " --ignore who --noise 1 --steps 3"},
+		{"gru:4", " --record user:who --user-examples 4 --lot 20 --noise 1 --steps 2 --validation-split 0.2 --validation-noise 3"},
+		{"transformer", " --ignore who --noise 1 --steps 1 --lot 16"},
+	} {
+		model, flags := c[0], c[1]
+		dir, _, _ := strings.Cut(model, ":")
+		got := answer(t, "train --accountant rdp --model "+model+" --out "+dir+written+flags)
+		if dir == "embbag" && got["test_accuracy"].(float64) < 0.9 {
+			t.Errorf("%s: accuracy %v of what one word decides", model, got["test_accuracy"])
+		}
+		if got["task"] != "text-classification" {
+			t.Errorf("%s: task %v", model, got["task"])
+		}
+		os.Remove("words.txt") // a run's folder knows its vocabulary
+		if again := answer(t, "eval "+dir+" --data more.jsonl"); again["accuracy"] != got["test_accuracy"] {
+			t.Errorf("%s: eval says %v, train said %v", model, again["accuracy"], got["test_accuracy"])
+		}
+		for _, format := range exportFormats {
+			answer(t, "export "+dir+" --format "+format+" --out exported")
+		}
+	}
+	if more := answer(t, "train --resume lstm --steps 5"); more["steps"] != 5.0 {
+		t.Errorf("resumed: %v lots", more["steps"])
+	}
+	if _, stderr, code := dptrain("train --resume lstm --steps 6 --length 13"); code != exitWrong || !strings.Contains(stderr, "features") {
+		t.Errorf("resumed with other data: exit %d, %s", code, stderr)
+	}
+}
+
+// Language models: a label for each step, of lines of text and of remarks.
+func TestLanguageModels(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("plain.txt", []byte(strings.Repeat("to be or\nnot to be\n", 100)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for model, flags := range map[string]string{
+		"gru:8":            " --data plain.txt --test plain.txt --tokens bytes --length 10 --noise 0.2 --steps 60 --lot 50 --optimizer adam --lr 0.02",
+		"lstm:4":           " --data remarks --next --noise 1 --steps 2 --lot 30",
+		"transformer:tied": " --data remarks --next --tokens bytes --length 6 --noise 1 --steps 1 --lot 8",
+	} {
+		dir, _, _ := strings.Cut(model, ":")
+		got := answer(t, "train --accountant rdp --delta 1e-5 --model "+model+" --out "+dir+flags)
+		if got["task"] != "text-generation" || !(got["test_loss"].(float64) > 0) || got["confusion"] != nil {
+			t.Errorf("%s: task %v, loss %v, confusion %v", model, got["task"], got["test_loss"], got["confusion"])
+		}
+		// The most frequent of the 18 bytes, "o", is right of four.
+		if dir == "gru" && got["test_accuracy"].(float64) < 0.3 {
+			t.Errorf("%s: accuracy %v", model, got["test_accuracy"])
+		}
+		if again := answer(t, "eval "+dir); dir != "gru" && (again["accuracy"] != got["test_accuracy"] || again["loss"] != got["test_loss"]) {
+			t.Errorf("%s: eval says %v, train said %v, %v", model, again, got["test_accuracy"], got["test_loss"])
+		}
+		answer(t, "export "+dir+" --format onnx --out exported")
+	}
+	for flags, says := range map[string]string{
+		"--data plain.txt":                                          "--tokens",
+		"--data plain.txt --tokens bytes":                           "--length",
+		"--data plain.txt --tokens words --length 3":                "words:FILE",
+		"--data plain.txt --tokens bytes --length 3 --model embbag": "sequence models",
+		"--data plain.txt --tokens bytes --length 3 --label x":      "no columns",
+		"--data remarks --model mlp":                                "embbag reads those",
+		"--data remarks --length -1 --tokens bytes":                 "length",
+		"--data digits --tokens bytes":                              "no named columns",
+	} {
+		_, stderr, code := dptrain("train --out refused " + flags)
+		if code != exitWrong || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit %d, %s", flags, code, stderr)
+		}
+	}
+}
