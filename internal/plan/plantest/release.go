@@ -106,6 +106,7 @@ func release(t *testing.T, new Backend, source *noise.Source, o optim.Optimizer,
 				try(average.Apply(now.Step, e.average, e.weights))
 			}
 		}
+		try(m.Forward())
 		try(m.Add())
 		try(m.Release(now))
 		try(m.Sync())

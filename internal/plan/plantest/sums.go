@@ -66,6 +66,7 @@ func (tr trial) accumulate(t *testing.T, new Backend) {
 				t.Fatalf("%v: %v", tr, err)
 			}
 		}
+		try(m.Forward())
 		var got []float32
 		for i := range 3 {
 			for range i { // 0, 1, then 2 microbatches a lot
