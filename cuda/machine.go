@@ -183,11 +183,17 @@ func (m *Machine) upload(to driver.Pointer, from []byte) error {
 
 // mirrors gives the host its view of what it fills and reads each microbatch.
 func (m *Machine) mirrors() (err error) {
+	made := map[int]*mirror{}
 	mirrored := func(id int) *mirror {
 		if id < 0 || err != nil {
 			return nil
 		}
+		base := m.program.Buffers[id].Base
+		if x := made[base]; x != nil {
+			return x
+		}
 		x := &mirror{device: m.memory[id]}
+		made[base] = x
 		if x.bytes, err = m.device.Pinned(max(4, 4*m.program.Buffers[id].Size())); err == nil {
 			m.locked = append(m.locked, x.bytes)
 			clear(x.bytes)
