@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -203,12 +205,17 @@ func (j *job) save(parameters []engine.Parameter) error {
 }
 
 // replaceFile writes a file so that it is there whole or not at all.
-func replaceFile(path string, content []byte) error {
+func replaceFile(path string, content []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
+	defer func() {
+		os.Remove(f.Name())
+		if p := (*fs.PathError)(nil); errors.As(err, &p) {
+			err = fmt.Errorf("%s %s: %w", p.Op, path, p.Err) // nobody knows the other name
+		}
+	}()
 	if _, err = f.Write(content); err == nil {
 		err = f.Sync()
 	}

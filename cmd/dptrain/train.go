@@ -56,7 +56,22 @@ func (s *screen) train(set *settings) error {
 	if err != nil {
 		return asWrong(err)
 	}
-	scraped, err := export(set.metricsAddr)
+	return job.afterwards(s.run(job, began))
+}
+
+// afterwards says what to do where the disk was full.
+func (j *job) afterwards(err error) error {
+	if !diskFull(err) {
+		return err
+	}
+	if _, gone := os.Stat(filepath.Join(j.out, configFile)); gone != nil {
+		return fmt.Errorf("%w; make room and begin again", err)
+	}
+	return fmt.Errorf("%w; make room and go on with dptrain train --resume %s", err, j.out)
+}
+
+func (s *screen) run(job *job, began time.Time) error {
+	scraped, err := export(job.set.metricsAddr)
 	if err != nil {
 		return err
 	}
@@ -103,10 +118,15 @@ func (s *screen) train(set *settings) error {
 // asWrong gives an error about what the user asked for the exit code of one.
 func asWrong(err error) error {
 	var f *fault
-	if err == nil || errors.As(err, &f) || errors.Is(err, engine.ErrBudget) || errors.Is(err, engine.ErrDamaged) {
+	if err == nil || errors.As(err, &f) || errors.Is(err, engine.ErrBudget) || errors.Is(err, engine.ErrDamaged) || diskFull(err) {
 		return err
 	}
 	return &fault{exitWrong, err}
+}
+
+// diskFull reports whether there was no room to write.
+func diskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // begin makes the run's folder and the run, or takes up a run that stopped.
@@ -122,12 +142,17 @@ func (j *job) begin() (*engine.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, err := engine.New(j.config)
+	// A run whose settings are not kept could not be gone on with.
+	err = j.set.keep(&j.config)
+	var run *engine.Run
 	if err == nil {
-		err = j.set.keep(&j.config)
+		run, err = engine.New(j.config)
 	}
-	if err != nil && fresh {
-		os.Remove(j.out) // only if nothing was written into it
+	if err != nil {
+		os.Remove(filepath.Join(j.out, configFile))
+		if fresh {
+			os.Remove(j.out) // only if nothing was written into it
+		}
 	}
 	return run, err
 }

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/dptrain/dptrain/accountant"
+)
+
+// TestFullDisk runs TestOnSmallDisk where it may mount a small disk.
+func TestFullDisk(t *testing.T) {
+	child := exec.Command(os.Args[0], "-test.run=^TestOnSmallDisk$", "-test.v")
+	child.Env = append(os.Environ(), "DPTRAIN_SMALL_DISK="+t.TempDir())
+	child.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := child.CombinedOutput()
+	var failed *exec.ExitError
+	switch {
+	case err != nil && !errors.As(err, &failed):
+		t.Skipf("no disk of its own can be mounted here: %v", err)
+	case err != nil:
+		t.Errorf("%v\n%s", err, out)
+	case strings.Contains(string(out), "--- SKIP"):
+		t.Skipf("no disk of its own can be mounted here:\n%s", out)
+	}
+}
+
+// TestOnSmallDisk trains on a disk that is full, after more and more pages. Each
+// time the run ends with one line that says so, or well; the ledger holds all lots
+// that anything else on the disk tells of; and when there is room again, the run
+// goes on to its end.
+func TestOnSmallDisk(t *testing.T) {
+	dir := os.Getenv("DPTRAIN_SMALL_DISK")
+	if dir == "" {
+		t.Skip("the child of TestFullDisk")
+	}
+	t.Chdir(dir)
+	table(t, "people.csv", 400)
+	table(t, "test.csv", 40)
+	if err := os.Mkdir("disk", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const pages, page = 100, 4096
+	if err := syscall.Mount("none", "disk", "tmpfs", 0, "size=400k"); err != nil {
+		t.Skip(err)
+	}
+	const line = "train --ignore owner --model logistic --lot 20 --steps 12 --noise 1 --delta 1e-5 --accountant rdp --out disk/run" + columns
+	complaints := map[string]bool{}
+	ended := 0
+	for free := 0; free < pages && ended < 2; free++ {
+		if free > 16 {
+			free += 4
+		}
+		os.RemoveAll("disk/run")
+		if err := os.WriteFile("disk/ballast", make([]byte, (pages-free)*page), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, stderr, code := dptrain(line + " --quiet")
+		if code == exitDone {
+			ended++
+		} else if code != exitFailed || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "no space left on device") {
+			t.Fatalf("with %d pages free: exit %d, %s", free, code, stderr)
+		}
+		complaints[stderr] = true
+		if least := told(t, "disk/run"); least > 0 {
+			h, err := accountant.Read("disk/run/ledger.jsonl")
+			if err != nil || steps(h) < least {
+				t.Fatalf("with %d pages free the ledger holds %d lots, and %d are told of (%v)", free, steps(h), least, err)
+			}
+		}
+		if err := os.Remove("disk/ballast"); err != nil {
+			t.Fatal(err)
+		}
+		again := "train --resume disk/run --quiet"
+		if _, err := os.Stat("disk/run/" + configFile); errors.Is(err, fs.ErrNotExist) {
+			again = line + " --quiet" // it never began
+		}
+		if _, stderr, code := dptrain(again); code != exitDone {
+			t.Fatalf("with %d pages free, and then room, %s: exit %d, %s", free, again, code, stderr)
+		}
+		report, err := accountant.Verify("disk/run/ledger.jsonl")
+		if err != nil || !report.Ended || report.Lots < 12 || told(t, "disk/run") != 12 {
+			t.Fatalf("with %d pages free, and then room: %+v, %d lots told of, %v", free, report, told(t, "disk/run"), err)
+		}
+	}
+	if ended == 0 || len(complaints) < 5 {
+		t.Errorf("%d runs ended well; complaints %v", ended, complaints)
+	}
+	for c := range complaints {
+		t.Log(c)
+	}
+}
+
+// told is how many lots a run's files but the ledger tell of.
+func told(t *testing.T, dir string) int {
+	t.Helper()
+	least := 0
+	for _, name := range []string{"run.json", "metrics.jsonl"} {
+		text, _ := os.ReadFile(filepath.Join(dir, name))
+		for _, line := range strings.SplitAfter(string(text), "}\n") {
+			var v struct{ Lot, Steps int }
+			if json.Unmarshal([]byte(line), &v) == nil {
+				least = max(least, v.Lot, v.Steps)
+			}
+		}
+	}
+	names, _ := filepath.Glob(filepath.Join(dir, "checkpoint", "*.checkpoint"))
+	for _, name := range names {
+		file, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, header, _ := strings.Cut(string(file), "\n")
+		var v struct{ Step int }
+		if err := json.NewDecoder(strings.NewReader(header[8:])).Decode(&v); err != nil {
+			t.Fatal(err)
+		}
+		least = max(least, v.Step)
+	}
+	return least
+}
