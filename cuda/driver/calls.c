@@ -88,6 +88,50 @@ CUresult driver_drop(CUcontext context, CUgraphExec exec) {
 	return cuGraphExecDestroy(exec);
 }
 
+CUresult driver_lane(CUcontext context, CUstream *lane) {
+	ENTER(context);
+	return cuStreamCreate(lane, CU_STREAM_NON_BLOCKING);
+}
+
+CUresult driver_lane_copy_in(CUcontext context, CUstream lane, CUdeviceptr to, const unsigned char *from, size_t bytes) {
+	ENTER(context);
+	return cuMemcpyHtoDAsync(to, from, bytes, lane);
+}
+
+CUresult driver_drop_lane(CUcontext context, CUstream lane) {
+	ENTER(context);
+	return cuStreamDestroy(lane);
+}
+
+CUresult driver_event(CUcontext context, CUevent *event) {
+	ENTER(context);
+	return cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
+}
+
+CUresult driver_mark(CUcontext context, CUevent event, CUstream stream) {
+	ENTER(context);
+	if (records(stream))
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	return cuEventRecord(event, stream);
+}
+
+CUresult driver_follow(CUcontext context, CUevent event, CUstream stream) {
+	ENTER(context);
+	if (records(stream))
+		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+	return cuStreamWaitEvent(stream, event, 0);
+}
+
+CUresult driver_reach(CUcontext context, CUevent event) {
+	ENTER(context);
+	return cuEventSynchronize(event);
+}
+
+CUresult driver_drop_event(CUcontext context, CUevent event) {
+	ENTER(context);
+	return cuEventDestroy(event);
+}
+
 CUresult driver_pin(CUcontext context, size_t bytes, void **memory) {
 	ENTER(context);
 	return cuMemHostAlloc(memory, bytes, 0);

@@ -27,6 +27,17 @@ CUresult driver_instantiate(CUcontext context, CUgraph graph, CUgraphExec *exec)
 CUresult driver_run(CUcontext context, CUstream stream, CUgraphExec exec);
 CUresult driver_drop(CUcontext context, CUgraphExec exec);
 
+/* A lane is a stream beside; what is sent to it is never recorded, and events mark
+   and wait for what runs, not for what is recorded. */
+CUresult driver_lane(CUcontext context, CUstream *lane);
+CUresult driver_lane_copy_in(CUcontext context, CUstream lane, CUdeviceptr to, const unsigned char *from, size_t bytes);
+CUresult driver_drop_lane(CUcontext context, CUstream lane);
+CUresult driver_event(CUcontext context, CUevent *event);
+CUresult driver_mark(CUcontext context, CUevent event, CUstream stream);
+CUresult driver_follow(CUcontext context, CUevent event, CUstream stream);
+CUresult driver_reach(CUcontext context, CUevent event);
+CUresult driver_drop_event(CUcontext context, CUevent event);
+
 CUresult driver_pin(CUcontext context, size_t bytes, void **memory);
 
 #endif

@@ -3,42 +3,11 @@
 package driver
 
 // #include "calls.h"
-//
-// static CUresult lane_new(CUcontext context, CUstream *stream) {
-// 	CUresult entered = cuCtxSetCurrent(context);
-// 	return entered ? entered : cuStreamCreate(stream, CU_STREAM_NON_BLOCKING);
-// }
-//
-// static CUresult lane_copy_in(CUcontext context, CUstream stream, CUdeviceptr to, const unsigned char *from, size_t bytes) {
-// 	CUresult entered = cuCtxSetCurrent(context);
-// 	return entered ? entered : cuMemcpyHtoDAsync(to, from, bytes, stream);
-// }
-//
-// static CUresult event_new(CUcontext context, CUevent *event) {
-// 	CUresult entered = cuCtxSetCurrent(context);
-// 	return entered ? entered : cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
-// }
-//
-// static CUresult event_mark(CUcontext context, CUevent event, CUstream stream) {
-// 	CUresult entered = cuCtxSetCurrent(context);
-// 	return entered ? entered : cuEventRecord(event, stream);
-// }
-//
-// static CUresult event_follow(CUcontext context, CUevent event, CUstream stream) {
-// 	CUresult entered = cuCtxSetCurrent(context);
-// 	return entered ? entered : cuStreamWaitEvent(stream, event, 0);
-// }
-//
-// static CUresult event_wait(CUcontext context, CUevent event) {
-// 	CUresult entered = cuCtxSetCurrent(context);
-// 	return entered ? entered : cuEventSynchronize(event);
-// }
-//
-// #cgo noescape lane_copy_in
-// #cgo nocallback lane_copy_in
-// #cgo nocallback event_mark
-// #cgo nocallback event_follow
-// #cgo nocallback event_wait
+// #cgo noescape driver_lane_copy_in
+// #cgo nocallback driver_lane_copy_in
+// #cgo nocallback driver_mark
+// #cgo nocallback driver_follow
+// #cgo nocallback driver_reach
 import "C"
 
 import "unsafe"
@@ -52,7 +21,7 @@ type Lane struct {
 // Lane makes a lane.
 func (d *Device) Lane() (*Lane, error) {
 	l := &Lane{device: d}
-	return l, d.check("no stream can be made", C.lane_new(d.current, &l.stream))
+	return l, d.check("no stream can be made", C.driver_lane(d.current, &l.stream))
 }
 
 // CopyIn copies page-locked memory to the device beside its work: the memory must
@@ -61,18 +30,18 @@ func (l *Lane) CopyIn(dst Pointer, src []byte) error {
 	if len(src) == 0 {
 		return nil
 	}
-	return l.device.check("nothing can be copied in", C.lane_copy_in(l.device.current, l.stream, C.CUdeviceptr(dst),
+	return l.device.check("nothing can be copied in", C.driver_lane_copy_in(l.device.current, l.stream, C.CUdeviceptr(dst),
 		(*C.uchar)(unsafe.SliceData(src)), C.size_t(len(src))))
 }
 
 // Mark moves the event behind what was sent to the lane so far.
 func (l *Lane) Mark(e *Event) error {
-	return l.device.check("no event can be marked", C.event_mark(l.device.current, e.event, l.stream))
+	return l.device.check("no event can be marked", C.driver_mark(l.device.current, e.event, l.stream))
 }
 
 // Follow has what is sent to the lane from now on run after the event.
 func (l *Lane) Follow(e *Event) error {
-	return l.device.check("no event can be followed", C.event_follow(l.device.current, e.event, l.stream))
+	return l.device.check("no event can be followed", C.driver_follow(l.device.current, e.event, l.stream))
 }
 
 // Close gives the lane back.
@@ -82,7 +51,7 @@ func (l *Lane) Close() error {
 	}
 	stream := l.stream
 	l.stream = nil
-	return l.device.check("a stream cannot be given back", C.cuStreamDestroy(stream))
+	return l.device.check("a stream cannot be given back", C.driver_drop_lane(l.device.current, stream))
 }
 
 // Event is a place in the order of a device's work. One that was never marked has
@@ -95,22 +64,22 @@ type Event struct {
 // Event makes an event.
 func (d *Device) Event() (*Event, error) {
 	e := &Event{device: d}
-	return e, d.check("no event can be made", C.event_new(d.current, &e.event))
+	return e, d.check("no event can be made", C.driver_event(d.current, &e.event))
 }
 
 // Mark moves the event behind what was sent to the device so far.
 func (d *Device) Mark(e *Event) error {
-	return d.check("no event can be marked", C.event_mark(d.current, e.event, d.stream))
+	return d.check("no event can be marked", C.driver_mark(d.current, e.event, d.stream))
 }
 
 // Follow has what is sent to the device from now on run after the event.
 func (d *Device) Follow(e *Event) error {
-	return d.check("no event can be followed", C.event_follow(d.current, e.event, d.stream))
+	return d.check("no event can be followed", C.driver_follow(d.current, e.event, d.stream))
 }
 
 // Wait returns when the event has been reached.
 func (e *Event) Wait() error {
-	return e.device.check("its work does not end", C.event_wait(e.device.current, e.event))
+	return e.device.check("its work does not end", C.driver_reach(e.device.current, e.event))
 }
 
 // Close gives the event back.
@@ -120,5 +89,5 @@ func (e *Event) Close() error {
 	}
 	event := e.event
 	e.event = nil
-	return e.device.check("an event cannot be given back", C.cuEventDestroy(event))
+	return e.device.check("an event cannot be given back", C.driver_drop_event(e.device.current, event))
 }
