@@ -33,7 +33,7 @@ func TestTextTrains(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range [][2]string{
-		{"embbag:4", " --ignore who --tokens words:words.txt --noise 0.3 --steps 40 --lr 4"},
+		{"embbag:16", " --ignore who --tokens words:words.txt --noise 0.3 --steps 60 --lot 100 --lr 1 --seed 3"},
 		{"lstm:4", " --ignore who --noise 1 --steps 3"},
 		{"gru:4", " --record user:who --user-examples 4 --lot 20 --noise 1 --steps 2 --validation-split 0.2 --validation-noise 3"},
 		{"transformer", " --ignore who --noise 1 --steps 1 --lot 16"},
@@ -70,7 +70,7 @@ func TestLanguageModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	for model, flags := range map[string]string{
-		"gru:8":            " --data plain.txt --test plain.txt --tokens bytes --length 10 --noise 0.2 --steps 60 --lot 50 --optimizer adam --lr 0.02",
+		"gru:8":            " --data plain.txt --test plain.txt --tokens bytes --length 10 --noise 0.2 --steps 60 --lot 50 --optimizer adam --lr 0.02 --seed 1",
 		"lstm:4":           " --data remarks --next --noise 1 --steps 2 --lot 30",
 		"transformer:tied": " --data remarks --next --tokens bytes --length 6 --noise 1 --steps 1 --lot 8",
 	} {
