@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/report"
 	"github.com/spf13/cobra"
 )
 
@@ -171,26 +171,9 @@ type groupJSON struct {
 }
 
 func groupsOf(h accountant.History) []groupJSON {
-	type key struct {
-		group     string
-		mechanism accountant.Mechanism
-	}
-	at := map[key]int{}
 	groups := []groupJSON{}
-	for _, spent := range h.Spent {
-		for _, q := range spent.Lot.Queries {
-			k := key{q.Group, q.Mechanism}
-			i, seen := at[k]
-			if !seen {
-				i = len(groups)
-				at[k] = i
-				groups = append(groups, groupJSON{Group: q.Group, Mechanism: q.Mechanism, Noise: math.Inf(1)})
-			}
-			g := &groups[i]
-			g.Sensitivity = max(g.Sensitivity, q.Sensitivity)
-			g.Noise = min(g.Noise, q.Noise)
-			g.Lots += spent.Count
-		}
+	for _, g := range report.Groups(h) {
+		groups = append(groups, groupJSON{g.Name, g.Mechanism, g.MostS, g.LeastNoise, g.Lots})
 	}
 	return groups
 }

@@ -18,7 +18,7 @@ type account struct {
 	answer  accountant.Answer
 	seal    accountant.Report
 	curves  []curve
-	groups  []group
+	groups  []Group
 }
 
 // curve is ε after each of some numbers of lots, by one accountant.
@@ -31,13 +31,14 @@ type curve struct {
 
 func (c curve) last() float64 { return c.epsilon[len(c.epsilon)-1] }
 
-// group is what one group of vectors took of the budget.
-type group struct {
-	name                  string
-	mechanism             accountant.Mechanism
-	leastS, mostS         float64
-	leastNoise, mostNoise float64
-	share                 float64 // of Σ(S/σ)²; NaN where that is not what adds up
+// Group is what a ledger says about one group of vectors.
+type Group struct {
+	Name                  string
+	Mechanism             accountant.Mechanism
+	LeastS, MostS         float64 // sensitivity
+	LeastNoise, MostNoise float64
+	Lots                  int
+	Share                 float64 // of Σ(S/σ)²; NaN where that is not what adds up
 }
 
 // readAccount verifies the ledger and accounts for it. head is what the run's
@@ -60,7 +61,7 @@ func readAccount(path, head string, delta float64, name string, points int) (*ac
 	for _, n := range accountant.Names() {
 		a.curves = append(a.curves, curveOf(h, delta, n, points))
 	}
-	a.groups = groupsOf(h)
+	a.groups = Groups(h)
 	return a, nil
 }
 
@@ -144,14 +145,14 @@ func noiseMultipliers(h accountant.History) (low, high float64, ok bool) {
 	return low, high, len(h.Spent) > 0
 }
 
-// groupsOf adds up what each group took, in the order in which they appear.
-func groupsOf(h accountant.History) []group {
+// Groups adds up what each group took, in the order in which they appear.
+func Groups(h accountant.History) []Group {
 	type key struct {
 		name      string
 		mechanism accountant.Mechanism
 	}
 	at := map[key]int{}
-	var groups []group
+	groups := []Group{}
 	var all float64
 	for _, spent := range h.Spent {
 		for _, q := range spent.Lot.Queries {
@@ -160,21 +161,22 @@ func groupsOf(h accountant.History) []group {
 			if !seen {
 				i = len(groups)
 				at[k] = i
-				groups = append(groups, group{name: q.Group, mechanism: q.Mechanism, leastS: math.Inf(1), leastNoise: math.Inf(1)})
+				groups = append(groups, Group{Name: q.Group, Mechanism: q.Mechanism, LeastS: math.Inf(1), LeastNoise: math.Inf(1)})
 			}
 			g := &groups[i]
-			g.leastS, g.mostS = min(g.leastS, q.Sensitivity), max(g.mostS, q.Sensitivity)
-			g.leastNoise, g.mostNoise = min(g.leastNoise, q.Noise), max(g.mostNoise, q.Noise)
+			g.Lots += spent.Count
+			g.LeastS, g.MostS = min(g.LeastS, q.Sensitivity), max(g.MostS, q.Sensitivity)
+			g.LeastNoise, g.MostNoise = min(g.LeastNoise, q.Noise), max(g.MostNoise, q.Noise)
 			part := float64(spent.Count) * (q.Sensitivity / q.Noise) * (q.Sensitivity / q.Noise)
-			g.share += part
+			g.Share += part
 			all += part
 		}
 	}
 	_, _, gaussian := noiseMultipliers(h)
 	_, beside := apart(h)
 	for i := range groups {
-		if groups[i].share /= all; !gaussian || len(beside.Spent) > 0 {
-			groups[i].share = math.NaN()
+		if groups[i].Share /= all; !gaussian || len(beside.Spent) > 0 {
+			groups[i].Share = math.NaN()
 		}
 	}
 	return groups

@@ -39,12 +39,12 @@ func TestCurve(t *testing.T) {
 // Gaussian groups of one lot are one Gaussian: shares are of what it costs.
 func TestGroupsAddUp(t *testing.T) {
 	h := accountant.History{Spent: []accountant.Spent{{Lot: lot(1, 2), Count: 5}, {Lot: lot(1, 4, 3, 4), Count: 2}}}
-	groups := groupsOf(h)
+	groups := Groups(h)
 	first, second := 5*0.25+2*0.0625, 2*0.5625
-	if len(groups) != 2 || math.Abs(groups[0].share-first/(first+second)) > 1e-15 || math.Abs(groups[1].share-second/(first+second)) > 1e-15 {
+	if len(groups) != 2 || math.Abs(groups[0].Share-first/(first+second)) > 1e-15 || math.Abs(groups[1].Share-second/(first+second)) > 1e-15 {
 		t.Errorf("%+v", groups)
 	}
-	if g := groups[0]; g.leastS != 1 || g.mostS != 1 || g.leastNoise != 2 || g.mostNoise != 4 {
+	if g := groups[0]; g.LeastS != 1 || g.MostS != 1 || g.LeastNoise != 2 || g.MostNoise != 4 {
 		t.Errorf("%+v", g)
 	}
 	low, high, ok := noiseMultipliers(h)

@@ -270,13 +270,13 @@ func (a *account) cost() *cost {
 // up, their shares of the budget.
 func (a *account) groupRows() (rows []groupRow, shares bool) {
 	for _, g := range a.groups {
-		one := groupRow{Name: g.name, Sensitivity: span(g.leastS, g.mostS), Noise: span(g.leastNoise, g.mostNoise)}
-		if g.mechanism != accountant.Gaussian {
-			one.Name += " (" + string(g.mechanism) + ")"
+		one := groupRow{Name: g.Name, Sensitivity: span(g.LeastS, g.MostS), Noise: span(g.LeastNoise, g.MostNoise)}
+		if g.Mechanism != accountant.Gaussian {
+			one.Name += " (" + string(g.Mechanism) + ")"
 		}
-		if len(a.groups) > 1 && !math.IsNaN(g.share) {
+		if len(a.groups) > 1 && !math.IsNaN(g.Share) {
 			shares = true
-			one.Share, one.Width = part(g.share), math.Round(1000*g.share)/10
+			one.Share, one.Width = part(g.Share), math.Round(1000*g.Share)/10
 		}
 		rows = append(rows, one)
 	}
