@@ -99,8 +99,9 @@ func (r *releaser) prepare(m *Machine, o optim.Optimizer) (err error) {
 
 // run launches a release and does not wait for it. The noise is that of package
 // noise: element i of vector v is noised by normal i of the stream (Release, lot, v).
-// The key is the launch's argument: it is in no buffer of the device, and wiped from
-// the arguments as soon as the launch is queued.
+// The key is the launch's argument, wiped from our copy as soon as the launch is
+// queued: it lies in no memory that this package takes on the device, and in no graph.
+// How long the driver keeps a launch's arguments is not known to us.
 func (r *releaser) run(now *plan.Release) error {
 	if r.blocks == 0 {
 		return nil

@@ -7,7 +7,8 @@
 // of normals, none wasted. The normals cross to the threads that own their elements
 // through shared memory, a warp's 1024 by the warp alone, so that global memory is
 // read and written in whole lines. The key and what changes with the lot are the
-// launch's arguments: the key is in no buffer of the device.
+// launch's arguments: the key lies in no memory that dptrain takes on the device, and
+// in no graph.
 //
 // Element i takes normal i of the vector's stream, the same bits as package noise
 // gives, and every operation is rounded as package optim rounds it.
