@@ -1,0 +1,43 @@
+package report
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Whatever a folder's summary and points hold, page and card are written or refused
+// by an error of one line; nothing in them becomes markup.
+func FuzzRun(f *testing.F) {
+	summary, err := json.Marshal(plain().summary)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte(strings.Replace(string(summary), `"private":true`, `"private":false`, 1)), []byte(plain().metrics))
+	f.Add([]byte(`{"model":"<script>x</script>","confusion":[[1,0],[0,1]],"test_labels":2,"test_accuracy":1,"class_names":["<script>"]}`), []byte(`{"lot":1,"test_accuracy":1}`))
+	f.Add([]byte(`{"steps":3,"records":0,"seconds":1e308,"test_labels":1,"test_accuracy":0.5}`), []byte("{\"lot\":1,\"test_accuracy\":0.5}\n{\"lot\":1"))
+	f.Fuzz(func(t *testing.T, summary, metrics []byte) {
+		dir := t.TempDir()
+		for name, text := range map[string][]byte{"run.json": summary, "metrics.jsonl": metrics} {
+			if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		run, err := Open(dir)
+		if err != nil {
+			return // a private run has no ledger here
+		}
+		page, err := run.Page()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := run.Card(); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Count(string(page), "<script") > 0 {
+			t.Error("the page has a script")
+		}
+	})
+}
