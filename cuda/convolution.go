@@ -71,22 +71,38 @@ type convolutionSteps struct {
 // step adds one that reads so far from the corner, in row ky and column kx of a
 // kernel that is high rows high.
 func (w *convolutionSteps) step(cell, ky, kx, high, weight int) {
-	w.steps = append(w.steps, int32(cell), 1<<ky|1<<(high+kx))
-	w.weights = append(w.weights, int32(weight))
+	w.steps = append(w.steps, int32(4*cell), 1<<ky|1<<(high+kx))
+	w.weights = append(w.weights, int32(4*weight))
 }
 
-// end closes a phase: tables go on to a multiple of four with steps that see zeros.
-func (w *convolutionSteps) end(p phase) {
-	p.Depth = int32(len(w.weights)) - p.First
-	for len(w.weights)%4 != 0 {
+// blank adds steps that see zeros up to a multiple of 32.
+func (w *convolutionSteps) blank() {
+	for ok := true; ok; ok = len(w.weights)%32 != 0 {
 		w.steps = append(w.steps, 0, math.MinInt32)
 		w.weights = append(w.weights, 0)
+	}
+}
+
+// begin is a phase whose steps come next.
+func (w *convolutionSteps) begin(p phase) phase {
+	if len(w.weights) == 0 {
+		w.blank()
+	}
+	p.First, p.Edges = int32(len(w.weights)), int32(len(w.edges))
+	return p
+}
+
+func (w *convolutionSteps) end(p phase) {
+	p.Depth = int32(len(w.weights)) - p.First
+	if len(w.weights)%32 != 0 {
+		w.blank()
 	}
 	w.phases = append(w.phases, p)
 }
 
 // forward meets every element of the kernel at every place.
 func (v convolution) forward() (w convolutionSteps) {
+	p := w.begin(phase{Places: v.places(), Down: int32(v.wide), Across: 1})
 	for ky := range v.KernelH {
 		w.edges = append(w.edges, int32(reach(ky, v.PadH, v.DilationH)))
 	}
@@ -100,7 +116,7 @@ func (v convolution) forward() (w convolutionSteps) {
 			w.step(at, ky, kx, v.KernelH, ch*v.cells+cell)
 		}
 	}
-	w.end(phase{Places: v.places(), Down: int32(v.wide), Across: 1})
+	w.end(p)
 	return w
 }
 
@@ -123,10 +139,10 @@ func (v convolution) backward() (w convolutionSteps) {
 			ys, rows := axis(ry, v.KernelH, v.StrideH, v.PadH, v.DilationH)
 			xs, columns := axis(rx, v.KernelW, v.StrideW, v.PadW, v.DilationW)
 			high, wide := ceil(v.H-ry, v.StrideH), ceil(v.W-rx, v.StrideW)
-			p := phase{
-				First: int32(len(w.weights)), Edges: int32(len(w.edges)), Places: places{newDivider(high * wide), newDivider(wide)},
-				Out: int32(ry*v.W + rx), Down: int32(v.StrideH * v.W), Across: int32(v.StrideW),
-			}
+			p := w.begin(phase{
+				Places: places{newDivider(high * wide), newDivider(wide)},
+				Out:    int32(ry*v.W + rx), Down: int32(v.StrideH * v.W), Across: int32(v.StrideW),
+			})
 			w.edges = append(append(w.edges, rows...), columns...)
 			for o := range v.og {
 				for _, ky := range ys {
@@ -202,7 +218,8 @@ func sliced(depth int) (length, count int) {
 
 // convolve launches all phases of a convolution.
 func (c *compiler) convolve(v convolution, w convolutionSteps, r convolved) bool {
-	if v.KernelH+v.KernelW > mostSides || !fits(mostPhases*v.Groups) {
+	const most = 1 << 29 // elements whose bytes are counted in 31 bits
+	if v.KernelH+v.KernelW > mostSides || !fits(mostPhases*v.Groups) || max(v.C*v.H*v.W, v.O*v.area, v.Size()) > most {
 		return false
 	}
 	depth, columns := 0, 0

@@ -33,10 +33,12 @@
 
 namespace {
 
-// Step is what one k reads: the element so far from the patch's corner, which is in
-// the row and the column of the patch that the two bits stand for.
+// Step is what one k reads: the element so many bytes from the patch's corner, which
+// is in the row and the column of the patch that the two bits stand for. The tables of
+// steps and of weights begin with 32 that see zeros, and every phase ends with such,
+// up to a multiple of 32.
 struct alignas(8) Step {
-	int cell;
+	int bytes;
 	unsigned sides;
 };
 
@@ -53,7 +55,7 @@ struct Phase {
 struct Convolution {
 	Planes planes;
 	const Step *steps;
-	const int *weights; // which element of a kernel meets a step
+	const int *weights; // which element of a kernel meets a step, in bytes
 	const int *edges;
 	const float *kernels;
 	const float *bias; // or null
@@ -68,20 +70,24 @@ struct Convolution {
 	Phase phase[16];
 };
 
-// Kernels are the rows on the left.
+// at is what lies so many bytes from an address.
+template <class T> __device__ __forceinline__ T at(const void *address, int bytes) {
+	return *reinterpret_cast<const T *>(static_cast<const char *>(address) + bytes);
+}
+
+// Kernels are the rows on the left. A row outside gives what the last gives, and is
+// not used.
 struct Kernels {
 	static constexpr bool along = true;
 	const float *data;
 	const int *weights;
-	int rows, depth, stride;
+	int rows, stride;
 
-	using Row = int; // -1: outside
-	__device__ __forceinline__ Row row(int i) const { return i < rows ? i * stride : -1; }
+	using Row = const float *;
+	__device__ __forceinline__ Row row(int i) const { return data + min(i, rows - 1) * stride; }
 	__device__ __forceinline__ float4 four(Row r, int k) const {
-		if (r < 0 || k >= depth) return make_float4(0, 0, 0, 0);
-		int4 w = *reinterpret_cast<const int4 *>(weights + k);
-		return make_float4(data[r + w.x], k + 1 < depth ? data[r + w.y] : 0, k + 2 < depth ? data[r + w.z] : 0,
-			k + 3 < depth ? data[r + w.w] : 0);
+		int4 w = at<int4>(weights, 4 * k);
+		return make_float4(at<float>(r, w.x), at<float>(r, w.y), at<float>(r, w.z), at<float>(r, w.w));
 	}
 };
 
@@ -95,11 +101,11 @@ struct Patches {
 	int columns;
 
 	struct Row {
-		int cell;
+		const float *corner;
 		unsigned sides; // those inside the picture
 	};
 	__device__ __forceinline__ Row row(int i) const {
-		Row r = {0, 0};
+		Row r = {data, 0};
 		if (i >= columns) return r;
 		Patch p = patch_at(c.planes, phase.places, i);
 		const int *edges = c.edges + phase.edges;
@@ -107,18 +113,15 @@ struct Patches {
 			r.sides |= (unsigned)((unsigned)(p.y + edges[y]) < (unsigned)c.planes.height) << y;
 		for (int x = c.high; x < c.high + c.wide; x++)
 			r.sides |= (unsigned)((unsigned)(p.x + edges[x]) < (unsigned)c.planes.width) << x;
-		r.cell = p.cell;
+		r.corner += p.cell;
 		return r;
 	}
-	__device__ __forceinline__ float one(const Row &r, int cell, unsigned sides) const {
-		return (r.sides & sides) == sides ? data[r.cell + cell] : 0.0f;
+	__device__ __forceinline__ float one(const Row &r, int bytes, unsigned sides) const {
+		return (r.sides & sides) == sides ? at<float>(r.corner, bytes) : 0.0f;
 	}
-	// The table of steps goes on to a multiple of four with steps that see zeros.
 	__device__ __forceinline__ float4 four(const Row &r, int k) const {
-		if (k >= phase.depth) return make_float4(0, 0, 0, 0);
-		const int4 *pair = reinterpret_cast<const int4 *>(steps + k);
-		int4 s = pair[0], t = pair[1];
-		return make_float4(one(r, s.x, s.y), one(r, s.z, s.w), one(r, t.x, t.y), one(r, t.z, t.w));
+		int4 s = at<int4>(steps, 8 * k), t = at<int4>(steps, 8 * k + 16);
+		return make_float4(one(r, s.x, (unsigned)s.y), one(r, s.z, (unsigned)s.w), one(r, t.x, (unsigned)t.y), one(r, t.z, (unsigned)t.w));
 	}
 };
 
@@ -129,8 +132,8 @@ struct Spread {
 	const float *bias;
 	int rows, columns, picture, plane, act;
 
-	// at is where the result of place n lies in the first plane.
-	__device__ __forceinline__ int at(int n) const {
+	// spot is where the result of place n lies in the first plane.
+	__device__ __forceinline__ int spot(int n) const {
 		int rest, column;
 		int picture_n = divide(phase.places.area, n, rest);
 		int row = divide(phase.places.row, rest, column);
@@ -146,7 +149,7 @@ struct Spread {
 		float b = last && bias ? bias[m] : 0.0f;
 		float *to = data + m * plane;
 		if (W == 4 && whole()) {
-			float4 *four = reinterpret_cast<float4 *>(to + at(n));
+			float4 *four = reinterpret_cast<float4 *>(to + spot(n));
 			float4 w = first ? make_float4(0, 0, 0, 0) : *four;
 			*four = make_float4(end(w.x + v[0], b, last), end(w.y + v[1], b, last), end(w.z + v[W - 2], b, last), end(w.w + v[W - 1], b, last));
 			return;
@@ -154,7 +157,7 @@ struct Spread {
 #pragma unroll
 		for (int c = 0; c < W; c++)
 			if (n + c < columns) {
-				float *one = to + at(n + c);
+				float *one = to + spot(n + c);
 				*one = end((first ? 0.0f : *one) + v[c], b, last);
 			}
 	}
@@ -166,7 +169,7 @@ struct Spread {
 	template <int W> __device__ __forceinline__ void again(int m, int n) const {
 		if (m >= rows) return;
 		for (int c = n; c < n + W && c < columns; c++) {
-			float *one = data + m * plane + at(c);
+			float *one = data + m * plane + spot(c);
 			*one = activate(act, *one);
 		}
 	}
@@ -190,18 +193,19 @@ template <class T, class Math = Exact> __device__ __forceinline__ void convolve(
 	int columns = c.pictures * (int)phase.places.area.by;
 	if (n >= columns) return;
 	int picture = c.groups * c.rows * c.plane;
-	Kernels left = {c.kernels + group * c.group, c.weights + phase.first, c.rows, phase.depth, c.kernel};
-	Patches right = {c, phase, c.planes.data + group * c.planes.group, c.steps + phase.first, columns};
 	Spread out = {phase, c.out + group * c.rows * c.plane, c.bias ? c.bias + group * c.rows : nullptr, c.rows, columns, picture, c.plane, c.act};
-	int from = 0, to = phase.depth;
+	int table = phase.first, from = 0, to = phase.depth;
 	if (gridDim.z > 1) {
 		out.data += (long long)blockIdx.z * c.pictures * picture;
 		out.bias = nullptr;
 		out.act = 0;
 		from = blockIdx.z * c.slice;
-		to = max(from, min(to, from + c.slice));
+		to = min(to, from + c.slice);
 	}
-	if (from == to) to++; // nothing is added, and zeros are written
+	if (from >= to) // nothing is added, and zeros are written
+		table = from = 0, to = 1;
+	Kernels left = {c.kernels + group * c.group, c.weights + table, c.rows, c.kernel};
+	Patches right = {c, phase, c.planes.data + group * c.planes.group, c.steps + table, columns};
 	product_as<T>(Math{}, left, right, out, m, n, from, to, c.slice);
 }
 
