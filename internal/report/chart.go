@@ -225,13 +225,14 @@ func style(accountant string) string {
 func (r *Run) accuracyChart() (*chart, error) {
 	var points [][2]float64
 	var titles []string
-	lost := r.lost()
+	beyond := r.beyond()
 	for _, p := range r.points {
 		at, words := float64(p.Lot), plural(p.Lot, "lot")
 		if r.account != nil {
-			// Lots that a crash lost are charged to every point, as the ledger does not
-			// say where between the others they lie: ε is then too large, never too small.
-			a, err := r.account.after(min(p.Lot+lost, lots(r.account.history)))
+			// Lots that a crash lost, and releases beside the lots, are charged to every
+			// point, as which lots of the ledger were kept is not said: ε is then too large,
+			// never too small.
+			a, err := r.account.after(min(p.Lot+beyond, lots(r.account.history)))
 			if err != nil {
 				return nil, err
 			}

@@ -240,7 +240,7 @@ func (r *Run) privacy() *privacy {
 		p.Guess = &guess{who, inQuestion(a.Adjacency, unitWords(h.Header.Unit)), strconv.FormatFloat(shown, 'f', digits, 64) + "%", math.Round(10*(shown-50)) / 10}
 	}
 	if n := r.lost(); n > 0 {
-		p.Lost = fmt.Sprintf("The ledger holds %s that a crash lost. They are counted in every ε here.", plural(n, "lot"))
+		p.Lost = fmt.Sprintf("The ledger holds %s that a crash lost, counted in every ε here.", plural(n, "lot"))
 	}
 	return p
 }

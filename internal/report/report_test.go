@@ -213,6 +213,31 @@ func TestManyClasses(t *testing.T) {
 	silent(t, "the page", page, "<table class=\"confusion\"")
 }
 
+// A release beside the lots is no lot that a crash lost, and no accuracy is shown at
+// an ε that leaves it out.
+func TestReleasesBesideTheLots(t *testing.T) {
+	s := plain()
+	beside := lot(1, 20)
+	beside.Sampling = accountant.Sampling{Policy: accountant.Every, Records: 4000}
+	s.lots = []accountant.Spent{{Lot: lot(1, 1.1), Count: 500}, {Lot: beside, Count: 1}, {Lot: lot(1, 1.1), Count: 500}, {Lot: beside, Count: 1}}
+	run, err := Open(s.make(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := run.Page()
+	if err != nil {
+		t.Fatal(err)
+	}
+	silent(t, "the page", string(page), "crash")
+	for _, at := range []int{502, 1002} {
+		e, err := run.account.after(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		says(t, "the page", string(page), "at ε = "+rounded(e, 1, 4)+"<")
+	}
+}
+
 // A crash makes a ledger state lots that made no model. They count, and no accuracy
 // is shown at an ε below what it cost.
 func TestLotsThatACrashLost(t *testing.T) {

@@ -163,9 +163,19 @@ func (r *Run) tested() bool { return r.summary.TestLabels > 0 }
 // secure reports whether the ledger says that no seed was used.
 func (r *Run) secure() bool { return r.account != nil && r.account.history.Header.Secure }
 
-// lost is how many lots the ledger holds beyond those that made the model: a crash
-// had them stated and not kept.
+// lost is how many training lots the ledger holds beyond those that made the model:
+// a crash had them stated and not kept.
 func (r *Run) lost() int {
+	if r.account == nil {
+		return 0
+	}
+	training, _ := apart(r.account.history)
+	return max(0, lots(training)-r.summary.Steps)
+}
+
+// beyond is how many lots of any kind the ledger holds beyond those that made the
+// model, releases beside the training among them.
+func (r *Run) beyond() int {
 	if r.account == nil {
 		return 0
 	}
