@@ -6,46 +6,63 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// products queues what is a product of matrices, or comes of one.
+// products queues what is a product of matrices or comes of one, and what is read
+// off the matrices of records' gradients.
 func (c *compiler) products(spec op.Spec, k call) bool {
+	switch s := spec.(type) {
+	case op.ClippedSum:
+		f, ok := s.Form.(op.Product)
+		if ok {
+			c.clippedProduct(f, s.Records, k)
+		}
+		return ok
+	case op.WeightedRows:
+		c.weightedRows(k)
+		return true
+	}
 	if k.accumulate {
 		return false
 	}
 	switch s := spec.(type) {
 	case op.MatMul:
-		return c.matmul(s, k)
-	case op.MatVec:
-		return c.matvec(s, k)
+		m, n, d, err := s.Sizes(k.shapes[0], k.shapes[1])
+		return err == nil && c.product(product{
+			a: k.in[0], b: k.in[1], out: k.out, transA: s.TransA, transB: s.TransB, rows: m, columns: n, depth: d,
+		})
+	case op.MatVec: // a product with a matrix of one column
+		m, d, err := s.Sizes(k.shapes[0], k.shapes[1])
+		return err == nil && c.product(product{a: k.in[0], b: k.in[1], out: k.out, transA: s.Trans, rows: m, columns: 1, depth: d})
 	case op.Linear:
-		return c.linear(s, k)
+		m, n, d, err := op.MatMul{}.Sizes(k.shapes[0], k.shapes[1])
+		return err == nil && c.product(product{
+			a: k.in[0], b: k.in[1], bias: k.in[2], out: k.out, rows: m, columns: n, depth: d, act: s.Act,
+		})
+	case op.Dot:
+		c.dot(k)
+		return true
+	case op.RecordGradients:
+		f, ok := s.Form.(op.Product)
+		if ok = ok && fits(s.Records); ok {
+			c.recordProducts(f, s.Records, k)
+		}
+		return ok
+	case op.RowSquares:
+		c.rowSquares(k)
+		return true
+	case op.SquaredNorms:
+		f, ok := s.Form.(op.Product)
+		return ok && c.productNorms(f, s, k)
+	case op.Mixed:
+		return c.mixed(s, k)
 	}
 	return false
 }
 
-func (c *compiler) matmul(s op.MatMul, k call) bool {
-	m, n, d, err := s.Sizes(k.shapes[0], k.shapes[1])
-	if err != nil {
-		return false
-	}
-	c.product(product{a: k.in[0], b: k.in[1], out: k.out, transA: s.TransA, transB: s.TransB, rows: m, columns: n, depth: d})
-	return true
-}
-
-// matvec is a product with a matrix of one column.
-func (c *compiler) matvec(s op.MatVec, k call) bool {
-	m, d, err := s.Sizes(k.shapes[0], k.shapes[1])
-	if err != nil {
-		return false
-	}
-	c.product(product{a: k.in[0], b: k.in[1], out: k.out, transA: s.Trans, rows: m, columns: 1, depth: d})
-	return true
-}
-
-func (c *compiler) linear(s op.Linear, k call) bool {
-	m, n, d, err := op.MatMul{}.Sizes(k.shapes[0], k.shapes[1])
-	if err != nil {
-		return false
-	}
-	c.product(product{a: k.in[0], b: k.in[1], bias: k.in[2], out: k.out, rows: m, columns: n, depth: d, act: s.Act})
-	return true
+// dot adds up in float64: parts, then the parts.
+func (c *compiler) dot(k call) {
+	n := k.size(0)
+	parts := min(ceil(n, 4096), 256)
+	partial := c.scratch(8 * parts)
+	c.launch("dot_parts", dim{uint32(parts), 1, 1}, threads, partial, k.in[0], k.in[1], int32(n))
+	c.launch("dot", dim{1, 1, 1}, threads, k.out, partial, int32(parts))
 }

@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"math"
+	"strconv"
 
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/op"
@@ -21,8 +22,15 @@ var (
 	large  = tile{"128", 128, 128, 256, 0.8}
 	medium = tile{"64", 64, 64, 128, 0.6}
 	small  = tile{"32", 32, 32, 64, 0.35}
-	narrow = tile{"16", 64, 16, 64, 0.25}
+	slim   = tile{"16", 64, 16, 64, 0.25}
 )
+
+// onTensorCores is the same tile in another precision.
+func (t tile) onTensorCores(p Precision) tile {
+	t.name += "_" + p.String()
+	t.speed *= 2.5
+	return t
+}
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
@@ -31,7 +39,7 @@ func (t tile) count(rows, columns int) int { return ceil(rows, t.rows) * ceil(co
 // cut divides k into parts that are summed apart: how long one is, and how many.
 // The cut is part of the order in which a sum is made.
 func cut(depth, most int) (length, count int) {
-	length = ceil(ceil(depth, max(most, 1)), 16) * 16
+	length = ceil(ceil(depth, max(most, 1)), 32) * 32
 	return length, ceil(depth, length)
 }
 
@@ -81,20 +89,22 @@ func (c *compiler) plan(tiles []tile, rows, columns, depth, length, count int) (
 type productArgs struct {
 	A, B, Bias, Out                  driver.Pointer
 	Rows, Columns, Depth, Slice, Act int32
-	Add, AlignedA, AlignedB, Whole   int32
-	_                                int32
+	AlignedA, AlignedB, Whole        int32
 }
 
-// product is out = act(A·B + bias); with add, out += A·B.
+// product is out = act(A·B + bias).
 type product struct {
 	a, b, bias, out      driver.Pointer
 	transA, transB       bool
 	rows, columns, depth int
 	act                  op.Activation
-	add                  bool
 }
 
-func (c *compiler) product(p product) {
+func (c *compiler) product(p product) bool {
+	if !p.transA && p.columns <= 32 {
+		c.skinny(p)
+		return true
+	}
 	length, count := byShape(p.columns, p.depth)
 	if p.transA {
 		length, count = byRows(p.rows, p.columns, p.depth)
@@ -105,8 +115,10 @@ func (c *compiler) product(p product) {
 	switch {
 	case layouts == "tt":
 		tiles = []tile{small}
-	case layouts == "tn" && p.columns <= narrow.columns:
-		tiles = []tile{narrow}
+	case p.columns <= slim.columns:
+		tiles = []tile{slim}
+	case c.options.Precision != FP32:
+		tiles = []tile{large.onTensorCores(c.options.Precision), medium.onTensorCores(c.options.Precision)}
 	}
 	s := c.plan(tiles, p.rows, p.columns, p.depth, length, count)
 	args := productArgs{
@@ -116,19 +128,53 @@ func (c *compiler) product(p product) {
 	}
 	kernel, grid := "product_"+layouts+"_"+s.tile.name, dim{uint32(s.tile.count(p.rows, p.columns)), 1, 1}
 	if !s.apart {
-		args.Bias, args.Act, args.Add = p.bias, int32(p.act), flag(p.add)
+		args.Bias, args.Act = p.bias, int32(p.act)
 		c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
-		return
+		return true
 	}
 	args.Out = c.scratch(4 * p.rows * p.columns * count)
 	grid[2] = uint32(count)
 	c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
-	c.addSlices(p.out, args.Out, p.bias, p.rows*p.columns, p.columns, count, p.act, p.add)
+	c.addSlices(p.out, args.Out, p.bias, p.rows*p.columns, p.columns, count, p.act)
+	return true
+}
+
+// skinnyArgs is the argument of the kernels of kernels/skinny.cu.
+type skinnyArgs struct {
+	A, B, Bias, Out                       driver.Pointer
+	Rows, Columns, Depth, Transposed, Act int32
+	_                                     int32
+}
+
+// skinny is a product with few columns, a warp for every row or, where there are
+// enough, for some.
+func (c *compiler) skinny(p product) {
+	args := skinnyArgs{
+		p.a, p.b, p.bias, p.out, int32(p.rows), int32(p.columns), int32(p.depth), flag(p.transB), int32(p.act), 0,
+	}
+	kernel, high := "skinny_32", 2
+	switch {
+	case p.columns <= 4:
+		kernel, high = "skinny_4", 4
+	case p.columns <= 16:
+		kernel, high = "skinny_16", 4
+	}
+	if ceil(p.rows, 4*high) < c.device.Multiprocessors() {
+		high = 1
+	}
+	c.launch(kernel+"_"+strconv.Itoa(high), dim{uint32(ceil(p.rows, 4*high)), 1, 1}, dim{128, 1, 1}, args)
 }
 
 // addSlices ends a product whose slices were computed apart.
-func (c *compiler) addSlices(out, partial, bias driver.Pointer, size, columns, count int, act op.Activation, add bool) {
-	c.launch("add_slices", c.blocks(size), threads, out, partial, bias, int32(size), int32(columns), int32(count), int32(act), flag(add))
+func (c *compiler) addSlices(out, partial, bias driver.Pointer, size, columns, count int, act op.Activation) {
+	c.launch("add_slices", c.blocks(size), threads, out, partial, bias, int32(size), int32(columns), int32(count), int32(act), int32(0))
+}
+
+// joinSlices adds sums whose slices were computed apart to an accumulator, or writes them.
+func (c *compiler) joinSlices(k call, partial driver.Pointer, count int) {
+	size := k.results()
+	c.launch("add_slices", c.blocks(size), threads,
+		k.out, partial, driver.Pointer(0), int32(size), int32(size), int32(count), int32(op.Identity), flag(k.accumulate))
 }
 
 func flag(x bool) int32 {

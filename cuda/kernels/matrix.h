@@ -3,6 +3,13 @@
 #include "activation.h"
 #include "tile.h"
 
+// quad is the elements k to k+3 of a row of depth elements; null is a row of zeros.
+__device__ __forceinline__ float4 quad(const float *row, int k, int depth, bool aligned) {
+	if (!row || k >= depth) return make_float4(0, 0, 0, 0);
+	if (aligned && k + 4 <= depth) return *reinterpret_cast<const float4 *>(row + k);
+	return make_float4(row[k], k + 1 < depth ? row[k + 1] : 0, k + 2 < depth ? row[k + 2] : 0, k + 3 < depth ? row[k + 3] : 0);
+}
+
 // Along is a matrix whose row i is depth floats from data + i·stride on. Aligned
 // tells that every row starts at a multiple of 16 bytes.
 struct Along {
@@ -16,10 +23,7 @@ struct Along {
 	};
 	__device__ __forceinline__ Row row(int i) const { return {i < rows ? i * stride : -1}; }
 	__device__ __forceinline__ float4 four(const Row &r, int k) const {
-		if (r.first < 0 || k >= depth) return make_float4(0, 0, 0, 0);
-		const float *at = data + (r.first + k);
-		if (aligned && k + 4 <= depth) return *reinterpret_cast<const float4 *>(at);
-		return make_float4(at[0], k + 1 < depth ? at[1] : 0, k + 2 < depth ? at[2] : 0, k + 3 < depth ? at[3] : 0);
+		return quad(r.first < 0 ? nullptr : data + r.first, k, depth, aligned);
 	}
 };
 

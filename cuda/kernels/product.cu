@@ -14,18 +14,8 @@ struct Product {
 	const float *a, *b, *bias;
 	float *out;
 	int rows, columns, depth, slice, act;
-	int add, aligned_a, aligned_b, whole;
+	int aligned_a, aligned_b, whole;
 };
-
-// place turns the number of a block into its tile: along columns of eight tiles, so
-// that blocks that run together share what they read.
-template <class T> __device__ __forceinline__ void place(int rows, int columns, int &m, int &n) {
-	int down = (rows + T::rows - 1) / T::rows, across = (columns + T::columns - 1) / T::columns;
-	int band = blockIdx.x / (8 * across), at = blockIdx.x % (8 * across);
-	int high = min(8, down - 8 * band);
-	m = (8 * band + at % high) * T::rows;
-	n = at / high * T::columns;
-}
 
 template <bool along> struct Stored;
 template <> struct Stored<true> {
@@ -45,12 +35,12 @@ template <> struct Stored<false> {
 // of it, which goes to a matrix of its own.
 template <class T, bool along_a, bool along_b, class Math = Exact> __device__ __forceinline__ void multiply(const Product &p) {
 	int m, n, from = 0, to = p.depth;
-	place<T>(p.rows, p.columns, m, n);
+	place<T>(blockIdx.x, p.rows, p.columns, m, n);
 	if (gridDim.z > 1) {
 		from = blockIdx.z * p.slice;
 		to = min(to, from + p.slice);
 	}
-	Result out = {p.out + blockIdx.z * ((long long)p.rows * p.columns), p.bias, p.rows, p.columns, p.act, p.add != 0, p.whole != 0};
+	Result out = {p.out + blockIdx.z * ((long long)p.rows * p.columns), p.bias, p.rows, p.columns, p.act, false, p.whole != 0};
 	product_as<T>(Math{}, Stored<along_a>::of(p.a, p.rows, p.depth, p.aligned_a),
 		Stored<along_b>::of(p.b, p.columns, p.depth, p.aligned_b), out, m, n, from, to, p.slice);
 }
@@ -66,7 +56,7 @@ KERNEL LAUNCH_BOUNDS(64) product_nn_32(Product p) { multiply<Small, true, false>
 KERNEL LAUNCH_BOUNDS(64) product_nt_32(Product p) { multiply<Small, true, true>(p); }
 KERNEL LAUNCH_BOUNDS(64) product_tn_32(Product p) { multiply<Small, false, false>(p); }
 KERNEL LAUNCH_BOUNDS(64) product_tt_32(Product p) { multiply<Small, false, true>(p); }
-KERNEL LAUNCH_BOUNDS(64) product_tn_16(Product p) { multiply<Narrow, false, false>(p); }
+KERNEL LAUNCH_BOUNDS(64) product_tn_16(Product p) { multiply<Slim, false, false>(p); }
 
 KERNEL LAUNCH_BOUNDS(256) product_nn_128_tf32(Product p) { multiply<Large, true, false, TF32>(p); }
 KERNEL LAUNCH_BOUNDS(256) product_nt_128_tf32(Product p) { multiply<Large, true, true, TF32>(p); }

@@ -41,12 +41,22 @@ template <int rows_, int columns_, int high_, int wide_, int depth_> struct Tile
 	static constexpr int threads = rows / high * across;
 };
 
+// place tells where a tile lies by its number. They are numbered along columns of eight,
+// so that blocks that run together share what they read.
+template <class T> __device__ __forceinline__ void place(int tile, int rows, int columns, int &m, int &n) {
+	int down = (rows + T::rows - 1) / T::rows, across = (columns + T::columns - 1) / T::columns;
+	int band = tile / (8 * across), at = tile % (8 * across);
+	int high = min(8, down - 8 * band);
+	m = (8 * band + at % high) * T::rows;
+	n = at / high * T::columns;
+}
+
 // 64 results of a thread for 16 numbers read make multiplying the limit, not shared
 // memory; small tiles are for products that would leave most of the card idle.
 using Large = Tile<128, 128, 8, 8, 8>;
 using Medium = Tile<64, 64, 8, 4, 16>;
 using Small = Tile<32, 32, 4, 4, 16>;
-using Narrow = Tile<64, 16, 4, 4, 16>;  // for few columns
+using Slim = Tile<64, 16, 4, 4, 16>;  // for few columns
 
 // fresh is v, of which the compiler then knows nothing: what depends on it is computed
 // where it is used and does not sit in a register through a loop.

@@ -1,0 +1,156 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"math"
+
+	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/internal/op"
+)
+
+// mixed adds up the uses of a parameter in float64, for some records at a time, and
+// squares: what is clipped is the exact gradient, and where uses cancel, float32
+// would find far less than its norm.
+func (c *compiler) mixed(s op.Mixed, k call) bool {
+	if t, ok := tiedUses(s, k); ok {
+		c.tiedNorms(t, s.Records, k)
+		return true
+	}
+	const memory = 64 << 20 // that records' gradients may take; one always has room
+	largest := 0
+	for _, p := range *s.Parts {
+		if !exactForm(p.Form) || !oneToOne(p.At, s.Size) {
+			return false
+		}
+		largest = max(largest, p.Form.Size())
+	}
+	at := min(s.Records, math.MaxUint16, max(1, memory/(8*(s.Size+largest))))
+	chunk := max(8192, ceil(s.Size, math.MaxUint16))
+	chunks := ceil(s.Size, chunk)
+	sum, view := c.scratch(8*s.Size*at), c.scratch(8*largest*at)
+	squares, bound := c.scratch(8*chunks*at), c.scratch(8*at)
+	for first := 0; first < s.Records; first += at {
+		records := min(at, s.Records-first)
+		for i, p := range *s.Parts {
+			u := newExactUse(s, i, first, k)
+			if i == 0 && p.At == nil {
+				c.build(u, records, sum)
+			} else {
+				if i == 0 {
+					c.zero(sum, 8*s.Size*records)
+				}
+				c.build(u, records, view)
+				var to driver.Pointer
+				if p.At != nil {
+					to = c.constant(p.At.At)
+				}
+				c.launch("exact_add", c.blocks(records*p.Form.Size()), threads,
+					sum, view, to, int32(records), int32(p.Form.Size()), int32(s.Size))
+			}
+			c.launch("exact_bound", dim{uint32(records), 1, 1}, threads,
+				bound, u.bounding, u.delta, int32(u.na), int32(u.nd), u.relative, flag(i > 0))
+		}
+		c.launch("exact_squares", dim{uint32(chunks), uint32(records), 1}, threads, squares, sum, int32(s.Size), int32(chunk))
+		c.launch("exact_norms", c.blocks(records), threads,
+			k.out+driver.Pointer(4*first), squares, bound, int32(records), int32(chunks))
+	}
+	return true
+}
+
+func (c *compiler) zero(p driver.Pointer, bytes int) {
+	c.queue(c.name+" (zeros)", func() error { return c.device.Zero(p, bytes) })
+}
+
+func exactForm(f op.Form) bool {
+	switch f.(type) {
+	case op.Product, op.ConvWeight, op.Shift, op.Scale, op.Gather:
+		return true
+	}
+	return false
+}
+
+// oneToOne tells whether a map sends no two elements to one place.
+func oneToOne(m *op.Map, size int) bool {
+	if m == nil {
+		return true
+	}
+	taken := make([]bool, size)
+	for _, to := range m.At {
+		if to < 0 {
+			continue
+		}
+		if taken[to] {
+			return false
+		}
+		taken[to] = true
+	}
+	return true
+}
+
+// exactUse is a use of a parameter by some records.
+type exactUse struct {
+	form     op.Form
+	a, delta driver.Pointer
+	na, nd   int            // elements of a record's blocks
+	bounding driver.Pointer // A, where the gradient is linear in it too, else 0
+	relative float64        // roundings change a gradient by at most this times ‖A‖‖Δ‖
+}
+
+// newExactUse is that of a part by the records from the first given on.
+//
+// Adding up n terms, with what other uses put in the same place, costs at most n+8
+// roundings of the sum of their sizes, and that is at most √repeats·‖A‖‖Δ‖ where each
+// element of A meets that many rows of Δ, or √n·‖Δ‖ where there is no A.
+func newExactUse(s op.Mixed, part, first int, k call) exactUse {
+	u := exactUse{form: (*s.Parts)[part].Form}
+	from, to := s.Inputs(part)
+	u.nd = k.size(to-1) / s.Records
+	u.delta = k.in[to-1] + driver.Pointer(4*first*u.nd)
+	if to-from == 2 {
+		u.na = k.size(from) / s.Records
+		u.a = k.in[from] + driver.Pointer(4*first*u.na)
+	}
+	terms, repeats := 0, 1
+	u.bounding = u.a
+	switch f := u.form.(type) {
+	case op.Product:
+		terms = u.nd / f.Out
+	case op.ConvWeight:
+		terms, repeats = u.nd/f.O, f.KernelH*f.KernelW
+	case op.Scale:
+		terms = u.nd / f.Channels
+	case op.Shift:
+		terms = u.nd / f.Channels
+		repeats = terms
+	case op.Gather:
+		terms, repeats = u.na, u.na
+		u.bounding = 0
+	}
+	u.relative = float64(terms+8) * roundoff * math.Sqrt(float64(repeats))
+	return u
+}
+
+// build writes the gradients of records in float64, [records, size].
+func (c *compiler) build(u exactUse, records int, out driver.Pointer) {
+	switch f := u.form.(type) {
+	case op.Product:
+		c.launch("exact_product", dim{uint32(ceil(f.In, 64) * ceil(f.Out, 64)), uint32(records), 1}, dim{128, 1, 1},
+			out, u.a, u.delta, int32(u.nd/f.Out), int32(f.In), int32(f.Out))
+	case op.ConvWeight:
+		c.buildConv(f, records, u.na/(f.C*f.H*f.W), u.a, u.delta, out)
+	case op.Shift:
+		c.buildChannels(f.Channels, f.Inner, u, records, out)
+	case op.Scale:
+		c.buildChannels(f.Channels, f.Inner, u, records, out)
+	case op.Gather:
+		c.zero(out, 8*f.Size()*records)
+		c.launch("exact_lookups", dim{uint32(ceil(f.Dim, 128)), uint32(records), 1}, dim{128, 1, 1},
+			out, u.a, u.delta, int32(u.na), int32(f.Vocabulary), int32(f.Dim))
+	}
+}
+
+func (c *compiler) buildChannels(channels, inner int, u exactUse, records int, out driver.Pointer) {
+	c.launch("exact_channels", c.blocks(64*records*channels), dim{128, 1, 1},
+		out, u.a, u.delta, int32(records), int32(u.nd/(channels*inner)), int32(channels), int32(inner))
+}
