@@ -1,12 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -99,33 +97,4 @@ func TestOnSmallDisk(t *testing.T) {
 	for c := range complaints {
 		t.Log(c)
 	}
-}
-
-// told is how many lots a run's files but the ledger tell of.
-func told(t *testing.T, dir string) int {
-	t.Helper()
-	least := 0
-	for _, name := range []string{"run.json", "metrics.jsonl"} {
-		text, _ := os.ReadFile(filepath.Join(dir, name))
-		for _, line := range strings.SplitAfter(string(text), "}\n") {
-			var v struct{ Lot, Steps int }
-			if json.Unmarshal([]byte(line), &v) == nil {
-				least = max(least, v.Lot, v.Steps)
-			}
-		}
-	}
-	names, _ := filepath.Glob(filepath.Join(dir, "checkpoint", "*.checkpoint"))
-	for _, name := range names {
-		file, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, header, _ := strings.Cut(string(file), "\n")
-		var v struct{ Step int }
-		if err := json.NewDecoder(strings.NewReader(header[8:])).Decode(&v); err != nil {
-			t.Fatal(err)
-		}
-		least = max(least, v.Step)
-	}
-	return least
 }

@@ -31,7 +31,8 @@ func newRoot(s *screen) *cobra.Command {
 		Short: "Train networks with differential privacy, and know what it cost",
 		Long: `dptrain trains neural networks on private data with DP-SGD, and says what that
 cost: an (ε, δ) that anyone can compute again from the run's ledger.`,
-		Example: `  dptrain budget epsilon --rate 0.01 --noise 4 --steps 10000 --delta 1e-5
+		Example: `  dptrain train
+  dptrain budget epsilon --rate 0.01 --noise 4 --steps 10000 --delta 1e-5
   dptrain ledger verify runs/mnist/ledger.jsonl`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,

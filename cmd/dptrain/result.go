@@ -204,9 +204,12 @@ func (j *job) save(parameters []engine.Parameter) error {
 	return replaceFile(filepath.Join(j.out, "model.json"), append(text, '\n'))
 }
 
+// unfinished begins the names of files that are being written.
+const unfinished = ".new-"
+
 // replaceFile writes a file so that it is there whole or not at all.
 func replaceFile(path string, content []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	f, err := os.CreateTemp(filepath.Dir(path), unfinished+"*")
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -30,6 +31,10 @@ to ε = 2.`,
   dptrain train --preset tfp-mnist --data-dir ~/mnist
   dptrain train --data people.csv --test more.csv --label income --classes low,high \
       --bounds age=0:120,hours=0:99 --vocabulary 'sex=Female|Male' --model mlp:64
+  dptrain train --data remarks --model lstm:32
+  dptrain train --data letters.jsonl --text body --tokens bytes --length 200 \
+      --label mood --classes low,high --ignore date --record user:writer --model gru:64
+  dptrain train --data book.txt --tokens bytes --length 64 --model transformer:tied
   dptrain train --non-private`,
 		Args: takesNothing,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -136,6 +141,7 @@ func (j *job) begin() (*engine.Run, error) {
 		if err != nil {
 			return nil, err
 		}
+		j.sweep()
 		return run, j.set.keep(&j.config)
 	}
 	fresh, err := j.claim()
@@ -155,6 +161,16 @@ func (j *job) begin() (*engine.Run, error) {
 		}
 	}
 	return run, err
+}
+
+// sweep removes files that a crash left unfinished.
+func (j *job) sweep() {
+	entries, _ := os.ReadDir(j.out) // what is not found is not in the way
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), unfinished) {
+			os.Remove(filepath.Join(j.out, e.Name()))
+		}
+	}
 }
 
 // claim makes the folder of the run, and reports whether it was not there. A

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -137,6 +139,45 @@ func TestEveryClippingTrains(t *testing.T) {
 	}
 }
 
+// What is private is shown where it was asked for, each line marked, and nowhere
+// else: the files are those of a run that shows nothing.
+func TestPrivateValuesAreMarked(t *testing.T) {
+	inWorkshop(t)
+	var notes [2][]string
+	var points [2]string
+	for i, flag := range []string{"", " --show-private"} {
+		dir := "run" + strconv.Itoa(i)
+		_, stderr, code := dptrain(brief + " --steps 10 --noise 1 --delta 1e-5 --seed 1 --threads 1 --out " + dir + flag)
+		if code != exitDone {
+			t.Fatal(stderr)
+		}
+		marked := 0
+		for line := range strings.Lines(stderr) {
+			if strings.HasPrefix(line, "PRIVATE, do not publish: ") {
+				marked++
+				continue
+			}
+			for _, word := range []string{"loss", "unscaled", "held", "refused"} {
+				if strings.Contains(line, word) {
+					t.Errorf("%q stands in a line that is not marked: %s", word, line)
+				}
+			}
+			notes[i] = append(notes[i], line)
+		}
+		if marked != 10*i {
+			t.Errorf("%d lines are marked private with%q", marked, flag)
+		}
+		text, err := os.ReadFile(dir + "/metrics.jsonl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		points[i] = regexp.MustCompile(`"(seconds|epsilon)":[^,}]+`).ReplaceAllString(string(text), "#")
+	}
+	if len(notes[0]) != len(notes[1]) || points[0] != points[1] || files(t, "run0") != files(t, "run1") {
+		t.Errorf("%d and %d lines, points\n%s\n%s", len(notes[0]), len(notes[1]), points[0], points[1])
+	}
+}
+
 func TestBaselineSaysSo(t *testing.T) {
 	inWorkshop(t)
 	stdout, stderr, code := dptrain(brief + " --steps 4 --non-private --out run")
@@ -245,4 +286,33 @@ func TestTrainRefuses(t *testing.T) {
 			t.Fatalf("%s: left %v behind", c.flags, left)
 		}
 	}
+}
+
+// told is how many lots a run's files but the ledger tell of.
+func told(t *testing.T, dir string) int {
+	t.Helper()
+	least := 0
+	for _, name := range []string{"run.json", "metrics.jsonl"} {
+		text, _ := os.ReadFile(filepath.Join(dir, name))
+		for _, line := range strings.SplitAfter(string(text), "}\n") {
+			var v struct{ Lot, Steps int }
+			if json.Unmarshal([]byte(line), &v) == nil {
+				least = max(least, v.Lot, v.Steps)
+			}
+		}
+	}
+	names, _ := filepath.Glob(filepath.Join(dir, "checkpoint", "*.checkpoint"))
+	for _, name := range names {
+		file, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, header, _ := strings.Cut(string(file), "\n")
+		var v struct{ Step int }
+		if err := json.NewDecoder(strings.NewReader(header[8:])).Decode(&v); err != nil {
+			t.Fatal(err)
+		}
+		least = max(least, v.Step)
+	}
+	return least
 }

@@ -35,10 +35,10 @@ type Description struct {
 func Known() []Description {
 	return []Description{
 		{"digits", fmt.Sprintf("%d + %d handwritten digits, 28×28 grey, 10 classes, drawn by the program; public", digitsTrain, digitsTest), "nowhere: nothing is read"},
+		{"remarks", fmt.Sprintf("%d + %d short remarks, kind or unkind, put together by the program; public", remarksTrain, remarksTest), "nowhere: nothing is read; --next makes a language model of them"},
 		{"mnist", "60000 + 10000 handwritten digits, 28×28 grey, 10 classes", "in --data-dir, its mnist or MNIST/raw, for train-images-idx3-ubyte and its three fellows, .gz or not"},
 		{"fashion-mnist", "60000 + 10000 pieces of clothing, 28×28 grey, 10 classes", "in --data-dir, its fashion-mnist or FashionMNIST/raw, for the same names as mnist"},
 		{"cifar10", "50000 + 10000 photographs, 32×32 colour, 10 classes", "in --data-dir, its cifar-10-batches-bin or cifar10, for data_batch_1.bin …, or for folders train/CLASS and test/CLASS of pictures"},
-		{"remarks", fmt.Sprintf("%d + %d short remarks, kind or unkind, put together by the program; public", remarksTrain, remarksTest), "nowhere: nothing is read; --next makes a language model of them"},
 		{"FILE.csv", "a table with a header line", "in that file, .gz or not; needs --label, --classes, and --bounds or --vocabulary for every column that is not ignored, or --text, --tokens and --length for one of text or indices"},
 		{"FILE.jsonl", "a table of JSON objects, one a line", "in that file, .gz or not; needs the same, keys being columns"},
 		{"FILE.txt", "plain text; a line is an example, of a language model", "in that file, .gz or not; needs --tokens and --length"},

@@ -1,0 +1,145 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dptrain/dptrain/accountant"
+)
+
+// TestMain is the program itself where a test asks for it as a process.
+func TestMain(m *testing.M) {
+	if line, asked := os.LookupEnv("DPTRAIN_LINE"); asked {
+		os.Exit(run(strings.Fields(line), os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// process starts a command line as a process of its own.
+func process(t *testing.T, line string) (child *exec.Cmd, stderr *bytes.Buffer) {
+	t.Helper()
+	child, stderr = exec.Command(os.Args[0]), &bytes.Buffer{}
+	child.Env = append(os.Environ(), "DPTRAIN_LINE="+line)
+	child.Stderr = stderr
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return child, stderr
+}
+
+// TestTrainIsKilled kills dptrain train at random moments, from before its folder is
+// made to after its report is written, and goes on with it each time. It comes to its
+// end with every file, and the ledger holds all lots that the others tell of.
+// DPTRAIN_KILLS says how often.
+func TestTrainIsKilled(t *testing.T) {
+	kills := 8
+	if testing.Short() {
+		kills = 2
+	}
+	if n, err := strconv.Atoi(os.Getenv("DPTRAIN_KILLS")); err == nil {
+		kills = n
+	}
+	inWorkshop(t)
+	began := time.Now()
+	const line = "train --ignore owner --model logistic --lot 200 --steps 300 --noise 2 --delta 1e-5 --accountant rdp --quiet" + columns
+	if _, stderr, code := dptrain(line + " --out whole"); code != exitDone {
+		t.Fatal(stderr)
+	}
+	took := time.Since(began)
+	random := rand.New(rand.NewPCG(5, uint64(kills)))
+	runs, done := 0, 0
+	for killed := 0; killed < kills; {
+		dir := "run" + strconv.Itoa(runs)
+		runs++
+		for {
+			next := line + " --out " + dir
+			if _, err := os.Stat(filepath.Join(dir, configFile)); err == nil {
+				next = "train --quiet --resume " + dir
+			}
+			child, stderr := process(t, next)
+			timer := time.AfterFunc(time.Duration(random.Int64N(int64(3*took/2))), func() { child.Process.Kill() })
+			err := child.Wait()
+			timer.Stop()
+			if least := told(t, dir); least > 0 {
+				if h, err := accountant.Read(filepath.Join(dir, "ledger.jsonl")); err != nil || steps(h) < least {
+					t.Fatalf("the ledger holds %d lots, and %d are told of (%v)", steps(h), least, err)
+				}
+			}
+			if err == nil {
+				break
+			}
+			if killed++; stderr.Len() > 0 {
+				t.Fatalf("killed, and it says %s", stderr)
+			}
+		}
+		done++
+		report, err := accountant.Verify(filepath.Join(dir, "ledger.jsonl"))
+		if err != nil || !report.Ended || report.Lots < 300 || told(t, dir) != 300 {
+			t.Fatalf("%+v, %d lots told of, %v", report, told(t, dir), err)
+		}
+		if got, want := files(t, dir), files(t, "whole"); got != want {
+			t.Errorf("left are %s, want %s", got, want)
+		}
+		var r struct {
+			Steps      int
+			LedgerHead string `json:"ledger_head"`
+		}
+		text, err := os.ReadFile(filepath.Join(dir, "run.json"))
+		if err = errors.Join(err, json.Unmarshal(text, &r)); err != nil || r.Steps != 300 || r.LedgerHead != report.Head {
+			t.Errorf("%+v, head %s, %v", r, report.Head, err)
+		}
+		answer(t, "report "+dir)
+		answer(t, "eval "+dir+" --data test.csv")
+	}
+	t.Logf("%d runs, killed %d times", done, kills)
+}
+
+// A run that is asked to stop finishes its lot, saves, and says how to go on; so it
+// does, to the end.
+func TestTrainIsInterrupted(t *testing.T) {
+	inWorkshop(t)
+	const line = "train --ignore owner --model logistic --lot 200 --steps 100000 --noise 20 --delta 1e-5 --accountant rdp --out run" + columns
+	child, stderr := process(t, line)
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		for deadline := time.Now().Add(20 * time.Second); ; {
+			if h, err := accountant.Read("run/ledger.jsonl"); err == nil && steps(h) > told(t, "run") && steps(h) > 5 {
+				break
+			} else if err != nil && !errors.Is(err, fs.ErrNotExist) && time.Now().After(deadline) {
+				t.Fatal(err)
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("no lot was run")
+			}
+			time.Sleep(2 * time.Millisecond)
+		}
+		child.Process.Signal(signal)
+		var exit *exec.ExitError
+		if err := child.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted || !strings.Contains(stderr.String(), "dptrain train --resume run") {
+			t.Fatalf("%v: %v\n%s", signal, err, stderr)
+		}
+		report, err := accountant.Verify("run/ledger.jsonl")
+		if err != nil || !report.Ended || report.Lots != told(t, "run") {
+			t.Fatalf("%+v, %d lots told of, %v", report, told(t, "run"), err)
+		}
+		if signal == syscall.SIGINT {
+			child, stderr = process(t, "train --resume run")
+		}
+	}
+	steps := strconv.Itoa(told(t, "run") + 3)
+	if got := answer(t, "train --resume run --steps "+steps); strconv.Itoa(int(got["steps"].(float64))) != steps {
+		t.Errorf("resumed: %v lots of %s", got["steps"], steps)
+	}
+}
