@@ -19,15 +19,19 @@ struct Grid {
 	std::atomic<long long> next{0};
 };
 
-static std::mutex mutex;
-static std::condition_variable wake_device, wake_helpers, done;
-static const std::function<void()> *request;  // of the device thread
-static Grid *open;                            // for helpers to join
-static long long opened;                      // how many there have been
-static int inside;                            // helpers that have joined
-static int workers = 1, started;
+// Never destroyed: when the process ends, threads still wait here.
+struct Pool {
+	std::mutex mutex;
+	std::condition_variable wake_device, wake_helpers, done;
+	const std::function<void()> *request = nullptr;  // of the device thread
+	Grid *open = nullptr;                            // for helpers to join
+	long long opened = 0;                            // how many there have been
+	int inside = 0;                                  // helpers that have joined
+	int workers = 1, started = 0;
+};
+static Pool &pool = *new Pool;
 
-void set_workers(int n) { workers = n < 1 ? 1 : n; }
+void set_workers(int n) { pool.workers = n < 1 ? 1 : n; }
 
 static long long now() {
 	timespec t;
@@ -52,62 +56,62 @@ static void begin_worker(const char *name) {
 
 static void help() {
 	begin_worker("emulated help");
-	std::unique_lock<std::mutex> lock(mutex);
+	std::unique_lock<std::mutex> lock(pool.mutex);
 	long long helped = 0;
 	for (;;) {
-		wake_helpers.wait(lock, [&] { return open != nullptr && opened != helped; });
-		Grid *g = open;
-		helped = opened;
-		inside++;
+		pool.wake_helpers.wait(lock, [&] { return pool.open != nullptr && pool.opened != helped; });
+		Grid *g = pool.open;
+		helped = pool.opened;
+		pool.inside++;
 		lock.unlock();
 		while (run_next(*g)) {
 		}
 		lock.lock();
-		if (--inside == 0) done.notify_all();
+		if (--pool.inside == 0) pool.done.notify_all();
 	}
 }
 
 static void serve() {
 	begin_worker("emulated GPU");
-	std::unique_lock<std::mutex> lock(mutex);
+	std::unique_lock<std::mutex> lock(pool.mutex);
 	for (;;) {
-		wake_device.wait(lock, [] { return request != nullptr; });
+		pool.wake_device.wait(lock, [] { return pool.request != nullptr; });
 		lock.unlock();
-		(*request)();
+		(*pool.request)();
 		lock.lock();
-		request = nullptr;
-		done.notify_all();
+		pool.request = nullptr;
+		pool.done.notify_all();
 	}
 }
 
 void on_device(const std::function<void()> &work) {
-	std::unique_lock<std::mutex> lock(mutex);
-	if (started == 0) {
+	std::unique_lock<std::mutex> lock(pool.mutex);
+	if (pool.started == 0) {
 		std::thread(serve).detach();
-		started = 1;
+		pool.started = 1;
 	}
-	request = &work;
-	wake_device.notify_one();
-	done.wait(lock, [] { return request == nullptr; });
+	pool.request = &work;
+	pool.wake_device.notify_one();
+	pool.done.wait(lock, [] { return pool.request == nullptr; });
 }
 
 void run(const Launch &l) {
 	Grid g{&l, (long long)l.grid.x * l.grid.y * l.grid.z};
 	long long begin = now();
 	while (run_next(g)) {
-		if (open != nullptr || workers == 1 || g.next.load(std::memory_order_relaxed) >= g.blocks) continue;
+		if (pool.open != nullptr || pool.workers == 1 || g.next.load(std::memory_order_relaxed) >= g.blocks) continue;
 		if (now() - begin > worth_help) {
-			std::lock_guard<std::mutex> lock(mutex);
-			for (; started < workers; started++) std::thread(help).detach();
-			open = &g;
-			opened++;
-			wake_helpers.notify_all();
+			std::lock_guard<std::mutex> lock(pool.mutex);
+			for (; pool.started < pool.workers; pool.started++) std::thread(help).detach();
+			pool.open = &g;
+			pool.opened++;
+			pool.wake_helpers.notify_all();
 		}
 	}
-	if (open == nullptr) return;
-	std::unique_lock<std::mutex> lock(mutex);
-	open = nullptr;
-	done.wait(lock, [] { return inside == 0; });
+	if (pool.open == nullptr) return;
+	std::unique_lock<std::mutex> lock(pool.mutex);
+	pool.open = nullptr;
+	pool.done.wait(lock, [] { return pool.inside == 0; });
 }
 
 }  // namespace emu

@@ -38,23 +38,26 @@ void misaligned(const char *what, long long index, Site at) {
 	fail(CUDA_ERROR_MISALIGNED_ADDRESS, "%s (%s:%d) of element %lld, which is not aligned", what, base_name(at.file), at.line, index);
 }
 
+static unsigned epoch(Access a) { return unsigned(a >> 32); }
+static unsigned warp_epoch(Access a) { return unsigned(a >> 12) & 0xfffff; }
+static int thread(Access a) { return int(a & 0x7ff) - 1; }
+static int warp(Access a) { return thread(a) / 32; }
+
 // Two accesses of different threads are ordered if a __syncthreads lies between them,
 // or a __syncwarp when their warp is the same.
-static bool races(const Access &earlier) {
-	if (earlier.thread < 0 || earlier.epoch != view.epoch || earlier.thread == int(view.id)) return false;
-	return earlier.thread / 32 != int(view.id) / 32 || earlier.warp_epoch == view.warp_epoch;
+static bool races(Access earlier, Access now) {
+	if (earlier == 0 || epoch(earlier) != epoch(now) || thread(earlier) == thread(now)) return false;
+	return warp(earlier) != warp(now) || warp_epoch(earlier) == warp_epoch(now);
 }
 
-static Access now() { return Access{view.epoch, view.warp_epoch, int(view.id)}; }
-
-[[noreturn]] static void race(const Array *array, long long index, const char *does, const Access &earlier, const char *did) {
+[[noreturn]] static void race(const Array *array, long long index, const char *does, Access earlier, const char *did) {
 	fail(CUDA_ERROR_LAUNCH_FAILED, "%s %s[%lld], which thread %s %s with no barrier between", does, array->declaration->name, index,
-	     thread_name(unsigned(earlier.thread)).c_str(), did);
+	     thread_name(unsigned(thread(earlier))).c_str(), earlier & atomic_bit ? "changed atomically" : did);
 }
 
 static History &inside(Array *array, long long index, const char *does) {
 	const Declaration &d = *array->declaration;
-	if (index < 0 || index >= (long long)d.count) {
+	if (size_t(index) >= d.count) {
 		fail(CUDA_ERROR_ILLEGAL_ADDRESS, "%s %s[%lld], which has %zu elements (%s:%d)", does, d.name, index, d.count, base_name(d.at.file), d.at.line);
 	}
 	return array->history[index];
@@ -62,39 +65,40 @@ static History &inside(Array *array, long long index, const char *does) {
 
 void *note_read(Array *array, long long index) {
 	History &h = inside(array, index, "reads");
-	if (races(h.writer)) race(array, index, "reads", h.writer, h.atomic ? "changed atomically" : "wrote");
+	Access now = view.now, &a = h.readers[0], &b = h.readers[1];
+	if (races(h.writer, now)) race(array, index, "reads", h.writer, "wrote");
 	// Of the readers, keep two of different warps if there are such, else the two that
 	// read last: any write that is not ordered after all is not ordered after these.
-	Access me = now(), *a = &h.readers[0], *b = &h.readers[1];
-	if (a->epoch != me.epoch) *a = *b = Access{};
-	if (a->thread == me.thread || a->thread < 0) {
-		*a = me;
-	} else if (b->thread == me.thread || b->thread < 0) {
-		*b = me;
-	} else if (a->thread / 32 == b->thread / 32) {
-		if (me.thread / 32 != a->thread / 32) *a = me;
-		else if (a->warp_epoch != me.warp_epoch) *a = me;
-		else if (b->warp_epoch != me.warp_epoch) *b = me;
+	if (a == 0 || epoch(a) != epoch(now)) {
+		a = now;
+		b = 0;
+	} else if (thread(a) == thread(now)) {
+		a = now;
+	} else if (b == 0 || thread(b) == thread(now)) {
+		b = now;
+	} else if (warp(a) == warp(b)) {
+		if (warp(now) != warp(a) || warp_epoch(a) != warp_epoch(now)) a = now;
+		else if (warp_epoch(b) != warp_epoch(now)) b = now;
 	}
-	return array->data + index * array->declaration->element;
+	return array->data + index * (long long)array->declaration->element;
 }
 
 void *note_write(Array *array, long long index) {
 	History &h = inside(array, index, "writes");
-	if (races(h.writer)) race(array, index, "writes", h.writer, h.atomic ? "changed atomically" : "wrote");
-	for (Access &reader : h.readers)
-		if (races(reader)) race(array, index, "writes", reader, "read");
-	h = History{now(), {}, false};
-	return array->data + index * array->declaration->element;
+	if (races(h.writer, view.now)) race(array, index, "writes", h.writer, "wrote");
+	for (Access reader : h.readers)
+		if (races(reader, view.now)) race(array, index, "writes", reader, "read");
+	h = History{view.now, {0, 0}};
+	return array->data + index * (long long)array->declaration->element;
 }
 
 void *note_atomic(Array *array, long long index) {
 	History &h = inside(array, index, "changes");
-	if (!h.atomic && races(h.writer)) race(array, index, "changes atomically", h.writer, "wrote");
-	for (Access &reader : h.readers)
-		if (races(reader)) race(array, index, "changes atomically", reader, "read");
-	h = History{now(), {}, true};
-	return array->data + index * array->declaration->element;
+	if (!(h.writer & atomic_bit) && races(h.writer, view.now)) race(array, index, "changes atomically", h.writer, "wrote");
+	for (Access reader : h.readers)
+		if (races(reader, view.now)) race(array, index, "changes atomically", reader, "read");
+	h = History{view.now | atomic_bit, {0, 0}};
+	return array->data + index * (long long)array->declaration->element;
 }
 
 }  // namespace emu

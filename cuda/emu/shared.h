@@ -19,19 +19,19 @@ struct Declaration {
 	bool checked;
 };
 
-// An access to one element, and when: see ordered in shared.cc.
-struct Access {
-	unsigned epoch = 0;
-	unsigned warp_epoch = 0;
-	int thread = -1;
-};
+// Who accessed an element and when: the barriers passed by the block and by the warp, a
+// bit for an atomic, and the thread's number and one. 0 is no access.
+using Access = uint64_t;
+constexpr Access atomic_bit = 1 << 11;
+inline Access access(unsigned epoch, unsigned warp_epoch, unsigned thread) {
+	return Access(epoch) << 32 | Access(warp_epoch & 0xfffff) << 12 | (thread + 1);
+}
 
 // What is known of one element: who wrote it last and two of those who read it since,
 // chosen so that any write that races with a reader races with one of the two.
 struct History {
-	Access writer;
-	Access readers[2];
-	bool atomic = false;  // the writer's was an atomic: another atomic does not race with it
+	Access writer = 0;
+	Access readers[2] = {0, 0};
 };
 
 // A declaration's array in the block that runs.

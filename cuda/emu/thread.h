@@ -24,9 +24,9 @@ struct View {
 	uint3 block;
 	uint3 block_size;
 	uint3 grid_size;
-	unsigned id;          // its number in the block
-	unsigned epoch;       // barriers that its block has passed, over all blocks
-	unsigned warp_epoch;  // __syncwarp that its warp has passed, over all blocks
+	unsigned id;     // its number in the block
+	unsigned epoch;  // barriers that this worker's blocks have passed
+	uint64_t now;    // the access that it would make: see access
 };
 extern __thread View view __attribute__((tls_model("initial-exec")));
 

@@ -63,21 +63,20 @@ bool Worker::run(const Launch &l, uint3 block) {
 	view.epoch++;
 	set_shape(l.block);
 	if (order.kind == Order::shuffled) set_order();
-	for (int t = 0; t < count_; t++) {
-		threads_[t].fibre = nullptr;
-		threads_[t].state = State::ready;
-	}
-	std::fill_n(ready_, most_threads / 64, 0);
-	for (int t = 0; t < count_; t += 64) ready_[t / 64] = count_ - t >= 64 ? ~0ull : (1ull << (count_ - t)) - 1;
+	std::fill_n(sp_, count_, nullptr);
 	std::fill_n(waiting_, most_threads / 32, 0);
-	cursor_ = returned_ = arrived_ = yes_ = 0;
+	make_all_ready();
+	returned_ = arrived_ = yes_ = 0;
 	block_arrays_.clear();
 	shared_used_ = 0;
 	failed_ = false;
 
 	running = true;
-	enter(next());
-	if (Fibre *f = threads_[current_].fibre) emu_switch(&main_, f->sp);
+	int first = next();
+	if (!fibres_.empty() || add_fibre()) {
+		enter(first);
+		emu_switch(&main_, sp_[first]);
+	}
 	running = false;
 	if (failed_) {
 		for (Fibre *f : fibres_) rewind(f, fibre_main);
@@ -91,9 +90,8 @@ void Worker::fibre_main() {
 	Worker &w = *worker;
 	for (;;) {
 		w.launch->kernel->call(w.launch->arguments);
-		Thread &me = w.threads_[w.current_];
-		Fibre *f = me.fibre;
-		me.state = State::returned;
+		Fibre *f = w.fibre_[w.current_];
+		w.state_[w.current_] = State::returned;
 		if (++w.returned_ == w.count_) {
 			w.idle_.push_back(f);
 			emu_switch(&f->sp, w.main_);
@@ -101,13 +99,14 @@ void Worker::fibre_main() {
 		}
 		int t = w.next();
 		if (t < 0) w.stuck();
-		if (w.threads_[t].fibre == nullptr) {
-			w.threads_[t].fibre = f;
+		if (w.sp_[t] == nullptr) {
+			w.fibre_[t] = f;
+			w.sp_[t] = f->base;
 			w.enter(t);
 		} else {
 			w.idle_.push_back(f);
 			w.enter(t);
-			emu_switch(&f->sp, w.threads_[t].fibre->sp);
+			emu_switch(&f->sp, w.sp_[t]);
 		}
 	}
 }
@@ -127,41 +126,47 @@ int Worker::next() {
 	return order_[place];
 }
 
-void Worker::make_ready(int t) {
-	threads_[t].state = State::ready;
-	ready_[place_[t] / 64] |= 1ull << (place_[t] % 64);
+void Worker::make_all_ready() {
+	for (int t = 0; t < most_threads; t += 64) ready_[t / 64] = count_ - t >= 64 ? ~0ull : count_ > t ? (1ull << (count_ - t)) - 1 : 0;
+	memset(state_, int(State::ready), size_t(count_));
+	cursor_ = 0;
+}
+
+bool Worker::add_fibre() {
+	Fibre *f = new_fibre(int(fibres_.size()), fibre_main);
+	if (f == nullptr) {
+		complain(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "%s: no memory for the stacks of %d threads", launch->kernel->name, count_);
+		return false;
+	}
+	fibres_.push_back(f);
+	idle_.push_back(f);
+	return true;
 }
 
 // Makes t the thread that runs, on a stack of its own.
 void Worker::enter(int t) {
-	if (threads_[t].fibre == nullptr) {
-		if (idle_.empty()) {
-			Fibre *f = new_fibre(int(fibres_.size()), fibre_main);
-			if (f == nullptr) {
-				complain(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "%s: no memory for the stacks of %d threads", launch->kernel->name, count_);
-				failed_ = true;
-				if (fibres_.empty()) return;
-				abandon();
-			}
-			fibres_.push_back(f);
-			idle_.push_back(f);
-		}
-		threads_[t].fibre = idle_.back();
+	if (sp_[t] == nullptr) {
+		if (idle_.empty() && !add_fibre()) abandon();
+		fibre_[t] = idle_.back();
 		idle_.pop_back();
+		sp_[t] = fibre_[t]->sp;
 	}
 	current_ = t;
 	view.thread = index_[t];
 	view.id = unsigned(t);
-	view.warp_epoch = warp_epoch_[t / 32];
+	view.now = access(view.epoch, warp_epoch_[t / 32], unsigned(t));
 }
 
-void Worker::wait() {
-	Fibre *f = threads_[current_].fibre;
-	int t = next();
+inline void Worker::wait() {
+	int me = current_, t = next();
 	if (t < 0) stuck();
-	if (t == current_) return;
 	enter(t);
-	emu_switch(&f->sp, threads_[t].fibre->sp);
+	// The stack of the one after it, so that it is in the cache when its turn comes.
+	const char *soon = static_cast<const char *>(sp_[order_[cursor_]]);
+	__builtin_prefetch(soon);
+	__builtin_prefetch(soon + 64);
+	__builtin_prefetch(soon + 128);
+	if (t != me) emu_switch(&sp_[me], sp_[t]);
 }
 
 void Worker::abandon() {
@@ -172,36 +177,35 @@ void Worker::abandon() {
 }
 
 bool Worker::overflowed(uintptr_t address) const {
-	const Fibre *f = threads_[current_].fibre;
+	const Fibre *f = fibre_[current_];
 	return f != nullptr && address < uintptr_t(f->base) && address >= uintptr_t(f->base) - guard_bytes;
 }
 
 int Worker::barrier(const char *what, bool yes, Site at) {
-	Thread &me = threads_[current_];
-	if (arrived_ == 0) first_ = current_;
-	const Thread &first = threads_[first_];
-	if (arrived_ > 0 && (first.at.line != at.line || strcmp(first.what, what) != 0)) {
+	if (arrived_ == 0) {
+		first_ = current_;
+		barrier_ = what;
+		barrier_at_ = at;
+	} else if (at.line != barrier_at_.line || what != barrier_) {
 		// CUDA lets all threads of a block meet at one barrier only: a branch that some
 		// take and others do not may hold none.
 		fail(CUDA_ERROR_LAUNCH_FAILED, "waits at %s (%s:%d) while thread %s waits at %s (%s:%d)", what, base_name(at.file), at.line,
-		     thread_name(unsigned(first_)).c_str(), first.what, base_name(first.at.file), first.at.line);
+		     thread_name(unsigned(first_)).c_str(), barrier_, base_name(barrier_at_.file), barrier_at_.line);
 	}
-	me.state = State::at_barrier;
-	me.what = what;
-	me.at = at;
 	yes_ += yes;
+	state_[current_] = State::at_barrier;
 	if (++arrived_ == count_) {
 		last_yes_ = yes_;
-		arrived_ = yes_ = cursor_ = 0;
+		arrived_ = yes_ = 0;
 		view.epoch++;
-		for (int t = 0; t < count_; t++) make_ready(t);
+		make_all_ready();
 	}
 	wait();
 	return last_yes_;
 }
 
 uint64_t Worker::meet(Meeting kind, const char *what, unsigned mask, uint64_t value, int source, Site at) {
-	Thread &me = threads_[current_];
+	Lane &me = lanes_[current_];
 	int lane = current_ % 32, warp = current_ / 32;
 	if ((mask >> lane & 1) == 0) {
 		fail(CUDA_ERROR_LAUNCH_FAILED, "%s (%s:%d) with mask 0x%08x, which lacks its own lane %d", what, base_name(at.file), at.line, mask, lane);
@@ -214,19 +218,19 @@ uint64_t Worker::meet(Meeting kind, const char *what, unsigned mask, uint64_t va
 	me.mask = mask;
 	me.source = source;
 	me.value = value;
-	me.state = State::at_warp;
+	state_[current_] = State::at_warp;
 	waiting_[warp] |= 1u << lane;
 	if ((waiting_[warp] & mask) != mask) {
 		wait();
 		return me.value;
 	}
 
-	Thread *lanes = threads_ + warp * 32;
+	Lane *lanes = lanes_ + warp * 32;
 	uint64_t given[32], all = 0;
 	for (unsigned m = mask; m != 0; m &= m - 1) {
 		int l = __builtin_ctz(m);
-		const Thread &other = lanes[l];
-		if (other.mask != mask || other.at.line != at.line || strcmp(other.what, what) != 0) {
+		const Lane &other = lanes[l];
+		if (other.mask != mask || other.at.line != at.line || other.what != what) {
 			fail(CUDA_ERROR_LAUNCH_FAILED, "meets in %s (%s:%d) with mask 0x%08x, but thread %s in %s (%s:%d) with mask 0x%08x", what, base_name(at.file),
 			     at.line, mask, thread_name(unsigned(warp * 32 + l)).c_str(), other.what, base_name(other.at.file), other.at.line, other.mask);
 		}
@@ -237,32 +241,33 @@ uint64_t Worker::meet(Meeting kind, const char *what, unsigned mask, uint64_t va
 	for (unsigned m = mask; m != 0; m &= m - 1) {
 		int l = __builtin_ctz(m);
 		lanes[l].value = kind == Meeting::vote ? all : given[lanes[l].source];
-		if (l != lane) make_ready(warp * 32 + l);
+		int t = warp * 32 + l;
+		state_[t] = State::ready;
+		if (l != lane) ready_[place_[t] / 64] |= 1ull << (place_[t] % 64);
 	}
-	me.state = State::ready;
 	// Votes and shuffles order no memory: the CUDA programming guide says so of both.
 	bool whole = mask == 0xffffffff || (warp == count_ / 32 && mask == (1u << count_ % 32) - 1);
-	if (kind == Meeting::sync && whole) view.warp_epoch = ++warp_epoch_[warp];
+	if (kind == Meeting::sync && whole) view.now = access(view.epoch, ++warp_epoch_[warp], view.id);
 	return me.value;
 }
 
 // Every thread of the block waits or has returned: says who does what.
 void Worker::stuck() {
 	struct Group {
-		const Thread *first;
+		State state;
+		const char *what;
+		Site at;
 		std::string threads;
 		int last, count;
 	};
 	std::vector<Group> groups;
 	for (int t = 0; t < count_; t++) {
-		const Thread &thread = threads_[t];
-		auto same = [&](const Group &g) {
-			if (g.first->state != thread.state) return false;
-			return thread.state == State::returned || (g.first->at.line == thread.at.line && strcmp(g.first->what, thread.what) == 0);
-		};
-		auto g = std::find_if(groups.begin(), groups.end(), same);
+		Group one{state_[t], "", {}, thread_name(unsigned(t)), t, 1};
+		if (one.state == State::at_barrier) one.what = barrier_, one.at = barrier_at_;
+		if (one.state == State::at_warp) one.what = lanes_[t].what, one.at = lanes_[t].at;
+		auto g = std::find_if(groups.begin(), groups.end(), [&](const Group &g) { return g.state == one.state && g.what == one.what && g.at.line == one.at.line; });
 		if (g == groups.end()) {
-			groups.push_back(Group{&thread, thread_name(unsigned(t)), t, 1});
+			groups.push_back(one);
 			continue;
 		}
 		if (t != g->last + 1) {
@@ -279,10 +284,10 @@ void Worker::stuck() {
 		if (g.threads.size() > 200) g.threads = g.threads.substr(0, 200) + "...";
 		text += text.empty() ? "" : "; ";
 		text += "threads " + g.threads;
-		if (g.first->state == State::returned) {
+		if (g.state == State::returned) {
 			text += " returned";
 		} else {
-			text += std::string(" wait at ") + g.first->what + " (" + base_name(g.first->at.file) + ":" + std::to_string(g.first->at.line) + ")";
+			text += std::string(" wait at ") + g.what + " (" + base_name(g.at.file) + ":" + std::to_string(g.at.line) + ")";
 		}
 	}
 	fail(CUDA_ERROR_LAUNCH_FAILED, "nobody can go on: %s", text.c_str());

@@ -26,14 +26,13 @@ struct Launch {
 enum class Meeting { sync, vote, shuffle };  // of lanes of a warp
 enum class State : uint8_t { ready, at_barrier, at_warp, returned };
 
-struct Thread {
-	Fibre *fibre;  // null until it starts
-	State state;
-	const char *what;  // it waits in
+// What a lane gives to its warp, and where it waits for the others.
+struct Lane {
+	const char *what;
 	Site at;
 	unsigned mask;
 	int source;
-	uint64_t value;   // it gives, and after the exchange what it gets
+	uint64_t value;  // given, and then received
 };
 
 struct Worker {
@@ -64,23 +63,34 @@ private:
 	static void fibre_main();
 	void set_shape(uint3 block_size);
 	void set_order();
+	void make_all_ready();
+	bool add_fibre();
 	int next();
 	void enter(int thread);
 	void wait();
-	void make_ready(int thread);
 	[[noreturn]] void stuck();
 
 	void *main_ = nullptr;
 	bool failed_ = false;
-	int count_ = 0, current_ = 0, cursor_ = 0, returned_ = 0;
-	int arrived_ = 0, first_ = 0, yes_ = 0, last_yes_ = 0;
 	uint3 shape_{0, 0, 0};
-	Thread threads_[most_threads];
+	int count_ = 0, current_ = 0, returned_ = 0;
+
+	// A switch touches little of each thread, so that a block's threads fit the cache.
+	void *sp_[most_threads];  // null until the thread starts
+	State state_[most_threads];
 	uint3 index_[most_threads];
-	uint16_t order_[most_threads];     // the thread at a place of the turn
-	uint16_t place_[most_threads];     // the place of a thread
+	Fibre *fibre_[most_threads];  // of those that have started
+	Lane lanes_[most_threads];
+
+	int cursor_ = 0;                     // the place whose turn is next
 	uint64_t ready_[most_threads / 64];  // by place
-	unsigned waiting_[most_threads / 32];      // lanes of each warp that wait for others
+	uint16_t order_[most_threads];       // the thread at a place
+	uint16_t place_[most_threads];       // the place of a thread
+
+	int arrived_ = 0, first_ = 0, yes_ = 0, last_yes_ = 0;  // at the barrier
+	const char *barrier_ = nullptr;
+	Site barrier_at_{};
+	unsigned waiting_[most_threads / 32];  // lanes of each warp that wait for others
 	unsigned warp_epoch_[most_threads / 32];
 	std::vector<Fibre *> fibres_, idle_;
 

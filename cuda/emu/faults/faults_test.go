@@ -23,6 +23,12 @@ import (
 // leaves the device of its process unusable, as on a GPU.
 const kernelsVariable = "DPTRAIN_FAULT_KERNELS"
 
+// faultOfGo, among the kernels' names, stands for a nil pointer followed in Go.
+const (
+	faultOfGo = "fault_of_go"
+	recovered = "recovered: runtime error: invalid memory address or nil pointer dereference"
+)
+
 // threads is how many run, two blocks of them.
 const threads = 512
 
@@ -51,6 +57,11 @@ func launch(d *driver.Device, name string) error {
 	n := threads
 	if strings.HasPrefix(name, "write_into_slack") {
 		n--
+	}
+	if name == faultOfGo {
+		defer func() { fmt.Println("recovered:", recover()) }()
+		var nowhere *int
+		*nowhere = n
 	}
 	k, err := d.Kernel(name)
 	if err != nil {
@@ -213,5 +224,14 @@ func TestOrderShowsArrival(t *testing.T) {
 		if out := bits("order_of_arrival_mended", order); out != mended {
 			t.Errorf("mended, in the order %s: %swant %s", order, out, mended)
 		}
+	}
+}
+
+// A fault of Go's own is Go's to handle, though the library catches those of kernels.
+func TestGoHandlesItsOwnFaults(t *testing.T) {
+	checked := filepath.Join(library(t), "checked", "libcuda.so.1")
+	want := "read_past_end_mended bits"
+	if out := run(t, checked, "read_past_end_mended "+faultOfGo); !strings.HasPrefix(out, want) || !strings.HasSuffix(out, recovered+"\n") {
+		t.Errorf("got %q", out)
 	}
 }
