@@ -94,7 +94,7 @@ func widths(f op.Form) (a, delta int) {
 	case op.Scale:
 		return f.Channels * f.Inner, f.Channels * f.Inner
 	case op.Gather:
-		return 1, f.Dim
+		return f.Bag, f.Dim
 	}
 	return 1, 1
 }

@@ -114,6 +114,8 @@ func (c compiler) native(spec op.Spec, k call) func() {
 
 	case op.Embed:
 		return c.embed(k)
+	case op.EmbedBag:
+		return c.embedBag(s, k)
 	case op.EmbedGrad:
 		return c.gatherSum(op.Gather(s), k, k.in[0], k.in[1], nil)
 

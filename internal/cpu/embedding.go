@@ -32,6 +32,24 @@ func (c compiler) embed(k call) func() {
 	})
 }
 
+// embedBag adds rows up in the order of the indices.
+func (c compiler) embedBag(s op.EmbedBag, k call) func() {
+	out, table, index := k.out, k.in[0], k.in[1]
+	n, d, bag := k.shapes[0][0], k.shapes[0][1], k.shapes[1][1]
+	return c.over(len(out)/d, bag*(d+8), func(from, to int, _ *worker) {
+		for b := from; b < to; b++ {
+			dst := out[b*d : (b+1)*d]
+			clear(dst)
+			for _, v := range index[b*bag : (b+1)*bag] {
+				if row, ok := entry(v, n); ok {
+					simd.Add(dst, dst, table[row*d:(row+1)*d])
+				}
+			}
+			simd.Scale(dst, dst, float32(s.Scale))
+		}
+	})
+}
+
 // gatherSum adds rows of Δ to the rows of a table that indices name, each times
 // the factor of its record where factors are given. A thread owns the rows of
 // the table whose number leaves its own remainder, and goes through the indices
@@ -54,7 +72,7 @@ func (c compiler) gatherSum(f op.Gather, k call, index, delta, factors []float32
 			if !ok || row%shards != shard {
 				continue
 			}
-			dst, d := out[row*f.Dim:(row+1)*f.Dim], delta[t*f.Dim:(t+1)*f.Dim]
+			dst, d := out[row*f.Dim:(row+1)*f.Dim], delta[t/f.Bag*f.Dim:][:f.Dim]
 			switch {
 			case factors == nil:
 				simd.Add(dst, dst, d)
@@ -76,10 +94,14 @@ func (c compiler) groupNorms(f op.Gather, records int, k call) func() {
 	c.reserve(0, f.Dim)
 	return c.over(records, 8*rows+rows*f.Dim, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
-			delta := delta[r*rows*f.Dim:]
+			delta := delta[r*rows/f.Bag*f.Dim:]
 			g := w.groups.sized(rows)
 			g.find(index[r*rows:(r+1)*rows], f.Vocabulary)
-			total, length := g.squared(delta, f.Dim, w)
+			if rows == f.Bag {
+				out[r] = float32(g.counts() * simd.SumSquares(delta[:f.Dim]))
+				continue
+			}
+			total, length := g.squared(delta, f, w)
 			norm := math.Sqrt(total) + float64(rows)*roundoff*(length+math.Sqrt(total))
 			out[r] = float32(norm * norm)
 		}
@@ -88,14 +110,14 @@ func (c compiler) groupNorms(f op.Gather, records int, k call) func() {
 
 // squared is the squared norm of the groups' sums, and the sizes of what had to be
 // added up for them; single rows had not.
-func (g *groups) squared(delta []float32, dim int, w *worker) (total, length float64) {
-	row := func(t int32) []float32 { return delta[int(t)*dim:][:dim] }
+func (g *groups) squared(delta []float32, f op.Gather, w *worker) (total, length float64) {
+	row := func(t int32) []float32 { return delta[int(t)/f.Bag*f.Dim:][:f.Dim] }
 	for _, first := range g.first {
 		if g.next[first] < 0 {
 			total += simd.SumSquares(row(first))
 			continue
 		}
-		sum := w.doubles(dim)
+		sum := w.doubles(f.Dim)
 		clear(sum)
 		for t := first; t >= 0; t = g.next[t] {
 			for j, v := range row(t) {
@@ -108,6 +130,18 @@ func (g *groups) squared(delta []float32, dim int, w *worker) (total, length flo
 		}
 	}
 	return total, length
+}
+
+// counts is the sum of the squared sizes of the groups.
+func (g *groups) counts() (total float64) {
+	for _, first := range g.first {
+		n := 0
+		for t := first; t >= 0; t = g.next[t] {
+			n++
+		}
+		total += float64(n * n)
+	}
+	return total
 }
 
 // groups are the rows of a record, those of one index linked together.

@@ -49,7 +49,7 @@ func (c compiler) builder(form op.Form, records int, in [][]float32) (b builder,
 			for t := r * na; t < (r+1)*na; t++ {
 				if row, ok := entry(a[t], f.Vocabulary); ok {
 					at := dst[row*f.Dim : (row+1)*f.Dim]
-					simd.Add(at, at, delta[t*f.Dim:][:f.Dim])
+					simd.Add(at, at, delta[t/f.Bag*f.Dim:][:f.Dim])
 				}
 			}
 		}, f.Size() + nd}, true

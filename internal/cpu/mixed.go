@@ -141,7 +141,7 @@ func (c compiler) exact(form op.Form, records int, in [][]float32) (u exactUse, 
 					continue
 				}
 				d := dst[row*f.Dim:][:f.Dim]
-				for j, v := range delta[t*f.Dim:][:f.Dim] {
+				for j, v := range delta[t/f.Bag*f.Dim:][:f.Dim] {
 					d[j] += float64(v)
 				}
 			}

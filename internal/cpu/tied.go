@@ -27,7 +27,7 @@ func (c compiler) tied(s op.Mixed, k call) func() {
 	}
 	gather, ok1 := parts[g].Form.(op.Gather)
 	product, ok2 := parts[p].Form.(op.Product)
-	if !ok1 || !ok2 || parts[g].At != nil || !turnedBy(parts[p].At, product, gather) {
+	if !ok1 || !ok2 || gather.Bag != 1 || parts[g].At != nil || !turnedBy(parts[p].At, product, gather) {
 		return nil
 	}
 	from, _ := s.Inputs(p)
@@ -52,7 +52,7 @@ func (c compiler) tied(s op.Mixed, k call) func() {
 			total, length := m.inner()
 			groups := w.groups.sized(lookups)
 			groups.find(index, v)
-			squares, _ := groups.squared(eps, d, w)
+			squares, _ := groups.squared(eps, gather, w)
 			total += squares
 			for s, i := range index {
 				row, ok := entry(i, v)

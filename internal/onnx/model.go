@@ -207,7 +207,7 @@ func (w *writer) indices(n *G.Node, seen map[*G.Node]bool) {
 // asIndices reports whether an operation takes its operand i as indices.
 func asIndices(s op.Spec, i int) bool {
 	switch s.(type) {
-	case op.Embed, op.Attention:
+	case op.Embed, op.EmbedBag, op.Attention:
 		return i == 1
 	}
 	return false

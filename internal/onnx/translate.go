@@ -67,6 +67,8 @@ func (s step) translate(spec op.Spec) (string, error) {
 		return s.emit(kind, in, attribute{"axis", o.Axis}), nil
 	case op.Embed:
 		return s.embed(in)
+	case op.EmbedBag:
+		return s.embedBag(o, in)
 	case op.Attention:
 		return s.attention(o, in)
 	}
@@ -204,6 +206,16 @@ func (s step) embed(in []string) (string, error) {
 	rows := s.emit("Gather", []string{table, s.emit("Where", []string{inside, index, zero})})
 	inside = s.emit("Unsqueeze", []string{inside, s.list(-1)})
 	return s.emit("Where", []string{inside, rows, s.scalar(0)}), nil
+}
+
+// embedBag adds up what embed gives.
+func (s step) embedBag(o op.EmbedBag, in []string) (string, error) {
+	rows, err := s.embed(in)
+	if err != nil {
+		return "", err
+	}
+	sum := s.emit("ReduceSum", []string{rows, s.list(1)}, attribute{"keepdims", 0})
+	return s.emit("Mul", []string{sum, s.scalar(o.Scale)}), nil
 }
 
 // attention is written out: what a step does not see gets a weight of zero, so

@@ -2,7 +2,6 @@ package op
 
 import (
 	"fmt"
-	"slices"
 
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -48,7 +47,7 @@ func (Embed) Wrt(int) []bool  { return []bool{true, false} }
 
 func (Embed) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	s := in[0].Shape()
-	d, err := Apply(EmbedGrad{Vocabulary: s[0], Dim: s[1]}, in[1], grad)
+	d, err := Apply(EmbedGrad{Vocabulary: s[0], Dim: s[1], Bag: 1}, in[1], grad)
 	return G.Nodes{d, nil}, err
 }
 
@@ -57,25 +56,87 @@ func (e Embed) Use(i int, in G.Nodes, _, grad *G.Node) (Use, error) {
 		return Use{}, fmt.Errorf("%v: input %d is no parameter", e, i)
 	}
 	s := in[0].Shape()
-	return Use{Form: Gather{Vocabulary: s[0], Dim: s[1]}, A: in[1], Delta: grad}, nil
+	return Use{Form: Gather{Vocabulary: s[0], Dim: s[1], Bag: 1}, A: in[1], Delta: grad}, nil
+}
+
+// EmbedBag adds rows up: a table [V, D] and indices [B, T] give Scale times the
+// sum of the T rows, [B, D]. An index outside the table adds nothing.
+type EmbedBag struct{ Scale float64 }
+
+func (e EmbedBag) String() string { return fmt.Sprintf("embedBag{%g}", e.Scale) }
+
+func (e EmbedBag) Shape(in []tensor.Shape) (tensor.Shape, error) {
+	if err := arity(in, 2); err != nil {
+		return nil, err
+	}
+	if in[0].Dims() != 2 || in[1].Dims() != 2 {
+		return nil, fmt.Errorf("table %v and indices %v: [vocabulary, dim] and [batch, time] are needed", in[0], in[1])
+	}
+	return tensor.Shape{in[1][0], in[0][1]}, nil
+}
+
+func (e EmbedBag) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
+	clear(out)
+	d := shapes[0][1]
+	for t, index := range in[1] {
+		row, ok := entry(index, shapes[0][0])
+		if !ok {
+			continue
+		}
+		for j := range d {
+			out[t/shapes[1][1]*d+j] += e.Scale * in[0][row*d+j]
+		}
+	}
+}
+
+func (EmbedBag) Rows(int) []bool { return []bool{false, true} }
+func (EmbedBag) Wrt(int) []bool  { return []bool{true, false} }
+
+// scaled is the gradient of the sum of rows, from that of the result.
+func (e EmbedBag) scaled(grad *G.Node) (*G.Node, error) {
+	if grad.Dtype() == tensor.Float64 {
+		return Apply(Binary{"*"}, grad, G.NewConstant(e.Scale))
+	}
+	return Apply(Binary{"*"}, grad, G.NewConstant(float32(e.Scale)))
+}
+
+func (e EmbedBag) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
+	grad, err := e.scaled(grad)
+	if err != nil {
+		return nil, err
+	}
+	table, indices := in[0].Shape(), in[1].Shape()
+	d, err := Apply(EmbedGrad{Vocabulary: table[0], Dim: table[1], Bag: indices[1]}, in[1], grad)
+	return G.Nodes{d, nil}, err
+}
+
+func (e EmbedBag) Use(i int, in G.Nodes, _, grad *G.Node) (Use, error) {
+	if i != 0 {
+		return Use{}, fmt.Errorf("%v: input %d is no parameter", e, i)
+	}
+	grad, err := e.scaled(grad)
+	table, indices := in[0].Shape(), in[1].Shape()
+	return Use{Form: Gather{Vocabulary: table[0], Dim: table[1], Bag: indices[1]}, A: in[1], Delta: grad}, err
 }
 
 // EmbedGrad adds the gradient of each row that was looked up to its place in the
-// table, from the indices and the gradient of the result.
-type EmbedGrad struct{ Vocabulary, Dim int }
+// table, from the indices and the gradient of the result; Bag neighbouring
+// indices share one.
+type EmbedGrad struct{ Vocabulary, Dim, Bag int }
 
-func (e EmbedGrad) String() string { return fmt.Sprintf("embedGrad{%d,%d}", e.Vocabulary, e.Dim) }
+func (e EmbedGrad) String() string {
+	return fmt.Sprintf("embedGrad{%d,%d,%d}", e.Vocabulary, e.Dim, e.Bag)
+}
 
 func (e EmbedGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
 	table := tensor.Shape{e.Vocabulary, e.Dim}
-	y, err := Embed{}.Shape([]tensor.Shape{table, in[0]})
-	if err == nil && !slices.Equal(in[1], y) {
-		err = fmt.Errorf("gradient of shape %v where %v is needed", in[1], y)
+	if in[0].TotalSize()*e.Dim != in[1].TotalSize()*e.Bag {
+		return table, fmt.Errorf("indices %v and gradient %v do not fit bags of %d rows of %d", in[0], in[1], e.Bag, e.Dim)
 	}
-	return table, err
+	return table, nil
 }
 
 func (e EmbedGrad) Do(out []float64, in [][]float64, _ []tensor.Shape) {

@@ -78,9 +78,10 @@ func (s Scale) Add(dst, a, delta []float64) {
 
 // Gather is E[i_t] for a table [Vocabulary, Dim]: δ_t scattered to row i_t. A
 // holds the indices. An index outside the table has no row and adds nothing.
-type Gather struct{ Vocabulary, Dim int }
+// Where rows are looked up to be added, Bag neighbouring indices share one δ.
+type Gather struct{ Vocabulary, Dim, Bag int }
 
-func (g Gather) String() string { return fmt.Sprintf("gather{%d,%d}", g.Vocabulary, g.Dim) }
+func (g Gather) String() string { return fmt.Sprintf("gather{%d,%d,%d}", g.Vocabulary, g.Dim, g.Bag) }
 func (g Gather) Size() int      { return g.Vocabulary * g.Dim }
 
 func (g Gather) Add(dst, a, delta []float64) {
@@ -90,7 +91,7 @@ func (g Gather) Add(dst, a, delta []float64) {
 			continue
 		}
 		for j := range g.Dim {
-			dst[row*g.Dim+j] += delta[t*g.Dim+j]
+			dst[row*g.Dim+j] += delta[t/g.Bag*g.Dim+j]
 		}
 	}
 }

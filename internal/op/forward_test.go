@@ -223,6 +223,6 @@ func TestEmbedOutsideTheTableGivesZeros(t *testing.T) {
 	index := operand{tensor.Shape{6}, []float64{1, 0, -1, 2, 0.5, math.NaN()}}
 	y := trial{Embed{}, []operand{table, index}}.do(t)
 	same(t, "rows", y.values, []float64{3, 4, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0}, 0)
-	d := trial{EmbedGrad{2, 2}, []operand{index, y}}.do(t)
+	d := trial{EmbedGrad{2, 2, 1}, []operand{index, y}}.do(t)
 	same(t, "gradient", d.values, []float64{1, 2, 3, 4}, 0)
 }

@@ -217,6 +217,7 @@ func smoothTrials(r *rand.Rand) []trial {
 	add(Total{0.25}, normal(r, b, d))
 	add(Embed{}, normal(r, 4, d), whole(r, -1, 5, b))
 	add(Embed{}, normal(r, 4, d), whole(r, 0, 4, b, p))
+	add(EmbedBag{0.25}, normal(r, 4, d), whole(r, 0, 4, b, p))
 	add(Add{}, normal(r, b, d), normal(r, b, d))
 	return append(list, sequenceTrials(r)...)
 }

@@ -28,7 +28,8 @@ func uses(r *rand.Rand) []used {
 		{Product{p, d}, n, []operand{normal(r, n*t, p), normal(r, n*t, d)}},
 		{Shift{p, d}, n, []operand{normal(r, n, t, p, d)}},
 		{Scale{p, d}, n, []operand{normal(r, n, t, p, d), normal(r, n, t, p, d)}},
-		{Gather{p, d}, n, []operand{whole(r, -1, p+1, n, t), normal(r, n, t, d)}},
+		{Gather{p, d, 1}, n, []operand{whole(r, -1, p+1, n, t), normal(r, n, t, d)}},
+		{Gather{p, d, t}, n, []operand{whole(r, -1, p+1, n, 2*t), normal(r, n, 2, d)}},
 		{conv, n, []operand{normal(r, n*t, p, h, wd), normal(r, n*t, d, oh, ow)}},
 	}
 }

@@ -90,7 +90,8 @@ func TestBadShapesAreRefused(t *testing.T) {
 
 		{Embed{}, []tensor.Shape{s(3), s(3)}, "[vocabulary, dim]"},
 		{Embed{}, []tensor.Shape{s(3, 2), s(1, 1, 1)}, "[batch, time]"},
-		{EmbedGrad{3, 2}, []tensor.Shape{s(4), s(4, 3)}, "gradient"},
+		{EmbedGrad{3, 2, 1}, []tensor.Shape{s(4), s(4, 3)}, "gradient"},
+		{EmbedBag{1}, []tensor.Shape{s(3, 2), s(4)}, "[batch, time]"},
 		{Add{}, []tensor.Shape{s(3), s(3, 1)}, "differ in shape"},
 		{Reshape{AxesOf(3, 2)}, []tensor.Shape{s(5)}, "does not fit"},
 		{Permute{AxesOf(1, 0)}, []tensor.Shape{s(5)}, "order"},

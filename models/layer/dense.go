@@ -90,14 +90,14 @@ func (n *Net) Embedding(ids *G.Node, name string, vocabulary, dim int) *G.Node {
 // EmbeddingBag is the mean of the rows of name.weight [vocabulary, dim] that the
 // indices [batch, time] name: [batch, dim].
 func (n *Net) EmbeddingBag(ids *G.Node, name string, vocabulary, dim int) *G.Node {
-	rows := n.Embedding(ids, name, vocabulary, dim)
-	if !n.ready(name, rows) {
+	if !n.ready(name, ids) {
 		return nil
 	}
-	if rows.Dims() != 3 {
+	if ids.Dims() != 2 {
 		return n.fail(fmt.Errorf("%s: indices of shape %v: [batch, time] is needed", name, ids.Shape()))
 	}
-	return n.mean(name, rows)
+	table := n.Param(name+".weight", Normal(1), vocabulary, dim)
+	return n.apply(name, op.EmbedBag{Scale: 1 / float64(ids.Shape()[1])}, table, ids)
 }
 
 // mean averages x [batch, time, dim] over time.

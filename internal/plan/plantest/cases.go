@@ -217,7 +217,9 @@ func (ts *trials) embeddings() {
 	r, v, d, t := ts.r, between(ts.r, 1, 40), size(ts.r), between(ts.r, 1, 20)
 	index := whole(r, -1, v+1, ts.b, t)
 	ts.apart(0, op.Embed{}, weight(normal(r, v, d)), index)
-	ts.joint(1e-5, op.EmbedGrad{Vocabulary: v, Dim: d}, index, normal(r, ts.b, t, d))
+	ts.joint(1e-5, op.EmbedGrad{Vocabulary: v, Dim: d, Bag: 1}, index, normal(r, ts.b, t, d))
+	ts.joint(1e-5, op.EmbedGrad{Vocabulary: v, Dim: d, Bag: t}, index, normal(r, ts.b, d))
+	ts.apart(1e-5, op.EmbedBag{Scale: 0.3}, weight(normal(r, v, d)), index)
 }
 
 func (ts *trials) moves() {

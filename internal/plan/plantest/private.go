@@ -29,7 +29,9 @@ func (ts *trials) uses() []use {
 		add(op.RankOne, op.Shift{Channels: d, Inner: inner}, normal(r, n, d, inner))
 		add(op.RankOne, op.Scale{Channels: d, Inner: inner}, normal(r, n, d, inner), normal(r, n, d, inner))
 		v := between(r, 1, 30)
-		add(op.Group, op.Gather{Vocabulary: v, Dim: d}, whole(r, -1, v+1, ts.b, rows), normal(r, ts.b, rows, d))
+		add(op.Group, op.Gather{Vocabulary: v, Dim: d, Bag: 1}, whole(r, -1, v+1, ts.b, rows), normal(r, ts.b, rows, d))
+		bag := between(r, 2, 30)
+		add(op.Group, op.Gather{Vocabulary: v, Dim: d, Bag: bag}, whole(r, -1, v+1, ts.b, rows*bag), normal(r, ts.b, rows, d))
 	}
 	f, x, y := ts.convolution(ts.b)
 	add(op.Gram, f, x, y)
@@ -139,7 +141,7 @@ func (ts *trials) mixed() {
 	product := []operand{normal(r, ts.b*rows, d), normal(r, ts.b*rows, v)}
 	gather := []operand{whole(r, -1, v+1, ts.b, rows), normal(r, ts.b, rows, d)}
 	tied := []op.Part{
-		{Form: op.Gather{Vocabulary: v, Dim: d}},
+		{Form: op.Gather{Vocabulary: v, Dim: d, Bag: 1}},
 		{Form: op.Product{In: d, Out: v}, At: op.NewMap(transposed)},
 	}
 	add(v*d, tied, append(append([]operand{}, gather...), product...)...)
