@@ -314,9 +314,7 @@ func (s *settings) configure(cmd *cobra.Command, text []byte) error {
 
 // scalars are the value or the list of values of a key; nil where it has none.
 func scalars(node *yaml.Node) (values []string, listed bool, err error) {
-	for node.Kind == yaml.AliasNode {
-		node = node.Alias
-	}
+	node = named(node)
 	switch {
 	case node.Kind == yaml.ScalarNode && node.Tag == "!!null":
 		return nil, false, nil
@@ -327,13 +325,21 @@ func scalars(node *yaml.Node) (values []string, listed bool, err error) {
 	}
 	values = []string{}
 	for _, one := range node.Content {
-		v, nested, err := scalars(one)
-		if err != nil || nested || v == nil {
+		one = named(one)
+		if one.Kind != yaml.ScalarNode || one.Tag == "!!null" {
 			return nil, false, fmt.Errorf("a list of values is needed")
 		}
-		values = append(values, v...)
+		values = append(values, one.Value)
 	}
 	return values, true, nil
+}
+
+// named is what an alias stands for.
+func named(node *yaml.Node) *yaml.Node {
+	if node.Kind == yaml.AliasNode {
+		return node.Alias
+	}
+	return node
 }
 
 // silent are the flags whose zero is not a value but its absence.
