@@ -15,7 +15,7 @@ const roundoff = 1.0 / (1 << 53)
 // convNorms gives squared norms that keep the promise of clip.Single,
 // ‖u‖² ≤ (sq + 1e-30)/(1 − 1e-5), for every record.
 func (c *compiler) convNorms(f op.ConvWeight, records int, m op.Method, k call) bool {
-	if !fits(records) || !fits(f.Groups) {
+	if v := newConvolution(f); !v.patched() || !fits(records) || !fits(f.Groups) {
 		return false
 	}
 	if m == op.Gram {
@@ -24,6 +24,21 @@ func (c *compiler) convNorms(f op.ConvWeight, records int, m op.Method, k call) 
 		c.convExact(f, records, k)
 	}
 	return true
+}
+
+// patchRows is struct Rows of kernels/convolution_norm.cu.
+type patchRows struct {
+	Planes               planes
+	Taps, Corners, Delta driver.Pointer
+	Area                 divider
+	Rows, Width, Outputs int32
+}
+
+func (c *compiler) rows(v convolution, rows int, x, delta driver.Pointer) patchRows {
+	return patchRows{
+		v.pictures(x), c.constant(v.taps()), c.constant(v.corners()), delta,
+		newDivider(v.area), int32(rows), int32(v.width), int32(v.og),
+	}
 }
 
 // convGram: a product of two rows of n elements is off by at most n·2⁻⁵³ of their
@@ -36,7 +51,7 @@ func (c *compiler) convGram(f op.ConvWeight, records int, k call) {
 	pairs := tiles * (tiles + 1) / 2
 	partial := c.scratch(16 * records * v.Groups * pairs)
 	c.launch("convolution_gram", dim{uint32(pairs), uint32(records), uint32(v.Groups)}, threads,
-		partial, v.pictures(k.in[0]), v.places(), c.constant(v.taps()), k.in[1], int32(rows), int32(v.width), int32(v.og))
+		partial, c.rows(v, rows, k.in[0], k.in[1]))
 	c.launch("convolution_gram_norms", dim{uint32(ceil(records, 8)), 1, 1}, threads,
 		k.out, partial, int32(records), int32(v.Groups), int32(pairs), 2*float64(v.width+v.og+2*rows+8)*roundoff)
 }
@@ -67,5 +82,5 @@ func (c *compiler) buildConv(f op.ConvWeight, records, pictures int, x, delta, o
 func (c *compiler) exact(v convolution, records, rows int, x, delta, gradient, squares driver.Pointer) {
 	across := ceil(v.width, 32)
 	c.launch("convolution_exact", dim{uint32(ceil(v.og, 32) * across), uint32(records), uint32(v.Groups)}, threads,
-		gradient, squares, v.pictures(x), v.places(), c.constant(v.taps()), delta, int32(rows), int32(v.width), int32(v.og), int32(across))
+		gradient, squares, c.rows(v, rows, x, delta), int32(across))
 }

@@ -11,16 +11,15 @@ import (
 
 // weightGradient is the argument of the kernels of kernels/convolution_weight.cu.
 type weightGradient struct {
-	Planes               planes
-	Places               places
-	Taps, Delta, Factors driver.Pointer
-	PerRecord            divider
-	_                    int32
-	Out                  driver.Pointer
-	Outputs, Width       int32
-	Groups, Terms        int32
-	Slices, Slice        int32
-	Whole, Level         int32
+	Planes              planes
+	Taps, Corners       driver.Pointer
+	Delta, Factors, Out driver.Pointer
+	Places, PerRecord   divider
+	Area                int32
+	Outputs, Width      int32
+	Groups, Pictures    int32
+	Slices, Slice       int32
+	_                   int32
 }
 
 // weightTiles are the tiles of kernels/convolution_weight.cu.
@@ -29,22 +28,24 @@ var weightTiles = []tile{
 	{"64x64", 64, 64, 128, 0.5}, {"32x32", 32, 32, 64, 0.3},
 }
 
-// weightGradient makes sums of terms places each, in slices, one after the other.
-func (c *compiler) weightGradient(v convolution, x, delta, factors, out driver.Pointer, perRecord, sums, terms, length, count int) {
+// counted is the places of a picture, up to a multiple of four.
+func (v convolution) counted() int { return ceil(v.area, 4) * 4 }
+
+// gradients makes sums over the places of so many pictures each, in slices, one after
+// the other.
+func (c *compiler) gradients(v convolution, x, delta, factors, out driver.Pointer, perRecord, sums, pictures, length, count int) {
 	s := c.plan(weightTiles, v.og, v.width*v.Groups*sums*count, length, length, 1)
 	args := weightGradient{
-		Planes: v.pictures(x), Places: v.places(), Taps: c.constant(v.taps()), Delta: delta, Factors: factors,
-		PerRecord: newDivider(perRecord), Outputs: int32(v.og), Width: int32(v.width), Groups: int32(v.Groups),
-		Terms: int32(terms), Slices: int32(count), Slice: int32(length),
-		Whole: flag(v.area%4 == 0), Level: flag(v.wide%4 == 0),
+		Planes: v.pictures(x), Taps: c.constant(v.taps()), Corners: c.constant(v.corners()), Delta: delta, Factors: factors, Out: out,
+		Places: newDivider(v.counted()), PerRecord: newDivider(perRecord), Area: int32(v.area),
+		Outputs: int32(v.og), Width: int32(v.width), Groups: int32(v.Groups),
+		Pictures: int32(pictures), Slices: int32(count), Slice: int32(length),
 	}
-	// A grid is less than 2^16 blocks deep.
 	each := math.MaxUint16 / count
 	for first := 0; first < sums; first += each {
 		n := min(each, sums-first)
-		args.Planes.Data = x + driver.Pointer(4*first*terms/v.area*v.C*v.H*v.W)
-		args.Delta = delta + driver.Pointer(4*first*terms*v.O)
-		args.Out = out + driver.Pointer(4*first*count*v.Size())
+		at := func(p driver.Pointer, elements int) driver.Pointer { return p + driver.Pointer(4*first*elements) }
+		args.Planes.Data, args.Delta, args.Out = at(x, pictures*v.C*v.H*v.W), at(delta, pictures*v.O*v.area), at(out, count*v.Size())
 		grid := dim{uint32(s.tile.count(v.og, v.width)), uint32(v.Groups), uint32(n * count)}
 		c.launch("convolution_weight_"+s.tile.name, grid, dim{s.tile.threads, 1, 1}, args)
 	}
@@ -72,10 +73,13 @@ func (c *compiler) convSum(f op.ConvWeight, records int, k call) bool {
 // the card.
 func (c *compiler) sumOverPlaces(f op.ConvWeight, k call, factors driver.Pointer, records int) bool {
 	v := newConvolution(f)
-	terms := k.size(1) / v.O
-	length, count := byRows(v.O, v.width, terms)
+	if !v.patched() || !fits(v.Groups) {
+		return false
+	}
+	pictures := k.size(1) / (v.O * v.area)
+	length, count := byRows(v.O, v.width, pictures*v.counted())
 	parts := c.scratch(4 * v.Size() * count)
-	c.weightGradient(v, k.in[0], k.in[1], factors, parts, terms/records, 1, terms, length, count)
+	c.gradients(v, k.in[0], k.in[1], factors, parts, pictures/records, 1, pictures, length, count)
 	c.addParts(k.out, parts, 1, v.Size(), count, k.accumulate)
 	return true
 }
@@ -84,15 +88,19 @@ func (c *compiler) sumOverPlaces(f op.ConvWeight, k call, factors driver.Pointer
 // alone: a record gets the same bits in every microbatch.
 func (c *compiler) convGradients(f op.ConvWeight, records int, k call) bool {
 	v := newConvolution(f)
-	terms := k.size(1) / v.O / records
+	if !v.patched() || !fits(v.Groups) {
+		return false
+	}
+	pictures := k.size(1) / (v.O * v.area) / records
+	terms := pictures * v.counted()
 	tiles := v.Groups * ceil(v.og, 64) * ceil(v.width, 64)
 	length, count := cut(terms, min(ceil(terms, 128), 8/tiles))
 	if count == 1 {
-		c.weightGradient(v, k.in[0], k.in[1], 0, k.out, terms, records, terms, length, 1)
+		c.gradients(v, k.in[0], k.in[1], 0, k.out, 1, records, pictures, length, 1)
 		return true
 	}
 	parts := c.scratch(4 * records * v.Size() * count)
-	c.weightGradient(v, k.in[0], k.in[1], 0, parts, terms, records, terms, length, count)
+	c.gradients(v, k.in[0], k.in[1], 0, parts, 1, records, pictures, length, count)
 	c.addParts(k.out, parts, records, v.Size(), count, false)
 	return true
 }

@@ -2,9 +2,7 @@
 // a weight, a row an output channel, with patches, a column a place of the result: of
 // the pictures, or of the signals that come back. The patches are read where they lie,
 // so nothing is written out, and a picture is read from memory once and from the
-// caches kernel_h·kernel_w times. A column knows which rows and columns of its patch
-// lie inside the picture, a bit each: reading an element takes one addition and one
-// test.
+// caches kernel_h·kernel_w times.
 //
 // Where a stride is more than one, a cell meets only those elements of the kernel
 // that lie a multiple of the stride away: cells that meet the same ones are a phase,
@@ -33,34 +31,24 @@
 
 namespace {
 
-// Step is what one k reads: the element so many bytes from the patch's corner, which
-// is in the row and the column of the patch that the two bits stand for. The tables of
-// steps and of weights begin with 32 that see zeros, and every phase ends with such,
-// up to a multiple of 32.
-struct alignas(8) Step {
-	int bytes;
-	unsigned sides;
-};
-
 // Phase is the places of the result that meet the same elements of the kernel: depth
-// of them, whose steps and weights begin at `first`. Edges says how far the patch's
-// rows, then its columns, lie from the corner. The result of the first place lies at
-// out in a plane, those of the next row and column down and across from there.
+// of them, whose taps and weights begin at `first`, and whose corners at `corners`.
+// The result of the first place lies at out in a plane, those of the next row and
+// column down and across from there. The tables of taps and weights begin with 32
+// that see zeros, and every phase goes on with such up to a multiple of 32.
 struct Phase {
-	int first, depth, edges;
-	Places places;
+	int first, depth, corners;
+	Divider area, row; // from a place to its picture, from a place of a picture to its row
 	int out, down, across;
 };
 
 struct Convolution {
 	Planes planes;
-	const Step *steps;
-	const int *weights; // which element of a kernel meets a step, in bytes
-	const int *edges;
+	const Reach *taps, *corners;
+	const int *weights; // which element of a kernel meets a tap, in bytes
 	const float *kernels;
 	const float *bias; // or null
 	float *out;
-	int high, wide;    // of the kernel
 	int kernel, group; // elements from a row's kernel to the next's, and from a group's
 	int rows;          // of a group
 	int pictures, groups;
@@ -69,11 +57,6 @@ struct Convolution {
 	int phases;
 	Phase phase[16];
 };
-
-// at is what lies so many bytes from an address.
-template <class T> __device__ __forceinline__ T at(const void *address, int bytes) {
-	return *reinterpret_cast<const T *>(static_cast<const char *>(address) + bytes);
-}
 
 // Kernels are the rows on the left. A row outside gives what the last gives, and is
 // not used.
@@ -94,34 +77,24 @@ struct Kernels {
 // Patches are the columns on the right.
 struct Patches {
 	static constexpr bool along = false;
-	const Convolution &c;
 	const Phase &phase;
+	const Reach *taps, *corners;
 	const float *data;
-	const Step *steps;
-	int columns;
+	int columns, picture;
 
 	struct Row {
 		const float *corner;
-		unsigned sides; // those inside the picture
+		unsigned sides;
 	};
 	__device__ __forceinline__ Row row(int i) const {
-		Row r = {data, 0};
-		if (i >= columns) return r;
-		Patch p = patch_at(c.planes, phase.places, i);
-		const int *edges = c.edges + phase.edges;
-		for (int y = 0; y < c.high; y++)
-			r.sides |= (unsigned)((unsigned)(p.y + edges[y]) < (unsigned)c.planes.height) << y;
-		for (int x = c.high; x < c.high + c.wide; x++)
-			r.sides |= (unsigned)((unsigned)(p.x + edges[x]) < (unsigned)c.planes.width) << x;
-		r.corner += p.cell;
-		return r;
-	}
-	__device__ __forceinline__ float one(const Row &r, int bytes, unsigned sides) const {
-		return (r.sides & sides) == sides ? at<float>(r.corner, bytes) : 0.0f;
+		int place, n = divide(phase.area, min(i, columns - 1), place);
+		Reach corner = corners[place];
+		return {data + n * picture + corner.bytes / 4, i < columns ? corner.sides : 0};
 	}
 	__device__ __forceinline__ float4 four(const Row &r, int k) const {
-		int4 s = at<int4>(steps, 8 * k), t = at<int4>(steps, 8 * k + 16);
-		return make_float4(one(r, s.x, (unsigned)s.y), one(r, s.z, (unsigned)s.w), one(r, t.x, (unsigned)t.y), one(r, t.z, (unsigned)t.w));
+		int4 s = at<int4>(taps, 8 * k), t = at<int4>(taps, 8 * k + 16);
+		return make_float4(tap_at(r.corner, r.sides, s.x, s.y), tap_at(r.corner, r.sides, s.z, s.w),
+			tap_at(r.corner, r.sides, t.x, t.y), tap_at(r.corner, r.sides, t.z, t.w));
 	}
 };
 
@@ -135,13 +108,13 @@ struct Spread {
 	// spot is where the result of place n lies in the first plane.
 	__device__ __forceinline__ int spot(int n) const {
 		int rest, column;
-		int picture_n = divide(phase.places.area, n, rest);
-		int row = divide(phase.places.row, rest, column);
+		int picture_n = divide(phase.area, n, rest);
+		int row = divide(phase.row, rest, column);
 		return picture_n * picture + phase.out + row * phase.down + column * phase.across;
 	}
 	// whole: four places from a multiple of four on lie together.
 	__device__ __forceinline__ bool whole() const {
-		return phase.across == 1 && phase.down == (int)phase.places.row.by && phase.places.area.by % 4 == 0;
+		return phase.across == 1 && phase.down == (int)phase.row.by && phase.area.by % 4 == 0;
 	}
 	template <int W> __device__ __forceinline__ void put(int m, int n, const float (&v)[W], bool first, bool last) const {
 		n = here(n);
@@ -190,7 +163,7 @@ template <class T, class Math = Exact> __device__ __forceinline__ void convolve(
 	int group = blockIdx.y / c.phases;
 	int down = (c.rows + T::rows - 1) / T::rows;
 	int m = blockIdx.x % down * T::rows, n = blockIdx.x / down * T::columns;
-	int columns = c.pictures * (int)phase.places.area.by;
+	int columns = c.pictures * (int)phase.area.by;
 	if (n >= columns) return;
 	int picture = c.groups * c.rows * c.plane;
 	Spread out = {phase, c.out + group * c.rows * c.plane, c.bias ? c.bias + group * c.rows : nullptr, c.rows, columns, picture, c.plane, c.act};
@@ -205,14 +178,16 @@ template <class T, class Math = Exact> __device__ __forceinline__ void convolve(
 	if (from >= to) // nothing is added, and zeros are written
 		table = from = 0, to = 1;
 	Kernels left = {c.kernels + group * c.group, c.weights + table, c.rows, c.kernel};
-	Patches right = {c, phase, c.planes.data + group * c.planes.group, c.steps + table, columns};
+	Patches right = {phase, c.taps + table, c.corners + phase.corners, c.planes.data + group * c.planes.group, columns, c.planes.picture};
 	product_as<T>(Math{}, left, right, out, m, n, from, to, c.slice);
 }
 
 using Low = Tile<16, 128, 4, 8, 16>;
 using Flat = Tile<32, 128, 8, 8, 8>;
 using Wide = Tile<64, 128, 8, 8, 8>;
-using Broad = Tile<32, 128, 8, 4, 16>; // for tensor cores, a warp for 32 columns
+// For tensor cores, a warp has 32 columns.
+using Broad = Tile<32, 128, 8, 4, 16>;
+using Tall = Tile<64, 128, 8, 4, 16>;
 
 } // namespace
 
@@ -224,11 +199,11 @@ KERNEL LAUNCH_BOUNDS(128) convolution_64x64(Convolution c) { convolve<Medium>(c)
 KERNEL LAUNCH_BOUNDS(64) convolution_32x32(Convolution c) { convolve<Small>(c); }
 
 KERNEL LAUNCH_BOUNDS(128) convolution_32x128_tf32(Convolution c) { convolve<Broad, TF32>(c); }
-KERNEL LAUNCH_BOUNDS(128) convolution_64x128_tf32(Convolution c) { convolve<Wide, TF32>(c); }
+KERNEL LAUNCH_BOUNDS(256) convolution_64x128_tf32(Convolution c) { convolve<Tall, TF32>(c); }
 KERNEL LAUNCH_BOUNDS(256) convolution_128x128_tf32(Convolution c) { convolve<Large, TF32>(c); }
 KERNEL LAUNCH_BOUNDS(128) convolution_64x64_tf32(Convolution c) { convolve<Medium, TF32>(c); }
 KERNEL LAUNCH_BOUNDS(128) convolution_32x128_bf16(Convolution c) { convolve<Broad, BF16>(c); }
-KERNEL LAUNCH_BOUNDS(128) convolution_64x128_bf16(Convolution c) { convolve<Wide, BF16>(c); }
+KERNEL LAUNCH_BOUNDS(256) convolution_64x128_bf16(Convolution c) { convolve<Tall, BF16>(c); }
 KERNEL LAUNCH_BOUNDS(256) convolution_128x128_bf16(Convolution c) { convolve<Large, BF16>(c); }
 KERNEL LAUNCH_BOUNDS(128) convolution_64x64_bf16(Convolution c) { convolve<Medium, BF16>(c); }
 

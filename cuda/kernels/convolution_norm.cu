@@ -27,11 +27,10 @@ constexpr int edge = 16, slab = 64, teams = 4;
 
 // PatchRow and SignalRow give the elements of a row of A and of Δ.
 struct PatchRow {
-	const Planes &planes;
-	const Tap *taps;
-	const float *data;
-	Patch at;
-	__device__ float operator()(int k) const { return element(planes, data, at, taps[k]); }
+	const Reach *taps;
+	const float *corner;
+	unsigned sides;
+	__device__ float operator()(int k) const { return tap_at(corner, sides, taps[k].bytes, taps[k].sides); }
 };
 
 struct SignalRow {
@@ -39,6 +38,27 @@ struct SignalRow {
 	int area;
 	bool valid;
 	__device__ float operator()(int k) const { return valid ? data[k * area] : 0.0f; }
+};
+
+// Rows are the patches and signals of one group of a record's pictures.
+struct Rows {
+	Planes planes;
+	const Reach *taps, *corners;
+	const float *delta;
+	Divider area; // from a row to its picture
+	int rows;     // of a record
+	int width;    // elements of a patch
+	int outputs;  // of a group
+
+	// There is a row `row` of a record, or it is one of zeros.
+	__device__ __forceinline__ void find(int record, int row, PatchRow &patch, SignalRow &signal) const {
+		int group = blockIdx.z, groups = gridDim.z;
+		bool valid = row < rows;
+		int place, picture = divide(area, record * rows + (valid ? row : 0), place);
+		Reach corner = corners[place];
+		patch = {taps, planes.data + picture * planes.picture + group * planes.group + corner.bytes / 4, valid ? corner.sides : 0};
+		signal = {delta + (picture * groups + group) * outputs * (int)area.by + place, (int)area.by, valid};
+	}
 };
 
 // gram gives each thread one of the products of two times 16 rows of width elements:
@@ -86,34 +106,25 @@ __device__ __forceinline__ double gram(S &first, S &second, const Row &row, cons
 } // namespace
 
 // Partial takes ⟨AAᵀ, ΔΔᵀ⟩ and Σ_t ‖a_t‖‖δ_t‖ of every record, group and pair of tiles.
-KERNEL LAUNCH_BOUNDS(256) convolution_gram(double *partial, Planes planes, Places places, const Tap *taps, const float *delta, int rows, int width, int outputs) {
+KERNEL LAUNCH_BOUNDS(256) convolution_gram(double *partial, Rows all) {
 	SHARED(double, first, slab * edge);
 	SHARED(double, second, slab * edge);
-	int lane = threadIdx.x % edge, record = blockIdx.y, group = blockIdx.z, groups = gridDim.z;
+	int lane = threadIdx.x % edge, record = blockIdx.y;
 	int s = 0, t = blockIdx.x;
 	while (t > s)
 		t -= ++s;
-	int area = places.area.by, base = record * rows;
-	bool has[2];
-	Patch at[2];
-	const float *signals[2];
-#pragma unroll
-	for (int n = 0; n < 2; n++) {
-		int row = (n == 0 ? s : t) * edge + lane;
-		has[n] = row < rows;
-		int place, picture = divide(places.area, has[n] ? base + row : 0, place);
-		at[n] = has[n] ? patch_at(planes, places, base + row) : blank_patch();
-		signals[n] = delta + (picture * groups + group) * outputs * area + place;
-	}
-	const float *data = planes.data + group * planes.group;
-	double a = gram(first, second, PatchRow{planes, taps, data, at[0]}, PatchRow{planes, taps, data, at[1]}, width);
-	double d = gram(first, second, SignalRow{signals[0], area, has[0]}, SignalRow{signals[1], area, has[1]}, outputs);
+	PatchRow row, other;
+	SignalRow signal, other_signal;
+	all.find(record, s * edge + lane, row, signal);
+	all.find(record, t * edge + lane, other, other_signal);
+	double a = gram(first, second, row, other, all.width);
+	double d = gram(first, second, signal, other_signal, all.outputs);
 	int i = threadIdx.x / edge, j = threadIdx.x % edge;
 	double weight = s != t || j < i ? 2 : j == i ? 1 : 0;
 	double total = block_sum(second, weight == 0 ? 0 : weight * a * d);
 	double length = block_sum(second, weight == 1 ? sqrt(a * d) : 0);
 	if (threadIdx.x == 0) {
-		double *out = partial + 2 * ((long long)(record * groups + group) * gridDim.x + blockIdx.x);
+		double *out = partial + 2 * ((long long)(record * gridDim.z + blockIdx.z) * gridDim.x + blockIdx.x);
 		out[0] = total;
 		out[1] = length;
 	}
@@ -145,7 +156,7 @@ KERNEL LAUNCH_BOUNDS(256) convolution_gram_norms(float *out, const double *parti
 // patches, tiles along the patches counted by across. Gradient takes the records'
 // gradients, or is null; squares takes the sum of squares of every record, group and
 // tile, or is null.
-KERNEL LAUNCH_BOUNDS(256) convolution_exact(double *gradient, double *squares, Planes planes, Places places, const Tap *taps, const float *delta, int rows, int width, int outputs, int across) {
+KERNEL LAUNCH_BOUNDS(256) convolution_exact(double *gradient, double *squares, Rows all, int across) {
 	constexpr int tile = 32, stride = tile + 1;
 	SHARED(double, patches, tile * stride);
 	SHARED(double, signals, tile * stride);
@@ -153,19 +164,16 @@ KERNEL LAUNCH_BOUNDS(256) convolution_exact(double *gradient, double *squares, P
 	int first = blockIdx.x / across * tile, left = blockIdx.x % across * tile;
 	int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 	int i = threadIdx.x / 16, j = threadIdx.x % 16;
-	int area = places.area.by;
-	const float *data = planes.data + group * planes.group;
+	int outputs = all.outputs, width = all.width;
 	double sum[2][2] = {};
-	for (int r0 = 0; r0 < rows; r0 += tile) {
-		bool inside = r0 + lane < rows;
-		int at = inside ? record * rows + r0 + lane : 0;
-		int place, picture = divide(places.area, at, place);
-		Patch here = inside ? patch_at(planes, places, at) : blank_patch();
-		const float *signal = delta + (picture * groups + group) * outputs * area + place;
+	for (int r0 = 0; r0 < all.rows; r0 += tile) {
+		PatchRow patch;
+		SignalRow signal;
+		all.find(record, r0 + lane, patch, signal);
 #pragma unroll
 		for (int n = warp; n < tile; n += 8) {
-			signals[lane * stride + n] = inside && first + n < outputs ? signal[(first + n) * area] : 0.0f;
-			patches[lane * stride + n] = left + n < width ? element(planes, data, here, taps[left + n]) : 0.0f;
+			signals[lane * stride + n] = first + n < outputs ? signal(first + n) : 0.0f;
+			patches[lane * stride + n] = left + n < width ? patch(left + n) : 0.0f;
 		}
 		__syncthreads();
 #pragma unroll 4

@@ -21,79 +21,74 @@
 
 namespace {
 
+// The places of a picture are counted up to a multiple of four, so that four lie in
+// one picture; the table of corners goes on as far, with corners that see zeros.
 struct WeightGradient {
 	Planes planes;
-	Places places;
-	const Tap *taps;
+	const Reach *taps, *corners;
 	const float *delta;
 	const float *factors; // of records, or null
-	Divider per_record;   // from a place to its record
-	float *out;           // of every record and slice, one after the other
+	float *out;           // of every sum and slice, one after the other
+	Divider places;       // of a picture, counted so
+	Divider per_record;   // pictures
+	int area;             // places that there are
 	int outputs, width;   // of a group: its channels, the elements of a kernel
 	int groups;
-	int terms;  // places of one sum: of a record, or all
-	int slices; // of a sum
-	int slice;  // places of one
-	int whole;  // four places from a multiple of four on lie in one picture
-	int level;  // and in one row
+	int pictures; // of a sum
+	int slices;   // of a sum
+	int slice;    // places of one
 };
 
-__device__ __forceinline__ float factor(const WeightGradient &g, int place) {
-	return g.factors ? g.factors[quotient(g.per_record, place)] : 1.0f;
+// Four places of one picture; factor is 0 where they are not to be read.
+struct Four {
+	int picture, place;
+	float factor;
+};
+
+__device__ __forceinline__ Four four_at(const WeightGradient &g, int first, int k) {
+	Four f;
+	bool inside = k < g.pictures * (int)g.places.by;
+	f.picture = first + divide(g.places, inside ? k : 0, f.place);
+	f.factor = !inside ? 0.0f : g.factors ? g.factors[quotient(g.per_record, f.picture)] : 1.0f;
+	return f;
 }
 
-// Signals are the rows on the left, from one place on.
+// Signals are the rows on the left, from one picture on. A row outside gives what the
+// last gives, and is not used.
 struct Signals {
 	static constexpr bool along = true;
 	const WeightGradient &g;
 	const float *data;
 	int first;
 
-	using Row = int; // -1: outside
-	__device__ __forceinline__ Row row(int i) const { return i < g.outputs ? i * (int)g.places.area.by : -1; }
-	__device__ __forceinline__ int skipped(int place) const {
-		return quotient(g.places.area, place) * (g.groups * g.outputs - 1) * (int)g.places.area.by;
-	}
-	__device__ __forceinline__ float one(Row r, int k) const {
-		if (k >= g.terms) return 0;
-		float f = factor(g, first + k);
-		return f == 0 ? 0.0f : f * data[r + first + k + skipped(first + k)];
-	}
+	using Row = const float *;
+	__device__ __forceinline__ Row row(int i) const { return data + min(i, g.outputs - 1) * g.area; }
 	__device__ __forceinline__ float4 four(Row r, int k) const {
-		if (r < 0 || k >= g.terms) return make_float4(0, 0, 0, 0);
-		if (!g.whole) return make_float4(one(r, k), one(r, k + 1), one(r, k + 2), one(r, k + 3));
-		float f = factor(g, first + k);
-		if (f == 0) return make_float4(0, 0, 0, 0);
-		float4 v = *reinterpret_cast<const float4 *>(data + r + first + k + skipped(first + k));
-		return make_float4(f * v.x, f * v.y, f * v.z, f * v.w);
+		Four f = four_at(g, first, k);
+		const float *from = r + f.picture * (g.groups * g.outputs * g.area) + f.place;
+		float v[4];
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			v[i] = f.factor != 0 && f.place + i < g.area ? f.factor * from[i] : 0.0f;
+		return make_float4(v[0], v[1], v[2], v[3]);
 	}
 };
 
-// Cells are the columns on the right: one element of every patch, from one place on.
+// Cells are the columns on the right: one tap of every patch, from one picture on.
 struct Cells {
 	static constexpr bool along = true;
 	const WeightGradient &g;
 	const float *data;
 	int first;
 
-	using Row = Tap;
-	__device__ __forceinline__ Row row(int i) const { return i < g.width ? g.taps[i] : Tap{0, -(1 << 30), 0}; }
-	__device__ __forceinline__ float one(const Row &r, int k) const {
-		if (k >= g.terms || factor(g, first + k) == 0) return 0;
-		return element(g.planes, data, patch_at(g.planes, g.places, first + k), r);
-	}
-	__device__ __forceinline__ float4 four(const Row &r, int k) const {
-		if (k >= g.terms) return make_float4(0, 0, 0, 0);
-		if (!g.level) return make_float4(one(r, k), one(r, k + 1), one(r, k + 2), one(r, k + 3));
-		if (factor(g, first + k) == 0) return make_float4(0, 0, 0, 0);
-		Patch p = patch_at(g.planes, g.places, first + k);
-		int y = p.y + r.y, x = p.x + r.x, step = g.planes.stride_w;
-		bool inside = (unsigned)y < (unsigned)g.planes.height;
-		const float *at = data + p.cell + r.cell;
-		unsigned width = g.planes.width;
-		return make_float4(inside && (unsigned)x < width ? at[0] : 0, inside && (unsigned)(x + step) < width ? at[step] : 0,
-			inside && (unsigned)(x + 2 * step) < width ? at[2 * step] : 0,
-			inside && (unsigned)(x + 3 * step) < width ? at[3 * step] : 0);
+	using Row = Reach;
+	__device__ __forceinline__ Row row(int i) const { return g.taps[min(i, g.width - 1)]; }
+	__device__ __forceinline__ float4 four(Row r, int k) const {
+		Four f = four_at(g, first, k);
+		int4 s = at<int4>(g.corners, 8 * f.place), t = at<int4>(g.corners, 8 * f.place + 16);
+		const float *from = data + f.picture * g.planes.picture + r.bytes / 4;
+		unsigned needs = f.factor == 0 ? ~0u : r.sides;
+		return make_float4(tap_at(from, s.y, s.x, needs), tap_at(from, s.w, s.z, needs), tap_at(from, t.y, t.x, needs), tap_at(from, t.w, t.z, needs));
 	}
 };
 
@@ -116,12 +111,12 @@ template <class T> __device__ __forceinline__ void sum(const WeightGradient &g) 
 	int group = blockIdx.y, record = blockIdx.z / g.slices, slice = blockIdx.z % g.slices;
 	int down = (g.outputs + T::rows - 1) / T::rows;
 	int m = blockIdx.x % down * T::rows, n = blockIdx.x / down * T::columns;
-	int first = record * g.terms;
-	Signals left = {g, g.delta + group * g.outputs * g.places.area.by, first};
+	int first = record * g.pictures, terms = g.pictures * g.places.by;
+	Signals left = {g, g.delta + group * g.outputs * g.area, first};
 	Cells right = {g, g.planes.data + group * g.planes.group, first};
 	Gradient out = {g.out + ((long long)blockIdx.z * g.groups + group) * g.outputs * g.width, g.outputs, g.width};
 	int from = slice * g.slice;
-	product<T>(left, right, out, m, n, from, min(g.terms, from + g.slice), g.slice);
+	product<T>(left, right, out, m, n, from, min(terms, from + g.slice), g.slice);
 }
 
 } // namespace
