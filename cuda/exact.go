@@ -9,6 +9,10 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
+// exactMemory is how many bytes records' gradients in float64 may take together; one
+// always has room.
+var exactMemory = 64 << 20
+
 // mixed adds up the uses of a parameter in float64, for some records at a time, and
 // squares: what is clipped is the exact gradient, and where uses cancel, float32
 // would find far less than its norm.
@@ -17,7 +21,6 @@ func (c *compiler) mixed(s op.Mixed, k call) bool {
 		c.tiedNorms(t, s.Records, k)
 		return true
 	}
-	const memory = 64 << 20 // that records' gradients may take; one always has room
 	largest := 0
 	for _, p := range *s.Parts {
 		if !exactForm(p.Form) || !oneToOne(p.At, s.Size) {
@@ -25,7 +28,7 @@ func (c *compiler) mixed(s op.Mixed, k call) bool {
 		}
 		largest = max(largest, p.Form.Size())
 	}
-	at := min(s.Records, math.MaxUint16, max(1, memory/(8*(s.Size+largest))))
+	at := min(s.Records, math.MaxUint16, max(1, exactMemory/(8*(s.Size+largest))))
 	chunk := max(8192, ceil(s.Size, math.MaxUint16))
 	chunks := ceil(s.Size, chunk)
 	sum, view := c.scratch(8*s.Size*at), c.scratch(8*largest*at)
@@ -101,7 +104,8 @@ type exactUse struct {
 //
 // Adding up n terms, with what other uses put in the same place, costs at most n+8
 // roundings of the sum of their sizes, and that is at most √repeats·‖A‖‖Δ‖ where each
-// element of A meets that many rows of Δ, or √n·‖Δ‖ where there is no A.
+// element of A meets that many rows of Δ. Where there is no A it is √n·‖Δ‖, and
+// √(n·bag)·‖Δ‖ where a row of Δ is added for every index of a bag.
 func newExactUse(s op.Mixed, part, first int, k call) exactUse {
 	u := exactUse{form: (*s.Parts)[part].Form}
 	from, to := s.Inputs(part)
@@ -124,7 +128,7 @@ func newExactUse(s op.Mixed, part, first int, k call) exactUse {
 		terms = u.nd / f.Channels
 		repeats = terms
 	case op.Gather:
-		terms, repeats = u.na, u.na
+		terms, repeats = u.na, u.na*f.Bag
 		u.bounding = 0
 	}
 	u.relative = float64(terms+8) * roundoff * math.Sqrt(float64(repeats))
@@ -146,7 +150,7 @@ func (c *compiler) build(u exactUse, records int, out driver.Pointer) {
 	case op.Gather:
 		c.zero(out, 8*f.Size()*records)
 		c.launch("exact_lookups", dim{uint32(ceil(f.Dim, 128)), uint32(records), 1}, dim{128, 1, 1},
-			out, u.a, u.delta, int32(u.na), int32(f.Vocabulary), int32(f.Dim))
+			out, u.a, u.delta, int32(u.na), int32(f.Vocabulary), int32(f.Dim), int32(f.Bag))
 	}
 }
 

@@ -23,7 +23,7 @@ func gradientTiles(f op.Product) []tile {
 	if f.Out <= slim.columns {
 		return []tile{slim}
 	}
-	return []tile{large, medium, small}
+	return productTiles[FP32]
 }
 
 // clippedProduct adds Aᵀ·diag(c)·Δ to the accumulator.
@@ -43,7 +43,7 @@ func (c *compiler) clippedProduct(f op.Product, records int, k call) {
 	grid[2] = uint32(count)
 	args.Out, args.Add = c.scratch(4*f.Size()*count), 0
 	c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
-	c.joinSlices(k, args.Out, count)
+	c.addSlices(k.out, args.Out, 0, f.Size(), f.Size(), count, op.Identity, k.accumulate)
 }
 
 // recordProductArgs is the argument of the kernels record_product of
@@ -75,7 +75,7 @@ func (c *compiler) weightedRows(k call) {
 	}
 	partial := c.scratch(4 * columns * count)
 	c.launch("weighted_rows", grid, threads, partial, k.in[0], k.in[1], int32(rows), int32(columns), int32(slice), int32(0))
-	c.joinSlices(k, partial, count)
+	c.addSlices(k.out, partial, 0, columns, columns, count, op.Identity, k.accumulate)
 }
 
 // rowSquares gives the squared norms of rows. Their length decides how one is cut.

@@ -26,17 +26,27 @@ func (c *compiler) products(spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.MatMul:
 		m, n, d, err := s.Sizes(k.shapes[0], k.shapes[1])
-		return err == nil && c.product(product{
+		if err != nil {
+			return false
+		}
+		c.product(product{
 			a: k.in[0], b: k.in[1], out: k.out, transA: s.TransA, transB: s.TransB, rows: m, columns: n, depth: d,
 		})
+		return true
 	case op.MatVec: // a product with a matrix of one column
 		m, d, err := s.Sizes(k.shapes[0], k.shapes[1])
-		return err == nil && c.product(product{a: k.in[0], b: k.in[1], out: k.out, transA: s.Trans, rows: m, columns: 1, depth: d})
+		if err != nil {
+			return false
+		}
+		c.product(product{a: k.in[0], b: k.in[1], out: k.out, transA: s.Trans, rows: m, columns: 1, depth: d})
+		return true
 	case op.Linear:
 		m, n, d, err := op.MatMul{}.Sizes(k.shapes[0], k.shapes[1])
-		return err == nil && c.product(product{
-			a: k.in[0], b: k.in[1], bias: k.in[2], out: k.out, rows: m, columns: n, depth: d, act: s.Act,
-		})
+		if err != nil {
+			return false
+		}
+		c.product(product{a: k.in[0], b: k.in[1], bias: k.in[2], out: k.out, rows: m, columns: n, depth: d, act: s.Act})
+		return true
 	case op.Dot:
 		c.dot(k)
 		return true

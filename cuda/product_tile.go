@@ -18,19 +18,16 @@ type tile struct {
 	speed         float64 // part of the peak that a full card reaches
 }
 
+// productTiles are the tiles of kernels/product.cu, by precision, and those of
+// kernels/gradient.cu, which are in FP32. Slim is for few columns.
 var (
-	large  = tile{"128", 128, 128, 256, 0.8}
-	medium = tile{"64", 64, 64, 128, 0.6}
-	small  = tile{"32", 32, 32, 64, 0.35}
-	slim   = tile{"16", 64, 16, 64, 0.25}
+	productTiles = map[Precision][]tile{
+		FP32: {{"128", 128, 128, 256, 0.8}, {"64", 64, 64, 128, 0.6}, {"32", 32, 32, 64, 0.35}},
+		TF32: {{"128_tf32", 128, 128, 256, 2.2}, {"64_tf32", 64, 64, 128, 1.5}},
+		BF16: {{"128_bf16", 128, 128, 256, 2.4}, {"64_bf16", 64, 64, 128, 1.6}},
+	}
+	slim = tile{"16", 64, 16, 64, 0.25}
 )
-
-// onTensorCores is the same tile in another precision.
-func (t tile) onTensorCores(p Precision) tile {
-	t.name += "_" + p.String()
-	t.speed *= 2.5
-	return t
-}
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
@@ -52,7 +49,7 @@ func byShape(columns, depth int) (length, count int) {
 // byRows cuts a sum over the rows of a microbatch so that the blocks of all slices
 // fill a card. A slice has at most 4096 rows, and its sum that many roundings.
 func byRows(rows, columns, depth int) (length, count int) {
-	most := min(ceil(depth, 32), 256/medium.count(rows, columns))
+	most := min(ceil(depth, 32), 256/(ceil(rows, 64)*ceil(columns, 64)))
 	return cut(depth, max(most, ceil(depth, 4096)))
 }
 
@@ -100,25 +97,22 @@ type product struct {
 	act                  op.Activation
 }
 
-func (c *compiler) product(p product) bool {
+func (c *compiler) product(p product) {
 	if !p.transA && p.columns <= 32 {
 		c.skinny(p)
-		return true
+		return
 	}
 	length, count := byShape(p.columns, p.depth)
 	if p.transA {
 		length, count = byRows(p.rows, p.columns, p.depth)
 	}
-	layout := map[bool]string{false: "n", true: "t"}
-	layouts := layout[p.transA] + layout[p.transB]
-	tiles := []tile{large, medium, small}
+	layouts := map[bool]string{false: "n", true: "t"}[p.transA] + map[bool]string{false: "n", true: "t"}[p.transB]
+	tiles := productTiles[c.options.Precision]
 	switch {
-	case layouts == "tt":
-		tiles = []tile{small}
+	case p.transA && p.transB: // rare
+		tiles = productTiles[FP32][2:]
 	case p.columns <= slim.columns:
 		tiles = []tile{slim}
-	case c.options.Precision != FP32:
-		tiles = []tile{large.onTensorCores(c.options.Precision), medium.onTensorCores(c.options.Precision)}
 	}
 	s := c.plan(tiles, p.rows, p.columns, p.depth, length, count)
 	args := productArgs{
@@ -130,13 +124,12 @@ func (c *compiler) product(p product) bool {
 	if !s.apart {
 		args.Bias, args.Act = p.bias, int32(p.act)
 		c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
-		return true
+		return
 	}
 	args.Out = c.scratch(4 * p.rows * p.columns * count)
 	grid[2] = uint32(count)
 	c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
-	c.addSlices(p.out, args.Out, p.bias, p.rows*p.columns, p.columns, count, p.act)
-	return true
+	c.addSlices(p.out, args.Out, p.bias, p.rows*p.columns, p.columns, count, p.act, false)
 }
 
 // skinnyArgs is the argument of the kernels of kernels/skinny.cu.
@@ -165,16 +158,11 @@ func (c *compiler) skinny(p product) {
 	c.launch(kernel+"_"+strconv.Itoa(high), dim{uint32(ceil(p.rows, 4*high)), 1, 1}, dim{128, 1, 1}, args)
 }
 
-// addSlices ends a product whose slices were computed apart.
-func (c *compiler) addSlices(out, partial, bias driver.Pointer, size, columns, count int, act op.Activation) {
-	c.launch("add_slices", c.blocks(size), threads, out, partial, bias, int32(size), int32(columns), int32(count), int32(act), int32(0))
-}
-
-// joinSlices adds sums whose slices were computed apart to an accumulator, or writes them.
-func (c *compiler) joinSlices(k call, partial driver.Pointer, count int) {
-	size := k.results()
+// addSlices ends a product whose slices were computed apart: out = act(Σ + bias), or
+// out += Σ.
+func (c *compiler) addSlices(out, partial, bias driver.Pointer, size, columns, count int, act op.Activation, add bool) {
 	c.launch("add_slices", c.blocks(size), threads,
-		k.out, partial, driver.Pointer(0), int32(size), int32(size), int32(count), int32(op.Identity), flag(k.accumulate))
+		out, partial, bias, int32(size), int32(columns), int32(count), int32(act), flag(add))
 }
 
 func flag(x bool) int32 {

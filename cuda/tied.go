@@ -31,7 +31,7 @@ func tiedUses(s op.Mixed, k call) (t tied, ok bool) {
 	}
 	gather, ok1 := parts[g].Form.(op.Gather)
 	product, ok2 := parts[p].Form.(op.Product)
-	if !ok1 || !ok2 || parts[g].At != nil || !turned(parts[p].At, product, gather) {
+	if !ok1 || !ok2 || gather.Bag != 1 || parts[g].At != nil || !turned(parts[p].At, product, gather) {
 		return t, false
 	}
 	a, _ := s.Inputs(p)

@@ -67,17 +67,18 @@ KERNEL LAUNCH_BOUNDS(128) exact_channels(double *out, const float *a, const floa
 }
 
 // exact_lookups adds the rows of Δ to those of a table of zeros that indices name, in
-// their order: a thread has a column, a block 128 of them of one record.
-KERNEL LAUNCH_BOUNDS(128) exact_lookups(double *out, const float *index, const float *delta, int rows, int vocabulary, int width) {
+// their order, bag neighbouring indices the same row: a thread has a column, a block
+// 128 of them of one record.
+KERNEL LAUNCH_BOUNDS(128) exact_lookups(double *out, const float *index, const float *delta, int rows, int vocabulary, int width, int bag) {
 	const int column = blockIdx.x * 128 + threadIdx.x;
 	if (column >= width) return;
 	index += (long long)blockIdx.y * rows;
-	delta += (long long)blockIdx.y * rows * width;
+	delta += (long long)blockIdx.y * (rows / bag) * width;
 	out += (long long)blockIdx.y * vocabulary * width;
 	for (int t = 0; t < rows; t++) {
 		const float v = index[t];
 		if (v >= 0 && v < vocabulary && truncf(v) == v)
-			out[(long long)v * width + column] += delta[(long long)t * width + column];
+			out[(long long)v * width + column] += delta[(long long)(t / bag) * width + column];
 	}
 }
 

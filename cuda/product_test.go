@@ -1,0 +1,209 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
+	"gorgonia.org/tensor"
+)
+
+// matrices are products whose sums over k take more than one slice, with rows that
+// start at multiples of 16 bytes and with rows that do not.
+func matrices(r *rand.Rand, m, n, d int) []operation {
+	return []operation{
+		given(r, op.Linear{Act: op.Tanh}, tensor.Shape{m, d}, tensor.Shape{d, n}, tensor.Shape{n}),
+		given(r, op.MatMul{TransB: true}, tensor.Shape{m, d}, tensor.Shape{n, d}),
+		given(r, op.MatMul{TransA: true}, tensor.Shape{d, m}, tensor.Shape{d, n}),
+	}
+}
+
+// Neither the tile nor whether slices have blocks of their own changes a bit.
+func TestProductTilesAgree(t *testing.T) {
+	device(t)
+	tolerance := map[Precision]float64{FP32: 2e-6, TF32: 2e-3, BF16: 1.5e-2}
+	for precision, tiles := range productTiles {
+		r := rand.New(rand.NewPCG(3, 6))
+		list := append(matrices(r, 133, 70, 521), matrices(r, 36, 132, 520)...)
+		if precision != FP32 { // slow to emulate
+			list = append(matrices(r, 19, 35, 521), matrices(r, 20, 36, 520)...)
+		}
+		for i, o := range list {
+			t.Run(fmt.Sprint(precision, " ", o.spec, o.shapes), func(t *testing.T) {
+				if precision != FP32 && testing.Short() && i > 0 {
+					t.Skip("slow to emulate")
+				}
+				var first []float32
+				for _, one := range tiles {
+					for _, speed := range []float64{1e-6, 1e6} { // slices apart, and not
+						one.speed = speed
+						got := forced(productTiles, precision, one, func() []float32 { return o.run(t, Options{Precision: precision}) })
+						if first == nil {
+							o.compare(t, got, tolerance[precision])
+							first = got
+						}
+						same(t, "tile "+one.name, got, first)
+					}
+				}
+			})
+		}
+	}
+}
+
+// On tensor cores operands are rounded, to the nearest, and nothing else is.
+func TestTensorCoresRoundOperandsAlone(t *testing.T) {
+	device(t)
+	const m, n, d = 20, 36, 72
+	for precision, dropped := range map[Precision]int{TF32: 13, BF16: 16} {
+		o := given(rand.New(rand.NewPCG(4, 6)), op.MatMul{}, tensor.Shape{m, d}, tensor.Shape{d, n})
+		got := o.run(t, Options{Precision: precision})
+		for _, x := range o.in {
+			for i, v := range x {
+				bits := math.Float32bits(v)
+				x[i] = math.Float32frombits((bits + 1<<(dropped-1)) >> dropped << dropped)
+			}
+		}
+		o.compare(t, got, 1e-6)
+	}
+}
+
+// A row has the same bits among few rows, where a warp takes one, and among many.
+func TestFewColumnsManyRows(t *testing.T) {
+	device(t)
+	r := rand.New(rand.NewPCG(5, 6))
+	list, err := Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := open(list[0].Ordinal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := 16 * d.Multiprocessors()
+	for _, columns := range []int{1, 4, 10, 27} {
+		many := given(r, op.Linear{Act: op.Sigmoid}, tensor.Shape{rows, 150}, tensor.Shape{150, columns}, tensor.Shape{columns})
+		few := many
+		few.shapes = []tensor.Shape{{3, 150}, many.shapes[1], many.shapes[2]}
+		few.in = [][]float32{many.in[0][:3*150], many.in[1], many.in[2]}
+		got := many.run(t, Options{})
+		many.compare(t, got, 1e-6)
+		same(t, fmt.Sprint(columns, " columns"), got[:3*columns], few.run(t, Options{}))
+	}
+}
+
+// What a tile or slices change of a clipped sum is roundings, and of a record's
+// gradient nothing.
+func TestGradientTilesAgree(t *testing.T) {
+	device(t)
+	r := rand.New(rand.NewPCG(6, 6))
+	const records, rows, in, out = 3, 67, 130, 37
+	a, delta := tensor.Shape{records * rows, in}, tensor.Shape{records * rows, out}
+	form := op.Product{In: in, Out: out}
+	kept := given(r, op.RecordGradients{Form: form, Records: records}, a, delta)
+	sum := given(r, op.ClippedSum{Form: form, Records: records}, a, delta, tensor.Shape{records})
+	sum.in[2][1] = 0
+	var first, total []float32
+	for _, one := range productTiles[FP32] {
+		for _, speed := range []float64{1e-6, 1e6} {
+			one.speed = speed
+			got := forced(productTiles, FP32, one, func() []float32 { return kept.run(t, Options{}) })
+			added := forced(productTiles, FP32, one, func() []float32 { return sum.run(t, Options{}) })
+			if first == nil {
+				kept.compare(t, got, 1e-6)
+				sum.compare(t, added, 1e-6)
+				first, total = got, added
+			}
+			same(t, "kept, tile "+one.name, got, first)
+			same(t, "sum, tile "+one.name, added, total)
+		}
+	}
+}
+
+// Sums cut into parts: long rows, many rows, long vectors.
+func TestPartsOfSums(t *testing.T) {
+	device(t)
+	r := rand.New(rand.NewPCG(7, 6))
+	for _, o := range []operation{
+		given(r, op.RowSquares{}, tensor.Shape{3, 8192*2 + 5}),
+		given(r, op.WeightedRows{}, tensor.Shape{321, 37}, tensor.Shape{321}),
+		given(r, op.Dot{}, tensor.Shape{10001}, tensor.Shape{10001}),
+	} {
+		o.compare(t, o.run(t, Options{}), 1e-6)
+	}
+}
+
+// Records of more rows than a block has, alone and where two weights have the same Δ,
+// whose Gram matrix the second then reads.
+func TestGramOfManyRows(t *testing.T) {
+	device(t)
+	r := rand.New(rand.NewPCG(8, 6))
+	const records, rows, in, out = 2, 70, 21, 200
+	o := given(r, op.SquaredNorms{Form: op.Product{In: in, Out: out}, Records: records, Method: op.Gram},
+		tensor.Shape{records * rows, in}, tensor.Shape{records * rows, out})
+	got := o.run(t, Options{})
+	o.compare(t, got, 1e-6)
+
+	p := &plan.Program{Batch: records, Records: records, PerRecord: 1}
+	shape := tensor.Shape{records}
+	for i, s := range o.shapes {
+		p.Buffers = append(p.Buffers, plan.Buffer{Name: fmt.Sprint("input ", i), Shape: s, Role: plan.Input, Index: i, Base: i})
+	}
+	p.Buffers = append(p.Buffers,
+		plan.Buffer{Name: "first", Shape: shape, Base: 2},
+		plan.Buffer{Name: "second", Shape: shape, Base: 3, Offset: 16},
+		plan.Buffer{Name: "both", Shape: shape, Role: plan.Output, Base: 4})
+	p.Arena = 32
+	p.Front = []plan.Instruction{
+		{Spec: o.spec, In: []int{0, 1}, Out: 2},
+		{Spec: o.spec, In: []int{0, 1}, Out: 3},
+		{Spec: op.Binary{Kind: "-"}, In: []int{2, 3}, Out: 4},
+	}
+	m, err := New(p, optim.Optimizer{Kind: optim.KindSGD}, false, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	for i, x := range o.in {
+		copy(m.Input(i), x)
+	}
+	if err := m.Forward(); err != nil {
+		t.Fatal(err)
+	}
+	c := &compiler{Machine: m.(*Machine), notes: map[any]driver.Pointer{}, seen: map[any]bool{}}
+	g, _ := c.newGram(records, rows)
+	if c.signalGrams(&g, 1, records, out); g.Signals == 0 {
+		t.Fatal("no memory is kept for ΔΔᵀ")
+	}
+	same(t, "ΔΔᵀ read again", m.Output(), make([]float32, records))
+}
+
+// A table looked up in and multiplied with: with Gram matrices where records have few
+// rows, built where they have many, some records at a time.
+func TestMixedWays(t *testing.T) {
+	device(t)
+	defer func(n int) { exactMemory = n }(exactMemory)
+	exactMemory = 1
+	r := rand.New(rand.NewPCG(9, 6))
+	const records, d, v = 3, 30, 200
+	at := make([]int32, d*v)
+	for i := range at {
+		at[i] = int32(i%v*d + i/v)
+	}
+	for _, way := range []struct{ rows, bag int }{{40, 1}, {150, 1}, {40, 5}} {
+		parts := []op.Part{{Form: op.Gather{Vocabulary: v, Dim: d, Bag: way.bag}}, {Form: op.Product{In: d, Out: v}, At: op.NewMap(at)}}
+		o := given(r, op.Mixed{Parts: &parts, Size: v * d, Records: records},
+			tensor.Shape{records, way.rows}, tensor.Shape{records, way.rows / way.bag, d},
+			tensor.Shape{records * way.rows, d}, tensor.Shape{records * way.rows, v})
+		for i := range o.in[0] {
+			o.in[0][i] = float32(r.IntN(v+2) - 1)
+		}
+		o.compare(t, o.run(t, Options{}), 1e-6)
+	}
+}
