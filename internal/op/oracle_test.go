@@ -219,6 +219,7 @@ func smoothTrials(r *rand.Rand) []trial {
 	add(Embed{}, normal(r, 4, d), whole(r, 0, 4, b, p))
 	add(EmbedBag{0.25}, normal(r, 4, d), whole(r, 0, 4, b, p))
 	add(Add{}, normal(r, b, d), normal(r, b, d))
+	add(Dropout{Rate: 0.4, Seed: 3, Layer: 1}, normal(r, b, d, 3), whole(r, 0, ticketHalf, b, TicketWidth))
 	return append(list, sequenceTrials(r)...)
 }
 

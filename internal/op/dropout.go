@@ -1,0 +1,120 @@
+package op
+
+import (
+	"fmt"
+	"math"
+
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// Dropout sets each element of x [B, …] to zero with probability Rate and divides
+// the others by 1−Rate (Srivastava et al. 2014), so that means stay. It reads its
+// masks off a public generator; a ticket [B, TicketWidth] says which masks: what
+// WriteTicket makes of an example's row number in the data set and the step.
+//
+// Why a private step may use it: clipping bounds what a record adds to a sum as
+// long as the record's gradient is a function of that record and of public things.
+// The mask is: of Rate, Seed and Layer, of the step, and of the example's own row
+// number. It depends on no generator's state and not on the example's place in the
+// microbatch, so that one record more in a lot changes the mask of no other
+// (a mask drawn by place would change all that follow it, and a sum of bounded
+// contributions could then move by more than the bound). Neighbouring data sets are
+// taken as everywhere here, where the number of rows is public: a record that is
+// removed leaves its row empty, and the others keep their numbers.
+//
+// The masks are public, so they hide nothing, and no privacy is claimed for them.
+//
+// Evaluation leaves the operation out.
+type Dropout struct {
+	Rate  float64 // at least 0, less than 1
+	Seed  uint64
+	Layer uint32 // tells layers of one network apart
+}
+
+// TicketWidth is how many numbers name an example's masks: row number and step,
+// each in two halves of 24 bits, the lower first, which float32 holds exactly.
+const TicketWidth = 4
+
+const ticketHalf = 1 << 24
+
+// WriteTicket names the masks of the example in a row of the data set at a step,
+// both below 2^48.
+func WriteTicket(ticket []float32, row, step int) {
+	ticket[0], ticket[1] = float32(row%ticketHalf), float32(row/ticketHalf)
+	ticket[2], ticket[3] = float32(step%ticketHalf), float32(step/ticketHalf)
+}
+
+// Counter is where an example's masks begin in the generator: element i has word
+// i%4 of counter (i/4, c1, c2, c3). It is not ok for what WriteTicket never writes.
+func Counter(ticket []float32) (c1, c2, c3 uint32, ok bool) {
+	var halves [TicketWidth]uint64
+	for i, v := range ticket {
+		if !(v >= 0 && v < ticketHalf) {
+			return 0, 0, 0, false
+		}
+		halves[i] = uint64(v)
+	}
+	row, step := halves[0]|halves[1]<<24, halves[2]|halves[3]<<24
+	return uint32(row), uint32(step), uint32(row>>32 | step>>32<<16), true
+}
+
+// Key is the generator's: the seed, its upper half with the layer.
+func (d Dropout) Key() (k0, k1 uint32) { return uint32(d.Seed), uint32(d.Seed>>32) ^ d.Layer }
+
+// Threshold is the smallest word whose element stays: Rate to within 2^-32.
+func (d Dropout) Threshold() uint32 { return uint32(d.Rate * (1 << 32)) }
+
+// Scale is what elements that stay are multiplied by.
+func (d Dropout) Scale() float64 { return 1 / (1 - d.Rate) }
+
+func (d Dropout) String() string { return fmt.Sprintf("dropout{%v,%d,%d}", d.Rate, d.Seed, d.Layer) }
+
+func (d Dropout) Shape(in []tensor.Shape) (tensor.Shape, error) {
+	if err := arity(in, 2); err != nil {
+		return nil, err
+	}
+	if !(d.Rate >= 0 && d.Rate < 1) {
+		return nil, fmt.Errorf("rate %v: it must be at least 0 and less than 1", d.Rate)
+	}
+	if in[0].Dims() == 0 || !in[1].Eq(tensor.Shape{in[0][0], TicketWidth}) {
+		return nil, fmt.Errorf("tickets %v for shape %v: [batch, %d] is needed", in[1], in[0], TicketWidth)
+	}
+	return in[0].Clone(), nil
+}
+
+// Do gives NaN where there is no ticket.
+func (d Dropout) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
+	n := len(out) / shapes[0][0]
+	k0, k1 := d.Key()
+	for e := range shapes[0][0] {
+		var ticket [TicketWidth]float32
+		for i := range ticket {
+			ticket[i] = float32(in[1][e*TicketWidth+i])
+		}
+		c1, c2, c3, ok := Counter(ticket[:])
+		var words [4]uint32
+		for i := range n {
+			if i%4 == 0 {
+				words[0], words[1], words[2], words[3] = Philox(uint32(i/4), c1, c2, c3, k0, k1)
+			}
+			y := 0.0
+			if words[i%4] >= d.Threshold() {
+				y = in[0][e*n+i] * d.Scale()
+			}
+			if !ok {
+				y = math.NaN()
+			}
+			out[e*n+i] = y
+		}
+	}
+}
+
+func (d Dropout) Rows(int) []bool { return all(2) }
+func (d Dropout) Wrt(int) []bool  { return []bool{true, false} }
+
+// Diff gives the gradient the same mask: the operation is its own derivative.
+func (d Dropout) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
+	dx, err := Apply(d, grad, in[1])
+	return G.Nodes{dx, nil}, err
+}
