@@ -6,7 +6,7 @@ static _Thread_local CUstream replaced, recording;
 
 static int records(CUstream stream) { return recording && stream == replaced; }
 
-static CUstream target(CUstream stream) { return records(stream) ? recording : stream; }
+CUstream driver_target(CUstream stream) { return records(stream) ? recording : stream; }
 
 #define ENTER(context) \
 	do { \
@@ -20,33 +20,33 @@ CUresult driver_launch(CUcontext context, CUstream stream, CUfunction function,
 	unsigned char *args, size_t bytes) {
 	ENTER(context);
 	void *packed[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, args, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
-	return cuLaunchKernel(function, gx, gy, gz, bx, by, bz, 0, target(stream), NULL, bytes ? packed : NULL);
+	return cuLaunchKernel(function, gx, gy, gz, bx, by, bz, 0, driver_target(stream), NULL, bytes ? packed : NULL);
 }
 
 CUresult driver_copy_in(CUcontext context, CUstream stream, CUdeviceptr to, const unsigned char *from, size_t bytes, int pinned) {
 	ENTER(context);
 	if (records(stream) && !pinned)
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	return cuMemcpyHtoDAsync(to, from, bytes, target(stream));
+	return cuMemcpyHtoDAsync(to, from, bytes, driver_target(stream));
 }
 
 CUresult driver_copy_out(CUcontext context, CUstream stream, unsigned char *to, CUdeviceptr from, size_t bytes, int pinned) {
 	ENTER(context);
 	if (records(stream) && !pinned)
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	return cuMemcpyDtoHAsync(to, from, bytes, target(stream));
+	return cuMemcpyDtoHAsync(to, from, bytes, driver_target(stream));
 }
 
 CUresult driver_copy(CUcontext context, CUstream stream, CUdeviceptr to, CUdeviceptr from, size_t bytes) {
 	ENTER(context);
-	return cuMemcpyDtoDAsync(to, from, bytes, target(stream));
+	return cuMemcpyDtoDAsync(to, from, bytes, driver_target(stream));
 }
 
 CUresult driver_zero(CUcontext context, CUstream stream, CUdeviceptr to, size_t bytes) {
 	ENTER(context);
 	if (to % 4 == 0 && bytes % 4 == 0)
-		return cuMemsetD32Async(to, 0, bytes / 4, target(stream));
-	return cuMemsetD8Async(to, 0, bytes, target(stream));
+		return cuMemsetD32Async(to, 0, bytes / 4, driver_target(stream));
+	return cuMemsetD8Async(to, 0, bytes, driver_target(stream));
 }
 
 CUresult driver_wait(CUcontext context, CUstream stream) {
@@ -80,7 +80,7 @@ CUresult driver_instantiate(CUcontext context, CUgraph graph, CUgraphExec *exec)
 
 CUresult driver_run(CUcontext context, CUstream stream, CUgraphExec exec) {
 	ENTER(context);
-	return cuGraphLaunch(exec, target(stream));
+	return cuGraphLaunch(exec, driver_target(stream));
 }
 
 CUresult driver_drop(CUcontext context, CUgraphExec exec) {

@@ -9,6 +9,7 @@
    records, to the stream that is being captured in its place. A graph outlives
    the call that records it, so what it copies must be page-locked memory. */
 
+CUstream driver_target(CUstream stream);
 CUresult driver_launch(CUcontext context, CUstream stream, CUfunction function,
 	unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
 	unsigned char *args, size_t bytes);

@@ -18,7 +18,6 @@ import "C"
 import (
 	"fmt"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -32,20 +31,18 @@ const MinArch = 75
 // Device is one GPU of this host. Its methods may be called from several
 // goroutines.
 type Device struct {
-	ordinal         int
-	name            string
-	arch            int
-	multiprocessors int
-	context         cu.CUContext
-	current         C.CUcontext
-	stream          C.CUstream
-	capture         C.CUstream // where recordings go
-	capturing       sync.Mutex
-	recordings      atomic.Int32
-	mu              sync.Mutex
-	modules         []cu.Module
-	kernels         map[string]Kernel
-	pinned          map[*byte]int // the size of each page-locked block
+	ordinal    int
+	card       Listed
+	context    cu.CUContext
+	current    C.CUcontext
+	stream     C.CUstream
+	capture    C.CUstream // where recordings go
+	capturing  sync.Mutex
+	recordings atomic.Int32
+	mu         sync.Mutex
+	modules    []cu.Module
+	kernels    map[string]Kernel
+	pinned     map[*byte]int // the size of each page-locked block
 }
 
 // Count returns how many GPUs the driver shows, 0 where there is no driver.
@@ -81,24 +78,16 @@ func Open(n int) (*Device, error) {
 }
 
 func (d *Device) open() error {
-	device, err := cu.GetDevice(d.ordinal)
+	card, err := listed(d.ordinal)
 	if err != nil {
-		return d.failed("it cannot be opened", code(err))
+		return d.failed("it does not describe itself", code(err))
 	}
-	if d.name, err = device.Name(); err != nil {
-		return d.failed("it does not tell its name", code(err))
-	}
-	d.name = strings.TrimSpace(d.name)
-	attributes, err := device.Attributes(cu.ComputeCapabilityMajor, cu.ComputeCapabilityMinor, cu.MultiprocessorCount)
-	if err != nil {
-		return d.failed("it does not tell its compute capability", code(err))
-	}
-	d.arch, d.multiprocessors = 10*attributes[0]+attributes[1], attributes[2]
-	if d.arch < MinArch {
+	d.card = card
+	if card.Arch < MinArch {
 		return fmt.Errorf("%v: the card is too old: its compute capability is %d.%d, and dptrain needs %d.%d or newer",
-			d, attributes[0], attributes[1], MinArch/10, MinArch%10)
+			d, card.Arch/10, card.Arch%10, MinArch/10, MinArch%10)
 	}
-	if d.context, err = device.RetainPrimaryCtx(); err != nil {
+	if d.context, err = card.device.RetainPrimaryCtx(); err != nil {
 		return d.failed("it cannot be used", code(err))
 	}
 	d.current = C.CUcontext(handle(d.context))
@@ -115,23 +104,23 @@ func (d *Device) open() error {
 }
 
 // Name returns what the maker calls the card.
-func (d *Device) Name() string { return d.name }
+func (d *Device) Name() string { return d.card.Name }
 
 // Arch returns the compute capability, 90 for 9.0.
-func (d *Device) Arch() int { return d.arch }
+func (d *Device) Arch() int { return d.card.Arch }
 
 // Multiprocessors returns how many blocks can run side by side at the least.
-func (d *Device) Multiprocessors() int { return d.multiprocessors }
+func (d *Device) Multiprocessors() int { return d.card.multiprocessors }
 
 // Emulated tells whether this is no GPU but the emulated device: its results
 // prove nothing about speed.
-func (d *Device) Emulated() bool { return strings.Contains(strings.ToLower(d.name), "emulated") }
+func (d *Device) Emulated() bool { return d.card.Emulated() }
 
 func (d *Device) String() string {
-	if d.name == "" {
+	if d.card.Name == "" {
 		return fmt.Sprintf("cuda:%d", d.ordinal)
 	}
-	return fmt.Sprintf("cuda:%d (%s)", d.ordinal, d.name)
+	return fmt.Sprintf("cuda:%d (%s)", d.ordinal, d.card.Name)
 }
 
 // Wait returns when all that was sent to the device has run.

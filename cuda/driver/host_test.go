@@ -3,13 +3,16 @@
 package driver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // The library is opened once a process, so each kind of host is another process of
@@ -59,7 +62,10 @@ func on(t *testing.T, what string, environment ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(self)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, self)
+	c.Cancel = func() error { return c.Process.Signal(syscall.SIGQUIT) } // it tells where it stands
 	c.Env = append(append(os.Environ(), task+"="+what), environment...)
 	said, err := c.CombinedOutput()
 	if err != nil {
@@ -92,8 +98,12 @@ func driver(t *testing.T, flags ...string) string {
 	if err != nil {
 		t.Skip("no C compiler to make a driver with")
 	}
+	source := filepath.Join("testdata", "libcuda.c")
+	if _, err := os.Stat(source); err != nil {
+		t.Skip("the sources are not here")
+	}
 	file := filepath.Join(t.TempDir(), "libcuda.so.1")
-	args := append(flags, "-shared", "-fPIC", "-o", file, filepath.Join("testdata", "libcuda.c"))
+	args := append(flags, "-shared", "-fPIC", "-o", file, source)
 	if said, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}

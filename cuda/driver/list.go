@@ -14,6 +14,9 @@ type Listed struct {
 	Name   string
 	Arch   int // 90 for compute capability 9.0
 	Memory int64
+
+	multiprocessors int
+	device          cu.Device
 }
 
 // Emulated tells whether it is no GPU but the emulated device.
@@ -35,18 +38,18 @@ func List() ([]Listed, error) {
 }
 
 func listed(n int) (l Listed, err error) {
-	device, err := cu.GetDevice(n)
+	if l.device, err = cu.GetDevice(n); err != nil {
+		return l, err
+	}
+	if l.Name, err = l.device.Name(); err != nil {
+		return l, err
+	}
+	l.Name = strings.TrimSpace(l.Name)
+	attributes, err := l.device.Attributes(cu.ComputeCapabilityMajor, cu.ComputeCapabilityMinor, cu.MultiprocessorCount)
 	if err != nil {
 		return l, err
 	}
-	if l.Name, err = device.Name(); err != nil {
-		return l, err
-	}
-	attributes, err := device.Attributes(cu.ComputeCapabilityMajor, cu.ComputeCapabilityMinor)
-	if err != nil {
-		return l, err
-	}
-	l.Name, l.Arch = strings.TrimSpace(l.Name), 10*attributes[0]+attributes[1]
-	l.Memory, err = device.TotalMem()
+	l.Arch, l.multiprocessors = 10*attributes[0]+attributes[1], attributes[2]
+	l.Memory, err = l.device.TotalMem()
 	return l, err
 }

@@ -1,0 +1,238 @@
+//go:build gpu
+
+// cuBLASLt, opened at run time. Its functions and the values of its enumerations are
+// written here after NVIDIA's documentation of them (cuBLAS 12 and 13, "Using the
+// cuBLASLt API"), so that no header of it is needed to build.
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "blas.h"
+#include "calls.h"
+
+enum {
+	REAL_32F = 0, // CUDA_R_32F
+	DESC_TRANSA = 3,
+	DESC_TRANSB = 4,
+	LAYOUT_BATCH_COUNT = 5,
+	LAYOUT_STRIDED_BATCH_OFFSET = 6,
+	PREF_MAX_WORKSPACE_BYTES = 1,
+	PREF_REDUCTION_SCHEME_MASK = 3,
+	PREF_MIN_ALIGNMENT_A_BYTES = 5, // then B, C and D
+	ALGO_SPLITK_NUM = 2,
+	STATUS_ALLOC_FAILED = 3,
+	STATUS_NOT_SUPPORTED = 15,
+};
+
+typedef struct {
+	uint64_t data[8];
+} algorithm;
+
+typedef struct {
+	algorithm algo;
+	size_t workspace;
+	int state;
+	float waves;
+	int reserved[4];
+} choice;
+
+struct driver_blas {
+	void *library, *handle;
+	void *workspace;
+	uint64_t workspace_bytes;
+	int (*Create)(void **);
+	int (*Destroy)(void *);
+	size_t (*GetVersion)(void);
+	const char *(*GetStatusName)(int);
+	int (*MatmulDescCreate)(void **, int, int);
+	int (*MatmulDescDestroy)(void *);
+	int (*MatmulDescSetAttribute)(void *, int, const void *, size_t);
+	int (*MatrixLayoutCreate)(void **, int, uint64_t, uint64_t, int64_t);
+	int (*MatrixLayoutDestroy)(void *);
+	int (*MatrixLayoutSetAttribute)(void *, int, const void *, size_t);
+	int (*MatmulPreferenceCreate)(void **);
+	int (*MatmulPreferenceDestroy)(void *);
+	int (*MatmulPreferenceSetAttribute)(void *, int, const void *, size_t);
+	int (*MatmulAlgoGetHeuristic)(void *, void *, void *, void *, void *, void *, void *, int, choice *, int *);
+	int (*MatmulAlgoConfigGetAttribute)(const algorithm *, int, void *, size_t, size_t *);
+	int (*Matmul)(void *, void *, const void *, const void *, void *, const void *, void *, const void *,
+		const void *, void *, void *, void *, const algorithm *, void *, size_t, CUstream);
+};
+
+struct driver_product {
+	const driver_blas *blas;
+	void *operation, *a, *b, *c; // descriptions
+	driver_shape shape;
+	algorithm algo;
+};
+
+driver_blas *driver_blas_open(const char *path, char *failure, size_t bytes) {
+	driver_blas *blas = calloc(1, sizeof *blas);
+	blas->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!blas->library) {
+		snprintf(failure, bytes, "%s", dlerror());
+		free(blas);
+		return NULL;
+	}
+	const struct {
+		const char *name;
+		void *slot;
+	} functions[] = {
+#define FUNCTION(name) {"cublasLt" #name, &blas->name}
+		FUNCTION(Create), FUNCTION(Destroy), FUNCTION(GetVersion), FUNCTION(GetStatusName),
+		FUNCTION(MatmulDescCreate), FUNCTION(MatmulDescDestroy), FUNCTION(MatmulDescSetAttribute),
+		FUNCTION(MatrixLayoutCreate), FUNCTION(MatrixLayoutDestroy), FUNCTION(MatrixLayoutSetAttribute),
+		FUNCTION(MatmulPreferenceCreate), FUNCTION(MatmulPreferenceDestroy), FUNCTION(MatmulPreferenceSetAttribute),
+		FUNCTION(MatmulAlgoGetHeuristic), FUNCTION(MatmulAlgoConfigGetAttribute), FUNCTION(Matmul),
+#undef FUNCTION
+	};
+	for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+		void *function = dlsym(blas->library, functions[i].name);
+		if (!function) {
+			snprintf(failure, bytes, "%s lacks %s", path, functions[i].name);
+			dlclose(blas->library);
+			free(blas);
+			return NULL;
+		}
+		*(void **)functions[i].slot = function;
+	}
+	return blas;
+}
+
+int driver_blas_start(CUcontext context, driver_blas *blas, CUdeviceptr workspace, uint64_t bytes) {
+	CUresult entered = cuCtxSetCurrent(context);
+	if (entered != CUDA_SUCCESS)
+		return -(int)entered;
+	blas->workspace = (void *)workspace;
+	blas->workspace_bytes = bytes;
+	return blas->Create(&blas->handle);
+}
+
+size_t driver_blas_version(const driver_blas *blas) { return blas->GetVersion(); }
+
+const char *driver_blas_status(const driver_blas *blas, int status) { return blas->GetStatusName(status); }
+
+// The library stays open: it leaves threads and exit functions behind.
+void driver_blas_close(CUcontext context, driver_blas *blas) {
+	if (blas->handle && cuCtxSetCurrent(context) == CUDA_SUCCESS)
+		blas->Destroy(blas->handle);
+	free(blas);
+}
+
+static int layout(const driver_blas *blas, void **made, uint64_t rows, uint64_t columns, int64_t ld, int32_t batch, int64_t stride) {
+	int failed = blas->MatrixLayoutCreate(made, REAL_32F, rows, columns, ld);
+	if (!failed)
+		failed = blas->MatrixLayoutSetAttribute(*made, LAYOUT_BATCH_COUNT, &batch, sizeof batch);
+	if (!failed)
+		failed = blas->MatrixLayoutSetAttribute(*made, LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride);
+	return failed;
+}
+
+static int describe(driver_product *p) {
+	const driver_blas *blas = p->blas;
+	const driver_shape *s = &p->shape;
+	int failed = blas->MatmulDescCreate(&p->operation, s->compute, REAL_32F);
+	int32_t a = s->transpose_a, b = s->transpose_b; // CUBLAS_OP_N is 0, CUBLAS_OP_T 1
+	if (!failed)
+		failed = blas->MatmulDescSetAttribute(p->operation, DESC_TRANSA, &a, sizeof a);
+	if (!failed)
+		failed = blas->MatmulDescSetAttribute(p->operation, DESC_TRANSB, &b, sizeof b);
+	if (!failed)
+		failed = layout(blas, &p->a, a ? s->k : s->m, a ? s->m : s->k, s->lda, s->batch, s->stride_a);
+	if (!failed)
+		failed = layout(blas, &p->b, b ? s->n : s->k, b ? s->k : s->n, s->ldb, s->batch, s->stride_b);
+	if (!failed)
+		failed = layout(blas, &p->c, s->m, s->n, s->ldc, s->batch, s->stride_c);
+	return failed;
+}
+
+static uint32_t alignment(CUdeviceptr address) {
+	uint32_t most = 256;
+	while (address % most)
+		most /= 2;
+	return most;
+}
+
+// A dot product is summed in one sequence: no scheme that splits it is allowed.
+static int prefer(const driver_product *p, void *preference) {
+	const driver_blas *blas = p->blas;
+	const uint32_t unsplit = 0; // CUBLASLT_REDUCTION_SCHEME_NONE
+	int failed = blas->MatmulPreferenceSetAttribute(preference, PREF_MAX_WORKSPACE_BYTES,
+		&blas->workspace_bytes, sizeof blas->workspace_bytes);
+	if (!failed)
+		failed = blas->MatmulPreferenceSetAttribute(preference, PREF_REDUCTION_SCHEME_MASK, &unsplit, sizeof unsplit);
+	const CUdeviceptr operands[] = {p->shape.a, p->shape.b, p->shape.c, p->shape.c};
+	for (int i = 0; i < 4 && !failed; i++) {
+		uint32_t bytes = alignment(operands[i]);
+		failed = blas->MatmulPreferenceSetAttribute(preference, PREF_MIN_ALIGNMENT_A_BYTES + i, &bytes, sizeof bytes);
+	}
+	return failed;
+}
+
+static int choose(driver_product *p) {
+	const driver_blas *blas = p->blas;
+	void *preference = NULL;
+	int failed = blas->MatmulPreferenceCreate(&preference);
+	if (!failed)
+		failed = prefer(p, preference);
+	choice choices[8] = {0};
+	int found = 0;
+	if (!failed)
+		failed = blas->MatmulAlgoGetHeuristic(blas->handle, p->operation, p->a, p->b, p->c, p->c, preference,
+			sizeof choices / sizeof choices[0], choices, &found);
+	if (preference)
+		blas->MatmulPreferenceDestroy(preference);
+	if (failed)
+		return failed;
+	for (int i = 0; i < found; i++) {
+		int32_t split = 0;
+		size_t written;
+		if (choices[i].state || choices[i].workspace > blas->workspace_bytes ||
+			blas->MatmulAlgoConfigGetAttribute(&choices[i].algo, ALGO_SPLITK_NUM, &split, sizeof split, &written) || split > 1)
+			continue;
+		p->algo = choices[i].algo;
+		return 0;
+	}
+	return STATUS_NOT_SUPPORTED;
+}
+
+int driver_blas_prepare(CUcontext context, driver_blas *blas, const driver_shape *shape, driver_product **product) {
+	CUresult entered = cuCtxSetCurrent(context);
+	if (entered != CUDA_SUCCESS)
+		return -(int)entered;
+	driver_product *p = calloc(1, sizeof *p);
+	if (!p)
+		return STATUS_ALLOC_FAILED;
+	p->blas = blas;
+	p->shape = *shape;
+	int failed = describe(p);
+	if (!failed)
+		failed = choose(p);
+	if (failed) {
+		driver_blas_drop(p);
+		return failed;
+	}
+	*product = p;
+	return 0;
+}
+
+int driver_blas_run(CUcontext context, CUstream stream, const driver_product *p) {
+	CUresult entered = cuCtxSetCurrent(context);
+	if (entered != CUDA_SUCCESS)
+		return -(int)entered;
+	const float one = 1, beta = p->shape.accumulate;
+	void *c = (void *)p->shape.c;
+	return p->blas->Matmul(p->blas->handle, p->operation, &one, (void *)p->shape.a, p->a, (void *)p->shape.b, p->b,
+		&beta, c, p->c, c, p->c, &p->algo, p->blas->workspace, p->blas->workspace_bytes, driver_target(stream));
+}
+
+void driver_blas_drop(driver_product *p) {
+	if (p->operation)
+		p->blas->MatmulDescDestroy(p->operation);
+	void *layouts[] = {p->a, p->b, p->c};
+	for (int i = 0; i < 3; i++)
+		if (layouts[i])
+			p->blas->MatrixLayoutDestroy(layouts[i]);
+	free(p);
+}

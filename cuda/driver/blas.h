@@ -1,0 +1,37 @@
+#ifndef DPTRAIN_DRIVER_BLAS_H
+#define DPTRAIN_DRIVER_BLAS_H
+
+#include <cuda.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct driver_blas driver_blas;
+typedef struct driver_product driver_product;
+
+/* What a product is, in cuBLASLt's words: columns lie one after the other. */
+typedef struct {
+	uint64_t m, n, k;
+	int transpose_a, transpose_b;
+	int64_t lda, ldb, ldc;
+	int32_t batch;
+	int64_t stride_a, stride_b, stride_c;
+	int accumulate;
+	int compute; /* a cublasComputeType_t */
+	CUdeviceptr a, b, c;
+} driver_shape;
+
+/* A status is cuBLASLt's, or less than 0: minus the driver's. */
+
+/* driver_blas_open opens the library, and puts into failure why it cannot. */
+driver_blas *driver_blas_open(const char *path, char *failure, size_t bytes);
+int driver_blas_start(CUcontext context, driver_blas *blas, CUdeviceptr workspace, uint64_t bytes);
+size_t driver_blas_version(const driver_blas *blas);
+const char *driver_blas_status(const driver_blas *blas, int status);
+void driver_blas_close(CUcontext context, driver_blas *blas);
+
+/* driver_blas_prepare chooses how the product is computed. */
+int driver_blas_prepare(CUcontext context, driver_blas *blas, const driver_shape *shape, driver_product **product);
+int driver_blas_run(CUcontext context, CUstream stream, const driver_product *product);
+void driver_blas_drop(driver_product *product);
+
+#endif
