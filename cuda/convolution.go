@@ -29,7 +29,7 @@ func (c *compiler) convolutions(spec op.Spec, k call) bool {
 		return ok && c.convGradients(f, s.Records, k)
 	case op.SquaredNorms:
 		f, ok := s.Form.(op.ConvWeight)
-		return ok && c.convNorms(f, s.Records, s.Method, k)
+		return ok && c.convNorms(f, s, k)
 	case op.Im2Col:
 		return c.windows(s, k)
 	case op.Col2Im:

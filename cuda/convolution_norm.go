@@ -3,84 +3,56 @@
 package cuda
 
 import (
-	"math"
+	"fmt"
 
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// roundoff is the relative error of one operation in float64.
-const roundoff = 1.0 / (1 << 53)
+// convPictures is struct Pictures of kernels/convolution_norm.cu.
+type convPictures struct {
+	Planes                       planes
+	Taps, Corners, Delta         driver.Pointer
+	Area                         divider
+	Rows, Groups, Width, Outputs int32
+	_                            int32
+}
 
-// convNorms gives squared norms that keep the promise of clip.Single,
-// ‖u‖² ≤ (sq + 1e-30)/(1 − 1e-5), for every record.
-func (c *compiler) convNorms(f op.ConvWeight, records int, m op.Method, k call) bool {
-	if v := newConvolution(f); !v.patched() || !fits(records) || !fits(f.Groups) {
+// rows are those of records, so many each.
+func (c *compiler) rows(v convolution, rows int, x, delta driver.Pointer) convPictures {
+	return convPictures{
+		Planes: v.pictures(x), Taps: c.constant(v.taps()), Corners: c.constant(v.corners()), Delta: delta,
+		Area: newDivider(v.area), Rows: int32(rows), Groups: int32(v.Groups), Width: int32(v.width), Outputs: int32(v.og),
+	}
+}
+
+// convNorms: the rows of the product are the patches of a record's pictures, and
+// groups are products of their own, whose norms, bounds and all, add up.
+func (c *compiler) convNorms(f op.ConvWeight, s op.SquaredNorms, k call) bool {
+	v := newConvolution(f)
+	if !v.patched() {
 		return false
 	}
-	if m == op.Gram {
-		c.convGram(f, records, k)
-	} else {
-		c.convExact(f, records, k)
+	if s.Method != op.Gram {
+		return c.mixed(op.Mixed{Parts: &[]op.Part{{Form: f}}, Size: f.Size(), Records: s.Records}, k)
 	}
+	rows := k.size(1) / v.O / s.Records
+	g, grid := c.newGram(s.Records*v.Groups, rows)
+	c.launch("convolution_gram", grid, dim{128, 1, 1}, g, c.rows(v, rows, k.in[0], k.in[1]))
+	g.Pairs *= int32(v.Groups)
+	c.gramNorms(g, k.out, s.Records, v.width+v.og)
 	return true
 }
 
-// patchRows is struct Rows of kernels/convolution_norm.cu.
-type patchRows struct {
-	Planes               planes
-	Taps, Corners, Delta driver.Pointer
-	Area                 divider
-	Rows, Width, Outputs int32
-}
-
-func (c *compiler) rows(v convolution, rows int, x, delta driver.Pointer) patchRows {
-	return patchRows{
-		v.pictures(x), c.constant(v.taps()), c.constant(v.corners()), delta,
-		newDivider(v.area), int32(rows), int32(v.width), int32(v.og),
-	}
-}
-
-// convGram: a product of two rows of n elements is off by at most n·2⁻⁵³ of their
-// lengths' product, adding up rows² of them costs as much for each of 2·rows, and all
-// lengths' products together are (Σ_t ‖a_t‖‖δ_t‖)².
-func (c *compiler) convGram(f op.ConvWeight, records int, k call) {
-	v := newConvolution(f)
-	rows := k.size(1) / v.O / records
-	tiles := ceil(rows, 16)
-	pairs := tiles * (tiles + 1) / 2
-	partial := c.scratch(16 * records * v.Groups * pairs)
-	c.launch("convolution_gram", dim{uint32(pairs), uint32(records), uint32(v.Groups)}, threads,
-		partial, c.rows(v, rows, k.in[0], k.in[1]))
-	c.launch("convolution_gram_norms", dim{uint32(ceil(records, 8)), 1, 1}, threads,
-		k.out, partial, int32(records), int32(v.Groups), int32(pairs), 2*float64(v.width+v.og+2*rows+8)*roundoff)
-}
-
-// convExact squares the gradients built in float64. A sum of n terms, each element of
-// A in as many of them as the kernel has cells, is off by at most (n+8)·2⁻⁵³ times
-// √cells·‖A‖‖Δ‖.
-func (c *compiler) convExact(f op.ConvWeight, records int, k call) {
-	v := newConvolution(f)
-	x, delta := k.size(0)/records, k.size(1)/records
-	rows := delta / v.O
-	across := ceil(v.width, 32)
-	tiles := ceil(v.og, 32) * across
-	squares := c.scratch(8 * records * v.Groups * tiles)
-	c.exact(v, records, rows, k.in[0], k.in[1], 0, squares)
-	c.launch("convolution_exact_norms", dim{uint32(records), 1, 1}, threads,
-		k.out, squares, int32(v.Groups*tiles), k.in[0], int32(x), k.in[1], int32(delta),
-		float64(rows+8)*roundoff*math.Sqrt(float64(v.cells)))
-}
-
-// buildConv builds the gradients of records in float64, [records, size]. X and delta
-// are theirs alone: pictures of each.
+// buildConv builds the gradients of fewer than 2^16 records in float64,
+// [records, size]. X and delta are theirs alone: pictures of each.
 func (c *compiler) buildConv(f op.ConvWeight, records, pictures int, x, delta, out driver.Pointer) {
 	v := newConvolution(f)
-	c.exact(v, records, pictures*v.area, x, delta, out, 0)
-}
-
-func (c *compiler) exact(v convolution, records, rows int, x, delta, gradient, squares driver.Pointer) {
+	if !v.patched() || !fits(v.Groups) {
+		c.err = fmt.Errorf("no kernel for the gradient of %v where its weight has several uses: train on the CPU", f)
+		return
+	}
 	across := ceil(v.width, 32)
 	c.launch("convolution_exact", dim{uint32(ceil(v.og, 32) * across), uint32(records), uint32(v.Groups)}, threads,
-		gradient, squares, c.rows(v, rows, x, delta), int32(across))
+		out, c.rows(v, pictures*v.area, x, delta), int32(across))
 }

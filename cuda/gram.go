@@ -11,6 +11,9 @@ import (
 // every record: squares are added up in float64, where none overflows or is lost, and
 // where terms can cancel, a bound on the roundings is added.
 
+// roundoff is the relative error of one operation in float64.
+const roundoff = 1.0 / (1 << 53)
+
 func (c *compiler) productNorms(f op.Product, s op.SquaredNorms, k call) bool {
 	rows := k.size(1) / f.Out / s.Records
 	switch {

@@ -108,7 +108,7 @@ func (v convolution) corners() (table reaches) {
 	return table
 }
 
-// taps is the table of the elements of a patch.
+// taps is the table of the elements of a patch, up to a multiple of four.
 func (v convolution) taps() (table reaches) {
 	rows, columns := v.axes()
 	for ch := range v.cg {
@@ -118,6 +118,7 @@ func (v convolution) taps() (table reaches) {
 			}
 		}
 	}
+	table.pad(4, noSide)
 	return table
 }
 

@@ -1,0 +1,126 @@
+// Inner products of Gram matrices in double, ⟨AAᵀ, ΔΔᵀ⟩, of rows that are given as the
+// operands of tile.h are: see gram.cu.
+#pragma once
+#include "double.h"
+#include "reduce.h"
+
+// grams adds to sum the products of rows first+0…31 with rows second+0…31 of x. Lane
+// groups are as in double.h; i and j count rows by eights. Limit says how many j each
+// i has.
+template <class Rows>
+__device__ __forceinline__ void grams(double (&sum)[4][4][2], const Rows &x, int first, int second, const int (&limit)[4], int n) {
+	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+	const bool same = first == second;
+	typename Rows::Row left[4], right[4];
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		left[i] = x.row(first + 8 * i + lane / 4);
+		right[i] = x.row(second + 8 * i + lane / 4);
+	}
+	float4 u[4], v[4], next_u[4], next_v[4];
+	auto fetch = [&](int k) {
+#pragma unroll
+		for (int i = 0; i < 4; i++) {
+			next_u[i] = x.four(left[i], k + 4 * (lane % 4));
+			next_v[i] = same ? next_u[i] : x.four(right[i], k + 4 * (lane % 4));
+		}
+	};
+	fetch(16 * warp);
+	for (int k = 16 * warp; k < n; k += 64) {
+#pragma unroll
+		for (int i = 0; i < 4; i++)
+			u[i] = next_u[i], v[i] = next_v[i];
+		if (k + 64 < n) fetch(k + 64);
+#pragma unroll
+		for (int c = 0; c < 4; c++) {
+			double a[4], b[4];
+#pragma unroll
+			for (int i = 0; i < 4; i++) {
+				a[i] = c == 0 ? u[i].x : c == 1 ? u[i].y : c == 2 ? u[i].z : u[i].w;
+				b[i] = c == 0 ? v[i].x : c == 1 ? v[i].y : c == 2 ? v[i].z : v[i].w;
+			}
+#pragma unroll
+			for (int i = 0; i < 4; i++)
+#pragma unroll
+				for (int j = 0; j < 4; j++)
+					if (j < limit[i]) add_products(sum[i][j], a[i], b[j]);
+		}
+	}
+}
+
+// gather adds up the warps' sums: this thread gets eight of the 1024, number
+// 128·m + threadIdx.x.
+template <class S> __device__ __forceinline__ void gather(double (&own)[8], S &sums, const double (&sum)[4][4][2]) {
+	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+#pragma unroll
+	for (int e = 0; e < 32; e++)
+		sums[warp * 1024 + e * 32 + lane] = sum[e / 8][e / 2 % 4][e % 2];
+	__syncthreads();
+#pragma unroll
+	for (int m = 0; m < 8; m++) {
+		own[m] = 0;
+		for (int w = 0; w < 4; w++)
+			own[m] += sums[w * 1024 + m * 128 + threadIdx.x];
+	}
+	__syncthreads();
+}
+
+struct Gram {
+	double *partial;       // of every block: the inner product's part, and that of Σ‖a_t‖‖δ_t‖
+	double *signals;       // ΔΔᵀ of every block, or null
+	int known;             // signals is to be read, not written
+	int rows, pairs;       // of a record
+};
+
+// inner gives a block's part of the inner product. Blocks count a record's pairs of
+// tiles row by row: (0,0), (1,0), (1,1), (2,0), …
+template <class A, class D>
+__device__ __forceinline__ void inner(const Gram &g, const A &a, const D &delta, int pair, int na, int nd) {
+	SHARED(double, sums, 4 * 1024);
+	SHARED(double, partial, 32);
+	int down = 0;
+	while ((down + 1) * (down + 2) / 2 <= pair)
+		down++;
+	const int across = pair - down * (down + 1) / 2;
+	int limit[4];
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		int wide = min(4, (g.rows - 32 * across + 7) / 8);
+		limit[i] = 32 * down + 8 * i >= g.rows ? 0 : down == across ? min(wide, i + 1) : wide;
+	}
+	double left[8], right[8];
+	{
+		double sum[4][4][2] = {};
+		grams(sum, a, 32 * down, 32 * across, limit, na);
+		gather(left, sums, sum);
+	}
+	double *signals = g.signals + (long long)blockIdx.x * 1024;
+	if (g.known) {
+#pragma unroll
+		for (int m = 0; m < 8; m++)
+			right[m] = signals[m * 128 + threadIdx.x];
+	} else {
+		double sum[4][4][2] = {};
+		grams(sum, delta, 32 * down, 32 * across, limit, nd);
+		gather(right, sums, sum);
+		if (g.signals)
+#pragma unroll
+			for (int m = 0; m < 8; m++)
+				signals[m * 128 + threadIdx.x] = right[m];
+	}
+	double total = 0, length = 0;
+#pragma unroll
+	for (int m = 0; m < 8; m++) {
+		const int e = m * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
+		const int row = e / 8 * 8 + lane / 4, column = e / 2 % 4 * 8 + lane % 4 * 2 + e % 2;
+		const bool diagonal = down == across && e / 8 == e / 2 % 4;
+		total = fma(diagonal ? left[m] : 2 * left[m], right[m], total);
+		if (diagonal && row == column) length += sqrt(left[m] * right[m]);
+	}
+	total = block_sum(partial, total);
+	length = block_sum(partial, length);
+	if (threadIdx.x == 0) {
+		g.partial[2 * (long long)blockIdx.x] = total;
+		g.partial[2 * (long long)blockIdx.x + 1] = length;
+	}
+}
