@@ -2,6 +2,133 @@
 
 package cuda
 
-import "github.com/dptrain/dptrain/internal/op"
+import (
+	"fmt"
 
-func (c *compiler) sequences(spec op.Spec, k call) bool { return false }
+	"github.com/dptrain/dptrain/internal/op"
+)
+
+// sequences queues what goes along the steps of sequences, and what looks rows of
+// tables up.
+func (c *compiler) sequences(spec op.Spec, k call) bool {
+	switch s := spec.(type) {
+	case op.LSTM:
+		c.launch("lstm_states", c.blocks(k.results()), threads, k.out, k.in[2], int32(k.results()), int32(k.shape[2]))
+	case op.LSTMTrace:
+		c.lstmTrace(s, k)
+	case op.LSTMGrad:
+		return c.lstmGrad(s, k)
+	case op.GRU:
+		n := k.results() / k.shape[1]
+		c.launch("gru_states", c.blocks(n), threads, k.out, k.in[3], int32(n), int32(k.shape[2]), int32(k.shape[1]), flag(s.Reverse))
+	case op.GRUTrace:
+		c.gruTrace(s, k)
+	case op.GRUGrad:
+		return c.gruGrad(s, k)
+	case op.GRUHidden:
+		c.launch("gru_hidden", c.blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(k.shape[2]/3))
+	case op.Delay:
+		c.launch("delay", c.blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(k.shape[2]), int32(k.shape[1]), flag(s.Reverse))
+	case op.Join:
+		return c.moves(op.Concat{Axis: k.shape.Dims() - 1}, k)
+	case op.Attention:
+		c.attention(s, k)
+	case op.AttentionGrad:
+		c.attentionGrad(s, k)
+	case op.Rotary:
+		c.rotary(s, k)
+	default:
+		return c.tables(spec, k)
+	}
+	return true
+}
+
+// walk is as in kernels/recurrent.cu: which steps of a sequence a launch takes.
+type walk struct{ Records, Steps, Hidden, Reverse, From, To int32 }
+
+// walkers is how a recurrent layer is shared out: over blocks that walk with some of
+// the records each, and, where the weight is too large for one block to keep at
+// hand, over blocks that take some of the hidden units for one step a launch.
+type walkers struct {
+	together int // records of a block
+	grid     dim
+	block    dim
+	alone    bool // a block has all units, and walks through all steps
+}
+
+func (c *compiler) walkers(records, hidden, gates int) walkers {
+	const most = 128 // units of a block
+	units := (hidden + 63) / 64 * 64
+	w := walkers{alone: hidden <= most, together: 1}
+	if !w.alone {
+		units = 64
+	}
+	shares := (hidden + units - 1) / units
+	for w.together < 8 && (records+w.together-1)/w.together*shares > c.device.Multiprocessors() {
+		w.together *= 2
+	}
+	w.grid = dim{uint32((records + w.together - 1) / w.together), uint32(shares), 1}
+	w.block = dim{uint32(gates * units / 2), 1, 1}
+	return w
+}
+
+// launches are the stretches of steps that launches take.
+func (w walkers) launches(steps int) (stretches [][2]int32) {
+	if w.alone {
+		return [][2]int32{{0, int32(steps)}}
+	}
+	for t := range int32(steps) {
+		stretches = append(stretches, [2]int32{t, t + 1})
+	}
+	return stretches
+}
+
+// forwards queues the kernel that walks with some records a block; passed are
+// what several launches hand on.
+func (c *compiler) forwards(kernel string, k call, gates int, reverse bool) {
+	records, steps, hidden := k.shape[0], k.shape[1], k.shapes[1][0]
+	w := c.walkers(records, hidden, gates)
+	states, memory := c.scratch(8*records*hidden), c.scratch(4*records*hidden)
+	args := []any{k.out}
+	for _, x := range k.in {
+		args = append(args, x)
+	}
+	for _, s := range w.launches(steps) {
+		q := walk{int32(records), int32(steps), int32(hidden), flag(reverse), s[0], s[1]}
+		c.launch(fmt.Sprintf("%s_%d", kernel, w.together), w.grid, w.block, append(args, states, memory, q)...)
+	}
+}
+
+func (c *compiler) lstmTrace(s op.LSTMTrace, k call) { c.forwards("lstm_trace", k, 4, s.Reverse) }
+
+func (c *compiler) gruTrace(s op.GRUTrace, k call) { c.forwards("gru_trace", k, 3, s.Reverse) }
+
+// backwards queues the kernel that walks back. The weight is transposed first, so
+// that neighbouring threads read neighbouring numbers of it.
+func (c *compiler) backwards(kernel string, k call, gates int, reverse bool) bool {
+	records, steps, hidden := k.shape[0], k.shape[1], k.shapes[0][0]
+	w := c.walkers(records, hidden, gates)
+	turned, memory := c.scratch(4*k.size(0)), c.scratch(4*records*hidden)
+	turn := call{in: k.in[:1], shapes: k.shapes[:1], out: turned, shape: []int{gates * hidden, hidden}}
+	if !c.moves(op.Permute{Order: op.AxesOf(1, 0)}, turn) {
+		return false
+	}
+	args := []any{k.out, turned}
+	for _, x := range k.in[1:] {
+		args = append(args, x)
+	}
+	stretches := w.launches(steps)
+	for i := len(stretches) - 1; i >= 0; i-- {
+		q := walk{int32(records), int32(steps), int32(hidden), flag(reverse), stretches[i][0], stretches[i][1]}
+		c.launch(fmt.Sprintf("%s_%d", kernel, w.together), w.grid, w.block, append(args, memory, q)...)
+	}
+	return true
+}
+
+func (c *compiler) lstmGrad(s op.LSTMGrad, k call) bool {
+	return c.backwards("lstm_gradient", k, 4, s.Reverse)
+}
+
+func (c *compiler) gruGrad(s op.GRUGrad, k call) bool {
+	return c.backwards("gru_gradient", k, 3, s.Reverse)
+}

@@ -1,0 +1,56 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/internal/op"
+	"gorgonia.org/tensor"
+)
+
+// heads is the geometry of attention, as in kernels/attention.cu.
+type heads struct {
+	Steps, Heads, Size, Causal int32
+	Scale                      float32
+}
+
+// tiled shares attention out: a block takes 64 steps of one head of one example and
+// up to 128 of the head's columns. Kernels are named after the columns, in chunks
+// of 32.
+func tiled(kernel string, a op.Attention, x tensor.Shape) (name string, h heads, grid dim) {
+	size := x[2] / 3 / a.Heads
+	h = heads{int32(x[1]), int32(a.Heads), int32(size), flag(a.Causal), float32(1 / math.Sqrt(float64(size)))}
+	chunks := 1
+	for chunks < 4 && 32*chunks < size {
+		chunks *= 2
+	}
+	parts := (size + 32*chunks - 1) / (32 * chunks)
+	return fmt.Sprintf("%s_%d", kernel, chunks), h, dim{uint32(x[0] * a.Heads), uint32((x[1] + 63) / 64), uint32(parts)}
+}
+
+// marked is the input that marks padding, if there is one.
+func marked(in []driver.Pointer) driver.Pointer {
+	if len(in) == 0 {
+		return 0
+	}
+	return in[0]
+}
+
+func (c *compiler) attention(s op.Attention, k call) {
+	kernel, h, grid := tiled("attention", s, k.shapes[0])
+	c.launch(kernel, grid, threads, k.out, k.in[0], marked(k.in[1:]), h)
+}
+
+// attentionGrad finds the gradient of the queries, and with it what is needed of
+// each row of weights, then that of keys and values.
+func (c *compiler) attentionGrad(s op.AttentionGrad, k call) {
+	x := k.shapes[0]
+	rows := c.scratch(4 * 3 * x[0] * s.Heads * x[1])
+	for _, kernel := range []string{"attention_queries", "attention_keys"} {
+		kernel, h, grid := tiled(kernel, op.Attention(s), x)
+		c.launch(kernel, grid, threads, k.out, rows, k.in[0], k.in[1], marked(k.in[2:]), h)
+	}
+}

@@ -1,0 +1,84 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/internal/op"
+)
+
+// tables queues what looks rows of a table up, and what adds to them.
+func (c *compiler) tables(spec op.Spec, k call) bool {
+	switch s := spec.(type) {
+	case op.Embed:
+		d := k.shapes[0][1]
+		c.launch("embed", c.blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(k.shapes[0][0]), int32(d))
+		return true
+	case op.EmbedBag:
+		c.embedBag(s, k)
+		return true
+	case op.EmbedGrad:
+		c.gatherSum(op.Gather(s), k, 0)
+		return true
+	case op.ClippedSum:
+		if f, ok := s.Form.(op.Gather); ok {
+			c.gatherSum(f, k, k.in[2])
+			return true
+		}
+	case op.RecordGradients:
+		if f, ok := s.Form.(op.Gather); ok {
+			c.zero(k.out, 4*k.results())
+			c.perTable("gather_records", f, s.Records, k)
+			return true
+		}
+	case op.SquaredNorms:
+		if f, ok := s.Form.(op.Gather); ok {
+			c.perTable("gather_norms", f, s.Records, k)
+			return true
+		}
+	}
+	return false
+}
+
+// embedBag gives each bag a block, whose threads share out columns and steps.
+func (c *compiler) embedBag(s op.EmbedBag, k call) {
+	vocabulary, width, columns := k.shapes[0][0], k.shapes[0][1], 1
+	for columns < min(width, 32) {
+		columns *= 2
+	}
+	grid := dim{uint32(k.shape[0]), uint32((width + columns - 1) / columns), 1}
+	c.launch("embed_bag", grid, threads, k.out, k.in[0], k.in[1],
+		int32(k.shapes[1][1]), int32(vocabulary), int32(width), int32(columns), float32(s.Scale))
+}
+
+// gatherSum adds rows of Δ to the rows of a table that indices name, each times
+// the factor of its record where factors are given. Every block owns the rows of
+// the table whose number leaves its own remainder.
+func (c *compiler) gatherSum(f op.Gather, k call, factors driver.Pointer) {
+	if !k.accumulate {
+		c.zero(k.out, 4*k.results())
+	}
+	n, each := k.size(0), 1
+	if factors != 0 {
+		each = n / k.size(2)
+	}
+	grid := dim{uint32(min(f.Vocabulary, 2*c.device.Multiprocessors())), 1, 1}
+	c.launch("gather_sum", grid, dim{512, 1, 1}, k.out, k.in[0], k.in[1], factors,
+		int32(n), int32(each), int32(f.Vocabulary), int32(f.Dim), int32(f.Bag))
+}
+
+// perTable queues a kernel that sorts each record's indices: a block a record.
+// Long records are sorted in scratch memory.
+func (c *compiler) perTable(kernel string, f op.Gather, records int, k call) {
+	const room = 4096 // as in kernels/embedding.cu
+	rows, slots := k.size(0)/records, 1
+	for slots < rows {
+		slots *= 2
+	}
+	var keys driver.Pointer
+	if slots > room {
+		keys = c.scratch(8 * records * slots)
+	}
+	c.launch(kernel, dim{uint32(records), 1, 1}, threads, k.out, k.in[0], k.in[1], keys,
+		int32(rows), int32(slots), int32(f.Vocabulary), int32(f.Dim), int32(f.Bag))
+}

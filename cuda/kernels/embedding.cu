@@ -1,0 +1,306 @@
+// Tables of rows that are looked up by number, and what is added to their rows.
+//
+// embed reads indices and the rows they name and writes these: a thread an element.
+// lstm-64: 1.6 MB written, 1 µs; a launch is 2 µs. embed_bag writes only the sum of the
+// rows of a bag: a block a bag, whose threads share out columns and steps; embbag-256:
+// 2.1 MB from L2, two reads that wait for each other, 16 rows a thread: ≈2 µs.
+//
+// The others add rows of Δ that share an index: index t goes with row t/bag of Δ. What
+// shares an index is found by
+// sorting keys (index, t); the sorted list is then cut evenly among the warps of a
+// block, each adds its piece up run by run, and the pieces of a run that was cut are
+// joined by the warp where it begins. So no float is added atomically, the order of a
+// sum is the order of t, and an index that everyone has costs no more than others.
+//
+// gather_sum (clipped sums, and the ordinary gradient): a block owns the rows of the
+// table whose number leaves its own remainder, so that frequent rows, which
+// vocabularies list first, are spread. It goes through all indices, lists those that
+// are its own, and when the list is full sorts it and adds it to its rows, which no
+// other block touches. Rows of records with factor 0 are not listed, whatever they
+// hold. Two blocks a multiprocessor read all indices: for embbag-256 (32768 indices)
+// 264 × 128 KiB from L2, 6 µs at 5.5 TB/s; sorting ≈124 of a block's own is 28 passes
+// of ≈80 cycles, 1.3 µs; Δ and the touched rows are 6 MB of memory, 2 µs, in chains of
+// two reads, ≈1.5 µs. Together ≈9 µs; lstm-64 (4096 indices, 100 wide) ≈6 µs. The
+// worst case is one index everywhere: its block then does all sums, 2048 at a time in
+// ≈8 µs: 130 µs for embbag-256.
+//
+// gather_norms and gather_records give a block to each record and sort its indices.
+// Norms are added up in double and carry a bound on what adding n rows rounds away,
+// n·2⁻⁵³·(Σ|δ| + ‖u‖), so that they keep the promise of clip.Single where rows cancel.
+// embbag-256: 128 keys, 28 passes, 1.3 µs; 16 rows a warp, 2 µs; two blocks a
+// multiprocessor side by side: ≈5 µs, lstm-64 ≈5 µs. Up to 4096 steps a record is
+// sorted in shared memory, above in scratch memory, through L2, ≈50 µs at 8192.
+#include "device.h"
+#include "each.h"
+#include "reduce.h"
+
+typedef unsigned long long Key; // index in the upper half, t in the lower
+
+static const int room = 4096; // keys of a list in shared memory
+static const int wide = 2;    // columns of a lane
+static const int most_warps = 16;
+
+// entry reads a number as one of n entries; −1 where it is none.
+__device__ __forceinline__ int entry(float v, int n) {
+	if (!(v >= 0 && v < (float)n)) return -1;
+	int i = (int)v;
+	return (float)i == v && i < n ? i : -1;
+}
+
+KERNEL embed(float *out, const float *table, const float *index, int n, int vocabulary, int dim) {
+	EACH(i, n) {
+		int t = (int)i / dim, row = entry(index[t], vocabulary);
+		out[i] = row < 0 ? 0.0f : table[row * dim + (int)i - t * dim];
+	}
+}
+
+// Neighbouring threads take neighbouring columns, a power of two of them; the others
+// share out the steps, and their sums are added in pairs.
+KERNEL LAUNCH_BOUNDS(256) embed_bag(float *out, const float *table, const float *index, int bag, int vocabulary, int dim, int columns, float scale) {
+	SHARED(float, part, 256);
+	const int slices = blockDim.x / columns, slice = threadIdx.x / columns;
+	const int d = blockIdx.y * columns + threadIdx.x % columns;
+	const float *from = index + blockIdx.x * bag;
+	float sum = 0;
+	if (d < dim) {
+#pragma unroll 4
+		for (int t = slice; t < bag; t += slices) {
+			int row = entry(from[t], vocabulary);
+			sum += row < 0 ? 0.0f : table[row * dim + d];
+		}
+	}
+	part[threadIdx.x] = sum;
+	for (int half = slices / 2; half > 0; half /= 2) {
+		__syncthreads();
+		if (slice < half) part[threadIdx.x] += part[threadIdx.x + half * columns];
+	}
+	if (slice == 0 && d < dim) out[blockIdx.x * dim + d] = scale * part[threadIdx.x];
+}
+
+__device__ __forceinline__ Key key(int row, int t) { return (Key)row << 32 | (unsigned)t; }
+__device__ __forceinline__ int row_of(Key k) { return (int)(k >> 32); }
+__device__ __forceinline__ int step_of(Key k) { return (int)(unsigned)k; }
+
+// sort puts the first count of keys in order (Batcher 1968: bitonic). What follows, up
+// to a power of two, is overwritten.
+template <class Keys> __device__ __forceinline__ void sort(Keys &keys, int count) {
+	int n = 1;
+	while (n < count) n *= 2;
+	for (int i = count + threadIdx.x; i < n; i += blockDim.x) keys[i] = ~0ull;
+	for (int size = 2; size <= n; size *= 2)
+		for (int apart = size / 2; apart > 0; apart /= 2) {
+			__syncthreads();
+			for (int i = threadIdx.x; i < n / 2; i += blockDim.x) {
+				int low = 2 * i - (i & (apart - 1)), high = low + apart;
+				Key a = keys[low], b = keys[high];
+				if ((a > b) == ((low & size) == 0)) {
+					keys[low] = b;
+					keys[high] = a;
+				}
+			}
+		}
+	__syncthreads();
+}
+
+// add_runs adds up the rows of each index in a sorted list, and gives every column of
+// every sum to into.take, once. Heads has room for a piece of each warp.
+template <class Into, class Keys, class Heads>
+__device__ __forceinline__ void add_runs(Into &into, Keys &keys, Heads &heads, int count, const float *delta, int dim, int bag) {
+	typedef typename Into::Number Number;
+	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+	const int each = (count + warps - 1) / warps;
+	const int from = warp * each, to = min(from + each, count);
+
+	for (int base = lane; base - lane < dim; base += 32 * wide) {
+		Number sum[wide];
+#pragma unroll
+		for (int w = 0; w < wide; w++) sum[w] = 0;
+		int row = from < to ? row_of(keys[from]) : -1;
+		bool cut = from > 0 && from < to && row_of(keys[from - 1]) == row;
+		auto end = [&] {
+#pragma unroll
+			for (int w = 0; w < wide; w++) {
+				int d = base + 32 * w;
+				if (d < dim) {
+					if (cut)
+						heads[warp * 32 * wide + 32 * w + lane] = sum[w];
+					else
+						into.take(row, d, sum[w]);
+				}
+				sum[w] = 0;
+			}
+			cut = false;
+		};
+		for (int first = from; first < to; first += 4) {
+			float v[4][wide], factor[4];
+			int rows[4];
+#pragma unroll
+			for (int i = 0; i < 4; i++) {
+				Key k = keys[min(first + i, to - 1)];
+				rows[i] = row_of(k);
+				factor[i] = into.factor(step_of(k));
+				const float *x = delta + step_of(k) / bag * dim;
+#pragma unroll
+				for (int w = 0; w < wide; w++) v[i][w] = base + 32 * w < dim ? x[base + 32 * w] : 0.0f;
+			}
+#pragma unroll
+			for (int i = 0; i < 4; i++) {
+				if (first + i >= to) break;
+				if (rows[i] != row) end();
+				row = rows[i];
+#pragma unroll
+				for (int w = 0; w < wide; w++) {
+					into.saw(v[i][w]);
+					sum[w] += (Number)factor[i] * (Number)v[i][w];
+				}
+			}
+		}
+		// The last run may go on in the next warps; if it began earlier, it is another's.
+		bool open = from < to && !cut;
+		if (cut) end();
+		__syncthreads();
+		if (open) {
+			for (int next = warp + 1; next * each < count && row_of(keys[next * each]) == row; next++)
+#pragma unroll
+				for (int w = 0; w < wide; w++)
+					if (base + 32 * w < dim) sum[w] += Number(heads[next * 32 * wide + 32 * w + lane]);
+			end();
+		}
+		__syncthreads();
+	}
+}
+
+// Table adds sums to the rows of a table.
+struct Table {
+	typedef float Number;
+	float *out;
+	int dim;
+	const float *factors; // of records, each of them so many steps; null: 1
+	int each;
+
+	__device__ __forceinline__ float factor(int t) const { return factors ? factors[t / each] : 1.0f; }
+	__device__ __forceinline__ void saw(float) {}
+	__device__ __forceinline__ void take(int row, int d, float sum) { out[row * dim + d] += sum; }
+};
+
+// Norm adds up the squares of sums, and the sizes of what went into them.
+struct Norm {
+	typedef double Number;
+	double total, length;
+
+	__device__ __forceinline__ float factor(int) const { return 1.0f; }
+	__device__ __forceinline__ void saw(float v) { length += fabsf(v); }
+	__device__ __forceinline__ void take(int, int, double sum) { total += sum * sum; }
+};
+
+// list adds the keys of the rows that threads offer, count each and −1 for none, to a
+// list, in an order that is the same every time, and returns how long it is then. Row
+// i of a thread belongs to step t + i·blockDim.
+template <int count, class Keys, class Counts>
+__device__ __forceinline__ int list(Keys &keys, Counts &counts, int have, const int (&rows)[count], int t) {
+	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
+	unsigned votes[count];
+	int mine = 0;
+#pragma unroll
+	for (int i = 0; i < count; i++) {
+		votes[i] = __ballot_sync(0xffffffff, rows[i] >= 0);
+		mine += __popc(votes[i]);
+	}
+	if (lane == 0) counts[warp] = mine;
+	__syncthreads();
+	int at = have;
+	for (int w = 0; w < warps; w++) {
+		if (w == warp) at = have;
+		have += counts[w];
+	}
+#pragma unroll
+	for (int i = 0; i < count; i++) {
+		if (rows[i] >= 0) keys[at + __popc(votes[i] & ((1u << lane) - 1))] = key(rows[i], t + i * blockDim.x);
+		at += __popc(votes[i]);
+	}
+	__syncthreads();
+	return have;
+}
+
+KERNEL LAUNCH_BOUNDS(512, 2) gather_sum(float *out, const float *index, const float *delta, const float *factors, int n, int each, int vocabulary, int dim, int bag) {
+	SHARED(Key, keys, room);
+	SHARED(float, heads, most_warps * 32 * wide);
+	SHARED(int, counts, most_warps);
+	const int many = 4, tile = many * blockDim.x;
+	Table into = {out, dim, factors, each};
+	float next[many];
+	auto read = [&](int t) {
+#pragma unroll
+		for (int i = 0; i < many; i++, t += blockDim.x) next[i] = t < n ? index[t] : -1.0f;
+	};
+	read(threadIdx.x);
+	int have = 0;
+	for (int t = threadIdx.x; t - (int)threadIdx.x < n; t += tile) {
+		int rows[many];
+#pragma unroll
+		for (int i = 0; i < many; i++) {
+			rows[i] = entry(next[i], vocabulary);
+			if (rows[i] >= 0 && (rows[i] % gridDim.x != blockIdx.x || into.factor(t + i * blockDim.x) == 0)) rows[i] = -1;
+		}
+		read(t + tile);
+		have = list(keys, counts, have, rows, t);
+		if (have > 0 && (have > room - tile || t - (int)threadIdx.x + tile >= n)) {
+			sort(keys, have);
+			add_runs(into, keys, heads, have, delta, dim, bag);
+			have = 0;
+		}
+	}
+}
+
+// sorted lists the indices of a record and sorts them.
+template <class Keys, class Counts>
+__device__ __forceinline__ int sorted(Keys &keys, Counts &counts, const float *index, int rows, int vocabulary) {
+	int have = 0;
+	for (int first = 0; first < rows; first += blockDim.x) {
+		int t = first + threadIdx.x;
+		const int row[1] = {t < rows ? entry(index[t], vocabulary) : -1};
+		have = list(keys, counts, have, row, t);
+	}
+	sort(keys, have);
+	return have;
+}
+
+// record adds up what a record does to each row.
+template <class Into, class Keys, class Heads, class Counts>
+__device__ __forceinline__ void record(Into &into, Keys &keys, Heads &heads, Counts &counts, const float *index, const float *delta, int rows, int vocabulary, int dim, int bag) {
+	const int r = blockIdx.x;
+	int have = sorted(keys, counts, index + r * rows, rows, vocabulary);
+	add_runs(into, keys, heads, have, delta + r * (rows / bag) * dim, dim, bag);
+}
+
+// Records of more steps than a list in shared memory has room for have slots of
+// scratch memory each.
+
+KERNEL LAUNCH_BOUNDS(256, 1) gather_records(float *out, const float *index, const float *delta, Key *scratch, int rows, int slots, int vocabulary, int dim, int bag) {
+	SHARED(Key, keys, room);
+	SHARED(float, heads, 8 * 32 * wide);
+	SHARED(int, counts, 8);
+	Table into = {out + blockIdx.x * vocabulary * dim, dim, 0, 1};
+	Key *far = scratch + (long long)blockIdx.x * slots;
+	if (slots <= room)
+		record(into, keys, heads, counts, index, delta, rows, vocabulary, dim, bag);
+	else
+		record(into, far, heads, counts, index, delta, rows, vocabulary, dim, bag);
+}
+
+KERNEL LAUNCH_BOUNDS(256, 1) gather_norms(float *out, const float *index, const float *delta, Key *scratch, int rows, int slots, int vocabulary, int dim, int bag) {
+	SHARED(Key, keys, room);
+	SHARED(double, heads, 8 * 32 * wide);
+	SHARED(int, counts, 8);
+	SHARED(double, partial, 32);
+	Norm into = {0, 0};
+	Key *far = scratch + (long long)blockIdx.x * slots;
+	if (slots <= room)
+		record(into, keys, heads, counts, index, delta, rows, vocabulary, dim, bag);
+	else
+		record(into, far, heads, counts, index, delta, rows, vocabulary, dim, bag);
+	double total = block_sum(partial, into.total), length = block_sum(partial, into.length);
+	double norm = sqrt(total);
+	norm += rows * 0x1p-53 * (length + norm);
+	if (threadIdx.x == 0) out[blockIdx.x] = (float)(norm * norm);
+}
