@@ -4,7 +4,6 @@ package cuda
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/op"
@@ -120,31 +119,7 @@ func (c *compiler) instructions(list []plan.Instruction) error {
 // native queues the kernels for an operation; false where there is none for
 // these shapes and the host's reference serves.
 func (c *compiler) native(spec op.Spec, k call) bool {
-	if bagged(spec) {
-		return false
-	}
 	return c.products(spec, k) || c.convolutions(spec, k) || c.records(spec, k) || c.sequences(spec, k) || c.elements(spec, k)
-}
-
-// bagged reports whether indices share rows of Δ, which no kernel reads.
-func bagged(spec op.Spec) bool {
-	shares := func(f op.Form) bool {
-		g, ok := f.(op.Gather)
-		return ok && g.Bag > 1
-	}
-	switch s := spec.(type) {
-	case op.EmbedGrad:
-		return s.Bag > 1
-	case op.SquaredNorms:
-		return shares(s.Form)
-	case op.RecordGradients:
-		return shares(s.Form)
-	case op.ClippedSum:
-		return shares(s.Form)
-	case op.Mixed:
-		return slices.ContainsFunc(*s.Parts, func(p op.Part) bool { return shares(p.Form) })
-	}
-	return false
 }
 
 // queue adds work for the device.
