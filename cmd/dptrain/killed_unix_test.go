@@ -55,7 +55,7 @@ func TestTrainIsKilled(t *testing.T) {
 	inWorkshop(t)
 	began := time.Now()
 	const line = "train --ignore owner --model logistic --lot 200 --steps 300 --noise 2 --delta 1e-5 --accountant rdp --quiet" + columns
-	if _, stderr, code := dptrain(line + " --out whole"); code != exitDone {
+	if child, stderr := process(t, line+" --out whole"); child.Wait() != nil {
 		t.Fatal(stderr)
 	}
 	took := time.Since(began)
@@ -70,7 +70,11 @@ func TestTrainIsKilled(t *testing.T) {
 				next = "train --quiet --resume " + dir
 			}
 			child, stderr := process(t, next)
-			timer := time.AfterFunc(time.Duration(random.Int64N(int64(3*took/2))), func() { child.Process.Kill() })
+			wait := time.Duration(random.Int64N(int64(took)))
+			if killed >= kills {
+				wait = time.Hour
+			}
+			timer := time.AfterFunc(wait, func() { child.Process.Kill() })
 			err := child.Wait()
 			timer.Stop()
 			if least := told(t, dir); least > 0 {
