@@ -71,7 +71,7 @@ func (m *Machine) record() error {
 		}
 		return steps
 	}
-	before := copies(append(append([]*mirror{}, m.inputs...), m.weights), m.in)
+	before := copies(append(append([]*mirror{}, m.inputs...), m.weights, m.ticket), m.in)
 	after := copies(append(append([]*mirror{}, m.squared...), m.output, m.losses), m.out)
 	if err := m.front.record(m.device, before, after); err != nil {
 		return err

@@ -25,6 +25,9 @@ func (c *compiler) elements(spec op.Spec, k call) bool {
 	case op.ActivationGrad:
 		c.launch("activation_gradient", c.blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(s.Act))
 		return true
+	case op.Dropout:
+		c.dropout(s, k)
+		return true
 	case op.Spread:
 		c.launch("spread", c.blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), float32(s.Scale))
 		return true

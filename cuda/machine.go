@@ -27,6 +27,7 @@ type Machine struct {
 	back    code
 	inputs  []*mirror
 	weights *mirror
+	ticket  *mirror
 	squared []*mirror
 	factors []*mirror
 	output  *mirror
@@ -207,6 +208,7 @@ func (m *Machine) mirrors() (err error) {
 		}
 	}
 	m.weights = mirrored(m.program.Find(plan.Weights, 0))
+	m.ticket = mirrored(m.program.Find(plan.Ticket, 0))
 	m.output = mirrored(m.program.Find(plan.Output, 0))
 	m.losses = mirrored(m.program.Find(plan.Losses, 0))
 	for _, v := range m.program.Vectors {
@@ -252,6 +254,14 @@ func (m *Machine) RecordWeights() []float32 {
 		return floats(m.pipe.slots[m.pipe.at].weights)[:len(m.weights.values)]
 	}
 	return m.weights.view()
+}
+
+// Ticket is where the examples' tickets are put.
+func (m *Machine) Ticket() []float32 {
+	if m.pipe != nil && m.ticket != nil {
+		return floats(m.pipe.slots[m.pipe.at].ticket)[:len(m.ticket.values)]
+	}
+	return m.ticket.view()
 }
 
 // Squared are the squared norms of vector v.

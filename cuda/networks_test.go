@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/cpu"
+	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/noise"
@@ -35,6 +36,7 @@ func networks() []network {
 	return []network{
 		{"logistic", pixels, 33, 10},
 		{"mlp:1000", pixels, 5, 10},
+		{"mlp:50,dropout=0.5", pixels, 6, 10},
 		{"abadi-mlp", models.Example{Shape: []int{60}, Classes: 10}, 37, 10},
 		{"digits-cnn", digits, 5, 10},
 		{"mnist-cnn", digits, 5, 10},
@@ -167,6 +169,9 @@ func (n network) train(t *testing.T, open func(*plan.Program, optim.Optimizer) (
 // fill puts normals or indices, and labels, into the machine.
 func (n network) fill(m plan.Machine) {
 	r := rand.New(rand.NewPCG(1, 2))
+	for i := range len(m.Ticket()) / op.TicketWidth {
+		op.WriteTicket(m.Ticket()[i*op.TicketWidth:], i, 1)
+	}
 	for i := range m.Input(0) {
 		if n.example.Vocabulary > 0 {
 			m.Input(0)[i] = float32(r.IntN(n.example.Vocabulary))

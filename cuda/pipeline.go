@@ -31,6 +31,7 @@ type pipe struct {
 type slot struct {
 	command []byte // records, bounds of the groups, rows
 	weights []byte
+	ticket  []byte
 	inputs  [][]byte // where the data set is not on the device
 	staged  []driver.Pointer
 	graph   *driver.Graph
@@ -146,6 +147,9 @@ func (m *Machine) pipeMemory(resident bool) (err error) {
 		if m.weights != nil {
 			s.weights = pinned(len(m.weights.bytes))
 		}
+		if m.ticket != nil {
+			s.ticket = pinned(len(m.ticket.bytes))
+		}
 		if err != nil {
 			return err
 		}
@@ -194,6 +198,11 @@ func (m *Machine) take(s *slot, sets []driver.Pointer) error {
 	}
 	if m.weights != nil {
 		if err := d.CopyIn(m.weights.device, s.weights[:4*len(m.weights.values)]); err != nil {
+			return err
+		}
+	}
+	if m.ticket != nil {
+		if err := d.CopyIn(m.ticket.device, s.ticket); err != nil {
 			return err
 		}
 	}

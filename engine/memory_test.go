@@ -29,6 +29,7 @@ func TestLotAllocatesNothing(t *testing.T) {
 			c.Optimizer = optim.Optimizer{Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
 			c.Average.Decay = 0.99
 		},
+		"dropout":     func(c *Config) { c.Network = dropping(0.5) },
 		"threads":     func(c *Config) { c.Threads = 2 },
 		"budget":      func(c *Config) { c.StopAtEpsilon = 1e4 },
 		"non-private": func(c *Config) { c.NonPrivate = true },

@@ -1,6 +1,10 @@
 package engine
 
-import "math"
+import (
+	"math"
+
+	"github.com/dptrain/dptrain/internal/op"
+)
 
 // microbatch is the memory of the examples under way. It is as large as a
 // microbatch and knows nothing of the lot.
@@ -11,6 +15,7 @@ type microbatch struct {
 	used    [][]float32 // the part of them that holds examples
 	sizes   []int       // numbers of an example in each column
 	weights []float32   // the machine's; nil where records are examples
+	ticket  []float32   // the machine's; nil where the network takes none
 	output  []float32   // the machine's; nil where it keeps none
 	losses  []float32   // the machine's; nil where it keeps none
 	example []Example   // of one record
@@ -25,7 +30,8 @@ func (r *Run) newMicrobatch() {
 		b.sizes = append(b.sizes, c.Size())
 	}
 	b.used = make([][]float32, len(b.inputs))
-	b.weights, b.output, b.losses = r.machine.RecordWeights(), r.machine.Output(), r.machine.Losses()
+	b.weights, b.ticket = r.machine.RecordWeights(), r.machine.Ticket()
+	b.output, b.losses = r.machine.Output(), r.machine.Losses()
 	b.example = make([]Example, r.deck.per)
 	for i := range b.example {
 		b.example[i].Columns = make([][]float32, len(b.inputs))
@@ -67,6 +73,9 @@ func (r *Run) fill(n int, rows []int32) error {
 	if b.weights != nil {
 		clear(b.weights[n*per:])
 	}
+	if b.ticket != nil {
+		r.tickets(b.rows[:n*per])
+	}
 	if rows != nil {
 		for i, row := range b.rows[:n*per] {
 			rows[i] = int32(row)
@@ -78,6 +87,15 @@ func (r *Run) fill(n int, rows []int32) error {
 		clear(in[n*per*b.sizes[k]:])
 	}
 	return r.config.Train.Read(b.used, b.rows[:n*per])
+}
+
+// tickets tells the machine each example's row and the step. A row's ticket is the
+// same whatever the lot holds, which op.Dropout relies on.
+func (r *Run) tickets(rows []int) {
+	clear(r.batch.ticket)
+	for i, row := range rows {
+		op.WriteTicket(r.batch.ticket[i*op.TicketWidth:], row, r.step)
+	}
 }
 
 // weigh hands every record's factor to the machine: 0 for padding.

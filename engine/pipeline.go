@@ -36,7 +36,7 @@ func (r *Run) follow() error {
 // push queues the first n records in the batch.
 func (r *Run) push(n int) error {
 	b := &r.batch
-	b.weights = r.pipeline.RecordWeights()
+	b.weights, b.ticket = r.pipeline.RecordWeights(), r.pipeline.Ticket()
 	rows := r.pipeline.Rows()
 	if rows == nil {
 		for k := range b.inputs {

@@ -5,11 +5,14 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
@@ -83,7 +86,7 @@ func rule(r clip.Rule) string {
 }
 
 // structure is a digest of what the network computes from an example: its
-// operations, their shapes and its constants.
+// operations, their shapes and its constants, and what is dropped in training.
 func (r *Run) structure() (string, error) {
 	_, program, err := evaluation(r.config.Network, 1)
 	if err != nil {
@@ -97,6 +100,9 @@ func (r *Run) structure() (string, error) {
 			fmt.Fprintln(sum, i.Foreign.String(), i.In, i.Out)
 		}
 	}
+	for _, d := range r.dropouts() {
+		fmt.Fprintln(sum, d)
+	}
 	var four [4]byte
 	for _, b := range program.Buffers {
 		fmt.Fprintln(sum, b.Role, b.Index, b.Shape)
@@ -109,6 +115,18 @@ func (r *Run) structure() (string, error) {
 		}
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8]), nil
+}
+
+// dropouts are the layers that evaluation leaves out, in an order that no microbatch
+// changes.
+func (r *Run) dropouts() []string {
+	layers := map[string]bool{}
+	for _, i := range r.program.Front {
+		if d, drops := i.Spec.(op.Dropout); drops {
+			layers[d.String()] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(layers))
 }
 
 // differences says in one line how traits differ, or "".

@@ -11,9 +11,10 @@ import (
 
 // args are what was said behind a model's name.
 type args struct {
-	hidden []int
-	act    layer.Activation
-	tied   bool
+	hidden  []int
+	act     layer.Activation
+	dropout float64
+	tied    bool
 }
 
 // maxWidth keeps a slip of the finger from asking for all memory.
@@ -34,36 +35,52 @@ func units(text string) (int, error) {
 	return n, nil
 }
 
-// hidden reads 256,128,act=tanh.
+// hidden reads 256,128,act=tanh,dropout=0.5.
 func hidden(text string) (args, error) {
 	a := args{act: layer.ReLU}
-	named := false
+	given := map[string]bool{}
 	for field := range strings.SplitSeq(text, ",") {
-		if act, ok := strings.CutPrefix(field, "act="); ok {
-			switch {
-			case named:
-				return a, fmt.Errorf("act is given twice")
-			case act == "tanh":
-				a.act = layer.Tanh
-			case act != "relu":
-				return a, fmt.Errorf("argument %q: act=relu or act=tanh is needed", field)
-			}
-			named = true
-			continue
-		}
 		if text == "" {
 			break
 		}
-		n, err := units(field)
-		if err != nil {
-			return a, fmt.Errorf("%w, or act=relu or act=tanh", err)
+		name, value, named := strings.Cut(field, "=")
+		if !named {
+			n, err := units(field)
+			if err != nil {
+				return a, fmt.Errorf("%w, or act=relu or act=tanh, or dropout=RATE", err)
+			}
+			a.hidden = append(a.hidden, n)
+			continue
 		}
-		a.hidden = append(a.hidden, n)
+		if given[name] {
+			return a, fmt.Errorf("%s is given twice", name)
+		}
+		given[name] = true
+		if err := a.set(name, value); err != nil {
+			return a, fmt.Errorf("argument %q: %w", field, err)
+		}
 	}
 	if len(a.hidden) == 0 {
 		a.hidden = []int{128}
 	}
 	return a, nil
+}
+
+func (a *args) set(name, value string) (err error) {
+	switch {
+	case name == "act" && value == "relu":
+		a.act = layer.ReLU
+	case name == "act" && value == "tanh":
+		a.act = layer.Tanh
+	case name == "dropout":
+		a.dropout, err = strconv.ParseFloat(value, 64)
+		if err != nil || !(a.dropout >= 0 && a.dropout < 1) {
+			return fmt.Errorf("a rate from 0 to less than 1 is needed")
+		}
+	default:
+		return fmt.Errorf("act=relu or act=tanh, or dropout=RATE, is needed")
+	}
+	return nil
 }
 
 // width reads one number, otherwise where none is given.

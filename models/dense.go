@@ -14,7 +14,7 @@ func logistic(n *layer.Net, x *G.Node, e Example, _ args) *G.Node {
 func mlp(n *layer.Net, x *G.Node, e Example, a args) *G.Node {
 	x = n.Flatten(x)
 	for i, units := range a.hidden {
-		x = n.Dense(x, fmt.Sprintf("fc%d", i+1), units, a.act)
+		x = n.Dropout(n.Dense(x, fmt.Sprintf("fc%d", i+1), units, a.act), a.dropout)
 	}
 	return n.Dense(x, fmt.Sprintf("fc%d", len(a.hidden)+1), e.Classes, layer.Identity)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -19,9 +20,25 @@ func parameters(net *perexample.Network) int {
 	return n
 }
 
+// deal binds to the network's ticket, if it takes one, those of neighbouring rows.
+func deal(t *testing.T, net *perexample.Network, row int) {
+	t.Helper()
+	if net.Ticket == nil {
+		return
+	}
+	v := make([]float32, net.Batch*op.TicketWidth)
+	for i := range net.Batch {
+		op.WriteTicket(v[i*op.TicketWidth:], row+i, 3)
+	}
+	if err := G.Let(net.Ticket, tensor.New(tensor.WithShape(net.Batch, op.TicketWidth), tensor.WithBacking(v))); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // fill binds random features and labels to the network's inputs.
 func fill(t *testing.T, net *perexample.Network, e Example, r *rand.Rand) {
 	t.Helper()
+	deal(t, net, 0)
 	for i, in := range net.Inputs {
 		v := make([]float32, in.Shape().TotalSize())
 		for j := range v {
@@ -57,6 +74,7 @@ func TestModels(t *testing.T) {
 		{"logistic", Example{Shape: []int{784}, Classes: 10}, 7850, nil},
 		{"mlp", mnist, 784*128 + 128 + 1290, nil},
 		{"mlp:30,20,act=tanh", Example{Shape: []int{7}, Classes: 3}, 7*30 + 30 + 30*20 + 20 + 63, nil},
+		{"mlp:30,20,dropout=0.5", Example{Shape: []int{7}, Classes: 3}, 7*30 + 30 + 30*20 + 20 + 63, nil},
 		{"abadi-mlp", Example{Shape: []int{60}, Classes: 10}, 71010, nil},
 		{"digits-cnn", mnist, 208 + 1168 + 144*32 + 32 + 330, nil},
 		{"mnist-cnn", mnist, 26010, nil}, // as Keras counts it
@@ -187,6 +205,9 @@ func TestSpecsThatCannotBe(t *testing.T) {
 		{"mlp:99999999999999999999", mnist, "65536"},
 		{"mlp:act=gelu", mnist, "act=relu or act=tanh"},
 		{"mlp:act=relu,act=relu", mnist, "twice"},
+		{"mlp:dropout=1", mnist, "less than 1"},
+		{"mlp:dropout=x", mnist, "less than 1"},
+		{"mlp:drop=0.5", mnist, "dropout=RATE, is needed"},
 		{"embbag:x", Example{Shape: []int{3}, Vocabulary: 5, Classes: 2}, `"x"`},
 		{"mlp", Example{Shape: []int{3}, Classes: 1}, "1 classes"},
 		{"mlp", Example{Classes: 2}, "no features"},

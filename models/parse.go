@@ -110,7 +110,7 @@ func (f family) fits(e Example) error {
 
 var families = []family{
 	{Description{"logistic", "", "one dense layer: multinomial logistic regression"}, numbers, none, logistic},
-	{Description{"mlp", "[HIDDEN,...][,act=relu|tanh]", "dense layers over any features, tables among them; 128 hidden units where none are given"}, numbers, hidden, mlp},
+	{Description{"mlp", "[HIDDEN,...][,act=relu|tanh][,dropout=RATE]", "dense layers over any features, tables among them; 128 hidden units where none are given, of which RATE are dropped in training"}, numbers, hidden, mlp},
 	{Description{"abadi-mlp", "", "1000 hidden ReLU units (Abadi et al. 2016, section 5.2)"}, numbers, none, abadiMLP},
 	{Description{"digits-cnn", "", "two small tanh convolutions: light enough for a laptop and for much noise"}, pictures, none, digitsCNN},
 	{Description{"mnist-cnn", "", "the convolutional network of TensorFlow Privacy's MNIST tutorial"}, pictures, none, mnistCNN},

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/cpu"
+	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
@@ -75,6 +76,12 @@ func wholeNetworks(t *testing.T) []whole {
 			x = n.ConvTranspose2D(n.InstanceNorm(x, "norm"), "conv2", 4, layer.Window{Size: 3, Stride: 2, Pad: 1, Groups: 2}, layer.LeakyReLU)
 			return n.Dense(n.Flatten(x), "fc", 3, layer.Identity)
 		}),
+		named(t, "mlp:40,30,dropout=0.5", Example{Shape: []int{20}, Classes: 3}),
+		made("dropout of pictures and steps", picture, func(n *layer.Net, x *G.Node) *G.Node {
+			x = n.Dropout(n.Conv2D(x, "conv", 6, layer.Window{Size: 3}, layer.ReLU), 0.3)
+			x = n.Dropout(n.GRU(n.Reshape(x, 10, 15), "gru", 4, layer.Recurrent{}), 0.2)
+			return n.Dense(n.MeanOverTime(x), "fc", 3, layer.Identity)
+		}),
 		made("convolutions of lines", Example{Shape: []int{3, 20}, Classes: 3}, func(n *layer.Net, x *G.Node) *G.Node {
 			x = n.Conv1D(x, "conv1", 8, layer.Window{Size: 5, Stride: 2, Dilation: 2}, layer.ELU)
 			x = n.Conv1D(x, "conv2", 12, layer.Window{Size: 3, Pad: 1, Groups: 4}, layer.Softplus)
@@ -123,6 +130,7 @@ func (w whole) alone(t *testing.T, x rows, example int) [][]float64 {
 			t.Fatal(err)
 		}
 	}
+	deal(t, net, example)
 	grads, err := G.Grad(net.Loss, net.Params...)
 	if err != nil {
 		t.Fatal(err)
@@ -173,6 +181,9 @@ func TestWholeNetworksAreOneRecordAtATime(t *testing.T) {
 						in[i] = float32(math.NaN())
 					}
 					copy(in, x.columns[k])
+				}
+				for i := range len(m.Ticket()) / op.TicketWidth {
+					op.WriteTicket(m.Ticket()[i*op.TicketWidth:], i, 3)
 				}
 				weights := []float64{0.25, 0.75, 1, 0.5}
 				if each == 1 {

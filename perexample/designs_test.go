@@ -264,6 +264,12 @@ var designs = []design{
 		h := must(G.Tanh(must(G.Mul(m.input("x", 3), m.param("W", 3, 1)))))
 		return m.scalar(must(G.Sum(h, 0)))
 	}},
+	{name: "dropout", make: func(m *maker) *G.Node {
+		x := m.drop(m.input("x", 3, 4), 0.25, 1)
+		h := m.reshape(must(G.Mul(m.reshape(x, m.batch*3, 4), m.param("W", 4, 5))), m.batch, 3, 5)
+		h = m.drop(must(G.Tanh(h)), 0.5, 2)
+		return squares(must(G.Mul(m.reshape(h, m.batch, 15), m.param("V", 15, 2))))
+	}},
 	{name: "an operation without a rule", loop: true, make: func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 4)))
 		return must(G.Sum(apply(double{}, h)))

@@ -71,6 +71,9 @@ func read(net, other *Network) (*reading, error) {
 	for _, in := range net.Inputs {
 		r.layouts[in] = layout{kind: batch, outer: 1, inner: in.Shape().TotalSize() / net.Batch}
 	}
+	if net.Ticket != nil {
+		r.layouts[net.Ticket] = layout{kind: batch, outer: 1, inner: op.TicketWidth}
+	}
 	for _, p := range net.Params {
 		r.layouts[p] = layout{param: true}
 	}

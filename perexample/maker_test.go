@@ -87,6 +87,14 @@ func (m *maker) filled(name string, v float32, dims ...int) *G.Node {
 	return G.NewTensor(m.graph, tensor.Float32, len(dims), G.WithShape(dims...), G.WithName(name), G.WithValue(t))
 }
 
+// drop is dropout of the network's ticket.
+func (m *maker) drop(x *G.Node, rate float64, layer uint32) *G.Node {
+	if m.net.Ticket == nil {
+		m.net.Ticket = G.NewMatrix(m.graph, tensor.Float32, G.WithShape(m.batch, op.TicketWidth), G.WithName("ticket"))
+	}
+	return apply(op.Dropout{Rate: rate, Seed: 1, Layer: layer}, x, m.net.Ticket)
+}
+
 func apply(s op.Spec, in ...*G.Node) *G.Node { return must(op.Apply(s, in...)) }
 
 func number(x float32) *G.Node { return G.NewConstant(x) }

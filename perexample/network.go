@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dptrain/dptrain/internal/op"
 	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
 )
 
 // Network is a loss graph for microbatches of a fixed number of examples.
@@ -20,6 +22,7 @@ type Network struct {
 	Loss   *G.Node   // scalar: the sum of the examples' losses
 	Output *G.Node   // what the network answers, batch on axis 0; nil where there is nothing to score
 	Losses *G.Node   // the loss of each example; nil where the graph does not keep them apart
+	Ticket *G.Node   // [Batch, op.TicketWidth], filled with what tells an example's row and the step; nil where nothing is drawn
 }
 
 // Build makes the network for microbatches of the given number of examples. It
@@ -91,6 +94,9 @@ func check(net *Network, batch int) error {
 	if err := leaves("parameter", net.Params, net.Loss.Graph()); err != nil {
 		return err
 	}
+	if err := checkTicket(net); err != nil {
+		return err
+	}
 	for _, p := range net.Params {
 		for _, in := range net.Inputs {
 			if in == p {
@@ -99,6 +105,25 @@ func check(net *Network, batch int) error {
 		}
 		if p.Value() == nil {
 			return fmt.Errorf("parameter %s has no starting value: give it one with gorgonia.WithInit or gorgonia.WithValue", p.Name())
+		}
+	}
+	return nil
+}
+
+func checkTicket(net *Network) error {
+	t := net.Ticket
+	if t == nil {
+		return nil
+	}
+	if err := leaves("ticket", G.Nodes{t}, net.Loss.Graph()); err != nil {
+		return err
+	}
+	if want := (tensor.Shape{net.Batch, op.TicketWidth}); !t.Shape().Eq(want) {
+		return fmt.Errorf("ticket %s has shape %v: %v is needed", t.Name(), t.Shape(), want)
+	}
+	for _, n := range append(append(G.Nodes{}, net.Inputs...), net.Params...) {
+		if n == t {
+			return fmt.Errorf("%s is listed as Ticket and in Inputs or Params: a ticket is neither", t.Name())
 		}
 	}
 	return nil

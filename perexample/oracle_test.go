@@ -8,6 +8,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/cpu"
+	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/tape"
 	"github.com/dptrain/dptrain/perexample"
@@ -50,6 +51,13 @@ func (e examples) row(column, example int) []float32 {
 	return e.columns[column][example*n : (example+1)*n]
 }
 
+// ticket is that of an example.
+func ticket(example int) []float32 {
+	t := make([]float32, op.TicketWidth)
+	op.WriteTicket(t, 1<<25+example, 7)
+	return t
+}
+
 // oracle runs a network of one example on Gorgonia's tape machine, with the
 // ordinary gradient that Gorgonia makes of it.
 type oracle struct {
@@ -65,6 +73,9 @@ func (o oracle) run(e examples, example int, nudge [][]float64, gradients bool) 
 	}
 	for k, in := range net.Inputs {
 		bind(in, e.row(k, example))
+	}
+	if net.Ticket != nil {
+		bind(net.Ticket, ticket(example))
 	}
 	for i, p := range net.Params {
 		w := floats(p.Value())
@@ -200,6 +211,9 @@ func step(t *testing.T, m accumulator, p *perexample.Private, e examples, perRec
 					dst[i] = rubbish
 				}
 			}
+		}
+		for i := range len(m.Ticket()) / op.TicketWidth {
+			copy(m.Ticket()[i*op.TicketWidth:], ticket(from*perRecord+i))
 		}
 		if perRecord > 1 {
 			clear(m.RecordWeights())

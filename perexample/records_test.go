@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/perexample"
 )
 
@@ -78,6 +79,12 @@ func TestRecordsAreIndependent(t *testing.T) {
 								row[i] = company(r, k, i)
 							}
 							copy(m.Input(k)[r*len(row):], row)
+						}
+						if p.Ticket != nil {
+							for r := range records {
+								copy(m.Ticket()[r*op.TicketWidth:], ticket(r))
+							}
+							copy(m.Ticket()[at*op.TicketWidth:], ticket(99))
 						}
 						mine := own(d, k, e.sizes[k])
 						copy(m.Input(k)[at*len(mine):], mine)

@@ -25,6 +25,8 @@ var refused = map[string]string{
 	"GroupNormOp":         "Gorgonia v0.9.18 prints the gradients of its GroupNorm, which are private; use layer.GroupNorm",
 	"avgPoolOp":           "Gorgonia v0.9.18 computes it wrongly; use layer.AvgPool",
 	"globalAveragePoolOp": "Gorgonia v0.9.18 computes it wrongly; use layer.GlobalAvgPool",
+	"dropoutOp":           "what it draws for a record depends on how many came before it; use layer.Dropout",
+	"randomOp":            "what it draws for a record depends on how many came before it; make it an input, or use layer.Dropout",
 }
 
 var refusedUnary = map[string]string{

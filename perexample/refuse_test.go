@@ -48,6 +48,21 @@ var refusals = []struct {
 		y, _, _, _, err := G.BatchNorm(x, m.param("gamma", 1, 2), m.param("beta", 1, 2), 0.9, 1e-5)
 		return squares(must(y, err))
 	}, []string{"mixes the examples", "layer.GroupNorm"}},
+	{"Gorgonia's dropout", func(m *maker) *G.Node {
+		return squares(must(G.Dropout(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), 0.5)))
+	}, []string{"depends on how many came before", "layer.Dropout"}},
+	{"Gorgonia's random numbers", func(m *maker) *G.Node {
+		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
+		return squares(must(G.HadamardProd(h, G.GaussianRandomNode(m.graph, tensor.Float32, 0, 1, m.batch, 2))))
+	}, []string{"depends on how many came before", "layer.Dropout"}},
+	{"ticket of another shape", func(m *maker) *G.Node {
+		m.net.Ticket = G.NewMatrix(m.graph, tensor.Float32, G.WithShape(m.batch, 3), G.WithName("t"))
+		return squares(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))))
+	}, []string{"ticket t", "(", "4) is needed"}},
+	{"ticket among the inputs", func(m *maker) *G.Node {
+		m.net.Ticket = m.input("x", 4)
+		return squares(must(G.Mul(m.net.Ticket, m.param("W", 4, 2))))
+	}, []string{"listed as Ticket and in Inputs"}},
 	{"product over the batch axis", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
 		return squares(must(G.Mul(must(G.Transpose(h, 1, 0)), h)))

@@ -28,6 +28,7 @@ func pair(net, other *Network) (*twins, error) {
 	}{
 		{"input", net.Inputs, other.Inputs},
 		{"parameter", net.Params, other.Params},
+		{"ticket", G.Nodes{net.Ticket}, G.Nodes{other.Ticket}},
 		{"output", G.Nodes{net.Output}, G.Nodes{other.Output}},
 		{"losses", G.Nodes{net.Losses}, G.Nodes{other.Losses}},
 		{"loss", G.Nodes{net.Loss}, G.Nodes{other.Loss}},

@@ -79,6 +79,8 @@ func (c compiler) native(spec op.Spec, k call) func() {
 		return c.activated(s.Act, k.out, k.in[0])
 	case op.ActivationGrad:
 		return c.activationGrad(s.Act, k)
+	case op.Dropout:
+		return c.dropout(s, k)
 
 	case op.Conv2D:
 		return c.conv2D(s, k)

@@ -35,6 +35,7 @@ func kernelCases() []kernelCase {
 		{"attentionGrad/transformer-32", op.AttentionGrad{Heads: 4, Causal: true}, []tensor.Shape{{32, 64, 384}, {32, 64, 128}}, 0, 10 * 32 * 64 * 64 * 128},
 		{"crossEntropy/transformer-32", op.CrossEntropy{}, []tensor.Shape{{2048, 5000}, {2048}}, 5000, 0},
 		{"normalize/transformer-32", op.Normalize{Chunk: 128, Eps: 1e-5, Center: true}, []tensor.Shape{{2048, 128}}, 0, 0},
+		{"dropout/mlp-256", op.Dropout{Rate: 0.5}, []tensor.Shape{{256, 1000}, {256, op.TicketWidth}}, 1 << 24, 0},
 		{"embed/embbag-256", op.Embed{}, []tensor.Shape{{20000, 16}, {256, 128}}, 20000, 0},
 		{"maxPool/mnist-cnn-256", op.MaxPool2D{Window: square(2, 1, 0)}, []tensor.Shape{{256, 16, 14, 14}}, 0, 0},
 		{"maxPoolGrad/mnist-cnn-256", op.MaxPoolGrad{Window: square(2, 1, 0)}, []tensor.Shape{{256, 16, 14, 14}, {256, 16, 13, 13}}, 0, 0},

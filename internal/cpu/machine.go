@@ -88,6 +88,9 @@ func (m *Machine) Input(k int) []float32 { return m.inputs[k] }
 // RecordWeights is where the examples' weights within their records are put.
 func (m *Machine) RecordWeights() []float32 { return m.role(plan.Weights, 0) }
 
+// Ticket is where the examples' tickets are put.
+func (m *Machine) Ticket() []float32 { return m.role(plan.Ticket, 0) }
+
 // Squared are the squared norms of vector v.
 func (m *Machine) Squared(v int) []float32 {
 	if id := m.program.Vectors[v].Squared; id >= 0 {

@@ -77,9 +77,9 @@ func build(t *testing.T, spec string, e models.Example) perexample.Build {
 	return b
 }
 
-// A small network, read back field by field.
+// A small network, read back field by field: what training drops is not in it.
 func TestModelReadsBack(t *testing.T) {
-	b := build(t, "mlp:2,act=tanh", models.Example{Shape: []int{3}, Classes: 2})
+	b := build(t, "mlp:2,act=tanh,dropout=0.5", models.Example{Shape: []int{3}, Classes: 2})
 	file, err := Model(b, map[string]string{"epsilon": "2"})
 	if err != nil {
 		t.Fatal(err)

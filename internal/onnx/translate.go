@@ -15,6 +15,8 @@ func (s step) translate(spec op.Spec) (string, error) {
 		return s.lstm(o)
 	case op.GRU:
 		return s.gru(o)
+	case op.Dropout: // training's alone
+		return s.in(0)
 	case nil:
 		return "", fmt.Errorf("the operation %v has no translation", s.n.Op())
 	}

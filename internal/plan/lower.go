@@ -50,9 +50,10 @@ func Private(p *perexample.Private, norms bool) (*Program, error) {
 	return l.finish(front), nil
 }
 
-// Evaluation lowers a network's forward pass: answers and losses, no gradient.
+// Evaluation lowers a network's forward pass: answers and losses, no gradient, and
+// nothing dropped.
 func Evaluation(net *perexample.Network) (*Program, error) {
-	l := lowering{program: &Program{Batch: net.Batch, Records: net.Batch, PerRecord: 1}, buffers: map[*G.Node]int{}}
+	l := lowering{program: &Program{Batch: net.Batch, Records: net.Batch, PerRecord: 1}, buffers: map[*G.Node]int{}, evaluating: true}
 	if err := l.leaves(net, nil); err != nil {
 		return nil, err
 	}
@@ -68,9 +69,10 @@ func Evaluation(net *perexample.Network) (*Program, error) {
 }
 
 type lowering struct {
-	program *Program
-	code    []Instruction
-	buffers map[*G.Node]int
+	program    *Program
+	code       []Instruction
+	buffers    map[*G.Node]int
+	evaluating bool
 }
 
 func (l *lowering) buffer(b Buffer) int {
@@ -96,6 +98,9 @@ func (l *lowering) leaves(net *perexample.Network, weights *G.Node) error {
 			return fmt.Errorf("parameter %s: %w", p.Name(), err)
 		}
 		l.buffers[p] = l.buffer(Buffer{Name: p.Name(), Shape: p.Shape(), Role: Parameter, Index: i, Value: v})
+	}
+	if net.Ticket != nil && !l.evaluating {
+		l.buffers[net.Ticket] = l.buffer(Buffer{Name: net.Ticket.Name(), Shape: net.Ticket.Shape(), Role: Ticket})
 	}
 	if weights != nil {
 		l.buffers[weights] = l.buffer(Buffer{Name: weights.Name(), Shape: weights.Shape(), Role: Weights})
@@ -188,8 +193,12 @@ func (l *lowering) node(n *G.Node) (int, error) {
 		return l.size(n)
 	}
 	spec := op.Canonical(n)
-	code := Instruction{Spec: spec}
 	var err error
+	if _, drops := spec.(op.Dropout); drops && l.evaluating {
+		l.buffers[n], err = l.node(op.Reads(n)[0])
+		return l.buffers[n], err
+	}
+	code := Instruction{Spec: spec}
 	if code.In, err = l.operands(n); err != nil {
 		return 0, err
 	}

@@ -17,6 +17,9 @@ type Machine interface {
 	// RecordWeights is where the examples' weights are put; nil where records are
 	// examples.
 	RecordWeights() []float32
+	// Ticket is where the examples' tickets are put, as op.WriteTicket writes them;
+	// nil where the program takes none.
+	Ticket() []float32
 	// Forward runs the program's Front.
 	Forward() error
 	// Squared are the squared norms of vector v, one a record.

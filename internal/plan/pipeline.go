@@ -13,8 +13,8 @@ var ErrNoPipeline = errors.New("the host computes a part of the program")
 // microbatch while it works on this one: nothing comes back before the lot's end.
 //
 // A lot goes: for each microbatch put its rows (or inputs) and weights, Push;
-// then Tally and Release once. What Input, RecordWeights and Rows give changes
-// with every Push.
+// then Tally and Release once. What Input, RecordWeights, Ticket and Rows
+// give changes with every Push.
 type Pipeline interface {
 	Machine
 	// Follow makes the pipeline ready. Read copies rows of the data set, which has

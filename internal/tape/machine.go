@@ -15,6 +15,7 @@ type Machine struct {
 	network *perexample.Private
 	inputs  []*leaf
 	weights *leaf // of the examples in their records; nil where records are examples
+	ticket  *leaf // nil where the network takes none
 	params  []*leaf
 	factors []*leaf
 	squared [][]float32
@@ -37,6 +38,9 @@ func New(p *perexample.Private, norms bool, o optim.Optimizer, average bool) (*M
 	}
 	if p.Weights != nil {
 		m.weights = newLeaf(p.Weights)
+	}
+	if p.Ticket != nil {
+		m.ticket = newLeaf(p.Ticket)
 	}
 	values := map[*G.Node]G.Value{}
 	m.front, m.back = &tape{values: values}, &tape{values: values}
@@ -87,6 +91,14 @@ func (m *Machine) RecordWeights() []float32 {
 	return m.weights.host
 }
 
+// Ticket is where the examples' tickets are put.
+func (m *Machine) Ticket() []float32 {
+	if m.ticket == nil {
+		return nil
+	}
+	return m.ticket.host
+}
+
 // Squared are the squared norms of vector v.
 func (m *Machine) Squared(v int) []float32 { return m.squared[v] }
 
@@ -105,7 +117,7 @@ func (m *Machine) Sum(v int) []float32 { return m.sums[v] }
 // Forward goes through the network and back, up to the squared norms.
 func (m *Machine) Forward() error {
 	clear(m.front.values)
-	for _, leaves := range [][]*leaf{m.inputs, m.params, {m.weights}} {
+	for _, leaves := range [][]*leaf{m.inputs, m.params, {m.weights, m.ticket}} {
 		for _, l := range leaves {
 			l.load(m.front.values)
 		}

@@ -34,6 +34,7 @@ type Net struct {
 	graph  *G.ExprGraph
 	net    perexample.Network
 	names  map[string]bool
+	drops  uint32 // dropout layers so far
 	err    error
 }
 

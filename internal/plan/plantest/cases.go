@@ -92,6 +92,7 @@ func (ts *trials) elementwise() {
 		"inv", "cube", "tanh", "sigmoid", "log1p", "expm1", "softplus"} {
 		ts.apart(1e-6, op.Unary{Kind: k}, positive)
 	}
+	ts.apart(1e-6, op.Dropout{Rate: 0.3, Seed: 5<<32 + 1, Layer: 7}, normal(r, n, d, 3), whole(r, 0, 1<<24, n, op.TicketWidth))
 	ts.joint(1e-5, op.Total{Scale: 0.25}, normal(r, n, d))
 	ts.list = append(ts.list, trial{
 		spec:    func(b int) op.Spec { return op.Spread{To: op.AxesOf(b, d), Scale: 3} },

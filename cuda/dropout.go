@@ -1,0 +1,15 @@
+//go:build gpu
+
+package cuda
+
+import "github.com/dptrain/dptrain/internal/op"
+
+// dropout has a thread for every counter of the generator: four elements.
+func (c *compiler) dropout(s op.Dropout, k call) {
+	examples := k.shape[0]
+	n := k.results() / examples
+	blocks := ceil(n, 4)
+	k0, k1 := s.Key()
+	c.launch("dropout", c.blocks(examples*blocks), threads, k.out, k.in[0], k.in[1],
+		int32(examples*blocks), newDivider(blocks), int32(n), k0, k1, s.Threshold(), float32(s.Scale()))
+}

@@ -1,0 +1,288 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/models/layer"
+	"github.com/dptrain/dptrain/perexample"
+	G "gorgonia.org/gorgonia"
+)
+
+// dropping is mlp with dropout after its input and after its hidden layer.
+func dropping(rate float64) perexample.Build {
+	return func(batch int) (*perexample.Network, error) {
+		n := layer.New(batch, 1)
+		x, labels := n.Input("x", features), n.Input("label")
+		h := n.Dense(n.Dropout(x, rate/2), "fc1", 7, layer.Tanh)
+		n.CrossEntropy(n.Dense(n.Dropout(h, rate), "fc2", classes, layer.Identity), labels)
+		return n.Network()
+	}
+}
+
+// revealing has the gradient D(x) in its weight: each record's sum shows its mask.
+func revealing(size int, rate float64) perexample.Build {
+	return func(batch int) (*perexample.Network, error) {
+		n := layer.New(batch, 1)
+		x := n.Dropout(n.Input("x0", size), rate)
+		w := n.Param("w0", layer.Constant(0), size, 1)
+		y := n.Try(func() (*G.Node, error) { return G.Mul(x, w) })
+		n.Loss(n.Try(func() (*G.Node, error) { return G.Reshape(y, []int{batch}) }), nil)
+		return n.Network()
+	}
+}
+
+// A record adds the same to a lot's sum, to the bit, whatever other records are in
+// the lot and in whatever microbatch: of all lots of the run, with records of
+// powers of two, each element of the sum tells exactly which records' masks let
+// theirs through, and that must be op.Dropout's word for their rows and the step.
+func TestMasksFollowTheRowAndTheStep(t *testing.T) {
+	const records, size = 20, 33
+	bit := func(i, k, j int) float32 { return float32(uint32(1) << i) }
+	seen := map[bool]int{}
+	for _, test := range []struct {
+		device     string
+		microbatch int
+		records    Records
+		statistics []Statistic // computed on the host, which a GPU then waits for
+	}{
+		{"cpu", 1, Records{}, nil}, {"cpu", 3, Records{}, nil}, {"cpu", 20, Records{}, nil}, {"gorgonia", 7, Records{}, nil},
+		{"cpu", 2, Records{Examples: 3}, nil},
+		{"cuda:0", 3, Records{}, nil}, {"cuda:0", 2, Records{Examples: 3}, nil}, {"cuda:0", 3, Records{}, []Statistic{MeanLoss(1, 1)}},
+	} {
+		t.Run(fmt.Sprint(test.device, test.microbatch, test.records, len(test.statistics)), func(t *testing.T) {
+			has(t, test.device)
+			c := ordinary(t)
+			unit(&c)
+			c.Network, c.Train, c.Steps = revealing(size, 0.5), columns(records, bit, size), 6
+			c.Device, c.Microbatch, c.Records, c.Lot, c.Statistics = test.device, test.microbatch, test.records, 4, test.statistics
+			c.Clipping = clip.Flat(clip.Constant(1e9), nil)
+			r := start(t, c)
+			quiet(r)
+			for lot := range c.Steps {
+				fromZero(t, r)
+				drawn := draw(t, r, lot)
+				if err := r.oneLot(); err != nil {
+					t.Fatal(err)
+				}
+				want := make([]float64, size)
+				for _, record := range drawn {
+					rows, share := make([]int, r.deck.per), make([]float32, r.deck.per)
+					r.deck.deal(record, rows, share)
+					for i, row := range rows {
+						if share[i] == 0 {
+							continue
+						}
+						for j := range want {
+							stays := stays(1, 1, 0.5, row, lot, j)
+							seen[stays]++
+							if stays {
+								want[j] += 2 * float64(share[i]) * float64(uint32(1)<<row)
+							}
+						}
+					}
+				}
+				for j, w := range weights(t, r) {
+					if got := -float64(w) * r.Event().ExpectedLot(); math.Abs(got-want[j]) > 1e-6*want[j] {
+						t.Fatalf("lot %d, element %d: a sum of %v, want %v", lot, j, got, want[j])
+					}
+				}
+			}
+		})
+	}
+	if seen[true] == 0 || seen[false] == 0 {
+		t.Fatalf("%v elements stayed or fell: the test shows nothing", seen)
+	}
+}
+
+// has skips a test where the host has no such device.
+func has(t *testing.T, device string) {
+	t.Helper()
+	list, _ := Devices()
+	if !slices.ContainsFunc(list, func(d Device) bool { return d.Name == device }) {
+		t.Skipf("there is no %s; make test-emu has an emulated one", device)
+	}
+}
+
+// fromZero sets the first vector to zero, so that what is added to it is exact.
+func fromZero(t *testing.T, r *Run) {
+	t.Helper()
+	clear(r.machine.State().Weights[0])
+	if err := r.machine.Load(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stays looks one element's word up, by op's words alone.
+func stays(seed uint64, layer uint32, rate float64, row, step, element int) bool {
+	var ticket [op.TicketWidth]float32
+	op.WriteTicket(ticket[:], row, step)
+	c1, c2, c3, _ := op.Counter(ticket[:])
+	d := op.Dropout{Rate: rate, Seed: seed, Layer: layer}
+	k0, k1 := d.Key()
+	var words [4]uint32
+	words[0], words[1], words[2], words[3] = op.Philox(uint32(element/4), c1, c2, c3, k0, k1)
+	return words[element%4] >= d.Threshold()
+}
+
+// Data sets that differ in a record differ, in every lot, by that record's clipped
+// gradient and nothing else, though everything is dropped at random.
+func TestDropoutKeepsNeighboursApart(t *testing.T) {
+	const records, size = 30, 40
+	run := func(other float32) (sums [][]float64) {
+		value := func(i, k, j int) float32 {
+			if i == 11 {
+				return other
+			}
+			return float32(math.Sin(float64(i + 7*j)))
+		}
+		c := ordinary(t)
+		unit(&c)
+		c.Network, c.Train, c.Steps, c.Lot, c.Microbatch = revealing(size, 0.5), columns(records, value, size), 10, 15, 4
+		r := start(t, c)
+		quiet(r)
+		before := make([]float32, size)
+		train(t, r, func(*Progress) error {
+			var sum []float64
+			for j, w := range weights(t, r) {
+				sum = append(sum, float64(w-before[j])*r.Event().ExpectedLot())
+				before[j] = w
+			}
+			sums = append(sums, sum)
+			return nil
+		})
+		return sums
+	}
+	with, without := run(50), run(0)
+	moved := 0
+	for lot := range with {
+		var square float64
+		for j := range with[lot] {
+			d := with[lot][j] - without[lot][j]
+			square += d * d
+		}
+		switch norm := math.Sqrt(square); {
+		case norm < 1e-4:
+		case math.Abs(norm-1) < 1e-4: // the bound: its gradient is far longer
+			moved++
+		default:
+			t.Errorf("lot %d: sums differ by %v, want 0 or the bound 1", lot, norm)
+		}
+	}
+	if moved == 0 || moved == len(with) {
+		t.Fatalf("the record was in %d of %d lots: the test shows nothing", moved, len(with))
+	}
+}
+
+// A run that is stopped and resumed goes on with the masks of the steps that
+// follow, and one with other dropout is refused.
+func TestResumeGoesOnWithTheStepsMasks(t *testing.T) {
+	const records, size = 12, 33
+	bit := func(i, k, j int) float32 { return float32(uint32(1) << i) }
+	c := lasting(t)
+	unit(&c)
+	c.Average.Decay = 0
+	c.Network, c.Train, c.Lot, c.Rate, c.Steps = revealing(size, 0.5), columns(records, bit, size), 0, 1, 3
+	c.Clipping = clip.Flat(clip.Constant(1e9), nil)
+	r := start(t, c)
+	train(t, r, nil)
+	r.Close()
+
+	for _, other := range []perexample.Build{revealing(size, 0.25), revealing(size, 0)} {
+		d := c
+		d.Network, d.Steps = other, 5
+		if _, err := Resume(d); err == nil {
+			t.Error("a run with other dropout was resumed")
+		}
+	}
+	c.Steps, c.Microbatch = 5, 1
+	r = resume(t, c)
+	quiet(r)
+	for step := 3; step < 5; step++ {
+		fromZero(t, r)
+		if err := r.oneLot(); err != nil {
+			t.Fatal(err)
+		}
+		for j, w := range weights(t, r) {
+			want := 0.0
+			for row := range records {
+				if stays(1, 1, 0.5, row, step, j) {
+					want += 2 * float64(uint32(1)<<row)
+				}
+			}
+			if got := -float64(w) * r.Event().ExpectedLot(); math.Abs(got-want) > 1e-6*want {
+				t.Fatalf("step %d, element %d: a sum of %v, want %v", step, j, got, want)
+			}
+		}
+	}
+}
+
+// Training with dropout is the same on the CPU and on Gorgonia's own operations,
+// allocates nothing, learns, and evaluation drops nothing.
+func TestTrainsWithDropout(t *testing.T) {
+	var made [][]float32
+	devices := []string{"cpu", "gorgonia"}
+	if list, _ := Devices(); slices.ContainsFunc(list, func(d Device) bool { return d.Name == "cuda:0" }) {
+		devices = append(devices, "cuda:0")
+	}
+	for _, device := range devices {
+		c := ordinary(t)
+		c.Network, c.Device, c.Sampling, c.Steps = dropping(0.5), device, sample.PolicyFixed, 8
+		r := start(t, c)
+		train(t, r, nil)
+		made = append(made, weights(t, r))
+	}
+	for i, device := range devices {
+		if d := distance(made[0], made[i]); d > 1e-5 {
+			t.Errorf("the weights of %s differ by %g", device, d)
+		}
+	}
+	c := ordinary(t)
+	c.Steps = 8
+	c.Network, c.Sampling = mlp, sample.PolicyFixed
+	r := start(t, c)
+	train(t, r, nil)
+	if d := distance(made[0], weights(t, r)); d < 1e-3 {
+		t.Errorf("without dropout the weights differ by %g alone: the test shows nothing", d)
+	}
+
+	// A rule that a line tells: class 1 where the first number is above zero.
+	x, labels := make([]float32, 600*features), make([]float32, 600)
+	for i := range x {
+		x[i] = float32(math.Sin(float64(i * i)))
+	}
+	for i := range labels {
+		if x[i*features] > 0 {
+			labels[i] = 1
+		}
+	}
+	c = ordinary(t)
+	c.Network, c.Train, c.Lot, c.Steps, c.Schedule = dropping(0.2), table(x, labels, nil), 60, 150, optim.Schedule{Base: 2}
+	r = start(t, c)
+	train(t, r, nil)
+	score := func(build perexample.Build) Evaluation {
+		e, err := NewEvaluator(build, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		s, err := e.Score(r.machine.State().Weights, c.Train)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := score(dropping(0.2))
+	if s.Accuracy < 0.8 {
+		t.Errorf("accuracy %v on a rule that a line tells", s.Accuracy)
+	}
+	if plain := score(mlp); plain.Loss != s.Loss || plain.Accuracy != s.Accuracy {
+		t.Errorf("evaluated with dropout layers the loss is %v, without them %v", s.Loss, plain.Loss)
+	}
+}

@@ -1,0 +1,71 @@
+package layer
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/dptrain/dptrain/internal/op"
+)
+
+// Each layer has masks of its own; what stays is scaled; a rate of zero adds
+// nothing to the network.
+func TestDropoutByName(t *testing.T) {
+	const size = 200
+	n := New(2, 7)
+	x := n.Input("x", size)
+	a, b := n.Dropout(x, 0.25), n.Dropout(x, 0.25)
+	if n.Dropout(x, 0) != x {
+		t.Error("a rate of zero is an operation")
+	}
+	n.SquaredError(n.Add(a, b), n.Input("target", size))
+	net, err := n.Network()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(net.Inputs) != 2 || net.Ticket == nil {
+		t.Fatalf("%d inputs, ticket %v", len(net.Inputs), net.Ticket)
+	}
+	ones := make([]float32, 2*size)
+	for i := range ones {
+		ones[i] = 1
+	}
+	ticket := make([]float32, 2*op.TicketWidth)
+	op.WriteTicket(ticket, 5, 1)
+	op.WriteTicket(ticket[op.TicketWidth:], 6, 1)
+	got := run(t, append(net.Inputs, net.Ticket), [][]float32{ones, ones, ticket}, a, b)
+	for _, y := range got {
+		fell := 0
+		for i, v := range y {
+			if v == 0 {
+				fell++
+			} else if math.Abs(float64(v)-4.0/3) > 1e-6 {
+				t.Fatalf("element %d of those that stay is %v", i, v)
+			}
+		}
+		// Binomial(400, 1/4): fewer than 50 or more than 150 with probability 1e-8.
+		if fell < 50 || fell > 150 {
+			t.Errorf("%d of 400 fell", fell)
+		}
+	}
+	same := 0
+	for i := range got[0] {
+		if got[0][i] == got[1][i] {
+			same++
+		}
+	}
+	// Two masks agree at an element with probability 5/8.
+	if same > 325 || same < 175 {
+		t.Errorf("two layers agree on %d of 400 elements", same)
+	}
+}
+
+func TestDropoutRefusesRates(t *testing.T) {
+	for _, rate := range []float64{-0.1, 1, math.NaN()} {
+		n := New(2, 1)
+		n.Dropout(n.Input("x", 3), rate)
+		if _, err := n.Network(); err == nil || !strings.Contains(err.Error(), "less than 1") {
+			t.Errorf("rate %v: %v", rate, err)
+		}
+	}
+}
