@@ -1,5 +1,6 @@
 #include "fault.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -73,21 +74,41 @@ void fail(int code, const char *format, ...) {
 // stack and outside of the signal.
 static __thread struct {
 	int signal;
-	const void *address;
+	const void *address, *code;
 	bool write, known;
 } seen;
 
+// " (file:line)" of an instruction of a kernel, and of the calls it is inlined into, if
+// addr2line is there to tell.
+static std::string source_of(const void *code) {
+	Dl_info in;
+	if (dladdr(code, &in) == 0) return "";
+	char command[1024], line[256];
+	snprintf(command, sizeof command, "addr2line -s -i -e '%s' %#lx 2>/dev/null", in.dli_fname, long(static_cast<const char *>(code) - static_cast<char *>(in.dli_fbase)));
+	FILE *lines = popen(command, "r");
+	if (lines == nullptr) return "";
+	std::string source;
+	for (int i = 0; i < 3 && fgets(line, sizeof line, lines) != nullptr; i++) {
+		if (strchr(line, '?') != nullptr || strstr(line, "registry.h") != nullptr || strstr(line, ".cu.cc") != nullptr) break;
+		line[strcspn(line, " \n")] = 0;
+		source += (source.empty() ? " (" : " in ") + std::string(line);
+	}
+	pclose(lines);
+	return source.empty() ? "" : source + ")";
+}
+
 static void landed() {
+	const std::string at = source_of(seen.code);
 	switch (seen.signal) {
-	case SIGFPE: fail(CUDA_ERROR_LAUNCH_FAILED, "divides an integer by zero");
+	case SIGFPE: fail(CUDA_ERROR_LAUNCH_FAILED, "divides an integer by zero%s", at.c_str());
 	case SIGSEGV:
 	case SIGBUS: break;
-	default: fail(CUDA_ERROR_ILLEGAL_INSTRUCTION, "runs into an instruction that the compiler thought out of reach (signal %d)", seen.signal);
+	default: fail(CUDA_ERROR_ILLEGAL_INSTRUCTION, "runs into an instruction that the compiler thought out of reach (signal %d)%s", seen.signal, at.c_str());
 	}
-	if (worker->overflowed(uintptr_t(seen.address))) fail(CUDA_ERROR_HARDWARE_STACK_ERROR, "its variables need more than the 64 KiB of stack that a thread has");
+	if (worker->overflowed(uintptr_t(seen.address))) fail(CUDA_ERROR_HARDWARE_STACK_ERROR, "its variables need more than the 64 KiB of stack that a thread has%s", at.c_str());
 	// The processor gives no address for a vector access that is not aligned.
-	if (!seen.known) fail(CUDA_ERROR_MISALIGNED_ADDRESS, "accesses a vector at an address that is not aligned, or no address at all");
-	fail(CUDA_ERROR_ILLEGAL_ADDRESS, "%s %s", seen.write ? "writes" : "reads", describe(seen.address).c_str());
+	if (!seen.known) fail(CUDA_ERROR_MISALIGNED_ADDRESS, "accesses a vector at an address that is not aligned, or no address at all%s", at.c_str());
+	fail(CUDA_ERROR_ILLEGAL_ADDRESS, "%s %s%s", seen.write ? "writes" : "reads", describe(seen.address).c_str(), at.c_str());
 }
 
 static const int caught[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
@@ -112,6 +133,7 @@ static void handle(int signal, siginfo_t *info, void *context) {
 	mcontext_t &m = static_cast<ucontext_t *>(context)->uc_mcontext;
 #if defined(__x86_64__)
 	seen.write = m.gregs[REG_ERR] & 2;
+	seen.code = reinterpret_cast<void *>(m.gregs[REG_RIP]);
 	m.gregs[REG_RSP] = greg_t(sp - 8);  // as after a call
 	m.gregs[REG_RIP] = greg_t(uintptr_t(landed));
 #else
@@ -121,6 +143,7 @@ static void handle(int signal, siginfo_t *info, void *context) {
 	for (auto *record = reinterpret_cast<_aarch64_ctx *>(m.__reserved); record->magic != 0; record = reinterpret_cast<_aarch64_ctx *>(reinterpret_cast<char *>(record) + record->size)) {
 		if (record->magic == ESR_MAGIC) seen.write = reinterpret_cast<esr_context *>(record)->esr & 1 << 6;
 	}
+	seen.code = reinterpret_cast<void *>(m.pc);
 	m.sp = sp;
 	m.pc = uintptr_t(landed);
 #endif

@@ -152,10 +152,9 @@ static int execute(const Launch &l) {
 	if (launches_left > 0) launches_left--;
 	run(l);
 	int error = take_error();
-	for (int i = 0; i < l.kernel->parameter_count && error == 0; i++) {
-		void *p;
-		if (!l.kernel->parameters[i].pointer) continue;
-		memcpy(&p, l.arguments + l.kernel->parameters[i].offset, sizeof p);
+	for (size_t i = 0; i + sizeof(void *) <= l.kernel->argument_bytes && error == 0; i += sizeof(void *)) {
+		void *p;  // if it is one: structs among the arguments may hold some
+		memcpy(&p, l.arguments + i, sizeof p);
 		if (const Allocation *a = allocation_of(Kind::device, p, 0)) check_edges(a, l.kernel->name);
 		error = take_error();
 	}

@@ -19,7 +19,7 @@ constexpr size_t most_freed = 1024;
 static std::map<char *, Allocation> allocations;  // by begin
 static std::deque<char *> freed;
 static std::map<char *, size_t> registered;
-static size_t total = size_t(4) << 30, used;
+static size_t total = size_t(2) << 30, used;
 static int count;
 
 size_t memory_total() { return total; }

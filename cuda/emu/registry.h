@@ -16,7 +16,6 @@ struct Parameter {
 
 struct Kernel {
 	const char *name;
-	const char *file;
 	unsigned most_threads;  // LAUNCH_BOUNDS, or 1024
 	void (*call)(const unsigned char *arguments);
 	const Parameter *parameters;
@@ -63,10 +62,10 @@ template <class... A, void (*f)(A...)> struct Caller<f> {
 
 template <auto f> struct Registration {
 	Kernel kernel;
-	Registration(const char *name, const char *file, unsigned most_threads, unsigned = 0) {
+	Registration(const char *name, unsigned most_threads, unsigned = 0) {
 		using C = Caller<f>;
 		static_assert(C::layout.bytes <= most_argument_bytes, "a kernel takes at most 4096 bytes of arguments");
-		kernel = Kernel{name, file, most_threads, C::call, C::layout.parameters, C::layout.count, C::layout.bytes, kernels};
+		kernel = Kernel{name, most_threads, C::call, C::layout.parameters, C::layout.count, C::layout.bytes, kernels};
 		kernels = &kernel;
 	}
 };

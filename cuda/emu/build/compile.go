@@ -38,7 +38,7 @@ func (c *compiler) kernels(file, folder string, flags []string) (object string, 
 		complete := wrapper
 		for _, k := range kernelWords.FindAllStringSubmatch(string(text), -1) {
 			bounds, name := cmp.Or(k[1], "1024"), k[2]
-			complete += fmt.Sprintf("emu::Registration<&%s> %s_registration(%q, %q, %s);\n", name, name, name, filepath.Base(file), bounds)
+			complete += fmt.Sprintf("emu::Registration<&%s> %s_registration(%q, %s);\n", name, name, name, bounds)
 		}
 		return os.WriteFile(source, []byte(complete+"}\n"), 0o644)
 	})
@@ -76,7 +76,7 @@ func (c *compiler) compile(source, folder string, flags []string, prepare func()
 	}
 	object := filepath.Join(folder, filepath.Base(source)+".o")
 	dependencies := object + ".d"
-	arguments := append(slices.Clone(flags), "-c", source, "-MMD", "-MF", dependencies, "-MT", "object")
+	arguments := append(slices.Clone(flags), "-c", source)
 	command := []byte(c.cxx + " " + strings.Join(slices.Concat(c.flags, arguments), " "))
 	if last, err := os.ReadFile(object + ".command"); err == nil && bytes.Equal(last, command) && newer(object, dependencies) {
 		return object, nil
@@ -87,8 +87,12 @@ func (c *compiler) compile(source, folder string, flags []string, prepare func()
 		}
 	}
 	begun := time.Now()
-	if err := c.make(object, arguments); err != nil {
+	written := fmt.Sprintf("%s.%d", dependencies, os.Getpid())
+	if err := c.make(object, append(arguments, "-MMD", "-MF", written, "-MT", "object")); err != nil {
 		return "", fmt.Errorf("%s: %w", source, err)
+	}
+	if err := os.Rename(written, dependencies); err != nil {
+		return "", err
 	}
 	// Whoever changes a source while it is compiled must find the object too old.
 	if err := os.Chtimes(object, begun, begun); err != nil {

@@ -24,11 +24,11 @@ import (
 	"sync"
 )
 
-// Kernels say by fmaf where they mean a contraction, and read the same memory as several
-// types.
+// Kernels say by fmaf where they mean a contraction, read the same memory as several
+// types, and were compiled for GPUs where char is signed.
 var flags = []string{
 	"-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti", "-pthread", "-g1",
-	"-ffp-contract=off", "-fstack-clash-protection", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing",
+	"-ffp-contract=off", "-fstack-clash-protection", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing", "-fsigned-char",
 	"-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Wno-attributes", "-Wno-unused-function", "-Wno-unused-parameter", "-Wno-unused-variable",
 }
 

@@ -151,7 +151,7 @@ var planted = []struct {
 	{kernel: "shuffle_as_barrier", found: "reads tile[30], which thread (30,0,0) wrote with no barrier between"},
 	{kernel: "inactive_lane", found: "wait at __shfl_xor_sync (warp.cu:32)", fast: "wait at __shfl_xor_sync (warp.cu:32)"},
 	{kernel: "unnamed_lane", found: "which lacks its own lane 16", fast: "which lacks its own lane 16"},
-	{kernel: "read_past_end", found: "block (1,0,0) thread (255,0,0): reads 0 bytes past the end of allocation 1 of 2048 bytes (offset 2048)", fast: "past the end of allocation 1 of 2048 bytes"},
+	{kernel: "read_past_end", found: "block (1,0,0) thread (255,0,0): reads 0 bytes past the end of allocation 1 of 2048 bytes (offset 2048) (memory.cu:6", fast: "past the end of allocation 1 of 2048 bytes (offset 2048) (memory.cu:6"},
 	{kernel: "write_past_end", found: "block (1,0,0) thread (255,0,0): writes 0 bytes past the end of allocation 2 of 2048 bytes (offset 2048)", fast: "past the end of allocation 2 of 2048 bytes"},
 	{kernel: "write_into_slack", found: "write_into_slack wrote just outside allocation 2 of 2044 bytes", fast: "wrote just outside allocation 2"},
 	{kernel: "write_before_start", found: "write_before_start wrote just outside allocation 2", fast: "wrote just outside allocation 2"},

@@ -219,7 +219,7 @@ static void test_launches() {
 	OK(cu("cuFuncGetAttribute", &bound, 0, f));
 	SAME(bound, 256);
 
-	char a = -3;
+	signed char a = -3;
 	struct alignas(16) Mixed {
 		char c;
 		double d;
