@@ -212,7 +212,7 @@ func TestTableWithUsers(t *testing.T) {
 	t.Chdir(t.TempDir())
 	table(t, "people.csv", 400)
 	table(t, "test.csv", 40)
-	got := answer(t, "train --ignore owner --model mlp:8 --steps 60 --lot 100 --noise 0.5 --out rows"+columns)
+	got := answer(t, "train --ignore owner --model mlp:8 --steps 60 --lot 100 --noise 0.5 --seed 1 --out rows"+columns)
 	if got["test_accuracy"].(float64) < 0.9 || got["unit"] != "example" {
 		t.Errorf("accuracy %v, unit %v", got["test_accuracy"], got["unit"])
 	}
