@@ -96,7 +96,8 @@ struct Gru {
 static const int chunk = 128;
 
 template <int R> struct Rows {
-	static const int held = R == 1 ? 80 : R == 2 ? 72 : R == 4 ? 56 : 40, ahead = R < 4 ? 16 : 8;
+	static const int held = R == 1 ? 80 : R == 2 ? 64 : R == 4 ? 56 : 40, ahead = R < 4 ? 16 : 8;
+	static_assert((chunk - held) % ahead == 0, "what is read ahead ends with the chunk");
 };
 
 // Columns are a thread's two columns of a weight: row k is first[k·stride] and
