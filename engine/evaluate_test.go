@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,9 +81,28 @@ func TestEvaluationOfSequences(t *testing.T) {
 		t.Fatal(err)
 	}
 	identity := []float32{1, 0, 0, 0, 1, 0, 0, 0, 1}
-	got, err := evaluator(t, build).Score([][]float32{identity, {0, 0, 0}}, set)
+	weights := [][]float32{identity, {0, 0, 0}}
+	got, err := evaluator(t, build).Score(weights, set)
 	if err != nil || got.Labels != 4 || got.Accuracy != 0.75 || got.Confusion[2][1] != 1 {
 		t.Errorf("%+v, %v; want 3 of 4 right", got, err)
+	}
+
+	// Where no label is, nothing is asked for.
+	set, err = data.NewTable(set.Columns(), [][]float32{{1, 0, 0, 0, 0, 1, 0, 1, 0, 0, 1, 0, 1, 0, 0, 1, 0, 0}, {0, -1, -1, 2, -1, -1}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := evaluator(t, build)
+	if got, err = e.Score(weights, set); err != nil || got.Labels != 2 || got.Accuracy != 0.5 || got.Examples != 3 {
+		t.Errorf("%+v, %v; want 1 of 2 right", got, err)
+	}
+	if shares, err := e.shares(weights, set); err != nil || !slices.Equal(shares, []float64{1, 0, 0}) {
+		t.Errorf("shares %v, %v", shares, err)
+	}
+	counts := make([]float64, 3)
+	ClassCounts(1, set.Columns()[1], 1).Of(counts, []Example{{Columns: [][]float32{nil, {0, -1}}}, {Columns: [][]float32{nil, {-1, 2}}}})
+	if !slices.Equal(counts, []float64{0.25, 0, 0.25}) {
+		t.Errorf("counts %v", counts)
 	}
 }
 

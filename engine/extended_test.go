@@ -1,0 +1,90 @@
+package engine
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/engine/sample"
+)
+
+// TestExtended: resumed for as many lots as Extended says, a run does all of them
+// within the budget; for more, it ends there. Lots that a crash lost, a pass that was
+// broken off and a validation to come leave room for fewer.
+func TestExtended(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"poisson":    func(*Config) {},
+		"shuffle":    func(c *Config) { c.Sampling, c.StopAtEpsilon = sample.PolicyShuffle, 30 },
+		"validation": func(c *Config) { c.Validation = Validation{Set: examples(40, 9), Noise: 4} },
+	} {
+		for _, lost := range []int{0, 13} {
+			for _, more := range []int{0, 5} {
+				c := ordinary(t)
+				c.Noise, c.Lot, c.Steps, c.Delta, c.Accountant = 2, 10, 7, 1e-5, "rdp"
+				c.Checkpoint = filepath.Join(t.TempDir(), "checkpoint")
+				c.StopAtEpsilon = 3
+				change(&c)
+				r := start(t, c)
+				train(t, r, nil)
+				if err := r.Close(); err != nil {
+					t.Fatal(err)
+				}
+				if lost > 0 {
+					l, err := accountant.Open(c.Ledger)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for range lost {
+						if err := l.Spend(r.lotOf(0)); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if err := l.Close(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				steps, err := Extended(c)
+				if err != nil || steps <= 7 {
+					t.Fatalf("%s: extended to %d lots, %v", name, steps, err)
+				}
+				c.Steps = steps + more
+				r = resume(t, c)
+				train(t, r, nil)
+				if r.Steps() != steps {
+					t.Errorf("%s, %d lost: %d lots of the %d that were promised", name, lost, r.Steps(), steps)
+				}
+				if c.Validation.Set != nil {
+					if _, err := r.Validate(); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+				if a, err := r.Spent("rdp"); err != nil || a.Epsilon > c.StopAtEpsilon || a.Epsilon < 0.8*c.StopAtEpsilon {
+					t.Errorf("%s, %d lost: ε = %v of %v (%v)", name, lost, a.Epsilon, c.StopAtEpsilon, err)
+				}
+			}
+		}
+	}
+}
+
+func TestExtendedRefuses(t *testing.T) {
+	c := ordinary(t)
+	c.Checkpoint = filepath.Join(t.TempDir(), "checkpoint")
+	train(t, start(t, c), nil)
+	for says, change := range map[string]func(*Config){
+		"ε = 0":    func(c *Config) { c.StopAtEpsilon = 0 },
+		"private":  func(c *Config) { c.StopAtEpsilon, c.NonPrivate = 3, true },
+		"each lot": func(c *Config) { c.StopAtEpsilon, c.Noise, c.NoiseAt = 3, 0, func(int) float64 { return 1 } },
+	} {
+		d := c
+		change(&d)
+		if _, err := Extended(d); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("error %v, want %q", err, says)
+		}
+	}
+	c.StopAtEpsilon = 1e-3
+	if _, err := Extended(c); !errors.Is(err, ErrBudget) {
+		t.Errorf("a budget for nothing: %v", err)
+	}
+}
