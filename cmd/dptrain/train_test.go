@@ -118,6 +118,12 @@ func TestSettingsRoundTrip(t *testing.T) {
 	if err != nil || h.Header.Secure {
 		t.Errorf("a seeded run is not marked insecure in the ledger (%v)", err)
 	}
+	if kept, err := os.ReadFile("a/" + configFile); err != nil || !strings.HasPrefix(string(kept), "# INSECURE") {
+		t.Errorf("the seed that is kept is not marked: %s (%v)", kept, err)
+	}
+	if more := answer(t, "train --resume a --steps 9"); more["steps"] != 9.0 || more["secure"] != false {
+		t.Errorf("a seeded run resumed: %v lots, secure %v", more["steps"], more["secure"])
+	}
 	if _, stderr, _ := dptrain(line + " --out c"); !strings.Contains(stderr, "INSECURE") {
 		t.Errorf("a seeded run is not announced as insecure: %s", stderr)
 	}
