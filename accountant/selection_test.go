@@ -58,8 +58,8 @@ func divergence(p, q []float64, order float64) float64 {
 	return math.Log(sum) / (order - 1)
 }
 
-// chances are P[K = k] by their definition, up to where no mass is left.
-func chances(r Runs) []float64 {
+// runChances are P[K = k] by their definition, up to where no mass is left.
+func runChances(r Runs) []float64 {
 	p := []float64{0}
 	if r.poisson() {
 		for k := range 400 {
@@ -87,7 +87,7 @@ var someRuns = []Runs{{1, 2}, {1, 10}, {0, 3}, {0, 20}, {0.5, 8}, {-0.5, 4}, {3,
 func TestRunsAreDrawnAsTheySay(t *testing.T) {
 	for _, r := range someRuns {
 		total, mean := 0.0, 0.0
-		for k, p := range chances(r) {
+		for k, p := range runChances(r) {
 			if p > 1e-9 { // the number drawn changes from k-1 to k where P[K < k] lies
 				if got, err := r.Quantile(total + p/2); err != nil || got != k {
 					t.Errorf("%+v: quantile %v is %d runs, want %d (%v)", r, total+p/2, got, k, err)
@@ -111,7 +111,7 @@ func TestSelectionBoundsExactDivergences(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	tightest := math.Inf(1)
 	for _, r := range someRuns {
-		number := chances(r)
+		number := runChances(r)
 		selected := func(one []float64) []float64 {
 			out := make([]float64, 0, len(one)+1)
 			if r.poisson() {
