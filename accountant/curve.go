@@ -2,119 +2,117 @@ package accountant
 
 import "math"
 
-// curve answers for a composed loss distribution.
+// curve bounds the hockey-stick divergence of a composition from both sides, from
+// above up to limit.
 type curve struct {
-	upper, lower tails
-	tilt, lost   float64
+	upper, near, far *blurred // the upper twin's, and the lower twin's blurred once and twice as wide
+	limit            float64
 }
 
-// tails holds, for every grid point g of a twin, Σ over the grid points j ≥ g of
-// mass·e^(-tilt·(j-g)), the same with tilt+1, and the difference of the two. They
-// are the chances of the two data sets above g in units of e^(log - tilt·g) and
-// e^(log - (tilt+1)·g).
-type tails struct {
-	step    float64
-	start   float64 // the loss of the first grid point
-	p, q    []float64
-	surplus []float64 // p - q, without their cancellation
-	log     float64
-	slack   float64
-}
-
-func newCurve(upper, lower losses, tilt float64) curve {
-	return curve{newTails(upper, up, tilt), newTails(lower, low, tilt), tilt, upper.lost}
-}
-
-func newTails(l losses, side int, tilt float64) tails {
-	t := l.twins[side]
-	n := len(t.mass)
-	out := tails{step: l.step, start: t.offset + float64(l.first)*l.step, log: t.log}
-	out.p, out.q, out.surplus = make([]float64, n+1), make([]float64, n+1), make([]float64, n+1)
-	keep, fade := math.Exp(-tilt*l.step), math.Exp(-l.step)
-	unfaded := -math.Expm1(-l.step)
-	for i := n - 1; i >= 0; i-- {
-		out.p[i] = t.mass[i] + keep*out.p[i+1]
-		out.q[i] = t.mass[i] + keep*fade*out.q[i+1]
-		out.surplus[i] = keep * (out.surplus[i+1] + unfaded*out.q[i+1])
-	}
-	// The share of a wrong mass at loss x that reaches δ(ε) is at most the greatest
-	// value of e^(-tilt·y)(1 - e^(-y)), in units of e^(log - tilt·ε).
-	out.slack = t.slack * math.Exp(tilt*(math.Log(tilt)-math.Log1p(tilt))) / (1 + tilt)
-	return out
-}
-
-func (t *tails) end() float64 { return t.start + float64(len(t.p))*t.step }
-
-// delta is the hockey-stick divergence at epsilon, and how far it may be off.
-func (t *tails) delta(epsilon, tilt float64) (value, slack float64) {
-	slack = t.slack * math.Exp(t.log-tilt*epsilon)
-	i := int(math.Ceil(min(max(0, (epsilon-t.start)/t.step), 1e15)))
-	if i >= len(t.p)-1 {
-		return 0, slack
-	}
-	g := t.start + float64(i)*t.step
-	above := t.surplus[i] - math.Expm1(epsilon-g)*t.q[i]
-	if above <= 0 {
-		return 0, slack
-	}
-	return math.Exp(t.log - tilt*g + math.Log(above)), slack
+func newCurve(upper, lower *spectrum, limit float64) *curve {
+	return &curve{upper.blurred(1), lower.blurred(1), lower.blurred(2), limit}
 }
 
 func (c *curve) deltaUp(epsilon float64) float64 {
-	value, slack := c.upper.delta(epsilon, c.tilt)
-	return min(1, value+slack+c.lost)
+	if epsilon > c.limit {
+		return 1
+	}
+	value, off := c.upper.delta(epsilon)
+	more, moreOff := c.upper.stays.beyond(epsilon)
+	if more > 0 {
+		moreOff += c.upper.lost.without * math.Exp(epsilon)
+	}
+	if delta := (value+off+more+moreOff)*math.Exp(c.upper.rough) + c.upper.lost.with; delta < 1 {
+		return max(0, delta)
+	}
+	return 1 // and where it is no number
 }
 
 func (c *curve) deltaLow(epsilon float64) float64 {
-	value, slack := c.lower.delta(epsilon, c.tilt)
-	if slack >= value { // and where both are infinite
-		return 0
+	near, nearOff := c.near.delta(epsilon)
+	far, farOff := c.far.delta(epsilon)
+	near -= nearOff + c.near.wrapped(epsilon)
+	more, moreOff := c.near.stays.beyond(epsilon)
+	delta := max(0, near-contrast(c.near.variance)*(far+farOff-near)) + max(0, more-moreOff)
+	if delta > 0 {
+		return min(1, delta*math.Exp(-c.near.rough))
 	}
-	return min(1, value-slack)
+	return 0 // and where it is no number
 }
 
-// epsilonUp is an ε with deltaUp(ε) ≤ delta, the least up to rounding.
-func (c *curve) epsilonUp(delta float64) float64 {
+// epsilons brackets the ε at which the divergence is delta.
+func (c *curve) epsilons(delta, guess float64) bracket {
+	high := c.epsilonUp(delta, guess)
+	known := min(high, c.limit)
+	return bracket{high, c.epsilonLow(delta, known), c.blame(known)}
+}
+
+// deltas brackets the divergence at epsilon.
+func (c *curve) deltas(epsilon float64) bracket {
+	return bracket{c.deltaUp(epsilon), c.deltaLow(epsilon), c.blame(epsilon)}
+}
+
+// blame is about which part of the distance between the bounds at epsilon the blur
+// causes.
+func (c *curve) blame(epsilon float64) float64 {
+	near, _ := c.near.delta(epsilon)
+	far, _ := c.far.delta(epsilon)
+	part := 1.4 * (far - near) / (c.deltaUp(epsilon) - c.deltaLow(epsilon))
+	return min(0.95, max(1e-3, part))
+}
+
+func (c *curve) epsilonUp(delta, guess float64) float64 {
 	if c.deltaUp(0) <= delta {
 		return 0
 	}
-	if c.lost >= delta {
-		return math.Inf(1)
-	}
-	below, above := 0.0, max(c.upper.step, c.upper.end())
+	below, above := 0.0, min(guess, c.limit)
 	for c.deltaUp(above) > delta {
-		below, above = above, 2*above
-		if math.IsInf(above, 1) {
-			return above
+		if above == c.limit {
+			return math.Inf(1)
 		}
+		below, above = above, min(c.limit, above*1.1)
 	}
-	return boundary(below, above, func(epsilon float64) bool { return c.deltaUp(epsilon) <= delta })
+	_, above = narrow(c.deltaUp, below, above, delta)
+	return above
 }
 
-// epsilonLow is an ε with deltaLow(ε) ≥ delta, or 0: no less was spent. The slack
-// grows towards small ε, so it is looked for downwards from known, an upper bound.
 func (c *curve) epsilonLow(delta, known float64) float64 {
-	for part := 1e-6; part < 1; part *= 4 {
-		if below := known * (1 - part); c.deltaLow(below) >= delta {
-			end := boundary(below, known, func(epsilon float64) bool { return c.deltaLow(epsilon) < delta })
-			return max(0, end*(1-1e-14))
+	above := known
+	for part := 1e-4; part < 1; part *= 3 {
+		below := known * (1 - part)
+		if c.deltaLow(below) >= delta {
+			below, _ = narrow(c.deltaLow, below, above, delta)
+			return below
 		}
+		above = below
 	}
 	return 0
 }
 
-// boundary is the upper end of an interval as short as float64 allows in which
-// holds turns true; it does not hold at below and does at above.
-func boundary(below, above float64, holds func(float64) bool) float64 {
-	for {
-		middle := below + (above-below)/2
-		if middle <= below || middle >= above || above-below <= 1e-15*above {
-			return above
+// narrow shortens an interval around where f, which falls, crosses target: f is at
+// least target at below and at most target at above.
+func narrow(f func(float64) float64, below, above, target float64) (float64, float64) {
+	gap := func(x float64) float64 { return math.Log(max(f(x), 1e-320) / target) }
+	atBelow, atAbove := gap(below), gap(above)
+	side := 0
+	for i := 1; i < 100 && above-below > 1e-10*above; i++ {
+		x := above - atAbove*(above-below)/(atAbove-atBelow)
+		if i%6 == 0 || !(x > below && x < above) {
+			x = below + (above-below)/2
 		}
-		if holds(middle) {
-			above = middle
+		if at := gap(x); at <= 0 {
+			above, atAbove = x, at
+			if side == 1 {
+				atBelow /= 2
+			}
+			side = 1
 		} else {
-			below = middle
+			below, atBelow = x, at
+			if side == -1 {
+				atAbove /= 2
+			}
+			side = -1
 		}
 	}
+	return below, above
 }

@@ -1,19 +1,18 @@
 package accountant
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
 
-// losses is a tilted privacy-loss distribution on a grid, twice: up dominates the
-// true one (its hockey-stick divergence is nowhere less) and low is dominated by
-// it. Entry i of a twin stands at loss offset + (first+i)·step.
+// losses is the tilted privacy loss of one event laid on points, twice: up dominates
+// the true one (its hockey-stick divergence is nowhere less) and low is dominated by
+// it.
 type losses struct {
-	step  float64 // a power of two
-	first int
-	twins [2]twin // up, low
-	steps float64 // events composed
-	lost  float64 // untilted chance left out of both, at most
+	twins  [2]twin    // up, low
+	beyond [2]portion // left out of either
+	lost   portion    // left out of both, at most: those of the loss, and the others
 }
 
 const (
@@ -22,242 +21,218 @@ const (
 )
 
 type twin struct {
-	offset float64   // where the grid is hung: the bulk lies on one of its points
-	mass   []float64 // tilted, of sum near 1
-	log    float64   // mass·e^(log - tilt·loss) is the untilted chance
-	slack  float64   // by how much mass may be wrong, in total variation
+	loss, mass []float64 // the masses are tilted and sum to one
+	log        float64   // mass·e^(log - tilt·loss) is the untilted chance
+	slack      float64   // mass that is left out, at most
+	rough      float64   // by how much a mass may be wrong, relative to it
 }
 
-// pow2Below is the largest power of two at most x.
-func pow2Below(x float64) float64 {
-	_, exponent := math.Frexp(x)
-	return math.Ldexp(1, exponent-1)
-}
-
-// fineness says how wide a cell of the grid may be: grain times the standard
-// deviation of what is laid on it, or of what one step may blur without being
-// noticed in the answer, if that is more. The error falls with the square of grain.
-type fineness struct {
-	grain float64
-	blur  float64 // variance a step
-}
-
-// mostCells is the longest grid for one event.
-const mostCells = 1 << 19
-
-func (f fineness) width(variance, steps, tilt float64) float64 {
-	return min(f.grain*math.Sqrt(max(variance, steps*f.blur)), 0.5/tilt)
-}
-
-// discretize lays p on a grid.
+// discretize lays p on points. Cells are at most widest, and narrow enough for their
+// mean square width to be about grain times the variance; tilted chances below about
+// threshold are left out.
 //
-// The upper twin splits every chance between the two grid points around it so that
-// both its P and its Q are kept ("connect the dots": Doroshenko, Ghazi, Kamath,
-// Kumar and Manurangsi 2022, section 3): a mean-preserving spread of the
-// likelihood ratio. The lower twin gathers chances onto grid points so that P and
-// Q are kept: a post-processing. Both errors are of second order in the cell.
-//
-// Far from the middle cells grow with their distance from it: the error is
-// relative to a cell's share of the variance.
-func discretize(p *pair, tilt float64, grain fineness, threshold float64) losses {
-	list := p.points(tilt, nil)
+// The upper twin splits every chance between the two ends of its cell so that both
+// its P and its Q are kept ("connect the dots": Doroshenko, Ghazi, Kamath, Kumar and
+// Manurangsi 2022, section 3): a mean-preserving spread of the likelihood ratio. The
+// lower twin gathers a cell onto one point: a post-processing. Both errors are of
+// second order in the cell.
+func discretize(p *pair, tilt, grain, widest, threshold float64) losses {
+	list := p.points()
+	slices.SortFunc(list, func(a, b point) int { return cmp.Compare(a.loss, b.loss) })
 	var c cumulants
 	c.at(list, tilt, threshold)
-	if p.direction == replacing && p.continuous {
-		c.from = p.where(0)
+	inside, outside := c.split(list, tilt)
+	d := discretizer{p: p, tilt: tilt, logSum: c.logSum, rough: p.rough}
+	d.edges = p.edges(inside, &c, tilt, grain*c.variance, widest)
+	d.up = make([]float64, len(d.edges))
+	d.low = make([]gathered, len(d.edges))
+	d.run()
+	l := losses{[2]twin{d.upper(2 * outside), d.lower(2 * outside)}, p.beyond, p.lost}
+	switch p.direction {
+	case adding:
+		l.lost = portion{l.lost.without, l.lost.with}
+	case replacing:
+		l.lost.with += l.lost.without
 	}
-	width := grain.width(c.variance, 1, tilt)
-	width = max(width, (c.most-c.least)/mostCells, 1e-12*max(math.Abs(c.most), math.Abs(c.least)), 1e-280)
-	step := pow2Below(width)
-	offset := bulk(list, step)
-	g := grid{step, offset, cellEdges(c, step, offset, grain.grain, 0.5/tilt)}
-	d := discretizer{p: p, tilt: tilt, grid: g, norm: c.logSum}
-	d.up = make([]float64, g.length())
-	d.run(c)
-	out := losses{step: step, first: g.edges[0], steps: 1, lost: p.lost}
-	out.twins[up] = twin{offset: offset, mass: d.up, log: c.logSum, slack: 4 * threshold}
-	lowMass, lowOffset := settle(d.gathered, g, tilt)
-	out.twins[low] = twin{offset: lowOffset, mass: lowMass, log: c.logSum, slack: 4 * threshold}
-	out.normalise()
-	return out
+	return l
 }
 
-// bulk is the loss, as one point, of the most likely stretch of length step.
-func bulk(list []point, step float64) float64 {
-	tallest := 0
-	for i := range list {
-		if list[i].logP > list[tallest].logP {
-			tallest = i
+// split cuts off the ends of list that are below the cut, but for a point each, and
+// says how much that is.
+func (c *cumulants) split(list []point, tilt float64) (inside []point, outside float64) {
+	above := func(at point) bool { return at.logP+tilt*at.loss >= c.cut }
+	first := max(0, slices.IndexFunc(list, above)-1)
+	end := len(list)
+	for end > first+1 && !above(list[end-1]) {
+		end--
+	}
+	end = min(len(list), end+1)
+	for i, at := range list {
+		if (i <= first || i >= end-1) && !above(at) {
+			outside += c.chance(at, tilt)
 		}
 	}
-	centre := list[tallest].loss
-	for range 3 {
-		p, moment := 0.0, 0.0
-		for i := range list {
-			if d := list[i].loss - centre; math.Abs(d) <= step/2 {
-				chance := math.Exp(list[i].logP - list[tallest].logP)
-				p += chance
-				moment += chance * math.Expm1(-d)
-			}
-		}
-		centre -= math.Log1p(moment / p)
-	}
-	return centre
+	return list[first:end], outside
 }
 
-// grid is the points offset + edge·step.
-type grid struct {
-	step, offset float64
-	edges        []int // rising
-}
+// edge ends a cell; x is where the continuous part has this loss.
+type edge struct{ x, loss float64 }
 
-func (g *grid) length() int { return g.edges[len(g.edges)-1] - g.edges[0] + 1 }
-
-func (g *grid) at(i int) float64 { return g.offset + float64(g.edges[i])*g.step }
-
-// slot is the place of edge i in a dense array.
-func (g *grid) slot(i int) int { return g.edges[i] - g.edges[0] }
-
-// normalise makes the masses sum to one.
-func (l *losses) normalise() {
-	for i := range l.twins {
-		t := &l.twins[i]
-		sum := 0.0
-		for _, m := range t.mass {
-			sum += m
-		}
-		if sum == 0 {
-			continue
-		}
-		for k := range t.mass {
-			t.mass[k] /= sum
-		}
-		t.log += math.Log(sum)
-		t.slack /= sum
+// edges cuts the losses of the list into cells, rising. For a number of cells the
+// mean square of their width is least where it goes with the density to the power
+// -1/3, so each has an equal share of the integral of the density's cube root.
+func (p *pair) edges(list []point, c *cumulants, tilt, square, widest float64) []edge {
+	gap := func(i int) float64 { return list[i].loss - list[i-1].loss }
+	share := func(i int) float64 {
+		mass := (c.chance(list[i-1], tilt) + c.chance(list[i], tilt)) / 2
+		return math.Cbrt(mass * gap(i) * gap(i))
 	}
-}
-
-// cellEdges are the grid points in use, rising, as multiples of step.
-func cellEdges(c cumulants, step, offset, growth, widest float64) []int {
-	centre := int(math.Round((c.mean - offset) / step))
-	first := min(centre, 0, int(math.Floor((c.least-offset)/step))) - 1
-	last := max(centre, 0, int(math.Ceil((c.most-offset)/step))) + 1
-	limit := max(1, int(widest/step))
-	next := func(i, sign int) int {
-		distance := (i - centre) * sign
-		to := i + sign*min(limit, max(1, int(growth*float64(distance))))
-		if i*sign < 0 && to*sign > 0 {
-			return 0 // the bulk keeps its point
-		}
-		return to
+	shares, most := 0.0, 0.0
+	for i := 1; i < len(list); i++ {
+		shares += share(i)
 	}
-	var edges []int
-	for i := centre; ; i = next(i, -1) {
-		edges = append(edges, i)
-		if i <= first {
-			break
+	width := math.Sqrt(square / shares)
+	cells := func(i int) float64 { return max(share(i)/width, gap(i)/widest) }
+	for i := 1; i < len(list); i++ {
+		most += cells(i)
+	}
+	thin := min(1, mostCells/most)
+	edges := []edge{{list[0].x, list[0].loss}}
+	add := func(e edge) {
+		if e.loss > edges[len(edges)-1].loss {
+			edges = append(edges, e)
 		}
 	}
-	slices.Reverse(edges)
-	for i := centre; i < last; {
-		i = next(i, 1)
-		edges = append(edges, i)
+	due := 0.0
+	for i := 1; i < len(list); i++ {
+		a, b := list[i-1], list[i]
+		cells := thin * cells(i)
+		for from := due; p.continuous && math.Floor(from)+1 < due+cells; from = math.Floor(from) + 1 {
+			x := a.x + (b.x-a.x)*(math.Floor(from)+1-due)/cells
+			add(edge{x, p.lossAt(x, a.loss+b.loss < 0)})
+		}
+		due += cells
+		if !p.continuous && due >= 1 || i == len(list)-1 || p.direction == replacing && b.loss == 0 {
+			add(edge{b.x, b.loss})
+			due = 0
+		}
+		due -= math.Floor(due)
 	}
 	return edges
 }
 
-// piece is an amount of tilted mass at a loss.
-type piece struct{ loss, mass float64 }
+// mostCells bounds the cells of one event.
+const mostCells = 5000
+
+// lossAt is the loss of the continuous part at x: for a replacing pair, of its
+// mirrored half if mirrored.
+func (p *pair) lossAt(x float64, mirrored bool) float64 {
+	_, l := p.ratio(p.slope*x + p.offset)
+	if p.direction == adding || p.direction == replacing && mirrored {
+		return -l
+	}
+	return l
+}
 
 type discretizer struct {
-	grid
-	p        *pair
-	tilt     float64
-	norm     float64 // masses are divided by e^norm
-	up       []float64
-	gathered []piece // for the lower twin
+	p      *pair
+	tilt   float64
+	logSum float64 // masses are divided by e^logSum
+	edges  []edge
+	up     []float64  // at the edges
+	low    []gathered // of the cells from each edge to the next
+	rough  float64    // by how much a mass may be wrong, relative to it
 }
 
-func (d *discretizer) run(c cumulants) {
-	if d.p.continuous {
+// gathered is the mass of a cell.
+type gathered struct{ mass, moment float64 } // moment is Σ mass·(e^(middle - loss) - 1)
+
+func (d *discretizer) run() {
+	p := d.p
+	if p.continuous {
 		for i := 0; i+1 < len(d.edges); i++ {
-			u, v := d.at(i), d.at(i+1)
-			cuts := [4]float64{u, (u + v) / 2, v, v}
-			if d.p.direction == replacing && u < 0 && v > 0 { // the two halves meet
-				cuts = [4]float64{u, min(0, cuts[1]), max(0, cuts[1]), v}
-			}
-			for k := range 3 {
-				if cuts[k] < cuts[k+1] {
-					d.stretch(i, cuts[k], cuts[k+1], c)
-				}
-			}
+			d.stretch(i)
 		}
 	}
-	if d.p.direction == replacing {
-		rest := piece{0, d.p.rest() * math.Exp(-d.norm)}
-		d.spread(rest)
-		d.gathered = append(d.gathered, rest)
+	lower := p.atoms
+	if p.lowAtoms != nil {
+		lower = p.lowAtoms
 	}
-	for _, a := range d.p.atoms {
+	for _, a := range p.atoms {
 		d.atom(a, d.spread)
 	}
-	atoms := d.p.atoms
-	if d.p.lowAtoms != nil {
-		atoms = d.p.lowAtoms
+	for _, a := range lower {
+		d.atom(a, d.gather)
 	}
-	for _, a := range atoms {
-		d.atom(a, func(at piece) { d.gathered = append(d.gathered, at) })
-	}
-	if len(atoms) > 0 || d.p.direction == replacing {
-		slices.SortFunc(d.gathered, func(a, b piece) int {
-			switch {
-			case a.loss < b.loss:
-				return -1
-			case a.loss > b.loss:
-				return 1
-			}
-			return 0
-		})
+	if p.direction == replacing {
+		d.spread(0, p.rest(p.atoms)*math.Exp(-d.logSum))
+		d.gather(0, p.rest(lower)*math.Exp(-d.logSum))
 	}
 }
 
-// stretch adds the continuous chances whose loss lies between from and to, a part
-// of the cell between edges i and i+1.
-func (d *discretizer) stretch(i int, from, to float64, c cumulants) {
-	u, v := d.at(i), d.at(i+1)
-	p := d.p
-	mirrored := p.direction == adding || p.direction == replacing && to <= 0
-	a, b := from, to
-	if mirrored {
-		a, b = -to, -from
-	}
-	xa, xb := max(p.where(a), c.from), min(p.where(b), c.to)
-	if !(xa < xb) {
-		return
-	}
-	// How steep the integrand is, in the exponent; panels are cut so that the
-	// Gauss-Legendre rule has an error near 1e-12 of the panel's chance.
-	steep := 1.0
-	if p.gaussian {
-		steep = 1 + max(math.Abs(xa), math.Abs(xb))
-		if math.Abs(xa) < math.Abs(p.slope) || d.tilt > 1 {
-			steep += min((1+d.tilt)*p.slope, 60)
+// round counts what float64 may make of a mass: its logarithm is a sum of numbers as
+// large as these, and it is split by its place in a cell.
+func (d *discretizer) round(logQ, loss, width float64) {
+	large := math.Abs(logQ) + (1+d.tilt)*math.Abs(loss) + math.Abs(d.logSum) + math.Abs(loss)/width
+	d.rough = max(d.rough, d.p.rough+unit*(64+8*large))
+}
+
+func (d *discretizer) upper(slack float64) twin {
+	t := twin{log: d.logSum, slack: slack, rough: d.rough}
+	for i, m := range d.up {
+		if m > 0 {
+			t.loss = append(t.loss, d.edges[i].loss+4*unit*math.Abs(d.edges[i].loss))
+			t.mass = append(t.mass, m)
 		}
 	}
-	if p.rate < 1 {
-		steep = max(steep, p.slope)
+	return t.normalised()
+}
+
+func (d *discretizer) lower(slack float64) twin {
+	t := twin{log: d.logSum, slack: slack, rough: d.rough}
+	for i, h := range d.low {
+		if h.mass > 0 {
+			shift := math.Log1p(h.moment / h.mass)
+			loss := d.middle(i) - shift
+			t.loss = append(t.loss, loss-4*unit*(math.Abs(loss)+math.Abs(shift)))
+			t.mass = append(t.mass, h.mass*math.Exp(-d.tilt*shift))
+		}
 	}
-	change := (xb - xa) * steep
-	nodes, weights := twoNodes[:], twoWeights[:]
-	panels := 1
-	switch {
-	case change > 0.3:
-		nodes, weights = legendreNodes[:], legendreWeights[:]
-		panels = int(math.Ceil(change / 2))
-	case change > 0.02:
-		nodes, weights = threeNodes[:], threeWeights[:]
+	return t.normalised()
+}
+
+func (t twin) normalised() twin {
+	sum := 0.0
+	for _, m := range t.mass {
+		sum += m
 	}
-	reference := (from + to) / 2
+	if !(sum > 0) { // of a target that makes no sense
+		return twin{loss: []float64{0}, mass: []float64{1}, log: t.log, slack: 1}
+	}
+	for i := range t.mass {
+		t.mass[i] /= sum
+	}
+	t.log += math.Log(sum)
+	t.slack /= sum
+	t.rough += 2 * unit * float64(len(t.mass))
+	return t
+}
+
+// middle is what the losses of a cell are compared with.
+func (d *discretizer) middle(i int) float64 {
+	if i+1 == len(d.edges) {
+		return d.edges[i].loss
+	}
+	return (d.edges[i].loss + d.edges[i+1].loss) / 2
+}
+
+// stretch adds the continuous chances of the cell between edges i and i+1.
+func (d *discretizer) stretch(i int) {
+	u, v := d.edges[i].loss, d.edges[i+1].loss
+	p := d.p
+	mirrored := p.direction == adding || p.direction == replacing && v <= 0
+	xa, xb := min(d.edges[i].x, d.edges[i+1].x), max(d.edges[i].x, d.edges[i+1].x)
+	reference := d.middle(i)
 	grow := math.Expm1(reference) // of the reference, for r to be compared with
 	if mirrored {
 		grow = math.Expm1(-reference)
@@ -265,17 +240,17 @@ func (d *discretizer) stretch(i int, from, to float64, c cumulants) {
 	toLeft, toRight := u-reference, v-reference
 	rightGrow, rightShift := math.Exp(toRight), math.Expm1(toRight)
 	whole := math.Expm1(v - u)
-	leftTilt, rightTilt := math.Exp(d.tilt*toLeft), math.Exp(d.tilt*toRight)
 
-	mass, moment, left := 0.0, 0.0, 0.0
+	mass, moment, left, right := 0.0, 0.0, 0.0, 0.0
+	panels := p.rules(xa, xb, d.tilt)
 	width := (xb - xa) / float64(panels)
 	for panel := range panels {
 		start := xa + width*float64(panel)
-		for k, node := range nodes {
+		for k, node := range legendreNodes {
 			x := start + width*(1+node)/2
 			excess, l := p.ratioFast(p.slope*x + p.offset)
-			chance := width / 2 * weights[k]
-			logQ := p.logDensity(x) + d.tilt*reference - d.norm
+			chance := width / 2 * legendreWeights[k]
+			logQ := p.logDensity(x) + d.tilt*reference - d.logSum
 			var apart float64 // e^(reference - loss) - 1
 			switch {
 			case !mirrored && !math.IsNaN(l):
@@ -293,16 +268,32 @@ func (d *discretizer) stretch(i int, from, to float64, c cumulants) {
 			}
 			mass += chance
 			moment += chance * apart
-			left += chance * min(1, max(0, (apart*rightGrow+rightShift)/whole))
+			part := min(1, max(0, (apart*rightGrow+rightShift)/whole))
+			left += chance * part
+			right += chance * (1 - part)
 		}
 	}
-	if mass == 0 {
-		return
+	d.up[i] += left * math.Exp(d.tilt*toLeft)
+	d.up[i+1] += right * math.Exp(d.tilt*toRight)
+	d.low[i].mass += mass
+	d.low[i].moment += moment
+	d.round(min(p.logDensity(xa), p.logDensity(xb)), reference, v-u)
+}
+
+// rules is how many Gauss-Legendre rules of five points a stretch from x = a to b
+// needs for an error below 1e-13 of its chance: as many as its exponent is steep.
+func (p *pair) rules(a, b, tilt float64) int {
+	steep := 1.0
+	if p.gaussian {
+		steep += max(math.Abs(a), math.Abs(b))
+		if math.Abs(a) < math.Abs(p.slope) || tilt > 1 {
+			steep += min((1+tilt)*p.slope, 60)
+		}
 	}
-	d.up[d.slot(i)] += left * leftTilt
-	d.up[d.slot(i+1)] += (mass - left) * rightTilt
-	shift := math.Log1p(moment / mass) // the loss of the gathered chance is reference - shift
-	d.gathered = append(d.gathered, piece{reference - shift, mass * math.Exp(-d.tilt*shift)})
+	if p.rate < 1 {
+		steep = max(steep, p.slope)
+	}
+	return max(1, int(math.Ceil((b-a)*steep/0.8)))
 }
 
 // ratioFast is ratio where the logarithm can be told from the excess: it is then
@@ -317,52 +308,54 @@ func (p *pair) ratioFast(y float64) (excess, logRatio float64) {
 	return p.rate * math.Expm1(y), math.NaN()
 }
 
-func (d *discretizer) atom(a atom, put func(piece)) {
+func (d *discretizer) atom(a atom, put func(loss, mass float64)) {
 	_, l := d.p.ratio(a.y)
-	with := math.Exp(a.logQ + l + d.tilt*l - d.norm)
-	without := math.Exp(a.logQ - d.tilt*l - d.norm)
-	switch d.p.direction {
-	case removing:
-		put(piece{l, with})
-	case adding:
-		put(piece{-l, without})
-	case replacing:
-		if l > 0 {
-			put(piece{l, with})
-			put(piece{-l, without})
-		}
+	if d.p.direction == removing || d.p.direction == replacing && l > 0 {
+		mass := math.Exp(a.logQ + l + d.tilt*l - d.logSum)
+		put(l, mass)
+		d.round(a.logQ, l, 1)
+	}
+	if d.p.direction == adding || d.p.direction == replacing && l > 0 {
+		mass := math.Exp(a.logQ - d.tilt*l - d.logSum)
+		put(-l, mass)
+		d.round(a.logQ, l, 1)
 	}
 }
 
-// spread splits a piece between the edges around it, keeping its P and its Q.
-func (d *discretizer) spread(at piece) {
-	if at.mass == 0 {
-		return
+// cell is the last edge at or below loss: -1 below all.
+func (d *discretizer) cell(loss float64) int {
+	i, found := slices.BinarySearchFunc(d.edges, loss, func(e edge, loss float64) int { return cmp.Compare(e.loss, loss) })
+	if found {
+		return i
 	}
-	i, _ := slices.BinarySearchFunc(d.edges, at.loss, func(edge int, loss float64) int {
-		if d.offset+float64(edge)*d.step < loss {
-			return -1
-		}
-		return 1
-	})
-	if i == len(d.edges) { // beyond the threshold, which is in the slack
-		return
-	}
-	toRight := d.at(i) - at.loss
-	if i == 0 {
-		d.up[0] += at.mass * math.Exp(d.tilt*toRight)
-		return
-	}
-	toLeft := d.at(i-1) - at.loss
-	part := math.Expm1(toRight) / math.Expm1(d.at(i)-d.at(i-1))
-	d.up[d.slot(i-1)] += at.mass * part * math.Exp(d.tilt*toLeft)
-	d.up[d.slot(i)] += at.mass * (1 - part) * math.Exp(d.tilt*toRight)
+	return i - 1
 }
 
-// Gauss–Legendre rules of two and of three points (Abramowitz and Stegun, 25.4.30).
-var (
-	twoNodes     = [2]float64{-0.577350269189625764509148780502, 0.577350269189625764509148780502}
-	twoWeights   = [2]float64{1, 1}
-	threeNodes   = [3]float64{-0.774596669241483377035853079956, 0, 0.774596669241483377035853079956}
-	threeWeights = [3]float64{5. / 9, 8. / 9, 5. / 9}
-)
+// spread splits mass between the ends of its cell, keeping its P and its Q. Beyond
+// the last edge it is below the threshold, which is in the slack.
+func (d *discretizer) spread(loss, mass float64) {
+	i := d.cell(loss)
+	switch {
+	case i < 0:
+		d.up[0] += mass * math.Exp(d.tilt*(d.edges[0].loss-loss))
+	case d.edges[i].loss == loss:
+		d.up[i] += mass
+	case i+1 < len(d.edges):
+		toLeft, toRight := d.edges[i].loss-loss, d.edges[i+1].loss-loss
+		part := math.Expm1(toRight) / math.Expm1(d.edges[i+1].loss-d.edges[i].loss)
+		d.up[i] += mass * part * math.Exp(d.tilt*toLeft)
+		d.up[i+1] += mass * (1 - part) * math.Exp(d.tilt*toRight)
+	}
+}
+
+// gather adds mass to its cell. What lies below all cells is left out.
+func (d *discretizer) gather(loss, mass float64) {
+	i := d.cell(loss)
+	if i < 0 {
+		return
+	}
+	apart := d.middle(i) - loss
+	mass *= math.Exp(d.tilt * apart)
+	d.low[i].mass += mass
+	d.low[i].moment += mass * math.Expm1(apart)
+}

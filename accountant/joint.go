@@ -3,68 +3,84 @@ package accountant
 import "math"
 
 // jointPair is the pair of several groups of different noise in one sampled lot.
-// Their joint loss, before sampling, is laid on a grid; sampling then acts on
-// grid points, as it acts on any pair that dominates (Zhu, Dong and Wang 2022,
+// Their joint loss, before sampling, is laid on points; sampling then acts on
+// points, as it acts on any pair that dominates (Zhu, Dong and Wang 2022,
 // "Optimal Accounting of Differential Privacy via Characteristic Function",
-// theorem 11). What the grid leaves out is lost.
-func jointPair(e event, tilt float64) pair {
-	const threshold = 1e-18
-	grain := fineness{grain: 0.01}
+// theorem 11). Of the losses chance share at most is lost.
+func jointPair(e event, share float64) pair {
 	var parts []pair
 	if e.gaussian > 0 {
-		parts = append(parts, gaussianPair(e.gaussian))
+		p := gaussianPair(e.gaussian)
+		p.from, p.to = -quantile(1e-25*share), p.slope+quantile(share)
+		without, with := p.above(p.to)
+		p.lost = portion{with + 1e-25*share, without + 1e-25*share}
+		parts = append(parts, p)
 	}
 	for _, ratio := range e.laplace {
 		parts = append(parts, laplacePair(ratio))
 	}
 	for _, d := range e.lattice {
-		parts = append(parts, latticePair(d, tilt))
+		parts = append(parts, latticePair(d, share))
 	}
-	joint := losses{step: 0}
-	for i := range parts {
-		l := discretize(&parts[i], 0.5, grain, threshold)
-		if i == 0 {
-			joint = l
-			continue
-		}
-		step := max(l.step, joint.step)
-		joint = convolve(joint.coarsen(step, 0.5), l.coarsen(step, 0.5))
+	joint := parts[0]
+	for i := range parts[1:] {
+		joint = both(&joint, &parts[i+1])
 	}
-	p := pair{}
-	for side, t := range joint.twins {
-		var atoms []atom
-		for i, m := range t.mass {
-			if m > 0 {
-				loss := t.offset + float64(joint.first+i)*joint.step
-				atoms = append(atoms, atom{loss, math.Log(m) + t.log - 1.5*loss})
-			}
-		}
-		if side == up {
-			p.atoms = atoms
-			p.lost = t.slack * math.Exp(t.log)
-		} else {
-			p.lowAtoms = atoms
-		}
-	}
-	return p
+	return joint
 }
 
-// convolve composes two distributions term by term, so that every chance keeps its
-// relative precision whatever tilt follows.
-func convolve(a, b losses) losses {
-	out := losses{step: a.step, first: a.first + b.first}
-	for t := range out.twins {
-		x, y := a.twins[t], b.twins[t]
-		mass := make([]float64, len(x.mass)+len(y.mass)-1)
-		for i, m := range x.mass {
-			if m == 0 {
-				continue
-			}
-			for k, n := range y.mass {
-				mass[i+k] += m * n
+// Losses of groups are laid on points tilted by evenly, where P and Q count alike, in
+// cells of finest of their standard deviation.
+const (
+	evenly = -0.5
+	finest = 0.01
+)
+
+// both is the pair of two independent releases, on points.
+func both(a, b *pair) pair {
+	var x, y cumulants
+	x.at(a.points(), evenly, 1e-18)
+	y.at(b.points(), evenly, 1e-18)
+	step := finest * math.Sqrt(x.variance+y.variance)
+	of := func(p *pair) losses { return discretize(p, evenly, 2*finest*finest, 2*step, 1e-290) }
+	left, right := of(a), of(b)
+	out := pair{rate: 1, lost: a.lost, rough: left.twins[up].rough + right.twins[up].rough + 32*unit}
+	out.lost.add(b.lost)
+	out.atoms = sum(left.twins[up], right.twins[up], step, true)
+	out.lowAtoms = sum(left.twins[low], right.twins[low], step, false)
+	return out
+}
+
+// sum is what two losses add up to, as points rising: split between the ends of cells,
+// or gathered, as in discretize.
+func sum(a, b twin, step float64, split bool) []atom {
+	start := a.loss[0] + b.loss[0]
+	n := int((a.loss[len(a.loss)-1]+b.loss[len(b.loss)-1]-start)/step) + 3
+	mass, moment := make([]float64, n), make([]float64, n)
+	whole, grow := math.Expm1(step), math.Exp(evenly*step)
+	for i, x := range a.loss {
+		for k, y := range b.loss {
+			loss := x + y
+			cell := int((loss - start) / step)
+			beyond := loss - (start + float64(cell)*step)
+			chance := a.mass[i] * b.mass[k] * math.Exp(-evenly*beyond) // as if at the left end
+			if split {
+				part := math.Expm1(step-beyond) / whole
+				mass[cell] += chance * part
+				mass[cell+1] += chance * (1 - part) * grow
+			} else {
+				mass[cell] += chance
+				moment[cell] += chance * math.Expm1(-beyond)
 			}
 		}
-		out.twins[t] = twin{x.offset + y.offset, mass, x.log + y.log, x.slack + y.slack}
 	}
-	return out
+	var atoms []atom
+	for i, m := range mass {
+		if m > 0 {
+			end := start + float64(i)*step
+			loss := end - math.Log1p(moment[i]/m)
+			atoms = append(atoms, atom{loss, math.Log(m) + a.log + b.log - evenly*end - loss})
+		}
+	}
+	return atoms
 }

@@ -73,3 +73,19 @@ func gaussianEpsilon(shift, delta float64) float64 {
 	}
 	return boundary(below, above, func(epsilon float64) bool { return gaussianDelta(shift, epsilon) <= delta })
 }
+
+// boundary is the upper end of an interval as short as float64 allows in which
+// holds turns true; it does not hold at below and does at above.
+func boundary(below, above float64, holds func(float64) bool) float64 {
+	for {
+		middle := below + (above-below)/2
+		if middle <= below || middle >= above || above-below <= 1e-15*above {
+			return above
+		}
+		if holds(middle) {
+			above = middle
+		} else {
+			below = middle
+		}
+	}
+}

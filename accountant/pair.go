@@ -34,7 +34,33 @@ type pair struct {
 	atoms    []atom
 	lowAtoms []atom // for the optimistic twin, where it has others
 
-	lost float64 // chance of anything that is left out, at most
+	beyond [2]portion // of the losses that were cut off, for either twin
+	lost   portion    // of anything else that is left out, at most
+	rough  float64    // by how much the chances of atoms may be wrong, relative to them
+}
+
+// portion is a part of all chances, with the record and without it.
+type portion struct{ with, without float64 }
+
+func (c *portion) add(more portion) { c.with, c.without = c.with+more.with, c.without+more.without }
+
+// stays are logarithms of the chances that no event's loss was cut off.
+type stays portion
+
+func (s *stays) times(beyond portion, count float64) {
+	s.with += count * math.Log1p(-beyond.with)
+	s.without += count * math.Log1p(-beyond.without)
+}
+
+// beyond is what the compositions add in which some event's loss was cut off: the sum of
+// their P - e^ε·Q, all of which are positive up to a limit of ε. It may be off by
+// rounding.
+func (s stays) beyond(epsilon float64) (value, off float64) {
+	if s.with == 0 {
+		return 0, 0
+	}
+	with, without := -math.Expm1(s.with), -math.Expm1(s.without)*math.Exp(epsilon)
+	return with - without, 256 * unit * (with + without)
 }
 
 // atom is a point of chance e^logQ without the record, e^(logQ+y) with it.
@@ -53,17 +79,17 @@ func laplacePair(shift float64) pair {
 }
 
 // latticePair is integer noise of chance proportional to e^(-k²/2σ²), moved by a
-// whole shift. Chances below e^-800 are left out.
-func latticePair(d lattice, tilt float64) pair {
-	reach := math.Ceil(12*d.sigma + d.shift)
-	far := math.Ceil((1+tilt)*d.shift + 12*d.sigma)
-	far = max(reach, min(far, math.Ceil(40*d.sigma)))
+// whole shift, but for chances far below share at either end (Canonne, Kamath and
+// Steinke 2020, proposition 25: its tails are below e^(-k²/2σ²)).
+func latticePair(d lattice, share float64) pair {
+	share *= 1e-20
+	reach := math.Ceil(d.sigma * math.Sqrt(-2*math.Log(share)))
 	total := 0.0
 	for k := -reach; k <= reach; k++ {
 		total += math.Exp(-k * k / (2 * d.sigma * d.sigma))
 	}
-	p := pair{rate: 1}
-	for k := -reach; k <= far; k++ {
+	p := pair{rate: 1, lost: portion{2 * share, 2 * share}}
+	for k := -reach; k <= reach+d.shift; k++ {
 		p.atoms = append(p.atoms, atom{
 			y:    (2*k - d.shift) * d.shift / (2 * d.sigma * d.sigma),
 			logQ: -k*k/(2*d.sigma*d.sigma) - math.Log(total),
@@ -74,6 +100,76 @@ func latticePair(d lattice, tilt float64) pair {
 
 // mostLattice is the largest σ of a discrete Gaussian that is summed point by point.
 const mostLattice = 2e4
+
+// quantile is at least where the unit Gaussian has chance share above it.
+func quantile(share float64) float64 { return math.Sqrt(max(0, -2*math.Log(2*share))) }
+
+// trim takes away the losses above cut, of a pair that is removing, and leaves out the
+// largest of the others, of chance share at most: they may be so large that, tilted,
+// they would be all that is seen.
+func (p *pair) trim(cut, share float64) {
+	if p.direction != removing {
+		cut = math.Inf(1)
+	}
+	if p.gaussian && p.direction == adding {
+		p.from = -quantile(share)
+		p.lost.without += math.Erfc(-p.from*math.Sqrt2/2) / 2
+	}
+	if p.continuous && p.direction != adding {
+		end := p.to
+		if p.gaussian {
+			end = max(quantile(share/2), p.slope+quantile(share/(2*p.rate)))
+		}
+		beyond := p.place(p.base(cut))
+		end = min(end, beyond)
+		without, with := p.above(end)
+		all := portion{p.rate*with + (1-p.rate)*without, without}
+		if p.to = end; end == beyond {
+			p.beyond = [2]portion{all, all}
+		} else {
+			p.lost.add(all)
+		}
+	}
+	if p.lowAtoms != nil {
+		p.lowAtoms, _ = p.trimAtoms(p.lowAtoms, cut, share, &p.beyond[low])
+	} else {
+		p.trimAtoms(p.atoms, cut, share, &p.beyond[low])
+	}
+	var lost portion
+	p.atoms, lost = p.trimAtoms(p.atoms, cut, share, &p.beyond[up])
+	p.lost.add(lost)
+}
+
+func (p *pair) trimAtoms(list []atom, cut, share float64, beyond *portion) (rest []atom, lost portion) {
+	for len(list) > 1 {
+		largest, rest := list[len(list)-1], list[:len(list)-1]
+		if p.direction == adding {
+			largest, rest = list[0], list[1:]
+		}
+		excess, loss := p.ratio(largest.y)
+		without := math.Exp(largest.logQ)
+		all := portion{without * (1 + excess), without}
+		switch {
+		case loss > cut:
+			beyond.add(all)
+		case p.direction == adding && lost.without+all.without <= share,
+			p.direction != adding && !p.continuous && beyond.with == 0 && lost.with+all.with <= share:
+			lost.add(all)
+		default:
+			return list, lost
+		}
+		list = rest
+	}
+	return list, lost
+}
+
+// base is the base loss whose loss is l.
+func (p *pair) base(l float64) float64 {
+	if l > 600 {
+		return l - math.Log(p.rate)
+	}
+	return math.Log1p(math.Expm1(l) / p.rate)
+}
 
 // ratio is r-1 and log r at base loss y.
 func (p *pair) ratio(y float64) (excess, logRatio float64) {
@@ -87,22 +183,6 @@ func (p *pair) ratio(y float64) (excess, logRatio float64) {
 	return excess, math.Log1p(excess)
 }
 
-// where is the x of the continuous part at which log r is l.
-func (p *pair) where(l float64) float64 {
-	y := l
-	if p.rate < 1 {
-		switch e := math.Expm1(l) / p.rate; {
-		case e <= -1:
-			return p.from
-		case l > 600:
-			y = l - math.Log(p.rate)
-		default:
-			y = math.Log1p(e)
-		}
-	}
-	return min(p.to, max(p.from, (y-p.offset)/p.slope))
-}
-
 func (p *pair) logDensity(x float64) float64 {
 	if p.gaussian {
 		return -x*x/2 - 0.918938533204672741780329736406 // log √2π
@@ -110,16 +190,16 @@ func (p *pair) logDensity(x float64) float64 {
 	return -x - math.Ln2
 }
 
-// rest is the chance that the two mirrored halves of a replacing pair leave at
-// loss 0.
-func (p *pair) rest() float64 {
+// rest is the chance that the two mirrored halves of a replacing pair, with the
+// atoms given, leave at loss 0.
+func (p *pair) rest(atoms []atom) float64 {
 	halves := 0.0
 	if p.continuous {
-		zero := p.where(0)
+		zero := p.place(0)
 		without, with := p.above(zero)
 		halves += without + (1-p.rate)*without + p.rate*with
 	}
-	for _, a := range p.atoms {
+	for _, a := range atoms {
 		if a.y > 0 {
 			excess, _ := p.ratio(a.y)
 			halves += math.Exp(a.logQ) * (2 + excess)

@@ -1,6 +1,9 @@
 package accountant
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // A loss distribution is kept tilted: each chance is multiplied by e^(tilt·loss)
 // and all are divided by their sum. Composition commutes with this, and with a tilt
@@ -8,78 +11,103 @@ import "math"
 // where the answer is decided. So windows are narrow, and rounding and truncation,
 // which are relative to the middle, stay far below δ however small δ is.
 
-// cumulants are those of a tilted loss: log Σ P·e^(tilt·loss), its first two
-// derivatives by the tilt, and the x and the losses outside which the tilted
-// chance is below a threshold.
+// cumulants are those of a tilted loss: log Σ P·e^(tilt·loss) and its first two
+// derivatives by the tilt. The tilted chances of some points are below e^cut.
 type cumulants struct {
 	logSum, mean, variance float64
-	from, to               float64 // of x
-	least, most            float64 // of the loss
+	cut                    float64
+}
+
+// chance is the tilted chance of a point.
+func (c *cumulants) chance(at point, tilt float64) float64 {
+	return math.Exp(at.logP + tilt*at.loss - c.logSum)
 }
 
 // point is a place of the continuous part, or an atom, as cumulants sees it.
 type point struct{ x, loss, logP float64 }
 
-// nowhere is the x of an atom. It does not widen a range: comparisons with it fail.
-var nowhere = math.NaN()
+// place is the x of base loss y, which atoms alone do not have.
+func (p *pair) place(y float64) float64 {
+	if !p.continuous {
+		return math.NaN()
+	}
+	return (y - p.offset) / p.slope
+}
 
-// points samples p finely enough for its cumulants at tilts up to the one given.
-func (p *pair) points(tilt float64, list []point) []point {
+// points samples p finely enough for its cumulants at any tilt.
+func (p *pair) points() []point {
+	var list []point
 	add := func(x, y, logQ float64) {
 		_, l := p.ratio(y)
-		switch p.direction {
-		case removing:
-			list = append(list, point{x, l, logQ + l})
-		case adding:
+		if p.direction == adding {
 			list = append(list, point{x, -l, logQ})
-		case replacing:
-			if l > 0 {
-				list = append(list, point{x, l, logQ + l}, point{x, -l, logQ})
-			}
+			return
+		}
+		if p.direction == removing || l > 0 {
+			list = append(list, point{x, l, logQ + l})
+		}
+		if p.direction == replacing && l > 0 {
+			list = append(list, point{x, -l, logQ})
 		}
 	}
-	switch {
-	case p.continuous && p.gaussian:
-		const reach, steps = 13, 4
-		from, to := -float64(reach), float64(reach)
-		switch p.direction {
-		case adding:
-			from -= tilt * p.slope
-		case replacing:
-			from = p.where(0)
-			fallthrough
-		default:
-			to += (1 + tilt) * p.slope
+	panels := p.panels()
+	for i := 1; i < len(panels); i++ {
+		half := (panels[i] - panels[i-1]) / 2
+		for k, node := range legendreNodes {
+			x := panels[i-1] + half*(1+node)
+			add(x, p.slope*x+p.offset, p.logDensity(x)+math.Log(half*legendreWeights[k]))
 		}
-		n := min(40000, math.Ceil((to-from)*steps))
-		step := (to - from) / n
-		for i := 0.5; i < n; i++ {
-			x := from + i*step
-			add(x, p.slope*x+p.offset, p.logDensity(x)+math.Log(step))
-		}
-	case p.continuous: // graded towards both ends, where a tilt gathers it
-		middle := (p.from + p.to) / 2
-		for width := (p.to - p.from) / 2; width > (p.to-p.from)*1e-12; width *= 0.75 {
-			inner := width * 0.25
-			logWidth := math.Log(inner)
-			for _, x := range [2]float64{p.from + width - inner/2, p.to - width + inner/2} {
-				if x != middle {
-					add(x, p.slope*x+p.offset, p.logDensity(x)+logWidth)
-				}
-			}
+	}
+	for _, end := range [2]float64{p.from, p.to} { // without a chance of its own, it ends a cell
+		if p.continuous && !math.IsInf(end, 0) {
+			add(end, p.slope*end+p.offset, math.Inf(-1))
 		}
 	}
 	for _, a := range p.atoms {
-		add(nowhere, a.y, a.logQ)
+		add(p.place(a.y), a.y, a.logQ)
 	}
 	if p.direction == replacing {
-		list = append(list, point{nowhere, 0, math.Log(p.rest())})
+		list = append(list, point{p.place(0), 0, math.Log(p.rest(p.atoms))})
 	}
 	return list
 }
 
-// at is the cumulants of the points; chances below threshold of the greatest are
-// outside the ranges.
+// panels divides the continuous part: what was not trimmed, and at the other end, of
+// the least losses, what has a chance above e^-80.
+func (p *pair) panels() []float64 {
+	switch {
+	case !p.continuous:
+		return nil
+	case !p.gaussian: // finer towards both ends, where a tilt gathers it
+		panels := []float64{(p.from + p.to) / 2}
+		for width := (p.to - p.from) / 4; width > (p.to-p.from)*1e-9; width /= 2 {
+			panels = append(panels, p.from+width, p.to-width)
+		}
+		panels = append(panels, p.from, p.to)
+		slices.Sort(panels)
+		return panels
+	}
+	const reach = 13
+	from, to := p.from, p.to
+	if math.IsInf(from, -1) {
+		from = -reach
+	}
+	if math.IsInf(to, 1) {
+		to = reach + p.slope
+	}
+	if p.direction == replacing {
+		from = p.place(0)
+	}
+	n := math.Ceil(min(8000, (to-from)/min(1.25, 2/p.slope)))
+	panels := make([]float64, int(n)+1)
+	for i := range panels {
+		panels[i] = from + (to-from)*float64(i)/n
+	}
+	return panels
+}
+
+// at is the cumulants of the points but for those whose chance is below threshold of
+// the greatest.
 func (c *cumulants) at(list []point, tilt, threshold float64) {
 	most := math.Inf(-1)
 	for i := range list {
@@ -88,7 +116,7 @@ func (c *cumulants) at(list []point, tilt, threshold float64) {
 	cut := most + math.Log(threshold)
 	sum, first, second := 0.0, 0.0, 0.0
 	reference := math.NaN()
-	*c = cumulants{from: math.Inf(1), to: math.Inf(-1), least: math.Inf(1), most: math.Inf(-1)}
+	*c = cumulants{cut: cut}
 	for i := range list {
 		w := list[i].logP + tilt*list[i].loss
 		if w < cut {
@@ -102,10 +130,6 @@ func (c *cumulants) at(list []point, tilt, threshold float64) {
 		sum += w
 		first += w * d
 		second += w * d * d
-		if x := list[i].x; x == x {
-			c.from, c.to = min(c.from, x), max(c.to, x)
-		}
-		c.least, c.most = min(c.least, list[i].loss), max(c.most, list[i].loss)
 	}
 	c.logSum = most + math.Log(sum)
 	mean := first / sum
@@ -118,17 +142,10 @@ type whole struct {
 	pairs  []pair
 	counts []float64
 	lists  [][]point
-	reach  float64 // the tilts that lists are made for
+	stays  stays
 }
 
 func (w *whole) at(tilt float64) (logSum, mean, variance float64) {
-	if w.lists == nil || tilt > w.reach {
-		w.reach = max(4, 2*tilt)
-		w.lists = make([][]point, len(w.pairs))
-		for i := range w.pairs {
-			w.lists[i] = w.pairs[i].points(w.reach, nil)
-		}
-	}
 	var c cumulants
 	for i := range w.pairs {
 		c.at(w.lists[i], tilt, 1e-20)
@@ -140,37 +157,58 @@ func (w *whole) at(tilt float64) (logSum, mean, variance float64) {
 }
 
 const (
-	leastTilt = 1e-6
-	mostTilt  = 1e9
+	leastTilt = 1e-9
+	mostTilt  = 1e12
 )
 
 // tiltForDelta is half of the tilt at which the saddle-point estimate of δ at the
 // tilted mean loss is delta; it decides accuracy, not soundness. The full tilt would
-// make one-in-a-million losses of a sampled step count as much as its bulk does, and
-// widen every window; with half of it errors are still far below δ.
-func (w *whole) tiltForDelta(delta float64) float64 {
-	return 0.5 * w.rising(func(tilt float64) bool {
-		logSum, mean, variance := w.at(tilt)
-		spread := max(1, tilt*(1+tilt)*math.Sqrt(2*math.Pi*variance))
-		return !exhausted(tilt, mean, variance) && tilt*mean-logSum+math.Log(spread) < -math.Log(delta)
+// make one-in-a-million losses of a sampled step count as much as its bulk does;
+// with half of it errors are still far below δ.
+func (w *whole) tiltForDelta(logDelta float64) float64 {
+	return 0.5 * w.rising(func(tilt, logSum, mean, variance float64) bool {
+		return tilt*mean-logSum+math.Log(spread(tilt, variance)) < -logDelta
 	})
 }
 
 // tiltForEpsilon is half of the tilt whose mean loss is epsilon.
 func (w *whole) tiltForEpsilon(epsilon float64) float64 {
-	return 0.5 * w.rising(func(tilt float64) bool {
-		_, mean, variance := w.at(tilt)
-		return mean < epsilon && !exhausted(tilt, mean, variance)
-	})
+	return 0.5 * w.rising(func(_, _, mean, _ float64) bool { return mean < epsilon })
 }
 
-// exhausted tells that a tilt has gathered a bounded loss at its maximum.
-func exhausted(tilt, mean, variance float64) bool {
-	return tilt*mean > 50 && tilt*math.Sqrt(variance) < 0.3
+// logDelta is the saddle-point estimate of log δ at epsilon, for half of the tilt, and
+// what was cut off.
+func (w *whole) logDelta(half, epsilon float64) float64 {
+	tilt := 2 * half
+	logSum, mean, variance := w.at(tilt)
+	estimate := min(0, logSum-tilt*max(epsilon, mean)) - math.Log(spread(tilt, variance))
+	beyond, _ := w.stays.beyond(epsilon)
+	return math.Log(math.Exp(estimate) + max(beyond, 1e-300))
 }
 
-// rising is where below turns false, to a few per cent.
-func (w *whole) rising(below func(tilt float64) bool) float64 {
+// spread is what the saddle-point estimate divides by.
+func spread(tilt, variance float64) float64 {
+	return max(1, tilt*(1+tilt)*math.Sqrt(2*math.Pi*variance))
+}
+
+// rising is where more turns false, to a few per cent: not where a tilt moves next to
+// nothing, as Fourier sums would wrap around far away, and no further than where it has
+// gathered a bounded loss at its maximum.
+func (w *whole) rising(more func(tilt, logSum, mean, variance float64) bool) float64 {
+	start, mean, variance := w.at(0)
+	deviation := max(math.Sqrt(variance), 1e-6*math.Abs(mean), 1e-100)
+	below := func(tilt float64) bool {
+		logSum, mean, variance := w.at(tilt)
+		reach, first := tilt*math.Sqrt(variance), tilt*deviation
+		moved := tilt*mean - logSum + start // divergence from what is not tilted
+		switch {
+		case reach < 1 && first < 1 && moved < 0.5:
+			return true
+		case reach < 0.3 && (first > 3 || moved > 0.3):
+			return false
+		}
+		return more(tilt, logSum, mean, variance)
+	}
 	low, high := 0.0, 4.0
 	for below(high) {
 		low, high = high, 4*high

@@ -1,0 +1,196 @@
+package accountant
+
+import (
+	"math"
+	"math/cmplx"
+	"testing"
+)
+
+// A second way to compose, as simple as can be and good for moderate δ: losses of one
+// lot by the midpoint rule, split between the points of a dense grid, and one power of
+// their Fourier transform. The error is of second order in the step of the grid, and is
+// extrapolated away.
+
+const denseSize = 1 << 16
+
+// transform is the discrete Fourier transform, by halving.
+func transform(x []complex128, sign float64) []complex128 {
+	n := len(x)
+	if n == 1 {
+		return x
+	}
+	even, odd := make([]complex128, n/2), make([]complex128, n/2)
+	for i := range even {
+		even[i], odd[i] = x[2*i], x[2*i+1]
+	}
+	even, odd = transform(even, sign), transform(odd, sign)
+	out := make([]complex128, n)
+	for k := range even {
+		turned := odd[k] * cmplx.Rect(1, sign*2*math.Pi*float64(k)/float64(n))
+		out[k], out[k+n/2] = even[k]+turned, even[k]-turned
+	}
+	return out
+}
+
+// base are base losses and their chances without the record.
+type base struct{ loss, chance []float64 }
+
+func (b *base) add(loss, chance float64) {
+	b.loss, b.chance = append(b.loss, loss), append(b.chance, chance)
+}
+
+func gaussianBase(shift float64) (b base) {
+	const step = 1.0 / 64
+	for x := -9.0; x < 9+shift; x += step {
+		b.add(shift*x-shift*shift/2, math.Exp(-x*x/2)/math.Sqrt(2*math.Pi)*step)
+	}
+	return b
+}
+
+func laplaceBase(shift float64) (b base) {
+	const parts = 400
+	b.add(-shift, 0.5)
+	b.add(shift, math.Exp(-shift)/2)
+	for i := range parts {
+		x := shift * (float64(i) + 0.5) / parts
+		b.add(2*x-shift, math.Exp(-x)/2*shift/parts)
+	}
+	return b
+}
+
+func latticeBase(shift, sigma float64) (b base) {
+	total := 0.0
+	for k := -60.0; k <= 60; k++ {
+		chance := math.Exp(-k * k / (2 * sigma * sigma))
+		total += chance
+		b.add((2*k-shift)*shift/(2*sigma*sigma), chance)
+	}
+	for i := range b.chance {
+		b.chance[i] /= total
+	}
+	return b
+}
+
+func product(a, b base) (both base) {
+	for i, x := range a.loss {
+		for k, y := range b.loss {
+			if chance := a.chance[i] * b.chance[k]; chance*math.Exp(max(0, x+y)) > 1e-18 {
+				both.add(x+y, chance)
+			}
+		}
+	}
+	return both
+}
+
+// phase is lots that are all alike.
+type phase struct {
+	base
+	rate  float64
+	steps int
+}
+
+// dense is the transform of the loss of one lot, seen from a direction.
+func (p phase) dense(d direction, step float64) []complex128 {
+	x := make([]complex128, denseSize)
+	rest := 1.0
+	put := func(loss, chance float64) {
+		cell := math.Floor(loss / step)
+		part := math.Expm1((cell+1)*step-loss) / math.Expm1(step)
+		i := int(cell) & (denseSize - 1)
+		x[i] += complex(chance*part, 0)
+		x[(i+1)&(denseSize-1)] += complex(chance*(1-part), 0)
+		rest -= chance
+	}
+	for i, y := range p.loss {
+		ratio := 1 + p.rate*math.Expm1(y)
+		switch {
+		case d == removing:
+			put(math.Log(ratio), p.chance[i]*ratio)
+		case d == adding:
+			put(-math.Log(ratio), p.chance[i])
+		case y > 0:
+			put(math.Log(ratio), p.chance[i]*ratio)
+			put(-math.Log(ratio), p.chance[i])
+		}
+	}
+	x[0] += complex(rest, 0)
+	return transform(x, -1)
+}
+
+// denseDelta is δ(ε) of the phases together on a grid of the step given.
+func denseDelta(d direction, step, epsilon float64, phases []phase) float64 {
+	all := make([]complex128, denseSize)
+	for i := range all {
+		all[i] = 1
+	}
+	for _, p := range phases {
+		for i, z := range p.dense(d, step) {
+			all[i] *= cmplx.Pow(z, complex(float64(p.steps), 0))
+		}
+	}
+	delta := 0.0
+	for i, z := range transform(all, 1) {
+		loss := float64(i) * step
+		if i > denseSize*3/4 {
+			loss -= denseSize * step
+		}
+		if loss > epsilon {
+			delta -= real(z) / denseSize * math.Expm1(epsilon-loss)
+		}
+	}
+	return delta
+}
+
+func lots(rate float64, steps int, queries ...Query) Spent {
+	return Spent{Lot{Sampling{Policy: Poisson, Rate: rate}, queries}, steps}
+}
+
+func TestCompositionAnotherWay(t *testing.T) {
+	t.Parallel()
+	gaussian := func(sigma float64) Query { return Query{"g", Gaussian, 1, sigma} }
+	laplace := func(scale float64) Query { return Query{"l", Laplace, 1, scale} }
+	lattice := func(shift, sigma float64) Query { return Query{"d", DiscreteGaussian, shift, sigma} }
+	both := product(gaussianBase(1/1.5), laplaceBase(1.0/3))
+	for _, c := range []struct {
+		what      string
+		adjacency Adjacency
+		epsilon   float64
+		spent     []Spent
+		phases    []phase
+	}{
+		{"Gaussians", AddRemove, 1.5, []Spent{lots(.1, 60, gaussian(1.2))}, []phase{{gaussianBase(1 / 1.2), .1, 60}}},
+		{"few Gaussians of little noise", AddRemove, 4, []Spent{lots(.02, 7, gaussian(.5))}, []phase{{gaussianBase(2), .02, 7}}},
+		{"Laplaces", AddRemove, 2, []Spent{lots(.2, 40, laplace(1))}, []phase{{laplaceBase(1), .2, 40}}},
+		{"Laplaces unsampled", AddRemove, 3, []Spent{lots(1, 12, laplace(2))}, []phase{{laplaceBase(.5), 1, 12}}},
+		{"discrete Gaussians", AddRemove, 5, []Spent{lots(.05, 30, lattice(3, 2))}, []phase{{latticeBase(3, 2), .05, 30}}},
+		{"phases", AddRemove, 1, []Spent{lots(.05, 100, gaussian(1.5)), lots(.1, 20, laplace(2))}, []phase{{gaussianBase(1 / 1.5), .05, 100}, {laplaceBase(.5), .1, 20}}},
+		{"Gaussian and Laplace in one lot", AddRemove, 1, []Spent{lots(.05, 100, gaussian(1.5), laplace(3))}, []phase{{both, .05, 100}}},
+		{"discrete Gaussian and Laplace in one lot", AddRemove, 9, []Spent{lots(1e-3, 500, lattice(6, 1.6), laplace(2.4))}, []phase{{product(latticeBase(6, 1.6), laplaceBase(1/2.4)), 1e-3, 500}}},
+		{"a record replaced", ReplaceOne, 2, []Spent{lots(.05, 60, gaussian(2.4))}, []phase{{gaussianBase(2 / 2.4), .05, 60}}},
+		{"a record replaced in lots of two kinds of noise", ReplaceOne, 1, []Spent{lots(.05, 100, gaussian(3), laplace(6))}, []phase{{both, .05, 100}}},
+		{"a run of rare losses", AddRemove, .2, []Spent{lots(1e-3, 2000, gaussian(.8))}, []phase{{gaussianBase(1 / .8), 1e-3, 2000}}},
+	} {
+		directions := []direction{removing, adding}
+		if c.adjacency == ReplaceOne {
+			directions = []direction{replacing}
+		}
+		want := 0.0
+		for _, d := range directions {
+			step := 1. / 1024
+			if c.phases[0].steps > 1000 {
+				step = 1. / 8192
+			}
+			wide, narrow := denseDelta(d, 2*step, c.epsilon, c.phases), denseDelta(d, step, c.epsilon, c.phases)
+			want = max(want, narrow+(narrow-wide)/3)
+		}
+		h := History{Header: Header{Adjacency: c.adjacency}, Spent: c.spent}
+		got := deltaOf(t, h, c.epsilon, "pld")
+		if want < 1e-7 || got.Delta < want*(1-2e-4) || got.Lower > want*(1+2e-4) || got.Delta-got.Lower > 2e-3*got.Delta {
+			t.Errorf("%s: δ(%v) is %v, want it in [%v, %v]", c.what, c.epsilon, want, got.Lower, got.Delta)
+		}
+		back := epsilonOf(t, h, want, "pld")
+		if back.Epsilon < c.epsilon*(1-2e-4) || back.Lower > c.epsilon*(1+2e-4) || back.Epsilon-back.Lower > 2e-3*back.Epsilon {
+			t.Errorf("%s: ε(%v) is %v, want it in [%v, %v]", c.what, want, c.epsilon, back.Lower, back.Epsilon)
+		}
+	}
+}

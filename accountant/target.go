@@ -1,0 +1,154 @@
+package accountant
+
+import "math"
+
+const (
+	// aim is the width of the bracket that is looked for, relative to the answer, and
+	// wanted that of one that will do.
+	aim    = 1.5e-4
+	wanted = 3e-4
+	// A long schedule, which is rounded up and down, has no narrow bracket.
+	wantedOfSchedule = 0.05
+	// passes is how often a bracket is looked for.
+	passes = 5
+	// leastPart: ε is not told apart from 0 below this part of 1 over the tilt.
+	leastPart = 0.05
+	// faint is the logarithm of what an error of a sum may be, relative to the sum.
+	faint = -12
+	// coarsest is the most that the mean square of a cell may be, relative to the
+	// variance of an event.
+	coarsest = 0.08
+	// quick is how many frequencies cost next to nothing.
+	quick = 1000
+	// mostWork bounds the product of frequencies and points.
+	mostWork = 1e7
+)
+
+// target is how a composition is looked at. It decides accuracy and cost, not
+// soundness.
+type target struct {
+	tilt      float64
+	period    float64 // of the Fourier sums
+	variance  float64 // of the whole
+	blur      float64 // its variance
+	grain     float64 // mean square of a cell, relative to the variance of an event
+	widest    float64 // cell
+	threshold float64 // tilted mass that may be left out of the whole
+	share     float64 // chance that may be left out of an event
+	limit     float64 // the greatest ε that is looked at
+	enough    float64 // an error of a sum that is not noticed
+}
+
+// target is for a look around (epsilon, e^logDelta), by which δ is known to within
+// steepness times what the answer is to be known to.
+func (c *composer) target(w *whole, tilt, epsilon, logDelta, steepness float64) target {
+	logSum, _, variance := w.at(tilt)
+	variance = max(variance, 1e-6/(tilt*tilt))
+	sum := logDelta + tilt*epsilon - logSum // what is summed is about e^sum
+	logPeak := math.Log(peak(tilt))
+	faint := faint + min(0, math.Log(steepness))
+	t := target{tilt: tilt, variance: variance, share: c.share(logDelta), enough: math.Exp(max(-690, sum+faint))}
+	t.threshold = math.Exp(max(-460, min(-23, sum+faint-4-logPeak)))
+
+	// A variance v moves log δ by v·slope·(slope + 1)/2, and the slope is about 2·tilt.
+	// The upper bound is off by v and the lower by twice that where v is the blur's, and
+	// by a sixth and a twelfth of v where v is the mean square of a cell.
+	room := aim * steepness / (2 * tilt * (2*tilt + 1))
+	t.blur = min(0.25*room*2/3, variance)
+	t.grain = min(0.75*room*8/variance, coarsest)
+
+	t.widest = 0.25 / tilt
+
+	below := (-faint - logDelta) / tilt
+	above := math.Inf(1)
+	for _, rise := range riseAt {
+		risen, _, _ := w.at(tilt * (1 + rise))
+		above = min(above, (risen-logSum+logPeak-faint-sum)/(tilt*rise)-epsilon)
+	}
+	t.period = max(below, above)
+	return t
+}
+
+// question is what a composer is asked.
+type question struct {
+	known   float64 // the answer is not above this
+	trifle  float64 // a bracket may be as wide
+	target  func(d direction, high float64) target
+	bracket func(*curve) bracket
+	below   func(c *curve, value float64) bool // the answer is surely not above value
+}
+
+// bracket is two bounds, and which part of the distance between them the blur causes.
+type bracket struct{ high, low, blur float64 }
+
+// answer is the worst of all directions. The second nearly always costs less than the
+// first: a coarse look settles that.
+func (c *composer) answer(q question) bracket {
+	worst := c.refine(q, c.directions[0])
+	for _, d := range c.directions[1:] {
+		t := q.target(d, worst.high)
+		t.grain *= 4
+		t.widest *= 2
+		t.blur *= 4
+		if q.below(c.curve(d, t), worst.high) {
+			continue
+		}
+		b := c.refine(q, d)
+		worst.high, worst.low = max(worst.high, b.high), max(worst.low, b.low)
+	}
+	worst.low = min(worst.low, worst.high)
+	return worst
+}
+
+// refine looks closer and closer until the bracket is narrow.
+func (c *composer) refine(q question, d direction) bracket {
+	best := bracket{high: q.known}
+	enough := wanted
+	if c.coalesced {
+		enough = wantedOfSchedule
+	}
+	before := math.Inf(1)
+	t := q.target(d, best.high)
+	for pass := 1; ; pass++ {
+		b := q.bracket(c.curve(d, t))
+		best.high, best.low = min(best.high, b.high), max(best.low, b.low)
+		width := best.high - best.low
+		if width <= enough*best.high+q.trifle || pass == passes || pass > 2 && width > 0.7*before {
+			return best
+		}
+		before = width
+		relative := 1.0
+		if b.low > 0 && !math.IsInf(b.high, 1) {
+			relative = (b.high - b.low) / b.high
+		}
+		finer := min(1, max(0.01, 0.6*aim/(relative*(1-b.blur))))
+		next := q.target(d, best.high)
+		next.grain, next.widest = min(coarsest, t.grain*finer*t.variance/next.variance), t.widest*math.Sqrt(finer)
+		next.blur = t.blur * min(16, max(0.01, 0.2*aim/(relative*b.blur)))
+		t = next
+	}
+}
+
+// evaluate fills a band of s: with less blur than asked for where that costs next to
+// nothing, with more where it would cost too much.
+func (t target) evaluate(s *spectrum) {
+	points := 0
+	for _, e := range s.events {
+		points += len(e.mass)
+	}
+	r := newReach(s)
+	b := band{step: 2 * math.Pi / t.period}
+	for times := 1. / 16; ; times *= 16 {
+		b.blur = times * t.blur
+		top, rest := r.up(b.step, b.blur, t.enough)
+		count := math.Ceil(top / b.step)
+		if !(count >= 1 && count < math.Inf(1)) { // for a target that makes no sense
+			count, rest = 1, math.Inf(1)
+		}
+		if count <= quick || times >= 1 && count*float64(points) <= mostWork {
+			b.count = int(count)
+			s.evaluate(b, rest)
+			return
+		}
+	}
+}
