@@ -137,12 +137,6 @@ API cuDeviceGetUuid(void *uuid, int d) { return cuDeviceGetUuid_v2(uuid, d); }
 API cuDeviceTotalMem_v2(size_t *bytes, int d) {
 	return about(d, bytes, [&] { return *bytes = memory_total(), 0; });
 }
-API cuDeviceGetPCIBusId(char *id, int length, int d) {
-	return about(d, id, [&] { return snprintf(id, size_t(length > 0 ? length : 0), "0000:00:00.0"), 0; });
-}
-API cuDeviceComputeCapability(int *major, int *minor, int d) {
-	return about(d, major, [&] { return *major = arch / 10, *minor = arch % 10, 0; });
-}
 
 API cuDeviceGetAttribute(int *value, int attribute, int d) {
 	return about(d, value, [&] {

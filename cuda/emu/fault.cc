@@ -76,7 +76,7 @@ static __thread struct {
 	int signal;
 	const void *address, *code;
 	bool write, known;
-} seen;
+} seen __attribute__((tls_model("initial-exec")));
 
 // " (file:line)" of an instruction of a kernel, and of the calls it is inlined into, if
 // addr2line is there to tell.

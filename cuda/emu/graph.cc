@@ -66,15 +66,6 @@ API cuStreamIsCapturing(void *stream, int *status) {
 	});
 }
 
-API cuThreadExchangeStreamCaptureMode(int *mode) {
-	return call([&]() -> int {
-		static thread_local int of_thread = global;
-		if (mode == nullptr || *mode < global || *mode > relaxed) return CUDA_ERROR_INVALID_VALUE;
-		std::swap(of_thread, *mode);
-		return 0;
-	});
-}
-
 API cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long) {
 	return call_in_context([&](Context &) -> int {
 		std::shared_ptr<Graph> g = graphs.find(graph);
@@ -96,10 +87,6 @@ API cuGraphLaunch(void *executable, void *stream) {
 			return 0;
 		});
 	});
-}
-
-API cuGraphUpload(void *executable, void *) {
-	return call_in_context([&](Context &) -> int { return executables.find(executable) ? 0 : CUDA_ERROR_INVALID_HANDLE; });
 }
 
 API cuGraphGetNodes(void *graph, void **nodes, size_t *count) {

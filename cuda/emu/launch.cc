@@ -80,9 +80,6 @@ API cuFuncGetAttribute(int *value, int attribute, void *function) {
 		return 0;
 	});
 }
-API cuFuncSetAttribute(void *function, int, int) {
-	return with_function(function, [](Context &, const Kernel &) { return 0; });
-}
 API cuFuncSetCacheConfig(void *function, int) {
 	return with_function(function, [](Context &, const Kernel &) { return 0; });
 }

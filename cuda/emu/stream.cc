@@ -71,7 +71,9 @@ int push(const std::shared_ptr<Stream> &s, Operation work) {
 		enqueue_wait(*s, null, null->pushed);
 	}
 	enqueue(*s, std::move(work));
-	return at_once ? finish(s) : 0;
+	// A driver, too, lets the host wait when this much is pending.
+	constexpr size_t most_pending = 1024;
+	return at_once || s->pending.size() >= most_pending ? finish(s) : 0;
 }
 
 static void work_off(Stream &s, uint64_t ticket) {

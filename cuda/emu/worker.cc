@@ -36,7 +36,7 @@ Worker::Worker() {
 
 void Worker::set_shape(uint3 size) {
 	view.block_size = size;
-	if (size.x == shape_.x && size.y == shape_.y && size.z == shape_.z) return;
+	if (order.kind != Order::shuffled && size.x == shape_.x && size.y == shape_.y && size.z == shape_.z) return;
 	shape_ = size;
 	count_ = int(size.x * size.y * size.z);
 	unsigned t = 0;
@@ -50,19 +50,19 @@ void Worker::set_order() {
 	for (int t = 0; t < count_; t++) order_[t] = uint16_t(t);
 	if (order.kind == Order::reverse) std::reverse(order_, order_ + count_);
 	if (order.kind == Order::shuffled) {
-		uint64_t x = mix(order.seed ^ view.epoch);
+		const uint3 &b = view.block, &grid = view.grid_size;
+		uint64_t x = mix(order.seed + (uint64_t(b.z) * grid.y + b.y) * grid.x + b.x);
 		for (int t = count_ - 1; t > 0; t--) std::swap(order_[t], order_[(x = mix(x)) % (t + 1)]);
 	}
 	for (int t = 0; t < count_; t++) place_[order_[t]] = uint16_t(t);
 }
 
-bool Worker::run(const Launch &l, uint3 block) {
+void Worker::run(const Launch &l, uint3 block) {
 	launch = &l;
 	view.block = block;
 	view.grid_size = l.grid;
 	view.epoch++;
 	set_shape(l.block);
-	if (order.kind == Order::shuffled) set_order();
 	std::fill_n(sp_, count_, nullptr);
 	std::fill_n(waiting_, most_threads / 32, 0);
 	make_all_ready();
@@ -82,7 +82,6 @@ bool Worker::run(const Launch &l, uint3 block) {
 		for (Fibre *f : fibres_) rewind(f, fibre_main);
 		idle_ = fibres_;
 	}
-	return !failed_;
 }
 
 // Runs threads that have not started, until one of those that wait must go on.
@@ -101,7 +100,7 @@ void Worker::fibre_main() {
 		if (t < 0) w.stuck();
 		if (w.sp_[t] == nullptr) {
 			w.fibre_[t] = f;
-			w.sp_[t] = f->base;
+			w.sp_[t] = f->base;  // until it waits: not null
 			w.enter(t);
 		} else {
 			w.idle_.push_back(f);

@@ -38,8 +38,8 @@ struct Lane {
 struct Worker {
 	Worker();
 
-	// Runs a block; false if it failed, which has been reported.
-	bool run(const Launch &launch, uint3 block);
+	// Runs a block, or as much of it as goes without a fault.
+	void run(const Launch &launch, uint3 block);
 
 	// What the functions of thread.h and shared.h do.
 	int barrier(const char *what, bool yes, Site at);
