@@ -148,6 +148,7 @@ func (j *job) begin() (*engine.Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	j.sweep()
 	// A run whose settings are not kept could not be gone on with.
 	err = j.set.keep(&j.config)
 	var run *engine.Run
