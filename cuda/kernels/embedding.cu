@@ -6,11 +6,11 @@
 // 2.1 MB from L2, two reads that wait for each other, 16 rows a thread: ≈2 µs.
 //
 // The others add rows of Δ that share an index: index t goes with row t/bag of Δ. What
-// shares an index is found by
-// sorting keys (index, t); the sorted list is then cut evenly among the warps of a
-// block, each adds its piece up run by run, and the pieces of a run that was cut are
-// joined by the warp where it begins. So no float is added atomically, the order of a
-// sum is the order of t, and an index that everyone has costs no more than others.
+// shares an index is found by sorting keys (index, t); the sorted list is then cut
+// evenly among the threads of a block, in groups that share out the columns, each adds
+// its piece up run by run, and the pieces of a run that was cut are joined by the group
+// where it begins. So no float is added atomically, the order of a sum is the order of
+// t, and an index that everyone has is added by the whole block.
 //
 // gather_sum (clipped sums, and the ordinary gradient): a block owns the rows of the
 // table whose number leaves its own remainder, so that frequent rows, which
@@ -19,16 +19,16 @@
 // other block touches. Rows of records with factor 0 are not listed, whatever they
 // hold. Two blocks a multiprocessor read all indices: for embbag-256 (32768 indices)
 // 264 × 128 KiB from L2, 6 µs at 5.5 TB/s; sorting ≈124 of a block's own is 28 passes
-// of ≈80 cycles, 1.3 µs; Δ and the touched rows are 6 MB of memory, 2 µs, in chains of
-// two reads, ≈1.5 µs. Together ≈9 µs; lstm-64 (4096 indices, 100 wide) ≈6 µs. The
-// worst case is one index everywhere: its block then does all sums, 2048 at a time in
-// ≈8 µs: 130 µs for embbag-256.
+// of ≈80 cycles, 1.3 µs; adding two entries a group, three reads that wait for each
+// other, 1 µs; the table's rows, read and written, are 2.6 MB, 0.8 µs. Together ≈9 µs;
+// lstm-64 (4096 indices, 100 wide) ≈5 µs. The worst case is one index everywhere: its
+// block then does all sums, 4096 at a time in ≈10 µs, 80 µs for embbag-256.
 //
 // gather_norms and gather_records give a block to each record and sort its indices.
 // Norms are added up in double and carry a bound on what adding n rows rounds away,
 // n·2⁻⁵³·(Σ|δ| + ‖u‖), so that they keep the promise of clip.Single where rows cancel.
-// embbag-256: 128 keys, 28 passes, 1.3 µs; 16 rows a warp, 2 µs; two blocks a
-// multiprocessor side by side: ≈5 µs, lstm-64 ≈5 µs. Up to 4096 steps a record is
+// embbag-256: 128 keys, 28 passes, 1.3 µs; four entries a group, 1 µs; two blocks a
+// multiprocessor side by side: ≈4 µs, lstm-64 ≈4 µs. Up to 4096 steps a record is
 // sorted in shared memory, above in scratch memory, through L2, ≈50 µs at 8192.
 #include "device.h"
 #include "each.h"
@@ -37,8 +37,8 @@
 typedef unsigned long long Key; // index in the upper half, t in the lower
 
 static const int room = 4096; // keys of a list in shared memory
-static const int wide = 2;    // columns of a lane
-static const int most_warps = 16;
+static const int wide = 2;    // columns of a thread
+static const int warps_of_sum = 16, warps_of_record = 8;
 
 // entry reads a number as one of n entries; −1 where it is none.
 __device__ __forceinline__ int entry(float v, int n) {
@@ -103,15 +103,18 @@ template <class Keys> __device__ __forceinline__ void sort(Keys &keys, int count
 }
 
 // add_runs adds up the rows of each index in a sorted list, and gives every column of
-// every sum to into.take, once. Heads has room for a piece of each warp.
+// every sum to into.take, once. Heads has room for wide numbers of each thread.
 template <class Into, class Keys, class Heads>
 __device__ __forceinline__ void add_runs(Into &into, Keys &keys, Heads &heads, int count, const float *delta, int dim, int bag) {
 	typedef typename Into::Number Number;
-	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-	const int each = (count + warps - 1) / warps;
-	const int from = warp * each, to = min(from + each, count);
+	int lanes = 1;
+	while (lanes < 32 && lanes * wide < dim) lanes *= 2;
+	const int lane = threadIdx.x % lanes, group = threadIdx.x / lanes, groups = blockDim.x / lanes;
+	const int each = (count + groups - 1) / groups;
+	const int from = min(group * each, count), to = min(from + each, count);
+	const int mine = group * lanes * wide + lane;
 
-	for (int base = lane; base - lane < dim; base += 32 * wide) {
+	for (int base = lane; base - lane < dim; base += lanes * wide) {
 		Number sum[wide];
 #pragma unroll
 		for (int w = 0; w < wide; w++) sum[w] = 0;
@@ -120,10 +123,10 @@ __device__ __forceinline__ void add_runs(Into &into, Keys &keys, Heads &heads, i
 		auto end = [&] {
 #pragma unroll
 			for (int w = 0; w < wide; w++) {
-				int d = base + 32 * w;
+				int d = base + lanes * w;
 				if (d < dim) {
 					if (cut)
-						heads[warp * 32 * wide + 32 * w + lane] = sum[w];
+						heads[mine + lanes * w] = sum[w];
 					else
 						into.take(row, d, sum[w]);
 				}
@@ -141,7 +144,7 @@ __device__ __forceinline__ void add_runs(Into &into, Keys &keys, Heads &heads, i
 				factor[i] = into.factor(step_of(k));
 				const float *x = delta + step_of(k) / bag * dim;
 #pragma unroll
-				for (int w = 0; w < wide; w++) v[i][w] = base + 32 * w < dim ? x[base + 32 * w] : 0.0f;
+				for (int w = 0; w < wide; w++) v[i][w] = base + lanes * w < dim ? x[base + lanes * w] : 0.0f;
 			}
 #pragma unroll
 			for (int i = 0; i < 4; i++) {
@@ -155,15 +158,15 @@ __device__ __forceinline__ void add_runs(Into &into, Keys &keys, Heads &heads, i
 				}
 			}
 		}
-		// The last run may go on in the next warps; if it began earlier, it is another's.
+		// The last run may go on in the next groups; if it began earlier, it is another's.
 		bool open = from < to && !cut;
 		if (cut) end();
 		__syncthreads();
 		if (open) {
-			for (int next = warp + 1; next * each < count && row_of(keys[next * each]) == row; next++)
+			for (int next = 1; (group + next) * each < count && row_of(keys[(group + next) * each]) == row; next++)
 #pragma unroll
 				for (int w = 0; w < wide; w++)
-					if (base + 32 * w < dim) sum[w] += Number(heads[next * 32 * wide + 32 * w + lane]);
+					if (base + lanes * w < dim) sum[w] += Number(heads[mine + lanes * (wide * next + w)]);
 			end();
 		}
 		__syncthreads();
@@ -224,8 +227,8 @@ __device__ __forceinline__ int list(Keys &keys, Counts &counts, int have, const 
 
 KERNEL LAUNCH_BOUNDS(512, 2) gather_sum(float *out, const float *index, const float *delta, const float *factors, int n, int each, int vocabulary, int dim, int bag) {
 	SHARED(Key, keys, room);
-	SHARED(float, heads, most_warps * 32 * wide);
-	SHARED(int, counts, most_warps);
+	SHARED(float, heads, warps_of_sum * 32 * wide);
+	SHARED(int, counts, warps_of_sum);
 	const int many = 4, tile = many * blockDim.x;
 	Table into = {out, dim, factors, each};
 	float next[many];
@@ -278,8 +281,8 @@ __device__ __forceinline__ void record(Into &into, Keys &keys, Heads &heads, Cou
 
 KERNEL LAUNCH_BOUNDS(256, 1) gather_records(float *out, const float *index, const float *delta, Key *scratch, int rows, int slots, int vocabulary, int dim, int bag) {
 	SHARED(Key, keys, room);
-	SHARED(float, heads, 8 * 32 * wide);
-	SHARED(int, counts, 8);
+	SHARED(float, heads, warps_of_record * 32 * wide);
+	SHARED(int, counts, warps_of_record);
 	Table into = {out + blockIdx.x * vocabulary * dim, dim, 0, 1};
 	Key *far = scratch + (long long)blockIdx.x * slots;
 	if (slots <= room)
@@ -290,8 +293,8 @@ KERNEL LAUNCH_BOUNDS(256, 1) gather_records(float *out, const float *index, cons
 
 KERNEL LAUNCH_BOUNDS(256, 1) gather_norms(float *out, const float *index, const float *delta, Key *scratch, int rows, int slots, int vocabulary, int dim, int bag) {
 	SHARED(Key, keys, room);
-	SHARED(double, heads, 8 * 32 * wide);
-	SHARED(int, counts, 8);
+	SHARED(double, heads, warps_of_record * 32 * wide);
+	SHARED(int, counts, warps_of_record);
 	SHARED(double, partial, 32);
 	Norm into = {0, 0};
 	Key *far = scratch + (long long)blockIdx.x * slots;
