@@ -31,6 +31,7 @@ func networks() []network {
 	digits := models.Example{Shape: []int{1, 28, 28}, Classes: 10}
 	small := models.Example{Shape: []int{3, 24, 24}, Classes: 10}
 	pictures := models.Example{Shape: []int{3, 32, 32}, Classes: 10}
+	tiny := models.Example{Shape: []int{3, 4, 4}, Classes: 10}
 	text := models.Example{Shape: []int{11}, Vocabulary: 50, Classes: 2}
 	language := models.Example{Shape: []int{11}, Vocabulary: 50, Classes: 50, Labels: []int{11}}
 	return []network{
@@ -43,6 +44,7 @@ func networks() []network {
 		{"cifar-abadi", small, 2, 10},
 		{"cifar-tanh", pictures, 2, 10},
 		{"wrn16-4", pictures, 1, 1},
+		{"wrn16-4:standardized", tiny, 6, 1},
 		{"lstm", text, 5, 10},
 		{"gru", text, 5, 10},
 		{"embbag", text, 7, 10},
@@ -63,7 +65,13 @@ func TestNetworks(t *testing.T) {
 				t.Skip("long")
 			}
 			want := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Machine, error) { return cpu.New(p, o, false, 0) })
-			got := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Machine, error) { return New(p, o, false, Options{}) })
+			got := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Machine, error) {
+				m, err := New(p, o, false, Options{})
+				if m, ok := m.(*Machine); ok && (m.front.host() || m.back.host()) {
+					t.Error("the host computes a part of it")
+				}
+				return m, err
+			})
 			for v := range want {
 				if d := apart(got[v], want[v]); !(d <= 1e-4) {
 					t.Errorf("vector %d: weights differ by %.2g of the largest", v, d)

@@ -15,6 +15,8 @@ type args struct {
 	act     layer.Activation
 	dropout float64
 	tied    bool
+
+	standardized bool
 }
 
 // maxWidth keeps a slip of the finger from asking for all memory.
@@ -94,11 +96,17 @@ func width(otherwise int) func(text string) (args, error) {
 	}
 }
 
-func tied(text string) (args, error) {
-	if text != "" && text != "tied" {
-		return args{}, fmt.Errorf("argument %q: tied or nothing is needed", text)
+func tied(text string) (args, error) { return args{tied: text == "tied"}, oneWord("tied", text) }
+
+func standardized(text string) (args, error) {
+	return args{standardized: text == "standardized"}, oneWord("standardized", text)
+}
+
+func oneWord(known, text string) error {
+	if text != "" && text != known {
+		return fmt.Errorf("argument %q: %s or nothing is needed", text, known)
 	}
-	return args{tied: text == "tied"}, nil
+	return nil
 }
 
 // unknown says what was meant, perhaps, and what there is.

@@ -85,6 +85,7 @@ func TestModels(t *testing.T) {
 		// Without the convolutions' 2,256 biases, as Zagoruyko & Komodakis (2016) build
 		// it: 2.7 million.
 		{"wrn16-4", cifar, 2748890 + 2256, []int{3, 8, 8}},
+		{"wrn16-4:standardized", cifar, 2748890 + 2256, []int{3, 8, 8}},
 		{"lstm", text, 100*200 + 228*512 + 512 + 258, []int{4}},
 		{"lstm:7", text, 100*200 + 107*28 + 28 + 16, []int{4}},
 		{"gru:7", text, 100*200 + 107*21 + 21 + 7 + 16, []int{4}},
@@ -216,6 +217,7 @@ func TestSpecsThatCannotBe(t *testing.T) {
 		{"embbag", mnist, "lists of indices"},
 		{"lstm:x", Example{Shape: []int{3}, Vocabulary: 5, Classes: 2}, `"x"`},
 		{"gru", mnist, "lists of indices"},
+		{"wrn16-4:standardised", Example{Shape: []int{3, 8, 8}, Classes: 2}, `"standardised"`},
 		{"transformer:big", Example{Shape: []int{3}, Vocabulary: 5, Classes: 2}, `"big"`},
 		{"transformer:tied", Example{Shape: []int{3}, Vocabulary: 5, Classes: 5}, "label for each step"},
 		{"transformer:tied", Example{Shape: []int{3}, Vocabulary: 5, Classes: 4, Labels: []int{3}}, "vocabulary of 5"},

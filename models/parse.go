@@ -116,7 +116,7 @@ var families = []family{
 	{Description{"mnist-cnn", "", "the convolutional network of TensorFlow Privacy's MNIST tutorial"}, pictures, none, mnistCNN},
 	{Description{"cifar-abadi", "", "two 5×5 convolutions of 64 channels, 384 hidden units (after Abadi et al. 2016, section 5.3)"}, pictures, none, cifarAbadi},
 	{Description{"cifar-tanh", "", "six 3×3 tanh convolutions (after Papernot et al. 2021)"}, pictures, none, cifarTanh},
-	{Description{"wrn16-4", "", "Wide-ResNet-16-4 with group normalisation (Zagoruyko & Komodakis 2016; De et al. 2022)"}, pictures, none, wideResNet},
+	{Description{"wrn16-4", "[standardized]", "Wide-ResNet-16-4 with group normalisation (Zagoruyko & Komodakis 2016; De et al. 2022); standardized: so are the weights of its convolutions"}, pictures, standardized, wideResNet},
 	{Description{"embbag", "[DIM]", "the mean of the indices' embeddings, 16 wide where not given, then two dense layers"}, indices, width(16), embeddingBag},
 	{Description{"lstm", "[HIDDEN]", "a long short-term memory of 128 units, where not given, over embedded indices"}, sequences, width(128), lstm},
 	{Description{"gru", "[HIDDEN]", "gated recurrent units, 128 where not given, over embedded indices"}, sequences, width(128), gru},

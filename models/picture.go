@@ -60,8 +60,12 @@ func cifarTanh(n *layer.Net, x *G.Node, e Example, _ args) *G.Node {
 const groups = 16
 
 // wideResNet has three stages of two blocks, 64, 128 and 256 channels wide; the
-// second and third halve the picture.
-func wideResNet(n *layer.Net, x *G.Node, e Example, _ args) *G.Node {
+// second and third halve the picture. De et al. (2022) standardise the weights of
+// its convolutions too.
+func wideResNet(n *layer.Net, x *G.Node, e Example, a args) *G.Node {
+	if a.standardized {
+		n.StandardizeWeights()
+	}
 	x = n.Conv2D(x, "conv1", 16, layer.Window{Size: 3, Pad: 1}, layer.Identity)
 	for stage, channels := range []int{64, 128, 256} {
 		for i := range 2 {

@@ -50,6 +50,7 @@ func wholeNetworks(t *testing.T) []whole {
 		named(t, "cifar-tanh", Example{Shape: []int{3, 8, 8}, Classes: 10}),
 		named(t, "cifar-abadi", Example{Shape: []int{3, 8, 8}, Classes: 10}),
 		named(t, "wrn16-4", Example{Shape: []int{3, 4, 4}, Classes: 10}),
+		named(t, "wrn16-4:standardized", Example{Shape: []int{3, 4, 4}, Classes: 10}),
 		named(t, "embbag", text),
 		named(t, "lstm:20", text),
 		named(t, "lstm:9", tokens),
@@ -81,6 +82,11 @@ func wholeNetworks(t *testing.T) []whole {
 			x = n.Dropout(n.Conv2D(x, "conv", 6, layer.Window{Size: 3}, layer.ReLU), 0.3)
 			x = n.Dropout(n.GRU(n.Reshape(x, 10, 15), "gru", 4, layer.Recurrent{}), 0.2)
 			return n.Dense(n.MeanOverTime(x), "fc", 3, layer.Identity)
+		}),
+		made("standardised convolutions of lines", Example{Shape: []int{3, 9}, Classes: 3}, func(n *layer.Net, x *G.Node) *G.Node {
+			n.StandardizeWeights()
+			x = n.Conv1D(x, "conv", 8, layer.Window{Size: 3, Groups: 1}, layer.Tanh)
+			return n.Dense(n.Flatten(x), "fc", 3, layer.Identity)
 		}),
 		made("convolutions of lines", Example{Shape: []int{3, 20}, Classes: 3}, func(n *layer.Net, x *G.Node) *G.Node {
 			x = n.Conv1D(x, "conv1", 8, layer.Window{Size: 5, Stride: 2, Dilation: 2}, layer.ELU)

@@ -274,9 +274,111 @@ var designs = []design{
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 4)))
 		return must(G.Sum(apply(double{}, h)))
 	}},
-	{name: "square of a weight", loop: true, make: func(m *maker) *G.Node {
+	{name: "square of a weight", make: func(m *maker) *G.Node {
 		x := m.input("x", 3)
 		return squares(bias(must(G.Mul(x, must(G.Square(m.param("W", 3, 2))))), m.param("b", 1, 2)))
+	}},
+	{name: "standardised weight by Gorgonia's operations", make: func(m *maker) *G.Node {
+		x, w := m.input("x", 4), m.param("W", 4, 3)
+		centred := must(G.BroadcastSub(w, m.reshape(must(G.Mean(w, 0)), 1, 3), nil, []byte{0}))
+		square := must(G.Add(must(G.Mean(must(G.Square(centred)), 0)), number(1e-3)))
+		v := must(G.BroadcastHadamardDiv(centred, m.reshape(must(G.Sqrt(square)), 1, 3), nil, []byte{0}))
+		return squares(must(G.Sigmoid(bias(must(G.Mul(x, v)), m.param("b", 1, 3)))))
+	}},
+	{name: "standardised convolutions", make: func(m *maker) *G.Node {
+		x := m.input("x", 2, 6, 6)
+		w := op.Window{KernelH: 3, KernelW: 3, StrideH: 1, StrideW: 1, PadH: 1, PadW: 1, DilationH: 1, DilationW: 1}
+		standard := func(k *G.Node) *G.Node {
+			s := k.Shape()
+			k = apply(op.Normalize{Chunk: s[1] * s[2] * s[3], Eps: 1e-4, Center: true}, k)
+			return must(G.HadamardProd(k, number(0.3)))
+		}
+		x = apply(op.Conv2D{Window: w, Groups: 1, Act: op.Tanh}, x, standard(m.param("K1", 4, 2, 3, 3)), m.param("b1", 4))
+		x = apply(op.Conv2D{Window: w, Groups: 2, Act: op.Tanh}, x, standard(m.param("K2", 6, 2, 3, 3)), m.param("b2", 6))
+		return squares(x)
+	}},
+	{name: "a large standardised kernel on small pictures", make: func(m *maker) *G.Node {
+		x, b := m.input("x", 8, 2, 2), m.param("b", 8)
+		w := op.Window{KernelH: 3, KernelW: 3, StrideH: 1, StrideW: 1, PadH: 1, PadW: 1, DilationH: 1, DilationW: 1}
+		k := apply(op.Normalize{Chunk: 72, Eps: 1e-4, Center: true}, m.param("K", 8, 8, 3, 3))
+		for range 2 {
+			x = apply(op.Conv2D{Window: w, Groups: 1, Act: op.Tanh}, x, k, b)
+		}
+		return squares(x)
+	}},
+	{name: "weight normalised, with a gain of its own", make: func(m *maker) *G.Node {
+		// Salimans & Kingma 2016: W = g·V/‖V‖, of which both are trained.
+		x, v, g := m.input("x", 4), m.param("V", 4, 3), m.param("g", 1, 3)
+		length := m.reshape(must(G.Sqrt(must(G.Sum(must(G.Square(v)), 0)))), 1, 3)
+		w := must(G.BroadcastHadamardProd(v, must(G.HadamardDiv(g, length)), nil, []byte{0}))
+		return squares(must(G.Tanh(must(G.Mul(x, w)))))
+	}},
+	{name: "low rank upon a frozen weight", make: func(m *maker) *G.Node {
+		// Hu et al. 2022.
+		x := m.input("x", 6)
+		w := must(G.Add(m.frozen("W", 6, 5), must(G.Mul(m.param("A", 6, 2), m.param("B", 2, 5)))))
+		return squares(must(G.Tanh(must(G.Mul(x, w)))))
+	}},
+	{name: "products of weights in every order", make: func(m *maker) *G.Node {
+		x := m.input("x", 4)
+		a := apply(op.MatMul{TransA: true}, m.param("A", 3, 4), m.param("B", 3, 5))
+		b := apply(op.MatMul{TransB: true}, a, m.param("C", 2, 5))
+		c := apply(op.MatMul{TransA: true, TransB: true}, m.param("D", 2, 3), b)
+		return squares(must(G.Mul(x, must(G.Transpose(must(G.Tanh(c)), 1, 0)))))
+	}},
+	{name: "a weight and a function of it", make: func(m *maker) *G.Node {
+		x, w := m.input("x", 4), m.param("W", 4, 3)
+		a := must(G.Mul(x, must(G.Add(w, must(G.Cube(w))))))
+		b := must(G.Mul(x, must(G.Tanh(w))))
+		return squares(must(G.Add(must(G.Mul(x, w)), must(G.HadamardProd(a, b)))))
+	}},
+	{name: "the same sum through two functions", make: func(m *maker) *G.Node {
+		// Both gradients are the same node of Gorgonia's, and both count.
+		h, b := m.input("x", 3), m.param("b", 1, 3)
+		return squares(must(G.Sigmoid(bias(bias(h, b), must(G.Add(b, must(G.Exp(b))))))))
+	}},
+	{name: "gates cut from a function, joined and turned", make: func(m *maker) *G.Node {
+		x, w := m.input("x", 3), must(G.Exp(m.param("W", 8, 3)))
+		part := func(from, to int) *G.Node { return must(G.Slice(w, G.S(from, to))) }
+		v := must(G.Concat(0, part(4, 8), must(G.Neg(part(0, 4)))))
+		return squares(must(G.Tanh(must(G.Mul(x, must(G.Transpose(v, 1, 0)))))))
+	}},
+	{name: "shares of a softmax", make: func(m *maker) *G.Node {
+		x := m.input("x", 4)
+		h := must(G.Mul(x, must(G.SoftMax(m.param("W", 4, 3), 1))))
+		s := must(G.LogSoftMax(m.param("v", 1, 3), 1))
+		return squares(must(G.Tanh(bias(must(G.BroadcastHadamardProd(h, must(G.Exp(s)), nil, []byte{0})), s))))
+	}},
+	{name: "a positive scale", make: func(m *maker) *G.Node {
+		x := m.input("x", 2, 3)
+		scale := m.reshape(must(G.Softplus(m.param("s", 3))), 1, 1, 3)
+		h := must(G.BroadcastHadamardProd(x, scale, nil, []byte{0, 1}))
+		return squares(must(G.HadamardProd(h, must(G.Exp(m.param("t"))))))
+	}},
+	{name: "a weight divided by its mean", make: func(m *maker) *G.Node {
+		x, w := m.input("x", 4), m.param("W", 4, 3)
+		mean := must(G.Add(must(G.Sum(must(G.Square(w)))), number(0.1)))
+		return squares(must(G.Mul(x, must(G.HadamardDiv(w, mean)))))
+	}},
+	{name: "a function of a recurrent weight", make: func(m *maker) *G.Node {
+		const steps, in, hidden = 4, 3, 4
+		x := m.input("x", steps, in)
+		w := m.param("W", in, hidden)
+		u := apply(op.Normalize{Chunk: hidden, Eps: 1e-3}, m.param("U", hidden, hidden))
+		h := m.filled("h0", 0, m.batch, hidden)
+		for t := range steps {
+			h = must(G.Tanh(must(G.Add(must(G.Mul(must(G.Slice(x, nil, G.S(t))), w)), must(G.Mul(h, u))))))
+		}
+		return squares(h)
+	}},
+	{name: "a table looked up after a function", whole: map[int]int{0: 7}, make: func(m *maker) *G.Node {
+		table := apply(op.Normalize{Chunk: 3, Eps: 1e-3}, m.param("E", 7, 3))
+		x := m.reshape(apply(op.Embed{}, table, m.input("tokens", 4)), m.batch, 12)
+		return squares(must(G.Sigmoid(must(G.Mul(x, m.param("W", 12, 2))))))
+	}},
+	{name: "the largest of a weight", loop: true, make: func(m *maker) *G.Node {
+		x, w := m.input("x", 4), m.param("W", 4, 3)
+		return squares(must(G.Mul(x, must(G.HadamardProd(w, must(G.Max(w)))))))
 	}},
 	{name: "division by a parameter", loop: true, make: func(m *maker) *G.Node {
 		x := m.input("x", 3)

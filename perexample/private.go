@@ -143,11 +143,7 @@ func (r *reading) private(records, perRecord int) (*Private, error) {
 		signal.weights = p.Weights
 	}
 	for _, param := range r.net.Params {
-		us, err := r.uses(param, signal)
-		if err != nil {
-			return nil, err
-		}
-		v, err := p.vector(param, us)
+		v, err := p.vector(r, param, signal)
 		if err != nil {
 			return nil, fmt.Errorf("parameter %s: %w", param.Name(), err)
 		}

@@ -22,9 +22,33 @@ type draft struct {
 	width  int
 }
 
-// weight gives a matrix [p, d], at times one that was used before, at times a
-// view of another shape.
+// weight gives a matrix [p, d]: a parameter, or a random function of some.
 func (r *draft) weight(p, d int) *G.Node {
+	w := r.matrix(p, d)
+	switch r.choice.IntN(16) {
+	case 0:
+		w = must(G.Tanh(w))
+	case 1:
+		w = must(G.HadamardProd(w, r.weight(p, d)))
+	case 2:
+		w = must(G.Sub(must(G.Square(w)), r.weight(p, d)))
+	case 3:
+		w = apply(op.Normalize{Chunk: d, Eps: 0.1, Center: true}, w)
+	case 4:
+		w = must(G.BroadcastSub(w, r.reshape(must(G.Mean(w, 0)), 1, d), nil, []byte{0}))
+	case 5:
+		w = must(G.Add(w, must(G.Mul(must(G.Sigmoid(r.weight(p, 2))), r.matrix(2, d)))))
+	case 6:
+		w = must(G.SoftMax(w, 1))
+	case 7:
+		w = must(G.HadamardDiv(w, must(G.Add(number(1), must(G.Sum(must(G.Square(w))))))))
+	}
+	return w
+}
+
+// matrix gives a parameter [p, d], at times one that was used before, at times a
+// view of one of another shape.
+func (r *draft) matrix(p, d int) *G.Node {
 	fresh := func(dims ...int) *G.Node { return r.param(fmt.Sprintf("W%d", len(r.net.Params)), dims...) }
 	switch r.choice.IntN(6) {
 	case 0:
@@ -112,7 +136,7 @@ func TestRandomNetworks(t *testing.T) {
 			e := draw(t, d, seed, count)
 			factors := factorsFor(seed, count)
 			want := oracle{d.build(seed)}.reference(e, 1, nil, factors)
-			p, err := perexample.Compile(d.build(seed), 3, 1)
+			p, err := perexample.Compile(d.build(seed), 3+2*int(seed%2), 1)
 			if err != nil {
 				t.Fatal(err)
 			}

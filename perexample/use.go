@@ -28,9 +28,10 @@ func (e *noRule) Error() string {
 }
 
 // uses finds every way in which the loss depends on a parameter. The graph is
-// differentiated: a node without a derivative has no say in any gradient.
-func (r *reading) uses(p *G.Node, signal *signals) ([]use, error) {
-	var found []use
+// differentiated: a node without a derivative has no say in any gradient. It is not
+// plain where the examples meet the parameter in a function of it that does more
+// than move its elements.
+func (r *reading) uses(p *G.Node, signal *signals) (found []use, plain bool, err error) {
 	pending := []view{{node: p}}
 	for len(pending) > 0 {
 		v := pending[0]
@@ -42,22 +43,22 @@ func (r *reading) uses(p *G.Node, signal *signals) ([]use, error) {
 			if r.layouts[n].kind == free {
 				next, ok := v.through(n)
 				if !ok {
-					return nil, &noRule{n, p}
+					return nil, false, nil // meetings finds them
 				}
 				pending = append(pending, next)
 				continue
 			}
 			us, err := r.usesIn(n, v, signal)
 			if err != nil {
-				return nil, err
+				return nil, true, err
 			}
 			if us == nil {
-				return nil, &noRule{n, p}
+				return nil, true, &noRule{n, p}
 			}
 			found = append(found, us...)
 		}
 	}
-	return found, nil
+	return found, true, nil
 }
 
 // distinct drops repeated nodes: a node that uses an operand twice is its user

@@ -18,14 +18,26 @@ type Vector struct {
 }
 
 // vector adds the nodes for one parameter.
-func (p *Private) vector(param *G.Node, us []use) (Vector, error) {
+func (p *Private) vector(r *reading, param *G.Node, signal *signals) (Vector, error) {
 	v := Vector{Param: param, Factor: p.factor(param)}
-	if len(us) == 0 {
+	us, plain, err := r.uses(param, signal)
+	if err != nil {
+		return v, err
+	}
+	var ms []meeting
+	if !plain {
+		if ms, err = r.meetings(param, signal); err != nil {
+			return v, err
+		}
+	}
+	switch {
+	case len(us)+len(ms) == 0:
 		return v, fmt.Errorf("no example's loss depends on it; leave it out of Params")
+	case !plain:
+		return v, p.pulled(r, &v, ms)
 	}
 	size := param.Shape().TotalSize()
-	us, err := p.stack(us, size)
-	if err != nil {
+	if us, err = p.stack(us, size); err != nil {
 		return v, err
 	}
 	var all []places

@@ -219,7 +219,7 @@ func (w *writer) node(n, twin *G.Node) (string, error) {
 	if name, done := w.names[n]; done {
 		return name, nil
 	}
-	if v, ok := values(n); ok && (w.params[n] || n.Op() == nil) {
+	if v, ok := values(n); ok && (w.params[n] || len(op.Operands(n)) == 0) {
 		w.names[n] = w.floats(n.Name(), n.Shape(), v)
 		return w.names[n], nil
 	}

@@ -226,8 +226,8 @@ func TestRuntime(t *testing.T) {
 		spec string
 		e    models.Example
 	}{
-		{"logistic", mnist}, {"mlp:30,20", mnist}, {"abadi-mlp", mnist}, {"digits-cnn", mnist}, {"mnist-cnn", mnist},
-		{"cifar-abadi", cifar}, {"cifar-tanh", cifar}, {"wrn16-4", cifar}, {"embbag", text}, {"lstm:9", text},
+		{"logistic", mnist}, {"mlp:30,20,dropout=0.5", mnist}, {"abadi-mlp", mnist}, {"digits-cnn", mnist}, {"mnist-cnn", mnist},
+		{"cifar-abadi", cifar}, {"cifar-tanh", cifar}, {"wrn16-4", cifar}, {"wrn16-4:standardized", cifar}, {"embbag", text}, {"lstm:9", text},
 		{"gru:9", text}, {"transformer", text}, {"lstm:9", each}, {"gru:9", each}, {"transformer", each}, {"transformer:tied", each},
 	} {
 		if testing.Short() && c.e.Vocabulary == 0 && c.e.Shape[0] == 3 {

@@ -42,6 +42,10 @@ func (s step) translate(spec op.Spec) (string, error) {
 		return s.activate(in[0], o.Act)
 	case op.Add:
 		return s.emit("Add", in), nil
+	case op.Binary:
+		if kind := arithmetic[o.Kind]; kind != "" {
+			return s.emit(kind, in), nil
+		}
 	case op.Normalize:
 		return s.normalize(o, in[0])
 	case op.ScaleShift:
@@ -76,6 +80,8 @@ func (s step) translate(spec op.Spec) (string, error) {
 	}
 	return "", fmt.Errorf("the operation %v has no translation", spec)
 }
+
+var arithmetic = map[string]string{"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
 
 func flag(b bool) int {
 	if b {

@@ -143,20 +143,32 @@ func (l *lowering) copyOf(id int) int {
 	return out
 }
 
-// sum lowers a clipped sum so that it is added to its accumulator: by the
-// operation itself where that can be, else by an addition.
+// sum lowers a clipped sum so that it is added to its accumulator.
 func (l *lowering) sum(v perexample.Vector, index int) error {
 	acc := l.buffer(Buffer{Name: "sum of " + v.Param.Name(), Shape: tensor.Shape{v.Param.Shape().TotalSize()}, Role: Sum, Index: index})
-	switch op.Of(v.Sum).(type) {
+	return l.accumulate(v.Sum, acc)
+}
+
+// accumulate adds a node to an accumulator: by the operation itself where that can
+// be, else by an addition.
+func (l *lowering) accumulate(n *G.Node, acc int) error {
+	switch op.Of(n).(type) {
+	case op.Add:
+		for _, x := range op.Reads(n) {
+			if err := l.accumulate(x, acc); err != nil {
+				return err
+			}
+		}
+		return nil
 	case op.ClippedSum, op.WeightedRows:
-		in, err := l.operands(v.Sum)
+		in, err := l.operands(n)
 		if err != nil {
 			return err
 		}
-		l.code = append(l.code, Instruction{Spec: op.Of(v.Sum), In: in, Out: acc, Accumulate: true})
+		l.code = append(l.code, Instruction{Spec: op.Of(n), In: in, Out: acc, Accumulate: true})
 		return nil
 	}
-	id, err := l.node(v.Sum)
+	id, err := l.node(n)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,9 @@ type Net struct {
 	net    perexample.Network
 	names  map[string]bool
 	drops  uint32 // dropout layers so far
-	err    error
+
+	standardized bool // convolutions standardise their weights
+	err          error
 }
 
 // New starts a network for microbatches of batch examples. The seed fixes the

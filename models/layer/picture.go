@@ -49,7 +49,7 @@ func (n *Net) Conv2D(x *G.Node, name string, out int, w Window, act Activation) 
 		return nil
 	}
 	weightStart, biasStart := n.starts(in*w.Size*w.Size, out/groups*w.Size*w.Size)
-	weight := n.Param(name+".weight", weightStart, out, in, w.Size, w.Size)
+	weight := n.kernel(name, weightStart, out, in, w.Size, w.Size)
 	bias := n.Param(name+".bias", biasStart, out)
 	fused, left := fuse(act)
 	return n.Activate(n.apply(name, op.Conv2D{Window: w.op(), Groups: groups, Act: fused}, x, weight, bias), left)
@@ -70,7 +70,7 @@ func (n *Net) Conv1D(x *G.Node, name string, out int, w Window, act Activation) 
 		return nil
 	}
 	weightStart, biasStart := n.starts(in*w.Size, out/groups*w.Size)
-	weight := n.Param(name+".weight", weightStart, out, in, w.Size)
+	weight := n.kernel(name, weightStart, out, in, w.Size)
 	bias := n.Param(name+".bias", biasStart, out)
 	line := w.op()
 	line.KernelH, line.StrideH, line.PadH, line.DilationH = 1, 1, 0, 1

@@ -1,0 +1,62 @@
+package layer
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// Each output's weights have mean 0 and squares that add up to 1, whatever they
+// start from; the parameter stays what it was.
+func TestStandardize(t *testing.T) {
+	n := New(1, 3)
+	n.StandardizeWeights()
+	w := n.Param("w", func(r *rand.Rand) float64 { return 5 + 0.01*r.NormFloat64() }, 4, 2, 3, 3)
+	v := n.Standardize(w)
+	x := n.Input("x", 2, 5, 5)
+	y := n.Conv2D(x, "conv", 3, Window{Size: 3}, Identity)
+	n.SquaredError(y, n.Input("target", 3, 3, 3))
+	net, err := n.Network()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := names(net.Params); got != "w[4 2 3 3] conv.weight[3 2 3 3] conv.bias[3]" {
+		t.Errorf("parameters %s", got)
+	}
+	picture := make([]float32, 50)
+	for i := range picture {
+		picture[i] = float32(math.Sin(float64(i * i)))
+	}
+	got := run(t, net.Inputs, [][]float32{picture, make([]float32, 27)}, v, y)
+	for o := range 4 {
+		var sum, square float64
+		for _, a := range got[0][o*18 : (o+1)*18] {
+			sum += float64(a)
+			square += float64(a) * float64(a)
+		}
+		if math.Abs(sum) > 1e-3 || math.Abs(square-1) > 1e-3 {
+			t.Errorf("output %d: the weights' sum is %g, that of their squares %g", o, sum, square)
+		}
+	}
+
+	// The convolution by hand.
+	kernel, bias := net.Params[1].Value().Data().([]float32), net.Params[2].Value().Data().([]float32)
+	for i, a := range got[1] {
+		o, row, column := i/9, i/3%3, i%3
+		own := kernel[o*18 : (o+1)*18]
+		var mean, variance, want float64
+		for _, k := range own {
+			mean += float64(k) / 18
+		}
+		for _, k := range own {
+			variance += (float64(k) - mean) * (float64(k) - mean) / 18
+		}
+		for j, k := range own {
+			c, r, s := j/9, j/3%3, j%3
+			want += (float64(k) - mean) / math.Sqrt(18*variance) * float64(picture[c*25+(row+r)*5+column+s])
+		}
+		if want += float64(bias[o]); math.Abs(want-float64(a)) > 1e-5 {
+			t.Fatalf("element %d of the convolution is %g, want %g", i, a, want)
+		}
+	}
+}

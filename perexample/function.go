@@ -1,0 +1,224 @@
+package perexample
+
+import (
+	"github.com/dptrain/dptrain/internal/op"
+	G "gorgonia.org/gorgonia"
+)
+
+// meeting is a node computed from parameters and constants alone, such as a
+// standardised weight, with the uses that the examples make of it.
+type meeting struct {
+	node *G.Node
+	uses []use
+}
+
+// meetings finds every use of a parameter by the node in which the examples meet
+// it: the parameter itself, or a function of it. Each use belongs to one node, so
+// that a record's gradient of the parameter is the sum of what the nodes' gradients
+// give, each pulled back through its function.
+func (r *reading) meetings(p *G.Node, signal *signals) ([]meeting, error) {
+	var found []meeting
+	pending, known := G.Nodes{p}, map[*G.Node]bool{p: true}
+	for len(pending) > 0 {
+		m := meeting{node: pending[0]}
+		pending = pending[1:]
+		// A node that is repeated for every example is a view of the one before it.
+		for views := []view{{node: m.node}}; len(views) > 0; views = views[1:] {
+			for _, n := range distinct(r.users[views[0].node]) {
+				_, resized := r.resized(n)
+				switch {
+				case n.Deriv() == nil || known[n]:
+				case r.layouts[n].kind != free:
+					us, err := r.usesIn(n, views[0], signal)
+					if err != nil {
+						return nil, err
+					}
+					if !r.entire(us, m.node) {
+						return nil, &noRule{n, p}
+					}
+					m.uses = append(m.uses, us...)
+				case resized:
+					next, ok := views[0].through(n)
+					if !ok {
+						return nil, &noRule{n, p}
+					}
+					views = append(views, next)
+				case views[0].node != m.node:
+					return nil, &noRule{n, p}
+				default:
+					known[n] = true
+					pending = append(pending, n)
+				}
+			}
+		}
+		if m.uses != nil {
+			found = append(found, m)
+		}
+	}
+	return found, nil
+}
+
+// entire reports whether there are uses and each is of all of a node's elements, in
+// their order.
+func (r *reading) entire(us []use, n *G.Node) bool {
+	for _, u := range us {
+		if u.at.onto(n.Shape().TotalSize()) != nil {
+			return false
+		}
+	}
+	return len(us) > 0
+}
+
+// together is how many records' gradients are at least built side by side, so that
+// every thread has work.
+const together = 4
+
+// pulled handles a parameter that the examples meet in functions of it. With J the
+// function's derivative, which is the same for all records, a record's gradient is
+// Jᵀ applied to that of the function's value, so the latter is built and pulled
+// back, row by row. What is summed are the very rows whose norms were found: Jᵀ of
+// a sum of clipped gradients would be cheaper, but where Jᵀ takes most of a gradient
+// away, as standardising does of its mean, the roundings of the two ways differ by
+// more than a bound on the norm can promise.
+//
+// Where the gradients are larger than the rows that they come from, no more records
+// are taken together than those rows have room for (together, at least), and the
+// gradients are built anew for the sum instead of being kept.
+func (p *Private) pulled(r *reading, v *Vector, ms []meeting) error {
+	largest, rows := v.Param.Shape().TotalSize(), 0
+	var ways []*pullback
+	for i := range ms {
+		m := &ms[i]
+		size := m.node.Shape().TotalSize()
+		largest = max(largest, size)
+		var err error
+		if m.uses, err = p.stack(m.uses, size); err != nil {
+			return err
+		}
+		for _, u := range m.uses {
+			for _, x := range inputs(u.Use) {
+				rows += x.Shape().TotalSize() / p.Records
+			}
+			v.named(kindName(u.Form))
+		}
+		way, err := r.pullback(v.Param, m.node)
+		if err != nil {
+			return err
+		}
+		ways = append(ways, way)
+	}
+	if largest <= rows || p.Records <= together {
+		v.Method = "kept, pulled back"
+		gradients, err := p.gradients(ms, ways, share{count: p.Records})
+		if err != nil {
+			return err
+		}
+		return v.keep(gradients)
+	}
+	v.Method = "in parts, pulled back"
+	var squared G.Nodes
+	step := max(together, p.Records*rows/largest)
+	for from := 0; from < p.Records; from += step {
+		s := share{from: from, count: min(step, p.Records-from)}
+		gradients, err := p.gradients(ms, ways, s)
+		if err != nil {
+			return err
+		}
+		one := Vector{Param: v.Param}
+		if one.Squared, err = op.Apply(op.RowSquares{}, gradients); err != nil {
+			return err
+		}
+		squared = append(squared, one.Squared)
+		s.again = true
+		if gradients, err = p.gradients(ms, ways, s); err != nil {
+			return err
+		}
+		factors, err := p.cut(v.Factor, s)
+		if err != nil {
+			return err
+		}
+		if one.Sum, err = op.Apply(op.WeightedRows{}, gradients, factors); err != nil {
+			return err
+		}
+		if v.Sum == nil {
+			v.Sum = one.Sum
+		} else if v.Sum, err = op.Apply(op.Add{}, v.Sum, one.Sum); err != nil {
+			return err
+		}
+	}
+	var err error
+	v.Squared, err = op.Apply(op.Concat{}, squared...)
+	return err
+}
+
+// named notes the kind of a use.
+func (v *Vector) named(kind string) {
+	if v.Kind != "" && v.Kind != kind {
+		kind = "mixed"
+	}
+	v.Kind = kind
+}
+
+// share is some neighbouring records of a microbatch. With again set, what is built
+// for them is built by nodes of its own, as a device runs it a second time.
+type share struct {
+	from, count int
+	again       bool
+}
+
+// gradients are the share's records' gradients of the parameter, [count, size].
+func (p *Private) gradients(ms []meeting, ways []*pullback, s share) (sum *G.Node, err error) {
+	for i, m := range ms {
+		met, err := p.met(m, s)
+		if err != nil {
+			return nil, err
+		}
+		if met, err = ways[i].rows(met, s); err != nil {
+			return nil, err
+		}
+		if sum == nil {
+			sum = met
+		} else if sum, err = op.Apply(op.Add{}, sum, met); err != nil {
+			return nil, err
+		}
+	}
+	return sum, nil
+}
+
+// met are the share's records' gradients of a node that the examples meet.
+func (p *Private) met(m meeting, s share) (sum *G.Node, err error) {
+	for _, u := range m.uses {
+		in := inputs(u.Use)
+		for i, x := range in {
+			if in[i], err = p.cut(x, s); err != nil {
+				return nil, err
+			}
+		}
+		one, err := op.Apply(op.RecordGradients{Form: u.Form, Records: s.count}, in...)
+		if err != nil {
+			return nil, err
+		}
+		if sum == nil {
+			sum = one
+		} else if sum, err = op.Apply(op.Add{}, sum, one); err != nil {
+			return nil, err
+		}
+	}
+	return sum, nil
+}
+
+// cut gives the share's records' part of a node that holds a block a record.
+func (p *Private) cut(x *G.Node, s share) (*G.Node, error) {
+	if s.count == p.Records && !s.again {
+		return x, nil
+	}
+	to := []int{p.Records, x.Shape().TotalSize() / p.Records}
+	if s.again { // another shape makes another node
+		to = append(to, 1)
+	}
+	x, err := op.Apply(op.Reshape{To: op.AxesOf(to...)}, x)
+	if err != nil {
+		return nil, err
+	}
+	return op.Apply(op.Slice{From: s.from, Count: s.count, Step: 1}, x)
+}

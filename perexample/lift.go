@@ -1,0 +1,206 @@
+package perexample
+
+import (
+	"github.com/dptrain/dptrain/internal/op"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// lift writes a pullback down for the gradients of several records at once: every
+// node that varies with the gradient becomes one of the network's graph, of an axis
+// more, the first, which counts the records. All such nodes are linear in the
+// gradient, which is why few operations can come up.
+type lift struct {
+	*pullback
+	share share
+	done  map[*G.Node]*G.Node
+}
+
+// node lifts a node that depends on the gradient.
+func (l lift) node(n *G.Node) (*G.Node, error) {
+	if y, done := l.done[n]; done {
+		return y, nil
+	}
+	if n.Dims() >= op.MaxDims {
+		return nil, l.missing()
+	}
+	y, err := l.lifted(n, op.Reads(n))
+	if err != nil {
+		return nil, err
+	}
+	if y == nil {
+		return nil, l.missing()
+	}
+	l.done[n] = y
+	return y, nil
+}
+
+// lifted gives nil where an operation has no rule.
+func (l lift) lifted(n *G.Node, in G.Nodes) (*G.Node, error) {
+	switch s := op.Canonical(n).(type) {
+	case op.Reshape:
+		return l.all(op.Reshape{To: stacked(l.share.count, n.Shape())}, in)
+	case op.Permute:
+		order := []int{0}
+		for _, axis := range s.Order.List() {
+			order = append(order, axis+1)
+		}
+		return l.all(op.Permute{Order: op.AxesOf(order...)}, in)
+	case op.Repeat:
+		if in[0].Dims() == 0 {
+			return l.grown(in[0], n.Shape())
+		}
+		return l.all(op.Repeat{Axis: s.Axis + 1, Times: s.Times}, in)
+	case op.Slice:
+		s.Axis++
+		return l.all(s, in)
+	case op.SliceGrad:
+		s.Slice.Axis++
+		return l.all(s, in)
+	case op.Concat:
+		return l.all(op.Concat{Axis: s.Axis + 1}, in)
+	case op.SumAxes:
+		var over []int
+		for _, axis := range s.Over.List() {
+			over = append(over, axis+1)
+		}
+		return l.all(op.SumAxes{Over: op.AxesOf(over...)}, in)
+	case op.Add, op.ActivationGrad, op.NormalizeGrad:
+		return l.all(s, in)
+	case op.SoftmaxGrad:
+		s.Axis++
+		return l.all(s, in)
+	case op.Unary:
+		if s.Kind == "neg" {
+			return l.all(s, in)
+		}
+	case op.Binary:
+		return l.binary(s, n, in)
+	case op.MatMul:
+		return l.product(s, in)
+	}
+	return nil, nil
+}
+
+// all applies a Spec to all operands, each with an axis of records.
+func (l lift) all(s op.Spec, in G.Nodes) (*G.Node, error) {
+	lifted := make(G.Nodes, len(in))
+	for i, x := range in {
+		var err error
+		if lifted[i], err = l.operand(x); err != nil {
+			return nil, err
+		}
+	}
+	return op.Apply(s, lifted...)
+}
+
+// operand lifts a node; one that does not depend on the gradient is repeated for
+// every record.
+func (l lift) operand(x *G.Node) (*G.Node, error) {
+	if l.depends(x) {
+		return l.node(x)
+	}
+	shape := x.Shape()
+	if shape.Dims() >= op.MaxDims {
+		return nil, l.missing()
+	}
+	x, err := l.same(x)
+	if err != nil {
+		return nil, err
+	}
+	flat := []int{1, shape.TotalSize()}
+	if l.share.again {
+		flat = append(flat, 1)
+	}
+	if x, err = op.Apply(op.Reshape{To: op.AxesOf(flat...)}, x); err != nil {
+		return nil, err
+	}
+	if l.share.count > 1 {
+		if x, err = op.Apply(op.Repeat{Times: l.share.count}, x); err != nil {
+			return nil, err
+		}
+	}
+	return op.Apply(op.Reshape{To: stacked(l.share.count, shape)}, x)
+}
+
+// grown repeats a single number a record throughout a shape.
+func (l lift) grown(x *G.Node, shape tensor.Shape) (*G.Node, error) {
+	x, err := l.operand(x)
+	if err != nil {
+		return nil, err
+	}
+	if x, err = op.Apply(op.Reshape{To: op.AxesOf(l.share.count, 1)}, x); err != nil {
+		return nil, err
+	}
+	if x, err = op.Apply(op.Repeat{Axis: 1, Times: shape.TotalSize()}, x); err != nil {
+		return nil, err
+	}
+	return op.Apply(op.Reshape{To: stacked(l.share.count, shape)}, x)
+}
+
+// binary lifts what is linear: sums of what varies, and multiples of it.
+func (l lift) binary(s op.Binary, n *G.Node, in G.Nodes) (*G.Node, error) {
+	a, b := l.depends(in[0]), l.depends(in[1])
+	linear := a && b && (s.Kind == "+" || s.Kind == "-") || a != b && s.Kind == "*" || a && !b && s.Kind == "/"
+	if !linear {
+		return nil, nil
+	}
+	lifted := make(G.Nodes, 2)
+	for i, x := range in {
+		var err error
+		switch {
+		case x.Shape().TotalSize() < n.Shape().TotalSize() && l.depends(x):
+			lifted[i], err = l.grown(x, n.Shape())
+		case x.Shape().TotalSize() == 1 && !l.depends(x):
+			lifted[i], err = l.same(x)
+		default:
+			lifted[i], err = l.operand(x)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return op.Apply(s, lifted...)
+}
+
+// product lifts a product of two matrices of which one varies. Rows of the left
+// factor are taken together; what varies elsewhere is brought there.
+func (l lift) product(s op.MatMul, in G.Nodes) (*G.Node, error) {
+	if l.depends(in[0]) == l.depends(in[1]) {
+		return nil, nil
+	}
+	M, N, K, err := s.Sizes(in[0].Shape(), in[1].Shape())
+	if err != nil {
+		return nil, err
+	}
+	left := l.depends(in[0])
+	if !left { // (AB)ᵀ = BᵀAᵀ
+		in[0], in[1] = in[1], in[0]
+		s.TransA, s.TransB = !s.TransB, !s.TransA
+		M, N = N, M
+	}
+	x, err := l.node(in[0])
+	if err != nil {
+		return nil, err
+	}
+	w, err := l.same(in[1])
+	if err != nil {
+		return nil, err
+	}
+	swap := op.Permute{Order: op.AxesOf(0, 2, 1)}
+	if s.TransA {
+		if x, err = op.Apply(swap, x); err != nil {
+			return nil, err
+		}
+	}
+	if x, err = op.Apply(op.Reshape{To: op.AxesOf(l.share.count*M, K)}, x); err != nil {
+		return nil, err
+	}
+	if x, err = op.Apply(op.MatMul{TransB: s.TransB}, x, w); err != nil {
+		return nil, err
+	}
+	if x, err = op.Apply(op.Reshape{To: op.AxesOf(l.share.count, M, N)}, x); err != nil || left {
+		return x, err
+	}
+	return op.Apply(swap, x)
+}
