@@ -79,6 +79,11 @@ func run(libraries, folder string, check bool) error {
 			return fmt.Errorf("%s: %w", targets[i].architecture, err)
 		}
 	}
+	for line := range strings.Lines(images[0].log) {
+		if strings.Contains(line, "): warning #") {
+			fmt.Fprint(os.Stderr, line)
+		}
+	}
 	table, spills, err := resources(images)
 	if err != nil {
 		return err
