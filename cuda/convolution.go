@@ -186,7 +186,7 @@ func (c *compiler) convGradInput(f op.ConvWeight, k call) bool {
 var convolutionTiles = map[Precision][]tile{
 	FP32: {
 		{"128x128", 128, 128, 256, 0.7}, {"64x128", 64, 128, 128, 0.65}, {"32x128", 32, 128, 64, 0.55},
-		{"64x64", 64, 64, 128, 0.5}, {"16x128", 16, 128, 64, 0.45}, {"32x32", 32, 32, 64, 0.3},
+		{"64x64", 64, 64, 128, 0.55}, {"16x128", 16, 128, 64, 0.45}, {"32x32", 32, 32, 64, 0.3},
 	},
 	TF32: {
 		{"128x128_tf32", 128, 128, 256, 2}, {"64x128_tf32", 64, 128, 256, 1.7}, {"32x128_tf32", 32, 128, 128, 1.1}, {"64x64_tf32", 64, 64, 128, 1.2},
@@ -196,13 +196,6 @@ var convolutionTiles = map[Precision][]tile{
 	},
 }
 
-// sliced cuts a sum over the elements of a kernel by its length alone: a picture gets
-// the same bits in every microbatch.
-func sliced(depth int) (length, count int) {
-	length = ceil(ceil(depth, max(1, depth/512)), 32) * 32
-	return length, max(1, ceil(depth, length))
-}
-
 // convolve launches all phases of a convolution.
 func (c *compiler) convolve(v convolution, m meetings, r convolved) bool {
 	depth, columns := 0, 0
@@ -210,7 +203,8 @@ func (c *compiler) convolve(v convolution, m meetings, r convolved) bool {
 		depth = max(depth, int(p.Depth))
 		columns = max(columns, r.count*int(p.Area.By))
 	}
-	length, count := sliced(depth)
+	// A picture gets the same bits in every microbatch: its shape alone cuts the sum.
+	length, count := cut(depth, depth/256)
 	s := c.plan(convolutionTiles[c.options.Precision], r.rows, columns*v.Groups*len(m.phases), depth, length, count)
 	args := convolutionArgs{
 		Planes: r.from, Taps: c.constant(m.taps), Corners: c.constant(m.corners), Weights: c.constant(m.weights),

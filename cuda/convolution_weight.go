@@ -31,27 +31,31 @@ var weightTiles = []tile{
 // counted is the places of a picture, up to a multiple of four.
 func (v convolution) counted() int { return ceil(v.area, 4) * 4 }
 
-// gradients makes sums over the places of so many pictures each, in slices, one after
-// the other.
-func (c *compiler) gradients(v convolution, x, delta, factors, out driver.Pointer, perRecord, sums, pictures, length, count int) {
-	s := c.plan(weightTiles, v.og, v.width*v.Groups*sums*count, length, length, 1)
+// tiles is about how many tiles the weight has.
+func (v convolution) tiles() int { return v.Groups * ceil(v.og, 64) * ceil(v.width, 64) }
+
+// gradients makes sums over the places of so many pictures each, of which slices may
+// have blocks of their own, one after the other.
+func (c *compiler) gradients(v convolution, x, delta, factors, out driver.Pointer, perRecord, sums, pictures int, t tile, length, apart int) {
 	args := weightGradient{
-		Planes: v.pictures(x), Taps: c.constant(v.taps()), Corners: c.constant(v.corners()), Delta: delta, Factors: factors, Out: out,
+		Taps: c.constant(v.taps()), Corners: c.constant(v.corners()), Factors: factors,
 		Places: newDivider(v.counted()), PerRecord: newDivider(perRecord), Area: int32(v.area),
 		Outputs: int32(v.og), Width: int32(v.width), Groups: int32(v.Groups),
-		Pictures: int32(pictures), Slices: int32(count), Slice: int32(length),
+		Pictures: int32(pictures), Slices: int32(apart), Slice: int32(length),
 	}
-	each := math.MaxUint16 / count
+	each := math.MaxUint16 / apart
 	for first := 0; first < sums; first += each {
 		n := min(each, sums-first)
 		at := func(p driver.Pointer, elements int) driver.Pointer { return p + driver.Pointer(4*first*elements) }
-		args.Planes.Data, args.Delta, args.Out = at(x, pictures*v.C*v.H*v.W), at(delta, pictures*v.O*v.area), at(out, count*v.Size())
-		grid := dim{uint32(s.tile.count(v.og, v.width)), uint32(v.Groups), uint32(n * count)}
-		c.launch("convolution_weight_"+s.tile.name, grid, dim{s.tile.threads, 1, 1}, args)
+		args.Planes = v.pictures(at(x, pictures*v.C*v.H*v.W))
+		args.Delta, args.Out = at(delta, pictures*v.O*v.area), at(out, apart*v.Size())
+		grid := dim{uint32(t.count(v.og, v.width)), uint32(v.Groups), uint32(n * apart)}
+		c.launch("convolution_weight_"+t.name, grid, dim{t.threads, 1, 1}, args)
 	}
 }
 
-// addParts adds up the parts of each of several runs of size sums.
+// addParts adds up the parts of each of several runs of size sums; up to 32 of them
+// in the order in which one block would.
 func (c *compiler) addParts(out, parts driver.Pointer, runs, size, count int, add bool) {
 	for first := 0; first < runs; first += math.MaxUint16 {
 		n := min(math.MaxUint16, runs-first)
@@ -77,9 +81,12 @@ func (c *compiler) sumOverPlaces(f op.ConvWeight, k call, factors driver.Pointer
 		return false
 	}
 	pictures := k.size(1) / (v.O * v.area)
-	length, count := byRows(v.O, v.width, pictures*v.counted())
+	terms := pictures * v.counted()
+	most := ceil(3*c.device.Multiprocessors(), v.tiles())
+	length, count := cut(terms, max(min(most, ceil(terms, 64)), ceil(terms, 4096)))
 	parts := c.scratch(4 * v.Size() * count)
-	c.gradients(v, k.in[0], k.in[1], factors, parts, pictures/records, 1, pictures, length, count)
+	s := c.plan(weightTiles, v.og, v.width*v.Groups*count, length, length, 1)
+	c.gradients(v, k.in[0], k.in[1], factors, parts, pictures/records, 1, pictures, s.tile, length, count)
 	c.addParts(k.out, parts, 1, v.Size(), count, k.accumulate)
 	return true
 }
@@ -93,14 +100,14 @@ func (c *compiler) convGradients(f op.ConvWeight, records int, k call) bool {
 	}
 	pictures := k.size(1) / (v.O * v.area) / records
 	terms := pictures * v.counted()
-	tiles := v.Groups * ceil(v.og, 64) * ceil(v.width, 64)
-	length, count := cut(terms, min(ceil(terms, 128), 8/tiles))
-	if count == 1 {
-		c.gradients(v, k.in[0], k.in[1], 0, k.out, 1, records, pictures, length, 1)
+	length, count := cut(terms, min(ceil(terms, 256), ceil(32, v.tiles())))
+	s := c.plan(weightTiles, v.og, v.width*v.Groups*records, terms, length, count)
+	if !s.apart {
+		c.gradients(v, k.in[0], k.in[1], 0, k.out, 1, records, pictures, s.tile, length, 1)
 		return true
 	}
 	parts := c.scratch(4 * records * v.Size() * count)
-	c.gradients(v, k.in[0], k.in[1], 0, parts, 1, records, pictures, length, count)
+	c.gradients(v, k.in[0], k.in[1], 0, parts, 1, records, pictures, s.tile, length, count)
 	c.addParts(k.out, parts, records, v.Size(), count, false)
 	return true
 }

@@ -59,22 +59,29 @@ type schedule struct {
 	apart bool // every slice has blocks of its own
 }
 
+// time is what the blocks of a tile take for each step of k. Fewer than eight warps on
+// a multiprocessor do not hide what they wait for.
+func (t tile) time(blocks, multiprocessors int) float64 {
+	const peak = 2e11 // fmaf a second of one multiprocessor
+	each := ceil(blocks, multiprocessors)
+	busy := min(1, 0.25+0.75*float64(each)*float64(t.threads)/256)
+	return float64(each*t.rows*t.columns) / (peak * t.speed * busy)
+}
+
 // plan finds the tile, and whether to give slices blocks of their own, that would
 // take the shortest time. It changes no bit of the result.
 func (c *compiler) plan(tiles []tile, rows, columns, depth, length, count int) (best schedule) {
-	const peak, launch, bandwidth = 2e11, 2e-6, 2e12 // fmaf a second of one multiprocessor; seconds; bytes a second
+	const launch, bandwidth = 2e-6, 2e12 // seconds; bytes a second
 	least := math.Inf(1)
 	for _, t := range tiles {
-		waves := func(blocks int) float64 { return float64(ceil(blocks, c.device.Multiprocessors())) }
-		step := float64(t.rows*t.columns) / (peak * t.speed)
 		n := t.count(rows, columns)
-		if time := waves(n) * step * float64(depth); time < least {
+		if time := t.time(n, c.device.Multiprocessors()) * float64(depth); time < least {
 			least, best = time, schedule{t, false}
 		}
 		if count == 1 {
 			continue
 		}
-		time := waves(n*count)*step*float64(length) + launch + 8*float64(rows*columns*count)/bandwidth
+		time := t.time(n*count, c.device.Multiprocessors())*float64(length) + launch + 8*float64(rows*columns*count)/bandwidth
 		if time < least {
 			least, best = time, schedule{t, true}
 		}
