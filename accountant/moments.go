@@ -45,24 +45,30 @@ func logMoments(events []counted, moment float64) float64 {
 	return moment * rdpTotal(events, moment+1, rdpOf)
 }
 
-// AsymptoticMoments is ε by the bound α(λ) ≤ q²λ(λ+1)/((1-q)σ²) of Abadi et al.
-// (2016, section 3.2), without its term of third order: as history, an
-// approximation that may be optimistic.
-func AsymptoticMoments(rate, noise float64, steps int, delta float64) (float64, error) {
+const asymptoticNote = "The asymptotic bound leaves out a term of third order in q, and may say less than was spent."
+
+// AsymptoticMoments is ε at delta by the bound α(λ) ≤ q²λ(λ+1)/((1-q)σ²) of Abadi et
+// al. (2016, section 3.2), without its term of third order: as history, an
+// approximation that may be optimistic. It is for Poisson samples with Gaussian noise.
+func AsymptoticMoments(p Plan, delta float64) (Answer, error) {
+	s, err := spend(p.History())
 	switch {
-	case !(rate > 0 && rate < 1):
-		return 0, badArgument("sampling rate %v: must be above 0 and below 1", rate)
-	case !(noise > 0):
-		return 0, badArgument("noise %v: must be above 0", noise)
-	case steps < 1:
-		return 0, badArgument("%d steps: must be at least 1", steps)
+	case err != nil:
+		return Answer{}, err
+	case p.Steps < 1:
+		return Answer{}, badArgument("%d steps: must be at least 1", p.Steps)
 	case !(delta > 0 && delta < 1):
-		return 0, badArgument("delta %v: must be above 0 and below 1", delta)
+		return Answer{}, badArgument("delta %v: must be above 0 and below 1", delta)
+	case p.Sampling.Policy != Poisson || p.Sampling.Rate == 1 || !s.pureGaussian():
+		return Answer{}, badArgument("the asymptotic bound is for Poisson samples of a rate below 1 with Gaussian noise: use moments")
 	}
-	perMoment := float64(steps) * rate * rate / ((1 - rate) * noise * noise)
-	least := math.Inf(1)
-	for moment := 1.0; moment <= mostMoment; moment++ {
-		least = min(least, perMoment*(moment+1)-math.Log(delta)/moment)
+	perMoment := 0.0
+	for _, e := range s.events {
+		perMoment += float64(e.count) * e.rate * e.rate * e.gaussian * e.gaussian / (1 - e.rate)
 	}
-	return least, nil
+	answer := leastMoment(func(moment float64) float64 {
+		return perMoment*(moment+1) - math.Log(delta)/moment
+	}, func(a *Answer, least float64) { a.Epsilon = least })
+	answer.Delta, answer.Accountant, answer.Adjacency, answer.Note = delta, "moments", s.adjacency, asymptoticNote
+	return answer, nil
 }

@@ -9,11 +9,11 @@ import "math"
 // charged to δ. Lower bounds the true value from below in the same way.
 
 // A schedule of more different events than mostEvents is rounded up to that many
-// for the answer, which costs about a tenth of a per cent, and down to fewEvents for
-// Lower, which is there to be seen.
+// for the answer, which costs less than a tenth of a per cent, and down to fewEvents
+// for Lower, which is there to be seen.
 const (
-	mostEvents = 400
-	fewEvents  = 100
+	mostEvents = 1000
+	fewEvents  = 400
 )
 
 func pldEpsilon(s spending, delta float64) (Answer, error) {
@@ -25,7 +25,7 @@ func pldEpsilon(s spending, delta float64) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	known := min(mostLoss(s.events), soundRDP(s, delta))
+	known := min(mostLoss(s.events), soundRDP(c.upper, delta))
 	logDelta := math.Log(delta)
 	at := 0.0 // where ε is about
 	b := c.answer(question{
@@ -81,8 +81,8 @@ func pldDelta(s spending, epsilon float64) (Answer, error) {
 
 // soundRDP is ε by Rényi divergences that bound what pld composes: where no curve is
 // sharp enough, it is the answer.
-func soundRDP(s spending, delta float64) float64 {
-	return rdpBy(rdpOf, s, delta).Epsilon
+func soundRDP(events []counted, delta float64) float64 {
+	return rdpBy(rdpOf, events, delta).Epsilon
 }
 
 // mostLoss is the largest loss that the events can add up to: pure ε-privacy where

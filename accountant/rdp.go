@@ -23,7 +23,7 @@ var orders = func() []float64 {
 // rdpEpsilon turns Rényi divergences into ε by proposition 12 of Canonne, Kamath
 // and Steinke, "The Discrete Gaussian for Differential Privacy" (2020).
 func rdpEpsilon(s spending, delta float64) (Answer, error) {
-	answer := rdpBy(publishedRDP(), s, delta)
+	answer := rdpBy(publishedRDP(), s.events, delta)
 	if !s.fixed() {
 		return answer, nil
 	}
@@ -32,8 +32,8 @@ func rdpEpsilon(s spending, delta float64) (Answer, error) {
 	return answer, err
 }
 
-func rdpBy(of func(event, float64) float64, s spending, delta float64) Answer {
-	events := coalesce(s.events, rdpEvents, true)
+func rdpBy(of func(event, float64) float64, events []counted, delta float64) Answer {
+	events = coalesce(events, rdpEvents, true)
 	order, epsilon := bestOrder(func(order float64) float64 {
 		return convertRDP(order, rdpTotal(events, order, of), delta)
 	})

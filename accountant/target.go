@@ -7,7 +7,10 @@ const (
 	// wanted that of one that will do.
 	aim    = 1.5e-4
 	wanted = 3e-4
-	// A long schedule, which is rounded up and down, has no narrow bracket.
+	// More than a few different events are wanted less narrowly, and a long schedule,
+	// which is rounded up and down, has no narrow bracket.
+	aFew             = 30
+	wantedOfMany     = 3e-3
 	wantedOfSchedule = 0.05
 	// passes is how often a bracket is looked for.
 	passes = 5
@@ -20,7 +23,8 @@ const (
 	coarsest = 0.08
 	// quick is how many frequencies cost next to nothing.
 	quick = 1000
-	// mostWork bounds the product of frequencies and points.
+	// mostWork bounds the product of frequencies and points, for a few different events
+	// and in proportion for more.
 	mostWork = 1e7
 )
 
@@ -104,16 +108,23 @@ func (c *composer) answer(q question) bracket {
 func (c *composer) refine(q question, d direction) bracket {
 	best := bracket{high: q.known}
 	enough := wanted
-	if c.coalesced {
+	switch {
+	case c.coalesced:
 		enough = wantedOfSchedule
+	case len(c.upper) > aFew:
+		enough = wantedOfMany
 	}
 	before := math.Inf(1)
 	t := q.target(d, best.high)
 	for pass := 1; ; pass++ {
-		b := q.bracket(c.curve(d, t))
+		seen := c.curve(d, t)
+		b := q.bracket(seen)
 		best.high, best.low = min(best.high, b.high), max(best.low, b.low)
 		width := best.high - best.low
 		if width <= enough*best.high+q.trifle || pass == passes || pass > 2 && width > 0.7*before {
+			return best
+		}
+		if seen.upper.blur > t.blur && b.blur > 0.5 { // less of it would cost too much
 			return best
 		}
 		before = width
@@ -136,6 +147,7 @@ func (t target) evaluate(s *spectrum) {
 	for _, e := range s.events {
 		points += len(e.mass)
 	}
+	work := mostWork * max(1, float64(len(s.events))/aFew)
 	r := newReach(s)
 	b := band{step: 2 * math.Pi / t.period}
 	for times := 1. / 16; ; times *= 16 {
@@ -145,7 +157,7 @@ func (t target) evaluate(s *spectrum) {
 		if !(count >= 1 && count < math.Inf(1)) { // for a target that makes no sense
 			count, rest = 1, math.Inf(1)
 		}
-		if count <= quick || times >= 1 && count*float64(points) <= mostWork {
+		if count <= quick || times >= 1 && count*float64(points) <= work {
 			b.count = int(count)
 			s.evaluate(b, rest)
 			return

@@ -19,7 +19,8 @@ type quantity struct {
 var quantities = []quantity{
 	{"epsilon", "The ε that a run spends",
 		"  dptrain budget epsilon --rate 0.01 --noise 4 --steps 10000 --delta 1e-5\n" +
-			"  dptrain budget epsilon --records 60000 --lot 600 --epochs 60 --groups 1:4,0.5:2 --accountant rdp"},
+			"  dptrain budget epsilon --records 60000 --lot 600 --epochs 60 --groups 1:4,0.5:2 --accountant rdp\n" +
+			"  dptrain budget epsilon --rate 0.01 --noise 4 --steps 10000 --delta 1e-5 --accountant moments --asymptotic"},
 	{"noise", "The least noise with which a run stays within ε",
 		"  dptrain budget noise --records 60000 --lot 600 --epochs 60 --epsilon 2\n" +
 			"  dptrain budget noise --rate 0.04 --steps 2000 --epsilon 8 --delta 1e-5 --quiet"},
@@ -41,18 +42,32 @@ type solvedJSON struct {
 
 func newBudgetSolve(s *screen, q quantity) *cobra.Command {
 	var name string
+	var asymptotic bool
 	cmd := &cobra.Command{Use: q.flag, Short: q.short, Long: q.short + ".", Example: q.example, Args: takesNothing}
 	flags := planFlagsOf(cmd, q.flag)
 	accountantFlag(cmd, &name)
+	if q.flag == "epsilon" {
+		cmd.Flags().BoolVar(&asymptotic, "asymptotic", false, "with --accountant moments: the asymptotic bound of Abadi et al. 2016, which may say less than was spent")
+	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := oneOf("accountant", name, accountant.Names()); err != nil {
 			return err
+		}
+		if asymptotic && name != "moments" {
+			return wrong("--asymptotic is a bound of the moments accountant: give --accountant moments")
 		}
 		plan, err := flags.plan()
 		if err != nil {
 			return err
 		}
-		v, err := solve(q.flag, plan, flags.epsilon, flags.delta, name)
+		var v solvedJSON
+		if asymptotic {
+			var answer accountant.Answer
+			answer, err = accountant.AsymptoticMoments(plan, flags.delta)
+			v = solvedJSON{answerOf(answer), nil, planOf(plan)}
+		} else {
+			v, err = solve(q.flag, plan, flags.epsilon, flags.delta, name)
+		}
 		if err != nil {
 			return err
 		}

@@ -85,6 +85,22 @@ func TestCalibrationsCanBePutBack(t *testing.T) {
 	}
 }
 
+// The asymptotic bound of the moments accountant is somewhat above what it bounds, says
+// that it is an approximation, and belongs to no other accountant.
+func TestAsymptotic(t *testing.T) {
+	const line = "budget epsilon --rate 0.01 --noise 4 --steps 10000 --delta 1e-5"
+	exact := answer(t, line+" --accountant moments")["epsilon"].(float64)
+	v := answer(t, line+" --accountant moments --asymptotic")
+	if got := v["epsilon"].(float64); got < exact || got > 1.5*exact || v["accountant"] != "moments" || !strings.Contains(v["note"].(string), "less than was spent") {
+		t.Errorf("moments says %v, its asymptotic bound %v", exact, v)
+	}
+	for _, wrong := range []string{" --asymptotic", " --accountant moments --asymptotic --sampling none --rate 1"} {
+		if _, stderr, code := dptrain(line + wrong); code != exitWrong || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit %d, %q", wrong, code, stderr)
+		}
+	}
+}
+
 func TestCompare(t *testing.T) {
 	const run = " --rate 0.01 --noise 4 --steps 1000 --delta 1e-5"
 	rows := answer(t, "budget compare"+run)["rows"].([]any)
