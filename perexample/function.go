@@ -107,7 +107,7 @@ func (p *Private) pulled(r *reading, v *Vector, ms []meeting) error {
 		}
 		ways = append(ways, way)
 	}
-	if largest <= rows || p.Records <= together {
+	if largest <= rows {
 		v.Method = "kept, pulled back"
 		gradients, err := p.gradients(ms, ways, share{count: p.Records})
 		if err != nil {
@@ -124,11 +124,11 @@ func (p *Private) pulled(r *reading, v *Vector, ms []meeting) error {
 		if err != nil {
 			return err
 		}
-		one := Vector{Param: v.Param}
-		if one.Squared, err = op.Apply(op.RowSquares{}, gradients); err != nil {
+		square, err := op.Apply(op.RowSquares{}, gradients)
+		if err != nil {
 			return err
 		}
-		squared = append(squared, one.Squared)
+		squared = append(squared, square)
 		s.again = true
 		if gradients, err = p.gradients(ms, ways, s); err != nil {
 			return err
@@ -137,12 +137,11 @@ func (p *Private) pulled(r *reading, v *Vector, ms []meeting) error {
 		if err != nil {
 			return err
 		}
-		if one.Sum, err = op.Apply(op.WeightedRows{}, gradients, factors); err != nil {
+		part, err := op.Apply(op.WeightedRows{}, gradients, factors)
+		if err != nil {
 			return err
 		}
-		if v.Sum == nil {
-			v.Sum = one.Sum
-		} else if v.Sum, err = op.Apply(op.Add{}, v.Sum, one.Sum); err != nil {
+		if v.Sum, err = plus(v.Sum, part); err != nil {
 			return err
 		}
 	}
@@ -176,9 +175,7 @@ func (p *Private) gradients(ms []meeting, ways []*pullback, s share) (sum *G.Nod
 		if met, err = ways[i].rows(met, s); err != nil {
 			return nil, err
 		}
-		if sum == nil {
-			sum = met
-		} else if sum, err = op.Apply(op.Add{}, sum, met); err != nil {
+		if sum, err = plus(sum, met); err != nil {
 			return nil, err
 		}
 	}
@@ -198,13 +195,19 @@ func (p *Private) met(m meeting, s share) (sum *G.Node, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if sum == nil {
-			sum = one
-		} else if sum, err = op.Apply(op.Add{}, sum, one); err != nil {
+		if sum, err = plus(sum, one); err != nil {
 			return nil, err
 		}
 	}
 	return sum, nil
+}
+
+// plus adds to a sum, which is nil at first.
+func plus(sum, x *G.Node) (*G.Node, error) {
+	if sum == nil {
+		return x, nil
+	}
+	return op.Apply(op.Add{}, sum, x)
 }
 
 // cut gives the share's records' part of a node that holds a block a record.
