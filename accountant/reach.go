@@ -8,13 +8,13 @@ import (
 // reach finds how far up the frequencies of a spectrum must be known.
 type reach struct {
 	*spectrum
-	bulks []bulk
+	bulks [][3]bulk // of every event around its quartiles
 }
 
 func newReach(s *spectrum) reach {
-	r := reach{s, make([]bulk, len(s.events))}
+	r := reach{s, make([][3]bulk, len(s.events))}
 	for i, e := range s.events {
-		r.bulks[i] = newBulk(e)
+		r.bulks[i] = [3]bulk{newBulk(e, 0.25), newBulk(e, 0.5), newBulk(e, 0.75)}
 	}
 	return r
 }
@@ -39,7 +39,11 @@ func (r reach) up(step, blur, enough float64) (frequency, rest float64) {
 		below := frequency / ladder
 		grow := -(blur + r.squares) * below * below / 2
 		for i := range r.bulks {
-			grow += r.bulks[i].bound(below, frequency)
+			least := 0.0
+			for k := range r.bulks[i] {
+				least = min(least, r.bulks[i][k].bound(below, frequency))
+			}
+			grow += least
 		}
 		size, _ := weight(r.tilt, below)
 		more := math.Exp(grow) * size * (frequency - below + step) / math.Pi
@@ -51,34 +55,34 @@ func (r reach) up(step, blur, enough float64) (frequency, rest float64) {
 	return frequency, rest
 }
 
-// bulk bounds the characteristic function φ of an event from the points around its
-// median alone: |φ(ω)|² is the mean of cos(ω(x - x')) over pairs of points, which is at
+// bulk bounds the characteristic function φ of an event from the points around one of
+// them alone: |φ(ω)|² is the mean of cos(ω(x - x')) over pairs of points, which is at
 // most 1 - c·(ω(x - x'))² for those that are not far apart, and at most 1 for others.
 type bulk struct {
 	repeated
-	median       int
-	below, above []moments // of so many points next to the median, on either side
+	middle       int
+	below, above []moments // of so many points next to the middle, on either side
 }
 
-// moments are Σ mass, Σ mass·x and Σ mass·x², where x is from the median.
+// moments are Σ mass, Σ mass·x and Σ mass·x², where x is from the middle.
 type moments [3]float64
 
-func newBulk(e repeated) bulk {
-	b := bulk{repeated: e, below: make([]moments, 1), above: make([]moments, 1)}
-	half := 0.0
-	for half < 0.5 && b.median < len(e.mass)-1 {
-		half += e.mass[b.median]
-		b.median++
+func newBulk(e repeated, quantile float64) bulk {
+	b := bulk{repeated: e}
+	for sum := e.mass[0]; sum < quantile && b.middle < len(e.mass)-1; sum += e.mass[b.middle] {
+		b.middle++
 	}
+	sums := make([]moments, len(e.mass)+2)
+	b.below, b.above = sums[:b.middle+1], sums[b.middle+1:]
 	with := func(m moments, i int) moments {
-		x := e.loss[i] - e.loss[b.median]
+		x := e.loss[i] - e.loss[b.middle]
 		return moments{m[0] + e.mass[i], m[1] + e.mass[i]*x, m[2] + e.mass[i]*x*x}
 	}
-	for i := b.median - 1; i >= 0; i-- {
-		b.below = append(b.below, with(b.below[len(b.below)-1], i))
+	for i := 1; i < len(b.below); i++ {
+		b.below[i] = with(b.below[i-1], b.middle-i)
 	}
-	for i := b.median; i < len(e.mass); i++ {
-		b.above = append(b.above, with(b.above[len(b.above)-1], i))
+	for i := 1; i < len(b.above); i++ {
+		b.above[i] = with(b.above[i-1], b.middle+i-1)
 	}
 	return b
 }
@@ -86,11 +90,11 @@ func newBulk(e repeated) bulk {
 // bound is at least count·log|φ| at all frequencies from one to the other.
 func (b *bulk) bound(from, to float64) float64 {
 	most := 0.0
-	middle := b.loss[b.median]
+	centre := b.loss[b.middle]
 	for _, angle := range [3]float64{math.Pi / 4, math.Pi / 2, math.Pi} {
-		first, _ := slices.BinarySearch(b.loss, middle-angle/to/2)
-		end, _ := slices.BinarySearch(b.loss, middle+angle/to/2)
-		left, right := b.below[b.median-first], b.above[end-b.median]
+		first, _ := slices.BinarySearch(b.loss, centre-angle/to/2)
+		end, _ := slices.BinarySearch(b.loss, centre+angle/to/2)
+		left, right := b.below[b.middle-first], b.above[end-b.middle]
 		mass, one, two := left[0]+right[0], left[1]+right[1], left[2]+right[2]
 		c := (1 - math.Cos(angle)) / (angle * angle)
 		most = max(most, 2*c*from*from*(mass*two-one*one-1e-12*mass*two))

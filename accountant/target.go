@@ -58,7 +58,8 @@ func (c *composer) target(w *whole, tilt, epsilon, logDelta, steepness float64) 
 	// The upper bound is off by v and the lower by twice that where v is the blur's, and
 	// by a sixth and a twelfth of v where v is the mean square of a cell.
 	room := aim * steepness / (2 * tilt * (2*tilt + 1))
-	t.blur = min(0.25*room*2/3, variance)
+	// Above a variance of 1 the blur's lower bound is loose.
+	t.blur = min(0.25*room*2/3, variance, 1)
 	t.grain = min(0.75*room*8/variance, coarsest)
 
 	t.widest = 0.25 / tilt
@@ -135,7 +136,7 @@ func (c *composer) refine(q question, d direction) bracket {
 		finer := min(1, max(0.01, 0.6*aim/(relative*(1-b.blur))))
 		next := q.target(d, best.high)
 		next.grain, next.widest = min(coarsest, t.grain*finer*t.variance/next.variance), t.widest*math.Sqrt(finer)
-		next.blur = t.blur * min(16, max(0.01, 0.2*aim/(relative*b.blur)))
+		next.blur = min(1, t.blur*min(16, max(0.01, 0.2*aim/(relative*b.blur))))
 		t = next
 	}
 }

@@ -1,0 +1,76 @@
+package accountant
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// randomHistory draws a history of any kind: one or two phases, any sampling and
+// adjacency, one or two groups of any noise.
+func randomHistory(r *rand.Rand) History {
+	query := func() Query {
+		noise := between(r.Float64(), .2, 50)
+		switch r.IntN(5) {
+		case 0:
+			return Query{"l", Laplace, 1, noise}
+		case 1:
+			shift := float64(1 + r.IntN(4))
+			return Query{"d", DiscreteGaussian, shift, min(200, noise*shift)}
+		}
+		return Query{"g", Gaussian, 1, noise}
+	}
+	var h History
+	if r.IntN(4) == 0 {
+		h.Header.Adjacency = ReplaceOne
+	}
+	for range 1 + r.IntN(5)/3 {
+		lot := Lot{Sampling{Policy: Poisson, Rate: between(r.Float64(), 1e-6, 1)}, []Query{query()}}
+		switch r.IntN(10) {
+		case 0:
+			lot.Sampling = Sampling{Policy: Every}
+		case 1:
+			lot.Sampling = Sampling{Policy: Fixed, Lot: 1 + r.IntN(500), Records: 100000}
+		}
+		if r.IntN(5) == 0 {
+			lot.Queries = append(lot.Queries, query())
+		}
+		h.Spent = append(h.Spent, Spent{lot, int(between(r.Float64(), 1, 1e6))})
+	}
+	return h
+}
+
+// TestBracketsAgree asks for ε at δ and back for δ at both ends of the bracket: looks
+// from different places, whose brackets must overlap. No rdp bound of what pld composes
+// is below what pld says was spent.
+func TestBracketsAgree(t *testing.T) {
+	t.Parallel()
+	cases := 80
+	if testing.Short() {
+		cases = 12
+	}
+	r := rand.New(rand.NewPCG(31, 32))
+	wide := 0
+	for range cases {
+		h, delta := randomHistory(r), between(r.Float64(), 1e-12, .3)
+		a := epsilonOf(t, h, delta, "pld")
+		if !(a.Epsilon >= a.Lower && a.Lower >= 0) || math.IsInf(a.Epsilon, 1) {
+			t.Errorf("%+v at %v: %+v", h, delta, a)
+		}
+		if a.Lower < a.Epsilon*(1-3e-3) {
+			wide++
+		}
+		if at := deltaOf(t, h, a.Epsilon, "pld"); at.Lower > delta*(1+1e-9) {
+			t.Errorf("%+v: ε(%v) is at most %v, where δ is at least %v", h, delta, a.Epsilon, at.Lower)
+		}
+		if at := deltaOf(t, h, a.Lower, "pld"); a.Lower > 0 && at.Delta < delta*(1-1e-9) {
+			t.Errorf("%+v: ε(%v) is at least %v, where δ is at most %v", h, delta, a.Lower, at.Delta)
+		}
+		if rdp := epsilonOf(t, h, delta, "rdp").Epsilon; rdp < a.Lower*(1-1e-9) {
+			t.Errorf("%+v at %v: rdp says %v, and %v was spent", h, delta, rdp, a.Lower)
+		}
+	}
+	if wide > cases/12 {
+		t.Errorf("%d of %d brackets are wide", wide, cases)
+	}
+}
