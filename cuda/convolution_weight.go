@@ -24,8 +24,8 @@ type weightGradient struct {
 
 // weightTiles are the tiles of kernels/convolution_weight.cu.
 var weightTiles = []tile{
-	{"128x128", 128, 128, 256, 0.6}, {"64x128", 64, 128, 128, 0.6}, {"32x128", 32, 128, 64, 0.5},
-	{"64x64", 64, 64, 128, 0.5}, {"32x32", 32, 32, 64, 0.3},
+	{"128x128", 128, 128, 256, 0.68}, {"64x128", 64, 128, 128, 0.63}, {"64x64", 64, 64, 128, 0.55},
+	{"32x64", 32, 64, 64, 0.48}, {"32x32", 32, 32, 64, 0.38},
 }
 
 // counted is the places of a picture, up to a multiple of four.
@@ -43,6 +43,10 @@ func (c *compiler) gradients(v convolution, x, delta, factors, out driver.Pointe
 		Outputs: int32(v.og), Width: int32(v.width), Groups: int32(v.Groups),
 		Pictures: int32(pictures), Slices: int32(apart), Slice: int32(length),
 	}
+	kernel := "convolution_weight_"
+	if factors != 0 {
+		kernel = "convolution_clipped_"
+	}
 	each := math.MaxUint16 / apart
 	for first := 0; first < sums; first += each {
 		n := min(each, sums-first)
@@ -50,7 +54,7 @@ func (c *compiler) gradients(v convolution, x, delta, factors, out driver.Pointe
 		args.Planes = v.pictures(at(x, pictures*v.C*v.H*v.W))
 		args.Delta, args.Out = at(delta, pictures*v.O*v.area), at(out, apart*v.Size())
 		grid := dim{uint32(t.count(v.og, v.width)), uint32(v.Groups), uint32(n * apart)}
-		c.launch("convolution_weight_"+t.name, grid, dim{t.threads, 1, 1}, args)
+		c.launch(kernel+t.name, grid, dim{t.threads, 1, 1}, args)
 	}
 }
 

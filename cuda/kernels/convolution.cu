@@ -12,17 +12,20 @@
 // picture's bits depend neither on its place nor on how many there are; slices go to
 // blocks of their own where tiles leave the card idle.
 //
-// Predicted in FP32 on an H100, 2·M·N·K FLOP at 60% of 67 TFLOP/s (gathering takes a
-// sixth of the instructions), M×N×K:
-//   mnist-cnn-256   conv1  16×50176×64    2.6 µs   conv2  32×6400×256    2.6 µs
-//   cifar-abadi-64  conv1  64×36864×75    8.8 µs   conv2  64×9216×1600   47 µs
-//   cifar-tanh-64   conv1  32×65536×27    2.8 µs   conv2  32×65536×288   30 µs
-//                   conv3  64×16384×288   15 µs    conv4  64×16384×576   30 µs
-//                   conv5 128×4096×576    15 µs    conv6 128×4096×1152   30 µs
-//   wrn16-4-16      3×3, 64 to 64 at 32×32 30 µs, as are 128 at 16×16 and 256 at 8×8;
-//                   13 of them, about 0.31 ms forward
+// Predicted in FP32 on an H100, with 81% of the instructions of a step multiplying in
+// tiles of 128×128, 76% in 64×128, 72% in 64×64, 57 to 69% in those for few channels,
+// of which a sixth is lost to waiting, and more where a multiprocessor has fewer than
+// eight warps; M×N×K:
+//   mnist-cnn-256   conv1  16×50176×64    4 µs   conv2  32×6400×256    7 µs
+//   cifar-abadi-64  conv1  64×36864×75   10 µs   conv2  64×9216×1600  67 µs
+//   cifar-tanh-64   conv1  32×65536×27    3 µs   conv2  32×65536×288  32 µs
+//                   conv3  64×16384×288  15 µs   conv4  64×16384×576  31 µs
+//                   conv5 128×4096×576   20 µs   conv6 128×4096×1152  38 µs
+//   wrn16-4-16      3×3, 64 to 64 at 32×32 31 µs, 128 at 16×16 38 µs, 256 at 8×8 46 µs;
+//                   13 of them and the shortcuts, 0.4 ms forward
 // and as much for the gradients, of which the first layer needs none. The bytes are
-// few: cifar-tanh-64's second layer reads and writes 8 MB each, 5 µs.
+// few: cifar-tanh-64's second layer reads and writes 8 MB each, 5 µs. On tensor cores
+// gathering is the limit: 120 TFLOP/s in tiles of 64×128, 170 in 128×128.
 #include "device.h"
 #include "activation.h"
 #include "each.h"

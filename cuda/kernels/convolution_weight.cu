@@ -9,14 +9,12 @@
 // and one block does them all where there are many records: a record's bits do not
 // depend on the others.
 //
-// Always FP32. Predicted on an H100 at 55% of 67 TFLOP/s, as convolution.cu counts:
-// cifar-tanh-64 takes 2.8, 32, 16, 32, 16 and 32 µs for its six layers, alike for the
-// sum and for the records' gradients, which add their writing, 2.4 MB for the second
-// (1 µs) and 38 MB for the last (11 µs); cifar-abadi-64 9.6 and 51 µs, with 26 MB for
-// the second (8 µs); mnist-cnn-256 2.8 µs each; wrn16-4-16 32 µs a layer of 64 to 64
-// channels, and as much for each of the others.
+// Always FP32. Predicted on an H100 as convolution.cu counts, for the records'
+// gradients: mnist-cnn-256 8 and 4 µs, cifar-abadi-64 17 and 52 µs, cifar-tanh-64 11,
+// 50, 22, 38, 16 and 30 µs for its six layers, of which writing takes up to 11 µs (38 MB
+// for the last); wrn16-4-16 49 µs for 64 to 64 channels and 38 µs for 128 to 128. Sums
+// over the records take as much or a fifth less, wrn16-4-16's last stage 33 µs a layer.
 #include "device.h"
-#include "each.h"
 #include "patch.h"
 #include "tile.h"
 
@@ -28,7 +26,7 @@ struct WeightGradient {
 	Planes planes;
 	const Reach *taps, *corners;
 	const float *delta;
-	const float *factors; // of records, or null
+	const float *factors; // of records, where clipped
 	float *out;           // of every sum and slice, one after the other
 	Divider places;       // of a picture, counted so
 	Divider per_record;   // pictures
@@ -46,17 +44,18 @@ struct Four {
 	float factor;
 };
 
-__device__ __forceinline__ Four four_at(const WeightGradient &g, int first, int k) {
+template <bool clipped> __device__ __forceinline__ Four four_at(const WeightGradient &g, int first, int k) {
 	Four f;
 	bool inside = k < g.pictures * (int)g.places.by;
 	f.picture = first + divide(g.places, inside ? k : 0, f.place);
-	f.factor = !inside ? 0.0f : g.factors ? g.factors[quotient(g.per_record, f.picture)] : 1.0f;
+	f.factor = clipped ? g.factors[quotient(g.per_record, f.picture)] : 1.0f;
+	if (!inside) f.factor = 0;
 	return f;
 }
 
 // Signals are the rows on the left, from one picture on. A row outside gives what the
 // last gives, and is not used.
-struct Signals {
+template <bool clipped> struct Signals {
 	static constexpr bool along = true;
 	const WeightGradient &g;
 	const float *data;
@@ -65,18 +64,18 @@ struct Signals {
 	using Row = const float *;
 	__device__ __forceinline__ Row row(int i) const { return data + min(i, g.outputs - 1) * g.area; }
 	__device__ __forceinline__ float4 four(Row r, int k) const {
-		Four f = four_at(g, first, k);
+		Four f = four_at<clipped>(g, first, k);
 		const float *from = r + f.picture * (g.groups * g.outputs * g.area) + f.place;
 		float v[4];
 #pragma unroll
 		for (int i = 0; i < 4; i++)
-			v[i] = f.factor != 0 && f.place + i < g.area ? f.factor * from[i] : 0.0f;
+			v[i] = f.factor == 0 || f.place + i >= g.area ? 0.0f : clipped ? f.factor * from[i] : from[i];
 		return make_float4(v[0], v[1], v[2], v[3]);
 	}
 };
 
 // Cells are the columns on the right: one tap of every patch, from one picture on.
-struct Cells {
+template <bool clipped> struct Cells {
 	static constexpr bool along = true;
 	const WeightGradient &g;
 	const float *data;
@@ -85,7 +84,7 @@ struct Cells {
 	using Row = Reach;
 	__device__ __forceinline__ Row row(int i) const { return g.taps[min(i, g.width - 1)]; }
 	__device__ __forceinline__ float4 four(Row r, int k) const {
-		Four f = four_at(g, first, k);
+		Four f = four_at<clipped>(g, first, k);
 		int4 s = at<int4>(g.corners, 8 * f.place), t = at<int4>(g.corners, 8 * f.place + 16);
 		const float *from = data + f.picture * g.planes.picture + r.bytes / 4;
 		unsigned needs = f.factor == 0 ? ~0u : r.sides;
@@ -109,25 +108,34 @@ struct Gradient {
 };
 
 // sum computes one tile of one group and record: all slices in their order, or one.
-template <class T> __device__ __forceinline__ void sum(const WeightGradient &g) {
+template <class T, bool clipped> __device__ __forceinline__ void sum(const WeightGradient &g) {
 	int group = blockIdx.y, record = blockIdx.z / g.slices, slice = blockIdx.z % g.slices;
 	int down = (g.outputs + T::rows - 1) / T::rows;
 	int m = blockIdx.x % down * T::rows, n = blockIdx.x / down * T::columns;
 	int first = record * g.pictures, terms = g.pictures * g.places.by;
-	Signals left = {g, g.delta + group * g.outputs * g.area, first};
-	Cells right = {g, g.planes.data + group * g.planes.group, first};
+	Signals<clipped> left = {g, g.delta + group * g.outputs * g.area, first};
+	Cells<clipped> right = {g, g.planes.data + group * g.planes.group, first};
 	Gradient out = {g.out + ((long long)blockIdx.z * g.groups + group) * g.outputs * g.width, g.outputs, g.width};
 	int from = slice * g.slice;
 	product<T>(left, right, out, m, n, from, g.slices == 1 ? terms : min(terms, from + g.slice), g.slice);
 }
 
+using Wide = Tile<64, 128, 8, 8, 8>;
+using Flat = Tile<32, 64, 8, 4, 16>;
+
 } // namespace
 
-KERNEL LAUNCH_BOUNDS(256) convolution_weight_128x128(WeightGradient g) { sum<Large>(g); }
-KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x128(WeightGradient g) { sum<Tile<64, 128, 8, 8, 8>>(g); }
-KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x128(WeightGradient g) { sum<Tile<32, 128, 8, 8, 8>>(g); }
-KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x64(WeightGradient g) { sum<Medium>(g); }
-KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x32(WeightGradient g) { sum<Small>(g); }
+KERNEL LAUNCH_BOUNDS(256) convolution_weight_128x128(WeightGradient g) { sum<Large, false>(g); }
+KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x128(WeightGradient g) { sum<Wide, false>(g); }
+KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x64(WeightGradient g) { sum<Medium, false>(g); }
+KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x64(WeightGradient g) { sum<Flat, false>(g); }
+KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x32(WeightGradient g) { sum<Small, false>(g); }
+
+KERNEL LAUNCH_BOUNDS(256) convolution_clipped_128x128(WeightGradient g) { sum<Large, true>(g); }
+KERNEL LAUNCH_BOUNDS(128) convolution_clipped_64x128(WeightGradient g) { sum<Wide, true>(g); }
+KERNEL LAUNCH_BOUNDS(128) convolution_clipped_64x64(WeightGradient g) { sum<Medium, true>(g); }
+KERNEL LAUNCH_BOUNDS(64) convolution_clipped_32x64(WeightGradient g) { sum<Flat, true>(g); }
+KERNEL LAUNCH_BOUNDS(64) convolution_clipped_32x32(WeightGradient g) { sum<Small, true>(g); }
 
 // add_parts adds up the parts of every run of size sums: a block has 32 neighbours,
 // its warps take turns at the parts, and the warps' sums are added in their order.
