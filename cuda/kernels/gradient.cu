@@ -58,7 +58,7 @@ template <class T> __device__ __forceinline__ void clipped(const ClippedProduct 
 }
 
 KERNEL LAUNCH_BOUNDS(256, 2) clipped_product_128(ClippedProduct p) { clipped<Large>(p); }
-KERNEL LAUNCH_BOUNDS(128) clipped_product_64(ClippedProduct p) { clipped<Medium>(p); }
+KERNEL LAUNCH_BOUNDS(128, 4) clipped_product_64(ClippedProduct p) { clipped<Medium>(p); }
 KERNEL LAUNCH_BOUNDS(64) clipped_product_32(ClippedProduct p) { clipped<Small>(p); }
 KERNEL LAUNCH_BOUNDS(64) clipped_product_16(ClippedProduct p) { clipped<Slim>(p); }
 
@@ -74,10 +74,10 @@ template <class T> __device__ __forceinline__ void kept(const RecordProduct &p) 
 	place<T>(blockIdx.x, p.rows, p.columns, m, n);
 	Result out = {p.out + record * p.rows * p.columns, nullptr, p.rows, p.columns, 0, false, p.whole != 0};
 	product<T>(Across{p.a + record * p.depth * p.rows, p.rows, p.depth, p.rows},
-		Across{p.delta + record * p.depth * p.columns, p.columns, p.depth, p.columns}, out, m, n, 0, p.depth, p.depth + 32);
+		Across{p.delta + record * p.depth * p.columns, p.columns, p.depth, p.columns}, out, m, n, 0, p.depth, 1 << 30);
 }
 
 KERNEL LAUNCH_BOUNDS(256, 2) record_product_128(RecordProduct p) { kept<Large>(p); }
-KERNEL LAUNCH_BOUNDS(128) record_product_64(RecordProduct p) { kept<Medium>(p); }
+KERNEL LAUNCH_BOUNDS(128, 4) record_product_64(RecordProduct p) { kept<Medium>(p); }
 KERNEL LAUNCH_BOUNDS(64) record_product_32(RecordProduct p) { kept<Small>(p); }
 KERNEL LAUNCH_BOUNDS(64) record_product_16(RecordProduct p) { kept<Slim>(p); }

@@ -49,24 +49,24 @@ template <class T, bool along_a, bool along_b, class Math = Exact> __device__ __
 KERNEL LAUNCH_BOUNDS(256, 2) product_nn_128(Product p) { multiply<Large, true, false>(p); }
 KERNEL LAUNCH_BOUNDS(256, 2) product_nt_128(Product p) { multiply<Large, true, true>(p); }
 KERNEL LAUNCH_BOUNDS(256, 2) product_tn_128(Product p) { multiply<Large, false, false>(p); }
-KERNEL LAUNCH_BOUNDS(128) product_nn_64(Product p) { multiply<Medium, true, false>(p); }
-KERNEL LAUNCH_BOUNDS(128) product_nt_64(Product p) { multiply<Medium, true, true>(p); }
-KERNEL LAUNCH_BOUNDS(128) product_tn_64(Product p) { multiply<Medium, false, false>(p); }
+KERNEL LAUNCH_BOUNDS(128, 4) product_nn_64(Product p) { multiply<Medium, true, false>(p); }
+KERNEL LAUNCH_BOUNDS(128, 4) product_nt_64(Product p) { multiply<Medium, true, true>(p); }
+KERNEL LAUNCH_BOUNDS(128, 4) product_tn_64(Product p) { multiply<Medium, false, false>(p); }
 KERNEL LAUNCH_BOUNDS(64) product_nn_32(Product p) { multiply<Small, true, false>(p); }
 KERNEL LAUNCH_BOUNDS(64) product_nt_32(Product p) { multiply<Small, true, true>(p); }
 KERNEL LAUNCH_BOUNDS(64) product_tn_32(Product p) { multiply<Small, false, false>(p); }
 KERNEL LAUNCH_BOUNDS(64) product_tt_32(Product p) { multiply<Small, false, true>(p); }
 KERNEL LAUNCH_BOUNDS(64) product_tn_16(Product p) { multiply<Slim, false, false>(p); }
 
-KERNEL LAUNCH_BOUNDS(256) product_nn_128_tf32(Product p) { multiply<Large, true, false, TF32>(p); }
-KERNEL LAUNCH_BOUNDS(256) product_nt_128_tf32(Product p) { multiply<Large, true, true, TF32>(p); }
-KERNEL LAUNCH_BOUNDS(256) product_tn_128_tf32(Product p) { multiply<Large, false, false, TF32>(p); }
+KERNEL LAUNCH_BOUNDS(256, 1) product_nn_128_tf32(Product p) { multiply<Large, true, false, TF32>(p); }
+KERNEL LAUNCH_BOUNDS(256, 1) product_nt_128_tf32(Product p) { multiply<Large, true, true, TF32>(p); }
+KERNEL LAUNCH_BOUNDS(256, 1) product_tn_128_tf32(Product p) { multiply<Large, false, false, TF32>(p); }
 KERNEL LAUNCH_BOUNDS(128, 3) product_nn_64_tf32(Product p) { multiply<Medium, true, false, TF32>(p); }
 KERNEL LAUNCH_BOUNDS(128, 3) product_nt_64_tf32(Product p) { multiply<Medium, true, true, TF32>(p); }
 KERNEL LAUNCH_BOUNDS(128, 3) product_tn_64_tf32(Product p) { multiply<Medium, false, false, TF32>(p); }
-KERNEL LAUNCH_BOUNDS(256) product_nn_128_bf16(Product p) { multiply<Large, true, false, BF16>(p); }
-KERNEL LAUNCH_BOUNDS(256) product_nt_128_bf16(Product p) { multiply<Large, true, true, BF16>(p); }
-KERNEL LAUNCH_BOUNDS(256) product_tn_128_bf16(Product p) { multiply<Large, false, false, BF16>(p); }
+KERNEL LAUNCH_BOUNDS(256, 1) product_nn_128_bf16(Product p) { multiply<Large, true, false, BF16>(p); }
+KERNEL LAUNCH_BOUNDS(256, 1) product_nt_128_bf16(Product p) { multiply<Large, true, true, BF16>(p); }
+KERNEL LAUNCH_BOUNDS(256, 1) product_tn_128_bf16(Product p) { multiply<Large, false, false, BF16>(p); }
 KERNEL LAUNCH_BOUNDS(128, 2) product_nn_64_bf16(Product p) { multiply<Medium, true, false, BF16>(p); }
 KERNEL LAUNCH_BOUNDS(128, 2) product_nt_64_bf16(Product p) { multiply<Medium, true, true, BF16>(p); }
 KERNEL LAUNCH_BOUNDS(128, 2) product_tn_64_bf16(Product p) { multiply<Medium, false, false, BF16>(p); }
