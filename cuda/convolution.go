@@ -66,7 +66,6 @@ type meetings struct {
 // with 32 that see zeros.
 func (m *meetings) begin(high, wide int) phase {
 	if len(m.weights) == 0 {
-		m.taps = make(reaches, 0, 64)
 		m.add(0, noSide, 0)
 		m.pad()
 	}
