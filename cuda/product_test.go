@@ -141,6 +141,16 @@ func TestPartsOfSums(t *testing.T) {
 	}
 }
 
+// Squares that no float holds, of a row whose norm is ordinary.
+func TestRankOneOfHugeAndTiny(t *testing.T) {
+	device(t)
+	o := operation{
+		spec:   op.SquaredNorms{Form: op.Product{In: 3, Out: 2}, Records: 1, Method: op.RankOne},
+		shapes: []tensor.Shape{{1, 3}, {1, 2}}, in: [][]float32{{1e25, 1e25, -1e25}, {1e-25, -1e-25}},
+	}
+	o.compare(t, o.run(t, Options{}), 1e-6)
+}
+
 // Records of more rows than a block has, alone and where two weights have the same Δ,
 // whose Gram matrix the second then reads.
 func TestGramOfManyRows(t *testing.T) {
