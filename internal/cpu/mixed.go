@@ -82,8 +82,9 @@ func (c compiler) exact(form op.Form, records int, in [][]float32) (u exactUse, 
 			return rel * math.Sqrt(simd.SumSquares(a[r*na:(r+1)*na])*simd.SumSquares(delta[r*nd:(r+1)*nd]))
 		}
 	}
-	boundSum := func(n int) func(int) float64 {
-		rel := float64(n+8) * roundoff * math.Sqrt(float64(n))
+	// Of n numbers, of which times neighbours are one element of Δ.
+	boundSum := func(n, times int) func(int) float64 {
+		rel := float64(n+8) * roundoff * math.Sqrt(float64(n)*float64(times))
 		return func(r int) float64 { return rel * math.Sqrt(simd.SumSquares(delta[r*nd:(r+1)*nd])) }
 	}
 	switch f := form.(type) {
@@ -124,7 +125,7 @@ func (c compiler) exact(form op.Form, records int, in [][]float32) (u exactUse, 
 			for t := range rows * f.Channels {
 				dst[t%f.Channels] += simd.Sum(delta[r*nd+t*f.Inner:][:f.Inner])
 			}
-		}, boundSum(rows * f.Inner), nd}, true
+		}, boundSum(rows*f.Inner, 1), nd}, true
 	case op.Scale:
 		rows := nd / (f.Channels * f.Inner)
 		return exactUse{func(dst []float64, r int, _ *worker) {
@@ -145,7 +146,7 @@ func (c compiler) exact(form op.Form, records int, in [][]float32) (u exactUse, 
 					d[j] += float64(v)
 				}
 			}
-		}, boundSum(na), f.Size() + nd}, true
+		}, boundSum(na, f.Bag), f.Size() + nd}, true
 	}
 	return u, false
 }
