@@ -32,7 +32,7 @@ func checkExtreme(t *testing.T, noise, rate, steps, delta float64) {
 		if !(answer.Epsilon >= 0) || math.IsInf(answer.Epsilon, 0) && !infinite || answer.Lower > answer.Epsilon {
 			t.Fatalf("%s of %+v at %v: %+v", name, h.Spent, d, answer)
 		}
-		if took := time.Since(start); took > 20*time.Second {
+		if took := time.Since(start); took > time.Minute { // under the race detector too
 			t.Fatalf("%s of %+v at %v took %v", name, h.Spent, d, took)
 		}
 		switch {
