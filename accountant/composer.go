@@ -151,8 +151,13 @@ func (c *composer) curve(d direction, t target) *curve {
 	return newCurve(upper, lower, t.limit)
 }
 
+// compose lays every event on points. For a number of points the error is least where
+// an event's cells may be wrong by its count times its variance to the power 1/3.
 func (c *composer) compose(events []counted, d direction, t target) (upper, lower *spectrum) {
 	upper, lower = &spectrum{tilt: t.tilt}, &spectrum{tilt: t.tilt}
+	surveys := make([]survey, 0, len(events))
+	counts := make([]float64, 0, len(events))
+	shares := 0.0
 	for _, e := range events {
 		count := float64(e.count)
 		if !e.sampled() && e.pureGaussian() {
@@ -160,8 +165,14 @@ func (c *composer) compose(events []counted, d direction, t target) (upper, lowe
 			lower.addGaussian(count * e.gaussian * e.gaussian)
 			continue
 		}
-		p := c.pairOf(e.event, d, c.cut(t.limit), t.share)
-		l := discretize(&p, t.tilt, t.grain, t.widest, t.threshold/c.steps)
+		s := newSurvey(c.pairOf(e.event, d, c.cut(t.limit), t.share), t.tilt, t.threshold/c.steps)
+		surveys, counts = append(surveys, s), append(counts, count)
+		shares += math.Cbrt(count * s.variance)
+	}
+	for i := range surveys {
+		s, count := &surveys[i], counts[i]
+		square := t.cells / shares * math.Cbrt(count*s.variance) / count
+		l := s.discretize(min(square, coarsest*s.variance), t.widest)
 		upper.add(l.twins[up], l.beyond[up], count)
 		lower.add(l.twins[low], l.beyond[low], count)
 		upper.lost.add(portion{count * l.lost.with, count * l.lost.without})

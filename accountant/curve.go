@@ -18,11 +18,8 @@ func (c *curve) deltaUp(epsilon float64) float64 {
 		return 1
 	}
 	value, off := c.upper.delta(epsilon)
-	more, moreOff := c.upper.stays.beyond(epsilon)
-	if more > 0 {
-		moreOff += c.upper.lost.without * math.Exp(epsilon)
-	}
-	if delta := (value+off+more+moreOff)*math.Exp(c.upper.rough) + c.upper.lost.with; delta < 1 {
+	_, beyond := c.upper.stays.beyond(epsilon, c.upper.lost.without)
+	if delta := (value+off+beyond)*math.Exp(c.upper.rough) + c.upper.lost.with; delta < 1 {
 		return max(0, delta)
 	}
 	return 1 // and where it is no number
@@ -32,8 +29,8 @@ func (c *curve) deltaLow(epsilon float64) float64 {
 	near, nearOff := c.near.delta(epsilon)
 	far, farOff := c.far.delta(epsilon)
 	near -= nearOff + c.near.wrapped(epsilon)
-	more, moreOff := c.near.stays.beyond(epsilon)
-	delta := max(0, near-contrast(c.near.variance)*(far+farOff-near)) + max(0, more-moreOff)
+	beyond, _ := c.near.stays.beyond(epsilon, 0)
+	delta := max(0, near-contrast(c.near.variance)*(far+farOff-near)) + beyond
 	if delta > 0 {
 		return min(1, delta*math.Exp(-c.near.rough))
 	}

@@ -27,28 +27,39 @@ type twin struct {
 	rough      float64   // by how much a mass may be wrong, relative to it
 }
 
-// discretize lays p on points. Cells are at most widest, and narrow enough for their
-// mean square width to be about grain times the variance; tilted chances below about
-// threshold are left out.
+// survey is a pair looked over before it is laid on points: tilted chances below about
+// a threshold are left out.
+type survey struct {
+	cumulants
+	p       pair
+	tilt    float64
+	list    []point
+	outside float64 // tilted chance left out
+}
+
+func newSurvey(p pair, tilt, threshold float64) survey {
+	s := survey{p: p, tilt: tilt, list: p.points()}
+	slices.SortFunc(s.list, func(a, b point) int { return cmp.Compare(a.loss, b.loss) })
+	s.at(s.list, tilt, threshold)
+	s.list, s.outside = s.split(s.list, tilt)
+	return s
+}
+
+// discretize lays a pair on points. Cells are at most widest, and narrow enough for the
+// mean square of their width to be about square.
 //
 // The upper twin splits every chance between the two ends of its cell so that both
 // its P and its Q are kept ("connect the dots": Doroshenko, Ghazi, Kamath, Kumar and
 // Manurangsi 2022, section 3): a mean-preserving spread of the likelihood ratio. The
 // lower twin gathers a cell onto one point: a post-processing. Both errors are of
 // second order in the cell.
-func discretize(p *pair, tilt, grain, widest, threshold float64) losses {
-	list := p.points()
-	slices.SortFunc(list, func(a, b point) int { return cmp.Compare(a.loss, b.loss) })
-	var c cumulants
-	c.at(list, tilt, threshold)
-	inside, outside := c.split(list, tilt)
-	d := discretizer{p: p, tilt: tilt, logSum: c.logSum, rough: p.rough}
-	d.edges = p.edges(inside, &c, tilt, grain*c.variance, widest)
+func (s *survey) discretize(square, widest float64) losses {
+	d := discretizer{p: &s.p, tilt: s.tilt, logSum: s.logSum, rough: s.p.rough, edges: s.edges(square, widest)}
 	d.up = make([]float64, len(d.edges))
 	d.low = make([]gathered, len(d.edges))
 	d.run()
-	l := losses{[2]twin{d.upper(2 * outside), d.lower(2 * outside)}, p.beyond, p.lost}
-	switch p.direction {
+	l := losses{[2]twin{d.upper(2 * s.outside), d.lower(2 * s.outside)}, s.p.beyond, s.p.lost}
+	switch s.p.direction {
 	case adding:
 		l.lost = portion{l.lost.without, l.lost.with}
 	case replacing:
@@ -81,10 +92,11 @@ type edge struct{ x, loss float64 }
 // edges cuts the losses of the list into cells, rising. For a number of cells the
 // mean square of their width is least where it goes with the density to the power
 // -1/3, so each has an equal share of the integral of the density's cube root.
-func (p *pair) edges(list []point, c *cumulants, tilt, square, widest float64) []edge {
+func (s *survey) edges(square, widest float64) []edge {
+	p, list := &s.p, s.list
 	gap := func(i int) float64 { return list[i].loss - list[i-1].loss }
 	share := func(i int) float64 {
-		mass := (c.chance(list[i-1], tilt) + c.chance(list[i], tilt)) / 2
+		mass := (s.chance(list[i-1], s.tilt) + s.chance(list[i], s.tilt)) / 2
 		return math.Cbrt(mass * gap(i) * gap(i))
 	}
 	shares, most := 0.0, 0.0

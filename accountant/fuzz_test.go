@@ -16,10 +16,30 @@ func between(u, from, to float64) float64 {
 	return math.Exp(math.Log(from) + u*math.Log(to/from))
 }
 
+// oneLot is δ(ε) of one sampled Gaussian with the record, by its closed form in
+// logarithms: a run spends no less.
+func oneLot(rate, shift, epsilon float64) float64 {
+	logAbove := func(x float64) float64 {
+		if x < 5 {
+			return math.Log(math.Erfc(x*math.Sqrt2/2) / 2)
+		}
+		return -x*x/2 - math.Log(2*math.Pi)/2 + math.Log(mills(x))
+	}
+	y := epsilon - math.Log(rate)
+	if epsilon < 600 {
+		y = math.Log1p(math.Expm1(epsilon) / rate)
+	}
+	x := y/shift + shift/2
+	with := math.Log(rate) + logAbove(x-shift)
+	without := epsilon + math.Log1p((rate-1)*math.Exp(-epsilon)) + logAbove(x)
+	return -math.Expm1(without-with) * math.Exp(with)
+}
+
 // checkExtreme asks every accountant about one run anywhere in the ranges
 // σ ∈ [0.05, 1000], q ∈ [1e-8, 1], T ∈ [1, 1e7], δ ∈ [1e-15, 0.5].
 func checkExtreme(t *testing.T, noise, rate, steps, delta float64) {
-	h := poisson(between(rate, 1e-8, 1), between(noise, .05, 1000), int(between(steps, 1, 1e7)))
+	q, sigma := between(rate, 1e-8, 1), between(noise, .05, 1000)
+	h := poisson(q, sigma, int(between(steps, 1, 1e7)))
 	d := between(delta, 1e-15, .5)
 	least := 0.0 // that pld says was spent; it is asked first
 	for _, name := range Names() {
@@ -35,6 +55,9 @@ func checkExtreme(t *testing.T, noise, rate, steps, delta float64) {
 		if took := time.Since(start); took > time.Minute { // under the race detector too
 			t.Fatalf("%s of %+v at %v took %v", name, h.Spent, d, took)
 		}
+		if one := oneLot(q, 1/sigma, answer.Epsilon); name != "gdp" && one > d*(1+1e-6) {
+			t.Fatalf("%s of %+v at %v: %+v, where one lot alone has delta %v", name, h.Spent, d, answer, one)
+		}
 		switch {
 		case name == "pld":
 			least = answer.Lower
@@ -49,6 +72,7 @@ func FuzzEpsilon(f *testing.F) {
 	f.Add(0., 0., 1., 0.)
 	f.Add(0., .999, 0., .999)
 	f.Add(.999, .1, .9, .1)
+	f.Add(0., 0., 0., 0.)
 	f.Fuzz(checkExtreme)
 }
 

@@ -42,7 +42,10 @@ func both(a, b *pair) pair {
 	x.at(a.points(), evenly, 1e-18)
 	y.at(b.points(), evenly, 1e-18)
 	step := finest * math.Sqrt(x.variance+y.variance)
-	of := func(p *pair) losses { return discretize(p, evenly, 2*finest*finest, 2*step, 1e-290) }
+	of := func(p *pair) losses {
+		s := newSurvey(*p, evenly, 1e-290)
+		return s.discretize(2*finest*finest*s.variance, 2*step)
+	}
 	left, right := of(a), of(b)
 	out := pair{rate: 1, lost: a.lost, rough: left.twins[up].rough + right.twins[up].rough + 32*unit}
 	out.lost.add(b.lost)

@@ -247,7 +247,8 @@ func TestSingleMechanisms(t *testing.T) {
 		p.rate, p.direction = s.rate, s.direction
 		p.trim(math.Inf(1), share)
 		tilt := math.Pow(10, -1+2*r.Float64())
-		l := discretize(&p, tilt, 1e-3, 0.1/tilt, 1e-18)
+		laid := newSurvey(p, tilt, 1e-18)
+		l := laid.discretize(1e-3*laid.variance, 0.1/tilt)
 		var c cumulants
 		c.at(p.points(), tilt, 1e-18)
 		epsilon := max(0, c.mean+3*math.Sqrt(c.variance)*(2*r.Float64()-1))

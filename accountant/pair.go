@@ -52,15 +52,17 @@ func (s *stays) times(beyond portion, count float64) {
 	s.without += count * math.Log1p(-beyond.without)
 }
 
-// beyond is what the compositions add in which some event's loss was cut off: the sum of
-// their P - e^ε·Q, all of which are positive up to a limit of ε. It may be off by
-// rounding.
-func (s stays) beyond(epsilon float64) (value, off float64) {
+// beyond bounds what the compositions add in which some event's loss was cut off: the
+// sum of their P - e^ε·Q, all of which are positive up to a limit of ε. Of their Q,
+// lost may be missing.
+func (s stays) beyond(epsilon, lost float64) (low, high float64) {
 	if s.with == 0 {
 		return 0, 0
 	}
-	with, without := -math.Expm1(s.with), -math.Expm1(s.without)*math.Exp(epsilon)
-	return with - without, 256 * unit * (with + without)
+	grown := math.Exp(epsilon)
+	with, without := -math.Expm1(s.with), -math.Expm1(s.without)*grown
+	off := 256 * unit * (with + without)
+	return max(0, with-without-off), min(with-without+lost*grown, with) + off
 }
 
 // atom is a point of chance e^logQ without the record, e^(logQ+y) with it.

@@ -25,6 +25,9 @@ func pldEpsilon(s spending, delta float64) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+	if variation(s.events) <= delta {
+		return Answer{}, nil
+	}
 	known := min(mostLoss(s.events), soundRDP(c.upper, delta))
 	logDelta := math.Log(delta)
 	at := 0.0 // where ε is about
@@ -83,6 +86,23 @@ func pldDelta(s spending, epsilon float64) (Answer, error) {
 // sharp enough, it is the answer.
 func soundRDP(events []counted, delta float64) float64 {
 	return rdpBy(rdpOf, events, delta).Epsilon
+}
+
+// variation bounds the total variation distance, δ at ε = 0: a lot in which the record
+// takes part adds at most that of each of its groups.
+func variation(events []counted) float64 {
+	total := 0.0
+	for _, e := range events {
+		one := math.Erf(e.gaussian / (2 * math.Sqrt2))
+		for _, ratio := range e.laplace {
+			one -= math.Expm1(-ratio / 2)
+		}
+		if len(e.lattice) > 0 {
+			one = 1
+		}
+		total += float64(e.count) * e.rate * min(1, one)
+	}
+	return total
 }
 
 // mostLoss is the largest loss that the events can add up to: pure ε-privacy where

@@ -177,7 +177,8 @@ func TestCompositionOfGaussians(t *testing.T) {
 	for _, steps := range []float64{1, 7, 64, 1000, 123457, 1e7} {
 		p := gaussianPair(total / math.Sqrt(steps))
 		p.trim(math.Inf(1), 1e-20/steps)
-		l := discretize(&p, tilt, 2e-4, 1, 1e-12/steps)
+		laid := newSurvey(p, tilt, 1e-12/steps)
+		l := laid.discretize(2e-4*laid.variance, 1)
 		look := target{tilt: tilt, period: 30, blur: 1e-4, enough: 1e-9, limit: 10}
 		var sides [2]*spectrum
 		for side := range sides {

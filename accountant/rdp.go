@@ -170,10 +170,8 @@ func rdpSampledGaussian(rate, shift, order float64) float64 {
 			scale = grown
 		}
 		value := math.Exp(grown - scale)
-		if linear := (1 + order*t) * math.Exp(gauss-scale); linear < value {
-			value -= linear
-		} else {
-			value = 0
+		if t < 1e300 { // else 1 + order·t is nothing beside it
+			value = max(0, value-(1+order*t)*math.Exp(gauss-scale))
 		}
 		sum += value
 	}

@@ -33,9 +33,8 @@ const (
 type target struct {
 	tilt      float64
 	period    float64 // of the Fourier sums
-	variance  float64 // of the whole
 	blur      float64 // its variance
-	grain     float64 // mean square of a cell, relative to the variance of an event
+	cells     float64 // sum over all lots of the mean squares of their cells
 	widest    float64 // cell
 	threshold float64 // tilted mass that may be left out of the whole
 	share     float64 // chance that may be left out of an event
@@ -51,7 +50,7 @@ func (c *composer) target(w *whole, tilt, epsilon, logDelta, steepness float64) 
 	sum := logDelta + tilt*epsilon - logSum // what is summed is about e^sum
 	logPeak := math.Log(peak(tilt))
 	faint := faint + min(0, math.Log(steepness))
-	t := target{tilt: tilt, variance: variance, share: c.share(logDelta), enough: math.Exp(max(-690, sum+faint))}
+	t := target{tilt: tilt, share: c.share(logDelta), enough: math.Exp(max(-690, sum+faint))}
 	t.threshold = math.Exp(max(-460, min(-23, sum+faint-4-logPeak)))
 
 	// A variance v moves log δ by v·slope·(slope + 1)/2, and the slope is about 2·tilt.
@@ -60,7 +59,7 @@ func (c *composer) target(w *whole, tilt, epsilon, logDelta, steepness float64) 
 	room := aim * steepness / (2 * tilt * (2*tilt + 1))
 	// Above a variance of 1 the blur's lower bound is loose.
 	t.blur = min(0.25*room*2/3, variance, 1)
-	t.grain = min(0.75*room*8/variance, coarsest)
+	t.cells = min(0.75*room*8, coarsest*variance)
 
 	t.widest = 0.25 / tilt
 
@@ -92,7 +91,7 @@ func (c *composer) answer(q question) bracket {
 	worst := c.refine(q, c.directions[0])
 	for _, d := range c.directions[1:] {
 		t := q.target(d, worst.high)
-		t.grain *= 4
+		t.cells *= 4
 		t.widest *= 2
 		t.blur *= 4
 		if q.below(c.curve(d, t), worst.high) {
@@ -125,7 +124,8 @@ func (c *composer) refine(q question, d direction) bracket {
 		if width <= enough*best.high+q.trifle || pass == passes || pass > 2 && width > 0.7*before {
 			return best
 		}
-		if seen.upper.blur > t.blur && b.blur > 0.5 { // less of it would cost too much
+		room := seen.upper.room() // for narrower cells and less blur
+		if room < 1.5 {
 			return best
 		}
 		before = width
@@ -133,22 +133,26 @@ func (c *composer) refine(q question, d direction) bracket {
 		if b.low > 0 && !math.IsInf(b.high, 1) {
 			relative = (b.high - b.low) / b.high
 		}
-		finer := min(1, max(0.01, 0.6*aim/(relative*(1-b.blur))))
+		finer := min(1, max(0.01, 1/(room*room), 0.6*aim/(relative*(1-b.blur))))
 		next := q.target(d, best.high)
-		next.grain, next.widest = min(coarsest, t.grain*finer*t.variance/next.variance), t.widest*math.Sqrt(finer)
+		next.cells, next.widest = t.cells*finer, t.widest*math.Sqrt(finer)
 		next.blur = min(1, t.blur*min(16, max(0.01, 0.2*aim/(relative*b.blur))))
 		t = next
 	}
 }
 
+// room is how many times the work of evaluating s may grow.
+func (s *spectrum) room() float64 {
+	each := 32 // a frequency costs as much beside its points
+	for _, e := range s.events {
+		each += len(e.mass)
+	}
+	return mostWork * max(1, float64(len(s.events))/aFew) / (float64(each) * float64(s.band.count))
+}
+
 // evaluate fills a band of s: with less blur than asked for where that costs next to
 // nothing, with more where it would cost too much.
 func (t target) evaluate(s *spectrum) {
-	points := 0
-	for _, e := range s.events {
-		points += len(e.mass)
-	}
-	work := mostWork * max(1, float64(len(s.events))/aFew)
 	r := newReach(s)
 	b := band{step: 2 * math.Pi / t.period}
 	for times := 1. / 16; ; times *= 16 {
@@ -158,8 +162,9 @@ func (t target) evaluate(s *spectrum) {
 		if !(count >= 1 && count < math.Inf(1)) { // for a target that makes no sense
 			count, rest = 1, math.Inf(1)
 		}
-		if count <= quick || times >= 1 && count*float64(points) <= work {
-			b.count = int(count)
+		s.band.count = int(min(count, 1e9))
+		if count <= quick || times >= 1 && s.room() >= 1 {
+			b.count = s.band.count
 			s.evaluate(b, rest)
 			return
 		}

@@ -182,7 +182,7 @@ func (w *whole) logDelta(half, epsilon float64) float64 {
 	tilt := 2 * half
 	logSum, mean, variance := w.at(tilt)
 	estimate := min(0, logSum-tilt*max(epsilon, mean)) - math.Log(spread(tilt, variance))
-	beyond, _ := w.stays.beyond(epsilon)
+	beyond, _ := w.stays.beyond(epsilon, 0)
 	return math.Log(math.Exp(estimate) + max(beyond, 1e-300))
 }
 
