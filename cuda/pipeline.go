@@ -40,7 +40,7 @@ type slot struct {
 }
 
 // residentShare is how much of the free memory a data set may take.
-const residentShare = 0.5
+var residentShare = 0.5
 
 // Follow makes factors the device's work. It is not to be called twice.
 func (m *Machine) Follow(f clip.Formula, examples int, read func(dst [][]float32, rows []int) error) error {
@@ -310,38 +310,57 @@ func (m *Machine) Rows() []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(&b[0])), m.program.Batch)
 }
 
-// Push queues the microbatch in the slot and waits for the other slot.
+// Push queues the microbatch in the slot and waits for the other slot, whose memory
+// the next one takes.
 func (m *Machine) Push(records int, bounds []float64) error {
 	p := m.pipe
-	if len(bounds) != p.groups {
-		return fmt.Errorf("cuda: bounds for %d groups, want %d", len(bounds), p.groups)
-	}
 	s := &p.slots[p.at]
-	binary.LittleEndian.PutUint32(s.command, uint32(records))
-	for g, b := range bounds {
-		binary.LittleEndian.PutUint64(s.command[8+8*g:], math.Float64bits(b))
+	if err := m.command(s, records, bounds); err != nil {
+		return err
 	}
 	if p.lane != nil {
-		for k, x := range s.inputs {
-			if err := p.lane.CopyIn(s.staged[k], x[:4*len(m.inputs[k].values)]); err != nil {
-				return err
-			}
-		}
-		if err := p.lane.Mark(s.copied); err != nil {
+		if err := m.send(s); err != nil {
 			return err
 		}
 		if err := m.device.Follow(s.copied); err != nil {
 			return err
 		}
 	}
-	if err := m.device.Run(s.graph); err != nil {
-		return err
-	}
-	if err := m.device.Mark(s.done); err != nil {
+	if err := m.start(s); err != nil {
 		return err
 	}
 	p.at = 1 - p.at
 	return p.slots[p.at].done.Wait()
+}
+
+// command says how many of the slot's records count, and the bounds of the groups.
+func (m *Machine) command(s *slot, records int, bounds []float64) error {
+	if len(bounds) != m.pipe.groups {
+		return fmt.Errorf("cuda: bounds for %d groups, want %d", len(bounds), m.pipe.groups)
+	}
+	binary.LittleEndian.PutUint32(s.command, uint32(records))
+	for g, b := range bounds {
+		binary.LittleEndian.PutUint64(s.command[8+8*g:], math.Float64bits(b))
+	}
+	return nil
+}
+
+// send copies a slot's examples beside the device's work.
+func (m *Machine) send(s *slot) error {
+	for k, x := range s.inputs {
+		if err := m.pipe.lane.CopyIn(s.staged[k], x[:4*len(m.inputs[k].values)]); err != nil {
+			return err
+		}
+	}
+	return m.pipe.lane.Mark(s.copied)
+}
+
+// start queues the work on a slot.
+func (m *Machine) start(s *slot) error {
+	if err := m.device.Run(s.graph); err != nil {
+		return err
+	}
+	return m.device.Mark(s.done)
 }
 
 // Tally waits for the lot and gives what it counted, which is then forgotten.

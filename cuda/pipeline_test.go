@@ -1,0 +1,286 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/cpu"
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/models"
+	"github.com/dptrain/dptrain/noise"
+	"github.com/dptrain/dptrain/perexample"
+)
+
+// lots are some lots of a network's microbatches, the last of each not full, and the
+// data set that their rows are of.
+type lots struct {
+	network
+	program *plan.Program
+	set     [][]float32
+	rows    [][][]int // of each lot's microbatches
+	clipper *clip.Clipper
+}
+
+func newLots(t *testing.T, n network) lots {
+	t.Helper()
+	const examples = 40
+	build, err := models.Parse(n.model, n.example, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := perexample.Compile(build, n.batch, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := lots{network: n}
+	if l.program, err = plan.Private(compiled, true); err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 7))
+	for _, in := range compiled.Inputs {
+		column := make([]float32, in.Shape().TotalSize()/n.batch*examples)
+		for i := range column {
+			switch {
+			case len(l.set) == 1:
+				column[i] = float32(r.IntN(n.example.Classes))
+			case n.example.Vocabulary > 0:
+				column[i] = float32(r.IntN(n.example.Vocabulary))
+			default:
+				column[i] = float32(r.NormFloat64())
+			}
+		}
+		l.set = append(l.set, column)
+	}
+	for range n.steps {
+		var lot [][]int
+		for at, all := 0, r.Perm(examples)[:4*n.batch+1]; at < len(all); at += n.batch {
+			lot = append(lot, all[at:min(at+n.batch, len(all))])
+		}
+		l.rows = append(l.rows, lot)
+	}
+	var names []string
+	for _, v := range l.program.Vectors {
+		names = append(names, v.Name)
+	}
+	if l.clipper, err = clip.Bind(names, clip.Flat(clip.Constant(1), nil), clip.Single); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// read copies rows of the set, as an engine's data set does.
+func (l lots) read(to [][]float32, rows []int) error {
+	for k, column := range l.set {
+		width := len(column) / 40
+		for i, row := range rows {
+			copy(to[k][i*width:(i+1)*width], column[row*width:])
+		}
+	}
+	return nil
+}
+
+// put fills a machine's memory with a microbatch: its tickets, and its examples with
+// zeros behind them, or, where the device has the set, its rows.
+func (l lots) put(t *testing.T, m plan.Machine, rows []int, resident []int32, step int) {
+	t.Helper()
+	clear(m.Ticket())
+	for i, row := range rows {
+		if len(m.Ticket()) > 0 {
+			op.WriteTicket(m.Ticket()[i*op.TicketWidth:], row, step)
+		}
+		if resident != nil {
+			resident[i] = int32(row)
+		}
+	}
+	if resident != nil {
+		return
+	}
+	var to [][]float32
+	for k := range l.set {
+		clear(m.Input(k))
+		to = append(to, m.Input(k))
+	}
+	if err := l.read(to, rows); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run trains with the given way to work on a microbatch, and gives the weights.
+func (l lots) run(t *testing.T, m plan.Machine, work func(step int, rows []int)) [][]float32 {
+	t.Helper()
+	release := plan.Release{Source: noise.Seeded(1), Scale: 1 / float64(4*l.batch), Optimizer: optim.Optimizer{Kind: optim.KindSGD}, Rate: 0.5}
+	for range l.program.Vectors {
+		release.Sigma = append(release.Sigma, 0.1)
+	}
+	for step, lot := range l.rows {
+		if err := l.clipper.Begin(step); err != nil {
+			t.Fatal(err)
+		}
+		for _, rows := range lot {
+			work(step, rows)
+		}
+		if p, ok := m.(*Machine); ok {
+			tally := plan.Tally{Within: make([]int, p.pipe.groups)}
+			if err := p.Tally(&tally); err != nil {
+				t.Fatal(err)
+			}
+		}
+		release.Step, release.Lot = step+1, uint64(step)
+		if err := m.Release(&release); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := m.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	return m.State().Weights
+}
+
+// onCPU computes factors on the host.
+func (l lots) onCPU(t *testing.T) [][]float32 {
+	m, err := cpu.New(l.program, optim.Optimizer{Kind: optim.KindSGD}, false, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	var squared, factors [][]float32
+	for v := range l.program.Vectors {
+		squared, factors = append(squared, m.Squared(v)), append(factors, m.Factors(v))
+	}
+	return l.run(t, m, func(step int, rows []int) {
+		l.put(t, m, rows, nil, step)
+		if err := m.Forward(); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.clipper.Factors(factors[:1], squared, len(rows)); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range factors[1:] {
+			copy(f, factors[0])
+		}
+		if err := m.Add(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// push is a way to queue what is in a machine's slot.
+type push func(m *Machine, records int, bounds []float64) error
+
+// onDevice has the set on the device, or copies each microbatch beside the work on
+// the one before.
+func (l lots) onDevice(t *testing.T, resident bool, push push) [][]float32 {
+	t.Helper()
+	defer func(share float64) { residentShare = share }(residentShare)
+	if !resident {
+		residentShare = 0
+	}
+	made, err := New(l.program, optim.Optimizer{Kind: optim.KindSGD}, false, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := made.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	m := made.(*Machine)
+	if err := l.clipper.Begin(0); err != nil {
+		t.Fatal(err)
+	}
+	formula, ok := l.clipper.Formula()
+	if !ok {
+		t.Fatal("the clipper has no formula")
+	}
+	if err := m.Follow(formula, 40, l.read); err != nil {
+		t.Fatal(err)
+	}
+	if (m.Rows() != nil) != resident {
+		t.Fatalf("rows are taken: %v", m.Rows() != nil)
+	}
+	return l.run(t, m, func(step int, rows []int) {
+		l.put(t, m, rows, m.Rows(), step)
+		if err := push(m, len(rows), l.clipper.Sensitivities()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func streamed() []network {
+	return []network{
+		{"mlp:50,dropout=0.5", models.Example{Shape: []int{30}, Classes: 10}, 6, 3},
+		{"lstm", models.Example{Shape: []int{5}, Vocabulary: 50, Classes: 2}, 3, 2},
+	}
+}
+
+// A data set that does not stay on the device gives the same bits as one that does,
+// and the CPU's weights.
+func TestCopiesBesideTheWork(t *testing.T) {
+	device(t)
+	for _, n := range streamed() {
+		t.Run(n.model, func(t *testing.T) {
+			l := newLots(t, n)
+			want := l.onCPU(t)
+			resident := l.onDevice(t, true, (*Machine).Push)
+			copied := l.onDevice(t, false, (*Machine).Push)
+			for v := range want {
+				same(t, l.program.Vectors[v].Name, copied[v], resident[v])
+				if d := apart(copied[v], want[v]); !(d <= 1e-4) {
+					t.Errorf("vector %d: weights differ from the CPU's by %.2g of the largest", v, d)
+				}
+			}
+		})
+	}
+}
+
+// Faults of the order between copies, work and the host are seen: the emulated device
+// does everything as late as it may.
+func TestMissingWaitsOfCopiesAreSeen(t *testing.T) {
+	device(t)
+	list, err := Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !list[0].Emulated {
+		t.Skip("a GPU does not show it each time")
+	}
+	l := newLots(t, streamed()[0])
+	want := l.onDevice(t, false, (*Machine).Push)
+	for name, fault := range map[string]push{
+		"the work does not wait for the copies": func(m *Machine, records int, bounds []float64) error {
+			p := m.pipe
+			s := &p.slots[p.at]
+			err := first(m.command(s, records, bounds), m.send(s))
+			err = first(err, m.start(s))
+			p.at = 1 - p.at
+			return first(err, p.slots[p.at].done.Wait())
+		},
+		"the host does not wait for the other slot": func(m *Machine, records int, bounds []float64) error {
+			p := m.pipe
+			s := &p.slots[p.at]
+			err := first(m.command(s, records, bounds), m.send(s))
+			err = first(err, m.device.Follow(s.copied))
+			p.at = 1 - p.at
+			return first(err, m.start(s))
+		},
+	} {
+		got := l.onDevice(t, false, fault)
+		differ := 0
+		for v := range want {
+			for i := range want[v] {
+				if math.Float32bits(got[v][i]) != math.Float32bits(want[v][i]) {
+					differ++
+				}
+			}
+		}
+		if differ == 0 {
+			t.Errorf("%s, and nothing shows it", name)
+		}
+	}
+}

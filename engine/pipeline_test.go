@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// scarce makes this program train on an emulated device with memory for the network
+// and not for the data.
+const scarce = "DPTRAIN_EMU_MEMORY=8M"
+
+// TestDataThatDoNotFit: a run whose data are copied beside the work gives the bits of
+// one whose data stay on the device, dropout and the weights of users' examples among
+// them.
+func TestDataThatDoNotFit(t *testing.T) {
+	list, _ := Devices()
+	if last := list[len(list)-1]; !strings.Contains(last.About, "emulated") {
+		t.Skip("needs the emulated device: make test-emu PKG=./engine")
+	}
+	const many = 200000
+	name, value, _ := strings.Cut(scarce, "=")
+	inside := os.Getenv(name) == value
+	for what, change := range map[string]func(*Config){
+		"examples": func(c *Config) { c.Train = examples(many, 3) },
+		"users": func(c *Config) {
+			x, labels, users := make([]float32, many*features), make([]float32, many), make([]int32, many)
+			for i := range users {
+				x[i*features], labels[i], users[i] = float32(i%7), float32(i%classes), int32(i%(many/3))
+			}
+			c.Train, c.Records = table(x, labels, users), Records{Users: true, Examples: 3}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			c := ordinary(t)
+			c.Network, c.Device, c.Microbatch = dropping(0.5), "cuda:0", 5
+			change(&c)
+			r := start(t, c)
+			if copied := r.pipeline.Rows() == nil; copied != inside {
+				t.Fatalf("the data are copied: %v", copied)
+			}
+			train(t, r, nil)
+			hash := fnv.New64()
+			for _, w := range weights(t, r) {
+				fmt.Fprint(hash, math.Float32bits(w))
+			}
+			line := fmt.Sprintf("weights of %s: %x", what, hash.Sum64())
+			if inside {
+				fmt.Println(line)
+				return
+			}
+			self := exec.Command(os.Args[0], "-test.run=^TestDataThatDoNotFit$/^"+what+"$")
+			self.Env = append(os.Environ(), scarce)
+			if said, err := self.CombinedOutput(); err != nil || !strings.Contains(string(said), line) {
+				t.Errorf("%v\n%swant %s", err, said, line)
+			}
+		})
+	}
+}
