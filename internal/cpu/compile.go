@@ -16,6 +16,7 @@ type compiler struct {
 	chosen map[winners][]int32 // cells that maxima came from
 	grams  map[int]int         // how many Gram norms read a buffer as Δ
 	kept   map[int][]float64   // ΔΔᵀ of such a buffer
+	norms  map[int][]float64   // log Σ exp of the rows of logits
 }
 
 // call is one instruction with its memory.

@@ -4,71 +4,7 @@ import (
 	"math"
 
 	"github.com/dptrain/dptrain/internal/op"
-	"github.com/dptrain/dptrain/internal/simd"
 )
-
-// class reads a label: a class, or none because the row is ignored, or neither.
-func class(label float32, classes int) (c int, ignored, ok bool) {
-	if label == -1 {
-		return 0, true, true
-	}
-	c = int(label)
-	return c, false, label >= 0 && c < classes && float32(c) == label
-}
-
-func (c compiler) crossEntropy(s op.CrossEntropy, k call) func() {
-	out, x, labels := k.out, k.in[0], k.in[1]
-	n := k.shapes[0][1]
-	c.reserve(n, 0)
-	return c.over(len(out), 4*n, func(from, to int, w *worker) {
-		for r := from; r < to; r++ {
-			row := x[r*n : (r+1)*n]
-			switch label, ignored, ok := class(labels[r], n); {
-			case ignored:
-				out[r] = 0
-			case ok:
-				at := float64(row[label])
-				loss := simd.Softmax(w.floats(n), row) - at
-				if s.Smoothing > 0 {
-					loss += s.Smoothing * (at - simd.Sum(row)/float64(n))
-				}
-				out[r] = float32(loss)
-			default:
-				out[r] = float32(math.NaN())
-			}
-		}
-	})
-}
-
-func (c compiler) crossEntropyGrad(s op.CrossEntropyGrad, k call) func() {
-	spread := s.Smoothing / float64(k.shapes[0][1]) // what every class is given
-	out, x, labels, d := k.out, k.in[0], k.in[1], k.in[2]
-	n := k.shapes[0][1]
-	return c.over(len(labels), 4*n, func(from, to int, _ *worker) {
-		for r := from; r < to; r++ {
-			row, y := x[r*n:(r+1)*n], out[r*n:(r+1)*n]
-			label, ignored, ok := class(labels[r], n)
-			switch {
-			case ignored:
-				clear(y)
-				continue
-			case !ok:
-				for j := range y {
-					y[j] = float32(math.NaN())
-				}
-				continue
-			}
-			norm := simd.Softmax(y, row)
-			if spread > 0 {
-				for j := range y {
-					y[j] -= float32(spread)
-				}
-			}
-			simd.Scale(y, y, d[r])
-			y[label] = float32(float64(d[r]) * (math.Expm1(float64(row[label])-norm) + s.Smoothing - spread))
-		}
-	})
-}
 
 // perRow makes a step that adds f of each element of two tensors up over the
 // rows of axis 0.

@@ -24,7 +24,10 @@ type Machine struct {
 func New(p *plan.Program, o optim.Optimizer, average bool, threads int) (*Machine, error) {
 	m := &Machine{program: p, pool: newPool(threads)}
 	m.allocate(o, average)
-	c := compiler{m, map[winners][]int32{}, countGrams(p), map[int][]float64{}}
+	c := compiler{
+		Machine: m, chosen: map[winners][]int32{},
+		grams: countGrams(p), kept: map[int][]float64{}, norms: map[int][]float64{},
+	}
 	var err error
 	if m.front, err = c.all(p.Front); err != nil {
 		return nil, err

@@ -37,14 +37,29 @@ func (w *worker) doubles(n int) []float64 {
 // depend on its number and not on the thread that it meets, so that results have
 // the same bits for any number of threads.
 type pool struct {
-	workers []*worker
-	wake    []chan struct{}
-	done    sync.WaitGroup
-	next    atomic.Int64
-	tasks   int
-	task    func(i int, w *worker)
-	failure atomic.Pointer[any]
+	workers  []*worker
+	helpers  []*helper
+	patience int // how often one who waits looks before it sleeps
+	left     atomic.Int64
+	done     sync.WaitGroup
+	next     atomic.Int64
+	tasks    int
+	task     func(i int, w *worker)
+	failure  atomic.Pointer[any]
 }
+
+// helper is a thread that waits for work. It looks for a while, since the next
+// step mostly comes at once and waking a thread takes longer than many a step;
+// then it sleeps.
+type helper struct {
+	calls  atomic.Int64 // how often it was called
+	asleep atomic.Bool
+	wake   chan struct{}
+	_      [64]byte // what others look at stays out of this line
+}
+
+// patience is some twenty microseconds.
+const patience = 1 << 15
 
 // newPool starts threads; 0 means one a processor.
 func newPool(threads int) *pool {
@@ -52,21 +67,54 @@ func newPool(threads int) *pool {
 		threads = runtime.GOMAXPROCS(0)
 	}
 	p := &pool{}
+	if threads <= runtime.GOMAXPROCS(0) {
+		p.patience = patience
+	}
 	for i := range threads {
 		p.workers = append(p.workers, &worker{gemm: simd.NewWorkspace()})
 		if i == 0 {
 			continue
 		}
-		wake := make(chan struct{}, 1)
-		p.wake = append(p.wake, wake)
+		h := &helper{wake: make(chan struct{}, 1)}
+		p.helpers = append(p.helpers, h)
 		go func() {
-			for range wake {
+			for call := int64(1); h.wait(call, p.patience); call++ {
 				p.work(p.workers[i])
 				p.done.Done()
+				p.left.Add(-1)
 			}
 		}()
 	}
 	return p
+}
+
+// wait returns when a call has come; false says that the pool is closed.
+func (h *helper) wait(call int64, patience int) bool {
+	for {
+		for range patience {
+			if h.calls.Load() >= call {
+				return true
+			}
+		}
+		h.asleep.Store(true)
+		if h.calls.Load() >= call && h.asleep.CompareAndSwap(true, false) {
+			return true
+		}
+		if _, open := <-h.wake; !open {
+			return false
+		}
+		if h.calls.Load() >= call {
+			return true
+		}
+	}
+}
+
+// call sets the helper to work.
+func (h *helper) call() {
+	h.calls.Add(1)
+	if h.asleep.CompareAndSwap(true, false) {
+		h.wake <- struct{}{}
+	}
 }
 
 // each runs task(0) … task(n-1) and returns when all are done. The task must
@@ -75,15 +123,18 @@ func newPool(threads int) *pool {
 func (p *pool) each(n int, task func(i int, w *worker)) {
 	p.tasks, p.task = n, task
 	p.next.Store(0)
-	helpers := min(len(p.wake), n-1)
+	helpers := min(len(p.helpers), n-1)
 	if helpers > 0 {
+		p.left.Add(int64(helpers))
 		p.done.Add(helpers)
-		for _, wake := range p.wake[:helpers] {
-			wake <- struct{}{}
+		for _, h := range p.helpers[:helpers] {
+			h.call()
 		}
 	}
 	p.work(p.workers[0])
 	if helpers > 0 {
+		for i := 0; i < p.patience && p.left.Load() > 0; i++ {
+		}
 		p.done.Wait()
 	}
 	if f := p.failure.Swap(nil); f != nil {
@@ -112,10 +163,10 @@ func (p *pool) work(w *worker) {
 func (p *pool) fail(f any) { p.failure.Store(&f) }
 
 func (p *pool) close() {
-	for _, wake := range p.wake {
-		close(wake)
+	for _, h := range p.helpers {
+		close(h.wake)
 	}
-	p.wake = nil
+	p.helpers = nil
 }
 
 // share cuts n elements into tasks of at least grain and gives the bounds of one:

@@ -60,6 +60,35 @@ func Softmax(dst, x []float32) float64 {
 	return float64(top) + math.Log(sum)
 }
 
+// ExpRows sets each row of n floats to exp(x-top), top being the row's largest
+// element, and gives the tops. A row that holds NaN, Inf or -Inf alone becomes
+// NaN somewhere.
+func ExpRows(dst, x []float32, n int, tops []float64) {
+	if !same(len(dst), len(x), n*len(tops)) {
+		return
+	}
+	if n > 32 {
+		for r := range tops {
+			top := Max(x[r*n : (r+1)*n])
+			tops[r] = float64(top)
+			active.exp(&dst[r*n], &x[r*n], n, top)
+		}
+		return
+	}
+	for r := range tops {
+		row, d := x[r*n:(r+1)*n], dst[r*n:(r+1)*n]
+		top := row[0]
+		for _, v := range row[1:] {
+			top = max(top, v)
+		}
+		tops[r] = float64(top)
+		for j, v := range row {
+			d[j] = v - top
+		}
+	}
+	Exp(dst, dst)
+}
+
 // ColSums sets dst[c] = Σ_r x[r·ldx+c]·factors[r], or adds to dst if accumulate.
 // Rows whose factor is 0 are passed over, whatever they hold; nil factors count
 // as 1. Each column is summed in blocks of 256 rows, in order.
