@@ -10,8 +10,8 @@ import "fmt"
 // from zero in the order of k, the blocks are added in order (to C if
 // Accumulate), then the bias. They do not depend on M, on N, on where the
 // element stands, on how many threads share the product, or (but for the sign of
-// a zero) on zeros appended along k. AVX2 and AVX-512 give the same bits; pure Go, which rounds
-// each product before adding it, gives others.
+// a zero) on zeros appended along k. AVX2, AVX-512 and NEON give the same bits;
+// pure Go, which rounds each product before adding it, gives others.
 type Gemm struct {
 	// TransA says that A is stored K×M, TransB that B is stored N×K.
 	TransA, TransB bool

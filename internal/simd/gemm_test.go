@@ -281,7 +281,7 @@ func multiply(k *kernels, ws *Workspace, m, n, depth int, a, b []float32, transA
 	return c
 }
 
-// Both assembly forms, and a chain written out with exact products, agree to
+// Every assembly form, and a chain written out with exact products, agree to
 // the bit.
 func TestGemmIsTheStatedChain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))

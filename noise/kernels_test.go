@@ -1,4 +1,4 @@
-//go:build !noasm
+//go:build !noasm && (amd64 || arm64)
 
 package noise
 
@@ -8,20 +8,6 @@ import (
 	"slices"
 	"testing"
 )
-
-// eachSet runs the test once for every instruction set that this processor has.
-func eachSet(t testing.TB, run func(t testing.TB, set instructionSet)) {
-	widest := best
-	defer func() { best = widest }()
-	for set, name := range map[instructionSet]string{avx2: "AVX2", avx512: "AVX512"} {
-		if set > widest {
-			t.Logf("this processor has no %s", name)
-			continue
-		}
-		best = set
-		run(t, set)
-	}
-}
 
 func FuzzKernelsGiveTheBitsOfPureGo(f *testing.F) {
 	for seed := range uint64(20) {
@@ -51,22 +37,22 @@ func FuzzKernelsGiveTheBitsOfPureGo(f *testing.F) {
 		var normals [Grain]float32
 		boxMullersGeneric(&normals, &words)
 
-		eachSet(t, func(t testing.TB, set instructionSet) {
+		eachSet(t, func(t testing.TB, set string) {
 			before := in
 			got := make([]uint32, n*groupWords+1)
 			groups(got[:n*groupWords], &in)
 			if in != before || got[n*groupWords] != 0 || !slices.Equal(got[:n*groupWords], want) {
-				t.Errorf("set %d: the blocks differ", set)
+				t.Errorf("%s: the blocks differ", set)
 			}
 			out := make([]float32, Grain+2)
 			boxMullers((*[Grain]float32)(out[1:]), &words)
 			if out[0] != 0 || out[Grain+1] != 0 {
-				t.Errorf("set %d: wrote outside", set)
+				t.Errorf("%s: wrote outside", set)
 			}
 			for i, v := range out[1 : Grain+1] {
 				if math.Float32bits(v) != math.Float32bits(normals[i]) {
 					p := i/32*16 + i%16
-					t.Fatalf("set %d: normal %d of %#x, %#x, %#x is %v, in pure Go %v", set, i,
+					t.Fatalf("%s: normal %d of %#x, %#x, %#x is %v, in pure Go %v", set, i,
 						words[p], words[groupWords+p], words[2*groupWords+p], v, normals[i])
 				}
 			}
@@ -78,22 +64,18 @@ func BenchmarkKernels(b *testing.B) {
 	var words [grainWords]uint32
 	var normals [Grain]float32
 	in := initial(Key{1}, [3]uint32{})
-	widest := best
-	defer func() { best = widest }()
-	for set, name := range []string{"Go", "AVX2", "AVX512"} {
-		if instructionSet(set) > widest {
-			continue
-		}
-		run := func(kernel string, f func()) {
-			b.Run(kernel+"/"+name, func(b *testing.B) {
-				best = instructionSet(set)
-				for b.Loop() {
-					f()
-				}
-				b.ReportMetric(Grain*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mnormals/s")
-			})
-		}
-		run("ChaCha", func() { groups(words[:], &in) })
-		run("BoxMuller", func() { boxMullers(&normals, &words) })
+	rate := func(name string, f func()) {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				f()
+			}
+			b.ReportMetric(Grain*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mnormals/s")
+		})
 	}
+	rate("ChaCha/Go", func() { groupsGeneric(words[:], &in) })
+	rate("BoxMuller/Go", func() { boxMullersGeneric(&normals, &words) })
+	eachSet(b, func(_ testing.TB, set string) {
+		rate("ChaCha/"+set, func() { groups(words[:], &in) })
+		rate("BoxMuller/"+set, func() { boxMullers(&normals, &words) })
+	})
 }

@@ -1,0 +1,23 @@
+//go:build !noasm
+
+package simd
+
+// assembly lists the implementations that this processor can run: every one of
+// 64 bits has NEON. What has no kernel of its own is pure Go's.
+func assembly() []*kernels {
+	neon := pureGo
+	neon.name = "neon"
+	neon.mr, neon.nr, neon.exactRead = 6, 16, false
+	neon.tileRows, neon.tileCols = tileRowsNEON, tileColsNEON
+	neon.packRows, neon.transpose8 = packRowsNEON, transpose8NEON
+	neon.add, neon.mul, neon.scale, neon.axpy = addNEON, mulNEON, scaleNEON, axpyNEON
+	neon.relu, neon.reluGrad = reluNEON, reluGradNEON
+	neon.exp = expNEON
+	neon.tanh, neon.tanhGrad = tanhNEON, tanhGradNEON
+	neon.sigmoid, neon.sigmoidGrad = sigmoidNEON, sigmoidGradNEON
+	neon.gelu, neon.geluGrad = geluNEON, geluGradNEON
+	neon.dot, neon.sum, neon.sumSquares = dotNEON, sumNEON, sumSquaresNEON
+	neon.maximum, neon.colSums = maximumNEON, colSumsNEON
+	neon.fmaPeak = fmaPeakNEON
+	return []*kernels{&neon}
+}

@@ -1,0 +1,173 @@
+package main
+
+import "fmt"
+
+// Go's assembler lacks most vector instructions on floats. They are written as
+// words: a base with the numbers of the registers in fields of five bits (Arm
+// Architecture Reference Manual for A-profile, C7.2). The comment beside a word
+// is the instruction as other assemblers read it.
+
+// word is the code of an encoded instruction: result, first and second operand.
+func (in instruction) word() uint32 {
+	w := in.base
+	for i, r := range in.regs {
+		w |= uint32(r.number) << []int{0, 5, 16}[i]
+	}
+	return w
+}
+
+func (f *function) encoded(base uint32, format string, regs ...*reg) {
+	f.code = append(f.code, instruction{format: format, regs: regs, encoded: true, base: base})
+}
+
+// bases are the instructions on whole vectors, with all registers 0.
+var bases = map[string]uint32{
+	"fadd v%d.4s, v%d.4s, v%d.4s":   0x4e20d400,
+	"fsub v%d.4s, v%d.4s, v%d.4s":   0x4ea0d400,
+	"fmul v%d.4s, v%d.4s, v%d.4s":   0x6e20dc00,
+	"fdiv v%d.4s, v%d.4s, v%d.4s":   0x6e20fc00,
+	"fmax v%d.4s, v%d.4s, v%d.4s":   0x4e20f400,
+	"fmin v%d.4s, v%d.4s, v%d.4s":   0x4ea0f400,
+	"fmaxnm v%d.4s, v%d.4s, v%d.4s": 0x4e20c400,
+	"bic v%d.16b, v%d.16b, v%d.16b": 0x4e601c00,
+	"cmgt v%d.4s, v%d.4s, v%d.4s":   0x4ea03400,
+	"fadd v%d.2d, v%d.2d, v%d.2d":   0x4e60d400,
+
+	"fsqrt v%d.4s, v%d.4s":       0x6ea1f800,
+	"fabs v%d.4s, v%d.4s":        0x4ea0f800,
+	"frintn v%d.4s, v%d.4s":      0x4e218800,
+	"fcvtns v%d.4s, v%d.4s":      0x4e21a800,
+	"scvtf v%d.4s, v%d.4s":       0x4e21d800,
+	"fcmlt v%d.4s, v%d.4s, #0.0": 0x4ea0e800,
+	"fcmle v%d.4s, v%d.4s, #0.0": 0x6ea0d800,
+	"fcmeq v%d.4s, v%d.4s, #0.0": 0x4ea0d800,
+	"fcvtl v%d.2d, v%d.2s":       0x0e617800,
+	"fcvtl2 v%d.2d, v%d.4s":      0x4e617800,
+	"faddp d%d, v%d.2d":          0x7e70d800,
+	"fmaxnmv s%d, v%d.4s":        0x6e30c800,
+}
+
+func (f *function) vector(format string, regs ...*reg) {
+	base, ok := bases[format]
+	if !ok {
+		panic("no encoding of " + format)
+	}
+	f.encoded(base, format, regs...)
+}
+
+// The instructions by one lane of the last operand; its number is in bits 21
+// and 11.
+var laneBases = map[string]uint32{"fmul": 0x4f809000, "fmla": 0x4f801000, "fmls": 0x4f805000}
+
+func (f *function) byLane(name string, d, n *reg, m lane) {
+	f.encoded(laneBases[name]|uint32(m.i&1)<<21|uint32(m.i>>1)<<11,
+		fmt.Sprintf("%s v%%d.4s, v%%d.4s, v%%d.s[%d]", name, m.i), d, n, m.of)
+}
+
+// shiftRight is arithmetic, by 1 to 32 bits.
+func (f *function) shiftRight(d, n *reg, by int) {
+	f.encoded(0x4f000400|uint32(64-by)<<16, fmt.Sprintf("sshr v%%d.4s, v%%d.4s, #%d", by), d, n)
+}
+
+// The operations below give a new vector, operands in the order of the formula.
+
+func (f *function) make(format string, operands ...*reg) *reg {
+	z := f.vec()
+	f.vector(format, append([]*reg{z}, operands...)...)
+	return z
+}
+
+func (f *function) add(x, y *reg) *reg { return f.make("fadd v%d.4s, v%d.4s, v%d.4s", x, y) }
+func (f *function) sub(x, y *reg) *reg { return f.make("fsub v%d.4s, v%d.4s, v%d.4s", x, y) }
+func (f *function) mul(x, y *reg) *reg { return f.make("fmul v%d.4s, v%d.4s, v%d.4s", x, y) }
+func (f *function) div(x, y *reg) *reg { return f.make("fdiv v%d.4s, v%d.4s, v%d.4s", x, y) }
+
+// max and min give NaN where x or y is NaN.
+func (f *function) max(x, y *reg) *reg { return f.make("fmax v%d.4s, v%d.4s, v%d.4s", x, y) }
+func (f *function) min(x, y *reg) *reg { return f.make("fmin v%d.4s, v%d.4s, v%d.4s", x, y) }
+
+func (f *function) abs(x *reg) *reg     { return f.make("fabs v%d.4s, v%d.4s", x) }
+func (f *function) float(x *reg) *reg   { return f.make("scvtf v%d.4s, v%d.4s", x) }
+func (f *function) nearest(x *reg) *reg { return f.make("frintn v%d.4s, v%d.4s", x) }
+
+func (f *function) times(x *reg, y lane) *reg {
+	z := f.vec()
+	f.byLane("fmul", z, x, y)
+	return z
+}
+
+// known is an operation on registers that Go's assembler has; it names the
+// result last and the second operand first.
+func (f *function) known(name, arrangement string, x, y *reg) *reg {
+	z := f.vec()
+	a := "V%d." + arrangement
+	f.op(name+" "+a+", "+a+", "+a, y, x, z)
+	return z
+}
+
+func (f *function) and(x, y *reg) *reg    { return f.known("VAND", "B16", x, y) }
+func (f *function) or(x, y *reg) *reg     { return f.known("VORR", "B16", x, y) }
+func (f *function) xor(x, y *reg) *reg    { return f.known("VEOR", "B16", x, y) }
+func (f *function) plus(x, y *reg) *reg   { return f.known("VADD", "S4", x, y) }
+func (f *function) minus(x, y *reg) *reg  { return f.known("VSUB", "S4", x, y) }
+func (f *function) butNot(x, y *reg) *reg { return f.make("bic v%d.16b, v%d.16b, v%d.16b", x, y) }
+
+func (f *function) shift(name string, x *reg, by int) *reg {
+	z := f.vec()
+	f.op(fmt.Sprintf("%s $%d, V%%d.S4, V%%d.S4", name, by), x, z)
+	return z
+}
+
+func (f *function) left(x *reg, by int) *reg  { return f.shift("VSHL", x, by) }
+func (f *function) right(x *reg, by int) *reg { return f.shift("VUSHR", x, by) }
+
+// sign has all bits of a lane set where x's first bit is.
+func (f *function) sign(x *reg) *reg {
+	z := f.vec()
+	f.shiftRight(z, x, 31)
+	return z
+}
+
+func (f *function) zero() *reg {
+	z := f.vec()
+	f.op("VEOR V%d.B16, V%d.B16, V%d.B16", z, z, z)
+	return z
+}
+
+func (f *function) copyOf(x *reg) *reg {
+	z := f.vec()
+	f.op("VMOV V%d.B16, V%d.B16", x, z)
+	return z
+}
+
+func (f *function) broadcast(l lane) *reg {
+	z := f.vec()
+	f.op(fmt.Sprintf("VDUP V%%d.S[%d], V%%d.S4", l.i), l.of, z)
+	return z
+}
+
+// fma adds x·y to sum, rounding once.
+func (f *function) fma(sum, x, y *reg) { f.op("VFMLA V%d.S4, V%d.S4, V%d.S4", y, x, sum) }
+
+// choose picks x where mask is set and y elsewhere; it destroys mask.
+func (f *function) choose(mask, x, y *reg) *reg {
+	f.op("VBSL V%d.B16, V%d.B16, V%d.B16", y, x, mask)
+	return mask
+}
+
+// withSign gives x the sign of y.
+func (f *function) withSign(x, y *reg) *reg {
+	f.op("VBIT V%d.B16, V%d.B16, V%d.B16", f.bits(1<<31), y, x)
+	return x
+}
+
+// polynomial is c[0] + c[1]x + …, with fused multiply-adds.
+func (f *function) polynomial(x *reg, c ...float64) *reg {
+	p := f.broadcast(f.part(c[len(c)-1]))
+	for i := len(c) - 2; i >= 0; i-- {
+		next := f.broadcast(f.part(c[i]))
+		f.fma(next, p, x)
+		p = next
+	}
+	return p
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// What the GNU assembler 2.40 makes of one instruction of each kind.
+const known = `
+4e23d441 fadd v1.4s, v2.4s, v3.4s
+4ebdd7df fsub v31.4s, v30.4s, v29.4s
+6e31dea4 fmul v4.4s, v21.4s, v17.4s
+6e21fd10 fdiv v16.4s, v8.4s, v1.4s
+4e39f407 fmax v7.4s, v0.4s, v25.4s
+4eabf549 fmin v9.4s, v10.4s, v11.4s
+4e2ec5ac fmaxnm v12.4s, v13.4s, v14.4s
+4e731e4f bic v15.16b, v18.16b, v19.16b
+4eb736d4 cmgt v20.4s, v22.4s, v23.4s
+4e7bd758 fadd v24.2d, v26.2d, v27.2d
+6ea1f8bc fsqrt v28.4s, v5.4s
+4ea0fbc6 fabs v6.4s, v30.4s
+4e218a23 frintn v3.4s, v17.4s
+4e21a853 fcvtns v19.4s, v2.4s
+4e21d83f scvtf v31.4s, v1.4s
+4ea0eb08 fcmlt v8.4s, v24.4s, #0.0
+6ea0da8a fcmle v10.4s, v20.4s, #0.0
+4ea0daab fcmeq v11.4s, v21.4s, #0.0
+0e617acc fcvtl v12.2d, v22.2s
+4e617aed fcvtl2 v13.2d, v23.4s
+7e70db2e faddp d14, v25.2d
+6e30cb4f fmaxnmv s15, v26.4s
+4f839041 fmul v1.4s, v2.4s, v3.s[0]
+4fb190a4 fmul v4.4s, v5.4s, v17.s[1]
+4f9e18e6 fmla v6.4s, v7.4s, v30.s[2]
+4faf1a1f fmla v31.4s, v16.4s, v15.s[3]
+4fb05308 fmls v8.4s, v24.4s, v16.s[1]
+4f3f0729 sshr v9.4s, v25.4s, #1
+4f29074a sshr v10.4s, v26.4s, #23
+4f21076b sshr v11.4s, v27.4s, #31
+`
+
+var registers = regexp.MustCompile(`\b[vsd](\d+)`)
+
+func TestKnownEncodings(t *testing.T) {
+	seen := map[string]bool{}
+	for _, line := range strings.Split(strings.TrimSpace(known), "\n") {
+		code, text, _ := strings.Cut(line, " ")
+		want, err := strconv.ParseUint(code, 16, 32)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var regs []*reg
+		for _, r := range registers.FindAllStringSubmatch(text, -1) {
+			n, err := strconv.Atoi(r[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			regs = append(regs, &reg{vector: true, number: n})
+		}
+		format := registers.ReplaceAllStringFunc(text, func(r string) string { return r[:1] + "%d" })
+		name, _, _ := strings.Cut(text, " ")
+		f := newFunction("f", "func()")
+		last := len(text) - 2
+		switch {
+		case name == "sshr":
+			by, err := strconv.Atoi(text[strings.Index(text, "#")+1:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.shiftRight(regs[0], regs[1], by)
+		case strings.HasSuffix(text, "]"):
+			seen[name] = true
+			f.byLane(name, regs[0], regs[1], lane{regs[2], int(text[last] - '0')})
+		default:
+			seen[format] = true
+			f.vector(format, regs...)
+		}
+		if got := f.code[0].word(); got != uint32(want) {
+			t.Errorf("%s is %08x, want %08x", text, got, want)
+		}
+	}
+	for format := range bases {
+		if !seen[format] {
+			t.Errorf("%s is not in the table", format)
+		}
+	}
+	for name := range laneBases {
+		if !seen[name] {
+			t.Errorf("%s by lane is not in the table", name)
+		}
+	}
+}
+
+// Every word of every kernel is what an assembler makes of the comment beside it.
+func TestWordsAreTheirComments(t *testing.T) {
+	assembler, err := exec.LookPath("aarch64-linux-gnu-as")
+	if err != nil {
+		t.Skip("aarch64-linux-gnu-as is not installed")
+	}
+	var source strings.Builder
+	var words []uint32
+	done := map[string]bool{}
+	for _, file := range files {
+		code, _ := text(file.folder, file.functions())
+		for _, line := range strings.Split(string(code), "\n") {
+			var word uint32
+			if _, err := fmt.Sscanf(line, "\tWORD $0x%x //", &word); err != nil || done[line] {
+				continue
+			}
+			done[line] = true
+			words = append(words, word)
+			_, comment, _ := strings.Cut(line, "// ")
+			source.WriteString(comment + "\n")
+		}
+	}
+	object := filepath.Join(t.TempDir(), "words.o")
+	cmd := exec.Command(assembler, "-o", object, "-")
+	cmd.Stdin = strings.NewReader(source.String())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	f, err := elf.Open(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	code, err := f.Section(".text").Data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(words) < 100 || len(code) != 4*len(words) {
+		t.Fatalf("%d words, %d bytes assembled", len(words), len(code))
+	}
+	lines := strings.Split(source.String(), "\n")
+	for i, w := range words {
+		if want := binary.LittleEndian.Uint32(code[4*i:]); w != want {
+			t.Errorf("%s is %08x, want %08x", lines[i], w, want)
+		}
+	}
+}
+
+func TestFilesAreCurrent(t *testing.T) {
+	root := filepath.Join("..", "..", "..")
+	for _, file := range files {
+		code, declarations := text(file.folder, file.functions())
+		path := filepath.Join(root, file.folder, "zz_"+file.name+"_arm64")
+		for ext, want := range map[string][]byte{".s": code, ".go": declarations} {
+			got, err := os.ReadFile(path + ext)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(got, want) {
+				t.Errorf("%s%s is not what the generator writes: go run ./internal/simd/neon", path, ext)
+			}
+		}
+	}
+}

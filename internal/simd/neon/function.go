@@ -1,0 +1,318 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"math"
+	"strings"
+)
+
+// reg is a register to be: which one is decided when the function is complete.
+type reg struct {
+	vector bool
+	number int
+	// The first and the last instruction that need it, loops counted.
+	first, last int
+}
+
+// lane is one of the four words of a vector.
+type lane struct {
+	of *reg
+	i  int
+}
+
+// instruction is a line of assembly with %d for the number of each register.
+type instruction struct {
+	format  string
+	regs    []*reg
+	encoded bool   // the format is a comment, the code is base and the registers' fields
+	base    uint32 // see encode.go
+	label   string // of this line, if it is one
+	jump    string // where it may go
+}
+
+// function is a leaf function in the making.
+type function struct {
+	name      string
+	signature *ast.FuncType
+	code      []instruction
+	labels    int
+	constants []*constant
+	whole     map[uint32]*reg
+	lanes     map[uint32]lane
+	packed    *constant // the row that lanes are added to
+	free      int       // lanes that it has left
+}
+
+// newFunction starts a function of a Go type such as "func(x *float32, n int) float64".
+func newFunction(name, signature string) *function {
+	expr, err := parser.ParseExpr(signature)
+	if err != nil {
+		panic(err)
+	}
+	return &function{name: name, signature: expr.(*ast.FuncType), whole: map[uint32]*reg{}, lanes: map[uint32]lane{}}
+}
+
+func (f *function) vec() *reg { return &reg{vector: true} }
+func (f *function) gp() *reg  { return &reg{} }
+
+// op adds an instruction that Go's assembler knows.
+func (f *function) op(format string, regs ...*reg) {
+	f.code = append(f.code, instruction{format: format, regs: regs})
+}
+
+// branch adds a jump; the format ends where the label goes.
+func (f *function) branch(format, label string, regs ...*reg) {
+	f.code = append(f.code, instruction{format: format + " " + label, regs: regs, jump: label})
+}
+
+// label returns a name that no other label of the function has.
+func (f *function) label(stem string) string {
+	f.labels++
+	return fmt.Sprintf("%s_%d", stem, f.labels)
+}
+
+func (f *function) at(label string) {
+	f.code = append(f.code, instruction{format: label + ":", label: label})
+}
+
+func (f *function) ret() { f.op("RET") }
+
+// parameter gives the place of a parameter in the frame; "ret" is the result's.
+func (f *function) parameter(name string) (place string, size int) {
+	at := 0
+	for _, field := range f.signature.Params.List {
+		for _, n := range field.Names {
+			size := sizeOf(field.Type)
+			at = (at + size - 1) &^ (size - 1)
+			if n.Name == name {
+				return fmt.Sprintf("%s+%d(FP)", name, at), size
+			}
+			at += size
+		}
+	}
+	if name == "ret" && f.signature.Results != nil {
+		return fmt.Sprintf("ret+%d(FP)", (at+7)&^7), sizeOf(f.signature.Results.List[0].Type)
+	}
+	panic(f.name + " has no parameter " + name)
+}
+
+func sizeOf(t ast.Expr) int {
+	if id, ok := t.(*ast.Ident); ok && id.Name == "float32" {
+		return 4
+	}
+	return 8
+}
+
+// load reads an integer or a pointer from the arguments.
+func (f *function) load(name string) *reg {
+	place, _ := f.parameter(name)
+	r := f.gp()
+	f.op("MOVD "+place+", R%d", r)
+	return r
+}
+
+// loads reads several.
+func (f *function) loads(names ...string) (r []*reg) {
+	for _, name := range names {
+		r = append(r, f.load(name))
+	}
+	return r
+}
+
+// scalar reads a float32 into lane 0.
+func (f *function) scalar(name string) lane {
+	place, _ := f.parameter(name)
+	v := f.vec()
+	f.op("FMOVS "+place+", F%d", v)
+	return lane{v, 0}
+}
+
+// result stores lane 0 as the function's result.
+func (f *function) result(v *reg) {
+	place, size := f.parameter("ret")
+	f.op(map[int]string{4: "FMOVS", 8: "FMOVD"}[size]+" F%d, "+place, v)
+}
+
+// constant is four words that a register holds throughout the function.
+type constant struct {
+	*reg
+	words [4]uint32
+}
+
+// row is a vector of four words.
+func (f *function) row(words [4]uint32) *constant {
+	c := &constant{f.vec(), words}
+	f.constants = append(f.constants, c)
+	return c
+}
+
+// bits is a vector of four equal words, num of four equal floats.
+func (f *function) bits(b uint32) *reg {
+	if f.whole[b] == nil {
+		f.whole[b] = f.row([4]uint32{b, b, b, b}).reg
+	}
+	return f.whole[b]
+}
+
+func (f *function) num(x float64) *reg { return f.bits(math.Float32bits(float32(x))) }
+
+// part is a float that shares its register with three others.
+func (f *function) part(x float64) lane {
+	b := math.Float32bits(float32(x))
+	if l, ok := f.lanes[b]; ok {
+		return l
+	}
+	if f.free == 0 {
+		f.packed, f.free = f.row([4]uint32{}), 4
+	}
+	l := lane{f.packed.reg, 4 - f.free}
+	f.packed.words[l.i] = b
+	f.free--
+	f.lanes[b] = l
+	return l
+}
+
+// finish puts the loading of constants in front and chooses registers.
+func (f *function) finish() {
+	body := f.code
+	f.code = nil
+	if len(f.constants) > 0 {
+		table := f.gp()
+		f.op("MOVD $"+f.name+"Constants<>(SB), R%d", table)
+		for i, c := range f.constants {
+			f.op(fmt.Sprintf("FMOVQ %d(R%%d), F%%d", 16*i), table, c.reg)
+		}
+	}
+	f.code = append(f.code, body...)
+	f.allocate()
+}
+
+// usable are the registers that may be taken: not R16 and R17, which the linker
+// uses, nor R18, which belongs to some systems, nor R26 and above, which belong
+// to Go.
+var usable = map[bool][]int{
+	false: {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 19, 20, 21, 22, 23, 24, 25},
+	true:  {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31},
+}
+
+// allocate is a linear scan: a register is taken from the first line that names
+// it to the last one, and where it was set before a loop that names it, to the
+// end of that loop.
+func (f *function) allocate() {
+	places := map[string]int{}
+	var all []*reg
+	for i, in := range f.code {
+		if in.label != "" {
+			places[in.label] = i
+		}
+		for _, r := range in.regs {
+			if r.last == 0 {
+				r.first = i
+				all = append(all, r)
+			}
+			r.last = i + 1
+		}
+	}
+	for changed := true; changed; {
+		changed = false
+		for end, in := range f.code {
+			start, ok := places[in.jump]
+			if in.jump != "" && !ok {
+				panic(f.name + ": no label " + in.jump)
+			}
+			if in.jump == "" || start > end {
+				continue
+			}
+			for _, r := range all {
+				if r.first < start && r.last > start && r.last <= end {
+					r.last = end + 1
+					changed = true
+				}
+			}
+		}
+	}
+	busy := map[bool]map[int]*reg{false: {}, true: {}}
+	for _, r := range all { // in the order of their first lines
+		chosen := -1
+		for _, n := range usable[r.vector] {
+			if b := busy[r.vector][n]; b == nil || b.last <= r.first {
+				chosen = n
+				break
+			}
+		}
+		if chosen < 0 {
+			panic(fmt.Sprintf("%s: line %d (%s) needs one register more than there are", f.name, r.first, f.code[r.first].format))
+		}
+		r.number = chosen
+		busy[r.vector][chosen] = r
+	}
+}
+
+// assembly is the text of the function.
+func (f *function) assembly() string {
+	var s strings.Builder
+	size := 0
+	for _, field := range f.signature.Params.List {
+		for range field.Names {
+			n := sizeOf(field.Type)
+			size = (size+n-1)&^(n-1) + n
+		}
+	}
+	if f.signature.Results != nil {
+		size = (size+7)&^7 + sizeOf(f.signature.Results.List[0].Type)
+	}
+	for i, c := range f.constants {
+		for j, w := range c.words {
+			fmt.Fprintf(&s, "DATA %sConstants<>+%d(SB)/4, $0x%08x\n", f.name, 16*i+4*j, w)
+		}
+	}
+	if n := len(f.constants); n > 0 {
+		fmt.Fprintf(&s, "GLOBL %sConstants<>(SB), RODATA|NOPTR, $%d\n\n", f.name, 16*n)
+	}
+	fmt.Fprintf(&s, "TEXT ·%s(SB), NOSPLIT, $0-%d\n", f.name, size)
+	for _, in := range f.code {
+		numbers := make([]any, len(in.regs))
+		for i, r := range in.regs {
+			numbers[i] = r.number
+		}
+		text := fmt.Sprintf(in.format, numbers...)
+		switch {
+		case in.label != "":
+			fmt.Fprintf(&s, "\n%s\n", text)
+		case in.encoded:
+			fmt.Fprintf(&s, "\tWORD $0x%08x // %s\n", in.word(), text)
+		default:
+			fmt.Fprintf(&s, "\t%s\n", text)
+		}
+	}
+	return s.String()
+}
+
+// declaration is the function's Go side.
+func (f *function) declaration() string {
+	var fields []string
+	for _, field := range f.signature.Params.List {
+		var names []string
+		for _, n := range field.Names {
+			names = append(names, n.Name)
+		}
+		fields = append(fields, strings.Join(names, ", ")+" "+typeName(field.Type))
+	}
+	result := ""
+	if f.signature.Results != nil {
+		result = " " + typeName(f.signature.Results.List[0].Type)
+	}
+	return fmt.Sprintf("//go:noescape\nfunc %s(%s)%s\n", f.name, strings.Join(fields, ", "), result)
+}
+
+func typeName(t ast.Expr) string {
+	switch t := t.(type) {
+	case *ast.StarExpr:
+		return "*" + typeName(t.X)
+	case *ast.ArrayType:
+		return "[" + t.Len.(*ast.BasicLit).Value + "]" + typeName(t.Elt)
+	}
+	return t.(*ast.Ident).Name
+}

@@ -1,0 +1,113 @@
+package main
+
+import "fmt"
+
+func (f *function) vectorAt(base *reg, at int) *reg {
+	x := f.vec()
+	f.op(fmt.Sprintf("FMOVQ %d(R%%d), F%%d", at), base, x)
+	return x
+}
+
+func (f *function) store(x, base *reg, at int) {
+	f.op(fmt.Sprintf("FMOVQ F%%d, %d(R%%d)", at), x, base)
+}
+
+// vectorsAt reads vectors that stand one after the other.
+func (f *function) vectorsAt(base *reg, at, n int) (x []*reg) {
+	for ; n >= 2; n -= 2 {
+		a, b := f.vec(), f.vec()
+		f.op(fmt.Sprintf("FLDPQ %d(R%%d), (F%%d, F%%d)", at), base, a, b)
+		x = append(x, a, b)
+		at += 32
+	}
+	if n == 1 {
+		x = append(x, f.vectorAt(base, at))
+	}
+	return x
+}
+
+func (f *function) storeAll(x []*reg, base *reg, at int) {
+	for ; len(x) >= 2; x = x[2:] {
+		f.op(fmt.Sprintf("FSTPQ (F%%d, F%%d), %d(R%%d)", at), x[0], x[1], base)
+		at += 32
+	}
+	if len(x) == 1 {
+		f.store(x[0], base, at)
+	}
+}
+
+// cut splits what is done with the last n%4 floats of a row, at least one: two
+// runs where there are two, then third or not, and one where there is one.
+func (f *function) cut(n *reg, two, third, one func()) {
+	single, done := f.label("single"), f.label("done")
+	f.branch("TBZ $1, R%d,", single, n)
+	two()
+	f.branch("TBZ $0, R%d,", done, n)
+	third()
+	f.branch("B", done)
+	f.at(single)
+	one()
+	f.at(done)
+}
+
+// firstAt reads n%4 floats, at least one; the other lanes are 0.
+func (f *function) firstAt(base *reg, at int, n *reg) *reg {
+	x, third := f.vec(), f.gp()
+	f.cut(n,
+		func() { f.op(fmt.Sprintf("FMOVD %d(R%%d), F%%d", at), base, x) },
+		func() {
+			f.op(fmt.Sprintf("ADD $%d, R%%d, R%%d", at+8), base, third)
+			f.op("VLD1 (R%d), V%d.S[2]", third, x)
+		},
+		func() { f.op(fmt.Sprintf("FMOVS %d(R%%d), F%%d", at), base, x) })
+	return x
+}
+
+func (f *function) storeFirst(x, base *reg, at int, n *reg) {
+	third := f.gp()
+	f.cut(n,
+		func() { f.op(fmt.Sprintf("FMOVD F%%d, %d(R%%d)", at), x, base) },
+		func() {
+			f.op(fmt.Sprintf("ADD $%d, R%%d, R%%d", at+8), base, third)
+			f.op("VST1 V%d.S[2], (R%d)", x, third)
+		},
+		func() { f.op(fmt.Sprintf("FMOVS F%%d, %d(R%%d)", at), x, base) })
+}
+
+// everyAt reads one float into every lane and moves on.
+func (f *function) everyAt(p *reg) *reg {
+	x := f.vec()
+	f.op("VLD1R.P 4(R%d), [V%d.S4]", p, x)
+	return x
+}
+
+func (f *function) addTo(r *reg, n int) { f.op(fmt.Sprintf("ADD $%d, R%%d, R%%d", n), r, r) }
+
+// bytes turns counts of floats into counts of bytes.
+func (f *function) bytes(counts ...*reg) {
+	for _, r := range counts {
+		f.op("LSL $2, R%d, R%d", r, r)
+	}
+}
+
+// turns runs body as long as n floats or more are left, and takes them off.
+func (f *function) turns(left *reg, n int, body func()) {
+	loop, end := f.label("loop"), f.label("end")
+	f.op(fmt.Sprintf("SUBS $%d, R%%d, R%%d", n), left, left)
+	f.branch("BLT", end)
+	f.at(loop)
+	body()
+	f.op(fmt.Sprintf("SUBS $%d, R%%d, R%%d", n), left, left)
+	f.branch("BGE", loop)
+	f.at(end)
+	f.addTo(left, n)
+}
+
+// repeat runs body count times, at least once; it destroys count.
+func (f *function) repeat(count *reg, body func()) {
+	loop := f.label("loop")
+	f.at(loop)
+	body()
+	f.op("SUBS $1, R%d, R%d", count, count)
+	f.branch("BNE", loop)
+}

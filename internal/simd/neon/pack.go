@@ -1,0 +1,108 @@
+package main
+
+import "fmt"
+
+func pack() []*function { return []*function{packRows(), transpose8()} }
+
+// packRows copies rows of cols floats to rows of width floats, width a multiple
+// of eight, and fills up with zeros. With factors, row r is multiplied by
+// factors[r], and a factor of zero makes zeros of anything, NaN included.
+func packRows() *function {
+	f := newFunction("packRowsNEON", "func(dst *float32, width int, src *float32, lds, rows, cols int, factors *float32)")
+	r := f.loads("dst", "width", "src", "lds", "rows", "cols", "factors")
+	dst, width, src, lds, rows, cols, factors := r[0], r[1], r[2], r[3], r[4], r[5], r[6]
+	f.bytes(width, lds)
+	empty, plain, zero := f.label("empty"), f.label("plain"), f.zero()
+	f.branch("CBZ R%d,", empty, rows)
+	f.branch("CBZ R%d,", plain, factors)
+	copyRows := func(change func(x *reg) *reg, start func()) {
+		f.repeat(rows, func() {
+			start()
+			from, to, end, left := f.gp(), f.gp(), f.gp(), f.gp()
+			f.op("MOVD R%d, R%d", src, from)
+			f.op("MOVD R%d, R%d", dst, to)
+			f.op("ADD R%d, R%d, R%d", width, dst, dst)
+			f.op("MOVD R%d, R%d", dst, end)
+			f.op("MOVD R%d, R%d", cols, left)
+			for _, vectors := range []int{4, 1} {
+				f.turns(left, 4*vectors, func() {
+					x := f.vectorsAt(from, 0, vectors)
+					for i := range x {
+						x[i] = change(x[i])
+					}
+					f.storeAll(x, to, 0)
+					f.addTo(from, 16*vectors)
+					f.addTo(to, 16*vectors)
+				})
+			}
+			fill, fillLoop, full := f.label("fill"), f.label("fillLoop"), f.label("full")
+			f.branch("CBZ R%d,", fill, left)
+			f.store(change(f.firstAt(from, 0, left)), to, 0)
+			f.addTo(to, 16)
+			f.at(fill)
+			f.op("CMP R%d, R%d", end, to)
+			f.branch("BHS", full)
+			f.at(fillLoop)
+			f.op("FMOVQ.P F%d, 16(R%d)", zero, to)
+			f.op("CMP R%d, R%d", end, to)
+			f.branch("BLO", fillLoop)
+			f.at(full)
+			f.op("ADD R%d, R%d, R%d", lds, src, src)
+		})
+	}
+	var factor, drop *reg
+	copyRows(func(x *reg) *reg { return f.butNot(f.mul(x, factor), drop) }, func() {
+		factor = f.everyAt(factors)
+		drop = f.make("fcmeq v%d.4s, v%d.4s, #0.0", factor)
+	})
+	f.ret()
+	f.at(plain)
+	copyRows(func(x *reg) *reg { return x }, func() {})
+	f.at(empty)
+	f.ret()
+	return f
+}
+
+// transpose8 writes eight rows of src as columns of dst: dst[c*ldd+r] =
+// src[r*lds+c] for r below 8 and c below 8*blocks.
+func transpose8() *function {
+	f := newFunction("transpose8NEON", "func(dst *float32, ldd int, src *float32, lds, blocks int)")
+	r := f.loads("dst", "ldd", "src", "lds", "blocks")
+	dst, ldd, src, lds, blocks := r[0], r[1], r[2], r[3], r[4]
+	f.bytes(ldd, lds)
+	end := f.label("empty")
+	f.branch("CBZ R%d,", end, blocks)
+	f.op("LSL $1, R%d, R%d", blocks, blocks)
+	rows := []*reg{src}
+	for i := 1; i < 8; i++ {
+		next := f.gp()
+		f.op("ADD R%d, R%d, R%d", lds, rows[i-1], next)
+		rows = append(rows, next)
+	}
+	f.repeat(blocks, func() { // four columns
+		var columns [4][]*reg
+		for half := range 2 {
+			var x [4]*reg
+			for i := range x {
+				x[i] = f.vec()
+				f.op("FMOVQ.P 16(R%d), F%d", rows[4*half+i], x[i])
+			}
+			// Pairs of rows: element 0 or 1 of each, then 2 or 3.
+			pair := func(a, b *reg) (even, odd *reg) {
+				return f.known("VTRN1", "S4", a, b), f.known("VTRN2", "S4", a, b)
+			}
+			e01, o01 := pair(x[0], x[1])
+			e23, o23 := pair(x[2], x[3])
+			for i, p := range [4][2]*reg{{e01, e23}, {o01, o23}, {e01, e23}, {o01, o23}} {
+				columns[i] = append(columns[i], f.known(fmt.Sprintf("VTRN%d", 1+i/2), "D2", p[0], p[1]))
+			}
+		}
+		for _, c := range columns {
+			f.storeAll(c, dst, 0)
+			f.op("ADD R%d, R%d, R%d", ldd, dst, dst)
+		}
+	})
+	f.at(end)
+	f.ret()
+	return f
+}

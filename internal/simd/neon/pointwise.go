@@ -1,0 +1,99 @@
+package main
+
+import "strings"
+
+// elementwise is dst[i] = body(inputs[i], scalars) for i below n. dst may be one
+// of the inputs; an input named dst is.
+type elementwise struct {
+	name    string
+	inputs  string
+	scalar  string
+	vectors int // of a turn of the main loop
+	body    func(f *function, in []*reg, scalar lane) *reg
+}
+
+func pointwise() (list []*function) {
+	for _, p := range []elementwise{
+		{"addNEON", "x y", "", 4, func(f *function, in []*reg, _ lane) *reg { return f.add(in[0], in[1]) }},
+		{"mulNEON", "x y", "", 4, func(f *function, in []*reg, _ lane) *reg { return f.mul(in[0], in[1]) }},
+		{"scaleNEON", "x", "alpha", 4, func(f *function, in []*reg, s lane) *reg { return f.times(in[0], s) }},
+		{"axpyNEON", "dst x", "alpha", 4, func(f *function, in []*reg, s lane) *reg {
+			return f.add(in[0], f.times(in[1], s))
+		}},
+		{"reluNEON", "x", "", 4, func(f *function, in []*reg, _ lane) *reg { return f.relu(in[0]) }},
+		{"reluGradNEON", "dy y", "", 4, func(f *function, in []*reg, _ lane) *reg {
+			return f.butNot(in[0], f.make("fcmle v%d.4s, v%d.4s, #0.0", in[1]))
+		}},
+		{"tanhGradNEON", "dy y", "", 2, func(f *function, in []*reg, _ lane) *reg {
+			return f.mul(in[0], f.sub(f.num(1), f.mul(in[1], in[1])))
+		}},
+		{"sigmoidGradNEON", "dy y", "", 2, func(f *function, in []*reg, _ lane) *reg {
+			return f.mul(f.mul(in[0], in[1]), f.sub(f.num(1), in[1]))
+		}},
+		{"expNEON", "x", "shift", 1, func(f *function, in []*reg, s lane) *reg { return f.exp(f.sub(in[0], f.broadcast(s))) }},
+		{"tanhNEON", "x", "", 1, func(f *function, in []*reg, _ lane) *reg { return f.tanh(in[0]) }},
+		{"sigmoidNEON", "x", "", 1, func(f *function, in []*reg, _ lane) *reg { return f.sigmoid(in[0]) }},
+		{"geluNEON", "x", "", 1, func(f *function, in []*reg, _ lane) *reg { return f.gelu(in[0]) }},
+		{"geluGradNEON", "dy x", "", 1, func(f *function, in []*reg, _ lane) *reg { return f.mul(in[0], f.geluGrad(in[1])) }},
+	} {
+		list = append(list, p.function())
+	}
+	return list
+}
+
+// relu keeps NaN and the sign of zero.
+func (f *function) relu(x *reg) *reg { return f.butNot(x, f.make("fcmlt v%d.4s, v%d.4s, #0.0", x)) }
+
+func (p elementwise) function() *function {
+	inputs := strings.Fields(p.inputs)
+	pointers := inputs
+	if inputs[0] != "dst" {
+		pointers = append([]string{"dst"}, inputs...)
+	}
+	signature := "func(" + strings.Join(pointers, ", ") + " *float32, n int"
+	if p.scalar != "" {
+		signature += ", " + p.scalar + " float32"
+	}
+	f := newFunction(p.name, signature+")")
+	at := map[string]*reg{}
+	for _, name := range pointers {
+		at[name] = f.load(name)
+	}
+	n := f.load("n")
+	var scalar lane
+	if p.scalar != "" {
+		scalar = f.scalar(p.scalar)
+	}
+	turn := func(vectors int) {
+		f.turns(n, 4*vectors, func() {
+			in := make([][]*reg, vectors)
+			for _, name := range inputs {
+				for v, x := range f.vectorsAt(at[name], 0, vectors) {
+					in[v] = append(in[v], x)
+				}
+			}
+			var out []*reg
+			for _, x := range in {
+				out = append(out, p.body(f, x, scalar))
+			}
+			f.storeAll(out, at["dst"], 0)
+			for _, name := range pointers {
+				f.addTo(at[name], 16*vectors)
+			}
+		})
+	}
+	if p.vectors > 1 {
+		turn(p.vectors)
+	}
+	turn(1)
+	done := f.label("done")
+	f.branch("CBZ R%d,", done, n)
+	var in []*reg
+	for _, name := range inputs {
+		in = append(in, f.firstAt(at[name], 0, n))
+	}
+	f.storeFirst(p.body(f, in, scalar), at["dst"], 0, n)
+	f.at(done)
+	f.ret()
+	return f
+}

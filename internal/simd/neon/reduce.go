@@ -1,0 +1,178 @@
+package main
+
+import "math"
+
+func reduce() []*function {
+	multiply := func(f *function, acc, x, y *reg) { f.op("VFMLA V%d.D2, V%d.D2, V%d.D2", y, x, acc) }
+	return []*function{
+		sum64("dotNEON", "func(x, y *float32, n int) float64", []string{"x", "y"}, multiply),
+		sum64("sumSquaresNEON", "func(x *float32, n int) float64", []string{"x", "x"}, multiply),
+		sum64("sumNEON", "func(x *float32, n int) float64", []string{"x"}, func(f *function, acc, x, _ *reg) {
+			f.vector("fadd v%d.2d, v%d.2d, v%d.2d", acc, acc, x)
+		}),
+		maximum(),
+		colSums(),
+	}
+}
+
+// sum64 sums in 32 lanes of float64: term i goes to lane i mod 32; then lane l
+// takes lane l+16, l+8, l+4, l+2, l+1.
+func sum64(name, signature string, inputs []string, term func(f *function, acc, x, y *reg)) *function {
+	f := newFunction(name, signature)
+	pointers := map[string]*reg{}
+	for _, name := range inputs {
+		if pointers[name] == nil {
+			pointers[name] = f.load(name)
+		}
+	}
+	n := f.load("n")
+	var acc [16]*reg
+	for i := range acc {
+		acc[i] = f.zero()
+	}
+	// group adds four terms to accumulators 2i and 2i+1.
+	group := func(i int, load func(p *reg) *reg) {
+		wide := map[string][2]*reg{}
+		for _, name := range inputs {
+			if _, ok := wide[name]; !ok {
+				x := load(pointers[name])
+				wide[name] = [2]*reg{f.make("fcvtl v%d.2d, v%d.2s", x), f.make("fcvtl2 v%d.2d, v%d.4s", x)}
+			}
+		}
+		x, y := wide[inputs[0]], wide[inputs[len(inputs)-1]]
+		for h := range 2 {
+			term(f, acc[2*i+h], x[h], y[h])
+		}
+	}
+	whole := func(p *reg) *reg {
+		x := f.vec()
+		f.op("FMOVQ.P 16(R%d), F%d", p, x)
+		return x
+	}
+	f.turns(n, 32, func() {
+		for i := range 8 {
+			group(i, whole)
+		}
+	})
+	fold := f.label("fold")
+	var cuts [8]string
+	for i := range cuts {
+		cuts[i] = f.label("cut")
+		if i == 7 {
+			break // fewer than four are left
+		}
+		f.op("CMP $4, R%d", n)
+		f.branch("BLT", cuts[i])
+		group(i, whole)
+		f.addTo(n, -4)
+	}
+	for i := 7; i >= 0; i-- {
+		f.at(cuts[i])
+		f.branch("CBZ R%d,", fold, n)
+		group(i, func(p *reg) *reg { return f.firstAt(p, 0, n) })
+		f.branch("B", fold)
+	}
+	f.at(fold)
+	for half := 8; half >= 1; half /= 2 {
+		for i := range half {
+			f.vector("fadd v%d.2d, v%d.2d, v%d.2d", acc[i], acc[i], acc[i+half])
+		}
+	}
+	f.result(f.make("faddp d%d, v%d.2d", acc[0]))
+	f.ret()
+	return f
+}
+
+// maximum is the largest of n numbers, -Inf of none; NaN is passed over.
+func maximum() *function {
+	f := newFunction("maximumNEON", "func(x *float32, n int) float32")
+	x, n := f.load("x"), f.load("n")
+	lowest := f.num(math.Inf(-1))
+	larger := func(top, x *reg) { f.vector("fmaxnm v%d.4s, v%d.4s, v%d.4s", top, top, x) }
+	var acc [4]*reg
+	for i := range acc {
+		acc[i] = f.copyOf(lowest)
+	}
+	for _, vectors := range []int{4, 1} {
+		f.turns(n, 4*vectors, func() {
+			for i, v := range f.vectorsAt(x, 0, vectors) {
+				larger(acc[i], v)
+			}
+			f.addTo(x, 16*vectors)
+		})
+	}
+	whole := f.label("whole")
+	f.branch("CBZ R%d,", whole, n)
+	f.repeat(n, func() { larger(acc[0], f.everyAt(x)) })
+	f.at(whole)
+	larger(acc[0], acc[1])
+	larger(acc[2], acc[3])
+	larger(acc[0], acc[2])
+	f.result(f.make("fmaxnmv s%d, v%d.4s", acc[0]))
+	f.ret()
+	return f
+}
+
+// colSums adds to dst[c] the sum over rows of x[r*ldx+c]·factors[r], taken from
+// zero in the order of the rows; a row whose factor is 0 is not looked at.
+// Without factors they count as 1. There is at least one row.
+func colSums() *function {
+	f := newFunction("colSumsNEON", "func(dst, x *float32, ldx, rows, cols int, factors *float32)")
+	r := f.loads("dst", "x", "ldx", "rows", "cols", "factors")
+	dst, x, ldx, rows, cols, factors := r[0], r[1], r[2], r[3], r[4], r[5]
+	f.bytes(ldx)
+	add := func(sum, x *reg) { f.vector("fadd v%d.4s, v%d.4s, v%d.4s", sum, sum, x) }
+	strip := func(vectors int, load func(p *reg) []*reg, store func(x []*reg)) {
+		acc := make([]*reg, vectors)
+		for i := range acc {
+			acc[i] = f.zero()
+		}
+		row, left := f.gp(), f.gp()
+		f.op("MOVD R%d, R%d", x, row)
+		f.op("MOVD R%d, R%d", rows, left)
+		plain, end := f.label("plain"), f.label("end")
+		f.branch("CBZ R%d,", plain, factors)
+		next, factor := f.gp(), lane{of: f.vec()}
+		f.op("MOVD R%d, R%d", factors, next)
+		f.repeat(left, func() {
+			skip := f.label("skip")
+			f.op("FMOVS.P 4(R%d), F%d", next, factor.of)
+			f.op("FCMPS $(0.0), F%d", factor.of)
+			f.branch("BEQ", skip) // not taken for NaN
+			for i, y := range load(row) {
+				add(acc[i], f.times(y, factor))
+			}
+			f.at(skip)
+			f.op("ADD R%d, R%d, R%d", ldx, row, row)
+		})
+		f.branch("B", end)
+		f.at(plain)
+		f.repeat(left, func() {
+			for i, y := range load(row) {
+				add(acc[i], y)
+			}
+			f.op("ADD R%d, R%d, R%d", ldx, row, row)
+		})
+		f.at(end)
+		sums := load(dst)
+		for i, y := range sums {
+			add(y, acc[i])
+		}
+		store(sums)
+	}
+	for _, vectors := range []int{8, 1} {
+		f.turns(cols, 4*vectors, func() {
+			strip(vectors, func(p *reg) []*reg { return f.vectorsAt(p, 0, vectors) },
+				func(x []*reg) { f.storeAll(x, dst, 0) })
+			f.addTo(x, 16*vectors)
+			f.addTo(dst, 16*vectors)
+		})
+	}
+	done := f.label("done")
+	f.branch("CBZ R%d,", done, cols)
+	strip(1, func(p *reg) []*reg { return []*reg{f.firstAt(p, 0, cols)} },
+		func(x []*reg) { f.storeFirst(x[0], dst, 0, cols) })
+	f.at(done)
+	f.ret()
+	return f
+}

@@ -1,0 +1,13 @@
+//go:build !noasm
+
+package noise
+
+// Every processor of 64 bits has NEON, which gives the bits of pure Go.
+
+// groups is groupsGeneric. len(dst) is a positive multiple of groupWords.
+func groups(dst []uint32, s *state) {
+	groupsNEON(&dst[0], (*[16]uint32)(s), len(dst)/groupWords)
+}
+
+// boxMullers is boxMullersGeneric.
+func boxMullers(dst *[Grain]float32, words *[grainWords]uint32) { boxMullersNEON(dst, words) }
