@@ -17,6 +17,8 @@ type compiler struct {
 	grams  map[int]int         // how many Gram norms read a buffer as Δ
 	kept   map[int][]float64   // ΔΔᵀ of such a buffer
 	norms  map[int][]float64   // log Σ exp of the rows of logits
+
+	filters *[]float32 // of a Winograd convolution, transformed; one at a time
 }
 
 // call is one instruction with its memory.

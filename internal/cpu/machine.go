@@ -25,7 +25,7 @@ func New(p *plan.Program, o optim.Optimizer, average bool, threads int) (*Machin
 	m := &Machine{program: p, pool: newPool(threads)}
 	m.allocate(o, average)
 	c := compiler{
-		Machine: m, chosen: map[winners][]int32{},
+		Machine: m, chosen: map[winners][]int32{}, filters: new([]float32),
 		grams: countGrams(p), kept: map[int][]float64{}, norms: map[int][]float64{},
 	}
 	var err error

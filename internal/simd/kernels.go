@@ -45,6 +45,8 @@ type kernels struct {
 	maxPoolRows [2]maxPoolRowFunc
 	sumTaps     func(dst *float32, cols int, p *float32, offset, ldp, next, khs, kws, w, dil, width int)
 
+	winograd winogradKernels
+
 	fmaPeak func(rounds int) // nil in pure Go
 }
 

@@ -36,6 +36,7 @@ func assembly() []*kernels {
 		copyTaps:    [2]copyTapFunc{copyTap1AVX2, copyTap2AVX2},
 		maxPoolRows: [2]maxPoolRowFunc{maxPoolRow1AVX2, maxPoolRow2AVX2},
 		sumTaps:     sumTapsAVX2,
+		winograd:    winogradKernels{winogradFiltersAVX2, winogradImageAVX2, winogradSignalAVX2, winogradResultAVX2, winogradGradientsAVX2},
 		fmaPeak:     fmaPeakAVX2,
 	}
 	if !(x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512BW && x.HasAVX512VL) {

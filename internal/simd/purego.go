@@ -35,6 +35,7 @@ var pureGo = kernels{
 	sumSquares:  sumSquaresGo,
 	maximum:     maximumGo,
 	colSums:     colSumsGo,
+	winograd:    winogradKernels{winogradFiltersGo, winogradImageGo, winogradSignalGo, winogradResultGo, winogradGradientsGo},
 }
 
 // span is the memory of rows rows of width floats, stride floats apart.

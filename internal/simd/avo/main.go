@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/ir"
 	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/pass"
 	"github.com/mmcloughlin/avo/printer"
+	"github.com/mmcloughlin/avo/reg"
 )
 
 // generator is one assembly file in the making.
@@ -40,6 +43,7 @@ var files = []struct {
 	{"pointwise", pointwiseFile},
 	{"reduce", reduceFile},
 	{"window", windowFile},
+	{"winograd", winogradFile},
 }
 
 func main() {
@@ -66,6 +70,9 @@ func write(dir, name string, fill func(*generator)) error {
 	if err := pass.Compile.Execute(file); err != nil {
 		return err
 	}
+	if err := onlyAVX2(file); err != nil {
+		return err
+	}
 	cfg := printer.Config{Argv: []string{"go", "run", ".", "-out", ".."}, Name: "avo", Pkg: "simd"}
 	for ext, p := range map[string]printer.Printer{".s": printer.NewGoAsm(cfg), ".go": printer.NewStubs(cfg)} {
 		text, err := p.Print(file)
@@ -85,4 +92,22 @@ func (g *generator) fn(name, signature string) {
 	g.Attributes(attr.NOSPLIT)
 	g.SignatureExpr(signature)
 	g.Pragma("noescape")
+}
+
+// onlyAVX2 sees that no function named for AVX2 was given one of the vector
+// registers from 16 on, which only AVX-512 has.
+func onlyAVX2(file *ir.File) error {
+	for _, f := range file.Functions() {
+		if !strings.HasSuffix(f.Name, "AVX2") {
+			continue
+		}
+		for _, i := range f.Instructions() {
+			for _, r := range append(i.InputRegisters(), i.OutputRegisters()...) {
+				if p, ok := r.(reg.Physical); ok && r.Kind() == reg.KindVector && p.PhysicalIndex() >= 16 {
+					return fmt.Errorf("%s needs more than 16 vector registers", f.Name)
+				}
+			}
+		}
+	}
+	return nil
 }

@@ -1,0 +1,162 @@
+package cpu
+
+import (
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/simd"
+)
+
+const (
+	winogradChannels = 16 // fewer, in or out, and the transforms cost more than they save
+	winogradTiles    = 64 // of a product, or somewhat fewer
+	winogradPad      = 16 // floats between planes, for what the transforms write too much
+)
+
+// winograd convolves by 3×3 windows with the transforms of package simd. A batch
+// of tiles, a strip of a picture or several small pictures, is one product for
+// each of the 16 planes. A tile's bits do not depend on the batch it is in.
+type winograd struct {
+	in, out       int // channels
+	h, w, oh, ow  int
+	padH, padW    int
+	tall, wide    int // tiles of a picture
+	strip, group  int // of a batch: rows of tiles of a picture, pictures
+	columns, line int // tiles of a batch; floats of a padded row
+	transposed    bool
+	filters       *[]float32 // transformed; the layers take turns
+	bias          []float32
+	relu          bool
+	activate      func(out, in []float32) // after that; nil for nothing
+}
+
+// newWinograd is nil where the transforms do not serve or do not pay. flipped
+// convolves with the filters turned around and their channels exchanged, as the
+// gradient in the pictures does.
+func (c compiler) newWinograd(f op.ConvWeight, pictures int, flipped bool) *winograd {
+	if f.KernelH != 3 || f.KernelW != 3 || f.StrideH != 1 || f.StrideW != 1 || f.DilationH != 1 || f.DilationW != 1 ||
+		f.Groups != 1 || f.PadH > 2 || f.PadW > 2 || min(f.C, f.O) < winogradChannels {
+		return nil
+	}
+	v := newConvolution(f)
+	oh, ow := v.window.Out()
+	g := &winograd{in: f.C, out: f.O, h: f.H, w: f.W, oh: oh, ow: ow, padH: f.PadH, padW: f.PadW, filters: c.filters, transposed: flipped}
+	if flipped {
+		g.in, g.out, g.h, g.w, g.oh, g.ow = f.O, f.C, oh, ow, f.H, f.W
+		g.padH, g.padW = 2-f.PadH, 2-f.PadW
+	}
+	g.tall, g.wide = (g.oh+1)/2, (g.ow+1)/2
+	g.strip = min(g.tall, max(1, winogradTiles/g.wide))
+	g.group = 1
+	if tiles := g.tall * g.wide; g.strip == g.tall {
+		each := (pictures + len(c.pool.workers) - 1) / len(c.pool.workers)
+		g.group = max(1, min(winogradTiles/tiles, each))
+	}
+	g.columns = g.group * g.strip * g.wide
+	g.line = 2*(g.wide+simd.WinogradLanes) + 2
+	c.reserve(g.scratch(), 0)
+	if n := 16 * f.C * f.O; len(*g.filters) < n {
+		*g.filters = make([]float32, n)
+	}
+	return g
+}
+
+func (g *winograd) plane(channels int) int { return channels*g.columns + winogradPad }
+
+func (g *winograd) scratch() int {
+	return 16*(g.plane(g.in)+g.plane(g.out)) + 2*(g.strip+1)*g.line
+}
+
+// winograd makes the step from pictures x to results y.
+func (c compiler) winograd(g *winograd, y, x, weight []float32) func() {
+	pictures := len(x) / (g.in * g.h * g.w)
+	strips := (g.tall + g.strip - 1) / g.strip
+	batches := (pictures + g.group - 1) / g.group * strips
+	size := g.in * g.out
+	transform := c.over(size, 64, func(from, to int, _ *worker) {
+		simd.WinogradFilters((*g.filters)[from:], size, weight[9*from:9*to])
+	})
+	return sequence(transform, c.over(batches, g.columns*16*size/8, func(from, to int, w *worker) {
+		for b := from; b < to; b++ {
+			first := b / strips * g.group
+			top := b % strips * g.strip
+			g.batch(y, x, first, min(g.group, pictures-first), top, min(g.strip, g.tall-top), w)
+		}
+	}))
+}
+
+// batch convolves rows of tiles of some pictures.
+func (g *winograd) batch(y, x []float32, first, pictures, top, rows int, w *worker) {
+	memory := w.floats(g.scratch())
+	planeIn, planeOut := g.plane(g.in), g.plane(g.out)
+	v, m := memory[:16*planeIn], memory[16*planeIn:][:16*planeOut]
+	padded := memory[16*(planeIn+planeOut):]
+	g.images(v, padded, x, first, pictures, top, rows)
+	product := simd.Gemm{
+		TransA: g.transposed, M: g.out, N: pictures * rows * g.wide, K: g.in,
+		LDA: g.in, LDB: g.columns, LDC: g.columns,
+	}
+	if g.transposed {
+		product.LDA = g.out
+	}
+	for i := range 16 {
+		filter := i
+		if g.transposed {
+			filter = turned[i/4]*4 + turned[i%4]
+		}
+		product.Run(m[i*planeOut:], (*g.filters)[filter*g.in*g.out:][:g.in*g.out], v[i*planeIn:], w.gemm, 0, 1)
+	}
+	g.results(y, m, padded, first, pictures, top, rows)
+}
+
+// turned is where the numbers of a filter go when the filter is turned around.
+var turned = [4]int{3, 1, 2, 0}
+
+// images transforms rows of tiles of every channel. What is written past a row
+// of tiles is overwritten by the next.
+func (g *winograd) images(v, padded, x []float32, first, pictures, top, rows int) {
+	plane := g.plane(g.in)
+	clear(padded)
+	for ch := range g.in {
+		for p := range pictures {
+			picture := x[((first+p)*g.in+ch)*g.h*g.w:][:g.h*g.w]
+			for r := range 2*rows + 2 {
+				line := padded[r*g.line:][g.padW : g.padW+g.w]
+				if from := 2*top + r - g.padH; from >= 0 && from < g.h {
+					copy(line, picture[from*g.w:][:g.w])
+				} else {
+					clear(line)
+				}
+			}
+			for r := range rows {
+				to := ch*g.columns + (p*rows+r)*g.wide
+				simd.WinogradImage(v[to:], plane, padded[2*r*g.line:], g.line, g.wide)
+			}
+		}
+	}
+}
+
+// results turns rows of tiles back into rows of every channel.
+func (g *winograd) results(y, m, padded []float32, first, pictures, top, rows int) {
+	plane := g.plane(g.out)
+	for ch := range g.out {
+		bias := float32(0)
+		if g.bias != nil {
+			bias = g.bias[ch]
+		}
+		for p := range pictures {
+			result := y[((first+p)*g.out+ch)*g.oh*g.ow:][:g.oh*g.ow]
+			for r := range rows {
+				above, below := padded, padded[g.line:]
+				simd.WinogradResult(above, below, m[ch*g.columns+(p*rows+r)*g.wide:], plane, g.wide, bias, g.relu)
+				at := 2 * (top + r)
+				copy(result[at*g.ow:][:g.ow], above)
+				if at+1 < g.oh {
+					copy(result[(at+1)*g.ow:][:g.ow], below)
+				}
+			}
+			if g.activate != nil {
+				done := result[2*top*g.ow : min(2*(top+rows), g.oh)*g.ow]
+				g.activate(done, done)
+			}
+		}
+	}
+}
