@@ -8,6 +8,8 @@ import (
 const (
 	winogradChannels = 16 // fewer, in or out, and the transforms cost more than they save
 	winogradTiles    = 64 // of a product, or somewhat fewer
+	winogradSums     = 64 // the same where the product sums over tiles
+	winogradArea     = 64 // places of a result; fewer, and a gradient's transforms cost more than they save
 	winogradPad      = 16 // floats between planes, for what the transforms write too much
 )
 
@@ -45,13 +47,13 @@ func (c compiler) newWinograd(f op.ConvWeight, pictures int, flipped bool) *wino
 	}
 	g.tall, g.wide = (g.oh+1)/2, (g.ow+1)/2
 	g.strip = min(g.tall, max(1, winogradTiles/g.wide))
+	g.line = 2*(g.wide+simd.WinogradLanes) + 2
 	g.group = 1
 	if tiles := g.tall * g.wide; g.strip == g.tall {
 		each := (pictures + len(c.pool.workers) - 1) / len(c.pool.workers)
 		g.group = max(1, min(winogradTiles/tiles, each))
 	}
 	g.columns = g.group * g.strip * g.wide
-	g.line = 2*(g.wide+simd.WinogradLanes) + 2
 	c.reserve(g.scratch(), 0)
 	if n := 16 * f.C * f.O; len(*g.filters) < n {
 		*g.filters = make([]float32, n)
@@ -71,7 +73,11 @@ func (c compiler) winograd(g *winograd, y, x, weight []float32) func() {
 	strips := (g.tall + g.strip - 1) / g.strip
 	batches := (pictures + g.group - 1) / g.group * strips
 	size := g.in * g.out
-	transform := c.over(size, 64, func(from, to int, _ *worker) {
+	transform := c.over(size/simd.WinogradLanes, 512, func(from, to int, _ *worker) {
+		from, to = from*simd.WinogradLanes, to*simd.WinogradLanes
+		if size-to < simd.WinogradLanes {
+			to = size
+		}
 		simd.WinogradFilters((*g.filters)[from:], size, weight[9*from:9*to])
 	})
 	return sequence(transform, c.over(batches, g.columns*16*size/8, func(from, to int, w *worker) {
@@ -157,6 +163,52 @@ func (g *winograd) results(y, m, padded []float32, first, pictures, top, rows in
 				done := result[2*top*g.ow : min(2*(top+rows), g.oh)*g.ow]
 				g.activate(done, done)
 			}
+		}
+	}
+}
+
+// gradient makes the filters' gradient of a record of several pictures: the
+// transforms' adjoints, with the sums over tiles as products.
+func (g *winograd) gradient(dst, x, delta []float32, first, pictures int, w *worker) {
+	size := g.in * g.out
+	memory := w.floats(g.scratch() + 16*size)
+	planeIn, planeOut := g.plane(g.in), g.plane(g.out)
+	v, d := memory[:16*planeIn], memory[16*planeIn:][:16*planeOut]
+	sums := memory[g.scratch():]
+	padded := memory[16*(planeIn+planeOut) : g.scratch()]
+	product := simd.Gemm{TransB: true, M: g.out, N: g.in, LDA: g.columns, LDB: g.columns, LDC: g.in}
+	for n := first; n < first+pictures; n++ {
+		for top := 0; top < g.tall; top += g.strip {
+			rows := min(g.strip, g.tall-top)
+			g.images(v, padded, x, n, 1, top, rows)
+			g.signals(d, padded, delta, n, top, rows)
+			product.K = rows * g.wide
+			for i := range 16 {
+				product.Run(sums[i*size:], d[i*planeOut:], v[i*planeIn:], w.gemm, 0, 1)
+			}
+			product.Accumulate = true
+		}
+	}
+	simd.WinogradGradients(dst, sums, size)
+}
+
+// signals transforms rows of tiles of what comes back to every output of a
+// picture.
+func (g *winograd) signals(d, padded, delta []float32, n, top, rows int) {
+	plane := g.plane(g.out)
+	clear(padded)
+	for ch := range g.out {
+		signal := delta[(n*g.out+ch)*g.oh*g.ow:][:g.oh*g.ow]
+		for r := range 2 * rows {
+			line := padded[r*g.line:][:g.ow]
+			if at := 2*top + r; at < g.oh {
+				copy(line, signal[at*g.ow:][:g.ow])
+			} else {
+				clear(line)
+			}
+		}
+		for r := range rows {
+			simd.WinogradSignal(d[ch*g.columns+r*g.wide:], plane, padded[2*r*g.line:], g.line, g.wide)
 		}
 	}
 }

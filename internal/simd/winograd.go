@@ -28,20 +28,13 @@ type winogradKernels struct {
 }
 
 // WinogradFilters sets place k of plane i of dst, planes being plane floats
-// apart, to number i of filter k, for as many 3×3 filters as there are.
+// apart, to number i of filter k, for as many 3×3 filters as there are, at least
+// eight.
 func WinogradFilters(dst []float32, plane int, filters []float32) {
 	n := winogradFilters("from", filters, plane, dst)
-	if vectors := n / WinogradLanes; vectors > 0 {
-		active.winograd.filters(&dst[0], plane, &filters[0], vectors)
-	}
-	for k := n &^ (WinogradLanes - 1); k < n; k++ {
-		var one [9 * WinogradLanes]float32
-		var numbers [16 * WinogradLanes]float32
-		copy(one[:], filters[9*k:9*k+9])
-		active.winograd.filters(&numbers[0], WinogradLanes, &one[0], 1)
-		for i := range 16 {
-			dst[i*plane+k] = numbers[i*WinogradLanes]
-		}
+	active.winograd.filters(&dst[0], plane, &filters[0], n/WinogradLanes)
+	if last := n - WinogradLanes; n%WinogradLanes > 0 {
+		active.winograd.filters(&dst[last], plane, &filters[9*last], 1)
 	}
 }
 
@@ -49,23 +42,15 @@ func WinogradFilters(dst []float32, plane int, filters []float32) {
 // the planes of the filters into what belongs to the filters.
 func WinogradGradients(filters, src []float32, plane int) {
 	n := winogradFilters("into", filters, plane, src)
-	if vectors := n / WinogradLanes; vectors > 0 {
-		active.winograd.gradients(&filters[0], &src[0], plane, vectors)
-	}
-	for k := n &^ (WinogradLanes - 1); k < n; k++ {
-		var one [9 * WinogradLanes]float32
-		var numbers [16 * WinogradLanes]float32
-		for i := range 16 {
-			numbers[i*WinogradLanes] = src[i*plane+k]
-		}
-		active.winograd.gradients(&one[0], &numbers[0], WinogradLanes, 1)
-		copy(filters[9*k:9*k+9], one[:9])
+	active.winograd.gradients(&filters[0], &src[0], plane, n/WinogradLanes)
+	if last := n - WinogradLanes; n%WinogradLanes > 0 {
+		active.winograd.gradients(&filters[9*last], &src[last], plane, 1)
 	}
 }
 
 func winogradFilters(way string, filters []float32, plane int, planes []float32) int {
 	n := len(filters) / 9
-	if n == 0 || len(filters)%9 != 0 || plane < n || len(planes) < 15*plane+n {
+	if n < WinogradLanes || len(filters)%9 != 0 || plane < n || len(planes) < 15*plane+n {
 		panic(fmt.Sprintf("simd: 3×3 filters of %d floats, %s planes of %d in a slice of %d", len(filters), way, plane, len(planes)))
 	}
 	return n

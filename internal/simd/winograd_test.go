@@ -30,17 +30,17 @@ func TestWinogradBits(t *testing.T) {
 			check()
 			compareBits(t, k.name+" signal", got, want)
 
-			filters, checkFilters := fill(t, random(rng, 9*n))
-			with(k, func() { WinogradFilters(got, plane, filters[:9*tiles]) })
-			with(&pureGo, func() { WinogradFilters(want, plane, filters[:9*tiles]) })
+			number := WinogradLanes + rng.IntN(n-WinogradLanes+1)
+			filters, checkFilters := fill(t, random(rng, 9*number))
+			with(k, func() { WinogradFilters(got, plane, filters) })
+			with(&pureGo, func() { WinogradFilters(want, plane, filters) })
 			check()
 			compareBits(t, k.name+" filters", got, want)
-			back, wantBack := make([]float32, 9*tiles), make([]float32, 9*tiles)
-			with(k, func() { WinogradGradients(filters[:9*tiles], got, plane) })
+			wantBack := make([]float32, 9*number)
+			with(k, func() { WinogradGradients(filters, got, plane) })
 			checkFilters()
-			copy(back, filters)
 			with(&pureGo, func() { WinogradGradients(wantBack, want, plane) })
-			compareBits(t, k.name+" gradients", back, wantBack)
+			compareBits(t, k.name+" gradients", filters, wantBack)
 
 			src, _ := fill(t, random(rng, 15*plane+n))
 			src[rng.IntN(len(src))] = float32(math.NaN())
@@ -65,14 +65,15 @@ func TestWinogradIsAConvolution(t *testing.T) {
 		rng := rand.New(rand.NewPCG(33, 34))
 		for range 100 {
 			const n = WinogradLanes
-			image, filter := random(rng, 4*(2*n+2)), random(rng, 9)
-			u, v := make([]float32, 16), make([]float32, 16*n)
+			image, filters := random(rng, 4*(2*n+2)), random(rng, 9*n)
+			filter := filters[:9]
+			u, v := make([]float32, 16*n), make([]float32, 16*n)
 			top, bottom := make([]float32, 2*n), make([]float32, 2*n)
 			with(k, func() {
-				WinogradFilters(u, 1, filter)
+				WinogradFilters(u, n, filters)
 				WinogradImage(v, n, image, 2*n+2, n)
 				for i := range 16 {
-					Scale(v[i*n:][:n], v[i*n:][:n], u[i])
+					Scale(v[i*n:][:n], v[i*n:][:n], u[i*n])
 				}
 				WinogradResult(top, bottom, v, n, n, 0.5, false)
 			})
@@ -101,15 +102,16 @@ func TestWinogradGradient(t *testing.T) {
 		for range 100 {
 			const n = WinogradLanes
 			image, signal := random(rng, 4*(2*n+2)), random(rng, 4*n)
-			v, d, s := make([]float32, 16*n), make([]float32, 16*n), make([]float32, 16)
-			got := make([]float32, 9)
+			v, d, s := make([]float32, 16*n), make([]float32, 16*n), make([]float32, 16*n)
+			all := make([]float32, 9*n)
+			got := all[:9]
 			with(k, func() {
 				WinogradImage(v, n, image, 2*n+2, n)
 				WinogradSignal(d, n, signal, 2*n, n)
-				for i := range s {
-					s[i] = float32(Dot(v[i*n:][:n], d[i*n:][:n]))
+				for i := range 16 {
+					s[i*n] = float32(Dot(v[i*n:][:n], d[i*n:][:n]))
 				}
-				WinogradGradients(got, s, 1)
+				WinogradGradients(all, s, n)
 			})
 			for i := range got {
 				want, size := 0.0, 0.0
@@ -129,7 +131,7 @@ func TestWinogradGradient(t *testing.T) {
 
 func TestWinogradRefuses(t *testing.T) {
 	for name, f := range map[string]func(){
-		"filters": func() { WinogradFilters(make([]float32, 16), 1, make([]float32, 10)) },
+		"filters": func() { WinogradFilters(make([]float32, 16*8), 8, make([]float32, 73)) },
 		"image":   func() { WinogradImage(make([]float32, 16*8), 8, make([]float32, 60), 18, 1) },
 		"result": func() {
 			WinogradResult(make([]float32, 15), make([]float32, 16), make([]float32, 16*8), 8, 1, 0, false)

@@ -150,6 +150,11 @@ func (ts *trials) convolution(pictures int) (f op.ConvWeight, x, y operand) {
 	f = op.ConvWeight{
 		Window: w, Groups: groups, C: groups * between(r, 1, 3), H: height, W: width, O: groups * between(r, 1, 9),
 	}
+	if r.IntN(4) == 0 { // of a shape and a size for which backends have ways of their own
+		w = op.Window{KernelH: 3, KernelW: 3, StrideH: 1, StrideW: 1, PadH: r.IntN(2), PadW: r.IntN(2), DilationH: 1, DilationW: 1}
+		height, width = between(r, 3, 13), between(r, 3, 13)
+		f = op.ConvWeight{Window: w, Groups: 1, C: between(r, 16, 19), H: height, W: width, O: between(r, 16, 19)}
+	}
 	oh, ow, err := w.Over(height, width)
 	if err != nil {
 		panic(err)
