@@ -220,6 +220,10 @@ func sameBits(a, b []float32) bool {
 // An element's bits are the same wherever it stands: computed alone, in a
 // product of any other shape, with rows permuted, padded along k with zeros.
 func TestGemmElementsStandAlone(t *testing.T) {
+	rounds := 30
+	if testing.Short() {
+		rounds = 5
+	}
 	each(t, func(t *testing.T, k *kernels) {
 		rng := rand.New(rand.NewPCG(3, 4))
 		ws := NewWorkspace()
@@ -227,7 +231,7 @@ func TestGemmElementsStandAlone(t *testing.T) {
 			const most = 150
 			a, b := random(rng, most*depth), random(rng, depth*most)
 			full := multiply(k, ws, most, most, depth, a, b, false, false)
-			for range 30 {
+			for range rounds {
 				m, n := 1+rng.IntN(most), 1+rng.IntN(most)
 				rows, cols := rng.Perm(most)[:m], rng.Perm(most)[:n]
 				transA, transB := rng.IntN(2) == 0, rng.IntN(2) == 0

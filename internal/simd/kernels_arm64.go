@@ -18,6 +18,8 @@ func assembly() []*kernels {
 	neon.gelu, neon.geluGrad = geluNEON, geluGradNEON
 	neon.dot, neon.sum, neon.sumSquares = dotNEON, sumNEON, sumSquaresNEON
 	neon.maximum, neon.colSums = maximumNEON, colSumsNEON
+	neon.copyTaps = [2]copyTapFunc{copyTap1NEON, copyTap2NEON}
+	neon.sumTaps = sumTapsNEON
 	neon.fmaPeak = fmaPeakNEON
 	return []*kernels{&neon}
 }

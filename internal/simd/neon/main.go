@@ -22,6 +22,8 @@ var files = []struct {
 	{"internal/simd", "pack", pack},
 	{"internal/simd", "pointwise", pointwise},
 	{"internal/simd", "reduce", reduce},
+	{"internal/simd", "window", window},
+	{"internal/cpu", "gram", gram},
 	{"noise", "chacha", chacha},
 	{"noise", "boxmuller", boxMuller},
 }

@@ -1,0 +1,20 @@
+//go:build !noasm
+
+package cpu
+
+func gramTile(dst []float64, stride int, x, y []float64, ld, steps int) {
+	if steps == 0 {
+		return
+	}
+	_, _, _ = dst[(gramHigh-1)*stride+gramWide-1], x[(steps-1)*ld+gramHigh-1], y[(steps-1)*ld+gramWide-1]
+	gramTileNEON(&dst[0], 8*stride, &x[0], &y[0], 8*ld, steps)
+}
+
+func widen(dst []float64, src []float32) {
+	if n := len(src) / 4; n > 0 {
+		_ = dst[len(src)-1]
+		widenNEON(&dst[0], &src[0], n)
+		dst, src = dst[4*n:], src[4*n:]
+	}
+	widenGo(dst, src)
+}

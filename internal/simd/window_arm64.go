@@ -1,0 +1,23 @@
+//go:build !noasm
+
+package simd
+
+import "unsafe"
+
+func copyTap1NEON(dst *float32, cols int, img *float32, offset, lds, rows, w, width int) {
+	left, right := inside(w, 1, width, cols)
+	copyRows1NEON(dst, cols, from(img, offset+w+left, left < right), lds, rows, left, right-left)
+}
+
+func copyTap2NEON(dst *float32, cols int, img *float32, offset, lds, rows, w, width int) {
+	left, right := inside(w, 2, width, cols)
+	copyRows2NEON(dst, cols, from(img, offset+w+2*left, left < right), lds, rows, left, right-left)
+}
+
+// from points to p[i] if anything is to be read there.
+func from(p *float32, i int, read bool) *float32 {
+	if !read {
+		return p
+	}
+	return (*float32)(unsafe.Add(unsafe.Pointer(p), 4*i))
+}
