@@ -28,6 +28,7 @@ type compiler struct {
 	constants map[string]driver.Pointer
 	notes     map[any]driver.Pointer
 	seen      map[any]bool // notes that an earlier instruction of the program writes
+	prepared  map[product]*driver.Prepared
 }
 
 // call is one instruction with its memory.
@@ -47,7 +48,10 @@ func (k call) size(i int) int { return k.shapes[i].TotalSize() }
 func (k call) results() int { return k.shape.TotalSize() }
 
 func (m *Machine) compile() error {
-	c := &compiler{Machine: m, measuring: true, constants: map[string]driver.Pointer{}, notes: map[any]driver.Pointer{}}
+	c := &compiler{
+		Machine: m, measuring: true, constants: map[string]driver.Pointer{}, notes: map[any]driver.Pointer{},
+		prepared: map[product]*driver.Prepared{},
+	}
 	if err := c.all(); err != nil {
 		return err
 	}

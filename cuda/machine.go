@@ -32,8 +32,9 @@ type Machine struct {
 	factors []*mirror
 	output  *mirror
 	losses  *mirror
-	pipe    *pipe    // nil where the host computes factors
-	locked  [][]byte // page-locked memory that Close gives back
+	pipe    *pipe              // nil where the host computes factors
+	library []*driver.Prepared // what cuBLASLt computes
+	locked  [][]byte           // page-locked memory that Close gives back
 	state   plan.State
 	trained []trained
 	release releaser
@@ -343,6 +344,9 @@ func (m *Machine) Close() error {
 	m.back.close()
 	m.release.close()
 	m.pipe.close()
+	for _, p := range m.library {
+		p.Close()
+	}
 	for _, b := range m.locked {
 		err = first(err, m.device.FreePinned(b))
 	}

@@ -14,7 +14,8 @@ import (
 // context and its kernels.
 var opened struct {
 	sync.Mutex
-	devices map[int]*driver.Device
+	devices   map[int]*driver.Device
+	libraries map[int]*library
 }
 
 func open(ordinal int) (*driver.Device, error) {

@@ -56,8 +56,14 @@ func byRows(rows, columns, depth int) (length, count int) {
 // schedule is how a product is laid out on the card.
 type schedule struct {
 	tile  tile
-	apart bool // every slice has blocks of its own
+	apart bool    // every slice has blocks of its own
+	time  float64 // that it is expected to take
 }
+
+const (
+	launching = 2e-6 // seconds that a launch takes
+	bandwidth = 2e12 // bytes a second
+)
 
 // time is what the blocks of a tile take for each step of k. Fewer than eight warps on
 // a multiprocessor do not hide what they wait for.
@@ -71,19 +77,18 @@ func (t tile) time(blocks, multiprocessors int) float64 {
 // plan finds the tile, and whether to give slices blocks of their own, that would
 // take the shortest time. It changes no bit of the result.
 func (c *compiler) plan(tiles []tile, rows, columns, depth, length, count int) (best schedule) {
-	const launch, bandwidth = 2e-6, 2e12 // seconds; bytes a second
-	least := math.Inf(1)
+	best.time = math.Inf(1)
 	for _, t := range tiles {
 		n := t.count(rows, columns)
-		if time := t.time(n, c.device.Multiprocessors()) * float64(depth); time < least {
-			least, best = time, schedule{t, false}
+		if time := t.time(n, c.device.Multiprocessors()) * float64(depth); time < best.time {
+			best = schedule{t, false, time}
 		}
 		if count == 1 {
 			continue
 		}
-		time := t.time(n*count, c.device.Multiprocessors())*float64(length) + launch + 8*float64(rows*columns*count)/bandwidth
-		if time < least {
-			least, best = time, schedule{t, true}
+		time := t.time(n*count, c.device.Multiprocessors())*float64(length) + launching + 8*float64(rows*columns*count)/bandwidth
+		if time < best.time {
+			best = schedule{t, true, time}
 		}
 	}
 	return best
@@ -122,6 +127,9 @@ func (c *compiler) product(p product) {
 		tiles = []tile{slim}
 	}
 	s := c.plan(tiles, p.rows, p.columns, p.depth, length, count)
+	if c.byLibrary(p, s.time) {
+		return
+	}
 	args := productArgs{
 		A: p.a, B: p.b, Out: p.out,
 		Rows: int32(p.rows), Columns: int32(p.columns), Depth: int32(p.depth), Slice: int32(length),

@@ -36,15 +36,19 @@ var programs = []program{
 	{"jax-privacy", "jax-privacy", true, []int{0, 16, 1}},
 }
 
-// compiled is PyTorch's step by torch.compile: the better one on a GPU.
-var compiled = program{"PyTorch compiled", "pytorch-compiled", false, []int{0}}
+// On a GPU there are also dptrain without cuBLASLt, and PyTorch's step by
+// torch.compile, the better one there.
+var (
+	ownKernels = program{"dptrain, own kernels", "", true, []int{0}}
+	compiled   = program{"PyTorch compiled", "pytorch-compiled", false, []int{0}}
+)
 
 // programs are those that are timed on the machine.
 func (r results) programs() []program {
 	if r.Machine.GPU == "" {
 		return programs
 	}
-	return slices.Insert(slices.Clone(programs), 3, compiled)
+	return slices.Insert(slices.Insert(slices.Clone(programs), 3, compiled), 1, ownKernels)
 }
 
 // Freed memory is kept. Otherwise page faults take most of the time of the peers
@@ -119,8 +123,12 @@ func (c *comparison) command(ctx context.Context, w bench.Workload, p program, p
 		if p.private {
 			kind = "/private"
 		}
-		return exec.CommandContext(ctx, self, "-step", w.Name+kind, "-time", c.time.String(), "-threads", threads,
-			"-device", c.device, "-precision", precision.String()), err
+		cmd := exec.CommandContext(ctx, self, "-step", w.Name+kind, "-time", c.time.String(), "-threads", threads,
+			"-device", c.device, "-precision", precision.String())
+		if p.name == ownKernels.name {
+			cmd.Env = append(os.Environ(), "DPTRAIN_CUBLASLT=none")
+		}
+		return cmd, err
 	}
 	cmd := exec.CommandContext(ctx, c.interpreter(), filepath.Join(c.peers, "measure.py"), p.peer, w.Name,
 		"--device", c.device, "--precision", precision.String(), "--records", strconv.Itoa(records), "--threads", threads, "--seconds", fmt.Sprint(c.time.Seconds()))

@@ -41,6 +41,8 @@ func (c *comparison) printStep(text string) error {
 	m := measurement{Versions: map[string]string{"go": runtime.Version()}}
 	if !host.GPU {
 		m.Peak = bench.Peak(c.threads)
+	} else if library, err := cuda.Library(0); err == nil {
+		m.Versions["dptrain's products"], _, _ = strings.Cut(library, " (")
 	}
 	if _, err = c.repeat(step, 2, c.time/3); err != nil {
 		return err

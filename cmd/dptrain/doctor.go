@@ -61,6 +61,7 @@ func newDoctor(s *screen) *cobra.Command {
 		Example: "  dptrain doctor", Args: takesNothing,
 		RunE: func(*cobra.Command, []string) error {
 			all := []finding{cpuFinding(), memoryFinding(), entropyFinding(), driverFinding()}
+			all = append(all, libraryFindings()...)
 			ok := true
 			for _, f := range all {
 				ok = ok && f.OK
@@ -126,4 +127,24 @@ func driverFinding() finding {
 		return finding{What: "GPU", Detail: reason.Error()}
 	}
 	return finding{What: "GPU", OK: true, Detail: strings.Join(gpus, "; ")}
+}
+
+// libraryFindings tell, of each GPU, what computes its large products.
+func libraryFindings() (list []finding) {
+	gpus, _ := cuda.Devices()
+	for _, g := range gpus {
+		f := finding{What: "products on " + g.String(), OK: true}
+		said, err := cuda.Library(g.Ordinal)
+		switch {
+		case err == nil:
+			f.Detail = said + ", and own kernels where they are quicker"
+		case errors.Is(err, cuda.ErrNoLibrary):
+			f.Detail = err.Error() + "; slower where large ones run on tensor cores"
+			f.Advice = "pip install nvidia-cublas-cu12 brings cuBLASLt"
+		default:
+			f.OK, f.Detail, f.Advice = false, err.Error(), "own kernels compute all products, slower where large ones run on tensor cores"
+		}
+		list = append(list, f)
+	}
+	return list
 }

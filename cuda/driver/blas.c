@@ -39,8 +39,7 @@ typedef struct {
 
 struct driver_blas {
 	void *library, *handle;
-	void *workspace;
-	uint64_t workspace_bytes;
+	uint64_t most; // bytes of a product's workspace
 	int (*Create)(void **);
 	int (*Destroy)(void *);
 	size_t (*GetVersion)(void);
@@ -65,9 +64,10 @@ struct driver_product {
 	void *operation, *a, *b, *c; // descriptions
 	driver_shape shape;
 	algorithm algo;
+	size_t workspace;
 };
 
-driver_blas *driver_blas_open(const char *path, char *failure, size_t bytes) {
+driver_blas *driver_blas_open(const char *path, int *found, char *failure, size_t bytes) {
 	driver_blas *blas = calloc(1, sizeof *blas);
 	blas->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!blas->library) {
@@ -75,6 +75,7 @@ driver_blas *driver_blas_open(const char *path, char *failure, size_t bytes) {
 		free(blas);
 		return NULL;
 	}
+	*found = 1;
 	const struct {
 		const char *name;
 		void *slot;
@@ -100,12 +101,11 @@ driver_blas *driver_blas_open(const char *path, char *failure, size_t bytes) {
 	return blas;
 }
 
-int driver_blas_start(CUcontext context, driver_blas *blas, CUdeviceptr workspace, uint64_t bytes) {
+int driver_blas_start(CUcontext context, driver_blas *blas, uint64_t most) {
 	CUresult entered = cuCtxSetCurrent(context);
 	if (entered != CUDA_SUCCESS)
 		return -(int)entered;
-	blas->workspace = (void *)workspace;
-	blas->workspace_bytes = bytes;
+	blas->most = most;
 	return blas->Create(&blas->handle);
 }
 
@@ -159,7 +159,7 @@ static int prefer(const driver_product *p, void *preference) {
 	const driver_blas *blas = p->blas;
 	const uint32_t unsplit = 0; // CUBLASLT_REDUCTION_SCHEME_NONE
 	int failed = blas->MatmulPreferenceSetAttribute(preference, PREF_MAX_WORKSPACE_BYTES,
-		&blas->workspace_bytes, sizeof blas->workspace_bytes);
+		&blas->most, sizeof blas->most);
 	if (!failed)
 		failed = blas->MatmulPreferenceSetAttribute(preference, PREF_REDUCTION_SCHEME_MASK, &unsplit, sizeof unsplit);
 	const CUdeviceptr operands[] = {p->shape.a, p->shape.b, p->shape.c, p->shape.c};
@@ -188,10 +188,11 @@ static int choose(driver_product *p) {
 	for (int i = 0; i < found; i++) {
 		int32_t split = 0;
 		size_t written;
-		if (choices[i].state || choices[i].workspace > blas->workspace_bytes ||
+		if (choices[i].state || choices[i].workspace > blas->most ||
 			blas->MatmulAlgoConfigGetAttribute(&choices[i].algo, ALGO_SPLITK_NUM, &split, sizeof split, &written) || split > 1)
 			continue;
 		p->algo = choices[i].algo;
+		p->workspace = choices[i].workspace;
 		return 0;
 	}
 	return STATUS_NOT_SUPPORTED;
@@ -217,14 +218,16 @@ int driver_blas_prepare(CUcontext context, driver_blas *blas, const driver_shape
 	return 0;
 }
 
-int driver_blas_run(CUcontext context, CUstream stream, const driver_product *p) {
+uint64_t driver_blas_workspace(const driver_product *p) { return p->workspace; }
+
+int driver_blas_run(CUcontext context, CUstream stream, const driver_product *p, CUdeviceptr workspace) {
 	CUresult entered = cuCtxSetCurrent(context);
 	if (entered != CUDA_SUCCESS)
 		return -(int)entered;
 	const float one = 1, beta = p->shape.accumulate;
 	void *c = (void *)p->shape.c;
 	return p->blas->Matmul(p->blas->handle, p->operation, &one, (void *)p->shape.a, p->a, (void *)p->shape.b, p->b,
-		&beta, c, p->c, c, p->c, &p->algo, p->blas->workspace, p->blas->workspace_bytes, driver_target(stream));
+		&beta, c, p->c, c, p->c, &p->algo, (void *)workspace, p->workspace, driver_target(stream));
 }
 
 void driver_blas_drop(driver_product *p) {

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"unsafe"
 
 	"gorgonia.org/cu"
@@ -19,11 +20,13 @@ import (
 
 // Blas is cuBLASLt on a device.
 type Blas struct {
-	device    *Device
-	library   *C.driver_blas
-	workspace Pointer
-	path      string
+	device  *Device
+	library *C.driver_blas
+	path    string
 }
+
+// ErrNoBlas is why there is no cuBLASLt: no file of it is found.
+var ErrNoBlas = errors.New("cuBLASLt was not found")
 
 // Precision is how the products of two float32 are made; they are summed in float32.
 type Precision uint8
@@ -55,55 +58,83 @@ type Prepared struct {
 }
 
 // OpenBlas opens the cuBLASLt that DPTRAIN_CUBLASLT names, or the newest that is
-// installed and that the driver serves. Without one the error says so.
+// installed and that the driver serves. A name that is no file's, such as none, does
+// without.
 func OpenBlas(d *Device) (*Blas, error) {
 	b := &Blas{device: d}
 	if err := b.open(); err != nil {
 		return nil, err
 	}
-	bytes := 4 << 20 // what NVIDIA recommends
+	most := 4 << 20 // what NVIDIA recommends
 	if d.Arch() >= 90 {
-		bytes = 32 << 20
+		most = 32 << 20
 	}
-	var err error
-	if b.workspace, err = d.Alloc(bytes); err != nil {
-		C.driver_blas_close(d.current, b.library)
-		return nil, err
-	}
-	status := C.driver_blas_start(d.current, b.library, C.CUdeviceptr(b.workspace), C.uint64_t(bytes))
+	status := C.driver_blas_start(d.current, b.library, C.uint64_t(most))
 	if err := b.check("cuBLASLt does not start", status); err != nil {
-		return nil, errors.Join(err, b.Close())
+		b.Close()
+		return nil, err
 	}
 	return b, nil
 }
 
 func (b *Blas) open() error {
-	var failure [512]C.char
-	var first string
+	if b.device.Emulated() && os.Getenv(blasVariable) == "" {
+		return fmt.Errorf("%w (the emulated device has none)", ErrNoBlas)
+	}
+	var none error
 	for _, path := range libraries() {
-		name := C.CString(path)
-		b.library = C.driver_blas_open(name, &failure[0], C.size_t(len(failure)))
-		C.free(unsafe.Pointer(name))
-		if b.library != nil {
-			b.path = path
-			return nil
+		err := b.openFile(path)
+		if err == nil || !errors.Is(err, ErrNoBlas) {
+			return err
 		}
-		if first == "" {
-			first = C.GoString(&failure[0])
+		if none == nil {
+			none = err
 		}
 	}
-	return fmt.Errorf("cuBLASLt was not found (%s)", first)
+	return none
+}
+
+func (b *Blas) openFile(path string) error {
+	var failure [512]C.char
+	var found C.int
+	name := C.CString(path)
+	defer C.free(unsafe.Pointer(name))
+	b.library = C.driver_blas_open(name, &found, &failure[0], C.size_t(len(failure)))
+	b.path = path
+	if b.library == nil {
+		why := C.GoString(&failure[0])
+		if found == 0 {
+			return fmt.Errorf("%w (%s)", ErrNoBlas, why)
+		}
+		return fmt.Errorf("cuBLASLt cannot be used: %s", why)
+	}
+	if major := b.version() / 10000; major < 12 || major > newest() {
+		wanted := "12 or 13"
+		if newest() == 12 {
+			wanted = "12"
+		}
+		err := fmt.Errorf("%v cannot be used: with this driver its version must be %s", b, wanted)
+		b.Close()
+		return err
+	}
+	return nil
+}
+
+const blasVariable = "DPTRAIN_CUBLASLT"
+
+// newest is the newest version of cuBLASLt that is known and that the driver serves.
+func newest() int {
+	if cu.Version() < 13000 {
+		return 12
+	}
+	return 13
 }
 
 // libraries lists where cuBLASLt may be: where the linker looks, in NVIDIA's folder,
-// in the folders of Python's packages. Version 13 needs a driver of CUDA 13.
+// in the folders of Python's packages.
 func libraries() []string {
-	if path := os.Getenv("DPTRAIN_CUBLASLT"); path != "" {
+	if path := os.Getenv(blasVariable); path != "" {
 		return []string{path}
-	}
-	versions := []string{"13", "12"}
-	if cu.Version() < 13000 {
-		versions = versions[1:]
 	}
 	var prefixes []string
 	for _, prefix := range []string{os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX"), filepath.Join(os.Getenv("HOME"), ".local"), "/usr/local", "/usr"} {
@@ -112,7 +143,8 @@ func libraries() []string {
 		}
 	}
 	var paths []string
-	for _, version := range versions {
+	for v := newest(); v >= 12; v-- {
+		version := strconv.Itoa(v)
 		file := "libcublasLt.so." + version
 		paths = append(paths, file)
 		for _, folder := range []string{os.Getenv("CUDA_HOME"), "/usr/local/cuda", "/usr/local/cuda-" + version, "/opt/cuda"} {
@@ -132,8 +164,17 @@ func libraries() []string {
 	return paths
 }
 
-func (b *Blas) String() string {
+// version is 120901 for 12.9.1.
+func (b *Blas) version() int {
 	v := int(C.driver_blas_version(b.library))
+	if v < 100000 { // as versions up to 11 count
+		v = v/1000*10000 + v%1000
+	}
+	return v
+}
+
+func (b *Blas) String() string {
+	v := b.version()
 	return fmt.Sprintf("cuBLASLt %d.%d.%d (%s)", v/10000, v/100%100, v%100, b.path)
 }
 
@@ -190,9 +231,13 @@ func (p Product) valid() error {
 	return nil
 }
 
-// Run computes the product, asynchronously. It takes no memory, and may be recorded.
-func (m *Prepared) Run() error {
-	status := C.driver_blas_run(m.blas.device.current, m.blas.device.stream, m.c)
+// Workspace is how many bytes Run needs.
+func (m *Prepared) Workspace() int { return int(C.driver_blas_workspace(m.c)) }
+
+// Run computes the product, asynchronously. It takes no memory but the workspace, and
+// may be recorded.
+func (m *Prepared) Run(workspace Pointer) error {
+	status := C.driver_blas_run(m.blas.device.current, m.blas.device.stream, m.c, C.CUdeviceptr(workspace))
 	if status != 0 {
 		return m.blas.check(fmt.Sprintf("cuBLASLt cannot compute %+v", m.product), status)
 	}
@@ -208,10 +253,7 @@ func (m *Prepared) Close() {
 }
 
 // Close gives back what the library took of the device, after all that was prepared.
-func (b *Blas) Close() error {
-	C.driver_blas_close(b.device.current, b.library)
-	return b.device.Free(b.workspace)
-}
+func (b *Blas) Close() { C.driver_blas_close(b.device.current, b.library) }
 
 func (b *Blas) check(failure string, status C.int) error {
 	switch {

@@ -22,16 +22,19 @@ typedef struct {
 
 /* A status is cuBLASLt's, or less than 0: minus the driver's. */
 
-/* driver_blas_open opens the library, and puts into failure why it cannot. */
-driver_blas *driver_blas_open(const char *path, char *failure, size_t bytes);
-int driver_blas_start(CUcontext context, driver_blas *blas, CUdeviceptr workspace, uint64_t bytes);
+/* driver_blas_open opens the library, or puts into failure why it cannot; found is set
+   where there is a library of that name. */
+driver_blas *driver_blas_open(const char *path, int *found, char *failure, size_t bytes);
+int driver_blas_start(CUcontext context, driver_blas *blas, uint64_t most);
 size_t driver_blas_version(const driver_blas *blas);
 const char *driver_blas_status(const driver_blas *blas, int status);
 void driver_blas_close(CUcontext context, driver_blas *blas);
 
-/* driver_blas_prepare chooses how the product is computed. */
+/* driver_blas_prepare chooses how the product is computed, and with it how many bytes
+   of workspace it takes. */
 int driver_blas_prepare(CUcontext context, driver_blas *blas, const driver_shape *shape, driver_product **product);
-int driver_blas_run(CUcontext context, CUstream stream, const driver_product *product);
+uint64_t driver_blas_workspace(const driver_product *product);
+int driver_blas_run(CUcontext context, CUstream stream, const driver_product *product, CUdeviceptr workspace);
 void driver_blas_drop(driver_product *product);
 
 #endif

@@ -4,6 +4,7 @@ package driver
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -18,9 +19,8 @@ import (
 // the emulated device with its plain twin.
 func TestBlas(t *testing.T) {
 	d := device(t)
-	if d.Emulated() && os.Getenv("DPTRAIN_CUBLASLT") == "" {
-		onTwin(t)
-		return
+	if d.Emulated() {
+		t.Setenv(blasVariable, twin(t))
 	}
 	b, err := OpenBlas(d)
 	if err != nil {
@@ -43,7 +43,7 @@ func TestBlas(t *testing.T) {
 		p.StrideA, p.StrideB, p.StrideC = rowsA*p.LdA+r.IntN(9), rowsB*p.LdB+r.IntN(9), p.M*p.LdC+r.IntN(9)
 		checkProduct(t, d, b, p, r)
 	}
-	must(t, b.Close())
+	b.Close()
 }
 
 // checkProduct runs a product as it is, and recorded, at addresses that are multiples
@@ -66,17 +66,21 @@ func checkProduct(t *testing.T, d *Device, b *Blas, p Product, r *rand.Rand) {
 	}
 	m, err := b.Prepare(p, at[0]+4*before, at[1]+4*before, at[2]+4*before)
 	must(t, err)
-	must(t, m.Run())
+	workspace, err := d.Alloc(max(1, m.Workspace()))
+	must(t, err)
+	defer d.Free(workspace)
+	run := func() error { return m.Run(workspace) }
+	must(t, run())
 	runs := 1
 	if p.M%2 == 0 {
-		g, err := d.Capture(m.Run)
+		g, err := d.Capture(run)
 		must(t, err)
 		defer g.Close()
 		must(t, d.Run(g))
 		must(t, d.Run(g))
 		runs += 2
 	}
-	if n := testing.AllocsPerRun(1, func() { m.Run() }); n != 0 {
+	if n := testing.AllocsPerRun(1, func() { run() }); n != 0 {
 		t.Errorf("Run takes memory %v times", n)
 	}
 	runs += 2 // AllocsPerRun warms up once
@@ -134,45 +138,43 @@ func reference(p Product, held [3][]float32, before, runs int) []wanted {
 	return want
 }
 
-// onTwin runs TestBlas on an emulated device whose only kernel is the twin's.
-func onTwin(t *testing.T) {
-	for _, tool := range []string{"g++", "cc", "go"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			t.Skip("the twin of cuBLASLt is built with " + tool)
-		}
+// twin builds the plain twin.
+func twin(t *testing.T) string {
+	if _, err := exec.LookPath("cc"); err != nil {
+		t.Skip("the twin of cuBLASLt is built with cc")
 	}
-	folder := t.TempDir()
-	twin := filepath.Join(folder, "libcublasLt.so.12")
-	for _, command := range []*exec.Cmd{
-		exec.Command("go", "run", "../emu/build", "-o", folder, filepath.Join("testdata", "product.cu")),
-		exec.Command("cc", "-shared", "-fPIC", "-Wall", "-o", twin, filepath.Join("testdata", "libcublasLt.c"), "-ldl"),
-	} {
-		if said, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", command, err, said)
-		}
-	}
-	self, err := os.Executable()
-	must(t, err)
-	c := exec.Command(self, "-test.run=^TestBlas$", "-test.v")
-	c.Env = append(os.Environ(), "DPTRAIN_CUBLASLT="+twin, "DPTRAIN_LIBCUDA="+filepath.Join(folder, "checked", "libcuda.so.1"))
-	said, err := c.CombinedOutput()
-	if err != nil || !strings.Contains(string(said), "--- PASS: TestBlas") {
+	file := filepath.Join(t.TempDir(), "libcublasLt.so.12")
+	if said, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-Wall", "-o", file, filepath.Join("testdata", "libcublasLt.c"), "-ldl").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
+	return file
 }
 
-func TestBlasIsNotThere(t *testing.T) {
+func TestBlasThatCannotServe(t *testing.T) {
 	d := device(t)
-	t.Setenv("DPTRAIN_CUBLASLT", "/nonexistent/libcublasLt.so.12")
-	if _, err := OpenBlas(d); err == nil || !strings.Contains(err.Error(), "cuBLASLt was not found (/nonexistent/libcublasLt.so.12: ") {
-		t.Errorf("a library that is not there: %v", err)
-	}
-	t.Setenv("DPTRAIN_CUBLASLT", os.Getenv("DPTRAIN_LIBCUDA"))
-	if d.Emulated() {
-		if _, err := OpenBlas(d); err == nil || !strings.Contains(err.Error(), "lacks cublasLtCreate") {
-			t.Errorf("another library: %v", err)
+	expect := func(says string, none bool) {
+		t.Helper()
+		if _, err := OpenBlas(d); err == nil || !strings.Contains(err.Error(), says) || errors.Is(err, ErrNoBlas) != none {
+			t.Errorf("%v, want %q, and that nothing is there: %v", err, says, none)
 		}
 	}
+	for _, name := range []string{"/nonexistent/libcublasLt.so.12", "none"} {
+		t.Setenv(blasVariable, name)
+		expect("cuBLASLt was not found ("+name+": ", true)
+	}
+	if !d.Emulated() {
+		return
+	}
+	t.Setenv(blasVariable, os.Getenv("DPTRAIN_LIBCUDA"))
+	expect("lacks cublasLtCreate", false)
+	t.Setenv(blasVariable, twin(t))
+	t.Setenv("DPTRAIN_TWIN", "old")
+	expect("cuBLASLt 11.8.3 (", false)
+	expect("cannot be used: with this driver its version must be 12", false)
+	t.Setenv("DPTRAIN_TWIN", "no start")
+	expect("cuBLASLt does not start", false)
+	t.Setenv(blasVariable, "")
+	expect("the emulated device has none", true)
 }
 
 func TestProductsThatAreNone(t *testing.T) {

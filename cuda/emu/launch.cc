@@ -181,4 +181,12 @@ API cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
 	});
 }
 
+// The host's function runs in the stream's order and may not call the driver.
+API cuLaunchHostFunc(void *stream, void (*function)(void *), void *data) {
+	return with_stream(stream, [&](Context &, auto &s) -> int {
+		if (function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+		return push(s, [function, data] { return function(data), 0; });
+	});
+}
+
 }  // namespace emu

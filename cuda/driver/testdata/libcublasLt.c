@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { WORKSPACE = 1000 };
 enum { SUCCESS = 0, NOT_INITIALIZED = 1, INVALID_VALUE = 7, EXECUTION_FAILED = 13, NOT_SUPPORTED = 15 };
 
 typedef struct {
@@ -33,22 +34,21 @@ typedef struct {
 	int reserved[4];
 } choice;
 typedef struct {
-	void *kernel;
-	int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
+	int (*launch)(void *stream, void (*function)(void *), void *data);
 } handle;
 
+/* What DPTRAIN_TWIN names is wrong with this library. */
+static int fault(const char *name) {
+	const char *planted = getenv("DPTRAIN_TWIN");
+	return planted && !strcmp(planted, name);
+}
+
 int cublasLtCreate(void **made) {
-	void *driver = dlopen(getenv("DPTRAIN_LIBCUDA"), RTLD_NOW), *module;
-	if (!driver)
+	void *driver = dlopen(getenv("DPTRAIN_LIBCUDA"), RTLD_NOW);
+	if (!driver || fault("no start"))
 		return NOT_INITIALIZED;
-	int (*load)(void **, const void *) = (int (*)(void **, const void *))dlsym(driver, "cuModuleLoadData");
-	int (*find)(void **, void *, const char *) = (int (*)(void **, void *, const char *))dlsym(driver, "cuModuleGetFunction");
 	handle *h = malloc(sizeof *h);
-	*(void **)&h->launch = dlsym(driver, "cuLaunchKernel");
-	if (load(&module, "twin") || find(&h->kernel, module, "twin_product")) {
-		free(h);
-		return NOT_INITIALIZED;
-	}
+	*(void **)&h->launch = dlsym(driver, "cuLaunchHostFunc");
 	*made = h;
 	return SUCCESS;
 }
@@ -56,7 +56,7 @@ int cublasLtDestroy(void *h) {
 	free(h);
 	return SUCCESS;
 }
-size_t cublasLtGetVersion(void) { return 120987; }
+size_t cublasLtGetVersion(void) { return fault("old") ? 11803 : 120987; }
 const char *cublasLtGetStatusName(int status) {
 	return status == NOT_SUPPORTED ? "CUBLAS_STATUS_NOT_SUPPORTED" : status == INVALID_VALUE ? "CUBLAS_STATUS_INVALID_VALUE" : "CUBLAS_STATUS_OTHER";
 }
@@ -132,7 +132,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *h, void *o, void *la, void *lb, void *l
 	layout *a = la, *b = lb, *c = lc;
 	preference *p = pref;
 	*found = 0;
-	if (!h || lc != ld || most < 3 || p->reduction != 0 || p->workspace < 1 << 20)
+	if (!h || lc != ld || most < 3 || p->reduction != 0 || p->workspace < WORKSPACE)
 		return NOT_SUPPORTED;
 	uint64_t k = op->transpose[0] ? a->rows : a->columns;
 	if ((op->transpose[0] ? a->columns : a->rows) != c->rows || (op->transpose[1] ? b->columns : b->rows) != k ||
@@ -144,6 +144,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *h, void *o, void *la, void *lb, void *l
 		each->algo.data[0] = (uint64_t)*found + 1;
 		for (int i = 0; i < 4; i++)
 			each->algo.data[1 + i] = p->alignment[i];
+		each->workspace = WORKSPACE;
 		each->state = *found == 0 ? NOT_SUPPORTED : SUCCESS;
 	}
 	return SUCCESS;
@@ -156,21 +157,62 @@ int cublasLtMatmulAlgoConfigGetAttribute(const algorithm *algo, int attribute, v
 	return SUCCESS;
 }
 
+/* One product, to be computed in its stream's order: each number as one sum in the
+   order of k. Columns lie one after the other. */
+typedef struct {
+	const float *a, *b;
+	float *c, beta;
+	operation o;
+	layout la, lb, lc;
+} product;
+
+static float rounded(float x, int compute) {
+	uint32_t u, dropped = compute == 75 ? 16 : compute == 77 ? 13 : 0; /* bfloat16, TF32 */
+	memcpy(&u, &x, 4);
+	if (!dropped || x != x)
+		return x;
+	u = (u + (1u << (dropped - 1))) >> dropped << dropped;
+	memcpy(&x, &u, 4);
+	return x;
+}
+
+static void compute(void *data) {
+	const product *p = data;
+	int64_t m = p->lc.rows, n = p->lc.columns, k = p->o.transpose[0] ? p->la.rows : p->la.columns;
+	int mixes = fault("mixes"), place = fault("place"), loses = fault("loses");
+	for (int64_t batch = 0; batch < p->lc.batch; batch++) {
+		const float *a = p->a + batch * p->la.stride, *b = p->b + batch * p->lb.stride;
+		float *c = p->c + batch * p->lc.stride;
+		for (int64_t j = 0; j < n; j++)
+			for (int64_t i = 0; i < m; i++) {
+				float sum = 0;
+				for (int64_t l = 0; l < k; l++) {
+					float x = p->o.transpose[0] ? a[l + i * p->la.ld] : a[i + l * p->la.ld];
+					float y = p->o.transpose[1] ? b[j + l * p->lb.ld] : b[l + j * p->lb.ld];
+					sum += rounded(x, p->o.compute) * rounded(y, p->o.compute);
+				}
+				float *to = &c[i + j * p->lc.ld];
+				if (mixes && j > 0) /* what is not zero of one record in another's numbers */
+					sum += 1e-30f * to[-p->lc.ld];
+				if (place && j % 16 > 7) /* other roundings in another part of a tile */
+					sum *= 1 + 0x1p-23f;
+				if (loses && sum != sum)
+					sum = 0;
+				*to = p->beta == 0 ? sum : p->beta * *to + sum;
+			}
+	}
+}
+
 int cublasLtMatmul(void *made, void *o, const float *alpha, void *a, void *la, void *b, void *lb, const float *beta,
 	void *c, void *lc, void *d, void *ld, const algorithm *algo, void *workspace, size_t bytes, void *stream) {
 	handle *h = made;
-	operation *op = o;
-	layout *A = la, *B = lb, *C = lc;
 	void *const operands[] = {a, b, c, d};
 	for (int i = 0; i < 4; i++)
 		if ((uint64_t)operands[i] % algo->data[1 + i])
 			return INVALID_VALUE;
-	if (algo->data[0] != 3 || *alpha != 1 || c != d || lc != ld || !workspace || bytes < 1 << 20)
+	if (algo->data[0] != 3 || *alpha != 1 || c != d || lc != ld || !workspace || bytes < WORKSPACE)
 		return NOT_SUPPORTED;
-	int m = (int)C->rows, n = (int)C->columns, k = (int)(op->transpose[0] ? A->rows : A->columns);
-	long long lda = A->ld, ldb = B->ld, ldc = C->ld, sa = A->stride, sb = B->stride, sc = C->stride;
-	float scale = *beta;
-	void *arguments[] = {&c, &a, &b, &m, &n, &k, &lda, &ldb, &ldc, &op->transpose[0], &op->transpose[1], &sa, &sb, &sc, &scale, &op->compute};
-	return h->launch(h->kernel, (unsigned)(m + 63) / 64, (unsigned)n, (unsigned)C->batch, 64, 1, 1, 0, stream, arguments, NULL)
-		? EXECUTION_FAILED : SUCCESS;
+	product *p = malloc(sizeof *p); /* kept: a graph may compute it again */
+	*p = (product){a, b, c, *beta, *(operation *)o, *(layout *)la, *(layout *)lb, *(layout *)lc};
+	return h->launch(stream, compute, p) ? EXECUTION_FAILED : SUCCESS;
 }

@@ -1,0 +1,125 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
+	"gorgonia.org/tensor"
+)
+
+// operation is an operation with its operands.
+type operation struct {
+	spec   op.Spec
+	shapes []tensor.Shape
+	in     [][]float32
+}
+
+// given draws operands of the given shapes.
+func given(r *rand.Rand, s op.Spec, shapes ...tensor.Shape) operation {
+	o := operation{spec: s, shapes: shapes}
+	for _, shape := range shapes {
+		x := make([]float32, shape.TotalSize())
+		for i := range x {
+			x[i] = float32(0.2 * r.NormFloat64())
+		}
+		o.in = append(o.in, x)
+	}
+	return o
+}
+
+// machine is ready to compute the operation.
+func (o operation) machine(t *testing.T, options Options) plan.Machine {
+	t.Helper()
+	p := &plan.Program{Batch: 1, Records: 1, PerRecord: 1}
+	code := plan.Instruction{Spec: o.spec, Out: len(o.in)}
+	for i, s := range o.shapes {
+		p.Buffers = append(p.Buffers, plan.Buffer{Name: fmt.Sprint("input ", i), Shape: s, Role: plan.Input, Index: i, Base: i})
+		code.In = append(code.In, i)
+	}
+	shape, err := o.spec.Shape(o.shapes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Buffers = append(p.Buffers, plan.Buffer{Name: "output", Shape: shape, Role: plan.Output, Base: code.Out})
+	p.Front = []plan.Instruction{code}
+	m, err := New(p, optim.Optimizer{Kind: optim.KindSGD}, false, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for i, x := range o.in {
+		copy(m.Input(i), x)
+	}
+	return m
+}
+
+// run gives the result on the device.
+func (o operation) run(t *testing.T, options Options) []float32 {
+	t.Helper()
+	m := o.machine(t, options)
+	if err := m.Forward(); err != nil {
+		t.Fatal(err)
+	}
+	return append([]float32(nil), m.Output()...)
+}
+
+// reference is the result in float64, and the largest sum of absolute terms.
+func (o operation) reference() (want []float64, scale float64) {
+	for _, absolute := range []bool{true, false} {
+		wide := make([][]float64, len(o.in))
+		for i, x := range o.in {
+			for _, v := range x {
+				if wide[i] = append(wide[i], float64(v)); absolute {
+					wide[i][len(wide[i])-1] = math.Abs(float64(v))
+				}
+			}
+		}
+		shape, _ := o.spec.Shape(o.shapes)
+		want = make([]float64, shape.TotalSize())
+		o.spec.Do(want, wide, o.shapes)
+		if absolute {
+			for _, v := range want {
+				scale = math.Max(scale, v)
+			}
+		}
+	}
+	return want, scale
+}
+
+func (o operation) compare(t *testing.T, got []float32, tolerance float64) {
+	t.Helper()
+	want, scale := o.reference()
+	for i, w := range want {
+		if !(math.Abs(float64(got[i])-w) <= tolerance*scale) {
+			t.Fatalf("%v: element %d of %d is %v, want %v", o.spec, i, len(got), got[i], w)
+		}
+	}
+}
+
+// forced runs f with one tile alone to choose from.
+func forced[K comparable](from map[K][]tile, key K, one tile, f func() []float32) []float32 {
+	all := from[key]
+	from[key] = []tile{one}
+	defer func() { from[key] = all }()
+	return f()
+}
+
+func same(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	for i := range want {
+		if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+			t.Fatalf("%s: element %d is %v, was %v", what, i, got[i], want[i])
+		}
+	}
+}
