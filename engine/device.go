@@ -9,6 +9,7 @@ import (
 
 	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/plan"
@@ -50,65 +51,117 @@ const (
 	shareForMicrobatch  = 0.4
 )
 
-// pick names the device of a run: the first GPU, unless another was asked for.
-func (r *Run) pick() error {
-	c := &r.config
-	precision, err := cuda.ParsePrecision(c.Precision)
+// Place is where programs run, in the words of Config.
+type Place struct {
+	Device    string // auto (if none is given), cpu, gorgonia, cuda:N
+	Precision string // of products on a GPU: fp32 (if none is given), tf32, bf16
+	Threads   int    // of the CPU; 0: one a processor
+}
+
+// settle names the device: the first GPU, or the CPU where there is none, unless
+// another was asked for. The note, if any, is what the user should know of it.
+func (p *Place) settle() (note string, err error) {
+	precision, err := cuda.ParsePrecision(p.Precision)
 	if err != nil {
-		return err
+		return "", err
 	}
-	if c.Device == "" || c.Device == "auto" {
-		r.choose()
+	if p.Device == "" || p.Device == "auto" {
+		note = p.choose()
 	}
 	switch {
-	case strings.HasPrefix(c.Device, "cuda"):
-		_, err := r.gpu()
-		return err
-	case c.Device != "cpu" && c.Device != "gorgonia":
-		return fmt.Errorf("device %q is unknown: use auto, cpu, gorgonia or cuda:N", c.Device)
+	case p.onGPU():
+		g, err := p.gpu()
+		if err != nil {
+			return "", err
+		}
+		if _, err := cuda.Library(g.Ordinal); err != nil && !errors.Is(err, cuda.ErrNoLibrary) {
+			note = fmt.Sprintf("own kernels compute all products: %v", err)
+		}
+	case p.Device != "cpu" && p.Device != "gorgonia":
+		return "", fmt.Errorf("device %q is unknown: use auto, cpu, gorgonia or cuda:N", p.Device)
 	case precision != cuda.FP32:
-		return fmt.Errorf("precision %v is a GPU's: %s computes in float32; leave it out", precision, c.Device)
+		return "", fmt.Errorf("precision %v is a GPU's: %s computes in float32; leave it out", precision, p.Device)
 	}
-	return nil
+	return note, nil
 }
 
 // choose takes the first GPU, or the CPU where there is none.
-func (r *Run) choose() {
-	r.config.Device = "cpu"
+func (p *Place) choose() (note string) {
+	p.Device = "cpu"
 	gpus, err := cuda.Devices()
 	switch {
 	case errors.Is(err, cuda.ErrNotBuilt):
 	case err != nil:
-		r.note = fmt.Sprintf("training on the CPU: %v", err)
+		note = fmt.Sprintf("training on the CPU: %v", err)
 	case len(gpus) > 0 && !gpus[0].Emulated:
-		r.config.Device = gpus[0].String()
+		p.Device = gpus[0].String()
 	}
+	return note
 }
 
-// gpu describes the GPU that the run's device names.
-func (r *Run) gpu() (cuda.Device, error) {
+func (p Place) onGPU() bool { return strings.HasPrefix(p.Device, "cuda") }
+
+// gpu describes the GPU that the device names.
+func (p Place) gpu() (cuda.Device, error) {
 	gpus, err := cuda.Devices()
 	if err != nil {
-		return cuda.Device{}, fmt.Errorf("device %s: %w", r.config.Device, err)
+		return cuda.Device{}, fmt.Errorf("device %s: %w", p.Device, err)
 	}
 	for _, g := range gpus {
-		if g.String() == r.config.Device || r.config.Device == "cuda" {
+		if g.String() == p.Device || p.Device == "cuda" {
 			return g, nil
 		}
 	}
 	if len(gpus) == 0 {
-		return cuda.Device{}, fmt.Errorf("device %s: %w", r.config.Device, errNoGPU)
+		return cuda.Device{}, fmt.Errorf("device %s: %w", p.Device, errNoGPU)
 	}
-	return cuda.Device{}, fmt.Errorf("device %s: this host has cuda:0 to cuda:%d", r.config.Device, len(gpus)-1)
+	return cuda.Device{}, fmt.Errorf("device %s: this host has cuda:0 to cuda:%d", p.Device, len(gpus)-1)
+}
+
+// memory is what a microbatch chosen by the engine may take.
+func (p Place) memory() (int64, error) {
+	if !p.onGPU() {
+		return memoryForMicrobatch, nil
+	}
+	g, err := p.gpu()
+	if err != nil {
+		return 0, err
+	}
+	free, err := cuda.Free(g.Ordinal)
+	return int64(shareForMicrobatch * float64(free)), err
+}
+
+// open makes a program ready on the CPU or a GPU.
+func (p Place) open(program *plan.Program, o optim.Optimizer, average bool) (plan.Machine, error) {
+	if !p.onGPU() {
+		return cpu.New(program, o, average, p.Threads)
+	}
+	g, err := p.gpu()
+	if err != nil {
+		return nil, err
+	}
+	precision, err := cuda.ParsePrecision(p.Precision)
+	if err != nil {
+		return nil, err
+	}
+	return cuda.New(program, o, average, cuda.Options{Ordinal: g.Ordinal, Precision: precision})
+}
+
+// place is where the run's programs run.
+func (r *Run) place() Place {
+	return Place{Device: r.config.Device, Precision: r.config.Precision, Threads: r.config.Threads}
 }
 
 // compile builds the network for a microbatch and makes it ready on the device. A
 // microbatch that the engine chose is halved until the device has memory for it.
 func (r *Run) compile() error {
-	if err := r.pick(); err != nil {
+	place := r.place()
+	var err error
+	if r.note, err = place.settle(); err != nil {
 		return err
 	}
-	limit, err := r.memory()
+	r.config.Device = place.Device
+	limit, err := place.memory()
 	if err != nil {
 		return err
 	}
@@ -141,19 +194,6 @@ func (r *Run) compile() error {
 	}
 }
 
-// memory is what a microbatch chosen by the engine may take.
-func (r *Run) memory() (int64, error) {
-	if !strings.HasPrefix(r.config.Device, "cuda") {
-		return memoryForMicrobatch, nil
-	}
-	g, err := r.gpu()
-	if err != nil {
-		return 0, err
-	}
-	free, err := cuda.Free(g.Ordinal)
-	return int64(shareForMicrobatch * float64(free)), err
-}
-
 // lower compiles the network for a microbatch of so many records.
 func (r *Run) lower(records int) (*perexample.Private, error) {
 	network, err := perexample.Compile(r.config.Network, records, r.deck.per)
@@ -168,21 +208,10 @@ func (r *Run) lower(records int) (*perexample.Private, error) {
 func (r *Run) build(network *perexample.Private) (plan.Machine, error) {
 	c := &r.config
 	average := c.Average.Decay > 0
-	switch c.Device {
-	case "cpu":
-		return cpu.New(r.program, c.Optimizer, average, c.Threads)
-	case "gorgonia":
+	if c.Device == "gorgonia" {
 		return tape.New(network, !c.NonPrivate, c.Optimizer, average)
 	}
-	g, err := r.gpu()
-	if err != nil {
-		return nil, err
-	}
-	precision, err := cuda.ParsePrecision(c.Precision)
-	if err != nil {
-		return nil, err
-	}
-	return cuda.New(r.program, c.Optimizer, average, cuda.Options{Ordinal: g.Ordinal, Precision: precision})
+	return r.place().open(r.program, c.Optimizer, average)
 }
 
 // comfortable is a microbatch large enough to keep the processor busy and small
@@ -194,7 +223,7 @@ func (r *Run) comfortable() int {
 	}
 	// Room for what a Poisson lot varies by, cut into equal parts.
 	most, part := lot+2*math.Sqrt(lot), 128.0
-	if strings.HasPrefix(r.config.Device, "cuda") {
+	if r.place().onGPU() {
 		part = 1024
 	}
 	parts := math.Ceil(most / part)

@@ -267,7 +267,7 @@ func TestTrainsWithDropout(t *testing.T) {
 	r = start(t, c)
 	train(t, r, nil)
 	score := func(build perexample.Build) Evaluation {
-		e, err := NewEvaluator(build, 1)
+		e, err := NewEvaluator(build, Place{Threads: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,11 +1,12 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
-	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -26,7 +27,7 @@ const evaluationBatch = 256
 
 // Evaluator scores weights on sets. It serves one goroutine.
 type Evaluator struct {
-	machine *cpu.Machine
+	machine plan.Machine
 	network *perexample.Network
 	batch   int
 	inputs  [][]float32
@@ -36,28 +37,34 @@ type Evaluator struct {
 
 // NewEvaluator builds the network for evaluation. It refuses one that a run would
 // refuse: where an answer depends on the other examples in the batch, it says
-// nothing of its own.
-func NewEvaluator(build perexample.Build, threads int) (*Evaluator, error) {
+// nothing of its own. The CPU stands in for the device gorgonia.
+func NewEvaluator(build perexample.Build, place Place) (*Evaluator, error) {
 	if err := build.Check(); err != nil {
 		return nil, err
 	}
+	if _, err := place.settle(); err != nil {
+		return nil, err
+	}
+	limit, err := place.memory()
+	if err != nil {
+		return nil, err
+	}
 	e := &Evaluator{}
-	var program *plan.Program
-	for batch := evaluationBatch; ; batch /= 2 {
-		var err error
+	for batch := evaluationBatch; e.machine == nil; batch /= 2 {
+		var program *plan.Program
 		if e.network, program, err = evaluation(build, batch); err != nil {
 			return nil, err
 		}
-		if batch == 1 || program.Bytes() <= memoryForMicrobatch {
-			break
+		if batch > 1 && int64(program.Bytes()) > limit {
+			continue
+		}
+		e.machine, err = place.open(program, optim.Optimizer{Kind: optim.KindSGD}, false)
+		if err != nil && !(batch > 1 && errors.Is(err, cuda.ErrMemory)) {
+			return nil, err
 		}
 	}
 	e.batch = e.network.Batch
 	e.rows = make([]int, e.batch)
-	var err error
-	if e.machine, err = cpu.New(program, optim.Optimizer{Kind: optim.KindSGD}, false, threads); err != nil {
-		return nil, err
-	}
 	for k := range e.network.Inputs {
 		e.inputs = append(e.inputs, e.machine.Input(k))
 	}
@@ -75,7 +82,7 @@ func evaluation(build perexample.Build, batch int) (*perexample.Network, *plan.P
 	return net, program, err
 }
 
-// Close ends the evaluator's threads.
+// Close ends the evaluator's threads and gives its memory back.
 func (e *Evaluator) Close() error { return e.machine.Close() }
 
 // Weights are the evaluator's own, at first the network's starting values.
@@ -150,7 +157,7 @@ func (e *Evaluator) load(weights [][]float32) error {
 	for v := range own {
 		copy(own[v], weights[v])
 	}
-	return nil
+	return e.machine.Load()
 }
 
 // scored is the label column that a network's answers are compared with, and

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +17,7 @@ import (
 
 func evaluator(t *testing.T, build perexample.Build) *Evaluator {
 	t.Helper()
-	e, err := NewEvaluator(build, 1)
+	e, err := NewEvaluator(build, Place{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +132,7 @@ func TestEvaluationRefuses(t *testing.T) {
 		"index out of range":   func(batch int) (*perexample.Network, error) { return mlp(G.Nodes{}[batch].Dims()) },
 		"mixes examples":       mixing,
 	} {
-		if _, err := NewEvaluator(build, 1); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := NewEvaluator(build, Place{Threads: 1}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("error %v, want %q", err, says)
 		}
 	}
@@ -146,4 +148,56 @@ func mixing(batch int) (*perexample.Network, error) {
 	answer := G.Must(G.Mul(all, w))
 	return &perexample.Network{Batch: batch, Inputs: G.Nodes{x, y}, Params: G.Nodes{w}, Output: answer,
 		Loss: G.Must(G.Sum(G.Must(G.Square(G.Must(G.Sub(answer, y))))))}, nil
+}
+
+// Scores are the CPU's on every device, of weights given and of the network's own.
+func TestEvaluationOnEveryDevice(t *testing.T) {
+	set := examples(evaluationBatch+37, 4)
+	given := make([][]float32, 0, 4)
+	var want [2]Evaluation
+	devices, _ := Devices()
+	for _, d := range devices {
+		for _, precision := range []string{"fp32", "tf32", "bf16"} {
+			on := strings.HasPrefix(d.Name, "cuda")
+			if precision != "fp32" && !on {
+				continue
+			}
+			e, err := NewEvaluator(mlp, Place{Device: d.Name, Precision: precision, Threads: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			if got := strings.HasPrefix(fmt.Sprintf("%T", e.machine), "*cuda."); got != on {
+				t.Errorf("%s: evaluated by a %T", d.Name, e.machine)
+			}
+			for i, w := range e.Weights() {
+				if len(given) == i {
+					other := make([]float32, len(w))
+					for j, v := range w {
+						other[j] = 3*v + float32(j%5-2)
+					}
+					given = append(given, other)
+				}
+			}
+			for i, weights := range [][][]float32{e.Weights(), given} {
+				got, err := e.Score(weights, set)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want[i].Examples == 0 {
+					want[i] = got
+				}
+				within := map[string]float64{"fp32": 1e-5, "tf32": 1e-3, "bf16": 1e-2}[precision]
+				if math.Abs(got.Loss-want[i].Loss) > within*want[i].Loss || math.Abs(got.Accuracy-want[i].Accuracy) > within {
+					t.Errorf("%s, %s: %v, want %v", d.Name, precision, got, want[i])
+				}
+				if precision == "fp32" && !reflect.DeepEqual(got.Confusion, want[i].Confusion) {
+					t.Errorf("%s: answers %v, want %v", d.Name, got.Confusion, want[i].Confusion)
+				}
+			}
+		}
+	}
+	if _, err := NewEvaluator(mlp, Place{Device: "tpu"}); err == nil || !strings.Contains(err.Error(), `device "tpu" is unknown`) {
+		t.Error(err)
+	}
 }

@@ -102,7 +102,7 @@ func Example_network() {
 		log.Fatal(err)
 	}
 
-	judge, err := engine.NewEvaluator(ringNetwork, 0)
+	judge, err := engine.NewEvaluator(ringNetwork, engine.Place{})
 	if err != nil {
 		log.Fatal(err)
 	}

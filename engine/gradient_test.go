@@ -371,7 +371,7 @@ func TestLearns(t *testing.T) {
 	if err := r.Train(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
-	e, err := NewEvaluator(mlp, 1)
+	e, err := NewEvaluator(mlp, Place{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

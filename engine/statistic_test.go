@@ -20,7 +20,7 @@ func TestStatistics(t *testing.T) {
 			label := c.Train.Columns()[1]
 			c.Statistics = []Statistic{Accuracy(1, 2), MeanLoss(0.8, 3), ClassCounts(1, label, 4), FeatureMeans(0, features, 1.5, 5)}
 			r := start(t, c)
-			e, err := NewEvaluator(mlp, 1)
+			e, err := NewEvaluator(mlp, Place{Threads: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

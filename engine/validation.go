@@ -218,7 +218,7 @@ func (r *Run) rightAnswers() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	e, err := NewEvaluator(r.config.Network, r.config.Threads)
+	e, err := NewEvaluator(r.config.Network, r.place())
 	if err != nil {
 		return 0, err
 	}

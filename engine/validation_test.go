@@ -143,7 +143,7 @@ func TestValidationNoise(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := NewEvaluator(c.Network, 1)
+	e, err := NewEvaluator(c.Network, Place{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ The answer is a function of that data: publish it only where the data are public
 	f := cmd.Flags()
 	f.StringVar(&set.data, "data", "", "data set (default: the one that the model was trained on)")
 	set.dataFlags(f)
-	f.IntVar(&set.threads, "threads", 0, "threads (default: one a processor)")
+	set.placeFlags(cmd)
 	return cmd
 }
 
@@ -65,7 +65,7 @@ func (s *screen) eval(dir string, set *settings) error {
 		test = task.Train
 		s.note("%s has no test part: measuring on all of it.", task.Name)
 	}
-	e, err := engine.NewEvaluator(build, set.threads)
+	e, err := engine.NewEvaluator(build, set.place())
 	if err != nil {
 		return asWrong(err)
 	}

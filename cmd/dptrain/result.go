@@ -235,7 +235,7 @@ func replaceFile(path string, content []byte) (err error) {
 }
 
 func score(j *job, parameters []engine.Parameter) (engine.Evaluation, error) {
-	e, err := engine.NewEvaluator(j.config.Network, j.config.Threads)
+	e, err := engine.NewEvaluator(j.config.Network, j.set.place())
 	if err != nil {
 		return engine.Evaluation{}, err
 	}

@@ -92,9 +92,7 @@ func (s *settings) flags(cmd *cobra.Command) {
 	f.Float64Var(&s.lr, "lr", 0.5, "learning rate")
 	f.StringVar(&s.schedule, "schedule", "constant", "constant, linear:TO@EPOCHS, cosine, step:FACTOR@EPOCH,…, warmup:STEPS[+SHAPE]")
 	f.Float64Var(&s.ema, "ema", 0, "decay of a moving average of the weights, which is then what is kept")
-	f.StringVar(&s.device, "device", "auto", "auto, cpu, gorgonia or cuda:N")
-	f.StringVar(&s.precision, "precision", "fp32", "products on a GPU: fp32, tf32 or bf16; norms, sums and noise are float32 always")
-	f.IntVar(&s.threads, "threads", 0, "threads (default: one a processor); results do not depend on it")
+	s.placeFlags(cmd)
 	f.Uint64Var(&s.seed, "seed", 0, "repeat the same noise and lots; the run is then insecure and says so everywhere")
 	f.StringVar(&s.init, "init", "", "starting weights, a safetensors file in dptrain's layout or PyTorch's")
 	f.StringVar(&s.metricsAddr, "metrics-addr", "", "HOST:PORT to answer Prometheus scrapes of /metrics on while the run goes on; :PORT is this machine alone")
@@ -105,9 +103,21 @@ func (s *settings) flags(cmd *cobra.Command) {
 
 	complete(cmd, "sampling", []string{"poisson", "fixed", "shuffle"})
 	complete(cmd, "clipping", clippings)
+	complete(cmd, "optimizer", optim.Kinds())
+}
+
+// placeFlags are those that say where programs run.
+func (s *settings) placeFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&s.device, "device", "auto", "auto, cpu, gorgonia or cuda:N")
+	f.StringVar(&s.precision, "precision", "fp32", "products on a GPU: fp32, tf32 or bf16; norms, sums and noise are float32 always")
+	f.IntVar(&s.threads, "threads", 0, "threads (default: one a processor); results do not depend on it")
 	complete(cmd, "device", []string{"auto", "cpu", "gorgonia"})
 	complete(cmd, "precision", []string{"fp32", "tf32", "bf16"})
-	complete(cmd, "optimizer", optim.Kinds())
+}
+
+func (s *settings) place() engine.Place {
+	return engine.Place{Device: s.device, Precision: s.precision, Threads: s.threads}
 }
 
 // dataFlags are those that say how to read the data set.

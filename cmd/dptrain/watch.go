@@ -69,7 +69,7 @@ func (s *screen) watch(j *job, run *engine.Run) (*watch, error) {
 		return nil, err
 	}
 	if j.task.Test != nil {
-		if w.evaluator, err = engine.NewEvaluator(j.config.Network, j.config.Threads); err != nil {
+		if w.evaluator, err = engine.NewEvaluator(j.config.Network, j.set.place()); err != nil {
 			return nil, err
 		}
 	}
