@@ -17,6 +17,7 @@ type compiler struct {
 	grams  map[int]int         // how many Gram norms read a buffer as Δ
 	kept   map[int][]float64   // ΔΔᵀ of such a buffer
 	norms  map[int][]float64   // log Σ exp of the rows of logits
+	tanhs  map[int][]float32   // tanh of the cells of an LSTM's trace
 
 	filters *[]float32 // of a Winograd convolution, transformed; one at a time
 }
@@ -26,6 +27,7 @@ type call struct {
 	bases      []int // of the inputs: the buffers whose memory they are
 	in         [][]float32
 	shapes     []tensor.Shape
+	base       int // of the result
 	out        []float32
 	shape      tensor.Shape
 	accumulate bool
@@ -34,7 +36,7 @@ type call struct {
 func (c compiler) all(code []plan.Instruction) ([]func(), error) {
 	var steps []func()
 	for _, i := range code {
-		k := call{out: c.memory[i.Out], shape: c.program.Buffers[i.Out].Shape, accumulate: i.Accumulate}
+		k := call{base: c.program.Buffers[i.Out].Base, out: c.memory[i.Out], shape: c.program.Buffers[i.Out].Shape, accumulate: i.Accumulate}
 		for _, id := range i.In {
 			k.in = append(k.in, c.memory[id])
 			k.shapes = append(k.shapes, c.program.Buffers[id].Shape)

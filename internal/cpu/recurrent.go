@@ -72,6 +72,17 @@ func (c compiler) transposed(weight []float32, rows, cols int) (step func(), to 
 	return func() { simd.Transpose(to, rows, weight, cols, rows, cols) }, to
 }
 
+// panels makes a step that lays out a weight, k rows of n columns or, where it is
+// stored so, n rows of k, for many products with it.
+func (c compiler) panels(weight []float32, k, n int, transposed bool) (step func(), to *simd.Panels) {
+	ld := n
+	if transposed {
+		ld = k
+	}
+	to = simd.NewPanels(k, n)
+	return c.over(to.Count(), k*16, func(from, end int, _ *worker) { to.Pack(weight, ld, transposed, from, end) }), to
+}
+
 func (c compiler) delay(s op.Delay, k call) func() {
 	steps, d := k.shape[1], k.shape[2]
 	order := walk{steps, s.Reverse}

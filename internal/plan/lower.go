@@ -121,17 +121,17 @@ func (l *lowering) answers(net *perexample.Network) error {
 	return nil
 }
 
-// result lowers a node and gives its buffer a role, so that it outlives the run.
+// result lowers a node and gives its memory a role, so that it outlives the run.
 func (l *lowering) result(n *G.Node, role Role, index int) error {
 	id, err := l.node(n)
 	if err != nil {
 		return err
 	}
-	b := &l.program.Buffers[id]
-	if b.Base != id || b.Role != Temporary {
+	id = l.program.Buffers[id].Base
+	if l.program.Buffers[id].Role != Temporary {
 		id = l.copyOf(id)
-		b = &l.program.Buffers[id]
 	}
+	b := &l.program.Buffers[id]
 	b.Role, b.Index = role, index
 	return nil
 }

@@ -35,6 +35,9 @@ type kernels struct {
 	scale, axpy                                         func(dst, x *float32, n int, alpha float32)
 	exp                                                 func(dst, x *float32, n int, shift float32)
 
+	lstmStep    func(trace, hidden, squashed, x, p, before *float32, n int)
+	lstmSignals func(d, cell, trace, squashed, before, grad, back *float32, n int)
+
 	dot             func(x, y *float32, n int) float64
 	sum, sumSquares func(x *float32, n int) float64
 	maximum         func(x *float32, n int) float32

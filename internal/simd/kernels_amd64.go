@@ -28,6 +28,8 @@ func assembly() []*kernels {
 		sigmoidGrad: sigmoidGradAVX2,
 		gelu:        geluAVX2,
 		geluGrad:    geluGradAVX2,
+		lstmStep:    lstmStepAVX2,
+		lstmSignals: lstmSignalsAVX2,
 		dot:         dotAVX2,
 		sum:         sumAVX2,
 		sumSquares:  sumSquaresAVX2,
@@ -46,6 +48,9 @@ func assembly() []*kernels {
 	avx512.name = "avx512"
 	avx512.mr, avx512.nr, avx512.exactRead = 12, 32, true
 	avx512.tileRows, avx512.tileCols = tileRowsAVX512, tileColsAVX512
+	avx512.exp, avx512.tanh, avx512.sigmoid = expAVX512, tanhAVX512, sigmoidAVX512
+	avx512.gelu, avx512.geluGrad = geluAVX512, geluGradAVX512
+	avx512.lstmStep, avx512.lstmSignals = lstmStepAVX512, lstmSignalsAVX512
 	avx512.fmaPeak = fmaPeakAVX512
 	return []*kernels{avx2, &avx512}
 }

@@ -30,6 +30,8 @@ var pureGo = kernels{
 	sigmoidGrad: binary(func(dy, y float32) float32 { return float32(dy*y) * (1 - y) }),
 	gelu:        unary(geluGo),
 	geluGrad:    binary(geluGradGo),
+	lstmStep:    lstmStepGo,
+	lstmSignals: lstmSignalsGo,
 	dot:         dotGo,
 	sum:         sumGo,
 	sumSquares:  sumSquaresGo,

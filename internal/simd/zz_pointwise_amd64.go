@@ -42,3 +42,18 @@ func geluAVX2(dst *float32, x *float32, n int)
 
 //go:noescape
 func geluGradAVX2(dst *float32, dy *float32, x *float32, n int)
+
+//go:noescape
+func expAVX512(dst *float32, x *float32, n int, shift float32)
+
+//go:noescape
+func tanhAVX512(dst *float32, x *float32, n int)
+
+//go:noescape
+func sigmoidAVX512(dst *float32, x *float32, n int)
+
+//go:noescape
+func geluAVX512(dst *float32, x *float32, n int)
+
+//go:noescape
+func geluGradAVX512(dst *float32, dy *float32, x *float32, n int)

@@ -22,6 +22,7 @@ import (
 // generator is one assembly file in the making.
 type generator struct {
 	*build.Context
+	lanes     int // floats in a vector: 8 of AVX2, 16 of AVX-512
 	labels    int
 	constants map[string]operand.Mem
 }
@@ -41,6 +42,7 @@ var files = []struct {
 	{"gemm", gemmFile},
 	{"pack", packFile},
 	{"pointwise", pointwiseFile},
+	{"recurrent", recurrentFile},
 	{"reduce", reduceFile},
 	{"window", windowFile},
 	{"winograd", winogradFile},
@@ -60,7 +62,7 @@ func main() {
 }
 
 func write(dir, name string, fill func(*generator)) error {
-	g := &generator{Context: build.NewContext(), constants: map[string]operand.Mem{}}
+	g := &generator{Context: build.NewContext(), lanes: 8, constants: map[string]operand.Mem{}}
 	g.ConstraintExpr("!noasm")
 	fill(g)
 	file, err := g.Result()

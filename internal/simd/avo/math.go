@@ -23,11 +23,15 @@ var millsP = []float64{0.7552851438522339, -0.6078965663909912, 0.38713690638542
 func (g *generator) reduce(x vec) (n, expm1 vec) {
 	const high = 0.693145751953125 // n·high is exact for |n| < 2⁸
 	whole := g.mul(x, g.num(math.Log2E))
-	g.VROUNDPS(U8(0), whole, whole)
+	if g.lanes == 16 {
+		g.VRNDSCALEPS(U8(0), whole, whole)
+	} else {
+		g.VROUNDPS(U8(0), whole, whole)
+	}
 	r := g.copyOf(x)
 	g.VFNMADD231PS(g.num(high), whole, r)
 	g.VFNMADD231PS(g.num(math.Ln2-high), whole, r)
-	n = g.YMM()
+	n = g.vector()
 	g.VCVTPS2DQ(whole, n)
 	q := g.polynomial(r, expQ...)
 	return n, g.fma(g.mul(r, r), q, r)
@@ -35,7 +39,7 @@ func (g *generator) reduce(x vec) (n, expm1 vec) {
 
 // power is 2ⁿ, -126 ≤ n ≤ 127.
 func (g *generator) power(n vec) vec {
-	z := g.YMM()
+	z := g.vector()
 	g.VPADDD(g.bits(127), n, z)
 	g.VPSLLD(U8(23), z, z)
 	return z
@@ -47,7 +51,7 @@ func (g *generator) exp(x vec) vec {
 	x = g.min(g.copyOf(g.num(89)), x)
 	x = g.max(g.copyOf(g.num(-105)), x)
 	n, expm1 := g.reduce(x)
-	half, rest := g.YMM(), g.YMM()
+	half, rest := g.vector(), g.vector()
 	g.VPSRAD(U8(1), n, half)
 	g.VPSUBD(half, n, rest)
 	return g.mul(g.mul(g.add(expm1, g.num(1)), g.power(half)), g.power(rest))

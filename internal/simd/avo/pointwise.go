@@ -20,32 +20,49 @@ type pointwise struct {
 func pointwiseFile(g *generator) {
 	list := func(names ...string) []string { return names }
 	for _, p := range []pointwise{
-		{"addAVX2", list("x", "y"), nil, 4, func(g *generator, in, _ []vec) vec { return g.add(in[0], in[1]) }},
-		{"mulAVX2", list("x", "y"), nil, 4, func(g *generator, in, _ []vec) vec { return g.mul(in[0], in[1]) }},
-		{"scaleAVX2", list("x"), list("alpha"), 4, func(g *generator, in, s []vec) vec { return g.mul(in[0], s[0]) }},
-		{"axpyAVX2", list("dst", "x"), list("alpha"), 4, func(g *generator, in, s []vec) vec {
+		{"add", list("x", "y"), nil, 4, func(g *generator, in, _ []vec) vec { return g.add(in[0], in[1]) }},
+		{"mul", list("x", "y"), nil, 4, func(g *generator, in, _ []vec) vec { return g.mul(in[0], in[1]) }},
+		{"scale", list("x"), list("alpha"), 4, func(g *generator, in, s []vec) vec { return g.mul(in[0], s[0]) }},
+		{"axpy", list("dst", "x"), list("alpha"), 4, func(g *generator, in, s []vec) vec {
 			return g.add(in[0], g.mul(in[1], s[0]))
 		}},
-		{"reluAVX2", list("x"), nil, 4, func(g *generator, in, _ []vec) vec { return g.max(g.zero(), in[0]) }},
-		{"reluGradAVX2", list("dy", "y"), nil, 4, func(g *generator, in, _ []vec) vec {
+		{"relu", list("x"), nil, 4, func(g *generator, in, _ []vec) vec { return g.max(g.zero(), in[0]) }},
+		{"reluGrad", list("dy", "y"), nil, 4, func(g *generator, in, _ []vec) vec {
 			open := g.YMM()
 			g.VCMPPS(U8(0x16), g.zero(), in[1], open) // not y <= 0
 			return g.and(in[0], open)
 		}},
-		{"tanhGradAVX2", list("dy", "y"), nil, 2, func(g *generator, in, _ []vec) vec {
+		{"tanhGrad", list("dy", "y"), nil, 2, func(g *generator, in, _ []vec) vec {
 			return g.mul(in[0], g.sub(g.copyOf(g.num(1)), g.mul(in[1], in[1])))
 		}},
-		{"sigmoidGradAVX2", list("dy", "y"), nil, 2, func(g *generator, in, _ []vec) vec {
+		{"sigmoidGrad", list("dy", "y"), nil, 2, func(g *generator, in, _ []vec) vec {
 			return g.mul(g.mul(in[0], in[1]), g.sub(g.copyOf(g.num(1)), in[1]))
 		}},
-		{"expAVX2", list("x"), list("shift"), 1, func(g *generator, in, s []vec) vec { return g.exp(g.sub(in[0], s[0])) }},
-		{"tanhAVX2", list("x"), nil, 1, func(g *generator, in, _ []vec) vec { return g.tanh(in[0]) }},
-		{"sigmoidAVX2", list("x"), nil, 1, func(g *generator, in, _ []vec) vec { return g.sigmoid(in[0]) }},
-		{"geluAVX2", list("x"), nil, 1, func(g *generator, in, _ []vec) vec { return g.gelu(in[0]) }},
-		{"geluGradAVX2", list("dy", "x"), nil, 1, func(g *generator, in, _ []vec) vec { return g.mul(in[0], g.geluGrad(in[1])) }},
 	} {
 		g.pointwise(p)
 	}
+	// The curves take many steps that wait for each other. Vectors twice as wide
+	// keep twice as many in flight.
+	curves := []pointwise{
+		{"exp", list("x"), list("shift"), 1, func(g *generator, in, s []vec) vec { return g.exp(g.sub(in[0], s[0])) }},
+		{"tanh", list("x"), nil, 1, func(g *generator, in, _ []vec) vec { return g.tanh(in[0]) }},
+		{"sigmoid", list("x"), nil, 1, func(g *generator, in, _ []vec) vec { return g.sigmoid(in[0]) }},
+		{"gelu", list("x"), nil, 1, func(g *generator, in, _ []vec) vec { return g.gelu(in[0]) }},
+		{"geluGrad", list("dy", "x"), nil, 1, func(g *generator, in, _ []vec) vec { return g.mul(in[0], g.geluGrad(in[1])) }},
+	}
+	for _, g.lanes = range []int{8, 16} {
+		for _, p := range curves {
+			g.pointwise(p)
+		}
+	}
+}
+
+// set is the suffix of a kernel's name.
+func (g *generator) set() string {
+	if g.lanes == 16 {
+		return "AVX512"
+	}
+	return "AVX2"
 }
 
 func (g *generator) pointwise(p pointwise) {
@@ -58,7 +75,7 @@ func (g *generator) pointwise(p pointwise) {
 	if p.scalars != nil {
 		signature += ", " + strings.Join(p.scalars, ", ") + " float32"
 	}
-	g.fn(p.name, signature+")")
+	g.fn(p.name+g.set(), signature+")")
 	pointers := map[string]reg.Register{}
 	for _, name := range params {
 		pointers[name] = g.Load(g.Param(name), g.GP64())
@@ -66,7 +83,7 @@ func (g *generator) pointwise(p pointwise) {
 	n := g.Load(g.Param("n"), g.GP64())
 	var scalars []vec
 	for _, name := range p.scalars {
-		s := g.YMM()
+		s := g.vector()
 		a, err := g.Param(name).Resolve()
 		if err != nil {
 			panic(err)
@@ -77,7 +94,7 @@ func (g *generator) pointwise(p pointwise) {
 	inputs := func(load func(Mem, vec), disp int) []vec {
 		var in []vec
 		for _, name := range p.inputs {
-			x := g.YMM()
+			x := g.vector()
 			load(Mem{Base: pointers[name], Disp: disp}, x)
 			in = append(in, x)
 		}
@@ -86,22 +103,23 @@ func (g *generator) pointwise(p pointwise) {
 	whole := func(m Mem, x vec) { g.VMOVUPS(m, x) }
 	advance := func(vectors int) {
 		for _, name := range params {
-			g.ADDQ(U32(32*vectors), pointers[name])
+			g.ADDQ(U32(4*g.lanes*vectors), pointers[name])
 		}
 	}
 	turn := func(vectors int) {
 		loop, end := g.label("loop"), g.label("end")
-		g.SUBQ(U32(8*vectors), n)
+		g.SUBQ(U32(g.lanes*vectors), n)
 		g.JLT(LabelRef(end))
 		g.Label(loop)
 		for v := range vectors {
-			g.VMOVUPS(p.body(g, inputs(whole, 32*v), scalars), Mem{Base: pointers["dst"], Disp: 32 * v})
+			at := 4 * g.lanes * v
+			g.VMOVUPS(p.body(g, inputs(whole, at), scalars), Mem{Base: pointers["dst"], Disp: at})
 		}
 		advance(vectors)
-		g.SUBQ(U32(8*vectors), n)
+		g.SUBQ(U32(g.lanes*vectors), n)
 		g.JGE(LabelRef(loop))
 		g.Label(end)
-		g.ADDQ(U32(8*vectors), n)
+		g.ADDQ(U32(g.lanes*vectors), n)
 	}
 	if p.unroll > 1 {
 		turn(p.unroll)
@@ -110,12 +128,25 @@ func (g *generator) pointwise(p pointwise) {
 	done := g.label("done")
 	g.TESTQ(n, n)
 	g.JEQ(LabelRef(done))
-	mask := g.firstLanes(n)
-	y := p.body(g, inputs(func(m Mem, x vec) { g.VMASKMOVPS(m, mask, x) }, 0), scalars)
-	g.VMASKMOVPS(y, mask, Mem{Base: pointers["dst"]})
+	load, store := g.partial(n)
+	store(p.body(g, inputs(load, 0), scalars), Mem{Base: pointers["dst"]})
 	g.Label(done)
 	g.VZEROUPPER()
 	g.RET()
+}
+
+// partial loads and stores the first n lanes of a vector, n less than all; it
+// destroys n.
+func (g *generator) partial(n reg.Register) (load func(Mem, vec), store func(vec, Mem)) {
+	if g.lanes == 8 {
+		mask := g.firstLanes(n)
+		return func(m Mem, x vec) { g.VMASKMOVPS(m, mask, x) }, func(x vec, m Mem) { g.VMASKMOVPS(x, mask, m) }
+	}
+	bits, mask := g.GP64(), g.K()
+	g.MOVQ(I32(-1), bits)
+	g.BZHIQ(n, bits, bits)
+	g.KMOVW(bits.As32(), mask)
+	return func(m Mem, x vec) { g.VMOVUPS_Z(m, mask, x) }, func(x vec, m Mem) { g.VMOVUPS(x, mask, m) }
 }
 
 // firstLanes is the mask of the first n lanes, n at most eight; it destroys n.

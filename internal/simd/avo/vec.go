@@ -9,8 +9,17 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// vec is a vector register: eight floats, four where code says so.
+// vec is a vector register: as many floats as the generator has lanes, fewer
+// where code says so.
 type vec = reg.VecVirtual
+
+// vector is a register for all lanes.
+func (g *generator) vector() vec {
+	if g.lanes == 16 {
+		return g.ZMM()
+	}
+	return g.YMM()
+}
 
 // words is a constant in memory.
 func (g *generator) words(name string, n int, word func(i int) uint32) Mem {
@@ -26,9 +35,13 @@ func (g *generator) words(name string, n int, word func(i int) uint32) Mem {
 	return m
 }
 
-// bits is a vector of eight equal words, num of eight equal floats.
+// bits is a vector of equal words, num of equal floats.
 func (g *generator) bits(b uint32) Mem {
-	return g.words("w"+strconv.FormatUint(uint64(b), 16), 8, func(int) uint32 { return b })
+	name := "w" + strconv.FormatUint(uint64(b), 16)
+	if g.lanes == 16 {
+		name += "x16"
+	}
+	return g.words(name, g.lanes, func(int) uint32 { return b })
 }
 
 func (g *generator) num(x float64) Mem { return g.bits(math.Float32bits(float32(x))) }
@@ -45,30 +58,30 @@ func (g *generator) maskTable(n int) Mem {
 }
 
 func (g *generator) zero() vec {
-	x := g.YMM()
+	x := g.vector()
 	g.VXORPS(x, x, x)
 	return x
 }
 
 func (g *generator) copyOf(x Op) vec {
-	y := g.YMM()
-	g.VMOVAPS(x, y)
+	y := g.vector()
+	g.VMOVUPS(x, y) // constants of 64 bytes are not aligned to as much
 	return y
 }
 
 // The operations below take operands in the order of the formula; the last may
 // be in memory.
 
-func (g *generator) add(x vec, y Op) vec { z := g.YMM(); g.VADDPS(y, x, z); return z }
-func (g *generator) sub(x vec, y Op) vec { z := g.YMM(); g.VSUBPS(y, x, z); return z }
-func (g *generator) mul(x vec, y Op) vec { z := g.YMM(); g.VMULPS(y, x, z); return z }
-func (g *generator) div(x vec, y Op) vec { z := g.YMM(); g.VDIVPS(y, x, z); return z }
-func (g *generator) and(x vec, y Op) vec { z := g.YMM(); g.VANDPS(y, x, z); return z }
-func (g *generator) or(x vec, y Op) vec  { z := g.YMM(); g.VORPS(y, x, z); return z }
+func (g *generator) add(x vec, y Op) vec { z := g.vector(); g.VADDPS(y, x, z); return z }
+func (g *generator) sub(x vec, y Op) vec { z := g.vector(); g.VSUBPS(y, x, z); return z }
+func (g *generator) mul(x vec, y Op) vec { z := g.vector(); g.VMULPS(y, x, z); return z }
+func (g *generator) div(x vec, y Op) vec { z := g.vector(); g.VDIVPS(y, x, z); return z }
+func (g *generator) and(x vec, y Op) vec { z := g.vector(); g.VANDPS(y, x, z); return z }
+func (g *generator) or(x vec, y Op) vec  { z := g.vector(); g.VORPS(y, x, z); return z }
 
 // max and min give y where x or y is NaN.
-func (g *generator) max(x vec, y Op) vec { z := g.YMM(); g.VMAXPS(y, x, z); return z }
-func (g *generator) min(x vec, y Op) vec { z := g.YMM(); g.VMINPS(y, x, z); return z }
+func (g *generator) max(x vec, y Op) vec { z := g.vector(); g.VMAXPS(y, x, z); return z }
+func (g *generator) min(x vec, y Op) vec { z := g.vector(); g.VMINPS(y, x, z); return z }
 
 // fma is x*y+z, fnma is z-x*y.
 func (g *generator) fma(x, y vec, z Op) vec {
@@ -85,7 +98,13 @@ func (g *generator) fnma(x, y vec, z Op) vec {
 
 // signed picks negative where x's sign bit is set, else positive.
 func (g *generator) signed(x, negative, positive vec) vec {
-	z := g.YMM()
+	z := g.vector()
+	if g.lanes == 16 {
+		below := g.K()
+		g.VPMOVD2M(x, below)
+		g.VBLENDMPS(negative, positive, below, z)
+		return z
+	}
 	g.VBLENDVPS(x, negative, positive, z)
 	return z
 }

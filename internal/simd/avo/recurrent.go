@@ -1,0 +1,123 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+func recurrentFile(g *generator) {
+	for _, g.lanes = range []int{8, 16} {
+		g.lstmStep()
+		g.lstmSignals()
+	}
+}
+
+// gates walks over several arrays of n floats that lie one after the other.
+type gates struct {
+	low, high reg.Register // the first, and the fourth
+	size      reg.Register // bytes of one array
+}
+
+func (s gates) at(i int) Mem {
+	switch i {
+	case 0:
+		return Mem{Base: s.low}
+	case 3:
+		return Mem{Base: s.high}
+	}
+	return Mem{Base: s.low, Index: s.size, Scale: uint8(i)}
+}
+
+// eachVector runs body on vectors of everything that pointers
+// point to; the last may be masked.
+func (g *generator) eachVector(n reg.Register, pointers []reg.Register, body func(load func(Mem) vec, store func(vec, Mem))) {
+	loop, end, done := g.label("loop"), g.label("end"), g.label("done")
+	g.SUBQ(U8(g.lanes), n)
+	g.JLT(LabelRef(end))
+	g.Label(loop)
+	body(func(m Mem) vec {
+		x := g.vector()
+		g.VMOVUPS(m, x)
+		return x
+	}, func(x vec, m Mem) { g.VMOVUPS(x, m) })
+	for _, p := range pointers {
+		g.ADDQ(U8(4*g.lanes), p)
+	}
+	g.SUBQ(U8(g.lanes), n)
+	g.JGE(LabelRef(loop))
+	g.Label(end)
+	g.ADDQ(U8(g.lanes), n)
+	g.JEQ(LabelRef(done))
+	read, write := g.partial(n)
+	body(func(m Mem) vec {
+		x := g.vector()
+		read(m, x)
+		return x
+	}, write)
+	g.Label(done)
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// gates loads a parameter that points to four or five arrays.
+func (g *generator) gates(name string, size reg.Register) gates {
+	s := gates{g.Load(g.Param(name), g.GP64()), g.GP64(), size}
+	g.LEAQ(Mem{Base: s.low, Index: size, Scale: 2}, s.high)
+	g.ADDQ(size, s.high)
+	return s
+}
+
+func (g *generator) lstmStep() {
+	g.fn("lstmStep"+g.set(), "func(trace, hidden, squashed, x, p, before *float32, n int)")
+	n := g.Load(g.Param("n"), g.GP64())
+	size := g.GP64()
+	g.MOVQ(n, size)
+	g.SHLQ(U8(2), size)
+	trace, x, p := g.gates("trace", size), g.gates("x", size), g.gates("p", size)
+	hidden := g.Load(g.Param("hidden"), g.GP64())
+	squashed := g.Load(g.Param("squashed"), g.GP64())
+	before := g.Load(g.Param("before"), g.GP64())
+	pointers := []reg.Register{trace.low, trace.high, x.low, x.high, p.low, p.high, hidden, squashed, before}
+	g.eachVector(n, pointers, func(load func(Mem) vec, store func(vec, Mem)) {
+		gate := func(i int, f func(vec) vec) vec {
+			y := f(g.add(load(x.at(i)), load(p.at(i))))
+			store(y, trace.at(i))
+			return y
+		}
+		c := g.mul(gate(0, g.sigmoid), gate(2, g.tanh))
+		g.VFMADD231PS(load(Mem{Base: before}), gate(1, g.sigmoid), c)
+		store(c, trace.at(4))
+		t := g.tanh(c)
+		store(t, Mem{Base: squashed})
+		store(g.mul(gate(3, g.sigmoid), t), Mem{Base: hidden})
+	})
+}
+
+func (g *generator) lstmSignals() {
+	g.fn("lstmSignals"+g.set(), "func(d, cell, trace, squashed, before, grad, back *float32, n int)")
+	n := g.Load(g.Param("n"), g.GP64())
+	size := g.GP64()
+	g.MOVQ(n, size)
+	g.SHLQ(U8(2), size)
+	d, trace := g.gates("d", size), g.gates("trace", size)
+	pointers := []reg.Register{d.low, d.high, trace.low, trace.high}
+	at := func(name string) Mem {
+		p := g.Load(g.Param(name), g.GP64())
+		pointers = append(pointers, p)
+		return Mem{Base: p}
+	}
+	cell, squashed, before, grad, back := at("cell"), at("squashed"), at("before"), at("grad"), at("back")
+	g.eachVector(n, pointers, func(load func(Mem) vec, store func(vec, Mem)) {
+		// rest is 1 - x.
+		rest := func(x vec) vec { return g.sub(g.copyOf(g.num(1)), x) }
+		v := g.add(load(grad), load(back))
+		i, f, cand, o, t := load(trace.at(0)), load(trace.at(1)), load(trace.at(2)), load(trace.at(3)), load(squashed)
+		vo := g.mul(v, o)
+		store(g.mul(g.mul(vo, t), rest(o)), d.at(3))
+		dc := g.fma(vo, rest(g.mul(t, t)), load(cell))
+		store(g.mul(dc, f), cell)
+		store(g.mul(g.mul(g.mul(dc, cand), i), rest(i)), d.at(0))
+		store(g.mul(g.mul(g.mul(dc, load(before)), f), rest(f)), d.at(1))
+		store(g.mul(g.mul(dc, i), rest(g.mul(cand, cand))), d.at(2))
+	})
+}
