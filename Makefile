@@ -26,13 +26,13 @@ EMU := checked
 PKG := ./cuda/...
 RUN := .
 
-.PHONY: gpu vet-gpu emu test-emu cubins cubins-check resources
+.PHONY: gpu vet-gpu emu test-emu bench-gpu cubins cubins-check resources
 
 gpu: $(HEADER)
 	go build -tags gpu ./cmd/dptrain
 
 vet-gpu: $(HEADER)
-	go vet -tags gpu ./cuda/... ./cmd/dptrain
+	go vet -tags gpu ./cuda/... ./cmd/dptrain ./engine ./bench
 
 emu:
 	go run ./cuda/emu/build
@@ -40,6 +40,12 @@ emu:
 # Runs tests on the emulated device: make test-emu PKG=./cuda RUN=TestConformance
 test-emu: $(HEADER) emu
 	DPTRAIN_LIBCUDA=$(CACHE)/emu/$(EMU)/libcuda.so.1 go test -tags gpu -count=1 -run '$(RUN)' $(PKG)
+
+# Times whole steps on a GPU: make bench-gpu DEVICE=cuda:0 PRECISION=bf16
+DEVICE := cuda:0
+PRECISION := fp32
+bench-gpu: $(HEADER)
+	go test -tags gpu ./bench -run '^$$' -bench Step -device $(DEVICE) -precision $(PRECISION)
 
 # Compiles the kernels, for those who change them.
 cubins: $(NVRTC)/libnvrtc.so.12

@@ -37,14 +37,15 @@ type Step struct {
 
 // Host says where a step runs.
 type Host struct {
-	GPU       bool // the first one; else the CPU
+	GPU       bool // else the CPU
+	Ordinal   int  // of the GPU
 	Precision cuda.Precision
 	Threads   int // of the CPU; 0: one a processor
 }
 
 func (h Host) machine(p *plan.Program, o optim.Optimizer) (plan.Machine, error) {
 	if h.GPU {
-		return cuda.New(p, o, false, cuda.Options{Precision: h.Precision})
+		return cuda.New(p, o, false, cuda.Options{Ordinal: h.Ordinal, Precision: h.Precision})
 	}
 	return cpu.New(p, o, false, h.Threads)
 }

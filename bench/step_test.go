@@ -1,11 +1,34 @@
 package bench
 
 import (
+	"flag"
+	"fmt"
 	"math"
 	"testing"
+	"time"
 
+	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/internal/simd"
+	"github.com/dptrain/dptrain/models"
 )
+
+var (
+	device    = flag.String("device", "cpu", "where BenchmarkStep runs: cpu or cuda:N")
+	precision = flag.String("precision", "fp32", "of its products on a GPU: fp32, tf32 or bf16")
+)
+
+// host is where the flags say that steps run.
+func host() (h Host, err error) {
+	if *device == "cpu" {
+		return h, nil
+	}
+	h.GPU = true
+	if _, err := fmt.Sscanf(*device, "cuda:%d", &h.Ordinal); err != nil {
+		return h, fmt.Errorf("-device %s: cpu or cuda:N", *device)
+	}
+	h.Precision, err = cuda.ParsePrecision(*precision)
+	return h, err
+}
 
 // TestSteps runs two steps of every workload: weights stay finite, they move, all
 // of them under noise, and nothing is allocated.
@@ -104,9 +127,55 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// BenchmarkStep is a whole step of each workload. %peak is its share of the
-// fused multiply-adds that as many threads reach in the same run.
+// TestStepsOnAGPU: steps on the first GPU come to the CPU's weights.
+func TestStepsOnAGPU(t *testing.T) {
+	if gpus, err := cuda.Devices(); len(gpus) == 0 {
+		t.Skip("no GPU here: make test-emu PKG=./bench RUN=GPU runs this on the emulated device; ", err)
+	}
+	tiny := Workload{"tiny", "mlp:16", models.Example{Shape: []int{20}, Classes: 10}, 24}
+	for _, private := range []bool{true, false} {
+		t.Run(name(tiny, private), func(t *testing.T) {
+			var want [][]float32
+			for _, h := range []Host{{}, {GPU: true}} {
+				s, err := NewStep(tiny, private, h)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer s.Close()
+				for range 3 {
+					if err := s.Run(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := s.Wait(); err != nil {
+					t.Fatal(err)
+				}
+				if err := s.machine.Sync(); err != nil {
+					t.Fatal(err)
+				}
+				if want == nil {
+					want = s.machine.State().Weights
+				}
+				for v, weights := range s.machine.State().Weights {
+					for i, x := range weights {
+						if !(math.Abs(float64(x-want[v][i])) <= 1e-5) {
+							t.Fatalf("vector %d: weight %d is %v, want %v", v, i, x, want[v][i])
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkStep is a whole step of each workload, on the device that -device names.
+// On the CPU %peak is its share of the fused multiply-adds that as many threads reach
+// in the same run.
 func BenchmarkStep(b *testing.B) {
+	h, err := host()
+	if err != nil {
+		b.Fatal(err)
+	}
 	peak := 0.0
 	for _, w := range Workloads() {
 		for _, private := range []bool{true, false} {
@@ -115,24 +184,33 @@ func BenchmarkStep(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				s, err := NewStep(w, private, Host{})
+				s, err := NewStep(w, private, h)
 				if err != nil {
 					b.Fatal(err)
 				}
 				defer s.Close()
-				peak = max(peak, Peak(0))
+				if !h.GPU {
+					peak = max(peak, Peak(0))
+				}
 				for range 2 {
 					if err := s.Run(); err != nil {
 						b.Fatal(err)
 					}
 				}
+				if err := s.Wait(); err != nil {
+					b.Fatal(err)
+				}
 				b.ReportAllocs()
+				start := time.Now()
 				for b.Loop() {
 					if err := s.Run(); err != nil {
 						b.Fatal(err)
 					}
 				}
-				second := b.Elapsed().Seconds() / float64(b.N)
+				if err := s.Wait(); err != nil { // a GPU is still at its last step
+					b.Fatal(err)
+				}
+				second := time.Since(start).Seconds() / float64(b.N)
 				b.ReportMetric(1e3*second, "ms/step")
 				b.ReportMetric(float64(w.Batch)/second, "examples/s")
 				b.ReportMetric(operations/second/1e9, "GFLOP/s")
