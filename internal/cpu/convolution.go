@@ -55,7 +55,7 @@ func (c compiler) convGradInput(s op.ConvGradInput, k call) func() {
 			for g := range v.Groups {
 				columns := v.channels(x, g)
 				if !v.direct() {
-					columns = w.floats(v.scratch())
+					columns = w.floats(v.patches())
 				}
 				product.Run(columns, weight[g*v.og*v.taps:], d[g*v.og*v.area:], w.gemm, 0, 1)
 				if !v.direct() {
@@ -101,9 +101,7 @@ func (c compiler) convSum(f op.ConvWeight, k call, factors []float32) func() {
 		if o0 == o1 {
 			return
 		}
-		window := v.window
-		window.C = ch1 - ch0
-		taps := window.C * kernel
+		taps := (ch1 - ch0) * kernel
 		product := simd.Gemm{
 			TransB: true, M: o1 - o0, N: taps, K: v.area, LDA: v.area, LDB: v.area, LDC: v.taps, Accumulate: true,
 		}
@@ -126,8 +124,7 @@ func (c compiler) convSum(f op.ConvWeight, k call, factors []float32) func() {
 			for g := range v.Groups {
 				columns := v.channels(v.picture(x, n), g)[ch0*v.H*v.W : ch1*v.H*v.W]
 				if !v.direct() {
-					window.Im2col(memory, v.area, columns)
-					columns = memory
+					columns = v.unfold(columns, memory)
 				}
 				d := v.result(delta, n)[(g*v.og+o0)*v.area:][:(o1-o0)*v.area]
 				if factor != 1 {

@@ -21,6 +21,8 @@ type convolution struct {
 	window       simd.Window // over the channels of one group
 	area         int         // places of the result
 	cg, og, taps int         // of a group: channels, outputs, elements under the kernel
+
+	unfolding *simd.Unfolding
 }
 
 func newConvolution(f op.ConvWeight) *convolution {
@@ -29,6 +31,7 @@ func newConvolution(f op.ConvWeight) *convolution {
 	oh, ow := v.window.Out()
 	v.area = oh * ow
 	v.taps = v.cg * f.KernelH * f.KernelW
+	v.unfolding = v.window.Unfolding()
 	return v
 }
 
@@ -37,8 +40,14 @@ func (v *convolution) direct() bool {
 	return v.KernelH == 1 && v.KernelW == 1 && v.StrideH == 1 && v.StrideW == 1 && v.PadH == 0 && v.PadW == 0
 }
 
-// scratch is how many floats the columns of one group take.
-func (v *convolution) scratch() int { return v.taps * v.area }
+// patches is how many floats the columns of one group hold.
+func (v *convolution) patches() int { return v.taps * v.area }
+
+// scratch is how many floats it takes to write them out.
+func (v *convolution) scratch() int {
+	columns, phases := v.unfolding.Floats()
+	return columns + phases
+}
 
 // picture is one picture of several.
 func (v *convolution) picture(x []float32, n int) []float32 {
@@ -64,7 +73,12 @@ func (v *convolution) columns(picture []float32, g int, w *worker) []float32 {
 	if v.direct() {
 		return v.channels(picture, g)
 	}
-	columns := w.floats(v.scratch())
-	v.window.Im2col(columns, v.area, v.channels(picture, g))
-	return columns
+	return v.unfold(v.channels(picture, g), w.floats(v.scratch()))
+}
+
+// unfold writes the columns of some channels out.
+func (v *convolution) unfold(channels, memory []float32) []float32 {
+	columns, _ := v.unfolding.Floats()
+	v.unfolding.Columns(memory[:columns], channels, memory[columns:])
+	return memory[:v.patches()]
 }

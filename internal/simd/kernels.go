@@ -46,6 +46,7 @@ type kernels struct {
 	// Windows; nil where plain loops do. The index is stride-1.
 	copyTaps    [2]copyTapFunc
 	maxPoolRows [2]maxPoolRowFunc
+	unfold      func(dst *float32, cols, rows int, src *float32, lds int, starts *int32, taps int)
 	sumTaps     func(dst *float32, cols int, p *float32, offset, ldp, next, khs, kws, w, dil, width int)
 
 	winograd winogradKernels

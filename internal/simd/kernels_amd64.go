@@ -37,6 +37,7 @@ func assembly() []*kernels {
 		colSums:     colSumsAVX2,
 		copyTaps:    [2]copyTapFunc{copyTap1AVX2, copyTap2AVX2},
 		maxPoolRows: [2]maxPoolRowFunc{maxPoolRow1AVX2, maxPoolRow2AVX2},
+		unfold:      unfoldAVX2,
 		sumTaps:     sumTapsAVX2,
 		winograd:    winogradKernels{winogradFiltersAVX2, winogradImageAVX2, winogradSignalAVX2, winogradResultAVX2, winogradGradientsAVX2},
 		fmaPeak:     fmaPeakAVX2,

@@ -43,6 +43,16 @@ func TestIm2col(t *testing.T) {
 			got, check := guarded(t, (taps-1)*ld+oh*ow)
 			with(k, func() { w.Im2col(got, ld, img) })
 			check()
+			if ld == oh*ow {
+				channels := 1 + rng.IntN(w.C)
+				needed, scratch := w.Unfolding().Floats()
+				columns, checkColumns := guarded(t, needed)
+				phases, checkPhases := guarded(t, scratch)
+				with(k, func() { w.Unfolding().Columns(columns, img[:channels*w.H*w.W], phases) })
+				checkColumns()
+				checkPhases()
+				compareBits(t, "Columns", columns[:channels*w.KH*w.KW*ld], got[:channels*w.KH*w.KW*ld])
+			}
 			back, checkBack := guarded(t, len(img))
 			patches, checkPatches := fill(t, random(rng, (taps-1)*ld+oh*ow))
 			for i := range back {

@@ -675,3 +675,138 @@ kw_41:
 end_39:
 	VZEROUPPER
 	RET
+
+// func unfoldAVX2(dst *float32, cols int, rows int, src *float32, lds int, starts *int32, taps int)
+// Requires: AVX
+TEXT ·unfoldAVX2(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), AX
+	MOVQ cols+8(FP), CX
+	MOVQ rows+16(FP), DX
+	MOVQ src+24(FP), BX
+	MOVQ lds+32(FP), SI
+	MOVQ starts+40(FP), DI
+	MOVQ taps+48(FP), R8
+	SHLQ $0x02, SI
+	CMPQ CX, $0x08
+	JGT  wider_42
+
+tap_43:
+	MOVLQSX (DI), R9
+	ADDQ    $0x04, DI
+	LEAQ    (BX)(R9*4), R9
+	MOVQ    DX, R10
+
+row_44:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (AX)
+	ADDQ    SI, R9
+	LEAQ    (AX)(CX*4), AX
+	DECQ    R10
+	JNE     row_44
+	DECQ    R8
+	JNE     tap_43
+	VZEROUPPER
+	RET
+
+wider_42:
+	CMPQ CX, $0x10
+	JGT  wider_45
+
+tap_46:
+	MOVLQSX (DI), R9
+	ADDQ    $0x04, DI
+	LEAQ    (BX)(R9*4), R9
+	MOVQ    DX, R10
+
+row_47:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (AX)
+	VMOVUPS 32(R9), Y0
+	VMOVUPS Y0, 32(AX)
+	ADDQ    SI, R9
+	LEAQ    (AX)(CX*4), AX
+	DECQ    R10
+	JNE     row_47
+	DECQ    R8
+	JNE     tap_46
+	VZEROUPPER
+	RET
+
+wider_45:
+	CMPQ CX, $0x18
+	JGT  wider_48
+
+tap_49:
+	MOVLQSX (DI), R9
+	ADDQ    $0x04, DI
+	LEAQ    (BX)(R9*4), R9
+	MOVQ    DX, R10
+
+row_50:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (AX)
+	VMOVUPS 32(R9), Y0
+	VMOVUPS Y0, 32(AX)
+	VMOVUPS 64(R9), Y0
+	VMOVUPS Y0, 64(AX)
+	ADDQ    SI, R9
+	LEAQ    (AX)(CX*4), AX
+	DECQ    R10
+	JNE     row_50
+	DECQ    R8
+	JNE     tap_49
+	VZEROUPPER
+	RET
+
+wider_48:
+	CMPQ CX, $0x20
+	JGT  wider_51
+
+tap_52:
+	MOVLQSX (DI), R9
+	ADDQ    $0x04, DI
+	LEAQ    (BX)(R9*4), R9
+	MOVQ    DX, R10
+
+row_53:
+	VMOVUPS (R9), Y0
+	VMOVUPS Y0, (AX)
+	VMOVUPS 32(R9), Y0
+	VMOVUPS Y0, 32(AX)
+	VMOVUPS 64(R9), Y0
+	VMOVUPS Y0, 64(AX)
+	VMOVUPS 96(R9), Y0
+	VMOVUPS Y0, 96(AX)
+	ADDQ    SI, R9
+	LEAQ    (AX)(CX*4), AX
+	DECQ    R10
+	JNE     row_53
+	DECQ    R8
+	JNE     tap_52
+	VZEROUPPER
+	RET
+
+wider_51:
+tap_55:
+	MOVLQSX (DI), R9
+	ADDQ    $0x04, DI
+	LEAQ    (BX)(R9*4), R9
+	MOVQ    DX, R10
+
+row_56:
+	XORQ R11, R11
+
+vector_57:
+	VMOVUPS (R9)(R11*4), Y0
+	VMOVUPS Y0, (AX)(R11*4)
+	ADDQ    $0x08, R11
+	CMPQ    R11, CX
+	JLT     vector_57
+	ADDQ    SI, R9
+	LEAQ    (AX)(CX*4), AX
+	DECQ    R10
+	JNE     row_56
+	DECQ    R8
+	JNE     tap_55
+	VZEROUPPER
+	RET

@@ -18,6 +18,7 @@ func windowFile(g *generator) {
 		g.maxPoolRow(stride)
 	}
 	g.sumTaps()
+	g.unfold()
 }
 
 func (g *generator) ymmOrXmm(width int) vec {
@@ -163,6 +164,66 @@ func (g *generator) copyTap(stride int) {
 			g.JNE(LabelRef(loop))
 		})
 	})
+}
+
+// unfold copies rows of cols floats, lds apart, for each tap from where it starts,
+// one after the other. Whole vectors are copied: what is written too much the
+// next row overwrites.
+func (g *generator) unfold() {
+	g.fn("unfoldAVX2", "func(dst *float32, cols, rows int, src *float32, lds int, starts *int32, taps int)")
+	dst := g.Load(g.Param("dst"), g.GP64())
+	cols := g.Load(g.Param("cols"), g.GP64())
+	height := g.Load(g.Param("rows"), g.GP64())
+	src := g.Load(g.Param("src"), g.GP64())
+	lds := g.Load(g.Param("lds"), g.GP64())
+	starts := g.Load(g.Param("starts"), g.GP64())
+	taps := g.Load(g.Param("taps"), g.GP64())
+	g.SHLQ(U8(2), lds)
+	// body copies one row in vectors; the last place for vectors is open to any number.
+	const most = 5
+	for vectors := 1; vectors <= most; vectors++ {
+		next := g.label("wider")
+		if vectors < most {
+			g.CMPQ(cols, U8(8*vectors))
+			g.JGT(LabelRef(next))
+		}
+		tap, row := g.label("tap"), g.label("row")
+		g.Label(tap)
+		from, rows := g.GP64(), g.GP64()
+		g.MOVLQSX(Mem{Base: starts}, from)
+		g.ADDQ(U8(4), starts)
+		g.LEAQ(Mem{Base: src, Index: from, Scale: 4}, from)
+		g.MOVQ(height, rows)
+		g.Label(row)
+		if vectors < most {
+			for v := range vectors {
+				x := g.YMM()
+				g.VMOVUPS(Mem{Base: from, Disp: 32 * v}, x)
+				g.VMOVUPS(x, Mem{Base: dst, Disp: 32 * v})
+			}
+		} else {
+			j, loop := g.GP64(), g.label("vector")
+			g.XORQ(j, j)
+			g.Label(loop)
+			x := g.YMM()
+			g.VMOVUPS(Mem{Base: from, Index: j, Scale: 4}, x)
+			g.VMOVUPS(x, Mem{Base: dst, Index: j, Scale: 4})
+			g.ADDQ(U8(8), j)
+			g.CMPQ(j, cols)
+			g.JLT(LabelRef(loop))
+		}
+		g.ADDQ(lds, from)
+		g.LEAQ(Mem{Base: dst, Index: cols, Scale: 4}, dst)
+		g.DECQ(rows)
+		g.JNE(LabelRef(row))
+		g.DECQ(taps)
+		g.JNE(LabelRef(tap))
+		g.VZEROUPPER()
+		g.RET()
+		if vectors < most {
+			g.Label(next)
+		}
+	}
 }
 
 // sumTaps is the adjoint for stride 1: dst[j] = Σ over kh < khs, kw < kws of

@@ -1,0 +1,93 @@
+package simd
+
+import "fmt"
+
+// Unfolding does what Im2col does, faster. It copies the image with its padding
+// first, cut into phases: a window of stride 2 moves by one place in the pictures
+// of every other row and column. A tap's rows are then copied as they lie.
+type Unfolding struct {
+	window     Window
+	area       int
+	high, wide int     // of a phase
+	starts     []int32 // of the taps in the phases
+}
+
+// unfoldSlack is how many floats are written past the columns and read past the
+// phases.
+const unfoldSlack = 7
+
+// Unfolding prepares for images of a window's size.
+func (w Window) Unfolding() *Unfolding {
+	oh, ow := w.Out()
+	u := &Unfolding{window: w, area: oh * ow}
+	u.high = oh + (w.KH-1)*w.DilH/w.StrideH
+	u.wide = ow + (w.KW-1)*w.DilW/w.StrideW
+	if !u.phased() {
+		return u
+	}
+	u.starts = make([]int32, 0, w.C*w.KH*w.KW)
+	for c := range w.C {
+		for kh := range w.KH {
+			for kw := range w.KW {
+				y, x := kh*w.DilH, kw*w.DilW
+				phase := (c*w.StrideH+y%w.StrideH)*w.StrideW + x%w.StrideW
+				u.starts = append(u.starts, int32((phase*u.high+y/w.StrideH)*u.wide+x/w.StrideW))
+			}
+		}
+	}
+	return u
+}
+
+// phased tells whether there are kernels for it.
+func (u *Unfolding) phased() bool {
+	return active.unfold != nil && u.window.StrideH <= 2 && active.copyTap(u.window.StrideW, u.wide) != nil
+}
+
+func (u *Unfolding) phases() int {
+	return u.window.C * u.window.StrideH * u.window.StrideW * u.high * u.wide
+}
+
+// Floats are how many floats Columns needs of dst, in which it overwrites all,
+// and of scratch.
+func (u *Unfolding) Floats() (dst, scratch int) {
+	return u.window.C*u.window.KH*u.window.KW*u.area + unfoldSlack, u.phases() + unfoldSlack
+}
+
+// Columns writes the windows of an image, or of as many channels of it as img
+// holds, as Im2col does with rows as long as there are positions.
+func (u *Unfolding) Columns(dst, img, scratch []float32) {
+	w := u.window
+	w.C = len(img) / (w.H * w.W)
+	needed, phases := u.Floats()
+	if w.C > u.window.C || len(img) != w.C*w.H*w.W || len(dst) < needed || len(scratch) < phases {
+		panic(fmt.Sprintf("simd: columns of an image of %d floats in slices of %d and %d", len(img), len(dst), len(scratch)))
+	}
+	if u.starts == nil {
+		w.Im2col(dst, u.area, img)
+		return
+	}
+	u.pad(scratch, img, w)
+	oh, ow := w.Out()
+	active.unfold(&dst[0], ow, oh, &scratch[0], u.wide, &u.starts[0], w.C*w.KH*w.KW)
+}
+
+// pad copies the phases.
+func (u *Unfolding) pad(dst, img []float32, w Window) {
+	copyTap := active.copyTap(w.StrideW, u.wide)
+	size := u.high * u.wide
+	for c := range w.C {
+		for ph := range w.StrideH {
+			y := ph - w.PadH
+			top, bottom := inside(y, w.StrideH, w.H, u.high)
+			for pw := range w.StrideW {
+				phase := dst[:size]
+				dst = dst[size:]
+				clear(phase[:top*u.wide])
+				clear(phase[bottom*u.wide:])
+				if top < bottom {
+					copyTap(&phase[top*u.wide], u.wide, &img[0], (c*w.H+y+top*w.StrideH)*w.W, w.StrideH*w.W, bottom-top, pw-w.PadW, w.W)
+				}
+			}
+		}
+	}
+}
