@@ -48,6 +48,7 @@ type kernels struct {
 	maxPoolRows [2]maxPoolRowFunc
 	unfold      func(dst *float32, cols, rows int, src *float32, lds int, starts *int32, taps int)
 	sumTaps     func(dst *float32, cols int, p *float32, offset, ldp, next, khs, kws, w, dil, width int)
+	sumTaps2    func(dst *float32, cols int, p *float32, offset0, offset1, ldp, next, khs, kws0, kws1, w0, w1, width int)
 
 	winograd winogradKernels
 

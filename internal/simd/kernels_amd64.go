@@ -39,6 +39,7 @@ func assembly() []*kernels {
 		maxPoolRows: [2]maxPoolRowFunc{maxPoolRow1AVX2, maxPoolRow2AVX2},
 		unfold:      unfoldAVX2,
 		sumTaps:     sumTapsAVX2,
+		sumTaps2:    sumTaps2AVX2,
 		winograd:    winogradKernels{winogradFiltersAVX2, winogradImageAVX2, winogradSignalAVX2, winogradResultAVX2, winogradGradientsAVX2},
 		fmaPeak:     fmaPeakAVX2,
 	}

@@ -114,6 +114,10 @@ func (w *Window) Col2im(img, patches []float32, ldp int) {
 		}
 		return
 	}
+	if active.sumTaps2 != nil && w.StrideH == 2 && w.StrideW == 2 && w.DilH == 1 && w.DilW == 1 {
+		w.col2im2(img, patches, ldp, oh, ow)
+		return
+	}
 	clear(img)
 	tap := 0
 	for c := range w.C {
@@ -132,6 +136,31 @@ func (w *Window) Col2im(img, patches []float32, ldp int) {
 				}
 				tap++
 			}
+		}
+	}
+}
+
+// col2im2 is Col2im for stride 2: of the taps, every other one sees a row, and of
+// a row every other place.
+func (w *Window) col2im2(img, patches []float32, ldp, oh, ow int) {
+	for c := range w.C {
+		for h := range w.H {
+			y := h + w.PadH
+			// Tap kh sees this row from position (y-kh)/2.
+			first := y % 2
+			if over := (y-first)/2 - (oh - 1); over > 0 {
+				first += 2 * over
+			}
+			taps := (min(w.KH-1, y) - first + 2) / 2
+			row := img[(c*w.H+h)*w.W:][:w.W]
+			if first >= w.KH || first > y {
+				clear(row)
+				continue
+			}
+			from := (c*w.KH+first)*w.KW*ldp + (y-first)/2*ow
+			odd := w.PadW % 2 // the first tap that sees place 0
+			active.sumTaps2(&row[0], w.W, &patches[0], from+odd*ldp, from+(1-odd)*ldp, 2*ldp, 2*w.KW*ldp-ow, taps,
+				(w.KW-odd+1)/2, (w.KW+odd)/2, (w.PadW-odd)/2, (w.PadW+odd)/2, ow)
 		}
 	}
 }

@@ -20,4 +20,7 @@ func maxPoolRow2AVX2(dst *float32, arg *int32, cols int, img *float32, offset in
 func sumTapsAVX2(dst *float32, cols int, p *float32, offset int, ldp int, next int, khs int, kws int, w int, dil int, width int)
 
 //go:noescape
+func sumTaps2AVX2(dst *float32, cols int, p *float32, offset0 int, offset1 int, ldp int, next int, khs int, kws0 int, kws1 int, w0 int, w1 int, width int)
+
+//go:noescape
 func unfoldAVX2(dst *float32, cols int, rows int, src *float32, lds int, starts *int32, taps int)

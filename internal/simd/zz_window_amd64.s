@@ -676,6 +676,124 @@ end_39:
 	VZEROUPPER
 	RET
 
+// func sumTaps2AVX2(dst *float32, cols int, p *float32, offset0 int, offset1 int, ldp int, next int, khs int, kws0 int, kws1 int, w0 int, w1 int, width int)
+// Requires: AVX, AVX2
+TEXT ·sumTaps2AVX2(SB), NOSPLIT, $0-104
+	MOVQ         dst+0(FP), AX
+	MOVQ         cols+8(FP), CX
+	MOVQ         p+16(FP), DX
+	MOVQ         ldp+40(FP), BX
+	DECQ         BX
+	SHLQ         $0x02, BX
+	MOVQ         next+48(FP), SI
+	SHLQ         $0x02, SI
+	MOVQ         width+96(FP), DI
+	VMOVD        DI, X0
+	VPBROADCASTD X0, Y0
+	VPCMPEQD     Y1, Y1, Y1
+	XORQ         DI, DI
+
+group_42:
+	MOVQ         w0+80(FP), R8
+	ADDQ         DI, R8
+	VMOVD        R8, X2
+	VPBROADCASTD X2, Y2
+	VPADDD       spread0_1_false<>+0(SB), Y2, Y2
+	MOVQ         offset0+24(FP), R9
+	ADDQ         R8, R9
+	LEAQ         (DX)(R9*4), R9
+	MOVQ         khs+56(FP), R8
+	VXORPS       Y3, Y3, Y3
+	MOVQ         kws0+64(FP), R10
+	TESTQ        R10, R10
+	JEQ          none_45
+
+kh_43:
+	MOVQ    R9, R11
+	MOVQ    R10, R12
+	VMOVUPS Y2, Y4
+
+kw_44:
+	VPCMPGTD   Y1, Y4, Y5
+	VPCMPGTD   Y4, Y0, Y6
+	VPAND      Y5, Y6, Y6
+	VMASKMOVPS (R11), Y6, Y5
+	VADDPS     Y5, Y3, Y3
+	VPADDD     Y1, Y4, Y4
+	ADDQ       BX, R11
+	DECQ       R12
+	JNE        kw_44
+	ADDQ       SI, R9
+	DECQ       R8
+	JNE        kh_43
+
+none_45:
+	MOVQ         w1+88(FP), R8
+	ADDQ         DI, R8
+	VMOVD        R8, X2
+	VPBROADCASTD X2, Y2
+	VPADDD       spread0_1_false<>+0(SB), Y2, Y2
+	MOVQ         offset1+32(FP), R9
+	ADDQ         R8, R9
+	LEAQ         (DX)(R9*4), R9
+	MOVQ         khs+56(FP), R8
+	VXORPS       Y4, Y4, Y4
+	MOVQ         kws1+72(FP), R10
+	TESTQ        R10, R10
+	JEQ          none_48
+
+kh_46:
+	MOVQ    R9, R11
+	MOVQ    R10, R12
+	VMOVUPS Y2, Y5
+
+kw_47:
+	VPCMPGTD   Y1, Y5, Y6
+	VPCMPGTD   Y5, Y0, Y7
+	VPAND      Y6, Y7, Y7
+	VMASKMOVPS (R11), Y7, Y6
+	VADDPS     Y6, Y4, Y4
+	VPADDD     Y1, Y5, Y5
+	ADDQ       BX, R11
+	DECQ       R12
+	JNE        kw_47
+	ADDQ       SI, R9
+	DECQ       R8
+	JNE        kh_46
+
+none_48:
+	VUNPCKLPS    Y4, Y3, Y2
+	VUNPCKHPS    Y4, Y3, Y3
+	VMOVD        CX, X4
+	VPBROADCASTD X4, Y4
+	LEAQ         (DI)(DI*1), R8
+	VMOVD        R8, X5
+	VPBROADCASTD X5, Y5
+	VPADDD       spread0_1_false<>+0(SB), Y5, Y5
+	VPERM2F128   $0x20, Y3, Y2, Y6
+	VPCMPGTD     Y5, Y4, Y7
+	VMASKMOVPS   Y6, Y7, (AX)(R8*4)
+	VPERM2F128   $0x31, Y3, Y2, Y2
+	VPADDD       spread8_0_false<>+0(SB), Y5, Y3
+	VPCMPGTD     Y3, Y4, Y3
+	VMASKMOVPS   Y2, Y3, 32(AX)(R8*4)
+	ADDQ         $0x08, DI
+	ADDQ         $0x10, R8
+	CMPQ         R8, CX
+	JLT          group_42
+	VZEROUPPER
+	RET
+
+DATA spread8_0_false<>+0(SB)/4, $0x00000008
+DATA spread8_0_false<>+4(SB)/4, $0x00000008
+DATA spread8_0_false<>+8(SB)/4, $0x00000008
+DATA spread8_0_false<>+12(SB)/4, $0x00000008
+DATA spread8_0_false<>+16(SB)/4, $0x00000008
+DATA spread8_0_false<>+20(SB)/4, $0x00000008
+DATA spread8_0_false<>+24(SB)/4, $0x00000008
+DATA spread8_0_false<>+28(SB)/4, $0x00000008
+GLOBL spread8_0_false<>(SB), RODATA|NOPTR, $32
+
 // func unfoldAVX2(dst *float32, cols int, rows int, src *float32, lds int, starts *int32, taps int)
 // Requires: AVX
 TEXT ·unfoldAVX2(SB), NOSPLIT, $0-56
@@ -688,37 +806,37 @@ TEXT ·unfoldAVX2(SB), NOSPLIT, $0-56
 	MOVQ taps+48(FP), R8
 	SHLQ $0x02, SI
 	CMPQ CX, $0x08
-	JGT  wider_42
+	JGT  wider_49
 
-tap_43:
+tap_50:
 	MOVLQSX (DI), R9
 	ADDQ    $0x04, DI
 	LEAQ    (BX)(R9*4), R9
 	MOVQ    DX, R10
 
-row_44:
+row_51:
 	VMOVUPS (R9), Y0
 	VMOVUPS Y0, (AX)
 	ADDQ    SI, R9
 	LEAQ    (AX)(CX*4), AX
 	DECQ    R10
-	JNE     row_44
+	JNE     row_51
 	DECQ    R8
-	JNE     tap_43
+	JNE     tap_50
 	VZEROUPPER
 	RET
 
-wider_42:
+wider_49:
 	CMPQ CX, $0x10
-	JGT  wider_45
+	JGT  wider_52
 
-tap_46:
+tap_53:
 	MOVLQSX (DI), R9
 	ADDQ    $0x04, DI
 	LEAQ    (BX)(R9*4), R9
 	MOVQ    DX, R10
 
-row_47:
+row_54:
 	VMOVUPS (R9), Y0
 	VMOVUPS Y0, (AX)
 	VMOVUPS 32(R9), Y0
@@ -726,23 +844,23 @@ row_47:
 	ADDQ    SI, R9
 	LEAQ    (AX)(CX*4), AX
 	DECQ    R10
-	JNE     row_47
+	JNE     row_54
 	DECQ    R8
-	JNE     tap_46
+	JNE     tap_53
 	VZEROUPPER
 	RET
 
-wider_45:
+wider_52:
 	CMPQ CX, $0x18
-	JGT  wider_48
+	JGT  wider_55
 
-tap_49:
+tap_56:
 	MOVLQSX (DI), R9
 	ADDQ    $0x04, DI
 	LEAQ    (BX)(R9*4), R9
 	MOVQ    DX, R10
 
-row_50:
+row_57:
 	VMOVUPS (R9), Y0
 	VMOVUPS Y0, (AX)
 	VMOVUPS 32(R9), Y0
@@ -752,23 +870,23 @@ row_50:
 	ADDQ    SI, R9
 	LEAQ    (AX)(CX*4), AX
 	DECQ    R10
-	JNE     row_50
+	JNE     row_57
 	DECQ    R8
-	JNE     tap_49
+	JNE     tap_56
 	VZEROUPPER
 	RET
 
-wider_48:
+wider_55:
 	CMPQ CX, $0x20
-	JGT  wider_51
+	JGT  wider_58
 
-tap_52:
+tap_59:
 	MOVLQSX (DI), R9
 	ADDQ    $0x04, DI
 	LEAQ    (BX)(R9*4), R9
 	MOVQ    DX, R10
 
-row_53:
+row_60:
 	VMOVUPS (R9), Y0
 	VMOVUPS Y0, (AX)
 	VMOVUPS 32(R9), Y0
@@ -780,33 +898,33 @@ row_53:
 	ADDQ    SI, R9
 	LEAQ    (AX)(CX*4), AX
 	DECQ    R10
-	JNE     row_53
+	JNE     row_60
 	DECQ    R8
-	JNE     tap_52
+	JNE     tap_59
 	VZEROUPPER
 	RET
 
-wider_51:
-tap_55:
+wider_58:
+tap_62:
 	MOVLQSX (DI), R9
 	ADDQ    $0x04, DI
 	LEAQ    (BX)(R9*4), R9
 	MOVQ    DX, R10
 
-row_56:
+row_63:
 	XORQ R11, R11
 
-vector_57:
+vector_64:
 	VMOVUPS (R9)(R11*4), Y0
 	VMOVUPS Y0, (AX)(R11*4)
 	ADDQ    $0x08, R11
 	CMPQ    R11, CX
-	JLT     vector_57
+	JLT     vector_64
 	ADDQ    SI, R9
 	LEAQ    (AX)(CX*4), AX
 	DECQ    R10
-	JNE     row_56
+	JNE     row_63
 	DECQ    R8
-	JNE     tap_55
+	JNE     tap_62
 	VZEROUPPER
 	RET

@@ -18,6 +18,7 @@ func windowFile(g *generator) {
 		g.maxPoolRow(stride)
 	}
 	g.sumTaps()
+	g.sumTaps2()
 	g.unfold()
 }
 
@@ -334,4 +335,79 @@ func (g *generator) maxPoolRow(stride int) {
 			g.VMOVUPS(arg, Mem{Base: args, Index: j, Scale: 4})
 		})
 	})
+}
+
+// sumTaps2 is the adjoint for stride 2: the places of a row are of two phases,
+// each of which every other tap of a row of taps sees. For phase q: dst[2j+q] =
+// Σ over kh < khs, kw < kws_q of p[offset_q + kh*next + kw*ldp + j+w_q-kw] where
+// 0 ≤ j+w_q-kw < width.
+func (g *generator) sumTaps2() {
+	g.fn("sumTaps2AVX2", "func(dst *float32, cols int, p *float32, offset0, offset1, ldp, next, khs, kws0, kws1, w0, w1, width int)")
+	dst := g.Load(g.Param("dst"), g.GP64())
+	cols := g.Load(g.Param("cols"), g.GP64())
+	p := g.Load(g.Param("p"), g.GP64())
+	step := g.Load(g.Param("ldp"), g.GP64())
+	g.DECQ(step)
+	g.SHLQ(U8(2), step)
+	next := g.Load(g.Param("next"), g.GP64())
+	g.SHLQ(U8(2), next)
+	limit, ones := g.broadcast(g.Load(g.Param("width"), g.GP64()).(reg.GPVirtual), 8), g.ones(8)
+	j, group := g.GP64(), g.label("group")
+	g.XORQ(j, j)
+	g.Label(group)
+	var sums [2]vec
+	for q := range sums {
+		first := g.Load(g.Param([]string{"w0", "w1"}[q]), g.GP64()).(reg.GPVirtual)
+		g.ADDQ(j, first)
+		start := g.plus(g.broadcast(first, 8), g.spread(0, 1, false), 8)
+		row := g.Load(g.Param([]string{"offset0", "offset1"}[q]), g.GP64())
+		g.ADDQ(first, row)
+		g.LEAQ(Mem{Base: p, Index: row, Scale: 4}, row)
+		khs := g.Load(g.Param("khs"), g.GP64())
+		sums[q] = g.YMM()
+		g.VXORPS(sums[q], sums[q], sums[q])
+		khLoop, kwLoop, none := g.label("kh"), g.label("kw"), g.label("none")
+		kws := g.Load(g.Param([]string{"kws0", "kws1"}[q]), g.GP64())
+		g.TESTQ(kws, kws)
+		g.JEQ(LabelRef(none))
+		g.Label(khLoop)
+		at := g.GP64()
+		g.MOVQ(row, at)
+		count := g.GP64()
+		g.MOVQ(kws, count)
+		place := g.copyOf(start)
+		g.Label(kwLoop)
+		x := g.YMM()
+		g.VMASKMOVPS(Mem{Base: at}, g.within(place, limit, ones, 8), x)
+		g.VADDPS(x, sums[q], sums[q])
+		g.VPADDD(ones, place, place)
+		g.ADDQ(step, at)
+		g.DECQ(count)
+		g.JNE(LabelRef(kwLoop))
+		g.ADDQ(next, row)
+		g.DECQ(khs)
+		g.JNE(LabelRef(khLoop))
+		g.Label(none)
+	}
+	low, high := g.YMM(), g.YMM()
+	g.VUNPCKLPS(sums[1], sums[0], low)
+	g.VUNPCKHPS(sums[1], sums[0], high)
+	place, end := g.GP64(), g.broadcast(cols.(reg.GPVirtual), 8)
+	g.LEAQ(Mem{Base: j, Index: j, Scale: 1}, place)
+	here := g.plus(g.broadcast(place, 8), g.spread(0, 1, false), 8)
+	for h, half := range []int{0x20, 0x31} {
+		x, mask := g.YMM(), g.YMM()
+		g.VPERM2F128(U8(half), high, low, x)
+		if h == 1 {
+			here = g.plus(here, g.spread(8, 0, false), 8)
+		}
+		g.VPCMPGTD(here, end, mask)
+		g.VMASKMOVPS(x, mask, Mem{Base: dst, Index: place, Scale: 4, Disp: 32 * h})
+	}
+	g.ADDQ(U8(8), j)
+	g.ADDQ(U8(16), place)
+	g.CMPQ(place, cols)
+	g.JLT(LabelRef(group))
+	g.VZEROUPPER()
+	g.RET()
 }
