@@ -20,6 +20,7 @@ func assembly() []*kernels {
 	neon.maximum, neon.colSums = maximumNEON, colSumsNEON
 	neon.copyTaps = [2]copyTapFunc{copyTap1NEON, copyTap2NEON}
 	neon.sumTaps = sumTapsNEON
+	neon.winograd = winogradKernels{winogradFiltersNEON, winogradImageNEON, winogradSignalNEON, winogradResultNEON, winogradGradientsNEON}
 	neon.fmaPeak = fmaPeakNEON
 	return []*kernels{&neon}
 }

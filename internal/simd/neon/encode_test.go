@@ -24,7 +24,7 @@ const known = `
 4eabf549 fmin v9.4s, v10.4s, v11.4s
 4e2ec5ac fmaxnm v12.4s, v13.4s, v14.4s
 4e731e4f bic v15.16b, v18.16b, v19.16b
-4eb736d4 cmgt v20.4s, v22.4s, v23.4s
+6eb7e6d4 fcmgt v20.4s, v22.4s, v23.4s
 4e7bd758 fadd v24.2d, v26.2d, v27.2d
 6ea1f8bc fsqrt v28.4s, v5.4s
 4ea0fbc6 fabs v6.4s, v30.4s

@@ -11,11 +11,10 @@ const (
 )
 
 // A tile is up to 6 rows by 4 vectors of 4 columns: 24 of the 32 vector
-// registers are its sums, which also is more chains than 4 pipes with a latency
-// of 4 need. A step takes 24 multiply-adds for one vector of each row every
-// four steps and four vectors of B, 5.5 loads; 8 rows by 3 vectors would take 5,
-// but 12 columns do not divide the blocks that B is cut into. Six rows and two
-// vectors of B at a time fill the registers left.
+// registers are its sums, more chains than 4 pipes with a latency of 4 need. The
+// other 8 hold a vector of each row, read every four steps, and two vectors of B
+// at a time: 5.5 loads for 24 multiply-adds. 8 rows by 3 vectors would leave no
+// register for B, and 12 columns do not divide the blocks that B is cut into.
 const tileRows, tileVectors = 6, 4
 
 func gemm() []*function {

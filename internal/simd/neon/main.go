@@ -23,6 +23,7 @@ var files = []struct {
 	{"internal/simd", "pointwise", pointwise},
 	{"internal/simd", "reduce", reduce},
 	{"internal/simd", "window", window},
+	{"internal/simd", "winograd", winograd},
 	{"internal/cpu", "gram", gram},
 	{"noise", "chacha", chacha},
 	{"noise", "boxmuller", boxMuller},

@@ -87,14 +87,8 @@ func transpose8() *function {
 				x[i] = f.vec()
 				f.op("FMOVQ.P 16(R%d), F%d", rows[4*half+i], x[i])
 			}
-			// Pairs of rows: element 0 or 1 of each, then 2 or 3.
-			pair := func(a, b *reg) (even, odd *reg) {
-				return f.known("VTRN1", "S4", a, b), f.known("VTRN2", "S4", a, b)
-			}
-			e01, o01 := pair(x[0], x[1])
-			e23, o23 := pair(x[2], x[3])
-			for i, p := range [4][2]*reg{{e01, e23}, {o01, o23}, {e01, e23}, {o01, o23}} {
-				columns[i] = append(columns[i], f.known(fmt.Sprintf("VTRN%d", 1+i/2), "D2", p[0], p[1]))
+			for i, c := range f.transpose4(x) {
+				columns[i] = append(columns[i], c)
 			}
 		}
 		for _, c := range columns {
@@ -105,4 +99,16 @@ func transpose8() *function {
 	f.at(end)
 	f.ret()
 	return f
+}
+
+func (f *function) transpose4(x [4]*reg) (columns [4]*reg) {
+	// Elements 0 and 2 of two rows, or 1 and 3.
+	pair := func(a, b *reg) [2]*reg {
+		return [2]*reg{f.known("VTRN1", "S4", a, b), f.known("VTRN2", "S4", a, b)}
+	}
+	upper, lower := pair(x[0], x[1]), pair(x[2], x[3])
+	for i := range columns {
+		columns[i] = f.known(fmt.Sprintf("VTRN%d", 1+i/2), "D2", upper[i%2], lower[i%2])
+	}
+	return columns
 }
