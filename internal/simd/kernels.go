@@ -13,8 +13,8 @@ const (
 )
 
 type (
-	copyTapFunc    = func(dst *float32, cols int, img *float32, offset, lds, rows, w, width int)
-	maxPoolRowFunc = func(dst *float32, arg *int32, cols int, img *float32, offset, lds, khs, kws, w, dil, width int)
+	copyTapFunc     = func(dst *float32, cols int, img *float32, offset, lds, rows, w, width int)
+	maxPoolRowsFunc = func(dst *float32, arg *int32, cols int, img *float32, offset, lds, khs, kws, w, dil, width, rows, step int)
 )
 
 // kernels is one implementation of everything whose code depends on the
@@ -45,7 +45,7 @@ type kernels struct {
 
 	// Windows; nil where plain loops do. The index is stride-1.
 	copyTaps    [2]copyTapFunc
-	maxPoolRows [2]maxPoolRowFunc
+	maxPoolRows [2]maxPoolRowsFunc
 	unfold      func(dst *float32, cols, rows int, src *float32, lds int, starts *int32, taps int)
 	sumTaps     func(dst *float32, cols int, p *float32, offset, ldp, next, khs, kws, w, dil, width int)
 	sumTaps2    func(dst *float32, cols int, p *float32, offset0, offset1, ldp, next, khs, kws0, kws1, w0, w1, width int)
@@ -63,7 +63,7 @@ var active = supported[len(supported)-1]
 // ISA names the instructions in use: "go", "avx2" or "avx512".
 func ISA() string { return active.name }
 
-// copyTap and maxPoolRow are the kernels for a stride and a number of columns,
+// copyTap and maxPool are the kernels for a stride and a number of columns,
 // or nil.
 func (k *kernels) copyTap(stride, cols int) copyTapFunc {
 	if stride > 2 || cols < 4 {
@@ -72,7 +72,7 @@ func (k *kernels) copyTap(stride, cols int) copyTapFunc {
 	return k.copyTaps[stride-1]
 }
 
-func (k *kernels) maxPoolRow(stride, cols int) maxPoolRowFunc {
+func (k *kernels) maxPool(stride, cols int) maxPoolRowsFunc {
 	if stride > 2 || cols < 4 {
 		return nil
 	}

@@ -36,7 +36,7 @@ func assembly() []*kernels {
 		maximum:     maximumAVX2,
 		colSums:     colSumsAVX2,
 		copyTaps:    [2]copyTapFunc{copyTap1AVX2, copyTap2AVX2},
-		maxPoolRows: [2]maxPoolRowFunc{maxPoolRow1AVX2, maxPoolRow2AVX2},
+		maxPoolRows: [2]maxPoolRowsFunc{maxPoolRows1AVX2, maxPoolRows2AVX2},
 		unfold:      unfoldAVX2,
 		sumTaps:     sumTapsAVX2,
 		sumTaps2:    sumTaps2AVX2,

@@ -8,15 +8,20 @@ import "math"
 func (w *Window) MaxPool(dst []float32, arg []int32, img []float32) {
 	oh, ow := w.Out()
 	img = img[:w.C*w.H*w.W]
-	maxPoolRow := active.maxPoolRow(w.StrideW, ow)
+	maxPoolRows := active.maxPool(w.StrideW, ow)
 	for c := range w.C {
-		for o := range oh {
+		for o := 0; o < oh; o++ {
 			d, a := dst[(c*oh+o)*ow:][:ow], arg[(c*oh+o)*ow:][:ow]
 			y := o*w.StrideH - w.PadH
 			first, end := inside(y, w.DilH, w.H, w.KH)
 			from := (c*w.H + y + first*w.DilH) * w.W
-			if first < end && maxPoolRow != nil {
-				maxPoolRow(&d[0], &a[0], ow, &img[0], from, w.DilH*w.W, end-first, w.KW, -w.PadW, w.DilW, w.W)
+			if first < end && maxPoolRows != nil {
+				rows := 1
+				if end-first == w.KH { // and so with the next rows, while they fit
+					rows = min(oh-o, (w.H-1-y-(w.KH-1)*w.DilH)/w.StrideH+1)
+				}
+				maxPoolRows(&d[0], &a[0], ow, &img[0], from, w.DilH*w.W, end-first, w.KW, -w.PadW, w.DilW, w.W, rows, w.StrideH*w.W)
+				o += rows - 1
 				continue
 			}
 			for j := range d {

@@ -8,13 +8,13 @@ package simd
 func copyTap1AVX2(dst *float32, cols int, img *float32, offset int, lds int, rows int, w int, width int)
 
 //go:noescape
-func maxPoolRow1AVX2(dst *float32, arg *int32, cols int, img *float32, offset int, lds int, khs int, kws int, w int, dil int, width int)
+func maxPoolRows1AVX2(dst *float32, arg *int32, cols int, img *float32, offset int, lds int, khs int, kws int, w int, dil int, width int, rows int, step int)
 
 //go:noescape
 func copyTap2AVX2(dst *float32, cols int, img *float32, offset int, lds int, rows int, w int, width int)
 
 //go:noescape
-func maxPoolRow2AVX2(dst *float32, arg *int32, cols int, img *float32, offset int, lds int, khs int, kws int, w int, dil int, width int)
+func maxPoolRows2AVX2(dst *float32, arg *int32, cols int, img *float32, offset int, lds int, khs int, kws int, w int, dil int, width int, rows int, step int)
 
 //go:noescape
 func sumTapsAVX2(dst *float32, cols int, p *float32, offset int, ldp int, next int, khs int, kws int, w int, dil int, width int)

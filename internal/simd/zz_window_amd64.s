@@ -105,9 +105,9 @@ DATA spread0_1_false<>+24(SB)/4, $0x00000006
 DATA spread0_1_false<>+28(SB)/4, $0x00000007
 GLOBL spread0_1_false<>(SB), RODATA|NOPTR, $32
 
-// func maxPoolRow1AVX2(dst *float32, arg *int32, cols int, img *float32, offset int, lds int, khs int, kws int, w int, dil int, width int)
+// func maxPoolRows1AVX2(dst *float32, arg *int32, cols int, img *float32, offset int, lds int, khs int, kws int, w int, dil int, width int, rows int, step int)
 // Requires: AVX, AVX2, CMOV
-TEXT ·maxPoolRow1AVX2(SB), NOSPLIT, $0-88
+TEXT ·maxPoolRows1AVX2(SB), NOSPLIT, $0-104
 	MOVQ         cols+16(FP), AX
 	MOVQ         offset+32(FP), CX
 	MOVQ         lds+40(FP), DX
@@ -123,32 +123,37 @@ TEXT ·maxPoolRow1AVX2(SB), NOSPLIT, $0-88
 	VPBROADCASTD X2, Y2
 	VMOVD        DX, X3
 	VPBROADCASTD X3, Y3
+	MOVQ         rows+88(FP), R8
 	XORQ         DI, DI
-	SUBQ         $0x08, AX
 
-group_9:
-	LEAQ         (BX)(DI*1), R8
+row_9:
+	XORQ R9, R9
+	MOVQ AX, R10
+	SUBQ $0x08, R10
+
+group_10:
+	LEAQ         (BX)(R9*1), R11
 	VPCMPEQD     Y5, Y5, Y5
 	VMOVUPS      wff800000<>+0(SB), Y4
 	VMOVD        CX, X6
 	VPBROADCASTD X6, Y6
-	MOVQ         img+24(FP), R9
-	MOVQ         khs+48(FP), R10
-	LEAQ         (R9)(CX*4), R9
-	LEAQ         (R9)(R8*4), R9
+	MOVQ         img+24(FP), R12
+	MOVQ         khs+48(FP), R13
+	LEAQ         (R12)(CX*4), R12
+	LEAQ         (R12)(R11*4), R12
 
-kh_11:
-	MOVQ         kws+56(FP), R12
-	MOVQ         R9, R11
-	VMOVD        R8, X7
+kh_12:
+	MOVQ         kws+56(FP), R15
+	MOVQ         R12, R14
+	VMOVD        R11, X7
 	VPBROADCASTD X7, Y7
 
-kw_12:
+kw_13:
 	VPADDD     spread0_1_false<>+0(SB), Y7, Y8
 	VPCMPGTD   Y1, Y8, Y9
 	VPCMPGTD   Y8, Y0, Y10
 	VPAND      Y9, Y10, Y10
-	VMASKMOVPS (R11), Y10, Y9
+	VMASKMOVPS (R14), Y10, Y9
 	VCMPPS     $0x1e, Y4, Y9, Y11
 	VCMPPS     $0x03, Y9, Y9, Y12
 	VORPS      Y12, Y11, Y11
@@ -158,25 +163,31 @@ kw_12:
 	VPADDD     Y6, Y8, Y8
 	VBLENDVPS  Y11, Y8, Y5, Y5
 	VPADDD     Y2, Y7, Y7
-	LEAQ       (R11)(SI*4), R11
-	DECQ       R12
-	JNE        kw_12
+	LEAQ       (R14)(SI*4), R14
+	DECQ       R15
+	JNE        kw_13
 	VPADDD     Y3, Y6, Y6
-	LEAQ       (R9)(DX*4), R9
-	DECQ       R10
-	JNE        kh_11
-	MOVQ       dst+0(FP), R8
-	MOVQ       arg+8(FP), R9
-	VMOVUPS    Y4, (R8)(DI*4)
-	VMOVUPS    Y5, (R9)(DI*4)
-	CMPQ       DI, AX
-	JEQ        end_10
-	ADDQ       $0x08, DI
-	CMPQ       DI, AX
-	CMOVQGT    AX, DI
-	JMP        group_9
+	LEAQ       (R12)(DX*4), R12
+	DECQ       R13
+	JNE        kh_12
+	MOVQ       dst+0(FP), R11
+	MOVQ       arg+8(FP), R12
+	LEAQ       (DI)(R9*1), R13
+	VMOVUPS    Y4, (R11)(R13*4)
+	VMOVUPS    Y5, (R12)(R13*4)
+	CMPQ       R9, R10
+	JEQ        end_11
+	ADDQ       $0x08, R9
+	CMPQ       R9, R10
+	CMOVQGT    R10, R9
+	JMP        group_10
 
-end_10:
+end_11:
+	ADDQ AX, DI
+	MOVQ step+96(FP), R9
+	ADDQ R9, CX
+	DECQ R8
+	JNE  row_9
 	VZEROUPPER
 	RET
 
@@ -189,32 +200,37 @@ four_8:
 	VPBROADCASTD X2, X2
 	VMOVD        DX, X3
 	VPBROADCASTD X3, X3
+	MOVQ         rows+88(FP), R8
 	XORQ         DI, DI
-	SUBQ         $0x04, AX
 
-group_13:
-	LEAQ         (BX)(DI*1), R8
+row_14:
+	XORQ R9, R9
+	MOVQ AX, R10
+	SUBQ $0x04, R10
+
+group_15:
+	LEAQ         (BX)(R9*1), R11
 	VPCMPEQD     X5, X5, X5
 	VMOVUPS      wff800000<>+0(SB), X4
 	VMOVD        CX, X6
 	VPBROADCASTD X6, X6
-	MOVQ         img+24(FP), R9
-	MOVQ         khs+48(FP), R10
-	LEAQ         (R9)(CX*4), R9
-	LEAQ         (R9)(R8*4), R9
+	MOVQ         img+24(FP), R12
+	MOVQ         khs+48(FP), R13
+	LEAQ         (R12)(CX*4), R12
+	LEAQ         (R12)(R11*4), R12
 
-kh_15:
-	MOVQ         kws+56(FP), R12
-	MOVQ         R9, R11
-	VMOVD        R8, X7
+kh_17:
+	MOVQ         kws+56(FP), R15
+	MOVQ         R12, R14
+	VMOVD        R11, X7
 	VPBROADCASTD X7, X7
 
-kw_16:
+kw_18:
 	VPADDD     spread0_1_false<>+0(SB), X7, X8
 	VPCMPGTD   X1, X8, X9
 	VPCMPGTD   X8, X0, X10
 	VPAND      X9, X10, X10
-	VMASKMOVPS (R11), X10, X9
+	VMASKMOVPS (R14), X10, X9
 	VCMPPS     $0x1e, X4, X9, X11
 	VCMPPS     $0x03, X9, X9, X12
 	VORPS      X12, X11, X11
@@ -224,25 +240,31 @@ kw_16:
 	VPADDD     X6, X8, X8
 	VBLENDVPS  X11, X8, X5, X5
 	VPADDD     X2, X7, X7
-	LEAQ       (R11)(SI*4), R11
-	DECQ       R12
-	JNE        kw_16
+	LEAQ       (R14)(SI*4), R14
+	DECQ       R15
+	JNE        kw_18
 	VPADDD     X3, X6, X6
-	LEAQ       (R9)(DX*4), R9
-	DECQ       R10
-	JNE        kh_15
-	MOVQ       dst+0(FP), R8
-	MOVQ       arg+8(FP), R9
-	VMOVUPS    X4, (R8)(DI*4)
-	VMOVUPS    X5, (R9)(DI*4)
-	CMPQ       DI, AX
-	JEQ        end_14
-	ADDQ       $0x04, DI
-	CMPQ       DI, AX
-	CMOVQGT    AX, DI
-	JMP        group_13
+	LEAQ       (R12)(DX*4), R12
+	DECQ       R13
+	JNE        kh_17
+	MOVQ       dst+0(FP), R11
+	MOVQ       arg+8(FP), R12
+	LEAQ       (DI)(R9*1), R13
+	VMOVUPS    X4, (R11)(R13*4)
+	VMOVUPS    X5, (R12)(R13*4)
+	CMPQ       R9, R10
+	JEQ        end_16
+	ADDQ       $0x04, R9
+	CMPQ       R9, R10
+	CMOVQGT    R10, R9
+	JMP        group_15
 
-end_14:
+end_16:
+	ADDQ AX, DI
+	MOVQ step+96(FP), R9
+	ADDQ R9, CX
+	DECQ R8
+	JNE  row_14
 	VZEROUPPER
 	RET
 
@@ -269,7 +291,7 @@ TEXT ·copyTap2AVX2(SB), NOSPLIT, $0-64
 	LEAQ         (DX)(BX*4), DX
 	SHLQ         $0x02, SI
 	CMPQ         CX, $0x08
-	JLT          four_17
+	JLT          four_19
 	MOVQ         width+56(FP), BX
 	VMOVD        BX, X0
 	VPBROADCASTD X0, Y0
@@ -278,7 +300,7 @@ TEXT ·copyTap2AVX2(SB), NOSPLIT, $0-64
 	MOVQ         CX, R8
 	SUBQ         $0x08, R8
 
-group_18:
+group_20:
 	LEAQ         (DI)(BX*2), R9
 	VMOVD        R9, X2
 	VPBROADCASTD X2, Y2
@@ -294,7 +316,7 @@ group_18:
 	LEAQ         (DX)(BX*8), R10
 	LEAQ         (AX)(BX*4), R11
 
-row_20:
+row_22:
 	VMASKMOVPS (R10), Y3, Y4
 	VMASKMOVPS 32(R10), Y2, Y5
 	VSHUFPS    $0x88, Y5, Y4, Y4
@@ -303,19 +325,19 @@ row_20:
 	ADDQ       SI, R10
 	LEAQ       (R11)(CX*4), R11
 	DECQ       R9
-	JNE        row_20
+	JNE        row_22
 	CMPQ       BX, R8
-	JEQ        end_19
+	JEQ        end_21
 	ADDQ       $0x08, BX
 	CMPQ       BX, R8
 	CMOVQGT    R8, BX
-	JMP        group_18
+	JMP        group_20
 
-end_19:
+end_21:
 	VZEROUPPER
 	RET
 
-four_17:
+four_19:
 	MOVQ         width+56(FP), BX
 	VMOVD        BX, X0
 	VPBROADCASTD X0, X0
@@ -324,7 +346,7 @@ four_17:
 	MOVQ         CX, R8
 	SUBQ         $0x04, R8
 
-group_21:
+group_23:
 	LEAQ         (DI)(BX*2), R9
 	VMOVD        R9, X2
 	VPBROADCASTD X2, X2
@@ -340,7 +362,7 @@ group_21:
 	LEAQ         (DX)(BX*8), R10
 	LEAQ         (AX)(BX*4), R11
 
-row_23:
+row_25:
 	VMASKMOVPS (R10), X3, X4
 	VMASKMOVPS 16(R10), X2, X5
 	VSHUFPS    $0x88, X5, X4, X4
@@ -348,15 +370,15 @@ row_23:
 	ADDQ       SI, R10
 	LEAQ       (R11)(CX*4), R11
 	DECQ       R9
-	JNE        row_23
+	JNE        row_25
 	CMPQ       BX, R8
-	JEQ        end_22
+	JEQ        end_24
 	ADDQ       $0x04, BX
 	CMPQ       BX, R8
 	CMOVQGT    R8, BX
-	JMP        group_21
+	JMP        group_23
 
-end_22:
+end_24:
 	VZEROUPPER
 	RET
 
@@ -390,16 +412,16 @@ DATA spread4_1_true<>+24(SB)/4, $0x0000000a
 DATA spread4_1_true<>+28(SB)/4, $0x40000000
 GLOBL spread4_1_true<>(SB), RODATA|NOPTR, $32
 
-// func maxPoolRow2AVX2(dst *float32, arg *int32, cols int, img *float32, offset int, lds int, khs int, kws int, w int, dil int, width int)
+// func maxPoolRows2AVX2(dst *float32, arg *int32, cols int, img *float32, offset int, lds int, khs int, kws int, w int, dil int, width int, rows int, step int)
 // Requires: AVX, AVX2, CMOV
-TEXT ·maxPoolRow2AVX2(SB), NOSPLIT, $0-88
+TEXT ·maxPoolRows2AVX2(SB), NOSPLIT, $0-104
 	MOVQ         cols+16(FP), AX
 	MOVQ         offset+32(FP), CX
 	MOVQ         lds+40(FP), DX
 	MOVQ         w+64(FP), BX
 	MOVQ         dil+72(FP), SI
 	CMPQ         AX, $0x08
-	JLT          four_24
+	JLT          four_26
 	MOVQ         width+80(FP), DI
 	VMOVD        DI, X0
 	VPBROADCASTD X0, Y0
@@ -408,27 +430,32 @@ TEXT ·maxPoolRow2AVX2(SB), NOSPLIT, $0-88
 	VPBROADCASTD X2, Y2
 	VMOVD        DX, X3
 	VPBROADCASTD X3, Y3
+	MOVQ         rows+88(FP), R8
 	XORQ         DI, DI
-	SUBQ         $0x08, AX
 
-group_25:
-	LEAQ         (BX)(DI*2), R8
+row_27:
+	XORQ R9, R9
+	MOVQ AX, R10
+	SUBQ $0x08, R10
+
+group_28:
+	LEAQ         (BX)(R9*2), R11
 	VPCMPEQD     Y5, Y5, Y5
 	VMOVUPS      wff800000<>+0(SB), Y4
 	VMOVD        CX, X6
 	VPBROADCASTD X6, Y6
-	MOVQ         img+24(FP), R9
-	MOVQ         khs+48(FP), R10
-	LEAQ         (R9)(CX*4), R9
-	LEAQ         (R9)(R8*4), R9
+	MOVQ         img+24(FP), R12
+	MOVQ         khs+48(FP), R13
+	LEAQ         (R12)(CX*4), R12
+	LEAQ         (R12)(R11*4), R12
 
-kh_27:
-	MOVQ         kws+56(FP), R12
-	MOVQ         R9, R11
-	VMOVD        R8, X7
+kh_30:
+	MOVQ         kws+56(FP), R15
+	MOVQ         R12, R14
+	VMOVD        R11, X7
 	VPBROADCASTD X7, Y7
 
-kw_28:
+kw_31:
 	VPADDD     spread0_2_false<>+0(SB), Y7, Y8
 	VPCMPGTD   Y1, Y8, Y9
 	VPCMPGTD   Y8, Y0, Y10
@@ -441,8 +468,8 @@ kw_28:
 	VPCMPGTD   Y1, Y11, Y12
 	VPCMPGTD   Y11, Y0, Y11
 	VPAND      Y12, Y11, Y11
-	VMASKMOVPS (R11), Y9, Y9
-	VMASKMOVPS 32(R11), Y11, Y11
+	VMASKMOVPS (R14), Y9, Y9
+	VMASKMOVPS 32(R14), Y11, Y11
 	VSHUFPS    $0x88, Y11, Y9, Y9
 	VPERMPD    $0xd8, Y9, Y9
 	VCMPPS     $0x1e, Y4, Y9, Y11
@@ -454,29 +481,35 @@ kw_28:
 	VPADDD     Y6, Y8, Y8
 	VBLENDVPS  Y11, Y8, Y5, Y5
 	VPADDD     Y2, Y7, Y7
-	LEAQ       (R11)(SI*4), R11
-	DECQ       R12
-	JNE        kw_28
+	LEAQ       (R14)(SI*4), R14
+	DECQ       R15
+	JNE        kw_31
 	VPADDD     Y3, Y6, Y6
-	LEAQ       (R9)(DX*4), R9
-	DECQ       R10
-	JNE        kh_27
-	MOVQ       dst+0(FP), R8
-	MOVQ       arg+8(FP), R9
-	VMOVUPS    Y4, (R8)(DI*4)
-	VMOVUPS    Y5, (R9)(DI*4)
-	CMPQ       DI, AX
-	JEQ        end_26
-	ADDQ       $0x08, DI
-	CMPQ       DI, AX
-	CMOVQGT    AX, DI
-	JMP        group_25
+	LEAQ       (R12)(DX*4), R12
+	DECQ       R13
+	JNE        kh_30
+	MOVQ       dst+0(FP), R11
+	MOVQ       arg+8(FP), R12
+	LEAQ       (DI)(R9*1), R13
+	VMOVUPS    Y4, (R11)(R13*4)
+	VMOVUPS    Y5, (R12)(R13*4)
+	CMPQ       R9, R10
+	JEQ        end_29
+	ADDQ       $0x08, R9
+	CMPQ       R9, R10
+	CMOVQGT    R10, R9
+	JMP        group_28
 
-end_26:
+end_29:
+	ADDQ AX, DI
+	MOVQ step+96(FP), R9
+	ADDQ R9, CX
+	DECQ R8
+	JNE  row_27
 	VZEROUPPER
 	RET
 
-four_24:
+four_26:
 	MOVQ         width+80(FP), DI
 	VMOVD        DI, X0
 	VPBROADCASTD X0, X0
@@ -485,27 +518,32 @@ four_24:
 	VPBROADCASTD X2, X2
 	VMOVD        DX, X3
 	VPBROADCASTD X3, X3
+	MOVQ         rows+88(FP), R8
 	XORQ         DI, DI
-	SUBQ         $0x04, AX
 
-group_29:
-	LEAQ         (BX)(DI*2), R8
+row_32:
+	XORQ R9, R9
+	MOVQ AX, R10
+	SUBQ $0x04, R10
+
+group_33:
+	LEAQ         (BX)(R9*2), R11
 	VPCMPEQD     X5, X5, X5
 	VMOVUPS      wff800000<>+0(SB), X4
 	VMOVD        CX, X6
 	VPBROADCASTD X6, X6
-	MOVQ         img+24(FP), R9
-	MOVQ         khs+48(FP), R10
-	LEAQ         (R9)(CX*4), R9
-	LEAQ         (R9)(R8*4), R9
+	MOVQ         img+24(FP), R12
+	MOVQ         khs+48(FP), R13
+	LEAQ         (R12)(CX*4), R12
+	LEAQ         (R12)(R11*4), R12
 
-kh_31:
-	MOVQ         kws+56(FP), R12
-	MOVQ         R9, R11
-	VMOVD        R8, X7
+kh_35:
+	MOVQ         kws+56(FP), R15
+	MOVQ         R12, R14
+	VMOVD        R11, X7
 	VPBROADCASTD X7, X7
 
-kw_32:
+kw_36:
 	VPADDD     spread0_2_false<>+0(SB), X7, X8
 	VPCMPGTD   X1, X8, X9
 	VPCMPGTD   X8, X0, X10
@@ -518,8 +556,8 @@ kw_32:
 	VPCMPGTD   X1, X11, X12
 	VPCMPGTD   X11, X0, X11
 	VPAND      X12, X11, X11
-	VMASKMOVPS (R11), X9, X9
-	VMASKMOVPS 16(R11), X11, X11
+	VMASKMOVPS (R14), X9, X9
+	VMASKMOVPS 16(R14), X11, X11
 	VSHUFPS    $0x88, X11, X9, X9
 	VCMPPS     $0x1e, X4, X9, X11
 	VCMPPS     $0x03, X9, X9, X12
@@ -530,25 +568,31 @@ kw_32:
 	VPADDD     X6, X8, X8
 	VBLENDVPS  X11, X8, X5, X5
 	VPADDD     X2, X7, X7
-	LEAQ       (R11)(SI*4), R11
-	DECQ       R12
-	JNE        kw_32
+	LEAQ       (R14)(SI*4), R14
+	DECQ       R15
+	JNE        kw_36
 	VPADDD     X3, X6, X6
-	LEAQ       (R9)(DX*4), R9
-	DECQ       R10
-	JNE        kh_31
-	MOVQ       dst+0(FP), R8
-	MOVQ       arg+8(FP), R9
-	VMOVUPS    X4, (R8)(DI*4)
-	VMOVUPS    X5, (R9)(DI*4)
-	CMPQ       DI, AX
-	JEQ        end_30
-	ADDQ       $0x04, DI
-	CMPQ       DI, AX
-	CMOVQGT    AX, DI
-	JMP        group_29
+	LEAQ       (R12)(DX*4), R12
+	DECQ       R13
+	JNE        kh_35
+	MOVQ       dst+0(FP), R11
+	MOVQ       arg+8(FP), R12
+	LEAQ       (DI)(R9*1), R13
+	VMOVUPS    X4, (R11)(R13*4)
+	VMOVUPS    X5, (R12)(R13*4)
+	CMPQ       R9, R10
+	JEQ        end_34
+	ADDQ       $0x04, R9
+	CMPQ       R9, R10
+	CMOVQGT    R10, R9
+	JMP        group_33
 
-end_30:
+end_34:
+	ADDQ AX, DI
+	MOVQ step+96(FP), R9
+	ADDQ R9, CX
+	DECQ R8
+	JNE  row_32
 	VZEROUPPER
 	RET
 
@@ -578,7 +622,7 @@ TEXT ·sumTapsAVX2(SB), NOSPLIT, $0-88
 	MOVQ         next+40(FP), R8
 	SHLQ         $0x02, R8
 	CMPQ         CX, $0x08
-	JLT          four_33
+	JLT          four_37
 	MOVQ         width+80(FP), R9
 	VMOVD        R9, X0
 	VPBROADCASTD X0, Y0
@@ -588,7 +632,7 @@ TEXT ·sumTapsAVX2(SB), NOSPLIT, $0-88
 	XORQ         DI, DI
 	SUBQ         $0x08, CX
 
-group_34:
+group_38:
 	MOVQ         khs+48(FP), R10
 	LEAQ         (DI)(BX*1), R9
 	VMOVD        R9, X3
@@ -597,12 +641,12 @@ group_34:
 	LEAQ         (DX)(R9*4), R9
 	VXORPS       Y4, Y4, Y4
 
-kh_36:
+kh_40:
 	MOVQ    kws+56(FP), R12
 	MOVQ    R9, R11
 	VMOVAPS Y3, Y5
 
-kw_37:
+kw_41:
 	VPCMPGTD   Y1, Y5, Y6
 	VPCMPGTD   Y5, Y0, Y7
 	VPAND      Y6, Y7, Y7
@@ -611,23 +655,23 @@ kw_37:
 	VPSUBD     Y2, Y5, Y5
 	ADDQ       SI, R11
 	DECQ       R12
-	JNE        kw_37
+	JNE        kw_41
 	ADDQ       R8, R9
 	DECQ       R10
-	JNE        kh_36
+	JNE        kh_40
 	VMOVUPS    Y4, (AX)(DI*4)
 	CMPQ       DI, CX
-	JEQ        end_35
+	JEQ        end_39
 	ADDQ       $0x08, DI
 	CMPQ       DI, CX
 	CMOVQGT    CX, DI
-	JMP        group_34
+	JMP        group_38
 
-end_35:
+end_39:
 	VZEROUPPER
 	RET
 
-four_33:
+four_37:
 	MOVQ         width+80(FP), R9
 	VMOVD        R9, X0
 	VPBROADCASTD X0, X0
@@ -637,7 +681,7 @@ four_33:
 	XORQ         DI, DI
 	SUBQ         $0x04, CX
 
-group_38:
+group_42:
 	MOVQ         khs+48(FP), R10
 	LEAQ         (DI)(BX*1), R9
 	VMOVD        R9, X3
@@ -646,12 +690,12 @@ group_38:
 	LEAQ         (DX)(R9*4), R9
 	VXORPS       X4, X4, X4
 
-kh_40:
+kh_44:
 	MOVQ    kws+56(FP), R12
 	MOVQ    R9, R11
 	VMOVAPS X3, X5
 
-kw_41:
+kw_45:
 	VPCMPGTD   X1, X5, X6
 	VPCMPGTD   X5, X0, X7
 	VPAND      X6, X7, X7
@@ -660,19 +704,19 @@ kw_41:
 	VPSUBD     X2, X5, X5
 	ADDQ       SI, R11
 	DECQ       R12
-	JNE        kw_41
+	JNE        kw_45
 	ADDQ       R8, R9
 	DECQ       R10
-	JNE        kh_40
+	JNE        kh_44
 	VMOVUPS    X4, (AX)(DI*4)
 	CMPQ       DI, CX
-	JEQ        end_39
+	JEQ        end_43
 	ADDQ       $0x04, DI
 	CMPQ       DI, CX
 	CMOVQGT    CX, DI
-	JMP        group_38
+	JMP        group_42
 
-end_39:
+end_43:
 	VZEROUPPER
 	RET
 
@@ -693,7 +737,7 @@ TEXT ·sumTaps2AVX2(SB), NOSPLIT, $0-104
 	VPCMPEQD     Y1, Y1, Y1
 	XORQ         DI, DI
 
-group_42:
+group_46:
 	MOVQ         w0+80(FP), R8
 	ADDQ         DI, R8
 	VMOVD        R8, X2
@@ -706,14 +750,14 @@ group_42:
 	VXORPS       Y3, Y3, Y3
 	MOVQ         kws0+64(FP), R10
 	TESTQ        R10, R10
-	JEQ          none_45
+	JEQ          none_49
 
-kh_43:
+kh_47:
 	MOVQ    R9, R11
 	MOVQ    R10, R12
 	VMOVUPS Y2, Y4
 
-kw_44:
+kw_48:
 	VPCMPGTD   Y1, Y4, Y5
 	VPCMPGTD   Y4, Y0, Y6
 	VPAND      Y5, Y6, Y6
@@ -722,12 +766,12 @@ kw_44:
 	VPADDD     Y1, Y4, Y4
 	ADDQ       BX, R11
 	DECQ       R12
-	JNE        kw_44
+	JNE        kw_48
 	ADDQ       SI, R9
 	DECQ       R8
-	JNE        kh_43
+	JNE        kh_47
 
-none_45:
+none_49:
 	MOVQ         w1+88(FP), R8
 	ADDQ         DI, R8
 	VMOVD        R8, X2
@@ -740,14 +784,14 @@ none_45:
 	VXORPS       Y4, Y4, Y4
 	MOVQ         kws1+72(FP), R10
 	TESTQ        R10, R10
-	JEQ          none_48
+	JEQ          none_52
 
-kh_46:
+kh_50:
 	MOVQ    R9, R11
 	MOVQ    R10, R12
 	VMOVUPS Y2, Y5
 
-kw_47:
+kw_51:
 	VPCMPGTD   Y1, Y5, Y6
 	VPCMPGTD   Y5, Y0, Y7
 	VPAND      Y6, Y7, Y7
@@ -756,12 +800,12 @@ kw_47:
 	VPADDD     Y1, Y5, Y5
 	ADDQ       BX, R11
 	DECQ       R12
-	JNE        kw_47
+	JNE        kw_51
 	ADDQ       SI, R9
 	DECQ       R8
-	JNE        kh_46
+	JNE        kh_50
 
-none_48:
+none_52:
 	VUNPCKLPS    Y4, Y3, Y2
 	VUNPCKHPS    Y4, Y3, Y3
 	VMOVD        CX, X4
@@ -780,7 +824,7 @@ none_48:
 	ADDQ         $0x08, DI
 	ADDQ         $0x10, R8
 	CMPQ         R8, CX
-	JLT          group_42
+	JLT          group_46
 	VZEROUPPER
 	RET
 
@@ -806,37 +850,37 @@ TEXT ·unfoldAVX2(SB), NOSPLIT, $0-56
 	MOVQ taps+48(FP), R8
 	SHLQ $0x02, SI
 	CMPQ CX, $0x08
-	JGT  wider_49
+	JGT  wider_53
 
-tap_50:
+tap_54:
 	MOVLQSX (DI), R9
 	ADDQ    $0x04, DI
 	LEAQ    (BX)(R9*4), R9
 	MOVQ    DX, R10
 
-row_51:
+row_55:
 	VMOVUPS (R9), Y0
 	VMOVUPS Y0, (AX)
 	ADDQ    SI, R9
 	LEAQ    (AX)(CX*4), AX
 	DECQ    R10
-	JNE     row_51
+	JNE     row_55
 	DECQ    R8
-	JNE     tap_50
+	JNE     tap_54
 	VZEROUPPER
 	RET
 
-wider_49:
+wider_53:
 	CMPQ CX, $0x10
-	JGT  wider_52
+	JGT  wider_56
 
-tap_53:
+tap_57:
 	MOVLQSX (DI), R9
 	ADDQ    $0x04, DI
 	LEAQ    (BX)(R9*4), R9
 	MOVQ    DX, R10
 
-row_54:
+row_58:
 	VMOVUPS (R9), Y0
 	VMOVUPS Y0, (AX)
 	VMOVUPS 32(R9), Y0
@@ -844,23 +888,23 @@ row_54:
 	ADDQ    SI, R9
 	LEAQ    (AX)(CX*4), AX
 	DECQ    R10
-	JNE     row_54
+	JNE     row_58
 	DECQ    R8
-	JNE     tap_53
+	JNE     tap_57
 	VZEROUPPER
 	RET
 
-wider_52:
+wider_56:
 	CMPQ CX, $0x18
-	JGT  wider_55
+	JGT  wider_59
 
-tap_56:
+tap_60:
 	MOVLQSX (DI), R9
 	ADDQ    $0x04, DI
 	LEAQ    (BX)(R9*4), R9
 	MOVQ    DX, R10
 
-row_57:
+row_61:
 	VMOVUPS (R9), Y0
 	VMOVUPS Y0, (AX)
 	VMOVUPS 32(R9), Y0
@@ -870,23 +914,23 @@ row_57:
 	ADDQ    SI, R9
 	LEAQ    (AX)(CX*4), AX
 	DECQ    R10
-	JNE     row_57
+	JNE     row_61
 	DECQ    R8
-	JNE     tap_56
+	JNE     tap_60
 	VZEROUPPER
 	RET
 
-wider_55:
+wider_59:
 	CMPQ CX, $0x20
-	JGT  wider_58
+	JGT  wider_62
 
-tap_59:
+tap_63:
 	MOVLQSX (DI), R9
 	ADDQ    $0x04, DI
 	LEAQ    (BX)(R9*4), R9
 	MOVQ    DX, R10
 
-row_60:
+row_64:
 	VMOVUPS (R9), Y0
 	VMOVUPS Y0, (AX)
 	VMOVUPS 32(R9), Y0
@@ -898,33 +942,33 @@ row_60:
 	ADDQ    SI, R9
 	LEAQ    (AX)(CX*4), AX
 	DECQ    R10
-	JNE     row_60
+	JNE     row_64
 	DECQ    R8
-	JNE     tap_59
+	JNE     tap_63
 	VZEROUPPER
 	RET
 
-wider_58:
-tap_62:
+wider_62:
+tap_66:
 	MOVLQSX (DI), R9
 	ADDQ    $0x04, DI
 	LEAQ    (BX)(R9*4), R9
 	MOVQ    DX, R10
 
-row_63:
+row_67:
 	XORQ R11, R11
 
-vector_64:
+vector_68:
 	VMOVUPS (R9)(R11*4), Y0
 	VMOVUPS Y0, (AX)(R11*4)
 	ADDQ    $0x08, R11
 	CMPQ    R11, CX
-	JLT     vector_64
+	JLT     vector_68
 	ADDQ    SI, R9
 	LEAQ    (AX)(CX*4), AX
 	DECQ    R10
-	JNE     row_63
+	JNE     row_67
 	DECQ    R8
-	JNE     tap_62
+	JNE     tap_66
 	VZEROUPPER
 	RET

@@ -15,7 +15,7 @@ import (
 func windowFile(g *generator) {
 	for stride := 1; stride <= 2; stride++ {
 		g.copyTap(stride)
-		g.maxPoolRow(stride)
+		g.maxPoolRows(stride)
 	}
 	g.sumTaps()
 	g.sumTaps2()
@@ -56,6 +56,9 @@ func (g *generator) groups(cols reg.Register, width int, body func(j reg.GPVirtu
 	g.CMOVQGT(last, j)
 	g.JMP(LabelRef(loop))
 	g.Label(end)
+}
+
+func (g *generator) leave() {
 	g.VZEROUPPER()
 	g.RET()
 }
@@ -164,6 +167,7 @@ func (g *generator) copyTap(stride int) {
 			g.DECQ(rows)
 			g.JNE(LabelRef(loop))
 		})
+		g.leave()
 	})
 }
 
@@ -272,15 +276,16 @@ func (g *generator) sumTaps() {
 			g.JNE(LabelRef(khLoop))
 			g.VMOVUPS(sum, Mem{Base: dst, Index: j, Scale: 4})
 		})
+		g.leave()
 	})
 }
 
-// maxPoolRow takes the largest of khs×kws places for each output column: row kh
+// maxPoolRows takes the largest of khs×kws places for each output column: row kh
 // starts at img[offset+kh*lds], column j looks at w+j*stride+kw*dil where that is
-// in the row. arg is the place, counted from img. Of equals the first is taken;
+// in the row. The next output row's rows start step further on. arg is the place, counted from img. Of equals the first is taken;
 // NaN beats all.
-func (g *generator) maxPoolRow(stride int) {
-	g.fn(fmt.Sprintf("maxPoolRow%dAVX2", stride), "func(dst *float32, arg *int32, cols int, img *float32, offset, lds, khs, kws, w, dil, width int)")
+func (g *generator) maxPoolRows(stride int) {
+	g.fn(fmt.Sprintf("maxPoolRows%dAVX2", stride), "func(dst *float32, arg *int32, cols int, img *float32, offset, lds, khs, kws, w, dil, width, rows, step int)")
 	cols := g.Load(g.Param("cols"), g.GP64())
 	offset := g.Load(g.Param("offset"), g.GP64()).(reg.GPVirtual)
 	lds := g.Load(g.Param("lds"), g.GP64()).(reg.GPVirtual)
@@ -289,6 +294,9 @@ func (g *generator) maxPoolRow(stride int) {
 	g.wide(cols, func(width int) {
 		limit, minusOne := g.broadcast(g.Load(g.Param("width"), g.GP64()).(reg.GPVirtual), width), g.ones(width)
 		forth, down := g.broadcast(dil, width), g.broadcast(lds, width)
+		done, left, next := g.GP64(), g.Load(g.Param("rows"), g.GP64()), g.label("row")
+		g.XORQ(done, done)
+		g.Label(next)
 		g.groups(cols, width, func(j reg.GPVirtual) {
 			first := g.GP64()
 			g.LEAQ(Mem{Base: w, Index: j, Scale: uint8(stride)}, first)
@@ -331,9 +339,16 @@ func (g *generator) maxPoolRow(stride int) {
 			g.DECQ(khs)
 			g.JNE(LabelRef(khLoop))
 			dst, args := g.Load(g.Param("dst"), g.GP64()), g.Load(g.Param("arg"), g.GP64())
-			g.VMOVUPS(best, Mem{Base: dst, Index: j, Scale: 4})
-			g.VMOVUPS(arg, Mem{Base: args, Index: j, Scale: 4})
+			to := g.GP64()
+			g.LEAQ(Mem{Base: done, Index: j, Scale: 1}, to)
+			g.VMOVUPS(best, Mem{Base: dst, Index: to, Scale: 4})
+			g.VMOVUPS(arg, Mem{Base: args, Index: to, Scale: 4})
 		})
+		g.ADDQ(cols, done)
+		g.ADDQ(g.Load(g.Param("step"), g.GP64()), offset)
+		g.DECQ(left)
+		g.JNE(LabelRef(next))
+		g.leave()
 	})
 }
 
