@@ -114,17 +114,27 @@ func (p *product) packB(j0, j1 int) {
 	if p.Factors != nil {
 		factors = &p.Factors[p.k0]
 	}
+	if !p.TransB {
+		// Some rows at a time, so that what is read lies together.
+		for k := p.k0; k < p.k1; k += packedRows {
+			rows := min(packedRows, p.k1-k)
+			if factors != nil {
+				factors = &p.Factors[k]
+			}
+			for j := j0; j < j1; j += nr {
+				dst := &p.ws.b[(j-j0)*steps+(k-p.k0)*nr]
+				p.k.packRows(dst, nr, &p.b[k*p.LDB+j], p.LDB, rows, min(nr, j1-j), factors)
+			}
+		}
+		return
+	}
 	for j := j0; j < j1; j += nr {
 		dst := p.ws.b[(j-j0)*steps:][:steps*nr]
 		n := min(nr, j1-j)
-		if p.TransB {
-			if n < nr {
-				clear(dst)
-			}
-			p.k.transpose(dst, nr, p.b[j*p.LDB+p.k0:], p.LDB, n, steps)
-		} else {
-			p.k.packRows(&dst[0], nr, &p.b[p.k0*p.LDB+j], p.LDB, steps, n, factors)
+		if n < nr {
+			clear(dst)
 		}
+		p.k.transpose(dst, nr, p.b[j*p.LDB+p.k0:], p.LDB, n, steps)
 	}
 }
 

@@ -12,6 +12,7 @@ const (
 
 	paddedRows = mBlock * 4 / 3 // what A's rows take when panels of 6 or 12 are padded to 8 or 16
 	rowPad     = 16             // floats between packed rows, against cache conflicts
+	packedRows = 16             // rows of B packed at a time
 	skinny     = 16             // columns that make a product skinny
 	strip      = 512            // columns of a skinny product's result held at a time
 	aligned    = 64             // bytes

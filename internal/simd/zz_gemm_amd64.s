@@ -23,40 +23,52 @@ DATA masks8<>+60(SB)/4, $0x00000000
 GLOBL masks8<>(SB), RODATA|NOPTR, $64
 
 // func tileRowsAVX2(m int, n int, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, flags int, bias *float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·tileRowsAVX2(SB), NOSPLIT, $0-88
-	MOVQ   m+0(FP), AX
-	MOVQ   n+8(FP), CX
-	MOVQ   k+16(FP), DX
-	MOVQ   a+24(FP), BX
-	MOVQ   lda+32(FP), SI
-	MOVQ   b+40(FP), DI
-	MOVQ   ldb+48(FP), R8
-	MOVQ   c+56(FP), R9
-	MOVQ   ldc+64(FP), R10
-	SHLQ   $0x02, SI
-	SHLQ   $0x02, R8
-	SHLQ   $0x02, R10
-	CMPQ   CX, $0x08
-	JLE    narrow_1
-	CMPQ   AX, $0x06
-	JNE    next_2
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	SUBQ   $0x04, DX
-	JLT    tail_4
+	MOVQ       m+0(FP), AX
+	MOVQ       n+8(FP), CX
+	MOVQ       k+16(FP), DX
+	MOVQ       a+24(FP), BX
+	MOVQ       lda+32(FP), SI
+	MOVQ       b+40(FP), DI
+	MOVQ       ldb+48(FP), R8
+	MOVQ       c+56(FP), R9
+	MOVQ       ldc+64(FP), R10
+	SHLQ       $0x02, SI
+	SHLQ       $0x02, R8
+	SHLQ       $0x02, R10
+	CMPQ       CX, $0x08
+	JLE        narrow_1
+	CMPQ       AX, $0x06
+	JNE        next_2
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	VXORPS     Y10, Y10, Y10
+	VXORPS     Y11, Y11, Y11
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	MOVQ       R9, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	SUBQ       $0x04, DX
+	JLT        tail_4
 
 loop_3:
 	VMOVUPS      (DI), Y12
@@ -412,22 +424,32 @@ skip_15:
 	RET
 
 next_2:
-	CMPQ   AX, $0x05
-	JNE    next_16
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	SUBQ   $0x04, DX
-	JLT    tail_18
+	CMPQ       AX, $0x05
+	JNE        next_16
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	MOVQ       R9, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	SUBQ       $0x04, DX
+	JLT        tail_18
 
 loop_17:
 	VMOVUPS      (DI), Y10
@@ -738,20 +760,28 @@ skip_29:
 	RET
 
 next_16:
-	CMPQ   AX, $0x04
-	JNE    next_30
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	SUBQ   $0x04, DX
-	JLT    tail_32
+	CMPQ       AX, $0x04
+	JNE        next_30
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	MOVQ       R9, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	SUBQ       $0x04, DX
+	JLT        tail_32
 
 loop_31:
 	VMOVUPS      (DI), Y8
@@ -1017,16 +1047,22 @@ skip_43:
 	RET
 
 next_30:
-	CMPQ   AX, $0x03
-	JNE    next_44
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	SUBQ   $0x04, DX
-	JLT    tail_46
+	CMPQ       AX, $0x03
+	JNE        next_44
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x04, DX
+	JLT        tail_46
 
 loop_45:
 	VMOVUPS      (DI), Y6
@@ -1245,14 +1281,18 @@ skip_57:
 	RET
 
 next_44:
-	CMPQ   AX, $0x02
-	JNE    next_58
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x04, DX
-	JLT    tail_60
+	CMPQ       AX, $0x02
+	JNE        next_58
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x04, DX
+	JLT        tail_60
 
 loop_59:
 	VMOVUPS      (DI), Y4
@@ -1426,10 +1466,12 @@ skip_71:
 	RET
 
 next_58:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	SUBQ   $0x04, DX
-	JLT    tail_74
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x04, DX
+	JLT        tail_74
 
 loop_73:
 	VMOVUPS      (DI), Y2
@@ -1558,18 +1600,30 @@ skip_85:
 	RET
 
 narrow_1:
-	CMPQ   AX, $0x06
-	JNE    next_86
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	SUBQ   $0x04, DX
-	JLT    tail_88
+	CMPQ       AX, $0x06
+	JNE        next_86
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	MOVQ       R9, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	SUBQ       $0x04, DX
+	JLT        tail_88
 
 loop_87:
 	VMOVUPS      (DI), Y6
@@ -1816,17 +1870,27 @@ skip_99:
 	RET
 
 next_86:
-	CMPQ   AX, $0x05
-	JNE    next_100
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	SUBQ   $0x04, DX
-	JLT    tail_102
+	CMPQ       AX, $0x05
+	JNE        next_100
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	MOVQ       R9, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	SUBQ       $0x04, DX
+	JLT        tail_102
 
 loop_101:
 	VMOVUPS      (DI), Y5
@@ -2045,16 +2109,24 @@ skip_113:
 	RET
 
 next_100:
-	CMPQ   AX, $0x04
-	JNE    next_114
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	SUBQ   $0x04, DX
-	JLT    tail_116
+	CMPQ       AX, $0x04
+	JNE        next_114
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	MOVQ       R9, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	SUBQ       $0x04, DX
+	JLT        tail_116
 
 loop_115:
 	VMOVUPS      (DI), Y4
@@ -2245,13 +2317,19 @@ skip_127:
 	RET
 
 next_114:
-	CMPQ   AX, $0x03
-	JNE    next_128
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	SUBQ   $0x04, DX
-	JLT    tail_130
+	CMPQ       AX, $0x03
+	JNE        next_128
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x04, DX
+	JLT        tail_130
 
 loop_129:
 	VMOVUPS      (DI), Y3
@@ -2412,12 +2490,16 @@ skip_141:
 	RET
 
 next_128:
-	CMPQ   AX, $0x02
-	JNE    next_142
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	SUBQ   $0x04, DX
-	JLT    tail_144
+	CMPQ       AX, $0x02
+	JNE        next_142
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x04, DX
+	JLT        tail_144
 
 loop_143:
 	VMOVUPS      (DI), Y2
@@ -2550,9 +2632,11 @@ skip_155:
 	RET
 
 next_142:
-	VXORPS Y0, Y0, Y0
-	SUBQ   $0x04, DX
-	JLT    tail_158
+	VXORPS     Y0, Y0, Y0
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x04, DX
+	JLT        tail_158
 
 loop_157:
 	VMOVUPS      (DI), Y1
@@ -2657,61 +2741,97 @@ skip_169:
 	RET
 
 // func tileRowsAVX512(m int, n int, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, flags int, bias *float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·tileRowsAVX512(SB), NOSPLIT, $0-88
-	MOVQ   m+0(FP), AX
-	MOVQ   n+8(FP), CX
-	MOVQ   k+16(FP), DX
-	MOVQ   a+24(FP), BX
-	MOVQ   lda+32(FP), SI
-	MOVQ   b+40(FP), DI
-	MOVQ   ldb+48(FP), R8
-	MOVQ   c+56(FP), R9
-	MOVQ   ldc+64(FP), R10
-	SHLQ   $0x02, SI
-	SHLQ   $0x02, R8
-	SHLQ   $0x02, R10
-	MOVQ   $-1, R11
-	BZHIQ  CX, R11, R11
-	KMOVW  R11, K1
-	SHRQ   $0x10, R11
-	KMOVW  R11, K2
-	CMPQ   CX, $0x10
-	JLE    narrow_170
-	CMPQ   AX, $0x0c
-	JNE    next_171
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	VXORPS Z10, Z10, Z10
-	VXORPS Z11, Z11, Z11
-	VXORPS Z12, Z12, Z12
-	VXORPS Z13, Z13, Z13
-	VXORPS Z14, Z14, Z14
-	VXORPS Z15, Z15, Z15
-	VXORPS Z16, Z16, Z16
-	VXORPS Z17, Z17, Z17
-	VXORPS Z18, Z18, Z18
-	VXORPS Z19, Z19, Z19
-	VXORPS Z20, Z20, Z20
-	VXORPS Z21, Z21, Z21
-	VXORPS Z22, Z22, Z22
-	VXORPS Z23, Z23, Z23
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	LEAQ   (AX)(SI*2), CX
-	ADDQ   SI, CX
-	LEAQ   (CX)(SI*2), R11
-	ADDQ   SI, R11
-	SUBQ   $0x02, DX
-	JLT    tail_173
+	MOVQ       m+0(FP), AX
+	MOVQ       n+8(FP), CX
+	MOVQ       k+16(FP), DX
+	MOVQ       a+24(FP), BX
+	MOVQ       lda+32(FP), SI
+	MOVQ       b+40(FP), DI
+	MOVQ       ldb+48(FP), R8
+	MOVQ       c+56(FP), R9
+	MOVQ       ldc+64(FP), R10
+	SHLQ       $0x02, SI
+	SHLQ       $0x02, R8
+	SHLQ       $0x02, R10
+	MOVQ       $-1, R11
+	BZHIQ      CX, R11, R11
+	KMOVW      R11, K1
+	SHRQ       $0x10, R11
+	KMOVW      R11, K2
+	CMPQ       CX, $0x10
+	JLE        narrow_170
+	CMPQ       AX, $0x0c
+	JNE        next_171
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	VXORPS     Z10, Z10, Z10
+	VXORPS     Z11, Z11, Z11
+	VXORPS     Z12, Z12, Z12
+	VXORPS     Z13, Z13, Z13
+	VXORPS     Z14, Z14, Z14
+	VXORPS     Z15, Z15, Z15
+	VXORPS     Z16, Z16, Z16
+	VXORPS     Z17, Z17, Z17
+	VXORPS     Z18, Z18, Z18
+	VXORPS     Z19, Z19, Z19
+	VXORPS     Z20, Z20, Z20
+	VXORPS     Z21, Z21, Z21
+	VXORPS     Z22, Z22, Z22
+	VXORPS     Z23, Z23, Z23
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	LEAQ       (AX)(SI*2), CX
+	ADDQ       SI, CX
+	LEAQ       (CX)(SI*2), R11
+	ADDQ       SI, R11
+	MOVQ       R9, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	SUBQ       $0x02, DX
+	JLT        tail_173
 
 loop_172:
 	VMOVUPS.Z    (DI), K1, Z24
@@ -3055,38 +3175,71 @@ skip_180:
 	RET
 
 next_171:
-	CMPQ   AX, $0x0b
-	JNE    next_181
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	VXORPS Z10, Z10, Z10
-	VXORPS Z11, Z11, Z11
-	VXORPS Z12, Z12, Z12
-	VXORPS Z13, Z13, Z13
-	VXORPS Z14, Z14, Z14
-	VXORPS Z15, Z15, Z15
-	VXORPS Z16, Z16, Z16
-	VXORPS Z17, Z17, Z17
-	VXORPS Z18, Z18, Z18
-	VXORPS Z19, Z19, Z19
-	VXORPS Z20, Z20, Z20
-	VXORPS Z21, Z21, Z21
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	LEAQ   (AX)(SI*2), CX
-	ADDQ   SI, CX
-	LEAQ   (CX)(SI*2), R11
-	ADDQ   SI, R11
-	SUBQ   $0x02, DX
-	JLT    tail_183
+	CMPQ       AX, $0x0b
+	JNE        next_181
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	VXORPS     Z10, Z10, Z10
+	VXORPS     Z11, Z11, Z11
+	VXORPS     Z12, Z12, Z12
+	VXORPS     Z13, Z13, Z13
+	VXORPS     Z14, Z14, Z14
+	VXORPS     Z15, Z15, Z15
+	VXORPS     Z16, Z16, Z16
+	VXORPS     Z17, Z17, Z17
+	VXORPS     Z18, Z18, Z18
+	VXORPS     Z19, Z19, Z19
+	VXORPS     Z20, Z20, Z20
+	VXORPS     Z21, Z21, Z21
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	LEAQ       (AX)(SI*2), CX
+	ADDQ       SI, CX
+	LEAQ       (CX)(SI*2), R11
+	ADDQ       SI, R11
+	MOVQ       R9, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	SUBQ       $0x02, DX
+	JLT        tail_183
 
 loop_182:
 	VMOVUPS.Z    (DI), K1, Z22
@@ -3406,36 +3559,66 @@ skip_190:
 	RET
 
 next_181:
-	CMPQ   AX, $0x0a
-	JNE    next_191
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	VXORPS Z10, Z10, Z10
-	VXORPS Z11, Z11, Z11
-	VXORPS Z12, Z12, Z12
-	VXORPS Z13, Z13, Z13
-	VXORPS Z14, Z14, Z14
-	VXORPS Z15, Z15, Z15
-	VXORPS Z16, Z16, Z16
-	VXORPS Z17, Z17, Z17
-	VXORPS Z18, Z18, Z18
-	VXORPS Z19, Z19, Z19
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	LEAQ   (AX)(SI*2), CX
-	ADDQ   SI, CX
-	LEAQ   (CX)(SI*2), R11
-	ADDQ   SI, R11
-	SUBQ   $0x02, DX
-	JLT    tail_193
+	CMPQ       AX, $0x0a
+	JNE        next_191
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	VXORPS     Z10, Z10, Z10
+	VXORPS     Z11, Z11, Z11
+	VXORPS     Z12, Z12, Z12
+	VXORPS     Z13, Z13, Z13
+	VXORPS     Z14, Z14, Z14
+	VXORPS     Z15, Z15, Z15
+	VXORPS     Z16, Z16, Z16
+	VXORPS     Z17, Z17, Z17
+	VXORPS     Z18, Z18, Z18
+	VXORPS     Z19, Z19, Z19
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	LEAQ       (AX)(SI*2), CX
+	ADDQ       SI, CX
+	LEAQ       (CX)(SI*2), R11
+	ADDQ       SI, R11
+	MOVQ       R9, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	PREFETCHT0 64(R12)
+	SUBQ       $0x02, DX
+	JLT        tail_193
 
 loop_192:
 	VMOVUPS.Z    (DI), K1, Z20
@@ -3731,32 +3914,59 @@ skip_200:
 	RET
 
 next_191:
-	CMPQ   AX, $0x09
-	JNE    next_201
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	VXORPS Z10, Z10, Z10
-	VXORPS Z11, Z11, Z11
-	VXORPS Z12, Z12, Z12
-	VXORPS Z13, Z13, Z13
-	VXORPS Z14, Z14, Z14
-	VXORPS Z15, Z15, Z15
-	VXORPS Z16, Z16, Z16
-	VXORPS Z17, Z17, Z17
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	LEAQ   (AX)(SI*2), CX
-	ADDQ   SI, CX
-	SUBQ   $0x02, DX
-	JLT    tail_203
+	CMPQ       AX, $0x09
+	JNE        next_201
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	VXORPS     Z10, Z10, Z10
+	VXORPS     Z11, Z11, Z11
+	VXORPS     Z12, Z12, Z12
+	VXORPS     Z13, Z13, Z13
+	VXORPS     Z14, Z14, Z14
+	VXORPS     Z15, Z15, Z15
+	VXORPS     Z16, Z16, Z16
+	VXORPS     Z17, Z17, Z17
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	LEAQ       (AX)(SI*2), CX
+	ADDQ       SI, CX
+	MOVQ       R9, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	SUBQ       $0x02, DX
+	JLT        tail_203
 
 loop_202:
 	VMOVUPS.Z    (DI), K1, Z18
@@ -4026,30 +4236,54 @@ skip_210:
 	RET
 
 next_201:
-	CMPQ   AX, $0x08
-	JNE    next_211
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	VXORPS Z10, Z10, Z10
-	VXORPS Z11, Z11, Z11
-	VXORPS Z12, Z12, Z12
-	VXORPS Z13, Z13, Z13
-	VXORPS Z14, Z14, Z14
-	VXORPS Z15, Z15, Z15
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	LEAQ   (AX)(SI*2), CX
-	ADDQ   SI, CX
-	SUBQ   $0x02, DX
-	JLT    tail_213
+	CMPQ       AX, $0x08
+	JNE        next_211
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	VXORPS     Z10, Z10, Z10
+	VXORPS     Z11, Z11, Z11
+	VXORPS     Z12, Z12, Z12
+	VXORPS     Z13, Z13, Z13
+	VXORPS     Z14, Z14, Z14
+	VXORPS     Z15, Z15, Z15
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	LEAQ       (AX)(SI*2), CX
+	ADDQ       SI, CX
+	MOVQ       R9, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	SUBQ       $0x02, DX
+	JLT        tail_213
 
 loop_212:
 	VMOVUPS.Z    (DI), K1, Z16
@@ -4295,28 +4529,49 @@ skip_220:
 	RET
 
 next_211:
-	CMPQ   AX, $0x07
-	JNE    next_221
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	VXORPS Z10, Z10, Z10
-	VXORPS Z11, Z11, Z11
-	VXORPS Z12, Z12, Z12
-	VXORPS Z13, Z13, Z13
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	LEAQ   (AX)(SI*2), CX
-	ADDQ   SI, CX
-	SUBQ   $0x02, DX
-	JLT    tail_223
+	CMPQ       AX, $0x07
+	JNE        next_221
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	VXORPS     Z10, Z10, Z10
+	VXORPS     Z11, Z11, Z11
+	VXORPS     Z12, Z12, Z12
+	VXORPS     Z13, Z13, Z13
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	LEAQ       (AX)(SI*2), CX
+	ADDQ       SI, CX
+	MOVQ       R9, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	PREFETCHT0 64(R11)
+	SUBQ       $0x02, DX
+	JLT        tail_223
 
 loop_222:
 	VMOVUPS.Z    (DI), K1, Z14
@@ -4538,24 +4793,42 @@ skip_230:
 	RET
 
 next_221:
-	CMPQ   AX, $0x06
-	JNE    next_231
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	VXORPS Z10, Z10, Z10
-	VXORPS Z11, Z11, Z11
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	SUBQ   $0x02, DX
-	JLT    tail_233
+	CMPQ       AX, $0x06
+	JNE        next_231
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	VXORPS     Z10, Z10, Z10
+	VXORPS     Z11, Z11, Z11
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	MOVQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	SUBQ       $0x02, DX
+	JLT        tail_233
 
 loop_232:
 	VMOVUPS.Z    (DI), K1, Z12
@@ -4751,22 +5024,37 @@ skip_240:
 	RET
 
 next_231:
-	CMPQ   AX, $0x05
-	JNE    next_241
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	SUBQ   $0x02, DX
-	JLT    tail_243
+	CMPQ       AX, $0x05
+	JNE        next_241
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	MOVQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	SUBQ       $0x02, DX
+	JLT        tail_243
 
 loop_242:
 	VMOVUPS.Z    (DI), K1, Z10
@@ -4938,20 +5226,32 @@ skip_250:
 	RET
 
 next_241:
-	CMPQ   AX, $0x04
-	JNE    next_251
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	SUBQ   $0x02, DX
-	JLT    tail_253
+	CMPQ       AX, $0x04
+	JNE        next_251
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	MOVQ       R9, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	PREFETCHT0 64(CX)
+	SUBQ       $0x02, DX
+	JLT        tail_253
 
 loop_252:
 	VMOVUPS.Z    (DI), K1, Z8
@@ -5099,16 +5399,25 @@ skip_260:
 	RET
 
 next_251:
-	CMPQ   AX, $0x03
-	JNE    next_261
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	SUBQ   $0x02, DX
-	JLT    tail_263
+	CMPQ       AX, $0x03
+	JNE        next_261
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	SUBQ       $0x02, DX
+	JLT        tail_263
 
 loop_262:
 	VMOVUPS.Z    (DI), K1, Z6
@@ -5230,14 +5539,20 @@ skip_270:
 	RET
 
 next_261:
-	CMPQ   AX, $0x02
-	JNE    next_271
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	SUBQ   $0x02, DX
-	JLT    tail_273
+	CMPQ       AX, $0x02
+	JNE        next_271
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	SUBQ       $0x02, DX
+	JLT        tail_273
 
 loop_272:
 	VMOVUPS.Z    (DI), K1, Z4
@@ -5335,10 +5650,13 @@ skip_280:
 	RET
 
 next_271:
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	SUBQ   $0x02, DX
-	JLT    tail_283
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	SUBQ       $0x02, DX
+	JLT        tail_283
 
 loop_282:
 	VMOVUPS.Z    (DI), K1, Z2
@@ -5412,28 +5730,52 @@ skip_290:
 	RET
 
 narrow_170:
-	CMPQ   AX, $0x0c
-	JNE    next_291
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	VXORPS Z10, Z10, Z10
-	VXORPS Z11, Z11, Z11
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	LEAQ   (AX)(SI*2), CX
-	ADDQ   SI, CX
-	LEAQ   (CX)(SI*2), R11
-	ADDQ   SI, R11
-	SUBQ   $0x02, DX
-	JLT    tail_293
+	CMPQ       AX, $0x0c
+	JNE        next_291
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	VXORPS     Z10, Z10, Z10
+	VXORPS     Z11, Z11, Z11
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	LEAQ       (AX)(SI*2), CX
+	ADDQ       SI, CX
+	LEAQ       (CX)(SI*2), R11
+	ADDQ       SI, R11
+	MOVQ       R9, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	SUBQ       $0x02, DX
+	JLT        tail_293
 
 loop_292:
 	VMOVUPS.Z        (DI), K1, Z12
@@ -5629,27 +5971,49 @@ skip_300:
 	RET
 
 next_291:
-	CMPQ   AX, $0x0b
-	JNE    next_301
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	VXORPS Z10, Z10, Z10
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	LEAQ   (AX)(SI*2), CX
-	ADDQ   SI, CX
-	LEAQ   (CX)(SI*2), R11
-	ADDQ   SI, R11
-	SUBQ   $0x02, DX
-	JLT    tail_303
+	CMPQ       AX, $0x0b
+	JNE        next_301
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	VXORPS     Z10, Z10, Z10
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	LEAQ       (AX)(SI*2), CX
+	ADDQ       SI, CX
+	LEAQ       (CX)(SI*2), R11
+	ADDQ       SI, R11
+	MOVQ       R9, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	SUBQ       $0x02, DX
+	JLT        tail_303
 
 loop_302:
 	VMOVUPS.Z        (DI), K1, Z11
@@ -5833,26 +6197,46 @@ skip_310:
 	RET
 
 next_301:
-	CMPQ   AX, $0x0a
-	JNE    next_311
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	LEAQ   (AX)(SI*2), CX
-	ADDQ   SI, CX
-	LEAQ   (CX)(SI*2), R11
-	ADDQ   SI, R11
-	SUBQ   $0x02, DX
-	JLT    tail_313
+	CMPQ       AX, $0x0a
+	JNE        next_311
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	LEAQ       (AX)(SI*2), CX
+	ADDQ       SI, CX
+	LEAQ       (CX)(SI*2), R11
+	ADDQ       SI, R11
+	MOVQ       R9, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	SUBQ       $0x02, DX
+	JLT        tail_313
 
 loop_312:
 	VMOVUPS.Z        (DI), K1, Z10
@@ -6024,23 +6408,41 @@ skip_320:
 	RET
 
 next_311:
-	CMPQ   AX, $0x09
-	JNE    next_321
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	LEAQ   (AX)(SI*2), CX
-	ADDQ   SI, CX
-	SUBQ   $0x02, DX
-	JLT    tail_323
+	CMPQ       AX, $0x09
+	JNE        next_321
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	LEAQ       (AX)(SI*2), CX
+	ADDQ       SI, CX
+	MOVQ       R9, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	SUBQ       $0x02, DX
+	JLT        tail_323
 
 loop_322:
 	VMOVUPS.Z        (DI), K1, Z9
@@ -6198,22 +6600,38 @@ skip_330:
 	RET
 
 next_321:
-	CMPQ   AX, $0x08
-	JNE    next_331
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	LEAQ   (AX)(SI*2), CX
-	ADDQ   SI, CX
-	SUBQ   $0x02, DX
-	JLT    tail_333
+	CMPQ       AX, $0x08
+	JNE        next_331
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	LEAQ       (AX)(SI*2), CX
+	ADDQ       SI, CX
+	MOVQ       R9, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	SUBQ       $0x02, DX
+	JLT        tail_333
 
 loop_332:
 	VMOVUPS.Z        (DI), K1, Z8
@@ -6359,21 +6777,35 @@ skip_340:
 	RET
 
 next_331:
-	CMPQ   AX, $0x07
-	JNE    next_341
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	LEAQ   (AX)(SI*2), CX
-	ADDQ   SI, CX
-	SUBQ   $0x02, DX
-	JLT    tail_343
+	CMPQ       AX, $0x07
+	JNE        next_341
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	LEAQ       (AX)(SI*2), CX
+	ADDQ       SI, CX
+	MOVQ       R9, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	SUBQ       $0x02, DX
+	JLT        tail_343
 
 loop_342:
 	VMOVUPS.Z        (DI), K1, Z7
@@ -6507,18 +6939,30 @@ skip_350:
 	RET
 
 next_341:
-	CMPQ   AX, $0x06
-	JNE    next_351
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	SUBQ   $0x02, DX
-	JLT    tail_353
+	CMPQ       AX, $0x06
+	JNE        next_351
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	MOVQ       R9, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	SUBQ       $0x02, DX
+	JLT        tail_353
 
 loop_352:
 	VMOVUPS.Z        (DI), K1, Z6
@@ -6638,17 +7082,27 @@ skip_360:
 	RET
 
 next_351:
-	CMPQ   AX, $0x05
-	JNE    next_361
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	SUBQ   $0x02, DX
-	JLT    tail_363
+	CMPQ       AX, $0x05
+	JNE        next_361
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	MOVQ       R9, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	SUBQ       $0x02, DX
+	JLT        tail_363
 
 loop_362:
 	VMOVUPS.Z        (DI), K1, Z5
@@ -6756,16 +7210,24 @@ skip_370:
 	RET
 
 next_361:
-	CMPQ   AX, $0x04
-	JNE    next_371
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	LEAQ   (BX)(SI*2), AX
-	ADDQ   SI, AX
-	SUBQ   $0x02, DX
-	JLT    tail_373
+	CMPQ       AX, $0x04
+	JNE        next_371
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	MOVQ       R9, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	SUBQ       $0x02, DX
+	JLT        tail_373
 
 loop_372:
 	VMOVUPS.Z        (DI), K1, Z4
@@ -6861,13 +7323,19 @@ skip_380:
 	RET
 
 next_371:
-	CMPQ   AX, $0x03
-	JNE    next_381
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	SUBQ   $0x02, DX
-	JLT    tail_383
+	CMPQ       AX, $0x03
+	JNE        next_381
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_383
 
 loop_382:
 	VMOVUPS.Z        (DI), K1, Z3
@@ -6949,12 +7417,16 @@ skip_390:
 	RET
 
 next_381:
-	CMPQ   AX, $0x02
-	JNE    next_391
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	SUBQ   $0x02, DX
-	JLT    tail_393
+	CMPQ       AX, $0x02
+	JNE        next_391
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_393
 
 loop_392:
 	VMOVUPS.Z        (DI), K1, Z2
@@ -7024,9 +7496,11 @@ skip_400:
 	RET
 
 next_391:
-	VXORPS Z0, Z0, Z0
-	SUBQ   $0x02, DX
-	JLT    tail_403
+	VXORPS     Z0, Z0, Z0
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_403
 
 loop_402:
 	VMOVUPS.Z        (DI), K1, Z1
@@ -7084,38 +7558,50 @@ skip_410:
 	RET
 
 // func tileColsAVX2(m int, n int, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, flags int, bias *float32)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·tileColsAVX2(SB), NOSPLIT, $0-88
-	MOVQ   m+0(FP), AX
-	MOVQ   n+8(FP), CX
-	MOVQ   k+16(FP), DX
-	MOVQ   a+24(FP), BX
-	MOVQ   lda+32(FP), SI
-	MOVQ   b+40(FP), DI
-	MOVQ   ldb+48(FP), R8
-	MOVQ   c+56(FP), R9
-	MOVQ   ldc+64(FP), R10
-	SHLQ   $0x02, SI
-	SHLQ   $0x02, R8
-	SHLQ   $0x02, R10
-	CMPQ   CX, $0x08
-	JLE    narrow_411
-	CMPQ   AX, $0x06
-	JNE    next_412
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	VXORPS Y10, Y10, Y10
-	VXORPS Y11, Y11, Y11
-	SUBQ   $0x04, DX
-	JLT    tail_414
+	MOVQ       m+0(FP), AX
+	MOVQ       n+8(FP), CX
+	MOVQ       k+16(FP), DX
+	MOVQ       a+24(FP), BX
+	MOVQ       lda+32(FP), SI
+	MOVQ       b+40(FP), DI
+	MOVQ       ldb+48(FP), R8
+	MOVQ       c+56(FP), R9
+	MOVQ       ldc+64(FP), R10
+	SHLQ       $0x02, SI
+	SHLQ       $0x02, R8
+	SHLQ       $0x02, R10
+	CMPQ       CX, $0x08
+	JLE        narrow_411
+	CMPQ       AX, $0x06
+	JNE        next_412
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	VXORPS     Y10, Y10, Y10
+	VXORPS     Y11, Y11, Y11
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x04, DX
+	JLT        tail_414
 
 loop_413:
 	VMOVUPS      (DI), Y12
@@ -7472,20 +7958,30 @@ skip_425:
 	RET
 
 next_412:
-	CMPQ   AX, $0x05
-	JNE    next_426
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	VXORPS Y8, Y8, Y8
-	VXORPS Y9, Y9, Y9
-	SUBQ   $0x04, DX
-	JLT    tail_428
+	CMPQ       AX, $0x05
+	JNE        next_426
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x04, DX
+	JLT        tail_428
 
 loop_427:
 	VMOVUPS      (DI), Y10
@@ -7797,18 +8293,26 @@ skip_439:
 	RET
 
 next_426:
-	CMPQ   AX, $0x04
-	JNE    next_440
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	VXORPS Y6, Y6, Y6
-	VXORPS Y7, Y7, Y7
-	SUBQ   $0x04, DX
-	JLT    tail_442
+	CMPQ       AX, $0x04
+	JNE        next_440
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x04, DX
+	JLT        tail_442
 
 loop_441:
 	VMOVUPS      (DI), Y8
@@ -8075,16 +8579,22 @@ skip_453:
 	RET
 
 next_440:
-	CMPQ   AX, $0x03
-	JNE    next_454
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	SUBQ   $0x04, DX
-	JLT    tail_456
+	CMPQ       AX, $0x03
+	JNE        next_454
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x04, DX
+	JLT        tail_456
 
 loop_455:
 	VMOVUPS      (DI), Y6
@@ -8306,14 +8816,18 @@ skip_467:
 	RET
 
 next_454:
-	CMPQ   AX, $0x02
-	JNE    next_468
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x04, DX
-	JLT    tail_470
+	CMPQ       AX, $0x02
+	JNE        next_468
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x04, DX
+	JLT        tail_470
 
 loop_469:
 	VMOVUPS      (DI), Y4
@@ -8490,10 +9004,12 @@ skip_481:
 	RET
 
 next_468:
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	SUBQ   $0x04, DX
-	JLT    tail_484
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x04, DX
+	JLT        tail_484
 
 loop_483:
 	VMOVUPS      (DI), Y2
@@ -8625,16 +9141,28 @@ skip_495:
 	RET
 
 narrow_411:
-	CMPQ   AX, $0x06
-	JNE    next_496
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	VXORPS Y5, Y5, Y5
-	SUBQ   $0x04, DX
-	JLT    tail_498
+	CMPQ       AX, $0x06
+	JNE        next_496
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x04, DX
+	JLT        tail_498
 
 loop_497:
 	VMOVUPS      (DI), Y6
@@ -8882,15 +9410,25 @@ skip_509:
 	RET
 
 next_496:
-	CMPQ   AX, $0x05
-	JNE    next_510
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	VXORPS Y4, Y4, Y4
-	SUBQ   $0x04, DX
-	JLT    tail_512
+	CMPQ       AX, $0x05
+	JNE        next_510
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x04, DX
+	JLT        tail_512
 
 loop_511:
 	VMOVUPS      (DI), Y5
@@ -9110,14 +9648,22 @@ skip_523:
 	RET
 
 next_510:
-	CMPQ   AX, $0x04
-	JNE    next_524
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	VXORPS Y3, Y3, Y3
-	SUBQ   $0x04, DX
-	JLT    tail_526
+	CMPQ       AX, $0x04
+	JNE        next_524
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x04, DX
+	JLT        tail_526
 
 loop_525:
 	VMOVUPS      (DI), Y4
@@ -9309,13 +9855,19 @@ skip_537:
 	RET
 
 next_524:
-	CMPQ   AX, $0x03
-	JNE    next_538
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	VXORPS Y2, Y2, Y2
-	SUBQ   $0x04, DX
-	JLT    tail_540
+	CMPQ       AX, $0x03
+	JNE        next_538
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x04, DX
+	JLT        tail_540
 
 loop_539:
 	VMOVUPS      (DI), Y3
@@ -9479,12 +10031,16 @@ skip_551:
 	RET
 
 next_538:
-	CMPQ   AX, $0x02
-	JNE    next_552
-	VXORPS Y0, Y0, Y0
-	VXORPS Y1, Y1, Y1
-	SUBQ   $0x04, DX
-	JLT    tail_554
+	CMPQ       AX, $0x02
+	JNE        next_552
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x04, DX
+	JLT        tail_554
 
 loop_553:
 	VMOVUPS      (DI), Y2
@@ -9620,9 +10176,11 @@ skip_565:
 	RET
 
 next_552:
-	VXORPS Y0, Y0, Y0
-	SUBQ   $0x04, DX
-	JLT    tail_568
+	VXORPS     Y0, Y0, Y0
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x04, DX
+	JLT        tail_568
 
 loop_567:
 	VMOVUPS      (DI), Y1
@@ -9730,55 +10288,91 @@ skip_579:
 	RET
 
 // func tileColsAVX512(m int, n int, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, flags int, bias *float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2
+// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
 TEXT ·tileColsAVX512(SB), NOSPLIT, $0-88
-	MOVQ   m+0(FP), AX
-	MOVQ   n+8(FP), CX
-	MOVQ   k+16(FP), DX
-	MOVQ   a+24(FP), BX
-	MOVQ   lda+32(FP), SI
-	MOVQ   b+40(FP), DI
-	MOVQ   ldb+48(FP), R8
-	MOVQ   c+56(FP), R9
-	MOVQ   ldc+64(FP), R10
-	SHLQ   $0x02, SI
-	SHLQ   $0x02, R8
-	SHLQ   $0x02, R10
-	MOVQ   $-1, R11
-	BZHIQ  CX, R11, R11
-	KMOVW  R11, K1
-	SHRQ   $0x10, R11
-	KMOVW  R11, K2
-	CMPQ   CX, $0x10
-	JLE    narrow_580
-	CMPQ   AX, $0x0c
-	JNE    next_581
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	VXORPS Z10, Z10, Z10
-	VXORPS Z11, Z11, Z11
-	VXORPS Z12, Z12, Z12
-	VXORPS Z13, Z13, Z13
-	VXORPS Z14, Z14, Z14
-	VXORPS Z15, Z15, Z15
-	VXORPS Z16, Z16, Z16
-	VXORPS Z17, Z17, Z17
-	VXORPS Z18, Z18, Z18
-	VXORPS Z19, Z19, Z19
-	VXORPS Z20, Z20, Z20
-	VXORPS Z21, Z21, Z21
-	VXORPS Z22, Z22, Z22
-	VXORPS Z23, Z23, Z23
-	SUBQ   $0x02, DX
-	JLT    tail_583
+	MOVQ       m+0(FP), AX
+	MOVQ       n+8(FP), CX
+	MOVQ       k+16(FP), DX
+	MOVQ       a+24(FP), BX
+	MOVQ       lda+32(FP), SI
+	MOVQ       b+40(FP), DI
+	MOVQ       ldb+48(FP), R8
+	MOVQ       c+56(FP), R9
+	MOVQ       ldc+64(FP), R10
+	SHLQ       $0x02, SI
+	SHLQ       $0x02, R8
+	SHLQ       $0x02, R10
+	MOVQ       $-1, R11
+	BZHIQ      CX, R11, R11
+	KMOVW      R11, K1
+	SHRQ       $0x10, R11
+	KMOVW      R11, K2
+	CMPQ       CX, $0x10
+	JLE        narrow_580
+	CMPQ       AX, $0x0c
+	JNE        next_581
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	VXORPS     Z10, Z10, Z10
+	VXORPS     Z11, Z11, Z11
+	VXORPS     Z12, Z12, Z12
+	VXORPS     Z13, Z13, Z13
+	VXORPS     Z14, Z14, Z14
+	VXORPS     Z15, Z15, Z15
+	VXORPS     Z16, Z16, Z16
+	VXORPS     Z17, Z17, Z17
+	VXORPS     Z18, Z18, Z18
+	VXORPS     Z19, Z19, Z19
+	VXORPS     Z20, Z20, Z20
+	VXORPS     Z21, Z21, Z21
+	VXORPS     Z22, Z22, Z22
+	VXORPS     Z23, Z23, Z23
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	SUBQ       $0x02, DX
+	JLT        tail_583
 
 loop_582:
 	VMOVUPS.Z    (DI), K1, Z24
@@ -10117,32 +10711,65 @@ skip_590:
 	RET
 
 next_581:
-	CMPQ   AX, $0x0b
-	JNE    next_591
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	VXORPS Z10, Z10, Z10
-	VXORPS Z11, Z11, Z11
-	VXORPS Z12, Z12, Z12
-	VXORPS Z13, Z13, Z13
-	VXORPS Z14, Z14, Z14
-	VXORPS Z15, Z15, Z15
-	VXORPS Z16, Z16, Z16
-	VXORPS Z17, Z17, Z17
-	VXORPS Z18, Z18, Z18
-	VXORPS Z19, Z19, Z19
-	VXORPS Z20, Z20, Z20
-	VXORPS Z21, Z21, Z21
-	SUBQ   $0x02, DX
-	JLT    tail_593
+	CMPQ       AX, $0x0b
+	JNE        next_591
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	VXORPS     Z10, Z10, Z10
+	VXORPS     Z11, Z11, Z11
+	VXORPS     Z12, Z12, Z12
+	VXORPS     Z13, Z13, Z13
+	VXORPS     Z14, Z14, Z14
+	VXORPS     Z15, Z15, Z15
+	VXORPS     Z16, Z16, Z16
+	VXORPS     Z17, Z17, Z17
+	VXORPS     Z18, Z18, Z18
+	VXORPS     Z19, Z19, Z19
+	VXORPS     Z20, Z20, Z20
+	VXORPS     Z21, Z21, Z21
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	SUBQ       $0x02, DX
+	JLT        tail_593
 
 loop_592:
 	VMOVUPS.Z    (DI), K1, Z22
@@ -10457,30 +11084,60 @@ skip_600:
 	RET
 
 next_591:
-	CMPQ   AX, $0x0a
-	JNE    next_601
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	VXORPS Z10, Z10, Z10
-	VXORPS Z11, Z11, Z11
-	VXORPS Z12, Z12, Z12
-	VXORPS Z13, Z13, Z13
-	VXORPS Z14, Z14, Z14
-	VXORPS Z15, Z15, Z15
-	VXORPS Z16, Z16, Z16
-	VXORPS Z17, Z17, Z17
-	VXORPS Z18, Z18, Z18
-	VXORPS Z19, Z19, Z19
-	SUBQ   $0x02, DX
-	JLT    tail_603
+	CMPQ       AX, $0x0a
+	JNE        next_601
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	VXORPS     Z10, Z10, Z10
+	VXORPS     Z11, Z11, Z11
+	VXORPS     Z12, Z12, Z12
+	VXORPS     Z13, Z13, Z13
+	VXORPS     Z14, Z14, Z14
+	VXORPS     Z15, Z15, Z15
+	VXORPS     Z16, Z16, Z16
+	VXORPS     Z17, Z17, Z17
+	VXORPS     Z18, Z18, Z18
+	VXORPS     Z19, Z19, Z19
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	SUBQ       $0x02, DX
+	JLT        tail_603
 
 loop_602:
 	VMOVUPS.Z    (DI), K1, Z20
@@ -10771,28 +11428,55 @@ skip_610:
 	RET
 
 next_601:
-	CMPQ   AX, $0x09
-	JNE    next_611
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	VXORPS Z10, Z10, Z10
-	VXORPS Z11, Z11, Z11
-	VXORPS Z12, Z12, Z12
-	VXORPS Z13, Z13, Z13
-	VXORPS Z14, Z14, Z14
-	VXORPS Z15, Z15, Z15
-	VXORPS Z16, Z16, Z16
-	VXORPS Z17, Z17, Z17
-	SUBQ   $0x02, DX
-	JLT    tail_613
+	CMPQ       AX, $0x09
+	JNE        next_611
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	VXORPS     Z10, Z10, Z10
+	VXORPS     Z11, Z11, Z11
+	VXORPS     Z12, Z12, Z12
+	VXORPS     Z13, Z13, Z13
+	VXORPS     Z14, Z14, Z14
+	VXORPS     Z15, Z15, Z15
+	VXORPS     Z16, Z16, Z16
+	VXORPS     Z17, Z17, Z17
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	SUBQ       $0x02, DX
+	JLT        tail_613
 
 loop_612:
 	VMOVUPS.Z    (DI), K1, Z18
@@ -11059,26 +11743,50 @@ skip_620:
 	RET
 
 next_611:
-	CMPQ   AX, $0x08
-	JNE    next_621
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	VXORPS Z10, Z10, Z10
-	VXORPS Z11, Z11, Z11
-	VXORPS Z12, Z12, Z12
-	VXORPS Z13, Z13, Z13
-	VXORPS Z14, Z14, Z14
-	VXORPS Z15, Z15, Z15
-	SUBQ   $0x02, DX
-	JLT    tail_623
+	CMPQ       AX, $0x08
+	JNE        next_621
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	VXORPS     Z10, Z10, Z10
+	VXORPS     Z11, Z11, Z11
+	VXORPS     Z12, Z12, Z12
+	VXORPS     Z13, Z13, Z13
+	VXORPS     Z14, Z14, Z14
+	VXORPS     Z15, Z15, Z15
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	SUBQ       $0x02, DX
+	JLT        tail_623
 
 loop_622:
 	VMOVUPS.Z    (DI), K1, Z16
@@ -11321,24 +12029,45 @@ skip_630:
 	RET
 
 next_621:
-	CMPQ   AX, $0x07
-	JNE    next_631
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	VXORPS Z10, Z10, Z10
-	VXORPS Z11, Z11, Z11
-	VXORPS Z12, Z12, Z12
-	VXORPS Z13, Z13, Z13
-	SUBQ   $0x02, DX
-	JLT    tail_633
+	CMPQ       AX, $0x07
+	JNE        next_631
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	VXORPS     Z10, Z10, Z10
+	VXORPS     Z11, Z11, Z11
+	VXORPS     Z12, Z12, Z12
+	VXORPS     Z13, Z13, Z13
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	SUBQ       $0x02, DX
+	JLT        tail_633
 
 loop_632:
 	VMOVUPS.Z    (DI), K1, Z14
@@ -11557,22 +12286,40 @@ skip_640:
 	RET
 
 next_631:
-	CMPQ   AX, $0x06
-	JNE    next_641
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	VXORPS Z10, Z10, Z10
-	VXORPS Z11, Z11, Z11
-	SUBQ   $0x02, DX
-	JLT    tail_643
+	CMPQ       AX, $0x06
+	JNE        next_641
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	VXORPS     Z10, Z10, Z10
+	VXORPS     Z11, Z11, Z11
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	SUBQ       $0x02, DX
+	JLT        tail_643
 
 loop_642:
 	VMOVUPS.Z    (DI), K1, Z12
@@ -11767,20 +12514,35 @@ skip_650:
 	RET
 
 next_641:
-	CMPQ   AX, $0x05
-	JNE    next_651
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	SUBQ   $0x02, DX
-	JLT    tail_653
+	CMPQ       AX, $0x05
+	JNE        next_651
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	SUBQ       $0x02, DX
+	JLT        tail_653
 
 loop_652:
 	VMOVUPS.Z    (DI), K1, Z10
@@ -11951,18 +12713,30 @@ skip_660:
 	RET
 
 next_651:
-	CMPQ   AX, $0x04
-	JNE    next_661
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	SUBQ   $0x02, DX
-	JLT    tail_663
+	CMPQ       AX, $0x04
+	JNE        next_661
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	SUBQ       $0x02, DX
+	JLT        tail_663
 
 loop_662:
 	VMOVUPS.Z    (DI), K1, Z8
@@ -12109,16 +12883,25 @@ skip_670:
 	RET
 
 next_661:
-	CMPQ   AX, $0x03
-	JNE    next_671
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	SUBQ   $0x02, DX
-	JLT    tail_673
+	CMPQ       AX, $0x03
+	JNE        next_671
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	SUBQ       $0x02, DX
+	JLT        tail_673
 
 loop_672:
 	VMOVUPS.Z    (DI), K1, Z6
@@ -12241,14 +13024,20 @@ skip_680:
 	RET
 
 next_671:
-	CMPQ   AX, $0x02
-	JNE    next_681
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	SUBQ   $0x02, DX
-	JLT    tail_683
+	CMPQ       AX, $0x02
+	JNE        next_681
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	SUBQ       $0x02, DX
+	JLT        tail_683
 
 loop_682:
 	VMOVUPS.Z    (DI), K1, Z4
@@ -12347,10 +13136,13 @@ skip_690:
 	RET
 
 next_681:
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	SUBQ   $0x02, DX
-	JLT    tail_693
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	PREFETCHT0 64(AX)
+	SUBQ       $0x02, DX
+	JLT        tail_693
 
 loop_692:
 	VMOVUPS.Z    (DI), K1, Z2
@@ -12425,22 +13217,46 @@ skip_700:
 	RET
 
 narrow_580:
-	CMPQ   AX, $0x0c
-	JNE    next_701
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	VXORPS Z10, Z10, Z10
-	VXORPS Z11, Z11, Z11
-	SUBQ   $0x02, DX
-	JLT    tail_703
+	CMPQ       AX, $0x0c
+	JNE        next_701
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	VXORPS     Z10, Z10, Z10
+	VXORPS     Z11, Z11, Z11
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_703
 
 loop_702:
 	VMOVUPS.Z        (DI), K1, Z12
@@ -12631,21 +13447,43 @@ skip_710:
 	RET
 
 next_701:
-	CMPQ   AX, $0x0b
-	JNE    next_711
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	VXORPS Z10, Z10, Z10
-	SUBQ   $0x02, DX
-	JLT    tail_713
+	CMPQ       AX, $0x0b
+	JNE        next_711
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	VXORPS     Z10, Z10, Z10
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_713
 
 loop_712:
 	VMOVUPS.Z        (DI), K1, Z11
@@ -12824,20 +13662,40 @@ skip_720:
 	RET
 
 next_711:
-	CMPQ   AX, $0x0a
-	JNE    next_721
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	VXORPS Z9, Z9, Z9
-	SUBQ   $0x02, DX
-	JLT    tail_723
+	CMPQ       AX, $0x0a
+	JNE        next_721
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	VXORPS     Z9, Z9, Z9
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_723
 
 loop_722:
 	VMOVUPS.Z        (DI), K1, Z10
@@ -13004,19 +13862,37 @@ skip_730:
 	RET
 
 next_721:
-	CMPQ   AX, $0x09
-	JNE    next_731
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	VXORPS Z8, Z8, Z8
-	SUBQ   $0x02, DX
-	JLT    tail_733
+	CMPQ       AX, $0x09
+	JNE        next_731
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	VXORPS     Z8, Z8, Z8
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_733
 
 loop_732:
 	VMOVUPS.Z        (DI), K1, Z9
@@ -13171,18 +14047,34 @@ skip_740:
 	RET
 
 next_731:
-	CMPQ   AX, $0x08
-	JNE    next_741
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	VXORPS Z7, Z7, Z7
-	SUBQ   $0x02, DX
-	JLT    tail_743
+	CMPQ       AX, $0x08
+	JNE        next_741
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	VXORPS     Z7, Z7, Z7
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_743
 
 loop_742:
 	VMOVUPS.Z        (DI), K1, Z8
@@ -13325,17 +14217,31 @@ skip_750:
 	RET
 
 next_741:
-	CMPQ   AX, $0x07
-	JNE    next_751
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	VXORPS Z6, Z6, Z6
-	SUBQ   $0x02, DX
-	JLT    tail_753
+	CMPQ       AX, $0x07
+	JNE        next_751
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	VXORPS     Z6, Z6, Z6
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_753
 
 loop_752:
 	VMOVUPS.Z        (DI), K1, Z7
@@ -13466,16 +14372,28 @@ skip_760:
 	RET
 
 next_751:
-	CMPQ   AX, $0x06
-	JNE    next_761
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	VXORPS Z5, Z5, Z5
-	SUBQ   $0x02, DX
-	JLT    tail_763
+	CMPQ       AX, $0x06
+	JNE        next_761
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	VXORPS     Z5, Z5, Z5
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_763
 
 loop_762:
 	VMOVUPS.Z        (DI), K1, Z6
@@ -13594,15 +14512,25 @@ skip_770:
 	RET
 
 next_761:
-	CMPQ   AX, $0x05
-	JNE    next_771
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	VXORPS Z4, Z4, Z4
-	SUBQ   $0x02, DX
-	JLT    tail_773
+	CMPQ       AX, $0x05
+	JNE        next_771
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	VXORPS     Z4, Z4, Z4
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_773
 
 loop_772:
 	VMOVUPS.Z        (DI), K1, Z5
@@ -13709,14 +14637,22 @@ skip_780:
 	RET
 
 next_771:
-	CMPQ   AX, $0x04
-	JNE    next_781
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	VXORPS Z3, Z3, Z3
-	SUBQ   $0x02, DX
-	JLT    tail_783
+	CMPQ       AX, $0x04
+	JNE        next_781
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	VXORPS     Z3, Z3, Z3
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_783
 
 loop_782:
 	VMOVUPS.Z        (DI), K1, Z4
@@ -13811,13 +14747,19 @@ skip_790:
 	RET
 
 next_781:
-	CMPQ   AX, $0x03
-	JNE    next_791
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	VXORPS Z2, Z2, Z2
-	SUBQ   $0x02, DX
-	JLT    tail_793
+	CMPQ       AX, $0x03
+	JNE        next_791
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	VXORPS     Z2, Z2, Z2
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_793
 
 loop_792:
 	VMOVUPS.Z        (DI), K1, Z3
@@ -13900,12 +14842,16 @@ skip_800:
 	RET
 
 next_791:
-	CMPQ   AX, $0x02
-	JNE    next_801
-	VXORPS Z0, Z0, Z0
-	VXORPS Z1, Z1, Z1
-	SUBQ   $0x02, DX
-	JLT    tail_803
+	CMPQ       AX, $0x02
+	JNE        next_801
+	VXORPS     Z0, Z0, Z0
+	VXORPS     Z1, Z1, Z1
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_803
 
 loop_802:
 	VMOVUPS.Z        (DI), K1, Z2
@@ -13976,9 +14922,11 @@ skip_810:
 	RET
 
 next_801:
-	VXORPS Z0, Z0, Z0
-	SUBQ   $0x02, DX
-	JLT    tail_813
+	VXORPS     Z0, Z0, Z0
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_813
 
 loop_812:
 	VMOVUPS.Z        (DI), K1, Z1

@@ -158,6 +158,17 @@ func (g *generator) tileBody(s tileShape, t tileArgs, m, vectors int, lanes []re
 			}
 		}
 	}
+	// The tile's place in C, which may lie far apart, is fetched meanwhile.
+	row := g.GP64()
+	g.MOVQ(t.c, row)
+	for i := range m {
+		for at := 0; at < 4*s.lanes*vectors; at += 64 {
+			g.PREFETCHT0(Mem{Base: row, Disp: at})
+		}
+		if i < m-1 {
+			g.ADDQ(t.ldc, row)
+		}
+	}
 	loop, tail, done := g.label("loop"), g.label("tail"), g.label("done")
 	g.SUBQ(U8(s.unroll), t.k)
 	g.JLT(LabelRef(tail))
