@@ -16,10 +16,12 @@ func assembly() []*kernels {
 	neon.tanh, neon.tanhGrad = tanhNEON, tanhGradNEON
 	neon.sigmoid, neon.sigmoidGrad = sigmoidNEON, sigmoidGradNEON
 	neon.gelu, neon.geluGrad = geluNEON, geluGradNEON
+	neon.lstmStep, neon.lstmSignals = lstmStepNEON, lstmSignalsNEON
 	neon.dot, neon.sum, neon.sumSquares = dotNEON, sumNEON, sumSquaresNEON
 	neon.maximum, neon.colSums = maximumNEON, colSumsNEON
 	neon.copyTaps = [2]copyTapFunc{copyTap1NEON, copyTap2NEON}
-	neon.sumTaps = sumTapsNEON
+	neon.maxPoolRows = [2]maxPoolRowsFunc{maxPoolRows1NEON, maxPoolRows2NEON}
+	neon.unfold, neon.sumTaps, neon.sumTaps2 = unfoldNEON, sumTapsNEON, sumTaps2NEON
 	neon.winograd = winogradKernels{winogradFiltersNEON, winogradImageNEON, winogradSignalNEON, winogradResultNEON, winogradGradientsNEON}
 	neon.fmaPeak = fmaPeakNEON
 	return []*kernels{&neon}

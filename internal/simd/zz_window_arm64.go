@@ -11,4 +11,16 @@ func copyRows1NEON(dst *float32, cols int, src *float32, lds, rows, left, n int)
 func copyRows2NEON(dst *float32, cols int, src *float32, lds, rows, left, n int)
 
 //go:noescape
+func unfoldNEON(dst *float32, cols, rows int, src *float32, lds int, starts *int32, taps int)
+
+//go:noescape
 func sumTapsNEON(dst *float32, cols int, p *float32, offset, ldp, next, khs, kws, w, dil, width int)
+
+//go:noescape
+func sumTaps2NEON(dst *float32, cols int, p *float32, offset0, offset1, ldp, next, khs, kws0, kws1, w0, w1, width int)
+
+//go:noescape
+func maxPoolRows1NEON(dst *float32, arg *int32, cols int, img *float32, offset, lds, khs, kws, w, dil, width, rows, step int)
+
+//go:noescape
+func maxPoolRows2NEON(dst *float32, arg *int32, cols int, img *float32, offset, lds, khs, kws, w, dil, width, rows, step int)

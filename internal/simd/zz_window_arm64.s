@@ -130,6 +130,42 @@ none_8:
 	BNE loop_1
 	RET
 
+TEXT ·unfoldNEON(SB), NOSPLIT, $0-56
+	MOVD dst+0(FP), R0
+	MOVD cols+8(FP), R1
+	MOVD rows+16(FP), R2
+	MOVD src+24(FP), R3
+	MOVD lds+32(FP), R4
+	MOVD starts+40(FP), R5
+	MOVD taps+48(FP), R6
+	ADD $7, R1, R7
+	LSR $3, R7, R7
+	LSL $2, R1, R1
+	LSL $2, R4, R4
+
+loop_1:
+	MOVW.P 4(R5), R8
+	ADD R8<<2, R3, R8
+	MOVD R2, R9
+
+loop_2:
+	MOVD R8, R10
+	MOVD R0, R11
+	MOVD R7, R12
+
+loop_3:
+	FLDPQ.P 32(R10), (F0, F1)
+	FSTPQ.P (F0, F1), 32(R11)
+	SUBS $1, R12, R12
+	BNE loop_3
+	ADD R4, R8, R8
+	ADD R1, R0, R0
+	SUBS $1, R9, R9
+	BNE loop_2
+	SUBS $1, R6, R6
+	BNE loop_1
+	RET
+
 TEXT ·sumTapsNEON(SB), NOSPLIT, $0-88
 	MOVD dst+0(FP), R0
 	MOVD cols+8(FP), R1
@@ -245,4 +281,458 @@ none_7:
 	ADD R5, R2, R2
 	SUBS $1, R6, R6
 	BNE loop_5
+	RET
+
+TEXT ·sumTaps2NEON(SB), NOSPLIT, $0-104
+	MOVD dst+0(FP), R0
+	MOVD cols+8(FP), R1
+	MOVD p+16(FP), R2
+	MOVD ldp+40(FP), R3
+	MOVD next+48(FP), R4
+	MOVD khs+56(FP), R5
+	MOVD width+96(FP), R6
+	ADD $-1, R3, R3
+	LSL $2, R3, R3
+	LSL $2, R4, R4
+	MOVD $8, R7
+	MOVD offset0+24(FP), R8
+	MOVD kws0+64(FP), R9
+	MOVD w0+80(FP), R10
+	ADD R10, R8, R11
+	ADD R11<<2, R2, R11
+	ADD $0, R0, R8
+	ADD $1, R1, R12
+	LSR $1, R12, R12
+
+column_1:
+	CBZ R12, done_3
+	CMP $4, R12
+	BLT one_2
+	SUB R9, R10, R13
+	ADD $1, R13, R13
+	TBNZ $63, R13, one_2
+	ADD $3, R10, R13
+	CMP R6, R13
+	BGE one_2
+	VEOR V0.B16, V0.B16, V0.B16
+	CBZ R9, none_4
+	MOVD R11, R13
+	MOVD R5, R14
+
+loop_5:
+	MOVD R13, R15
+	MOVD R10, R19
+	MOVD R9, R20
+
+loop_6:
+	FMOVQ (R15), F1
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
+
+skip_7:
+	ADD $-1, R19, R19
+	ADD R3, R15, R15
+	SUBS $1, R20, R20
+	BNE loop_6
+	ADD R4, R13, R13
+	SUBS $1, R14, R14
+	BNE loop_5
+
+none_4:
+	VST1.P V0.S[0], (R8)(R7)
+	VST1.P V0.S[1], (R8)(R7)
+	VST1.P V0.S[2], (R8)(R7)
+	VST1.P V0.S[3], (R8)(R7)
+	ADD $16, R11, R11
+	ADD $4, R10, R10
+	ADD $-4, R12, R12
+	B column_1
+
+one_2:
+	VEOR V0.B16, V0.B16, V0.B16
+	CBZ R9, none_8
+	MOVD R11, R13
+	MOVD R5, R14
+
+loop_9:
+	MOVD R13, R15
+	MOVD R10, R19
+	MOVD R9, R20
+
+loop_10:
+	CMP R6, R19
+	BHS skip_11
+	FMOVS (R15), F1
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
+
+skip_11:
+	ADD $-1, R19, R19
+	ADD R3, R15, R15
+	SUBS $1, R20, R20
+	BNE loop_10
+	ADD R4, R13, R13
+	SUBS $1, R14, R14
+	BNE loop_9
+
+none_8:
+	VST1.P V0.S[0], (R8)(R7)
+	ADD $4, R11, R11
+	ADD $1, R10, R10
+	ADD $-1, R12, R12
+	B column_1
+
+done_3:
+	MOVD offset1+32(FP), R8
+	MOVD kws1+72(FP), R9
+	MOVD w1+88(FP), R10
+	ADD R10, R8, R11
+	ADD R11<<2, R2, R11
+	ADD $4, R0, R2
+	ADD $0, R1, R0
+	LSR $1, R0, R0
+
+column_12:
+	CBZ R0, done_14
+	CMP $4, R0
+	BLT one_13
+	SUB R9, R10, R1
+	ADD $1, R1, R1
+	TBNZ $63, R1, one_13
+	ADD $3, R10, R1
+	CMP R6, R1
+	BGE one_13
+	VEOR V0.B16, V0.B16, V0.B16
+	CBZ R9, none_15
+	MOVD R11, R1
+	MOVD R5, R8
+
+loop_16:
+	MOVD R1, R12
+	MOVD R10, R13
+	MOVD R9, R14
+
+loop_17:
+	FMOVQ (R12), F1
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
+
+skip_18:
+	ADD $-1, R13, R13
+	ADD R3, R12, R12
+	SUBS $1, R14, R14
+	BNE loop_17
+	ADD R4, R1, R1
+	SUBS $1, R8, R8
+	BNE loop_16
+
+none_15:
+	VST1.P V0.S[0], (R2)(R7)
+	VST1.P V0.S[1], (R2)(R7)
+	VST1.P V0.S[2], (R2)(R7)
+	VST1.P V0.S[3], (R2)(R7)
+	ADD $16, R11, R11
+	ADD $4, R10, R10
+	ADD $-4, R0, R0
+	B column_12
+
+one_13:
+	VEOR V0.B16, V0.B16, V0.B16
+	CBZ R9, none_19
+	MOVD R11, R1
+	MOVD R5, R8
+
+loop_20:
+	MOVD R1, R12
+	MOVD R10, R13
+	MOVD R9, R14
+
+loop_21:
+	CMP R6, R13
+	BHS skip_22
+	FMOVS (R12), F1
+	WORD $0x4e21d400 // fadd v0.4s, v0.4s, v1.4s
+
+skip_22:
+	ADD $-1, R13, R13
+	ADD R3, R12, R12
+	SUBS $1, R14, R14
+	BNE loop_21
+	ADD R4, R1, R1
+	SUBS $1, R8, R8
+	BNE loop_20
+
+none_19:
+	VST1.P V0.S[0], (R2)(R7)
+	ADD $4, R11, R11
+	ADD $1, R10, R10
+	ADD $-1, R0, R0
+	B column_12
+
+done_14:
+	RET
+
+DATA maxPoolRows1NEONConstants<>+0(SB)/4, $0x00000000
+DATA maxPoolRows1NEONConstants<>+4(SB)/4, $0x00000001
+DATA maxPoolRows1NEONConstants<>+8(SB)/4, $0x00000002
+DATA maxPoolRows1NEONConstants<>+12(SB)/4, $0x00000003
+DATA maxPoolRows1NEONConstants<>+16(SB)/4, $0xff800000
+DATA maxPoolRows1NEONConstants<>+20(SB)/4, $0xff800000
+DATA maxPoolRows1NEONConstants<>+24(SB)/4, $0xff800000
+DATA maxPoolRows1NEONConstants<>+28(SB)/4, $0xff800000
+GLOBL maxPoolRows1NEONConstants<>(SB), RODATA|NOPTR, $32
+
+TEXT ·maxPoolRows1NEON(SB), NOSPLIT, $0-104
+	MOVD $maxPoolRows1NEONConstants<>(SB), R0
+	FMOVQ 0(R0), F0
+	FMOVQ 16(R0), F1
+	MOVD dst+0(FP), R0
+	MOVD arg+8(FP), R1
+	MOVD img+24(FP), R2
+	MOVD offset+32(FP), R3
+	MOVD lds+40(FP), R4
+	MOVD khs+48(FP), R5
+	MOVD kws+56(FP), R6
+	MOVD dil+72(FP), R7
+	MOVD width+80(FP), R8
+	MOVD rows+88(FP), R9
+	MOVD step+96(FP), R10
+	VDUP R7, V2.S4
+	VDUP R4, V3.S4
+	MUL R6, R7, R11
+	SUB R11, R8, R11
+	ADD R7, R11, R11
+	ADD $-3, R11, R11
+
+loop_1:
+	MOVD cols+16(FP), R12
+	MOVD w+64(FP), R13
+
+column_2:
+	CMP $4, R12
+	BLT one_3
+	TBNZ $63, R13, one_3
+	CMP R11, R13
+	BGE one_3
+	ADD R13, R3, R14
+	ADD R14<<2, R2, R15
+	MOVD R5, R19
+	VMOV V1.B16, V4.B16
+	VDUP R14, V5.S4
+	VADD V0.S4, V5.S4, V5.S4
+	VCMEQ V4.S4, V4.S4, V6.S4
+
+loop_5:
+	MOVD R15, R14
+	MOVD R13, R20
+	MOVD R6, R21
+	VMOV V5.B16, V7.B16
+
+loop_6:
+	FMOVQ 0(R14), F8
+	WORD $0x6ea4e509 // fcmgt v9.4s, v8.4s, v4.4s
+	WORD $0x4e28e50a // fcmeq v10.4s, v8.4s, v8.4s
+	WORD $0x4eea1d2b // orn v11.16b, v9.16b, v10.16b
+	WORD $0x4f2104c9 // sshr v9.4s, v6.4s, #31
+	VORR V9.B16, V11.B16, V10.B16
+	VBIT V10.B16, V8.B16, V4.B16
+	VBIT V10.B16, V7.B16, V6.B16
+
+skip_7:
+	VADD V2.S4, V7.S4, V7.S4
+	ADD R7, R20, R20
+	ADD R7<<2, R14, R14
+	SUBS $1, R21, R21
+	BNE loop_6
+	VADD V3.S4, V5.S4, V5.S4
+	ADD R4<<2, R15, R15
+	SUBS $1, R19, R19
+	BNE loop_5
+	FMOVQ.P F4, 16(R0)
+	FMOVQ.P F6, 16(R1)
+	ADD $4, R13, R13
+	ADD $-4, R12, R12
+	CBNZ R12, column_2
+	B done_4
+
+one_3:
+	ADD R13, R3, R14
+	ADD R14<<2, R2, R15
+	MOVD R5, R19
+	VMOV V1.B16, V4.B16
+	VDUP R14, V5.S4
+	VADD V0.S4, V5.S4, V5.S4
+	VCMEQ V4.S4, V4.S4, V6.S4
+
+loop_8:
+	MOVD R15, R14
+	MOVD R13, R20
+	MOVD R6, R21
+	VMOV V5.B16, V7.B16
+
+loop_9:
+	CMP R8, R20
+	BHS skip_10
+	FMOVS (R14), F8
+	WORD $0x6ea4e509 // fcmgt v9.4s, v8.4s, v4.4s
+	WORD $0x4e28e50a // fcmeq v10.4s, v8.4s, v8.4s
+	WORD $0x4eea1d2b // orn v11.16b, v9.16b, v10.16b
+	WORD $0x4f2104c9 // sshr v9.4s, v6.4s, #31
+	VORR V9.B16, V11.B16, V10.B16
+	VBIT V10.B16, V8.B16, V4.B16
+	VBIT V10.B16, V7.B16, V6.B16
+
+skip_10:
+	VADD V2.S4, V7.S4, V7.S4
+	ADD R7, R20, R20
+	ADD R7<<2, R14, R14
+	SUBS $1, R21, R21
+	BNE loop_9
+	VADD V3.S4, V5.S4, V5.S4
+	ADD R4<<2, R15, R15
+	SUBS $1, R19, R19
+	BNE loop_8
+	FMOVS.P F4, 4(R0)
+	FMOVS.P F6, 4(R1)
+	ADD $1, R13, R13
+	ADD $-1, R12, R12
+	CBNZ R12, column_2
+
+done_4:
+	ADD R10, R3, R3
+	SUBS $1, R9, R9
+	BNE loop_1
+	RET
+
+DATA maxPoolRows2NEONConstants<>+0(SB)/4, $0x00000000
+DATA maxPoolRows2NEONConstants<>+4(SB)/4, $0x00000002
+DATA maxPoolRows2NEONConstants<>+8(SB)/4, $0x00000004
+DATA maxPoolRows2NEONConstants<>+12(SB)/4, $0x00000006
+DATA maxPoolRows2NEONConstants<>+16(SB)/4, $0xff800000
+DATA maxPoolRows2NEONConstants<>+20(SB)/4, $0xff800000
+DATA maxPoolRows2NEONConstants<>+24(SB)/4, $0xff800000
+DATA maxPoolRows2NEONConstants<>+28(SB)/4, $0xff800000
+GLOBL maxPoolRows2NEONConstants<>(SB), RODATA|NOPTR, $32
+
+TEXT ·maxPoolRows2NEON(SB), NOSPLIT, $0-104
+	MOVD $maxPoolRows2NEONConstants<>(SB), R0
+	FMOVQ 0(R0), F0
+	FMOVQ 16(R0), F1
+	MOVD dst+0(FP), R0
+	MOVD arg+8(FP), R1
+	MOVD img+24(FP), R2
+	MOVD offset+32(FP), R3
+	MOVD lds+40(FP), R4
+	MOVD khs+48(FP), R5
+	MOVD kws+56(FP), R6
+	MOVD dil+72(FP), R7
+	MOVD width+80(FP), R8
+	MOVD rows+88(FP), R9
+	MOVD step+96(FP), R10
+	VDUP R7, V2.S4
+	VDUP R4, V3.S4
+	MUL R6, R7, R11
+	SUB R11, R8, R11
+	ADD R7, R11, R11
+	ADD $-6, R11, R11
+
+loop_1:
+	MOVD cols+16(FP), R12
+	MOVD w+64(FP), R13
+
+column_2:
+	CMP $4, R12
+	BLT one_3
+	TBNZ $63, R13, one_3
+	CMP R11, R13
+	BGE one_3
+	ADD R13, R3, R14
+	ADD R14<<2, R2, R15
+	MOVD R5, R19
+	VMOV V1.B16, V4.B16
+	VDUP R14, V5.S4
+	VADD V0.S4, V5.S4, V5.S4
+	VCMEQ V4.S4, V4.S4, V6.S4
+
+loop_5:
+	MOVD R15, R14
+	MOVD R13, R20
+	MOVD R6, R21
+	VMOV V5.B16, V7.B16
+
+loop_6:
+	FMOVQ 0(R14), F8
+	FMOVQ 12(R14), F9
+	VUZP1 V8.S4, V8.S4, V10.S4
+	VUZP2 V9.S4, V9.S4, V8.S4
+	VZIP1 V8.D2, V10.D2, V9.D2
+	WORD $0x6ea4e528 // fcmgt v8.4s, v9.4s, v4.4s
+	WORD $0x4e29e52a // fcmeq v10.4s, v9.4s, v9.4s
+	WORD $0x4eea1d0b // orn v11.16b, v8.16b, v10.16b
+	WORD $0x4f2104c8 // sshr v8.4s, v6.4s, #31
+	VORR V8.B16, V11.B16, V10.B16
+	VBIT V10.B16, V9.B16, V4.B16
+	VBIT V10.B16, V7.B16, V6.B16
+
+skip_7:
+	VADD V2.S4, V7.S4, V7.S4
+	ADD R7, R20, R20
+	ADD R7<<2, R14, R14
+	SUBS $1, R21, R21
+	BNE loop_6
+	VADD V3.S4, V5.S4, V5.S4
+	ADD R4<<2, R15, R15
+	SUBS $1, R19, R19
+	BNE loop_5
+	FMOVQ.P F4, 16(R0)
+	FMOVQ.P F6, 16(R1)
+	ADD $8, R13, R13
+	ADD $-4, R12, R12
+	CBNZ R12, column_2
+	B done_4
+
+one_3:
+	ADD R13, R3, R14
+	ADD R14<<2, R2, R15
+	MOVD R5, R19
+	VMOV V1.B16, V4.B16
+	VDUP R14, V5.S4
+	VADD V0.S4, V5.S4, V5.S4
+	VCMEQ V4.S4, V4.S4, V6.S4
+
+loop_8:
+	MOVD R15, R14
+	MOVD R13, R20
+	MOVD R6, R21
+	VMOV V5.B16, V7.B16
+
+loop_9:
+	CMP R8, R20
+	BHS skip_10
+	FMOVS (R14), F8
+	WORD $0x6ea4e509 // fcmgt v9.4s, v8.4s, v4.4s
+	WORD $0x4e28e50a // fcmeq v10.4s, v8.4s, v8.4s
+	WORD $0x4eea1d2b // orn v11.16b, v9.16b, v10.16b
+	WORD $0x4f2104c9 // sshr v9.4s, v6.4s, #31
+	VORR V9.B16, V11.B16, V10.B16
+	VBIT V10.B16, V8.B16, V4.B16
+	VBIT V10.B16, V7.B16, V6.B16
+
+skip_10:
+	VADD V2.S4, V7.S4, V7.S4
+	ADD R7, R20, R20
+	ADD R7<<2, R14, R14
+	SUBS $1, R21, R21
+	BNE loop_9
+	VADD V3.S4, V5.S4, V5.S4
+	ADD R4<<2, R15, R15
+	SUBS $1, R19, R19
+	BNE loop_8
+	FMOVS.P F4, 4(R0)
+	FMOVS.P F6, 4(R1)
+	ADD $2, R13, R13
+	ADD $-1, R12, R12
+	CBNZ R12, column_2
+
+done_4:
+	ADD R10, R3, R3
+	SUBS $1, R9, R9
+	BNE loop_1
 	RET

@@ -30,7 +30,9 @@ var bases = map[string]uint32{
 	"fmin v%d.4s, v%d.4s, v%d.4s":   0x4ea0f400,
 	"fmaxnm v%d.4s, v%d.4s, v%d.4s": 0x4e20c400,
 	"bic v%d.16b, v%d.16b, v%d.16b": 0x4e601c00,
+	"orn v%d.16b, v%d.16b, v%d.16b": 0x4ee01c00,
 	"fcmgt v%d.4s, v%d.4s, v%d.4s":  0x6ea0e400,
+	"fcmeq v%d.4s, v%d.4s, v%d.4s":  0x4e20e400,
 	"fadd v%d.2d, v%d.2d, v%d.2d":   0x4e60d400,
 
 	"fsqrt v%d.4s, v%d.4s":       0x6ea1f800,

@@ -25,6 +25,8 @@ const known = `
 4e2ec5ac fmaxnm v12.4s, v13.4s, v14.4s
 4e731e4f bic v15.16b, v18.16b, v19.16b
 6eb7e6d4 fcmgt v20.4s, v22.4s, v23.4s
+4ee31c41 orn v1.16b, v2.16b, v3.16b
+4e3ee7fd fcmeq v29.4s, v31.4s, v30.4s
 4e7bd758 fadd v24.2d, v26.2d, v27.2d
 6ea1f8bc fsqrt v28.4s, v5.4s
 4ea0fbc6 fabs v6.4s, v30.4s

@@ -21,6 +21,7 @@ var files = []struct {
 	{"internal/simd", "gemm", gemm},
 	{"internal/simd", "pack", pack},
 	{"internal/simd", "pointwise", pointwise},
+	{"internal/simd", "recurrent", recurrent},
 	{"internal/simd", "reduce", reduce},
 	{"internal/simd", "window", window},
 	{"internal/simd", "winograd", winograd},

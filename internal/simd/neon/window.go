@@ -3,7 +3,17 @@ package main
 import "fmt"
 
 func window() []*function {
-	return []*function{copyRows(1), copyRows(2), sumTaps()}
+	return []*function{copyRows(1), copyRows(2), unfold(), sumTaps(), sumTaps2(), maxPoolRows(1), maxPoolRows(2)}
+}
+
+// strided reads four floats that lie one or two apart, and nothing beyond them.
+func (f *function) strided(p *reg, stride int) *reg {
+	x := f.vectorAt(p, 0)
+	if stride == 1 {
+		return x
+	}
+	y := f.vectorAt(p, 12)
+	return f.known("VZIP1", "D2", f.known("VUZP1", "S4", x, x), f.known("VUZP2", "S4", y, y))
 }
 
 // copyRows writes rows of cols floats: left zeros, n floats that lie stride
@@ -29,13 +39,7 @@ func copyRows(stride int) *function {
 		f.op("MOVD R%d, R%d", src, from)
 		f.op("MOVD R%d, R%d", n, i)
 		f.turns(i, 4, func() {
-			x := f.vectorAt(from, 0)
-			if stride == 2 {
-				// Seven floats: what follows the last may not be there.
-				y := f.vectorAt(from, 12)
-				x = f.known("VZIP1", "D2", f.known("VUZP1", "S4", x, x), f.known("VUZP2", "S4", y, y))
-			}
-			f.op("FMOVQ.P F%d, 16(R%d)", x, dst)
+			f.op("FMOVQ.P F%d, 16(R%d)", f.strided(from, stride), dst)
 			f.addTo(from, 16*stride)
 		})
 		f.turns(i, 1, func() {
@@ -106,6 +110,121 @@ func sumTaps() *function {
 		})
 		f.op("ADD R%d, R%d, R%d", next, row, row)
 	})
+	f.ret()
+	return f
+}
+
+// unfold copies rows of cols floats, lds apart, for each tap from where it starts,
+// one after the other. Eight floats at a time are copied: what is written too
+// much the next row overwrites.
+func unfold() *function {
+	f := newFunction("unfoldNEON", "func(dst *float32, cols, rows int, src *float32, lds int, starts *int32, taps int)")
+	r := f.loads("dst", "cols", "rows", "src", "lds", "starts", "taps")
+	dst, cols, rows, src, lds, starts, taps := r[0], r[1], r[2], r[3], r[4], r[5], r[6]
+	eights := f.gp()
+	f.op("ADD $7, R%d, R%d", cols, eights)
+	f.op("LSR $3, R%d, R%d", eights, eights)
+	f.bytes(cols, lds)
+	f.repeat(taps, func() {
+		row, left := f.gp(), f.gp()
+		f.op("MOVW.P 4(R%d), R%d", starts, row)
+		f.op("ADD R%d<<2, R%d, R%d", row, src, row)
+		f.op("MOVD R%d, R%d", rows, left)
+		f.repeat(left, func() {
+			from, to, i := f.gp(), f.gp(), f.gp()
+			f.op("MOVD R%d, R%d", row, from)
+			f.op("MOVD R%d, R%d", dst, to)
+			f.op("MOVD R%d, R%d", eights, i)
+			f.repeat(i, func() {
+				x, y := f.vec(), f.vec()
+				f.op("FLDPQ.P 32(R%d), (F%d, F%d)", from, x, y)
+				f.op("FSTPQ.P (F%d, F%d), 32(R%d)", x, y, to)
+			})
+			f.op("ADD R%d, R%d, R%d", lds, row, row)
+			f.op("ADD R%d, R%d, R%d", cols, dst, dst)
+		})
+	})
+	f.ret()
+	return f
+}
+
+// sumTaps2 is sumTaps for stride 2: the places of a row are of two phases, each
+// of which every other tap of a row of taps sees. For phase q: dst[2j+q] is the
+// sum over kh < khs, kw < kws_q of p[offset_q + kh*next + kw*ldp + j+w_q-kw] where
+// 0 ≤ j+w_q-kw < width. Four places that see all taps go together, others one by
+// one.
+func sumTaps2() *function {
+	f := newFunction("sumTaps2NEON", "func(dst *float32, cols int, p *float32, offset0, offset1, ldp, next, khs, kws0, kws1, w0, w1, width int)")
+	r := f.loads("dst", "cols", "p", "ldp", "next", "khs", "width")
+	dst, cols, p, step, next, khs, width := r[0], r[1], r[2], r[3], r[4], r[5], r[6]
+	f.addTo(step, -1)
+	f.bytes(step, next)
+	eight := f.gp()
+	f.op("MOVD $8, R%d", eight)
+	for q := range 2 {
+		name := func(stem string) string { return fmt.Sprintf("%s%d", stem, q) }
+		offset, kws, first := f.load(name("offset")), f.load(name("kws")), f.load(name("w"))
+		row, to, left := f.gp(), f.gp(), f.gp()
+		f.op("ADD R%d, R%d, R%d", first, offset, row)
+		f.op("ADD R%d<<2, R%d, R%d", row, p, row)
+		f.op(fmt.Sprintf("ADD $%d, R%%d, R%%d", 4*q), dst, to)
+		f.op(fmt.Sprintf("ADD $%d, R%%d, R%%d", 1-q), cols, left)
+		f.op("LSR $1, R%d, R%d", left, left)
+		// columns sums n of them.
+		columns := func(n int) {
+			sum, at, rows := f.zero(), f.gp(), f.gp()
+			none := f.label("none")
+			f.branch("CBZ R%d,", none, kws)
+			f.op("MOVD R%d, R%d", row, at)
+			f.op("MOVD R%d, R%d", khs, rows)
+			f.repeat(rows, func() {
+				tap, place, taps := f.gp(), f.gp(), f.gp()
+				f.op("MOVD R%d, R%d", at, tap)
+				f.op("MOVD R%d, R%d", first, place)
+				f.op("MOVD R%d, R%d", kws, taps)
+				f.repeat(taps, func() {
+					skip, x := f.label("skip"), f.vec()
+					if n == 1 {
+						f.op("CMP R%d, R%d", width, place)
+						f.branch("BHS", skip) // below zero, too
+						f.op("FMOVS (R%d), F%d", tap, x)
+					} else {
+						f.op("FMOVQ (R%d), F%d", tap, x)
+					}
+					f.vector("fadd v%d.4s, v%d.4s, v%d.4s", sum, sum, x)
+					f.at(skip)
+					f.addTo(place, -1)
+					f.op("ADD R%d, R%d, R%d", step, tap, tap)
+				})
+				f.op("ADD R%d, R%d, R%d", next, at, at)
+			})
+			f.at(none)
+			for i := range n {
+				f.op(fmt.Sprintf("VST1.P V%%d.S[%d], (R%%d)(R%%d)", i), sum, to, eight)
+			}
+			f.addTo(row, 4*n)
+			f.addTo(first, n)
+			f.addTo(left, -n)
+		}
+		loop, single, done := f.label("column"), f.label("one"), f.label("done")
+		f.at(loop)
+		f.branch("CBZ R%d,", done, left)
+		f.op("CMP $4, R%d", left)
+		f.branch("BLT", single)
+		bound := f.gp()
+		f.op("SUB R%d, R%d, R%d", kws, first, bound)
+		f.addTo(bound, 1)
+		f.branch("TBNZ $63, R%d,", single, bound)
+		f.op("ADD $3, R%d, R%d", first, bound)
+		f.op("CMP R%d, R%d", width, bound)
+		f.branch("BGE", single)
+		columns(4)
+		f.branch("B", loop)
+		f.at(single)
+		columns(1)
+		f.branch("B", loop)
+		f.at(done)
+	}
 	f.ret()
 	return f
 }
