@@ -47,7 +47,7 @@ func newComposer(s spending) (*composer, error) {
 // which compose as if released one after the other, and joins all unsampled
 // Gaussians into one.
 func separate(events []counted) []counted {
-	var out []counted
+	out := make([]counted, 0, len(events))
 	squares := 0.0
 	for _, e := range events {
 		if e.sampled() {
@@ -110,17 +110,22 @@ func (c *composer) replaces(e event) bool {
 	return e.sampled() && e.replace && (c.proven || !e.fixed)
 }
 
-// cut is above which the loss of one event makes that of the whole more than epsilon,
-// whatever the losses of the others: none is below log(1-q), if no record is replaced.
-func (c *composer) cut(epsilon float64) float64 {
+// mostAdding is the largest loss seen from data without the record: that of an event is
+// at most -log(1-q), if no record is replaced.
+func (c *composer) mostAdding() float64 {
+	most := 0.0
 	for _, e := range c.upper {
 		if c.replaces(e.event) {
 			return math.Inf(1)
 		}
-		epsilon -= float64(e.count) * math.Log1p(-e.rate)
+		most -= float64(e.count) * math.Log1p(-e.rate)
 	}
-	return epsilon
+	return most
 }
+
+// cut is above which the loss of one event makes that of the whole more than epsilon,
+// whatever the losses of the others.
+func (c *composer) cut(epsilon float64) float64 { return epsilon + c.mostAdding() }
 
 // share is the chance that may be left out of an event where δ is e^logDelta.
 func (c *composer) share(logDelta float64) float64 {

@@ -45,6 +45,9 @@ func newSurvey(p pair, tilt, threshold float64) survey {
 	return s
 }
 
+// widestCell is as wide as a cell may be for its exponentials to be numbers.
+const widestCell = 32
+
 // discretize lays a pair on points. Cells are at most widest, and narrow enough for the
 // mean square of their width to be about square.
 //
@@ -104,6 +107,7 @@ func (s *survey) edges(square, widest float64) []edge {
 		shares += share(i)
 	}
 	width := math.Sqrt(square / shares)
+	widest = min(widest, widestCell)
 	cells := func(i int) float64 { return max(share(i)/width, gap(i)/widest) }
 	for i := 1; i < len(list); i++ {
 		most += cells(i)
@@ -177,8 +181,8 @@ func (d *discretizer) run() {
 		d.atom(a, d.gather)
 	}
 	if p.direction == replacing {
-		d.spread(0, p.rest(p.atoms)*math.Exp(-d.logSum))
-		d.gather(0, p.rest(lower)*math.Exp(-d.logSum))
+		d.spread(0, math.Log(p.rest(p.atoms))-d.logSum)
+		d.gather(0, math.Log(p.rest(lower))-d.logSum)
 	}
 }
 
@@ -192,34 +196,40 @@ func (d *discretizer) round(logQ, loss, width float64) {
 func (d *discretizer) upper(slack float64) twin {
 	t := twin{log: d.logSum, slack: slack, rough: d.rough}
 	for i, m := range d.up {
-		if m > 0 {
+		if m != 0 {
 			t.loss = append(t.loss, d.edges[i].loss+4*unit*math.Abs(d.edges[i].loss))
 			t.mass = append(t.mass, m)
 		}
 	}
-	return t.normalised()
+	return t.normalised(leastOfUpper)
 }
 
 func (d *discretizer) lower(slack float64) twin {
 	t := twin{log: d.logSum, slack: slack, rough: d.rough}
 	for i, h := range d.low {
-		if h.mass > 0 {
+		if h.mass > 0 && !math.IsInf(h.moment, 1) {
 			shift := math.Log1p(h.moment / h.mass)
 			loss := d.middle(i) - shift
 			t.loss = append(t.loss, loss-4*unit*(math.Abs(loss)+math.Abs(shift)))
 			t.mass = append(t.mass, h.mass*math.Exp(-d.tilt*shift))
 		}
 	}
-	return t.normalised()
+	return t.normalised(0)
 }
 
-func (t twin) normalised() twin {
+// leastOfUpper is below what the masses of an upper twin add up to: splitting chances
+// adds to their tilted sum, which is 1 but for the error of the survey.
+const leastOfUpper = 0.9
+
+// normalised makes masses sum to one. Where they do not add up to more than least, or to
+// no number, as for a target that makes no sense, nothing is known of them.
+func (t twin) normalised(least float64) twin {
 	sum := 0.0
 	for _, m := range t.mass {
 		sum += m
 	}
-	if !(sum > 0) { // of a target that makes no sense
-		return twin{loss: []float64{0}, mass: []float64{1}, log: t.log, slack: 1}
+	if !(sum > least && sum < math.Inf(1)) {
+		return twin{loss: []float64{0}, mass: []float64{1}, log: t.log, slack: math.Inf(1)}
 	}
 	for i := range t.mass {
 		t.mass[i] /= sum
@@ -320,16 +330,14 @@ func (p *pair) ratioFast(y float64) (excess, logRatio float64) {
 	return p.rate * math.Expm1(y), math.NaN()
 }
 
-func (d *discretizer) atom(a atom, put func(loss, mass float64)) {
+func (d *discretizer) atom(a atom, put func(loss, logMass float64)) {
 	_, l := d.p.ratio(a.y)
 	if d.p.direction == removing || d.p.direction == replacing && l > 0 {
-		mass := math.Exp(a.logQ + l + d.tilt*l - d.logSum)
-		put(l, mass)
+		put(l, a.logQ+l+d.tilt*l-d.logSum)
 		d.round(a.logQ, l, 1)
 	}
 	if d.p.direction == adding || d.p.direction == replacing && l > 0 {
-		mass := math.Exp(a.logQ - d.tilt*l - d.logSum)
-		put(-l, mass)
+		put(-l, a.logQ-d.tilt*l-d.logSum)
 		d.round(a.logQ, l, 1)
 	}
 }
@@ -343,31 +351,31 @@ func (d *discretizer) cell(loss float64) int {
 	return i - 1
 }
 
-// spread splits mass between the ends of its cell, keeping its P and its Q. Beyond
-// the last edge it is below the threshold, which is in the slack.
-func (d *discretizer) spread(loss, mass float64) {
+// spread splits a mass, given by its logarithm, between the ends of its cell, keeping its
+// P and its Q. Beyond the last edge it is below the threshold, which is in the slack.
+func (d *discretizer) spread(loss, logMass float64) {
 	i := d.cell(loss)
 	switch {
 	case i < 0:
-		d.up[0] += mass * math.Exp(d.tilt*(d.edges[0].loss-loss))
+		d.up[0] += math.Exp(logMass + d.tilt*(d.edges[0].loss-loss))
 	case d.edges[i].loss == loss:
-		d.up[i] += mass
+		d.up[i] += math.Exp(logMass)
 	case i+1 < len(d.edges):
 		toLeft, toRight := d.edges[i].loss-loss, d.edges[i+1].loss-loss
-		part := math.Expm1(toRight) / math.Expm1(d.edges[i+1].loss-d.edges[i].loss)
-		d.up[i] += mass * part * math.Exp(d.tilt*toLeft)
-		d.up[i+1] += mass * (1 - part) * math.Exp(d.tilt*toRight)
+		part := math.Exp(toLeft) * math.Expm1(-toRight) / math.Expm1(toLeft-toRight)
+		d.up[i] += part * math.Exp(logMass+d.tilt*toLeft)
+		d.up[i+1] += (1 - part) * math.Exp(logMass+d.tilt*toRight)
 	}
 }
 
-// gather adds mass to its cell. What lies below all cells is left out.
-func (d *discretizer) gather(loss, mass float64) {
+// gather adds a mass to its cell. What lies below all cells is left out.
+func (d *discretizer) gather(loss, logMass float64) {
 	i := d.cell(loss)
 	if i < 0 {
 		return
 	}
 	apart := d.middle(i) - loss
-	mass *= math.Exp(d.tilt * apart)
+	mass := math.Exp(logMass + d.tilt*apart)
 	d.low[i].mass += mass
 	d.low[i].moment += mass * math.Expm1(apart)
 }

@@ -59,8 +59,12 @@ func (s stays) beyond(epsilon, lost float64) (low, high float64) {
 	if s.with == 0 {
 		return 0, 0
 	}
+	with, without := -math.Expm1(s.with), -math.Expm1(s.without)
+	if epsilon > 600 { // where their e^ε·Q may be no number
+		return 0, with * (1 + 256*unit)
+	}
 	grown := math.Exp(epsilon)
-	with, without := -math.Expm1(s.with), -math.Expm1(s.without)*grown
+	without *= grown
 	off := 256 * unit * (with + without)
 	return max(0, with-without-off), min(with-without+lost*grown, with) + off
 }

@@ -207,6 +207,43 @@ func CalibrateSteps(p Plan, epsilon, delta float64, accountant string) (int, err
 	return steps, nil
 }
 
+// CalibrateDelta finds the least δ at which p spends at most epsilon, to within 0.1% of
+// epsilon where ε is that sharp: Epsilon of the plan at this δ never exceeds the target.
+// It is 1 if no δ below that will do, and 0 if epsilon is never exceeded.
+func CalibrateDelta(p Plan, epsilon float64, accountant string) (float64, error) {
+	start, err := Delta(p.History(), epsilon, accountant)
+	if err != nil || start.Delta == 0 || start.Delta >= 1 {
+		return start.Delta, err
+	}
+	spent := func(logDelta float64) (float64, error) { return p.epsilon(math.Exp(logDelta), accountant) }
+	precision := p.precision(accountant)
+	high := math.Log(start.Delta)
+	atHigh, err := spent(high)
+	low, atLow := high, atHigh
+	for stride := precision; err == nil && atHigh > epsilon; stride *= 2 {
+		low, atLow = high, atHigh
+		if high += stride; math.Exp(high) >= 1 {
+			return 1, nil
+		}
+		atHigh, err = spent(high)
+	}
+	for stride := precision; err == nil && atLow <= epsilon && atHigh < epsilon*(1-precision) && low > math.Log(leastDelta); stride *= 2 {
+		high, atHigh = low, atLow
+		low -= stride
+		atLow, err = spent(low)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if atLow > epsilon && epsilon > 0 {
+		high, err = root(spent, low, atLow, high, atHigh, epsilon, precision)
+	}
+	return math.Exp(high), err
+}
+
+// leastDelta is below every δ that is looked for.
+const leastDelta = 1e-300
+
 // root finds the least x in [low, high] with f(x) ≤ target < f(low), f falling:
 // it returns an x that f was found to keep the target at, and within
 // precision of it, or within rounding of the place where f jumps over it. It draws a line through

@@ -59,6 +59,12 @@ func TestCalibrationsAreConservative(t *testing.T) {
 				}
 			}
 			check("noise", plan, 1e-3)
+			target := epsilon * (.5 + r.Float64())
+			if least, err := CalibrateDelta(plan, target, name); err != nil {
+				t.Fatal(err)
+			} else if back := epsilonOf(t, plan.History(), least, name).Epsilon; back > target || back < target*(1-1e-3) {
+				t.Errorf("delta by %s: %+v at %v spends %v of %v", name, plan, least, back, target)
+			}
 
 			if plan.Noise *= 1.3; plan.Sampling.Rate < .7 {
 				if plan.Sampling.Rate, err = CalibrateRate(plan, epsilon, delta, name); err != nil {

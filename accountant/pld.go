@@ -1,6 +1,9 @@
 package accountant
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // The pld accountant composes privacy-loss distributions numerically: one for data
 // with the record against data without it, one for the other way round, and says
@@ -28,11 +31,19 @@ func pldEpsilon(s spending, delta float64) (Answer, error) {
 	if variation(s.events) <= delta {
 		return Answer{}, nil
 	}
-	known := min(mostLoss(s.events), soundRDP(c.upper, delta))
+	naive, err := naiveEpsilon(spending{events: c.upper}, delta)
+	if err != nil {
+		return Answer{}, err
+	}
+	known := min(mostLoss(s.events), soundRDP(c.upper, delta), naive.Epsilon)
+	if c.loud() {
+		return Answer{Epsilon: known}, nil
+	}
 	logDelta := math.Log(delta)
 	at := 0.0 // where ε is about
 	b := c.answer(question{
-		known: known,
+		known:   known,
+		epsilon: func(high float64) float64 { return high },
 		target: func(d direction, high float64) target {
 			w := c.whole(d, c.cut(high), c.share(logDelta))
 			tilt := w.tiltForDelta(logDelta)
@@ -60,17 +71,23 @@ func pldDelta(s spending, epsilon float64) (Answer, error) {
 	if epsilon >= mostLoss(s.events) {
 		return Answer{}, nil
 	}
+	if c.loud() {
+		return Answer{Delta: min(1, variation(s.events))}, nil
+	}
 	cut := c.cut(epsilon)
 	b := c.answer(question{
-		known:  1,
-		trifle: 1e-25,
+		known:   1,
+		trifle:  1e-25,
+		epsilon: func(float64) float64 { return epsilon },
 		target: func(d direction, high float64) target {
 			logDelta, tilt := math.Log(high), 0.0
 			var w *whole
 			for range 3 { // what may be left out depends on δ
 				w = c.whole(d, cut, c.share(logDelta))
 				tilt = w.tiltForEpsilon(epsilon)
-				logDelta = min(logDelta, w.logDelta(tilt, epsilon))
+				if estimate := w.logDelta(tilt, epsilon); estimate < logDelta {
+					logDelta = estimate
+				}
 			}
 			t := c.target(w, tilt, epsilon, logDelta, 1)
 			t.limit = epsilon
@@ -80,6 +97,14 @@ func pldDelta(s spending, epsilon float64) (Answer, error) {
 		below:   func(c *curve, delta float64) bool { return c.deltaUp(epsilon) <= delta },
 	})
 	return Answer{Delta: b.high, Lower: b.low}, nil
+}
+
+// mostShift is the largest shift of a Gaussian that is laid on points. Noise of less than
+// 1/mostShift protects nobody, and the cost of a look grows with the square of the shift.
+const mostShift = 100
+
+func (c *composer) loud() bool {
+	return slices.ContainsFunc(c.upper, func(e counted) bool { return e.sampled() && e.gaussian > mostShift })
 }
 
 // soundRDP is ε by Rényi divergences that bound what pld composes: where no curve is

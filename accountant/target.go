@@ -75,8 +75,9 @@ func (c *composer) target(w *whole, tilt, epsilon, logDelta, steepness float64) 
 
 // question is what a composer is asked.
 type question struct {
-	known   float64 // the answer is not above this
-	trifle  float64 // a bracket may be as wide
+	known   float64                    // the answer is not above this
+	trifle  float64                    // a bracket may be as wide
+	epsilon func(high float64) float64 // that is looked at where the answer is at most high
 	target  func(d direction, high float64) target
 	bracket func(*curve) bracket
 	below   func(c *curve, value float64) bool // the answer is surely not above value
@@ -90,6 +91,9 @@ type bracket struct{ high, low, blur float64 }
 func (c *composer) answer(q question) bracket {
 	worst := c.refine(q, c.directions[0])
 	for _, d := range c.directions[1:] {
+		if q.epsilon(worst.high) >= c.mostAdding() {
+			continue
+		}
 		t := q.target(d, worst.high)
 		t.cells *= 4
 		t.widest *= 2

@@ -97,8 +97,7 @@ func solve(unknown string, plan accountant.Plan, epsilon, delta float64, name st
 	var err error
 	switch unknown {
 	case "delta":
-		answer, err := accountant.Delta(plan.History(), epsilon, name)
-		return solvedJSON{answerOf(answer), nil, planOf(plan)}, err
+		return solveDelta(plan, epsilon, name)
 	case "noise":
 		plan.Noise, err = accountant.CalibrateNoise(plan, epsilon, delta, name)
 	case "steps":
@@ -120,5 +119,22 @@ func solve(unknown string, plan accountant.Plan, epsilon, delta float64, name st
 		spent := v.Epsilon
 		v.Spent, v.Epsilon = &spent, number(epsilon)
 	}
+	return v, err
+}
+
+// solveDelta answers for δ. Where it is 0 or 1 there is nothing to put back.
+func solveDelta(plan accountant.Plan, epsilon float64, name string) (solvedJSON, error) {
+	answer, err := accountant.Delta(plan.History(), epsilon, name)
+	if err != nil {
+		return solvedJSON{}, err
+	}
+	v := solvedJSON{answerOf(answer), nil, planOf(plan)}
+	delta, err := accountant.CalibrateDelta(plan, epsilon, name)
+	if v.Delta = number(delta); err != nil || delta == 0 || delta == 1 {
+		return v, err
+	}
+	back, err := accountant.Epsilon(plan.History(), delta, name)
+	spent := number(back.Epsilon)
+	v.Spent = &spent
 	return v, err
 }

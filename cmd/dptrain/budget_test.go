@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"image/png"
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -81,6 +82,73 @@ func TestCalibrationsCanBePutBack(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// A δ never lets a run exceed the ε that it was asked for, as JSON or as printed.
+func TestDeltaCanBePutBack(t *testing.T) {
+	for _, name := range accountant.Names() {
+		for _, given := range []string{"--rate 0.01 --noise 1.1 --steps 3000", "--sampling none --noise 9 --steps 20"} {
+			for _, target := range []string{"0.9", "3"} {
+				rest := fmt.Sprintf(" %s --accountant %s", given, name)
+				line := "budget delta --epsilon " + target + rest
+				v := answer(t, line)
+				quiet, _, code := dptrain(line + " --quiet")
+				if v["delta"] == 1.0 || code != exitDone {
+					continue
+				}
+				want, _ := strconv.ParseFloat(target, 64)
+				for _, value := range []string{strings.TrimSpace(quiet), strconv.FormatFloat(v["delta"].(float64), 'g', -1, 64)} {
+					back := answer(t, "budget epsilon --delta "+value+rest)["epsilon"].(float64)
+					if back > want || back < want*0.999 {
+						t.Errorf("%s gives %s, which spends %v", line, value, back)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Figure 2 of Abadi et al. 2016, and what its text reads off it after 100 epochs (1.26
+// by moments, 9.34 by strong composition) and after 400 (2.55 and 24.22).
+func TestFigure2(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const line = "budget curve --rate 0.01 --noise 4 --epochs 400 --delta 1e-5 --accountants strong,moments --points 20 --out "
+	v := answer(t, line+"figure2.csv")
+	read := map[string]map[float64]float64{}
+	for _, c := range v["curves"].([]any) {
+		c := c.(map[string]any)
+		of := map[float64]float64{}
+		read[c["accountant"].(string)] = of
+		for i, epsilon := range c["epsilon"].([]any) {
+			of[v["at_epochs"].([]any)[i].(float64)] = epsilon.(float64)
+		}
+	}
+	for _, c := range []struct {
+		name                    string
+		epochs, want, tolerance float64
+	}{{"moments", 100, 1.26, 5e-3}, {"strong", 100, 9.34, 5e-3}, {"moments", 400, 2.55, 0.02}, {"strong", 400, 24.22, 5e-3}} {
+		nearest, got := 0.0, 0.0
+		for epochs, epsilon := range read[c.name] {
+			if math.Abs(epochs-c.epochs) < math.Abs(nearest-c.epochs) {
+				nearest, got = epochs, epsilon
+			}
+		}
+		if math.Abs(nearest-c.epochs) > 1 || math.Abs(got-c.want) > c.tolerance*c.want {
+			t.Errorf("%s after %v epochs: %v, published %v after %v", c.name, nearest, got, c.want, c.epochs)
+		}
+	}
+	if _, stderr, code := dptrain(line + "figure2.svg"); code != exitDone {
+		t.Fatalf("exit %d, %s", code, stderr)
+	}
+	picture, err := os.ReadFile("figure2.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"epochs", "noise 4", "rate 0.01", report.AccountantName("moments"), report.AccountantName("strong")} {
+		if !bytes.Contains(picture, []byte(text)) {
+			t.Errorf("the picture does not say %q", text)
 		}
 	}
 }

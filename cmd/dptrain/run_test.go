@@ -234,6 +234,10 @@ func TestFaults(t *testing.T) {
 		{"budget steps --rate 0.5 --noise 0.3 --epsilon 0.001 --delta 1e-5", 2, "one step already spends"},
 		{"budget rate --sampling fixed --records 50 --steps 1000 --noise 0.3 --epsilon 0.001 --delta 1e-5", 2, "lots of one record already spend"},
 
+		{"budget rate --noise 0.05 --steps 1000000 --epsilon 1e-5 --delta 1e-15", 2, "still spends"},
+		{"budget noise --rate 0.01 --steps 100 --epsilon 0.001 --delta 1e-10 --accountant moments", 2, "still spends 0.09"},
+		{"budget noise --rate 0.01 --steps 100 --epsilon 1e30 --delta 0.4 --accountant zcdp", 2, "the nearest is epsilon"},
+
 		{"budget curve" + run, 2, "--out"},
 		{"budget curve --out x.jpg" + run, 2, ".png"},
 		{"budget curve --out none/x.svg" + run, 2, "none/x.svg"},
