@@ -60,7 +60,7 @@ var supported = append([]*kernels{&pureGo}, assembly()...)
 
 var active = supported[len(supported)-1]
 
-// ISA names the instructions in use: "go", "avx2" or "avx512".
+// ISA names the instructions in use: "go", "avx2", "avx512" or "neon".
 func ISA() string { return active.name }
 
 // copyTap and maxPool are the kernels for a stride and a number of columns,
