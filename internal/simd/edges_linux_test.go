@@ -1,0 +1,111 @@
+package simd
+
+import (
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"unsafe"
+)
+
+// edges hands out slices that end where no memory follows, or start where none
+// precedes: whoever reads outside is ended by the system.
+type edges struct {
+	t     *testing.T
+	rng   *rand.Rand
+	areas [][]byte
+	used  int
+}
+
+const edgeArea = 1 << 19
+
+func (e *edges) floats(n int) []float32 {
+	if e.used == len(e.areas) {
+		page := syscall.Getpagesize()
+		m, err := syscall.Mmap(-1, 0, edgeArea+2*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+		if err != nil {
+			e.t.Fatal(err)
+		}
+		e.t.Cleanup(func() { syscall.Munmap(m) })
+		for _, end := range [][]byte{m[:page], m[page+edgeArea:]} {
+			if err := syscall.Mprotect(end, syscall.PROT_NONE); err != nil {
+				e.t.Fatal(err)
+			}
+		}
+		e.areas = append(e.areas, m[page:page+edgeArea])
+	}
+	area := e.areas[e.used]
+	e.used++
+	from := 0
+	if e.rng.IntN(4) > 0 {
+		from = len(area) - 4*n
+	}
+	s := unsafe.Slice((*float32)(unsafe.Pointer(&area[0])), len(area)/4)[from/4:][:n:n]
+	for i := range s {
+		s[i] = float32(e.rng.NormFloat64())
+	}
+	return s
+}
+
+func TestNothingIsReadOutside(t *testing.T) {
+	each(t, func(t *testing.T, k *kernels) {
+		e := &edges{t: t, rng: rand.New(rand.NewPCG(41, 42))}
+		ws := NewWorkspace()
+		with(k, func() {
+			for range 150 {
+				e.used = 0
+				g := shape(e.rng)
+				nc, na, nb := g.areas()
+				if max(nc, na, nb) <= edgeArea/4 {
+					if g.ColBias != nil {
+						g.ColBias = e.floats(g.N)
+					}
+					if g.RowBias != nil {
+						g.RowBias = e.floats(g.M)
+					}
+					if g.TransA && !g.TransB {
+						g.Factors = e.floats(g.K)
+					}
+					g.Run(e.floats(nc), e.floats(na), e.floats(nb), ws, 0, 1)
+				}
+
+				e.used = 0
+				n := 1 + e.rng.IntN(70)
+				d, x, y := e.floats(n), e.floats(n), e.floats(n)
+				for _, f := range []func(dst, x, y []float32){Add, Mul, ReLUGrad, TanhGrad, SigmoidGrad, GELUGrad} {
+					f(d, x, y)
+				}
+				for _, f := range []func(dst, x []float32){ReLU, Exp, Tanh, Sigmoid, GELU} {
+					f(d, x)
+				}
+				Scale(d, x, 2)
+				Axpy(d, x, 2)
+				Dot(x, y)
+				Sum(x)
+				SumSquares(x)
+				Max(x)
+
+				e.used = 0
+				rows, ld := 1+e.rng.IntN(40), n+e.rng.IntN(3)
+				x = e.floats(area(rows, n, ld))
+				ColSums(e.floats(n), x, ld, rows, n, e.floats(rows), false)
+				Transpose(e.floats(area(n, rows, rows)), rows, x, ld, rows, n)
+
+				e.used = 0
+				LSTMStep(e.floats(5*n), e.floats(n), e.floats(n), e.floats(4*n), e.floats(4*n), e.floats(n))
+				LSTMSignals(e.floats(4*n), e.floats(n), e.floats(5*n), e.floats(n), e.floats(n), e.floats(n), e.floats(n))
+
+				e.used = 0
+				w := someWindow(e.rng)
+				oh, ow := w.Out()
+				places, taps := oh*ow, w.C*w.KH*w.KW
+				img, patches := e.floats(w.C*w.H*w.W), e.floats(taps*places)
+				w.Im2col(patches, places, img)
+				w.Col2im(img, patches, places)
+				w.MaxPool(e.floats(w.C*places), make([]int32, w.C*places), img)
+				u := w.Unfolding()
+				dst, scratch := u.Floats()
+				u.Columns(e.floats(dst), img, e.floats(scratch))
+			}
+		})
+	})
+}
