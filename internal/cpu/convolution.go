@@ -145,7 +145,7 @@ func (c compiler) convGram(f op.ConvWeight, records int, k call) func() {
 	out, x, delta := k.out, k.in[0], k.in[1]
 	pictures := len(delta) / (v.O * v.area) / records
 	rows := pictures * v.area
-	_, doubles := gramScratch(rows)
+	doubles := gramScratch(rows)
 	c.reserve(v.scratch()+rows*(v.taps+v.og), doubles)
 	return c.over(records, v.Groups*rows*rows*(v.taps+v.og)/16, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {

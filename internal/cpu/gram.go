@@ -1,10 +1,6 @@
 package cpu
 
-import (
-	"math"
-
-	"github.com/dptrain/dptrain/internal/simd"
-)
+import "math"
 
 // gram finds ‖Σ_t a_t ⊗ δ_t‖² as ⟨AAᵀ, ΔΔᵀ⟩ (Goodfellow 2015, "Efficient
 // per-example gradient computations").
@@ -19,37 +15,41 @@ type gram struct {
 }
 
 // A tile of products is gramHigh by gramWide.
-const gramHigh, gramWide = 4, 8
+const gramHigh, gramWide = 8, 8
 
 // gramSteps is how many columns a panel holds: what stays in the first cache.
 func gramSteps(width int) int { return min(max(3072/width, 16), 256) }
 
 func gramWidth(rows int) int { return (rows + gramWide - 1) / gramWide * gramWide }
 
-// gramScratch is how many floats and doubles a gram needs.
-func gramScratch(rows int) (floats, doubles int) {
+// gramScratch is how many doubles a gram needs.
+func gramScratch(rows int) int {
 	width := gramWidth(rows)
-	return gramSteps(width) * rows, 2*width*width + gramSteps(width)*width
+	return 2*width*width + gramSteps(width)*width
 }
 
 // newGram is a gram of nothing, in a worker's memory.
 func newGram(w *worker, rows int) gram {
 	width := gramWidth(rows)
-	_, doubles := gramScratch(rows)
-	m := w.doubles(doubles)
+	m := w.doubles(gramScratch(rows))
 	clear(m)
 	n := width * width
 	return gram{rows: rows, width: width, a: m[:n], d: m[n : 2*n], panel: m[2*n:]}
 }
 
 // addRows adds to dst the products of the rows of x, n elements each.
-func (g gram) addRows(dst []float64, x []float32, n int, scratch []float32) {
+func (g gram) addRows(dst []float64, x []float32, n int) {
 	steps := gramSteps(g.width)
 	for k := 0; k < n; k += steps {
 		m := min(steps, n-k)
-		simd.Transpose(scratch, g.rows, x[k:], n, g.rows, m)
-		for i := range m {
-			widen(g.panel[i*g.width:][:g.rows], scratch[i*g.rows:][:g.rows])
+		r := 0
+		for ; r+8 <= g.rows; r += 8 {
+			gramColumns(g.panel[r:], g.width, x[r*n+k:], n, m)
+		}
+		for ; r < g.rows; r++ {
+			for i, v := range x[r*n+k:][:m] {
+				g.panel[i*g.width+r] = float64(v)
+			}
 		}
 		g.addPanel(dst, m)
 	}
@@ -122,6 +122,19 @@ func gramTileGo(dst []float64, stride int, x, y []float64, ld, steps int) {
 		row := dst[i*stride:][:gramWide]
 		for j, v := range sum {
 			row[j] += v
+		}
+	}
+}
+
+// gramColumnsGo widens the first numbers of eight rows of x, which are ldx apart,
+// and lays them out as columns, ld apart.
+func gramColumnsGo(dst []float64, ld int, x []float32, ldx, cols int) {
+	if cols == 0 {
+		return
+	}
+	for r := range 8 {
+		for c, v := range x[r*ldx:][:cols] {
+			dst[c*ld+r] = float64(v)
 		}
 	}
 }

@@ -8,6 +8,11 @@ func gramTile(dst []float64, stride int, x, y []float64, ld, steps int) {
 	}
 	_, _, _ = dst[(gramHigh-1)*stride+gramWide-1], x[(steps-1)*ld+gramHigh-1], y[(steps-1)*ld+gramWide-1]
 	gramTileNEON(&dst[0], 8*stride, &x[0], &y[0], 8*ld, steps)
+	gramTileNEON(&dst[gramHigh/2*stride], 8*stride, &x[gramHigh/2], &y[0], 8*ld, steps)
+}
+
+func gramColumns(dst []float64, ld int, x []float32, ldx, cols int) {
+	gramColumnsGo(dst, ld, x, ldx, cols)
 }
 
 func widen(dst []float64, src []float32) {

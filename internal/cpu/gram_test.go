@@ -46,3 +46,26 @@ func TestGramTile(t *testing.T) {
 		}
 	}
 }
+
+// Columns are the rows widened and turned, whichever way they are made, and
+// nothing else is written.
+func TestGramColumns(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for cols := range 20 {
+		const ld, ldx = 11, 23
+		x, got := make([]float32, 8*ldx), make([]float64, 20*ld)
+		for i := range x {
+			x[i] = float32(r.NormFloat64())
+		}
+		gramColumns(got, ld, x, ldx, cols)
+		for i, v := range got {
+			want := 0.0
+			if c, row := i/ld, i%ld; c < cols && row < 8 {
+				want = float64(x[row*ldx+c])
+			}
+			if v != want {
+				t.Fatalf("%d columns: element %d of column %d is %v, want %v", cols, i%ld, i/ld, v, want)
+			}
+		}
+	}
+}

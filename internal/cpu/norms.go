@@ -57,18 +57,17 @@ func (c compiler) productGram(f op.Product, records int, k call) func() {
 	out, a, d := k.out, k.in[0], k.in[1]
 	rows := len(d) / f.Out / records
 	na, nd := rows*f.In, rows*f.Out
-	floats, doubles := gramScratch(rows)
-	c.reserve(floats, doubles)
+	c.reserve(0, gramScratch(rows))
 	kept, known := c.signalGrams(k.bases[1], records, rows, f.Out)
 	return c.over(records, rows*rows*(f.In+f.Out)/16, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
 			g := newGram(w, rows)
-			g.addRows(g.a, a[r*na:(r+1)*na], f.In, w.floats(floats))
+			g.addRows(g.a, a[r*na:(r+1)*na], f.In)
 			n := len(g.d)
 			if known {
 				g.d = kept[r*n : (r+1)*n]
 			} else {
-				g.addRows(g.d, d[r*nd:(r+1)*nd], f.Out, w.floats(floats))
+				g.addRows(g.d, d[r*nd:(r+1)*nd], f.Out)
 			}
 			if kept != nil && !known {
 				copy(kept[r*n:(r+1)*n], g.d)

@@ -36,8 +36,7 @@ func (c compiler) tied(s op.Mixed, k call) func() {
 	index, eps := k.in[from], k.in[from+1]
 	d, v := gather.Dim, gather.Vocabulary
 	rows, lookups := len(a)/d/s.Records, len(index)/s.Records
-	floats, doubles := gramScratch(rows)
-	c.reserve(floats, max(doubles, d))
+	c.reserve(0, max(gramScratch(rows), d))
 	for _, w := range c.pool.workers {
 		w.groups = w.groups.sized(lookups)
 	}
@@ -47,8 +46,8 @@ func (c compiler) tied(s op.Mixed, k call) func() {
 			a, delta := a[r*rows*d:(r+1)*rows*d], delta[r*rows*v:(r+1)*rows*v]
 			index, eps := index[r*lookups:(r+1)*lookups], eps[r*lookups*d:(r+1)*lookups*d]
 			m := newGram(w, rows)
-			m.addRows(m.a, a, d, w.floats(floats))
-			m.addRows(m.d, delta, v, w.floats(floats))
+			m.addRows(m.a, a, d)
+			m.addRows(m.d, delta, v)
 			total, length := m.inner()
 			groups := w.groups.sized(lookups)
 			groups.find(index, v)
