@@ -13,10 +13,11 @@ const (
 	winogradPad      = 16 // floats between planes, for what the transforms write too much
 )
 
-// winograd convolves by 3×3 windows with the transforms of package simd. A batch
-// of tiles, a strip of a picture or several small pictures, is one product for
-// each of the 16 planes. A tile's bits do not depend on the batch it is in.
+// winograd convolves by windows of 3×3 or 5×5 with the transforms of package
+// simd. A batch of tiles, a strip of a picture or several small pictures, is one
+// product for each plane. A tile's bits do not depend on the batch it is in.
 type winograd struct {
+	simd.Winograd
 	in, out       int // channels
 	h, w, oh, ow  int
 	padH, padW    int
@@ -34,20 +35,25 @@ type winograd struct {
 // convolves with the filters turned around and their channels exchanged, as the
 // gradient in the pictures does.
 func (c compiler) newWinograd(f op.ConvWeight, pictures int, flipped bool) *winograd {
-	if f.KernelH != 3 || f.KernelW != 3 || f.StrideH != 1 || f.StrideW != 1 || f.DilationH != 1 || f.DilationW != 1 ||
-		f.Groups != 1 || f.PadH > 2 || f.PadW > 2 || min(f.C, f.O) < winogradChannels {
+	side := f.KernelH
+	if side != 3 && side != 5 || f.KernelW != side || f.StrideH != 1 || f.StrideW != 1 || f.DilationH != 1 || f.DilationW != 1 ||
+		f.Groups != 1 || max(f.PadH, f.PadW) >= side || min(f.C, f.O) < winogradChannels {
+		return nil
+	}
+	t := simd.Winograd{Taps: side}
+	if !t.Pays() {
 		return nil
 	}
 	v := newConvolution(f)
 	oh, ow := v.window.Out()
-	g := &winograd{in: f.C, out: f.O, h: f.H, w: f.W, oh: oh, ow: ow, padH: f.PadH, padW: f.PadW, filters: c.filters, transposed: flipped}
+	g := &winograd{Winograd: t, in: f.C, out: f.O, h: f.H, w: f.W, oh: oh, ow: ow, padH: f.PadH, padW: f.PadW, filters: c.filters, transposed: flipped}
 	if flipped {
 		g.in, g.out, g.h, g.w, g.oh, g.ow = f.O, f.C, oh, ow, f.H, f.W
-		g.padH, g.padW = 2-f.PadH, 2-f.PadW
+		g.padH, g.padW = side-1-f.PadH, side-1-f.PadW
 	}
 	g.tall, g.wide = (g.oh+1)/2, (g.ow+1)/2
 	g.strip = min(g.tall, max(1, winogradTiles/g.wide))
-	g.line = 2*(g.wide+simd.WinogradLanes) + 2
+	g.line = 2*(g.wide+simd.WinogradLanes) + side - 1
 	g.group = 1
 	if tiles := g.tall * g.wide; g.strip == g.tall {
 		each := (pictures + len(c.pool.workers) - 1) / len(c.pool.workers)
@@ -55,7 +61,7 @@ func (c compiler) newWinograd(f op.ConvWeight, pictures int, flipped bool) *wino
 	}
 	g.columns = g.group * g.strip * g.wide
 	c.reserve(g.scratch(), 0)
-	if n := 16 * f.C * f.O; len(*g.filters) < n {
+	if n := t.Planes() * f.C * f.O; len(*g.filters) < n {
 		*g.filters = make([]float32, n)
 	}
 	return g
@@ -64,7 +70,7 @@ func (c compiler) newWinograd(f op.ConvWeight, pictures int, flipped bool) *wino
 func (g *winograd) plane(channels int) int { return channels*g.columns + winogradPad }
 
 func (g *winograd) scratch() int {
-	return 16*(g.plane(g.in)+g.plane(g.out)) + 2*(g.strip+1)*g.line
+	return g.Planes()*(g.plane(g.in)+g.plane(g.out)) + (2*g.strip+g.Taps-1)*g.line
 }
 
 // winograd makes the step from pictures x to results y.
@@ -72,15 +78,29 @@ func (c compiler) winograd(g *winograd, y, x, weight []float32) func() {
 	pictures := len(x) / (g.in * g.h * g.w)
 	strips := (g.tall + g.strip - 1) / g.strip
 	batches := (pictures + g.group - 1) / g.group * strips
-	size := g.in * g.out
-	transform := c.over(size/simd.WinogradLanes, 512, func(from, to int, _ *worker) {
+	size, taps := g.in*g.out, g.Taps*g.Taps
+	vectors := size / simd.WinogradLanes
+	if g.transposed {
+		c.reserve((rangeOf(vectors, 512)+1)*simd.WinogradLanes*taps, 0)
+	}
+	transform := c.over(vectors, 512, func(from, to int, w *worker) {
 		from, to = from*simd.WinogradLanes, to*simd.WinogradLanes
 		if size-to < simd.WinogradLanes {
 			to = size
 		}
-		simd.WinogradFilters((*g.filters)[from:], size, weight[9*from:9*to])
+		filters := weight[taps*from : taps*to]
+		if g.transposed {
+			turned := w.floats(len(filters))
+			for k := 0; k < len(filters); k += taps {
+				for i, x := range filters[k : k+taps] {
+					turned[k+taps-1-i] = x
+				}
+			}
+			filters = turned
+		}
+		g.Filters((*g.filters)[from:], size, filters)
 	})
-	return sequence(transform, c.over(batches, g.columns*16*size/8, func(from, to int, w *worker) {
+	return sequence(transform, c.over(batches, g.columns*g.Planes()*size/8, func(from, to int, w *worker) {
 		for b := from; b < to; b++ {
 			first := b / strips * g.group
 			top := b % strips * g.strip
@@ -93,8 +113,8 @@ func (c compiler) winograd(g *winograd, y, x, weight []float32) func() {
 func (g *winograd) batch(y, x []float32, first, pictures, top, rows int, w *worker) {
 	memory := w.floats(g.scratch())
 	planeIn, planeOut := g.plane(g.in), g.plane(g.out)
-	v, m := memory[:16*planeIn], memory[16*planeIn:][:16*planeOut]
-	padded := memory[16*(planeIn+planeOut):]
+	v, m := memory[:g.Planes()*planeIn], memory[g.Planes()*planeIn:][:g.Planes()*planeOut]
+	padded := memory[g.Planes()*(planeIn+planeOut):]
 	g.images(v, padded, x, first, pictures, top, rows)
 	product := simd.Gemm{
 		TransA: g.transposed, M: g.out, N: pictures * rows * g.wide, K: g.in,
@@ -103,18 +123,11 @@ func (g *winograd) batch(y, x []float32, first, pictures, top, rows int, w *work
 	if g.transposed {
 		product.LDA = g.out
 	}
-	for i := range 16 {
-		filter := i
-		if g.transposed {
-			filter = turned[i/4]*4 + turned[i%4]
-		}
-		product.Run(m[i*planeOut:], (*g.filters)[filter*g.in*g.out:][:g.in*g.out], v[i*planeIn:], w.gemm, 0, 1)
+	for i := range g.Planes() {
+		product.Run(m[i*planeOut:], (*g.filters)[i*g.in*g.out:][:g.in*g.out], v[i*planeIn:], w.gemm, 0, 1)
 	}
 	g.results(y, m, padded, first, pictures, top, rows)
 }
-
-// turned is where the numbers of a filter go when the filter is turned around.
-var turned = [4]int{3, 1, 2, 0}
 
 // images transforms rows of tiles of every channel. What is written past a row
 // of tiles is overwritten by the next.
@@ -124,7 +137,7 @@ func (g *winograd) images(v, padded, x []float32, first, pictures, top, rows int
 	for ch := range g.in {
 		for p := range pictures {
 			picture := x[((first+p)*g.in+ch)*g.h*g.w:][:g.h*g.w]
-			for r := range 2*rows + 2 {
+			for r := range 2*rows + g.Taps - 1 {
 				line := padded[r*g.line:][g.padW : g.padW+g.w]
 				if from := 2*top + r - g.padH; from >= 0 && from < g.h {
 					copy(line, picture[from*g.w:][:g.w])
@@ -134,7 +147,7 @@ func (g *winograd) images(v, padded, x []float32, first, pictures, top, rows int
 			}
 			for r := range rows {
 				to := ch*g.columns + (p*rows+r)*g.wide
-				simd.WinogradImage(v[to:], plane, padded[2*r*g.line:], g.line, g.wide)
+				g.Image(v[to:], plane, padded[2*r*g.line:], g.line, g.wide)
 			}
 		}
 	}
@@ -152,7 +165,7 @@ func (g *winograd) results(y, m, padded []float32, first, pictures, top, rows in
 			result := y[((first+p)*g.out+ch)*g.oh*g.ow:][:g.oh*g.ow]
 			for r := range rows {
 				above, below := padded, padded[g.line:]
-				simd.WinogradResult(above, below, m[ch*g.columns+(p*rows+r)*g.wide:], plane, g.wide, bias, g.relu)
+				g.Result(above, below, m[ch*g.columns+(p*rows+r)*g.wide:], plane, g.wide, bias, g.relu)
 				at := 2 * (top + r)
 				copy(result[at*g.ow:][:g.ow], above)
 				if at+1 < g.oh {
@@ -171,11 +184,11 @@ func (g *winograd) results(y, m, padded []float32, first, pictures, top, rows in
 // transforms' adjoints, with the sums over tiles as products.
 func (g *winograd) gradient(dst, x, delta []float32, first, pictures int, w *worker) {
 	size := g.in * g.out
-	memory := w.floats(g.scratch() + 16*size)
+	memory := w.floats(g.scratch() + g.Planes()*size)
 	planeIn, planeOut := g.plane(g.in), g.plane(g.out)
-	v, d := memory[:16*planeIn], memory[16*planeIn:][:16*planeOut]
+	v, d := memory[:g.Planes()*planeIn], memory[g.Planes()*planeIn:][:g.Planes()*planeOut]
 	sums := memory[g.scratch():]
-	padded := memory[16*(planeIn+planeOut) : g.scratch()]
+	padded := memory[g.Planes()*(planeIn+planeOut) : g.scratch()]
 	product := simd.Gemm{TransB: true, M: g.out, N: g.in, LDA: g.columns, LDB: g.columns, LDC: g.in}
 	for n := first; n < first+pictures; n++ {
 		for top := 0; top < g.tall; top += g.strip {
@@ -183,13 +196,13 @@ func (g *winograd) gradient(dst, x, delta []float32, first, pictures int, w *wor
 			g.images(v, padded, x, n, 1, top, rows)
 			g.signals(d, padded, delta, n, top, rows)
 			product.K = rows * g.wide
-			for i := range 16 {
+			for i := range g.Planes() {
 				product.Run(sums[i*size:], d[i*planeOut:], v[i*planeIn:], w.gemm, 0, 1)
 			}
 			product.Accumulate = true
 		}
 	}
-	simd.WinogradGradients(dst, sums, size)
+	g.Gradients(dst, sums, size)
 }
 
 // signals transforms rows of tiles of what comes back to every output of a
@@ -208,7 +221,7 @@ func (g *winograd) signals(d, padded, delta []float32, n, top, rows int) {
 			}
 		}
 		for r := range rows {
-			simd.WinogradSignal(d[ch*g.columns+r*g.wide:], plane, padded[2*r*g.line:], g.line, g.wide)
+			g.Signal(d[ch*g.columns+r*g.wide:], plane, padded[2*r*g.line:], g.line, g.wide)
 		}
 	}
 }

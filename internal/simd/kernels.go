@@ -50,7 +50,7 @@ type kernels struct {
 	sumTaps     func(dst *float32, cols int, p *float32, offset, ldp, next, khs, kws, w, dil, width int)
 	sumTaps2    func(dst *float32, cols int, p *float32, offset0, offset1, ldp, next, khs, kws0, kws1, w0, w1, width int)
 
-	winograd winogradKernels
+	winograd [2]winogradKernels // for three and for five taps; empty where Im2col does
 
 	fmaPeak func(rounds int) // nil in pure Go
 }

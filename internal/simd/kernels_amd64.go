@@ -40,8 +40,11 @@ func assembly() []*kernels {
 		unfold:      unfoldAVX2,
 		sumTaps:     sumTapsAVX2,
 		sumTaps2:    sumTaps2AVX2,
-		winograd:    winogradKernels{winogradFiltersAVX2, winogradImageAVX2, winogradSignalAVX2, winogradResultAVX2, winogradGradientsAVX2},
-		fmaPeak:     fmaPeakAVX2,
+		winograd: [2]winogradKernels{
+			{winogradFilters3AVX2, winogradImage3AVX2, winogradSignal3AVX2, winogradResult3AVX2, winogradGradients3AVX2},
+			{winogradFilters5AVX2, winogradImage5AVX2, winogradSignal5AVX2, winogradResult5AVX2, winogradGradients5AVX2},
+		},
+		fmaPeak: fmaPeakAVX2,
 	}
 	if !(x.HasAVX512F && x.HasAVX512DQ && x.HasAVX512BW && x.HasAVX512VL) {
 		return []*kernels{avx2}

@@ -37,7 +37,6 @@ var pureGo = kernels{
 	sumSquares:  sumSquaresGo,
 	maximum:     maximumGo,
 	colSums:     colSumsGo,
-	winograd:    winogradKernels{winogradFiltersGo, winogradImageGo, winogradSignalGo, winogradResultGo, winogradGradientsGo},
 }
 
 // span is the memory of rows rows of width floats, stride floats apart.

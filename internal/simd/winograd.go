@@ -5,20 +5,26 @@ import (
 	"math"
 )
 
-// The transforms of Winograd's convolution by a 3×3 window of stride 1, F(2×2,
-// 3×3) of Lavin & Gray 2016, section 4.1: 16 multiplications make the four
-// results of a tile, where the definition takes 36. Each of the 16 is a plane:
-// with U of the filters and V of a picture, plane by plane M = U·V is a product
-// of matrices, and the result is what M is turned back into.
+// Winograd is the transforms of a convolution of stride 1 by square filters of
+// Taps places a side, 3 or 5: F(2×2, Taps×Taps) of Lavin & Gray 2016, section 4.
+// A tile is four results, two by two, and the (Taps+1)² places they see. Instead
+// of 4·Taps² multiplications it takes (Taps+1)²: 16 for 36, 36 for 100. Each of
+// these is a plane: with U of the filters and V of a picture, plane by plane
+// M = U·V is a product of matrices, and the result is what M is turned back into.
 //
-// Additions are in a fixed order, the same in every implementation, so a tile's
-// bits are those of its 16 places, wherever it lies.
+// Filters of 3 are evaluated at 0, 1, -1 and ∞, and what comes out is no less
+// exact than the definition in float32. Filters of 5 are evaluated at ½ and -2
+// too, which loses less than ±2 (Barabasz et al. 2020): roundings are about twice
+// those of the definition.
+//
+// Every operation is rounded, in a fixed order, the same in every implementation:
+// a tile's bits are those of its places, wherever it lies.
+type Winograd struct{ Taps int }
 
-// WinogradLanes is how many tiles the transforms take at a time: they read and
-// write up to the next multiple of it.
+// WinogradLanes is how many tiles or filters the transforms take at a time. They
+// read and write tiles up to the next multiple of it.
 const WinogradLanes = 8
 
-// winogradKernels take vectors of WinogradLanes tiles or filters.
 type winogradKernels struct {
 	filters   func(dst *float32, plane int, filters *float32, vectors int)
 	image     func(dst *float32, plane int, rows *float32, ld, vectors int)
@@ -27,66 +33,93 @@ type winogradKernels struct {
 	gradients func(filters, src *float32, plane, vectors int)
 }
 
-// WinogradFilters sets place k of plane i of dst, planes being plane floats
-// apart, to number i of filter k, for as many 3×3 filters as there are, at least
-// eight.
-func WinogradFilters(dst []float32, plane int, filters []float32) {
-	n := winogradFilters("from", filters, plane, dst)
-	active.winograd.filters(&dst[0], plane, &filters[0], n/WinogradLanes)
-	if last := n - WinogradLanes; n%WinogradLanes > 0 {
-		active.winograd.filters(&dst[last], plane, &filters[9*last], 1)
+func (w Winograd) kernels() *winogradKernels { return &active.winograd[(w.Taps-3)/2] }
+
+// Pays tells whether this processor has kernels that make it worth while.
+func (w Winograd) Pays() bool { return w.kernels().filters != nil }
+
+// Points is the side of what a tile sees.
+func (w Winograd) Points() int { return w.Taps + 1 }
+
+// Planes is how many planes there are.
+func (w Winograd) Planes() int { return w.Points() * w.Points() }
+
+// need panics unless n floats suffice for all planes, of which the last ends
+// early.
+func (w Winograd) need(what string, n, plane, last int) {
+	if plane < last || n < (w.Planes()-1)*plane+last {
+		panic(fmt.Sprintf("simd: %s: %d planes of %d floats, the last of %d, in a slice of %d", what, w.Planes(), plane, last, n))
 	}
 }
 
-// WinogradGradients is the adjoint of WinogradFilters: it turns what belongs to
-// the planes of the filters into what belongs to the filters.
-func WinogradGradients(filters, src []float32, plane int) {
-	n := winogradFilters("into", filters, plane, src)
-	active.winograd.gradients(&filters[0], &src[0], plane, n/WinogradLanes)
+// Filters sets place k of plane i of dst, planes being plane floats apart, to
+// number i of filter k, for as many filters as there are, at least eight.
+func (w Winograd) Filters(dst []float32, plane int, filters []float32) {
+	n := w.filters(filters, dst, plane)
+	w.kernels().filters(&dst[0], plane, &filters[0], n/WinogradLanes)
 	if last := n - WinogradLanes; n%WinogradLanes > 0 {
-		active.winograd.gradients(&filters[9*last], &src[last], plane, 1)
+		w.kernels().filters(&dst[last], plane, &filters[w.Taps*w.Taps*last], 1)
 	}
 }
 
-func winogradFilters(way string, filters []float32, plane int, planes []float32) int {
-	n := len(filters) / 9
-	if n < WinogradLanes || len(filters)%9 != 0 || plane < n || len(planes) < 15*plane+n {
-		panic(fmt.Sprintf("simd: 3×3 filters of %d floats, %s planes of %d in a slice of %d", len(filters), way, plane, len(planes)))
+// Gradients is the adjoint of Filters: it turns what belongs to the planes of
+// the filters into what belongs to the filters.
+func (w Winograd) Gradients(filters, src []float32, plane int) {
+	n := w.filters(filters, src, plane)
+	w.kernels().gradients(&filters[0], &src[0], plane, n/WinogradLanes)
+	if last := n - WinogradLanes; n%WinogradLanes > 0 {
+		w.kernels().gradients(&filters[w.Taps*w.Taps*last], &src[last], plane, 1)
 	}
+}
+
+func (w Winograd) filters(filters, planes []float32, plane int) int {
+	size := w.Taps * w.Taps
+	n := len(filters) / size
+	if n < WinogradLanes || len(filters)%size != 0 {
+		panic(fmt.Sprintf("simd: %d floats are not eight filters of %d or more", len(filters), size))
+	}
+	w.need("filters", len(planes), plane, n)
 	return n
 }
 
-// WinogradImage transforms a row of tiles: tile t sees places 2t to 2t+3 of four
+func tileVectors(tiles int) (vectors, rounded int) {
+	vectors = ceilDiv(tiles, WinogradLanes)
+	return vectors, vectors * WinogradLanes
+}
+
+// Image transforms a row of tiles: tile t sees places 2t to 2t+Taps of Taps+1
 // rows of a padded picture, ld floats apart, and becomes place t of every plane.
-func WinogradImage(dst []float32, plane int, rows []float32, ld, tiles int) {
-	vectors := ceilDiv(tiles, WinogradLanes)
-	if tiles < 1 || len(dst) < 15*plane+vectors*WinogradLanes || len(rows) < 3*ld+2*vectors*WinogradLanes+2 {
-		panic(fmt.Sprintf("simd: %d tiles of four rows of %d into planes of %d: too little memory", tiles, ld, plane))
+func (w Winograd) Image(dst []float32, plane int, rows []float32, ld, tiles int) {
+	vectors, n := tileVectors(tiles)
+	w.need("image", len(dst), plane, n)
+	if tiles < 1 || len(rows) < w.Taps*ld+2*n+w.Taps-1 {
+		panic(fmt.Sprintf("simd: %d tiles of %d rows of %d in a slice of %d", tiles, w.Points(), ld, len(rows)))
 	}
-	active.winograd.image(&dst[0], plane, &rows[0], ld, vectors)
+	w.kernels().image(&dst[0], plane, &rows[0], ld, vectors)
 }
 
-// WinogradSignal is the adjoint of WinogradResult, without its bias: tile t
-// covers places 2t and 2t+1 of two rows, ld floats apart.
-func WinogradSignal(dst []float32, plane int, rows []float32, ld, tiles int) {
-	vectors := ceilDiv(tiles, WinogradLanes)
-	if tiles < 1 || len(dst) < 15*plane+vectors*WinogradLanes || len(rows) < ld+2*vectors*WinogradLanes {
-		panic(fmt.Sprintf("simd: %d tiles of two rows of %d into planes of %d: too little memory", tiles, ld, plane))
+// Signal is the adjoint of Result, without its bias: tile t covers places 2t and
+// 2t+1 of two rows, ld floats apart.
+func (w Winograd) Signal(dst []float32, plane int, rows []float32, ld, tiles int) {
+	vectors, n := tileVectors(tiles)
+	w.need("signal", len(dst), plane, n)
+	if tiles < 1 || len(rows) < ld+2*n {
+		panic(fmt.Sprintf("simd: %d tiles of two rows of %d in a slice of %d", tiles, ld, len(rows)))
 	}
-	active.winograd.signal(&dst[0], plane, &rows[0], ld, vectors)
+	w.kernels().signal(&dst[0], plane, &rows[0], ld, vectors)
 }
 
-// WinogradResult turns planes back into the two rows of results of a row of
-// tiles, adds bias, and with relu stores max(0, x), NaN kept.
-func WinogradResult(top, bottom, src []float32, plane, tiles int, bias float32, relu bool) {
-	vectors := ceilDiv(tiles, WinogradLanes)
-	n := vectors * WinogradLanes
-	if tiles < 1 || len(src) < 15*plane+n || len(top) < 2*n || len(bottom) < 2*n {
-		panic(fmt.Sprintf("simd: %d tiles from planes of %d: too little memory", tiles, plane))
+// Result turns planes back into the two rows of results of a row of tiles, adds
+// bias, and with relu stores max(0, x), NaN kept.
+func (w Winograd) Result(top, bottom, src []float32, plane, tiles int, bias float32, relu bool) {
+	vectors, n := tileVectors(tiles)
+	w.need("result", len(src), plane, n)
+	if tiles < 1 || len(top) < 2*n || len(bottom) < 2*n {
+		panic(fmt.Sprintf("simd: %d tiles into rows of %d and %d", tiles, len(top), len(bottom)))
 	}
 	floor := float32(math.Inf(-1))
 	if relu {
 		floor = 0
 	}
-	active.winograd.result(&top[0], &bottom[0], &src[0], plane, vectors, bias, floor)
+	w.kernels().result(&top[0], &bottom[0], &src[0], plane, vectors, bias, floor)
 }

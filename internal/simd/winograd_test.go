@@ -6,50 +6,53 @@ import (
 	"testing"
 )
 
-// Every implementation gives the bits of pure Go, and reads and writes what it
+var winograds = []Winograd{{3}, {5}}
+
+// Every implementation gives the bits of the reference, and reads and writes what it
 // says.
 func TestWinogradBits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	for _, k := range supported[1:] {
-		for range 200 {
+		for trial := range 400 {
+			w := winograds[trial%2]
+			if k.winograd[trial%2].filters == nil {
+				continue
+			}
 			tiles := 1 + rng.IntN(20)
-			n := ceilDiv(tiles, WinogradLanes) * WinogradLanes
-			ld, plane := 2*n+2+rng.IntN(5), n+rng.IntN(9)
-			rows, _ := fill(t, random(rng, 3*ld+2*n+2))
-			rows[rng.IntN(len(rows))] = float32(math.NaN())
-			got, check := guarded(t, 15*plane+n)
+			_, n := tileVectors(tiles)
+			ld, plane := 2*n+w.Taps-1+rng.IntN(5), n+rng.IntN(9)
+			rows, checkRows := fill(t, random(rng, w.Taps*ld+2*n+w.Taps-1))
+			got, check := guarded(t, (w.Planes()-1)*plane+n)
 			want := make([]float32, len(got))
 			copy(want, got)
-			with(k, func() { WinogradImage(got, plane, rows, ld, tiles) })
-			with(&pureGo, func() { WinogradImage(want, plane, rows, ld, tiles) })
-			check()
-			compareBits(t, k.name+" image", got, want)
-
-			with(k, func() { WinogradSignal(got, plane, rows, ld, tiles) })
-			with(&pureGo, func() { WinogradSignal(want, plane, rows, ld, tiles) })
-			check()
-			compareBits(t, k.name+" signal", got, want)
-
+			same := func(what string, f func(dst []float32)) {
+				t.Helper()
+				with(k, func() { f(got) })
+				with(&reference, func() { f(want) })
+				check()
+				compareBits(t, k.name+" "+what, got, want)
+			}
+			rows[rng.IntN(len(rows))] = float32(math.NaN())
+			same("image", func(dst []float32) { w.Image(dst, plane, rows, ld, tiles) })
+			same("signal", func(dst []float32) { w.Signal(dst, plane, rows, ld, tiles) })
 			number := WinogradLanes + rng.IntN(n-WinogradLanes+1)
-			filters, checkFilters := fill(t, random(rng, 9*number))
-			with(k, func() { WinogradFilters(got, plane, filters) })
-			with(&pureGo, func() { WinogradFilters(want, plane, filters) })
-			check()
-			compareBits(t, k.name+" filters", got, want)
-			wantBack := make([]float32, 9*number)
-			with(k, func() { WinogradGradients(filters, got, plane) })
-			checkFilters()
-			with(&pureGo, func() { WinogradGradients(wantBack, want, plane) })
-			compareBits(t, k.name+" gradients", filters, wantBack)
+			filters, checkFilters := fill(t, random(rng, w.Taps*w.Taps*number))
+			same("filters", func(dst []float32) { w.Filters(dst, plane, filters) })
+			checkRows()
 
-			src, _ := fill(t, random(rng, 15*plane+n))
-			src[rng.IntN(len(src))] = float32(math.NaN())
+			back := make([]float32, len(filters))
+			with(k, func() { w.Gradients(filters, got, plane) })
+			with(&reference, func() { w.Gradients(back, want, plane) })
+			checkFilters()
+			compareBits(t, k.name+" gradients", filters, back)
+
+			got[rng.IntN(len(got))] = float32(math.NaN())
 			relu := rng.IntN(2) == 0
 			var results [2][]float32
-			for i, which := range []*kernels{k, &pureGo} {
+			for i, which := range []*kernels{k, &reference} {
 				top, checkTop := guarded(t, 2*n)
 				bottom, checkBottom := guarded(t, 2*n)
-				with(which, func() { WinogradResult(top, bottom, src, plane, tiles, 0.3, relu) })
+				with(which, func() { w.Result(top, bottom, got, plane, tiles, 0.3, relu) })
 				checkTop()
 				checkBottom()
 				results[i] = append(append(results[i], top...), bottom...)
@@ -59,83 +62,75 @@ func TestWinogradBits(t *testing.T) {
 	}
 }
 
-// One tile, transformed, multiplied and turned back, is the convolution.
+// Tiles transformed, multiplied and turned back are the convolution, and the
+// gradient of a filter is what the definition says.
 func TestWinogradIsAConvolution(t *testing.T) {
-	each(t, func(t *testing.T, k *kernels) {
+	check := func(t *testing.T, k *kernels) {
 		rng := rand.New(rand.NewPCG(33, 34))
-		for range 100 {
-			const n = WinogradLanes
-			image, filters := random(rng, 4*(2*n+2)), random(rng, 9*n)
-			filter := filters[:9]
-			u, v := make([]float32, 16*n), make([]float32, 16*n)
-			top, bottom := make([]float32, 2*n), make([]float32, 2*n)
+		const n = WinogradLanes
+		for trial := range 200 {
+			w := winograds[trial%2]
+			if k.winograd[trial%2].filters == nil {
+				continue
+			}
+			size, ld := w.Taps*w.Taps, 2*n+w.Taps-1
+			// How much larger than the terms the numbers get on the way, in all: for
+			// five taps Bᵀ multiplies by up to 7 in each direction, Aᵀ by up to 5.5.
+			growth := map[int]float64{3: 64, 5: 256}[w.Taps]
+			image, filters, signal := random(rng, w.Points()*ld), random(rng, size*n), random(rng, 4*n)
+			u, v, d := make([]float32, w.Planes()*n), make([]float32, w.Planes()*n), make([]float32, w.Planes()*n)
+			m, sums := make([]float32, len(v)), make([]float32, len(v))
+			top, bottom, gradients := make([]float32, 2*n), make([]float32, 2*n), make([]float32, size*n)
 			with(k, func() {
-				WinogradFilters(u, n, filters)
-				WinogradImage(v, n, image, 2*n+2, n)
-				for i := range 16 {
-					Scale(v[i*n:][:n], v[i*n:][:n], u[i*n])
+				w.Filters(u, n, filters)
+				w.Image(v, n, image, ld, n)
+				w.Signal(d, n, signal, 2*n, n)
+				for i := range w.Planes() {
+					Scale(m[i*n:][:n], v[i*n:][:n], u[i*n])
+					sums[i*n] = float32(Dot(v[i*n:][:n], d[i*n:][:n]))
 				}
-				WinogradResult(top, bottom, v, n, n, 0.5, false)
+				w.Result(top, bottom, m, n, n, 0.5, false)
+				w.Gradients(gradients, sums, n)
 			})
+			near := func(what string, got float32, want, size float64) {
+				t.Helper()
+				if math.Abs(float64(got)-want) > growth*size/(1<<24) {
+					t.Fatalf("%d taps: %s is %v, want %v", w.Taps, what, got, want)
+				}
+			}
 			for y, row := range [][]float32{top, bottom} {
 				for x, got := range row {
-					want, size := 0.5, 0.5
-					for i, f := range filter {
-						p := float64(image[(y+i/3)*(2*n+2)+x+i%3]) * float64(f)
+					want, total := 0.5, 0.5
+					for i, f := range filters[:size] {
+						p := float64(image[(y+i/w.Taps)*ld+x+i%w.Taps]) * float64(f)
 						want += p
-						size += math.Abs(p)
+						total += math.Abs(p)
 					}
-					// Within 16 roundings of numbers at most four times as large.
-					if math.Abs(float64(got)-want) > 64*size/(1<<24) {
-						t.Fatalf("result %d,%d is %v, want %v", y, x, got, want)
-					}
+					near("a result", got, want, total)
 				}
 			}
-		}
-	})
-}
-
-// The gradient of a filter from one tile is what the definition says.
-func TestWinogradGradient(t *testing.T) {
-	each(t, func(t *testing.T, k *kernels) {
-		rng := rand.New(rand.NewPCG(35, 36))
-		for range 100 {
-			const n = WinogradLanes
-			image, signal := random(rng, 4*(2*n+2)), random(rng, 4*n)
-			v, d, s := make([]float32, 16*n), make([]float32, 16*n), make([]float32, 16*n)
-			all := make([]float32, 9*n)
-			got := all[:9]
-			with(k, func() {
-				WinogradImage(v, n, image, 2*n+2, n)
-				WinogradSignal(d, n, signal, 2*n, n)
-				for i := range 16 {
-					s[i*n] = float32(Dot(v[i*n:][:n], d[i*n:][:n]))
-				}
-				WinogradGradients(all, s, n)
-			})
-			for i := range got {
-				want, size := 0.0, 0.0
+			for i := range size {
+				want, total := 0.0, 0.0
 				for j, x := range signal {
-					p := float64(x) * float64(image[(j/(2*n)+i/3)*(2*n+2)+j%(2*n)+i%3])
+					p := float64(x) * float64(image[(j/(2*n)+i/w.Taps)*ld+j%(2*n)+i%w.Taps])
 					want += p
-					size += math.Abs(p)
+					total += math.Abs(p)
 				}
-				// Within 16 roundings of sums at most eight times as large.
-				if math.Abs(float64(got[i])-want) > 128*size/(1<<24) {
-					t.Fatalf("gradient %d is %v, want %v", i, got[i], want)
-				}
+				near("a gradient", gradients[i], want, total)
 			}
 		}
-	})
+	}
+	check(t, &reference)
+	each(t, check)
 }
 
 func TestWinogradRefuses(t *testing.T) {
+	w := Winograd{3}
 	for name, f := range map[string]func(){
-		"filters": func() { WinogradFilters(make([]float32, 16*8), 8, make([]float32, 73)) },
-		"image":   func() { WinogradImage(make([]float32, 16*8), 8, make([]float32, 60), 18, 1) },
-		"result": func() {
-			WinogradResult(make([]float32, 15), make([]float32, 16), make([]float32, 16*8), 8, 1, 0, false)
-		},
+		"filters": func() { w.Filters(make([]float32, 16*8), 8, make([]float32, 73)) },
+		"image":   func() { w.Image(make([]float32, 16*8), 8, make([]float32, 60), 18, 1) },
+		"planes":  func() { w.Signal(make([]float32, 16*8-1), 8, make([]float32, 64), 16, 1) },
+		"result":  func() { w.Result(make([]float32, 15), make([]float32, 16), make([]float32, 16*8), 8, 1, 0, false) },
 	} {
 		func() {
 			defer func() {
@@ -143,7 +138,7 @@ func TestWinogradRefuses(t *testing.T) {
 					t.Errorf("%s: memory too short was taken", name)
 				}
 			}()
-			f()
+			with(&reference, f)
 		}()
 	}
 }

@@ -5,16 +5,31 @@
 package simd
 
 //go:noescape
-func winogradFiltersAVX2(dst *float32, plane int, filters *float32, vectors int)
+func winogradFilters3AVX2(dst *float32, plane int, filters *float32, vectors int)
 
 //go:noescape
-func winogradImageAVX2(dst *float32, plane int, rows *float32, ld int, vectors int)
+func winogradImage3AVX2(dst *float32, plane int, rows *float32, ld int, vectors int)
 
 //go:noescape
-func winogradSignalAVX2(dst *float32, plane int, rows *float32, ld int, vectors int)
+func winogradSignal3AVX2(dst *float32, plane int, rows *float32, ld int, vectors int)
 
 //go:noescape
-func winogradResultAVX2(top *float32, bottom *float32, src *float32, plane int, vectors int, bias float32, floor float32)
+func winogradResult3AVX2(top *float32, bottom *float32, src *float32, plane int, vectors int, bias float32, floor float32)
 
 //go:noescape
-func winogradGradientsAVX2(filters *float32, src *float32, plane int, vectors int)
+func winogradGradients3AVX2(filters *float32, src *float32, plane int, vectors int)
+
+//go:noescape
+func winogradFilters5AVX2(dst *float32, plane int, filters *float32, vectors int)
+
+//go:noescape
+func winogradImage5AVX2(dst *float32, plane int, rows *float32, ld int, vectors int)
+
+//go:noescape
+func winogradSignal5AVX2(dst *float32, plane int, rows *float32, ld int, vectors int)
+
+//go:noescape
+func winogradResult5AVX2(top *float32, bottom *float32, src *float32, plane int, vectors int, bias float32, floor float32)
+
+//go:noescape
+func winogradGradients5AVX2(filters *float32, src *float32, plane int, vectors int)

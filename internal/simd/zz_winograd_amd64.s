@@ -4,24 +4,27 @@
 
 #include "textflag.h"
 
-// func winogradFiltersAVX2(dst *float32, plane int, filters *float32, vectors int)
+// func winogradFilters3AVX2(dst *float32, plane int, filters *float32, vectors int)
 // Requires: AVX, AVX2
-TEXT ·winogradFiltersAVX2(SB), NOSPLIT, $0-32
-	MOVQ dst+0(FP), AX
-	MOVQ plane+8(FP), CX
-	MOVQ filters+16(FP), DX
-	MOVQ vectors+24(FP), BX
-	SHLQ $0x02, CX
+TEXT ·winogradFilters3AVX2(SB), $704-32
+	LEAQ (SP), AX
+	ADDQ $0x1f, AX
+	ANDQ $-32, AX
+	MOVQ dst+0(FP), CX
+	MOVQ plane+8(FP), DX
+	MOVQ filters+16(FP), BX
+	MOVQ vectors+24(FP), SI
+	SHLQ $0x02, DX
 
 loop_1:
-	VBROADCASTF128 (DX), Y0
-	VINSERTF128    $0x01, 144(DX), Y0, Y0
-	VBROADCASTF128 36(DX), Y1
-	VINSERTF128    $0x01, 180(DX), Y1, Y1
-	VBROADCASTF128 72(DX), Y2
-	VINSERTF128    $0x01, 216(DX), Y2, Y2
-	VBROADCASTF128 108(DX), Y3
-	VINSERTF128    $0x01, 252(DX), Y3, Y3
+	VBROADCASTF128 (BX), Y0
+	VINSERTF128    $0x01, 144(BX), Y0, Y0
+	VBROADCASTF128 36(BX), Y1
+	VINSERTF128    $0x01, 180(BX), Y1, Y1
+	VBROADCASTF128 72(BX), Y2
+	VINSERTF128    $0x01, 216(BX), Y2, Y2
+	VBROADCASTF128 108(BX), Y3
+	VINSERTF128    $0x01, 252(BX), Y3, Y3
 	VUNPCKLPS      Y1, Y0, Y4
 	VUNPCKHPS      Y1, Y0, Y0
 	VUNPCKLPS      Y3, Y2, Y1
@@ -30,102 +33,161 @@ loop_1:
 	VSHUFPS        $0xee, Y1, Y4, Y1
 	VSHUFPS        $0x44, Y2, Y0, Y4
 	VSHUFPS        $0xee, Y2, Y0, Y0
-	VBROADCASTF128 16(DX), Y2
-	VINSERTF128    $0x01, 160(DX), Y2, Y2
-	VBROADCASTF128 52(DX), Y6
-	VINSERTF128    $0x01, 196(DX), Y6, Y6
-	VBROADCASTF128 88(DX), Y7
-	VINSERTF128    $0x01, 232(DX), Y7, Y7
-	VBROADCASTF128 124(DX), Y8
-	VINSERTF128    $0x01, 268(DX), Y8, Y8
-	VUNPCKLPS      Y6, Y2, Y9
-	VUNPCKHPS      Y6, Y2, Y2
-	VUNPCKLPS      Y8, Y7, Y6
-	VUNPCKHPS      Y8, Y7, Y7
-	VSHUFPS        $0x44, Y6, Y9, Y8
-	VSHUFPS        $0xee, Y6, Y9, Y6
-	VSHUFPS        $0x44, Y7, Y2, Y9
-	VSHUFPS        $0xee, Y7, Y2, Y2
-	VPCMPEQD       Y7, Y7, Y7
-	VMOVUPS        nines<>+0(SB), Y10
-	VGATHERDPS     Y7, 32(DX)(Y10*4), Y5
-	ADDQ           $+288, DX
-	MOVQ           AX, SI
-	ADDQ           $0x20, AX
-	VADDPS         Y4, Y3, Y7
-	VMOVUPS        Y3, (SI)
-	ADDQ           CX, SI
-	VADDPS         Y1, Y7, Y10
-	VMULPS         w3f000000<>+0(SB), Y10, Y10
-	VMOVUPS        Y10, (SI)
-	ADDQ           CX, SI
-	VSUBPS         Y1, Y7, Y7
-	VMULPS         w3f000000<>+0(SB), Y7, Y7
-	VMOVUPS        Y7, (SI)
-	ADDQ           CX, SI
-	VMOVUPS        Y4, (SI)
-	ADDQ           CX, SI
-	VADDPS         Y9, Y3, Y7
-	VADDPS         Y0, Y7, Y7
-	VMULPS         w3f000000<>+0(SB), Y7, Y7
-	VADDPS         Y2, Y1, Y10
-	VADDPS         Y8, Y10, Y10
-	VMULPS         w3f000000<>+0(SB), Y10, Y10
-	VADDPS         Y5, Y4, Y11
-	VADDPS         Y6, Y11, Y11
-	VMULPS         w3f000000<>+0(SB), Y11, Y11
-	VADDPS         Y11, Y7, Y12
-	VMOVUPS        Y7, (SI)
-	ADDQ           CX, SI
-	VADDPS         Y10, Y12, Y7
-	VMULPS         w3f000000<>+0(SB), Y7, Y7
-	VMOVUPS        Y7, (SI)
-	ADDQ           CX, SI
-	VSUBPS         Y10, Y12, Y7
-	VMULPS         w3f000000<>+0(SB), Y7, Y7
-	VMOVUPS        Y7, (SI)
-	ADDQ           CX, SI
-	VMOVUPS        Y11, (SI)
-	ADDQ           CX, SI
-	VADDPS         Y9, Y3, Y3
-	VSUBPS         Y0, Y3, Y0
+	VMOVAPS        Y3, (AX)
+	VMOVAPS        Y1, 32(AX)
+	VMOVAPS        Y4, 64(AX)
+	VMOVAPS        Y0, 96(AX)
+	VBROADCASTF128 16(BX), Y0
+	VINSERTF128    $0x01, 160(BX), Y0, Y0
+	VBROADCASTF128 52(BX), Y1
+	VINSERTF128    $0x01, 196(BX), Y1, Y1
+	VBROADCASTF128 88(BX), Y2
+	VINSERTF128    $0x01, 232(BX), Y2, Y2
+	VBROADCASTF128 124(BX), Y3
+	VINSERTF128    $0x01, 268(BX), Y3, Y3
+	VUNPCKLPS      Y1, Y0, Y4
+	VUNPCKHPS      Y1, Y0, Y0
+	VUNPCKLPS      Y3, Y2, Y1
+	VUNPCKHPS      Y3, Y2, Y2
+	VSHUFPS        $0x44, Y1, Y4, Y3
+	VSHUFPS        $0xee, Y1, Y4, Y1
+	VSHUFPS        $0x44, Y2, Y0, Y4
+	VSHUFPS        $0xee, Y2, Y0, Y0
+	VMOVAPS        Y3, 128(AX)
+	VMOVAPS        Y1, 160(AX)
+	VMOVAPS        Y4, 192(AX)
+	VMOVAPS        Y0, 224(AX)
+	VPCMPEQD       Y0, Y0, Y0
+	VMOVUPS        filters9<>+0(SB), Y1
+	VGATHERDPS     Y0, 32(BX)(Y1*4), Y5
+	VMOVAPS        Y5, 256(AX)
+	ADDQ           $+288, BX
+	LEAQ           288(AX), DI
+	IMUL3Q         $+4, DX, R8
+	MOVQ           CX, R10
+	VMOVUPS        (AX), Y0
+	VMOVUPS        32(AX), Y1
+	VMOVUPS        64(AX), Y2
+	VADDPS         Y2, Y0, Y3
+	VMOVAPS        Y0, (DI)
+	VADDPS         Y1, Y3, Y0
 	VMULPS         w3f000000<>+0(SB), Y0, Y0
-	VADDPS         Y2, Y1, Y1
-	VSUBPS         Y8, Y1, Y1
-	VMULPS         w3f000000<>+0(SB), Y1, Y1
-	VADDPS         Y5, Y4, Y3
-	VSUBPS         Y6, Y3, Y3
-	VMULPS         w3f000000<>+0(SB), Y3, Y3
-	VADDPS         Y3, Y0, Y4
-	VMOVUPS        Y0, (SI)
-	ADDQ           CX, SI
-	VADDPS         Y1, Y4, Y0
+	VMOVAPS        Y0, 96(DI)
+	VSUBPS         Y1, Y3, Y0
 	VMULPS         w3f000000<>+0(SB), Y0, Y0
-	VMOVUPS        Y0, (SI)
-	ADDQ           CX, SI
-	VSUBPS         Y1, Y4, Y0
+	VMOVAPS        Y0, 192(DI)
+	VMOVAPS        Y2, 288(DI)
+	VMOVUPS        96(AX), Y0
+	VMOVUPS        128(AX), Y1
+	VMOVUPS        160(AX), Y2
+	VADDPS         Y2, Y0, Y3
+	VMOVAPS        Y0, 32(DI)
+	VADDPS         Y1, Y3, Y0
 	VMULPS         w3f000000<>+0(SB), Y0, Y0
-	VMOVUPS        Y0, (SI)
-	ADDQ           CX, SI
-	VMOVUPS        Y3, (SI)
-	ADDQ           CX, SI
-	VADDPS         Y5, Y9, Y0
-	VMOVUPS        Y9, (SI)
-	ADDQ           CX, SI
-	VADDPS         Y2, Y0, Y1
-	VMULPS         w3f000000<>+0(SB), Y1, Y1
-	VMOVUPS        Y1, (SI)
-	ADDQ           CX, SI
-	VSUBPS         Y2, Y0, Y0
+	VMOVAPS        Y0, 128(DI)
+	VSUBPS         Y1, Y3, Y0
 	VMULPS         w3f000000<>+0(SB), Y0, Y0
-	VMOVUPS        Y0, (SI)
-	ADDQ           CX, SI
-	VMOVUPS        Y5, (SI)
-	ADDQ           CX, SI
-	DECQ           BX
+	VMOVAPS        Y0, 224(DI)
+	VMOVAPS        Y2, 320(DI)
+	VMOVUPS        192(AX), Y0
+	VMOVUPS        224(AX), Y1
+	VMOVUPS        256(AX), Y2
+	VADDPS         Y2, Y0, Y3
+	VMOVAPS        Y0, 64(DI)
+	VADDPS         Y1, Y3, Y0
+	VMULPS         w3f000000<>+0(SB), Y0, Y0
+	VMOVAPS        Y0, 160(DI)
+	VSUBPS         Y1, Y3, Y0
+	VMULPS         w3f000000<>+0(SB), Y0, Y0
+	VMOVAPS        Y0, 256(DI)
+	VMOVAPS        Y2, 352(DI)
+	VMOVUPS        (DI), Y0
+	VMOVUPS        32(DI), Y1
+	VMOVUPS        64(DI), Y2
+	VADDPS         Y2, Y0, Y3
+	MOVQ           R10, R9
+	ADDQ           DX, R10
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VADDPS         Y1, Y3, Y0
+	VMULPS         w3f000000<>+0(SB), Y0, Y0
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VSUBPS         Y1, Y3, Y0
+	VMULPS         w3f000000<>+0(SB), Y0, Y0
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VMOVUPS        Y2, (R9)
+	ADDQ           R8, R9
+	VMOVUPS        96(DI), Y0
+	VMOVUPS        128(DI), Y1
+	VMOVUPS        160(DI), Y2
+	VADDPS         Y2, Y0, Y3
+	MOVQ           R10, R9
+	ADDQ           DX, R10
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VADDPS         Y1, Y3, Y0
+	VMULPS         w3f000000<>+0(SB), Y0, Y0
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VSUBPS         Y1, Y3, Y0
+	VMULPS         w3f000000<>+0(SB), Y0, Y0
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VMOVUPS        Y2, (R9)
+	ADDQ           R8, R9
+	VMOVUPS        192(DI), Y0
+	VMOVUPS        224(DI), Y1
+	VMOVUPS        256(DI), Y2
+	VADDPS         Y2, Y0, Y3
+	MOVQ           R10, R9
+	ADDQ           DX, R10
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VADDPS         Y1, Y3, Y0
+	VMULPS         w3f000000<>+0(SB), Y0, Y0
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VSUBPS         Y1, Y3, Y0
+	VMULPS         w3f000000<>+0(SB), Y0, Y0
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VMOVUPS        Y2, (R9)
+	ADDQ           R8, R9
+	VMOVUPS        288(DI), Y0
+	VMOVUPS        320(DI), Y1
+	VMOVUPS        352(DI), Y2
+	VADDPS         Y2, Y0, Y3
+	MOVQ           R10, R9
+	ADDQ           DX, R10
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VADDPS         Y1, Y3, Y0
+	VMULPS         w3f000000<>+0(SB), Y0, Y0
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VSUBPS         Y1, Y3, Y0
+	VMULPS         w3f000000<>+0(SB), Y0, Y0
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VMOVUPS        Y2, (R9)
+	ADDQ           R8, R9
+	ADDQ           $0x20, CX
+	DECQ           SI
 	JNE            loop_1
 	VZEROUPPER
 	RET
+
+DATA filters9<>+0(SB)/4, $0x00000000
+DATA filters9<>+4(SB)/4, $0x00000009
+DATA filters9<>+8(SB)/4, $0x00000012
+DATA filters9<>+12(SB)/4, $0x0000001b
+DATA filters9<>+16(SB)/4, $0x00000024
+DATA filters9<>+20(SB)/4, $0x0000002d
+DATA filters9<>+24(SB)/4, $0x00000036
+DATA filters9<>+28(SB)/4, $0x0000003f
+GLOBL filters9<>(SB), RODATA|NOPTR, $32
 
 DATA w3f000000<>+0(SB)/4, $0x3f000000
 DATA w3f000000<>+4(SB)/4, $0x3f000000
@@ -137,438 +199,2977 @@ DATA w3f000000<>+24(SB)/4, $0x3f000000
 DATA w3f000000<>+28(SB)/4, $0x3f000000
 GLOBL w3f000000<>(SB), RODATA|NOPTR, $32
 
-DATA nines<>+0(SB)/4, $0x00000000
-DATA nines<>+4(SB)/4, $0x00000009
-DATA nines<>+8(SB)/4, $0x00000012
-DATA nines<>+12(SB)/4, $0x0000001b
-DATA nines<>+16(SB)/4, $0x00000024
-DATA nines<>+20(SB)/4, $0x0000002d
-DATA nines<>+24(SB)/4, $0x00000036
-DATA nines<>+28(SB)/4, $0x0000003f
-GLOBL nines<>(SB), RODATA|NOPTR, $32
-
-// func winogradImageAVX2(dst *float32, plane int, rows *float32, ld int, vectors int)
+// func winogradImage3AVX2(dst *float32, plane int, rows *float32, ld int, vectors int)
 // Requires: AVX, AVX2
-TEXT ·winogradImageAVX2(SB), NOSPLIT, $0-40
-	MOVQ dst+0(FP), AX
-	MOVQ plane+8(FP), CX
-	MOVQ rows+16(FP), DX
-	MOVQ ld+24(FP), BX
-	MOVQ vectors+32(FP), SI
-	SHLQ $0x02, CX
-	SHLQ $0x02, BX
-	LEAQ (BX)(BX*2), DI
+TEXT ·winogradImage3AVX2(SB), $544-40
+	LEAQ (SP), AX
+	ADDQ $0x1f, AX
+	ANDQ $-32, AX
+	MOVQ dst+0(FP), CX
+	MOVQ plane+8(FP), DX
+	MOVQ rows+16(FP), BX
+	MOVQ ld+24(FP), SI
+	MOVQ vectors+32(FP), DI
+	SHLQ $0x02, DX
+	SHLQ $0x02, SI
 
 loop_2:
-	MOVQ    AX, R8
-	VMOVUPS (DX)(BX*2), Y0
-	VMOVUPS 32(DX)(BX*2), Y1
+	MOVQ    BX, R8
+	IMUL3Q  $+4, DX, R9
+	MOVQ    CX, R10
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
 	VSHUFPS $0x88, Y1, Y0, Y2
 	VSHUFPS $0xdd, Y1, Y0, Y0
-	VMOVUPS 8(DX)(BX*2), Y1
-	VMOVUPS 40(DX)(BX*2), Y3
+	VMOVUPS 8(R8), Y1
+	VMOVUPS 40(R8), Y3
 	VSHUFPS $0x88, Y3, Y1, Y4
 	VSHUFPS $0xdd, Y3, Y1, Y1
 	VSUBPS  Y4, Y2, Y2
-	VADDPS  Y4, Y0, Y3
-	VSUBPS  Y0, Y4, Y4
+	VMOVAPS Y2, (AX)
+	VADDPS  Y4, Y0, Y2
+	VMOVAPS Y2, 128(AX)
+	VSUBPS  Y0, Y4, Y2
+	VMOVAPS Y2, 256(AX)
 	VSUBPS  Y1, Y0, Y0
-	VMOVUPS (DX), Y1
-	VMOVUPS 32(DX), Y5
-	VSHUFPS $0x88, Y5, Y1, Y6
-	VSHUFPS $0xdd, Y5, Y1, Y1
-	VMOVUPS 8(DX), Y5
-	VMOVUPS 40(DX), Y7
-	VSHUFPS $0x88, Y7, Y5, Y8
-	VSHUFPS $0xdd, Y7, Y5, Y5
-	VSUBPS  Y8, Y6, Y6
-	VADDPS  Y8, Y1, Y7
-	VSUBPS  Y1, Y8, Y8
-	VSUBPS  Y5, Y1, Y1
-	VSUBPS  Y2, Y6, Y5
-	VPERMPD $0xd8, Y5, Y5
-	VMOVUPS Y5, (R8)
-	ADDQ    CX, R8
-	VSUBPS  Y3, Y7, Y5
-	VPERMPD $0xd8, Y5, Y5
-	VMOVUPS Y5, (R8)
-	ADDQ    CX, R8
-	VSUBPS  Y4, Y8, Y5
-	VPERMPD $0xd8, Y5, Y5
-	VMOVUPS Y5, (R8)
-	ADDQ    CX, R8
-	VSUBPS  Y0, Y1, Y1
-	VPERMPD $0xd8, Y1, Y1
-	VMOVUPS Y1, (R8)
-	ADDQ    CX, R8
-	VMOVUPS (DX)(BX*1), Y1
-	VMOVUPS 32(DX)(BX*1), Y5
-	VSHUFPS $0x88, Y5, Y1, Y6
-	VSHUFPS $0xdd, Y5, Y1, Y1
-	VMOVUPS 8(DX)(BX*1), Y5
-	VMOVUPS 40(DX)(BX*1), Y7
-	VSHUFPS $0x88, Y7, Y5, Y8
-	VSHUFPS $0xdd, Y7, Y5, Y5
-	VSUBPS  Y8, Y6, Y6
-	VADDPS  Y8, Y1, Y7
-	VSUBPS  Y1, Y8, Y8
-	VSUBPS  Y5, Y1, Y1
-	VADDPS  Y2, Y6, Y5
-	VPERMPD $0xd8, Y5, Y5
-	VMOVUPS Y5, (R8)
-	ADDQ    CX, R8
-	VADDPS  Y3, Y7, Y5
-	VPERMPD $0xd8, Y5, Y5
-	VMOVUPS Y5, (R8)
-	ADDQ    CX, R8
-	VADDPS  Y4, Y8, Y5
-	VPERMPD $0xd8, Y5, Y5
-	VMOVUPS Y5, (R8)
-	ADDQ    CX, R8
-	VADDPS  Y0, Y1, Y5
-	VPERMPD $0xd8, Y5, Y5
-	VMOVUPS Y5, (R8)
-	ADDQ    CX, R8
-	VSUBPS  Y6, Y2, Y2
-	VPERMPD $0xd8, Y2, Y2
-	VMOVUPS Y2, (R8)
-	ADDQ    CX, R8
-	VSUBPS  Y7, Y3, Y2
-	VPERMPD $0xd8, Y2, Y2
-	VMOVUPS Y2, (R8)
-	ADDQ    CX, R8
-	VSUBPS  Y8, Y4, Y2
-	VPERMPD $0xd8, Y2, Y2
-	VMOVUPS Y2, (R8)
-	ADDQ    CX, R8
+	VMOVAPS Y0, 384(AX)
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VMOVUPS 8(R8), Y1
+	VMOVUPS 40(R8), Y3
+	VSHUFPS $0x88, Y3, Y1, Y4
+	VSHUFPS $0xdd, Y3, Y1, Y1
+	VSUBPS  Y4, Y2, Y2
+	VMOVAPS Y2, 32(AX)
+	VADDPS  Y4, Y0, Y2
+	VMOVAPS Y2, 160(AX)
+	VSUBPS  Y0, Y4, Y2
+	VMOVAPS Y2, 288(AX)
 	VSUBPS  Y1, Y0, Y0
-	VPERMPD $0xd8, Y0, Y0
-	VMOVUPS Y0, (R8)
-	ADDQ    CX, R8
-	VMOVUPS (DX)(DI*1), Y0
-	VMOVUPS 32(DX)(DI*1), Y2
-	VSHUFPS $0x88, Y2, Y0, Y3
-	VSHUFPS $0xdd, Y2, Y0, Y0
-	VMOVUPS 8(DX)(DI*1), Y2
-	VMOVUPS 40(DX)(DI*1), Y4
-	VSHUFPS $0x88, Y4, Y2, Y5
-	VSHUFPS $0xdd, Y4, Y2, Y2
-	VSUBPS  Y5, Y3, Y3
-	VADDPS  Y5, Y0, Y4
-	VSUBPS  Y0, Y5, Y5
+	VMOVAPS Y0, 416(AX)
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VMOVUPS 8(R8), Y1
+	VMOVUPS 40(R8), Y3
+	VSHUFPS $0x88, Y3, Y1, Y4
+	VSHUFPS $0xdd, Y3, Y1, Y1
+	VSUBPS  Y4, Y2, Y2
+	VMOVAPS Y2, 64(AX)
+	VADDPS  Y4, Y0, Y2
+	VMOVAPS Y2, 192(AX)
+	VSUBPS  Y0, Y4, Y2
+	VMOVAPS Y2, 320(AX)
+	VSUBPS  Y1, Y0, Y0
+	VMOVAPS Y0, 448(AX)
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VMOVUPS 8(R8), Y1
+	VMOVUPS 40(R8), Y3
+	VSHUFPS $0x88, Y3, Y1, Y4
+	VSHUFPS $0xdd, Y3, Y1, Y1
+	VSUBPS  Y4, Y2, Y2
+	VMOVAPS Y2, 96(AX)
+	VADDPS  Y4, Y0, Y2
+	VMOVAPS Y2, 224(AX)
+	VSUBPS  Y0, Y4, Y2
+	VMOVAPS Y2, 352(AX)
+	VSUBPS  Y1, Y0, Y0
+	VMOVAPS Y0, 480(AX)
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
 	VSUBPS  Y2, Y0, Y0
-	VSUBPS  Y3, Y6, Y2
-	VPERMPD $0xd8, Y2, Y2
-	VMOVUPS Y2, (R8)
-	ADDQ    CX, R8
-	VSUBPS  Y4, Y7, Y2
-	VPERMPD $0xd8, Y2, Y2
-	VMOVUPS Y2, (R8)
-	ADDQ    CX, R8
-	VSUBPS  Y5, Y8, Y2
-	VPERMPD $0xd8, Y2, Y2
-	VMOVUPS Y2, (R8)
-	ADDQ    CX, R8
-	VSUBPS  Y0, Y1, Y0
+	VPERMPD $0xd8, Y0, Y0
+	MOVQ    R10, R8
+	ADDQ    DX, R10
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y2, Y1, Y0
 	VPERMPD $0xd8, Y0, Y0
 	VMOVUPS Y0, (R8)
-	ADDQ    CX, R8
-	ADDQ    $0x40, DX
-	ADDQ    $0x20, AX
-	DECQ    SI
+	ADDQ    R9, R8
+	VSUBPS  Y1, Y2, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y3, Y1, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS 128(AX), Y0
+	VMOVUPS 160(AX), Y1
+	VMOVUPS 192(AX), Y2
+	VMOVUPS 224(AX), Y3
+	VSUBPS  Y2, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	MOVQ    R10, R8
+	ADDQ    DX, R10
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y2, Y1, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y1, Y2, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y3, Y1, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS 256(AX), Y0
+	VMOVUPS 288(AX), Y1
+	VMOVUPS 320(AX), Y2
+	VMOVUPS 352(AX), Y3
+	VSUBPS  Y2, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	MOVQ    R10, R8
+	ADDQ    DX, R10
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y2, Y1, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y1, Y2, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y3, Y1, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS 384(AX), Y0
+	VMOVUPS 416(AX), Y1
+	VMOVUPS 448(AX), Y2
+	VMOVUPS 480(AX), Y3
+	VSUBPS  Y2, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	MOVQ    R10, R8
+	ADDQ    DX, R10
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y2, Y1, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y1, Y2, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y3, Y1, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	ADDQ    $0x40, BX
+	ADDQ    $0x20, CX
+	DECQ    DI
 	JNE     loop_2
 	VZEROUPPER
 	RET
 
-// func winogradSignalAVX2(dst *float32, plane int, rows *float32, ld int, vectors int)
+// func winogradSignal3AVX2(dst *float32, plane int, rows *float32, ld int, vectors int)
 // Requires: AVX, AVX2
-TEXT ·winogradSignalAVX2(SB), NOSPLIT, $0-40
-	MOVQ   dst+0(FP), AX
-	MOVQ   plane+8(FP), CX
-	MOVQ   rows+16(FP), DX
-	MOVQ   ld+24(FP), BX
-	MOVQ   vectors+32(FP), SI
-	SHLQ   $0x02, CX
-	SHLQ   $0x02, BX
-	VXORPS Y0, Y0, Y0
+TEXT ·winogradSignal3AVX2(SB), $288-40
+	LEAQ (SP), AX
+	ADDQ $0x1f, AX
+	ANDQ $-32, AX
+	MOVQ dst+0(FP), CX
+	MOVQ plane+8(FP), DX
+	MOVQ rows+16(FP), BX
+	MOVQ ld+24(FP), SI
+	MOVQ vectors+32(FP), DI
+	SHLQ $0x02, DX
+	SHLQ $0x02, SI
 
 loop_3:
-	MOVQ    AX, DI
-	ADDQ    $0x20, AX
-	VMOVUPS (DX), Y1
-	VMOVUPS 32(DX), Y2
-	VSHUFPS $0x88, Y2, Y1, Y3
-	VPERMPD $0xd8, Y3, Y3
-	VSHUFPS $0xdd, Y2, Y1, Y1
-	VPERMPD $0xd8, Y1, Y1
-	VMOVUPS (DX)(BX*1), Y2
-	VMOVUPS 32(DX)(BX*1), Y4
-	VSHUFPS $0x88, Y4, Y2, Y5
-	VPERMPD $0xd8, Y5, Y5
-	VSHUFPS $0xdd, Y4, Y2, Y2
+	MOVQ    BX, R8
+	IMUL3Q  $+4, DX, R9
+	MOVQ    CX, R10
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VMOVAPS Y2, (AX)
+	VADDPS  Y0, Y2, Y1
+	VMOVAPS Y1, 64(AX)
+	VSUBPS  Y0, Y2, Y1
+	VMOVAPS Y1, 128(AX)
+	VXORPS  Y1, Y1, Y1
+	VSUBPS  Y0, Y1, Y0
+	VMOVAPS Y0, 192(AX)
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VMOVAPS Y2, 32(AX)
+	VADDPS  Y0, Y2, Y1
+	VMOVAPS Y1, 96(AX)
+	VSUBPS  Y0, Y2, Y1
+	VMOVAPS Y1, 160(AX)
+	VXORPS  Y1, Y1, Y1
+	VSUBPS  Y0, Y1, Y0
+	VMOVAPS Y0, 224(AX)
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VPERMPD $0xd8, Y0, Y2
+	MOVQ    R10, R8
+	ADDQ    DX, R10
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y0, Y2
 	VPERMPD $0xd8, Y2, Y2
-	ADDQ    $0x40, DX
-	VMOVUPS Y3, (DI)
-	ADDQ    CX, DI
-	VADDPS  Y1, Y3, Y4
-	VMOVUPS Y4, (DI)
-	ADDQ    CX, DI
-	VSUBPS  Y1, Y3, Y4
-	VMOVUPS Y4, (DI)
-	ADDQ    CX, DI
-	VSUBPS  Y1, Y0, Y4
-	VMOVUPS Y4, (DI)
-	ADDQ    CX, DI
-	VADDPS  Y5, Y3, Y4
-	VADDPS  Y2, Y1, Y6
-	VMOVUPS Y4, (DI)
-	ADDQ    CX, DI
-	VADDPS  Y6, Y4, Y7
-	VMOVUPS Y7, (DI)
-	ADDQ    CX, DI
-	VSUBPS  Y6, Y4, Y4
-	VMOVUPS Y4, (DI)
-	ADDQ    CX, DI
-	VSUBPS  Y6, Y0, Y4
-	VMOVUPS Y4, (DI)
-	ADDQ    CX, DI
-	VSUBPS  Y5, Y3, Y3
-	VSUBPS  Y2, Y1, Y1
-	VMOVUPS Y3, (DI)
-	ADDQ    CX, DI
-	VADDPS  Y1, Y3, Y4
-	VMOVUPS Y4, (DI)
-	ADDQ    CX, DI
-	VSUBPS  Y1, Y3, Y3
-	VMOVUPS Y3, (DI)
-	ADDQ    CX, DI
-	VSUBPS  Y1, Y0, Y1
-	VMOVUPS Y1, (DI)
-	ADDQ    CX, DI
-	VSUBPS  Y5, Y0, Y1
-	VSUBPS  Y2, Y0, Y2
-	VMOVUPS Y1, (DI)
-	ADDQ    CX, DI
-	VADDPS  Y2, Y1, Y3
-	VMOVUPS Y3, (DI)
-	ADDQ    CX, DI
-	VSUBPS  Y2, Y1, Y1
-	VMOVUPS Y1, (DI)
-	ADDQ    CX, DI
-	VSUBPS  Y2, Y0, Y1
-	VMOVUPS Y1, (DI)
-	ADDQ    CX, DI
-	DECQ    SI
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y1, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VXORPS  Y0, Y0, Y0
+	VSUBPS  Y1, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS 64(AX), Y0
+	VMOVUPS 96(AX), Y1
+	VPERMPD $0xd8, Y0, Y2
+	MOVQ    R10, R8
+	ADDQ    DX, R10
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y1, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VXORPS  Y0, Y0, Y0
+	VSUBPS  Y1, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS 128(AX), Y0
+	VMOVUPS 160(AX), Y1
+	VPERMPD $0xd8, Y0, Y2
+	MOVQ    R10, R8
+	ADDQ    DX, R10
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y1, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VXORPS  Y0, Y0, Y0
+	VSUBPS  Y1, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS 192(AX), Y0
+	VMOVUPS 224(AX), Y1
+	VPERMPD $0xd8, Y0, Y2
+	MOVQ    R10, R8
+	ADDQ    DX, R10
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y1, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VXORPS  Y0, Y0, Y0
+	VSUBPS  Y1, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	ADDQ    $0x40, BX
+	ADDQ    $0x20, CX
+	DECQ    DI
 	JNE     loop_3
 	VZEROUPPER
 	RET
 
-// func winogradResultAVX2(top *float32, bottom *float32, src *float32, plane int, vectors int, bias float32, floor float32)
+// func winogradResult3AVX2(top *float32, bottom *float32, src *float32, plane int, vectors int, bias float32, floor float32)
 // Requires: AVX
-TEXT ·winogradResultAVX2(SB), NOSPLIT, $0-48
-	MOVQ         top+0(FP), AX
-	MOVQ         bottom+8(FP), CX
-	MOVQ         src+16(FP), DX
-	MOVQ         plane+24(FP), BX
-	MOVQ         vectors+32(FP), SI
-	SHLQ         $0x02, BX
+TEXT ·winogradResult3AVX2(SB), $288-48
+	LEAQ         (SP), AX
+	ADDQ         $0x1f, AX
+	ANDQ         $-32, AX
+	MOVQ         top+0(FP), CX
+	MOVQ         bottom+8(FP), DX
+	MOVQ         src+16(FP), BX
+	MOVQ         plane+24(FP), SI
+	MOVQ         vectors+32(FP), DI
+	SHLQ         $0x02, SI
 	VBROADCASTSS bias+40(FP), Y0
 	VBROADCASTSS floor+44(FP), Y1
-	LEAQ         (BX)(BX*2), DI
 
 loop_4:
-	MOVQ       DX, R8
-	LEAQ       (R8)(BX*4), R9
-	LEAQ       (R9)(BX*4), R10
-	LEAQ       (R10)(BX*4), R11
-	VMOVUPS    (R9), Y2
-	VMOVUPS    (R10), Y3
-	VADDPS     (R8), Y2, Y4
-	VADDPS     Y3, Y4, Y4
-	VSUBPS     Y3, Y2, Y2
-	VSUBPS     (R11), Y2, Y2
-	VMOVUPS    (R9)(BX*1), Y3
-	VMOVUPS    (R10)(BX*1), Y5
-	VADDPS     (R8)(BX*1), Y3, Y6
-	VADDPS     Y5, Y6, Y6
-	VSUBPS     Y5, Y3, Y3
-	VSUBPS     (R11)(BX*1), Y3, Y3
-	VMOVUPS    (R9)(BX*2), Y5
-	VMOVUPS    (R10)(BX*2), Y7
-	VADDPS     (R8)(BX*2), Y5, Y8
-	VADDPS     Y7, Y8, Y8
-	VSUBPS     Y7, Y5, Y5
-	VSUBPS     (R11)(BX*2), Y5, Y5
-	VMOVUPS    (R9)(DI*1), Y7
-	VMOVUPS    (R10)(DI*1), Y9
-	VADDPS     (R8)(DI*1), Y7, Y10
-	VADDPS     Y9, Y10, Y10
-	VSUBPS     Y9, Y7, Y7
-	VSUBPS     (R11)(DI*1), Y7, Y7
-	VADDPS     Y6, Y4, Y4
-	VADDPS     Y8, Y4, Y4
-	VADDPS     Y0, Y4, Y4
-	VMAXPS     Y4, Y1, Y4
-	VSUBPS     Y8, Y6, Y6
-	VSUBPS     Y10, Y6, Y6
-	VADDPS     Y0, Y6, Y6
-	VMAXPS     Y6, Y1, Y6
-	VUNPCKLPS  Y6, Y4, Y8
-	VUNPCKHPS  Y6, Y4, Y4
-	VPERM2F128 $0x20, Y4, Y8, Y6
-	VMOVUPS    Y6, (AX)
-	VPERM2F128 $0x31, Y4, Y8, Y6
-	VMOVUPS    Y6, 32(AX)
-	ADDQ       $0x40, AX
-	VADDPS     Y3, Y2, Y2
-	VADDPS     Y5, Y2, Y2
+	MOVQ       BX, R8
+	VMOVUPS    (R8), Y2
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y3
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y4
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y5
+	ADDQ       SI, R8
+	VADDPS     Y4, Y3, Y6
+	VSUBPS     Y4, Y3, Y3
+	VADDPS     Y6, Y2, Y2
+	VMOVAPS    Y2, (AX)
+	VSUBPS     Y5, Y3, Y2
+	VMOVAPS    Y2, 128(AX)
+	VMOVUPS    (R8), Y2
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y3
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y4
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y5
+	ADDQ       SI, R8
+	VADDPS     Y4, Y3, Y6
+	VSUBPS     Y4, Y3, Y3
+	VADDPS     Y6, Y2, Y2
+	VMOVAPS    Y2, 32(AX)
+	VSUBPS     Y5, Y3, Y2
+	VMOVAPS    Y2, 160(AX)
+	VMOVUPS    (R8), Y2
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y3
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y4
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y5
+	ADDQ       SI, R8
+	VADDPS     Y4, Y3, Y6
+	VSUBPS     Y4, Y3, Y3
+	VADDPS     Y6, Y2, Y2
+	VMOVAPS    Y2, 64(AX)
+	VSUBPS     Y5, Y3, Y2
+	VMOVAPS    Y2, 192(AX)
+	VMOVUPS    (R8), Y2
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y3
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y4
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y5
+	ADDQ       SI, R8
+	VADDPS     Y4, Y3, Y6
+	VSUBPS     Y4, Y3, Y3
+	VADDPS     Y6, Y2, Y2
+	VMOVAPS    Y2, 96(AX)
+	VSUBPS     Y5, Y3, Y2
+	VMOVAPS    Y2, 224(AX)
+	VMOVUPS    (AX), Y2
+	VMOVUPS    32(AX), Y3
+	VMOVUPS    64(AX), Y4
+	VMOVUPS    96(AX), Y5
+	VADDPS     Y4, Y3, Y6
+	VSUBPS     Y4, Y3, Y3
+	VADDPS     Y6, Y2, Y2
 	VADDPS     Y0, Y2, Y2
 	VMAXPS     Y2, Y1, Y2
 	VSUBPS     Y5, Y3, Y3
-	VSUBPS     Y7, Y3, Y3
 	VADDPS     Y0, Y3, Y3
 	VMAXPS     Y3, Y1, Y3
-	VUNPCKLPS  Y3, Y2, Y4
-	VUNPCKHPS  Y3, Y2, Y2
-	VPERM2F128 $0x20, Y2, Y4, Y3
-	VMOVUPS    Y3, (CX)
-	VPERM2F128 $0x31, Y2, Y4, Y3
-	VMOVUPS    Y3, 32(CX)
+	VMOVUPS    128(AX), Y4
+	VMOVUPS    160(AX), Y5
+	VMOVUPS    192(AX), Y6
+	VMOVUPS    224(AX), Y7
+	VADDPS     Y6, Y5, Y8
+	VSUBPS     Y6, Y5, Y5
+	VADDPS     Y8, Y4, Y4
+	VADDPS     Y0, Y4, Y4
+	VMAXPS     Y4, Y1, Y4
+	VSUBPS     Y7, Y5, Y5
+	VADDPS     Y0, Y5, Y5
+	VMAXPS     Y5, Y1, Y5
+	VUNPCKLPS  Y4, Y2, Y6
+	VUNPCKHPS  Y4, Y2, Y2
+	VPERM2F128 $0x20, Y2, Y6, Y4
+	VMOVUPS    Y4, (CX)
+	VPERM2F128 $0x31, Y2, Y6, Y4
+	VMOVUPS    Y4, 32(CX)
 	ADDQ       $0x40, CX
-	ADDQ       $0x20, DX
-	DECQ       SI
+	VUNPCKLPS  Y5, Y3, Y2
+	VUNPCKHPS  Y5, Y3, Y3
+	VPERM2F128 $0x20, Y3, Y2, Y4
+	VMOVUPS    Y4, (DX)
+	VPERM2F128 $0x31, Y3, Y2, Y4
+	VMOVUPS    Y4, 32(DX)
+	ADDQ       $0x40, DX
+	ADDQ       $0x20, BX
+	DECQ       DI
 	JNE        loop_4
 	VZEROUPPER
 	RET
 
-// func winogradGradientsAVX2(filters *float32, src *float32, plane int, vectors int)
+// func winogradGradients3AVX2(filters *float32, src *float32, plane int, vectors int)
 // Requires: AVX
-TEXT ·winogradGradientsAVX2(SB), NOSPLIT, $0-32
-	MOVQ filters+0(FP), AX
-	MOVQ src+8(FP), CX
-	MOVQ plane+16(FP), DX
-	MOVQ vectors+24(FP), BX
-	SHLQ $0x02, DX
+TEXT ·winogradGradients3AVX2(SB), $704-32
+	LEAQ (SP), AX
+	ADDQ $0x1f, AX
+	ANDQ $-32, AX
+	MOVQ filters+0(FP), CX
+	MOVQ src+8(FP), DX
+	MOVQ plane+16(FP), BX
+	MOVQ vectors+24(FP), SI
+	SHLQ $0x02, BX
 
 loop_5:
-	MOVQ         CX, SI
-	LEAQ         (SI)(DX*4), DI
-	LEAQ         (DI)(DX*4), R8
-	LEAQ         (R8)(DX*4), R9
-	ADDQ         $0x20, CX
+	MOVQ         DX, DI
+	LEAQ         288(AX), R8
 	VMOVUPS      (DI), Y0
-	ADDQ         DX, DI
+	ADDQ         BX, DI
 	VMOVUPS      (DI), Y1
-	ADDQ         DX, DI
+	ADDQ         BX, DI
 	VMOVUPS      (DI), Y2
-	ADDQ         DX, DI
+	ADDQ         BX, DI
 	VMOVUPS      (DI), Y3
+	ADDQ         BX, DI
 	VADDPS       Y2, Y1, Y4
 	VMULPS       w3f000000<>+0(SB), Y4, Y4
 	VADDPS       Y4, Y0, Y0
-	VSUBPS       Y2, Y1, Y1
-	VMULPS       w3f000000<>+0(SB), Y1, Y1
-	VADDPS       Y3, Y4, Y2
-	VMOVUPS      (R8), Y3
-	ADDQ         DX, R8
-	VMOVUPS      (R8), Y4
-	ADDQ         DX, R8
-	VMOVUPS      (R8), Y5
-	ADDQ         DX, R8
-	VMOVUPS      (R8), Y6
-	VADDPS       Y5, Y4, Y7
-	VMULPS       w3f000000<>+0(SB), Y7, Y7
-	VADDPS       Y7, Y3, Y3
-	VSUBPS       Y5, Y4, Y4
-	VMULPS       w3f000000<>+0(SB), Y4, Y4
-	VADDPS       Y6, Y7, Y5
-	VADDPS       Y3, Y0, Y6
-	VMULPS       w3f000000<>+0(SB), Y6, Y6
-	VSUBPS       Y3, Y0, Y0
+	VMOVAPS      Y0, (R8)
+	VSUBPS       Y2, Y1, Y0
 	VMULPS       w3f000000<>+0(SB), Y0, Y0
-	VADDPS       Y4, Y1, Y3
-	VMULPS       w3f000000<>+0(SB), Y3, Y3
-	VSUBPS       Y4, Y1, Y1
-	VMULPS       w3f000000<>+0(SB), Y1, Y1
-	VADDPS       Y5, Y2, Y4
+	VMOVAPS      Y0, 128(R8)
+	VADDPS       Y3, Y4, Y0
+	VMOVAPS      Y0, 256(R8)
+	VMOVUPS      (DI), Y0
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y1
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y2
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y3
+	ADDQ         BX, DI
+	VADDPS       Y2, Y1, Y4
 	VMULPS       w3f000000<>+0(SB), Y4, Y4
-	VSUBPS       Y5, Y2, Y2
-	VMULPS       w3f000000<>+0(SB), Y2, Y2
-	VMOVUPS      (SI), Y5
-	ADDQ         DX, SI
-	VMOVUPS      (SI), Y7
-	ADDQ         DX, SI
-	VMOVUPS      (SI), Y8
-	ADDQ         DX, SI
-	VMOVUPS      (SI), Y9
-	VADDPS       Y8, Y7, Y10
-	VMULPS       w3f000000<>+0(SB), Y10, Y10
-	VADDPS       Y10, Y5, Y5
-	VSUBPS       Y8, Y7, Y7
-	VMULPS       w3f000000<>+0(SB), Y7, Y7
-	VADDPS       Y9, Y10, Y8
-	VADDPS       Y6, Y5, Y5
-	VADDPS       Y3, Y7, Y7
-	VADDPS       Y4, Y8, Y8
-	VMOVUPS      (R9), Y9
-	ADDQ         DX, R9
-	VMOVUPS      (R9), Y10
-	ADDQ         DX, R9
-	VMOVUPS      (R9), Y11
-	ADDQ         DX, R9
-	VMOVUPS      (R9), Y12
-	VADDPS       Y11, Y10, Y13
-	VMULPS       w3f000000<>+0(SB), Y13, Y13
-	VADDPS       Y13, Y9, Y9
-	VSUBPS       Y11, Y10, Y10
-	VMULPS       w3f000000<>+0(SB), Y10, Y10
-	VADDPS       Y12, Y13, Y11
-	VADDPS       Y9, Y6, Y6
-	VADDPS       Y10, Y3, Y3
-	VADDPS       Y11, Y4, Y4
-	VUNPCKLPS    Y7, Y5, Y9
-	VUNPCKHPS    Y7, Y5, Y5
-	VUNPCKLPS    Y0, Y8, Y7
-	VUNPCKHPS    Y0, Y8, Y0
-	VSHUFPS      $0x44, Y7, Y9, Y8
-	VSHUFPS      $0xee, Y7, Y9, Y7
-	VSHUFPS      $0x44, Y0, Y5, Y9
-	VSHUFPS      $0xee, Y0, Y5, Y0
-	VMOVUPS      X8, (AX)
-	VEXTRACTF128 $0x01, Y8, 144(AX)
-	VMOVUPS      X7, 36(AX)
-	VEXTRACTF128 $0x01, Y7, 180(AX)
-	VMOVUPS      X9, 72(AX)
-	VEXTRACTF128 $0x01, Y9, 216(AX)
-	VMOVUPS      X0, 108(AX)
-	VEXTRACTF128 $0x01, Y0, 252(AX)
-	VUNPCKLPS    Y2, Y1, Y0
-	VUNPCKHPS    Y2, Y1, Y1
-	VUNPCKLPS    Y3, Y6, Y2
-	VUNPCKHPS    Y3, Y6, Y3
-	VSHUFPS      $0x44, Y2, Y0, Y5
+	VADDPS       Y4, Y0, Y0
+	VMOVAPS      Y0, 32(R8)
+	VSUBPS       Y2, Y1, Y0
+	VMULPS       w3f000000<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, 160(R8)
+	VADDPS       Y3, Y4, Y0
+	VMOVAPS      Y0, 288(R8)
+	VMOVUPS      (DI), Y0
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y1
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y2
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y3
+	ADDQ         BX, DI
+	VADDPS       Y2, Y1, Y4
+	VMULPS       w3f000000<>+0(SB), Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVAPS      Y0, 64(R8)
+	VSUBPS       Y2, Y1, Y0
+	VMULPS       w3f000000<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, 192(R8)
+	VADDPS       Y3, Y4, Y0
+	VMOVAPS      Y0, 320(R8)
+	VMOVUPS      (DI), Y0
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y1
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y2
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y3
+	ADDQ         BX, DI
+	VADDPS       Y2, Y1, Y4
+	VMULPS       w3f000000<>+0(SB), Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVAPS      Y0, 96(R8)
+	VSUBPS       Y2, Y1, Y0
+	VMULPS       w3f000000<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, 224(R8)
+	VADDPS       Y3, Y4, Y0
+	VMOVAPS      Y0, 352(R8)
+	VMOVUPS      (R8), Y0
+	VMOVUPS      32(R8), Y1
+	VMOVUPS      64(R8), Y2
+	VMOVUPS      96(R8), Y3
+	VADDPS       Y2, Y1, Y4
+	VMULPS       w3f000000<>+0(SB), Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVAPS      Y0, (AX)
+	VSUBPS       Y2, Y1, Y0
+	VMULPS       w3f000000<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, 96(AX)
+	VADDPS       Y3, Y4, Y0
+	VMOVAPS      Y0, 192(AX)
+	VMOVUPS      128(R8), Y0
+	VMOVUPS      160(R8), Y1
+	VMOVUPS      192(R8), Y2
+	VMOVUPS      224(R8), Y3
+	VADDPS       Y2, Y1, Y4
+	VMULPS       w3f000000<>+0(SB), Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVAPS      Y0, 32(AX)
+	VSUBPS       Y2, Y1, Y0
+	VMULPS       w3f000000<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, 128(AX)
+	VADDPS       Y3, Y4, Y0
+	VMOVAPS      Y0, 224(AX)
+	VMOVUPS      256(R8), Y0
+	VMOVUPS      288(R8), Y1
+	VMOVUPS      320(R8), Y2
+	VMOVUPS      352(R8), Y3
+	VADDPS       Y2, Y1, Y4
+	VMULPS       w3f000000<>+0(SB), Y4, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVAPS      Y0, 64(AX)
+	VSUBPS       Y2, Y1, Y0
+	VMULPS       w3f000000<>+0(SB), Y0, Y0
+	VMOVAPS      Y0, 160(AX)
+	VADDPS       Y3, Y4, Y0
+	VMOVAPS      Y0, 256(AX)
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y1
+	VMOVUPS      64(AX), Y2
+	VMOVUPS      96(AX), Y3
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKHPS    Y1, Y0, Y0
+	VUNPCKLPS    Y3, Y2, Y1
+	VUNPCKHPS    Y3, Y2, Y2
+	VSHUFPS      $0x44, Y1, Y4, Y3
+	VSHUFPS      $0xee, Y1, Y4, Y1
+	VSHUFPS      $0x44, Y2, Y0, Y4
 	VSHUFPS      $0xee, Y2, Y0, Y0
-	VSHUFPS      $0x44, Y3, Y1, Y2
-	VSHUFPS      $0xee, Y3, Y1, Y1
-	VMOVUPS      X5, 16(AX)
-	VEXTRACTF128 $0x01, Y5, 160(AX)
-	VMOVUPS      X0, 52(AX)
-	VEXTRACTF128 $0x01, Y0, 196(AX)
-	VMOVUPS      X2, 88(AX)
-	VEXTRACTF128 $0x01, Y2, 232(AX)
-	VMOVUPS      X1, 124(AX)
-	VEXTRACTF128 $0x01, Y1, 268(AX)
-	VEXTRACTF128 $0x01, Y4, X0
-	VEXTRACTPS   $0x00, X4, 32(AX)
-	VEXTRACTPS   $0x00, X0, 176(AX)
-	VEXTRACTPS   $0x01, X4, 68(AX)
-	VEXTRACTPS   $0x01, X0, 212(AX)
-	VEXTRACTPS   $0x02, X4, 104(AX)
-	VEXTRACTPS   $0x02, X0, 248(AX)
-	VEXTRACTPS   $0x03, X4, 140(AX)
-	VEXTRACTPS   $0x03, X0, 284(AX)
-	ADDQ         $+288, AX
-	DECQ         BX
+	VMOVUPS      X3, (CX)
+	VEXTRACTF128 $0x01, Y3, 144(CX)
+	VMOVUPS      X1, 36(CX)
+	VEXTRACTF128 $0x01, Y1, 180(CX)
+	VMOVUPS      X4, 72(CX)
+	VEXTRACTF128 $0x01, Y4, 216(CX)
+	VMOVUPS      X0, 108(CX)
+	VEXTRACTF128 $0x01, Y0, 252(CX)
+	VMOVUPS      128(AX), Y0
+	VMOVUPS      160(AX), Y1
+	VMOVUPS      192(AX), Y2
+	VMOVUPS      224(AX), Y3
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKHPS    Y1, Y0, Y0
+	VUNPCKLPS    Y3, Y2, Y1
+	VUNPCKHPS    Y3, Y2, Y2
+	VSHUFPS      $0x44, Y1, Y4, Y3
+	VSHUFPS      $0xee, Y1, Y4, Y1
+	VSHUFPS      $0x44, Y2, Y0, Y4
+	VSHUFPS      $0xee, Y2, Y0, Y0
+	VMOVUPS      X3, 16(CX)
+	VEXTRACTF128 $0x01, Y3, 160(CX)
+	VMOVUPS      X1, 52(CX)
+	VEXTRACTF128 $0x01, Y1, 196(CX)
+	VMOVUPS      X4, 88(CX)
+	VEXTRACTF128 $0x01, Y4, 232(CX)
+	VMOVUPS      X0, 124(CX)
+	VEXTRACTF128 $0x01, Y0, 268(CX)
+	VMOVUPS      256(AX), Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VEXTRACTPS   $0x00, X0, 32(CX)
+	VEXTRACTPS   $0x00, X1, 176(CX)
+	VEXTRACTPS   $0x01, X0, 68(CX)
+	VEXTRACTPS   $0x01, X1, 212(CX)
+	VEXTRACTPS   $0x02, X0, 104(CX)
+	VEXTRACTPS   $0x02, X1, 248(CX)
+	VEXTRACTPS   $0x03, X0, 140(CX)
+	VEXTRACTPS   $0x03, X1, 284(CX)
+	ADDQ         $+288, CX
+	ADDQ         $0x20, DX
+	DECQ         SI
 	JNE          loop_5
+	VZEROUPPER
+	RET
+
+// func winogradFilters5AVX2(dst *float32, plane int, filters *float32, vectors int)
+// Requires: AVX, AVX2
+TEXT ·winogradFilters5AVX2(SB), $1792-32
+	LEAQ (SP), AX
+	ADDQ $0x1f, AX
+	ANDQ $-32, AX
+	MOVQ dst+0(FP), CX
+	MOVQ plane+8(FP), DX
+	MOVQ filters+16(FP), BX
+	MOVQ vectors+24(FP), SI
+	SHLQ $0x02, DX
+
+loop_6:
+	VBROADCASTF128 (BX), Y0
+	VINSERTF128    $0x01, 400(BX), Y0, Y0
+	VBROADCASTF128 100(BX), Y1
+	VINSERTF128    $0x01, 500(BX), Y1, Y1
+	VBROADCASTF128 200(BX), Y2
+	VINSERTF128    $0x01, 600(BX), Y2, Y2
+	VBROADCASTF128 300(BX), Y3
+	VINSERTF128    $0x01, 700(BX), Y3, Y3
+	VUNPCKLPS      Y1, Y0, Y4
+	VUNPCKHPS      Y1, Y0, Y0
+	VUNPCKLPS      Y3, Y2, Y1
+	VUNPCKHPS      Y3, Y2, Y2
+	VSHUFPS        $0x44, Y1, Y4, Y3
+	VSHUFPS        $0xee, Y1, Y4, Y1
+	VSHUFPS        $0x44, Y2, Y0, Y4
+	VSHUFPS        $0xee, Y2, Y0, Y0
+	VMOVAPS        Y3, (AX)
+	VMOVAPS        Y1, 32(AX)
+	VMOVAPS        Y4, 64(AX)
+	VMOVAPS        Y0, 96(AX)
+	VBROADCASTF128 16(BX), Y0
+	VINSERTF128    $0x01, 416(BX), Y0, Y0
+	VBROADCASTF128 116(BX), Y1
+	VINSERTF128    $0x01, 516(BX), Y1, Y1
+	VBROADCASTF128 216(BX), Y2
+	VINSERTF128    $0x01, 616(BX), Y2, Y2
+	VBROADCASTF128 316(BX), Y3
+	VINSERTF128    $0x01, 716(BX), Y3, Y3
+	VUNPCKLPS      Y1, Y0, Y4
+	VUNPCKHPS      Y1, Y0, Y0
+	VUNPCKLPS      Y3, Y2, Y1
+	VUNPCKHPS      Y3, Y2, Y2
+	VSHUFPS        $0x44, Y1, Y4, Y3
+	VSHUFPS        $0xee, Y1, Y4, Y1
+	VSHUFPS        $0x44, Y2, Y0, Y4
+	VSHUFPS        $0xee, Y2, Y0, Y0
+	VMOVAPS        Y3, 128(AX)
+	VMOVAPS        Y1, 160(AX)
+	VMOVAPS        Y4, 192(AX)
+	VMOVAPS        Y0, 224(AX)
+	VBROADCASTF128 32(BX), Y0
+	VINSERTF128    $0x01, 432(BX), Y0, Y0
+	VBROADCASTF128 132(BX), Y1
+	VINSERTF128    $0x01, 532(BX), Y1, Y1
+	VBROADCASTF128 232(BX), Y2
+	VINSERTF128    $0x01, 632(BX), Y2, Y2
+	VBROADCASTF128 332(BX), Y3
+	VINSERTF128    $0x01, 732(BX), Y3, Y3
+	VUNPCKLPS      Y1, Y0, Y4
+	VUNPCKHPS      Y1, Y0, Y0
+	VUNPCKLPS      Y3, Y2, Y1
+	VUNPCKHPS      Y3, Y2, Y2
+	VSHUFPS        $0x44, Y1, Y4, Y3
+	VSHUFPS        $0xee, Y1, Y4, Y1
+	VSHUFPS        $0x44, Y2, Y0, Y4
+	VSHUFPS        $0xee, Y2, Y0, Y0
+	VMOVAPS        Y3, 256(AX)
+	VMOVAPS        Y1, 288(AX)
+	VMOVAPS        Y4, 320(AX)
+	VMOVAPS        Y0, 352(AX)
+	VBROADCASTF128 48(BX), Y0
+	VINSERTF128    $0x01, 448(BX), Y0, Y0
+	VBROADCASTF128 148(BX), Y1
+	VINSERTF128    $0x01, 548(BX), Y1, Y1
+	VBROADCASTF128 248(BX), Y2
+	VINSERTF128    $0x01, 648(BX), Y2, Y2
+	VBROADCASTF128 348(BX), Y3
+	VINSERTF128    $0x01, 748(BX), Y3, Y3
+	VUNPCKLPS      Y1, Y0, Y4
+	VUNPCKHPS      Y1, Y0, Y0
+	VUNPCKLPS      Y3, Y2, Y1
+	VUNPCKHPS      Y3, Y2, Y2
+	VSHUFPS        $0x44, Y1, Y4, Y3
+	VSHUFPS        $0xee, Y1, Y4, Y1
+	VSHUFPS        $0x44, Y2, Y0, Y4
+	VSHUFPS        $0xee, Y2, Y0, Y0
+	VMOVAPS        Y3, 384(AX)
+	VMOVAPS        Y1, 416(AX)
+	VMOVAPS        Y4, 448(AX)
+	VMOVAPS        Y0, 480(AX)
+	VBROADCASTF128 64(BX), Y0
+	VINSERTF128    $0x01, 464(BX), Y0, Y0
+	VBROADCASTF128 164(BX), Y1
+	VINSERTF128    $0x01, 564(BX), Y1, Y1
+	VBROADCASTF128 264(BX), Y2
+	VINSERTF128    $0x01, 664(BX), Y2, Y2
+	VBROADCASTF128 364(BX), Y3
+	VINSERTF128    $0x01, 764(BX), Y3, Y3
+	VUNPCKLPS      Y1, Y0, Y4
+	VUNPCKHPS      Y1, Y0, Y0
+	VUNPCKLPS      Y3, Y2, Y1
+	VUNPCKHPS      Y3, Y2, Y2
+	VSHUFPS        $0x44, Y1, Y4, Y3
+	VSHUFPS        $0xee, Y1, Y4, Y1
+	VSHUFPS        $0x44, Y2, Y0, Y4
+	VSHUFPS        $0xee, Y2, Y0, Y0
+	VMOVAPS        Y3, 512(AX)
+	VMOVAPS        Y1, 544(AX)
+	VMOVAPS        Y4, 576(AX)
+	VMOVAPS        Y0, 608(AX)
+	VBROADCASTF128 80(BX), Y0
+	VINSERTF128    $0x01, 480(BX), Y0, Y0
+	VBROADCASTF128 180(BX), Y1
+	VINSERTF128    $0x01, 580(BX), Y1, Y1
+	VBROADCASTF128 280(BX), Y2
+	VINSERTF128    $0x01, 680(BX), Y2, Y2
+	VBROADCASTF128 380(BX), Y3
+	VINSERTF128    $0x01, 780(BX), Y3, Y3
+	VUNPCKLPS      Y1, Y0, Y4
+	VUNPCKHPS      Y1, Y0, Y0
+	VUNPCKLPS      Y3, Y2, Y1
+	VUNPCKHPS      Y3, Y2, Y2
+	VSHUFPS        $0x44, Y1, Y4, Y3
+	VSHUFPS        $0xee, Y1, Y4, Y1
+	VSHUFPS        $0x44, Y2, Y0, Y4
+	VSHUFPS        $0xee, Y2, Y0, Y0
+	VMOVAPS        Y3, 640(AX)
+	VMOVAPS        Y1, 672(AX)
+	VMOVAPS        Y4, 704(AX)
+	VMOVAPS        Y0, 736(AX)
+	VPCMPEQD       Y0, Y0, Y0
+	VMOVUPS        filters25<>+0(SB), Y1
+	VGATHERDPS     Y0, 96(BX)(Y1*4), Y5
+	VMOVAPS        Y5, 768(AX)
+	ADDQ           $+800, BX
+	LEAQ           800(AX), DI
+	IMUL3Q         $+6, DX, R8
+	MOVQ           CX, R10
+	VMOVUPS        (AX), Y0
+	VMOVUPS        32(AX), Y1
+	VMOVUPS        64(AX), Y2
+	VMOVUPS        96(AX), Y3
+	VMOVUPS        128(AX), Y4
+	VMOVAPS        Y0, (DI)
+	VADDPS         Y2, Y0, Y6
+	VADDPS         Y4, Y6, Y6
+	VADDPS         Y3, Y1, Y7
+	VADDPS         Y7, Y6, Y8
+	VMULPS         w3eaaaaab<>+0(SB), Y8, Y8
+	VMOVAPS        Y8, 160(DI)
+	VSUBPS         Y6, Y7, Y6
+	VMULPS         w3eaaaaab<>+0(SB), Y6, Y6
+	VMOVAPS        Y6, 320(DI)
+	VMULPS         w3f000000<>+0(SB), Y1, Y6
+	VMULPS         w3e000000<>+0(SB), Y3, Y7
+	VADDPS         Y7, Y6, Y6
+	VMULPS         w3e800000<>+0(SB), Y2, Y7
+	VADDPS         Y7, Y0, Y7
+	VMULPS         w3d800000<>+0(SB), Y4, Y8
+	VADDPS         Y8, Y7, Y7
+	VADDPS         Y6, Y7, Y6
+	VMULPS         wbf888889<>+0(SB), Y6, Y6
+	VMOVAPS        Y6, 480(DI)
+	VMULPS         w40000000<>+0(SB), Y1, Y1
+	VMULPS         w41000000<>+0(SB), Y3, Y3
+	VADDPS         Y3, Y1, Y1
+	VMULPS         w40800000<>+0(SB), Y2, Y2
+	VADDPS         Y2, Y0, Y0
+	VMULPS         w41800000<>+0(SB), Y4, Y2
+	VADDPS         Y2, Y0, Y0
+	VSUBPS         Y1, Y0, Y0
+	VMULPS         w3d888889<>+0(SB), Y0, Y0
+	VMOVAPS        Y0, 640(DI)
+	VMOVAPS        Y4, 800(DI)
+	VMOVUPS        160(AX), Y0
+	VMOVUPS        192(AX), Y1
+	VMOVUPS        224(AX), Y2
+	VMOVUPS        256(AX), Y3
+	VMOVUPS        288(AX), Y4
+	VMOVAPS        Y0, 32(DI)
+	VADDPS         Y2, Y0, Y6
+	VADDPS         Y4, Y6, Y6
+	VADDPS         Y3, Y1, Y7
+	VADDPS         Y7, Y6, Y8
+	VMULPS         w3eaaaaab<>+0(SB), Y8, Y8
+	VMOVAPS        Y8, 192(DI)
+	VSUBPS         Y6, Y7, Y6
+	VMULPS         w3eaaaaab<>+0(SB), Y6, Y6
+	VMOVAPS        Y6, 352(DI)
+	VMULPS         w3f000000<>+0(SB), Y1, Y6
+	VMULPS         w3e000000<>+0(SB), Y3, Y7
+	VADDPS         Y7, Y6, Y6
+	VMULPS         w3e800000<>+0(SB), Y2, Y7
+	VADDPS         Y7, Y0, Y7
+	VMULPS         w3d800000<>+0(SB), Y4, Y8
+	VADDPS         Y8, Y7, Y7
+	VADDPS         Y6, Y7, Y6
+	VMULPS         wbf888889<>+0(SB), Y6, Y6
+	VMOVAPS        Y6, 512(DI)
+	VMULPS         w40000000<>+0(SB), Y1, Y1
+	VMULPS         w41000000<>+0(SB), Y3, Y3
+	VADDPS         Y3, Y1, Y1
+	VMULPS         w40800000<>+0(SB), Y2, Y2
+	VADDPS         Y2, Y0, Y0
+	VMULPS         w41800000<>+0(SB), Y4, Y2
+	VADDPS         Y2, Y0, Y0
+	VSUBPS         Y1, Y0, Y0
+	VMULPS         w3d888889<>+0(SB), Y0, Y0
+	VMOVAPS        Y0, 672(DI)
+	VMOVAPS        Y4, 832(DI)
+	VMOVUPS        320(AX), Y0
+	VMOVUPS        352(AX), Y1
+	VMOVUPS        384(AX), Y2
+	VMOVUPS        416(AX), Y3
+	VMOVUPS        448(AX), Y4
+	VMOVAPS        Y0, 64(DI)
+	VADDPS         Y2, Y0, Y6
+	VADDPS         Y4, Y6, Y6
+	VADDPS         Y3, Y1, Y7
+	VADDPS         Y7, Y6, Y8
+	VMULPS         w3eaaaaab<>+0(SB), Y8, Y8
+	VMOVAPS        Y8, 224(DI)
+	VSUBPS         Y6, Y7, Y6
+	VMULPS         w3eaaaaab<>+0(SB), Y6, Y6
+	VMOVAPS        Y6, 384(DI)
+	VMULPS         w3f000000<>+0(SB), Y1, Y6
+	VMULPS         w3e000000<>+0(SB), Y3, Y7
+	VADDPS         Y7, Y6, Y6
+	VMULPS         w3e800000<>+0(SB), Y2, Y7
+	VADDPS         Y7, Y0, Y7
+	VMULPS         w3d800000<>+0(SB), Y4, Y8
+	VADDPS         Y8, Y7, Y7
+	VADDPS         Y6, Y7, Y6
+	VMULPS         wbf888889<>+0(SB), Y6, Y6
+	VMOVAPS        Y6, 544(DI)
+	VMULPS         w40000000<>+0(SB), Y1, Y1
+	VMULPS         w41000000<>+0(SB), Y3, Y3
+	VADDPS         Y3, Y1, Y1
+	VMULPS         w40800000<>+0(SB), Y2, Y2
+	VADDPS         Y2, Y0, Y0
+	VMULPS         w41800000<>+0(SB), Y4, Y2
+	VADDPS         Y2, Y0, Y0
+	VSUBPS         Y1, Y0, Y0
+	VMULPS         w3d888889<>+0(SB), Y0, Y0
+	VMOVAPS        Y0, 704(DI)
+	VMOVAPS        Y4, 864(DI)
+	VMOVUPS        480(AX), Y0
+	VMOVUPS        512(AX), Y1
+	VMOVUPS        544(AX), Y2
+	VMOVUPS        576(AX), Y3
+	VMOVUPS        608(AX), Y4
+	VMOVAPS        Y0, 96(DI)
+	VADDPS         Y2, Y0, Y6
+	VADDPS         Y4, Y6, Y6
+	VADDPS         Y3, Y1, Y7
+	VADDPS         Y7, Y6, Y8
+	VMULPS         w3eaaaaab<>+0(SB), Y8, Y8
+	VMOVAPS        Y8, 256(DI)
+	VSUBPS         Y6, Y7, Y6
+	VMULPS         w3eaaaaab<>+0(SB), Y6, Y6
+	VMOVAPS        Y6, 416(DI)
+	VMULPS         w3f000000<>+0(SB), Y1, Y6
+	VMULPS         w3e000000<>+0(SB), Y3, Y7
+	VADDPS         Y7, Y6, Y6
+	VMULPS         w3e800000<>+0(SB), Y2, Y7
+	VADDPS         Y7, Y0, Y7
+	VMULPS         w3d800000<>+0(SB), Y4, Y8
+	VADDPS         Y8, Y7, Y7
+	VADDPS         Y6, Y7, Y6
+	VMULPS         wbf888889<>+0(SB), Y6, Y6
+	VMOVAPS        Y6, 576(DI)
+	VMULPS         w40000000<>+0(SB), Y1, Y1
+	VMULPS         w41000000<>+0(SB), Y3, Y3
+	VADDPS         Y3, Y1, Y1
+	VMULPS         w40800000<>+0(SB), Y2, Y2
+	VADDPS         Y2, Y0, Y0
+	VMULPS         w41800000<>+0(SB), Y4, Y2
+	VADDPS         Y2, Y0, Y0
+	VSUBPS         Y1, Y0, Y0
+	VMULPS         w3d888889<>+0(SB), Y0, Y0
+	VMOVAPS        Y0, 736(DI)
+	VMOVAPS        Y4, 896(DI)
+	VMOVUPS        640(AX), Y0
+	VMOVUPS        672(AX), Y1
+	VMOVUPS        704(AX), Y2
+	VMOVUPS        736(AX), Y3
+	VMOVUPS        768(AX), Y4
+	VMOVAPS        Y0, 128(DI)
+	VADDPS         Y2, Y0, Y6
+	VADDPS         Y4, Y6, Y6
+	VADDPS         Y3, Y1, Y7
+	VADDPS         Y7, Y6, Y8
+	VMULPS         w3eaaaaab<>+0(SB), Y8, Y8
+	VMOVAPS        Y8, 288(DI)
+	VSUBPS         Y6, Y7, Y6
+	VMULPS         w3eaaaaab<>+0(SB), Y6, Y6
+	VMOVAPS        Y6, 448(DI)
+	VMULPS         w3f000000<>+0(SB), Y1, Y6
+	VMULPS         w3e000000<>+0(SB), Y3, Y7
+	VADDPS         Y7, Y6, Y6
+	VMULPS         w3e800000<>+0(SB), Y2, Y7
+	VADDPS         Y7, Y0, Y7
+	VMULPS         w3d800000<>+0(SB), Y4, Y8
+	VADDPS         Y8, Y7, Y7
+	VADDPS         Y6, Y7, Y6
+	VMULPS         wbf888889<>+0(SB), Y6, Y6
+	VMOVAPS        Y6, 608(DI)
+	VMULPS         w40000000<>+0(SB), Y1, Y1
+	VMULPS         w41000000<>+0(SB), Y3, Y3
+	VADDPS         Y3, Y1, Y1
+	VMULPS         w40800000<>+0(SB), Y2, Y2
+	VADDPS         Y2, Y0, Y0
+	VMULPS         w41800000<>+0(SB), Y4, Y2
+	VADDPS         Y2, Y0, Y0
+	VSUBPS         Y1, Y0, Y0
+	VMULPS         w3d888889<>+0(SB), Y0, Y0
+	VMOVAPS        Y0, 768(DI)
+	VMOVAPS        Y4, 928(DI)
+	VMOVUPS        (DI), Y0
+	VMOVUPS        32(DI), Y1
+	VMOVUPS        64(DI), Y2
+	VMOVUPS        96(DI), Y3
+	VMOVUPS        128(DI), Y4
+	MOVQ           R10, R9
+	ADDQ           DX, R10
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VADDPS         Y2, Y0, Y6
+	VADDPS         Y4, Y6, Y6
+	VADDPS         Y3, Y1, Y7
+	VADDPS         Y7, Y6, Y8
+	VMULPS         w3eaaaaab<>+0(SB), Y8, Y8
+	VMOVUPS        Y8, (R9)
+	ADDQ           R8, R9
+	VSUBPS         Y6, Y7, Y6
+	VMULPS         w3eaaaaab<>+0(SB), Y6, Y6
+	VMOVUPS        Y6, (R9)
+	ADDQ           R8, R9
+	VMULPS         w3f000000<>+0(SB), Y1, Y6
+	VMULPS         w3e000000<>+0(SB), Y3, Y7
+	VADDPS         Y7, Y6, Y6
+	VMULPS         w3e800000<>+0(SB), Y2, Y7
+	VADDPS         Y7, Y0, Y7
+	VMULPS         w3d800000<>+0(SB), Y4, Y8
+	VADDPS         Y8, Y7, Y7
+	VADDPS         Y6, Y7, Y6
+	VMULPS         wbf888889<>+0(SB), Y6, Y6
+	VMOVUPS        Y6, (R9)
+	ADDQ           R8, R9
+	VMULPS         w40000000<>+0(SB), Y1, Y1
+	VMULPS         w41000000<>+0(SB), Y3, Y3
+	VADDPS         Y3, Y1, Y1
+	VMULPS         w40800000<>+0(SB), Y2, Y2
+	VADDPS         Y2, Y0, Y0
+	VMULPS         w41800000<>+0(SB), Y4, Y2
+	VADDPS         Y2, Y0, Y0
+	VSUBPS         Y1, Y0, Y0
+	VMULPS         w3d888889<>+0(SB), Y0, Y0
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VMOVUPS        Y4, (R9)
+	ADDQ           R8, R9
+	VMOVUPS        160(DI), Y0
+	VMOVUPS        192(DI), Y1
+	VMOVUPS        224(DI), Y2
+	VMOVUPS        256(DI), Y3
+	VMOVUPS        288(DI), Y4
+	MOVQ           R10, R9
+	ADDQ           DX, R10
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VADDPS         Y2, Y0, Y6
+	VADDPS         Y4, Y6, Y6
+	VADDPS         Y3, Y1, Y7
+	VADDPS         Y7, Y6, Y8
+	VMULPS         w3eaaaaab<>+0(SB), Y8, Y8
+	VMOVUPS        Y8, (R9)
+	ADDQ           R8, R9
+	VSUBPS         Y6, Y7, Y6
+	VMULPS         w3eaaaaab<>+0(SB), Y6, Y6
+	VMOVUPS        Y6, (R9)
+	ADDQ           R8, R9
+	VMULPS         w3f000000<>+0(SB), Y1, Y6
+	VMULPS         w3e000000<>+0(SB), Y3, Y7
+	VADDPS         Y7, Y6, Y6
+	VMULPS         w3e800000<>+0(SB), Y2, Y7
+	VADDPS         Y7, Y0, Y7
+	VMULPS         w3d800000<>+0(SB), Y4, Y8
+	VADDPS         Y8, Y7, Y7
+	VADDPS         Y6, Y7, Y6
+	VMULPS         wbf888889<>+0(SB), Y6, Y6
+	VMOVUPS        Y6, (R9)
+	ADDQ           R8, R9
+	VMULPS         w40000000<>+0(SB), Y1, Y1
+	VMULPS         w41000000<>+0(SB), Y3, Y3
+	VADDPS         Y3, Y1, Y1
+	VMULPS         w40800000<>+0(SB), Y2, Y2
+	VADDPS         Y2, Y0, Y0
+	VMULPS         w41800000<>+0(SB), Y4, Y2
+	VADDPS         Y2, Y0, Y0
+	VSUBPS         Y1, Y0, Y0
+	VMULPS         w3d888889<>+0(SB), Y0, Y0
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VMOVUPS        Y4, (R9)
+	ADDQ           R8, R9
+	VMOVUPS        320(DI), Y0
+	VMOVUPS        352(DI), Y1
+	VMOVUPS        384(DI), Y2
+	VMOVUPS        416(DI), Y3
+	VMOVUPS        448(DI), Y4
+	MOVQ           R10, R9
+	ADDQ           DX, R10
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VADDPS         Y2, Y0, Y6
+	VADDPS         Y4, Y6, Y6
+	VADDPS         Y3, Y1, Y7
+	VADDPS         Y7, Y6, Y8
+	VMULPS         w3eaaaaab<>+0(SB), Y8, Y8
+	VMOVUPS        Y8, (R9)
+	ADDQ           R8, R9
+	VSUBPS         Y6, Y7, Y6
+	VMULPS         w3eaaaaab<>+0(SB), Y6, Y6
+	VMOVUPS        Y6, (R9)
+	ADDQ           R8, R9
+	VMULPS         w3f000000<>+0(SB), Y1, Y6
+	VMULPS         w3e000000<>+0(SB), Y3, Y7
+	VADDPS         Y7, Y6, Y6
+	VMULPS         w3e800000<>+0(SB), Y2, Y7
+	VADDPS         Y7, Y0, Y7
+	VMULPS         w3d800000<>+0(SB), Y4, Y8
+	VADDPS         Y8, Y7, Y7
+	VADDPS         Y6, Y7, Y6
+	VMULPS         wbf888889<>+0(SB), Y6, Y6
+	VMOVUPS        Y6, (R9)
+	ADDQ           R8, R9
+	VMULPS         w40000000<>+0(SB), Y1, Y1
+	VMULPS         w41000000<>+0(SB), Y3, Y3
+	VADDPS         Y3, Y1, Y1
+	VMULPS         w40800000<>+0(SB), Y2, Y2
+	VADDPS         Y2, Y0, Y0
+	VMULPS         w41800000<>+0(SB), Y4, Y2
+	VADDPS         Y2, Y0, Y0
+	VSUBPS         Y1, Y0, Y0
+	VMULPS         w3d888889<>+0(SB), Y0, Y0
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VMOVUPS        Y4, (R9)
+	ADDQ           R8, R9
+	VMOVUPS        480(DI), Y0
+	VMOVUPS        512(DI), Y1
+	VMOVUPS        544(DI), Y2
+	VMOVUPS        576(DI), Y3
+	VMOVUPS        608(DI), Y4
+	MOVQ           R10, R9
+	ADDQ           DX, R10
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VADDPS         Y2, Y0, Y6
+	VADDPS         Y4, Y6, Y6
+	VADDPS         Y3, Y1, Y7
+	VADDPS         Y7, Y6, Y8
+	VMULPS         w3eaaaaab<>+0(SB), Y8, Y8
+	VMOVUPS        Y8, (R9)
+	ADDQ           R8, R9
+	VSUBPS         Y6, Y7, Y6
+	VMULPS         w3eaaaaab<>+0(SB), Y6, Y6
+	VMOVUPS        Y6, (R9)
+	ADDQ           R8, R9
+	VMULPS         w3f000000<>+0(SB), Y1, Y6
+	VMULPS         w3e000000<>+0(SB), Y3, Y7
+	VADDPS         Y7, Y6, Y6
+	VMULPS         w3e800000<>+0(SB), Y2, Y7
+	VADDPS         Y7, Y0, Y7
+	VMULPS         w3d800000<>+0(SB), Y4, Y8
+	VADDPS         Y8, Y7, Y7
+	VADDPS         Y6, Y7, Y6
+	VMULPS         wbf888889<>+0(SB), Y6, Y6
+	VMOVUPS        Y6, (R9)
+	ADDQ           R8, R9
+	VMULPS         w40000000<>+0(SB), Y1, Y1
+	VMULPS         w41000000<>+0(SB), Y3, Y3
+	VADDPS         Y3, Y1, Y1
+	VMULPS         w40800000<>+0(SB), Y2, Y2
+	VADDPS         Y2, Y0, Y0
+	VMULPS         w41800000<>+0(SB), Y4, Y2
+	VADDPS         Y2, Y0, Y0
+	VSUBPS         Y1, Y0, Y0
+	VMULPS         w3d888889<>+0(SB), Y0, Y0
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VMOVUPS        Y4, (R9)
+	ADDQ           R8, R9
+	VMOVUPS        640(DI), Y0
+	VMOVUPS        672(DI), Y1
+	VMOVUPS        704(DI), Y2
+	VMOVUPS        736(DI), Y3
+	VMOVUPS        768(DI), Y4
+	MOVQ           R10, R9
+	ADDQ           DX, R10
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VADDPS         Y2, Y0, Y6
+	VADDPS         Y4, Y6, Y6
+	VADDPS         Y3, Y1, Y7
+	VADDPS         Y7, Y6, Y8
+	VMULPS         w3eaaaaab<>+0(SB), Y8, Y8
+	VMOVUPS        Y8, (R9)
+	ADDQ           R8, R9
+	VSUBPS         Y6, Y7, Y6
+	VMULPS         w3eaaaaab<>+0(SB), Y6, Y6
+	VMOVUPS        Y6, (R9)
+	ADDQ           R8, R9
+	VMULPS         w3f000000<>+0(SB), Y1, Y6
+	VMULPS         w3e000000<>+0(SB), Y3, Y7
+	VADDPS         Y7, Y6, Y6
+	VMULPS         w3e800000<>+0(SB), Y2, Y7
+	VADDPS         Y7, Y0, Y7
+	VMULPS         w3d800000<>+0(SB), Y4, Y8
+	VADDPS         Y8, Y7, Y7
+	VADDPS         Y6, Y7, Y6
+	VMULPS         wbf888889<>+0(SB), Y6, Y6
+	VMOVUPS        Y6, (R9)
+	ADDQ           R8, R9
+	VMULPS         w40000000<>+0(SB), Y1, Y1
+	VMULPS         w41000000<>+0(SB), Y3, Y3
+	VADDPS         Y3, Y1, Y1
+	VMULPS         w40800000<>+0(SB), Y2, Y2
+	VADDPS         Y2, Y0, Y0
+	VMULPS         w41800000<>+0(SB), Y4, Y2
+	VADDPS         Y2, Y0, Y0
+	VSUBPS         Y1, Y0, Y0
+	VMULPS         w3d888889<>+0(SB), Y0, Y0
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VMOVUPS        Y4, (R9)
+	ADDQ           R8, R9
+	VMOVUPS        800(DI), Y0
+	VMOVUPS        832(DI), Y1
+	VMOVUPS        864(DI), Y2
+	VMOVUPS        896(DI), Y3
+	VMOVUPS        928(DI), Y4
+	MOVQ           R10, R9
+	ADDQ           DX, R10
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VADDPS         Y2, Y0, Y6
+	VADDPS         Y4, Y6, Y6
+	VADDPS         Y3, Y1, Y7
+	VADDPS         Y7, Y6, Y8
+	VMULPS         w3eaaaaab<>+0(SB), Y8, Y8
+	VMOVUPS        Y8, (R9)
+	ADDQ           R8, R9
+	VSUBPS         Y6, Y7, Y6
+	VMULPS         w3eaaaaab<>+0(SB), Y6, Y6
+	VMOVUPS        Y6, (R9)
+	ADDQ           R8, R9
+	VMULPS         w3f000000<>+0(SB), Y1, Y6
+	VMULPS         w3e000000<>+0(SB), Y3, Y7
+	VADDPS         Y7, Y6, Y6
+	VMULPS         w3e800000<>+0(SB), Y2, Y7
+	VADDPS         Y7, Y0, Y7
+	VMULPS         w3d800000<>+0(SB), Y4, Y8
+	VADDPS         Y8, Y7, Y7
+	VADDPS         Y6, Y7, Y6
+	VMULPS         wbf888889<>+0(SB), Y6, Y6
+	VMOVUPS        Y6, (R9)
+	ADDQ           R8, R9
+	VMULPS         w40000000<>+0(SB), Y1, Y1
+	VMULPS         w41000000<>+0(SB), Y3, Y3
+	VADDPS         Y3, Y1, Y1
+	VMULPS         w40800000<>+0(SB), Y2, Y2
+	VADDPS         Y2, Y0, Y0
+	VMULPS         w41800000<>+0(SB), Y4, Y2
+	VADDPS         Y2, Y0, Y0
+	VSUBPS         Y1, Y0, Y0
+	VMULPS         w3d888889<>+0(SB), Y0, Y0
+	VMOVUPS        Y0, (R9)
+	ADDQ           R8, R9
+	VMOVUPS        Y4, (R9)
+	ADDQ           R8, R9
+	ADDQ           $0x20, CX
+	DECQ           SI
+	JNE            loop_6
+	VZEROUPPER
+	RET
+
+DATA filters25<>+0(SB)/4, $0x00000000
+DATA filters25<>+4(SB)/4, $0x00000019
+DATA filters25<>+8(SB)/4, $0x00000032
+DATA filters25<>+12(SB)/4, $0x0000004b
+DATA filters25<>+16(SB)/4, $0x00000064
+DATA filters25<>+20(SB)/4, $0x0000007d
+DATA filters25<>+24(SB)/4, $0x00000096
+DATA filters25<>+28(SB)/4, $0x000000af
+GLOBL filters25<>(SB), RODATA|NOPTR, $32
+
+DATA w3eaaaaab<>+0(SB)/4, $0x3eaaaaab
+DATA w3eaaaaab<>+4(SB)/4, $0x3eaaaaab
+DATA w3eaaaaab<>+8(SB)/4, $0x3eaaaaab
+DATA w3eaaaaab<>+12(SB)/4, $0x3eaaaaab
+DATA w3eaaaaab<>+16(SB)/4, $0x3eaaaaab
+DATA w3eaaaaab<>+20(SB)/4, $0x3eaaaaab
+DATA w3eaaaaab<>+24(SB)/4, $0x3eaaaaab
+DATA w3eaaaaab<>+28(SB)/4, $0x3eaaaaab
+GLOBL w3eaaaaab<>(SB), RODATA|NOPTR, $32
+
+DATA w3e000000<>+0(SB)/4, $0x3e000000
+DATA w3e000000<>+4(SB)/4, $0x3e000000
+DATA w3e000000<>+8(SB)/4, $0x3e000000
+DATA w3e000000<>+12(SB)/4, $0x3e000000
+DATA w3e000000<>+16(SB)/4, $0x3e000000
+DATA w3e000000<>+20(SB)/4, $0x3e000000
+DATA w3e000000<>+24(SB)/4, $0x3e000000
+DATA w3e000000<>+28(SB)/4, $0x3e000000
+GLOBL w3e000000<>(SB), RODATA|NOPTR, $32
+
+DATA w3e800000<>+0(SB)/4, $0x3e800000
+DATA w3e800000<>+4(SB)/4, $0x3e800000
+DATA w3e800000<>+8(SB)/4, $0x3e800000
+DATA w3e800000<>+12(SB)/4, $0x3e800000
+DATA w3e800000<>+16(SB)/4, $0x3e800000
+DATA w3e800000<>+20(SB)/4, $0x3e800000
+DATA w3e800000<>+24(SB)/4, $0x3e800000
+DATA w3e800000<>+28(SB)/4, $0x3e800000
+GLOBL w3e800000<>(SB), RODATA|NOPTR, $32
+
+DATA w3d800000<>+0(SB)/4, $0x3d800000
+DATA w3d800000<>+4(SB)/4, $0x3d800000
+DATA w3d800000<>+8(SB)/4, $0x3d800000
+DATA w3d800000<>+12(SB)/4, $0x3d800000
+DATA w3d800000<>+16(SB)/4, $0x3d800000
+DATA w3d800000<>+20(SB)/4, $0x3d800000
+DATA w3d800000<>+24(SB)/4, $0x3d800000
+DATA w3d800000<>+28(SB)/4, $0x3d800000
+GLOBL w3d800000<>(SB), RODATA|NOPTR, $32
+
+DATA wbf888889<>+0(SB)/4, $0xbf888889
+DATA wbf888889<>+4(SB)/4, $0xbf888889
+DATA wbf888889<>+8(SB)/4, $0xbf888889
+DATA wbf888889<>+12(SB)/4, $0xbf888889
+DATA wbf888889<>+16(SB)/4, $0xbf888889
+DATA wbf888889<>+20(SB)/4, $0xbf888889
+DATA wbf888889<>+24(SB)/4, $0xbf888889
+DATA wbf888889<>+28(SB)/4, $0xbf888889
+GLOBL wbf888889<>(SB), RODATA|NOPTR, $32
+
+DATA w40000000<>+0(SB)/4, $0x40000000
+DATA w40000000<>+4(SB)/4, $0x40000000
+DATA w40000000<>+8(SB)/4, $0x40000000
+DATA w40000000<>+12(SB)/4, $0x40000000
+DATA w40000000<>+16(SB)/4, $0x40000000
+DATA w40000000<>+20(SB)/4, $0x40000000
+DATA w40000000<>+24(SB)/4, $0x40000000
+DATA w40000000<>+28(SB)/4, $0x40000000
+GLOBL w40000000<>(SB), RODATA|NOPTR, $32
+
+DATA w41000000<>+0(SB)/4, $0x41000000
+DATA w41000000<>+4(SB)/4, $0x41000000
+DATA w41000000<>+8(SB)/4, $0x41000000
+DATA w41000000<>+12(SB)/4, $0x41000000
+DATA w41000000<>+16(SB)/4, $0x41000000
+DATA w41000000<>+20(SB)/4, $0x41000000
+DATA w41000000<>+24(SB)/4, $0x41000000
+DATA w41000000<>+28(SB)/4, $0x41000000
+GLOBL w41000000<>(SB), RODATA|NOPTR, $32
+
+DATA w40800000<>+0(SB)/4, $0x40800000
+DATA w40800000<>+4(SB)/4, $0x40800000
+DATA w40800000<>+8(SB)/4, $0x40800000
+DATA w40800000<>+12(SB)/4, $0x40800000
+DATA w40800000<>+16(SB)/4, $0x40800000
+DATA w40800000<>+20(SB)/4, $0x40800000
+DATA w40800000<>+24(SB)/4, $0x40800000
+DATA w40800000<>+28(SB)/4, $0x40800000
+GLOBL w40800000<>(SB), RODATA|NOPTR, $32
+
+DATA w41800000<>+0(SB)/4, $0x41800000
+DATA w41800000<>+4(SB)/4, $0x41800000
+DATA w41800000<>+8(SB)/4, $0x41800000
+DATA w41800000<>+12(SB)/4, $0x41800000
+DATA w41800000<>+16(SB)/4, $0x41800000
+DATA w41800000<>+20(SB)/4, $0x41800000
+DATA w41800000<>+24(SB)/4, $0x41800000
+DATA w41800000<>+28(SB)/4, $0x41800000
+GLOBL w41800000<>(SB), RODATA|NOPTR, $32
+
+DATA w3d888889<>+0(SB)/4, $0x3d888889
+DATA w3d888889<>+4(SB)/4, $0x3d888889
+DATA w3d888889<>+8(SB)/4, $0x3d888889
+DATA w3d888889<>+12(SB)/4, $0x3d888889
+DATA w3d888889<>+16(SB)/4, $0x3d888889
+DATA w3d888889<>+20(SB)/4, $0x3d888889
+DATA w3d888889<>+24(SB)/4, $0x3d888889
+DATA w3d888889<>+28(SB)/4, $0x3d888889
+GLOBL w3d888889<>(SB), RODATA|NOPTR, $32
+
+// func winogradImage5AVX2(dst *float32, plane int, rows *float32, ld int, vectors int)
+// Requires: AVX, AVX2
+TEXT ·winogradImage5AVX2(SB), $1184-40
+	LEAQ (SP), AX
+	ADDQ $0x1f, AX
+	ANDQ $-32, AX
+	MOVQ dst+0(FP), CX
+	MOVQ plane+8(FP), DX
+	MOVQ rows+16(FP), BX
+	MOVQ ld+24(FP), SI
+	MOVQ vectors+32(FP), DI
+	SHLQ $0x02, DX
+	SHLQ $0x02, SI
+
+loop_7:
+	MOVQ    BX, R8
+	IMUL3Q  $+6, DX, R9
+	MOVQ    CX, R10
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VMOVUPS 8(R8), Y1
+	VMOVUPS 40(R8), Y3
+	VSHUFPS $0x88, Y3, Y1, Y4
+	VSHUFPS $0xdd, Y3, Y1, Y1
+	VMOVUPS 16(R8), Y3
+	VMOVUPS 48(R8), Y5
+	VSHUFPS $0x88, Y5, Y3, Y6
+	VSHUFPS $0xdd, Y5, Y3, Y3
+	VSUBPS  Y0, Y1, Y5
+	VADDPS  Y6, Y2, Y2
+	VMULPS  w3fc00000<>+0(SB), Y5, Y7
+	VMULPS  w40000000<>+0(SB), Y4, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y2, Y2
+	VMOVAPS Y2, (AX)
+	VSUBPS  Y0, Y6, Y2
+	VMULPS  w3f000000<>+0(SB), Y4, Y7
+	VMULPS  w40200000<>+0(SB), Y1, Y8
+	VADDPS  Y8, Y7, Y7
+	VADDPS  Y7, Y2, Y2
+	VMOVAPS Y2, 192(AX)
+	VADDPS  Y0, Y6, Y2
+	VMULPS  w3f000000<>+0(SB), Y1, Y7
+	VMULPS  w40200000<>+0(SB), Y4, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y2, Y2
+	VMOVAPS Y2, 384(AX)
+	VSUBPS  Y4, Y6, Y2
+	VMULPS  w40000000<>+0(SB), Y5, Y4
+	VADDPS  Y4, Y2, Y4
+	VMOVAPS Y4, 576(AX)
+	VMULPS  w3f000000<>+0(SB), Y5, Y4
+	VSUBPS  Y4, Y2, Y4
+	VMOVAPS Y4, 768(AX)
+	VADDPS  Y0, Y3, Y0
+	VMULPS  w3fc00000<>+0(SB), Y2, Y2
+	VMULPS  w40000000<>+0(SB), Y1, Y1
+	VSUBPS  Y1, Y2, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVAPS Y0, 960(AX)
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VMOVUPS 8(R8), Y1
+	VMOVUPS 40(R8), Y3
+	VSHUFPS $0x88, Y3, Y1, Y4
+	VSHUFPS $0xdd, Y3, Y1, Y1
+	VMOVUPS 16(R8), Y3
+	VMOVUPS 48(R8), Y5
+	VSHUFPS $0x88, Y5, Y3, Y6
+	VSHUFPS $0xdd, Y5, Y3, Y3
+	VSUBPS  Y0, Y1, Y5
+	VADDPS  Y6, Y2, Y2
+	VMULPS  w3fc00000<>+0(SB), Y5, Y7
+	VMULPS  w40000000<>+0(SB), Y4, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y2, Y2
+	VMOVAPS Y2, 32(AX)
+	VSUBPS  Y0, Y6, Y2
+	VMULPS  w3f000000<>+0(SB), Y4, Y7
+	VMULPS  w40200000<>+0(SB), Y1, Y8
+	VADDPS  Y8, Y7, Y7
+	VADDPS  Y7, Y2, Y2
+	VMOVAPS Y2, 224(AX)
+	VADDPS  Y0, Y6, Y2
+	VMULPS  w3f000000<>+0(SB), Y1, Y7
+	VMULPS  w40200000<>+0(SB), Y4, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y2, Y2
+	VMOVAPS Y2, 416(AX)
+	VSUBPS  Y4, Y6, Y2
+	VMULPS  w40000000<>+0(SB), Y5, Y4
+	VADDPS  Y4, Y2, Y4
+	VMOVAPS Y4, 608(AX)
+	VMULPS  w3f000000<>+0(SB), Y5, Y4
+	VSUBPS  Y4, Y2, Y4
+	VMOVAPS Y4, 800(AX)
+	VADDPS  Y0, Y3, Y0
+	VMULPS  w3fc00000<>+0(SB), Y2, Y2
+	VMULPS  w40000000<>+0(SB), Y1, Y1
+	VSUBPS  Y1, Y2, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVAPS Y0, 992(AX)
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VMOVUPS 8(R8), Y1
+	VMOVUPS 40(R8), Y3
+	VSHUFPS $0x88, Y3, Y1, Y4
+	VSHUFPS $0xdd, Y3, Y1, Y1
+	VMOVUPS 16(R8), Y3
+	VMOVUPS 48(R8), Y5
+	VSHUFPS $0x88, Y5, Y3, Y6
+	VSHUFPS $0xdd, Y5, Y3, Y3
+	VSUBPS  Y0, Y1, Y5
+	VADDPS  Y6, Y2, Y2
+	VMULPS  w3fc00000<>+0(SB), Y5, Y7
+	VMULPS  w40000000<>+0(SB), Y4, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y2, Y2
+	VMOVAPS Y2, 64(AX)
+	VSUBPS  Y0, Y6, Y2
+	VMULPS  w3f000000<>+0(SB), Y4, Y7
+	VMULPS  w40200000<>+0(SB), Y1, Y8
+	VADDPS  Y8, Y7, Y7
+	VADDPS  Y7, Y2, Y2
+	VMOVAPS Y2, 256(AX)
+	VADDPS  Y0, Y6, Y2
+	VMULPS  w3f000000<>+0(SB), Y1, Y7
+	VMULPS  w40200000<>+0(SB), Y4, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y2, Y2
+	VMOVAPS Y2, 448(AX)
+	VSUBPS  Y4, Y6, Y2
+	VMULPS  w40000000<>+0(SB), Y5, Y4
+	VADDPS  Y4, Y2, Y4
+	VMOVAPS Y4, 640(AX)
+	VMULPS  w3f000000<>+0(SB), Y5, Y4
+	VSUBPS  Y4, Y2, Y4
+	VMOVAPS Y4, 832(AX)
+	VADDPS  Y0, Y3, Y0
+	VMULPS  w3fc00000<>+0(SB), Y2, Y2
+	VMULPS  w40000000<>+0(SB), Y1, Y1
+	VSUBPS  Y1, Y2, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVAPS Y0, 1024(AX)
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VMOVUPS 8(R8), Y1
+	VMOVUPS 40(R8), Y3
+	VSHUFPS $0x88, Y3, Y1, Y4
+	VSHUFPS $0xdd, Y3, Y1, Y1
+	VMOVUPS 16(R8), Y3
+	VMOVUPS 48(R8), Y5
+	VSHUFPS $0x88, Y5, Y3, Y6
+	VSHUFPS $0xdd, Y5, Y3, Y3
+	VSUBPS  Y0, Y1, Y5
+	VADDPS  Y6, Y2, Y2
+	VMULPS  w3fc00000<>+0(SB), Y5, Y7
+	VMULPS  w40000000<>+0(SB), Y4, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y2, Y2
+	VMOVAPS Y2, 96(AX)
+	VSUBPS  Y0, Y6, Y2
+	VMULPS  w3f000000<>+0(SB), Y4, Y7
+	VMULPS  w40200000<>+0(SB), Y1, Y8
+	VADDPS  Y8, Y7, Y7
+	VADDPS  Y7, Y2, Y2
+	VMOVAPS Y2, 288(AX)
+	VADDPS  Y0, Y6, Y2
+	VMULPS  w3f000000<>+0(SB), Y1, Y7
+	VMULPS  w40200000<>+0(SB), Y4, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y2, Y2
+	VMOVAPS Y2, 480(AX)
+	VSUBPS  Y4, Y6, Y2
+	VMULPS  w40000000<>+0(SB), Y5, Y4
+	VADDPS  Y4, Y2, Y4
+	VMOVAPS Y4, 672(AX)
+	VMULPS  w3f000000<>+0(SB), Y5, Y4
+	VSUBPS  Y4, Y2, Y4
+	VMOVAPS Y4, 864(AX)
+	VADDPS  Y0, Y3, Y0
+	VMULPS  w3fc00000<>+0(SB), Y2, Y2
+	VMULPS  w40000000<>+0(SB), Y1, Y1
+	VSUBPS  Y1, Y2, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVAPS Y0, 1056(AX)
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VMOVUPS 8(R8), Y1
+	VMOVUPS 40(R8), Y3
+	VSHUFPS $0x88, Y3, Y1, Y4
+	VSHUFPS $0xdd, Y3, Y1, Y1
+	VMOVUPS 16(R8), Y3
+	VMOVUPS 48(R8), Y5
+	VSHUFPS $0x88, Y5, Y3, Y6
+	VSHUFPS $0xdd, Y5, Y3, Y3
+	VSUBPS  Y0, Y1, Y5
+	VADDPS  Y6, Y2, Y2
+	VMULPS  w3fc00000<>+0(SB), Y5, Y7
+	VMULPS  w40000000<>+0(SB), Y4, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y2, Y2
+	VMOVAPS Y2, 128(AX)
+	VSUBPS  Y0, Y6, Y2
+	VMULPS  w3f000000<>+0(SB), Y4, Y7
+	VMULPS  w40200000<>+0(SB), Y1, Y8
+	VADDPS  Y8, Y7, Y7
+	VADDPS  Y7, Y2, Y2
+	VMOVAPS Y2, 320(AX)
+	VADDPS  Y0, Y6, Y2
+	VMULPS  w3f000000<>+0(SB), Y1, Y7
+	VMULPS  w40200000<>+0(SB), Y4, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y2, Y2
+	VMOVAPS Y2, 512(AX)
+	VSUBPS  Y4, Y6, Y2
+	VMULPS  w40000000<>+0(SB), Y5, Y4
+	VADDPS  Y4, Y2, Y4
+	VMOVAPS Y4, 704(AX)
+	VMULPS  w3f000000<>+0(SB), Y5, Y4
+	VSUBPS  Y4, Y2, Y4
+	VMOVAPS Y4, 896(AX)
+	VADDPS  Y0, Y3, Y0
+	VMULPS  w3fc00000<>+0(SB), Y2, Y2
+	VMULPS  w40000000<>+0(SB), Y1, Y1
+	VSUBPS  Y1, Y2, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVAPS Y0, 1088(AX)
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VMOVUPS 8(R8), Y1
+	VMOVUPS 40(R8), Y3
+	VSHUFPS $0x88, Y3, Y1, Y4
+	VSHUFPS $0xdd, Y3, Y1, Y1
+	VMOVUPS 16(R8), Y3
+	VMOVUPS 48(R8), Y5
+	VSHUFPS $0x88, Y5, Y3, Y6
+	VSHUFPS $0xdd, Y5, Y3, Y3
+	VSUBPS  Y0, Y1, Y5
+	VADDPS  Y6, Y2, Y2
+	VMULPS  w3fc00000<>+0(SB), Y5, Y7
+	VMULPS  w40000000<>+0(SB), Y4, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y2, Y2
+	VMOVAPS Y2, 160(AX)
+	VSUBPS  Y0, Y6, Y2
+	VMULPS  w3f000000<>+0(SB), Y4, Y7
+	VMULPS  w40200000<>+0(SB), Y1, Y8
+	VADDPS  Y8, Y7, Y7
+	VADDPS  Y7, Y2, Y2
+	VMOVAPS Y2, 352(AX)
+	VADDPS  Y0, Y6, Y2
+	VMULPS  w3f000000<>+0(SB), Y1, Y7
+	VMULPS  w40200000<>+0(SB), Y4, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y2, Y2
+	VMOVAPS Y2, 544(AX)
+	VSUBPS  Y4, Y6, Y2
+	VMULPS  w40000000<>+0(SB), Y5, Y4
+	VADDPS  Y4, Y2, Y4
+	VMOVAPS Y4, 736(AX)
+	VMULPS  w3f000000<>+0(SB), Y5, Y4
+	VSUBPS  Y4, Y2, Y4
+	VMOVAPS Y4, 928(AX)
+	VADDPS  Y0, Y3, Y0
+	VMULPS  w3fc00000<>+0(SB), Y2, Y2
+	VMULPS  w40000000<>+0(SB), Y1, Y1
+	VSUBPS  Y1, Y2, Y1
+	VADDPS  Y1, Y0, Y0
+	VMOVAPS Y0, 1120(AX)
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VMOVUPS 64(AX), Y2
+	VMOVUPS 96(AX), Y3
+	VMOVUPS 128(AX), Y4
+	VMOVUPS 160(AX), Y5
+	VSUBPS  Y1, Y3, Y6
+	VADDPS  Y4, Y0, Y0
+	VMULPS  w3fc00000<>+0(SB), Y6, Y7
+	VMULPS  w40000000<>+0(SB), Y2, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	MOVQ    R10, R8
+	ADDQ    DX, R10
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y1, Y4, Y0
+	VMULPS  w3f000000<>+0(SB), Y2, Y7
+	VMULPS  w40200000<>+0(SB), Y3, Y8
+	VADDPS  Y8, Y7, Y7
+	VADDPS  Y7, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y4, Y0
+	VMULPS  w3f000000<>+0(SB), Y3, Y7
+	VMULPS  w40200000<>+0(SB), Y2, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y2, Y4, Y0
+	VMULPS  w40000000<>+0(SB), Y6, Y2
+	VADDPS  Y2, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VMULPS  w3f000000<>+0(SB), Y6, Y2
+	VSUBPS  Y2, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y5, Y1
+	VMULPS  w3fc00000<>+0(SB), Y0, Y0
+	VMULPS  w40000000<>+0(SB), Y3, Y2
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y0, Y1, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS 192(AX), Y0
+	VMOVUPS 224(AX), Y1
+	VMOVUPS 256(AX), Y2
+	VMOVUPS 288(AX), Y3
+	VMOVUPS 320(AX), Y4
+	VMOVUPS 352(AX), Y5
+	VSUBPS  Y1, Y3, Y6
+	VADDPS  Y4, Y0, Y0
+	VMULPS  w3fc00000<>+0(SB), Y6, Y7
+	VMULPS  w40000000<>+0(SB), Y2, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	MOVQ    R10, R8
+	ADDQ    DX, R10
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y1, Y4, Y0
+	VMULPS  w3f000000<>+0(SB), Y2, Y7
+	VMULPS  w40200000<>+0(SB), Y3, Y8
+	VADDPS  Y8, Y7, Y7
+	VADDPS  Y7, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y4, Y0
+	VMULPS  w3f000000<>+0(SB), Y3, Y7
+	VMULPS  w40200000<>+0(SB), Y2, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y2, Y4, Y0
+	VMULPS  w40000000<>+0(SB), Y6, Y2
+	VADDPS  Y2, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VMULPS  w3f000000<>+0(SB), Y6, Y2
+	VSUBPS  Y2, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y5, Y1
+	VMULPS  w3fc00000<>+0(SB), Y0, Y0
+	VMULPS  w40000000<>+0(SB), Y3, Y2
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y0, Y1, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS 384(AX), Y0
+	VMOVUPS 416(AX), Y1
+	VMOVUPS 448(AX), Y2
+	VMOVUPS 480(AX), Y3
+	VMOVUPS 512(AX), Y4
+	VMOVUPS 544(AX), Y5
+	VSUBPS  Y1, Y3, Y6
+	VADDPS  Y4, Y0, Y0
+	VMULPS  w3fc00000<>+0(SB), Y6, Y7
+	VMULPS  w40000000<>+0(SB), Y2, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	MOVQ    R10, R8
+	ADDQ    DX, R10
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y1, Y4, Y0
+	VMULPS  w3f000000<>+0(SB), Y2, Y7
+	VMULPS  w40200000<>+0(SB), Y3, Y8
+	VADDPS  Y8, Y7, Y7
+	VADDPS  Y7, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y4, Y0
+	VMULPS  w3f000000<>+0(SB), Y3, Y7
+	VMULPS  w40200000<>+0(SB), Y2, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y2, Y4, Y0
+	VMULPS  w40000000<>+0(SB), Y6, Y2
+	VADDPS  Y2, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VMULPS  w3f000000<>+0(SB), Y6, Y2
+	VSUBPS  Y2, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y5, Y1
+	VMULPS  w3fc00000<>+0(SB), Y0, Y0
+	VMULPS  w40000000<>+0(SB), Y3, Y2
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y0, Y1, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS 576(AX), Y0
+	VMOVUPS 608(AX), Y1
+	VMOVUPS 640(AX), Y2
+	VMOVUPS 672(AX), Y3
+	VMOVUPS 704(AX), Y4
+	VMOVUPS 736(AX), Y5
+	VSUBPS  Y1, Y3, Y6
+	VADDPS  Y4, Y0, Y0
+	VMULPS  w3fc00000<>+0(SB), Y6, Y7
+	VMULPS  w40000000<>+0(SB), Y2, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	MOVQ    R10, R8
+	ADDQ    DX, R10
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y1, Y4, Y0
+	VMULPS  w3f000000<>+0(SB), Y2, Y7
+	VMULPS  w40200000<>+0(SB), Y3, Y8
+	VADDPS  Y8, Y7, Y7
+	VADDPS  Y7, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y4, Y0
+	VMULPS  w3f000000<>+0(SB), Y3, Y7
+	VMULPS  w40200000<>+0(SB), Y2, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y2, Y4, Y0
+	VMULPS  w40000000<>+0(SB), Y6, Y2
+	VADDPS  Y2, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VMULPS  w3f000000<>+0(SB), Y6, Y2
+	VSUBPS  Y2, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y5, Y1
+	VMULPS  w3fc00000<>+0(SB), Y0, Y0
+	VMULPS  w40000000<>+0(SB), Y3, Y2
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y0, Y1, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS 768(AX), Y0
+	VMOVUPS 800(AX), Y1
+	VMOVUPS 832(AX), Y2
+	VMOVUPS 864(AX), Y3
+	VMOVUPS 896(AX), Y4
+	VMOVUPS 928(AX), Y5
+	VSUBPS  Y1, Y3, Y6
+	VADDPS  Y4, Y0, Y0
+	VMULPS  w3fc00000<>+0(SB), Y6, Y7
+	VMULPS  w40000000<>+0(SB), Y2, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	MOVQ    R10, R8
+	ADDQ    DX, R10
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y1, Y4, Y0
+	VMULPS  w3f000000<>+0(SB), Y2, Y7
+	VMULPS  w40200000<>+0(SB), Y3, Y8
+	VADDPS  Y8, Y7, Y7
+	VADDPS  Y7, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y4, Y0
+	VMULPS  w3f000000<>+0(SB), Y3, Y7
+	VMULPS  w40200000<>+0(SB), Y2, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y2, Y4, Y0
+	VMULPS  w40000000<>+0(SB), Y6, Y2
+	VADDPS  Y2, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VMULPS  w3f000000<>+0(SB), Y6, Y2
+	VSUBPS  Y2, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y5, Y1
+	VMULPS  w3fc00000<>+0(SB), Y0, Y0
+	VMULPS  w40000000<>+0(SB), Y3, Y2
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y0, Y1, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS 960(AX), Y0
+	VMOVUPS 992(AX), Y1
+	VMOVUPS 1024(AX), Y2
+	VMOVUPS 1056(AX), Y3
+	VMOVUPS 1088(AX), Y4
+	VMOVUPS 1120(AX), Y5
+	VSUBPS  Y1, Y3, Y6
+	VADDPS  Y4, Y0, Y0
+	VMULPS  w3fc00000<>+0(SB), Y6, Y7
+	VMULPS  w40000000<>+0(SB), Y2, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	MOVQ    R10, R8
+	ADDQ    DX, R10
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y1, Y4, Y0
+	VMULPS  w3f000000<>+0(SB), Y2, Y7
+	VMULPS  w40200000<>+0(SB), Y3, Y8
+	VADDPS  Y8, Y7, Y7
+	VADDPS  Y7, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y4, Y0
+	VMULPS  w3f000000<>+0(SB), Y3, Y7
+	VMULPS  w40200000<>+0(SB), Y2, Y8
+	VSUBPS  Y8, Y7, Y7
+	VADDPS  Y7, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y2, Y4, Y0
+	VMULPS  w40000000<>+0(SB), Y6, Y2
+	VADDPS  Y2, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VMULPS  w3f000000<>+0(SB), Y6, Y2
+	VSUBPS  Y2, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y5, Y1
+	VMULPS  w3fc00000<>+0(SB), Y0, Y0
+	VMULPS  w40000000<>+0(SB), Y3, Y2
+	VSUBPS  Y2, Y0, Y0
+	VADDPS  Y0, Y1, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	ADDQ    $0x40, BX
+	ADDQ    $0x20, CX
+	DECQ    DI
+	JNE     loop_7
+	VZEROUPPER
+	RET
+
+DATA w3fc00000<>+0(SB)/4, $0x3fc00000
+DATA w3fc00000<>+4(SB)/4, $0x3fc00000
+DATA w3fc00000<>+8(SB)/4, $0x3fc00000
+DATA w3fc00000<>+12(SB)/4, $0x3fc00000
+DATA w3fc00000<>+16(SB)/4, $0x3fc00000
+DATA w3fc00000<>+20(SB)/4, $0x3fc00000
+DATA w3fc00000<>+24(SB)/4, $0x3fc00000
+DATA w3fc00000<>+28(SB)/4, $0x3fc00000
+GLOBL w3fc00000<>(SB), RODATA|NOPTR, $32
+
+DATA w40200000<>+0(SB)/4, $0x40200000
+DATA w40200000<>+4(SB)/4, $0x40200000
+DATA w40200000<>+8(SB)/4, $0x40200000
+DATA w40200000<>+12(SB)/4, $0x40200000
+DATA w40200000<>+16(SB)/4, $0x40200000
+DATA w40200000<>+20(SB)/4, $0x40200000
+DATA w40200000<>+24(SB)/4, $0x40200000
+DATA w40200000<>+28(SB)/4, $0x40200000
+GLOBL w40200000<>(SB), RODATA|NOPTR, $32
+
+// func winogradSignal5AVX2(dst *float32, plane int, rows *float32, ld int, vectors int)
+// Requires: AVX, AVX2
+TEXT ·winogradSignal5AVX2(SB), $416-40
+	LEAQ (SP), AX
+	ADDQ $0x1f, AX
+	ANDQ $-32, AX
+	MOVQ dst+0(FP), CX
+	MOVQ plane+8(FP), DX
+	MOVQ rows+16(FP), BX
+	MOVQ ld+24(FP), SI
+	MOVQ vectors+32(FP), DI
+	SHLQ $0x02, DX
+	SHLQ $0x02, SI
+
+loop_8:
+	MOVQ    BX, R8
+	IMUL3Q  $+6, DX, R9
+	MOVQ    CX, R10
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VMOVAPS Y2, (AX)
+	VADDPS  Y0, Y2, Y1
+	VMOVAPS Y1, 64(AX)
+	VSUBPS  Y0, Y2, Y1
+	VMOVAPS Y1, 128(AX)
+	VMULPS  w3f000000<>+0(SB), Y0, Y1
+	VADDPS  Y1, Y2, Y1
+	VMOVAPS Y1, 192(AX)
+	VMULPS  w40000000<>+0(SB), Y0, Y1
+	VSUBPS  Y1, Y2, Y1
+	VMOVAPS Y1, 256(AX)
+	VMOVAPS Y0, 320(AX)
+	ADDQ    SI, R8
+	VMOVUPS (R8), Y0
+	VMOVUPS 32(R8), Y1
+	VSHUFPS $0x88, Y1, Y0, Y2
+	VSHUFPS $0xdd, Y1, Y0, Y0
+	VMOVAPS Y2, 32(AX)
+	VADDPS  Y0, Y2, Y1
+	VMOVAPS Y1, 96(AX)
+	VSUBPS  Y0, Y2, Y1
+	VMOVAPS Y1, 160(AX)
+	VMULPS  w3f000000<>+0(SB), Y0, Y1
+	VADDPS  Y1, Y2, Y1
+	VMOVAPS Y1, 224(AX)
+	VMULPS  w40000000<>+0(SB), Y0, Y1
+	VSUBPS  Y1, Y2, Y1
+	VMOVAPS Y1, 288(AX)
+	VMOVAPS Y0, 352(AX)
+	VMOVUPS (AX), Y0
+	VMOVUPS 32(AX), Y1
+	VPERMPD $0xd8, Y0, Y2
+	MOVQ    R10, R8
+	ADDQ    DX, R10
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y1, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VMULPS  w3f000000<>+0(SB), Y1, Y2
+	VADDPS  Y2, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VMULPS  w40000000<>+0(SB), Y1, Y2
+	VSUBPS  Y2, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VPERMPD $0xd8, Y1, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS 64(AX), Y0
+	VMOVUPS 96(AX), Y1
+	VPERMPD $0xd8, Y0, Y2
+	MOVQ    R10, R8
+	ADDQ    DX, R10
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y1, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VMULPS  w3f000000<>+0(SB), Y1, Y2
+	VADDPS  Y2, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VMULPS  w40000000<>+0(SB), Y1, Y2
+	VSUBPS  Y2, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VPERMPD $0xd8, Y1, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS 128(AX), Y0
+	VMOVUPS 160(AX), Y1
+	VPERMPD $0xd8, Y0, Y2
+	MOVQ    R10, R8
+	ADDQ    DX, R10
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y1, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VMULPS  w3f000000<>+0(SB), Y1, Y2
+	VADDPS  Y2, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VMULPS  w40000000<>+0(SB), Y1, Y2
+	VSUBPS  Y2, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VPERMPD $0xd8, Y1, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS 192(AX), Y0
+	VMOVUPS 224(AX), Y1
+	VPERMPD $0xd8, Y0, Y2
+	MOVQ    R10, R8
+	ADDQ    DX, R10
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y1, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VMULPS  w3f000000<>+0(SB), Y1, Y2
+	VADDPS  Y2, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VMULPS  w40000000<>+0(SB), Y1, Y2
+	VSUBPS  Y2, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VPERMPD $0xd8, Y1, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS 256(AX), Y0
+	VMOVUPS 288(AX), Y1
+	VPERMPD $0xd8, Y0, Y2
+	MOVQ    R10, R8
+	ADDQ    DX, R10
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y1, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VMULPS  w3f000000<>+0(SB), Y1, Y2
+	VADDPS  Y2, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VMULPS  w40000000<>+0(SB), Y1, Y2
+	VSUBPS  Y2, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VPERMPD $0xd8, Y1, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VMOVUPS 320(AX), Y0
+	VMOVUPS 352(AX), Y1
+	VPERMPD $0xd8, Y0, Y2
+	MOVQ    R10, R8
+	ADDQ    DX, R10
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VADDPS  Y1, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VSUBPS  Y1, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VMULPS  w3f000000<>+0(SB), Y1, Y2
+	VADDPS  Y2, Y0, Y2
+	VPERMPD $0xd8, Y2, Y2
+	VMOVUPS Y2, (R8)
+	ADDQ    R9, R8
+	VMULPS  w40000000<>+0(SB), Y1, Y2
+	VSUBPS  Y2, Y0, Y0
+	VPERMPD $0xd8, Y0, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	VPERMPD $0xd8, Y1, Y0
+	VMOVUPS Y0, (R8)
+	ADDQ    R9, R8
+	ADDQ    $0x40, BX
+	ADDQ    $0x20, CX
+	DECQ    DI
+	JNE     loop_8
+	VZEROUPPER
+	RET
+
+// func winogradResult5AVX2(top *float32, bottom *float32, src *float32, plane int, vectors int, bias float32, floor float32)
+// Requires: AVX
+TEXT ·winogradResult5AVX2(SB), $416-48
+	LEAQ         (SP), AX
+	ADDQ         $0x1f, AX
+	ANDQ         $-32, AX
+	MOVQ         top+0(FP), CX
+	MOVQ         bottom+8(FP), DX
+	MOVQ         src+16(FP), BX
+	MOVQ         plane+24(FP), SI
+	MOVQ         vectors+32(FP), DI
+	SHLQ         $0x02, SI
+	VBROADCASTSS bias+40(FP), Y0
+	VBROADCASTSS floor+44(FP), Y1
+
+loop_9:
+	MOVQ       BX, R8
+	VMOVUPS    (R8), Y2
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y3
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y4
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y5
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y6
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y7
+	ADDQ       SI, R8
+	VADDPS     Y4, Y3, Y8
+	VSUBPS     Y4, Y3, Y3
+	VADDPS     Y8, Y2, Y2
+	VADDPS     Y6, Y5, Y4
+	VADDPS     Y4, Y2, Y2
+	VMOVAPS    Y2, (AX)
+	VADDPS     Y7, Y3, Y2
+	VMULPS     w3f000000<>+0(SB), Y5, Y3
+	VMULPS     w40000000<>+0(SB), Y6, Y4
+	VSUBPS     Y4, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VMOVAPS    Y2, 192(AX)
+	VMOVUPS    (R8), Y2
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y3
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y4
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y5
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y6
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y7
+	ADDQ       SI, R8
+	VADDPS     Y4, Y3, Y8
+	VSUBPS     Y4, Y3, Y3
+	VADDPS     Y8, Y2, Y2
+	VADDPS     Y6, Y5, Y4
+	VADDPS     Y4, Y2, Y2
+	VMOVAPS    Y2, 32(AX)
+	VADDPS     Y7, Y3, Y2
+	VMULPS     w3f000000<>+0(SB), Y5, Y3
+	VMULPS     w40000000<>+0(SB), Y6, Y4
+	VSUBPS     Y4, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VMOVAPS    Y2, 224(AX)
+	VMOVUPS    (R8), Y2
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y3
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y4
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y5
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y6
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y7
+	ADDQ       SI, R8
+	VADDPS     Y4, Y3, Y8
+	VSUBPS     Y4, Y3, Y3
+	VADDPS     Y8, Y2, Y2
+	VADDPS     Y6, Y5, Y4
+	VADDPS     Y4, Y2, Y2
+	VMOVAPS    Y2, 64(AX)
+	VADDPS     Y7, Y3, Y2
+	VMULPS     w3f000000<>+0(SB), Y5, Y3
+	VMULPS     w40000000<>+0(SB), Y6, Y4
+	VSUBPS     Y4, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VMOVAPS    Y2, 256(AX)
+	VMOVUPS    (R8), Y2
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y3
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y4
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y5
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y6
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y7
+	ADDQ       SI, R8
+	VADDPS     Y4, Y3, Y8
+	VSUBPS     Y4, Y3, Y3
+	VADDPS     Y8, Y2, Y2
+	VADDPS     Y6, Y5, Y4
+	VADDPS     Y4, Y2, Y2
+	VMOVAPS    Y2, 96(AX)
+	VADDPS     Y7, Y3, Y2
+	VMULPS     w3f000000<>+0(SB), Y5, Y3
+	VMULPS     w40000000<>+0(SB), Y6, Y4
+	VSUBPS     Y4, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VMOVAPS    Y2, 288(AX)
+	VMOVUPS    (R8), Y2
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y3
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y4
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y5
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y6
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y7
+	ADDQ       SI, R8
+	VADDPS     Y4, Y3, Y8
+	VSUBPS     Y4, Y3, Y3
+	VADDPS     Y8, Y2, Y2
+	VADDPS     Y6, Y5, Y4
+	VADDPS     Y4, Y2, Y2
+	VMOVAPS    Y2, 128(AX)
+	VADDPS     Y7, Y3, Y2
+	VMULPS     w3f000000<>+0(SB), Y5, Y3
+	VMULPS     w40000000<>+0(SB), Y6, Y4
+	VSUBPS     Y4, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VMOVAPS    Y2, 320(AX)
+	VMOVUPS    (R8), Y2
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y3
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y4
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y5
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y6
+	ADDQ       SI, R8
+	VMOVUPS    (R8), Y7
+	ADDQ       SI, R8
+	VADDPS     Y4, Y3, Y8
+	VSUBPS     Y4, Y3, Y3
+	VADDPS     Y8, Y2, Y2
+	VADDPS     Y6, Y5, Y4
+	VADDPS     Y4, Y2, Y2
+	VMOVAPS    Y2, 160(AX)
+	VADDPS     Y7, Y3, Y2
+	VMULPS     w3f000000<>+0(SB), Y5, Y3
+	VMULPS     w40000000<>+0(SB), Y6, Y4
+	VSUBPS     Y4, Y3, Y3
+	VADDPS     Y3, Y2, Y2
+	VMOVAPS    Y2, 352(AX)
+	VMOVUPS    (AX), Y2
+	VMOVUPS    32(AX), Y3
+	VMOVUPS    64(AX), Y4
+	VMOVUPS    96(AX), Y5
+	VMOVUPS    128(AX), Y6
+	VMOVUPS    160(AX), Y7
+	VADDPS     Y4, Y3, Y8
+	VSUBPS     Y4, Y3, Y3
+	VADDPS     Y8, Y2, Y2
+	VADDPS     Y6, Y5, Y4
+	VADDPS     Y4, Y2, Y2
+	VADDPS     Y0, Y2, Y2
+	VMAXPS     Y2, Y1, Y2
+	VADDPS     Y7, Y3, Y3
+	VMULPS     w3f000000<>+0(SB), Y5, Y4
+	VMULPS     w40000000<>+0(SB), Y6, Y5
+	VSUBPS     Y5, Y4, Y4
+	VADDPS     Y4, Y3, Y3
+	VADDPS     Y0, Y3, Y3
+	VMAXPS     Y3, Y1, Y3
+	VMOVUPS    192(AX), Y4
+	VMOVUPS    224(AX), Y5
+	VMOVUPS    256(AX), Y6
+	VMOVUPS    288(AX), Y7
+	VMOVUPS    320(AX), Y8
+	VMOVUPS    352(AX), Y9
+	VADDPS     Y6, Y5, Y10
+	VSUBPS     Y6, Y5, Y5
+	VADDPS     Y10, Y4, Y4
+	VADDPS     Y8, Y7, Y6
+	VADDPS     Y6, Y4, Y4
+	VADDPS     Y0, Y4, Y4
+	VMAXPS     Y4, Y1, Y4
+	VADDPS     Y9, Y5, Y5
+	VMULPS     w3f000000<>+0(SB), Y7, Y6
+	VMULPS     w40000000<>+0(SB), Y8, Y7
+	VSUBPS     Y7, Y6, Y6
+	VADDPS     Y6, Y5, Y5
+	VADDPS     Y0, Y5, Y5
+	VMAXPS     Y5, Y1, Y5
+	VUNPCKLPS  Y4, Y2, Y6
+	VUNPCKHPS  Y4, Y2, Y2
+	VPERM2F128 $0x20, Y2, Y6, Y4
+	VMOVUPS    Y4, (CX)
+	VPERM2F128 $0x31, Y2, Y6, Y4
+	VMOVUPS    Y4, 32(CX)
+	ADDQ       $0x40, CX
+	VUNPCKLPS  Y5, Y3, Y2
+	VUNPCKHPS  Y5, Y3, Y3
+	VPERM2F128 $0x20, Y3, Y2, Y4
+	VMOVUPS    Y4, (DX)
+	VPERM2F128 $0x31, Y3, Y2, Y4
+	VMOVUPS    Y4, 32(DX)
+	ADDQ       $0x40, DX
+	ADDQ       $0x20, BX
+	DECQ       DI
+	JNE        loop_9
+	VZEROUPPER
+	RET
+
+// func winogradGradients5AVX2(filters *float32, src *float32, plane int, vectors int)
+// Requires: AVX
+TEXT ·winogradGradients5AVX2(SB), $1792-32
+	LEAQ (SP), AX
+	ADDQ $0x1f, AX
+	ANDQ $-32, AX
+	MOVQ filters+0(FP), CX
+	MOVQ src+8(FP), DX
+	MOVQ plane+16(FP), BX
+	MOVQ vectors+24(FP), SI
+	SHLQ $0x02, BX
+
+loop_10:
+	MOVQ         DX, DI
+	LEAQ         800(AX), R8
+	VMOVUPS      (DI), Y0
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y1
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y2
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y3
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y4
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y5
+	ADDQ         BX, DI
+	VSUBPS       Y2, Y1, Y6
+	VMULPS       w3eaaaaab<>+0(SB), Y6, Y6
+	VADDPS       Y2, Y1, Y1
+	VMULPS       w3eaaaaab<>+0(SB), Y1, Y1
+	VMULPS       wbf888889<>+0(SB), Y3, Y2
+	VMULPS       w3d888889<>+0(SB), Y4, Y3
+	VADDPS       Y6, Y0, Y0
+	VADDPS       Y3, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVAPS      Y0, (R8)
+	VMULPS       w3f000000<>+0(SB), Y2, Y0
+	VMULPS       w40000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 192(R8)
+	VMULPS       w3e800000<>+0(SB), Y2, Y0
+	VMULPS       w40800000<>+0(SB), Y3, Y4
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y0, Y6, Y0
+	VMOVAPS      Y0, 384(R8)
+	VMULPS       w3e000000<>+0(SB), Y2, Y0
+	VMULPS       w41000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 576(R8)
+	VADDPS       Y6, Y5, Y0
+	VMULPS       w3d800000<>+0(SB), Y2, Y1
+	VMULPS       w41800000<>+0(SB), Y3, Y2
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VMOVAPS      Y0, 768(R8)
+	VMOVUPS      (DI), Y0
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y1
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y2
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y3
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y4
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y5
+	ADDQ         BX, DI
+	VSUBPS       Y2, Y1, Y6
+	VMULPS       w3eaaaaab<>+0(SB), Y6, Y6
+	VADDPS       Y2, Y1, Y1
+	VMULPS       w3eaaaaab<>+0(SB), Y1, Y1
+	VMULPS       wbf888889<>+0(SB), Y3, Y2
+	VMULPS       w3d888889<>+0(SB), Y4, Y3
+	VADDPS       Y6, Y0, Y0
+	VADDPS       Y3, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVAPS      Y0, 32(R8)
+	VMULPS       w3f000000<>+0(SB), Y2, Y0
+	VMULPS       w40000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 224(R8)
+	VMULPS       w3e800000<>+0(SB), Y2, Y0
+	VMULPS       w40800000<>+0(SB), Y3, Y4
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y0, Y6, Y0
+	VMOVAPS      Y0, 416(R8)
+	VMULPS       w3e000000<>+0(SB), Y2, Y0
+	VMULPS       w41000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 608(R8)
+	VADDPS       Y6, Y5, Y0
+	VMULPS       w3d800000<>+0(SB), Y2, Y1
+	VMULPS       w41800000<>+0(SB), Y3, Y2
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VMOVAPS      Y0, 800(R8)
+	VMOVUPS      (DI), Y0
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y1
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y2
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y3
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y4
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y5
+	ADDQ         BX, DI
+	VSUBPS       Y2, Y1, Y6
+	VMULPS       w3eaaaaab<>+0(SB), Y6, Y6
+	VADDPS       Y2, Y1, Y1
+	VMULPS       w3eaaaaab<>+0(SB), Y1, Y1
+	VMULPS       wbf888889<>+0(SB), Y3, Y2
+	VMULPS       w3d888889<>+0(SB), Y4, Y3
+	VADDPS       Y6, Y0, Y0
+	VADDPS       Y3, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVAPS      Y0, 64(R8)
+	VMULPS       w3f000000<>+0(SB), Y2, Y0
+	VMULPS       w40000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 256(R8)
+	VMULPS       w3e800000<>+0(SB), Y2, Y0
+	VMULPS       w40800000<>+0(SB), Y3, Y4
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y0, Y6, Y0
+	VMOVAPS      Y0, 448(R8)
+	VMULPS       w3e000000<>+0(SB), Y2, Y0
+	VMULPS       w41000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 640(R8)
+	VADDPS       Y6, Y5, Y0
+	VMULPS       w3d800000<>+0(SB), Y2, Y1
+	VMULPS       w41800000<>+0(SB), Y3, Y2
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VMOVAPS      Y0, 832(R8)
+	VMOVUPS      (DI), Y0
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y1
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y2
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y3
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y4
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y5
+	ADDQ         BX, DI
+	VSUBPS       Y2, Y1, Y6
+	VMULPS       w3eaaaaab<>+0(SB), Y6, Y6
+	VADDPS       Y2, Y1, Y1
+	VMULPS       w3eaaaaab<>+0(SB), Y1, Y1
+	VMULPS       wbf888889<>+0(SB), Y3, Y2
+	VMULPS       w3d888889<>+0(SB), Y4, Y3
+	VADDPS       Y6, Y0, Y0
+	VADDPS       Y3, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVAPS      Y0, 96(R8)
+	VMULPS       w3f000000<>+0(SB), Y2, Y0
+	VMULPS       w40000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 288(R8)
+	VMULPS       w3e800000<>+0(SB), Y2, Y0
+	VMULPS       w40800000<>+0(SB), Y3, Y4
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y0, Y6, Y0
+	VMOVAPS      Y0, 480(R8)
+	VMULPS       w3e000000<>+0(SB), Y2, Y0
+	VMULPS       w41000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 672(R8)
+	VADDPS       Y6, Y5, Y0
+	VMULPS       w3d800000<>+0(SB), Y2, Y1
+	VMULPS       w41800000<>+0(SB), Y3, Y2
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VMOVAPS      Y0, 864(R8)
+	VMOVUPS      (DI), Y0
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y1
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y2
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y3
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y4
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y5
+	ADDQ         BX, DI
+	VSUBPS       Y2, Y1, Y6
+	VMULPS       w3eaaaaab<>+0(SB), Y6, Y6
+	VADDPS       Y2, Y1, Y1
+	VMULPS       w3eaaaaab<>+0(SB), Y1, Y1
+	VMULPS       wbf888889<>+0(SB), Y3, Y2
+	VMULPS       w3d888889<>+0(SB), Y4, Y3
+	VADDPS       Y6, Y0, Y0
+	VADDPS       Y3, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVAPS      Y0, 128(R8)
+	VMULPS       w3f000000<>+0(SB), Y2, Y0
+	VMULPS       w40000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 320(R8)
+	VMULPS       w3e800000<>+0(SB), Y2, Y0
+	VMULPS       w40800000<>+0(SB), Y3, Y4
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y0, Y6, Y0
+	VMOVAPS      Y0, 512(R8)
+	VMULPS       w3e000000<>+0(SB), Y2, Y0
+	VMULPS       w41000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 704(R8)
+	VADDPS       Y6, Y5, Y0
+	VMULPS       w3d800000<>+0(SB), Y2, Y1
+	VMULPS       w41800000<>+0(SB), Y3, Y2
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VMOVAPS      Y0, 896(R8)
+	VMOVUPS      (DI), Y0
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y1
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y2
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y3
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y4
+	ADDQ         BX, DI
+	VMOVUPS      (DI), Y5
+	ADDQ         BX, DI
+	VSUBPS       Y2, Y1, Y6
+	VMULPS       w3eaaaaab<>+0(SB), Y6, Y6
+	VADDPS       Y2, Y1, Y1
+	VMULPS       w3eaaaaab<>+0(SB), Y1, Y1
+	VMULPS       wbf888889<>+0(SB), Y3, Y2
+	VMULPS       w3d888889<>+0(SB), Y4, Y3
+	VADDPS       Y6, Y0, Y0
+	VADDPS       Y3, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVAPS      Y0, 160(R8)
+	VMULPS       w3f000000<>+0(SB), Y2, Y0
+	VMULPS       w40000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 352(R8)
+	VMULPS       w3e800000<>+0(SB), Y2, Y0
+	VMULPS       w40800000<>+0(SB), Y3, Y4
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y0, Y6, Y0
+	VMOVAPS      Y0, 544(R8)
+	VMULPS       w3e000000<>+0(SB), Y2, Y0
+	VMULPS       w41000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 736(R8)
+	VADDPS       Y6, Y5, Y0
+	VMULPS       w3d800000<>+0(SB), Y2, Y1
+	VMULPS       w41800000<>+0(SB), Y3, Y2
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VMOVAPS      Y0, 928(R8)
+	VMOVUPS      (R8), Y0
+	VMOVUPS      32(R8), Y1
+	VMOVUPS      64(R8), Y2
+	VMOVUPS      96(R8), Y3
+	VMOVUPS      128(R8), Y4
+	VMOVUPS      160(R8), Y5
+	VSUBPS       Y2, Y1, Y6
+	VMULPS       w3eaaaaab<>+0(SB), Y6, Y6
+	VADDPS       Y2, Y1, Y1
+	VMULPS       w3eaaaaab<>+0(SB), Y1, Y1
+	VMULPS       wbf888889<>+0(SB), Y3, Y2
+	VMULPS       w3d888889<>+0(SB), Y4, Y3
+	VADDPS       Y6, Y0, Y0
+	VADDPS       Y3, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVAPS      Y0, (AX)
+	VMULPS       w3f000000<>+0(SB), Y2, Y0
+	VMULPS       w40000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 160(AX)
+	VMULPS       w3e800000<>+0(SB), Y2, Y0
+	VMULPS       w40800000<>+0(SB), Y3, Y4
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y0, Y6, Y0
+	VMOVAPS      Y0, 320(AX)
+	VMULPS       w3e000000<>+0(SB), Y2, Y0
+	VMULPS       w41000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 480(AX)
+	VADDPS       Y6, Y5, Y0
+	VMULPS       w3d800000<>+0(SB), Y2, Y1
+	VMULPS       w41800000<>+0(SB), Y3, Y2
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VMOVAPS      Y0, 640(AX)
+	VMOVUPS      192(R8), Y0
+	VMOVUPS      224(R8), Y1
+	VMOVUPS      256(R8), Y2
+	VMOVUPS      288(R8), Y3
+	VMOVUPS      320(R8), Y4
+	VMOVUPS      352(R8), Y5
+	VSUBPS       Y2, Y1, Y6
+	VMULPS       w3eaaaaab<>+0(SB), Y6, Y6
+	VADDPS       Y2, Y1, Y1
+	VMULPS       w3eaaaaab<>+0(SB), Y1, Y1
+	VMULPS       wbf888889<>+0(SB), Y3, Y2
+	VMULPS       w3d888889<>+0(SB), Y4, Y3
+	VADDPS       Y6, Y0, Y0
+	VADDPS       Y3, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVAPS      Y0, 32(AX)
+	VMULPS       w3f000000<>+0(SB), Y2, Y0
+	VMULPS       w40000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 192(AX)
+	VMULPS       w3e800000<>+0(SB), Y2, Y0
+	VMULPS       w40800000<>+0(SB), Y3, Y4
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y0, Y6, Y0
+	VMOVAPS      Y0, 352(AX)
+	VMULPS       w3e000000<>+0(SB), Y2, Y0
+	VMULPS       w41000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 512(AX)
+	VADDPS       Y6, Y5, Y0
+	VMULPS       w3d800000<>+0(SB), Y2, Y1
+	VMULPS       w41800000<>+0(SB), Y3, Y2
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VMOVAPS      Y0, 672(AX)
+	VMOVUPS      384(R8), Y0
+	VMOVUPS      416(R8), Y1
+	VMOVUPS      448(R8), Y2
+	VMOVUPS      480(R8), Y3
+	VMOVUPS      512(R8), Y4
+	VMOVUPS      544(R8), Y5
+	VSUBPS       Y2, Y1, Y6
+	VMULPS       w3eaaaaab<>+0(SB), Y6, Y6
+	VADDPS       Y2, Y1, Y1
+	VMULPS       w3eaaaaab<>+0(SB), Y1, Y1
+	VMULPS       wbf888889<>+0(SB), Y3, Y2
+	VMULPS       w3d888889<>+0(SB), Y4, Y3
+	VADDPS       Y6, Y0, Y0
+	VADDPS       Y3, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVAPS      Y0, 64(AX)
+	VMULPS       w3f000000<>+0(SB), Y2, Y0
+	VMULPS       w40000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 224(AX)
+	VMULPS       w3e800000<>+0(SB), Y2, Y0
+	VMULPS       w40800000<>+0(SB), Y3, Y4
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y0, Y6, Y0
+	VMOVAPS      Y0, 384(AX)
+	VMULPS       w3e000000<>+0(SB), Y2, Y0
+	VMULPS       w41000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 544(AX)
+	VADDPS       Y6, Y5, Y0
+	VMULPS       w3d800000<>+0(SB), Y2, Y1
+	VMULPS       w41800000<>+0(SB), Y3, Y2
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VMOVAPS      Y0, 704(AX)
+	VMOVUPS      576(R8), Y0
+	VMOVUPS      608(R8), Y1
+	VMOVUPS      640(R8), Y2
+	VMOVUPS      672(R8), Y3
+	VMOVUPS      704(R8), Y4
+	VMOVUPS      736(R8), Y5
+	VSUBPS       Y2, Y1, Y6
+	VMULPS       w3eaaaaab<>+0(SB), Y6, Y6
+	VADDPS       Y2, Y1, Y1
+	VMULPS       w3eaaaaab<>+0(SB), Y1, Y1
+	VMULPS       wbf888889<>+0(SB), Y3, Y2
+	VMULPS       w3d888889<>+0(SB), Y4, Y3
+	VADDPS       Y6, Y0, Y0
+	VADDPS       Y3, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVAPS      Y0, 96(AX)
+	VMULPS       w3f000000<>+0(SB), Y2, Y0
+	VMULPS       w40000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 256(AX)
+	VMULPS       w3e800000<>+0(SB), Y2, Y0
+	VMULPS       w40800000<>+0(SB), Y3, Y4
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y0, Y6, Y0
+	VMOVAPS      Y0, 416(AX)
+	VMULPS       w3e000000<>+0(SB), Y2, Y0
+	VMULPS       w41000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 576(AX)
+	VADDPS       Y6, Y5, Y0
+	VMULPS       w3d800000<>+0(SB), Y2, Y1
+	VMULPS       w41800000<>+0(SB), Y3, Y2
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VMOVAPS      Y0, 736(AX)
+	VMOVUPS      768(R8), Y0
+	VMOVUPS      800(R8), Y1
+	VMOVUPS      832(R8), Y2
+	VMOVUPS      864(R8), Y3
+	VMOVUPS      896(R8), Y4
+	VMOVUPS      928(R8), Y5
+	VSUBPS       Y2, Y1, Y6
+	VMULPS       w3eaaaaab<>+0(SB), Y6, Y6
+	VADDPS       Y2, Y1, Y1
+	VMULPS       w3eaaaaab<>+0(SB), Y1, Y1
+	VMULPS       wbf888889<>+0(SB), Y3, Y2
+	VMULPS       w3d888889<>+0(SB), Y4, Y3
+	VADDPS       Y6, Y0, Y0
+	VADDPS       Y3, Y2, Y4
+	VADDPS       Y4, Y0, Y0
+	VMOVAPS      Y0, 128(AX)
+	VMULPS       w3f000000<>+0(SB), Y2, Y0
+	VMULPS       w40000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 288(AX)
+	VMULPS       w3e800000<>+0(SB), Y2, Y0
+	VMULPS       w40800000<>+0(SB), Y3, Y4
+	VADDPS       Y4, Y0, Y0
+	VADDPS       Y0, Y6, Y0
+	VMOVAPS      Y0, 448(AX)
+	VMULPS       w3e000000<>+0(SB), Y2, Y0
+	VMULPS       w41000000<>+0(SB), Y3, Y4
+	VSUBPS       Y4, Y0, Y0
+	VADDPS       Y0, Y1, Y0
+	VMOVAPS      Y0, 608(AX)
+	VADDPS       Y6, Y5, Y0
+	VMULPS       w3d800000<>+0(SB), Y2, Y1
+	VMULPS       w41800000<>+0(SB), Y3, Y2
+	VADDPS       Y2, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	VMOVAPS      Y0, 768(AX)
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y1
+	VMOVUPS      64(AX), Y2
+	VMOVUPS      96(AX), Y3
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKHPS    Y1, Y0, Y0
+	VUNPCKLPS    Y3, Y2, Y1
+	VUNPCKHPS    Y3, Y2, Y2
+	VSHUFPS      $0x44, Y1, Y4, Y3
+	VSHUFPS      $0xee, Y1, Y4, Y1
+	VSHUFPS      $0x44, Y2, Y0, Y4
+	VSHUFPS      $0xee, Y2, Y0, Y0
+	VMOVUPS      X3, (CX)
+	VEXTRACTF128 $0x01, Y3, 400(CX)
+	VMOVUPS      X1, 100(CX)
+	VEXTRACTF128 $0x01, Y1, 500(CX)
+	VMOVUPS      X4, 200(CX)
+	VEXTRACTF128 $0x01, Y4, 600(CX)
+	VMOVUPS      X0, 300(CX)
+	VEXTRACTF128 $0x01, Y0, 700(CX)
+	VMOVUPS      128(AX), Y0
+	VMOVUPS      160(AX), Y1
+	VMOVUPS      192(AX), Y2
+	VMOVUPS      224(AX), Y3
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKHPS    Y1, Y0, Y0
+	VUNPCKLPS    Y3, Y2, Y1
+	VUNPCKHPS    Y3, Y2, Y2
+	VSHUFPS      $0x44, Y1, Y4, Y3
+	VSHUFPS      $0xee, Y1, Y4, Y1
+	VSHUFPS      $0x44, Y2, Y0, Y4
+	VSHUFPS      $0xee, Y2, Y0, Y0
+	VMOVUPS      X3, 16(CX)
+	VEXTRACTF128 $0x01, Y3, 416(CX)
+	VMOVUPS      X1, 116(CX)
+	VEXTRACTF128 $0x01, Y1, 516(CX)
+	VMOVUPS      X4, 216(CX)
+	VEXTRACTF128 $0x01, Y4, 616(CX)
+	VMOVUPS      X0, 316(CX)
+	VEXTRACTF128 $0x01, Y0, 716(CX)
+	VMOVUPS      256(AX), Y0
+	VMOVUPS      288(AX), Y1
+	VMOVUPS      320(AX), Y2
+	VMOVUPS      352(AX), Y3
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKHPS    Y1, Y0, Y0
+	VUNPCKLPS    Y3, Y2, Y1
+	VUNPCKHPS    Y3, Y2, Y2
+	VSHUFPS      $0x44, Y1, Y4, Y3
+	VSHUFPS      $0xee, Y1, Y4, Y1
+	VSHUFPS      $0x44, Y2, Y0, Y4
+	VSHUFPS      $0xee, Y2, Y0, Y0
+	VMOVUPS      X3, 32(CX)
+	VEXTRACTF128 $0x01, Y3, 432(CX)
+	VMOVUPS      X1, 132(CX)
+	VEXTRACTF128 $0x01, Y1, 532(CX)
+	VMOVUPS      X4, 232(CX)
+	VEXTRACTF128 $0x01, Y4, 632(CX)
+	VMOVUPS      X0, 332(CX)
+	VEXTRACTF128 $0x01, Y0, 732(CX)
+	VMOVUPS      384(AX), Y0
+	VMOVUPS      416(AX), Y1
+	VMOVUPS      448(AX), Y2
+	VMOVUPS      480(AX), Y3
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKHPS    Y1, Y0, Y0
+	VUNPCKLPS    Y3, Y2, Y1
+	VUNPCKHPS    Y3, Y2, Y2
+	VSHUFPS      $0x44, Y1, Y4, Y3
+	VSHUFPS      $0xee, Y1, Y4, Y1
+	VSHUFPS      $0x44, Y2, Y0, Y4
+	VSHUFPS      $0xee, Y2, Y0, Y0
+	VMOVUPS      X3, 48(CX)
+	VEXTRACTF128 $0x01, Y3, 448(CX)
+	VMOVUPS      X1, 148(CX)
+	VEXTRACTF128 $0x01, Y1, 548(CX)
+	VMOVUPS      X4, 248(CX)
+	VEXTRACTF128 $0x01, Y4, 648(CX)
+	VMOVUPS      X0, 348(CX)
+	VEXTRACTF128 $0x01, Y0, 748(CX)
+	VMOVUPS      512(AX), Y0
+	VMOVUPS      544(AX), Y1
+	VMOVUPS      576(AX), Y2
+	VMOVUPS      608(AX), Y3
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKHPS    Y1, Y0, Y0
+	VUNPCKLPS    Y3, Y2, Y1
+	VUNPCKHPS    Y3, Y2, Y2
+	VSHUFPS      $0x44, Y1, Y4, Y3
+	VSHUFPS      $0xee, Y1, Y4, Y1
+	VSHUFPS      $0x44, Y2, Y0, Y4
+	VSHUFPS      $0xee, Y2, Y0, Y0
+	VMOVUPS      X3, 64(CX)
+	VEXTRACTF128 $0x01, Y3, 464(CX)
+	VMOVUPS      X1, 164(CX)
+	VEXTRACTF128 $0x01, Y1, 564(CX)
+	VMOVUPS      X4, 264(CX)
+	VEXTRACTF128 $0x01, Y4, 664(CX)
+	VMOVUPS      X0, 364(CX)
+	VEXTRACTF128 $0x01, Y0, 764(CX)
+	VMOVUPS      640(AX), Y0
+	VMOVUPS      672(AX), Y1
+	VMOVUPS      704(AX), Y2
+	VMOVUPS      736(AX), Y3
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKHPS    Y1, Y0, Y0
+	VUNPCKLPS    Y3, Y2, Y1
+	VUNPCKHPS    Y3, Y2, Y2
+	VSHUFPS      $0x44, Y1, Y4, Y3
+	VSHUFPS      $0xee, Y1, Y4, Y1
+	VSHUFPS      $0x44, Y2, Y0, Y4
+	VSHUFPS      $0xee, Y2, Y0, Y0
+	VMOVUPS      X3, 80(CX)
+	VEXTRACTF128 $0x01, Y3, 480(CX)
+	VMOVUPS      X1, 180(CX)
+	VEXTRACTF128 $0x01, Y1, 580(CX)
+	VMOVUPS      X4, 280(CX)
+	VEXTRACTF128 $0x01, Y4, 680(CX)
+	VMOVUPS      X0, 380(CX)
+	VEXTRACTF128 $0x01, Y0, 780(CX)
+	VMOVUPS      768(AX), Y0
+	VEXTRACTF128 $0x01, Y0, X1
+	VEXTRACTPS   $0x00, X0, 96(CX)
+	VEXTRACTPS   $0x00, X1, 496(CX)
+	VEXTRACTPS   $0x01, X0, 196(CX)
+	VEXTRACTPS   $0x01, X1, 596(CX)
+	VEXTRACTPS   $0x02, X0, 296(CX)
+	VEXTRACTPS   $0x02, X1, 696(CX)
+	VEXTRACTPS   $0x03, X0, 396(CX)
+	VEXTRACTPS   $0x03, X1, 796(CX)
+	ADDQ         $+800, CX
+	ADDQ         $0x20, DX
+	DECQ         SI
+	JNE          loop_10
 	VZEROUPPER
 	RET

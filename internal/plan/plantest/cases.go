@@ -1,6 +1,7 @@
 package plantest
 
 import (
+	"math"
 	"math/rand/v2"
 
 	"github.com/dptrain/dptrain/internal/op"
@@ -151,8 +152,9 @@ func (ts *trials) convolution(pictures int) (f op.ConvWeight, x, y operand) {
 		Window: w, Groups: groups, C: groups * between(r, 1, 3), H: height, W: width, O: groups * between(r, 1, 9),
 	}
 	if r.IntN(4) == 0 { // of a shape and a size for which backends have ways of their own
-		w = op.Window{KernelH: 3, KernelW: 3, StrideH: 1, StrideW: 1, PadH: r.IntN(2), PadW: r.IntN(2), DilationH: 1, DilationW: 1}
-		height, width = between(r, 3, 13), between(r, 3, 13)
+		side := 3 + 2*r.IntN(2)
+		w = op.Window{KernelH: side, KernelW: side, StrideH: 1, StrideW: 1, PadH: r.IntN(side - 1), PadW: r.IntN(side - 1), DilationH: 1, DilationW: 1}
+		height, width = between(r, side, 13), between(r, side, 13)
 		f = op.ConvWeight{Window: w, Groups: 1, C: between(r, 16, 19), H: height, W: width, O: between(r, 16, 19)}
 	}
 	oh, ow, err := w.Over(height, width)
@@ -167,6 +169,9 @@ func (ts *trials) pictures() {
 	for _, a := range []op.Activation{op.Identity, op.ReLU, op.Tanh, op.Sigmoid} {
 		f, x, y := ts.convolution(ts.b)
 		weights := weight(normal(r, f.O, f.C/f.Groups, f.KernelH, f.KernelW))
+		for i := range weights.values { // of a size as networks have, so that sigmoids do not hide what comes in
+			weights.values[i] /= float32(math.Sqrt(float64(f.Size() / f.O)))
+		}
 		ts.apart(1e-5, op.Conv2D{Window: f.Window, Groups: f.Groups, Act: a}, x, weights, weight(normal(r, f.O)))
 		ts.apart(1e-5, op.ConvGradInput(f), y, weights)
 		ts.joint(1e-5, op.ConvGradWeight(f), x, y)

@@ -1,335 +1,367 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// winograd writes the transforms for one size of filter. Each is a linear map of
+// rows, applied to every row and then to every column of what that gives, which
+// waits on the stack. Eight tiles or filters go through at a time.
+type winograd struct {
+	*generator
+	taps, points int
+}
+
 func winogradFile(g *generator) {
-	g.winogradFilters()
-	g.winogradImage()
-	g.winogradSignal()
-	g.winogradResult()
-	g.winogradGradients()
-}
-
-// spreadParam copies a parameter to every lane.
-func (g *generator) spreadParam(name string) vec {
-	x := g.YMM()
-	m, err := g.Param(name).Resolve()
-	if err != nil {
-		panic(err)
+	for _, taps := range []int{3, 5} {
+		w := winograd{g, taps, taps + 1}
+		w.filters()
+		w.image()
+		w.signal()
+		w.result()
+		w.gradients()
 	}
-	g.VBROADCASTSS(m.Addr, x)
-	return x
 }
 
-// lanes4 transposes the 4×4 floats of each half of four vectors.
-func (g *generator) lanes4(q [4]vec) (out [4]vec) {
-	t := [4]vec{g.YMM(), g.YMM(), g.YMM(), g.YMM()}
-	g.VUNPCKLPS(q[1], q[0], t[0])
-	g.VUNPCKHPS(q[1], q[0], t[1])
-	g.VUNPCKLPS(q[3], q[2], t[2])
-	g.VUNPCKHPS(q[3], q[2], t[3])
-	for i := range out {
-		out[i] = g.YMM()
-		g.VSHUFPS(U8([]int{0x44, 0xee}[i%2]), t[2+i/2], t[i/2], out[i])
+// linear is a map of a row; it hands its results to out, from the first to the
+// last.
+type linear func(in []vec, out func(x vec))
+
+// times is x·c, rounded.
+func (w winograd) times(x vec, c float64) vec { return w.mul(x, w.num(c)) }
+
+// overFilter, overImage, overSignal, overResult and overGradient are the maps of
+// package simd of the same names.
+func (w winograd) overFilter(f []vec, out func(x vec)) {
+	if w.taps == 3 {
+		ends := w.add(f[0], f[2])
+		out(f[0])
+		out(w.times(w.add(ends, f[1]), 0.5))
+		out(w.times(w.sub(ends, f[1]), 0.5))
+		out(f[2])
+		return
 	}
-	return out
+	out(f[0])
+	even, odd := w.add(w.add(f[0], f[2]), f[4]), w.add(f[1], f[3])
+	out(w.times(w.add(even, odd), 1./3))
+	out(w.times(w.sub(odd, even), 1./3))
+	odd = w.add(w.times(f[1], 0.5), w.times(f[3], 0.125))
+	even = w.add(w.add(f[0], w.times(f[2], 0.25)), w.times(f[4], 0.0625))
+	out(w.times(w.add(even, odd), -16./15))
+	odd = w.add(w.times(f[1], 2), w.times(f[3], 8))
+	even = w.add(w.add(f[0], w.times(f[2], 4)), w.times(f[4], 16))
+	out(w.times(w.sub(even, odd), 1./15))
+	out(f[4])
 }
 
-// planes walks over the 16 planes from dst on, storing one vector in each.
-func (g *generator) planes(dst, plane reg.Register) func(x vec) {
-	to := g.GP64()
-	g.MOVQ(dst, to)
+func (w winograd) overImage(d []vec, out func(x vec)) {
+	if w.taps == 3 {
+		out(w.sub(d[0], d[2]))
+		out(w.add(d[1], d[2]))
+		out(w.sub(d[2], d[1]))
+		out(w.sub(d[1], d[3]))
+		return
+	}
+	odd := w.sub(d[3], d[1])
+	out(w.add(w.add(d[0], d[4]), w.sub(w.times(odd, 1.5), w.times(d[2], 2))))
+	out(w.add(w.sub(d[4], d[1]), w.add(w.times(d[2], 0.5), w.times(d[3], 2.5))))
+	out(w.add(w.add(d[4], d[1]), w.sub(w.times(d[3], 0.5), w.times(d[2], 2.5))))
+	even := w.sub(d[4], d[2])
+	out(w.add(even, w.times(odd, 2)))
+	out(w.sub(even, w.times(odd, 0.5)))
+	out(w.add(w.add(d[5], d[1]), w.sub(w.times(even, 1.5), w.times(d[3], 2))))
+}
+
+func (w winograd) overSignal(y []vec, out func(x vec)) {
+	out(y[0])
+	out(w.add(y[0], y[1]))
+	out(w.sub(y[0], y[1]))
+	if w.taps == 3 {
+		out(w.sub(w.zero(), y[1]))
+		return
+	}
+	out(w.add(y[0], w.times(y[1], 0.5)))
+	out(w.sub(y[0], w.times(y[1], 2)))
+	out(y[1])
+}
+
+func (w winograd) overResult(m []vec, out func(x vec)) {
+	sum, difference := w.add(m[1], m[2]), w.sub(m[1], m[2])
+	if w.taps == 3 {
+		out(w.add(m[0], sum))
+		out(w.sub(difference, m[3]))
+		return
+	}
+	out(w.add(w.add(m[0], sum), w.add(m[3], m[4])))
+	out(w.add(w.add(difference, m[5]), w.sub(w.times(m[3], 0.5), w.times(m[4], 2))))
+}
+
+func (w winograd) overGradient(s []vec, out func(x vec)) {
+	if w.taps == 3 {
+		sum := w.times(w.add(s[1], s[2]), 0.5)
+		out(w.add(s[0], sum))
+		out(w.times(w.sub(s[1], s[2]), 0.5))
+		out(w.add(sum, s[3]))
+		return
+	}
+	even, odd := w.times(w.sub(s[1], s[2]), 1./3), w.times(w.add(s[1], s[2]), 1./3)
+	third, fourth := w.times(s[3], -16./15), w.times(s[4], 1./15)
+	out(w.add(w.add(s[0], even), w.add(third, fourth)))
+	out(w.add(odd, w.sub(w.times(third, 0.5), w.times(fourth, 2))))
+	out(w.add(even, w.add(w.times(third, 0.25), w.times(fourth, 4))))
+	out(w.add(odd, w.sub(w.times(third, 0.125), w.times(fourth, 8))))
+	out(w.add(w.add(s[5], even), w.add(w.times(third, 0.0625), w.times(fourth, 16))))
+}
+
+// begin opens a function with memory for so many vectors on its stack.
+func (w winograd) begin(name, signature string, vectors int) reg.Register {
+	w.Function(fmt.Sprintf("winograd%s%dAVX2", name, w.taps))
+	w.SignatureExpr(signature)
+	w.Pragma("noescape")
+	stack := w.GP64()
+	w.LEAQ(w.AllocLocal(32*vectors+32), stack)
+	w.ADDQ(U8(31), stack)
+	w.ANDQ(I8(-32), stack)
+	return stack
+}
+
+func (w winograd) load(m Mem) vec { x := w.YMM(); w.VMOVUPS(m, x); return x }
+
+// twice applies a map to rows of width vectors and then to the columns. load
+// gives a row; out takes the result, row by row of its transpose: column by
+// column.
+func (w winograd) twice(stack reg.Register, rows int, load func(i int) []vec, f linear, out func(x vec)) {
+	width := 0
+	for i := range rows {
+		j := 0
+		f(load(i), func(x vec) {
+			w.VMOVAPS(x, Mem{Base: stack, Disp: 32 * (j*rows + i)})
+			j++
+		})
+		width = j
+	}
+	for j := range width {
+		column := make([]vec, rows)
+		for i := range column {
+			column[i] = w.load(Mem{Base: stack, Disp: 32 * (j*rows + i)})
+		}
+		f(column, out)
+	}
+}
+
+// columns stores what twice gives in planes: place j·points+i goes to plane
+// i·points+j.
+func (w winograd) columns(dst, plane reg.Register) func(x vec) {
+	down, to := w.GP64(), w.GP64()
+	w.IMUL3Q(I32(w.points), plane, down)
+	column := w.GP64()
+	w.MOVQ(dst, column)
+	i := 0
 	return func(x vec) {
-		g.VMOVUPS(x, Mem{Base: to})
-		g.ADDQ(plane, to)
+		if i%w.points == 0 {
+			w.MOVQ(column, to)
+			w.ADDQ(plane, column)
+		}
+		w.VMOVUPS(x, Mem{Base: to})
+		w.ADDQ(down, to)
+		i++
 	}
 }
 
 // each runs body once a vector.
-func (g *generator) each(count reg.Register, body func()) {
-	loop := g.label("loop")
-	g.Label(loop)
+func (w winograd) each(count reg.Register, body func()) {
+	loop := w.label("loop")
+	w.Label(loop)
 	body()
-	g.DECQ(count)
-	g.JNE(LabelRef(loop))
-	g.VZEROUPPER()
-	g.RET()
+	w.DECQ(count)
+	w.JNE(LabelRef(loop))
+	w.leave()
 }
 
-const filterBytes = 9 * 4
+func (w winograd) param(name string) reg.Register { return w.Load(w.Param(name), w.GP64()) }
 
-// winogradFilters transforms eight filters at a time.
-func (g *generator) winogradFilters() {
-	g.fn("winogradFiltersAVX2", "func(dst *float32, plane int, filters *float32, vectors int)")
-	dst := g.Load(g.Param("dst"), g.GP64())
-	plane := g.Load(g.Param("plane"), g.GP64())
-	filters := g.Load(g.Param("filters"), g.GP64())
-	vectors := g.Load(g.Param("vectors"), g.GP64())
-	g.SHLQ(U8(2), plane)
-	half := g.num(0.5)
-	g.each(vectors, func() {
-		var f [9]vec
-		for h := range 2 {
+// lanes4 transposes the 4×4 floats of each half of four vectors.
+func (w winograd) lanes4(q [4]vec) (out [4]vec) {
+	t := [4]vec{w.YMM(), w.YMM(), w.YMM(), w.YMM()}
+	w.VUNPCKLPS(q[1], q[0], t[0])
+	w.VUNPCKHPS(q[1], q[0], t[1])
+	w.VUNPCKLPS(q[3], q[2], t[2])
+	w.VUNPCKHPS(q[3], q[2], t[3])
+	for i := range out {
+		out[i] = w.YMM()
+		w.VSHUFPS(U8([]int{0x44, 0xee}[i%2]), t[2+i/2], t[i/2], out[i])
+	}
+	return out
+}
+
+// filters transforms eight filters, each taps² floats in a row.
+func (w winograd) filters() {
+	size := w.taps * w.taps
+	stack := w.begin("Filters", "func(dst *float32, plane int, filters *float32, vectors int)", size+w.taps*w.points)
+	dst, plane, filters, vectors := w.param("dst"), w.param("plane"), w.param("filters"), w.param("vectors")
+	w.SHLQ(U8(2), plane)
+	w.each(vectors, func() {
+		for first := 0; first+4 <= size; first += 4 {
 			var q [4]vec
 			for i := range q {
-				q[i] = g.YMM()
-				m := Mem{Base: filters, Disp: i*filterBytes + 16*h}
-				g.VBROADCASTF128(m, q[i])
-				m.Disp += 4 * filterBytes
-				g.VINSERTF128(U8(1), m, q[i], q[i])
+				q[i] = w.YMM()
+				m := Mem{Base: filters, Disp: 4 * (i*size + first)}
+				w.VBROADCASTF128(m, q[i])
+				m.Disp += 16 * size
+				w.VINSERTF128(U8(1), m, q[i], q[i])
 			}
-			q = g.lanes4(q)
-			copy(f[4*h:], q[:])
-		}
-		f[8] = g.YMM()
-		all, nines := g.YMM(), g.YMM()
-		g.VPCMPEQD(all, all, all)
-		g.VMOVUPS(g.words("nines", 8, func(i int) uint32 { return uint32(9 * i) }), nines)
-		g.VGATHERDPS(all, Mem{Base: filters, Disp: 32, Index: nines, Scale: 4}, f[8])
-		g.ADDQ(I32(8*filterBytes), filters)
-		store := g.planes(dst, plane)
-		g.ADDQ(U8(32), dst)
-		across := func(r [3]vec) {
-			ends := g.add(r[0], r[2])
-			store(r[0])
-			store(g.mul(g.add(ends, r[1]), half))
-			store(g.mul(g.sub(ends, r[1]), half))
-			store(r[2])
-		}
-		across([3]vec{f[0], f[1], f[2]})
-		for _, combine := range []func(x vec, y Op) vec{g.add, g.sub} {
-			var r [3]vec
-			for j := range r {
-				r[j] = g.mul(combine(g.add(f[j], f[6+j]), f[3+j]), half)
+			for i, x := range w.lanes4(q) {
+				w.VMOVAPS(x, Mem{Base: stack, Disp: 32 * (first + i)})
 			}
-			across(r)
 		}
-		across([3]vec{f[6], f[7], f[8]})
+		last, all := w.YMM(), w.YMM()
+		w.VPCMPEQD(all, all, all)
+		places := w.load(w.words(fmt.Sprintf("filters%d", size), 8, func(i int) uint32 { return uint32(size * i) }))
+		w.VGATHERDPS(all, Mem{Base: filters, Disp: 4 * (size - 1), Index: places, Scale: 4}, last)
+		w.VMOVAPS(last, Mem{Base: stack, Disp: 32 * (size - 1)})
+		w.ADDQ(I32(32*size), filters)
+
+		rest := w.GP64()
+		w.LEAQ(Mem{Base: stack, Disp: 32 * size}, rest)
+		w.twice(rest, w.taps, func(i int) []vec {
+			row := make([]vec, w.taps)
+			for j := range row {
+				row[j] = w.load(Mem{Base: stack, Disp: 32 * (i*w.taps + j)})
+			}
+			return row
+		}, w.overFilter, w.columns(dst, plane))
+		w.ADDQ(U8(32), dst)
 	})
 }
 
-// winogradSignal transforms a row of tiles of two rows each, eight tiles at a
-// time, the adjoint of winogradResult.
-func (g *generator) winogradSignal() {
-	g.fn("winogradSignalAVX2", "func(dst *float32, plane int, rows *float32, ld, vectors int)")
-	dst := g.Load(g.Param("dst"), g.GP64())
-	plane := g.Load(g.Param("plane"), g.GP64())
-	rows := g.Load(g.Param("rows"), g.GP64())
-	ld := g.Load(g.Param("ld"), g.GP64())
-	vectors := g.Load(g.Param("vectors"), g.GP64())
-	g.SHLQ(U8(2), plane)
-	g.SHLQ(U8(2), ld)
-	zero := g.zero()
-	g.each(vectors, func() {
-		store := g.planes(dst, plane)
-		g.ADDQ(U8(32), dst)
-		var d [2][2]vec
-		for r := range d {
-			at := Mem{Base: rows}
-			if r == 1 {
-				at.Index, at.Scale = ld, 1
-			}
-			low, high := g.YMM(), g.YMM()
-			g.VMOVUPS(at, low)
-			at.Disp = 32
-			g.VMOVUPS(at, high)
-			for j, choice := range []int{0x88, 0xdd} {
-				d[r][j] = g.YMM()
-				g.VSHUFPS(U8(choice), high, low, d[r][j])
-				g.VPERMPD(U8(0xd8), d[r][j], d[r][j])
-			}
+// pairs loads 2·n neighbours of eight tiles, two to a tile, from a row on: vector
+// k holds place k of every tile, its lanes in the order 0 1 4 5 2 3 6 7.
+func (w winograd) pairs(row reg.Register, n int) []vec {
+	var out []vec
+	for k := range n {
+		low, high := w.load(Mem{Base: row, Disp: 8 * k}), w.load(Mem{Base: row, Disp: 8*k + 32})
+		for _, choice := range []uint64{0x88, 0xdd} {
+			x := w.YMM()
+			w.VSHUFPS(U8(choice), high, low, x)
+			out = append(out, x)
 		}
-		g.ADDQ(U8(64), rows)
-		across := func(r [2]vec) {
-			store(r[0])
-			store(g.add(r[0], r[1]))
-			store(g.sub(r[0], r[1]))
-			store(g.sub(zero, r[1]))
-		}
-		across(d[0])
-		across([2]vec{g.add(d[0][0], d[1][0]), g.add(d[0][1], d[1][1])})
-		across([2]vec{g.sub(d[0][0], d[1][0]), g.sub(d[0][1], d[1][1])})
-		across([2]vec{g.sub(zero, d[1][0]), g.sub(zero, d[1][1])})
+	}
+	return out
+}
+
+// tiles transforms rows of places, pairs of them to a tile.
+func (w winograd) tiles(name string, rows int, f linear) {
+	stack := w.begin(name, "func(dst *float32, plane int, rows *float32, ld, vectors int)", rows*w.points)
+	dst, plane, from, ld, vectors := w.param("dst"), w.param("plane"), w.param("rows"), w.param("ld"), w.param("vectors")
+	w.SHLQ(U8(2), plane)
+	w.SHLQ(U8(2), ld)
+	w.each(vectors, func() {
+		row := w.GP64()
+		w.MOVQ(from, row)
+		store := w.columns(dst, plane)
+		w.twice(stack, rows, func(i int) []vec {
+			if i > 0 {
+				w.ADDQ(ld, row)
+			}
+			return w.pairs(row, rows/2)
+		}, f, func(x vec) {
+			y := w.YMM()
+			w.VPERMPD(U8(0xd8), x, y)
+			store(y)
+		})
+		w.ADDQ(U8(64), from)
+		w.ADDQ(U8(32), dst)
 	})
 }
 
-// winogradGradients is the adjoint of winogradFilters.
-func (g *generator) winogradGradients() {
-	g.fn("winogradGradientsAVX2", "func(filters, src *float32, plane, vectors int)")
-	filters := g.Load(g.Param("filters"), g.GP64())
-	src := g.Load(g.Param("src"), g.GP64())
-	plane := g.Load(g.Param("plane"), g.GP64())
-	vectors := g.Load(g.Param("vectors"), g.GP64())
-	g.SHLQ(U8(2), plane)
-	half := g.num(0.5)
-	g.each(vectors, func() {
-		row := [4]reg.GPVirtual{g.GP64(), g.GP64(), g.GP64(), g.GP64()}
-		g.MOVQ(src, row[0])
-		for i := 1; i < 4; i++ {
-			g.LEAQ(Mem{Base: row[i-1], Index: plane, Scale: 4}, row[i])
+func (w winograd) image()  { w.tiles("Image", w.points, w.overImage) }
+func (w winograd) signal() { w.tiles("Signal", 2, w.overSignal) }
+
+// planes loads the numbers of one row, one plane after the other.
+func (w winograd) planes(at, plane reg.Register) []vec {
+	row := make([]vec, w.points)
+	for j := range row {
+		row[j] = w.load(Mem{Base: at})
+		w.ADDQ(plane, at)
+	}
+	return row
+}
+
+// result turns planes into a row of tiles: two rows of the result.
+func (w winograd) result() {
+	stack := w.begin("Result", "func(top, bottom, src *float32, plane, vectors int, bias, floor float32)", 2*w.points)
+	rows := [2]reg.Register{w.param("top"), w.param("bottom")}
+	src, plane, vectors := w.param("src"), w.param("plane"), w.param("vectors")
+	w.SHLQ(U8(2), plane)
+	spread := func(name string) vec {
+		m, err := w.Param(name).Resolve()
+		if err != nil {
+			panic(err)
 		}
-		g.ADDQ(U8(32), src)
-		// across folds the numbers of a row: a + (b+c)/2, (b-c)/2, (b+c)/2 + d.
-		across := func(i int) [3]vec {
-			s := [4]vec{g.YMM(), g.YMM(), g.YMM(), g.YMM()}
-			for j, x := range s {
-				g.VMOVUPS(Mem{Base: row[i]}, x)
-				if j < 3 {
-					g.ADDQ(plane, row[i])
-				}
+		x := w.YMM()
+		w.VBROADCASTSS(m.Addr, x)
+		return x
+	}
+	bias, floor := spread("bias"), spread("floor")
+	w.each(vectors, func() {
+		at := w.GP64()
+		w.MOVQ(src, at)
+		var places []vec // top left, bottom left, top right, bottom right
+		w.twice(stack, w.points, func(int) []vec { return w.planes(at, plane) }, w.overResult, func(x vec) {
+			places = append(places, w.max(floor, w.add(x, bias)))
+		})
+		for r, to := range rows {
+			left, right := places[r], places[2+r]
+			low, high, x := w.YMM(), w.YMM(), w.YMM()
+			w.VUNPCKLPS(right, left, low)
+			w.VUNPCKHPS(right, left, high)
+			w.VPERM2F128(U8(0x20), high, low, x)
+			w.VMOVUPS(x, Mem{Base: to})
+			w.VPERM2F128(U8(0x31), high, low, x)
+			w.VMOVUPS(x, Mem{Base: to, Disp: 32})
+			w.ADDQ(U8(64), to)
+		}
+		w.ADDQ(U8(32), src)
+	})
+}
+
+// gradients is the adjoint of filters.
+func (w winograd) gradients() {
+	size := w.taps * w.taps
+	stack := w.begin("Gradients", "func(filters, src *float32, plane, vectors int)", size+w.taps*w.points)
+	filters, src, plane, vectors := w.param("filters"), w.param("src"), w.param("plane"), w.param("vectors")
+	w.SHLQ(U8(2), plane)
+	w.each(vectors, func() {
+		at, rest := w.GP64(), w.GP64()
+		w.MOVQ(src, at)
+		w.LEAQ(Mem{Base: stack, Disp: 32 * size}, rest)
+		k := 0
+		w.twice(rest, w.points, func(int) []vec { return w.planes(at, plane) }, w.overGradient, func(x vec) {
+			w.VMOVAPS(x, Mem{Base: stack, Disp: 32 * (k%w.taps*w.taps + k/w.taps)})
+			k++
+		})
+		for first := 0; first+4 <= size; first += 4 {
+			var q [4]vec
+			for i := range q {
+				q[i] = w.load(Mem{Base: stack, Disp: 32 * (first + i)})
 			}
-			sum := g.mul(g.add(s[1], s[2]), half)
-			return [3]vec{g.add(s[0], sum), g.mul(g.sub(s[1], s[2]), half), g.add(sum, s[3])}
-		}
-		second, third := across(1), across(2)
-		var f [9]vec
-		var sum [3]vec
-		for j := range sum {
-			sum[j] = g.mul(g.add(second[j], third[j]), half)
-			f[3+j] = g.mul(g.sub(second[j], third[j]), half)
-		}
-		for j, x := range across(0) {
-			f[j] = g.add(x, sum[j])
-		}
-		for j, x := range across(3) {
-			f[6+j] = g.add(sum[j], x)
-		}
-		for h := range 2 {
-			q := g.lanes4([4]vec{f[4*h], f[4*h+1], f[4*h+2], f[4*h+3]})
-			for i, x := range q {
-				m := Mem{Base: filters, Disp: i*filterBytes + 16*h}
-				g.VMOVUPS(x.AsX(), m)
-				m.Disp += 4 * filterBytes
-				g.VEXTRACTF128(U8(1), x, m)
+			for i, x := range w.lanes4(q) {
+				m := Mem{Base: filters, Disp: 4 * (i*size + first)}
+				w.VMOVUPS(x.AsX(), m)
+				m.Disp += 16 * size
+				w.VEXTRACTF128(U8(1), x, m)
 			}
 		}
-		upper := g.XMM()
-		g.VEXTRACTF128(U8(1), f[8], upper)
+		last, upper := w.load(Mem{Base: stack, Disp: 32 * (size - 1)}), w.XMM()
+		w.VEXTRACTF128(U8(1), last, upper)
 		for i := range 4 {
-			g.VEXTRACTPS(U8(i), f[8].AsX(), Mem{Base: filters, Disp: i*filterBytes + 32})
-			g.VEXTRACTPS(U8(i), upper, Mem{Base: filters, Disp: (i+4)*filterBytes + 32})
+			w.VEXTRACTPS(U8(i), last.AsX(), Mem{Base: filters, Disp: 4 * (i*size + size - 1)})
+			w.VEXTRACTPS(U8(i), upper, Mem{Base: filters, Disp: 4 * ((i+4)*size + size - 1)})
 		}
-		g.ADDQ(I32(8*filterBytes), filters)
-	})
-}
-
-// winogradImage transforms a row of tiles, eight at a time: four rows of a
-// picture become 16 planes. Lanes are in the order 0 1 4 5 2 3 6 7 that VSHUFPS
-// leaves, until they are stored.
-func (g *generator) winogradImage() {
-	g.fn("winogradImageAVX2", "func(dst *float32, plane int, rows *float32, ld, vectors int)")
-	dst := g.Load(g.Param("dst"), g.GP64())
-	plane := g.Load(g.Param("plane"), g.GP64())
-	rows := g.Load(g.Param("rows"), g.GP64())
-	ld := g.Load(g.Param("ld"), g.GP64())
-	vectors := g.Load(g.Param("vectors"), g.GP64())
-	g.SHLQ(U8(2), plane)
-	g.SHLQ(U8(2), ld)
-	ld3 := g.GP64()
-	g.LEAQ(Mem{Base: ld, Index: ld, Scale: 2}, ld3)
-	g.each(vectors, func() {
-		// across gives the four columns of row r, combined.
-		across := func(r int) [4]vec {
-			at := Mem{Base: rows}
-			switch r {
-			case 1, 2:
-				at.Index, at.Scale = ld, uint8(r)
-			case 3:
-				at.Index, at.Scale = ld3, 1
-			}
-			pick := func(disp int) (even, odd vec) {
-				low, high := g.YMM(), g.YMM()
-				at.Disp = disp
-				g.VMOVUPS(at, low)
-				at.Disp += 32
-				g.VMOVUPS(at, high)
-				even, odd = g.YMM(), g.YMM()
-				g.VSHUFPS(U8(0x88), high, low, even)
-				g.VSHUFPS(U8(0xdd), high, low, odd)
-				return even, odd
-			}
-			d0, d1 := pick(0)
-			d2, d3 := pick(8)
-			return [4]vec{g.sub(d0, d2), g.add(d1, d2), g.sub(d2, d1), g.sub(d1, d3)}
-		}
-		next := g.planes(dst, plane)
-		store := func(x vec) {
-			y := g.YMM()
-			g.VPERMPD(U8(0xd8), x, y)
-			next(y)
-		}
-		third := across(2)
-		first := across(0)
-		for i := range first {
-			store(g.sub(first[i], third[i]))
-		}
-		second := across(1)
-		for i := range second {
-			store(g.add(second[i], third[i]))
-		}
-		for i := range second {
-			store(g.sub(third[i], second[i]))
-		}
-		fourth := across(3)
-		for i := range second {
-			store(g.sub(second[i], fourth[i]))
-		}
-		g.ADDQ(U8(64), rows)
-		g.ADDQ(U8(32), dst)
-	})
-}
-
-// winogradResult turns 16 planes into a row of tiles: two rows of the result.
-func (g *generator) winogradResult() {
-	g.fn("winogradResultAVX2", "func(top, bottom, src *float32, plane, vectors int, bias, floor float32)")
-	rows := [2]reg.Register{g.Load(g.Param("top"), g.GP64()), g.Load(g.Param("bottom"), g.GP64())}
-	src := g.Load(g.Param("src"), g.GP64())
-	plane := g.Load(g.Param("plane"), g.GP64())
-	vectors := g.Load(g.Param("vectors"), g.GP64())
-	g.SHLQ(U8(2), plane)
-	bias, floor := g.spreadParam("bias"), g.spreadParam("floor")
-	plane3 := g.GP64()
-	g.LEAQ(Mem{Base: plane, Index: plane, Scale: 2}, plane3)
-	g.each(vectors, func() {
-		quarters := [4]reg.GPVirtual{g.GP64(), g.GP64(), g.GP64(), g.GP64()}
-		g.MOVQ(src, quarters[0])
-		for i := 1; i < 4; i++ {
-			g.LEAQ(Mem{Base: quarters[i-1], Index: plane, Scale: 4}, quarters[i])
-		}
-		at := func(i, j int) Mem {
-			m := Mem{Base: quarters[i]}
-			switch j {
-			case 1, 2:
-				m.Index, m.Scale = plane, uint8(j)
-			case 3:
-				m.Index, m.Scale = plane3, 1
-			}
-			return m
-		}
-		var down [2][4]vec
-		for j := range 4 {
-			one, two := g.YMM(), g.YMM()
-			g.VMOVUPS(at(1, j), one)
-			g.VMOVUPS(at(2, j), two)
-			top := g.add(one, at(0, j))
-			down[0][j] = g.add(top, two)
-			down[1][j] = g.sub(g.sub(one, two), at(3, j))
-		}
-		for r, s := range down {
-			left := g.max(floor, g.add(g.add(g.add(s[0], s[1]), s[2]), bias))
-			right := g.max(floor, g.add(g.sub(g.sub(s[1], s[2]), s[3]), bias))
-			low, high, x := g.YMM(), g.YMM(), g.YMM()
-			g.VUNPCKLPS(right, left, low)
-			g.VUNPCKHPS(right, left, high)
-			g.VPERM2F128(U8(0x20), high, low, x)
-			g.VMOVUPS(x, Mem{Base: rows[r]})
-			g.VPERM2F128(U8(0x31), high, low, x)
-			g.VMOVUPS(x, Mem{Base: rows[r], Disp: 32})
-			g.ADDQ(U8(64), rows[r])
-		}
-		g.ADDQ(U8(32), src)
+		w.ADDQ(I32(32*size), filters)
+		w.ADDQ(U8(32), src)
 	})
 }
