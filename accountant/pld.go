@@ -12,8 +12,10 @@ import (
 // charged to δ. Lower bounds the true value from below in the same way.
 
 // A schedule of more different events than mostEvents is rounded up to that many
-// for the answer, which costs less than a tenth of a per cent, and down to fewEvents
-// for Lower, which is there to be seen.
+// for the answer, and down to fewEvents for Lower, which is there to be seen. Measured on
+// 4,000 lots no two of which are alike, rounding up costs 0.05% of ε where the noise or
+// the rate doubles, 0.13% where both do, and 8% where both vary by a factor of 20 and have
+// nothing to do with each other.
 const (
 	mostEvents = 1000
 	fewEvents  = 400

@@ -297,16 +297,29 @@ func TestHeterogeneous(t *testing.T) {
 
 func TestSchedule(t *testing.T) {
 	t.Parallel()
-	const lots = 300
-	var h History
-	for i := range lots {
-		h.Spent = append(h.Spent, poisson(.005, 1+float64(i)/float64(lots), 1).Spent...)
-	}
-	got := epsilonOf(t, h, 1e-5, "pld")
-	low := epsilonOf(t, poisson(.005, 2, lots), 1e-5, "pld").Epsilon
-	high := epsilonOf(t, poisson(.005, 1, lots), 1e-5, "pld").Epsilon
-	if got.Epsilon <= low || got.Epsilon >= high || got.Epsilon > 1.003*got.Lower {
-		t.Errorf("schedule %+v, between %v and %v", got, low, high)
+	for _, c := range []struct {
+		lots       int
+		rateGrows  float64
+		wide       float64 // that the bracket may be
+		least, top History // between which it is
+	}{
+		{300, 1, 1.003, poisson(.005, 2, 300), poisson(.005, 1, 300)},
+		{1500, 1, 1.004, poisson(.005, 2, 1500), poisson(.005, 1, 1500)}, // rounded
+		{1500, 3, 1.008, poisson(.005, 2, 1500), poisson(.015, 1, 1500)},
+	} {
+		if testing.Short() && c.lots > 300 {
+			continue
+		}
+		var h History
+		for i := range c.lots {
+			part := float64(i) / float64(c.lots)
+			h.Spent = append(h.Spent, poisson(.005*math.Pow(c.rateGrows, part), 1+part, 1).Spent...)
+		}
+		got := epsilonOf(t, h, 1e-5, "pld")
+		low, high := epsilonOf(t, c.least, 1e-5, "pld").Epsilon, epsilonOf(t, c.top, 1e-5, "pld").Epsilon
+		if got.Epsilon <= low || got.Epsilon >= high || got.Epsilon > c.wide*got.Lower {
+			t.Errorf("%+v: schedule %+v, between %v and %v", c, got, low, high)
+		}
 	}
 }
 

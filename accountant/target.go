@@ -12,8 +12,10 @@ const (
 	aFew             = 30
 	wantedOfMany     = 3e-3
 	wantedOfSchedule = 0.05
-	// passes is how often a bracket is looked for.
-	passes = 5
+	// passes is how often a bracket is looked for: of a schedule only until there is one, as
+	// rounding makes it wide.
+	passes           = 5
+	passesOfSchedule = 2
 	// leastPart: ε is not told apart from 0 below this part of 1 over the tilt.
 	leastPart = 0.05
 	// faint is the logarithm of what an error of a sum may be, relative to the sum.
@@ -111,10 +113,10 @@ func (c *composer) answer(q question) bracket {
 // refine looks closer and closer until the bracket is narrow.
 func (c *composer) refine(q question, d direction) bracket {
 	best := bracket{high: q.known}
-	enough := wanted
+	enough, most := wanted, passes
 	switch {
 	case c.coalesced:
-		enough = wantedOfSchedule
+		enough, most = wantedOfSchedule, passesOfSchedule
 	case len(c.upper) > aFew:
 		enough = wantedOfMany
 	}
@@ -125,7 +127,7 @@ func (c *composer) refine(q question, d direction) bracket {
 		b := q.bracket(seen)
 		best.high, best.low = min(best.high, b.high), max(best.low, b.low)
 		width := best.high - best.low
-		if width <= enough*best.high+q.trifle || pass == passes || pass > 2 && width > 0.7*before {
+		if width <= enough*best.high+q.trifle || pass == most || pass > 2 && width > 0.7*before {
 			return best
 		}
 		room := seen.upper.room() // for narrower cells and less blur
