@@ -22,7 +22,6 @@ func assembly() []*kernels {
 	neon.copyTaps = [2]copyTapFunc{copyTap1NEON, copyTap2NEON}
 	neon.maxPoolRows = [2]maxPoolRowsFunc{maxPoolRows1NEON, maxPoolRows2NEON}
 	neon.unfold, neon.sumTaps, neon.sumTaps2 = unfoldNEON, sumTapsNEON, sumTaps2NEON
-	neon.winograd = winogradKernels{winogradFiltersNEON, winogradImageNEON, winogradSignalNEON, winogradResultNEON, winogradGradientsNEON}
 	neon.fmaPeak = fmaPeakNEON
 	return []*kernels{&neon}
 }
