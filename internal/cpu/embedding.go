@@ -32,53 +32,79 @@ func (c compiler) embed(k call) func() {
 	})
 }
 
+// entries lists the entries of a table of n that indices name, of those that the
+// shard owns; what is no entry is left out.
+func (w *worker) entries(index []float32, n, shard, shards int) []int32 {
+	rows, k := w.rows[:len(index)], 0
+	for _, v := range index {
+		row, ok := entry(v, n)
+		rows[k] = int32(row)
+		if ok && owner(row, shards) == shard {
+			k++
+		}
+	}
+	return rows[:k]
+}
+
+// owner is the shard that owns a row of a table. Frequent rows, which vocabularies
+// list first, are spread.
+func owner(row, shards int) int {
+	return int(uint64(uint32(row)*2654435769) * uint64(shards) >> 32)
+}
+
+// reserveRows is reserve for lists of rows.
+func (c compiler) reserveRows(n int) {
+	for _, w := range c.pool.workers {
+		if len(w.rows) < n {
+			w.rows = make([]int32, n)
+		}
+	}
+}
+
 // embedBag adds rows up in the order of the indices.
 func (c compiler) embedBag(s op.EmbedBag, k call) func() {
 	out, table, index := k.out, k.in[0], k.in[1]
 	n, d, bag := k.shapes[0][0], k.shapes[0][1], k.shapes[1][1]
-	return c.over(len(out)/d, bag*(d+8), func(from, to int, _ *worker) {
+	c.reserveRows(bag)
+	return c.over(len(out)/d, bag*(d/2+4), func(from, to int, w *worker) {
 		for b := from; b < to; b++ {
 			dst := out[b*d : (b+1)*d]
-			clear(dst)
-			for _, v := range index[b*bag : (b+1)*bag] {
-				if row, ok := entry(v, n); ok {
-					simd.Add(dst, dst, table[row*d:(row+1)*d])
-				}
-			}
+			simd.SumRows(dst, table, w.entries(index[b*bag:(b+1)*bag], n, 0, 1))
 			simd.Scale(dst, dst, float32(s.Scale))
 		}
 	})
 }
 
 // gatherSum adds rows of Δ to the rows of a table that indices name, each times
-// the factor of its record where factors are given. A thread owns the rows of
-// the table whose number leaves its own remainder, and goes through the indices
-// in order: each row of the table is added up in one order however many threads
-// there are, and frequent rows, which vocabularies list first, are spread.
+// the factor of its record where factors are given. A thread owns some rows of
+// the table and goes through the indices in order: each row of the table is added
+// up in one order however many threads there are.
 func (c compiler) gatherSum(f op.Gather, k call, index, delta, factors []float32) func() {
 	out := k.out
 	each := len(index)
 	if factors != nil {
 		each /= len(factors)
 	}
-	return c.shards(len(index)*f.Dim+len(out), func(shard, shards int, _ *worker) {
+	c.reserveRows(f.Bag)
+	c.reserve(f.Dim, 0)
+	return c.shards(len(index)*f.Dim+len(out), func(shard, shards int, w *worker) {
 		if !k.accumulate {
-			for row := shard; row < f.Vocabulary; row += shards {
-				clear(out[row*f.Dim : (row+1)*f.Dim])
+			for row := range f.Vocabulary {
+				if owner(row, shards) == shard {
+					clear(out[row*f.Dim : (row+1)*f.Dim])
+				}
 			}
 		}
-		for t, v := range index {
-			row, ok := entry(v, f.Vocabulary)
-			if !ok || row%shards != shard {
-				continue
+		for t := 0; t < len(index); t += f.Bag {
+			d := delta[t/f.Bag*f.Dim:][:f.Dim]
+			if factors != nil {
+				if factors[t/each] == 0 {
+					continue
+				}
+				simd.Scale(w.floats(f.Dim), d, factors[t/each])
+				d = w.floats(f.Dim)
 			}
-			dst, d := out[row*f.Dim:(row+1)*f.Dim], delta[t/f.Bag*f.Dim:][:f.Dim]
-			switch {
-			case factors == nil:
-				simd.Add(dst, dst, d)
-			case factors[t/each] != 0:
-				simd.Axpy(dst, d, factors[t/each])
-			}
+			simd.AddToRows(out, w.entries(index[t:t+f.Bag], f.Vocabulary, shard, shards), d)
 		}
 	})
 }
@@ -96,11 +122,11 @@ func (c compiler) groupNorms(f op.Gather, records int, k call) func() {
 		for r := from; r < to; r++ {
 			delta := delta[r*rows/f.Bag*f.Dim:]
 			g := w.groups.sized(rows)
-			g.find(index[r*rows:(r+1)*rows], f.Vocabulary)
 			if rows == f.Bag {
-				out[r] = float32(g.counts() * simd.SumSquares(delta[:f.Dim]))
+				out[r] = float32(g.pairs(index[r*rows:(r+1)*rows], f.Vocabulary) * simd.SumSquares(delta[:f.Dim]))
 				continue
 			}
+			g.find(index[r*rows:(r+1)*rows], f.Vocabulary)
 			total, length := g.squared(delta, f, w)
 			norm := math.Sqrt(total) + float64(rows)*roundoff*(length+math.Sqrt(total))
 			out[r] = float32(norm * norm)
@@ -132,18 +158,6 @@ func (g *groups) squared(delta []float32, f op.Gather, w *worker) (total, length
 	return total, length
 }
 
-// counts is the sum of the squared sizes of the groups.
-func (g *groups) counts() (total float64) {
-	for _, first := range g.first {
-		n := 0
-		for t := first; t >= 0; t = g.next[t] {
-			n++
-		}
-		total += float64(n * n)
-	}
-	return total
-}
-
 // groups are the rows of a record, those of one index linked together.
 type groups struct {
 	first []int32 // the first row of each group
@@ -161,22 +175,58 @@ func (g groups) sized(rows int) groups {
 	return groups{g.first[:0], g.next[:0], g.last[:0], g.table[:slots]}
 }
 
-// find links rows of equal index. Groups and rows are in the record's order. A
-// row whose index is no entry of the table belongs to none.
-func (g *groups) find(index []float32, entries int) {
+// slot is where in the table an index is, or would be.
+func (g *groups) slot(index []float32, v float32) uint32 {
+	shift := 33 - bits.Len(uint(len(g.table)))
+	at := uint32(int32(v)) * 2654435769 >> shift
+	for g.table[at] >= 0 && index[g.first[g.table[at]]] != v {
+		at = (at + 1) & uint32(len(g.table)-1)
+	}
+	return at
+}
+
+// clear empties the table.
+func (g *groups) clear() {
 	for i := range g.table {
 		g.table[i] = -1
 	}
-	shift := 33 - bits.Len(uint(len(g.table)))
+}
+
+// pairs counts the pairs of rows of equal index, each row with itself and the
+// others: the sum of the squared sizes of the groups. What is no entry of the
+// table counts nothing.
+func (g *groups) pairs(index []float32, entries int) float64 {
+	g.clear()
+	total := 0
+	for t, v := range index {
+		if _, ok := entry(v, entries); !ok {
+			continue
+		}
+		at := g.slot(index, v)
+		group := g.table[at]
+		if group < 0 {
+			g.table[at] = int32(len(g.first))
+			g.first = append(g.first, int32(t))
+			g.last = append(g.last, 1) // here: how many
+			total++
+			continue
+		}
+		total += 2*int(g.last[group]) + 1
+		g.last[group]++
+	}
+	return float64(total)
+}
+
+// find links rows of equal index. Groups and rows are in the record's order. A
+// row whose index is no entry of the table belongs to none.
+func (g *groups) find(index []float32, entries int) {
+	g.clear()
 	for t, v := range index {
 		g.next = append(g.next, -1)
 		if _, ok := entry(v, entries); !ok {
 			continue
 		}
-		at := uint32(int32(v)) * 2654435769 >> shift
-		for g.table[at] >= 0 && index[g.first[g.table[at]]] != v {
-			at = (at + 1) & uint32(len(g.table)-1)
-		}
+		at := g.slot(index, v)
 		if group := g.table[at]; group >= 0 {
 			g.next[g.last[group]] = int32(t)
 			g.last[group] = int32(t)

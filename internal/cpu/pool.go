@@ -14,6 +14,7 @@ type worker struct {
 	scratch []float32
 	wide    []float64
 	groups  groups
+	rows    []int32
 }
 
 // floats gives the worker's scratch memory, at least n elements of it, holding

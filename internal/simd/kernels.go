@@ -35,6 +35,9 @@ type kernels struct {
 	scale, axpy                                         func(dst, x *float32, n int, alpha float32)
 	exp                                                 func(dst, x *float32, n int, shift float32)
 
+	sumRows   func(dst, table *float32, rows *int32, n, dim int)
+	addToRows func(table *float32, rows *int32, n int, src *float32, dim int)
+
 	lstmStep    func(trace, hidden, squashed, x, p, before *float32, n int)
 	lstmSignals func(d, cell, trace, squashed, before, grad, back *float32, n int)
 

@@ -28,6 +28,8 @@ func assembly() []*kernels {
 		sigmoidGrad: sigmoidGradAVX2,
 		gelu:        geluAVX2,
 		geluGrad:    geluGradAVX2,
+		sumRows:     sumRowsAVX2,
+		addToRows:   addToRowsAVX2,
 		lstmStep:    lstmStepAVX2,
 		lstmSignals: lstmSignalsAVX2,
 		dot:         dotAVX2,

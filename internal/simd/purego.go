@@ -30,6 +30,8 @@ var pureGo = kernels{
 	sigmoidGrad: binary(func(dy, y float32) float32 { return float32(dy*y) * (1 - y) }),
 	gelu:        unary(geluGo),
 	geluGrad:    binary(geluGradGo),
+	sumRows:     sumRowsGo,
+	addToRows:   addToRowsGo,
 	lstmStep:    lstmStepGo,
 	lstmSignals: lstmSignalsGo,
 	dot:         dotGo,

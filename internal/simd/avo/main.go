@@ -42,6 +42,7 @@ var files = []struct {
 	{"gemm", gemmFile},
 	{"pack", packFile},
 	{"pointwise", pointwiseFile},
+	{"lookup", lookupFile},
 	{"recurrent", recurrentFile},
 	{"reduce", reduceFile},
 	{"window", windowFile},

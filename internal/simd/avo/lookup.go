@@ -1,0 +1,105 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+func lookupFile(g *generator) {
+	g.sumRows()
+	g.addToRows()
+}
+
+// columns runs body on strips of columns, four vectors wide while that fits, then
+// one, the last masked. Base registers move on with the strips.
+func (g *generator) columns(dim reg.Register, bases []reg.Register, body func(vectors int, load func(Mem, vec), store func(vec, Mem))) {
+	for _, vectors := range []int{4, 2, 1} {
+		loop, end := g.label("strip"), g.label("end")
+		g.Label(loop)
+		g.CMPQ(dim, U8(8*vectors))
+		g.JLT(LabelRef(end))
+		body(vectors, func(m Mem, x vec) { g.VMOVUPS(m, x) }, func(x vec, m Mem) { g.VMOVUPS(x, m) })
+		for _, b := range bases {
+			g.SUBQ(I32(-32*vectors), b)
+		}
+		g.SUBQ(U8(8*vectors), dim)
+		g.JMP(LabelRef(loop))
+		g.Label(end)
+	}
+	done := g.label("done")
+	g.TESTQ(dim, dim)
+	g.JEQ(LabelRef(done))
+	mask := g.firstLanes(dim)
+	body(1, func(m Mem, x vec) { g.VMASKMOVPS(m, mask, x) }, func(x vec, m Mem) { g.VMASKMOVPS(x, mask, m) })
+	g.Label(done)
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// eachRow runs body with the address of every row that rows names.
+func (g *generator) eachRow(table, rows, n, size reg.Register, body func(row reg.Register)) {
+	at, left, row := g.GP64(), g.GP64(), g.GP64()
+	g.MOVQ(rows, at)
+	g.MOVQ(n, left)
+	loop := g.label("row")
+	g.Label(loop)
+	g.MOVLQSX(Mem{Base: at}, row)
+	g.IMULQ(size, row)
+	g.ADDQ(table, row)
+	body(row)
+	g.ADDQ(U8(4), at)
+	g.DECQ(left)
+	g.JNE(LabelRef(loop))
+}
+
+// sumRows adds to dst the rows of a table in the order of rows; n is at least one.
+func (g *generator) sumRows() {
+	g.fn("sumRowsAVX2", "func(dst, table *float32, rows *int32, n, dim int)")
+	dst, table := g.Load(g.Param("dst"), g.GP64()), g.Load(g.Param("table"), g.GP64())
+	rows, n := g.Load(g.Param("rows"), g.GP64()), g.Load(g.Param("n"), g.GP64())
+	dim, size := g.Load(g.Param("dim"), g.GP64()), g.GP64()
+	g.MOVQ(dim, size)
+	g.SHLQ(U8(2), size)
+	g.columns(dim, []reg.Register{dst, table}, func(vectors int, load func(Mem, vec), store func(vec, Mem)) {
+		sums := make([]vec, vectors)
+		for v := range sums {
+			sums[v] = g.YMM()
+			load(Mem{Base: dst, Disp: 32 * v}, sums[v])
+		}
+		g.eachRow(table, rows, n, size, func(row reg.Register) {
+			for v := range sums {
+				x := g.YMM()
+				load(Mem{Base: row, Disp: 32 * v}, x)
+				g.VADDPS(x, sums[v], sums[v])
+			}
+		})
+		for v := range sums {
+			store(sums[v], Mem{Base: dst, Disp: 32 * v})
+		}
+	})
+}
+
+// addToRows adds src to rows of a table in the order of rows; n is at least one.
+func (g *generator) addToRows() {
+	g.fn("addToRowsAVX2", "func(table *float32, rows *int32, n int, src *float32, dim int)")
+	table, rows := g.Load(g.Param("table"), g.GP64()), g.Load(g.Param("rows"), g.GP64())
+	n, src := g.Load(g.Param("n"), g.GP64()), g.Load(g.Param("src"), g.GP64())
+	dim, size := g.Load(g.Param("dim"), g.GP64()), g.GP64()
+	g.MOVQ(dim, size)
+	g.SHLQ(U8(2), size)
+	g.columns(dim, []reg.Register{src, table}, func(vectors int, load func(Mem, vec), store func(vec, Mem)) {
+		add := make([]vec, vectors)
+		for v := range add {
+			add[v] = g.YMM()
+			load(Mem{Base: src, Disp: 32 * v}, add[v])
+		}
+		g.eachRow(table, rows, n, size, func(row reg.Register) {
+			for v := range add {
+				x := g.YMM()
+				load(Mem{Base: row, Disp: 32 * v}, x)
+				g.VADDPS(add[v], x, x)
+				store(x, Mem{Base: row, Disp: 32 * v})
+			}
+		})
+	})
+}
