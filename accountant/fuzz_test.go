@@ -48,7 +48,7 @@ func checkExtreme(t *testing.T, noise, rate, steps, delta float64) {
 			t.Fatalf("%s of %+v at %v: %v", name, h.Spent, d, err)
 		}
 		infinite := math.IsInf(answer.Epsilon, 1) && name != "pld" && name != "rdp"
-		if !(answer.Epsilon >= 0) || math.IsInf(answer.Epsilon, 0) && !infinite || answer.Lower > answer.Epsilon {
+		if !(answer.Epsilon >= 0) || answer.Adjacency != AddRemove || math.IsInf(answer.Epsilon, 0) && !infinite || answer.Lower > answer.Epsilon {
 			t.Fatalf("%s of %+v at %v: %+v", name, h.Spent, d, answer)
 		}
 		if took := time.Since(start); took > time.Minute { // under the race detector too
@@ -60,6 +60,10 @@ func checkExtreme(t *testing.T, noise, rate, steps, delta float64) {
 		switch {
 		case name == "pld":
 			least = answer.Lower
+			back, err := Delta(h, answer.Epsilon, name)
+			if err != nil || !(back.Delta >= 0 && back.Delta <= 1 && back.Lower <= d*(1+1e-9)) {
+				t.Fatalf("%+v: epsilon %v at %v, and back %+v (%v)", h.Spent, answer.Epsilon, d, back, err)
+			}
 		case name == "rdp" && answer.Epsilon < least*(1-1e-9):
 			t.Fatalf("rdp %v of %+v at %v is below %v, the least that was spent", answer.Epsilon, h.Spent, d, least)
 		}
