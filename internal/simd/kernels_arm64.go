@@ -22,6 +22,10 @@ func assembly() []*kernels {
 	neon.copyTaps = [2]copyTapFunc{copyTap1NEON, copyTap2NEON}
 	neon.maxPoolRows = [2]maxPoolRowsFunc{maxPoolRows1NEON, maxPoolRows2NEON}
 	neon.unfold, neon.sumTaps, neon.sumTaps2 = unfoldNEON, sumTapsNEON, sumTaps2NEON
+	neon.winograd = [2]winogradKernels{
+		{winogradFilters3NEON, winogradImage3NEON, winogradSignal3NEON, winogradResult3NEON, winogradGradients3NEON},
+		{winogradFilters5NEON, winogradImage5NEON, winogradSignal5NEON, winogradResult5NEON, winogradGradients5NEON},
+	}
 	neon.fmaPeak = fmaPeakNEON
 	return []*kernels{&neon}
 }

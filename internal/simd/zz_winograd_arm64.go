@@ -5,16 +5,31 @@
 package simd
 
 //go:noescape
-func winogradFiltersNEON(dst *float32, plane int, filters *float32, vectors int)
+func winogradFilters3NEON(dst *float32, plane int, filters *float32, vectors int)
 
 //go:noescape
-func winogradImageNEON(dst *float32, plane int, rows *float32, ld, vectors int)
+func winogradImage3NEON(dst *float32, plane int, rows *float32, ld, vectors int)
 
 //go:noescape
-func winogradSignalNEON(dst *float32, plane int, rows *float32, ld, vectors int)
+func winogradSignal3NEON(dst *float32, plane int, rows *float32, ld, vectors int)
 
 //go:noescape
-func winogradResultNEON(top, bottom, src *float32, plane, vectors int, bias, floor float32)
+func winogradResult3NEON(top, bottom, src *float32, plane, vectors int, bias, floor float32)
 
 //go:noescape
-func winogradGradientsNEON(filters, src *float32, plane, vectors int)
+func winogradGradients3NEON(filters, src *float32, plane, vectors int)
+
+//go:noescape
+func winogradFilters5NEON(dst *float32, plane int, filters *float32, vectors int)
+
+//go:noescape
+func winogradImage5NEON(dst *float32, plane int, rows *float32, ld, vectors int)
+
+//go:noescape
+func winogradSignal5NEON(dst *float32, plane int, rows *float32, ld, vectors int)
+
+//go:noescape
+func winogradResult5NEON(top, bottom, src *float32, plane, vectors int, bias, floor float32)
+
+//go:noescape
+func winogradGradients5NEON(filters, src *float32, plane, vectors int)

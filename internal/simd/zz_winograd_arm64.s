@@ -4,14 +4,14 @@
 
 #include "textflag.h"
 
-DATA winogradFiltersNEONConstants<>+0(SB)/4, $0x3f000000
-DATA winogradFiltersNEONConstants<>+4(SB)/4, $0x00000000
-DATA winogradFiltersNEONConstants<>+8(SB)/4, $0x00000000
-DATA winogradFiltersNEONConstants<>+12(SB)/4, $0x00000000
-GLOBL winogradFiltersNEONConstants<>(SB), RODATA|NOPTR, $16
+DATA winogradFilters3NEONConstants<>+0(SB)/4, $0x3f000000
+DATA winogradFilters3NEONConstants<>+4(SB)/4, $0x00000000
+DATA winogradFilters3NEONConstants<>+8(SB)/4, $0x00000000
+DATA winogradFilters3NEONConstants<>+12(SB)/4, $0x00000000
+GLOBL winogradFilters3NEONConstants<>(SB), RODATA|NOPTR, $16
 
-TEXT ·winogradFiltersNEON(SB), NOSPLIT, $0-32
-	MOVD $winogradFiltersNEONConstants<>(SB), R0
+TEXT ·winogradFilters3NEON(SB), NOSPLIT, $0-32
+	MOVD $winogradFilters3NEONConstants<>(SB), R0
 	FMOVQ 0(R0), F0
 	MOVD dst+0(FP), R0
 	MOVD plane+8(FP), R1
@@ -21,120 +21,130 @@ TEXT ·winogradFiltersNEON(SB), NOSPLIT, $0-32
 	LSL $1, R3, R3
 
 loop_1:
-	FMOVQ 0(R2), F1
-	FMOVQ 36(R2), F2
-	FMOVQ 72(R2), F3
-	FMOVQ 108(R2), F4
-	VTRN1 V2.S4, V1.S4, V5.S4
-	VTRN2 V2.S4, V1.S4, V6.S4
-	VTRN1 V4.S4, V3.S4, V1.S4
-	VTRN2 V4.S4, V3.S4, V2.S4
-	VTRN1 V1.D2, V5.D2, V3.D2
-	VTRN1 V2.D2, V6.D2, V4.D2
-	VTRN2 V1.D2, V5.D2, V7.D2
-	VTRN2 V2.D2, V6.D2, V1.D2
-	FMOVQ 16(R2), F2
-	FMOVQ 52(R2), F5
-	FMOVQ 88(R2), F6
-	FMOVQ 124(R2), F8
-	VTRN1 V5.S4, V2.S4, V9.S4
-	VTRN2 V5.S4, V2.S4, V10.S4
-	VTRN1 V8.S4, V6.S4, V2.S4
-	VTRN2 V8.S4, V6.S4, V5.S4
-	VTRN1 V2.D2, V9.D2, V6.D2
-	VTRN1 V5.D2, V10.D2, V8.D2
-	VTRN2 V2.D2, V9.D2, V8.D2
-	VTRN2 V5.D2, V10.D2, V2.D2
-	FMOVQ 20(R2), F2
-	FMOVQ 56(R2), F5
-	FMOVQ 92(R2), F8
-	FMOVQ 128(R2), F9
-	VTRN1 V5.S4, V2.S4, V10.S4
-	VTRN2 V5.S4, V2.S4, V11.S4
-	VTRN1 V9.S4, V8.S4, V2.S4
-	VTRN2 V9.S4, V8.S4, V5.S4
-	VTRN1 V2.D2, V10.D2, V8.D2
-	VTRN1 V5.D2, V11.D2, V9.D2
-	VTRN2 V2.D2, V10.D2, V12.D2
-	VTRN2 V5.D2, V11.D2, V2.D2
-	ADD $144, R2, R2
-	MOVD R0, R4
+	ADD $36, R2, R4
+	ADD $72, R2, R5
+	ADD $108, R2, R6
+	MOVD $4, R7
+	MUL R1, R7, R7
+	MOVD R0, R8
 	ADD $16, R0, R0
-	WORD $0x4e27d465 // fadd v5.4s, v3.4s, v7.4s
-	WORD $0x4e24d4aa // fadd v10.4s, v5.4s, v4.4s
-	WORD $0x4f80914b // fmul v11.4s, v10.4s, v0.s[0]
-	WORD $0x4ea4d4aa // fsub v10.4s, v5.4s, v4.4s
-	WORD $0x4f809145 // fmul v5.4s, v10.4s, v0.s[0]
-	FMOVQ F3, 0(R4)
-	ADD R1, R4, R4
-	FMOVQ F11, 0(R4)
-	ADD R1, R4, R4
-	FMOVQ F5, 0(R4)
-	ADD R1, R4, R4
-	FMOVQ F7, 0(R4)
-	ADD R1, R4, R4
-	WORD $0x4e29d465 // fadd v5.4s, v3.4s, v9.4s
-	WORD $0x4e21d4aa // fadd v10.4s, v5.4s, v1.4s
-	WORD $0x4f809145 // fmul v5.4s, v10.4s, v0.s[0]
-	WORD $0x4e2cd48a // fadd v10.4s, v4.4s, v12.4s
-	WORD $0x4e26d54b // fadd v11.4s, v10.4s, v6.4s
-	WORD $0x4f80916a // fmul v10.4s, v11.4s, v0.s[0]
-	WORD $0x4e22d4eb // fadd v11.4s, v7.4s, v2.4s
-	WORD $0x4e28d56d // fadd v13.4s, v11.4s, v8.4s
-	WORD $0x4f8091ab // fmul v11.4s, v13.4s, v0.s[0]
-	WORD $0x4e2bd4ad // fadd v13.4s, v5.4s, v11.4s
-	WORD $0x4e2ad5ae // fadd v14.4s, v13.4s, v10.4s
-	WORD $0x4f8091cf // fmul v15.4s, v14.4s, v0.s[0]
-	WORD $0x4eaad5ae // fsub v14.4s, v13.4s, v10.4s
-	WORD $0x4f8091ca // fmul v10.4s, v14.4s, v0.s[0]
-	FMOVQ F5, 0(R4)
-	ADD R1, R4, R4
-	FMOVQ F15, 0(R4)
-	ADD R1, R4, R4
-	FMOVQ F10, 0(R4)
-	ADD R1, R4, R4
-	FMOVQ F11, 0(R4)
-	ADD R1, R4, R4
-	WORD $0x4e29d465 // fadd v5.4s, v3.4s, v9.4s
-	WORD $0x4ea1d4a3 // fsub v3.4s, v5.4s, v1.4s
-	WORD $0x4f809061 // fmul v1.4s, v3.4s, v0.s[0]
-	WORD $0x4e2cd483 // fadd v3.4s, v4.4s, v12.4s
-	WORD $0x4ea6d464 // fsub v4.4s, v3.4s, v6.4s
-	WORD $0x4f809083 // fmul v3.4s, v4.4s, v0.s[0]
-	WORD $0x4e22d4e4 // fadd v4.4s, v7.4s, v2.4s
-	WORD $0x4ea8d485 // fsub v5.4s, v4.4s, v8.4s
-	WORD $0x4f8090a4 // fmul v4.4s, v5.4s, v0.s[0]
-	WORD $0x4e24d425 // fadd v5.4s, v1.4s, v4.4s
-	WORD $0x4e23d4a6 // fadd v6.4s, v5.4s, v3.4s
-	WORD $0x4f8090c7 // fmul v7.4s, v6.4s, v0.s[0]
-	WORD $0x4ea3d4a6 // fsub v6.4s, v5.4s, v3.4s
-	WORD $0x4f8090c3 // fmul v3.4s, v6.4s, v0.s[0]
+	FMOVS.P 4(R2), F1
+	VLD1.P 4(R4), V1.S[1]
+	VLD1.P 4(R5), V1.S[2]
+	VLD1.P 4(R6), V1.S[3]
+	FMOVS.P 4(R2), F2
+	VLD1.P 4(R4), V2.S[1]
+	VLD1.P 4(R5), V2.S[2]
+	VLD1.P 4(R6), V2.S[3]
+	FMOVS.P 4(R2), F3
+	VLD1.P 4(R4), V3.S[1]
+	VLD1.P 4(R5), V3.S[2]
+	VLD1.P 4(R6), V3.S[3]
+	WORD $0x4e23d424 // fadd v4.4s, v1.4s, v3.4s
+	WORD $0x4e22d485 // fadd v5.4s, v4.4s, v2.4s
+	WORD $0x4f8090a6 // fmul v6.4s, v5.4s, v0.s[0]
+	WORD $0x4ea2d485 // fsub v5.4s, v4.4s, v2.4s
+	WORD $0x4f8090a2 // fmul v2.4s, v5.4s, v0.s[0]
+	FMOVS.P 4(R2), F4
+	VLD1.P 4(R4), V4.S[1]
+	VLD1.P 4(R5), V4.S[2]
+	VLD1.P 4(R6), V4.S[3]
+	FMOVS.P 4(R2), F5
+	VLD1.P 4(R4), V5.S[1]
+	VLD1.P 4(R5), V5.S[2]
+	VLD1.P 4(R6), V5.S[3]
+	FMOVS.P 4(R2), F7
+	VLD1.P 4(R4), V7.S[1]
+	VLD1.P 4(R5), V7.S[2]
+	VLD1.P 4(R6), V7.S[3]
+	WORD $0x4e27d488 // fadd v8.4s, v4.4s, v7.4s
+	WORD $0x4e25d509 // fadd v9.4s, v8.4s, v5.4s
+	WORD $0x4f80912a // fmul v10.4s, v9.4s, v0.s[0]
+	WORD $0x4ea5d509 // fsub v9.4s, v8.4s, v5.4s
+	WORD $0x4f809125 // fmul v5.4s, v9.4s, v0.s[0]
+	FMOVS.P 4(R2), F8
+	VLD1.P 4(R4), V8.S[1]
+	VLD1.P 4(R5), V8.S[2]
+	VLD1.P 4(R6), V8.S[3]
+	FMOVS.P 4(R2), F9
+	VLD1.P 4(R4), V9.S[1]
+	VLD1.P 4(R5), V9.S[2]
+	VLD1.P 4(R6), V9.S[3]
+	FMOVS.P 4(R2), F11
+	VLD1.P 4(R4), V11.S[1]
+	VLD1.P 4(R5), V11.S[2]
+	VLD1.P 4(R6), V11.S[3]
+	WORD $0x4e2bd50c // fadd v12.4s, v8.4s, v11.4s
+	WORD $0x4e29d58d // fadd v13.4s, v12.4s, v9.4s
+	WORD $0x4f8091ae // fmul v14.4s, v13.4s, v0.s[0]
+	WORD $0x4ea9d58d // fsub v13.4s, v12.4s, v9.4s
+	WORD $0x4f8091a9 // fmul v9.4s, v13.4s, v0.s[0]
+	WORD $0x4e28d42c // fadd v12.4s, v1.4s, v8.4s
+	MOVD R8, R4
+	ADD R1, R8, R8
 	FMOVQ F1, 0(R4)
-	ADD R1, R4, R4
-	FMOVQ F7, 0(R4)
-	ADD R1, R4, R4
-	FMOVQ F3, 0(R4)
-	ADD R1, R4, R4
+	ADD R7, R4, R4
+	WORD $0x4e24d581 // fadd v1.4s, v12.4s, v4.4s
+	WORD $0x4f80902d // fmul v13.4s, v1.4s, v0.s[0]
+	FMOVQ F13, 0(R4)
+	ADD R7, R4, R4
+	WORD $0x4ea4d581 // fsub v1.4s, v12.4s, v4.4s
+	WORD $0x4f809024 // fmul v4.4s, v1.4s, v0.s[0]
 	FMOVQ F4, 0(R4)
-	ADD R1, R4, R4
-	WORD $0x4e22d521 // fadd v1.4s, v9.4s, v2.4s
-	WORD $0x4e2cd423 // fadd v3.4s, v1.4s, v12.4s
-	WORD $0x4f809064 // fmul v4.4s, v3.4s, v0.s[0]
-	WORD $0x4eacd423 // fsub v3.4s, v1.4s, v12.4s
-	WORD $0x4f809061 // fmul v1.4s, v3.4s, v0.s[0]
-	FMOVQ F9, 0(R4)
-	ADD R1, R4, R4
-	FMOVQ F4, 0(R4)
-	ADD R1, R4, R4
+	ADD R7, R4, R4
+	FMOVQ F8, 0(R4)
+	ADD R7, R4, R4
+	WORD $0x4e2ed4c1 // fadd v1.4s, v6.4s, v14.4s
+	MOVD R8, R4
+	ADD R1, R8, R8
+	FMOVQ F6, 0(R4)
+	ADD R7, R4, R4
+	WORD $0x4e2ad424 // fadd v4.4s, v1.4s, v10.4s
+	WORD $0x4f809086 // fmul v6.4s, v4.4s, v0.s[0]
+	FMOVQ F6, 0(R4)
+	ADD R7, R4, R4
+	WORD $0x4eaad424 // fsub v4.4s, v1.4s, v10.4s
+	WORD $0x4f809081 // fmul v1.4s, v4.4s, v0.s[0]
 	FMOVQ F1, 0(R4)
-	ADD R1, R4, R4
+	ADD R7, R4, R4
+	FMOVQ F14, 0(R4)
+	ADD R7, R4, R4
+	WORD $0x4e29d441 // fadd v1.4s, v2.4s, v9.4s
+	MOVD R8, R4
+	ADD R1, R8, R8
 	FMOVQ F2, 0(R4)
-	ADD R1, R4, R4
+	ADD R7, R4, R4
+	WORD $0x4e25d422 // fadd v2.4s, v1.4s, v5.4s
+	WORD $0x4f809044 // fmul v4.4s, v2.4s, v0.s[0]
+	FMOVQ F4, 0(R4)
+	ADD R7, R4, R4
+	WORD $0x4ea5d422 // fsub v2.4s, v1.4s, v5.4s
+	WORD $0x4f809041 // fmul v1.4s, v2.4s, v0.s[0]
+	FMOVQ F1, 0(R4)
+	ADD R7, R4, R4
+	FMOVQ F9, 0(R4)
+	ADD R7, R4, R4
+	WORD $0x4e2bd461 // fadd v1.4s, v3.4s, v11.4s
+	MOVD R8, R4
+	ADD R1, R8, R8
+	FMOVQ F3, 0(R4)
+	ADD R7, R4, R4
+	WORD $0x4e27d422 // fadd v2.4s, v1.4s, v7.4s
+	WORD $0x4f809043 // fmul v3.4s, v2.4s, v0.s[0]
+	FMOVQ F3, 0(R4)
+	ADD R7, R4, R4
+	WORD $0x4ea7d422 // fsub v2.4s, v1.4s, v7.4s
+	WORD $0x4f809041 // fmul v1.4s, v2.4s, v0.s[0]
+	FMOVQ F1, 0(R4)
+	ADD R7, R4, R4
+	FMOVQ F11, 0(R4)
+	ADD R7, R4, R4
+	ADD $108, R2, R2
 	SUBS $1, R3, R3
 	BNE loop_1
 	RET
 
-TEXT ·winogradImageNEON(SB), NOSPLIT, $0-40
+TEXT ·winogradImage3NEON(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
 	MOVD plane+8(FP), R1
 	MOVD rows+16(FP), R2
@@ -147,105 +157,123 @@ TEXT ·winogradImageNEON(SB), NOSPLIT, $0-40
 loop_1:
 	MOVD R2, R5
 	ADD $32, R2, R2
+	MOVD $4, R6
+	MUL R1, R6, R6
+	MOVD R0, R7
+	ADD $16, R0, R0
 	FLDPQ 0(R5), (F0, F1)
 	VUZP1 V1.S4, V0.S4, V2.S4
 	VUZP2 V1.S4, V0.S4, V3.S4
 	FLDPQ 8(R5), (F0, F1)
 	VUZP1 V1.S4, V0.S4, V4.S4
 	VUZP2 V1.S4, V0.S4, V5.S4
+	ADD R3, R5, R5
 	WORD $0x4ea4d440 // fsub v0.4s, v2.4s, v4.4s
 	WORD $0x4e24d461 // fadd v1.4s, v3.4s, v4.4s
 	WORD $0x4ea3d482 // fsub v2.4s, v4.4s, v3.4s
 	WORD $0x4ea5d464 // fsub v4.4s, v3.4s, v5.4s
-	ADD R3, R5, R5
 	FLDPQ 0(R5), (F3, F5)
 	VUZP1 V5.S4, V3.S4, V6.S4
 	VUZP2 V5.S4, V3.S4, V7.S4
 	FLDPQ 8(R5), (F3, F5)
 	VUZP1 V5.S4, V3.S4, V8.S4
 	VUZP2 V5.S4, V3.S4, V9.S4
+	ADD R3, R5, R5
 	WORD $0x4ea8d4c3 // fsub v3.4s, v6.4s, v8.4s
 	WORD $0x4e28d4e5 // fadd v5.4s, v7.4s, v8.4s
 	WORD $0x4ea7d506 // fsub v6.4s, v8.4s, v7.4s
 	WORD $0x4ea9d4e8 // fsub v8.4s, v7.4s, v9.4s
-	ADD R3, R5, R5
 	FLDPQ 0(R5), (F7, F9)
 	VUZP1 V9.S4, V7.S4, V10.S4
 	VUZP2 V9.S4, V7.S4, V11.S4
 	FLDPQ 8(R5), (F7, F9)
 	VUZP1 V9.S4, V7.S4, V12.S4
 	VUZP2 V9.S4, V7.S4, V13.S4
+	ADD R3, R5, R5
 	WORD $0x4eacd547 // fsub v7.4s, v10.4s, v12.4s
 	WORD $0x4e2cd569 // fadd v9.4s, v11.4s, v12.4s
 	WORD $0x4eabd58a // fsub v10.4s, v12.4s, v11.4s
 	WORD $0x4eadd56c // fsub v12.4s, v11.4s, v13.4s
-	ADD R3, R5, R5
 	FLDPQ 0(R5), (F11, F13)
 	VUZP1 V13.S4, V11.S4, V14.S4
 	VUZP2 V13.S4, V11.S4, V15.S4
 	FLDPQ 8(R5), (F11, F13)
 	VUZP1 V13.S4, V11.S4, V16.S4
 	VUZP2 V13.S4, V11.S4, V17.S4
+	ADD R3, R5, R5
 	WORD $0x4eb0d5cb // fsub v11.4s, v14.4s, v16.4s
 	WORD $0x4e30d5ed // fadd v13.4s, v15.4s, v16.4s
 	WORD $0x4eafd60e // fsub v14.4s, v16.4s, v15.4s
 	WORD $0x4eb1d5f0 // fsub v16.4s, v15.4s, v17.4s
-	ADD R3, R5, R5
-	MOVD R0, R5
-	ADD $16, R0, R0
 	WORD $0x4ea7d40f // fsub v15.4s, v0.4s, v7.4s
+	MOVD R7, R5
+	ADD R1, R7, R7
 	FMOVQ F15, 0(R5)
-	ADD R1, R5, R5
-	WORD $0x4ea9d420 // fsub v0.4s, v1.4s, v9.4s
-	FMOVQ F0, 0(R5)
-	ADD R1, R5, R5
-	WORD $0x4eaad440 // fsub v0.4s, v2.4s, v10.4s
-	FMOVQ F0, 0(R5)
-	ADD R1, R5, R5
-	WORD $0x4eacd480 // fsub v0.4s, v4.4s, v12.4s
-	FMOVQ F0, 0(R5)
-	ADD R1, R5, R5
+	ADD R6, R5, R5
 	WORD $0x4e27d460 // fadd v0.4s, v3.4s, v7.4s
 	FMOVQ F0, 0(R5)
-	ADD R1, R5, R5
-	WORD $0x4e29d4a0 // fadd v0.4s, v5.4s, v9.4s
-	FMOVQ F0, 0(R5)
-	ADD R1, R5, R5
-	WORD $0x4e2ad4c0 // fadd v0.4s, v6.4s, v10.4s
-	FMOVQ F0, 0(R5)
-	ADD R1, R5, R5
-	WORD $0x4e2cd500 // fadd v0.4s, v8.4s, v12.4s
-	FMOVQ F0, 0(R5)
-	ADD R1, R5, R5
+	ADD R6, R5, R5
 	WORD $0x4ea3d4e0 // fsub v0.4s, v7.4s, v3.4s
 	FMOVQ F0, 0(R5)
-	ADD R1, R5, R5
-	WORD $0x4ea5d520 // fsub v0.4s, v9.4s, v5.4s
-	FMOVQ F0, 0(R5)
-	ADD R1, R5, R5
-	WORD $0x4ea6d540 // fsub v0.4s, v10.4s, v6.4s
-	FMOVQ F0, 0(R5)
-	ADD R1, R5, R5
-	WORD $0x4ea8d580 // fsub v0.4s, v12.4s, v8.4s
-	FMOVQ F0, 0(R5)
-	ADD R1, R5, R5
+	ADD R6, R5, R5
 	WORD $0x4eabd460 // fsub v0.4s, v3.4s, v11.4s
 	FMOVQ F0, 0(R5)
-	ADD R1, R5, R5
+	ADD R6, R5, R5
+	WORD $0x4ea9d420 // fsub v0.4s, v1.4s, v9.4s
+	MOVD R7, R5
+	ADD R1, R7, R7
+	FMOVQ F0, 0(R5)
+	ADD R6, R5, R5
+	WORD $0x4e29d4a0 // fadd v0.4s, v5.4s, v9.4s
+	FMOVQ F0, 0(R5)
+	ADD R6, R5, R5
+	WORD $0x4ea5d520 // fsub v0.4s, v9.4s, v5.4s
+	FMOVQ F0, 0(R5)
+	ADD R6, R5, R5
 	WORD $0x4eadd4a0 // fsub v0.4s, v5.4s, v13.4s
 	FMOVQ F0, 0(R5)
-	ADD R1, R5, R5
+	ADD R6, R5, R5
+	WORD $0x4eaad440 // fsub v0.4s, v2.4s, v10.4s
+	MOVD R7, R5
+	ADD R1, R7, R7
+	FMOVQ F0, 0(R5)
+	ADD R6, R5, R5
+	WORD $0x4e2ad4c0 // fadd v0.4s, v6.4s, v10.4s
+	FMOVQ F0, 0(R5)
+	ADD R6, R5, R5
+	WORD $0x4ea6d540 // fsub v0.4s, v10.4s, v6.4s
+	FMOVQ F0, 0(R5)
+	ADD R6, R5, R5
 	WORD $0x4eaed4c0 // fsub v0.4s, v6.4s, v14.4s
 	FMOVQ F0, 0(R5)
-	ADD R1, R5, R5
+	ADD R6, R5, R5
+	WORD $0x4eacd480 // fsub v0.4s, v4.4s, v12.4s
+	MOVD R7, R5
+	ADD R1, R7, R7
+	FMOVQ F0, 0(R5)
+	ADD R6, R5, R5
+	WORD $0x4e2cd500 // fadd v0.4s, v8.4s, v12.4s
+	FMOVQ F0, 0(R5)
+	ADD R6, R5, R5
+	WORD $0x4ea8d580 // fsub v0.4s, v12.4s, v8.4s
+	FMOVQ F0, 0(R5)
+	ADD R6, R5, R5
 	WORD $0x4eb0d500 // fsub v0.4s, v8.4s, v16.4s
 	FMOVQ F0, 0(R5)
-	ADD R1, R5, R5
+	ADD R6, R5, R5
 	SUBS $1, R4, R4
 	BNE loop_1
 	RET
 
-TEXT ·winogradSignalNEON(SB), NOSPLIT, $0-40
+DATA winogradSignal3NEONConstants<>+0(SB)/4, $0x00000000
+DATA winogradSignal3NEONConstants<>+4(SB)/4, $0x00000000
+DATA winogradSignal3NEONConstants<>+8(SB)/4, $0x00000000
+DATA winogradSignal3NEONConstants<>+12(SB)/4, $0x00000000
+GLOBL winogradSignal3NEONConstants<>(SB), RODATA|NOPTR, $16
+
+TEXT ·winogradSignal3NEON(SB), NOSPLIT, $0-40
+	MOVD $winogradSignal3NEONConstants<>(SB), R0
+	FMOVQ 0(R0), F0
 	MOVD dst+0(FP), R0
 	MOVD plane+8(FP), R1
 	MOVD rows+16(FP), R2
@@ -254,85 +282,96 @@ TEXT ·winogradSignalNEON(SB), NOSPLIT, $0-40
 	LSL $2, R1, R1
 	LSL $2, R3, R3
 	LSL $1, R4, R4
-	VEOR V0.B16, V0.B16, V0.B16
 
 loop_1:
-	ADD R3, R2, R5
-	FLDPQ 0(R2), (F1, F2)
+	MOVD R2, R5
+	ADD $32, R2, R2
+	MOVD $4, R6
+	MUL R1, R6, R6
+	MOVD R0, R7
+	ADD $16, R0, R0
+	FLDPQ 0(R5), (F1, F2)
 	VUZP1 V2.S4, V1.S4, V3.S4
 	VUZP2 V2.S4, V1.S4, V4.S4
-	FLDPQ 0(R5), (F1, F2)
-	VUZP1 V2.S4, V1.S4, V5.S4
-	VUZP2 V2.S4, V1.S4, V6.S4
-	ADD $32, R2, R2
-	MOVD R0, R5
-	ADD $16, R0, R0
+	ADD R3, R5, R5
 	WORD $0x4e24d461 // fadd v1.4s, v3.4s, v4.4s
 	WORD $0x4ea4d462 // fsub v2.4s, v3.4s, v4.4s
-	WORD $0x4ea4d407 // fsub v7.4s, v0.4s, v4.4s
+	WORD $0x4ea4d405 // fsub v5.4s, v0.4s, v4.4s
+	FLDPQ 0(R5), (F4, F6)
+	VUZP1 V6.S4, V4.S4, V7.S4
+	VUZP2 V6.S4, V4.S4, V8.S4
+	ADD R3, R5, R5
+	WORD $0x4e28d4e4 // fadd v4.4s, v7.4s, v8.4s
+	WORD $0x4ea8d4e6 // fsub v6.4s, v7.4s, v8.4s
+	WORD $0x4ea8d409 // fsub v9.4s, v0.4s, v8.4s
+	MOVD R7, R5
+	ADD R1, R7, R7
 	FMOVQ F3, 0(R5)
-	ADD R1, R5, R5
-	FMOVQ F1, 0(R5)
-	ADD R1, R5, R5
-	FMOVQ F2, 0(R5)
-	ADD R1, R5, R5
-	FMOVQ F7, 0(R5)
-	ADD R1, R5, R5
-	WORD $0x4e25d461 // fadd v1.4s, v3.4s, v5.4s
-	WORD $0x4e26d482 // fadd v2.4s, v4.4s, v6.4s
-	WORD $0x4e22d427 // fadd v7.4s, v1.4s, v2.4s
-	WORD $0x4ea2d428 // fsub v8.4s, v1.4s, v2.4s
-	WORD $0x4ea2d409 // fsub v9.4s, v0.4s, v2.4s
-	FMOVQ F1, 0(R5)
-	ADD R1, R5, R5
-	FMOVQ F7, 0(R5)
-	ADD R1, R5, R5
+	ADD R6, R5, R5
+	WORD $0x4e27d468 // fadd v8.4s, v3.4s, v7.4s
 	FMOVQ F8, 0(R5)
-	ADD R1, R5, R5
-	FMOVQ F9, 0(R5)
-	ADD R1, R5, R5
-	WORD $0x4ea5d461 // fsub v1.4s, v3.4s, v5.4s
-	WORD $0x4ea6d482 // fsub v2.4s, v4.4s, v6.4s
-	WORD $0x4e22d423 // fadd v3.4s, v1.4s, v2.4s
-	WORD $0x4ea2d424 // fsub v4.4s, v1.4s, v2.4s
-	WORD $0x4ea2d407 // fsub v7.4s, v0.4s, v2.4s
-	FMOVQ F1, 0(R5)
-	ADD R1, R5, R5
+	ADD R6, R5, R5
+	WORD $0x4ea7d468 // fsub v8.4s, v3.4s, v7.4s
+	FMOVQ F8, 0(R5)
+	ADD R6, R5, R5
+	WORD $0x4ea7d403 // fsub v3.4s, v0.4s, v7.4s
 	FMOVQ F3, 0(R5)
-	ADD R1, R5, R5
-	FMOVQ F4, 0(R5)
-	ADD R1, R5, R5
-	FMOVQ F7, 0(R5)
-	ADD R1, R5, R5
-	WORD $0x4ea5d401 // fsub v1.4s, v0.4s, v5.4s
-	WORD $0x4ea6d402 // fsub v2.4s, v0.4s, v6.4s
-	WORD $0x4e22d423 // fadd v3.4s, v1.4s, v2.4s
-	WORD $0x4ea2d424 // fsub v4.4s, v1.4s, v2.4s
-	WORD $0x4ea2d405 // fsub v5.4s, v0.4s, v2.4s
+	ADD R6, R5, R5
+	MOVD R7, R5
+	ADD R1, R7, R7
 	FMOVQ F1, 0(R5)
-	ADD R1, R5, R5
+	ADD R6, R5, R5
+	WORD $0x4e24d423 // fadd v3.4s, v1.4s, v4.4s
 	FMOVQ F3, 0(R5)
-	ADD R1, R5, R5
-	FMOVQ F4, 0(R5)
-	ADD R1, R5, R5
+	ADD R6, R5, R5
+	WORD $0x4ea4d423 // fsub v3.4s, v1.4s, v4.4s
+	FMOVQ F3, 0(R5)
+	ADD R6, R5, R5
+	WORD $0x4ea4d401 // fsub v1.4s, v0.4s, v4.4s
+	FMOVQ F1, 0(R5)
+	ADD R6, R5, R5
+	MOVD R7, R5
+	ADD R1, R7, R7
+	FMOVQ F2, 0(R5)
+	ADD R6, R5, R5
+	WORD $0x4e26d441 // fadd v1.4s, v2.4s, v6.4s
+	FMOVQ F1, 0(R5)
+	ADD R6, R5, R5
+	WORD $0x4ea6d441 // fsub v1.4s, v2.4s, v6.4s
+	FMOVQ F1, 0(R5)
+	ADD R6, R5, R5
+	WORD $0x4ea6d401 // fsub v1.4s, v0.4s, v6.4s
+	FMOVQ F1, 0(R5)
+	ADD R6, R5, R5
+	MOVD R7, R5
+	ADD R1, R7, R7
 	FMOVQ F5, 0(R5)
-	ADD R1, R5, R5
+	ADD R6, R5, R5
+	WORD $0x4e29d4a1 // fadd v1.4s, v5.4s, v9.4s
+	FMOVQ F1, 0(R5)
+	ADD R6, R5, R5
+	WORD $0x4ea9d4a1 // fsub v1.4s, v5.4s, v9.4s
+	FMOVQ F1, 0(R5)
+	ADD R6, R5, R5
+	WORD $0x4ea9d401 // fsub v1.4s, v0.4s, v9.4s
+	FMOVQ F1, 0(R5)
+	ADD R6, R5, R5
 	SUBS $1, R4, R4
 	BNE loop_1
 	RET
 
-TEXT ·winogradResultNEON(SB), NOSPLIT, $0-48
+TEXT ·winogradResult3NEON(SB), NOSPLIT, $0-48
 	MOVD top+0(FP), R0
 	MOVD bottom+8(FP), R1
 	MOVD src+16(FP), R2
 	MOVD plane+24(FP), R3
 	MOVD vectors+32(FP), R4
 	LSL $2, R3, R3
-	LSL $1, R4, R4
 	FMOVS bias+40(FP), F0
 	VDUP V0.S[0], V1.S4
 	FMOVS floor+44(FP), F0
 	VDUP V0.S[0], V2.S4
+	LSL $1, R4, R4
 
 loop_1:
 	MOVD R2, R5
@@ -345,6 +384,22 @@ loop_1:
 	ADD R3, R5, R5
 	FMOVQ 0(R5), F5
 	ADD R3, R5, R5
+	WORD $0x4e24d466 // fadd v6.4s, v3.4s, v4.4s
+	WORD $0x4ea4d467 // fsub v7.4s, v3.4s, v4.4s
+	WORD $0x4e26d403 // fadd v3.4s, v0.4s, v6.4s
+	WORD $0x4ea5d4e0 // fsub v0.4s, v7.4s, v5.4s
+	FMOVQ 0(R5), F4
+	ADD R3, R5, R5
+	FMOVQ 0(R5), F5
+	ADD R3, R5, R5
+	FMOVQ 0(R5), F6
+	ADD R3, R5, R5
+	FMOVQ 0(R5), F7
+	ADD R3, R5, R5
+	WORD $0x4e26d4a8 // fadd v8.4s, v5.4s, v6.4s
+	WORD $0x4ea6d4a9 // fsub v9.4s, v5.4s, v6.4s
+	WORD $0x4e28d485 // fadd v5.4s, v4.4s, v8.4s
+	WORD $0x4ea7d524 // fsub v4.4s, v9.4s, v7.4s
 	FMOVQ 0(R5), F6
 	ADD R3, R5, R5
 	FMOVQ 0(R5), F7
@@ -353,90 +408,73 @@ loop_1:
 	ADD R3, R5, R5
 	FMOVQ 0(R5), F9
 	ADD R3, R5, R5
+	WORD $0x4e28d4ea // fadd v10.4s, v7.4s, v8.4s
+	WORD $0x4ea8d4eb // fsub v11.4s, v7.4s, v8.4s
+	WORD $0x4e2ad4c7 // fadd v7.4s, v6.4s, v10.4s
+	WORD $0x4ea9d566 // fsub v6.4s, v11.4s, v9.4s
+	FMOVQ 0(R5), F8
+	ADD R3, R5, R5
+	FMOVQ 0(R5), F9
+	ADD R3, R5, R5
 	FMOVQ 0(R5), F10
 	ADD R3, R5, R5
 	FMOVQ 0(R5), F11
 	ADD R3, R5, R5
-	FMOVQ 0(R5), F12
-	ADD R3, R5, R5
-	FMOVQ 0(R5), F13
-	ADD R3, R5, R5
-	FMOVQ 0(R5), F14
-	ADD R3, R5, R5
-	FMOVQ 0(R5), F15
-	ADD R3, R5, R5
-	FMOVQ 0(R5), F16
-	ADD R3, R5, R5
-	FMOVQ 0(R5), F17
-	ADD R3, R5, R5
-	WORD $0x4e20d4d2 // fadd v18.4s, v6.4s, v0.4s
-	WORD $0x4e2ad640 // fadd v0.4s, v18.4s, v10.4s
-	WORD $0x4eaad4d2 // fsub v18.4s, v6.4s, v10.4s
-	WORD $0x4eaed646 // fsub v6.4s, v18.4s, v14.4s
-	WORD $0x4e23d4ea // fadd v10.4s, v7.4s, v3.4s
-	WORD $0x4e2bd543 // fadd v3.4s, v10.4s, v11.4s
-	WORD $0x4eabd4ea // fsub v10.4s, v7.4s, v11.4s
-	WORD $0x4eafd547 // fsub v7.4s, v10.4s, v15.4s
-	WORD $0x4e24d50a // fadd v10.4s, v8.4s, v4.4s
-	WORD $0x4e2cd544 // fadd v4.4s, v10.4s, v12.4s
-	WORD $0x4eacd50a // fsub v10.4s, v8.4s, v12.4s
-	WORD $0x4eb0d548 // fsub v8.4s, v10.4s, v16.4s
-	WORD $0x4e25d52a // fadd v10.4s, v9.4s, v5.4s
-	WORD $0x4e2dd545 // fadd v5.4s, v10.4s, v13.4s
-	WORD $0x4eadd52a // fsub v10.4s, v9.4s, v13.4s
-	WORD $0x4eb1d549 // fsub v9.4s, v10.4s, v17.4s
-	WORD $0x4e23d40a // fadd v10.4s, v0.4s, v3.4s
-	WORD $0x4e24d540 // fadd v0.4s, v10.4s, v4.4s
-	WORD $0x4e21d40a // fadd v10.4s, v0.4s, v1.4s
-	WORD $0x4ea4d460 // fsub v0.4s, v3.4s, v4.4s
-	WORD $0x4ea5d403 // fsub v3.4s, v0.4s, v5.4s
-	WORD $0x4e21d460 // fadd v0.4s, v3.4s, v1.4s
-	WORD $0x6eaae443 // fcmgt v3.4s, v2.4s, v10.4s
-	VBIT V3.B16, V2.B16, V10.B16
-	WORD $0x6ea0e443 // fcmgt v3.4s, v2.4s, v0.4s
-	VBIT V3.B16, V2.B16, V0.B16
-	VZIP1 V0.S4, V10.S4, V3.S4
-	VZIP2 V0.S4, V10.S4, V4.S4
-	FSTPQ (F3, F4), 0(R0)
-	ADD $32, R0, R0
-	WORD $0x4e27d4c0 // fadd v0.4s, v6.4s, v7.4s
-	WORD $0x4e28d403 // fadd v3.4s, v0.4s, v8.4s
-	WORD $0x4e21d460 // fadd v0.4s, v3.4s, v1.4s
-	WORD $0x4ea8d4e3 // fsub v3.4s, v7.4s, v8.4s
-	WORD $0x4ea9d464 // fsub v4.4s, v3.4s, v9.4s
-	WORD $0x4e21d483 // fadd v3.4s, v4.4s, v1.4s
+	WORD $0x4e2ad52c // fadd v12.4s, v9.4s, v10.4s
+	WORD $0x4eaad52d // fsub v13.4s, v9.4s, v10.4s
+	WORD $0x4e2cd509 // fadd v9.4s, v8.4s, v12.4s
+	WORD $0x4eabd5a8 // fsub v8.4s, v13.4s, v11.4s
+	WORD $0x4e27d4aa // fadd v10.4s, v5.4s, v7.4s
+	WORD $0x4ea7d4ab // fsub v11.4s, v5.4s, v7.4s
+	WORD $0x4e2ad465 // fadd v5.4s, v3.4s, v10.4s
+	WORD $0x4e21d4a3 // fadd v3.4s, v5.4s, v1.4s
+	WORD $0x6ea3e445 // fcmgt v5.4s, v2.4s, v3.4s
+	VBIT V5.B16, V2.B16, V3.B16
+	WORD $0x4ea9d565 // fsub v5.4s, v11.4s, v9.4s
+	WORD $0x4e21d4a7 // fadd v7.4s, v5.4s, v1.4s
+	WORD $0x6ea7e445 // fcmgt v5.4s, v2.4s, v7.4s
+	VBIT V5.B16, V2.B16, V7.B16
+	WORD $0x4e26d485 // fadd v5.4s, v4.4s, v6.4s
+	WORD $0x4ea6d489 // fsub v9.4s, v4.4s, v6.4s
+	WORD $0x4e25d404 // fadd v4.4s, v0.4s, v5.4s
+	WORD $0x4e21d480 // fadd v0.4s, v4.4s, v1.4s
 	WORD $0x6ea0e444 // fcmgt v4.4s, v2.4s, v0.4s
 	VBIT V4.B16, V2.B16, V0.B16
-	WORD $0x6ea3e444 // fcmgt v4.4s, v2.4s, v3.4s
-	VBIT V4.B16, V2.B16, V3.B16
-	VZIP1 V3.S4, V0.S4, V4.S4
-	VZIP2 V3.S4, V0.S4, V5.S4
-	FSTPQ (F4, F5), 0(R1)
+	WORD $0x4ea8d524 // fsub v4.4s, v9.4s, v8.4s
+	WORD $0x4e21d485 // fadd v5.4s, v4.4s, v1.4s
+	WORD $0x6ea5e444 // fcmgt v4.4s, v2.4s, v5.4s
+	VBIT V4.B16, V2.B16, V5.B16
+	VZIP1 V0.S4, V3.S4, V4.S4
+	VZIP2 V0.S4, V3.S4, V6.S4
+	FSTPQ (F4, F6), 0(R0)
+	ADD $32, R0, R0
+	VZIP1 V5.S4, V7.S4, V0.S4
+	VZIP2 V5.S4, V7.S4, V3.S4
+	FSTPQ (F0, F3), 0(R1)
 	ADD $32, R1, R1
 	SUBS $1, R4, R4
 	BNE loop_1
 	RET
 
-DATA winogradGradientsNEONConstants<>+0(SB)/4, $0x3f000000
-DATA winogradGradientsNEONConstants<>+4(SB)/4, $0x00000000
-DATA winogradGradientsNEONConstants<>+8(SB)/4, $0x00000000
-DATA winogradGradientsNEONConstants<>+12(SB)/4, $0x00000000
-GLOBL winogradGradientsNEONConstants<>(SB), RODATA|NOPTR, $16
+DATA winogradGradients3NEONConstants<>+0(SB)/4, $0x3f000000
+DATA winogradGradients3NEONConstants<>+4(SB)/4, $0x00000000
+DATA winogradGradients3NEONConstants<>+8(SB)/4, $0x00000000
+DATA winogradGradients3NEONConstants<>+12(SB)/4, $0x00000000
+GLOBL winogradGradients3NEONConstants<>(SB), RODATA|NOPTR, $16
 
-TEXT ·winogradGradientsNEON(SB), NOSPLIT, $0-32
-	MOVD $winogradGradientsNEONConstants<>(SB), R0
+TEXT ·winogradGradients3NEON(SB), NOSPLIT, $0-32
+	MOVD $winogradGradients3NEONConstants<>(SB), R0
 	FMOVQ 0(R0), F0
 	MOVD filters+0(FP), R0
 	MOVD src+8(FP), R1
 	MOVD plane+16(FP), R2
 	MOVD vectors+24(FP), R3
 	LSL $2, R2, R2
-	LSL $1, R3, R3
 	MOVD $36, R4
+	LSL $1, R3, R3
 
 loop_1:
 	MOVD R1, R5
-	ADD $16, R1, R1
 	FMOVQ 0(R5), F1
 	ADD R2, R5, R5
 	FMOVQ 0(R5), F2
@@ -496,51 +534,2183 @@ loop_1:
 	WORD $0x4e2bd50c // fadd v12.4s, v8.4s, v11.4s
 	WORD $0x4f80918d // fmul v13.4s, v12.4s, v0.s[0]
 	WORD $0x4e2dd4ac // fadd v12.4s, v5.4s, v13.4s
+	ADD $0, R0, R5
+	VST1.P V12.S[0], (R5)(R4)
+	VST1.P V12.S[1], (R5)(R4)
+	VST1.P V12.S[2], (R5)(R4)
+	VST1.P V12.S[3], (R5)(R4)
 	WORD $0x4eabd505 // fsub v5.4s, v8.4s, v11.4s
 	WORD $0x4f8090a8 // fmul v8.4s, v5.4s, v0.s[0]
+	ADD $12, R0, R5
+	VST1.P V8.S[0], (R5)(R4)
+	VST1.P V8.S[1], (R5)(R4)
+	VST1.P V8.S[2], (R5)(R4)
+	VST1.P V8.S[3], (R5)(R4)
 	WORD $0x4e2ed5a5 // fadd v5.4s, v13.4s, v14.4s
-	WORD $0x4e27d48b // fadd v11.4s, v4.4s, v7.4s
-	WORD $0x4f80916d // fmul v13.4s, v11.4s, v0.s[0]
-	WORD $0x4e2dd44b // fadd v11.4s, v2.4s, v13.4s
+	ADD $24, R0, R5
+	VST1.P V5.S[0], (R5)(R4)
+	VST1.P V5.S[1], (R5)(R4)
+	VST1.P V5.S[2], (R5)(R4)
+	VST1.P V5.S[3], (R5)(R4)
+	WORD $0x4e27d485 // fadd v5.4s, v4.4s, v7.4s
+	WORD $0x4f8090a8 // fmul v8.4s, v5.4s, v0.s[0]
+	WORD $0x4e28d445 // fadd v5.4s, v2.4s, v8.4s
+	ADD $4, R0, R5
+	VST1.P V5.S[0], (R5)(R4)
+	VST1.P V5.S[1], (R5)(R4)
+	VST1.P V5.S[2], (R5)(R4)
+	VST1.P V5.S[3], (R5)(R4)
 	WORD $0x4ea7d482 // fsub v2.4s, v4.4s, v7.4s
 	WORD $0x4f809044 // fmul v4.4s, v2.4s, v0.s[0]
-	WORD $0x4e2ad5a2 // fadd v2.4s, v13.4s, v10.4s
-	WORD $0x4e26d467 // fadd v7.4s, v3.4s, v6.4s
-	WORD $0x4f8090ea // fmul v10.4s, v7.4s, v0.s[0]
-	WORD $0x4e2ad427 // fadd v7.4s, v1.4s, v10.4s
+	ADD $16, R0, R5
+	VST1.P V4.S[0], (R5)(R4)
+	VST1.P V4.S[1], (R5)(R4)
+	VST1.P V4.S[2], (R5)(R4)
+	VST1.P V4.S[3], (R5)(R4)
+	WORD $0x4e2ad502 // fadd v2.4s, v8.4s, v10.4s
+	ADD $28, R0, R5
+	VST1.P V2.S[0], (R5)(R4)
+	VST1.P V2.S[1], (R5)(R4)
+	VST1.P V2.S[2], (R5)(R4)
+	VST1.P V2.S[3], (R5)(R4)
+	WORD $0x4e26d462 // fadd v2.4s, v3.4s, v6.4s
+	WORD $0x4f809044 // fmul v4.4s, v2.4s, v0.s[0]
+	WORD $0x4e24d422 // fadd v2.4s, v1.4s, v4.4s
+	ADD $8, R0, R5
+	VST1.P V2.S[0], (R5)(R4)
+	VST1.P V2.S[1], (R5)(R4)
+	VST1.P V2.S[2], (R5)(R4)
+	VST1.P V2.S[3], (R5)(R4)
 	WORD $0x4ea6d461 // fsub v1.4s, v3.4s, v6.4s
-	WORD $0x4f809023 // fmul v3.4s, v1.4s, v0.s[0]
-	WORD $0x4e29d541 // fadd v1.4s, v10.4s, v9.4s
-	VTRN1 V11.S4, V12.S4, V6.S4
-	VTRN2 V11.S4, V12.S4, V9.S4
-	VTRN1 V8.S4, V7.S4, V10.S4
-	VTRN2 V8.S4, V7.S4, V11.S4
-	VTRN1 V10.D2, V6.D2, V7.D2
-	VTRN1 V11.D2, V9.D2, V8.D2
-	VTRN2 V10.D2, V6.D2, V12.D2
-	VTRN2 V11.D2, V9.D2, V6.D2
-	FMOVQ F7, 0(R0)
-	FMOVQ F8, 36(R0)
-	FMOVQ F12, 72(R0)
-	FMOVQ F6, 108(R0)
-	VTRN1 V3.S4, V4.S4, V6.S4
-	VTRN2 V3.S4, V4.S4, V7.S4
-	VTRN1 V2.S4, V5.S4, V3.S4
-	VTRN2 V2.S4, V5.S4, V4.S4
-	VTRN1 V3.D2, V6.D2, V2.D2
-	VTRN1 V4.D2, V7.D2, V5.D2
-	VTRN2 V3.D2, V6.D2, V8.D2
-	VTRN2 V4.D2, V7.D2, V3.D2
-	FMOVQ F2, 16(R0)
-	FMOVQ F5, 52(R0)
-	FMOVQ F8, 88(R0)
-	FMOVQ F3, 124(R0)
+	WORD $0x4f809022 // fmul v2.4s, v1.4s, v0.s[0]
+	ADD $20, R0, R5
+	VST1.P V2.S[0], (R5)(R4)
+	VST1.P V2.S[1], (R5)(R4)
+	VST1.P V2.S[2], (R5)(R4)
+	VST1.P V2.S[3], (R5)(R4)
+	WORD $0x4e29d481 // fadd v1.4s, v4.4s, v9.4s
 	ADD $32, R0, R5
 	VST1.P V1.S[0], (R5)(R4)
 	VST1.P V1.S[1], (R5)(R4)
 	VST1.P V1.S[2], (R5)(R4)
 	VST1.P V1.S[3], (R5)(R4)
 	ADD $144, R0, R0
+	ADD $16, R1, R1
 	SUBS $1, R3, R3
+	BNE loop_1
+	RET
+
+DATA winogradFilters5NEONConstants<>+0(SB)/4, $0x3eaaaaab
+DATA winogradFilters5NEONConstants<>+4(SB)/4, $0x3f000000
+DATA winogradFilters5NEONConstants<>+8(SB)/4, $0x3e000000
+DATA winogradFilters5NEONConstants<>+12(SB)/4, $0x3e800000
+DATA winogradFilters5NEONConstants<>+16(SB)/4, $0x3d800000
+DATA winogradFilters5NEONConstants<>+20(SB)/4, $0xbf888889
+DATA winogradFilters5NEONConstants<>+24(SB)/4, $0x40000000
+DATA winogradFilters5NEONConstants<>+28(SB)/4, $0x41000000
+DATA winogradFilters5NEONConstants<>+32(SB)/4, $0x40800000
+DATA winogradFilters5NEONConstants<>+36(SB)/4, $0x41800000
+DATA winogradFilters5NEONConstants<>+40(SB)/4, $0x3d888889
+DATA winogradFilters5NEONConstants<>+44(SB)/4, $0x00000000
+GLOBL winogradFilters5NEONConstants<>(SB), RODATA|NOPTR, $48
+
+TEXT ·winogradFilters5NEON(SB), 0, $480-32
+	MOVD $winogradFilters5NEONConstants<>(SB), R0
+	FMOVQ 0(R0), F0
+	FMOVQ 16(R0), F1
+	FMOVQ 32(R0), F2
+	MOVD $locals-480(SP), R0
+	MOVD dst+0(FP), R1
+	MOVD plane+8(FP), R2
+	MOVD filters+16(FP), R3
+	MOVD vectors+24(FP), R4
+	LSL $2, R2, R2
+	LSL $1, R4, R4
+
+loop_1:
+	ADD $100, R3, R5
+	ADD $200, R3, R6
+	ADD $300, R3, R7
+	MOVD $6, R8
+	MUL R2, R8, R8
+	MOVD R1, R9
+	ADD $16, R1, R1
+	FMOVS.P 4(R3), F3
+	VLD1.P 4(R5), V3.S[1]
+	VLD1.P 4(R6), V3.S[2]
+	VLD1.P 4(R7), V3.S[3]
+	FMOVS.P 4(R3), F4
+	VLD1.P 4(R5), V4.S[1]
+	VLD1.P 4(R6), V4.S[2]
+	VLD1.P 4(R7), V4.S[3]
+	FMOVS.P 4(R3), F5
+	VLD1.P 4(R5), V5.S[1]
+	VLD1.P 4(R6), V5.S[2]
+	VLD1.P 4(R7), V5.S[3]
+	FMOVS.P 4(R3), F6
+	VLD1.P 4(R5), V6.S[1]
+	VLD1.P 4(R6), V6.S[2]
+	VLD1.P 4(R7), V6.S[3]
+	FMOVS.P 4(R3), F7
+	VLD1.P 4(R5), V7.S[1]
+	VLD1.P 4(R6), V7.S[2]
+	VLD1.P 4(R7), V7.S[3]
+	FMOVQ F3, 0(R0)
+	WORD $0x4e25d468 // fadd v8.4s, v3.4s, v5.4s
+	WORD $0x4e27d509 // fadd v9.4s, v8.4s, v7.4s
+	WORD $0x4e26d488 // fadd v8.4s, v4.4s, v6.4s
+	WORD $0x4e28d52a // fadd v10.4s, v9.4s, v8.4s
+	WORD $0x4f80914b // fmul v11.4s, v10.4s, v0.s[0]
+	FMOVQ F11, 80(R0)
+	WORD $0x4ea9d50a // fsub v10.4s, v8.4s, v9.4s
+	WORD $0x4f809148 // fmul v8.4s, v10.4s, v0.s[0]
+	FMOVQ F8, 160(R0)
+	WORD $0x4fa09088 // fmul v8.4s, v4.4s, v0.s[1]
+	WORD $0x4f8098c9 // fmul v9.4s, v6.4s, v0.s[2]
+	WORD $0x4e29d50a // fadd v10.4s, v8.4s, v9.4s
+	WORD $0x4fa098a8 // fmul v8.4s, v5.4s, v0.s[3]
+	WORD $0x4e28d469 // fadd v9.4s, v3.4s, v8.4s
+	WORD $0x4f8190e8 // fmul v8.4s, v7.4s, v1.s[0]
+	WORD $0x4e28d52b // fadd v11.4s, v9.4s, v8.4s
+	WORD $0x4e2ad568 // fadd v8.4s, v11.4s, v10.4s
+	WORD $0x4fa19109 // fmul v9.4s, v8.4s, v1.s[1]
+	FMOVQ F9, 240(R0)
+	WORD $0x4f819888 // fmul v8.4s, v4.4s, v1.s[2]
+	WORD $0x4fa198c4 // fmul v4.4s, v6.4s, v1.s[3]
+	WORD $0x4e24d506 // fadd v6.4s, v8.4s, v4.4s
+	WORD $0x4f8290a4 // fmul v4.4s, v5.4s, v2.s[0]
+	WORD $0x4e24d465 // fadd v5.4s, v3.4s, v4.4s
+	WORD $0x4fa290e3 // fmul v3.4s, v7.4s, v2.s[1]
+	WORD $0x4e23d4a4 // fadd v4.4s, v5.4s, v3.4s
+	WORD $0x4ea6d483 // fsub v3.4s, v4.4s, v6.4s
+	WORD $0x4f829864 // fmul v4.4s, v3.4s, v2.s[2]
+	FMOVQ F4, 320(R0)
+	FMOVQ F7, 400(R0)
+	FMOVS.P 4(R3), F3
+	VLD1.P 4(R5), V3.S[1]
+	VLD1.P 4(R6), V3.S[2]
+	VLD1.P 4(R7), V3.S[3]
+	FMOVS.P 4(R3), F4
+	VLD1.P 4(R5), V4.S[1]
+	VLD1.P 4(R6), V4.S[2]
+	VLD1.P 4(R7), V4.S[3]
+	FMOVS.P 4(R3), F5
+	VLD1.P 4(R5), V5.S[1]
+	VLD1.P 4(R6), V5.S[2]
+	VLD1.P 4(R7), V5.S[3]
+	FMOVS.P 4(R3), F6
+	VLD1.P 4(R5), V6.S[1]
+	VLD1.P 4(R6), V6.S[2]
+	VLD1.P 4(R7), V6.S[3]
+	FMOVS.P 4(R3), F7
+	VLD1.P 4(R5), V7.S[1]
+	VLD1.P 4(R6), V7.S[2]
+	VLD1.P 4(R7), V7.S[3]
+	FMOVQ F3, 16(R0)
+	WORD $0x4e25d468 // fadd v8.4s, v3.4s, v5.4s
+	WORD $0x4e27d509 // fadd v9.4s, v8.4s, v7.4s
+	WORD $0x4e26d488 // fadd v8.4s, v4.4s, v6.4s
+	WORD $0x4e28d52a // fadd v10.4s, v9.4s, v8.4s
+	WORD $0x4f80914b // fmul v11.4s, v10.4s, v0.s[0]
+	FMOVQ F11, 96(R0)
+	WORD $0x4ea9d50a // fsub v10.4s, v8.4s, v9.4s
+	WORD $0x4f809148 // fmul v8.4s, v10.4s, v0.s[0]
+	FMOVQ F8, 176(R0)
+	WORD $0x4fa09088 // fmul v8.4s, v4.4s, v0.s[1]
+	WORD $0x4f8098c9 // fmul v9.4s, v6.4s, v0.s[2]
+	WORD $0x4e29d50a // fadd v10.4s, v8.4s, v9.4s
+	WORD $0x4fa098a8 // fmul v8.4s, v5.4s, v0.s[3]
+	WORD $0x4e28d469 // fadd v9.4s, v3.4s, v8.4s
+	WORD $0x4f8190e8 // fmul v8.4s, v7.4s, v1.s[0]
+	WORD $0x4e28d52b // fadd v11.4s, v9.4s, v8.4s
+	WORD $0x4e2ad568 // fadd v8.4s, v11.4s, v10.4s
+	WORD $0x4fa19109 // fmul v9.4s, v8.4s, v1.s[1]
+	FMOVQ F9, 256(R0)
+	WORD $0x4f819888 // fmul v8.4s, v4.4s, v1.s[2]
+	WORD $0x4fa198c4 // fmul v4.4s, v6.4s, v1.s[3]
+	WORD $0x4e24d506 // fadd v6.4s, v8.4s, v4.4s
+	WORD $0x4f8290a4 // fmul v4.4s, v5.4s, v2.s[0]
+	WORD $0x4e24d465 // fadd v5.4s, v3.4s, v4.4s
+	WORD $0x4fa290e3 // fmul v3.4s, v7.4s, v2.s[1]
+	WORD $0x4e23d4a4 // fadd v4.4s, v5.4s, v3.4s
+	WORD $0x4ea6d483 // fsub v3.4s, v4.4s, v6.4s
+	WORD $0x4f829864 // fmul v4.4s, v3.4s, v2.s[2]
+	FMOVQ F4, 336(R0)
+	FMOVQ F7, 416(R0)
+	FMOVS.P 4(R3), F3
+	VLD1.P 4(R5), V3.S[1]
+	VLD1.P 4(R6), V3.S[2]
+	VLD1.P 4(R7), V3.S[3]
+	FMOVS.P 4(R3), F4
+	VLD1.P 4(R5), V4.S[1]
+	VLD1.P 4(R6), V4.S[2]
+	VLD1.P 4(R7), V4.S[3]
+	FMOVS.P 4(R3), F5
+	VLD1.P 4(R5), V5.S[1]
+	VLD1.P 4(R6), V5.S[2]
+	VLD1.P 4(R7), V5.S[3]
+	FMOVS.P 4(R3), F6
+	VLD1.P 4(R5), V6.S[1]
+	VLD1.P 4(R6), V6.S[2]
+	VLD1.P 4(R7), V6.S[3]
+	FMOVS.P 4(R3), F7
+	VLD1.P 4(R5), V7.S[1]
+	VLD1.P 4(R6), V7.S[2]
+	VLD1.P 4(R7), V7.S[3]
+	FMOVQ F3, 32(R0)
+	WORD $0x4e25d468 // fadd v8.4s, v3.4s, v5.4s
+	WORD $0x4e27d509 // fadd v9.4s, v8.4s, v7.4s
+	WORD $0x4e26d488 // fadd v8.4s, v4.4s, v6.4s
+	WORD $0x4e28d52a // fadd v10.4s, v9.4s, v8.4s
+	WORD $0x4f80914b // fmul v11.4s, v10.4s, v0.s[0]
+	FMOVQ F11, 112(R0)
+	WORD $0x4ea9d50a // fsub v10.4s, v8.4s, v9.4s
+	WORD $0x4f809148 // fmul v8.4s, v10.4s, v0.s[0]
+	FMOVQ F8, 192(R0)
+	WORD $0x4fa09088 // fmul v8.4s, v4.4s, v0.s[1]
+	WORD $0x4f8098c9 // fmul v9.4s, v6.4s, v0.s[2]
+	WORD $0x4e29d50a // fadd v10.4s, v8.4s, v9.4s
+	WORD $0x4fa098a8 // fmul v8.4s, v5.4s, v0.s[3]
+	WORD $0x4e28d469 // fadd v9.4s, v3.4s, v8.4s
+	WORD $0x4f8190e8 // fmul v8.4s, v7.4s, v1.s[0]
+	WORD $0x4e28d52b // fadd v11.4s, v9.4s, v8.4s
+	WORD $0x4e2ad568 // fadd v8.4s, v11.4s, v10.4s
+	WORD $0x4fa19109 // fmul v9.4s, v8.4s, v1.s[1]
+	FMOVQ F9, 272(R0)
+	WORD $0x4f819888 // fmul v8.4s, v4.4s, v1.s[2]
+	WORD $0x4fa198c4 // fmul v4.4s, v6.4s, v1.s[3]
+	WORD $0x4e24d506 // fadd v6.4s, v8.4s, v4.4s
+	WORD $0x4f8290a4 // fmul v4.4s, v5.4s, v2.s[0]
+	WORD $0x4e24d465 // fadd v5.4s, v3.4s, v4.4s
+	WORD $0x4fa290e3 // fmul v3.4s, v7.4s, v2.s[1]
+	WORD $0x4e23d4a4 // fadd v4.4s, v5.4s, v3.4s
+	WORD $0x4ea6d483 // fsub v3.4s, v4.4s, v6.4s
+	WORD $0x4f829864 // fmul v4.4s, v3.4s, v2.s[2]
+	FMOVQ F4, 352(R0)
+	FMOVQ F7, 432(R0)
+	FMOVS.P 4(R3), F3
+	VLD1.P 4(R5), V3.S[1]
+	VLD1.P 4(R6), V3.S[2]
+	VLD1.P 4(R7), V3.S[3]
+	FMOVS.P 4(R3), F4
+	VLD1.P 4(R5), V4.S[1]
+	VLD1.P 4(R6), V4.S[2]
+	VLD1.P 4(R7), V4.S[3]
+	FMOVS.P 4(R3), F5
+	VLD1.P 4(R5), V5.S[1]
+	VLD1.P 4(R6), V5.S[2]
+	VLD1.P 4(R7), V5.S[3]
+	FMOVS.P 4(R3), F6
+	VLD1.P 4(R5), V6.S[1]
+	VLD1.P 4(R6), V6.S[2]
+	VLD1.P 4(R7), V6.S[3]
+	FMOVS.P 4(R3), F7
+	VLD1.P 4(R5), V7.S[1]
+	VLD1.P 4(R6), V7.S[2]
+	VLD1.P 4(R7), V7.S[3]
+	FMOVQ F3, 48(R0)
+	WORD $0x4e25d468 // fadd v8.4s, v3.4s, v5.4s
+	WORD $0x4e27d509 // fadd v9.4s, v8.4s, v7.4s
+	WORD $0x4e26d488 // fadd v8.4s, v4.4s, v6.4s
+	WORD $0x4e28d52a // fadd v10.4s, v9.4s, v8.4s
+	WORD $0x4f80914b // fmul v11.4s, v10.4s, v0.s[0]
+	FMOVQ F11, 128(R0)
+	WORD $0x4ea9d50a // fsub v10.4s, v8.4s, v9.4s
+	WORD $0x4f809148 // fmul v8.4s, v10.4s, v0.s[0]
+	FMOVQ F8, 208(R0)
+	WORD $0x4fa09088 // fmul v8.4s, v4.4s, v0.s[1]
+	WORD $0x4f8098c9 // fmul v9.4s, v6.4s, v0.s[2]
+	WORD $0x4e29d50a // fadd v10.4s, v8.4s, v9.4s
+	WORD $0x4fa098a8 // fmul v8.4s, v5.4s, v0.s[3]
+	WORD $0x4e28d469 // fadd v9.4s, v3.4s, v8.4s
+	WORD $0x4f8190e8 // fmul v8.4s, v7.4s, v1.s[0]
+	WORD $0x4e28d52b // fadd v11.4s, v9.4s, v8.4s
+	WORD $0x4e2ad568 // fadd v8.4s, v11.4s, v10.4s
+	WORD $0x4fa19109 // fmul v9.4s, v8.4s, v1.s[1]
+	FMOVQ F9, 288(R0)
+	WORD $0x4f819888 // fmul v8.4s, v4.4s, v1.s[2]
+	WORD $0x4fa198c4 // fmul v4.4s, v6.4s, v1.s[3]
+	WORD $0x4e24d506 // fadd v6.4s, v8.4s, v4.4s
+	WORD $0x4f8290a4 // fmul v4.4s, v5.4s, v2.s[0]
+	WORD $0x4e24d465 // fadd v5.4s, v3.4s, v4.4s
+	WORD $0x4fa290e3 // fmul v3.4s, v7.4s, v2.s[1]
+	WORD $0x4e23d4a4 // fadd v4.4s, v5.4s, v3.4s
+	WORD $0x4ea6d483 // fsub v3.4s, v4.4s, v6.4s
+	WORD $0x4f829864 // fmul v4.4s, v3.4s, v2.s[2]
+	FMOVQ F4, 368(R0)
+	FMOVQ F7, 448(R0)
+	FMOVS.P 4(R3), F3
+	VLD1.P 4(R5), V3.S[1]
+	VLD1.P 4(R6), V3.S[2]
+	VLD1.P 4(R7), V3.S[3]
+	FMOVS.P 4(R3), F4
+	VLD1.P 4(R5), V4.S[1]
+	VLD1.P 4(R6), V4.S[2]
+	VLD1.P 4(R7), V4.S[3]
+	FMOVS.P 4(R3), F5
+	VLD1.P 4(R5), V5.S[1]
+	VLD1.P 4(R6), V5.S[2]
+	VLD1.P 4(R7), V5.S[3]
+	FMOVS.P 4(R3), F6
+	VLD1.P 4(R5), V6.S[1]
+	VLD1.P 4(R6), V6.S[2]
+	VLD1.P 4(R7), V6.S[3]
+	FMOVS.P 4(R3), F7
+	VLD1.P 4(R5), V7.S[1]
+	VLD1.P 4(R6), V7.S[2]
+	VLD1.P 4(R7), V7.S[3]
+	FMOVQ F3, 64(R0)
+	WORD $0x4e25d468 // fadd v8.4s, v3.4s, v5.4s
+	WORD $0x4e27d509 // fadd v9.4s, v8.4s, v7.4s
+	WORD $0x4e26d488 // fadd v8.4s, v4.4s, v6.4s
+	WORD $0x4e28d52a // fadd v10.4s, v9.4s, v8.4s
+	WORD $0x4f80914b // fmul v11.4s, v10.4s, v0.s[0]
+	FMOVQ F11, 144(R0)
+	WORD $0x4ea9d50a // fsub v10.4s, v8.4s, v9.4s
+	WORD $0x4f809148 // fmul v8.4s, v10.4s, v0.s[0]
+	FMOVQ F8, 224(R0)
+	WORD $0x4fa09088 // fmul v8.4s, v4.4s, v0.s[1]
+	WORD $0x4f8098c9 // fmul v9.4s, v6.4s, v0.s[2]
+	WORD $0x4e29d50a // fadd v10.4s, v8.4s, v9.4s
+	WORD $0x4fa098a8 // fmul v8.4s, v5.4s, v0.s[3]
+	WORD $0x4e28d469 // fadd v9.4s, v3.4s, v8.4s
+	WORD $0x4f8190e8 // fmul v8.4s, v7.4s, v1.s[0]
+	WORD $0x4e28d52b // fadd v11.4s, v9.4s, v8.4s
+	WORD $0x4e2ad568 // fadd v8.4s, v11.4s, v10.4s
+	WORD $0x4fa19109 // fmul v9.4s, v8.4s, v1.s[1]
+	FMOVQ F9, 304(R0)
+	WORD $0x4f819888 // fmul v8.4s, v4.4s, v1.s[2]
+	WORD $0x4fa198c4 // fmul v4.4s, v6.4s, v1.s[3]
+	WORD $0x4e24d506 // fadd v6.4s, v8.4s, v4.4s
+	WORD $0x4f8290a4 // fmul v4.4s, v5.4s, v2.s[0]
+	WORD $0x4e24d465 // fadd v5.4s, v3.4s, v4.4s
+	WORD $0x4fa290e3 // fmul v3.4s, v7.4s, v2.s[1]
+	WORD $0x4e23d4a4 // fadd v4.4s, v5.4s, v3.4s
+	WORD $0x4ea6d483 // fsub v3.4s, v4.4s, v6.4s
+	WORD $0x4f829864 // fmul v4.4s, v3.4s, v2.s[2]
+	FMOVQ F4, 384(R0)
+	FMOVQ F7, 464(R0)
+	FMOVQ 0(R0), F3
+	FMOVQ 16(R0), F4
+	FMOVQ 32(R0), F5
+	FMOVQ 48(R0), F6
+	FMOVQ 64(R0), F7
+	MOVD R9, R5
+	ADD R2, R9, R9
+	FMOVQ F3, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4e25d468 // fadd v8.4s, v3.4s, v5.4s
+	WORD $0x4e27d509 // fadd v9.4s, v8.4s, v7.4s
+	WORD $0x4e26d488 // fadd v8.4s, v4.4s, v6.4s
+	WORD $0x4e28d52a // fadd v10.4s, v9.4s, v8.4s
+	WORD $0x4f80914b // fmul v11.4s, v10.4s, v0.s[0]
+	FMOVQ F11, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4ea9d50a // fsub v10.4s, v8.4s, v9.4s
+	WORD $0x4f809148 // fmul v8.4s, v10.4s, v0.s[0]
+	FMOVQ F8, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4fa09088 // fmul v8.4s, v4.4s, v0.s[1]
+	WORD $0x4f8098c9 // fmul v9.4s, v6.4s, v0.s[2]
+	WORD $0x4e29d50a // fadd v10.4s, v8.4s, v9.4s
+	WORD $0x4fa098a8 // fmul v8.4s, v5.4s, v0.s[3]
+	WORD $0x4e28d469 // fadd v9.4s, v3.4s, v8.4s
+	WORD $0x4f8190e8 // fmul v8.4s, v7.4s, v1.s[0]
+	WORD $0x4e28d52b // fadd v11.4s, v9.4s, v8.4s
+	WORD $0x4e2ad568 // fadd v8.4s, v11.4s, v10.4s
+	WORD $0x4fa19109 // fmul v9.4s, v8.4s, v1.s[1]
+	FMOVQ F9, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4f819888 // fmul v8.4s, v4.4s, v1.s[2]
+	WORD $0x4fa198c4 // fmul v4.4s, v6.4s, v1.s[3]
+	WORD $0x4e24d506 // fadd v6.4s, v8.4s, v4.4s
+	WORD $0x4f8290a4 // fmul v4.4s, v5.4s, v2.s[0]
+	WORD $0x4e24d465 // fadd v5.4s, v3.4s, v4.4s
+	WORD $0x4fa290e3 // fmul v3.4s, v7.4s, v2.s[1]
+	WORD $0x4e23d4a4 // fadd v4.4s, v5.4s, v3.4s
+	WORD $0x4ea6d483 // fsub v3.4s, v4.4s, v6.4s
+	WORD $0x4f829864 // fmul v4.4s, v3.4s, v2.s[2]
+	FMOVQ F4, 0(R5)
+	ADD R8, R5, R5
+	FMOVQ F7, 0(R5)
+	ADD R8, R5, R5
+	FMOVQ 80(R0), F3
+	FMOVQ 96(R0), F4
+	FMOVQ 112(R0), F5
+	FMOVQ 128(R0), F6
+	FMOVQ 144(R0), F7
+	MOVD R9, R5
+	ADD R2, R9, R9
+	FMOVQ F3, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4e25d468 // fadd v8.4s, v3.4s, v5.4s
+	WORD $0x4e27d509 // fadd v9.4s, v8.4s, v7.4s
+	WORD $0x4e26d488 // fadd v8.4s, v4.4s, v6.4s
+	WORD $0x4e28d52a // fadd v10.4s, v9.4s, v8.4s
+	WORD $0x4f80914b // fmul v11.4s, v10.4s, v0.s[0]
+	FMOVQ F11, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4ea9d50a // fsub v10.4s, v8.4s, v9.4s
+	WORD $0x4f809148 // fmul v8.4s, v10.4s, v0.s[0]
+	FMOVQ F8, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4fa09088 // fmul v8.4s, v4.4s, v0.s[1]
+	WORD $0x4f8098c9 // fmul v9.4s, v6.4s, v0.s[2]
+	WORD $0x4e29d50a // fadd v10.4s, v8.4s, v9.4s
+	WORD $0x4fa098a8 // fmul v8.4s, v5.4s, v0.s[3]
+	WORD $0x4e28d469 // fadd v9.4s, v3.4s, v8.4s
+	WORD $0x4f8190e8 // fmul v8.4s, v7.4s, v1.s[0]
+	WORD $0x4e28d52b // fadd v11.4s, v9.4s, v8.4s
+	WORD $0x4e2ad568 // fadd v8.4s, v11.4s, v10.4s
+	WORD $0x4fa19109 // fmul v9.4s, v8.4s, v1.s[1]
+	FMOVQ F9, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4f819888 // fmul v8.4s, v4.4s, v1.s[2]
+	WORD $0x4fa198c4 // fmul v4.4s, v6.4s, v1.s[3]
+	WORD $0x4e24d506 // fadd v6.4s, v8.4s, v4.4s
+	WORD $0x4f8290a4 // fmul v4.4s, v5.4s, v2.s[0]
+	WORD $0x4e24d465 // fadd v5.4s, v3.4s, v4.4s
+	WORD $0x4fa290e3 // fmul v3.4s, v7.4s, v2.s[1]
+	WORD $0x4e23d4a4 // fadd v4.4s, v5.4s, v3.4s
+	WORD $0x4ea6d483 // fsub v3.4s, v4.4s, v6.4s
+	WORD $0x4f829864 // fmul v4.4s, v3.4s, v2.s[2]
+	FMOVQ F4, 0(R5)
+	ADD R8, R5, R5
+	FMOVQ F7, 0(R5)
+	ADD R8, R5, R5
+	FMOVQ 160(R0), F3
+	FMOVQ 176(R0), F4
+	FMOVQ 192(R0), F5
+	FMOVQ 208(R0), F6
+	FMOVQ 224(R0), F7
+	MOVD R9, R5
+	ADD R2, R9, R9
+	FMOVQ F3, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4e25d468 // fadd v8.4s, v3.4s, v5.4s
+	WORD $0x4e27d509 // fadd v9.4s, v8.4s, v7.4s
+	WORD $0x4e26d488 // fadd v8.4s, v4.4s, v6.4s
+	WORD $0x4e28d52a // fadd v10.4s, v9.4s, v8.4s
+	WORD $0x4f80914b // fmul v11.4s, v10.4s, v0.s[0]
+	FMOVQ F11, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4ea9d50a // fsub v10.4s, v8.4s, v9.4s
+	WORD $0x4f809148 // fmul v8.4s, v10.4s, v0.s[0]
+	FMOVQ F8, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4fa09088 // fmul v8.4s, v4.4s, v0.s[1]
+	WORD $0x4f8098c9 // fmul v9.4s, v6.4s, v0.s[2]
+	WORD $0x4e29d50a // fadd v10.4s, v8.4s, v9.4s
+	WORD $0x4fa098a8 // fmul v8.4s, v5.4s, v0.s[3]
+	WORD $0x4e28d469 // fadd v9.4s, v3.4s, v8.4s
+	WORD $0x4f8190e8 // fmul v8.4s, v7.4s, v1.s[0]
+	WORD $0x4e28d52b // fadd v11.4s, v9.4s, v8.4s
+	WORD $0x4e2ad568 // fadd v8.4s, v11.4s, v10.4s
+	WORD $0x4fa19109 // fmul v9.4s, v8.4s, v1.s[1]
+	FMOVQ F9, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4f819888 // fmul v8.4s, v4.4s, v1.s[2]
+	WORD $0x4fa198c4 // fmul v4.4s, v6.4s, v1.s[3]
+	WORD $0x4e24d506 // fadd v6.4s, v8.4s, v4.4s
+	WORD $0x4f8290a4 // fmul v4.4s, v5.4s, v2.s[0]
+	WORD $0x4e24d465 // fadd v5.4s, v3.4s, v4.4s
+	WORD $0x4fa290e3 // fmul v3.4s, v7.4s, v2.s[1]
+	WORD $0x4e23d4a4 // fadd v4.4s, v5.4s, v3.4s
+	WORD $0x4ea6d483 // fsub v3.4s, v4.4s, v6.4s
+	WORD $0x4f829864 // fmul v4.4s, v3.4s, v2.s[2]
+	FMOVQ F4, 0(R5)
+	ADD R8, R5, R5
+	FMOVQ F7, 0(R5)
+	ADD R8, R5, R5
+	FMOVQ 240(R0), F3
+	FMOVQ 256(R0), F4
+	FMOVQ 272(R0), F5
+	FMOVQ 288(R0), F6
+	FMOVQ 304(R0), F7
+	MOVD R9, R5
+	ADD R2, R9, R9
+	FMOVQ F3, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4e25d468 // fadd v8.4s, v3.4s, v5.4s
+	WORD $0x4e27d509 // fadd v9.4s, v8.4s, v7.4s
+	WORD $0x4e26d488 // fadd v8.4s, v4.4s, v6.4s
+	WORD $0x4e28d52a // fadd v10.4s, v9.4s, v8.4s
+	WORD $0x4f80914b // fmul v11.4s, v10.4s, v0.s[0]
+	FMOVQ F11, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4ea9d50a // fsub v10.4s, v8.4s, v9.4s
+	WORD $0x4f809148 // fmul v8.4s, v10.4s, v0.s[0]
+	FMOVQ F8, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4fa09088 // fmul v8.4s, v4.4s, v0.s[1]
+	WORD $0x4f8098c9 // fmul v9.4s, v6.4s, v0.s[2]
+	WORD $0x4e29d50a // fadd v10.4s, v8.4s, v9.4s
+	WORD $0x4fa098a8 // fmul v8.4s, v5.4s, v0.s[3]
+	WORD $0x4e28d469 // fadd v9.4s, v3.4s, v8.4s
+	WORD $0x4f8190e8 // fmul v8.4s, v7.4s, v1.s[0]
+	WORD $0x4e28d52b // fadd v11.4s, v9.4s, v8.4s
+	WORD $0x4e2ad568 // fadd v8.4s, v11.4s, v10.4s
+	WORD $0x4fa19109 // fmul v9.4s, v8.4s, v1.s[1]
+	FMOVQ F9, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4f819888 // fmul v8.4s, v4.4s, v1.s[2]
+	WORD $0x4fa198c4 // fmul v4.4s, v6.4s, v1.s[3]
+	WORD $0x4e24d506 // fadd v6.4s, v8.4s, v4.4s
+	WORD $0x4f8290a4 // fmul v4.4s, v5.4s, v2.s[0]
+	WORD $0x4e24d465 // fadd v5.4s, v3.4s, v4.4s
+	WORD $0x4fa290e3 // fmul v3.4s, v7.4s, v2.s[1]
+	WORD $0x4e23d4a4 // fadd v4.4s, v5.4s, v3.4s
+	WORD $0x4ea6d483 // fsub v3.4s, v4.4s, v6.4s
+	WORD $0x4f829864 // fmul v4.4s, v3.4s, v2.s[2]
+	FMOVQ F4, 0(R5)
+	ADD R8, R5, R5
+	FMOVQ F7, 0(R5)
+	ADD R8, R5, R5
+	FMOVQ 320(R0), F3
+	FMOVQ 336(R0), F4
+	FMOVQ 352(R0), F5
+	FMOVQ 368(R0), F6
+	FMOVQ 384(R0), F7
+	MOVD R9, R5
+	ADD R2, R9, R9
+	FMOVQ F3, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4e25d468 // fadd v8.4s, v3.4s, v5.4s
+	WORD $0x4e27d509 // fadd v9.4s, v8.4s, v7.4s
+	WORD $0x4e26d488 // fadd v8.4s, v4.4s, v6.4s
+	WORD $0x4e28d52a // fadd v10.4s, v9.4s, v8.4s
+	WORD $0x4f80914b // fmul v11.4s, v10.4s, v0.s[0]
+	FMOVQ F11, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4ea9d50a // fsub v10.4s, v8.4s, v9.4s
+	WORD $0x4f809148 // fmul v8.4s, v10.4s, v0.s[0]
+	FMOVQ F8, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4fa09088 // fmul v8.4s, v4.4s, v0.s[1]
+	WORD $0x4f8098c9 // fmul v9.4s, v6.4s, v0.s[2]
+	WORD $0x4e29d50a // fadd v10.4s, v8.4s, v9.4s
+	WORD $0x4fa098a8 // fmul v8.4s, v5.4s, v0.s[3]
+	WORD $0x4e28d469 // fadd v9.4s, v3.4s, v8.4s
+	WORD $0x4f8190e8 // fmul v8.4s, v7.4s, v1.s[0]
+	WORD $0x4e28d52b // fadd v11.4s, v9.4s, v8.4s
+	WORD $0x4e2ad568 // fadd v8.4s, v11.4s, v10.4s
+	WORD $0x4fa19109 // fmul v9.4s, v8.4s, v1.s[1]
+	FMOVQ F9, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4f819888 // fmul v8.4s, v4.4s, v1.s[2]
+	WORD $0x4fa198c4 // fmul v4.4s, v6.4s, v1.s[3]
+	WORD $0x4e24d506 // fadd v6.4s, v8.4s, v4.4s
+	WORD $0x4f8290a4 // fmul v4.4s, v5.4s, v2.s[0]
+	WORD $0x4e24d465 // fadd v5.4s, v3.4s, v4.4s
+	WORD $0x4fa290e3 // fmul v3.4s, v7.4s, v2.s[1]
+	WORD $0x4e23d4a4 // fadd v4.4s, v5.4s, v3.4s
+	WORD $0x4ea6d483 // fsub v3.4s, v4.4s, v6.4s
+	WORD $0x4f829864 // fmul v4.4s, v3.4s, v2.s[2]
+	FMOVQ F4, 0(R5)
+	ADD R8, R5, R5
+	FMOVQ F7, 0(R5)
+	ADD R8, R5, R5
+	FMOVQ 400(R0), F3
+	FMOVQ 416(R0), F4
+	FMOVQ 432(R0), F5
+	FMOVQ 448(R0), F6
+	FMOVQ 464(R0), F7
+	MOVD R9, R5
+	ADD R2, R9, R9
+	FMOVQ F3, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4e25d468 // fadd v8.4s, v3.4s, v5.4s
+	WORD $0x4e27d509 // fadd v9.4s, v8.4s, v7.4s
+	WORD $0x4e26d488 // fadd v8.4s, v4.4s, v6.4s
+	WORD $0x4e28d52a // fadd v10.4s, v9.4s, v8.4s
+	WORD $0x4f80914b // fmul v11.4s, v10.4s, v0.s[0]
+	FMOVQ F11, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4ea9d50a // fsub v10.4s, v8.4s, v9.4s
+	WORD $0x4f809148 // fmul v8.4s, v10.4s, v0.s[0]
+	FMOVQ F8, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4fa09088 // fmul v8.4s, v4.4s, v0.s[1]
+	WORD $0x4f8098c9 // fmul v9.4s, v6.4s, v0.s[2]
+	WORD $0x4e29d50a // fadd v10.4s, v8.4s, v9.4s
+	WORD $0x4fa098a8 // fmul v8.4s, v5.4s, v0.s[3]
+	WORD $0x4e28d469 // fadd v9.4s, v3.4s, v8.4s
+	WORD $0x4f8190e8 // fmul v8.4s, v7.4s, v1.s[0]
+	WORD $0x4e28d52b // fadd v11.4s, v9.4s, v8.4s
+	WORD $0x4e2ad568 // fadd v8.4s, v11.4s, v10.4s
+	WORD $0x4fa19109 // fmul v9.4s, v8.4s, v1.s[1]
+	FMOVQ F9, 0(R5)
+	ADD R8, R5, R5
+	WORD $0x4f819888 // fmul v8.4s, v4.4s, v1.s[2]
+	WORD $0x4fa198c4 // fmul v4.4s, v6.4s, v1.s[3]
+	WORD $0x4e24d506 // fadd v6.4s, v8.4s, v4.4s
+	WORD $0x4f8290a4 // fmul v4.4s, v5.4s, v2.s[0]
+	WORD $0x4e24d465 // fadd v5.4s, v3.4s, v4.4s
+	WORD $0x4fa290e3 // fmul v3.4s, v7.4s, v2.s[1]
+	WORD $0x4e23d4a4 // fadd v4.4s, v5.4s, v3.4s
+	WORD $0x4ea6d483 // fsub v3.4s, v4.4s, v6.4s
+	WORD $0x4f829864 // fmul v4.4s, v3.4s, v2.s[2]
+	FMOVQ F4, 0(R5)
+	ADD R8, R5, R5
+	FMOVQ F7, 0(R5)
+	ADD R8, R5, R5
+	ADD $300, R3, R3
+	SUBS $1, R4, R4
+	BNE loop_1
+	RET
+
+DATA winogradImage5NEONConstants<>+0(SB)/4, $0x3fc00000
+DATA winogradImage5NEONConstants<>+4(SB)/4, $0x40000000
+DATA winogradImage5NEONConstants<>+8(SB)/4, $0x3f000000
+DATA winogradImage5NEONConstants<>+12(SB)/4, $0x40200000
+GLOBL winogradImage5NEONConstants<>(SB), RODATA|NOPTR, $16
+
+TEXT ·winogradImage5NEON(SB), 0, $576-40
+	MOVD $winogradImage5NEONConstants<>(SB), R0
+	FMOVQ 0(R0), F0
+	MOVD $locals-576(SP), R0
+	MOVD dst+0(FP), R1
+	MOVD plane+8(FP), R2
+	MOVD rows+16(FP), R3
+	MOVD ld+24(FP), R4
+	MOVD vectors+32(FP), R5
+	LSL $2, R2, R2
+	LSL $2, R4, R4
+	LSL $1, R5, R5
+
+loop_1:
+	MOVD R3, R6
+	ADD $32, R3, R3
+	MOVD $6, R7
+	MUL R2, R7, R7
+	MOVD R1, R8
+	ADD $16, R1, R1
+	FLDPQ 0(R6), (F1, F2)
+	VUZP1 V2.S4, V1.S4, V3.S4
+	VUZP2 V2.S4, V1.S4, V4.S4
+	FLDPQ 8(R6), (F1, F2)
+	VUZP1 V2.S4, V1.S4, V5.S4
+	VUZP2 V2.S4, V1.S4, V6.S4
+	FLDPQ 16(R6), (F1, F2)
+	VUZP1 V2.S4, V1.S4, V7.S4
+	VUZP2 V2.S4, V1.S4, V8.S4
+	ADD R4, R6, R6
+	WORD $0x4ea4d4c1 // fsub v1.4s, v6.4s, v4.4s
+	WORD $0x4ea5d4e2 // fsub v2.4s, v7.4s, v5.4s
+	WORD $0x4e27d469 // fadd v9.4s, v3.4s, v7.4s
+	WORD $0x4f809023 // fmul v3.4s, v1.4s, v0.s[0]
+	WORD $0x4fa090aa // fmul v10.4s, v5.4s, v0.s[1]
+	WORD $0x4eaad46b // fsub v11.4s, v3.4s, v10.4s
+	WORD $0x4e2bd523 // fadd v3.4s, v9.4s, v11.4s
+	FMOVQ F3, 0(R0)
+	WORD $0x4ea4d4e3 // fsub v3.4s, v7.4s, v4.4s
+	WORD $0x4f8098a9 // fmul v9.4s, v5.4s, v0.s[2]
+	WORD $0x4fa098ca // fmul v10.4s, v6.4s, v0.s[3]
+	WORD $0x4e2ad52b // fadd v11.4s, v9.4s, v10.4s
+	WORD $0x4e2bd469 // fadd v9.4s, v3.4s, v11.4s
+	FMOVQ F9, 96(R0)
+	WORD $0x4e24d4e3 // fadd v3.4s, v7.4s, v4.4s
+	WORD $0x4f8098c7 // fmul v7.4s, v6.4s, v0.s[2]
+	WORD $0x4fa098a9 // fmul v9.4s, v5.4s, v0.s[3]
+	WORD $0x4ea9d4e5 // fsub v5.4s, v7.4s, v9.4s
+	WORD $0x4e25d467 // fadd v7.4s, v3.4s, v5.4s
+	FMOVQ F7, 192(R0)
+	WORD $0x4fa09023 // fmul v3.4s, v1.4s, v0.s[1]
+	WORD $0x4e23d445 // fadd v5.4s, v2.4s, v3.4s
+	FMOVQ F5, 288(R0)
+	WORD $0x4f809823 // fmul v3.4s, v1.4s, v0.s[2]
+	WORD $0x4ea3d441 // fsub v1.4s, v2.4s, v3.4s
+	FMOVQ F1, 384(R0)
+	WORD $0x4e24d501 // fadd v1.4s, v8.4s, v4.4s
+	WORD $0x4f809043 // fmul v3.4s, v2.4s, v0.s[0]
+	WORD $0x4fa090c2 // fmul v2.4s, v6.4s, v0.s[1]
+	WORD $0x4ea2d464 // fsub v4.4s, v3.4s, v2.4s
+	WORD $0x4e24d422 // fadd v2.4s, v1.4s, v4.4s
+	FMOVQ F2, 480(R0)
+	FLDPQ 0(R6), (F1, F2)
+	VUZP1 V2.S4, V1.S4, V3.S4
+	VUZP2 V2.S4, V1.S4, V4.S4
+	FLDPQ 8(R6), (F1, F2)
+	VUZP1 V2.S4, V1.S4, V5.S4
+	VUZP2 V2.S4, V1.S4, V6.S4
+	FLDPQ 16(R6), (F1, F2)
+	VUZP1 V2.S4, V1.S4, V7.S4
+	VUZP2 V2.S4, V1.S4, V8.S4
+	ADD R4, R6, R6
+	WORD $0x4ea4d4c1 // fsub v1.4s, v6.4s, v4.4s
+	WORD $0x4ea5d4e2 // fsub v2.4s, v7.4s, v5.4s
+	WORD $0x4e27d469 // fadd v9.4s, v3.4s, v7.4s
+	WORD $0x4f809023 // fmul v3.4s, v1.4s, v0.s[0]
+	WORD $0x4fa090aa // fmul v10.4s, v5.4s, v0.s[1]
+	WORD $0x4eaad46b // fsub v11.4s, v3.4s, v10.4s
+	WORD $0x4e2bd523 // fadd v3.4s, v9.4s, v11.4s
+	FMOVQ F3, 16(R0)
+	WORD $0x4ea4d4e3 // fsub v3.4s, v7.4s, v4.4s
+	WORD $0x4f8098a9 // fmul v9.4s, v5.4s, v0.s[2]
+	WORD $0x4fa098ca // fmul v10.4s, v6.4s, v0.s[3]
+	WORD $0x4e2ad52b // fadd v11.4s, v9.4s, v10.4s
+	WORD $0x4e2bd469 // fadd v9.4s, v3.4s, v11.4s
+	FMOVQ F9, 112(R0)
+	WORD $0x4e24d4e3 // fadd v3.4s, v7.4s, v4.4s
+	WORD $0x4f8098c7 // fmul v7.4s, v6.4s, v0.s[2]
+	WORD $0x4fa098a9 // fmul v9.4s, v5.4s, v0.s[3]
+	WORD $0x4ea9d4e5 // fsub v5.4s, v7.4s, v9.4s
+	WORD $0x4e25d467 // fadd v7.4s, v3.4s, v5.4s
+	FMOVQ F7, 208(R0)
+	WORD $0x4fa09023 // fmul v3.4s, v1.4s, v0.s[1]
+	WORD $0x4e23d445 // fadd v5.4s, v2.4s, v3.4s
+	FMOVQ F5, 304(R0)
+	WORD $0x4f809823 // fmul v3.4s, v1.4s, v0.s[2]
+	WORD $0x4ea3d441 // fsub v1.4s, v2.4s, v3.4s
+	FMOVQ F1, 400(R0)
+	WORD $0x4e24d501 // fadd v1.4s, v8.4s, v4.4s
+	WORD $0x4f809043 // fmul v3.4s, v2.4s, v0.s[0]
+	WORD $0x4fa090c2 // fmul v2.4s, v6.4s, v0.s[1]
+	WORD $0x4ea2d464 // fsub v4.4s, v3.4s, v2.4s
+	WORD $0x4e24d422 // fadd v2.4s, v1.4s, v4.4s
+	FMOVQ F2, 496(R0)
+	FLDPQ 0(R6), (F1, F2)
+	VUZP1 V2.S4, V1.S4, V3.S4
+	VUZP2 V2.S4, V1.S4, V4.S4
+	FLDPQ 8(R6), (F1, F2)
+	VUZP1 V2.S4, V1.S4, V5.S4
+	VUZP2 V2.S4, V1.S4, V6.S4
+	FLDPQ 16(R6), (F1, F2)
+	VUZP1 V2.S4, V1.S4, V7.S4
+	VUZP2 V2.S4, V1.S4, V8.S4
+	ADD R4, R6, R6
+	WORD $0x4ea4d4c1 // fsub v1.4s, v6.4s, v4.4s
+	WORD $0x4ea5d4e2 // fsub v2.4s, v7.4s, v5.4s
+	WORD $0x4e27d469 // fadd v9.4s, v3.4s, v7.4s
+	WORD $0x4f809023 // fmul v3.4s, v1.4s, v0.s[0]
+	WORD $0x4fa090aa // fmul v10.4s, v5.4s, v0.s[1]
+	WORD $0x4eaad46b // fsub v11.4s, v3.4s, v10.4s
+	WORD $0x4e2bd523 // fadd v3.4s, v9.4s, v11.4s
+	FMOVQ F3, 32(R0)
+	WORD $0x4ea4d4e3 // fsub v3.4s, v7.4s, v4.4s
+	WORD $0x4f8098a9 // fmul v9.4s, v5.4s, v0.s[2]
+	WORD $0x4fa098ca // fmul v10.4s, v6.4s, v0.s[3]
+	WORD $0x4e2ad52b // fadd v11.4s, v9.4s, v10.4s
+	WORD $0x4e2bd469 // fadd v9.4s, v3.4s, v11.4s
+	FMOVQ F9, 128(R0)
+	WORD $0x4e24d4e3 // fadd v3.4s, v7.4s, v4.4s
+	WORD $0x4f8098c7 // fmul v7.4s, v6.4s, v0.s[2]
+	WORD $0x4fa098a9 // fmul v9.4s, v5.4s, v0.s[3]
+	WORD $0x4ea9d4e5 // fsub v5.4s, v7.4s, v9.4s
+	WORD $0x4e25d467 // fadd v7.4s, v3.4s, v5.4s
+	FMOVQ F7, 224(R0)
+	WORD $0x4fa09023 // fmul v3.4s, v1.4s, v0.s[1]
+	WORD $0x4e23d445 // fadd v5.4s, v2.4s, v3.4s
+	FMOVQ F5, 320(R0)
+	WORD $0x4f809823 // fmul v3.4s, v1.4s, v0.s[2]
+	WORD $0x4ea3d441 // fsub v1.4s, v2.4s, v3.4s
+	FMOVQ F1, 416(R0)
+	WORD $0x4e24d501 // fadd v1.4s, v8.4s, v4.4s
+	WORD $0x4f809043 // fmul v3.4s, v2.4s, v0.s[0]
+	WORD $0x4fa090c2 // fmul v2.4s, v6.4s, v0.s[1]
+	WORD $0x4ea2d464 // fsub v4.4s, v3.4s, v2.4s
+	WORD $0x4e24d422 // fadd v2.4s, v1.4s, v4.4s
+	FMOVQ F2, 512(R0)
+	FLDPQ 0(R6), (F1, F2)
+	VUZP1 V2.S4, V1.S4, V3.S4
+	VUZP2 V2.S4, V1.S4, V4.S4
+	FLDPQ 8(R6), (F1, F2)
+	VUZP1 V2.S4, V1.S4, V5.S4
+	VUZP2 V2.S4, V1.S4, V6.S4
+	FLDPQ 16(R6), (F1, F2)
+	VUZP1 V2.S4, V1.S4, V7.S4
+	VUZP2 V2.S4, V1.S4, V8.S4
+	ADD R4, R6, R6
+	WORD $0x4ea4d4c1 // fsub v1.4s, v6.4s, v4.4s
+	WORD $0x4ea5d4e2 // fsub v2.4s, v7.4s, v5.4s
+	WORD $0x4e27d469 // fadd v9.4s, v3.4s, v7.4s
+	WORD $0x4f809023 // fmul v3.4s, v1.4s, v0.s[0]
+	WORD $0x4fa090aa // fmul v10.4s, v5.4s, v0.s[1]
+	WORD $0x4eaad46b // fsub v11.4s, v3.4s, v10.4s
+	WORD $0x4e2bd523 // fadd v3.4s, v9.4s, v11.4s
+	FMOVQ F3, 48(R0)
+	WORD $0x4ea4d4e3 // fsub v3.4s, v7.4s, v4.4s
+	WORD $0x4f8098a9 // fmul v9.4s, v5.4s, v0.s[2]
+	WORD $0x4fa098ca // fmul v10.4s, v6.4s, v0.s[3]
+	WORD $0x4e2ad52b // fadd v11.4s, v9.4s, v10.4s
+	WORD $0x4e2bd469 // fadd v9.4s, v3.4s, v11.4s
+	FMOVQ F9, 144(R0)
+	WORD $0x4e24d4e3 // fadd v3.4s, v7.4s, v4.4s
+	WORD $0x4f8098c7 // fmul v7.4s, v6.4s, v0.s[2]
+	WORD $0x4fa098a9 // fmul v9.4s, v5.4s, v0.s[3]
+	WORD $0x4ea9d4e5 // fsub v5.4s, v7.4s, v9.4s
+	WORD $0x4e25d467 // fadd v7.4s, v3.4s, v5.4s
+	FMOVQ F7, 240(R0)
+	WORD $0x4fa09023 // fmul v3.4s, v1.4s, v0.s[1]
+	WORD $0x4e23d445 // fadd v5.4s, v2.4s, v3.4s
+	FMOVQ F5, 336(R0)
+	WORD $0x4f809823 // fmul v3.4s, v1.4s, v0.s[2]
+	WORD $0x4ea3d441 // fsub v1.4s, v2.4s, v3.4s
+	FMOVQ F1, 432(R0)
+	WORD $0x4e24d501 // fadd v1.4s, v8.4s, v4.4s
+	WORD $0x4f809043 // fmul v3.4s, v2.4s, v0.s[0]
+	WORD $0x4fa090c2 // fmul v2.4s, v6.4s, v0.s[1]
+	WORD $0x4ea2d464 // fsub v4.4s, v3.4s, v2.4s
+	WORD $0x4e24d422 // fadd v2.4s, v1.4s, v4.4s
+	FMOVQ F2, 528(R0)
+	FLDPQ 0(R6), (F1, F2)
+	VUZP1 V2.S4, V1.S4, V3.S4
+	VUZP2 V2.S4, V1.S4, V4.S4
+	FLDPQ 8(R6), (F1, F2)
+	VUZP1 V2.S4, V1.S4, V5.S4
+	VUZP2 V2.S4, V1.S4, V6.S4
+	FLDPQ 16(R6), (F1, F2)
+	VUZP1 V2.S4, V1.S4, V7.S4
+	VUZP2 V2.S4, V1.S4, V8.S4
+	ADD R4, R6, R6
+	WORD $0x4ea4d4c1 // fsub v1.4s, v6.4s, v4.4s
+	WORD $0x4ea5d4e2 // fsub v2.4s, v7.4s, v5.4s
+	WORD $0x4e27d469 // fadd v9.4s, v3.4s, v7.4s
+	WORD $0x4f809023 // fmul v3.4s, v1.4s, v0.s[0]
+	WORD $0x4fa090aa // fmul v10.4s, v5.4s, v0.s[1]
+	WORD $0x4eaad46b // fsub v11.4s, v3.4s, v10.4s
+	WORD $0x4e2bd523 // fadd v3.4s, v9.4s, v11.4s
+	FMOVQ F3, 64(R0)
+	WORD $0x4ea4d4e3 // fsub v3.4s, v7.4s, v4.4s
+	WORD $0x4f8098a9 // fmul v9.4s, v5.4s, v0.s[2]
+	WORD $0x4fa098ca // fmul v10.4s, v6.4s, v0.s[3]
+	WORD $0x4e2ad52b // fadd v11.4s, v9.4s, v10.4s
+	WORD $0x4e2bd469 // fadd v9.4s, v3.4s, v11.4s
+	FMOVQ F9, 160(R0)
+	WORD $0x4e24d4e3 // fadd v3.4s, v7.4s, v4.4s
+	WORD $0x4f8098c7 // fmul v7.4s, v6.4s, v0.s[2]
+	WORD $0x4fa098a9 // fmul v9.4s, v5.4s, v0.s[3]
+	WORD $0x4ea9d4e5 // fsub v5.4s, v7.4s, v9.4s
+	WORD $0x4e25d467 // fadd v7.4s, v3.4s, v5.4s
+	FMOVQ F7, 256(R0)
+	WORD $0x4fa09023 // fmul v3.4s, v1.4s, v0.s[1]
+	WORD $0x4e23d445 // fadd v5.4s, v2.4s, v3.4s
+	FMOVQ F5, 352(R0)
+	WORD $0x4f809823 // fmul v3.4s, v1.4s, v0.s[2]
+	WORD $0x4ea3d441 // fsub v1.4s, v2.4s, v3.4s
+	FMOVQ F1, 448(R0)
+	WORD $0x4e24d501 // fadd v1.4s, v8.4s, v4.4s
+	WORD $0x4f809043 // fmul v3.4s, v2.4s, v0.s[0]
+	WORD $0x4fa090c2 // fmul v2.4s, v6.4s, v0.s[1]
+	WORD $0x4ea2d464 // fsub v4.4s, v3.4s, v2.4s
+	WORD $0x4e24d422 // fadd v2.4s, v1.4s, v4.4s
+	FMOVQ F2, 544(R0)
+	FLDPQ 0(R6), (F1, F2)
+	VUZP1 V2.S4, V1.S4, V3.S4
+	VUZP2 V2.S4, V1.S4, V4.S4
+	FLDPQ 8(R6), (F1, F2)
+	VUZP1 V2.S4, V1.S4, V5.S4
+	VUZP2 V2.S4, V1.S4, V6.S4
+	FLDPQ 16(R6), (F1, F2)
+	VUZP1 V2.S4, V1.S4, V7.S4
+	VUZP2 V2.S4, V1.S4, V8.S4
+	ADD R4, R6, R6
+	WORD $0x4ea4d4c1 // fsub v1.4s, v6.4s, v4.4s
+	WORD $0x4ea5d4e2 // fsub v2.4s, v7.4s, v5.4s
+	WORD $0x4e27d469 // fadd v9.4s, v3.4s, v7.4s
+	WORD $0x4f809023 // fmul v3.4s, v1.4s, v0.s[0]
+	WORD $0x4fa090aa // fmul v10.4s, v5.4s, v0.s[1]
+	WORD $0x4eaad46b // fsub v11.4s, v3.4s, v10.4s
+	WORD $0x4e2bd523 // fadd v3.4s, v9.4s, v11.4s
+	FMOVQ F3, 80(R0)
+	WORD $0x4ea4d4e3 // fsub v3.4s, v7.4s, v4.4s
+	WORD $0x4f8098a9 // fmul v9.4s, v5.4s, v0.s[2]
+	WORD $0x4fa098ca // fmul v10.4s, v6.4s, v0.s[3]
+	WORD $0x4e2ad52b // fadd v11.4s, v9.4s, v10.4s
+	WORD $0x4e2bd469 // fadd v9.4s, v3.4s, v11.4s
+	FMOVQ F9, 176(R0)
+	WORD $0x4e24d4e3 // fadd v3.4s, v7.4s, v4.4s
+	WORD $0x4f8098c7 // fmul v7.4s, v6.4s, v0.s[2]
+	WORD $0x4fa098a9 // fmul v9.4s, v5.4s, v0.s[3]
+	WORD $0x4ea9d4e5 // fsub v5.4s, v7.4s, v9.4s
+	WORD $0x4e25d467 // fadd v7.4s, v3.4s, v5.4s
+	FMOVQ F7, 272(R0)
+	WORD $0x4fa09023 // fmul v3.4s, v1.4s, v0.s[1]
+	WORD $0x4e23d445 // fadd v5.4s, v2.4s, v3.4s
+	FMOVQ F5, 368(R0)
+	WORD $0x4f809823 // fmul v3.4s, v1.4s, v0.s[2]
+	WORD $0x4ea3d441 // fsub v1.4s, v2.4s, v3.4s
+	FMOVQ F1, 464(R0)
+	WORD $0x4e24d501 // fadd v1.4s, v8.4s, v4.4s
+	WORD $0x4f809043 // fmul v3.4s, v2.4s, v0.s[0]
+	WORD $0x4fa090c2 // fmul v2.4s, v6.4s, v0.s[1]
+	WORD $0x4ea2d464 // fsub v4.4s, v3.4s, v2.4s
+	WORD $0x4e24d422 // fadd v2.4s, v1.4s, v4.4s
+	FMOVQ F2, 560(R0)
+	FMOVQ 0(R0), F1
+	FMOVQ 16(R0), F2
+	FMOVQ 32(R0), F3
+	FMOVQ 48(R0), F4
+	FMOVQ 64(R0), F5
+	FMOVQ 80(R0), F6
+	WORD $0x4ea2d487 // fsub v7.4s, v4.4s, v2.4s
+	WORD $0x4ea3d4a8 // fsub v8.4s, v5.4s, v3.4s
+	WORD $0x4e25d429 // fadd v9.4s, v1.4s, v5.4s
+	WORD $0x4f8090e1 // fmul v1.4s, v7.4s, v0.s[0]
+	WORD $0x4fa0906a // fmul v10.4s, v3.4s, v0.s[1]
+	WORD $0x4eaad42b // fsub v11.4s, v1.4s, v10.4s
+	WORD $0x4e2bd521 // fadd v1.4s, v9.4s, v11.4s
+	MOVD R8, R6
+	ADD R2, R8, R8
+	FMOVQ F1, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4ea2d4a1 // fsub v1.4s, v5.4s, v2.4s
+	WORD $0x4f809869 // fmul v9.4s, v3.4s, v0.s[2]
+	WORD $0x4fa0988a // fmul v10.4s, v4.4s, v0.s[3]
+	WORD $0x4e2ad52b // fadd v11.4s, v9.4s, v10.4s
+	WORD $0x4e2bd429 // fadd v9.4s, v1.4s, v11.4s
+	FMOVQ F9, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4e22d4a1 // fadd v1.4s, v5.4s, v2.4s
+	WORD $0x4f809885 // fmul v5.4s, v4.4s, v0.s[2]
+	WORD $0x4fa09869 // fmul v9.4s, v3.4s, v0.s[3]
+	WORD $0x4ea9d4a3 // fsub v3.4s, v5.4s, v9.4s
+	WORD $0x4e23d425 // fadd v5.4s, v1.4s, v3.4s
+	FMOVQ F5, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4fa090e1 // fmul v1.4s, v7.4s, v0.s[1]
+	WORD $0x4e21d503 // fadd v3.4s, v8.4s, v1.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4f8098e1 // fmul v1.4s, v7.4s, v0.s[2]
+	WORD $0x4ea1d503 // fsub v3.4s, v8.4s, v1.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4e22d4c1 // fadd v1.4s, v6.4s, v2.4s
+	WORD $0x4f809102 // fmul v2.4s, v8.4s, v0.s[0]
+	WORD $0x4fa09083 // fmul v3.4s, v4.4s, v0.s[1]
+	WORD $0x4ea3d444 // fsub v4.4s, v2.4s, v3.4s
+	WORD $0x4e24d422 // fadd v2.4s, v1.4s, v4.4s
+	FMOVQ F2, 0(R6)
+	ADD R7, R6, R6
+	FMOVQ 96(R0), F1
+	FMOVQ 112(R0), F2
+	FMOVQ 128(R0), F3
+	FMOVQ 144(R0), F4
+	FMOVQ 160(R0), F5
+	FMOVQ 176(R0), F6
+	WORD $0x4ea2d487 // fsub v7.4s, v4.4s, v2.4s
+	WORD $0x4ea3d4a8 // fsub v8.4s, v5.4s, v3.4s
+	WORD $0x4e25d429 // fadd v9.4s, v1.4s, v5.4s
+	WORD $0x4f8090e1 // fmul v1.4s, v7.4s, v0.s[0]
+	WORD $0x4fa0906a // fmul v10.4s, v3.4s, v0.s[1]
+	WORD $0x4eaad42b // fsub v11.4s, v1.4s, v10.4s
+	WORD $0x4e2bd521 // fadd v1.4s, v9.4s, v11.4s
+	MOVD R8, R6
+	ADD R2, R8, R8
+	FMOVQ F1, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4ea2d4a1 // fsub v1.4s, v5.4s, v2.4s
+	WORD $0x4f809869 // fmul v9.4s, v3.4s, v0.s[2]
+	WORD $0x4fa0988a // fmul v10.4s, v4.4s, v0.s[3]
+	WORD $0x4e2ad52b // fadd v11.4s, v9.4s, v10.4s
+	WORD $0x4e2bd429 // fadd v9.4s, v1.4s, v11.4s
+	FMOVQ F9, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4e22d4a1 // fadd v1.4s, v5.4s, v2.4s
+	WORD $0x4f809885 // fmul v5.4s, v4.4s, v0.s[2]
+	WORD $0x4fa09869 // fmul v9.4s, v3.4s, v0.s[3]
+	WORD $0x4ea9d4a3 // fsub v3.4s, v5.4s, v9.4s
+	WORD $0x4e23d425 // fadd v5.4s, v1.4s, v3.4s
+	FMOVQ F5, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4fa090e1 // fmul v1.4s, v7.4s, v0.s[1]
+	WORD $0x4e21d503 // fadd v3.4s, v8.4s, v1.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4f8098e1 // fmul v1.4s, v7.4s, v0.s[2]
+	WORD $0x4ea1d503 // fsub v3.4s, v8.4s, v1.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4e22d4c1 // fadd v1.4s, v6.4s, v2.4s
+	WORD $0x4f809102 // fmul v2.4s, v8.4s, v0.s[0]
+	WORD $0x4fa09083 // fmul v3.4s, v4.4s, v0.s[1]
+	WORD $0x4ea3d444 // fsub v4.4s, v2.4s, v3.4s
+	WORD $0x4e24d422 // fadd v2.4s, v1.4s, v4.4s
+	FMOVQ F2, 0(R6)
+	ADD R7, R6, R6
+	FMOVQ 192(R0), F1
+	FMOVQ 208(R0), F2
+	FMOVQ 224(R0), F3
+	FMOVQ 240(R0), F4
+	FMOVQ 256(R0), F5
+	FMOVQ 272(R0), F6
+	WORD $0x4ea2d487 // fsub v7.4s, v4.4s, v2.4s
+	WORD $0x4ea3d4a8 // fsub v8.4s, v5.4s, v3.4s
+	WORD $0x4e25d429 // fadd v9.4s, v1.4s, v5.4s
+	WORD $0x4f8090e1 // fmul v1.4s, v7.4s, v0.s[0]
+	WORD $0x4fa0906a // fmul v10.4s, v3.4s, v0.s[1]
+	WORD $0x4eaad42b // fsub v11.4s, v1.4s, v10.4s
+	WORD $0x4e2bd521 // fadd v1.4s, v9.4s, v11.4s
+	MOVD R8, R6
+	ADD R2, R8, R8
+	FMOVQ F1, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4ea2d4a1 // fsub v1.4s, v5.4s, v2.4s
+	WORD $0x4f809869 // fmul v9.4s, v3.4s, v0.s[2]
+	WORD $0x4fa0988a // fmul v10.4s, v4.4s, v0.s[3]
+	WORD $0x4e2ad52b // fadd v11.4s, v9.4s, v10.4s
+	WORD $0x4e2bd429 // fadd v9.4s, v1.4s, v11.4s
+	FMOVQ F9, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4e22d4a1 // fadd v1.4s, v5.4s, v2.4s
+	WORD $0x4f809885 // fmul v5.4s, v4.4s, v0.s[2]
+	WORD $0x4fa09869 // fmul v9.4s, v3.4s, v0.s[3]
+	WORD $0x4ea9d4a3 // fsub v3.4s, v5.4s, v9.4s
+	WORD $0x4e23d425 // fadd v5.4s, v1.4s, v3.4s
+	FMOVQ F5, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4fa090e1 // fmul v1.4s, v7.4s, v0.s[1]
+	WORD $0x4e21d503 // fadd v3.4s, v8.4s, v1.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4f8098e1 // fmul v1.4s, v7.4s, v0.s[2]
+	WORD $0x4ea1d503 // fsub v3.4s, v8.4s, v1.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4e22d4c1 // fadd v1.4s, v6.4s, v2.4s
+	WORD $0x4f809102 // fmul v2.4s, v8.4s, v0.s[0]
+	WORD $0x4fa09083 // fmul v3.4s, v4.4s, v0.s[1]
+	WORD $0x4ea3d444 // fsub v4.4s, v2.4s, v3.4s
+	WORD $0x4e24d422 // fadd v2.4s, v1.4s, v4.4s
+	FMOVQ F2, 0(R6)
+	ADD R7, R6, R6
+	FMOVQ 288(R0), F1
+	FMOVQ 304(R0), F2
+	FMOVQ 320(R0), F3
+	FMOVQ 336(R0), F4
+	FMOVQ 352(R0), F5
+	FMOVQ 368(R0), F6
+	WORD $0x4ea2d487 // fsub v7.4s, v4.4s, v2.4s
+	WORD $0x4ea3d4a8 // fsub v8.4s, v5.4s, v3.4s
+	WORD $0x4e25d429 // fadd v9.4s, v1.4s, v5.4s
+	WORD $0x4f8090e1 // fmul v1.4s, v7.4s, v0.s[0]
+	WORD $0x4fa0906a // fmul v10.4s, v3.4s, v0.s[1]
+	WORD $0x4eaad42b // fsub v11.4s, v1.4s, v10.4s
+	WORD $0x4e2bd521 // fadd v1.4s, v9.4s, v11.4s
+	MOVD R8, R6
+	ADD R2, R8, R8
+	FMOVQ F1, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4ea2d4a1 // fsub v1.4s, v5.4s, v2.4s
+	WORD $0x4f809869 // fmul v9.4s, v3.4s, v0.s[2]
+	WORD $0x4fa0988a // fmul v10.4s, v4.4s, v0.s[3]
+	WORD $0x4e2ad52b // fadd v11.4s, v9.4s, v10.4s
+	WORD $0x4e2bd429 // fadd v9.4s, v1.4s, v11.4s
+	FMOVQ F9, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4e22d4a1 // fadd v1.4s, v5.4s, v2.4s
+	WORD $0x4f809885 // fmul v5.4s, v4.4s, v0.s[2]
+	WORD $0x4fa09869 // fmul v9.4s, v3.4s, v0.s[3]
+	WORD $0x4ea9d4a3 // fsub v3.4s, v5.4s, v9.4s
+	WORD $0x4e23d425 // fadd v5.4s, v1.4s, v3.4s
+	FMOVQ F5, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4fa090e1 // fmul v1.4s, v7.4s, v0.s[1]
+	WORD $0x4e21d503 // fadd v3.4s, v8.4s, v1.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4f8098e1 // fmul v1.4s, v7.4s, v0.s[2]
+	WORD $0x4ea1d503 // fsub v3.4s, v8.4s, v1.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4e22d4c1 // fadd v1.4s, v6.4s, v2.4s
+	WORD $0x4f809102 // fmul v2.4s, v8.4s, v0.s[0]
+	WORD $0x4fa09083 // fmul v3.4s, v4.4s, v0.s[1]
+	WORD $0x4ea3d444 // fsub v4.4s, v2.4s, v3.4s
+	WORD $0x4e24d422 // fadd v2.4s, v1.4s, v4.4s
+	FMOVQ F2, 0(R6)
+	ADD R7, R6, R6
+	FMOVQ 384(R0), F1
+	FMOVQ 400(R0), F2
+	FMOVQ 416(R0), F3
+	FMOVQ 432(R0), F4
+	FMOVQ 448(R0), F5
+	FMOVQ 464(R0), F6
+	WORD $0x4ea2d487 // fsub v7.4s, v4.4s, v2.4s
+	WORD $0x4ea3d4a8 // fsub v8.4s, v5.4s, v3.4s
+	WORD $0x4e25d429 // fadd v9.4s, v1.4s, v5.4s
+	WORD $0x4f8090e1 // fmul v1.4s, v7.4s, v0.s[0]
+	WORD $0x4fa0906a // fmul v10.4s, v3.4s, v0.s[1]
+	WORD $0x4eaad42b // fsub v11.4s, v1.4s, v10.4s
+	WORD $0x4e2bd521 // fadd v1.4s, v9.4s, v11.4s
+	MOVD R8, R6
+	ADD R2, R8, R8
+	FMOVQ F1, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4ea2d4a1 // fsub v1.4s, v5.4s, v2.4s
+	WORD $0x4f809869 // fmul v9.4s, v3.4s, v0.s[2]
+	WORD $0x4fa0988a // fmul v10.4s, v4.4s, v0.s[3]
+	WORD $0x4e2ad52b // fadd v11.4s, v9.4s, v10.4s
+	WORD $0x4e2bd429 // fadd v9.4s, v1.4s, v11.4s
+	FMOVQ F9, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4e22d4a1 // fadd v1.4s, v5.4s, v2.4s
+	WORD $0x4f809885 // fmul v5.4s, v4.4s, v0.s[2]
+	WORD $0x4fa09869 // fmul v9.4s, v3.4s, v0.s[3]
+	WORD $0x4ea9d4a3 // fsub v3.4s, v5.4s, v9.4s
+	WORD $0x4e23d425 // fadd v5.4s, v1.4s, v3.4s
+	FMOVQ F5, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4fa090e1 // fmul v1.4s, v7.4s, v0.s[1]
+	WORD $0x4e21d503 // fadd v3.4s, v8.4s, v1.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4f8098e1 // fmul v1.4s, v7.4s, v0.s[2]
+	WORD $0x4ea1d503 // fsub v3.4s, v8.4s, v1.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4e22d4c1 // fadd v1.4s, v6.4s, v2.4s
+	WORD $0x4f809102 // fmul v2.4s, v8.4s, v0.s[0]
+	WORD $0x4fa09083 // fmul v3.4s, v4.4s, v0.s[1]
+	WORD $0x4ea3d444 // fsub v4.4s, v2.4s, v3.4s
+	WORD $0x4e24d422 // fadd v2.4s, v1.4s, v4.4s
+	FMOVQ F2, 0(R6)
+	ADD R7, R6, R6
+	FMOVQ 480(R0), F1
+	FMOVQ 496(R0), F2
+	FMOVQ 512(R0), F3
+	FMOVQ 528(R0), F4
+	FMOVQ 544(R0), F5
+	FMOVQ 560(R0), F6
+	WORD $0x4ea2d487 // fsub v7.4s, v4.4s, v2.4s
+	WORD $0x4ea3d4a8 // fsub v8.4s, v5.4s, v3.4s
+	WORD $0x4e25d429 // fadd v9.4s, v1.4s, v5.4s
+	WORD $0x4f8090e1 // fmul v1.4s, v7.4s, v0.s[0]
+	WORD $0x4fa0906a // fmul v10.4s, v3.4s, v0.s[1]
+	WORD $0x4eaad42b // fsub v11.4s, v1.4s, v10.4s
+	WORD $0x4e2bd521 // fadd v1.4s, v9.4s, v11.4s
+	MOVD R8, R6
+	ADD R2, R8, R8
+	FMOVQ F1, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4ea2d4a1 // fsub v1.4s, v5.4s, v2.4s
+	WORD $0x4f809869 // fmul v9.4s, v3.4s, v0.s[2]
+	WORD $0x4fa0988a // fmul v10.4s, v4.4s, v0.s[3]
+	WORD $0x4e2ad52b // fadd v11.4s, v9.4s, v10.4s
+	WORD $0x4e2bd429 // fadd v9.4s, v1.4s, v11.4s
+	FMOVQ F9, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4e22d4a1 // fadd v1.4s, v5.4s, v2.4s
+	WORD $0x4f809885 // fmul v5.4s, v4.4s, v0.s[2]
+	WORD $0x4fa09869 // fmul v9.4s, v3.4s, v0.s[3]
+	WORD $0x4ea9d4a3 // fsub v3.4s, v5.4s, v9.4s
+	WORD $0x4e23d425 // fadd v5.4s, v1.4s, v3.4s
+	FMOVQ F5, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4fa090e1 // fmul v1.4s, v7.4s, v0.s[1]
+	WORD $0x4e21d503 // fadd v3.4s, v8.4s, v1.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4f8098e1 // fmul v1.4s, v7.4s, v0.s[2]
+	WORD $0x4ea1d503 // fsub v3.4s, v8.4s, v1.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4e22d4c1 // fadd v1.4s, v6.4s, v2.4s
+	WORD $0x4f809102 // fmul v2.4s, v8.4s, v0.s[0]
+	WORD $0x4fa09083 // fmul v3.4s, v4.4s, v0.s[1]
+	WORD $0x4ea3d444 // fsub v4.4s, v2.4s, v3.4s
+	WORD $0x4e24d422 // fadd v2.4s, v1.4s, v4.4s
+	FMOVQ F2, 0(R6)
+	ADD R7, R6, R6
+	SUBS $1, R5, R5
+	BNE loop_1
+	RET
+
+DATA winogradSignal5NEONConstants<>+0(SB)/4, $0x3f000000
+DATA winogradSignal5NEONConstants<>+4(SB)/4, $0x40000000
+DATA winogradSignal5NEONConstants<>+8(SB)/4, $0x00000000
+DATA winogradSignal5NEONConstants<>+12(SB)/4, $0x00000000
+GLOBL winogradSignal5NEONConstants<>(SB), RODATA|NOPTR, $16
+
+TEXT ·winogradSignal5NEON(SB), 0, $192-40
+	MOVD $winogradSignal5NEONConstants<>(SB), R0
+	FMOVQ 0(R0), F0
+	MOVD $locals-192(SP), R0
+	MOVD dst+0(FP), R1
+	MOVD plane+8(FP), R2
+	MOVD rows+16(FP), R3
+	MOVD ld+24(FP), R4
+	MOVD vectors+32(FP), R5
+	LSL $2, R2, R2
+	LSL $2, R4, R4
+	LSL $1, R5, R5
+
+loop_1:
+	MOVD R3, R6
+	ADD $32, R3, R3
+	MOVD $6, R7
+	MUL R2, R7, R7
+	MOVD R1, R8
+	ADD $16, R1, R1
+	FLDPQ 0(R6), (F1, F2)
+	VUZP1 V2.S4, V1.S4, V3.S4
+	VUZP2 V2.S4, V1.S4, V4.S4
+	ADD R4, R6, R6
+	FMOVQ F3, 0(R0)
+	WORD $0x4e24d461 // fadd v1.4s, v3.4s, v4.4s
+	FMOVQ F1, 32(R0)
+	WORD $0x4ea4d461 // fsub v1.4s, v3.4s, v4.4s
+	FMOVQ F1, 64(R0)
+	WORD $0x4f809081 // fmul v1.4s, v4.4s, v0.s[0]
+	WORD $0x4e21d462 // fadd v2.4s, v3.4s, v1.4s
+	FMOVQ F2, 96(R0)
+	WORD $0x4fa09081 // fmul v1.4s, v4.4s, v0.s[1]
+	WORD $0x4ea1d462 // fsub v2.4s, v3.4s, v1.4s
+	FMOVQ F2, 128(R0)
+	FMOVQ F4, 160(R0)
+	FLDPQ 0(R6), (F1, F2)
+	VUZP1 V2.S4, V1.S4, V3.S4
+	VUZP2 V2.S4, V1.S4, V4.S4
+	ADD R4, R6, R6
+	FMOVQ F3, 16(R0)
+	WORD $0x4e24d461 // fadd v1.4s, v3.4s, v4.4s
+	FMOVQ F1, 48(R0)
+	WORD $0x4ea4d461 // fsub v1.4s, v3.4s, v4.4s
+	FMOVQ F1, 80(R0)
+	WORD $0x4f809081 // fmul v1.4s, v4.4s, v0.s[0]
+	WORD $0x4e21d462 // fadd v2.4s, v3.4s, v1.4s
+	FMOVQ F2, 112(R0)
+	WORD $0x4fa09081 // fmul v1.4s, v4.4s, v0.s[1]
+	WORD $0x4ea1d462 // fsub v2.4s, v3.4s, v1.4s
+	FMOVQ F2, 144(R0)
+	FMOVQ F4, 176(R0)
+	FMOVQ 0(R0), F1
+	FMOVQ 16(R0), F2
+	MOVD R8, R6
+	ADD R2, R8, R8
+	FMOVQ F1, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4e22d423 // fadd v3.4s, v1.4s, v2.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4ea2d423 // fsub v3.4s, v1.4s, v2.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4f809043 // fmul v3.4s, v2.4s, v0.s[0]
+	WORD $0x4e23d424 // fadd v4.4s, v1.4s, v3.4s
+	FMOVQ F4, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4fa09043 // fmul v3.4s, v2.4s, v0.s[1]
+	WORD $0x4ea3d424 // fsub v4.4s, v1.4s, v3.4s
+	FMOVQ F4, 0(R6)
+	ADD R7, R6, R6
+	FMOVQ F2, 0(R6)
+	ADD R7, R6, R6
+	FMOVQ 32(R0), F1
+	FMOVQ 48(R0), F2
+	MOVD R8, R6
+	ADD R2, R8, R8
+	FMOVQ F1, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4e22d423 // fadd v3.4s, v1.4s, v2.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4ea2d423 // fsub v3.4s, v1.4s, v2.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4f809043 // fmul v3.4s, v2.4s, v0.s[0]
+	WORD $0x4e23d424 // fadd v4.4s, v1.4s, v3.4s
+	FMOVQ F4, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4fa09043 // fmul v3.4s, v2.4s, v0.s[1]
+	WORD $0x4ea3d424 // fsub v4.4s, v1.4s, v3.4s
+	FMOVQ F4, 0(R6)
+	ADD R7, R6, R6
+	FMOVQ F2, 0(R6)
+	ADD R7, R6, R6
+	FMOVQ 64(R0), F1
+	FMOVQ 80(R0), F2
+	MOVD R8, R6
+	ADD R2, R8, R8
+	FMOVQ F1, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4e22d423 // fadd v3.4s, v1.4s, v2.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4ea2d423 // fsub v3.4s, v1.4s, v2.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4f809043 // fmul v3.4s, v2.4s, v0.s[0]
+	WORD $0x4e23d424 // fadd v4.4s, v1.4s, v3.4s
+	FMOVQ F4, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4fa09043 // fmul v3.4s, v2.4s, v0.s[1]
+	WORD $0x4ea3d424 // fsub v4.4s, v1.4s, v3.4s
+	FMOVQ F4, 0(R6)
+	ADD R7, R6, R6
+	FMOVQ F2, 0(R6)
+	ADD R7, R6, R6
+	FMOVQ 96(R0), F1
+	FMOVQ 112(R0), F2
+	MOVD R8, R6
+	ADD R2, R8, R8
+	FMOVQ F1, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4e22d423 // fadd v3.4s, v1.4s, v2.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4ea2d423 // fsub v3.4s, v1.4s, v2.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4f809043 // fmul v3.4s, v2.4s, v0.s[0]
+	WORD $0x4e23d424 // fadd v4.4s, v1.4s, v3.4s
+	FMOVQ F4, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4fa09043 // fmul v3.4s, v2.4s, v0.s[1]
+	WORD $0x4ea3d424 // fsub v4.4s, v1.4s, v3.4s
+	FMOVQ F4, 0(R6)
+	ADD R7, R6, R6
+	FMOVQ F2, 0(R6)
+	ADD R7, R6, R6
+	FMOVQ 128(R0), F1
+	FMOVQ 144(R0), F2
+	MOVD R8, R6
+	ADD R2, R8, R8
+	FMOVQ F1, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4e22d423 // fadd v3.4s, v1.4s, v2.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4ea2d423 // fsub v3.4s, v1.4s, v2.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4f809043 // fmul v3.4s, v2.4s, v0.s[0]
+	WORD $0x4e23d424 // fadd v4.4s, v1.4s, v3.4s
+	FMOVQ F4, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4fa09043 // fmul v3.4s, v2.4s, v0.s[1]
+	WORD $0x4ea3d424 // fsub v4.4s, v1.4s, v3.4s
+	FMOVQ F4, 0(R6)
+	ADD R7, R6, R6
+	FMOVQ F2, 0(R6)
+	ADD R7, R6, R6
+	FMOVQ 160(R0), F1
+	FMOVQ 176(R0), F2
+	MOVD R8, R6
+	ADD R2, R8, R8
+	FMOVQ F1, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4e22d423 // fadd v3.4s, v1.4s, v2.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4ea2d423 // fsub v3.4s, v1.4s, v2.4s
+	FMOVQ F3, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4f809043 // fmul v3.4s, v2.4s, v0.s[0]
+	WORD $0x4e23d424 // fadd v4.4s, v1.4s, v3.4s
+	FMOVQ F4, 0(R6)
+	ADD R7, R6, R6
+	WORD $0x4fa09043 // fmul v3.4s, v2.4s, v0.s[1]
+	WORD $0x4ea3d424 // fsub v4.4s, v1.4s, v3.4s
+	FMOVQ F4, 0(R6)
+	ADD R7, R6, R6
+	FMOVQ F2, 0(R6)
+	ADD R7, R6, R6
+	SUBS $1, R5, R5
+	BNE loop_1
+	RET
+
+DATA winogradResult5NEONConstants<>+0(SB)/4, $0x3f000000
+DATA winogradResult5NEONConstants<>+4(SB)/4, $0x40000000
+DATA winogradResult5NEONConstants<>+8(SB)/4, $0x00000000
+DATA winogradResult5NEONConstants<>+12(SB)/4, $0x00000000
+GLOBL winogradResult5NEONConstants<>(SB), RODATA|NOPTR, $16
+
+TEXT ·winogradResult5NEON(SB), 0, $576-48
+	MOVD $winogradResult5NEONConstants<>(SB), R0
+	FMOVQ 0(R0), F0
+	MOVD $locals-576(SP), R0
+	MOVD top+0(FP), R1
+	MOVD bottom+8(FP), R2
+	MOVD src+16(FP), R3
+	MOVD plane+24(FP), R4
+	MOVD vectors+32(FP), R5
+	LSL $2, R4, R4
+	FMOVS bias+40(FP), F1
+	VDUP V1.S[0], V2.S4
+	FMOVS floor+44(FP), F1
+	VDUP V1.S[0], V3.S4
+	LSL $1, R5, R5
+
+loop_1:
+	MOVD R3, R6
+	ADD $16, R3, R3
+	FMOVQ 0(R6), F1
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F4
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F5
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F6
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F7
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F8
+	ADD R4, R6, R6
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4ea5d48a // fsub v10.4s, v4.4s, v5.4s
+	WORD $0x4e29d424 // fadd v4.4s, v1.4s, v9.4s
+	WORD $0x4e27d4c1 // fadd v1.4s, v6.4s, v7.4s
+	WORD $0x4e21d485 // fadd v5.4s, v4.4s, v1.4s
+	FMOVQ F5, 0(R0)
+	WORD $0x4e28d541 // fadd v1.4s, v10.4s, v8.4s
+	WORD $0x4f8090c4 // fmul v4.4s, v6.4s, v0.s[0]
+	WORD $0x4fa090e5 // fmul v5.4s, v7.4s, v0.s[1]
+	WORD $0x4ea5d486 // fsub v6.4s, v4.4s, v5.4s
+	WORD $0x4e26d424 // fadd v4.4s, v1.4s, v6.4s
+	FMOVQ F4, 96(R0)
+	FMOVQ 0(R6), F1
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F4
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F5
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F6
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F7
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F8
+	ADD R4, R6, R6
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4ea5d48a // fsub v10.4s, v4.4s, v5.4s
+	WORD $0x4e29d424 // fadd v4.4s, v1.4s, v9.4s
+	WORD $0x4e27d4c1 // fadd v1.4s, v6.4s, v7.4s
+	WORD $0x4e21d485 // fadd v5.4s, v4.4s, v1.4s
+	FMOVQ F5, 16(R0)
+	WORD $0x4e28d541 // fadd v1.4s, v10.4s, v8.4s
+	WORD $0x4f8090c4 // fmul v4.4s, v6.4s, v0.s[0]
+	WORD $0x4fa090e5 // fmul v5.4s, v7.4s, v0.s[1]
+	WORD $0x4ea5d486 // fsub v6.4s, v4.4s, v5.4s
+	WORD $0x4e26d424 // fadd v4.4s, v1.4s, v6.4s
+	FMOVQ F4, 112(R0)
+	FMOVQ 0(R6), F1
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F4
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F5
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F6
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F7
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F8
+	ADD R4, R6, R6
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4ea5d48a // fsub v10.4s, v4.4s, v5.4s
+	WORD $0x4e29d424 // fadd v4.4s, v1.4s, v9.4s
+	WORD $0x4e27d4c1 // fadd v1.4s, v6.4s, v7.4s
+	WORD $0x4e21d485 // fadd v5.4s, v4.4s, v1.4s
+	FMOVQ F5, 32(R0)
+	WORD $0x4e28d541 // fadd v1.4s, v10.4s, v8.4s
+	WORD $0x4f8090c4 // fmul v4.4s, v6.4s, v0.s[0]
+	WORD $0x4fa090e5 // fmul v5.4s, v7.4s, v0.s[1]
+	WORD $0x4ea5d486 // fsub v6.4s, v4.4s, v5.4s
+	WORD $0x4e26d424 // fadd v4.4s, v1.4s, v6.4s
+	FMOVQ F4, 128(R0)
+	FMOVQ 0(R6), F1
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F4
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F5
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F6
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F7
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F8
+	ADD R4, R6, R6
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4ea5d48a // fsub v10.4s, v4.4s, v5.4s
+	WORD $0x4e29d424 // fadd v4.4s, v1.4s, v9.4s
+	WORD $0x4e27d4c1 // fadd v1.4s, v6.4s, v7.4s
+	WORD $0x4e21d485 // fadd v5.4s, v4.4s, v1.4s
+	FMOVQ F5, 48(R0)
+	WORD $0x4e28d541 // fadd v1.4s, v10.4s, v8.4s
+	WORD $0x4f8090c4 // fmul v4.4s, v6.4s, v0.s[0]
+	WORD $0x4fa090e5 // fmul v5.4s, v7.4s, v0.s[1]
+	WORD $0x4ea5d486 // fsub v6.4s, v4.4s, v5.4s
+	WORD $0x4e26d424 // fadd v4.4s, v1.4s, v6.4s
+	FMOVQ F4, 144(R0)
+	FMOVQ 0(R6), F1
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F4
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F5
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F6
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F7
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F8
+	ADD R4, R6, R6
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4ea5d48a // fsub v10.4s, v4.4s, v5.4s
+	WORD $0x4e29d424 // fadd v4.4s, v1.4s, v9.4s
+	WORD $0x4e27d4c1 // fadd v1.4s, v6.4s, v7.4s
+	WORD $0x4e21d485 // fadd v5.4s, v4.4s, v1.4s
+	FMOVQ F5, 64(R0)
+	WORD $0x4e28d541 // fadd v1.4s, v10.4s, v8.4s
+	WORD $0x4f8090c4 // fmul v4.4s, v6.4s, v0.s[0]
+	WORD $0x4fa090e5 // fmul v5.4s, v7.4s, v0.s[1]
+	WORD $0x4ea5d486 // fsub v6.4s, v4.4s, v5.4s
+	WORD $0x4e26d424 // fadd v4.4s, v1.4s, v6.4s
+	FMOVQ F4, 160(R0)
+	FMOVQ 0(R6), F1
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F4
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F5
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F6
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F7
+	ADD R4, R6, R6
+	FMOVQ 0(R6), F8
+	ADD R4, R6, R6
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4ea5d48a // fsub v10.4s, v4.4s, v5.4s
+	WORD $0x4e29d424 // fadd v4.4s, v1.4s, v9.4s
+	WORD $0x4e27d4c1 // fadd v1.4s, v6.4s, v7.4s
+	WORD $0x4e21d485 // fadd v5.4s, v4.4s, v1.4s
+	FMOVQ F5, 80(R0)
+	WORD $0x4e28d541 // fadd v1.4s, v10.4s, v8.4s
+	WORD $0x4f8090c4 // fmul v4.4s, v6.4s, v0.s[0]
+	WORD $0x4fa090e5 // fmul v5.4s, v7.4s, v0.s[1]
+	WORD $0x4ea5d486 // fsub v6.4s, v4.4s, v5.4s
+	WORD $0x4e26d424 // fadd v4.4s, v1.4s, v6.4s
+	FMOVQ F4, 176(R0)
+	FMOVQ 0(R0), F1
+	FMOVQ 16(R0), F4
+	FMOVQ 32(R0), F5
+	FMOVQ 48(R0), F6
+	FMOVQ 64(R0), F7
+	FMOVQ 80(R0), F8
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4ea5d48a // fsub v10.4s, v4.4s, v5.4s
+	WORD $0x4e29d424 // fadd v4.4s, v1.4s, v9.4s
+	WORD $0x4e27d4c1 // fadd v1.4s, v6.4s, v7.4s
+	WORD $0x4e21d485 // fadd v5.4s, v4.4s, v1.4s
+	WORD $0x4e22d4a1 // fadd v1.4s, v5.4s, v2.4s
+	WORD $0x6ea1e464 // fcmgt v4.4s, v3.4s, v1.4s
+	VBIT V4.B16, V3.B16, V1.B16
+	WORD $0x4e28d544 // fadd v4.4s, v10.4s, v8.4s
+	WORD $0x4f8090c5 // fmul v5.4s, v6.4s, v0.s[0]
+	WORD $0x4fa090e6 // fmul v6.4s, v7.4s, v0.s[1]
+	WORD $0x4ea6d4a7 // fsub v7.4s, v5.4s, v6.4s
+	WORD $0x4e27d485 // fadd v5.4s, v4.4s, v7.4s
+	WORD $0x4e22d4a4 // fadd v4.4s, v5.4s, v2.4s
+	WORD $0x6ea4e465 // fcmgt v5.4s, v3.4s, v4.4s
+	VBIT V5.B16, V3.B16, V4.B16
+	FMOVQ 96(R0), F5
+	FMOVQ 112(R0), F6
+	FMOVQ 128(R0), F7
+	FMOVQ 144(R0), F8
+	FMOVQ 160(R0), F9
+	FMOVQ 176(R0), F10
+	WORD $0x4e27d4cb // fadd v11.4s, v6.4s, v7.4s
+	WORD $0x4ea7d4cc // fsub v12.4s, v6.4s, v7.4s
+	WORD $0x4e2bd4a6 // fadd v6.4s, v5.4s, v11.4s
+	WORD $0x4e29d505 // fadd v5.4s, v8.4s, v9.4s
+	WORD $0x4e25d4c7 // fadd v7.4s, v6.4s, v5.4s
+	WORD $0x4e22d4e5 // fadd v5.4s, v7.4s, v2.4s
+	WORD $0x6ea5e466 // fcmgt v6.4s, v3.4s, v5.4s
+	VBIT V6.B16, V3.B16, V5.B16
+	WORD $0x4e2ad586 // fadd v6.4s, v12.4s, v10.4s
+	WORD $0x4f809107 // fmul v7.4s, v8.4s, v0.s[0]
+	WORD $0x4fa09128 // fmul v8.4s, v9.4s, v0.s[1]
+	WORD $0x4ea8d4e9 // fsub v9.4s, v7.4s, v8.4s
+	WORD $0x4e29d4c7 // fadd v7.4s, v6.4s, v9.4s
+	WORD $0x4e22d4e6 // fadd v6.4s, v7.4s, v2.4s
+	WORD $0x6ea6e467 // fcmgt v7.4s, v3.4s, v6.4s
+	VBIT V7.B16, V3.B16, V6.B16
+	VZIP1 V5.S4, V1.S4, V7.S4
+	VZIP2 V5.S4, V1.S4, V8.S4
+	FSTPQ (F7, F8), 0(R1)
+	ADD $32, R1, R1
+	VZIP1 V6.S4, V4.S4, V1.S4
+	VZIP2 V6.S4, V4.S4, V5.S4
+	FSTPQ (F1, F5), 0(R2)
+	ADD $32, R2, R2
+	SUBS $1, R5, R5
+	BNE loop_1
+	RET
+
+DATA winogradGradients5NEONConstants<>+0(SB)/4, $0x3eaaaaab
+DATA winogradGradients5NEONConstants<>+4(SB)/4, $0xbf888889
+DATA winogradGradients5NEONConstants<>+8(SB)/4, $0x3d888889
+DATA winogradGradients5NEONConstants<>+12(SB)/4, $0x3f000000
+DATA winogradGradients5NEONConstants<>+16(SB)/4, $0x40000000
+DATA winogradGradients5NEONConstants<>+20(SB)/4, $0x3e800000
+DATA winogradGradients5NEONConstants<>+24(SB)/4, $0x40800000
+DATA winogradGradients5NEONConstants<>+28(SB)/4, $0x3e000000
+DATA winogradGradients5NEONConstants<>+32(SB)/4, $0x41000000
+DATA winogradGradients5NEONConstants<>+36(SB)/4, $0x3d800000
+DATA winogradGradients5NEONConstants<>+40(SB)/4, $0x41800000
+DATA winogradGradients5NEONConstants<>+44(SB)/4, $0x00000000
+GLOBL winogradGradients5NEONConstants<>(SB), RODATA|NOPTR, $48
+
+TEXT ·winogradGradients5NEON(SB), 0, $576-32
+	MOVD $winogradGradients5NEONConstants<>(SB), R0
+	FMOVQ 0(R0), F0
+	FMOVQ 16(R0), F1
+	FMOVQ 32(R0), F2
+	MOVD $locals-576(SP), R0
+	MOVD filters+0(FP), R1
+	MOVD src+8(FP), R2
+	MOVD plane+16(FP), R3
+	MOVD vectors+24(FP), R4
+	LSL $2, R3, R3
+	MOVD $100, R5
+	LSL $1, R4, R4
+
+loop_1:
+	MOVD R2, R6
+	FMOVQ 0(R6), F3
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F4
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F5
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F6
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F7
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F8
+	ADD R3, R6, R6
+	WORD $0x4ea5d489 // fsub v9.4s, v4.4s, v5.4s
+	WORD $0x4f80912a // fmul v10.4s, v9.4s, v0.s[0]
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4f809124 // fmul v4.4s, v9.4s, v0.s[0]
+	WORD $0x4fa090c5 // fmul v5.4s, v6.4s, v0.s[1]
+	WORD $0x4f8098e6 // fmul v6.4s, v7.4s, v0.s[2]
+	WORD $0x4e2ad467 // fadd v7.4s, v3.4s, v10.4s
+	WORD $0x4e26d4a3 // fadd v3.4s, v5.4s, v6.4s
+	WORD $0x4e23d4e9 // fadd v9.4s, v7.4s, v3.4s
+	FMOVQ F9, 0(R0)
+	WORD $0x4fa098a3 // fmul v3.4s, v5.4s, v0.s[3]
+	WORD $0x4f8190c7 // fmul v7.4s, v6.4s, v1.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	FMOVQ F3, 96(R0)
+	WORD $0x4fa190a3 // fmul v3.4s, v5.4s, v1.s[1]
+	WORD $0x4f8198c7 // fmul v7.4s, v6.4s, v1.s[2]
+	WORD $0x4e27d469 // fadd v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d543 // fadd v3.4s, v10.4s, v9.4s
+	FMOVQ F3, 192(R0)
+	WORD $0x4fa198a3 // fmul v3.4s, v5.4s, v1.s[3]
+	WORD $0x4f8290c7 // fmul v7.4s, v6.4s, v2.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	FMOVQ F3, 288(R0)
+	WORD $0x4e2ad503 // fadd v3.4s, v8.4s, v10.4s
+	WORD $0x4fa290a4 // fmul v4.4s, v5.4s, v2.s[1]
+	WORD $0x4f8298c5 // fmul v5.4s, v6.4s, v2.s[2]
+	WORD $0x4e25d486 // fadd v6.4s, v4.4s, v5.4s
+	WORD $0x4e26d464 // fadd v4.4s, v3.4s, v6.4s
+	FMOVQ F4, 384(R0)
+	FMOVQ 0(R6), F3
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F4
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F5
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F6
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F7
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F8
+	ADD R3, R6, R6
+	WORD $0x4ea5d489 // fsub v9.4s, v4.4s, v5.4s
+	WORD $0x4f80912a // fmul v10.4s, v9.4s, v0.s[0]
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4f809124 // fmul v4.4s, v9.4s, v0.s[0]
+	WORD $0x4fa090c5 // fmul v5.4s, v6.4s, v0.s[1]
+	WORD $0x4f8098e6 // fmul v6.4s, v7.4s, v0.s[2]
+	WORD $0x4e2ad467 // fadd v7.4s, v3.4s, v10.4s
+	WORD $0x4e26d4a3 // fadd v3.4s, v5.4s, v6.4s
+	WORD $0x4e23d4e9 // fadd v9.4s, v7.4s, v3.4s
+	FMOVQ F9, 16(R0)
+	WORD $0x4fa098a3 // fmul v3.4s, v5.4s, v0.s[3]
+	WORD $0x4f8190c7 // fmul v7.4s, v6.4s, v1.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	FMOVQ F3, 112(R0)
+	WORD $0x4fa190a3 // fmul v3.4s, v5.4s, v1.s[1]
+	WORD $0x4f8198c7 // fmul v7.4s, v6.4s, v1.s[2]
+	WORD $0x4e27d469 // fadd v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d543 // fadd v3.4s, v10.4s, v9.4s
+	FMOVQ F3, 208(R0)
+	WORD $0x4fa198a3 // fmul v3.4s, v5.4s, v1.s[3]
+	WORD $0x4f8290c7 // fmul v7.4s, v6.4s, v2.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	FMOVQ F3, 304(R0)
+	WORD $0x4e2ad503 // fadd v3.4s, v8.4s, v10.4s
+	WORD $0x4fa290a4 // fmul v4.4s, v5.4s, v2.s[1]
+	WORD $0x4f8298c5 // fmul v5.4s, v6.4s, v2.s[2]
+	WORD $0x4e25d486 // fadd v6.4s, v4.4s, v5.4s
+	WORD $0x4e26d464 // fadd v4.4s, v3.4s, v6.4s
+	FMOVQ F4, 400(R0)
+	FMOVQ 0(R6), F3
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F4
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F5
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F6
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F7
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F8
+	ADD R3, R6, R6
+	WORD $0x4ea5d489 // fsub v9.4s, v4.4s, v5.4s
+	WORD $0x4f80912a // fmul v10.4s, v9.4s, v0.s[0]
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4f809124 // fmul v4.4s, v9.4s, v0.s[0]
+	WORD $0x4fa090c5 // fmul v5.4s, v6.4s, v0.s[1]
+	WORD $0x4f8098e6 // fmul v6.4s, v7.4s, v0.s[2]
+	WORD $0x4e2ad467 // fadd v7.4s, v3.4s, v10.4s
+	WORD $0x4e26d4a3 // fadd v3.4s, v5.4s, v6.4s
+	WORD $0x4e23d4e9 // fadd v9.4s, v7.4s, v3.4s
+	FMOVQ F9, 32(R0)
+	WORD $0x4fa098a3 // fmul v3.4s, v5.4s, v0.s[3]
+	WORD $0x4f8190c7 // fmul v7.4s, v6.4s, v1.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	FMOVQ F3, 128(R0)
+	WORD $0x4fa190a3 // fmul v3.4s, v5.4s, v1.s[1]
+	WORD $0x4f8198c7 // fmul v7.4s, v6.4s, v1.s[2]
+	WORD $0x4e27d469 // fadd v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d543 // fadd v3.4s, v10.4s, v9.4s
+	FMOVQ F3, 224(R0)
+	WORD $0x4fa198a3 // fmul v3.4s, v5.4s, v1.s[3]
+	WORD $0x4f8290c7 // fmul v7.4s, v6.4s, v2.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	FMOVQ F3, 320(R0)
+	WORD $0x4e2ad503 // fadd v3.4s, v8.4s, v10.4s
+	WORD $0x4fa290a4 // fmul v4.4s, v5.4s, v2.s[1]
+	WORD $0x4f8298c5 // fmul v5.4s, v6.4s, v2.s[2]
+	WORD $0x4e25d486 // fadd v6.4s, v4.4s, v5.4s
+	WORD $0x4e26d464 // fadd v4.4s, v3.4s, v6.4s
+	FMOVQ F4, 416(R0)
+	FMOVQ 0(R6), F3
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F4
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F5
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F6
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F7
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F8
+	ADD R3, R6, R6
+	WORD $0x4ea5d489 // fsub v9.4s, v4.4s, v5.4s
+	WORD $0x4f80912a // fmul v10.4s, v9.4s, v0.s[0]
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4f809124 // fmul v4.4s, v9.4s, v0.s[0]
+	WORD $0x4fa090c5 // fmul v5.4s, v6.4s, v0.s[1]
+	WORD $0x4f8098e6 // fmul v6.4s, v7.4s, v0.s[2]
+	WORD $0x4e2ad467 // fadd v7.4s, v3.4s, v10.4s
+	WORD $0x4e26d4a3 // fadd v3.4s, v5.4s, v6.4s
+	WORD $0x4e23d4e9 // fadd v9.4s, v7.4s, v3.4s
+	FMOVQ F9, 48(R0)
+	WORD $0x4fa098a3 // fmul v3.4s, v5.4s, v0.s[3]
+	WORD $0x4f8190c7 // fmul v7.4s, v6.4s, v1.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	FMOVQ F3, 144(R0)
+	WORD $0x4fa190a3 // fmul v3.4s, v5.4s, v1.s[1]
+	WORD $0x4f8198c7 // fmul v7.4s, v6.4s, v1.s[2]
+	WORD $0x4e27d469 // fadd v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d543 // fadd v3.4s, v10.4s, v9.4s
+	FMOVQ F3, 240(R0)
+	WORD $0x4fa198a3 // fmul v3.4s, v5.4s, v1.s[3]
+	WORD $0x4f8290c7 // fmul v7.4s, v6.4s, v2.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	FMOVQ F3, 336(R0)
+	WORD $0x4e2ad503 // fadd v3.4s, v8.4s, v10.4s
+	WORD $0x4fa290a4 // fmul v4.4s, v5.4s, v2.s[1]
+	WORD $0x4f8298c5 // fmul v5.4s, v6.4s, v2.s[2]
+	WORD $0x4e25d486 // fadd v6.4s, v4.4s, v5.4s
+	WORD $0x4e26d464 // fadd v4.4s, v3.4s, v6.4s
+	FMOVQ F4, 432(R0)
+	FMOVQ 0(R6), F3
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F4
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F5
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F6
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F7
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F8
+	ADD R3, R6, R6
+	WORD $0x4ea5d489 // fsub v9.4s, v4.4s, v5.4s
+	WORD $0x4f80912a // fmul v10.4s, v9.4s, v0.s[0]
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4f809124 // fmul v4.4s, v9.4s, v0.s[0]
+	WORD $0x4fa090c5 // fmul v5.4s, v6.4s, v0.s[1]
+	WORD $0x4f8098e6 // fmul v6.4s, v7.4s, v0.s[2]
+	WORD $0x4e2ad467 // fadd v7.4s, v3.4s, v10.4s
+	WORD $0x4e26d4a3 // fadd v3.4s, v5.4s, v6.4s
+	WORD $0x4e23d4e9 // fadd v9.4s, v7.4s, v3.4s
+	FMOVQ F9, 64(R0)
+	WORD $0x4fa098a3 // fmul v3.4s, v5.4s, v0.s[3]
+	WORD $0x4f8190c7 // fmul v7.4s, v6.4s, v1.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	FMOVQ F3, 160(R0)
+	WORD $0x4fa190a3 // fmul v3.4s, v5.4s, v1.s[1]
+	WORD $0x4f8198c7 // fmul v7.4s, v6.4s, v1.s[2]
+	WORD $0x4e27d469 // fadd v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d543 // fadd v3.4s, v10.4s, v9.4s
+	FMOVQ F3, 256(R0)
+	WORD $0x4fa198a3 // fmul v3.4s, v5.4s, v1.s[3]
+	WORD $0x4f8290c7 // fmul v7.4s, v6.4s, v2.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	FMOVQ F3, 352(R0)
+	WORD $0x4e2ad503 // fadd v3.4s, v8.4s, v10.4s
+	WORD $0x4fa290a4 // fmul v4.4s, v5.4s, v2.s[1]
+	WORD $0x4f8298c5 // fmul v5.4s, v6.4s, v2.s[2]
+	WORD $0x4e25d486 // fadd v6.4s, v4.4s, v5.4s
+	WORD $0x4e26d464 // fadd v4.4s, v3.4s, v6.4s
+	FMOVQ F4, 448(R0)
+	FMOVQ 0(R6), F3
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F4
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F5
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F6
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F7
+	ADD R3, R6, R6
+	FMOVQ 0(R6), F8
+	ADD R3, R6, R6
+	WORD $0x4ea5d489 // fsub v9.4s, v4.4s, v5.4s
+	WORD $0x4f80912a // fmul v10.4s, v9.4s, v0.s[0]
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4f809124 // fmul v4.4s, v9.4s, v0.s[0]
+	WORD $0x4fa090c5 // fmul v5.4s, v6.4s, v0.s[1]
+	WORD $0x4f8098e6 // fmul v6.4s, v7.4s, v0.s[2]
+	WORD $0x4e2ad467 // fadd v7.4s, v3.4s, v10.4s
+	WORD $0x4e26d4a3 // fadd v3.4s, v5.4s, v6.4s
+	WORD $0x4e23d4e9 // fadd v9.4s, v7.4s, v3.4s
+	FMOVQ F9, 80(R0)
+	WORD $0x4fa098a3 // fmul v3.4s, v5.4s, v0.s[3]
+	WORD $0x4f8190c7 // fmul v7.4s, v6.4s, v1.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	FMOVQ F3, 176(R0)
+	WORD $0x4fa190a3 // fmul v3.4s, v5.4s, v1.s[1]
+	WORD $0x4f8198c7 // fmul v7.4s, v6.4s, v1.s[2]
+	WORD $0x4e27d469 // fadd v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d543 // fadd v3.4s, v10.4s, v9.4s
+	FMOVQ F3, 272(R0)
+	WORD $0x4fa198a3 // fmul v3.4s, v5.4s, v1.s[3]
+	WORD $0x4f8290c7 // fmul v7.4s, v6.4s, v2.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	FMOVQ F3, 368(R0)
+	WORD $0x4e2ad503 // fadd v3.4s, v8.4s, v10.4s
+	WORD $0x4fa290a4 // fmul v4.4s, v5.4s, v2.s[1]
+	WORD $0x4f8298c5 // fmul v5.4s, v6.4s, v2.s[2]
+	WORD $0x4e25d486 // fadd v6.4s, v4.4s, v5.4s
+	WORD $0x4e26d464 // fadd v4.4s, v3.4s, v6.4s
+	FMOVQ F4, 464(R0)
+	FMOVQ 0(R0), F3
+	FMOVQ 16(R0), F4
+	FMOVQ 32(R0), F5
+	FMOVQ 48(R0), F6
+	FMOVQ 64(R0), F7
+	FMOVQ 80(R0), F8
+	WORD $0x4ea5d489 // fsub v9.4s, v4.4s, v5.4s
+	WORD $0x4f80912a // fmul v10.4s, v9.4s, v0.s[0]
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4f809124 // fmul v4.4s, v9.4s, v0.s[0]
+	WORD $0x4fa090c5 // fmul v5.4s, v6.4s, v0.s[1]
+	WORD $0x4f8098e6 // fmul v6.4s, v7.4s, v0.s[2]
+	WORD $0x4e2ad467 // fadd v7.4s, v3.4s, v10.4s
+	WORD $0x4e26d4a3 // fadd v3.4s, v5.4s, v6.4s
+	WORD $0x4e23d4e9 // fadd v9.4s, v7.4s, v3.4s
+	ADD $0, R1, R6
+	VST1.P V9.S[0], (R6)(R5)
+	VST1.P V9.S[1], (R6)(R5)
+	VST1.P V9.S[2], (R6)(R5)
+	VST1.P V9.S[3], (R6)(R5)
+	WORD $0x4fa098a3 // fmul v3.4s, v5.4s, v0.s[3]
+	WORD $0x4f8190c7 // fmul v7.4s, v6.4s, v1.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	ADD $20, R1, R6
+	VST1.P V3.S[0], (R6)(R5)
+	VST1.P V3.S[1], (R6)(R5)
+	VST1.P V3.S[2], (R6)(R5)
+	VST1.P V3.S[3], (R6)(R5)
+	WORD $0x4fa190a3 // fmul v3.4s, v5.4s, v1.s[1]
+	WORD $0x4f8198c7 // fmul v7.4s, v6.4s, v1.s[2]
+	WORD $0x4e27d469 // fadd v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d543 // fadd v3.4s, v10.4s, v9.4s
+	ADD $40, R1, R6
+	VST1.P V3.S[0], (R6)(R5)
+	VST1.P V3.S[1], (R6)(R5)
+	VST1.P V3.S[2], (R6)(R5)
+	VST1.P V3.S[3], (R6)(R5)
+	WORD $0x4fa198a3 // fmul v3.4s, v5.4s, v1.s[3]
+	WORD $0x4f8290c7 // fmul v7.4s, v6.4s, v2.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	ADD $60, R1, R6
+	VST1.P V3.S[0], (R6)(R5)
+	VST1.P V3.S[1], (R6)(R5)
+	VST1.P V3.S[2], (R6)(R5)
+	VST1.P V3.S[3], (R6)(R5)
+	WORD $0x4e2ad503 // fadd v3.4s, v8.4s, v10.4s
+	WORD $0x4fa290a4 // fmul v4.4s, v5.4s, v2.s[1]
+	WORD $0x4f8298c5 // fmul v5.4s, v6.4s, v2.s[2]
+	WORD $0x4e25d486 // fadd v6.4s, v4.4s, v5.4s
+	WORD $0x4e26d464 // fadd v4.4s, v3.4s, v6.4s
+	ADD $80, R1, R6
+	VST1.P V4.S[0], (R6)(R5)
+	VST1.P V4.S[1], (R6)(R5)
+	VST1.P V4.S[2], (R6)(R5)
+	VST1.P V4.S[3], (R6)(R5)
+	FMOVQ 96(R0), F3
+	FMOVQ 112(R0), F4
+	FMOVQ 128(R0), F5
+	FMOVQ 144(R0), F6
+	FMOVQ 160(R0), F7
+	FMOVQ 176(R0), F8
+	WORD $0x4ea5d489 // fsub v9.4s, v4.4s, v5.4s
+	WORD $0x4f80912a // fmul v10.4s, v9.4s, v0.s[0]
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4f809124 // fmul v4.4s, v9.4s, v0.s[0]
+	WORD $0x4fa090c5 // fmul v5.4s, v6.4s, v0.s[1]
+	WORD $0x4f8098e6 // fmul v6.4s, v7.4s, v0.s[2]
+	WORD $0x4e2ad467 // fadd v7.4s, v3.4s, v10.4s
+	WORD $0x4e26d4a3 // fadd v3.4s, v5.4s, v6.4s
+	WORD $0x4e23d4e9 // fadd v9.4s, v7.4s, v3.4s
+	ADD $4, R1, R6
+	VST1.P V9.S[0], (R6)(R5)
+	VST1.P V9.S[1], (R6)(R5)
+	VST1.P V9.S[2], (R6)(R5)
+	VST1.P V9.S[3], (R6)(R5)
+	WORD $0x4fa098a3 // fmul v3.4s, v5.4s, v0.s[3]
+	WORD $0x4f8190c7 // fmul v7.4s, v6.4s, v1.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	ADD $24, R1, R6
+	VST1.P V3.S[0], (R6)(R5)
+	VST1.P V3.S[1], (R6)(R5)
+	VST1.P V3.S[2], (R6)(R5)
+	VST1.P V3.S[3], (R6)(R5)
+	WORD $0x4fa190a3 // fmul v3.4s, v5.4s, v1.s[1]
+	WORD $0x4f8198c7 // fmul v7.4s, v6.4s, v1.s[2]
+	WORD $0x4e27d469 // fadd v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d543 // fadd v3.4s, v10.4s, v9.4s
+	ADD $44, R1, R6
+	VST1.P V3.S[0], (R6)(R5)
+	VST1.P V3.S[1], (R6)(R5)
+	VST1.P V3.S[2], (R6)(R5)
+	VST1.P V3.S[3], (R6)(R5)
+	WORD $0x4fa198a3 // fmul v3.4s, v5.4s, v1.s[3]
+	WORD $0x4f8290c7 // fmul v7.4s, v6.4s, v2.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	ADD $64, R1, R6
+	VST1.P V3.S[0], (R6)(R5)
+	VST1.P V3.S[1], (R6)(R5)
+	VST1.P V3.S[2], (R6)(R5)
+	VST1.P V3.S[3], (R6)(R5)
+	WORD $0x4e2ad503 // fadd v3.4s, v8.4s, v10.4s
+	WORD $0x4fa290a4 // fmul v4.4s, v5.4s, v2.s[1]
+	WORD $0x4f8298c5 // fmul v5.4s, v6.4s, v2.s[2]
+	WORD $0x4e25d486 // fadd v6.4s, v4.4s, v5.4s
+	WORD $0x4e26d464 // fadd v4.4s, v3.4s, v6.4s
+	ADD $84, R1, R6
+	VST1.P V4.S[0], (R6)(R5)
+	VST1.P V4.S[1], (R6)(R5)
+	VST1.P V4.S[2], (R6)(R5)
+	VST1.P V4.S[3], (R6)(R5)
+	FMOVQ 192(R0), F3
+	FMOVQ 208(R0), F4
+	FMOVQ 224(R0), F5
+	FMOVQ 240(R0), F6
+	FMOVQ 256(R0), F7
+	FMOVQ 272(R0), F8
+	WORD $0x4ea5d489 // fsub v9.4s, v4.4s, v5.4s
+	WORD $0x4f80912a // fmul v10.4s, v9.4s, v0.s[0]
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4f809124 // fmul v4.4s, v9.4s, v0.s[0]
+	WORD $0x4fa090c5 // fmul v5.4s, v6.4s, v0.s[1]
+	WORD $0x4f8098e6 // fmul v6.4s, v7.4s, v0.s[2]
+	WORD $0x4e2ad467 // fadd v7.4s, v3.4s, v10.4s
+	WORD $0x4e26d4a3 // fadd v3.4s, v5.4s, v6.4s
+	WORD $0x4e23d4e9 // fadd v9.4s, v7.4s, v3.4s
+	ADD $8, R1, R6
+	VST1.P V9.S[0], (R6)(R5)
+	VST1.P V9.S[1], (R6)(R5)
+	VST1.P V9.S[2], (R6)(R5)
+	VST1.P V9.S[3], (R6)(R5)
+	WORD $0x4fa098a3 // fmul v3.4s, v5.4s, v0.s[3]
+	WORD $0x4f8190c7 // fmul v7.4s, v6.4s, v1.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	ADD $28, R1, R6
+	VST1.P V3.S[0], (R6)(R5)
+	VST1.P V3.S[1], (R6)(R5)
+	VST1.P V3.S[2], (R6)(R5)
+	VST1.P V3.S[3], (R6)(R5)
+	WORD $0x4fa190a3 // fmul v3.4s, v5.4s, v1.s[1]
+	WORD $0x4f8198c7 // fmul v7.4s, v6.4s, v1.s[2]
+	WORD $0x4e27d469 // fadd v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d543 // fadd v3.4s, v10.4s, v9.4s
+	ADD $48, R1, R6
+	VST1.P V3.S[0], (R6)(R5)
+	VST1.P V3.S[1], (R6)(R5)
+	VST1.P V3.S[2], (R6)(R5)
+	VST1.P V3.S[3], (R6)(R5)
+	WORD $0x4fa198a3 // fmul v3.4s, v5.4s, v1.s[3]
+	WORD $0x4f8290c7 // fmul v7.4s, v6.4s, v2.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	ADD $68, R1, R6
+	VST1.P V3.S[0], (R6)(R5)
+	VST1.P V3.S[1], (R6)(R5)
+	VST1.P V3.S[2], (R6)(R5)
+	VST1.P V3.S[3], (R6)(R5)
+	WORD $0x4e2ad503 // fadd v3.4s, v8.4s, v10.4s
+	WORD $0x4fa290a4 // fmul v4.4s, v5.4s, v2.s[1]
+	WORD $0x4f8298c5 // fmul v5.4s, v6.4s, v2.s[2]
+	WORD $0x4e25d486 // fadd v6.4s, v4.4s, v5.4s
+	WORD $0x4e26d464 // fadd v4.4s, v3.4s, v6.4s
+	ADD $88, R1, R6
+	VST1.P V4.S[0], (R6)(R5)
+	VST1.P V4.S[1], (R6)(R5)
+	VST1.P V4.S[2], (R6)(R5)
+	VST1.P V4.S[3], (R6)(R5)
+	FMOVQ 288(R0), F3
+	FMOVQ 304(R0), F4
+	FMOVQ 320(R0), F5
+	FMOVQ 336(R0), F6
+	FMOVQ 352(R0), F7
+	FMOVQ 368(R0), F8
+	WORD $0x4ea5d489 // fsub v9.4s, v4.4s, v5.4s
+	WORD $0x4f80912a // fmul v10.4s, v9.4s, v0.s[0]
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4f809124 // fmul v4.4s, v9.4s, v0.s[0]
+	WORD $0x4fa090c5 // fmul v5.4s, v6.4s, v0.s[1]
+	WORD $0x4f8098e6 // fmul v6.4s, v7.4s, v0.s[2]
+	WORD $0x4e2ad467 // fadd v7.4s, v3.4s, v10.4s
+	WORD $0x4e26d4a3 // fadd v3.4s, v5.4s, v6.4s
+	WORD $0x4e23d4e9 // fadd v9.4s, v7.4s, v3.4s
+	ADD $12, R1, R6
+	VST1.P V9.S[0], (R6)(R5)
+	VST1.P V9.S[1], (R6)(R5)
+	VST1.P V9.S[2], (R6)(R5)
+	VST1.P V9.S[3], (R6)(R5)
+	WORD $0x4fa098a3 // fmul v3.4s, v5.4s, v0.s[3]
+	WORD $0x4f8190c7 // fmul v7.4s, v6.4s, v1.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	ADD $32, R1, R6
+	VST1.P V3.S[0], (R6)(R5)
+	VST1.P V3.S[1], (R6)(R5)
+	VST1.P V3.S[2], (R6)(R5)
+	VST1.P V3.S[3], (R6)(R5)
+	WORD $0x4fa190a3 // fmul v3.4s, v5.4s, v1.s[1]
+	WORD $0x4f8198c7 // fmul v7.4s, v6.4s, v1.s[2]
+	WORD $0x4e27d469 // fadd v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d543 // fadd v3.4s, v10.4s, v9.4s
+	ADD $52, R1, R6
+	VST1.P V3.S[0], (R6)(R5)
+	VST1.P V3.S[1], (R6)(R5)
+	VST1.P V3.S[2], (R6)(R5)
+	VST1.P V3.S[3], (R6)(R5)
+	WORD $0x4fa198a3 // fmul v3.4s, v5.4s, v1.s[3]
+	WORD $0x4f8290c7 // fmul v7.4s, v6.4s, v2.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	ADD $72, R1, R6
+	VST1.P V3.S[0], (R6)(R5)
+	VST1.P V3.S[1], (R6)(R5)
+	VST1.P V3.S[2], (R6)(R5)
+	VST1.P V3.S[3], (R6)(R5)
+	WORD $0x4e2ad503 // fadd v3.4s, v8.4s, v10.4s
+	WORD $0x4fa290a4 // fmul v4.4s, v5.4s, v2.s[1]
+	WORD $0x4f8298c5 // fmul v5.4s, v6.4s, v2.s[2]
+	WORD $0x4e25d486 // fadd v6.4s, v4.4s, v5.4s
+	WORD $0x4e26d464 // fadd v4.4s, v3.4s, v6.4s
+	ADD $92, R1, R6
+	VST1.P V4.S[0], (R6)(R5)
+	VST1.P V4.S[1], (R6)(R5)
+	VST1.P V4.S[2], (R6)(R5)
+	VST1.P V4.S[3], (R6)(R5)
+	FMOVQ 384(R0), F3
+	FMOVQ 400(R0), F4
+	FMOVQ 416(R0), F5
+	FMOVQ 432(R0), F6
+	FMOVQ 448(R0), F7
+	FMOVQ 464(R0), F8
+	WORD $0x4ea5d489 // fsub v9.4s, v4.4s, v5.4s
+	WORD $0x4f80912a // fmul v10.4s, v9.4s, v0.s[0]
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4f809124 // fmul v4.4s, v9.4s, v0.s[0]
+	WORD $0x4fa090c5 // fmul v5.4s, v6.4s, v0.s[1]
+	WORD $0x4f8098e6 // fmul v6.4s, v7.4s, v0.s[2]
+	WORD $0x4e2ad467 // fadd v7.4s, v3.4s, v10.4s
+	WORD $0x4e26d4a3 // fadd v3.4s, v5.4s, v6.4s
+	WORD $0x4e23d4e9 // fadd v9.4s, v7.4s, v3.4s
+	ADD $16, R1, R6
+	VST1.P V9.S[0], (R6)(R5)
+	VST1.P V9.S[1], (R6)(R5)
+	VST1.P V9.S[2], (R6)(R5)
+	VST1.P V9.S[3], (R6)(R5)
+	WORD $0x4fa098a3 // fmul v3.4s, v5.4s, v0.s[3]
+	WORD $0x4f8190c7 // fmul v7.4s, v6.4s, v1.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	ADD $36, R1, R6
+	VST1.P V3.S[0], (R6)(R5)
+	VST1.P V3.S[1], (R6)(R5)
+	VST1.P V3.S[2], (R6)(R5)
+	VST1.P V3.S[3], (R6)(R5)
+	WORD $0x4fa190a3 // fmul v3.4s, v5.4s, v1.s[1]
+	WORD $0x4f8198c7 // fmul v7.4s, v6.4s, v1.s[2]
+	WORD $0x4e27d469 // fadd v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d543 // fadd v3.4s, v10.4s, v9.4s
+	ADD $56, R1, R6
+	VST1.P V3.S[0], (R6)(R5)
+	VST1.P V3.S[1], (R6)(R5)
+	VST1.P V3.S[2], (R6)(R5)
+	VST1.P V3.S[3], (R6)(R5)
+	WORD $0x4fa198a3 // fmul v3.4s, v5.4s, v1.s[3]
+	WORD $0x4f8290c7 // fmul v7.4s, v6.4s, v2.s[0]
+	WORD $0x4ea7d469 // fsub v9.4s, v3.4s, v7.4s
+	WORD $0x4e29d483 // fadd v3.4s, v4.4s, v9.4s
+	ADD $76, R1, R6
+	VST1.P V3.S[0], (R6)(R5)
+	VST1.P V3.S[1], (R6)(R5)
+	VST1.P V3.S[2], (R6)(R5)
+	VST1.P V3.S[3], (R6)(R5)
+	WORD $0x4e2ad503 // fadd v3.4s, v8.4s, v10.4s
+	WORD $0x4fa290a4 // fmul v4.4s, v5.4s, v2.s[1]
+	WORD $0x4f8298c5 // fmul v5.4s, v6.4s, v2.s[2]
+	WORD $0x4e25d486 // fadd v6.4s, v4.4s, v5.4s
+	WORD $0x4e26d464 // fadd v4.4s, v3.4s, v6.4s
+	ADD $96, R1, R6
+	VST1.P V4.S[0], (R6)(R5)
+	VST1.P V4.S[1], (R6)(R5)
+	VST1.P V4.S[2], (R6)(R5)
+	VST1.P V4.S[3], (R6)(R5)
+	ADD $400, R1, R1
+	ADD $16, R2, R2
+	SUBS $1, R4, R4
 	BNE loop_1
 	RET

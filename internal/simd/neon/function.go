@@ -38,6 +38,7 @@ type function struct {
 	signature *ast.FuncType
 	code      []instruction
 	labels    int
+	frame     int // bytes of its own on the stack
 	constants []*constant
 	whole     map[uint32]*reg
 	lanes     map[uint32]lane
@@ -118,6 +119,14 @@ func (f *function) loads(names ...string) (r []*reg) {
 	for _, name := range names {
 		r = append(r, f.load(name))
 	}
+	return r
+}
+
+// locals is memory on the stack, of so many bytes; a function takes it once.
+func (f *function) locals(bytes int) *reg {
+	f.frame = bytes
+	r := f.gp()
+	f.op(fmt.Sprintf("MOVD $locals-%d(SP), R%%d", bytes), r)
 	return r
 }
 
@@ -271,7 +280,11 @@ func (f *function) assembly() string {
 	if n := len(f.constants); n > 0 {
 		fmt.Fprintf(&s, "GLOBL %sConstants<>(SB), RODATA|NOPTR, $%d\n\n", f.name, 16*n)
 	}
-	fmt.Fprintf(&s, "TEXT ·%s(SB), NOSPLIT, $0-%d\n", f.name, size)
+	flags := "NOSPLIT"
+	if f.frame > 0 {
+		flags = "0" // the stack may have to grow
+	}
+	fmt.Fprintf(&s, "TEXT ·%s(SB), %s, $%d-%d\n", f.name, flags, f.frame, size)
 	for _, in := range f.code {
 		numbers := make([]any, len(in.regs))
 		for i, r := range in.regs {

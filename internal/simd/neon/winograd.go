@@ -2,213 +2,291 @@ package main
 
 import "fmt"
 
-// The transforms take four tiles or filters at a time, twice a vector of the
-// eight that package simd counts in.
-func winograd() []*function {
-	return []*function{winogradFilters(), winogradImage(), winogradSignal(), winogradResult(), winogradGradients()}
+// transforms writes Winograd's transforms for one size of filter. Each is a linear
+// map of rows, applied to every row and then to every column of what that gives.
+// Four tiles or filters go through at a time, twice a vector of the eight that
+// package simd counts in.
+type transforms struct {
+	*function
+	taps, points int
+	stack        *reg // where rows wait for columns, if registers do not hold them
 }
 
-const filterBytes = 9 * 4
-
-// planes walks over the 16 planes from dst on, storing one vector in each, and
-// moves dst on.
-func (f *function) planes(dst, plane *reg) func(x ...*reg) {
-	to := f.gp()
-	f.op("MOVD R%d, R%d", dst, to)
-	f.addTo(dst, 16)
-	return func(all ...*reg) {
-		for _, x := range all {
-			f.store(x, to, 0)
-			f.op("ADD R%d, R%d, R%d", plane, to, to)
+func winograd() (list []*function) {
+	for _, taps := range []int{3, 5} {
+		for _, write := range []func(taps int) *function{winogradFilters, winogradImage, winogradSignal, winogradResult, winogradGradients} {
+			list = append(list, write(taps))
 		}
+	}
+	return list
+}
+
+// newTransforms starts a function whose rows, times points, have to wait.
+func newTransforms(name, signature string, taps, rows int) transforms {
+	t := transforms{newFunction(fmt.Sprintf("winograd%s%dNEON", name, taps), signature), taps, taps + 1, nil}
+	if taps > 3 {
+		t.stack = t.locals(16 * rows * t.points)
+	}
+	return t
+}
+
+// linear is a map of a row; it hands its results to out, from the first to the
+// last.
+type linear func(in []*reg, out func(x *reg))
+
+func (t transforms) scaled(x *reg, c float64) *reg { return t.times(x, t.part(c)) }
+
+// overFilter, overImage, overSignal, overResult and overGradient are the maps of
+// package simd's tests of the same names.
+func (t transforms) overFilter(f []*reg, out func(x *reg)) {
+	if t.taps == 3 {
+		ends := t.add(f[0], f[2])
+		out(f[0])
+		out(t.scaled(t.add(ends, f[1]), 0.5))
+		out(t.scaled(t.sub(ends, f[1]), 0.5))
+		out(f[2])
+		return
+	}
+	out(f[0])
+	even, odd := t.add(t.add(f[0], f[2]), f[4]), t.add(f[1], f[3])
+	out(t.scaled(t.add(even, odd), 1./3))
+	out(t.scaled(t.sub(odd, even), 1./3))
+	odd = t.add(t.scaled(f[1], 0.5), t.scaled(f[3], 0.125))
+	even = t.add(t.add(f[0], t.scaled(f[2], 0.25)), t.scaled(f[4], 0.0625))
+	out(t.scaled(t.add(even, odd), -16./15))
+	odd = t.add(t.scaled(f[1], 2), t.scaled(f[3], 8))
+	even = t.add(t.add(f[0], t.scaled(f[2], 4)), t.scaled(f[4], 16))
+	out(t.scaled(t.sub(even, odd), 1./15))
+	out(f[4])
+}
+
+func (t transforms) overImage(d []*reg, out func(x *reg)) {
+	if t.taps == 3 {
+		out(t.sub(d[0], d[2]))
+		out(t.add(d[1], d[2]))
+		out(t.sub(d[2], d[1]))
+		out(t.sub(d[1], d[3]))
+		return
+	}
+	odd, even := t.sub(d[3], d[1]), t.sub(d[4], d[2])
+	out(t.add(t.add(d[0], d[4]), t.sub(t.scaled(odd, 1.5), t.scaled(d[2], 2))))
+	out(t.add(t.sub(d[4], d[1]), t.add(t.scaled(d[2], 0.5), t.scaled(d[3], 2.5))))
+	out(t.add(t.add(d[4], d[1]), t.sub(t.scaled(d[3], 0.5), t.scaled(d[2], 2.5))))
+	out(t.add(even, t.scaled(odd, 2)))
+	out(t.sub(even, t.scaled(odd, 0.5)))
+	out(t.add(t.add(d[5], d[1]), t.sub(t.scaled(even, 1.5), t.scaled(d[3], 2))))
+}
+
+func (t transforms) overSignal(y []*reg, out func(x *reg)) {
+	out(y[0])
+	out(t.add(y[0], y[1]))
+	out(t.sub(y[0], y[1]))
+	if t.taps == 3 {
+		out(t.sub(t.bits(0), y[1]))
+		return
+	}
+	out(t.add(y[0], t.scaled(y[1], 0.5)))
+	out(t.sub(y[0], t.scaled(y[1], 2)))
+	out(y[1])
+}
+
+func (t transforms) overResult(m []*reg, out func(x *reg)) {
+	sum, difference := t.add(m[1], m[2]), t.sub(m[1], m[2])
+	if t.taps == 3 {
+		out(t.add(m[0], sum))
+		out(t.sub(difference, m[3]))
+		return
+	}
+	out(t.add(t.add(m[0], sum), t.add(m[3], m[4])))
+	out(t.add(t.add(difference, m[5]), t.sub(t.scaled(m[3], 0.5), t.scaled(m[4], 2))))
+}
+
+func (t transforms) overGradient(s []*reg, out func(x *reg)) {
+	if t.taps == 3 {
+		sum := t.scaled(t.add(s[1], s[2]), 0.5)
+		out(t.add(s[0], sum))
+		out(t.scaled(t.sub(s[1], s[2]), 0.5))
+		out(t.add(sum, s[3]))
+		return
+	}
+	even, odd := t.scaled(t.sub(s[1], s[2]), 1./3), t.scaled(t.add(s[1], s[2]), 1./3)
+	third, fourth := t.scaled(s[3], -16./15), t.scaled(s[4], 1./15)
+	out(t.add(t.add(s[0], even), t.add(third, fourth)))
+	out(t.add(odd, t.sub(t.scaled(third, 0.5), t.scaled(fourth, 2))))
+	out(t.add(even, t.add(t.scaled(third, 0.25), t.scaled(fourth, 4))))
+	out(t.add(odd, t.sub(t.scaled(third, 0.125), t.scaled(fourth, 8))))
+	out(t.add(t.add(s[5], even), t.add(t.scaled(third, 0.0625), t.scaled(fourth, 16))))
+}
+
+// twice applies a map to rows and then to the columns. load gives a row; out takes
+// the result column by column.
+func (t transforms) twice(rows int, load func(i int) []*reg, f linear, out func(x *reg)) {
+	var waiting [][]*reg // by column
+	for i := range rows {
+		j := 0
+		f(load(i), func(x *reg) {
+			if i == 0 {
+				waiting = append(waiting, make([]*reg, rows))
+			}
+			if t.stack != nil {
+				t.store(x, t.stack, 16*(j*rows+i))
+			}
+			waiting[j][i] = x
+			j++
+		})
+	}
+	for j, column := range waiting {
+		if t.stack != nil {
+			for i := range column {
+				column[i] = t.vectorAt(t.stack, 16*(j*rows+i))
+			}
+		}
+		f(column, out)
 	}
 }
 
-// pick separates the places of eight floats.
-func (f *function) pick(p *reg, at int) (even, odd *reg) {
-	x := f.vectorsAt(p, at, 2)
-	return f.known("VUZP1", "S4", x[0], x[1]), f.known("VUZP2", "S4", x[0], x[1])
+// columns stores what twice gives in planes, a column in every points-th, and
+// moves dst on.
+func (t transforms) columns(dst, plane *reg) func(x *reg) {
+	down, column, to := t.gp(), t.gp(), t.gp()
+	t.op(fmt.Sprintf("MOVD $%d, R%%d", t.points), down)
+	t.op("MUL R%d, R%d, R%d", plane, down, down)
+	t.op("MOVD R%d, R%d", dst, column)
+	t.addTo(dst, 16)
+	i := 0
+	return func(x *reg) {
+		if i%t.points == 0 {
+			t.op("MOVD R%d, R%d", column, to)
+			t.op("ADD R%d, R%d, R%d", plane, column, column)
+		}
+		t.store(x, to, 0)
+		t.op("ADD R%d, R%d, R%d", down, to, to)
+		i++
+	}
 }
 
-func winogradFilters() *function {
-	f := newFunction("winogradFiltersNEON", "func(dst *float32, plane int, filters *float32, vectors int)")
-	r := f.loads("dst", "plane", "filters", "vectors")
+// planes reads the numbers of one row, one plane after the other.
+func (t transforms) planes(at, plane *reg) (row []*reg) {
+	for range t.points {
+		row = append(row, t.vectorAt(at, 0))
+		t.op("ADD R%d, R%d, R%d", plane, at, at)
+	}
+	return row
+}
+
+// fours runs body twice a vector.
+func (t transforms) fours(vectors *reg, body func()) {
+	t.op("LSL $1, R%d, R%d", vectors, vectors)
+	t.repeat(vectors, body)
+	t.ret()
+}
+
+// winogradFilters transforms filters of taps² floats, one after the other.
+func winogradFilters(taps int) *function {
+	t := newTransforms("Filters", "func(dst *float32, plane int, filters *float32, vectors int)", taps, taps)
+	r := t.loads("dst", "plane", "filters", "vectors")
 	dst, plane, filters, vectors := r[0], r[1], r[2], r[3]
-	f.bytes(plane)
-	f.op("LSL $1, R%d, R%d", vectors, vectors)
-	half := f.part(0.5)
-	f.repeat(vectors, func() {
-		var x [9]*reg
-		for _, from := range []int{0, 4, 5} { // to number 8, some of them twice
-			var q [4]*reg
-			for i := range q {
-				q[i] = f.vectorAt(filters, i*filterBytes+4*from)
+	t.bytes(plane)
+	bytes := 4 * taps * taps
+	t.fours(vectors, func() {
+		at := []*reg{filters}
+		for i := 1; i < 4; i++ {
+			at = append(at, t.gp())
+			t.op(fmt.Sprintf("ADD $%d, R%%d, R%%d", i*bytes), filters, at[i])
+		}
+		t.twice(taps, func(int) (row []*reg) {
+			for range taps {
+				x := t.vec()
+				t.op("FMOVS.P 4(R%d), F%d", at[0], x)
+				for i := 1; i < 4; i++ {
+					t.op(fmt.Sprintf("VLD1.P 4(R%%d), V%%d.S[%d]", i), at[i], x)
+				}
+				row = append(row, x)
 			}
-			t := f.transpose4(q)
-			copy(x[from:], t[:])
-		}
-		f.addTo(filters, 4*filterBytes)
-		store := f.planes(dst, plane)
-		across := func(a, b, c *reg) {
-			ends := f.add(a, c)
-			store(a, f.times(f.add(ends, b), half), f.times(f.sub(ends, b), half), c)
-		}
-		across(x[0], x[1], x[2])
-		for _, combine := range []func(x, y *reg) *reg{f.add, f.sub} {
-			var row [3]*reg
-			for j := range row {
-				row[j] = f.times(combine(f.add(x[j], x[6+j]), x[3+j]), half)
-			}
-			across(row[0], row[1], row[2])
-		}
-		across(x[6], x[7], x[8])
+			return row
+		}, t.overFilter, t.columns(dst, plane))
+		t.addTo(filters, 3*bytes)
 	})
-	f.ret()
-	return f
+	return t.function
 }
 
 // winogradGradients is the adjoint of winogradFilters.
-func winogradGradients() *function {
-	f := newFunction("winogradGradientsNEON", "func(filters, src *float32, plane, vectors int)")
-	r := f.loads("filters", "src", "plane", "vectors")
+func winogradGradients(taps int) *function {
+	t := newTransforms("Gradients", "func(filters, src *float32, plane, vectors int)", taps, taps+1)
+	r := t.loads("filters", "src", "plane", "vectors")
 	filters, src, plane, vectors := r[0], r[1], r[2], r[3]
-	f.bytes(plane)
-	f.op("LSL $1, R%d, R%d", vectors, vectors)
-	half, last, stride := f.part(0.5), f.gp(), f.gp()
-	f.op(fmt.Sprintf("MOVD $%d, R%%d", filterBytes), stride)
-	// fold is a + (b+c)/2, (b-c)/2, (b+c)/2 + d.
-	fold := func(a, b, c, d *reg) [3]*reg {
-		sum := f.times(f.add(b, c), half)
-		return [3]*reg{f.add(a, sum), f.times(f.sub(b, c), half), f.add(sum, d)}
-	}
-	f.repeat(vectors, func() {
-		from := f.gp()
-		f.op("MOVD R%d, R%d", src, from)
-		f.addTo(src, 16)
-		var across [4][3]*reg
-		for i := range across {
-			var s [4]*reg
-			for j := range s {
-				s[j] = f.vectorAt(from, 0)
-				f.op("ADD R%d, R%d, R%d", plane, from, from)
+	t.bytes(plane)
+	bytes, stride := 4*taps*taps, t.gp()
+	t.op(fmt.Sprintf("MOVD $%d, R%%d", bytes), stride)
+	t.fours(vectors, func() {
+		at, to, k := t.gp(), t.gp(), 0
+		t.op("MOVD R%d, R%d", src, at)
+		t.twice(t.points, func(int) []*reg { return t.planes(at, plane) }, t.overGradient, func(x *reg) {
+			t.op(fmt.Sprintf("ADD $%d, R%%d, R%%d", 4*(k%taps*taps+k/taps)), filters, to)
+			for i := range 4 {
+				t.op(fmt.Sprintf("VST1.P V%%d.S[%d], (R%%d)(R%%d)", i), x, to, stride)
 			}
-			across[i] = fold(s[0], s[1], s[2], s[3])
-		}
-		var x [9]*reg
-		for j := range 3 {
-			column := fold(across[0][j], across[1][j], across[2][j], across[3][j])
-			x[j], x[3+j], x[6+j] = column[0], column[1], column[2]
-		}
-		for h := range 2 {
-			for i, q := range f.transpose4([4]*reg(x[4*h:])) {
-				f.store(q, filters, i*filterBytes+16*h)
-			}
-		}
-		f.op("ADD $32, R%d, R%d", filters, last)
-		for i := range 4 {
-			f.op(fmt.Sprintf("VST1.P V%%d.S[%d], (R%%d)(R%%d)", i), x[8], last, stride)
-		}
-		f.addTo(filters, 4*filterBytes)
+			k++
+		})
+		t.addTo(filters, 4*bytes)
+		t.addTo(src, 16)
 	})
-	f.ret()
-	return f
+	return t.function
 }
 
-func winogradImage() *function {
-	f := newFunction("winogradImageNEON", "func(dst *float32, plane int, rows *float32, ld, vectors int)")
-	r := f.loads("dst", "plane", "rows", "ld", "vectors")
-	dst, plane, rows, ld, vectors := r[0], r[1], r[2], r[3], r[4]
-	f.bytes(plane, ld)
-	f.op("LSL $1, R%d, R%d", vectors, vectors)
-	f.repeat(vectors, func() {
-		row := f.gp()
-		f.op("MOVD R%d, R%d", rows, row)
-		f.addTo(rows, 32)
-		var across [4][4]*reg
-		for i := range across {
-			d0, d1 := f.pick(row, 0)
-			d2, d3 := f.pick(row, 8)
-			across[i] = [4]*reg{f.sub(d0, d2), f.add(d1, d2), f.sub(d2, d1), f.sub(d1, d3)}
-			f.op("ADD R%d, R%d, R%d", ld, row, row)
-		}
-		store := f.planes(dst, plane)
-		for i := range 4 {
-			a := [4][2]int{{0, 2}, {1, 2}, {2, 1}, {1, 3}}[i]
-			for j := range 4 {
-				x, y := across[a[0]][j], across[a[1]][j]
-				if i == 1 {
-					store(f.add(x, y))
-				} else {
-					store(f.sub(x, y))
-				}
+// tiles transforms rows of places, pairs of them to a tile.
+func tiles(name string, taps, rows int, f func(t transforms) linear) *function {
+	t := newTransforms(name, "func(dst *float32, plane int, rows *float32, ld, vectors int)", taps, rows)
+	r := t.loads("dst", "plane", "rows", "ld", "vectors")
+	dst, plane, from, ld, vectors := r[0], r[1], r[2], r[3], r[4]
+	t.bytes(plane, ld)
+	t.fours(vectors, func() {
+		row := t.gp()
+		t.op("MOVD R%d, R%d", from, row)
+		t.addTo(from, 32)
+		t.twice(rows, func(int) (places []*reg) {
+			for k := range rows / 2 {
+				x := t.vectorsAt(row, 8*k, 2)
+				places = append(places, t.known("VUZP1", "S4", x[0], x[1]), t.known("VUZP2", "S4", x[0], x[1]))
 			}
-		}
+			t.op("ADD R%d, R%d, R%d", ld, row, row)
+			return places
+		}, f(t), t.columns(dst, plane))
 	})
-	f.ret()
-	return f
+	return t.function
 }
 
-// winogradSignal is the adjoint of winogradResult.
-func winogradSignal() *function {
-	f := newFunction("winogradSignalNEON", "func(dst *float32, plane int, rows *float32, ld, vectors int)")
-	r := f.loads("dst", "plane", "rows", "ld", "vectors")
-	dst, plane, rows, ld, vectors := r[0], r[1], r[2], r[3], r[4]
-	f.bytes(plane, ld)
-	f.op("LSL $1, R%d, R%d", vectors, vectors)
-	zero := f.zero()
-	f.repeat(vectors, func() {
-		row := f.gp()
-		f.op("ADD R%d, R%d, R%d", ld, rows, row)
-		a, b := f.pick(rows, 0)
-		c, d := f.pick(row, 0)
-		f.addTo(rows, 32)
-		store := f.planes(dst, plane)
-		across := func(left, right *reg) {
-			store(left, f.add(left, right), f.sub(left, right), f.sub(zero, right))
-		}
-		across(a, b)
-		across(f.add(a, c), f.add(b, d))
-		across(f.sub(a, c), f.sub(b, d))
-		across(f.sub(zero, c), f.sub(zero, d))
-	})
-	f.ret()
-	return f
+func winogradImage(taps int) *function {
+	return tiles("Image", taps, taps+1, func(t transforms) linear { return t.overImage })
 }
 
-func winogradResult() *function {
-	f := newFunction("winogradResultNEON", "func(top, bottom, src *float32, plane, vectors int, bias, floor float32)")
-	r := f.loads("top", "bottom", "src", "plane", "vectors")
+func winogradSignal(taps int) *function {
+	return tiles("Signal", taps, 2, func(t transforms) linear { return t.overSignal })
+}
+
+// winogradResult turns planes into a row of tiles: two rows of the result.
+func winogradResult(taps int) *function {
+	t := newTransforms("Result", "func(top, bottom, src *float32, plane, vectors int, bias, floor float32)", taps, taps+1)
+	r := t.loads("top", "bottom", "src", "plane", "vectors")
 	rows, src, plane, vectors := r[:2], r[2], r[3], r[4]
-	f.bytes(plane)
-	f.op("LSL $1, R%d, R%d", vectors, vectors)
-	bias, floor := f.broadcast(f.scalar("bias")), f.broadcast(f.scalar("floor"))
-	f.repeat(vectors, func() {
-		from := f.gp()
-		f.op("MOVD R%d, R%d", src, from)
-		f.addTo(src, 16)
-		var m [4][4]*reg
-		for i := range m {
-			for j := range m[i] {
-				m[i][j] = f.vectorAt(from, 0)
-				f.op("ADD R%d, R%d, R%d", plane, from, from)
-			}
-		}
-		var down [2][4]*reg
-		for j := range 4 {
-			down[0][j] = f.add(f.add(m[1][j], m[0][j]), m[2][j])
-			down[1][j] = f.sub(f.sub(m[1][j], m[2][j]), m[3][j])
-		}
-		for i, s := range down {
-			left := f.add(f.add(f.add(s[0], s[1]), s[2]), bias)
-			right := f.add(f.sub(f.sub(s[1], s[2]), s[3]), bias)
-			for _, x := range []*reg{left, right} { // NaN and the sign of zero stay
-				below := f.make("fcmgt v%d.4s, v%d.4s, v%d.4s", floor, x)
-				f.op("VBIT V%d.B16, V%d.B16, V%d.B16", below, floor, x)
-			}
-			f.storeAll([]*reg{f.known("VZIP1", "S4", left, right), f.known("VZIP2", "S4", left, right)}, rows[i], 0)
-			f.addTo(rows[i], 32)
+	t.bytes(plane)
+	bias, floor := t.broadcast(t.scalar("bias")), t.broadcast(t.scalar("floor"))
+	t.fours(vectors, func() {
+		at := t.gp()
+		t.op("MOVD R%d, R%d", src, at)
+		t.addTo(src, 16)
+		var places []*reg // top left, bottom left, top right, bottom right
+		t.twice(t.points, func(int) []*reg { return t.planes(at, plane) }, t.overResult, func(x *reg) {
+			x = t.add(x, bias)
+			below := t.make("fcmgt v%d.4s, v%d.4s, v%d.4s", floor, x) // not NaN, nor a zero
+			t.op("VBIT V%d.B16, V%d.B16, V%d.B16", below, floor, x)
+			places = append(places, x)
+		})
+		for i, to := range rows {
+			left, right := places[i], places[2+i]
+			t.storeAll([]*reg{t.known("VZIP1", "S4", left, right), t.known("VZIP2", "S4", left, right)}, to, 0)
+			t.addTo(to, 32)
 		}
 	})
-	f.ret()
-	return f
+	return t.function
 }
