@@ -29,16 +29,17 @@ func chacha() []*function {
 	first := f.everyAt(at)
 	f.op("VADD V%d.S4, V%d.S4, V%d.S4", first, counter, counter)
 
-	rotate := func(x *reg, by int) {
+	// rotate turns the words of x xor y, which becomes y.
+	rotate := func(x, y *reg, by int) {
+		both := f.xor(x, y)
 		switch by {
 		case 16:
-			f.op("VREV32 V%d.H8, V%d.H8", x, x)
+			f.op("VREV32 V%d.H8, V%d.H8", both, y)
 		case 8:
-			f.op("VTBL V%d.B16, [V%d.B16], V%d.B16", rotate8, x, x)
+			f.op("VTBL V%d.B16, [V%d.B16], V%d.B16", rotate8, both, y)
 		default:
-			was := f.copyOf(x)
-			f.op(fmt.Sprintf("VSHL $%d, V%%d.S4, V%%d.S4", by), was, x)
-			f.op(fmt.Sprintf("VSRI $%d, V%%d.S4, V%%d.S4", 32-by), was, x)
+			f.op(fmt.Sprintf("VSHL $%d, V%%d.S4, V%%d.S4", by), both, y)
+			f.op(fmt.Sprintf("VSRI $%d, V%%d.S4, V%%d.S4", 32-by), both, y)
 		}
 	}
 	f.repeat(groups, func() {
@@ -60,10 +61,7 @@ func chacha() []*function {
 							f.op("VADD V%d.S4, V%d.S4, V%d.S4", x[q[add]], x[q[sum]], x[q[sum]])
 						}
 						for _, q := range round {
-							f.op("VEOR V%d.B16, V%d.B16, V%d.B16", x[q[sum]], x[q[mix]], x[q[mix]])
-						}
-						for _, q := range round {
-							rotate(x[q[mix]], by)
+							rotate(x[q[sum]], x[q[mix]], by)
 						}
 					}
 					half(0, 1, 3, 16)
