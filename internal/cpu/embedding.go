@@ -96,15 +96,20 @@ func (c compiler) gatherSum(f op.Gather, k call, index, delta, factors []float32
 			}
 		}
 		for t := 0; t < len(index); t += f.Bag {
+			rows := w.entries(index[t:t+f.Bag], f.Vocabulary, shard, shards)
 			d := delta[t/f.Bag*f.Dim:][:f.Dim]
 			if factors != nil {
-				if factors[t/each] == 0 {
+				if len(rows) == 0 || factors[t/each] == 0 {
+					continue
+				}
+				if len(rows) == 1 {
+					simd.Axpy(out[int(rows[0])*f.Dim:][:f.Dim], d, factors[t/each])
 					continue
 				}
 				simd.Scale(w.floats(f.Dim), d, factors[t/each])
 				d = w.floats(f.Dim)
 			}
-			simd.AddToRows(out, w.entries(index[t:t+f.Bag], f.Vocabulary, shard, shards), d)
+			simd.AddToRows(out, rows, d)
 		}
 	})
 }

@@ -90,10 +90,10 @@ func (c compiler) lstmGrad(s op.LSTMGrad, k call) func() {
 				if i > 0 {
 					before = trace[(b*steps+order.at(i-1))*5*h+4*h:][:h]
 				}
-				d := signals[(b-from)*wide4:][:4*h]
+				d := out[at*4*h:][:4*h]
 				simd.LSTMSignals(d, cell[(b-from)*h:][:h], trace[at*5*h:][:5*h], squashed[at*h:][:h], before,
 					grad[at*h:][:h], hidden[(b-from)*wide:][:h])
-				copy(out[at*4*h:], d)
+				copy(signals[(b-from)*wide4:], d)
 			}
 		}
 	}))
