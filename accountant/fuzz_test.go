@@ -16,15 +16,17 @@ func between(u, from, to float64) float64 {
 	return math.Exp(math.Log(from) + u*math.Log(to/from))
 }
 
+// logAbove is the logarithm of the chance of the unit Gaussian above x.
+func logAbove(x float64) float64 {
+	if x < 5 {
+		return math.Log(math.Erfc(x*math.Sqrt2/2) / 2)
+	}
+	return -x*x/2 - math.Log(2*math.Pi)/2 + math.Log(mills(x))
+}
+
 // oneLot is δ(ε) of one sampled Gaussian with the record, by its closed form in
 // logarithms: a run spends no less.
 func oneLot(rate, shift, epsilon float64) float64 {
-	logAbove := func(x float64) float64 {
-		if x < 5 {
-			return math.Log(math.Erfc(x*math.Sqrt2/2) / 2)
-		}
-		return -x*x/2 - math.Log(2*math.Pi)/2 + math.Log(mills(x))
-	}
 	y, logLevel := epsilon-math.Log(rate), epsilon // of e^ε - (1 - rate)
 	if epsilon < 600 {
 		y, logLevel = math.Log1p(math.Expm1(epsilon)/rate), math.Log(math.Expm1(epsilon)+rate)

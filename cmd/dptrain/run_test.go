@@ -238,6 +238,8 @@ func TestFaults(t *testing.T) {
 		{"budget noise --rate 0.01 --steps 100 --epsilon 0.001 --delta 1e-10 --accountant moments", 2, "still spends 0.09"},
 		{"budget noise --rate 0.01 --steps 100 --epsilon 1e30 --delta 0.4 --accountant zcdp", 2, "the nearest is epsilon"},
 
+		{"train --accountant gdp --stop-at-epsilon 1 --noise 1 --steps 2 --out stopped", 2, "cannot decide when to stop"},
+
 		{"budget curve" + run, 2, "--out"},
 		{"budget curve --out x.jpg" + run, 2, ".png"},
 		{"budget curve --out none/x.svg" + run, 2, "none/x.svg"},
