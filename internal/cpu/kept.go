@@ -29,7 +29,7 @@ func (c compiler) builder(form op.Form, records int, in [][]float32) (b builder,
 		c.reserve(v.scratch(), 0)
 		pictures := nd / (f.O * v.area)
 		if g := c.newWinograd(f, 1, false); g != nil && v.area >= winogradArea {
-			c.reserve(g.scratch()+g.Planes()*g.in*g.out, 0)
+			c.reserve(g.scratch()+g.Planes()*g.filterPlane(), 0)
 			return builder{func(dst []float32, r int, w *worker) {
 				g.gradient(dst, a, delta, r*pictures, pictures, w)
 			}, pictures * v.area * f.Size() / 16}, true

@@ -10,7 +10,7 @@ const (
 	winogradTiles    = 64 // of a product, or somewhat fewer
 	winogradSums     = 64 // the same where the product sums over tiles
 	winogradArea     = 64 // places of a result; fewer, and a gradient's transforms cost more than they save
-	winogradPad      = 16 // floats between planes, for what the transforms write too much
+	winogradPad      = 16 // floats between planes: for what the transforms write too much, and against cache conflicts
 )
 
 // winograd convolves by windows of 3×3 or 5×5 with the transforms of package
@@ -61,13 +61,14 @@ func (c compiler) newWinograd(f op.ConvWeight, pictures int, flipped bool) *wino
 	}
 	g.columns = g.group * g.strip * g.wide
 	c.reserve(g.scratch(), 0)
-	if n := t.Planes() * f.C * f.O; len(*g.filters) < n {
+	if n := t.Planes() * g.filterPlane(); len(*g.filters) < n {
 		*g.filters = make([]float32, n)
 	}
 	return g
 }
 
 func (g *winograd) plane(channels int) int { return channels*g.columns + winogradPad }
+func (g *winograd) filterPlane() int       { return g.in*g.out + winogradPad }
 
 func (g *winograd) scratch() int {
 	return g.Planes()*(g.plane(g.in)+g.plane(g.out)) + (2*g.strip+g.Taps-1)*g.line
@@ -98,7 +99,7 @@ func (c compiler) winograd(g *winograd, y, x, weight []float32) func() {
 			}
 			filters = turned
 		}
-		g.Filters((*g.filters)[from:], size, filters)
+		g.Filters((*g.filters)[from:], g.filterPlane(), filters)
 	})
 	return sequence(transform, c.over(batches, g.columns*g.Planes()*size/8, func(from, to int, w *worker) {
 		for b := from; b < to; b++ {
@@ -124,7 +125,7 @@ func (g *winograd) batch(y, x []float32, first, pictures, top, rows int, w *work
 		product.LDA = g.out
 	}
 	for i := range g.Planes() {
-		product.Run(m[i*planeOut:], (*g.filters)[i*g.in*g.out:][:g.in*g.out], v[i*planeIn:], w.gemm, 0, 1)
+		product.Run(m[i*planeOut:], (*g.filters)[i*g.filterPlane():][:g.in*g.out], v[i*planeIn:], w.gemm, 0, 1)
 	}
 	g.results(y, m, padded, first, pictures, top, rows)
 }
@@ -183,8 +184,8 @@ func (g *winograd) results(y, m, padded []float32, first, pictures, top, rows in
 // gradient makes the filters' gradient of a record of several pictures: the
 // transforms' adjoints, with the sums over tiles as products.
 func (g *winograd) gradient(dst, x, delta []float32, first, pictures int, w *worker) {
-	size := g.in * g.out
-	memory := w.floats(g.scratch() + g.Planes()*size)
+	plane := g.filterPlane()
+	memory := w.floats(g.scratch() + g.Planes()*plane)
 	planeIn, planeOut := g.plane(g.in), g.plane(g.out)
 	v, d := memory[:g.Planes()*planeIn], memory[g.Planes()*planeIn:][:g.Planes()*planeOut]
 	sums := memory[g.scratch():]
@@ -197,12 +198,12 @@ func (g *winograd) gradient(dst, x, delta []float32, first, pictures int, w *wor
 			g.signals(d, padded, delta, n, top, rows)
 			product.K = rows * g.wide
 			for i := range g.Planes() {
-				product.Run(sums[i*size:], d[i*planeOut:], v[i*planeIn:], w.gemm, 0, 1)
+				product.Run(sums[i*plane:], d[i*planeOut:], v[i*planeIn:], w.gemm, 0, 1)
 			}
 			product.Accumulate = true
 		}
 	}
-	g.Gradients(dst, sums, size)
+	g.Gradients(dst, sums, plane)
 }
 
 // signals transforms rows of tiles of what comes back to every output of a
