@@ -38,13 +38,13 @@ func (h *heads) at(task int) (example, packed, result int) {
 // are not seen get 0, and so does everything where nothing is seen.
 func (h *heads) weights(dst, x, padding []float32, w *worker) {
 	h.query.Run(dst, x, x[h.width:], w.gemm, 0, 1)
+	simd.Scale(dst, dst, h.scale)
 	for t := range h.steps {
 		row := dst[t*h.steps:][:h.steps]
 		if h.Causal {
 			clear(row[t+1:])
 			row = row[:t+1]
 		}
-		simd.Scale(row, row, h.scale)
 		if padding != nil {
 			for u := range row {
 				if padding[u] < 0 {
@@ -64,17 +64,41 @@ func (h *heads) padding(in [][]float32, example int) []float32 {
 	return in[0][example*h.steps:][:h.steps]
 }
 
+// attended names the weights of an attention: by the memory that it reads.
+type attended struct {
+	op.Attention
+	packed, padding int
+}
+
+// attended names the attention of an instruction whose input number in marks
+// padding, if it has so many.
+func (h *heads) attended(k call, in int) attended {
+	if len(k.bases) > in {
+		return attended{h.Attention, k.bases[0], k.bases[in]}
+	}
+	return attended{h.Attention, k.bases[0], -1}
+}
+
 func (c compiler) attention(s op.Attention, k call) func() {
 	x := k.shapes[0]
 	h := newHeads(s, x[1], x[2])
 	out, in, padding := k.out, k.in[0], k.in[1:]
 	product := h.key
 	product.LDC = h.width
-	c.reserve(h.steps*h.steps, 0)
+	square := h.steps * h.steps
+	var kept []float32
+	if h.steps <= 3*h.size { // the gradient needs the weights too, and they take no more than the input
+		kept = make([]float32, x[0]*s.Heads*square)
+		c.seen[h.attended(k, 1)] = kept
+	}
+	c.reserve(square, 0)
 	return c.over(x[0]*s.Heads, h.cost(), func(from, to int, w *worker) {
 		for task := from; task < to; task++ {
 			example, at, y := h.at(task)
-			weights := w.floats(h.steps * h.steps)
+			weights := w.floats(square)
+			if kept != nil {
+				weights = kept[task*square:][:square]
+			}
 			h.weights(weights, in[at:], h.padding(padding, example), w)
 			product.Run(out[y:], weights, in[at+2*h.width:], w.gemm, 0, 1)
 		}
@@ -94,6 +118,7 @@ func (c compiler) attentionGrad(s op.AttentionGrad, k call) func() {
 	turned.TransA = true
 	values := turned
 	values.LDB = h.width
+	kept := c.seen[h.attended(k, 2)]
 	c.reserve(2*square, 0)
 	return c.over(x[0]*s.Heads, 3*h.cost(), func(from, to int, w *worker) {
 		for task := from; task < to; task++ {
@@ -101,17 +126,20 @@ func (c compiler) attentionGrad(s op.AttentionGrad, k call) func() {
 			memory := w.floats(2 * square)
 			weights, ds := memory[:square], memory[square:]
 			x, d := in[at:], out[at:]
-			h.weights(weights, x, h.padding(padding, example), w)
+			if kept != nil {
+				weights = kept[task*square:][:square]
+			} else {
+				h.weights(weights, x, h.padding(padding, example), w)
+			}
 			values.Run(d[2*h.width:], weights, grad[y:], w.gemm, 0, 1)
 			slopes.Run(ds, grad[y:], x[2*h.width:], w.gemm, 0, 1)
 			for t := range h.steps {
 				p, row := weights[t*h.steps:][:h.steps], ds[t*h.steps:][:h.steps]
-				mean := float32(simd.Dot(p, row))
-				for u, v := range row {
-					if row[u] = p[u] * (v - mean) * h.scale; p[u] == 0 {
-						row[u] = 0
-					}
+				if h.Causal {
+					clear(row[t+1:])
+					p, row = p[:t+1], row[:t+1]
 				}
+				simd.SoftmaxGrad(row, p, row, h.scale)
 			}
 			h.key.Run(d, ds, x[h.width:], w.gemm, 0, 1)
 			turned.Run(d[h.width:], ds, x, w.gemm, 0, 1)

@@ -13,11 +13,12 @@ import (
 // compiler turns instructions into functions over fixed memory.
 type compiler struct {
 	*Machine
-	chosen map[winners][]int32 // cells that maxima came from
-	grams  map[int]int         // how many Gram norms read a buffer as Δ
-	kept   map[int][]float64   // ΔΔᵀ of such a buffer
-	norms  map[int][]float64   // log Σ exp of the rows of logits
-	tanhs  map[int][]float32   // tanh of the cells of an LSTM's trace
+	chosen map[winners][]int32    // cells that maxima came from
+	grams  map[int]int            // how many Gram norms read a buffer as Δ
+	kept   map[int][]float64      // ΔΔᵀ of such a buffer
+	norms  map[int][]float64      // log Σ exp of the rows of logits
+	tanhs  map[int][]float32      // tanh of the cells of an LSTM's trace
+	seen   map[attended][]float32 // weights of an attention
 
 	filters *[]float32 // of a Winograd convolution, transformed; one at a time
 }

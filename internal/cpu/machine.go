@@ -26,7 +26,7 @@ func New(p *plan.Program, o optim.Optimizer, average bool, threads int) (*Machin
 	m.allocate(o, average)
 	c := compiler{
 		Machine: m, chosen: map[winners][]int32{}, filters: new([]float32),
-		grams: countGrams(p), kept: map[int][]float64{}, norms: map[int][]float64{}, tanhs: map[int][]float32{},
+		grams: countGrams(p), kept: map[int][]float64{}, norms: map[int][]float64{}, tanhs: map[int][]float32{}, seen: map[attended][]float32{},
 	}
 	var err error
 	if m.front, err = c.all(p.Front); err != nil {

@@ -34,6 +34,7 @@ type kernels struct {
 	relu, tanh, sigmoid, gelu                           func(dst, x *float32, n int)
 	scale, axpy                                         func(dst, x *float32, n int, alpha float32)
 	exp                                                 func(dst, x *float32, n int, shift float32)
+	softmaxGrad                                         func(dst, p, dp *float32, n int, mean, scale float32)
 
 	sumRows   func(dst, table *float32, rows *int32, n, dim int)
 	addToRows func(table *float32, rows *int32, n int, src *float32, dim int)

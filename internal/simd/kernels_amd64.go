@@ -28,6 +28,7 @@ func assembly() []*kernels {
 		sigmoidGrad: sigmoidGradAVX2,
 		gelu:        geluAVX2,
 		geluGrad:    geluGradAVX2,
+		softmaxGrad: softmaxGradAVX2,
 		sumRows:     sumRowsAVX2,
 		addToRows:   addToRowsAVX2,
 		lstmStep:    lstmStepAVX2,

@@ -24,7 +24,11 @@ func TestPointwiseBits(t *testing.T) {
 			"sigmoidGrad": {k.sigmoidGrad, pureGo.sigmoidGrad},
 			"relu":        {func(d, x, _ *float32, n int) { k.relu(d, x, n) }, func(d, x, _ *float32, n int) { pureGo.relu(d, x, n) }},
 			"scale":       {func(d, x, _ *float32, n int) { k.scale(d, x, n, 0.3) }, func(d, x, _ *float32, n int) { pureGo.scale(d, x, n, 0.3) }},
-			"axpy":        {func(d, x, _ *float32, n int) { k.axpy(d, x, n, 0.3) }, func(d, x, _ *float32, n int) { pureGo.axpy(d, x, n, 0.3) }},
+			"softmaxGrad": {
+				func(d, x, y *float32, n int) { k.softmaxGrad(d, x, y, n, 0.7, 0.3) },
+				func(d, x, y *float32, n int) { pureGo.softmaxGrad(d, x, y, n, 0.7, 0.3) },
+			},
+			"axpy": {func(d, x, _ *float32, n int) { k.axpy(d, x, n, 0.3) }, func(d, x, _ *float32, n int) { pureGo.axpy(d, x, n, 0.3) }},
 		} {
 			for _, n := range lengths {
 				x, y := random(rng, n), random(rng, n)

@@ -30,6 +30,7 @@ var pureGo = kernels{
 	sigmoidGrad: binary(func(dy, y float32) float32 { return float32(dy*y) * (1 - y) }),
 	gelu:        unary(geluGo),
 	geluGrad:    binary(geluGradGo),
+	softmaxGrad: softmaxGradGo,
 	sumRows:     sumRowsGo,
 	addToRows:   addToRowsGo,
 	lstmStep:    lstmStepGo,

@@ -33,6 +33,16 @@ func axpyGo(dst, x *float32, n int, alpha float32) {
 	}
 }
 
+func softmaxGradGo(dst, p, dp *float32, n int, mean, scale float32) {
+	d, a, b := unsafe.Slice(dst, n), unsafe.Slice(p, n), unsafe.Slice(dp, n)
+	for i, v := range a {
+		x := b[i] - mean
+		if d[i] = float32(v*x) * scale; v == 0 {
+			d[i] = 0
+		}
+	}
+}
+
 func reluGo(dst, x *float32, n int) {
 	d, a := unsafe.Slice(dst, n), unsafe.Slice(x, n)
 	for i, v := range a {

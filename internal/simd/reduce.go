@@ -60,6 +60,14 @@ func Softmax(dst, x []float32) float64 {
 	return float64(top) + math.Log(sum)
 }
 
+// SoftmaxGrad sets dst = p·(dp - Σ p·dp)·scale, the gradient in the logits of a
+// softmax p, and to 0 where p is 0, whatever dp holds there. dst may be dp.
+func SoftmaxGrad(dst, p, dp []float32, scale float32) {
+	if same(len(dst), len(p), len(dp)) {
+		active.softmaxGrad(&dst[0], &p[0], &dp[0], len(dst), float32(Dot(p, dp)), scale)
+	}
+}
+
 // ExpRows sets each row of n floats to exp(x-top), top being the row's largest
 // element, and gives the tops. A row that holds NaN, Inf or -Inf alone becomes
 // NaN somewhere.

@@ -29,6 +29,9 @@ func tanhGradAVX2(dst *float32, dy *float32, y *float32, n int)
 func sigmoidGradAVX2(dst *float32, dy *float32, y *float32, n int)
 
 //go:noescape
+func softmaxGradAVX2(dst *float32, p *float32, dp *float32, n int, mean float32, scale float32)
+
+//go:noescape
 func expAVX2(dst *float32, x *float32, n int, shift float32)
 
 //go:noescape

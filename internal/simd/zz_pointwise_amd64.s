@@ -565,6 +565,85 @@ done_40:
 	VZEROUPPER
 	RET
 
+// func softmaxGradAVX2(dst *float32, p *float32, dp *float32, n int, mean float32, scale float32)
+// Requires: AVX
+TEXT ·softmaxGradAVX2(SB), NOSPLIT, $0-40
+	MOVQ         dst+0(FP), AX
+	MOVQ         p+8(FP), CX
+	MOVQ         dp+16(FP), DX
+	MOVQ         n+24(FP), BX
+	VBROADCASTSS mean+32(FP), Y0
+	VBROADCASTSS scale+36(FP), Y1
+	SUBQ         $0x00000010, BX
+	JLT          end_42
+
+loop_41:
+	VMOVUPS (CX), Y2
+	VMOVUPS (DX), Y3
+	VXORPS  Y4, Y4, Y4
+	VCMPPS  $0x04, Y4, Y2, Y4
+	VSUBPS  Y0, Y3, Y3
+	VMULPS  Y3, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VANDPS  Y4, Y2, Y2
+	VMOVUPS Y2, (AX)
+	VMOVUPS 32(CX), Y2
+	VMOVUPS 32(DX), Y3
+	VXORPS  Y4, Y4, Y4
+	VCMPPS  $0x04, Y4, Y2, Y4
+	VSUBPS  Y0, Y3, Y3
+	VMULPS  Y3, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VANDPS  Y4, Y2, Y2
+	VMOVUPS Y2, 32(AX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000010, BX
+	JGE     loop_41
+
+end_42:
+	ADDQ $0x00000010, BX
+	SUBQ $0x00000008, BX
+	JLT  end_44
+
+loop_43:
+	VMOVUPS (CX), Y2
+	VMOVUPS (DX), Y3
+	VXORPS  Y4, Y4, Y4
+	VCMPPS  $0x04, Y4, Y2, Y4
+	VSUBPS  Y0, Y3, Y3
+	VMULPS  Y3, Y2, Y2
+	VMULPS  Y1, Y2, Y2
+	VANDPS  Y4, Y2, Y2
+	VMOVUPS Y2, (AX)
+	ADDQ    $0x00000020, AX
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x00000008, BX
+	JGE     loop_43
+
+end_44:
+	ADDQ       $0x00000008, BX
+	TESTQ      BX, BX
+	JEQ        done_45
+	LEAQ       masks8<>+0(SB), SI
+	NEGQ       BX
+	VMOVUPS    32(SI)(BX*4), Y2
+	VMASKMOVPS (CX), Y2, Y3
+	VMASKMOVPS (DX), Y2, Y4
+	VXORPS     Y5, Y5, Y5
+	VCMPPS     $0x04, Y5, Y3, Y5
+	VSUBPS     Y0, Y4, Y0
+	VMULPS     Y0, Y3, Y0
+	VMULPS     Y1, Y0, Y0
+	VANDPS     Y5, Y0, Y0
+	VMASKMOVPS Y0, Y2, (AX)
+
+done_45:
+	VZEROUPPER
+	RET
+
 // func expAVX2(dst *float32, x *float32, n int, shift float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·expAVX2(SB), NOSPLIT, $0-28
@@ -573,9 +652,9 @@ TEXT ·expAVX2(SB), NOSPLIT, $0-28
 	MOVQ         n+16(FP), DX
 	VBROADCASTSS shift+24(FP), Y0
 	SUBQ         $0x00000008, DX
-	JLT          end_42
+	JLT          end_47
 
-loop_41:
+loop_46:
 	VMOVUPS      (CX), Y1
 	VSUBPS       Y0, Y1, Y1
 	VMOVUPS      w42b20000<>+0(SB), Y2
@@ -609,12 +688,12 @@ loop_41:
 	ADDQ         $0x00000020, AX
 	ADDQ         $0x00000020, CX
 	SUBQ         $0x00000008, DX
-	JGE          loop_41
+	JGE          loop_46
 
-end_42:
+end_47:
 	ADDQ         $0x00000008, DX
 	TESTQ        DX, DX
-	JEQ          done_43
+	JEQ          done_48
 	LEAQ         masks8<>+0(SB), BX
 	NEGQ         DX
 	VMOVUPS      32(BX)(DX*4), Y1
@@ -649,7 +728,7 @@ end_42:
 	VMULPS       Y2, Y0, Y0
 	VMASKMOVPS   Y0, Y1, (AX)
 
-done_43:
+done_48:
 	VZEROUPPER
 	RET
 
@@ -770,9 +849,9 @@ TEXT ·tanhAVX2(SB), NOSPLIT, $0-24
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x00000008, DX
-	JLT  end_45
+	JLT  end_50
 
-loop_44:
+loop_49:
 	VMOVUPS      (CX), Y0
 	VMOVUPS      wc1f00000<>+0(SB), Y1
 	VANDPS       w7fffffff<>+0(SB), Y0, Y2
@@ -806,12 +885,12 @@ loop_44:
 	ADDQ         $0x00000020, AX
 	ADDQ         $0x00000020, CX
 	SUBQ         $0x00000008, DX
-	JGE          loop_44
+	JGE          loop_49
 
-end_45:
+end_50:
 	ADDQ         $0x00000008, DX
 	TESTQ        DX, DX
-	JEQ          done_46
+	JEQ          done_51
 	LEAQ         masks8<>+0(SB), BX
 	NEGQ         DX
 	VMOVUPS      32(BX)(DX*4), Y0
@@ -846,7 +925,7 @@ end_45:
 	VORPS        Y1, Y2, Y1
 	VMASKMOVPS   Y1, Y0, (AX)
 
-done_46:
+done_51:
 	VZEROUPPER
 	RET
 
@@ -907,9 +986,9 @@ TEXT ·sigmoidAVX2(SB), NOSPLIT, $0-24
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x00000008, DX
-	JLT  end_48
+	JLT  end_53
 
-loop_47:
+loop_52:
 	VMOVUPS      (CX), Y0
 	VORPS        w80000000<>+0(SB), Y0, Y1
 	VMOVUPS      w42b20000<>+0(SB), Y2
@@ -948,12 +1027,12 @@ loop_47:
 	ADDQ         $0x00000020, AX
 	ADDQ         $0x00000020, CX
 	SUBQ         $0x00000008, DX
-	JGE          loop_47
+	JGE          loop_52
 
-end_48:
+end_53:
 	ADDQ         $0x00000008, DX
 	TESTQ        DX, DX
-	JEQ          done_49
+	JEQ          done_54
 	LEAQ         masks8<>+0(SB), BX
 	NEGQ         DX
 	VMOVUPS      32(BX)(DX*4), Y0
@@ -993,7 +1072,7 @@ end_48:
 	VBLENDVPS    Y1, Y2, Y3, Y1
 	VMASKMOVPS   Y1, Y0, (AX)
 
-done_49:
+done_54:
 	VZEROUPPER
 	RET
 
@@ -1004,9 +1083,9 @@ TEXT ·geluAVX2(SB), NOSPLIT, $0-24
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x00000008, DX
-	JLT  end_51
+	JLT  end_56
 
-loop_50:
+loop_55:
 	VMOVUPS      (CX), Y0
 	VMOVUPS      w41680000<>+0(SB), Y1
 	VANDPS       w7fffffff<>+0(SB), Y0, Y2
@@ -1072,12 +1151,12 @@ loop_50:
 	ADDQ         $0x00000020, AX
 	ADDQ         $0x00000020, CX
 	SUBQ         $0x00000008, DX
-	JGE          loop_50
+	JGE          loop_55
 
-end_51:
+end_56:
 	ADDQ         $0x00000008, DX
 	TESTQ        DX, DX
-	JEQ          done_52
+	JEQ          done_57
 	LEAQ         masks8<>+0(SB), BX
 	NEGQ         DX
 	VMOVUPS      32(BX)(DX*4), Y0
@@ -1144,7 +1223,7 @@ end_51:
 	VBLENDVPS    Y1, Y2, Y3, Y1
 	VMASKMOVPS   Y1, Y0, (AX)
 
-done_52:
+done_57:
 	VZEROUPPER
 	RET
 
@@ -1296,9 +1375,9 @@ TEXT ·geluGradAVX2(SB), NOSPLIT, $0-32
 	MOVQ x+16(FP), DX
 	MOVQ n+24(FP), BX
 	SUBQ $0x00000008, BX
-	JLT  end_54
+	JLT  end_59
 
-loop_53:
+loop_58:
 	VMOVUPS      (CX), Y0
 	VMOVUPS      (DX), Y1
 	VMOVUPS      w41680000<>+0(SB), Y2
@@ -1368,12 +1447,12 @@ loop_53:
 	ADDQ         $0x00000020, CX
 	ADDQ         $0x00000020, DX
 	SUBQ         $0x00000008, BX
-	JGE          loop_53
+	JGE          loop_58
 
-end_54:
+end_59:
 	ADDQ         $0x00000008, BX
 	TESTQ        BX, BX
-	JEQ          done_55
+	JEQ          done_60
 	LEAQ         masks8<>+0(SB), SI
 	NEGQ         BX
 	VMOVUPS      32(SI)(BX*4), Y0
@@ -1443,7 +1522,7 @@ end_54:
 	VMULPS       Y2, Y1, Y1
 	VMASKMOVPS   Y1, Y0, (AX)
 
-done_55:
+done_60:
 	VZEROUPPER
 	RET
 
@@ -1465,9 +1544,9 @@ TEXT ·expAVX512(SB), NOSPLIT, $0-28
 	MOVQ         n+16(FP), DX
 	VBROADCASTSS shift+24(FP), Z0
 	SUBQ         $0x00000010, DX
-	JLT          end_57
+	JLT          end_62
 
-loop_56:
+loop_61:
 	VMOVUPS      (CX), Z1
 	VSUBPS       Z0, Z1, Z1
 	VMOVUPS      w42b20000x16<>+0(SB), Z2
@@ -1501,12 +1580,12 @@ loop_56:
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, CX
 	SUBQ         $0x00000010, DX
-	JGE          loop_56
+	JGE          loop_61
 
-end_57:
+end_62:
 	ADDQ         $0x00000010, DX
 	TESTQ        DX, DX
-	JEQ          done_58
+	JEQ          done_63
 	MOVQ         $-1, BX
 	BZHIQ        DX, BX, BX
 	KMOVW        BX, K1
@@ -1541,7 +1620,7 @@ end_57:
 	VMULPS       Z1, Z0, Z0
 	VMOVUPS      Z0, K1, (AX)
 
-done_58:
+done_63:
 	VZEROUPPER
 	RET
 
@@ -1768,9 +1847,9 @@ TEXT ·tanhAVX512(SB), NOSPLIT, $0-24
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x00000010, DX
-	JLT  end_60
+	JLT  end_65
 
-loop_59:
+loop_64:
 	VMOVUPS      (CX), Z0
 	VMOVUPS      wc1f00000x16<>+0(SB), Z1
 	VANDPS       w7fffffffx16<>+0(SB), Z0, Z2
@@ -1804,12 +1883,12 @@ loop_59:
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, CX
 	SUBQ         $0x00000010, DX
-	JGE          loop_59
+	JGE          loop_64
 
-end_60:
+end_65:
 	ADDQ         $0x00000010, DX
 	TESTQ        DX, DX
-	JEQ          done_61
+	JEQ          done_66
 	MOVQ         $-1, BX
 	BZHIQ        DX, BX, BX
 	KMOVW        BX, K1
@@ -1844,7 +1923,7 @@ end_60:
 	VORPS        Z0, Z1, Z0
 	VMOVUPS      Z0, K1, (AX)
 
-done_61:
+done_66:
 	VZEROUPPER
 	RET
 
@@ -1945,9 +2024,9 @@ TEXT ·sigmoidAVX512(SB), NOSPLIT, $0-24
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x00000010, DX
-	JLT  end_63
+	JLT  end_68
 
-loop_62:
+loop_67:
 	VMOVUPS      (CX), Z0
 	VORPS        w80000000x16<>+0(SB), Z0, Z1
 	VMOVUPS      w42b20000x16<>+0(SB), Z2
@@ -1987,12 +2066,12 @@ loop_62:
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, CX
 	SUBQ         $0x00000010, DX
-	JGE          loop_62
+	JGE          loop_67
 
-end_63:
+end_68:
 	ADDQ         $0x00000010, DX
 	TESTQ        DX, DX
-	JEQ          done_64
+	JEQ          done_69
 	MOVQ         $-1, BX
 	BZHIQ        DX, BX, BX
 	KMOVW        BX, K1
@@ -2033,7 +2112,7 @@ end_63:
 	VBLENDMPS    Z1, Z2, K2, Z4
 	VMOVUPS      Z4, K1, (AX)
 
-done_64:
+done_69:
 	VZEROUPPER
 	RET
 
@@ -2044,9 +2123,9 @@ TEXT ·geluAVX512(SB), NOSPLIT, $0-24
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x00000010, DX
-	JLT  end_66
+	JLT  end_71
 
-loop_65:
+loop_70:
 	VMOVUPS      (CX), Z0
 	VMOVUPS      w41680000x16<>+0(SB), Z1
 	VANDPS       w7fffffffx16<>+0(SB), Z0, Z2
@@ -2113,12 +2192,12 @@ loop_65:
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, CX
 	SUBQ         $0x00000010, DX
-	JGE          loop_65
+	JGE          loop_70
 
-end_66:
+end_71:
 	ADDQ         $0x00000010, DX
 	TESTQ        DX, DX
-	JEQ          done_67
+	JEQ          done_72
 	MOVQ         $-1, BX
 	BZHIQ        DX, BX, BX
 	KMOVW        BX, K1
@@ -2186,7 +2265,7 @@ end_66:
 	VBLENDMPS    Z1, Z2, K2, Z4
 	VMOVUPS      Z4, K1, (AX)
 
-done_67:
+done_72:
 	VZEROUPPER
 	RET
 
@@ -2450,9 +2529,9 @@ TEXT ·geluGradAVX512(SB), NOSPLIT, $0-32
 	MOVQ x+16(FP), DX
 	MOVQ n+24(FP), BX
 	SUBQ $0x00000010, BX
-	JLT  end_69
+	JLT  end_74
 
-loop_68:
+loop_73:
 	VMOVUPS      (CX), Z0
 	VMOVUPS      (DX), Z1
 	VMOVUPS      w41680000x16<>+0(SB), Z2
@@ -2523,12 +2602,12 @@ loop_68:
 	ADDQ         $0x00000040, CX
 	ADDQ         $0x00000040, DX
 	SUBQ         $0x00000010, BX
-	JGE          loop_68
+	JGE          loop_73
 
-end_69:
+end_74:
 	ADDQ         $0x00000010, BX
 	TESTQ        BX, BX
-	JEQ          done_70
+	JEQ          done_75
 	MOVQ         $-1, SI
 	BZHIQ        BX, SI, SI
 	KMOVW        SI, K1
@@ -2599,7 +2678,7 @@ end_69:
 	VMULPS       Z5, Z0, Z0
 	VMOVUPS      Z0, K1, (AX)
 
-done_70:
+done_75:
 	VZEROUPPER
 	RET
 

@@ -38,6 +38,11 @@ func pointwiseFile(g *generator) {
 		{"sigmoidGrad", list("dy", "y"), nil, 2, func(g *generator, in, _ []vec) vec {
 			return g.mul(g.mul(in[0], in[1]), g.sub(g.copyOf(g.num(1)), in[1]))
 		}},
+		{"softmaxGrad", list("p", "dp"), list("mean", "scale"), 2, func(g *generator, in, s []vec) vec {
+			seen := g.YMM()
+			g.VCMPPS(U8(4), g.zero(), in[0], seen) // not p == 0
+			return g.and(g.mul(g.mul(in[0], g.sub(in[1], s[0])), s[1]), seen)
+		}},
 	} {
 		g.pointwise(p)
 	}
