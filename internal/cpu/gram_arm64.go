@@ -12,7 +12,14 @@ func gramTile(dst []float64, stride int, x, y []float64, ld, steps int) {
 }
 
 func gramColumns(dst []float64, ld int, x []float32, ldx, cols int) {
-	gramColumnsGo(dst, ld, x, ldx, cols)
+	done := cols &^ 3
+	if done > 0 {
+		_, _ = dst[(done-1)*ld+7], x[7*ldx+done-1]
+		gramColumnsNEON(&dst[0], 8*ld, &x[0], 4*ldx, done/4)
+	}
+	if done < cols {
+		gramColumnsGo(dst[done*ld:], ld, x[done:], ldx, cols-done)
+	}
 }
 
 func widen(dst []float64, src []float32) {

@@ -8,4 +8,7 @@ package cpu
 func gramTileNEON(dst *float64, stride int, x, y *float64, ld, steps int)
 
 //go:noescape
+func gramColumnsNEON(dst *float64, ld int, x *float32, ldx, fours int)
+
+//go:noescape
 func widenNEON(dst *float64, src *float32, fours int)

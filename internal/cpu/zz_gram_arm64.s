@@ -63,6 +63,80 @@ loop_1:
 	ADD R1, R0, R0
 	RET
 
+TEXT ·gramColumnsNEON(SB), NOSPLIT, $0-40
+	MOVD dst+0(FP), R0
+	MOVD ld+8(FP), R1
+	MOVD x+16(FP), R2
+	MOVD ldx+24(FP), R3
+	MOVD fours+32(FP), R4
+
+loop_1:
+	MOVD R2, R5
+	ADD $16, R2, R2
+	FMOVQ 0(R5), F0
+	ADD R3, R5, R5
+	FMOVQ 0(R5), F1
+	ADD R3, R5, R5
+	FMOVQ 0(R5), F2
+	ADD R3, R5, R5
+	FMOVQ 0(R5), F3
+	ADD R3, R5, R5
+	VTRN1 V1.S4, V0.S4, V4.S4
+	VTRN2 V1.S4, V0.S4, V5.S4
+	VTRN1 V3.S4, V2.S4, V0.S4
+	VTRN2 V3.S4, V2.S4, V1.S4
+	VTRN1 V0.D2, V4.D2, V2.D2
+	VTRN1 V1.D2, V5.D2, V3.D2
+	VTRN2 V0.D2, V4.D2, V6.D2
+	VTRN2 V1.D2, V5.D2, V0.D2
+	FMOVQ 0(R5), F1
+	ADD R3, R5, R5
+	FMOVQ 0(R5), F4
+	ADD R3, R5, R5
+	FMOVQ 0(R5), F5
+	ADD R3, R5, R5
+	FMOVQ 0(R5), F7
+	ADD R3, R5, R5
+	VTRN1 V4.S4, V1.S4, V8.S4
+	VTRN2 V4.S4, V1.S4, V9.S4
+	VTRN1 V7.S4, V5.S4, V1.S4
+	VTRN2 V7.S4, V5.S4, V4.S4
+	VTRN1 V1.D2, V8.D2, V5.D2
+	VTRN1 V4.D2, V9.D2, V7.D2
+	VTRN2 V1.D2, V8.D2, V10.D2
+	VTRN2 V4.D2, V9.D2, V1.D2
+	WORD $0x0e617844 // fcvtl v4.2d, v2.2s
+	WORD $0x4e617848 // fcvtl2 v8.2d, v2.4s
+	FSTPQ (F4, F8), 0(R0)
+	WORD $0x0e6178a2 // fcvtl v2.2d, v5.2s
+	WORD $0x4e6178a4 // fcvtl2 v4.2d, v5.4s
+	FSTPQ (F2, F4), 32(R0)
+	ADD R1, R0, R0
+	WORD $0x0e617862 // fcvtl v2.2d, v3.2s
+	WORD $0x4e617864 // fcvtl2 v4.2d, v3.4s
+	FSTPQ (F2, F4), 0(R0)
+	WORD $0x0e6178e2 // fcvtl v2.2d, v7.2s
+	WORD $0x4e6178e3 // fcvtl2 v3.2d, v7.4s
+	FSTPQ (F2, F3), 32(R0)
+	ADD R1, R0, R0
+	WORD $0x0e6178c2 // fcvtl v2.2d, v6.2s
+	WORD $0x4e6178c3 // fcvtl2 v3.2d, v6.4s
+	FSTPQ (F2, F3), 0(R0)
+	WORD $0x0e617942 // fcvtl v2.2d, v10.2s
+	WORD $0x4e617943 // fcvtl2 v3.2d, v10.4s
+	FSTPQ (F2, F3), 32(R0)
+	ADD R1, R0, R0
+	WORD $0x0e617802 // fcvtl v2.2d, v0.2s
+	WORD $0x4e617803 // fcvtl2 v3.2d, v0.4s
+	FSTPQ (F2, F3), 0(R0)
+	WORD $0x0e617820 // fcvtl v0.2d, v1.2s
+	WORD $0x4e617822 // fcvtl2 v2.2d, v1.4s
+	FSTPQ (F0, F2), 32(R0)
+	ADD R1, R0, R0
+	SUBS $1, R4, R4
+	BNE loop_1
+	RET
+
 TEXT ·widenNEON(SB), NOSPLIT, $0-24
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1

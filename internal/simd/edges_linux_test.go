@@ -95,6 +95,27 @@ func TestNothingIsReadOutside(t *testing.T) {
 				LSTMSignals(e.floats(4*n), e.floats(n), e.floats(5*n), e.floats(n), e.floats(n), e.floats(n), e.floats(n))
 
 				e.used = 0
+				table, ids := e.floats(rows*n), make([]int32, 1+e.rng.IntN(9))
+				for i := range ids {
+					ids[i] = int32(e.rng.IntN(rows))
+				}
+				SumRows(e.floats(n), table, ids)
+				AddToRows(table, ids, e.floats(n))
+
+				if v := winograds[e.rng.IntN(2)]; v.Pays() {
+					e.used = 0
+					tiles := 1 + e.rng.IntN(20)
+					_, n := tileVectors(tiles)
+					planes, line := e.floats(v.Planes()*n), 2*n+v.Taps-1
+					v.Image(planes, n, e.floats(v.Points()*line), line, tiles)
+					v.Signal(planes, n, e.floats(4*n), 2*n, tiles)
+					v.Result(e.floats(2*n), e.floats(2*n), planes, n, tiles, 0.5, true)
+					filters := e.floats(v.Taps * v.Taps * (n - e.rng.IntN(n-WinogradLanes+1)))
+					v.Filters(planes, n, filters)
+					v.Gradients(filters, planes, n)
+				}
+
+				e.used = 0
 				w := someWindow(e.rng)
 				oh, ow := w.Out()
 				places, taps := oh*ow, w.C*w.KH*w.KW

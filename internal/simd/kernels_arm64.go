@@ -16,6 +16,7 @@ func assembly() []*kernels {
 	neon.tanh, neon.tanhGrad = tanhNEON, tanhGradNEON
 	neon.sigmoid, neon.sigmoidGrad = sigmoidNEON, sigmoidGradNEON
 	neon.gelu, neon.geluGrad = geluNEON, geluGradNEON
+	neon.sumRows, neon.addToRows = sumRowsNEON, addToRowsNEON
 	neon.lstmStep, neon.lstmSignals = lstmStepNEON, lstmSignalsNEON
 	neon.dot, neon.sum, neon.sumSquares = dotNEON, sumNEON, sumSquaresNEON
 	neon.maximum, neon.colSums = maximumNEON, colSumsNEON

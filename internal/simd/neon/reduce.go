@@ -32,11 +32,10 @@ func sum64(name, signature string, inputs []string, term func(f *function, acc, 
 	}
 	// group adds four terms to accumulators 2i and 2i+1.
 	group := func(i int, load func(p *reg) *reg) {
-		wide := map[string][2]*reg{}
+		wide := map[string][]*reg{}
 		for _, name := range inputs {
 			if _, ok := wide[name]; !ok {
-				x := load(pointers[name])
-				wide[name] = [2]*reg{f.make("fcvtl v%d.2d, v%d.2s", x), f.make("fcvtl2 v%d.2d, v%d.4s", x)}
+				wide[name] = f.wide(load(pointers[name]))
 			}
 		}
 		x, y := wide[inputs[0]], wide[inputs[len(inputs)-1]]
