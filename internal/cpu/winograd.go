@@ -57,7 +57,11 @@ func (c compiler) newWinograd(f op.ConvWeight, pictures int, flipped bool) *wino
 	g.group = 1
 	if tiles := g.tall * g.wide; g.strip == g.tall {
 		each := (pictures + len(c.pool.workers) - 1) / len(c.pool.workers)
-		g.group = max(1, min(winogradTiles/tiles, each))
+		g.group = max(1, winogradTiles/tiles)
+		if n := g.group * tiles; 4*(-n&15) >= n { // a quarter of the vectors' lanes would lie idle
+			g.group *= 2
+		}
+		g.group = max(1, min(g.group, each))
 	}
 	g.columns = g.group * g.strip * g.wide
 	c.reserve(g.scratch(), 0)
