@@ -35,6 +35,8 @@ type kernels struct {
 	scale, axpy                                         func(dst, x *float32, n int, alpha float32)
 	exp                                                 func(dst, x *float32, n int, shift float32)
 	softmaxGrad                                         func(dst, p, dp *float32, n int, mean, scale float32)
+	normalize                                           func(dst, x *float32, n int, mean, rest, scale float32)
+	normalizeGrad                                       func(dst, x, d *float32, n int, mean, slope, shift, scale float32)
 
 	sumRows   func(dst, table *float32, rows *int32, n, dim int)
 	addToRows func(table *float32, rows *int32, n int, src *float32, dim int)
@@ -44,6 +46,7 @@ type kernels struct {
 
 	dot             func(x, y *float32, n int) float64
 	sum, sumSquares func(x *float32, n int) float64
+	deviations      func(x *float32, n int, mean float64) float64 // n a multiple of 32
 	maximum         func(x *float32, n int) float32
 	colSums         func(dst, x *float32, ldx, rows, cols int, factors *float32)
 

@@ -29,6 +29,9 @@ func assembly() []*kernels {
 		gelu:        geluAVX2,
 		geluGrad:    geluGradAVX2,
 		softmaxGrad: softmaxGradAVX2,
+
+		normalize: normalizeAVX2, normalizeGrad: normalizeGradAVX2, deviations: deviationsAVX2,
+
 		sumRows:     sumRowsAVX2,
 		addToRows:   addToRowsAVX2,
 		lstmStep:    lstmStepAVX2,

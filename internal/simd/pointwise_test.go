@@ -24,6 +24,14 @@ func TestPointwiseBits(t *testing.T) {
 			"sigmoidGrad": {k.sigmoidGrad, pureGo.sigmoidGrad},
 			"relu":        {func(d, x, _ *float32, n int) { k.relu(d, x, n) }, func(d, x, _ *float32, n int) { pureGo.relu(d, x, n) }},
 			"scale":       {func(d, x, _ *float32, n int) { k.scale(d, x, n, 0.3) }, func(d, x, _ *float32, n int) { pureGo.scale(d, x, n, 0.3) }},
+			"normalize": {
+				func(d, x, y *float32, n int) { k.normalize(d, x, n, 0.7, 1e-9, 0.3) },
+				func(d, x, y *float32, n int) { pureGo.normalize(d, x, n, 0.7, 1e-9, 0.3) },
+			},
+			"normalizeGrad": {
+				func(d, x, y *float32, n int) { k.normalizeGrad(d, x, y, n, 0.7, 0.3, 0.1, 2) },
+				func(d, x, y *float32, n int) { pureGo.normalizeGrad(d, x, y, n, 0.7, 0.3, 0.1, 2) },
+			},
 			"softmaxGrad": {
 				func(d, x, y *float32, n int) { k.softmaxGrad(d, x, y, n, 0.7, 0.3) },
 				func(d, x, y *float32, n int) { pureGo.softmaxGrad(d, x, y, n, 0.7, 0.3) },
@@ -207,6 +215,16 @@ func TestReductions(t *testing.T) {
 			}
 			if want := [3]float64{pureGo.dot(&x[0], &y[0], n), pureGo.sum(&x[0], n), pureGo.sumSquares(&x[0], n)}; got != want {
 				t.Errorf("%s: sums of %d terms are %v, pure Go's %v", k.name, n, got, want)
+			}
+			if whole := n &^ 31; whole > 0 {
+				want := 0.0
+				for _, v := range x[:whole] {
+					want += (float64(v) - 0.7) * (float64(v) - 0.7)
+				}
+				got := k.deviations(&x[0], whole, 0.7)
+				if math.Abs(got-want) > 1e-12*want || got != pureGo.deviations(&x[0], whole, 0.7) {
+					t.Errorf("%s: deviations of %d terms are %v, want %v", k.name, whole, got, want)
+				}
 			}
 			top := rng.IntN(n)
 			was := x[top]

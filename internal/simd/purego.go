@@ -31,6 +31,9 @@ var pureGo = kernels{
 	gelu:        unary(geluGo),
 	geluGrad:    binary(geluGradGo),
 	softmaxGrad: softmaxGradGo,
+
+	normalize: normalizeGo, normalizeGrad: normalizeGradGo, deviations: deviationsGo,
+
 	sumRows:     sumRowsGo,
 	addToRows:   addToRowsGo,
 	lstmStep:    lstmStepGo,

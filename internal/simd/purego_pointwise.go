@@ -33,6 +33,20 @@ func axpyGo(dst, x *float32, n int, alpha float32) {
 	}
 }
 
+func normalizeGo(dst, x *float32, n int, mean, rest, scale float32) {
+	d, a := unsafe.Slice(dst, n), unsafe.Slice(x, n)
+	for i, v := range a {
+		d[i] = (v - mean - rest) * scale
+	}
+}
+
+func normalizeGradGo(dst, x, d *float32, n int, mean, slope, shift, scale float32) {
+	y, a, b := unsafe.Slice(dst, n), unsafe.Slice(x, n), unsafe.Slice(d, n)
+	for i, v := range b {
+		y[i] = (v - shift - float32((a[i]-mean)*slope)) * scale
+	}
+}
+
 func softmaxGradGo(dst, p, dp *float32, n int, mean, scale float32) {
 	d, a, b := unsafe.Slice(dst, n), unsafe.Slice(p, n), unsafe.Slice(dp, n)
 	for i, v := range a {
@@ -130,6 +144,11 @@ func sumGo(x *float32, n int) float64 {
 }
 
 func sumSquaresGo(x *float32, n int) float64 { return dotGo(x, x, n) }
+
+func deviationsGo(x *float32, n int, mean float64) float64 {
+	a := unsafe.Slice(x, n)
+	return lanes64(n, func(i int) float64 { v := float64(a[i]) - mean; return float64(v * v) })
+}
 
 func maximumGo(x *float32, n int) float32 {
 	top := float32(math.Inf(-1))

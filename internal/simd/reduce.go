@@ -29,6 +29,36 @@ func SumSquares(x []float32) float64 {
 	return active.sumSquares(&x[0], len(x))
 }
 
+// Deviations is Σ (x - mean)², in the lanes of Sum but for the last len(x) mod 32
+// elements, which are added after them.
+func Deviations(x []float32, mean float64) (sum float64) {
+	n := len(x) &^ 31
+	if n > 0 {
+		sum = active.deviations(&x[0], n, mean)
+	}
+	for _, v := range x[n:] {
+		d := float64(v) - mean
+		sum += float64(d * d)
+	}
+	return sum
+}
+
+// Normalize sets dst = (x - mean)·scale; the difference is rounded first. dst may
+// be x.
+func Normalize(dst, x []float32, mean, scale float64) {
+	if same(len(dst), len(x)) {
+		m := float32(mean)
+		active.normalize(&dst[0], &x[0], len(x), m, float32(mean-float64(m)), float32(scale))
+	}
+}
+
+// NormalizeGrad sets dst = (d - shift - (x - mean)·slope)·scale. dst may be d.
+func NormalizeGrad(dst, x, d []float32, mean, slope, shift, scale float32) {
+	if same(len(dst), len(x), len(d)) {
+		active.normalizeGrad(&dst[0], &x[0], &d[0], len(x), mean, slope, shift, scale)
+	}
+}
+
 // Max is the largest element, -Inf of an empty slice. NaN may be passed over.
 func Max(x []float32) float32 {
 	if len(x) == 0 {

@@ -29,6 +29,12 @@ func tanhGradAVX2(dst *float32, dy *float32, y *float32, n int)
 func sigmoidGradAVX2(dst *float32, dy *float32, y *float32, n int)
 
 //go:noescape
+func normalizeAVX2(dst *float32, x *float32, n int, mean float32, rest float32, scale float32)
+
+//go:noescape
+func normalizeGradAVX2(dst *float32, x *float32, d *float32, n int, mean float32, slope float32, shift float32, scale float32)
+
+//go:noescape
 func softmaxGradAVX2(dst *float32, p *float32, dp *float32, n int, mean float32, scale float32)
 
 //go:noescape

@@ -565,6 +565,154 @@ done_40:
 	VZEROUPPER
 	RET
 
+// func normalizeAVX2(dst *float32, x *float32, n int, mean float32, rest float32, scale float32)
+// Requires: AVX
+TEXT ·normalizeAVX2(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSS mean+24(FP), Y0
+	VBROADCASTSS rest+28(FP), Y1
+	VBROADCASTSS scale+32(FP), Y2
+	SUBQ         $0x00000020, DX
+	JLT          end_42
+
+loop_41:
+	VMOVUPS (CX), Y3
+	VSUBPS  Y0, Y3, Y3
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y2, Y3, Y3
+	VMOVUPS Y3, (AX)
+	VMOVUPS 32(CX), Y3
+	VSUBPS  Y0, Y3, Y3
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y2, Y3, Y3
+	VMOVUPS Y3, 32(AX)
+	VMOVUPS 64(CX), Y3
+	VSUBPS  Y0, Y3, Y3
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y2, Y3, Y3
+	VMOVUPS Y3, 64(AX)
+	VMOVUPS 96(CX), Y3
+	VSUBPS  Y0, Y3, Y3
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y2, Y3, Y3
+	VMOVUPS Y3, 96(AX)
+	ADDQ    $0x00000080, AX
+	ADDQ    $0x00000080, CX
+	SUBQ    $0x00000020, DX
+	JGE     loop_41
+
+end_42:
+	ADDQ $0x00000020, DX
+	SUBQ $0x00000008, DX
+	JLT  end_44
+
+loop_43:
+	VMOVUPS (CX), Y3
+	VSUBPS  Y0, Y3, Y3
+	VSUBPS  Y1, Y3, Y3
+	VMULPS  Y2, Y3, Y3
+	VMOVUPS Y3, (AX)
+	ADDQ    $0x00000020, AX
+	ADDQ    $0x00000020, CX
+	SUBQ    $0x00000008, DX
+	JGE     loop_43
+
+end_44:
+	ADDQ       $0x00000008, DX
+	TESTQ      DX, DX
+	JEQ        done_45
+	LEAQ       masks8<>+0(SB), BX
+	NEGQ       DX
+	VMOVUPS    32(BX)(DX*4), Y3
+	VMASKMOVPS (CX), Y3, Y4
+	VSUBPS     Y0, Y4, Y0
+	VSUBPS     Y1, Y0, Y0
+	VMULPS     Y2, Y0, Y0
+	VMASKMOVPS Y0, Y3, (AX)
+
+done_45:
+	VZEROUPPER
+	RET
+
+// func normalizeGradAVX2(dst *float32, x *float32, d *float32, n int, mean float32, slope float32, shift float32, scale float32)
+// Requires: AVX
+TEXT ·normalizeGradAVX2(SB), NOSPLIT, $0-48
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         d+16(FP), DX
+	MOVQ         n+24(FP), BX
+	VBROADCASTSS mean+32(FP), Y0
+	VBROADCASTSS slope+36(FP), Y1
+	VBROADCASTSS shift+40(FP), Y2
+	VBROADCASTSS scale+44(FP), Y3
+	SUBQ         $0x00000010, BX
+	JLT          end_47
+
+loop_46:
+	VMOVUPS (CX), Y4
+	VMOVUPS (DX), Y5
+	VSUBPS  Y0, Y4, Y4
+	VMULPS  Y1, Y4, Y4
+	VSUBPS  Y2, Y5, Y5
+	VSUBPS  Y4, Y5, Y4
+	VMULPS  Y3, Y4, Y4
+	VMOVUPS Y4, (AX)
+	VMOVUPS 32(CX), Y4
+	VMOVUPS 32(DX), Y5
+	VSUBPS  Y0, Y4, Y4
+	VMULPS  Y1, Y4, Y4
+	VSUBPS  Y2, Y5, Y5
+	VSUBPS  Y4, Y5, Y4
+	VMULPS  Y3, Y4, Y4
+	VMOVUPS Y4, 32(AX)
+	ADDQ    $0x00000040, AX
+	ADDQ    $0x00000040, CX
+	ADDQ    $0x00000040, DX
+	SUBQ    $0x00000010, BX
+	JGE     loop_46
+
+end_47:
+	ADDQ $0x00000010, BX
+	SUBQ $0x00000008, BX
+	JLT  end_49
+
+loop_48:
+	VMOVUPS (CX), Y4
+	VMOVUPS (DX), Y5
+	VSUBPS  Y0, Y4, Y4
+	VMULPS  Y1, Y4, Y4
+	VSUBPS  Y2, Y5, Y5
+	VSUBPS  Y4, Y5, Y4
+	VMULPS  Y3, Y4, Y4
+	VMOVUPS Y4, (AX)
+	ADDQ    $0x00000020, AX
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x00000008, BX
+	JGE     loop_48
+
+end_49:
+	ADDQ       $0x00000008, BX
+	TESTQ      BX, BX
+	JEQ        done_50
+	LEAQ       masks8<>+0(SB), SI
+	NEGQ       BX
+	VMOVUPS    32(SI)(BX*4), Y4
+	VMASKMOVPS (CX), Y4, Y5
+	VMASKMOVPS (DX), Y4, Y6
+	VSUBPS     Y0, Y5, Y0
+	VMULPS     Y1, Y0, Y0
+	VSUBPS     Y2, Y6, Y1
+	VSUBPS     Y0, Y1, Y0
+	VMULPS     Y3, Y0, Y0
+	VMASKMOVPS Y0, Y4, (AX)
+
+done_50:
+	VZEROUPPER
+	RET
+
 // func softmaxGradAVX2(dst *float32, p *float32, dp *float32, n int, mean float32, scale float32)
 // Requires: AVX
 TEXT ·softmaxGradAVX2(SB), NOSPLIT, $0-40
@@ -575,9 +723,9 @@ TEXT ·softmaxGradAVX2(SB), NOSPLIT, $0-40
 	VBROADCASTSS mean+32(FP), Y0
 	VBROADCASTSS scale+36(FP), Y1
 	SUBQ         $0x00000010, BX
-	JLT          end_42
+	JLT          end_52
 
-loop_41:
+loop_51:
 	VMOVUPS (CX), Y2
 	VMOVUPS (DX), Y3
 	VXORPS  Y4, Y4, Y4
@@ -600,14 +748,14 @@ loop_41:
 	ADDQ    $0x00000040, CX
 	ADDQ    $0x00000040, DX
 	SUBQ    $0x00000010, BX
-	JGE     loop_41
+	JGE     loop_51
 
-end_42:
+end_52:
 	ADDQ $0x00000010, BX
 	SUBQ $0x00000008, BX
-	JLT  end_44
+	JLT  end_54
 
-loop_43:
+loop_53:
 	VMOVUPS (CX), Y2
 	VMOVUPS (DX), Y3
 	VXORPS  Y4, Y4, Y4
@@ -621,12 +769,12 @@ loop_43:
 	ADDQ    $0x00000020, CX
 	ADDQ    $0x00000020, DX
 	SUBQ    $0x00000008, BX
-	JGE     loop_43
+	JGE     loop_53
 
-end_44:
+end_54:
 	ADDQ       $0x00000008, BX
 	TESTQ      BX, BX
-	JEQ        done_45
+	JEQ        done_55
 	LEAQ       masks8<>+0(SB), SI
 	NEGQ       BX
 	VMOVUPS    32(SI)(BX*4), Y2
@@ -640,7 +788,7 @@ end_44:
 	VANDPS     Y5, Y0, Y0
 	VMASKMOVPS Y0, Y2, (AX)
 
-done_45:
+done_55:
 	VZEROUPPER
 	RET
 
@@ -652,9 +800,9 @@ TEXT ·expAVX2(SB), NOSPLIT, $0-28
 	MOVQ         n+16(FP), DX
 	VBROADCASTSS shift+24(FP), Y0
 	SUBQ         $0x00000008, DX
-	JLT          end_47
+	JLT          end_57
 
-loop_46:
+loop_56:
 	VMOVUPS      (CX), Y1
 	VSUBPS       Y0, Y1, Y1
 	VMOVUPS      w42b20000<>+0(SB), Y2
@@ -688,12 +836,12 @@ loop_46:
 	ADDQ         $0x00000020, AX
 	ADDQ         $0x00000020, CX
 	SUBQ         $0x00000008, DX
-	JGE          loop_46
+	JGE          loop_56
 
-end_47:
+end_57:
 	ADDQ         $0x00000008, DX
 	TESTQ        DX, DX
-	JEQ          done_48
+	JEQ          done_58
 	LEAQ         masks8<>+0(SB), BX
 	NEGQ         DX
 	VMOVUPS      32(BX)(DX*4), Y1
@@ -728,7 +876,7 @@ end_47:
 	VMULPS       Y2, Y0, Y0
 	VMASKMOVPS   Y0, Y1, (AX)
 
-done_48:
+done_58:
 	VZEROUPPER
 	RET
 
@@ -849,9 +997,9 @@ TEXT ·tanhAVX2(SB), NOSPLIT, $0-24
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x00000008, DX
-	JLT  end_50
+	JLT  end_60
 
-loop_49:
+loop_59:
 	VMOVUPS      (CX), Y0
 	VMOVUPS      wc1f00000<>+0(SB), Y1
 	VANDPS       w7fffffff<>+0(SB), Y0, Y2
@@ -885,12 +1033,12 @@ loop_49:
 	ADDQ         $0x00000020, AX
 	ADDQ         $0x00000020, CX
 	SUBQ         $0x00000008, DX
-	JGE          loop_49
+	JGE          loop_59
 
-end_50:
+end_60:
 	ADDQ         $0x00000008, DX
 	TESTQ        DX, DX
-	JEQ          done_51
+	JEQ          done_61
 	LEAQ         masks8<>+0(SB), BX
 	NEGQ         DX
 	VMOVUPS      32(BX)(DX*4), Y0
@@ -925,7 +1073,7 @@ end_50:
 	VORPS        Y1, Y2, Y1
 	VMASKMOVPS   Y1, Y0, (AX)
 
-done_51:
+done_61:
 	VZEROUPPER
 	RET
 
@@ -986,9 +1134,9 @@ TEXT ·sigmoidAVX2(SB), NOSPLIT, $0-24
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x00000008, DX
-	JLT  end_53
+	JLT  end_63
 
-loop_52:
+loop_62:
 	VMOVUPS      (CX), Y0
 	VORPS        w80000000<>+0(SB), Y0, Y1
 	VMOVUPS      w42b20000<>+0(SB), Y2
@@ -1027,12 +1175,12 @@ loop_52:
 	ADDQ         $0x00000020, AX
 	ADDQ         $0x00000020, CX
 	SUBQ         $0x00000008, DX
-	JGE          loop_52
+	JGE          loop_62
 
-end_53:
+end_63:
 	ADDQ         $0x00000008, DX
 	TESTQ        DX, DX
-	JEQ          done_54
+	JEQ          done_64
 	LEAQ         masks8<>+0(SB), BX
 	NEGQ         DX
 	VMOVUPS      32(BX)(DX*4), Y0
@@ -1072,7 +1220,7 @@ end_53:
 	VBLENDVPS    Y1, Y2, Y3, Y1
 	VMASKMOVPS   Y1, Y0, (AX)
 
-done_54:
+done_64:
 	VZEROUPPER
 	RET
 
@@ -1083,9 +1231,9 @@ TEXT ·geluAVX2(SB), NOSPLIT, $0-24
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x00000008, DX
-	JLT  end_56
+	JLT  end_66
 
-loop_55:
+loop_65:
 	VMOVUPS      (CX), Y0
 	VMOVUPS      w41680000<>+0(SB), Y1
 	VANDPS       w7fffffff<>+0(SB), Y0, Y2
@@ -1151,12 +1299,12 @@ loop_55:
 	ADDQ         $0x00000020, AX
 	ADDQ         $0x00000020, CX
 	SUBQ         $0x00000008, DX
-	JGE          loop_55
+	JGE          loop_65
 
-end_56:
+end_66:
 	ADDQ         $0x00000008, DX
 	TESTQ        DX, DX
-	JEQ          done_57
+	JEQ          done_67
 	LEAQ         masks8<>+0(SB), BX
 	NEGQ         DX
 	VMOVUPS      32(BX)(DX*4), Y0
@@ -1223,7 +1371,7 @@ end_56:
 	VBLENDVPS    Y1, Y2, Y3, Y1
 	VMASKMOVPS   Y1, Y0, (AX)
 
-done_57:
+done_67:
 	VZEROUPPER
 	RET
 
@@ -1375,9 +1523,9 @@ TEXT ·geluGradAVX2(SB), NOSPLIT, $0-32
 	MOVQ x+16(FP), DX
 	MOVQ n+24(FP), BX
 	SUBQ $0x00000008, BX
-	JLT  end_59
+	JLT  end_69
 
-loop_58:
+loop_68:
 	VMOVUPS      (CX), Y0
 	VMOVUPS      (DX), Y1
 	VMOVUPS      w41680000<>+0(SB), Y2
@@ -1447,12 +1595,12 @@ loop_58:
 	ADDQ         $0x00000020, CX
 	ADDQ         $0x00000020, DX
 	SUBQ         $0x00000008, BX
-	JGE          loop_58
+	JGE          loop_68
 
-end_59:
+end_69:
 	ADDQ         $0x00000008, BX
 	TESTQ        BX, BX
-	JEQ          done_60
+	JEQ          done_70
 	LEAQ         masks8<>+0(SB), SI
 	NEGQ         BX
 	VMOVUPS      32(SI)(BX*4), Y0
@@ -1522,7 +1670,7 @@ end_59:
 	VMULPS       Y2, Y1, Y1
 	VMASKMOVPS   Y1, Y0, (AX)
 
-done_60:
+done_70:
 	VZEROUPPER
 	RET
 
@@ -1544,9 +1692,9 @@ TEXT ·expAVX512(SB), NOSPLIT, $0-28
 	MOVQ         n+16(FP), DX
 	VBROADCASTSS shift+24(FP), Z0
 	SUBQ         $0x00000010, DX
-	JLT          end_62
+	JLT          end_72
 
-loop_61:
+loop_71:
 	VMOVUPS      (CX), Z1
 	VSUBPS       Z0, Z1, Z1
 	VMOVUPS      w42b20000x16<>+0(SB), Z2
@@ -1580,12 +1728,12 @@ loop_61:
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, CX
 	SUBQ         $0x00000010, DX
-	JGE          loop_61
+	JGE          loop_71
 
-end_62:
+end_72:
 	ADDQ         $0x00000010, DX
 	TESTQ        DX, DX
-	JEQ          done_63
+	JEQ          done_73
 	MOVQ         $-1, BX
 	BZHIQ        DX, BX, BX
 	KMOVW        BX, K1
@@ -1620,7 +1768,7 @@ end_62:
 	VMULPS       Z1, Z0, Z0
 	VMOVUPS      Z0, K1, (AX)
 
-done_63:
+done_73:
 	VZEROUPPER
 	RET
 
@@ -1847,9 +1995,9 @@ TEXT ·tanhAVX512(SB), NOSPLIT, $0-24
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x00000010, DX
-	JLT  end_65
+	JLT  end_75
 
-loop_64:
+loop_74:
 	VMOVUPS      (CX), Z0
 	VMOVUPS      wc1f00000x16<>+0(SB), Z1
 	VANDPS       w7fffffffx16<>+0(SB), Z0, Z2
@@ -1883,12 +2031,12 @@ loop_64:
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, CX
 	SUBQ         $0x00000010, DX
-	JGE          loop_64
+	JGE          loop_74
 
-end_65:
+end_75:
 	ADDQ         $0x00000010, DX
 	TESTQ        DX, DX
-	JEQ          done_66
+	JEQ          done_76
 	MOVQ         $-1, BX
 	BZHIQ        DX, BX, BX
 	KMOVW        BX, K1
@@ -1923,7 +2071,7 @@ end_65:
 	VORPS        Z0, Z1, Z0
 	VMOVUPS      Z0, K1, (AX)
 
-done_66:
+done_76:
 	VZEROUPPER
 	RET
 
@@ -2024,9 +2172,9 @@ TEXT ·sigmoidAVX512(SB), NOSPLIT, $0-24
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x00000010, DX
-	JLT  end_68
+	JLT  end_78
 
-loop_67:
+loop_77:
 	VMOVUPS      (CX), Z0
 	VORPS        w80000000x16<>+0(SB), Z0, Z1
 	VMOVUPS      w42b20000x16<>+0(SB), Z2
@@ -2066,12 +2214,12 @@ loop_67:
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, CX
 	SUBQ         $0x00000010, DX
-	JGE          loop_67
+	JGE          loop_77
 
-end_68:
+end_78:
 	ADDQ         $0x00000010, DX
 	TESTQ        DX, DX
-	JEQ          done_69
+	JEQ          done_79
 	MOVQ         $-1, BX
 	BZHIQ        DX, BX, BX
 	KMOVW        BX, K1
@@ -2112,7 +2260,7 @@ end_68:
 	VBLENDMPS    Z1, Z2, K2, Z4
 	VMOVUPS      Z4, K1, (AX)
 
-done_69:
+done_79:
 	VZEROUPPER
 	RET
 
@@ -2123,9 +2271,9 @@ TEXT ·geluAVX512(SB), NOSPLIT, $0-24
 	MOVQ x+8(FP), CX
 	MOVQ n+16(FP), DX
 	SUBQ $0x00000010, DX
-	JLT  end_71
+	JLT  end_81
 
-loop_70:
+loop_80:
 	VMOVUPS      (CX), Z0
 	VMOVUPS      w41680000x16<>+0(SB), Z1
 	VANDPS       w7fffffffx16<>+0(SB), Z0, Z2
@@ -2192,12 +2340,12 @@ loop_70:
 	ADDQ         $0x00000040, AX
 	ADDQ         $0x00000040, CX
 	SUBQ         $0x00000010, DX
-	JGE          loop_70
+	JGE          loop_80
 
-end_71:
+end_81:
 	ADDQ         $0x00000010, DX
 	TESTQ        DX, DX
-	JEQ          done_72
+	JEQ          done_82
 	MOVQ         $-1, BX
 	BZHIQ        DX, BX, BX
 	KMOVW        BX, K1
@@ -2265,7 +2413,7 @@ end_71:
 	VBLENDMPS    Z1, Z2, K2, Z4
 	VMOVUPS      Z4, K1, (AX)
 
-done_72:
+done_82:
 	VZEROUPPER
 	RET
 
@@ -2529,9 +2677,9 @@ TEXT ·geluGradAVX512(SB), NOSPLIT, $0-32
 	MOVQ x+16(FP), DX
 	MOVQ n+24(FP), BX
 	SUBQ $0x00000010, BX
-	JLT  end_74
+	JLT  end_84
 
-loop_73:
+loop_83:
 	VMOVUPS      (CX), Z0
 	VMOVUPS      (DX), Z1
 	VMOVUPS      w41680000x16<>+0(SB), Z2
@@ -2602,12 +2750,12 @@ loop_73:
 	ADDQ         $0x00000040, CX
 	ADDQ         $0x00000040, DX
 	SUBQ         $0x00000010, BX
-	JGE          loop_73
+	JGE          loop_83
 
-end_74:
+end_84:
 	ADDQ         $0x00000010, BX
 	TESTQ        BX, BX
-	JEQ          done_75
+	JEQ          done_85
 	MOVQ         $-1, SI
 	BZHIQ        BX, SI, SI
 	KMOVW        SI, K1
@@ -2678,7 +2826,7 @@ end_74:
 	VMULPS       Z5, Z0, Z0
 	VMOVUPS      Z0, K1, (AX)
 
-done_75:
+done_85:
 	VZEROUPPER
 	RET
 

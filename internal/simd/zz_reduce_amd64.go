@@ -14,6 +14,9 @@ func sumSquaresAVX2(x *float32, n int) float64
 func sumAVX2(x *float32, n int) float64
 
 //go:noescape
+func deviationsAVX2(x *float32, n int, mean float64) float64
+
+//go:noescape
 func maximumAVX2(x *float32, n int) float32
 
 //go:noescape

@@ -369,6 +369,76 @@ fold_9:
 	VZEROUPPER
 	RET
 
+// func deviationsAVX2(x *float32, n int, mean float64) float64
+// Requires: AVX, SSE2
+TEXT ·deviationsAVX2(SB), NOSPLIT, $0-32
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	VBROADCASTSD mean+16(FP), Y0
+	VXORPS       Y1, Y1, Y1
+	VXORPS       Y2, Y2, Y2
+	VXORPS       Y3, Y3, Y3
+	VXORPS       Y4, Y4, Y4
+	VXORPS       Y5, Y5, Y5
+	VXORPS       Y6, Y6, Y6
+	VXORPS       Y7, Y7, Y7
+	VXORPS       Y8, Y8, Y8
+	TESTQ        CX, CX
+	JEQ          end_11
+
+loop_10:
+	VCVTPS2PD (AX), Y9
+	VSUBPD    Y0, Y9, Y9
+	VMULPD    Y9, Y9, Y9
+	VADDPD    Y9, Y1, Y1
+	VCVTPS2PD 16(AX), Y9
+	VSUBPD    Y0, Y9, Y9
+	VMULPD    Y9, Y9, Y9
+	VADDPD    Y9, Y2, Y2
+	VCVTPS2PD 32(AX), Y9
+	VSUBPD    Y0, Y9, Y9
+	VMULPD    Y9, Y9, Y9
+	VADDPD    Y9, Y3, Y3
+	VCVTPS2PD 48(AX), Y9
+	VSUBPD    Y0, Y9, Y9
+	VMULPD    Y9, Y9, Y9
+	VADDPD    Y9, Y4, Y4
+	VCVTPS2PD 64(AX), Y9
+	VSUBPD    Y0, Y9, Y9
+	VMULPD    Y9, Y9, Y9
+	VADDPD    Y9, Y5, Y5
+	VCVTPS2PD 80(AX), Y9
+	VSUBPD    Y0, Y9, Y9
+	VMULPD    Y9, Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VCVTPS2PD 96(AX), Y9
+	VSUBPD    Y0, Y9, Y9
+	VMULPD    Y9, Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 112(AX), Y9
+	VSUBPD    Y0, Y9, Y9
+	VMULPD    Y9, Y9, Y9
+	VADDPD    Y9, Y8, Y8
+	SUBQ      $-128, AX
+	SUBQ      $0x20, CX
+	JNE       loop_10
+
+end_11:
+	VADDPD       Y5, Y1, Y1
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y7, Y3, Y3
+	VADDPD       Y8, Y4, Y4
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y4, Y2, Y2
+	VADDPD       Y2, Y1, Y1
+	VEXTRACTF128 $0x01, Y1, X0
+	VADDPD       X0, X1, X1
+	VPERMILPD    $0x01, X1, X0
+	VADDSD       X0, X1, X1
+	MOVSD        X1, ret+24(FP)
+	VZEROUPPER
+	RET
+
 // func maximumAVX2(x *float32, n int) float32
 // Requires: AVX, SSE
 TEXT ·maximumAVX2(SB), NOSPLIT, $0-20
@@ -380,32 +450,32 @@ TEXT ·maximumAVX2(SB), NOSPLIT, $0-20
 	VMOVUPS Y0, Y3
 	VMOVUPS Y0, Y4
 	SUBQ    $0x20, CX
-	JLT     end_11
+	JLT     end_13
 
-loop_10:
+loop_12:
 	VMAXPS (AX), Y1, Y1
 	VMAXPS 32(AX), Y2, Y2
 	VMAXPS 64(AX), Y3, Y3
 	VMAXPS 96(AX), Y4, Y4
 	SUBQ   $-128, AX
 	SUBQ   $0x20, CX
-	JGE    loop_10
-
-end_11:
-	ADDQ $0x20, CX
-	SUBQ $0x08, CX
-	JLT  end_13
-
-loop_12:
-	VMAXPS (AX), Y1, Y1
-	SUBQ   $-32, AX
-	SUBQ   $0x08, CX
 	JGE    loop_12
 
 end_13:
+	ADDQ $0x20, CX
+	SUBQ $0x08, CX
+	JLT  end_15
+
+loop_14:
+	VMAXPS (AX), Y1, Y1
+	SUBQ   $-32, AX
+	SUBQ   $0x08, CX
+	JGE    loop_14
+
+end_15:
 	ADDQ       $0x08, CX
 	TESTQ      CX, CX
-	JEQ        whole_14
+	JEQ        whole_16
 	LEAQ       masks8<>+0(SB), DX
 	NEGQ       CX
 	VMOVUPS    32(DX)(CX*4), Y5
@@ -413,7 +483,7 @@ end_13:
 	VBLENDVPS  Y5, Y6, Y0, Y6
 	VMAXPS     Y6, Y1, Y1
 
-whole_14:
+whole_16:
 	VMAXPS       Y2, Y1, Y1
 	VMAXPS       Y4, Y3, Y3
 	VMAXPS       Y3, Y1, Y1
@@ -466,9 +536,9 @@ TEXT ·colSumsAVX2(SB), NOSPLIT, $0-48
 	SHLQ   $0x02, DX
 	VXORPS Y0, Y0, Y0
 
-cols_15:
+cols_17:
 	CMPQ   BX, $0x20
-	JLT    end_16
+	JLT    end_18
 	MOVQ   CX, DI
 	MOVQ   SI, R8
 	MOVQ   rows+24(FP), R9
@@ -477,15 +547,15 @@ cols_15:
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	TESTQ  R8, R8
-	JEQ    plain_17
+	JEQ    plain_19
 
-scaled_18:
+scaled_20:
 	VBROADCASTSS (R8), Y5
 	VUCOMISS     X0, X5
-	JNE          work_21
-	JPC          skip_19
+	JNE          work_23
+	JPC          skip_21
 
-work_21:
+work_23:
 	VMOVUPS (DI), Y6
 	VMULPS  Y5, Y6, Y6
 	VADDPS  Y6, Y1, Y1
@@ -499,14 +569,14 @@ work_21:
 	VMULPS  Y5, Y6, Y6
 	VADDPS  Y6, Y4, Y4
 
-skip_19:
+skip_21:
 	ADDQ DX, DI
 	ADDQ $0x04, R8
 	DECQ R9
-	JNE  scaled_18
-	JMP  sum_20
+	JNE  scaled_20
+	JMP  sum_22
 
-plain_17:
+plain_19:
 	VMOVUPS (DI), Y5
 	VADDPS  Y5, Y1, Y1
 	VMOVUPS 32(DI), Y5
@@ -517,9 +587,9 @@ plain_17:
 	VADDPS  Y5, Y4, Y4
 	ADDQ    DX, DI
 	DECQ    R9
-	JNE     plain_17
+	JNE     plain_19
 
-sum_20:
+sum_22:
 	VMOVUPS (AX), Y5
 	VADDPS  Y1, Y5, Y5
 	VMOVUPS Y5, (AX)
@@ -535,56 +605,56 @@ sum_20:
 	SUBQ    $-128, CX
 	SUBQ    $-128, AX
 	SUBQ    $0x20, BX
-	JMP     cols_15
+	JMP     cols_17
 
-end_16:
-cols_22:
+end_18:
+cols_24:
 	CMPQ   BX, $0x08
-	JLT    end_23
+	JLT    end_25
 	MOVQ   CX, DI
 	MOVQ   SI, R8
 	MOVQ   rows+24(FP), R9
 	VXORPS Y1, Y1, Y1
 	TESTQ  R8, R8
-	JEQ    plain_24
+	JEQ    plain_26
 
-scaled_25:
+scaled_27:
 	VBROADCASTSS (R8), Y2
 	VUCOMISS     X0, X2
-	JNE          work_28
-	JPC          skip_26
+	JNE          work_30
+	JPC          skip_28
 
-work_28:
+work_30:
 	VMOVUPS (DI), Y3
 	VMULPS  Y2, Y3, Y3
 	VADDPS  Y3, Y1, Y1
 
-skip_26:
+skip_28:
 	ADDQ DX, DI
 	ADDQ $0x04, R8
 	DECQ R9
-	JNE  scaled_25
-	JMP  sum_27
+	JNE  scaled_27
+	JMP  sum_29
 
-plain_24:
+plain_26:
 	VMOVUPS (DI), Y2
 	VADDPS  Y2, Y1, Y1
 	ADDQ    DX, DI
 	DECQ    R9
-	JNE     plain_24
+	JNE     plain_26
 
-sum_27:
+sum_29:
 	VMOVUPS (AX), Y2
 	VADDPS  Y1, Y2, Y2
 	VMOVUPS Y2, (AX)
 	SUBQ    $-32, CX
 	SUBQ    $-32, AX
 	SUBQ    $0x08, BX
-	JMP     cols_22
+	JMP     cols_24
 
-end_23:
+end_25:
 	TESTQ   BX, BX
-	JEQ     done_29
+	JEQ     done_31
 	LEAQ    masks8<>+0(SB), DI
 	NEGQ    BX
 	VMOVUPS 32(DI)(BX*4), Y1
@@ -592,38 +662,38 @@ end_23:
 	MOVQ    rows+24(FP), SI
 	VXORPS  Y2, Y2, Y2
 	TESTQ   BX, BX
-	JEQ     plain_30
+	JEQ     plain_32
 
-scaled_31:
+scaled_33:
 	VBROADCASTSS (BX), Y3
 	VUCOMISS     X0, X3
-	JNE          work_34
-	JPC          skip_32
+	JNE          work_36
+	JPC          skip_34
 
-work_34:
+work_36:
 	VMASKMOVPS (CX), Y1, Y4
 	VMULPS     Y3, Y4, Y4
 	VADDPS     Y4, Y2, Y2
 
-skip_32:
+skip_34:
 	ADDQ DX, CX
 	ADDQ $0x04, BX
 	DECQ SI
-	JNE  scaled_31
-	JMP  sum_33
+	JNE  scaled_33
+	JMP  sum_35
 
-plain_30:
+plain_32:
 	VMASKMOVPS (CX), Y1, Y0
 	VADDPS     Y0, Y2, Y2
 	ADDQ       DX, CX
 	DECQ       SI
-	JNE        plain_30
+	JNE        plain_32
 
-sum_33:
+sum_35:
 	VMASKMOVPS (AX), Y1, Y0
 	VADDPS     Y2, Y0, Y0
 	VMASKMOVPS Y0, Y1, (AX)
 
-done_29:
+done_31:
 	VZEROUPPER
 	RET

@@ -38,6 +38,13 @@ func pointwiseFile(g *generator) {
 		{"sigmoidGrad", list("dy", "y"), nil, 2, func(g *generator, in, _ []vec) vec {
 			return g.mul(g.mul(in[0], in[1]), g.sub(g.copyOf(g.num(1)), in[1]))
 		}},
+		{"normalize", list("x"), list("mean", "rest", "scale"), 4, func(g *generator, in, s []vec) vec {
+			return g.mul(g.sub(g.sub(in[0], s[0]), s[1]), s[2])
+		}},
+		{"normalizeGrad", list("x", "d"), list("mean", "slope", "shift", "scale"), 2, func(g *generator, in, s []vec) vec {
+			along := g.mul(g.sub(in[0], s[0]), s[1])
+			return g.mul(g.sub(g.sub(in[1], s[2]), along), s[3])
+		}},
 		{"softmaxGrad", list("p", "dp"), list("mean", "scale"), 2, func(g *generator, in, s []vec) vec {
 			seen := g.YMM()
 			g.VCMPPS(U8(4), g.zero(), in[0], seen) // not p == 0

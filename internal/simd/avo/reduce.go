@@ -11,8 +11,42 @@ func reduceFile(g *generator) {
 	g.sum64("dotAVX2", []string{"x", "y"}, func(in []vec, acc vec) { g.VFMADD231PD(in[1], in[0], acc) })
 	g.sum64("sumSquaresAVX2", []string{"x"}, func(in []vec, acc vec) { g.VFMADD231PD(in[0], in[0], acc) })
 	g.sum64("sumAVX2", []string{"x"}, func(in []vec, acc vec) { g.VADDPD(in[0], acc, acc) })
+	g.deviations()
 	g.maximum()
 	g.colSums()
+}
+
+// deviations is the sum of (x-mean)² in the lanes of sum64; n is a multiple of 32.
+func (g *generator) deviations() {
+	g.fn("deviationsAVX2", "func(x *float32, n int, mean float64) float64")
+	x := g.Load(g.Param("x"), g.GP64())
+	n := g.Load(g.Param("n"), g.GP64())
+	mean := g.YMM()
+	a, err := g.Param("mean").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	g.VBROADCASTSD(a.Addr, mean)
+	var acc [8]vec
+	for i := range acc {
+		acc[i] = g.zero()
+	}
+	loop, end := g.label("loop"), g.label("end")
+	g.TESTQ(n, n)
+	g.JEQ(LabelRef(end))
+	g.Label(loop)
+	for i := range acc {
+		v := g.YMM()
+		g.VCVTPS2PD(Mem{Base: x, Disp: 16 * i}, v)
+		g.VSUBPD(mean, v, v)
+		g.VMULPD(v, v, v)
+		g.VADDPD(v, acc[i], acc[i])
+	}
+	g.SUBQ(I32(-128), x)
+	g.SUBQ(U8(32), n)
+	g.JNE(LabelRef(loop))
+	g.Label(end)
+	g.fold(acc)
 }
 
 // sum64 sums in 32 lanes of float64: term i goes to lane i mod 32; then lane l
@@ -69,6 +103,11 @@ func (g *generator) sum64(name string, inputs []string, term func(in []vec, acc 
 		})
 	}
 	g.Label(folded)
+	g.fold(acc)
+}
+
+// fold adds up the lanes of eight vectors of float64 and returns the sum.
+func (g *generator) fold(acc [8]vec) {
 	for half := 4; half >= 1; half /= 2 {
 		for i := range half {
 			g.VADDPD(acc[i+half], acc[i], acc[i])
