@@ -138,11 +138,11 @@ func (p *product) packB(j0, j1 int) {
 	}
 }
 
-// packsA tells whether copying A pays: where many panels of B meet it. (Read
-// where it is, it costs nothing more unless its rows fall on the same lines of
-// the cache.)
+// packsA tells whether copying A pays: where many panels of B meet it, and its
+// rows, read where they are, would lie far apart or fall on the same lines of the
+// cache.
 func (p *product) packsA(r rect) bool {
-	return r.j1-r.j0 > 8*p.k.nr
+	return r.j1-r.j0 > 8*p.k.nr && (p.TransA || p.LDA%256 == 0)
 }
 
 // widthA and rowA are the lengths of a packed row, by columns and by rows.
