@@ -334,6 +334,27 @@ func fma32(x, y, z float32) float32 {
 	return float32(s)
 }
 
+// NaN passes through ReLU, in whole vectors and in cut ones, and what is below
+// zero does not.
+func TestGemmKeepsNaN(t *testing.T) {
+	each(t, func(t *testing.T, k *kernels) {
+		for n := 1; n <= 40; n++ {
+			g := Gemm{M: 2, N: n, K: 1, LDA: 1, LDB: n, LDC: n, ReLU: true, RowBias: []float32{-1, -1}}
+			b := make([]float32, n)
+			for j := range b {
+				b[j] = float32(j%3) - 1
+			}
+			c := make([]float32, 2*n)
+			g.run(k, c, []float32{2, float32(math.NaN())}, b, NewWorkspace(), 0, 1)
+			for j := range n {
+				if want := max(0, 2*b[j]-1); c[j] != want || c[n+j] == c[n+j] {
+					t.Fatalf("column %d of %d is %v and %v, want %v and NaN", j, n, c[j], c[n+j], want)
+				}
+			}
+		}
+	})
+}
+
 func TestGemmSumSquares(t *testing.T) {
 	each(t, func(t *testing.T, k *kernels) {
 		rng := rand.New(rand.NewPCG(25, 26))
