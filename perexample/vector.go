@@ -150,7 +150,7 @@ func (p *Private) part(v *Vector, u use) error {
 	one := Vector{Param: v.Param, Factor: v.Factor, Kind: kindName(u.Form)}
 	keep, m := p.method(u)
 	if keep {
-		kept, err := op.Apply(op.RecordGradients{Form: u.Form, Records: p.Records}, inputs(u.Use)...)
+		kept, err := p.rows(u)
 		if err != nil {
 			return err
 		}
@@ -172,6 +172,15 @@ func (p *Private) part(v *Vector, u use) error {
 		return err
 	}
 	return v.join(one)
+}
+
+// rows is the matrix of the records' gradients. That of a shift of one row a
+// record is what comes back itself.
+func (p *Private) rows(u use) (*G.Node, error) {
+	if f, ok := u.Form.(op.Shift); ok && u.Delta.Shape().TotalSize() == p.Records*f.Channels {
+		return op.Apply(op.Reshape{To: op.AxesOf(p.Records, f.Channels)}, u.Delta)
+	}
+	return op.Apply(op.RecordGradients{Form: u.Form, Records: p.Records}, inputs(u.Use)...)
 }
 
 // keep reads norms and sum off a matrix of the records' gradients.
