@@ -140,6 +140,18 @@ func ColSums(dst, x []float32, ldx, rows, cols int, factors []float32, accumulat
 	if cols == 0 {
 		return
 	}
+	// Long rows are read along, as memory likes it, while the sums stay in the
+	// first cache.
+	const long, most = 512, 6144
+	if cols >= long && rows <= kBlock && factors == nil && !accumulate {
+		for c := 0; c < cols; c += most {
+			sums := dst[c:min(c+most, cols)]
+			for r := range rows {
+				Add(sums, sums, x[r*ldx+c:][:len(sums)])
+			}
+		}
+		return
+	}
 	for r := 0; r < rows; r += kBlock {
 		n := min(kBlock, rows-r)
 		var f *float32

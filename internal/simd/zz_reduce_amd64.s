@@ -526,7 +526,7 @@ DATA masks8<>+60(SB)/4, $0x00000000
 GLOBL masks8<>(SB), RODATA|NOPTR, $64
 
 // func colSumsAVX2(dst *float32, x *float32, ldx int, rows int, cols int, factors *float32)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·colSumsAVX2(SB), NOSPLIT, $0-48
 	MOVQ   dst+0(FP), AX
 	MOVQ   x+8(FP), CX
@@ -556,18 +556,20 @@ scaled_20:
 	JPC          skip_21
 
 work_23:
-	VMOVUPS (DI), Y6
-	VMULPS  Y5, Y6, Y6
-	VADDPS  Y6, Y1, Y1
-	VMOVUPS 32(DI), Y6
-	VMULPS  Y5, Y6, Y6
-	VADDPS  Y6, Y2, Y2
-	VMOVUPS 64(DI), Y6
-	VMULPS  Y5, Y6, Y6
-	VADDPS  Y6, Y3, Y3
-	VMOVUPS 96(DI), Y6
-	VMULPS  Y5, Y6, Y6
-	VADDPS  Y6, Y4, Y4
+	PREFETCHT0 128(DI)
+	PREFETCHT0 192(DI)
+	VMOVUPS    (DI), Y6
+	VMULPS     Y5, Y6, Y6
+	VADDPS     Y6, Y1, Y1
+	VMOVUPS    32(DI), Y6
+	VMULPS     Y5, Y6, Y6
+	VADDPS     Y6, Y2, Y2
+	VMOVUPS    64(DI), Y6
+	VMULPS     Y5, Y6, Y6
+	VADDPS     Y6, Y3, Y3
+	VMOVUPS    96(DI), Y6
+	VMULPS     Y5, Y6, Y6
+	VADDPS     Y6, Y4, Y4
 
 skip_21:
 	ADDQ DX, DI
@@ -577,17 +579,19 @@ skip_21:
 	JMP  sum_22
 
 plain_19:
-	VMOVUPS (DI), Y5
-	VADDPS  Y5, Y1, Y1
-	VMOVUPS 32(DI), Y5
-	VADDPS  Y5, Y2, Y2
-	VMOVUPS 64(DI), Y5
-	VADDPS  Y5, Y3, Y3
-	VMOVUPS 96(DI), Y5
-	VADDPS  Y5, Y4, Y4
-	ADDQ    DX, DI
-	DECQ    R9
-	JNE     plain_19
+	PREFETCHT0 128(DI)
+	PREFETCHT0 192(DI)
+	VMOVUPS    (DI), Y5
+	VADDPS     Y5, Y1, Y1
+	VMOVUPS    32(DI), Y5
+	VADDPS     Y5, Y2, Y2
+	VMOVUPS    64(DI), Y5
+	VADDPS     Y5, Y3, Y3
+	VMOVUPS    96(DI), Y5
+	VADDPS     Y5, Y4, Y4
+	ADDQ       DX, DI
+	DECQ       R9
+	JNE        plain_19
 
 sum_22:
 	VMOVUPS (AX), Y5
@@ -625,9 +629,10 @@ scaled_27:
 	JPC          skip_28
 
 work_30:
-	VMOVUPS (DI), Y3
-	VMULPS  Y2, Y3, Y3
-	VADDPS  Y3, Y1, Y1
+	PREFETCHT0 32(DI)
+	VMOVUPS    (DI), Y3
+	VMULPS     Y2, Y3, Y3
+	VADDPS     Y3, Y1, Y1
 
 skip_28:
 	ADDQ DX, DI
@@ -637,11 +642,12 @@ skip_28:
 	JMP  sum_29
 
 plain_26:
-	VMOVUPS (DI), Y2
-	VADDPS  Y2, Y1, Y1
-	ADDQ    DX, DI
-	DECQ    R9
-	JNE     plain_26
+	PREFETCHT0 32(DI)
+	VMOVUPS    (DI), Y2
+	VADDPS     Y2, Y1, Y1
+	ADDQ       DX, DI
+	DECQ       R9
+	JNE        plain_26
 
 sum_29:
 	VMOVUPS (AX), Y2
@@ -671,6 +677,7 @@ scaled_33:
 	JPC          skip_34
 
 work_36:
+	PREFETCHT0 32(CX)
 	VMASKMOVPS (CX), Y1, Y4
 	VMULPS     Y3, Y4, Y4
 	VADDPS     Y4, Y2, Y2
@@ -683,6 +690,7 @@ skip_34:
 	JMP  sum_35
 
 plain_32:
+	PREFETCHT0 32(CX)
 	VMASKMOVPS (CX), Y1, Y0
 	VADDPS     Y0, Y2, Y2
 	ADDQ       DX, CX

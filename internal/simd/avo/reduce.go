@@ -194,6 +194,12 @@ func (g *generator) colSums() {
 		for i := range acc {
 			acc[i] = g.zero()
 		}
+		// Rows lie far apart: the columns that follow are fetched meanwhile.
+		fetch := func() {
+			for at := 0; at < 32*vectors; at += 64 {
+				g.PREFETCHT0(Mem{Base: row, Disp: 32*vectors + at})
+			}
+		}
 		plain, scaled, skip, end := g.label("plain"), g.label("scaled"), g.label("skip"), g.label("sum")
 		g.TESTQ(f, f)
 		g.JEQ(LabelRef(plain))
@@ -205,6 +211,7 @@ func (g *generator) colSums() {
 		g.JNE(LabelRef(work))
 		g.JPC(LabelRef(skip)) // parity is set for NaN
 		g.Label(work)
+		fetch()
 		for i := range acc {
 			y := g.YMM()
 			load(Mem{Base: row, Disp: 32 * i}, y)
@@ -218,6 +225,7 @@ func (g *generator) colSums() {
 		g.JNE(LabelRef(scaled))
 		g.JMP(LabelRef(end))
 		g.Label(plain)
+		fetch()
 		for i := range acc {
 			y := g.YMM()
 			load(Mem{Base: row, Disp: 32 * i}, y)
