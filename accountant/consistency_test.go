@@ -74,3 +74,22 @@ func TestBracketsAgree(t *testing.T) {
 		t.Errorf("%d of %d brackets are wide", wide, cases)
 	}
 }
+
+// TestFarApart is of noise so little that losses lie hundreds apart, and their
+// exponentials are no numbers.
+func TestFarApart(t *testing.T) {
+	few := Lot{Sampling{Policy: Poisson, Rate: .0024}, []Query{{"d", DiscreteGaussian, 3, .2}}}
+	two := Lot{Sampling{Policy: Fixed, Lot: 331, Records: 100000}, []Query{{"d", DiscreteGaussian, 2, .127}, {"g", Gaussian, 1, .316}}}
+	for _, h := range []History{
+		{Header: Header{Adjacency: ReplaceOne}, Spent: []Spent{{few, 487}}},
+		{Spent: []Spent{{two, 353274}, poisson(.42, 1.27, 2).Spent[0]}},
+	} {
+		a := epsilonOf(t, h, 6.6e-9, "pld")
+		if !(a.Epsilon > 0 && a.Lower >= 0 && a.Lower <= a.Epsilon) {
+			t.Errorf("%+v: %+v", h, a)
+		}
+		if at := deltaOf(t, h, a.Epsilon, "pld"); at.Lower > 6.6e-9*(1+1e-9) {
+			t.Errorf("%+v: ε is at most %v, where δ is at least %v", h, a.Epsilon, at.Lower)
+		}
+	}
+}

@@ -64,7 +64,7 @@ func (c *curve) epsilonUp(delta, guess float64) float64 {
 	}
 	below, above := 0.0, min(guess, c.limit)
 	for c.deltaUp(above) > delta {
-		if above == c.limit {
+		if above == c.limit || math.IsNaN(above) {
 			return math.Inf(1)
 		}
 		below, above = above, min(c.limit, above*1.1)

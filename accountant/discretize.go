@@ -207,8 +207,8 @@ func (d *discretizer) upper(slack float64) twin {
 func (d *discretizer) lower(slack float64) twin {
 	t := twin{log: d.logSum, slack: slack, rough: d.rough}
 	for i, h := range d.low {
-		if h.mass > 0 && !math.IsInf(h.moment, 1) {
-			shift := math.Log1p(h.moment / h.mass)
+		shift := math.Log1p(h.moment / h.mass)
+		if h.mass > 0 && math.Abs(shift) < math.MaxFloat64 { // else it is left out
 			loss := d.middle(i) - shift
 			t.loss = append(t.loss, loss-4*unit*(math.Abs(loss)+math.Abs(shift)))
 			t.mass = append(t.mass, h.mass*math.Exp(-d.tilt*shift))

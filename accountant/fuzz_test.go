@@ -78,6 +78,7 @@ func FuzzEpsilon(f *testing.F) {
 	f.Add(0., .999, 0., .999)
 	f.Add(.999, .1, .9, .1)
 	f.Add(0., 0., 0., 0.)
+	f.Add(-31.1, -16.65, 163.2, .14)
 	f.Fuzz(checkExtreme)
 }
 

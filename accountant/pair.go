@@ -152,9 +152,8 @@ func (p *pair) trimAtoms(list []atom, cut, share float64, beyond *portion) (rest
 		if p.direction == adding {
 			largest, rest = list[0], list[1:]
 		}
-		excess, loss := p.ratio(largest.y)
-		without := math.Exp(largest.logQ)
-		all := portion{without * (1 + excess), without}
+		_, loss := p.ratio(largest.y)
+		all := portion{math.Exp(largest.logQ + loss), math.Exp(largest.logQ)}
 		switch {
 		case loss > cut:
 			beyond.add(all)
@@ -207,8 +206,8 @@ func (p *pair) rest(atoms []atom) float64 {
 	}
 	for _, a := range atoms {
 		if a.y > 0 {
-			excess, _ := p.ratio(a.y)
-			halves += math.Exp(a.logQ) * (2 + excess)
+			_, loss := p.ratio(a.y)
+			halves += math.Exp(a.logQ) + math.Exp(a.logQ+loss)
 		}
 	}
 	return max(0, 1-halves)

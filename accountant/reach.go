@@ -94,7 +94,8 @@ func (b *bulk) bound(from, to float64) float64 {
 	for _, angle := range [3]float64{math.Pi / 4, math.Pi / 2, math.Pi} {
 		first, _ := slices.BinarySearch(b.loss, centre-angle/to/2)
 		end, _ := slices.BinarySearch(b.loss, centre+angle/to/2)
-		left, right := b.below[b.middle-first], b.above[end-b.middle]
+		// Points that rounding put in a wrong order must not lead out of the list.
+		left, right := b.below[max(0, b.middle-first)], b.above[max(0, end-b.middle)]
 		mass, one, two := left[0]+right[0], left[1]+right[1], left[2]+right[2]
 		c := (1 - math.Cos(angle)) / (angle * angle)
 		most = max(most, 2*c*from*from*(mass*two-one*one-1e-12*mass*two))
