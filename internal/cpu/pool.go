@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"runtime"
-	"sync"
 	"sync/atomic"
 
 	"github.com/dptrain/dptrain/internal/simd"
@@ -37,23 +36,34 @@ func (w *worker) doubles(n int) []float64 {
 // pool shares tasks among threads without allocating. What a task computes may
 // depend on its number and not on the thread that it meets, so that results have
 // the same bits for any number of threads.
+//
+// A round is one call of each. Threads that are late for it, because the machine
+// has other things to do, are not waited for.
 type pool struct {
 	workers  []*worker
 	helpers  []*helper
 	patience int // how often one who waits looks before it sleeps
-	left     atomic.Int64
-	done     sync.WaitGroup
-	next     atomic.Int64
-	tasks    int
-	task     func(i int, w *worker)
-	failure  atomic.Pointer[any]
+
+	round    int64
+	open     atomic.Int64 // the round times joining, plus how many helpers have joined; 0 between rounds
+	finished atomic.Int64 // helpers of this round that are done
+	asleep   atomic.Bool  // the caller of each
+	wake     chan struct{}
+
+	next    atomic.Int64
+	tasks   int
+	task    func(i int, w *worker)
+	failure atomic.Pointer[any]
 }
 
-// helper is a thread that waits for work. It looks for a while, since the next
-// step mostly comes at once and waking a thread takes longer than many a step;
-// then it sleeps.
+// joining is more than the number of helpers.
+const joining = 1 << 16
+
+// helper is a thread that waits for rounds. It looks for a while, since the next
+// mostly comes at once and waking a thread takes longer than many a round; then it
+// sleeps.
 type helper struct {
-	calls  atomic.Int64 // how often it was called
+	round  atomic.Int64 // that it was last called to
 	asleep atomic.Bool
 	wake   chan struct{}
 	_      [64]byte // what others look at stays out of this line
@@ -67,7 +77,7 @@ func newPool(threads int) *pool {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	p := &pool{}
+	p := &pool{wake: make(chan struct{}, 1)}
 	if threads <= runtime.GOMAXPROCS(0) {
 		p.patience = patience
 	}
@@ -79,42 +89,75 @@ func newPool(threads int) *pool {
 		h := &helper{wake: make(chan struct{}, 1)}
 		p.helpers = append(p.helpers, h)
 		go func() {
-			for call := int64(1); h.wait(call, p.patience); call++ {
-				p.work(p.workers[i])
-				p.done.Done()
-				p.left.Add(-1)
+			for round := h.wait(0, p.patience); round > 0; round = h.wait(round, p.patience) {
+				if p.join(round) {
+					p.work(p.workers[i])
+					p.leave()
+				}
 			}
 		}()
 	}
 	return p
 }
 
-// wait returns when a call has come; false says that the pool is closed.
-func (h *helper) wait(call int64, patience int) bool {
+// wait returns the round after one that the helper is called to; 0 says that the
+// pool is closed.
+func (h *helper) wait(last int64, patience int) int64 {
 	for {
 		for range patience {
-			if h.calls.Load() >= call {
-				return true
+			if round := h.round.Load(); round > last {
+				return round
 			}
 		}
 		h.asleep.Store(true)
-		if h.calls.Load() >= call && h.asleep.CompareAndSwap(true, false) {
-			return true
+		if round := h.round.Load(); round > last && h.asleep.CompareAndSwap(true, false) {
+			return round
 		}
 		if _, open := <-h.wake; !open {
+			return 0
+		}
+	}
+}
+
+// call calls the helper to a round.
+func (h *helper) call(round int64) {
+	h.round.Store(round)
+	if h.asleep.CompareAndSwap(true, false) {
+		h.wake <- struct{}{}
+	}
+}
+
+// join tells whether the round is still on; if so it does not end before leave.
+func (p *pool) join(round int64) bool {
+	for {
+		open := p.open.Load()
+		if open/joining != round {
 			return false
 		}
-		if h.calls.Load() >= call {
+		if p.open.CompareAndSwap(open, open+1) {
 			return true
 		}
 	}
 }
 
-// call sets the helper to work.
-func (h *helper) call() {
-	h.calls.Add(1)
-	if h.asleep.CompareAndSwap(true, false) {
-		h.wake <- struct{}{}
+func (p *pool) leave() {
+	p.finished.Add(1)
+	if p.asleep.CompareAndSwap(true, false) {
+		p.wake <- struct{}{}
+	}
+}
+
+// end ends the round: nobody joins any more, and those who have are waited for.
+func (p *pool) end() {
+	joined := p.open.Swap(0) % joining
+	for i := 0; p.finished.Load() < joined; i++ {
+		if i < p.patience {
+			continue
+		}
+		p.asleep.Store(true)
+		if p.finished.Load() < joined || !p.asleep.CompareAndSwap(true, false) {
+			<-p.wake
+		}
 	}
 }
 
@@ -126,17 +169,16 @@ func (p *pool) each(n int, task func(i int, w *worker)) {
 	p.next.Store(0)
 	helpers := min(len(p.helpers), n-1)
 	if helpers > 0 {
-		p.left.Add(int64(helpers))
-		p.done.Add(helpers)
+		p.round++
+		p.finished.Store(0)
+		p.open.Store(p.round * joining)
 		for _, h := range p.helpers[:helpers] {
-			h.call()
+			h.call(p.round)
 		}
 	}
 	p.work(p.workers[0])
 	if helpers > 0 {
-		for i := 0; i < p.patience && p.left.Load() > 0; i++ {
-		}
-		p.done.Wait()
+		p.end()
 	}
 	if f := p.failure.Swap(nil); f != nil {
 		panic(*f)

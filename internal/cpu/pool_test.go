@@ -1,0 +1,65 @@
+package cpu
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Every task of every round runs once and before each returns, whether threads
+// wait, sleep or are more than the processors.
+func TestPool(t *testing.T) {
+	rounds := 3000
+	if testing.Short() {
+		rounds = 500
+	}
+	for _, threads := range []int{1, 2, runtime.GOMAXPROCS(0), 5} {
+		p := newPool(threads)
+		var ran [40]atomic.Int32
+		plain := 0 // written without synchronisation but for the rounds themselves
+		task := func(i int, _ *worker) {
+			ran[i].Add(1)
+			if i == 0 {
+				plain++
+			}
+		}
+		for round := range rounds {
+			n := 1 + round%len(ran)
+			if round%200 == 0 {
+				time.Sleep(200 * time.Microsecond) // helpers go to sleep
+			}
+			p.each(n, task)
+			if plain != round+1 {
+				t.Fatalf("%d threads, round %d: its first task ran %d times in all", threads, round, plain)
+			}
+			for i := range ran {
+				if got := ran[i].Swap(0); (got == 1) != (i < n) || got > 1 {
+					t.Fatalf("%d threads, round %d of %d tasks: task %d ran %d times", threads, round, n, i, got)
+				}
+			}
+		}
+		p.close()
+	}
+}
+
+// A task's panic reaches the caller, and the pool goes on.
+func TestPoolPanics(t *testing.T) {
+	p := newPool(3)
+	defer p.close()
+	for range 100 {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Fatal("the panic was lost")
+				}
+			}()
+			p.each(7, func(i int, _ *worker) {
+				if i == 5 {
+					panic("five")
+				}
+			})
+		}()
+		p.each(7, func(int, *worker) {})
+	}
+}
