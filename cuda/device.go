@@ -31,8 +31,9 @@ type Device struct {
 
 func (d Device) String() string { return fmt.Sprintf("cuda:%d", d.Ordinal) }
 
-// Precision is how products are computed. Norms, sums and everything else are
-// float32 or better whatever it says.
+// Precision is how products forward and backward are computed, attention's among them.
+// Norms, sums over records and everything else are float32 or better whatever it says:
+// what a record adds may not be larger than the norm that was found for it.
 type Precision uint8
 
 const (

@@ -82,8 +82,7 @@ func byLibrary(m plan.Machine) (n int) {
 func TestProductsOfTheLibrary(t *testing.T) {
 	withTwin(t, "")
 	eager(t)
-	tolerance := map[Precision]float64{FP32: 2e-6, TF32: 2e-3, BF16: 1.5e-2}
-	for precision, within := range tolerance {
+	for precision, within := range roundings {
 		r := rand.New(rand.NewPCG(10, 6))
 		for i, o := range append(matrices(r, 33, 70, 290), given(r, op.MatMul{}, tensor.Shape{1, 40}, tensor.Shape{40, 50})) {
 			t.Run(fmt.Sprint(precision, " ", o.spec), func(t *testing.T) {
@@ -146,7 +145,7 @@ func TestOwnKernelsInPlaceOfTheLibrary(t *testing.T) {
 		if err := m.Forward(); err != nil {
 			t.Fatal(err)
 		}
-		o.compare(t, m.Output(), 2e-6)
+		o.compare(t, m.Output(), roundings[FP32])
 	}
 	t.Run("small", func(t *testing.T) {
 		withTwin(t, "")

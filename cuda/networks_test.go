@@ -109,8 +109,8 @@ func apart(x, y []float32) float64 {
 	return most / math.Max(scale, 1e-3)
 }
 
-// train gives the weights after some private steps on one batch.
-func (n network) train(t *testing.T, open func(*plan.Program, optim.Optimizer) (plan.Machine, error)) [][]float32 {
+// compiled is a private step of the network, and what bounds its gradients.
+func (n network) compiled(t *testing.T) (*plan.Program, *clip.Clipper) {
 	t.Helper()
 	build, err := models.Parse(n.model, n.example, 1)
 	if err != nil {
@@ -124,6 +124,21 @@ func (n network) train(t *testing.T, open func(*plan.Program, optim.Optimizer) (
 	if err != nil {
 		t.Fatal(err)
 	}
+	var names []string
+	for _, v := range program.Vectors {
+		names = append(names, v.Name)
+	}
+	clipper, err := clip.Bind(names, clip.Flat(clip.Constant(1), nil), clip.Single)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program, clipper
+}
+
+// train gives the weights after some private steps on one batch.
+func (n network) train(t *testing.T, open func(*plan.Program, optim.Optimizer) (plan.Machine, error)) [][]float32 {
+	t.Helper()
+	program, clipper := n.compiled(t)
 	o := optim.Optimizer{Kind: optim.KindSGD}
 	m, err := open(program, o)
 	if err != nil {
@@ -131,17 +146,11 @@ func (n network) train(t *testing.T, open func(*plan.Program, optim.Optimizer) (
 	}
 	defer m.Close()
 	n.fill(m)
-	var names []string
 	var squared, factors [][]float32
 	release := plan.Release{Source: noise.Seeded(1), Scale: 1 / float64(n.batch), Optimizer: o, Rate: 0.1}
-	for v, vector := range program.Vectors {
-		names = append(names, vector.Name)
+	for v := range program.Vectors {
 		squared, factors = append(squared, m.Squared(v)), append(factors, m.Factors(v))
 		release.Sigma = append(release.Sigma, 0.1)
-	}
-	clipper, err := clip.Bind(names, clip.Flat(clip.Constant(1), nil), clip.Single)
-	if err != nil {
-		t.Fatal(err)
 	}
 	for step := range n.steps {
 		if err := m.Forward(); err != nil {

@@ -107,6 +107,28 @@ func (o operation) compare(t *testing.T, got []float32, tolerance float64) {
 	}
 }
 
+// roundings is how far a product may be from float64, of the largest sum of absolute
+// terms.
+var roundings = map[Precision]float64{FP32: 2e-6, TF32: 2e-3, BF16: 1.5e-2}
+
+// tilesAgree: neither the tile nor whether slices have blocks of their own changes a
+// bit.
+func (o operation) tilesAgree(t *testing.T, tiles map[Precision][]tile, precision Precision) {
+	t.Helper()
+	var first []float32
+	for _, one := range tiles[precision] {
+		for _, speed := range []float64{1e-6, 1e6} { // slices apart, and not
+			one.speed = speed
+			got := forced(tiles, precision, one, func() []float32 { return o.run(t, Options{Precision: precision}) })
+			if first == nil {
+				o.compare(t, got, roundings[precision])
+				first = got
+			}
+			same(t, "tile "+one.name, got, first)
+		}
+	}
+}
+
 // forced runs f with one tile alone to choose from.
 func forced[K comparable](from map[K][]tile, key K, one tile, f func() []float32) []float32 {
 	all := from[key]

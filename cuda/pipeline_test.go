@@ -14,7 +14,6 @@ import (
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/noise"
-	"github.com/dptrain/dptrain/perexample"
 )
 
 // lots are some lots of a network's microbatches, the last of each not full, and the
@@ -30,21 +29,14 @@ type lots struct {
 func newLots(t *testing.T, n network) lots {
 	t.Helper()
 	const examples = 40
-	build, err := models.Parse(n.model, n.example, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiled, err := perexample.Compile(build, n.batch, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
 	l := lots{network: n}
-	if l.program, err = plan.Private(compiled, true); err != nil {
-		t.Fatal(err)
-	}
+	l.program, l.clipper = n.compiled(t)
 	r := rand.New(rand.NewPCG(1, 7))
-	for _, in := range compiled.Inputs {
-		column := make([]float32, in.Shape().TotalSize()/n.batch*examples)
+	for _, in := range l.program.Buffers {
+		if in.Role != plan.Input {
+			continue
+		}
+		column := make([]float32, in.Size()/n.batch*examples)
 		for i := range column {
 			switch {
 			case len(l.set) == 1:
@@ -63,13 +55,6 @@ func newLots(t *testing.T, n network) lots {
 			lot = append(lot, all[at:min(at+n.batch, len(all))])
 		}
 		l.rows = append(l.rows, lot)
-	}
-	var names []string
-	for _, v := range l.program.Vectors {
-		names = append(names, v.Name)
-	}
-	if l.clipper, err = clip.Bind(names, clip.Flat(clip.Constant(1), nil), clip.Single); err != nil {
-		t.Fatal(err)
 	}
 	return l
 }

@@ -25,11 +25,9 @@ func matrices(r *rand.Rand, m, n, d int) []operation {
 	}
 }
 
-// Neither the tile nor whether slices have blocks of their own changes a bit.
 func TestProductTilesAgree(t *testing.T) {
 	device(t)
-	tolerance := map[Precision]float64{FP32: 2e-6, TF32: 2e-3, BF16: 1.5e-2}
-	for precision, tiles := range productTiles {
+	for precision := range productTiles {
 		r := rand.New(rand.NewPCG(3, 6))
 		apart, aligned := matrices(r, 133, 70, 290), matrices(r, 36, 132, 292)
 		list := []operation{apart[0], aligned[0], aligned[1], apart[2]}
@@ -42,18 +40,7 @@ func TestProductTilesAgree(t *testing.T) {
 				if precision != FP32 && testing.Short() && i > 0 {
 					t.Skip("slow to emulate")
 				}
-				var first []float32
-				for _, one := range tiles {
-					for _, speed := range []float64{1e-6, 1e6} { // slices apart, and not
-						one.speed = speed
-						got := forced(productTiles, precision, one, func() []float32 { return o.run(t, Options{Precision: precision}) })
-						if first == nil {
-							o.compare(t, got, tolerance[precision])
-							first = got
-						}
-						same(t, "tile "+one.name, got, first)
-					}
-				}
+				o.tilesAgree(t, productTiles, precision)
 			})
 		}
 	}

@@ -112,8 +112,11 @@ func (p Place) gpu() (cuda.Device, error) {
 			return g, nil
 		}
 	}
-	if len(gpus) == 0 {
+	switch len(gpus) {
+	case 0:
 		return cuda.Device{}, fmt.Errorf("device %s: %w", p.Device, errNoGPU)
+	case 1:
+		return cuda.Device{}, fmt.Errorf("device %s: this host has cuda:0 alone", p.Device)
 	}
 	return cuda.Device{}, fmt.Errorf("device %s: this host has cuda:0 to cuda:%d", p.Device, len(gpus)-1)
 }
