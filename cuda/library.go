@@ -18,14 +18,7 @@ import (
 type library struct {
 	blas  *driver.Blas
 	err   error
-	apart map[way]bool
-}
-
-// way is all that the library's way to compute a product depends on: what it is, and
-// how its operands are aligned.
-type way struct {
-	product   driver.Product
-	a, b, out driver.Pointer // up to multiples of 256
+	apart map[driver.Product]bool
 }
 
 // libraryTiles say what part of the peak of float32 cuBLASLt is taken to reach with
@@ -39,9 +32,9 @@ var libraryTiles = map[Precision]tile{
 // worth is how many seconds it must save to have a product computed by the library.
 var worth = 2e-6
 
-// Library describes the cuBLASLt that computes large products on a GPU, or says why
-// own kernels compute all of them, which is [ErrNoLibrary] where none is found. It opens the
-// GPU.
+// Library describes the cuBLASLt that computes large products on a GPU, or says why own
+// kernels compute all of them, which is [ErrNoLibrary] where none is found. It opens
+// the GPU.
 func Library(ordinal int) (string, error) {
 	d, err := open(ordinal)
 	if err != nil {
@@ -61,7 +54,7 @@ func libraryOf(ordinal int, d *driver.Device) *library {
 	if l := opened.libraries[ordinal]; l != nil {
 		return l
 	}
-	l := &library{apart: map[way]bool{}}
+	l := &library{apart: map[driver.Product]bool{}}
 	l.blas, l.err = driver.OpenBlas(d)
 	if errors.Is(l.err, driver.ErrNoBlas) {
 		l.err = fmt.Errorf("%w: %v", ErrNoLibrary, l.err)
@@ -74,11 +67,13 @@ func libraryOf(ordinal int, d *driver.Device) *library {
 }
 
 // byLibrary has cuBLASLt compute a product where that saves time against own kernels,
-// which take so many seconds. Sums over records never go there, nor does anything that
-// norms and clipped sums are made of.
+// which take so many seconds. Sums over records never go there. The same product has
+// the same bits wherever in a program it stands, which is what a gradient built once for
+// its norm and once for the sum relies on: how the library computes it hangs on shape
+// and precision alone.
 func (c *compiler) byLibrary(p product, own float64) bool {
 	l := libraryOf(c.options.Ordinal, c.device)
-	if l.blas == nil || p.transA {
+	if l.blas == nil || p.transA || (p.a|p.b|p.out)%16 != 0 {
 		return false
 	}
 	t := libraryTiles[c.options.Precision]
@@ -138,67 +133,62 @@ func (c *compiler) described(p product) driver.Product {
 // keepsApart tells whether the library's way to compute a product is fit for rows of
 // different records: a row's bits depend neither on where it stands nor on what stands
 // beside it, and a NaN stays one and stays in its row. It is tried, with equal rows
-// among rows of NaN, because the library promises nothing of the kind; what it does is
-// a function of shape and alignment alone.
+// among rows of NaN, because the library promises nothing of the kind.
 func (c *compiler) keepsApart(l *library, p product) (bool, error) {
 	opened.Lock()
 	defer opened.Unlock()
-	w := way{c.described(p), p.a % 256, p.b % 256, p.out % 256}
-	if apart, ok := l.apart[w]; ok {
+	d := c.described(p)
+	if apart, ok := l.apart[d]; ok {
 		return apart, nil
 	}
-	apart, err := c.try(l, p)
+	apart, err := c.try(l, d)
 	if err == nil {
-		l.apart[w] = apart
+		l.apart[d] = apart
 	}
 	return apart, err
 }
 
-// try runs a product twice on memory of the same alignment, the rows of NaN being the
-// odd ones, then the even ones.
-func (c *compiler) try(l *library, p product) (apart bool, err error) {
+// try runs a product twice, the rows of NaN being the odd ones, then the even ones.
+func (c *compiler) try(l *library, d driver.Product) (apart bool, err error) {
 	var taken []driver.Pointer
 	defer func() {
 		for _, t := range taken {
 			err = first(err, c.device.Free(t))
 		}
 	}()
-	like := func(place driver.Pointer, elements int) (at driver.Pointer) {
+	alloc := func(bytes int) (at driver.Pointer) {
 		if err == nil {
-			if at, err = c.device.Alloc(4*elements + 256); err == nil {
+			if at, err = c.device.Alloc(max(bytes, 1)); err == nil {
 				taken = append(taken, at)
 			}
 		}
-		return at + place%256
+		return at
 	}
-	a, b, out := like(p.a, p.rows*p.depth), like(p.b, p.depth*p.columns), like(p.out, p.rows*p.columns)
-	workspace := like(0, 0)
+	a, b, out := alloc(4*d.M*d.K), alloc(4*d.K*d.N), alloc(4*d.M*d.N)
 	if err != nil {
 		return false, err
 	}
-	m, err := l.blas.Prepare(c.described(p), a, b, out)
+	m, err := l.blas.Prepare(d, a, b, out)
 	if err != nil {
 		return false, err
 	}
 	defer m.Close()
-	if m.Workspace() > 0 {
-		workspace = like(0, m.Workspace()/4+1)
-	}
+	workspace := alloc(m.Workspace())
 	r := rand.New(rand.NewPCG(1, 2))
-	row, weights := make([]float32, p.depth), make([]float32, p.depth*p.columns)
+	row, weights := make([]float32, d.K), make([]float32, d.K*d.N)
 	for _, list := range [][]float32{row, weights} {
 		for i := range list {
 			list[i] = r.Float32() - 0.5
 		}
 	}
-	rows, result := make([]float32, p.rows*p.depth), make([]float32, p.rows*p.columns)
+	rows, result := make([]float32, d.M*d.K), make([]float32, d.M*d.N)
 	var whole []byte // the result of the row
 	if err = first(err, c.upload(b, bytesOf(weights))); err != nil {
 		return false, err
 	}
 	for parity := range 2 {
-		for i := range p.rows {
-			to := rows[i*p.depth : (i+1)*p.depth]
+		for i := range d.M {
+			to := rows[i*d.K : (i+1)*d.K]
 			copy(to, row)
 			if i%2 != parity {
 				for j := range to {
@@ -211,8 +201,8 @@ func (c *compiler) try(l *library, p product) (apart bool, err error) {
 		if err = first(err, c.device.Wait()); err != nil {
 			return false, err
 		}
-		for i := range p.rows {
-			got := result[i*p.columns : (i+1)*p.columns]
+		for i := range d.M {
+			got := result[i*d.N : (i+1)*d.N]
 			if i%2 != parity {
 				for _, v := range got {
 					if v == v {

@@ -179,8 +179,8 @@ func (b *Blas) String() string {
 }
 
 // Prepare chooses how to compute a product of operands at these addresses: always
-// the same way for the same shape, alignment, card and library, and each number as
-// one sum.
+// the same way for the same shape, card, library and alignment up to 16 bytes, and each
+// number as one sum.
 func (b *Blas) Prepare(p Product, at, bt, ct Pointer) (*Prepared, error) {
 	if err := p.valid(); err != nil {
 		return nil, err
