@@ -69,8 +69,22 @@ func (p *product) macro(r rect, tail int, packA, zeros bool) {
 		for q := range panels {
 			i := r.i0 + q*rows/panels
 			m := r.i0 + (q+1)*rows/panels - i
+			p.fetchB(r, (j-r.j0)/p.k.nr*panels+q, ceilDiv(r.j1-r.j0, p.k.nr)*panels)
 			p.tile(m, n, p.panelA(i, r.i0, q, packA), b, at(p.c, i*p.LDC+j-p.c0), p.LDC, i, j)
 		}
+	}
+}
+
+// fetchB asks for a part of what packB reads next, once a block of columns. A
+// weight gradient's B is what the whole batch left behind, more than caches hold.
+func (p *product) fetchB(r rect, part, parts int) {
+	if p.Factors == nil || r.i0 >= mBlock || p.k.fetchRows == nil {
+		return
+	}
+	rows := min(kBlock, p.K-p.k1)
+	from, to := part*rows/parts, (part+1)*rows/parts
+	if from < to {
+		p.k.fetchRows(&p.b[(p.k1+from)*p.LDB+r.j0], p.LDB, to-from, ceilDiv(r.j1-r.j0, 16))
 	}
 }
 

@@ -28,6 +28,7 @@ type kernels struct {
 	tileCols  tileFunc
 
 	packRows   func(dst *float32, width int, src *float32, lds, rows, cols int, factors *float32)
+	fetchRows  func(p *float32, ld, rows, lines int) // a hint; nil where it is not given
 	transpose8 func(dst *float32, ldd int, src *float32, lds, blocks int)
 
 	add, mul, reluGrad, tanhGrad, sigmoidGrad, geluGrad func(dst, x, y *float32, n int)

@@ -202,3 +202,26 @@ loop_16:
 end_17:
 	VZEROUPPER
 	RET
+
+// func fetchRowsAVX2(p *float32, ld int, rows int, lines int)
+// Requires: MMX+
+TEXT ·fetchRowsAVX2(SB), NOSPLIT, $0-32
+	MOVQ p+0(FP), AX
+	MOVQ ld+8(FP), CX
+	MOVQ rows+16(FP), DX
+	MOVQ lines+24(FP), BX
+	SHLQ $0x02, CX
+
+row_18:
+	MOVQ AX, SI
+	MOVQ BX, DI
+
+line_19:
+	PREFETCHT1 (SI)
+	ADDQ       $0x40, SI
+	DECQ       DI
+	JNE        line_19
+	ADDQ       CX, AX
+	DECQ       DX
+	JNE        row_18
+	RET

@@ -9,6 +9,29 @@ func packFile(g *generator) {
 	masks := g.maskTable(8)
 	g.packRows(masks)
 	g.transpose8()
+	g.fetchRows()
+}
+
+// fetchRows asks for lines of 16 floats of each of some rows, at least one.
+func (g *generator) fetchRows() {
+	g.fn("fetchRowsAVX2", "func(p *float32, ld, rows, lines int)")
+	p, ld := g.Load(g.Param("p"), g.GP64()), g.Load(g.Param("ld"), g.GP64())
+	rows, lines := g.Load(g.Param("rows"), g.GP64()), g.Load(g.Param("lines"), g.GP64())
+	at, left := g.GP64(), g.GP64()
+	g.SHLQ(U8(2), ld)
+	row, line := g.label("row"), g.label("line")
+	g.Label(row)
+	g.MOVQ(p, at)
+	g.MOVQ(lines, left)
+	g.Label(line)
+	g.PREFETCHT1(Mem{Base: at})
+	g.ADDQ(U8(64), at)
+	g.DECQ(left)
+	g.JNE(LabelRef(line))
+	g.ADDQ(ld, p)
+	g.DECQ(rows)
+	g.JNE(LabelRef(row))
+	g.RET()
 }
 
 // packRows copies rows of cols floats to rows of width floats, width a multiple
