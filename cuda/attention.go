@@ -19,8 +19,8 @@ type heads struct {
 
 // tiled shares attention out: a block takes 64 steps of one head of one example and
 // up to 128 of the head's columns. Kernels are named after the columns, in chunks
-// of 32.
-func tiled(kernel string, a op.Attention, x tensor.Shape) (name string, h heads, grid dim) {
+// of 32, and how products are computed.
+func (c *compiler) tiled(kernel string, a op.Attention, x tensor.Shape) (name string, h heads, grid dim) {
 	size := x[2] / 3 / a.Heads
 	h = heads{int32(x[1]), int32(a.Heads), int32(size), flag(a.Causal), float32(1 / math.Sqrt(float64(size)))}
 	chunks := 1
@@ -28,7 +28,8 @@ func tiled(kernel string, a op.Attention, x tensor.Shape) (name string, h heads,
 		chunks *= 2
 	}
 	parts := (size + 32*chunks - 1) / (32 * chunks)
-	return fmt.Sprintf("%s_%d", kernel, chunks), h, dim{uint32(x[0] * a.Heads), uint32((x[1] + 63) / 64), uint32(parts)}
+	name = fmt.Sprintf("%s_%d%s", kernel, chunks, map[Precision]string{TF32: "_tf32", BF16: "_bf16"}[c.options.Precision])
+	return name, h, dim{uint32(x[0] * a.Heads), uint32((x[1] + 63) / 64), uint32(parts)}
 }
 
 // marked is the input that marks padding, if there is one.
@@ -40,7 +41,7 @@ func marked(in []driver.Pointer) driver.Pointer {
 }
 
 func (c *compiler) attention(s op.Attention, k call) {
-	kernel, h, grid := tiled("attention", s, k.shapes[0])
+	kernel, h, grid := c.tiled("attention", s, k.shapes[0])
 	c.launch(kernel, grid, threads, k.out, k.in[0], marked(k.in[1:]), h)
 }
 
@@ -50,7 +51,7 @@ func (c *compiler) attentionGrad(s op.AttentionGrad, k call) {
 	x := k.shapes[0]
 	rows := c.scratch(4 * 3 * x[0] * s.Heads * x[1])
 	for _, kernel := range []string{"attention_queries", "attention_keys"} {
-		kernel, h, grid := tiled(kernel, op.Attention(s), x)
+		kernel, h, grid := c.tiled(kernel, op.Attention(s), x)
 		c.launch(kernel, grid, threads, k.out, rows, k.in[0], k.in[1], marked(k.in[2:]), h)
 	}
 }

@@ -23,10 +23,13 @@ func (c *compiler) along(kernel string, s op.Softmax, k call, operands ...driver
 		args = append(args, x)
 	}
 	args = append(args, l)
-	if step == 1 {
+	switch {
+	case step == 1:
 		c.teams(kernel, int(l.Count), n, args...)
-	} else {
+	case n <= 16:
 		c.launch(kernel+"_alone", dim{uint32(l.Count+127) / 128, 1, 1}, dim{128, 1, 1}, args...)
+	default:
+		c.launch(kernel+"_column", dim{uint32(l.Count+31) / 32, 1, 1}, threads, args...)
 	}
 	return true
 }

@@ -21,12 +21,20 @@
 // weights 68, so that threads meet no bank twice. A block owns up to 128 columns of the
 // result; heads wider than that are shared out over blocks that make the weights anew.
 //
+// On tensor cores (--precision) a warp makes 16 × 32 scores, or 16 × 16 of a chunk of
+// the result, from the same rows in shared memory, rounded as they are read; rows 36 and
+// 68 floats apart meet few banks twice there either. What it makes goes through shared
+// memory to the threads that have it otherwise, and the rest is the same, in float32.
+// The 1024 cycles of multiplications for a chunk of scores become 384 of reading, 12
+// words a thread for four instructions of TF32.
+//
 // transformer-32 (128 heads of examples, T = 64, 32 columns): forwards 67 MFLOP, 1 µs,
 // and 4.2 MB, 1.3 µs; a block does 2 × 1024 cycles of multiplications and waits three
 // times for memory, ≈3.5 k cycles: ≈3 µs with the launch. Backwards 3 and 4 products
 // of 34 MFLOP: ≈5 k and ≈6 k cycles, ≈4 and ≈5 µs.
 #include "device.h"
 #include "reduce.h"
+#include "tensor.h"
 
 struct Heads {
 	int steps, heads, size, causal;
@@ -65,8 +73,8 @@ __device__ __forceinline__ int down_of() { return threadIdx.x / 16; }
 
 // scores makes the products of rows first of a with rows second of b, of all of size
 // columns.
-template <class S>
-__device__ __forceinline__ void scores(float (&score)[4][4], S &left, S &right, const float *a, int a_width, int first, const float *b, int b_width, int second, const Heads &h) {
+template <class W, class S>
+__device__ __forceinline__ void scores(Exact, float (&score)[4][4], W &, S &left, S &right, const float *a, int a_width, int first, const float *b, int b_width, int second, const Heads &h) {
 #pragma unroll
 	for (int i = 0; i < 4; i++)
 #pragma unroll
@@ -98,10 +106,118 @@ __device__ __forceinline__ void scores(float (&score)[4][4], S &left, S &right, 
 	}
 }
 
+// add adds weights times a chunk of rows, of which there are end, to sum.
+template <class W, class S> __device__ __forceinline__ void add(Exact, float (&sum)[4][2], W &weights, S &rows, int end) {
+#pragma unroll 2
+	for (int u = 0; u < end; u += 4) {
+		float4 w[4];
+		float2 v[4];
+#pragma unroll
+		for (int i = 0; i < 4; i++) w[i] = load4(weights, (4 * down_of() + i) * across + u);
+#pragma unroll
+		for (int k = 0; k < 4; k++) v[k] = load2(rows, (u + k) * apart + 2 * across_of());
+#pragma unroll
+		for (int i = 0; i < 4; i++) {
+			float2 s = make_float2(sum[i][0], sum[i][1]);
+			s.x = fmaf(w[i].x, v[0].x, s.x), s.y = fmaf(w[i].x, v[0].y, s.y);
+			s.x = fmaf(w[i].y, v[1].x, s.x), s.y = fmaf(w[i].y, v[1].y, s.y);
+			s.x = fmaf(w[i].z, v[2].x, s.x), s.y = fmaf(w[i].z, v[2].y, s.y);
+			s.x = fmaf(w[i].w, v[3].x, s.x), s.y = fmaf(w[i].w, v[3].y, s.y);
+			sum[i][0] = s.x, sum[i][1] = s.y;
+		}
+	}
+}
+
+#if defined(EMULATED) || __CUDA_ARCH__ >= 800
+
+// word_of is word w of an instruction's eight, of a row whose elements for it start at
+// place and lie stride apart: one of TF32, two of bfloat16.
+template <class S> __device__ __forceinline__ float word_of(TF32, S &s, int place, int stride, int w) {
+	float v = s[place + w * stride];
+	return to_tf32(v);
+}
+template <class S> __device__ __forceinline__ float word_of(BF16, S &s, int place, int stride, int w) {
+	float low = s[place + 2 * w * stride], high = s[place + (2 * w + 1) * stride];
+	return pair(low, high);
+}
+
+// step_of is how many elements eight words hold.
+__device__ __forceinline__ constexpr int step_of(TF32) { return 8; }
+__device__ __forceinline__ constexpr int step_of(BF16) { return 16; }
+
+// fragment is 16 rows, apart from each other, from an element on.
+template <class Math, class S> __device__ __forceinline__ Fragment fragment(Math m, S &s, int row, int apart, int k) {
+	const int lane = threadIdx.x % 32, top = (row + lane / 4) * apart + k, bottom = top + 8 * apart, w = lane % 4;
+	return {word_of(m, s, top, 1, w), word_of(m, s, bottom, 1, w), word_of(m, s, top, 1, w + 4), word_of(m, s, bottom, 1, w + 4)};
+}
+
+// Tensor cores: a warp has rows 16·(warp/2) on of a tile, and half of the columns. The
+// result goes to its threads through weights, which nobody reads any more: the barrier
+// before the first fill has passed.
+template <class Math, class W, class S>
+__device__ __forceinline__ void scores(Math m, float (&score)[4][4], W &weights, S &left, S &right, const float *a, int a_width, int first, const float *b, int b_width, int second, const Heads &h) {
+	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = warp / 2 * 16, half = warp % 2 * 32;
+	float sum[4][4] = {};
+	for (int base = 0; base < h.size; base += columns) {
+		__syncthreads();
+		fill(left, a + base, a_width, first, h.steps, h.size - base);
+		fill(right, b + base, b_width, second, h.steps, h.size - base);
+		__syncthreads();
+#pragma unroll
+		for (int k = 0; k < columns; k += step_of(m)) {
+			const Fragment f = fragment(m, left, row, apart, k);
+#pragma unroll
+			for (int j = 0; j < 4; j++) {
+				const int place = (half + 8 * j + lane / 4) * apart + k;
+				mma(m, sum[j], f, Columns{word_of(m, right, place, 1, lane % 4), word_of(m, right, place, 1, lane % 4 + 4)});
+			}
+		}
+	}
+#pragma unroll
+	for (int j = 0; j < 4; j++) {
+		const int place = (row + lane / 4) * across + half + 8 * j + lane % 4 * 2;
+		store2(weights, place, make_float2(sum[j][0], sum[j][1]));
+		store2(weights, place + 8 * across, make_float2(sum[j][2], sum[j][3]));
+	}
+	__syncthreads();
+#pragma unroll
+	for (int i = 0; i < 4; i++)
+#pragma unroll
+		for (int j = 0; j < 4; j++) score[i][j] = weights[(4 * down_of() + i) * across + across_of() + 16 * j];
+}
+
+template <class Math, class W, class S> __device__ __forceinline__ void add(Math m, float (&sum)[4][2], W &weights, S &rows, int end) {
+	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, row = warp / 2 * 16, half = warp % 2 * 16;
+	float made[2][4] = {};
+#pragma unroll 2
+	for (int k = 0; k < end; k += step_of(m)) {
+		const Fragment f = fragment(m, weights, row, across, k);
+#pragma unroll
+		for (int j = 0; j < 2; j++) {
+			const int place = k * apart + half + 8 * j + lane / 4;
+			mma(m, made[j], f, Columns{word_of(m, rows, place, apart, lane % 4), word_of(m, rows, place, apart, lane % 4 + 4)});
+		}
+	}
+	__syncthreads();
+#pragma unroll
+	for (int j = 0; j < 2; j++) {
+		const int place = (row + lane / 4) * apart + half + 8 * j + lane % 4 * 2;
+		store2(rows, place, make_float2(made[j][0], made[j][1]));
+		store2(rows, place + 8 * apart, make_float2(made[j][2], made[j][3]));
+	}
+	__syncthreads();
+#pragma unroll
+	for (int i = 0; i < 4; i++) {
+		float2 v = load2(rows, (4 * down_of() + i) * apart + 2 * across_of());
+		sum[i][0] += v.x, sum[i][1] += v.y;
+	}
+}
+
+#endif
+
 // spend adds weights times rows first of b to sum: columns from b on, left of them.
-template <int chunks, class W, class S>
-__device__ __forceinline__ void spend(float (&sum)[chunks][4][2], const float (&weight)[4][4], W &weights, S &rows, const float *b, int width, int first, int left, const Heads &h) {
-	const int end = min(tile, h.steps - first);
+template <int chunks, class Math, class W, class S>
+__device__ __forceinline__ void spend(Math m, float (&sum)[chunks][4][2], const float (&weight)[4][4], W &weights, S &rows, const float *b, int width, int first, int left, const Heads &h) {
 	__syncthreads();
 #pragma unroll
 	for (int i = 0; i < 4; i++)
@@ -112,24 +228,7 @@ __device__ __forceinline__ void spend(float (&sum)[chunks][4][2], const float (&
 		if (c > 0) __syncthreads();
 		fill(rows, b + c * columns, width, first, h.steps, left - c * columns);
 		__syncthreads();
-#pragma unroll 2
-		for (int u = 0; u < end; u += 4) {
-			float4 w[4];
-			float2 v[4];
-#pragma unroll
-			for (int i = 0; i < 4; i++) w[i] = load4(weights, (4 * down_of() + i) * across + u);
-#pragma unroll
-			for (int k = 0; k < 4; k++) v[k] = load2(rows, (u + k) * apart + 2 * across_of());
-#pragma unroll
-			for (int i = 0; i < 4; i++) {
-				float2 s = make_float2(sum[c][i][0], sum[c][i][1]);
-				s.x = fmaf(w[i].x, v[0].x, s.x), s.y = fmaf(w[i].x, v[0].y, s.y);
-				s.x = fmaf(w[i].y, v[1].x, s.x), s.y = fmaf(w[i].y, v[1].y, s.y);
-				s.x = fmaf(w[i].z, v[2].x, s.x), s.y = fmaf(w[i].z, v[2].y, s.y);
-				s.x = fmaf(w[i].w, v[3].x, s.x), s.y = fmaf(w[i].w, v[3].y, s.y);
-				sum[c][i][0] = s.x, sum[c][i][1] = s.y;
-			}
-		}
+		add(m, sum[c], weights, rows, min(tile, h.steps - first));
 	}
 }
 
@@ -195,8 +294,8 @@ __device__ __forceinline__ void weigh(float (&score)[4][4], Row (&row)[4], float
 // keys_of is how many keys the queries of a block see at most.
 __device__ __forceinline__ int keys_of(const Heads &h, const Block &at) { return h.causal ? min(h.steps, at.first + tile) : h.steps; }
 
-template <int chunks, class W, class S>
-__device__ __forceinline__ void forward(W &weights, S &left, S &right, float *out, const float *x, const float *padding, const Heads &h) {
+template <int chunks, class Math, class W, class S>
+__device__ __forceinline__ void forward(Math m, W &weights, S &left, S &right, float *out, const float *x, const float *padding, const Heads &h) {
 	const Block at = Block::of<chunks>(h);
 	const int width = h.heads * h.size, packed = 3 * width;
 	const float *query = x + at.example * h.steps * packed + at.head * h.size;
@@ -206,13 +305,13 @@ __device__ __forceinline__ void forward(W &weights, S &left, S &right, float *ou
 #pragma unroll
 	for (int i = 0; i < 4; i++) row[i] = {-INFINITY, 0, 0};
 	for (int keys = 0; keys < keys_of(h, at); keys += tile) {
-		scores(score, left, right, query, packed, at.first, query + width, packed, keys, h);
+		scores(m, score, weights, left, right, query, packed, at.first, query + width, packed, keys, h);
 		weigh(score, row, factor, h, at, keys, padding);
 #pragma unroll
 		for (int c = 0; c < chunks; c++)
 #pragma unroll
 			for (int i = 0; i < 4; i++) sum[c][i][0] *= factor[i], sum[c][i][1] *= factor[i];
-		spend(sum, score, weights, right, query + 2 * width + at.column, packed, keys, h.size - at.column, h);
+		spend(m, sum, score, weights, right, query + 2 * width + at.column, packed, keys, h.size - at.column, h);
 	}
 #pragma unroll
 	for (int i = 0; i < 4; i++) {
@@ -232,8 +331,8 @@ __device__ __forceinline__ float slope(float weight, float gradient, float mean,
 // known [3, B·heads, T] holds of every row of weights the origin of its scores, one
 // over the sum of its weights, and rowsum(P⊙dP).
 
-template <int chunks, class W, class S>
-__device__ __forceinline__ void queries(W &weights, S &left, S &right, float *out, float *known, const float *x, const float *gradient, const float *padding, const Heads &h) {
+template <int chunks, class Math, class W, class S>
+__device__ __forceinline__ void queries(Math m, W &weights, S &left, S &right, float *out, float *known, const float *x, const float *gradient, const float *padding, const Heads &h) {
 	const Block at = Block::of<chunks>(h);
 	const int width = h.heads * h.size, packed = 3 * width, many = keys_of(h, at);
 	const int from = at.example * h.steps * packed + at.head * h.size;
@@ -244,8 +343,8 @@ __device__ __forceinline__ void queries(W &weights, S &left, S &right, float *ou
 #pragma unroll
 	for (int i = 0; i < 4; i++) row[i] = {-INFINITY, 0, 0};
 	for (int keys = 0; keys < many; keys += tile) {
-		scores(dp, left, right, back, width, at.first, value, packed, keys, h);
-		scores(score, left, right, query, packed, at.first, key, packed, keys, h);
+		scores(m, dp, weights, left, right, back, width, at.first, value, packed, keys, h);
+		scores(m, score, weights, left, right, query, packed, at.first, key, packed, keys, h);
 		weigh(score, row, factor, h, at, keys, padding);
 #pragma unroll
 		for (int i = 0; i < 4; i++) {
@@ -271,8 +370,8 @@ __device__ __forceinline__ void queries(W &weights, S &left, S &right, float *ou
 	clear(sum);
 	for (int keys = 0; keys < many; keys += tile) {
 		if (many > tile) { // else the only tile is still there
-			scores(dp, left, right, back, width, at.first, value, packed, keys, h);
-			scores(score, left, right, query, packed, at.first, key, packed, keys, h);
+			scores(m, dp, weights, left, right, back, width, at.first, value, packed, keys, h);
+			scores(m, score, weights, left, right, query, packed, at.first, key, packed, keys, h);
 		}
 #pragma unroll
 		for (int i = 0; i < 4; i++)
@@ -285,14 +384,14 @@ __device__ __forceinline__ void queries(W &weights, S &left, S &right, float *ou
 				}
 				score[i][j] = slope(p * row[i].sum, dp[i][j], row[i].slope, h.scale);
 			}
-		spend(sum, score, weights, right, key + at.column, packed, keys, h.size - at.column, h);
+		spend(m, sum, score, weights, right, key + at.column, packed, keys, h.size - at.column, h);
 	}
 	const float one[4] = {1, 1, 1, 1};
 	put(out + from + at.column, packed, at.first, h.size - at.column, sum, one, h);
 }
 
-template <int chunks, class W, class S>
-__device__ __forceinline__ void keys(W &weights, S &left, S &right, float *out, const float *known, const float *x, const float *gradient, const float *padding, const Heads &h) {
+template <int chunks, class Math, class W, class S>
+__device__ __forceinline__ void keys(Math m, W &weights, S &left, S &right, float *out, const float *known, const float *x, const float *gradient, const float *padding, const Heads &h) {
 	const Block at = Block::of<chunks>(h);
 	const int width = h.heads * h.size, packed = 3 * width, all = gridDim.x * h.steps;
 	const int from = at.example * h.steps * packed + at.head * h.size;
@@ -302,8 +401,8 @@ __device__ __forceinline__ void keys(W &weights, S &left, S &right, float *out, 
 	clear(dk);
 	clear(dv);
 	for (int first = h.causal ? at.first : 0; first < h.steps; first += tile) {
-		scores(dp, left, right, value, packed, at.first, back, width, first, h);
-		scores(score, left, right, key, packed, at.first, query, packed, first, h);
+		scores(m, dp, weights, left, right, value, packed, at.first, back, width, first, h);
+		scores(m, score, weights, left, right, key, packed, at.first, query, packed, first, h);
 #pragma unroll
 		for (int j = 0; j < 4; j++) {
 			int t = first + across_of() + 16 * j;
@@ -317,37 +416,50 @@ __device__ __forceinline__ void keys(W &weights, S &left, S &right, float *out, 
 				dp[i][j] = slope(p, dp[i][j], mean, h.scale);
 			}
 		}
-		spend(dv, score, weights, right, back + at.column, width, first, h.size - at.column, h);
-		spend(dk, dp, weights, right, query + at.column, packed, first, h.size - at.column, h);
+		spend(m, dv, score, weights, right, back + at.column, width, first, h.size - at.column, h);
+		spend(m, dk, dp, weights, right, query + at.column, packed, first, h.size - at.column, h);
 	}
 	const float one[4] = {1, 1, 1, 1};
 	put(out + from + width + at.column, packed, at.first, h.size - at.column, dk, one, h);
 	put(out + from + 2 * width + at.column, packed, at.first, h.size - at.column, dv, one, h);
 }
 
-// The kernels for up to so many chunks of columns a block.
-#define ATTENTION(chunks)                                                                                                                   \
-	KERNEL LAUNCH_BOUNDS(256) attention_##chunks(float *out, const float *x, const float *padding, Heads h) {                               \
-		SHARED(float, weights, tile * across);                                                                                              \
-		SHARED(float, left, tile * apart);                                                                                                  \
-		SHARED(float, right, tile * apart);                                                                                                 \
-		forward<chunks>(weights, left, right, out, x, padding, h);                                                                          \
-	}                                                                                                                                       \
-	KERNEL LAUNCH_BOUNDS(256, 1) attention_queries_##chunks(float *out, float *known, const float *x, const float *gradient,                   \
-	                                                     const float *padding, Heads h) {                                                   \
-		SHARED(float, weights, tile * across);                                                                                              \
-		SHARED(float, left, tile * apart);                                                                                                  \
-		SHARED(float, right, tile * apart);                                                                                                 \
-		queries<chunks>(weights, left, right, out, known, x, gradient, padding, h);                                                         \
-	}                                                                                                                                       \
-	KERNEL LAUNCH_BOUNDS(256, 1) attention_keys_##chunks(float *out, const float *known, const float *x, const float *gradient,                \
-	                                                  const float *padding, Heads h) {                                                      \
-		SHARED(float, weights, tile * across);                                                                                              \
-		SHARED(float, left, tile * apart);                                                                                                  \
-		SHARED(float, right, tile * apart);                                                                                                 \
-		keys<chunks>(weights, left, right, out, known, x, gradient, padding, h);                                                            \
+// Device is how a device computes: tensor cores of sm_75 know neither precision.
+#if defined(EMULATED) || __CUDA_ARCH__ >= 800
+template <class Math> using Device = Math;
+#else
+template <class Math> using Device = Exact;
+#endif
+
+// The kernels for up to so many chunks of columns a block, and the bounds of the first.
+#define ATTENTION(suffix, chunks, Math, ...)                                                                                             \
+	KERNEL LAUNCH_BOUNDS(__VA_ARGS__) attention_##suffix(float *out, const float *x, const float *padding, Heads h) {                    \
+		SHARED(float, weights, tile * across);                                                                                           \
+		SHARED(float, left, tile * apart);                                                                                               \
+		SHARED(float, right, tile * apart);                                                                                              \
+		forward<chunks>(Device<Math>{}, weights, left, right, out, x, padding, h);                                                       \
+	}                                                                                                                                    \
+	KERNEL LAUNCH_BOUNDS(256, 1) attention_queries_##suffix(float *out, float *known, const float *x, const float *gradient,             \
+	                                                     const float *padding, Heads h) {                                                \
+		SHARED(float, weights, tile * across);                                                                                           \
+		SHARED(float, left, tile * apart);                                                                                               \
+		SHARED(float, right, tile * apart);                                                                                              \
+		queries<chunks>(Device<Math>{}, weights, left, right, out, known, x, gradient, padding, h);                                      \
+	}                                                                                                                                    \
+	KERNEL LAUNCH_BOUNDS(256, 1) attention_keys_##suffix(float *out, const float *known, const float *x, const float *gradient,          \
+	                                                  const float *padding, Heads h) {                                                   \
+		SHARED(float, weights, tile * across);                                                                                           \
+		SHARED(float, left, tile * apart);                                                                                               \
+		SHARED(float, right, tile * apart);                                                                                              \
+		keys<chunks>(Device<Math>{}, weights, left, right, out, known, x, gradient, padding, h);                                         \
 	}
 
-ATTENTION(1)
-ATTENTION(2)
-ATTENTION(4)
+ATTENTION(1, 1, Exact, 256)
+ATTENTION(2, 2, Exact, 256)
+ATTENTION(4, 4, Exact, 256)
+ATTENTION(1_tf32, 1, TF32, 256)
+ATTENTION(2_tf32, 2, TF32, 256)
+ATTENTION(4_tf32, 4, TF32, 256, 1)
+ATTENTION(1_bf16, 1, BF16, 256)
+ATTENTION(2_bf16, 2, BF16, 256)
+ATTENTION(4_bf16, 4, BF16, 256, 1)

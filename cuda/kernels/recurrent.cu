@@ -166,7 +166,7 @@ __device__ __forceinline__ void multiply(float2 (&sum)[R], State &state, int pla
 // records with the columns of that gate and of units own and own+half, then answers
 // for every gates-th of the block's R·2 pairs of a record and such a unit.
 template <class Cell, int R> struct Place {
-	static const int answers = (2 * R + Cell::gates - 1) / Cell::gates;
+	static constexpr int answers = (2 * R + Cell::gates - 1) / Cell::gates;
 
 	int half, gate, own, record, unit;
 

@@ -1,8 +1,9 @@
 // Softmax along an axis, and back. A team goes over a line twice: once to find its
 // largest element and the sum of exponentials below it together, once to write; the
 // second time it comes from the cache. Memory moves 8 bytes an element forward, 12
-// back: 20 µs and 30 µs for 8.4 M elements at 3.35 TB/s. Lines along an axis that is
-// not the last have a thread each: neighbouring threads go along neighbouring lines.
+// back: 20 µs and 30 µs for 8.4 M elements at 3.35 TB/s. Along an axis that is not the
+// last neighbouring threads go along neighbouring lines: one thread a line where lines
+// are short, eight where they are long, so that fewer lines fill the card.
 #include "device.h"
 #include "softmax.h"
 #include "team.h"
@@ -16,13 +17,13 @@ struct Lines {
 // begin is the place of a line's first element.
 __device__ __forceinline__ int begin(const Lines &l, int line) { return line / l.step * l.size * l.step + line % l.step; }
 
+// A team beyond the last line has a line of nothing: its threads meet the others'
+// barriers.
 template <class Team> __device__ __forceinline__ void softmax(const Team &team, float *out, const float *x, const Lines &l) {
-	if (team.row >= l.count)
-		return;
-	int first = begin(l, team.row);
-	Exponentials e = exponentials(team, x + first, l.size, l.step);
+	int size = team.row < l.count ? l.size : 0, first = begin(l, team.row);
+	Exponentials e = exponentials(team, x + first, size, l.step);
 #pragma unroll 4
-	for (int i = team.rank; i < l.size; i += team.size) {
+	for (int i = team.rank; i < size; i += team.size) {
 		int at = first + i * l.step;
 		out[at] = l.log ? x[at] - e.top - e.log : expf(x[at] - e.top) * e.share;
 	}
@@ -31,18 +32,16 @@ template <class Team> __device__ __forceinline__ void softmax(const Team &team, 
 // softmax_back is y·(dy − Σ y·dy), or dy − exp(y)·Σ dy for the logarithm.
 template <class Team>
 __device__ __forceinline__ void softmax_back(const Team &team, float *out, const float *y, const float *gradient, const Lines &l) {
-	if (team.row >= l.count)
-		return;
-	int first = begin(l, team.row);
+	int size = team.row < l.count ? l.size : 0, first = begin(l, team.row);
 	double sum = 0;
 #pragma unroll 4
-	for (int i = team.rank; i < l.size; i += team.size) {
+	for (int i = team.rank; i < size; i += team.size) {
 		int at = first + i * l.step;
 		sum += l.log ? (double)gradient[at] : (double)y[at] * gradient[at];
 	}
 	float along = (float)team.sum(sum);
 #pragma unroll 4
-	for (int i = team.rank; i < l.size; i += team.size) {
+	for (int i = team.rank; i < size; i += team.size) {
 		int at = first + i * l.step;
 		out[at] = l.log ? gradient[at] - expf(y[at]) * along : y[at] * (gradient[at] - along);
 	}
@@ -57,6 +56,11 @@ KERNEL LAUNCH_BOUNDS(1024) softmax_block(float *out, const float *x, Lines l) {
 
 KERNEL LAUNCH_BOUNDS(128) softmax_alone(float *out, const float *x, Lines l) { softmax(Alone(), out, x, l); }
 
+KERNEL LAUNCH_BOUNDS(256) softmax_column(float *out, const float *x, Lines l) {
+	SHARED(double, partial, 256);
+	softmax(Column<decltype(partial)>(partial), out, x, l);
+}
+
 KERNEL LAUNCH_BOUNDS(128) softmax_gradient_warp(float *out, const float *y, const float *gradient, Lines l) {
 	softmax_back(Warp(), out, y, gradient, l);
 }
@@ -68,4 +72,9 @@ KERNEL LAUNCH_BOUNDS(1024) softmax_gradient_block(float *out, const float *y, co
 
 KERNEL LAUNCH_BOUNDS(128) softmax_gradient_alone(float *out, const float *y, const float *gradient, Lines l) {
 	softmax_back(Alone(), out, y, gradient, l);
+}
+
+KERNEL LAUNCH_BOUNDS(256) softmax_gradient_column(float *out, const float *y, const float *gradient, Lines l) {
+	SHARED(double, partial, 256);
+	softmax_back(Column<decltype(partial)>(partial), out, y, gradient, l);
 }
