@@ -87,7 +87,9 @@ func (c compiler) attention(s op.Attention, k call) func() {
 	product.LDC = h.width
 	square := h.steps * h.steps
 	var kept []float32
-	if h.steps <= 3*h.size { // the gradient needs the weights too, and they take no more than the input
+	// The gradient needs the weights too. They are kept where they take no more than
+	// the input.
+	if c.trains() && h.steps <= 3*h.size {
 		kept = make([]float32, x[0]*s.Heads*square)
 		c.seen[h.attended(k, 1)] = kept
 	}

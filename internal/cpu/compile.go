@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
@@ -32,6 +33,11 @@ type call struct {
 	out        []float32
 	shape      tensor.Shape
 	accumulate bool
+}
+
+// trains tells whether the program finds gradients, or only answers.
+func (c compiler) trains() bool {
+	return slices.ContainsFunc(c.program.Vectors, func(v plan.Vector) bool { return v.Sum >= 0 })
 }
 
 func (c compiler) all(code []plan.Instruction) ([]func(), error) {
