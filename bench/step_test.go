@@ -52,7 +52,13 @@ func TestSteps(t *testing.T) {
 				for _, v := range s.machine.State().Weights {
 					before = append(before, append([]float32(nil), v...))
 				}
-				if n := testing.AllocsPerRun(1, func() { err = s.Run() }); n != 0 || err != nil {
+				// What a step allocates, it allocates every time; the runtime may do so
+				// meanwhile, when it puts a thread to sleep.
+				n := 1.0
+				for try := 0; try < 3 && n != 0 && err == nil; try++ {
+					n = testing.AllocsPerRun(1, func() { err = s.Run() })
+				}
+				if n != 0 || err != nil {
 					t.Errorf("%v allocations, error %v", n, err)
 				}
 				moved := 0

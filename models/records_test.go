@@ -264,7 +264,13 @@ func TestWholeNetworksAreOneRecordAtATime(t *testing.T) {
 						t.Errorf("%s: the sum is off by %g where %g is summed", name, math.Sqrt(off), length)
 					}
 				}
-				if n := testing.AllocsPerRun(1, step); n != 0 {
+				// What a step allocates, it allocates every time; the runtime may do so
+				// meanwhile, when it puts a thread to sleep.
+				n := testing.AllocsPerRun(1, step)
+				for try := 0; try < 2 && n != 0; try++ {
+					n = testing.AllocsPerRun(1, step)
+				}
+				if n != 0 {
 					t.Errorf("%v allocations a step", n)
 				}
 			})
