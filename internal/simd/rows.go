@@ -21,25 +21,3 @@ func Transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
 	}
 	active.transpose(dst[:(cols-1)*ldd+rows], ldd, src[:(rows-1)*lds+cols], lds, rows, cols)
 }
-
-// GatherRows copies row ids[r] of table to row r of dst, rows of cols floats.
-func GatherRows(dst, table []float32, ids []int32, cols int) {
-	for r, id := range ids {
-		copy(dst[r*cols:][:cols], table[int(id)*cols:][:cols])
-	}
-}
-
-// ScatterAddRows adds row r of src times factors[r] to row ids[r] of table, in
-// the order of r. Rows whose factor is 0 are passed over; nil factors count as
-// 1.
-func ScatterAddRows(table, src []float32, ids []int32, cols int, factors []float32) {
-	for r, id := range ids {
-		t, s := table[int(id)*cols:][:cols], src[r*cols:][:cols]
-		switch {
-		case factors == nil:
-			Add(t, t, s)
-		case factors[r] != 0:
-			Axpy(t, s, factors[r])
-		}
-	}
-}
