@@ -173,26 +173,26 @@ loop_16:
 	VUNPCKLPS   Y3, Y2, Y10
 	VUNPCKHPS   Y3, Y2, Y11
 	VSHUFPS     $0x44, Y10, Y8, Y12
-	VMOVUPS     Y12, (AX)
 	VSHUFPS     $0xee, Y10, Y8, Y8
+	VSHUFPS     $0x44, Y11, Y9, Y10
+	VSHUFPS     $0xee, Y11, Y9, Y9
+	VMOVUPS     Y12, (AX)
 	VMOVUPS     Y8, (AX)(CX*1)
-	VSHUFPS     $0x44, Y11, Y9, Y8
-	VMOVUPS     Y8, (AX)(CX*2)
-	VSHUFPS     $0xee, Y11, Y9, Y8
-	VMOVUPS     Y8, (AX)(R8*1)
+	VMOVUPS     Y10, (AX)(CX*2)
+	VMOVUPS     Y9, (AX)(R8*1)
 	LEAQ        (AX)(CX*4), AX
 	VUNPCKLPS   Y5, Y4, Y8
 	VUNPCKHPS   Y5, Y4, Y9
 	VUNPCKLPS   Y7, Y6, Y10
 	VUNPCKHPS   Y7, Y6, Y11
 	VSHUFPS     $0x44, Y10, Y8, Y12
-	VMOVUPS     Y12, (AX)
 	VSHUFPS     $0xee, Y10, Y8, Y8
+	VSHUFPS     $0x44, Y11, Y9, Y10
+	VSHUFPS     $0xee, Y11, Y9, Y9
+	VMOVUPS     Y12, (AX)
 	VMOVUPS     Y8, (AX)(CX*1)
-	VSHUFPS     $0x44, Y11, Y9, Y8
-	VMOVUPS     Y8, (AX)(CX*2)
-	VSHUFPS     $0xee, Y11, Y9, Y8
-	VMOVUPS     Y8, (AX)(R8*1)
+	VMOVUPS     Y10, (AX)(CX*2)
+	VMOVUPS     Y9, (AX)(R8*1)
 	LEAQ        (AX)(CX*4), AX
 	ADDQ        $0x20, DX
 	ADDQ        $0x20, R9

@@ -161,18 +161,7 @@ func (g *generator) transpose8() {
 		}
 	}
 	for h := range quads {
-		q := quads[h]
-		var t [4]reg.VecVirtual
-		for i := range t {
-			t[i] = g.YMM()
-		}
-		g.VUNPCKLPS(q[1], q[0], t[0])
-		g.VUNPCKHPS(q[1], q[0], t[1])
-		g.VUNPCKLPS(q[3], q[2], t[2])
-		g.VUNPCKHPS(q[3], q[2], t[3])
-		for i := range 4 {
-			x := g.YMM()
-			g.VSHUFPS(U8([]int{0x44, 0xee}[i%2]), t[2+i/2], t[i/2], x)
+		for i, x := range g.lanes4(quads[h]) {
 			g.VMOVUPS(x, at(dst, ldd, ldd3, i))
 		}
 		g.LEAQ(Mem{Base: dst, Index: ldd, Scale: 4}, dst)

@@ -117,3 +117,17 @@ func (g *generator) polynomial(x vec, c ...float64) vec {
 	}
 	return p
 }
+
+// lanes4 transposes the 4×4 floats of each half of four vectors.
+func (g *generator) lanes4(q [4]vec) (out [4]vec) {
+	t := [4]vec{g.YMM(), g.YMM(), g.YMM(), g.YMM()}
+	g.VUNPCKLPS(q[1], q[0], t[0])
+	g.VUNPCKHPS(q[1], q[0], t[1])
+	g.VUNPCKLPS(q[3], q[2], t[2])
+	g.VUNPCKHPS(q[3], q[2], t[3])
+	for i := range out {
+		out[i] = g.YMM()
+		g.VSHUFPS(U8([]int{0x44, 0xee}[i%2]), t[2+i/2], t[i/2], out[i])
+	}
+	return out
+}

@@ -183,20 +183,6 @@ func (w winograd) each(count reg.Register, body func()) {
 
 func (w winograd) param(name string) reg.Register { return w.Load(w.Param(name), w.GP64()) }
 
-// lanes4 transposes the 4×4 floats of each half of four vectors.
-func (w winograd) lanes4(q [4]vec) (out [4]vec) {
-	t := [4]vec{w.YMM(), w.YMM(), w.YMM(), w.YMM()}
-	w.VUNPCKLPS(q[1], q[0], t[0])
-	w.VUNPCKHPS(q[1], q[0], t[1])
-	w.VUNPCKLPS(q[3], q[2], t[2])
-	w.VUNPCKHPS(q[3], q[2], t[3])
-	for i := range out {
-		out[i] = w.YMM()
-		w.VSHUFPS(U8([]int{0x44, 0xee}[i%2]), t[2+i/2], t[i/2], out[i])
-	}
-	return out
-}
-
 // filters transforms eight filters, each taps² floats in a row.
 func (w winograd) filters() {
 	size := w.taps * w.taps
