@@ -11,7 +11,7 @@ func (c compiler) conv2D(s op.Conv2D, k call) func() {
 	v := newConvolution(op.ConvWeight{Window: s.Window, Groups: s.Groups, C: x[1], H: x[2], W: x[3], O: y[1]})
 	out, in, weight, bias := k.out, k.in[0], k.in[1], k.in[2]
 	f, _ := activation(s.Act)
-	if g := c.newWinograd(v.ConvWeight, x[0], false); g != nil {
+	if g := c.newWinograd(v, x[0], false); g != nil {
 		g.bias, g.relu = bias, s.Act == op.ReLU
 		if s.Act != op.Identity && s.Act != op.ReLU {
 			g.activate = f
@@ -44,7 +44,7 @@ func (c compiler) conv2D(s op.Conv2D, k call) func() {
 func (c compiler) convGradInput(s op.ConvGradInput, k call) func() {
 	v := newConvolution(op.ConvWeight(s))
 	out, delta, weight := k.out, k.in[0], k.in[1]
-	if g := c.newWinograd(v.ConvWeight, k.shape[0], true); g != nil {
+	if g := c.newWinograd(v, k.shape[0], true); g != nil {
 		return c.winograd(g, out, delta, weight)
 	}
 	product := simd.Gemm{TransA: true, M: v.taps, N: v.area, K: v.og, LDA: v.taps, LDB: v.area, LDC: v.area}

@@ -28,7 +28,7 @@ func (c compiler) builder(form op.Form, records int, in [][]float32) (b builder,
 		v := newConvolution(f)
 		c.reserve(v.scratch(), 0)
 		pictures := nd / (f.O * v.area)
-		if g := c.newWinograd(f, 1, false); g != nil && v.area >= winogradArea {
+		if g := c.newWinograd(v, 1, false); g != nil && v.area >= winogradArea {
 			c.reserve(g.scratch()+g.Planes()*g.filterPlane(), 0)
 			return builder{func(dst []float32, r int, w *worker) {
 				g.gradient(dst, a, delta, r*pictures, pictures, w)
@@ -69,9 +69,6 @@ func (c compiler) recordGradients(s op.RecordGradients, k call) func() {
 		return nil
 	}
 	out, n := k.out, s.Form.Size()
-	if f, shift := s.Form.(op.Shift); shift && f.Inner == 1 && len(k.in[0]) == len(out) {
-		return c.copied(k) // one row a record
-	}
 	return c.over(s.Records, b.cost, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
 			b.build(out[r*n:(r+1)*n], r, w)

@@ -1,9 +1,6 @@
 package cpu
 
-import (
-	"github.com/dptrain/dptrain/internal/op"
-	"github.com/dptrain/dptrain/internal/simd"
-)
+import "github.com/dptrain/dptrain/internal/simd"
 
 const (
 	winogradChannels = 16 // fewer, in or out, and the transforms cost more than they save
@@ -34,8 +31,8 @@ type winograd struct {
 // newWinograd is nil where the transforms do not serve or do not pay. flipped
 // convolves with the filters turned around and their channels exchanged, as the
 // gradient in the pictures does.
-func (c compiler) newWinograd(f op.ConvWeight, pictures int, flipped bool) *winograd {
-	side := f.KernelH
+func (c compiler) newWinograd(v *convolution, pictures int, flipped bool) *winograd {
+	f, side := v.ConvWeight, v.KernelH
 	if side != 3 && side != 5 || f.KernelW != side || f.StrideH != 1 || f.StrideW != 1 || f.DilationH != 1 || f.DilationW != 1 ||
 		f.Groups != 1 || max(f.PadH, f.PadW) >= side || min(f.C, f.O) < winogradChannels {
 		return nil
@@ -44,7 +41,6 @@ func (c compiler) newWinograd(f op.ConvWeight, pictures int, flipped bool) *wino
 	if !t.Pays() {
 		return nil
 	}
-	v := newConvolution(f)
 	oh, ow := v.window.Out()
 	g := &winograd{Winograd: t, in: f.C, out: f.O, h: f.H, w: f.W, oh: oh, ow: ow, padH: f.PadH, padW: f.PadW, filters: c.filters, transposed: flipped}
 	if flipped {
