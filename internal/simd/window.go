@@ -52,7 +52,6 @@ func inside(start, step, size, count int) (first, end int) {
 // (kh, kw) sees of plane c at each position.
 func (w *Window) Im2col(dst []float32, ldd int, img []float32) {
 	oh, ow := w.Out()
-	copyTap := active.copyTap(w.StrideW, ow)
 	img = img[:w.C*w.H*w.W]
 	tap := 0
 	for c := range w.C {
@@ -66,13 +65,6 @@ func (w *Window) Im2col(dst []float32, ldd int, img []float32) {
 				tap++
 				clear(d[:top*ow])
 				clear(d[bottom*ow:])
-				if top == bottom {
-					continue
-				}
-				if copyTap != nil {
-					copyTap(&d[top*ow], ow, &img[0], from, w.StrideH*w.W, bottom-top, x, w.W)
-					continue
-				}
 				left, right := inside(x, w.StrideW, w.W, ow)
 				for o := top; o < bottom; o++ {
 					row := d[o*ow:][:ow]
