@@ -19,12 +19,13 @@ const (
 	multiplier = 1.1 // noise over bound
 )
 
-// Step is a training step of a workload whose whole batch is one microbatch,
-// already in memory. A private step is norms per record, clipping, the sum, noise
-// and an update by SGD; a plain one has neither norms nor noise, and every factor
-// is 1.
+// Step is a training step of a workload whose whole batch is in memory already. On
+// a GPU the batch is one microbatch, on the CPU it is cut as the engine would cut it.
+// A private step is norms per record, clipping, the sum, noise and an update by SGD; a
+// plain one has neither norms nor noise, and every factor is 1.
 type Step struct {
 	machine plan.Machine
+	columns [][]float32   // the batch
 	pipe    plan.Pipeline // nil where the host computes factors
 	bounds  []float64
 	tally   plan.Tally
@@ -33,6 +34,7 @@ type Step struct {
 	factors [][]float32 // the machine's, one slice a parameter
 	release plan.Release
 	batch   int
+	records int // in a microbatch
 }
 
 // Host says where a step runs.
@@ -52,7 +54,11 @@ func (h Host) machine(p *plan.Program, o optim.Optimizer) (plan.Machine, error) 
 
 // NewStep makes a workload ready.
 func NewStep(w Workload, private bool, h Host) (*Step, error) {
-	program, err := w.program(private)
+	cut := w.cut
+	if h.GPU {
+		cut = w.whole
+	}
+	program, err := cut(private)
 	if err != nil {
 		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
 	}
@@ -61,11 +67,11 @@ func NewStep(w Workload, private bool, h Host) (*Step, error) {
 	if err != nil {
 		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
 	}
-	s := &Step{machine: machine, batch: w.Batch, release: plan.Release{
+	s := &Step{machine: machine, columns: w.columns(), batch: w.Batch, records: program.Records, release: plan.Release{
 		Source: noise.Seeded(1), Sigma: make([]float64, len(program.Vectors)),
 		Scale: 1 / float64(w.Batch), Optimizer: sgd, Rate: 0.01,
 	}}
-	s.fill(w)
+	s.fill(0)
 	names := make([]string, len(program.Vectors))
 	for v, vector := range program.Vectors {
 		names[v] = vector.Name
@@ -83,7 +89,7 @@ func NewStep(w Workload, private bool, h Host) (*Step, error) {
 		s.clipper, err = clip.Bind(names, clip.Flat(clip.Constant(bound), clip.Threshold{}), clip.Single)
 	}
 	if err == nil {
-		err = s.follow(w)
+		err = s.follow()
 	}
 	if err != nil {
 		machine.Close()
@@ -93,7 +99,7 @@ func NewStep(w Workload, private bool, h Host) (*Step, error) {
 }
 
 // follow leaves factors, and a data set of one batch, to a device that can.
-func (s *Step) follow(w Workload) (err error) {
+func (s *Step) follow() (err error) {
 	p, ok := s.machine.(plan.Pipeline)
 	if !ok {
 		return nil
@@ -106,11 +112,10 @@ func (s *Step) follow(w Workload) (err error) {
 		formula, _ = s.clipper.Formula()
 		s.bounds = s.clipper.Sensitivities()
 	}
-	columns := [][]float32{append([]float32(nil), p.Input(0)...), append([]float32(nil), p.Input(1)...)}
 	s.pipe = p
-	return p.Follow(formula, w.Batch, func(dst [][]float32, rows []int) error {
-		for k, column := range columns {
-			width := len(column) / w.Batch
+	return p.Follow(formula, s.batch, func(dst [][]float32, rows []int) error {
+		for k, column := range s.columns {
+			width := len(column) / s.batch
 			for i, row := range rows {
 				copy(dst[k][i*width:(i+1)*width], column[row*width:])
 			}
@@ -119,25 +124,38 @@ func (s *Step) follow(w Workload) (err error) {
 	})
 }
 
-func (w Workload) program(private bool) (*plan.Program, error) {
+// whole is a step's program for the whole batch, cut one for as many records as the
+// engine would have computed together on the CPU.
+func (w Workload) whole(private bool) (*plan.Program, error) { return w.program(private, w.Batch) }
+
+func (w Workload) cut(private bool) (p *plan.Program, err error) {
+	p, err = w.whole(private)
+	for err == nil && p.Large() && p.Records%2 == 0 {
+		p, err = w.program(private, p.Records/2)
+	}
+	return p, err
+}
+
+func (w Workload) program(private bool, records int) (*plan.Program, error) {
 	build, err := w.build()
 	if err != nil {
 		return nil, err
 	}
-	network, err := perexample.Compile(build, w.Batch, 1)
+	network, err := perexample.Compile(build, records, 1)
 	if err != nil {
 		return nil, err
 	}
 	if network.Warning != "" {
-		return nil, fmt.Errorf("it is not computed with the whole batch at once: %s", network.Warning)
+		return nil, fmt.Errorf("it is not computed with many records at once: %s", network.Warning)
 	}
-	return plan.Private(network, private)
+	return plan.Private(network, plan.Wanted{Norms: private})
 }
 
-// fill puts a batch of normals, or of indices, and of labels into the machine.
-func (s *Step) fill(w Workload) {
+// columns are a batch of normals, or of indices, and of labels.
+func (w Workload) columns() [][]float32 {
 	r := rand.New(rand.NewPCG(1, 2))
-	features, labels := s.machine.Input(0), s.machine.Input(1)
+	features := make([]float32, w.Batch*size(w.Example.Shape))
+	labels := make([]float32, w.Batch*size(w.Example.Labels))
 	for i := range features {
 		if w.Example.Vocabulary > 0 {
 			features[i] = float32(r.IntN(w.Example.Vocabulary))
@@ -148,6 +166,22 @@ func (s *Step) fill(w Workload) {
 	for i := range labels {
 		labels[i] = float32(r.IntN(w.Example.Classes))
 	}
+	return [][]float32{features, labels}
+}
+
+func size(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// fill puts the records from one on into the machine.
+func (s *Step) fill(record int) {
+	for k, column := range s.columns {
+		copy(s.machine.Input(k), column[record*(len(column)/s.batch):])
+	}
 }
 
 // Run is one whole step.
@@ -155,6 +189,21 @@ func (s *Step) Run() error {
 	if s.pipe != nil {
 		return s.push()
 	}
+	for record := 0; record < s.batch; record += s.records {
+		if s.records < s.batch {
+			s.fill(record)
+		}
+		if err := s.add(); err != nil {
+			return err
+		}
+	}
+	s.release.Lot++
+	s.release.Step++
+	return s.machine.Release(&s.release)
+}
+
+// add adds a microbatch's clipped sums.
+func (s *Step) add() error {
 	if err := s.machine.Forward(); err != nil {
 		return err
 	}
@@ -163,12 +212,7 @@ func (s *Step) Run() error {
 			return err
 		}
 	}
-	if err := s.machine.Add(); err != nil {
-		return err
-	}
-	s.release.Lot++
-	s.release.Step++
-	return s.machine.Release(&s.release)
+	return s.machine.Add()
 }
 
 // push is a step of a device that computes factors itself. It returns while the
@@ -199,7 +243,7 @@ func (s *Step) clip() error {
 	if err := s.clipper.Begin(s.release.Step); err != nil {
 		return err
 	}
-	if err := s.clipper.Factors(s.factors[:1], s.squared, s.batch); err != nil {
+	if err := s.clipper.Factors(s.factors[:1], s.squared, s.records); err != nil {
 		return err
 	}
 	for _, f := range s.factors[1:] {

@@ -120,7 +120,7 @@ func (n network) compiled(t *testing.T) (*plan.Program, *clip.Clipper) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := plan.Private(compiled, true)
+	program, err := plan.Private(compiled, plan.Wanted{Norms: true, Output: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -179,7 +179,7 @@ func (r *Run) compile() error {
 		}
 		small := r.config.Microbatch != 0 || network.Records == 1
 		records = max(1, network.Records/2)
-		if !small && int64(r.program.Bytes()) > limit {
+		if !small && (int64(r.program.Bytes()) > limit || !place.onGPU() && r.program.Large()) {
 			continue
 		}
 		if err := r.checkProgram(network); err != nil {
@@ -203,7 +203,7 @@ func (r *Run) lower(records int) (*perexample.Private, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.program, err = plan.Private(network, !r.config.NonPrivate)
+	r.program, err = plan.Private(network, plan.Wanted{Norms: !r.config.NonPrivate, Output: len(r.config.Statistics) > 0})
 	return network, err
 }
 

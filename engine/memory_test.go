@@ -8,6 +8,8 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/models/layer"
+	"github.com/dptrain/dptrain/perexample"
 )
 
 // TestLotAllocatesNothing: whatever the mechanism, the records and what is
@@ -121,6 +123,25 @@ func TestMemoryKnowsNoLot(t *testing.T) {
 		}
 		if most[0] == 0 || most[1] > most[0]+1<<17 {
 			t.Errorf("%s: the heap grew from %d to %d bytes", policy, most[0], most[1])
+		}
+	}
+}
+
+// TestMicrobatchIsCut: a microbatch that the engine chooses is small where records are
+// large, and one that was asked for is left alone.
+func TestMicrobatchIsCut(t *testing.T) {
+	for asked, want := range map[int]int{0: 30, 60: 60} {
+		c := ordinary(t)
+		c.Lot, c.Microbatch = 55, asked
+		c.Network = func(batch int) (*perexample.Network, error) {
+			n := layer.New(batch, 1)
+			x, labels := n.Input("x", features), n.Input("label")
+			h := n.Dense(x, "fc1", 1<<18, layer.Tanh)
+			n.CrossEntropy(n.Dense(h, "fc2", classes, layer.Identity), labels)
+			return n.Network()
+		}
+		if p := start(t, c).program; p.Records != want || p.Large() != (asked != 0) {
+			t.Errorf("%d records in %d bytes where %d were asked for", p.Records, p.Bytes(), asked)
 		}
 	}
 }

@@ -172,7 +172,7 @@ func TestWholeNetworksAreOneRecordAtATime(t *testing.T) {
 				if err != nil || p.Warning != "" {
 					t.Fatalf("error %v, warning %q", err, p.Warning)
 				}
-				program, err := plan.Private(p, true)
+				program, err := plan.Private(p, plan.Wanted{Norms: true, Output: true})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -121,7 +121,7 @@ func TestPulledGradientsTakeNoMoreThanTheirRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := plan.Private(p, true)
+	program, err := plan.Private(p, plan.Wanted{Norms: true, Output: true})
 	if err != nil {
 		t.Fatal(err)
 	}

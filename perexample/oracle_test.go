@@ -173,7 +173,7 @@ type accumulator interface {
 
 var devices = []device{
 	{"cpu", func(p *perexample.Private) (accumulator, error) {
-		program, err := plan.Private(p, true)
+		program, err := plan.Private(p, plan.Wanted{Norms: true, Output: true})
 		if err != nil {
 			return nil, err
 		}

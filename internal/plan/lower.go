@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"sort"
 
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/perexample"
@@ -9,10 +10,14 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Private lowers a network with the nodes of a private step. Without norms the
-// program has no squared norms: every factor is then given from outside, which
-// is how a run that is not private is trained.
-func Private(p *perexample.Private, norms bool) (*Program, error) {
+// Wanted is what a step's program makes beside clipped sums and losses.
+type Wanted struct {
+	Norms  bool // squared norms; without them factors are given from outside, as in a run that is not private
+	Output bool // the network's answers are kept
+}
+
+// Private lowers a network with the nodes of a private step.
+func Private(p *perexample.Private, w Wanted) (*Program, error) {
 	l := lowering{program: &Program{
 		Batch: p.Batch, Records: p.Records, PerRecord: p.Batch / p.Records, Warning: p.Warning,
 	}, buffers: map[*G.Node]int{}}
@@ -22,19 +27,24 @@ func Private(p *perexample.Private, norms bool) (*Program, error) {
 	for i, v := range p.Vectors {
 		l.buffers[v.Factor] = l.buffer(Buffer{Name: v.Factor.Name(), Shape: v.Factor.Shape(), Role: Factors, Index: i})
 	}
-	if norms {
-		for i, v := range p.Vectors {
-			if err := l.result(v.Squared, Squared, i); err != nil {
+	order := byNeed(p.Vectors)
+	for k, i := range order {
+		if w.Norms {
+			if err := l.result(p.Vectors[i].Squared, Squared, i); err != nil {
 				return nil, err
 			}
 		}
-	}
-	if err := l.answers(p.Network); err != nil {
-		return nil, err
+		if k > 0 {
+			continue
+		}
+		// Here, so that scores which are not kept die before the way back.
+		if err := l.answers(p.Network, w.Output); err != nil {
+			return nil, err
+		}
 	}
 	front := len(l.code)
-	for i, v := range p.Vectors {
-		if err := l.sum(v, i); err != nil {
+	for _, i := range order {
+		if err := l.sum(p.Vectors[i], i); err != nil {
 			return nil, err
 		}
 	}
@@ -50,6 +60,29 @@ func Private(p *perexample.Private, norms bool) (*Program, error) {
 	return l.finish(front), nil
 }
 
+// byNeed orders vectors such that those come first whose sums need fewest other nodes:
+// those near the loss. So what a layer sends back is used as soon as it is there, while
+// caches hold it, and dies early.
+func byNeed(vectors []perexample.Vector) []int {
+	order, needs := make([]int, len(vectors)), make([]int, len(vectors))
+	for i, v := range vectors {
+		seen := map[*G.Node]bool{}
+		var visit func(n *G.Node)
+		visit = func(n *G.Node) {
+			if !seen[n] {
+				seen[n] = true
+				for _, x := range op.Reads(n) {
+					visit(x)
+				}
+			}
+		}
+		visit(v.Sum)
+		order[i], needs[i] = i, len(seen)
+	}
+	sort.SliceStable(order, func(a, b int) bool { return needs[order[a]] < needs[order[b]] })
+	return order
+}
+
 // Evaluation lowers a network's forward pass: answers and losses, no gradient, and
 // nothing dropped.
 func Evaluation(net *perexample.Network) (*Program, error) {
@@ -57,7 +90,7 @@ func Evaluation(net *perexample.Network) (*Program, error) {
 	if err := l.leaves(net, nil); err != nil {
 		return nil, err
 	}
-	if err := l.answers(net); err != nil {
+	if err := l.answers(net, true); err != nil {
 		return nil, err
 	}
 	for i, p := range net.Params {
@@ -109,8 +142,8 @@ func (l *lowering) leaves(net *perexample.Network, weights *G.Node) error {
 }
 
 // answers marks what evaluation and private statistics read.
-func (l *lowering) answers(net *perexample.Network) error {
-	if net.Output != nil {
+func (l *lowering) answers(net *perexample.Network, output bool) error {
+	if net.Output != nil && output {
 		if err := l.result(net.Output, Output, 0); err != nil {
 			return err
 		}

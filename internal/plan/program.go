@@ -95,3 +95,8 @@ func (p *Program) Bytes() int {
 	}
 	return 4 * n
 }
+
+// Large tells whether half the records would be computed about as fast on a CPU, in
+// less memory: they are enough to keep it busy, and no cache holds what all of them
+// take. (Measured on the workloads of package bench.)
+func (p *Program) Large() bool { return p.Records >= 16 && p.Bytes() > 128<<20 }

@@ -83,7 +83,7 @@ func TestStepsAreTheCPUs(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := compile()
-	program, err := plan.Private(p, true)
+	program, err := plan.Private(p, plan.Wanted{Norms: true, Output: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestGorgoniasTapeMachineReusesMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := plan.Private(p, true)
+	program, err := plan.Private(p, plan.Wanted{Norms: true, Output: true})
 	if err != nil {
 		t.Fatal(err)
 	}
