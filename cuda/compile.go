@@ -28,7 +28,7 @@ type compiler struct {
 	constants map[string]driver.Pointer
 	notes     map[any]driver.Pointer
 	seen      map[any]bool // notes that an earlier instruction of the program writes
-	prepared  map[product]*driver.Prepared
+	prepared  map[task]*driver.Prepared
 }
 
 // call is one instruction with its memory.
@@ -50,7 +50,7 @@ func (k call) results() int { return k.shape.TotalSize() }
 func (m *Machine) compile() error {
 	c := &compiler{
 		Machine: m, measuring: true, constants: map[string]driver.Pointer{}, notes: map[any]driver.Pointer{},
-		prepared: map[product]*driver.Prepared{},
+		prepared: map[task]*driver.Prepared{},
 	}
 	if err := c.all(); err != nil {
 		return err

@@ -162,6 +162,7 @@ type convolved struct {
 	weight, bias, out          driver.Pointer
 	kernel, rows, plane, count int
 	act                        op.Activation
+	backward                   bool
 }
 
 func (c *compiler) conv2D(s op.Conv2D, k call) bool {
@@ -177,7 +178,7 @@ func (c *compiler) convGradInput(f op.ConvWeight, k call) bool {
 	v := newConvolution(f)
 	return v.patched() && c.convolve(v, v.backward(), convolved{
 		from: v.signals(k.in[0]), weight: k.in[1], out: k.out,
-		kernel: v.cells, rows: v.cg, plane: v.H * v.W, count: k.shape[0],
+		kernel: v.cells, rows: v.cg, plane: v.H * v.W, count: k.shape[0], backward: true,
 	})
 }
 
@@ -204,7 +205,11 @@ func (c *compiler) convolve(v convolution, m meetings, r convolved) bool {
 	}
 	// A picture gets the same bits in every microbatch: its shape alone cuts the sum.
 	length, count := cut(depth, depth/256)
-	s := c.plan(convolutionTiles[c.options.Precision], r.rows, columns*v.Groups*len(m.phases), depth, length, count)
+	all := columns * v.Groups * len(m.phases)
+	s := c.plan(convolutionTiles[c.options.Precision], r.rows, all, depth, length, count)
+	if c.convolvedByLibrary(v, r, all, depth, s.time) {
+		return true
+	}
 	args := convolutionArgs{
 		Planes: r.from, Taps: c.constant(m.taps), Corners: c.constant(m.corners), Weights: c.constant(m.weights),
 		Kernels: r.weight, Bias: r.bias, Out: r.out, Kernel: int32(r.kernel), Group: int32(v.og * v.width), Rows: int32(r.rows),
@@ -223,8 +228,14 @@ func (c *compiler) convolve(v convolution, m meetings, r convolved) bool {
 		c.launch("convolution_"+s.tile.name, grid, dim{s.tile.threads, 1, 1}, args)
 	}
 	if s.apart {
-		c.launch("convolution_end", c.blocks(size), threads, r.out, args.Out, r.bias, int32(size),
-			newDivider(r.plane), newDivider(v.Groups*r.rows), int32(count), int32(r.act))
+		c.endConvolution(v, r, args.Out, count)
 	}
 	return true
+}
+
+// endConvolution adds up slices that were computed apart, with the bias and the activation.
+func (c *compiler) endConvolution(v convolution, r convolved, partial driver.Pointer, slices int) {
+	size := r.count * v.Groups * r.rows * r.plane
+	c.launch("convolution_end", c.blocks(size), threads, r.out, partial, r.bias, int32(size),
+		newDivider(r.plane), newDivider(v.Groups*r.rows), int32(slices), int32(r.act))
 }

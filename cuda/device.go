@@ -10,8 +10,8 @@ var (
 	ErrNotBuilt = errors.New("this build has no CUDA: build it with `make gpu`, or use --device cpu")
 	// ErrMemory is a lack of memory on the device: a smaller microbatch may fit.
 	ErrMemory = errors.New("out of memory")
-	// ErrNoLibrary says that no cuBLASLt is installed.
-	ErrNoLibrary = errors.New("own kernels compute all products")
+	// ErrNoLibrary says that a library is not installed; what it would compute follows.
+	ErrNoLibrary = errors.New("own kernels compute all")
 )
 
 // Options say where and how a program runs.

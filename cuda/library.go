@@ -8,105 +8,131 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync"
 
 	"github.com/dptrain/dptrain/cuda/driver"
-	"github.com/dptrain/dptrain/internal/op"
 )
 
-// library is the cuBLASLt of a device, or why there is none, and which of its
-// products were found to keep rows apart.
-type library struct {
-	blas  *driver.Blas
-	err   error
-	apart map[driver.Product]bool
+// libraries are NVIDIA's on a device, each opened when it is first asked for, and which
+// of what they compute was found to keep records apart.
+type libraries struct {
+	blas  func() (*driver.Blas, error)
+	dnn   func() (*driver.Dnn, error)
+	apart map[shape]bool
 }
 
-// libraryTiles say what part of the peak of float32 cuBLASLt is taken to reach with
-// large products, as productTiles do. Not measured.
-var libraryTiles = map[Precision]tile{
-	FP32: {"cuBLASLt", 128, 128, 256, 0.9},
-	TF32: {"cuBLASLt", 128, 128, 256, 4.5},
-	BF16: {"cuBLASLt", 128, 128, 256, 5},
+// shape is what a library may compute in place of own kernels: of records that lie one
+// after the other, with weights, records one after the other. It can be compared.
+type shape interface {
+	// records is how many there are, and how many numbers one has where it is read, the
+	// weights have, and one has where it is written.
+	records() (count, in, weights, out int)
+	prepare(l *libraries, o operands) (*driver.Prepared, error)
 }
 
-// worth is how many seconds it must save to have a product computed by the library.
+// operands are where a shape is computed.
+type operands struct{ in, weights, out driver.Pointer }
+
+// task is a shape with its operands.
+type task struct {
+	shape
+	operands
+}
+
+// worth is how many seconds it must save to have something computed by a library.
 var worth = 2e-6
 
 // Library describes the cuBLASLt that computes large products on a GPU, or says why own
 // kernels compute all of them, which is [ErrNoLibrary] where none is found. It opens
 // the GPU.
 func Library(ordinal int) (string, error) {
-	d, err := open(ordinal)
+	l, err := open(ordinal)
 	if err != nil {
 		return "", err
 	}
-	l := libraryOf(ordinal, d)
-	if l.err != nil {
-		return "", l.err
-	}
-	return l.blas.String(), nil
+	return said(librariesOf(ordinal, l).blas())
 }
 
-// libraryOf opens a device's library the first time that it is asked for.
-func libraryOf(ordinal int, d *driver.Device) *library {
+// ConvolutionLibrary describes the cuDNN that computes large convolutions, as
+// [Library] does.
+func ConvolutionLibrary(ordinal int) (string, error) {
+	l, err := open(ordinal)
+	if err != nil {
+		return "", err
+	}
+	return said(librariesOf(ordinal, l).dnn())
+}
+
+func said(l fmt.Stringer, err error) (string, error) {
+	if err != nil {
+		return "", err
+	}
+	return l.String(), nil
+}
+
+func librariesOf(ordinal int, d *driver.Device) *libraries {
 	opened.Lock()
 	defer opened.Unlock()
 	if l := opened.libraries[ordinal]; l != nil {
 		return l
 	}
-	l := &library{apart: map[driver.Product]bool{}}
-	l.blas, l.err = driver.OpenBlas(d)
-	if errors.Is(l.err, driver.ErrNoBlas) {
-		l.err = fmt.Errorf("%w: %v", ErrNoLibrary, l.err)
+	l := &libraries{
+		blas: sync.OnceValues(func() (*driver.Blas, error) {
+			b, err := driver.OpenBlas(d)
+			return b, absent("products", err)
+		}),
+		dnn: sync.OnceValues(func() (*driver.Dnn, error) {
+			n, err := driver.OpenDnn(d)
+			return n, absent("convolutions", err)
+		}),
+		apart: map[shape]bool{},
 	}
 	if opened.libraries == nil {
-		opened.libraries = map[int]*library{}
+		opened.libraries = map[int]*libraries{}
 	}
 	opened.libraries[ordinal] = l
 	return l
 }
 
-// byLibrary has cuBLASLt compute a product where that saves time against own kernels,
-// which take so many seconds. Sums over records never go there. The same product has
+func absent(work string, err error) error {
+	if errors.Is(err, driver.ErrNotFound) {
+		return fmt.Errorf("%w %s: %v", ErrNoLibrary, work, err)
+	}
+	return err
+}
+
+// byLibrary has a library compute what takes it so many seconds, and own kernels so
+// many, where that saves time. Sums over records never go there. The same shape has
 // the same bits wherever in a program it stands, which is what a gradient built once for
-// its norm and once for the sum relies on: how the library computes it hangs on shape
-// and precision alone.
-func (c *compiler) byLibrary(p product, own float64) bool {
-	l := libraryOf(c.options.Ordinal, c.device)
-	if l.blas == nil || p.transA || (p.a|p.b|p.out)%16 != 0 {
+// its norm and once for the sum relies on: how a library computes it hangs on shape and
+// precision alone.
+func (c *compiler) byLibrary(name string, t task, time, own float64) bool {
+	if worth+time >= own || (t.in|t.weights|t.out)%16 != 0 {
 		return false
 	}
-	t := libraryTiles[c.options.Precision]
-	time := worth + t.time(t.count(p.rows, p.columns), c.device.Multiprocessors())*float64(p.depth)
-	ended := p.bias == 0 && p.act == op.Identity
-	if !ended {
-		time += launching + 8*float64(p.rows*p.columns)/bandwidth
-	}
-	if time >= own {
-		return false
-	}
-	prepared := c.prepare(l, p)
+	prepared := c.prepare(t)
 	if prepared == nil {
 		return false
 	}
 	workspace := c.scratch(prepared.Workspace())
-	c.queue(c.name+" ("+t.name+")", func() error { return prepared.Run(workspace) })
-	if !ended {
-		c.addSlices(p.out, p.out, p.bias, p.rows*p.columns, p.columns, 1, p.act, false)
-	}
+	c.queue(c.name+" ("+name+")", func() error { return prepared.Run(workspace) })
 	return true
 }
 
-// prepare has the library choose how to compute a product, once in a machine's life;
-// nil where it has no way that may be used.
-func (c *compiler) prepare(l *library, p product) *driver.Prepared {
-	if m, ok := c.prepared[p]; ok {
+// passing is how long a kernel takes that reads and writes so many numbers.
+func passing(numbers int) float64 { return launching + 8*float64(numbers)/bandwidth }
+
+// prepare has the library choose how to compute a task, once in a machine's life; nil
+// where it has no way that may be used.
+func (c *compiler) prepare(t task) *driver.Prepared {
+	if m, ok := c.prepared[t]; ok {
 		return m
 	}
-	m, err := l.blas.Prepare(c.described(p), p.a, p.b, p.out)
+	l := librariesOf(c.options.Ordinal, c.device)
+	m, err := t.prepare(l, t.operands)
 	if err == nil {
 		c.library = append(c.library, m)
-		apart, err := c.keepsApart(l, p)
+		apart, err := c.keepsApart(l, t.shape)
 		if !apart {
 			m = nil
 		}
@@ -114,42 +140,30 @@ func (c *compiler) prepare(l *library, p product) *driver.Prepared {
 			c.err = err
 		}
 	}
-	c.prepared[p] = m
+	c.prepared[t] = m
 	return m
 }
 
-// described is a product in the library's words.
-func (c *compiler) described(p product) driver.Product {
-	d := driver.Product{
-		TransB: p.transB, M: p.rows, N: p.columns, K: p.depth, LdA: p.depth, LdB: p.columns, LdC: p.columns,
-		Batch: 1, Precision: driver.Precision(c.options.Precision),
-	}
-	if p.transB {
-		d.LdB = p.depth
-	}
-	return d
-}
-
-// keepsApart tells whether the library's way to compute a product is fit for rows of
-// different records: a row's bits depend neither on where it stands nor on what stands
-// beside it, and a NaN stays one and stays in its row. It is tried, with equal rows
-// among rows of NaN, because the library promises nothing of the kind.
-func (c *compiler) keepsApart(l *library, p product) (bool, error) {
+// keepsApart tells whether a library's way to compute a shape is fit for different
+// records: a record's bits depend neither on where it stands nor on what stands beside
+// it, and a NaN stays one and stays in its record. It is tried, with equal records among
+// records of NaN, because the libraries promise nothing of the kind.
+func (c *compiler) keepsApart(l *libraries, s shape) (bool, error) {
 	opened.Lock()
 	defer opened.Unlock()
-	d := c.described(p)
-	if apart, ok := l.apart[d]; ok {
+	if apart, ok := l.apart[s]; ok {
 		return apart, nil
 	}
-	apart, err := c.try(l, d)
+	apart, err := c.try(l, s)
 	if err == nil {
-		l.apart[d] = apart
+		l.apart[s] = apart
 	}
 	return apart, err
 }
 
-// try runs a product twice, the rows of NaN being the odd ones, then the even ones.
-func (c *compiler) try(l *library, d driver.Product) (apart bool, err error) {
+// try computes a shape twice, the records of NaN being the odd ones, then the even ones.
+// What a library refuses to compute does not keep records apart.
+func (c *compiler) try(l *libraries, s shape) (apart bool, err error) {
 	var taken []driver.Pointer
 	defer func() {
 		for _, t := range taken {
@@ -164,60 +178,68 @@ func (c *compiler) try(l *library, d driver.Product) (apart bool, err error) {
 		}
 		return at
 	}
-	a, b, out := alloc(4*d.M*d.K), alloc(4*d.K*d.N), alloc(4*d.M*d.N)
+	count, in, weights, out := s.records()
+	at := operands{alloc(4 * count * in), alloc(4 * weights), alloc(4 * count * out)}
 	if err != nil {
 		return false, err
 	}
-	m, err := l.blas.Prepare(d, a, b, out)
+	m, err := s.prepare(l, at)
 	if err != nil {
 		return false, err
 	}
 	defer m.Close()
 	workspace := alloc(m.Workspace())
 	r := rand.New(rand.NewPCG(1, 2))
-	row, weights := make([]float32, d.K), make([]float32, d.K*d.N)
-	for _, list := range [][]float32{row, weights} {
+	record, constant := make([]float32, in), make([]float32, weights)
+	for _, list := range [][]float32{record, constant} {
 		for i := range list {
 			list[i] = r.Float32() - 0.5
 		}
 	}
-	rows, result := make([]float32, d.M*d.K), make([]float32, d.M*d.N)
-	var whole []byte // the result of the row
-	if err = first(err, c.upload(b, bytesOf(weights))); err != nil {
+	if err = first(err, c.upload(at.weights, bytesOf(constant))); err != nil {
 		return false, err
 	}
+	records, results := make([]float32, count*in), make([]float32, count*out)
+	var whole []float32 // the result of the record
 	for parity := range 2 {
-		for i := range d.M {
-			to := rows[i*d.K : (i+1)*d.K]
-			copy(to, row)
+		for i := range count {
+			to := records[i*in : (i+1)*in]
+			copy(to, record)
 			if i%2 != parity {
 				for j := range to {
 					to[j] = float32(math.NaN())
 				}
 			}
 		}
-		err := first(c.upload(a, bytesOf(rows)), m.Run(workspace))
-		err = first(err, c.device.CopyOut(bytesOf(result), out))
-		if err = first(err, c.device.Wait()); err != nil {
+		if err := c.upload(at.in, bytesOf(records)); err != nil {
 			return false, err
 		}
-		for i := range d.M {
-			got := result[i*d.N : (i+1)*d.N]
-			if i%2 != parity {
-				for _, v := range got {
-					if v == v {
-						return false, nil
-					}
-				}
-				continue
-			}
-			if whole == nil {
-				whole = bytes.Clone(bytesOf(got))
-			}
-			if !bytes.Equal(bytesOf(got), whole) {
+		if m.Run(workspace) != nil {
+			return false, c.device.Wait()
+		}
+		if err := first(c.device.CopyOut(bytesOf(results), at.out), c.device.Wait()); err != nil {
+			return false, err
+		}
+		if whole == nil {
+			whole = append(whole, results[:out]...)
+		}
+		for i := range count {
+			got := results[i*out : (i+1)*out]
+			if i%2 == parity && !bytes.Equal(bytesOf(got), bytesOf(whole)) || i%2 != parity && !lost(got, whole) {
 				return false, nil
 			}
 		}
 	}
 	return true, nil
+}
+
+// lost tells whether NaN is in every number of a result that comes of anything: a number
+// to which a window brings nothing is zero.
+func lost(got, whole []float32) bool {
+	for j, v := range got {
+		if v == v && whole[j] != 0 {
+			return false
+		}
+	}
+	return true
 }

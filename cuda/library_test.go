@@ -18,17 +18,21 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// withTwin has the emulated device use a plain twin of cuBLASLt for the test, with a
+// withTwin has the emulated device use the plain twin of a library for the test, with a
 // planted fault where one is named. A GPU uses its own.
-func withTwin(t *testing.T, fault string) {
+func withTwin(t *testing.T, library, fault string) {
 	t.Helper()
 	device(t)
 	list, err := Devices()
 	if err != nil {
 		t.Fatal(err)
 	}
+	variable, said := "DPTRAIN_CUBLASLT", Library
+	if library == "libcudnn" {
+		variable, said = "DPTRAIN_CUDNN", ConvolutionLibrary
+	}
 	if !list[0].Emulated {
-		if _, err := Library(0); err != nil {
+		if _, err := said(0); err != nil {
 			t.Skip(err)
 		}
 		if fault != "" {
@@ -37,39 +41,41 @@ func withTwin(t *testing.T, fault string) {
 		return
 	}
 	if _, err := exec.LookPath("cc"); err != nil {
-		t.Skip("the twin of cuBLASLt is built with cc")
+		t.Skip("the twin of a library is built with cc")
 	}
-	twin := filepath.Join(t.TempDir(), "libcublasLt.so.12")
-	source := filepath.Join("driver", "testdata", "libcublasLt.c")
+	twin := filepath.Join(t.TempDir(), library+".so")
+	source := filepath.Join("driver", "testdata", library+".c")
 	if said, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-Wall", "-o", twin, source, "-ldl").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
-	t.Setenv("DPTRAIN_CUBLASLT", twin)
+	t.Setenv(variable, twin)
 	t.Setenv("DPTRAIN_TWIN", fault)
 	opened.libraries = nil
 	t.Cleanup(func() { opened.libraries = nil })
 }
 
-// eager has every product that may go to the library go there.
+// eager has everything that may go to a library go there.
 func eager(t *testing.T) {
 	t.Helper()
-	all := libraryTiles
-	t.Cleanup(func() { libraryTiles = all })
-	libraryTiles = map[Precision]tile{}
-	for p, one := range all {
-		one.speed = 1e12
-		libraryTiles[p] = one
-	}
-	own := worth
-	t.Cleanup(func() { worth = own })
+	own, blas, dnn := worth, productLibrary, convolutionLibrary
+	t.Cleanup(func() { worth, productLibrary, convolutionLibrary = own, blas, dnn })
 	worth = -1
+	quick := func(all map[Precision]tile) map[Precision]tile {
+		tiles := map[Precision]tile{}
+		for p, one := range all {
+			one.speed = 1e12
+			tiles[p] = one
+		}
+		return tiles
+	}
+	productLibrary, convolutionLibrary = quick(blas), quick(dnn)
 }
 
-// byLibrary counts the steps that cuBLASLt computes.
-func byLibrary(m plan.Machine) (n int) {
+// byLibrary counts the steps that a library computes.
+func byLibrary(m plan.Machine, library string) (n int) {
 	for _, c := range []*code{&m.(*Machine).front, &m.(*Machine).back} {
 		for _, s := range c.steps {
-			if strings.Contains(s.name, "cuBLASLt") {
+			if strings.Contains(s.name, "("+library+")") {
 				n++
 			}
 		}
@@ -80,14 +86,14 @@ func byLibrary(m plan.Machine) (n int) {
 // The forward product and the gradient in the inputs go to the library, sums over
 // records do not, and all are right.
 func TestProductsOfTheLibrary(t *testing.T) {
-	withTwin(t, "")
+	withTwin(t, "libcublasLt", "")
 	eager(t)
 	for precision, within := range roundings {
 		r := rand.New(rand.NewPCG(10, 6))
 		for i, o := range append(matrices(r, 33, 70, 290), given(r, op.MatMul{}, tensor.Shape{1, 40}, tensor.Shape{40, 50})) {
 			t.Run(fmt.Sprint(precision, " ", o.spec), func(t *testing.T) {
 				m := o.machine(t, Options{Precision: precision})
-				if got, want := byLibrary(m) > 0, i != 2; got != want {
+				if got, want := byLibrary(m, "cuBLASLt") > 0, i != 2; got != want {
 					t.Fatalf("the library computes it: %v", got)
 				}
 				if err := m.Forward(); err != nil {
@@ -102,7 +108,7 @@ func TestProductsOfTheLibrary(t *testing.T) {
 // Networks come to the CPU's weights when all products that may go to the library do,
 // in both ways to run a microbatch.
 func TestNetworksWithTheLibrary(t *testing.T) {
-	withTwin(t, "")
+	withTwin(t, "libcublasLt", "")
 	eager(t)
 	for _, n := range []network{networks()[2], networks()[13]} {
 		n.steps = 2
@@ -110,7 +116,7 @@ func TestNetworksWithTheLibrary(t *testing.T) {
 			want := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Machine, error) { return cpu.New(p, o, false, 0) })
 			got := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Machine, error) {
 				m, err := New(p, o, false, Options{})
-				if err == nil && byLibrary(m) == 0 {
+				if err == nil && byLibrary(m, "cuBLASLt") == 0 {
 					t.Error("the library computes nothing")
 				}
 				return m, err
@@ -139,7 +145,7 @@ func TestOwnKernelsInPlaceOfTheLibrary(t *testing.T) {
 	own := func(t *testing.T) {
 		t.Helper()
 		m := o.machine(t, Options{})
-		if byLibrary(m) > 0 {
+		if byLibrary(m, "cuBLASLt") > 0 {
 			t.Error("the library computes it")
 		}
 		if err := m.Forward(); err != nil {
@@ -148,14 +154,14 @@ func TestOwnKernelsInPlaceOfTheLibrary(t *testing.T) {
 		o.compare(t, m.Output(), roundings[FP32])
 	}
 	t.Run("small", func(t *testing.T) {
-		withTwin(t, "")
+		withTwin(t, "libcublasLt", "")
 		own(t)
 		if said, err := Library(0); err != nil || !strings.HasPrefix(said, "cuBLASLt 1") {
 			t.Errorf("%q, %v", said, err)
 		}
 	})
 	t.Run("missing", func(t *testing.T) {
-		withTwin(t, "")
+		withTwin(t, "libcublasLt", "")
 		eager(t)
 		t.Setenv("DPTRAIN_CUBLASLT", "none")
 		opened.libraries = nil
@@ -166,7 +172,7 @@ func TestOwnKernelsInPlaceOfTheLibrary(t *testing.T) {
 		}
 	})
 	t.Run("another version", func(t *testing.T) {
-		withTwin(t, "old")
+		withTwin(t, "libcublasLt", "old")
 		eager(t)
 		own(t)
 		if _, err := Library(0); err == nil || errors.Is(err, ErrNoLibrary) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "cuBLASLt 11.8.3 (") {
@@ -175,7 +181,7 @@ func TestOwnKernelsInPlaceOfTheLibrary(t *testing.T) {
 	})
 	for _, fault := range []string{"mixes", "place", "loses"} {
 		t.Run(fault, func(t *testing.T) {
-			withTwin(t, fault)
+			withTwin(t, "libcublasLt", fault)
 			eager(t)
 			own(t)
 		})

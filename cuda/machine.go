@@ -33,7 +33,7 @@ type Machine struct {
 	output  *mirror
 	losses  *mirror
 	pipe    *pipe              // nil where the host computes factors
-	library []*driver.Prepared // what cuBLASLt computes
+	library []*driver.Prepared // what libraries compute
 	locked  [][]byte           // page-locked memory that Close gives back
 	state   plan.State
 	trained []trained

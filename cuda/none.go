@@ -19,6 +19,9 @@ func Free(int) (int64, error) { return 0, ErrNotBuilt }
 // Library describes the cuBLASLt that computes large products on a GPU.
 func Library(int) (string, error) { return "", ErrNotBuilt }
 
+// ConvolutionLibrary describes the cuDNN that computes large convolutions on a GPU.
+func ConvolutionLibrary(int) (string, error) { return "", ErrNotBuilt }
+
 // New makes a program ready on a GPU.
 func New(*plan.Program, optim.Optimizer, bool, Options) (plan.Machine, error) {
 	return nil, ErrNotBuilt

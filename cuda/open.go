@@ -15,7 +15,7 @@ import (
 var opened struct {
 	sync.Mutex
 	devices   map[int]*driver.Device
-	libraries map[int]*library
+	libraries map[int]*libraries
 }
 
 func open(ordinal int) (*driver.Device, error) {

@@ -86,7 +86,7 @@ func (c *compiler) plan(tiles []tile, rows, columns, depth, length, count int) (
 		if count == 1 {
 			continue
 		}
-		time := t.time(n*count, c.device.Multiprocessors())*float64(length) + launching + 8*float64(rows*columns*count)/bandwidth
+		time := t.time(n*count, c.device.Multiprocessors())*float64(length) + passing(rows*columns*count)
 		if time < best.time {
 			best = schedule{t, true, time}
 		}
@@ -127,7 +127,7 @@ func (c *compiler) product(p product) {
 		tiles = []tile{slim}
 	}
 	s := c.plan(tiles, p.rows, p.columns, p.depth, length, count)
-	if c.byLibrary(p, s.time) {
+	if c.productByLibrary(p, s.time) {
 		return
 	}
 	args := productArgs{

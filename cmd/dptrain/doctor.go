@@ -129,22 +129,29 @@ func driverFinding() finding {
 	return finding{What: "GPU", OK: true, Detail: strings.Join(gpus, "; ")}
 }
 
-// libraryFindings tell, of each GPU, what computes its large products.
+// libraryFindings tell, of each GPU, what computes its large products and convolutions.
 func libraryFindings() (list []finding) {
 	gpus, _ := cuda.Devices()
 	for _, g := range gpus {
-		f := finding{What: "products on " + g.String(), OK: true}
-		said, err := cuda.Library(g.Ordinal)
-		switch {
-		case err == nil:
-			f.Detail = said + ", and own kernels where they are quicker"
-		case errors.Is(err, cuda.ErrNoLibrary):
-			f.Detail = err.Error() + "; slower where large ones run on tensor cores"
-			f.Advice = "pip install nvidia-cublas-cu12 brings cuBLASLt"
-		default:
-			f.OK, f.Detail, f.Advice = false, err.Error(), "own kernels compute all products, slower where large ones run on tensor cores"
-		}
-		list = append(list, f)
+		list = append(list,
+			libraryFinding(g, "products", cuda.Library, "nvidia-cublas-cu12 brings cuBLASLt"),
+			libraryFinding(g, "convolutions", cuda.ConvolutionLibrary, "nvidia-cudnn-cu12 brings cuDNN"))
 	}
 	return list
+}
+
+func libraryFinding(g cuda.Device, work string, library func(int) (string, error), wheel string) finding {
+	f := finding{What: work + " on " + g.String(), OK: true}
+	said, err := library(g.Ordinal)
+	switch {
+	case err == nil:
+		f.Detail = said + ", and own kernels where they are quicker"
+	case errors.Is(err, cuda.ErrNoLibrary):
+		f.Detail = err.Error() + "; slower where large ones run on tensor cores"
+		f.Advice = "pip install " + wheel
+	default:
+		f.OK, f.Detail = false, err.Error()
+		f.Advice = "own kernels compute all " + work + ", slower where large ones run on tensor cores"
+	}
+	return f
 }

@@ -4,12 +4,11 @@
 // written here after NVIDIA's documentation of them (cuBLAS 12 and 13, "Using the
 // cuBLASLt API"), so that no header of it is needed to build.
 
-#include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "blas.h"
 #include "calls.h"
+#include "link.h"
 
 enum {
 	REAL_32F = 0, // CUDA_R_32F
@@ -38,7 +37,7 @@ typedef struct {
 } choice;
 
 struct driver_blas {
-	void *library, *handle;
+	void *handle;
 	uint64_t most; // bytes of a product's workspace
 	int (*Create)(void **);
 	int (*Destroy)(void *);
@@ -69,17 +68,7 @@ struct driver_product {
 
 driver_blas *driver_blas_open(const char *path, int *found, char *failure, size_t bytes) {
 	driver_blas *blas = calloc(1, sizeof *blas);
-	blas->library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!blas->library) {
-		snprintf(failure, bytes, "%s", dlerror());
-		free(blas);
-		return NULL;
-	}
-	*found = 1;
-	const struct {
-		const char *name;
-		void *slot;
-	} functions[] = {
+	const driver_function functions[] = {
 #define FUNCTION(name) {"cublasLt" #name, &blas->name}
 		FUNCTION(Create), FUNCTION(Destroy), FUNCTION(GetVersion), FUNCTION(GetStatusName),
 		FUNCTION(MatmulDescCreate), FUNCTION(MatmulDescDestroy), FUNCTION(MatmulDescSetAttribute),
@@ -88,15 +77,9 @@ driver_blas *driver_blas_open(const char *path, int *found, char *failure, size_
 		FUNCTION(MatmulAlgoGetHeuristic), FUNCTION(MatmulAlgoConfigGetAttribute), FUNCTION(Matmul),
 #undef FUNCTION
 	};
-	for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
-		void *function = dlsym(blas->library, functions[i].name);
-		if (!function) {
-			snprintf(failure, bytes, "%s lacks %s", path, functions[i].name);
-			dlclose(blas->library);
-			free(blas);
-			return NULL;
-		}
-		*(void **)functions[i].slot = function;
+	if (!driver_link(path, functions, sizeof functions / sizeof functions[0], found, failure, bytes)) {
+		free(blas);
+		return NULL;
 	}
 	return blas;
 }
@@ -113,7 +96,6 @@ size_t driver_blas_version(const driver_blas *blas) { return blas->GetVersion();
 
 const char *driver_blas_status(const driver_blas *blas, int status) { return blas->GetStatusName(status); }
 
-// The library stays open: it leaves threads and exit functions behind.
 void driver_blas_close(CUcontext context, driver_blas *blas) {
 	if (blas->handle && cuCtxSetCurrent(context) == CUDA_SUCCESS)
 		blas->Destroy(blas->handle);

@@ -2,31 +2,17 @@
 
 package driver
 
-// #include <stdlib.h>
 // #include "blas.h"
 // #cgo nocallback driver_blas_run
 import "C"
 
-import (
-	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strconv"
-	"unsafe"
-
-	"gorgonia.org/cu"
-)
+import "fmt"
 
 // Blas is cuBLASLt on a device.
 type Blas struct {
-	device  *Device
-	library *C.driver_blas
-	path    string
+	library
+	c *C.driver_blas
 }
-
-// ErrNoBlas is why there is no cuBLASLt: no file of it is found.
-var ErrNoBlas = errors.New("cuBLASLt was not found")
 
 // Precision is how the products of two float32 are made; they are summed in float32.
 type Precision uint8
@@ -50,123 +36,48 @@ type Product struct {
 	Precision                 Precision
 }
 
-// Prepared is a product of certain operands.
-type Prepared struct {
-	blas    *Blas
-	product Product
-	c       *C.driver_product
-}
-
 // OpenBlas opens the cuBLASLt that DPTRAIN_CUBLASLT names, or the newest that is
 // installed and that the driver serves. A name that is no file's, such as none, does
 // without.
 func OpenBlas(d *Device) (*Blas, error) {
-	b := &Blas{device: d}
-	if err := b.open(); err != nil {
+	b := &Blas{library: library{device: d, name: "cuBLASLt", variable: "DPTRAIN_CUBLASLT", file: "libcublasLt.so.",
+		wheels: []string{"nvidia/cublas/lib", "nvidia/cu13/lib"}}}
+	for v := newest(); v >= 12; v-- {
+		b.versions = append(b.versions, v)
+	}
+	b.status = func(status C.int) string { return C.GoString(C.driver_blas_status(b.c, status)) }
+	err := b.find(func(path *C.char, found *C.int, failure *C.char, bytes C.size_t) bool {
+		b.c = C.driver_blas_open(path, found, failure, bytes)
+		return b.c != nil
+	})
+	if err != nil {
 		return nil, err
 	}
-	most := 4 << 20 // what NVIDIA recommends
-	if d.Arch() >= 90 {
-		most = 32 << 20
-	}
-	status := C.driver_blas_start(d.current, b.library, C.uint64_t(most))
-	if err := b.check("cuBLASLt does not start", status); err != nil {
+	if err := b.start(); err != nil {
 		b.Close()
 		return nil, err
 	}
 	return b, nil
 }
 
-func (b *Blas) open() error {
-	if b.device.Emulated() && os.Getenv(blasVariable) == "" {
-		return fmt.Errorf("%w (the emulated device has none)", ErrNoBlas)
-	}
-	var none error
-	for _, path := range libraries() {
-		err := b.openFile(path)
-		if err == nil || !errors.Is(err, ErrNoBlas) {
-			return err
-		}
-		if none == nil {
-			none = err
-		}
-	}
-	return none
-}
-
-func (b *Blas) openFile(path string) error {
-	var failure [512]C.char
-	var found C.int
-	name := C.CString(path)
-	defer C.free(unsafe.Pointer(name))
-	b.library = C.driver_blas_open(name, &found, &failure[0], C.size_t(len(failure)))
-	b.path = path
-	if b.library == nil {
-		why := C.GoString(&failure[0])
-		if found == 0 {
-			return fmt.Errorf("%w (%s)", ErrNoBlas, why)
-		}
-		return fmt.Errorf("cuBLASLt cannot be used: %s", why)
-	}
+func (b *Blas) start() error {
 	if major := b.version() / 10000; major < 12 || major > newest() {
 		wanted := "12 or 13"
 		if newest() == 12 {
 			wanted = "12"
 		}
-		err := fmt.Errorf("%v cannot be used: with this driver its version must be %s", b, wanted)
-		b.Close()
-		return err
+		return fmt.Errorf("%v cannot be used: with this driver its version must be %s", b, wanted)
 	}
-	return nil
-}
-
-const blasVariable = "DPTRAIN_CUBLASLT"
-
-// newest is the newest version of cuBLASLt that is known and that the driver serves.
-func newest() int {
-	if cu.Version() < 13000 {
-		return 12
+	most := 4 << 20 // what NVIDIA recommends
+	if b.device.Arch() >= 90 {
+		most = 32 << 20
 	}
-	return 13
-}
-
-// libraries lists where cuBLASLt may be: where the linker looks, in NVIDIA's folder,
-// in the folders of Python's packages.
-func libraries() []string {
-	if path := os.Getenv(blasVariable); path != "" {
-		return []string{path}
-	}
-	var prefixes []string
-	for _, prefix := range []string{os.Getenv("VIRTUAL_ENV"), os.Getenv("CONDA_PREFIX"), filepath.Join(os.Getenv("HOME"), ".local"), "/usr/local", "/usr"} {
-		if filepath.IsAbs(prefix) {
-			prefixes = append(prefixes, prefix)
-		}
-	}
-	var paths []string
-	for v := newest(); v >= 12; v-- {
-		version := strconv.Itoa(v)
-		file := "libcublasLt.so." + version
-		paths = append(paths, file)
-		for _, folder := range []string{os.Getenv("CUDA_HOME"), "/usr/local/cuda", "/usr/local/cuda-" + version, "/opt/cuda"} {
-			if folder != "" {
-				paths = append(paths, filepath.Join(folder, "lib64", file))
-			}
-		}
-		for _, prefix := range prefixes {
-			for _, folder := range []string{"lib/python3*/site-packages", "lib/python3*/dist-packages"} {
-				for _, wheel := range []string{"nvidia/cublas/lib", "nvidia/cu13/lib"} {
-					found, _ := filepath.Glob(filepath.Join(prefix, folder, wheel, file)) // the pattern is well formed
-					paths = append(paths, found...)
-				}
-			}
-		}
-	}
-	return paths
+	return b.check("cuBLASLt does not start", C.driver_blas_start(b.device.current, b.c, C.uint64_t(most)))
 }
 
 // version is 120901 for 12.9.1.
 func (b *Blas) version() int {
-	v := int(C.driver_blas_version(b.library))
+	v := int(C.driver_blas_version(b.c))
 	if v < 100000 { // as versions up to 11 count
 		v = v/1000*10000 + v%1000
 	}
@@ -197,12 +108,18 @@ func (b *Blas) Prepare(p Product, at, bt, ct Pointer) (*Prepared, error) {
 		compute:    [...]C.int{FP32: 68, TF32: 77, BF16: 75}[p.Precision], // CUBLAS_COMPUTE_32F, _FAST_TF32, _FAST_16BF
 		a:          C.CUdeviceptr(bt), b: C.CUdeviceptr(at), c: C.CUdeviceptr(ct),
 	}
-	m := &Prepared{blas: b, product: p}
-	status := C.driver_blas_prepare(b.device.current, b.library, &shape, &m.c)
+	var made *C.driver_product
+	status := C.driver_blas_prepare(b.device.current, b.c, &shape, &made)
 	if err := b.check(fmt.Sprintf("cuBLASLt has no way to compute %+v", p), status); err != nil {
 		return nil, err
 	}
-	return m, nil
+	return &Prepared{
+		library: &b.library, what: p, workspace: int(C.driver_blas_workspace(made)),
+		run: func(workspace C.CUdeviceptr) C.int {
+			return C.driver_blas_run(b.device.current, b.device.stream, made, workspace)
+		},
+		drop: func() { C.driver_blas_drop(made) },
+	}, nil
 }
 
 // valid tells which number of a product is impossible.
@@ -231,39 +148,8 @@ func (p Product) valid() error {
 	return nil
 }
 
-// Workspace is how many bytes Run needs.
-func (m *Prepared) Workspace() int { return int(C.driver_blas_workspace(m.c)) }
-
-// Run computes the product, asynchronously. It takes no memory but the workspace, and
-// may be recorded.
-func (m *Prepared) Run(workspace Pointer) error {
-	status := C.driver_blas_run(m.blas.device.current, m.blas.device.stream, m.c, C.CUdeviceptr(workspace))
-	if status != 0 {
-		return m.blas.check(fmt.Sprintf("cuBLASLt cannot compute %+v", m.product), status)
-	}
-	return nil
-}
-
-// Close gives back what was prepared. Recordings of it stay good.
-func (m *Prepared) Close() {
-	if m != nil && m.c != nil {
-		C.driver_blas_drop(m.c)
-		m.c = nil
-	}
-}
-
 // Close gives back what the library took of the device, after all that was prepared.
-func (b *Blas) Close() { C.driver_blas_close(b.device.current, b.library) }
-
-func (b *Blas) check(failure string, status C.int) error {
-	switch {
-	case status == 0:
-		return nil
-	case status < 0:
-		return b.device.failed(failure, C.CUresult(-status))
-	}
-	return fmt.Errorf("%v: %s: %s (%s)", b.device, failure, C.GoString(C.driver_blas_status(b.library, status)), b)
-}
+func (b *Blas) Close() { C.driver_blas_close(b.device.current, b.c) }
 
 func bit(set bool) C.int {
 	if set {

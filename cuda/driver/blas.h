@@ -22,8 +22,7 @@ typedef struct {
 
 /* A status is cuBLASLt's, or less than 0: minus the driver's. */
 
-/* driver_blas_open opens the library, or puts into failure why it cannot; found is set
-   where there is a library of that name. */
+/* As driver_link. */
 driver_blas *driver_blas_open(const char *path, int *found, char *failure, size_t bytes);
 int driver_blas_start(CUcontext context, driver_blas *blas, uint64_t most);
 size_t driver_blas_version(const driver_blas *blas);

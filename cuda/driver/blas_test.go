@@ -20,7 +20,7 @@ import (
 func TestBlas(t *testing.T) {
 	d := device(t)
 	if d.Emulated() {
-		t.Setenv(blasVariable, twin(t))
+		t.Setenv("DPTRAIN_CUBLASLT", twin(t, "libcublasLt"))
 	}
 	b, err := OpenBlas(d)
 	if err != nil {
@@ -138,13 +138,14 @@ func reference(p Product, held [3][]float32, before, runs int) []wanted {
 	return want
 }
 
-// twin builds the plain twin.
-func twin(t *testing.T) string {
+// twin builds the plain twin of a library.
+func twin(t *testing.T, library string) string {
+	t.Helper()
 	if _, err := exec.LookPath("cc"); err != nil {
-		t.Skip("the twin of cuBLASLt is built with cc")
+		t.Skip("the twin of a library is built with cc")
 	}
-	file := filepath.Join(t.TempDir(), "libcublasLt.so.12")
-	if said, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-Wall", "-o", file, filepath.Join("testdata", "libcublasLt.c"), "-ldl").CombinedOutput(); err != nil {
+	file := filepath.Join(t.TempDir(), library+".so")
+	if said, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-Wall", "-o", file, filepath.Join("testdata", library+".c"), "-ldl").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
 	return file
@@ -154,26 +155,26 @@ func TestBlasThatCannotServe(t *testing.T) {
 	d := device(t)
 	expect := func(says string, none bool) {
 		t.Helper()
-		if _, err := OpenBlas(d); err == nil || !strings.Contains(err.Error(), says) || errors.Is(err, ErrNoBlas) != none {
+		if _, err := OpenBlas(d); err == nil || !strings.Contains(err.Error(), says) || errors.Is(err, ErrNotFound) != none {
 			t.Errorf("%v, want %q, and that nothing is there: %v", err, says, none)
 		}
 	}
 	for _, name := range []string{"/nonexistent/libcublasLt.so.12", "none"} {
-		t.Setenv(blasVariable, name)
+		t.Setenv("DPTRAIN_CUBLASLT", name)
 		expect("cuBLASLt was not found ("+name+": ", true)
 	}
 	if !d.Emulated() {
 		return
 	}
-	t.Setenv(blasVariable, os.Getenv("DPTRAIN_LIBCUDA"))
+	t.Setenv("DPTRAIN_CUBLASLT", os.Getenv("DPTRAIN_LIBCUDA"))
 	expect("lacks cublasLtCreate", false)
-	t.Setenv(blasVariable, twin(t))
+	t.Setenv("DPTRAIN_CUBLASLT", twin(t, "libcublasLt"))
 	t.Setenv("DPTRAIN_TWIN", "old")
 	expect("cuBLASLt 11.8.3 (", false)
 	expect("cannot be used: with this driver its version must be 12", false)
 	t.Setenv("DPTRAIN_TWIN", "no start")
 	expect("cuBLASLt does not start", false)
-	t.Setenv(blasVariable, "")
+	t.Setenv("DPTRAIN_CUBLASLT", "")
 	expect("the emulated device has none", true)
 }
 

@@ -1,0 +1,25 @@
+//go:build gpu
+
+#include <dlfcn.h>
+#include <stdio.h>
+
+#include "link.h"
+
+void *driver_link(const char *path, const driver_function *functions, size_t count, int *found, char *failure, size_t bytes) {
+	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library) {
+		snprintf(failure, bytes, "%s", dlerror());
+		return NULL;
+	}
+	*found = 1;
+	for (size_t i = 0; i < count; i++) {
+		void *function = dlsym(library, functions[i].name);
+		if (!function) {
+			snprintf(failure, bytes, "%s lacks %s", path, functions[i].name);
+			dlclose(library);
+			return NULL;
+		}
+		*(void **)functions[i].slot = function;
+	}
+	return library;
+}
