@@ -6,8 +6,9 @@
 //	go run ./bench/compare
 //
 // Built with the tag gpu it times the first GPU with -device cuda, and the peers
-// there; the results are then named after the card. It needs Python 3.11 or later and, the first time, the network: the peers are
-// installed into a virtual environment outside the tree.
+// there; the results are then named after the card. It needs Python 3.11 or later and,
+// the first time, the network: the peers are installed into a virtual environment
+// outside the tree.
 package main
 
 import (
@@ -87,7 +88,7 @@ func (c *comparison) run() error {
 			continue
 		}
 		for _, precision := range c.precisions {
-			for _, p := range r.programs() {
+			for _, p := range r.order() {
 				for _, records := range p.records {
 					m := c.measure(w, p, precision, records)
 					fmt.Fprintf(os.Stderr, "%-15s %-16s %s %3d  %s\n", w.Name, p.name, precision, records, m)
