@@ -34,6 +34,9 @@ func (c compiler) builder(form op.Form, records int, in [][]float32) (b builder,
 				g.gradient(dst, a, delta, r*pictures, pictures, w)
 			}, pictures * v.area * f.Size() / 16}, true
 		}
+		if g := c.newPatched(v); g != nil {
+			return g.builder(a, delta, pictures), true
+		}
 		return builder{func(dst []float32, r int, w *worker) {
 			for n := range pictures {
 				at := r*pictures + n

@@ -35,6 +35,10 @@ func (c compiler) squaredNorms(s op.SquaredNorms, k call) func() {
 		}
 	case op.ConvWeight:
 		if s.Method == op.Gram {
+			v := newConvolution(f)
+			if g := c.newPatched(v); g != nil && g.outright(len(k.in[1])/(v.O*v.area)/s.Records) {
+				return c.patchedNorms(g, s.Records, k)
+			}
 			return c.convGram(f, s.Records, k)
 		}
 	case op.Gather:

@@ -126,6 +126,17 @@ func TestNothingIsReadOutside(t *testing.T) {
 				u := w.Unfolding()
 				dst, scratch := u.Floats()
 				u.Columns(e.floats(dst), img, e.floats(scratch))
+				if w.DilH, w.DilW = 1, 1; e.rng.IntN(2) == 0 {
+					w.C = 8 + e.rng.IntN(9)
+				}
+				if p := w.Patches(); p != nil {
+					if dst, scratch := p.Floats(); max(dst, scratch) <= edgeArea/4 {
+						e.used = 0
+						img, rows, padded := e.floats(w.C*w.H*w.W), e.floats(dst), e.floats(scratch)
+						p.Rows(rows, img, padded)
+						p.Fold(img, rows, padded)
+					}
+				}
 			}
 		})
 	})

@@ -1,0 +1,177 @@
+package cpu
+
+import (
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/simd"
+)
+
+const (
+	patchOutputs = 16 // fewer, and vectors of a result's channels would lie half idle
+	rowPad       = 16 // floats between rows, against cache conflicts
+)
+
+// patched convolves with channels last: a picture's windows are the rows of a
+// matrix, [area, taps], its result is rows·Wᵀ with the bias of a column, the
+// weight's gradient Δ·rows, and the picture's Δᵀ·W folded back. Taps are in the
+// order of memory, kernel rows, kernel columns, channels.
+type patched struct {
+	*convolution
+	patches       *simd.Patches
+	rows, padded  int // floats
+	kernel, pitch int // places of the kernel; floats between the weight's rows
+}
+
+// newPatched is nil where that does not pay.
+func (c compiler) newPatched(v *convolution) *patched {
+	if v.direct() || v.Groups != 1 || v.O < patchOutputs {
+		return nil
+	}
+	g := &patched{convolution: v, patches: v.window.Patches(), kernel: v.KernelH * v.KernelW}
+	if g.patches == nil {
+		return nil
+	}
+	rows, padded := g.patches.Floats()
+	g.rows, g.padded = lines(rows), lines(padded)
+	g.pitch = lines(v.taps) + rowPad
+	c.reserve(g.scratch(), 0)
+	return g
+}
+
+// lines rounds up to whole lines of the cache.
+func lines(floats int) int { return (floats + 15) &^ 15 }
+
+// scratch is what each of the methods needs: windows, a padded picture, and a
+// result or a gradient.
+func (g *patched) scratch() int {
+	return g.rows + g.padded + max(g.area*g.O, g.O*g.taps)
+}
+
+// cut gives the parts of scratch memory.
+func (g *patched) cut(w *worker) (rows, padded, rest []float32) {
+	memory := w.floats(g.scratch())
+	return memory[:g.rows], memory[g.rows:][:g.padded], memory[g.rows+g.padded:]
+}
+
+// patchedForward makes the step from pictures x to results y.
+func (c compiler) patchedForward(g *patched, s op.Conv2D, y, x, weight, bias []float32) func() {
+	turned := make([]float32, g.taps*g.O)
+	turn := c.over(g.cg, g.kernel*g.O, func(from, to int, _ *worker) {
+		if g.kernel == 1 {
+			simd.Transpose(turned[from*g.O:], g.O, weight[from:], g.taps, g.O, to-from)
+			return
+		}
+		for ch := from; ch < to; ch++ {
+			simd.Transpose(turned[ch*g.O:], g.cg*g.O, weight[ch*g.kernel:], g.taps, g.O, g.kernel)
+		}
+	})
+	f, _ := activation(s.Act)
+	product := simd.Gemm{M: g.area, N: g.O, K: g.taps, LDA: g.taps, LDB: g.O, LDC: g.O, ColBias: bias, ReLU: s.Act == op.ReLU}
+	return sequence(turn, c.over(len(y)/(g.O*g.area), g.O*g.taps*g.area/8, func(from, to int, w *worker) {
+		rows, padded, result := g.cut(w)
+		for n := from; n < to; n++ {
+			g.patches.Rows(rows, g.picture(x, n), padded)
+			product.Run(result, rows, turned, w.gemm, 0, 1)
+			y := g.result(y, n)
+			simd.Transpose(y, g.area, result, g.O, g.area, g.O)
+			if s.Act != op.Identity && s.Act != op.ReLU {
+				f(y, y)
+			}
+		}
+	}))
+}
+
+// patchedBack makes the step from what comes back to the pictures' gradient.
+func (c compiler) patchedBack(g *patched, x, delta, weight []float32) func() {
+	turned := make([]float32, g.O*g.pitch)
+	turn := c.over(g.O, g.taps, func(from, to int, _ *worker) {
+		for o := from; o < to; o++ {
+			simd.Transpose(turned[o*g.pitch:], g.cg, weight[o*g.taps:], g.kernel, g.cg, g.kernel)
+		}
+	})
+	product := simd.Gemm{TransA: true, M: g.area, N: g.taps, K: g.O, LDA: g.area, LDB: g.pitch, LDC: g.taps}
+	return sequence(turn, c.over(len(delta)/(g.O*g.area), g.O*g.taps*g.area/8, func(from, to int, w *worker) {
+		rows, padded, _ := g.cut(w)
+		for n := from; n < to; n++ {
+			product.Run(rows, g.result(delta, n), turned, w.gemm, 0, 1)
+			g.patches.Fold(g.picture(x, n), rows, padded)
+		}
+	}))
+}
+
+// gradient gives outputs o0 to o1 of the weight's gradient for one record's
+// pictures, their taps in the order of patched, in scratch memory.
+func (g *patched) gradient(x, delta []float32, first, pictures, o0, o1 int, w *worker) []float32 {
+	rows, padded, dst := g.cut(w)
+	product := simd.Gemm{M: o1 - o0, N: g.taps, K: g.area, LDA: g.area, LDB: g.taps, LDC: g.taps}
+	for n := first; n < first+pictures; n++ {
+		g.patches.Rows(rows, g.picture(x, n), padded)
+		product.Run(dst, g.result(delta, n)[o0*g.area:], rows, w.gemm, 0, 1)
+		product.Accumulate = true
+	}
+	return dst[:(o1-o0)*g.taps]
+}
+
+// builder makes a record's gradient in the order of the weight.
+func (g *patched) builder(x, delta []float32, pictures int) builder {
+	return builder{func(dst []float32, r int, w *worker) {
+		g.turnBack(dst, g.gradient(x, delta, r*pictures, pictures, 0, g.O, w), g.O)
+	}, pictures * g.area * g.Size() / 8}
+}
+
+// turnBack writes outputs of a gradient in the order of the weight.
+func (g *patched) turnBack(dst, gradient []float32, outputs int) {
+	if g.cg == 1 {
+		copy(dst, gradient)
+		return
+	}
+	for o := range outputs {
+		simd.Transpose(dst[o*g.taps:], g.kernel, gradient[o*g.taps:], g.cg, g.kernel, g.cg)
+	}
+}
+
+// outright tells whether making a record's gradient, in float32, is less work than
+// the Gram matrices of its rows, in float64. Its sums then add up the very
+// gradients whose norms were taken.
+func (g *patched) outright(pictures int) bool {
+	return 4*g.Size() <= 5*pictures*g.area*(g.taps+g.O)
+}
+
+// patchedNorms keeps clip.Single's promise for what patchedSum
+// adds up: the float32 gradients of the same products, whose bits depend on their
+// record alone (simd.Gemm). It says nothing of the gradients of exact arithmetic.
+func (c compiler) patchedNorms(g *patched, records int, k call) func() {
+	out, x, delta := k.out, k.in[0], k.in[1]
+	pictures := len(delta) / (g.O * g.area) / records
+	return c.over(records, pictures*g.area*g.Size()/8, func(from, to int, w *worker) {
+		for r := from; r < to; r++ {
+			out[r] = float32(simd.SumSquares(g.gradient(x, delta, r*pictures, pictures, 0, g.O, w)))
+		}
+	})
+}
+
+// patchedSum adds up the gradients of records, each times its factor. A thread
+// owns outputs, for all records in order.
+func (c compiler) patchedSum(g *patched, k call, factors []float32) func() {
+	out, x, delta := k.out, k.in[0], k.in[1]
+	pictures := len(delta) / (g.O * g.area) / len(factors)
+	sums, turned := make([]float32, g.Size()), make([]float32, g.Size())
+	return c.shards(len(factors)*pictures*g.area*g.Size()/8, func(shard, shards int, w *worker) {
+		o0, o1 := g.O*shard/shards, g.O*(shard+1)/shards
+		if o0 == o1 {
+			return
+		}
+		sums, turned, out := sums[o0*g.taps:o1*g.taps], turned[o0*g.taps:o1*g.taps], out[o0*g.taps:o1*g.taps]
+		clear(sums)
+		for r, factor := range factors {
+			if factor != 0 {
+				simd.Axpy(sums, g.gradient(x, delta, r*pictures, pictures, o0, o1, w), factor)
+			}
+		}
+		if !k.accumulate {
+			g.turnBack(out, sums, o1-o0)
+			return
+		}
+		g.turnBack(turned, sums, o1-o0)
+		simd.Add(out, out, turned)
+	})
+}
