@@ -225,7 +225,7 @@ func (r *Run) comfortable() int {
 		return min(int(lot), 512)
 	}
 	// Room for what a Poisson lot varies by, cut into equal parts.
-	most, part := lot+2*math.Sqrt(lot), 128.0
+	most, part := lot+2*math.Sqrt(lot), 512.0
 	if r.place().onGPU() {
 		part = 1024
 	}

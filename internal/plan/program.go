@@ -96,7 +96,17 @@ func (p *Program) Bytes() int {
 	return 4 * n
 }
 
-// Large tells whether half the records would be computed about as fast on a CPU, in
-// less memory: they are enough to keep it busy, and no cache holds what all of them
-// take. (Measured on the workloads of package bench.)
-func (p *Program) Large() bool { return p.Records >= 16 && p.Bytes() > 128<<20 }
+// Large tells whether half the records would be computed as fast on a CPU, or faster,
+// and in less memory: more than a cache shared by cores holds, or temporaries that a
+// core's cache could hold of a network with few weights to go through again. Measured
+// on the workloads of package bench.
+func (p *Program) Large() bool {
+	if p.Bytes() > 128<<20 {
+		return p.Records >= 16
+	}
+	weights := 0
+	for _, v := range p.Vectors {
+		weights += p.Buffers[v.Parameter].Size()
+	}
+	return p.Records >= 128 && p.Arena > max(1<<20, 16*weights)
+}
