@@ -20,6 +20,8 @@ type compiler struct {
 	norms  map[int][]float64      // log Σ exp of the rows of logits
 	tanhs  map[int][]float32      // tanh of the cells of an LSTM's trace
 	seen   map[attended][]float32 // weights of an attention
+	left   map[int]call           // products left to an LSTM, by the buffers of their results
+	early  map[int]bool           // results that an operation before has made
 
 	filters *[]float32 // of a Winograd convolution, transformed; one at a time
 }
@@ -33,6 +35,7 @@ type call struct {
 	out        []float32
 	shape      tensor.Shape
 	accumulate bool
+	next       []plan.Instruction // what follows
 }
 
 // trains tells whether the program finds gradients, or only answers.
@@ -42,13 +45,9 @@ func (c compiler) trains() bool {
 
 func (c compiler) all(code []plan.Instruction) ([]func(), error) {
 	var steps []func()
-	for _, i := range code {
-		k := call{base: c.program.Buffers[i.Out].Base, out: c.memory[i.Out], shape: c.program.Buffers[i.Out].Shape, accumulate: i.Accumulate}
-		for _, id := range i.In {
-			k.in = append(k.in, c.memory[id])
-			k.shapes = append(k.shapes, c.program.Buffers[id].Shape)
-			k.bases = append(k.bases, c.program.Buffers[id].Base)
-		}
+	for n, i := range code {
+		k := c.call(i)
+		k.next = code[n+1:]
 		if i.Spec == nil {
 			step, err := foreign(i.Foreign, k)
 			if err != nil {
@@ -64,6 +63,18 @@ func (c compiler) all(code []plan.Instruction) ([]func(), error) {
 		steps = append(steps, step)
 	}
 	return steps, nil
+}
+
+// call looks up the memory of an instruction.
+func (c compiler) call(i plan.Instruction) call {
+	out := c.program.Buffers[i.Out]
+	k := call{base: out.Base, out: c.memory[i.Out], shape: out.Shape, accumulate: i.Accumulate}
+	for _, id := range i.In {
+		k.in = append(k.in, c.memory[id])
+		k.shapes = append(k.shapes, c.program.Buffers[id].Shape)
+		k.bases = append(k.bases, c.program.Buffers[id].Base)
+	}
+	return k
 }
 
 // native is the kernel for an operation; nil where there is none for these

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
@@ -16,27 +17,75 @@ func (c compiler) lstmTrace(s op.LSTMTrace, k call) func() {
 	squashed := make([]float32, len(out)/5)
 	c.tanhs[k.base] = squashed
 	pack, weight := c.panels(k.in[1], h, 4*h, false)
+	inputs := c.gateInputs(k)
+	var reads []int
+	if inputs != nil {
+		pack, reads = sequence(pack, inputs.pack), inputs.reads
+	}
+	states, _ := c.takes(k, reads, func(i plan.Instruction) bool {
+		_, ok := i.Spec.(op.LSTM)
+		return ok && c.reads(i, 2, k.base, 5*h)
+	})
 	wide, wide4 := h+linePad, 4*h+linePad
-	c.reserve(k.shape[0]*(wide+wide4)+4*h, 0)
+	c.reserve(k.shape[0]*(wide+2*wide4)+4*h, 0)
 	return sequence(pack, c.examples(k.shape[0], steps*h*h, func(from, to int, w *worker) {
 		n := to - from
-		memory := w.floats(n*(wide+wide4) + 4*h)
-		hidden, product, none := memory[:n*wide], memory[n*wide:n*(wide+wide4)], memory[n*(wide+wide4):]
+		memory := w.floats(n*(wide+2*wide4) + 4*h)
+		hidden, product := memory[:n*wide], memory[n*wide:][:n*wide4]
+		given, none := memory[n*(wide+wide4):][:n*wide4], memory[n*(wide+2*wide4):]
 		clear(none)
 		for i := range steps {
 			t := order.at(i)
 			if i > 0 {
-				weight.Product(product, wide4, hidden, wide, n)
+				weight.Product(product, wide4, hidden, wide, n, nil)
+			}
+			if inputs != nil {
+				inputs.product(given, wide4, from*steps+t, n)
 			}
 			for b := from; b < to; b++ {
 				at, sums, before := b*steps+t, none, none[:h]
 				if i > 0 {
 					sums, before = product[(b-from)*wide4:][:4*h], out[(b*steps+order.at(i-1))*5*h+4*h:][:h]
 				}
-				simd.LSTMStep(out[at*5*h:][:5*h], hidden[(b-from)*wide:][:h], squashed[at*h:][:h], x[at*4*h:][:4*h], sums, before)
+				gates := given[(b-from)*wide4:][:4*h]
+				if inputs == nil {
+					gates = x[at*4*h:][:4*h]
+				}
+				state := hidden[(b-from)*wide:][:h]
+				simd.LSTMStep(out[at*5*h:][:5*h], state, squashed[at*h:][:h], gates, sums, before)
+				if states.out != nil {
+					copy(states.out[at*h:], state)
+				}
 			}
 		}
 	}))
+}
+
+// gateInputs is what a product of an LSTM's inputs is made of.
+type gateInputs struct {
+	pack     func()
+	reads    []int
+	weight   *simd.Panels
+	x, bias  []float32
+	width    int
+	distance int // of an example from the next
+}
+
+// gateInputs is the product that was left to an LSTM's trace; nil where none was.
+func (c compiler) gateInputs(trace call) *gateInputs {
+	k, ok := c.left[trace.bases[0]]
+	if !ok {
+		return nil
+	}
+	width := k.shapes[1][0]
+	pack, weight := c.panels(k.in[1], width, k.shapes[1][1], false)
+	return &gateInputs{pack, k.bases, weight, k.in[0], k.in[2], width, trace.shape[1] * width}
+}
+
+// product is what the inputs give the gates of n examples, row and those that
+// are a sequence apart from it.
+func (g *gateInputs) product(to []float32, wide, row, n int) {
+	g.weight.Product(to, wide, g.x[row*g.width:], g.distance, n, g.bias)
 }
 
 // squashed is memory for tanh of the cells of a trace; the step fills it unless
@@ -55,6 +104,9 @@ func (c compiler) squashed(base int, trace []float32, h int) (step func(), to []
 
 // lstm reads the hidden states off the trace.
 func (c compiler) lstm(k call) func() {
+	if c.made(k) {
+		return func() {}
+	}
 	out, trace, h := k.out, k.in[2], k.shape[2]
 	squash, squashed := c.squashed(k.bases[2], trace, h)
 	return sequence(squash, c.over(len(out)/h, 2*h, func(from, to int, _ *worker) {
@@ -70,6 +122,17 @@ func (c compiler) lstmGrad(s op.LSTMGrad, k call) func() {
 	out, trace, grad := k.out, k.in[1], k.in[2]
 	squash, squashed := c.squashed(k.bases[1], trace, h)
 	pack, weight := c.panels(k.in[0], 4*h, h, true)
+	var width int
+	var inputs *simd.Panels
+	below, ok := c.takes(k, nil, func(i plan.Instruction) bool {
+		return i.Spec == op.Spec(op.MatMul{TransB: true}) && c.reads(i, 0, k.base, 4*h) &&
+			c.program.Buffers[c.base(i.In[1])].Role != plan.Temporary
+	})
+	if ok {
+		width = below.shape[1]
+		packInputs, p := c.panels(below.in[1], 4*h, width, true)
+		pack, inputs = sequence(pack, packInputs), p
+	}
 	wide, wide4 := h+linePad, 4*h+linePad
 	c.reserve(k.shape[0]*(wide+wide4+h)+h, 0)
 	return sequence(squash, pack, c.examples(k.shape[0], steps*h*h, func(from, to int, w *worker) {
@@ -83,7 +146,7 @@ func (c compiler) lstmGrad(s op.LSTMGrad, k call) func() {
 		for i := steps - 1; i >= 0; i-- {
 			t := order.at(i)
 			if i+1 < steps {
-				weight.Product(hidden, wide, signals, wide4, n)
+				weight.Product(hidden, wide, signals, wide4, n, nil)
 			}
 			for b := from; b < to; b++ {
 				at, before := b*steps+t, none
@@ -94,6 +157,9 @@ func (c compiler) lstmGrad(s op.LSTMGrad, k call) func() {
 				simd.LSTMSignals(d, cell[(b-from)*h:][:h], trace[at*5*h:][:5*h], squashed[at*h:][:h], before,
 					grad[at*h:][:h], hidden[(b-from)*wide:][:h])
 				copy(signals[(b-from)*wide4:], d)
+			}
+			if inputs != nil {
+				inputs.Product(below.out[(from*steps+t)*width:], steps*width, signals, wide4, n, nil)
 			}
 		}
 	}))

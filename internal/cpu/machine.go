@@ -24,10 +24,7 @@ type Machine struct {
 func New(p *plan.Program, o optim.Optimizer, average bool, threads int) (*Machine, error) {
 	m := &Machine{program: p, pool: newPool(threads)}
 	m.allocate(o, average)
-	c := compiler{
-		Machine: m, chosen: map[winners][]int32{}, filters: new([]float32),
-		grams: countGrams(p), kept: map[int][]float64{}, norms: map[int][]float64{}, tanhs: map[int][]float32{}, seen: map[attended][]float32{},
-	}
+	c := m.compiler()
 	var err error
 	if m.front, err = c.all(p.Front); err != nil {
 		return nil, err
@@ -38,6 +35,14 @@ func New(p *plan.Program, o optim.Optimizer, average bool, threads int) (*Machin
 	m.release.machine = m
 	m.release.prepare()
 	return m, nil
+}
+
+func (m *Machine) compiler() compiler {
+	return compiler{
+		Machine: m, chosen: map[winners][]int32{}, filters: new([]float32),
+		grams: countGrams(m.program), kept: map[int][]float64{}, norms: map[int][]float64{}, tanhs: map[int][]float32{},
+		seen: map[attended][]float32{}, left: map[int]call{}, early: map[int]bool{},
+	}
 }
 
 // allocate lays out every buffer; temporaries share the arena.

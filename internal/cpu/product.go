@@ -12,6 +12,9 @@ func (c compiler) gemm(g simd.Gemm, out, a, b []float32) func() {
 }
 
 func (c compiler) matmul(s op.MatMul, k call) func() {
+	if c.made(k) {
+		return func() {}
+	}
 	m, n, d, err := s.Sizes(k.shapes[0], k.shapes[1])
 	if err != nil {
 		return nil
@@ -27,6 +30,9 @@ func (c compiler) matmul(s op.MatMul, k call) func() {
 }
 
 func (c compiler) linear(s op.Linear, k call) func() {
+	if s.Act == op.Identity && c.leaves(k) {
+		return func() {}
+	}
 	m, n, d, err := op.MatMul{}.Sizes(k.shapes[0], k.shapes[1])
 	if err != nil {
 		return nil

@@ -33,24 +33,30 @@ func (p *Panels) Pack(b []float32, ld int, transposed bool, from, to int) {
 	}
 }
 
-// Product sets c to a·B, rows of c and a that are ldc and lda floats apart. The
-// bits are those of Gemm.
-func (p *Panels) Product(c []float32, ldc int, a []float32, lda, rows int) {
+// Product sets c to a·B, rows of c and a that are ldc and lda floats apart, and
+// adds bias to each unless it is nil. The bits are those of Gemm.
+func (p *Panels) Product(c []float32, ldc int, a []float32, lda, rows int, bias []float32) {
 	if rows == 0 || p.n == 0 || p.k == 0 {
 		return
 	}
 	_, _ = c[(rows-1)*ldc+p.n-1], a[(rows-1)*lda+p.k-1]
+	if bias != nil {
+		_ = bias[p.n-1]
+	}
 	nr, tiles := p.by.nr, ceilDiv(rows, p.by.mr)
 	for j := range p.Count() {
 		b, n := p.data[j*p.k*nr:][:p.k*nr], min(nr, p.n-j*nr)
 		for k := 0; k < p.k; k += kBlock {
-			flags := 0
+			flags, add := 0, (*float32)(nil)
 			if k > 0 {
 				flags = flagAdd
 			}
+			if bias != nil && k+kBlock >= p.k {
+				flags, add = flags|flagColBias, &bias[j*nr]
+			}
 			for q := range tiles {
 				i, end := q*rows/tiles, (q+1)*rows/tiles
-				p.by.tileRows(end-i, n, min(kBlock, p.k-k), &a[i*lda+k], lda, &b[k*nr], nr, &c[i*ldc+j*nr], ldc, flags, nil)
+				p.by.tileRows(end-i, n, min(kBlock, p.k-k), &a[i*lda+k], lda, &b[k*nr], nr, &c[i*ldc+j*nr], ldc, flags, add)
 			}
 		}
 	}

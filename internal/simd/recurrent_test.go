@@ -67,6 +67,9 @@ func TestPanels(t *testing.T) {
 				g.LDB += k - n + 80
 			}
 			a, b := random(rng, m*g.LDA), random(rng, max(n, k)*g.LDB)
+			if rng.IntN(2) == 0 {
+				g.ColBias = random(rng, n)
+			}
 			want := make([]float32, m*n)
 			g.Run(want, a, b, NewWorkspace(), 0, 1)
 			p := NewPanels(k, n)
@@ -75,7 +78,7 @@ func TestPanels(t *testing.T) {
 			p.Pack(b, g.LDB, g.TransB, 0, cut)
 			ldc := n + rng.IntN(9)
 			got := random(rng, m*ldc)
-			p.Product(got, ldc, a, g.LDA, m)
+			p.Product(got, ldc, a, g.LDA, m, g.ColBias)
 			for i := range m {
 				compareBits(t, active.name, got[i*ldc:][:n], want[i*n:][:n])
 			}

@@ -1,0 +1,99 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
+)
+
+// An LSTM makes the products beside it as it walks, one step of its examples at a
+// time, while the rows are in the cache: what its inputs give the gates, and what
+// the signals at the gates give its inputs. Its hidden states it writes at once.
+// The bits are those of the operations alone.
+
+// leaves tells whether the product k is left to the LSTM that follows: nothing
+// else reads it, and what it reads is there until then.
+func (c compiler) leaves(k call) bool {
+	if c.program.Buffers[k.base].Role != plan.Temporary {
+		return false
+	}
+	left := false
+	for _, i := range slices.Concat(k.next, c.program.Back) {
+		if !left && c.overlaps(k.bases, i.Out) {
+			return false
+		}
+		switch i.Spec.(type) {
+		case op.LSTM: // takes everything off its trace
+			continue
+		case op.LSTMTrace:
+			if !left && c.reads(i, 0, k.base, k.shape[1]) {
+				left = true
+				continue
+			}
+		}
+		if slices.ContainsFunc(i.In, func(id int) bool { return c.base(id) == k.base }) {
+			return false
+		}
+	}
+	if left {
+		c.left[k.base] = k
+	}
+	return left
+}
+
+// reads tells whether an instruction reads, as its input number in, the rows of a
+// buffer.
+func (c compiler) reads(i plan.Instruction, in, base, width int) bool {
+	shape := c.program.Buffers[i.In[in]].Shape
+	return c.base(i.In[in]) == base && shape[len(shape)-1] == width
+}
+
+// takes gives the first of the wanted operations that follow k, if k can make its
+// result as well; made then tells that it is done. What k reads besides its inputs
+// is told by others.
+func (c compiler) takes(k call, others []int, wanted func(plan.Instruction) bool) (taken call, ok bool) {
+	used := append(others, k.bases...)
+	for _, i := range k.next {
+		if !wanted(i) {
+			used = append(append(used, i.In...), i.Out)
+			continue
+		}
+		if i.Accumulate || c.program.Buffers[c.base(i.Out)].Role != plan.Temporary {
+			break
+		}
+		if c.overlaps(used, i.Out) {
+			c.apart(i.Out)
+		}
+		taken = c.call(i)
+		c.early[taken.base] = true
+		return taken, true
+	}
+	return call{}, false
+}
+
+// made tells whether an operation before has made the result of k.
+func (c compiler) made(k call) bool { return c.early[k.base] }
+
+func (c compiler) base(id int) int { return c.program.Buffers[id].Base }
+
+// overlaps tells whether a buffer shares memory of the arena with one of others.
+func (c compiler) overlaps(others []int, id int) bool {
+	b := c.program.Buffers[c.base(id)]
+	return b.Role == plan.Temporary && slices.ContainsFunc(others, func(other int) bool {
+		a := c.program.Buffers[c.base(other)]
+		return a.Role == plan.Temporary && a.Offset < b.Offset+b.Size() && b.Offset < a.Offset+a.Size()
+	})
+}
+
+// apart gives a buffer memory of its own, before any operation that knows it is
+// made.
+func (c compiler) apart(id int) {
+	base := c.base(id)
+	memory := make([]float32, c.program.Buffers[base].Size())
+	for i, b := range c.program.Buffers {
+		if b.Base == base {
+			c.memory[i] = memory
+		}
+	}
+}

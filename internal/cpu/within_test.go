@@ -1,0 +1,115 @@
+package cpu
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/models/layer"
+	"github.com/dptrain/dptrain/perexample"
+)
+
+// What an LSTM makes beside its own result has the bits that the operations give
+// when each is alone.
+func TestWithin(t *testing.T) {
+	for _, units := range []int{20, 70} {
+		for _, recurrent := range []layer.Recurrent{{}, {Layers: 2, Bidirectional: true}} {
+			for _, norms := range []bool{true, false} {
+				name := fmt.Sprintf("%d units, %+v, norms %v", units, recurrent, norms)
+				t.Run(name, func(t *testing.T) { testWithin(t, units, recurrent, norms) })
+			}
+		}
+	}
+}
+
+func testWithin(t *testing.T, units int, recurrent layer.Recurrent, norms bool) {
+	const records, steps, vocabulary, classes = 29, 5, 30, 3
+	network, err := perexample.Compile(func(batch int) (*perexample.Network, error) {
+		n := layer.New(batch, 1)
+		x := n.Embedding(n.Input("features", steps), "table", vocabulary, 50)
+		x = n.MeanOverTime(n.LSTM(x, "lstm", units, recurrent))
+		n.CrossEntropy(n.Dense(x, "fc", classes, layer.Identity), n.Input("label"))
+		return n.Network()
+	}, records, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := plan.Private(network, plan.Wanted{Norms: norms, Output: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := func(threads int, alone bool) *Machine {
+		m, err := New(program, optim.Optimizer{Kind: optim.KindSGD}, false, threads)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { m.Close() })
+		if alone {
+			m.compileAlone(t)
+		}
+		r := rand.New(rand.NewPCG(1, 2))
+		for i := range m.Input(0) {
+			m.Input(0)[i] = float32(r.IntN(vocabulary))
+		}
+		for i := range m.Input(1) {
+			m.Input(1)[i] = float32(r.IntN(classes))
+		}
+		for v := range program.Vectors {
+			for i := range m.Factors(v) {
+				m.Factors(v)[i] = 1 / float32(i+1)
+			}
+		}
+		if err := m.Forward(); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Add(); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	alone := run(1, true)
+	for threads := 1; threads <= 3; threads++ {
+		m := run(threads, false)
+		equal := func(what string, x, y []float32) {
+			t.Helper()
+			for i, v := range x {
+				if v != y[i] {
+					t.Fatalf("%d threads: %s [%d] is %v, alone %v", threads, what, i, v, y[i])
+				}
+			}
+		}
+		equal("output", m.Output(), alone.Output())
+		for v, vector := range program.Vectors {
+			equal("squared norms of "+vector.Name, m.Squared(v), alone.Squared(v))
+			equal("sum of "+vector.Name, m.Sum(v), alone.Sum(v))
+		}
+	}
+}
+
+// compileAlone makes every operation know nothing of what follows it.
+func (m *Machine) compileAlone(t *testing.T) {
+	c := m.compiler()
+	together := m.compiler()
+	if _, err := together.all(m.program.Front); err != nil {
+		t.Fatal(err)
+	}
+	if len(together.left) == 0 || len(together.early) == 0 {
+		t.Fatal("no operation makes the result of another")
+	}
+	alone := func(code []plan.Instruction) (steps []func()) {
+		for n := range code {
+			step, err := c.all(code[n : n+1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			steps = append(steps, step...)
+		}
+		return steps
+	}
+	m.front, m.back = alone(m.program.Front), alone(m.program.Back)
+	if len(c.left)+len(c.early) > 0 {
+		t.Fatal("a product was left to another operation")
+	}
+}
