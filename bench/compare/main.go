@@ -37,6 +37,7 @@ func main() {
 	flag.DurationVar(&c.time, "time", 3*time.Second, "how long each is measured, after a third of it to warm up")
 	flag.IntVar(&c.threads, "threads", 2, "threads for each")
 	only := flag.String("only", "", "a regular expression of workloads, for a part of the table")
+	readme := flag.String("readme", "", "measure nothing, but write the tables of this README anew from the results")
 	step := flag.String("step", "", "time dptrain alone on WORKLOAD/private or WORKLOAD/plain")
 	flag.Parse()
 	err := func() (err error) {
@@ -49,6 +50,9 @@ func main() {
 		}
 		if c.device != "cpu" && c.device != "cuda" {
 			return fmt.Errorf("-device %s: cpu or cuda", c.device)
+		}
+		if *readme != "" {
+			return c.readme(*readme)
 		}
 		if *step != "" {
 			return c.printStep(*step)

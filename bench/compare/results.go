@@ -34,12 +34,12 @@ type machine struct {
 	GPU          string  `json:"gpu,omitempty"`
 }
 
-// name is that of the files of results: the card's, or cpu.
+// name is that of the files of results: gpu and the card's, or cpu.
 func (m machine) name() string {
 	if m.GPU == "" {
 		return "cpu"
 	}
-	return regexp.MustCompile("[^a-z0-9]+").ReplaceAllString(strings.ToLower(m.GPU), "-")
+	return "gpu-" + regexp.MustCompile("[^a-z0-9]+").ReplaceAllString(strings.ToLower(m.GPU), "-")
 }
 
 // machine describes what the results are of.

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// readme writes the tables of a README anew from the files of results beside it: text
+// between <!-- cpu --> or <!-- gpu --> and <!-- end -->.
+func (c *comparison) readme(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	whole := string(text)
+	for _, table := range []struct {
+		name string
+		make func() (string, error)
+	}{{"cpu", c.cpuTable}, {"gpu", c.gpuTables}} {
+		before, rest, found := strings.Cut(whole, "<!-- "+table.name+" -->\n")
+		_, after, ended := strings.Cut(rest, "<!-- end -->\n")
+		if !found || !ended {
+			return fmt.Errorf("%s: a line <!-- %s --> and then one <!-- end --> are needed", path, table.name)
+		}
+		made, err := table.make()
+		if err != nil {
+			return err
+		}
+		whole = before + "<!-- " + table.name + " -->\n\n" + made + "\n<!-- end -->\n" + after
+	}
+	return os.WriteFile(path, []byte(whole), 0o644)
+}
+
+func (c *comparison) load(name string) (r results, err error) {
+	text, err := os.ReadFile(filepath.Join(c.out, name))
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		return r, fmt.Errorf("%s: %w", name, err)
+	}
+	return r, nil
+}
+
+func (c *comparison) cpuTable() (string, error) {
+	r, err := c.load("cpu.json")
+	return r.short(), err
+}
+
+// gpuTables has a table for each card and precision, or says that there is none.
+func (c *comparison) gpuTables() (string, error) {
+	files, err := filepath.Glob(filepath.Join(c.out, "gpu-*.json"))
+	if err != nil {
+		return "", err
+	}
+	var s strings.Builder
+	for _, file := range files {
+		r, err := c.load(filepath.Base(file))
+		if err != nil {
+			return "", err
+		}
+		for _, precision := range r.distinct(func(m measurement) string { return m.Precision }) {
+			fmt.Fprintf(&s, "%s, %s, %s:\n\n%s\n", r.Machine.GPU, precision, r.Date, r.in(precision).short())
+		}
+	}
+	if s.Len() == 0 {
+		return "Not run on any card yet: `bench/results/` has no results of one.\n", nil
+	}
+	return s.String(), nil
+}
+
+// short is the table of what users ask first.
+func (r results) short() string {
+	var s strings.Builder
+	fmt.Fprintln(&s, "| workload | private | not private | PyTorch, not private | JAX, not private | fastest private peer | ours ÷ PyTorch | MB, ours / PyTorch |")
+	fmt.Fprintln(&s, "|---|---:|---:|---:|---:|---:|---:|---:|")
+	for _, workload := range r.distinct(func(m measurement) string { return m.Workload }) {
+		cell := func(m measurement, ok bool) string {
+			if !ok {
+				return "–"
+			}
+			return number(m.Median)
+		}
+		peer, ratio, megabytes := "–", "–", "–"
+		if m, ok := r.bestPeer(workload); ok {
+			peer = number(m.Median) + " (" + m.Program + ")"
+		}
+		ours, there := r.best(workload, "dptrain")
+		ordinary, ok := r.ordinary(workload)
+		if there && ok {
+			ratio = fmt.Sprintf("%.2f", ours.Median/ordinary.Median)
+			megabytes = fmt.Sprintf("%.0f / %.0f", ours.Memory, ordinary.Memory)
+		}
+		fmt.Fprintf(&s, "| %s | **%s** | %s | %s | %s | %s | %s | %s |\n", workload, cell(ours, there), cell(r.best(workload, "dptrain plain")),
+			cell(ordinary, ok), cell(r.best(workload, "JAX")), peer, ratio, megabytes)
+	}
+	return s.String()
+}
