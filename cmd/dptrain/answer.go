@@ -62,6 +62,15 @@ func complete(cmd *cobra.Command, flag string, values []string) {
 	}
 }
 
+// deltaWarning says what is wrong with a δ that lets a mechanism show a record in
+// full; "" where it does not (Dwork and Roth 2014, section 2.3).
+func deltaWarning(delta float64, records int) string {
+	if delta*float64(records) < 1 {
+		return ""
+	}
+	return fmt.Sprintf("δ = %v is not below one over the %d records, so publishing one of them as it is would satisfy the guarantee; give a smaller --delta", delta, records)
+}
+
 func checkDelta(delta float64) error {
 	if !(delta > 0 && delta < 1) {
 		return wrong("--delta %v is impossible: give a value above 0 and below 1, usually well below one over the number of records", delta)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 
@@ -12,7 +13,7 @@ import (
 // evaluated is what eval answers.
 type evaluated struct {
 	Accuracy float64 `json:"accuracy"`
-	Loss     float64 `json:"loss"`
+	Loss     number  `json:"loss"`
 	Examples int     `json:"examples"`
 	Data     string  `json:"data"`
 	Model    string  `json:"model"`
@@ -26,13 +27,15 @@ func newEval(s *screen) *cobra.Command {
 		Long: `Measure the model in a run's folder on the test part of a data set. Columns and
 text are read as they were when it was trained, where flags do not say otherwise.
 
-The answer is a function of that data: publish it only where the data are public.`,
+The answer is a function of that data: publish it only where the data are public.
+Data without a test part are measured whole, but only where --data names them: they
+may be what the model was trained on.`,
 		Example: `  dptrain eval runs/mine
   dptrain eval runs/mnist --data mnist --data-dir ~/mnist
   dptrain eval runs/reviews --data held-back.jsonl`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return wrong("dptrain eval: give one folder of a run, as in dptrain eval runs/mine")
+				return wrong("give one folder of a run, as in dptrain eval runs/mine")
 			}
 			return s.eval(args[0], set)
 		},
@@ -49,8 +52,9 @@ func (s *screen) eval(dir string, set *settings) error {
 	if err != nil {
 		return err
 	}
-	if set.data == "" {
-		set.data = b.Data
+	named := set.data != ""
+	if !named {
+		set.data, set.test = b.Data, cmp.Or(set.test, b.Test)
 	}
 	options := data.Options{Dir: set.dataDir, Test: set.test, Standardize: set.standardize}
 	if options.Schema, err = set.readSchema(b.Schema); err != nil {
@@ -61,6 +65,9 @@ func (s *screen) eval(dir string, set *settings) error {
 		return asWrong(err)
 	}
 	test := task.Test
+	if test == nil && task.Private && !named {
+		return wrong("%s has no test part, and what the model does on the private records that it was trained on is private too: name test data by --data or --test", task.Name)
+	}
 	if test == nil {
 		test = task.Train
 		s.note("%s has no test part: measuring on all of it.", task.Name)
@@ -74,7 +81,7 @@ func (s *screen) eval(dir string, set *settings) error {
 	if err != nil {
 		return asWrong(err)
 	}
-	answer := evaluated{got.Accuracy, got.Loss, got.Examples, task.Name, b.Model}
+	answer := evaluated{got.Accuracy, number(got.Loss), got.Examples, task.Name, b.Model}
 	return s.show(answer, fmt.Sprintf("%.4f", got.Accuracy), func(w io.Writer) {
 		fmt.Fprintf(w, "accuracy\t%.2f%%\nloss\t%.4f\nexamples\t%d\n", 100*got.Accuracy, got.Loss, got.Examples)
 	})

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"math"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/dptrain/dptrain/cuda"
@@ -23,5 +26,38 @@ func TestEvalOnAGPU(t *testing.T) {
 	}
 	if _, stderr, code := dptrain("eval run --device cpu --precision bf16"); code != exitWrong {
 		t.Errorf("a precision for the CPU: exit %d, %s", code, stderr)
+	}
+}
+
+// What a model does on private records is not measured in passing: eval takes the test
+// file that train was given, and where there was none wants one named.
+func TestEvalLeavesTrainingRecordsAlone(t *testing.T) {
+	inWorkshop(t)
+	got := answer(t, brief+" --steps 2 --noise 2 --delta 1e-5 --out tested")
+	if again := answer(t, "eval tested"); again["accuracy"] != got["test_accuracy"] || again["examples"] != 400.0 {
+		t.Errorf("eval says %v, train said %v", again, got["test_accuracy"])
+	}
+	alone := strings.Replace(brief, "--test test.csv", "", 1) + " --steps 2 --noise 2 --delta 1e-5 --out untested"
+	stdout, stderr, code := dptrain(alone)
+	if code != exitDone || !strings.Contains(stdout, "dptrain eval untested --data TEST.FILE") {
+		t.Fatalf("exit %d, %s%s", code, stdout, stderr)
+	}
+	if stdout, stderr, code := dptrain("eval untested"); code != exitWrong || stdout != "" || !strings.Contains(stderr, "private") {
+		t.Errorf("no test data: exit %d, %s%s", code, stdout, stderr)
+	}
+	if v := answer(t, "eval untested --data test.csv"); v["examples"] != 400.0 {
+		t.Errorf("named test data: %v", v)
+	}
+	// Nor does run.json make an accuracy up.
+	var saved map[string]any
+	file, err := os.ReadFile("untested/run.json")
+	if err != nil || json.Unmarshal(file, &saved) != nil {
+		t.Fatal(err)
+	}
+	if accuracy, there := saved["test_accuracy"]; !there || accuracy != nil {
+		t.Errorf("without test data the accuracy is %v", accuracy)
+	}
+	if stdout, _, _ := dptrain(strings.Replace(alone, "untested", "quiet", 1) + " --quiet"); !strings.HasPrefix(stdout, "NaN ") {
+		t.Errorf("--quiet prints %q", stdout)
 	}
 }

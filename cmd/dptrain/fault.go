@@ -87,13 +87,18 @@ func flagFault(cmd *cobra.Command, err error) error {
 	case errors.As(err, &empty):
 		return wrong("--%s needs a value (%s)", empty.GetSpecifiedName(), empty.GetFlag().Usage)
 	case errors.As(err, &invalid):
-		kind := map[string]string{"float64": "a number", "int": "a whole number", "bool": "true or false"}[invalid.GetFlag().Value.Type()]
-		if kind == "" {
-			kind = "a value it accepts"
-		}
-		return wrong("--%s %q is not %s (%s)", invalid.GetFlag().Name, invalid.GetValue(), kind, invalid.GetFlag().Usage)
+		return wrong("--%s %w", invalid.GetFlag().Name, notA(invalid.GetFlag(), invalid.GetValue()))
 	}
 	return &fault{exitWrong, err}
+}
+
+// notA says what a flag takes in place of a value that it did not.
+func notA(f *pflag.Flag, value string) error {
+	kind := map[string]string{"float64": "a number", "int": "a whole number", "uint64": "a whole number from 0 on", "bool": "true or false"}[f.Value.Type()]
+	if kind == "" {
+		kind = "a value it accepts"
+	}
+	return fmt.Errorf("%q is not %s (%s)", value, kind, f.Usage)
 }
 
 // takesCommand makes cmd, which only groups commands, print its help, and name

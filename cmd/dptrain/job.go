@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -53,6 +54,9 @@ func (s *settings) job() (*job, error) {
 	if options.Schema, err = s.readSchema(data.Schema{}); err != nil {
 		return nil, err
 	}
+	if sameFile(s.data, s.test) {
+		return nil, wrong("--test %s is the training data itself: what is measured on it is shown as public, and would tell of its records", s.test)
+	}
 	if j.task, err = data.Open(s.data, options); err != nil {
 		return nil, err
 	}
@@ -70,6 +74,16 @@ func (s *settings) job() (*job, error) {
 	return j, j.settle()
 }
 
+// sameFile reports whether two paths name one file.
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
+}
+
 // settle works out what the settings say of training on the data.
 func (j *job) settle() error {
 	s, c := j.set, &j.config
@@ -80,12 +94,17 @@ func (j *job) settle() error {
 	if c.Optimizer, err = optim.Parse(s.optimizer); err != nil {
 		return fmt.Errorf("--optimizer: %w", err)
 	}
+	if !(s.lr > 0) || math.IsInf(s.lr, 0) {
+		return wrong("--lr %v: a learning rate above 0 is needed", s.lr)
+	}
 	if c.Schedule, err = optim.ParseSchedule(s.schedule, s.lr); err != nil {
 		return fmt.Errorf("--schedule: %w", err)
 	}
 	c.Average = optim.Average{Decay: s.ema}
 	c.Checkpoint, c.CheckpointEvery = filepath.Join(j.out, "checkpoint"), checkpointEvery
-	c.Microbatch, c.Device, c.Precision, c.Threads = s.microbatch, s.device, s.precision, s.threads
+	// What is beyond the records would be padding, and take memory for nothing.
+	c.Microbatch = min(s.microbatch, max(1, engine.RecordCount(c.Train, c.Records)))
+	c.Device, c.Precision, c.Threads = s.device, s.precision, s.threads
 	if s.given["seed"] {
 		c.Seed = &s.seed
 	}
@@ -281,8 +300,8 @@ func (j *job) mechanism() error {
 		}
 		return j.extend()
 	}
-	if !(s.epsilon > 0) {
-		return wrong("--epsilon %v: a budget above 0 is needed; --non-private trains without one", s.epsilon)
+	if !(s.epsilon > 0) || math.IsInf(s.epsilon, 0) {
+		return wrong("--epsilon %v: a finite budget above 0 is needed; --non-private trains without one", s.epsilon)
 	}
 	if err := j.hideValidation(s.epsilon); err != nil {
 		return err

@@ -217,6 +217,7 @@ the largest power of ten below one over the number of records.`,
 			if err != nil {
 				return fmt.Errorf("%s: %w", path, err)
 			}
+			sealed, verifyErr := accountant.Verify(path) // as in show
 			h := history.Header
 			v := struct {
 				answerJSON
@@ -224,8 +225,12 @@ the largest power of ten below one over the number of records.`,
 				Unit    string      `json:"unit"`
 				Records int         `json:"records"`
 				Secure  bool        `json:"secure"`
+				Ended   bool        `json:"ended"`
 				Groups  []groupJSON `json:"groups"`
-			}{answerOf(answer), steps(history), h.Unit, h.Records, h.Secure, groupsOf(history)}
+			}{answerOf(answer), steps(history), h.Unit, h.Records, h.Secure, sealed.Ended, groupsOf(history)}
+			if !v.Ended {
+				s.note("State of the ledger: %s.", stateWords(false, verifyErr != nil))
+			}
 			if !h.Secure {
 				s.note("This ledger is insecure: noise or sampling was seeded or not cryptographic, and the ε holds only against those who cannot guess it.")
 			}

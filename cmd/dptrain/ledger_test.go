@@ -61,3 +61,16 @@ func TestShowCutLedger(t *testing.T) {
 		t.Errorf("%v", v)
 	}
 }
+
+// ε of a ledger that did not end may not be all that there is to say.
+func TestEpsilonOfUnendedLedgers(t *testing.T) {
+	inFixtures(t)
+	for file, says := range map[string]string{"cut.jsonl": "cut short", "runs/mnist": ""} {
+		stdout, stderr, code := dptrain("ledger epsilon " + file + " --json")
+		var v map[string]any
+		if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != exitDone || v["ended"] != (says == "") ||
+			!strings.Contains(stderr, says) || (stderr == "") != (says == "") {
+			t.Errorf("%s: exit %d, %v, %s", file, code, v["ended"], stderr)
+		}
+	}
+}

@@ -114,6 +114,9 @@ func (s *screen) preview(set *settings) error {
 		}
 		p.Epsilon, p.Delta, p.Accountant, p.Noise = number(a.Epsilon), number(a.Delta), a.Accountant, c.Noise
 	}
+	if w := deltaWarning(float64(p.Delta), job.records); w != "" {
+		p.Warning = strings.TrimPrefix(p.Warning+"; "+w, "; ")
+	}
 	if c.Validation.Set != nil {
 		p.HeldOut, p.HeldNoise = engine.RecordCount(c.Validation.Set, c.Records), c.Validation.Noise
 	}

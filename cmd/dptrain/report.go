@@ -26,7 +26,7 @@ and the ledger, which is verified first. All that they show is public.`,
 				return &fault{exitDamaged, err}
 			}
 			if err != nil {
-				return err
+				return asWrong(err)
 			}
 			v := struct {
 				Files []string `json:"files"`

@@ -40,8 +40,8 @@ type result struct {
 	Threads         int                  `json:"threads"`
 	Seconds         float64              `json:"seconds"`
 	ExamplesPerSec  float64              `json:"examples_per_second"` // of the expected lots
-	TestAccuracy    float64              `json:"test_accuracy"`
-	TestLoss        float64              `json:"test_loss"`
+	TestAccuracy    number               `json:"test_accuracy"`       // null where there are no test data
+	TestLoss        number               `json:"test_loss"`
 	TestExamples    int                  `json:"test_examples"`
 	TestLabels      int                  `json:"test_labels"` // that the accuracy is a share of
 	*validated
@@ -82,11 +82,13 @@ type built struct {
 	Labels     []int       `json:"labels,omitempty"` // the shape of an example's labels, where it has several
 	ClassNames []string    `json:"class_names,omitempty"`
 	Data       string      `json:"data"`
+	Test       string      `json:"test,omitempty"` // a second file
 	Schema     data.Schema `json:"schema,omitzero"`
 }
 
-// finish closes the run and writes its files.
-func (s *screen) finish(j *job, run *engine.Run, held *validated, took time.Duration) (*result, error) {
+// finish closes the run, which had done so many lots before this process, and writes
+// its files.
+func (s *screen) finish(j *job, run *engine.Run, held *validated, before int, took time.Duration) (*result, error) {
 	parameters, err := run.Parameters()
 	if err != nil {
 		run.Close()
@@ -97,10 +99,10 @@ func (s *screen) finish(j *job, run *engine.Run, held *validated, took time.Dura
 		return nil, err
 	}
 	r := &result{
-		Epsilon: number(math.Inf(1)), Sampling: string(run.Event().Policy), Rate: d.ExpectedLot / float64(d.Records),
+		Epsilon: number(math.Inf(1)), TestAccuracy: number(math.NaN()), TestLoss: number(math.NaN()), Sampling: string(run.Event().Policy), Rate: d.ExpectedLot / float64(d.Records),
 		Records: d.Records, ExpectedLot: d.ExpectedLot, Microbatch: d.Microbatch, Steps: run.Steps(),
 		Clipping: j.set.clipping, Device: d.Device, Threads: d.Threads, Seconds: took.Seconds(),
-		ExamplesPerSec: d.ExpectedLot * float64(d.PerRecord*run.Steps()) / took.Seconds(),
+		ExamplesPerSec: d.ExpectedLot * float64(d.PerRecord*(run.Steps()-before)) / took.Seconds(),
 		Secure:         d.Secure && !j.config.NonPrivate, Private: !j.config.NonPrivate, Version: thisBuild().Version,
 		Data: j.task.Name, Model: j.model, Out: j.out, Unit: j.config.Records.Unit(),
 		Task: j.kind(), Optimizer: j.set.optimizer, LearningRate: j.set.lr, Schedule: j.set.schedule, Average: j.set.ema,
@@ -125,7 +127,10 @@ func (s *screen) finish(j *job, run *engine.Run, held *validated, took time.Dura
 		if err != nil {
 			return nil, err
 		}
-		r.TestAccuracy, r.TestLoss, r.TestExamples, r.TestLabels = score.Accuracy, score.Loss, score.Examples, score.Labels
+		r.TestLoss, r.TestExamples, r.TestLabels = number(score.Loss), score.Examples, score.Labels
+		if score.Labels > 0 {
+			r.TestAccuracy = number(score.Accuracy)
+		}
 		if len(score.Confusion) <= mostConfused && !j.task.Schema.Next {
 			r.Confusion, r.ClassNames = score.Confusion, j.task.ClassNames
 		}
@@ -197,7 +202,7 @@ func (j *job) save(parameters []engine.Parameter) error {
 		return err
 	}
 	e := j.example
-	text, err := json.MarshalIndent(built{j.model, e.Shape, e.Vocabulary, e.Classes, e.Labels, j.task.ClassNames, j.set.data, j.task.Schema}, "", "  ")
+	text, err := json.MarshalIndent(built{j.model, e.Shape, e.Vocabulary, e.Classes, e.Labels, j.task.ClassNames, j.set.data, j.set.test, j.task.Schema}, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -209,16 +214,16 @@ const unfinished = ".new-"
 
 // replaceFile writes a file so that it is there whole or not at all.
 func replaceFile(path string, content []byte) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), unfinished+"*")
-	if err != nil {
-		return err
-	}
 	defer func() {
-		os.Remove(f.Name())
 		if p := (*fs.PathError)(nil); errors.As(err, &p) {
 			err = fmt.Errorf("%s %s: %w", p.Op, path, p.Err) // nobody knows the other name
 		}
 	}()
+	f, err := os.CreateTemp(filepath.Dir(path), unfinished+"*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
 	if _, err = f.Write(content); err == nil {
 		err = f.Sync()
 	}
@@ -254,7 +259,7 @@ func valuesOf(parameters []engine.Parameter) [][]float32 {
 // print tells a person how it went and what may come next.
 func (r *result) print(w io.Writer) {
 	if r.TestLabels > 0 {
-		fmt.Fprintf(w, "accuracy\t%.2f%% on %d public test examples\n", 100*r.TestAccuracy, r.TestExamples)
+		fmt.Fprintf(w, "accuracy\t%.2f%% on %d public test examples\n", 100*float64(r.TestAccuracy), r.TestExamples)
 	}
 	if r.validated != nil {
 		r.validated.print(w)
@@ -274,8 +279,12 @@ func (r *result) print(w io.Writer) {
 	fmt.Fprintf(w, "time\t%.1f s, %.0f examples/s on %s, %d threads\n", r.Seconds, r.ExamplesPerSec, r.Device, r.Threads)
 	fmt.Fprintf(w, "files\t%s\n", r.Out)
 	fmt.Fprintf(w, "report\t%s\n", filepath.Join(r.Out, "report.html"))
+	elsewhere := ""
+	if r.TestExamples == 0 {
+		elsewhere = " --data TEST.FILE"
+	}
 	if r.Private {
-		fmt.Fprintf(w, "next\tdptrain eval %s\n", r.Out)
+		fmt.Fprintf(w, "next\tdptrain eval %s%s\n", r.Out, elsewhere)
 		fmt.Fprintf(w, "\tdptrain ledger epsilon %s --delta %s --accountant rdp\n", filepath.Join(r.Out, "ledger.jsonl"), roundUp(float64(r.Delta)))
 	} else {
 		fmt.Fprintf(w, "next\tdptrain train (the same, with privacy)\n")

@@ -43,12 +43,16 @@ func (s *screen) note(format string, values ...any) {
 	}
 }
 
-// number is a float64 whose infinity survives JSON, as the string "Infinity".
+// number is a float64 as JSON can hold it: infinity is the string "Infinity", and
+// what is not known, or no number, is null.
 type number float64
 
 func (x number) MarshalJSON() ([]byte, error) {
-	if math.IsInf(float64(x), 1) {
+	switch {
+	case math.IsInf(float64(x), 1):
 		return []byte(`"Infinity"`), nil
+	case math.IsNaN(float64(x)):
+		return []byte("null"), nil
 	}
 	return json.Marshal(float64(x))
 }

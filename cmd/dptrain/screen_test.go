@@ -25,9 +25,9 @@ func TestRoundingIsOneSided(t *testing.T) {
 	}
 }
 
-func TestInfinityInJSON(t *testing.T) {
-	b, err := json.Marshal([]number{1.5, number(math.Inf(1))})
-	if err != nil || string(b) != `[1.5,"Infinity"]` {
+func TestNoNumbersInJSON(t *testing.T) {
+	b, err := json.Marshal([]number{1.5, number(math.Inf(1)), number(math.NaN())})
+	if err != nil || string(b) != `[1.5,"Infinity",null]` {
 		t.Errorf("%s, %v", b, err)
 	}
 }

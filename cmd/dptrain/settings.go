@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -166,8 +166,17 @@ func (c *countOrAuto) Set(text string) error {
 // line does not, and finds what contradicts itself.
 func (s *settings) complete(cmd *cobra.Command) error {
 	s.given, s.cmd = map[string]bool{}, cmd
-	cmd.Flags().Visit(func(f *pflag.Flag) { s.given[f.Name] = true })
-	if s.resume != "" {
+	empty := ""
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		s.given[f.Name] = true
+		if f.Value.Type() == "string" && f.Value.String() == "" {
+			empty = f.Name
+		}
+	})
+	if empty != "" { // as a script's unset variable leaves it: not what was meant
+		return wrong("--%s is empty: give a value, or leave it out", empty)
+	}
+	if s.given["resume"] {
 		if err := s.takeUp(); err != nil {
 			return err
 		}
@@ -222,6 +231,9 @@ func (s *settings) takeUp() error {
 		if s.given[name] {
 			return wrong("--resume and --%s were both given: a resumed run keeps its folder, settings and noise", name)
 		}
+	}
+	if s.dryRun {
+		return wrong("--resume and --dry-run were both given: what was spent is in the ledger, and no plan; dptrain ledger epsilon %s says how much", s.resume)
 	}
 	s.config, s.out = filepath.Join(s.resume, configFile), s.resume
 	if _, err := os.Stat(s.config); err != nil {
@@ -280,12 +292,15 @@ func (s *settings) readConfig(cmd *cobra.Command) error {
 func (s *settings) configure(cmd *cobra.Command, text []byte) error {
 	var keys map[string]yaml.Node
 	if err := yaml.Unmarshal(text, &keys); err != nil {
-		return err
+		return fmt.Errorf("a key and a value on each line are needed, as in epochs: 3: %w", err)
 	}
 	var taken []string
 	for key, node := range keys {
 		f := cmd.Flags().Lookup(key)
-		if f == nil || key == "config" || key == "help" {
+		if key == "config" || key == "help" || key == "resume" {
+			return fmt.Errorf("%s has no place in a file: give --%s", key, key)
+		}
+		if f == nil {
 			var names []string
 			cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 			hint := ""
@@ -309,7 +324,9 @@ func (s *settings) configure(cmd *cobra.Command, text []byte) error {
 		} else if len(values) != 1 {
 			err = fmt.Errorf("one value is needed, not %d", len(values))
 		} else {
-			err = f.Value.Set(values[0])
+			if err = f.Value.Set(values[0]); err != nil {
+				err = notA(f, values[0])
+			}
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)
@@ -355,8 +372,9 @@ func named(node *yaml.Node) *yaml.Node {
 // silent are the flags whose zero is not a value but its absence.
 var silent = []string{"seed", "delta", "lot", "rate", "noise", "steps", "length", "validation-split", "validation-noise"}
 
-// print writes a configuration file that repeats these settings.
-func (s *settings) print(cmd *cobra.Command, w io.Writer) error {
+// values are the settings by the names of their flags, those that a configuration
+// file has to hold to repeat them.
+func (s *settings) values(cmd *cobra.Command) map[string]any {
 	keys := map[string]any{}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Name == "config" || f.Name == "resume" || f.Name == "out" || f.Name == "preset" || f.Name == "help" || f.Name == "print-config" || f.Name == "dry-run" || f.Name == "json" || f.Name == "quiet" {
@@ -388,12 +406,13 @@ func (s *settings) print(cmd *cobra.Command, w io.Writer) error {
 			keys[f.Name] = typed
 		}
 	})
-	names := make([]string, 0, len(keys))
-	for k := range keys {
-		names = append(names, k)
-	}
-	sort.Strings(names)
-	for _, k := range names {
+	return keys
+}
+
+// print writes a configuration file that repeats these settings.
+func (s *settings) print(cmd *cobra.Command, w io.Writer) error {
+	keys := s.values(cmd)
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		line, err := yaml.Marshal(map[string]any{k: keys[k]})
 		if err != nil {
 			return err

@@ -41,6 +41,9 @@ to ε = 2.`,
 			if err := set.complete(cmd); err != nil {
 				return err
 			}
+			if set.printConfig && s.json {
+				return s.show(set.values(cmd), "", nil)
+			}
 			if set.printConfig {
 				return set.print(cmd, s.out)
 			}
@@ -105,7 +108,7 @@ func (s *screen) run(job *job, began time.Time) error {
 			return err
 		}
 	}
-	result, err := s.finish(job, run, held, time.Since(began))
+	result, err := s.finish(job, run, held, before, time.Since(began))
 	switch {
 	case trained != nil && !errors.Is(trained, context.Canceled):
 		return fmt.Errorf("training stopped: %w; the ledger %s says what was spent", trained, job.config.Ledger)
@@ -120,10 +123,10 @@ func (s *screen) run(job *job, began time.Time) error {
 	return s.show(result, fmt.Sprintf("%.4f %s", result.TestAccuracy, roundUp(float64(result.Epsilon))), result.print)
 }
 
-// asWrong gives an error about what the user asked for the exit code of one.
+// asWrong gives an error about what the user asked for the exit code of one, unless
+// it has one of its own.
 func asWrong(err error) error {
-	var f *fault
-	if err == nil || errors.As(err, &f) || errors.Is(err, engine.ErrBudget) || errors.Is(err, engine.ErrDamaged) || diskFull(err) {
+	if exitCode(err) != exitFailed || diskFull(err) {
 		return err
 	}
 	return &fault{exitWrong, err}

@@ -82,12 +82,72 @@ func TestTrainGoesOn(t *testing.T) {
 	if got, want := second["epsilon"].(float64), whole["epsilon"].(float64); got != want {
 		t.Errorf("ε of both parts %v, of one history %v", got, want)
 	}
+	for flags, says := range map[string]string{"--resume run --dry-run": "dptrain ledger epsilon run", "--resume=": "--resume is empty", "--out=": "--out is empty", "--config=": "--config is empty"} {
+		if _, stderr, code := dptrain("train " + flags); code != exitWrong || !strings.Contains(stderr, says) {
+			t.Errorf("%s: exit %d, %s", flags, code, stderr)
+		}
+	}
 	if _, stderr, code := dptrain("train --resume run --clip 3"); code != exitWrong || !strings.Contains(stderr, "clip") {
 		t.Errorf("another clip: exit %d, %s", code, stderr)
+	}
+	// Its speed is that of the lots that it ran, not of all that the run has.
+	if idle := answer(t, "train --resume run"); idle["examples_per_second"] != 0.0 {
+		t.Errorf("no lot was left to do, and %v examples were done in a second", idle["examples_per_second"])
 	}
 	extended := answer(t, "train --resume run --epsilon 1.5")
 	if e := extended["epsilon"].(float64); e > 1.5 || e < 1.48 || extended["steps"].(float64) <= 25 {
 		t.Errorf("extended to ε = 1.5: %v lots, ε %v", extended["steps"], e)
+	}
+}
+
+// A run whose weights left the numbers ends, and says why; one whose test loss did goes
+// on, and writes no number that JSON does not have.
+func TestDivergedRuns(t *testing.T) {
+	t.Chdir(t.TempDir())
+	stdout, stderr, code := dptrain(drawn + " --steps 20 --noise 2 --delta 1e-5 --seed 1 --lr 1e300 --out run")
+	if code != exitFailed || stdout != "" || !strings.Contains(stderr, "not finite") || !strings.Contains(stderr, "--lr") {
+		t.Errorf("exit %d, %s%s", code, stdout, stderr)
+	}
+	got := answer(t, drawn+" --steps 20 --noise 2 --delta 1e-5 --seed 1 --lr 1e38 --out far")
+	if loss, there := got["test_loss"]; !there || loss != nil {
+		t.Errorf("the test loss is %v", loss)
+	}
+	if _, stderr, code := dptrain("report far"); code != exitDone {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+}
+
+// A ledger that was changed is told from a wrong setting by its exit code.
+func TestResumeOnDamagedLedger(t *testing.T) {
+	inWorkshop(t)
+	answer(t, brief+" --steps 10 --noise 2 --delta 1e-5 --out run")
+	file, err := os.ReadFile("run/ledger.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(file), `"noise":2`, `"noise":9`, 1)
+	if changed == string(file) {
+		t.Fatal("nothing was changed")
+	}
+	if err := os.WriteFile("run/ledger.jsonl", []byte(changed), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := dptrain("train --resume run --steps 20"); code != exitDamaged || !strings.Contains(stderr, "line 2") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+}
+
+// δ of one over the records or more lets a record be published: that is said.
+func TestLargeDeltaIsSaid(t *testing.T) {
+	inWorkshop(t)
+	for delta, warns := range map[string]bool{"0.001": true, "0.00025": true, "0.0001": false} {
+		_, stderr, code := dptrain(brief + " --steps 2 --noise 2 --out run" + delta + " --delta " + delta)
+		if code != exitDone || strings.Contains(stderr, "give a smaller --delta") != warns {
+			t.Errorf("δ = %s of 4000 records: exit %d, %s", delta, code, stderr)
+		}
+		if seen := answer(t, brief+" --steps 2 --noise 2 --dry-run --delta "+delta); (seen["warning"] != nil) != warns {
+			t.Errorf("δ = %s of 4000 records: foreseen with the warning %v", delta, seen["warning"])
+		}
 	}
 }
 
@@ -100,6 +160,9 @@ func TestSettingsRoundTrip(t *testing.T) {
 	}
 	if err := os.WriteFile("run.yaml", []byte(stdout), 0o644); err != nil {
 		t.Fatal(err)
+	}
+	if v := answer(t, line+" --print-config"); v["clip"] != 0.5 || v["steps"] != 7.0 {
+		t.Errorf("under --json: %v", v)
 	}
 	again, stderr, code := dptrain("train --config run.yaml --print-config")
 	if code != exitDone || again != stdout {
@@ -266,7 +329,10 @@ func TestTrainRefuses(t *testing.T) {
 		{"--microbatch 0", "--microbatch"},
 		{"--init none.safetensors", "--init"},
 		{"--accountant pdl", "pld"},
-		{"--lr -1", "rate"},
+		{"--lr -1", "--lr"},
+		{"--epsilon Inf", "finite"},
+		{"--data t.csv --test ./t.csv --label label --classes no,yes", "the training data itself"},
+		{"--seed -1", "a whole number from 0 on"},
 		{"--ema 1", "average"},
 		{"--lott 5", "--lot"},
 		{"--metrics-addr nonsense", "--metrics-addr"},

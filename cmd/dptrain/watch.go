@@ -37,6 +37,9 @@ func (s *screen) announce(j *job, run *engine.Run) {
 	if d.Warning != "" {
 		s.note("Warning: %s.", d.Warning)
 	}
+	if w := deltaWarning(j.config.Delta, j.records); w != "" {
+		s.note("Warning: %s.", w)
+	}
 }
 
 // watch follows a run: a bar where there is a terminal, a line at each tenth
@@ -82,7 +85,7 @@ type point struct {
 	Lot          int      `json:"lot"`
 	Epsilon      number   `json:"epsilon,omitempty"`
 	TestAccuracy *float64 `json:"test_accuracy,omitempty"`
-	TestLoss     *float64 `json:"test_loss,omitempty"`
+	TestLoss     *number  `json:"test_loss,omitempty"`
 	LearningRate float64  `json:"learning_rate"`
 	Seconds      float64  `json:"seconds"`
 }
@@ -107,16 +110,19 @@ func (w *watch) observe(p *engine.Progress) error {
 		p.Epsilon = spent.Epsilon
 	}
 	line := point{Lot: p.Lot, Epsilon: number(p.Epsilon), LearningRate: p.Rate, Seconds: time.Since(w.began).Seconds()}
+	parameters, err := w.run.Parameters()
+	if err != nil {
+		return err
+	}
+	if name := diverged(parameters); name != "" {
+		return fmt.Errorf("lot %d: %s holds numbers that are not finite, so nothing more can be learnt; begin again with a smaller --lr or --clip", p.Lot, name)
+	}
 	if w.evaluator != nil {
-		parameters, err := w.run.Parameters()
-		if err != nil {
-			return err
-		}
 		score, err := w.evaluator.Score(valuesOf(parameters), w.job.task.Test)
 		if err != nil {
 			return err
 		}
-		line.TestLoss = &score.Loss
+		line.TestLoss = (*number)(&score.Loss)
 		if score.Labels > 0 {
 			line.TestAccuracy = &score.Accuracy
 			w.accurate = score.Accuracy
@@ -142,6 +148,18 @@ func (w *watch) observe(p *engine.Progress) error {
 	return w.events.Write(p.Lot, time.Now(), line.scalars()...)
 }
 
+// diverged names a parameter with a number that is not finite; "" where there is none.
+func diverged(parameters []engine.Parameter) string {
+	for _, p := range parameters {
+		for _, v := range p.Values {
+			if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
+				return p.Name
+			}
+		}
+	}
+	return ""
+}
+
 // scalars are a point's curves in TensorBoard.
 func (p *point) scalars() []tensorboard.Scalar {
 	all := []tensorboard.Scalar{{Tag: "learning_rate", Value: p.LearningRate}}
@@ -152,7 +170,7 @@ func (p *point) scalars() []tensorboard.Scalar {
 		all = append(all, tensorboard.Scalar{Tag: "test/accuracy", Value: *p.TestAccuracy})
 	}
 	if p.TestLoss != nil {
-		all = append(all, tensorboard.Scalar{Tag: "test/loss", Value: *p.TestLoss})
+		all = append(all, tensorboard.Scalar{Tag: "test/loss", Value: float64(*p.TestLoss)})
 	}
 	return all
 }

@@ -116,8 +116,12 @@ func (r *Run) tests() (words string, score []row) {
 	if !r.tested() {
 		return "", nil
 	}
+	loss := "no finite number"
+	if s.TestLoss != nil {
+		loss = Short(*s.TestLoss)
+	}
 	return "Measured on public test data, which are not protected.",
-		[]row{{"accuracy", percent(s.TestAccuracy)}, {"mean loss", Short(s.TestLoss)}, {"test examples", Thousands(s.TestExamples)}}
+		[]row{{"accuracy", percent(s.TestAccuracy)}, {"mean loss", loss}, {"test examples", Thousands(s.TestExamples)}}
 }
 
 func (r *Run) lede() string {

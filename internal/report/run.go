@@ -38,7 +38,7 @@ type summary struct {
 	Parameters int    `json:"parameters"`
 
 	TestAccuracy float64  `json:"test_accuracy"`
-	TestLoss     float64  `json:"test_loss"`
+	TestLoss     *float64 `json:"test_loss"` // nil where it is no finite number
 	TestExamples int      `json:"test_examples"`
 	TestLabels   int      `json:"test_labels"`
 	Confusion    [][]int  `json:"confusion"`
@@ -87,7 +87,7 @@ func Open(dir string) (*Run, error) {
 	}
 	r := &Run{}
 	if err := json.Unmarshal(text, &r.summary); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("%s is no summary of a run: %w; dptrain train --resume %s writes it again", path, err, dir)
 	}
 	if err := r.summary.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
