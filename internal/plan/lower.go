@@ -2,7 +2,7 @@ package plan
 
 import (
 	"fmt"
-	"sort"
+	"slices"
 
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/perexample"
@@ -27,7 +27,7 @@ func Private(p *perexample.Private, w Wanted) (*Program, error) {
 	for i, v := range p.Vectors {
 		l.buffers[v.Factor] = l.buffer(Buffer{Name: v.Factor.Name(), Shape: v.Factor.Shape(), Role: Factors, Index: i})
 	}
-	order := byNeed(p.Vectors)
+	order := early(p.Vectors)
 	for k, i := range order {
 		if w.Norms {
 			if err := l.result(p.Vectors[i].Squared, Squared, i); err != nil {
@@ -60,26 +60,41 @@ func Private(p *perexample.Private, w Wanted) (*Program, error) {
 	return l.finish(front), nil
 }
 
-// byNeed orders vectors such that those come first whose sums need fewest other nodes:
+// early orders vectors such that those come first whose sums need fewest other nodes:
 // those near the loss. So what a layer sends back is used as soon as it is there, while
-// caches hold it, and dies early.
-func byNeed(vectors []perexample.Vector) []int {
-	order, needs := make([]int, len(vectors)), make([]int, len(vectors))
+// caches hold it, and dies early. Gradients kept for each record come last where they
+// are larger than what they are made of.
+func early(vectors []perexample.Vector) []int {
+	order, needs, swells := make([]int, len(vectors)), make([]int, len(vectors)), make([]bool, len(vectors))
 	for i, v := range vectors {
 		seen := map[*G.Node]bool{}
 		var visit func(n *G.Node)
 		visit = func(n *G.Node) {
-			if !seen[n] {
-				seen[n] = true
-				for _, x := range op.Reads(n) {
-					visit(x)
-				}
+			if seen[n] {
+				return
+			}
+			seen[n] = true
+			of := 0
+			for _, x := range op.Reads(n) {
+				of += x.Shape().TotalSize()
+				visit(x)
+			}
+			if _, kept := op.Of(n).(op.RecordGradients); kept && n.Shape().TotalSize() > of {
+				swells[i] = true
 			}
 		}
 		visit(v.Sum)
 		order[i], needs[i] = i, len(seen)
 	}
-	sort.SliceStable(order, func(a, b int) bool { return needs[order[a]] < needs[order[b]] })
+	slices.SortStableFunc(order, func(a, b int) int {
+		if swells[a] != swells[b] {
+			if swells[a] {
+				return 1
+			}
+			return -1
+		}
+		return needs[a] - needs[b]
+	})
 	return order
 }
 
