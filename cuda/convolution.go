@@ -3,6 +3,8 @@
 package cuda
 
 import (
+	"math"
+
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/op"
 )
@@ -198,6 +200,9 @@ var convolutionTiles = map[Precision][]tile{
 
 // convolve launches all phases of a convolution.
 func (c *compiler) convolve(v convolution, m meetings, r convolved) bool {
+	if !fits(v.Groups) {
+		return false
+	}
 	depth, columns := 0, 0
 	for _, p := range m.phases {
 		depth = max(depth, int(p.Depth))
@@ -222,7 +227,7 @@ func (c *compiler) convolve(v convolution, m meetings, r convolved) bool {
 		args.Out = c.scratch(4 * size * count)
 	}
 	for len(m.phases) > 0 {
-		n := copy(args.Phase[:], m.phases)
+		n := copy(args.Phase[:min(mostPhases, math.MaxUint16/v.Groups)], m.phases)
 		args.Phases, m.phases = int32(n), m.phases[n:]
 		grid := dim{uint32(s.tile.count(r.rows, columns)), uint32(n * v.Groups), uint32(apart)}
 		c.launch("convolution_"+s.tile.name, grid, dim{s.tile.threads, 1, 1}, args)

@@ -72,3 +72,16 @@ func TestConvolutionWeightTilesAgree(t *testing.T) {
 		}
 	}
 }
+
+// As many groups as fill a grid's height with some of the phases take several launches;
+// more groups than that, the host's reference.
+func TestConvolutionOfManyGroups(t *testing.T) {
+	device(t)
+	for groups, want := range map[int]int{5000: 2, 1 << 16: 0} {
+		f := op.ConvWeight{Window: square(4, 4, 0), Groups: groups, C: groups, H: 4, W: 4, O: groups}
+		o := given(rand.New(rand.NewPCG(3, 6)), op.ConvGradInput(f), tensor.Shape{1, groups, 1, 1}, tensor.Shape{groups, 1, 4, 4})
+		if got := len(o.machine(t, Options{}).(*Machine).front.steps); want > 0 && got != want {
+			t.Errorf("%d groups: %d launches, want %d", groups, got, want)
+		}
+	}
+}

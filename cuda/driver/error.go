@@ -30,19 +30,21 @@ const (
 
 // lost lists the errors after which a context answers nothing any more.
 var lost = map[C.CUresult]string{
-	C.CUDA_ERROR_ECC_UNCORRECTABLE:    "its memory has an error that cannot be corrected",
-	C.CUDA_ERROR_NVLINK_UNCORRECTABLE: "its link has an error that cannot be corrected",
-	C.CUDA_ERROR_ILLEGAL_ADDRESS:      "a kernel reached outside its memory",
-	C.CUDA_ERROR_LAUNCH_TIMEOUT:       "a kernel ran longer than the host allows",
-	C.CUDA_ERROR_CONTEXT_IS_DESTROYED: "its context is gone",
-	C.CUDA_ERROR_ASSERT:               "a kernel's assertion failed",
-	C.CUDA_ERROR_HARDWARE_STACK_ERROR: "a kernel's stack is corrupt",
-	C.CUDA_ERROR_ILLEGAL_INSTRUCTION:  "a kernel met an instruction that is none",
-	C.CUDA_ERROR_MISALIGNED_ADDRESS:   "a kernel used a misaligned address",
-	C.CUDA_ERROR_INVALID_PC:           "a kernel ran outside its code",
-	C.CUDA_ERROR_LAUNCH_FAILED:        "a kernel failed",
-	C.CUDA_ERROR_DEVICE_UNAVAILABLE:   "another process holds it or it fell away",
-	C.CUDA_ERROR_EXTERNAL_DEVICE:      "another device failed it",
+	C.CUDA_ERROR_ECC_UNCORRECTABLE:     "its memory has an error that cannot be corrected",
+	C.CUDA_ERROR_NVLINK_UNCORRECTABLE:  "its link has an error that cannot be corrected",
+	C.CUDA_ERROR_ILLEGAL_ADDRESS:       "a kernel reached outside its memory",
+	C.CUDA_ERROR_LAUNCH_TIMEOUT:        "a kernel ran longer than the host allows",
+	C.CUDA_ERROR_CONTEXT_IS_DESTROYED:  "its context is gone",
+	C.CUDA_ERROR_ASSERT:                "a kernel's assertion failed",
+	C.CUDA_ERROR_HARDWARE_STACK_ERROR:  "a kernel's stack is corrupt",
+	C.CUDA_ERROR_ILLEGAL_INSTRUCTION:   "a kernel met an instruction that is none",
+	C.CUDA_ERROR_MISALIGNED_ADDRESS:    "a kernel used a misaligned address",
+	C.CUDA_ERROR_INVALID_ADDRESS_SPACE: "a kernel used an address of another kind of memory",
+	C.CUDA_ERROR_INVALID_PC:            "a kernel ran outside its code",
+	C.CUDA_ERROR_LAUNCH_FAILED:         "a kernel failed",
+	C.CUDA_ERROR_DEVICE_UNAVAILABLE:    "another process holds it or it fell away",
+	C.CUDA_ERROR_EXTERNAL_DEVICE:       "another device failed it",
+	C.CUDA_ERROR_UNKNOWN:               "it fell away or its driver broke",
 }
 
 // usable tells why an opened library cannot be used.

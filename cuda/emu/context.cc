@@ -41,7 +41,11 @@ static bool number(const char *name, long long *value) {
 	return true;
 }
 
-// Every variable is described in the README.
+// DPTRAIN_EMU_MEMORY is the bytes of the device, DPTRAIN_EMU_THREADS how many threads of
+// the host work, DPTRAIN_EMU_LOST after how many launches the device falls away,
+// DPTRAIN_EMU_DRIVER the driver's version (12090), DPTRAIN_EMU_ARCH the compute capability
+// (90), DPTRAIN_EMU_NAME what the device calls itself: by another name dptrain takes it
+// for a GPU. DPTRAIN_EMU_ORDER is the order of turns (worker.h).
 static bool read_environment() {
 	long long memory = (long long)memory_total(), threads = std::thread::hardware_concurrency(), lost = -1, driver_version = version, card = arch;
 	if (!number("DPTRAIN_EMU_MEMORY", &memory) || !number("DPTRAIN_EMU_THREADS", &threads) || !number("DPTRAIN_EMU_LOST", &lost) ||
@@ -126,7 +130,8 @@ API cuDeviceGet(int *d, int ordinal) {
 API cuDeviceGetName(char *name, int length, int d) {
 	return about(d, name, [&] {
 		if (length <= 0) return int(CUDA_ERROR_INVALID_VALUE);
-		snprintf(name, size_t(length), "emulated device");
+		const char *other = getenv("DPTRAIN_EMU_NAME");
+		snprintf(name, size_t(length), "%s", other != nullptr ? other : "emulated device");
 		return 0;
 	});
 }

@@ -120,8 +120,7 @@ static int take_arguments(const Kernel &k, void **each, void **extra, unsigned c
 		else if (uintptr_t(extra[0]) == 2) bytes = *static_cast<const size_t *>(extra[1]);  // CU_LAUNCH_PARAM_BUFFER_SIZE
 		else return CUDA_ERROR_INVALID_VALUE;
 	}
-	// Padding at the end may be there or not.
-	if (buffer == nullptr || bytes < k.argument_bytes || bytes > (k.argument_bytes + 15) / 16 * 16) {
+	if (buffer == nullptr || bytes != k.argument_bytes) {
 		say("%s takes %zu bytes of arguments and is given %zu", k.name, k.argument_bytes, bytes);
 		return CUDA_ERROR_INVALID_VALUE;
 	}
