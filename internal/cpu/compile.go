@@ -23,6 +23,9 @@ type compiler struct {
 	left   map[int]call           // products left to an LSTM, by the buffers of their results
 	early  map[int]bool           // results that an operation before has made
 
+	places map[winners][]uint8 // taps that maxima over channels came from
+	last   map[int]bool        // buffers of pictures with their channels last
+
 	filters *[]float32 // of a Winograd convolution, transformed; one at a time
 }
 
@@ -31,9 +34,11 @@ type call struct {
 	bases      []int // of the inputs: the buffers whose memory they are
 	in         [][]float32
 	shapes     []tensor.Shape
-	base       int // of the result
+	last       []bool // pictures with their channels last
+	base       int    // of the result
 	out        []float32
 	shape      tensor.Shape
+	outLast    bool
 	accumulate bool
 	next       []plan.Instruction // what follows
 }
@@ -68,11 +73,12 @@ func (c compiler) all(code []plan.Instruction) ([]func(), error) {
 // call looks up the memory of an instruction.
 func (c compiler) call(i plan.Instruction) call {
 	out := c.program.Buffers[i.Out]
-	k := call{base: out.Base, out: c.memory[i.Out], shape: out.Shape, accumulate: i.Accumulate}
+	k := call{base: out.Base, out: c.memory[i.Out], shape: out.Shape, outLast: c.last[i.Out], accumulate: i.Accumulate}
 	for _, id := range i.In {
 		k.in = append(k.in, c.memory[id])
 		k.shapes = append(k.shapes, c.program.Buffers[id].Shape)
 		k.bases = append(k.bases, c.program.Buffers[id].Base)
+		k.last = append(k.last, c.last[id])
 	}
 	return k
 }

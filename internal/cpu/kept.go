@@ -12,7 +12,7 @@ type builder struct {
 }
 
 // builder is that of a form; ok tells whether there is one.
-func (c compiler) builder(form op.Form, records int, in [][]float32) (b builder, ok bool) {
+func (c compiler) builder(form op.Form, records int, in [][]float32, last []bool) (b builder, ok bool) {
 	delta := in[len(in)-1]
 	nd := len(delta) / records
 	na := len(in[0]) / records
@@ -28,13 +28,13 @@ func (c compiler) builder(form op.Form, records int, in [][]float32) (b builder,
 		v := newConvolution(f)
 		c.reserve(v.scratch(), 0)
 		pictures := nd / (f.O * v.area)
-		if g := c.newWinograd(v, 1, false); g != nil && v.area >= winogradArea {
+		if g := c.gradientWinograd(v); g != nil {
 			c.reserve(g.scratch()+g.Planes()*g.filterPlane(), 0)
 			return builder{func(dst []float32, r int, w *worker) {
 				g.gradient(dst, a, delta, r*pictures, pictures, w)
 			}, pictures * v.area * f.Size() / 16}, true
 		}
-		if g := c.newPatched(v); g != nil {
+		if g := c.newPatched(v, last[0], last[1]); g != nil {
 			return g.builder(a, delta, pictures), true
 		}
 		return builder{func(dst []float32, r int, w *worker) {
@@ -44,6 +44,9 @@ func (c compiler) builder(form op.Form, records int, in [][]float32) (b builder,
 			}
 		}, pictures * v.area * f.Size() / 8}, true
 	case op.Shift:
+		if last[0] {
+			f.Inner = 1
+		}
 		return builder{func(dst []float32, r int, w *worker) {
 			(&channelSum{f.Channels, f.Inner, nd / (f.Channels * f.Inner), nil, delta[r*nd : (r+1)*nd], nil}).run(dst, 0, false, w)
 		}, nd}, true
@@ -67,7 +70,7 @@ func (c compiler) builder(form op.Form, records int, in [][]float32) (b builder,
 }
 
 func (c compiler) recordGradients(s op.RecordGradients, k call) func() {
-	b, ok := c.builder(s.Form, s.Records, k.in)
+	b, ok := c.builder(s.Form, s.Records, k.in, k.last)
 	if !ok {
 		return nil
 	}

@@ -47,7 +47,7 @@ func (m *Machine) compiler() compiler {
 
 // allocate lays out every buffer; temporaries share the arena.
 func (m *Machine) allocate(o optim.Optimizer, average bool) {
-	arena := make([]float32, m.program.Arena)
+	arena := zeros(m.program.Arena)
 	m.memory = make([][]float32, len(m.program.Buffers))
 	for i, b := range m.program.Buffers {
 		switch {
@@ -56,7 +56,7 @@ func (m *Machine) allocate(o optim.Optimizer, average bool) {
 		case b.Role == plan.Temporary:
 			m.memory[i] = arena[b.Offset : b.Offset+b.Size() : b.Offset+b.Size()]
 		default:
-			m.memory[i] = make([]float32, b.Size())
+			m.memory[i] = zeros(b.Size())
 			copy(m.memory[i], b.Value)
 		}
 	}
@@ -74,11 +74,11 @@ func (m *Machine) allocate(o optim.Optimizer, average bool) {
 		}
 		slots := make([][]float32, o.Slots())
 		for s := range slots {
-			slots[s] = make([]float32, len(w))
+			slots[s] = zeros(len(w))
 		}
 		m.state.Slots = append(m.state.Slots, slots)
 		if average {
-			m.state.Average = append(m.state.Average, make([]float32, len(w)))
+			m.state.Average = append(m.state.Average, zeros(len(w)))
 		}
 	}
 }

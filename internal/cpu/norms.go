@@ -36,8 +36,10 @@ func (c compiler) squaredNorms(s op.SquaredNorms, k call) func() {
 	case op.ConvWeight:
 		if s.Method == op.Gram {
 			v := newConvolution(f)
-			if g := c.newPatched(v); g != nil && g.outright(len(k.in[1])/(v.O*v.area)/s.Records) {
-				return c.patchedNorms(g, s.Records, k)
+			if outright(v, k.shapes[0][0]/s.Records) {
+				if g := c.newPatched(v, k.last[0], k.last[1]); g != nil {
+					return c.patchedNorms(g, s.Records, k)
+				}
 			}
 			return c.convGram(f, s.Records, k)
 		}

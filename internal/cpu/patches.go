@@ -17,16 +17,18 @@ const (
 type patched struct {
 	*convolution
 	patches       *simd.Patches
-	rows, padded  int // floats
-	kernel, pitch int // places of the kernel; floats between the weight's rows
+	rows, padded  int  // floats
+	kernel, pitch int  // places of the kernel; floats between the weight's rows
+	last          bool // results, and what comes back to them, have their channels last
 }
 
-// newPatched is nil where that does not pay.
-func (c compiler) newPatched(v *convolution) *patched {
+// newPatched is nil where that does not pay. Pictures and results may have their
+// channels last already.
+func (c compiler) newPatched(v *convolution, picture, result bool) *patched {
 	if v.direct() || v.Groups != 1 || v.O < patchOutputs {
 		return nil
 	}
-	g := &patched{convolution: v, patches: v.window.Patches(), kernel: v.KernelH * v.KernelW}
+	g := &patched{convolution: v, patches: v.window.Patches(picture), kernel: v.KernelH * v.KernelW, last: result}
 	if g.patches == nil {
 		return nil
 	}
@@ -70,9 +72,13 @@ func (c compiler) patchedForward(g *patched, s op.Conv2D, y, x, weight, bias []f
 		rows, padded, result := g.cut(w)
 		for n := from; n < to; n++ {
 			g.patches.Rows(rows, g.picture(x, n), padded)
-			product.Run(result, rows, turned, w.gemm, 0, 1)
 			y := g.result(y, n)
-			simd.Transpose(y, g.area, result, g.O, g.area, g.O)
+			if g.last {
+				product.Run(y, rows, turned, w.gemm, 0, 1)
+			} else {
+				product.Run(result, rows, turned, w.gemm, 0, 1)
+				simd.Transpose(y, g.area, result, g.O, g.area, g.O)
+			}
 			if s.Act != op.Identity && s.Act != op.ReLU {
 				f(y, y)
 			}
@@ -89,6 +95,9 @@ func (c compiler) patchedBack(g *patched, x, delta, weight []float32) func() {
 		}
 	})
 	product := simd.Gemm{TransA: true, M: g.area, N: g.taps, K: g.O, LDA: g.area, LDB: g.pitch, LDC: g.taps}
+	if g.last {
+		product.TransA, product.LDA = false, g.O
+	}
 	return sequence(turn, c.over(len(delta)/(g.O*g.area), g.O*g.taps*g.area/8, func(from, to int, w *worker) {
 		rows, padded, _ := g.cut(w)
 		for n := from; n < to; n++ {
@@ -103,9 +112,13 @@ func (c compiler) patchedBack(g *patched, x, delta, weight []float32) func() {
 func (g *patched) gradient(x, delta []float32, first, pictures, o0, o1 int, w *worker) []float32 {
 	rows, padded, dst := g.cut(w)
 	product := simd.Gemm{M: o1 - o0, N: g.taps, K: g.area, LDA: g.area, LDB: g.taps, LDC: g.taps}
+	from := o0 * g.area
+	if g.last {
+		product.TransA, product.LDA, from = true, g.O, o0
+	}
 	for n := first; n < first+pictures; n++ {
 		g.patches.Rows(rows, g.picture(x, n), padded)
-		product.Run(dst, g.result(delta, n)[o0*g.area:], rows, w.gemm, 0, 1)
+		product.Run(dst, g.result(delta, n)[from:], rows, w.gemm, 0, 1)
 		product.Accumulate = true
 	}
 	return dst[:(o1-o0)*g.taps]
@@ -132,8 +145,8 @@ func (g *patched) turnBack(dst, gradient []float32, outputs int) {
 // outright tells whether making a record's gradient, in float32, is less work than
 // the Gram matrices of its rows, in float64. Its sums then add up the very
 // gradients whose norms were taken.
-func (g *patched) outright(pictures int) bool {
-	return 4*g.Size() <= 5*pictures*g.area*(g.taps+g.O)
+func outright(v *convolution, pictures int) bool {
+	return 4*v.Size() <= 5*pictures*v.area*(v.taps+v.O)
 }
 
 // patchedNorms keeps clip.Single's promise for what patchedSum

@@ -39,7 +39,7 @@ func TestPatched(t *testing.T) {
 			defer pool.close()
 			c := compiler{Machine: &Machine{pool: pool}, filters: new([]float32)}
 			v := newConvolution(f)
-			if g := c.newPatched(v); g == nil || g.outright(pictures) != s.outright {
+			if g := c.newPatched(v, false, false); g == nil || outright(v, pictures) != s.outright {
 				t.Fatalf("%v: %v", f, g)
 			}
 			oh, ow := v.window.Out()
@@ -61,7 +61,7 @@ func TestPatched(t *testing.T) {
 				{op.ClippedSum{Form: f, Records: records}, [][]float32{x, delta, factors}, []tensor.Shape{xs, ys, {records}}, tensor.Shape{f.Size()}},
 			} {
 				sum := s.shape[0] == f.Size()
-				k := call{in: s.in, shapes: s.shapes, shape: s.shape, out: normal(s.shape.TotalSize()), accumulate: sum, bases: make([]int, len(s.in))}
+				k := call{in: s.in, shapes: s.shapes, shape: s.shape, out: normal(s.shape.TotalSize()), accumulate: sum, bases: make([]int, len(s.in)), last: make([]bool, len(s.in))}
 				want := k
 				want.out = append([]float32(nil), k.out...)
 				c.native(s.spec, k)()
@@ -89,7 +89,7 @@ func TestPatched(t *testing.T) {
 				alone[record] = 1
 				out := make([]float32, f.Size())
 				c.native(op.ClippedSum{Form: f, Records: records}, call{
-					in: [][]float32{x, delta, alone}, shapes: []tensor.Shape{xs, ys, {records}}, shape: tensor.Shape{f.Size()}, out: out,
+					in: [][]float32{x, delta, alone}, shapes: []tensor.Shape{xs, ys, {records}}, shape: tensor.Shape{f.Size()}, last: make([]bool, 3), out: out,
 				})()
 				for i, v := range gradients[record*f.Size():][:f.Size()] {
 					if out[i] != v {

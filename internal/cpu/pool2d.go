@@ -30,7 +30,75 @@ func (c compiler) maxima(key winners, n int) (at []int32, filled bool) {
 	return at, filled
 }
 
+// channelPool is a pool over pictures with their channels last.
+func channelPool(w op.Window, shape []int) *simd.ChannelPool {
+	return window(w, shape[1], shape[2], shape[3]).ChannelPool()
+}
+
+// taps is maxima for pictures with their channels last.
+func (c compiler) taps(key winners, n int) (at []uint8, filled bool) {
+	if at, filled = c.places[key]; !filled {
+		at = make([]uint8, n)
+		c.places[key] = at
+	}
+	return at, filled
+}
+
+// maxPoolLast takes pictures with their channels last.
+func (c compiler) maxPoolLast(s op.MaxPool2D, k call) func() {
+	shape := k.shapes[0]
+	p, channels := channelPool(s.Window, shape), shape[1]
+	out, x := k.out, k.in[0]
+	size, n := len(x)/shape[0], len(out)/shape[0]
+	at, _ := c.taps(winners{k.bases[0], s.Window, shape[2], shape[3]}, len(out))
+	c.reserve(n, 0)
+	return c.over(shape[0], n*(s.KernelH*s.KernelW+2)/4, func(from, to int, w *worker) {
+		for r := from; r < to; r++ {
+			y, at, x := out[r*n:(r+1)*n], at[r*n:(r+1)*n], x[r*size:(r+1)*size]
+			if k.outLast {
+				p.Max(y, at, x)
+				continue
+			}
+			last := w.floats(n)
+			p.Max(last, at, x)
+			simd.Transpose(y, n/channels, last, channels, n/channels, channels)
+		}
+	})
+}
+
+func (c compiler) maxPoolGradLast(s op.MaxPoolGrad, k call) func() {
+	shape := k.shapes[0]
+	p, channels := channelPool(s.Window, shape), shape[1]
+	out, x, delta := k.out, k.in[0], k.in[1]
+	size, n := len(x)/shape[0], len(delta)/shape[0]
+	at, filled := c.taps(winners{k.bases[0], s.Window, shape[2], shape[3]}, len(delta))
+	c.reserve(n+size, 0)
+	return c.over(shape[0], n*(s.KernelH*s.KernelW+2)/4, func(from, to int, w *worker) {
+		for r := from; r < to; r++ {
+			y, at, d := out[r*size:(r+1)*size], at[r*n:(r+1)*n], delta[r*n:(r+1)*n]
+			memory := w.floats(n + size)
+			last, image := memory[:n], memory[n:]
+			if !filled {
+				p.Max(last, at, x[r*size:(r+1)*size])
+			}
+			if !k.last[1] {
+				simd.Transpose(last, channels, d, n/channels, channels, n/channels)
+				d = last
+			}
+			if k.outLast {
+				p.Grad(y, d, at)
+				continue
+			}
+			p.Grad(image, d, at)
+			simd.Transpose(y, size/channels, image, channels, size/channels, channels)
+		}
+	})
+}
+
 func (c compiler) maxPool(s op.MaxPool2D, k call) func() {
+	if k.last[0] {
+		return c.maxPoolLast(s, k)
+	}
 	p, plane, area := pooling(s.Window, k.shapes[0][2], k.shapes[0][3])
 	out, x := k.out, k.in[0]
 	at, _ := c.maxima(winners{k.bases[0], s.Window, k.shapes[0][2], k.shapes[0][3]}, len(out))
@@ -42,6 +110,9 @@ func (c compiler) maxPool(s op.MaxPool2D, k call) func() {
 }
 
 func (c compiler) maxPoolGrad(s op.MaxPoolGrad, k call) func() {
+	if k.last[0] {
+		return c.maxPoolGradLast(s, k)
+	}
 	p, plane, area := pooling(s.Window, k.shapes[0][2], k.shapes[0][3])
 	out, x, delta := k.out, k.in[0], k.in[1]
 	at, filled := c.maxima(winners{k.bases[0], s.Window, k.shapes[0][2], k.shapes[0][3]}, len(delta))

@@ -67,6 +67,14 @@ func (c compiler) newWinograd(v *convolution, pictures int, flipped bool) *winog
 	return g
 }
 
+// gradientWinograd is newWinograd for the filters' gradient of one picture at a time.
+func (c compiler) gradientWinograd(v *convolution) *winograd {
+	if v.area < winogradArea {
+		return nil
+	}
+	return c.newWinograd(v, 1, false)
+}
+
 func (g *winograd) plane(channels int) int { return channels*g.columns + winogradPad }
 func (g *winograd) filterPlane() int       { return g.in*g.out + winogradPad }
 

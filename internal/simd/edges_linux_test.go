@@ -126,10 +126,17 @@ func TestNothingIsReadOutside(t *testing.T) {
 				u := w.Unfolding()
 				dst, scratch := u.Floats()
 				u.Columns(e.floats(dst), img, e.floats(scratch))
-				if w.DilH, w.DilW = 1, 1; e.rng.IntN(2) == 0 {
-					w.C = 8 + e.rng.IntN(9)
+				if e.rng.IntN(2) == 0 {
+					w.C = 8 + 4*e.rng.IntN(3)
 				}
-				if p := w.Patches(); p != nil {
+				if p := w.ChannelPool(); p != nil && w.C*places <= edgeArea/4 {
+					e.used = 0
+					img, dst, arg := e.floats(w.C*w.H*w.W), e.floats(w.C*places), make([]uint8, w.C*places)
+					p.Max(dst, arg, img)
+					p.Grad(img, dst, arg)
+				}
+				w.DilH, w.DilW = 1, 1
+				if p := w.Patches(e.rng.IntN(2) == 0); p != nil {
 					if dst, scratch := p.Floats(); max(dst, scratch) <= edgeArea/4 {
 						e.used = 0
 						img, rows, padded := e.floats(w.C*w.H*w.W), e.floats(dst), e.floats(scratch)

@@ -55,6 +55,9 @@ type kernels struct {
 	copyTaps    [2]copyTapFunc
 	maxPoolRows [2]maxPoolRowsFunc
 	unfold      func(dst *float32, cols, rows int, src *float32, lds int, starts *int32, taps int)
+	fold        func(dst *float32, lds int, starts *int32, n int, src *float32, cols, rows int)
+	maxTaps     func(dst *float32, arg *uint8, img *float32, channels, places, step int, taps *int32, n int)
+	giveTaps    func(img, dy *float32, arg *uint8, channels, places, step int, taps *int32, n int)
 	sumTaps     func(dst *float32, cols int, p *float32, offset, ldp, next, khs, kws, w, dil, width int)
 	sumTaps2    func(dst *float32, cols int, p *float32, offset0, offset1, ldp, next, khs, kws0, kws1, w0, w1, width int)
 

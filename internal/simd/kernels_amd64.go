@@ -45,6 +45,9 @@ func assembly() []*kernels {
 		copyTaps:    [2]copyTapFunc{copyTap1AVX2, copyTap2AVX2},
 		maxPoolRows: [2]maxPoolRowsFunc{maxPoolRows1AVX2, maxPoolRows2AVX2},
 		unfold:      unfoldAVX2,
+		fold:        foldAVX2,
+		maxTaps:     maxTapsAVX2,
+		giveTaps:    giveTapsAVX2,
 		sumTaps:     sumTapsAVX2,
 		sumTaps2:    sumTaps2AVX2,
 		winograd: [2]winogradKernels{

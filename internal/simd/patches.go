@@ -5,8 +5,10 @@ import "fmt"
 // Patches writes the windows of an image out one after the other, each as one row
 // of KH·KW·C floats with the channels of a place together. It copies the image
 // with its padding and its channels last first: a row of a window is then one run.
+// Of an image that has its channels last and needs no padding, nothing is copied.
 type Patches struct {
 	window Window
+	last   bool    // the images have their channels last
 	run    int     // floats in a row of a window
 	line   int     // of a padded row
 	starts []int32 // of the windows in the padded image
@@ -15,13 +17,14 @@ type Patches struct {
 // transposable is how many channels make channels last pay.
 const transposable = 8
 
-// Patches prepares for images of a window's size; nil where runs would be too short
-// or have gaps.
-func (w Window) Patches() *Patches {
-	if w.DilH != 1 || w.DilW != 1 || w.C > 1 && (w.C < transposable || w.W < transposable) || w.KW*w.C < transposable {
+// Patches prepares for images of a window's size, which may have their channels last
+// already; nil where runs would be too short or have gaps.
+func (w Window) Patches(last bool) *Patches {
+	if w.DilH != 1 || w.DilW != 1 || w.KW*w.C < transposable ||
+		w.C > 1 && (w.C < transposable || w.W < transposable && !last) || last && w.C%8 != 0 {
 		return nil
 	}
-	p := &Patches{window: w, run: w.KW * w.C, line: (w.W + 2*w.PadW) * w.C}
+	p := &Patches{window: w, last: last, run: w.KW * w.C, line: (w.W + 2*w.PadW) * w.C}
 	oh, ow := w.Out()
 	p.starts = make([]int32, 0, oh*ow)
 	for y := range oh {
@@ -52,23 +55,25 @@ func (p *Patches) check(img, rows, scratch int) {
 func (p *Patches) Rows(rows, img, scratch []float32) {
 	p.check(len(img), len(rows), len(scratch))
 	w := &p.window
+	from := scratch
 	if w.PadH > 0 || w.PadW > 0 {
 		clear(scratch[:p.padded()])
 	}
-	p.eachLine(func(line, at, n int) {
-		if w.C == 1 {
-			copy(scratch[line:][:n], img[at:])
-		} else {
-			Transpose(scratch[line:], w.C, img[at:], w.H*w.W, w.C, n)
-		}
-	})
+	switch {
+	case p.asIs():
+		from = img
+	case p.last || w.C == 1:
+		p.eachLine(func(line, at, n int) { copy(scratch[line:][:n*w.C], img[at*w.C:]) })
+	default:
+		p.eachLine(func(line, at, n int) { Transpose(scratch[line:], w.C, img[at:], w.H*w.W, w.C, n) })
+	}
 	if active.unfold != nil {
-		active.unfold(&rows[0], p.run, w.KH, &scratch[0], p.line, &p.starts[0], len(p.starts))
+		active.unfold(&rows[0], p.run, w.KH, &from[0], p.line, &p.starts[0], len(p.starts))
 		return
 	}
 	for _, start := range p.starts {
 		for kh := range w.KH {
-			rows = rows[copy(rows[:p.run], scratch[int(start)+kh*p.line:]):]
+			rows = rows[copy(rows[:p.run], from[int(start)+kh*p.line:]):]
 		}
 	}
 }
@@ -78,22 +83,34 @@ func (p *Patches) Rows(rows, img, scratch []float32) {
 func (p *Patches) Fold(img, rows, scratch []float32) {
 	p.check(len(img), len(rows), len(scratch))
 	w := &p.window
-	clear(scratch[:p.padded()])
-	for _, start := range p.starts {
-		for kh := range w.KH {
-			to := scratch[int(start)+kh*p.line:][:p.run]
-			Add(to, to, rows[:p.run])
-			rows = rows[p.run:]
+	to := scratch[:p.padded()]
+	if p.asIs() {
+		to = img
+	}
+	clear(to)
+	if active.fold != nil && p.run%8 == 0 {
+		active.fold(&to[0], p.line, &p.starts[0], len(p.starts), &rows[0], p.run, w.KH)
+	} else {
+		for _, start := range p.starts {
+			for kh := range w.KH {
+				run := to[int(start)+kh*p.line:][:p.run]
+				Add(run, run, rows[:p.run])
+				rows = rows[p.run:]
+			}
 		}
 	}
-	p.eachLine(func(line, at, n int) {
-		if w.C == 1 {
-			copy(img[at:][:n], scratch[line:])
-		} else {
-			Transpose(img[at:], w.H*w.W, scratch[line:], w.C, n, w.C)
-		}
-	})
+	switch {
+	case p.asIs():
+	case p.last || w.C == 1:
+		p.eachLine(func(line, at, n int) { copy(img[at*w.C:][:n*w.C], scratch[line:]) })
+	default:
+		p.eachLine(func(line, at, n int) { Transpose(img[at:], w.H*w.W, scratch[line:], w.C, n, w.C) })
+	}
 }
+
+// asIs tells whether windows are cut from images where these lie. Runs of whole
+// vectors read nothing beyond them.
+func (p *Patches) asIs() bool { return p.last && p.window.PadH == 0 && p.window.PadW == 0 }
 
 // eachLine visits where in the padded image and where in a channel of the image
 // places lie that follow each other in both, and how many these are.

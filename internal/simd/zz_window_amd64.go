@@ -24,3 +24,12 @@ func sumTaps2AVX2(dst *float32, cols int, p *float32, offset0 int, offset1 int, 
 
 //go:noescape
 func unfoldAVX2(dst *float32, cols int, rows int, src *float32, lds int, starts *int32, taps int)
+
+//go:noescape
+func foldAVX2(dst *float32, lds int, starts *int32, n int, src *float32, cols int, rows int)
+
+//go:noescape
+func maxTapsAVX2(dst *float32, arg *uint8, img *float32, channels int, places int, step int, taps *int32, n int)
+
+//go:noescape
+func giveTapsAVX2(img *float32, dy *float32, arg *uint8, channels int, places int, step int, taps *int32, n int)

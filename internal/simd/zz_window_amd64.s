@@ -972,3 +972,141 @@ vector_68:
 	JNE     tap_66
 	VZEROUPPER
 	RET
+
+// func foldAVX2(dst *float32, lds int, starts *int32, n int, src *float32, cols int, rows int)
+// Requires: AVX
+TEXT ·foldAVX2(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), AX
+	MOVQ lds+8(FP), CX
+	MOVQ starts+16(FP), DX
+	MOVQ n+24(FP), BX
+	MOVQ src+32(FP), SI
+	MOVQ cols+40(FP), DI
+	MOVQ rows+48(FP), R8
+	SHLQ $0x02, CX
+
+start_69:
+	MOVLQSX (DX), R9
+	ADDQ    $0x04, DX
+	LEAQ    (AX)(R9*4), R9
+	MOVQ    R8, R10
+
+row_70:
+	XORQ R11, R11
+
+vector_71:
+	VMOVUPS (R9)(R11*4), Y0
+	VADDPS  (SI)(R11*4), Y0, Y0
+	VMOVUPS Y0, (R9)(R11*4)
+	ADDQ    $0x08, R11
+	CMPQ    R11, DI
+	JLT     vector_71
+	LEAQ    (SI)(DI*4), SI
+	ADDQ    CX, R9
+	DECQ    R10
+	JNE     row_70
+	DECQ    BX
+	JNE     start_69
+	VZEROUPPER
+	RET
+
+// func maxTapsAVX2(dst *float32, arg *uint8, img *float32, channels int, places int, step int, taps *int32, n int)
+// Requires: AVX, AVX2
+TEXT ·maxTapsAVX2(SB), NOSPLIT, $0-64
+	MOVQ     dst+0(FP), AX
+	MOVQ     arg+8(FP), CX
+	MOVQ     img+16(FP), DX
+	MOVQ     channels+24(FP), BX
+	MOVQ     places+32(FP), SI
+	MOVQ     step+40(FP), DI
+	MOVQ     taps+48(FP), R8
+	MOVQ     n+56(FP), R9
+	VPCMPEQD Y0, Y0, Y0
+
+place_72:
+	XORQ R10, R10
+
+eight_73:
+	MOVLQSX (R8), R11
+	ADDQ    R10, R11
+	VMOVUPS (DX)(R11*4), Y1
+	VPXOR   Y2, Y2, Y2
+	VPXOR   Y3, Y3, Y3
+	MOVQ    $0x00000001, R12
+	CMPQ    R12, R9
+	JGE     done_75
+
+tap_74:
+	MOVLQSX   (R8)(R12*4), R11
+	ADDQ      R10, R11
+	VMOVUPS   (DX)(R11*4), Y4
+	VPSUBD    Y0, Y3, Y3
+	VCMPPS    $0x1e, Y1, Y4, Y5
+	VCMPPS    $0x03, Y4, Y4, Y6
+	VORPS     Y6, Y5, Y5
+	VBLENDVPS Y5, Y4, Y1, Y1
+	VBLENDVPS Y5, Y3, Y2, Y2
+	INCQ      R12
+	CMPQ      R12, R9
+	JLT       tap_74
+
+done_75:
+	VMOVUPS      Y1, (AX)(R10*4)
+	VEXTRACTI128 $0x01, Y2, X1
+	VPACKSSDW    X1, X2, X1
+	VPACKUSWB    X1, X1, X1
+	VMOVQ        X1, (CX)(R10*1)
+	ADDQ         $0x08, R10
+	CMPQ         R10, BX
+	JLT          eight_73
+	LEAQ         (AX)(BX*4), AX
+	ADDQ         BX, CX
+	LEAQ         (DX)(DI*4), DX
+	DECQ         SI
+	JNE          place_72
+	VZEROUPPER
+	RET
+
+// func giveTapsAVX2(img *float32, dy *float32, arg *uint8, channels int, places int, step int, taps *int32, n int)
+// Requires: AVX, AVX2
+TEXT ·giveTapsAVX2(SB), NOSPLIT, $0-64
+	MOVQ     img+0(FP), AX
+	MOVQ     dy+8(FP), CX
+	MOVQ     arg+16(FP), DX
+	MOVQ     channels+24(FP), BX
+	MOVQ     places+32(FP), SI
+	MOVQ     step+40(FP), DI
+	MOVQ     taps+48(FP), R8
+	MOVQ     n+56(FP), R9
+	VPCMPEQD Y0, Y0, Y0
+
+place_76:
+	XORQ R10, R10
+
+eight_77:
+	VMOVUPS   (CX)(R10*4), Y1
+	VPMOVZXBD (DX)(R10*1), Y2
+	VPXOR     Y3, Y3, Y3
+	XORQ      R12, R12
+
+tap_78:
+	MOVLQSX  (R8)(R12*4), R11
+	ADDQ     R10, R11
+	VPCMPEQD Y3, Y2, Y4
+	VPSUBD   Y0, Y3, Y3
+	VANDPS   Y1, Y4, Y4
+	VADDPS   (AX)(R11*4), Y4, Y4
+	VMOVUPS  Y4, (AX)(R11*4)
+	INCQ     R12
+	CMPQ     R12, R9
+	JLT      tap_78
+	ADDQ     $0x08, R10
+	CMPQ     R10, BX
+	JLT      eight_77
+	LEAQ     (CX)(BX*4), CX
+	ADDQ     BX, DX
+	LEAQ     (AX)(DI*4), AX
+	DECQ     SI
+	JNE      place_76
+	VZEROUPPER
+	RET

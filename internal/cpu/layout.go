@@ -1,0 +1,106 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
+)
+
+// channelsLast finds the buffers of pictures that are kept with their channels last:
+// temporaries that nothing but patched convolutions, maxima and what goes element by
+// element reads or writes. Everything else finds its pictures channel by channel.
+func (c compiler) channelsLast() map[int]bool {
+	last := map[int]bool{}
+	for i, b := range c.program.Buffers {
+		last[i] = b.Role == plan.Temporary && b.Base == i && b.Shape.Dims() == 4 && b.Shape[1]%8 == 0
+	}
+	for i, b := range c.program.Buffers {
+		if b.Base != i { // somebody sees it in another shape
+			last[b.Base] = false
+		}
+	}
+	code := slices.Concat(c.program.Front, c.program.Back)
+	for _, i := range code {
+		in, out := c.takesLast(i)
+		for j, id := range i.In {
+			if j >= len(in) || !in[j] {
+				last[id] = false
+			}
+		}
+		if !out {
+			last[i.Out] = false
+		}
+	}
+	for changed := true; changed; {
+		changed = false
+		agree := func(as bool, ids ...int) {
+			for _, id := range ids {
+				if !as && last[id] {
+					last[id], changed = false, true
+				}
+			}
+		}
+		for _, i := range code {
+			switch i.Spec.(type) {
+			case op.ActivationGrad:
+				ids := append(i.In[:len(i.In):len(i.In)], i.Out)
+				agree(!slices.ContainsFunc(ids, func(id int) bool { return !last[id] }), ids...)
+			case op.MaxPool2D:
+				agree(last[i.In[0]], i.Out)
+			case op.MaxPoolGrad:
+				agree(last[i.In[0]], i.In[1], i.Out)
+			}
+		}
+	}
+	return last
+}
+
+// takesLast tells which operands of an instruction may have their channels last, and
+// whether its result may.
+func (c compiler) takesLast(i plan.Instruction) (in []bool, out bool) {
+	shape := func(operand int) []int { return c.program.Buffers[i.In[operand]].Shape }
+	form := func(f op.Form, records int) (v *convolution, pictures int, ok bool) {
+		w, ok := f.(op.ConvWeight)
+		if !ok {
+			return nil, 0, false
+		}
+		v = newConvolution(w)
+		return v, shape(0)[0] / records, c.newPatched(v, false, false) != nil
+	}
+	switch s := i.Spec.(type) {
+	case op.Conv2D:
+		x := shape(0)
+		v := newConvolution(op.ConvWeight{Window: s.Window, Groups: s.Groups, C: x[1], H: x[2], W: x[3], O: shape(1)[0]})
+		if c.newWinograd(v, x[0], false) == nil && c.newPatched(v, false, false) != nil {
+			return []bool{true}, true
+		}
+	case op.ConvGradInput:
+		v := newConvolution(op.ConvWeight(s))
+		if c.newWinograd(v, shape(0)[0], true) == nil && c.newPatched(v, false, false) != nil {
+			return []bool{true}, true
+		}
+	case op.RecordGradients:
+		if _, ok := s.Form.(op.Shift); ok {
+			return []bool{true}, false
+		}
+		if v, _, ok := form(s.Form, s.Records); ok && c.gradientWinograd(v) == nil {
+			return []bool{true, true}, false
+		}
+	case op.SquaredNorms:
+		if v, pictures, ok := form(s.Form, s.Records); ok && s.Method == op.Gram && outright(v, pictures) {
+			return []bool{true, true}, false
+		}
+	case op.ClippedSum:
+		if v, pictures, ok := form(s.Form, s.Records); ok && outright(v, pictures) {
+			return []bool{true, true}, false
+		}
+	case op.MaxPool2D:
+		return []bool{channelPool(s.Window, shape(0)) != nil}, true
+	case op.MaxPoolGrad:
+		return []bool{channelPool(s.Window, shape(0)) != nil, true}, true
+	case op.ActivationGrad:
+		return []bool{true, true}, true
+	}
+	return nil, false
+}

@@ -1,0 +1,93 @@
+package cpu
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/simd"
+	"github.com/dptrain/dptrain/models"
+	"github.com/dptrain/dptrain/perexample"
+)
+
+// A network whose pictures have their channels last has the norms and the sums that
+// its operations' own float64 loops give, one after the other.
+func TestChannelsLast(t *testing.T) {
+	build, err := models.Parse("mnist-cnn", models.Example{Shape: []int{1, 28, 28}, Classes: 10}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, err := perexample.Compile(build, 3, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, private := range []bool{true, false} {
+		program, err := plan.Private(network, plan.Wanted{Norms: private})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sgd := optim.Optimizer{Kind: optim.KindSGD}
+		m, err := New(program, sgd, false, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		want := &Machine{program: program}
+		want.allocate(sgd, false)
+		c := compiler{Machine: m, filters: new([]float32)}
+		last := 0
+		for _, is := range c.channelsLast() {
+			if is {
+				last++
+			}
+		}
+		if kernels := simd.ISA() == "avx2" || simd.ISA() == "avx512"; kernels != (last == 8) {
+			t.Errorf("%d buffers have their channels last", last)
+		}
+		r := rand.New(rand.NewPCG(7, 8))
+		for i := range want.inputs[0] {
+			want.inputs[0][i] = float32(r.NormFloat64())
+		}
+		for i := range want.inputs[1] {
+			want.inputs[1][i] = float32(r.IntN(10))
+		}
+		for v := range program.Vectors {
+			for i, f := range []float32{0.5, 0, 2} {
+				m.Factors(v)[i], want.Factors(v)[i] = f, f
+			}
+		}
+		for i, x := range want.inputs {
+			copy(m.inputs[i], x)
+		}
+		if err := m.Forward(); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Add(); err != nil {
+			t.Fatal(err)
+		}
+		for _, code := range [][]plan.Instruction{program.Front, program.Back} {
+			for _, i := range code {
+				k := call{out: want.memory[i.Out], accumulate: i.Accumulate}
+				for _, id := range i.In {
+					k.in = append(k.in, want.memory[id])
+					k.shapes = append(k.shapes, program.Buffers[id].Shape)
+				}
+				reference(i.Spec, k)()
+			}
+		}
+		for v := range program.Vectors {
+			for _, pair := range [][2][]float32{{m.Squared(v), want.Squared(v)}, {m.Sum(v), want.Sum(v)}} {
+				var off, size float64
+				for i, x := range pair[1] {
+					off += math.Pow(float64(x-pair[0][i]), 2)
+					size += float64(x) * float64(x)
+				}
+				if !(off <= 1e-10*size) {
+					t.Errorf("private %v, vector %d: off by %v of its length", private, v, math.Sqrt(off/size))
+				}
+			}
+		}
+	}
+}
