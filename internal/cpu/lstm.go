@@ -14,7 +14,7 @@ func (c compiler) lstmTrace(s op.LSTMTrace, k call) func() {
 	steps, h := k.shape[1], k.shape[2]/5
 	order := walk{steps, s.Reverse}
 	out, x := k.out, k.in[0]
-	squashed := make([]float32, len(out)/5)
+	squashed := zeros(len(out) / 5)
 	c.tanhs[k.base] = squashed
 	pack, weight := c.panels(k.in[1], h, 4*h, false)
 	inputs := c.gateInputs(k)
@@ -94,7 +94,7 @@ func (c compiler) squashed(base int, trace []float32, h int) (step func(), to []
 	if to, known := c.tanhs[base]; known {
 		return func() {}, to
 	}
-	to = make([]float32, len(trace)/5)
+	to = zeros(len(trace) / 5)
 	return c.over(len(to)/h, 4*h, func(from, end int, _ *worker) {
 		for r := from; r < end; r++ {
 			simd.Tanh(to[r*h:][:h], trace[r*5*h+4*h:][:h])

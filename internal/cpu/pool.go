@@ -20,7 +20,7 @@ type worker struct {
 // anything. It grows the first time a size is asked for and never again.
 func (w *worker) floats(n int) []float32 {
 	if cap(w.scratch) < n {
-		w.scratch = make([]float32, n)
+		w.scratch = zeros(n)
 	}
 	return w.scratch[:n]
 }

@@ -90,7 +90,7 @@ func (c compiler) overlaps(others []int, id int) bool {
 // made.
 func (c compiler) apart(id int) {
 	base := c.base(id)
-	memory := make([]float32, c.program.Buffers[base].Size())
+	memory := zeros(c.program.Buffers[base].Size())
 	for i, b := range c.program.Buffers {
 		if b.Base == base {
 			c.memory[i] = memory
