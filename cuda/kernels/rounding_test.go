@@ -1,0 +1,37 @@
+//go:build gpu
+
+package kernels
+
+import (
+	"bytes"
+	"regexp"
+	"testing"
+)
+
+// What must have the same bits here and on a GPU is rounded after each operation: in the
+// PTX of these kernels there is no fused one, and none that ptxas may fuse, which is one
+// without a word for its rounding. The emulated device cannot show it: it fuses nothing.
+func TestNothingIsFused(t *testing.T) {
+	code, err := unpack("compute_90.ptx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	arithmetic := regexp.MustCompile(`\b(?:add|sub|mul|div|sqrt|rcp|fma|mad)(?:\.\w+)*\.f(?:32|64)\b`)
+	rounded := regexp.MustCompile(`^(?:add|sub|mul|div|sqrt)\.rn\.f(?:32|64)$`)
+	for _, kernel := range []string{"release", "factors"} {
+		_, body, ok := bytes.Cut(code, []byte(".entry "+kernel+"("))
+		if !ok {
+			t.Fatalf("there is no kernel %s", kernel)
+		}
+		body, _, _ = bytes.Cut(body, []byte(".entry "))
+		found := arithmetic.FindAll(body, -1)
+		if len(found) < 20 {
+			t.Errorf("%s: %d operations are found", kernel, len(found))
+		}
+		for _, operation := range found {
+			if !rounded.Match(operation) {
+				t.Errorf("%s: %s", kernel, operation)
+			}
+		}
+	}
+}
