@@ -189,24 +189,35 @@ func TestAccuracyIsTakenIntoAccount(t *testing.T) {
 	for range 20000 {
 		truths = append(truths, math.Exp(8*random.NormFloat64()))
 	}
-	factors, sq := matrix(1, 1), matrix(1, 1)
+	const small, large = 1e-3, 50
+	joint := []Group{{Name: "all", Vectors: []string{"w", "v"}, Scales: []float64{small, large}, Bound: Constant(1)}}
+	factors, sq := matrix(1, 1), matrix(2, 1)
 	for _, accuracy := range []Accuracy{{}, Single, {Relative: 0.1, Absolute: 1e-6}, {Relative: 0.4999, Absolute: 1}} {
-		c, err := Bind([]string{"w"}, Flat(Constant(1), nil), accuracy)
+		c, err := Bind([]string{"w", "v"}, joint, accuracy)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Begin(0); err != nil {
 			t.Fatal(err)
 		}
-		for _, truth := range truths {
-			lowest := float32(max(0, truth*(1-accuracy.Relative)-accuracy.Absolute))
-			truth = (float64(lowest) + accuracy.Absolute) / (1 - accuracy.Relative) // as large as the promise allows
-			sq[0][0] = lowest
+		for i, truth := range truths {
+			var all float64
+			for v, scale := range []float64{small, large} {
+				square := truth
+				if v != i%2 {
+					square = 0
+				}
+				square *= scale * scale
+				lowest := float32(max(0, square*(1-accuracy.Relative)-accuracy.Absolute))
+				square = (float64(lowest) + accuracy.Absolute) / (1 - accuracy.Relative) // as large as the promise allows
+				sq[v][0] = lowest
+				all += square / (scale * scale)
+			}
 			if err := c.Factors(factors, sq, 1); err != nil {
 				t.Fatal(err)
 			}
-			if m := float64(factors[0][0]) * math.Sqrt(truth) * (1 + 0x1p-22); factors[0][0] != 1 && m > 1 {
-				t.Errorf("%+v: a record of squared norm %v moves the sum by %v", accuracy, truth, m)
+			if m := float64(factors[0][0]) * math.Sqrt(all) * (1 + 0x1p-22); m > 1 {
+				t.Errorf("%+v: a record of squared norm %v moves the sum by %v", accuracy, all, m)
 			}
 		}
 	}
