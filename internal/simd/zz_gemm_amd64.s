@@ -40,7 +40,7 @@ TEXT ·tileRowsAVX2(SB), NOSPLIT, $0-88
 	CMPQ       CX, $0x08
 	JLE        narrow_1
 	CMPQ       AX, $0x06
-	JNE        next_2
+	JNE        next_3
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -68,9 +68,9 @@ TEXT ·tileRowsAVX2(SB), NOSPLIT, $0-88
 	ADDQ       R10, R11
 	PREFETCHT0 (R11)
 	SUBQ       $0x04, DX
-	JLT        tail_4
+	JLT        tail_5
 
-loop_3:
+loop_4:
 	VMOVUPS      (DI), Y12
 	VMOVUPS      32(DI), Y13
 	ADDQ         R8, DI
@@ -158,13 +158,13 @@ loop_3:
 	ADDQ         $0x10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, DX
-	JGE          loop_3
+	JGE          loop_4
 
-tail_4:
+tail_5:
 	ADDQ $0x04, DX
-	JEQ  done_5
+	JEQ  done_6
 
-single_6:
+single_7:
 	VMOVUPS      (DI), Y12
 	VMOVUPS      32(DI), Y13
 	ADDQ         R8, DI
@@ -189,19 +189,19 @@ single_6:
 	ADDQ         $0x04, BX
 	ADDQ         $0x04, AX
 	DECQ         DX
-	JNE          single_6
+	JNE          single_7
 
-done_5:
+done_6:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x10
-	JEQ        store_7
+	JEQ        store_8
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000010, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y12
 	TESTQ      $0x00000001, AX
-	JEQ        skip_8
+	JEQ        skip_9
 	MOVQ       R9, CX
 	VMOVUPS    (CX), Y13
 	VADDPS     Y13, Y0, Y0
@@ -233,9 +233,9 @@ done_5:
 	VMASKMOVPS 32(CX), Y12, Y13
 	VADDPS     Y13, Y11, Y11
 
-skip_8:
+skip_9:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_9
+	JEQ        skip_10
 	VMOVUPS    (DX), Y13
 	VADDPS     Y13, Y0, Y0
 	VADDPS     Y13, Y2, Y2
@@ -251,9 +251,9 @@ skip_8:
 	VADDPS     Y13, Y9, Y9
 	VADDPS     Y13, Y11, Y11
 
-skip_9:
+skip_10:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_10
+	JEQ          skip_11
 	VBROADCASTSS (DX), Y13
 	VADDPS       Y13, Y0, Y0
 	VADDPS       Y13, Y1, Y1
@@ -273,9 +273,9 @@ skip_9:
 	VADDPS       Y13, Y10, Y10
 	VADDPS       Y13, Y11, Y11
 
-skip_10:
+skip_11:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_11
+	JEQ    skip_12
 	VXORPS Y13, Y13, Y13
 	VMAXPS Y0, Y13, Y0
 	VMAXPS Y1, Y13, Y1
@@ -290,7 +290,7 @@ skip_10:
 	VMAXPS Y10, Y13, Y10
 	VMAXPS Y11, Y13, Y11
 
-skip_11:
+skip_12:
 	VMOVUPS    Y0, (R9)
 	VMASKMOVPS Y1, Y12, 32(R9)
 	ADDQ       R10, R9
@@ -311,9 +311,9 @@ skip_11:
 	VZEROUPPER
 	RET
 
-store_7:
+store_8:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_12
+	JEQ     skip_13
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y12
 	VADDPS  Y12, Y0, Y0
@@ -345,9 +345,9 @@ store_7:
 	VMOVUPS 32(CX), Y12
 	VADDPS  Y12, Y11, Y11
 
-skip_12:
+skip_13:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_13
+	JEQ     skip_14
 	VMOVUPS (DX), Y12
 	VADDPS  Y12, Y0, Y0
 	VADDPS  Y12, Y2, Y2
@@ -363,9 +363,9 @@ skip_12:
 	VADDPS  Y12, Y9, Y9
 	VADDPS  Y12, Y11, Y11
 
-skip_13:
+skip_14:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_14
+	JEQ          skip_15
 	VBROADCASTSS (DX), Y12
 	VADDPS       Y12, Y0, Y0
 	VADDPS       Y12, Y1, Y1
@@ -385,9 +385,9 @@ skip_13:
 	VADDPS       Y12, Y10, Y10
 	VADDPS       Y12, Y11, Y11
 
-skip_14:
+skip_15:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_15
+	JEQ    skip_16
 	VXORPS Y12, Y12, Y12
 	VMAXPS Y0, Y12, Y0
 	VMAXPS Y1, Y12, Y1
@@ -402,7 +402,7 @@ skip_14:
 	VMAXPS Y10, Y12, Y10
 	VMAXPS Y11, Y12, Y11
 
-skip_15:
+skip_16:
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
 	ADDQ    R10, R9
@@ -423,9 +423,9 @@ skip_15:
 	VZEROUPPER
 	RET
 
-next_2:
+next_3:
 	CMPQ       AX, $0x05
-	JNE        next_16
+	JNE        next_17
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -449,9 +449,9 @@ next_2:
 	ADDQ       R10, R11
 	PREFETCHT0 (R11)
 	SUBQ       $0x04, DX
-	JLT        tail_18
+	JLT        tail_19
 
-loop_17:
+loop_18:
 	VMOVUPS      (DI), Y10
 	VMOVUPS      32(DI), Y11
 	ADDQ         R8, DI
@@ -527,13 +527,13 @@ loop_17:
 	ADDQ         $0x10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, DX
-	JGE          loop_17
+	JGE          loop_18
 
-tail_18:
+tail_19:
 	ADDQ $0x04, DX
-	JEQ  done_19
+	JEQ  done_20
 
-single_20:
+single_21:
 	VMOVUPS      (DI), Y10
 	VMOVUPS      32(DI), Y11
 	ADDQ         R8, DI
@@ -555,19 +555,19 @@ single_20:
 	ADDQ         $0x04, BX
 	ADDQ         $0x04, AX
 	DECQ         DX
-	JNE          single_20
+	JNE          single_21
 
-done_19:
+done_20:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x10
-	JEQ        store_21
+	JEQ        store_22
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000010, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y10
 	TESTQ      $0x00000001, AX
-	JEQ        skip_22
+	JEQ        skip_23
 	MOVQ       R9, CX
 	VMOVUPS    (CX), Y11
 	VADDPS     Y11, Y0, Y0
@@ -594,9 +594,9 @@ done_19:
 	VMASKMOVPS 32(CX), Y10, Y11
 	VADDPS     Y11, Y9, Y9
 
-skip_22:
+skip_23:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_23
+	JEQ        skip_24
 	VMOVUPS    (DX), Y11
 	VADDPS     Y11, Y0, Y0
 	VADDPS     Y11, Y2, Y2
@@ -610,9 +610,9 @@ skip_22:
 	VADDPS     Y11, Y7, Y7
 	VADDPS     Y11, Y9, Y9
 
-skip_23:
+skip_24:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_24
+	JEQ          skip_25
 	VBROADCASTSS (DX), Y11
 	VADDPS       Y11, Y0, Y0
 	VADDPS       Y11, Y1, Y1
@@ -629,9 +629,9 @@ skip_23:
 	VADDPS       Y11, Y8, Y8
 	VADDPS       Y11, Y9, Y9
 
-skip_24:
+skip_25:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_25
+	JEQ    skip_26
 	VXORPS Y11, Y11, Y11
 	VMAXPS Y0, Y11, Y0
 	VMAXPS Y1, Y11, Y1
@@ -644,7 +644,7 @@ skip_24:
 	VMAXPS Y8, Y11, Y8
 	VMAXPS Y9, Y11, Y9
 
-skip_25:
+skip_26:
 	VMOVUPS    Y0, (R9)
 	VMASKMOVPS Y1, Y10, 32(R9)
 	ADDQ       R10, R9
@@ -662,9 +662,9 @@ skip_25:
 	VZEROUPPER
 	RET
 
-store_21:
+store_22:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_26
+	JEQ     skip_27
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y10
 	VADDPS  Y10, Y0, Y0
@@ -691,9 +691,9 @@ store_21:
 	VMOVUPS 32(CX), Y10
 	VADDPS  Y10, Y9, Y9
 
-skip_26:
+skip_27:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_27
+	JEQ     skip_28
 	VMOVUPS (DX), Y10
 	VADDPS  Y10, Y0, Y0
 	VADDPS  Y10, Y2, Y2
@@ -707,9 +707,9 @@ skip_26:
 	VADDPS  Y10, Y7, Y7
 	VADDPS  Y10, Y9, Y9
 
-skip_27:
+skip_28:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_28
+	JEQ          skip_29
 	VBROADCASTSS (DX), Y10
 	VADDPS       Y10, Y0, Y0
 	VADDPS       Y10, Y1, Y1
@@ -726,9 +726,9 @@ skip_27:
 	VADDPS       Y10, Y8, Y8
 	VADDPS       Y10, Y9, Y9
 
-skip_28:
+skip_29:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_29
+	JEQ    skip_30
 	VXORPS Y10, Y10, Y10
 	VMAXPS Y0, Y10, Y0
 	VMAXPS Y1, Y10, Y1
@@ -741,7 +741,7 @@ skip_28:
 	VMAXPS Y8, Y10, Y8
 	VMAXPS Y9, Y10, Y9
 
-skip_29:
+skip_30:
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
 	ADDQ    R10, R9
@@ -759,9 +759,9 @@ skip_29:
 	VZEROUPPER
 	RET
 
-next_16:
+next_17:
 	CMPQ       AX, $0x04
-	JNE        next_30
+	JNE        next_31
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -781,9 +781,9 @@ next_16:
 	ADDQ       R10, R11
 	PREFETCHT0 (R11)
 	SUBQ       $0x04, DX
-	JLT        tail_32
+	JLT        tail_33
 
-loop_31:
+loop_32:
 	VMOVUPS      (DI), Y8
 	VMOVUPS      32(DI), Y9
 	ADDQ         R8, DI
@@ -847,13 +847,13 @@ loop_31:
 	ADDQ         $0x10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, DX
-	JGE          loop_31
+	JGE          loop_32
 
-tail_32:
+tail_33:
 	ADDQ $0x04, DX
-	JEQ  done_33
+	JEQ  done_34
 
-single_34:
+single_35:
 	VMOVUPS      (DI), Y8
 	VMOVUPS      32(DI), Y9
 	ADDQ         R8, DI
@@ -872,19 +872,19 @@ single_34:
 	ADDQ         $0x04, BX
 	ADDQ         $0x04, AX
 	DECQ         DX
-	JNE          single_34
+	JNE          single_35
 
-done_33:
+done_34:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x10
-	JEQ        store_35
+	JEQ        store_36
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000010, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y8
 	TESTQ      $0x00000001, AX
-	JEQ        skip_36
+	JEQ        skip_37
 	MOVQ       R9, CX
 	VMOVUPS    (CX), Y9
 	VADDPS     Y9, Y0, Y0
@@ -906,9 +906,9 @@ done_33:
 	VMASKMOVPS 32(CX), Y8, Y9
 	VADDPS     Y9, Y7, Y7
 
-skip_36:
+skip_37:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_37
+	JEQ        skip_38
 	VMOVUPS    (DX), Y9
 	VADDPS     Y9, Y0, Y0
 	VADDPS     Y9, Y2, Y2
@@ -920,9 +920,9 @@ skip_36:
 	VADDPS     Y9, Y5, Y5
 	VADDPS     Y9, Y7, Y7
 
-skip_37:
+skip_38:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_38
+	JEQ          skip_39
 	VBROADCASTSS (DX), Y9
 	VADDPS       Y9, Y0, Y0
 	VADDPS       Y9, Y1, Y1
@@ -936,9 +936,9 @@ skip_37:
 	VADDPS       Y9, Y6, Y6
 	VADDPS       Y9, Y7, Y7
 
-skip_38:
+skip_39:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_39
+	JEQ    skip_40
 	VXORPS Y9, Y9, Y9
 	VMAXPS Y0, Y9, Y0
 	VMAXPS Y1, Y9, Y1
@@ -949,7 +949,7 @@ skip_38:
 	VMAXPS Y6, Y9, Y6
 	VMAXPS Y7, Y9, Y7
 
-skip_39:
+skip_40:
 	VMOVUPS    Y0, (R9)
 	VMASKMOVPS Y1, Y8, 32(R9)
 	ADDQ       R10, R9
@@ -964,9 +964,9 @@ skip_39:
 	VZEROUPPER
 	RET
 
-store_35:
+store_36:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_40
+	JEQ     skip_41
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y8
 	VADDPS  Y8, Y0, Y0
@@ -988,9 +988,9 @@ store_35:
 	VMOVUPS 32(CX), Y8
 	VADDPS  Y8, Y7, Y7
 
-skip_40:
+skip_41:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_41
+	JEQ     skip_42
 	VMOVUPS (DX), Y8
 	VADDPS  Y8, Y0, Y0
 	VADDPS  Y8, Y2, Y2
@@ -1002,9 +1002,9 @@ skip_40:
 	VADDPS  Y8, Y5, Y5
 	VADDPS  Y8, Y7, Y7
 
-skip_41:
+skip_42:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_42
+	JEQ          skip_43
 	VBROADCASTSS (DX), Y8
 	VADDPS       Y8, Y0, Y0
 	VADDPS       Y8, Y1, Y1
@@ -1018,9 +1018,9 @@ skip_41:
 	VADDPS       Y8, Y6, Y6
 	VADDPS       Y8, Y7, Y7
 
-skip_42:
+skip_43:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_43
+	JEQ    skip_44
 	VXORPS Y8, Y8, Y8
 	VMAXPS Y0, Y8, Y0
 	VMAXPS Y1, Y8, Y1
@@ -1031,7 +1031,7 @@ skip_42:
 	VMAXPS Y6, Y8, Y6
 	VMAXPS Y7, Y8, Y7
 
-skip_43:
+skip_44:
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
 	ADDQ    R10, R9
@@ -1046,9 +1046,9 @@ skip_43:
 	VZEROUPPER
 	RET
 
-next_30:
+next_31:
 	CMPQ       AX, $0x03
-	JNE        next_44
+	JNE        next_45
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -1062,9 +1062,9 @@ next_30:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x04, DX
-	JLT        tail_46
+	JLT        tail_47
 
-loop_45:
+loop_46:
 	VMOVUPS      (DI), Y6
 	VMOVUPS      32(DI), Y7
 	ADDQ         R8, DI
@@ -1115,13 +1115,13 @@ loop_45:
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         $0x10, BX
 	SUBQ         $0x04, DX
-	JGE          loop_45
+	JGE          loop_46
 
-tail_46:
+tail_47:
 	ADDQ $0x04, DX
-	JEQ  done_47
+	JEQ  done_48
 
-single_48:
+single_49:
 	VMOVUPS      (DI), Y6
 	VMOVUPS      32(DI), Y7
 	ADDQ         R8, DI
@@ -1136,19 +1136,19 @@ single_48:
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         $0x04, BX
 	DECQ         DX
-	JNE          single_48
+	JNE          single_49
 
-done_47:
+done_48:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x10
-	JEQ        store_49
+	JEQ        store_50
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000010, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y6
 	TESTQ      $0x00000001, AX
-	JEQ        skip_50
+	JEQ        skip_51
 	MOVQ       R9, CX
 	VMOVUPS    (CX), Y7
 	VADDPS     Y7, Y0, Y0
@@ -1165,9 +1165,9 @@ done_47:
 	VMASKMOVPS 32(CX), Y6, Y7
 	VADDPS     Y7, Y5, Y5
 
-skip_50:
+skip_51:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_51
+	JEQ        skip_52
 	VMOVUPS    (DX), Y7
 	VADDPS     Y7, Y0, Y0
 	VADDPS     Y7, Y2, Y2
@@ -1177,9 +1177,9 @@ skip_50:
 	VADDPS     Y7, Y3, Y3
 	VADDPS     Y7, Y5, Y5
 
-skip_51:
+skip_52:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_52
+	JEQ          skip_53
 	VBROADCASTSS (DX), Y7
 	VADDPS       Y7, Y0, Y0
 	VADDPS       Y7, Y1, Y1
@@ -1190,9 +1190,9 @@ skip_51:
 	VADDPS       Y7, Y4, Y4
 	VADDPS       Y7, Y5, Y5
 
-skip_52:
+skip_53:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_53
+	JEQ    skip_54
 	VXORPS Y7, Y7, Y7
 	VMAXPS Y0, Y7, Y0
 	VMAXPS Y1, Y7, Y1
@@ -1201,7 +1201,7 @@ skip_52:
 	VMAXPS Y4, Y7, Y4
 	VMAXPS Y5, Y7, Y5
 
-skip_53:
+skip_54:
 	VMOVUPS    Y0, (R9)
 	VMASKMOVPS Y1, Y6, 32(R9)
 	ADDQ       R10, R9
@@ -1213,9 +1213,9 @@ skip_53:
 	VZEROUPPER
 	RET
 
-store_49:
+store_50:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_54
+	JEQ     skip_55
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y6
 	VADDPS  Y6, Y0, Y0
@@ -1232,9 +1232,9 @@ store_49:
 	VMOVUPS 32(CX), Y6
 	VADDPS  Y6, Y5, Y5
 
-skip_54:
+skip_55:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_55
+	JEQ     skip_56
 	VMOVUPS (DX), Y6
 	VADDPS  Y6, Y0, Y0
 	VADDPS  Y6, Y2, Y2
@@ -1244,9 +1244,9 @@ skip_54:
 	VADDPS  Y6, Y3, Y3
 	VADDPS  Y6, Y5, Y5
 
-skip_55:
+skip_56:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_56
+	JEQ          skip_57
 	VBROADCASTSS (DX), Y6
 	VADDPS       Y6, Y0, Y0
 	VADDPS       Y6, Y1, Y1
@@ -1257,9 +1257,9 @@ skip_55:
 	VADDPS       Y6, Y4, Y4
 	VADDPS       Y6, Y5, Y5
 
-skip_56:
+skip_57:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_57
+	JEQ    skip_58
 	VXORPS Y6, Y6, Y6
 	VMAXPS Y0, Y6, Y0
 	VMAXPS Y1, Y6, Y1
@@ -1268,7 +1268,7 @@ skip_56:
 	VMAXPS Y4, Y6, Y4
 	VMAXPS Y5, Y6, Y5
 
-skip_57:
+skip_58:
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
 	ADDQ    R10, R9
@@ -1280,9 +1280,9 @@ skip_57:
 	VZEROUPPER
 	RET
 
-next_44:
+next_45:
 	CMPQ       AX, $0x02
-	JNE        next_58
+	JNE        next_59
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -1292,9 +1292,9 @@ next_44:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x04, DX
-	JLT        tail_60
+	JLT        tail_61
 
-loop_59:
+loop_60:
 	VMOVUPS      (DI), Y4
 	VMOVUPS      32(DI), Y5
 	ADDQ         R8, DI
@@ -1333,13 +1333,13 @@ loop_59:
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         $0x10, BX
 	SUBQ         $0x04, DX
-	JGE          loop_59
+	JGE          loop_60
 
-tail_60:
+tail_61:
 	ADDQ $0x04, DX
-	JEQ  done_61
+	JEQ  done_62
 
-single_62:
+single_63:
 	VMOVUPS      (DI), Y4
 	VMOVUPS      32(DI), Y5
 	ADDQ         R8, DI
@@ -1351,19 +1351,19 @@ single_62:
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         $0x04, BX
 	DECQ         DX
-	JNE          single_62
+	JNE          single_63
 
-done_61:
+done_62:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x10
-	JEQ        store_63
+	JEQ        store_64
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000010, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y4
 	TESTQ      $0x00000001, AX
-	JEQ        skip_64
+	JEQ        skip_65
 	MOVQ       R9, CX
 	VMOVUPS    (CX), Y5
 	VADDPS     Y5, Y0, Y0
@@ -1375,9 +1375,9 @@ done_61:
 	VMASKMOVPS 32(CX), Y4, Y5
 	VADDPS     Y5, Y3, Y3
 
-skip_64:
+skip_65:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_65
+	JEQ        skip_66
 	VMOVUPS    (DX), Y5
 	VADDPS     Y5, Y0, Y0
 	VADDPS     Y5, Y2, Y2
@@ -1385,9 +1385,9 @@ skip_64:
 	VADDPS     Y5, Y1, Y1
 	VADDPS     Y5, Y3, Y3
 
-skip_65:
+skip_66:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_66
+	JEQ          skip_67
 	VBROADCASTSS (DX), Y5
 	VADDPS       Y5, Y0, Y0
 	VADDPS       Y5, Y1, Y1
@@ -1395,16 +1395,16 @@ skip_65:
 	VADDPS       Y5, Y2, Y2
 	VADDPS       Y5, Y3, Y3
 
-skip_66:
+skip_67:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_67
+	JEQ    skip_68
 	VXORPS Y5, Y5, Y5
 	VMAXPS Y0, Y5, Y0
 	VMAXPS Y1, Y5, Y1
 	VMAXPS Y2, Y5, Y2
 	VMAXPS Y3, Y5, Y3
 
-skip_67:
+skip_68:
 	VMOVUPS    Y0, (R9)
 	VMASKMOVPS Y1, Y4, 32(R9)
 	ADDQ       R10, R9
@@ -1413,9 +1413,9 @@ skip_67:
 	VZEROUPPER
 	RET
 
-store_63:
+store_64:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_68
+	JEQ     skip_69
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y4
 	VADDPS  Y4, Y0, Y0
@@ -1427,9 +1427,9 @@ store_63:
 	VMOVUPS 32(CX), Y4
 	VADDPS  Y4, Y3, Y3
 
-skip_68:
+skip_69:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_69
+	JEQ     skip_70
 	VMOVUPS (DX), Y4
 	VADDPS  Y4, Y0, Y0
 	VADDPS  Y4, Y2, Y2
@@ -1437,9 +1437,9 @@ skip_68:
 	VADDPS  Y4, Y1, Y1
 	VADDPS  Y4, Y3, Y3
 
-skip_69:
+skip_70:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_70
+	JEQ          skip_71
 	VBROADCASTSS (DX), Y4
 	VADDPS       Y4, Y0, Y0
 	VADDPS       Y4, Y1, Y1
@@ -1447,16 +1447,16 @@ skip_69:
 	VADDPS       Y4, Y2, Y2
 	VADDPS       Y4, Y3, Y3
 
-skip_70:
+skip_71:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_71
+	JEQ    skip_72
 	VXORPS Y4, Y4, Y4
 	VMAXPS Y0, Y4, Y0
 	VMAXPS Y1, Y4, Y1
 	VMAXPS Y2, Y4, Y2
 	VMAXPS Y3, Y4, Y3
 
-skip_71:
+skip_72:
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
 	ADDQ    R10, R9
@@ -1465,15 +1465,15 @@ skip_71:
 	VZEROUPPER
 	RET
 
-next_58:
+next_59:
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	MOVQ       R9, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x04, DX
-	JLT        tail_74
+	JLT        tail_75
 
-loop_73:
+loop_74:
 	VMOVUPS      (DI), Y2
 	VMOVUPS      32(DI), Y3
 	ADDQ         R8, DI
@@ -1500,13 +1500,13 @@ loop_73:
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         $0x10, BX
 	SUBQ         $0x04, DX
-	JGE          loop_73
+	JGE          loop_74
 
-tail_74:
+tail_75:
 	ADDQ $0x04, DX
-	JEQ  done_75
+	JEQ  done_76
 
-single_76:
+single_77:
 	VMOVUPS      (DI), Y2
 	VMOVUPS      32(DI), Y3
 	ADDQ         R8, DI
@@ -1515,85 +1515,85 @@ single_76:
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         $0x04, BX
 	DECQ         DX
-	JNE          single_76
+	JNE          single_77
 
-done_75:
+done_76:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x10
-	JEQ        store_77
+	JEQ        store_78
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000010, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y2
 	TESTQ      $0x00000001, AX
-	JEQ        skip_78
+	JEQ        skip_79
 	MOVQ       R9, CX
 	VMOVUPS    (CX), Y3
 	VADDPS     Y3, Y0, Y0
 	VMASKMOVPS 32(CX), Y2, Y3
 	VADDPS     Y3, Y1, Y1
 
-skip_78:
+skip_79:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_79
+	JEQ        skip_80
 	VMOVUPS    (DX), Y3
 	VADDPS     Y3, Y0, Y0
 	VMASKMOVPS 32(DX), Y2, Y3
 	VADDPS     Y3, Y1, Y1
 
-skip_79:
+skip_80:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_80
+	JEQ          skip_81
 	VBROADCASTSS (DX), Y3
 	VADDPS       Y3, Y0, Y0
 	VADDPS       Y3, Y1, Y1
 
-skip_80:
+skip_81:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_81
+	JEQ    skip_82
 	VXORPS Y3, Y3, Y3
 	VMAXPS Y0, Y3, Y0
 	VMAXPS Y1, Y3, Y1
 
-skip_81:
+skip_82:
 	VMOVUPS    Y0, (R9)
 	VMASKMOVPS Y1, Y2, 32(R9)
 	VZEROUPPER
 	RET
 
-store_77:
+store_78:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_82
+	JEQ     skip_83
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y2
 	VADDPS  Y2, Y0, Y0
 	VMOVUPS 32(CX), Y2
 	VADDPS  Y2, Y1, Y1
 
-skip_82:
+skip_83:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_83
+	JEQ     skip_84
 	VMOVUPS (DX), Y2
 	VADDPS  Y2, Y0, Y0
 	VMOVUPS 32(DX), Y2
 	VADDPS  Y2, Y1, Y1
 
-skip_83:
+skip_84:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_84
+	JEQ          skip_85
 	VBROADCASTSS (DX), Y2
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y2, Y1, Y1
 
-skip_84:
+skip_85:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_85
+	JEQ    skip_86
 	VXORPS Y2, Y2, Y2
 	VMAXPS Y0, Y2, Y0
 	VMAXPS Y1, Y2, Y1
 
-skip_85:
+skip_86:
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
 	VZEROUPPER
@@ -1601,7 +1601,7 @@ skip_85:
 
 narrow_1:
 	CMPQ       AX, $0x06
-	JNE        next_86
+	JNE        next_87
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -1623,9 +1623,9 @@ narrow_1:
 	ADDQ       R10, R11
 	PREFETCHT0 (R11)
 	SUBQ       $0x04, DX
-	JLT        tail_88
+	JLT        tail_89
 
-loop_87:
+loop_88:
 	VMOVUPS      (DI), Y6
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y7
@@ -1685,13 +1685,13 @@ loop_87:
 	ADDQ         $0x10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, DX
-	JGE          loop_87
+	JGE          loop_88
 
-tail_88:
+tail_89:
 	ADDQ $0x04, DX
-	JEQ  done_89
+	JEQ  done_90
 
-single_90:
+single_91:
 	VMOVUPS      (DI), Y6
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y7
@@ -1709,19 +1709,19 @@ single_90:
 	ADDQ         $0x04, BX
 	ADDQ         $0x04, AX
 	DECQ         DX
-	JNE          single_90
+	JNE          single_91
 
-done_89:
+done_90:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x08
-	JEQ        store_91
+	JEQ        store_92
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000008, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y6
 	TESTQ      $0x00000001, AX
-	JEQ        skip_92
+	JEQ        skip_93
 	MOVQ       R9, CX
 	VMASKMOVPS (CX), Y6, Y7
 	VADDPS     Y7, Y0, Y0
@@ -1741,9 +1741,9 @@ done_89:
 	VMASKMOVPS (CX), Y6, Y7
 	VADDPS     Y7, Y5, Y5
 
-skip_92:
+skip_93:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_93
+	JEQ        skip_94
 	VMASKMOVPS (DX), Y6, Y7
 	VADDPS     Y7, Y0, Y0
 	VADDPS     Y7, Y1, Y1
@@ -1752,9 +1752,9 @@ skip_92:
 	VADDPS     Y7, Y4, Y4
 	VADDPS     Y7, Y5, Y5
 
-skip_93:
+skip_94:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_94
+	JEQ          skip_95
 	VBROADCASTSS (DX), Y7
 	VADDPS       Y7, Y0, Y0
 	VBROADCASTSS 4(DX), Y7
@@ -1768,9 +1768,9 @@ skip_93:
 	VBROADCASTSS 20(DX), Y7
 	VADDPS       Y7, Y5, Y5
 
-skip_94:
+skip_95:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_95
+	JEQ    skip_96
 	VXORPS Y7, Y7, Y7
 	VMAXPS Y0, Y7, Y0
 	VMAXPS Y1, Y7, Y1
@@ -1779,7 +1779,7 @@ skip_94:
 	VMAXPS Y4, Y7, Y4
 	VMAXPS Y5, Y7, Y5
 
-skip_95:
+skip_96:
 	VMASKMOVPS Y0, Y6, (R9)
 	ADDQ       R10, R9
 	VMASKMOVPS Y1, Y6, (R9)
@@ -1794,9 +1794,9 @@ skip_95:
 	VZEROUPPER
 	RET
 
-store_91:
+store_92:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_96
+	JEQ     skip_97
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y6
 	VADDPS  Y6, Y0, Y0
@@ -1816,9 +1816,9 @@ store_91:
 	VMOVUPS (CX), Y6
 	VADDPS  Y6, Y5, Y5
 
-skip_96:
+skip_97:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_97
+	JEQ     skip_98
 	VMOVUPS (DX), Y6
 	VADDPS  Y6, Y0, Y0
 	VADDPS  Y6, Y1, Y1
@@ -1827,9 +1827,9 @@ skip_96:
 	VADDPS  Y6, Y4, Y4
 	VADDPS  Y6, Y5, Y5
 
-skip_97:
+skip_98:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_98
+	JEQ          skip_99
 	VBROADCASTSS (DX), Y6
 	VADDPS       Y6, Y0, Y0
 	VBROADCASTSS 4(DX), Y6
@@ -1843,9 +1843,9 @@ skip_97:
 	VBROADCASTSS 20(DX), Y6
 	VADDPS       Y6, Y5, Y5
 
-skip_98:
+skip_99:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_99
+	JEQ    skip_100
 	VXORPS Y6, Y6, Y6
 	VMAXPS Y0, Y6, Y0
 	VMAXPS Y1, Y6, Y1
@@ -1854,7 +1854,7 @@ skip_98:
 	VMAXPS Y4, Y6, Y4
 	VMAXPS Y5, Y6, Y5
 
-skip_99:
+skip_100:
 	VMOVUPS Y0, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Y1, (R9)
@@ -1869,9 +1869,9 @@ skip_99:
 	VZEROUPPER
 	RET
 
-next_86:
+next_87:
 	CMPQ       AX, $0x05
-	JNE        next_100
+	JNE        next_101
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -1890,9 +1890,9 @@ next_86:
 	ADDQ       R10, R11
 	PREFETCHT0 (R11)
 	SUBQ       $0x04, DX
-	JLT        tail_102
+	JLT        tail_103
 
-loop_101:
+loop_102:
 	VMOVUPS      (DI), Y5
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y6
@@ -1944,13 +1944,13 @@ loop_101:
 	ADDQ         $0x10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, DX
-	JGE          loop_101
+	JGE          loop_102
 
-tail_102:
+tail_103:
 	ADDQ $0x04, DX
-	JEQ  done_103
+	JEQ  done_104
 
-single_104:
+single_105:
 	VMOVUPS      (DI), Y5
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y6
@@ -1966,19 +1966,19 @@ single_104:
 	ADDQ         $0x04, BX
 	ADDQ         $0x04, AX
 	DECQ         DX
-	JNE          single_104
+	JNE          single_105
 
-done_103:
+done_104:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x08
-	JEQ        store_105
+	JEQ        store_106
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000008, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y5
 	TESTQ      $0x00000001, AX
-	JEQ        skip_106
+	JEQ        skip_107
 	MOVQ       R9, CX
 	VMASKMOVPS (CX), Y5, Y6
 	VADDPS     Y6, Y0, Y0
@@ -1995,9 +1995,9 @@ done_103:
 	VMASKMOVPS (CX), Y5, Y6
 	VADDPS     Y6, Y4, Y4
 
-skip_106:
+skip_107:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_107
+	JEQ        skip_108
 	VMASKMOVPS (DX), Y5, Y6
 	VADDPS     Y6, Y0, Y0
 	VADDPS     Y6, Y1, Y1
@@ -2005,9 +2005,9 @@ skip_106:
 	VADDPS     Y6, Y3, Y3
 	VADDPS     Y6, Y4, Y4
 
-skip_107:
+skip_108:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_108
+	JEQ          skip_109
 	VBROADCASTSS (DX), Y6
 	VADDPS       Y6, Y0, Y0
 	VBROADCASTSS 4(DX), Y6
@@ -2019,9 +2019,9 @@ skip_107:
 	VBROADCASTSS 16(DX), Y6
 	VADDPS       Y6, Y4, Y4
 
-skip_108:
+skip_109:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_109
+	JEQ    skip_110
 	VXORPS Y6, Y6, Y6
 	VMAXPS Y0, Y6, Y0
 	VMAXPS Y1, Y6, Y1
@@ -2029,7 +2029,7 @@ skip_108:
 	VMAXPS Y3, Y6, Y3
 	VMAXPS Y4, Y6, Y4
 
-skip_109:
+skip_110:
 	VMASKMOVPS Y0, Y5, (R9)
 	ADDQ       R10, R9
 	VMASKMOVPS Y1, Y5, (R9)
@@ -2042,9 +2042,9 @@ skip_109:
 	VZEROUPPER
 	RET
 
-store_105:
+store_106:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_110
+	JEQ     skip_111
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y5
 	VADDPS  Y5, Y0, Y0
@@ -2061,9 +2061,9 @@ store_105:
 	VMOVUPS (CX), Y5
 	VADDPS  Y5, Y4, Y4
 
-skip_110:
+skip_111:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_111
+	JEQ     skip_112
 	VMOVUPS (DX), Y5
 	VADDPS  Y5, Y0, Y0
 	VADDPS  Y5, Y1, Y1
@@ -2071,9 +2071,9 @@ skip_110:
 	VADDPS  Y5, Y3, Y3
 	VADDPS  Y5, Y4, Y4
 
-skip_111:
+skip_112:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_112
+	JEQ          skip_113
 	VBROADCASTSS (DX), Y5
 	VADDPS       Y5, Y0, Y0
 	VBROADCASTSS 4(DX), Y5
@@ -2085,9 +2085,9 @@ skip_111:
 	VBROADCASTSS 16(DX), Y5
 	VADDPS       Y5, Y4, Y4
 
-skip_112:
+skip_113:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_113
+	JEQ    skip_114
 	VXORPS Y5, Y5, Y5
 	VMAXPS Y0, Y5, Y0
 	VMAXPS Y1, Y5, Y1
@@ -2095,7 +2095,7 @@ skip_112:
 	VMAXPS Y3, Y5, Y3
 	VMAXPS Y4, Y5, Y4
 
-skip_113:
+skip_114:
 	VMOVUPS Y0, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Y1, (R9)
@@ -2108,9 +2108,9 @@ skip_113:
 	VZEROUPPER
 	RET
 
-next_100:
+next_101:
 	CMPQ       AX, $0x04
-	JNE        next_114
+	JNE        next_115
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -2126,9 +2126,9 @@ next_100:
 	ADDQ       R10, R11
 	PREFETCHT0 (R11)
 	SUBQ       $0x04, DX
-	JLT        tail_116
+	JLT        tail_117
 
-loop_115:
+loop_116:
 	VMOVUPS      (DI), Y4
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y5
@@ -2172,13 +2172,13 @@ loop_115:
 	ADDQ         $0x10, BX
 	ADDQ         $0x10, AX
 	SUBQ         $0x04, DX
-	JGE          loop_115
+	JGE          loop_116
 
-tail_116:
+tail_117:
 	ADDQ $0x04, DX
-	JEQ  done_117
+	JEQ  done_118
 
-single_118:
+single_119:
 	VMOVUPS      (DI), Y4
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y5
@@ -2192,19 +2192,19 @@ single_118:
 	ADDQ         $0x04, BX
 	ADDQ         $0x04, AX
 	DECQ         DX
-	JNE          single_118
+	JNE          single_119
 
-done_117:
+done_118:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x08
-	JEQ        store_119
+	JEQ        store_120
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000008, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y4
 	TESTQ      $0x00000001, AX
-	JEQ        skip_120
+	JEQ        skip_121
 	MOVQ       R9, CX
 	VMASKMOVPS (CX), Y4, Y5
 	VADDPS     Y5, Y0, Y0
@@ -2218,18 +2218,18 @@ done_117:
 	VMASKMOVPS (CX), Y4, Y5
 	VADDPS     Y5, Y3, Y3
 
-skip_120:
+skip_121:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_121
+	JEQ        skip_122
 	VMASKMOVPS (DX), Y4, Y5
 	VADDPS     Y5, Y0, Y0
 	VADDPS     Y5, Y1, Y1
 	VADDPS     Y5, Y2, Y2
 	VADDPS     Y5, Y3, Y3
 
-skip_121:
+skip_122:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_122
+	JEQ          skip_123
 	VBROADCASTSS (DX), Y5
 	VADDPS       Y5, Y0, Y0
 	VBROADCASTSS 4(DX), Y5
@@ -2239,16 +2239,16 @@ skip_121:
 	VBROADCASTSS 12(DX), Y5
 	VADDPS       Y5, Y3, Y3
 
-skip_122:
+skip_123:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_123
+	JEQ    skip_124
 	VXORPS Y5, Y5, Y5
 	VMAXPS Y0, Y5, Y0
 	VMAXPS Y1, Y5, Y1
 	VMAXPS Y2, Y5, Y2
 	VMAXPS Y3, Y5, Y3
 
-skip_123:
+skip_124:
 	VMASKMOVPS Y0, Y4, (R9)
 	ADDQ       R10, R9
 	VMASKMOVPS Y1, Y4, (R9)
@@ -2259,9 +2259,9 @@ skip_123:
 	VZEROUPPER
 	RET
 
-store_119:
+store_120:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_124
+	JEQ     skip_125
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y4
 	VADDPS  Y4, Y0, Y0
@@ -2275,18 +2275,18 @@ store_119:
 	VMOVUPS (CX), Y4
 	VADDPS  Y4, Y3, Y3
 
-skip_124:
+skip_125:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_125
+	JEQ     skip_126
 	VMOVUPS (DX), Y4
 	VADDPS  Y4, Y0, Y0
 	VADDPS  Y4, Y1, Y1
 	VADDPS  Y4, Y2, Y2
 	VADDPS  Y4, Y3, Y3
 
-skip_125:
+skip_126:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_126
+	JEQ          skip_127
 	VBROADCASTSS (DX), Y4
 	VADDPS       Y4, Y0, Y0
 	VBROADCASTSS 4(DX), Y4
@@ -2296,16 +2296,16 @@ skip_125:
 	VBROADCASTSS 12(DX), Y4
 	VADDPS       Y4, Y3, Y3
 
-skip_126:
+skip_127:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_127
+	JEQ    skip_128
 	VXORPS Y4, Y4, Y4
 	VMAXPS Y0, Y4, Y0
 	VMAXPS Y1, Y4, Y1
 	VMAXPS Y2, Y4, Y2
 	VMAXPS Y3, Y4, Y3
 
-skip_127:
+skip_128:
 	VMOVUPS Y0, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Y1, (R9)
@@ -2316,9 +2316,9 @@ skip_127:
 	VZEROUPPER
 	RET
 
-next_114:
+next_115:
 	CMPQ       AX, $0x03
-	JNE        next_128
+	JNE        next_129
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -2329,9 +2329,9 @@ next_114:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x04, DX
-	JLT        tail_130
+	JLT        tail_131
 
-loop_129:
+loop_130:
 	VMOVUPS      (DI), Y3
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y4
@@ -2366,13 +2366,13 @@ loop_129:
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         $0x10, BX
 	SUBQ         $0x04, DX
-	JGE          loop_129
+	JGE          loop_130
 
-tail_130:
+tail_131:
 	ADDQ $0x04, DX
-	JEQ  done_131
+	JEQ  done_132
 
-single_132:
+single_133:
 	VMOVUPS      (DI), Y3
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y4
@@ -2383,19 +2383,19 @@ single_132:
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         $0x04, BX
 	DECQ         DX
-	JNE          single_132
+	JNE          single_133
 
-done_131:
+done_132:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x08
-	JEQ        store_133
+	JEQ        store_134
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000008, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y3
 	TESTQ      $0x00000001, AX
-	JEQ        skip_134
+	JEQ        skip_135
 	MOVQ       R9, CX
 	VMASKMOVPS (CX), Y3, Y4
 	VADDPS     Y4, Y0, Y0
@@ -2406,17 +2406,17 @@ done_131:
 	VMASKMOVPS (CX), Y3, Y4
 	VADDPS     Y4, Y2, Y2
 
-skip_134:
+skip_135:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_135
+	JEQ        skip_136
 	VMASKMOVPS (DX), Y3, Y4
 	VADDPS     Y4, Y0, Y0
 	VADDPS     Y4, Y1, Y1
 	VADDPS     Y4, Y2, Y2
 
-skip_135:
+skip_136:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_136
+	JEQ          skip_137
 	VBROADCASTSS (DX), Y4
 	VADDPS       Y4, Y0, Y0
 	VBROADCASTSS 4(DX), Y4
@@ -2424,15 +2424,15 @@ skip_135:
 	VBROADCASTSS 8(DX), Y4
 	VADDPS       Y4, Y2, Y2
 
-skip_136:
+skip_137:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_137
+	JEQ    skip_138
 	VXORPS Y4, Y4, Y4
 	VMAXPS Y0, Y4, Y0
 	VMAXPS Y1, Y4, Y1
 	VMAXPS Y2, Y4, Y2
 
-skip_137:
+skip_138:
 	VMASKMOVPS Y0, Y3, (R9)
 	ADDQ       R10, R9
 	VMASKMOVPS Y1, Y3, (R9)
@@ -2441,9 +2441,9 @@ skip_137:
 	VZEROUPPER
 	RET
 
-store_133:
+store_134:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_138
+	JEQ     skip_139
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y3
 	VADDPS  Y3, Y0, Y0
@@ -2454,17 +2454,17 @@ store_133:
 	VMOVUPS (CX), Y3
 	VADDPS  Y3, Y2, Y2
 
-skip_138:
+skip_139:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_139
+	JEQ     skip_140
 	VMOVUPS (DX), Y3
 	VADDPS  Y3, Y0, Y0
 	VADDPS  Y3, Y1, Y1
 	VADDPS  Y3, Y2, Y2
 
-skip_139:
+skip_140:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_140
+	JEQ          skip_141
 	VBROADCASTSS (DX), Y3
 	VADDPS       Y3, Y0, Y0
 	VBROADCASTSS 4(DX), Y3
@@ -2472,15 +2472,15 @@ skip_139:
 	VBROADCASTSS 8(DX), Y3
 	VADDPS       Y3, Y2, Y2
 
-skip_140:
+skip_141:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_141
+	JEQ    skip_142
 	VXORPS Y3, Y3, Y3
 	VMAXPS Y0, Y3, Y0
 	VMAXPS Y1, Y3, Y1
 	VMAXPS Y2, Y3, Y2
 
-skip_141:
+skip_142:
 	VMOVUPS Y0, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Y1, (R9)
@@ -2489,9 +2489,9 @@ skip_141:
 	VZEROUPPER
 	RET
 
-next_128:
+next_129:
 	CMPQ       AX, $0x02
-	JNE        next_142
+	JNE        next_143
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	MOVQ       R9, AX
@@ -2499,9 +2499,9 @@ next_128:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x04, DX
-	JLT        tail_144
+	JLT        tail_145
 
-loop_143:
+loop_144:
 	VMOVUPS      (DI), Y2
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y3
@@ -2528,13 +2528,13 @@ loop_143:
 	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         $0x10, BX
 	SUBQ         $0x04, DX
-	JGE          loop_143
+	JGE          loop_144
 
-tail_144:
+tail_145:
 	ADDQ $0x04, DX
-	JEQ  done_145
+	JEQ  done_146
 
-single_146:
+single_147:
 	VMOVUPS      (DI), Y2
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y3
@@ -2543,19 +2543,19 @@ single_146:
 	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         $0x04, BX
 	DECQ         DX
-	JNE          single_146
+	JNE          single_147
 
-done_145:
+done_146:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x08
-	JEQ        store_147
+	JEQ        store_148
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000008, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y2
 	TESTQ      $0x00000001, AX
-	JEQ        skip_148
+	JEQ        skip_149
 	MOVQ       R9, CX
 	VMASKMOVPS (CX), Y2, Y3
 	VADDPS     Y3, Y0, Y0
@@ -2563,38 +2563,38 @@ done_145:
 	VMASKMOVPS (CX), Y2, Y3
 	VADDPS     Y3, Y1, Y1
 
-skip_148:
+skip_149:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_149
+	JEQ        skip_150
 	VMASKMOVPS (DX), Y2, Y3
 	VADDPS     Y3, Y0, Y0
 	VADDPS     Y3, Y1, Y1
 
-skip_149:
+skip_150:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_150
+	JEQ          skip_151
 	VBROADCASTSS (DX), Y3
 	VADDPS       Y3, Y0, Y0
 	VBROADCASTSS 4(DX), Y3
 	VADDPS       Y3, Y1, Y1
 
-skip_150:
+skip_151:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_151
+	JEQ    skip_152
 	VXORPS Y3, Y3, Y3
 	VMAXPS Y0, Y3, Y0
 	VMAXPS Y1, Y3, Y1
 
-skip_151:
+skip_152:
 	VMASKMOVPS Y0, Y2, (R9)
 	ADDQ       R10, R9
 	VMASKMOVPS Y1, Y2, (R9)
 	VZEROUPPER
 	RET
 
-store_147:
+store_148:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_152
+	JEQ     skip_153
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y2
 	VADDPS  Y2, Y0, Y0
@@ -2602,43 +2602,43 @@ store_147:
 	VMOVUPS (CX), Y2
 	VADDPS  Y2, Y1, Y1
 
-skip_152:
+skip_153:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_153
+	JEQ     skip_154
 	VMOVUPS (DX), Y2
 	VADDPS  Y2, Y0, Y0
 	VADDPS  Y2, Y1, Y1
 
-skip_153:
+skip_154:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_154
+	JEQ          skip_155
 	VBROADCASTSS (DX), Y2
 	VADDPS       Y2, Y0, Y0
 	VBROADCASTSS 4(DX), Y2
 	VADDPS       Y2, Y1, Y1
 
-skip_154:
+skip_155:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_155
+	JEQ    skip_156
 	VXORPS Y2, Y2, Y2
 	VMAXPS Y0, Y2, Y0
 	VMAXPS Y1, Y2, Y1
 
-skip_155:
+skip_156:
 	VMOVUPS Y0, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Y1, (R9)
 	VZEROUPPER
 	RET
 
-next_142:
+next_143:
 	VXORPS     Y0, Y0, Y0
 	MOVQ       R9, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x04, DX
-	JLT        tail_158
+	JLT        tail_159
 
-loop_157:
+loop_158:
 	VMOVUPS      (DI), Y1
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y2
@@ -2657,91 +2657,91 @@ loop_157:
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         $0x10, BX
 	SUBQ         $0x04, DX
-	JGE          loop_157
+	JGE          loop_158
 
-tail_158:
+tail_159:
 	ADDQ $0x04, DX
-	JEQ  done_159
+	JEQ  done_160
 
-single_160:
+single_161:
 	VMOVUPS      (DI), Y1
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y2
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         $0x04, BX
 	DECQ         DX
-	JNE          single_160
+	JNE          single_161
 
-done_159:
+done_160:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x08
-	JEQ        store_161
+	JEQ        store_162
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000008, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y1
 	TESTQ      $0x00000001, AX
-	JEQ        skip_162
+	JEQ        skip_163
 	MOVQ       R9, CX
 	VMASKMOVPS (CX), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 
-skip_162:
+skip_163:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_163
+	JEQ        skip_164
 	VMASKMOVPS (DX), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 
-skip_163:
+skip_164:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_164
+	JEQ          skip_165
 	VBROADCASTSS (DX), Y2
 	VADDPS       Y2, Y0, Y0
 
-skip_164:
+skip_165:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_165
+	JEQ    skip_166
 	VXORPS Y2, Y2, Y2
 	VMAXPS Y0, Y2, Y0
 
-skip_165:
+skip_166:
 	VMASKMOVPS Y0, Y1, (R9)
 	VZEROUPPER
 	RET
 
-store_161:
+store_162:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_166
+	JEQ     skip_167
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y1
 	VADDPS  Y1, Y0, Y0
 
-skip_166:
+skip_167:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_167
+	JEQ     skip_168
 	VMOVUPS (DX), Y1
 	VADDPS  Y1, Y0, Y0
 
-skip_167:
+skip_168:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_168
+	JEQ          skip_169
 	VBROADCASTSS (DX), Y1
 	VADDPS       Y1, Y0, Y0
 
-skip_168:
+skip_169:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_169
+	JEQ    skip_170
 	VXORPS Y1, Y1, Y1
 	VMAXPS Y0, Y1, Y0
 
-skip_169:
+skip_170:
 	VMOVUPS Y0, (R9)
 	VZEROUPPER
 	RET
 
 // func tileRowsAVX512(m int, n int, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, flags int, bias *float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·tileRowsAVX512(SB), NOSPLIT, $0-88
 	MOVQ       m+0(FP), AX
 	MOVQ       n+8(FP), CX
@@ -2761,9 +2761,9 @@ TEXT ·tileRowsAVX512(SB), NOSPLIT, $0-88
 	SHRQ       $0x10, R11
 	KMOVW      R11, K2
 	CMPQ       CX, $0x10
-	JLE        narrow_170
+	JLE        narrow_171
 	CMPQ       AX, $0x0c
-	JNE        next_171
+	JNE        next_173
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -2831,9 +2831,9 @@ TEXT ·tileRowsAVX512(SB), NOSPLIT, $0-88
 	PREFETCHT0 (R12)
 	PREFETCHT0 64(R12)
 	SUBQ       $0x02, DX
-	JLT        tail_173
+	JLT        tail_175
 
-loop_172:
+loop_174:
 	VMOVUPS.Z    (DI), K1, Z24
 	VMOVUPS.Z    64(DI), K2, Z25
 	ADDQ         R8, DI
@@ -2917,13 +2917,13 @@ loop_172:
 	ADDQ         $0x08, CX
 	ADDQ         $0x08, R11
 	SUBQ         $0x02, DX
-	JGE          loop_172
+	JGE          loop_174
 
-tail_173:
+tail_175:
 	ADDQ $0x02, DX
-	JEQ  done_174
+	JEQ  done_176
 
-single_175:
+single_177:
 	VMOVUPS.Z    (DI), K1, Z24
 	VMOVUPS.Z    64(DI), K2, Z25
 	ADDQ         R8, DI
@@ -2968,13 +2968,13 @@ single_175:
 	ADDQ         $0x04, CX
 	ADDQ         $0x04, R11
 	DECQ         DX
-	JNE          single_175
+	JNE          single_177
 
-done_174:
+done_176:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_177
+	JEQ       skip_179
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z24
 	VADDPS    Z24, Z0, Z0
@@ -3036,9 +3036,9 @@ done_174:
 	VMOVUPS.Z 64(DX), K2, Z24
 	VADDPS    Z24, Z23, Z23
 
-skip_177:
+skip_179:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_178
+	JEQ       skip_180
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z0, Z0
 	VADDPS    Z24, Z2, Z2
@@ -3066,9 +3066,9 @@ skip_177:
 	VADDPS    Z24, Z21, Z21
 	VADDPS    Z24, Z23, Z23
 
-skip_178:
+skip_180:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_179
+	JEQ          skip_181
 	VBROADCASTSS (CX), Z24
 	VADDPS       Z24, Z0, Z0
 	VADDPS       Z24, Z1, Z1
@@ -3106,9 +3106,9 @@ skip_178:
 	VADDPS       Z24, Z22, Z22
 	VADDPS       Z24, Z23, Z23
 
-skip_179:
+skip_181:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_180
+	JEQ    skip_182
 	VXORPS Z24, Z24, Z24
 	VMAXPS Z0, Z24, Z0
 	VMAXPS Z1, Z24, Z1
@@ -3135,7 +3135,7 @@ skip_179:
 	VMAXPS Z22, Z24, Z22
 	VMAXPS Z23, Z24, Z23
 
-skip_180:
+skip_182:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -3174,9 +3174,9 @@ skip_180:
 	VZEROUPPER
 	RET
 
-next_171:
+next_173:
 	CMPQ       AX, $0x0b
-	JNE        next_181
+	JNE        next_183
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -3239,9 +3239,9 @@ next_171:
 	PREFETCHT0 (R12)
 	PREFETCHT0 64(R12)
 	SUBQ       $0x02, DX
-	JLT        tail_183
+	JLT        tail_185
 
-loop_182:
+loop_184:
 	VMOVUPS.Z    (DI), K1, Z22
 	VMOVUPS.Z    64(DI), K2, Z23
 	ADDQ         R8, DI
@@ -3319,13 +3319,13 @@ loop_182:
 	ADDQ         $0x08, CX
 	ADDQ         $0x08, R11
 	SUBQ         $0x02, DX
-	JGE          loop_182
+	JGE          loop_184
 
-tail_183:
+tail_185:
 	ADDQ $0x02, DX
-	JEQ  done_184
+	JEQ  done_186
 
-single_185:
+single_187:
 	VMOVUPS.Z    (DI), K1, Z22
 	VMOVUPS.Z    64(DI), K2, Z23
 	ADDQ         R8, DI
@@ -3367,13 +3367,13 @@ single_185:
 	ADDQ         $0x04, CX
 	ADDQ         $0x04, R11
 	DECQ         DX
-	JNE          single_185
+	JNE          single_187
 
-done_184:
+done_186:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_187
+	JEQ       skip_189
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z22
 	VADDPS    Z22, Z0, Z0
@@ -3430,9 +3430,9 @@ done_184:
 	VMOVUPS.Z 64(DX), K2, Z22
 	VADDPS    Z22, Z21, Z21
 
-skip_187:
+skip_189:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_188
+	JEQ       skip_190
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z0, Z0
 	VADDPS    Z22, Z2, Z2
@@ -3458,9 +3458,9 @@ skip_187:
 	VADDPS    Z22, Z19, Z19
 	VADDPS    Z22, Z21, Z21
 
-skip_188:
+skip_190:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_189
+	JEQ          skip_191
 	VBROADCASTSS (CX), Z22
 	VADDPS       Z22, Z0, Z0
 	VADDPS       Z22, Z1, Z1
@@ -3495,9 +3495,9 @@ skip_188:
 	VADDPS       Z22, Z20, Z20
 	VADDPS       Z22, Z21, Z21
 
-skip_189:
+skip_191:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_190
+	JEQ    skip_192
 	VXORPS Z22, Z22, Z22
 	VMAXPS Z0, Z22, Z0
 	VMAXPS Z1, Z22, Z1
@@ -3522,7 +3522,7 @@ skip_189:
 	VMAXPS Z20, Z22, Z20
 	VMAXPS Z21, Z22, Z21
 
-skip_190:
+skip_192:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -3558,9 +3558,9 @@ skip_190:
 	VZEROUPPER
 	RET
 
-next_181:
+next_183:
 	CMPQ       AX, $0x0a
-	JNE        next_191
+	JNE        next_193
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -3618,9 +3618,9 @@ next_181:
 	PREFETCHT0 (R12)
 	PREFETCHT0 64(R12)
 	SUBQ       $0x02, DX
-	JLT        tail_193
+	JLT        tail_195
 
-loop_192:
+loop_194:
 	VMOVUPS.Z    (DI), K1, Z20
 	VMOVUPS.Z    64(DI), K2, Z21
 	ADDQ         R8, DI
@@ -3692,13 +3692,13 @@ loop_192:
 	ADDQ         $0x08, CX
 	ADDQ         $0x08, R11
 	SUBQ         $0x02, DX
-	JGE          loop_192
+	JGE          loop_194
 
-tail_193:
+tail_195:
 	ADDQ $0x02, DX
-	JEQ  done_194
+	JEQ  done_196
 
-single_195:
+single_197:
 	VMOVUPS.Z    (DI), K1, Z20
 	VMOVUPS.Z    64(DI), K2, Z21
 	ADDQ         R8, DI
@@ -3737,13 +3737,13 @@ single_195:
 	ADDQ         $0x04, CX
 	ADDQ         $0x04, R11
 	DECQ         DX
-	JNE          single_195
+	JNE          single_197
 
-done_194:
+done_196:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_197
+	JEQ       skip_199
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z20
 	VADDPS    Z20, Z0, Z0
@@ -3795,9 +3795,9 @@ done_194:
 	VMOVUPS.Z 64(DX), K2, Z20
 	VADDPS    Z20, Z19, Z19
 
-skip_197:
+skip_199:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_198
+	JEQ       skip_200
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z0, Z0
 	VADDPS    Z20, Z2, Z2
@@ -3821,9 +3821,9 @@ skip_197:
 	VADDPS    Z20, Z17, Z17
 	VADDPS    Z20, Z19, Z19
 
-skip_198:
+skip_200:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_199
+	JEQ          skip_201
 	VBROADCASTSS (CX), Z20
 	VADDPS       Z20, Z0, Z0
 	VADDPS       Z20, Z1, Z1
@@ -3855,9 +3855,9 @@ skip_198:
 	VADDPS       Z20, Z18, Z18
 	VADDPS       Z20, Z19, Z19
 
-skip_199:
+skip_201:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_200
+	JEQ    skip_202
 	VXORPS Z20, Z20, Z20
 	VMAXPS Z0, Z20, Z0
 	VMAXPS Z1, Z20, Z1
@@ -3880,7 +3880,7 @@ skip_199:
 	VMAXPS Z18, Z20, Z18
 	VMAXPS Z19, Z20, Z19
 
-skip_200:
+skip_202:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -3913,9 +3913,9 @@ skip_200:
 	VZEROUPPER
 	RET
 
-next_191:
+next_193:
 	CMPQ       AX, $0x09
-	JNE        next_201
+	JNE        next_203
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -3966,9 +3966,9 @@ next_191:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	SUBQ       $0x02, DX
-	JLT        tail_203
+	JLT        tail_205
 
-loop_202:
+loop_204:
 	VMOVUPS.Z    (DI), K1, Z18
 	VMOVUPS.Z    64(DI), K2, Z19
 	ADDQ         R8, DI
@@ -4033,13 +4033,13 @@ loop_202:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, CX
 	SUBQ         $0x02, DX
-	JGE          loop_202
+	JGE          loop_204
 
-tail_203:
+tail_205:
 	ADDQ $0x02, DX
-	JEQ  done_204
+	JEQ  done_206
 
-single_205:
+single_207:
 	VMOVUPS.Z    (DI), K1, Z18
 	VMOVUPS.Z    64(DI), K2, Z19
 	ADDQ         R8, DI
@@ -4074,13 +4074,13 @@ single_205:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, CX
 	DECQ         DX
-	JNE          single_205
+	JNE          single_207
 
-done_204:
+done_206:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_207
+	JEQ       skip_209
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z18
 	VADDPS    Z18, Z0, Z0
@@ -4127,9 +4127,9 @@ done_204:
 	VMOVUPS.Z 64(DX), K2, Z18
 	VADDPS    Z18, Z17, Z17
 
-skip_207:
+skip_209:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_208
+	JEQ       skip_210
 	VMOVUPS.Z (CX), K1, Z18
 	VADDPS    Z18, Z0, Z0
 	VADDPS    Z18, Z2, Z2
@@ -4151,9 +4151,9 @@ skip_207:
 	VADDPS    Z18, Z15, Z15
 	VADDPS    Z18, Z17, Z17
 
-skip_208:
+skip_210:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_209
+	JEQ          skip_211
 	VBROADCASTSS (CX), Z18
 	VADDPS       Z18, Z0, Z0
 	VADDPS       Z18, Z1, Z1
@@ -4182,9 +4182,9 @@ skip_208:
 	VADDPS       Z18, Z16, Z16
 	VADDPS       Z18, Z17, Z17
 
-skip_209:
+skip_211:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_210
+	JEQ    skip_212
 	VXORPS Z18, Z18, Z18
 	VMAXPS Z0, Z18, Z0
 	VMAXPS Z1, Z18, Z1
@@ -4205,7 +4205,7 @@ skip_209:
 	VMAXPS Z16, Z18, Z16
 	VMAXPS Z17, Z18, Z17
 
-skip_210:
+skip_212:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -4235,9 +4235,9 @@ skip_210:
 	VZEROUPPER
 	RET
 
-next_201:
+next_203:
 	CMPQ       AX, $0x08
-	JNE        next_211
+	JNE        next_213
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -4283,9 +4283,9 @@ next_201:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	SUBQ       $0x02, DX
-	JLT        tail_213
+	JLT        tail_215
 
-loop_212:
+loop_214:
 	VMOVUPS.Z    (DI), K1, Z16
 	VMOVUPS.Z    64(DI), K2, Z17
 	ADDQ         R8, DI
@@ -4344,13 +4344,13 @@ loop_212:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, CX
 	SUBQ         $0x02, DX
-	JGE          loop_212
+	JGE          loop_214
 
-tail_213:
+tail_215:
 	ADDQ $0x02, DX
-	JEQ  done_214
+	JEQ  done_216
 
-single_215:
+single_217:
 	VMOVUPS.Z    (DI), K1, Z16
 	VMOVUPS.Z    64(DI), K2, Z17
 	ADDQ         R8, DI
@@ -4382,13 +4382,13 @@ single_215:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, CX
 	DECQ         DX
-	JNE          single_215
+	JNE          single_217
 
-done_214:
+done_216:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_217
+	JEQ       skip_219
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z16
 	VADDPS    Z16, Z0, Z0
@@ -4430,9 +4430,9 @@ done_214:
 	VMOVUPS.Z 64(DX), K2, Z16
 	VADDPS    Z16, Z15, Z15
 
-skip_217:
+skip_219:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_218
+	JEQ       skip_220
 	VMOVUPS.Z (CX), K1, Z16
 	VADDPS    Z16, Z0, Z0
 	VADDPS    Z16, Z2, Z2
@@ -4452,9 +4452,9 @@ skip_217:
 	VADDPS    Z16, Z13, Z13
 	VADDPS    Z16, Z15, Z15
 
-skip_218:
+skip_220:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_219
+	JEQ          skip_221
 	VBROADCASTSS (CX), Z16
 	VADDPS       Z16, Z0, Z0
 	VADDPS       Z16, Z1, Z1
@@ -4480,9 +4480,9 @@ skip_218:
 	VADDPS       Z16, Z14, Z14
 	VADDPS       Z16, Z15, Z15
 
-skip_219:
+skip_221:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_220
+	JEQ    skip_222
 	VXORPS Z16, Z16, Z16
 	VMAXPS Z0, Z16, Z0
 	VMAXPS Z1, Z16, Z1
@@ -4501,7 +4501,7 @@ skip_219:
 	VMAXPS Z14, Z16, Z14
 	VMAXPS Z15, Z16, Z15
 
-skip_220:
+skip_222:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -4528,9 +4528,9 @@ skip_220:
 	VZEROUPPER
 	RET
 
-next_211:
+next_213:
 	CMPQ       AX, $0x07
-	JNE        next_221
+	JNE        next_223
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -4571,9 +4571,9 @@ next_211:
 	PREFETCHT0 (R11)
 	PREFETCHT0 64(R11)
 	SUBQ       $0x02, DX
-	JLT        tail_223
+	JLT        tail_225
 
-loop_222:
+loop_224:
 	VMOVUPS.Z    (DI), K1, Z14
 	VMOVUPS.Z    64(DI), K2, Z15
 	ADDQ         R8, DI
@@ -4626,13 +4626,13 @@ loop_222:
 	ADDQ         $0x08, AX
 	ADDQ         $0x08, CX
 	SUBQ         $0x02, DX
-	JGE          loop_222
+	JGE          loop_224
 
-tail_223:
+tail_225:
 	ADDQ $0x02, DX
-	JEQ  done_224
+	JEQ  done_226
 
-single_225:
+single_227:
 	VMOVUPS.Z    (DI), K1, Z14
 	VMOVUPS.Z    64(DI), K2, Z15
 	ADDQ         R8, DI
@@ -4661,13 +4661,13 @@ single_225:
 	ADDQ         $0x04, AX
 	ADDQ         $0x04, CX
 	DECQ         DX
-	JNE          single_225
+	JNE          single_227
 
-done_224:
+done_226:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_227
+	JEQ       skip_229
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z14
 	VADDPS    Z14, Z0, Z0
@@ -4704,9 +4704,9 @@ done_224:
 	VMOVUPS.Z 64(DX), K2, Z14
 	VADDPS    Z14, Z13, Z13
 
-skip_227:
+skip_229:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_228
+	JEQ       skip_230
 	VMOVUPS.Z (CX), K1, Z14
 	VADDPS    Z14, Z0, Z0
 	VADDPS    Z14, Z2, Z2
@@ -4724,9 +4724,9 @@ skip_227:
 	VADDPS    Z14, Z11, Z11
 	VADDPS    Z14, Z13, Z13
 
-skip_228:
+skip_230:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_229
+	JEQ          skip_231
 	VBROADCASTSS (CX), Z14
 	VADDPS       Z14, Z0, Z0
 	VADDPS       Z14, Z1, Z1
@@ -4749,9 +4749,9 @@ skip_228:
 	VADDPS       Z14, Z12, Z12
 	VADDPS       Z14, Z13, Z13
 
-skip_229:
+skip_231:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_230
+	JEQ    skip_232
 	VXORPS Z14, Z14, Z14
 	VMAXPS Z0, Z14, Z0
 	VMAXPS Z1, Z14, Z1
@@ -4768,7 +4768,7 @@ skip_229:
 	VMAXPS Z12, Z14, Z12
 	VMAXPS Z13, Z14, Z13
 
-skip_230:
+skip_232:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -4792,9 +4792,9 @@ skip_230:
 	VZEROUPPER
 	RET
 
-next_221:
+next_223:
 	CMPQ       AX, $0x06
-	JNE        next_231
+	JNE        next_233
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -4828,9 +4828,9 @@ next_221:
 	PREFETCHT0 (CX)
 	PREFETCHT0 64(CX)
 	SUBQ       $0x02, DX
-	JLT        tail_233
+	JLT        tail_235
 
-loop_232:
+loop_234:
 	VMOVUPS.Z    (DI), K1, Z12
 	VMOVUPS.Z    64(DI), K2, Z13
 	ADDQ         R8, DI
@@ -4876,13 +4876,13 @@ loop_232:
 	ADDQ         $0x08, BX
 	ADDQ         $0x08, AX
 	SUBQ         $0x02, DX
-	JGE          loop_232
+	JGE          loop_234
 
-tail_233:
+tail_235:
 	ADDQ $0x02, DX
-	JEQ  done_234
+	JEQ  done_236
 
-single_235:
+single_237:
 	VMOVUPS.Z    (DI), K1, Z12
 	VMOVUPS.Z    64(DI), K2, Z13
 	ADDQ         R8, DI
@@ -4907,13 +4907,13 @@ single_235:
 	ADDQ         $0x04, BX
 	ADDQ         $0x04, AX
 	DECQ         DX
-	JNE          single_235
+	JNE          single_237
 
-done_234:
+done_236:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_237
+	JEQ       skip_239
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z12
 	VADDPS    Z12, Z0, Z0
@@ -4945,9 +4945,9 @@ done_234:
 	VMOVUPS.Z 64(DX), K2, Z12
 	VADDPS    Z12, Z11, Z11
 
-skip_237:
+skip_239:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_238
+	JEQ       skip_240
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z0, Z0
 	VADDPS    Z12, Z2, Z2
@@ -4963,9 +4963,9 @@ skip_237:
 	VADDPS    Z12, Z9, Z9
 	VADDPS    Z12, Z11, Z11
 
-skip_238:
+skip_240:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_239
+	JEQ          skip_241
 	VBROADCASTSS (CX), Z12
 	VADDPS       Z12, Z0, Z0
 	VADDPS       Z12, Z1, Z1
@@ -4985,9 +4985,9 @@ skip_238:
 	VADDPS       Z12, Z10, Z10
 	VADDPS       Z12, Z11, Z11
 
-skip_239:
+skip_241:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_240
+	JEQ    skip_242
 	VXORPS Z12, Z12, Z12
 	VMAXPS Z0, Z12, Z0
 	VMAXPS Z1, Z12, Z1
@@ -5002,7 +5002,7 @@ skip_239:
 	VMAXPS Z10, Z12, Z10
 	VMAXPS Z11, Z12, Z11
 
-skip_240:
+skip_242:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -5023,9 +5023,9 @@ skip_240:
 	VZEROUPPER
 	RET
 
-next_231:
+next_233:
 	CMPQ       AX, $0x05
-	JNE        next_241
+	JNE        next_243
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -5054,9 +5054,9 @@ next_231:
 	PREFETCHT0 (CX)
 	PREFETCHT0 64(CX)
 	SUBQ       $0x02, DX
-	JLT        tail_243
+	JLT        tail_245
 
-loop_242:
+loop_244:
 	VMOVUPS.Z    (DI), K1, Z10
 	VMOVUPS.Z    64(DI), K2, Z11
 	ADDQ         R8, DI
@@ -5096,13 +5096,13 @@ loop_242:
 	ADDQ         $0x08, BX
 	ADDQ         $0x08, AX
 	SUBQ         $0x02, DX
-	JGE          loop_242
+	JGE          loop_244
 
-tail_243:
+tail_245:
 	ADDQ $0x02, DX
-	JEQ  done_244
+	JEQ  done_246
 
-single_245:
+single_247:
 	VMOVUPS.Z    (DI), K1, Z10
 	VMOVUPS.Z    64(DI), K2, Z11
 	ADDQ         R8, DI
@@ -5124,13 +5124,13 @@ single_245:
 	ADDQ         $0x04, BX
 	ADDQ         $0x04, AX
 	DECQ         DX
-	JNE          single_245
+	JNE          single_247
 
-done_244:
+done_246:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_247
+	JEQ       skip_249
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z10
 	VADDPS    Z10, Z0, Z0
@@ -5157,9 +5157,9 @@ done_244:
 	VMOVUPS.Z 64(DX), K2, Z10
 	VADDPS    Z10, Z9, Z9
 
-skip_247:
+skip_249:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_248
+	JEQ       skip_250
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z0, Z0
 	VADDPS    Z10, Z2, Z2
@@ -5173,9 +5173,9 @@ skip_247:
 	VADDPS    Z10, Z7, Z7
 	VADDPS    Z10, Z9, Z9
 
-skip_248:
+skip_250:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_249
+	JEQ          skip_251
 	VBROADCASTSS (CX), Z10
 	VADDPS       Z10, Z0, Z0
 	VADDPS       Z10, Z1, Z1
@@ -5192,9 +5192,9 @@ skip_248:
 	VADDPS       Z10, Z8, Z8
 	VADDPS       Z10, Z9, Z9
 
-skip_249:
+skip_251:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_250
+	JEQ    skip_252
 	VXORPS Z10, Z10, Z10
 	VMAXPS Z0, Z10, Z0
 	VMAXPS Z1, Z10, Z1
@@ -5207,7 +5207,7 @@ skip_249:
 	VMAXPS Z8, Z10, Z8
 	VMAXPS Z9, Z10, Z9
 
-skip_250:
+skip_252:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -5225,9 +5225,9 @@ skip_250:
 	VZEROUPPER
 	RET
 
-next_241:
+next_243:
 	CMPQ       AX, $0x04
-	JNE        next_251
+	JNE        next_253
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -5251,9 +5251,9 @@ next_241:
 	PREFETCHT0 (CX)
 	PREFETCHT0 64(CX)
 	SUBQ       $0x02, DX
-	JLT        tail_253
+	JLT        tail_255
 
-loop_252:
+loop_254:
 	VMOVUPS.Z    (DI), K1, Z8
 	VMOVUPS.Z    64(DI), K2, Z9
 	ADDQ         R8, DI
@@ -5287,13 +5287,13 @@ loop_252:
 	ADDQ         $0x08, BX
 	ADDQ         $0x08, AX
 	SUBQ         $0x02, DX
-	JGE          loop_252
+	JGE          loop_254
 
-tail_253:
+tail_255:
 	ADDQ $0x02, DX
-	JEQ  done_254
+	JEQ  done_256
 
-single_255:
+single_257:
 	VMOVUPS.Z    (DI), K1, Z8
 	VMOVUPS.Z    64(DI), K2, Z9
 	ADDQ         R8, DI
@@ -5312,13 +5312,13 @@ single_255:
 	ADDQ         $0x04, BX
 	ADDQ         $0x04, AX
 	DECQ         DX
-	JNE          single_255
+	JNE          single_257
 
-done_254:
+done_256:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_257
+	JEQ       skip_259
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z8
 	VADDPS    Z8, Z0, Z0
@@ -5340,9 +5340,9 @@ done_254:
 	VMOVUPS.Z 64(DX), K2, Z8
 	VADDPS    Z8, Z7, Z7
 
-skip_257:
+skip_259:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_258
+	JEQ       skip_260
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z0, Z0
 	VADDPS    Z8, Z2, Z2
@@ -5354,9 +5354,9 @@ skip_257:
 	VADDPS    Z8, Z5, Z5
 	VADDPS    Z8, Z7, Z7
 
-skip_258:
+skip_260:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_259
+	JEQ          skip_261
 	VBROADCASTSS (CX), Z8
 	VADDPS       Z8, Z0, Z0
 	VADDPS       Z8, Z1, Z1
@@ -5370,9 +5370,9 @@ skip_258:
 	VADDPS       Z8, Z6, Z6
 	VADDPS       Z8, Z7, Z7
 
-skip_259:
+skip_261:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_260
+	JEQ    skip_262
 	VXORPS Z8, Z8, Z8
 	VMAXPS Z0, Z8, Z0
 	VMAXPS Z1, Z8, Z1
@@ -5383,7 +5383,7 @@ skip_259:
 	VMAXPS Z6, Z8, Z6
 	VMAXPS Z7, Z8, Z7
 
-skip_260:
+skip_262:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -5398,9 +5398,9 @@ skip_260:
 	VZEROUPPER
 	RET
 
-next_251:
+next_253:
 	CMPQ       AX, $0x03
-	JNE        next_261
+	JNE        next_263
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -5417,9 +5417,9 @@ next_251:
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
 	SUBQ       $0x02, DX
-	JLT        tail_263
+	JLT        tail_265
 
-loop_262:
+loop_264:
 	VMOVUPS.Z    (DI), K1, Z6
 	VMOVUPS.Z    64(DI), K2, Z7
 	ADDQ         R8, DI
@@ -5446,13 +5446,13 @@ loop_262:
 	VFMADD231PS  Z7, Z8, Z5
 	ADDQ         $0x08, BX
 	SUBQ         $0x02, DX
-	JGE          loop_262
+	JGE          loop_264
 
-tail_263:
+tail_265:
 	ADDQ $0x02, DX
-	JEQ  done_264
+	JEQ  done_266
 
-single_265:
+single_267:
 	VMOVUPS.Z    (DI), K1, Z6
 	VMOVUPS.Z    64(DI), K2, Z7
 	ADDQ         R8, DI
@@ -5467,13 +5467,13 @@ single_265:
 	VFMADD231PS  Z7, Z8, Z5
 	ADDQ         $0x04, BX
 	DECQ         DX
-	JNE          single_265
+	JNE          single_267
 
-done_264:
+done_266:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_267
+	JEQ       skip_269
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z6
 	VADDPS    Z6, Z0, Z0
@@ -5490,9 +5490,9 @@ done_264:
 	VMOVUPS.Z 64(DX), K2, Z6
 	VADDPS    Z6, Z5, Z5
 
-skip_267:
+skip_269:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_268
+	JEQ       skip_270
 	VMOVUPS.Z (CX), K1, Z6
 	VADDPS    Z6, Z0, Z0
 	VADDPS    Z6, Z2, Z2
@@ -5502,9 +5502,9 @@ skip_267:
 	VADDPS    Z6, Z3, Z3
 	VADDPS    Z6, Z5, Z5
 
-skip_268:
+skip_270:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_269
+	JEQ          skip_271
 	VBROADCASTSS (CX), Z6
 	VADDPS       Z6, Z0, Z0
 	VADDPS       Z6, Z1, Z1
@@ -5515,9 +5515,9 @@ skip_268:
 	VADDPS       Z6, Z4, Z4
 	VADDPS       Z6, Z5, Z5
 
-skip_269:
+skip_271:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_270
+	JEQ    skip_272
 	VXORPS Z6, Z6, Z6
 	VMAXPS Z0, Z6, Z0
 	VMAXPS Z1, Z6, Z1
@@ -5526,7 +5526,7 @@ skip_269:
 	VMAXPS Z4, Z6, Z4
 	VMAXPS Z5, Z6, Z5
 
-skip_270:
+skip_272:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -5538,9 +5538,9 @@ skip_270:
 	VZEROUPPER
 	RET
 
-next_261:
+next_263:
 	CMPQ       AX, $0x02
-	JNE        next_271
+	JNE        next_273
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -5552,9 +5552,9 @@ next_261:
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
 	SUBQ       $0x02, DX
-	JLT        tail_273
+	JLT        tail_275
 
-loop_272:
+loop_274:
 	VMOVUPS.Z    (DI), K1, Z4
 	VMOVUPS.Z    64(DI), K2, Z5
 	ADDQ         R8, DI
@@ -5575,13 +5575,13 @@ loop_272:
 	VFMADD231PS  Z5, Z6, Z3
 	ADDQ         $0x08, BX
 	SUBQ         $0x02, DX
-	JGE          loop_272
+	JGE          loop_274
 
-tail_273:
+tail_275:
 	ADDQ $0x02, DX
-	JEQ  done_274
+	JEQ  done_276
 
-single_275:
+single_277:
 	VMOVUPS.Z    (DI), K1, Z4
 	VMOVUPS.Z    64(DI), K2, Z5
 	ADDQ         R8, DI
@@ -5593,13 +5593,13 @@ single_275:
 	VFMADD231PS  Z5, Z6, Z3
 	ADDQ         $0x04, BX
 	DECQ         DX
-	JNE          single_275
+	JNE          single_277
 
-done_274:
+done_276:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_277
+	JEQ       skip_279
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z4
 	VADDPS    Z4, Z0, Z0
@@ -5611,9 +5611,9 @@ done_274:
 	VMOVUPS.Z 64(DX), K2, Z4
 	VADDPS    Z4, Z3, Z3
 
-skip_277:
+skip_279:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_278
+	JEQ       skip_280
 	VMOVUPS.Z (CX), K1, Z4
 	VADDPS    Z4, Z0, Z0
 	VADDPS    Z4, Z2, Z2
@@ -5621,9 +5621,9 @@ skip_277:
 	VADDPS    Z4, Z1, Z1
 	VADDPS    Z4, Z3, Z3
 
-skip_278:
+skip_280:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_279
+	JEQ          skip_281
 	VBROADCASTSS (CX), Z4
 	VADDPS       Z4, Z0, Z0
 	VADDPS       Z4, Z1, Z1
@@ -5631,16 +5631,16 @@ skip_278:
 	VADDPS       Z4, Z2, Z2
 	VADDPS       Z4, Z3, Z3
 
-skip_279:
+skip_281:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_280
+	JEQ    skip_282
 	VXORPS Z4, Z4, Z4
 	VMAXPS Z0, Z4, Z0
 	VMAXPS Z1, Z4, Z1
 	VMAXPS Z2, Z4, Z2
 	VMAXPS Z3, Z4, Z3
 
-skip_280:
+skip_282:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -5649,16 +5649,16 @@ skip_280:
 	VZEROUPPER
 	RET
 
-next_271:
+next_273:
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	MOVQ       R9, AX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
 	SUBQ       $0x02, DX
-	JLT        tail_283
+	JLT        tail_285
 
-loop_282:
+loop_284:
 	VMOVUPS.Z    (DI), K1, Z2
 	VMOVUPS.Z    64(DI), K2, Z3
 	ADDQ         R8, DI
@@ -5673,13 +5673,13 @@ loop_282:
 	VFMADD231PS  Z3, Z4, Z1
 	ADDQ         $0x08, BX
 	SUBQ         $0x02, DX
-	JGE          loop_282
+	JGE          loop_284
 
-tail_283:
+tail_285:
 	ADDQ $0x02, DX
-	JEQ  done_284
+	JEQ  done_286
 
-single_285:
+single_287:
 	VMOVUPS.Z    (DI), K1, Z2
 	VMOVUPS.Z    64(DI), K2, Z3
 	ADDQ         R8, DI
@@ -5688,50 +5688,52 @@ single_285:
 	VFMADD231PS  Z3, Z4, Z1
 	ADDQ         $0x04, BX
 	DECQ         DX
-	JNE          single_285
+	JNE          single_287
 
-done_284:
+done_286:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_287
+	JEQ       skip_289
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z2
 	VADDPS    Z2, Z0, Z0
 	VMOVUPS.Z 64(DX), K2, Z2
 	VADDPS    Z2, Z1, Z1
 
-skip_287:
+skip_289:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_288
+	JEQ       skip_290
 	VMOVUPS.Z (CX), K1, Z2
 	VADDPS    Z2, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z2
 	VADDPS    Z2, Z1, Z1
 
-skip_288:
+skip_290:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_289
+	JEQ          skip_291
 	VBROADCASTSS (CX), Z2
 	VADDPS       Z2, Z0, Z0
 	VADDPS       Z2, Z1, Z1
 
-skip_289:
+skip_291:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_290
+	JEQ    skip_292
 	VXORPS Z2, Z2, Z2
 	VMAXPS Z0, Z2, Z0
 	VMAXPS Z1, Z2, Z1
 
-skip_290:
+skip_292:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	VZEROUPPER
 	RET
 
-narrow_170:
+narrow_171:
+	CMPQ       CX, $0x08
+	JLE        half_172
 	CMPQ       AX, $0x0c
-	JNE        next_291
+	JNE        next_293
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -5775,9 +5777,9 @@ narrow_170:
 	ADDQ       R10, R12
 	PREFETCHT0 (R12)
 	SUBQ       $0x02, DX
-	JLT        tail_293
+	JLT        tail_295
 
-loop_292:
+loop_294:
 	VMOVUPS.Z        (DI), K1, Z12
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z12, Z0
@@ -5811,13 +5813,13 @@ loop_292:
 	ADDQ             $0x08, CX
 	ADDQ             $0x08, R11
 	SUBQ             $0x02, DX
-	JGE              loop_292
+	JGE              loop_294
 
-tail_293:
+tail_295:
 	ADDQ $0x02, DX
-	JEQ  done_294
+	JEQ  done_296
 
-single_295:
+single_297:
 	VMOVUPS.Z        (DI), K1, Z12
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z12, Z0
@@ -5837,13 +5839,13 @@ single_295:
 	ADDQ             $0x04, CX
 	ADDQ             $0x04, R11
 	DECQ             DX
-	JNE              single_295
+	JNE              single_297
 
-done_294:
+done_296:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_297
+	JEQ       skip_299
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z12
 	VADDPS    Z12, Z0, Z0
@@ -5881,9 +5883,9 @@ done_294:
 	VMOVUPS.Z (DX), K1, Z12
 	VADDPS    Z12, Z11, Z11
 
-skip_297:
+skip_299:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_298
+	JEQ       skip_300
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z0, Z0
 	VADDPS    Z12, Z1, Z1
@@ -5898,9 +5900,9 @@ skip_297:
 	VADDPS    Z12, Z10, Z10
 	VADDPS    Z12, Z11, Z11
 
-skip_298:
+skip_300:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_299
+	JEQ          skip_301
 	VBROADCASTSS (CX), Z12
 	VADDPS       Z12, Z0, Z0
 	VBROADCASTSS 4(CX), Z12
@@ -5926,9 +5928,9 @@ skip_298:
 	VBROADCASTSS 44(CX), Z12
 	VADDPS       Z12, Z11, Z11
 
-skip_299:
+skip_301:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_300
+	JEQ    skip_302
 	VXORPS Z12, Z12, Z12
 	VMAXPS Z0, Z12, Z0
 	VMAXPS Z1, Z12, Z1
@@ -5943,7 +5945,7 @@ skip_299:
 	VMAXPS Z10, Z12, Z10
 	VMAXPS Z11, Z12, Z11
 
-skip_300:
+skip_302:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
@@ -5970,9 +5972,9 @@ skip_300:
 	VZEROUPPER
 	RET
 
-next_291:
+next_293:
 	CMPQ       AX, $0x0b
-	JNE        next_301
+	JNE        next_303
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -6013,9 +6015,9 @@ next_291:
 	ADDQ       R10, R12
 	PREFETCHT0 (R12)
 	SUBQ       $0x02, DX
-	JLT        tail_303
+	JLT        tail_305
 
-loop_302:
+loop_304:
 	VMOVUPS.Z        (DI), K1, Z11
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z11, Z0
@@ -6047,13 +6049,13 @@ loop_302:
 	ADDQ             $0x08, CX
 	ADDQ             $0x08, R11
 	SUBQ             $0x02, DX
-	JGE              loop_302
+	JGE              loop_304
 
-tail_303:
+tail_305:
 	ADDQ $0x02, DX
-	JEQ  done_304
+	JEQ  done_306
 
-single_305:
+single_307:
 	VMOVUPS.Z        (DI), K1, Z11
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z11, Z0
@@ -6072,13 +6074,13 @@ single_305:
 	ADDQ             $0x04, CX
 	ADDQ             $0x04, R11
 	DECQ             DX
-	JNE              single_305
+	JNE              single_307
 
-done_304:
+done_306:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_307
+	JEQ       skip_309
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z11
 	VADDPS    Z11, Z0, Z0
@@ -6113,9 +6115,9 @@ done_304:
 	VMOVUPS.Z (DX), K1, Z11
 	VADDPS    Z11, Z10, Z10
 
-skip_307:
+skip_309:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_308
+	JEQ       skip_310
 	VMOVUPS.Z (CX), K1, Z11
 	VADDPS    Z11, Z0, Z0
 	VADDPS    Z11, Z1, Z1
@@ -6129,9 +6131,9 @@ skip_307:
 	VADDPS    Z11, Z9, Z9
 	VADDPS    Z11, Z10, Z10
 
-skip_308:
+skip_310:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_309
+	JEQ          skip_311
 	VBROADCASTSS (CX), Z11
 	VADDPS       Z11, Z0, Z0
 	VBROADCASTSS 4(CX), Z11
@@ -6155,9 +6157,9 @@ skip_308:
 	VBROADCASTSS 40(CX), Z11
 	VADDPS       Z11, Z10, Z10
 
-skip_309:
+skip_311:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_310
+	JEQ    skip_312
 	VXORPS Z11, Z11, Z11
 	VMAXPS Z0, Z11, Z0
 	VMAXPS Z1, Z11, Z1
@@ -6171,7 +6173,7 @@ skip_309:
 	VMAXPS Z9, Z11, Z9
 	VMAXPS Z10, Z11, Z10
 
-skip_310:
+skip_312:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
@@ -6196,9 +6198,9 @@ skip_310:
 	VZEROUPPER
 	RET
 
-next_301:
+next_303:
 	CMPQ       AX, $0x0a
-	JNE        next_311
+	JNE        next_313
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -6236,9 +6238,9 @@ next_301:
 	ADDQ       R10, R12
 	PREFETCHT0 (R12)
 	SUBQ       $0x02, DX
-	JLT        tail_313
+	JLT        tail_315
 
-loop_312:
+loop_314:
 	VMOVUPS.Z        (DI), K1, Z10
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z10, Z0
@@ -6268,13 +6270,13 @@ loop_312:
 	ADDQ             $0x08, CX
 	ADDQ             $0x08, R11
 	SUBQ             $0x02, DX
-	JGE              loop_312
+	JGE              loop_314
 
-tail_313:
+tail_315:
 	ADDQ $0x02, DX
-	JEQ  done_314
+	JEQ  done_316
 
-single_315:
+single_317:
 	VMOVUPS.Z        (DI), K1, Z10
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z10, Z0
@@ -6292,13 +6294,13 @@ single_315:
 	ADDQ             $0x04, CX
 	ADDQ             $0x04, R11
 	DECQ             DX
-	JNE              single_315
+	JNE              single_317
 
-done_314:
+done_316:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_317
+	JEQ       skip_319
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z10
 	VADDPS    Z10, Z0, Z0
@@ -6330,9 +6332,9 @@ done_314:
 	VMOVUPS.Z (DX), K1, Z10
 	VADDPS    Z10, Z9, Z9
 
-skip_317:
+skip_319:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_318
+	JEQ       skip_320
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z0, Z0
 	VADDPS    Z10, Z1, Z1
@@ -6345,9 +6347,9 @@ skip_317:
 	VADDPS    Z10, Z8, Z8
 	VADDPS    Z10, Z9, Z9
 
-skip_318:
+skip_320:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_319
+	JEQ          skip_321
 	VBROADCASTSS (CX), Z10
 	VADDPS       Z10, Z0, Z0
 	VBROADCASTSS 4(CX), Z10
@@ -6369,9 +6371,9 @@ skip_318:
 	VBROADCASTSS 36(CX), Z10
 	VADDPS       Z10, Z9, Z9
 
-skip_319:
+skip_321:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_320
+	JEQ    skip_322
 	VXORPS Z10, Z10, Z10
 	VMAXPS Z0, Z10, Z0
 	VMAXPS Z1, Z10, Z1
@@ -6384,7 +6386,7 @@ skip_319:
 	VMAXPS Z8, Z10, Z8
 	VMAXPS Z9, Z10, Z9
 
-skip_320:
+skip_322:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
@@ -6407,9 +6409,9 @@ skip_320:
 	VZEROUPPER
 	RET
 
-next_311:
+next_313:
 	CMPQ       AX, $0x09
-	JNE        next_321
+	JNE        next_323
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -6442,9 +6444,9 @@ next_311:
 	ADDQ       R10, R11
 	PREFETCHT0 (R11)
 	SUBQ       $0x02, DX
-	JLT        tail_323
+	JLT        tail_325
 
-loop_322:
+loop_324:
 	VMOVUPS.Z        (DI), K1, Z9
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z9, Z0
@@ -6471,13 +6473,13 @@ loop_322:
 	ADDQ             $0x08, AX
 	ADDQ             $0x08, CX
 	SUBQ             $0x02, DX
-	JGE              loop_322
+	JGE              loop_324
 
-tail_323:
+tail_325:
 	ADDQ $0x02, DX
-	JEQ  done_324
+	JEQ  done_326
 
-single_325:
+single_327:
 	VMOVUPS.Z        (DI), K1, Z9
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z9, Z0
@@ -6493,13 +6495,13 @@ single_325:
 	ADDQ             $0x04, AX
 	ADDQ             $0x04, CX
 	DECQ             DX
-	JNE              single_325
+	JNE              single_327
 
-done_324:
+done_326:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_327
+	JEQ       skip_329
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z9
 	VADDPS    Z9, Z0, Z0
@@ -6528,9 +6530,9 @@ done_324:
 	VMOVUPS.Z (DX), K1, Z9
 	VADDPS    Z9, Z8, Z8
 
-skip_327:
+skip_329:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_328
+	JEQ       skip_330
 	VMOVUPS.Z (CX), K1, Z9
 	VADDPS    Z9, Z0, Z0
 	VADDPS    Z9, Z1, Z1
@@ -6542,9 +6544,9 @@ skip_327:
 	VADDPS    Z9, Z7, Z7
 	VADDPS    Z9, Z8, Z8
 
-skip_328:
+skip_330:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_329
+	JEQ          skip_331
 	VBROADCASTSS (CX), Z9
 	VADDPS       Z9, Z0, Z0
 	VBROADCASTSS 4(CX), Z9
@@ -6564,9 +6566,9 @@ skip_328:
 	VBROADCASTSS 32(CX), Z9
 	VADDPS       Z9, Z8, Z8
 
-skip_329:
+skip_331:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_330
+	JEQ    skip_332
 	VXORPS Z9, Z9, Z9
 	VMAXPS Z0, Z9, Z0
 	VMAXPS Z1, Z9, Z1
@@ -6578,7 +6580,7 @@ skip_329:
 	VMAXPS Z7, Z9, Z7
 	VMAXPS Z8, Z9, Z8
 
-skip_330:
+skip_332:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
@@ -6599,9 +6601,9 @@ skip_330:
 	VZEROUPPER
 	RET
 
-next_321:
+next_323:
 	CMPQ       AX, $0x08
-	JNE        next_331
+	JNE        next_333
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -6631,9 +6633,9 @@ next_321:
 	ADDQ       R10, R11
 	PREFETCHT0 (R11)
 	SUBQ       $0x02, DX
-	JLT        tail_333
+	JLT        tail_335
 
-loop_332:
+loop_334:
 	VMOVUPS.Z        (DI), K1, Z8
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z8, Z0
@@ -6658,13 +6660,13 @@ loop_332:
 	ADDQ             $0x08, AX
 	ADDQ             $0x08, CX
 	SUBQ             $0x02, DX
-	JGE              loop_332
+	JGE              loop_334
 
-tail_333:
+tail_335:
 	ADDQ $0x02, DX
-	JEQ  done_334
+	JEQ  done_336
 
-single_335:
+single_337:
 	VMOVUPS.Z        (DI), K1, Z8
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z8, Z0
@@ -6679,13 +6681,13 @@ single_335:
 	ADDQ             $0x04, AX
 	ADDQ             $0x04, CX
 	DECQ             DX
-	JNE              single_335
+	JNE              single_337
 
-done_334:
+done_336:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_337
+	JEQ       skip_339
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z8
 	VADDPS    Z8, Z0, Z0
@@ -6711,9 +6713,9 @@ done_334:
 	VMOVUPS.Z (DX), K1, Z8
 	VADDPS    Z8, Z7, Z7
 
-skip_337:
+skip_339:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_338
+	JEQ       skip_340
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z0, Z0
 	VADDPS    Z8, Z1, Z1
@@ -6724,9 +6726,9 @@ skip_337:
 	VADDPS    Z8, Z6, Z6
 	VADDPS    Z8, Z7, Z7
 
-skip_338:
+skip_340:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_339
+	JEQ          skip_341
 	VBROADCASTSS (CX), Z8
 	VADDPS       Z8, Z0, Z0
 	VBROADCASTSS 4(CX), Z8
@@ -6744,9 +6746,9 @@ skip_338:
 	VBROADCASTSS 28(CX), Z8
 	VADDPS       Z8, Z7, Z7
 
-skip_339:
+skip_341:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_340
+	JEQ    skip_342
 	VXORPS Z8, Z8, Z8
 	VMAXPS Z0, Z8, Z0
 	VMAXPS Z1, Z8, Z1
@@ -6757,7 +6759,7 @@ skip_339:
 	VMAXPS Z6, Z8, Z6
 	VMAXPS Z7, Z8, Z7
 
-skip_340:
+skip_342:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
@@ -6776,9 +6778,9 @@ skip_340:
 	VZEROUPPER
 	RET
 
-next_331:
+next_333:
 	CMPQ       AX, $0x07
-	JNE        next_341
+	JNE        next_343
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -6805,9 +6807,9 @@ next_331:
 	ADDQ       R10, R11
 	PREFETCHT0 (R11)
 	SUBQ       $0x02, DX
-	JLT        tail_343
+	JLT        tail_345
 
-loop_342:
+loop_344:
 	VMOVUPS.Z        (DI), K1, Z7
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z7, Z0
@@ -6830,13 +6832,13 @@ loop_342:
 	ADDQ             $0x08, AX
 	ADDQ             $0x08, CX
 	SUBQ             $0x02, DX
-	JGE              loop_342
+	JGE              loop_344
 
-tail_343:
+tail_345:
 	ADDQ $0x02, DX
-	JEQ  done_344
+	JEQ  done_346
 
-single_345:
+single_347:
 	VMOVUPS.Z        (DI), K1, Z7
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z7, Z0
@@ -6850,13 +6852,13 @@ single_345:
 	ADDQ             $0x04, AX
 	ADDQ             $0x04, CX
 	DECQ             DX
-	JNE              single_345
+	JNE              single_347
 
-done_344:
+done_346:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_347
+	JEQ       skip_349
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z7
 	VADDPS    Z7, Z0, Z0
@@ -6879,9 +6881,9 @@ done_344:
 	VMOVUPS.Z (DX), K1, Z7
 	VADDPS    Z7, Z6, Z6
 
-skip_347:
+skip_349:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_348
+	JEQ       skip_350
 	VMOVUPS.Z (CX), K1, Z7
 	VADDPS    Z7, Z0, Z0
 	VADDPS    Z7, Z1, Z1
@@ -6891,9 +6893,9 @@ skip_347:
 	VADDPS    Z7, Z5, Z5
 	VADDPS    Z7, Z6, Z6
 
-skip_348:
+skip_350:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_349
+	JEQ          skip_351
 	VBROADCASTSS (CX), Z7
 	VADDPS       Z7, Z0, Z0
 	VBROADCASTSS 4(CX), Z7
@@ -6909,9 +6911,9 @@ skip_348:
 	VBROADCASTSS 24(CX), Z7
 	VADDPS       Z7, Z6, Z6
 
-skip_349:
+skip_351:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_350
+	JEQ    skip_352
 	VXORPS Z7, Z7, Z7
 	VMAXPS Z0, Z7, Z0
 	VMAXPS Z1, Z7, Z1
@@ -6921,7 +6923,7 @@ skip_349:
 	VMAXPS Z5, Z7, Z5
 	VMAXPS Z6, Z7, Z6
 
-skip_350:
+skip_352:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
@@ -6938,9 +6940,9 @@ skip_350:
 	VZEROUPPER
 	RET
 
-next_341:
+next_343:
 	CMPQ       AX, $0x06
-	JNE        next_351
+	JNE        next_353
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -6962,9 +6964,9 @@ next_341:
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	SUBQ       $0x02, DX
-	JLT        tail_353
+	JLT        tail_355
 
-loop_352:
+loop_354:
 	VMOVUPS.Z        (DI), K1, Z6
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z6, Z0
@@ -6984,13 +6986,13 @@ loop_352:
 	ADDQ             $0x08, BX
 	ADDQ             $0x08, AX
 	SUBQ             $0x02, DX
-	JGE              loop_352
+	JGE              loop_354
 
-tail_353:
+tail_355:
 	ADDQ $0x02, DX
-	JEQ  done_354
+	JEQ  done_356
 
-single_355:
+single_357:
 	VMOVUPS.Z        (DI), K1, Z6
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z6, Z0
@@ -7002,13 +7004,13 @@ single_355:
 	ADDQ             $0x04, BX
 	ADDQ             $0x04, AX
 	DECQ             DX
-	JNE              single_355
+	JNE              single_357
 
-done_354:
+done_356:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_357
+	JEQ       skip_359
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z6
 	VADDPS    Z6, Z0, Z0
@@ -7028,9 +7030,9 @@ done_354:
 	VMOVUPS.Z (DX), K1, Z6
 	VADDPS    Z6, Z5, Z5
 
-skip_357:
+skip_359:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_358
+	JEQ       skip_360
 	VMOVUPS.Z (CX), K1, Z6
 	VADDPS    Z6, Z0, Z0
 	VADDPS    Z6, Z1, Z1
@@ -7039,9 +7041,9 @@ skip_357:
 	VADDPS    Z6, Z4, Z4
 	VADDPS    Z6, Z5, Z5
 
-skip_358:
+skip_360:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_359
+	JEQ          skip_361
 	VBROADCASTSS (CX), Z6
 	VADDPS       Z6, Z0, Z0
 	VBROADCASTSS 4(CX), Z6
@@ -7055,9 +7057,9 @@ skip_358:
 	VBROADCASTSS 20(CX), Z6
 	VADDPS       Z6, Z5, Z5
 
-skip_359:
+skip_361:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_360
+	JEQ    skip_362
 	VXORPS Z6, Z6, Z6
 	VMAXPS Z0, Z6, Z0
 	VMAXPS Z1, Z6, Z1
@@ -7066,7 +7068,7 @@ skip_359:
 	VMAXPS Z4, Z6, Z4
 	VMAXPS Z5, Z6, Z5
 
-skip_360:
+skip_362:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
@@ -7081,9 +7083,9 @@ skip_360:
 	VZEROUPPER
 	RET
 
-next_351:
+next_353:
 	CMPQ       AX, $0x05
-	JNE        next_361
+	JNE        next_363
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -7102,9 +7104,9 @@ next_351:
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	SUBQ       $0x02, DX
-	JLT        tail_363
+	JLT        tail_365
 
-loop_362:
+loop_364:
 	VMOVUPS.Z        (DI), K1, Z5
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z5, Z0
@@ -7122,13 +7124,13 @@ loop_362:
 	ADDQ             $0x08, BX
 	ADDQ             $0x08, AX
 	SUBQ             $0x02, DX
-	JGE              loop_362
+	JGE              loop_364
 
-tail_363:
+tail_365:
 	ADDQ $0x02, DX
-	JEQ  done_364
+	JEQ  done_366
 
-single_365:
+single_367:
 	VMOVUPS.Z        (DI), K1, Z5
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z5, Z0
@@ -7139,13 +7141,13 @@ single_365:
 	ADDQ             $0x04, BX
 	ADDQ             $0x04, AX
 	DECQ             DX
-	JNE              single_365
+	JNE              single_367
 
-done_364:
+done_366:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_367
+	JEQ       skip_369
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z5
 	VADDPS    Z5, Z0, Z0
@@ -7162,9 +7164,9 @@ done_364:
 	VMOVUPS.Z (DX), K1, Z5
 	VADDPS    Z5, Z4, Z4
 
-skip_367:
+skip_369:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_368
+	JEQ       skip_370
 	VMOVUPS.Z (CX), K1, Z5
 	VADDPS    Z5, Z0, Z0
 	VADDPS    Z5, Z1, Z1
@@ -7172,9 +7174,9 @@ skip_367:
 	VADDPS    Z5, Z3, Z3
 	VADDPS    Z5, Z4, Z4
 
-skip_368:
+skip_370:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_369
+	JEQ          skip_371
 	VBROADCASTSS (CX), Z5
 	VADDPS       Z5, Z0, Z0
 	VBROADCASTSS 4(CX), Z5
@@ -7186,9 +7188,9 @@ skip_368:
 	VBROADCASTSS 16(CX), Z5
 	VADDPS       Z5, Z4, Z4
 
-skip_369:
+skip_371:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_370
+	JEQ    skip_372
 	VXORPS Z5, Z5, Z5
 	VMAXPS Z0, Z5, Z0
 	VMAXPS Z1, Z5, Z1
@@ -7196,7 +7198,7 @@ skip_369:
 	VMAXPS Z3, Z5, Z3
 	VMAXPS Z4, Z5, Z4
 
-skip_370:
+skip_372:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
@@ -7209,9 +7211,9 @@ skip_370:
 	VZEROUPPER
 	RET
 
-next_361:
+next_363:
 	CMPQ       AX, $0x04
-	JNE        next_371
+	JNE        next_373
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -7227,9 +7229,9 @@ next_361:
 	ADDQ       R10, CX
 	PREFETCHT0 (CX)
 	SUBQ       $0x02, DX
-	JLT        tail_373
+	JLT        tail_375
 
-loop_372:
+loop_374:
 	VMOVUPS.Z        (DI), K1, Z4
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z4, Z0
@@ -7245,13 +7247,13 @@ loop_372:
 	ADDQ             $0x08, BX
 	ADDQ             $0x08, AX
 	SUBQ             $0x02, DX
-	JGE              loop_372
+	JGE              loop_374
 
-tail_373:
+tail_375:
 	ADDQ $0x02, DX
-	JEQ  done_374
+	JEQ  done_376
 
-single_375:
+single_377:
 	VMOVUPS.Z        (DI), K1, Z4
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z4, Z0
@@ -7261,13 +7263,13 @@ single_375:
 	ADDQ             $0x04, BX
 	ADDQ             $0x04, AX
 	DECQ             DX
-	JNE              single_375
+	JNE              single_377
 
-done_374:
+done_376:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_377
+	JEQ       skip_379
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z4
 	VADDPS    Z4, Z0, Z0
@@ -7281,18 +7283,18 @@ done_374:
 	VMOVUPS.Z (DX), K1, Z4
 	VADDPS    Z4, Z3, Z3
 
-skip_377:
+skip_379:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_378
+	JEQ       skip_380
 	VMOVUPS.Z (CX), K1, Z4
 	VADDPS    Z4, Z0, Z0
 	VADDPS    Z4, Z1, Z1
 	VADDPS    Z4, Z2, Z2
 	VADDPS    Z4, Z3, Z3
 
-skip_378:
+skip_380:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_379
+	JEQ          skip_381
 	VBROADCASTSS (CX), Z4
 	VADDPS       Z4, Z0, Z0
 	VBROADCASTSS 4(CX), Z4
@@ -7302,16 +7304,16 @@ skip_378:
 	VBROADCASTSS 12(CX), Z4
 	VADDPS       Z4, Z3, Z3
 
-skip_379:
+skip_381:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_380
+	JEQ    skip_382
 	VXORPS Z4, Z4, Z4
 	VMAXPS Z0, Z4, Z0
 	VMAXPS Z1, Z4, Z1
 	VMAXPS Z2, Z4, Z2
 	VMAXPS Z3, Z4, Z3
 
-skip_380:
+skip_382:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
@@ -7322,9 +7324,9 @@ skip_380:
 	VZEROUPPER
 	RET
 
-next_371:
+next_373:
 	CMPQ       AX, $0x03
-	JNE        next_381
+	JNE        next_383
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -7335,9 +7337,9 @@ next_371:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x02, DX
-	JLT        tail_383
+	JLT        tail_385
 
-loop_382:
+loop_384:
 	VMOVUPS.Z        (DI), K1, Z3
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z3, Z0
@@ -7350,13 +7352,13 @@ loop_382:
 	VFMADD231PS.BCST 4(BX)(SI*2), Z3, Z2
 	ADDQ             $0x08, BX
 	SUBQ             $0x02, DX
-	JGE              loop_382
+	JGE              loop_384
 
-tail_383:
+tail_385:
 	ADDQ $0x02, DX
-	JEQ  done_384
+	JEQ  done_386
 
-single_385:
+single_387:
 	VMOVUPS.Z        (DI), K1, Z3
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z3, Z0
@@ -7364,13 +7366,13 @@ single_385:
 	VFMADD231PS.BCST (BX)(SI*2), Z3, Z2
 	ADDQ             $0x04, BX
 	DECQ             DX
-	JNE              single_385
+	JNE              single_387
 
-done_384:
+done_386:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_387
+	JEQ       skip_389
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z3
 	VADDPS    Z3, Z0, Z0
@@ -7381,17 +7383,17 @@ done_384:
 	VMOVUPS.Z (DX), K1, Z3
 	VADDPS    Z3, Z2, Z2
 
-skip_387:
+skip_389:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_388
+	JEQ       skip_390
 	VMOVUPS.Z (CX), K1, Z3
 	VADDPS    Z3, Z0, Z0
 	VADDPS    Z3, Z1, Z1
 	VADDPS    Z3, Z2, Z2
 
-skip_388:
+skip_390:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_389
+	JEQ          skip_391
 	VBROADCASTSS (CX), Z3
 	VADDPS       Z3, Z0, Z0
 	VBROADCASTSS 4(CX), Z3
@@ -7399,15 +7401,15 @@ skip_388:
 	VBROADCASTSS 8(CX), Z3
 	VADDPS       Z3, Z2, Z2
 
-skip_389:
+skip_391:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_390
+	JEQ    skip_392
 	VXORPS Z3, Z3, Z3
 	VMAXPS Z0, Z3, Z0
 	VMAXPS Z1, Z3, Z1
 	VMAXPS Z2, Z3, Z2
 
-skip_390:
+skip_392:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
@@ -7416,9 +7418,9 @@ skip_390:
 	VZEROUPPER
 	RET
 
-next_381:
+next_383:
 	CMPQ       AX, $0x02
-	JNE        next_391
+	JNE        next_393
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	MOVQ       R9, AX
@@ -7426,9 +7428,9 @@ next_381:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x02, DX
-	JLT        tail_393
+	JLT        tail_395
 
-loop_392:
+loop_394:
 	VMOVUPS.Z        (DI), K1, Z2
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z2, Z0
@@ -7439,26 +7441,26 @@ loop_392:
 	VFMADD231PS.BCST 4(BX)(SI*1), Z2, Z1
 	ADDQ             $0x08, BX
 	SUBQ             $0x02, DX
-	JGE              loop_392
+	JGE              loop_394
 
-tail_393:
+tail_395:
 	ADDQ $0x02, DX
-	JEQ  done_394
+	JEQ  done_396
 
-single_395:
+single_397:
 	VMOVUPS.Z        (DI), K1, Z2
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z2, Z0
 	VFMADD231PS.BCST (BX)(SI*1), Z2, Z1
 	ADDQ             $0x04, BX
 	DECQ             DX
-	JNE              single_395
+	JNE              single_397
 
-done_394:
+done_396:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_397
+	JEQ       skip_399
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z2
 	VADDPS    Z2, Z0, Z0
@@ -7466,43 +7468,43 @@ done_394:
 	VMOVUPS.Z (DX), K1, Z2
 	VADDPS    Z2, Z1, Z1
 
-skip_397:
+skip_399:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_398
+	JEQ       skip_400
 	VMOVUPS.Z (CX), K1, Z2
 	VADDPS    Z2, Z0, Z0
 	VADDPS    Z2, Z1, Z1
 
-skip_398:
+skip_400:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_399
+	JEQ          skip_401
 	VBROADCASTSS (CX), Z2
 	VADDPS       Z2, Z0, Z0
 	VBROADCASTSS 4(CX), Z2
 	VADDPS       Z2, Z1, Z1
 
-skip_399:
+skip_401:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_400
+	JEQ    skip_402
 	VXORPS Z2, Z2, Z2
 	VMAXPS Z0, Z2, Z0
 	VMAXPS Z1, Z2, Z1
 
-skip_400:
+skip_402:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
 	VZEROUPPER
 	RET
 
-next_391:
+next_393:
 	VXORPS     Z0, Z0, Z0
 	MOVQ       R9, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x02, DX
-	JLT        tail_403
+	JLT        tail_405
 
-loop_402:
+loop_404:
 	VMOVUPS.Z        (DI), K1, Z1
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z1, Z0
@@ -7511,49 +7513,1877 @@ loop_402:
 	VFMADD231PS.BCST 4(BX), Z1, Z0
 	ADDQ             $0x08, BX
 	SUBQ             $0x02, DX
-	JGE              loop_402
+	JGE              loop_404
 
-tail_403:
+tail_405:
 	ADDQ $0x02, DX
-	JEQ  done_404
+	JEQ  done_406
 
-single_405:
+single_407:
 	VMOVUPS.Z        (DI), K1, Z1
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z1, Z0
 	ADDQ             $0x04, BX
 	DECQ             DX
-	JNE              single_405
+	JNE              single_407
 
-done_404:
+done_406:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_407
+	JEQ       skip_409
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z1, Z0, Z0
 
-skip_407:
+skip_409:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_408
+	JEQ       skip_410
 	VMOVUPS.Z (CX), K1, Z1
 	VADDPS    Z1, Z0, Z0
 
-skip_408:
+skip_410:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_409
+	JEQ          skip_411
 	VBROADCASTSS (CX), Z1
 	VADDPS       Z1, Z0, Z0
 
-skip_409:
+skip_411:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_410
+	JEQ    skip_412
 	VXORPS Z1, Z1, Z1
 	VMAXPS Z0, Z1, Z0
 
-skip_410:
+skip_412:
 	VMOVUPS Z0, K1, (R9)
+	VZEROUPPER
+	RET
+
+half_172:
+	CMPQ       AX, $0x0c
+	JNE        next_413
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	VXORPS     Y10, Y10, Y10
+	VXORPS     Y11, Y11, Y11
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	LEAQ       (AX)(SI*2), CX
+	ADDQ       SI, CX
+	LEAQ       (CX)(SI*2), R11
+	ADDQ       SI, R11
+	MOVQ       R9, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	SUBQ       $0x02, DX
+	JLT        tail_415
+
+loop_414:
+	VMOVUPS.Z        (DI), K1, Y12
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y12, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y12, Y1
+	VFMADD231PS.BCST (BX)(SI*2), Y12, Y2
+	VFMADD231PS.BCST (AX), Y12, Y3
+	VFMADD231PS.BCST (AX)(SI*1), Y12, Y4
+	VFMADD231PS.BCST (AX)(SI*2), Y12, Y5
+	VFMADD231PS.BCST (CX), Y12, Y6
+	VFMADD231PS.BCST (CX)(SI*1), Y12, Y7
+	VFMADD231PS.BCST (CX)(SI*2), Y12, Y8
+	VFMADD231PS.BCST (R11), Y12, Y9
+	VFMADD231PS.BCST (R11)(SI*1), Y12, Y10
+	VFMADD231PS.BCST (R11)(SI*2), Y12, Y11
+	VMOVUPS.Z        (DI), K1, Y12
+	ADDQ             R8, DI
+	VFMADD231PS.BCST 4(BX), Y12, Y0
+	VFMADD231PS.BCST 4(BX)(SI*1), Y12, Y1
+	VFMADD231PS.BCST 4(BX)(SI*2), Y12, Y2
+	VFMADD231PS.BCST 4(AX), Y12, Y3
+	VFMADD231PS.BCST 4(AX)(SI*1), Y12, Y4
+	VFMADD231PS.BCST 4(AX)(SI*2), Y12, Y5
+	VFMADD231PS.BCST 4(CX), Y12, Y6
+	VFMADD231PS.BCST 4(CX)(SI*1), Y12, Y7
+	VFMADD231PS.BCST 4(CX)(SI*2), Y12, Y8
+	VFMADD231PS.BCST 4(R11), Y12, Y9
+	VFMADD231PS.BCST 4(R11)(SI*1), Y12, Y10
+	VFMADD231PS.BCST 4(R11)(SI*2), Y12, Y11
+	ADDQ             $0x08, BX
+	ADDQ             $0x08, AX
+	ADDQ             $0x08, CX
+	ADDQ             $0x08, R11
+	SUBQ             $0x02, DX
+	JGE              loop_414
+
+tail_415:
+	ADDQ $0x02, DX
+	JEQ  done_416
+
+single_417:
+	VMOVUPS.Z        (DI), K1, Y12
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y12, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y12, Y1
+	VFMADD231PS.BCST (BX)(SI*2), Y12, Y2
+	VFMADD231PS.BCST (AX), Y12, Y3
+	VFMADD231PS.BCST (AX)(SI*1), Y12, Y4
+	VFMADD231PS.BCST (AX)(SI*2), Y12, Y5
+	VFMADD231PS.BCST (CX), Y12, Y6
+	VFMADD231PS.BCST (CX)(SI*1), Y12, Y7
+	VFMADD231PS.BCST (CX)(SI*2), Y12, Y8
+	VFMADD231PS.BCST (R11), Y12, Y9
+	VFMADD231PS.BCST (R11)(SI*1), Y12, Y10
+	VFMADD231PS.BCST (R11)(SI*2), Y12, Y11
+	ADDQ             $0x04, BX
+	ADDQ             $0x04, AX
+	ADDQ             $0x04, CX
+	ADDQ             $0x04, R11
+	DECQ             DX
+	JNE              single_417
+
+done_416:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_419
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y1, Y1
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y2, Y2
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y3, Y3
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y4, Y4
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y5, Y5
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y6, Y6
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y7, Y7
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y8, Y8
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y9, Y9
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y10, Y10
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y11, Y11
+
+skip_419:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_420
+	VMOVUPS.Z (CX), K1, Y12
+	VADDPS    Y12, Y0, Y0
+	VADDPS    Y12, Y1, Y1
+	VADDPS    Y12, Y2, Y2
+	VADDPS    Y12, Y3, Y3
+	VADDPS    Y12, Y4, Y4
+	VADDPS    Y12, Y5, Y5
+	VADDPS    Y12, Y6, Y6
+	VADDPS    Y12, Y7, Y7
+	VADDPS    Y12, Y8, Y8
+	VADDPS    Y12, Y9, Y9
+	VADDPS    Y12, Y10, Y10
+	VADDPS    Y12, Y11, Y11
+
+skip_420:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_421
+	VBROADCASTSS (CX), Y12
+	VADDPS       Y12, Y0, Y0
+	VBROADCASTSS 4(CX), Y12
+	VADDPS       Y12, Y1, Y1
+	VBROADCASTSS 8(CX), Y12
+	VADDPS       Y12, Y2, Y2
+	VBROADCASTSS 12(CX), Y12
+	VADDPS       Y12, Y3, Y3
+	VBROADCASTSS 16(CX), Y12
+	VADDPS       Y12, Y4, Y4
+	VBROADCASTSS 20(CX), Y12
+	VADDPS       Y12, Y5, Y5
+	VBROADCASTSS 24(CX), Y12
+	VADDPS       Y12, Y6, Y6
+	VBROADCASTSS 28(CX), Y12
+	VADDPS       Y12, Y7, Y7
+	VBROADCASTSS 32(CX), Y12
+	VADDPS       Y12, Y8, Y8
+	VBROADCASTSS 36(CX), Y12
+	VADDPS       Y12, Y9, Y9
+	VBROADCASTSS 40(CX), Y12
+	VADDPS       Y12, Y10, Y10
+	VBROADCASTSS 44(CX), Y12
+	VADDPS       Y12, Y11, Y11
+
+skip_421:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_422
+	VXORPS Y12, Y12, Y12
+	VMAXPS Y0, Y12, Y0
+	VMAXPS Y1, Y12, Y1
+	VMAXPS Y2, Y12, Y2
+	VMAXPS Y3, Y12, Y3
+	VMAXPS Y4, Y12, Y4
+	VMAXPS Y5, Y12, Y5
+	VMAXPS Y6, Y12, Y6
+	VMAXPS Y7, Y12, Y7
+	VMAXPS Y8, Y12, Y8
+	VMAXPS Y9, Y12, Y9
+	VMAXPS Y10, Y12, Y10
+	VMAXPS Y11, Y12, Y11
+
+skip_422:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y2, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y3, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y4, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y5, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y6, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y7, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y8, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y9, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y10, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y11, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_413:
+	CMPQ       AX, $0x0b
+	JNE        next_423
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	VXORPS     Y10, Y10, Y10
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	LEAQ       (AX)(SI*2), CX
+	ADDQ       SI, CX
+	LEAQ       (CX)(SI*2), R11
+	ADDQ       SI, R11
+	MOVQ       R9, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	SUBQ       $0x02, DX
+	JLT        tail_425
+
+loop_424:
+	VMOVUPS.Z        (DI), K1, Y11
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y11, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y11, Y1
+	VFMADD231PS.BCST (BX)(SI*2), Y11, Y2
+	VFMADD231PS.BCST (AX), Y11, Y3
+	VFMADD231PS.BCST (AX)(SI*1), Y11, Y4
+	VFMADD231PS.BCST (AX)(SI*2), Y11, Y5
+	VFMADD231PS.BCST (CX), Y11, Y6
+	VFMADD231PS.BCST (CX)(SI*1), Y11, Y7
+	VFMADD231PS.BCST (CX)(SI*2), Y11, Y8
+	VFMADD231PS.BCST (R11), Y11, Y9
+	VFMADD231PS.BCST (R11)(SI*1), Y11, Y10
+	VMOVUPS.Z        (DI), K1, Y11
+	ADDQ             R8, DI
+	VFMADD231PS.BCST 4(BX), Y11, Y0
+	VFMADD231PS.BCST 4(BX)(SI*1), Y11, Y1
+	VFMADD231PS.BCST 4(BX)(SI*2), Y11, Y2
+	VFMADD231PS.BCST 4(AX), Y11, Y3
+	VFMADD231PS.BCST 4(AX)(SI*1), Y11, Y4
+	VFMADD231PS.BCST 4(AX)(SI*2), Y11, Y5
+	VFMADD231PS.BCST 4(CX), Y11, Y6
+	VFMADD231PS.BCST 4(CX)(SI*1), Y11, Y7
+	VFMADD231PS.BCST 4(CX)(SI*2), Y11, Y8
+	VFMADD231PS.BCST 4(R11), Y11, Y9
+	VFMADD231PS.BCST 4(R11)(SI*1), Y11, Y10
+	ADDQ             $0x08, BX
+	ADDQ             $0x08, AX
+	ADDQ             $0x08, CX
+	ADDQ             $0x08, R11
+	SUBQ             $0x02, DX
+	JGE              loop_424
+
+tail_425:
+	ADDQ $0x02, DX
+	JEQ  done_426
+
+single_427:
+	VMOVUPS.Z        (DI), K1, Y11
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y11, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y11, Y1
+	VFMADD231PS.BCST (BX)(SI*2), Y11, Y2
+	VFMADD231PS.BCST (AX), Y11, Y3
+	VFMADD231PS.BCST (AX)(SI*1), Y11, Y4
+	VFMADD231PS.BCST (AX)(SI*2), Y11, Y5
+	VFMADD231PS.BCST (CX), Y11, Y6
+	VFMADD231PS.BCST (CX)(SI*1), Y11, Y7
+	VFMADD231PS.BCST (CX)(SI*2), Y11, Y8
+	VFMADD231PS.BCST (R11), Y11, Y9
+	VFMADD231PS.BCST (R11)(SI*1), Y11, Y10
+	ADDQ             $0x04, BX
+	ADDQ             $0x04, AX
+	ADDQ             $0x04, CX
+	ADDQ             $0x04, R11
+	DECQ             DX
+	JNE              single_427
+
+done_426:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_429
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y1, Y1
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y2, Y2
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y3, Y3
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y4, Y4
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y5, Y5
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y6, Y6
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y7, Y7
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y8, Y8
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y9, Y9
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y10, Y10
+
+skip_429:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_430
+	VMOVUPS.Z (CX), K1, Y11
+	VADDPS    Y11, Y0, Y0
+	VADDPS    Y11, Y1, Y1
+	VADDPS    Y11, Y2, Y2
+	VADDPS    Y11, Y3, Y3
+	VADDPS    Y11, Y4, Y4
+	VADDPS    Y11, Y5, Y5
+	VADDPS    Y11, Y6, Y6
+	VADDPS    Y11, Y7, Y7
+	VADDPS    Y11, Y8, Y8
+	VADDPS    Y11, Y9, Y9
+	VADDPS    Y11, Y10, Y10
+
+skip_430:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_431
+	VBROADCASTSS (CX), Y11
+	VADDPS       Y11, Y0, Y0
+	VBROADCASTSS 4(CX), Y11
+	VADDPS       Y11, Y1, Y1
+	VBROADCASTSS 8(CX), Y11
+	VADDPS       Y11, Y2, Y2
+	VBROADCASTSS 12(CX), Y11
+	VADDPS       Y11, Y3, Y3
+	VBROADCASTSS 16(CX), Y11
+	VADDPS       Y11, Y4, Y4
+	VBROADCASTSS 20(CX), Y11
+	VADDPS       Y11, Y5, Y5
+	VBROADCASTSS 24(CX), Y11
+	VADDPS       Y11, Y6, Y6
+	VBROADCASTSS 28(CX), Y11
+	VADDPS       Y11, Y7, Y7
+	VBROADCASTSS 32(CX), Y11
+	VADDPS       Y11, Y8, Y8
+	VBROADCASTSS 36(CX), Y11
+	VADDPS       Y11, Y9, Y9
+	VBROADCASTSS 40(CX), Y11
+	VADDPS       Y11, Y10, Y10
+
+skip_431:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_432
+	VXORPS Y11, Y11, Y11
+	VMAXPS Y0, Y11, Y0
+	VMAXPS Y1, Y11, Y1
+	VMAXPS Y2, Y11, Y2
+	VMAXPS Y3, Y11, Y3
+	VMAXPS Y4, Y11, Y4
+	VMAXPS Y5, Y11, Y5
+	VMAXPS Y6, Y11, Y6
+	VMAXPS Y7, Y11, Y7
+	VMAXPS Y8, Y11, Y8
+	VMAXPS Y9, Y11, Y9
+	VMAXPS Y10, Y11, Y10
+
+skip_432:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y2, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y3, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y4, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y5, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y6, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y7, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y8, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y9, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y10, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_423:
+	CMPQ       AX, $0x0a
+	JNE        next_433
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	LEAQ       (AX)(SI*2), CX
+	ADDQ       SI, CX
+	LEAQ       (CX)(SI*2), R11
+	ADDQ       SI, R11
+	MOVQ       R9, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	ADDQ       R10, R12
+	PREFETCHT0 (R12)
+	SUBQ       $0x02, DX
+	JLT        tail_435
+
+loop_434:
+	VMOVUPS.Z        (DI), K1, Y10
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y10, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y10, Y1
+	VFMADD231PS.BCST (BX)(SI*2), Y10, Y2
+	VFMADD231PS.BCST (AX), Y10, Y3
+	VFMADD231PS.BCST (AX)(SI*1), Y10, Y4
+	VFMADD231PS.BCST (AX)(SI*2), Y10, Y5
+	VFMADD231PS.BCST (CX), Y10, Y6
+	VFMADD231PS.BCST (CX)(SI*1), Y10, Y7
+	VFMADD231PS.BCST (CX)(SI*2), Y10, Y8
+	VFMADD231PS.BCST (R11), Y10, Y9
+	VMOVUPS.Z        (DI), K1, Y10
+	ADDQ             R8, DI
+	VFMADD231PS.BCST 4(BX), Y10, Y0
+	VFMADD231PS.BCST 4(BX)(SI*1), Y10, Y1
+	VFMADD231PS.BCST 4(BX)(SI*2), Y10, Y2
+	VFMADD231PS.BCST 4(AX), Y10, Y3
+	VFMADD231PS.BCST 4(AX)(SI*1), Y10, Y4
+	VFMADD231PS.BCST 4(AX)(SI*2), Y10, Y5
+	VFMADD231PS.BCST 4(CX), Y10, Y6
+	VFMADD231PS.BCST 4(CX)(SI*1), Y10, Y7
+	VFMADD231PS.BCST 4(CX)(SI*2), Y10, Y8
+	VFMADD231PS.BCST 4(R11), Y10, Y9
+	ADDQ             $0x08, BX
+	ADDQ             $0x08, AX
+	ADDQ             $0x08, CX
+	ADDQ             $0x08, R11
+	SUBQ             $0x02, DX
+	JGE              loop_434
+
+tail_435:
+	ADDQ $0x02, DX
+	JEQ  done_436
+
+single_437:
+	VMOVUPS.Z        (DI), K1, Y10
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y10, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y10, Y1
+	VFMADD231PS.BCST (BX)(SI*2), Y10, Y2
+	VFMADD231PS.BCST (AX), Y10, Y3
+	VFMADD231PS.BCST (AX)(SI*1), Y10, Y4
+	VFMADD231PS.BCST (AX)(SI*2), Y10, Y5
+	VFMADD231PS.BCST (CX), Y10, Y6
+	VFMADD231PS.BCST (CX)(SI*1), Y10, Y7
+	VFMADD231PS.BCST (CX)(SI*2), Y10, Y8
+	VFMADD231PS.BCST (R11), Y10, Y9
+	ADDQ             $0x04, BX
+	ADDQ             $0x04, AX
+	ADDQ             $0x04, CX
+	ADDQ             $0x04, R11
+	DECQ             DX
+	JNE              single_437
+
+done_436:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_439
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y10
+	VADDPS    Y10, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y10
+	VADDPS    Y10, Y1, Y1
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y10
+	VADDPS    Y10, Y2, Y2
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y10
+	VADDPS    Y10, Y3, Y3
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y10
+	VADDPS    Y10, Y4, Y4
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y10
+	VADDPS    Y10, Y5, Y5
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y10
+	VADDPS    Y10, Y6, Y6
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y10
+	VADDPS    Y10, Y7, Y7
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y10
+	VADDPS    Y10, Y8, Y8
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y10
+	VADDPS    Y10, Y9, Y9
+
+skip_439:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_440
+	VMOVUPS.Z (CX), K1, Y10
+	VADDPS    Y10, Y0, Y0
+	VADDPS    Y10, Y1, Y1
+	VADDPS    Y10, Y2, Y2
+	VADDPS    Y10, Y3, Y3
+	VADDPS    Y10, Y4, Y4
+	VADDPS    Y10, Y5, Y5
+	VADDPS    Y10, Y6, Y6
+	VADDPS    Y10, Y7, Y7
+	VADDPS    Y10, Y8, Y8
+	VADDPS    Y10, Y9, Y9
+
+skip_440:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_441
+	VBROADCASTSS (CX), Y10
+	VADDPS       Y10, Y0, Y0
+	VBROADCASTSS 4(CX), Y10
+	VADDPS       Y10, Y1, Y1
+	VBROADCASTSS 8(CX), Y10
+	VADDPS       Y10, Y2, Y2
+	VBROADCASTSS 12(CX), Y10
+	VADDPS       Y10, Y3, Y3
+	VBROADCASTSS 16(CX), Y10
+	VADDPS       Y10, Y4, Y4
+	VBROADCASTSS 20(CX), Y10
+	VADDPS       Y10, Y5, Y5
+	VBROADCASTSS 24(CX), Y10
+	VADDPS       Y10, Y6, Y6
+	VBROADCASTSS 28(CX), Y10
+	VADDPS       Y10, Y7, Y7
+	VBROADCASTSS 32(CX), Y10
+	VADDPS       Y10, Y8, Y8
+	VBROADCASTSS 36(CX), Y10
+	VADDPS       Y10, Y9, Y9
+
+skip_441:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_442
+	VXORPS Y10, Y10, Y10
+	VMAXPS Y0, Y10, Y0
+	VMAXPS Y1, Y10, Y1
+	VMAXPS Y2, Y10, Y2
+	VMAXPS Y3, Y10, Y3
+	VMAXPS Y4, Y10, Y4
+	VMAXPS Y5, Y10, Y5
+	VMAXPS Y6, Y10, Y6
+	VMAXPS Y7, Y10, Y7
+	VMAXPS Y8, Y10, Y8
+	VMAXPS Y9, Y10, Y9
+
+skip_442:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y2, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y3, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y4, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y5, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y6, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y7, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y8, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y9, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_433:
+	CMPQ       AX, $0x09
+	JNE        next_443
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	LEAQ       (AX)(SI*2), CX
+	ADDQ       SI, CX
+	MOVQ       R9, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	SUBQ       $0x02, DX
+	JLT        tail_445
+
+loop_444:
+	VMOVUPS.Z        (DI), K1, Y9
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y9, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y9, Y1
+	VFMADD231PS.BCST (BX)(SI*2), Y9, Y2
+	VFMADD231PS.BCST (AX), Y9, Y3
+	VFMADD231PS.BCST (AX)(SI*1), Y9, Y4
+	VFMADD231PS.BCST (AX)(SI*2), Y9, Y5
+	VFMADD231PS.BCST (CX), Y9, Y6
+	VFMADD231PS.BCST (CX)(SI*1), Y9, Y7
+	VFMADD231PS.BCST (CX)(SI*2), Y9, Y8
+	VMOVUPS.Z        (DI), K1, Y9
+	ADDQ             R8, DI
+	VFMADD231PS.BCST 4(BX), Y9, Y0
+	VFMADD231PS.BCST 4(BX)(SI*1), Y9, Y1
+	VFMADD231PS.BCST 4(BX)(SI*2), Y9, Y2
+	VFMADD231PS.BCST 4(AX), Y9, Y3
+	VFMADD231PS.BCST 4(AX)(SI*1), Y9, Y4
+	VFMADD231PS.BCST 4(AX)(SI*2), Y9, Y5
+	VFMADD231PS.BCST 4(CX), Y9, Y6
+	VFMADD231PS.BCST 4(CX)(SI*1), Y9, Y7
+	VFMADD231PS.BCST 4(CX)(SI*2), Y9, Y8
+	ADDQ             $0x08, BX
+	ADDQ             $0x08, AX
+	ADDQ             $0x08, CX
+	SUBQ             $0x02, DX
+	JGE              loop_444
+
+tail_445:
+	ADDQ $0x02, DX
+	JEQ  done_446
+
+single_447:
+	VMOVUPS.Z        (DI), K1, Y9
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y9, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y9, Y1
+	VFMADD231PS.BCST (BX)(SI*2), Y9, Y2
+	VFMADD231PS.BCST (AX), Y9, Y3
+	VFMADD231PS.BCST (AX)(SI*1), Y9, Y4
+	VFMADD231PS.BCST (AX)(SI*2), Y9, Y5
+	VFMADD231PS.BCST (CX), Y9, Y6
+	VFMADD231PS.BCST (CX)(SI*1), Y9, Y7
+	VFMADD231PS.BCST (CX)(SI*2), Y9, Y8
+	ADDQ             $0x04, BX
+	ADDQ             $0x04, AX
+	ADDQ             $0x04, CX
+	DECQ             DX
+	JNE              single_447
+
+done_446:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_449
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y9
+	VADDPS    Y9, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y9
+	VADDPS    Y9, Y1, Y1
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y9
+	VADDPS    Y9, Y2, Y2
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y9
+	VADDPS    Y9, Y3, Y3
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y9
+	VADDPS    Y9, Y4, Y4
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y9
+	VADDPS    Y9, Y5, Y5
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y9
+	VADDPS    Y9, Y6, Y6
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y9
+	VADDPS    Y9, Y7, Y7
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y9
+	VADDPS    Y9, Y8, Y8
+
+skip_449:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_450
+	VMOVUPS.Z (CX), K1, Y9
+	VADDPS    Y9, Y0, Y0
+	VADDPS    Y9, Y1, Y1
+	VADDPS    Y9, Y2, Y2
+	VADDPS    Y9, Y3, Y3
+	VADDPS    Y9, Y4, Y4
+	VADDPS    Y9, Y5, Y5
+	VADDPS    Y9, Y6, Y6
+	VADDPS    Y9, Y7, Y7
+	VADDPS    Y9, Y8, Y8
+
+skip_450:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_451
+	VBROADCASTSS (CX), Y9
+	VADDPS       Y9, Y0, Y0
+	VBROADCASTSS 4(CX), Y9
+	VADDPS       Y9, Y1, Y1
+	VBROADCASTSS 8(CX), Y9
+	VADDPS       Y9, Y2, Y2
+	VBROADCASTSS 12(CX), Y9
+	VADDPS       Y9, Y3, Y3
+	VBROADCASTSS 16(CX), Y9
+	VADDPS       Y9, Y4, Y4
+	VBROADCASTSS 20(CX), Y9
+	VADDPS       Y9, Y5, Y5
+	VBROADCASTSS 24(CX), Y9
+	VADDPS       Y9, Y6, Y6
+	VBROADCASTSS 28(CX), Y9
+	VADDPS       Y9, Y7, Y7
+	VBROADCASTSS 32(CX), Y9
+	VADDPS       Y9, Y8, Y8
+
+skip_451:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_452
+	VXORPS Y9, Y9, Y9
+	VMAXPS Y0, Y9, Y0
+	VMAXPS Y1, Y9, Y1
+	VMAXPS Y2, Y9, Y2
+	VMAXPS Y3, Y9, Y3
+	VMAXPS Y4, Y9, Y4
+	VMAXPS Y5, Y9, Y5
+	VMAXPS Y6, Y9, Y6
+	VMAXPS Y7, Y9, Y7
+	VMAXPS Y8, Y9, Y8
+
+skip_452:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y2, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y3, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y4, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y5, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y6, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y7, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y8, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_443:
+	CMPQ       AX, $0x08
+	JNE        next_453
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	LEAQ       (AX)(SI*2), CX
+	ADDQ       SI, CX
+	MOVQ       R9, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	SUBQ       $0x02, DX
+	JLT        tail_455
+
+loop_454:
+	VMOVUPS.Z        (DI), K1, Y8
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y8, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y8, Y1
+	VFMADD231PS.BCST (BX)(SI*2), Y8, Y2
+	VFMADD231PS.BCST (AX), Y8, Y3
+	VFMADD231PS.BCST (AX)(SI*1), Y8, Y4
+	VFMADD231PS.BCST (AX)(SI*2), Y8, Y5
+	VFMADD231PS.BCST (CX), Y8, Y6
+	VFMADD231PS.BCST (CX)(SI*1), Y8, Y7
+	VMOVUPS.Z        (DI), K1, Y8
+	ADDQ             R8, DI
+	VFMADD231PS.BCST 4(BX), Y8, Y0
+	VFMADD231PS.BCST 4(BX)(SI*1), Y8, Y1
+	VFMADD231PS.BCST 4(BX)(SI*2), Y8, Y2
+	VFMADD231PS.BCST 4(AX), Y8, Y3
+	VFMADD231PS.BCST 4(AX)(SI*1), Y8, Y4
+	VFMADD231PS.BCST 4(AX)(SI*2), Y8, Y5
+	VFMADD231PS.BCST 4(CX), Y8, Y6
+	VFMADD231PS.BCST 4(CX)(SI*1), Y8, Y7
+	ADDQ             $0x08, BX
+	ADDQ             $0x08, AX
+	ADDQ             $0x08, CX
+	SUBQ             $0x02, DX
+	JGE              loop_454
+
+tail_455:
+	ADDQ $0x02, DX
+	JEQ  done_456
+
+single_457:
+	VMOVUPS.Z        (DI), K1, Y8
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y8, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y8, Y1
+	VFMADD231PS.BCST (BX)(SI*2), Y8, Y2
+	VFMADD231PS.BCST (AX), Y8, Y3
+	VFMADD231PS.BCST (AX)(SI*1), Y8, Y4
+	VFMADD231PS.BCST (AX)(SI*2), Y8, Y5
+	VFMADD231PS.BCST (CX), Y8, Y6
+	VFMADD231PS.BCST (CX)(SI*1), Y8, Y7
+	ADDQ             $0x04, BX
+	ADDQ             $0x04, AX
+	ADDQ             $0x04, CX
+	DECQ             DX
+	JNE              single_457
+
+done_456:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_459
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y8
+	VADDPS    Y8, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y8
+	VADDPS    Y8, Y1, Y1
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y8
+	VADDPS    Y8, Y2, Y2
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y8
+	VADDPS    Y8, Y3, Y3
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y8
+	VADDPS    Y8, Y4, Y4
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y8
+	VADDPS    Y8, Y5, Y5
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y8
+	VADDPS    Y8, Y6, Y6
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y8
+	VADDPS    Y8, Y7, Y7
+
+skip_459:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_460
+	VMOVUPS.Z (CX), K1, Y8
+	VADDPS    Y8, Y0, Y0
+	VADDPS    Y8, Y1, Y1
+	VADDPS    Y8, Y2, Y2
+	VADDPS    Y8, Y3, Y3
+	VADDPS    Y8, Y4, Y4
+	VADDPS    Y8, Y5, Y5
+	VADDPS    Y8, Y6, Y6
+	VADDPS    Y8, Y7, Y7
+
+skip_460:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_461
+	VBROADCASTSS (CX), Y8
+	VADDPS       Y8, Y0, Y0
+	VBROADCASTSS 4(CX), Y8
+	VADDPS       Y8, Y1, Y1
+	VBROADCASTSS 8(CX), Y8
+	VADDPS       Y8, Y2, Y2
+	VBROADCASTSS 12(CX), Y8
+	VADDPS       Y8, Y3, Y3
+	VBROADCASTSS 16(CX), Y8
+	VADDPS       Y8, Y4, Y4
+	VBROADCASTSS 20(CX), Y8
+	VADDPS       Y8, Y5, Y5
+	VBROADCASTSS 24(CX), Y8
+	VADDPS       Y8, Y6, Y6
+	VBROADCASTSS 28(CX), Y8
+	VADDPS       Y8, Y7, Y7
+
+skip_461:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_462
+	VXORPS Y8, Y8, Y8
+	VMAXPS Y0, Y8, Y0
+	VMAXPS Y1, Y8, Y1
+	VMAXPS Y2, Y8, Y2
+	VMAXPS Y3, Y8, Y3
+	VMAXPS Y4, Y8, Y4
+	VMAXPS Y5, Y8, Y5
+	VMAXPS Y6, Y8, Y6
+	VMAXPS Y7, Y8, Y7
+
+skip_462:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y2, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y3, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y4, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y5, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y6, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y7, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_453:
+	CMPQ       AX, $0x07
+	JNE        next_463
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	LEAQ       (AX)(SI*2), CX
+	ADDQ       SI, CX
+	MOVQ       R9, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	ADDQ       R10, R11
+	PREFETCHT0 (R11)
+	SUBQ       $0x02, DX
+	JLT        tail_465
+
+loop_464:
+	VMOVUPS.Z        (DI), K1, Y7
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y7, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y7, Y1
+	VFMADD231PS.BCST (BX)(SI*2), Y7, Y2
+	VFMADD231PS.BCST (AX), Y7, Y3
+	VFMADD231PS.BCST (AX)(SI*1), Y7, Y4
+	VFMADD231PS.BCST (AX)(SI*2), Y7, Y5
+	VFMADD231PS.BCST (CX), Y7, Y6
+	VMOVUPS.Z        (DI), K1, Y7
+	ADDQ             R8, DI
+	VFMADD231PS.BCST 4(BX), Y7, Y0
+	VFMADD231PS.BCST 4(BX)(SI*1), Y7, Y1
+	VFMADD231PS.BCST 4(BX)(SI*2), Y7, Y2
+	VFMADD231PS.BCST 4(AX), Y7, Y3
+	VFMADD231PS.BCST 4(AX)(SI*1), Y7, Y4
+	VFMADD231PS.BCST 4(AX)(SI*2), Y7, Y5
+	VFMADD231PS.BCST 4(CX), Y7, Y6
+	ADDQ             $0x08, BX
+	ADDQ             $0x08, AX
+	ADDQ             $0x08, CX
+	SUBQ             $0x02, DX
+	JGE              loop_464
+
+tail_465:
+	ADDQ $0x02, DX
+	JEQ  done_466
+
+single_467:
+	VMOVUPS.Z        (DI), K1, Y7
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y7, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y7, Y1
+	VFMADD231PS.BCST (BX)(SI*2), Y7, Y2
+	VFMADD231PS.BCST (AX), Y7, Y3
+	VFMADD231PS.BCST (AX)(SI*1), Y7, Y4
+	VFMADD231PS.BCST (AX)(SI*2), Y7, Y5
+	VFMADD231PS.BCST (CX), Y7, Y6
+	ADDQ             $0x04, BX
+	ADDQ             $0x04, AX
+	ADDQ             $0x04, CX
+	DECQ             DX
+	JNE              single_467
+
+done_466:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_469
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y7
+	VADDPS    Y7, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y7
+	VADDPS    Y7, Y1, Y1
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y7
+	VADDPS    Y7, Y2, Y2
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y7
+	VADDPS    Y7, Y3, Y3
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y7
+	VADDPS    Y7, Y4, Y4
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y7
+	VADDPS    Y7, Y5, Y5
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y7
+	VADDPS    Y7, Y6, Y6
+
+skip_469:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_470
+	VMOVUPS.Z (CX), K1, Y7
+	VADDPS    Y7, Y0, Y0
+	VADDPS    Y7, Y1, Y1
+	VADDPS    Y7, Y2, Y2
+	VADDPS    Y7, Y3, Y3
+	VADDPS    Y7, Y4, Y4
+	VADDPS    Y7, Y5, Y5
+	VADDPS    Y7, Y6, Y6
+
+skip_470:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_471
+	VBROADCASTSS (CX), Y7
+	VADDPS       Y7, Y0, Y0
+	VBROADCASTSS 4(CX), Y7
+	VADDPS       Y7, Y1, Y1
+	VBROADCASTSS 8(CX), Y7
+	VADDPS       Y7, Y2, Y2
+	VBROADCASTSS 12(CX), Y7
+	VADDPS       Y7, Y3, Y3
+	VBROADCASTSS 16(CX), Y7
+	VADDPS       Y7, Y4, Y4
+	VBROADCASTSS 20(CX), Y7
+	VADDPS       Y7, Y5, Y5
+	VBROADCASTSS 24(CX), Y7
+	VADDPS       Y7, Y6, Y6
+
+skip_471:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_472
+	VXORPS Y7, Y7, Y7
+	VMAXPS Y0, Y7, Y0
+	VMAXPS Y1, Y7, Y1
+	VMAXPS Y2, Y7, Y2
+	VMAXPS Y3, Y7, Y3
+	VMAXPS Y4, Y7, Y4
+	VMAXPS Y5, Y7, Y5
+	VMAXPS Y6, Y7, Y6
+
+skip_472:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y2, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y3, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y4, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y5, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y6, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_463:
+	CMPQ       AX, $0x06
+	JNE        next_473
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	MOVQ       R9, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	SUBQ       $0x02, DX
+	JLT        tail_475
+
+loop_474:
+	VMOVUPS.Z        (DI), K1, Y6
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y6, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y6, Y1
+	VFMADD231PS.BCST (BX)(SI*2), Y6, Y2
+	VFMADD231PS.BCST (AX), Y6, Y3
+	VFMADD231PS.BCST (AX)(SI*1), Y6, Y4
+	VFMADD231PS.BCST (AX)(SI*2), Y6, Y5
+	VMOVUPS.Z        (DI), K1, Y6
+	ADDQ             R8, DI
+	VFMADD231PS.BCST 4(BX), Y6, Y0
+	VFMADD231PS.BCST 4(BX)(SI*1), Y6, Y1
+	VFMADD231PS.BCST 4(BX)(SI*2), Y6, Y2
+	VFMADD231PS.BCST 4(AX), Y6, Y3
+	VFMADD231PS.BCST 4(AX)(SI*1), Y6, Y4
+	VFMADD231PS.BCST 4(AX)(SI*2), Y6, Y5
+	ADDQ             $0x08, BX
+	ADDQ             $0x08, AX
+	SUBQ             $0x02, DX
+	JGE              loop_474
+
+tail_475:
+	ADDQ $0x02, DX
+	JEQ  done_476
+
+single_477:
+	VMOVUPS.Z        (DI), K1, Y6
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y6, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y6, Y1
+	VFMADD231PS.BCST (BX)(SI*2), Y6, Y2
+	VFMADD231PS.BCST (AX), Y6, Y3
+	VFMADD231PS.BCST (AX)(SI*1), Y6, Y4
+	VFMADD231PS.BCST (AX)(SI*2), Y6, Y5
+	ADDQ             $0x04, BX
+	ADDQ             $0x04, AX
+	DECQ             DX
+	JNE              single_477
+
+done_476:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_479
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y6
+	VADDPS    Y6, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y6
+	VADDPS    Y6, Y1, Y1
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y6
+	VADDPS    Y6, Y2, Y2
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y6
+	VADDPS    Y6, Y3, Y3
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y6
+	VADDPS    Y6, Y4, Y4
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y6
+	VADDPS    Y6, Y5, Y5
+
+skip_479:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_480
+	VMOVUPS.Z (CX), K1, Y6
+	VADDPS    Y6, Y0, Y0
+	VADDPS    Y6, Y1, Y1
+	VADDPS    Y6, Y2, Y2
+	VADDPS    Y6, Y3, Y3
+	VADDPS    Y6, Y4, Y4
+	VADDPS    Y6, Y5, Y5
+
+skip_480:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_481
+	VBROADCASTSS (CX), Y6
+	VADDPS       Y6, Y0, Y0
+	VBROADCASTSS 4(CX), Y6
+	VADDPS       Y6, Y1, Y1
+	VBROADCASTSS 8(CX), Y6
+	VADDPS       Y6, Y2, Y2
+	VBROADCASTSS 12(CX), Y6
+	VADDPS       Y6, Y3, Y3
+	VBROADCASTSS 16(CX), Y6
+	VADDPS       Y6, Y4, Y4
+	VBROADCASTSS 20(CX), Y6
+	VADDPS       Y6, Y5, Y5
+
+skip_481:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_482
+	VXORPS Y6, Y6, Y6
+	VMAXPS Y0, Y6, Y0
+	VMAXPS Y1, Y6, Y1
+	VMAXPS Y2, Y6, Y2
+	VMAXPS Y3, Y6, Y3
+	VMAXPS Y4, Y6, Y4
+	VMAXPS Y5, Y6, Y5
+
+skip_482:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y2, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y3, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y4, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y5, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_473:
+	CMPQ       AX, $0x05
+	JNE        next_483
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	MOVQ       R9, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	SUBQ       $0x02, DX
+	JLT        tail_485
+
+loop_484:
+	VMOVUPS.Z        (DI), K1, Y5
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y5, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y5, Y1
+	VFMADD231PS.BCST (BX)(SI*2), Y5, Y2
+	VFMADD231PS.BCST (AX), Y5, Y3
+	VFMADD231PS.BCST (AX)(SI*1), Y5, Y4
+	VMOVUPS.Z        (DI), K1, Y5
+	ADDQ             R8, DI
+	VFMADD231PS.BCST 4(BX), Y5, Y0
+	VFMADD231PS.BCST 4(BX)(SI*1), Y5, Y1
+	VFMADD231PS.BCST 4(BX)(SI*2), Y5, Y2
+	VFMADD231PS.BCST 4(AX), Y5, Y3
+	VFMADD231PS.BCST 4(AX)(SI*1), Y5, Y4
+	ADDQ             $0x08, BX
+	ADDQ             $0x08, AX
+	SUBQ             $0x02, DX
+	JGE              loop_484
+
+tail_485:
+	ADDQ $0x02, DX
+	JEQ  done_486
+
+single_487:
+	VMOVUPS.Z        (DI), K1, Y5
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y5, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y5, Y1
+	VFMADD231PS.BCST (BX)(SI*2), Y5, Y2
+	VFMADD231PS.BCST (AX), Y5, Y3
+	VFMADD231PS.BCST (AX)(SI*1), Y5, Y4
+	ADDQ             $0x04, BX
+	ADDQ             $0x04, AX
+	DECQ             DX
+	JNE              single_487
+
+done_486:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_489
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y5
+	VADDPS    Y5, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y5
+	VADDPS    Y5, Y1, Y1
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y5
+	VADDPS    Y5, Y2, Y2
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y5
+	VADDPS    Y5, Y3, Y3
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y5
+	VADDPS    Y5, Y4, Y4
+
+skip_489:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_490
+	VMOVUPS.Z (CX), K1, Y5
+	VADDPS    Y5, Y0, Y0
+	VADDPS    Y5, Y1, Y1
+	VADDPS    Y5, Y2, Y2
+	VADDPS    Y5, Y3, Y3
+	VADDPS    Y5, Y4, Y4
+
+skip_490:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_491
+	VBROADCASTSS (CX), Y5
+	VADDPS       Y5, Y0, Y0
+	VBROADCASTSS 4(CX), Y5
+	VADDPS       Y5, Y1, Y1
+	VBROADCASTSS 8(CX), Y5
+	VADDPS       Y5, Y2, Y2
+	VBROADCASTSS 12(CX), Y5
+	VADDPS       Y5, Y3, Y3
+	VBROADCASTSS 16(CX), Y5
+	VADDPS       Y5, Y4, Y4
+
+skip_491:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_492
+	VXORPS Y5, Y5, Y5
+	VMAXPS Y0, Y5, Y0
+	VMAXPS Y1, Y5, Y1
+	VMAXPS Y2, Y5, Y2
+	VMAXPS Y3, Y5, Y3
+	VMAXPS Y4, Y5, Y4
+
+skip_492:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y2, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y3, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y4, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_483:
+	CMPQ       AX, $0x04
+	JNE        next_493
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	LEAQ       (BX)(SI*2), AX
+	ADDQ       SI, AX
+	MOVQ       R9, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	ADDQ       R10, CX
+	PREFETCHT0 (CX)
+	SUBQ       $0x02, DX
+	JLT        tail_495
+
+loop_494:
+	VMOVUPS.Z        (DI), K1, Y4
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y4, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y4, Y1
+	VFMADD231PS.BCST (BX)(SI*2), Y4, Y2
+	VFMADD231PS.BCST (AX), Y4, Y3
+	VMOVUPS.Z        (DI), K1, Y4
+	ADDQ             R8, DI
+	VFMADD231PS.BCST 4(BX), Y4, Y0
+	VFMADD231PS.BCST 4(BX)(SI*1), Y4, Y1
+	VFMADD231PS.BCST 4(BX)(SI*2), Y4, Y2
+	VFMADD231PS.BCST 4(AX), Y4, Y3
+	ADDQ             $0x08, BX
+	ADDQ             $0x08, AX
+	SUBQ             $0x02, DX
+	JGE              loop_494
+
+tail_495:
+	ADDQ $0x02, DX
+	JEQ  done_496
+
+single_497:
+	VMOVUPS.Z        (DI), K1, Y4
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y4, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y4, Y1
+	VFMADD231PS.BCST (BX)(SI*2), Y4, Y2
+	VFMADD231PS.BCST (AX), Y4, Y3
+	ADDQ             $0x04, BX
+	ADDQ             $0x04, AX
+	DECQ             DX
+	JNE              single_497
+
+done_496:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_499
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y4
+	VADDPS    Y4, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y4
+	VADDPS    Y4, Y1, Y1
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y4
+	VADDPS    Y4, Y2, Y2
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y4
+	VADDPS    Y4, Y3, Y3
+
+skip_499:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_500
+	VMOVUPS.Z (CX), K1, Y4
+	VADDPS    Y4, Y0, Y0
+	VADDPS    Y4, Y1, Y1
+	VADDPS    Y4, Y2, Y2
+	VADDPS    Y4, Y3, Y3
+
+skip_500:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_501
+	VBROADCASTSS (CX), Y4
+	VADDPS       Y4, Y0, Y0
+	VBROADCASTSS 4(CX), Y4
+	VADDPS       Y4, Y1, Y1
+	VBROADCASTSS 8(CX), Y4
+	VADDPS       Y4, Y2, Y2
+	VBROADCASTSS 12(CX), Y4
+	VADDPS       Y4, Y3, Y3
+
+skip_501:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_502
+	VXORPS Y4, Y4, Y4
+	VMAXPS Y0, Y4, Y0
+	VMAXPS Y1, Y4, Y1
+	VMAXPS Y2, Y4, Y2
+	VMAXPS Y3, Y4, Y3
+
+skip_502:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y2, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y3, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_493:
+	CMPQ       AX, $0x03
+	JNE        next_503
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_505
+
+loop_504:
+	VMOVUPS.Z        (DI), K1, Y3
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y3, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y3, Y1
+	VFMADD231PS.BCST (BX)(SI*2), Y3, Y2
+	VMOVUPS.Z        (DI), K1, Y3
+	ADDQ             R8, DI
+	VFMADD231PS.BCST 4(BX), Y3, Y0
+	VFMADD231PS.BCST 4(BX)(SI*1), Y3, Y1
+	VFMADD231PS.BCST 4(BX)(SI*2), Y3, Y2
+	ADDQ             $0x08, BX
+	SUBQ             $0x02, DX
+	JGE              loop_504
+
+tail_505:
+	ADDQ $0x02, DX
+	JEQ  done_506
+
+single_507:
+	VMOVUPS.Z        (DI), K1, Y3
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y3, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y3, Y1
+	VFMADD231PS.BCST (BX)(SI*2), Y3, Y2
+	ADDQ             $0x04, BX
+	DECQ             DX
+	JNE              single_507
+
+done_506:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_509
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y3
+	VADDPS    Y3, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y3
+	VADDPS    Y3, Y1, Y1
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y3
+	VADDPS    Y3, Y2, Y2
+
+skip_509:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_510
+	VMOVUPS.Z (CX), K1, Y3
+	VADDPS    Y3, Y0, Y0
+	VADDPS    Y3, Y1, Y1
+	VADDPS    Y3, Y2, Y2
+
+skip_510:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_511
+	VBROADCASTSS (CX), Y3
+	VADDPS       Y3, Y0, Y0
+	VBROADCASTSS 4(CX), Y3
+	VADDPS       Y3, Y1, Y1
+	VBROADCASTSS 8(CX), Y3
+	VADDPS       Y3, Y2, Y2
+
+skip_511:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_512
+	VXORPS Y3, Y3, Y3
+	VMAXPS Y0, Y3, Y0
+	VMAXPS Y1, Y3, Y1
+	VMAXPS Y2, Y3, Y2
+
+skip_512:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y2, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_503:
+	CMPQ       AX, $0x02
+	JNE        next_513
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_515
+
+loop_514:
+	VMOVUPS.Z        (DI), K1, Y2
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y2, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y2, Y1
+	VMOVUPS.Z        (DI), K1, Y2
+	ADDQ             R8, DI
+	VFMADD231PS.BCST 4(BX), Y2, Y0
+	VFMADD231PS.BCST 4(BX)(SI*1), Y2, Y1
+	ADDQ             $0x08, BX
+	SUBQ             $0x02, DX
+	JGE              loop_514
+
+tail_515:
+	ADDQ $0x02, DX
+	JEQ  done_516
+
+single_517:
+	VMOVUPS.Z        (DI), K1, Y2
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y2, Y0
+	VFMADD231PS.BCST (BX)(SI*1), Y2, Y1
+	ADDQ             $0x04, BX
+	DECQ             DX
+	JNE              single_517
+
+done_516:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_519
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y2
+	VADDPS    Y2, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y2
+	VADDPS    Y2, Y1, Y1
+
+skip_519:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_520
+	VMOVUPS.Z (CX), K1, Y2
+	VADDPS    Y2, Y0, Y0
+	VADDPS    Y2, Y1, Y1
+
+skip_520:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_521
+	VBROADCASTSS (CX), Y2
+	VADDPS       Y2, Y0, Y0
+	VBROADCASTSS 4(CX), Y2
+	VADDPS       Y2, Y1, Y1
+
+skip_521:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_522
+	VXORPS Y2, Y2, Y2
+	VMAXPS Y0, Y2, Y0
+	VMAXPS Y1, Y2, Y1
+
+skip_522:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_513:
+	VXORPS     Y0, Y0, Y0
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_525
+
+loop_524:
+	VMOVUPS.Z        (DI), K1, Y1
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y1, Y0
+	VMOVUPS.Z        (DI), K1, Y1
+	ADDQ             R8, DI
+	VFMADD231PS.BCST 4(BX), Y1, Y0
+	ADDQ             $0x08, BX
+	SUBQ             $0x02, DX
+	JGE              loop_524
+
+tail_525:
+	ADDQ $0x02, DX
+	JEQ  done_526
+
+single_527:
+	VMOVUPS.Z        (DI), K1, Y1
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y1, Y0
+	ADDQ             $0x04, BX
+	DECQ             DX
+	JNE              single_527
+
+done_526:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_529
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y1
+	VADDPS    Y1, Y0, Y0
+
+skip_529:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_530
+	VMOVUPS.Z (CX), K1, Y1
+	VADDPS    Y1, Y0, Y0
+
+skip_530:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_531
+	VBROADCASTSS (CX), Y1
+	VADDPS       Y1, Y0, Y0
+
+skip_531:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_532
+	VXORPS Y1, Y1, Y1
+	VMAXPS Y0, Y1, Y0
+
+skip_532:
+	VMOVUPS Y0, K1, (R9)
 	VZEROUPPER
 	RET
 
@@ -7573,9 +9403,9 @@ TEXT ·tileColsAVX2(SB), NOSPLIT, $0-88
 	SHLQ       $0x02, R8
 	SHLQ       $0x02, R10
 	CMPQ       CX, $0x08
-	JLE        narrow_411
+	JLE        narrow_533
 	CMPQ       AX, $0x06
-	JNE        next_412
+	JNE        next_535
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -7601,9 +9431,9 @@ TEXT ·tileColsAVX2(SB), NOSPLIT, $0-88
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x04, DX
-	JLT        tail_414
+	JLT        tail_537
 
-loop_413:
+loop_536:
 	VMOVUPS      (DI), Y12
 	VMOVUPS      32(DI), Y13
 	ADDQ         R8, DI
@@ -7693,13 +9523,13 @@ loop_413:
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         SI, BX
 	SUBQ         $0x04, DX
-	JGE          loop_413
+	JGE          loop_536
 
-tail_414:
+tail_537:
 	ADDQ $0x04, DX
-	JEQ  done_415
+	JEQ  done_538
 
-single_416:
+single_539:
 	VMOVUPS      (DI), Y12
 	VMOVUPS      32(DI), Y13
 	ADDQ         R8, DI
@@ -7723,19 +9553,19 @@ single_416:
 	VFMADD231PS  Y13, Y14, Y11
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_416
+	JNE          single_539
 
-done_415:
+done_538:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x10
-	JEQ        store_417
+	JEQ        store_540
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000010, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y12
 	TESTQ      $0x00000001, AX
-	JEQ        skip_418
+	JEQ        skip_541
 	MOVQ       R9, CX
 	VMOVUPS    (CX), Y13
 	VADDPS     Y13, Y0, Y0
@@ -7767,9 +9597,9 @@ done_415:
 	VMASKMOVPS 32(CX), Y12, Y13
 	VADDPS     Y13, Y11, Y11
 
-skip_418:
+skip_541:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_419
+	JEQ        skip_542
 	VMOVUPS    (DX), Y13
 	VADDPS     Y13, Y0, Y0
 	VADDPS     Y13, Y2, Y2
@@ -7785,9 +9615,9 @@ skip_418:
 	VADDPS     Y13, Y9, Y9
 	VADDPS     Y13, Y11, Y11
 
-skip_419:
+skip_542:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_420
+	JEQ          skip_543
 	VBROADCASTSS (DX), Y13
 	VADDPS       Y13, Y0, Y0
 	VADDPS       Y13, Y1, Y1
@@ -7807,9 +9637,9 @@ skip_419:
 	VADDPS       Y13, Y10, Y10
 	VADDPS       Y13, Y11, Y11
 
-skip_420:
+skip_543:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_421
+	JEQ    skip_544
 	VXORPS Y13, Y13, Y13
 	VMAXPS Y0, Y13, Y0
 	VMAXPS Y1, Y13, Y1
@@ -7824,7 +9654,7 @@ skip_420:
 	VMAXPS Y10, Y13, Y10
 	VMAXPS Y11, Y13, Y11
 
-skip_421:
+skip_544:
 	VMOVUPS    Y0, (R9)
 	VMASKMOVPS Y1, Y12, 32(R9)
 	ADDQ       R10, R9
@@ -7845,9 +9675,9 @@ skip_421:
 	VZEROUPPER
 	RET
 
-store_417:
+store_540:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_422
+	JEQ     skip_545
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y12
 	VADDPS  Y12, Y0, Y0
@@ -7879,9 +9709,9 @@ store_417:
 	VMOVUPS 32(CX), Y12
 	VADDPS  Y12, Y11, Y11
 
-skip_422:
+skip_545:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_423
+	JEQ     skip_546
 	VMOVUPS (DX), Y12
 	VADDPS  Y12, Y0, Y0
 	VADDPS  Y12, Y2, Y2
@@ -7897,9 +9727,9 @@ skip_422:
 	VADDPS  Y12, Y9, Y9
 	VADDPS  Y12, Y11, Y11
 
-skip_423:
+skip_546:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_424
+	JEQ          skip_547
 	VBROADCASTSS (DX), Y12
 	VADDPS       Y12, Y0, Y0
 	VADDPS       Y12, Y1, Y1
@@ -7919,9 +9749,9 @@ skip_423:
 	VADDPS       Y12, Y10, Y10
 	VADDPS       Y12, Y11, Y11
 
-skip_424:
+skip_547:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_425
+	JEQ    skip_548
 	VXORPS Y12, Y12, Y12
 	VMAXPS Y0, Y12, Y0
 	VMAXPS Y1, Y12, Y1
@@ -7936,7 +9766,7 @@ skip_424:
 	VMAXPS Y10, Y12, Y10
 	VMAXPS Y11, Y12, Y11
 
-skip_425:
+skip_548:
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
 	ADDQ    R10, R9
@@ -7957,9 +9787,9 @@ skip_425:
 	VZEROUPPER
 	RET
 
-next_412:
+next_535:
 	CMPQ       AX, $0x05
-	JNE        next_426
+	JNE        next_549
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -7981,9 +9811,9 @@ next_412:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x04, DX
-	JLT        tail_428
+	JLT        tail_551
 
-loop_427:
+loop_550:
 	VMOVUPS      (DI), Y10
 	VMOVUPS      32(DI), Y11
 	ADDQ         R8, DI
@@ -8061,13 +9891,13 @@ loop_427:
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         SI, BX
 	SUBQ         $0x04, DX
-	JGE          loop_427
+	JGE          loop_550
 
-tail_428:
+tail_551:
 	ADDQ $0x04, DX
-	JEQ  done_429
+	JEQ  done_552
 
-single_430:
+single_553:
 	VMOVUPS      (DI), Y10
 	VMOVUPS      32(DI), Y11
 	ADDQ         R8, DI
@@ -8088,19 +9918,19 @@ single_430:
 	VFMADD231PS  Y11, Y12, Y9
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_430
+	JNE          single_553
 
-done_429:
+done_552:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x10
-	JEQ        store_431
+	JEQ        store_554
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000010, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y10
 	TESTQ      $0x00000001, AX
-	JEQ        skip_432
+	JEQ        skip_555
 	MOVQ       R9, CX
 	VMOVUPS    (CX), Y11
 	VADDPS     Y11, Y0, Y0
@@ -8127,9 +9957,9 @@ done_429:
 	VMASKMOVPS 32(CX), Y10, Y11
 	VADDPS     Y11, Y9, Y9
 
-skip_432:
+skip_555:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_433
+	JEQ        skip_556
 	VMOVUPS    (DX), Y11
 	VADDPS     Y11, Y0, Y0
 	VADDPS     Y11, Y2, Y2
@@ -8143,9 +9973,9 @@ skip_432:
 	VADDPS     Y11, Y7, Y7
 	VADDPS     Y11, Y9, Y9
 
-skip_433:
+skip_556:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_434
+	JEQ          skip_557
 	VBROADCASTSS (DX), Y11
 	VADDPS       Y11, Y0, Y0
 	VADDPS       Y11, Y1, Y1
@@ -8162,9 +9992,9 @@ skip_433:
 	VADDPS       Y11, Y8, Y8
 	VADDPS       Y11, Y9, Y9
 
-skip_434:
+skip_557:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_435
+	JEQ    skip_558
 	VXORPS Y11, Y11, Y11
 	VMAXPS Y0, Y11, Y0
 	VMAXPS Y1, Y11, Y1
@@ -8177,7 +10007,7 @@ skip_434:
 	VMAXPS Y8, Y11, Y8
 	VMAXPS Y9, Y11, Y9
 
-skip_435:
+skip_558:
 	VMOVUPS    Y0, (R9)
 	VMASKMOVPS Y1, Y10, 32(R9)
 	ADDQ       R10, R9
@@ -8195,9 +10025,9 @@ skip_435:
 	VZEROUPPER
 	RET
 
-store_431:
+store_554:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_436
+	JEQ     skip_559
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y10
 	VADDPS  Y10, Y0, Y0
@@ -8224,9 +10054,9 @@ store_431:
 	VMOVUPS 32(CX), Y10
 	VADDPS  Y10, Y9, Y9
 
-skip_436:
+skip_559:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_437
+	JEQ     skip_560
 	VMOVUPS (DX), Y10
 	VADDPS  Y10, Y0, Y0
 	VADDPS  Y10, Y2, Y2
@@ -8240,9 +10070,9 @@ skip_436:
 	VADDPS  Y10, Y7, Y7
 	VADDPS  Y10, Y9, Y9
 
-skip_437:
+skip_560:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_438
+	JEQ          skip_561
 	VBROADCASTSS (DX), Y10
 	VADDPS       Y10, Y0, Y0
 	VADDPS       Y10, Y1, Y1
@@ -8259,9 +10089,9 @@ skip_437:
 	VADDPS       Y10, Y8, Y8
 	VADDPS       Y10, Y9, Y9
 
-skip_438:
+skip_561:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_439
+	JEQ    skip_562
 	VXORPS Y10, Y10, Y10
 	VMAXPS Y0, Y10, Y0
 	VMAXPS Y1, Y10, Y1
@@ -8274,7 +10104,7 @@ skip_438:
 	VMAXPS Y8, Y10, Y8
 	VMAXPS Y9, Y10, Y9
 
-skip_439:
+skip_562:
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
 	ADDQ    R10, R9
@@ -8292,9 +10122,9 @@ skip_439:
 	VZEROUPPER
 	RET
 
-next_426:
+next_549:
 	CMPQ       AX, $0x04
-	JNE        next_440
+	JNE        next_563
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -8312,9 +10142,9 @@ next_426:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x04, DX
-	JLT        tail_442
+	JLT        tail_565
 
-loop_441:
+loop_564:
 	VMOVUPS      (DI), Y8
 	VMOVUPS      32(DI), Y9
 	ADDQ         R8, DI
@@ -8380,13 +10210,13 @@ loop_441:
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         SI, BX
 	SUBQ         $0x04, DX
-	JGE          loop_441
+	JGE          loop_564
 
-tail_442:
+tail_565:
 	ADDQ $0x04, DX
-	JEQ  done_443
+	JEQ  done_566
 
-single_444:
+single_567:
 	VMOVUPS      (DI), Y8
 	VMOVUPS      32(DI), Y9
 	ADDQ         R8, DI
@@ -8404,19 +10234,19 @@ single_444:
 	VFMADD231PS  Y9, Y10, Y7
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_444
+	JNE          single_567
 
-done_443:
+done_566:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x10
-	JEQ        store_445
+	JEQ        store_568
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000010, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y8
 	TESTQ      $0x00000001, AX
-	JEQ        skip_446
+	JEQ        skip_569
 	MOVQ       R9, CX
 	VMOVUPS    (CX), Y9
 	VADDPS     Y9, Y0, Y0
@@ -8438,9 +10268,9 @@ done_443:
 	VMASKMOVPS 32(CX), Y8, Y9
 	VADDPS     Y9, Y7, Y7
 
-skip_446:
+skip_569:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_447
+	JEQ        skip_570
 	VMOVUPS    (DX), Y9
 	VADDPS     Y9, Y0, Y0
 	VADDPS     Y9, Y2, Y2
@@ -8452,9 +10282,9 @@ skip_446:
 	VADDPS     Y9, Y5, Y5
 	VADDPS     Y9, Y7, Y7
 
-skip_447:
+skip_570:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_448
+	JEQ          skip_571
 	VBROADCASTSS (DX), Y9
 	VADDPS       Y9, Y0, Y0
 	VADDPS       Y9, Y1, Y1
@@ -8468,9 +10298,9 @@ skip_447:
 	VADDPS       Y9, Y6, Y6
 	VADDPS       Y9, Y7, Y7
 
-skip_448:
+skip_571:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_449
+	JEQ    skip_572
 	VXORPS Y9, Y9, Y9
 	VMAXPS Y0, Y9, Y0
 	VMAXPS Y1, Y9, Y1
@@ -8481,7 +10311,7 @@ skip_448:
 	VMAXPS Y6, Y9, Y6
 	VMAXPS Y7, Y9, Y7
 
-skip_449:
+skip_572:
 	VMOVUPS    Y0, (R9)
 	VMASKMOVPS Y1, Y8, 32(R9)
 	ADDQ       R10, R9
@@ -8496,9 +10326,9 @@ skip_449:
 	VZEROUPPER
 	RET
 
-store_445:
+store_568:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_450
+	JEQ     skip_573
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y8
 	VADDPS  Y8, Y0, Y0
@@ -8520,9 +10350,9 @@ store_445:
 	VMOVUPS 32(CX), Y8
 	VADDPS  Y8, Y7, Y7
 
-skip_450:
+skip_573:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_451
+	JEQ     skip_574
 	VMOVUPS (DX), Y8
 	VADDPS  Y8, Y0, Y0
 	VADDPS  Y8, Y2, Y2
@@ -8534,9 +10364,9 @@ skip_450:
 	VADDPS  Y8, Y5, Y5
 	VADDPS  Y8, Y7, Y7
 
-skip_451:
+skip_574:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_452
+	JEQ          skip_575
 	VBROADCASTSS (DX), Y8
 	VADDPS       Y8, Y0, Y0
 	VADDPS       Y8, Y1, Y1
@@ -8550,9 +10380,9 @@ skip_451:
 	VADDPS       Y8, Y6, Y6
 	VADDPS       Y8, Y7, Y7
 
-skip_452:
+skip_575:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_453
+	JEQ    skip_576
 	VXORPS Y8, Y8, Y8
 	VMAXPS Y0, Y8, Y0
 	VMAXPS Y1, Y8, Y1
@@ -8563,7 +10393,7 @@ skip_452:
 	VMAXPS Y6, Y8, Y6
 	VMAXPS Y7, Y8, Y7
 
-skip_453:
+skip_576:
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
 	ADDQ    R10, R9
@@ -8578,9 +10408,9 @@ skip_453:
 	VZEROUPPER
 	RET
 
-next_440:
+next_563:
 	CMPQ       AX, $0x03
-	JNE        next_454
+	JNE        next_577
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -8594,9 +10424,9 @@ next_440:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x04, DX
-	JLT        tail_456
+	JLT        tail_579
 
-loop_455:
+loop_578:
 	VMOVUPS      (DI), Y6
 	VMOVUPS      32(DI), Y7
 	ADDQ         R8, DI
@@ -8650,13 +10480,13 @@ loop_455:
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         SI, BX
 	SUBQ         $0x04, DX
-	JGE          loop_455
+	JGE          loop_578
 
-tail_456:
+tail_579:
 	ADDQ $0x04, DX
-	JEQ  done_457
+	JEQ  done_580
 
-single_458:
+single_581:
 	VMOVUPS      (DI), Y6
 	VMOVUPS      32(DI), Y7
 	ADDQ         R8, DI
@@ -8671,19 +10501,19 @@ single_458:
 	VFMADD231PS  Y7, Y8, Y5
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_458
+	JNE          single_581
 
-done_457:
+done_580:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x10
-	JEQ        store_459
+	JEQ        store_582
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000010, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y6
 	TESTQ      $0x00000001, AX
-	JEQ        skip_460
+	JEQ        skip_583
 	MOVQ       R9, CX
 	VMOVUPS    (CX), Y7
 	VADDPS     Y7, Y0, Y0
@@ -8700,9 +10530,9 @@ done_457:
 	VMASKMOVPS 32(CX), Y6, Y7
 	VADDPS     Y7, Y5, Y5
 
-skip_460:
+skip_583:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_461
+	JEQ        skip_584
 	VMOVUPS    (DX), Y7
 	VADDPS     Y7, Y0, Y0
 	VADDPS     Y7, Y2, Y2
@@ -8712,9 +10542,9 @@ skip_460:
 	VADDPS     Y7, Y3, Y3
 	VADDPS     Y7, Y5, Y5
 
-skip_461:
+skip_584:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_462
+	JEQ          skip_585
 	VBROADCASTSS (DX), Y7
 	VADDPS       Y7, Y0, Y0
 	VADDPS       Y7, Y1, Y1
@@ -8725,9 +10555,9 @@ skip_461:
 	VADDPS       Y7, Y4, Y4
 	VADDPS       Y7, Y5, Y5
 
-skip_462:
+skip_585:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_463
+	JEQ    skip_586
 	VXORPS Y7, Y7, Y7
 	VMAXPS Y0, Y7, Y0
 	VMAXPS Y1, Y7, Y1
@@ -8736,7 +10566,7 @@ skip_462:
 	VMAXPS Y4, Y7, Y4
 	VMAXPS Y5, Y7, Y5
 
-skip_463:
+skip_586:
 	VMOVUPS    Y0, (R9)
 	VMASKMOVPS Y1, Y6, 32(R9)
 	ADDQ       R10, R9
@@ -8748,9 +10578,9 @@ skip_463:
 	VZEROUPPER
 	RET
 
-store_459:
+store_582:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_464
+	JEQ     skip_587
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y6
 	VADDPS  Y6, Y0, Y0
@@ -8767,9 +10597,9 @@ store_459:
 	VMOVUPS 32(CX), Y6
 	VADDPS  Y6, Y5, Y5
 
-skip_464:
+skip_587:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_465
+	JEQ     skip_588
 	VMOVUPS (DX), Y6
 	VADDPS  Y6, Y0, Y0
 	VADDPS  Y6, Y2, Y2
@@ -8779,9 +10609,9 @@ skip_464:
 	VADDPS  Y6, Y3, Y3
 	VADDPS  Y6, Y5, Y5
 
-skip_465:
+skip_588:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_466
+	JEQ          skip_589
 	VBROADCASTSS (DX), Y6
 	VADDPS       Y6, Y0, Y0
 	VADDPS       Y6, Y1, Y1
@@ -8792,9 +10622,9 @@ skip_465:
 	VADDPS       Y6, Y4, Y4
 	VADDPS       Y6, Y5, Y5
 
-skip_466:
+skip_589:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_467
+	JEQ    skip_590
 	VXORPS Y6, Y6, Y6
 	VMAXPS Y0, Y6, Y0
 	VMAXPS Y1, Y6, Y1
@@ -8803,7 +10633,7 @@ skip_466:
 	VMAXPS Y4, Y6, Y4
 	VMAXPS Y5, Y6, Y5
 
-skip_467:
+skip_590:
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
 	ADDQ    R10, R9
@@ -8815,9 +10645,9 @@ skip_467:
 	VZEROUPPER
 	RET
 
-next_454:
+next_577:
 	CMPQ       AX, $0x02
-	JNE        next_468
+	JNE        next_591
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -8827,9 +10657,9 @@ next_454:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x04, DX
-	JLT        tail_470
+	JLT        tail_593
 
-loop_469:
+loop_592:
 	VMOVUPS      (DI), Y4
 	VMOVUPS      32(DI), Y5
 	ADDQ         R8, DI
@@ -8871,13 +10701,13 @@ loop_469:
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         SI, BX
 	SUBQ         $0x04, DX
-	JGE          loop_469
+	JGE          loop_592
 
-tail_470:
+tail_593:
 	ADDQ $0x04, DX
-	JEQ  done_471
+	JEQ  done_594
 
-single_472:
+single_595:
 	VMOVUPS      (DI), Y4
 	VMOVUPS      32(DI), Y5
 	ADDQ         R8, DI
@@ -8889,19 +10719,19 @@ single_472:
 	VFMADD231PS  Y5, Y6, Y3
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_472
+	JNE          single_595
 
-done_471:
+done_594:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x10
-	JEQ        store_473
+	JEQ        store_596
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000010, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y4
 	TESTQ      $0x00000001, AX
-	JEQ        skip_474
+	JEQ        skip_597
 	MOVQ       R9, CX
 	VMOVUPS    (CX), Y5
 	VADDPS     Y5, Y0, Y0
@@ -8913,9 +10743,9 @@ done_471:
 	VMASKMOVPS 32(CX), Y4, Y5
 	VADDPS     Y5, Y3, Y3
 
-skip_474:
+skip_597:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_475
+	JEQ        skip_598
 	VMOVUPS    (DX), Y5
 	VADDPS     Y5, Y0, Y0
 	VADDPS     Y5, Y2, Y2
@@ -8923,9 +10753,9 @@ skip_474:
 	VADDPS     Y5, Y1, Y1
 	VADDPS     Y5, Y3, Y3
 
-skip_475:
+skip_598:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_476
+	JEQ          skip_599
 	VBROADCASTSS (DX), Y5
 	VADDPS       Y5, Y0, Y0
 	VADDPS       Y5, Y1, Y1
@@ -8933,16 +10763,16 @@ skip_475:
 	VADDPS       Y5, Y2, Y2
 	VADDPS       Y5, Y3, Y3
 
-skip_476:
+skip_599:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_477
+	JEQ    skip_600
 	VXORPS Y5, Y5, Y5
 	VMAXPS Y0, Y5, Y0
 	VMAXPS Y1, Y5, Y1
 	VMAXPS Y2, Y5, Y2
 	VMAXPS Y3, Y5, Y3
 
-skip_477:
+skip_600:
 	VMOVUPS    Y0, (R9)
 	VMASKMOVPS Y1, Y4, 32(R9)
 	ADDQ       R10, R9
@@ -8951,9 +10781,9 @@ skip_477:
 	VZEROUPPER
 	RET
 
-store_473:
+store_596:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_478
+	JEQ     skip_601
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y4
 	VADDPS  Y4, Y0, Y0
@@ -8965,9 +10795,9 @@ store_473:
 	VMOVUPS 32(CX), Y4
 	VADDPS  Y4, Y3, Y3
 
-skip_478:
+skip_601:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_479
+	JEQ     skip_602
 	VMOVUPS (DX), Y4
 	VADDPS  Y4, Y0, Y0
 	VADDPS  Y4, Y2, Y2
@@ -8975,9 +10805,9 @@ skip_478:
 	VADDPS  Y4, Y1, Y1
 	VADDPS  Y4, Y3, Y3
 
-skip_479:
+skip_602:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_480
+	JEQ          skip_603
 	VBROADCASTSS (DX), Y4
 	VADDPS       Y4, Y0, Y0
 	VADDPS       Y4, Y1, Y1
@@ -8985,16 +10815,16 @@ skip_479:
 	VADDPS       Y4, Y2, Y2
 	VADDPS       Y4, Y3, Y3
 
-skip_480:
+skip_603:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_481
+	JEQ    skip_604
 	VXORPS Y4, Y4, Y4
 	VMAXPS Y0, Y4, Y0
 	VMAXPS Y1, Y4, Y1
 	VMAXPS Y2, Y4, Y2
 	VMAXPS Y3, Y4, Y3
 
-skip_481:
+skip_604:
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
 	ADDQ    R10, R9
@@ -9003,15 +10833,15 @@ skip_481:
 	VZEROUPPER
 	RET
 
-next_468:
+next_591:
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	MOVQ       R9, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x04, DX
-	JLT        tail_484
+	JLT        tail_607
 
-loop_483:
+loop_606:
 	VMOVUPS      (DI), Y2
 	VMOVUPS      32(DI), Y3
 	ADDQ         R8, DI
@@ -9041,13 +10871,13 @@ loop_483:
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         SI, BX
 	SUBQ         $0x04, DX
-	JGE          loop_483
+	JGE          loop_606
 
-tail_484:
+tail_607:
 	ADDQ $0x04, DX
-	JEQ  done_485
+	JEQ  done_608
 
-single_486:
+single_609:
 	VMOVUPS      (DI), Y2
 	VMOVUPS      32(DI), Y3
 	ADDQ         R8, DI
@@ -9056,93 +10886,93 @@ single_486:
 	VFMADD231PS  Y3, Y4, Y1
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_486
+	JNE          single_609
 
-done_485:
+done_608:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x10
-	JEQ        store_487
+	JEQ        store_610
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000010, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y2
 	TESTQ      $0x00000001, AX
-	JEQ        skip_488
+	JEQ        skip_611
 	MOVQ       R9, CX
 	VMOVUPS    (CX), Y3
 	VADDPS     Y3, Y0, Y0
 	VMASKMOVPS 32(CX), Y2, Y3
 	VADDPS     Y3, Y1, Y1
 
-skip_488:
+skip_611:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_489
+	JEQ        skip_612
 	VMOVUPS    (DX), Y3
 	VADDPS     Y3, Y0, Y0
 	VMASKMOVPS 32(DX), Y2, Y3
 	VADDPS     Y3, Y1, Y1
 
-skip_489:
+skip_612:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_490
+	JEQ          skip_613
 	VBROADCASTSS (DX), Y3
 	VADDPS       Y3, Y0, Y0
 	VADDPS       Y3, Y1, Y1
 
-skip_490:
+skip_613:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_491
+	JEQ    skip_614
 	VXORPS Y3, Y3, Y3
 	VMAXPS Y0, Y3, Y0
 	VMAXPS Y1, Y3, Y1
 
-skip_491:
+skip_614:
 	VMOVUPS    Y0, (R9)
 	VMASKMOVPS Y1, Y2, 32(R9)
 	VZEROUPPER
 	RET
 
-store_487:
+store_610:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_492
+	JEQ     skip_615
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y2
 	VADDPS  Y2, Y0, Y0
 	VMOVUPS 32(CX), Y2
 	VADDPS  Y2, Y1, Y1
 
-skip_492:
+skip_615:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_493
+	JEQ     skip_616
 	VMOVUPS (DX), Y2
 	VADDPS  Y2, Y0, Y0
 	VMOVUPS 32(DX), Y2
 	VADDPS  Y2, Y1, Y1
 
-skip_493:
+skip_616:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_494
+	JEQ          skip_617
 	VBROADCASTSS (DX), Y2
 	VADDPS       Y2, Y0, Y0
 	VADDPS       Y2, Y1, Y1
 
-skip_494:
+skip_617:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_495
+	JEQ    skip_618
 	VXORPS Y2, Y2, Y2
 	VMAXPS Y0, Y2, Y0
 	VMAXPS Y1, Y2, Y1
 
-skip_495:
+skip_618:
 	VMOVUPS Y0, (R9)
 	VMOVUPS Y1, 32(R9)
 	VZEROUPPER
 	RET
 
-narrow_411:
+narrow_533:
 	CMPQ       AX, $0x06
-	JNE        next_496
+	JNE        next_619
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -9162,9 +10992,9 @@ narrow_411:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x04, DX
-	JLT        tail_498
+	JLT        tail_621
 
-loop_497:
+loop_620:
 	VMOVUPS      (DI), Y6
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y7
@@ -9226,13 +11056,13 @@ loop_497:
 	VFMADD231PS  Y6, Y7, Y5
 	ADDQ         SI, BX
 	SUBQ         $0x04, DX
-	JGE          loop_497
+	JGE          loop_620
 
-tail_498:
+tail_621:
 	ADDQ $0x04, DX
-	JEQ  done_499
+	JEQ  done_622
 
-single_500:
+single_623:
 	VMOVUPS      (DI), Y6
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y7
@@ -9249,19 +11079,19 @@ single_500:
 	VFMADD231PS  Y6, Y7, Y5
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_500
+	JNE          single_623
 
-done_499:
+done_622:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x08
-	JEQ        store_501
+	JEQ        store_624
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000008, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y6
 	TESTQ      $0x00000001, AX
-	JEQ        skip_502
+	JEQ        skip_625
 	MOVQ       R9, CX
 	VMASKMOVPS (CX), Y6, Y7
 	VADDPS     Y7, Y0, Y0
@@ -9281,9 +11111,9 @@ done_499:
 	VMASKMOVPS (CX), Y6, Y7
 	VADDPS     Y7, Y5, Y5
 
-skip_502:
+skip_625:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_503
+	JEQ        skip_626
 	VMASKMOVPS (DX), Y6, Y7
 	VADDPS     Y7, Y0, Y0
 	VADDPS     Y7, Y1, Y1
@@ -9292,9 +11122,9 @@ skip_502:
 	VADDPS     Y7, Y4, Y4
 	VADDPS     Y7, Y5, Y5
 
-skip_503:
+skip_626:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_504
+	JEQ          skip_627
 	VBROADCASTSS (DX), Y7
 	VADDPS       Y7, Y0, Y0
 	VBROADCASTSS 4(DX), Y7
@@ -9308,9 +11138,9 @@ skip_503:
 	VBROADCASTSS 20(DX), Y7
 	VADDPS       Y7, Y5, Y5
 
-skip_504:
+skip_627:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_505
+	JEQ    skip_628
 	VXORPS Y7, Y7, Y7
 	VMAXPS Y0, Y7, Y0
 	VMAXPS Y1, Y7, Y1
@@ -9319,7 +11149,7 @@ skip_504:
 	VMAXPS Y4, Y7, Y4
 	VMAXPS Y5, Y7, Y5
 
-skip_505:
+skip_628:
 	VMASKMOVPS Y0, Y6, (R9)
 	ADDQ       R10, R9
 	VMASKMOVPS Y1, Y6, (R9)
@@ -9334,9 +11164,9 @@ skip_505:
 	VZEROUPPER
 	RET
 
-store_501:
+store_624:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_506
+	JEQ     skip_629
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y6
 	VADDPS  Y6, Y0, Y0
@@ -9356,9 +11186,9 @@ store_501:
 	VMOVUPS (CX), Y6
 	VADDPS  Y6, Y5, Y5
 
-skip_506:
+skip_629:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_507
+	JEQ     skip_630
 	VMOVUPS (DX), Y6
 	VADDPS  Y6, Y0, Y0
 	VADDPS  Y6, Y1, Y1
@@ -9367,9 +11197,9 @@ skip_506:
 	VADDPS  Y6, Y4, Y4
 	VADDPS  Y6, Y5, Y5
 
-skip_507:
+skip_630:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_508
+	JEQ          skip_631
 	VBROADCASTSS (DX), Y6
 	VADDPS       Y6, Y0, Y0
 	VBROADCASTSS 4(DX), Y6
@@ -9383,9 +11213,9 @@ skip_507:
 	VBROADCASTSS 20(DX), Y6
 	VADDPS       Y6, Y5, Y5
 
-skip_508:
+skip_631:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_509
+	JEQ    skip_632
 	VXORPS Y6, Y6, Y6
 	VMAXPS Y0, Y6, Y0
 	VMAXPS Y1, Y6, Y1
@@ -9394,7 +11224,7 @@ skip_508:
 	VMAXPS Y4, Y6, Y4
 	VMAXPS Y5, Y6, Y5
 
-skip_509:
+skip_632:
 	VMOVUPS Y0, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Y1, (R9)
@@ -9409,9 +11239,9 @@ skip_509:
 	VZEROUPPER
 	RET
 
-next_496:
+next_619:
 	CMPQ       AX, $0x05
-	JNE        next_510
+	JNE        next_633
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -9428,9 +11258,9 @@ next_496:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x04, DX
-	JLT        tail_512
+	JLT        tail_635
 
-loop_511:
+loop_634:
 	VMOVUPS      (DI), Y5
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y6
@@ -9484,13 +11314,13 @@ loop_511:
 	VFMADD231PS  Y5, Y6, Y4
 	ADDQ         SI, BX
 	SUBQ         $0x04, DX
-	JGE          loop_511
+	JGE          loop_634
 
-tail_512:
+tail_635:
 	ADDQ $0x04, DX
-	JEQ  done_513
+	JEQ  done_636
 
-single_514:
+single_637:
 	VMOVUPS      (DI), Y5
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y6
@@ -9505,19 +11335,19 @@ single_514:
 	VFMADD231PS  Y5, Y6, Y4
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_514
+	JNE          single_637
 
-done_513:
+done_636:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x08
-	JEQ        store_515
+	JEQ        store_638
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000008, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y5
 	TESTQ      $0x00000001, AX
-	JEQ        skip_516
+	JEQ        skip_639
 	MOVQ       R9, CX
 	VMASKMOVPS (CX), Y5, Y6
 	VADDPS     Y6, Y0, Y0
@@ -9534,9 +11364,9 @@ done_513:
 	VMASKMOVPS (CX), Y5, Y6
 	VADDPS     Y6, Y4, Y4
 
-skip_516:
+skip_639:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_517
+	JEQ        skip_640
 	VMASKMOVPS (DX), Y5, Y6
 	VADDPS     Y6, Y0, Y0
 	VADDPS     Y6, Y1, Y1
@@ -9544,9 +11374,9 @@ skip_516:
 	VADDPS     Y6, Y3, Y3
 	VADDPS     Y6, Y4, Y4
 
-skip_517:
+skip_640:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_518
+	JEQ          skip_641
 	VBROADCASTSS (DX), Y6
 	VADDPS       Y6, Y0, Y0
 	VBROADCASTSS 4(DX), Y6
@@ -9558,9 +11388,9 @@ skip_517:
 	VBROADCASTSS 16(DX), Y6
 	VADDPS       Y6, Y4, Y4
 
-skip_518:
+skip_641:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_519
+	JEQ    skip_642
 	VXORPS Y6, Y6, Y6
 	VMAXPS Y0, Y6, Y0
 	VMAXPS Y1, Y6, Y1
@@ -9568,7 +11398,7 @@ skip_518:
 	VMAXPS Y3, Y6, Y3
 	VMAXPS Y4, Y6, Y4
 
-skip_519:
+skip_642:
 	VMASKMOVPS Y0, Y5, (R9)
 	ADDQ       R10, R9
 	VMASKMOVPS Y1, Y5, (R9)
@@ -9581,9 +11411,9 @@ skip_519:
 	VZEROUPPER
 	RET
 
-store_515:
+store_638:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_520
+	JEQ     skip_643
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y5
 	VADDPS  Y5, Y0, Y0
@@ -9600,9 +11430,9 @@ store_515:
 	VMOVUPS (CX), Y5
 	VADDPS  Y5, Y4, Y4
 
-skip_520:
+skip_643:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_521
+	JEQ     skip_644
 	VMOVUPS (DX), Y5
 	VADDPS  Y5, Y0, Y0
 	VADDPS  Y5, Y1, Y1
@@ -9610,9 +11440,9 @@ skip_520:
 	VADDPS  Y5, Y3, Y3
 	VADDPS  Y5, Y4, Y4
 
-skip_521:
+skip_644:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_522
+	JEQ          skip_645
 	VBROADCASTSS (DX), Y5
 	VADDPS       Y5, Y0, Y0
 	VBROADCASTSS 4(DX), Y5
@@ -9624,9 +11454,9 @@ skip_521:
 	VBROADCASTSS 16(DX), Y5
 	VADDPS       Y5, Y4, Y4
 
-skip_522:
+skip_645:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_523
+	JEQ    skip_646
 	VXORPS Y5, Y5, Y5
 	VMAXPS Y0, Y5, Y0
 	VMAXPS Y1, Y5, Y1
@@ -9634,7 +11464,7 @@ skip_522:
 	VMAXPS Y3, Y5, Y3
 	VMAXPS Y4, Y5, Y4
 
-skip_523:
+skip_646:
 	VMOVUPS Y0, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Y1, (R9)
@@ -9647,9 +11477,9 @@ skip_523:
 	VZEROUPPER
 	RET
 
-next_510:
+next_633:
 	CMPQ       AX, $0x04
-	JNE        next_524
+	JNE        next_647
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -9663,9 +11493,9 @@ next_510:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x04, DX
-	JLT        tail_526
+	JLT        tail_649
 
-loop_525:
+loop_648:
 	VMOVUPS      (DI), Y4
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y5
@@ -9711,13 +11541,13 @@ loop_525:
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         SI, BX
 	SUBQ         $0x04, DX
-	JGE          loop_525
+	JGE          loop_648
 
-tail_526:
+tail_649:
 	ADDQ $0x04, DX
-	JEQ  done_527
+	JEQ  done_650
 
-single_528:
+single_651:
 	VMOVUPS      (DI), Y4
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y5
@@ -9730,19 +11560,19 @@ single_528:
 	VFMADD231PS  Y4, Y5, Y3
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_528
+	JNE          single_651
 
-done_527:
+done_650:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x08
-	JEQ        store_529
+	JEQ        store_652
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000008, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y4
 	TESTQ      $0x00000001, AX
-	JEQ        skip_530
+	JEQ        skip_653
 	MOVQ       R9, CX
 	VMASKMOVPS (CX), Y4, Y5
 	VADDPS     Y5, Y0, Y0
@@ -9756,18 +11586,18 @@ done_527:
 	VMASKMOVPS (CX), Y4, Y5
 	VADDPS     Y5, Y3, Y3
 
-skip_530:
+skip_653:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_531
+	JEQ        skip_654
 	VMASKMOVPS (DX), Y4, Y5
 	VADDPS     Y5, Y0, Y0
 	VADDPS     Y5, Y1, Y1
 	VADDPS     Y5, Y2, Y2
 	VADDPS     Y5, Y3, Y3
 
-skip_531:
+skip_654:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_532
+	JEQ          skip_655
 	VBROADCASTSS (DX), Y5
 	VADDPS       Y5, Y0, Y0
 	VBROADCASTSS 4(DX), Y5
@@ -9777,16 +11607,16 @@ skip_531:
 	VBROADCASTSS 12(DX), Y5
 	VADDPS       Y5, Y3, Y3
 
-skip_532:
+skip_655:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_533
+	JEQ    skip_656
 	VXORPS Y5, Y5, Y5
 	VMAXPS Y0, Y5, Y0
 	VMAXPS Y1, Y5, Y1
 	VMAXPS Y2, Y5, Y2
 	VMAXPS Y3, Y5, Y3
 
-skip_533:
+skip_656:
 	VMASKMOVPS Y0, Y4, (R9)
 	ADDQ       R10, R9
 	VMASKMOVPS Y1, Y4, (R9)
@@ -9797,9 +11627,9 @@ skip_533:
 	VZEROUPPER
 	RET
 
-store_529:
+store_652:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_534
+	JEQ     skip_657
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y4
 	VADDPS  Y4, Y0, Y0
@@ -9813,18 +11643,18 @@ store_529:
 	VMOVUPS (CX), Y4
 	VADDPS  Y4, Y3, Y3
 
-skip_534:
+skip_657:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_535
+	JEQ     skip_658
 	VMOVUPS (DX), Y4
 	VADDPS  Y4, Y0, Y0
 	VADDPS  Y4, Y1, Y1
 	VADDPS  Y4, Y2, Y2
 	VADDPS  Y4, Y3, Y3
 
-skip_535:
+skip_658:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_536
+	JEQ          skip_659
 	VBROADCASTSS (DX), Y4
 	VADDPS       Y4, Y0, Y0
 	VBROADCASTSS 4(DX), Y4
@@ -9834,16 +11664,16 @@ skip_535:
 	VBROADCASTSS 12(DX), Y4
 	VADDPS       Y4, Y3, Y3
 
-skip_536:
+skip_659:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_537
+	JEQ    skip_660
 	VXORPS Y4, Y4, Y4
 	VMAXPS Y0, Y4, Y0
 	VMAXPS Y1, Y4, Y1
 	VMAXPS Y2, Y4, Y2
 	VMAXPS Y3, Y4, Y3
 
-skip_537:
+skip_660:
 	VMOVUPS Y0, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Y1, (R9)
@@ -9854,9 +11684,9 @@ skip_537:
 	VZEROUPPER
 	RET
 
-next_524:
+next_647:
 	CMPQ       AX, $0x03
-	JNE        next_538
+	JNE        next_661
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	VXORPS     Y2, Y2, Y2
@@ -9867,9 +11697,9 @@ next_524:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x04, DX
-	JLT        tail_540
+	JLT        tail_663
 
-loop_539:
+loop_662:
 	VMOVUPS      (DI), Y3
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y4
@@ -9907,13 +11737,13 @@ loop_539:
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         SI, BX
 	SUBQ         $0x04, DX
-	JGE          loop_539
+	JGE          loop_662
 
-tail_540:
+tail_663:
 	ADDQ $0x04, DX
-	JEQ  done_541
+	JEQ  done_664
 
-single_542:
+single_665:
 	VMOVUPS      (DI), Y3
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y4
@@ -9924,19 +11754,19 @@ single_542:
 	VFMADD231PS  Y3, Y4, Y2
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_542
+	JNE          single_665
 
-done_541:
+done_664:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x08
-	JEQ        store_543
+	JEQ        store_666
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000008, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y3
 	TESTQ      $0x00000001, AX
-	JEQ        skip_544
+	JEQ        skip_667
 	MOVQ       R9, CX
 	VMASKMOVPS (CX), Y3, Y4
 	VADDPS     Y4, Y0, Y0
@@ -9947,17 +11777,17 @@ done_541:
 	VMASKMOVPS (CX), Y3, Y4
 	VADDPS     Y4, Y2, Y2
 
-skip_544:
+skip_667:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_545
+	JEQ        skip_668
 	VMASKMOVPS (DX), Y3, Y4
 	VADDPS     Y4, Y0, Y0
 	VADDPS     Y4, Y1, Y1
 	VADDPS     Y4, Y2, Y2
 
-skip_545:
+skip_668:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_546
+	JEQ          skip_669
 	VBROADCASTSS (DX), Y4
 	VADDPS       Y4, Y0, Y0
 	VBROADCASTSS 4(DX), Y4
@@ -9965,15 +11795,15 @@ skip_545:
 	VBROADCASTSS 8(DX), Y4
 	VADDPS       Y4, Y2, Y2
 
-skip_546:
+skip_669:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_547
+	JEQ    skip_670
 	VXORPS Y4, Y4, Y4
 	VMAXPS Y0, Y4, Y0
 	VMAXPS Y1, Y4, Y1
 	VMAXPS Y2, Y4, Y2
 
-skip_547:
+skip_670:
 	VMASKMOVPS Y0, Y3, (R9)
 	ADDQ       R10, R9
 	VMASKMOVPS Y1, Y3, (R9)
@@ -9982,9 +11812,9 @@ skip_547:
 	VZEROUPPER
 	RET
 
-store_543:
+store_666:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_548
+	JEQ     skip_671
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y3
 	VADDPS  Y3, Y0, Y0
@@ -9995,17 +11825,17 @@ store_543:
 	VMOVUPS (CX), Y3
 	VADDPS  Y3, Y2, Y2
 
-skip_548:
+skip_671:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_549
+	JEQ     skip_672
 	VMOVUPS (DX), Y3
 	VADDPS  Y3, Y0, Y0
 	VADDPS  Y3, Y1, Y1
 	VADDPS  Y3, Y2, Y2
 
-skip_549:
+skip_672:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_550
+	JEQ          skip_673
 	VBROADCASTSS (DX), Y3
 	VADDPS       Y3, Y0, Y0
 	VBROADCASTSS 4(DX), Y3
@@ -10013,15 +11843,15 @@ skip_549:
 	VBROADCASTSS 8(DX), Y3
 	VADDPS       Y3, Y2, Y2
 
-skip_550:
+skip_673:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_551
+	JEQ    skip_674
 	VXORPS Y3, Y3, Y3
 	VMAXPS Y0, Y3, Y0
 	VMAXPS Y1, Y3, Y1
 	VMAXPS Y2, Y3, Y2
 
-skip_551:
+skip_674:
 	VMOVUPS Y0, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Y1, (R9)
@@ -10030,9 +11860,9 @@ skip_551:
 	VZEROUPPER
 	RET
 
-next_538:
+next_661:
 	CMPQ       AX, $0x02
-	JNE        next_552
+	JNE        next_675
 	VXORPS     Y0, Y0, Y0
 	VXORPS     Y1, Y1, Y1
 	MOVQ       R9, AX
@@ -10040,9 +11870,9 @@ next_538:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x04, DX
-	JLT        tail_554
+	JLT        tail_677
 
-loop_553:
+loop_676:
 	VMOVUPS      (DI), Y2
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y3
@@ -10072,13 +11902,13 @@ loop_553:
 	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         SI, BX
 	SUBQ         $0x04, DX
-	JGE          loop_553
+	JGE          loop_676
 
-tail_554:
+tail_677:
 	ADDQ $0x04, DX
-	JEQ  done_555
+	JEQ  done_678
 
-single_556:
+single_679:
 	VMOVUPS      (DI), Y2
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y3
@@ -10087,19 +11917,19 @@ single_556:
 	VFMADD231PS  Y2, Y3, Y1
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_556
+	JNE          single_679
 
-done_555:
+done_678:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x08
-	JEQ        store_557
+	JEQ        store_680
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000008, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y2
 	TESTQ      $0x00000001, AX
-	JEQ        skip_558
+	JEQ        skip_681
 	MOVQ       R9, CX
 	VMASKMOVPS (CX), Y2, Y3
 	VADDPS     Y3, Y0, Y0
@@ -10107,38 +11937,38 @@ done_555:
 	VMASKMOVPS (CX), Y2, Y3
 	VADDPS     Y3, Y1, Y1
 
-skip_558:
+skip_681:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_559
+	JEQ        skip_682
 	VMASKMOVPS (DX), Y2, Y3
 	VADDPS     Y3, Y0, Y0
 	VADDPS     Y3, Y1, Y1
 
-skip_559:
+skip_682:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_560
+	JEQ          skip_683
 	VBROADCASTSS (DX), Y3
 	VADDPS       Y3, Y0, Y0
 	VBROADCASTSS 4(DX), Y3
 	VADDPS       Y3, Y1, Y1
 
-skip_560:
+skip_683:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_561
+	JEQ    skip_684
 	VXORPS Y3, Y3, Y3
 	VMAXPS Y0, Y3, Y0
 	VMAXPS Y1, Y3, Y1
 
-skip_561:
+skip_684:
 	VMASKMOVPS Y0, Y2, (R9)
 	ADDQ       R10, R9
 	VMASKMOVPS Y1, Y2, (R9)
 	VZEROUPPER
 	RET
 
-store_557:
+store_680:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_562
+	JEQ     skip_685
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y2
 	VADDPS  Y2, Y0, Y0
@@ -10146,43 +11976,43 @@ store_557:
 	VMOVUPS (CX), Y2
 	VADDPS  Y2, Y1, Y1
 
-skip_562:
+skip_685:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_563
+	JEQ     skip_686
 	VMOVUPS (DX), Y2
 	VADDPS  Y2, Y0, Y0
 	VADDPS  Y2, Y1, Y1
 
-skip_563:
+skip_686:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_564
+	JEQ          skip_687
 	VBROADCASTSS (DX), Y2
 	VADDPS       Y2, Y0, Y0
 	VBROADCASTSS 4(DX), Y2
 	VADDPS       Y2, Y1, Y1
 
-skip_564:
+skip_687:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_565
+	JEQ    skip_688
 	VXORPS Y2, Y2, Y2
 	VMAXPS Y0, Y2, Y0
 	VMAXPS Y1, Y2, Y1
 
-skip_565:
+skip_688:
 	VMOVUPS Y0, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Y1, (R9)
 	VZEROUPPER
 	RET
 
-next_552:
+next_675:
 	VXORPS     Y0, Y0, Y0
 	MOVQ       R9, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x04, DX
-	JLT        tail_568
+	JLT        tail_691
 
-loop_567:
+loop_690:
 	VMOVUPS      (DI), Y1
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y2
@@ -10204,91 +12034,91 @@ loop_567:
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         SI, BX
 	SUBQ         $0x04, DX
-	JGE          loop_567
+	JGE          loop_690
 
-tail_568:
+tail_691:
 	ADDQ $0x04, DX
-	JEQ  done_569
+	JEQ  done_692
 
-single_570:
+single_693:
 	VMOVUPS      (DI), Y1
 	ADDQ         R8, DI
 	VBROADCASTSS (BX), Y2
 	VFMADD231PS  Y1, Y2, Y0
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_570
+	JNE          single_693
 
-done_569:
+done_692:
 	MOVQ       flags+72(FP), AX
 	MOVQ       bias+80(FP), DX
 	CMPQ       CX, $0x08
-	JEQ        store_571
+	JEQ        store_694
 	LEAQ       masks8<>+0(SB), BX
 	MOVQ       $0x00000008, SI
 	SUBQ       CX, SI
 	VMOVUPS    (BX)(SI*4), Y1
 	TESTQ      $0x00000001, AX
-	JEQ        skip_572
+	JEQ        skip_695
 	MOVQ       R9, CX
 	VMASKMOVPS (CX), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 
-skip_572:
+skip_695:
 	TESTQ      $0x00000002, AX
-	JEQ        skip_573
+	JEQ        skip_696
 	VMASKMOVPS (DX), Y1, Y2
 	VADDPS     Y2, Y0, Y0
 
-skip_573:
+skip_696:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_574
+	JEQ          skip_697
 	VBROADCASTSS (DX), Y2
 	VADDPS       Y2, Y0, Y0
 
-skip_574:
+skip_697:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_575
+	JEQ    skip_698
 	VXORPS Y2, Y2, Y2
 	VMAXPS Y0, Y2, Y0
 
-skip_575:
+skip_698:
 	VMASKMOVPS Y0, Y1, (R9)
 	VZEROUPPER
 	RET
 
-store_571:
+store_694:
 	TESTQ   $0x00000001, AX
-	JEQ     skip_576
+	JEQ     skip_699
 	MOVQ    R9, CX
 	VMOVUPS (CX), Y1
 	VADDPS  Y1, Y0, Y0
 
-skip_576:
+skip_699:
 	TESTQ   $0x00000002, AX
-	JEQ     skip_577
+	JEQ     skip_700
 	VMOVUPS (DX), Y1
 	VADDPS  Y1, Y0, Y0
 
-skip_577:
+skip_700:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_578
+	JEQ          skip_701
 	VBROADCASTSS (DX), Y1
 	VADDPS       Y1, Y0, Y0
 
-skip_578:
+skip_701:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_579
+	JEQ    skip_702
 	VXORPS Y1, Y1, Y1
 	VMAXPS Y0, Y1, Y0
 
-skip_579:
+skip_702:
 	VMOVUPS Y0, (R9)
 	VZEROUPPER
 	RET
 
 // func tileColsAVX512(m int, n int, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, flags int, bias *float32)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, BMI2, MMX+
 TEXT ·tileColsAVX512(SB), NOSPLIT, $0-88
 	MOVQ       m+0(FP), AX
 	MOVQ       n+8(FP), CX
@@ -10308,9 +12138,9 @@ TEXT ·tileColsAVX512(SB), NOSPLIT, $0-88
 	SHRQ       $0x10, R11
 	KMOVW      R11, K2
 	CMPQ       CX, $0x10
-	JLE        narrow_580
+	JLE        narrow_703
 	CMPQ       AX, $0x0c
-	JNE        next_581
+	JNE        next_705
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -10372,9 +12202,9 @@ TEXT ·tileColsAVX512(SB), NOSPLIT, $0-88
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
 	SUBQ       $0x02, DX
-	JLT        tail_583
+	JLT        tail_707
 
-loop_582:
+loop_706:
 	VMOVUPS.Z    (DI), K1, Z24
 	VMOVUPS.Z    64(DI), K2, Z25
 	ADDQ         R8, DI
@@ -10456,13 +12286,13 @@ loop_582:
 	VFMADD231PS  Z25, Z26, Z23
 	ADDQ         SI, BX
 	SUBQ         $0x02, DX
-	JGE          loop_582
+	JGE          loop_706
 
-tail_583:
+tail_707:
 	ADDQ $0x02, DX
-	JEQ  done_584
+	JEQ  done_708
 
-single_585:
+single_709:
 	VMOVUPS.Z    (DI), K1, Z24
 	VMOVUPS.Z    64(DI), K2, Z25
 	ADDQ         R8, DI
@@ -10504,13 +12334,13 @@ single_585:
 	VFMADD231PS  Z25, Z26, Z23
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_585
+	JNE          single_709
 
-done_584:
+done_708:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_587
+	JEQ       skip_711
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z24
 	VADDPS    Z24, Z0, Z0
@@ -10572,9 +12402,9 @@ done_584:
 	VMOVUPS.Z 64(DX), K2, Z24
 	VADDPS    Z24, Z23, Z23
 
-skip_587:
+skip_711:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_588
+	JEQ       skip_712
 	VMOVUPS.Z (CX), K1, Z24
 	VADDPS    Z24, Z0, Z0
 	VADDPS    Z24, Z2, Z2
@@ -10602,9 +12432,9 @@ skip_587:
 	VADDPS    Z24, Z21, Z21
 	VADDPS    Z24, Z23, Z23
 
-skip_588:
+skip_712:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_589
+	JEQ          skip_713
 	VBROADCASTSS (CX), Z24
 	VADDPS       Z24, Z0, Z0
 	VADDPS       Z24, Z1, Z1
@@ -10642,9 +12472,9 @@ skip_588:
 	VADDPS       Z24, Z22, Z22
 	VADDPS       Z24, Z23, Z23
 
-skip_589:
+skip_713:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_590
+	JEQ    skip_714
 	VXORPS Z24, Z24, Z24
 	VMAXPS Z0, Z24, Z0
 	VMAXPS Z1, Z24, Z1
@@ -10671,7 +12501,7 @@ skip_589:
 	VMAXPS Z22, Z24, Z22
 	VMAXPS Z23, Z24, Z23
 
-skip_590:
+skip_714:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -10710,9 +12540,9 @@ skip_590:
 	VZEROUPPER
 	RET
 
-next_581:
+next_705:
 	CMPQ       AX, $0x0b
-	JNE        next_591
+	JNE        next_715
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -10769,9 +12599,9 @@ next_581:
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
 	SUBQ       $0x02, DX
-	JLT        tail_593
+	JLT        tail_717
 
-loop_592:
+loop_716:
 	VMOVUPS.Z    (DI), K1, Z22
 	VMOVUPS.Z    64(DI), K2, Z23
 	ADDQ         R8, DI
@@ -10847,13 +12677,13 @@ loop_592:
 	VFMADD231PS  Z23, Z24, Z21
 	ADDQ         SI, BX
 	SUBQ         $0x02, DX
-	JGE          loop_592
+	JGE          loop_716
 
-tail_593:
+tail_717:
 	ADDQ $0x02, DX
-	JEQ  done_594
+	JEQ  done_718
 
-single_595:
+single_719:
 	VMOVUPS.Z    (DI), K1, Z22
 	VMOVUPS.Z    64(DI), K2, Z23
 	ADDQ         R8, DI
@@ -10892,13 +12722,13 @@ single_595:
 	VFMADD231PS  Z23, Z24, Z21
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_595
+	JNE          single_719
 
-done_594:
+done_718:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_597
+	JEQ       skip_721
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z22
 	VADDPS    Z22, Z0, Z0
@@ -10955,9 +12785,9 @@ done_594:
 	VMOVUPS.Z 64(DX), K2, Z22
 	VADDPS    Z22, Z21, Z21
 
-skip_597:
+skip_721:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_598
+	JEQ       skip_722
 	VMOVUPS.Z (CX), K1, Z22
 	VADDPS    Z22, Z0, Z0
 	VADDPS    Z22, Z2, Z2
@@ -10983,9 +12813,9 @@ skip_597:
 	VADDPS    Z22, Z19, Z19
 	VADDPS    Z22, Z21, Z21
 
-skip_598:
+skip_722:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_599
+	JEQ          skip_723
 	VBROADCASTSS (CX), Z22
 	VADDPS       Z22, Z0, Z0
 	VADDPS       Z22, Z1, Z1
@@ -11020,9 +12850,9 @@ skip_598:
 	VADDPS       Z22, Z20, Z20
 	VADDPS       Z22, Z21, Z21
 
-skip_599:
+skip_723:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_600
+	JEQ    skip_724
 	VXORPS Z22, Z22, Z22
 	VMAXPS Z0, Z22, Z0
 	VMAXPS Z1, Z22, Z1
@@ -11047,7 +12877,7 @@ skip_599:
 	VMAXPS Z20, Z22, Z20
 	VMAXPS Z21, Z22, Z21
 
-skip_600:
+skip_724:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -11083,9 +12913,9 @@ skip_600:
 	VZEROUPPER
 	RET
 
-next_591:
+next_715:
 	CMPQ       AX, $0x0a
-	JNE        next_601
+	JNE        next_725
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -11137,9 +12967,9 @@ next_591:
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
 	SUBQ       $0x02, DX
-	JLT        tail_603
+	JLT        tail_727
 
-loop_602:
+loop_726:
 	VMOVUPS.Z    (DI), K1, Z20
 	VMOVUPS.Z    64(DI), K2, Z21
 	ADDQ         R8, DI
@@ -11209,13 +13039,13 @@ loop_602:
 	VFMADD231PS  Z21, Z22, Z19
 	ADDQ         SI, BX
 	SUBQ         $0x02, DX
-	JGE          loop_602
+	JGE          loop_726
 
-tail_603:
+tail_727:
 	ADDQ $0x02, DX
-	JEQ  done_604
+	JEQ  done_728
 
-single_605:
+single_729:
 	VMOVUPS.Z    (DI), K1, Z20
 	VMOVUPS.Z    64(DI), K2, Z21
 	ADDQ         R8, DI
@@ -11251,13 +13081,13 @@ single_605:
 	VFMADD231PS  Z21, Z22, Z19
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_605
+	JNE          single_729
 
-done_604:
+done_728:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_607
+	JEQ       skip_731
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z20
 	VADDPS    Z20, Z0, Z0
@@ -11309,9 +13139,9 @@ done_604:
 	VMOVUPS.Z 64(DX), K2, Z20
 	VADDPS    Z20, Z19, Z19
 
-skip_607:
+skip_731:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_608
+	JEQ       skip_732
 	VMOVUPS.Z (CX), K1, Z20
 	VADDPS    Z20, Z0, Z0
 	VADDPS    Z20, Z2, Z2
@@ -11335,9 +13165,9 @@ skip_607:
 	VADDPS    Z20, Z17, Z17
 	VADDPS    Z20, Z19, Z19
 
-skip_608:
+skip_732:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_609
+	JEQ          skip_733
 	VBROADCASTSS (CX), Z20
 	VADDPS       Z20, Z0, Z0
 	VADDPS       Z20, Z1, Z1
@@ -11369,9 +13199,9 @@ skip_608:
 	VADDPS       Z20, Z18, Z18
 	VADDPS       Z20, Z19, Z19
 
-skip_609:
+skip_733:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_610
+	JEQ    skip_734
 	VXORPS Z20, Z20, Z20
 	VMAXPS Z0, Z20, Z0
 	VMAXPS Z1, Z20, Z1
@@ -11394,7 +13224,7 @@ skip_609:
 	VMAXPS Z18, Z20, Z18
 	VMAXPS Z19, Z20, Z19
 
-skip_610:
+skip_734:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -11427,9 +13257,9 @@ skip_610:
 	VZEROUPPER
 	RET
 
-next_601:
+next_725:
 	CMPQ       AX, $0x09
-	JNE        next_611
+	JNE        next_735
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -11476,9 +13306,9 @@ next_601:
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
 	SUBQ       $0x02, DX
-	JLT        tail_613
+	JLT        tail_737
 
-loop_612:
+loop_736:
 	VMOVUPS.Z    (DI), K1, Z18
 	VMOVUPS.Z    64(DI), K2, Z19
 	ADDQ         R8, DI
@@ -11542,13 +13372,13 @@ loop_612:
 	VFMADD231PS  Z19, Z20, Z17
 	ADDQ         SI, BX
 	SUBQ         $0x02, DX
-	JGE          loop_612
+	JGE          loop_736
 
-tail_613:
+tail_737:
 	ADDQ $0x02, DX
-	JEQ  done_614
+	JEQ  done_738
 
-single_615:
+single_739:
 	VMOVUPS.Z    (DI), K1, Z18
 	VMOVUPS.Z    64(DI), K2, Z19
 	ADDQ         R8, DI
@@ -11581,13 +13411,13 @@ single_615:
 	VFMADD231PS  Z19, Z20, Z17
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_615
+	JNE          single_739
 
-done_614:
+done_738:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_617
+	JEQ       skip_741
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z18
 	VADDPS    Z18, Z0, Z0
@@ -11634,9 +13464,9 @@ done_614:
 	VMOVUPS.Z 64(DX), K2, Z18
 	VADDPS    Z18, Z17, Z17
 
-skip_617:
+skip_741:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_618
+	JEQ       skip_742
 	VMOVUPS.Z (CX), K1, Z18
 	VADDPS    Z18, Z0, Z0
 	VADDPS    Z18, Z2, Z2
@@ -11658,9 +13488,9 @@ skip_617:
 	VADDPS    Z18, Z15, Z15
 	VADDPS    Z18, Z17, Z17
 
-skip_618:
+skip_742:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_619
+	JEQ          skip_743
 	VBROADCASTSS (CX), Z18
 	VADDPS       Z18, Z0, Z0
 	VADDPS       Z18, Z1, Z1
@@ -11689,9 +13519,9 @@ skip_618:
 	VADDPS       Z18, Z16, Z16
 	VADDPS       Z18, Z17, Z17
 
-skip_619:
+skip_743:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_620
+	JEQ    skip_744
 	VXORPS Z18, Z18, Z18
 	VMAXPS Z0, Z18, Z0
 	VMAXPS Z1, Z18, Z1
@@ -11712,7 +13542,7 @@ skip_619:
 	VMAXPS Z16, Z18, Z16
 	VMAXPS Z17, Z18, Z17
 
-skip_620:
+skip_744:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -11742,9 +13572,9 @@ skip_620:
 	VZEROUPPER
 	RET
 
-next_611:
+next_735:
 	CMPQ       AX, $0x08
-	JNE        next_621
+	JNE        next_745
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -11786,9 +13616,9 @@ next_611:
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
 	SUBQ       $0x02, DX
-	JLT        tail_623
+	JLT        tail_747
 
-loop_622:
+loop_746:
 	VMOVUPS.Z    (DI), K1, Z16
 	VMOVUPS.Z    64(DI), K2, Z17
 	ADDQ         R8, DI
@@ -11846,13 +13676,13 @@ loop_622:
 	VFMADD231PS  Z17, Z18, Z15
 	ADDQ         SI, BX
 	SUBQ         $0x02, DX
-	JGE          loop_622
+	JGE          loop_746
 
-tail_623:
+tail_747:
 	ADDQ $0x02, DX
-	JEQ  done_624
+	JEQ  done_748
 
-single_625:
+single_749:
 	VMOVUPS.Z    (DI), K1, Z16
 	VMOVUPS.Z    64(DI), K2, Z17
 	ADDQ         R8, DI
@@ -11882,13 +13712,13 @@ single_625:
 	VFMADD231PS  Z17, Z18, Z15
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_625
+	JNE          single_749
 
-done_624:
+done_748:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_627
+	JEQ       skip_751
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z16
 	VADDPS    Z16, Z0, Z0
@@ -11930,9 +13760,9 @@ done_624:
 	VMOVUPS.Z 64(DX), K2, Z16
 	VADDPS    Z16, Z15, Z15
 
-skip_627:
+skip_751:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_628
+	JEQ       skip_752
 	VMOVUPS.Z (CX), K1, Z16
 	VADDPS    Z16, Z0, Z0
 	VADDPS    Z16, Z2, Z2
@@ -11952,9 +13782,9 @@ skip_627:
 	VADDPS    Z16, Z13, Z13
 	VADDPS    Z16, Z15, Z15
 
-skip_628:
+skip_752:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_629
+	JEQ          skip_753
 	VBROADCASTSS (CX), Z16
 	VADDPS       Z16, Z0, Z0
 	VADDPS       Z16, Z1, Z1
@@ -11980,9 +13810,9 @@ skip_628:
 	VADDPS       Z16, Z14, Z14
 	VADDPS       Z16, Z15, Z15
 
-skip_629:
+skip_753:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_630
+	JEQ    skip_754
 	VXORPS Z16, Z16, Z16
 	VMAXPS Z0, Z16, Z0
 	VMAXPS Z1, Z16, Z1
@@ -12001,7 +13831,7 @@ skip_629:
 	VMAXPS Z14, Z16, Z14
 	VMAXPS Z15, Z16, Z15
 
-skip_630:
+skip_754:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -12028,9 +13858,9 @@ skip_630:
 	VZEROUPPER
 	RET
 
-next_621:
+next_745:
 	CMPQ       AX, $0x07
-	JNE        next_631
+	JNE        next_755
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -12067,9 +13897,9 @@ next_621:
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
 	SUBQ       $0x02, DX
-	JLT        tail_633
+	JLT        tail_757
 
-loop_632:
+loop_756:
 	VMOVUPS.Z    (DI), K1, Z14
 	VMOVUPS.Z    64(DI), K2, Z15
 	ADDQ         R8, DI
@@ -12121,13 +13951,13 @@ loop_632:
 	VFMADD231PS  Z15, Z16, Z13
 	ADDQ         SI, BX
 	SUBQ         $0x02, DX
-	JGE          loop_632
+	JGE          loop_756
 
-tail_633:
+tail_757:
 	ADDQ $0x02, DX
-	JEQ  done_634
+	JEQ  done_758
 
-single_635:
+single_759:
 	VMOVUPS.Z    (DI), K1, Z14
 	VMOVUPS.Z    64(DI), K2, Z15
 	ADDQ         R8, DI
@@ -12154,13 +13984,13 @@ single_635:
 	VFMADD231PS  Z15, Z16, Z13
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_635
+	JNE          single_759
 
-done_634:
+done_758:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_637
+	JEQ       skip_761
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z14
 	VADDPS    Z14, Z0, Z0
@@ -12197,9 +14027,9 @@ done_634:
 	VMOVUPS.Z 64(DX), K2, Z14
 	VADDPS    Z14, Z13, Z13
 
-skip_637:
+skip_761:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_638
+	JEQ       skip_762
 	VMOVUPS.Z (CX), K1, Z14
 	VADDPS    Z14, Z0, Z0
 	VADDPS    Z14, Z2, Z2
@@ -12217,9 +14047,9 @@ skip_637:
 	VADDPS    Z14, Z11, Z11
 	VADDPS    Z14, Z13, Z13
 
-skip_638:
+skip_762:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_639
+	JEQ          skip_763
 	VBROADCASTSS (CX), Z14
 	VADDPS       Z14, Z0, Z0
 	VADDPS       Z14, Z1, Z1
@@ -12242,9 +14072,9 @@ skip_638:
 	VADDPS       Z14, Z12, Z12
 	VADDPS       Z14, Z13, Z13
 
-skip_639:
+skip_763:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_640
+	JEQ    skip_764
 	VXORPS Z14, Z14, Z14
 	VMAXPS Z0, Z14, Z0
 	VMAXPS Z1, Z14, Z1
@@ -12261,7 +14091,7 @@ skip_639:
 	VMAXPS Z12, Z14, Z12
 	VMAXPS Z13, Z14, Z13
 
-skip_640:
+skip_764:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -12285,9 +14115,9 @@ skip_640:
 	VZEROUPPER
 	RET
 
-next_631:
+next_755:
 	CMPQ       AX, $0x06
-	JNE        next_641
+	JNE        next_765
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -12319,9 +14149,9 @@ next_631:
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
 	SUBQ       $0x02, DX
-	JLT        tail_643
+	JLT        tail_767
 
-loop_642:
+loop_766:
 	VMOVUPS.Z    (DI), K1, Z12
 	VMOVUPS.Z    64(DI), K2, Z13
 	ADDQ         R8, DI
@@ -12367,13 +14197,13 @@ loop_642:
 	VFMADD231PS  Z13, Z14, Z11
 	ADDQ         SI, BX
 	SUBQ         $0x02, DX
-	JGE          loop_642
+	JGE          loop_766
 
-tail_643:
+tail_767:
 	ADDQ $0x02, DX
-	JEQ  done_644
+	JEQ  done_768
 
-single_645:
+single_769:
 	VMOVUPS.Z    (DI), K1, Z12
 	VMOVUPS.Z    64(DI), K2, Z13
 	ADDQ         R8, DI
@@ -12397,13 +14227,13 @@ single_645:
 	VFMADD231PS  Z13, Z14, Z11
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_645
+	JNE          single_769
 
-done_644:
+done_768:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_647
+	JEQ       skip_771
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z12
 	VADDPS    Z12, Z0, Z0
@@ -12435,9 +14265,9 @@ done_644:
 	VMOVUPS.Z 64(DX), K2, Z12
 	VADDPS    Z12, Z11, Z11
 
-skip_647:
+skip_771:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_648
+	JEQ       skip_772
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z0, Z0
 	VADDPS    Z12, Z2, Z2
@@ -12453,9 +14283,9 @@ skip_647:
 	VADDPS    Z12, Z9, Z9
 	VADDPS    Z12, Z11, Z11
 
-skip_648:
+skip_772:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_649
+	JEQ          skip_773
 	VBROADCASTSS (CX), Z12
 	VADDPS       Z12, Z0, Z0
 	VADDPS       Z12, Z1, Z1
@@ -12475,9 +14305,9 @@ skip_648:
 	VADDPS       Z12, Z10, Z10
 	VADDPS       Z12, Z11, Z11
 
-skip_649:
+skip_773:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_650
+	JEQ    skip_774
 	VXORPS Z12, Z12, Z12
 	VMAXPS Z0, Z12, Z0
 	VMAXPS Z1, Z12, Z1
@@ -12492,7 +14322,7 @@ skip_649:
 	VMAXPS Z10, Z12, Z10
 	VMAXPS Z11, Z12, Z11
 
-skip_650:
+skip_774:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -12513,9 +14343,9 @@ skip_650:
 	VZEROUPPER
 	RET
 
-next_641:
+next_765:
 	CMPQ       AX, $0x05
-	JNE        next_651
+	JNE        next_775
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -12542,9 +14372,9 @@ next_641:
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
 	SUBQ       $0x02, DX
-	JLT        tail_653
+	JLT        tail_777
 
-loop_652:
+loop_776:
 	VMOVUPS.Z    (DI), K1, Z10
 	VMOVUPS.Z    64(DI), K2, Z11
 	ADDQ         R8, DI
@@ -12584,13 +14414,13 @@ loop_652:
 	VFMADD231PS  Z11, Z12, Z9
 	ADDQ         SI, BX
 	SUBQ         $0x02, DX
-	JGE          loop_652
+	JGE          loop_776
 
-tail_653:
+tail_777:
 	ADDQ $0x02, DX
-	JEQ  done_654
+	JEQ  done_778
 
-single_655:
+single_779:
 	VMOVUPS.Z    (DI), K1, Z10
 	VMOVUPS.Z    64(DI), K2, Z11
 	ADDQ         R8, DI
@@ -12611,13 +14441,13 @@ single_655:
 	VFMADD231PS  Z11, Z12, Z9
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_655
+	JNE          single_779
 
-done_654:
+done_778:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_657
+	JEQ       skip_781
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z10
 	VADDPS    Z10, Z0, Z0
@@ -12644,9 +14474,9 @@ done_654:
 	VMOVUPS.Z 64(DX), K2, Z10
 	VADDPS    Z10, Z9, Z9
 
-skip_657:
+skip_781:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_658
+	JEQ       skip_782
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z0, Z0
 	VADDPS    Z10, Z2, Z2
@@ -12660,9 +14490,9 @@ skip_657:
 	VADDPS    Z10, Z7, Z7
 	VADDPS    Z10, Z9, Z9
 
-skip_658:
+skip_782:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_659
+	JEQ          skip_783
 	VBROADCASTSS (CX), Z10
 	VADDPS       Z10, Z0, Z0
 	VADDPS       Z10, Z1, Z1
@@ -12679,9 +14509,9 @@ skip_658:
 	VADDPS       Z10, Z8, Z8
 	VADDPS       Z10, Z9, Z9
 
-skip_659:
+skip_783:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_660
+	JEQ    skip_784
 	VXORPS Z10, Z10, Z10
 	VMAXPS Z0, Z10, Z0
 	VMAXPS Z1, Z10, Z1
@@ -12694,7 +14524,7 @@ skip_659:
 	VMAXPS Z8, Z10, Z8
 	VMAXPS Z9, Z10, Z9
 
-skip_660:
+skip_784:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -12712,9 +14542,9 @@ skip_660:
 	VZEROUPPER
 	RET
 
-next_651:
+next_775:
 	CMPQ       AX, $0x04
-	JNE        next_661
+	JNE        next_785
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -12736,9 +14566,9 @@ next_651:
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
 	SUBQ       $0x02, DX
-	JLT        tail_663
+	JLT        tail_787
 
-loop_662:
+loop_786:
 	VMOVUPS.Z    (DI), K1, Z8
 	VMOVUPS.Z    64(DI), K2, Z9
 	ADDQ         R8, DI
@@ -12772,13 +14602,13 @@ loop_662:
 	VFMADD231PS  Z9, Z10, Z7
 	ADDQ         SI, BX
 	SUBQ         $0x02, DX
-	JGE          loop_662
+	JGE          loop_786
 
-tail_663:
+tail_787:
 	ADDQ $0x02, DX
-	JEQ  done_664
+	JEQ  done_788
 
-single_665:
+single_789:
 	VMOVUPS.Z    (DI), K1, Z8
 	VMOVUPS.Z    64(DI), K2, Z9
 	ADDQ         R8, DI
@@ -12796,13 +14626,13 @@ single_665:
 	VFMADD231PS  Z9, Z10, Z7
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_665
+	JNE          single_789
 
-done_664:
+done_788:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_667
+	JEQ       skip_791
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z8
 	VADDPS    Z8, Z0, Z0
@@ -12824,9 +14654,9 @@ done_664:
 	VMOVUPS.Z 64(DX), K2, Z8
 	VADDPS    Z8, Z7, Z7
 
-skip_667:
+skip_791:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_668
+	JEQ       skip_792
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z0, Z0
 	VADDPS    Z8, Z2, Z2
@@ -12838,9 +14668,9 @@ skip_667:
 	VADDPS    Z8, Z5, Z5
 	VADDPS    Z8, Z7, Z7
 
-skip_668:
+skip_792:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_669
+	JEQ          skip_793
 	VBROADCASTSS (CX), Z8
 	VADDPS       Z8, Z0, Z0
 	VADDPS       Z8, Z1, Z1
@@ -12854,9 +14684,9 @@ skip_668:
 	VADDPS       Z8, Z6, Z6
 	VADDPS       Z8, Z7, Z7
 
-skip_669:
+skip_793:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_670
+	JEQ    skip_794
 	VXORPS Z8, Z8, Z8
 	VMAXPS Z0, Z8, Z0
 	VMAXPS Z1, Z8, Z1
@@ -12867,7 +14697,7 @@ skip_669:
 	VMAXPS Z6, Z8, Z6
 	VMAXPS Z7, Z8, Z7
 
-skip_670:
+skip_794:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -12882,9 +14712,9 @@ skip_670:
 	VZEROUPPER
 	RET
 
-next_661:
+next_785:
 	CMPQ       AX, $0x03
-	JNE        next_671
+	JNE        next_795
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -12901,9 +14731,9 @@ next_661:
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
 	SUBQ       $0x02, DX
-	JLT        tail_673
+	JLT        tail_797
 
-loop_672:
+loop_796:
 	VMOVUPS.Z    (DI), K1, Z6
 	VMOVUPS.Z    64(DI), K2, Z7
 	ADDQ         R8, DI
@@ -12931,13 +14761,13 @@ loop_672:
 	VFMADD231PS  Z7, Z8, Z5
 	ADDQ         SI, BX
 	SUBQ         $0x02, DX
-	JGE          loop_672
+	JGE          loop_796
 
-tail_673:
+tail_797:
 	ADDQ $0x02, DX
-	JEQ  done_674
+	JEQ  done_798
 
-single_675:
+single_799:
 	VMOVUPS.Z    (DI), K1, Z6
 	VMOVUPS.Z    64(DI), K2, Z7
 	ADDQ         R8, DI
@@ -12952,13 +14782,13 @@ single_675:
 	VFMADD231PS  Z7, Z8, Z5
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_675
+	JNE          single_799
 
-done_674:
+done_798:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_677
+	JEQ       skip_801
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z6
 	VADDPS    Z6, Z0, Z0
@@ -12975,9 +14805,9 @@ done_674:
 	VMOVUPS.Z 64(DX), K2, Z6
 	VADDPS    Z6, Z5, Z5
 
-skip_677:
+skip_801:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_678
+	JEQ       skip_802
 	VMOVUPS.Z (CX), K1, Z6
 	VADDPS    Z6, Z0, Z0
 	VADDPS    Z6, Z2, Z2
@@ -12987,9 +14817,9 @@ skip_677:
 	VADDPS    Z6, Z3, Z3
 	VADDPS    Z6, Z5, Z5
 
-skip_678:
+skip_802:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_679
+	JEQ          skip_803
 	VBROADCASTSS (CX), Z6
 	VADDPS       Z6, Z0, Z0
 	VADDPS       Z6, Z1, Z1
@@ -13000,9 +14830,9 @@ skip_678:
 	VADDPS       Z6, Z4, Z4
 	VADDPS       Z6, Z5, Z5
 
-skip_679:
+skip_803:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_680
+	JEQ    skip_804
 	VXORPS Z6, Z6, Z6
 	VMAXPS Z0, Z6, Z0
 	VMAXPS Z1, Z6, Z1
@@ -13011,7 +14841,7 @@ skip_679:
 	VMAXPS Z4, Z6, Z4
 	VMAXPS Z5, Z6, Z5
 
-skip_680:
+skip_804:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -13023,9 +14853,9 @@ skip_680:
 	VZEROUPPER
 	RET
 
-next_671:
+next_795:
 	CMPQ       AX, $0x02
-	JNE        next_681
+	JNE        next_805
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -13037,9 +14867,9 @@ next_671:
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
 	SUBQ       $0x02, DX
-	JLT        tail_683
+	JLT        tail_807
 
-loop_682:
+loop_806:
 	VMOVUPS.Z    (DI), K1, Z4
 	VMOVUPS.Z    64(DI), K2, Z5
 	ADDQ         R8, DI
@@ -13061,13 +14891,13 @@ loop_682:
 	VFMADD231PS  Z5, Z6, Z3
 	ADDQ         SI, BX
 	SUBQ         $0x02, DX
-	JGE          loop_682
+	JGE          loop_806
 
-tail_683:
+tail_807:
 	ADDQ $0x02, DX
-	JEQ  done_684
+	JEQ  done_808
 
-single_685:
+single_809:
 	VMOVUPS.Z    (DI), K1, Z4
 	VMOVUPS.Z    64(DI), K2, Z5
 	ADDQ         R8, DI
@@ -13079,13 +14909,13 @@ single_685:
 	VFMADD231PS  Z5, Z6, Z3
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_685
+	JNE          single_809
 
-done_684:
+done_808:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_687
+	JEQ       skip_811
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z4
 	VADDPS    Z4, Z0, Z0
@@ -13097,9 +14927,9 @@ done_684:
 	VMOVUPS.Z 64(DX), K2, Z4
 	VADDPS    Z4, Z3, Z3
 
-skip_687:
+skip_811:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_688
+	JEQ       skip_812
 	VMOVUPS.Z (CX), K1, Z4
 	VADDPS    Z4, Z0, Z0
 	VADDPS    Z4, Z2, Z2
@@ -13107,9 +14937,9 @@ skip_687:
 	VADDPS    Z4, Z1, Z1
 	VADDPS    Z4, Z3, Z3
 
-skip_688:
+skip_812:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_689
+	JEQ          skip_813
 	VBROADCASTSS (CX), Z4
 	VADDPS       Z4, Z0, Z0
 	VADDPS       Z4, Z1, Z1
@@ -13117,16 +14947,16 @@ skip_688:
 	VADDPS       Z4, Z2, Z2
 	VADDPS       Z4, Z3, Z3
 
-skip_689:
+skip_813:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_690
+	JEQ    skip_814
 	VXORPS Z4, Z4, Z4
 	VMAXPS Z0, Z4, Z0
 	VMAXPS Z1, Z4, Z1
 	VMAXPS Z2, Z4, Z2
 	VMAXPS Z3, Z4, Z3
 
-skip_690:
+skip_814:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	ADDQ    R10, R9
@@ -13135,16 +14965,16 @@ skip_690:
 	VZEROUPPER
 	RET
 
-next_681:
+next_805:
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	MOVQ       R9, AX
 	PREFETCHT0 (AX)
 	PREFETCHT0 64(AX)
 	SUBQ       $0x02, DX
-	JLT        tail_693
+	JLT        tail_817
 
-loop_692:
+loop_816:
 	VMOVUPS.Z    (DI), K1, Z2
 	VMOVUPS.Z    64(DI), K2, Z3
 	ADDQ         R8, DI
@@ -13160,13 +14990,13 @@ loop_692:
 	VFMADD231PS  Z3, Z4, Z1
 	ADDQ         SI, BX
 	SUBQ         $0x02, DX
-	JGE          loop_692
+	JGE          loop_816
 
-tail_693:
+tail_817:
 	ADDQ $0x02, DX
-	JEQ  done_694
+	JEQ  done_818
 
-single_695:
+single_819:
 	VMOVUPS.Z    (DI), K1, Z2
 	VMOVUPS.Z    64(DI), K2, Z3
 	ADDQ         R8, DI
@@ -13175,50 +15005,52 @@ single_695:
 	VFMADD231PS  Z3, Z4, Z1
 	ADDQ         SI, BX
 	DECQ         DX
-	JNE          single_695
+	JNE          single_819
 
-done_694:
+done_818:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_697
+	JEQ       skip_821
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z2
 	VADDPS    Z2, Z0, Z0
 	VMOVUPS.Z 64(DX), K2, Z2
 	VADDPS    Z2, Z1, Z1
 
-skip_697:
+skip_821:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_698
+	JEQ       skip_822
 	VMOVUPS.Z (CX), K1, Z2
 	VADDPS    Z2, Z0, Z0
 	VMOVUPS.Z 64(CX), K2, Z2
 	VADDPS    Z2, Z1, Z1
 
-skip_698:
+skip_822:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_699
+	JEQ          skip_823
 	VBROADCASTSS (CX), Z2
 	VADDPS       Z2, Z0, Z0
 	VADDPS       Z2, Z1, Z1
 
-skip_699:
+skip_823:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_700
+	JEQ    skip_824
 	VXORPS Z2, Z2, Z2
 	VMAXPS Z0, Z2, Z0
 	VMAXPS Z1, Z2, Z1
 
-skip_700:
+skip_824:
 	VMOVUPS Z0, K1, (R9)
 	VMOVUPS Z1, K2, 64(R9)
 	VZEROUPPER
 	RET
 
-narrow_580:
+narrow_703:
+	CMPQ       CX, $0x08
+	JLE        half_704
 	CMPQ       AX, $0x0c
-	JNE        next_701
+	JNE        next_825
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -13256,9 +15088,9 @@ narrow_580:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x02, DX
-	JLT        tail_703
+	JLT        tail_827
 
-loop_702:
+loop_826:
 	VMOVUPS.Z        (DI), K1, Z12
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z12, Z0
@@ -13290,13 +15122,13 @@ loop_702:
 	VFMADD231PS.BCST 44(BX), Z12, Z11
 	ADDQ             SI, BX
 	SUBQ             $0x02, DX
-	JGE              loop_702
+	JGE              loop_826
 
-tail_703:
+tail_827:
 	ADDQ $0x02, DX
-	JEQ  done_704
+	JEQ  done_828
 
-single_705:
+single_829:
 	VMOVUPS.Z        (DI), K1, Z12
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z12, Z0
@@ -13313,13 +15145,13 @@ single_705:
 	VFMADD231PS.BCST 44(BX), Z12, Z11
 	ADDQ             SI, BX
 	DECQ             DX
-	JNE              single_705
+	JNE              single_829
 
-done_704:
+done_828:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_707
+	JEQ       skip_831
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z12
 	VADDPS    Z12, Z0, Z0
@@ -13357,9 +15189,9 @@ done_704:
 	VMOVUPS.Z (DX), K1, Z12
 	VADDPS    Z12, Z11, Z11
 
-skip_707:
+skip_831:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_708
+	JEQ       skip_832
 	VMOVUPS.Z (CX), K1, Z12
 	VADDPS    Z12, Z0, Z0
 	VADDPS    Z12, Z1, Z1
@@ -13374,9 +15206,9 @@ skip_707:
 	VADDPS    Z12, Z10, Z10
 	VADDPS    Z12, Z11, Z11
 
-skip_708:
+skip_832:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_709
+	JEQ          skip_833
 	VBROADCASTSS (CX), Z12
 	VADDPS       Z12, Z0, Z0
 	VBROADCASTSS 4(CX), Z12
@@ -13402,9 +15234,9 @@ skip_708:
 	VBROADCASTSS 44(CX), Z12
 	VADDPS       Z12, Z11, Z11
 
-skip_709:
+skip_833:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_710
+	JEQ    skip_834
 	VXORPS Z12, Z12, Z12
 	VMAXPS Z0, Z12, Z0
 	VMAXPS Z1, Z12, Z1
@@ -13419,7 +15251,7 @@ skip_709:
 	VMAXPS Z10, Z12, Z10
 	VMAXPS Z11, Z12, Z11
 
-skip_710:
+skip_834:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
@@ -13446,9 +15278,9 @@ skip_710:
 	VZEROUPPER
 	RET
 
-next_701:
+next_825:
 	CMPQ       AX, $0x0b
-	JNE        next_711
+	JNE        next_835
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -13483,9 +15315,9 @@ next_701:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x02, DX
-	JLT        tail_713
+	JLT        tail_837
 
-loop_712:
+loop_836:
 	VMOVUPS.Z        (DI), K1, Z11
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z11, Z0
@@ -13515,13 +15347,13 @@ loop_712:
 	VFMADD231PS.BCST 40(BX), Z11, Z10
 	ADDQ             SI, BX
 	SUBQ             $0x02, DX
-	JGE              loop_712
+	JGE              loop_836
 
-tail_713:
+tail_837:
 	ADDQ $0x02, DX
-	JEQ  done_714
+	JEQ  done_838
 
-single_715:
+single_839:
 	VMOVUPS.Z        (DI), K1, Z11
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z11, Z0
@@ -13537,13 +15369,13 @@ single_715:
 	VFMADD231PS.BCST 40(BX), Z11, Z10
 	ADDQ             SI, BX
 	DECQ             DX
-	JNE              single_715
+	JNE              single_839
 
-done_714:
+done_838:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_717
+	JEQ       skip_841
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z11
 	VADDPS    Z11, Z0, Z0
@@ -13578,9 +15410,9 @@ done_714:
 	VMOVUPS.Z (DX), K1, Z11
 	VADDPS    Z11, Z10, Z10
 
-skip_717:
+skip_841:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_718
+	JEQ       skip_842
 	VMOVUPS.Z (CX), K1, Z11
 	VADDPS    Z11, Z0, Z0
 	VADDPS    Z11, Z1, Z1
@@ -13594,9 +15426,9 @@ skip_717:
 	VADDPS    Z11, Z9, Z9
 	VADDPS    Z11, Z10, Z10
 
-skip_718:
+skip_842:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_719
+	JEQ          skip_843
 	VBROADCASTSS (CX), Z11
 	VADDPS       Z11, Z0, Z0
 	VBROADCASTSS 4(CX), Z11
@@ -13620,9 +15452,9 @@ skip_718:
 	VBROADCASTSS 40(CX), Z11
 	VADDPS       Z11, Z10, Z10
 
-skip_719:
+skip_843:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_720
+	JEQ    skip_844
 	VXORPS Z11, Z11, Z11
 	VMAXPS Z0, Z11, Z0
 	VMAXPS Z1, Z11, Z1
@@ -13636,7 +15468,7 @@ skip_719:
 	VMAXPS Z9, Z11, Z9
 	VMAXPS Z10, Z11, Z10
 
-skip_720:
+skip_844:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
@@ -13661,9 +15493,9 @@ skip_720:
 	VZEROUPPER
 	RET
 
-next_711:
+next_835:
 	CMPQ       AX, $0x0a
-	JNE        next_721
+	JNE        next_845
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -13695,9 +15527,9 @@ next_711:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x02, DX
-	JLT        tail_723
+	JLT        tail_847
 
-loop_722:
+loop_846:
 	VMOVUPS.Z        (DI), K1, Z10
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z10, Z0
@@ -13725,13 +15557,13 @@ loop_722:
 	VFMADD231PS.BCST 36(BX), Z10, Z9
 	ADDQ             SI, BX
 	SUBQ             $0x02, DX
-	JGE              loop_722
+	JGE              loop_846
 
-tail_723:
+tail_847:
 	ADDQ $0x02, DX
-	JEQ  done_724
+	JEQ  done_848
 
-single_725:
+single_849:
 	VMOVUPS.Z        (DI), K1, Z10
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z10, Z0
@@ -13746,13 +15578,13 @@ single_725:
 	VFMADD231PS.BCST 36(BX), Z10, Z9
 	ADDQ             SI, BX
 	DECQ             DX
-	JNE              single_725
+	JNE              single_849
 
-done_724:
+done_848:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_727
+	JEQ       skip_851
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z10
 	VADDPS    Z10, Z0, Z0
@@ -13784,9 +15616,9 @@ done_724:
 	VMOVUPS.Z (DX), K1, Z10
 	VADDPS    Z10, Z9, Z9
 
-skip_727:
+skip_851:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_728
+	JEQ       skip_852
 	VMOVUPS.Z (CX), K1, Z10
 	VADDPS    Z10, Z0, Z0
 	VADDPS    Z10, Z1, Z1
@@ -13799,9 +15631,9 @@ skip_727:
 	VADDPS    Z10, Z8, Z8
 	VADDPS    Z10, Z9, Z9
 
-skip_728:
+skip_852:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_729
+	JEQ          skip_853
 	VBROADCASTSS (CX), Z10
 	VADDPS       Z10, Z0, Z0
 	VBROADCASTSS 4(CX), Z10
@@ -13823,9 +15655,9 @@ skip_728:
 	VBROADCASTSS 36(CX), Z10
 	VADDPS       Z10, Z9, Z9
 
-skip_729:
+skip_853:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_730
+	JEQ    skip_854
 	VXORPS Z10, Z10, Z10
 	VMAXPS Z0, Z10, Z0
 	VMAXPS Z1, Z10, Z1
@@ -13838,7 +15670,7 @@ skip_729:
 	VMAXPS Z8, Z10, Z8
 	VMAXPS Z9, Z10, Z9
 
-skip_730:
+skip_854:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
@@ -13861,9 +15693,9 @@ skip_730:
 	VZEROUPPER
 	RET
 
-next_721:
+next_845:
 	CMPQ       AX, $0x09
-	JNE        next_731
+	JNE        next_855
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -13892,9 +15724,9 @@ next_721:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x02, DX
-	JLT        tail_733
+	JLT        tail_857
 
-loop_732:
+loop_856:
 	VMOVUPS.Z        (DI), K1, Z9
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z9, Z0
@@ -13920,13 +15752,13 @@ loop_732:
 	VFMADD231PS.BCST 32(BX), Z9, Z8
 	ADDQ             SI, BX
 	SUBQ             $0x02, DX
-	JGE              loop_732
+	JGE              loop_856
 
-tail_733:
+tail_857:
 	ADDQ $0x02, DX
-	JEQ  done_734
+	JEQ  done_858
 
-single_735:
+single_859:
 	VMOVUPS.Z        (DI), K1, Z9
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z9, Z0
@@ -13940,13 +15772,13 @@ single_735:
 	VFMADD231PS.BCST 32(BX), Z9, Z8
 	ADDQ             SI, BX
 	DECQ             DX
-	JNE              single_735
+	JNE              single_859
 
-done_734:
+done_858:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_737
+	JEQ       skip_861
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z9
 	VADDPS    Z9, Z0, Z0
@@ -13975,9 +15807,9 @@ done_734:
 	VMOVUPS.Z (DX), K1, Z9
 	VADDPS    Z9, Z8, Z8
 
-skip_737:
+skip_861:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_738
+	JEQ       skip_862
 	VMOVUPS.Z (CX), K1, Z9
 	VADDPS    Z9, Z0, Z0
 	VADDPS    Z9, Z1, Z1
@@ -13989,9 +15821,9 @@ skip_737:
 	VADDPS    Z9, Z7, Z7
 	VADDPS    Z9, Z8, Z8
 
-skip_738:
+skip_862:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_739
+	JEQ          skip_863
 	VBROADCASTSS (CX), Z9
 	VADDPS       Z9, Z0, Z0
 	VBROADCASTSS 4(CX), Z9
@@ -14011,9 +15843,9 @@ skip_738:
 	VBROADCASTSS 32(CX), Z9
 	VADDPS       Z9, Z8, Z8
 
-skip_739:
+skip_863:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_740
+	JEQ    skip_864
 	VXORPS Z9, Z9, Z9
 	VMAXPS Z0, Z9, Z0
 	VMAXPS Z1, Z9, Z1
@@ -14025,7 +15857,7 @@ skip_739:
 	VMAXPS Z7, Z9, Z7
 	VMAXPS Z8, Z9, Z8
 
-skip_740:
+skip_864:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
@@ -14046,9 +15878,9 @@ skip_740:
 	VZEROUPPER
 	RET
 
-next_731:
+next_855:
 	CMPQ       AX, $0x08
-	JNE        next_741
+	JNE        next_865
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -14074,9 +15906,9 @@ next_731:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x02, DX
-	JLT        tail_743
+	JLT        tail_867
 
-loop_742:
+loop_866:
 	VMOVUPS.Z        (DI), K1, Z8
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z8, Z0
@@ -14100,13 +15932,13 @@ loop_742:
 	VFMADD231PS.BCST 28(BX), Z8, Z7
 	ADDQ             SI, BX
 	SUBQ             $0x02, DX
-	JGE              loop_742
+	JGE              loop_866
 
-tail_743:
+tail_867:
 	ADDQ $0x02, DX
-	JEQ  done_744
+	JEQ  done_868
 
-single_745:
+single_869:
 	VMOVUPS.Z        (DI), K1, Z8
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z8, Z0
@@ -14119,13 +15951,13 @@ single_745:
 	VFMADD231PS.BCST 28(BX), Z8, Z7
 	ADDQ             SI, BX
 	DECQ             DX
-	JNE              single_745
+	JNE              single_869
 
-done_744:
+done_868:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_747
+	JEQ       skip_871
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z8
 	VADDPS    Z8, Z0, Z0
@@ -14151,9 +15983,9 @@ done_744:
 	VMOVUPS.Z (DX), K1, Z8
 	VADDPS    Z8, Z7, Z7
 
-skip_747:
+skip_871:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_748
+	JEQ       skip_872
 	VMOVUPS.Z (CX), K1, Z8
 	VADDPS    Z8, Z0, Z0
 	VADDPS    Z8, Z1, Z1
@@ -14164,9 +15996,9 @@ skip_747:
 	VADDPS    Z8, Z6, Z6
 	VADDPS    Z8, Z7, Z7
 
-skip_748:
+skip_872:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_749
+	JEQ          skip_873
 	VBROADCASTSS (CX), Z8
 	VADDPS       Z8, Z0, Z0
 	VBROADCASTSS 4(CX), Z8
@@ -14184,9 +16016,9 @@ skip_748:
 	VBROADCASTSS 28(CX), Z8
 	VADDPS       Z8, Z7, Z7
 
-skip_749:
+skip_873:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_750
+	JEQ    skip_874
 	VXORPS Z8, Z8, Z8
 	VMAXPS Z0, Z8, Z0
 	VMAXPS Z1, Z8, Z1
@@ -14197,7 +16029,7 @@ skip_749:
 	VMAXPS Z6, Z8, Z6
 	VMAXPS Z7, Z8, Z7
 
-skip_750:
+skip_874:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
@@ -14216,9 +16048,9 @@ skip_750:
 	VZEROUPPER
 	RET
 
-next_741:
+next_865:
 	CMPQ       AX, $0x07
-	JNE        next_751
+	JNE        next_875
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -14241,9 +16073,9 @@ next_741:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x02, DX
-	JLT        tail_753
+	JLT        tail_877
 
-loop_752:
+loop_876:
 	VMOVUPS.Z        (DI), K1, Z7
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z7, Z0
@@ -14265,13 +16097,13 @@ loop_752:
 	VFMADD231PS.BCST 24(BX), Z7, Z6
 	ADDQ             SI, BX
 	SUBQ             $0x02, DX
-	JGE              loop_752
+	JGE              loop_876
 
-tail_753:
+tail_877:
 	ADDQ $0x02, DX
-	JEQ  done_754
+	JEQ  done_878
 
-single_755:
+single_879:
 	VMOVUPS.Z        (DI), K1, Z7
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z7, Z0
@@ -14283,13 +16115,13 @@ single_755:
 	VFMADD231PS.BCST 24(BX), Z7, Z6
 	ADDQ             SI, BX
 	DECQ             DX
-	JNE              single_755
+	JNE              single_879
 
-done_754:
+done_878:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_757
+	JEQ       skip_881
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z7
 	VADDPS    Z7, Z0, Z0
@@ -14312,9 +16144,9 @@ done_754:
 	VMOVUPS.Z (DX), K1, Z7
 	VADDPS    Z7, Z6, Z6
 
-skip_757:
+skip_881:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_758
+	JEQ       skip_882
 	VMOVUPS.Z (CX), K1, Z7
 	VADDPS    Z7, Z0, Z0
 	VADDPS    Z7, Z1, Z1
@@ -14324,9 +16156,9 @@ skip_757:
 	VADDPS    Z7, Z5, Z5
 	VADDPS    Z7, Z6, Z6
 
-skip_758:
+skip_882:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_759
+	JEQ          skip_883
 	VBROADCASTSS (CX), Z7
 	VADDPS       Z7, Z0, Z0
 	VBROADCASTSS 4(CX), Z7
@@ -14342,9 +16174,9 @@ skip_758:
 	VBROADCASTSS 24(CX), Z7
 	VADDPS       Z7, Z6, Z6
 
-skip_759:
+skip_883:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_760
+	JEQ    skip_884
 	VXORPS Z7, Z7, Z7
 	VMAXPS Z0, Z7, Z0
 	VMAXPS Z1, Z7, Z1
@@ -14354,7 +16186,7 @@ skip_759:
 	VMAXPS Z5, Z7, Z5
 	VMAXPS Z6, Z7, Z6
 
-skip_760:
+skip_884:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
@@ -14371,9 +16203,9 @@ skip_760:
 	VZEROUPPER
 	RET
 
-next_751:
+next_875:
 	CMPQ       AX, $0x06
-	JNE        next_761
+	JNE        next_885
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -14393,9 +16225,9 @@ next_751:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x02, DX
-	JLT        tail_763
+	JLT        tail_887
 
-loop_762:
+loop_886:
 	VMOVUPS.Z        (DI), K1, Z6
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z6, Z0
@@ -14415,13 +16247,13 @@ loop_762:
 	VFMADD231PS.BCST 20(BX), Z6, Z5
 	ADDQ             SI, BX
 	SUBQ             $0x02, DX
-	JGE              loop_762
+	JGE              loop_886
 
-tail_763:
+tail_887:
 	ADDQ $0x02, DX
-	JEQ  done_764
+	JEQ  done_888
 
-single_765:
+single_889:
 	VMOVUPS.Z        (DI), K1, Z6
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z6, Z0
@@ -14432,13 +16264,13 @@ single_765:
 	VFMADD231PS.BCST 20(BX), Z6, Z5
 	ADDQ             SI, BX
 	DECQ             DX
-	JNE              single_765
+	JNE              single_889
 
-done_764:
+done_888:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_767
+	JEQ       skip_891
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z6
 	VADDPS    Z6, Z0, Z0
@@ -14458,9 +16290,9 @@ done_764:
 	VMOVUPS.Z (DX), K1, Z6
 	VADDPS    Z6, Z5, Z5
 
-skip_767:
+skip_891:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_768
+	JEQ       skip_892
 	VMOVUPS.Z (CX), K1, Z6
 	VADDPS    Z6, Z0, Z0
 	VADDPS    Z6, Z1, Z1
@@ -14469,9 +16301,9 @@ skip_767:
 	VADDPS    Z6, Z4, Z4
 	VADDPS    Z6, Z5, Z5
 
-skip_768:
+skip_892:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_769
+	JEQ          skip_893
 	VBROADCASTSS (CX), Z6
 	VADDPS       Z6, Z0, Z0
 	VBROADCASTSS 4(CX), Z6
@@ -14485,9 +16317,9 @@ skip_768:
 	VBROADCASTSS 20(CX), Z6
 	VADDPS       Z6, Z5, Z5
 
-skip_769:
+skip_893:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_770
+	JEQ    skip_894
 	VXORPS Z6, Z6, Z6
 	VMAXPS Z0, Z6, Z0
 	VMAXPS Z1, Z6, Z1
@@ -14496,7 +16328,7 @@ skip_769:
 	VMAXPS Z4, Z6, Z4
 	VMAXPS Z5, Z6, Z5
 
-skip_770:
+skip_894:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
@@ -14511,9 +16343,9 @@ skip_770:
 	VZEROUPPER
 	RET
 
-next_761:
+next_885:
 	CMPQ       AX, $0x05
-	JNE        next_771
+	JNE        next_895
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -14530,9 +16362,9 @@ next_761:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x02, DX
-	JLT        tail_773
+	JLT        tail_897
 
-loop_772:
+loop_896:
 	VMOVUPS.Z        (DI), K1, Z5
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z5, Z0
@@ -14550,13 +16382,13 @@ loop_772:
 	VFMADD231PS.BCST 16(BX), Z5, Z4
 	ADDQ             SI, BX
 	SUBQ             $0x02, DX
-	JGE              loop_772
+	JGE              loop_896
 
-tail_773:
+tail_897:
 	ADDQ $0x02, DX
-	JEQ  done_774
+	JEQ  done_898
 
-single_775:
+single_899:
 	VMOVUPS.Z        (DI), K1, Z5
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z5, Z0
@@ -14566,13 +16398,13 @@ single_775:
 	VFMADD231PS.BCST 16(BX), Z5, Z4
 	ADDQ             SI, BX
 	DECQ             DX
-	JNE              single_775
+	JNE              single_899
 
-done_774:
+done_898:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_777
+	JEQ       skip_901
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z5
 	VADDPS    Z5, Z0, Z0
@@ -14589,9 +16421,9 @@ done_774:
 	VMOVUPS.Z (DX), K1, Z5
 	VADDPS    Z5, Z4, Z4
 
-skip_777:
+skip_901:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_778
+	JEQ       skip_902
 	VMOVUPS.Z (CX), K1, Z5
 	VADDPS    Z5, Z0, Z0
 	VADDPS    Z5, Z1, Z1
@@ -14599,9 +16431,9 @@ skip_777:
 	VADDPS    Z5, Z3, Z3
 	VADDPS    Z5, Z4, Z4
 
-skip_778:
+skip_902:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_779
+	JEQ          skip_903
 	VBROADCASTSS (CX), Z5
 	VADDPS       Z5, Z0, Z0
 	VBROADCASTSS 4(CX), Z5
@@ -14613,9 +16445,9 @@ skip_778:
 	VBROADCASTSS 16(CX), Z5
 	VADDPS       Z5, Z4, Z4
 
-skip_779:
+skip_903:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_780
+	JEQ    skip_904
 	VXORPS Z5, Z5, Z5
 	VMAXPS Z0, Z5, Z0
 	VMAXPS Z1, Z5, Z1
@@ -14623,7 +16455,7 @@ skip_779:
 	VMAXPS Z3, Z5, Z3
 	VMAXPS Z4, Z5, Z4
 
-skip_780:
+skip_904:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
@@ -14636,9 +16468,9 @@ skip_780:
 	VZEROUPPER
 	RET
 
-next_771:
+next_895:
 	CMPQ       AX, $0x04
-	JNE        next_781
+	JNE        next_905
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -14652,9 +16484,9 @@ next_771:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x02, DX
-	JLT        tail_783
+	JLT        tail_907
 
-loop_782:
+loop_906:
 	VMOVUPS.Z        (DI), K1, Z4
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z4, Z0
@@ -14670,13 +16502,13 @@ loop_782:
 	VFMADD231PS.BCST 12(BX), Z4, Z3
 	ADDQ             SI, BX
 	SUBQ             $0x02, DX
-	JGE              loop_782
+	JGE              loop_906
 
-tail_783:
+tail_907:
 	ADDQ $0x02, DX
-	JEQ  done_784
+	JEQ  done_908
 
-single_785:
+single_909:
 	VMOVUPS.Z        (DI), K1, Z4
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z4, Z0
@@ -14685,13 +16517,13 @@ single_785:
 	VFMADD231PS.BCST 12(BX), Z4, Z3
 	ADDQ             SI, BX
 	DECQ             DX
-	JNE              single_785
+	JNE              single_909
 
-done_784:
+done_908:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_787
+	JEQ       skip_911
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z4
 	VADDPS    Z4, Z0, Z0
@@ -14705,18 +16537,18 @@ done_784:
 	VMOVUPS.Z (DX), K1, Z4
 	VADDPS    Z4, Z3, Z3
 
-skip_787:
+skip_911:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_788
+	JEQ       skip_912
 	VMOVUPS.Z (CX), K1, Z4
 	VADDPS    Z4, Z0, Z0
 	VADDPS    Z4, Z1, Z1
 	VADDPS    Z4, Z2, Z2
 	VADDPS    Z4, Z3, Z3
 
-skip_788:
+skip_912:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_789
+	JEQ          skip_913
 	VBROADCASTSS (CX), Z4
 	VADDPS       Z4, Z0, Z0
 	VBROADCASTSS 4(CX), Z4
@@ -14726,16 +16558,16 @@ skip_788:
 	VBROADCASTSS 12(CX), Z4
 	VADDPS       Z4, Z3, Z3
 
-skip_789:
+skip_913:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_790
+	JEQ    skip_914
 	VXORPS Z4, Z4, Z4
 	VMAXPS Z0, Z4, Z0
 	VMAXPS Z1, Z4, Z1
 	VMAXPS Z2, Z4, Z2
 	VMAXPS Z3, Z4, Z3
 
-skip_790:
+skip_914:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
@@ -14746,9 +16578,9 @@ skip_790:
 	VZEROUPPER
 	RET
 
-next_781:
+next_905:
 	CMPQ       AX, $0x03
-	JNE        next_791
+	JNE        next_915
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	VXORPS     Z2, Z2, Z2
@@ -14759,9 +16591,9 @@ next_781:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x02, DX
-	JLT        tail_793
+	JLT        tail_917
 
-loop_792:
+loop_916:
 	VMOVUPS.Z        (DI), K1, Z3
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z3, Z0
@@ -14775,13 +16607,13 @@ loop_792:
 	VFMADD231PS.BCST 8(BX), Z3, Z2
 	ADDQ             SI, BX
 	SUBQ             $0x02, DX
-	JGE              loop_792
+	JGE              loop_916
 
-tail_793:
+tail_917:
 	ADDQ $0x02, DX
-	JEQ  done_794
+	JEQ  done_918
 
-single_795:
+single_919:
 	VMOVUPS.Z        (DI), K1, Z3
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z3, Z0
@@ -14789,13 +16621,13 @@ single_795:
 	VFMADD231PS.BCST 8(BX), Z3, Z2
 	ADDQ             SI, BX
 	DECQ             DX
-	JNE              single_795
+	JNE              single_919
 
-done_794:
+done_918:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_797
+	JEQ       skip_921
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z3
 	VADDPS    Z3, Z0, Z0
@@ -14806,17 +16638,17 @@ done_794:
 	VMOVUPS.Z (DX), K1, Z3
 	VADDPS    Z3, Z2, Z2
 
-skip_797:
+skip_921:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_798
+	JEQ       skip_922
 	VMOVUPS.Z (CX), K1, Z3
 	VADDPS    Z3, Z0, Z0
 	VADDPS    Z3, Z1, Z1
 	VADDPS    Z3, Z2, Z2
 
-skip_798:
+skip_922:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_799
+	JEQ          skip_923
 	VBROADCASTSS (CX), Z3
 	VADDPS       Z3, Z0, Z0
 	VBROADCASTSS 4(CX), Z3
@@ -14824,15 +16656,15 @@ skip_798:
 	VBROADCASTSS 8(CX), Z3
 	VADDPS       Z3, Z2, Z2
 
-skip_799:
+skip_923:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_800
+	JEQ    skip_924
 	VXORPS Z3, Z3, Z3
 	VMAXPS Z0, Z3, Z0
 	VMAXPS Z1, Z3, Z1
 	VMAXPS Z2, Z3, Z2
 
-skip_800:
+skip_924:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
@@ -14841,9 +16673,9 @@ skip_800:
 	VZEROUPPER
 	RET
 
-next_791:
+next_915:
 	CMPQ       AX, $0x02
-	JNE        next_801
+	JNE        next_925
 	VXORPS     Z0, Z0, Z0
 	VXORPS     Z1, Z1, Z1
 	MOVQ       R9, AX
@@ -14851,9 +16683,9 @@ next_791:
 	ADDQ       R10, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x02, DX
-	JLT        tail_803
+	JLT        tail_927
 
-loop_802:
+loop_926:
 	VMOVUPS.Z        (DI), K1, Z2
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z2, Z0
@@ -14865,26 +16697,26 @@ loop_802:
 	VFMADD231PS.BCST 4(BX), Z2, Z1
 	ADDQ             SI, BX
 	SUBQ             $0x02, DX
-	JGE              loop_802
+	JGE              loop_926
 
-tail_803:
+tail_927:
 	ADDQ $0x02, DX
-	JEQ  done_804
+	JEQ  done_928
 
-single_805:
+single_929:
 	VMOVUPS.Z        (DI), K1, Z2
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z2, Z0
 	VFMADD231PS.BCST 4(BX), Z2, Z1
 	ADDQ             SI, BX
 	DECQ             DX
-	JNE              single_805
+	JNE              single_929
 
-done_804:
+done_928:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_807
+	JEQ       skip_931
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z2
 	VADDPS    Z2, Z0, Z0
@@ -14892,43 +16724,43 @@ done_804:
 	VMOVUPS.Z (DX), K1, Z2
 	VADDPS    Z2, Z1, Z1
 
-skip_807:
+skip_931:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_808
+	JEQ       skip_932
 	VMOVUPS.Z (CX), K1, Z2
 	VADDPS    Z2, Z0, Z0
 	VADDPS    Z2, Z1, Z1
 
-skip_808:
+skip_932:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_809
+	JEQ          skip_933
 	VBROADCASTSS (CX), Z2
 	VADDPS       Z2, Z0, Z0
 	VBROADCASTSS 4(CX), Z2
 	VADDPS       Z2, Z1, Z1
 
-skip_809:
+skip_933:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_810
+	JEQ    skip_934
 	VXORPS Z2, Z2, Z2
 	VMAXPS Z0, Z2, Z0
 	VMAXPS Z1, Z2, Z1
 
-skip_810:
+skip_934:
 	VMOVUPS Z0, K1, (R9)
 	ADDQ    R10, R9
 	VMOVUPS Z1, K1, (R9)
 	VZEROUPPER
 	RET
 
-next_801:
+next_925:
 	VXORPS     Z0, Z0, Z0
 	MOVQ       R9, AX
 	PREFETCHT0 (AX)
 	SUBQ       $0x02, DX
-	JLT        tail_813
+	JLT        tail_937
 
-loop_812:
+loop_936:
 	VMOVUPS.Z        (DI), K1, Z1
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z1, Z0
@@ -14938,49 +16770,1817 @@ loop_812:
 	VFMADD231PS.BCST (BX), Z1, Z0
 	ADDQ             SI, BX
 	SUBQ             $0x02, DX
-	JGE              loop_812
+	JGE              loop_936
 
-tail_813:
+tail_937:
 	ADDQ $0x02, DX
-	JEQ  done_814
+	JEQ  done_938
 
-single_815:
+single_939:
 	VMOVUPS.Z        (DI), K1, Z1
 	ADDQ             R8, DI
 	VFMADD231PS.BCST (BX), Z1, Z0
 	ADDQ             SI, BX
 	DECQ             DX
-	JNE              single_815
+	JNE              single_939
 
-done_814:
+done_938:
 	MOVQ      flags+72(FP), AX
 	MOVQ      bias+80(FP), CX
 	TESTQ     $0x00000001, AX
-	JEQ       skip_817
+	JEQ       skip_941
 	MOVQ      R9, DX
 	VMOVUPS.Z (DX), K1, Z1
 	VADDPS    Z1, Z0, Z0
 
-skip_817:
+skip_941:
 	TESTQ     $0x00000002, AX
-	JEQ       skip_818
+	JEQ       skip_942
 	VMOVUPS.Z (CX), K1, Z1
 	VADDPS    Z1, Z0, Z0
 
-skip_818:
+skip_942:
 	TESTQ        $0x00000004, AX
-	JEQ          skip_819
+	JEQ          skip_943
 	VBROADCASTSS (CX), Z1
 	VADDPS       Z1, Z0, Z0
 
-skip_819:
+skip_943:
 	TESTQ  $0x00000008, AX
-	JEQ    skip_820
+	JEQ    skip_944
 	VXORPS Z1, Z1, Z1
 	VMAXPS Z0, Z1, Z0
 
-skip_820:
+skip_944:
 	VMOVUPS Z0, K1, (R9)
+	VZEROUPPER
+	RET
+
+half_704:
+	CMPQ       AX, $0x0c
+	JNE        next_945
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	VXORPS     Y10, Y10, Y10
+	VXORPS     Y11, Y11, Y11
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_947
+
+loop_946:
+	VMOVUPS.Z        (DI), K1, Y12
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y12, Y0
+	VFMADD231PS.BCST 4(BX), Y12, Y1
+	VFMADD231PS.BCST 8(BX), Y12, Y2
+	VFMADD231PS.BCST 12(BX), Y12, Y3
+	VFMADD231PS.BCST 16(BX), Y12, Y4
+	VFMADD231PS.BCST 20(BX), Y12, Y5
+	VFMADD231PS.BCST 24(BX), Y12, Y6
+	VFMADD231PS.BCST 28(BX), Y12, Y7
+	VFMADD231PS.BCST 32(BX), Y12, Y8
+	VFMADD231PS.BCST 36(BX), Y12, Y9
+	VFMADD231PS.BCST 40(BX), Y12, Y10
+	VFMADD231PS.BCST 44(BX), Y12, Y11
+	ADDQ             SI, BX
+	VMOVUPS.Z        (DI), K1, Y12
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y12, Y0
+	VFMADD231PS.BCST 4(BX), Y12, Y1
+	VFMADD231PS.BCST 8(BX), Y12, Y2
+	VFMADD231PS.BCST 12(BX), Y12, Y3
+	VFMADD231PS.BCST 16(BX), Y12, Y4
+	VFMADD231PS.BCST 20(BX), Y12, Y5
+	VFMADD231PS.BCST 24(BX), Y12, Y6
+	VFMADD231PS.BCST 28(BX), Y12, Y7
+	VFMADD231PS.BCST 32(BX), Y12, Y8
+	VFMADD231PS.BCST 36(BX), Y12, Y9
+	VFMADD231PS.BCST 40(BX), Y12, Y10
+	VFMADD231PS.BCST 44(BX), Y12, Y11
+	ADDQ             SI, BX
+	SUBQ             $0x02, DX
+	JGE              loop_946
+
+tail_947:
+	ADDQ $0x02, DX
+	JEQ  done_948
+
+single_949:
+	VMOVUPS.Z        (DI), K1, Y12
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y12, Y0
+	VFMADD231PS.BCST 4(BX), Y12, Y1
+	VFMADD231PS.BCST 8(BX), Y12, Y2
+	VFMADD231PS.BCST 12(BX), Y12, Y3
+	VFMADD231PS.BCST 16(BX), Y12, Y4
+	VFMADD231PS.BCST 20(BX), Y12, Y5
+	VFMADD231PS.BCST 24(BX), Y12, Y6
+	VFMADD231PS.BCST 28(BX), Y12, Y7
+	VFMADD231PS.BCST 32(BX), Y12, Y8
+	VFMADD231PS.BCST 36(BX), Y12, Y9
+	VFMADD231PS.BCST 40(BX), Y12, Y10
+	VFMADD231PS.BCST 44(BX), Y12, Y11
+	ADDQ             SI, BX
+	DECQ             DX
+	JNE              single_949
+
+done_948:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_951
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y1, Y1
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y2, Y2
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y3, Y3
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y4, Y4
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y5, Y5
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y6, Y6
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y7, Y7
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y8, Y8
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y9, Y9
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y10, Y10
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y12
+	VADDPS    Y12, Y11, Y11
+
+skip_951:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_952
+	VMOVUPS.Z (CX), K1, Y12
+	VADDPS    Y12, Y0, Y0
+	VADDPS    Y12, Y1, Y1
+	VADDPS    Y12, Y2, Y2
+	VADDPS    Y12, Y3, Y3
+	VADDPS    Y12, Y4, Y4
+	VADDPS    Y12, Y5, Y5
+	VADDPS    Y12, Y6, Y6
+	VADDPS    Y12, Y7, Y7
+	VADDPS    Y12, Y8, Y8
+	VADDPS    Y12, Y9, Y9
+	VADDPS    Y12, Y10, Y10
+	VADDPS    Y12, Y11, Y11
+
+skip_952:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_953
+	VBROADCASTSS (CX), Y12
+	VADDPS       Y12, Y0, Y0
+	VBROADCASTSS 4(CX), Y12
+	VADDPS       Y12, Y1, Y1
+	VBROADCASTSS 8(CX), Y12
+	VADDPS       Y12, Y2, Y2
+	VBROADCASTSS 12(CX), Y12
+	VADDPS       Y12, Y3, Y3
+	VBROADCASTSS 16(CX), Y12
+	VADDPS       Y12, Y4, Y4
+	VBROADCASTSS 20(CX), Y12
+	VADDPS       Y12, Y5, Y5
+	VBROADCASTSS 24(CX), Y12
+	VADDPS       Y12, Y6, Y6
+	VBROADCASTSS 28(CX), Y12
+	VADDPS       Y12, Y7, Y7
+	VBROADCASTSS 32(CX), Y12
+	VADDPS       Y12, Y8, Y8
+	VBROADCASTSS 36(CX), Y12
+	VADDPS       Y12, Y9, Y9
+	VBROADCASTSS 40(CX), Y12
+	VADDPS       Y12, Y10, Y10
+	VBROADCASTSS 44(CX), Y12
+	VADDPS       Y12, Y11, Y11
+
+skip_953:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_954
+	VXORPS Y12, Y12, Y12
+	VMAXPS Y0, Y12, Y0
+	VMAXPS Y1, Y12, Y1
+	VMAXPS Y2, Y12, Y2
+	VMAXPS Y3, Y12, Y3
+	VMAXPS Y4, Y12, Y4
+	VMAXPS Y5, Y12, Y5
+	VMAXPS Y6, Y12, Y6
+	VMAXPS Y7, Y12, Y7
+	VMAXPS Y8, Y12, Y8
+	VMAXPS Y9, Y12, Y9
+	VMAXPS Y10, Y12, Y10
+	VMAXPS Y11, Y12, Y11
+
+skip_954:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y2, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y3, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y4, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y5, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y6, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y7, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y8, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y9, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y10, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y11, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_945:
+	CMPQ       AX, $0x0b
+	JNE        next_955
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	VXORPS     Y10, Y10, Y10
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_957
+
+loop_956:
+	VMOVUPS.Z        (DI), K1, Y11
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y11, Y0
+	VFMADD231PS.BCST 4(BX), Y11, Y1
+	VFMADD231PS.BCST 8(BX), Y11, Y2
+	VFMADD231PS.BCST 12(BX), Y11, Y3
+	VFMADD231PS.BCST 16(BX), Y11, Y4
+	VFMADD231PS.BCST 20(BX), Y11, Y5
+	VFMADD231PS.BCST 24(BX), Y11, Y6
+	VFMADD231PS.BCST 28(BX), Y11, Y7
+	VFMADD231PS.BCST 32(BX), Y11, Y8
+	VFMADD231PS.BCST 36(BX), Y11, Y9
+	VFMADD231PS.BCST 40(BX), Y11, Y10
+	ADDQ             SI, BX
+	VMOVUPS.Z        (DI), K1, Y11
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y11, Y0
+	VFMADD231PS.BCST 4(BX), Y11, Y1
+	VFMADD231PS.BCST 8(BX), Y11, Y2
+	VFMADD231PS.BCST 12(BX), Y11, Y3
+	VFMADD231PS.BCST 16(BX), Y11, Y4
+	VFMADD231PS.BCST 20(BX), Y11, Y5
+	VFMADD231PS.BCST 24(BX), Y11, Y6
+	VFMADD231PS.BCST 28(BX), Y11, Y7
+	VFMADD231PS.BCST 32(BX), Y11, Y8
+	VFMADD231PS.BCST 36(BX), Y11, Y9
+	VFMADD231PS.BCST 40(BX), Y11, Y10
+	ADDQ             SI, BX
+	SUBQ             $0x02, DX
+	JGE              loop_956
+
+tail_957:
+	ADDQ $0x02, DX
+	JEQ  done_958
+
+single_959:
+	VMOVUPS.Z        (DI), K1, Y11
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y11, Y0
+	VFMADD231PS.BCST 4(BX), Y11, Y1
+	VFMADD231PS.BCST 8(BX), Y11, Y2
+	VFMADD231PS.BCST 12(BX), Y11, Y3
+	VFMADD231PS.BCST 16(BX), Y11, Y4
+	VFMADD231PS.BCST 20(BX), Y11, Y5
+	VFMADD231PS.BCST 24(BX), Y11, Y6
+	VFMADD231PS.BCST 28(BX), Y11, Y7
+	VFMADD231PS.BCST 32(BX), Y11, Y8
+	VFMADD231PS.BCST 36(BX), Y11, Y9
+	VFMADD231PS.BCST 40(BX), Y11, Y10
+	ADDQ             SI, BX
+	DECQ             DX
+	JNE              single_959
+
+done_958:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_961
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y1, Y1
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y2, Y2
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y3, Y3
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y4, Y4
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y5, Y5
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y6, Y6
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y7, Y7
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y8, Y8
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y9, Y9
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y11
+	VADDPS    Y11, Y10, Y10
+
+skip_961:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_962
+	VMOVUPS.Z (CX), K1, Y11
+	VADDPS    Y11, Y0, Y0
+	VADDPS    Y11, Y1, Y1
+	VADDPS    Y11, Y2, Y2
+	VADDPS    Y11, Y3, Y3
+	VADDPS    Y11, Y4, Y4
+	VADDPS    Y11, Y5, Y5
+	VADDPS    Y11, Y6, Y6
+	VADDPS    Y11, Y7, Y7
+	VADDPS    Y11, Y8, Y8
+	VADDPS    Y11, Y9, Y9
+	VADDPS    Y11, Y10, Y10
+
+skip_962:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_963
+	VBROADCASTSS (CX), Y11
+	VADDPS       Y11, Y0, Y0
+	VBROADCASTSS 4(CX), Y11
+	VADDPS       Y11, Y1, Y1
+	VBROADCASTSS 8(CX), Y11
+	VADDPS       Y11, Y2, Y2
+	VBROADCASTSS 12(CX), Y11
+	VADDPS       Y11, Y3, Y3
+	VBROADCASTSS 16(CX), Y11
+	VADDPS       Y11, Y4, Y4
+	VBROADCASTSS 20(CX), Y11
+	VADDPS       Y11, Y5, Y5
+	VBROADCASTSS 24(CX), Y11
+	VADDPS       Y11, Y6, Y6
+	VBROADCASTSS 28(CX), Y11
+	VADDPS       Y11, Y7, Y7
+	VBROADCASTSS 32(CX), Y11
+	VADDPS       Y11, Y8, Y8
+	VBROADCASTSS 36(CX), Y11
+	VADDPS       Y11, Y9, Y9
+	VBROADCASTSS 40(CX), Y11
+	VADDPS       Y11, Y10, Y10
+
+skip_963:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_964
+	VXORPS Y11, Y11, Y11
+	VMAXPS Y0, Y11, Y0
+	VMAXPS Y1, Y11, Y1
+	VMAXPS Y2, Y11, Y2
+	VMAXPS Y3, Y11, Y3
+	VMAXPS Y4, Y11, Y4
+	VMAXPS Y5, Y11, Y5
+	VMAXPS Y6, Y11, Y6
+	VMAXPS Y7, Y11, Y7
+	VMAXPS Y8, Y11, Y8
+	VMAXPS Y9, Y11, Y9
+	VMAXPS Y10, Y11, Y10
+
+skip_964:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y2, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y3, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y4, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y5, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y6, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y7, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y8, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y9, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y10, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_955:
+	CMPQ       AX, $0x0a
+	JNE        next_965
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	VXORPS     Y9, Y9, Y9
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_967
+
+loop_966:
+	VMOVUPS.Z        (DI), K1, Y10
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y10, Y0
+	VFMADD231PS.BCST 4(BX), Y10, Y1
+	VFMADD231PS.BCST 8(BX), Y10, Y2
+	VFMADD231PS.BCST 12(BX), Y10, Y3
+	VFMADD231PS.BCST 16(BX), Y10, Y4
+	VFMADD231PS.BCST 20(BX), Y10, Y5
+	VFMADD231PS.BCST 24(BX), Y10, Y6
+	VFMADD231PS.BCST 28(BX), Y10, Y7
+	VFMADD231PS.BCST 32(BX), Y10, Y8
+	VFMADD231PS.BCST 36(BX), Y10, Y9
+	ADDQ             SI, BX
+	VMOVUPS.Z        (DI), K1, Y10
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y10, Y0
+	VFMADD231PS.BCST 4(BX), Y10, Y1
+	VFMADD231PS.BCST 8(BX), Y10, Y2
+	VFMADD231PS.BCST 12(BX), Y10, Y3
+	VFMADD231PS.BCST 16(BX), Y10, Y4
+	VFMADD231PS.BCST 20(BX), Y10, Y5
+	VFMADD231PS.BCST 24(BX), Y10, Y6
+	VFMADD231PS.BCST 28(BX), Y10, Y7
+	VFMADD231PS.BCST 32(BX), Y10, Y8
+	VFMADD231PS.BCST 36(BX), Y10, Y9
+	ADDQ             SI, BX
+	SUBQ             $0x02, DX
+	JGE              loop_966
+
+tail_967:
+	ADDQ $0x02, DX
+	JEQ  done_968
+
+single_969:
+	VMOVUPS.Z        (DI), K1, Y10
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y10, Y0
+	VFMADD231PS.BCST 4(BX), Y10, Y1
+	VFMADD231PS.BCST 8(BX), Y10, Y2
+	VFMADD231PS.BCST 12(BX), Y10, Y3
+	VFMADD231PS.BCST 16(BX), Y10, Y4
+	VFMADD231PS.BCST 20(BX), Y10, Y5
+	VFMADD231PS.BCST 24(BX), Y10, Y6
+	VFMADD231PS.BCST 28(BX), Y10, Y7
+	VFMADD231PS.BCST 32(BX), Y10, Y8
+	VFMADD231PS.BCST 36(BX), Y10, Y9
+	ADDQ             SI, BX
+	DECQ             DX
+	JNE              single_969
+
+done_968:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_971
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y10
+	VADDPS    Y10, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y10
+	VADDPS    Y10, Y1, Y1
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y10
+	VADDPS    Y10, Y2, Y2
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y10
+	VADDPS    Y10, Y3, Y3
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y10
+	VADDPS    Y10, Y4, Y4
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y10
+	VADDPS    Y10, Y5, Y5
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y10
+	VADDPS    Y10, Y6, Y6
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y10
+	VADDPS    Y10, Y7, Y7
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y10
+	VADDPS    Y10, Y8, Y8
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y10
+	VADDPS    Y10, Y9, Y9
+
+skip_971:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_972
+	VMOVUPS.Z (CX), K1, Y10
+	VADDPS    Y10, Y0, Y0
+	VADDPS    Y10, Y1, Y1
+	VADDPS    Y10, Y2, Y2
+	VADDPS    Y10, Y3, Y3
+	VADDPS    Y10, Y4, Y4
+	VADDPS    Y10, Y5, Y5
+	VADDPS    Y10, Y6, Y6
+	VADDPS    Y10, Y7, Y7
+	VADDPS    Y10, Y8, Y8
+	VADDPS    Y10, Y9, Y9
+
+skip_972:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_973
+	VBROADCASTSS (CX), Y10
+	VADDPS       Y10, Y0, Y0
+	VBROADCASTSS 4(CX), Y10
+	VADDPS       Y10, Y1, Y1
+	VBROADCASTSS 8(CX), Y10
+	VADDPS       Y10, Y2, Y2
+	VBROADCASTSS 12(CX), Y10
+	VADDPS       Y10, Y3, Y3
+	VBROADCASTSS 16(CX), Y10
+	VADDPS       Y10, Y4, Y4
+	VBROADCASTSS 20(CX), Y10
+	VADDPS       Y10, Y5, Y5
+	VBROADCASTSS 24(CX), Y10
+	VADDPS       Y10, Y6, Y6
+	VBROADCASTSS 28(CX), Y10
+	VADDPS       Y10, Y7, Y7
+	VBROADCASTSS 32(CX), Y10
+	VADDPS       Y10, Y8, Y8
+	VBROADCASTSS 36(CX), Y10
+	VADDPS       Y10, Y9, Y9
+
+skip_973:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_974
+	VXORPS Y10, Y10, Y10
+	VMAXPS Y0, Y10, Y0
+	VMAXPS Y1, Y10, Y1
+	VMAXPS Y2, Y10, Y2
+	VMAXPS Y3, Y10, Y3
+	VMAXPS Y4, Y10, Y4
+	VMAXPS Y5, Y10, Y5
+	VMAXPS Y6, Y10, Y6
+	VMAXPS Y7, Y10, Y7
+	VMAXPS Y8, Y10, Y8
+	VMAXPS Y9, Y10, Y9
+
+skip_974:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y2, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y3, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y4, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y5, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y6, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y7, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y8, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y9, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_965:
+	CMPQ       AX, $0x09
+	JNE        next_975
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	VXORPS     Y8, Y8, Y8
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_977
+
+loop_976:
+	VMOVUPS.Z        (DI), K1, Y9
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y9, Y0
+	VFMADD231PS.BCST 4(BX), Y9, Y1
+	VFMADD231PS.BCST 8(BX), Y9, Y2
+	VFMADD231PS.BCST 12(BX), Y9, Y3
+	VFMADD231PS.BCST 16(BX), Y9, Y4
+	VFMADD231PS.BCST 20(BX), Y9, Y5
+	VFMADD231PS.BCST 24(BX), Y9, Y6
+	VFMADD231PS.BCST 28(BX), Y9, Y7
+	VFMADD231PS.BCST 32(BX), Y9, Y8
+	ADDQ             SI, BX
+	VMOVUPS.Z        (DI), K1, Y9
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y9, Y0
+	VFMADD231PS.BCST 4(BX), Y9, Y1
+	VFMADD231PS.BCST 8(BX), Y9, Y2
+	VFMADD231PS.BCST 12(BX), Y9, Y3
+	VFMADD231PS.BCST 16(BX), Y9, Y4
+	VFMADD231PS.BCST 20(BX), Y9, Y5
+	VFMADD231PS.BCST 24(BX), Y9, Y6
+	VFMADD231PS.BCST 28(BX), Y9, Y7
+	VFMADD231PS.BCST 32(BX), Y9, Y8
+	ADDQ             SI, BX
+	SUBQ             $0x02, DX
+	JGE              loop_976
+
+tail_977:
+	ADDQ $0x02, DX
+	JEQ  done_978
+
+single_979:
+	VMOVUPS.Z        (DI), K1, Y9
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y9, Y0
+	VFMADD231PS.BCST 4(BX), Y9, Y1
+	VFMADD231PS.BCST 8(BX), Y9, Y2
+	VFMADD231PS.BCST 12(BX), Y9, Y3
+	VFMADD231PS.BCST 16(BX), Y9, Y4
+	VFMADD231PS.BCST 20(BX), Y9, Y5
+	VFMADD231PS.BCST 24(BX), Y9, Y6
+	VFMADD231PS.BCST 28(BX), Y9, Y7
+	VFMADD231PS.BCST 32(BX), Y9, Y8
+	ADDQ             SI, BX
+	DECQ             DX
+	JNE              single_979
+
+done_978:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_981
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y9
+	VADDPS    Y9, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y9
+	VADDPS    Y9, Y1, Y1
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y9
+	VADDPS    Y9, Y2, Y2
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y9
+	VADDPS    Y9, Y3, Y3
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y9
+	VADDPS    Y9, Y4, Y4
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y9
+	VADDPS    Y9, Y5, Y5
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y9
+	VADDPS    Y9, Y6, Y6
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y9
+	VADDPS    Y9, Y7, Y7
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y9
+	VADDPS    Y9, Y8, Y8
+
+skip_981:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_982
+	VMOVUPS.Z (CX), K1, Y9
+	VADDPS    Y9, Y0, Y0
+	VADDPS    Y9, Y1, Y1
+	VADDPS    Y9, Y2, Y2
+	VADDPS    Y9, Y3, Y3
+	VADDPS    Y9, Y4, Y4
+	VADDPS    Y9, Y5, Y5
+	VADDPS    Y9, Y6, Y6
+	VADDPS    Y9, Y7, Y7
+	VADDPS    Y9, Y8, Y8
+
+skip_982:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_983
+	VBROADCASTSS (CX), Y9
+	VADDPS       Y9, Y0, Y0
+	VBROADCASTSS 4(CX), Y9
+	VADDPS       Y9, Y1, Y1
+	VBROADCASTSS 8(CX), Y9
+	VADDPS       Y9, Y2, Y2
+	VBROADCASTSS 12(CX), Y9
+	VADDPS       Y9, Y3, Y3
+	VBROADCASTSS 16(CX), Y9
+	VADDPS       Y9, Y4, Y4
+	VBROADCASTSS 20(CX), Y9
+	VADDPS       Y9, Y5, Y5
+	VBROADCASTSS 24(CX), Y9
+	VADDPS       Y9, Y6, Y6
+	VBROADCASTSS 28(CX), Y9
+	VADDPS       Y9, Y7, Y7
+	VBROADCASTSS 32(CX), Y9
+	VADDPS       Y9, Y8, Y8
+
+skip_983:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_984
+	VXORPS Y9, Y9, Y9
+	VMAXPS Y0, Y9, Y0
+	VMAXPS Y1, Y9, Y1
+	VMAXPS Y2, Y9, Y2
+	VMAXPS Y3, Y9, Y3
+	VMAXPS Y4, Y9, Y4
+	VMAXPS Y5, Y9, Y5
+	VMAXPS Y6, Y9, Y6
+	VMAXPS Y7, Y9, Y7
+	VMAXPS Y8, Y9, Y8
+
+skip_984:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y2, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y3, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y4, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y5, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y6, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y7, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y8, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_975:
+	CMPQ       AX, $0x08
+	JNE        next_985
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	VXORPS     Y7, Y7, Y7
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_987
+
+loop_986:
+	VMOVUPS.Z        (DI), K1, Y8
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y8, Y0
+	VFMADD231PS.BCST 4(BX), Y8, Y1
+	VFMADD231PS.BCST 8(BX), Y8, Y2
+	VFMADD231PS.BCST 12(BX), Y8, Y3
+	VFMADD231PS.BCST 16(BX), Y8, Y4
+	VFMADD231PS.BCST 20(BX), Y8, Y5
+	VFMADD231PS.BCST 24(BX), Y8, Y6
+	VFMADD231PS.BCST 28(BX), Y8, Y7
+	ADDQ             SI, BX
+	VMOVUPS.Z        (DI), K1, Y8
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y8, Y0
+	VFMADD231PS.BCST 4(BX), Y8, Y1
+	VFMADD231PS.BCST 8(BX), Y8, Y2
+	VFMADD231PS.BCST 12(BX), Y8, Y3
+	VFMADD231PS.BCST 16(BX), Y8, Y4
+	VFMADD231PS.BCST 20(BX), Y8, Y5
+	VFMADD231PS.BCST 24(BX), Y8, Y6
+	VFMADD231PS.BCST 28(BX), Y8, Y7
+	ADDQ             SI, BX
+	SUBQ             $0x02, DX
+	JGE              loop_986
+
+tail_987:
+	ADDQ $0x02, DX
+	JEQ  done_988
+
+single_989:
+	VMOVUPS.Z        (DI), K1, Y8
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y8, Y0
+	VFMADD231PS.BCST 4(BX), Y8, Y1
+	VFMADD231PS.BCST 8(BX), Y8, Y2
+	VFMADD231PS.BCST 12(BX), Y8, Y3
+	VFMADD231PS.BCST 16(BX), Y8, Y4
+	VFMADD231PS.BCST 20(BX), Y8, Y5
+	VFMADD231PS.BCST 24(BX), Y8, Y6
+	VFMADD231PS.BCST 28(BX), Y8, Y7
+	ADDQ             SI, BX
+	DECQ             DX
+	JNE              single_989
+
+done_988:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_991
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y8
+	VADDPS    Y8, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y8
+	VADDPS    Y8, Y1, Y1
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y8
+	VADDPS    Y8, Y2, Y2
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y8
+	VADDPS    Y8, Y3, Y3
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y8
+	VADDPS    Y8, Y4, Y4
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y8
+	VADDPS    Y8, Y5, Y5
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y8
+	VADDPS    Y8, Y6, Y6
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y8
+	VADDPS    Y8, Y7, Y7
+
+skip_991:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_992
+	VMOVUPS.Z (CX), K1, Y8
+	VADDPS    Y8, Y0, Y0
+	VADDPS    Y8, Y1, Y1
+	VADDPS    Y8, Y2, Y2
+	VADDPS    Y8, Y3, Y3
+	VADDPS    Y8, Y4, Y4
+	VADDPS    Y8, Y5, Y5
+	VADDPS    Y8, Y6, Y6
+	VADDPS    Y8, Y7, Y7
+
+skip_992:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_993
+	VBROADCASTSS (CX), Y8
+	VADDPS       Y8, Y0, Y0
+	VBROADCASTSS 4(CX), Y8
+	VADDPS       Y8, Y1, Y1
+	VBROADCASTSS 8(CX), Y8
+	VADDPS       Y8, Y2, Y2
+	VBROADCASTSS 12(CX), Y8
+	VADDPS       Y8, Y3, Y3
+	VBROADCASTSS 16(CX), Y8
+	VADDPS       Y8, Y4, Y4
+	VBROADCASTSS 20(CX), Y8
+	VADDPS       Y8, Y5, Y5
+	VBROADCASTSS 24(CX), Y8
+	VADDPS       Y8, Y6, Y6
+	VBROADCASTSS 28(CX), Y8
+	VADDPS       Y8, Y7, Y7
+
+skip_993:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_994
+	VXORPS Y8, Y8, Y8
+	VMAXPS Y0, Y8, Y0
+	VMAXPS Y1, Y8, Y1
+	VMAXPS Y2, Y8, Y2
+	VMAXPS Y3, Y8, Y3
+	VMAXPS Y4, Y8, Y4
+	VMAXPS Y5, Y8, Y5
+	VMAXPS Y6, Y8, Y6
+	VMAXPS Y7, Y8, Y7
+
+skip_994:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y2, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y3, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y4, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y5, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y6, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y7, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_985:
+	CMPQ       AX, $0x07
+	JNE        next_995
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	VXORPS     Y6, Y6, Y6
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_997
+
+loop_996:
+	VMOVUPS.Z        (DI), K1, Y7
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y7, Y0
+	VFMADD231PS.BCST 4(BX), Y7, Y1
+	VFMADD231PS.BCST 8(BX), Y7, Y2
+	VFMADD231PS.BCST 12(BX), Y7, Y3
+	VFMADD231PS.BCST 16(BX), Y7, Y4
+	VFMADD231PS.BCST 20(BX), Y7, Y5
+	VFMADD231PS.BCST 24(BX), Y7, Y6
+	ADDQ             SI, BX
+	VMOVUPS.Z        (DI), K1, Y7
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y7, Y0
+	VFMADD231PS.BCST 4(BX), Y7, Y1
+	VFMADD231PS.BCST 8(BX), Y7, Y2
+	VFMADD231PS.BCST 12(BX), Y7, Y3
+	VFMADD231PS.BCST 16(BX), Y7, Y4
+	VFMADD231PS.BCST 20(BX), Y7, Y5
+	VFMADD231PS.BCST 24(BX), Y7, Y6
+	ADDQ             SI, BX
+	SUBQ             $0x02, DX
+	JGE              loop_996
+
+tail_997:
+	ADDQ $0x02, DX
+	JEQ  done_998
+
+single_999:
+	VMOVUPS.Z        (DI), K1, Y7
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y7, Y0
+	VFMADD231PS.BCST 4(BX), Y7, Y1
+	VFMADD231PS.BCST 8(BX), Y7, Y2
+	VFMADD231PS.BCST 12(BX), Y7, Y3
+	VFMADD231PS.BCST 16(BX), Y7, Y4
+	VFMADD231PS.BCST 20(BX), Y7, Y5
+	VFMADD231PS.BCST 24(BX), Y7, Y6
+	ADDQ             SI, BX
+	DECQ             DX
+	JNE              single_999
+
+done_998:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_1001
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y7
+	VADDPS    Y7, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y7
+	VADDPS    Y7, Y1, Y1
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y7
+	VADDPS    Y7, Y2, Y2
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y7
+	VADDPS    Y7, Y3, Y3
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y7
+	VADDPS    Y7, Y4, Y4
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y7
+	VADDPS    Y7, Y5, Y5
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y7
+	VADDPS    Y7, Y6, Y6
+
+skip_1001:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_1002
+	VMOVUPS.Z (CX), K1, Y7
+	VADDPS    Y7, Y0, Y0
+	VADDPS    Y7, Y1, Y1
+	VADDPS    Y7, Y2, Y2
+	VADDPS    Y7, Y3, Y3
+	VADDPS    Y7, Y4, Y4
+	VADDPS    Y7, Y5, Y5
+	VADDPS    Y7, Y6, Y6
+
+skip_1002:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_1003
+	VBROADCASTSS (CX), Y7
+	VADDPS       Y7, Y0, Y0
+	VBROADCASTSS 4(CX), Y7
+	VADDPS       Y7, Y1, Y1
+	VBROADCASTSS 8(CX), Y7
+	VADDPS       Y7, Y2, Y2
+	VBROADCASTSS 12(CX), Y7
+	VADDPS       Y7, Y3, Y3
+	VBROADCASTSS 16(CX), Y7
+	VADDPS       Y7, Y4, Y4
+	VBROADCASTSS 20(CX), Y7
+	VADDPS       Y7, Y5, Y5
+	VBROADCASTSS 24(CX), Y7
+	VADDPS       Y7, Y6, Y6
+
+skip_1003:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_1004
+	VXORPS Y7, Y7, Y7
+	VMAXPS Y0, Y7, Y0
+	VMAXPS Y1, Y7, Y1
+	VMAXPS Y2, Y7, Y2
+	VMAXPS Y3, Y7, Y3
+	VMAXPS Y4, Y7, Y4
+	VMAXPS Y5, Y7, Y5
+	VMAXPS Y6, Y7, Y6
+
+skip_1004:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y2, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y3, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y4, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y5, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y6, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_995:
+	CMPQ       AX, $0x06
+	JNE        next_1005
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_1007
+
+loop_1006:
+	VMOVUPS.Z        (DI), K1, Y6
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y6, Y0
+	VFMADD231PS.BCST 4(BX), Y6, Y1
+	VFMADD231PS.BCST 8(BX), Y6, Y2
+	VFMADD231PS.BCST 12(BX), Y6, Y3
+	VFMADD231PS.BCST 16(BX), Y6, Y4
+	VFMADD231PS.BCST 20(BX), Y6, Y5
+	ADDQ             SI, BX
+	VMOVUPS.Z        (DI), K1, Y6
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y6, Y0
+	VFMADD231PS.BCST 4(BX), Y6, Y1
+	VFMADD231PS.BCST 8(BX), Y6, Y2
+	VFMADD231PS.BCST 12(BX), Y6, Y3
+	VFMADD231PS.BCST 16(BX), Y6, Y4
+	VFMADD231PS.BCST 20(BX), Y6, Y5
+	ADDQ             SI, BX
+	SUBQ             $0x02, DX
+	JGE              loop_1006
+
+tail_1007:
+	ADDQ $0x02, DX
+	JEQ  done_1008
+
+single_1009:
+	VMOVUPS.Z        (DI), K1, Y6
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y6, Y0
+	VFMADD231PS.BCST 4(BX), Y6, Y1
+	VFMADD231PS.BCST 8(BX), Y6, Y2
+	VFMADD231PS.BCST 12(BX), Y6, Y3
+	VFMADD231PS.BCST 16(BX), Y6, Y4
+	VFMADD231PS.BCST 20(BX), Y6, Y5
+	ADDQ             SI, BX
+	DECQ             DX
+	JNE              single_1009
+
+done_1008:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_1011
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y6
+	VADDPS    Y6, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y6
+	VADDPS    Y6, Y1, Y1
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y6
+	VADDPS    Y6, Y2, Y2
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y6
+	VADDPS    Y6, Y3, Y3
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y6
+	VADDPS    Y6, Y4, Y4
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y6
+	VADDPS    Y6, Y5, Y5
+
+skip_1011:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_1012
+	VMOVUPS.Z (CX), K1, Y6
+	VADDPS    Y6, Y0, Y0
+	VADDPS    Y6, Y1, Y1
+	VADDPS    Y6, Y2, Y2
+	VADDPS    Y6, Y3, Y3
+	VADDPS    Y6, Y4, Y4
+	VADDPS    Y6, Y5, Y5
+
+skip_1012:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_1013
+	VBROADCASTSS (CX), Y6
+	VADDPS       Y6, Y0, Y0
+	VBROADCASTSS 4(CX), Y6
+	VADDPS       Y6, Y1, Y1
+	VBROADCASTSS 8(CX), Y6
+	VADDPS       Y6, Y2, Y2
+	VBROADCASTSS 12(CX), Y6
+	VADDPS       Y6, Y3, Y3
+	VBROADCASTSS 16(CX), Y6
+	VADDPS       Y6, Y4, Y4
+	VBROADCASTSS 20(CX), Y6
+	VADDPS       Y6, Y5, Y5
+
+skip_1013:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_1014
+	VXORPS Y6, Y6, Y6
+	VMAXPS Y0, Y6, Y0
+	VMAXPS Y1, Y6, Y1
+	VMAXPS Y2, Y6, Y2
+	VMAXPS Y3, Y6, Y3
+	VMAXPS Y4, Y6, Y4
+	VMAXPS Y5, Y6, Y5
+
+skip_1014:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y2, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y3, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y4, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y5, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_1005:
+	CMPQ       AX, $0x05
+	JNE        next_1015
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_1017
+
+loop_1016:
+	VMOVUPS.Z        (DI), K1, Y5
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y5, Y0
+	VFMADD231PS.BCST 4(BX), Y5, Y1
+	VFMADD231PS.BCST 8(BX), Y5, Y2
+	VFMADD231PS.BCST 12(BX), Y5, Y3
+	VFMADD231PS.BCST 16(BX), Y5, Y4
+	ADDQ             SI, BX
+	VMOVUPS.Z        (DI), K1, Y5
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y5, Y0
+	VFMADD231PS.BCST 4(BX), Y5, Y1
+	VFMADD231PS.BCST 8(BX), Y5, Y2
+	VFMADD231PS.BCST 12(BX), Y5, Y3
+	VFMADD231PS.BCST 16(BX), Y5, Y4
+	ADDQ             SI, BX
+	SUBQ             $0x02, DX
+	JGE              loop_1016
+
+tail_1017:
+	ADDQ $0x02, DX
+	JEQ  done_1018
+
+single_1019:
+	VMOVUPS.Z        (DI), K1, Y5
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y5, Y0
+	VFMADD231PS.BCST 4(BX), Y5, Y1
+	VFMADD231PS.BCST 8(BX), Y5, Y2
+	VFMADD231PS.BCST 12(BX), Y5, Y3
+	VFMADD231PS.BCST 16(BX), Y5, Y4
+	ADDQ             SI, BX
+	DECQ             DX
+	JNE              single_1019
+
+done_1018:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_1021
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y5
+	VADDPS    Y5, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y5
+	VADDPS    Y5, Y1, Y1
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y5
+	VADDPS    Y5, Y2, Y2
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y5
+	VADDPS    Y5, Y3, Y3
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y5
+	VADDPS    Y5, Y4, Y4
+
+skip_1021:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_1022
+	VMOVUPS.Z (CX), K1, Y5
+	VADDPS    Y5, Y0, Y0
+	VADDPS    Y5, Y1, Y1
+	VADDPS    Y5, Y2, Y2
+	VADDPS    Y5, Y3, Y3
+	VADDPS    Y5, Y4, Y4
+
+skip_1022:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_1023
+	VBROADCASTSS (CX), Y5
+	VADDPS       Y5, Y0, Y0
+	VBROADCASTSS 4(CX), Y5
+	VADDPS       Y5, Y1, Y1
+	VBROADCASTSS 8(CX), Y5
+	VADDPS       Y5, Y2, Y2
+	VBROADCASTSS 12(CX), Y5
+	VADDPS       Y5, Y3, Y3
+	VBROADCASTSS 16(CX), Y5
+	VADDPS       Y5, Y4, Y4
+
+skip_1023:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_1024
+	VXORPS Y5, Y5, Y5
+	VMAXPS Y0, Y5, Y0
+	VMAXPS Y1, Y5, Y1
+	VMAXPS Y2, Y5, Y2
+	VMAXPS Y3, Y5, Y3
+	VMAXPS Y4, Y5, Y4
+
+skip_1024:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y2, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y3, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y4, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_1015:
+	CMPQ       AX, $0x04
+	JNE        next_1025
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_1027
+
+loop_1026:
+	VMOVUPS.Z        (DI), K1, Y4
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y4, Y0
+	VFMADD231PS.BCST 4(BX), Y4, Y1
+	VFMADD231PS.BCST 8(BX), Y4, Y2
+	VFMADD231PS.BCST 12(BX), Y4, Y3
+	ADDQ             SI, BX
+	VMOVUPS.Z        (DI), K1, Y4
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y4, Y0
+	VFMADD231PS.BCST 4(BX), Y4, Y1
+	VFMADD231PS.BCST 8(BX), Y4, Y2
+	VFMADD231PS.BCST 12(BX), Y4, Y3
+	ADDQ             SI, BX
+	SUBQ             $0x02, DX
+	JGE              loop_1026
+
+tail_1027:
+	ADDQ $0x02, DX
+	JEQ  done_1028
+
+single_1029:
+	VMOVUPS.Z        (DI), K1, Y4
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y4, Y0
+	VFMADD231PS.BCST 4(BX), Y4, Y1
+	VFMADD231PS.BCST 8(BX), Y4, Y2
+	VFMADD231PS.BCST 12(BX), Y4, Y3
+	ADDQ             SI, BX
+	DECQ             DX
+	JNE              single_1029
+
+done_1028:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_1031
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y4
+	VADDPS    Y4, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y4
+	VADDPS    Y4, Y1, Y1
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y4
+	VADDPS    Y4, Y2, Y2
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y4
+	VADDPS    Y4, Y3, Y3
+
+skip_1031:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_1032
+	VMOVUPS.Z (CX), K1, Y4
+	VADDPS    Y4, Y0, Y0
+	VADDPS    Y4, Y1, Y1
+	VADDPS    Y4, Y2, Y2
+	VADDPS    Y4, Y3, Y3
+
+skip_1032:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_1033
+	VBROADCASTSS (CX), Y4
+	VADDPS       Y4, Y0, Y0
+	VBROADCASTSS 4(CX), Y4
+	VADDPS       Y4, Y1, Y1
+	VBROADCASTSS 8(CX), Y4
+	VADDPS       Y4, Y2, Y2
+	VBROADCASTSS 12(CX), Y4
+	VADDPS       Y4, Y3, Y3
+
+skip_1033:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_1034
+	VXORPS Y4, Y4, Y4
+	VMAXPS Y0, Y4, Y0
+	VMAXPS Y1, Y4, Y1
+	VMAXPS Y2, Y4, Y2
+	VMAXPS Y3, Y4, Y3
+
+skip_1034:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y2, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y3, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_1025:
+	CMPQ       AX, $0x03
+	JNE        next_1035
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_1037
+
+loop_1036:
+	VMOVUPS.Z        (DI), K1, Y3
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y3, Y0
+	VFMADD231PS.BCST 4(BX), Y3, Y1
+	VFMADD231PS.BCST 8(BX), Y3, Y2
+	ADDQ             SI, BX
+	VMOVUPS.Z        (DI), K1, Y3
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y3, Y0
+	VFMADD231PS.BCST 4(BX), Y3, Y1
+	VFMADD231PS.BCST 8(BX), Y3, Y2
+	ADDQ             SI, BX
+	SUBQ             $0x02, DX
+	JGE              loop_1036
+
+tail_1037:
+	ADDQ $0x02, DX
+	JEQ  done_1038
+
+single_1039:
+	VMOVUPS.Z        (DI), K1, Y3
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y3, Y0
+	VFMADD231PS.BCST 4(BX), Y3, Y1
+	VFMADD231PS.BCST 8(BX), Y3, Y2
+	ADDQ             SI, BX
+	DECQ             DX
+	JNE              single_1039
+
+done_1038:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_1041
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y3
+	VADDPS    Y3, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y3
+	VADDPS    Y3, Y1, Y1
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y3
+	VADDPS    Y3, Y2, Y2
+
+skip_1041:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_1042
+	VMOVUPS.Z (CX), K1, Y3
+	VADDPS    Y3, Y0, Y0
+	VADDPS    Y3, Y1, Y1
+	VADDPS    Y3, Y2, Y2
+
+skip_1042:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_1043
+	VBROADCASTSS (CX), Y3
+	VADDPS       Y3, Y0, Y0
+	VBROADCASTSS 4(CX), Y3
+	VADDPS       Y3, Y1, Y1
+	VBROADCASTSS 8(CX), Y3
+	VADDPS       Y3, Y2, Y2
+
+skip_1043:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_1044
+	VXORPS Y3, Y3, Y3
+	VMAXPS Y0, Y3, Y0
+	VMAXPS Y1, Y3, Y1
+	VMAXPS Y2, Y3, Y2
+
+skip_1044:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y2, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_1035:
+	CMPQ       AX, $0x02
+	JNE        next_1045
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	ADDQ       R10, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_1047
+
+loop_1046:
+	VMOVUPS.Z        (DI), K1, Y2
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y2, Y0
+	VFMADD231PS.BCST 4(BX), Y2, Y1
+	ADDQ             SI, BX
+	VMOVUPS.Z        (DI), K1, Y2
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y2, Y0
+	VFMADD231PS.BCST 4(BX), Y2, Y1
+	ADDQ             SI, BX
+	SUBQ             $0x02, DX
+	JGE              loop_1046
+
+tail_1047:
+	ADDQ $0x02, DX
+	JEQ  done_1048
+
+single_1049:
+	VMOVUPS.Z        (DI), K1, Y2
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y2, Y0
+	VFMADD231PS.BCST 4(BX), Y2, Y1
+	ADDQ             SI, BX
+	DECQ             DX
+	JNE              single_1049
+
+done_1048:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_1051
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y2
+	VADDPS    Y2, Y0, Y0
+	ADDQ      R10, DX
+	VMOVUPS.Z (DX), K1, Y2
+	VADDPS    Y2, Y1, Y1
+
+skip_1051:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_1052
+	VMOVUPS.Z (CX), K1, Y2
+	VADDPS    Y2, Y0, Y0
+	VADDPS    Y2, Y1, Y1
+
+skip_1052:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_1053
+	VBROADCASTSS (CX), Y2
+	VADDPS       Y2, Y0, Y0
+	VBROADCASTSS 4(CX), Y2
+	VADDPS       Y2, Y1, Y1
+
+skip_1053:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_1054
+	VXORPS Y2, Y2, Y2
+	VMAXPS Y0, Y2, Y0
+	VMAXPS Y1, Y2, Y1
+
+skip_1054:
+	VMOVUPS Y0, K1, (R9)
+	ADDQ    R10, R9
+	VMOVUPS Y1, K1, (R9)
+	VZEROUPPER
+	RET
+
+next_1045:
+	VXORPS     Y0, Y0, Y0
+	MOVQ       R9, AX
+	PREFETCHT0 (AX)
+	SUBQ       $0x02, DX
+	JLT        tail_1057
+
+loop_1056:
+	VMOVUPS.Z        (DI), K1, Y1
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y1, Y0
+	ADDQ             SI, BX
+	VMOVUPS.Z        (DI), K1, Y1
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y1, Y0
+	ADDQ             SI, BX
+	SUBQ             $0x02, DX
+	JGE              loop_1056
+
+tail_1057:
+	ADDQ $0x02, DX
+	JEQ  done_1058
+
+single_1059:
+	VMOVUPS.Z        (DI), K1, Y1
+	ADDQ             R8, DI
+	VFMADD231PS.BCST (BX), Y1, Y0
+	ADDQ             SI, BX
+	DECQ             DX
+	JNE              single_1059
+
+done_1058:
+	MOVQ      flags+72(FP), AX
+	MOVQ      bias+80(FP), CX
+	TESTQ     $0x00000001, AX
+	JEQ       skip_1061
+	MOVQ      R9, DX
+	VMOVUPS.Z (DX), K1, Y1
+	VADDPS    Y1, Y0, Y0
+
+skip_1061:
+	TESTQ     $0x00000002, AX
+	JEQ       skip_1062
+	VMOVUPS.Z (CX), K1, Y1
+	VADDPS    Y1, Y0, Y0
+
+skip_1062:
+	TESTQ        $0x00000004, AX
+	JEQ          skip_1063
+	VBROADCASTSS (CX), Y1
+	VADDPS       Y1, Y0, Y0
+
+skip_1063:
+	TESTQ  $0x00000008, AX
+	JEQ    skip_1064
+	VXORPS Y1, Y1, Y1
+	VMAXPS Y0, Y1, Y0
+
+skip_1064:
+	VMOVUPS Y0, K1, (R9)
 	VZEROUPPER
 	RET
 
@@ -15002,7 +18602,7 @@ TEXT ·fmaPeakAVX2(SB), NOSPLIT, $0-8
 	VXORPS Y11, Y11, Y11
 	VXORPS Y12, Y12, Y12
 
-loop_821:
+loop_1065:
 	VFMADD231PS Y0, Y0, Y1
 	VFMADD231PS Y0, Y0, Y2
 	VFMADD231PS Y0, Y0, Y3
@@ -15016,7 +18616,7 @@ loop_821:
 	VFMADD231PS Y0, Y0, Y11
 	VFMADD231PS Y0, Y0, Y12
 	DECQ        AX
-	JNE         loop_821
+	JNE         loop_1065
 	VZEROUPPER
 	RET
 
@@ -15038,7 +18638,7 @@ TEXT ·fmaPeakAVX512(SB), NOSPLIT, $0-8
 	VXORPS Z11, Z11, Z11
 	VXORPS Z12, Z12, Z12
 
-loop_822:
+loop_1066:
 	VFMADD231PS Z0, Z0, Z1
 	VFMADD231PS Z0, Z0, Z2
 	VFMADD231PS Z0, Z0, Z3
@@ -15052,6 +18652,6 @@ loop_822:
 	VFMADD231PS Z0, Z0, Z11
 	VFMADD231PS Z0, Z0, Z12
 	DECQ        AX
-	JNE         loop_822
+	JNE         loop_1066
 	VZEROUPPER
 	RET

@@ -73,13 +73,7 @@ func (g *generator) tile(masks Mem, s tileShape) {
 		g.KMOVW(bits.As32(), high)
 		lanes = []reg.Register{low, high}
 	}
-	g.CMPQ(t.n, U8(s.lanes))
-	narrow := g.label("narrow")
-	g.JLE(LabelRef(narrow))
-	for vectors := 2; vectors >= 1; vectors-- {
-		if vectors == 1 {
-			g.Label(narrow)
-		}
+	body := func(s tileShape, vectors int) {
 		for m := s.mr; m >= 1; m-- {
 			next := g.label("next")
 			if m > 1 {
@@ -91,6 +85,21 @@ func (g *generator) tile(masks Mem, s tileShape) {
 				g.Label(next)
 			}
 		}
+	}
+	narrow, half := g.label("narrow"), g.label("half")
+	g.CMPQ(t.n, U8(s.lanes))
+	g.JLE(LabelRef(narrow))
+	body(s, 2)
+	g.Label(narrow)
+	if s.maskable {
+		g.CMPQ(t.n, U8(s.lanes/2))
+		g.JLE(LabelRef(half))
+	}
+	body(s, 1)
+	if s.maskable { // of half a vector there are two multiply-adds a cycle
+		g.Label(half)
+		s.lanes, s.vector = s.lanes/2, func(g *generator) reg.VecVirtual { return g.YMM() }
+		body(s, 1)
 	}
 }
 
