@@ -90,6 +90,9 @@ func (v *convolution) gradWeight(dst, picture, delta []float32, accumulate bool,
 func (c compiler) convSum(f op.ConvWeight, k call, factors []float32) func() {
 	v := newConvolution(f)
 	out, x, delta := k.out, k.in[0], k.in[1]
+	if s := c.newWinogradSum(v, x, delta, factors); s != nil {
+		return c.winogradSum(s, out, k.accumulate)
+	}
 	pictures := len(delta) / (v.O * v.area)
 	if factors != nil && outright(v, pictures/len(factors)) {
 		if g := c.newPatched(v, k.last[0], k.last[1]); g != nil {

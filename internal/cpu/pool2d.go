@@ -134,10 +134,22 @@ func columnwise(w op.Window, height int) bool {
 	return w.KernelH == height && w.KernelW == 1 && w.PadH == 0 && w.PadW == 0 && w.StrideW == 1 && w.DilationH == 1
 }
 
+// global tells whether a window sees the whole picture, once.
+func global(w op.Window, height, width int) bool {
+	return w.KernelH == height && w.KernelW == width && w.PadH == 0 && w.PadW == 0 && w.DilationH == 1 && w.DilationW == 1
+}
+
 func (c compiler) avgPool(s op.AvgPool2D, k call) func() {
 	h, wide := k.shapes[0][2], k.shapes[0][3]
 	p, plane, area := pooling(s.Window, h, wide)
 	out, x := k.out, k.in[0]
+	if global(s.Window, h, wide) {
+		return c.over(len(out), plane, func(from, to int, _ *worker) {
+			for n := from; n < to; n++ {
+				out[n] = float32(simd.Sum(x[n*plane:(n+1)*plane]) / float64(plane))
+			}
+		})
+	}
 	columns := columnwise(s.Window, h)
 	return c.over(len(out)/area, plane, func(from, to int, _ *worker) {
 		for n := from; n < to; n++ {
@@ -155,6 +167,16 @@ func (c compiler) avgPool(s op.AvgPool2D, k call) func() {
 func (c compiler) avgPoolGrad(s op.AvgPoolGrad, k call) func() {
 	p, plane, area := pooling(s.Window, s.H, s.W)
 	out, delta := k.out, k.in[0]
+	if global(s.Window, s.H, s.W) {
+		return c.over(len(delta), plane, func(from, to int, _ *worker) {
+			for n := from; n < to; n++ {
+				share := delta[n] / float32(plane)
+				for i := range out[n*plane : (n+1)*plane] {
+					out[n*plane+i] = share
+				}
+			}
+		})
+	}
 	columns := columnwise(s.Window, s.H)
 	return c.over(len(delta)/area, plane, func(from, to int, _ *worker) {
 		for n := from; n < to; n++ {

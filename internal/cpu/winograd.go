@@ -3,11 +3,11 @@ package cpu
 import "github.com/dptrain/dptrain/internal/simd"
 
 const (
-	winogradChannels = 16 // fewer, in or out, and the transforms cost more than they save
-	winogradTiles    = 64 // of a product, or somewhat fewer
-	winogradSums     = 64 // the same where the product sums over tiles
-	winogradArea     = 64 // places of a result; fewer, and a gradient's transforms cost more than they save
-	winogradPad      = 16 // floats between planes: for what the transforms write too much, and against cache conflicts
+	winogradChannels = 16  // fewer, in or out, and the transforms cost more than they save
+	winogradTiles    = 64  // of a product, or somewhat fewer
+	winogradSums     = 256 // the same where the product sums over the tiles of several pictures
+	winogradArea     = 64  // places of a result; fewer, and a gradient's transforms cost more than they save
+	winogradPad      = 16  // floats between planes: for what the transforms write too much, and against cache conflicts
 )
 
 // winograd convolves by windows of 3×3 or 5×5 with the transforms of package
@@ -124,7 +124,8 @@ func (g *winograd) batch(y, x []float32, first, pictures, top, rows int, w *work
 	planeIn, planeOut := g.plane(g.in), g.plane(g.out)
 	v, m := memory[:g.Planes()*planeIn], memory[g.Planes()*planeIn:][:g.Planes()*planeOut]
 	padded := memory[g.Planes()*(planeIn+planeOut):]
-	g.images(v, padded, x, first, pictures, top, rows)
+	clear(padded)
+	g.images(v, padded, x, first, pictures, top, rows, 0, g.in)
 	product := simd.Gemm{
 		TransA: g.transposed, M: g.out, N: pictures * rows * g.wide, K: g.in,
 		LDA: g.in, LDB: g.columns, LDC: g.columns,
@@ -138,12 +139,12 @@ func (g *winograd) batch(y, x []float32, first, pictures, top, rows int, w *work
 	g.results(y, m, padded, first, pictures, top, rows)
 }
 
-// images transforms rows of tiles of every channel. What is written past a row
-// of tiles is overwritten by the next.
-func (g *winograd) images(v, padded, x []float32, first, pictures, top, rows int) {
+// images transforms rows of tiles of channels from to to-1, by way of lines that are
+// padded with zeros, as it finds and leaves them. What is written past a
+// row of tiles is overwritten by the next.
+func (g *winograd) images(v, padded, x []float32, first, pictures, top, rows, from, to int) {
 	plane := g.plane(g.in)
-	clear(padded)
-	for ch := range g.in {
+	for ch := from; ch < to; ch++ {
 		for p := range pictures {
 			picture := x[((first+p)*g.in+ch)*g.h*g.w:][:g.h*g.w]
 			for r := range 2*rows + g.Taps - 1 {
@@ -202,8 +203,10 @@ func (g *winograd) gradient(dst, x, delta []float32, first, pictures int, w *wor
 	for n := first; n < first+pictures; n++ {
 		for top := 0; top < g.tall; top += g.strip {
 			rows := min(g.strip, g.tall-top)
-			g.images(v, padded, x, n, 1, top, rows)
-			g.signals(d, padded, delta, n, top, rows)
+			clear(padded)
+			g.images(v, padded, x, n, 1, top, rows, 0, g.in)
+			clear(padded)
+			g.signals(d, padded, delta, 1, n, top, rows, 0, g.out)
 			product.K = rows * g.wide
 			for i := range g.Planes() {
 				product.Run(sums[i*plane:], d[i*planeOut:], v[i*planeIn:], w.gemm, 0, 1)
@@ -214,17 +217,16 @@ func (g *winograd) gradient(dst, x, delta []float32, first, pictures int, w *wor
 	g.Gradients(dst, sums, plane)
 }
 
-// signals transforms rows of tiles of what comes back to every output of a
-// picture.
-func (g *winograd) signals(d, padded, delta []float32, n, top, rows int) {
+// signals transforms rows of tiles of what comes back to outputs from to to-1 of a
+// picture, times a factor, by way of lines that end in zeros.
+func (g *winograd) signals(d, padded, delta []float32, factor float32, n, top, rows, from, to int) {
 	plane := g.plane(g.out)
-	clear(padded)
-	for ch := range g.out {
+	for ch := from; ch < to; ch++ {
 		signal := delta[(n*g.out+ch)*g.oh*g.ow:][:g.oh*g.ow]
 		for r := range 2 * rows {
 			line := padded[r*g.line:][:g.ow]
 			if at := 2*top + r; at < g.oh {
-				copy(line, signal[at*g.ow:][:g.ow])
+				simd.Scale(line, signal[at*g.ow:][:g.ow], factor)
 			} else {
 				clear(line)
 			}

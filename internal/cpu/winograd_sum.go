@@ -1,0 +1,114 @@
+package cpu
+
+import "github.com/dptrain/dptrain/internal/simd"
+
+// winogradSum adds up the filters' gradients of many pictures in the transforms'
+// planes, each picture times the factor of its record. The tiles of some pictures
+// together are what one product of each plane sums over.
+type winogradSum struct {
+	*winograd
+	x, delta []float32
+	factors  []float32 // nil where all are 1
+	tiles    int       // of a picture
+	all      int       // pictures
+	each     int       // of them of a record
+	pictures []int     // whose factor is not 0
+
+	first, count int // of the pictures under way
+}
+
+// newWinogradSum is nil where the transforms do not serve or do not pay.
+func (c compiler) newWinogradSum(v *convolution, x, delta, factors []float32) *winogradSum {
+	g := c.gradientWinograd(v)
+	if g == nil {
+		return nil
+	}
+	pictures := len(delta) / (v.O * v.area)
+	s := &winogradSum{winograd: g, x: x, delta: delta, tiles: g.tall * g.wide, factors: factors, all: pictures, each: pictures, pictures: make([]int, 0, pictures)}
+	if factors != nil {
+		s.each /= len(factors)
+	}
+	g.strip = g.tall
+	g.group = max(1, min(pictures, winogradSums/s.tiles))
+	g.columns = g.group*s.tiles + winogradPad // what a row of tiles writes too much meets no other channel's
+	c.reserve((2*g.tall+g.Taps-1)*g.line, 0)
+	v0, d0, sums := s.parts()
+	if n := v0 + d0 + sums; len(*g.filters) < n {
+		*g.filters = make([]float32, n)
+	}
+	return s
+}
+
+// parts are the floats of the pictures, the signals and the sums.
+func (s *winogradSum) parts() (v, d, sums int) {
+	return s.Planes() * s.plane(s.in), s.Planes() * s.plane(s.out), s.Planes() * s.filterPlane()
+}
+
+// winogradSum makes the step that writes the sum to out, or adds it.
+func (c compiler) winogradSum(s *winogradSum, out []float32, accumulate bool) func() {
+	nv, nd, _ := s.parts()
+	cost := s.group * s.tiles * s.Planes()
+	transform := c.over(s.in+s.out, cost, func(from, to int, w *worker) {
+		padded := w.floats((2*s.tall + s.Taps - 1) * s.line)
+		if from < s.in {
+			clear(padded)
+			for i, n := range s.pictures[s.first:][:s.count] {
+				s.images((*s.filters)[i*s.tiles:nv], padded, s.x, n, 1, 0, s.tall, from, min(to, s.in))
+			}
+		}
+		if to > s.in {
+			clear(padded)
+			for i, n := range s.pictures[s.first:][:s.count] {
+				factor := float32(1)
+				if s.factors != nil {
+					factor = s.factors[n/s.each]
+				}
+				s.signals((*s.filters)[nv+i*s.tiles:nv+nd], padded, s.delta, factor, n, 0, s.tall, max(from, s.in)-s.in, to-s.in)
+			}
+		}
+	})
+	multiply := c.over(s.Planes(), s.in*s.out*s.group*s.tiles/8, func(from, to int, w *worker) {
+		product := simd.Gemm{
+			TransB: true, M: s.out, N: s.in, K: s.count * s.tiles,
+			LDA: s.columns, LDB: s.columns, LDC: s.in, Accumulate: s.first > 0,
+		}
+		for i := from; i < to; i++ {
+			product.Run((*s.filters)[nv+nd+i*s.filterPlane():], (*s.filters)[nv+i*s.plane(s.out):], (*s.filters)[i*s.plane(s.in):], w.gemm, 0, 1)
+		}
+	})
+	taps, vectors := s.Taps*s.Taps, s.in*s.out/simd.WinogradLanes
+	c.reserve((rangeOf(vectors, 512)+1)*simd.WinogradLanes*taps, 0)
+	finish := c.over(vectors, 512, func(from, to int, w *worker) {
+		from, to = from*simd.WinogradLanes, to*simd.WinogradLanes
+		if s.in*s.out-to < simd.WinogradLanes {
+			to = s.in * s.out
+		}
+		dst := out[taps*from : taps*to]
+		if !accumulate {
+			s.Gradients(dst, (*s.filters)[nv+nd+from:], s.filterPlane())
+			return
+		}
+		sum := w.floats(len(dst))
+		s.Gradients(sum, (*s.filters)[nv+nd+from:], s.filterPlane())
+		simd.Add(dst, dst, sum)
+	})
+	return func() {
+		s.pictures = s.pictures[:0]
+		for n := range s.all {
+			if s.factors == nil || s.factors[n/s.each] != 0 {
+				s.pictures = append(s.pictures, n)
+			}
+		}
+		for s.first = 0; s.first < len(s.pictures); s.first += s.group {
+			s.count = min(s.group, len(s.pictures)-s.first)
+			transform()
+			multiply()
+		}
+		switch {
+		case len(s.pictures) > 0:
+			finish()
+		case !accumulate:
+			clear(out)
+		}
+	}
+}
