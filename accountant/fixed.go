@@ -9,12 +9,14 @@ import "math"
 // Filter uses that. What is published, and what the pld accountant answers, is the
 // curve of one pair: the sampled mixture against the base, at twice the
 // sensitivity, each direction by itself. It is what data lose whose other records
-// all contribute alike, and the note of an answer gives the proven figure beside
-// it.
+// all contribute as one of the two candidates does. It is no bound for any data:
+// candidates on either side of all others can lose a little more, where lots hold
+// nearly all records (a test has such data). The note of an answer gives the proven
+// figure beside it.
 
 const (
 	fixedNote = "Lots of a fixed size are accounted under replace-one adjacency, because they make the number of records public."
-	fixedHint = "This is the loss of data whose other records contribute alike; if which of the two data sets tells more may change from lot to lot, the proven bound is epsilon %.5g (Zhu, Dong and Wang 2022)."
+	fixedHint = "This is the loss of data whose other records all contribute as one of the two candidates does; the proven bound for any data is epsilon %.5g (Zhu, Dong and Wang 2022)."
 	wangNote  = "The bound of Wang, Balle and Kasiviswanathan (2019) is taken at the sensitivity of one record, as it is published, and never below the pld answer."
 )
 

@@ -95,6 +95,9 @@ func TestFixedPublished(t *testing.T) {
 	if rdp.Order != 5 || pld.Adjacency != ReplaceOne || rdp.Adjacency != ReplaceOne {
 		t.Errorf("got %+v and %+v", pld, rdp)
 	}
+	if !strings.Contains(pld.Note, "proven bound for any data is epsilon 5.81") {
+		t.Errorf("the note does not give the proven figure: %s", pld.Note)
+	}
 	// The same pair.
 	near(t, "Poisson at half the noise", epsilonOf(t, poisson(1024./50000, 2, 10000), 1e-5, "pld").Epsilon, pld.Epsilon, 1e-12)
 
@@ -106,6 +109,40 @@ func TestFixedPublished(t *testing.T) {
 	h = fixedLots(.8, 100)
 	if pld, rdp := epsilonOf(t, h, 1e-5, "pld"), epsilonOf(t, h, 1e-5, "rdp"); rdp.Epsilon < pld.Epsilon {
 		t.Errorf("rdp %v is below pld %v", rdp.Epsilon, pld.Epsilon)
+	}
+}
+
+// What is published for lots of a fixed size is no bound for any data, what is proven
+// is: 95 of 100 records, two lots of noise as large as the bound. All others add 0 to
+// the sum, the two candidates +S and -S, so a lot releases from N(0, 1) or N(±1, 1). δ
+// is summed over a grid of both lots' releases.
+func TestFixedLotsOfOpposedCandidates(t *testing.T) {
+	const rate, epsilon, step = .95, .1, .01
+	var with, against []float64
+	for x := -9.0; x < 10; x += step {
+		at := func(mean float64) float64 {
+			return step * math.Exp(-(x-mean)*(x-mean)/2) / math.Sqrt(2*math.Pi)
+		}
+		with, against = append(with, (1-rate)*at(0)+rate*at(1)), append(against, (1-rate)*at(0)+rate*at(-1))
+	}
+	delta := 0.0
+	for i := range with {
+		for k := range with {
+			delta += max(0, with[i]*with[k]-math.Exp(epsilon)*against[i]*against[k])
+		}
+	}
+	h := poisson(1, 1, 2)
+	h.Spent[0].Lot.Sampling = Sampling{Policy: Fixed, Lot: 95, Records: 100}
+	if published := deltaOf(t, h, epsilon, "pld").Delta; published > delta*.995 {
+		t.Errorf("published δ %v is not below %v: say so in fixed.go", published, delta)
+	}
+	s, err := spend(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.proven = true
+	if proven, err := pldDelta(s, epsilon); err != nil || proven.Delta < delta {
+		t.Errorf("proven δ %v is below %v (%v)", proven.Delta, delta, err)
 	}
 }
 
