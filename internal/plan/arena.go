@@ -1,15 +1,23 @@
 package plan
 
-import "sort"
+import (
+	"sort"
+
+	"github.com/dptrain/dptrain/internal/op"
+)
 
 // alignment of buffers in the arena, in elements: a cache line.
 const alignment = 16
 
 // reuse gives every temporary a place in one arena such that no two that are
-// alive together overlap. The largest are placed first, each at the lowest place
-// that is free for as long as it lives.
+// alive together overlap, but for a result that is written over an operand. The
+// largest are placed first, each at the lowest place that is free for as long as it
+// lives.
 func (p *Program) reuse() {
-	type span struct{ id, from, to, size int }
+	type span struct {
+		id, from, to, size int
+		over               *span // whose place this one takes
+	}
 	spans := map[int]*span{}
 	at := 0
 	note := func(id int) {
@@ -34,9 +42,32 @@ func (p *Program) reuse() {
 			at++
 		}
 	}
+	at = 0
+	for _, code := range [][]Instruction{p.Front, p.Back} {
+		for _, c := range code {
+			out, made := spans[p.Buffers[c.Out].Base]
+			for _, id := range c.In {
+				if !made || out.from != at || !Overwrites(c.Spec) {
+					break
+				}
+				if x, ok := spans[p.Buffers[id].Base]; ok && x.to == at && p.Buffers[id].Size() == p.Buffers[c.Out].Size() {
+					out.over = x
+					break
+				}
+			}
+			at++
+		}
+	}
+	for _, s := range spans {
+		for x := s.over; x != nil; x = x.over {
+			x.to = max(x.to, s.to)
+		}
+	}
 	var order []*span
 	for _, s := range spans {
-		order = append(order, s)
+		if s.over == nil {
+			order = append(order, s)
+		}
 	}
 	sort.Slice(order, func(i, j int) bool {
 		if order[i].size != order[j].size {
@@ -65,4 +96,26 @@ func (p *Program) reuse() {
 		p.Arena = max(p.Arena, offset+s.size)
 		placed = append(placed, s)
 	}
+	for _, s := range spans {
+		first := s
+		for first.over != nil {
+			first = first.over
+		}
+		p.Buffers[s.id].Offset = p.Buffers[first.id].Offset
+	}
+}
+
+// Overwrites tells whether an operation's result may lie where an operand of its size
+// does: each element is made of the operand's element at its place and of no other, in
+// one go, which SiLU and the slope of softplus are not.
+func Overwrites(s op.Spec) bool {
+	switch s := s.(type) {
+	case op.Activate:
+		return s.Act != op.SiLU
+	case op.ActivationGrad:
+		return s.Act != op.SiLU && s.Act != op.Softplus
+	case op.Add, op.Binary, op.ScaleShift, op.ChannelScale, op.ChannelShift:
+		return true
+	}
+	return false
 }

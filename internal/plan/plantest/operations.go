@@ -1,11 +1,13 @@
 package plantest
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
 )
 
 // seeds is how many times every operation is drawn.
@@ -19,7 +21,7 @@ func seeds() uint64 {
 // Operations checks every operation on a device: its result against the
 // reference, the same bits for 1, 2 and 3 threads, no allocation, and, where
 // records are treated alone, the same bits wherever a record stands and whatever
-// the others hold.
+// the others hold, and written over an operand where a plan may ask for that.
 func Operations(t *testing.T, new Backend) {
 	for seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 17))
@@ -36,8 +38,49 @@ func (tr trial) check(t *testing.T, new Backend, r *rand.Rand) {
 		sameBits(t, tr, "with other threads", tr.run(t, new, threads), got)
 	}
 	tr.allocations(t, new)
+	tr.over(t, new, got)
 	if tr.apart {
 		tr.alone(t, new, r, got)
+	}
+}
+
+// over checks that a result is the same when it is written over any operand of its
+// size, where plans do that.
+func (tr trial) over(t *testing.T, new Backend, got []float32) {
+	t.Helper()
+	if !plan.Overwrites(tr.spec(tr.records)) {
+		return
+	}
+	for i, x := range tr.in {
+		if x.shape.TotalSize() != len(got) {
+			continue
+		}
+		p := tr.program(t)
+		code := &p.Front[0]
+		made := make([]plan.Instruction, 0, len(tr.in)+2)
+		temporary := func(of int) int {
+			b := p.Buffers[of]
+			b.Role, b.Base, b.Offset = plan.Temporary, len(p.Buffers), p.Arena
+			p.Arena += (b.Size() + 15) / 16 * 16
+			p.Buffers = append(p.Buffers, b)
+			return b.Base
+		}
+		move := func(from, to int) plan.Instruction {
+			return plan.Instruction{Spec: op.Reshape{To: op.AxesOf(p.Buffers[from].Shape...)}, In: []int{from}, Out: to}
+		}
+		for j, in := range code.In {
+			code.In[j] = temporary(in)
+			made = append(made, move(in, code.In[j]))
+		}
+		output := code.Out
+		code.Out = temporary(output)
+		p.Buffers[code.Out].Offset = p.Buffers[code.In[i]].Offset
+		p.Front = append(made, *code, move(code.Out, output))
+		m := tr.machine(t, new, p, 2)
+		if err := m.Forward(); err != nil {
+			t.Fatalf("%v: %v", tr, err)
+		}
+		sameBits(t, tr, fmt.Sprintf("written over operand %d", i), m.Output(), got)
 	}
 }
 
