@@ -87,16 +87,17 @@ func TestSteps(t *testing.T) {
 }
 
 // TestMemory: what a layer sends back is used at once, scores die when the loss is
-// known, and a large batch is cut. Of the Wide-ResNet 150 MB were taken when norms
-// waited for the whole way back, of the transformer 150 in one piece.
+// known, results are written over operands, and a large batch is cut. Of the Wide-ResNet
+// 150 MB were taken when norms waited for the whole way back, of the transformer 150 in
+// one piece.
 func TestMemory(t *testing.T) {
-	most := map[string]int{"wrn16-4-16": 135e6, "transformer-32": 80e6}
+	most := map[string]int{"wrn16-4-16": 118e6, "transformer-32": 77e6}
 	for _, w := range Workloads() {
 		p, err := w.cut(true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if limit, large := most[w.Name]; large && p.Bytes() > limit || !large && p.Bytes() > 65e6 {
+		if limit, large := most[w.Name]; large && p.Bytes() > limit || !large && p.Bytes() > 56e6 {
 			t.Errorf("%s: %d records take %d bytes", w.Name, p.Records, p.Bytes())
 		}
 	}
