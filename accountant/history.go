@@ -69,7 +69,7 @@ type Spent struct {
 // Header opens a ledger.
 type Header struct {
 	Version   int       `json:"version"`
-	Unit      string    `json:"unit"` // what a record is: example, microbatch:K, user:COLUMN
+	Unit      string    `json:"unit"` // what a record is: example, microbatch:K, user or user:COLUMN
 	Records   int       `json:"records"`
 	Adjacency Adjacency `json:"adjacency"`
 	Secure    bool      `json:"secure"` // noise and sampling came from the cryptographic generator, unseeded

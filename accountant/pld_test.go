@@ -369,11 +369,15 @@ func TestShuffle(t *testing.T) {
 	if got.Adjacency != ZeroOut || !strings.Contains(got.Note, "Poisson sampling at the same rate would have given epsilon") {
 		t.Errorf("got %+v", got)
 	}
-	// A pass whose noise changes halfway counts with the least of its noise.
+	// A pass whose noise changes halfway counts with the least of its noise, whichever
+	// comes first.
+	two := epsilonOf(t, poisson(1, 2, 2), 1e-5, "pld").Epsilon
 	h.Spent[0].Count = 15
-	second := h.Spent[0]
-	second.Lot.Queries = []Query{{"all", Gaussian, 1, 4}}
-	second.Count = 5
-	h.Spent = append(h.Spent, second)
-	near(t, "two passes", epsilonOf(t, h, 1e-5, "pld").Epsilon, epsilonOf(t, poisson(1, 2, 2), 1e-5, "pld").Epsilon, 1e-12)
+	other := h.Spent[0]
+	other.Lot.Queries = []Query{{"all", Gaussian, 1, 4}}
+	other.Count = 5
+	h.Spent = []Spent{h.Spent[0], other}
+	near(t, "two passes, noise rising", epsilonOf(t, h, 1e-5, "pld").Epsilon, two, 1e-12)
+	h.Spent = []Spent{other, h.Spent[0]}
+	near(t, "two passes, noise falling", epsilonOf(t, h, 1e-5, "pld").Epsilon, two, 1e-12)
 }

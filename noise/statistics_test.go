@@ -346,3 +346,20 @@ func TestDiscreteGaussiansRefuse(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// At n = 3·2⁶² a quarter of the words are drawn again; without that a third of the
+// numbers would come twice as often. Bounds are 5.2 standard deviations: 2e-7.
+func TestBelowIsUniform(t *testing.T) {
+	const n, draws = 3 << 62, 30000
+	var bits bitSource
+	bits.restart(Seeded(21).Key())
+	var thirds [3]float64
+	for range draws {
+		thirds[bits.below(n)%3]++
+	}
+	for i, got := range thirds {
+		if math.Abs(got-draws/3) > 5.2*math.Sqrt(draws*2./9) {
+			t.Errorf("%v of %d numbers are %d mod 3", got, draws, i)
+		}
+	}
+}

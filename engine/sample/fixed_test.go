@@ -103,4 +103,13 @@ func TestBelowIsUniform(t *testing.T) {
 	if read := float64(w.next) - float64(w.unread) - 60000; math.Abs(read-draws*4/3) > 5.2*math.Sqrt(draws*4.0/9) {
 		t.Errorf("%v words for %d numbers, want about %d", read, draws, draws*4/3)
 	}
+
+	// At n = 2⁶³+1 nearly half of the words are rejected.
+	before := float64(w.next) - float64(w.unread)
+	for range draws {
+		w.below(1<<63 + 1)
+	}
+	if read := float64(w.next) - float64(w.unread) - before; math.Abs(read-draws*2) > 5.2*math.Sqrt(draws*2) {
+		t.Errorf("%v words for %d numbers, want about %d", read, draws, draws*2)
+	}
 }
