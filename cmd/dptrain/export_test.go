@@ -24,6 +24,9 @@ func TestExport(t *testing.T) {
 	if code != exitDone || !strings.Contains(stderr, "match") || !strings.Contains(stderr, "PyTorch's layout") {
 		t.Errorf("--init: exit %d, %s", code, stderr)
 	}
+	if card := string(readFiles(t, "next")[1]); !strings.Contains(card, "what the starting weights, from model.pt.safetensors, tell") || !strings.Contains(stderr, "no part of this run's ε") {
+		t.Errorf("nothing is said of what the starting weights cost:\n%s%s", stderr, card)
+	}
 	if err := os.Rename("model.pt.safetensors", "run/model.safetensors"); err != nil {
 		t.Fatal(err)
 	}

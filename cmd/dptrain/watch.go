@@ -26,7 +26,7 @@ func (s *screen) announce(j *job, run *engine.Run) {
 	}
 	s.note("Training %s (%d weights) on %s: %d records, %d lots of about %.0f.", j.model, weights, j.task.Name, d.Records, j.config.Steps, d.ExpectedLot)
 	if j.matched != "" {
-		s.note("Starting from %s.", j.matched)
+		s.note("Starting from %s. What they tell of records that they were trained on is no part of this run's ε.", j.matched)
 	}
 	switch {
 	case j.config.NonPrivate:

@@ -198,10 +198,18 @@ func unitShort(unit string) string {
 	return "an " + kind
 }
 
+// startedFrom says what the ledger of a run cannot know of its starting weights.
+func (r *Run) startedFrom() string {
+	if r.summary.Start == "" {
+		return ""
+	}
+	return " Nor does it cover what the starting weights, from " + r.summary.Start + ", tell of data that they were trained on."
+}
+
 func (r *Run) privacy() *privacy {
 	h, a := r.account.history, r.account.answer
 	p := &privacy{
-		Statement: Statement(h, a),
+		Statement: Statement(h, a) + r.startedFrom(),
 		Differ:    differBy(a.Adjacency, unitWords(h.Header.Unit)),
 		Epsilon:   RoundUp(a.Epsilon), Delta: raised(a.Delta), Factor: rounded(math.Exp(a.Epsilon), 1, 4),
 	}
