@@ -46,21 +46,21 @@ var worth = 2e-6
 // kernels compute all of them, which is [ErrNoLibrary] where none is found. It opens
 // the GPU.
 func Library(ordinal int) (string, error) {
-	l, err := open(ordinal)
+	d, err := open(ordinal)
 	if err != nil {
 		return "", err
 	}
-	return said(librariesOf(ordinal, l).blas())
+	return said(librariesOf(ordinal, d).blas())
 }
 
 // ConvolutionLibrary describes the cuDNN that computes large convolutions, as
 // [Library] does.
 func ConvolutionLibrary(ordinal int) (string, error) {
-	l, err := open(ordinal)
+	d, err := open(ordinal)
 	if err != nil {
 		return "", err
 	}
-	return said(librariesOf(ordinal, l).dnn())
+	return said(librariesOf(ordinal, d).dnn())
 }
 
 func said(l fmt.Stringer, err error) (string, error) {

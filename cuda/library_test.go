@@ -18,21 +18,28 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// withTwin has the emulated device use the plain twin of a library for the test, with a
-// planted fault where one is named. A GPU uses its own.
-func withTwin(t *testing.T, library, fault string) {
+// twin is the plain twin of a library, which the emulated device has in its place.
+type twin struct {
+	source, name, variable, work string
+	said                         func(int) (string, error)
+}
+
+var (
+	blasTwin = twin{"libcublasLt", "cuBLASLt", "DPTRAIN_CUBLASLT", "products", Library}
+	dnnTwin  = twin{"libcudnn", "cuDNN", "DPTRAIN_CUDNN", "convolutions", ConvolutionLibrary}
+)
+
+// use has the emulated device use the twin for the test, with a planted fault where
+// one is named. A GPU uses its own library.
+func (w twin) use(t *testing.T, fault string) {
 	t.Helper()
 	device(t)
 	list, err := Devices()
 	if err != nil {
 		t.Fatal(err)
 	}
-	variable, said := "DPTRAIN_CUBLASLT", Library
-	if library == "libcudnn" {
-		variable, said = "DPTRAIN_CUDNN", ConvolutionLibrary
-	}
 	if !list[0].Emulated {
-		if _, err := said(0); err != nil {
+		if _, err := w.said(0); err != nil {
 			t.Skip(err)
 		}
 		if fault != "" {
@@ -43,15 +50,45 @@ func withTwin(t *testing.T, library, fault string) {
 	if _, err := exec.LookPath("cc"); err != nil {
 		t.Skip("the twin of a library is built with cc")
 	}
-	twin := filepath.Join(t.TempDir(), library+".so")
-	source := filepath.Join("driver", "testdata", library+".c")
-	if said, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-Wall", "-o", twin, source, "-ldl").CombinedOutput(); err != nil {
+	file := filepath.Join(t.TempDir(), w.source+".so")
+	source := filepath.Join("driver", "testdata", w.source+".c")
+	if said, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-Wall", "-o", file, source, "-ldl").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
-	t.Setenv(variable, twin)
 	t.Setenv("DPTRAIN_TWIN", fault)
+	w.set(t, file)
+}
+
+// set has the library be opened from another file.
+func (w twin) set(t *testing.T, file string) {
+	t.Setenv(w.variable, file)
 	opened.libraries = nil
 	t.Cleanup(func() { opened.libraries = nil })
+}
+
+// computes counts the steps that the library computes.
+func (w twin) computes(m plan.Machine) (n int) {
+	for _, c := range []*code{&m.(*Machine).front, &m.(*Machine).back} {
+		for _, s := range c.steps {
+			if strings.Contains(s.name, "("+w.name+")") {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// check runs an operation that goes to the library, or does not.
+func (w twin) check(t *testing.T, o operation, precision Precision, goes bool) {
+	t.Helper()
+	m := o.machine(t, Options{Precision: precision})
+	if got := w.computes(m) > 0; got != goes {
+		t.Fatalf("%v: the library computes it: %v", o.spec, got)
+	}
+	if err := m.Forward(); err != nil {
+		t.Fatal(err)
+	}
+	o.compare(t, m.Output(), roundings[precision])
 }
 
 // eager has everything that may go to a library go there.
@@ -71,52 +108,57 @@ func eager(t *testing.T) {
 	productLibrary, convolutionLibrary = quick(blas), quick(dnn)
 }
 
-// byLibrary counts the steps that a library computes.
-func byLibrary(m plan.Machine, library string) (n int) {
-	for _, c := range []*code{&m.(*Machine).front, &m.(*Machine).back} {
-		for _, s := range c.steps {
-			if strings.Contains(s.name, "("+library+")") {
-				n++
-			}
-		}
-	}
-	return n
-}
-
 // The forward product and the gradient in the inputs go to the library, sums over
 // records do not, and all are right.
 func TestProductsOfTheLibrary(t *testing.T) {
-	withTwin(t, "libcublasLt", "")
+	blasTwin.use(t, "")
 	eager(t)
-	for precision, within := range roundings {
+	for precision := range roundings {
 		r := rand.New(rand.NewPCG(10, 6))
 		for i, o := range append(matrices(r, 33, 70, 290), given(r, op.MatMul{}, tensor.Shape{1, 40}, tensor.Shape{40, 50})) {
-			t.Run(fmt.Sprint(precision, " ", o.spec), func(t *testing.T) {
-				m := o.machine(t, Options{Precision: precision})
-				if got, want := byLibrary(m, "cuBLASLt") > 0, i != 2; got != want {
-					t.Fatalf("the library computes it: %v", got)
-				}
-				if err := m.Forward(); err != nil {
-					t.Fatal(err)
-				}
-				o.compare(t, m.Output(), within)
-			})
+			t.Run(fmt.Sprint(precision, " ", o.spec), func(t *testing.T) { blasTwin.check(t, o, precision, i != 2) })
 		}
 	}
 }
 
-// Networks come to the CPU's weights when all products that may go to the library do,
-// in both ways to run a microbatch.
-func TestNetworksWithTheLibrary(t *testing.T) {
-	withTwin(t, "libcublasLt", "")
+// windowed is a convolution of five pictures with all that may come after it, and the
+// gradient in the pictures, with cells that no window meets.
+func windowed(r *rand.Rand) []operation {
+	f := op.ConvWeight{Window: square(2, 3, 0), Groups: 2, C: 4, H: 9, W: 8, O: 6}
+	return []operation{
+		given(r, op.Conv2D{Window: f.Window, Groups: 2, Act: op.Tanh}, tensor.Shape{5, 4, 9, 8}, tensor.Shape{6, 2, 2, 2}, tensor.Shape{6}),
+		given(r, op.ConvGradInput(f), tensor.Shape{5, 6, 3, 3}, tensor.Shape{6, 2, 2, 2}),
+	}
+}
+
+// Convolutions and gradients in the pictures go to the library except in bfloat16, sums
+// over records do not, and all are right.
+func TestConvolutionsOfTheLibrary(t *testing.T) {
+	dnnTwin.use(t, "")
 	eager(t)
-	for _, n := range []network{networks()[2], networks()[13]} {
-		n.steps = 2
+	r := rand.New(rand.NewPCG(10, 6))
+	f := op.ConvWeight{Window: square(3, 1, 1), Groups: 1, C: 2, H: 6, W: 7, O: 3}
+	sum := given(r, op.ConvGradWeight(f), tensor.Shape{3, 2, 6, 7}, tensor.Shape{3, 3, 6, 7})
+	for precision := range roundings {
+		for i, o := range append(windowed(r), sum) {
+			t.Run(fmt.Sprint(precision, " ", o.spec), func(t *testing.T) { dnnTwin.check(t, o, precision, i < 2 && precision != BF16) })
+		}
+	}
+}
+
+// Networks come to the CPU's weights when all that may go to a library does, in both
+// ways to run a microbatch.
+func TestNetworksWithTheLibrary(t *testing.T) {
+	for i, w := range map[int]twin{2: blasTwin, 13: blasTwin, 5: dnnTwin, 9: dnnTwin} {
+		n := networks()[i]
+		n.steps = min(n.steps, 2)
 		t.Run(n.model, func(t *testing.T) {
+			w.use(t, "")
+			eager(t)
 			want := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Machine, error) { return cpu.New(p, o, false, 0) })
 			got := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Machine, error) {
 				m, err := New(p, o, false, Options{})
-				if err == nil && byLibrary(m, "cuBLASLt") == 0 {
+				if err == nil && w.computes(m) == 0 {
 					t.Error("the library computes nothing")
 				}
 				return m, err
@@ -128,6 +170,8 @@ func TestNetworksWithTheLibrary(t *testing.T) {
 			}
 		})
 	}
+	blasTwin.use(t, "")
+	eager(t)
 	l := newLots(t, streamed()[0])
 	want, first, again := l.onCPU(t), l.onDevice(t, true, (*Machine).Push), l.onDevice(t, false, (*Machine).Push)
 	for v := range want {
@@ -139,51 +183,57 @@ func TestNetworksWithTheLibrary(t *testing.T) {
 }
 
 // Own kernels compute what is small, and everything where the library is not there, is
-// of another version, or lets one row touch another.
+// of another version, cannot compute it or not deterministically, or lets one record
+// touch another.
 func TestOwnKernelsInPlaceOfTheLibrary(t *testing.T) {
-	o := given(rand.New(rand.NewPCG(11, 6)), op.MatMul{}, tensor.Shape{33, 290}, tensor.Shape{290, 70})
-	own := func(t *testing.T) {
-		t.Helper()
-		m := o.machine(t, Options{})
-		if byLibrary(m, "cuBLASLt") > 0 {
-			t.Error("the library computes it")
+	r := rand.New(rand.NewPCG(11, 6))
+	product := given(r, op.MatMul{}, tensor.Shape{33, 290}, tensor.Shape{290, 70})
+	for _, each := range []struct {
+		twin
+		old    string
+		list   []operation
+		faults []string
+	}{
+		{blasTwin, "cuBLASLt 11.8.3 (", []operation{product}, []string{"mixes", "place", "loses"}},
+		{dnnTwin, "cuDNN 8.8.6 (", windowed(r), []string{"random", "greedy", "too little", "fails", "mixes", "place", "loses"}},
+	} {
+		own := func(t *testing.T) {
+			t.Helper()
+			for _, o := range each.list {
+				each.check(t, o, FP32, false)
+			}
 		}
-		if err := m.Forward(); err != nil {
-			t.Fatal(err)
-		}
-		o.compare(t, m.Output(), roundings[FP32])
-	}
-	t.Run("small", func(t *testing.T) {
-		withTwin(t, "libcublasLt", "")
-		own(t)
-		if said, err := Library(0); err != nil || !strings.HasPrefix(said, "cuBLASLt 1") {
-			t.Errorf("%q, %v", said, err)
-		}
-	})
-	t.Run("missing", func(t *testing.T) {
-		withTwin(t, "libcublasLt", "")
-		eager(t)
-		t.Setenv("DPTRAIN_CUBLASLT", "none")
-		opened.libraries = nil
-		t.Cleanup(func() { opened.libraries = nil })
-		own(t)
-		if _, err := Library(0); !errors.Is(err, ErrNoLibrary) || !strings.HasPrefix(err.Error(), "own kernels compute all products: cuBLASLt was not found (none: ") {
-			t.Error(err)
-		}
-	})
-	t.Run("another version", func(t *testing.T) {
-		withTwin(t, "libcublasLt", "old")
-		eager(t)
-		own(t)
-		if _, err := Library(0); err == nil || errors.Is(err, ErrNoLibrary) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "cuBLASLt 11.8.3 (") {
-			t.Error(err)
-		}
-	})
-	for _, fault := range []string{"mixes", "place", "loses"} {
-		t.Run(fault, func(t *testing.T) {
-			withTwin(t, "libcublasLt", fault)
+		t.Run(each.name+" small", func(t *testing.T) {
+			each.use(t, "")
+			own(t)
+			if said, err := each.said(0); err != nil || !strings.HasPrefix(said, each.name+" ") {
+				t.Errorf("%q, %v", said, err)
+			}
+		})
+		t.Run(each.name+" missing", func(t *testing.T) {
+			each.use(t, "")
+			eager(t)
+			each.set(t, "none")
+			own(t)
+			says := fmt.Sprintf("own kernels compute all %s: %s was not found (none: ", each.work, each.name)
+			if _, err := each.said(0); !errors.Is(err, ErrNoLibrary) || !strings.HasPrefix(err.Error(), says) {
+				t.Error(err)
+			}
+		})
+		t.Run(each.name+" of another version", func(t *testing.T) {
+			each.use(t, "old")
 			eager(t)
 			own(t)
+			if _, err := each.said(0); err == nil || errors.Is(err, ErrNoLibrary) || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), each.old) {
+				t.Error(err)
+			}
 		})
+		for _, fault := range each.faults {
+			t.Run(each.name+" "+fault, func(t *testing.T) {
+				each.use(t, fault)
+				eager(t)
+				own(t)
+			})
+		}
 	}
 }

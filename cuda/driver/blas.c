@@ -2,7 +2,7 @@
 
 // cuBLASLt, opened at run time. Its functions and the values of its enumerations are
 // written here after NVIDIA's documentation of them (cuBLAS 12 and 13, "Using the
-// cuBLASLt API"), so that no header of it is needed to build.
+// cuBLASLt API") and compared with the header of 12.9.1, so that none is needed to build.
 
 #include <stdlib.h>
 
