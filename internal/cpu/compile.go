@@ -26,6 +26,8 @@ type compiler struct {
 	places map[winners][]uint8 // taps that maxima over channels came from
 	last   map[int]bool        // buffers of pictures with their channels last
 
+	gradients map[gradientOf][]float32 // of records, from the norms to the sum
+
 	filters *[]float32 // of a Winograd convolution, transformed; one at a time
 }
 

@@ -107,10 +107,10 @@ func (c compiler) patchedBack(g *patched, x, delta, weight []float32) func() {
 	}))
 }
 
-// gradient gives outputs o0 to o1 of the weight's gradient for one record's
-// pictures, their taps in the order of patched, in scratch memory.
-func (g *patched) gradient(x, delta []float32, first, pictures, o0, o1 int, w *worker) []float32 {
-	rows, padded, dst := g.cut(w)
+// gradient sets dst to outputs o0 to o1 of the weight's gradient for one record's
+// pictures, their taps in the order of patched.
+func (g *patched) gradient(dst, x, delta []float32, first, pictures, o0, o1 int, w *worker) {
+	rows, padded, _ := g.cut(w)
 	product := simd.Gemm{M: o1 - o0, N: g.taps, K: g.area, LDA: g.area, LDB: g.taps, LDC: g.taps}
 	from := o0 * g.area
 	if g.last {
@@ -121,13 +121,18 @@ func (g *patched) gradient(x, delta []float32, first, pictures, o0, o1 int, w *w
 		product.Run(dst, g.result(delta, n)[from:], rows, w.gemm, 0, 1)
 		product.Accumulate = true
 	}
-	return dst[:(o1-o0)*g.taps]
 }
 
 // builder makes a record's gradient in the order of the weight.
 func (g *patched) builder(x, delta []float32, pictures int) builder {
 	return builder{func(dst []float32, r int, w *worker) {
-		g.turnBack(dst, g.gradient(x, delta, r*pictures, pictures, 0, g.O, w), g.O)
+		if g.cg == 1 {
+			g.gradient(dst, x, delta, r*pictures, pictures, 0, g.O, w)
+			return
+		}
+		_, _, one := g.cut(w)
+		g.gradient(one, x, delta, r*pictures, pictures, 0, g.O, w)
+		g.turnBack(dst, one, g.O)
 	}, pictures * g.area * g.Size() / 8}
 }
 
@@ -149,42 +154,83 @@ func outright(v *convolution, pictures int) bool {
 	return 4*v.Size() <= 5*pictures*v.area*(v.taps+v.O)
 }
 
-// patchedNorms keeps clip.Single's promise for what patchedSum
-// adds up: the float32 gradients of the same products, whose bits depend on their
-// record alone (simd.Gemm). It says nothing of the gradients of exact arithmetic.
+// gradientOf names the gradients of records: by the buffers they are made from.
+type gradientOf struct {
+	x, delta int
+	form     op.ConvWeight
+}
+
+// keptGradients is how many floats of gradients are kept from the norms to the sum:
+// what stays near a core. More, and making them again is as fast.
+const keptGradients = 1 << 20
+
+// keepGradients is memory for the gradients of records; nil where they are made again.
+func (c compiler) keepGradients(g *patched, k call, records int) []float32 {
+	n := records * g.Size()
+	if n > keptGradients {
+		return nil
+	}
+	kept := make([]float32, n)
+	c.gradients[gradientOf{k.bases[0], k.bases[1], g.ConvWeight}] = kept
+	return kept
+}
+
+// patchedNorms keeps clip.Single's promise for what patchedSum adds up: the float32
+// gradients of the same products, whose bits depend on their record alone
+// (simd.Gemm). It says nothing of the gradients of exact arithmetic.
 func (c compiler) patchedNorms(g *patched, records int, k call) func() {
 	out, x, delta := k.out, k.in[0], k.in[1]
 	pictures := len(delta) / (g.O * g.area) / records
+	kept := c.keepGradients(g, k, records)
 	return c.over(records, pictures*g.area*g.Size()/8, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
-			out[r] = float32(simd.SumSquares(g.gradient(x, delta, r*pictures, pictures, 0, g.O, w)))
+			_, _, one := g.cut(w)
+			if one = one[:g.Size()]; kept != nil {
+				one = kept[r*g.Size():][:g.Size()]
+			}
+			g.gradient(one, x, delta, r*pictures, pictures, 0, g.O, w)
+			out[r] = float32(simd.SumSquares(one))
 		}
 	})
 }
 
-// patchedSum adds up the gradients of records, each times its factor. A thread
-// owns outputs, for all records in order.
+// patchedSum adds up the gradients of records, each times its factor, in the order of
+// the records. A task, or a thread where no norms have left gradients, owns outputs.
 func (c compiler) patchedSum(g *patched, k call, factors []float32) func() {
 	out, x, delta := k.out, k.in[0], k.in[1]
 	pictures := len(delta) / (g.O * g.area) / len(factors)
 	sums, turned := make([]float32, g.Size()), make([]float32, g.Size())
-	return c.shards(len(factors)*pictures*g.area*g.Size()/8, func(shard, shards int, w *worker) {
-		o0, o1 := g.O*shard/shards, g.O*(shard+1)/shards
-		if o0 == o1 {
-			return
-		}
+	finish := func(o0, o1 int) {
 		sums, turned, out := sums[o0*g.taps:o1*g.taps], turned[o0*g.taps:o1*g.taps], out[o0*g.taps:o1*g.taps]
-		clear(sums)
-		for r, factor := range factors {
-			if factor != 0 {
-				simd.Axpy(sums, g.gradient(x, delta, r*pictures, pictures, o0, o1, w), factor)
-			}
-		}
 		if !k.accumulate {
 			g.turnBack(out, sums, o1-o0)
 			return
 		}
 		g.turnBack(turned, sums, o1-o0)
 		simd.Add(out, out, turned)
+	}
+	if kept := c.gradients[gradientOf{k.bases[0], k.bases[1], g.ConvWeight}]; kept != nil {
+		return c.over(g.O, len(factors)*g.taps, func(from, to int, _ *worker) {
+			at := from * g.taps
+			simd.ColSums(sums[at:to*g.taps], kept[at:], g.Size(), len(factors), (to-from)*g.taps, factors, false)
+			finish(from, to)
+		})
+	}
+	return c.shards(len(factors)*pictures*g.area*g.Size()/8, func(shard, shards int, w *worker) {
+		o0, o1 := g.O*shard/shards, g.O*(shard+1)/shards
+		if o0 == o1 {
+			return
+		}
+		sums := sums[o0*g.taps : o1*g.taps]
+		clear(sums)
+		_, _, one := g.cut(w)
+		one = one[:len(sums)]
+		for r, factor := range factors {
+			if factor != 0 {
+				g.gradient(one, x, delta, r*pictures, pictures, o0, o1, w)
+				simd.Axpy(sums, one, factor)
+			}
+		}
+		finish(o0, o1)
 	})
 }

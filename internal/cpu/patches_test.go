@@ -37,7 +37,7 @@ func TestPatched(t *testing.T) {
 			const records = 3
 			pool := newPool(2)
 			defer pool.close()
-			c := compiler{Machine: &Machine{pool: pool}, filters: new([]float32)}
+			c := compiler{Machine: &Machine{pool: pool}, filters: new([]float32), gradients: map[gradientOf][]float32{}}
 			v := newConvolution(f)
 			if g := c.newPatched(v, false, false); g == nil || outright(v, pictures) != s.outright {
 				t.Fatalf("%v: %v", f, g)
@@ -88,8 +88,9 @@ func TestPatched(t *testing.T) {
 				alone := make([]float32, records)
 				alone[record] = 1
 				out := make([]float32, f.Size())
+				// Of other buffers, whose gradients no norms have kept.
 				c.native(op.ClippedSum{Form: f, Records: records}, call{
-					in: [][]float32{x, delta, alone}, shapes: []tensor.Shape{xs, ys, {records}}, shape: tensor.Shape{f.Size()}, last: make([]bool, 3), out: out,
+					in: [][]float32{x, delta, alone}, shapes: []tensor.Shape{xs, ys, {records}}, shape: tensor.Shape{f.Size()}, last: make([]bool, 3), bases: []int{1, 1, 1}, out: out,
 				})()
 				for i, v := range gradients[record*f.Size():][:f.Size()] {
 					if out[i] != v {
