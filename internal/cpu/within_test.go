@@ -11,20 +11,22 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// What an LSTM makes beside its own result has the bits that the operations give
-// when each is alone.
+// What an operation makes beside its own result has the bits that the operations
+// give when each is alone: clipped all together, and each parameter by itself.
 func TestWithin(t *testing.T) {
 	for _, units := range []int{20, 70} {
 		for _, recurrent := range []layer.Recurrent{{}, {Layers: 2, Bidirectional: true}} {
 			for _, norms := range []bool{true, false} {
-				name := fmt.Sprintf("%d units, %+v, norms %v", units, recurrent, norms)
-				t.Run(name, func(t *testing.T) { testWithin(t, units, recurrent, norms) })
+				for _, flat := range []bool{true, false} {
+					name := fmt.Sprintf("%d units, %+v, norms %v, flat %v", units, recurrent, norms, flat)
+					t.Run(name, func(t *testing.T) { testWithin(t, units, recurrent, norms, flat) })
+				}
 			}
 		}
 	}
 }
 
-func testWithin(t *testing.T, units int, recurrent layer.Recurrent, norms bool) {
+func testWithin(t *testing.T, units int, recurrent layer.Recurrent, norms, flat bool) {
 	const records, steps, vocabulary, classes = 29, 5, 30, 3
 	network, err := perexample.Compile(func(batch int) (*perexample.Network, error) {
 		n := layer.New(batch, 1)
@@ -59,6 +61,9 @@ func testWithin(t *testing.T, units int, recurrent layer.Recurrent, norms bool) 
 		for v := range program.Vectors {
 			for i := range m.Factors(v) {
 				m.Factors(v)[i] = 1 / float32(i+1)
+				if !flat {
+					m.Factors(v)[i] += float32(v)
+				}
 			}
 		}
 		if err := m.Forward(); err != nil {

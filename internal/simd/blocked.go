@@ -42,13 +42,23 @@ func (p *product) blocked(r rect) {
 			}
 			p.packB(tail, j1)
 			zeros := p.noteZeros()
-			for i0 := r.i0; i0 < r.i1; i0 += mBlock {
-				p.macro(rect{i0, min(i0+mBlock, r.i1), j0, j1}, tail, packA, zeros)
+			p.strips(r.i0, r.i1, j0, j1, tail, packA, zeros)
+			if t := p.twin; t != nil {
+				t.k0, t.k1 = p.k0, p.k1
+				t.strips(0, t.M, j0, j1, tail, packA, zeros)
 			}
 			if p.k1 == p.K {
 				break
 			}
 		}
+	}
+}
+
+// strips computes rows i0 to i1 of C, columns j0 to j1, over the steps of k under
+// way.
+func (p *product) strips(i0, i1, j0, j1, tail int, packA, zeros bool) {
+	for i := i0; i < i1; i += mBlock {
+		p.macro(rect{i, min(i+mBlock, i1), j0, j1}, tail, packA, zeros)
 	}
 }
 

@@ -41,6 +41,7 @@ type product struct {
 	c0      int // where in C the slice c starts
 	// The steps of k under way.
 	k0, k1 int
+	twin   *product // which meets the same copy of B
 }
 
 // Run computes one share out of shares of the product; together the shares
