@@ -9,7 +9,7 @@ import (
 
 // Answer is what a history spent: it satisfies (Epsilon, Delta)-differential
 // privacy under Adjacency, unless Note says that the accountant is an
-// approximation.
+// approximation, or that lots of a fixed size are answered as they are published.
 type Answer struct {
 	Epsilon    float64   `json:"epsilon"`
 	Delta      float64   `json:"delta"`

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dptrain/dptrain/accountant"
@@ -117,6 +118,14 @@ func noised(h accountant.History) string {
 	return fmt.Sprintf("%s (noise multiplier %s)", kind, span(low, high))
 }
 
+// published tells that an accountant's answer is the published figure for lots of a
+// fixed size, which is below what is proven (accountant/fixed.go).
+func published(h accountant.History, name string) bool {
+	return (name == "pld" || name == "rdp") && slices.ContainsFunc(h.Spent, func(s accountant.Spent) bool {
+		return s.Lot.Sampling.Policy == accountant.Fixed && s.Lot.Sampling.Lot < s.Lot.Sampling.Records
+	})
+}
+
 const insecure = "The randomness came from a seed, so this holds only against those who neither know nor guess it."
 
 // Statement is the paragraph on privacy for a paper or a model card: the guarantee,
@@ -128,9 +137,13 @@ func Statement(h accountant.History, a accountant.Answer) string {
 		return "Nothing that depends on the training data was released."
 	}
 	training, beside := apart(h)
+	guarantee := "and satisfies (ε, δ)-differential privacy with"
+	if published(h, a.Accountant) {
+		guarantee = "for which (ε, δ)-differential privacy is published, though not proven for any data, with"
+	}
 	lines := []string{
-		fmt.Sprintf("The model was trained with DP-SGD and satisfies (ε, δ)-differential privacy with ε = %s and δ = %s, in the central model, for neighbouring data sets that differ by %s.",
-			RoundUp(a.Epsilon), strings.Replace(RoundUp(a.Delta), "e-0", "e-", 1), differBy(a.Adjacency, unitWords(h.Header.Unit))),
+		fmt.Sprintf("The model was trained with DP-SGD %s ε = %s and δ = %s, in the central model, for neighbouring data sets that differ by %s.",
+			guarantee, RoundUp(a.Epsilon), strings.Replace(RoundUp(a.Delta), "e-0", "e-", 1), differBy(a.Adjacency, unitWords(h.Header.Unit))),
 		fmt.Sprintf("Each of the %d steps %s, clipped the gradient of each and released their sum with %s.", lots(training), drawn(training), noised(training)),
 		fmt.Sprintf("The cost of all steps together was computed %s; the guarantee covers the release of every intermediate model.", computed(a.Accountant)),
 	}

@@ -75,8 +75,8 @@ func TestStatement(t *testing.T) {
 		spent []accountant.Spent
 		says  []string
 	}{
-		{[]accountant.Spent{{Lot: of(fixed, gaussian), Count: 3}}, []string{"ε = 1.23457 and δ = 1e-5", "replacing one training example by another", "Each of the 3 steps drew 20 of the 500 records without replacement", "Gaussian noise (noise multiplier 2)", "by Rényi differential privacy"}},
-		{[]accountant.Spent{{Lot: of(shuffle, gaussian, gaussian), Count: 3}}, []string{"took the next 20 of the 500 records in a random order", "2 groups of vectors, which together amount to a noise multiplier of 1.414"}},
+		{[]accountant.Spent{{Lot: of(fixed, gaussian), Count: 3}}, []string{"is published, though not proven for any data, with ε = 1.23457 and δ = 1e-5", "replacing one training example by another", "Each of the 3 steps drew 20 of the 500 records without replacement", "Gaussian noise (noise multiplier 2)", "by Rényi differential privacy"}},
+		{[]accountant.Spent{{Lot: of(shuffle, gaussian, gaussian), Count: 3}}, []string{"and satisfies (ε, δ)-differential privacy with ε", "took the next 20 of the 500 records in a random order", "2 groups of vectors, which together amount to a noise multiplier of 1.414"}},
 		{[]accountant.Spent{{Lot: of(every, discrete), Count: 1}}, []string{"took all of the 500 records", "with discrete Gaussian noise"}},
 		{[]accountant.Spent{{Lot: of(every, laplace), Count: 1}}, []string{"with Laplace noise."}},
 		{[]accountant.Spent{{Lot: of(fixed, gaussian), Count: 3}, {Lot: of(fixed, more), Count: 1}}, []string{"Each of the 4 steps", "noise multiplier 2 to 3"}},
