@@ -364,6 +364,18 @@ func TestFailingDisk(t *testing.T) {
 		}
 	}
 
+	// Lots that were reserved when another could not be written are taken no more.
+	reserving, _ := create(t)
+	reserveGreedily(reserving)
+	spendLots(t, reserving, exampleLot(1), 4) // the third line states four lots
+	reserving.sync = func() error { return full }
+	for _, lot := range []Lot{exampleLot(2), exampleLot(1)} {
+		if err := reserving.Spend(lot); !errors.Is(err, full) {
+			t.Errorf("after a failure the ledger takes a lot that it had reserved: %v", err)
+		}
+	}
+	reserving.Close()
+
 	l, path := create(t)
 	l.sync = func() error { return full }
 	if err := l.Spend(exampleLot(1)); !errors.Is(err, full) {
