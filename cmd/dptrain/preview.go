@@ -114,8 +114,12 @@ func (s *screen) preview(set *settings) error {
 		}
 		p.Epsilon, p.Delta, p.Accountant, p.Noise = number(a.Epsilon), number(a.Delta), a.Accountant, c.Noise
 	}
+	warn := func(words string) { p.Warning = strings.TrimPrefix(p.Warning+"; "+words, "; ") }
 	if w := deltaWarning(float64(p.Delta), job.records); w != "" {
-		p.Warning = strings.TrimPrefix(p.Warning+"; "+w, "; ")
+		warn(w)
+	}
+	if stop := job.config.StopAtEpsilon; stop > 0 && float64(p.Epsilon) > stop {
+		warn(fmt.Sprintf("all lots together cost more than ε = %g, so the run ends before the first that would exceed it", stop))
 	}
 	if c.Validation.Set != nil {
 		p.HeldOut, p.HeldNoise = engine.RecordCount(c.Validation.Set, c.Records), c.Validation.Noise

@@ -100,6 +100,17 @@ func TestTrainGoesOn(t *testing.T) {
 	}
 }
 
+// A dry run tells that a budget will end the run before its last lot.
+func TestDryRunKnowsOfTheBudget(t *testing.T) {
+	inWorkshop(t)
+	for stop, warns := range map[string]bool{"0.9": true, "50": false} {
+		seen := answer(t, brief+" --steps 40 --noise 1 --delta 1e-5 --dry-run --stop-at-epsilon "+stop)
+		if words, _ := seen["warning"].(string); strings.Contains(words, "ends before the first") != warns {
+			t.Errorf("a budget of %s, and all lots cost %v: foreseen with the warning %q", stop, seen["epsilon"], words)
+		}
+	}
+}
+
 // A run whose weights left the numbers ends, and says why; one whose test loss did goes
 // on, and writes no number that JSON does not have.
 func TestDivergedRuns(t *testing.T) {
