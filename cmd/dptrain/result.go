@@ -34,6 +34,7 @@ type result struct {
 	ExpectedLot     float64              `json:"expected_lot"`
 	Microbatch      int                  `json:"microbatch"`
 	Steps           int                  `json:"steps"`
+	Lost            int                  `json:"lost_lots,omitempty"` // that the ledger holds beyond steps: a crash took what they made
 	Clipping        string               `json:"clipping"`
 	Groups          []accountant.Query   `json:"groups"`
 	Device          string               `json:"device"`
@@ -183,8 +184,10 @@ func (r *result) account(j *job, run *engine.Run) error {
 	for _, spent := range h.Spent {
 		if spent.Lot.Sampling.Policy == accountant.Policy(run.Event().Policy) {
 			r.Groups = spent.Lot.Queries
+			r.Lost += spent.Count
 		}
 	}
+	r.Lost -= r.Steps
 	return nil
 }
 
@@ -267,6 +270,9 @@ func (r *result) print(w io.Writer) {
 	if r.Private {
 		fmt.Fprintf(w, "privacy\tε = %s at δ = %s, by the %s accountant\n", roundUp(float64(r.Epsilon)), roundUp(float64(r.Delta)), r.Accountant)
 		fmt.Fprintf(w, "\tadjacency %s, one %s, %d lots of about %.0f from %d\n", r.Adjacency, r.Unit, r.Steps, r.ExpectedLot, r.Records)
+		if r.Lost > 0 {
+			fmt.Fprintf(w, "\tand %s whose work a crash took: ε covers them too\n", plural(r.Lost, "lot"))
+		}
 	} else {
 		fmt.Fprintf(w, "privacy\tNONE: trained without clipping and noise, ε = ∞\n")
 	}

@@ -128,6 +128,24 @@ func TestDivergedRuns(t *testing.T) {
 	}
 }
 
+// Lots whose work was lost are told of: ε is not that of the lots that made the model.
+func TestLostLotsAreTold(t *testing.T) {
+	inWorkshop(t)
+	if got := answer(t, brief+" --steps 10 --noise 2 --delta 1e-5 --out run"); got["lost_lots"] != nil {
+		t.Errorf("a run without a crash lost %v lots", got["lost_lots"])
+	}
+	if err := os.Remove("run/checkpoint/lot-000000000010.checkpoint"); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, code := dptrain("train --resume run")
+	if code != exitDone || !strings.Contains(stdout, "and 10 lots whose work a crash took") {
+		t.Errorf("exit %d, %s%s", code, stdout, stderr)
+	}
+	if got := answer(t, "train --resume run"); got["lost_lots"] != 10.0 || got["steps"] != 10.0 {
+		t.Errorf("%v lots lost of a run of %v", got["lost_lots"], got["steps"])
+	}
+}
+
 // A ledger that was changed is told from a wrong setting by its exit code.
 func TestResumeOnDamagedLedger(t *testing.T) {
 	inWorkshop(t)
