@@ -9,7 +9,7 @@ import (
 func TestTwins(t *testing.T) {
 	rng := rand.New(rand.NewPCG(25, 26))
 	for _, k := range supported {
-		for range 60 {
+		for range 30 {
 			n, rows, shares := 1+rng.IntN(600), 1+rng.IntN(40), 1+rng.IntN(3)
 			if rng.IntN(4) == 0 {
 				rows += 500
