@@ -8,7 +8,8 @@
 
 __device__ __forceinline__ void add_products(double (&sum)[2], double left, double right) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-	asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
+	// Volatile: all lanes take part, so the compiler may not move it to where some do.
+	asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
 		: "+d"(sum[0]), "+d"(sum[1])
 		: "d"(left), "d"(right));
 #else

@@ -67,8 +67,9 @@ __device__ inline float pair(float low, float high) {
 
 #else
 
+// Volatile: all lanes take part, so the compiler may not move it to where some do.
 #define MMA(shape)                                                                                                   \
-	asm("mma.sync.aligned." shape " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                           \
+	asm volatile("mma.sync.aligned." shape " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                  \
 		: "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])                                                     \
 		: "r"(__float_as_uint(a.top)), "r"(__float_as_uint(a.bottom)), "r"(__float_as_uint(a.top4)),                 \
 		"r"(__float_as_uint(a.bottom4)), "r"(__float_as_uint(b.word)), "r"(__float_as_uint(b.word4)))
