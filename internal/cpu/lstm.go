@@ -9,6 +9,10 @@ import (
 // linePad keeps rows of scratch memory off the same lines of the cache.
 const linePad = 16
 
+// ahead is how many examples before their turn a step fetches what they read and
+// write, which lies a sequence apart. Much more, and the lines push each other out.
+const ahead = 4
+
 // lstmTrace holds a step's gates i, f, g, o and its cell side by side.
 func (c compiler) lstmTrace(s op.LSTMTrace, k call) func() {
 	steps, h := k.shape[1], k.shape[2]/5
@@ -34,6 +38,20 @@ func (c compiler) lstmTrace(s op.LSTMTrace, k call) func() {
 		hidden, product := memory[:n*wide], memory[n*wide:][:n*wide4]
 		given, none := memory[n*(wide+wide4):][:n*wide4], memory[n*(wide+2*wide4):]
 		clear(none)
+		fetch := func(b, i int) {
+			at := b*steps + order.at(i)
+			simd.Fetch(out[at*5*h:][:5*h])
+			simd.Fetch(squashed[at*h:][:h])
+			if inputs == nil {
+				simd.Fetch(x[at*4*h:][:4*h])
+			}
+			if states.out != nil {
+				simd.Fetch(states.out[at*h:][:h])
+			}
+			if i > 0 {
+				simd.Fetch(out[(b*steps+order.at(i-1))*5*h+4*h:][:h])
+			}
+		}
 		for i := range steps {
 			t := order.at(i)
 			if i > 0 {
@@ -43,6 +61,9 @@ func (c compiler) lstmTrace(s op.LSTMTrace, k call) func() {
 				inputs.product(given, wide4, from*steps+t, n)
 			}
 			for b := from; b < to; b++ {
+				if b+ahead < to {
+					fetch(b+ahead, i)
+				}
 				at, sums, before := b*steps+t, none, none[:h]
 				if i > 0 {
 					sums, before = product[(b-from)*wide4:][:4*h], out[(b*steps+order.at(i-1))*5*h+4*h:][:h]
@@ -143,12 +164,25 @@ func (c compiler) lstmGrad(s op.LSTMGrad, k call) func() {
 		clear(hidden)
 		clear(cell)
 		clear(none)
+		fetch := func(b, i int) {
+			at := b*steps + order.at(i)
+			simd.Fetch(out[at*4*h:][:4*h])
+			simd.Fetch(trace[at*5*h:][:5*h])
+			simd.Fetch(squashed[at*h:][:h])
+			simd.Fetch(grad[at*h:][:h])
+			if i > 0 {
+				simd.Fetch(trace[(b*steps+order.at(i-1))*5*h+4*h:][:h])
+			}
+		}
 		for i := steps - 1; i >= 0; i-- {
 			t := order.at(i)
 			if i+1 < steps {
 				weight.Product(hidden, wide, signals, wide4, n, nil)
 			}
 			for b := from; b < to; b++ {
+				if b+ahead < to {
+					fetch(b+ahead, i)
+				}
 				at, before := b*steps+t, none
 				if i > 0 {
 					before = trace[(b*steps+order.at(i-1))*5*h+4*h:][:h]

@@ -5,43 +5,27 @@
 #include "textflag.h"
 
 // func lstmStepAVX2(trace *float32, hidden *float32, squashed *float32, x *float32, p *float32, before *float32, n int)
-// Requires: AVX, AVX2, FMA3, MMX+
+// Requires: AVX, AVX2, FMA3
 TEXT ·lstmStepAVX2(SB), NOSPLIT, $0-56
-	MOVQ   n+48(FP), AX
-	MOVQ   AX, CX
-	SHLQ   $0x02, CX
-	MOVQ   trace+0(FP), DX
-	LEAQ   (DX)(CX*2), BX
-	ADDQ   CX, BX
-	MOVQ   x+24(FP), SI
-	LEAQ   (SI)(CX*2), DI
-	ADDQ   CX, DI
-	MOVQ   p+32(FP), R8
-	LEAQ   (R8)(CX*2), R9
-	ADDQ   CX, R9
-	MOVQ   hidden+8(FP), R10
-	MOVQ   squashed+16(FP), R11
-	MOVQ   before+40(FP), R12
-	MOVQ   CX, R14
-	IMUL3Q $+4, R14, R14
-	MOVQ   SI, R13
-	ADDQ   R14, R13
-	MOVQ   CX, R15
-	IMUL3Q $+5, R15, R15
-	MOVQ   DX, R14
-	ADDQ   R15, R14
-	SUBQ   $0x08, AX
-	JLT    end_2
+	MOVQ n+48(FP), AX
+	MOVQ AX, CX
+	SHLQ $0x02, CX
+	MOVQ trace+0(FP), DX
+	LEAQ (DX)(CX*2), BX
+	ADDQ CX, BX
+	MOVQ x+24(FP), SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ p+32(FP), R8
+	LEAQ (R8)(CX*2), R9
+	ADDQ CX, R9
+	MOVQ hidden+8(FP), R10
+	MOVQ squashed+16(FP), R11
+	MOVQ before+40(FP), R12
+	SUBQ $0x08, AX
+	JLT  end_2
 
 loop_1:
-	PREFETCHT0   (R13)
-	PREFETCHT0   64(R13)
-	ADDQ         $+128, R13
-	PREFETCHT0   (R14)
-	PREFETCHT0   64(R14)
-	PREFETCHT0   128(R14)
-	ADDQ         $+160, R14
-	PREFETCHT0   (R11)(CX*1)
 	VMOVUPS      (SI), Y0
 	VMOVUPS      (R8), Y1
 	VADDPS       Y1, Y0, Y0
@@ -235,17 +219,9 @@ loop_1:
 end_2:
 	ADDQ         $0x08, AX
 	JEQ          done_3
-	LEAQ         masks8<>+0(SB), R15
+	LEAQ         masks8<>+0(SB), R13
 	NEGQ         AX
-	VMOVUPS      32(R15)(AX*4), Y0
-	PREFETCHT0   (R13)
-	PREFETCHT0   64(R13)
-	ADDQ         $+128, R13
-	PREFETCHT0   (R14)
-	PREFETCHT0   64(R14)
-	PREFETCHT0   128(R14)
-	ADDQ         $+160, R14
-	PREFETCHT0   (R11)(CX*1)
+	VMOVUPS      32(R13)(AX*4), Y0
 	VMASKMOVPS   (SI), Y0, Y1
 	VMASKMOVPS   (R8), Y0, Y2
 	VADDPS       Y2, Y1, Y1
@@ -618,45 +594,26 @@ DATA masks8<>+60(SB)/4, $0x00000000
 GLOBL masks8<>(SB), RODATA|NOPTR, $64
 
 // func lstmSignalsAVX2(d *float32, cell *float32, trace *float32, squashed *float32, before *float32, grad *float32, back *float32, n int)
-// Requires: AVX, FMA3, MMX+
-TEXT ·lstmSignalsAVX2(SB), NOSPLIT, $8-64
-	MOVQ   n+56(FP), AX
-	MOVQ   AX, CX
-	SHLQ   $0x02, CX
-	MOVQ   d+0(FP), DX
-	LEAQ   (DX)(CX*2), BX
-	ADDQ   CX, BX
-	MOVQ   trace+16(FP), SI
-	LEAQ   (SI)(CX*2), DI
-	ADDQ   CX, DI
-	MOVQ   cell+8(FP), R8
-	MOVQ   squashed+24(FP), R9
-	MOVQ   before+32(FP), R10
-	MOVQ   grad+40(FP), R11
-	MOVQ   back+48(FP), R12
-	MOVQ   CX, R14
-	IMUL3Q $+5, R14, R14
-	MOVQ   SI, R13
-	SUBQ   R14, R13
-	MOVQ   CX, R15
-	IMUL3Q $+4, R15, R15
-	MOVQ   DX, R14
-	SUBQ   R15, R14
-	MOVQ   CX, R15
-	NEGQ   R15
-	SUBQ   $0x08, AX
-	JLT    end_5
+// Requires: AVX, FMA3
+TEXT ·lstmSignalsAVX2(SB), NOSPLIT, $0-64
+	MOVQ n+56(FP), AX
+	MOVQ AX, CX
+	SHLQ $0x02, CX
+	MOVQ d+0(FP), DX
+	LEAQ (DX)(CX*2), BX
+	ADDQ CX, BX
+	MOVQ trace+16(FP), SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ cell+8(FP), R8
+	MOVQ squashed+24(FP), R9
+	MOVQ before+32(FP), R10
+	MOVQ grad+40(FP), R11
+	MOVQ back+48(FP), R12
+	SUBQ $0x08, AX
+	JLT  end_5
 
 loop_4:
-	PREFETCHT0  (R13)
-	PREFETCHT0  64(R13)
-	PREFETCHT0  128(R13)
-	ADDQ        $+160, R13
-	PREFETCHT0  (R14)
-	PREFETCHT0  64(R14)
-	ADDQ        $+128, R14
-	PREFETCHT0  (R11)(R15*1)
-	PREFETCHT0  (R9)(R15*1)
 	VMOVUPS     (R11), Y0
 	VMOVUPS     (R12), Y1
 	VADDPS      Y1, Y0, Y0
@@ -713,18 +670,9 @@ loop_4:
 end_5:
 	ADDQ        $0x08, AX
 	JEQ         done_6
-	LEAQ        masks8<>+0(SB), BP
+	LEAQ        masks8<>+0(SB), R13
 	NEGQ        AX
-	VMOVUPS     32(BP)(AX*4), Y0
-	PREFETCHT0  (R13)
-	PREFETCHT0  64(R13)
-	PREFETCHT0  128(R13)
-	ADDQ        $+160, R13
-	PREFETCHT0  (R14)
-	PREFETCHT0  64(R14)
-	ADDQ        $+128, R14
-	PREFETCHT0  (R11)(R15*1)
-	PREFETCHT0  (R9)(R15*1)
+	VMOVUPS     32(R13)(AX*4), Y0
 	VMASKMOVPS  (R11), Y0, Y1
 	VMASKMOVPS  (R12), Y0, Y2
 	VADDPS      Y2, Y1, Y1
@@ -772,47 +720,27 @@ done_6:
 	RET
 
 // func lstmStepAVX512(trace *float32, hidden *float32, squashed *float32, x *float32, p *float32, before *float32, n int)
-// Requires: AVX, AVX512DQ, AVX512F, BMI2, MMX+
+// Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·lstmStepAVX512(SB), NOSPLIT, $0-56
-	MOVQ   n+48(FP), AX
-	MOVQ   AX, CX
-	SHLQ   $0x02, CX
-	MOVQ   trace+0(FP), DX
-	LEAQ   (DX)(CX*2), BX
-	ADDQ   CX, BX
-	MOVQ   x+24(FP), SI
-	LEAQ   (SI)(CX*2), DI
-	ADDQ   CX, DI
-	MOVQ   p+32(FP), R8
-	LEAQ   (R8)(CX*2), R9
-	ADDQ   CX, R9
-	MOVQ   hidden+8(FP), R10
-	MOVQ   squashed+16(FP), R11
-	MOVQ   before+40(FP), R12
-	MOVQ   CX, R14
-	IMUL3Q $+4, R14, R14
-	MOVQ   SI, R13
-	ADDQ   R14, R13
-	MOVQ   CX, R15
-	IMUL3Q $+5, R15, R15
-	MOVQ   DX, R14
-	ADDQ   R15, R14
-	SUBQ   $0x10, AX
-	JLT    end_8
+	MOVQ n+48(FP), AX
+	MOVQ AX, CX
+	SHLQ $0x02, CX
+	MOVQ trace+0(FP), DX
+	LEAQ (DX)(CX*2), BX
+	ADDQ CX, BX
+	MOVQ x+24(FP), SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ p+32(FP), R8
+	LEAQ (R8)(CX*2), R9
+	ADDQ CX, R9
+	MOVQ hidden+8(FP), R10
+	MOVQ squashed+16(FP), R11
+	MOVQ before+40(FP), R12
+	SUBQ $0x10, AX
+	JLT  end_8
 
 loop_7:
-	PREFETCHT0   (R13)
-	PREFETCHT0   64(R13)
-	PREFETCHT0   128(R13)
-	PREFETCHT0   192(R13)
-	ADDQ         $+256, R13
-	PREFETCHT0   (R14)
-	PREFETCHT0   64(R14)
-	PREFETCHT0   128(R14)
-	PREFETCHT0   192(R14)
-	PREFETCHT0   256(R14)
-	ADDQ         $+320, R14
-	PREFETCHT0   (R11)(CX*1)
 	VMOVUPS      (SI), Z0
 	VMOVUPS      (R8), Z1
 	VADDPS       Z1, Z0, Z0
@@ -1009,21 +937,9 @@ loop_7:
 end_8:
 	ADDQ         $0x10, AX
 	JEQ          done_9
-	MOVQ         $-1, R15
-	BZHIQ        AX, R15, R15
-	KMOVW        R15, K1
-	PREFETCHT0   (R13)
-	PREFETCHT0   64(R13)
-	PREFETCHT0   128(R13)
-	PREFETCHT0   192(R13)
-	ADDQ         $+256, R13
-	PREFETCHT0   (R14)
-	PREFETCHT0   64(R14)
-	PREFETCHT0   128(R14)
-	PREFETCHT0   192(R14)
-	PREFETCHT0   256(R14)
-	ADDQ         $+320, R14
-	PREFETCHT0   (R11)(CX*1)
+	MOVQ         $-1, R13
+	BZHIQ        AX, R13, R13
+	KMOVW        R13, K1
 	VMOVUPS.Z    (SI), K1, Z0
 	VMOVUPS.Z    (R8), K1, Z1
 	VADDPS       Z1, Z0, Z0
@@ -1517,49 +1433,26 @@ DATA w40000000x16<>+60(SB)/4, $0x40000000
 GLOBL w40000000x16<>(SB), RODATA|NOPTR, $64
 
 // func lstmSignalsAVX512(d *float32, cell *float32, trace *float32, squashed *float32, before *float32, grad *float32, back *float32, n int)
-// Requires: AVX, AVX512F, BMI2, MMX+
-TEXT ·lstmSignalsAVX512(SB), NOSPLIT, $8-64
-	MOVQ   n+56(FP), AX
-	MOVQ   AX, CX
-	SHLQ   $0x02, CX
-	MOVQ   d+0(FP), DX
-	LEAQ   (DX)(CX*2), BX
-	ADDQ   CX, BX
-	MOVQ   trace+16(FP), SI
-	LEAQ   (SI)(CX*2), DI
-	ADDQ   CX, DI
-	MOVQ   cell+8(FP), R8
-	MOVQ   squashed+24(FP), R9
-	MOVQ   before+32(FP), R10
-	MOVQ   grad+40(FP), R11
-	MOVQ   back+48(FP), R12
-	MOVQ   CX, R14
-	IMUL3Q $+5, R14, R14
-	MOVQ   SI, R13
-	SUBQ   R14, R13
-	MOVQ   CX, R15
-	IMUL3Q $+4, R15, R15
-	MOVQ   DX, R14
-	SUBQ   R15, R14
-	MOVQ   CX, R15
-	NEGQ   R15
-	SUBQ   $0x10, AX
-	JLT    end_11
+// Requires: AVX, AVX512F, BMI2
+TEXT ·lstmSignalsAVX512(SB), NOSPLIT, $0-64
+	MOVQ n+56(FP), AX
+	MOVQ AX, CX
+	SHLQ $0x02, CX
+	MOVQ d+0(FP), DX
+	LEAQ (DX)(CX*2), BX
+	ADDQ CX, BX
+	MOVQ trace+16(FP), SI
+	LEAQ (SI)(CX*2), DI
+	ADDQ CX, DI
+	MOVQ cell+8(FP), R8
+	MOVQ squashed+24(FP), R9
+	MOVQ before+32(FP), R10
+	MOVQ grad+40(FP), R11
+	MOVQ back+48(FP), R12
+	SUBQ $0x10, AX
+	JLT  end_11
 
 loop_10:
-	PREFETCHT0  (R13)
-	PREFETCHT0  64(R13)
-	PREFETCHT0  128(R13)
-	PREFETCHT0  192(R13)
-	PREFETCHT0  256(R13)
-	ADDQ        $+320, R13
-	PREFETCHT0  (R14)
-	PREFETCHT0  64(R14)
-	PREFETCHT0  128(R14)
-	PREFETCHT0  192(R14)
-	ADDQ        $+256, R14
-	PREFETCHT0  (R11)(R15*1)
-	PREFETCHT0  (R9)(R15*1)
 	VMOVUPS     (R11), Z0
 	VMOVUPS     (R12), Z1
 	VADDPS      Z1, Z0, Z0
@@ -1616,22 +1509,9 @@ loop_10:
 end_11:
 	ADDQ        $0x10, AX
 	JEQ         done_12
-	MOVQ        $-1, BP
-	BZHIQ       AX, BP, BP
-	KMOVW       BP, K1
-	PREFETCHT0  (R13)
-	PREFETCHT0  64(R13)
-	PREFETCHT0  128(R13)
-	PREFETCHT0  192(R13)
-	PREFETCHT0  256(R13)
-	ADDQ        $+320, R13
-	PREFETCHT0  (R14)
-	PREFETCHT0  64(R14)
-	PREFETCHT0  128(R14)
-	PREFETCHT0  192(R14)
-	ADDQ        $+256, R14
-	PREFETCHT0  (R11)(R15*1)
-	PREFETCHT0  (R9)(R15*1)
+	MOVQ        $-1, R13
+	BZHIQ       AX, R13, R13
+	KMOVW       R13, K1
 	VMOVUPS.Z   (R11), K1, Z0
 	VMOVUPS.Z   (R12), K1, Z1
 	VADDPS      Z1, Z0, Z0

@@ -28,28 +28,6 @@ func (s gates) at(i int) Mem {
 	return Mem{Base: s.low, Index: s.size, Scale: uint8(i)}
 }
 
-// fetcher fetches what the next call reads, while this one computes: arrays that
-// lie next to those at p, so many of them, behind or before. (Where a layer reads
-// its sequence the other way round, the next call reads something else.)
-func (g *generator) fetcher(p gates, arrays int, behind bool) (fetch func()) {
-	next := g.GP64()
-	bytes := g.GP64()
-	g.MOVQ(p.size, bytes)
-	g.IMUL3Q(I32(arrays), bytes, bytes)
-	g.MOVQ(p.low, next)
-	if behind {
-		g.ADDQ(bytes, next)
-	} else {
-		g.SUBQ(bytes, next)
-	}
-	return func() {
-		for at := 0; at < 4*g.lanes*arrays; at += 64 {
-			g.PREFETCHT0(Mem{Base: next, Disp: at})
-		}
-		g.ADDQ(I32(4*g.lanes*arrays), next)
-	}
-}
-
 // eachVector runs body on vectors of everything that pointers point to; the last
 // may be masked.
 func (g *generator) eachVector(n reg.Register, pointers []reg.Register, body func(load func(Mem) vec, store func(vec, Mem))) {
@@ -100,12 +78,7 @@ func (g *generator) lstmStep() {
 	squashed := g.Load(g.Param("squashed"), g.GP64())
 	before := g.Load(g.Param("before"), g.GP64())
 	pointers := []reg.Register{trace.low, trace.high, x.low, x.high, p.low, p.high, hidden, squashed, before}
-	fetchX := g.fetcher(x, 4, true)
-	fetchTrace := g.fetcher(trace, 5, true)
 	g.eachVector(n, pointers, func(load func(Mem) vec, store func(vec, Mem)) {
-		fetchX()
-		fetchTrace()
-		g.PREFETCHT0(Mem{Base: squashed, Index: size, Scale: 1})
 		gate := func(i int, f func(vec) vec) vec {
 			y := f(g.add(load(x.at(i)), load(p.at(i))))
 			store(y, trace.at(i))
@@ -134,17 +107,7 @@ func (g *generator) lstmSignals() {
 		return Mem{Base: p}
 	}
 	cell, squashed, before, grad, back := at("cell"), at("squashed"), at("before"), at("grad"), at("back")
-	fetchTrace, fetchSignals := g.fetcher(trace, 5, false), g.fetcher(d, 4, false)
-	earlier := g.GP64()
-	g.MOVQ(size, earlier)
-	g.NEGQ(earlier)
 	g.eachVector(n, pointers, func(load func(Mem) vec, store func(vec, Mem)) {
-		fetchTrace()
-		fetchSignals()
-		for _, m := range []Mem{grad, squashed} {
-			m.Index, m.Scale = earlier, 1
-			g.PREFETCHT0(m)
-		}
 		// rest is 1 - x.
 		rest := func(x vec) vec { return g.sub(g.copyOf(g.num(1)), x) }
 		v := g.add(load(grad), load(back))
