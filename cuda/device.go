@@ -33,7 +33,8 @@ func (d Device) String() string { return fmt.Sprintf("cuda:%d", d.Ordinal) }
 
 // Precision is how products forward and backward are computed, attention's among them.
 // Norms, sums over records and everything else are float32 or better whatever it says:
-// what a record adds may not be larger than the norm that was found for it.
+// what a record adds may not be larger than the norm that was found for it. A card older
+// than 8.0 has no tensor cores for the others and computes in FP32.
 type Precision uint8
 
 const (

@@ -62,6 +62,9 @@ func New(p *plan.Program, o optim.Optimizer, average bool, options Options) (pla
 	if err != nil {
 		return nil, err
 	}
+	if d.Arch() < 80 { // no tensor cores that take TF32 or bfloat16
+		options.Precision = FP32
+	}
 	m := &Machine{program: p, options: options, device: d}
 	if err := m.prepare(o, average); err != nil {
 		m.Close()

@@ -1,0 +1,41 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// onCard runs tests in a process whose emulated device is another one.
+func onCard(t *testing.T, tests string, device ...string) {
+	t.Helper()
+	list, err := Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) == 0 || !list[0].Emulated {
+		t.Skip("only the emulated device can be another")
+	}
+	c := exec.Command(os.Args[0], "-test.run="+tests, "-test.short")
+	c.Env = append(append(os.Environ(), "DPTRAIN_CUBLASLT=none", "DPTRAIN_CUDNN=none"), device...)
+	if said, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+}
+
+// On a GPU temporaries share an arena; on the emulated device each has memory of its
+// own, whose ends are guarded. So networks are trained on an emulated device that
+// calls itself a GPU, too.
+func TestArena(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	onCard(t, "^TestNetworks$/^(digits-cnn|mlp:50,dropout=0.5|lstm|embbag|transformer:tied)|^TestCopiesBesideTheWork$", "DPTRAIN_EMU_NAME=a GPU")
+}
+
+// A card that has no tensor cores for TF32 and bfloat16 computes in float32.
+func TestOlderCard(t *testing.T) {
+	onCard(t, "^TestTensorCoresRoundOperandsAlone$", "DPTRAIN_EMU_ARCH=75")
+}
