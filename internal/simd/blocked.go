@@ -27,8 +27,9 @@ func (a panel) skip(i int, byCols bool) panel {
 	return panel{(*float32)(unsafe.Add(unsafe.Pointer(a.p), 4*i)), a.ld}
 }
 
-// blocked computes C over r, cut into blocks that fit the caches.
-func (p *product) blocked(r rect) {
+// blocked computes C over r, cut into blocks that fit the caches; a twin, if there
+// is one, meets the same copy of B.
+func (p *product) blocked(r rect, twin *product) {
 	packA, packB := p.packsA(r), p.packsB(r)
 	for j0 := r.j0; j0 < r.j1; j0 += nBlock {
 		j1 := min(j0+nBlock, r.j1)
@@ -43,9 +44,9 @@ func (p *product) blocked(r rect) {
 			p.packB(tail, j1)
 			zeros := p.noteZeros()
 			p.strips(r.i0, r.i1, j0, j1, tail, packA, zeros)
-			if t := p.twin; t != nil {
-				t.k0, t.k1 = p.k0, p.k1
-				t.strips(0, t.M, j0, j1, tail, packA, zeros)
+			if twin != nil {
+				twin.k0, twin.k1 = p.k0, p.k1
+				twin.strips(0, twin.M, j0, j1, tail, packA, zeros)
 			}
 			if p.k1 == p.K {
 				break

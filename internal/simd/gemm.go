@@ -41,7 +41,6 @@ type product struct {
 	c0      int // where in C the slice c starts
 	// The steps of k under way.
 	k0, k1 int
-	twin   *product // which meets the same copy of B
 }
 
 // Run computes one share out of shares of the product; together the shares
@@ -66,7 +65,7 @@ func (g *Gemm) run(k *kernels, c, a, b []float32, ws *Workspace, share, shares i
 	case p.isSkinny():
 		p.skinny(r)
 	default:
-		p.blocked(r)
+		p.blocked(r, nil)
 	}
 }
 

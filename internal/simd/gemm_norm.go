@@ -27,7 +27,7 @@ func (g *Gemm) sumSquares(k *kernels, a, b []float32, ws *Workspace) float64 {
 		for i := 0; i < g.M; i += rows {
 			m := min(rows, g.M-i)
 			p.c0 = i*cols + j
-			p.blocked(rect{i, i + m, j, j + n})
+			p.blocked(rect{i, i + m, j, j + n}, nil)
 			for r := range m {
 				total += k.sumSquares(&ws.c[r*cols], n)
 			}

@@ -31,6 +31,6 @@ func (g *Twins) run(k *kernels, cs, as *[2][]float32, b []float32, ws *Workspace
 	}
 	second := product{Gemm: *y, k: k, ws: ws, a: as[1], b: b, c: cs[1]}
 	second.Factors = nil // B has them
-	first := product{Gemm: *x, k: k, ws: ws, a: as[0], b: b, c: cs[0], twin: &second}
-	first.blocked(rect{0, x.M, from, to})
+	first := product{Gemm: *x, k: k, ws: ws, a: as[0], b: b, c: cs[0]}
+	first.blocked(rect{0, x.M, from, to}, &second)
 }
