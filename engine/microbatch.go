@@ -3,6 +3,7 @@ package engine
 import (
 	"math"
 
+	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/op"
 )
 
@@ -90,11 +91,12 @@ func (r *Run) fill(n int, rows []int32) error {
 }
 
 // tickets tells the machine each example's row and the step. A row's ticket is the
-// same whatever the lot holds, which op.Dropout relies on.
+// same whatever the lot holds and whichever others were held out, which op.Dropout
+// relies on.
 func (r *Run) tickets(rows []int) {
 	clear(r.batch.ticket)
 	for i, row := range rows {
-		op.WriteTicket(r.batch.ticket[i*op.TicketWidth:], row, r.step)
+		op.WriteTicket(r.batch.ticket[i*op.TicketWidth:], data.Origin(r.config.Train, row), r.step)
 	}
 }
 

@@ -107,7 +107,7 @@ func ordinary(t testing.TB) Config {
 	return Config{
 		Network: mlp, Train: examples(60, 3), Lot: 12, Steps: 5,
 		Clipping: clip.Flat(clip.Constant(1), nil), Noise: 1,
-		Schedule: optim.Schedule{Base: 0.1}, Seed: &seed, Threads: 1, Accountant: "rdp",
+		Schedule: optim.Schedule{Base: 0.1}, Seed: &seed, Device: "cpu", Threads: 1, Accountant: "rdp",
 		Ledger: filepath.Join(t.TempDir(), "ledger.jsonl"),
 	}
 }

@@ -37,7 +37,7 @@ var programs = []program{
 	{"jax-privacy", "jax-privacy", true, []int{0, 16, 1}, false},
 }
 
-// On a GPU there are also dptrain without cuBLASLt, and PyTorch's step by
+// On a GPU there are also dptrain without cuBLASLt and cuDNN, and PyTorch's step by
 // torch.compile, the better one there.
 var (
 	ownKernels = program{"dptrain, own kernels", "", true, []int{0}, false}
@@ -138,7 +138,7 @@ func (c *comparison) command(ctx context.Context, w bench.Workload, p program, p
 		cmd := exec.CommandContext(ctx, self, "-step", w.Name+kind, "-time", c.time.String(), "-threads", threads,
 			"-device", c.device, "-precision", precision.String())
 		if p.name == ownKernels.name {
-			cmd.Env = append(os.Environ(), "DPTRAIN_CUBLASLT=none")
+			cmd.Env = append(os.Environ(), "DPTRAIN_CUBLASLT=none", "DPTRAIN_CUDNN=none")
 		}
 		return cmd, err
 	}

@@ -41,8 +41,12 @@ func (c *comparison) printStep(text string) error {
 	m := measurement{Versions: map[string]string{"go": runtime.Version()}}
 	if !host.GPU {
 		m.Peak = bench.Peak(c.threads)
-	} else if library, err := cuda.Library(0); err == nil {
-		m.Versions["dptrain's products"], _, _ = strings.Cut(library, " (")
+	} else {
+		for what, library := range map[string]func(int) (string, error){"products": cuda.Library, "convolutions": cuda.ConvolutionLibrary} {
+			if name, err := library(0); err == nil {
+				m.Versions["dptrain's "+what], _, _ = strings.Cut(name, " (")
+			}
+		}
 	}
 	if _, err = c.repeat(step, 2, c.time/3); err != nil {
 		return err

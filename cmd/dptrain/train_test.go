@@ -378,7 +378,6 @@ func TestTrainRefuses(t *testing.T) {
 		{"--validation-split 0.1 --validation-noise 0", "--validation-noise"},
 		{"--validation-split 0.1 --validation-noise Inf", "--validation-noise"},
 		{"--validation-split 0.1 --validation-noise 3 --non-private", "--non-private"},
-		{"--validation-split 0.1 --model mlp:8,dropout=0.5", "dropout"},
 	} {
 		stdout, stderr, code := dptrain("train --out run " + c.flags)
 		if code != exitWrong || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "dptrain: ") || !strings.Contains(stderr, c.says) {

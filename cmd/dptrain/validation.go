@@ -51,16 +51,7 @@ func (j *job) holdOut() error {
 	if held < 1 || held >= j.records {
 		return wrong("--validation-split %v of %d records is %d: at least one is needed to validate on, and one to train on", s.validationSplit, j.records, held)
 	}
-	net, err := c.Network(1)
-	if err != nil {
-		return err
-	}
-	if net.Ticket != nil && !s.nonPrivate {
-		// One record more may bring another one back among those trained on, and move
-		// the rows of all that follow: each would drop other units, and a sum of clipped
-		// gradients move by more than one record's.
-		return wrong("--validation-split with dropout in the network: what is dropped hangs on a record's row, and the split renumbers rows where one record more is given; leave one of the two out")
-	}
+	var err error
 	c.Train, c.Validation.Set, err = engine.HoldOut(c.Train, c.Records, held)
 	return err
 }

@@ -60,6 +60,18 @@ func (s *subset) Read(dst [][]float32, rows []int) error {
 	return s.of.Read(dst, t.rows)
 }
 
+// Origin is the row of the whole set that a row of its subset, or of a subset of that,
+// is: it does not depend on which other rows were taken.
+func Origin(s Set, row int) int {
+	for {
+		sub, ok := s.(*subset)
+		if !ok {
+			return row
+		}
+		s, row = sub.of, sub.rows[row]
+	}
+}
+
 // Split parts a set into its first n examples and the rest.
 func Split(s Set, n int) (first, rest Set, err error) {
 	if n < 0 || n > s.Len() {

@@ -21,8 +21,8 @@ import (
 // (a mask drawn by place would change all that follow it, and a sum of bounded
 // contributions could then move by more than the bound). Neighbouring data sets are
 // taken as everywhere here, where the number of rows is public: a record that is
-// removed leaves its row empty, and the others keep their numbers. A set whose rows
-// hang on which records there are, such as engine.HoldOut makes, is no such set.
+// removed leaves its row empty, and the others keep their numbers; those that are
+// trained on beside held-out ones keep the numbers that they had among all.
 //
 // The masks are public, so they hide nothing, and no privacy is claimed for them.
 //

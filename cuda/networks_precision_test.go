@@ -1,0 +1,62 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/cpu"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/models"
+)
+
+// TestNetworksInPrecision trains networks with products rounded to TF32 and to
+// bfloat16. Where the weights come to differs from the CPU's by at most 20 units of
+// rounding, of the way that they went, and by more than float32's does: the rounding is
+// there.
+func TestNetworksInPrecision(t *testing.T) {
+	device(t)
+	for _, n := range []network{
+		{"mlp:64", models.Example{Shape: []int{100}, Classes: 10}, 20, 4},
+		{"digits-cnn", models.Example{Shape: []int{1, 28, 28}, Classes: 10}, 4, 2},
+		{"lstm", models.Example{Shape: []int{7}, Vocabulary: 50, Classes: 2}, 5, 2},
+		{"transformer", models.Example{Shape: []int{9}, Vocabulary: 50, Classes: 50, Labels: []int{9}}, 3, 2},
+	} {
+		still := n
+		still.steps = 0
+		on := func(precision Precision) func(*plan.Program, optim.Optimizer) (plan.Machine, error) {
+			return func(p *plan.Program, o optim.Optimizer) (plan.Machine, error) {
+				return New(p, o, false, Options{Precision: precision})
+			}
+		}
+		start := still.train(t, on(FP32))
+		want := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Machine, error) { return cpu.New(p, o, false, 0) })
+		exact := beside(n.train(t, on(FP32)), want, start)
+		for _, c := range []struct {
+			precision Precision
+			within    float64
+		}{{TF32, 20. / (1 << 11)}, {BF16, 20. / (1 << 8)}} {
+			t.Run(fmt.Sprint(n.model, " ", c.precision), func(t *testing.T) {
+				got := beside(n.train(t, on(c.precision)), want, start)
+				if !(got <= c.within && got > 5*exact) {
+					t.Errorf("%.2g of the way from the CPU's weights, float32's are %.2g", got, exact)
+				}
+			})
+		}
+	}
+}
+
+// beside is how far weights are from others, as a part of the way that these went.
+func beside(got, want, start [][]float32) float64 {
+	var off, way float64
+	for v := range want {
+		for i, w := range want[v] {
+			off += math.Pow(float64(got[v][i]-w), 2)
+			way += math.Pow(float64(w-start[v][i]), 2)
+		}
+	}
+	return math.Sqrt(off / way)
+}
