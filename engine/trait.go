@@ -49,7 +49,7 @@ func (r *Run) traits() ([]trait, error) {
 	note("operations of the network", "%s", structure)
 	e := r.Event()
 	note("sampling", "%s", e.Policy)
-	note("expected lot", "%v", e.ExpectedLot())
+	note("expected lot", "%.9g", e.ExpectedLot())
 	if !c.NonPrivate {
 		for _, g := range c.Clipping {
 			note("group "+g.Name, "vectors %q, scales %v, bound %s, rule %s", g.Vectors, g.Scales, bound(g.Bound), rule(g.Rule))
@@ -64,7 +64,7 @@ func (r *Run) traits() ([]trait, error) {
 		note("validation", "%d examples held out, noise %v", v.Set.Len(), v.Noise)
 	}
 	note("optimizer", "%+v", c.Optimizer)
-	note("schedule", "%+v", c.Schedule)
+	note("schedule", "%v", c.Schedule)
 	note("average", "%v", c.Average.Decay)
 	return all, nil
 }

@@ -82,6 +82,10 @@ func readCSV(r io.Reader, s Schema) (*Table, []string, error) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
+		if errors.Is(err, csv.ErrFieldCount) {
+			line, _ := in.FieldPos(0)
+			return nil, nil, fmt.Errorf("line %d: %d fields where the first line names %d columns", line, len(row), len(l.roles))
+		}
 		if err != nil {
 			return nil, nil, err
 		}

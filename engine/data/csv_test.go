@@ -77,7 +77,7 @@ func TestBadCSVIsRefusedWithoutCitingIt(t *testing.T) {
 		{`line 2, column "age": not a number`, header + "NaN,secret,low\n", schema},
 		{`line 2, column "age": the cell is empty`, header + ",secret,low\n", schema},
 		{`line 4, column "income": the label is none of the 2`, header + "\"1\",\"a\nb\",low\n2,a,secret\n", schema},
-		{"line 2: wrong number of fields", header + "1,secret\n", schema},
+		{"line 3: 2 fields where the first line names 3 columns", header + "1,a,low\n1,secret\n", schema},
 		{"line 2", header + "1,sec\"ret,low\n", schema},
 		{`no label "income"`, "30,secret,low\n31,secret,low\n", schema},
 		{`did you mean "income"`, header + "1,secret,low\n", with(func(s *Schema) { s.Label = "incme" })},

@@ -47,7 +47,7 @@ func openFolders(tree fs.FS, root, where string, tones []Tone) (*Task, error) {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	if len(classes) < 2 {
-		return nil, fmt.Errorf("%s: %s has %d folders; pictures need one folder a class, and at least two", where, trainRoot, len(classes))
+		return nil, fmt.Errorf("%s has %d folders; pictures need one folder a class, and at least two", path.Join(where, trainRoot), len(classes))
 	}
 	task := &Task{Classes: len(classes), ClassNames: classes, Private: true, Source: where}
 	files, err := listPictures(tree, trainRoot, classes)

@@ -28,6 +28,21 @@ type Schedule struct {
 	Warmup int       // steps
 }
 
+// String says what matters of a schedule.
+func (s Schedule) String() string {
+	text := fmt.Sprintf("%s %g", s.Shape, s.Base)
+	switch s.Shape {
+	case ShapeLinear:
+		text += fmt.Sprintf(" to %g over %g epochs", s.To, s.Over)
+	case ShapeStep:
+		text += fmt.Sprintf(" times %g at epochs %v", s.Factor, s.At)
+	}
+	if s.Warmup > 0 {
+		text += fmt.Sprintf(" after %d steps of warm-up", s.Warmup)
+	}
+	return text
+}
+
 // Check finds a schedule that makes no sense.
 func (s Schedule) Check() error {
 	positive := func(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
