@@ -117,7 +117,7 @@ func (h *helper) wait(last int64, patience int) int64 {
 				return round
 			}
 		}
-		h.asleep.Store(true)
+		h.asleep.Swap(true) // no Store: qemu reads past one of arm64's, and would miss a call
 		if round := h.round.Load(); round > last && h.asleep.CompareAndSwap(true, false) {
 			return round
 		}
@@ -162,7 +162,7 @@ func (p *pool) end() {
 		if i < p.patience {
 			continue
 		}
-		p.asleep.Store(true)
+		p.asleep.Swap(true) // as in wait
 		if p.finished.Load() < joined || !p.asleep.CompareAndSwap(true, false) {
 			<-p.wake
 		}
