@@ -14,11 +14,8 @@ const alignment = 16
 // largest are placed first, each at the lowest place that is free for as long as it
 // lives.
 func (p *Program) reuse() {
-	type span struct {
-		id, from, to, size int
-		over               *span // whose place this one takes
-	}
-	spans := map[int]*span{}
+	type span struct{ id, from, to, size int }
+	spans := map[int]*span{} // of each buffer; of a result written over an operand that of the operand
 	at := 0
 	note := func(id int) {
 		id = p.Buffers[id].Base
@@ -51,21 +48,17 @@ func (p *Program) reuse() {
 					break
 				}
 				if x, ok := spans[p.Buffers[id].Base]; ok && x.to == at && p.Buffers[id].Size() == p.Buffers[c.Out].Size() {
-					out.over = x
+					x.to = out.to
+					spans[out.id] = x
 					break
 				}
 			}
 			at++
 		}
 	}
-	for _, s := range spans {
-		for x := s.over; x != nil; x = x.over {
-			x.to = max(x.to, s.to)
-		}
-	}
 	var order []*span
-	for _, s := range spans {
-		if s.over == nil {
+	for id, s := range spans {
+		if s.id == id {
 			order = append(order, s)
 		}
 	}
@@ -96,12 +89,8 @@ func (p *Program) reuse() {
 		p.Arena = max(p.Arena, offset+s.size)
 		placed = append(placed, s)
 	}
-	for _, s := range spans {
-		first := s
-		for first.over != nil {
-			first = first.over
-		}
-		p.Buffers[s.id].Offset = p.Buffers[first.id].Offset
+	for id, s := range spans {
+		p.Buffers[id].Offset = p.Buffers[s.id].Offset
 	}
 }
 
