@@ -187,6 +187,8 @@ int driver_dnn_prepare(CUcontext context, driver_dnn *dnn, const driver_pictures
 	if (entered != CUDA_SUCCESS)
 		return -(int)entered;
 	driver_convolution *v = calloc(1, sizeof *v);
+	if (!v)
+		return -(int)CUDA_ERROR_OUT_OF_MEMORY;
 	v->dnn = dnn;
 	v->shape = *pictures;
 	int failed = describe(v);
