@@ -271,3 +271,13 @@ func foreign(f G.Op, k call) (func(), error) {
 		}
 	}, nil
 }
+
+// recalled is memory for what several steps read, made for the first of them; filled
+// tells whether an earlier step of the program writes it.
+func recalled[K comparable, V any](kept map[K][]V, key K, n int) (memory []V, filled bool) {
+	if memory, filled = kept[key]; !filled {
+		memory = make([]V, n)
+		kept[key] = memory
+	}
+	return memory, filled
+}

@@ -16,16 +16,6 @@ func class(label float32, classes int) (c int, ignored, ok bool) {
 	return c, false, label >= 0 && c < classes && float32(c) == label
 }
 
-// logNorms is memory for log Σ exp(x) of every row of logits, which the loss and
-// its gradient both need; known tells whether an earlier step fills it.
-func (c compiler) logNorms(logits, rows int) (norms []float64, known bool) {
-	if norms, known = c.norms[logits]; !known {
-		norms = make([]float64, rows)
-		c.norms[logits] = norms
-	}
-	return norms, known
-}
-
 // rowsAtOnce is how many rows of logits go through the steps of a softmax
 // together: as many as stay in the first cache.
 func rowsAtOnce(classes int) int { return max(1, 1024/classes) }
@@ -44,7 +34,7 @@ func sum(x []float32) (total float64) {
 func (c compiler) crossEntropy(s op.CrossEntropy, k call) func() {
 	out, x, labels := k.out, k.in[0], k.in[1]
 	n := k.shapes[0][1]
-	norms, known := c.logNorms(k.bases[0], len(labels))
+	norms, known := recalled(c.norms, k.bases[0], len(labels))
 	block, cost := rowsAtOnce(n), 8
 	if !known {
 		cost = 4 * n
@@ -84,7 +74,7 @@ func (c compiler) crossEntropyGrad(s op.CrossEntropyGrad, k call) func() {
 	out, x, labels, d := k.out, k.in[0], k.in[1], k.in[2]
 	n := k.shapes[0][1]
 	spread := s.Smoothing / float64(n) // what every class is given
-	norms, _ := c.logNorms(k.bases[0], len(labels))
+	norms, _ := recalled(c.norms, k.bases[0], len(labels))
 	block := rowsAtOnce(n)
 	return c.over(len(labels), 4*n, func(from, to int, _ *worker) {
 		for first := from; first < to; first += block {

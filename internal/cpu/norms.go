@@ -93,11 +93,7 @@ func (c compiler) signalGrams(delta, records, rows, n int) (kept []float64, know
 	if c.grams[delta] < 2 || 2*width*width > rows*n {
 		return nil, false
 	}
-	if kept, known = c.kept[delta]; !known {
-		kept = make([]float64, records*width*width)
-		c.kept[delta] = kept
-	}
-	return kept, known
+	return recalled(c.kept, delta, records*width*width)
 }
 
 // countGrams counts the Gram norms of a program by the buffer of their Δ.

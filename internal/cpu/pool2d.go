@@ -20,28 +20,9 @@ type winners struct {
 	height, width int
 }
 
-// maxima is memory for the cells that MaxPool chose in a buffer, and whether an
-// earlier step of the program fills it.
-func (c compiler) maxima(key winners, n int) (at []int32, filled bool) {
-	if at, filled = c.chosen[key]; !filled {
-		at = make([]int32, n)
-		c.chosen[key] = at
-	}
-	return at, filled
-}
-
 // channelPool is a pool over pictures with their channels last.
 func channelPool(w op.Window, shape []int) *simd.ChannelPool {
 	return window(w, shape[1], shape[2], shape[3]).ChannelPool()
-}
-
-// taps is maxima for pictures with their channels last.
-func (c compiler) taps(key winners, n int) (at []uint8, filled bool) {
-	if at, filled = c.places[key]; !filled {
-		at = make([]uint8, n)
-		c.places[key] = at
-	}
-	return at, filled
 }
 
 // maxPoolLast takes pictures with their channels last.
@@ -50,7 +31,7 @@ func (c compiler) maxPoolLast(s op.MaxPool2D, k call) func() {
 	p, channels := channelPool(s.Window, shape), shape[1]
 	out, x := k.out, k.in[0]
 	size, n := len(x)/shape[0], len(out)/shape[0]
-	at, _ := c.taps(winners{k.bases[0], s.Window, shape[2], shape[3]}, len(out))
+	at, _ := recalled(c.places, winners{k.bases[0], s.Window, shape[2], shape[3]}, len(out))
 	c.reserve(n, 0)
 	return c.over(shape[0], n*(s.KernelH*s.KernelW+2)/4, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
@@ -71,7 +52,7 @@ func (c compiler) maxPoolGradLast(s op.MaxPoolGrad, k call) func() {
 	p, channels := channelPool(s.Window, shape), shape[1]
 	out, x, delta := k.out, k.in[0], k.in[1]
 	size, n := len(x)/shape[0], len(delta)/shape[0]
-	at, filled := c.taps(winners{k.bases[0], s.Window, shape[2], shape[3]}, len(delta))
+	at, filled := recalled(c.places, winners{k.bases[0], s.Window, shape[2], shape[3]}, len(delta))
 	c.reserve(n+size, 0)
 	return c.over(shape[0], n*(s.KernelH*s.KernelW+2)/4, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
@@ -101,7 +82,7 @@ func (c compiler) maxPool(s op.MaxPool2D, k call) func() {
 	}
 	p, plane, area := pooling(s.Window, k.shapes[0][2], k.shapes[0][3])
 	out, x := k.out, k.in[0]
-	at, _ := c.maxima(winners{k.bases[0], s.Window, k.shapes[0][2], k.shapes[0][3]}, len(out))
+	at, _ := recalled(c.chosen, winners{k.bases[0], s.Window, k.shapes[0][2], k.shapes[0][3]}, len(out))
 	return c.over(len(out)/area, area*(s.KernelH*s.KernelW+2)/2, func(from, to int, _ *worker) {
 		for n := from; n < to; n++ {
 			p.MaxPool(out[n*area:(n+1)*area], at[n*area:(n+1)*area], x[n*plane:(n+1)*plane])
@@ -115,7 +96,7 @@ func (c compiler) maxPoolGrad(s op.MaxPoolGrad, k call) func() {
 	}
 	p, plane, area := pooling(s.Window, k.shapes[0][2], k.shapes[0][3])
 	out, x, delta := k.out, k.in[0], k.in[1]
-	at, filled := c.maxima(winners{k.bases[0], s.Window, k.shapes[0][2], k.shapes[0][3]}, len(delta))
+	at, filled := recalled(c.chosen, winners{k.bases[0], s.Window, k.shapes[0][2], k.shapes[0][3]}, len(delta))
 	c.reserve(area, 0)
 	return c.over(len(delta)/area, area+plane, func(from, to int, w *worker) {
 		for n := from; n < to; n++ {
