@@ -53,7 +53,7 @@ type tileArgs struct {
 
 func (g *generator) tile(masks Mem, s tileShape) {
 	g.fn(s.name, "func(m, n, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, flags int, bias *float32)")
-	load := func(name string) reg.Register { return g.Load(g.Param(name), g.GP64()) }
+	load := func(name string) reg.Register { return g.param(name) }
 	t := tileArgs{
 		m: load("m"), n: load("n"), k: load("k"),
 		a: load("a"), lda: load("lda"), b: load("b"), ldb: load("ldb"),
@@ -200,8 +200,8 @@ func (g *generator) tileBody(s tileShape, t tileArgs, m, vectors int, lanes []re
 // finish adds what the flags ask for and stores the tile.
 func (g *generator) finish(s tileShape, t tileArgs, acc [][]reg.VecVirtual, lanes []reg.Register) {
 	vectors := len(acc[0])
-	t.flags = g.Load(g.Param("flags"), g.GP64())
-	t.bias = g.Load(g.Param("bias"), g.GP64())
+	t.flags = g.param("flags")
+	t.bias = g.param("bias")
 	plain := g.label("store")
 	if s.maskable {
 		g.epilogue(s, t, acc, func(mem Mem, v int, x reg.Register) {
@@ -303,7 +303,7 @@ func (g *generator) epilogue(s tileShape, t tileArgs, acc [][]reg.VecVirtual, lo
 // arithmetic the machine has, against which kernels are measured.
 func (g *generator) fmaPeak(name string, vector func() reg.VecVirtual) {
 	g.fn(name, "func(rounds int)")
-	rounds := g.Load(g.Param("rounds"), g.GP64())
+	rounds := g.param("rounds")
 	x := vector()
 	g.VXORPS(x, x, x)
 	acc := make([]reg.VecVirtual, 12)

@@ -55,9 +55,9 @@ func (g *generator) eachRow(table, rows, n, size reg.Register, body func(row reg
 // sumRows adds to dst the rows of a table in the order of rows; n is at least one.
 func (g *generator) sumRows() {
 	g.fn("sumRowsAVX2", "func(dst, table *float32, rows *int32, n, dim int)")
-	dst, table := g.Load(g.Param("dst"), g.GP64()), g.Load(g.Param("table"), g.GP64())
-	rows, n := g.Load(g.Param("rows"), g.GP64()), g.Load(g.Param("n"), g.GP64())
-	dim, size := g.Load(g.Param("dim"), g.GP64()), g.GP64()
+	dst, table := g.param("dst"), g.param("table")
+	rows, n := g.param("rows"), g.param("n")
+	dim, size := g.param("dim"), g.GP64()
 	g.MOVQ(dim, size)
 	g.SHLQ(U8(2), size)
 	g.columns(dim, []reg.Register{dst, table}, func(vectors int, load func(Mem, vec), store func(vec, Mem)) {
@@ -82,9 +82,9 @@ func (g *generator) sumRows() {
 // addToRows adds src to rows of a table in the order of rows; n is at least one.
 func (g *generator) addToRows() {
 	g.fn("addToRowsAVX2", "func(table *float32, rows *int32, n int, src *float32, dim int)")
-	table, rows := g.Load(g.Param("table"), g.GP64()), g.Load(g.Param("rows"), g.GP64())
-	n, src := g.Load(g.Param("n"), g.GP64()), g.Load(g.Param("src"), g.GP64())
-	dim, size := g.Load(g.Param("dim"), g.GP64()), g.GP64()
+	table, rows := g.param("table"), g.param("rows")
+	n, src := g.param("n"), g.param("src")
+	dim, size := g.param("dim"), g.GP64()
 	g.MOVQ(dim, size)
 	g.SHLQ(U8(2), size)
 	g.columns(dim, []reg.Register{src, table}, func(vectors int, load func(Mem, vec), store func(vec, Mem)) {

@@ -15,8 +15,8 @@ func packFile(g *generator) {
 // fetchRows asks for lines of 16 floats of each of some rows, at least one.
 func (g *generator) fetchRows() {
 	g.fn("fetchRowsAVX2", "func(p *float32, ld, rows, lines int)")
-	p, ld := g.Load(g.Param("p"), g.GP64()), g.Load(g.Param("ld"), g.GP64())
-	rows, lines := g.Load(g.Param("rows"), g.GP64()), g.Load(g.Param("lines"), g.GP64())
+	p, ld := g.param("p"), g.param("ld")
+	rows, lines := g.param("rows"), g.param("lines")
 	at, left := g.GP64(), g.GP64()
 	g.SHLQ(U8(2), ld)
 	row, line := g.label("row"), g.label("line")
@@ -39,16 +39,16 @@ func (g *generator) fetchRows() {
 // factors[r], and a factor of zero makes zeros of anything, NaN included.
 func (g *generator) packRows(masks Mem) {
 	g.fn("packRowsAVX2", "func(dst *float32, width int, src *float32, lds, rows, cols int, factors *float32)")
-	dst := g.Load(g.Param("dst"), g.GP64())
-	width := g.Load(g.Param("width"), g.GP64())
-	src := g.Load(g.Param("src"), g.GP64())
-	lds := g.Load(g.Param("lds"), g.GP64())
-	rows := g.Load(g.Param("rows"), g.GP64())
-	factors := g.Load(g.Param("factors"), g.GP64())
+	dst := g.param("dst")
+	width := g.param("width")
+	src := g.param("src")
+	lds := g.param("lds")
+	rows := g.param("rows")
+	factors := g.param("factors")
 	g.SHLQ(U8(2), lds)
 
 	table, cut := g.GP64(), g.YMM()
-	full := g.Load(g.Param("cols"), g.GP64())
+	full := g.param("cols")
 	word, used := g.GP64(), g.GP64()
 	g.LEAQ(masks, table)
 	g.MOVQ(full, word)
@@ -123,11 +123,11 @@ func (g *generator) packRows(masks Mem) {
 // src[r*lds+c] for r below 8 and c below 8*blocks.
 func (g *generator) transpose8() {
 	g.fn("transpose8AVX2", "func(dst *float32, ldd int, src *float32, lds, blocks int)")
-	dst := g.Load(g.Param("dst"), g.GP64())
-	ldd := g.Load(g.Param("ldd"), g.GP64())
-	src := g.Load(g.Param("src"), g.GP64())
-	lds := g.Load(g.Param("lds"), g.GP64())
-	blocks := g.Load(g.Param("blocks"), g.GP64())
+	dst := g.param("dst")
+	ldd := g.param("ldd")
+	src := g.param("src")
+	lds := g.param("lds")
+	blocks := g.param("blocks")
 	g.SHLQ(U8(2), ldd)
 	g.SHLQ(U8(2), lds)
 	// Rows 4 to 7 through a second pointer; rows 3 and 7 through 3*stride.

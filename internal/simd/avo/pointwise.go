@@ -90,9 +90,9 @@ func (g *generator) pointwise(p pointwise) {
 	g.fn(p.name+g.set(), signature+")")
 	pointers := map[string]reg.Register{}
 	for _, name := range params {
-		pointers[name] = g.Load(g.Param(name), g.GP64())
+		pointers[name] = g.param(name)
 	}
-	n := g.Load(g.Param("n"), g.GP64())
+	n := g.param("n")
 	var scalars []vec
 	for _, name := range p.scalars {
 		s := g.vector()

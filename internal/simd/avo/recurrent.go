@@ -61,7 +61,7 @@ func (g *generator) eachVector(n reg.Register, pointers []reg.Register, body fun
 
 // gates loads a parameter that points to four or five arrays.
 func (g *generator) gates(name string, size reg.Register) gates {
-	s := gates{g.Load(g.Param(name), g.GP64()), g.GP64(), size}
+	s := gates{g.param(name), g.GP64(), size}
 	g.LEAQ(Mem{Base: s.low, Index: size, Scale: 2}, s.high)
 	g.ADDQ(size, s.high)
 	return s
@@ -69,14 +69,14 @@ func (g *generator) gates(name string, size reg.Register) gates {
 
 func (g *generator) lstmStep() {
 	g.fn("lstmStep"+g.set(), "func(trace, hidden, squashed, x, p, before *float32, n int)")
-	n := g.Load(g.Param("n"), g.GP64())
+	n := g.param("n")
 	size := g.GP64()
 	g.MOVQ(n, size)
 	g.SHLQ(U8(2), size)
 	trace, x, p := g.gates("trace", size), g.gates("x", size), g.gates("p", size)
-	hidden := g.Load(g.Param("hidden"), g.GP64())
-	squashed := g.Load(g.Param("squashed"), g.GP64())
-	before := g.Load(g.Param("before"), g.GP64())
+	hidden := g.param("hidden")
+	squashed := g.param("squashed")
+	before := g.param("before")
 	pointers := []reg.Register{trace.low, trace.high, x.low, x.high, p.low, p.high, hidden, squashed, before}
 	g.eachVector(n, pointers, func(load func(Mem) vec, store func(vec, Mem)) {
 		gate := func(i int, f func(vec) vec) vec {
@@ -95,14 +95,14 @@ func (g *generator) lstmStep() {
 
 func (g *generator) lstmSignals() {
 	g.fn("lstmSignals"+g.set(), "func(d, cell, trace, squashed, before, grad, back *float32, n int)")
-	n := g.Load(g.Param("n"), g.GP64())
+	n := g.param("n")
 	size := g.GP64()
 	g.MOVQ(n, size)
 	g.SHLQ(U8(2), size)
 	d, trace := g.gates("d", size), g.gates("trace", size)
 	pointers := []reg.Register{d.low, d.high, trace.low, trace.high}
 	at := func(name string) Mem {
-		p := g.Load(g.Param(name), g.GP64())
+		p := g.param(name)
 		pointers = append(pointers, p)
 		return Mem{Base: p}
 	}

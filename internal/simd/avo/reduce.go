@@ -19,8 +19,8 @@ func reduceFile(g *generator) {
 // deviations is the sum of (x-mean)² in the lanes of sum64; n is a multiple of 32.
 func (g *generator) deviations() {
 	g.fn("deviationsAVX2", "func(x *float32, n int, mean float64) float64")
-	x := g.Load(g.Param("x"), g.GP64())
-	n := g.Load(g.Param("n"), g.GP64())
+	x := g.param("x")
+	n := g.param("n")
 	mean := g.YMM()
 	a, err := g.Param("mean").Resolve()
 	if err != nil {
@@ -59,9 +59,9 @@ func (g *generator) sum64(name string, inputs []string, term func(in []vec, acc 
 	g.fn(name, signature+" *float32, n int) float64")
 	var pointers []reg.Register
 	for _, name := range inputs {
-		pointers = append(pointers, g.Load(g.Param(name), g.GP64()))
+		pointers = append(pointers, g.param(name))
 	}
-	n := g.Load(g.Param("n"), g.GP64())
+	n := g.param("n")
 	var acc [8]vec
 	for i := range acc {
 		acc[i] = g.zero()
@@ -127,8 +127,8 @@ func (g *generator) fold(acc [8]vec) {
 // maximum is the largest of n numbers, -Inf of none.
 func (g *generator) maximum() {
 	g.fn("maximumAVX2", "func(x *float32, n int) float32")
-	x := g.Load(g.Param("x"), g.GP64())
-	n := g.Load(g.Param("n"), g.GP64())
+	x := g.param("x")
+	n := g.param("n")
 	lowest := g.copyOf(g.num(math.Inf(-1)))
 	var acc [4]vec
 	for i := range acc {
@@ -178,11 +178,11 @@ func (g *generator) maximum() {
 // Without factors they count as 1.
 func (g *generator) colSums() {
 	g.fn("colSumsAVX2", "func(dst, x *float32, ldx, rows, cols int, factors *float32)")
-	dst := g.Load(g.Param("dst"), g.GP64())
-	x := g.Load(g.Param("x"), g.GP64())
-	ldx := g.Load(g.Param("ldx"), g.GP64())
-	cols := g.Load(g.Param("cols"), g.GP64())
-	factors := g.Load(g.Param("factors"), g.GP64())
+	dst := g.param("dst")
+	x := g.param("x")
+	ldx := g.param("ldx")
+	cols := g.param("cols")
+	factors := g.param("factors")
 	g.SHLQ(U8(2), ldx)
 	zero := g.zero()
 	strip := func(vectors int, load func(Mem, vec), store func(vec, Mem)) {

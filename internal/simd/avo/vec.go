@@ -131,3 +131,6 @@ func (g *generator) lanes4(q [4]vec) (out [4]vec) {
 	}
 	return out
 }
+
+// param loads an argument of a word.
+func (g *generator) param(name string) reg.Register { return g.Load(g.Param(name), g.GP64()) }

@@ -181,8 +181,6 @@ func (w winograd) each(count reg.Register, body func()) {
 	w.leave()
 }
 
-func (w winograd) param(name string) reg.Register { return w.Load(w.Param(name), w.GP64()) }
-
 // filters transforms eight filters, each taps² floats in a row.
 func (w winograd) filters() {
 	size := w.taps * w.taps
