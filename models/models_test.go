@@ -186,7 +186,7 @@ func follow(t *testing.T, net *perexample.Network, e Example) {
 	if err := vm.RunAll(); err != nil {
 		t.Fatal(err)
 	}
-	if fall := before - float64(loss.Data().(float32)); math.Abs(fall/2e-3-1) > 0.05 {
+	if fall := before - float64(loss.Data().(float32)); !(math.Abs(fall/2e-3-1) <= 0.05) {
 		t.Errorf("the loss fell by %g, want about 0.002", fall)
 	}
 }

@@ -154,7 +154,7 @@ func (o oracle) slopes(t *testing.T, e examples, seed uint64) {
 	a, _ := o.run(e, 0, up, false)
 	b, _ := o.run(e, 0, down, false)
 	got := (a - b) / (2 * step)
-	if math.Abs(got-want) > 0.05*scale+1e-4*math.Abs(a)/step {
+	if !(math.Abs(got-want) <= 0.05*scale+1e-4*math.Abs(a)/step) {
 		t.Errorf("Gorgonia's own gradient is %g along a direction in which the loss rises by %g", want, got)
 	}
 }

@@ -84,7 +84,7 @@ func TestRealMNIST(t *testing.T) {
 		t.Errorf("classes of %v; want %v", count, want)
 	}
 	mean, deviation := moments(t, train, 0, 784)
-	if math.Abs(mean) > 1e-3 || math.Abs(deviation-1) > 1e-3 {
+	if !(math.Abs(mean) <= 1e-3) || !(math.Abs(deviation-1) <= 1e-3) {
 		t.Errorf("standardized pixels have mean %.4f and deviation %.4f; want 0 and 1", mean, deviation)
 	}
 }
@@ -100,7 +100,7 @@ func TestRealCIFAR(t *testing.T) {
 	}
 	for c := range 3 { // the pictures may have been through JPEG
 		mean, deviation := moments(t, train, c*1024, 1024)
-		if math.Abs(mean) > .02 || math.Abs(deviation-1) > .02 {
+		if !(math.Abs(mean) <= .02) || !(math.Abs(deviation-1) <= .02) {
 			t.Errorf("channel %d: mean %.4f, deviation %.4f; want 0 and 1", c, mean, deviation)
 		}
 	}

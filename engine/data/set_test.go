@@ -284,7 +284,7 @@ func TestTonesAreAppliedByChannel(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, want := range []float64{0, 1, (.2 - .5) / .25, (.4 - .5) / .25} {
-		if math.Abs(float64(dst[0][i])-want) > 1e-6 {
+		if !(math.Abs(float64(dst[0][i])-want) <= 1e-6) {
 			t.Errorf("pixel %d is %v; want %v", i, dst[0][i], want)
 		}
 	}

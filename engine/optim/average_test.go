@@ -27,7 +27,7 @@ func TestAverageIsTheWeightedMean(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i := range average {
-				if got, want := float64(average[i]), sum[i]/total; math.Abs(got-want) > 5e-6 {
+				if got, want := float64(average[i]), sum[i]/total; !(math.Abs(got-want) <= 5e-6) {
 					t.Fatalf("decay %v, step %d: average %v, want %v", decay, step, got, want)
 				}
 			}

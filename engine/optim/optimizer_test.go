@@ -74,7 +74,7 @@ func TestOptimizersArePyTorchs(t *testing.T) {
 				continue
 			}
 			for i, want := range c.want[row] {
-				if got := float64(weights[i]); math.Abs(got-want) > 2e-6 {
+				if got := float64(weights[i]); !(math.Abs(got-want) <= 2e-6) {
 					t.Errorf("%s: weight %d after %d steps is %.9g, want %.9g", c.spec, i, step, got, want)
 				}
 			}
@@ -111,7 +111,7 @@ func TestOptimizersByHand(t *testing.T) {
 			if err := c.o.Apply(i+1, 0.1, weights, []float32{g}, state); err != nil {
 				t.Fatal(err)
 			}
-			if got := float64(weights[0]); math.Abs(got-c.want[i]) > 1e-6 {
+			if got := float64(weights[0]); !(math.Abs(got-c.want[i]) <= 1e-6) {
 				t.Errorf("%+v: %v after step %d, want %v", c.o, got, i+1, c.want[i])
 			}
 		}

@@ -24,7 +24,7 @@ func TestSchedulesArePyTorchs(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, w := range want {
-			if got := s.Rate(i+1, 1, len(want)); math.Abs(got-w) > 1e-10 {
+			if got := s.Rate(i+1, 1, len(want)); !(math.Abs(got-w) <= 1e-10) {
 				t.Errorf("%s: rate of step %d is %v, want %v", spec, i+1, got, w)
 			}
 		}
@@ -63,7 +63,7 @@ func TestRatesBetweenEpochs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := s.Rate(c.step, perEpoch, c.total); math.Abs(got-c.want) > 1e-15 {
+		if got := s.Rate(c.step, perEpoch, c.total); !(math.Abs(got-c.want) <= 1e-15) {
 			t.Errorf("%s: rate of step %d of %d is %v, want %v", c.spec, c.step, c.total, got, c.want)
 		}
 	}

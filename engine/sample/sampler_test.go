@@ -20,7 +20,7 @@ func chiSquare(t *testing.T, what string, sum float64, freedom int) {
 	t.Helper()
 	k := float64(freedom)
 	z := (math.Cbrt(sum/k) - (1 - 2/(9*k))) / math.Sqrt(2/(9*k))
-	if math.Abs(z) > 5.2 {
+	if !(math.Abs(z) <= 5.2) {
 		t.Errorf("%s: chi-square %.1f with %d degrees of freedom, z = %.1f", what, sum, freedom, z)
 	}
 }

@@ -131,7 +131,7 @@ func TestMaskStatistics(t *testing.T) {
 		fallen := func(d Dropout, step int) []bool {
 			b := make([]bool, rows*size)
 			for i, y := range mask(t, d, size, step, numbers...) {
-				if b[i] = y == 0; !b[i] && math.Abs(y-1/(1-rate)) > 1e-12 {
+				if b[i] = y == 0; !b[i] && !(math.Abs(y-1/(1-rate)) <= 1e-12) {
 					t.Fatalf("rate %v: an element that stays is %v", rate, y)
 				}
 			}
@@ -182,7 +182,7 @@ func TestDropoutIsItsOwnDerivative(t *testing.T) {
 		forth += a[i] * y.values[i]
 		back += x.values[i] * b[i]
 	}
-	if math.Abs(forth-back) > 1e-12 {
+	if !(math.Abs(forth-back) <= 1e-12) {
 		t.Errorf("⟨Dx, y⟩ = %v and ⟨x, Dy⟩ = %v", forth, back)
 	}
 }

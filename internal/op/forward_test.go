@@ -114,7 +114,7 @@ func TestNormalizeGivesMeanZeroAndVarianceOne(t *testing.T) {
 				sum += v
 				square += v * v
 			}
-			if math.Abs(sum) > 1e-10 || math.Abs(square/float64(chunk)-1) > 1e-10 {
+			if !(math.Abs(sum) <= 1e-10) || !(math.Abs(square/float64(chunk)-1) <= 1e-10) {
 				t.Errorf("chunk of %d at %d: sum %g, mean square %g", chunk, at, sum, square/float64(chunk))
 			}
 		}
@@ -136,7 +136,7 @@ func TestActivationsAtKnownPoints(t *testing.T) {
 		{SiLU, math.Log(3), 0.75 * math.Log(3)}, {Softplus, math.Log(3), math.Log(4)}, {Softplus, 1000, 1000},
 		{Softplus, -1000, 0},
 	} {
-		if got := c.act.apply(c.x); math.Abs(got-c.want) > 1e-15 {
+		if got := c.act.apply(c.x); !(math.Abs(got-c.want) <= 1e-15) {
 			t.Errorf("%v(%v) = %v, want %v", c.act, c.x, got, c.want)
 		}
 		if !math.IsNaN(c.act.apply(math.NaN())) {
@@ -196,7 +196,7 @@ func TestElementLossesAtKnownPoints(t *testing.T) {
 			if !math.IsNaN(got) || !math.IsNaN(slope) {
 				t.Errorf("%v(%v, %v) = %v with slope %v, want NaN", spec, c.x, c.target, got, slope)
 			}
-		} else if math.Abs(got-c.want) > 1e-15 {
+		} else if !(math.Abs(got-c.want) <= 1e-15) {
 			t.Errorf("%v(%v, %v) = %v, want %v", spec, c.x, c.target, got, c.want)
 		}
 	}

@@ -88,7 +88,7 @@ func TestSoftmax(t *testing.T) {
 					}
 				}
 				x.values[i] = v
-				if math.Abs(diff-dx[i]) > 1e-8 {
+				if !(math.Abs(diff-dx[i]) <= 1e-8) {
 					t.Fatalf("%v: gradient %v, want %v", s, dx[i], diff)
 				}
 			}

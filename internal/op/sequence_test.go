@@ -138,7 +138,7 @@ func TestRotaryTellsDistances(t *testing.T) {
 	}
 	for far := range 6 {
 		for s := range 6 {
-			if math.Abs(dot(s+far, s)-dot(far, 0)) > 1e-12 {
+			if !(math.Abs(dot(s+far, s)-dot(far, 0)) <= 1e-12) {
 				t.Errorf("%d steps apart: product %g at step %d, %g at the start", far, dot(s+far, s), s, dot(far, 0))
 			}
 		}

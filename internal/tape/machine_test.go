@@ -264,7 +264,7 @@ func TestGorgoniasTapeMachineReusesMemory(t *testing.T) {
 	last := len(roots) - 1
 	wrong := false
 	for i, s := range roots[last].Value().Data().([]float32) {
-		wrong = wrong || math.Abs(float64(s-m.Squared(last)[i])) > 0.01*float64(s)
+		wrong = wrong || !(math.Abs(float64(s-m.Squared(last)[i])) <= 0.01*float64(s))
 	}
 	if !wrong {
 		t.Error("Gorgonia's tape machine gives the right norms: it has been mended")

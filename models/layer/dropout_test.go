@@ -39,7 +39,7 @@ func TestDropoutByName(t *testing.T) {
 		for i, v := range y {
 			if v == 0 {
 				fell++
-			} else if math.Abs(float64(v)-4.0/3) > 1e-6 {
+			} else if !(math.Abs(float64(v)-4.0/3) <= 1e-6) {
 				t.Fatalf("element %d of those that stay is %v", i, v)
 			}
 		}

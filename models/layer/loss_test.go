@@ -29,7 +29,7 @@ func TestLosses(t *testing.T) {
 		}
 		got := run(t, net.Inputs, [][]float32{{0.5, -2, 0, 3}, c.target}, net.Losses)[0]
 		for i, want := range c.want {
-			if math.Abs(float64(got[i])-want) > 1e-6 {
+			if !(math.Abs(float64(got[i])-want) <= 1e-6) {
 				t.Errorf("%s: loss %v of example %d, want %v", c.name, got[i], i, want)
 			}
 		}

@@ -78,11 +78,11 @@ func TestDenseNetworkByHand(t *testing.T) {
 		}
 		loss := (answer - float64(targets[b])) * (answer - float64(targets[b]))
 		total += loss
-		if math.Abs(float64(got[0][b])-loss) > 1e-6 || math.Abs(float64(got[2][b])-answer) > 1e-6 {
+		if !(math.Abs(float64(got[0][b])-loss) <= 1e-6) || !(math.Abs(float64(got[2][b])-answer) <= 1e-6) {
 			t.Errorf("example %d: loss %v, answer %v; want %v, %v", b, got[0][b], got[2][b], loss, answer)
 		}
 	}
-	if math.Abs(float64(got[1][0])-total) > 1e-6 {
+	if !(math.Abs(float64(got[1][0])-total) <= 1e-6) {
 		t.Errorf("loss %v, want the sum %v", got[1][0], total)
 	}
 }
@@ -112,11 +112,11 @@ func TestSequence(t *testing.T) {
 		}
 	}
 	for b, want := range each {
-		if math.Abs(float64(got[2][b])-want) > 1e-5 {
+		if !(math.Abs(float64(got[2][b])-want) <= 1e-5) {
 			t.Errorf("loss %d is %v, want %v", b, got[2][b], want)
 		}
 	}
-	if want := each[0] + each[1]; math.Abs(float64(got[0][0])-want) > 1e-5 {
+	if want := each[0] + each[1]; !(math.Abs(float64(got[0][0])-want) <= 1e-5) {
 		t.Errorf("loss %v, want %v", got[0][0], want)
 	}
 }
@@ -133,7 +133,7 @@ func TestEmbeddingBagIsTheMean(t *testing.T) {
 	got := run(t, net.Inputs, [][]float32{{0, 2, 1, 1}, make([]float32, 4)}, y)[0]
 	want := []float32{(e[0] + e[4]) / 2, (e[1] + e[5]) / 2, e[2], e[3]}
 	for i := range want {
-		if math.Abs(float64(got[i]-want[i])) > 1e-6 {
+		if !(math.Abs(float64(got[i]-want[i])) <= 1e-6) {
 			t.Fatalf("means %v, want %v", got, want)
 		}
 	}
@@ -169,7 +169,7 @@ func TestPictureLayers(t *testing.T) {
 			sum += float64(v)
 			square += float64(v) * float64(v)
 		}
-		if math.Abs(sum/48) > 1e-5 || math.Abs(square/48-1) > 1e-2 {
+		if !(math.Abs(sum/48) <= 1e-5) || !(math.Abs(square/48-1) <= 1e-2) {
 			t.Errorf("group %d has mean %g and mean square %g", g, sum/48, square/48)
 		}
 	}
@@ -230,7 +230,7 @@ func TestOwnNodes(t *testing.T) {
 		w[i] -= step * g
 	}
 	after := run(t, net.Inputs, values, net.Loss)[0][0]
-	if fall := float64(got[1][0] - after); square == 0 || math.Abs(fall/(step*square)-1) > 0.05 {
+	if fall := float64(got[1][0] - after); square == 0 || !(math.Abs(fall/(step*square)-1) <= 0.05) {
 		t.Errorf("the loss fell by %g, want about %g", fall, step*square)
 	}
 }

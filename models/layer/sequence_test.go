@@ -89,7 +89,7 @@ func TestAttentionByName(t *testing.T) {
 		}
 		loss += (math.Log(sum) - float64(got[0][7*i+int(label)])) / 4
 	}
-	if math.Abs(loss-float64(got[1][0])) > 1e-5 {
+	if !(math.Abs(loss-float64(got[1][0])) <= 1e-5) {
 		t.Errorf("loss %v, want %v", got[1][0], loss)
 	}
 }

@@ -34,7 +34,7 @@ func TestStandardize(t *testing.T) {
 			sum += float64(a)
 			square += float64(a) * float64(a)
 		}
-		if math.Abs(sum) > 1e-3 || math.Abs(square-1) > 1e-3 {
+		if !(math.Abs(sum) <= 1e-3) || !(math.Abs(square-1) <= 1e-3) {
 			t.Errorf("output %d: the weights' sum is %g, that of their squares %g", o, sum, square)
 		}
 	}
@@ -55,7 +55,7 @@ func TestStandardize(t *testing.T) {
 			c, r, s := j/9, j/3%3, j%3
 			want += (float64(k) - mean) / math.Sqrt(18*variance) * float64(picture[c*25+(row+r)*5+column+s])
 		}
-		if want += float64(bias[o]); math.Abs(want-float64(a)) > 1e-5 {
+		if want += float64(bias[o]); !(math.Abs(want-float64(a)) <= 1e-5) {
 			t.Fatalf("element %d of the convolution is %g, want %g", i, a, want)
 		}
 	}
