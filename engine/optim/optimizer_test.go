@@ -171,7 +171,9 @@ func TestApplyRefusesShapes(t *testing.T) {
 	for i, err := range []error{
 		adam.Apply(0, 1, row, row, [][]float32{row, row}),
 		adam.Apply(1, 1, row, row[:2], [][]float32{row, row}),
+		adam.Apply(1, 1, row[:2], row, [][]float32{row[:2], row[:2]}),
 		adam.Apply(1, 1, row, row, [][]float32{row}),
+		adam.Apply(1, 1, row, row, [][]float32{row, row, row}),
 		adam.Apply(1, 1, row, row, [][]float32{row, row[:2]}),
 		Optimizer{}.Apply(1, 1, row, row, nil),
 	} {
@@ -183,6 +185,14 @@ func TestApplyRefusesShapes(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	if o := parse(t, "adamw:beta2=0.98,weight-decay=0"); o != (Optimizer{Kind: KindAdamW, Beta1: 0.9, Beta2: 0.98, Epsilon: 1e-8}) {
+		t.Errorf("parsed %+v", o)
+	}
+	for spec, epsilon := range map[string]float64{"adam": 1e-8, "adamw": 1e-8, "rmsprop": 1e-8, "adagrad": 1e-10} { // torch.optim's
+		if o := parse(t, spec); o.Epsilon != epsilon {
+			t.Errorf("%s: eps is %v, want %v", spec, o.Epsilon, epsilon)
+		}
+	}
+	if o := parse(t, "adam:eps=1,weight-decay=2"); o.Epsilon != 1 || o.WeightDecay != 2 {
 		t.Errorf("parsed %+v", o)
 	}
 	for spec, says := range map[string]string{

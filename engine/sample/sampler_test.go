@@ -118,6 +118,51 @@ func TestEdges(t *testing.T) {
 	}
 }
 
+func TestEvents(t *testing.T) {
+	source := noise.Seeded(16)
+	for _, c := range []struct {
+		s        Sampler
+		event    Event
+		expected float64
+	}{
+		{must(NewPoisson(0.125, 10, source)), Event{Policy: PolicyPoisson, Rate: 0.125, Records: 10}, 1.25},
+		{must(NewFixed(3, 10, source)), Event{Policy: PolicyFixed, Lot: 3, Records: 10}, 3},
+		{must(NewShuffle(3, 10, source)), Event{Policy: PolicyShuffle, Lot: 3, Records: 10}, 3},
+	} {
+		if got := c.s.Event(); got != c.event || got.ExpectedLot() != c.expected {
+			t.Errorf("%+v with an expected lot of %v, want %+v with %v", got, got.ExpectedLot(), c.event, c.expected)
+		}
+	}
+}
+
+// A stream that cannot be read is an error and gives no records; the lot that
+// starts after it is whole.
+func TestStreamsThatFail(t *testing.T) {
+	source := noise.Seeded(17)
+	w := words{source: source}
+	w.open(noise.MaxLots, fixedWords)
+	if w.below(7); w.err == nil {
+		t.Error("a number was drawn from no stream")
+	}
+	if must(NewShuffle(2, 5, source)).shuffle(noise.MaxLots) {
+		t.Error("records were shuffled by no stream")
+	}
+	p := must(NewPoisson(0.3, 5000, source))
+	want := draw(t, p, 2, 100)
+	for _, stream := range []*words{&p.bytes, &p.ties} {
+		if err := p.Start(2); err != nil {
+			t.Fatal(err)
+		}
+		stream.open(noise.MaxLots, poissonBytes)
+		if n, err := p.Next(make([]int, 5000)); n != 0 || err == nil {
+			t.Errorf("%d records were drawn, %v", n, err)
+		}
+		if got := draw(t, p, 2, 100); !slices.Equal(got, want) {
+			t.Errorf("the lot after it is %v, want %v", got, want)
+		}
+	}
+}
+
 func TestNothingIsAllocated(t *testing.T) {
 	for _, s := range samplers(300, 10000, noise.Seeded(4)) {
 		dst := make([]int, 64)
@@ -166,7 +211,9 @@ func TestBadInput(t *testing.T) {
 		if n, err := s.Next(make([]int, 5)); n != 0 || err != nil {
 			t.Errorf("%s: before a start: %d, %v", s.Event().Policy, n, err)
 		}
-		draw(t, s, 0, 2)
+		if err := s.Start(0); err != nil { // a lot of which nothing is read
+			t.Fatal(err)
+		}
 		refused(string(s.Event().Policy), s.Start(noise.MaxLots))
 		if n, _ := s.Next(make([]int, 5)); n != 0 {
 			t.Errorf("%s: a lot that could not start has %d records", s.Event().Policy, n)
