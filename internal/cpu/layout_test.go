@@ -43,7 +43,7 @@ func TestChannelsLast(t *testing.T) {
 				last++
 			}
 		}
-		if kernels := simd.ISA() == "avx2" || simd.ISA() == "avx512"; kernels != (last == 8) {
+		if kernels := simd.ISA() != "go"; kernels != (last == 8) {
 			t.Errorf("%d buffers have their channels last", last)
 		}
 		r := rand.New(rand.NewPCG(7, 8))

@@ -83,6 +83,10 @@ func TestNothingIsReadOutside(t *testing.T) {
 				Sum(x)
 				SumSquares(x)
 				Max(x)
+				Deviations(x, 0.5)
+				Normalize(d, x, 0.5, 2)
+				NormalizeGrad(d, x, y, 0.5, 1, 2, 3)
+				SoftmaxGrad(d, x, y, 2)
 
 				e.used = 0
 				rows, ld := 1+e.rng.IntN(40), n+e.rng.IntN(3)

@@ -16,6 +16,8 @@ func assembly() []*kernels {
 	neon.tanh, neon.tanhGrad = tanhNEON, tanhGradNEON
 	neon.sigmoid, neon.sigmoidGrad = sigmoidNEON, sigmoidGradNEON
 	neon.gelu, neon.geluGrad = geluNEON, geluGradNEON
+	neon.softmaxGrad = softmaxGradNEON
+	neon.normalize, neon.normalizeGrad, neon.deviations = normalizeNEON, normalizeGradNEON, deviationsNEON
 	neon.sumRows, neon.addToRows = sumRowsNEON, addToRowsNEON
 	neon.lstmStep, neon.lstmSignals = lstmStepNEON, lstmSignalsNEON
 	neon.dot, neon.sum, neon.sumSquares = dotNEON, sumNEON, sumSquaresNEON
@@ -23,6 +25,7 @@ func assembly() []*kernels {
 	neon.copyTaps = [2]copyTapFunc{copyTap1NEON, copyTap2NEON}
 	neon.maxPoolRows = [2]maxPoolRowsFunc{maxPoolRows1NEON, maxPoolRows2NEON}
 	neon.unfold, neon.sumTaps, neon.sumTaps2 = unfoldNEON, sumTapsNEON, sumTaps2NEON
+	neon.fold, neon.maxTaps, neon.giveTaps = foldNEON, maxTapsNEON, giveTapsNEON
 	neon.winograd = [2]winogradKernels{
 		{winogradFilters3NEON, winogradImage3NEON, winogradSignal3NEON, winogradResult3NEON, winogradGradients3NEON},
 		{winogradFilters5NEON, winogradImage5NEON, winogradSignal5NEON, winogradResult5NEON, winogradGradients5NEON},

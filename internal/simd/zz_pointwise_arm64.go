@@ -29,6 +29,15 @@ func tanhGradNEON(dst, dy, y *float32, n int)
 func sigmoidGradNEON(dst, dy, y *float32, n int)
 
 //go:noescape
+func normalizeNEON(dst, x *float32, n int, mean, rest, scale float32)
+
+//go:noescape
+func normalizeGradNEON(dst, x, d *float32, n int, mean, slope, shift, scale float32)
+
+//go:noescape
+func softmaxGradNEON(dst, p, dp *float32, n int, mean, scale float32)
+
+//go:noescape
 func expNEON(dst, x *float32, n int, shift float32)
 
 //go:noescape

@@ -173,17 +173,18 @@ TEXT ·scaleNEON(SB), NOSPLIT, $0-28
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
 	FMOVS alpha+24(FP), F0
+	VDUP V0.S[0], V1.S4
 	SUBS $16, R2, R2
 	BLT end_2
 
 loop_1:
-	FLDPQ 0(R1), (F1, F2)
+	FLDPQ 0(R1), (F0, F2)
 	FLDPQ 32(R1), (F3, F4)
-	WORD $0x4f809025 // fmul v5.4s, v1.4s, v0.s[0]
-	WORD $0x4f809041 // fmul v1.4s, v2.4s, v0.s[0]
-	WORD $0x4f809062 // fmul v2.4s, v3.4s, v0.s[0]
-	WORD $0x4f809083 // fmul v3.4s, v4.4s, v0.s[0]
-	FSTPQ (F5, F1), 0(R0)
+	WORD $0x4f819005 // fmul v5.4s, v0.4s, v1.s[0]
+	WORD $0x4f819040 // fmul v0.4s, v2.4s, v1.s[0]
+	WORD $0x4f819062 // fmul v2.4s, v3.4s, v1.s[0]
+	WORD $0x4f819083 // fmul v3.4s, v4.4s, v1.s[0]
+	FSTPQ (F5, F0), 0(R0)
 	FSTPQ (F2, F3), 32(R0)
 	ADD $64, R0, R0
 	ADD $64, R1, R1
@@ -196,8 +197,8 @@ end_2:
 	BLT end_4
 
 loop_3:
-	FMOVQ 0(R1), F1
-	WORD $0x4f809022 // fmul v2.4s, v1.4s, v0.s[0]
+	FMOVQ 0(R1), F0
+	WORD $0x4f819002 // fmul v2.4s, v0.4s, v1.s[0]
 	FMOVQ F2, 0(R0)
 	ADD $16, R0, R0
 	ADD $16, R1, R1
@@ -208,17 +209,17 @@ end_4:
 	ADD $4, R2, R2
 	CBZ R2, done_5
 	TBZ $1, R2, single_6
-	FMOVD 0(R1), F1
+	FMOVD 0(R1), F0
 	TBZ $0, R2, done_7
 	ADD $8, R1, R3
-	VLD1 (R3), V1.S[2]
+	VLD1 (R3), V0.S[2]
 	B done_7
 
 single_6:
-	FMOVS 0(R1), F1
+	FMOVS 0(R1), F0
 
 done_7:
-	WORD $0x4f809022 // fmul v2.4s, v1.4s, v0.s[0]
+	WORD $0x4f819002 // fmul v2.4s, v0.4s, v1.s[0]
 	TBZ $1, R2, single_8
 	FMOVD F2, 0(R0)
 	TBZ $0, R2, done_9
@@ -239,22 +240,23 @@ TEXT ·axpyNEON(SB), NOSPLIT, $0-28
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
 	FMOVS alpha+24(FP), F0
+	VDUP V0.S[0], V1.S4
 	SUBS $16, R2, R2
 	BLT end_2
 
 loop_1:
-	FLDPQ 0(R0), (F1, F2)
+	FLDPQ 0(R0), (F0, F2)
 	FLDPQ 32(R0), (F3, F4)
 	FLDPQ 0(R1), (F5, F6)
 	FLDPQ 32(R1), (F7, F8)
-	WORD $0x4f8090a9 // fmul v9.4s, v5.4s, v0.s[0]
-	WORD $0x4e29d425 // fadd v5.4s, v1.4s, v9.4s
-	WORD $0x4f8090c1 // fmul v1.4s, v6.4s, v0.s[0]
-	WORD $0x4e21d446 // fadd v6.4s, v2.4s, v1.4s
-	WORD $0x4f8090e1 // fmul v1.4s, v7.4s, v0.s[0]
-	WORD $0x4e21d462 // fadd v2.4s, v3.4s, v1.4s
-	WORD $0x4f809101 // fmul v1.4s, v8.4s, v0.s[0]
-	WORD $0x4e21d483 // fadd v3.4s, v4.4s, v1.4s
+	WORD $0x4f8190a9 // fmul v9.4s, v5.4s, v1.s[0]
+	WORD $0x4e29d405 // fadd v5.4s, v0.4s, v9.4s
+	WORD $0x4f8190c0 // fmul v0.4s, v6.4s, v1.s[0]
+	WORD $0x4e20d446 // fadd v6.4s, v2.4s, v0.4s
+	WORD $0x4f8190e0 // fmul v0.4s, v7.4s, v1.s[0]
+	WORD $0x4e20d462 // fadd v2.4s, v3.4s, v0.4s
+	WORD $0x4f819100 // fmul v0.4s, v8.4s, v1.s[0]
+	WORD $0x4e20d483 // fadd v3.4s, v4.4s, v0.4s
 	FSTPQ (F5, F6), 0(R0)
 	FSTPQ (F2, F3), 32(R0)
 	ADD $64, R0, R0
@@ -268,10 +270,10 @@ end_2:
 	BLT end_4
 
 loop_3:
-	FMOVQ 0(R0), F1
+	FMOVQ 0(R0), F0
 	FMOVQ 0(R1), F2
-	WORD $0x4f809043 // fmul v3.4s, v2.4s, v0.s[0]
-	WORD $0x4e23d422 // fadd v2.4s, v1.4s, v3.4s
+	WORD $0x4f819043 // fmul v3.4s, v2.4s, v1.s[0]
+	WORD $0x4e23d402 // fadd v2.4s, v0.4s, v3.4s
 	FMOVQ F2, 0(R0)
 	ADD $16, R0, R0
 	ADD $16, R1, R1
@@ -282,14 +284,14 @@ end_4:
 	ADD $4, R2, R2
 	CBZ R2, done_5
 	TBZ $1, R2, single_6
-	FMOVD 0(R0), F1
+	FMOVD 0(R0), F0
 	TBZ $0, R2, done_7
 	ADD $8, R0, R3
-	VLD1 (R3), V1.S[2]
+	VLD1 (R3), V0.S[2]
 	B done_7
 
 single_6:
-	FMOVS 0(R0), F1
+	FMOVS 0(R0), F0
 
 done_7:
 	TBZ $1, R2, single_8
@@ -303,17 +305,17 @@ single_8:
 	FMOVS 0(R1), F2
 
 done_9:
-	WORD $0x4f809043 // fmul v3.4s, v2.4s, v0.s[0]
-	WORD $0x4e23d420 // fadd v0.4s, v1.4s, v3.4s
+	WORD $0x4f819043 // fmul v3.4s, v2.4s, v1.s[0]
+	WORD $0x4e23d401 // fadd v1.4s, v0.4s, v3.4s
 	TBZ $1, R2, single_10
-	FMOVD F0, 0(R0)
+	FMOVD F1, 0(R0)
 	TBZ $0, R2, done_11
 	ADD $8, R0, R1
-	VST1 V0.S[2], (R1)
+	VST1 V1.S[2], (R1)
 	B done_11
 
 single_10:
-	FMOVS F0, 0(R0)
+	FMOVS F1, 0(R0)
 
 done_11:
 
@@ -665,6 +667,287 @@ done_11:
 done_5:
 	RET
 
+TEXT ·normalizeNEON(SB), NOSPLIT, $0-36
+	MOVD dst+0(FP), R0
+	MOVD x+8(FP), R1
+	MOVD n+16(FP), R2
+	FMOVS mean+24(FP), F0
+	VDUP V0.S[0], V1.S4
+	FMOVS rest+28(FP), F0
+	VDUP V0.S[0], V2.S4
+	FMOVS scale+32(FP), F0
+	VDUP V0.S[0], V3.S4
+	SUBS $16, R2, R2
+	BLT end_2
+
+loop_1:
+	FLDPQ 0(R1), (F0, F4)
+	FLDPQ 32(R1), (F5, F6)
+	WORD $0x4ea1d407 // fsub v7.4s, v0.4s, v1.4s
+	WORD $0x4ea2d4e0 // fsub v0.4s, v7.4s, v2.4s
+	WORD $0x4f839007 // fmul v7.4s, v0.4s, v3.s[0]
+	WORD $0x4ea1d480 // fsub v0.4s, v4.4s, v1.4s
+	WORD $0x4ea2d404 // fsub v4.4s, v0.4s, v2.4s
+	WORD $0x4f839080 // fmul v0.4s, v4.4s, v3.s[0]
+	WORD $0x4ea1d4a4 // fsub v4.4s, v5.4s, v1.4s
+	WORD $0x4ea2d485 // fsub v5.4s, v4.4s, v2.4s
+	WORD $0x4f8390a4 // fmul v4.4s, v5.4s, v3.s[0]
+	WORD $0x4ea1d4c5 // fsub v5.4s, v6.4s, v1.4s
+	WORD $0x4ea2d4a6 // fsub v6.4s, v5.4s, v2.4s
+	WORD $0x4f8390c5 // fmul v5.4s, v6.4s, v3.s[0]
+	FSTPQ (F7, F0), 0(R0)
+	FSTPQ (F4, F5), 32(R0)
+	ADD $64, R0, R0
+	ADD $64, R1, R1
+	SUBS $16, R2, R2
+	BGE loop_1
+
+end_2:
+	ADD $16, R2, R2
+	SUBS $4, R2, R2
+	BLT end_4
+
+loop_3:
+	FMOVQ 0(R1), F0
+	WORD $0x4ea1d404 // fsub v4.4s, v0.4s, v1.4s
+	WORD $0x4ea2d480 // fsub v0.4s, v4.4s, v2.4s
+	WORD $0x4f839004 // fmul v4.4s, v0.4s, v3.s[0]
+	FMOVQ F4, 0(R0)
+	ADD $16, R0, R0
+	ADD $16, R1, R1
+	SUBS $4, R2, R2
+	BGE loop_3
+
+end_4:
+	ADD $4, R2, R2
+	CBZ R2, done_5
+	TBZ $1, R2, single_6
+	FMOVD 0(R1), F0
+	TBZ $0, R2, done_7
+	ADD $8, R1, R3
+	VLD1 (R3), V0.S[2]
+	B done_7
+
+single_6:
+	FMOVS 0(R1), F0
+
+done_7:
+	WORD $0x4ea1d404 // fsub v4.4s, v0.4s, v1.4s
+	WORD $0x4ea2d480 // fsub v0.4s, v4.4s, v2.4s
+	WORD $0x4f839001 // fmul v1.4s, v0.4s, v3.s[0]
+	TBZ $1, R2, single_8
+	FMOVD F1, 0(R0)
+	TBZ $0, R2, done_9
+	ADD $8, R0, R1
+	VST1 V1.S[2], (R1)
+	B done_9
+
+single_8:
+	FMOVS F1, 0(R0)
+
+done_9:
+
+done_5:
+	RET
+
+TEXT ·normalizeGradNEON(SB), NOSPLIT, $0-48
+	MOVD dst+0(FP), R0
+	MOVD x+8(FP), R1
+	MOVD d+16(FP), R2
+	MOVD n+24(FP), R3
+	FMOVS mean+32(FP), F0
+	VDUP V0.S[0], V1.S4
+	FMOVS slope+36(FP), F0
+	VDUP V0.S[0], V2.S4
+	FMOVS shift+40(FP), F0
+	VDUP V0.S[0], V3.S4
+	FMOVS scale+44(FP), F0
+	VDUP V0.S[0], V4.S4
+	SUBS $8, R3, R3
+	BLT end_2
+
+loop_1:
+	FLDPQ 0(R1), (F0, F5)
+	FLDPQ 0(R2), (F6, F7)
+	WORD $0x4ea1d408 // fsub v8.4s, v0.4s, v1.4s
+	WORD $0x4f829100 // fmul v0.4s, v8.4s, v2.s[0]
+	WORD $0x4ea3d4c8 // fsub v8.4s, v6.4s, v3.4s
+	WORD $0x4ea0d506 // fsub v6.4s, v8.4s, v0.4s
+	WORD $0x4f8490c0 // fmul v0.4s, v6.4s, v4.s[0]
+	WORD $0x4ea1d4a6 // fsub v6.4s, v5.4s, v1.4s
+	WORD $0x4f8290c5 // fmul v5.4s, v6.4s, v2.s[0]
+	WORD $0x4ea3d4e6 // fsub v6.4s, v7.4s, v3.4s
+	WORD $0x4ea5d4c7 // fsub v7.4s, v6.4s, v5.4s
+	WORD $0x4f8490e5 // fmul v5.4s, v7.4s, v4.s[0]
+	FSTPQ (F0, F5), 0(R0)
+	ADD $32, R0, R0
+	ADD $32, R1, R1
+	ADD $32, R2, R2
+	SUBS $8, R3, R3
+	BGE loop_1
+
+end_2:
+	ADD $8, R3, R3
+	SUBS $4, R3, R3
+	BLT end_4
+
+loop_3:
+	FMOVQ 0(R1), F0
+	FMOVQ 0(R2), F5
+	WORD $0x4ea1d406 // fsub v6.4s, v0.4s, v1.4s
+	WORD $0x4f8290c0 // fmul v0.4s, v6.4s, v2.s[0]
+	WORD $0x4ea3d4a6 // fsub v6.4s, v5.4s, v3.4s
+	WORD $0x4ea0d4c5 // fsub v5.4s, v6.4s, v0.4s
+	WORD $0x4f8490a0 // fmul v0.4s, v5.4s, v4.s[0]
+	FMOVQ F0, 0(R0)
+	ADD $16, R0, R0
+	ADD $16, R1, R1
+	ADD $16, R2, R2
+	SUBS $4, R3, R3
+	BGE loop_3
+
+end_4:
+	ADD $4, R3, R3
+	CBZ R3, done_5
+	TBZ $1, R3, single_6
+	FMOVD 0(R1), F0
+	TBZ $0, R3, done_7
+	ADD $8, R1, R4
+	VLD1 (R4), V0.S[2]
+	B done_7
+
+single_6:
+	FMOVS 0(R1), F0
+
+done_7:
+	TBZ $1, R3, single_8
+	FMOVD 0(R2), F5
+	TBZ $0, R3, done_9
+	ADD $8, R2, R1
+	VLD1 (R1), V5.S[2]
+	B done_9
+
+single_8:
+	FMOVS 0(R2), F5
+
+done_9:
+	WORD $0x4ea1d406 // fsub v6.4s, v0.4s, v1.4s
+	WORD $0x4f8290c0 // fmul v0.4s, v6.4s, v2.s[0]
+	WORD $0x4ea3d4a1 // fsub v1.4s, v5.4s, v3.4s
+	WORD $0x4ea0d422 // fsub v2.4s, v1.4s, v0.4s
+	WORD $0x4f849040 // fmul v0.4s, v2.4s, v4.s[0]
+	TBZ $1, R3, single_10
+	FMOVD F0, 0(R0)
+	TBZ $0, R3, done_11
+	ADD $8, R0, R1
+	VST1 V0.S[2], (R1)
+	B done_11
+
+single_10:
+	FMOVS F0, 0(R0)
+
+done_11:
+
+done_5:
+	RET
+
+TEXT ·softmaxGradNEON(SB), NOSPLIT, $0-40
+	MOVD dst+0(FP), R0
+	MOVD p+8(FP), R1
+	MOVD dp+16(FP), R2
+	MOVD n+24(FP), R3
+	FMOVS mean+32(FP), F0
+	VDUP V0.S[0], V1.S4
+	FMOVS scale+36(FP), F0
+	VDUP V0.S[0], V2.S4
+	SUBS $8, R3, R3
+	BLT end_2
+
+loop_1:
+	FLDPQ 0(R1), (F0, F3)
+	FLDPQ 0(R2), (F4, F5)
+	WORD $0x4ea0d806 // fcmeq v6.4s, v0.4s, #0.0
+	WORD $0x4ea1d487 // fsub v7.4s, v4.4s, v1.4s
+	WORD $0x6e27dc04 // fmul v4.4s, v0.4s, v7.4s
+	WORD $0x4f829080 // fmul v0.4s, v4.4s, v2.s[0]
+	WORD $0x4e661c04 // bic v4.16b, v0.16b, v6.16b
+	WORD $0x4ea0d860 // fcmeq v0.4s, v3.4s, #0.0
+	WORD $0x4ea1d4a6 // fsub v6.4s, v5.4s, v1.4s
+	WORD $0x6e26dc65 // fmul v5.4s, v3.4s, v6.4s
+	WORD $0x4f8290a3 // fmul v3.4s, v5.4s, v2.s[0]
+	WORD $0x4e601c65 // bic v5.16b, v3.16b, v0.16b
+	FSTPQ (F4, F5), 0(R0)
+	ADD $32, R0, R0
+	ADD $32, R1, R1
+	ADD $32, R2, R2
+	SUBS $8, R3, R3
+	BGE loop_1
+
+end_2:
+	ADD $8, R3, R3
+	SUBS $4, R3, R3
+	BLT end_4
+
+loop_3:
+	FMOVQ 0(R1), F0
+	FMOVQ 0(R2), F3
+	WORD $0x4ea0d804 // fcmeq v4.4s, v0.4s, #0.0
+	WORD $0x4ea1d465 // fsub v5.4s, v3.4s, v1.4s
+	WORD $0x6e25dc03 // fmul v3.4s, v0.4s, v5.4s
+	WORD $0x4f829060 // fmul v0.4s, v3.4s, v2.s[0]
+	WORD $0x4e641c03 // bic v3.16b, v0.16b, v4.16b
+	FMOVQ F3, 0(R0)
+	ADD $16, R0, R0
+	ADD $16, R1, R1
+	ADD $16, R2, R2
+	SUBS $4, R3, R3
+	BGE loop_3
+
+end_4:
+	ADD $4, R3, R3
+	CBZ R3, done_5
+	TBZ $1, R3, single_6
+	FMOVD 0(R1), F0
+	TBZ $0, R3, done_7
+	ADD $8, R1, R4
+	VLD1 (R4), V0.S[2]
+	B done_7
+
+single_6:
+	FMOVS 0(R1), F0
+
+done_7:
+	TBZ $1, R3, single_8
+	FMOVD 0(R2), F3
+	TBZ $0, R3, done_9
+	ADD $8, R2, R1
+	VLD1 (R1), V3.S[2]
+	B done_9
+
+single_8:
+	FMOVS 0(R2), F3
+
+done_9:
+	WORD $0x4ea0d804 // fcmeq v4.4s, v0.4s, #0.0
+	WORD $0x4ea1d465 // fsub v5.4s, v3.4s, v1.4s
+	WORD $0x6e25dc01 // fmul v1.4s, v0.4s, v5.4s
+	WORD $0x4f829020 // fmul v0.4s, v1.4s, v2.s[0]
+	WORD $0x4e641c01 // bic v1.16b, v0.16b, v4.16b
+	TBZ $1, R3, single_10
+	FMOVD F1, 0(R0)
+	TBZ $0, R3, done_11
+	ADD $8, R0, R1
+	VST1 V1.S[2], (R1)
+	B done_11
+
+single_10:
+	FMOVS F1, 0(R0)
+
+done_11:
+
+done_5:
+	RET
+
 DATA expNEONConstants<>+0(SB)/4, $0xc2d20000
 DATA expNEONConstants<>+4(SB)/4, $0xc2d20000
 DATA expNEONConstants<>+8(SB)/4, $0xc2d20000
@@ -703,41 +986,41 @@ TEXT ·expNEON(SB), NOSPLIT, $0-28
 	MOVD x+8(FP), R1
 	MOVD n+16(FP), R2
 	FMOVS shift+24(FP), F6
+	VDUP V6.S[0], V7.S4
 	SUBS $4, R2, R2
 	BLT end_2
 
 loop_1:
-	FMOVQ 0(R1), F7
-	VDUP V6.S[0], V8.S4
-	WORD $0x4ea8d4e9 // fsub v9.4s, v7.4s, v8.4s
-	WORD $0x4ea9f427 // fmin v7.4s, v1.4s, v9.4s
-	WORD $0x4e27f408 // fmax v8.4s, v0.4s, v7.4s
-	WORD $0x4f829107 // fmul v7.4s, v8.4s, v2.s[0]
-	WORD $0x4e2188e9 // frintn v9.4s, v7.4s
-	VMOV V8.B16, V7.B16
-	WORD $0x4fa25127 // fmls v7.4s, v9.4s, v2.s[1]
-	WORD $0x4f825927 // fmls v7.4s, v9.4s, v2.s[2]
+	FMOVQ 0(R1), F6
+	WORD $0x4ea7d4c8 // fsub v8.4s, v6.4s, v7.4s
+	WORD $0x4ea8f426 // fmin v6.4s, v1.4s, v8.4s
+	WORD $0x4e26f408 // fmax v8.4s, v0.4s, v6.4s
+	WORD $0x4f829106 // fmul v6.4s, v8.4s, v2.s[0]
+	WORD $0x4e2188c9 // frintn v9.4s, v6.4s
+	VMOV V8.B16, V6.B16
+	WORD $0x4fa25126 // fmls v6.4s, v9.4s, v2.s[1]
+	WORD $0x4f825926 // fmls v6.4s, v9.4s, v2.s[2]
 	WORD $0x4e21a928 // fcvtns v8.4s, v9.4s
 	VDUP V2.S[3], V9.S4
 	VDUP V3.S[0], V10.S4
-	VFMLA V7.S4, V9.S4, V10.S4
+	VFMLA V6.S4, V9.S4, V10.S4
 	VDUP V3.S[1], V9.S4
-	VFMLA V7.S4, V10.S4, V9.S4
+	VFMLA V6.S4, V10.S4, V9.S4
 	VDUP V3.S[2], V10.S4
-	VFMLA V7.S4, V9.S4, V10.S4
+	VFMLA V6.S4, V9.S4, V10.S4
 	VDUP V3.S[3], V9.S4
-	VFMLA V7.S4, V10.S4, V9.S4
-	WORD $0x6e27dcea // fmul v10.4s, v7.4s, v7.4s
-	VFMLA V9.S4, V10.S4, V7.S4
+	VFMLA V6.S4, V10.S4, V9.S4
+	WORD $0x6e26dcca // fmul v10.4s, v6.4s, v6.4s
+	VFMLA V9.S4, V10.S4, V6.S4
 	WORD $0x4f3f0509 // sshr v9.4s, v8.4s, #1
 	VSUB V9.S4, V8.S4, V10.S4
-	WORD $0x4e24d4e8 // fadd v8.4s, v7.4s, v4.4s
-	VADD V5.S4, V9.S4, V7.S4
-	VSHL $23, V7.S4, V9.S4
-	WORD $0x6e29dd07 // fmul v7.4s, v8.4s, v9.4s
+	WORD $0x4e24d4c8 // fadd v8.4s, v6.4s, v4.4s
+	VADD V5.S4, V9.S4, V6.S4
+	VSHL $23, V6.S4, V9.S4
+	WORD $0x6e29dd06 // fmul v6.4s, v8.4s, v9.4s
 	VADD V5.S4, V10.S4, V8.S4
 	VSHL $23, V8.S4, V9.S4
-	WORD $0x6e29dce8 // fmul v8.4s, v7.4s, v9.4s
+	WORD $0x6e29dcc8 // fmul v8.4s, v6.4s, v9.4s
 	FMOVQ F8, 0(R0)
 	ADD $16, R0, R0
 	ADD $16, R1, R1
@@ -748,20 +1031,19 @@ end_2:
 	ADD $4, R2, R2
 	CBZ R2, done_3
 	TBZ $1, R2, single_4
-	FMOVD 0(R1), F7
+	FMOVD 0(R1), F6
 	TBZ $0, R2, done_5
 	ADD $8, R1, R3
-	VLD1 (R3), V7.S[2]
+	VLD1 (R3), V6.S[2]
 	B done_5
 
 single_4:
-	FMOVS 0(R1), F7
+	FMOVS 0(R1), F6
 
 done_5:
-	VDUP V6.S[0], V8.S4
-	WORD $0x4ea8d4e6 // fsub v6.4s, v7.4s, v8.4s
-	WORD $0x4ea6f427 // fmin v7.4s, v1.4s, v6.4s
-	WORD $0x4e27f401 // fmax v1.4s, v0.4s, v7.4s
+	WORD $0x4ea7d4c8 // fsub v8.4s, v6.4s, v7.4s
+	WORD $0x4ea8f426 // fmin v6.4s, v1.4s, v8.4s
+	WORD $0x4e26f401 // fmax v1.4s, v0.4s, v6.4s
 	WORD $0x4f829020 // fmul v0.4s, v1.4s, v2.s[0]
 	WORD $0x4e218806 // frintn v6.4s, v0.4s
 	VMOV V1.B16, V0.B16

@@ -14,6 +14,9 @@ func sumSquaresNEON(x *float32, n int) float64
 func sumNEON(x *float32, n int) float64
 
 //go:noescape
+func deviationsNEON(x *float32, n int, mean float64) float64
+
+//go:noescape
 func maximumNEON(x *float32, n int) float32
 
 //go:noescape

@@ -1045,6 +1045,128 @@ fold_3:
 	FMOVD F1, ret+16(FP)
 	RET
 
+TEXT ·deviationsNEON(SB), NOSPLIT, $0-32
+	MOVD x+0(FP), R0
+	MOVD n+8(FP), R1
+	FMOVD mean+16(FP), F0
+	VDUP V0.D[0], V0.D2
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	SUBS $32, R1, R1
+	BLT end_2
+
+loop_1:
+	FMOVQ 0(R0), F17
+	WORD $0x0e617a32 // fcvtl v18.2d, v17.2s
+	WORD $0x4e617a33 // fcvtl2 v19.2d, v17.4s
+	WORD $0x4ee0d651 // fsub v17.2d, v18.2d, v0.2d
+	WORD $0x6e71de32 // fmul v18.2d, v17.2d, v17.2d
+	WORD $0x4e72d421 // fadd v1.2d, v1.2d, v18.2d
+	WORD $0x4ee0d671 // fsub v17.2d, v19.2d, v0.2d
+	WORD $0x6e71de32 // fmul v18.2d, v17.2d, v17.2d
+	WORD $0x4e72d442 // fadd v2.2d, v2.2d, v18.2d
+	FMOVQ 16(R0), F17
+	WORD $0x0e617a32 // fcvtl v18.2d, v17.2s
+	WORD $0x4e617a33 // fcvtl2 v19.2d, v17.4s
+	WORD $0x4ee0d651 // fsub v17.2d, v18.2d, v0.2d
+	WORD $0x6e71de32 // fmul v18.2d, v17.2d, v17.2d
+	WORD $0x4e72d463 // fadd v3.2d, v3.2d, v18.2d
+	WORD $0x4ee0d671 // fsub v17.2d, v19.2d, v0.2d
+	WORD $0x6e71de32 // fmul v18.2d, v17.2d, v17.2d
+	WORD $0x4e72d484 // fadd v4.2d, v4.2d, v18.2d
+	FMOVQ 32(R0), F17
+	WORD $0x0e617a32 // fcvtl v18.2d, v17.2s
+	WORD $0x4e617a33 // fcvtl2 v19.2d, v17.4s
+	WORD $0x4ee0d651 // fsub v17.2d, v18.2d, v0.2d
+	WORD $0x6e71de32 // fmul v18.2d, v17.2d, v17.2d
+	WORD $0x4e72d4a5 // fadd v5.2d, v5.2d, v18.2d
+	WORD $0x4ee0d671 // fsub v17.2d, v19.2d, v0.2d
+	WORD $0x6e71de32 // fmul v18.2d, v17.2d, v17.2d
+	WORD $0x4e72d4c6 // fadd v6.2d, v6.2d, v18.2d
+	FMOVQ 48(R0), F17
+	WORD $0x0e617a32 // fcvtl v18.2d, v17.2s
+	WORD $0x4e617a33 // fcvtl2 v19.2d, v17.4s
+	WORD $0x4ee0d651 // fsub v17.2d, v18.2d, v0.2d
+	WORD $0x6e71de32 // fmul v18.2d, v17.2d, v17.2d
+	WORD $0x4e72d4e7 // fadd v7.2d, v7.2d, v18.2d
+	WORD $0x4ee0d671 // fsub v17.2d, v19.2d, v0.2d
+	WORD $0x6e71de32 // fmul v18.2d, v17.2d, v17.2d
+	WORD $0x4e72d508 // fadd v8.2d, v8.2d, v18.2d
+	FMOVQ 64(R0), F17
+	WORD $0x0e617a32 // fcvtl v18.2d, v17.2s
+	WORD $0x4e617a33 // fcvtl2 v19.2d, v17.4s
+	WORD $0x4ee0d651 // fsub v17.2d, v18.2d, v0.2d
+	WORD $0x6e71de32 // fmul v18.2d, v17.2d, v17.2d
+	WORD $0x4e72d529 // fadd v9.2d, v9.2d, v18.2d
+	WORD $0x4ee0d671 // fsub v17.2d, v19.2d, v0.2d
+	WORD $0x6e71de32 // fmul v18.2d, v17.2d, v17.2d
+	WORD $0x4e72d54a // fadd v10.2d, v10.2d, v18.2d
+	FMOVQ 80(R0), F17
+	WORD $0x0e617a32 // fcvtl v18.2d, v17.2s
+	WORD $0x4e617a33 // fcvtl2 v19.2d, v17.4s
+	WORD $0x4ee0d651 // fsub v17.2d, v18.2d, v0.2d
+	WORD $0x6e71de32 // fmul v18.2d, v17.2d, v17.2d
+	WORD $0x4e72d56b // fadd v11.2d, v11.2d, v18.2d
+	WORD $0x4ee0d671 // fsub v17.2d, v19.2d, v0.2d
+	WORD $0x6e71de32 // fmul v18.2d, v17.2d, v17.2d
+	WORD $0x4e72d58c // fadd v12.2d, v12.2d, v18.2d
+	FMOVQ 96(R0), F17
+	WORD $0x0e617a32 // fcvtl v18.2d, v17.2s
+	WORD $0x4e617a33 // fcvtl2 v19.2d, v17.4s
+	WORD $0x4ee0d651 // fsub v17.2d, v18.2d, v0.2d
+	WORD $0x6e71de32 // fmul v18.2d, v17.2d, v17.2d
+	WORD $0x4e72d5ad // fadd v13.2d, v13.2d, v18.2d
+	WORD $0x4ee0d671 // fsub v17.2d, v19.2d, v0.2d
+	WORD $0x6e71de32 // fmul v18.2d, v17.2d, v17.2d
+	WORD $0x4e72d5ce // fadd v14.2d, v14.2d, v18.2d
+	FMOVQ 112(R0), F17
+	WORD $0x0e617a32 // fcvtl v18.2d, v17.2s
+	WORD $0x4e617a33 // fcvtl2 v19.2d, v17.4s
+	WORD $0x4ee0d651 // fsub v17.2d, v18.2d, v0.2d
+	WORD $0x6e71de32 // fmul v18.2d, v17.2d, v17.2d
+	WORD $0x4e72d5ef // fadd v15.2d, v15.2d, v18.2d
+	WORD $0x4ee0d671 // fsub v17.2d, v19.2d, v0.2d
+	WORD $0x6e71de32 // fmul v18.2d, v17.2d, v17.2d
+	WORD $0x4e72d610 // fadd v16.2d, v16.2d, v18.2d
+	ADD $128, R0, R0
+	SUBS $32, R1, R1
+	BGE loop_1
+
+end_2:
+	ADD $32, R1, R1
+	WORD $0x4e69d421 // fadd v1.2d, v1.2d, v9.2d
+	WORD $0x4e6ad442 // fadd v2.2d, v2.2d, v10.2d
+	WORD $0x4e6bd463 // fadd v3.2d, v3.2d, v11.2d
+	WORD $0x4e6cd484 // fadd v4.2d, v4.2d, v12.2d
+	WORD $0x4e6dd4a5 // fadd v5.2d, v5.2d, v13.2d
+	WORD $0x4e6ed4c6 // fadd v6.2d, v6.2d, v14.2d
+	WORD $0x4e6fd4e7 // fadd v7.2d, v7.2d, v15.2d
+	WORD $0x4e70d508 // fadd v8.2d, v8.2d, v16.2d
+	WORD $0x4e65d421 // fadd v1.2d, v1.2d, v5.2d
+	WORD $0x4e66d442 // fadd v2.2d, v2.2d, v6.2d
+	WORD $0x4e67d463 // fadd v3.2d, v3.2d, v7.2d
+	WORD $0x4e68d484 // fadd v4.2d, v4.2d, v8.2d
+	WORD $0x4e63d421 // fadd v1.2d, v1.2d, v3.2d
+	WORD $0x4e64d442 // fadd v2.2d, v2.2d, v4.2d
+	WORD $0x4e62d421 // fadd v1.2d, v1.2d, v2.2d
+	WORD $0x7e70d820 // faddp d0, v1.2d
+	FMOVD F0, ret+24(FP)
+	RET
+
 DATA maximumNEONConstants<>+0(SB)/4, $0xff800000
 DATA maximumNEONConstants<>+4(SB)/4, $0xff800000
 DATA maximumNEONConstants<>+8(SB)/4, $0xff800000

@@ -34,6 +34,8 @@ var bases = map[string]uint32{
 	"fcmgt v%d.4s, v%d.4s, v%d.4s":  0x6ea0e400,
 	"fcmeq v%d.4s, v%d.4s, v%d.4s":  0x4e20e400,
 	"fadd v%d.2d, v%d.2d, v%d.2d":   0x4e60d400,
+	"fsub v%d.2d, v%d.2d, v%d.2d":   0x4ee0d400,
+	"fmul v%d.2d, v%d.2d, v%d.2d":   0x6e60dc00,
 
 	"fsqrt v%d.4s, v%d.4s":       0x6ea1f800,
 	"fabs v%d.4s, v%d.4s":        0x4ea0f800,

@@ -28,6 +28,8 @@ const known = `
 4ee31c41 orn v1.16b, v2.16b, v3.16b
 4e3ee7fd fcmeq v29.4s, v31.4s, v30.4s
 4e7bd758 fadd v24.2d, v26.2d, v27.2d
+4ef2d49b fsub v27.2d, v4.2d, v18.2d
+6e69dfc5 fmul v5.2d, v30.2d, v9.2d
 6ea1f8bc fsqrt v28.4s, v5.4s
 4ea0fbc6 fabs v6.4s, v30.4s
 4e218a23 frintn v3.4s, v17.4s

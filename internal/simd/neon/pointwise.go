@@ -3,38 +3,49 @@ package main
 import "strings"
 
 // elementwise is dst[i] = body(inputs[i], scalars) for i below n. dst may be one
-// of the inputs; an input named dst is.
+// of the inputs; an input named dst is. A scalar is in every lane of its register.
 type elementwise struct {
 	name    string
 	inputs  string
-	scalar  string
+	scalars string
 	vectors int // of a turn of the main loop
-	body    func(f *function, in []*reg, scalar lane) *reg
+	body    func(f *function, in []*reg, s []lane) *reg
 }
 
 func pointwise() (list []*function) {
 	for _, p := range []elementwise{
-		{"addNEON", "x y", "", 4, func(f *function, in []*reg, _ lane) *reg { return f.add(in[0], in[1]) }},
-		{"mulNEON", "x y", "", 4, func(f *function, in []*reg, _ lane) *reg { return f.mul(in[0], in[1]) }},
-		{"scaleNEON", "x", "alpha", 4, func(f *function, in []*reg, s lane) *reg { return f.times(in[0], s) }},
-		{"axpyNEON", "dst x", "alpha", 4, func(f *function, in []*reg, s lane) *reg {
-			return f.add(in[0], f.times(in[1], s))
+		{"addNEON", "x y", "", 4, func(f *function, in []*reg, _ []lane) *reg { return f.add(in[0], in[1]) }},
+		{"mulNEON", "x y", "", 4, func(f *function, in []*reg, _ []lane) *reg { return f.mul(in[0], in[1]) }},
+		{"scaleNEON", "x", "alpha", 4, func(f *function, in []*reg, s []lane) *reg { return f.times(in[0], s[0]) }},
+		{"axpyNEON", "dst x", "alpha", 4, func(f *function, in []*reg, s []lane) *reg {
+			return f.add(in[0], f.times(in[1], s[0]))
 		}},
-		{"reluNEON", "x", "", 4, func(f *function, in []*reg, _ lane) *reg { return f.relu(in[0]) }},
-		{"reluGradNEON", "dy y", "", 4, func(f *function, in []*reg, _ lane) *reg {
+		{"reluNEON", "x", "", 4, func(f *function, in []*reg, _ []lane) *reg { return f.relu(in[0]) }},
+		{"reluGradNEON", "dy y", "", 4, func(f *function, in []*reg, _ []lane) *reg {
 			return f.butNot(in[0], f.make("fcmle v%d.4s, v%d.4s, #0.0", in[1]))
 		}},
-		{"tanhGradNEON", "dy y", "", 2, func(f *function, in []*reg, _ lane) *reg {
+		{"tanhGradNEON", "dy y", "", 2, func(f *function, in []*reg, _ []lane) *reg {
 			return f.mul(in[0], f.sub(f.num(1), f.mul(in[1], in[1])))
 		}},
-		{"sigmoidGradNEON", "dy y", "", 2, func(f *function, in []*reg, _ lane) *reg {
+		{"sigmoidGradNEON", "dy y", "", 2, func(f *function, in []*reg, _ []lane) *reg {
 			return f.mul(f.mul(in[0], in[1]), f.sub(f.num(1), in[1]))
 		}},
-		{"expNEON", "x", "shift", 1, func(f *function, in []*reg, s lane) *reg { return f.exp(f.sub(in[0], f.broadcast(s))) }},
-		{"tanhNEON", "x", "", 1, func(f *function, in []*reg, _ lane) *reg { return f.tanh(in[0]) }},
-		{"sigmoidNEON", "x", "", 1, func(f *function, in []*reg, _ lane) *reg { return f.sigmoid(in[0]) }},
-		{"geluNEON", "x", "", 1, func(f *function, in []*reg, _ lane) *reg { return f.gelu(in[0]) }},
-		{"geluGradNEON", "dy x", "", 1, func(f *function, in []*reg, _ lane) *reg { return f.mul(in[0], f.geluGrad(in[1])) }},
+		{"normalizeNEON", "x", "mean rest scale", 4, func(f *function, in []*reg, s []lane) *reg {
+			return f.times(f.sub(f.sub(in[0], s[0].of), s[1].of), s[2])
+		}},
+		{"normalizeGradNEON", "x d", "mean slope shift scale", 2, func(f *function, in []*reg, s []lane) *reg {
+			along := f.times(f.sub(in[0], s[0].of), s[1])
+			return f.times(f.sub(f.sub(in[1], s[2].of), along), s[3])
+		}},
+		{"softmaxGradNEON", "p dp", "mean scale", 2, func(f *function, in []*reg, s []lane) *reg {
+			unseen := f.make("fcmeq v%d.4s, v%d.4s, #0.0", in[0])
+			return f.butNot(f.times(f.mul(in[0], f.sub(in[1], s[0].of)), s[1]), unseen)
+		}},
+		{"expNEON", "x", "shift", 1, func(f *function, in []*reg, s []lane) *reg { return f.exp(f.sub(in[0], s[0].of)) }},
+		{"tanhNEON", "x", "", 1, func(f *function, in []*reg, _ []lane) *reg { return f.tanh(in[0]) }},
+		{"sigmoidNEON", "x", "", 1, func(f *function, in []*reg, _ []lane) *reg { return f.sigmoid(in[0]) }},
+		{"geluNEON", "x", "", 1, func(f *function, in []*reg, _ []lane) *reg { return f.gelu(in[0]) }},
+		{"geluGradNEON", "dy x", "", 1, func(f *function, in []*reg, _ []lane) *reg { return f.mul(in[0], f.geluGrad(in[1])) }},
 	} {
 		list = append(list, p.function())
 	}
@@ -45,14 +56,14 @@ func pointwise() (list []*function) {
 func (f *function) relu(x *reg) *reg { return f.butNot(x, f.make("fcmlt v%d.4s, v%d.4s, #0.0", x)) }
 
 func (p elementwise) function() *function {
-	inputs := strings.Fields(p.inputs)
+	inputs, scalars := strings.Fields(p.inputs), strings.Fields(p.scalars)
 	pointers := inputs
 	if inputs[0] != "dst" {
 		pointers = append([]string{"dst"}, inputs...)
 	}
 	signature := "func(" + strings.Join(pointers, ", ") + " *float32, n int"
-	if p.scalar != "" {
-		signature += ", " + p.scalar + " float32"
+	if len(scalars) > 0 {
+		signature += ", " + strings.Join(scalars, ", ") + " float32"
 	}
 	f := newFunction(p.name, signature+")")
 	at := map[string]*reg{}
@@ -60,9 +71,9 @@ func (p elementwise) function() *function {
 		at[name] = f.load(name)
 	}
 	n := f.load("n")
-	var scalar lane
-	if p.scalar != "" {
-		scalar = f.scalar(p.scalar)
+	s := make([]lane, len(scalars))
+	for i, name := range scalars {
+		s[i] = lane{of: f.broadcast(f.scalar(name))}
 	}
 	turn := func(vectors int) {
 		f.turns(n, 4*vectors, func() {
@@ -74,7 +85,7 @@ func (p elementwise) function() *function {
 			}
 			var out []*reg
 			for _, x := range in {
-				out = append(out, p.body(f, x, scalar))
+				out = append(out, p.body(f, x, s))
 			}
 			f.storeAll(out, at["dst"], 0)
 			for _, name := range pointers {
@@ -92,7 +103,7 @@ func (p elementwise) function() *function {
 	for _, name := range inputs {
 		in = append(in, f.firstAt(at[name], 0, n))
 	}
-	f.storeFirst(p.body(f, in, scalar), at["dst"], 0, n)
+	f.storeFirst(p.body(f, in, s), at["dst"], 0, n)
 	f.at(done)
 	f.ret()
 	return f

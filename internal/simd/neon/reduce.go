@@ -10,6 +10,7 @@ func reduce() []*function {
 		sum64("sumNEON", "func(x *float32, n int) float64", []string{"x"}, func(f *function, acc, x, _ *reg) {
 			f.vector("fadd v%d.2d, v%d.2d, v%d.2d", acc, acc, x)
 		}),
+		deviations(),
 		maximum(),
 		colSums(),
 	}
@@ -72,6 +73,12 @@ func sum64(name, signature string, inputs []string, term func(f *function, acc, 
 		f.branch("B", fold)
 	}
 	f.at(fold)
+	f.fold(acc)
+	return f
+}
+
+// fold ends a sum in 32 lanes.
+func (f *function) fold(acc [16]*reg) {
 	for half := 8; half >= 1; half /= 2 {
 		for i := range half {
 			f.vector("fadd v%d.2d, v%d.2d, v%d.2d", acc[i], acc[i], acc[i+half])
@@ -79,6 +86,30 @@ func sum64(name, signature string, inputs []string, term func(f *function, acc, 
 	}
 	f.result(f.make("faddp d%d, v%d.2d", acc[0]))
 	f.ret()
+}
+
+// deviations is the sum of (x-mean)² in the lanes of sum64; n is a multiple of 32.
+func deviations() *function {
+	f := newFunction("deviationsNEON", "func(x *float32, n int, mean float64) float64")
+	x, n, mean := f.load("x"), f.load("n"), f.vec()
+	place, _ := f.parameter("mean")
+	f.op("FMOVD "+place+", F%d", mean)
+	f.op("VDUP V%d.D[0], V%d.D2", mean, mean)
+	var acc [16]*reg
+	for i := range acc {
+		acc[i] = f.zero()
+	}
+	f.turns(n, 32, func() {
+		for i := range 8 {
+			for h, v := range f.wide(f.vectorAt(x, 16*i)) {
+				v = f.make("fsub v%d.2d, v%d.2d, v%d.2d", v, mean)
+				v = f.make("fmul v%d.2d, v%d.2d, v%d.2d", v, v)
+				f.vector("fadd v%d.2d, v%d.2d, v%d.2d", acc[2*i+h], acc[2*i+h], v)
+			}
+		}
+		f.addTo(x, 128)
+	})
+	f.fold(acc)
 	return f
 }
 

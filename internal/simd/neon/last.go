@@ -1,0 +1,136 @@
+package main
+
+// last is what pictures with their channels last go through.
+func last() []*function { return []*function{fold(), maxTaps(), giveTaps()} }
+
+// fold adds rows of cols floats, a multiple of eight, to where unfold would copy
+// them from: rows that lie lds apart, for each of n starts.
+func fold() *function {
+	f := newFunction("foldNEON", "func(dst *float32, lds int, starts *int32, n int, src *float32, cols, rows int)")
+	r := f.loads("dst", "lds", "starts", "n", "src", "cols", "rows")
+	dst, lds, starts, n, src, cols, rows := r[0], r[1], r[2], r[3], r[4], r[5], r[6]
+	f.bytes(lds)
+	f.repeat(n, func() {
+		row, left := f.gp(), f.gp()
+		f.op("MOVW.P 4(R%d), R%d", starts, row)
+		f.op("ADD R%d<<2, R%d, R%d", row, dst, row)
+		f.op("MOVD R%d, R%d", rows, left)
+		f.repeat(left, func() {
+			to, i := f.gp(), f.gp()
+			f.op("MOVD R%d, R%d", row, to)
+			f.op("MOVD R%d, R%d", cols, i)
+			for _, vectors := range []int{4, 2} {
+				f.turns(i, 4*vectors, func() {
+					sums := f.vectorsAt(to, 0, vectors)
+					for v, x := range f.vectorsAt(src, 0, vectors) {
+						f.vector("fadd v%d.4s, v%d.4s, v%d.4s", sums[v], x, sums[v])
+					}
+					f.storeAll(sums, to, 0)
+					f.addTo(src, 16*vectors)
+					f.addTo(to, 16*vectors)
+				})
+			}
+			f.op("ADD R%d, R%d, R%d", lds, row, row)
+		})
+	})
+	f.ret()
+	return f
+}
+
+// taps is what maxTaps and giveTaps have in common: for eight channels of one place
+// after the other, they visit what n taps see of an image with channels last. Places
+// lie step floats apart in it.
+type taps struct {
+	*function
+	values, arg, img *reg // of the place: its maxima or their gradients, its taps, its corner
+	taps, n          *reg
+}
+
+// eights runs body for eight channels at a time.
+func (t *taps) eights(body func()) {
+	r := t.loads("arg", "img", "taps", "n", "channels", "places", "step")
+	t.arg, t.img, t.taps, t.n = r[0], r[1], r[2], r[3]
+	channels, places, step := r[4], r[5], r[6]
+	t.op("SUB R%d, R%d, R%d", channels, step, step) // body has moved on by the channels
+	t.bytes(step)
+	t.repeat(places, func() {
+		eights := t.gp()
+		t.op("LSR $3, R%d, R%d", channels, eights)
+		t.repeat(eights, func() {
+			body()
+			t.addTo(t.values, 32)
+			t.addTo(t.arg, 8)
+			t.addTo(t.img, 32)
+		})
+		t.op("ADD R%d, R%d, R%d", step, t.img, t.img)
+	})
+	t.ret()
+}
+
+// next is where a tap sees the eight channels; at moves on to the next tap.
+func (t *taps) next(at *reg) *reg {
+	place := t.gp()
+	t.op("MOVW.P 4(R%d), R%d", at, place)
+	t.op("ADD R%d<<2, R%d, R%d", place, t.img, place)
+	return place
+}
+
+// maxTaps takes, channel by channel, the largest of what n taps see, at least one,
+// and which tap that is: of equal ones the first, of NaN the last.
+func maxTaps() *function {
+	f := newFunction("maxTapsNEON", "func(dst *float32, arg *uint8, img *float32, channels, places, step int, taps *int32, n int)")
+	t := taps{function: f, values: f.load("dst")}
+	one := f.bits(1)
+	t.eights(func() {
+		at, left, number := f.gp(), f.gp(), f.zero()
+		f.op("MOVD R%d, R%d", t.taps, at)
+		best, which := f.vectorsAt(t.next(at), 0, 2), []*reg{f.zero(), f.zero()}
+		only := f.label("only")
+		f.op("SUBS $1, R%d, R%d", t.n, left)
+		f.branch("BEQ", only)
+		f.repeat(left, func() {
+			f.op("VADD V%d.S4, V%d.S4, V%d.S4", one, number, number)
+			for v, x := range f.vectorsAt(t.next(at), 0, 2) {
+				larger := f.make("fcmgt v%d.4s, v%d.4s, v%d.4s", x, best[v])
+				same := f.make("fcmeq v%d.4s, v%d.4s, v%d.4s", x, x)
+				f.vector("orn v%d.16b, v%d.16b, v%d.16b", larger, larger, same)
+				f.op("VBIT V%d.B16, V%d.B16, V%d.B16", larger, x, best[v])
+				f.op("VBIT V%d.B16, V%d.B16, V%d.B16", larger, number, which[v])
+			}
+		})
+		f.at(only)
+		f.storeAll(best, t.values, 0)
+		low := f.known("VUZP1", "H8", which[0], which[1])
+		f.op("FMOVD F%d, (R%d)", f.known("VUZP1", "B16", low, low), t.arg)
+	})
+	return f
+}
+
+// giveTaps adds dy to img where maxTaps took its maxima from.
+func giveTaps() *function {
+	f := newFunction("giveTapsNEON", "func(img, dy *float32, arg *uint8, channels, places, step int, taps *int32, n int)")
+	t := taps{function: f, values: f.load("dy")}
+	one := f.bits(1)
+	t.eights(func() {
+		at, left, number := f.gp(), f.gp(), f.zero()
+		f.op("MOVD R%d, R%d", t.taps, at)
+		f.op("MOVD R%d, R%d", t.n, left)
+		d := f.vectorsAt(t.values, 0, 2)
+		narrow, which := f.vec(), []*reg{f.vec(), f.vec()}
+		f.op("FMOVD (R%d), F%d", t.arg, narrow)
+		f.op("VUXTL V%d.B8, V%d.H8", narrow, narrow)
+		f.op("VUXTL V%d.H4, V%d.S4", narrow, which[0])
+		f.op("VUXTL2 V%d.H8, V%d.S4", narrow, which[1])
+		f.repeat(left, func() {
+			place := t.next(at)
+			sums := f.vectorsAt(place, 0, 2)
+			for v, sum := range sums {
+				given := f.known("VCMEQ", "S4", which[v], number)
+				f.vector("fadd v%d.4s, v%d.4s, v%d.4s", sum, f.and(d[v], given), sum)
+			}
+			f.storeAll(sums, place, 0)
+			f.op("VADD V%d.S4, V%d.S4, V%d.S4", one, number, number)
+		})
+	})
+	return f
+}
