@@ -87,6 +87,10 @@ func TestBadCSVIsRefusedWithoutCitingIt(t *testing.T) {
 		{"known about age, job; write", header + "1,secret,low\n", with(func(s *Schema) { s.Bounds, s.Vocabulary = nil, nil })},
 		{`no column "jbo"; did you mean "job"?`, header + "1,secret,low\n", with(func(s *Schema) { s.Ignore = []string{"jbo"} })},
 		{`"age" is given two roles`, header + "1,secret,low\n", with(func(s *Schema) { s.User = "age" })},
+		{"semicolons", "age;job;income\n1;secret;low\n", schema},
+		{"tabs", "age\tjob\tincome\n1\tsecret\tlow\n", schema},
+		{"UTF-16", "\xff\xfea\x00g\x00e\x00,\x00\n\x00", schema},
+		{"carriage returns", "age,job,income\r1,secret,low\r2,secret,low\r", schema},
 		{`column "age" twice`, "age,age,income\n1,secret,low\n", schema},
 		{"no column is left", "income\nlow\n", Schema{Label: "income", Classes: schema.Classes}},
 		{"low one must be below", header + "1,secret,low\n", with(func(s *Schema) { s.Bounds = map[string]Bounds{"age": {3, 3}} })},
@@ -105,6 +109,23 @@ func TestBadCSVIsRefusedWithoutCitingIt(t *testing.T) {
 	a, b := filepath.Join(dir, "a.csv"), filepath.Join(dir, "b.csv")
 	wantError(t, a, Options{Schema: schema, Test: b}, "b.csv", `no column "job"`)
 	wantError(t, a, Options{Schema: schema, Test: filepath.Join(dir, "c.csv")}, "c.csv", "no such file")
+}
+
+// A column without a name, such as the index that pandas writes, is none of those
+// that the schema leaves out.
+func TestColumnsWithoutAName(t *testing.T) {
+	file := filepath.Join(writeFiles(t, map[string][]byte{"a.csv": []byte(",text\n0,ab\n")}), "a.csv")
+	s := Schema{Next: true, Text: "text", Tokens: "bytes", Length: 2}
+	wantError(t, file, Options{Schema: s}, "gives column 1 no name", "--ignore")
+	s.Ignore = []string{""}
+	task, err := Open(file, Options{Schema: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dst := buffers(task.Train, 1)
+	if err := task.Train.Read(dst, []int{0}); err != nil || !slices.Equal(dst[0], []float32{10, 'a'}) || !slices.Equal(dst[1], []float32{'a', 'b'}) {
+		t.Errorf("%v, %v", dst, err)
+	}
 }
 
 func TestReorderedTestColumnsAreRefused(t *testing.T) {

@@ -145,16 +145,22 @@ func newLayout(header []string, s Schema) (*layout, error) {
 	if len(s.Classes) < 2 && !s.Next {
 		return nil, fmt.Errorf("the classes of label column %q were not given; write --classes with their public names (A,B,…) or their count", s.Label)
 	}
-	l := &layout{label: slices.Index(names, s.Label), user: -1, text: -1, classes: indexed(s.Classes)}
-	if s.User != "" {
-		l.user = slices.Index(names, s.User)
+	if k := slices.Index(names, ""); k >= 0 && !slices.Contains(s.Ignore, "") {
+		return nil, fmt.Errorf("the first line gives column %d no name; give it one, or leave it out with --ignore '\"\"'", k+1)
 	}
+	at := func(name string) int {
+		if name == "" {
+			return -1
+		}
+		return slices.Index(names, name)
+	}
+	l := &layout{label: at(s.Label), user: at(s.User), text: at(s.Text), classes: indexed(s.Classes)}
 	if s.Text != "" {
 		var err error
 		if l.tokens, err = s.tokenizer(); err != nil {
 			return nil, err
 		}
-		l.text, l.inputs, l.width = slices.Index(names, s.Text), []string{s.Text}, s.Length
+		l.inputs, l.width = []string{s.Text}, s.Length
 	} else if s.textual() {
 		return nil, errors.New("tokens, length or next say how text is read, and no column of text was named; write --text with its name")
 	}
