@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 )
 
 // lineReader turns a file of one row a line into examples, and names the columns
@@ -72,6 +73,9 @@ func readCSV(r io.Reader, s Schema) (*Table, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := checkCommas(header); err != nil {
+		return nil, nil, err
+	}
 	l, err := newLayout(header, s)
 	if err != nil {
 		return nil, nil, err
@@ -96,4 +100,26 @@ func readCSV(r io.Reader, s Schema) (*Table, []string, error) {
 	}
 	t, err := rows.table(s)
 	return t, l.inputs, err
+}
+
+// checkCommas refuses a first line that was not written as UTF-8 with commas
+// between columns and a line feed at the end.
+func checkCommas(header []string) error {
+	for _, name := range header {
+		switch {
+		case strings.ContainsRune(name, '\r'):
+			return errors.New("its lines end in carriage returns alone; write them with line feeds")
+		case strings.ContainsRune(name, 0):
+			return errors.New("its first line has zero bytes, as UTF-16 has; write it as UTF-8")
+		}
+	}
+	if len(header) > 1 {
+		return nil
+	}
+	for between, word := range map[string]string{";": "semicolons", "\t": "tabs"} {
+		if strings.Contains(header[0], between) {
+			return fmt.Errorf("the first line has no commas but %s; write commas between columns", word)
+		}
+	}
+	return nil
 }

@@ -17,9 +17,9 @@ var peopleSchema = Schema{
 	User:       "person",
 }
 
-const people = "\ufeffid, age,job,income,gain,person\n" +
+const people = "\ufeffid, age ,job,income,gain,person\n" +
 	"7,25,tailor,low,0.5,ann\n" +
-	"8, 150 ,spy,\"high\",-2,bob\n" +
+	"8, 150 ,spy, \"high\",-2,bob\n" +
 	"9,0,baker, low,1e400,ann\n"
 
 func TestCSVBySchema(t *testing.T) {
@@ -83,6 +83,8 @@ func TestBadCSVIsRefusedWithoutCitingIt(t *testing.T) {
 		{`did you mean "income"`, header + "1,secret,low\n", with(func(s *Schema) { s.Label = "incme" })},
 		{"--label", "secret,30,low\n", with(func(s *Schema) { s.Label = "" })},
 		{"--classes", header + "1,secret,low\n", with(func(s *Schema) { s.Classes = nil })},
+		{"--classes", header + "1,secret,low\n", with(func(s *Schema) { s.Classes = Classes{"low"} })},
+		{"--text", "secret,secret\n", Schema{Next: true, Tokens: "bytes", Length: 2}},
 		{"known about age; write --bounds age=LOW:HIGH", header + "1,secret,low\n", with(func(s *Schema) { s.Bounds = nil })},
 		{"known about age, job; write", header + "1,secret,low\n", with(func(s *Schema) { s.Bounds, s.Vocabulary = nil, nil })},
 		{`no column "jbo"; did you mean "job"?`, header + "1,secret,low\n", with(func(s *Schema) { s.Ignore = []string{"jbo"} })},
@@ -133,8 +135,12 @@ func TestReorderedTestColumnsAreRefused(t *testing.T) {
 		"a.csv": []byte("age,weight,income\n1,2,low\n"),
 		"b.csv": []byte("weight,age,income\n2,1,low\n"),
 	})
-	s := Schema{Label: "income", Classes: Classes{"low", "high"}, Bounds: map[string]Bounds{"age": {0, 100}, "weight": {0, 100}}}
-	wantError(t, filepath.Join(dir, "a.csv"), Options{Schema: s, Test: filepath.Join(dir, "b.csv")}, "another order")
+	numbers := Schema{Bounds: map[string]Bounds{"age": {0, 100}, "weight": {0, 100}}}
+	words := Schema{Vocabulary: map[string][]string{"age": {"1", "2"}, "weight": {"1", "2"}}}
+	for _, s := range []Schema{numbers, words} {
+		s.Label, s.Classes = "income", Classes{"low", "high"}
+		wantError(t, filepath.Join(dir, "a.csv"), Options{Schema: s, Test: filepath.Join(dir, "b.csv")}, "another order")
+	}
 }
 
 func TestSchemaFile(t *testing.T) {
@@ -170,6 +176,10 @@ user: person
 		"both finite":               "bounds: {age: [0, .inf]}",
 		"want 2 elements but got 1": "bounds: {age: [0]}",
 		"between 2 and 2^24":        "classes: 1",
+		"an example has between":    "length: 1048577",
+		"is text, and others":       "text: a\nvocabulary: {b: [c]}",
+		"a label or classes":        "next: true\nlabel: a",
+		"leave one out":             "next: true\nclasses: [a, b]",
 	} {
 		if _, err := parseSchema([]byte(text)); err == nil || !strings.Contains(err.Error(), say) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: got %v; want an error of one line with %q", text, err, say)

@@ -190,6 +190,24 @@ func TestBadJSONLIsRefusedWithoutCitingIt(t *testing.T) {
 	}
 }
 
+// A file that was cut short is not a shorter one, and lines have an end.
+func TestFilesThatBreakOff(t *testing.T) {
+	const cut = 4 // of the check sum
+	dir := writeFiles(t, map[string][]byte{
+		"a.jsonl.gz": zipped(t, []byte(reviews))[:len(zipped(t, []byte(reviews)))-cut],
+		"a.csv.gz":   zipped(t, []byte(people))[:len(zipped(t, []byte(people)))-cut],
+	})
+	wantError(t, filepath.Join(dir, "a.jsonl.gz"), Options{Schema: reviewSchema}, "unexpected EOF")
+	wantError(t, filepath.Join(dir, "a.csv.gz"), Options{Schema: peopleSchema}, "unexpected EOF")
+	if testing.Short() {
+		return
+	}
+	err := eachLine(strings.NewReader("\n"+strings.Repeat("a", longestLine)), func(int, []byte) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), "line 2 is longer") {
+		t.Errorf("a line without an end: %v", err)
+	}
+}
+
 func TestCSVOfTextAndIndices(t *testing.T) {
 	dir := writeFiles(t, map[string][]byte{
 		"rows.csv": []byte("id,review,y\n1,\"so, so\",a\n2,,b\n"),
