@@ -16,7 +16,7 @@ type Answer struct {
 	Accountant string    `json:"accountant"`
 	Adjacency  Adjacency `json:"adjacency"`
 	Order      float64   `json:"order,omitempty"` // rdp and moments: the order that gave the answer
-	Lower      float64   `json:"lower,omitempty"` // pld: what was asked for cannot be below this
+	Lower      float64   `json:"lower,omitempty"` // pld: what was asked for cannot be below this, unless Note calls it a bound
 	Note       string    `json:"note,omitempty"`  // one sentence, where the answer needs it
 }
 
@@ -87,6 +87,13 @@ func Epsilon(h History, delta float64, accountant string) (Answer, error) {
 	return answer, err
 }
 
+const replacedNote = "A record replaced in Poisson lots is accounted by a bound that holds for any two records (Balle, Barthe and Gaboardi 2018), and is not tight."
+
+// replacesPoisson tells that a record is replaced in some lot that is a Poisson sample.
+func (s spending) replacesPoisson() bool {
+	return slices.ContainsFunc(s.events, func(e counted) bool { return e.replace && e.sampled() && !e.fixed })
+}
+
 const shuffleNote = "Shuffled batches are not amplified by sampling: each pass counts as one unsampled release under zero-out adjacency."
 
 // plainEpsilon is Epsilon without what its note compares with.
@@ -122,6 +129,9 @@ func Delta(h History, epsilon float64, accountant string) (Answer, error) {
 		return Answer{}, err
 	}
 	answer.Epsilon = epsilon
+	if epsilon < mostLoss(s.events) { // else δ may be nothing; here it is only too little for a number
+		answer.Delta = max(answer.Delta, leastDelta)
+	}
 	answer.complete(m, s)
 	if s.shuffled {
 		answer.addNote(shuffleNote)
@@ -141,6 +151,9 @@ func prepare(h History, accountant string) (method, spending, error) {
 func (a *Answer) complete(m method, s spending) {
 	a.Accountant, a.Adjacency = m.name, s.adjacency
 	a.addNote(s.note)
+	if s.replacesPoisson() && (m.name == "pld" || m.name == "rdp" || m.name == "moments") {
+		a.addNote(replacedNote)
+	}
 }
 
 func (a *Answer) addNote(sentence string) {

@@ -381,3 +381,32 @@ func TestShuffle(t *testing.T) {
 	h.Spent = []Spent{other, h.Spent[0]}
 	near(t, "two passes, noise falling", epsilonOf(t, h, 1e-5, "pld").Epsilon, two, 1e-12)
 }
+
+// TestDeltaIsNoZero asks where δ is below every number: an answer of 0 would be pure
+// privacy, which Gaussian noise does not give.
+func TestDeltaIsNoZero(t *testing.T) {
+	for _, name := range []string{"pld", "rdp", "moments", "gdp"} {
+		for _, h := range []History{poisson(1, .1, 3), poisson(.5, .5, 1000)} {
+			if a := deltaOf(t, h, 1e9, name); !(a.Delta > 0 && a.Delta < 1e-200) {
+				t.Errorf("%s: got δ = %v", name, a.Delta)
+			}
+		}
+	}
+	if a := deltaOf(t, History{Spent: []Spent{laplaceLots(1, 1, 3)}}, 4, "pld"); a.Delta != 0 {
+		t.Errorf("three Laplaces of scale 1: got δ = %v at ε = 4", a.Delta)
+	}
+}
+
+func TestReplacedNote(t *testing.T) {
+	for _, c := range []struct {
+		adjacency Adjacency
+		rate      float64
+		noted     bool
+	}{{ReplaceOne, .1, true}, {ReplaceOne, 1, false}, {AddRemove, .1, false}} {
+		h := poisson(c.rate, 1, 10)
+		h.Header.Adjacency = c.adjacency
+		if a := epsilonOf(t, h, 1e-5, "pld"); strings.Contains(a.Note, "not tight") != c.noted {
+			t.Errorf("%s at rate %v: the note is %q", c.adjacency, c.rate, a.Note)
+		}
+	}
+}
