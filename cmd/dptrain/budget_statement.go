@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/internal/report"
@@ -28,7 +27,7 @@ Ponomareva et al. 2023, "How to DP-fy ML", section 5.3).`,
 		if err := oneOf("accountant", name, accountant.Names()); err != nil {
 			return err
 		}
-		if err := checkRecord(record); err != nil {
+		if _, err := (&settings{record: record}).records(); err != nil {
 			return err
 		}
 		plan, err := flags.plan()
@@ -49,13 +48,4 @@ Ponomareva et al. 2023, "How to DP-fy ML", section 5.3).`,
 		return s.show(v, text, func(w io.Writer) { fmt.Fprintln(w, text) })
 	}
 	return cmd
-}
-
-// checkRecord refuses what --record cannot be.
-func checkRecord(record string) error {
-	kind, detail, _ := strings.Cut(record, ":")
-	if record == "example" || kind == "microbatch" && detail != "" || kind == "user" && detail != "" {
-		return nil
-	}
-	return wrong("--record %q is unknown: give example, microbatch:K or user:COLUMN", record)
 }

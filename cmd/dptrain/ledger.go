@@ -42,10 +42,14 @@ func ledgerPath(cmd *cobra.Command, args []string) (string, error) {
 	if _, is := selectionAt(args[0]); is {
 		return "", wrong("%s is of a choice among runs, which has no lots of its own: dptrain ledger epsilon accounts for it", args[0])
 	}
-	if info.IsDir() {
-		return filepath.Join(args[0], "ledger.jsonl"), nil
+	if !info.IsDir() {
+		return args[0], nil
 	}
-	return args[0], nil
+	file := filepath.Join(args[0], "ledger.jsonl")
+	if _, err := os.Stat(file); err != nil {
+		return "", wrong("%s holds no ledger.jsonl: name a ledger, or a run's folder", args[0])
+	}
+	return file, nil
 }
 
 type spentJSON struct {

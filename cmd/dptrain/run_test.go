@@ -246,10 +246,13 @@ func TestFaults(t *testing.T) {
 		{"budget curve --out x.svg --points 1" + run, 2, "--points 1"},
 		{"budget curve --out x.svg --accountants rdp,gpd" + run, 2, "gpd"},
 		{"budget statement --record house" + run, 2, "house"},
+		{"budget statement --record microbatch:0" + run, 2, "from 1 on"},
+		{"budget statement --record microbatch:x" + run, 2, "from 1 on"},
 
 		{"ledger show", 2, "name one ledger"},
 		{"ledger verify a b", 2, "name one ledger"},
 		{"ledger verify none.jsonl", 2, "none.jsonl: there is no such file"},
+		{"ledger verify .", 2, ". holds no ledger.jsonl"},
 		{"ledger epsilon runs", 2, "ledger.jsonl"},
 		{"ledger epsilon runs/mnist --delta 2", 2, "--delta 2"},
 		{"ledger epsilon runs/mnist --delta 0", 2, "--delta 0"},
