@@ -234,9 +234,9 @@ var designs = []design{
 		return squares(must(G.Tanh(x)))
 	}},
 	{name: "a large kernel on small pictures", make: func(m *maker) *G.Node {
-		x := m.input("x", 4, 2, 2)
+		x := m.input("x", 16, 2, 2)
 		w := op.Window{KernelH: 3, KernelW: 3, StrideH: 1, StrideW: 1, PadH: 1, PadW: 1, DilationH: 1, DilationW: 1}
-		k, b := m.param("K", 4, 4, 3, 3), m.param("b", 4)
+		k, b := m.param("K", 16, 16, 3, 3), m.param("b", 16)
 		for range 2 {
 			x = apply(op.Conv2D{Window: w, Groups: 1, Act: op.Tanh}, x, k, b)
 		}
@@ -257,8 +257,17 @@ var designs = []design{
 	{name: "an answer that no gradient reaches", make: func(m *maker) *G.Node {
 		x, w := m.input("x", 3), m.param("W", 3, 2)
 		h := must(G.Mul(x, w))
-		m.net.Output = must(G.Mul(x, must(G.Square(w))))
+		m.net.Output = must(G.Add(must(G.Mul(must(G.Tanh(x)), w)), must(G.Mul(x, must(G.Square(w))))))
 		return must(G.Add(squares(h), must(G.Sum(must(G.HadamardProd(h, must(G.Gt(h, m.frozen("t"), true))))))))
+	}},
+	{name: "one element of a parameter", make: func(m *maker) *G.Node {
+		x, p := m.input("x", 3), m.param("p", 4)
+		h := must(G.HadamardProd(x, must(G.Slice(p, G.S(2)))))
+		return squares(must(G.Tanh(must(G.Add(h, must(G.Slice(p, G.S(3))))))))
+	}},
+	{name: "a shift that begins again", make: func(m *maker) *G.Node {
+		x, b := m.input("x", 5), m.param("b", 1, 3)
+		return squares(must(G.Tanh(bias(x, must(G.Concat(1, b, must(G.Slice(b, nil, G.S(0, 2)))))))))
 	}},
 	{name: "a column summed along the batch", make: func(m *maker) *G.Node {
 		h := must(G.Tanh(must(G.Mul(m.input("x", 3), m.param("W", 3, 1)))))
@@ -273,6 +282,26 @@ var designs = []design{
 	{name: "an operation without a rule", loop: true, make: func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 4)))
 		return must(G.Sum(apply(double{}, h)))
+	}},
+	// One record at a time is right for what lets examples meet in a way that is not
+	// known to.
+	{name: "an own layer over siblings joined along the batch", loop: true, make: func(m *maker) *G.Node {
+		both := must(G.Concat(0, m.input("x", 3), m.input("y", 3)))
+		return squares(apply(op.Linear{Act: op.Tanh}, both, m.param("W", 3, 4), m.param("b", 4)))
+	}},
+	{name: "attention from example to example", loop: true, make: func(m *maker) *G.Node {
+		h := must(G.Mul(m.input("x", 4), m.param("W", 4, 6)))
+		return squares(apply(op.Attention{Heads: 1}, m.reshape(h, 1, m.batch, 6)))
+	}},
+	{name: "all pairs of examples", loop: true, make: func(m *maker) *G.Node {
+		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
+		a, b := m.reshape(must(G.Tanh(h)), m.batch, 1, 2), m.reshape(h, 1, m.batch, 2)
+		return squares(must(G.BroadcastHadamardProd(a, b, []byte{1}, []byte{0})))
+	}},
+	{name: "rows repeated as often as there are examples", loop: true, make: func(m *maker) *G.Node {
+		h := m.reshape(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), m.batch, 1, 2)
+		h, _, err := G.Broadcast(h, m.filled("places", 1, 1, m.batch, 2), G.NewBroadcastPattern([]byte{1}, nil))
+		return squares(must(h, err))
 	}},
 	{name: "square of a weight", make: func(m *maker) *G.Node {
 		x := m.input("x", 3)

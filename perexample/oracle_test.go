@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/dptrain/dptrain/engine/optim"
@@ -326,6 +327,48 @@ func factorsFor(seed uint64, count int) []float32 {
 		}
 	}
 	return f
+}
+
+// How norms are found decides what they cost: the cheapest way is taken.
+func TestMethods(t *testing.T) {
+	want := map[string]string{
+		"MLP of own operations":                         "product rank-one, shift kept, scale kept, shift kept, product rank-one, shift kept",
+		"own convolution, pooling and group norm":       "product kept, shift kept, scale kept, shift kept, product kept, shift kept, product rank-one, shift kept",
+		"scale and shift by broadcast":                  "scale kept, shift kept, shift kept, scale kept, shift kept",
+		"many rows and a small weight":                  "product kept",
+		"few rows and a large weight":                   "product gram",
+		"a large kernel on small pictures":              "product gram, shift kept",
+		"lookups in one table":                          "gather group",
+		"two gates sliced from one matrix":              "product rank-one, shift kept",
+		"overlapping slices":                            "mixed record by record",
+		"product and transposed product":                "mixed record by record",
+		"a weight used as matrix and as shift":          "mixed record by record",
+		"an operation without a rule":                   "whole one record at a time",
+		"square of a weight":                            "product in parts, pulled back, shift kept",
+		"standardised convolutions":                     "product kept, pulled back, shift kept, product kept, pulled back, shift kept",
+		"a large standardised kernel on small pictures": "shift kept, product in parts, pulled back",
+	}
+	for _, d := range designs {
+		say, listed := want[d.name]
+		if !listed {
+			continue
+		}
+		delete(want, d.name)
+		p, err := perexample.Compile(d.build(1), 7, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, v := range p.Vectors {
+			got = append(got, v.Kind+" "+v.Method)
+		}
+		if got := strings.Join(got, ", "); got != say {
+			t.Errorf("%s: %s; want %s", d.name, got, say)
+		}
+	}
+	for name := range want {
+		t.Errorf("there is no design called %s", name)
+	}
 }
 
 func TestNormsAndSumsAreThoseOfSingleRecords(t *testing.T) {
