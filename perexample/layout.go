@@ -38,11 +38,9 @@ func (l layout) axis(shape tensor.Shape, batch int) (axis, before, within int, o
 	pre := 1
 	for a, size := range shape {
 		post := shape.TotalSize() / (pre * size)
-		if l.outer%pre == 0 && l.inner%post == 0 {
-			before, within = l.outer/pre, l.inner/post
-			if before*batch*within == size {
-				return a, before, within, true
-			}
+		// outer·batch·inner is pre·size·post: a quotient that leaves a rest misses size.
+		if before, within = l.outer/pre, l.inner/post; before*batch*within == size {
+			return a, before, within, true
 		}
 		pre *= size
 	}

@@ -78,9 +78,6 @@ func distinct(ns G.Nodes) G.Nodes {
 // usesIn reads how node n, which is a batch, uses the view v; nil where that has
 // no rule.
 func (r *reading) usesIn(n *G.Node, v view, signal *signals) ([]use, error) {
-	if r.layouts[n].kind != batch {
-		return nil, nil
-	}
 	var found []use
 	for i, x := range op.Operands(n) {
 		if x != v.node || !differentiated(n, i) {
@@ -177,7 +174,7 @@ func (r *reading) broadcast(n *G.Node, sign string, i int, v view, signal *signa
 	l := r.layouts[n]
 	other := op.Operands(n)[1-i]
 	at, inner, ok := v.channels(l, r.net.Batch)
-	if !ok || r.layouts[other].kind != batch {
+	if !ok {
 		return use{}, nil
 	}
 	u := use{at: at}
