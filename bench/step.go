@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime/debug"
 
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/cuda"
@@ -67,6 +68,8 @@ func NewStep(w Workload, private bool, h Host) (*Step, error) {
 	if err != nil {
 		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
 	}
+	program = program.Started()
+	debug.FreeOSMemory() // that the graph took
 	s := &Step{machine: machine, columns: w.columns(), batch: w.Batch, records: program.Records, release: plan.Release{
 		Source: noise.Seeded(1), Sigma: make([]float64, len(program.Vectors)),
 		Scale: 1 / float64(w.Batch), Optimizer: sgd, Rate: 0.01,
@@ -132,6 +135,9 @@ func (w Workload) cut(private bool) (p *plan.Program, err error) {
 	p, err = w.whole(private)
 	for err == nil && p.Large() && p.Records%2 == 0 {
 		p, err = w.program(private, p.Records/2)
+	}
+	if err == nil {
+		p.Thrift()
 	}
 	return p, err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"runtime/debug"
 	"strings"
 
 	"github.com/dptrain/dptrain/cuda"
@@ -185,6 +186,9 @@ func (r *Run) compile() error {
 		if err := r.checkProgram(network); err != nil {
 			return err
 		}
+		if !place.onGPU() {
+			r.program.Thrift()
+		}
 		r.machine, err = r.build(network)
 		if errors.Is(err, cuda.ErrMemory) && !small {
 			continue
@@ -192,6 +196,8 @@ func (r *Run) compile() error {
 		if err != nil {
 			return err
 		}
+		r.program = r.program.Started()
+		debug.FreeOSMemory() // that the graph took
 		r.newMicrobatch()
 		return nil
 	}

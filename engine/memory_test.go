@@ -136,7 +136,7 @@ func TestMicrobatchIsCut(t *testing.T) {
 		c.Network = func(batch int) (*perexample.Network, error) {
 			n := layer.New(batch, 1)
 			x, labels := n.Input("x", features), n.Input("label")
-			h := n.Dense(x, "fc1", 1<<18, layer.Tanh)
+			h := n.Dense(x, "fc1", 3<<16, layer.Tanh)
 			n.CrossEntropy(n.Dense(h, "fc2", classes, layer.Identity), labels)
 			return n.Network()
 		}

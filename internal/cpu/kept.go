@@ -26,7 +26,6 @@ func (c compiler) builder(form op.Form, records int, in [][]float32, last []bool
 		}, rows * f.In * f.Out / 8}, true
 	case op.ConvWeight:
 		v := newConvolution(f)
-		c.reserve(v.scratch(), 0)
 		pictures := nd / (f.O * v.area)
 		if g := c.gradientWinograd(v); g != nil {
 			c.reserve(g.scratch()+g.Planes()*g.filterPlane(), 0)
@@ -35,8 +34,10 @@ func (c compiler) builder(form op.Form, records int, in [][]float32, last []bool
 			}, pictures * v.area * f.Size() / 16}, true
 		}
 		if g := c.newPatched(v, last[0], last[1]); g != nil {
+			c.reserve(g.scratch(), 0)
 			return g.builder(a, delta, pictures), true
 		}
+		c.reserve(v.scratch(), 0)
 		return builder{func(dst []float32, r int, w *worker) {
 			for n := range pictures {
 				at := r*pictures + n

@@ -24,6 +24,7 @@ type Machine struct {
 func New(p *plan.Program, o optim.Optimizer, average bool, threads int) (*Machine, error) {
 	m := &Machine{program: p, pool: newPool(threads)}
 	m.allocate(o, average)
+	m.program = p.Started()
 	c := m.compiler()
 	var err error
 	if m.front, err = c.all(p.Front); err != nil {
@@ -32,6 +33,7 @@ func New(p *plan.Program, o optim.Optimizer, average bool, threads int) (*Machin
 	if m.back, err = c.all(p.Back); err != nil {
 		return nil, err
 	}
+	m.pool.furnish()
 	m.release.machine = m
 	m.release.prepare()
 	return m, nil
@@ -49,17 +51,26 @@ func (m *Machine) compiler() compiler {
 
 // allocate lays out every buffer; temporaries share the arena.
 func (m *Machine) allocate(o optim.Optimizer, average bool) {
-	arena := zeros(m.program.Arena)
+	const line = 16 // of a cache, in elements
+	lasting := 0
+	for i, b := range m.program.Buffers {
+		if b.Base == i && b.Role != plan.Temporary {
+			lasting += (b.Size() + line - 1) / line * line
+		}
+	}
+	arena, rest := zeros(m.program.Arena), zeros(lasting)
 	m.memory = make([][]float32, len(m.program.Buffers))
 	for i, b := range m.program.Buffers {
+		n := b.Size()
 		switch {
 		case b.Base != i:
 			continue
 		case b.Role == plan.Temporary:
-			m.memory[i] = arena[b.Offset : b.Offset+b.Size() : b.Offset+b.Size()]
+			m.memory[i] = arena[b.Offset:][:n:n]
 		default:
-			m.memory[i] = zeros(b.Size())
+			m.memory[i] = rest[:n:n]
 			copy(m.memory[i], b.Value)
+			rest = rest[(n+line-1)/line*line:]
 		}
 	}
 	for i, b := range m.program.Buffers {

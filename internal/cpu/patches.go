@@ -35,7 +35,6 @@ func (c compiler) newPatched(v *convolution, picture, result bool) *patched {
 	rows, padded := g.patches.Floats()
 	g.rows, g.padded = lines(rows), lines(padded)
 	g.pitch = lines(v.taps) + rowPad
-	c.reserve(g.scratch(), 0)
 	return g
 }
 
@@ -56,6 +55,7 @@ func (g *patched) cut(w *worker) (rows, padded, rest []float32) {
 
 // patchedForward makes the step from pictures x to results y.
 func (c compiler) patchedForward(g *patched, s op.Conv2D, y, x, weight, bias []float32) func() {
+	c.reserve(g.scratch(), 0)
 	turned := make([]float32, g.taps*g.O)
 	turn := c.over(g.cg, g.kernel*g.O, func(from, to int, _ *worker) {
 		if g.kernel == 1 {
@@ -88,6 +88,7 @@ func (c compiler) patchedForward(g *patched, s op.Conv2D, y, x, weight, bias []f
 
 // patchedBack makes the step from what comes back to the pictures' gradient.
 func (c compiler) patchedBack(g *patched, x, delta, weight []float32) func() {
+	c.reserve(g.scratch(), 0)
 	turned := make([]float32, g.O*g.pitch)
 	turn := c.over(g.O, g.taps, func(from, to int, _ *worker) {
 		for o := from; o < to; o++ {
@@ -179,6 +180,7 @@ func (c compiler) keepGradients(g *patched, k call, records int) []float32 {
 // gradients of the same products, whose bits depend on their record alone
 // (simd.Gemm). It says nothing of the gradients of exact arithmetic.
 func (c compiler) patchedNorms(g *patched, records int, k call) func() {
+	c.reserve(g.scratch(), 0)
 	out, x, delta := k.out, k.in[0], k.in[1]
 	pictures := len(delta) / (g.O * g.area) / records
 	kept := c.keepGradients(g, k, records)
@@ -197,6 +199,7 @@ func (c compiler) patchedNorms(g *patched, records int, k call) func() {
 // patchedSum adds up the gradients of records, each times its factor, in the order of
 // the records. A task, or a thread where no norms have left gradients, owns outputs.
 func (c compiler) patchedSum(g *patched, k call, factors []float32) func() {
+	c.reserve(g.scratch(), 0)
 	out, x, delta := k.out, k.in[0], k.in[1]
 	pictures := len(delta) / (g.O * g.area) / len(factors)
 	sums, turned := make([]float32, g.Size()), make([]float32, g.Size())

@@ -41,6 +41,8 @@ func (w *worker) doubles(n int) []float64 {
 // has other things to do, are not waited for.
 type pool struct {
 	workers  []*worker
+	floats   int // of scratch memory that a worker needs
+	doubles  int
 	helpers  []*helper
 	patience int // how often one who waits looks before it sleeps
 
@@ -106,6 +108,14 @@ func newPool(threads int) *pool {
 		}()
 	}
 	return p
+}
+
+// furnish gives every worker the scratch memory that was reserved.
+func (p *pool) furnish() {
+	for _, w := range p.workers {
+		w.floats(p.floats)
+		w.doubles(p.doubles)
+	}
 }
 
 // wait returns the round after one that the helper is called to; 0 says that the

@@ -41,13 +41,10 @@ func (c compiler) shards(cost int, f func(shard, shards int, w *worker)) func() 
 	return func() { c.pool.each(n, task) }
 }
 
-// reserve sees to it that every worker's scratch memory is large enough, so that
+// reserve sees to it that every worker's scratch memory will be large enough, so that
 // no step allocates.
 func (c compiler) reserve(floats, doubles int) {
-	for _, w := range c.pool.workers {
-		w.floats(floats)
-		w.doubles(doubles)
-	}
+	c.pool.floats, c.pool.doubles = max(c.pool.floats, floats), max(c.pool.doubles, doubles)
 }
 
 // sequence makes one step of several.

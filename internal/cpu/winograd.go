@@ -60,10 +60,6 @@ func (c compiler) newWinograd(v *convolution, pictures int, flipped bool) *winog
 		g.group = max(1, min(g.group, each))
 	}
 	g.columns = g.group * g.strip * g.wide
-	c.reserve(g.scratch(), 0)
-	if n := t.Planes() * g.filterPlane(); len(*g.filters) < n {
-		*g.filters = make([]float32, n)
-	}
 	return g
 }
 
@@ -84,6 +80,10 @@ func (g *winograd) scratch() int {
 
 // winograd makes the step from pictures x to results y.
 func (c compiler) winograd(g *winograd, y, x, weight []float32) func() {
+	c.reserve(g.scratch(), 0)
+	if n := g.Planes() * g.filterPlane(); len(*g.filters) < n {
+		*g.filters = make([]float32, n)
+	}
 	pictures := len(x) / (g.in * g.h * g.w)
 	strips := (g.tall + g.strip - 1) / g.strip
 	batches := (pictures + g.group - 1) / g.group * strips

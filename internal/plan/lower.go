@@ -286,7 +286,7 @@ func (l *lowering) size(n *G.Node) (int, error) {
 	return id, nil
 }
 
-// float32s copies a node's value.
+// float32s is a node's value, which nothing writes to.
 func float32s(n *G.Node) ([]float32, error) {
 	if n.Value() == nil {
 		return nil, fmt.Errorf("no value is bound to it")
@@ -296,7 +296,7 @@ func float32s(n *G.Node) ([]float32, error) {
 		if len(v) != n.Shape().TotalSize() {
 			return nil, fmt.Errorf("%d values for shape %v", len(v), n.Shape())
 		}
-		return append([]float32(nil), v...), nil
+		return v, nil
 	case float32:
 		return []float32{v}, nil
 	default:

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/dptrain/dptrain/internal/op"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -96,12 +98,25 @@ func (p *Program) Bytes() int {
 	return 4 * n
 }
 
+// Started is the program without the values that its parameters start with, which a
+// machine has once it is ready.
+func (p *Program) Started() *Program {
+	q := *p
+	q.Buffers = slices.Clone(p.Buffers)
+	for i, b := range q.Buffers {
+		if b.Role == Parameter {
+			q.Buffers[i].Value = nil
+		}
+	}
+	return &q
+}
+
 // Large tells whether half the records would be computed as fast on a CPU, or faster,
 // and in less memory: more than a cache shared by cores holds, or temporaries that a
 // core's cache could hold of a network with few weights to go through again. Measured
 // on the workloads of package bench.
 func (p *Program) Large() bool {
-	if p.Bytes() > 128<<20 {
+	if p.Bytes() > 72<<20 {
 		return p.Records >= 16
 	}
 	weights := 0

@@ -1,0 +1,4 @@
+package plan
+
+// Again is the program that makes more results again, however little that saves.
+func (p *Program) Again() *Program { return p.again() }

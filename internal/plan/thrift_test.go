@@ -1,0 +1,149 @@
+package plan_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/cpu"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/models"
+	"github.com/dptrain/dptrain/perexample"
+)
+
+// private lowers a model's step.
+func private(t *testing.T, model string, e models.Example, records, each int) *plan.Program {
+	build, err := models.Parse(model, e, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, err := perexample.Compile(build, records, each)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := plan.Private(network, plan.Wanted{Norms: true, Output: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// step is the bits of all that a step makes.
+func step(t *testing.T, p *plan.Program, e models.Example) (bits []uint32) {
+	m, err := cpu.New(p, optim.Optimizer{Kind: optim.KindSGD}, false, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	r := rand.New(rand.NewPCG(7, 8))
+	for k := range 2 {
+		in := m.Input(k)
+		for i := range in {
+			switch {
+			case k == 1:
+				in[i] = float32(r.IntN(e.Classes))
+			case e.Vocabulary > 0:
+				in[i] = float32(r.IntN(e.Vocabulary))
+			default:
+				in[i] = float32(r.NormFloat64())
+			}
+		}
+	}
+	for i := range m.RecordWeights() {
+		m.RecordWeights()[i] = 0.5
+	}
+	if err := m.Forward(); err != nil {
+		t.Fatal(err)
+	}
+	keep := func(x []float32) {
+		for _, v := range x {
+			bits = append(bits, math.Float32bits(v))
+		}
+	}
+	for v := range p.Vectors {
+		keep(m.Squared(v))
+		for i := range m.Factors(v) {
+			m.Factors(v)[i] = float32(i%3) / 2
+		}
+	}
+	keep(m.Output())
+	keep(m.Losses())
+	if err := m.Add(); err != nil {
+		t.Fatal(err)
+	}
+	for v := range p.Vectors {
+		keep(m.Sum(v))
+	}
+	return bits
+}
+
+// TestAgain: what is made again has the bits of what was kept, whatever else is then
+// made again, and less memory is taken in the end.
+func TestAgain(t *testing.T) {
+	picture := models.Example{Shape: []int{3, 32, 32}, Classes: 4}
+	text := models.Example{Shape: []int{9}, Vocabulary: 20, Classes: 20, Labels: []int{9}}
+	for _, c := range []struct {
+		model   string
+		example models.Example
+		each    int
+		saves   float64 // of the arena
+	}{
+		{"wrn16-4", picture, 1, 0.3},
+		{"wrn16-4:standardized", picture, 2, 0.1},
+		{"transformer", text, 1, 0.05},
+		{"transformer:tied", text, 1, 0.05},
+		{"cifar-tanh", picture, 1, 0},
+		{"mlp:30", models.Example{Shape: []int{12}, Classes: 4}, 2, 0},
+	} {
+		t.Run(c.model, func(t *testing.T) {
+			p := private(t, c.model, c.example, 4, c.each)
+			want, least, rounds := step(t, p, c.example), p.Arena, 0
+			for q := p.Again(); q != nil; q = q.Again() {
+				if rounds++; rounds > 200 {
+					t.Fatal("no end")
+				}
+				least = min(least, q.Arena)
+				if rounds > 6 && q.Again() != nil {
+					continue
+				}
+				got := step(t, q, c.example)
+				if len(got) != len(want) {
+					t.Fatalf("round %d: %d numbers, want %d", rounds, len(got), len(want))
+				}
+				for i := range want {
+					if got[i] != want[i] {
+						t.Fatalf("round %d: number %d is %v, want %v", rounds, i, math.Float32frombits(got[i]), math.Float32frombits(want[i]))
+					}
+				}
+			}
+			if float64(least) > (1-c.saves)*float64(p.Arena) {
+				t.Errorf("after %d rounds %d elements, of %d", rounds, least, p.Arena)
+			}
+		})
+	}
+}
+
+// TestThrift: a program is changed where that makes its arena smaller by an eighth, and
+// left as it is where it is small or nothing is saved.
+func TestThrift(t *testing.T) {
+	for _, c := range []struct {
+		model   string
+		shape   []int
+		records int
+		less    bool
+	}{
+		{"wrn16-4", []int{3, 32, 32}, 2, true},
+		{"wrn16-4", []int{3, 4, 4}, 1, false},
+		{"cifar-tanh", []int{3, 32, 32}, 16, false},
+		{"mlp:1000", []int{784}, 1024, false},
+		{"digits-cnn", []int{1, 28, 28}, 4, false},
+	} {
+		p := private(t, c.model, models.Example{Shape: c.shape, Classes: 10}, c.records, 1)
+		before, code := p.Arena, len(p.Front)+len(p.Back)
+		p.Thrift()
+		if less := p.Arena <= before-before/8; less != c.less || less != (len(p.Front)+len(p.Back) > code) {
+			t.Errorf("%s, %d records: %d elements of %d, %d instructions of %d", c.model, c.records, p.Arena, before, len(p.Front)+len(p.Back), code)
+		}
+	}
+}
