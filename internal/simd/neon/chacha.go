@@ -16,18 +16,22 @@ var (
 	diagonals = [4][4]int{{0, 5, 10, 15}, {1, 6, 11, 12}, {2, 7, 8, 13}, {3, 4, 9, 14}}
 )
 
-// chacha is groupsGeneric of package noise: a word of the state in each of 16
-// registers, a block in each of their lanes, four passes a group.
+// chacha is groupsGeneric of package noise: a word of four blocks in a register,
+// eight blocks a pass, two passes a group. Four quarter rounds side by side wait for
+// each other half the time where there are four pipes; eight do not. Two words of
+// each state wait in memory, of those that a quarter round needs last and is done
+// with first.
 func chacha() []*function {
 	f := newFunction("groupsNEON", "func(dst *uint32, in *[16]uint32, groups int)")
 	dst, in, groups := f.load("dst"), f.load("in"), f.load("groups")
-	fours := f.bits(4)
-	counter := f.row([4]uint32{0, 1, 2, 3}).reg
+	// On the stack: the waiting words of either state, and the numbers of its blocks.
+	const waiting, numbers = 8, 64
+	slot := func(state int) int { return 32 * state }
+	stack := f.locals(numbers + 32)
+	f.storeAll([]*reg{f.row([4]uint32{0, 1, 2, 3}).reg, f.row([4]uint32{4, 5, 6, 7}).reg}, stack, numbers)
 	rotate8 := f.row([4]uint32{0x02010003, 0x06050407, 0x0a09080b, 0x0e0d0c0f}).reg // every word's bytes
-	at, passes, rounds := f.gp(), f.gp(), f.gp()
-	f.op(fmt.Sprintf("ADD $%d, R%%d, R%%d", 4*counterWord), in, at)
-	first := f.everyAt(at)
-	f.op("VADD V%d.S4, V%d.S4, V%d.S4", first, counter, counter)
+	at, counter, passes, rounds := f.gp(), f.gp(), f.gp(), f.gp()
+	f.op(fmt.Sprintf("MOVWU %d(R%%d), R%%d", 4*counterWord), in, counter)
 
 	// rotate turns the words of x xor y, which becomes y.
 	rotate := func(x, y *reg, by int) {
@@ -42,26 +46,46 @@ func chacha() []*function {
 			f.op(fmt.Sprintf("VSRI $%d, V%%d.S4, V%%d.S4", 32-by), both, y)
 		}
 	}
+	// first is what a word of both states is at first; words are asked for in order.
+	first := func(word int) [2]*reg {
+		x := f.everyAt(at)
+		if word != counterWord {
+			return [2]*reg{x, x}
+		}
+		f.op("VDUP R%d, V%d.S4", counter, x)
+		n := f.vectorsAt(stack, numbers, 2)
+		return [2]*reg{f.plus(x, n[0]), f.plus(x, n[1])}
+	}
 	f.repeat(groups, func() {
-		f.op("MOVD $4, R%d", passes)
+		f.op("MOVD $2, R%d", passes)
 		f.repeat(passes, func() {
-			var x [16]*reg
+			var x [2][16]*reg
 			f.op("MOVD R%d, R%d", in, at)
-			for j := range x {
-				x[j] = f.everyAt(at)
-				if j == counterWord {
-					x[j] = f.copyOf(counter)
+			for j := range x[0] {
+				for i, w := range first(j) {
+					if x[i][j] = f.copyOf(w); j == waiting+1 {
+						f.storeAll(x[i][waiting:j+1], stack, slot(i))
+					}
 				}
 			}
 			f.op(fmt.Sprintf("MOVD $%d, R%%d", doubleRounds), rounds)
 			f.repeat(rounds, func() {
 				for _, round := range [][4][4]int{columns, diagonals} {
 					half := func(sum, add, mix, by int) {
-						for _, q := range round {
-							f.op("VADD V%d.S4, V%d.S4, V%d.S4", x[q[add]], x[q[sum]], x[q[sum]])
-						}
-						for _, q := range round {
-							rotate(x[q[sum]], x[q[mix]], by)
+						for i := range x {
+							x := &x[i]
+							if sum == 2 {
+								copy(x[waiting:], f.vectorsAt(stack, slot(i), 2))
+							}
+							for _, q := range round {
+								f.op("VADD V%d.S4, V%d.S4, V%d.S4", x[q[add]], x[q[sum]], x[q[sum]])
+							}
+							for _, q := range round {
+								rotate(x[q[sum]], x[q[mix]], by)
+							}
+							if sum == 2 {
+								f.storeAll(x[waiting:waiting+2], stack, slot(i))
+							}
 						}
 					}
 					half(0, 1, 3, 16)
@@ -71,16 +95,17 @@ func chacha() []*function {
 				}
 			})
 			f.op("MOVD R%d, R%d", in, at)
-			for j, w := range x {
-				start := f.everyAt(at)
-				if j == counterWord {
-					start = counter
+			for j := range x[0] {
+				for i, w := range first(j) {
+					if j == waiting {
+						copy(x[i][j:], f.vectorsAt(stack, slot(i), 2))
+					}
+					f.op("VADD V%d.S4, V%d.S4, V%d.S4", w, x[i][j], x[i][j])
 				}
-				f.op("VADD V%d.S4, V%d.S4, V%d.S4", start, w, w)
-				f.store(w, dst, 4*blockLanes*j)
+				f.storeAll([]*reg{x[0][j], x[1][j]}, dst, 4*blockLanes*j)
 			}
-			f.op("VADD V%d.S4, V%d.S4, V%d.S4", fours, counter, counter)
-			f.addTo(dst, 16)
+			f.addTo(counter, 8)
+			f.addTo(dst, 32)
 		})
 		f.addTo(dst, groupBytes-4*blockLanes)
 	})
