@@ -24,8 +24,8 @@ var ErrDamaged = errors.New("damaged")
 //
 // Its file is: the line checkpointMagic; the length of the header, 8 bytes,
 // little-endian; the header, as JSON; the vectors' weights, averages and
-// optimiser state in that order, vector by vector, float32, little-endian; and
-// the SHA-256 of all this.
+// optimiser state in that order, vector by vector, and the directions of a
+// projection, float32, little-endian; and the SHA-256 of all this.
 type checkpoint struct {
 	Run     []trait   `json:"run"`
 	Step    int       `json:"step"` // lots done
@@ -35,6 +35,9 @@ type checkpoint struct {
 	Average bool      `json:"average"`
 	Slots   int       `json:"slots"`
 	state   plan.State
+
+	Projection int `json:"projection,omitempty"` // numbers of released directions
+	projection []float32
 }
 
 const checkpointMagic = "dptrain checkpoint 1\n"
@@ -42,7 +45,7 @@ const checkpointMagic = "dptrain checkpoint 1\n"
 // allocate makes room for the vectors, all in one block.
 func (c *checkpoint) allocate() {
 	c.state = plan.State{}
-	total := 0
+	total := c.Projection
 	for _, n := range c.Sizes {
 		total += n * c.perElement()
 	}
@@ -61,6 +64,9 @@ func (c *checkpoint) allocate() {
 			slots[s] = take(n)
 		}
 		c.state.Slots = append(c.state.Slots, slots)
+	}
+	if c.Projection > 0 {
+		c.projection = take(c.Projection)
 	}
 }
 
@@ -89,7 +95,7 @@ func (c *checkpoint) each(f func([]float32) error) error {
 			}
 		}
 	}
-	return nil
+	return f(c.projection)
 }
 
 // copyState copies the numbers of one state to another of the same shape.
@@ -171,10 +177,10 @@ func parseCheckpoint(file []byte) (*checkpoint, error) {
 
 // holds reports whether the header describes so many bytes of numbers.
 func (c *checkpoint) holds(size int) bool {
-	if c.Step < 0 || c.Slots < 0 || c.Slots > size {
+	if c.Step < 0 || c.Slots < 0 || c.Slots > size || c.Projection < 0 || c.Projection > size/4 {
 		return false
 	}
-	left := size
+	left := size - 4*c.Projection
 	for _, n := range c.Sizes {
 		if n < 1 || n > left/4/c.perElement() {
 			return false

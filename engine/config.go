@@ -18,12 +18,13 @@ import (
 // for everything that a run releases: weights, averages, statistics. Test is
 // public.
 type Config struct {
-	Network perexample.Build
+	Network perexample.Build // where there is no Projection, which gives its own
 	Train   data.Set
 	Test    data.Set // public; nil: nothing is measured on it
 	Records Records
 
 	Validation Validation // private records that are held out
+	Projection Projection // a first layer found privately
 
 	Sampling sample.Policy // none given: Poisson
 	Rate     float64       // Poisson: each record's probability; or give Lot
@@ -69,14 +70,17 @@ const (
 
 // check fills in what was left out and refuses what would break the guarantee.
 func (c *Config) check() error {
-	if c.Network == nil {
-		return fmt.Errorf("no network: set Config.Network")
-	}
 	if c.Train == nil || c.Train.Len() == 0 {
 		return fmt.Errorf("no training data: set Config.Train to a set with at least one example")
 	}
 	if err := data.Check(c.Train); err != nil {
 		return fmt.Errorf("training data: %w", err)
+	}
+	if err := c.checkProjection(); err != nil {
+		return err
+	}
+	if c.Network == nil {
+		return fmt.Errorf("no network: set Config.Network")
 	}
 	if c.Test != nil {
 		if err := sameColumns("test data", c.Train, c.Test); err != nil {

@@ -47,11 +47,12 @@ func (r *Run) keepIn(folder string) (*keeper, error) {
 		return nil, err
 	}
 	k := &keeper{folder: folder, every: r.config.CheckpointEvery}
-	k.room = checkpoint{Run: traits, Average: r.config.Average.Decay > 0, Slots: r.config.Optimizer.Slots()}
+	k.room = checkpoint{Run: traits, Average: r.config.Average.Decay > 0, Slots: r.config.Optimizer.Slots(), Projection: len(r.Directions())}
 	for _, v := range r.program.Vectors {
 		k.room.Sizes = append(k.room.Sizes, v.Shape.TotalSize())
 	}
 	k.room.allocate()
+	copy(k.room.projection, r.Directions())
 	return k, nil
 }
 

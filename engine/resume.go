@@ -53,6 +53,7 @@ func Resume(c Config) (*Run, error) {
 		seed := *c.Seed + 0x9E3779B97F4A7C15*uint64(saved.Step+lots(spent))
 		c.Seed = &seed
 	}
+	c.Projection.released = saved.projection
 	r, err := build(c)
 	if err != nil {
 		return nil, err
@@ -69,7 +70,7 @@ func Resume(c Config) (*Run, error) {
 
 // Extended is how many lots in all the run saved in c.Checkpoint comes to, resumed
 // with c, where only the budget c.StopAtEpsilon ends it: c.Steps is not read. What
-// its ledger holds beyond the checkpoint, and a validation that is to come, leave
+// its ledger holds beyond the checkpoint, and a projection and a validation that are to come, leave
 // room for fewer. Where there is none for one lot more, the error unwraps to
 // [ErrBudget].
 func Extended(c Config) (int, error) {
@@ -90,6 +91,7 @@ func Extended(c Config) (int, error) {
 			return 0, err
 		}
 		c.Steps += saved.Step
+		c.Projection.released = saved.projection
 	}
 	r, err := build(c)
 	if err != nil {
@@ -217,7 +219,7 @@ func (r *Run) goOn(saved *checkpoint, spent accountant.History) (err error) {
 }
 
 func sameShape(a, b *checkpoint) error {
-	same := len(a.Sizes) == len(b.Sizes) && a.Slots == b.Slots && a.Average == b.Average
+	same := len(a.Sizes) == len(b.Sizes) && a.Slots == b.Slots && a.Average == b.Average && a.Projection == b.Projection
 	for v := 0; same && v < len(a.Sizes); v++ {
 		same = a.Sizes[v] == b.Sizes[v]
 	}

@@ -87,7 +87,7 @@ func build(c Config) (*Run, error) {
 		return nil, err
 	}
 	err = r.protect()
-	if err == nil {
+	if err == nil && !c.projecting() {
 		err = r.follow()
 	}
 	if err != nil {
@@ -177,7 +177,7 @@ type Progress struct {
 	Elapsed  time.Duration // since Train began
 }
 
-// Train runs lots until the last step, the budget's end or the end of ctx, which
+// Train releases the directions of a projection, if there is one, and runs lots until the last step, the budget's end or the end of ctx, which
 // is heeded between lots. The observer, if any, is called after each lot; the
 // values that it is given are overwritten by the next. However Train ends, what
 // the lots made is in the checkpoint, if there is one, unless a lot failed: then
@@ -202,6 +202,12 @@ func (r *Run) train(ctx context.Context, observe func(*Progress) error) error {
 	for r.step < r.config.Steps {
 		if err := ctx.Err(); err != nil {
 			return err
+		}
+		if r.config.projecting() {
+			if err := r.project(); err != nil {
+				return err
+			}
+			continue
 		}
 		if r.meter != nil && r.meter.allowed == 0 {
 			return nil

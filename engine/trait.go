@@ -63,6 +63,9 @@ func (r *Run) traits() ([]trait, error) {
 	if v := c.Validation; v.Set != nil {
 		note("validation", "%d examples held out, noise %v", v.Set.Len(), v.Noise)
 	}
+	if p := c.Projection; p.Directions > 0 {
+		note("projection", "%d directions, noise %v", p.Directions, p.Noise)
+	}
 	note("optimizer", "%+v", c.Optimizer)
 	note("schedule", "%v", c.Schedule)
 	note("average", "%v", c.Average.Decay)

@@ -127,8 +127,12 @@ func (c *Config) checkValidation() error {
 	return nil
 }
 
-// foreseen is a history and the validation to come: lots must leave room for it.
+// foreseen is a history with the projection and the validation to come: lots must
+// leave room for them.
 func (r *Run) foreseen(h accountant.History) accountant.History {
+	if r.config.projecting() {
+		h.Spent = append(slices.Clip(h.Spent), accountant.Spent{Lot: r.projectionLot(), Count: 1})
+	}
 	if r.config.Validation.Set != nil {
 		h.Spent = append(slices.Clip(h.Spent), accountant.Spent{Lot: r.validationLot(), Count: 1})
 	}

@@ -266,3 +266,44 @@ func TestKnownDescribesEveryModel(t *testing.T) {
 		}
 	}
 }
+
+// Behind directions a network is the one that reads an example's products with them,
+// and has as many parameters (Abadi et al. 2016, section 5.2: 60 inputs).
+func TestProjected(t *testing.T) {
+	e := Example{Shape: []int{1, 28, 28}, Classes: 10}
+	r := rand.New(rand.NewPCG(9, 9))
+	directions := make([]float32, 60*784)
+	for i := range directions {
+		directions[i] = float32(r.NormFloat64()) / 28
+	}
+	for spec, want := range map[string]int{"abadi-mlp": 71010, "logistic": 610, "mlp:20,10,act=tanh": 61*20 + 210 + 110} {
+		build, err := Projected(spec, e, 1, directions)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := build.Check(); err != nil {
+			t.Error(err)
+		}
+		net, err := build(2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := parameters(net); got != want {
+			t.Errorf("%s: %d parameters, want %d", spec, got, want)
+		}
+		follow(t, net, e)
+	}
+	for spec, e := range map[string]Example{
+		"digits-cnn": e, "wrn16-4": e,
+		"embbag": {Shape: []int{60}, Vocabulary: 9, Classes: 2},
+		"lstm":   {Shape: []int{60}, Vocabulary: 9, Classes: 2},
+		"mlp":    {Shape: []int{59}, Classes: 2},
+	} {
+		if _, err := Projected(spec, e, 1, directions); err == nil || strings.ContainsRune(err.Error(), '\n') {
+			t.Errorf("%s behind directions: %v", spec, err)
+		}
+	}
+	if _, err := Projected("mlp", e, 1, []float32{}); err == nil {
+		t.Error("no directions were taken")
+	}
+}

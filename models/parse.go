@@ -19,10 +19,20 @@ type Example struct {
 	Labels     []int // shape of one example's label: none, or that of a sequence with a label for each step
 }
 
+// Projection is the name of the directions in a network of [Projected].
+const Projection = "projection.weight"
+
 // Parse reads NAME[:ARGS] and gives the builder of that classifier for such
 // examples, with starting weights from the given public seed. Its inputs are the
 // features and the label, in this order.
 func Parse(spec string, e Example, seed uint64) (perexample.Build, error) {
+	return Projected(spec, e, seed, nil)
+}
+
+// Projected is Parse for a classifier that sees of an example its products with
+// some public directions alone: rows as long as an example's features, one after
+// the other, which are not trained. None are given: it is Parse.
+func Projected(spec string, e Example, seed uint64, directions []float32) (perexample.Build, error) {
 	name, text, _ := strings.Cut(spec, ":")
 	f, ok := find(name)
 	if !ok {
@@ -35,9 +45,15 @@ func Parse(spec string, e Example, seed uint64) (perexample.Build, error) {
 	if err := f.fits(e); err != nil {
 		return nil, fmt.Errorf("model %s: %w", spec, err)
 	}
+	if directions != nil && f.reads != numbers {
+		return nil, fmt.Errorf("model %s: it reads %s, and a projection leaves none; mlp, abadi-mlp and logistic take one", spec, f.reads)
+	}
 	build := func(batch int) (*perexample.Network, error) {
 		n := layer.New(batch, seed)
 		x := n.Input("features", e.Shape...)
+		if directions != nil {
+			x = n.Project(n.Flatten(x), Projection, directions)
+		}
 		logits := f.body(n, x, e, a)
 		n.CrossEntropy(logits, n.Input("label", e.Labels...))
 		return n.Network()
@@ -81,6 +97,10 @@ const (
 	indices
 	sequences // indices in order; labels may be one for each step
 )
+
+func (t takes) String() string {
+	return [...]string{"numbers", "pictures", "indices", "sequences"}[t]
+}
 
 // fits says why the model cannot read such examples.
 func (f family) fits(e Example) error {

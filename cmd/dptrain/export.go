@@ -32,7 +32,9 @@ func newExport(s *screen) *cobra.Command {
 
 safetensors: the weights with the names and shapes of PyTorch's state_dict. Dense
 weights are [out, in]; convolutions, embeddings and norms are as they are; those of
-an LSTM or a GRU are named and ordered as torch.nn.LSTM and torch.nn.GRU have them.
+an LSTM or a GRU are named and ordered as torch.nn.LSTM and torch.nn.GRU have them;
+the directions of train --project are projection.weight, a torch.nn.Linear without
+bias before the first layer.
 Python's safetensors loads the file, and so does dptrain train --init.
 
 onnx: the whole network, with any number of examples on axis 0; onnxruntime runs
@@ -70,7 +72,7 @@ func (s *screen) export(dir, format, out string) error {
 			return wrong("--out %s is the run's own: choose another file", out)
 		}
 	}
-	file, err := exportAs(format, build, map[string]string{"model": b.Model})
+	file, err := exportAs(format, build, b, map[string]string{"model": b.Model})
 	if err != nil {
 		return asWrong(err)
 	}
@@ -83,7 +85,7 @@ func (s *screen) export(dir, format, out string) error {
 }
 
 // exportAs gives a network in a format of other programs.
-func exportAs(format string, build perexample.Build, metadata map[string]string) ([]byte, error) {
+func exportAs(format string, build perexample.Build, b built, metadata map[string]string) ([]byte, error) {
 	if format == "onnx" {
 		return onnx.Model(build, metadata)
 	}
@@ -95,8 +97,11 @@ func exportAs(format string, build perexample.Build, metadata map[string]string)
 	if err != nil {
 		return nil, err
 	}
+	if b.directions != nil {
+		tensors = append(tensors, directionsTensor(b.directions, b.Shape))
+	}
 	metadata["format"] = string(torch.PyTorch)
-	var b bytes.Buffer
-	err = safetensors.Write(&b, tensors, metadata)
-	return b.Bytes(), err
+	var file bytes.Buffer
+	err = safetensors.Write(&file, tensors, metadata)
+	return file.Bytes(), err
 }

@@ -27,9 +27,11 @@ type job struct {
 	example models.Example
 	start   uint64 // public seed of the starting weights
 	matched string // what --init found
-	out     string
-	set     *settings
-	records int // private ones, those held out among them
+
+	directions []float32 // that the network sees examples by; zeros where they are yet to be released
+	out        string
+	set        *settings
+	records    int // private ones, those held out among them
 
 	validationShare float64 // of ε, that the validation accuracy may cost alone
 }
@@ -58,6 +60,9 @@ func (s *settings) job() (*job, error) {
 		return nil, wrong("--test %s is the training data itself: what is measured on it is shown as public, and would tell of its records", s.test)
 	}
 	if j.task, err = data.Open(s.data, options); err != nil {
+		return nil, err
+	}
+	if err := j.project(); err != nil {
 		return nil, err
 	}
 	if err := j.network(); err != nil {
@@ -195,24 +200,21 @@ func (j *job) network() error {
 		}
 	}
 	j.model = j.set.model
+	if err := j.startDirections(); err != nil {
+		return fmt.Errorf("--init: %w", err)
+	}
 	if j.model == "" {
-		j.model = defaultModel(j.example)
+		j.model = defaultModel(j.example, j.directions != nil)
 	}
-	build, err := models.Parse(j.model, j.example, j.start)
-	if err != nil {
-		return fmt.Errorf("--model: %w", err)
-	}
-	if j.set.init != "" {
-		if build, j.matched, err = startFrom(build, j.set.init); err != nil {
-			return fmt.Errorf("--init: %w", err)
-		}
-	}
-	j.config.Network = build
-	return nil
+	var err error
+	j.config.Network, err = j.build(j.directions)
+	return err
 }
 
-func defaultModel(e models.Example) string {
+func defaultModel(e models.Example, projected bool) string {
 	switch {
+	case projected:
+		return denseModel
 	case len(e.Labels) > 0:
 		return "lstm"
 	case e.Vocabulary > 0:
@@ -220,8 +222,10 @@ func defaultModel(e models.Example) string {
 	case len(e.Shape) == 3 && e.Shape[1] == 28 && e.Shape[2] == 28:
 		return "digits-cnn"
 	}
-	return "mlp:64,act=tanh"
+	return denseModel
 }
+
+const denseModel = "mlp:64,act=tanh"
 
 func (s *settings) records() (engine.Records, error) {
 	kind, rest, _ := strings.Cut(s.record, ":")
@@ -295,7 +299,7 @@ func (j *job) mechanism() error {
 	}
 	if s.given["noise"] {
 		c.Noise = s.noise
-		if err := j.hideValidation(cmp.Or(s.stopAtEpsilon, s.extended)); err != nil {
+		if err := j.hide(cmp.Or(s.stopAtEpsilon, s.extended)); err != nil {
 			return err
 		}
 		return j.extend()
@@ -303,7 +307,7 @@ func (j *job) mechanism() error {
 	if !(s.epsilon > 0) || math.IsInf(s.epsilon, 0) {
 		return wrong("--epsilon %v: a finite budget above 0 is needed; --non-private trains without one", s.epsilon)
 	}
-	if err := j.hideValidation(s.epsilon); err != nil {
+	if err := j.hide(s.epsilon); err != nil {
 		return err
 	}
 	var err error

@@ -33,9 +33,10 @@ type preview struct {
 	Noise       float64        `json:"noise_multiplier"`
 	HeldOut     int            `json:"validation_records,omitempty"`
 	HeldNoise   float64        `json:"validation_noise,omitempty"`
-	Seconds     float64        `json:"seconds"` // likely, from a few lots of blank examples
-	Device      string         `json:"device"`
-	Warning     string         `json:"warning,omitempty"`
+	*projectionSummary
+	Seconds float64 `json:"seconds"` // likely, from a few lots of blank examples
+	Device  string  `json:"device"`
+	Warning string  `json:"warning,omitempty"`
 }
 
 type previewLayer struct {
@@ -88,6 +89,7 @@ func (s *screen) preview(set *settings) error {
 		c.Train = blankUsers{blank{job.config.Train}, users}
 	}
 	c.Checkpoint, c.StopAtEpsilon = "", 0
+	c.Projection = engine.Projection{} // behind directions of zeros all takes as long
 	if !c.NonPrivate {
 		c.Ledger = filepath.Join(folder, "ledger.jsonl")
 	}
@@ -123,6 +125,9 @@ func (s *screen) preview(set *settings) error {
 	}
 	if c.Validation.Set != nil {
 		p.HeldOut, p.HeldNoise = engine.RecordCount(c.Validation.Set, c.Records), c.Validation.Noise
+	}
+	if q := job.config.Projection; q.Directions > 0 {
+		p.projectionSummary = &projectionSummary{q.Directions, q.Noise}
 	}
 	if p.Seconds, err = rehearse(run, c.Steps); err != nil {
 		return err
@@ -164,6 +169,9 @@ func (p *preview) print(w io.Writer) {
 		fmt.Fprintf(w, "privacy\tNONE: no clipping, no noise, ε = ∞\n")
 	} else {
 		fmt.Fprintf(w, "privacy\tε = %s at δ = %s after all lots, by the %s accountant; noise multiplier %.4g\n", roundUp(float64(p.Epsilon)), roundUp(float64(p.Delta)), p.Accountant, p.Noise)
+	}
+	if p.projectionSummary != nil {
+		p.projectionSummary.print(w)
 	}
 	if p.HeldOut > 0 {
 		fmt.Fprintf(w, "validation\t%d more records are held out; their count of right answers gets noise of deviation %.4g\n", p.HeldOut, p.HeldNoise)

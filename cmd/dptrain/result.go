@@ -46,6 +46,7 @@ type result struct {
 	TestExamples    int                  `json:"test_examples"`
 	TestLabels      int                  `json:"test_labels"` // that the accuracy is a share of
 	*validated
+	*projectionSummary
 	Secure       bool      `json:"secure"`
 	Private      bool      `json:"private"`
 	LedgerHead   string    `json:"ledger_head"`
@@ -85,6 +86,8 @@ type built struct {
 	Data       string      `json:"data"`
 	Test       string      `json:"test,omitempty"` // a second file
 	Schema     data.Schema `json:"schema,omitzero"`
+
+	directions []float32 // of a projection, from the file of weights
 }
 
 // finish closes the run, which had done so many lots before this process, and writes
@@ -95,6 +98,7 @@ func (s *screen) finish(j *job, run *engine.Run, held *validated, before int, to
 		run.Close()
 		return nil, err
 	}
+	j.takeDirections(run)
 	d := run.Describe()
 	if err := run.Close(); err != nil {
 		return nil, err
@@ -111,6 +115,9 @@ func (s *screen) finish(j *job, run *engine.Run, held *validated, before int, to
 	}
 	if j.set.init != "" {
 		r.Start = filepath.Base(j.set.init)
+	}
+	if p := j.config.Projection; p.Directions > 0 {
+		r.projectionSummary = &projectionSummary{p.Directions, p.Noise}
 	}
 	for _, p := range parameters {
 		r.Parameters += len(p.Values)
@@ -197,6 +204,9 @@ func (j *job) save(parameters []engine.Parameter) error {
 	for _, p := range parameters {
 		tensors = append(tensors, safetensors.Tensor{Name: p.Name, Shape: p.Shape, Values: p.Values})
 	}
+	if j.directions != nil {
+		tensors = append(tensors, directionsTensor(j.directions, j.example.Shape))
+	}
 	var b bytes.Buffer
 	if err := safetensors.Write(&b, tensors, map[string]string{"format": "dptrain", "model": j.model}); err != nil {
 		return err
@@ -205,7 +215,8 @@ func (j *job) save(parameters []engine.Parameter) error {
 		return err
 	}
 	e := j.example
-	text, err := json.MarshalIndent(built{j.model, e.Shape, e.Vocabulary, e.Classes, e.Labels, j.task.ClassNames, j.set.data, j.set.test, j.task.Schema}, "", "  ")
+	text, err := json.MarshalIndent(built{Model: j.model, Shape: e.Shape, Vocabulary: e.Vocabulary, Classes: e.Classes, Labels: e.Labels,
+		ClassNames: j.task.ClassNames, Data: j.set.data, Test: j.set.test, Schema: j.task.Schema}, "", "  ")
 	if err != nil {
 		return err
 	}
@@ -266,6 +277,9 @@ func (r *result) print(w io.Writer) {
 	}
 	if r.validated != nil {
 		r.validated.print(w)
+	}
+	if r.projectionSummary != nil {
+		r.projectionSummary.print(w)
 	}
 	if r.Private {
 		fmt.Fprintf(w, "privacy\tε = %s at δ = %s, by the %s accountant\n", roundUp(float64(r.Epsilon)), roundUp(float64(r.Delta)), r.Accountant)

@@ -42,6 +42,8 @@ type settings struct {
 	clip, noise, epsilon, delta, stopAtEpsilon float64
 	clipping, allocation, accountant           string
 	validationSplit, validationNoise           float64
+	project                                    int
+	projectNoise                               float64
 
 	optimizer, schedule, device, precision string
 	metricsAddr                            string
@@ -69,6 +71,8 @@ func (s *settings) flags(cmd *cobra.Command) {
 
 	f.Float64Var(&s.validationSplit, "validation-split", 0, "share of the private records to hold out, chosen by a hash; their accuracy is released with noise, once, and paid for")
 	f.Float64Var(&s.validationNoise, "validation-noise", 0, "standard deviation added to their count of right answers (default: what alone costs a twentieth of the budget)")
+	f.IntVar(&s.project, "project", 0, "see of each example its products with so many principal directions alone; they are released with noise, once, before the first lot, and paid for")
+	f.Float64Var(&s.projectNoise, "project-noise", 0, "standard deviation added to the sum that they are found from, where a record adds a matrix of norm 1 (default: what alone costs a quarter of the budget)")
 
 	f.IntVar(&s.lot, "lot", 0, "records in a lot; with Poisson sampling the expected number (default 1024, or a fortieth of the data)")
 	f.Float64Var(&s.rate, "rate", 0, "each record's probability to be in a lot, in place of --lot")
@@ -370,7 +374,7 @@ func named(node *yaml.Node) *yaml.Node {
 }
 
 // silent are the flags whose zero is not a value but its absence.
-var silent = []string{"seed", "delta", "lot", "rate", "noise", "steps", "length", "validation-split", "validation-noise"}
+var silent = []string{"seed", "delta", "lot", "rate", "noise", "steps", "length", "validation-split", "validation-noise", "project", "project-noise"}
 
 // values are the settings by the names of their flags, those that a configuration
 // file has to hold to repeat them.

@@ -40,7 +40,7 @@ type trial struct {
 
 // notTuned are train's flags that tune has no use for.
 var notTuned = []string{"resume", "config", "preset", "noise", "rate", "stop-at-epsilon",
-	"metrics-addr", "show-private", "non-private", "dry-run", "print-config"}
+	"project", "project-noise", "metrics-addr", "show-private", "non-private", "dry-run", "print-config"}
 
 func newTune(s *screen) *cobra.Command {
 	set := &settings{}

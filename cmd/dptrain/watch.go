@@ -71,13 +71,21 @@ func (s *screen) watch(j *job, run *engine.Run) (*watch, error) {
 	if w.events, err = tensorboard.Create(filepath.Join(j.out, "tensorboard"), w.began); err != nil {
 		return nil, err
 	}
-	if j.task.Test != nil {
-		if w.evaluator, err = engine.NewEvaluator(j.config.Network, j.set.place()); err != nil {
+	if j.config.Projection.Directions == 0 { // else only the run has the network, and not yet
+		if err := w.evaluate(); err != nil {
 			return nil, err
 		}
 	}
 	w.bar = s.bar(j.config.Steps)
 	return w, nil
+}
+
+// evaluate has the trained network measured on the test set, if there is one.
+func (w *watch) evaluate() (err error) {
+	if w.job.task.Test != nil && w.evaluator == nil {
+		w.evaluator, err = engine.NewEvaluator(w.run.Network(), w.job.set.place())
+	}
+	return err
 }
 
 // point is one line of metrics.jsonl.
@@ -116,6 +124,9 @@ func (w *watch) observe(p *engine.Progress) error {
 	}
 	if name := diverged(parameters); name != "" {
 		return fmt.Errorf("lot %d: %s holds numbers that are not finite, so nothing more can be learnt; begin again with a smaller --lr or --clip", p.Lot, name)
+	}
+	if err := w.evaluate(); err != nil {
+		return err
 	}
 	if w.evaluator != nil {
 		score, err := w.evaluator.Score(valuesOf(parameters), w.job.task.Test)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/internal/torch"
@@ -26,6 +27,7 @@ func startFrom(build perexample.Build, file string) (started perexample.Build, m
 	if err != nil {
 		return nil, "", err
 	}
+	tensors = slices.DeleteFunc(tensors, func(t safetensors.Tensor) bool { return t.Name == models.Projection }) // not trained, but built with
 	values, layout, err := torch.Import(net, tensors, metadata)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", file, err)
@@ -75,10 +77,18 @@ func trained(dir string) (built, perexample.Build, error) {
 	if err := json.Unmarshal(text, &b); err != nil {
 		return b, nil, wrong("%s: %w", filepath.Join(dir, "model.json"), err)
 	}
-	build, err := models.Parse(b.Model, b.exampleOf(), 1)
+	file := filepath.Join(dir, "model.safetensors")
+	tensors, _, err := readWeights(file)
 	if err != nil {
 		return b, nil, asWrong(err)
 	}
-	build, _, err = startFrom(build, filepath.Join(dir, "model.safetensors"))
+	if b.directions, err = directionsIn(tensors, b.Shape); err != nil {
+		return b, nil, wrong("%s: %w", file, err)
+	}
+	build, err := models.Projected(b.Model, b.exampleOf(), 1, b.directions)
+	if err != nil {
+		return b, nil, asWrong(err)
+	}
+	build, _, err = startFrom(build, file)
 	return b, build, asWrong(err)
 }

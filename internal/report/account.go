@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/dptrain/dptrain/accountant"
 )
@@ -74,13 +75,18 @@ func lots(h accountant.History) int {
 	return n
 }
 
+// secondMoments is the query that a projection is found from: no gradient's, even where
+// a run was stopped before its first lot.
+const secondMoments = "second moments"
+
 // apart parts a history into training lots and sums that were released beside
-// them, over all records of their own: those after a first lot that was drawn.
+// them, over all records of their own, where lots were drawn.
 func apart(h accountant.History) (training, beside accountant.History) {
 	training.Header, beside.Header = h.Header, h.Header
+	sampled := slices.ContainsFunc(h.Spent, func(s accountant.Spent) bool { return s.Lot.Sampling.Policy != accountant.Every })
 	for _, spent := range h.Spent {
 		to := &training
-		if spent.Lot.Sampling.Policy == accountant.Every && h.Spent[0].Lot.Sampling.Policy != accountant.Every {
+		if lot := spent.Lot; lot.Sampling.Policy == accountant.Every && (sampled || lot.Queries[0].Group == secondMoments) {
 			to = &beside
 		}
 		to.Spent = append(to.Spent, spent)

@@ -316,6 +316,7 @@ func (r *Run) settings() []row {
 	}
 	add(s.ValidationRecords > 0, "held out", plural(s.ValidationRecords, "record"))
 	add(s.ValidationRecords > 0, "accuracy on them", percent(s.ValidationAccuracy)+s.deviation())
+	add(s.Projection > 0, "first layer", plural(s.Projection, "principal direction")+s.found())
 	add(s.Preset != "", "preset", s.Preset)
 	add(s.Start != "", "starting weights", s.Start)
 	add(true, "sampling", s.Sampling)
@@ -335,6 +336,14 @@ func (r *Run) settings() []row {
 	add(s.Schedule != "", "schedule", s.Schedule)
 	add(s.Average > 0, "moving average", "decay "+strconv.FormatFloat(s.Average, 'g', -1, 64))
 	return rows
+}
+
+// found says how the directions of a projection were.
+func (s *summary) found() string {
+	if s.ProjectionNoise == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", released with noise of %s times a record's share, paid for", Short(s.ProjectionNoise))
 }
 
 // deviation is that of the noise in the validation accuracy.

@@ -48,6 +48,9 @@ type summary struct {
 	ValidationDeviation float64 `json:"validation_deviation"`
 	ValidationRecords   int     `json:"validation_records"`
 
+	Projection      int     `json:"projection"`
+	ProjectionNoise float64 `json:"projection_noise"`
+
 	Clipping     string  `json:"clipping"`
 	Clip         float64 `json:"clip"`
 	Allocation   string  `json:"allocation"`

@@ -144,9 +144,12 @@ func Statement(h accountant.History, a accountant.Answer) string {
 	lines := []string{
 		fmt.Sprintf("The model was trained with DP-SGD %s ε = %s and δ = %s, in the central model, for neighbouring data sets that differ by %s.",
 			guarantee, RoundUp(a.Epsilon), strings.Replace(RoundUp(a.Delta), "e-0", "e-", 1), differBy(a.Adjacency, unitWords(h.Header.Unit))),
-		fmt.Sprintf("Each of the %d steps %s, clipped the gradient of each and released their sum with %s.", lots(training), drawn(training), noised(training)),
-		fmt.Sprintf("The cost of all steps together was computed %s; the guarantee covers the release of every intermediate model.", computed(a.Accountant)),
 	}
+	if len(training.Spent) > 0 {
+		lines = append(lines, fmt.Sprintf("Each of the %d steps %s, clipped the gradient of each and released their sum with %s.", lots(training), drawn(training), noised(training)))
+	}
+	lines = append(lines,
+		fmt.Sprintf("The cost of all steps together was computed %s; the guarantee covers the release of every intermediate model.", computed(a.Accountant)))
 	for _, spent := range beside.Spent {
 		over := "all records"
 		if n := spent.Lot.Sampling.Records; n > 0 {

@@ -67,6 +67,8 @@ func TestStatement(t *testing.T) {
 	gaussian := accountant.Query{Group: "all", Mechanism: accountant.Gaussian, Sensitivity: 1, Noise: 2}
 	discrete, laplace, more := gaussian, gaussian, gaussian
 	discrete.Mechanism, laplace.Mechanism, more.Noise = accountant.DiscreteGaussian, accountant.Laplace, 3
+	moments := gaussian
+	moments.Group, moments.Noise = secondMoments, 7
 	fixed := accountant.Sampling{Policy: accountant.Fixed, Lot: 20, Records: 500}
 	shuffle := accountant.Sampling{Policy: accountant.Shuffle, Lot: 20, Records: 500}
 	every := accountant.Sampling{Policy: accountant.Every}
@@ -83,11 +85,17 @@ func TestStatement(t *testing.T) {
 		{[]accountant.Spent{{Lot: of(fixed, gaussian), Count: 3}, {Lot: of(shuffle, gaussian), Count: 1}}, []string{"not all of them in the same way"}},
 		{[]accountant.Spent{{Lot: of(fixed, gaussian), Count: 3}, {Lot: of(accountant.Sampling{Policy: accountant.Every, Records: 40}, more), Count: 1}},
 			[]string{"Each of the 3 steps drew 20 of", "noise multiplier 2)", "includes 1 release of all over 40 records, with noise of 3 times"}},
+		{[]accountant.Spent{{Lot: of(every, moments), Count: 1}, {Lot: of(fixed, gaussian), Count: 3}},
+			[]string{"Each of the 3 steps drew 20 of", "noise multiplier 2)", "includes 1 release of second moments over all records, with noise of 7 times"}},
 	} {
 		got := Statement(accountant.History{Header: header, Spent: test.spent}, answer)
 		says(t, "the statement", got, test.says...)
 		silent(t, "the statement", got, insecure)
 	}
+	// A run that was stopped between its projection and its first lot.
+	got := Statement(accountant.History{Header: header, Spent: []accountant.Spent{{Lot: of(every, moments), Count: 2}}}, answer)
+	says(t, "the statement", got, "includes 2 releases of second moments")
+	silent(t, "the statement", got, "steps took", "steps drew")
 	for _, name := range accountant.Names() {
 		if computed(name) == "by the "+name+" accountant" {
 			t.Errorf("%s has no words of its own", name)

@@ -2,9 +2,11 @@ package layer
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dptrain/dptrain/internal/op"
 	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
 )
 
 // Activation is a function applied to every element.
@@ -74,6 +76,25 @@ func (n *Net) Dense(x *G.Node, name string, out int, act Activation) *G.Node {
 		y = n.reshape(name, y, shape...)
 	}
 	return n.Activate(y, left)
+}
+
+// Project is x·Wᵀ for x [batch, features] and a fixed W, given by its rows, which
+// is no parameter: nobody trains it, so no record has a gradient in it. It must be
+// public. W is what torch.nn.Linear without a bias has as its weight.
+func (n *Net) Project(x *G.Node, name string, rows []float32) *G.Node {
+	if !n.ready(name, x) {
+		return nil
+	}
+	if x.Dims() != 2 || len(rows) == 0 || len(rows)%x.Shape()[1] != 0 {
+		return n.fail(fmt.Errorf("%s: %d numbers for an input of shape %v: rows as long as its last of two axes are needed", name, len(rows), x.Shape()))
+	}
+	dims := []int{len(rows) / x.Shape()[1], x.Shape()[1]}
+	if !n.named(name, dims) {
+		return nil
+	}
+	w := G.NewMatrix(n.graph, tensor.Float32, G.WithShape(dims...), G.WithName(name),
+		G.WithValue(tensor.New(tensor.WithShape(dims...), tensor.WithBacking(slices.Clone(rows)))))
+	return n.apply(name, op.MatMul{TransB: true}, x, w)
 }
 
 // Embedding looks up a row of name.weight [vocabulary, dim] for each index: ids

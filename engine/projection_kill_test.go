@@ -1,0 +1,139 @@
+package engine
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// doomed is the run that TestKilledWhileProjecting kills: its moments take a while,
+// and so do the lots.
+func doomed(t testing.TB, folder string) Config {
+	c := projected(t)
+	c.Seed, c.Steps, c.CheckpointEvery = nil, 60, time.Millisecond
+	c.Train = examples(40000, 3)
+	c.Ledger, c.Checkpoint = filepath.Join(folder, "ledger.jsonl"), filepath.Join(folder, "checkpoint")
+	return c
+}
+
+// TestDoomed is the child of TestKilledWhileProjecting: after each lot it says behind
+// which directions the lot was made.
+func TestDoomed(t *testing.T) {
+	folder := os.Getenv("DPTRAIN_DOOMED")
+	if folder == "" {
+		t.Skip("the child of TestKilledWhileProjecting")
+	}
+	r, err := Resume(doomed(t, folder))
+	if err != nil {
+		fmt.Println("error", err)
+		return
+	}
+	fmt.Println("ready")
+	err = r.Train(context.Background(), func(p *Progress) error {
+		fmt.Printf("lot %x\n", sha256.Sum256([]byte(fmt.Sprint(r.Directions()))))
+		return nil
+	})
+	if err == nil {
+		err = r.Close()
+	}
+	if err != nil {
+		fmt.Println("error", err)
+	}
+	fmt.Println("end")
+}
+
+// TestKilledWhileProjecting kills a process at random moments around its release of
+// the directions, and resumes it each time. The ledger must hold a
+// release before any lot behind directions is seen, and those must stay.
+func TestKilledWhileProjecting(t *testing.T) {
+	kills := 16
+	if testing.Short() {
+		kills = 4
+	}
+	random := rand.New(rand.NewPCG(4, 4))
+	seen, lost, paid := map[string]bool{}, 0, 0
+	for range kills {
+		folder := t.TempDir()
+		c := doomed(t, folder)
+		last := ""
+		for ended := false; !ended; {
+			wait := time.Duration(random.IntN(40)) * time.Millisecond
+			if random.IntN(4) == 0 {
+				wait = time.Minute
+			}
+			made, done := doom(t, folder, wait)
+			ended = done
+			for _, directions := range made {
+				if last != "" && directions != last {
+					t.Fatal("directions that a lot was made behind were replaced")
+				}
+				if last == "" && seen[directions] {
+					t.Fatal("directions came out as those of another run")
+				}
+				last, seen[directions] = directions, true
+			}
+			if len(made) > 0 {
+				if moments, lots := projections(lotsIn(t, c.Ledger)); moments < 1 || lots < len(made) {
+					t.Fatalf("the ledger holds %d releases of moments and %d lots after %d lots", moments, lots, len(made))
+				}
+			}
+		}
+		moments, _ := projections(lotsIn(t, c.Ledger))
+		if moments < 1 {
+			t.Fatal("no release of moments in the ledger")
+		}
+		paid += moments
+		lost += moments - 1
+	}
+	if len(seen) != kills {
+		t.Errorf("%d directions seen in %d runs", len(seen), kills)
+	}
+	t.Logf("%d runs, %d releases of moments, %d of them lost", kills, paid, lost)
+}
+
+// doom runs one process, kills it a while after it was ready, and gives what it said.
+func doom(t *testing.T, folder string, wait time.Duration) (made []string, ended bool) {
+	t.Helper()
+	child := exec.Command(os.Args[0], "-test.run=^TestDoomed$", "-test.v")
+	child.Env = append(os.Environ(), "DPTRAIN_DOOMED="+folder)
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewReader(out); ; {
+		line, err := lines.ReadString('\n')
+		if err != nil { // a line cut short was not said
+			break
+		}
+		word := strings.Fields(line)
+		switch {
+		case len(word) == 0:
+		case word[0] == "ready":
+			timer := time.AfterFunc(wait, func() { child.Process.Kill() })
+			defer timer.Stop()
+		case word[0] == "error":
+			t.Fatal(line)
+		case word[0] == "lot":
+			made = append(made, word[1])
+		case word[0] == "end":
+			ended = true
+		}
+	}
+	var killed *exec.ExitError
+	if err := child.Wait(); err != nil && !errors.As(err, &killed) {
+		t.Fatal(err)
+	}
+	return made, ended
+}

@@ -1,0 +1,543 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/models/layer"
+	"github.com/dptrain/dptrain/noise"
+	"github.com/dptrain/dptrain/perexample"
+)
+
+// behind is a network of one dense layer behind directions.
+func behind(directions []float32) (perexample.Build, error) {
+	return func(batch int) (*perexample.Network, error) {
+		n := layer.New(batch, 1)
+		x := n.Project(n.Input("x", features), "projection.weight", directions)
+		labels := n.Input("label")
+		n.CrossEntropy(n.Dense(x, "fc", classes, layer.Identity), labels)
+		return n.Network()
+	}, nil
+}
+
+// projected is a run on three of five directions.
+func projected(t testing.TB) Config {
+	c := lasting(t)
+	c.Network, c.Projection = nil, Projection{Directions: 3, Noise: 4, Network: behind}
+	return c
+}
+
+// reference is secondMoments by its definition, the whole matrix.
+func reference(t *testing.T, s data.Set, r Records, unit bool) []float64 {
+	t.Helper()
+	d, err := newDeck(s, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	width := s.Columns()[0].Size()
+	sum := make([]float64, width*width)
+	rows, weights := make([]int, d.per), make([]float32, d.per)
+	for record := range d.count {
+		d.deal(record, rows, weights)
+		one, squared := make([]float64, width*width), 0.0
+		for k, row := range rows {
+			if weights[k] == 0 {
+				continue
+			}
+			x, label := make([]float32, width), make([]float32, 1)
+			if err := s.Read([][]float32{x, label}, []int{row}); err != nil {
+				t.Fatal(err)
+			}
+			for i := range width {
+				for j := range width {
+					one[i*width+j] += float64(x[i]) * float64(x[j])
+				}
+			}
+		}
+		for _, v := range one {
+			squared += v * v
+		}
+		for i, v := range one {
+			if unit && squared > 0 {
+				v /= math.Sqrt(squared)
+			}
+			sum[i] += v
+		}
+	}
+	return sum
+}
+
+// apartBy is the Frobenius norm of the difference of two symmetric matrices, given by
+// their upper triangles.
+func apartBy(a, b []float64, width int) float64 {
+	squared := 0.0
+	for i := range width {
+		for j := i; j < width; j++ {
+			d := a[i*width+j] - b[i*width+j]
+			if squared += d * d; j > i {
+				squared += d * d
+			}
+		}
+	}
+	return math.Sqrt(squared)
+}
+
+func moments(t *testing.T, s data.Set, r Records, unit bool, threads int) []float64 {
+	t.Helper()
+	d, err := newDeck(s, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := secondMoments(s, d, 0, unit, threads)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+func TestSecondMoments(t *testing.T) {
+	const count = 700 // several blocks
+	s := examples(count, 5)
+	users := make([]int32, count)
+	for i := range users {
+		users[i] = int32(i * i % 90)
+	}
+	x, labels := make([]float32, count*features), make([]float32, count)
+	rows := make([]int, count)
+	for i := range rows {
+		rows[i] = i
+	}
+	if err := s.Read([][]float32{x, labels}, rows); err != nil {
+		t.Fatal(err)
+	}
+	shared := table(x, labels, users)
+	for _, c := range []struct {
+		set     data.Set
+		records Records
+	}{{s, Records{}}, {s, Records{Examples: 3}}, {shared, Records{Users: true, Examples: 5}}, {shared, Records{Users: true, Examples: 300}}} {
+		for _, unit := range []bool{true, false} {
+			want := reference(t, c.set, c.records, unit)
+			got := moments(t, c.set, c.records, unit, 1)
+			if d := apartBy(got, want, features); d > 1e-9*float64(count) {
+				t.Errorf("%+v, unit %v: off by %v", c.records, unit, d)
+			}
+			if !slices.Equal(got, moments(t, c.set, c.records, unit, 3)) {
+				t.Errorf("%+v: the bits depend on the threads", c.records)
+			}
+		}
+	}
+}
+
+// No record moves the sum by more than what the noise is for, whatever it holds.
+func TestRecordsMoveSecondMomentsByOne(t *testing.T) {
+	inf, nan := float32(math.Inf(1)), float32(math.NaN())
+	records := map[string][]float32{
+		"ordinary": {1, -2, 3, 0.5, 0.1},
+		"huge":     {math.MaxFloat32, -math.MaxFloat32, math.MaxFloat32, 0, 1},
+		"tiny":     {math.SmallestNonzeroFloat32, 0, -math.SmallestNonzeroFloat32, 0, 0},
+		"both":     {math.MaxFloat32, math.SmallestNonzeroFloat32, 0, 1e-20, 1e20},
+		"zeros":    {0, 0, 0, 0, 0},
+		"inf":      {inf, 0, 1, 2, 3},
+		"nan":      {0, nan, 1, 2, 3},
+		"minus":    {-inf, inf, 1, 2, 3},
+		"alike":    slices.Repeat([]float32{3, 1, 4, 1, 5}, 40),
+		"axes":     {1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1},
+		"one bad":  append(slices.Repeat([]float32{3, 1, 4, 1, 5}, 40), nan, 0, 0, 0, 0),
+		"one huge": append(slices.Repeat([]float32{3, 1, 4, 1, 5}, 40), math.MaxFloat32, 0, 0, 0, 0),
+	}
+	others := make([]float32, 10*features)
+	random := rand.New(rand.NewPCG(3, 3))
+	for i := range others {
+		others[i] = float32(random.NormFloat64())
+	}
+	with := func(x []float32) []float64 {
+		n := len(x) / features
+		users := make([]int32, 10+n)
+		for i := range users {
+			users[i] = int32(min(i, 10))
+		}
+		s := heirs{raw{examples(1, 1).Columns(), [][]float32{slices.Concat(others, x), make([]float32, 10+n)}}, users}
+		return moments(t, s, Records{Users: true, Examples: 60}, true, 2)
+	}
+	nothing := with(nil)
+	for name, x := range records {
+		sum := with(x)
+		moved := apartBy(sum, nothing, features)
+		adds := name != "zeros" && name != "inf" && name != "nan" && name != "minus" && name != "one bad"
+		if !(moved <= 1) || adds != (moved > 0.999999) || !adds && moved != 0 {
+			t.Errorf("%s: adding it moves the sum by %v", name, moved)
+		}
+		for other, y := range records {
+			if moved := apartBy(sum, with(y), features); !(moved <= math.Sqrt2) {
+				t.Errorf("%s in place of %s moves the sum by %v", name, other, moved)
+			}
+		}
+	}
+}
+
+// heirs is a set that nobody checked, with owners.
+type heirs struct {
+	raw
+	users []int32
+}
+
+func (o heirs) Users() []int32 { return o.users }
+
+// The directions are the eigenvectors that a matrix was made of, the largest first.
+func TestPrincipal(t *testing.T) {
+	const width, count = 40, 7
+	random := rand.New(rand.NewPCG(8, 8))
+	basis := make([][]float64, width) // orthonormal, by Gram and Schmidt, twice
+	for i := range basis {
+		basis[i] = make([]float64, width)
+		for k := range basis[i] {
+			basis[i][k] = random.NormFloat64()
+		}
+		for range 2 {
+			for j := range i {
+				dot := 0.0
+				for k, v := range basis[j] {
+					dot += v * basis[i][k]
+				}
+				for k, v := range basis[j] {
+					basis[i][k] -= dot * v
+				}
+			}
+		}
+		norm := 0.0
+		for _, v := range basis[i] {
+			norm += v * v
+		}
+		for k := range basis[i] {
+			basis[i][k] /= math.Sqrt(norm)
+		}
+	}
+	upper := make([]float64, width*width)
+	for i, v := range basis {
+		value := 10 - float64(i) // some of them below zero, as noise makes them
+		for a := range width {
+			for b := a; b < width; b++ {
+				upper[a*width+b] += value * v[a] * v[b]
+			}
+		}
+	}
+	got, err := principal(upper, width, count)
+	if err != nil || len(got) != count*width {
+		t.Fatal(len(got), err)
+	}
+	for k := range count {
+		v, most := got[k*width:(k+1)*width], 0
+		for i := range v {
+			if math.Abs(basis[k][i]) > math.Abs(basis[k][most]) {
+				most = i
+			}
+		}
+		sign := math.Copysign(1, basis[k][most])
+		for i := range v {
+			if math.Abs(float64(v[i])-sign*basis[k][i]) > 1e-6 {
+				t.Fatalf("direction %d: %v at %d, want %v", k, v[i], i, sign*basis[k][i])
+			}
+		}
+	}
+}
+
+// The noise on a matrix has deviation σ on the diagonal and σ/√2 beside it. Six
+// deviations of the variances' estimates are a false alarm in 10⁸ runs, and the seed
+// is fixed.
+func TestProjectionNoise(t *testing.T) {
+	const width, sigma = 300, 4.0
+	r := start(t, projected(t))
+	upper := make([]float64, width*width)
+	if err := r.hide(upper, width); err != nil {
+		t.Fatal(err)
+	}
+	var diagonal, rest, cross float64
+	for i := range width {
+		for j := range width {
+			v := upper[i*width+j]
+			switch {
+			case j < i && v != 0:
+				t.Fatal("noise below the diagonal")
+			case j == i:
+				diagonal += v * v
+			case j > i:
+				rest += v * v
+				cross += v * upper[i*width+i]
+			}
+		}
+	}
+	n, m := float64(width), float64(width*(width-1)/2)
+	if d := diagonal/(n*sigma*sigma) - 1; math.Abs(d) > 6*math.Sqrt(2/n) {
+		t.Errorf("variance on the diagonal off by %v", d)
+	}
+	if d := rest/(m*sigma*sigma/2) - 1; math.Abs(d) > 6*math.Sqrt(2/m) {
+		t.Errorf("variance beside the diagonal off by %v", d)
+	}
+	if z := cross / (sigma * sigma / math.Sqrt2 * math.Sqrt(m)); math.Abs(z) > 7 {
+		t.Errorf("the diagonal and the rest go together: %v deviations", z)
+	}
+}
+
+// The directions are those of the very sum and the very noise that was drawn for it;
+// without privacy, of the sum alone. Training behind them is training on the products.
+func TestProjectionIsReleased(t *testing.T) {
+	for _, private := range []bool{true, false} {
+		c := projected(t)
+		c.NonPrivate = !private
+		r := start(t, c)
+		if r.Directions() != nil {
+			t.Fatal("directions before Train")
+		}
+		want := reference(t, c.Train, Records{}, private)
+		if private {
+			normals := make([]float64, features*(features+1)/2)
+			if err := r.source.Normals64(normals, noise.Stream{Purpose: noise.Release, Vector: uint32(len(r.program.Vectors) + 2)}, 0); err != nil {
+				t.Fatal(err)
+			}
+			at := 0
+			for i := range features {
+				for j := i; j < features; j++ {
+					sigma := 4.0
+					if j > i {
+						sigma = 4 / math.Sqrt2
+					}
+					want[i*features+j] += sigma * normals[at]
+					at++
+				}
+			}
+		}
+		directions, err := principal(want, features, 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		train(t, r, nil)
+		if d := distance(r.Directions(), directions); d > 1e-6 {
+			t.Errorf("private %v: directions off by %v", private, d)
+		}
+
+		// The same lots on the products, computed beforehand.
+		x, labels, rows := make([]float32, 60*features), make([]float32, 60), make([]int, 60)
+		for i := range rows {
+			rows[i] = i
+		}
+		if err := c.Train.Read([][]float32{x, labels}, rows); err != nil {
+			t.Fatal(err)
+		}
+		products := make([]float32, 0, 60*3)
+		for i := range rows {
+			for k := range 3 {
+				sum := 0.0
+				for j := range features {
+					sum += float64(x[i*features+j]) * float64(r.Directions()[k*features+j])
+				}
+				products = append(products, float32(sum))
+			}
+		}
+		plain := projected(t)
+		plain.NonPrivate, plain.Projection, plain.Train = !private, Projection{}, table(products, labels, nil)
+		plain.Network = func(batch int) (*perexample.Network, error) {
+			n := layer.New(batch, 1)
+			x, labels := n.Input("x", 3), n.Input("label")
+			n.CrossEntropy(n.Dense(x, "fc", classes, layer.Identity), labels)
+			return n.Network()
+		}
+		other := start(t, plain)
+		train(t, other, nil)
+		if d := distance(weights(t, r), weights(t, other)); d > 1e-4 {
+			t.Errorf("private %v: trained otherwise than on the products, by %v", private, d)
+		}
+	}
+}
+
+// projections counts a ledger's releases of second moments, and the other lots.
+func projections(h accountant.History) (moments, others int) {
+	for _, s := range h.Spent {
+		if s.Lot.Queries[0].Group == secondMomentsGroup {
+			moments += s.Count
+		} else {
+			others += s.Count
+		}
+	}
+	return moments, others
+}
+
+// ε is that of one query over all records and the lots, and a budget has room for both.
+func TestProjectionIsInTheBudget(t *testing.T) {
+	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
+		c := projected(t)
+		c.Sampling, c.Delta, c.Noise, c.Steps, c.StopAtEpsilon, c.Clipping = policy, 1e-5, 3, 1000, 6, nil
+		r := start(t, c)
+		train(t, r, nil)
+		r.Close()
+		h := lotsIn(t, c.Ledger)
+		first := h.Spent[0]
+		if first.Count != 1 || first.Lot.Sampling != (accountant.Sampling{Policy: accountant.Every, Records: 60}) ||
+			!slices.Equal(first.Lot.Queries, []accountant.Query{{Group: secondMomentsGroup, Mechanism: accountant.Gaussian, Sensitivity: 1, Noise: 4}}) {
+			t.Fatalf("%s: the ledger begins with %+v", policy, first)
+		}
+		if moments, others := projections(h); moments != 1 || others != r.Steps() || others == 0 || others == 1000 {
+			t.Fatalf("%s: %d releases of moments and %d lots, of %d", policy, moments, others, r.Steps())
+		}
+		composed := accountant.History{Header: accountant.Header{Records: 60, Unit: "example", Adjacency: Adjacency(policy)}}
+		composed.Spent = append(composed.Spent, accountant.Spent{Lot: first.Lot, Count: 1}, accountant.Spent{Lot: r.lotOf(0), Count: r.Steps()})
+		want, err := accountant.Epsilon(composed, c.Delta, "rdp")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := r.Spent("rdp")
+		if err != nil || math.Abs(got.Epsilon-want.Epsilon) > 1e-9 || got.Epsilon > 6 {
+			t.Errorf("%s: ε = %v, composed %v, %v", policy, got.Epsilon, want.Epsilon, err)
+		}
+		composed.Spent[1].Count += 1
+		if policy == sample.PolicyShuffle {
+			composed.Spent[1].Count += 4 // a pass
+		}
+		if more, err := accountant.Epsilon(composed, c.Delta, "rdp"); err != nil || more.Epsilon <= 6 {
+			t.Errorf("%s: there was room for another lot: ε = %v, %v", policy, more.Epsilon, err)
+		}
+	}
+	c := projected(t)
+	c.Projection.Noise, c.StopAtEpsilon = 0.5, 2
+	if _, err := New(c); !errors.Is(err, ErrBudget) {
+		t.Errorf("a projection beyond the budget: %v", err)
+	}
+	c = projected(t)
+	c.StopAtEpsilon, c.Noise = 6, 3
+	if with, err := Extended(c); err != nil {
+		t.Error(err)
+	} else {
+		c.Network, c.Projection = mlp, Projection{}
+		if without, err := Extended(c); err != nil || with >= without {
+			t.Errorf("%d lots beside a projection, %d without one, %v", with, without, err)
+		}
+	}
+}
+
+// Nothing is released where the ledger could not be written.
+func TestProjectionAfterItsEntry(t *testing.T) {
+	r := start(t, projected(t))
+	if err := r.ledger.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Train(context.Background(), nil); err == nil {
+		t.Error("trained without a ledger")
+	}
+	if r.Directions() != nil || r.Steps() != 0 || r.fault == nil {
+		t.Errorf("directions %v after %d lots, fault %v", r.Directions(), r.Steps(), r.fault)
+	}
+}
+
+// A resumed run has the directions that were released; where they were lost it has
+// others, and both are paid for.
+func TestProjectionOfResumedRuns(t *testing.T) {
+	for _, seeded := range []bool{true, false} {
+		c := projected(t)
+		if !seeded {
+			c.Seed = nil
+		}
+		r := start(t, c)
+		r.Close() // nothing was spent
+		r = resume(t, c)
+		names, err := checkpoints(c.Checkpoint)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, err := os.ReadFile(names[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		train(t, r, nil)
+		first, stood := r.Directions(), standing(r)
+		r.Close()
+		if m, n := projections(lotsIn(t, c.Ledger)); m != 1 || n != 5 {
+			t.Fatalf("%d releases of moments, %d lots", m, n)
+		}
+
+		c.Steps = 7
+		r = resume(t, c)
+		if !slices.Equal(r.Directions(), first) || standing(r) != stood {
+			t.Error("it does not stand where it stood")
+		}
+		train(t, r, nil)
+		if !slices.Equal(r.Directions(), first) {
+			t.Error("other directions")
+		}
+		r.Close()
+		if m, n := projections(lotsIn(t, c.Ledger)); m != 1 || n != 7 {
+			t.Errorf("%d releases of moments, %d lots", m, n)
+		}
+
+		for _, change := range []struct {
+			make func(*Config)
+			says string
+		}{
+			{func(c *Config) { c.Projection.Noise = 5 }, "projection is 3 directions, noise 5"},
+			{func(c *Config) { c.Projection.Directions = 2 }, "projection is 2 directions"},
+			{func(c *Config) { c.Network, c.Projection = mlp, Projection{} }, "projection is gone"},
+		} {
+			other := c
+			change.make(&other)
+			if _, err := Resume(other); err == nil || !strings.Contains(err.Error(), change.says) {
+				t.Errorf("resumed otherwise: %v, want %s", err, change.says)
+			}
+		}
+
+		if err := os.RemoveAll(c.Checkpoint); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(c.Checkpoint, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(names[0], before, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		c.Steps = 5
+		r = resume(t, c)
+		train(t, r, nil)
+		if slices.Equal(r.Directions(), first) {
+			t.Error("the same noise twice")
+		}
+		r.Close()
+		if m, n := projections(lotsIn(t, c.Ledger)); m != 2 || n != 12 {
+			t.Errorf("%d releases of moments, %d lots, where both were made twice", m, n)
+		}
+	}
+}
+
+func TestProjectionRefuses(t *testing.T) {
+	wide := make([]float32, 3*(MaxProjected+1))
+	for name, change := range map[string]func(*Config){
+		"too many":       func(c *Config) { c.Projection.Directions = features + 1 },
+		"less than none": func(c *Config) { c.Projection.Directions = -1 },
+		"no noise":       func(c *Config) { c.Projection.Noise = 0 },
+		"less noise":     func(c *Config) { c.Projection.Noise = -1 },
+		"NaN noise":      func(c *Config) { c.Projection.Noise = math.NaN() },
+		"all noise":      func(c *Config) { c.Projection.Noise = math.Inf(1) },
+		"no network":     func(c *Config) { c.Projection.Network = nil },
+		"no features": func(c *Config) {
+			s := unchecked()
+			s.columns = slices.Clone(s.columns)
+			s.columns[0].Kind, s.columns[0].Classes = data.Index, 3
+			c.Train = s
+		},
+		"several columns": func(c *Config) { c.Train = columns(60, zeros, 2, 3) },
+		"too wide":        func(c *Config) { c.Train = table(wide, make([]float32, 3), nil) },
+	} {
+		c := projected(t)
+		change(&c)
+		_, err := New(c)
+		if err == nil || strings.ContainsRune(err.Error(), '\n') {
+			t.Errorf("%s: %v", name, err)
+		}
+		untouched(t, c)
+	}
+}
