@@ -134,8 +134,8 @@ func TestCIFARBinary(t *testing.T) {
 			t.Fatal(err)
 		}
 		train := task.Train.(*Pictures)
-		if !slices.Equal(train.labels, []int32{0, 1, 1, 2, 2, 3, 3, 4, 4, 5}) || task.Test.Len() != 1 || task.ClassNames[9] != "truck" {
-			t.Errorf("labels %v, %d test pictures, class 9 %q", train.labels, task.Test.Len(), task.ClassNames[9])
+		if !slices.Equal(train.labels, []int32{0, 1, 1, 2, 2, 3, 3, 4, 4, 5}) || task.Test.Len() != 1 || task.ClassNames[9] != "truck" || !task.Private {
+			t.Errorf("labels %v, %d test pictures, class 9 %q, private %v", train.labels, task.Test.Len(), task.ClassNames[9], task.Private)
 		}
 		dst := buffers(train, 1)
 		if err := train.Read(dst, []int{1}); err != nil {

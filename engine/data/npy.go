@@ -121,7 +121,7 @@ func parseHeader(header string) (array, error) {
 func (a array) numbers(r io.Reader) ([]float32, error) {
 	total := a.total()
 	values := make([]float32, 0, min(total, 1<<20))
-	chunk := make([]byte, 1<<16/a.width*a.width)
+	chunk := make([]byte, 1<<16) // a multiple of every width
 	for len(values) < total {
 		part := chunk[:min(len(chunk), (total-len(values))*a.width)]
 		if _, err := io.ReadFull(r, part); err != nil {

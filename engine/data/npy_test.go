@@ -75,8 +75,8 @@ func TestArraysThatNumPyWrote(t *testing.T) {
 	if !slices.Equal(dst[1], []float32{2, 2}) {
 		t.Errorf("labels %v; want 2 and 2", dst[1])
 	}
-	if x := task.Train.Columns()[0]; !slices.Equal(x.Shape, []int{2, 3}) || task.Train.Len() != 4 || task.Test.Len() != 2 {
-		t.Errorf("shape %v, %d + %d examples; want [2 3], 4 + 2", x.Shape, task.Train.Len(), task.Test.Len())
+	if x := task.Train.Columns()[0]; !slices.Equal(x.Shape, []int{2, 3}) || task.Train.Len() != 4 || task.Test.Len() != 2 || !task.Private {
+		t.Errorf("shape %v, %d + %d examples, private %v; want [2 3], 4 + 2, true", x.Shape, task.Train.Len(), task.Test.Len(), task.Private)
 	}
 }
 
@@ -113,6 +113,31 @@ func TestEveryNumberType(t *testing.T) {
 			if fmt.Sprint(got[i]) != want {
 				t.Errorf("%s: %v was read as %v", kind, want, got[i])
 			}
+		}
+	}
+}
+
+// Versions 2 and 3 differ in how long a header may be.
+func TestLongerHeaders(t *testing.T) {
+	old := npy("|u1", "False", "(2,)", uint8(7), uint8(9))
+	for version := range byte(4) {
+		file := slices.Concat([]byte("\x93NUMPY"), []byte{version, 0, old[8], old[9], 0, 0}, old[10:])
+		if version == 1 {
+			file = old
+		}
+		r := bytes.NewReader(file)
+		a, err := readHeader(r)
+		if version == 0 {
+			if err == nil {
+				t.Error("version 0 was read")
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := a.numbers(r); err != nil || !slices.Equal(got, []float32{7, 9}) {
+			t.Errorf("version %d: %v, %v", version, got, err)
 		}
 	}
 }
@@ -172,6 +197,8 @@ func TestBadArraysAreRefused(t *testing.T) {
 	}
 	all := map[string][]byte{"x_train.npy": good, "y_train.npy": labels}
 	wantError(t, zipOf(t, all), Options{}, "--classes")
+	wantError(t, zipOf(t, all), Options{Schema: Schema{Classes: Classes{"0"}}}, "--classes")
+	wantError(t, zipOf(t, all), Options{Schema: Schema{Classes: Classes{"0", "0"}}}, "twice")
 	wantError(t, zipOf(t, all), Options{Schema: Schema{Classes: two.Classes, Label: "y"}}, "no named columns")
 	all["x_test.npy"], all["y_test.npy"] = npy("<f4", "False", "(2, 2)", make([]float32, 4)), labels
 	wantError(t, zipOf(t, all), Options{Schema: two}, "another shape")

@@ -28,7 +28,12 @@ func TestPointlessOptionsAreRefused(t *testing.T) {
 	wantError(t, "digits", Options{Dir: "x"}, "--data-dir")
 	wantError(t, "digits", Options{Test: "x"}, "--test")
 	wantError(t, "digits", Options{Standardize: true}, "published")
-	wantError(t, "digits", Options{Schema: Schema{User: "x"}}, "for CSV and JSONL files")
+	for _, s := range []Schema{
+		{Label: "x"}, {Classes: Classes{"a", "b"}}, {Bounds: map[string]Bounds{"x": {0, 1}}}, {Vocabulary: map[string][]string{"x": {"a"}}},
+		{Text: "x"}, {Tokens: byBytes}, {Words: []string{"a"}}, {Length: 1}, {Next: true}, {Ignore: []string{"x"}}, {User: "x"},
+	} {
+		wantError(t, "digits", Options{Schema: s}, "for CSV and JSONL files")
+	}
 	wantError(t, "mnist", Options{Dir: files, Test: "x"}, "--test")
 	wantError(t, csv, Options{Dir: files}, "--data-dir")
 	wantError(t, csv, Options{Standardize: true}, "published")
