@@ -2,10 +2,14 @@ package data
 
 import (
 	"bytes"
+	"encoding/binary"
+	"hash/crc32"
 	"image"
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"math"
+	"os"
 	"slices"
 	"testing"
 )
@@ -77,7 +81,7 @@ func TestPicturesInFoldersAndArchives(t *testing.T) {
 }
 
 func TestGreyPicturesHaveOneChannel(t *testing.T) {
-	task, err := Open(writeFiles(t, map[string][]byte{"a/1.png": pngOf(t, grey(2, 2)), "b/1.png": pngOf(t, grey(2, 2))}), Options{})
+	task, err := Open(writeFiles(t, map[string][]byte{"a/1.png": pngOf(t, grey(2, 2)), "b/1.png": pngOf(t, grey(2, 2)), "__MACOSX/x": nil}), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,6 +89,68 @@ func TestGreyPicturesHaveOneChannel(t *testing.T) {
 	if !slices.Equal(p.columns[0].Shape, []int{1, 2, 2}) || !bytes.Equal(p.pixels[:4], []byte{100, 101, 102, 103}) || task.Test != nil {
 		t.Errorf("shape %v, pixels %v, test %v", p.columns[0].Shape, p.pixels[:4], task.Test)
 	}
+}
+
+func TestGreysOfSixteenBits(t *testing.T) {
+	fine := image.NewGray16(image.Rect(0, 0, 2, 1))
+	fine.SetGray16(0, 0, color.Gray16{Y: 0x1234})
+	fine.SetGray16(1, 0, color.Gray16{Y: 0xff00})
+	task, err := Open(writeFiles(t, map[string][]byte{"a/1.png": pngOf(t, fine), "b/1.png": pngOf(t, grey(2, 1))}), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := task.Train.(*Pictures); !bytes.Equal(p.pixels, []byte{0x12, 0xff, 100, 101}) {
+		t.Errorf("pixels %v", p.pixels)
+	}
+}
+
+// Where a picture is transparent nothing of the one before it shows.
+func TestTransparentPictures(t *testing.T) {
+	clear := image.NewNRGBA(image.Rect(0, 0, 2, 2))
+	files := map[string][]byte{"a/2.png": pngOf(t, clear), "b/1.png": pngOf(t, clear)}
+	for _, name := range []string{"a/1.png", "a/3.png", "b/0.png", "b/2.png"} {
+		files[name] = pngOf(t, coloured(2, 2))
+	}
+	task, err := Open(writeFiles(t, files), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := task.Train.(*Pictures)
+	for i, empty := range []bool{false, true, false, false, true, false} {
+		if got := bytes.Equal(p.pixels[12*i:12*i+12], make([]byte, 12)); got != empty {
+			t.Errorf("picture %d is %v", i, p.pixels[12*i:12*i+12])
+		}
+	}
+}
+
+// Pictures to test with are standardised as those to train on.
+func TestFoldersAreStandardised(t *testing.T) {
+	picture := pngOf(t, coloured(2, 2))
+	dir := writeFiles(t, map[string][]byte{"train/a/1.png": picture, "train/b/1.png": picture, "test/b/1.png": picture})
+	task, err := openFolders(os.DirFS(dir), ".", dir, cifarTones)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []Set{task.Train, task.Test} {
+		dst := buffers(s, 1)
+		if err := s.Read(dst, []int{s.Len() - 1}); err != nil {
+			t.Fatal(err)
+		}
+		for c, tone := range cifarTones {
+			if want := (float64(10*(c+1))/255 - tone.Mean) / tone.Deviation; !(math.Abs(float64(dst[0][4*c])-want) <= 1e-6) {
+				t.Errorf("channel %d begins with %v; want %v", c, dst[0][4*c], want)
+			}
+		}
+	}
+}
+
+// wide is a picture whose header claims another width.
+func wide(t *testing.T, width uint32) []byte {
+	file := pngOf(t, grey(1, 1))
+	header := file[12:29] // IHDR and its 13 bytes
+	binary.BigEndian.PutUint32(header[4:], width)
+	binary.BigEndian.PutUint32(file[29:], crc32.ChecksumIEEE(header))
+	return file
 }
 
 func TestBadFoldersAreRefused(t *testing.T) {
@@ -99,6 +165,8 @@ func TestBadFoldersAreRefused(t *testing.T) {
 		{"a/x.png", map[string][]byte{"a/x.png": []byte("no picture"), "b/x.png": good}},
 		{"b/x.png", map[string][]byte{"a/x.png": good, "b/x.png": good[:len(good)-20]}},
 		{"b/x.png: is 3×2 pixels, the first picture 2×2", map[string][]byte{"a/x.png": good, "b/x.png": pngOf(t, coloured(3, 2))}},
+		{"b/x.png: is 2×3 pixels, the first picture 2×2", map[string][]byte{"a/x.png": good, "b/x.png": pngOf(t, coloured(2, 3))}},
+		{"16385×1 is not a size", map[string][]byte{"a/x.png": wide(t, 1<<14+1), "b/x.png": good}},
 		{"b/x.png: is coloured", map[string][]byte{"a/x.png": pngOf(t, grey(2, 2)), "b/x.png": good}},
 		{`class "c"`, map[string][]byte{"train/a/x.png": good, "train/b/x.png": good, "test/c/x.png": good}},
 		{"no pictures", map[string][]byte{"a/.x": nil, "b/.x": nil}},

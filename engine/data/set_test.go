@@ -254,6 +254,7 @@ func TestBadPicturesAreRefused(t *testing.T) {
 	}{
 		{"length of at least 1", 0, 2, 2, four, []int32{0}, 2, nil},
 		{"2 labels but 4 bytes", 1, 2, 2, four, []int32{0, 1}, 2, nil},
+		{"1 labels but 5 bytes", 1, 2, 2, make([]byte, 5), []int32{0}, 2, nil},
 		{"picture 0: the label", 1, 2, 2, four, []int32{2}, 2, nil},
 		{"picture 0: the label", 1, 2, 2, four, []int32{-1}, 2, nil},
 		{"2 tones for 1", 1, 2, 2, four, []int32{0}, 2, []Tone{unit, unit}},
