@@ -178,6 +178,10 @@ var designs = []design{
 		h := must(G.Mul(m.reshape(x, m.batch*40, 2), m.param("W", 2, 3)))
 		return squares(must(G.Tanh(h)))
 	}},
+	{name: "two rows", make: func(m *maker) *G.Node {
+		h := must(G.Mul(m.reshape(m.input("x", 2, 4), m.batch*2, 4), m.param("W", 4, 5)))
+		return squares(must(G.Tanh(h)))
+	}},
 	{name: "few rows and a large weight", make: func(m *maker) *G.Node {
 		x := m.input("x", 3, 20)
 		h := must(G.Mul(m.reshape(x, m.batch*3, 20), m.param("W", 20, 30)))
