@@ -68,12 +68,26 @@ func (c *Config) checkProjection() (err error) {
 	case !c.NonPrivate && !(p.Noise > 0 && p.Noise <= 1e100):
 		return fmt.Errorf("projection noise %v: it must be a positive number up to 1e100; without noise the directions would be private data", p.Noise)
 	}
-	directions := p.released
-	if len(directions) != p.Directions*width { // none, or of another run, which Resume says
-		directions = make([]float32, p.Directions*width)
+	if len(p.released) != p.Directions*width { // none, or of another run, which Resume says
+		c.Network, err = c.unprojected()
+		return err
 	}
-	c.Network, err = p.Network(directions)
+	c.Network, err = p.Network(p.released)
 	return err
+}
+
+// unprojected is the network before anything was released: behind directions of
+// zeros.
+func (c *Config) unprojected() (perexample.Build, error) {
+	p := &c.Projection
+	if p.Directions == 0 {
+		return c.Network, nil
+	}
+	column, err := featureColumn(c.Train)
+	if err != nil {
+		return nil, err
+	}
+	return p.Network(make([]float32, p.Directions*c.Train.Columns()[column].Size()))
 }
 
 // featureColumn is the one column of a set that can be projected.

@@ -89,9 +89,14 @@ func rule(r clip.Rule) string {
 }
 
 // structure is a digest of what the network computes from an example: its
-// operations, their shapes and its constants, and what is dropped in training.
+// operations, their shapes and its constants but the directions of a projection,
+// and what is dropped in training.
 func (r *Run) structure() (string, error) {
-	_, program, err := evaluation(r.config.Network, 1)
+	network, err := r.config.unprojected()
+	if err != nil {
+		return "", err
+	}
+	_, program, err := evaluation(network, 1)
 	if err != nil {
 		return "", err
 	}

@@ -137,13 +137,25 @@ func maskEvents(file []byte) string {
 // the same lots and the same noise, hardly any of it, differs only in what was
 // released.
 func TestNeighboursLeaveTheSameTraces(t *testing.T) {
-	const line = "train --data people.csv --test test.csv --label label --classes no,yes --bounds age=0:100 --vocabulary colour=red|blue" +
+	for _, projection := range []string{"", " --project 2 --project-noise 0.5"} {
+		neighbours(t, projection)
+	}
+}
+
+func neighbours(t *testing.T, projection string) {
+	t.Helper()
+	line := "train --data people.csv --test test.csv --label label --classes no,yes --bounds age=0:100 --vocabulary colour=red|blue" +
 		" --ignore owner --model mlp:8 --steps 20 --lot 50 --noise 0.05 --delta 1e-5 --accountant rdp --seed 5 --threads 1" +
-		" --validation-split 0.25 --validation-noise 0.01 --out run"
+		" --validation-split 0.25 --validation-noise 0.01 --out run" + projection
 	var epsilons []float64
 	for n := 1; n <= 20; n++ {
-		a, err := accountant.Epsilon(accountant.Plan{Sampling: accountant.Sampling{Policy: accountant.Poisson, Rate: 50. / 300, Records: 300},
-			Steps: n, Noise: 0.05, Adjacency: accountant.AddRemove}.History(), 1e-5, "rdp")
+		h := accountant.Plan{Sampling: accountant.Sampling{Policy: accountant.Poisson, Rate: 50. / 300, Records: 300},
+			Steps: n, Noise: 0.05, Adjacency: accountant.AddRemove}.History()
+		if projection != "" {
+			every := accountant.Plan{Sampling: accountant.Sampling{Policy: accountant.Every, Records: 300}, Steps: 1, Noise: 0.5, Adjacency: accountant.AddRemove}
+			h.Spent = append(every.History().Spent, h.Spent...)
+		}
+		a, err := accountant.Epsilon(h, 1e-5, "rdp")
 		if err != nil {
 			t.Fatal(err)
 		}

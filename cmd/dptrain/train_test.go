@@ -378,6 +378,18 @@ func TestTrainRefuses(t *testing.T) {
 		{"--validation-split 0.1 --validation-noise 0", "--validation-noise"},
 		{"--validation-split 0.1 --validation-noise Inf", "--validation-noise"},
 		{"--validation-split 0.1 --validation-noise 3 --non-private", "--non-private"},
+		{"--project 0", "--project 0"},
+		{"--project -1", "--project -1"},
+		{"--project 785", "784"},
+		{"--project 5 --project-noise 0", "--project-noise"},
+		{"--project 5 --project-noise -1", "--project-noise"},
+		{"--project 5 --project-noise NaN", "--project-noise"},
+		{"--project 5 --project-noise 1e200", "noise"},
+		{"--project-noise 3", "--project too"},
+		{"--project 5 --project-noise 3 --non-private", "--non-private"},
+		{"--project 5 --model digits-cnn", "pictures"},
+		{"--project 5 --data remarks", "indices"},
+		{"--project 5 --model lstm --data remarks", "indices"},
 	} {
 		stdout, stderr, code := dptrain("train --out run " + c.flags)
 		if code != exitWrong || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "dptrain: ") || !strings.Contains(stderr, c.says) {

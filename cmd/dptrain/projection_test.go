@@ -1,0 +1,187 @@
+package main
+
+import (
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/models"
+)
+
+func TestProjectionIsInTheBudget(t *testing.T) {
+	inWorkshop(t)
+	for _, c := range []struct{ name, flags string }{
+		{"pld", "--accountant pld"},
+		{"rdp", "--accountant rdp"},
+		{"fixed", "--accountant rdp --sampling fixed"},
+		{"shuffle", "--accountant rdp --sampling shuffle"},
+		{"stated", "--accountant rdp --project-noise 20"},
+		{"both", "--accountant rdp --validation-split 0.1"},
+	} {
+		line := "train --model logistic --ignore owner --lot 200 --epsilon 2 --project 2 --steps 20 --out " + c.name + " " + c.flags + columns
+		seen := answer(t, line+" --dry-run")
+		got := answer(t, line)
+		if e := got["epsilon"].(float64); e > 2 || e < 1.99 || got["steps"] != 20.0 {
+			t.Errorf("%s: ε = %v of 2 in %v lots", c.name, e, got["steps"])
+		}
+		sigma := got["projection_noise"].(float64)
+		if c.name == "stated" && sigma != 20 || seen["projection_noise"] != sigma || got["projection"] != 2.0 || seen["projection"] != 2.0 || seen["epsilon"] != got["epsilon"] {
+			t.Errorf("%s: %v directions with noise %v, ε %v; foreseen %v with %v, %v", c.name, got["projection"], sigma, got["epsilon"], seen["projection"], seen["projection_noise"], seen["epsilon"])
+		}
+		h, err := accountant.Read(c.name + "/ledger.jsonl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := h.Spent[0]
+		if first.Lot.Sampling != (accountant.Sampling{Policy: accountant.Every, Records: h.Header.Records}) || first.Count != 1 || first.Lot.Queries[0] != (accountant.Query{Group: "second moments", Mechanism: accountant.Gaussian, Sensitivity: 1, Noise: sigma}) {
+			t.Errorf("%s: the ledger begins with %+v", c.name, first)
+		}
+		// Composed by hand: the one query, the lots, and what else there is.
+		spent, err := accountant.Epsilon(h, got["delta"].(float64), got["accountant"].(string))
+		if err != nil || spent.Epsilon != got["epsilon"].(float64) {
+			t.Errorf("%s: the ledger's ε is %v, %v", c.name, spent.Epsilon, err)
+		}
+		alone := h
+		alone.Spent = alone.Spent[:1]
+		if one, err := accountant.Epsilon(alone, got["delta"].(float64), got["accountant"].(string)); err != nil || c.name != "stated" && math.Abs(one.Epsilon-0.5) > 0.01 {
+			t.Errorf("%s: the directions alone cost ε = %v of a budget of 2, %v", c.name, one.Epsilon, err)
+		}
+	}
+	page, card := readFiles(t, "stated")[0], readFiles(t, "stated")[1]
+	for _, text := range [][]byte{page, card} {
+		if !strings.Contains(string(text), "1 release of second moments over 4000 records, with noise of 20 times its sensitivity") {
+			t.Errorf("page or card do not tell of the release:\n%s", text)
+		}
+	}
+	if !strings.Contains(string(page), "2 principal directions, released with noise of 20") {
+		t.Error("the page does not tell of the first layer")
+	}
+	stdout, _, _ := dptrain(brief + " --steps 2 --noise 2 --project 1 --out few")
+	if !strings.Contains(stdout, "on 1 principal direction, released with noise of") {
+		t.Error(stdout)
+	}
+	budget := answer(t, brief+" --steps 100000 --noise 4 --stop-at-epsilon 1 --project 2 --out stopped")
+	if e := budget["epsilon"].(float64); e > 1 || e < 0.98 || budget["steps"].(float64) >= 100000 {
+		t.Errorf("stopped at ε = %v after %v lots", e, budget["steps"])
+	}
+}
+
+// The released directions go with the model wherever it goes.
+func TestProjectedModel(t *testing.T) {
+	inWorkshop(t)
+	for _, privacy := range []string{" --noise 2", " --non-private"} {
+		trained := answer(t, brief+privacy+" --steps 10 --project 2 --out run")
+		same := func(what string) {
+			t.Helper()
+			got := answer(t, "eval run --data test.csv")
+			if got["accuracy"] != trained["test_accuracy"] || got["loss"] != trained["test_loss"] {
+				t.Errorf("%s: %v, in training %v and %v", what, got, trained["test_accuracy"], trained["test_loss"])
+			}
+		}
+		same("eval")
+		answer(t, "export run --out model.pt.safetensors")
+		own, _, err := readWeights("run/model.safetensors")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tensors, _, err := readWeights("model.pt.safetensors")
+		if err != nil {
+			t.Fatal(err)
+		}
+		directions, err := directionsIn(tensors, []int{4})
+		if known, _ := directionsIn(own, []int{4}); err != nil || len(directions) != 8 || !slices.Equal(directions, known) {
+			t.Fatalf("directions %v, exported %v, %v", known, directions, err)
+		}
+		if a, b, c := dot(directions[:4], directions[:4]), dot(directions[4:], directions[4:]), dot(directions[:4], directions[4:]); math.Abs(a-1) > 1e-5 || math.Abs(b-1) > 1e-5 || math.Abs(c) > 1e-5 {
+			t.Errorf("directions %v are not orthonormal", directions)
+		}
+
+		// Weights start with the directions that they go with, which cost nothing more.
+		for _, file := range []string{"run/model.safetensors", "model.pt.safetensors"} {
+			next := answer(t, brief+" --noise 2 --steps 1 --out next --init "+file)
+			if next["projection"] != nil {
+				t.Error("known directions are called released")
+			}
+			weights, _, err := readWeights("next/model.safetensors")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d, err := directionsIn(weights, []int{4}); err != nil || !slices.Equal(d, directions) {
+				t.Errorf("started from %v with directions %v, %v", directions, d, err)
+			}
+			h, err := accountant.Read("next/ledger.jsonl")
+			if err != nil || len(h.Spent) != 1 {
+				t.Errorf("the ledger holds %+v, %v", h.Spent, err)
+			}
+			answer(t, "train --resume next --steps 3")
+			if err := os.RemoveAll("next"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, stderr, code := dptrain(brief + " --project 2 --out next --init model.pt.safetensors"); code != exitWrong || !strings.Contains(stderr, "leave out --project") || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("--init and --project: exit %d, %s", code, stderr)
+		}
+
+		if err := os.Rename("model.pt.safetensors", "run/model.safetensors"); err != nil {
+			t.Fatal(err)
+		}
+		same("what was exported")
+		answer(t, "export run --format onnx --out model.onnx")
+		if model, err := os.ReadFile("model.onnx"); err != nil || !strings.Contains(string(model), models.Projection) {
+			t.Errorf("the ONNX model lacks the directions, %v", err)
+		}
+		if err := os.RemoveAll("run"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func dot(a, b []float32) (sum float64) {
+	for i := range a {
+		sum += float64(a[i]) * float64(b[i])
+	}
+	return sum
+}
+
+// A run that goes on keeps its directions, and pays for no others.
+func TestProjectionOfResumedRuns(t *testing.T) {
+	inWorkshop(t)
+	first := answer(t, brief+" --steps 10 --epsilon 2 --project 2 --out run")
+	before, _, err := readWeights("run/model.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := answer(t, "train --resume run"); again["epsilon"] != first["epsilon"] || again["projection_noise"] != first["projection_noise"] || again["test_loss"] != first["test_loss"] {
+		t.Errorf("resumed with nothing to do: %v, was %v", again, first)
+	}
+	more := answer(t, "train --resume run --epsilon 3")
+	if e := more["epsilon"].(float64); e > 3 || e < 2.9 || more["projection"] != 2.0 {
+		t.Errorf("extended to ε = 3: ε %v, %v directions", e, more["projection"])
+	}
+	after, _, err := readWeights("run/model.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := directionsIn(before, []int{4})
+	b, _ := directionsIn(after, []int{4})
+	if len(a) != 8 || !slices.Equal(a, b) {
+		t.Errorf("directions %v became %v", a, b)
+	}
+	h, err := accountant.Read("run/ledger.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range h.Spent {
+		if every := s.Lot.Sampling.Policy == accountant.Every; every != (i == 0) {
+			t.Errorf("entry %d: %+v", i, s)
+		}
+	}
+	for _, change := range []string{"--project 1", "--project-noise 77"} {
+		if _, stderr, code := dptrain("train --resume run " + change); code != exitWrong || !strings.Contains(stderr, "projection is") || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit %d, %s", change, code, stderr)
+		}
+	}
+}
