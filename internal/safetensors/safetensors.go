@@ -126,6 +126,9 @@ func Read(r io.Reader, size int64) ([]Tensor, map[string]string, error) {
 		tensors = append(tensors, Tensor{name, e.Shape, values})
 		at = e.Offsets[1]
 	}
+	if rest := size - 8 - int64(length) - at; rest != 0 {
+		return nil, nil, fmt.Errorf("safetensors: %d bytes follow the last tensor", rest)
+	}
 	return tensors, metadata, nil
 }
 

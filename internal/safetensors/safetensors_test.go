@@ -2,8 +2,10 @@ package safetensors
 
 import (
 	"bytes"
+	"encoding/binary"
 	"math"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -37,6 +39,64 @@ func TestEveryCutIsNoticed(t *testing.T) {
 		if _, _, err := Read(bytes.NewReader(file[:n]), int64(n)); err == nil {
 			t.Errorf("a file cut to %d of %d bytes was read without complaint", n, len(file))
 		}
+	}
+}
+
+func TestHeadersAreAligned(t *testing.T) {
+	for name := ""; len(name) < 8; name += "x" {
+		var b bytes.Buffer
+		if err := Write(&b, []Tensor{{"a" + name, nil, []float32{1}}}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if n := binary.LittleEndian.Uint64(b.Bytes()); n%8 != 0 {
+			t.Errorf("a header of %d bytes", n)
+		}
+	}
+}
+
+func TestOneNameTwice(t *testing.T) {
+	if err := Write(&bytes.Buffer{}, []Tensor{{"a", []int{1}, []float32{1}}, {"a", []int{1}, []float32{2}}}, nil); err == nil {
+		t.Error("two tensors of one name were written")
+	}
+}
+
+// An empty tensor takes no place; of those that begin together it comes first.
+func TestEmptyTensors(t *testing.T) {
+	want := []Tensor{{"z", []int{0, 3}, []float32{}}, {"a", []int{1}, []float32{5}}}
+	var b bytes.Buffer
+	if err := Write(&b, want, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := Read(&b, int64(b.Len())); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestHeadersThatAreNotBelieved(t *testing.T) {
+	of := func(header string, data int) []byte {
+		file := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
+		return append(append(file, header...), make([]byte, data)...)
+	}
+	for say, file := range map[string][]byte{
+		"no JSON object":                   of(`[]`, 0),
+		"__metadata__":                     of(`{"__metadata__": {"a": 1}}`, 0),
+		"type F64":                         of(`{"a": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}`, 8),
+		"shape of [-1 -1]":                 of(`{"a": {"dtype": "F32", "shape": [-1, -1], "data_offsets": [0, 4]}}`, 4),
+		"shape of [4294967296 4294967296]": of(`{"a": {"dtype": "F32", "shape": [4294967296, 4294967296], "data_offsets": [0, 0]}}`, 0),
+		"offsets [0 4] for shape":          of(`{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}}`, 4),
+		"offsets [-4 0]":                   of(`{"a": {"dtype": "F32", "shape": [1], "data_offsets": [-4, 0]}}`, 4),
+		"lies at [4 8]":                    of(`{"a": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}}`, 8),
+		`"b" lies at [0 4]`:                of(`{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, "b": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}`, 8),
+		"lies at [0 8]":                    of(`{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}`, 4),
+		"4 bytes follow":                   of(`{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}`, 8),
+	} {
+		if _, _, err := Read(bytes.NewReader(file), int64(len(file))); err == nil || !strings.Contains(err.Error(), say) {
+			t.Errorf("%q: %v", say, err)
+		}
+	}
+	long := binary.LittleEndian.AppendUint64(nil, maxHeader+1)
+	if _, _, err := Read(bytes.NewReader(long), 2*maxHeader); err == nil || !strings.Contains(err.Error(), "a header of 104857601") {
+		t.Errorf("a long header: %v", err)
 	}
 }
 
