@@ -363,6 +363,9 @@ func TestMethods(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if (p.Weights != nil) != (c.perRecord > 1) {
+			t.Errorf("%s, records of %d: examples have weights: %t", c.design, c.perRecord, p.Weights != nil)
+		}
 		var got []string
 		for _, v := range p.Vectors {
 			got = append(got, v.Kind+" "+v.Method)

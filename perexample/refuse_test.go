@@ -330,3 +330,54 @@ func TestTheLoopIsSaid(t *testing.T) {
 		}
 	}
 }
+
+// A builder may start from other values at each call: those of the first count.
+func TestStartingValuesAreThoseOfTheFirstBuild(t *testing.T) {
+	for _, loop := range []bool{false, true} {
+		for _, records := range []int{1, 7} {
+			calls := 0
+			p, err := perexample.Compile(design{make: func(m *maker) *G.Node {
+				calls++
+				w := m.filled("W", float32(calls), 3, 2)
+				m.net.Params = append(m.net.Params, w)
+				h := must(G.Mul(m.input("x", 3), w))
+				if loop {
+					h = apply(double{}, h)
+				}
+				return must(G.Sum(h))
+			}}.build(1), records, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := floats(p.Params[0].Value())[0]; got != 1 || calls < 2 {
+				t.Errorf("loop %t, microbatch of %d: the values of build %g of %d", loop, records, got, calls)
+			}
+		}
+	}
+}
+
+// A builder that makes another network of one example alone is found out where that
+// one is needed.
+func TestNetworksOfOneExampleAreTheSame(t *testing.T) {
+	for what, odd := range map[string]func(m *maker, h *G.Node) *G.Node{
+		"one more parameter": func(m *maker, h *G.Node) *G.Node { return bias(h, m.param("b", 1, 4)) },
+		"one parameter less": func(m *maker, h *G.Node) *G.Node { m.net.Params = m.net.Params[:1]; return h },
+		"one of another shape": func(m *maker, h *G.Node) *G.Node {
+			m.net.Params = G.Nodes{m.net.Params[0], m.param("v", 1, 1, 4)}
+			return h
+		},
+	} {
+		build := design{make: func(m *maker) *G.Node {
+			h := bias(must(G.Mul(m.input("x", 3), m.param("W", 3, 4))), m.param("v", 1, 4))
+			if m.batch == 1 {
+				h = odd(m, h)
+			}
+			return must(G.Sum(apply(double{}, h)))
+		}}.build(1)
+		for _, records := range []int{1, 7} {
+			if _, err := perexample.Compile(build, records, 1); err == nil || !strings.Contains(err.Error(), "different networks") {
+				t.Errorf("%s, microbatch of %d: %v", what, records, err)
+			}
+		}
+	}
+}

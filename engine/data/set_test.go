@@ -228,8 +228,13 @@ func TestBadCompositionsAreRefused(t *testing.T) {
 	if _, err := Subset(table, []int{0, 3}); err == nil {
 		t.Error("a subset named an example beyond the end")
 	}
-	if _, _, err := Split(table, 4); err == nil {
-		t.Error("four of three examples were split off")
+	if _, err := Subset(table, []int{0, -1}); err == nil {
+		t.Error("a subset named an example before the first")
+	}
+	for _, n := range []int{4, -1} {
+		if _, _, err := Split(table, n); err == nil {
+			t.Errorf("%d of three examples were split off", n)
+		}
 	}
 	if _, err := Concat(); err == nil {
 		t.Error("nothing was joined")
@@ -239,6 +244,62 @@ func TestBadCompositionsAreRefused(t *testing.T) {
 	}
 	if _, err := Concat(table, drawDigits(0, 1)); err == nil {
 		t.Error("sets of different columns were joined")
+	}
+	column := func(change func(*Column)) Set {
+		c := Column{Name: "y", Kind: Label, Shape: []int{2}, Classes: 3}
+		change(&c)
+		s, err := NewTable([]Column{c}, [][]float32{{0, 1, 1, 0}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for i, change := range []func(*Column){
+		func(c *Column) { c.Name = "z" },
+		func(c *Column) { c.Kind = Index },
+		func(c *Column) { c.Shape = []int{1, 2} },
+		func(c *Column) { c.Classes = 4 },
+	} {
+		if _, err := Concat(column(func(*Column) {}), column(change)); err == nil {
+			t.Errorf("sets of different columns were joined: case %d", i)
+		}
+	}
+}
+
+// Composed sets do not change with the lists that they were made of.
+func TestComposedSetsKeepTheirLists(t *testing.T) {
+	a, b := numbered(t, 4, 0, nil), numbered(t, 4, 4, nil)
+	rows, parts := []int{3, 1}, []Set{a, b}
+	sub, err := Subset(a, rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	both, err := Concat(parts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows[0], parts[1] = 0, a
+	wantNumbered(t, sub, []int{0, 1}, []int{3, 1})
+	wantNumbered(t, both, []int{1, 6}, []int{1, 6})
+}
+
+func TestOrigin(t *testing.T) {
+	whole := numbered(t, 10, 0, nil)
+	sub, err := Subset(whole, []int{9, 4, 6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, err := Split(sub, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		s         Set
+		row, want int
+	}{{whole, 7, 7}, {sub, 0, 9}, {sub, 2, 6}, {rest, 0, 4}, {rest, 1, 6}} {
+		if got := Origin(c.s, c.row); got != c.want {
+			t.Errorf("row %d is row %d of the whole, want %d", c.row, got, c.want)
+		}
 	}
 }
 
