@@ -37,38 +37,78 @@ DATA boxMullersNEONConstants<>+116(SB)/4, $0xff800000
 DATA boxMullersNEONConstants<>+120(SB)/4, $0xff800000
 DATA boxMullersNEONConstants<>+124(SB)/4, $0xff800000
 DATA boxMullersNEONConstants<>+128(SB)/4, $0xbe82adb6
-DATA boxMullersNEONConstants<>+132(SB)/4, $0x3e86c2a0
-DATA boxMullersNEONConstants<>+136(SB)/4, $0xbe916d0e
-DATA boxMullersNEONConstants<>+140(SB)/4, $0x3eaa3922
-DATA boxMullersNEONConstants<>+144(SB)/4, $0xbeccd004
-DATA boxMullersNEONConstants<>+148(SB)/4, $0x3f000113
-DATA boxMullersNEONConstants<>+152(SB)/4, $0xbf2aaaaa
-DATA boxMullersNEONConstants<>+156(SB)/4, $0x3f800000
-DATA boxMullersNEONConstants<>+160(SB)/4, $0xc0000000
-DATA boxMullersNEONConstants<>+164(SB)/4, $0xbfb17218
-DATA boxMullersNEONConstants<>+168(SB)/4, $0x30800000
-DATA boxMullersNEONConstants<>+172(SB)/4, $0xb816c981
-DATA boxMullersNEONConstants<>+176(SB)/4, $0x3ffffffe
-DATA boxMullersNEONConstants<>+180(SB)/4, $0x3ffffffe
-DATA boxMullersNEONConstants<>+184(SB)/4, $0x3ffffffe
-DATA boxMullersNEONConstants<>+188(SB)/4, $0x3ffffffe
-DATA boxMullersNEONConstants<>+192(SB)/4, $0x00000001
-DATA boxMullersNEONConstants<>+196(SB)/4, $0x00000001
-DATA boxMullersNEONConstants<>+200(SB)/4, $0x00000001
-DATA boxMullersNEONConstants<>+204(SB)/4, $0x00000001
-DATA boxMullersNEONConstants<>+208(SB)/4, $0x3b232f49
-DATA boxMullersNEONConstants<>+212(SB)/4, $0xbda55ddd
-DATA boxMullersNEONConstants<>+216(SB)/4, $0x3f490fdb
-DATA boxMullersNEONConstants<>+220(SB)/4, $0x366ceabf
-DATA boxMullersNEONConstants<>+224(SB)/4, $0xb9aae2f0
-DATA boxMullersNEONConstants<>+228(SB)/4, $0x3c81e0ef
-DATA boxMullersNEONConstants<>+232(SB)/4, $0xbe9de9e6
-DATA boxMullersNEONConstants<>+236(SB)/4, $0x00000000
-DATA boxMullersNEONConstants<>+240(SB)/4, $0x80000000
-DATA boxMullersNEONConstants<>+244(SB)/4, $0x80000000
-DATA boxMullersNEONConstants<>+248(SB)/4, $0x80000000
-DATA boxMullersNEONConstants<>+252(SB)/4, $0x80000000
-GLOBL boxMullersNEONConstants<>(SB), RODATA|NOPTR, $256
+DATA boxMullersNEONConstants<>+132(SB)/4, $0xbe82adb6
+DATA boxMullersNEONConstants<>+136(SB)/4, $0xbe82adb6
+DATA boxMullersNEONConstants<>+140(SB)/4, $0xbe82adb6
+DATA boxMullersNEONConstants<>+144(SB)/4, $0x3e86c2a0
+DATA boxMullersNEONConstants<>+148(SB)/4, $0x3e86c2a0
+DATA boxMullersNEONConstants<>+152(SB)/4, $0x3e86c2a0
+DATA boxMullersNEONConstants<>+156(SB)/4, $0x3e86c2a0
+DATA boxMullersNEONConstants<>+160(SB)/4, $0xbe916d0e
+DATA boxMullersNEONConstants<>+164(SB)/4, $0xbe916d0e
+DATA boxMullersNEONConstants<>+168(SB)/4, $0xbe916d0e
+DATA boxMullersNEONConstants<>+172(SB)/4, $0xbe916d0e
+DATA boxMullersNEONConstants<>+176(SB)/4, $0x3eaa3922
+DATA boxMullersNEONConstants<>+180(SB)/4, $0x3eaa3922
+DATA boxMullersNEONConstants<>+184(SB)/4, $0x3eaa3922
+DATA boxMullersNEONConstants<>+188(SB)/4, $0x3eaa3922
+DATA boxMullersNEONConstants<>+192(SB)/4, $0xbeccd004
+DATA boxMullersNEONConstants<>+196(SB)/4, $0xbeccd004
+DATA boxMullersNEONConstants<>+200(SB)/4, $0xbeccd004
+DATA boxMullersNEONConstants<>+204(SB)/4, $0xbeccd004
+DATA boxMullersNEONConstants<>+208(SB)/4, $0x3f000113
+DATA boxMullersNEONConstants<>+212(SB)/4, $0x3f000113
+DATA boxMullersNEONConstants<>+216(SB)/4, $0x3f000113
+DATA boxMullersNEONConstants<>+220(SB)/4, $0x3f000113
+DATA boxMullersNEONConstants<>+224(SB)/4, $0xbf2aaaaa
+DATA boxMullersNEONConstants<>+228(SB)/4, $0xbf2aaaaa
+DATA boxMullersNEONConstants<>+232(SB)/4, $0xbf2aaaaa
+DATA boxMullersNEONConstants<>+236(SB)/4, $0xbf2aaaaa
+DATA boxMullersNEONConstants<>+240(SB)/4, $0xc0000000
+DATA boxMullersNEONConstants<>+244(SB)/4, $0xc0000000
+DATA boxMullersNEONConstants<>+248(SB)/4, $0xc0000000
+DATA boxMullersNEONConstants<>+252(SB)/4, $0xc0000000
+DATA boxMullersNEONConstants<>+256(SB)/4, $0xbfb17218
+DATA boxMullersNEONConstants<>+260(SB)/4, $0x30800000
+DATA boxMullersNEONConstants<>+264(SB)/4, $0xb816c981
+DATA boxMullersNEONConstants<>+268(SB)/4, $0x366ceabf
+DATA boxMullersNEONConstants<>+272(SB)/4, $0x3ffffffe
+DATA boxMullersNEONConstants<>+276(SB)/4, $0x3ffffffe
+DATA boxMullersNEONConstants<>+280(SB)/4, $0x3ffffffe
+DATA boxMullersNEONConstants<>+284(SB)/4, $0x3ffffffe
+DATA boxMullersNEONConstants<>+288(SB)/4, $0x00000001
+DATA boxMullersNEONConstants<>+292(SB)/4, $0x00000001
+DATA boxMullersNEONConstants<>+296(SB)/4, $0x00000001
+DATA boxMullersNEONConstants<>+300(SB)/4, $0x00000001
+DATA boxMullersNEONConstants<>+304(SB)/4, $0x3b232f49
+DATA boxMullersNEONConstants<>+308(SB)/4, $0x3b232f49
+DATA boxMullersNEONConstants<>+312(SB)/4, $0x3b232f49
+DATA boxMullersNEONConstants<>+316(SB)/4, $0x3b232f49
+DATA boxMullersNEONConstants<>+320(SB)/4, $0xbda55ddd
+DATA boxMullersNEONConstants<>+324(SB)/4, $0xbda55ddd
+DATA boxMullersNEONConstants<>+328(SB)/4, $0xbda55ddd
+DATA boxMullersNEONConstants<>+332(SB)/4, $0xbda55ddd
+DATA boxMullersNEONConstants<>+336(SB)/4, $0x3f490fdb
+DATA boxMullersNEONConstants<>+340(SB)/4, $0x3f490fdb
+DATA boxMullersNEONConstants<>+344(SB)/4, $0x3f490fdb
+DATA boxMullersNEONConstants<>+348(SB)/4, $0x3f490fdb
+DATA boxMullersNEONConstants<>+352(SB)/4, $0xb9aae2f0
+DATA boxMullersNEONConstants<>+356(SB)/4, $0xb9aae2f0
+DATA boxMullersNEONConstants<>+360(SB)/4, $0xb9aae2f0
+DATA boxMullersNEONConstants<>+364(SB)/4, $0xb9aae2f0
+DATA boxMullersNEONConstants<>+368(SB)/4, $0x3c81e0ef
+DATA boxMullersNEONConstants<>+372(SB)/4, $0x3c81e0ef
+DATA boxMullersNEONConstants<>+376(SB)/4, $0x3c81e0ef
+DATA boxMullersNEONConstants<>+380(SB)/4, $0x3c81e0ef
+DATA boxMullersNEONConstants<>+384(SB)/4, $0xbe9de9e6
+DATA boxMullersNEONConstants<>+388(SB)/4, $0xbe9de9e6
+DATA boxMullersNEONConstants<>+392(SB)/4, $0xbe9de9e6
+DATA boxMullersNEONConstants<>+396(SB)/4, $0xbe9de9e6
+DATA boxMullersNEONConstants<>+400(SB)/4, $0x80000000
+DATA boxMullersNEONConstants<>+404(SB)/4, $0x80000000
+DATA boxMullersNEONConstants<>+408(SB)/4, $0x80000000
+DATA boxMullersNEONConstants<>+412(SB)/4, $0x80000000
+GLOBL boxMullersNEONConstants<>(SB), RODATA|NOPTR, $416
 
 TEXT ·boxMullersNEON(SB), NOSPLIT, $0-16
 	MOVD $boxMullersNEONConstants<>(SB), R0
@@ -80,129 +120,222 @@ TEXT ·boxMullersNEON(SB), NOSPLIT, $0-16
 	FMOVQ 80(R0), F5
 	FMOVQ 96(R0), F6
 	FMOVQ 112(R0), F7
-	FMOVQ 128(R0), F8
-	FMOVQ 144(R0), F9
-	FMOVQ 160(R0), F10
-	FMOVQ 176(R0), F11
-	FMOVQ 192(R0), F12
-	FMOVQ 208(R0), F13
-	FMOVQ 224(R0), F14
-	FMOVQ 240(R0), F15
-	MOVD dst+0(FP), R0
-	MOVD words+8(FP), R1
-	MOVD $16, R2
+	FMOVQ 256(R0), F8
+	FMOVQ 272(R0), F9
+	FMOVQ 288(R0), F10
+	FMOVQ 400(R0), F11
+	MOVD dst+0(FP), R1
+	MOVD words+8(FP), R2
+	MOVD $16, R3
 
 loop_1:
-	MOVD $4, R3
+	MOVD $2, R4
 
 loop_2:
-	FMOVQ 0(R1), F16
-	FMOVQ 1024(R1), F17
-	FMOVQ 2048(R1), F18
-	VUSHR $8, V16.S4, V19.S4
-	WORD $0x4e21da74 // scvtf v20.4s, v19.4s
+	FLDPQ 0(R2), (F12, F13)
+	FLDPQ 1024(R2), (F14, F15)
+	FLDPQ 2048(R2), (F16, F17)
+	VUSHR $8, V12.S4, V18.S4
+	VUSHR $8, V13.S4, V19.S4
+	WORD $0x4e21da54 // scvtf v20.4s, v18.4s
+	WORD $0x4e21da72 // scvtf v18.4s, v19.4s
 	WORD $0x4f809293 // fmul v19.4s, v20.4s, v0.s[0]
-	VSHL $16, V16.S4, V20.S4
-	VUSHR $16, V17.S4, V16.S4
-	VORR V16.B16, V20.B16, V21.B16
-	VAND V1.B16, V21.B16, V16.B16
-	WORD $0x4e21da14 // scvtf v20.4s, v16.4s
-	WORD $0x4fa09290 // fmul v16.4s, v20.4s, v0.s[1]
-	VAND V2.B16, V17.B16, V20.B16
-	WORD $0x4e21da91 // scvtf v17.4s, v20.4s
-	WORD $0x4e23d634 // fadd v20.4s, v17.4s, v3.4s
-	WORD $0x4f809a91 // fmul v17.4s, v20.4s, v0.s[2]
-	WORD $0x4e31d614 // fadd v20.4s, v16.4s, v17.4s
-	WORD $0x4e34d670 // fadd v16.4s, v19.4s, v20.4s
-	WORD $0x4eb3d611 // fsub v17.4s, v16.4s, v19.4s
-	WORD $0x4eb1d693 // fsub v19.4s, v20.4s, v17.4s
-	VSUB V4.S4, V16.S4, V17.S4
-	WORD $0x4f290630 // sshr v16.4s, v17.4s, #23
-	VAND V5.B16, V17.B16, V20.B16
-	VADD V4.S4, V20.S4, V21.S4
-	VAND V7.B16, V17.B16, V20.B16
-	VSUB V20.S4, V6.S4, V17.S4
-	WORD $0x4ea6d6b4 // fsub v20.4s, v21.4s, v6.4s
-	WORD $0x6e31de75 // fmul v21.4s, v19.4s, v17.4s
-	WORD $0x4e35d691 // fadd v17.4s, v20.4s, v21.4s
-	WORD $0x4fa09a33 // fmul v19.4s, v17.4s, v0.s[3]
-	VDUP V8.S[0], V20.S4
-	WORD $0x4e34d675 // fadd v21.4s, v19.4s, v20.4s
-	WORD $0x6e31deb3 // fmul v19.4s, v21.4s, v17.4s
-	VDUP V8.S[1], V20.S4
-	WORD $0x4e34d675 // fadd v21.4s, v19.4s, v20.4s
-	WORD $0x6e31deb3 // fmul v19.4s, v21.4s, v17.4s
-	VDUP V8.S[2], V20.S4
-	WORD $0x4e34d675 // fadd v21.4s, v19.4s, v20.4s
-	WORD $0x6e31deb3 // fmul v19.4s, v21.4s, v17.4s
-	VDUP V8.S[3], V20.S4
-	WORD $0x4e34d675 // fadd v21.4s, v19.4s, v20.4s
-	WORD $0x6e31deb3 // fmul v19.4s, v21.4s, v17.4s
-	VDUP V9.S[0], V20.S4
-	WORD $0x4e34d675 // fadd v21.4s, v19.4s, v20.4s
-	WORD $0x6e31deb3 // fmul v19.4s, v21.4s, v17.4s
-	VDUP V9.S[1], V20.S4
-	WORD $0x4e34d675 // fadd v21.4s, v19.4s, v20.4s
-	WORD $0x6e31deb3 // fmul v19.4s, v21.4s, v17.4s
-	VDUP V9.S[2], V20.S4
-	WORD $0x4e34d675 // fadd v21.4s, v19.4s, v20.4s
-	WORD $0x6e31deb3 // fmul v19.4s, v21.4s, v17.4s
-	VDUP V9.S[3], V20.S4
-	WORD $0x4e34d675 // fadd v21.4s, v19.4s, v20.4s
-	WORD $0x6e31deb3 // fmul v19.4s, v21.4s, v17.4s
-	VDUP V10.S[0], V20.S4
-	WORD $0x4e34d675 // fadd v21.4s, v19.4s, v20.4s
-	WORD $0x4e21da13 // scvtf v19.4s, v16.4s
-	WORD $0x4faa9270 // fmul v16.4s, v19.4s, v10.s[1]
-	WORD $0x6e35de33 // fmul v19.4s, v17.4s, v21.4s
-	WORD $0x4e33d611 // fadd v17.4s, v16.4s, v19.4s
-	WORD $0x6ea1fa30 // fsqrt v16.4s, v17.4s
-	VSHL $1, V18.S4, V17.S4
-	VAND V11.B16, V17.B16, V19.B16
-	VORR V12.B16, V19.B16, V20.B16
+	WORD $0x4f809254 // fmul v20.4s, v18.4s, v0.s[0]
+	VSHL $16, V12.S4, V18.S4
+	VSHL $16, V13.S4, V12.S4
+	VUSHR $16, V14.S4, V13.S4
+	VUSHR $16, V15.S4, V21.S4
+	VORR V13.B16, V18.B16, V22.B16
+	VORR V21.B16, V12.B16, V13.B16
+	VAND V1.B16, V22.B16, V12.B16
+	VAND V1.B16, V13.B16, V18.B16
+	WORD $0x4e21d98d // scvtf v13.4s, v12.4s
+	WORD $0x4e21da4c // scvtf v12.4s, v18.4s
+	WORD $0x4fa091b2 // fmul v18.4s, v13.4s, v0.s[1]
+	WORD $0x4fa0918d // fmul v13.4s, v12.4s, v0.s[1]
+	VAND V2.B16, V14.B16, V12.B16
+	VAND V2.B16, V15.B16, V14.B16
+	WORD $0x4e21d98f // scvtf v15.4s, v12.4s
+	WORD $0x4e21d9cc // scvtf v12.4s, v14.4s
+	WORD $0x4e23d5ee // fadd v14.4s, v15.4s, v3.4s
+	WORD $0x4e23d58f // fadd v15.4s, v12.4s, v3.4s
+	WORD $0x4f8099cc // fmul v12.4s, v14.4s, v0.s[2]
+	WORD $0x4f8099ee // fmul v14.4s, v15.4s, v0.s[2]
+	WORD $0x4e2cd64f // fadd v15.4s, v18.4s, v12.4s
+	WORD $0x4e2ed5ac // fadd v12.4s, v13.4s, v14.4s
+	WORD $0x4e2fd66d // fadd v13.4s, v19.4s, v15.4s
+	WORD $0x4e2cd68e // fadd v14.4s, v20.4s, v12.4s
+	WORD $0x4eb3d5b2 // fsub v18.4s, v13.4s, v19.4s
+	WORD $0x4eb4d5d3 // fsub v19.4s, v14.4s, v20.4s
+	WORD $0x4eb2d5f4 // fsub v20.4s, v15.4s, v18.4s
+	WORD $0x4eb3d58f // fsub v15.4s, v12.4s, v19.4s
+	VSUB V4.S4, V13.S4, V12.S4
+	VSUB V4.S4, V14.S4, V13.S4
+	WORD $0x4f29058e // sshr v14.4s, v12.4s, #23
+	WORD $0x4f2905b2 // sshr v18.4s, v13.4s, #23
+	VAND V5.B16, V12.B16, V19.B16
+	VAND V5.B16, V13.B16, V21.B16
+	VADD V4.S4, V19.S4, V22.S4
+	VADD V4.S4, V21.S4, V19.S4
+	VAND V7.B16, V12.B16, V21.B16
+	VAND V7.B16, V13.B16, V12.B16
+	VSUB V21.S4, V6.S4, V13.S4
+	VSUB V12.S4, V6.S4, V21.S4
+	WORD $0x4ea6d6cc // fsub v12.4s, v22.4s, v6.4s
+	WORD $0x4ea6d676 // fsub v22.4s, v19.4s, v6.4s
+	WORD $0x6e2dde93 // fmul v19.4s, v20.4s, v13.4s
+	WORD $0x6e35dded // fmul v13.4s, v15.4s, v21.4s
+	WORD $0x4e33d58f // fadd v15.4s, v12.4s, v19.4s
+	WORD $0x4e2dd6cc // fadd v12.4s, v22.4s, v13.4s
+	WORD $0x4fa099ed // fmul v13.4s, v15.4s, v0.s[3]
+	WORD $0x4fa09993 // fmul v19.4s, v12.4s, v0.s[3]
+	FMOVQ 128(R0), F20
+	FMOVQ 128(R0), F21
+	WORD $0x4e34d5b6 // fadd v22.4s, v13.4s, v20.4s
+	WORD $0x4e35d66d // fadd v13.4s, v19.4s, v21.4s
+	WORD $0x6e2fded3 // fmul v19.4s, v22.4s, v15.4s
+	WORD $0x6e2cddb4 // fmul v20.4s, v13.4s, v12.4s
+	FMOVQ 144(R0), F13
+	FMOVQ 144(R0), F21
+	WORD $0x4e2dd676 // fadd v22.4s, v19.4s, v13.4s
+	WORD $0x4e35d68d // fadd v13.4s, v20.4s, v21.4s
+	WORD $0x6e2fded3 // fmul v19.4s, v22.4s, v15.4s
+	WORD $0x6e2cddb4 // fmul v20.4s, v13.4s, v12.4s
+	FMOVQ 160(R0), F13
+	FMOVQ 160(R0), F21
+	WORD $0x4e2dd676 // fadd v22.4s, v19.4s, v13.4s
+	WORD $0x4e35d68d // fadd v13.4s, v20.4s, v21.4s
+	WORD $0x6e2fded3 // fmul v19.4s, v22.4s, v15.4s
+	WORD $0x6e2cddb4 // fmul v20.4s, v13.4s, v12.4s
+	FMOVQ 176(R0), F13
+	FMOVQ 176(R0), F21
+	WORD $0x4e2dd676 // fadd v22.4s, v19.4s, v13.4s
+	WORD $0x4e35d68d // fadd v13.4s, v20.4s, v21.4s
+	WORD $0x6e2fded3 // fmul v19.4s, v22.4s, v15.4s
+	WORD $0x6e2cddb4 // fmul v20.4s, v13.4s, v12.4s
+	FMOVQ 192(R0), F13
+	FMOVQ 192(R0), F21
+	WORD $0x4e2dd676 // fadd v22.4s, v19.4s, v13.4s
+	WORD $0x4e35d68d // fadd v13.4s, v20.4s, v21.4s
+	WORD $0x6e2fded3 // fmul v19.4s, v22.4s, v15.4s
+	WORD $0x6e2cddb4 // fmul v20.4s, v13.4s, v12.4s
+	FMOVQ 208(R0), F13
+	FMOVQ 208(R0), F21
+	WORD $0x4e2dd676 // fadd v22.4s, v19.4s, v13.4s
+	WORD $0x4e35d68d // fadd v13.4s, v20.4s, v21.4s
+	WORD $0x6e2fded3 // fmul v19.4s, v22.4s, v15.4s
+	WORD $0x6e2cddb4 // fmul v20.4s, v13.4s, v12.4s
+	FMOVQ 224(R0), F13
+	FMOVQ 224(R0), F21
+	WORD $0x4e2dd676 // fadd v22.4s, v19.4s, v13.4s
+	WORD $0x4e35d68d // fadd v13.4s, v20.4s, v21.4s
+	WORD $0x6e2fded3 // fmul v19.4s, v22.4s, v15.4s
+	WORD $0x6e2cddb4 // fmul v20.4s, v13.4s, v12.4s
+	FMOVQ 96(R0), F13
+	FMOVQ 96(R0), F21
+	WORD $0x4e2dd676 // fadd v22.4s, v19.4s, v13.4s
+	WORD $0x4e35d68d // fadd v13.4s, v20.4s, v21.4s
+	WORD $0x6e2fded3 // fmul v19.4s, v22.4s, v15.4s
+	WORD $0x6e2cddb4 // fmul v20.4s, v13.4s, v12.4s
+	FMOVQ 240(R0), F13
+	FMOVQ 240(R0), F21
+	WORD $0x4e2dd676 // fadd v22.4s, v19.4s, v13.4s
+	WORD $0x4e35d68d // fadd v13.4s, v20.4s, v21.4s
+	WORD $0x4e21d9d3 // scvtf v19.4s, v14.4s
+	WORD $0x4e21da4e // scvtf v14.4s, v18.4s
+	WORD $0x4f889272 // fmul v18.4s, v19.4s, v8.s[0]
+	WORD $0x4f8891d3 // fmul v19.4s, v14.4s, v8.s[0]
+	WORD $0x6e36ddee // fmul v14.4s, v15.4s, v22.4s
+	WORD $0x6e2ddd8f // fmul v15.4s, v12.4s, v13.4s
+	WORD $0x4e2ed64c // fadd v12.4s, v18.4s, v14.4s
+	WORD $0x4e2fd66d // fadd v13.4s, v19.4s, v15.4s
+	WORD $0x6ea1f98e // fsqrt v14.4s, v12.4s
+	WORD $0x6ea1f9ac // fsqrt v12.4s, v13.4s
+	VSHL $1, V16.S4, V13.S4
+	VSHL $1, V17.S4, V15.S4
+	VAND V9.B16, V13.B16, V18.B16
+	VAND V9.B16, V15.B16, V19.B16
+	VORR V10.B16, V18.B16, V20.B16
+	VORR V10.B16, V19.B16, V18.B16
 	WORD $0x4e21da93 // scvtf v19.4s, v20.4s
-	WORD $0x4f8a9a74 // fmul v20.4s, v19.4s, v10.s[2]
-	WORD $0x6e34de93 // fmul v19.4s, v20.4s, v20.4s
-	WORD $0x4faa9a75 // fmul v21.4s, v19.4s, v10.s[3]
-	VDUP V13.S[0], V22.S4
-	WORD $0x4e36d6b7 // fadd v23.4s, v21.4s, v22.4s
-	WORD $0x6e33def5 // fmul v21.4s, v23.4s, v19.4s
-	VDUP V13.S[1], V22.S4
-	WORD $0x4e36d6b7 // fadd v23.4s, v21.4s, v22.4s
-	WORD $0x6e33def5 // fmul v21.4s, v23.4s, v19.4s
-	VDUP V13.S[2], V22.S4
-	WORD $0x4e36d6b7 // fadd v23.4s, v21.4s, v22.4s
-	WORD $0x6e37de95 // fmul v21.4s, v20.4s, v23.4s
-	WORD $0x4fad9a74 // fmul v20.4s, v19.4s, v13.s[3]
-	VDUP V14.S[0], V22.S4
-	WORD $0x4e36d697 // fadd v23.4s, v20.4s, v22.4s
-	WORD $0x6e33def4 // fmul v20.4s, v23.4s, v19.4s
-	VDUP V14.S[1], V22.S4
-	WORD $0x4e36d697 // fadd v23.4s, v20.4s, v22.4s
-	WORD $0x6e33def4 // fmul v20.4s, v23.4s, v19.4s
-	VDUP V14.S[2], V22.S4
-	WORD $0x4e36d697 // fadd v23.4s, v20.4s, v22.4s
-	WORD $0x6e33def4 // fmul v20.4s, v23.4s, v19.4s
-	VDUP V9.S[3], V19.S4
-	WORD $0x4e33d696 // fadd v22.4s, v20.4s, v19.4s
-	VSHL $2, V18.S4, V19.S4
-	WORD $0x4f210674 // sshr v20.4s, v19.4s, #31
-	VMOV V20.B16, V19.B16
-	VBSL V22.B16, V21.B16, V19.B16
-	WORD $0x6e33de17 // fmul v23.4s, v16.4s, v19.4s
-	VBSL V21.B16, V22.B16, V20.B16
-	WORD $0x6e34de13 // fmul v19.4s, v16.4s, v20.4s
-	VAND V15.B16, V18.B16, V16.B16
-	VEOR V16.B16, V23.B16, V18.B16
-	VAND V15.B16, V17.B16, V16.B16
-	VEOR V16.B16, V19.B16, V17.B16
-	FMOVQ F18, 0(R0)
-	FMOVQ F17, 64(R0)
-	ADD $16, R1, R1
-	ADD $16, R0, R0
-	SUBS $1, R3, R3
+	WORD $0x4e21da54 // scvtf v20.4s, v18.4s
+	WORD $0x4fa89272 // fmul v18.4s, v19.4s, v8.s[1]
+	WORD $0x4fa89293 // fmul v19.4s, v20.4s, v8.s[1]
+	WORD $0x6e32de54 // fmul v20.4s, v18.4s, v18.4s
+	WORD $0x6e33de75 // fmul v21.4s, v19.4s, v19.4s
+	WORD $0x4f889a96 // fmul v22.4s, v20.4s, v8.s[2]
+	WORD $0x4f889ab7 // fmul v23.4s, v21.4s, v8.s[2]
+	FMOVQ 304(R0), F24
+	FMOVQ 304(R0), F25
+	WORD $0x4e38d6da // fadd v26.4s, v22.4s, v24.4s
+	WORD $0x4e39d6f6 // fadd v22.4s, v23.4s, v25.4s
+	WORD $0x6e34df57 // fmul v23.4s, v26.4s, v20.4s
+	WORD $0x6e35ded8 // fmul v24.4s, v22.4s, v21.4s
+	FMOVQ 320(R0), F22
+	FMOVQ 320(R0), F25
+	WORD $0x4e36d6fa // fadd v26.4s, v23.4s, v22.4s
+	WORD $0x4e39d716 // fadd v22.4s, v24.4s, v25.4s
+	WORD $0x6e34df57 // fmul v23.4s, v26.4s, v20.4s
+	WORD $0x6e35ded8 // fmul v24.4s, v22.4s, v21.4s
+	FMOVQ 336(R0), F22
+	FMOVQ 336(R0), F25
+	WORD $0x4e36d6fa // fadd v26.4s, v23.4s, v22.4s
+	WORD $0x4e39d716 // fadd v22.4s, v24.4s, v25.4s
+	WORD $0x6e3ade57 // fmul v23.4s, v18.4s, v26.4s
+	WORD $0x6e36de72 // fmul v18.4s, v19.4s, v22.4s
+	WORD $0x4fa89a93 // fmul v19.4s, v20.4s, v8.s[3]
+	WORD $0x4fa89ab6 // fmul v22.4s, v21.4s, v8.s[3]
+	FMOVQ 352(R0), F24
+	FMOVQ 352(R0), F25
+	WORD $0x4e38d67a // fadd v26.4s, v19.4s, v24.4s
+	WORD $0x4e39d6d3 // fadd v19.4s, v22.4s, v25.4s
+	WORD $0x6e34df56 // fmul v22.4s, v26.4s, v20.4s
+	WORD $0x6e35de78 // fmul v24.4s, v19.4s, v21.4s
+	FMOVQ 368(R0), F19
+	FMOVQ 368(R0), F25
+	WORD $0x4e33d6da // fadd v26.4s, v22.4s, v19.4s
+	WORD $0x4e39d713 // fadd v19.4s, v24.4s, v25.4s
+	WORD $0x6e34df56 // fmul v22.4s, v26.4s, v20.4s
+	WORD $0x6e35de78 // fmul v24.4s, v19.4s, v21.4s
+	FMOVQ 384(R0), F19
+	FMOVQ 384(R0), F25
+	WORD $0x4e33d6da // fadd v26.4s, v22.4s, v19.4s
+	WORD $0x4e39d713 // fadd v19.4s, v24.4s, v25.4s
+	WORD $0x6e34df56 // fmul v22.4s, v26.4s, v20.4s
+	WORD $0x6e35de74 // fmul v20.4s, v19.4s, v21.4s
+	FMOVQ 96(R0), F19
+	FMOVQ 96(R0), F21
+	WORD $0x4e33d6d8 // fadd v24.4s, v22.4s, v19.4s
+	WORD $0x4e35d693 // fadd v19.4s, v20.4s, v21.4s
+	VSHL $2, V16.S4, V20.S4
+	VSHL $2, V17.S4, V21.S4
+	WORD $0x4f210696 // sshr v22.4s, v20.4s, #31
+	WORD $0x4f2106b4 // sshr v20.4s, v21.4s, #31
+	VMOV V22.B16, V21.B16
+	VMOV V20.B16, V25.B16
+	VBSL V24.B16, V23.B16, V21.B16
+	VBSL V19.B16, V18.B16, V25.B16
+	WORD $0x6e35ddda // fmul v26.4s, v14.4s, v21.4s
+	WORD $0x6e39dd95 // fmul v21.4s, v12.4s, v25.4s
+	VBSL V23.B16, V24.B16, V22.B16
+	VBSL V18.B16, V19.B16, V20.B16
+	WORD $0x6e36ddd2 // fmul v18.4s, v14.4s, v22.4s
+	WORD $0x6e34dd8e // fmul v14.4s, v12.4s, v20.4s
+	VAND V11.B16, V16.B16, V12.B16
+	VAND V11.B16, V17.B16, V16.B16
+	VEOR V12.B16, V26.B16, V17.B16
+	VEOR V16.B16, V21.B16, V12.B16
+	VAND V11.B16, V13.B16, V16.B16
+	VAND V11.B16, V15.B16, V13.B16
+	VEOR V16.B16, V18.B16, V15.B16
+	VEOR V13.B16, V14.B16, V16.B16
+	FSTPQ (F17, F12), 0(R1)
+	FSTPQ (F15, F16), 64(R1)
+	ADD $32, R2, R2
+	ADD $32, R1, R1
+	SUBS $1, R4, R4
 	BNE loop_2
-	ADD $64, R0, R0
-	SUBS $1, R2, R2
+	ADD $64, R1, R1
+	SUBS $1, R3, R3
 	BNE loop_1
 	RET

@@ -250,14 +250,14 @@ loop_1:
 	FLDPQ 0(R1), (F5, F6)
 	FLDPQ 32(R1), (F7, F8)
 	WORD $0x4f8190a9 // fmul v9.4s, v5.4s, v1.s[0]
-	WORD $0x4e29d405 // fadd v5.4s, v0.4s, v9.4s
-	WORD $0x4f8190c0 // fmul v0.4s, v6.4s, v1.s[0]
-	WORD $0x4e20d446 // fadd v6.4s, v2.4s, v0.4s
-	WORD $0x4f8190e0 // fmul v0.4s, v7.4s, v1.s[0]
-	WORD $0x4e20d462 // fadd v2.4s, v3.4s, v0.4s
-	WORD $0x4f819100 // fmul v0.4s, v8.4s, v1.s[0]
-	WORD $0x4e20d483 // fadd v3.4s, v4.4s, v0.4s
-	FSTPQ (F5, F6), 0(R0)
+	WORD $0x4f8190c5 // fmul v5.4s, v6.4s, v1.s[0]
+	WORD $0x4f8190e6 // fmul v6.4s, v7.4s, v1.s[0]
+	WORD $0x4f819107 // fmul v7.4s, v8.4s, v1.s[0]
+	WORD $0x4e29d408 // fadd v8.4s, v0.4s, v9.4s
+	WORD $0x4e25d440 // fadd v0.4s, v2.4s, v5.4s
+	WORD $0x4e26d462 // fadd v2.4s, v3.4s, v6.4s
+	WORD $0x4e27d483 // fadd v3.4s, v4.4s, v7.4s
+	FSTPQ (F8, F0), 0(R0)
 	FSTPQ (F2, F3), 32(R0)
 	ADD $64, R0, R0
 	ADD $64, R1, R1
@@ -333,14 +333,14 @@ loop_1:
 	FLDPQ 0(R1), (F0, F1)
 	FLDPQ 32(R1), (F2, F3)
 	WORD $0x4ea0e804 // fcmlt v4.4s, v0.4s, #0.0
-	WORD $0x4e641c05 // bic v5.16b, v0.16b, v4.16b
-	WORD $0x4ea0e820 // fcmlt v0.4s, v1.4s, #0.0
-	WORD $0x4e601c24 // bic v4.16b, v1.16b, v0.16b
-	WORD $0x4ea0e840 // fcmlt v0.4s, v2.4s, #0.0
-	WORD $0x4e601c41 // bic v1.16b, v2.16b, v0.16b
-	WORD $0x4ea0e860 // fcmlt v0.4s, v3.4s, #0.0
-	WORD $0x4e601c62 // bic v2.16b, v3.16b, v0.16b
-	FSTPQ (F5, F4), 0(R0)
+	WORD $0x4ea0e825 // fcmlt v5.4s, v1.4s, #0.0
+	WORD $0x4ea0e846 // fcmlt v6.4s, v2.4s, #0.0
+	WORD $0x4ea0e867 // fcmlt v7.4s, v3.4s, #0.0
+	WORD $0x4e641c08 // bic v8.16b, v0.16b, v4.16b
+	WORD $0x4e651c20 // bic v0.16b, v1.16b, v5.16b
+	WORD $0x4e661c41 // bic v1.16b, v2.16b, v6.16b
+	WORD $0x4e671c62 // bic v2.16b, v3.16b, v7.16b
+	FSTPQ (F8, F0), 0(R0)
 	FSTPQ (F1, F2), 32(R0)
 	ADD $64, R0, R0
 	ADD $64, R1, R1
@@ -407,14 +407,14 @@ loop_1:
 	FLDPQ 0(R2), (F4, F5)
 	FLDPQ 32(R2), (F6, F7)
 	WORD $0x6ea0d888 // fcmle v8.4s, v4.4s, #0.0
-	WORD $0x4e681c04 // bic v4.16b, v0.16b, v8.16b
-	WORD $0x6ea0d8a0 // fcmle v0.4s, v5.4s, #0.0
-	WORD $0x4e601c25 // bic v5.16b, v1.16b, v0.16b
-	WORD $0x6ea0d8c0 // fcmle v0.4s, v6.4s, #0.0
-	WORD $0x4e601c41 // bic v1.16b, v2.16b, v0.16b
-	WORD $0x6ea0d8e0 // fcmle v0.4s, v7.4s, #0.0
-	WORD $0x4e601c62 // bic v2.16b, v3.16b, v0.16b
-	FSTPQ (F4, F5), 0(R0)
+	WORD $0x6ea0d8a4 // fcmle v4.4s, v5.4s, #0.0
+	WORD $0x6ea0d8c5 // fcmle v5.4s, v6.4s, #0.0
+	WORD $0x6ea0d8e6 // fcmle v6.4s, v7.4s, #0.0
+	WORD $0x4e681c07 // bic v7.16b, v0.16b, v8.16b
+	WORD $0x4e641c20 // bic v0.16b, v1.16b, v4.16b
+	WORD $0x4e651c41 // bic v1.16b, v2.16b, v5.16b
+	WORD $0x4e661c62 // bic v2.16b, v3.16b, v6.16b
+	FSTPQ (F7, F0), 0(R0)
 	FSTPQ (F1, F2), 32(R0)
 	ADD $64, R0, R0
 	ADD $64, R1, R1
@@ -501,12 +501,12 @@ loop_1:
 	FLDPQ 0(R1), (F1, F2)
 	FLDPQ 0(R2), (F3, F4)
 	WORD $0x6e23dc65 // fmul v5.4s, v3.4s, v3.4s
-	WORD $0x4ea5d403 // fsub v3.4s, v0.4s, v5.4s
-	WORD $0x6e23dc25 // fmul v5.4s, v1.4s, v3.4s
-	WORD $0x6e24dc81 // fmul v1.4s, v4.4s, v4.4s
-	WORD $0x4ea1d403 // fsub v3.4s, v0.4s, v1.4s
-	WORD $0x6e23dc41 // fmul v1.4s, v2.4s, v3.4s
-	FSTPQ (F5, F1), 0(R0)
+	WORD $0x6e24dc83 // fmul v3.4s, v4.4s, v4.4s
+	WORD $0x4ea5d404 // fsub v4.4s, v0.4s, v5.4s
+	WORD $0x4ea3d405 // fsub v5.4s, v0.4s, v3.4s
+	WORD $0x6e24dc23 // fmul v3.4s, v1.4s, v4.4s
+	WORD $0x6e25dc41 // fmul v1.4s, v2.4s, v5.4s
+	FSTPQ (F3, F1), 0(R0)
 	ADD $32, R0, R0
 	ADD $32, R1, R1
 	ADD $32, R2, R2
@@ -594,12 +594,12 @@ loop_1:
 	FLDPQ 0(R1), (F1, F2)
 	FLDPQ 0(R2), (F3, F4)
 	WORD $0x6e23dc25 // fmul v5.4s, v1.4s, v3.4s
-	WORD $0x4ea3d401 // fsub v1.4s, v0.4s, v3.4s
-	WORD $0x6e21dca3 // fmul v3.4s, v5.4s, v1.4s
 	WORD $0x6e24dc41 // fmul v1.4s, v2.4s, v4.4s
-	WORD $0x4ea4d402 // fsub v2.4s, v0.4s, v4.4s
-	WORD $0x6e22dc24 // fmul v4.4s, v1.4s, v2.4s
-	FSTPQ (F3, F4), 0(R0)
+	WORD $0x4ea3d402 // fsub v2.4s, v0.4s, v3.4s
+	WORD $0x4ea4d403 // fsub v3.4s, v0.4s, v4.4s
+	WORD $0x6e22dca4 // fmul v4.4s, v5.4s, v2.4s
+	WORD $0x6e23dc22 // fmul v2.4s, v1.4s, v3.4s
+	FSTPQ (F4, F2), 0(R0)
 	ADD $32, R0, R0
 	ADD $32, R1, R1
 	ADD $32, R2, R2
@@ -684,19 +684,19 @@ loop_1:
 	FLDPQ 0(R1), (F0, F4)
 	FLDPQ 32(R1), (F5, F6)
 	WORD $0x4ea1d407 // fsub v7.4s, v0.4s, v1.4s
-	WORD $0x4ea2d4e0 // fsub v0.4s, v7.4s, v2.4s
-	WORD $0x4f839007 // fmul v7.4s, v0.4s, v3.s[0]
 	WORD $0x4ea1d480 // fsub v0.4s, v4.4s, v1.4s
-	WORD $0x4ea2d404 // fsub v4.4s, v0.4s, v2.4s
-	WORD $0x4f839080 // fmul v0.4s, v4.4s, v3.s[0]
 	WORD $0x4ea1d4a4 // fsub v4.4s, v5.4s, v1.4s
-	WORD $0x4ea2d485 // fsub v5.4s, v4.4s, v2.4s
-	WORD $0x4f8390a4 // fmul v4.4s, v5.4s, v3.s[0]
 	WORD $0x4ea1d4c5 // fsub v5.4s, v6.4s, v1.4s
-	WORD $0x4ea2d4a6 // fsub v6.4s, v5.4s, v2.4s
+	WORD $0x4ea2d4e6 // fsub v6.4s, v7.4s, v2.4s
+	WORD $0x4ea2d407 // fsub v7.4s, v0.4s, v2.4s
+	WORD $0x4ea2d480 // fsub v0.4s, v4.4s, v2.4s
+	WORD $0x4ea2d4a4 // fsub v4.4s, v5.4s, v2.4s
 	WORD $0x4f8390c5 // fmul v5.4s, v6.4s, v3.s[0]
-	FSTPQ (F7, F0), 0(R0)
-	FSTPQ (F4, F5), 32(R0)
+	WORD $0x4f8390e6 // fmul v6.4s, v7.4s, v3.s[0]
+	WORD $0x4f839007 // fmul v7.4s, v0.4s, v3.s[0]
+	WORD $0x4f839080 // fmul v0.4s, v4.4s, v3.s[0]
+	FSTPQ (F5, F6), 0(R0)
+	FSTPQ (F7, F0), 32(R0)
 	ADD $64, R0, R0
 	ADD $64, R1, R1
 	SUBS $16, R2, R2
@@ -770,16 +770,16 @@ loop_1:
 	FLDPQ 0(R1), (F0, F5)
 	FLDPQ 0(R2), (F6, F7)
 	WORD $0x4ea1d408 // fsub v8.4s, v0.4s, v1.4s
-	WORD $0x4f829100 // fmul v0.4s, v8.4s, v2.s[0]
-	WORD $0x4ea3d4c8 // fsub v8.4s, v6.4s, v3.4s
-	WORD $0x4ea0d506 // fsub v6.4s, v8.4s, v0.4s
-	WORD $0x4f8490c0 // fmul v0.4s, v6.4s, v4.s[0]
-	WORD $0x4ea1d4a6 // fsub v6.4s, v5.4s, v1.4s
-	WORD $0x4f8290c5 // fmul v5.4s, v6.4s, v2.s[0]
+	WORD $0x4ea1d4a0 // fsub v0.4s, v5.4s, v1.4s
+	WORD $0x4f829105 // fmul v5.4s, v8.4s, v2.s[0]
+	WORD $0x4f829008 // fmul v8.4s, v0.4s, v2.s[0]
+	WORD $0x4ea3d4c0 // fsub v0.4s, v6.4s, v3.4s
 	WORD $0x4ea3d4e6 // fsub v6.4s, v7.4s, v3.4s
-	WORD $0x4ea5d4c7 // fsub v7.4s, v6.4s, v5.4s
+	WORD $0x4ea5d407 // fsub v7.4s, v0.4s, v5.4s
+	WORD $0x4ea8d4c0 // fsub v0.4s, v6.4s, v8.4s
 	WORD $0x4f8490e5 // fmul v5.4s, v7.4s, v4.s[0]
-	FSTPQ (F0, F5), 0(R0)
+	WORD $0x4f849006 // fmul v6.4s, v0.4s, v4.s[0]
+	FSTPQ (F5, F6), 0(R0)
 	ADD $32, R0, R0
 	ADD $32, R1, R1
 	ADD $32, R2, R2
@@ -867,16 +867,16 @@ loop_1:
 	FLDPQ 0(R1), (F0, F3)
 	FLDPQ 0(R2), (F4, F5)
 	WORD $0x4ea0d806 // fcmeq v6.4s, v0.4s, #0.0
-	WORD $0x4ea1d487 // fsub v7.4s, v4.4s, v1.4s
-	WORD $0x6e27dc04 // fmul v4.4s, v0.4s, v7.4s
-	WORD $0x4f829080 // fmul v0.4s, v4.4s, v2.s[0]
-	WORD $0x4e661c04 // bic v4.16b, v0.16b, v6.16b
-	WORD $0x4ea0d860 // fcmeq v0.4s, v3.4s, #0.0
-	WORD $0x4ea1d4a6 // fsub v6.4s, v5.4s, v1.4s
-	WORD $0x6e26dc65 // fmul v5.4s, v3.4s, v6.4s
+	WORD $0x4ea0d867 // fcmeq v7.4s, v3.4s, #0.0
+	WORD $0x4ea1d488 // fsub v8.4s, v4.4s, v1.4s
+	WORD $0x4ea1d4a4 // fsub v4.4s, v5.4s, v1.4s
+	WORD $0x6e28dc05 // fmul v5.4s, v0.4s, v8.4s
+	WORD $0x6e24dc60 // fmul v0.4s, v3.4s, v4.4s
 	WORD $0x4f8290a3 // fmul v3.4s, v5.4s, v2.s[0]
-	WORD $0x4e601c65 // bic v5.16b, v3.16b, v0.16b
-	FSTPQ (F4, F5), 0(R0)
+	WORD $0x4f829004 // fmul v4.4s, v0.4s, v2.s[0]
+	WORD $0x4e661c60 // bic v0.16b, v3.16b, v6.16b
+	WORD $0x4e671c83 // bic v3.16b, v4.16b, v7.16b
+	FSTPQ (F0, F3), 0(R0)
 	ADD $32, R0, R0
 	ADD $32, R1, R1
 	ADD $32, R2, R2
@@ -959,130 +959,276 @@ DATA expNEONConstants<>+28(SB)/4, $0x42b20000
 DATA expNEONConstants<>+32(SB)/4, $0x3fb8aa3b
 DATA expNEONConstants<>+36(SB)/4, $0x3f317200
 DATA expNEONConstants<>+40(SB)/4, $0x35bfbe8e
-DATA expNEONConstants<>+44(SB)/4, $0x3ab51218
-DATA expNEONConstants<>+48(SB)/4, $0x3c091cf2
-DATA expNEONConstants<>+52(SB)/4, $0x3d2aac79
-DATA expNEONConstants<>+56(SB)/4, $0x3e2aaa49
-DATA expNEONConstants<>+60(SB)/4, $0x3efffffe
-DATA expNEONConstants<>+64(SB)/4, $0x3f800000
-DATA expNEONConstants<>+68(SB)/4, $0x3f800000
-DATA expNEONConstants<>+72(SB)/4, $0x3f800000
-DATA expNEONConstants<>+76(SB)/4, $0x3f800000
-DATA expNEONConstants<>+80(SB)/4, $0x0000007f
-DATA expNEONConstants<>+84(SB)/4, $0x0000007f
-DATA expNEONConstants<>+88(SB)/4, $0x0000007f
-DATA expNEONConstants<>+92(SB)/4, $0x0000007f
-GLOBL expNEONConstants<>(SB), RODATA|NOPTR, $96
+DATA expNEONConstants<>+44(SB)/4, $0x00000000
+DATA expNEONConstants<>+48(SB)/4, $0x3ab51218
+DATA expNEONConstants<>+52(SB)/4, $0x3ab51218
+DATA expNEONConstants<>+56(SB)/4, $0x3ab51218
+DATA expNEONConstants<>+60(SB)/4, $0x3ab51218
+DATA expNEONConstants<>+64(SB)/4, $0x3c091cf2
+DATA expNEONConstants<>+68(SB)/4, $0x3c091cf2
+DATA expNEONConstants<>+72(SB)/4, $0x3c091cf2
+DATA expNEONConstants<>+76(SB)/4, $0x3c091cf2
+DATA expNEONConstants<>+80(SB)/4, $0x3d2aac79
+DATA expNEONConstants<>+84(SB)/4, $0x3d2aac79
+DATA expNEONConstants<>+88(SB)/4, $0x3d2aac79
+DATA expNEONConstants<>+92(SB)/4, $0x3d2aac79
+DATA expNEONConstants<>+96(SB)/4, $0x3e2aaa49
+DATA expNEONConstants<>+100(SB)/4, $0x3e2aaa49
+DATA expNEONConstants<>+104(SB)/4, $0x3e2aaa49
+DATA expNEONConstants<>+108(SB)/4, $0x3e2aaa49
+DATA expNEONConstants<>+112(SB)/4, $0x3efffffe
+DATA expNEONConstants<>+116(SB)/4, $0x3efffffe
+DATA expNEONConstants<>+120(SB)/4, $0x3efffffe
+DATA expNEONConstants<>+124(SB)/4, $0x3efffffe
+DATA expNEONConstants<>+128(SB)/4, $0x3f800000
+DATA expNEONConstants<>+132(SB)/4, $0x3f800000
+DATA expNEONConstants<>+136(SB)/4, $0x3f800000
+DATA expNEONConstants<>+140(SB)/4, $0x3f800000
+DATA expNEONConstants<>+144(SB)/4, $0x0000007f
+DATA expNEONConstants<>+148(SB)/4, $0x0000007f
+DATA expNEONConstants<>+152(SB)/4, $0x0000007f
+DATA expNEONConstants<>+156(SB)/4, $0x0000007f
+GLOBL expNEONConstants<>(SB), RODATA|NOPTR, $160
 
 TEXT ·expNEON(SB), NOSPLIT, $0-28
 	MOVD $expNEONConstants<>(SB), R0
 	FMOVQ 0(R0), F0
 	FMOVQ 16(R0), F1
 	FMOVQ 32(R0), F2
-	FMOVQ 48(R0), F3
-	FMOVQ 64(R0), F4
-	FMOVQ 80(R0), F5
-	MOVD dst+0(FP), R0
-	MOVD x+8(FP), R1
-	MOVD n+16(FP), R2
-	FMOVS shift+24(FP), F6
-	VDUP V6.S[0], V7.S4
-	SUBS $4, R2, R2
+	FMOVQ 128(R0), F3
+	FMOVQ 144(R0), F4
+	MOVD dst+0(FP), R1
+	MOVD x+8(FP), R2
+	MOVD n+16(FP), R3
+	FMOVS shift+24(FP), F5
+	VDUP V5.S[0], V6.S4
+	SUBS $16, R3, R3
 	BLT end_2
 
 loop_1:
-	FMOVQ 0(R1), F6
-	WORD $0x4ea7d4c8 // fsub v8.4s, v6.4s, v7.4s
-	WORD $0x4ea8f426 // fmin v6.4s, v1.4s, v8.4s
-	WORD $0x4e26f408 // fmax v8.4s, v0.4s, v6.4s
-	WORD $0x4f829106 // fmul v6.4s, v8.4s, v2.s[0]
-	WORD $0x4e2188c9 // frintn v9.4s, v6.4s
-	VMOV V8.B16, V6.B16
-	WORD $0x4fa25126 // fmls v6.4s, v9.4s, v2.s[1]
-	WORD $0x4f825926 // fmls v6.4s, v9.4s, v2.s[2]
-	WORD $0x4e21a928 // fcvtns v8.4s, v9.4s
-	VDUP V2.S[3], V9.S4
-	VDUP V3.S[0], V10.S4
-	VFMLA V6.S4, V9.S4, V10.S4
-	VDUP V3.S[1], V9.S4
-	VFMLA V6.S4, V10.S4, V9.S4
-	VDUP V3.S[2], V10.S4
-	VFMLA V6.S4, V9.S4, V10.S4
-	VDUP V3.S[3], V9.S4
-	VFMLA V6.S4, V10.S4, V9.S4
-	WORD $0x6e26dcca // fmul v10.4s, v6.4s, v6.4s
-	VFMLA V9.S4, V10.S4, V6.S4
-	WORD $0x4f3f0509 // sshr v9.4s, v8.4s, #1
-	VSUB V9.S4, V8.S4, V10.S4
-	WORD $0x4e24d4c8 // fadd v8.4s, v6.4s, v4.4s
-	VADD V5.S4, V9.S4, V6.S4
-	VSHL $23, V6.S4, V9.S4
-	WORD $0x6e29dd06 // fmul v6.4s, v8.4s, v9.4s
-	VADD V5.S4, V10.S4, V8.S4
-	VSHL $23, V8.S4, V9.S4
-	WORD $0x6e29dcc8 // fmul v8.4s, v6.4s, v9.4s
-	FMOVQ F8, 0(R0)
-	ADD $16, R0, R0
-	ADD $16, R1, R1
-	SUBS $4, R2, R2
+	FLDPQ 0(R2), (F5, F7)
+	FLDPQ 32(R2), (F8, F9)
+	WORD $0x4ea6d4aa // fsub v10.4s, v5.4s, v6.4s
+	WORD $0x4ea6d4e5 // fsub v5.4s, v7.4s, v6.4s
+	WORD $0x4ea6d507 // fsub v7.4s, v8.4s, v6.4s
+	WORD $0x4ea6d528 // fsub v8.4s, v9.4s, v6.4s
+	WORD $0x4eaaf429 // fmin v9.4s, v1.4s, v10.4s
+	WORD $0x4ea5f42a // fmin v10.4s, v1.4s, v5.4s
+	WORD $0x4ea7f425 // fmin v5.4s, v1.4s, v7.4s
+	WORD $0x4ea8f427 // fmin v7.4s, v1.4s, v8.4s
+	WORD $0x4e29f408 // fmax v8.4s, v0.4s, v9.4s
+	WORD $0x4e2af409 // fmax v9.4s, v0.4s, v10.4s
+	WORD $0x4e25f40a // fmax v10.4s, v0.4s, v5.4s
+	WORD $0x4e27f405 // fmax v5.4s, v0.4s, v7.4s
+	WORD $0x4f829107 // fmul v7.4s, v8.4s, v2.s[0]
+	WORD $0x4f82912b // fmul v11.4s, v9.4s, v2.s[0]
+	WORD $0x4f82914c // fmul v12.4s, v10.4s, v2.s[0]
+	WORD $0x4f8290ad // fmul v13.4s, v5.4s, v2.s[0]
+	WORD $0x4e2188ee // frintn v14.4s, v7.4s
+	WORD $0x4e218967 // frintn v7.4s, v11.4s
+	WORD $0x4e21898b // frintn v11.4s, v12.4s
+	WORD $0x4e2189ac // frintn v12.4s, v13.4s
+	VMOV V8.B16, V13.B16
+	VMOV V9.B16, V8.B16
+	VMOV V10.B16, V9.B16
+	VMOV V5.B16, V10.B16
+	WORD $0x4fa251cd // fmls v13.4s, v14.4s, v2.s[1]
+	WORD $0x4fa250e8 // fmls v8.4s, v7.4s, v2.s[1]
+	WORD $0x4fa25169 // fmls v9.4s, v11.4s, v2.s[1]
+	WORD $0x4fa2518a // fmls v10.4s, v12.4s, v2.s[1]
+	WORD $0x4f8259cd // fmls v13.4s, v14.4s, v2.s[2]
+	WORD $0x4f8258e8 // fmls v8.4s, v7.4s, v2.s[2]
+	WORD $0x4f825969 // fmls v9.4s, v11.4s, v2.s[2]
+	WORD $0x4f82598a // fmls v10.4s, v12.4s, v2.s[2]
+	WORD $0x4e21a9c5 // fcvtns v5.4s, v14.4s
+	WORD $0x4e21a8ee // fcvtns v14.4s, v7.4s
+	WORD $0x4e21a967 // fcvtns v7.4s, v11.4s
+	WORD $0x4e21a98b // fcvtns v11.4s, v12.4s
+	FMOVQ 48(R0), F12
+	FMOVQ 48(R0), F15
+	FMOVQ 48(R0), F16
+	FMOVQ 48(R0), F17
+	FMOVQ 64(R0), F18
+	FMOVQ 64(R0), F19
+	FMOVQ 64(R0), F20
+	FMOVQ 64(R0), F21
+	VFMLA V13.S4, V12.S4, V18.S4
+	VFMLA V8.S4, V15.S4, V19.S4
+	VFMLA V9.S4, V16.S4, V20.S4
+	VFMLA V10.S4, V17.S4, V21.S4
+	FMOVQ 80(R0), F12
+	FMOVQ 80(R0), F15
+	FMOVQ 80(R0), F16
+	FMOVQ 80(R0), F17
+	VFMLA V13.S4, V18.S4, V12.S4
+	VFMLA V8.S4, V19.S4, V15.S4
+	VFMLA V9.S4, V20.S4, V16.S4
+	VFMLA V10.S4, V21.S4, V17.S4
+	FMOVQ 96(R0), F18
+	FMOVQ 96(R0), F19
+	FMOVQ 96(R0), F20
+	FMOVQ 96(R0), F21
+	VFMLA V13.S4, V12.S4, V18.S4
+	VFMLA V8.S4, V15.S4, V19.S4
+	VFMLA V9.S4, V16.S4, V20.S4
+	VFMLA V10.S4, V17.S4, V21.S4
+	FMOVQ 112(R0), F12
+	FMOVQ 112(R0), F15
+	FMOVQ 112(R0), F16
+	FMOVQ 112(R0), F17
+	VFMLA V13.S4, V18.S4, V12.S4
+	VFMLA V8.S4, V19.S4, V15.S4
+	VFMLA V9.S4, V20.S4, V16.S4
+	VFMLA V10.S4, V21.S4, V17.S4
+	WORD $0x6e2dddb2 // fmul v18.4s, v13.4s, v13.4s
+	WORD $0x6e28dd13 // fmul v19.4s, v8.4s, v8.4s
+	WORD $0x6e29dd34 // fmul v20.4s, v9.4s, v9.4s
+	WORD $0x6e2add55 // fmul v21.4s, v10.4s, v10.4s
+	VFMLA V12.S4, V18.S4, V13.S4
+	VFMLA V15.S4, V19.S4, V8.S4
+	VFMLA V16.S4, V20.S4, V9.S4
+	VFMLA V17.S4, V21.S4, V10.S4
+	WORD $0x4f3f04ac // sshr v12.4s, v5.4s, #1
+	WORD $0x4f3f05cf // sshr v15.4s, v14.4s, #1
+	WORD $0x4f3f04f0 // sshr v16.4s, v7.4s, #1
+	WORD $0x4f3f0571 // sshr v17.4s, v11.4s, #1
+	VSUB V12.S4, V5.S4, V18.S4
+	VSUB V15.S4, V14.S4, V5.S4
+	VSUB V16.S4, V7.S4, V14.S4
+	VSUB V17.S4, V11.S4, V7.S4
+	WORD $0x4e23d5ab // fadd v11.4s, v13.4s, v3.4s
+	WORD $0x4e23d50d // fadd v13.4s, v8.4s, v3.4s
+	WORD $0x4e23d528 // fadd v8.4s, v9.4s, v3.4s
+	WORD $0x4e23d549 // fadd v9.4s, v10.4s, v3.4s
+	VADD V4.S4, V12.S4, V10.S4
+	VADD V4.S4, V15.S4, V12.S4
+	VADD V4.S4, V16.S4, V15.S4
+	VADD V4.S4, V17.S4, V16.S4
+	VSHL $23, V10.S4, V17.S4
+	VSHL $23, V12.S4, V10.S4
+	VSHL $23, V15.S4, V12.S4
+	VSHL $23, V16.S4, V15.S4
+	WORD $0x6e31dd70 // fmul v16.4s, v11.4s, v17.4s
+	WORD $0x6e2addab // fmul v11.4s, v13.4s, v10.4s
+	WORD $0x6e2cdd0a // fmul v10.4s, v8.4s, v12.4s
+	WORD $0x6e2fdd28 // fmul v8.4s, v9.4s, v15.4s
+	VADD V4.S4, V18.S4, V9.S4
+	VADD V4.S4, V5.S4, V12.S4
+	VADD V4.S4, V14.S4, V5.S4
+	VADD V4.S4, V7.S4, V13.S4
+	VSHL $23, V9.S4, V7.S4
+	VSHL $23, V12.S4, V9.S4
+	VSHL $23, V5.S4, V12.S4
+	VSHL $23, V13.S4, V5.S4
+	WORD $0x6e27de0d // fmul v13.4s, v16.4s, v7.4s
+	WORD $0x6e29dd67 // fmul v7.4s, v11.4s, v9.4s
+	WORD $0x6e2cdd49 // fmul v9.4s, v10.4s, v12.4s
+	WORD $0x6e25dd0a // fmul v10.4s, v8.4s, v5.4s
+	FSTPQ (F13, F7), 0(R1)
+	FSTPQ (F9, F10), 32(R1)
+	ADD $64, R1, R1
+	ADD $64, R2, R2
+	SUBS $16, R3, R3
 	BGE loop_1
 
 end_2:
-	ADD $4, R2, R2
-	CBZ R2, done_3
-	TBZ $1, R2, single_4
-	FMOVD 0(R1), F6
-	TBZ $0, R2, done_5
-	ADD $8, R1, R3
-	VLD1 (R3), V6.S[2]
-	B done_5
+	ADD $16, R3, R3
+	SUBS $4, R3, R3
+	BLT end_4
 
-single_4:
-	FMOVS 0(R1), F6
+loop_3:
+	FMOVQ 0(R2), F5
+	WORD $0x4ea6d4a7 // fsub v7.4s, v5.4s, v6.4s
+	WORD $0x4ea7f425 // fmin v5.4s, v1.4s, v7.4s
+	WORD $0x4e25f407 // fmax v7.4s, v0.4s, v5.4s
+	WORD $0x4f8290e5 // fmul v5.4s, v7.4s, v2.s[0]
+	WORD $0x4e2188a8 // frintn v8.4s, v5.4s
+	VMOV V7.B16, V5.B16
+	WORD $0x4fa25105 // fmls v5.4s, v8.4s, v2.s[1]
+	WORD $0x4f825905 // fmls v5.4s, v8.4s, v2.s[2]
+	WORD $0x4e21a907 // fcvtns v7.4s, v8.4s
+	FMOVQ 48(R0), F8
+	FMOVQ 64(R0), F9
+	VFMLA V5.S4, V8.S4, V9.S4
+	FMOVQ 80(R0), F8
+	VFMLA V5.S4, V9.S4, V8.S4
+	FMOVQ 96(R0), F9
+	VFMLA V5.S4, V8.S4, V9.S4
+	FMOVQ 112(R0), F8
+	VFMLA V5.S4, V9.S4, V8.S4
+	WORD $0x6e25dca9 // fmul v9.4s, v5.4s, v5.4s
+	VFMLA V8.S4, V9.S4, V5.S4
+	WORD $0x4f3f04e8 // sshr v8.4s, v7.4s, #1
+	VSUB V8.S4, V7.S4, V9.S4
+	WORD $0x4e23d4a7 // fadd v7.4s, v5.4s, v3.4s
+	VADD V4.S4, V8.S4, V5.S4
+	VSHL $23, V5.S4, V8.S4
+	WORD $0x6e28dce5 // fmul v5.4s, v7.4s, v8.4s
+	VADD V4.S4, V9.S4, V7.S4
+	VSHL $23, V7.S4, V8.S4
+	WORD $0x6e28dca7 // fmul v7.4s, v5.4s, v8.4s
+	FMOVQ F7, 0(R1)
+	ADD $16, R1, R1
+	ADD $16, R2, R2
+	SUBS $4, R3, R3
+	BGE loop_3
 
-done_5:
-	WORD $0x4ea7d4c8 // fsub v8.4s, v6.4s, v7.4s
-	WORD $0x4ea8f426 // fmin v6.4s, v1.4s, v8.4s
-	WORD $0x4e26f401 // fmax v1.4s, v0.4s, v6.4s
-	WORD $0x4f829020 // fmul v0.4s, v1.4s, v2.s[0]
-	WORD $0x4e218806 // frintn v6.4s, v0.4s
-	VMOV V1.B16, V0.B16
-	WORD $0x4fa250c0 // fmls v0.4s, v6.4s, v2.s[1]
-	WORD $0x4f8258c0 // fmls v0.4s, v6.4s, v2.s[2]
-	WORD $0x4e21a8c1 // fcvtns v1.4s, v6.4s
-	VDUP V2.S[3], V6.S4
-	VDUP V3.S[0], V2.S4
-	VFMLA V0.S4, V6.S4, V2.S4
-	VDUP V3.S[1], V6.S4
-	VFMLA V0.S4, V2.S4, V6.S4
-	VDUP V3.S[2], V2.S4
-	VFMLA V0.S4, V6.S4, V2.S4
-	VDUP V3.S[3], V6.S4
-	VFMLA V0.S4, V2.S4, V6.S4
-	WORD $0x6e20dc02 // fmul v2.4s, v0.4s, v0.4s
-	VFMLA V6.S4, V2.S4, V0.S4
-	WORD $0x4f3f0422 // sshr v2.4s, v1.4s, #1
-	VSUB V2.S4, V1.S4, V3.S4
-	WORD $0x4e24d401 // fadd v1.4s, v0.4s, v4.4s
-	VADD V5.S4, V2.S4, V0.S4
-	VSHL $23, V0.S4, V2.S4
-	WORD $0x6e22dc20 // fmul v0.4s, v1.4s, v2.4s
-	VADD V5.S4, V3.S4, V1.S4
-	VSHL $23, V1.S4, V2.S4
-	WORD $0x6e22dc01 // fmul v1.4s, v0.4s, v2.4s
-	TBZ $1, R2, single_6
-	FMOVD F1, 0(R0)
-	TBZ $0, R2, done_7
-	ADD $8, R0, R1
-	VST1 V1.S[2], (R1)
+end_4:
+	ADD $4, R3, R3
+	CBZ R3, done_5
+	TBZ $1, R3, single_6
+	FMOVD 0(R2), F5
+	TBZ $0, R3, done_7
+	ADD $8, R2, R4
+	VLD1 (R4), V5.S[2]
 	B done_7
 
 single_6:
-	FMOVS F1, 0(R0)
+	FMOVS 0(R2), F5
 
 done_7:
+	WORD $0x4ea6d4a7 // fsub v7.4s, v5.4s, v6.4s
+	WORD $0x4ea7f425 // fmin v5.4s, v1.4s, v7.4s
+	WORD $0x4e25f401 // fmax v1.4s, v0.4s, v5.4s
+	WORD $0x4f829020 // fmul v0.4s, v1.4s, v2.s[0]
+	WORD $0x4e218805 // frintn v5.4s, v0.4s
+	VMOV V1.B16, V0.B16
+	WORD $0x4fa250a0 // fmls v0.4s, v5.4s, v2.s[1]
+	WORD $0x4f8258a0 // fmls v0.4s, v5.4s, v2.s[2]
+	WORD $0x4e21a8a1 // fcvtns v1.4s, v5.4s
+	FMOVQ 48(R0), F2
+	FMOVQ 64(R0), F5
+	VFMLA V0.S4, V2.S4, V5.S4
+	FMOVQ 80(R0), F2
+	VFMLA V0.S4, V5.S4, V2.S4
+	FMOVQ 96(R0), F5
+	VFMLA V0.S4, V2.S4, V5.S4
+	FMOVQ 112(R0), F2
+	VFMLA V0.S4, V5.S4, V2.S4
+	WORD $0x6e20dc05 // fmul v5.4s, v0.4s, v0.4s
+	VFMLA V2.S4, V5.S4, V0.S4
+	WORD $0x4f3f0422 // sshr v2.4s, v1.4s, #1
+	VSUB V2.S4, V1.S4, V5.S4
+	WORD $0x4e23d401 // fadd v1.4s, v0.4s, v3.4s
+	VADD V4.S4, V2.S4, V0.S4
+	VSHL $23, V0.S4, V2.S4
+	WORD $0x6e22dc20 // fmul v0.4s, v1.4s, v2.4s
+	VADD V4.S4, V5.S4, V1.S4
+	VSHL $23, V1.S4, V2.S4
+	WORD $0x6e22dc01 // fmul v1.4s, v0.4s, v2.4s
+	TBZ $1, R3, single_8
+	FMOVD F1, 0(R1)
+	TBZ $0, R3, done_9
+	ADD $8, R1, R0
+	VST1 V1.S[2], (R0)
+	B done_9
 
-done_3:
+single_8:
+	FMOVS F1, 0(R1)
+
+done_9:
+
+done_5:
 	RET
 
 DATA tanhNEONConstants<>+0(SB)/4, $0xc1f00000
@@ -1094,136 +1240,269 @@ DATA tanhNEONConstants<>+20(SB)/4, $0x3fb8aa3b
 DATA tanhNEONConstants<>+24(SB)/4, $0x3f317200
 DATA tanhNEONConstants<>+28(SB)/4, $0x35bfbe8e
 DATA tanhNEONConstants<>+32(SB)/4, $0x3ab51218
-DATA tanhNEONConstants<>+36(SB)/4, $0x3c091cf2
-DATA tanhNEONConstants<>+40(SB)/4, $0x3d2aac79
-DATA tanhNEONConstants<>+44(SB)/4, $0x3e2aaa49
-DATA tanhNEONConstants<>+48(SB)/4, $0x3efffffe
-DATA tanhNEONConstants<>+52(SB)/4, $0x00000000
-DATA tanhNEONConstants<>+56(SB)/4, $0x00000000
-DATA tanhNEONConstants<>+60(SB)/4, $0x00000000
-DATA tanhNEONConstants<>+64(SB)/4, $0x0000007f
-DATA tanhNEONConstants<>+68(SB)/4, $0x0000007f
-DATA tanhNEONConstants<>+72(SB)/4, $0x0000007f
-DATA tanhNEONConstants<>+76(SB)/4, $0x0000007f
-DATA tanhNEONConstants<>+80(SB)/4, $0x3f800000
-DATA tanhNEONConstants<>+84(SB)/4, $0x3f800000
-DATA tanhNEONConstants<>+88(SB)/4, $0x3f800000
-DATA tanhNEONConstants<>+92(SB)/4, $0x3f800000
-DATA tanhNEONConstants<>+96(SB)/4, $0x40000000
-DATA tanhNEONConstants<>+100(SB)/4, $0x40000000
-DATA tanhNEONConstants<>+104(SB)/4, $0x40000000
-DATA tanhNEONConstants<>+108(SB)/4, $0x40000000
-DATA tanhNEONConstants<>+112(SB)/4, $0x80000000
-DATA tanhNEONConstants<>+116(SB)/4, $0x80000000
-DATA tanhNEONConstants<>+120(SB)/4, $0x80000000
-DATA tanhNEONConstants<>+124(SB)/4, $0x80000000
-GLOBL tanhNEONConstants<>(SB), RODATA|NOPTR, $128
+DATA tanhNEONConstants<>+36(SB)/4, $0x3ab51218
+DATA tanhNEONConstants<>+40(SB)/4, $0x3ab51218
+DATA tanhNEONConstants<>+44(SB)/4, $0x3ab51218
+DATA tanhNEONConstants<>+48(SB)/4, $0x3c091cf2
+DATA tanhNEONConstants<>+52(SB)/4, $0x3c091cf2
+DATA tanhNEONConstants<>+56(SB)/4, $0x3c091cf2
+DATA tanhNEONConstants<>+60(SB)/4, $0x3c091cf2
+DATA tanhNEONConstants<>+64(SB)/4, $0x3d2aac79
+DATA tanhNEONConstants<>+68(SB)/4, $0x3d2aac79
+DATA tanhNEONConstants<>+72(SB)/4, $0x3d2aac79
+DATA tanhNEONConstants<>+76(SB)/4, $0x3d2aac79
+DATA tanhNEONConstants<>+80(SB)/4, $0x3e2aaa49
+DATA tanhNEONConstants<>+84(SB)/4, $0x3e2aaa49
+DATA tanhNEONConstants<>+88(SB)/4, $0x3e2aaa49
+DATA tanhNEONConstants<>+92(SB)/4, $0x3e2aaa49
+DATA tanhNEONConstants<>+96(SB)/4, $0x3efffffe
+DATA tanhNEONConstants<>+100(SB)/4, $0x3efffffe
+DATA tanhNEONConstants<>+104(SB)/4, $0x3efffffe
+DATA tanhNEONConstants<>+108(SB)/4, $0x3efffffe
+DATA tanhNEONConstants<>+112(SB)/4, $0x0000007f
+DATA tanhNEONConstants<>+116(SB)/4, $0x0000007f
+DATA tanhNEONConstants<>+120(SB)/4, $0x0000007f
+DATA tanhNEONConstants<>+124(SB)/4, $0x0000007f
+DATA tanhNEONConstants<>+128(SB)/4, $0x3f800000
+DATA tanhNEONConstants<>+132(SB)/4, $0x3f800000
+DATA tanhNEONConstants<>+136(SB)/4, $0x3f800000
+DATA tanhNEONConstants<>+140(SB)/4, $0x3f800000
+DATA tanhNEONConstants<>+144(SB)/4, $0x40000000
+DATA tanhNEONConstants<>+148(SB)/4, $0x40000000
+DATA tanhNEONConstants<>+152(SB)/4, $0x40000000
+DATA tanhNEONConstants<>+156(SB)/4, $0x40000000
+DATA tanhNEONConstants<>+160(SB)/4, $0x80000000
+DATA tanhNEONConstants<>+164(SB)/4, $0x80000000
+DATA tanhNEONConstants<>+168(SB)/4, $0x80000000
+DATA tanhNEONConstants<>+172(SB)/4, $0x80000000
+GLOBL tanhNEONConstants<>(SB), RODATA|NOPTR, $176
 
 TEXT ·tanhNEON(SB), NOSPLIT, $0-24
 	MOVD $tanhNEONConstants<>(SB), R0
 	FMOVQ 0(R0), F0
 	FMOVQ 16(R0), F1
-	FMOVQ 32(R0), F2
-	FMOVQ 48(R0), F3
-	FMOVQ 64(R0), F4
-	FMOVQ 80(R0), F5
-	FMOVQ 96(R0), F6
-	FMOVQ 112(R0), F7
-	MOVD dst+0(FP), R0
-	MOVD x+8(FP), R1
-	MOVD n+16(FP), R2
-	SUBS $4, R2, R2
+	FMOVQ 112(R0), F2
+	FMOVQ 128(R0), F3
+	FMOVQ 144(R0), F4
+	FMOVQ 160(R0), F5
+	MOVD dst+0(FP), R1
+	MOVD x+8(FP), R2
+	MOVD n+16(FP), R3
+	SUBS $16, R3, R3
 	BLT end_2
 
 loop_1:
-	FMOVQ 0(R1), F8
-	WORD $0x4ea0f909 // fabs v9.4s, v8.4s
-	WORD $0x4f81912a // fmul v10.4s, v9.4s, v1.s[0]
-	WORD $0x4e2af409 // fmax v9.4s, v0.4s, v10.4s
-	WORD $0x4fa1912a // fmul v10.4s, v9.4s, v1.s[1]
-	WORD $0x4e21894b // frintn v11.4s, v10.4s
-	VMOV V9.B16, V10.B16
-	WORD $0x4f81596a // fmls v10.4s, v11.4s, v1.s[2]
-	WORD $0x4fa1596a // fmls v10.4s, v11.4s, v1.s[3]
-	WORD $0x4e21a969 // fcvtns v9.4s, v11.4s
-	VDUP V2.S[0], V11.S4
-	VDUP V2.S[1], V12.S4
-	VFMLA V10.S4, V11.S4, V12.S4
-	VDUP V2.S[2], V11.S4
-	VFMLA V10.S4, V12.S4, V11.S4
-	VDUP V2.S[3], V12.S4
-	VFMLA V10.S4, V11.S4, V12.S4
-	VDUP V3.S[0], V11.S4
-	VFMLA V10.S4, V12.S4, V11.S4
-	WORD $0x6e2add4c // fmul v12.4s, v10.4s, v10.4s
-	VFMLA V11.S4, V12.S4, V10.S4
-	VADD V4.S4, V9.S4, V11.S4
-	VSHL $23, V11.S4, V9.S4
-	WORD $0x4ea5d52b // fsub v11.4s, v9.4s, v5.4s
-	VFMLA V10.S4, V9.S4, V11.S4
-	WORD $0x4e26d569 // fadd v9.4s, v11.4s, v6.4s
-	WORD $0x6e29fd6a // fdiv v10.4s, v11.4s, v9.4s
-	VBIT V7.B16, V8.B16, V10.B16
-	FMOVQ F10, 0(R0)
-	ADD $16, R0, R0
-	ADD $16, R1, R1
-	SUBS $4, R2, R2
+	FLDPQ 0(R2), (F6, F7)
+	FLDPQ 32(R2), (F8, F9)
+	WORD $0x4ea0f8ca // fabs v10.4s, v6.4s
+	WORD $0x4ea0f8eb // fabs v11.4s, v7.4s
+	WORD $0x4ea0f90c // fabs v12.4s, v8.4s
+	WORD $0x4ea0f92d // fabs v13.4s, v9.4s
+	WORD $0x4f81914e // fmul v14.4s, v10.4s, v1.s[0]
+	WORD $0x4f81916a // fmul v10.4s, v11.4s, v1.s[0]
+	WORD $0x4f81918b // fmul v11.4s, v12.4s, v1.s[0]
+	WORD $0x4f8191ac // fmul v12.4s, v13.4s, v1.s[0]
+	WORD $0x4e2ef40d // fmax v13.4s, v0.4s, v14.4s
+	WORD $0x4e2af40e // fmax v14.4s, v0.4s, v10.4s
+	WORD $0x4e2bf40a // fmax v10.4s, v0.4s, v11.4s
+	WORD $0x4e2cf40b // fmax v11.4s, v0.4s, v12.4s
+	WORD $0x4fa191ac // fmul v12.4s, v13.4s, v1.s[1]
+	WORD $0x4fa191cf // fmul v15.4s, v14.4s, v1.s[1]
+	WORD $0x4fa19150 // fmul v16.4s, v10.4s, v1.s[1]
+	WORD $0x4fa19171 // fmul v17.4s, v11.4s, v1.s[1]
+	WORD $0x4e218992 // frintn v18.4s, v12.4s
+	WORD $0x4e2189ec // frintn v12.4s, v15.4s
+	WORD $0x4e218a0f // frintn v15.4s, v16.4s
+	WORD $0x4e218a30 // frintn v16.4s, v17.4s
+	VMOV V13.B16, V17.B16
+	VMOV V14.B16, V13.B16
+	VMOV V10.B16, V14.B16
+	VMOV V11.B16, V10.B16
+	WORD $0x4f815a51 // fmls v17.4s, v18.4s, v1.s[2]
+	WORD $0x4f81598d // fmls v13.4s, v12.4s, v1.s[2]
+	WORD $0x4f8159ee // fmls v14.4s, v15.4s, v1.s[2]
+	WORD $0x4f815a0a // fmls v10.4s, v16.4s, v1.s[2]
+	WORD $0x4fa15a51 // fmls v17.4s, v18.4s, v1.s[3]
+	WORD $0x4fa1598d // fmls v13.4s, v12.4s, v1.s[3]
+	WORD $0x4fa159ee // fmls v14.4s, v15.4s, v1.s[3]
+	WORD $0x4fa15a0a // fmls v10.4s, v16.4s, v1.s[3]
+	WORD $0x4e21aa4b // fcvtns v11.4s, v18.4s
+	WORD $0x4e21a992 // fcvtns v18.4s, v12.4s
+	WORD $0x4e21a9ec // fcvtns v12.4s, v15.4s
+	WORD $0x4e21aa0f // fcvtns v15.4s, v16.4s
+	FMOVQ 32(R0), F16
+	FMOVQ 32(R0), F19
+	FMOVQ 32(R0), F20
+	FMOVQ 32(R0), F21
+	FMOVQ 48(R0), F22
+	FMOVQ 48(R0), F23
+	FMOVQ 48(R0), F24
+	FMOVQ 48(R0), F25
+	VFMLA V17.S4, V16.S4, V22.S4
+	VFMLA V13.S4, V19.S4, V23.S4
+	VFMLA V14.S4, V20.S4, V24.S4
+	VFMLA V10.S4, V21.S4, V25.S4
+	FMOVQ 64(R0), F16
+	FMOVQ 64(R0), F19
+	FMOVQ 64(R0), F20
+	FMOVQ 64(R0), F21
+	VFMLA V17.S4, V22.S4, V16.S4
+	VFMLA V13.S4, V23.S4, V19.S4
+	VFMLA V14.S4, V24.S4, V20.S4
+	VFMLA V10.S4, V25.S4, V21.S4
+	FMOVQ 80(R0), F22
+	FMOVQ 80(R0), F23
+	FMOVQ 80(R0), F24
+	FMOVQ 80(R0), F25
+	VFMLA V17.S4, V16.S4, V22.S4
+	VFMLA V13.S4, V19.S4, V23.S4
+	VFMLA V14.S4, V20.S4, V24.S4
+	VFMLA V10.S4, V21.S4, V25.S4
+	FMOVQ 96(R0), F16
+	FMOVQ 96(R0), F19
+	FMOVQ 96(R0), F20
+	FMOVQ 96(R0), F21
+	VFMLA V17.S4, V22.S4, V16.S4
+	VFMLA V13.S4, V23.S4, V19.S4
+	VFMLA V14.S4, V24.S4, V20.S4
+	VFMLA V10.S4, V25.S4, V21.S4
+	WORD $0x6e31de36 // fmul v22.4s, v17.4s, v17.4s
+	WORD $0x6e2dddb7 // fmul v23.4s, v13.4s, v13.4s
+	WORD $0x6e2eddd8 // fmul v24.4s, v14.4s, v14.4s
+	WORD $0x6e2add59 // fmul v25.4s, v10.4s, v10.4s
+	VFMLA V16.S4, V22.S4, V17.S4
+	VFMLA V19.S4, V23.S4, V13.S4
+	VFMLA V20.S4, V24.S4, V14.S4
+	VFMLA V21.S4, V25.S4, V10.S4
+	VADD V2.S4, V11.S4, V16.S4
+	VADD V2.S4, V18.S4, V11.S4
+	VADD V2.S4, V12.S4, V18.S4
+	VADD V2.S4, V15.S4, V12.S4
+	VSHL $23, V16.S4, V15.S4
+	VSHL $23, V11.S4, V16.S4
+	VSHL $23, V18.S4, V11.S4
+	VSHL $23, V12.S4, V18.S4
+	WORD $0x4ea3d5ec // fsub v12.4s, v15.4s, v3.4s
+	WORD $0x4ea3d613 // fsub v19.4s, v16.4s, v3.4s
+	WORD $0x4ea3d574 // fsub v20.4s, v11.4s, v3.4s
+	WORD $0x4ea3d655 // fsub v21.4s, v18.4s, v3.4s
+	VFMLA V17.S4, V15.S4, V12.S4
+	VFMLA V13.S4, V16.S4, V19.S4
+	VFMLA V14.S4, V11.S4, V20.S4
+	VFMLA V10.S4, V18.S4, V21.S4
+	WORD $0x4e24d58a // fadd v10.4s, v12.4s, v4.4s
+	WORD $0x4e24d66b // fadd v11.4s, v19.4s, v4.4s
+	WORD $0x4e24d68d // fadd v13.4s, v20.4s, v4.4s
+	WORD $0x4e24d6ae // fadd v14.4s, v21.4s, v4.4s
+	WORD $0x6e2afd8f // fdiv v15.4s, v12.4s, v10.4s
+	WORD $0x6e2bfe6a // fdiv v10.4s, v19.4s, v11.4s
+	WORD $0x6e2dfe8b // fdiv v11.4s, v20.4s, v13.4s
+	WORD $0x6e2efeac // fdiv v12.4s, v21.4s, v14.4s
+	VBIT V5.B16, V6.B16, V15.B16
+	VBIT V5.B16, V7.B16, V10.B16
+	VBIT V5.B16, V8.B16, V11.B16
+	VBIT V5.B16, V9.B16, V12.B16
+	FSTPQ (F15, F10), 0(R1)
+	FSTPQ (F11, F12), 32(R1)
+	ADD $64, R1, R1
+	ADD $64, R2, R2
+	SUBS $16, R3, R3
 	BGE loop_1
 
 end_2:
-	ADD $4, R2, R2
-	CBZ R2, done_3
-	TBZ $1, R2, single_4
-	FMOVD 0(R1), F8
-	TBZ $0, R2, done_5
-	ADD $8, R1, R3
-	VLD1 (R3), V8.S[2]
-	B done_5
+	ADD $16, R3, R3
+	SUBS $4, R3, R3
+	BLT end_4
 
-single_4:
-	FMOVS 0(R1), F8
+loop_3:
+	FMOVQ 0(R2), F6
+	WORD $0x4ea0f8c7 // fabs v7.4s, v6.4s
+	WORD $0x4f8190e8 // fmul v8.4s, v7.4s, v1.s[0]
+	WORD $0x4e28f407 // fmax v7.4s, v0.4s, v8.4s
+	WORD $0x4fa190e8 // fmul v8.4s, v7.4s, v1.s[1]
+	WORD $0x4e218909 // frintn v9.4s, v8.4s
+	VMOV V7.B16, V8.B16
+	WORD $0x4f815928 // fmls v8.4s, v9.4s, v1.s[2]
+	WORD $0x4fa15928 // fmls v8.4s, v9.4s, v1.s[3]
+	WORD $0x4e21a927 // fcvtns v7.4s, v9.4s
+	FMOVQ 32(R0), F9
+	FMOVQ 48(R0), F10
+	VFMLA V8.S4, V9.S4, V10.S4
+	FMOVQ 64(R0), F9
+	VFMLA V8.S4, V10.S4, V9.S4
+	FMOVQ 80(R0), F10
+	VFMLA V8.S4, V9.S4, V10.S4
+	FMOVQ 96(R0), F9
+	VFMLA V8.S4, V10.S4, V9.S4
+	WORD $0x6e28dd0a // fmul v10.4s, v8.4s, v8.4s
+	VFMLA V9.S4, V10.S4, V8.S4
+	VADD V2.S4, V7.S4, V9.S4
+	VSHL $23, V9.S4, V7.S4
+	WORD $0x4ea3d4e9 // fsub v9.4s, v7.4s, v3.4s
+	VFMLA V8.S4, V7.S4, V9.S4
+	WORD $0x4e24d527 // fadd v7.4s, v9.4s, v4.4s
+	WORD $0x6e27fd28 // fdiv v8.4s, v9.4s, v7.4s
+	VBIT V5.B16, V6.B16, V8.B16
+	FMOVQ F8, 0(R1)
+	ADD $16, R1, R1
+	ADD $16, R2, R2
+	SUBS $4, R3, R3
+	BGE loop_3
 
-done_5:
-	WORD $0x4ea0f909 // fabs v9.4s, v8.4s
-	WORD $0x4f81912a // fmul v10.4s, v9.4s, v1.s[0]
-	WORD $0x4e2af409 // fmax v9.4s, v0.4s, v10.4s
-	WORD $0x4fa19120 // fmul v0.4s, v9.4s, v1.s[1]
-	WORD $0x4e21880a // frintn v10.4s, v0.4s
-	VMOV V9.B16, V0.B16
-	WORD $0x4f815940 // fmls v0.4s, v10.4s, v1.s[2]
-	WORD $0x4fa15940 // fmls v0.4s, v10.4s, v1.s[3]
-	WORD $0x4e21a941 // fcvtns v1.4s, v10.4s
-	VDUP V2.S[0], V9.S4
-	VDUP V2.S[1], V10.S4
-	VFMLA V0.S4, V9.S4, V10.S4
-	VDUP V2.S[2], V9.S4
-	VFMLA V0.S4, V10.S4, V9.S4
-	VDUP V2.S[3], V10.S4
-	VFMLA V0.S4, V9.S4, V10.S4
-	VDUP V3.S[0], V2.S4
-	VFMLA V0.S4, V10.S4, V2.S4
-	WORD $0x6e20dc03 // fmul v3.4s, v0.4s, v0.4s
-	VFMLA V2.S4, V3.S4, V0.S4
-	VADD V4.S4, V1.S4, V2.S4
-	VSHL $23, V2.S4, V1.S4
-	WORD $0x4ea5d422 // fsub v2.4s, v1.4s, v5.4s
-	VFMLA V0.S4, V1.S4, V2.S4
-	WORD $0x4e26d440 // fadd v0.4s, v2.4s, v6.4s
-	WORD $0x6e20fc41 // fdiv v1.4s, v2.4s, v0.4s
-	VBIT V7.B16, V8.B16, V1.B16
-	TBZ $1, R2, single_6
-	FMOVD F1, 0(R0)
-	TBZ $0, R2, done_7
-	ADD $8, R0, R1
-	VST1 V1.S[2], (R1)
+end_4:
+	ADD $4, R3, R3
+	CBZ R3, done_5
+	TBZ $1, R3, single_6
+	FMOVD 0(R2), F6
+	TBZ $0, R3, done_7
+	ADD $8, R2, R4
+	VLD1 (R4), V6.S[2]
 	B done_7
 
 single_6:
-	FMOVS F1, 0(R0)
+	FMOVS 0(R2), F6
 
 done_7:
+	WORD $0x4ea0f8c7 // fabs v7.4s, v6.4s
+	WORD $0x4f8190e8 // fmul v8.4s, v7.4s, v1.s[0]
+	WORD $0x4e28f407 // fmax v7.4s, v0.4s, v8.4s
+	WORD $0x4fa190e0 // fmul v0.4s, v7.4s, v1.s[1]
+	WORD $0x4e218808 // frintn v8.4s, v0.4s
+	VMOV V7.B16, V0.B16
+	WORD $0x4f815900 // fmls v0.4s, v8.4s, v1.s[2]
+	WORD $0x4fa15900 // fmls v0.4s, v8.4s, v1.s[3]
+	WORD $0x4e21a901 // fcvtns v1.4s, v8.4s
+	FMOVQ 32(R0), F7
+	FMOVQ 48(R0), F8
+	VFMLA V0.S4, V7.S4, V8.S4
+	FMOVQ 64(R0), F7
+	VFMLA V0.S4, V8.S4, V7.S4
+	FMOVQ 80(R0), F8
+	VFMLA V0.S4, V7.S4, V8.S4
+	FMOVQ 96(R0), F7
+	VFMLA V0.S4, V8.S4, V7.S4
+	WORD $0x6e20dc08 // fmul v8.4s, v0.4s, v0.4s
+	VFMLA V7.S4, V8.S4, V0.S4
+	VADD V2.S4, V1.S4, V7.S4
+	VSHL $23, V7.S4, V1.S4
+	WORD $0x4ea3d422 // fsub v2.4s, v1.4s, v3.4s
+	VFMLA V0.S4, V1.S4, V2.S4
+	WORD $0x4e24d440 // fadd v0.4s, v2.4s, v4.4s
+	WORD $0x6e20fc41 // fdiv v1.4s, v2.4s, v0.4s
+	VBIT V5.B16, V6.B16, V1.B16
+	TBZ $1, R3, single_8
+	FMOVD F1, 0(R1)
+	TBZ $0, R3, done_9
+	ADD $8, R1, R0
+	VST1 V1.S[2], (R0)
+	B done_9
 
-done_3:
+single_8:
+	FMOVS F1, 0(R1)
+
+done_9:
+
+done_5:
 	RET
 
 DATA sigmoidNEONConstants<>+0(SB)/4, $0x80000000
@@ -1241,20 +1520,36 @@ DATA sigmoidNEONConstants<>+44(SB)/4, $0x42b20000
 DATA sigmoidNEONConstants<>+48(SB)/4, $0x3fb8aa3b
 DATA sigmoidNEONConstants<>+52(SB)/4, $0x3f317200
 DATA sigmoidNEONConstants<>+56(SB)/4, $0x35bfbe8e
-DATA sigmoidNEONConstants<>+60(SB)/4, $0x3ab51218
-DATA sigmoidNEONConstants<>+64(SB)/4, $0x3c091cf2
-DATA sigmoidNEONConstants<>+68(SB)/4, $0x3d2aac79
-DATA sigmoidNEONConstants<>+72(SB)/4, $0x3e2aaa49
-DATA sigmoidNEONConstants<>+76(SB)/4, $0x3efffffe
-DATA sigmoidNEONConstants<>+80(SB)/4, $0x3f800000
-DATA sigmoidNEONConstants<>+84(SB)/4, $0x3f800000
-DATA sigmoidNEONConstants<>+88(SB)/4, $0x3f800000
-DATA sigmoidNEONConstants<>+92(SB)/4, $0x3f800000
-DATA sigmoidNEONConstants<>+96(SB)/4, $0x0000007f
-DATA sigmoidNEONConstants<>+100(SB)/4, $0x0000007f
-DATA sigmoidNEONConstants<>+104(SB)/4, $0x0000007f
-DATA sigmoidNEONConstants<>+108(SB)/4, $0x0000007f
-GLOBL sigmoidNEONConstants<>(SB), RODATA|NOPTR, $112
+DATA sigmoidNEONConstants<>+60(SB)/4, $0x00000000
+DATA sigmoidNEONConstants<>+64(SB)/4, $0x3ab51218
+DATA sigmoidNEONConstants<>+68(SB)/4, $0x3ab51218
+DATA sigmoidNEONConstants<>+72(SB)/4, $0x3ab51218
+DATA sigmoidNEONConstants<>+76(SB)/4, $0x3ab51218
+DATA sigmoidNEONConstants<>+80(SB)/4, $0x3c091cf2
+DATA sigmoidNEONConstants<>+84(SB)/4, $0x3c091cf2
+DATA sigmoidNEONConstants<>+88(SB)/4, $0x3c091cf2
+DATA sigmoidNEONConstants<>+92(SB)/4, $0x3c091cf2
+DATA sigmoidNEONConstants<>+96(SB)/4, $0x3d2aac79
+DATA sigmoidNEONConstants<>+100(SB)/4, $0x3d2aac79
+DATA sigmoidNEONConstants<>+104(SB)/4, $0x3d2aac79
+DATA sigmoidNEONConstants<>+108(SB)/4, $0x3d2aac79
+DATA sigmoidNEONConstants<>+112(SB)/4, $0x3e2aaa49
+DATA sigmoidNEONConstants<>+116(SB)/4, $0x3e2aaa49
+DATA sigmoidNEONConstants<>+120(SB)/4, $0x3e2aaa49
+DATA sigmoidNEONConstants<>+124(SB)/4, $0x3e2aaa49
+DATA sigmoidNEONConstants<>+128(SB)/4, $0x3efffffe
+DATA sigmoidNEONConstants<>+132(SB)/4, $0x3efffffe
+DATA sigmoidNEONConstants<>+136(SB)/4, $0x3efffffe
+DATA sigmoidNEONConstants<>+140(SB)/4, $0x3efffffe
+DATA sigmoidNEONConstants<>+144(SB)/4, $0x3f800000
+DATA sigmoidNEONConstants<>+148(SB)/4, $0x3f800000
+DATA sigmoidNEONConstants<>+152(SB)/4, $0x3f800000
+DATA sigmoidNEONConstants<>+156(SB)/4, $0x3f800000
+DATA sigmoidNEONConstants<>+160(SB)/4, $0x0000007f
+DATA sigmoidNEONConstants<>+164(SB)/4, $0x0000007f
+DATA sigmoidNEONConstants<>+168(SB)/4, $0x0000007f
+DATA sigmoidNEONConstants<>+172(SB)/4, $0x0000007f
+GLOBL sigmoidNEONConstants<>(SB), RODATA|NOPTR, $176
 
 TEXT ·sigmoidNEON(SB), NOSPLIT, $0-24
 	MOVD $sigmoidNEONConstants<>(SB), R0
@@ -1262,73 +1557,223 @@ TEXT ·sigmoidNEON(SB), NOSPLIT, $0-24
 	FMOVQ 16(R0), F1
 	FMOVQ 32(R0), F2
 	FMOVQ 48(R0), F3
-	FMOVQ 64(R0), F4
-	FMOVQ 80(R0), F5
-	FMOVQ 96(R0), F6
-	MOVD dst+0(FP), R0
-	MOVD x+8(FP), R1
-	MOVD n+16(FP), R2
-	SUBS $4, R2, R2
+	FMOVQ 144(R0), F4
+	FMOVQ 160(R0), F5
+	MOVD dst+0(FP), R1
+	MOVD x+8(FP), R2
+	MOVD n+16(FP), R3
+	SUBS $16, R3, R3
 	BLT end_2
 
 loop_1:
-	FMOVQ 0(R1), F7
-	VORR V0.B16, V7.B16, V8.B16
-	WORD $0x4ea8f449 // fmin v9.4s, v2.4s, v8.4s
-	WORD $0x4e29f428 // fmax v8.4s, v1.4s, v9.4s
-	WORD $0x4f839109 // fmul v9.4s, v8.4s, v3.s[0]
-	WORD $0x4e21892a // frintn v10.4s, v9.4s
-	VMOV V8.B16, V9.B16
-	WORD $0x4fa35149 // fmls v9.4s, v10.4s, v3.s[1]
-	WORD $0x4f835949 // fmls v9.4s, v10.4s, v3.s[2]
-	WORD $0x4e21a948 // fcvtns v8.4s, v10.4s
-	VDUP V3.S[3], V10.S4
-	VDUP V4.S[0], V11.S4
-	VFMLA V9.S4, V10.S4, V11.S4
-	VDUP V4.S[1], V10.S4
-	VFMLA V9.S4, V11.S4, V10.S4
-	VDUP V4.S[2], V11.S4
-	VFMLA V9.S4, V10.S4, V11.S4
-	VDUP V4.S[3], V10.S4
-	VFMLA V9.S4, V11.S4, V10.S4
-	WORD $0x6e29dd2b // fmul v11.4s, v9.4s, v9.4s
-	VFMLA V10.S4, V11.S4, V9.S4
-	WORD $0x4f3f050a // sshr v10.4s, v8.4s, #1
-	VSUB V10.S4, V8.S4, V11.S4
-	WORD $0x4e25d528 // fadd v8.4s, v9.4s, v5.4s
-	VADD V6.S4, V10.S4, V9.S4
-	VSHL $23, V9.S4, V10.S4
-	WORD $0x6e2add09 // fmul v9.4s, v8.4s, v10.4s
-	VADD V6.S4, V11.S4, V8.S4
-	VSHL $23, V8.S4, V10.S4
-	WORD $0x6e2add28 // fmul v8.4s, v9.4s, v10.4s
-	WORD $0x4e25d509 // fadd v9.4s, v8.4s, v5.4s
-	WORD $0x6e29fcaa // fdiv v10.4s, v5.4s, v9.4s
-	WORD $0x4f2104e9 // sshr v9.4s, v7.4s, #31
-	WORD $0x6e2add07 // fmul v7.4s, v8.4s, v10.4s
-	VBSL V10.B16, V7.B16, V9.B16
-	FMOVQ F9, 0(R0)
-	ADD $16, R0, R0
-	ADD $16, R1, R1
-	SUBS $4, R2, R2
+	FLDPQ 0(R2), (F6, F7)
+	FLDPQ 32(R2), (F8, F9)
+	VORR V0.B16, V6.B16, V10.B16
+	VORR V0.B16, V7.B16, V11.B16
+	VORR V0.B16, V8.B16, V12.B16
+	VORR V0.B16, V9.B16, V13.B16
+	WORD $0x4eaaf44e // fmin v14.4s, v2.4s, v10.4s
+	WORD $0x4eabf44a // fmin v10.4s, v2.4s, v11.4s
+	WORD $0x4eacf44b // fmin v11.4s, v2.4s, v12.4s
+	WORD $0x4eadf44c // fmin v12.4s, v2.4s, v13.4s
+	WORD $0x4e2ef42d // fmax v13.4s, v1.4s, v14.4s
+	WORD $0x4e2af42e // fmax v14.4s, v1.4s, v10.4s
+	WORD $0x4e2bf42a // fmax v10.4s, v1.4s, v11.4s
+	WORD $0x4e2cf42b // fmax v11.4s, v1.4s, v12.4s
+	WORD $0x4f8391ac // fmul v12.4s, v13.4s, v3.s[0]
+	WORD $0x4f8391cf // fmul v15.4s, v14.4s, v3.s[0]
+	WORD $0x4f839150 // fmul v16.4s, v10.4s, v3.s[0]
+	WORD $0x4f839171 // fmul v17.4s, v11.4s, v3.s[0]
+	WORD $0x4e218992 // frintn v18.4s, v12.4s
+	WORD $0x4e2189ec // frintn v12.4s, v15.4s
+	WORD $0x4e218a0f // frintn v15.4s, v16.4s
+	WORD $0x4e218a30 // frintn v16.4s, v17.4s
+	VMOV V13.B16, V17.B16
+	VMOV V14.B16, V13.B16
+	VMOV V10.B16, V14.B16
+	VMOV V11.B16, V10.B16
+	WORD $0x4fa35251 // fmls v17.4s, v18.4s, v3.s[1]
+	WORD $0x4fa3518d // fmls v13.4s, v12.4s, v3.s[1]
+	WORD $0x4fa351ee // fmls v14.4s, v15.4s, v3.s[1]
+	WORD $0x4fa3520a // fmls v10.4s, v16.4s, v3.s[1]
+	WORD $0x4f835a51 // fmls v17.4s, v18.4s, v3.s[2]
+	WORD $0x4f83598d // fmls v13.4s, v12.4s, v3.s[2]
+	WORD $0x4f8359ee // fmls v14.4s, v15.4s, v3.s[2]
+	WORD $0x4f835a0a // fmls v10.4s, v16.4s, v3.s[2]
+	WORD $0x4e21aa4b // fcvtns v11.4s, v18.4s
+	WORD $0x4e21a992 // fcvtns v18.4s, v12.4s
+	WORD $0x4e21a9ec // fcvtns v12.4s, v15.4s
+	WORD $0x4e21aa0f // fcvtns v15.4s, v16.4s
+	FMOVQ 64(R0), F16
+	FMOVQ 64(R0), F19
+	FMOVQ 64(R0), F20
+	FMOVQ 64(R0), F21
+	FMOVQ 80(R0), F22
+	FMOVQ 80(R0), F23
+	FMOVQ 80(R0), F24
+	FMOVQ 80(R0), F25
+	VFMLA V17.S4, V16.S4, V22.S4
+	VFMLA V13.S4, V19.S4, V23.S4
+	VFMLA V14.S4, V20.S4, V24.S4
+	VFMLA V10.S4, V21.S4, V25.S4
+	FMOVQ 96(R0), F16
+	FMOVQ 96(R0), F19
+	FMOVQ 96(R0), F20
+	FMOVQ 96(R0), F21
+	VFMLA V17.S4, V22.S4, V16.S4
+	VFMLA V13.S4, V23.S4, V19.S4
+	VFMLA V14.S4, V24.S4, V20.S4
+	VFMLA V10.S4, V25.S4, V21.S4
+	FMOVQ 112(R0), F22
+	FMOVQ 112(R0), F23
+	FMOVQ 112(R0), F24
+	FMOVQ 112(R0), F25
+	VFMLA V17.S4, V16.S4, V22.S4
+	VFMLA V13.S4, V19.S4, V23.S4
+	VFMLA V14.S4, V20.S4, V24.S4
+	VFMLA V10.S4, V21.S4, V25.S4
+	FMOVQ 128(R0), F16
+	FMOVQ 128(R0), F19
+	FMOVQ 128(R0), F20
+	FMOVQ 128(R0), F21
+	VFMLA V17.S4, V22.S4, V16.S4
+	VFMLA V13.S4, V23.S4, V19.S4
+	VFMLA V14.S4, V24.S4, V20.S4
+	VFMLA V10.S4, V25.S4, V21.S4
+	WORD $0x6e31de36 // fmul v22.4s, v17.4s, v17.4s
+	WORD $0x6e2dddb7 // fmul v23.4s, v13.4s, v13.4s
+	WORD $0x6e2eddd8 // fmul v24.4s, v14.4s, v14.4s
+	WORD $0x6e2add59 // fmul v25.4s, v10.4s, v10.4s
+	VFMLA V16.S4, V22.S4, V17.S4
+	VFMLA V19.S4, V23.S4, V13.S4
+	VFMLA V20.S4, V24.S4, V14.S4
+	VFMLA V21.S4, V25.S4, V10.S4
+	WORD $0x4f3f0570 // sshr v16.4s, v11.4s, #1
+	WORD $0x4f3f0653 // sshr v19.4s, v18.4s, #1
+	WORD $0x4f3f0594 // sshr v20.4s, v12.4s, #1
+	WORD $0x4f3f05f5 // sshr v21.4s, v15.4s, #1
+	VSUB V16.S4, V11.S4, V22.S4
+	VSUB V19.S4, V18.S4, V11.S4
+	VSUB V20.S4, V12.S4, V18.S4
+	VSUB V21.S4, V15.S4, V12.S4
+	WORD $0x4e24d62f // fadd v15.4s, v17.4s, v4.4s
+	WORD $0x4e24d5b1 // fadd v17.4s, v13.4s, v4.4s
+	WORD $0x4e24d5cd // fadd v13.4s, v14.4s, v4.4s
+	WORD $0x4e24d54e // fadd v14.4s, v10.4s, v4.4s
+	VADD V5.S4, V16.S4, V10.S4
+	VADD V5.S4, V19.S4, V16.S4
+	VADD V5.S4, V20.S4, V19.S4
+	VADD V5.S4, V21.S4, V20.S4
+	VSHL $23, V10.S4, V21.S4
+	VSHL $23, V16.S4, V10.S4
+	VSHL $23, V19.S4, V16.S4
+	VSHL $23, V20.S4, V19.S4
+	WORD $0x6e35ddf4 // fmul v20.4s, v15.4s, v21.4s
+	WORD $0x6e2ade2f // fmul v15.4s, v17.4s, v10.4s
+	WORD $0x6e30ddaa // fmul v10.4s, v13.4s, v16.4s
+	WORD $0x6e33ddcd // fmul v13.4s, v14.4s, v19.4s
+	VADD V5.S4, V22.S4, V14.S4
+	VADD V5.S4, V11.S4, V16.S4
+	VADD V5.S4, V18.S4, V11.S4
+	VADD V5.S4, V12.S4, V17.S4
+	VSHL $23, V14.S4, V12.S4
+	VSHL $23, V16.S4, V14.S4
+	VSHL $23, V11.S4, V16.S4
+	VSHL $23, V17.S4, V11.S4
+	WORD $0x6e2cde91 // fmul v17.4s, v20.4s, v12.4s
+	WORD $0x6e2eddec // fmul v12.4s, v15.4s, v14.4s
+	WORD $0x6e30dd4e // fmul v14.4s, v10.4s, v16.4s
+	WORD $0x6e2bddaa // fmul v10.4s, v13.4s, v11.4s
+	WORD $0x4e24d62b // fadd v11.4s, v17.4s, v4.4s
+	WORD $0x4e24d58d // fadd v13.4s, v12.4s, v4.4s
+	WORD $0x4e24d5cf // fadd v15.4s, v14.4s, v4.4s
+	WORD $0x4e24d550 // fadd v16.4s, v10.4s, v4.4s
+	WORD $0x6e2bfc92 // fdiv v18.4s, v4.4s, v11.4s
+	WORD $0x6e2dfc8b // fdiv v11.4s, v4.4s, v13.4s
+	WORD $0x6e2ffc8d // fdiv v13.4s, v4.4s, v15.4s
+	WORD $0x6e30fc8f // fdiv v15.4s, v4.4s, v16.4s
+	WORD $0x4f2104d0 // sshr v16.4s, v6.4s, #31
+	WORD $0x4f2104e6 // sshr v6.4s, v7.4s, #31
+	WORD $0x4f210507 // sshr v7.4s, v8.4s, #31
+	WORD $0x4f210528 // sshr v8.4s, v9.4s, #31
+	WORD $0x6e32de29 // fmul v9.4s, v17.4s, v18.4s
+	WORD $0x6e2bdd91 // fmul v17.4s, v12.4s, v11.4s
+	WORD $0x6e2dddcc // fmul v12.4s, v14.4s, v13.4s
+	WORD $0x6e2fdd4e // fmul v14.4s, v10.4s, v15.4s
+	VBSL V18.B16, V9.B16, V16.B16
+	VBSL V11.B16, V17.B16, V6.B16
+	VBSL V13.B16, V12.B16, V7.B16
+	VBSL V15.B16, V14.B16, V8.B16
+	FSTPQ (F16, F6), 0(R1)
+	FSTPQ (F7, F8), 32(R1)
+	ADD $64, R1, R1
+	ADD $64, R2, R2
+	SUBS $16, R3, R3
 	BGE loop_1
 
 end_2:
-	ADD $4, R2, R2
-	CBZ R2, done_3
-	TBZ $1, R2, single_4
-	FMOVD 0(R1), F7
-	TBZ $0, R2, done_5
-	ADD $8, R1, R3
-	VLD1 (R3), V7.S[2]
-	B done_5
+	ADD $16, R3, R3
+	SUBS $4, R3, R3
+	BLT end_4
 
-single_4:
-	FMOVS 0(R1), F7
+loop_3:
+	FMOVQ 0(R2), F6
+	VORR V0.B16, V6.B16, V7.B16
+	WORD $0x4ea7f448 // fmin v8.4s, v2.4s, v7.4s
+	WORD $0x4e28f427 // fmax v7.4s, v1.4s, v8.4s
+	WORD $0x4f8390e8 // fmul v8.4s, v7.4s, v3.s[0]
+	WORD $0x4e218909 // frintn v9.4s, v8.4s
+	VMOV V7.B16, V8.B16
+	WORD $0x4fa35128 // fmls v8.4s, v9.4s, v3.s[1]
+	WORD $0x4f835928 // fmls v8.4s, v9.4s, v3.s[2]
+	WORD $0x4e21a927 // fcvtns v7.4s, v9.4s
+	FMOVQ 64(R0), F9
+	FMOVQ 80(R0), F10
+	VFMLA V8.S4, V9.S4, V10.S4
+	FMOVQ 96(R0), F9
+	VFMLA V8.S4, V10.S4, V9.S4
+	FMOVQ 112(R0), F10
+	VFMLA V8.S4, V9.S4, V10.S4
+	FMOVQ 128(R0), F9
+	VFMLA V8.S4, V10.S4, V9.S4
+	WORD $0x6e28dd0a // fmul v10.4s, v8.4s, v8.4s
+	VFMLA V9.S4, V10.S4, V8.S4
+	WORD $0x4f3f04e9 // sshr v9.4s, v7.4s, #1
+	VSUB V9.S4, V7.S4, V10.S4
+	WORD $0x4e24d507 // fadd v7.4s, v8.4s, v4.4s
+	VADD V5.S4, V9.S4, V8.S4
+	VSHL $23, V8.S4, V9.S4
+	WORD $0x6e29dce8 // fmul v8.4s, v7.4s, v9.4s
+	VADD V5.S4, V10.S4, V7.S4
+	VSHL $23, V7.S4, V9.S4
+	WORD $0x6e29dd07 // fmul v7.4s, v8.4s, v9.4s
+	WORD $0x4e24d4e8 // fadd v8.4s, v7.4s, v4.4s
+	WORD $0x6e28fc89 // fdiv v9.4s, v4.4s, v8.4s
+	WORD $0x4f2104c8 // sshr v8.4s, v6.4s, #31
+	WORD $0x6e29dce6 // fmul v6.4s, v7.4s, v9.4s
+	VBSL V9.B16, V6.B16, V8.B16
+	FMOVQ F8, 0(R1)
+	ADD $16, R1, R1
+	ADD $16, R2, R2
+	SUBS $4, R3, R3
+	BGE loop_3
 
-done_5:
-	VORR V0.B16, V7.B16, V8.B16
-	WORD $0x4ea8f440 // fmin v0.4s, v2.4s, v8.4s
+end_4:
+	ADD $4, R3, R3
+	CBZ R3, done_5
+	TBZ $1, R3, single_6
+	FMOVD 0(R2), F6
+	TBZ $0, R3, done_7
+	ADD $8, R2, R4
+	VLD1 (R4), V6.S[2]
+	B done_7
+
+single_6:
+	FMOVS 0(R2), F6
+
+done_7:
+	VORR V0.B16, V6.B16, V7.B16
+	WORD $0x4ea7f440 // fmin v0.4s, v2.4s, v7.4s
 	WORD $0x4e20f422 // fmax v2.4s, v1.4s, v0.4s
 	WORD $0x4f839040 // fmul v0.4s, v2.4s, v3.s[0]
 	WORD $0x4e218801 // frintn v1.4s, v0.4s
@@ -1336,44 +1781,44 @@ done_5:
 	WORD $0x4fa35020 // fmls v0.4s, v1.4s, v3.s[1]
 	WORD $0x4f835820 // fmls v0.4s, v1.4s, v3.s[2]
 	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	VDUP V3.S[3], V1.S4
-	VDUP V4.S[0], V3.S4
+	FMOVQ 64(R0), F1
+	FMOVQ 80(R0), F3
 	VFMLA V0.S4, V1.S4, V3.S4
-	VDUP V4.S[1], V1.S4
+	FMOVQ 96(R0), F1
 	VFMLA V0.S4, V3.S4, V1.S4
-	VDUP V4.S[2], V3.S4
+	FMOVQ 112(R0), F3
 	VFMLA V0.S4, V1.S4, V3.S4
-	VDUP V4.S[3], V1.S4
+	FMOVQ 128(R0), F1
 	VFMLA V0.S4, V3.S4, V1.S4
 	WORD $0x6e20dc03 // fmul v3.4s, v0.4s, v0.4s
 	VFMLA V1.S4, V3.S4, V0.S4
 	WORD $0x4f3f0441 // sshr v1.4s, v2.4s, #1
 	VSUB V1.S4, V2.S4, V3.S4
-	WORD $0x4e25d402 // fadd v2.4s, v0.4s, v5.4s
-	VADD V6.S4, V1.S4, V0.S4
+	WORD $0x4e24d402 // fadd v2.4s, v0.4s, v4.4s
+	VADD V5.S4, V1.S4, V0.S4
 	VSHL $23, V0.S4, V1.S4
 	WORD $0x6e21dc40 // fmul v0.4s, v2.4s, v1.4s
-	VADD V6.S4, V3.S4, V1.S4
+	VADD V5.S4, V3.S4, V1.S4
 	VSHL $23, V1.S4, V2.S4
 	WORD $0x6e22dc01 // fmul v1.4s, v0.4s, v2.4s
-	WORD $0x4e25d420 // fadd v0.4s, v1.4s, v5.4s
-	WORD $0x6e20fca2 // fdiv v2.4s, v5.4s, v0.4s
-	WORD $0x4f2104e0 // sshr v0.4s, v7.4s, #31
+	WORD $0x4e24d420 // fadd v0.4s, v1.4s, v4.4s
+	WORD $0x6e20fc82 // fdiv v2.4s, v4.4s, v0.4s
+	WORD $0x4f2104c0 // sshr v0.4s, v6.4s, #31
 	WORD $0x6e22dc23 // fmul v3.4s, v1.4s, v2.4s
 	VBSL V2.B16, V3.B16, V0.B16
-	TBZ $1, R2, single_6
-	FMOVD F0, 0(R0)
-	TBZ $0, R2, done_7
-	ADD $8, R0, R1
-	VST1 V0.S[2], (R1)
-	B done_7
+	TBZ $1, R3, single_8
+	FMOVD F0, 0(R1)
+	TBZ $0, R3, done_9
+	ADD $8, R1, R0
+	VST1 V0.S[2], (R0)
+	B done_9
 
-single_6:
-	FMOVS F0, 0(R0)
+single_8:
+	FMOVS F0, 0(R1)
 
-done_7:
+done_9:
 
-done_3:
+done_5:
 	RET
 
 DATA geluNEONConstants<>+0(SB)/4, $0x41680000
@@ -1393,38 +1838,86 @@ DATA geluNEONConstants<>+52(SB)/4, $0x42b20000
 DATA geluNEONConstants<>+56(SB)/4, $0x42b20000
 DATA geluNEONConstants<>+60(SB)/4, $0x42b20000
 DATA geluNEONConstants<>+64(SB)/4, $0x3ab51218
-DATA geluNEONConstants<>+68(SB)/4, $0x3c091cf2
-DATA geluNEONConstants<>+72(SB)/4, $0x3d2aac79
-DATA geluNEONConstants<>+76(SB)/4, $0x3e2aaa49
-DATA geluNEONConstants<>+80(SB)/4, $0x3efffffe
-DATA geluNEONConstants<>+84(SB)/4, $0x3f000000
-DATA geluNEONConstants<>+88(SB)/4, $0xb90a6230
-DATA geluNEONConstants<>+92(SB)/4, $0x393c1084
-DATA geluNEONConstants<>+96(SB)/4, $0x3f800000
-DATA geluNEONConstants<>+100(SB)/4, $0x3f800000
-DATA geluNEONConstants<>+104(SB)/4, $0x3f800000
-DATA geluNEONConstants<>+108(SB)/4, $0x3f800000
-DATA geluNEONConstants<>+112(SB)/4, $0x0000007f
-DATA geluNEONConstants<>+116(SB)/4, $0x0000007f
-DATA geluNEONConstants<>+120(SB)/4, $0x0000007f
-DATA geluNEONConstants<>+124(SB)/4, $0x0000007f
-DATA geluNEONConstants<>+128(SB)/4, $0x40800000
-DATA geluNEONConstants<>+132(SB)/4, $0x40800000
-DATA geluNEONConstants<>+136(SB)/4, $0x40800000
-DATA geluNEONConstants<>+140(SB)/4, $0x40800000
-DATA geluNEONConstants<>+144(SB)/4, $0x3acdc5e3
-DATA geluNEONConstants<>+148(SB)/4, $0xbb6632db
-DATA geluNEONConstants<>+152(SB)/4, $0xbbf6968c
-DATA geluNEONConstants<>+156(SB)/4, $0x3d776a02
-DATA geluNEONConstants<>+160(SB)/4, $0xbe3f0000
-DATA geluNEONConstants<>+164(SB)/4, $0x3ec636cf
-DATA geluNEONConstants<>+168(SB)/4, $0xbf1b9f1c
-DATA geluNEONConstants<>+172(SB)/4, $0x3f415a5e
-DATA geluNEONConstants<>+176(SB)/4, $0x80000000
-DATA geluNEONConstants<>+180(SB)/4, $0x80000000
-DATA geluNEONConstants<>+184(SB)/4, $0x80000000
-DATA geluNEONConstants<>+188(SB)/4, $0x80000000
-GLOBL geluNEONConstants<>(SB), RODATA|NOPTR, $192
+DATA geluNEONConstants<>+68(SB)/4, $0x3ab51218
+DATA geluNEONConstants<>+72(SB)/4, $0x3ab51218
+DATA geluNEONConstants<>+76(SB)/4, $0x3ab51218
+DATA geluNEONConstants<>+80(SB)/4, $0x3c091cf2
+DATA geluNEONConstants<>+84(SB)/4, $0x3c091cf2
+DATA geluNEONConstants<>+88(SB)/4, $0x3c091cf2
+DATA geluNEONConstants<>+92(SB)/4, $0x3c091cf2
+DATA geluNEONConstants<>+96(SB)/4, $0x3d2aac79
+DATA geluNEONConstants<>+100(SB)/4, $0x3d2aac79
+DATA geluNEONConstants<>+104(SB)/4, $0x3d2aac79
+DATA geluNEONConstants<>+108(SB)/4, $0x3d2aac79
+DATA geluNEONConstants<>+112(SB)/4, $0x3e2aaa49
+DATA geluNEONConstants<>+116(SB)/4, $0x3e2aaa49
+DATA geluNEONConstants<>+120(SB)/4, $0x3e2aaa49
+DATA geluNEONConstants<>+124(SB)/4, $0x3e2aaa49
+DATA geluNEONConstants<>+128(SB)/4, $0x3efffffe
+DATA geluNEONConstants<>+132(SB)/4, $0x3efffffe
+DATA geluNEONConstants<>+136(SB)/4, $0x3efffffe
+DATA geluNEONConstants<>+140(SB)/4, $0x3efffffe
+DATA geluNEONConstants<>+144(SB)/4, $0x3f800000
+DATA geluNEONConstants<>+148(SB)/4, $0x3f800000
+DATA geluNEONConstants<>+152(SB)/4, $0x3f800000
+DATA geluNEONConstants<>+156(SB)/4, $0x3f800000
+DATA geluNEONConstants<>+160(SB)/4, $0x0000007f
+DATA geluNEONConstants<>+164(SB)/4, $0x0000007f
+DATA geluNEONConstants<>+168(SB)/4, $0x0000007f
+DATA geluNEONConstants<>+172(SB)/4, $0x0000007f
+DATA geluNEONConstants<>+176(SB)/4, $0x3f000000
+DATA geluNEONConstants<>+180(SB)/4, $0x00000000
+DATA geluNEONConstants<>+184(SB)/4, $0x00000000
+DATA geluNEONConstants<>+188(SB)/4, $0x00000000
+DATA geluNEONConstants<>+192(SB)/4, $0x40800000
+DATA geluNEONConstants<>+196(SB)/4, $0x40800000
+DATA geluNEONConstants<>+200(SB)/4, $0x40800000
+DATA geluNEONConstants<>+204(SB)/4, $0x40800000
+DATA geluNEONConstants<>+208(SB)/4, $0xb90a6230
+DATA geluNEONConstants<>+212(SB)/4, $0xb90a6230
+DATA geluNEONConstants<>+216(SB)/4, $0xb90a6230
+DATA geluNEONConstants<>+220(SB)/4, $0xb90a6230
+DATA geluNEONConstants<>+224(SB)/4, $0x393c1084
+DATA geluNEONConstants<>+228(SB)/4, $0x393c1084
+DATA geluNEONConstants<>+232(SB)/4, $0x393c1084
+DATA geluNEONConstants<>+236(SB)/4, $0x393c1084
+DATA geluNEONConstants<>+240(SB)/4, $0x3acdc5e3
+DATA geluNEONConstants<>+244(SB)/4, $0x3acdc5e3
+DATA geluNEONConstants<>+248(SB)/4, $0x3acdc5e3
+DATA geluNEONConstants<>+252(SB)/4, $0x3acdc5e3
+DATA geluNEONConstants<>+256(SB)/4, $0xbb6632db
+DATA geluNEONConstants<>+260(SB)/4, $0xbb6632db
+DATA geluNEONConstants<>+264(SB)/4, $0xbb6632db
+DATA geluNEONConstants<>+268(SB)/4, $0xbb6632db
+DATA geluNEONConstants<>+272(SB)/4, $0xbbf6968c
+DATA geluNEONConstants<>+276(SB)/4, $0xbbf6968c
+DATA geluNEONConstants<>+280(SB)/4, $0xbbf6968c
+DATA geluNEONConstants<>+284(SB)/4, $0xbbf6968c
+DATA geluNEONConstants<>+288(SB)/4, $0x3d776a02
+DATA geluNEONConstants<>+292(SB)/4, $0x3d776a02
+DATA geluNEONConstants<>+296(SB)/4, $0x3d776a02
+DATA geluNEONConstants<>+300(SB)/4, $0x3d776a02
+DATA geluNEONConstants<>+304(SB)/4, $0xbe3f0000
+DATA geluNEONConstants<>+308(SB)/4, $0xbe3f0000
+DATA geluNEONConstants<>+312(SB)/4, $0xbe3f0000
+DATA geluNEONConstants<>+316(SB)/4, $0xbe3f0000
+DATA geluNEONConstants<>+320(SB)/4, $0x3ec636cf
+DATA geluNEONConstants<>+324(SB)/4, $0x3ec636cf
+DATA geluNEONConstants<>+328(SB)/4, $0x3ec636cf
+DATA geluNEONConstants<>+332(SB)/4, $0x3ec636cf
+DATA geluNEONConstants<>+336(SB)/4, $0xbf1b9f1c
+DATA geluNEONConstants<>+340(SB)/4, $0xbf1b9f1c
+DATA geluNEONConstants<>+344(SB)/4, $0xbf1b9f1c
+DATA geluNEONConstants<>+348(SB)/4, $0xbf1b9f1c
+DATA geluNEONConstants<>+352(SB)/4, $0x3f415a5e
+DATA geluNEONConstants<>+356(SB)/4, $0x3f415a5e
+DATA geluNEONConstants<>+360(SB)/4, $0x3f415a5e
+DATA geluNEONConstants<>+364(SB)/4, $0x3f415a5e
+DATA geluNEONConstants<>+368(SB)/4, $0x80000000
+DATA geluNEONConstants<>+372(SB)/4, $0x80000000
+DATA geluNEONConstants<>+376(SB)/4, $0x80000000
+DATA geluNEONConstants<>+380(SB)/4, $0x80000000
+GLOBL geluNEONConstants<>(SB), RODATA|NOPTR, $384
 
 TEXT ·geluNEON(SB), NOSPLIT, $0-24
 	MOVD $geluNEONConstants<>(SB), R0
@@ -1432,187 +1925,397 @@ TEXT ·geluNEON(SB), NOSPLIT, $0-24
 	FMOVQ 16(R0), F1
 	FMOVQ 32(R0), F2
 	FMOVQ 48(R0), F3
-	FMOVQ 64(R0), F4
-	FMOVQ 80(R0), F5
-	FMOVQ 96(R0), F6
-	FMOVQ 112(R0), F7
-	FMOVQ 128(R0), F8
-	FMOVQ 144(R0), F9
-	FMOVQ 160(R0), F10
-	FMOVQ 176(R0), F11
-	MOVD dst+0(FP), R0
-	MOVD x+8(FP), R1
-	MOVD n+16(FP), R2
-	SUBS $4, R2, R2
+	FMOVQ 144(R0), F4
+	FMOVQ 160(R0), F5
+	FMOVQ 176(R0), F6
+	FMOVQ 192(R0), F7
+	FMOVQ 368(R0), F8
+	MOVD dst+0(FP), R1
+	MOVD x+8(FP), R2
+	MOVD n+16(FP), R3
+	SUBS $12, R3, R3
 	BLT end_2
 
 loop_1:
-	FMOVQ 0(R1), F12
-	WORD $0x4ea0f98d // fabs v13.4s, v12.4s
-	WORD $0x4eadf40e // fmin v14.4s, v0.4s, v13.4s
-	WORD $0x6e2eddcd // fmul v13.4s, v14.4s, v14.4s
-	WORD $0x4f8191af // fmul v15.4s, v13.4s, v1.s[0]
-	WORD $0x4eaff470 // fmin v16.4s, v3.4s, v15.4s
-	WORD $0x4e30f44f // fmax v15.4s, v2.4s, v16.4s
-	WORD $0x4fa191f0 // fmul v16.4s, v15.4s, v1.s[1]
-	WORD $0x4e218a11 // frintn v17.4s, v16.4s
-	VMOV V15.B16, V16.B16
-	WORD $0x4f815a30 // fmls v16.4s, v17.4s, v1.s[2]
-	WORD $0x4fa15a30 // fmls v16.4s, v17.4s, v1.s[3]
-	WORD $0x4e21aa2f // fcvtns v15.4s, v17.4s
-	VDUP V4.S[0], V17.S4
-	VDUP V4.S[1], V18.S4
-	VFMLA V16.S4, V17.S4, V18.S4
-	VDUP V4.S[2], V17.S4
-	VFMLA V16.S4, V18.S4, V17.S4
-	VDUP V4.S[3], V18.S4
-	VFMLA V16.S4, V17.S4, V18.S4
-	VDUP V5.S[0], V17.S4
-	VFMLA V16.S4, V18.S4, V17.S4
-	WORD $0x6e30de12 // fmul v18.4s, v16.4s, v16.4s
-	VFMLA V17.S4, V18.S4, V16.S4
-	WORD $0x4f3f05f1 // sshr v17.4s, v15.4s, #1
-	VSUB V17.S4, V15.S4, V18.S4
-	WORD $0x4e26d60f // fadd v15.4s, v16.4s, v6.4s
-	VADD V7.S4, V17.S4, V16.S4
-	VSHL $23, V16.S4, V17.S4
-	WORD $0x6e31ddf0 // fmul v16.4s, v15.4s, v17.4s
-	VADD V7.S4, V18.S4, V15.S4
-	VSHL $23, V15.S4, V17.S4
-	WORD $0x6e31de0f // fmul v15.4s, v16.4s, v17.4s
-	VFMLS V14.S4, V14.S4, V13.S4
-	WORD $0x4fa591f0 // fmul v16.4s, v15.4s, v5.s[1]
-	VFMLA V13.S4, V16.S4, V15.S4
-	WORD $0x4e28d5cd // fadd v13.4s, v14.4s, v8.4s
-	WORD $0x6e2dfcd0 // fdiv v16.4s, v6.4s, v13.4s
-	WORD $0x4ea8d5cd // fsub v13.4s, v14.4s, v8.4s
-	WORD $0x6e30ddb1 // fmul v17.4s, v13.4s, v16.4s
-	VDUP V5.S[2], V13.S4
-	VDUP V5.S[3], V18.S4
-	VFMLA V17.S4, V13.S4, V18.S4
-	VDUP V9.S[0], V13.S4
-	VFMLA V17.S4, V18.S4, V13.S4
-	VDUP V9.S[1], V18.S4
-	VFMLA V17.S4, V13.S4, V18.S4
-	VDUP V9.S[2], V13.S4
-	VFMLA V17.S4, V18.S4, V13.S4
-	VDUP V9.S[3], V18.S4
-	VFMLA V17.S4, V13.S4, V18.S4
-	VDUP V10.S[0], V13.S4
-	VFMLA V17.S4, V18.S4, V13.S4
-	VDUP V10.S[1], V18.S4
-	VFMLA V17.S4, V13.S4, V18.S4
-	VDUP V10.S[2], V13.S4
-	VFMLA V17.S4, V18.S4, V13.S4
-	VDUP V10.S[3], V18.S4
-	VFMLA V17.S4, V13.S4, V18.S4
-	WORD $0x6e30de4d // fmul v13.4s, v18.4s, v16.4s
-	WORD $0x6e2dddf0 // fmul v16.4s, v15.4s, v13.4s
-	WORD $0x6e30ddcd // fmul v13.4s, v14.4s, v16.4s
-	VORR V11.B16, V13.B16, V14.B16
-	WORD $0x4eb0d4cd // fsub v13.4s, v6.4s, v16.4s
-	WORD $0x6e2ddd8f // fmul v15.4s, v12.4s, v13.4s
-	WORD $0x4f21058d // sshr v13.4s, v12.4s, #31
-	VBSL V15.B16, V14.B16, V13.B16
-	FMOVQ F13, 0(R0)
-	ADD $16, R0, R0
-	ADD $16, R1, R1
-	SUBS $4, R2, R2
+	FLDPQ 0(R2), (F9, F10)
+	FMOVQ 32(R2), F11
+	WORD $0x4ea0f92c // fabs v12.4s, v9.4s
+	WORD $0x4ea0f94d // fabs v13.4s, v10.4s
+	WORD $0x4ea0f96e // fabs v14.4s, v11.4s
+	WORD $0x4eacf40f // fmin v15.4s, v0.4s, v12.4s
+	WORD $0x4eadf40c // fmin v12.4s, v0.4s, v13.4s
+	WORD $0x4eaef40d // fmin v13.4s, v0.4s, v14.4s
+	WORD $0x6e2fddee // fmul v14.4s, v15.4s, v15.4s
+	WORD $0x6e2cdd90 // fmul v16.4s, v12.4s, v12.4s
+	WORD $0x6e2dddb1 // fmul v17.4s, v13.4s, v13.4s
+	WORD $0x4f8191d2 // fmul v18.4s, v14.4s, v1.s[0]
+	WORD $0x4f819213 // fmul v19.4s, v16.4s, v1.s[0]
+	WORD $0x4f819234 // fmul v20.4s, v17.4s, v1.s[0]
+	WORD $0x4eb2f475 // fmin v21.4s, v3.4s, v18.4s
+	WORD $0x4eb3f472 // fmin v18.4s, v3.4s, v19.4s
+	WORD $0x4eb4f473 // fmin v19.4s, v3.4s, v20.4s
+	WORD $0x4e35f454 // fmax v20.4s, v2.4s, v21.4s
+	WORD $0x4e32f455 // fmax v21.4s, v2.4s, v18.4s
+	WORD $0x4e33f452 // fmax v18.4s, v2.4s, v19.4s
+	WORD $0x4fa19293 // fmul v19.4s, v20.4s, v1.s[1]
+	WORD $0x4fa192b6 // fmul v22.4s, v21.4s, v1.s[1]
+	WORD $0x4fa19257 // fmul v23.4s, v18.4s, v1.s[1]
+	WORD $0x4e218a78 // frintn v24.4s, v19.4s
+	WORD $0x4e218ad3 // frintn v19.4s, v22.4s
+	WORD $0x4e218af6 // frintn v22.4s, v23.4s
+	VMOV V20.B16, V23.B16
+	VMOV V21.B16, V20.B16
+	VMOV V18.B16, V21.B16
+	WORD $0x4f815b17 // fmls v23.4s, v24.4s, v1.s[2]
+	WORD $0x4f815a74 // fmls v20.4s, v19.4s, v1.s[2]
+	WORD $0x4f815ad5 // fmls v21.4s, v22.4s, v1.s[2]
+	WORD $0x4fa15b17 // fmls v23.4s, v24.4s, v1.s[3]
+	WORD $0x4fa15a74 // fmls v20.4s, v19.4s, v1.s[3]
+	WORD $0x4fa15ad5 // fmls v21.4s, v22.4s, v1.s[3]
+	WORD $0x4e21ab12 // fcvtns v18.4s, v24.4s
+	WORD $0x4e21aa78 // fcvtns v24.4s, v19.4s
+	WORD $0x4e21aad3 // fcvtns v19.4s, v22.4s
+	FMOVQ 64(R0), F22
+	FMOVQ 64(R0), F25
+	FMOVQ 64(R0), F26
+	FMOVQ 80(R0), F27
+	FMOVQ 80(R0), F28
+	FMOVQ 80(R0), F29
+	VFMLA V23.S4, V22.S4, V27.S4
+	VFMLA V20.S4, V25.S4, V28.S4
+	VFMLA V21.S4, V26.S4, V29.S4
+	FMOVQ 96(R0), F22
+	FMOVQ 96(R0), F25
+	FMOVQ 96(R0), F26
+	VFMLA V23.S4, V27.S4, V22.S4
+	VFMLA V20.S4, V28.S4, V25.S4
+	VFMLA V21.S4, V29.S4, V26.S4
+	FMOVQ 112(R0), F27
+	FMOVQ 112(R0), F28
+	FMOVQ 112(R0), F29
+	VFMLA V23.S4, V22.S4, V27.S4
+	VFMLA V20.S4, V25.S4, V28.S4
+	VFMLA V21.S4, V26.S4, V29.S4
+	FMOVQ 128(R0), F22
+	FMOVQ 128(R0), F25
+	FMOVQ 128(R0), F26
+	VFMLA V23.S4, V27.S4, V22.S4
+	VFMLA V20.S4, V28.S4, V25.S4
+	VFMLA V21.S4, V29.S4, V26.S4
+	WORD $0x6e37defb // fmul v27.4s, v23.4s, v23.4s
+	WORD $0x6e34de9c // fmul v28.4s, v20.4s, v20.4s
+	WORD $0x6e35debd // fmul v29.4s, v21.4s, v21.4s
+	VFMLA V22.S4, V27.S4, V23.S4
+	VFMLA V25.S4, V28.S4, V20.S4
+	VFMLA V26.S4, V29.S4, V21.S4
+	WORD $0x4f3f0656 // sshr v22.4s, v18.4s, #1
+	WORD $0x4f3f0719 // sshr v25.4s, v24.4s, #1
+	WORD $0x4f3f067a // sshr v26.4s, v19.4s, #1
+	VSUB V22.S4, V18.S4, V27.S4
+	VSUB V25.S4, V24.S4, V18.S4
+	VSUB V26.S4, V19.S4, V24.S4
+	WORD $0x4e24d6f3 // fadd v19.4s, v23.4s, v4.4s
+	WORD $0x4e24d697 // fadd v23.4s, v20.4s, v4.4s
+	WORD $0x4e24d6b4 // fadd v20.4s, v21.4s, v4.4s
+	VADD V5.S4, V22.S4, V21.S4
+	VADD V5.S4, V25.S4, V22.S4
+	VADD V5.S4, V26.S4, V25.S4
+	VSHL $23, V21.S4, V26.S4
+	VSHL $23, V22.S4, V21.S4
+	VSHL $23, V25.S4, V22.S4
+	WORD $0x6e3ade79 // fmul v25.4s, v19.4s, v26.4s
+	WORD $0x6e35def3 // fmul v19.4s, v23.4s, v21.4s
+	WORD $0x6e36de95 // fmul v21.4s, v20.4s, v22.4s
+	VADD V5.S4, V27.S4, V20.S4
+	VADD V5.S4, V18.S4, V22.S4
+	VADD V5.S4, V24.S4, V18.S4
+	VSHL $23, V20.S4, V23.S4
+	VSHL $23, V22.S4, V20.S4
+	VSHL $23, V18.S4, V22.S4
+	WORD $0x6e37df32 // fmul v18.4s, v25.4s, v23.4s
+	WORD $0x6e34de77 // fmul v23.4s, v19.4s, v20.4s
+	WORD $0x6e36deb3 // fmul v19.4s, v21.4s, v22.4s
+	VFMLS V15.S4, V15.S4, V14.S4
+	VFMLS V12.S4, V12.S4, V16.S4
+	VFMLS V13.S4, V13.S4, V17.S4
+	WORD $0x4f869254 // fmul v20.4s, v18.4s, v6.s[0]
+	WORD $0x4f8692f5 // fmul v21.4s, v23.4s, v6.s[0]
+	WORD $0x4f869276 // fmul v22.4s, v19.4s, v6.s[0]
+	VFMLA V14.S4, V20.S4, V18.S4
+	VFMLA V16.S4, V21.S4, V23.S4
+	VFMLA V17.S4, V22.S4, V19.S4
+	WORD $0x4e27d5ee // fadd v14.4s, v15.4s, v7.4s
+	WORD $0x4e27d590 // fadd v16.4s, v12.4s, v7.4s
+	WORD $0x4e27d5b1 // fadd v17.4s, v13.4s, v7.4s
+	WORD $0x6e2efc94 // fdiv v20.4s, v4.4s, v14.4s
+	WORD $0x6e30fc8e // fdiv v14.4s, v4.4s, v16.4s
+	WORD $0x6e31fc90 // fdiv v16.4s, v4.4s, v17.4s
+	WORD $0x4ea7d5f1 // fsub v17.4s, v15.4s, v7.4s
+	WORD $0x4ea7d595 // fsub v21.4s, v12.4s, v7.4s
+	WORD $0x4ea7d5b6 // fsub v22.4s, v13.4s, v7.4s
+	WORD $0x6e34de38 // fmul v24.4s, v17.4s, v20.4s
+	WORD $0x6e2edeb1 // fmul v17.4s, v21.4s, v14.4s
+	WORD $0x6e30ded5 // fmul v21.4s, v22.4s, v16.4s
+	FMOVQ 208(R0), F22
+	FMOVQ 208(R0), F25
+	FMOVQ 208(R0), F26
+	FMOVQ 224(R0), F27
+	FMOVQ 224(R0), F28
+	FMOVQ 224(R0), F29
+	VFMLA V24.S4, V22.S4, V27.S4
+	VFMLA V17.S4, V25.S4, V28.S4
+	VFMLA V21.S4, V26.S4, V29.S4
+	FMOVQ 240(R0), F22
+	FMOVQ 240(R0), F25
+	FMOVQ 240(R0), F26
+	VFMLA V24.S4, V27.S4, V22.S4
+	VFMLA V17.S4, V28.S4, V25.S4
+	VFMLA V21.S4, V29.S4, V26.S4
+	FMOVQ 256(R0), F27
+	FMOVQ 256(R0), F28
+	FMOVQ 256(R0), F29
+	VFMLA V24.S4, V22.S4, V27.S4
+	VFMLA V17.S4, V25.S4, V28.S4
+	VFMLA V21.S4, V26.S4, V29.S4
+	FMOVQ 272(R0), F22
+	FMOVQ 272(R0), F25
+	FMOVQ 272(R0), F26
+	VFMLA V24.S4, V27.S4, V22.S4
+	VFMLA V17.S4, V28.S4, V25.S4
+	VFMLA V21.S4, V29.S4, V26.S4
+	FMOVQ 288(R0), F27
+	FMOVQ 288(R0), F28
+	FMOVQ 288(R0), F29
+	VFMLA V24.S4, V22.S4, V27.S4
+	VFMLA V17.S4, V25.S4, V28.S4
+	VFMLA V21.S4, V26.S4, V29.S4
+	FMOVQ 304(R0), F22
+	FMOVQ 304(R0), F25
+	FMOVQ 304(R0), F26
+	VFMLA V24.S4, V27.S4, V22.S4
+	VFMLA V17.S4, V28.S4, V25.S4
+	VFMLA V21.S4, V29.S4, V26.S4
+	FMOVQ 320(R0), F27
+	FMOVQ 320(R0), F28
+	FMOVQ 320(R0), F29
+	VFMLA V24.S4, V22.S4, V27.S4
+	VFMLA V17.S4, V25.S4, V28.S4
+	VFMLA V21.S4, V26.S4, V29.S4
+	FMOVQ 336(R0), F22
+	FMOVQ 336(R0), F25
+	FMOVQ 336(R0), F26
+	VFMLA V24.S4, V27.S4, V22.S4
+	VFMLA V17.S4, V28.S4, V25.S4
+	VFMLA V21.S4, V29.S4, V26.S4
+	FMOVQ 352(R0), F27
+	FMOVQ 352(R0), F28
+	FMOVQ 352(R0), F29
+	VFMLA V24.S4, V22.S4, V27.S4
+	VFMLA V17.S4, V25.S4, V28.S4
+	VFMLA V21.S4, V26.S4, V29.S4
+	WORD $0x6e34df71 // fmul v17.4s, v27.4s, v20.4s
+	WORD $0x6e2edf94 // fmul v20.4s, v28.4s, v14.4s
+	WORD $0x6e30dfae // fmul v14.4s, v29.4s, v16.4s
+	WORD $0x6e31de50 // fmul v16.4s, v18.4s, v17.4s
+	WORD $0x6e34def1 // fmul v17.4s, v23.4s, v20.4s
+	WORD $0x6e2ede72 // fmul v18.4s, v19.4s, v14.4s
+	WORD $0x6e30ddee // fmul v14.4s, v15.4s, v16.4s
+	WORD $0x6e31dd8f // fmul v15.4s, v12.4s, v17.4s
+	WORD $0x6e32ddac // fmul v12.4s, v13.4s, v18.4s
+	VORR V8.B16, V14.B16, V13.B16
+	VORR V8.B16, V15.B16, V14.B16
+	VORR V8.B16, V12.B16, V15.B16
+	WORD $0x4eb0d48c // fsub v12.4s, v4.4s, v16.4s
+	WORD $0x4eb1d490 // fsub v16.4s, v4.4s, v17.4s
+	WORD $0x4eb2d491 // fsub v17.4s, v4.4s, v18.4s
+	WORD $0x6e2cdd32 // fmul v18.4s, v9.4s, v12.4s
+	WORD $0x6e30dd4c // fmul v12.4s, v10.4s, v16.4s
+	WORD $0x6e31dd70 // fmul v16.4s, v11.4s, v17.4s
+	WORD $0x4f210531 // sshr v17.4s, v9.4s, #31
+	WORD $0x4f210549 // sshr v9.4s, v10.4s, #31
+	WORD $0x4f21056a // sshr v10.4s, v11.4s, #31
+	VBSL V18.B16, V13.B16, V17.B16
+	VBSL V12.B16, V14.B16, V9.B16
+	VBSL V16.B16, V15.B16, V10.B16
+	FSTPQ (F17, F9), 0(R1)
+	FMOVQ F10, 32(R1)
+	ADD $48, R1, R1
+	ADD $48, R2, R2
+	SUBS $12, R3, R3
 	BGE loop_1
 
 end_2:
-	ADD $4, R2, R2
-	CBZ R2, done_3
-	TBZ $1, R2, single_4
-	FMOVD 0(R1), F12
-	TBZ $0, R2, done_5
-	ADD $8, R1, R3
-	VLD1 (R3), V12.S[2]
-	B done_5
+	ADD $12, R3, R3
+	SUBS $4, R3, R3
+	BLT end_4
 
-single_4:
-	FMOVS 0(R1), F12
+loop_3:
+	FMOVQ 0(R2), F9
+	WORD $0x4ea0f92a // fabs v10.4s, v9.4s
+	WORD $0x4eaaf40b // fmin v11.4s, v0.4s, v10.4s
+	WORD $0x6e2bdd6a // fmul v10.4s, v11.4s, v11.4s
+	WORD $0x4f81914c // fmul v12.4s, v10.4s, v1.s[0]
+	WORD $0x4eacf46d // fmin v13.4s, v3.4s, v12.4s
+	WORD $0x4e2df44c // fmax v12.4s, v2.4s, v13.4s
+	WORD $0x4fa1918d // fmul v13.4s, v12.4s, v1.s[1]
+	WORD $0x4e2189ae // frintn v14.4s, v13.4s
+	VMOV V12.B16, V13.B16
+	WORD $0x4f8159cd // fmls v13.4s, v14.4s, v1.s[2]
+	WORD $0x4fa159cd // fmls v13.4s, v14.4s, v1.s[3]
+	WORD $0x4e21a9cc // fcvtns v12.4s, v14.4s
+	FMOVQ 64(R0), F14
+	FMOVQ 80(R0), F15
+	VFMLA V13.S4, V14.S4, V15.S4
+	FMOVQ 96(R0), F14
+	VFMLA V13.S4, V15.S4, V14.S4
+	FMOVQ 112(R0), F15
+	VFMLA V13.S4, V14.S4, V15.S4
+	FMOVQ 128(R0), F14
+	VFMLA V13.S4, V15.S4, V14.S4
+	WORD $0x6e2dddaf // fmul v15.4s, v13.4s, v13.4s
+	VFMLA V14.S4, V15.S4, V13.S4
+	WORD $0x4f3f058e // sshr v14.4s, v12.4s, #1
+	VSUB V14.S4, V12.S4, V15.S4
+	WORD $0x4e24d5ac // fadd v12.4s, v13.4s, v4.4s
+	VADD V5.S4, V14.S4, V13.S4
+	VSHL $23, V13.S4, V14.S4
+	WORD $0x6e2edd8d // fmul v13.4s, v12.4s, v14.4s
+	VADD V5.S4, V15.S4, V12.S4
+	VSHL $23, V12.S4, V14.S4
+	WORD $0x6e2eddac // fmul v12.4s, v13.4s, v14.4s
+	VFMLS V11.S4, V11.S4, V10.S4
+	WORD $0x4f86918d // fmul v13.4s, v12.4s, v6.s[0]
+	VFMLA V10.S4, V13.S4, V12.S4
+	WORD $0x4e27d56a // fadd v10.4s, v11.4s, v7.4s
+	WORD $0x6e2afc8d // fdiv v13.4s, v4.4s, v10.4s
+	WORD $0x4ea7d56a // fsub v10.4s, v11.4s, v7.4s
+	WORD $0x6e2ddd4e // fmul v14.4s, v10.4s, v13.4s
+	FMOVQ 208(R0), F10
+	FMOVQ 224(R0), F15
+	VFMLA V14.S4, V10.S4, V15.S4
+	FMOVQ 240(R0), F10
+	VFMLA V14.S4, V15.S4, V10.S4
+	FMOVQ 256(R0), F15
+	VFMLA V14.S4, V10.S4, V15.S4
+	FMOVQ 272(R0), F10
+	VFMLA V14.S4, V15.S4, V10.S4
+	FMOVQ 288(R0), F15
+	VFMLA V14.S4, V10.S4, V15.S4
+	FMOVQ 304(R0), F10
+	VFMLA V14.S4, V15.S4, V10.S4
+	FMOVQ 320(R0), F15
+	VFMLA V14.S4, V10.S4, V15.S4
+	FMOVQ 336(R0), F10
+	VFMLA V14.S4, V15.S4, V10.S4
+	FMOVQ 352(R0), F15
+	VFMLA V14.S4, V10.S4, V15.S4
+	WORD $0x6e2dddea // fmul v10.4s, v15.4s, v13.4s
+	WORD $0x6e2add8d // fmul v13.4s, v12.4s, v10.4s
+	WORD $0x6e2ddd6a // fmul v10.4s, v11.4s, v13.4s
+	VORR V8.B16, V10.B16, V11.B16
+	WORD $0x4eadd48a // fsub v10.4s, v4.4s, v13.4s
+	WORD $0x6e2add2c // fmul v12.4s, v9.4s, v10.4s
+	WORD $0x4f21052a // sshr v10.4s, v9.4s, #31
+	VBSL V12.B16, V11.B16, V10.B16
+	FMOVQ F10, 0(R1)
+	ADD $16, R1, R1
+	ADD $16, R2, R2
+	SUBS $4, R3, R3
+	BGE loop_3
 
-done_5:
-	WORD $0x4ea0f98d // fabs v13.4s, v12.4s
-	WORD $0x4eadf40e // fmin v14.4s, v0.4s, v13.4s
-	WORD $0x6e2eddc0 // fmul v0.4s, v14.4s, v14.4s
-	WORD $0x4f81900d // fmul v13.4s, v0.4s, v1.s[0]
-	WORD $0x4eadf46f // fmin v15.4s, v3.4s, v13.4s
-	WORD $0x4e2ff443 // fmax v3.4s, v2.4s, v15.4s
-	WORD $0x4fa19062 // fmul v2.4s, v3.4s, v1.s[1]
-	WORD $0x4e21884d // frintn v13.4s, v2.4s
-	VMOV V3.B16, V2.B16
-	WORD $0x4f8159a2 // fmls v2.4s, v13.4s, v1.s[2]
-	WORD $0x4fa159a2 // fmls v2.4s, v13.4s, v1.s[3]
-	WORD $0x4e21a9a1 // fcvtns v1.4s, v13.4s
-	VDUP V4.S[0], V3.S4
-	VDUP V4.S[1], V13.S4
-	VFMLA V2.S4, V3.S4, V13.S4
-	VDUP V4.S[2], V3.S4
-	VFMLA V2.S4, V13.S4, V3.S4
-	VDUP V4.S[3], V13.S4
-	VFMLA V2.S4, V3.S4, V13.S4
-	VDUP V5.S[0], V3.S4
-	VFMLA V2.S4, V13.S4, V3.S4
-	WORD $0x6e22dc44 // fmul v4.4s, v2.4s, v2.4s
-	VFMLA V3.S4, V4.S4, V2.S4
-	WORD $0x4f3f0423 // sshr v3.4s, v1.4s, #1
-	VSUB V3.S4, V1.S4, V4.S4
-	WORD $0x4e26d441 // fadd v1.4s, v2.4s, v6.4s
-	VADD V7.S4, V3.S4, V2.S4
-	VSHL $23, V2.S4, V3.S4
-	WORD $0x6e23dc22 // fmul v2.4s, v1.4s, v3.4s
-	VADD V7.S4, V4.S4, V1.S4
-	VSHL $23, V1.S4, V3.S4
-	WORD $0x6e23dc41 // fmul v1.4s, v2.4s, v3.4s
-	VFMLS V14.S4, V14.S4, V0.S4
-	WORD $0x4fa59022 // fmul v2.4s, v1.4s, v5.s[1]
-	VFMLA V0.S4, V2.S4, V1.S4
-	WORD $0x4e28d5c0 // fadd v0.4s, v14.4s, v8.4s
-	WORD $0x6e20fcc2 // fdiv v2.4s, v6.4s, v0.4s
-	WORD $0x4ea8d5c0 // fsub v0.4s, v14.4s, v8.4s
-	WORD $0x6e22dc03 // fmul v3.4s, v0.4s, v2.4s
-	VDUP V5.S[2], V0.S4
-	VDUP V5.S[3], V4.S4
-	VFMLA V3.S4, V0.S4, V4.S4
-	VDUP V9.S[0], V0.S4
-	VFMLA V3.S4, V4.S4, V0.S4
-	VDUP V9.S[1], V4.S4
-	VFMLA V3.S4, V0.S4, V4.S4
-	VDUP V9.S[2], V0.S4
-	VFMLA V3.S4, V4.S4, V0.S4
-	VDUP V9.S[3], V4.S4
-	VFMLA V3.S4, V0.S4, V4.S4
-	VDUP V10.S[0], V0.S4
-	VFMLA V3.S4, V4.S4, V0.S4
-	VDUP V10.S[1], V4.S4
-	VFMLA V3.S4, V0.S4, V4.S4
-	VDUP V10.S[2], V0.S4
-	VFMLA V3.S4, V4.S4, V0.S4
-	VDUP V10.S[3], V4.S4
-	VFMLA V3.S4, V0.S4, V4.S4
-	WORD $0x6e22dc80 // fmul v0.4s, v4.4s, v2.4s
-	WORD $0x6e20dc22 // fmul v2.4s, v1.4s, v0.4s
-	WORD $0x6e22ddc0 // fmul v0.4s, v14.4s, v2.4s
-	VORR V11.B16, V0.B16, V1.B16
-	WORD $0x4ea2d4c0 // fsub v0.4s, v6.4s, v2.4s
-	WORD $0x6e20dd82 // fmul v2.4s, v12.4s, v0.4s
-	WORD $0x4f210580 // sshr v0.4s, v12.4s, #31
-	VBSL V2.B16, V1.B16, V0.B16
-	TBZ $1, R2, single_6
-	FMOVD F0, 0(R0)
-	TBZ $0, R2, done_7
-	ADD $8, R0, R1
-	VST1 V0.S[2], (R1)
+end_4:
+	ADD $4, R3, R3
+	CBZ R3, done_5
+	TBZ $1, R3, single_6
+	FMOVD 0(R2), F9
+	TBZ $0, R3, done_7
+	ADD $8, R2, R4
+	VLD1 (R4), V9.S[2]
 	B done_7
 
 single_6:
-	FMOVS F0, 0(R0)
+	FMOVS 0(R2), F9
 
 done_7:
+	WORD $0x4ea0f92a // fabs v10.4s, v9.4s
+	WORD $0x4eaaf40b // fmin v11.4s, v0.4s, v10.4s
+	WORD $0x6e2bdd60 // fmul v0.4s, v11.4s, v11.4s
+	WORD $0x4f81900a // fmul v10.4s, v0.4s, v1.s[0]
+	WORD $0x4eaaf46c // fmin v12.4s, v3.4s, v10.4s
+	WORD $0x4e2cf443 // fmax v3.4s, v2.4s, v12.4s
+	WORD $0x4fa19062 // fmul v2.4s, v3.4s, v1.s[1]
+	WORD $0x4e21884a // frintn v10.4s, v2.4s
+	VMOV V3.B16, V2.B16
+	WORD $0x4f815942 // fmls v2.4s, v10.4s, v1.s[2]
+	WORD $0x4fa15942 // fmls v2.4s, v10.4s, v1.s[3]
+	WORD $0x4e21a941 // fcvtns v1.4s, v10.4s
+	FMOVQ 64(R0), F3
+	FMOVQ 80(R0), F10
+	VFMLA V2.S4, V3.S4, V10.S4
+	FMOVQ 96(R0), F3
+	VFMLA V2.S4, V10.S4, V3.S4
+	FMOVQ 112(R0), F10
+	VFMLA V2.S4, V3.S4, V10.S4
+	FMOVQ 128(R0), F3
+	VFMLA V2.S4, V10.S4, V3.S4
+	WORD $0x6e22dc4a // fmul v10.4s, v2.4s, v2.4s
+	VFMLA V3.S4, V10.S4, V2.S4
+	WORD $0x4f3f0423 // sshr v3.4s, v1.4s, #1
+	VSUB V3.S4, V1.S4, V10.S4
+	WORD $0x4e24d441 // fadd v1.4s, v2.4s, v4.4s
+	VADD V5.S4, V3.S4, V2.S4
+	VSHL $23, V2.S4, V3.S4
+	WORD $0x6e23dc22 // fmul v2.4s, v1.4s, v3.4s
+	VADD V5.S4, V10.S4, V1.S4
+	VSHL $23, V1.S4, V3.S4
+	WORD $0x6e23dc41 // fmul v1.4s, v2.4s, v3.4s
+	VFMLS V11.S4, V11.S4, V0.S4
+	WORD $0x4f869022 // fmul v2.4s, v1.4s, v6.s[0]
+	VFMLA V0.S4, V2.S4, V1.S4
+	WORD $0x4e27d560 // fadd v0.4s, v11.4s, v7.4s
+	WORD $0x6e20fc82 // fdiv v2.4s, v4.4s, v0.4s
+	WORD $0x4ea7d560 // fsub v0.4s, v11.4s, v7.4s
+	WORD $0x6e22dc03 // fmul v3.4s, v0.4s, v2.4s
+	FMOVQ 208(R0), F0
+	FMOVQ 224(R0), F5
+	VFMLA V3.S4, V0.S4, V5.S4
+	FMOVQ 240(R0), F0
+	VFMLA V3.S4, V5.S4, V0.S4
+	FMOVQ 256(R0), F5
+	VFMLA V3.S4, V0.S4, V5.S4
+	FMOVQ 272(R0), F0
+	VFMLA V3.S4, V5.S4, V0.S4
+	FMOVQ 288(R0), F5
+	VFMLA V3.S4, V0.S4, V5.S4
+	FMOVQ 304(R0), F0
+	VFMLA V3.S4, V5.S4, V0.S4
+	FMOVQ 320(R0), F5
+	VFMLA V3.S4, V0.S4, V5.S4
+	FMOVQ 336(R0), F0
+	VFMLA V3.S4, V5.S4, V0.S4
+	FMOVQ 352(R0), F5
+	VFMLA V3.S4, V0.S4, V5.S4
+	WORD $0x6e22dca0 // fmul v0.4s, v5.4s, v2.4s
+	WORD $0x6e20dc22 // fmul v2.4s, v1.4s, v0.4s
+	WORD $0x6e22dd60 // fmul v0.4s, v11.4s, v2.4s
+	VORR V8.B16, V0.B16, V1.B16
+	WORD $0x4ea2d480 // fsub v0.4s, v4.4s, v2.4s
+	WORD $0x6e20dd22 // fmul v2.4s, v9.4s, v0.4s
+	WORD $0x4f210520 // sshr v0.4s, v9.4s, #31
+	VBSL V2.B16, V1.B16, V0.B16
+	TBZ $1, R3, single_8
+	FMOVD F0, 0(R1)
+	TBZ $0, R3, done_9
+	ADD $8, R1, R0
+	VST1 V0.S[2], (R0)
+	B done_9
 
-done_3:
+single_8:
+	FMOVS F0, 0(R1)
+
+done_9:
+
+done_5:
 	RET
 
 DATA geluGradNEONConstants<>+0(SB)/4, $0x41680000
@@ -1632,38 +2335,82 @@ DATA geluGradNEONConstants<>+52(SB)/4, $0x42b20000
 DATA geluGradNEONConstants<>+56(SB)/4, $0x42b20000
 DATA geluGradNEONConstants<>+60(SB)/4, $0x42b20000
 DATA geluGradNEONConstants<>+64(SB)/4, $0x3ab51218
-DATA geluGradNEONConstants<>+68(SB)/4, $0x3c091cf2
-DATA geluGradNEONConstants<>+72(SB)/4, $0x3d2aac79
-DATA geluGradNEONConstants<>+76(SB)/4, $0x3e2aaa49
-DATA geluGradNEONConstants<>+80(SB)/4, $0x3efffffe
-DATA geluGradNEONConstants<>+84(SB)/4, $0x3f000000
-DATA geluGradNEONConstants<>+88(SB)/4, $0xb90a6230
-DATA geluGradNEONConstants<>+92(SB)/4, $0x393c1084
-DATA geluGradNEONConstants<>+96(SB)/4, $0x3f800000
-DATA geluGradNEONConstants<>+100(SB)/4, $0x3f800000
-DATA geluGradNEONConstants<>+104(SB)/4, $0x3f800000
-DATA geluGradNEONConstants<>+108(SB)/4, $0x3f800000
-DATA geluGradNEONConstants<>+112(SB)/4, $0x0000007f
-DATA geluGradNEONConstants<>+116(SB)/4, $0x0000007f
-DATA geluGradNEONConstants<>+120(SB)/4, $0x0000007f
-DATA geluGradNEONConstants<>+124(SB)/4, $0x0000007f
-DATA geluGradNEONConstants<>+128(SB)/4, $0x40800000
-DATA geluGradNEONConstants<>+132(SB)/4, $0x40800000
-DATA geluGradNEONConstants<>+136(SB)/4, $0x40800000
-DATA geluGradNEONConstants<>+140(SB)/4, $0x40800000
-DATA geluGradNEONConstants<>+144(SB)/4, $0x3acdc5e3
-DATA geluGradNEONConstants<>+148(SB)/4, $0xbb6632db
-DATA geluGradNEONConstants<>+152(SB)/4, $0xbbf6968c
-DATA geluGradNEONConstants<>+156(SB)/4, $0x3d776a02
-DATA geluGradNEONConstants<>+160(SB)/4, $0xbe3f0000
-DATA geluGradNEONConstants<>+164(SB)/4, $0x3ec636cf
-DATA geluGradNEONConstants<>+168(SB)/4, $0xbf1b9f1c
-DATA geluGradNEONConstants<>+172(SB)/4, $0x3f415a5e
-DATA geluGradNEONConstants<>+176(SB)/4, $0x3ecc422a
-DATA geluGradNEONConstants<>+180(SB)/4, $0x00000000
+DATA geluGradNEONConstants<>+68(SB)/4, $0x3ab51218
+DATA geluGradNEONConstants<>+72(SB)/4, $0x3ab51218
+DATA geluGradNEONConstants<>+76(SB)/4, $0x3ab51218
+DATA geluGradNEONConstants<>+80(SB)/4, $0x3c091cf2
+DATA geluGradNEONConstants<>+84(SB)/4, $0x3c091cf2
+DATA geluGradNEONConstants<>+88(SB)/4, $0x3c091cf2
+DATA geluGradNEONConstants<>+92(SB)/4, $0x3c091cf2
+DATA geluGradNEONConstants<>+96(SB)/4, $0x3d2aac79
+DATA geluGradNEONConstants<>+100(SB)/4, $0x3d2aac79
+DATA geluGradNEONConstants<>+104(SB)/4, $0x3d2aac79
+DATA geluGradNEONConstants<>+108(SB)/4, $0x3d2aac79
+DATA geluGradNEONConstants<>+112(SB)/4, $0x3e2aaa49
+DATA geluGradNEONConstants<>+116(SB)/4, $0x3e2aaa49
+DATA geluGradNEONConstants<>+120(SB)/4, $0x3e2aaa49
+DATA geluGradNEONConstants<>+124(SB)/4, $0x3e2aaa49
+DATA geluGradNEONConstants<>+128(SB)/4, $0x3efffffe
+DATA geluGradNEONConstants<>+132(SB)/4, $0x3efffffe
+DATA geluGradNEONConstants<>+136(SB)/4, $0x3efffffe
+DATA geluGradNEONConstants<>+140(SB)/4, $0x3efffffe
+DATA geluGradNEONConstants<>+144(SB)/4, $0x3f800000
+DATA geluGradNEONConstants<>+148(SB)/4, $0x3f800000
+DATA geluGradNEONConstants<>+152(SB)/4, $0x3f800000
+DATA geluGradNEONConstants<>+156(SB)/4, $0x3f800000
+DATA geluGradNEONConstants<>+160(SB)/4, $0x0000007f
+DATA geluGradNEONConstants<>+164(SB)/4, $0x0000007f
+DATA geluGradNEONConstants<>+168(SB)/4, $0x0000007f
+DATA geluGradNEONConstants<>+172(SB)/4, $0x0000007f
+DATA geluGradNEONConstants<>+176(SB)/4, $0x3f000000
+DATA geluGradNEONConstants<>+180(SB)/4, $0x3ecc422a
 DATA geluGradNEONConstants<>+184(SB)/4, $0x00000000
 DATA geluGradNEONConstants<>+188(SB)/4, $0x00000000
-GLOBL geluGradNEONConstants<>(SB), RODATA|NOPTR, $192
+DATA geluGradNEONConstants<>+192(SB)/4, $0x40800000
+DATA geluGradNEONConstants<>+196(SB)/4, $0x40800000
+DATA geluGradNEONConstants<>+200(SB)/4, $0x40800000
+DATA geluGradNEONConstants<>+204(SB)/4, $0x40800000
+DATA geluGradNEONConstants<>+208(SB)/4, $0xb90a6230
+DATA geluGradNEONConstants<>+212(SB)/4, $0xb90a6230
+DATA geluGradNEONConstants<>+216(SB)/4, $0xb90a6230
+DATA geluGradNEONConstants<>+220(SB)/4, $0xb90a6230
+DATA geluGradNEONConstants<>+224(SB)/4, $0x393c1084
+DATA geluGradNEONConstants<>+228(SB)/4, $0x393c1084
+DATA geluGradNEONConstants<>+232(SB)/4, $0x393c1084
+DATA geluGradNEONConstants<>+236(SB)/4, $0x393c1084
+DATA geluGradNEONConstants<>+240(SB)/4, $0x3acdc5e3
+DATA geluGradNEONConstants<>+244(SB)/4, $0x3acdc5e3
+DATA geluGradNEONConstants<>+248(SB)/4, $0x3acdc5e3
+DATA geluGradNEONConstants<>+252(SB)/4, $0x3acdc5e3
+DATA geluGradNEONConstants<>+256(SB)/4, $0xbb6632db
+DATA geluGradNEONConstants<>+260(SB)/4, $0xbb6632db
+DATA geluGradNEONConstants<>+264(SB)/4, $0xbb6632db
+DATA geluGradNEONConstants<>+268(SB)/4, $0xbb6632db
+DATA geluGradNEONConstants<>+272(SB)/4, $0xbbf6968c
+DATA geluGradNEONConstants<>+276(SB)/4, $0xbbf6968c
+DATA geluGradNEONConstants<>+280(SB)/4, $0xbbf6968c
+DATA geluGradNEONConstants<>+284(SB)/4, $0xbbf6968c
+DATA geluGradNEONConstants<>+288(SB)/4, $0x3d776a02
+DATA geluGradNEONConstants<>+292(SB)/4, $0x3d776a02
+DATA geluGradNEONConstants<>+296(SB)/4, $0x3d776a02
+DATA geluGradNEONConstants<>+300(SB)/4, $0x3d776a02
+DATA geluGradNEONConstants<>+304(SB)/4, $0xbe3f0000
+DATA geluGradNEONConstants<>+308(SB)/4, $0xbe3f0000
+DATA geluGradNEONConstants<>+312(SB)/4, $0xbe3f0000
+DATA geluGradNEONConstants<>+316(SB)/4, $0xbe3f0000
+DATA geluGradNEONConstants<>+320(SB)/4, $0x3ec636cf
+DATA geluGradNEONConstants<>+324(SB)/4, $0x3ec636cf
+DATA geluGradNEONConstants<>+328(SB)/4, $0x3ec636cf
+DATA geluGradNEONConstants<>+332(SB)/4, $0x3ec636cf
+DATA geluGradNEONConstants<>+336(SB)/4, $0xbf1b9f1c
+DATA geluGradNEONConstants<>+340(SB)/4, $0xbf1b9f1c
+DATA geluGradNEONConstants<>+344(SB)/4, $0xbf1b9f1c
+DATA geluGradNEONConstants<>+348(SB)/4, $0xbf1b9f1c
+DATA geluGradNEONConstants<>+352(SB)/4, $0x3f415a5e
+DATA geluGradNEONConstants<>+356(SB)/4, $0x3f415a5e
+DATA geluGradNEONConstants<>+360(SB)/4, $0x3f415a5e
+DATA geluGradNEONConstants<>+364(SB)/4, $0x3f415a5e
+GLOBL geluGradNEONConstants<>(SB), RODATA|NOPTR, $368
 
 TEXT ·geluGradNEON(SB), NOSPLIT, $0-32
 	MOVD $geluGradNEONConstants<>(SB), R0
@@ -1671,203 +2418,421 @@ TEXT ·geluGradNEON(SB), NOSPLIT, $0-32
 	FMOVQ 16(R0), F1
 	FMOVQ 32(R0), F2
 	FMOVQ 48(R0), F3
-	FMOVQ 64(R0), F4
-	FMOVQ 80(R0), F5
-	FMOVQ 96(R0), F6
-	FMOVQ 112(R0), F7
-	FMOVQ 128(R0), F8
-	FMOVQ 144(R0), F9
-	FMOVQ 160(R0), F10
-	FMOVQ 176(R0), F11
-	MOVD dst+0(FP), R0
-	MOVD dy+8(FP), R1
-	MOVD x+16(FP), R2
-	MOVD n+24(FP), R3
-	SUBS $4, R3, R3
+	FMOVQ 144(R0), F4
+	FMOVQ 160(R0), F5
+	FMOVQ 176(R0), F6
+	FMOVQ 192(R0), F7
+	MOVD dst+0(FP), R1
+	MOVD dy+8(FP), R2
+	MOVD x+16(FP), R3
+	MOVD n+24(FP), R4
+	SUBS $12, R4, R4
 	BLT end_2
 
 loop_1:
-	FMOVQ 0(R1), F12
-	FMOVQ 0(R2), F13
-	WORD $0x4ea0f9ae // fabs v14.4s, v13.4s
-	WORD $0x4eaef40f // fmin v15.4s, v0.4s, v14.4s
-	WORD $0x6e2fddee // fmul v14.4s, v15.4s, v15.4s
-	WORD $0x4f8191d0 // fmul v16.4s, v14.4s, v1.s[0]
-	WORD $0x4eb0f471 // fmin v17.4s, v3.4s, v16.4s
-	WORD $0x4e31f450 // fmax v16.4s, v2.4s, v17.4s
-	WORD $0x4fa19211 // fmul v17.4s, v16.4s, v1.s[1]
-	WORD $0x4e218a32 // frintn v18.4s, v17.4s
-	VMOV V16.B16, V17.B16
-	WORD $0x4f815a51 // fmls v17.4s, v18.4s, v1.s[2]
-	WORD $0x4fa15a51 // fmls v17.4s, v18.4s, v1.s[3]
-	WORD $0x4e21aa50 // fcvtns v16.4s, v18.4s
-	VDUP V4.S[0], V18.S4
-	VDUP V4.S[1], V19.S4
-	VFMLA V17.S4, V18.S4, V19.S4
-	VDUP V4.S[2], V18.S4
-	VFMLA V17.S4, V19.S4, V18.S4
-	VDUP V4.S[3], V19.S4
-	VFMLA V17.S4, V18.S4, V19.S4
-	VDUP V5.S[0], V18.S4
-	VFMLA V17.S4, V19.S4, V18.S4
-	WORD $0x6e31de33 // fmul v19.4s, v17.4s, v17.4s
-	VFMLA V18.S4, V19.S4, V17.S4
-	WORD $0x4f3f0612 // sshr v18.4s, v16.4s, #1
-	VSUB V18.S4, V16.S4, V19.S4
-	WORD $0x4e26d630 // fadd v16.4s, v17.4s, v6.4s
-	VADD V7.S4, V18.S4, V17.S4
-	VSHL $23, V17.S4, V18.S4
-	WORD $0x6e32de11 // fmul v17.4s, v16.4s, v18.4s
-	VADD V7.S4, V19.S4, V16.S4
-	VSHL $23, V16.S4, V18.S4
-	WORD $0x6e32de30 // fmul v16.4s, v17.4s, v18.4s
-	VFMLS V15.S4, V15.S4, V14.S4
-	WORD $0x4fa59211 // fmul v17.4s, v16.4s, v5.s[1]
-	VFMLA V14.S4, V17.S4, V16.S4
-	WORD $0x4e28d5ee // fadd v14.4s, v15.4s, v8.4s
-	WORD $0x6e2efcd1 // fdiv v17.4s, v6.4s, v14.4s
-	WORD $0x4ea8d5ee // fsub v14.4s, v15.4s, v8.4s
-	WORD $0x6e31ddd2 // fmul v18.4s, v14.4s, v17.4s
-	VDUP V5.S[2], V14.S4
-	VDUP V5.S[3], V19.S4
-	VFMLA V18.S4, V14.S4, V19.S4
-	VDUP V9.S[0], V14.S4
-	VFMLA V18.S4, V19.S4, V14.S4
-	VDUP V9.S[1], V19.S4
-	VFMLA V18.S4, V14.S4, V19.S4
-	VDUP V9.S[2], V14.S4
-	VFMLA V18.S4, V19.S4, V14.S4
-	VDUP V9.S[3], V19.S4
-	VFMLA V18.S4, V14.S4, V19.S4
-	VDUP V10.S[0], V14.S4
-	VFMLA V18.S4, V19.S4, V14.S4
-	VDUP V10.S[1], V19.S4
-	VFMLA V18.S4, V14.S4, V19.S4
-	VDUP V10.S[2], V14.S4
-	VFMLA V18.S4, V19.S4, V14.S4
-	VDUP V10.S[3], V19.S4
-	VFMLA V18.S4, V14.S4, V19.S4
-	WORD $0x6e31de6e // fmul v14.4s, v19.4s, v17.4s
-	WORD $0x6e2ede11 // fmul v17.4s, v16.4s, v14.4s
-	WORD $0x4f8b920e // fmul v14.4s, v16.4s, v11.s[0]
-	WORD $0x6e2eddf0 // fmul v16.4s, v15.4s, v14.4s
-	WORD $0x4eb0d62e // fsub v14.4s, v17.4s, v16.4s
-	WORD $0x4eb1d4cf // fsub v15.4s, v6.4s, v17.4s
-	WORD $0x4e30d5f1 // fadd v17.4s, v15.4s, v16.4s
-	WORD $0x4f2105af // sshr v15.4s, v13.4s, #31
-	VBSL V17.B16, V14.B16, V15.B16
-	WORD $0x6e2fdd8d // fmul v13.4s, v12.4s, v15.4s
-	FMOVQ F13, 0(R0)
-	ADD $16, R0, R0
-	ADD $16, R1, R1
-	ADD $16, R2, R2
-	SUBS $4, R3, R3
+	FLDPQ 0(R2), (F8, F9)
+	FMOVQ 32(R2), F10
+	FLDPQ 0(R3), (F11, F12)
+	FMOVQ 32(R3), F13
+	WORD $0x4ea0f96e // fabs v14.4s, v11.4s
+	WORD $0x4ea0f98f // fabs v15.4s, v12.4s
+	WORD $0x4ea0f9b0 // fabs v16.4s, v13.4s
+	WORD $0x4eaef411 // fmin v17.4s, v0.4s, v14.4s
+	WORD $0x4eaff40e // fmin v14.4s, v0.4s, v15.4s
+	WORD $0x4eb0f40f // fmin v15.4s, v0.4s, v16.4s
+	WORD $0x6e31de30 // fmul v16.4s, v17.4s, v17.4s
+	WORD $0x6e2eddd2 // fmul v18.4s, v14.4s, v14.4s
+	WORD $0x6e2fddf3 // fmul v19.4s, v15.4s, v15.4s
+	WORD $0x4f819214 // fmul v20.4s, v16.4s, v1.s[0]
+	WORD $0x4f819255 // fmul v21.4s, v18.4s, v1.s[0]
+	WORD $0x4f819276 // fmul v22.4s, v19.4s, v1.s[0]
+	WORD $0x4eb4f477 // fmin v23.4s, v3.4s, v20.4s
+	WORD $0x4eb5f474 // fmin v20.4s, v3.4s, v21.4s
+	WORD $0x4eb6f475 // fmin v21.4s, v3.4s, v22.4s
+	WORD $0x4e37f456 // fmax v22.4s, v2.4s, v23.4s
+	WORD $0x4e34f457 // fmax v23.4s, v2.4s, v20.4s
+	WORD $0x4e35f454 // fmax v20.4s, v2.4s, v21.4s
+	WORD $0x4fa192d5 // fmul v21.4s, v22.4s, v1.s[1]
+	WORD $0x4fa192f8 // fmul v24.4s, v23.4s, v1.s[1]
+	WORD $0x4fa19299 // fmul v25.4s, v20.4s, v1.s[1]
+	WORD $0x4e218aba // frintn v26.4s, v21.4s
+	WORD $0x4e218b15 // frintn v21.4s, v24.4s
+	WORD $0x4e218b38 // frintn v24.4s, v25.4s
+	VMOV V22.B16, V25.B16
+	VMOV V23.B16, V22.B16
+	VMOV V20.B16, V23.B16
+	WORD $0x4f815b59 // fmls v25.4s, v26.4s, v1.s[2]
+	WORD $0x4f815ab6 // fmls v22.4s, v21.4s, v1.s[2]
+	WORD $0x4f815b17 // fmls v23.4s, v24.4s, v1.s[2]
+	WORD $0x4fa15b59 // fmls v25.4s, v26.4s, v1.s[3]
+	WORD $0x4fa15ab6 // fmls v22.4s, v21.4s, v1.s[3]
+	WORD $0x4fa15b17 // fmls v23.4s, v24.4s, v1.s[3]
+	WORD $0x4e21ab54 // fcvtns v20.4s, v26.4s
+	WORD $0x4e21aaba // fcvtns v26.4s, v21.4s
+	WORD $0x4e21ab15 // fcvtns v21.4s, v24.4s
+	FMOVQ 64(R0), F24
+	FMOVQ 64(R0), F27
+	FMOVQ 64(R0), F28
+	FMOVQ 80(R0), F29
+	FMOVQ 80(R0), F30
+	FMOVQ 80(R0), F31
+	VFMLA V25.S4, V24.S4, V29.S4
+	VFMLA V22.S4, V27.S4, V30.S4
+	VFMLA V23.S4, V28.S4, V31.S4
+	FMOVQ 96(R0), F24
+	FMOVQ 96(R0), F27
+	FMOVQ 96(R0), F28
+	VFMLA V25.S4, V29.S4, V24.S4
+	VFMLA V22.S4, V30.S4, V27.S4
+	VFMLA V23.S4, V31.S4, V28.S4
+	FMOVQ 112(R0), F29
+	FMOVQ 112(R0), F30
+	FMOVQ 112(R0), F31
+	VFMLA V25.S4, V24.S4, V29.S4
+	VFMLA V22.S4, V27.S4, V30.S4
+	VFMLA V23.S4, V28.S4, V31.S4
+	FMOVQ 128(R0), F24
+	FMOVQ 128(R0), F27
+	FMOVQ 128(R0), F28
+	VFMLA V25.S4, V29.S4, V24.S4
+	VFMLA V22.S4, V30.S4, V27.S4
+	VFMLA V23.S4, V31.S4, V28.S4
+	WORD $0x6e39df3d // fmul v29.4s, v25.4s, v25.4s
+	WORD $0x6e36dede // fmul v30.4s, v22.4s, v22.4s
+	WORD $0x6e37deff // fmul v31.4s, v23.4s, v23.4s
+	VFMLA V24.S4, V29.S4, V25.S4
+	VFMLA V27.S4, V30.S4, V22.S4
+	VFMLA V28.S4, V31.S4, V23.S4
+	WORD $0x4f3f0698 // sshr v24.4s, v20.4s, #1
+	WORD $0x4f3f075b // sshr v27.4s, v26.4s, #1
+	WORD $0x4f3f06bc // sshr v28.4s, v21.4s, #1
+	VSUB V24.S4, V20.S4, V29.S4
+	VSUB V27.S4, V26.S4, V20.S4
+	VSUB V28.S4, V21.S4, V26.S4
+	WORD $0x4e24d735 // fadd v21.4s, v25.4s, v4.4s
+	WORD $0x4e24d6d9 // fadd v25.4s, v22.4s, v4.4s
+	WORD $0x4e24d6f6 // fadd v22.4s, v23.4s, v4.4s
+	VADD V5.S4, V24.S4, V23.S4
+	VADD V5.S4, V27.S4, V24.S4
+	VADD V5.S4, V28.S4, V27.S4
+	VSHL $23, V23.S4, V28.S4
+	VSHL $23, V24.S4, V23.S4
+	VSHL $23, V27.S4, V24.S4
+	WORD $0x6e3cdebb // fmul v27.4s, v21.4s, v28.4s
+	WORD $0x6e37df35 // fmul v21.4s, v25.4s, v23.4s
+	WORD $0x6e38ded7 // fmul v23.4s, v22.4s, v24.4s
+	VADD V5.S4, V29.S4, V22.S4
+	VADD V5.S4, V20.S4, V24.S4
+	VADD V5.S4, V26.S4, V20.S4
+	VSHL $23, V22.S4, V25.S4
+	VSHL $23, V24.S4, V22.S4
+	VSHL $23, V20.S4, V24.S4
+	WORD $0x6e39df74 // fmul v20.4s, v27.4s, v25.4s
+	WORD $0x6e36deb9 // fmul v25.4s, v21.4s, v22.4s
+	WORD $0x6e38def5 // fmul v21.4s, v23.4s, v24.4s
+	VFMLS V17.S4, V17.S4, V16.S4
+	VFMLS V14.S4, V14.S4, V18.S4
+	VFMLS V15.S4, V15.S4, V19.S4
+	WORD $0x4f869296 // fmul v22.4s, v20.4s, v6.s[0]
+	WORD $0x4f869337 // fmul v23.4s, v25.4s, v6.s[0]
+	WORD $0x4f8692b8 // fmul v24.4s, v21.4s, v6.s[0]
+	VFMLA V16.S4, V22.S4, V20.S4
+	VFMLA V18.S4, V23.S4, V25.S4
+	VFMLA V19.S4, V24.S4, V21.S4
+	WORD $0x4e27d630 // fadd v16.4s, v17.4s, v7.4s
+	WORD $0x4e27d5d2 // fadd v18.4s, v14.4s, v7.4s
+	WORD $0x4e27d5f3 // fadd v19.4s, v15.4s, v7.4s
+	WORD $0x6e30fc96 // fdiv v22.4s, v4.4s, v16.4s
+	WORD $0x6e32fc90 // fdiv v16.4s, v4.4s, v18.4s
+	WORD $0x6e33fc92 // fdiv v18.4s, v4.4s, v19.4s
+	WORD $0x4ea7d633 // fsub v19.4s, v17.4s, v7.4s
+	WORD $0x4ea7d5d7 // fsub v23.4s, v14.4s, v7.4s
+	WORD $0x4ea7d5f8 // fsub v24.4s, v15.4s, v7.4s
+	WORD $0x6e36de7a // fmul v26.4s, v19.4s, v22.4s
+	WORD $0x6e30def3 // fmul v19.4s, v23.4s, v16.4s
+	WORD $0x6e32df17 // fmul v23.4s, v24.4s, v18.4s
+	FMOVQ 208(R0), F24
+	FMOVQ 208(R0), F27
+	FMOVQ 208(R0), F28
+	FMOVQ 224(R0), F29
+	FMOVQ 224(R0), F30
+	FMOVQ 224(R0), F31
+	VFMLA V26.S4, V24.S4, V29.S4
+	VFMLA V19.S4, V27.S4, V30.S4
+	VFMLA V23.S4, V28.S4, V31.S4
+	FMOVQ 240(R0), F24
+	FMOVQ 240(R0), F27
+	FMOVQ 240(R0), F28
+	VFMLA V26.S4, V29.S4, V24.S4
+	VFMLA V19.S4, V30.S4, V27.S4
+	VFMLA V23.S4, V31.S4, V28.S4
+	FMOVQ 256(R0), F29
+	FMOVQ 256(R0), F30
+	FMOVQ 256(R0), F31
+	VFMLA V26.S4, V24.S4, V29.S4
+	VFMLA V19.S4, V27.S4, V30.S4
+	VFMLA V23.S4, V28.S4, V31.S4
+	FMOVQ 272(R0), F24
+	FMOVQ 272(R0), F27
+	FMOVQ 272(R0), F28
+	VFMLA V26.S4, V29.S4, V24.S4
+	VFMLA V19.S4, V30.S4, V27.S4
+	VFMLA V23.S4, V31.S4, V28.S4
+	FMOVQ 288(R0), F29
+	FMOVQ 288(R0), F30
+	FMOVQ 288(R0), F31
+	VFMLA V26.S4, V24.S4, V29.S4
+	VFMLA V19.S4, V27.S4, V30.S4
+	VFMLA V23.S4, V28.S4, V31.S4
+	FMOVQ 304(R0), F24
+	FMOVQ 304(R0), F27
+	FMOVQ 304(R0), F28
+	VFMLA V26.S4, V29.S4, V24.S4
+	VFMLA V19.S4, V30.S4, V27.S4
+	VFMLA V23.S4, V31.S4, V28.S4
+	FMOVQ 320(R0), F29
+	FMOVQ 320(R0), F30
+	FMOVQ 320(R0), F31
+	VFMLA V26.S4, V24.S4, V29.S4
+	VFMLA V19.S4, V27.S4, V30.S4
+	VFMLA V23.S4, V28.S4, V31.S4
+	FMOVQ 336(R0), F24
+	FMOVQ 336(R0), F27
+	FMOVQ 336(R0), F28
+	VFMLA V26.S4, V29.S4, V24.S4
+	VFMLA V19.S4, V30.S4, V27.S4
+	VFMLA V23.S4, V31.S4, V28.S4
+	FMOVQ 352(R0), F29
+	FMOVQ 352(R0), F30
+	FMOVQ 352(R0), F31
+	VFMLA V26.S4, V24.S4, V29.S4
+	VFMLA V19.S4, V27.S4, V30.S4
+	VFMLA V23.S4, V28.S4, V31.S4
+	WORD $0x6e36dfb3 // fmul v19.4s, v29.4s, v22.4s
+	WORD $0x6e30dfd6 // fmul v22.4s, v30.4s, v16.4s
+	WORD $0x6e32dff0 // fmul v16.4s, v31.4s, v18.4s
+	WORD $0x6e33de92 // fmul v18.4s, v20.4s, v19.4s
+	WORD $0x6e36df33 // fmul v19.4s, v25.4s, v22.4s
+	WORD $0x6e30deb6 // fmul v22.4s, v21.4s, v16.4s
+	WORD $0x4fa69290 // fmul v16.4s, v20.4s, v6.s[1]
+	WORD $0x4fa69334 // fmul v20.4s, v25.4s, v6.s[1]
+	WORD $0x4fa692b7 // fmul v23.4s, v21.4s, v6.s[1]
+	WORD $0x6e30de35 // fmul v21.4s, v17.4s, v16.4s
+	WORD $0x6e34ddd0 // fmul v16.4s, v14.4s, v20.4s
+	WORD $0x6e37ddee // fmul v14.4s, v15.4s, v23.4s
+	WORD $0x4eb5d64f // fsub v15.4s, v18.4s, v21.4s
+	WORD $0x4eb0d671 // fsub v17.4s, v19.4s, v16.4s
+	WORD $0x4eaed6d4 // fsub v20.4s, v22.4s, v14.4s
+	WORD $0x4eb2d497 // fsub v23.4s, v4.4s, v18.4s
+	WORD $0x4eb3d492 // fsub v18.4s, v4.4s, v19.4s
+	WORD $0x4eb6d493 // fsub v19.4s, v4.4s, v22.4s
+	WORD $0x4e35d6f6 // fadd v22.4s, v23.4s, v21.4s
+	WORD $0x4e30d655 // fadd v21.4s, v18.4s, v16.4s
+	WORD $0x4e2ed670 // fadd v16.4s, v19.4s, v14.4s
+	WORD $0x4f21056e // sshr v14.4s, v11.4s, #31
+	WORD $0x4f21058b // sshr v11.4s, v12.4s, #31
+	WORD $0x4f2105ac // sshr v12.4s, v13.4s, #31
+	VBSL V22.B16, V15.B16, V14.B16
+	VBSL V21.B16, V17.B16, V11.B16
+	VBSL V16.B16, V20.B16, V12.B16
+	WORD $0x6e2edd0d // fmul v13.4s, v8.4s, v14.4s
+	WORD $0x6e2bdd28 // fmul v8.4s, v9.4s, v11.4s
+	WORD $0x6e2cdd49 // fmul v9.4s, v10.4s, v12.4s
+	FSTPQ (F13, F8), 0(R1)
+	FMOVQ F9, 32(R1)
+	ADD $48, R1, R1
+	ADD $48, R2, R2
+	ADD $48, R3, R3
+	SUBS $12, R4, R4
 	BGE loop_1
 
 end_2:
-	ADD $4, R3, R3
-	CBZ R3, done_3
-	TBZ $1, R3, single_4
-	FMOVD 0(R1), F12
-	TBZ $0, R3, done_5
-	ADD $8, R1, R4
-	VLD1 (R4), V12.S[2]
-	B done_5
+	ADD $12, R4, R4
+	SUBS $4, R4, R4
+	BLT end_4
 
-single_4:
-	FMOVS 0(R1), F12
+loop_3:
+	FMOVQ 0(R2), F8
+	FMOVQ 0(R3), F9
+	WORD $0x4ea0f92a // fabs v10.4s, v9.4s
+	WORD $0x4eaaf40b // fmin v11.4s, v0.4s, v10.4s
+	WORD $0x6e2bdd6a // fmul v10.4s, v11.4s, v11.4s
+	WORD $0x4f81914c // fmul v12.4s, v10.4s, v1.s[0]
+	WORD $0x4eacf46d // fmin v13.4s, v3.4s, v12.4s
+	WORD $0x4e2df44c // fmax v12.4s, v2.4s, v13.4s
+	WORD $0x4fa1918d // fmul v13.4s, v12.4s, v1.s[1]
+	WORD $0x4e2189ae // frintn v14.4s, v13.4s
+	VMOV V12.B16, V13.B16
+	WORD $0x4f8159cd // fmls v13.4s, v14.4s, v1.s[2]
+	WORD $0x4fa159cd // fmls v13.4s, v14.4s, v1.s[3]
+	WORD $0x4e21a9cc // fcvtns v12.4s, v14.4s
+	FMOVQ 64(R0), F14
+	FMOVQ 80(R0), F15
+	VFMLA V13.S4, V14.S4, V15.S4
+	FMOVQ 96(R0), F14
+	VFMLA V13.S4, V15.S4, V14.S4
+	FMOVQ 112(R0), F15
+	VFMLA V13.S4, V14.S4, V15.S4
+	FMOVQ 128(R0), F14
+	VFMLA V13.S4, V15.S4, V14.S4
+	WORD $0x6e2dddaf // fmul v15.4s, v13.4s, v13.4s
+	VFMLA V14.S4, V15.S4, V13.S4
+	WORD $0x4f3f058e // sshr v14.4s, v12.4s, #1
+	VSUB V14.S4, V12.S4, V15.S4
+	WORD $0x4e24d5ac // fadd v12.4s, v13.4s, v4.4s
+	VADD V5.S4, V14.S4, V13.S4
+	VSHL $23, V13.S4, V14.S4
+	WORD $0x6e2edd8d // fmul v13.4s, v12.4s, v14.4s
+	VADD V5.S4, V15.S4, V12.S4
+	VSHL $23, V12.S4, V14.S4
+	WORD $0x6e2eddac // fmul v12.4s, v13.4s, v14.4s
+	VFMLS V11.S4, V11.S4, V10.S4
+	WORD $0x4f86918d // fmul v13.4s, v12.4s, v6.s[0]
+	VFMLA V10.S4, V13.S4, V12.S4
+	WORD $0x4e27d56a // fadd v10.4s, v11.4s, v7.4s
+	WORD $0x6e2afc8d // fdiv v13.4s, v4.4s, v10.4s
+	WORD $0x4ea7d56a // fsub v10.4s, v11.4s, v7.4s
+	WORD $0x6e2ddd4e // fmul v14.4s, v10.4s, v13.4s
+	FMOVQ 208(R0), F10
+	FMOVQ 224(R0), F15
+	VFMLA V14.S4, V10.S4, V15.S4
+	FMOVQ 240(R0), F10
+	VFMLA V14.S4, V15.S4, V10.S4
+	FMOVQ 256(R0), F15
+	VFMLA V14.S4, V10.S4, V15.S4
+	FMOVQ 272(R0), F10
+	VFMLA V14.S4, V15.S4, V10.S4
+	FMOVQ 288(R0), F15
+	VFMLA V14.S4, V10.S4, V15.S4
+	FMOVQ 304(R0), F10
+	VFMLA V14.S4, V15.S4, V10.S4
+	FMOVQ 320(R0), F15
+	VFMLA V14.S4, V10.S4, V15.S4
+	FMOVQ 336(R0), F10
+	VFMLA V14.S4, V15.S4, V10.S4
+	FMOVQ 352(R0), F15
+	VFMLA V14.S4, V10.S4, V15.S4
+	WORD $0x6e2dddea // fmul v10.4s, v15.4s, v13.4s
+	WORD $0x6e2add8d // fmul v13.4s, v12.4s, v10.4s
+	WORD $0x4fa6918a // fmul v10.4s, v12.4s, v6.s[1]
+	WORD $0x6e2add6c // fmul v12.4s, v11.4s, v10.4s
+	WORD $0x4eacd5aa // fsub v10.4s, v13.4s, v12.4s
+	WORD $0x4eadd48b // fsub v11.4s, v4.4s, v13.4s
+	WORD $0x4e2cd56d // fadd v13.4s, v11.4s, v12.4s
+	WORD $0x4f21052b // sshr v11.4s, v9.4s, #31
+	VBSL V13.B16, V10.B16, V11.B16
+	WORD $0x6e2bdd09 // fmul v9.4s, v8.4s, v11.4s
+	FMOVQ F9, 0(R1)
+	ADD $16, R1, R1
+	ADD $16, R2, R2
+	ADD $16, R3, R3
+	SUBS $4, R4, R4
+	BGE loop_3
 
-done_5:
-	TBZ $1, R3, single_6
-	FMOVD 0(R2), F13
-	TBZ $0, R3, done_7
-	ADD $8, R2, R1
-	VLD1 (R1), V13.S[2]
+end_4:
+	ADD $4, R4, R4
+	CBZ R4, done_5
+	TBZ $1, R4, single_6
+	FMOVD 0(R2), F8
+	TBZ $0, R4, done_7
+	ADD $8, R2, R5
+	VLD1 (R5), V8.S[2]
 	B done_7
 
 single_6:
-	FMOVS 0(R2), F13
+	FMOVS 0(R2), F8
 
 done_7:
-	WORD $0x4ea0f9ae // fabs v14.4s, v13.4s
-	WORD $0x4eaef40f // fmin v15.4s, v0.4s, v14.4s
-	WORD $0x6e2fdde0 // fmul v0.4s, v15.4s, v15.4s
-	WORD $0x4f81900e // fmul v14.4s, v0.4s, v1.s[0]
-	WORD $0x4eaef470 // fmin v16.4s, v3.4s, v14.4s
-	WORD $0x4e30f443 // fmax v3.4s, v2.4s, v16.4s
-	WORD $0x4fa19062 // fmul v2.4s, v3.4s, v1.s[1]
-	WORD $0x4e21884e // frintn v14.4s, v2.4s
-	VMOV V3.B16, V2.B16
-	WORD $0x4f8159c2 // fmls v2.4s, v14.4s, v1.s[2]
-	WORD $0x4fa159c2 // fmls v2.4s, v14.4s, v1.s[3]
-	WORD $0x4e21a9c1 // fcvtns v1.4s, v14.4s
-	VDUP V4.S[0], V3.S4
-	VDUP V4.S[1], V14.S4
-	VFMLA V2.S4, V3.S4, V14.S4
-	VDUP V4.S[2], V3.S4
-	VFMLA V2.S4, V14.S4, V3.S4
-	VDUP V4.S[3], V14.S4
-	VFMLA V2.S4, V3.S4, V14.S4
-	VDUP V5.S[0], V3.S4
-	VFMLA V2.S4, V14.S4, V3.S4
-	WORD $0x6e22dc44 // fmul v4.4s, v2.4s, v2.4s
-	VFMLA V3.S4, V4.S4, V2.S4
-	WORD $0x4f3f0423 // sshr v3.4s, v1.4s, #1
-	VSUB V3.S4, V1.S4, V4.S4
-	WORD $0x4e26d441 // fadd v1.4s, v2.4s, v6.4s
-	VADD V7.S4, V3.S4, V2.S4
-	VSHL $23, V2.S4, V3.S4
-	WORD $0x6e23dc22 // fmul v2.4s, v1.4s, v3.4s
-	VADD V7.S4, V4.S4, V1.S4
-	VSHL $23, V1.S4, V3.S4
-	WORD $0x6e23dc41 // fmul v1.4s, v2.4s, v3.4s
-	VFMLS V15.S4, V15.S4, V0.S4
-	WORD $0x4fa59022 // fmul v2.4s, v1.4s, v5.s[1]
-	VFMLA V0.S4, V2.S4, V1.S4
-	WORD $0x4e28d5e0 // fadd v0.4s, v15.4s, v8.4s
-	WORD $0x6e20fcc2 // fdiv v2.4s, v6.4s, v0.4s
-	WORD $0x4ea8d5e0 // fsub v0.4s, v15.4s, v8.4s
-	WORD $0x6e22dc03 // fmul v3.4s, v0.4s, v2.4s
-	VDUP V5.S[2], V0.S4
-	VDUP V5.S[3], V4.S4
-	VFMLA V3.S4, V0.S4, V4.S4
-	VDUP V9.S[0], V0.S4
-	VFMLA V3.S4, V4.S4, V0.S4
-	VDUP V9.S[1], V4.S4
-	VFMLA V3.S4, V0.S4, V4.S4
-	VDUP V9.S[2], V0.S4
-	VFMLA V3.S4, V4.S4, V0.S4
-	VDUP V9.S[3], V4.S4
-	VFMLA V3.S4, V0.S4, V4.S4
-	VDUP V10.S[0], V0.S4
-	VFMLA V3.S4, V4.S4, V0.S4
-	VDUP V10.S[1], V4.S4
-	VFMLA V3.S4, V0.S4, V4.S4
-	VDUP V10.S[2], V0.S4
-	VFMLA V3.S4, V4.S4, V0.S4
-	VDUP V10.S[3], V4.S4
-	VFMLA V3.S4, V0.S4, V4.S4
-	WORD $0x6e22dc80 // fmul v0.4s, v4.4s, v2.4s
-	WORD $0x6e20dc22 // fmul v2.4s, v1.4s, v0.4s
-	WORD $0x4f8b9020 // fmul v0.4s, v1.4s, v11.s[0]
-	WORD $0x6e20dde1 // fmul v1.4s, v15.4s, v0.4s
-	WORD $0x4ea1d440 // fsub v0.4s, v2.4s, v1.4s
-	WORD $0x4ea2d4c3 // fsub v3.4s, v6.4s, v2.4s
-	WORD $0x4e21d462 // fadd v2.4s, v3.4s, v1.4s
-	WORD $0x4f2105a1 // sshr v1.4s, v13.4s, #31
-	VBSL V2.B16, V0.B16, V1.B16
-	WORD $0x6e21dd80 // fmul v0.4s, v12.4s, v1.4s
-	TBZ $1, R3, single_8
-	FMOVD F0, 0(R0)
-	TBZ $0, R3, done_9
-	ADD $8, R0, R1
-	VST1 V0.S[2], (R1)
+	TBZ $1, R4, single_8
+	FMOVD 0(R3), F9
+	TBZ $0, R4, done_9
+	ADD $8, R3, R2
+	VLD1 (R2), V9.S[2]
 	B done_9
 
 single_8:
-	FMOVS F0, 0(R0)
+	FMOVS 0(R3), F9
 
 done_9:
+	WORD $0x4ea0f92a // fabs v10.4s, v9.4s
+	WORD $0x4eaaf40b // fmin v11.4s, v0.4s, v10.4s
+	WORD $0x6e2bdd60 // fmul v0.4s, v11.4s, v11.4s
+	WORD $0x4f81900a // fmul v10.4s, v0.4s, v1.s[0]
+	WORD $0x4eaaf46c // fmin v12.4s, v3.4s, v10.4s
+	WORD $0x4e2cf443 // fmax v3.4s, v2.4s, v12.4s
+	WORD $0x4fa19062 // fmul v2.4s, v3.4s, v1.s[1]
+	WORD $0x4e21884a // frintn v10.4s, v2.4s
+	VMOV V3.B16, V2.B16
+	WORD $0x4f815942 // fmls v2.4s, v10.4s, v1.s[2]
+	WORD $0x4fa15942 // fmls v2.4s, v10.4s, v1.s[3]
+	WORD $0x4e21a941 // fcvtns v1.4s, v10.4s
+	FMOVQ 64(R0), F3
+	FMOVQ 80(R0), F10
+	VFMLA V2.S4, V3.S4, V10.S4
+	FMOVQ 96(R0), F3
+	VFMLA V2.S4, V10.S4, V3.S4
+	FMOVQ 112(R0), F10
+	VFMLA V2.S4, V3.S4, V10.S4
+	FMOVQ 128(R0), F3
+	VFMLA V2.S4, V10.S4, V3.S4
+	WORD $0x6e22dc4a // fmul v10.4s, v2.4s, v2.4s
+	VFMLA V3.S4, V10.S4, V2.S4
+	WORD $0x4f3f0423 // sshr v3.4s, v1.4s, #1
+	VSUB V3.S4, V1.S4, V10.S4
+	WORD $0x4e24d441 // fadd v1.4s, v2.4s, v4.4s
+	VADD V5.S4, V3.S4, V2.S4
+	VSHL $23, V2.S4, V3.S4
+	WORD $0x6e23dc22 // fmul v2.4s, v1.4s, v3.4s
+	VADD V5.S4, V10.S4, V1.S4
+	VSHL $23, V1.S4, V3.S4
+	WORD $0x6e23dc41 // fmul v1.4s, v2.4s, v3.4s
+	VFMLS V11.S4, V11.S4, V0.S4
+	WORD $0x4f869022 // fmul v2.4s, v1.4s, v6.s[0]
+	VFMLA V0.S4, V2.S4, V1.S4
+	WORD $0x4e27d560 // fadd v0.4s, v11.4s, v7.4s
+	WORD $0x6e20fc82 // fdiv v2.4s, v4.4s, v0.4s
+	WORD $0x4ea7d560 // fsub v0.4s, v11.4s, v7.4s
+	WORD $0x6e22dc03 // fmul v3.4s, v0.4s, v2.4s
+	FMOVQ 208(R0), F0
+	FMOVQ 224(R0), F5
+	VFMLA V3.S4, V0.S4, V5.S4
+	FMOVQ 240(R0), F0
+	VFMLA V3.S4, V5.S4, V0.S4
+	FMOVQ 256(R0), F5
+	VFMLA V3.S4, V0.S4, V5.S4
+	FMOVQ 272(R0), F0
+	VFMLA V3.S4, V5.S4, V0.S4
+	FMOVQ 288(R0), F5
+	VFMLA V3.S4, V0.S4, V5.S4
+	FMOVQ 304(R0), F0
+	VFMLA V3.S4, V5.S4, V0.S4
+	FMOVQ 320(R0), F5
+	VFMLA V3.S4, V0.S4, V5.S4
+	FMOVQ 336(R0), F0
+	VFMLA V3.S4, V5.S4, V0.S4
+	FMOVQ 352(R0), F5
+	VFMLA V3.S4, V0.S4, V5.S4
+	WORD $0x6e22dca0 // fmul v0.4s, v5.4s, v2.4s
+	WORD $0x6e20dc22 // fmul v2.4s, v1.4s, v0.4s
+	WORD $0x4fa69020 // fmul v0.4s, v1.4s, v6.s[1]
+	WORD $0x6e20dd61 // fmul v1.4s, v11.4s, v0.4s
+	WORD $0x4ea1d440 // fsub v0.4s, v2.4s, v1.4s
+	WORD $0x4ea2d483 // fsub v3.4s, v4.4s, v2.4s
+	WORD $0x4e21d462 // fadd v2.4s, v3.4s, v1.4s
+	WORD $0x4f210521 // sshr v1.4s, v9.4s, #31
+	VBSL V2.B16, V0.B16, V1.B16
+	WORD $0x6e21dd00 // fmul v0.4s, v8.4s, v1.4s
+	TBZ $1, R4, single_10
+	FMOVD F0, 0(R1)
+	TBZ $0, R4, done_11
+	ADD $8, R1, R0
+	VST1 V0.S[2], (R0)
+	B done_11
 
-done_3:
+single_10:
+	FMOVS F0, 0(R1)
+
+done_11:
+
+done_5:
 	RET

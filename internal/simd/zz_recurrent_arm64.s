@@ -19,32 +19,44 @@ DATA lstmStepNEONConstants<>+44(SB)/4, $0x42b20000
 DATA lstmStepNEONConstants<>+48(SB)/4, $0x3fb8aa3b
 DATA lstmStepNEONConstants<>+52(SB)/4, $0x3f317200
 DATA lstmStepNEONConstants<>+56(SB)/4, $0x35bfbe8e
-DATA lstmStepNEONConstants<>+60(SB)/4, $0x3ab51218
-DATA lstmStepNEONConstants<>+64(SB)/4, $0x3c091cf2
-DATA lstmStepNEONConstants<>+68(SB)/4, $0x3d2aac79
-DATA lstmStepNEONConstants<>+72(SB)/4, $0x3e2aaa49
-DATA lstmStepNEONConstants<>+76(SB)/4, $0x3efffffe
-DATA lstmStepNEONConstants<>+80(SB)/4, $0x3f800000
-DATA lstmStepNEONConstants<>+84(SB)/4, $0x3f800000
-DATA lstmStepNEONConstants<>+88(SB)/4, $0x3f800000
-DATA lstmStepNEONConstants<>+92(SB)/4, $0x3f800000
-DATA lstmStepNEONConstants<>+96(SB)/4, $0x0000007f
-DATA lstmStepNEONConstants<>+100(SB)/4, $0x0000007f
-DATA lstmStepNEONConstants<>+104(SB)/4, $0x0000007f
-DATA lstmStepNEONConstants<>+108(SB)/4, $0x0000007f
-DATA lstmStepNEONConstants<>+112(SB)/4, $0xc1f00000
-DATA lstmStepNEONConstants<>+116(SB)/4, $0xc1f00000
-DATA lstmStepNEONConstants<>+120(SB)/4, $0xc1f00000
-DATA lstmStepNEONConstants<>+124(SB)/4, $0xc1f00000
-DATA lstmStepNEONConstants<>+128(SB)/4, $0xc0000000
-DATA lstmStepNEONConstants<>+132(SB)/4, $0x00000000
-DATA lstmStepNEONConstants<>+136(SB)/4, $0x00000000
-DATA lstmStepNEONConstants<>+140(SB)/4, $0x00000000
-DATA lstmStepNEONConstants<>+144(SB)/4, $0x40000000
-DATA lstmStepNEONConstants<>+148(SB)/4, $0x40000000
-DATA lstmStepNEONConstants<>+152(SB)/4, $0x40000000
-DATA lstmStepNEONConstants<>+156(SB)/4, $0x40000000
-GLOBL lstmStepNEONConstants<>(SB), RODATA|NOPTR, $160
+DATA lstmStepNEONConstants<>+60(SB)/4, $0xc0000000
+DATA lstmStepNEONConstants<>+64(SB)/4, $0x3ab51218
+DATA lstmStepNEONConstants<>+68(SB)/4, $0x3ab51218
+DATA lstmStepNEONConstants<>+72(SB)/4, $0x3ab51218
+DATA lstmStepNEONConstants<>+76(SB)/4, $0x3ab51218
+DATA lstmStepNEONConstants<>+80(SB)/4, $0x3c091cf2
+DATA lstmStepNEONConstants<>+84(SB)/4, $0x3c091cf2
+DATA lstmStepNEONConstants<>+88(SB)/4, $0x3c091cf2
+DATA lstmStepNEONConstants<>+92(SB)/4, $0x3c091cf2
+DATA lstmStepNEONConstants<>+96(SB)/4, $0x3d2aac79
+DATA lstmStepNEONConstants<>+100(SB)/4, $0x3d2aac79
+DATA lstmStepNEONConstants<>+104(SB)/4, $0x3d2aac79
+DATA lstmStepNEONConstants<>+108(SB)/4, $0x3d2aac79
+DATA lstmStepNEONConstants<>+112(SB)/4, $0x3e2aaa49
+DATA lstmStepNEONConstants<>+116(SB)/4, $0x3e2aaa49
+DATA lstmStepNEONConstants<>+120(SB)/4, $0x3e2aaa49
+DATA lstmStepNEONConstants<>+124(SB)/4, $0x3e2aaa49
+DATA lstmStepNEONConstants<>+128(SB)/4, $0x3efffffe
+DATA lstmStepNEONConstants<>+132(SB)/4, $0x3efffffe
+DATA lstmStepNEONConstants<>+136(SB)/4, $0x3efffffe
+DATA lstmStepNEONConstants<>+140(SB)/4, $0x3efffffe
+DATA lstmStepNEONConstants<>+144(SB)/4, $0x3f800000
+DATA lstmStepNEONConstants<>+148(SB)/4, $0x3f800000
+DATA lstmStepNEONConstants<>+152(SB)/4, $0x3f800000
+DATA lstmStepNEONConstants<>+156(SB)/4, $0x3f800000
+DATA lstmStepNEONConstants<>+160(SB)/4, $0x0000007f
+DATA lstmStepNEONConstants<>+164(SB)/4, $0x0000007f
+DATA lstmStepNEONConstants<>+168(SB)/4, $0x0000007f
+DATA lstmStepNEONConstants<>+172(SB)/4, $0x0000007f
+DATA lstmStepNEONConstants<>+176(SB)/4, $0xc1f00000
+DATA lstmStepNEONConstants<>+180(SB)/4, $0xc1f00000
+DATA lstmStepNEONConstants<>+184(SB)/4, $0xc1f00000
+DATA lstmStepNEONConstants<>+188(SB)/4, $0xc1f00000
+DATA lstmStepNEONConstants<>+192(SB)/4, $0x40000000
+DATA lstmStepNEONConstants<>+196(SB)/4, $0x40000000
+DATA lstmStepNEONConstants<>+200(SB)/4, $0x40000000
+DATA lstmStepNEONConstants<>+204(SB)/4, $0x40000000
+GLOBL lstmStepNEONConstants<>(SB), RODATA|NOPTR, $208
 
 TEXT ·lstmStepNEON(SB), NOSPLIT, $0-56
 	MOVD $lstmStepNEONConstants<>(SB), R0
@@ -52,216 +64,596 @@ TEXT ·lstmStepNEON(SB), NOSPLIT, $0-56
 	FMOVQ 16(R0), F1
 	FMOVQ 32(R0), F2
 	FMOVQ 48(R0), F3
-	FMOVQ 64(R0), F4
-	FMOVQ 80(R0), F5
-	FMOVQ 96(R0), F6
-	FMOVQ 112(R0), F7
-	FMOVQ 128(R0), F8
-	FMOVQ 144(R0), F9
-	MOVD n+48(FP), R0
-	MOVD trace+0(FP), R1
-	ADD R0<<2, R1, R2
-	ADD R0<<2, R2, R3
-	ADD R0<<2, R3, R4
-	ADD R0<<2, R4, R5
-	MOVD x+24(FP), R6
-	ADD R0<<2, R6, R7
-	ADD R0<<2, R7, R8
-	ADD R0<<2, R8, R9
-	MOVD p+32(FP), R10
-	ADD R0<<2, R10, R11
-	ADD R0<<2, R11, R12
-	ADD R0<<2, R12, R13
-	MOVD hidden+8(FP), R14
-	MOVD squashed+16(FP), R15
-	MOVD before+40(FP), R19
-	SUBS $4, R0, R0
+	FMOVQ 144(R0), F4
+	FMOVQ 160(R0), F5
+	FMOVQ 176(R0), F6
+	FMOVQ 192(R0), F7
+	MOVD n+48(FP), R1
+	MOVD trace+0(FP), R2
+	ADD R1<<2, R2, R3
+	ADD R1<<2, R3, R4
+	ADD R1<<2, R4, R5
+	ADD R1<<2, R5, R6
+	MOVD x+24(FP), R7
+	ADD R1<<2, R7, R8
+	ADD R1<<2, R8, R9
+	ADD R1<<2, R9, R10
+	MOVD p+32(FP), R11
+	ADD R1<<2, R11, R12
+	ADD R1<<2, R12, R13
+	ADD R1<<2, R13, R14
+	MOVD hidden+8(FP), R15
+	MOVD squashed+16(FP), R19
+	MOVD before+40(FP), R20
+	SUBS $8, R1, R1
 	BLT end_2
 
 loop_1:
-	FMOVQ 0(R6), F10
-	FMOVQ 0(R10), F11
-	WORD $0x4e2bd54c // fadd v12.4s, v10.4s, v11.4s
-	VORR V0.B16, V12.B16, V10.B16
-	WORD $0x4eaaf44b // fmin v11.4s, v2.4s, v10.4s
+	FMOVQ 0(R7), F8
+	FMOVQ 16(R7), F9
+	FMOVQ 0(R11), F10
+	FMOVQ 16(R11), F11
+	WORD $0x4e2ad50c // fadd v12.4s, v8.4s, v10.4s
+	WORD $0x4e2bd528 // fadd v8.4s, v9.4s, v11.4s
+	VORR V0.B16, V12.B16, V9.B16
+	VORR V0.B16, V8.B16, V10.B16
+	WORD $0x4ea9f44b // fmin v11.4s, v2.4s, v9.4s
+	WORD $0x4eaaf449 // fmin v9.4s, v2.4s, v10.4s
 	WORD $0x4e2bf42a // fmax v10.4s, v1.4s, v11.4s
-	WORD $0x4f83914b // fmul v11.4s, v10.4s, v3.s[0]
-	WORD $0x4e21896d // frintn v13.4s, v11.4s
-	VMOV V10.B16, V11.B16
-	WORD $0x4fa351ab // fmls v11.4s, v13.4s, v3.s[1]
-	WORD $0x4f8359ab // fmls v11.4s, v13.4s, v3.s[2]
-	WORD $0x4e21a9aa // fcvtns v10.4s, v13.4s
-	VDUP V3.S[3], V13.S4
-	VDUP V4.S[0], V14.S4
-	VFMLA V11.S4, V13.S4, V14.S4
-	VDUP V4.S[1], V13.S4
-	VFMLA V11.S4, V14.S4, V13.S4
-	VDUP V4.S[2], V14.S4
-	VFMLA V11.S4, V13.S4, V14.S4
-	VDUP V4.S[3], V13.S4
-	VFMLA V11.S4, V14.S4, V13.S4
-	WORD $0x6e2bdd6e // fmul v14.4s, v11.4s, v11.4s
-	VFMLA V13.S4, V14.S4, V11.S4
-	WORD $0x4f3f054d // sshr v13.4s, v10.4s, #1
-	VSUB V13.S4, V10.S4, V14.S4
-	WORD $0x4e25d56a // fadd v10.4s, v11.4s, v5.4s
-	VADD V6.S4, V13.S4, V11.S4
-	VSHL $23, V11.S4, V13.S4
-	WORD $0x6e2ddd4b // fmul v11.4s, v10.4s, v13.4s
-	VADD V6.S4, V14.S4, V10.S4
-	VSHL $23, V10.S4, V13.S4
-	WORD $0x6e2ddd6a // fmul v10.4s, v11.4s, v13.4s
-	WORD $0x4e25d54b // fadd v11.4s, v10.4s, v5.4s
-	WORD $0x6e2bfcad // fdiv v13.4s, v5.4s, v11.4s
-	WORD $0x4f21058b // sshr v11.4s, v12.4s, #31
-	WORD $0x6e2ddd4c // fmul v12.4s, v10.4s, v13.4s
-	VBSL V13.B16, V12.B16, V11.B16
-	FMOVQ F11, 0(R1)
-	FMOVQ 0(R8), F10
-	FMOVQ 0(R12), F12
-	WORD $0x4e2cd54d // fadd v13.4s, v10.4s, v12.4s
-	WORD $0x4ea0f9aa // fabs v10.4s, v13.4s
-	WORD $0x4f88914c // fmul v12.4s, v10.4s, v8.s[0]
-	WORD $0x4e2cf4ea // fmax v10.4s, v7.4s, v12.4s
-	WORD $0x4f83914c // fmul v12.4s, v10.4s, v3.s[0]
-	WORD $0x4e21898e // frintn v14.4s, v12.4s
-	VMOV V10.B16, V12.B16
-	WORD $0x4fa351cc // fmls v12.4s, v14.4s, v3.s[1]
-	WORD $0x4f8359cc // fmls v12.4s, v14.4s, v3.s[2]
-	WORD $0x4e21a9ca // fcvtns v10.4s, v14.4s
-	VDUP V3.S[3], V14.S4
-	VDUP V4.S[0], V15.S4
-	VFMLA V12.S4, V14.S4, V15.S4
-	VDUP V4.S[1], V14.S4
-	VFMLA V12.S4, V15.S4, V14.S4
-	VDUP V4.S[2], V15.S4
-	VFMLA V12.S4, V14.S4, V15.S4
-	VDUP V4.S[3], V14.S4
-	VFMLA V12.S4, V15.S4, V14.S4
-	WORD $0x6e2cdd8f // fmul v15.4s, v12.4s, v12.4s
-	VFMLA V14.S4, V15.S4, V12.S4
-	VADD V6.S4, V10.S4, V14.S4
-	VSHL $23, V14.S4, V10.S4
-	WORD $0x4ea5d54e // fsub v14.4s, v10.4s, v5.4s
-	VFMLA V12.S4, V10.S4, V14.S4
-	WORD $0x4e29d5ca // fadd v10.4s, v14.4s, v9.4s
-	WORD $0x6e2afdcc // fdiv v12.4s, v14.4s, v10.4s
-	VBIT V0.B16, V13.B16, V12.B16
-	FMOVQ F12, 0(R3)
-	WORD $0x6e2cdd6a // fmul v10.4s, v11.4s, v12.4s
-	FMOVQ 0(R7), F11
-	FMOVQ 0(R11), F12
-	WORD $0x4e2cd56d // fadd v13.4s, v11.4s, v12.4s
-	VORR V0.B16, V13.B16, V11.B16
-	WORD $0x4eabf44c // fmin v12.4s, v2.4s, v11.4s
-	WORD $0x4e2cf42b // fmax v11.4s, v1.4s, v12.4s
-	WORD $0x4f83916c // fmul v12.4s, v11.4s, v3.s[0]
-	WORD $0x4e21898e // frintn v14.4s, v12.4s
-	VMOV V11.B16, V12.B16
-	WORD $0x4fa351cc // fmls v12.4s, v14.4s, v3.s[1]
-	WORD $0x4f8359cc // fmls v12.4s, v14.4s, v3.s[2]
+	WORD $0x4e29f42b // fmax v11.4s, v1.4s, v9.4s
+	WORD $0x4f839149 // fmul v9.4s, v10.4s, v3.s[0]
+	WORD $0x4f83916d // fmul v13.4s, v11.4s, v3.s[0]
+	WORD $0x4e21892e // frintn v14.4s, v9.4s
+	WORD $0x4e2189a9 // frintn v9.4s, v13.4s
+	VMOV V10.B16, V13.B16
+	VMOV V11.B16, V10.B16
+	WORD $0x4fa351cd // fmls v13.4s, v14.4s, v3.s[1]
+	WORD $0x4fa3512a // fmls v10.4s, v9.4s, v3.s[1]
+	WORD $0x4f8359cd // fmls v13.4s, v14.4s, v3.s[2]
+	WORD $0x4f83592a // fmls v10.4s, v9.4s, v3.s[2]
 	WORD $0x4e21a9cb // fcvtns v11.4s, v14.4s
-	VDUP V3.S[3], V14.S4
-	VDUP V4.S[0], V15.S4
-	VFMLA V12.S4, V14.S4, V15.S4
-	VDUP V4.S[1], V14.S4
-	VFMLA V12.S4, V15.S4, V14.S4
-	VDUP V4.S[2], V15.S4
-	VFMLA V12.S4, V14.S4, V15.S4
-	VDUP V4.S[3], V14.S4
-	VFMLA V12.S4, V15.S4, V14.S4
-	WORD $0x6e2cdd8f // fmul v15.4s, v12.4s, v12.4s
-	VFMLA V14.S4, V15.S4, V12.S4
-	WORD $0x4f3f056e // sshr v14.4s, v11.4s, #1
-	VSUB V14.S4, V11.S4, V15.S4
-	WORD $0x4e25d58b // fadd v11.4s, v12.4s, v5.4s
-	VADD V6.S4, V14.S4, V12.S4
-	VSHL $23, V12.S4, V14.S4
-	WORD $0x6e2edd6c // fmul v12.4s, v11.4s, v14.4s
-	VADD V6.S4, V15.S4, V11.S4
-	VSHL $23, V11.S4, V14.S4
-	WORD $0x6e2edd8b // fmul v11.4s, v12.4s, v14.4s
-	WORD $0x4e25d56c // fadd v12.4s, v11.4s, v5.4s
-	WORD $0x6e2cfcae // fdiv v14.4s, v5.4s, v12.4s
-	WORD $0x4f2105ac // sshr v12.4s, v13.4s, #31
-	WORD $0x6e2edd6d // fmul v13.4s, v11.4s, v14.4s
-	VBSL V14.B16, V13.B16, V12.B16
-	FMOVQ F12, 0(R2)
-	FMOVQ 0(R19), F11
-	VFMLA V11.S4, V12.S4, V10.S4
-	FMOVQ F10, 0(R5)
-	WORD $0x4ea0f94b // fabs v11.4s, v10.4s
-	WORD $0x4f88916c // fmul v12.4s, v11.4s, v8.s[0]
-	WORD $0x4e2cf4eb // fmax v11.4s, v7.4s, v12.4s
-	WORD $0x4f83916c // fmul v12.4s, v11.4s, v3.s[0]
-	WORD $0x4e21898d // frintn v13.4s, v12.4s
-	VMOV V11.B16, V12.B16
-	WORD $0x4fa351ac // fmls v12.4s, v13.4s, v3.s[1]
-	WORD $0x4f8359ac // fmls v12.4s, v13.4s, v3.s[2]
-	WORD $0x4e21a9ab // fcvtns v11.4s, v13.4s
-	VDUP V3.S[3], V13.S4
-	VDUP V4.S[0], V14.S4
-	VFMLA V12.S4, V13.S4, V14.S4
-	VDUP V4.S[1], V13.S4
-	VFMLA V12.S4, V14.S4, V13.S4
-	VDUP V4.S[2], V14.S4
-	VFMLA V12.S4, V13.S4, V14.S4
-	VDUP V4.S[3], V13.S4
-	VFMLA V12.S4, V14.S4, V13.S4
-	WORD $0x6e2cdd8e // fmul v14.4s, v12.4s, v12.4s
-	VFMLA V13.S4, V14.S4, V12.S4
-	VADD V6.S4, V11.S4, V13.S4
-	VSHL $23, V13.S4, V11.S4
-	WORD $0x4ea5d56d // fsub v13.4s, v11.4s, v5.4s
-	VFMLA V12.S4, V11.S4, V13.S4
-	WORD $0x4e29d5ab // fadd v11.4s, v13.4s, v9.4s
-	WORD $0x6e2bfdac // fdiv v12.4s, v13.4s, v11.4s
-	VBIT V0.B16, V10.B16, V12.B16
-	FMOVQ F12, 0(R15)
+	WORD $0x4e21a92e // fcvtns v14.4s, v9.4s
+	FMOVQ 64(R0), F9
+	FMOVQ 64(R0), F15
+	FMOVQ 80(R0), F16
+	FMOVQ 80(R0), F17
+	VFMLA V13.S4, V9.S4, V16.S4
+	VFMLA V10.S4, V15.S4, V17.S4
+	FMOVQ 96(R0), F9
+	FMOVQ 96(R0), F15
+	VFMLA V13.S4, V16.S4, V9.S4
+	VFMLA V10.S4, V17.S4, V15.S4
+	FMOVQ 112(R0), F16
+	FMOVQ 112(R0), F17
+	VFMLA V13.S4, V9.S4, V16.S4
+	VFMLA V10.S4, V15.S4, V17.S4
+	FMOVQ 128(R0), F9
+	FMOVQ 128(R0), F15
+	VFMLA V13.S4, V16.S4, V9.S4
+	VFMLA V10.S4, V17.S4, V15.S4
+	WORD $0x6e2dddb0 // fmul v16.4s, v13.4s, v13.4s
+	WORD $0x6e2add51 // fmul v17.4s, v10.4s, v10.4s
+	VFMLA V9.S4, V16.S4, V13.S4
+	VFMLA V15.S4, V17.S4, V10.S4
+	WORD $0x4f3f0569 // sshr v9.4s, v11.4s, #1
+	WORD $0x4f3f05cf // sshr v15.4s, v14.4s, #1
+	VSUB V9.S4, V11.S4, V16.S4
+	VSUB V15.S4, V14.S4, V11.S4
+	WORD $0x4e24d5ae // fadd v14.4s, v13.4s, v4.4s
+	WORD $0x4e24d54d // fadd v13.4s, v10.4s, v4.4s
+	VADD V5.S4, V9.S4, V10.S4
+	VADD V5.S4, V15.S4, V9.S4
+	VSHL $23, V10.S4, V15.S4
+	VSHL $23, V9.S4, V10.S4
+	WORD $0x6e2fddc9 // fmul v9.4s, v14.4s, v15.4s
+	WORD $0x6e2addae // fmul v14.4s, v13.4s, v10.4s
+	VADD V5.S4, V16.S4, V10.S4
+	VADD V5.S4, V11.S4, V13.S4
+	VSHL $23, V10.S4, V11.S4
+	VSHL $23, V13.S4, V10.S4
+	WORD $0x6e2bdd2d // fmul v13.4s, v9.4s, v11.4s
+	WORD $0x6e2addc9 // fmul v9.4s, v14.4s, v10.4s
+	WORD $0x4e24d5aa // fadd v10.4s, v13.4s, v4.4s
+	WORD $0x4e24d52b // fadd v11.4s, v9.4s, v4.4s
+	WORD $0x6e2afc8e // fdiv v14.4s, v4.4s, v10.4s
+	WORD $0x6e2bfc8a // fdiv v10.4s, v4.4s, v11.4s
+	WORD $0x4f21058b // sshr v11.4s, v12.4s, #31
+	WORD $0x4f21050c // sshr v12.4s, v8.4s, #31
+	WORD $0x6e2edda8 // fmul v8.4s, v13.4s, v14.4s
+	WORD $0x6e2add2d // fmul v13.4s, v9.4s, v10.4s
+	VBSL V14.B16, V8.B16, V11.B16
+	VBSL V10.B16, V13.B16, V12.B16
+	FMOVQ F11, 0(R2)
+	FMOVQ F12, 16(R2)
+	FMOVQ 0(R8), F8
+	FMOVQ 16(R8), F9
 	FMOVQ 0(R9), F10
-	FMOVQ 0(R13), F11
-	WORD $0x4e2bd54d // fadd v13.4s, v10.4s, v11.4s
+	FMOVQ 16(R9), F13
+	FMOVQ 0(R12), F14
+	FMOVQ 16(R12), F15
+	FMOVQ 0(R13), F16
+	FMOVQ 16(R13), F17
+	WORD $0x4e2ed512 // fadd v18.4s, v8.4s, v14.4s
+	WORD $0x4e2fd528 // fadd v8.4s, v9.4s, v15.4s
+	WORD $0x4e30d549 // fadd v9.4s, v10.4s, v16.4s
+	WORD $0x4e31d5aa // fadd v10.4s, v13.4s, v17.4s
+	VORR V0.B16, V18.B16, V13.B16
+	VORR V0.B16, V8.B16, V14.B16
+	WORD $0x4ea0f92f // fabs v15.4s, v9.4s
+	WORD $0x4ea0f950 // fabs v16.4s, v10.4s
+	WORD $0x4eadf451 // fmin v17.4s, v2.4s, v13.4s
+	WORD $0x4eaef44d // fmin v13.4s, v2.4s, v14.4s
+	WORD $0x4fa399ee // fmul v14.4s, v15.4s, v3.s[3]
+	WORD $0x4fa39a0f // fmul v15.4s, v16.4s, v3.s[3]
+	WORD $0x4e31f430 // fmax v16.4s, v1.4s, v17.4s
+	WORD $0x4e2df431 // fmax v17.4s, v1.4s, v13.4s
+	WORD $0x4e2ef4cd // fmax v13.4s, v6.4s, v14.4s
+	WORD $0x4e2ff4ce // fmax v14.4s, v6.4s, v15.4s
+	WORD $0x4f83920f // fmul v15.4s, v16.4s, v3.s[0]
+	WORD $0x4f839233 // fmul v19.4s, v17.4s, v3.s[0]
+	WORD $0x4f8391b4 // fmul v20.4s, v13.4s, v3.s[0]
+	WORD $0x4f8391d5 // fmul v21.4s, v14.4s, v3.s[0]
+	WORD $0x4e2189f6 // frintn v22.4s, v15.4s
+	WORD $0x4e218a6f // frintn v15.4s, v19.4s
+	WORD $0x4e218a93 // frintn v19.4s, v20.4s
+	WORD $0x4e218ab4 // frintn v20.4s, v21.4s
+	VMOV V16.B16, V21.B16
+	VMOV V17.B16, V16.B16
+	VMOV V13.B16, V17.B16
+	VMOV V14.B16, V13.B16
+	WORD $0x4fa352d5 // fmls v21.4s, v22.4s, v3.s[1]
+	WORD $0x4fa351f0 // fmls v16.4s, v15.4s, v3.s[1]
+	WORD $0x4fa35271 // fmls v17.4s, v19.4s, v3.s[1]
+	WORD $0x4fa3528d // fmls v13.4s, v20.4s, v3.s[1]
+	WORD $0x4f835ad5 // fmls v21.4s, v22.4s, v3.s[2]
+	WORD $0x4f8359f0 // fmls v16.4s, v15.4s, v3.s[2]
+	WORD $0x4f835a71 // fmls v17.4s, v19.4s, v3.s[2]
+	WORD $0x4f835a8d // fmls v13.4s, v20.4s, v3.s[2]
+	WORD $0x4e21aace // fcvtns v14.4s, v22.4s
+	WORD $0x4e21a9f6 // fcvtns v22.4s, v15.4s
+	WORD $0x4e21aa6f // fcvtns v15.4s, v19.4s
+	WORD $0x4e21aa93 // fcvtns v19.4s, v20.4s
+	FMOVQ 64(R0), F20
+	FMOVQ 64(R0), F23
+	FMOVQ 64(R0), F24
+	FMOVQ 64(R0), F25
+	FMOVQ 80(R0), F26
+	FMOVQ 80(R0), F27
+	FMOVQ 80(R0), F28
+	FMOVQ 80(R0), F29
+	VFMLA V21.S4, V20.S4, V26.S4
+	VFMLA V16.S4, V23.S4, V27.S4
+	VFMLA V17.S4, V24.S4, V28.S4
+	VFMLA V13.S4, V25.S4, V29.S4
+	FMOVQ 96(R0), F20
+	FMOVQ 96(R0), F23
+	FMOVQ 96(R0), F24
+	FMOVQ 96(R0), F25
+	VFMLA V21.S4, V26.S4, V20.S4
+	VFMLA V16.S4, V27.S4, V23.S4
+	VFMLA V17.S4, V28.S4, V24.S4
+	VFMLA V13.S4, V29.S4, V25.S4
+	FMOVQ 112(R0), F26
+	FMOVQ 112(R0), F27
+	FMOVQ 112(R0), F28
+	FMOVQ 112(R0), F29
+	VFMLA V21.S4, V20.S4, V26.S4
+	VFMLA V16.S4, V23.S4, V27.S4
+	VFMLA V17.S4, V24.S4, V28.S4
+	VFMLA V13.S4, V25.S4, V29.S4
+	FMOVQ 128(R0), F20
+	FMOVQ 128(R0), F23
+	FMOVQ 128(R0), F24
+	FMOVQ 128(R0), F25
+	VFMLA V21.S4, V26.S4, V20.S4
+	VFMLA V16.S4, V27.S4, V23.S4
+	VFMLA V17.S4, V28.S4, V24.S4
+	VFMLA V13.S4, V29.S4, V25.S4
+	WORD $0x6e35deba // fmul v26.4s, v21.4s, v21.4s
+	WORD $0x6e30de1b // fmul v27.4s, v16.4s, v16.4s
+	WORD $0x6e31de3c // fmul v28.4s, v17.4s, v17.4s
+	WORD $0x6e2dddbd // fmul v29.4s, v13.4s, v13.4s
+	VFMLA V20.S4, V26.S4, V21.S4
+	VFMLA V23.S4, V27.S4, V16.S4
+	VFMLA V24.S4, V28.S4, V17.S4
+	VFMLA V25.S4, V29.S4, V13.S4
+	WORD $0x4f3f05d4 // sshr v20.4s, v14.4s, #1
+	WORD $0x4f3f06d7 // sshr v23.4s, v22.4s, #1
+	VADD V5.S4, V15.S4, V24.S4
+	VADD V5.S4, V19.S4, V15.S4
+	VSUB V20.S4, V14.S4, V19.S4
+	VSUB V23.S4, V22.S4, V14.S4
+	VSHL $23, V24.S4, V22.S4
+	VSHL $23, V15.S4, V24.S4
+	WORD $0x4e24d6af // fadd v15.4s, v21.4s, v4.4s
+	WORD $0x4e24d615 // fadd v21.4s, v16.4s, v4.4s
+	WORD $0x4ea4d6d0 // fsub v16.4s, v22.4s, v4.4s
+	WORD $0x4ea4d719 // fsub v25.4s, v24.4s, v4.4s
+	VADD V5.S4, V20.S4, V26.S4
+	VADD V5.S4, V23.S4, V20.S4
+	VFMLA V17.S4, V22.S4, V16.S4
+	VFMLA V13.S4, V24.S4, V25.S4
+	VSHL $23, V26.S4, V13.S4
+	VSHL $23, V20.S4, V17.S4
+	WORD $0x4e27d614 // fadd v20.4s, v16.4s, v7.4s
+	WORD $0x4e27d736 // fadd v22.4s, v25.4s, v7.4s
+	WORD $0x6e2dddf7 // fmul v23.4s, v15.4s, v13.4s
+	WORD $0x6e31dead // fmul v13.4s, v21.4s, v17.4s
+	WORD $0x6e34fe0f // fdiv v15.4s, v16.4s, v20.4s
+	WORD $0x6e36ff30 // fdiv v16.4s, v25.4s, v22.4s
+	VADD V5.S4, V19.S4, V17.S4
+	VADD V5.S4, V14.S4, V19.S4
+	VBIT V0.B16, V9.B16, V15.B16
+	VBIT V0.B16, V10.B16, V16.B16
+	VSHL $23, V17.S4, V9.S4
+	VSHL $23, V19.S4, V10.S4
+	FMOVQ F15, 0(R4)
+	FMOVQ F16, 16(R4)
+	WORD $0x6e29deee // fmul v14.4s, v23.4s, v9.4s
+	WORD $0x6e2adda9 // fmul v9.4s, v13.4s, v10.4s
+	WORD $0x4e24d5ca // fadd v10.4s, v14.4s, v4.4s
+	WORD $0x4e24d52d // fadd v13.4s, v9.4s, v4.4s
+	WORD $0x6e2afc91 // fdiv v17.4s, v4.4s, v10.4s
+	WORD $0x6e2dfc8a // fdiv v10.4s, v4.4s, v13.4s
+	WORD $0x4f21064d // sshr v13.4s, v18.4s, #31
+	WORD $0x4f210512 // sshr v18.4s, v8.4s, #31
+	WORD $0x6e31ddc8 // fmul v8.4s, v14.4s, v17.4s
+	WORD $0x6e2add2e // fmul v14.4s, v9.4s, v10.4s
+	VBSL V17.B16, V8.B16, V13.B16
+	VBSL V10.B16, V14.B16, V18.B16
+	FMOVQ F13, 0(R3)
+	FMOVQ F18, 16(R3)
+	WORD $0x6e2fdd68 // fmul v8.4s, v11.4s, v15.4s
+	WORD $0x6e30dd89 // fmul v9.4s, v12.4s, v16.4s
+	FMOVQ 0(R20), F10
+	FMOVQ 16(R20), F11
+	VFMLA V10.S4, V13.S4, V8.S4
+	VFMLA V11.S4, V18.S4, V9.S4
+	FMOVQ F8, 0(R6)
+	FMOVQ F9, 16(R6)
+	FMOVQ 0(R10), F10
+	FMOVQ 16(R10), F11
+	WORD $0x4ea0f90c // fabs v12.4s, v8.4s
+	WORD $0x4ea0f92d // fabs v13.4s, v9.4s
+	FMOVQ 0(R14), F14
+	FMOVQ 16(R14), F15
+	WORD $0x4fa39990 // fmul v16.4s, v12.4s, v3.s[3]
+	WORD $0x4fa399ac // fmul v12.4s, v13.4s, v3.s[3]
+	WORD $0x4e2ed54d // fadd v13.4s, v10.4s, v14.4s
+	WORD $0x4e2fd56a // fadd v10.4s, v11.4s, v15.4s
+	WORD $0x4e30f4cb // fmax v11.4s, v6.4s, v16.4s
+	WORD $0x4e2cf4ce // fmax v14.4s, v6.4s, v12.4s
+	VORR V0.B16, V13.B16, V12.B16
+	VORR V0.B16, V10.B16, V15.B16
+	WORD $0x4f839170 // fmul v16.4s, v11.4s, v3.s[0]
+	WORD $0x4f8391d1 // fmul v17.4s, v14.4s, v3.s[0]
+	WORD $0x4eacf452 // fmin v18.4s, v2.4s, v12.4s
+	WORD $0x4eaff44c // fmin v12.4s, v2.4s, v15.4s
+	WORD $0x4e218a0f // frintn v15.4s, v16.4s
+	WORD $0x4e218a30 // frintn v16.4s, v17.4s
+	WORD $0x4e32f431 // fmax v17.4s, v1.4s, v18.4s
+	WORD $0x4e2cf432 // fmax v18.4s, v1.4s, v12.4s
+	VMOV V11.B16, V12.B16
+	VMOV V14.B16, V11.B16
+	WORD $0x4f83922e // fmul v14.4s, v17.4s, v3.s[0]
+	WORD $0x4f839253 // fmul v19.4s, v18.4s, v3.s[0]
+	WORD $0x4fa351ec // fmls v12.4s, v15.4s, v3.s[1]
+	WORD $0x4fa3520b // fmls v11.4s, v16.4s, v3.s[1]
+	WORD $0x4e2189d4 // frintn v20.4s, v14.4s
+	WORD $0x4e218a6e // frintn v14.4s, v19.4s
+	WORD $0x4f8359ec // fmls v12.4s, v15.4s, v3.s[2]
+	WORD $0x4f835a0b // fmls v11.4s, v16.4s, v3.s[2]
+	VMOV V17.B16, V19.B16
+	VMOV V18.B16, V17.B16
+	WORD $0x4e21a9f2 // fcvtns v18.4s, v15.4s
+	WORD $0x4e21aa0f // fcvtns v15.4s, v16.4s
+	WORD $0x4fa35293 // fmls v19.4s, v20.4s, v3.s[1]
+	WORD $0x4fa351d1 // fmls v17.4s, v14.4s, v3.s[1]
+	FMOVQ 64(R0), F16
+	FMOVQ 64(R0), F21
+	WORD $0x4f835a93 // fmls v19.4s, v20.4s, v3.s[2]
+	WORD $0x4f8359d1 // fmls v17.4s, v14.4s, v3.s[2]
+	FMOVQ 80(R0), F22
+	FMOVQ 80(R0), F23
+	WORD $0x4e21aa98 // fcvtns v24.4s, v20.4s
+	WORD $0x4e21a9d4 // fcvtns v20.4s, v14.4s
+	VFMLA V12.S4, V16.S4, V22.S4
+	VFMLA V11.S4, V21.S4, V23.S4
+	FMOVQ 64(R0), F14
+	FMOVQ 64(R0), F16
+	FMOVQ 96(R0), F21
+	FMOVQ 96(R0), F25
+	FMOVQ 80(R0), F26
+	FMOVQ 80(R0), F27
+	VFMLA V12.S4, V22.S4, V21.S4
+	VFMLA V11.S4, V23.S4, V25.S4
+	VFMLA V19.S4, V14.S4, V26.S4
+	VFMLA V17.S4, V16.S4, V27.S4
+	FMOVQ 112(R0), F14
+	FMOVQ 112(R0), F16
+	FMOVQ 96(R0), F22
+	FMOVQ 96(R0), F23
+	VFMLA V12.S4, V21.S4, V14.S4
+	VFMLA V11.S4, V25.S4, V16.S4
+	VFMLA V19.S4, V26.S4, V22.S4
+	VFMLA V17.S4, V27.S4, V23.S4
+	FMOVQ 128(R0), F21
+	FMOVQ 128(R0), F25
+	FMOVQ 112(R0), F26
+	FMOVQ 112(R0), F27
+	VFMLA V12.S4, V14.S4, V21.S4
+	VFMLA V11.S4, V16.S4, V25.S4
+	VFMLA V19.S4, V22.S4, V26.S4
+	VFMLA V17.S4, V23.S4, V27.S4
+	WORD $0x6e2cdd8e // fmul v14.4s, v12.4s, v12.4s
+	WORD $0x6e2bdd70 // fmul v16.4s, v11.4s, v11.4s
+	FMOVQ 128(R0), F22
+	FMOVQ 128(R0), F23
+	VFMLA V21.S4, V14.S4, V12.S4
+	VFMLA V25.S4, V16.S4, V11.S4
+	VFMLA V19.S4, V26.S4, V22.S4
+	VFMLA V17.S4, V27.S4, V23.S4
+	VADD V5.S4, V18.S4, V14.S4
+	VADD V5.S4, V15.S4, V16.S4
+	WORD $0x6e33de6f // fmul v15.4s, v19.4s, v19.4s
+	WORD $0x6e31de32 // fmul v18.4s, v17.4s, v17.4s
+	VSHL $23, V14.S4, V21.S4
+	VSHL $23, V16.S4, V14.S4
+	VFMLA V22.S4, V15.S4, V19.S4
+	VFMLA V23.S4, V18.S4, V17.S4
+	WORD $0x4ea4d6af // fsub v15.4s, v21.4s, v4.4s
+	WORD $0x4ea4d5d0 // fsub v16.4s, v14.4s, v4.4s
+	WORD $0x4f3f0712 // sshr v18.4s, v24.4s, #1
+	WORD $0x4f3f0696 // sshr v22.4s, v20.4s, #1
+	VFMLA V12.S4, V21.S4, V15.S4
+	VFMLA V11.S4, V14.S4, V16.S4
+	VSUB V18.S4, V24.S4, V11.S4
+	VSUB V22.S4, V20.S4, V12.S4
+	WORD $0x4e27d5ee // fadd v14.4s, v15.4s, v7.4s
+	WORD $0x4e27d614 // fadd v20.4s, v16.4s, v7.4s
+	WORD $0x4e24d675 // fadd v21.4s, v19.4s, v4.4s
+	WORD $0x4e24d633 // fadd v19.4s, v17.4s, v4.4s
+	WORD $0x6e2efdf1 // fdiv v17.4s, v15.4s, v14.4s
+	WORD $0x6e34fe0e // fdiv v14.4s, v16.4s, v20.4s
+	VADD V5.S4, V18.S4, V15.S4
+	VADD V5.S4, V22.S4, V16.S4
+	VBIT V0.B16, V8.B16, V17.B16
+	VBIT V0.B16, V9.B16, V14.B16
+	VSHL $23, V15.S4, V8.S4
+	VSHL $23, V16.S4, V9.S4
+	WORD $0x6e28deaf // fmul v15.4s, v21.4s, v8.4s
+	WORD $0x6e29de68 // fmul v8.4s, v19.4s, v9.4s
+	VADD V5.S4, V11.S4, V9.S4
+	VADD V5.S4, V12.S4, V11.S4
+	VSHL $23, V9.S4, V12.S4
+	VSHL $23, V11.S4, V9.S4
+	WORD $0x6e2cddeb // fmul v11.4s, v15.4s, v12.4s
+	WORD $0x6e29dd0c // fmul v12.4s, v8.4s, v9.4s
+	WORD $0x4e24d568 // fadd v8.4s, v11.4s, v4.4s
+	WORD $0x4e24d589 // fadd v9.4s, v12.4s, v4.4s
+	WORD $0x6e28fc8f // fdiv v15.4s, v4.4s, v8.4s
+	WORD $0x6e29fc88 // fdiv v8.4s, v4.4s, v9.4s
+	WORD $0x4f2105a9 // sshr v9.4s, v13.4s, #31
+	WORD $0x4f21054d // sshr v13.4s, v10.4s, #31
+	WORD $0x6e2fdd6a // fmul v10.4s, v11.4s, v15.4s
+	WORD $0x6e28dd8b // fmul v11.4s, v12.4s, v8.4s
+	VBSL V15.B16, V10.B16, V9.B16
+	VBSL V8.B16, V11.B16, V13.B16
+	FMOVQ F9, 0(R5)
+	FMOVQ F13, 16(R5)
+	FMOVQ F17, 0(R19)
+	FMOVQ F14, 16(R19)
+	WORD $0x6e31dd28 // fmul v8.4s, v9.4s, v17.4s
+	WORD $0x6e2edda9 // fmul v9.4s, v13.4s, v14.4s
+	FMOVQ F8, 0(R15)
+	FMOVQ F9, 16(R15)
+	ADD $32, R15, R15
+	ADD $32, R19, R19
+	ADD $32, R20, R20
+	ADD $32, R2, R2
+	ADD $32, R3, R3
+	ADD $32, R4, R4
+	ADD $32, R5, R5
+	ADD $32, R6, R6
+	ADD $32, R7, R7
+	ADD $32, R8, R8
+	ADD $32, R9, R9
+	ADD $32, R10, R10
+	ADD $32, R11, R11
+	ADD $32, R12, R12
+	ADD $32, R13, R13
+	ADD $32, R14, R14
+	SUBS $8, R1, R1
+	BGE loop_1
+
+end_2:
+	ADD $8, R1, R1
+	SUBS $4, R1, R1
+	BLT end_4
+
+loop_3:
+	FMOVQ 0(R7), F8
+	FMOVQ 0(R11), F9
+	WORD $0x4e29d50a // fadd v10.4s, v8.4s, v9.4s
+	VORR V0.B16, V10.B16, V8.B16
+	WORD $0x4ea8f449 // fmin v9.4s, v2.4s, v8.4s
+	WORD $0x4e29f428 // fmax v8.4s, v1.4s, v9.4s
+	WORD $0x4f839109 // fmul v9.4s, v8.4s, v3.s[0]
+	WORD $0x4e21892b // frintn v11.4s, v9.4s
+	VMOV V8.B16, V9.B16
+	WORD $0x4fa35169 // fmls v9.4s, v11.4s, v3.s[1]
+	WORD $0x4f835969 // fmls v9.4s, v11.4s, v3.s[2]
+	WORD $0x4e21a968 // fcvtns v8.4s, v11.4s
+	FMOVQ 64(R0), F11
+	FMOVQ 80(R0), F12
+	VFMLA V9.S4, V11.S4, V12.S4
+	FMOVQ 96(R0), F11
+	VFMLA V9.S4, V12.S4, V11.S4
+	FMOVQ 112(R0), F12
+	VFMLA V9.S4, V11.S4, V12.S4
+	FMOVQ 128(R0), F11
+	VFMLA V9.S4, V12.S4, V11.S4
+	WORD $0x6e29dd2c // fmul v12.4s, v9.4s, v9.4s
+	VFMLA V11.S4, V12.S4, V9.S4
+	WORD $0x4f3f050b // sshr v11.4s, v8.4s, #1
+	VSUB V11.S4, V8.S4, V12.S4
+	WORD $0x4e24d528 // fadd v8.4s, v9.4s, v4.4s
+	VADD V5.S4, V11.S4, V9.S4
+	VSHL $23, V9.S4, V11.S4
+	WORD $0x6e2bdd09 // fmul v9.4s, v8.4s, v11.4s
+	VADD V5.S4, V12.S4, V8.S4
+	VSHL $23, V8.S4, V11.S4
+	WORD $0x6e2bdd28 // fmul v8.4s, v9.4s, v11.4s
+	WORD $0x4e24d509 // fadd v9.4s, v8.4s, v4.4s
+	WORD $0x6e29fc8b // fdiv v11.4s, v4.4s, v9.4s
+	WORD $0x4f210549 // sshr v9.4s, v10.4s, #31
+	WORD $0x6e2bdd0a // fmul v10.4s, v8.4s, v11.4s
+	VBSL V11.B16, V10.B16, V9.B16
+	FMOVQ F9, 0(R2)
+	FMOVQ 0(R8), F8
+	FMOVQ 0(R9), F10
+	FMOVQ 0(R12), F11
+	FMOVQ 0(R13), F12
+	WORD $0x4e2bd50d // fadd v13.4s, v8.4s, v11.4s
+	WORD $0x4e2cd548 // fadd v8.4s, v10.4s, v12.4s
 	VORR V0.B16, V13.B16, V10.B16
-	WORD $0x4eaaf44b // fmin v11.4s, v2.4s, v10.4s
-	WORD $0x4e2bf42a // fmax v10.4s, v1.4s, v11.4s
-	WORD $0x4f83914b // fmul v11.4s, v10.4s, v3.s[0]
-	WORD $0x4e21896e // frintn v14.4s, v11.4s
-	VMOV V10.B16, V11.B16
-	WORD $0x4fa351cb // fmls v11.4s, v14.4s, v3.s[1]
-	WORD $0x4f8359cb // fmls v11.4s, v14.4s, v3.s[2]
-	WORD $0x4e21a9ca // fcvtns v10.4s, v14.4s
-	VDUP V3.S[3], V14.S4
-	VDUP V4.S[0], V15.S4
-	VFMLA V11.S4, V14.S4, V15.S4
-	VDUP V4.S[1], V14.S4
-	VFMLA V11.S4, V15.S4, V14.S4
-	VDUP V4.S[2], V15.S4
-	VFMLA V11.S4, V14.S4, V15.S4
-	VDUP V4.S[3], V14.S4
-	VFMLA V11.S4, V15.S4, V14.S4
-	WORD $0x6e2bdd6f // fmul v15.4s, v11.4s, v11.4s
-	VFMLA V14.S4, V15.S4, V11.S4
-	WORD $0x4f3f054e // sshr v14.4s, v10.4s, #1
-	VSUB V14.S4, V10.S4, V15.S4
-	WORD $0x4e25d56a // fadd v10.4s, v11.4s, v5.4s
-	VADD V6.S4, V14.S4, V11.S4
-	VSHL $23, V11.S4, V14.S4
-	WORD $0x6e2edd4b // fmul v11.4s, v10.4s, v14.4s
-	VADD V6.S4, V15.S4, V10.S4
+	WORD $0x4ea0f90b // fabs v11.4s, v8.4s
+	WORD $0x4eaaf44c // fmin v12.4s, v2.4s, v10.4s
+	WORD $0x4fa3996a // fmul v10.4s, v11.4s, v3.s[3]
+	WORD $0x4e2cf42b // fmax v11.4s, v1.4s, v12.4s
+	WORD $0x4e2af4cc // fmax v12.4s, v6.4s, v10.4s
+	WORD $0x4f83916a // fmul v10.4s, v11.4s, v3.s[0]
+	WORD $0x4f83918e // fmul v14.4s, v12.4s, v3.s[0]
+	WORD $0x4e21894f // frintn v15.4s, v10.4s
+	WORD $0x4e2189ca // frintn v10.4s, v14.4s
+	VMOV V11.B16, V14.B16
+	VMOV V12.B16, V11.B16
+	WORD $0x4fa351ee // fmls v14.4s, v15.4s, v3.s[1]
+	WORD $0x4fa3514b // fmls v11.4s, v10.4s, v3.s[1]
+	WORD $0x4f8359ee // fmls v14.4s, v15.4s, v3.s[2]
+	WORD $0x4f83594b // fmls v11.4s, v10.4s, v3.s[2]
+	WORD $0x4e21a9ec // fcvtns v12.4s, v15.4s
+	WORD $0x4e21a94f // fcvtns v15.4s, v10.4s
+	FMOVQ 64(R0), F10
+	FMOVQ 64(R0), F16
+	FMOVQ 80(R0), F17
+	FMOVQ 80(R0), F18
+	VFMLA V14.S4, V10.S4, V17.S4
+	VFMLA V11.S4, V16.S4, V18.S4
+	FMOVQ 96(R0), F10
+	FMOVQ 96(R0), F16
+	VFMLA V14.S4, V17.S4, V10.S4
+	VFMLA V11.S4, V18.S4, V16.S4
+	FMOVQ 112(R0), F17
+	FMOVQ 112(R0), F18
+	VFMLA V14.S4, V10.S4, V17.S4
+	VFMLA V11.S4, V16.S4, V18.S4
+	FMOVQ 128(R0), F10
+	FMOVQ 128(R0), F16
+	VFMLA V14.S4, V17.S4, V10.S4
+	VFMLA V11.S4, V18.S4, V16.S4
+	WORD $0x6e2eddd1 // fmul v17.4s, v14.4s, v14.4s
+	WORD $0x6e2bdd72 // fmul v18.4s, v11.4s, v11.4s
+	VFMLA V10.S4, V17.S4, V14.S4
+	VFMLA V16.S4, V18.S4, V11.S4
+	WORD $0x4f3f058a // sshr v10.4s, v12.4s, #1
+	VADD V5.S4, V15.S4, V16.S4
+	VSUB V10.S4, V12.S4, V15.S4
+	VSHL $23, V16.S4, V12.S4
+	WORD $0x4e24d5d0 // fadd v16.4s, v14.4s, v4.4s
+	WORD $0x4ea4d58e // fsub v14.4s, v12.4s, v4.4s
+	VADD V5.S4, V10.S4, V17.S4
+	VFMLA V11.S4, V12.S4, V14.S4
+	VSHL $23, V17.S4, V10.S4
+	WORD $0x4e27d5cb // fadd v11.4s, v14.4s, v7.4s
+	WORD $0x6e2ade0c // fmul v12.4s, v16.4s, v10.4s
+	WORD $0x6e2bfdca // fdiv v10.4s, v14.4s, v11.4s
+	VADD V5.S4, V15.S4, V11.S4
+	VBIT V0.B16, V8.B16, V10.B16
+	VSHL $23, V11.S4, V8.S4
+	FMOVQ F10, 0(R4)
+	WORD $0x6e28dd8b // fmul v11.4s, v12.4s, v8.4s
+	WORD $0x4e24d568 // fadd v8.4s, v11.4s, v4.4s
+	WORD $0x6e28fc8c // fdiv v12.4s, v4.4s, v8.4s
+	WORD $0x4f2105a8 // sshr v8.4s, v13.4s, #31
+	WORD $0x6e2cdd6d // fmul v13.4s, v11.4s, v12.4s
+	VBSL V12.B16, V13.B16, V8.B16
+	FMOVQ F8, 0(R3)
+	WORD $0x6e2add2b // fmul v11.4s, v9.4s, v10.4s
+	FMOVQ 0(R20), F9
+	VFMLA V9.S4, V8.S4, V11.S4
+	FMOVQ F11, 0(R6)
+	FMOVQ 0(R10), F8
+	WORD $0x4ea0f969 // fabs v9.4s, v11.4s
+	FMOVQ 0(R14), F10
+	WORD $0x4fa3992c // fmul v12.4s, v9.4s, v3.s[3]
+	WORD $0x4e2ad509 // fadd v9.4s, v8.4s, v10.4s
+	WORD $0x4e2cf4c8 // fmax v8.4s, v6.4s, v12.4s
+	VORR V0.B16, V9.B16, V10.B16
+	WORD $0x4f83910c // fmul v12.4s, v8.4s, v3.s[0]
+	WORD $0x4eaaf44d // fmin v13.4s, v2.4s, v10.4s
+	WORD $0x4e21898a // frintn v10.4s, v12.4s
+	WORD $0x4e2df42c // fmax v12.4s, v1.4s, v13.4s
+	VMOV V8.B16, V13.B16
+	WORD $0x4f839188 // fmul v8.4s, v12.4s, v3.s[0]
+	WORD $0x4fa3514d // fmls v13.4s, v10.4s, v3.s[1]
+	WORD $0x4e21890e // frintn v14.4s, v8.4s
+	WORD $0x4f83594d // fmls v13.4s, v10.4s, v3.s[2]
+	VMOV V12.B16, V8.B16
+	WORD $0x4e21a94c // fcvtns v12.4s, v10.4s
+	WORD $0x4fa351c8 // fmls v8.4s, v14.4s, v3.s[1]
+	FMOVQ 64(R0), F10
+	WORD $0x4f8359c8 // fmls v8.4s, v14.4s, v3.s[2]
+	FMOVQ 80(R0), F15
+	WORD $0x4e21a9d0 // fcvtns v16.4s, v14.4s
+	VFMLA V13.S4, V10.S4, V15.S4
+	FMOVQ 64(R0), F10
+	FMOVQ 96(R0), F14
+	FMOVQ 80(R0), F17
+	VFMLA V13.S4, V15.S4, V14.S4
+	VFMLA V8.S4, V10.S4, V17.S4
+	FMOVQ 112(R0), F10
+	FMOVQ 96(R0), F15
+	VFMLA V13.S4, V14.S4, V10.S4
+	VFMLA V8.S4, V17.S4, V15.S4
+	FMOVQ 128(R0), F14
+	FMOVQ 112(R0), F17
+	VFMLA V13.S4, V10.S4, V14.S4
+	VFMLA V8.S4, V15.S4, V17.S4
+	WORD $0x6e2dddaa // fmul v10.4s, v13.4s, v13.4s
+	FMOVQ 128(R0), F15
+	VFMLA V14.S4, V10.S4, V13.S4
+	VFMLA V8.S4, V17.S4, V15.S4
+	VADD V5.S4, V12.S4, V10.S4
+	WORD $0x6e28dd0c // fmul v12.4s, v8.4s, v8.4s
 	VSHL $23, V10.S4, V14.S4
-	WORD $0x6e2edd6a // fmul v10.4s, v11.4s, v14.4s
-	WORD $0x4e25d54b // fadd v11.4s, v10.4s, v5.4s
-	WORD $0x6e2bfcae // fdiv v14.4s, v5.4s, v11.4s
-	WORD $0x4f2105ab // sshr v11.4s, v13.4s, #31
-	WORD $0x6e2edd4d // fmul v13.4s, v10.4s, v14.4s
-	VBSL V14.B16, V13.B16, V11.B16
-	FMOVQ F11, 0(R4)
-	WORD $0x6e2cdd6a // fmul v10.4s, v11.4s, v12.4s
-	FMOVQ F10, 0(R14)
-	ADD $16, R14, R14
+	VFMLA V15.S4, V12.S4, V8.S4
+	WORD $0x4ea4d5ca // fsub v10.4s, v14.4s, v4.4s
+	WORD $0x4f3f060c // sshr v12.4s, v16.4s, #1
+	VFMLA V13.S4, V14.S4, V10.S4
+	VSUB V12.S4, V16.S4, V13.S4
+	WORD $0x4e27d54e // fadd v14.4s, v10.4s, v7.4s
+	WORD $0x4e24d50f // fadd v15.4s, v8.4s, v4.4s
+	WORD $0x6e2efd48 // fdiv v8.4s, v10.4s, v14.4s
+	VADD V5.S4, V12.S4, V10.S4
+	VBIT V0.B16, V11.B16, V8.B16
+	VSHL $23, V10.S4, V11.S4
+	WORD $0x6e2bddea // fmul v10.4s, v15.4s, v11.4s
+	VADD V5.S4, V13.S4, V11.S4
+	VSHL $23, V11.S4, V12.S4
+	WORD $0x6e2cdd4b // fmul v11.4s, v10.4s, v12.4s
+	WORD $0x4e24d56a // fadd v10.4s, v11.4s, v4.4s
+	WORD $0x6e2afc8c // fdiv v12.4s, v4.4s, v10.4s
+	WORD $0x4f21052a // sshr v10.4s, v9.4s, #31
+	WORD $0x6e2cdd69 // fmul v9.4s, v11.4s, v12.4s
+	VBSL V12.B16, V9.B16, V10.B16
+	FMOVQ F10, 0(R5)
+	FMOVQ F8, 0(R19)
+	WORD $0x6e28dd49 // fmul v9.4s, v10.4s, v8.4s
+	FMOVQ F9, 0(R15)
 	ADD $16, R15, R15
 	ADD $16, R19, R19
-	ADD $16, R1, R1
+	ADD $16, R20, R20
 	ADD $16, R2, R2
 	ADD $16, R3, R3
 	ADD $16, R4, R4
@@ -274,353 +666,354 @@ loop_1:
 	ADD $16, R11, R11
 	ADD $16, R12, R12
 	ADD $16, R13, R13
-	SUBS $4, R0, R0
-	BGE loop_1
+	ADD $16, R14, R14
+	SUBS $4, R1, R1
+	BGE loop_3
 
-end_2:
-	ADD $4, R0, R0
-	CBZ R0, done_3
-	TBZ $1, R0, single_4
-	FMOVD 0(R6), F10
-	TBZ $0, R0, done_5
-	ADD $8, R6, R20
-	VLD1 (R20), V10.S[2]
-	B done_5
-
-single_4:
-	FMOVS 0(R6), F10
-
-done_5:
-	TBZ $1, R0, single_6
-	FMOVD 0(R10), F11
-	TBZ $0, R0, done_7
-	ADD $8, R10, R6
-	VLD1 (R6), V11.S[2]
+end_4:
+	ADD $4, R1, R1
+	CBZ R1, done_5
+	TBZ $1, R1, single_6
+	FMOVD 0(R7), F8
+	TBZ $0, R1, done_7
+	ADD $8, R7, R21
+	VLD1 (R21), V8.S[2]
 	B done_7
 
 single_6:
-	FMOVS 0(R10), F11
+	FMOVS 0(R7), F8
 
 done_7:
-	WORD $0x4e2bd54c // fadd v12.4s, v10.4s, v11.4s
-	VORR V0.B16, V12.B16, V10.B16
-	WORD $0x4eaaf44b // fmin v11.4s, v2.4s, v10.4s
-	WORD $0x4e2bf42a // fmax v10.4s, v1.4s, v11.4s
-	WORD $0x4f83914b // fmul v11.4s, v10.4s, v3.s[0]
-	WORD $0x4e21896d // frintn v13.4s, v11.4s
-	VMOV V10.B16, V11.B16
-	WORD $0x4fa351ab // fmls v11.4s, v13.4s, v3.s[1]
-	WORD $0x4f8359ab // fmls v11.4s, v13.4s, v3.s[2]
-	WORD $0x4e21a9aa // fcvtns v10.4s, v13.4s
-	VDUP V3.S[3], V13.S4
-	VDUP V4.S[0], V14.S4
-	VFMLA V11.S4, V13.S4, V14.S4
-	VDUP V4.S[1], V13.S4
-	VFMLA V11.S4, V14.S4, V13.S4
-	VDUP V4.S[2], V14.S4
-	VFMLA V11.S4, V13.S4, V14.S4
-	VDUP V4.S[3], V13.S4
-	VFMLA V11.S4, V14.S4, V13.S4
-	WORD $0x6e2bdd6e // fmul v14.4s, v11.4s, v11.4s
-	VFMLA V13.S4, V14.S4, V11.S4
-	WORD $0x4f3f054d // sshr v13.4s, v10.4s, #1
-	VSUB V13.S4, V10.S4, V14.S4
-	WORD $0x4e25d56a // fadd v10.4s, v11.4s, v5.4s
-	VADD V6.S4, V13.S4, V11.S4
-	VSHL $23, V11.S4, V13.S4
-	WORD $0x6e2ddd4b // fmul v11.4s, v10.4s, v13.4s
-	VADD V6.S4, V14.S4, V10.S4
-	VSHL $23, V10.S4, V13.S4
-	WORD $0x6e2ddd6a // fmul v10.4s, v11.4s, v13.4s
-	WORD $0x4e25d54b // fadd v11.4s, v10.4s, v5.4s
-	WORD $0x6e2bfcad // fdiv v13.4s, v5.4s, v11.4s
-	WORD $0x4f21058b // sshr v11.4s, v12.4s, #31
-	WORD $0x6e2ddd4c // fmul v12.4s, v10.4s, v13.4s
-	VBSL V13.B16, V12.B16, V11.B16
-	TBZ $1, R0, single_8
-	FMOVD F11, 0(R1)
-	TBZ $0, R0, done_9
-	ADD $8, R1, R6
-	VST1 V11.S[2], (R6)
+	TBZ $1, R1, single_8
+	FMOVD 0(R11), F9
+	TBZ $0, R1, done_9
+	ADD $8, R11, R7
+	VLD1 (R7), V9.S[2]
 	B done_9
 
 single_8:
-	FMOVS F11, 0(R1)
+	FMOVS 0(R11), F9
 
 done_9:
-	TBZ $1, R0, single_10
-	FMOVD 0(R8), F10
-	TBZ $0, R0, done_11
-	ADD $8, R8, R1
-	VLD1 (R1), V10.S[2]
+	WORD $0x4e29d50a // fadd v10.4s, v8.4s, v9.4s
+	VORR V0.B16, V10.B16, V8.B16
+	WORD $0x4ea8f449 // fmin v9.4s, v2.4s, v8.4s
+	WORD $0x4e29f428 // fmax v8.4s, v1.4s, v9.4s
+	WORD $0x4f839109 // fmul v9.4s, v8.4s, v3.s[0]
+	WORD $0x4e21892b // frintn v11.4s, v9.4s
+	VMOV V8.B16, V9.B16
+	WORD $0x4fa35169 // fmls v9.4s, v11.4s, v3.s[1]
+	WORD $0x4f835969 // fmls v9.4s, v11.4s, v3.s[2]
+	WORD $0x4e21a968 // fcvtns v8.4s, v11.4s
+	FMOVQ 64(R0), F11
+	FMOVQ 80(R0), F12
+	VFMLA V9.S4, V11.S4, V12.S4
+	FMOVQ 96(R0), F11
+	VFMLA V9.S4, V12.S4, V11.S4
+	FMOVQ 112(R0), F12
+	VFMLA V9.S4, V11.S4, V12.S4
+	FMOVQ 128(R0), F11
+	VFMLA V9.S4, V12.S4, V11.S4
+	WORD $0x6e29dd2c // fmul v12.4s, v9.4s, v9.4s
+	VFMLA V11.S4, V12.S4, V9.S4
+	WORD $0x4f3f050b // sshr v11.4s, v8.4s, #1
+	VSUB V11.S4, V8.S4, V12.S4
+	WORD $0x4e24d528 // fadd v8.4s, v9.4s, v4.4s
+	VADD V5.S4, V11.S4, V9.S4
+	VSHL $23, V9.S4, V11.S4
+	WORD $0x6e2bdd09 // fmul v9.4s, v8.4s, v11.4s
+	VADD V5.S4, V12.S4, V8.S4
+	VSHL $23, V8.S4, V11.S4
+	WORD $0x6e2bdd28 // fmul v8.4s, v9.4s, v11.4s
+	WORD $0x4e24d509 // fadd v9.4s, v8.4s, v4.4s
+	WORD $0x6e29fc8b // fdiv v11.4s, v4.4s, v9.4s
+	WORD $0x4f210549 // sshr v9.4s, v10.4s, #31
+	WORD $0x6e2bdd0a // fmul v10.4s, v8.4s, v11.4s
+	VBSL V11.B16, V10.B16, V9.B16
+	TBZ $1, R1, single_10
+	FMOVD F9, 0(R2)
+	TBZ $0, R1, done_11
+	ADD $8, R2, R7
+	VST1 V9.S[2], (R7)
 	B done_11
 
 single_10:
-	FMOVS 0(R8), F10
+	FMOVS F9, 0(R2)
 
 done_11:
-	TBZ $1, R0, single_12
-	FMOVD 0(R12), F12
-	TBZ $0, R0, done_13
-	ADD $8, R12, R1
-	VLD1 (R1), V12.S[2]
+	TBZ $1, R1, single_12
+	FMOVD 0(R8), F8
+	TBZ $0, R1, done_13
+	ADD $8, R8, R2
+	VLD1 (R2), V8.S[2]
 	B done_13
 
 single_12:
-	FMOVS 0(R12), F12
+	FMOVS 0(R8), F8
 
 done_13:
-	WORD $0x4e2cd54d // fadd v13.4s, v10.4s, v12.4s
-	WORD $0x4ea0f9aa // fabs v10.4s, v13.4s
-	WORD $0x4f88914c // fmul v12.4s, v10.4s, v8.s[0]
-	WORD $0x4e2cf4ea // fmax v10.4s, v7.4s, v12.4s
-	WORD $0x4f83914c // fmul v12.4s, v10.4s, v3.s[0]
-	WORD $0x4e21898e // frintn v14.4s, v12.4s
-	VMOV V10.B16, V12.B16
-	WORD $0x4fa351cc // fmls v12.4s, v14.4s, v3.s[1]
-	WORD $0x4f8359cc // fmls v12.4s, v14.4s, v3.s[2]
-	WORD $0x4e21a9ca // fcvtns v10.4s, v14.4s
-	VDUP V3.S[3], V14.S4
-	VDUP V4.S[0], V15.S4
-	VFMLA V12.S4, V14.S4, V15.S4
-	VDUP V4.S[1], V14.S4
-	VFMLA V12.S4, V15.S4, V14.S4
-	VDUP V4.S[2], V15.S4
-	VFMLA V12.S4, V14.S4, V15.S4
-	VDUP V4.S[3], V14.S4
-	VFMLA V12.S4, V15.S4, V14.S4
-	WORD $0x6e2cdd8f // fmul v15.4s, v12.4s, v12.4s
-	VFMLA V14.S4, V15.S4, V12.S4
-	VADD V6.S4, V10.S4, V14.S4
-	VSHL $23, V14.S4, V10.S4
-	WORD $0x4ea5d54e // fsub v14.4s, v10.4s, v5.4s
-	VFMLA V12.S4, V10.S4, V14.S4
-	WORD $0x4e29d5ca // fadd v10.4s, v14.4s, v9.4s
-	WORD $0x6e2afdcc // fdiv v12.4s, v14.4s, v10.4s
-	VBIT V0.B16, V13.B16, V12.B16
-	TBZ $1, R0, single_14
-	FMOVD F12, 0(R3)
-	TBZ $0, R0, done_15
-	ADD $8, R3, R1
-	VST1 V12.S[2], (R1)
+	TBZ $1, R1, single_14
+	FMOVD 0(R12), F10
+	TBZ $0, R1, done_15
+	ADD $8, R12, R2
+	VLD1 (R2), V10.S[2]
 	B done_15
 
 single_14:
-	FMOVS F12, 0(R3)
+	FMOVS 0(R12), F10
 
 done_15:
-	WORD $0x6e2cdd6a // fmul v10.4s, v11.4s, v12.4s
-	TBZ $1, R0, single_16
-	FMOVD 0(R7), F11
-	TBZ $0, R0, done_17
-	ADD $8, R7, R1
-	VLD1 (R1), V11.S[2]
+	WORD $0x4e2ad50b // fadd v11.4s, v8.4s, v10.4s
+	VORR V0.B16, V11.B16, V8.B16
+	WORD $0x4ea8f44a // fmin v10.4s, v2.4s, v8.4s
+	WORD $0x4e2af428 // fmax v8.4s, v1.4s, v10.4s
+	WORD $0x4f83910a // fmul v10.4s, v8.4s, v3.s[0]
+	WORD $0x4e21894c // frintn v12.4s, v10.4s
+	VMOV V8.B16, V10.B16
+	WORD $0x4fa3518a // fmls v10.4s, v12.4s, v3.s[1]
+	WORD $0x4f83598a // fmls v10.4s, v12.4s, v3.s[2]
+	WORD $0x4e21a988 // fcvtns v8.4s, v12.4s
+	FMOVQ 64(R0), F12
+	FMOVQ 80(R0), F13
+	VFMLA V10.S4, V12.S4, V13.S4
+	FMOVQ 96(R0), F12
+	VFMLA V10.S4, V13.S4, V12.S4
+	FMOVQ 112(R0), F13
+	VFMLA V10.S4, V12.S4, V13.S4
+	FMOVQ 128(R0), F12
+	VFMLA V10.S4, V13.S4, V12.S4
+	WORD $0x6e2add4d // fmul v13.4s, v10.4s, v10.4s
+	VFMLA V12.S4, V13.S4, V10.S4
+	WORD $0x4f3f050c // sshr v12.4s, v8.4s, #1
+	VSUB V12.S4, V8.S4, V13.S4
+	WORD $0x4e24d548 // fadd v8.4s, v10.4s, v4.4s
+	VADD V5.S4, V12.S4, V10.S4
+	VSHL $23, V10.S4, V12.S4
+	WORD $0x6e2cdd0a // fmul v10.4s, v8.4s, v12.4s
+	VADD V5.S4, V13.S4, V8.S4
+	VSHL $23, V8.S4, V12.S4
+	WORD $0x6e2cdd48 // fmul v8.4s, v10.4s, v12.4s
+	WORD $0x4e24d50a // fadd v10.4s, v8.4s, v4.4s
+	WORD $0x6e2afc8c // fdiv v12.4s, v4.4s, v10.4s
+	WORD $0x4f21056a // sshr v10.4s, v11.4s, #31
+	WORD $0x6e2cdd0b // fmul v11.4s, v8.4s, v12.4s
+	VBSL V12.B16, V11.B16, V10.B16
+	TBZ $1, R1, single_16
+	FMOVD F10, 0(R3)
+	TBZ $0, R1, done_17
+	ADD $8, R3, R2
+	VST1 V10.S[2], (R2)
 	B done_17
 
 single_16:
-	FMOVS 0(R7), F11
+	FMOVS F10, 0(R3)
 
 done_17:
-	TBZ $1, R0, single_18
-	FMOVD 0(R11), F12
-	TBZ $0, R0, done_19
-	ADD $8, R11, R1
-	VLD1 (R1), V12.S[2]
+	TBZ $1, R1, single_18
+	FMOVD 0(R9), F8
+	TBZ $0, R1, done_19
+	ADD $8, R9, R2
+	VLD1 (R2), V8.S[2]
 	B done_19
 
 single_18:
-	FMOVS 0(R11), F12
+	FMOVS 0(R9), F8
 
 done_19:
-	WORD $0x4e2cd56d // fadd v13.4s, v11.4s, v12.4s
-	VORR V0.B16, V13.B16, V11.B16
-	WORD $0x4eabf44c // fmin v12.4s, v2.4s, v11.4s
-	WORD $0x4e2cf42b // fmax v11.4s, v1.4s, v12.4s
-	WORD $0x4f83916c // fmul v12.4s, v11.4s, v3.s[0]
-	WORD $0x4e21898e // frintn v14.4s, v12.4s
-	VMOV V11.B16, V12.B16
-	WORD $0x4fa351cc // fmls v12.4s, v14.4s, v3.s[1]
-	WORD $0x4f8359cc // fmls v12.4s, v14.4s, v3.s[2]
-	WORD $0x4e21a9cb // fcvtns v11.4s, v14.4s
-	VDUP V3.S[3], V14.S4
-	VDUP V4.S[0], V15.S4
-	VFMLA V12.S4, V14.S4, V15.S4
-	VDUP V4.S[1], V14.S4
-	VFMLA V12.S4, V15.S4, V14.S4
-	VDUP V4.S[2], V15.S4
-	VFMLA V12.S4, V14.S4, V15.S4
-	VDUP V4.S[3], V14.S4
-	VFMLA V12.S4, V15.S4, V14.S4
-	WORD $0x6e2cdd8f // fmul v15.4s, v12.4s, v12.4s
-	VFMLA V14.S4, V15.S4, V12.S4
-	WORD $0x4f3f056e // sshr v14.4s, v11.4s, #1
-	VSUB V14.S4, V11.S4, V15.S4
-	WORD $0x4e25d58b // fadd v11.4s, v12.4s, v5.4s
-	VADD V6.S4, V14.S4, V12.S4
-	VSHL $23, V12.S4, V14.S4
-	WORD $0x6e2edd6c // fmul v12.4s, v11.4s, v14.4s
-	VADD V6.S4, V15.S4, V11.S4
-	VSHL $23, V11.S4, V14.S4
-	WORD $0x6e2edd8b // fmul v11.4s, v12.4s, v14.4s
-	WORD $0x4e25d56c // fadd v12.4s, v11.4s, v5.4s
-	WORD $0x6e2cfcae // fdiv v14.4s, v5.4s, v12.4s
-	WORD $0x4f2105ac // sshr v12.4s, v13.4s, #31
-	WORD $0x6e2edd6d // fmul v13.4s, v11.4s, v14.4s
-	VBSL V14.B16, V13.B16, V12.B16
-	TBZ $1, R0, single_20
-	FMOVD F12, 0(R2)
-	TBZ $0, R0, done_21
-	ADD $8, R2, R1
-	VST1 V12.S[2], (R1)
+	TBZ $1, R1, single_20
+	FMOVD 0(R13), F11
+	TBZ $0, R1, done_21
+	ADD $8, R13, R2
+	VLD1 (R2), V11.S[2]
 	B done_21
 
 single_20:
-	FMOVS F12, 0(R2)
+	FMOVS 0(R13), F11
 
 done_21:
-	TBZ $1, R0, single_22
-	FMOVD 0(R19), F11
-	TBZ $0, R0, done_23
-	ADD $8, R19, R1
-	VLD1 (R1), V11.S[2]
+	WORD $0x4e2bd50c // fadd v12.4s, v8.4s, v11.4s
+	WORD $0x4ea0f988 // fabs v8.4s, v12.4s
+	WORD $0x4fa3990b // fmul v11.4s, v8.4s, v3.s[3]
+	WORD $0x4e2bf4c8 // fmax v8.4s, v6.4s, v11.4s
+	WORD $0x4f83910b // fmul v11.4s, v8.4s, v3.s[0]
+	WORD $0x4e21896d // frintn v13.4s, v11.4s
+	VMOV V8.B16, V11.B16
+	WORD $0x4fa351ab // fmls v11.4s, v13.4s, v3.s[1]
+	WORD $0x4f8359ab // fmls v11.4s, v13.4s, v3.s[2]
+	WORD $0x4e21a9a8 // fcvtns v8.4s, v13.4s
+	FMOVQ 64(R0), F13
+	FMOVQ 80(R0), F14
+	VFMLA V11.S4, V13.S4, V14.S4
+	FMOVQ 96(R0), F13
+	VFMLA V11.S4, V14.S4, V13.S4
+	FMOVQ 112(R0), F14
+	VFMLA V11.S4, V13.S4, V14.S4
+	FMOVQ 128(R0), F13
+	VFMLA V11.S4, V14.S4, V13.S4
+	WORD $0x6e2bdd6e // fmul v14.4s, v11.4s, v11.4s
+	VFMLA V13.S4, V14.S4, V11.S4
+	VADD V5.S4, V8.S4, V13.S4
+	VSHL $23, V13.S4, V8.S4
+	WORD $0x4ea4d50d // fsub v13.4s, v8.4s, v4.4s
+	VFMLA V11.S4, V8.S4, V13.S4
+	WORD $0x4e27d5a8 // fadd v8.4s, v13.4s, v7.4s
+	WORD $0x6e28fdab // fdiv v11.4s, v13.4s, v8.4s
+	VBIT V0.B16, V12.B16, V11.B16
+	TBZ $1, R1, single_22
+	FMOVD F11, 0(R4)
+	TBZ $0, R1, done_23
+	ADD $8, R4, R2
+	VST1 V11.S[2], (R2)
 	B done_23
 
 single_22:
-	FMOVS 0(R19), F11
+	FMOVS F11, 0(R4)
 
 done_23:
-	VFMLA V11.S4, V12.S4, V10.S4
-	TBZ $1, R0, single_24
-	FMOVD F10, 0(R5)
-	TBZ $0, R0, done_25
-	ADD $8, R5, R1
-	VST1 V10.S[2], (R1)
+	WORD $0x6e2bdd28 // fmul v8.4s, v9.4s, v11.4s
+	TBZ $1, R1, single_24
+	FMOVD 0(R20), F9
+	TBZ $0, R1, done_25
+	ADD $8, R20, R2
+	VLD1 (R2), V9.S[2]
 	B done_25
 
 single_24:
-	FMOVS F10, 0(R5)
+	FMOVS 0(R20), F9
 
 done_25:
-	WORD $0x4ea0f94b // fabs v11.4s, v10.4s
-	WORD $0x4f88916c // fmul v12.4s, v11.4s, v8.s[0]
-	WORD $0x4e2cf4e8 // fmax v8.4s, v7.4s, v12.4s
-	WORD $0x4f839107 // fmul v7.4s, v8.4s, v3.s[0]
-	WORD $0x4e2188eb // frintn v11.4s, v7.4s
-	VMOV V8.B16, V7.B16
-	WORD $0x4fa35167 // fmls v7.4s, v11.4s, v3.s[1]
-	WORD $0x4f835967 // fmls v7.4s, v11.4s, v3.s[2]
-	WORD $0x4e21a968 // fcvtns v8.4s, v11.4s
-	VDUP V3.S[3], V11.S4
-	VDUP V4.S[0], V12.S4
-	VFMLA V7.S4, V11.S4, V12.S4
-	VDUP V4.S[1], V11.S4
-	VFMLA V7.S4, V12.S4, V11.S4
-	VDUP V4.S[2], V12.S4
-	VFMLA V7.S4, V11.S4, V12.S4
-	VDUP V4.S[3], V11.S4
-	VFMLA V7.S4, V12.S4, V11.S4
-	WORD $0x6e27dcec // fmul v12.4s, v7.4s, v7.4s
-	VFMLA V11.S4, V12.S4, V7.S4
-	VADD V6.S4, V8.S4, V11.S4
-	VSHL $23, V11.S4, V8.S4
-	WORD $0x4ea5d50b // fsub v11.4s, v8.4s, v5.4s
-	VFMLA V7.S4, V8.S4, V11.S4
-	WORD $0x4e29d567 // fadd v7.4s, v11.4s, v9.4s
-	WORD $0x6e27fd68 // fdiv v8.4s, v11.4s, v7.4s
-	VBIT V0.B16, V10.B16, V8.B16
-	TBZ $1, R0, single_26
-	FMOVD F8, 0(R15)
-	TBZ $0, R0, done_27
-	ADD $8, R15, R1
-	VST1 V8.S[2], (R1)
+	VFMLA V9.S4, V10.S4, V8.S4
+	TBZ $1, R1, single_26
+	FMOVD F8, 0(R6)
+	TBZ $0, R1, done_27
+	ADD $8, R6, R2
+	VST1 V8.S[2], (R2)
 	B done_27
 
 single_26:
-	FMOVS F8, 0(R15)
+	FMOVS F8, 0(R6)
 
 done_27:
-	TBZ $1, R0, single_28
-	FMOVD 0(R9), F7
-	TBZ $0, R0, done_29
-	ADD $8, R9, R1
-	VLD1 (R1), V7.S[2]
+	TBZ $1, R1, single_28
+	FMOVD 0(R10), F9
+	TBZ $0, R1, done_29
+	ADD $8, R10, R2
+	VLD1 (R2), V9.S[2]
 	B done_29
 
 single_28:
-	FMOVS 0(R9), F7
+	FMOVS 0(R10), F9
 
 done_29:
-	TBZ $1, R0, single_30
-	FMOVD 0(R13), F9
-	TBZ $0, R0, done_31
-	ADD $8, R13, R1
-	VLD1 (R1), V9.S[2]
+	TBZ $1, R1, single_30
+	FMOVD 0(R14), F10
+	TBZ $0, R1, done_31
+	ADD $8, R14, R2
+	VLD1 (R2), V10.S[2]
 	B done_31
 
 single_30:
-	FMOVS 0(R13), F9
+	FMOVS 0(R14), F10
 
 done_31:
-	WORD $0x4e29d4ea // fadd v10.4s, v7.4s, v9.4s
-	VORR V0.B16, V10.B16, V7.B16
-	WORD $0x4ea7f440 // fmin v0.4s, v2.4s, v7.4s
-	WORD $0x4e20f422 // fmax v2.4s, v1.4s, v0.4s
-	WORD $0x4f839040 // fmul v0.4s, v2.4s, v3.s[0]
-	WORD $0x4e218801 // frintn v1.4s, v0.4s
-	VMOV V2.B16, V0.B16
-	WORD $0x4fa35020 // fmls v0.4s, v1.4s, v3.s[1]
-	WORD $0x4f835820 // fmls v0.4s, v1.4s, v3.s[2]
-	WORD $0x4e21a822 // fcvtns v2.4s, v1.4s
-	VDUP V3.S[3], V1.S4
-	VDUP V4.S[0], V3.S4
-	VFMLA V0.S4, V1.S4, V3.S4
-	VDUP V4.S[1], V1.S4
-	VFMLA V0.S4, V3.S4, V1.S4
-	VDUP V4.S[2], V3.S4
-	VFMLA V0.S4, V1.S4, V3.S4
-	VDUP V4.S[3], V1.S4
-	VFMLA V0.S4, V3.S4, V1.S4
-	WORD $0x6e20dc03 // fmul v3.4s, v0.4s, v0.4s
-	VFMLA V1.S4, V3.S4, V0.S4
-	WORD $0x4f3f0441 // sshr v1.4s, v2.4s, #1
-	VSUB V1.S4, V2.S4, V3.S4
-	WORD $0x4e25d402 // fadd v2.4s, v0.4s, v5.4s
-	VADD V6.S4, V1.S4, V0.S4
-	VSHL $23, V0.S4, V1.S4
-	WORD $0x6e21dc40 // fmul v0.4s, v2.4s, v1.4s
-	VADD V6.S4, V3.S4, V1.S4
-	VSHL $23, V1.S4, V2.S4
-	WORD $0x6e22dc01 // fmul v1.4s, v0.4s, v2.4s
-	WORD $0x4e25d420 // fadd v0.4s, v1.4s, v5.4s
-	WORD $0x6e20fca2 // fdiv v2.4s, v5.4s, v0.4s
-	WORD $0x4f210540 // sshr v0.4s, v10.4s, #31
-	WORD $0x6e22dc23 // fmul v3.4s, v1.4s, v2.4s
-	VBSL V2.B16, V3.B16, V0.B16
-	TBZ $1, R0, single_32
-	FMOVD F0, 0(R4)
-	TBZ $0, R0, done_33
-	ADD $8, R4, R1
-	VST1 V0.S[2], (R1)
+	WORD $0x4e2ad52b // fadd v11.4s, v9.4s, v10.4s
+	VORR V0.B16, V11.B16, V9.B16
+	WORD $0x4ea9f44a // fmin v10.4s, v2.4s, v9.4s
+	WORD $0x4e2af422 // fmax v2.4s, v1.4s, v10.4s
+	WORD $0x4f839041 // fmul v1.4s, v2.4s, v3.s[0]
+	WORD $0x4e218829 // frintn v9.4s, v1.4s
+	VMOV V2.B16, V1.B16
+	WORD $0x4fa35121 // fmls v1.4s, v9.4s, v3.s[1]
+	WORD $0x4f835921 // fmls v1.4s, v9.4s, v3.s[2]
+	WORD $0x4e21a922 // fcvtns v2.4s, v9.4s
+	FMOVQ 64(R0), F9
+	FMOVQ 80(R0), F10
+	VFMLA V1.S4, V9.S4, V10.S4
+	FMOVQ 96(R0), F9
+	VFMLA V1.S4, V10.S4, V9.S4
+	FMOVQ 112(R0), F10
+	VFMLA V1.S4, V9.S4, V10.S4
+	FMOVQ 128(R0), F9
+	VFMLA V1.S4, V10.S4, V9.S4
+	WORD $0x6e21dc2a // fmul v10.4s, v1.4s, v1.4s
+	VFMLA V9.S4, V10.S4, V1.S4
+	WORD $0x4f3f0449 // sshr v9.4s, v2.4s, #1
+	VSUB V9.S4, V2.S4, V10.S4
+	WORD $0x4e24d422 // fadd v2.4s, v1.4s, v4.4s
+	VADD V5.S4, V9.S4, V1.S4
+	VSHL $23, V1.S4, V9.S4
+	WORD $0x6e29dc41 // fmul v1.4s, v2.4s, v9.4s
+	VADD V5.S4, V10.S4, V2.S4
+	VSHL $23, V2.S4, V9.S4
+	WORD $0x6e29dc22 // fmul v2.4s, v1.4s, v9.4s
+	WORD $0x4e24d441 // fadd v1.4s, v2.4s, v4.4s
+	WORD $0x6e21fc89 // fdiv v9.4s, v4.4s, v1.4s
+	WORD $0x4f210561 // sshr v1.4s, v11.4s, #31
+	WORD $0x6e29dc4a // fmul v10.4s, v2.4s, v9.4s
+	VBSL V9.B16, V10.B16, V1.B16
+	TBZ $1, R1, single_32
+	FMOVD F1, 0(R5)
+	TBZ $0, R1, done_33
+	ADD $8, R5, R2
+	VST1 V1.S[2], (R2)
 	B done_33
 
 single_32:
-	FMOVS F0, 0(R4)
+	FMOVS F1, 0(R5)
 
 done_33:
-	WORD $0x6e28dc01 // fmul v1.4s, v0.4s, v8.4s
-	TBZ $1, R0, single_34
-	FMOVD F1, 0(R14)
-	TBZ $0, R0, done_35
-	ADD $8, R14, R0
-	VST1 V1.S[2], (R0)
+	WORD $0x4ea0f902 // fabs v2.4s, v8.4s
+	WORD $0x4fa39849 // fmul v9.4s, v2.4s, v3.s[3]
+	WORD $0x4e29f4c2 // fmax v2.4s, v6.4s, v9.4s
+	WORD $0x4f839046 // fmul v6.4s, v2.4s, v3.s[0]
+	WORD $0x4e2188c9 // frintn v9.4s, v6.4s
+	VMOV V2.B16, V6.B16
+	WORD $0x4fa35126 // fmls v6.4s, v9.4s, v3.s[1]
+	WORD $0x4f835926 // fmls v6.4s, v9.4s, v3.s[2]
+	WORD $0x4e21a922 // fcvtns v2.4s, v9.4s
+	FMOVQ 64(R0), F3
+	FMOVQ 80(R0), F9
+	VFMLA V6.S4, V3.S4, V9.S4
+	FMOVQ 96(R0), F3
+	VFMLA V6.S4, V9.S4, V3.S4
+	FMOVQ 112(R0), F9
+	VFMLA V6.S4, V3.S4, V9.S4
+	FMOVQ 128(R0), F3
+	VFMLA V6.S4, V9.S4, V3.S4
+	WORD $0x6e26dcc9 // fmul v9.4s, v6.4s, v6.4s
+	VFMLA V3.S4, V9.S4, V6.S4
+	VADD V5.S4, V2.S4, V3.S4
+	VSHL $23, V3.S4, V2.S4
+	WORD $0x4ea4d443 // fsub v3.4s, v2.4s, v4.4s
+	VFMLA V6.S4, V2.S4, V3.S4
+	WORD $0x4e27d462 // fadd v2.4s, v3.4s, v7.4s
+	WORD $0x6e22fc64 // fdiv v4.4s, v3.4s, v2.4s
+	VBIT V0.B16, V8.B16, V4.B16
+	TBZ $1, R1, single_34
+	FMOVD F4, 0(R19)
+	TBZ $0, R1, done_35
+	ADD $8, R19, R0
+	VST1 V4.S[2], (R0)
 	B done_35
 
 single_34:
-	FMOVS F1, 0(R14)
+	FMOVS F4, 0(R19)
 
 done_35:
+	WORD $0x6e24dc20 // fmul v0.4s, v1.4s, v4.4s
+	TBZ $1, R1, single_36
+	FMOVD F0, 0(R15)
+	TBZ $0, R1, done_37
+	ADD $8, R15, R0
+	VST1 V0.S[2], (R0)
+	B done_37
 
-done_3:
+single_36:
+	FMOVS F0, 0(R15)
+
+done_37:
+
+done_5:
 	RET
 
 DATA lstmSignalsNEONConstants<>+0(SB)/4, $0x3f800000
@@ -646,10 +1039,102 @@ TEXT ·lstmSignalsNEON(SB), NOSPLIT, $0-64
 	MOVD before+32(FP), R11
 	MOVD grad+40(FP), R12
 	MOVD back+48(FP), R13
-	SUBS $4, R0, R0
+	SUBS $8, R0, R0
 	BLT end_2
 
 loop_1:
+	FMOVQ 0(R12), F1
+	FMOVQ 16(R12), F2
+	FMOVQ 0(R13), F3
+	FMOVQ 16(R13), F4
+	WORD $0x4e23d425 // fadd v5.4s, v1.4s, v3.4s
+	WORD $0x4e24d441 // fadd v1.4s, v2.4s, v4.4s
+	FMOVQ 0(R5), F2
+	FMOVQ 16(R5), F3
+	FMOVQ 0(R6), F4
+	FMOVQ 16(R6), F6
+	FMOVQ 0(R7), F7
+	FMOVQ 16(R7), F8
+	FMOVQ 0(R8), F9
+	FMOVQ 16(R8), F10
+	FMOVQ 0(R10), F11
+	FMOVQ 16(R10), F12
+	WORD $0x6e29dcad // fmul v13.4s, v5.4s, v9.4s
+	WORD $0x6e2adc25 // fmul v5.4s, v1.4s, v10.4s
+	WORD $0x6e2bdda1 // fmul v1.4s, v13.4s, v11.4s
+	WORD $0x6e2cdcae // fmul v14.4s, v5.4s, v12.4s
+	WORD $0x4ea9d40f // fsub v15.4s, v0.4s, v9.4s
+	WORD $0x4eaad409 // fsub v9.4s, v0.4s, v10.4s
+	WORD $0x6e2fdc2a // fmul v10.4s, v1.4s, v15.4s
+	WORD $0x6e29ddc1 // fmul v1.4s, v14.4s, v9.4s
+	FMOVQ F10, 0(R4)
+	FMOVQ F1, 16(R4)
+	FMOVQ 0(R9), F1
+	FMOVQ 16(R9), F9
+	WORD $0x6e2bdd6a // fmul v10.4s, v11.4s, v11.4s
+	WORD $0x6e2cdd8b // fmul v11.4s, v12.4s, v12.4s
+	WORD $0x4eaad40c // fsub v12.4s, v0.4s, v10.4s
+	WORD $0x4eabd40a // fsub v10.4s, v0.4s, v11.4s
+	VFMLA V12.S4, V13.S4, V1.S4
+	VFMLA V10.S4, V5.S4, V9.S4
+	WORD $0x6e24dc25 // fmul v5.4s, v1.4s, v4.4s
+	WORD $0x6e26dd2a // fmul v10.4s, v9.4s, v6.4s
+	FMOVQ F5, 0(R9)
+	FMOVQ F10, 16(R9)
+	WORD $0x6e27dc25 // fmul v5.4s, v1.4s, v7.4s
+	WORD $0x6e28dd2a // fmul v10.4s, v9.4s, v8.4s
+	WORD $0x6e22dcab // fmul v11.4s, v5.4s, v2.4s
+	WORD $0x6e23dd45 // fmul v5.4s, v10.4s, v3.4s
+	WORD $0x4ea2d40a // fsub v10.4s, v0.4s, v2.4s
+	WORD $0x4ea3d40c // fsub v12.4s, v0.4s, v3.4s
+	WORD $0x6e2add6d // fmul v13.4s, v11.4s, v10.4s
+	WORD $0x6e2cdcaa // fmul v10.4s, v5.4s, v12.4s
+	FMOVQ F13, 0(R1)
+	FMOVQ F10, 16(R1)
+	FMOVQ 0(R11), F5
+	FMOVQ 16(R11), F10
+	WORD $0x6e25dc2b // fmul v11.4s, v1.4s, v5.4s
+	WORD $0x6e2add25 // fmul v5.4s, v9.4s, v10.4s
+	WORD $0x6e24dd6a // fmul v10.4s, v11.4s, v4.4s
+	WORD $0x6e26dcab // fmul v11.4s, v5.4s, v6.4s
+	WORD $0x4ea4d405 // fsub v5.4s, v0.4s, v4.4s
+	WORD $0x4ea6d404 // fsub v4.4s, v0.4s, v6.4s
+	WORD $0x6e25dd46 // fmul v6.4s, v10.4s, v5.4s
+	WORD $0x6e24dd65 // fmul v5.4s, v11.4s, v4.4s
+	FMOVQ F6, 0(R2)
+	FMOVQ F5, 16(R2)
+	WORD $0x6e22dc24 // fmul v4.4s, v1.4s, v2.4s
+	WORD $0x6e23dd21 // fmul v1.4s, v9.4s, v3.4s
+	WORD $0x6e27dce2 // fmul v2.4s, v7.4s, v7.4s
+	WORD $0x6e28dd03 // fmul v3.4s, v8.4s, v8.4s
+	WORD $0x4ea2d405 // fsub v5.4s, v0.4s, v2.4s
+	WORD $0x4ea3d402 // fsub v2.4s, v0.4s, v3.4s
+	WORD $0x6e25dc83 // fmul v3.4s, v4.4s, v5.4s
+	WORD $0x6e22dc24 // fmul v4.4s, v1.4s, v2.4s
+	FMOVQ F3, 0(R3)
+	FMOVQ F4, 16(R3)
+	ADD $32, R9, R9
+	ADD $32, R10, R10
+	ADD $32, R11, R11
+	ADD $32, R12, R12
+	ADD $32, R13, R13
+	ADD $32, R1, R1
+	ADD $32, R2, R2
+	ADD $32, R3, R3
+	ADD $32, R4, R4
+	ADD $32, R5, R5
+	ADD $32, R6, R6
+	ADD $32, R7, R7
+	ADD $32, R8, R8
+	SUBS $8, R0, R0
+	BGE loop_1
+
+end_2:
+	ADD $8, R0, R0
+	SUBS $4, R0, R0
+	BLT end_4
+
+loop_3:
 	FMOVQ 0(R12), F1
 	FMOVQ 0(R13), F2
 	WORD $0x4e22d423 // fadd v3.4s, v1.4s, v2.4s
@@ -699,186 +1184,186 @@ loop_1:
 	ADD $16, R7, R7
 	ADD $16, R8, R8
 	SUBS $4, R0, R0
-	BGE loop_1
+	BGE loop_3
 
-end_2:
+end_4:
 	ADD $4, R0, R0
-	CBZ R0, done_3
-	TBZ $1, R0, single_4
+	CBZ R0, done_5
+	TBZ $1, R0, single_6
 	FMOVD 0(R12), F1
-	TBZ $0, R0, done_5
+	TBZ $0, R0, done_7
 	ADD $8, R12, R14
 	VLD1 (R14), V1.S[2]
-	B done_5
-
-single_4:
-	FMOVS 0(R12), F1
-
-done_5:
-	TBZ $1, R0, single_6
-	FMOVD 0(R13), F2
-	TBZ $0, R0, done_7
-	ADD $8, R13, R12
-	VLD1 (R12), V2.S[2]
 	B done_7
 
 single_6:
-	FMOVS 0(R13), F2
+	FMOVS 0(R12), F1
 
 done_7:
-	WORD $0x4e22d423 // fadd v3.4s, v1.4s, v2.4s
 	TBZ $1, R0, single_8
-	FMOVD 0(R5), F1
+	FMOVD 0(R13), F2
 	TBZ $0, R0, done_9
-	ADD $8, R5, R12
-	VLD1 (R12), V1.S[2]
+	ADD $8, R13, R12
+	VLD1 (R12), V2.S[2]
 	B done_9
 
 single_8:
-	FMOVS 0(R5), F1
+	FMOVS 0(R13), F2
 
 done_9:
+	WORD $0x4e22d423 // fadd v3.4s, v1.4s, v2.4s
 	TBZ $1, R0, single_10
-	FMOVD 0(R6), F2
+	FMOVD 0(R5), F1
 	TBZ $0, R0, done_11
-	ADD $8, R6, R5
-	VLD1 (R5), V2.S[2]
+	ADD $8, R5, R12
+	VLD1 (R12), V1.S[2]
 	B done_11
 
 single_10:
-	FMOVS 0(R6), F2
+	FMOVS 0(R5), F1
 
 done_11:
 	TBZ $1, R0, single_12
-	FMOVD 0(R7), F4
+	FMOVD 0(R6), F2
 	TBZ $0, R0, done_13
-	ADD $8, R7, R5
-	VLD1 (R5), V4.S[2]
+	ADD $8, R6, R5
+	VLD1 (R5), V2.S[2]
 	B done_13
 
 single_12:
-	FMOVS 0(R7), F4
+	FMOVS 0(R6), F2
 
 done_13:
 	TBZ $1, R0, single_14
-	FMOVD 0(R8), F5
+	FMOVD 0(R7), F4
 	TBZ $0, R0, done_15
-	ADD $8, R8, R5
-	VLD1 (R5), V5.S[2]
+	ADD $8, R7, R5
+	VLD1 (R5), V4.S[2]
 	B done_15
 
 single_14:
-	FMOVS 0(R8), F5
+	FMOVS 0(R7), F4
 
 done_15:
 	TBZ $1, R0, single_16
-	FMOVD 0(R10), F6
+	FMOVD 0(R8), F5
 	TBZ $0, R0, done_17
-	ADD $8, R10, R5
-	VLD1 (R5), V6.S[2]
+	ADD $8, R8, R5
+	VLD1 (R5), V5.S[2]
 	B done_17
 
 single_16:
-	FMOVS 0(R10), F6
+	FMOVS 0(R8), F5
 
 done_17:
+	TBZ $1, R0, single_18
+	FMOVD 0(R10), F6
+	TBZ $0, R0, done_19
+	ADD $8, R10, R5
+	VLD1 (R5), V6.S[2]
+	B done_19
+
+single_18:
+	FMOVS 0(R10), F6
+
+done_19:
 	WORD $0x6e25dc67 // fmul v7.4s, v3.4s, v5.4s
 	WORD $0x6e26dce3 // fmul v3.4s, v7.4s, v6.4s
 	WORD $0x4ea5d408 // fsub v8.4s, v0.4s, v5.4s
 	WORD $0x6e28dc65 // fmul v5.4s, v3.4s, v8.4s
-	TBZ $1, R0, single_18
+	TBZ $1, R0, single_20
 	FMOVD F5, 0(R4)
-	TBZ $0, R0, done_19
+	TBZ $0, R0, done_21
 	ADD $8, R4, R5
 	VST1 V5.S[2], (R5)
-	B done_19
-
-single_18:
-	FMOVS F5, 0(R4)
-
-done_19:
-	TBZ $1, R0, single_20
-	FMOVD 0(R9), F3
-	TBZ $0, R0, done_21
-	ADD $8, R9, R4
-	VLD1 (R4), V3.S[2]
 	B done_21
 
 single_20:
-	FMOVS 0(R9), F3
+	FMOVS F5, 0(R4)
 
 done_21:
+	TBZ $1, R0, single_22
+	FMOVD 0(R9), F3
+	TBZ $0, R0, done_23
+	ADD $8, R9, R4
+	VLD1 (R4), V3.S[2]
+	B done_23
+
+single_22:
+	FMOVS 0(R9), F3
+
+done_23:
 	WORD $0x6e26dcc5 // fmul v5.4s, v6.4s, v6.4s
 	WORD $0x4ea5d406 // fsub v6.4s, v0.4s, v5.4s
 	VFMLA V6.S4, V7.S4, V3.S4
 	WORD $0x6e22dc65 // fmul v5.4s, v3.4s, v2.4s
-	TBZ $1, R0, single_22
+	TBZ $1, R0, single_24
 	FMOVD F5, 0(R9)
-	TBZ $0, R0, done_23
+	TBZ $0, R0, done_25
 	ADD $8, R9, R4
 	VST1 V5.S[2], (R4)
-	B done_23
+	B done_25
 
-single_22:
+single_24:
 	FMOVS F5, 0(R9)
 
-done_23:
+done_25:
 	WORD $0x6e24dc65 // fmul v5.4s, v3.4s, v4.4s
 	WORD $0x6e21dca6 // fmul v6.4s, v5.4s, v1.4s
 	WORD $0x4ea1d405 // fsub v5.4s, v0.4s, v1.4s
 	WORD $0x6e25dcc7 // fmul v7.4s, v6.4s, v5.4s
-	TBZ $1, R0, single_24
+	TBZ $1, R0, single_26
 	FMOVD F7, 0(R1)
-	TBZ $0, R0, done_25
+	TBZ $0, R0, done_27
 	ADD $8, R1, R4
 	VST1 V7.S[2], (R4)
-	B done_25
-
-single_24:
-	FMOVS F7, 0(R1)
-
-done_25:
-	TBZ $1, R0, single_26
-	FMOVD 0(R11), F5
-	TBZ $0, R0, done_27
-	ADD $8, R11, R1
-	VLD1 (R1), V5.S[2]
 	B done_27
 
 single_26:
-	FMOVS 0(R11), F5
+	FMOVS F7, 0(R1)
 
 done_27:
+	TBZ $1, R0, single_28
+	FMOVD 0(R11), F5
+	TBZ $0, R0, done_29
+	ADD $8, R11, R1
+	VLD1 (R1), V5.S[2]
+	B done_29
+
+single_28:
+	FMOVS 0(R11), F5
+
+done_29:
 	WORD $0x6e25dc66 // fmul v6.4s, v3.4s, v5.4s
 	WORD $0x6e22dcc5 // fmul v5.4s, v6.4s, v2.4s
 	WORD $0x4ea2d406 // fsub v6.4s, v0.4s, v2.4s
 	WORD $0x6e26dca2 // fmul v2.4s, v5.4s, v6.4s
-	TBZ $1, R0, single_28
+	TBZ $1, R0, single_30
 	FMOVD F2, 0(R2)
-	TBZ $0, R0, done_29
+	TBZ $0, R0, done_31
 	ADD $8, R2, R1
 	VST1 V2.S[2], (R1)
-	B done_29
+	B done_31
 
-single_28:
+single_30:
 	FMOVS F2, 0(R2)
 
-done_29:
+done_31:
 	WORD $0x6e21dc62 // fmul v2.4s, v3.4s, v1.4s
 	WORD $0x6e24dc81 // fmul v1.4s, v4.4s, v4.4s
 	WORD $0x4ea1d403 // fsub v3.4s, v0.4s, v1.4s
 	WORD $0x6e23dc40 // fmul v0.4s, v2.4s, v3.4s
-	TBZ $1, R0, single_30
+	TBZ $1, R0, single_32
 	FMOVD F0, 0(R3)
-	TBZ $0, R0, done_31
+	TBZ $0, R0, done_33
 	ADD $8, R3, R0
 	VST1 V0.S[2], (R0)
-	B done_31
+	B done_33
 
-single_30:
+single_32:
 	FMOVS F0, 0(R3)
 
-done_31:
+done_33:
 
-done_3:
+done_5:
 	RET

@@ -4,16 +4,21 @@ package main
 // constants are explained. No multiplication is fused with an addition.
 func boxMuller() []*function {
 	f := newFunction("boxMullersNEON", "func(dst *[512]float32, words *[768]uint32)")
-	dst, words, n, quarters := f.load("dst"), f.load("words"), f.gp(), f.gp()
+	dst, words, n, halves := f.load("dst"), f.load("words"), f.gp(), f.gp()
 	f.op("MOVD $16, R%d", n)
 	f.repeat(n, func() {
-		f.op("MOVD $4, R%d", quarters)
-		f.repeat(quarters, func() {
-			x, y := f.normals(f.vectorAt(words, 0), f.vectorAt(words, groupBytes), f.vectorAt(words, 2*groupBytes))
-			f.store(x, dst, 0)
-			f.store(y, dst, 4*blockLanes)
-			f.addTo(words, 16)
-			f.addTo(dst, 16)
+		f.op("MOVD $2, R%d", halves)
+		f.repeat(halves, func() {
+			hi, lo, angle := f.vectorsAt(words, 0, 2), f.vectorsAt(words, groupBytes, 2), f.vectorsAt(words, 2*groupBytes, 2)
+			x, y := make([]*reg, 2), make([]*reg, 2)
+			normals := func(i int) func() {
+				return func() { x[i], y[i] = f.normals(hi[i], lo[i], angle[i]) }
+			}
+			f.together(normals(0), normals(1))
+			f.storeAll(x, dst, 0)
+			f.storeAll(y, dst, 4*blockLanes)
+			f.addTo(words, 32)
+			f.addTo(dst, 32)
 		})
 		f.addTo(dst, 4*blockLanes)
 	})
@@ -28,7 +33,7 @@ func (f *function) horner(z *reg, c ...float64) *reg {
 		if i > 0 {
 			p = f.mul(p, z)
 		}
-		p = f.add(p, f.broadcast(f.part(k)))
+		p = f.add(p, f.read(k))
 	}
 	return p
 }

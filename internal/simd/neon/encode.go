@@ -172,9 +172,9 @@ func (f *function) withSign(x, y *reg) *reg {
 
 // polynomial is c[0] + c[1]x + …, with fused multiply-adds.
 func (f *function) polynomial(x *reg, c ...float64) *reg {
-	p := f.broadcast(f.part(c[len(c)-1]))
+	p := f.read(c[len(c)-1])
 	for i := len(c) - 2; i >= 0; i-- {
-		next := f.broadcast(f.part(c[i]))
+		next := f.read(c[i])
 		f.fma(next, p, x)
 		p = next
 	}

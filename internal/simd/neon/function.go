@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -40,6 +41,7 @@ type function struct {
 	labels    int
 	frame     int // bytes of its own on the stack
 	constants []*constant
+	table     *reg // where they are
 	whole     map[uint32]*reg
 	lanes     map[uint32]lane
 	packed    *constant // the row that lanes are added to
@@ -52,7 +54,7 @@ func newFunction(name, signature string) *function {
 	if err != nil {
 		panic(err)
 	}
-	return &function{name: name, signature: expr.(*ast.FuncType), whole: map[uint32]*reg{}, lanes: map[uint32]lane{}}
+	return &function{name: name, signature: expr.(*ast.FuncType), table: &reg{}, whole: map[uint32]*reg{}, lanes: map[uint32]lane{}}
 }
 
 func (f *function) vec() *reg { return &reg{vector: true} }
@@ -144,7 +146,36 @@ func (f *function) result(v *reg) {
 	f.op(map[int]string{4: "FMOVS", 8: "FMOVD"}[size]+" F%d, "+place, v)
 }
 
-// constant is four words that a register holds throughout the function.
+// together writes pieces of code that do not depend on each other, an instruction of
+// each in turn: fewer wait than if one piece came after the other, as pieces with
+// branches do.
+func (f *function) together(write ...func()) {
+	before := f.code
+	var all []instruction
+	pieces, length := make([][]instruction, len(write)), 0
+	for i, w := range write {
+		f.code = nil
+		w()
+		pieces[i] = f.code
+		length = max(length, len(f.code))
+		all = append(all, f.code...)
+	}
+	f.code = before
+	if slices.ContainsFunc(all, func(in instruction) bool { return in.label != "" }) {
+		f.code = append(f.code, all...)
+		return
+	}
+	for at := range length {
+		for _, p := range pieces {
+			if at < len(p) {
+				f.code = append(f.code, p[at])
+			}
+		}
+	}
+}
+
+// constant is four words that a register holds throughout the function, or, if it
+// is nil, that are read where they are needed.
 type constant struct {
 	*reg
 	words [4]uint32
@@ -167,6 +198,18 @@ func (f *function) bits(b uint32) *reg {
 
 func (f *function) num(x float64) *reg { return f.bits(math.Float32bits(float32(x))) }
 
+// read is a vector of four equal floats, read here.
+func (f *function) read(x float64) *reg {
+	b := math.Float32bits(float32(x))
+	words := [4]uint32{b, b, b, b}
+	i := slices.IndexFunc(f.constants, func(c *constant) bool { return c.words == words })
+	if i < 0 {
+		i = len(f.constants)
+		f.constants = append(f.constants, &constant{nil, words})
+	}
+	return f.vectorAt(f.table, 16*i)
+}
+
 // part is a float that shares its register with three others.
 func (f *function) part(x float64) lane {
 	b := math.Float32bits(float32(x))
@@ -188,10 +231,11 @@ func (f *function) finish() {
 	body := f.code
 	f.code = nil
 	if len(f.constants) > 0 {
-		table := f.gp()
-		f.op("MOVD $"+f.name+"Constants<>(SB), R%d", table)
+		f.op("MOVD $"+f.name+"Constants<>(SB), R%d", f.table)
 		for i, c := range f.constants {
-			f.op(fmt.Sprintf("FMOVQ %d(R%%d), F%%d", 16*i), table, c.reg)
+			if c.reg != nil {
+				f.op(fmt.Sprintf("FMOVQ %d(R%%d), F%%d", 16*i), f.table, c.reg)
+			}
 		}
 	}
 	f.code = append(f.code, body...)

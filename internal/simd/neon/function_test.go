@@ -1,6 +1,9 @@
 package main
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // What was set before a loop keeps its register to the loop's end; what is done
 // with gives it back.
@@ -23,6 +26,37 @@ func TestRegistersLiveThroughLoops(t *testing.T) {
 	}
 	if after.number != kept.number {
 		t.Error("a register was kept beyond its loop")
+	}
+}
+
+// Pieces take turns, unless one has branches.
+func TestTogether(t *testing.T) {
+	for _, branches := range []bool{false, true} {
+		f := newFunction("f", "func(n int)")
+		n, p, q := f.load("n"), f.vec(), f.vec()
+		piece := func(x *reg) func() {
+			return func() {
+				if branches {
+					f.at(f.label("here"))
+				}
+				f.op("FMOVQ (R%d), F%d", n, x)
+				f.mul(x, x)
+			}
+		}
+		f.together(piece(p), piece(q))
+		var order []*reg
+		for _, in := range f.code[1:] {
+			if in.label == "" {
+				order = append(order, in.regs[1])
+			}
+		}
+		want := []*reg{p, q, p, q}
+		if branches {
+			want = []*reg{p, p, q, q}
+		}
+		if !slices.Equal(order, want) {
+			t.Errorf("branches %v: the pieces come in another order", branches)
+		}
 	}
 }
 

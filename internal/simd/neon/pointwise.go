@@ -41,11 +41,11 @@ func pointwise() (list []*function) {
 			unseen := f.make("fcmeq v%d.4s, v%d.4s, #0.0", in[0])
 			return f.butNot(f.times(f.mul(in[0], f.sub(in[1], s[0].of)), s[1]), unseen)
 		}},
-		{"expNEON", "x", "shift", 1, func(f *function, in []*reg, s []lane) *reg { return f.exp(f.sub(in[0], s[0].of)) }},
-		{"tanhNEON", "x", "", 1, func(f *function, in []*reg, _ []lane) *reg { return f.tanh(in[0]) }},
-		{"sigmoidNEON", "x", "", 1, func(f *function, in []*reg, _ []lane) *reg { return f.sigmoid(in[0]) }},
-		{"geluNEON", "x", "", 1, func(f *function, in []*reg, _ []lane) *reg { return f.gelu(in[0]) }},
-		{"geluGradNEON", "dy x", "", 1, func(f *function, in []*reg, _ []lane) *reg { return f.mul(in[0], f.geluGrad(in[1])) }},
+		{"expNEON", "x", "shift", 4, func(f *function, in []*reg, s []lane) *reg { return f.exp(f.sub(in[0], s[0].of)) }},
+		{"tanhNEON", "x", "", 4, func(f *function, in []*reg, _ []lane) *reg { return f.tanh(in[0]) }},
+		{"sigmoidNEON", "x", "", 4, func(f *function, in []*reg, _ []lane) *reg { return f.sigmoid(in[0]) }},
+		{"geluNEON", "x", "", 3, func(f *function, in []*reg, _ []lane) *reg { return f.gelu(in[0]) }},
+		{"geluGradNEON", "dy x", "", 3, func(f *function, in []*reg, _ []lane) *reg { return f.mul(in[0], f.geluGrad(in[1])) }},
 	} {
 		list = append(list, p.function())
 	}
@@ -83,10 +83,11 @@ func (p elementwise) function() *function {
 					in[v] = append(in[v], x)
 				}
 			}
-			var out []*reg
-			for _, x := range in {
-				out = append(out, p.body(f, x, s))
+			out, bodies := make([]*reg, vectors), make([]func(), vectors)
+			for v := range bodies {
+				bodies[v] = func() { out[v] = p.body(f, in[v], s) }
 			}
+			f.together(bodies...)
 			f.storeAll(out, at["dst"], 0)
 			for _, name := range pointers {
 				f.addTo(at[name], 16*vectors)

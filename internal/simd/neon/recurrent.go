@@ -13,15 +13,23 @@ func (f *function) arrays(name string, n *reg, count int) []*reg {
 	return all
 }
 
-// eachVector runs body on vectors of everything that pointers point to; the last
-// may be cut.
+// eachVector runs body on vectors of everything that pointers point to, two at a time;
+// the last may be cut.
 func (f *function) eachVector(n *reg, pointers []*reg, body func(load func(p *reg) *reg, store func(x, p *reg))) {
-	f.turns(n, 4, func() {
-		body(func(p *reg) *reg { return f.vectorAt(p, 0) }, func(x, p *reg) { f.store(x, p, 0) })
-		for _, p := range pointers {
-			f.addTo(p, 16)
-		}
-	})
+	for _, vectors := range []int{2, 1} {
+		f.turns(n, 4*vectors, func() {
+			bodies := make([]func(), vectors)
+			for v := range bodies {
+				bodies[v] = func() {
+					body(func(p *reg) *reg { return f.vectorAt(p, 16*v) }, func(x, p *reg) { f.store(x, p, 16*v) })
+				}
+			}
+			f.together(bodies...)
+			for _, p := range pointers {
+				f.addTo(p, 16*vectors)
+			}
+		})
+	}
 	done := f.label("done")
 	f.branch("CBZ R%d,", done, n)
 	body(func(p *reg) *reg { return f.firstAt(p, 0, n) }, func(x, p *reg) { f.storeFirst(x, p, 0, n) })
@@ -37,17 +45,26 @@ func lstmStep() *function {
 	hidden, squashed, before := r[0], r[1], r[2]
 	pointers := append(append(append(r, trace...), x...), p...)
 	f.eachVector(n, pointers, func(load func(p *reg) *reg, store func(x, p *reg)) {
-		gate := func(i int, curve func(*reg) *reg) *reg {
-			y := curve(f.add(load(x[i]), load(p[i])))
-			store(y, trace[i])
-			return y
+		var gates [4]*reg
+		gate := func(i int, curve func(*reg) *reg) {
+			gates[i] = curve(f.add(load(x[i]), load(p[i])))
+			store(gates[i], trace[i])
 		}
-		c := f.mul(gate(0, f.sigmoid), gate(2, f.tanh))
-		f.fma(c, gate(1, f.sigmoid), load(before))
+		gate(0, f.sigmoid) // alone: registers are short
+		f.together(
+			func() { gate(1, f.sigmoid) },
+			func() { gate(2, f.tanh) },
+		)
+		c := f.mul(gates[0], gates[2])
+		f.fma(c, gates[1], load(before))
 		store(c, trace[4])
-		t := f.tanh(c)
+		var t *reg
+		f.together(
+			func() { gate(3, f.sigmoid) },
+			func() { t = f.tanh(c) },
+		)
 		store(t, squashed)
-		store(f.mul(gate(3, f.sigmoid), t), hidden)
+		store(f.mul(gates[3], t), hidden)
 	})
 	return f
 }
