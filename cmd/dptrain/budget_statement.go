@@ -27,7 +27,7 @@ Ponomareva et al. 2023, "How to DP-fy ML", section 5.3).`,
 		if err := oneOf("accountant", name, accountant.Names()); err != nil {
 			return err
 		}
-		if _, err := (&settings{record: record}).records(); err != nil {
+		if _, err := (&settings{record: record, userExamples: 1}).records(); err != nil {
 			return err
 		}
 		plan, err := flags.plan()

@@ -55,21 +55,22 @@ func TestConfigurationsAreTakenAsTheyStand(t *testing.T) {
 		t.Errorf("label %q, ignore %q, vocabulary %q, %v", s.label, s.ignore, s.vocabulary, err)
 	}
 	for text, says := range map[string]string{
-		"label: {a: 1}":      "a value or a list",
-		"label: [a, b]":      "one value is needed, not 2",
-		"label: []":          "one value is needed, not 0",
-		"ignore: [[a]]":      "a list of values",
-		"ignore: [a, null]":  "a list of values",
-		"steps: many":        "steps",
-		"lable: x":           "did you mean label?",
-		"help: true":         "no place in a file",
-		"resume: run":        "no place in a file",
-		"next: yes":          `"yes" is not true or false`,
-		"seed: -1":           "a whole number from 0 on",
-		"- a":                "a key and a value on each line",
-		"label: x\nlabel: y": "already defined",
-		"ignore: &a [*a]":    "a list of values",
-		"\t":                 "",
+		"label: {a: 1}":       "a value or a list",
+		"label: [a, b]":       "one value is needed, not 2",
+		"label: []":           "one value is needed, not 0",
+		"ignore: [[a]]":       "a list of values",
+		"ignore: [a, null]":   "a list of values",
+		"steps: many":         "steps",
+		"lable: x":            "did you mean label?",
+		"help: true":          "no place in a file",
+		"resume: run":         "no place in a file",
+		"next: yes":           `"yes" is not true or false`,
+		"seed: -1":            "a whole number from 0 on",
+		"- a":                 "a key and a value on each line",
+		"label: x\nlabel: y":  "already defined",
+		"lot: 1\n---\nlot: 2": "more than one document",
+		"ignore: &a [*a]":     "a list of values",
+		"\t":                  "",
 	} {
 		if _, err := configured([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v does not say %q", text, err, says)

@@ -239,6 +239,9 @@ func (s *settings) records() (engine.Records, error) {
 			return engine.Records{Examples: k}, nil
 		}
 	case "user":
+		if s.userExamples < 1 {
+			return engine.Records{}, wrong("--user-examples %d: give at least 1", s.userExamples)
+		}
 		if rest != "" {
 			return engine.Records{Users: true, Examples: s.userExamples}, nil
 		}
@@ -253,6 +256,9 @@ func (s *settings) lots(c *engine.Config) error {
 	c.Lot, c.Rate = s.lot, s.rate
 	if s.given["lot"] && (s.lot < 1 || s.lot > n) {
 		return wrong("--lot %d: give between 1 and the %d records of the data", s.lot, n)
+	}
+	if s.given["rate"] && s.sampling != "poisson" {
+		return wrong("--rate: lots of --sampling %s have a size: give --lot", s.sampling)
 	}
 	if s.given["rate"] && !(s.rate > 0 && s.rate <= 1) {
 		return wrong("--rate %v: a probability above 0 and at most 1 is needed", s.rate)

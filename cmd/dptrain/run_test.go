@@ -246,6 +246,9 @@ func TestFaults(t *testing.T) {
 		{"budget curve --out x.svg --points 1" + run, 2, "--points 1"},
 		{"budget curve --out x.svg --accountants rdp,gpd" + run, 2, "gpd"},
 		{"budget statement --record house" + run, 2, "house"},
+		{"train --stop-at-epsilon 0 --steps 2 --out stopped", 2, "--stop-at-epsilon 0: a budget above 0"},
+		{"train --stop-at-epsilon nan --steps 2 --out stopped", 2, "--stop-at-epsilon NaN: a budget above 0"},
+		{"train --sampling shuffle --rate 0.1 --steps 2 --out stopped", 2, "give --lot"},
 		{"budget statement --record microbatch:0" + run, 2, "from 1 on"},
 		{"budget statement --record microbatch:x" + run, 2, "from 1 on"},
 

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -180,6 +182,9 @@ func (s *settings) complete(cmd *cobra.Command) error {
 	if empty != "" { // as a script's unset variable leaves it: not what was meant
 		return wrong("--%s is empty: give a value, or leave it out", empty)
 	}
+	if s.given["stop-at-epsilon"] && !(s.stopAtEpsilon > 0) { // in a file 0 says that there is none
+		return wrong("--stop-at-epsilon %v: a budget above 0 is needed; leave it out to train all steps", s.stopAtEpsilon)
+	}
 	if s.given["resume"] {
 		if err := s.takeUp(); err != nil {
 			return err
@@ -244,6 +249,9 @@ func (s *settings) takeUp() error {
 		return wrong("--resume %s: no run to go on with is there (it has no %s)", s.resume, configFile)
 	}
 	if s.given["epsilon"] {
+		if !(s.epsilon > 0) || math.IsInf(s.epsilon, 0) {
+			return wrong("--epsilon %v: a finite budget above 0 is needed", s.epsilon)
+		}
 		s.extended = s.epsilon
 		delete(s.given, "epsilon")
 	}
@@ -295,8 +303,12 @@ func (s *settings) readConfig(cmd *cobra.Command) error {
 // there as they would on the command line.
 func (s *settings) configure(cmd *cobra.Command, text []byte) error {
 	var keys map[string]yaml.Node
-	if err := yaml.Unmarshal(text, &keys); err != nil {
+	in := yaml.NewDecoder(bytes.NewReader(text))
+	if err := in.Decode(&keys); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("a key and a value on each line are needed, as in epochs: 3: %w", err)
+	}
+	if err := in.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return errors.New("there is more than one document (---): write all settings as one")
 	}
 	var taken []string
 	for key, node := range keys {

@@ -328,6 +328,7 @@ func TestTrainRefuses(t *testing.T) {
 		{"--data mnist", "--data-dir"},
 		{"--data t.csv --label label --classes no,yes --bounds age=0:100 --ignore owner", "colour"},
 		{"--lot 0", "--lot"},
+		{"--data t.csv --label label --classes no,yes --bounds age=0:100 --vocabulary colour=red --record user:owner --user-examples 0", "--user-examples 0: give at least 1"},
 		{"--lot 1000000", "--lot"},
 		{"--rate 1.5", "--rate"},
 		{"--rate 0.1 --lot 5", "--lot"},

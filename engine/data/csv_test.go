@@ -89,6 +89,7 @@ func TestBadCSVIsRefusedWithoutCitingIt(t *testing.T) {
 		{"known about age, job; write", header + "1,secret,low\n", with(func(s *Schema) { s.Bounds, s.Vocabulary = nil, nil })},
 		{`no column "jbo"; did you mean "job"?`, header + "1,secret,low\n", with(func(s *Schema) { s.Ignore = []string{"jbo"} })},
 		{`"age" is given two roles`, header + "1,secret,low\n", with(func(s *Schema) { s.User = "age" })},
+		{"known about a, b, c, d, e, f, g, h, i, j and 2 more; write --bounds a=LOW", "a,b,c,d,e,f,g,h,i,j,k,l,income\n", Schema{Label: "income", Classes: schema.Classes}},
 		{"semicolons", "age;job;income\n1;secret;low\n", schema},
 		{"tabs", "age\tjob\tincome\n1\tsecret\tlow\n", schema},
 		{"UTF-16", "\xff\xfea\x00g\x00e\x00,\x00\n\x00", schema},

@@ -185,7 +185,7 @@ func newLayout(header []string, s Schema) (*layout, error) {
 		l.roles = append(l.roles, r)
 	}
 	if len(unknown) > 0 {
-		return nil, fmt.Errorf("nothing public is known about %s; write --bounds %s=LOW:HIGH for numbers, --vocabulary %[2]s=WORD|WORD for words, --text %[2]s for text, or --ignore %[2]s, and take the limits and words from public knowledge, not from these rows", strings.Join(unknown, ", "), unknown[0])
+		return nil, fmt.Errorf("nothing public is known about %s; write --bounds %s=LOW:HIGH for numbers, --vocabulary %[2]s=WORD|WORD for words, --text %[2]s for text, or --ignore %[2]s, and take the limits and words from public knowledge, not from these rows", some(unknown), unknown[0])
 	}
 	if l.width == 0 {
 		return nil, errors.New("no column is left to learn from; give at least one bounds or a vocabulary, or name one of text")
@@ -199,4 +199,13 @@ func indexed(list []string) map[string]int {
 		at[w] = i
 	}
 	return at
+}
+
+// some lists names, of many the first ones.
+func some(names []string) string {
+	const most = 10
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
