@@ -223,22 +223,27 @@ func TestResumeGoesOnWithTheStepsMasks(t *testing.T) {
 	}
 }
 
+// devices are those that this build and host can train on.
+func devices() []string {
+	names := []string{"cpu", "gorgonia"}
+	if list, _ := Devices(); slices.ContainsFunc(list, func(d Device) bool { return d.Name == "cuda:0" }) {
+		names = append(names, "cuda:0")
+	}
+	return names
+}
+
 // Training with dropout is the same on the CPU and on Gorgonia's own operations,
 // allocates nothing, learns, and evaluation drops nothing.
 func TestTrainsWithDropout(t *testing.T) {
 	var made [][]float32
-	devices := []string{"cpu", "gorgonia"}
-	if list, _ := Devices(); slices.ContainsFunc(list, func(d Device) bool { return d.Name == "cuda:0" }) {
-		devices = append(devices, "cuda:0")
-	}
-	for _, device := range devices {
+	for _, device := range devices() {
 		c := ordinary(t)
 		c.Network, c.Device, c.Sampling, c.Steps = dropping(0.5), device, sample.PolicyFixed, 8
 		r := start(t, c)
 		train(t, r, nil)
 		made = append(made, weights(t, r))
 	}
-	for i, device := range devices {
+	for i, device := range devices() {
 		if d := distance(made[0], made[i]); d > 1e-5 {
 			t.Errorf("the weights of %s differ by %g", device, d)
 		}

@@ -358,6 +358,26 @@ func TestProjectionIsReleased(t *testing.T) {
 	}
 }
 
+// Every device trains behind the same directions, and comes to the same weights.
+func TestDevicesAgreeBehindAProjection(t *testing.T) {
+	var first *Run
+	for _, device := range devices() {
+		c := projected(t)
+		c.Device, c.Steps = device, 8
+		r := start(t, c)
+		train(t, r, nil)
+		if first == nil {
+			first = r
+		}
+		if !slices.Equal(r.Directions(), first.Directions()) {
+			t.Errorf("other directions on %s", device)
+		}
+		if d := distance(weights(t, r), weights(t, first)); d > 1e-4 {
+			t.Errorf("the weights of %s differ by %g", device, d)
+		}
+	}
+}
+
 // projections counts a ledger's releases of second moments, and the other lots.
 func projections(h accountant.History) (moments, others int) {
 	for _, s := range h.Spent {
