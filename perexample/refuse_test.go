@@ -189,6 +189,34 @@ var refusals = []struct {
 		}
 		return squares(h)
 	}, []string{"different networks", "output is set for one"}},
+	{"losses for some batches only", func(m *maker) *G.Node {
+		l := apply(op.SquaredError{}, m.input("x", 3), must(G.Mul(m.input("y", 3), m.param("W", 3, 3))))
+		if m.batch%2 == 0 {
+			m.net.Losses = l
+		}
+		return must(G.Sum(l))
+	}, []string{"different networks", "losses is set for one"}},
+	{"a ticket for some batches only", func(m *maker) *G.Node {
+		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
+		if m.drop(h, 0.5, 1); m.batch%2 == 0 {
+			m.net.Ticket = nil
+		}
+		return squares(h)
+	}, []string{"different networks", "ticket is set for one"}},
+	{"an input for some batches only", func(m *maker) *G.Node {
+		l := squares(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))))
+		if m.batch%2 == 0 {
+			m.input("spare")
+		}
+		return l
+	}, []string{"different networks", "inputs"}},
+	{"parameters in another order", func(m *maker) *G.Node {
+		l := squares(bias(bias(m.input("x", 3), m.param("a", 1, 3)), m.param("b", 1, 3)))
+		if m.batch%2 == 0 {
+			m.net.Params[0], m.net.Params[1] = m.net.Params[1], m.net.Params[0]
+		}
+		return l
+	}, []string{"different networks", "parameter 0 is"}},
 	{"loss of a parameter alone", func(m *maker) *G.Node {
 		m.input("x", 3)
 		return squares(m.param("W", 3, 2))
@@ -353,6 +381,17 @@ func TestStartingValuesAreThoseOfTheFirstBuild(t *testing.T) {
 				t.Errorf("loop %t, microbatch of %d: the values of build %g of %d", loop, records, got, calls)
 			}
 		}
+	}
+}
+
+// One over the batch is seen where another constant happens to be the same.
+func TestConstantsThatMeet(t *testing.T) {
+	build := design{make: func(m *maker) *G.Node {
+		h := must(G.HadamardProd(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), number(1./7)))
+		return must(G.HadamardProd(squares(h), number(1/float32(m.batch))))
+	}}.build(1)
+	if _, err := perexample.Compile(build, 7, 1); err == nil || !strings.Contains(err.Error(), "stands for two nodes") {
+		t.Error(err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/binary"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,6 +98,24 @@ func TestMNISTInEverySpelling(t *testing.T) {
 				if task.Test.Len() != 1 || task.Classes != 10 || !task.Private {
 					t.Errorf("%d test pictures, %d classes, private %v", task.Test.Len(), task.Classes, task.Private)
 				}
+			}
+		}
+	}
+}
+
+func TestStandardizedMNIST(t *testing.T) {
+	for name, tone := range map[string][2]float64{"mnist": {0.1307, 0.3081}, "fashion-mnist": {0.2860, 0.3530}} {
+		task, err := Open(name, Options{Dir: writeFiles(t, tinyMNIST()), Standardize: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []Set{task.Train, task.Test} {
+			dst := buffers(s, 1)
+			if err := s.Read(dst, []int{s.Len() - 1}); err != nil {
+				t.Fatal(err)
+			}
+			if want := (1 - tone[0]) / tone[1]; !(math.Abs(float64(dst[0][3])-want) <= 1e-6) {
+				t.Errorf("%s: white is %v; want %v", name, dst[0][3], want)
 			}
 		}
 	}

@@ -153,6 +153,9 @@ func TestReadRefuses(t *testing.T) {
 		if err := s.Read(buffers(s, 1)[:1], []int{0}); err == nil {
 			t.Errorf("%s: a buffer was missing and nothing was said", name)
 		}
+		if err := s.Read(append(buffers(s, 1), nil), []int{0}); err == nil {
+			t.Errorf("%s: there was a buffer too many and nothing was said", name)
+		}
 		if err := s.Read(buffers(s, 0), nil); err != nil {
 			t.Errorf("%s: no examples: %v", name, err)
 		}
@@ -382,6 +385,33 @@ func TestCheckFindsWhatCannotBeTrainedOn(t *testing.T) {
 		if err := Check(s); err == nil || !strings.Contains(err.Error(), where) || !strings.Contains(err.Error(), `column "b"`) {
 			t.Errorf("got %v; want the NaN of %s in column b", err, where)
 		}
+	}
+}
+
+// owned is a user's own set, of no column or of owners that cannot be.
+type owned struct {
+	*Table
+	columns []Column
+	users   []int32
+}
+
+func (o owned) Columns() []Column { return o.columns }
+func (o owned) Users() []int32    { return o.users }
+
+func TestCheckFindsSetsThatCannotBe(t *testing.T) {
+	table := numbered(t, 3, 0, nil)
+	for say, s := range map[string]Set{
+		"no column":      owned{table, nil, nil},
+		"2 owners":       owned{table, table.columns, []int32{0, 1}},
+		"negative owner": owned{table, table.columns, []int32{0, 1, -1}},
+		"classes":        owned{table, []Column{{Name: "y", Kind: Label}}, nil},
+	} {
+		if err := Check(s); err == nil || !strings.Contains(err.Error(), say) {
+			t.Errorf("got %v; want an error with %q", err, say)
+		}
+	}
+	if err := Check(owned{table, table.columns, []int32{0, 1, 1}}); err != nil {
+		t.Error(err)
 	}
 }
 
