@@ -215,6 +215,24 @@ func TestCIFARBinary(t *testing.T) {
 	}
 }
 
+func TestStandardizedCIFAR(t *testing.T) {
+	task, err := Open("cifar10", Options{Dir: writeFiles(t, tinyCIFAR("")), Standardize: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []Set{task.Train, task.Test} {
+		dst := buffers(s, 1)
+		if err := s.Read(dst, []int{0}); err != nil {
+			t.Fatal(err)
+		}
+		for c, want := range []float64{-0.4914 / 0.2470, (50./255 - 0.4822) / 0.2435, (1 - 0.4465) / 0.2616} {
+			if got := float64(dst[0][1024*c]); !(math.Abs(got-want) <= 1e-6) {
+				t.Errorf("channel %d begins with %v; want %v", c, got, want)
+			}
+		}
+	}
+}
+
 func TestBadCIFARIsRefused(t *testing.T) {
 	for say, batch := range map[string][]byte{
 		"data_batch_3.bin: no such file":                            nil,

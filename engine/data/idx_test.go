@@ -95,8 +95,8 @@ func TestMNISTInEverySpelling(t *testing.T) {
 				if want := []float32{.8, 1, 0, 1, 0, .2, .4, .6}; !slices.Equal(dst[0], want) || dst[1][0] != 0 || dst[1][1] != 9 {
 					t.Errorf("read pictures %v with labels %v; want %v and 0, 9", dst[0], dst[1], want)
 				}
-				if task.Test.Len() != 1 || task.Classes != 10 || !task.Private {
-					t.Errorf("%d test pictures, %d classes, private %v", task.Test.Len(), task.Classes, task.Private)
+				if task.Test.Len() != 1 || task.Classes != 10 || !task.Private || task.Name != "mnist" {
+					t.Errorf("%s: %d test pictures, %d classes, private %v", task.Name, task.Test.Len(), task.Classes, task.Private)
 				}
 			}
 		}

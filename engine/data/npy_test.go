@@ -200,6 +200,7 @@ func TestBadArraysAreRefused(t *testing.T) {
 	wantError(t, zipOf(t, all), Options{Schema: Schema{Classes: Classes{"0"}}}, "--classes")
 	wantError(t, zipOf(t, all), Options{Schema: Schema{Classes: Classes{"0", "0"}}}, "twice")
 	wantError(t, zipOf(t, all), Options{Schema: Schema{Classes: two.Classes, Label: "y"}}, "no named columns")
+	wantError(t, zipOf(t, all), Options{Schema: two, Test: "x"}, "their own test examples")
 	all["x_test.npy"], all["y_test.npy"] = npy("<f4", "False", "(2, 2)", make([]float32, 4)), labels
 	wantError(t, zipOf(t, all), Options{Schema: two}, "another shape")
 }

@@ -311,6 +311,20 @@ func TestRemarks(t *testing.T) {
 		t.Errorf("private %v, %d + %d", task.Private, task.Train.Len(), task.Test.Len())
 	}
 	texts, labels := writtenRemarks()
+	tok, err := task.Schema.tokenizer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, s := range map[int]Set{0: task.Train, remarksTrain: task.Test} {
+		last := s.Len() - 1
+		dst := buffers(s, 1)
+		if err := s.Read(dst, []int{last}); err != nil {
+			t.Fatal(err)
+		}
+		if want, _, err := tok.example(nil, nil, texts[at+last]); err != nil || !slices.Equal(dst[0], want) || dst[1][0] != labels[at+last] {
+			t.Errorf("example %d is %v, %v; want %v, %v", last, dst[0], dst[1], want, labels[at+last])
+		}
+	}
 	longest, kinds, fooled := 0, 0., 0
 	for i, text := range texts {
 		words := Words(text)
