@@ -29,6 +29,7 @@ to ε = 2.`,
   dptrain train --epsilon 1 --epochs 20 --out runs/tight
   dptrain train --model mlp:256 --dry-run
   dptrain train --preset tfp-mnist --data-dir ~/mnist
+  dptrain train --project 60 --model mlp:256
   dptrain train --data people.csv --test more.csv --label income --classes low,high \
       --bounds age=0:120,hours=0:99 --vocabulary 'sex=Female|Male' --model mlp:64
   dptrain train --data remarks --model lstm:32
