@@ -61,3 +61,35 @@ func TestEvalLeavesTrainingRecordsAlone(t *testing.T) {
 		t.Errorf("--quiet prints %q", stdout)
 	}
 }
+
+// A model knows the columns that it was trained on by name: a table with the same ones
+// in another order, or of JSON objects, measures the same.
+func TestEvalFindsColumnsByName(t *testing.T) {
+	t.Chdir(t.TempDir())
+	table(t, "people.csv", 400)
+	table(t, "test.csv", 40)
+	answer(t, "train --ignore owner --model mlp:8 --steps 20 --lot 100 --noise 0.5 --seed 1 --out run"+columns)
+	rows, err := os.ReadFile("test.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var turned, objects strings.Builder
+	for i, line := range strings.Fields(string(rows)) {
+		c := strings.Split(line, ",")
+		turned.WriteString(strings.Join([]string{c[3], c[1], c[2], c[0]}, ",") + "\n")
+		if i > 0 {
+			objects.WriteString(`{"label":"` + c[3] + `","colour":"` + c[1] + `","owner":"` + c[2] + `","age":` + c[0] + "}\n")
+		}
+	}
+	for name, text := range map[string]string{"turned.csv": turned.String(), "objects.jsonl": objects.String()} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := answer(t, "eval run --data test.csv")
+	for _, name := range []string{"turned.csv", "objects.jsonl"} {
+		if got := answer(t, "eval run --data "+name); got["loss"] != want["loss"] {
+			t.Errorf("%s: loss %v, want %v", name, got["loss"], want["loss"])
+		}
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -16,8 +15,8 @@ import (
 // that their features come from.
 type lineReader func(r io.Reader, s Schema) (*Table, []string, error)
 
-// openLines reads a file as the schema says, and another one of the same columns
-// to test with if there is one.
+// openLines reads a file as the schema says, and another one of the same columns,
+// in any order, to test with if there is one.
 func openLines(file string, o Options, read lineReader) (*Task, error) {
 	if err := o.Schema.validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
@@ -27,19 +26,12 @@ func openLines(file string, o Options, read lineReader) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	task.Train, task.Classes = train, train.columns[1].Classes
+	task.Train, task.Classes, task.Schema.Inputs = train, train.columns[1].Classes, inputs
 	if o.Test == "" {
 		return task, nil
 	}
-	test, again, err := readLines(o.Test, o.Schema, read)
-	if err != nil {
-		return nil, err
-	}
-	if !slices.Equal(inputs, again) {
-		return nil, fmt.Errorf("%s has its columns in another order than %s; write them in the same one", o.Test, file)
-	}
-	task.Test = test
-	return task, nil
+	task.Test, _, err = readLines(o.Test, task.Schema, read)
+	return task, err
 }
 
 func readLines(file string, s Schema, read lineReader) (*Table, []string, error) {

@@ -131,17 +131,42 @@ func TestColumnsWithoutAName(t *testing.T) {
 	}
 }
 
-func TestReorderedTestColumnsAreRefused(t *testing.T) {
+// TestColumnsAreFoundByName reads the rows of one table from files with the columns in
+// another order, as the schema of the first one's task says.
+func TestColumnsAreFoundByName(t *testing.T) {
 	dir := writeFiles(t, map[string][]byte{
-		"a.csv": []byte("age,weight,income\n1,2,low\n"),
-		"b.csv": []byte("weight,age,income\n2,1,low\n"),
+		"a.csv":   []byte("age,weight,income\n1,2,low\n"),
+		"b.csv":   []byte("weight,income,age\n2,low,1\n"),
+		"c.jsonl": []byte(`{"weight": 2, "age": 1, "income": "low"}` + "\n"),
+		"d.csv":   []byte("weight,height,income\n2,1,low\n"),
 	})
-	numbers := Schema{Bounds: map[string]Bounds{"age": {0, 100}, "weight": {0, 100}}}
+	at := func(name string) string { return filepath.Join(dir, name) }
+	numbers := Schema{Bounds: map[string]Bounds{"age": {0, 100}, "weight": {0, 10}}}
 	words := Schema{Vocabulary: map[string][]string{"age": {"1", "2"}, "weight": {"1", "2"}}}
 	for _, s := range []Schema{numbers, words} {
 		s.Label, s.Classes = "income", Classes{"low", "high"}
-		wantError(t, filepath.Join(dir, "a.csv"), Options{Schema: s, Test: filepath.Join(dir, "b.csv")}, "another order")
+		for _, train := range []string{"a.csv", "b.csv", "c.jsonl"} {
+			first, err := Open(at(train), Options{Schema: s, Test: at(strings.Replace("b"+train[1:], "b.jsonl", "c.jsonl", 1))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := first.Train.(*Table).values
+			if got := first.Test.(*Table).values; !reflect.DeepEqual(got, want) {
+				t.Errorf("trained on %s: the test rows are %v, want %v", train, got, want)
+			}
+			for _, other := range []string{"a.csv", "b.csv", "c.jsonl"} {
+				again, err := Open(at(other), Options{Schema: first.Schema})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := again.Train.(*Table).values; !reflect.DeepEqual(got, want) {
+					t.Errorf("trained on %s: %s holds %v, want %v", train, other, got, want)
+				}
+			}
+		}
 	}
+	strange := Schema{Label: "income", Classes: Classes{"low", "high"}, Inputs: []string{"age", "weight"}, Bounds: map[string]Bounds{"weight": {0, 1}, "height": {0, 1}}}
+	wantError(t, at("d.csv"), Options{Schema: strange}, "inputs are to be age, weight")
 }
 
 func TestSchemaFile(t *testing.T) {

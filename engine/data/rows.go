@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -20,7 +21,8 @@ type role struct {
 // layout is how a row becomes an example.
 type layout struct {
 	roles             []role
-	label, user, text int // columns; -1 where there is none
+	order             []int // the columns as they are read: features of one kind of row stand in one order
+	label, user, text int   // columns; -1 where there is none
 	classes           map[string]int
 	tokens            *tokenizer // of the text
 	inputs            []string   // the columns that the features come from
@@ -54,8 +56,8 @@ func (r *rows) table(s Schema) (*Table, error) {
 // add appends one row; an error belongs to the column returned.
 func (r *rows) add(row []string) (column int, err error) {
 	r.count++
-	for k, cell := range row {
-		cell = strings.TrimSpace(cell)
+	for _, k := range r.order {
+		cell := strings.TrimSpace(row[k])
 		switch {
 		case k == r.text:
 			if r.features, r.labels, err = r.tokens.example(r.features, r.labels, cell); err != nil {
@@ -187,6 +189,9 @@ func newLayout(header []string, s Schema) (*layout, error) {
 	if len(unknown) > 0 {
 		return nil, fmt.Errorf("nothing public is known about %s; write --bounds %s=LOW:HIGH for numbers, --vocabulary %[2]s=WORD|WORD for words, --text %[2]s for text, or --ignore %[2]s, and take the limits and words from public knowledge, not from these rows", some(unknown), unknown[0])
 	}
+	if err := l.arrange(s.Inputs); err != nil {
+		return nil, err
+	}
 	if l.width == 0 {
 		return nil, errors.New("no column is left to learn from; give at least one bounds or a vocabulary, or name one of text")
 	}
@@ -208,4 +213,22 @@ func some(names []string) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// arrange says in which order columns are read: that of the file, or the inputs as
+// they are listed.
+func (l *layout) arrange(inputs []string) error {
+	for k := range l.roles {
+		l.order = append(l.order, k)
+	}
+	if len(inputs) == 0 {
+		return nil
+	}
+	if got, want := slices.Sorted(slices.Values(l.inputs)), slices.Sorted(slices.Values(inputs)); !slices.Equal(got, want) {
+		return fmt.Errorf("its inputs are to be %s, and bounds, vocabulary and text name %s", some(inputs), some(l.inputs))
+	}
+	place := func(k int) int { return slices.Index(inputs, l.roles[k].name) }
+	slices.SortStableFunc(l.order, func(a, b int) int { return cmp.Compare(place(a), place(b)) })
+	l.inputs = inputs
+	return nil
 }

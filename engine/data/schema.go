@@ -42,6 +42,9 @@ type Schema struct {
 	// Vocabulary gives columns of words their words. Each becomes a 1 among
 	// zeros, in a slot of its own; all words not listed share one more slot.
 	Vocabulary map[string][]string `yaml:"vocabulary" json:"vocabulary,omitempty"`
+	// Inputs orders the columns that become features. Where it is empty they stand as
+	// in the file, or by name where that has no order; a task's schema says how.
+	Inputs []string `yaml:"inputs" json:"inputs,omitempty"`
 	// Text names the column that becomes an example's indices.
 	Text string `yaml:"text" json:"text,omitempty"`
 	// Tokens says how: "bytes"; "words", those of Words; or a count, where the
