@@ -285,7 +285,7 @@ var designs = []design{
 	}},
 	{name: "an operation without a rule", loop: true, make: func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 4)))
-		return must(G.Sum(apply(double{}, h)))
+		return squares(must(G.Mul(apply(double{}, h), m.param("V", 4, 2))))
 	}},
 	// One record at a time is right for what lets examples meet in a way that is not
 	// known to.
@@ -301,6 +301,10 @@ var designs = []design{
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
 		a, b := m.reshape(must(G.Tanh(h)), m.batch, 1, 2), m.reshape(h, 1, m.batch, 2)
 		return squares(must(G.BroadcastHadamardProd(a, b, []byte{1}, []byte{0})))
+	}},
+	{name: "a constant for every pair of examples", loop: true, make: func(m *maker) *G.Node {
+		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
+		return squares(must(G.Mul(m.filled("all", 1, m.batch, m.batch), h)))
 	}},
 	{name: "rows repeated as often as there are examples", loop: true, make: func(m *maker) *G.Node {
 		h := m.reshape(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), m.batch, 1, 2)

@@ -353,7 +353,7 @@ func TestMethods(t *testing.T) {
 		{"two gates sliced from one matrix", 1, "product rank-one, shift kept"},
 		{"overlapping slices", 1, "mixed record by record"},
 		{"a weight used as matrix and as shift", 1, "mixed record by record"},
-		{"an operation without a rule", 1, "whole one record at a time"},
+		{"an operation without a rule", 1, "whole one record at a time, whole one record at a time"},
 		{"square of a weight", 1, "product " + pulled + ", shift kept"},
 		{"standardised convolutions", 1, "product kept, pulled back, shift kept, product kept, pulled back, shift kept"},
 		{"a large standardised kernel on small pictures", 1, "shift kept, product " + pulled},

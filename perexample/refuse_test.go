@@ -278,6 +278,10 @@ var refusals = []struct {
 		places := G.NewVector(m.graph, tensor.Float32, G.WithShape(m.batch), G.WithName("places"), G.WithValue(tensor.New(tensor.WithShape(m.batch), tensor.WithBacking(v))))
 		return squares(must(G.Add(h, places)))
 	}, []string{"constant places differs from example to example", "make it an input"}},
+	{"constant of whole numbers", func(m *maker) *G.Node {
+		places := G.NewConstant(tensor.New(tensor.WithShape(2), tensor.WithBacking([]int{0, 1})), G.WithName("places"))
+		return squares(must(G.ByIndices(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), places, 1)))
+	}, []string{"constant places holds int", "float32"}},
 	{"constant drawn anew", func(m *maker) *G.Node {
 		a := G.NewMatrix(m.graph, tensor.Float32, G.WithShape(3, 3), G.WithName("A"), G.WithInit(func(tensor.Dtype, ...int) any {
 			x := make([]float32, 9)
