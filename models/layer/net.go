@@ -17,6 +17,7 @@ package layer
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/perexample"
@@ -34,11 +35,16 @@ type Net struct {
 	graph  *G.ExprGraph
 	net    perexample.Network
 	names  map[string]bool
+	size   int    // elements of all parameters
 	drops  uint32 // dropout layers so far
 
 	standardized bool // convolutions standardise their weights
 	err          error
 }
+
+// mostWeights is how many weights the places of 32 bits count that devices and files
+// have for them; they would take eight gibibytes, several times.
+const mostWeights = math.MaxInt32
 
 // New starts a network for microbatches of batch examples. The seed fixes the
 // starting weights; it is public.
@@ -164,7 +170,15 @@ func (n *Net) Param(name string, start Start, dims ...int) *G.Node {
 	if len(dims) == 0 || start == nil {
 		return n.fail(fmt.Errorf("parameter %s needs a shape and a start", name))
 	}
-	value := tensor.New(tensor.WithShape(dims...), tensor.WithBacking(start.draw(n.seed, name, tensor.ProdInts(dims))))
+	size := 1
+	for _, d := range dims {
+		size *= min(d, mostWeights)
+		if n.size+size > mostWeights {
+			return n.fail(fmt.Errorf("parameter %s of shape %v: with it the network has more than %d weights, the most that can be trained", name, dims, mostWeights))
+		}
+	}
+	n.size += size
+	value := tensor.New(tensor.WithShape(dims...), tensor.WithBacking(start.draw(n.seed, name, size)))
 	p := G.NewTensor(n.graph, tensor.Float32, len(dims), G.WithShape(dims...), G.WithName(name), G.WithValue(value))
 	n.net.Params = append(n.net.Params, p)
 	return p
