@@ -52,6 +52,9 @@ const (
 	shareForMicrobatch  = 0.4
 )
 
+// mostThreads is more than any host has processors.
+const mostThreads = 1 << 16
+
 // Place is where programs run, in the words of Config.
 type Place struct {
 	Device    string // auto (if none is given), cpu, gorgonia, cuda:N
@@ -65,6 +68,9 @@ func (p *Place) settle() (note string, err error) {
 	precision, err := cuda.ParsePrecision(p.Precision)
 	if err != nil {
 		return "", err
+	}
+	if p.Threads > mostThreads {
+		return "", fmt.Errorf("%d threads: give at most %d, or 0 for one a processor", p.Threads, mostThreads)
 	}
 	if p.Device == "" || p.Device == "auto" {
 		note = p.choose()
@@ -169,7 +175,7 @@ func (r *Run) compile() error {
 	if err != nil {
 		return err
 	}
-	records := r.config.Microbatch
+	records := min(r.config.Microbatch, r.deck.count) // no lot has more
 	if records == 0 {
 		records = r.comfortable()
 	}

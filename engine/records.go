@@ -40,7 +40,7 @@ type deck struct {
 }
 
 func newDeck(s data.Set, r Records) (*deck, error) {
-	d := &deck{per: max(1, r.Examples), rows: s.Len()}
+	d := &deck{per: max(1, min(r.Examples, s.Len())), rows: s.Len()}
 	if r.Examples < 0 {
 		return nil, fmt.Errorf("records of %d examples: at least one is needed", r.Examples)
 	}

@@ -103,6 +103,7 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Steps = 0 }, "0 steps"},
 		{func(c *Config) { c.Microbatch = -1 }, "microbatch of -1"},
 		{func(c *Config) { c.Threads = -1 }, "-1 threads"},
+		{func(c *Config) { c.Threads = math.MaxInt }, "threads: give at most"},
 		{func(c *Config) { c.CheckpointEvery = -1 }, "checkpoint every"},
 		{func(c *Config) { c.Device = "tpu" }, "auto, cpu"},
 		{func(c *Config) { c.Device = "cuda:0" }, "no CUDA"},
@@ -140,6 +141,8 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, 0)} }, "noise 0"},
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(inf, 1)} }, "sensitivity +Inf"},
 		{func(c *Config) { c.Statistics = []Statistic{{}} }, "needs a name"},
+		{func(c *Config) { c.Statistics = []Statistic{FeatureMeans(0, math.MaxInt, 1, 1)} }, "too many"},
+		{func(c *Config) { c.Statistics = []Statistic{FeatureMeans(0, features+1, 1, 1)} }, "does it read what the data have?"},
 		{func(c *Config) {
 			c.Network, c.Train, c.Statistics = linear(features), columns(60, zeros, features), []Statistic{Accuracy(0, 1)}
 		}, "keeps no answers"},
@@ -277,5 +280,26 @@ func TestNonPrivateNeedsNothing(t *testing.T) {
 	untouched(t, c)
 	if fmt.Sprint(r.Describe().Vectors[0].Sigma) != "0" {
 		t.Error("noise in a run without privacy")
+	}
+}
+
+// Numbers that say "all there are" are taken as that, and reserve no memory for more.
+func TestHugeCountsAreAllThatThereIs(t *testing.T) {
+	for _, huge := range []func(c *Config){
+		func(c *Config) { c.Microbatch = math.MaxInt },
+		func(c *Config) { c.Records, c.Rate, c.Lot = Records{Examples: math.MaxInt}, 0, 1 },
+	} {
+		c := ordinary(t)
+		huge(&c)
+		r, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := r.Describe(); d.Microbatch*d.PerRecord > c.Train.Len() {
+			t.Errorf("%d records of %d examples at a time, of %d examples", d.Microbatch, d.PerRecord, c.Train.Len())
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -50,10 +50,15 @@ func checkStatistics(all []Statistic) error {
 	return nil
 }
 
+// mostNumbers bounds the size of a statistic.
+const mostNumbers = 1 << 26
+
 func (s Statistic) check() error {
 	switch {
 	case s.Name == "" || s.Size < 1 || s.Of == nil:
 		return fmt.Errorf("statistic %q needs a name, a size and a function", s.Name)
+	case s.Size > mostNumbers:
+		return fmt.Errorf("statistic %s: %d numbers are too many: at most %d", s.Name, s.Size, mostNumbers)
 	case !(s.Sensitivity > 0) || math.IsInf(s.Sensitivity, 0):
 		return fmt.Errorf("statistic %s: sensitivity %v must be a positive number", s.Name, s.Sensitivity)
 	case !(s.Noise > 0) || math.IsInf(s.Noise, 0):
@@ -144,6 +149,9 @@ func Accuracy(label int, sigma float64) Statistic {
 	return Statistic{Name: "accuracy", Size: 1, Sensitivity: 1, Noise: sigma, Output: true, Of: func(dst []float64, record []Example) {
 		for _, e := range record {
 			labels := e.Columns[label]
+			if len(e.Output) < 2*len(labels) {
+				panic("no scores for a label")
+			}
 			dst[0] += float64(right(labels, e.Output)) / float64(len(labels)*len(record))
 		}
 	}}
@@ -178,6 +186,9 @@ func ClassCounts(label int, column data.Column, sigma float64) Statistic {
 func FeatureMeans(column int, size int, bound, sigma float64) Statistic {
 	return Statistic{Name: "feature means", Size: size, Sensitivity: bound, Noise: sigma, Of: func(dst []float64, record []Example) {
 		for _, e := range record {
+			if len(e.Columns[column]) != size {
+				panic("a column of another size")
+			}
 			for i, v := range e.Columns[column] {
 				dst[i] += float64(v) / float64(len(record))
 			}
