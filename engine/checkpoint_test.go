@@ -6,11 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"reflect"
+	"slices"
 	"testing"
 )
 
 func aCheckpoint(average bool, slots int) *checkpoint {
-	c := &checkpoint{Run: []trait{{"records", "60"}}, Step: 7, Head: "abc", Bounds: []float64{0.5}, Sizes: []int{3, 1}, Average: average, Slots: slots}
+	c := &checkpoint{Run: []trait{{"records", "60"}}, Step: 7, Head: "abc", Bounds: []float64{0.5}, Sizes: []int{3, 1}, Average: average, Slots: slots, Projection: 2 * slots}
 	c.allocate()
 	x := float32(1)
 	c.each(func(v []float32) error {
@@ -68,6 +69,7 @@ func FuzzCheckpoint(f *testing.F) {
 	}
 	huge := binary.LittleEndian.AppendUint64(nil, 80)
 	f.Add(append(huge, `{"run":null,"step":0,"sizes":[4611686018427387904,4],"average":true,"slots":2}  `...))
+	f.Add(append(binary.LittleEndian.AppendUint64(nil, 67), `{"run":null,"step":0,"sizes":[1],"projection":4611686018427387904}  `...))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		file := append([]byte(checkpointMagic), body...)
 		sum := sha256.Sum256(file)
@@ -79,7 +81,7 @@ func FuzzCheckpoint(f *testing.F) {
 			return
 		}
 		again, err := parseCheckpoint(bytesOf(t, c))
-		if err != nil || !reflect.DeepEqual(again.state, c.state) || again.Step != c.Step {
+		if err != nil || !reflect.DeepEqual(again.state, c.state) || !slices.Equal(again.projection, c.projection) || again.Step != c.Step {
 			t.Fatalf("read back as %+v, %v; want %+v", again, err, c)
 		}
 	})

@@ -95,9 +95,7 @@ func (s *screen) choose(set *settings, base *job, trials int, distribution strin
 	for i := range settings {
 		v := set.variant(i, base)
 		v.accountant = "rdp"
-		if !changed("validation-noise") {
-			delete(v.given, "validation-noise")
-		}
+		v.forgetNoise()
 		one := *base
 		one.validationShare = chooseShare
 		if settings[i], err = one.with(v); err != nil {
@@ -129,6 +127,7 @@ func (s *screen) choose(set *settings, base *job, trials int, distribution strin
 		return err
 	}
 	j := settings[at]
+	j.directions = best.directions
 	if err := j.save(best.parameters); err != nil {
 		return err
 	}
@@ -193,12 +192,9 @@ func (p *selection) share(settings []*job) (accountant.Answer, error) {
 
 // recalibrate fixes the noise anew, for a budget of one run.
 func (j *job) recalibrate(epsilon float64) error {
-	s := j.set
-	if j.config.Validation.Set != nil && !s.cmd.Flags().Changed("validation-noise") {
-		delete(s.given, "validation-noise")
-	}
-	s.epsilon = epsilon
-	if err := j.hideValidation(epsilon); err != nil {
+	j.set.forgetNoise()
+	j.set.epsilon = epsilon
+	if err := j.hide(epsilon); err != nil {
 		return err
 	}
 	var err error
@@ -207,10 +203,21 @@ func (j *job) recalibrate(epsilon float64) error {
 	return err
 }
 
+// forgetNoise leaves the noise on what is released beside the lots to be worked out
+// again, where it was not given.
+func (s *settings) forgetNoise() {
+	for _, name := range []string{"validation-noise", "project-noise"} {
+		if !s.cmd.Flags().Changed(name) {
+			delete(s.given, name)
+		}
+	}
+}
+
 // outcome is what one run releases.
 type outcome struct {
 	accuracy, deviation float64
 	parameters          []engine.Parameter
+	directions          []float32 // of a projection
 }
 
 // bestOf runs as many settings as chance says, and gives the best outcome and its
@@ -263,6 +270,8 @@ func (j *job) once(ctx context.Context, ledger string) (out outcome, err error) 
 	if out.parameters, err = run.Parameters(); err != nil {
 		return out, err
 	}
+	j.takeDirections(run)
+	out.directions = j.directions
 	if c.Validation.Set != nil {
 		released, err := run.Validate()
 		if err != nil {

@@ -41,6 +41,7 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		"logarithmic": " --runs logarithmic",
 		"half":        " --runs 0.5 --validation-split 0.2 --validation-noise 30",
 		"poisson":     " --runs poisson --trials 8 --sampling shuffle",
+		"projected":   " --project 2",
 	} {
 		stdout, stderr, code := dptrain(choice + flags + " --json --out " + name)
 		if code != exitDone || strings.Count(stderr, "\n") != 1 {

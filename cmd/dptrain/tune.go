@@ -40,7 +40,7 @@ type trial struct {
 
 // notTuned are train's flags that tune has no use for.
 var notTuned = []string{"resume", "config", "preset", "noise", "rate", "stop-at-epsilon",
-	"project", "project-noise", "metrics-addr", "show-private", "non-private", "dry-run", "print-config"}
+	"metrics-addr", "show-private", "non-private", "dry-run", "print-config"}
 
 func newTune(s *screen) *cobra.Command {
 	set := &settings{}
@@ -204,6 +204,7 @@ func tryOut(ctx context.Context, base *job, set *settings, folder string) (trial
 	if err != nil {
 		return trial{}, err
 	}
+	j.takeDirections(run)
 	got, err := score(j, parameters)
 	if err == nil && got.Labels == 0 {
 		err = fmt.Errorf("the network gives no scores for a label, so no accuracy can be compared")

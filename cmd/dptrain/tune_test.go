@@ -56,4 +56,5 @@ func TestTune(t *testing.T) {
 		}
 	}
 	answer(t, public)
+	answer(t, public+" --project 2")
 }
