@@ -64,51 +64,55 @@ DATA boxMullersNEONConstants<>+224(SB)/4, $0xbf2aaaaa
 DATA boxMullersNEONConstants<>+228(SB)/4, $0xbf2aaaaa
 DATA boxMullersNEONConstants<>+232(SB)/4, $0xbf2aaaaa
 DATA boxMullersNEONConstants<>+236(SB)/4, $0xbf2aaaaa
-DATA boxMullersNEONConstants<>+240(SB)/4, $0xc0000000
-DATA boxMullersNEONConstants<>+244(SB)/4, $0xc0000000
-DATA boxMullersNEONConstants<>+248(SB)/4, $0xc0000000
-DATA boxMullersNEONConstants<>+252(SB)/4, $0xc0000000
-DATA boxMullersNEONConstants<>+256(SB)/4, $0xbfb17218
-DATA boxMullersNEONConstants<>+260(SB)/4, $0x30800000
-DATA boxMullersNEONConstants<>+264(SB)/4, $0xb816c981
-DATA boxMullersNEONConstants<>+268(SB)/4, $0x366ceabf
-DATA boxMullersNEONConstants<>+272(SB)/4, $0x3ffffffe
-DATA boxMullersNEONConstants<>+276(SB)/4, $0x3ffffffe
-DATA boxMullersNEONConstants<>+280(SB)/4, $0x3ffffffe
-DATA boxMullersNEONConstants<>+284(SB)/4, $0x3ffffffe
-DATA boxMullersNEONConstants<>+288(SB)/4, $0x00000001
-DATA boxMullersNEONConstants<>+292(SB)/4, $0x00000001
-DATA boxMullersNEONConstants<>+296(SB)/4, $0x00000001
-DATA boxMullersNEONConstants<>+300(SB)/4, $0x00000001
-DATA boxMullersNEONConstants<>+304(SB)/4, $0x3b232f49
-DATA boxMullersNEONConstants<>+308(SB)/4, $0x3b232f49
-DATA boxMullersNEONConstants<>+312(SB)/4, $0x3b232f49
-DATA boxMullersNEONConstants<>+316(SB)/4, $0x3b232f49
-DATA boxMullersNEONConstants<>+320(SB)/4, $0xbda55ddd
-DATA boxMullersNEONConstants<>+324(SB)/4, $0xbda55ddd
-DATA boxMullersNEONConstants<>+328(SB)/4, $0xbda55ddd
-DATA boxMullersNEONConstants<>+332(SB)/4, $0xbda55ddd
-DATA boxMullersNEONConstants<>+336(SB)/4, $0x3f490fdb
-DATA boxMullersNEONConstants<>+340(SB)/4, $0x3f490fdb
-DATA boxMullersNEONConstants<>+344(SB)/4, $0x3f490fdb
-DATA boxMullersNEONConstants<>+348(SB)/4, $0x3f490fdb
-DATA boxMullersNEONConstants<>+352(SB)/4, $0xb9aae2f0
-DATA boxMullersNEONConstants<>+356(SB)/4, $0xb9aae2f0
-DATA boxMullersNEONConstants<>+360(SB)/4, $0xb9aae2f0
-DATA boxMullersNEONConstants<>+364(SB)/4, $0xb9aae2f0
-DATA boxMullersNEONConstants<>+368(SB)/4, $0x3c81e0ef
-DATA boxMullersNEONConstants<>+372(SB)/4, $0x3c81e0ef
-DATA boxMullersNEONConstants<>+376(SB)/4, $0x3c81e0ef
-DATA boxMullersNEONConstants<>+380(SB)/4, $0x3c81e0ef
-DATA boxMullersNEONConstants<>+384(SB)/4, $0xbe9de9e6
-DATA boxMullersNEONConstants<>+388(SB)/4, $0xbe9de9e6
-DATA boxMullersNEONConstants<>+392(SB)/4, $0xbe9de9e6
-DATA boxMullersNEONConstants<>+396(SB)/4, $0xbe9de9e6
-DATA boxMullersNEONConstants<>+400(SB)/4, $0x80000000
-DATA boxMullersNEONConstants<>+404(SB)/4, $0x80000000
-DATA boxMullersNEONConstants<>+408(SB)/4, $0x80000000
-DATA boxMullersNEONConstants<>+412(SB)/4, $0x80000000
-GLOBL boxMullersNEONConstants<>(SB), RODATA|NOPTR, $416
+DATA boxMullersNEONConstants<>+240(SB)/4, $0x3f800000
+DATA boxMullersNEONConstants<>+244(SB)/4, $0x3f800000
+DATA boxMullersNEONConstants<>+248(SB)/4, $0x3f800000
+DATA boxMullersNEONConstants<>+252(SB)/4, $0x3f800000
+DATA boxMullersNEONConstants<>+256(SB)/4, $0xc0000000
+DATA boxMullersNEONConstants<>+260(SB)/4, $0xc0000000
+DATA boxMullersNEONConstants<>+264(SB)/4, $0xc0000000
+DATA boxMullersNEONConstants<>+268(SB)/4, $0xc0000000
+DATA boxMullersNEONConstants<>+272(SB)/4, $0xbfb17218
+DATA boxMullersNEONConstants<>+276(SB)/4, $0x30800000
+DATA boxMullersNEONConstants<>+280(SB)/4, $0xb816c981
+DATA boxMullersNEONConstants<>+284(SB)/4, $0x366ceabf
+DATA boxMullersNEONConstants<>+288(SB)/4, $0x3ffffffe
+DATA boxMullersNEONConstants<>+292(SB)/4, $0x3ffffffe
+DATA boxMullersNEONConstants<>+296(SB)/4, $0x3ffffffe
+DATA boxMullersNEONConstants<>+300(SB)/4, $0x3ffffffe
+DATA boxMullersNEONConstants<>+304(SB)/4, $0x00000001
+DATA boxMullersNEONConstants<>+308(SB)/4, $0x00000001
+DATA boxMullersNEONConstants<>+312(SB)/4, $0x00000001
+DATA boxMullersNEONConstants<>+316(SB)/4, $0x00000001
+DATA boxMullersNEONConstants<>+320(SB)/4, $0x3b232f49
+DATA boxMullersNEONConstants<>+324(SB)/4, $0x3b232f49
+DATA boxMullersNEONConstants<>+328(SB)/4, $0x3b232f49
+DATA boxMullersNEONConstants<>+332(SB)/4, $0x3b232f49
+DATA boxMullersNEONConstants<>+336(SB)/4, $0xbda55ddd
+DATA boxMullersNEONConstants<>+340(SB)/4, $0xbda55ddd
+DATA boxMullersNEONConstants<>+344(SB)/4, $0xbda55ddd
+DATA boxMullersNEONConstants<>+348(SB)/4, $0xbda55ddd
+DATA boxMullersNEONConstants<>+352(SB)/4, $0x3f490fdb
+DATA boxMullersNEONConstants<>+356(SB)/4, $0x3f490fdb
+DATA boxMullersNEONConstants<>+360(SB)/4, $0x3f490fdb
+DATA boxMullersNEONConstants<>+364(SB)/4, $0x3f490fdb
+DATA boxMullersNEONConstants<>+368(SB)/4, $0xb9aae2f0
+DATA boxMullersNEONConstants<>+372(SB)/4, $0xb9aae2f0
+DATA boxMullersNEONConstants<>+376(SB)/4, $0xb9aae2f0
+DATA boxMullersNEONConstants<>+380(SB)/4, $0xb9aae2f0
+DATA boxMullersNEONConstants<>+384(SB)/4, $0x3c81e0ef
+DATA boxMullersNEONConstants<>+388(SB)/4, $0x3c81e0ef
+DATA boxMullersNEONConstants<>+392(SB)/4, $0x3c81e0ef
+DATA boxMullersNEONConstants<>+396(SB)/4, $0x3c81e0ef
+DATA boxMullersNEONConstants<>+400(SB)/4, $0xbe9de9e6
+DATA boxMullersNEONConstants<>+404(SB)/4, $0xbe9de9e6
+DATA boxMullersNEONConstants<>+408(SB)/4, $0xbe9de9e6
+DATA boxMullersNEONConstants<>+412(SB)/4, $0xbe9de9e6
+DATA boxMullersNEONConstants<>+416(SB)/4, $0x80000000
+DATA boxMullersNEONConstants<>+420(SB)/4, $0x80000000
+DATA boxMullersNEONConstants<>+424(SB)/4, $0x80000000
+DATA boxMullersNEONConstants<>+428(SB)/4, $0x80000000
+GLOBL boxMullersNEONConstants<>(SB), RODATA|NOPTR, $432
 
 TEXT ·boxMullersNEON(SB), NOSPLIT, $0-16
 	MOVD $boxMullersNEONConstants<>(SB), R0
@@ -120,10 +124,10 @@ TEXT ·boxMullersNEON(SB), NOSPLIT, $0-16
 	FMOVQ 80(R0), F5
 	FMOVQ 96(R0), F6
 	FMOVQ 112(R0), F7
-	FMOVQ 256(R0), F8
-	FMOVQ 272(R0), F9
-	FMOVQ 288(R0), F10
-	FMOVQ 400(R0), F11
+	FMOVQ 272(R0), F8
+	FMOVQ 288(R0), F9
+	FMOVQ 304(R0), F10
+	FMOVQ 416(R0), F11
 	MOVD dst+0(FP), R1
 	MOVD words+8(FP), R2
 	MOVD $16, R3
@@ -231,14 +235,14 @@ loop_2:
 	WORD $0x4e35d68d // fadd v13.4s, v20.4s, v21.4s
 	WORD $0x6e2fded3 // fmul v19.4s, v22.4s, v15.4s
 	WORD $0x6e2cddb4 // fmul v20.4s, v13.4s, v12.4s
-	FMOVQ 96(R0), F13
-	FMOVQ 96(R0), F21
+	FMOVQ 240(R0), F13
+	FMOVQ 240(R0), F21
 	WORD $0x4e2dd676 // fadd v22.4s, v19.4s, v13.4s
 	WORD $0x4e35d68d // fadd v13.4s, v20.4s, v21.4s
 	WORD $0x6e2fded3 // fmul v19.4s, v22.4s, v15.4s
 	WORD $0x6e2cddb4 // fmul v20.4s, v13.4s, v12.4s
-	FMOVQ 240(R0), F13
-	FMOVQ 240(R0), F21
+	FMOVQ 256(R0), F13
+	FMOVQ 256(R0), F21
 	WORD $0x4e2dd676 // fadd v22.4s, v19.4s, v13.4s
 	WORD $0x4e35d68d // fadd v13.4s, v20.4s, v21.4s
 	WORD $0x4e21d9d3 // scvtf v19.4s, v14.4s
@@ -265,36 +269,30 @@ loop_2:
 	WORD $0x6e33de75 // fmul v21.4s, v19.4s, v19.4s
 	WORD $0x4f889a96 // fmul v22.4s, v20.4s, v8.s[2]
 	WORD $0x4f889ab7 // fmul v23.4s, v21.4s, v8.s[2]
-	FMOVQ 304(R0), F24
-	FMOVQ 304(R0), F25
+	FMOVQ 320(R0), F24
+	FMOVQ 320(R0), F25
 	WORD $0x4e38d6da // fadd v26.4s, v22.4s, v24.4s
 	WORD $0x4e39d6f6 // fadd v22.4s, v23.4s, v25.4s
-	WORD $0x6e34df57 // fmul v23.4s, v26.4s, v20.4s
-	WORD $0x6e35ded8 // fmul v24.4s, v22.4s, v21.4s
-	FMOVQ 320(R0), F22
-	FMOVQ 320(R0), F25
-	WORD $0x4e36d6fa // fadd v26.4s, v23.4s, v22.4s
-	WORD $0x4e39d716 // fadd v22.4s, v24.4s, v25.4s
 	WORD $0x6e34df57 // fmul v23.4s, v26.4s, v20.4s
 	WORD $0x6e35ded8 // fmul v24.4s, v22.4s, v21.4s
 	FMOVQ 336(R0), F22
 	FMOVQ 336(R0), F25
 	WORD $0x4e36d6fa // fadd v26.4s, v23.4s, v22.4s
 	WORD $0x4e39d716 // fadd v22.4s, v24.4s, v25.4s
+	WORD $0x6e34df57 // fmul v23.4s, v26.4s, v20.4s
+	WORD $0x6e35ded8 // fmul v24.4s, v22.4s, v21.4s
+	FMOVQ 352(R0), F22
+	FMOVQ 352(R0), F25
+	WORD $0x4e36d6fa // fadd v26.4s, v23.4s, v22.4s
+	WORD $0x4e39d716 // fadd v22.4s, v24.4s, v25.4s
 	WORD $0x6e3ade57 // fmul v23.4s, v18.4s, v26.4s
 	WORD $0x6e36de72 // fmul v18.4s, v19.4s, v22.4s
 	WORD $0x4fa89a93 // fmul v19.4s, v20.4s, v8.s[3]
 	WORD $0x4fa89ab6 // fmul v22.4s, v21.4s, v8.s[3]
-	FMOVQ 352(R0), F24
-	FMOVQ 352(R0), F25
+	FMOVQ 368(R0), F24
+	FMOVQ 368(R0), F25
 	WORD $0x4e38d67a // fadd v26.4s, v19.4s, v24.4s
 	WORD $0x4e39d6d3 // fadd v19.4s, v22.4s, v25.4s
-	WORD $0x6e34df56 // fmul v22.4s, v26.4s, v20.4s
-	WORD $0x6e35de78 // fmul v24.4s, v19.4s, v21.4s
-	FMOVQ 368(R0), F19
-	FMOVQ 368(R0), F25
-	WORD $0x4e33d6da // fadd v26.4s, v22.4s, v19.4s
-	WORD $0x4e39d713 // fadd v19.4s, v24.4s, v25.4s
 	WORD $0x6e34df56 // fmul v22.4s, v26.4s, v20.4s
 	WORD $0x6e35de78 // fmul v24.4s, v19.4s, v21.4s
 	FMOVQ 384(R0), F19
@@ -302,9 +300,15 @@ loop_2:
 	WORD $0x4e33d6da // fadd v26.4s, v22.4s, v19.4s
 	WORD $0x4e39d713 // fadd v19.4s, v24.4s, v25.4s
 	WORD $0x6e34df56 // fmul v22.4s, v26.4s, v20.4s
+	WORD $0x6e35de78 // fmul v24.4s, v19.4s, v21.4s
+	FMOVQ 400(R0), F19
+	FMOVQ 400(R0), F25
+	WORD $0x4e33d6da // fadd v26.4s, v22.4s, v19.4s
+	WORD $0x4e39d713 // fadd v19.4s, v24.4s, v25.4s
+	WORD $0x6e34df56 // fmul v22.4s, v26.4s, v20.4s
 	WORD $0x6e35de74 // fmul v20.4s, v19.4s, v21.4s
-	FMOVQ 96(R0), F19
-	FMOVQ 96(R0), F21
+	FMOVQ 240(R0), F19
+	FMOVQ 240(R0), F21
 	WORD $0x4e33d6d8 // fadd v24.4s, v22.4s, v19.4s
 	WORD $0x4e35d693 // fadd v19.4s, v20.4s, v21.4s
 	VSHL $2, V16.S4, V20.S4

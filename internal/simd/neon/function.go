@@ -202,7 +202,7 @@ func (f *function) num(x float64) *reg { return f.bits(math.Float32bits(float32(
 func (f *function) read(x float64) *reg {
 	b := math.Float32bits(float32(x))
 	words := [4]uint32{b, b, b, b}
-	i := slices.IndexFunc(f.constants, func(c *constant) bool { return c.words == words })
+	i := slices.IndexFunc(f.constants, func(c *constant) bool { return c.reg == nil && c.words == words })
 	if i < 0 {
 		i = len(f.constants)
 		f.constants = append(f.constants, &constant{nil, words})
