@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine/data"
@@ -18,9 +19,9 @@ import (
 // features (Abadi et al. 2016, section 4). The zero value is none.
 //
 // Train releases, once, the sum over all records of xxᵀ, each record's matrix
-// divided by its Frobenius norm, as a symmetric matrix with Gaussian noise: Analyze
-// Gauss (Dwork, Talwar, Thakurta & Zhang, STOC 2014, algorithm 1). The directions are
-// a function of what was released. The query is in the ledger before it, as a lot
+// divided by its Frobenius norm, as a symmetric matrix with Gaussian noise, after
+// Analyze Gauss (Dwork, Talwar, Thakurta & Zhang, STOC 2014, algorithm 1). The
+// directions are a function of what was released. The query is in the ledger before it, as a lot
 // that every record takes part in, and budgets have room for it from the start. A
 // record's matrix has norm 1, which is the sensitivity to adding, removing or blanking
 // one; replacing one moves the sum by √2 at most, and is accounted as 2.
@@ -123,7 +124,7 @@ func (r *Run) projectionLot() accountant.Lot {
 
 // Directions are the released rows that the network projects on, one after the
 // other; nil before Train, and where the run has no projection.
-func (r *Run) Directions() []float32 { return r.config.Projection.released }
+func (r *Run) Directions() []float32 { return slices.Clone(r.config.Projection.released) }
 
 // Network is what is trained: Config.Network, or, where the run has a projection, the
 // one behind it, which sees nothing but zeros before Train.
