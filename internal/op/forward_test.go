@@ -146,21 +146,22 @@ func TestActivationsAtKnownPoints(t *testing.T) {
 }
 
 func TestCrossEntropy(t *testing.T) {
-	x := operand{tensor.Shape{5, 3}, []float64{
+	x := operand{tensor.Shape{6, 3}, []float64{
 		math.Log(2), math.Log(3), math.Log(5), // softmax 0.2, 0.3, 0.5
 		1000, 0, -1000,
 		1, 2, 3, // ignored
 		1, 2, 3, // no such class
 		1, 2, 3, // no whole number
+		1, 2, 3, // neither
 	}}
-	labels := operand{tensor.Shape{5}, []float64{1, 2, -1, 3, 0.5}}
+	labels := operand{tensor.Shape{6}, []float64{1, 2, -1, 3, 0.5, -2}}
 	loss := trial{CrossEntropy{}, []operand{x, labels}}.do(t).values
 	same(t, "losses", loss[:3], []float64{-math.Log(0.3), 2000, 0}, 1e-15)
 
-	dloss := operand{tensor.Shape{5}, []float64{2, 1, 1, 1, 1}}
+	dloss := operand{tensor.Shape{6}, []float64{2, 1, 1, 1, 1, 1}}
 	dx := trial{CrossEntropyGrad{}, []operand{x, labels, dloss}}.do(t).values
 	same(t, "gradient", dx[:9], []float64{0.4, -1.4, 1, 1, 0, -1, 0, 0, 0}, 1e-15)
-	for r := 3; r < 5; r++ {
+	for r := 3; r < 6; r++ {
 		if !math.IsNaN(loss[r]) || !math.IsNaN(dx[3*r]) {
 			t.Errorf("label %v: loss %v, gradient %v; want NaN", labels.values[r], loss[r], dx[3*r:3*r+3])
 		}

@@ -122,8 +122,11 @@ func TestMixedFollowsMaps(t *testing.T) {
 
 	s := Scatter{NewMap([]int32{2, 0, -1}), 4}
 	same(t, "scatter", trial{s, []operand{{tensor.Shape{3}, []float64{1, 10, 100}}}}.do(t).values, []float64{10, 0, 1, 0}, 0)
-	if a, b := NewMap([]int32{2, 0, -1}), NewMap([]int32{2, 0, 1}); a.String() == b.String() {
-		t.Errorf("two maps are called %v", a)
+	a := NewMap([]int32{2, 0, -1})
+	for _, at := range [][]int32{{2, 0, 1}, {0, 2, -1}, {2, 0}, {2, 0, -1, -1}} {
+		if b := NewMap(at); a.String() == b.String() {
+			t.Errorf("two maps are called %v", a)
+		}
 	}
 }
 
@@ -165,6 +168,7 @@ func TestBadRecordsAreRefused(t *testing.T) {
 		{WeightedRows{}, []tensor.Shape{s(3, 4), s(2)}, "factors for 3 rows"},
 		{RowSquares{}, nil, "0 inputs"},
 		{Mixed{&parts, 6, 3}, []tensor.Shape{s(6, 2), s(6, 3)}, "2 inputs given, 3 needed"},
+		{Mixed{&parts, 6, 4}, []tensor.Shape{s(6, 2), s(6, 3), s(6, 3)}, "cut into 4 records"},
 		{Scatter{NewMap([]int32{0}), 2}, []tensor.Shape{s(2)}, "view of 1 elements"},
 		{ScaleRows{}, []tensor.Shape{s(4), s(3)}, "cut into 3 rows"},
 		{StackRows{2, 3}, []tensor.Shape{s(4, 2)}, "2 blocks of rows of 3"},

@@ -1,7 +1,9 @@
 package op
 
 import (
+	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -122,6 +124,72 @@ func TestBadShapesAreRefused(t *testing.T) {
 		} else if !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%v%v: %q does not say %q in one line", c.spec, c.in, err, c.says)
 		}
+	}
+}
+
+// Gorgonia makes one node of two operations of one String and the same inputs: it
+// must tell every attribute.
+func TestStringsTellEveryAttribute(t *testing.T) {
+	form, parts := Product{2, 3}, []Part{{Form: Product{2, 3}}}
+	for _, s := range []fmt.Stringer{
+		Activate{}, ActivationGrad{}, Attention{}, AttentionGrad{}, ScaleShift{}, ChannelScale{}, ChannelShift{}, ChannelSum{}, ChannelDot{},
+		Conv2D{}, ConvWeight{}, ConvGradInput{}, ConvGradWeight{}, Dropout{}, ElementLosses{}, ElementLossesGrad{}, Replace{},
+		Binary{}, Unary{}, EmbedBag{}, EmbedGrad{}, Product{}, Shift{}, Scale{}, Gather{}, GRU{}, GRUTrace{}, GRUGrad{}, Im2Col{}, Col2Im{},
+		Linear{}, CrossEntropy{}, CrossEntropyGrad{}, Total{}, Spread{}, LSTM{}, LSTMTrace{}, LSTMGrad{}, MatMul{}, MatVec{},
+		Reshape{}, Permute{}, Repeat{}, Slice{}, SliceGrad{}, Concat{}, SumAxes{}, Normalize{}, NormalizeGrad{},
+		MaxPool2D{}, MaxPoolGrad{}, AvgPool2D{}, AvgPoolGrad{}, Rotary{}, Delay{}, Softmax{}, SoftmaxGrad{}, StackRows{},
+		RecordGradients{Form: form}, SquaredNorms{Form: form}, ClippedSum{Form: form}, Mixed{Parts: &parts}, Scatter{At: NewMap([]int32{0})},
+	} {
+		v := reflect.New(reflect.TypeOf(s)).Elem()
+		v.Set(reflect.ValueOf(s))
+		say := func() string { return v.Interface().(fmt.Stringer).String() }
+		before := say()
+		var vary func(x reflect.Value, path string)
+		vary = func(x reflect.Value, path string) {
+			was := reflect.New(x.Type()).Elem()
+			was.Set(x)
+			switch value := x.Interface().(type) {
+			case Axes:
+				x.Set(reflect.ValueOf(AxesOf(0)))
+			case *Map:
+				x.Set(reflect.ValueOf(NewMap([]int32{1})))
+			case *[]Part:
+				x.Set(reflect.ValueOf(&[]Part{{Form: form, At: NewMap([]int32{1})}}))
+			case Form:
+				if x.Kind() == reflect.Struct { // the whole of a Spec that is a form
+					for i := range x.NumField() {
+						vary(x.Field(i), path+"."+x.Type().Field(i).Name)
+					}
+					return
+				}
+				x.Set(reflect.ValueOf(Form(Scale{2, 3})))
+			case bool:
+				x.SetBool(!value)
+			case string:
+				x.SetString("other")
+			default:
+				switch x.Kind() {
+				case reflect.Struct:
+					for i := range x.NumField() {
+						vary(x.Field(i), path+"."+x.Type().Field(i).Name)
+					}
+					return
+				case reflect.Int:
+					x.SetInt(x.Int() + 1)
+				case reflect.Uint8, reflect.Uint32, reflect.Uint64:
+					x.SetUint(x.Uint() + 1)
+				case reflect.Float64:
+					x.SetFloat(0.1)
+				default:
+					t.Fatalf("%T%s is of kind %v, which the test does not vary", s, path, x.Kind())
+				}
+			}
+			if say() == before {
+				t.Errorf("%T%s: %s whatever it is", s, path, before)
+			}
+			x.Set(was)
+		}
+		vary(v, "")
 	}
 }
 
