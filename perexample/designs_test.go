@@ -167,6 +167,11 @@ var designs = []design{
 		h := must(G.Mul(x, m.param("w", 4)))
 		return must(G.Add(must(G.Mul(h, h)), must(G.Sum(h))))
 	}},
+	{name: "multiples of the loss", make: func(m *maker) *G.Node {
+		l := squares(must(G.Mul(m.input("x", 4), m.param("W", 4, 2))))
+		l = must(G.Sub(number(2), must(G.HadamardProd(l, m.filled("shares", 0.3, 2, 3)))))
+		return must(G.Sum(must(G.Sum(m.reshape(l, 3, 2), 0))))
+	}},
 	{name: "sigmoid losses", make: func(m *maker) *G.Node {
 		x, y := m.input("x", 4), m.input("y", 2)
 		h := apply(op.Linear{}, x, m.param("W", 4, 2), m.param("b", 2))

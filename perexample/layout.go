@@ -189,7 +189,7 @@ func (r *reading) ofFree(n *G.Node, all layout) (layout, error) {
 		return layout{param: all.param, sized: all.sized}, nil
 	}
 	a, b := r.constants.of(n), r.constants.of(r.of[n])
-	if axis < 0 || a == nil || b == nil || n.Shape()[axis]%r.net.Batch != 0 {
+	if axis < 0 || a == nil || b == nil {
 		return r.unruled(n), nil
 	}
 	l := layout{kind: batch}
@@ -229,16 +229,12 @@ func (r *reading) afterTotal(n *G.Node, in G.Nodes, batches int, param bool) (la
 	}
 	sum := layout{kind: total}
 	switch s := op.Canonical(n).(type) {
-	case op.Reshape, op.SumAxes, op.Total:
-		if n.Shape().TotalSize() == 1 {
-			return sum, nil
-		}
+	case op.Reshape, op.SumAxes, op.Total, op.Add:
+		return sum, nil
 	case op.Unary:
 		if s.Kind == "neg" {
 			return sum, nil
 		}
-	case op.Add:
-		return sum, nil
 	case op.Binary:
 		second := r.layouts[in[1]].kind
 		switch {

@@ -77,6 +77,13 @@ var refusals = []struct {
 	{"a function of the loss", func(m *maker) *G.Node {
 		return must(G.Square(squares(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))))))
 	}, []string{"mixes examples", "no fixed multiple"}},
+	{"a product of two sums", func(m *maker) *G.Node {
+		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
+		return must(G.HadamardProd(squares(h), must(G.Sum(h))))
+	}, []string{"mixes examples", "no fixed multiple"}},
+	{"one over the loss", func(m *maker) *G.Node {
+		return must(G.HadamardDiv(number(1), squares(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))))))
+	}, []string{"mixes examples", "no fixed multiple"}},
 	{"the loss beside single examples", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("w", 3)))
 		return must(G.Sum(must(G.HadamardProd(h, must(G.Sum(h))))))
@@ -278,6 +285,12 @@ var refusals = []struct {
 		places := G.NewVector(m.graph, tensor.Float32, G.WithShape(m.batch), G.WithName("places"), G.WithValue(tensor.New(tensor.WithShape(m.batch), tensor.WithBacking(v))))
 		return squares(must(G.Add(h, places)))
 	}, []string{"constant places differs from example to example", "make it an input"}},
+	{"constant that differs between examples at the second step", func(m *maker) *G.Node {
+		v := make([]float32, 2*m.batch)
+		v[len(v)-1] = 1
+		places := G.NewMatrix(m.graph, tensor.Float32, G.WithShape(2, m.batch), G.WithName("places"), G.WithValue(tensor.New(tensor.WithShape(2, m.batch), tensor.WithBacking(v))))
+		return squares(must(G.Add(must(G.Transpose(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), 1, 0)), places)))
+	}, []string{"constant places differs from example to example"}},
 	{"constant of whole numbers", func(m *maker) *G.Node {
 		places := G.NewConstant(tensor.New(tensor.WithShape(2), tensor.WithBacking([]int{0, 1})), G.WithName("places"))
 		return squares(must(G.ByIndices(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), places, 1)))
