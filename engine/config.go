@@ -99,9 +99,6 @@ func (c *Config) check() error {
 	if c.Microbatch < 0 {
 		return fmt.Errorf("a microbatch of %d records: give at least 1, or 0 to have it chosen", c.Microbatch)
 	}
-	if c.Threads < 0 {
-		return fmt.Errorf("%d threads: give at least 1, or 0 for one a processor", c.Threads)
-	}
 	if c.CheckpointEvery < 0 {
 		return fmt.Errorf("a checkpoint every %v: give a positive time", c.CheckpointEvery)
 	}

@@ -69,8 +69,8 @@ func (p *Place) settle() (note string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if p.Threads > mostThreads {
-		return "", fmt.Errorf("%d threads: give at most %d, or 0 for one a processor", p.Threads, mostThreads)
+	if p.Threads < 0 || p.Threads > mostThreads {
+		return "", fmt.Errorf("%d threads: give at least 1 and at most %d, or 0 for one a processor", p.Threads, mostThreads)
 	}
 	if p.Device == "" || p.Device == "auto" {
 		note = p.choose()

@@ -93,6 +93,9 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 	if err := e.load(weights); err != nil {
 		return Evaluation{}, err
 	}
+	if s == nil {
+		return Evaluation{}, fmt.Errorf("evaluation without a set: give one with at least one example")
+	}
 	columns := s.Columns()
 	if err := checkColumns(e.network, columns); err != nil {
 		return Evaluation{}, err

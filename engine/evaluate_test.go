@@ -118,6 +118,7 @@ func TestEvaluationRefuses(t *testing.T) {
 			return e.Score([][]float32{good[0], good[1][:6], good[2], good[3]}, examples(3, 1))
 		},
 		"2 inputs and the data 1 columns": func() (Evaluation, error) { return e.Score(good, columns(3, zeros, 5)) },
+		"without a set":                   func() (Evaluation, error) { return e.Score(good, nil) },
 		"takes 5 numbers":                 func() (Evaluation, error) { return e.Score(good, columns(3, zeros, 4, 1)) },
 		"no examples":                     func() (Evaluation, error) { return e.Score(good, raw{unchecked().columns, [][]float32{nil, nil}}) },
 		"not between 0 and 2":             func() (Evaluation, error) { return e.Score(good, unchecked().with(1, 3, 3)) },

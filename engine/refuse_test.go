@@ -103,7 +103,7 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Steps = 0 }, "0 steps"},
 		{func(c *Config) { c.Microbatch = -1 }, "microbatch of -1"},
 		{func(c *Config) { c.Threads = -1 }, "-1 threads"},
-		{func(c *Config) { c.Threads = math.MaxInt }, "threads: give at most"},
+		{func(c *Config) { c.Threads = math.MaxInt }, "at most 65536"},
 		{func(c *Config) { c.CheckpointEvery = -1 }, "checkpoint every"},
 		{func(c *Config) { c.Device = "tpu" }, "auto, cpu"},
 		{func(c *Config) { c.Device = "cuda:0" }, "no CUDA"},

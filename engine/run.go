@@ -169,8 +169,8 @@ func (r *Run) Event() sample.Event { return r.sampler.Event() }
 
 // Progress is what is public after a lot.
 type Progress struct {
-	Lot      int
-	Lots     int
+	Lot      int     // lots done, this one with them: from 1
+	Lots     int     // lots that the run is to have
 	Epsilon  float64 // never less than the lots so far cost; that of some lots ahead where it takes long to compute
 	Rate     float64 // the learning rate of the lot
 	Released []Released
