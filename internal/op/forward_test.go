@@ -143,6 +143,15 @@ func TestActivationsAtKnownPoints(t *testing.T) {
 			t.Errorf("%v hides a NaN", c.act)
 		}
 	}
+	// At the kink the slope is that of PyTorch, the left one.
+	for act, want := range map[Activation]float64{ReLU: 0, LeakyReLU: 0.01, ELU: 1} {
+		if got := act.slope(0); got != want {
+			t.Errorf("%v has slope %v at 0, want %v", act, got, want)
+		}
+	}
+	if got := ReLU.slope(math.NaN()); got != 1 {
+		t.Errorf("a NaN has slope %v: it would be hidden", got)
+	}
 }
 
 func TestCrossEntropy(t *testing.T) {
@@ -199,6 +208,11 @@ func TestElementLossesAtKnownPoints(t *testing.T) {
 			}
 		} else if !(math.Abs(got-c.want) <= 1e-15) {
 			t.Errorf("%v(%v, %v) = %v, want %v", spec, c.x, c.target, got, c.want)
+		}
+	}
+	for _, kind := range []ElementLoss{AbsoluteError, HuberError, HingeLoss} { // at the kink, or where nothing is lost
+		if loss, slope := kind.At(1, 1, 2); loss != 0 || slope != 0 {
+			t.Errorf("%v(1, 1) = %v with slope %v, want 0 with 0", kind, loss, slope)
 		}
 	}
 }

@@ -25,6 +25,11 @@ func TestDerivativesAgreeWithFiniteDifferences(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for k, g := range grads {
+			if x := wrt[k].Shape(); !g.Shape().Eq(x) {
+				t.Errorf("gradient of shape %v for input %d of shape %v", g.Shape(), at[k], x)
+			}
+		}
 		got := run(t, append(G.Nodes{out}, grads...)...)
 		same(t, "value by the tape machine", got[0], tr.do(t).values, 0)
 

@@ -71,6 +71,7 @@ func TestBadShapesAreRefused(t *testing.T) {
 		{ScaleShift{3, 1}, []tensor.Shape{s(3, 4), s(3), s(3)}, "a row of shape"}, // 3 divides 12, but not a row
 		{ChannelScale{3, 1}, []tensor.Shape{s(4), s(3)}, "no stack of 3 channels"},
 		{ChannelSum{0, 1}, []tensor.Shape{s(4)}, "0 channels"},
+		{ChannelSum{3, 2}, []tensor.Shape{s(4, 2)}, "no stack of 3 channels of 2"},
 		{ChannelDot{2, 2}, []tensor.Shape{s(4), s(2, 2)}, "differ in shape"},
 
 		{CrossEntropy{}, []tensor.Shape{s(3, 4), s(4)}, "labels"},
