@@ -271,3 +271,11 @@ func FuzzCSV(f *testing.F) {
 		}
 	})
 }
+
+func TestAColumnMayBeIgnoredTwice(t *testing.T) {
+	file := filepath.Join(writeFiles(t, map[string][]byte{"a.csv": []byte("id,age,income\n1,2,low\n")}), "a.csv")
+	s := Schema{Label: "income", Classes: Classes{"low", "high"}, Bounds: map[string]Bounds{"age": {0, 100}}, Ignore: []string{"id", "id"}}
+	if _, err := Open(file, Options{Schema: s}); err != nil {
+		t.Error(err)
+	}
+}

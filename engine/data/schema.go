@@ -228,7 +228,7 @@ func (s Schema) validate() error {
 // columns lists every column that the schema names, in the order of the
 // alphabet, once for each role.
 func (s Schema) columns() []string {
-	named := slices.Clone(s.Ignore)
+	named := slices.Compact(slices.Sorted(slices.Values(s.Ignore))) // ignored twice is ignored
 	if s.Label != "" {
 		named = append(named, s.Label)
 	}
