@@ -311,6 +311,11 @@ var designs = []design{
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
 		return squares(must(G.Mul(m.filled("all", 1, m.batch, m.batch), h)))
 	}},
+	{name: "upsampling, time first", loop: true, make: func(m *maker) *G.Node {
+		x := must(G.Transpose(m.input("x", 2, 2, 2), 1, 0, 2, 3))
+		h := must(G.Upsample2D(must(G.HadamardProd(x, m.param("s"))), 2))
+		return squares(must(G.BroadcastAdd(h, m.param("p", 2, 1, 1, 1), nil, []byte{1, 2, 3})))
+	}},
 	{name: "rows repeated as often as there are examples", loop: true, make: func(m *maker) *G.Node {
 		h := m.reshape(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), m.batch, 1, 2)
 		h, _, err := G.Broadcast(h, m.filled("places", 1, 1, m.batch, 2), G.NewBroadcastPattern([]byte{1}, nil))

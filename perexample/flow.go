@@ -24,7 +24,7 @@ func (r *reading) ofBatch(n *G.Node, in G.Nodes) (layout, error) {
 	case op.Reshape, op.Unary:
 		return first, nil
 	case op.Binary, op.Add:
-		return r.binary(n, in)
+		return r.binary(n, in), nil
 	case op.MatMul:
 		M, N, K, err := s.Sizes(in[0].Shape(), in[1].Shape())
 		if err != nil {
@@ -94,28 +94,17 @@ func (r *reading) softmax(n, x *G.Node, s op.Softmax) (layout, error) {
 	return l, nil
 }
 
-func (r *reading) binary(n *G.Node, in G.Nodes) (layout, error) {
+// binary combines a batch with another, with a number, or with a parameter of the
+// batch's shape: that it is the same for every example is seen where its use is read.
+func (r *reading) binary(n *G.Node, in G.Nodes) layout {
 	x, y := r.layouts[in[0]], r.layouts[in[1]]
 	switch {
-	case x.kind == batch && y.kind == batch:
-		if x != y {
-			return r.unruled(n), nil
-		}
-	case y.kind == batch:
-		return r.withFree(n, y, in[0]), nil
-	default:
-		return r.withFree(n, x, in[1]), nil
+	case x.kind != batch:
+		return y
+	case y.kind == batch && x != y:
+		return r.unruled(n)
 	}
-	return x, nil
-}
-
-// withFree combines a batch with a number, or with a parameter of the batch's
-// shape: that it is the same for every example is seen where its use is read.
-func (r *reading) withFree(n *G.Node, l layout, f *G.Node) layout {
-	if f.Shape().TotalSize() == 1 || r.layouts[f].param {
-		return l
-	}
-	return r.unruled(n)
+	return x
 }
 
 // matmul follows a product [M, K]·[K, N] whose examples lie along M or along N.

@@ -67,6 +67,20 @@ var refusals = []struct {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
 		return squares(must(G.Mul(must(G.Transpose(h, 1, 0)), h)))
 	}, []string{"mixes examples", "both factors", "gorgonia.BatchedMatMul"}},
+	{"rows of several examples", func(m *maker) *G.Node {
+		x := must(G.Transpose(m.input("x", 2, 3), 1, 0, 2))
+		return squares(must(G.Mul(m.reshape(x, m.batch, 6), m.param("W", 6, 2))))
+	}, []string{"mixes examples"}},
+	{"rows of several examples on the right", func(m *maker) *G.Node {
+		x := must(G.Transpose(m.input("x", 2, 3), 1, 0, 2))
+		return squares(apply(op.MatMul{TransB: true}, m.param("W", 2, 6), m.reshape(x, m.batch, 6)))
+	}, []string{"mixes examples"}},
+	{"columns of several examples", func(m *maker) *G.Node {
+		return squares(must(G.Mul(m.param("W", 3, 2), m.reshape(m.input("x", 2), 2, m.batch))))
+	}, []string{"mixes examples"}},
+	{"columns of several examples on the left", func(m *maker) *G.Node {
+		return squares(apply(op.MatMul{TransA: true}, m.reshape(m.input("x", 2), 2, m.batch), m.param("W", 2, 3)))
+	}, []string{"mixes examples"}},
 	{"weights over the batch axis", func(m *maker) *G.Node {
 		h := must(G.Transpose(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), 1, 0))
 		return squares(must(G.Mul(h, m.filled("ones", 1, m.batch, 2))))
@@ -435,5 +449,17 @@ func TestNetworksOfOneExampleAreTheSame(t *testing.T) {
 				t.Errorf("%s, microbatch of %d: %v", what, records, err)
 			}
 		}
+	}
+}
+
+// A transpose keeps examples in columns, a reshape in rows: side by side they mix.
+// (Gorgonia itself multiplies the two wrongly, and cannot be asked for what is right.)
+func TestATransposeBesideAReshape(t *testing.T) {
+	p, err := perexample.Compile(design{make: func(m *maker) *G.Node {
+		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
+		return squares(must(G.HadamardProd(must(G.Transpose(h, 1, 0)), m.reshape(must(G.Tanh(h)), 2, m.batch))))
+	}}.build(1), 7, 1)
+	if err != nil || p.Records != 1 || !strings.Contains(p.Warning, "no per-example rule") {
+		t.Errorf("%+v, %v", p, err)
 	}
 }
