@@ -455,11 +455,20 @@ func TestNetworksOfOneExampleAreTheSame(t *testing.T) {
 // A transpose keeps examples in columns, a reshape in rows: side by side they mix.
 // (Gorgonia itself multiplies the two wrongly, and cannot be asked for what is right.)
 func TestATransposeBesideAReshape(t *testing.T) {
-	p, err := perexample.Compile(design{make: func(m *maker) *G.Node {
-		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
-		return squares(must(G.HadamardProd(must(G.Transpose(h, 1, 0)), m.reshape(must(G.Tanh(h)), 2, m.batch))))
-	}}.build(1), 7, 1)
-	if err != nil || p.Records != 1 || !strings.Contains(p.Warning, "no per-example rule") {
-		t.Errorf("%+v, %v", p, err)
+	for _, product := range []func(m *maker, columns, rows *G.Node) *G.Node{
+		func(m *maker, columns, rows *G.Node) *G.Node {
+			return squares(must(G.HadamardProd(columns, m.reshape(rows, 2, m.batch))))
+		},
+		func(m *maker, columns, rows *G.Node) *G.Node {
+			return must(G.Mul(m.reshape(columns, 2*m.batch), m.reshape(rows, 2*m.batch)))
+		},
+	} {
+		p, err := perexample.Compile(design{make: func(m *maker) *G.Node {
+			h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
+			return product(m, must(G.Transpose(h, 1, 0)), must(G.Tanh(h)))
+		}}.build(1), 7, 1)
+		if err != nil || p.Records != 1 || !strings.Contains(p.Warning, "no per-example rule") {
+			t.Errorf("%+v, %v", p, err)
+		}
 	}
 }
