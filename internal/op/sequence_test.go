@@ -119,6 +119,24 @@ func TestAttentionByHand(t *testing.T) {
 		want(func(s, u int) bool { return u <= s && u > 0 }), 1e-15)
 }
 
+// What a step does not see does not matter to it, not even where it is no number.
+func TestAttentionToNaNs(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 31))
+	x, dy := normal(r, 1, 3, 6), normal(r, 1, 3, 2)
+	padding := operand{tensor.Shape{1, 3}, []float64{0, 0, -1}}
+	spec := Attention{Heads: 2}
+	want := result(spec, x, padding).values[:4]
+	for i := range 2 { // nothing comes back to the step itself
+		dy.values[4+i] = 0
+	}
+	slopes := trial{AttentionGrad(spec), []operand{x, dy, padding}}.do(t).values
+	for i := 12 + 2; i < 18; i++ { // key and value of the last step
+		x.values[i] = math.NaN()
+	}
+	same(t, "the steps before it", result(spec, x, padding).values[:4], want, 0)
+	same(t, "their gradients", trial{AttentionGrad(spec), []operand{x, dy, padding}}.do(t).values, slopes, 0)
+}
+
 // What attention makes of turned queries and keys depends on how far apart they
 // stand, not on where.
 func TestRotaryTellsDistances(t *testing.T) {
@@ -174,6 +192,7 @@ func TestBadSequencesAreRefused(t *testing.T) {
 		{Attention{2, false}, []tensor.Shape{s(2, 3, 9)}, "2 heads share"},
 		{Attention{0, false}, []tensor.Shape{s(2, 3, 9)}, "0 heads"},
 		{Attention{1, false}, []tensor.Shape{s(2, 3, 9), s(2, 4)}, "padding"},
+		{Attention{1, false}, []tensor.Shape{s(2, 3, 9), s(1, 3)}, "padding"},
 		{Attention{1, false}, []tensor.Shape{s(2, 3, 9), s(2, 3), s(2, 3)}, "2 inputs mark padding"},
 		{AttentionGrad{1, false}, []tensor.Shape{s(2, 3, 9), s(2, 3, 4)}, "gradient"},
 		{Rotary{Head: 3, Turned: 3}, []tensor.Shape{s(2, 3, 3)}, "even width"},
