@@ -76,7 +76,7 @@ func TestReport(t *testing.T) {
 		says         string
 	}{
 		{"report", string(ledger), exitWrong, "one folder"},
-		{"report nowhere", string(ledger), exitWrong, "nowhere"},
+		{"report nowhere", string(ledger), exitWrong, "nowhere holds no run.json"},
 		{"report run", strings.Replace(string(ledger), `"noise":2`, `"noise":9`, 1), exitDamaged, "line 2"},
 		{"report run", ledgerOf(t, 7), exitDamaged, "summary names"},
 	} {

@@ -85,6 +85,9 @@ const epsilonPoints = 40
 func Open(dir string) (*Run, error) {
 	path := filepath.Join(dir, "run.json")
 	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s holds no run.json, which a run writes at its end: name a run's folder", dir)
+	}
 	if err != nil {
 		return nil, err
 	}
