@@ -1,4 +1,10 @@
 package plan
 
 // Again is the program that makes more results again, however little that saves.
-func (p *Program) Again() *Program { return p.again() }
+func (p *Program) Again() *Program {
+	q := p.again()
+	if q != nil {
+		q.reuse()
+	}
+	return q
+}

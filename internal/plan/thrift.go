@@ -18,38 +18,31 @@ func (p *Program) Thrift() {
 		return
 	}
 	best := p
+	_, least := p.lives().peak(p)
 	for q := p.again(); q != nil; q = q.again() {
-		if q.Arena < best.Arena {
-			best = q
+		if _, alive := q.lives().peak(q); alive < least {
+			best, least = q, alive
 		}
 	}
-	if best.Arena <= p.Arena-p.Arena/8 {
+	if best.reuse(); best.Arena <= p.Arena-p.Arena/8 {
 		*p = *best
 	}
 }
 
-// again is the program in which results that are only kept where most memory is taken
-// are not kept but made again, by the same operation with the same bits, when they are
-// next read. They are results of an operation which costs no more than reading them
-// would, and which reads what is there then anyway. It is nil where there are none.
+// again is the program, its arena not laid out, in which results that are only kept
+// where most memory is taken are not kept but made again, by the same operation with the
+// same bits, when they are next read. They are results of an operation which costs no
+// more than reading them would, and which reads what is there then anyway. It is nil
+// where there are none.
 func (p *Program) again() *Program {
+	r := rewriting{program: p, lives: p.lives(), maker: make([]*Instruction, len(p.Buffers)), dropped: map[int]bool{}, made: map[int]int{}}
 	code := slices.Concat(p.Front, p.Back)
-	r := rewriting{
-		program: p, touched: make([][]int, len(p.Buffers)), maker: make([]*Instruction, len(p.Buffers)),
-		dropped: map[int]bool{}, made: map[int]int{},
-	}
 	for at, c := range code {
-		for _, id := range append(slices.Clip(c.In), c.Out) {
-			b := p.Buffers[id].Base
-			if t := r.touched[b]; p.Buffers[b].Role == Temporary && (len(t) == 0 || t[len(t)-1] != at) {
-				r.touched[b] = append(t, at)
-			}
-		}
 		r.maker[p.Buffers[c.Out].Base] = &code[at]
 	}
-	peak := r.peak(len(code))
+	peak, _ := r.lives.peak(p)
 	for b := range p.Buffers {
-		if from, to := r.around(b, peak); from >= 0 && to >= 0 && r.repeatable(b, to) {
+		if from, to := r.lives.around(b, peak); from >= 0 && to >= 0 && r.repeatable(b, to, chain) {
 			r.dropped[b] = true
 		}
 	}
@@ -72,62 +65,82 @@ func (p *Program) again() *Program {
 		}
 	}
 	q.Back = r.code[len(q.Front):]
-	q.reuse()
 	return &q
+}
+
+// lives are the instructions that read or write each temporary, Back's after Front's.
+type lives [][]int
+
+func (p *Program) lives() lives {
+	l := make(lives, len(p.Buffers))
+	for at, c := range slices.Concat(p.Front, p.Back) {
+		for _, id := range append(slices.Clip(c.In), c.Out) {
+			b := p.Buffers[id].Base
+			if t := l[b]; p.Buffers[b].Role == Temporary && (len(t) == 0 || t[len(t)-1] != at) {
+				l[b] = append(t, at)
+			}
+		}
+	}
+	return l
+}
+
+// peak is the instruction at which temporaries that are alive have most elements.
+func (l lives) peak(p *Program) (at, elements int) {
+	change := make([]int, len(p.Front)+len(p.Back)+1)
+	for b, t := range l {
+		if len(t) > 0 {
+			change[t[0]] += p.Buffers[b].Size()
+			change[t[len(t)-1]+1] -= p.Buffers[b].Size()
+		}
+	}
+	alive := 0
+	for i, c := range change {
+		if alive += c; alive > elements {
+			at, elements = i, alive
+		}
+	}
+	return at, elements
+}
+
+// around gives when a buffer is touched last before an instruction that does not touch
+// it, and first behind, or -1.
+func (l lives) around(b, at int) (from, to int) {
+	i, touches := slices.BinarySearch(l[b], at)
+	if touches || i == 0 || i == len(l[b]) {
+		return -1, -1
+	}
+	return l[b][i-1], l[b][i]
 }
 
 // rewriting is a program on its way to one that keeps less.
 type rewriting struct {
 	program *Program
-	touched [][]int        // which instructions read or write a temporary
+	lives   lives          // of the program before
 	maker   []*Instruction // of a buffer
 	dropped map[int]bool   // what is not kept
 	made    map[int]int    // what was made again, and where
 	code    []Instruction
 }
 
-// peak is the instruction at which temporaries that are alive take most memory.
-func (r *rewriting) peak(instructions int) (at int) {
-	change := make([]int, instructions+1)
-	for b, t := range r.touched {
-		if len(t) > 0 {
-			change[t[0]] += r.program.Buffers[b].Size()
-			change[t[len(t)-1]+1] -= r.program.Buffers[b].Size()
-		}
-	}
-	alive, most := 0, 0
-	for i, c := range change {
-		if alive += c; alive > most {
-			at, most = i, alive
-		}
-	}
-	return at
-}
-
-// around gives when a buffer is touched last before an instruction that does not touch
-// it, and first behind, or -1.
-func (r *rewriting) around(b, at int) (from, to int) {
-	i, touches := slices.BinarySearch(r.touched[b], at)
-	if touches || i == 0 || i == len(r.touched[b]) {
-		return -1, -1
-	}
-	return r.touched[b][i-1], r.touched[b][i]
-}
-
 // alive tells whether a buffer holds its value until an instruction anyway.
 func (r *rewriting) alive(b, at int) bool {
-	t := r.touched[b]
+	t := r.lives[b]
 	return r.program.Buffers[b].Role != Temporary || len(t) > 0 && t[len(t)-1] >= at
 }
 
-// repeatable tells whether a buffer can be made again for an instruction.
-func (r *rewriting) repeatable(b, at int) bool {
+// chain is how many operations in a row are repeated at most: a normalisation, its scale
+// and what activates it.
+const chain = 3
+
+// repeatable tells whether a buffer can be made again for an instruction by so many
+// operations in a row.
+func (r *rewriting) repeatable(b, at, operations int) bool {
 	c := r.maker[b]
-	if c == nil || !cheap(c.Spec) || len(r.touched[b]) == 0 {
+	if operations == 0 || c == nil || c.Accumulate || !cheap(c.Spec) || len(r.lives[b]) == 0 {
 		return false
 	}
 	for _, id := range c.In {
-		if x := r.program.Buffers[id].Base; !r.alive(x, at) && !r.repeatable(x, at) {
+		if x := r.program.Buffers[id].Base; !r.alive(x, at) && !r.repeatable(x, at, operations-1) {
 			return false
 		}
 	}
