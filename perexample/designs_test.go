@@ -316,6 +316,15 @@ var designs = []design{
 		h := must(G.Upsample2D(must(G.HadamardProd(x, m.param("s"))), 2))
 		return squares(must(G.BroadcastAdd(h, m.param("p", 2, 1, 1, 1), nil, []byte{1, 2, 3})))
 	}},
+	{name: "features chosen by the number of examples", loop: true, make: func(m *maker) *G.Node {
+		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 4)))
+		return squares(must(G.Slice(h, nil, G.S(m.batch%2, m.batch%2+2))))
+	}},
+	{name: "siblings joined along the batch, time first", loop: true, make: func(m *maker) *G.Node {
+		x := must(G.Transpose(m.input("x", 2, 3), 1, 0, 2))
+		x = must(G.BroadcastAdd(x, m.param("p", 2, 1, 1), nil, []byte{1, 2}))
+		return squares(must(G.Tanh(must(G.Concat(1, x, must(G.Square(x)))))))
+	}},
 	{name: "rows repeated as often as there are examples", loop: true, make: func(m *maker) *G.Node {
 		h := m.reshape(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), m.batch, 1, 2)
 		h, _, err := G.Broadcast(h, m.filled("places", 1, 1, m.batch, 2), G.NewBroadcastPattern([]byte{1}, nil))

@@ -188,19 +188,15 @@ func (r *reading) slice(n, x *G.Node, s op.Slice) (layout, error) {
 }
 
 func (r *reading) concat(n *G.Node, in G.Nodes, s op.Concat) (layout, error) {
-	a, before, within, ok := r.layouts[in[0]].axis(in[0].Shape(), r.net.Batch)
+	a, before, within, _ := r.layouts[in[0]].axis(in[0].Shape(), r.net.Batch)
 	for _, x := range in {
-		l := r.layouts[x]
-		b, be, wi, found := l.axis(x.Shape(), r.net.Batch)
-		if l.kind != batch || !ok || !found || a != b || before != be || within != wi {
+		b, be, wi, found := r.layouts[x].axis(x.Shape(), r.net.Batch)
+		if !found || a != b || before != be || within != wi {
 			return r.unruled(n), nil
 		}
 	}
 	outer, inner := op.Around(n.Shape(), a)
-	if a == s.Axis {
-		if outer*before != 1 {
-			return r.unruled(n), nil
-		}
+	if a == s.Axis { // fits where nothing lies before the examples
 		return layout{kind: batch, outer: len(in), inner: within * inner}, nil
 	}
 	return layout{kind: batch, outer: outer * before, inner: within * inner}, nil

@@ -55,6 +55,7 @@ func TestBadShapesAreRefused(t *testing.T) {
 
 		{MaxPool2D{k3}, []tensor.Shape{s(2, 9)}, "[batch, channels, height, width]"},
 		{MaxPool2D{alter(func(w *Window) { w.PadH = 3 })}, []tensor.Shape{s(1, 1, 5, 5)}, "padding alone"},
+		{MaxPool2D{Window{2, 1, 1, 1, 2, 0, 2, 1}}, []tensor.Shape{s(1, 1, 1, 1)}, "padding alone"}, // in the middle
 		{MaxPool2D{Window{2, 2, 1, 1, 2, 2, 4, 4}}, []tensor.Shape{s(1, 1, 1, 1)}, "padding alone"},
 		{AvgPool2D{Window{6, 6, 1, 1, 0, 0, 1, 1}}, []tensor.Shape{s(1, 1, 5, 5)}, "larger than 5"},
 		{MaxPoolGrad{k3}, []tensor.Shape{s(1, 1, 5, 5), s(1, 1, 4, 5)}, "gradient"},

@@ -106,6 +106,7 @@ var standard = map[string]func(r *rand.Rand, in func(o operand) *G.Node) (*G.Nod
 		total := G.Must(G.Sum(G.Must(G.Square(x))))
 		for _, s := range [][]tensor.Slice{
 			{G.S(1, 3)}, {nil, G.S(0, 2)}, {nil, nil, G.S(2, 5)}, {nil, G.S(3)}, {G.S(0), G.S(1, 3)}, {nil, G.S(2), G.S(4)},
+			{nil, G.S(0, 4, 2)}, {nil, nil, G.S(1, 5, 2)},
 		} {
 			h, err := G.Slice(x, s...)
 			if err != nil {
