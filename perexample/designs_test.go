@@ -432,6 +432,19 @@ var designs = []design{
 		x := m.reshape(apply(op.Embed{}, table, m.input("tokens", 4)), m.batch, 12)
 		return squares(must(G.Sigmoid(must(G.Mul(x, m.param("W", 12, 2))))))
 	}},
+	{name: "scale and shift by one function", make: func(m *maker) *G.Node {
+		x, v := m.input("x", 3), must(G.Exp(m.param("b", 1, 3)))
+		return squares(must(G.Tanh(bias(must(G.BroadcastHadamardProd(x, v, nil, []byte{0})), v))))
+	}},
+	{name: "an answer of another function", make: func(m *maker) *G.Node {
+		x, w := m.input("x", 3), m.param("W", 3, 2)
+		m.net.Output = must(G.Mul(x, must(G.Cube(w))))
+		return squares(must(G.Mul(x, must(G.Square(w)))))
+	}},
+	{name: "a batch divided by a function", loop: true, make: func(m *maker) *G.Node {
+		v := must(G.Square(m.param("W", 4, 3)))
+		return squares(must(G.HadamardDiv(must(G.Mul(m.input("x", 4), v)), must(G.Sum(v)))))
+	}},
 	{name: "the largest of a weight", loop: true, make: func(m *maker) *G.Node {
 		x, w := m.input("x", 4), m.param("W", 4, 3)
 		return squares(must(G.Mul(x, must(G.HadamardProd(w, must(G.Max(w)))))))

@@ -2,6 +2,7 @@ package layer
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,6 +58,31 @@ func TestDropoutByName(t *testing.T) {
 	// Two masks agree at an element with probability 5/8.
 	if same > 325 || same < 175 {
 		t.Errorf("two layers agree on %d of 400 elements", same)
+	}
+}
+
+func TestMasksDependOnTheSeed(t *testing.T) {
+	masked := func(seed uint64) []float32 {
+		n := New(1, seed)
+		y := n.Dropout(n.Input("x", 100), 0.5)
+		n.SquaredError(y, n.Input("target", 100))
+		net, err := n.Network()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ones := make([]float32, 100)
+		for i := range ones {
+			ones[i] = 1
+		}
+		ticket := make([]float32, op.TicketWidth)
+		op.WriteTicket(ticket, 5, 1)
+		return run(t, append(net.Inputs, net.Ticket), [][]float32{ones, ones, ticket}, y)[0]
+	}
+	if slices.Equal(masked(1), masked(2)) {
+		t.Error("two seeds draw the same mask")
+	}
+	if !slices.Equal(masked(1), masked(1)) {
+		t.Error("one seed draws two masks")
 	}
 }
 

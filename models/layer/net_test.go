@@ -203,6 +203,32 @@ func TestStartingWeights(t *testing.T) {
 	}
 }
 
+// Recurrent layers start within one over the root of their hidden units, the
+// input's weight too.
+func TestRecurrentStarts(t *testing.T) {
+	n := New(1, 1)
+	x := n.Input("x", 2, 9)
+	n.LSTM(x, "lstm", 16, Recurrent{})
+	n.SquaredError(n.GRU(x, "gru", 16, Recurrent{}), n.Input("target", 2, 16))
+	net, err := n.Network()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range net.Params {
+		if top := slices.Max(p.Value().Data().([]float32)); top > 0.25 || top < 0.2 {
+			t.Errorf("the largest of %s is %v, want just under 1/4", p.Name(), top)
+		}
+	}
+}
+
+func TestLossesOfAnotherNumber(t *testing.T) {
+	n := New(3, 1)
+	n.Loss(n.Try(func() (*G.Node, error) { return G.Reshape(n.Input("x", 2), tensor.Shape{6}) }), nil)
+	if _, err := n.Network(); err == nil || !strings.Contains(err.Error(), "one for each of 3 examples") {
+		t.Error(err)
+	}
+}
+
 // Gorgonia's own functions fit between layers, and their gradients arrive.
 func TestOwnNodes(t *testing.T) {
 	n := New(3, 1)
