@@ -149,6 +149,10 @@ var refusals = []struct {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 512)))
 		return squares(must(G.HadamardProd(must(G.Slice(h, nil, G.S(0, 256))), must(G.Slice(h, nil, G.S(256, 512))))))
 	}, []string{"two slices for one", "reshape"}},
+	{"slices of the shortest axis that Gorgonia takes for one", func(m *maker) *G.Node {
+		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 257)))
+		return squares(must(G.HadamardProd(must(G.Slice(h, nil, G.S(0, 1))), must(G.Slice(h, nil, G.S(256, 257))))))
+	}, []string{"two slices for one", "reshape"}},
 	{"a join whose gradient Gorgonia confuses", func(m *maker) *G.Node {
 		x := m.input("x", 3)
 		return squares(must(G.Concat(1, must(G.Mul(x, m.param("A", 3, 256))), must(G.Mul(x, m.param("B", 3, 256))))))
