@@ -296,7 +296,7 @@ func (r *result) print(w io.Writer) {
 	if r.Note != "" {
 		fmt.Fprintf(w, "note\t%s\n", r.Note)
 	}
-	fmt.Fprintf(w, "time\t%.1f s, %.0f examples/s on %s, %d threads\n", r.Seconds, r.ExamplesPerSec, r.Device, r.Threads)
+	fmt.Fprintf(w, "time\t%.1f s, %s on %s, %d threads\n", r.Seconds, speed(r.ExamplesPerSec), r.Device, r.Threads)
 	fmt.Fprintf(w, "files\t%s\n", r.Out)
 	fmt.Fprintf(w, "report\t%s\n", filepath.Join(r.Out, "report.html"))
 	elsewhere := ""

@@ -48,6 +48,9 @@ func (s *screen) announce(j *job, run *engine.Run) {
 // watch follows a run: a bar where there is a terminal, a line at each tenth
 // elsewhere, and a line of metrics.jsonl at each tenth. All that it shows is
 // public: hyper-parameters, the ledger, and the public test set.
+//
+// The test set is measured at the end, and at a report where as many examples as it has
+// are expected to have been trained on since: then it takes a small part of the time.
 type watch struct {
 	screen    *screen
 	job       *job
@@ -58,6 +61,7 @@ type watch struct {
 	evaluator *engine.Evaluator
 	exporter  *exporter // nil where nobody scrapes
 	accurate  float64   // the last accuracy on the test set; NaN before the first
+	measured  int       // the lot that it is of, or that the run began with
 	began     time.Time
 	each      float64 // examples expected in a lot
 	every     int     // lots between reports
@@ -66,7 +70,7 @@ type watch struct {
 
 func (s *screen) watch(j *job, run *engine.Run) (*watch, error) {
 	d := run.Describe()
-	w := &watch{screen: s, job: j, run: run, began: time.Now(), accurate: math.NaN(), each: d.ExpectedLot * float64(d.PerRecord), every: max(1, j.config.Steps/10), first: run.Steps()}
+	w := &watch{screen: s, job: j, run: run, began: time.Now(), accurate: math.NaN(), each: d.ExpectedLot * float64(d.PerRecord), every: max(1, j.config.Steps/10), first: run.Steps(), measured: run.Steps()}
 	var err error
 	if w.metrics, err = os.OpenFile(filepath.Join(j.out, "metrics.jsonl"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
 		return nil, err
@@ -131,11 +135,12 @@ func (w *watch) observe(p *engine.Progress) error {
 	if err := w.evaluate(); err != nil {
 		return err
 	}
-	if w.evaluator != nil {
+	if w.evaluator != nil && (p.Lot == p.Lots || w.each*float64(p.Lot-w.measured) >= float64(w.job.task.Test.Len())) {
 		score, err := w.evaluator.Score(valuesOf(parameters), w.job.task.Test)
 		if err != nil {
 			return err
 		}
+		w.measured = p.Lot
 		line.TestLoss = (*number)(&score.Loss)
 		if score.Labels > 0 {
 			line.TestAccuracy = &score.Accuracy
@@ -201,15 +206,23 @@ func (w *watch) standing(p *engine.Progress) []string {
 	took := time.Since(w.began)
 	left := time.Duration(float64(took) / float64(p.Lot-w.first) * float64(p.Lots-p.Lot))
 	words := []string{epsilon, left.Round(time.Second).String() + " left"}
-	if !math.IsNaN(w.accurate) {
+	if !math.IsNaN(w.accurate) && (w.bar != nil || w.measured == p.Lot) {
 		words = append(words, fmt.Sprintf("test accuracy %.2f%%", 100*w.accurate))
 	}
-	return append(words, fmt.Sprintf("%.0f examples/s", w.speed(p)))
+	return append(words, speed(w.speed(p)))
 }
 
 // speed is how many examples of the expected lots are done in a second.
 func (w *watch) speed(p *engine.Progress) float64 {
 	return w.each * float64(p.Lot-w.first) / time.Since(w.began).Seconds()
+}
+
+// speed is a rate in words.
+func speed(examples float64) string {
+	if examples < 9.95 {
+		return fmt.Sprintf("%.2g examples/s", examples)
+	}
+	return fmt.Sprintf("%.0f examples/s", examples)
 }
 
 // publish hands what is known of a lot to those who scrape.
