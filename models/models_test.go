@@ -3,6 +3,7 @@ package models
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,6 +139,62 @@ func TestModelsOfSequences(t *testing.T) {
 			}
 			follow(t, net, e)
 		})
+	}
+}
+
+// A language model sees no step after the one that it predicts from, and padding
+// nowhere.
+func TestTransformersSeeThePastAlone(t *testing.T) {
+	e := Example{Shape: []int{6}, Vocabulary: 50, Classes: 50, Labels: []int{6}}
+	answers := func(ids []float32) []float32 {
+		build, err := Parse("transformer", e, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		net, err := build(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range [][]float32{ids, {0, 0, 0, 0, 0, 0}} {
+			if err := G.Let(net.Inputs[i], tensor.New(tensor.WithShape(1, 6), tensor.WithBacking(v))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var y G.Value
+		G.Read(net.Output, &y)
+		vm := G.NewTapeMachine(net.Loss.Graph())
+		defer vm.Close()
+		if err := vm.RunAll(); err != nil {
+			t.Fatal(err)
+		}
+		return y.Data().([]float32)
+	}
+	first, second := answers([]float32{1, 2, 3, 4, 5, 6}), answers([]float32{1, 2, 3, 9, 5, 6})
+	for step := range 6 {
+		if same := slices.Equal(first[50*step:50*step+50], second[50*step:50*step+50]); same != (step < 3) {
+			t.Errorf("step %d answers the same whatever step 3 is: %t", step, same)
+		}
+	}
+
+	build, err := Parse("transformer", Example{Shape: []int{6}, Vocabulary: 50, Classes: 2}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := build(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := 0
+	for _, n := range net.Loss.Graph().AllNodes() {
+		if a, ok := op.Of(n).(op.Attention); ok {
+			blocks++
+			if in := op.Operands(n); a != (op.Attention{Heads: 4}) || len(in) != 2 || in[1] != net.Inputs[0] {
+				t.Errorf("%v of %v: 4 heads that do not see padding are wanted", a, in)
+			}
+		}
+	}
+	if blocks != 2 {
+		t.Errorf("%d blocks, want 2", blocks)
 	}
 }
 

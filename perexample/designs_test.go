@@ -276,7 +276,8 @@ var designs = []design{
 	}},
 	{name: "a shift that begins again", make: func(m *maker) *G.Node {
 		x, b := m.input("x", 5), m.param("b", 1, 3)
-		return squares(must(G.Tanh(bias(x, must(G.Concat(1, b, must(G.Slice(b, nil, G.S(0, 2)))))))))
+		h := bias(x, must(G.Concat(1, b, must(G.Slice(b, nil, G.S(0, 2))))))
+		return squares(must(G.Tanh(bias(h, must(G.Slice(must(G.Concat(1, b, b)), nil, G.S(0, 5)))))))
 	}},
 	{name: "a column summed along the batch", make: func(m *maker) *G.Node {
 		h := must(G.Tanh(must(G.Mul(m.input("x", 3), m.param("W", 3, 1)))))

@@ -2,6 +2,7 @@ package layer
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"gorgonia.org/tensor"
@@ -91,5 +92,44 @@ func TestAttentionByName(t *testing.T) {
 	}
 	if !(math.Abs(loss-float64(got[1][0])) <= 1e-5) {
 		t.Errorf("loss %v, want %v", got[1][0], loss)
+	}
+}
+
+// Where all steps have the same features, attention answers the same at each,
+// whatever it attends to: values know no positions. Where they differ, turned queries
+// and keys tell positions, and what stands at a padded step matters to no other.
+func TestRotaryAndPaddedAttention(t *testing.T) {
+	answers := func(rotary bool, x, padding []float32) []float32 {
+		n := New(1, 1)
+		in, ids := n.Input("x", 3, 4), n.Input("ids", 3)
+		y := n.Attention(in, "attention", Attention{Heads: 2, Rotary: rotary, Padding: ids})
+		n.SquaredError(y, n.Input("target", 3, 4))
+		net, err := n.Network()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return run(t, net.Inputs, [][]float32{x, padding, make([]float32, 12)}, y)[0]
+	}
+	all := []float32{0, 0, 0}
+	same := []float32{1, -2, 3, 0.5, 1, -2, 3, 0.5, 1, -2, 3, 0.5}
+	for _, rotary := range []bool{false, true} {
+		y := answers(rotary, same, all)
+		for i, v := range y {
+			if !(math.Abs(float64(v-y[i%4])) <= 1e-5) {
+				t.Errorf("rotary %t: number %d of step %d is %v, that of the first %v", rotary, i%4, i/4, v, y[i%4])
+			}
+		}
+	}
+	a := []float32{1, -2, 3, 0.5, 2, 2, -1, 1, 0.5, 0, 1, -1}
+	b := append(slices.Clone(a[:8]), 7, 7, -7, 7)
+	if slices.Equal(answers(true, a, all), answers(false, a, all)) {
+		t.Error("turned queries and keys answer as others do")
+	}
+	last := []float32{0, 0, -1}
+	if !slices.Equal(answers(true, a, last)[:8], answers(true, b, last)[:8]) {
+		t.Error("what stands at a padded step matters to others")
+	}
+	if slices.Equal(answers(true, a, all)[:8], answers(true, b, all)[:8]) {
+		t.Error("what stands at a step does not matter to others")
 	}
 }
