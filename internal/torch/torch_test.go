@@ -157,6 +157,24 @@ func TestSquareWeightsNeedMetadata(t *testing.T) {
 	}
 }
 
+// A weight of one number is the same in either layout.
+func TestSingleWeightsNeedNone(t *testing.T) {
+	n := layer.New(1, 1)
+	n.SquaredError(n.Dense(n.Input("x", 1), "fc", 1, layer.Identity), n.Input("y", 1))
+	net, err := n.Network()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := Export(net)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := Import(net, file, nil)
+	if want := net.Params[0].Value().Data(); err != nil || !reflect.DeepEqual(got["fc.weight"], want) {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+}
+
 func TestDifferencesAreNamed(t *testing.T) {
 	net, err := parse(t, "mlp:4", models.Example{Shape: []int{3}, Classes: 2})(1)
 	if err != nil {
