@@ -13,11 +13,15 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +41,7 @@ func main() {
 	flag.DurationVar(&c.time, "time", 3*time.Second, "how long each is measured, after a third of it to warm up")
 	flag.IntVar(&c.threads, "threads", 2, "threads for each")
 	only := flag.String("only", "", "a regular expression of workloads, for a part of the table")
+	flag.BoolVar(&c.add, "add", false, "keep what the results that are there hold beside that part")
 	readme := flag.String("readme", "", "measure nothing, but write the tables of this README anew from the results")
 	step := flag.String("step", "", "time dptrain alone on WORKLOAD/private or WORKLOAD/plain")
 	flag.Parse()
@@ -75,6 +80,7 @@ type comparison struct {
 	time                             time.Duration
 	threads                          int
 	only                             *regexp.Regexp
+	add                              bool
 }
 
 func (c *comparison) run() error {
@@ -85,8 +91,20 @@ func (c *comparison) run() error {
 	if err != nil {
 		return err
 	}
-	r := results{Machine: m, Date: time.Now().UTC().Format(time.DateOnly), Seconds: c.time.Seconds(), Versions: map[string]string{}}
-	r.Checks = c.checks
+	r := results{Versions: map[string]string{}, Checks: map[string]string{}}
+	if c.add {
+		if err := c.keep(&r, m.name()); err != nil {
+			return err
+		}
+	}
+	m.Peak = r.Machine.Peak
+	r.Machine, r.Date, r.Seconds = m, time.Now().UTC().Format(time.DateOnly), c.time.Seconds()
+	maps.Copy(r.Checks, c.checks)
+	if len(c.checks) > 0 {
+		if err := c.write(r); err != nil {
+			return err
+		}
+	}
 	for _, w := range bench.Workloads() {
 		if !c.only.MatchString(w.Name) {
 			continue
@@ -108,6 +126,24 @@ func (c *comparison) run() error {
 	return nil
 }
 
+// keep reads the results that are there, without what is to be measured again.
+func (c *comparison) keep(r *results, name string) error {
+	text, err := os.ReadFile(filepath.Join(c.out, name+".json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, r); err != nil {
+		return fmt.Errorf("%s.json: %w", name, err)
+	}
+	r.Measurements = slices.DeleteFunc(r.Measurements, func(m measurement) bool {
+		return c.only.MatchString(m.Workload) && slices.ContainsFunc(c.precisions, func(p cuda.Precision) bool { return p.String() == m.Precision })
+	})
+	return nil
+}
+
 func (c *comparison) check(text string) error {
 	name, outcome, ok := strings.Cut(text, "=")
 	if !ok {
@@ -121,6 +157,10 @@ func (c *comparison) check(text string) error {
 }
 
 func (c *comparison) write(r results) error {
+	place := func(m measurement) int {
+		return slices.IndexFunc(bench.Workloads(), func(w bench.Workload) bool { return w.Name == m.Workload })
+	}
+	slices.SortStableFunc(r.Measurements, func(a, b measurement) int { return place(a) - place(b) })
 	if err := os.MkdirAll(c.out, 0o755); err != nil {
 		return err
 	}
