@@ -14,11 +14,13 @@ import (
 
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/cpu"
+	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
+	G "gorgonia.org/gorgonia"
 )
 
 // field is one field of a protocol buffer, as a reader that knows no schema sees it.
@@ -141,6 +143,17 @@ func TestRefusalsNameTheOperation(t *testing.T) {
 		"convGradInput": func(n *layer.Net) {
 			x := n.ConvTranspose2D(n.Input("x", 1, 3, 3), "up", 1, layer.Window{Size: 2}, layer.Identity)
 			n.SquaredError(x, n.Input("y", 1, 4, 4))
+		},
+		"dilated mean": func(n *layer.Net) {
+			x := n.AvgPool(n.Input("x", 1, 5, 5), layer.Window{Size: 2, Dilation: 2})
+			n.SquaredError(x, n.Input("y", 1, 3, 3))
+		},
+		"not one dense layer": func(n *layer.Net) { // its gates are activated before they are gates
+			gates, w := n.Dense(n.Input("x", 3, 2), "gates", 8, layer.Tanh), n.Param("w", layer.Normal(1), 2, 8)
+			apply := func(s op.Spec, in ...*G.Node) *G.Node {
+				return n.Try(func() (*G.Node, error) { return op.Apply(s, in...) })
+			}
+			n.SquaredError(apply(op.LSTM{}, gates, w, apply(op.LSTMTrace{}, gates, w)), n.Input("y", 3, 2))
 		},
 		"labels": func(n *layer.Net) {
 			x, y := n.Input("x", 3), n.Input("labels", 3)
