@@ -172,8 +172,10 @@ func (c *comparison) write(r results) error {
 	if err := os.WriteFile(name+".json", append(text, '\n'), 0o644); err != nil {
 		return err
 	}
-	if err := os.WriteFile(name+".svg", []byte(r.picture()), 0o644); err != nil {
-		return err
+	if len(r.Measurements) > 0 {
+		if err := os.WriteFile(name+".svg", []byte(r.picture()), 0o644); err != nil {
+			return err
+		}
 	}
 	return os.WriteFile(name+".md", []byte(r.markdown()), 0o644)
 }
