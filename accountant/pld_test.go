@@ -75,7 +75,7 @@ func TestPLDLaplacePublished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if math.Abs(scale-want) > .1 {
+		if !(math.Abs(scale-want) <= .1) {
 			t.Errorf("scale for %d Laplaces: got %v, want %v", steps, scale, want)
 		}
 	}

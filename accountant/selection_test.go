@@ -40,7 +40,7 @@ func TestSelectionOfAnotherAccountant(t *testing.T) {
 		{1, 10, 10, Runs{1, 5}, 2.45960},
 	} {
 		got, err := selectionOf(c.runs, c.rate, c.noise, c.steps).Epsilon(1e-5)
-		if err != nil || math.Abs(got.Epsilon/c.want-1) > 2e-3 {
+		if err != nil || !(math.Abs(got.Epsilon/c.want-1) <= 2e-3) {
 			t.Errorf("%+v: ε = %.6g (order %v), want %.6g (%v)", c, got.Epsilon, got.Order, c.want, err)
 		}
 		if got.Accountant != "rdp" || !strings.Contains(got.Note, "best of a random number") {
@@ -96,7 +96,7 @@ func TestRunsAreDrawnAsTheySay(t *testing.T) {
 			total += p
 			mean += float64(k) * p
 		}
-		if math.Abs(total-1) > 1e-9 || math.Abs(mean/r.Mean-1) > 1e-6 {
+		if !(math.Abs(total-1) <= 1e-9) || !(math.Abs(mean/r.Mean-1) <= 1e-6) {
 			t.Errorf("%+v: %v in all, %v runs on average", r, total, mean)
 		}
 		if _, err := r.Quantile(1 - 0x1p-53); err != nil {

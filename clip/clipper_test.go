@@ -269,7 +269,7 @@ func TestFactorsAreTheFormulas(t *testing.T) {
 		}
 		for g, row := range c.want {
 			for r, want := range row {
-				if got := float64(factors[g][r]); math.Abs(got-want) > 2e-6*want {
+				if got := float64(factors[g][r]); !(math.Abs(got-want) <= 2e-6*want) {
 					t.Errorf("%s: factor of group %d, record %d is %v, want %v", c.title, g, r, got, want)
 				}
 			}

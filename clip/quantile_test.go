@@ -41,7 +41,7 @@ func TestQuantileFollowsTheQuantile(t *testing.T) {
 		// The quantile of an exponential law of mean 10. The mean of 200 correlated
 		// steps stays within 5% of it for these seeds.
 		want := math.Log(-10 * math.Log(1-target))
-		if math.Abs(late-want) > 0.05 {
+		if !(math.Abs(late-want) <= 0.05) {
 			t.Errorf("target %v: the bound settles at %v, want %v", target, math.Exp(late), math.Exp(want))
 		}
 	}
@@ -72,7 +72,7 @@ func TestQuantileUpdateIsTheFormula(t *testing.T) {
 	if err := c.Begin(1); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := c.Sensitivities()[0], 2*math.Exp(-0.2*0.35); math.Abs(got-want) > 1e-15 {
+	if got, want := c.Sensitivities()[0], 2*math.Exp(-0.2*0.35); !(math.Abs(got-want) <= 1e-15) {
 		t.Errorf("bound %v, want %v", got, want)
 	}
 	if c.Count(0) != 0 {
@@ -113,7 +113,7 @@ func TestNoiseMultiplierComposesToTheTotal(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Two counts of multiplier 10 and the gradients of multiplier z.
-	if total := 1 / math.Sqrt(1/(z*z)+2.0/100); math.Abs(total-1.1) > 1e-14 || z <= 1.1 {
+	if total := 1 / math.Sqrt(1/(z*z)+2.0/100); !(math.Abs(total-1.1) <= 1e-14) || z <= 1.1 {
 		t.Errorf("multiplier %v composes with the counts to %v, want 1.1", z, total)
 	}
 	if z, err = bind(t, Flat(Constant(1), nil), Single).NoiseMultiplier(1.1); z != 1.1 || err != nil {
@@ -143,7 +143,7 @@ func TestStateIsRestored(t *testing.T) {
 	if err := fresh.Begin(1); err != nil {
 		t.Fatal(err)
 	}
-	if s := fresh.Sensitivities(); math.Abs(s[0]-math.Exp(0.2*0.35)) > 1e-15 || s[1] != 3 {
+	if s := fresh.Sensitivities(); !(math.Abs(s[0]-math.Exp(0.2*0.35)) <= 1e-15) || s[1] != 3 {
 		t.Errorf("restored sensitivities %v", s)
 	}
 	for _, bad := range [][]float64{nil, {1}, {0, 0}, {math.NaN(), 0}, {math.Inf(1), 0}, {-1, 0}, {1, 3}} {

@@ -97,7 +97,7 @@ func TestShownEpsilonIsTheLedgers(t *testing.T) {
 	})
 	r.Close()
 	a, err := r.Spent(c.Accountant)
-	if err != nil || math.Abs(a.Epsilon-shown) > 1e-12 {
+	if err != nil || !(math.Abs(a.Epsilon-shown) <= 1e-12) {
 		t.Errorf("shown %v, the ledger says %v (%v)", shown, a.Epsilon, err)
 	}
 }

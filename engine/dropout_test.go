@@ -89,7 +89,7 @@ func TestMasksFollowTheRowAndTheStep(t *testing.T) {
 					}
 				}
 				for j, w := range weights(t, r) {
-					if got := -float64(w) * r.Event().ExpectedLot(); math.Abs(got-want[j]) > 1e-6*want[j] {
+					if got := -float64(w) * r.Event().ExpectedLot(); !(math.Abs(got-want[j]) <= 1e-6*want[j]) {
 						t.Fatalf("lot %d, element %d: a sum of %v, want %v", lot, j, got, want[j])
 					}
 				}
@@ -216,7 +216,7 @@ func TestResumeGoesOnWithTheStepsMasks(t *testing.T) {
 					want += 2 * float64(uint32(1)<<row)
 				}
 			}
-			if got := -float64(w) * r.Event().ExpectedLot(); math.Abs(got-want) > 1e-6*want {
+			if got := -float64(w) * r.Event().ExpectedLot(); !(math.Abs(got-want) <= 1e-6*want) {
 				t.Fatalf("step %d, element %d: a sum of %v, want %v", step, j, got, want)
 			}
 		}

@@ -55,7 +55,7 @@ func TestEvaluation(t *testing.T) {
 				counted += k
 			}
 		}
-		if got.Examples != n || got.Labels != n || counted != n || got.Accuracy != want.Accuracy || math.Abs(got.Loss-want.Loss) > 1e-6 {
+		if got.Examples != n || got.Labels != n || counted != n || got.Accuracy != want.Accuracy || !(math.Abs(got.Loss-want.Loss) <= 1e-6) {
 			t.Errorf("%d examples: %+v, want %+v", n, got, want)
 		}
 	}
@@ -64,7 +64,7 @@ func TestEvaluation(t *testing.T) {
 // TestEvaluationWithoutLabels: a loss, and no accuracy.
 func TestEvaluationWithoutLabels(t *testing.T) {
 	got, err := evaluator(t, linear(2)).Score([][]float32{{1, 2}}, columns(5, func(i, k, j int) float32 { return float32(i) }, 2))
-	if err != nil || got.Labels != 0 || got.Accuracy != 0 || got.Confusion != nil || math.Abs(got.Loss-6) > 1e-6 {
+	if err != nil || got.Labels != 0 || got.Accuracy != 0 || got.Confusion != nil || !(math.Abs(got.Loss-6) <= 1e-6) {
 		t.Errorf("%+v, %v; want a loss of 6 alone", got, err)
 	}
 }
@@ -189,7 +189,7 @@ func TestEvaluationOnEveryDevice(t *testing.T) {
 					want[i] = got
 				}
 				within := map[string]float64{"fp32": 1e-5, "tf32": 1e-3, "bf16": 1e-2}[precision]
-				if math.Abs(got.Loss-want[i].Loss) > within*want[i].Loss || math.Abs(got.Accuracy-want[i].Accuracy) > within {
+				if !(math.Abs(got.Loss-want[i].Loss) <= within*want[i].Loss) || !(math.Abs(got.Accuracy-want[i].Accuracy) <= within) {
 					t.Errorf("%s, %s: %v, want %v", d.Name, precision, got, want[i])
 				}
 				if precision == "fp32" && !reflect.DeepEqual(got.Confusion, want[i].Confusion) {

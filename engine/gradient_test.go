@@ -296,7 +296,7 @@ func TestDevicesAgree(t *testing.T) {
 				t.Errorf("%s on %s: weights differ by %g", name, device.Name, d)
 			}
 			for i := range seen {
-				if math.Abs(seen[i]-released[i]) > 1e-5 {
+				if !(math.Abs(seen[i]-released[i]) <= 1e-5) {
 					t.Errorf("%s on %s: released %v, want %v", name, device.Name, seen[i], released[i])
 				}
 			}
@@ -337,7 +337,7 @@ func TestRecordsAreAveraged(t *testing.T) {
 				quiet(r)
 				train(t, r, nil)
 				got := -float64(weights(t, r)[0]) * r.Event().ExpectedLot()
-				if math.Abs(got-test.want) > 1e-5*test.want {
+				if !(math.Abs(got-test.want) <= 1e-5*test.want) {
 					t.Errorf("microbatches of %d: a sum of %v, want %v", microbatch, got, test.want)
 				}
 			}

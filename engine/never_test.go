@@ -63,7 +63,7 @@ func TestDividesByWhatIsPublic(t *testing.T) {
 	}
 	with := 0
 	for lot, n := range sizes {
-		if math.Abs(sums[0][lot]-0.5*float64(n)) > 1e-4 {
+		if !(math.Abs(sums[0][lot]-0.5*float64(n)) <= 1e-4) {
 			t.Errorf("lot of %d records of gradient 0.5: a sum of %v", n, sums[0][lot])
 		}
 		switch d := sums[0][lot] - sums[1][lot]; {
@@ -146,7 +146,7 @@ func TestEachRecordOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 				got := -float64(weights(t, r)[0]) * 8
-				if math.Abs(got-want) > 0.25 {
+				if !(math.Abs(got-want) <= 0.25) {
 					t.Errorf("%s in microbatches of %d: a sum of %.2f, want %.0f", policy, microbatch, got, want)
 				}
 			}
@@ -193,7 +193,7 @@ func TestBadGradientStaysAlone(t *testing.T) {
 	}
 	for j, x := range []float64{5, 6} {
 		want := -math.Sqrt(x) / math.Sqrt(11) / 10 * 2 // lots
-		if d := float64(sound[j] - bad[j]); math.Abs(d-want) > 1e-5 {
+		if d := float64(sound[j] - bad[j]); !(math.Abs(d-want) <= 1e-5) {
 			t.Errorf("element %d: the bad record changed the sum by %v, want only its own %v missing", j, d, want)
 		}
 	}
@@ -212,7 +212,7 @@ func TestPrivateFigures(t *testing.T) {
 	w := 0.0
 	train(t, r, func(*Progress) error {
 		p := r.Private()
-		if p.Records != 10 || p.Refused != 0 || p.Whole != 4 || math.Abs(p.Loss-5.5*w) > 1e-5 {
+		if p.Records != 10 || p.Refused != 0 || p.Whole != 4 || !(math.Abs(p.Loss-5.5*w) <= 1e-5) {
 			t.Errorf("%+v, want 10 records, 4 of them whole, a mean loss of %v", p, 5.5*w)
 		}
 		w = float64(weights(t, r)[0])

@@ -58,7 +58,7 @@ func TestZeroGradientsGiveNoise(t *testing.T) {
 				for v := range squares {
 					n := count[v]
 					deviate := (math.Cbrt(squares[v]/n) - (1 - 2/(9*n))) / math.Sqrt(2/(9*n))
-					if math.Abs(deviate) > 5.5 {
+					if !(math.Abs(deviate) <= 5.5) {
 						t.Errorf("vector %d: Σz² = %.0f of %.0f, a deviate of %.1f", v, squares[v], n, deviate)
 					}
 				}
@@ -79,7 +79,7 @@ func expected(t *testing.T, queries []accountant.Query, r *Run, a Allocation) [2
 			groups = append(groups, q)
 		}
 	}
-	if z := 1 / math.Sqrt(left); math.Abs(z-1.7) > 1e-9 {
+	if z := 1 / math.Sqrt(left); !(math.Abs(z-1.7) <= 1e-9) {
 		t.Errorf("the lot's queries compose to the multiplier %v, want 1.7", z)
 	}
 	sizes := [2]float64{9000, 1000}
@@ -92,7 +92,7 @@ func expected(t *testing.T, queries []accountant.Query, r *Run, a Allocation) [2
 			if a == DimensionAdjusted {
 				want = 1.7 * math.Sqrt(10000/sizes[v])
 			}
-			if ratio := groups[v].Noise / groups[v].Sensitivity; math.Abs(ratio-want) > 1e-9 {
+			if ratio := groups[v].Noise / groups[v].Sensitivity; !(math.Abs(ratio-want) <= 1e-9) {
 				t.Errorf("group %s: noise over sensitivity %v, want %v", groups[v].Group, ratio, want)
 			}
 		}
@@ -204,7 +204,7 @@ func TestAdaptiveBound(t *testing.T) {
 		}
 		noised := below - 100 + q.Noise*z[0]
 		bound *= math.Exp(-q.Rate * (noised / 200))
-		if got := r.mechanism.clipper.State(nil)[0]; math.Abs(got-bound) > 1e-6*bound {
+		if got := r.mechanism.clipper.State(nil)[0]; !(math.Abs(got-bound) <= 1e-6*bound) {
 			t.Fatalf("lot %d: bound %v, want %v", p.Lot, got, bound)
 		}
 		return nil
@@ -221,7 +221,7 @@ func TestAdaptiveBound(t *testing.T) {
 		if len(s.Lot.Queries) != 2 || s.Lot.Queries[1].Noise != 10 || s.Lot.Queries[1].Sensitivity != 0.5 {
 			t.Errorf("lot %d: queries %+v", i, s.Lot.Queries)
 		}
-		if z := 1 / math.Sqrt(total); math.Abs(z-2) > 1e-9 {
+		if z := 1 / math.Sqrt(total); !(math.Abs(z-2) <= 1e-9) {
 			t.Errorf("lot %d costs the multiplier %v, want 2", i, z)
 		}
 	}

@@ -243,7 +243,7 @@ func TestPrincipal(t *testing.T) {
 		}
 		sign := math.Copysign(1, basis[k][most])
 		for i := range v {
-			if math.Abs(float64(v[i])-sign*basis[k][i]) > 1e-6 {
+			if !(math.Abs(float64(v[i])-sign*basis[k][i]) <= 1e-6) {
 				t.Fatalf("direction %d: %v at %d, want %v", k, v[i], i, sign*basis[k][i])
 			}
 		}
@@ -276,13 +276,13 @@ func TestProjectionNoise(t *testing.T) {
 		}
 	}
 	n, m := float64(width), float64(width*(width-1)/2)
-	if d := diagonal/(n*sigma*sigma) - 1; math.Abs(d) > 6*math.Sqrt(2/n) {
+	if d := diagonal/(n*sigma*sigma) - 1; !(math.Abs(d) <= 6*math.Sqrt(2/n)) {
 		t.Errorf("variance on the diagonal off by %v", d)
 	}
-	if d := rest/(m*sigma*sigma/2) - 1; math.Abs(d) > 6*math.Sqrt(2/m) {
+	if d := rest/(m*sigma*sigma/2) - 1; !(math.Abs(d) <= 6*math.Sqrt(2/m)) {
 		t.Errorf("variance beside the diagonal off by %v", d)
 	}
-	if z := cross / (sigma * sigma / math.Sqrt2 * math.Sqrt(m)); math.Abs(z) > 7 {
+	if z := cross / (sigma * sigma / math.Sqrt2 * math.Sqrt(m)); !(math.Abs(z) <= 7) {
 		t.Errorf("the diagonal and the rest go together: %v deviations", z)
 	}
 }
@@ -414,7 +414,7 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := r.Spent("rdp")
-		if err != nil || math.Abs(got.Epsilon-want.Epsilon) > 1e-9 || got.Epsilon > 6 {
+		if err != nil || !(math.Abs(got.Epsilon-want.Epsilon) <= 1e-9) || got.Epsilon > 6 {
 			t.Errorf("%s: ε = %v, composed %v, %v", policy, got.Epsilon, want.Epsilon, err)
 		}
 		composed.Spent[1].Count += 1

@@ -187,7 +187,7 @@ func TestBrokenPassCountsWhole(t *testing.T) {
 		if n, want := lots(lotsIn(t, c.Ledger)), (done+4)/5*5+5; n != want {
 			t.Errorf("after %d lots and five more the ledger holds %d, want %d", done, n, want)
 		}
-		if a, err := r.Spent(c.Accountant); err != nil || math.Abs(a.Epsilon-e) > 1e-9 {
+		if a, err := r.Spent(c.Accountant); err != nil || !(math.Abs(a.Epsilon-e) <= 1e-9) {
 			t.Errorf("shown %v, spent %v (%v)", e, a.Epsilon, err)
 		}
 	}

@@ -37,7 +37,7 @@ func TestStatistics(t *testing.T) {
 					}
 					for i, m := range released.Mean {
 						w := (want[s][i] + c.Statistics[s].Noise*z[i]) / r.Event().ExpectedLot()
-						if math.Abs(m-w) > 1e-5 {
+						if !(math.Abs(m-w) <= 1e-5) {
 							t.Errorf("lot %d, %s[%d]: %v, want %v", p.Lot, released.Name, i, m, w)
 						}
 					}
@@ -171,7 +171,7 @@ func TestStatisticsArePaidFor(t *testing.T) {
 		// 1 + ¼ + ¼ is the square of one query's ratio.
 		single := accountant.Plan{Sampling: lotsIn(t, c.Ledger).Spent[0].Lot.Sampling, Steps: c.Steps, Noise: math.Sqrt(1 / 1.5)}
 		b, err := accountant.Epsilon(single.History(), DefaultDelta(60), "")
-		if err != nil || math.Abs(b.Epsilon-a.Epsilon) > 1e-6 {
+		if err != nil || !(math.Abs(b.Epsilon-a.Epsilon) <= 1e-6) {
 			t.Errorf("ε = %v, of one query that costs the same %v (%v)", a.Epsilon, b.Epsilon, err)
 		}
 	}

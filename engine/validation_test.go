@@ -106,7 +106,7 @@ func TestHoldOutOfNeighbours(t *testing.T) {
 	for _, v := range first(t, held) {
 		ones += int(v)
 	}
-	if math.Abs(float64(ones)-80) > 6*6.2 {
+	if !(math.Abs(float64(ones)-80) <= 6*6.2) {
 		t.Errorf("%d of 200 held out are of the kind that 400 of 1000 are", ones)
 	}
 	for _, n := range []int{-1, 0, 12, 13} {
@@ -190,10 +190,10 @@ func TestValidationNoise(t *testing.T) {
 		squares += noise * noise
 		r.Close()
 	}
-	if mean := sum / runs * math.Sqrt(runs); math.Abs(mean) > 5.5 {
+	if mean := sum / runs * math.Sqrt(runs); !(math.Abs(mean) <= 5.5) {
 		t.Errorf("the noise's mean is %v deviations from 0", mean)
 	}
-	if v := (squares/runs - 1) * math.Sqrt(runs/2.); math.Abs(v) > 5.5 {
+	if v := (squares/runs - 1) * math.Sqrt(runs/2.); !(math.Abs(v) <= 5.5) {
 		t.Errorf("the noise's variance is %v deviations from 1", v)
 	}
 }
@@ -305,7 +305,7 @@ func TestRecordsCountAsTheMeanOfTheirExamples(t *testing.T) {
 		{Records{Users: true, Examples: 9}, 0.5 + 0.5 + 1},
 		{Records{Users: true, Examples: 2}, 0.5 + 0.75 + 1},
 	} {
-		if got, err := perRecord(shares, s, c.records); err != nil || math.Abs(got-c.want) > 1e-12 {
+		if got, err := perRecord(shares, s, c.records); err != nil || !(math.Abs(got-c.want) <= 1e-12) {
 			t.Errorf("%+v: %v, want %v (%v)", c.records, got, c.want, err)
 		}
 	}

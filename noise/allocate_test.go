@@ -23,10 +23,10 @@ func TestAllocationsComposeToTheMultiplier(t *testing.T) {
 				for i, g := range groups {
 					sum += (g.Sensitivity / sigmas[i]) * (g.Sensitivity / sigmas[i])
 				}
-				if got := 1 / math.Sqrt(sum); math.Abs(got-z) > 1e-14*z {
+				if got := 1 / math.Sqrt(sum); !(math.Abs(got-z) <= 1e-14*z) {
 					t.Errorf("%s %v: composes to %v, want %v", name, groups, got, z)
 				}
-				if got, err := Multiplier(groups, sigmas); err != nil || math.Abs(got-z) > 1e-14*z {
+				if got, err := Multiplier(groups, sigmas); err != nil || !(math.Abs(got-z) <= 1e-14*z) {
 					t.Errorf("%s %v: Multiplier = %v, %v; want %v", name, groups, got, err, z)
 				}
 			}
@@ -42,7 +42,7 @@ func TestAllocationFigures(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range want {
-			if math.Abs(got[i]-want[i]) > 1e-14*want[i] {
+			if !(math.Abs(got[i]-want[i]) <= 1e-14*want[i]) {
 				t.Errorf("%s: %v, want %v", name, got, want)
 			}
 		}

@@ -358,7 +358,7 @@ func TestBelowIsUniform(t *testing.T) {
 		thirds[bits.below(n)%3]++
 	}
 	for i, got := range thirds {
-		if math.Abs(got-draws/3) > 5.2*math.Sqrt(draws*2./9) {
+		if !(math.Abs(got-draws/3) <= 5.2*math.Sqrt(draws*2./9)) {
 			t.Errorf("%v of %d numbers are %d mod 3", got, draws, i)
 		}
 	}

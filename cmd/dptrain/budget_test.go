@@ -135,7 +135,7 @@ func TestFigure2(t *testing.T) {
 				nearest, got = epochs, epsilon
 			}
 		}
-		if math.Abs(nearest-c.epochs) > 1 || math.Abs(got-c.want) > c.tolerance*c.want {
+		if !(math.Abs(nearest-c.epochs) <= 1) || !(math.Abs(got-c.want) <= c.tolerance*c.want) {
 			t.Errorf("%s after %v epochs: %v, published %v after %v", c.name, nearest, got, c.want, c.epochs)
 		}
 	}

@@ -20,7 +20,7 @@ func TestEvalOnAGPU(t *testing.T) {
 	got := answer(t, "train --data digits --model logistic --steps 3 --lot 64 --noise 1 --delta 1e-5 --device cuda:0 --out run --quiet")
 	for _, where := range []string{"--device cuda:0", "--device cpu"} {
 		again := answer(t, "eval run "+where)
-		if math.Abs(again["loss"].(float64)-got["test_loss"].(float64)) > 1e-5 || math.Abs(again["accuracy"].(float64)-got["test_accuracy"].(float64)) > 1e-3 {
+		if !(math.Abs(again["loss"].(float64)-got["test_loss"].(float64)) <= 1e-5) || !(math.Abs(again["accuracy"].(float64)-got["test_accuracy"].(float64)) <= 1e-3) {
 			t.Errorf("eval %s says %v, train said %v, %v", where, again, got["test_accuracy"], got["test_loss"])
 		}
 	}

@@ -23,7 +23,7 @@ func TestDryRunSaysWhatTheRunWillCostAndLeavesNothing(t *testing.T) {
 		ratio := layer["clip"].(float64) / layer["noise"].(float64)
 		spent += ratio * ratio
 	}
-	if z := 1 / math.Sqrt(spent); math.Abs(z-1) > 1e-6 {
+	if z := 1 / math.Sqrt(spent); !(math.Abs(z-1) <= 1e-6) {
 		t.Errorf("the groups compose to a multiplier of %v, want 1", z)
 	}
 	ran := answer(t, line+" --out run")

@@ -46,7 +46,7 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 		}
 		alone := h
 		alone.Spent = alone.Spent[:1]
-		if one, err := accountant.Epsilon(alone, got["delta"].(float64), got["accountant"].(string)); err != nil || c.name != "stated" && math.Abs(one.Epsilon-0.5) > 0.01 {
+		if one, err := accountant.Epsilon(alone, got["delta"].(float64), got["accountant"].(string)); err != nil || c.name != "stated" && !(math.Abs(one.Epsilon-0.5) <= 0.01) {
 			t.Errorf("%s: the directions alone cost ε = %v of a budget of 2, %v", c.name, one.Epsilon, err)
 		}
 	}
@@ -95,7 +95,7 @@ func TestProjectedModel(t *testing.T) {
 		if known, _ := directionsIn(own, []int{4}); err != nil || len(directions) != 8 || !slices.Equal(directions, known) {
 			t.Fatalf("directions %v, exported %v, %v", known, directions, err)
 		}
-		if a, b, c := dot(directions[:4], directions[:4]), dot(directions[4:], directions[4:]), dot(directions[:4], directions[4:]); math.Abs(a-1) > 1e-5 || math.Abs(b-1) > 1e-5 || math.Abs(c) > 1e-5 {
+		if a, b, c := dot(directions[:4], directions[:4]), dot(directions[4:], directions[4:]), dot(directions[:4], directions[4:]); !(math.Abs(a-1) <= 1e-5) || !(math.Abs(b-1) <= 1e-5) || !(math.Abs(c) <= 1e-5) {
 			t.Errorf("directions %v are not orthonormal", directions)
 		}
 

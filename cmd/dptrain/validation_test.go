@@ -32,12 +32,12 @@ func TestValidationIsInTheBudget(t *testing.T) {
 		if c.name == "stated" && sigma != 20 || seen["validation_noise"] != got["validation_noise"] {
 			t.Errorf("%s: noise %v, foreseen %v", c.name, sigma, seen["validation_noise"])
 		}
-		if d := got["validation_deviation"].(float64); math.Abs(d-sigma/400) > 1e-15 {
+		if d := got["validation_deviation"].(float64); !(math.Abs(d-sigma/400) <= 1e-15) {
 			t.Errorf("%s: deviation %v, want %v", c.name, d, sigma/400)
 		}
 		// Both accuracies estimate the same: they differ by the noise and by at most
 		// what two parts of the table do.
-		if a, b := got["validation_accuracy"].(float64), got["test_accuracy"].(float64); math.Abs(a-b) > 6*(sigma/400+0.01) {
+		if a, b := got["validation_accuracy"].(float64), got["test_accuracy"].(float64); !(math.Abs(a-b) <= 6*(sigma/400+0.01)) {
 			t.Errorf("%s: accuracy %v on what was held out, %v on test data", c.name, a, b)
 		}
 		h, err := accountant.Read(c.name + "/ledger.jsonl")

@@ -100,7 +100,7 @@ func checkProduct(t *testing.T, d *Device, b *Blas, p Product, r *rand.Rand) {
 		if w.untouched {
 			bound = 0
 		}
-		if math.Abs(got-w.value) > bound {
+		if !(math.Abs(got-w.value) <= bound) {
 			t.Fatalf("%+v: number %d is %g, want %g within %g", p, i, got, w.value, bound)
 		}
 	}

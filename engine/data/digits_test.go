@@ -42,7 +42,7 @@ func TestDigitsAreEven(t *testing.T) {
 		count[l]++
 	}
 	for digit, n := range count {
-		if math.Abs(float64(n)-1000) > 150 {
+		if !(math.Abs(float64(n)-1000) <= 150) {
 			t.Errorf("digit %d comes %d times in 10,000", digit, n)
 		}
 	}

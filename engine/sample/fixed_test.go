@@ -100,7 +100,7 @@ func TestBelowIsUniform(t *testing.T) {
 		thirds[x%3]++
 	}
 	uniform(t, "below 3·2⁶², mod 3", thirds, draws)
-	if read := float64(w.next) - float64(w.unread) - 60000; math.Abs(read-draws*4/3) > 5.2*math.Sqrt(draws*4.0/9) {
+	if read := float64(w.next) - float64(w.unread) - 60000; !(math.Abs(read-draws*4/3) <= 5.2*math.Sqrt(draws*4.0/9)) {
 		t.Errorf("%v words for %d numbers, want about %d", read, draws, draws*4/3)
 	}
 
@@ -109,7 +109,7 @@ func TestBelowIsUniform(t *testing.T) {
 	for range draws {
 		w.below(1<<63 + 1)
 	}
-	if read := float64(w.next) - float64(w.unread) - before; math.Abs(read-draws*2) > 5.2*math.Sqrt(draws*2) {
+	if read := float64(w.next) - float64(w.unread) - before; !(math.Abs(read-draws*2) <= 5.2*math.Sqrt(draws*2)) {
 		t.Errorf("%v words for %d numbers, want about %d", read, draws, draws*2)
 	}
 }

@@ -24,7 +24,7 @@ func TestGramTile(t *testing.T) {
 		gramTile(got, stride, x[4:], x[8:], ld, steps)
 		gramTileGo(want, stride, x[4:], x[8:], ld, steps)
 		for i := range got {
-			if math.Abs(got[i]-want[i]) > 1e-13*float64(steps+1) {
+			if !(math.Abs(got[i]-want[i]) <= 1e-13*float64(steps+1)) {
 				t.Fatalf("%d steps: element %d is %v, want %v", steps, i, got[i], want[i])
 			}
 		}

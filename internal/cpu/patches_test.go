@@ -97,7 +97,7 @@ func TestPatched(t *testing.T) {
 						t.Fatalf("%v: record %d: element %d of the sum is %v, of the gradient %v", f, record, i, out[i], v)
 					}
 				}
-				if got := simd.SumSquares(out); math.Abs(got-float64(norms[record])) > 1e-7*got {
+				if got := simd.SumSquares(out); !(math.Abs(got-float64(norms[record])) <= 1e-7*got) {
 					t.Errorf("%v: record %d: squared norm %v, of what is summed %v", f, record, norms[record], got)
 				}
 			}

@@ -145,7 +145,7 @@ func TestMaskStatistics(t *testing.T) {
 					k++
 				}
 			}
-			if off := math.Abs(float64(k)-p*float64(n)) / math.Sqrt(p*(1-p)*float64(n)); off > 7 {
+			if off := math.Abs(float64(k)-p*float64(n)) / math.Sqrt(p*(1-p)*float64(n)); !(off <= 7) {
 				t.Errorf("rate %v: %s fall %d times of %d, %.1f deviations off", rate, what, k, n, off)
 			}
 		}

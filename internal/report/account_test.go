@@ -26,7 +26,7 @@ func TestCurve(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if math.Abs(c.epsilon[i]-want.Epsilon) > 1e-9*want.Epsilon {
+			if !(math.Abs(c.epsilon[i]-want.Epsilon) <= 1e-9*want.Epsilon) {
 				t.Errorf("%s after %d lots: %v, want %v", name, at, c.epsilon[i], want.Epsilon)
 			}
 		}
@@ -41,14 +41,14 @@ func TestGroupsAddUp(t *testing.T) {
 	h := accountant.History{Spent: []accountant.Spent{{Lot: lot(1, 2), Count: 5}, {Lot: lot(1, 4, 3, 4), Count: 2}}}
 	groups := Groups(h)
 	first, second := 5*0.25+2*0.0625, 2*0.5625
-	if len(groups) != 2 || math.Abs(groups[0].Share-first/(first+second)) > 1e-15 || math.Abs(groups[1].Share-second/(first+second)) > 1e-15 {
+	if len(groups) != 2 || !(math.Abs(groups[0].Share-first/(first+second)) <= 1e-15) || !(math.Abs(groups[1].Share-second/(first+second)) <= 1e-15) {
 		t.Errorf("%+v", groups)
 	}
 	if g := groups[0]; g.LeastS != 1 || g.MostS != 1 || g.LeastNoise != 2 || g.MostNoise != 4 {
 		t.Errorf("%+v", g)
 	}
 	low, high, ok := noiseMultipliers(h)
-	if !ok || math.Abs(low-1/math.Sqrt(0.625)) > 1e-15 || high != 2 {
+	if !ok || !(math.Abs(low-1/math.Sqrt(0.625)) <= 1e-15) || high != 2 {
 		t.Errorf("noise multipliers %v to %v, %v", low, high, ok)
 	}
 }
@@ -66,7 +66,7 @@ func TestGuessing(t *testing.T) {
 			if got < best-1e-12 || got > 1 {
 				t.Errorf("μ = %v, ε = %v: bound %v below %v", mu, epsilon, got, best)
 			}
-			if epsilon == 0 && math.Abs(got-best) > 1e-12 {
+			if epsilon == 0 && !(math.Abs(got-best) <= 1e-12) {
 				t.Errorf("μ = %v: at ε = 0 the bound is %v, want %v", mu, got, best)
 			}
 		}

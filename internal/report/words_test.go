@@ -17,7 +17,7 @@ func TestRounded(t *testing.T) {
 		for digits := 2; digits <= 6; digits++ {
 			for _, way := range []int{1, -1} {
 				got, err := strconv.ParseFloat(rounded(x, way, digits), 64)
-				if err != nil || float64(way)*(got-x) < 0 || math.Abs(got-x) > 1.01*x*math.Pow(10, 1-float64(digits)) {
+				if err != nil || float64(way)*(got-x) < 0 || !(math.Abs(got-x) <= 1.01*x*math.Pow(10, 1-float64(digits))) {
 					t.Fatalf("%v to %d digits, way %d: %v, %v", x, digits, way, got, err)
 				}
 			}

@@ -209,7 +209,7 @@ func TestReductions(t *testing.T) {
 		for _, k := range supported {
 			got := [3]float64{k.dot(&x[0], &y[0], n), k.sum(&x[0], n), k.sumSquares(&x[0], n)}
 			for i, want := range [3]float64{dot, sum, squares} {
-				if math.Abs(got[i]-want) > 1e-12*(size+squares+1) {
+				if !(math.Abs(got[i]-want) <= 1e-12*(size+squares+1)) {
 					t.Errorf("%s: sum %d of %d terms is %v, want %v", k.name, i, n, got[i], want)
 				}
 			}
@@ -222,7 +222,7 @@ func TestReductions(t *testing.T) {
 					want += (float64(v) - 0.7) * (float64(v) - 0.7)
 				}
 				got := k.deviations(&x[0], whole, 0.7)
-				if math.Abs(got-want) > 1e-12*want || got != pureGo.deviations(&x[0], whole, 0.7) {
+				if !(math.Abs(got-want) <= 1e-12*want) || got != pureGo.deviations(&x[0], whole, 0.7) {
 					t.Errorf("%s: deviations of %d terms are %v, want %v", k.name, whole, got, want)
 				}
 			}
@@ -279,7 +279,7 @@ func TestColSums(t *testing.T) {
 			with(k, func() { ColSums(got, x, ld, rows, cols, factors, false) })
 			check()
 			for c := range want {
-				if math.Abs(float64(got[c])-want[c]) > 1e-4 {
+				if !(math.Abs(float64(got[c])-want[c]) <= 1e-4) {
 					t.Fatalf("%s: %d×%d: column %d sums to %v, want %v", k.name, rows, cols, c, got[c], want[c])
 				}
 			}
@@ -288,7 +288,7 @@ func TestColSums(t *testing.T) {
 			}
 			compareBits(t, k.name, got, first)
 			with(k, func() { ColSums(got, x, ld, rows, cols, factors, true) })
-			if c := cols - 1; math.Abs(float64(got[c])-2*want[c]) > 2e-4 {
+			if c := cols - 1; !(math.Abs(float64(got[c])-2*want[c]) <= 2e-4) {
 				t.Fatalf("%s: accumulated %v, want %v", k.name, got[c], 2*want[c])
 			}
 		}
@@ -320,11 +320,11 @@ func TestSoftmax(t *testing.T) {
 				got, check := guarded(t, n)
 				lse := Softmax(got, x)
 				check()
-				if math.Abs(lse-math.Log(sum)) > 1e-6*math.Abs(lse) {
+				if !(math.Abs(lse-math.Log(sum)) <= 1e-6*math.Abs(lse)) {
 					t.Errorf("length %d: log sum %v, want %v", n, lse, math.Log(sum))
 				}
 				for i, v := range x {
-					if want := math.Exp(float64(v)) / sum; math.Abs(float64(got[i])-want) > 8e-6*want+1e-44 {
+					if want := math.Exp(float64(v)) / sum; !(math.Abs(float64(got[i])-want) <= 8e-6*want+1e-44) {
 						t.Errorf("length %d: softmax %v, want %v", n, got[i], want)
 					}
 				}

@@ -24,7 +24,7 @@ func TestLSTM(t *testing.T) {
 				check()
 			}
 			near := func(what string, j int, got float32, want float64) {
-				if math.Abs(float64(got)-want) > 4e-6*(1+math.Abs(want)) {
+				if !(math.Abs(float64(got)-want) <= 4e-6*(1+math.Abs(want))) {
 					t.Fatalf("%d units: %s of unit %d is %v, want %v", n, what, j, got, want)
 				}
 			}

@@ -141,7 +141,7 @@ func TestPools(t *testing.T) {
 				if int(arg[i]) != where || got[i] != best && best == best {
 					t.Fatalf("%+v: output %d: %v from %d, want %v from %d", *w, i, got[i], arg[i], best, where)
 				}
-				if want := sum / float64(w.KH*w.KW); math.Abs(float64(mean[i])-want) > 1e-5 {
+				if want := sum / float64(w.KH*w.KW); !(math.Abs(float64(mean[i])-want) <= 1e-5) {
 					t.Fatalf("%+v: mean %d: %v, want %v", *w, i, mean[i], want)
 				}
 				fromMean += float64(mean[i]) * float64(dy[i])
@@ -149,7 +149,7 @@ func TestPools(t *testing.T) {
 					scattered[where] += dy[i]
 				}
 			}
-			if math.Abs(fromImage-fromMean) > 1e-4*float64(len(img)) {
+			if !(math.Abs(fromImage-fromMean) <= 1e-4*float64(len(img))) {
 				t.Fatalf("%+v: AvgPoolGrad is not the adjoint: %v and %v", *w, fromImage, fromMean)
 			}
 			MaxPoolGrad(dimg, dy, arg)

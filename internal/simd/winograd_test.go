@@ -94,7 +94,7 @@ func TestWinogradIsAConvolution(t *testing.T) {
 			})
 			near := func(what string, got float32, want, size float64) {
 				t.Helper()
-				if math.Abs(float64(got)-want) > growth*size/(1<<24) {
+				if !(math.Abs(float64(got)-want) <= growth*size/(1<<24)) {
 					t.Fatalf("%d taps: %s is %v, want %v", w.Taps, what, got, want)
 				}
 			}
