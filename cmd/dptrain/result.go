@@ -283,7 +283,7 @@ func (r *result) print(w io.Writer) {
 	}
 	if r.Private {
 		fmt.Fprintf(w, "privacy\tε = %s at δ = %s, by the %s accountant\n", roundUp(float64(r.Epsilon)), roundUp(float64(r.Delta)), r.Accountant)
-		fmt.Fprintf(w, "\tadjacency %s, one %s, %d lots of about %.0f from %d\n", r.Adjacency, r.Unit, r.Steps, r.ExpectedLot, r.Records)
+		fmt.Fprintf(w, "\tadjacency %s, one %s, %s of about %.0f from %d\n", r.Adjacency, r.Unit, plural(r.Steps, "lot"), r.ExpectedLot, r.Records)
 		if r.Lost > 0 {
 			fmt.Fprintf(w, "\tand %s whose work a crash took: ε covers them too\n", plural(r.Lost, "lot"))
 		}

@@ -24,7 +24,7 @@ func (s *screen) announce(j *job, run *engine.Run) {
 		}
 		weights += n
 	}
-	s.note("Training %s (%d weights) on %s: %d records, %d lots of about %.0f.", j.model, weights, j.task.Name, d.Records, j.config.Steps, d.ExpectedLot)
+	s.note("Training %s (%d weights) on %s: %d records, %s of about %.0f.", j.model, weights, j.task.Name, d.Records, plural(j.config.Steps, "lot"), d.ExpectedLot)
 	if n := j.config.Projection.Directions; n > 0 && run.Directions() == nil {
 		s.note("First %s of the features: released once, before the first lot.", plural(n, "principal direction"))
 	}
