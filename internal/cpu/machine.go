@@ -51,11 +51,10 @@ func (m *Machine) compiler() compiler {
 
 // allocate lays out every buffer; temporaries share the arena.
 func (m *Machine) allocate(o optim.Optimizer, average bool) {
-	const line = 16 // of a cache, in elements
 	lasting := 0
 	for i, b := range m.program.Buffers {
 		if b.Base == i && b.Role != plan.Temporary {
-			lasting += (b.Size() + line - 1) / line * line
+			lasting += lines(b.Size())
 		}
 	}
 	arena, rest := zeros(m.program.Arena), zeros(lasting)
@@ -70,7 +69,7 @@ func (m *Machine) allocate(o optim.Optimizer, average bool) {
 		default:
 			m.memory[i] = rest[:n:n]
 			copy(m.memory[i], b.Value)
-			rest = rest[(n+line-1)/line*line:]
+			rest = rest[lines(n):]
 		}
 	}
 	for i, b := range m.program.Buffers {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"math"
 	"slices"
 
 	"github.com/dptrain/dptrain/internal/op"
@@ -17,12 +18,13 @@ func (p *Program) Thrift() {
 	if p.Bytes() <= cached {
 		return
 	}
-	best := p
-	_, least := p.lives().peak(p)
-	for q := p.again(); q != nil; q = q.again() {
-		if _, alive := q.lives().peak(q); alive < least {
+	best, least := p, math.MaxInt
+	for q := p; q != nil; {
+		next, alive := q.again()
+		if alive < least {
 			best, least = q, alive
 		}
+		q = next
 	}
 	if best.reuse(); best.Arena <= p.Arena-p.Arena/8 {
 		*p = *best
@@ -33,25 +35,26 @@ func (p *Program) Thrift() {
 // where most memory is taken are not kept but made again, by the same operation with the
 // same bits, when they are next read. They are results of an operation which costs no
 // more than reading them would, and which reads what is there then anyway. It is nil
-// where there are none.
-func (p *Program) again() *Program {
+// where there are none. alive is the most elements that the program it is made from has.
+func (p *Program) again() (q *Program, alive int) {
 	r := rewriting{program: p, lives: p.lives(), maker: make([]*Instruction, len(p.Buffers)), dropped: map[int]bool{}, made: map[int]int{}}
 	code := slices.Concat(p.Front, p.Back)
 	for at, c := range code {
 		r.maker[p.Buffers[c.Out].Base] = &code[at]
 	}
-	peak, _ := r.lives.peak(p)
+	peak, alive := r.lives.peak(p)
 	for b := range p.Buffers {
-		if from, to := r.lives.around(b, peak); from >= 0 && to >= 0 && r.repeatable(b, to, chain) {
+		if to, spans := r.lives.across(b, peak); spans && r.repeatable(b, to, chain) {
 			r.dropped[b] = true
 		}
 	}
 	if len(r.dropped) == 0 {
-		return nil
+		return nil, alive
 	}
-	q := *p
+	q = new(Program)
+	*q = *p
 	q.Buffers, q.Arena = slices.Clone(p.Buffers), 0
-	r.program = &q
+	r.program = q
 	for at, c := range code {
 		if at > peak {
 			c.In = slices.Clone(c.In)
@@ -65,7 +68,7 @@ func (p *Program) again() *Program {
 		}
 	}
 	q.Back = r.code[len(q.Front):]
-	return &q
+	return q, alive
 }
 
 // lives are the instructions that read or write each temporary, Back's after Front's.
@@ -102,14 +105,14 @@ func (l lives) peak(p *Program) (at, elements int) {
 	return at, elements
 }
 
-// around gives when a buffer is touched last before an instruction that does not touch
-// it, and first behind, or -1.
-func (l lives) around(b, at int) (from, to int) {
+// across gives when a buffer is touched next after an instruction that does not touch it
+// but that it is alive across.
+func (l lives) across(b, at int) (next int, ok bool) {
 	i, touches := slices.BinarySearch(l[b], at)
 	if touches || i == 0 || i == len(l[b]) {
-		return -1, -1
+		return 0, false
 	}
-	return l[b][i-1], l[b][i]
+	return l[b][i], true
 }
 
 // rewriting is a program on its way to one that keeps less.
