@@ -24,18 +24,22 @@ func (s *Source) Normals(dst []float32, st Stream, first uint64) error {
 	if err != nil {
 		return err
 	}
-	var words [grainWords]uint32
+	var words [2 * grainWords]uint32
 	for len(dst) > 0 {
 		in[counterWord] = uint32(first / Grain * grainBlocks)
-		groups(words[:], &in)
 		skip := int(first % Grain)
 		n := min(Grain-skip, len(dst))
-		if n == Grain {
-			boxMullers((*[Grain]float32)(dst), &words)
-		} else {
+		if n < Grain {
 			var grain [Grain]float32
-			boxMullers(&grain, &words)
+			groups(words[:grainWords], &in)
+			boxMullers(&grain, (*[grainWords]uint32)(words[:]))
 			copy(dst, grain[skip:skip+n])
+		} else { // two grains where there are two: an even number of groups is faster
+			n = min(2*Grain, len(dst)/Grain*Grain)
+			groups(words[:n/Grain*grainWords], &in)
+			for i := 0; i < n/Grain; i++ {
+				boxMullers((*[Grain]float32)(dst[i*Grain:]), (*[grainWords]uint32)(words[i*grainWords:]))
+			}
 		}
 		dst = dst[n:]
 		first += uint64(n)

@@ -23,7 +23,11 @@ var (
 
 func chacha(c *build.Context) {
 	const signature = "func(dst *uint32, in *[16]uint32, groups int)"
-	iota32 := table(c, "laneNumbers", 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
+	var numbers []uint32
+	for i := range uint32(2 * lanes) {
+		numbers = append(numbers, i)
+	}
+	iota32 := table(c, "laneNumbers", numbers...)
 	chachaAVX512(c, signature, iota32)
 	chachaAVX2(c, signature, iota32)
 }
@@ -38,67 +42,86 @@ func table(c *build.Context, name string, words ...uint32) operand.Mem {
 	return m
 }
 
-// A word of the state in each of 16 registers, a block in each of their lanes.
+// A word of the state in each of 16 registers, a block in each of their lanes. Two
+// groups at a time fill the 32 registers: the steps of one alone wait for each other.
 func chachaAVX512(c *build.Context, signature string, laneNumbers operand.Mem) {
 	leaf(c, "groupsAVX512", signature, "groupsAVX512 is groupsGeneric for AVX-512F.")
 	dst := operand.Mem{Base: c.Load(c.Param("dst"), c.GP64())}
 	in := operand.Mem{Base: c.Load(c.Param("in"), c.GP64())}
 	groups := c.Load(c.Param("groups"), c.GP64())
-	counter, sixteen := c.ZMM(), c.ZMM()
-	var x [16]reg.VecVirtual
-	for j := range x {
-		x[j] = c.ZMM()
-	}
-	c.VPBROADCASTD(in.Offset(4*counterWord), counter)
-	c.VPADDD(laneNumbers, counter, counter)
-	step := c.GP32()
-	c.MOVL(operand.U32(lanes), step)
-	c.VPBROADCASTD(step, sixteen)
+	rounds, step := c.GP64(), c.GP32()
+	counter := c.AllocLocal(8)
+	c.MOVL(in.Offset(4*counterWord), step)
+	c.MOVL(step, counter)
 
-	c.Label("group")
-	for j := range x {
-		if j == counterWord {
-			c.VMOVDQA32(counter, x[j])
-		} else {
-			c.VPBROADCASTD(in.Offset(4*j), x[j])
+	several := func(n int, name string) {
+		var x [2][16]reg.VecPhysical
+		for i, z := range zmm {
+			x[i/16][i%16] = z
 		}
-	}
-	rounds := c.GP64()
-	c.MOVQ(operand.U32(doubleRounds), rounds)
-	c.Label("rounds")
-	for _, round := range [][4][4]int{columns, diagonals} {
-		half := func(sum, add, mix int, rotate uint8) {
-			for _, q := range round {
-				c.VPADDD(x[q[add]], x[q[sum]], x[q[sum]])
+		for i, x := range x[:n] {
+			for j := range x {
+				if j != counterWord {
+					c.VPBROADCASTD(in.Offset(4*j), x[j])
+				}
 			}
-			for _, q := range round {
-				c.VPXORD(x[q[sum]], x[q[mix]], x[q[mix]])
+			c.VPBROADCASTD(counter, x[counterWord])
+			c.VPADDD(laneNumbers.Offset(4*lanes*i), x[counterWord], x[counterWord])
+		}
+		c.MOVQ(operand.U32(doubleRounds), rounds)
+		c.Label(name)
+		for _, round := range [][4][4]int{columns, diagonals} {
+			each := func(do func(x [16]reg.VecPhysical, quarter [4]int)) {
+				for _, x := range x[:n] {
+					for _, q := range round {
+						do(x, q)
+					}
+				}
 			}
-			for _, q := range round {
-				c.VPROLD(operand.U8(rotate), x[q[mix]], x[q[mix]])
+			half := func(sum, add, mix int, rotate uint8) {
+				each(func(x [16]reg.VecPhysical, q [4]int) { c.VPADDD(x[q[add]], x[q[sum]], x[q[sum]]) })
+				each(func(x [16]reg.VecPhysical, q [4]int) { c.VPXORD(x[q[sum]], x[q[mix]], x[q[mix]]) })
+				each(func(x [16]reg.VecPhysical, q [4]int) { c.VPROLD(operand.U8(rotate), x[q[mix]], x[q[mix]]) })
+			}
+			half(0, 1, 3, 16)
+			half(2, 3, 1, 12)
+			half(0, 1, 3, 8)
+			half(2, 3, 1, 7)
+		}
+		c.DECQ(rounds)
+		c.JNZ(operand.LabelRef(name))
+		for i, x := range x[:n] {
+			for j := range x {
+				if j == counterWord {
+					c.VPADDD_BCST(counter, x[j], x[j])
+					c.VPADDD(laneNumbers.Offset(4*lanes*i), x[j], x[j])
+				} else {
+					c.VPADDD_BCST(in.Offset(4*j), x[j], x[j])
+				}
+				c.VMOVDQU32(x[j], dst.Offset(groupBytes*i+64*j))
 			}
 		}
-		half(0, 1, 3, 16)
-		half(2, 3, 1, 12)
-		half(0, 1, 3, 8)
-		half(2, 3, 1, 7)
+		c.ADDL(operand.U32(lanes*n), counter)
+		c.ADDQ(operand.U32(groupBytes*n), dst.Base)
 	}
-	c.DECQ(rounds)
-	c.JNZ(operand.LabelRef("rounds"))
-	for j := range x {
-		if j == counterWord {
-			c.VPADDD(counter, x[j], x[j])
-		} else {
-			c.VPADDD_BCST(in.Offset(4*j), x[j], x[j])
-		}
-		c.VMOVDQU32(x[j], dst.Offset(64*j))
-	}
-	c.VPADDD(sixteen, counter, counter)
-	c.ADDQ(operand.U32(groupBytes), dst.Base)
-	c.DECQ(groups)
-	c.JNZ(operand.LabelRef("group"))
+
+	c.Label("pair")
+	c.SUBQ(operand.U32(2), groups)
+	c.JL(operand.LabelRef("single"))
+	several(2, "roundsOfTwo")
+	c.JMP(operand.LabelRef("pair"))
+	c.Label("single")
+	c.ADDQ(operand.U32(2), groups)
+	c.JZ(operand.LabelRef("done"))
+	several(1, "rounds")
+	c.Label("done")
 	c.VZEROUPPER()
 	c.RET()
+}
+
+var zmm = [32]reg.VecPhysical{
+	reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10, reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15,
+	reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21, reg.Z22, reg.Z23, reg.Z24, reg.Z25, reg.Z26, reg.Z27, reg.Z28, reg.Z29, reg.Z30, reg.Z31,
 }
 
 // As above with eight lanes, two passes a group. Sixteen registers do not hold
