@@ -251,7 +251,11 @@ func TestWholeNetworksAreOneRecordAtATime(t *testing.T) {
 							square += y * y
 							want[j] += factors[r] * y
 						}
-						if got := float64(m.Squared(v)[r]); !(math.Abs(got-square) <= 2e-5*square+1e-12) || square == 0 {
+						most := square*(1+2e-5) + 1e-12
+						if vector.Method == "gram" || vector.Kind == "mixed" {
+							most *= 1 + 1.0/(1<<8) // what roundings may have changed is added
+						}
+						if got := float64(m.Squared(v)[r]); !(square*(1-2e-5)-1e-12 <= got && got <= most) || square == 0 {
 							t.Errorf("%s: squared norm of record %d is %g, alone it is %g", name, r, got, square)
 						}
 						length += factors[r] * math.Sqrt(square)

@@ -301,7 +301,11 @@ func compare(t *testing.T, p *perexample.Private, got, want lot, factors []float
 		name := fmt.Sprintf("parameter %s (%s, %s)", vector.Param.Name(), vector.Kind, vector.Method)
 		scale := 0.0
 		for r, w := range want.squared[v] {
-			if g := got.squared[v][r]; !(math.Abs(g-w) <= 2*tolerance*w+1e-12) {
+			most := w*(1+2*tolerance) + 1e-12
+			if vector.Method == "gram" || vector.Kind == "mixed" {
+				most *= 1 + 1.0/(1<<8) // what roundings may have changed is added
+			}
+			if g := got.squared[v][r]; !(w*(1-2*tolerance)-1e-12 <= g && g <= most) {
 				t.Errorf("%s: record %d has squared norm %g, the oracle says %g", name, r, g, w)
 			}
 			scale += float64(factors[r]) * math.Sqrt(w)

@@ -16,7 +16,7 @@ type compiler struct {
 	*Machine
 	chosen map[winners][]int32    // cells that maxima came from
 	grams  map[int]int            // how many Gram norms read a buffer as Δ
-	kept   map[int][]float64      // ΔΔᵀ of such a buffer
+	kept   map[int][]float32      // ΔΔᵀ of such a buffer
 	norms  map[int][]float64      // log Σ exp of the rows of logits
 	tanhs  map[int][]float32      // tanh of the cells of an LSTM's trace
 	seen   map[attended][]float32 // weights of an attention

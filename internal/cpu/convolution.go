@@ -159,8 +159,9 @@ func (c compiler) convGram(f op.ConvWeight, records int, k call) func() {
 	out, x, delta := k.out, k.in[0], k.in[1]
 	pictures := len(delta) / (v.O * v.area) / records
 	rows := pictures * v.area
-	doubles := gramScratch(rows)
-	c.reserve(v.scratch()+rows*(v.taps+v.og), doubles)
+	before := v.scratch() + rows*(v.taps+v.og)
+	scratch := before + gramScratch(rows)
+	c.reserve(scratch, 0)
 	return c.over(records, v.Groups*rows*rows*(v.taps+v.og)/16, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
 			var total float64
@@ -171,10 +172,8 @@ func (c compiler) convGram(f op.ConvWeight, records int, k call) func() {
 				if pictures > 1 {
 					a, d = v.together(x, delta, first, pictures, group, w)
 				}
-				g := newGram(w, rows)
-				g.addColumns(g.a, a, v.taps, pictures)
-				g.addColumns(g.d, d, v.og, pictures)
-				total += g.squared(v.taps + v.og)
+				g := newGram(w.floats(scratch)[before:], rows)
+				total += g.squared(vectors{a, v.taps, v.area}, vectors{d, v.og, v.area}, false)
 			}
 			out[r] = float32(total)
 		}

@@ -1,118 +1,192 @@
 package cpu
 
-import "math"
+import (
+	"math"
+
+	"github.com/dptrain/dptrain/internal/simd"
+)
 
 // gram finds ‖Σ_t a_t ⊗ δ_t‖² as ⟨AAᵀ, ΔΔᵀ⟩ (Goodfellow 2015, "Efficient
 // per-example gradient computations").
 //
-// It is computed in float64: the terms of the inner product cancel, and float32
-// would leave an error of the order of (Σ_t‖a_t‖‖δ_t‖)²·2⁻²⁴, far more than the
-// norm of some records. A product of two float32 is exact in float64.
+// AAᵀ and ΔΔᵀ are computed in float32. The terms of the inner product can cancel, so
+// what roundings may have changed is bounded for the very record, and added: no norm
+// is found too small. A record for which that is more than gramTrust of the result
+// is computed again in float64, where a product of two float32 is exact.
 type gram struct {
 	rows, width int       // width is rows rounded up to whole tiles
-	a, d        []float64 // AAᵀ and ΔΔᵀ, width by width; below the diagonal only
-	panel       []float64 // some columns of a matrix, widened, one after the other
+	a, d        []float32 // AAᵀ and ΔΔᵀ, width by width; zero above the diagonal
+	panel       []float32 // some columns of a matrix, one after the other
 }
 
-// A tile of products is gramHigh by gramWide.
-const gramHigh, gramWide = 8, 8
+// gramTrust is how much of a squared norm roundings in float32 may be.
+const gramTrust = 1.0 / (1 << 8)
 
-// gramSteps is how many columns a panel holds: what stays in the first cache.
-func gramSteps(width int) int { return min(max(3072/width, 16), 256) }
+// A tile of products is gramHigh by gramWide.
+const gramHigh, gramWide = 8, 16
+
+// gramSteps is how many columns a panel holds: what stays in the first cache, and
+// few enough that their products are added up without many roundings.
+func gramSteps(width int) int { return min(max(6144/width, 16), 48) }
 
 func gramWidth(rows int) int { return (rows + gramWide - 1) / gramWide * gramWide }
 
-// gramScratch is how many doubles a gram needs.
+// gramScratch is how many numbers a gram needs.
 func gramScratch(rows int) int {
 	width := gramWidth(rows)
 	return 2*width*width + gramSteps(width)*width
 }
 
-// newGram is a gram of nothing, in a worker's memory.
-func newGram(w *worker, rows int) gram {
+// newGram is a gram of nothing, in memory of gramScratch numbers.
+func newGram(memory []float32, rows int) gram {
 	width := gramWidth(rows)
-	m := w.doubles(gramScratch(rows))
-	clear(m)
+	clear(memory)
 	n := width * width
-	return gram{rows: rows, width: width, a: m[:n], d: m[n : 2*n], panel: m[2*n:]}
+	return gram{rows: rows, width: width, a: memory[:n], d: memory[n : 2*n], panel: memory[2*n:]}
 }
 
-// addRows adds to dst the products of the rows of x, n elements each.
-func (g gram) addRows(dst []float64, x []float32, n int) {
+// vectors are the rows of A or Δ: element k of row t is
+// x[(t/beside*n + k)*beside + t%beside].
+type vectors struct {
+	x      []float32
+	n      int // elements of a row
+	beside int // rows that lie side by side, as the columns of a matrix of n rows
+}
+
+// rowsOf are rows one after the other.
+func rowsOf(x []float32, n int) vectors { return vectors{x, n, 1} }
+
+// dot is the inner product of two rows in float64.
+func (v vectors) dot(s, t int) (sum float64) {
+	if v.beside == 1 {
+		return simd.Dot(v.x[s*v.n:][:v.n], v.x[t*v.n:][:v.n])
+	}
+	s += s / v.beside * (v.n - 1) * v.beside
+	t += t / v.beside * (v.n - 1) * v.beside
+	for k := 0; k < v.n*v.beside; k += v.beside {
+		sum += float64(v.x[s+k]) * float64(v.x[t+k])
+	}
+	return sum
+}
+
+// multiply adds the products of the rows of v to dst, which is zero.
+func (g gram) multiply(dst []float32, v vectors) {
 	steps := gramSteps(g.width)
-	for k := 0; k < n; k += steps {
-		m := min(steps, n-k)
-		r := 0
-		for ; r+8 <= g.rows; r += 8 {
-			gramColumns(g.panel[r:], g.width, x[r*n+k:], n, m)
-		}
-		for ; r < g.rows; r++ {
-			for i, v := range x[r*n+k:][:m] {
-				g.panel[i*g.width+r] = float64(v)
+	for k := 0; k < v.n; k += steps {
+		m := min(steps, v.n-k)
+		if v.beside == 1 {
+			g.layRows(v, k, m)
+		} else {
+			for i := range m {
+				for r := 0; r < g.rows; r += v.beside {
+					copy(g.panel[i*g.width+r:], v.x[r*v.n+(k+i)*v.beside:][:v.beside])
+				}
 			}
 		}
-		g.addPanel(dst, m)
-	}
-}
-
-// addColumns adds to dst the products of rows that are stored as the columns of
-// several matrices of n rows, one matrix after the other.
-func (g gram) addColumns(dst []float64, x []float32, n, matrices int) {
-	steps := gramSteps(g.width)
-	length := g.rows / matrices
-	for k := 0; k < n; k += steps {
-		m := min(steps, n-k)
-		for i := range m {
-			for j := range matrices {
-				widen(g.panel[i*g.width+j*length:][:length], x[(j*n+k+i)*length:][:length])
+		for s := 0; s < g.rows; s += gramHigh {
+			for t := 0; t < s+gramHigh; t += gramWide {
+				gramTile(dst[s*g.width+t:], g.width, g.panel[s:], g.panel[t:], g.width, m)
 			}
 		}
-		g.addPanel(dst, m)
 	}
-}
-
-func (g gram) addPanel(dst []float64, steps int) {
-	for s := 0; s < g.rows; s += gramHigh {
-		for t := 0; t < s+gramHigh; t += gramWide {
-			gramTile(dst[s*g.width+t:], g.width, g.panel[s:], g.panel[t:], g.width, steps)
-		}
-	}
-}
-
-// inner is the inner product of the two, and Σ_t‖a_t‖‖δ_t‖.
-func (g gram) inner() (total, length float64) {
 	for s := range g.rows {
-		a, d := g.a[s*g.width:][:s+1], g.d[s*g.width:][:s+1]
-		var row float64
-		for t, v := range a[:s] {
-			row += v * d[t]
-		}
-		total += 2*row + a[s]*d[s]
-		length += math.Sqrt(a[s] * d[s])
+		clear(dst[s*g.width+s+1 : (s+1)*g.width])
 	}
-	return total, length
 }
 
-// above is at least what a sum of products would be without roundings: a product
-// of two rows of n elements is off by at most n·2⁻⁵³ of their lengths' product,
-// adding up rows² of them costs as much for each of 2·rows, and all lengths'
-// products together are length².
-func above(total, length float64, n, rows int) float64 {
-	return max(total, 0) + 2*float64(n+2*rows+8)*roundoff*length*length
+// layRows lays m columns of rows into the panel, from the k-th on.
+func (g gram) layRows(v vectors, k, m int) {
+	r := 0
+	for ; r+8 <= g.rows; r += 8 {
+		gramColumns(g.panel[r:], g.width, v.x[r*v.n+k:], v.n, m)
+	}
+	for ; r < g.rows; r++ {
+		for i, x := range v.x[r*v.n+k:][:m] {
+			g.panel[i*g.width+r] = x
+		}
+	}
 }
 
-// squared is the squared norm, not less than it is; n is how many elements a row
-// of A and one of Δ have together.
-func (g gram) squared(n int) float64 {
-	total, length := g.inner()
-	return above(total, length, n, g.rows)
+// inner is ⟨AAᵀ, ΔΔᵀ⟩, and at least what roundings may have changed of it; na and nd
+// are the elements of a row of A and of Δ. With A′ and D′ what was computed of the two
+// matrices A and D,
+//
+//	|⟨A′, D′⟩ − ⟨A, D⟩| ≤ ‖A′−A‖‖D′‖ + ‖A‖‖D′−D‖
+func (g gram) inner(na, nd int) (total, off float64) {
+	total = 2 * simd.Dot(g.a, g.d)
+	for s := 0; s < g.rows*g.width; s += g.width + 1 {
+		total -= float64(g.a[s]) * float64(g.d[s])
+	}
+	normA, offA := g.norm(g.a, na)
+	normD, offD := g.norm(g.d, nd)
+	return total, 1.001 * (offA*normD + (normA+offA)*offD) // the sums in float64 have roundings, too
+}
+
+// norm is the Frobenius norm of a Gram matrix of rows of n elements, and at least that
+// of what roundings changed in it. An element is a sum of n products that passes through
+// k roundings, of the panel and of adding panels up, so it is off by at most γ = k·u/(1 − k·u)
+// of the product of two rows' lengths, u = 2⁻²⁴ (Higham 2002, "Accuracy and Stability of
+// Numerical Algorithms", section 3.1), and by n·2⁻¹⁴⁹ where products underflow; squared and
+// added up over all pairs, γ is taken of the sum of the rows' squared lengths: the trace.
+func (g gram) norm(m []float32, n int) (norm, off float64) {
+	var trace, diagonal float64
+	for s := 0; s < g.rows*g.width; s += g.width + 1 {
+		v := float64(m[s])
+		trace += v
+		diagonal += v * v
+	}
+	steps := gramSteps(g.width)
+	ku := float64(min(n, steps)+n/steps+2) / (1 << 24)
+	gamma, lost := ku/(1-ku), float64(g.rows*n)*0x1p-149
+	return math.Sqrt(2*simd.SumSquares(m) - diagonal), gamma*(trace+lost)/(1-gamma) + lost
+}
+
+// doubtful tells that a squared norm is not known well enough where roundings may have
+// changed it by off.
+func doubtful(total, off float64) bool {
+	return !(off <= gramTrust*total && off <= math.MaxFloat64 || off <= 1e-30)
+}
+
+// squared is the squared norm of the product of two, not less than it is. What
+// is in g.d stays there if it is known.
+func (g gram) squared(a, d vectors, known bool) float64 {
+	g.multiply(g.a, a)
+	if !known {
+		g.multiply(g.d, d)
+	}
+	total, off := g.inner(a.n, d.n)
+	if doubtful(total, off) {
+		total, off = innerExactly(a, d, g.rows)
+	}
+	return max(total, 0) + off
+}
+
+// innerExactly is inner in float64, where a product of two rows of n elements is off by at
+// most n·2⁻⁵³ of their lengths' product, adding up rows² of them costs as much for
+// each of 2·rows, and all lengths' products together are length².
+func innerExactly(a, d vectors, rows int) (total, off float64) {
+	var length float64
+	for s := range rows {
+		for t := range s {
+			total += 2 * a.dot(s, t) * d.dot(s, t)
+		}
+		square := a.dot(s, s) * d.dot(s, s)
+		total += square
+		length += math.Sqrt(square)
+	}
+	return total, cancelled(length, a.n+d.n, rows)
+}
+
+// cancelled is what roundings in float64 may change of such a sum of products.
+func cancelled(length float64, n, rows int) float64 {
+	return 2 * float64(n+2*rows+8) * roundoff * length * length
 }
 
 // gramTileGo adds to a tile of dst, whose rows are stride apart, the products of
-// columns of x and y, steps of them, ld apart.
-func gramTileGo(dst []float64, stride int, x, y []float64, ld, steps int) {
+// columns of x and y, steps of them, ld apart. They are added up before.
+func gramTileGo(dst []float32, stride int, x, y []float32, ld, steps int) {
 	for i := range gramHigh {
-		var sum [gramWide]float64
+		var sum [gramWide]float32
 		for k := range steps {
 			v, row := x[k*ld+i], y[k*ld:][:gramWide]
 			for j, u := range row {
@@ -126,21 +200,15 @@ func gramTileGo(dst []float64, stride int, x, y []float64, ld, steps int) {
 	}
 }
 
-// gramColumnsGo widens the first numbers of eight rows of x, which are ldx apart,
-// and lays them out as columns, ld apart.
-func gramColumnsGo(dst []float64, ld int, x []float32, ldx, cols int) {
+// gramColumnsGo lays the first numbers of eight rows of x, which are ldx apart, out as
+// columns, ld apart.
+func gramColumnsGo(dst []float32, ld int, x []float32, ldx, cols int) {
 	if cols == 0 {
 		return
 	}
 	for r := range 8 {
 		for c, v := range x[r*ldx:][:cols] {
-			dst[c*ld+r] = float64(v)
+			dst[c*ld+r] = v
 		}
-	}
-}
-
-func widenGo(dst []float64, src []float32) {
-	for i, v := range src {
-		dst[i] = float64(v)
 	}
 }

@@ -13,55 +13,41 @@ var (
 // distances are in bytes; there is at least one step.
 //
 //go:noescape
-func gramTileAVX2(dst *float64, stride int, x, y *float64, ld, steps int)
+func gramTileAVX2(dst *float32, stride int, x, y *float32, ld, steps int)
 
 // gramTileAVX512 is the same of a whole tile.
 //
 //go:noescape
-func gramTileAVX512(dst *float64, stride int, x, y *float64, ld, steps int)
+func gramTileAVX512(dst *float32, stride int, x, y *float32, ld, steps int)
 
 // gramColumnsAVX2 is gramColumnsGo of four times as many columns; the distances
 // are in bytes.
 //
 //go:noescape
-func gramColumnsAVX2(dst *float64, ld int, x *float32, ldx, fours int)
+func gramColumnsAVX2(dst *float32, ld int, x *float32, ldx, fours int)
 
-// widenAVX2 widens four times as many numbers.
-//
-//go:noescape
-func widenAVX2(dst *float64, src *float32, fours int)
-
-func gramTile(dst []float64, stride int, x, y []float64, ld, steps int) {
+func gramTile(dst []float32, stride int, x, y []float32, ld, steps int) {
 	if !avx2 || steps == 0 {
 		gramTileGo(dst, stride, x, y, ld, steps)
 		return
 	}
 	_, _, _ = dst[(gramHigh-1)*stride+gramWide-1], x[(steps-1)*ld+gramHigh-1], y[(steps-1)*ld+gramWide-1]
 	if avx512 {
-		gramTileAVX512(&dst[0], 8*stride, &x[0], &y[0], 8*ld, steps)
+		gramTileAVX512(&dst[0], 4*stride, &x[0], &y[0], 4*ld, steps)
 		return
 	}
-	gramTileAVX2(&dst[0], 8*stride, &x[0], &y[0], 8*ld, steps)
-	gramTileAVX2(&dst[gramHigh/2*stride], 8*stride, &x[gramHigh/2], &y[0], 8*ld, steps)
+	gramTileAVX2(&dst[0], 4*stride, &x[0], &y[0], 4*ld, steps)
+	gramTileAVX2(&dst[gramHigh/2*stride], 4*stride, &x[gramHigh/2], &y[0], 4*ld, steps)
 }
 
-func gramColumns(dst []float64, ld int, x []float32, ldx, cols int) {
+func gramColumns(dst []float32, ld int, x []float32, ldx, cols int) {
 	done := 0
 	if fours := cols / 4; avx2 && fours > 0 {
 		done = 4 * fours
 		_, _ = dst[(done-1)*ld+7], x[7*ldx+done-1]
-		gramColumnsAVX2(&dst[0], 8*ld, &x[0], 4*ldx, fours)
+		gramColumnsAVX2(&dst[0], 4*ld, &x[0], 4*ldx, fours)
 	}
 	if done < cols {
 		gramColumnsGo(dst[done*ld:], ld, x[done:], ldx, cols-done)
 	}
-}
-
-func widen(dst []float64, src []float32) {
-	if n := len(src) / 4; avx2 && n > 0 {
-		_ = dst[len(src)-1]
-		widenAVX2(&dst[0], &src[0], n)
-		dst, src = dst[4*n:], src[4*n:]
-	}
-	widenGo(dst, src)
 }

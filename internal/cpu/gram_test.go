@@ -10,62 +10,129 @@ import (
 // product.
 func TestGramTile(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, steps := range []int{0, 1, 2, 7, 100} {
-		const ld, stride = 24, 16
-		x := make([]float64, 100*ld)
-		for i := range x {
-			x[i] = r.NormFloat64()
-		}
-		got, want := make([]float64, gramHigh*stride), make([]float64, gramHigh*stride)
-		for i := range got {
-			got[i] = r.NormFloat64()
-			want[i] = got[i]
-		}
+	for _, steps := range []int{0, 1, 2, 7, 48} {
+		const ld, stride = 40, 32
+		x := normals(r, 48*ld)
+		got := normals(r, gramHigh*stride)
+		want := append([]float32(nil), got...)
 		gramTile(got, stride, x[4:], x[8:], ld, steps)
 		gramTileGo(want, stride, x[4:], x[8:], ld, steps)
 		for i := range got {
-			if !(math.Abs(got[i]-want[i]) <= 1e-13*float64(steps+1)) {
+			if !(math.Abs(float64(got[i]-want[i])) <= 1e-6*float64(steps+1)) || steps == 0 && got[i] != want[i] {
 				t.Fatalf("%d steps: element %d is %v, want %v", steps, i, got[i], want[i])
 			}
 		}
 	}
-	for n := range 20 {
-		src, got := make([]float32, n), make([]float64, n+1)
-		for i := range src {
-			src[i] = float32(i) + 0.1
-		}
-		got[n] = -1
-		widen(got[:n], src)
-		for i, v := range src {
-			if got[i] != float64(v) {
-				t.Fatalf("%d of %d: %v, want %v", i, n, got[i], v)
-			}
-		}
-		if got[n] != -1 {
-			t.Fatalf("%d: what lies behind was overwritten", n)
-		}
-	}
 }
 
-// Columns are the rows widened and turned, whichever way they are made, and
-// nothing else is written.
+// Columns are the rows turned, whichever way they are made, and nothing else is
+// written.
 func TestGramColumns(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for cols := range 20 {
 		const ld, ldx = 11, 23
-		x, got := make([]float32, 8*ldx), make([]float64, 20*ld)
-		for i := range x {
-			x[i] = float32(r.NormFloat64())
-		}
+		x, got := normals(r, 8*ldx), make([]float32, 20*ld)
 		gramColumns(got, ld, x, ldx, cols)
 		for i, v := range got {
-			want := 0.0
+			var want float32
 			if c, row := i/ld, i%ld; c < cols && row < 8 {
-				want = float64(x[row*ldx+c])
+				want = x[row*ldx+c]
 			}
 			if v != want {
 				t.Fatalf("%d columns: element %d of column %d is %v, want %v", cols, i%ld, i/ld, v, want)
 			}
 		}
 	}
+}
+
+// What float32 may have changed is bounded, and not by far, for rows that stand one
+// after the other and side by side; what float64 finds is the same for both.
+func TestGramBound(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, s := range []struct{ rows, na, nd, beside int }{
+		{1, 3, 5, 1}, {7, 200, 33, 1}, {16, 64, 1000, 1}, {64, 128, 512, 1}, {65, 31, 31, 1},
+		{9, 20, 10, 9}, {64, 100, 64, 64}, {50, 49, 7, 25}, {300, 27, 16, 300},
+	} {
+		a, d := vectors{normals(r, s.rows*s.na), s.na, s.beside}, vectors{normals(r, s.rows*s.nd), s.nd, s.beside}
+		for i := range a.x { // alike, as activations are
+			a.x[i] += 2
+		}
+		g := newGram(make([]float32, gramScratch(s.rows)), s.rows)
+		g.multiply(g.a, a)
+		g.multiply(g.d, d)
+		total, off := g.inner(s.na, s.nd)
+		want := product(a, d, s.rows)
+		exactly, rest := innerExactly(a, d, s.rows)
+		if !(math.Abs(exactly-want) <= 1e-12*want && rest <= 1e-9*want) {
+			t.Errorf("%v: in float64 %v within %v, want %v", s, exactly, rest, want)
+		}
+		if !(math.Abs(total-want) <= off && off <= 1e-3*want) {
+			t.Errorf("%v: %v within %v, want %v", s, total, off, want)
+		}
+		if sq := newGram(make([]float32, gramScratch(s.rows)), s.rows).squared(a, d, false); sq != total+off {
+			t.Errorf("%v: squared norm %v, want %v and %v", s, sq, total, off)
+		}
+	}
+}
+
+// product is ‖Σ_t a_t ⊗ δ_t‖², of the gradient itself.
+func product(a, d vectors, rows int) (squares float64) {
+	at := func(v vectors, t, k int) float64 {
+		return float64(v.x[(t/v.beside*v.n+k)*v.beside+t%v.beside])
+	}
+	for i := range a.n {
+		for j := range d.n {
+			var sum float64
+			for t := range rows {
+				sum += at(a, t, i) * at(d, t, j)
+			}
+			squares += sum * sum
+		}
+	}
+	return squares
+}
+
+// Where rows take each other back, or leave the range of float32, float64 is asked.
+func TestGramDoubt(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for name, s := range map[string]struct{ back, a, d float32 }{
+		"taken back":     {1 - 1e-4, 1, 1},
+		"beyond float32": {0, 1e25, 1e-25},
+		"below float32":  {0, 1e15, 1e-25},
+	} {
+		const rows, n = 10, 40
+		a, d := rowsOf(normals(r, rows*n), n), rowsOf(normals(r, rows*n), n)
+		copy(a.x[rows*n/2:], a.x)
+		for i := range rows * n / 2 {
+			d.x[rows*n/2+i] = -s.back * d.x[i]
+		}
+		for i := range a.x {
+			a.x[i] *= s.a
+			d.x[i] *= s.d
+		}
+		g := newGram(make([]float32, gramScratch(rows)), rows)
+		want, got := product(a, d, rows), g.squared(a, d, false)
+		if total, off := g.inner(n, n); !doubtful(total, off) {
+			t.Errorf("%s: %v within %v is not doubted, true is %v", name, total, off, want)
+		}
+		if !(want <= got && got <= want*(1+1e-4)) {
+			t.Errorf("%s: squared norm %v, want %v", name, got, want)
+		}
+	}
+	zero := rowsOf(make([]float32, 30), 10)
+	g := newGram(make([]float32, gramScratch(3)), 3)
+	if sq := g.squared(rowsOf(normals(r, 30), 10), zero, false); !(sq <= 1e-30) {
+		t.Errorf("no signal: squared norm %v", sq)
+	}
+	if total, off := g.inner(10, 10); doubtful(total, off) {
+		t.Errorf("no signal: %v within %v is doubted", total, off)
+	}
+}
+
+func normals(r *rand.Rand, n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	return x
 }

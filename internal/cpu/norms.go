@@ -65,22 +65,20 @@ func (c compiler) productGram(f op.Product, records int, k call) func() {
 	out, a, d := k.out, k.in[0], k.in[1]
 	rows := len(d) / f.Out / records
 	na, nd := rows*f.In, rows*f.Out
-	c.reserve(0, gramScratch(rows))
+	scratch := gramScratch(rows)
+	c.reserve(scratch, 0)
 	kept, known := c.signalGrams(k.bases[1], records, rows, f.Out)
 	return c.over(records, rows*rows*(f.In+f.Out)/16, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
-			g := newGram(w, rows)
-			g.addRows(g.a, a[r*na:(r+1)*na], f.In)
+			g := newGram(w.floats(scratch), rows)
 			n := len(g.d)
 			if known {
 				g.d = kept[r*n : (r+1)*n]
-			} else {
-				g.addRows(g.d, d[r*nd:(r+1)*nd], f.Out)
 			}
+			out[r] = float32(g.squared(rowsOf(a[r*na:(r+1)*na], f.In), rowsOf(d[r*nd:(r+1)*nd], f.Out), known))
 			if kept != nil && !known {
 				copy(kept[r*n:(r+1)*n], g.d)
 			}
-			out[r] = float32(g.squared(f.In + f.Out))
 		}
 	})
 }
@@ -88,9 +86,9 @@ func (c compiler) productGram(f op.Product, records int, k call) func() {
 // signalGrams is memory for ΔΔᵀ of every record, where several products of the
 // program have the same Δ, as the two weights of an LSTM have, and it takes less
 // than Δ itself; known tells whether an earlier step fills it.
-func (c compiler) signalGrams(delta, records, rows, n int) (kept []float64, known bool) {
+func (c compiler) signalGrams(delta, records, rows, n int) (kept []float32, known bool) {
 	width := gramWidth(rows)
-	if c.grams[delta] < 2 || 2*width*width > rows*n {
+	if c.grams[delta] < 2 || width*width > rows*n {
 		return nil, false
 	}
 	return recalled(c.kept, delta, records*width*width)

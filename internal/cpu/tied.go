@@ -36,7 +36,8 @@ func (c compiler) tied(s op.Mixed, k call) func() {
 	index, eps := k.in[from], k.in[from+1]
 	d, v := gather.Dim, gather.Vocabulary
 	rows, lookups := len(a)/d/s.Records, len(index)/s.Records
-	c.reserve(0, max(gramScratch(rows), d))
+	scratch := gramScratch(rows)
+	c.reserve(scratch, d)
 	for _, w := range c.pool.workers {
 		w.groups = w.groups.sized(lookups)
 	}
@@ -45,14 +46,17 @@ func (c compiler) tied(s op.Mixed, k call) func() {
 		for r := from; r < to; r++ {
 			a, delta := a[r*rows*d:(r+1)*rows*d], delta[r*rows*v:(r+1)*rows*v]
 			index, eps := index[r*lookups:(r+1)*lookups], eps[r*lookups*d:(r+1)*lookups*d]
-			m := newGram(w, rows)
-			m.addRows(m.a, a, d)
-			m.addRows(m.d, delta, v)
-			total, length := m.inner()
+			m := newGram(w.floats(scratch), rows)
+			product, signals := rowsOf(a, d), rowsOf(delta, v)
+			m.multiply(m.a, product)
+			m.multiply(m.d, signals)
 			groups := w.groups.sized(lookups)
 			groups.find(index, v)
-			squares, _ := groups.squared(eps, gather, w)
-			total += squares
+			rest, _ := groups.squared(eps, gather, w)
+			var length float64
+			for t := range rows {
+				length += math.Sqrt(simd.SumSquares(a[t*d:(t+1)*d]) * simd.SumSquares(delta[t*v:(t+1)*v]))
+			}
 			for s, i := range index {
 				row, ok := entry(i, v)
 				if !ok {
@@ -61,10 +65,15 @@ func (c compiler) tied(s op.Mixed, k call) func() {
 				e := eps[s*d : (s+1)*d]
 				length += math.Sqrt(simd.SumSquares(e))
 				for t := range rows {
-					total += 2 * float64(delta[t*v+row]) * simd.Dot(a[t*d:(t+1)*d], e)
+					rest += 2 * float64(delta[t*v+row]) * simd.Dot(a[t*d:(t+1)*d], e)
 				}
 			}
-			out[r] = float32(above(total, length, d+v, rows+lookups))
+			off := cancelled(length, d+v, rows+lookups)
+			total, lost := m.inner(d, v)
+			if doubtful(total+rest, lost+off) {
+				total, lost = innerExactly(product, signals, rows)
+			}
+			out[r] = float32(max(total+rest, 0) + lost + off)
 		}
 	})
 }

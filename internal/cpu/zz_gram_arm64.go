@@ -5,10 +5,7 @@
 package cpu
 
 //go:noescape
-func gramTileNEON(dst *float64, stride int, x, y *float64, ld, steps int)
+func gramTileNEON(dst *float32, stride int, x, y *float32, ld, steps int)
 
 //go:noescape
-func gramColumnsNEON(dst *float64, ld int, x *float32, ldx, fours int)
-
-//go:noescape
-func widenNEON(dst *float64, src *float32, fours int)
+func gramColumnsNEON(dst *float32, ld int, x *float32, ldx, fours int)

@@ -11,55 +11,82 @@ TEXT ·gramTileNEON(SB), NOSPLIT, $0-48
 	MOVD y+24(FP), R3
 	MOVD ld+32(FP), R4
 	MOVD steps+40(FP), R5
-	MOVD R0, R6
-	FLDPQ 0(R6), (F0, F1)
-	FLDPQ 32(R6), (F2, F3)
-	ADD R1, R6, R6
-	FLDPQ 0(R6), (F4, F5)
-	FLDPQ 32(R6), (F6, F7)
-	ADD R1, R6, R6
-	FLDPQ 0(R6), (F8, F9)
-	FLDPQ 32(R6), (F10, F11)
-	ADD R1, R6, R6
-	FLDPQ 0(R6), (F12, F13)
-	FLDPQ 32(R6), (F14, F15)
-	ADD R1, R6, R6
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
 
 loop_1:
-	FLDPQ 0(R2), (F16, F17)
-	FLDPQ 0(R3), (F18, F19)
-	FLDPQ 32(R3), (F20, F21)
-	WORD $0x4fd01240 // fmla v0.2d, v18.2d, v16.d[0]
-	WORD $0x4fd01261 // fmla v1.2d, v19.2d, v16.d[0]
-	WORD $0x4fd01282 // fmla v2.2d, v20.2d, v16.d[0]
-	WORD $0x4fd012a3 // fmla v3.2d, v21.2d, v16.d[0]
-	WORD $0x4fd01a44 // fmla v4.2d, v18.2d, v16.d[1]
-	WORD $0x4fd01a65 // fmla v5.2d, v19.2d, v16.d[1]
-	WORD $0x4fd01a86 // fmla v6.2d, v20.2d, v16.d[1]
-	WORD $0x4fd01aa7 // fmla v7.2d, v21.2d, v16.d[1]
-	WORD $0x4fd11248 // fmla v8.2d, v18.2d, v17.d[0]
-	WORD $0x4fd11269 // fmla v9.2d, v19.2d, v17.d[0]
-	WORD $0x4fd1128a // fmla v10.2d, v20.2d, v17.d[0]
-	WORD $0x4fd112ab // fmla v11.2d, v21.2d, v17.d[0]
-	WORD $0x4fd11a4c // fmla v12.2d, v18.2d, v17.d[1]
-	WORD $0x4fd11a6d // fmla v13.2d, v19.2d, v17.d[1]
-	WORD $0x4fd11a8e // fmla v14.2d, v20.2d, v17.d[1]
-	WORD $0x4fd11aaf // fmla v15.2d, v21.2d, v17.d[1]
+	FMOVQ 0(R2), F16
+	FLDPQ 0(R3), (F17, F18)
+	FLDPQ 32(R3), (F19, F20)
+	WORD $0x4f901220 // fmla v0.4s, v17.4s, v16.s[0]
+	WORD $0x4f901241 // fmla v1.4s, v18.4s, v16.s[0]
+	WORD $0x4f901262 // fmla v2.4s, v19.4s, v16.s[0]
+	WORD $0x4f901283 // fmla v3.4s, v20.4s, v16.s[0]
+	WORD $0x4fb01224 // fmla v4.4s, v17.4s, v16.s[1]
+	WORD $0x4fb01245 // fmla v5.4s, v18.4s, v16.s[1]
+	WORD $0x4fb01266 // fmla v6.4s, v19.4s, v16.s[1]
+	WORD $0x4fb01287 // fmla v7.4s, v20.4s, v16.s[1]
+	WORD $0x4f901a28 // fmla v8.4s, v17.4s, v16.s[2]
+	WORD $0x4f901a49 // fmla v9.4s, v18.4s, v16.s[2]
+	WORD $0x4f901a6a // fmla v10.4s, v19.4s, v16.s[2]
+	WORD $0x4f901a8b // fmla v11.4s, v20.4s, v16.s[2]
+	WORD $0x4fb01a2c // fmla v12.4s, v17.4s, v16.s[3]
+	WORD $0x4fb01a4d // fmla v13.4s, v18.4s, v16.s[3]
+	WORD $0x4fb01a6e // fmla v14.4s, v19.4s, v16.s[3]
+	WORD $0x4fb01a8f // fmla v15.4s, v20.4s, v16.s[3]
 	ADD R4, R2, R2
 	ADD R4, R3, R3
 	SUBS $1, R5, R5
 	BNE loop_1
-	FSTPQ (F0, F1), 0(R0)
-	FSTPQ (F2, F3), 32(R0)
+	FLDPQ 0(R0), (F16, F17)
+	FLDPQ 32(R0), (F18, F19)
+	WORD $0x4e20d614 // fadd v20.4s, v16.4s, v0.4s
+	WORD $0x4e21d620 // fadd v0.4s, v17.4s, v1.4s
+	WORD $0x4e22d641 // fadd v1.4s, v18.4s, v2.4s
+	WORD $0x4e23d662 // fadd v2.4s, v19.4s, v3.4s
+	FSTPQ (F20, F0), 0(R0)
+	FSTPQ (F1, F2), 32(R0)
 	ADD R1, R0, R0
-	FSTPQ (F4, F5), 0(R0)
-	FSTPQ (F6, F7), 32(R0)
+	FLDPQ 0(R0), (F0, F1)
+	FLDPQ 32(R0), (F2, F3)
+	WORD $0x4e24d410 // fadd v16.4s, v0.4s, v4.4s
+	WORD $0x4e25d420 // fadd v0.4s, v1.4s, v5.4s
+	WORD $0x4e26d441 // fadd v1.4s, v2.4s, v6.4s
+	WORD $0x4e27d462 // fadd v2.4s, v3.4s, v7.4s
+	FSTPQ (F16, F0), 0(R0)
+	FSTPQ (F1, F2), 32(R0)
 	ADD R1, R0, R0
-	FSTPQ (F8, F9), 0(R0)
-	FSTPQ (F10, F11), 32(R0)
+	FLDPQ 0(R0), (F0, F1)
+	FLDPQ 32(R0), (F2, F3)
+	WORD $0x4e28d404 // fadd v4.4s, v0.4s, v8.4s
+	WORD $0x4e29d420 // fadd v0.4s, v1.4s, v9.4s
+	WORD $0x4e2ad441 // fadd v1.4s, v2.4s, v10.4s
+	WORD $0x4e2bd462 // fadd v2.4s, v3.4s, v11.4s
+	FSTPQ (F4, F0), 0(R0)
+	FSTPQ (F1, F2), 32(R0)
 	ADD R1, R0, R0
-	FSTPQ (F12, F13), 0(R0)
-	FSTPQ (F14, F15), 32(R0)
+	FLDPQ 0(R0), (F0, F1)
+	FLDPQ 32(R0), (F2, F3)
+	WORD $0x4e2cd404 // fadd v4.4s, v0.4s, v12.4s
+	WORD $0x4e2dd420 // fadd v0.4s, v1.4s, v13.4s
+	WORD $0x4e2ed441 // fadd v1.4s, v2.4s, v14.4s
+	WORD $0x4e2fd462 // fadd v2.4s, v3.4s, v15.4s
+	FSTPQ (F4, F0), 0(R0)
+	FSTPQ (F1, F2), 32(R0)
 	ADD R1, R0, R0
 	RET
 
@@ -105,49 +132,14 @@ loop_1:
 	VTRN1 V4.D2, V9.D2, V7.D2
 	VTRN2 V1.D2, V8.D2, V10.D2
 	VTRN2 V4.D2, V9.D2, V1.D2
-	WORD $0x0e617844 // fcvtl v4.2d, v2.2s
-	WORD $0x4e617848 // fcvtl2 v8.2d, v2.4s
-	FSTPQ (F4, F8), 0(R0)
-	WORD $0x0e6178a2 // fcvtl v2.2d, v5.2s
-	WORD $0x4e6178a4 // fcvtl2 v4.2d, v5.4s
-	FSTPQ (F2, F4), 32(R0)
+	FSTPQ (F2, F5), 0(R0)
 	ADD R1, R0, R0
-	WORD $0x0e617862 // fcvtl v2.2d, v3.2s
-	WORD $0x4e617864 // fcvtl2 v4.2d, v3.4s
-	FSTPQ (F2, F4), 0(R0)
-	WORD $0x0e6178e2 // fcvtl v2.2d, v7.2s
-	WORD $0x4e6178e3 // fcvtl2 v3.2d, v7.4s
-	FSTPQ (F2, F3), 32(R0)
+	FSTPQ (F3, F7), 0(R0)
 	ADD R1, R0, R0
-	WORD $0x0e6178c2 // fcvtl v2.2d, v6.2s
-	WORD $0x4e6178c3 // fcvtl2 v3.2d, v6.4s
-	FSTPQ (F2, F3), 0(R0)
-	WORD $0x0e617942 // fcvtl v2.2d, v10.2s
-	WORD $0x4e617943 // fcvtl2 v3.2d, v10.4s
-	FSTPQ (F2, F3), 32(R0)
+	FSTPQ (F6, F10), 0(R0)
 	ADD R1, R0, R0
-	WORD $0x0e617802 // fcvtl v2.2d, v0.2s
-	WORD $0x4e617803 // fcvtl2 v3.2d, v0.4s
-	FSTPQ (F2, F3), 0(R0)
-	WORD $0x0e617820 // fcvtl v0.2d, v1.2s
-	WORD $0x4e617822 // fcvtl2 v2.2d, v1.4s
-	FSTPQ (F0, F2), 32(R0)
+	FSTPQ (F0, F1), 0(R0)
 	ADD R1, R0, R0
 	SUBS $1, R4, R4
-	BNE loop_1
-	RET
-
-TEXT ·widenNEON(SB), NOSPLIT, $0-24
-	MOVD dst+0(FP), R0
-	MOVD src+8(FP), R1
-	MOVD fours+16(FP), R2
-
-loop_1:
-	FMOVQ.P 16(R1), F0
-	WORD $0x0e617801 // fcvtl v1.2d, v0.2s
-	WORD $0x4e617802 // fcvtl2 v2.2d, v0.4s
-	FSTPQ (F1, F2), 0(R0)
-	ADD $32, R0, R0
-	SUBS $1, R2, R2
 	BNE loop_1
 	RET

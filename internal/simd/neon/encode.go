@@ -68,11 +68,6 @@ func (f *function) byLane(name string, d, n *reg, m lane) {
 		fmt.Sprintf("%s v%%d.4s, v%%d.4s, v%%d.s[%d]", name, m.i), d, n, m.of)
 }
 
-// byDouble adds n times one double of m to d.
-func (f *function) byDouble(d, n *reg, m lane) {
-	f.encoded(0x4fc01000|uint32(m.i)<<11, fmt.Sprintf("fmla v%%d.2d, v%%d.2d, v%%d.d[%d]", m.i), d, n, m.of)
-}
-
 // shiftRight is arithmetic, by 1 to 32 bits.
 func (f *function) shiftRight(d, n *reg, by int) {
 	f.encoded(0x4f000400|uint32(64-by)<<16, fmt.Sprintf("sshr v%%d.4s, v%%d.4s, #%d", by), d, n)

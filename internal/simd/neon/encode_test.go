@@ -47,8 +47,6 @@ const known = `
 4f9e18e6 fmla v6.4s, v7.4s, v30.s[2]
 4faf1a1f fmla v31.4s, v16.4s, v15.s[3]
 4fb05308 fmls v8.4s, v24.4s, v16.s[1]
-4fc21020 fmla v0.2d, v1.2d, v2.d[0]
-4fde1bfd fmla v29.2d, v31.2d, v30.d[1]
 4f3f0729 sshr v9.4s, v25.4s, #1
 4f29074a sshr v10.4s, v26.4s, #23
 4f21076b sshr v11.4s, v27.4s, #31
@@ -83,8 +81,6 @@ func TestKnownEncodings(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.shiftRight(regs[0], regs[1], by)
-		case strings.Contains(text, ".d["):
-			f.byDouble(regs[0], regs[1], lane{regs[2], int(text[last] - '0')})
 		case strings.HasSuffix(text, "]"):
 			seen[name] = true
 			f.byLane(name, regs[0], regs[1], lane{regs[2], int(text[last] - '0')})

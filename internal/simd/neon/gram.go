@@ -1,45 +1,47 @@
 package main
 
-// gram is package cpu's: a tile of products of doubles, four rows by eight in
-// sixteen registers, and what widens floats.
-func gram() []*function { return []*function{gramTile(), gramColumns(), widen()} }
+// gram is package cpu's: a tile of products, four rows by sixteen in sixteen registers.
+func gram() []*function { return []*function{gramTile(), gramColumns()} }
 
 // gramTile adds to half a tile of dst the products of columns of x and y, steps of
-// them, at least one. The distances are in bytes. A step reads eight numbers of y
-// and four of x, six registers for sixteen multiply-adds.
+// them, at least one, which are added up before. The distances are in bytes. A step
+// reads sixteen numbers of y and four of x, five registers for sixteen multiply-adds.
 func gramTile() *function {
-	f := newFunction("gramTileNEON", "func(dst *float64, stride int, x, y *float64, ld, steps int)")
+	f := newFunction("gramTileNEON", "func(dst *float32, stride int, x, y *float32, ld, steps int)")
 	r := f.loads("dst", "stride", "x", "y", "ld", "steps")
 	dst, stride, x, y, ld, steps := r[0], r[1], r[2], r[3], r[4], r[5]
-	row := f.gp()
-	f.op("MOVD R%d, R%d", dst, row)
-	var acc [4][]*reg
+	var acc [4][4]*reg
 	for i := range acc {
-		acc[i] = f.vectorsAt(row, 0, 4)
-		f.op("ADD R%d, R%d, R%d", stride, row, row)
+		for j := range acc[i] {
+			acc[i][j] = f.zero()
+		}
 	}
 	f.repeat(steps, func() {
-		a, b := f.vectorsAt(x, 0, 2), f.vectorsAt(y, 0, 4)
+		a, b := f.vectorAt(x, 0), f.vectorsAt(y, 0, 4)
 		for i := range acc {
 			for j, v := range b {
-				f.byDouble(acc[i][j], v, lane{a[i/2], i % 2})
+				f.byLane("fmla", acc[i][j], v, lane{a, i})
 			}
 		}
 		f.op("ADD R%d, R%d, R%d", ld, x, x)
 		f.op("ADD R%d, R%d, R%d", ld, y, y)
 	})
 	for i := range acc {
-		f.storeAll(acc[i], dst, 0)
+		row := f.vectorsAt(dst, 0, 4)
+		for j := range row {
+			row[j] = f.add(row[j], acc[i][j])
+		}
+		f.storeAll(row, dst, 0)
 		f.op("ADD R%d, R%d, R%d", stride, dst, dst)
 	}
 	f.ret()
 	return f
 }
 
-// gramColumns widens the first numbers of eight rows of x, four at a time, and
-// lays them out as columns. The distances are in bytes.
+// gramColumns lays the first numbers of eight rows of x, four at a time, out as
+// columns. The distances are in bytes.
 func gramColumns() *function {
-	f := newFunction("gramColumnsNEON", "func(dst *float64, ld int, x *float32, ldx, fours int)")
+	f := newFunction("gramColumnsNEON", "func(dst *float32, ld int, x *float32, ldx, fours int)")
 	r := f.loads("dst", "ld", "x", "ldx", "fours")
 	dst, ld, x, ldx, fours := r[0], r[1], r[2], r[3], r[4]
 	f.repeat(fours, func() {
@@ -56,30 +58,9 @@ func gramColumns() *function {
 			halves[h] = f.transpose4(q)
 		}
 		for c := range 4 {
-			for h := range halves {
-				f.storeAll(f.wide(halves[h][c]), dst, 32*h)
-			}
+			f.storeAll([]*reg{halves[0][c], halves[1][c]}, dst, 0)
 			f.op("ADD R%d, R%d, R%d", ld, dst, dst)
 		}
-	})
-	f.ret()
-	return f
-}
-
-// wide is four floats as doubles.
-func (f *function) wide(x *reg) []*reg {
-	return []*reg{f.make("fcvtl v%d.2d, v%d.2s", x), f.make("fcvtl2 v%d.2d, v%d.4s", x)}
-}
-
-// widen turns four times as many floats into doubles, at least four.
-func widen() *function {
-	f := newFunction("widenNEON", "func(dst *float64, src *float32, fours int)")
-	dst, src, fours := f.load("dst"), f.load("src"), f.load("fours")
-	f.repeat(fours, func() {
-		x := f.vec()
-		f.op("FMOVQ.P 16(R%d), F%d", src, x)
-		f.storeAll(f.wide(x), dst, 0)
-		f.addTo(dst, 32)
 	})
 	f.ret()
 	return f

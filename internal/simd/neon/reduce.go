@@ -206,3 +206,8 @@ func colSums() *function {
 	f.ret()
 	return f
 }
+
+// wide is four floats as doubles.
+func (f *function) wide(x *reg) []*reg {
+	return []*reg{f.make("fcvtl v%d.2d, v%d.2s", x), f.make("fcvtl2 v%d.2d, v%d.4s", x)}
+}
