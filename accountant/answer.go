@@ -87,11 +87,12 @@ func Epsilon(h History, delta float64, accountant string) (Answer, error) {
 	return answer, err
 }
 
-const replacedNote = "A record replaced in Poisson lots is accounted by a bound that holds for any two records (Balle, Barthe and Gaboardi 2018), and is not tight."
+const replacedNote = "A record replaced in Poisson lots that have other than Gaussian noise is accounted by a bound that holds for any two records (Balle, Barthe and Gaboardi 2018), and is not tight."
 
-// replacesPoisson tells that a record is replaced in some lot that is a Poisson sample.
+// replacesPoisson tells that a record is replaced in some Poisson sample with noise for
+// which the worst pair is not known.
 func (s spending) replacesPoisson() bool {
-	return slices.ContainsFunc(s.events, func(e counted) bool { return e.replace && e.sampled() && !e.fixed })
+	return slices.ContainsFunc(s.events, func(e counted) bool { return e.replace && e.sampled() && !e.fixed && !e.opposed() })
 }
 
 const shuffleNote = "Shuffled batches are not amplified by sampling: each pass counts as one unsampled release under zero-out adjacency."

@@ -30,7 +30,7 @@ func newComposer(s spending) (*composer, error) {
 	c := &composer{directions: []direction{removing, adding}, proven: s.proven, joints: map[string]pair{}}
 	events := separate(s.events)
 	c.upper = coalesce(events, mostEvents, true)
-	if !slices.ContainsFunc(events, func(e counted) bool { return e.sampled() && !c.replaces(e.event) }) {
+	if !slices.ContainsFunc(events, func(e counted) bool { return e.sampled() && !c.mirrored(e.event) }) {
 		c.directions = c.directions[:1] // every pair is its own mirror image
 	}
 	c.lower = c.upper
@@ -81,6 +81,11 @@ func merge(events []counted, e counted) []counted {
 // pairOf is the pair of an event that is one group, or several sampled together,
 // but for losses above cut and for others of chance share at most.
 func (c *composer) pairOf(e event, d direction, cut, share float64) pair {
+	if e.opposed() {
+		p := opposedPair(e.rate, e.gaussian/2)
+		p.trim(cut, share)
+		return p
+	}
 	var p pair
 	switch groups := len(e.laplace) + len(e.lattice); {
 	case groups == 0:
@@ -98,15 +103,15 @@ func (c *composer) pairOf(e event, d direction, cut, share float64) pair {
 	}
 	p.rate = e.rate
 	p.direction = d
-	if c.replaces(e) {
+	if c.mirrored(e) {
 		p.direction = replacing
 	}
 	p.trim(cut, share)
 	return p
 }
 
-// replaces tells that the pair of an event is its own mirror image though sampled.
-func (c *composer) replaces(e event) bool {
+// mirrored tells that the pair of an event is its own mirror image though sampled.
+func (c *composer) mirrored(e event) bool {
 	return e.sampled() && e.replace && (c.proven || !e.fixed)
 }
 
@@ -115,7 +120,7 @@ func (c *composer) replaces(e event) bool {
 func (c *composer) mostAdding() float64 {
 	most := 0.0
 	for _, e := range c.upper {
-		if c.replaces(e.event) {
+		if c.mirrored(e.event) {
 			return math.Inf(1)
 		}
 		most -= float64(e.count) * math.Log1p(-e.rate)

@@ -47,6 +47,17 @@ func gaussianBase(shift float64) (b base) {
 	return b
 }
 
+// opposedBase are the losses of a lot in which one record is replaced by its opposite,
+// and their chances with the other: a phase of rate 1.
+func opposedBase(rate, shift float64) (b base) {
+	const step = 1.0 / 64
+	for x := -9.0 - shift; x < 9+shift; x += step {
+		one, other := rate*math.Exp(shift*x-shift*shift/2)+1-rate, rate*math.Exp(-shift*x-shift*shift/2)+1-rate
+		b.add(math.Log(one/other), other*math.Exp(-x*x/2)/math.Sqrt(2*math.Pi)*step)
+	}
+	return b
+}
+
 func laplaceBase(shift float64) (b base) {
 	const parts = 400
 	b.add(-shift, 0.5)
@@ -166,13 +177,17 @@ func TestCompositionAnotherWay(t *testing.T) {
 		{"phases", AddRemove, 1, []Spent{lots(.05, 100, gaussian(1.5)), lots(.1, 20, laplace(2))}, []phase{{gaussianBase(1 / 1.5), .05, 100}, {laplaceBase(.5), .1, 20}}},
 		{"Gaussian and Laplace in one lot", AddRemove, 1, []Spent{lots(.05, 100, gaussian(1.5), laplace(3))}, []phase{{both, .05, 100}}},
 		{"discrete Gaussian and Laplace in one lot", AddRemove, 9, []Spent{lots(1e-3, 500, lattice(6, 1.6), laplace(2.4))}, []phase{{product(latticeBase(6, 1.6), laplaceBase(1/2.4)), 1e-3, 500}}},
-		{"a record replaced", ReplaceOne, 2, []Spent{lots(.05, 60, gaussian(2.4))}, []phase{{gaussianBase(2 / 2.4), .05, 60}}},
+		{"a record replaced", ReplaceOne, 1, []Spent{lots(.05, 60, gaussian(2.4))}, []phase{{opposedBase(.05, 1/2.4), 1, 60}}},
+		{"a record replaced, little noise", ReplaceOne, 5, []Spent{lots(.02, 30, gaussian(.6))}, []phase{{opposedBase(.02, 1/.6), 1, 30}}},
 		{"a record replaced in lots of two kinds of noise", ReplaceOne, 1, []Spent{lots(.05, 100, gaussian(3), laplace(6))}, []phase{{both, .05, 100}}},
 		{"a run of rare losses", AddRemove, .2, []Spent{lots(1e-3, 2000, gaussian(.8))}, []phase{{gaussianBase(1 / .8), 1e-3, 2000}}},
 	} {
 		directions := []direction{removing, adding}
 		if c.adjacency == ReplaceOne {
 			directions = []direction{replacing}
+			if c.phases[0].rate == 1 {
+				directions = []direction{removing}
+			}
 		}
 		want := 0.0
 		for _, d := range directions {

@@ -324,6 +324,8 @@ func (p *pair) ratioFast(y float64) (excess, logRatio float64) {
 	switch {
 	case p.rate == 1:
 		return 0, y
+	case p.opposed:
+		return p.ratio(y)
 	case y > 600:
 		return 0, y + math.Log(p.rate)
 	}

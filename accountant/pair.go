@@ -19,9 +19,13 @@ const (
 // is -log r and the chances are those of Q. Replacing: the hockey-stick curve of
 // the sampled pair at every ε ≥ 0, on both sides (see rdpReplacedGaussian): the
 // chances of Q·r where r > 1, their mirror image, and the rest at loss 0.
+//
+// An opposed pair (see opposed.go) is removing, and both of its distributions are
+// mixtures.
 type pair struct {
 	direction direction
 	rate      float64
+	opposed   bool
 
 	// The continuous part: Q has density density(x) and y = slope·x + offset, on
 	// (from, to).
@@ -128,8 +132,7 @@ func (p *pair) trim(cut, share float64) {
 		}
 		beyond := p.place(p.base(cut))
 		end = min(end, beyond)
-		without, with := p.above(end)
-		all := portion{p.rate*with + (1-p.rate)*without, without}
+		all := p.portionAbove(end)
 		if p.to = end; end == beyond {
 			p.beyond = [2]portion{all, all}
 		} else {
@@ -181,18 +184,33 @@ func (p *pair) ratio(y float64) (excess, logRatio float64) {
 	if p.rate == 1 {
 		return math.Expm1(y), y
 	}
+	base := 0.0 // log of what Q has of the Gaussian's density
+	if p.opposed {
+		base = p.logMixed(p.opposite(y))
+	}
 	if y > 600 {
-		return math.Inf(1), y + math.Log(p.rate)
+		return math.Inf(1), y + math.Log(p.rate) - base
 	}
 	excess = p.rate * math.Expm1(y)
+	if p.opposed {
+		l := math.Log1p(excess) - base
+		return math.Expm1(l), l
+	}
 	return excess, math.Log1p(excess)
 }
 
+// logMixed is log(1 + rate·(e^y - 1)) where e^y is a number.
+func (p *pair) logMixed(y float64) float64 { return math.Log1p(p.rate * math.Expm1(y)) }
+
 func (p *pair) logDensity(x float64) float64 {
-	if p.gaussian {
-		return -x*x/2 - 0.918938533204672741780329736406 // log √2π
+	if !p.gaussian {
+		return -x - math.Ln2
 	}
-	return -x - math.Ln2
+	density := -x*x/2 - 0.918938533204672741780329736406 // log √2π
+	if p.opposed {
+		density += p.logMixed(p.opposite(p.slope*x + p.offset))
+	}
+	return density
 }
 
 // rest is the chance that the two mirrored halves of a replacing pair, with the
@@ -211,6 +229,16 @@ func (p *pair) rest(atoms []atom) float64 {
 		}
 	}
 	return max(0, 1-halves)
+}
+
+// portionAbove is what P and Q have of the continuous part beyond x.
+func (p *pair) portionAbove(x float64) portion {
+	without, with := p.above(x)
+	all := portion{p.rate*with + (1-p.rate)*without, without}
+	if p.opposed {
+		all.without = p.rate*math.Erfc((x+p.slope)*math.Sqrt2/2)/2 + (1-p.rate)*without
+	}
+	return all
 }
 
 // above is the chance of the continuous part beyond x, without the record and

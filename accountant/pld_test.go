@@ -401,12 +401,12 @@ func TestReplacedNote(t *testing.T) {
 	for _, c := range []struct {
 		adjacency Adjacency
 		rate      float64
+		mechanism Mechanism
 		noted     bool
-	}{{ReplaceOne, .1, true}, {ReplaceOne, 1, false}, {AddRemove, .1, false}} {
-		h := poisson(c.rate, 1, 10)
-		h.Header.Adjacency = c.adjacency
+	}{{ReplaceOne, .1, Laplace, true}, {ReplaceOne, .1, Gaussian, false}, {ReplaceOne, 1, Laplace, false}, {AddRemove, .1, Laplace, false}} {
+		h := History{Header: Header{Adjacency: c.adjacency}, Spent: []Spent{lots(c.rate, 10, Query{"g", c.mechanism, 1, 4})}}
 		if a := epsilonOf(t, h, 1e-5, "pld"); strings.Contains(a.Note, "not tight") != c.noted {
-			t.Errorf("%s at rate %v: the note is %q", c.adjacency, c.rate, a.Note)
+			t.Errorf("%s at rate %v, %s: the note is %q", c.adjacency, c.rate, c.mechanism, a.Note)
 		}
 	}
 }

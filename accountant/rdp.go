@@ -109,6 +109,8 @@ func rdpOf(e event, order float64) float64 {
 	switch {
 	case !e.sampled():
 		return rdpUnsampled(e, order)
+	case e.opposed():
+		return rdpOpposed(e.rate, e.gaussian/2, order)
 	case e.pureGaussian() && e.replace:
 		return rdpReplacedGaussian(e.rate, e.gaussian, order)
 	case e.pureGaussian():
@@ -193,7 +195,7 @@ func powerRemainder(t, a float64) float64 {
 }
 
 // rdpReplacedGaussian bounds the Rényi divergence when one record is replaced and
-// the lot is a Poisson sample, or one of fixed size without replacement. For every
+// the lot is one of fixed size without replacement, or a Poisson sample. For every
 // ε ≥ 0 the hockey-stick divergence of the two releases is then at most that of
 // the sampled Gaussian pair whose sensitivity is the distance of the two records'
 // contributions, in the direction with the mixture first, whichever data set comes
