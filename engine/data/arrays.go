@@ -129,7 +129,8 @@ func readSteps(tree fs.FS, name string, indices int) (*Table, error) {
 	if length < 2 {
 		return nil, fmt.Errorf("%s has examples of %d index; at least two are needed for one to predict the next", name, length)
 	}
-	var features, labels []float32
+	size := x.shape[0] * (length - 1)
+	features, labels := make([]float32, 0, size), make([]float32, 0, size)
 	for ; len(all) > 0; all = all[length:] {
 		features = append(features, all[:length-1]...)
 		labels = append(labels, all[1:length]...)

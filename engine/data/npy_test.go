@@ -160,6 +160,31 @@ func TestBytesAreGreys(t *testing.T) {
 	}
 }
 
+// What an archive's checksum does not fit was damaged.
+func TestDamagedArraysAreRefused(t *testing.T) {
+	for _, kind := range []string{"|u1", "|i1"} {
+		x := npy(kind, "False", "(2, 1)", []byte{1, 2})
+		var file bytes.Buffer
+		z := zip.NewWriter(&file)
+		for name, content := range map[string][]byte{"x_train.npy": x, "y_train.npy": npy("|u1", "False", "(2,)", []byte{0, 1})} {
+			w, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
+			if err == nil {
+				_, err = w.Write(content)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		damaged := file.Bytes()
+		damaged[bytes.Index(damaged, x)+len(x)-1] ^= 1
+		dir := writeFiles(t, map[string][]byte{"a.npz": damaged})
+		wantError(t, filepath.Join(dir, "a.npz"), Options{Schema: Schema{Classes: Classes{"0", "1"}}}, "x_train.npy is damaged")
+	}
+}
+
 func TestBadArraysAreRefused(t *testing.T) {
 	two := Schema{Classes: Classes{"0", "1"}}
 	good := npy("<f4", "False", "(2, 1)", float32(1), float32(2))
@@ -181,7 +206,7 @@ func TestBadArraysAreRefused(t *testing.T) {
 		{"single number", npy("<f4", "False", "()", float32(1)), labels},
 		{"ascontiguousarray", npy("<f4", "True", "(2, 1)", float32(1), float32(2)), labels},
 		{"ends before the 2 numbers", good[:len(good)-1], labels},
-		{"goes on after the 2 numbers", append(slices.Clone(good), 0), labels},
+		{"goes on after what", append(slices.Clone(good), 0), labels},
 		{`example 1, column "x": the value is not a finite number`, npy("<f4", "False", "(2, 1)", float32(1), float32(math.NaN())), labels},
 		{"no whole numbers", good, npy("<f4", "False", "(2,)", float32(0), float32(1))},
 		{"has shape [3]; 2 examples", good, npy("|u1", "False", "(3,)", []byte{0, 1, 0})},
