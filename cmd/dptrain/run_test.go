@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -355,5 +356,16 @@ func TestVersion(t *testing.T) {
 	}
 	if stdout, _, _ := dptrain("version --quiet"); strings.TrimSpace(stdout) != v["version"] {
 		t.Errorf("--quiet prints %q, want %v", stdout, v["version"])
+	}
+}
+
+func TestCollectorComesOftenUnlessToldOtherwise(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	for told, want := range map[string]int{"": 25, "100": 100} {
+		t.Setenv("GOGC", told)
+		collectOften()
+		if got := debug.SetGCPercent(100); got != want {
+			t.Errorf("GOGC=%q: the collector comes at %d%%; want %d%%", told, got, want)
+		}
 	}
 }

@@ -16,8 +16,9 @@ const (
 
 // openArrays reads x_train and y_train, and x_test and y_test if they are there,
 // from an .npz file or a folder of .npy files. Examples lie along the first axis
-// of x. Bytes are greys, scaled to [0, 1]; other numbers are taken as they are,
-// so scale them by public constants. A y is a whole number from 0 on.
+// of x. Bytes are greys, kept as they are and scaled to [0, 1] when they are read;
+// other numbers are taken as they are, so scale them by public constants. A y is a
+// whole number from 0 on.
 //
 // With Tokens a count, x [examples, length] holds indices below it, -1 for
 // padding, and y may have a label for each step, -1 for none; with Next there is
@@ -42,25 +43,22 @@ func openArrays(tree fs.FS, where string, s Schema) (*Task, error) {
 		return nil, fmt.Errorf("%s: how many classes there are was not given; write --classes with their count or public names", where)
 	}
 	task := &Task{ClassNames: s.Classes, Private: true, Source: where, Schema: s}
-	read := func(x, y string) (*Table, error) {
-		var table *Table
-		var err error
-		switch {
-		case s.Next:
-			table, err = readSteps(tree, x, indices)
-		default:
-			table, err = readArrays(tree, x, y, indices, len(s.Classes))
+	read := func(x, y string) (set Set, err error) {
+		if s.Next {
+			set, err = readSteps(tree, x, indices)
+		} else {
+			set, err = readArrays(tree, x, y, indices, len(s.Classes))
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", where, err)
 		}
-		return table, nil
+		return set, nil
 	}
 	train, err := read(arrayTrainX, arrayTrainY)
 	if err != nil {
 		return nil, err
 	}
-	task.Train, task.Classes = train, train.columns[1].Classes
+	task.Train, task.Classes = train, train.Columns()[1].Classes
 	if _, err := fs.Stat(tree, arrayTestX); err != nil {
 		return task, nil
 	}
@@ -68,15 +66,15 @@ func openArrays(tree fs.FS, where string, s Schema) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !slices.EqualFunc(train.columns, test.columns, Column.equal) {
+	if !slices.EqualFunc(train.Columns(), test.Columns(), Column.equal) {
 		return nil, fmt.Errorf("%s: %s has examples of another shape than %s", where, arrayTestX, arrayTrainX)
 	}
 	task.Test = test
 	return task, nil
 }
 
-func readArrays(tree fs.FS, xName, yName string, indices, classes int) (*Table, error) {
-	x, inputs, err := readArray(tree, xName)
+func readArrays(tree fs.FS, xName, yName string, indices, classes int) (Set, error) {
+	x, inputs, greys, err := readArray(tree, xName, indices == 0)
 	if err != nil {
 		return nil, err
 	}
@@ -86,12 +84,8 @@ func readArrays(tree fs.FS, xName, yName string, indices, classes int) (*Table, 
 			return nil, err
 		}
 		features.Kind, features.Classes = Index, indices
-	} else if x.byte {
-		for i := range inputs {
-			inputs[i] /= 255
-		}
 	}
-	y, labels, err := readArray(tree, yName)
+	y, labels, _, err := readArray(tree, yName, false)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +99,18 @@ func readArrays(tree fs.FS, xName, yName string, indices, classes int) (*Table, 
 	case y.total() != y.shape[0] || y.shape[0] != x.shape[0]:
 		return nil, fmt.Errorf("%s has shape %v; %d examples need as many labels", yName, y.shape, x.shape[0])
 	}
-	return NewTable([]Column{features, label}, [][]float32{inputs, labels}, nil)
+	columns := []Column{features, label}
+	if greys == nil {
+		return NewTable(columns, [][]float32{inputs, labels}, nil)
+	}
+	if err := checkValues(label, labels, 0); err != nil {
+		return nil, err
+	}
+	whole := make([]int32, len(labels))
+	for i, l := range labels {
+		whole[i] = int32(l)
+	}
+	return newPictures(columns, greys, whole, nil)
 }
 
 // indices refuses an array that holds no lists of indices.
@@ -118,7 +123,7 @@ func (a array) indices(name string) error {
 
 // readSteps reads lists of indices of which each predicts the next.
 func readSteps(tree fs.FS, name string, indices int) (*Table, error) {
-	x, all, err := readArray(tree, name)
+	x, all, _, err := readArray(tree, name, false)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +134,8 @@ func readSteps(tree fs.FS, name string, indices int) (*Table, error) {
 	if length < 2 {
 		return nil, fmt.Errorf("%s has examples of %d index; at least two are needed for one to predict the next", name, length)
 	}
-	var features, labels []float32
+	size := x.shape[0] * (length - 1)
+	features, labels := make([]float32, 0, size), make([]float32, 0, size)
 	for ; len(all) > 0; all = all[length:] {
 		features = append(features, all[:length-1]...)
 		labels = append(labels, all[1:length]...)
@@ -138,22 +144,26 @@ func readSteps(tree fs.FS, name string, indices int) (*Table, error) {
 	return NewTable(steps.columns("", 0), [][]float32{features, labels}, nil)
 }
 
-func readArray(tree fs.FS, name string) (array, []float32, error) {
+// readArray reads an array's numbers or, if it holds bytes and these may stay, the
+// bytes instead.
+func readArray(tree fs.FS, name string, stay bool) (a array, numbers []float32, greys []byte, err error) {
 	f, err := openFile(tree, name)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = errors.New("there is no such array")
 		}
-		return array{}, nil, fmt.Errorf("%s: %w", name, err)
+		return a, nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
 	defer f.Close()
-	a, err := readHeader(f)
-	if err != nil {
-		return array{}, nil, fmt.Errorf("%s %w", name, err)
+	if a, err = readHeader(f); err == nil {
+		if a.byte && stay {
+			greys, err = readExactly(f, a.total())
+		} else {
+			numbers, err = a.numbers(f)
+		}
 	}
-	values, err := a.numbers(f)
 	if err != nil {
-		return array{}, nil, fmt.Errorf("%s %w", name, err)
+		return a, nil, nil, fmt.Errorf("%s %w", name, err)
 	}
-	return a, values, nil
+	return a, numbers, greys, nil
 }

@@ -16,6 +16,7 @@ var cifarTones = []Tone{{0.4914, 0.2470}, {0.4822, 0.2435}, {0.4465, 0.2616}}
 const (
 	cifarSide   = 32
 	cifarRecord = 1 + 3*cifarSide*cifarSide // a label and three planes
+	cifarFile   = 10000                     // records of a published file
 )
 
 // openCIFAR reads CIFAR-10 (Krizhevsky 2009): its binary version, or its
@@ -49,7 +50,7 @@ func readCIFAR(tree fs.FS, folder, where string, tones []Tone) (*Task, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", where, name, err)
 			}
-			pixels, labels, err = readCIFARBatch(f, pixels, labels)
+			pixels, labels, err = readCIFARBatch(f, pixels, labels, len(names)*cifarFile)
 			f.Close()
 			if err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", where, name, err)
@@ -68,9 +69,11 @@ func readCIFAR(tree fs.FS, folder, where string, tones []Tone) (*Task, error) {
 	return &Task{Train: train, Test: test, Classes: len(cifarClasses), ClassNames: cifarClasses, Private: true, Source: where}, nil
 }
 
-// readCIFARBatch appends a file's pictures and labels.
-func readCIFARBatch(r io.Reader, pixels []byte, labels []int32) ([]byte, []int32, error) {
+// readCIFARBatch appends a file's pictures and labels. The files of a set are expected
+// to have so many pictures in all.
+func readCIFARBatch(r io.Reader, pixels []byte, labels []int32, expected int) ([]byte, []int32, error) {
 	var record [cifarRecord]byte
+	const size = cifarRecord - 1
 	for first := len(labels); ; {
 		_, err := io.ReadFull(r, record[:])
 		if err == io.EOF && len(labels) > first {
@@ -81,6 +84,9 @@ func readCIFARBatch(r io.Reader, pixels []byte, labels []int32) ([]byte, []int32
 		}
 		if int(record[0]) >= len(cifarClasses) {
 			return nil, nil, fmt.Errorf("picture %d: the label is not from 0 to %d", len(labels)-first, len(cifarClasses)-1)
+		}
+		if cap(pixels)-len(pixels) < size && len(labels) < expected {
+			pixels = roomier(pixels, expected*size)
 		}
 		labels = append(labels, int32(record[0]))
 		pixels = append(pixels, record[1:]...)

@@ -252,11 +252,28 @@ func TestBadCIFARIsRefused(t *testing.T) {
 	wantError(t, "cifar10", Options{Dir: writeFiles(t, map[string][]byte{"train/a/x.png": good, "train/b/x.png": good})}, "2 classes; CIFAR-10 has 10")
 }
 
+// A set as large as it is expected to be takes no more room than it needs.
+func TestCIFARIsHeldOnce(t *testing.T) {
+	const files, each = 3, 40
+	var pixels []byte
+	var labels []int32
+	var err error
+	for range files {
+		if pixels, labels, err = readCIFARBatch(bytes.NewReader(cifarBatch(make([]byte, each)...)), pixels, labels, files*each); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := files * each * (cifarRecord - 1); len(pixels) != want || cap(pixels) != want {
+		t.Errorf("%d bytes of pixels with room for %d; want %d", len(pixels), cap(pixels), want)
+	}
+}
+
 func FuzzCIFAR(f *testing.F) {
 	f.Add(cifarBatch(1, 9))
+	f.Add(cifarBatch(1, 2, 3, 4, 5)) // more than expected
 	f.Add([]byte{3})
 	f.Fuzz(func(t *testing.T, file []byte) {
-		pixels, labels, err := readCIFARBatch(bytes.NewReader(file), nil, nil)
+		pixels, labels, err := readCIFARBatch(bytes.NewReader(file), nil, nil, 2)
 		if err == nil && (len(labels)*cifarRecord != len(file) || len(pixels)+len(labels) != len(file)) {
 			t.Errorf("%d bytes gave %d labels and %d pixels", len(file), len(labels), len(pixels))
 		}

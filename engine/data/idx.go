@@ -1,7 +1,6 @@
 package data
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,7 +14,7 @@ const maxBytes = min(1<<36, math.MaxInt)
 
 // readIDX reads an IDX file of unsigned bytes with the given number of axes
 // (LeCun, Cortes, Burges, "The MNIST database", section on file formats). It
-// takes no more memory than the file really has bytes.
+// takes no more memory than readExactly does.
 func readIDX(r io.Reader, axes int) (shape []int, bytes []byte, err error) {
 	var magic [4]byte
 	if _, err := io.ReadFull(r, magic[:]); err != nil {
@@ -45,20 +44,42 @@ func readIDX(r io.Reader, axes int) (shape []int, bytes []byte, err error) {
 	return shape, bytes, err
 }
 
-// readExactly reads a file's last n bytes.
+// readExactly reads a file's last n bytes, in the room that roomier makes for them.
 func readExactly(r io.Reader, n int) ([]byte, error) {
-	var b bytes.Buffer
-	got, err := io.Copy(&b, io.LimitReader(r, int64(n)+1))
-	if err != nil {
-		return nil, err
+	var content []byte
+	for len(content) < n {
+		content = roomier(content, n)
+		got, err := io.ReadFull(r, content[len(content):cap(content)])
+		content = content[:len(content)+got]
+		if err != nil {
+			return nil, fmt.Errorf("ends after %d of the %d bytes that its header announces: %w", len(content), n, short(err))
+		}
 	}
-	if got < int64(n) {
-		return nil, fmt.Errorf("ends after %d of the %d bytes that its header announces", got, n)
+	return content, ended(r)
+}
+
+// roomier is values with more room, at last for n of them and no more. A header that
+// announces too many costs 16 times what has come at most, and a 16th of what comes
+// is held twice.
+func roomier[T any](values []T, n int) []T {
+	const least = 1 << 12
+	room := n
+	for room/16 > max(len(values), least) {
+		room = room/16 + 1
 	}
-	if got > int64(n) {
-		return nil, fmt.Errorf("goes on after the %d bytes that its header announces", n)
+	return append(make([]T, 0, room), values...)
+}
+
+// ended refuses a file that goes on, or whose checksum at the end is wrong.
+func ended(r io.Reader) error {
+	var next [1]byte
+	switch n, err := io.ReadFull(r, next[:]); {
+	case n > 0:
+		return errors.New("goes on after what its header announces")
+	case err != io.EOF:
+		return fmt.Errorf("is damaged: %w", err)
 	}
-	return b.Bytes(), nil
+	return nil
 }
 
 // short turns an end of file, which is where it should not be, into a name that

@@ -123,6 +123,7 @@ func TestStandardizedMNIST(t *testing.T) {
 
 func TestBadMNISTIsRefused(t *testing.T) {
 	const images, labels = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
+	torn := zipped(t, idx([]byte{1, 2}, 2)) // once its checksum is gone
 	for _, c := range []struct {
 		say     string
 		file    string
@@ -138,11 +139,12 @@ func TestBadMNISTIsRefused(t *testing.T) {
 		{"impossible length", images, idx(nil, 1<<31, 1<<31, 1<<31)},
 		{"ends after 7 of the 8", images, idx(make([]byte, 7), 2, 2, 2)},
 		{"ends after 0 of the 4294967296", images, idx(nil, 1<<16, 1<<8, 1<<8)},
-		{"goes on after the 8", images, idx(make([]byte, 9), 2, 2, 2)},
+		{"goes on after what", images, idx(make([]byte, 9), 2, 2, 2)},
 		{"2 pictures but 3 labels", labels, idx([]byte{1, 2, 3}, 3)},
 		{"picture 1: the label is not from 0 to 9", labels, idx([]byte{1, 10}, 2)},
 		{"another size", "t10k-images-idx3-ubyte", idx([]byte{1}, 1, 1, 1)},
 		{"unexpected EOF", labels, zipped(t, idx([]byte{1, 2}, 2))[:20]},
+		{"damaged: gzip: invalid checksum", labels, slices.Concat(torn[:len(torn)-8], make([]byte, 4), torn[len(torn)-4:])},
 	} {
 		files := tinyMNIST()
 		files[c.file] = c.content
@@ -153,6 +155,31 @@ func TestBadMNISTIsRefused(t *testing.T) {
 	}
 	wantError(t, "mnist", Options{Dir: filepath.Join(t.TempDir(), "nowhere")}, "nowhere", "no such file")
 	wantError(t, "mnist", Options{}, "--data-dir")
+}
+
+// What a header announces is believed slowly, and then held once.
+func TestRoomForWhatIsAnnounced(t *testing.T) {
+	for _, n := range []int{1, 1 << 12, 1<<16 + 1, 1<<20 - 1, 5 << 20} {
+		content := make([]byte, n)
+		for i := range content {
+			content[i] = byte(i % 251)
+		}
+		if got, err := readExactly(bytes.NewReader(content), n); err != nil || !bytes.Equal(got, content) || cap(got) != n {
+			t.Errorf("%d bytes were read as %d, with room for %d: %v", n, len(got), cap(got), err)
+		}
+		var values []byte
+		for before := 0; len(values) < n; values = values[:cap(values)] {
+			if values = roomier(values, n); cap(values) <= len(values) || cap(values) > n || cap(values) > 16*max(len(values), 1<<13) {
+				t.Fatalf("room for %d where %d of %d have come", cap(values), len(values), n)
+			}
+			if before += len(values); before > n/8 {
+				t.Fatalf("%d of %d are held twice on the way", before, n)
+			}
+		}
+	}
+	if room := cap(roomier[byte](nil, maxBytes)); room > 1<<17 {
+		t.Errorf("an empty file that announces much was given %d bytes", room)
+	}
 }
 
 func FuzzIDX(f *testing.F) {

@@ -116,14 +116,16 @@ func parseHeader(header string) (array, error) {
 	return a, nil
 }
 
-// numbers reads what follows the header, in no more memory than the file has
-// bytes for.
+// numbers reads what follows the header, in the room that roomier makes for it.
 func (a array) numbers(r io.Reader) ([]float32, error) {
 	total := a.total()
-	values := make([]float32, 0, min(total, 1<<20))
+	var values []float32
 	chunk := make([]byte, 1<<16) // a multiple of every width
 	for len(values) < total {
-		part := chunk[:min(len(chunk), (total-len(values))*a.width)]
+		if len(values) == cap(values) {
+			values = roomier(values, total)
+		}
+		part := chunk[:min(len(chunk), (cap(values)-len(values))*a.width)]
 		if _, err := io.ReadFull(r, part); err != nil {
 			return nil, fmt.Errorf("ends before the %d numbers that its header announces: %w", total, short(err))
 		}
@@ -131,8 +133,5 @@ func (a array) numbers(r io.Reader) ([]float32, error) {
 			values = append(values, float32(a.value(part)))
 		}
 	}
-	if n, _ := io.ReadFull(r, chunk[:1]); n != 0 {
-		return nil, fmt.Errorf("goes on after the %d numbers that its header announces", total)
-	}
-	return values, nil
+	return values, ended(r)
 }

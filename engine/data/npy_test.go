@@ -142,21 +142,65 @@ func TestLongerHeaders(t *testing.T) {
 	}
 }
 
+// Bytes stay bytes, and are read as the numbers that float32 makes of them.
 func TestBytesAreGreys(t *testing.T) {
-	dir := writeFiles(t, map[string][]byte{
-		"x_train.npy": npy("|u1", "False", "(2, 1)", uint8(0), uint8(255)),
-		"y_train.npy": npy("|u1", "False", "(2,)", uint8(0), uint8(1)),
-	})
-	task, err := Open(dir, Options{Schema: Schema{Classes: Classes{"0", "1"}}})
-	if err != nil {
-		t.Fatal(err)
+	greys, numbers := make([]byte, 256), make([]float32, 256)
+	for b := range 256 {
+		greys[b], numbers[b] = byte(b), float32(b)/255
 	}
-	dst := buffers(task.Train, 2)
-	if err := task.Train.Read(dst, []int{0, 1}); err != nil {
-		t.Fatal(err)
+	var sets [2]Set
+	for i, x := range [][]byte{npy("|u1", "False", "(2, 8, 16)", greys), npy("<f4", "False", "(2, 8, 16)", numbers)} {
+		dir := writeFiles(t, map[string][]byte{"x_train.npy": x, "y_train.npy": npy("|u1", "False", "(2,)", uint8(0), uint8(1))})
+		task, err := Open(dir, Options{Schema: Schema{Classes: Classes{"0", "1"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if task.Test != nil {
+			t.Error("there is a test set that nobody gave")
+		}
+		sets[i] = task.Train
 	}
-	if !slices.Equal(dst[0], []float32{0, 1}) || task.Test != nil {
-		t.Errorf("bytes 0 and 255 became %v, test set %v; want 0 and 1, none", dst[0], task.Test)
+	if !slices.EqualFunc(sets[0].Columns(), sets[1].Columns(), Column.equal) {
+		t.Errorf("columns %v; want %v", sets[0].Columns(), sets[1].Columns())
+	}
+	if p, ok := sets[0].(*Pictures); !ok || !slices.Equal(p.pixels, greys) {
+		t.Errorf("bytes became a %T", sets[0])
+	}
+	got, want := buffers(sets[0], 2), buffers(sets[1], 2)
+	for i, dst := range [][][]float32{got, want} {
+		if err := sets[i].Read(dst, []int{1, 0}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for k := range got {
+		if !slices.Equal(got[k], want[k]) {
+			t.Errorf("column %d: %v; want %v", k, got[k], want[k])
+		}
+	}
+}
+
+// What an archive's checksum does not fit was damaged.
+func TestDamagedArraysAreRefused(t *testing.T) {
+	for _, kind := range []string{"|u1", "|i1"} {
+		x := npy(kind, "False", "(2, 1)", []byte{1, 2})
+		var file bytes.Buffer
+		z := zip.NewWriter(&file)
+		for name, content := range map[string][]byte{"x_train.npy": x, "y_train.npy": npy("|u1", "False", "(2,)", []byte{0, 1})} {
+			w, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store})
+			if err == nil {
+				_, err = w.Write(content)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		damaged := file.Bytes()
+		damaged[bytes.Index(damaged, x)+len(x)-1] ^= 1
+		dir := writeFiles(t, map[string][]byte{"a.npz": damaged})
+		wantError(t, filepath.Join(dir, "a.npz"), Options{Schema: Schema{Classes: Classes{"0", "1"}}}, "x_train.npy is damaged")
 	}
 }
 
@@ -181,12 +225,14 @@ func TestBadArraysAreRefused(t *testing.T) {
 		{"single number", npy("<f4", "False", "()", float32(1)), labels},
 		{"ascontiguousarray", npy("<f4", "True", "(2, 1)", float32(1), float32(2)), labels},
 		{"ends before the 2 numbers", good[:len(good)-1], labels},
-		{"goes on after the 2 numbers", append(slices.Clone(good), 0), labels},
+		{"goes on after what", append(slices.Clone(good), 0), labels},
 		{`example 1, column "x": the value is not a finite number`, npy("<f4", "False", "(2, 1)", float32(1), float32(math.NaN())), labels},
 		{"no whole numbers", good, npy("<f4", "False", "(2,)", float32(0), float32(1))},
 		{"has shape [3]; 2 examples", good, npy("|u1", "False", "(3,)", []byte{0, 1, 0})},
 		{"has shape [2 2]", good, npy("|u1", "False", "(2, 2)", []byte{0, 1, 0, 0})},
 		{`example 1, column "y": the label is no whole number from 0 to 1`, good, npy("|u1", "False", "(2,)", []byte{0, 2})},
+		{`example 1, column "y": the label is no whole number from 0 to 1`, npy("|u1", "False", "(2, 1)", []byte{0, 2}), npy("<i8", "False", "(2,)", []int64{0, 1 << 32})},
+		{"ends after 1 of the 2 bytes", npy("|u1", "False", "(2, 1)", []byte{0}), labels},
 		{"y_train.npy: there is no such array", good, nil},
 	} {
 		files := map[string][]byte{"x_train.npy": c.x}

@@ -6,14 +6,13 @@ import (
 )
 
 // Pictures is a Set of labelled pictures kept as bytes, a quarter of what the
-// numbers would take. Its columns are "picture", of shape channels × height ×
-// width, and "label".
+// numbers would take.
 type Pictures struct {
 	columns []Column
 	sizes   []int
 	pixels  []byte
 	labels  []int32
-	tone    [][256]float32 // by channel: the number that a byte stands for
+	tone    [][256]float32 // by channel, or one for all: the number that a byte stands for
 }
 
 // Tone turns a pixel's byte b into the number (b/255 - Mean) / Deviation. Its
@@ -25,16 +24,20 @@ var unit = Tone{Mean: 0, Deviation: 1}
 
 // NewPictures makes a set of pictures of one shape, channels × height × width,
 // their bytes one after the other in that order; tones has one entry a channel,
-// or is nil for bytes scaled to [0, 1]. It keeps the slices.
+// or is nil for bytes scaled to [0, 1]. Its columns are "picture" and "label". It
+// keeps the slices.
 func NewPictures(channels, height, width int, pixels []byte, labels []int32, classes int, tones []Tone) (*Pictures, error) {
-	p := &Pictures{
-		columns: []Column{
-			{Name: "picture", Kind: Feature, Shape: []int{channels, height, width}},
-			{Name: "label", Kind: Label, Classes: classes},
-		},
-		pixels: pixels,
-		labels: labels,
+	if tones != nil && len(tones) != channels {
+		return nil, fmt.Errorf("%d tones for %d channels; give one a channel", len(tones), channels)
 	}
+	return newPictures([]Column{
+		{Name: "picture", Kind: Feature, Shape: []int{channels, height, width}},
+		{Name: "label", Kind: Label, Classes: classes},
+	}, pixels, labels, tones)
+}
+
+func newPictures(columns []Column, pixels []byte, labels []int32, tones []Tone) (*Pictures, error) {
+	p := &Pictures{columns: columns, pixels: pixels, labels: labels}
 	for _, c := range p.columns {
 		if err := c.validate(); err != nil {
 			return nil, err
@@ -42,23 +45,17 @@ func NewPictures(channels, height, width int, pixels []byte, labels []int32, cla
 	}
 	p.sizes = sizesOf(p.columns)
 	if size := p.sizes[0]; len(pixels) != len(labels)*size {
-		return nil, fmt.Errorf("%d labels but %d bytes of pixels; a picture of %d×%d×%d has %d", len(labels), len(pixels), channels, height, width, size)
+		return nil, fmt.Errorf("%d labels but %d bytes of pixels; a picture of shape %v has %d", len(labels), len(pixels), columns[0].Shape, size)
 	}
 	for i, l := range labels {
-		if l < 0 || int(l) >= classes {
-			return nil, fmt.Errorf("picture %d: the label is not from 0 to %d", i, classes-1)
+		if l < 0 || int(l) >= columns[1].Classes {
+			return nil, fmt.Errorf("picture %d: the label is not from 0 to %d", i, columns[1].Classes-1)
 		}
 	}
 	if tones == nil {
-		tones = make([]Tone, channels)
-		for c := range tones {
-			tones[c] = unit
-		}
+		tones = []Tone{unit}
 	}
-	if len(tones) != channels {
-		return nil, fmt.Errorf("%d tones for %d channels; give one a channel", len(tones), channels)
-	}
-	p.tone = make([][256]float32, channels)
+	p.tone = make([][256]float32, len(tones))
 	for c, t := range tones {
 		if !(t.Deviation > 0) {
 			return nil, fmt.Errorf("the tone of channel %d has a deviation that is not positive", c)

@@ -339,6 +339,39 @@ func TestTonesThatMakeNoNumbers(t *testing.T) {
 	}
 }
 
+// Every byte becomes the number that its tone says, on every goroutine.
+func TestEveryByteIsRead(t *testing.T) {
+	pixels := make([]byte, 3*256)
+	for i := range pixels {
+		pixels[i] = byte(i)
+	}
+	for _, tones := range [][]Tone{nil, cifarTones} {
+		p, err := NewPictures(3, 16, 16, pixels, []int32{1}, 2, tones)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wait sync.WaitGroup
+		for range 4 {
+			wait.Go(func() {
+				dst := buffers(p, 1)
+				if err := p.Read(dst, []int{0}); err != nil {
+					t.Error(err)
+				}
+				for i, got := range dst[0] {
+					want := float32(float64(i%256) / 255)
+					if tones != nil {
+						want = float32((float64(i%256)/255 - tones[i/256].Mean) / tones[i/256].Deviation)
+					}
+					if got != want {
+						t.Errorf("byte %d of channel %d is %v; want %v", i%256, i/256, got, want)
+					}
+				}
+			})
+		}
+		wait.Wait()
+	}
+}
+
 func TestTonesAreAppliedByChannel(t *testing.T) {
 	p, err := NewPictures(2, 1, 2, []byte{0, 255, 51, 102}, []int32{1}, 2, []Tone{{0, 1}, {.5, .25}})
 	if err != nil {
