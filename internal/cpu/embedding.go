@@ -10,11 +10,8 @@ import (
 
 // entry reads a number as one of n entries.
 func entry(v float32, n int) (int, bool) {
-	if !(v >= 0 && v < float32(n)) {
-		return 0, false
-	}
-	i := int(v)
-	return i, float32(i) == v && i < n
+	i := int32(v) // of NaN and of what is too large, a number that the comparisons find out
+	return int(i), float32(i) == v && uint32(i) < uint32(n)
 }
 
 func (c compiler) embed(k call) func() {
@@ -39,8 +36,12 @@ func (w *worker) entries(index []float32, n, shard, shards int) []int32 {
 	for _, v := range index {
 		row, ok := entry(v, n)
 		rows[k] = int32(row)
-		if ok && owner(row, shards) == shard {
-			k++
+		own := 0 // added, for which of them are the shard's cannot be predicted
+		if owner(row, shards) == shard {
+			own = 1
+		}
+		if ok {
+			k += own
 		}
 	}
 	return rows[:k]
