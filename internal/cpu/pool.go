@@ -3,6 +3,7 @@ package cpu
 import (
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"github.com/dptrain/dptrain/internal/simd"
 )
@@ -44,7 +45,7 @@ type pool struct {
 	floats   int // of scratch memory that a worker needs
 	doubles  int
 	helpers  []*helper
-	patience int // how often one who waits looks before it sleeps
+	patience time.Duration // for which one who waits looks before it sleeps
 
 	round    int64
 	open     atomic.Int64 // the round times joining, plus how many helpers have joined; 0 between rounds
@@ -79,8 +80,11 @@ type queue struct {
 	_     [56]byte
 }
 
-// patience is some twenty microseconds.
-const patience = 1 << 15
+// patience is longer than what one thread does alone between rounds, as clipping does.
+const patience = 100 * time.Microsecond
+
+// looks is how often one looks before it looks at the clock, too.
+const looks = 1 << 12
 
 // newPool starts threads; 0 means one a processor.
 func newPool(threads int) *pool {
@@ -120,9 +124,10 @@ func (p *pool) furnish() {
 
 // wait returns the round after one that the helper is called to; 0 says that the
 // pool is closed.
-func (h *helper) wait(last int64, patience int) int64 {
+func (h *helper) wait(last int64, patience time.Duration) int64 {
 	for {
-		for range patience {
+		start := time.Now()
+		for i := 1; patience > 0 && (i%looks > 0 || time.Since(start) < patience); i++ {
 			if round := h.round.Load(); round > last {
 				return round
 			}
@@ -168,8 +173,9 @@ func (p *pool) leave() {
 // end ends the round: nobody joins any more, and those who have are waited for.
 func (p *pool) end() {
 	joined := p.open.Swap(0) % joining
-	for i := 0; p.finished.Load() < joined; i++ {
-		if i < p.patience {
+	start := time.Now()
+	for i := 1; p.finished.Load() < joined; i++ {
+		if p.patience > 0 && (i%looks > 0 || time.Since(start) < p.patience) {
 			continue
 		}
 		p.asleep.Swap(true) // as in wait
