@@ -8,7 +8,8 @@ import (
 
 // Squared norms keep the promise of clip.Single, ‖u‖² ≤ (sq + 1e-30)/(1 − 1e-5),
 // for every record: squares are added up in float64, where none overflows or is
-// lost, and where terms can cancel, a bound on the roundings is added. u is the
+// lost, and where terms can cancel, a bound on the roundings is added (to what Gram
+// matrices in float32 give, too: see gram). u is the
 // gradient that exact arithmetic makes of the operation's operands; where a sum adds up
 // gradients that were made first, in float32, u is the very gradient that it adds.
 
