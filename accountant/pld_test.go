@@ -166,33 +166,6 @@ func TestHistoricalAccountants(t *testing.T) {
 	}
 }
 
-// sampledDelta is δ(ε) of one sampled pair by Simpson's rule on the positive part
-// of P - e^ε·Q, started where it turns positive.
-func sampledDelta(d direction, rate, shift, epsilon float64) float64 {
-	phi := func(x float64) float64 { return math.Exp(-x*x/2) / math.Sqrt(2*math.Pi) }
-	ratio := func(x float64) float64 { return 1 + rate*math.Expm1(shift*x-shift*shift/2) }
-	surplus := func(x float64) float64 { return phi(x) * (ratio(x) - math.Exp(epsilon)) }
-	from, to := 0.0, 14+shift
-	if d == adding {
-		if math.Exp(-epsilon) <= 1-rate {
-			return 0
-		}
-		to = (math.Log1p(math.Expm1(-epsilon)/rate) + shift*shift/2) / shift
-		from = min(-14, to-14)
-		surplus = func(x float64) float64 { return phi(x) * (1 - math.Exp(epsilon)*ratio(x)) }
-	} else {
-		from = (math.Log1p(math.Expm1(epsilon)/rate) + shift*shift/2) / shift
-		to = max(to, from+14)
-	}
-	const panels = 4000
-	h := (to - from) / panels
-	sum := surplus(from) + surplus(to)
-	for i := 1; i < panels; i++ {
-		sum += surplus(from+float64(i)*h) * float64(2+2*(i%2))
-	}
-	return sum * h / 3
-}
-
 // TestGaussianClosedForm compares the closed form with math.Erfc where that does
 // not cancel, and with composition on the grid.
 func TestGaussianClosedForm(t *testing.T) {

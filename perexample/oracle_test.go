@@ -249,7 +249,6 @@ func step(t *testing.T, m accumulator, p *perexample.Private, e examples, perRec
 // reference is the same by the oracle, one example at a time.
 func (o oracle) reference(e examples, perRecord int, weights, factors []float32) lot {
 	var out lot
-	scale := []float64{} // Σ c‖g‖ of each vector: what rounding is measured by
 	for r := range e.count / perRecord {
 		var record [][]float64
 		for i := range perRecord {
@@ -271,7 +270,6 @@ func (o oracle) reference(e examples, perRecord int, weights, factors []float32)
 			if r == 0 {
 				out.squared = append(out.squared, nil)
 				out.sums = append(out.sums, make([]float64, len(g)))
-				scale = append(scale, 0)
 			}
 			var s float64
 			for j, y := range g {

@@ -31,7 +31,7 @@ or a run's folder. accountant/FORMAT.md describes the format.`,
 }
 
 // ledgerPath is the one argument of the ledger commands.
-func ledgerPath(cmd *cobra.Command, args []string) (string, error) {
+func ledgerPath(args []string) (string, error) {
 	if len(args) != 1 {
 		return "", wrong("name one ledger, such as runs/mnist/ledger.jsonl")
 	}
@@ -77,7 +77,7 @@ func newLedgerShow(s *screen) *cobra.Command {
 		Short:   "Print what a ledger says was released",
 		Example: "  dptrain ledger show runs/mnist\n  dptrain ledger show runs/mnist/ledger.jsonl --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := ledgerPath(cmd, args)
+			path, err := ledgerPath(args)
 			if err != nil {
 				return err
 			}
@@ -206,7 +206,7 @@ the largest power of ten below one over the number of records.`,
 					return s.selectionEpsilon(path, delta, name)
 				}
 			}
-			path, err := ledgerPath(cmd, args)
+			path, err := ledgerPath(args)
 			if err != nil {
 				return err
 			}
@@ -262,7 +262,7 @@ know (ledger_head in run.json) with --head.`,
 		Example: `  dptrain ledger verify runs/mnist
   dptrain ledger verify runs/mnist/ledger.jsonl --head 3d204fc9…`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := ledgerPath(cmd, args)
+			path, err := ledgerPath(args)
 			if err != nil {
 				return err
 			}

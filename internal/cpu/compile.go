@@ -50,26 +50,25 @@ func (c compiler) trains() bool {
 	return slices.ContainsFunc(c.program.Vectors, func(v plan.Vector) bool { return v.Sum >= 0 })
 }
 
-func (c compiler) all(code []plan.Instruction) ([]func(), error) {
+func (c compiler) all(code []plan.Instruction) []func() {
 	var steps []func()
 	for n, i := range code {
 		k := c.call(i)
 		k.next = code[n+1:]
-		if i.Spec == nil {
-			step, err := foreign(i.Foreign, k)
-			if err != nil {
-				return nil, err
-			}
-			steps = append(steps, step)
-			continue
-		}
-		step := c.native(i.Spec, k)
-		if step == nil {
-			step = reference(i.Spec, k)
-		}
-		steps = append(steps, step)
+		steps = append(steps, c.step(i, k))
 	}
-	return steps, nil
+	return steps
+}
+
+// step is an instruction made ready: by a kernel where there is one for it.
+func (c compiler) step(i plan.Instruction, k call) func() {
+	if i.Spec == nil {
+		return foreign(i.Foreign, k)
+	}
+	if native := c.native(i.Spec, k); native != nil {
+		return native
+	}
+	return reference(i.Spec, k)
 }
 
 // call looks up the memory of an instruction.
@@ -233,7 +232,7 @@ func reference(spec op.Spec, k call) func() {
 }
 
 // foreign runs an operation that only Gorgonia knows. It allocates.
-func foreign(f G.Op, k call) (func(), error) {
+func foreign(f G.Op, k call) func() {
 	values := make([]G.Value, len(k.in))
 	for i, x := range k.in {
 		if k.shapes[i].Dims() > 0 {
@@ -269,7 +268,7 @@ func foreign(f G.Op, k call) (func(), error) {
 		default:
 			panic(fmt.Errorf("%v: a result of type %T", f, v))
 		}
-	}, nil
+	}
 }
 
 // recalled is memory for what several steps read, made for the first of them; filled

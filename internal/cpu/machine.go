@@ -26,13 +26,7 @@ func New(p *plan.Program, o optim.Optimizer, average bool, threads int) (*Machin
 	m.allocate(o, average)
 	m.program = p.Started()
 	c := m.compiler()
-	var err error
-	if m.front, err = c.all(p.Front); err != nil {
-		return nil, err
-	}
-	if m.back, err = c.all(p.Back); err != nil {
-		return nil, err
-	}
+	m.front, m.back = c.all(p.Front), c.all(p.Back)
 	m.pool.furnish()
 	m.release.machine = m
 	m.release.prepare()
@@ -95,8 +89,9 @@ func (m *Machine) allocate(o optim.Optimizer, average bool) {
 	}
 }
 
-func (m *Machine) role(r plan.Role, index int) []float32 {
-	if id := m.program.Find(r, index); id >= 0 {
+// only is the memory of the one buffer of a role, if there is one.
+func (m *Machine) only(r plan.Role) []float32 {
+	if id := m.program.Find(r, 0); id >= 0 {
 		return m.memory[id]
 	}
 	return nil
@@ -106,10 +101,10 @@ func (m *Machine) role(r plan.Role, index int) []float32 {
 func (m *Machine) Input(k int) []float32 { return m.inputs[k] }
 
 // RecordWeights is where the examples' weights within their records are put.
-func (m *Machine) RecordWeights() []float32 { return m.role(plan.Weights, 0) }
+func (m *Machine) RecordWeights() []float32 { return m.only(plan.Weights) }
 
 // Ticket is where the examples' tickets are put.
-func (m *Machine) Ticket() []float32 { return m.role(plan.Ticket, 0) }
+func (m *Machine) Ticket() []float32 { return m.only(plan.Ticket) }
 
 // Squared are the squared norms of vector v.
 func (m *Machine) Squared(v int) []float32 {
@@ -123,10 +118,10 @@ func (m *Machine) Squared(v int) []float32 {
 func (m *Machine) Factors(v int) []float32 { return m.memory[m.program.Vectors[v].Factors] }
 
 // Output is what the network answered.
-func (m *Machine) Output() []float32 { return m.role(plan.Output, 0) }
+func (m *Machine) Output() []float32 { return m.only(plan.Output) }
 
 // Losses are the examples' losses.
-func (m *Machine) Losses() []float32 { return m.role(plan.Losses, 0) }
+func (m *Machine) Losses() []float32 { return m.only(plan.Losses) }
 
 // Sum is the accumulator of vector v.
 func (m *Machine) Sum(v int) []float32 { return m.memory[m.program.Vectors[v].Sum] }

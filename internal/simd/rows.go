@@ -1,18 +1,5 @@
 package simd
 
-// ScaleRows sets row r of dst to row r of x times factors[r]; a factor of 0
-// gives zeros, whatever the row holds. dst may be x.
-func ScaleRows(dst []float32, ldd int, x []float32, ldx, cols int, factors []float32) {
-	for r, f := range factors {
-		d, s := dst[r*ldd:][:cols], x[r*ldx:][:cols]
-		if f == 0 {
-			clear(d)
-		} else {
-			Scale(d, s, f)
-		}
-	}
-}
-
 // Transpose writes src, rows×cols, as dst, cols×rows; ldd and lds are the
 // lengths of their stored rows. dst must not overlap src.
 func Transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {

@@ -59,9 +59,6 @@ func New(batch int, seed uint64) *Net {
 // Graph is the graph that the nodes live in.
 func (n *Net) Graph() *G.ExprGraph { return n.graph }
 
-// Batch is the number of examples that the network is built for.
-func (n *Net) Batch() int { return n.net.Batch }
-
 // Network is the finished network, or the first mistake made in building it.
 func (n *Net) Network() (*perexample.Network, error) {
 	if n.err == nil && n.net.Loss == nil {
