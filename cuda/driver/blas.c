@@ -85,11 +85,8 @@ driver_blas *driver_blas_open(const char *path, int *found, char *failure, size_
 }
 
 int driver_blas_start(CUcontext context, driver_blas *blas, uint64_t most) {
-	CUresult entered = cuCtxSetCurrent(context);
-	if (entered != CUDA_SUCCESS)
-		return -(int)entered;
 	blas->most = most;
-	return blas->Create(&blas->handle);
+	return driver_enter(context) ?: blas->Create(&blas->handle);
 }
 
 size_t driver_blas_version(const driver_blas *blas) { return blas->GetVersion(); }
@@ -103,30 +100,21 @@ void driver_blas_close(CUcontext context, driver_blas *blas) {
 }
 
 static int layout(const driver_blas *blas, void **made, uint64_t rows, uint64_t columns, int64_t ld, int32_t batch, int64_t stride) {
-	int failed = blas->MatrixLayoutCreate(made, REAL_32F, rows, columns, ld);
-	if (!failed)
-		failed = blas->MatrixLayoutSetAttribute(*made, LAYOUT_BATCH_COUNT, &batch, sizeof batch);
-	if (!failed)
-		failed = blas->MatrixLayoutSetAttribute(*made, LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride);
-	return failed;
+	return blas->MatrixLayoutCreate(made, REAL_32F, rows, columns, ld) ?:
+		blas->MatrixLayoutSetAttribute(*made, LAYOUT_BATCH_COUNT, &batch, sizeof batch) ?:
+		blas->MatrixLayoutSetAttribute(*made, LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride);
 }
 
 static int describe(driver_product *p) {
 	const driver_blas *blas = p->blas;
 	const driver_shape *s = &p->shape;
-	int failed = blas->MatmulDescCreate(&p->operation, s->compute, REAL_32F);
-	int32_t a = s->transpose_a, b = s->transpose_b; // CUBLAS_OP_N is 0, CUBLAS_OP_T 1
-	if (!failed)
-		failed = blas->MatmulDescSetAttribute(p->operation, DESC_TRANSA, &a, sizeof a);
-	if (!failed)
-		failed = blas->MatmulDescSetAttribute(p->operation, DESC_TRANSB, &b, sizeof b);
-	if (!failed)
-		failed = layout(blas, &p->a, a ? s->k : s->m, a ? s->m : s->k, s->lda, s->batch, s->stride_a);
-	if (!failed)
-		failed = layout(blas, &p->b, b ? s->n : s->k, b ? s->k : s->n, s->ldb, s->batch, s->stride_b);
-	if (!failed)
-		failed = layout(blas, &p->c, s->m, s->n, s->ldc, s->batch, s->stride_c);
-	return failed;
+	const int32_t a = s->transpose_a, b = s->transpose_b; // CUBLAS_OP_N is 0, CUBLAS_OP_T 1
+	return blas->MatmulDescCreate(&p->operation, s->compute, REAL_32F) ?:
+		blas->MatmulDescSetAttribute(p->operation, DESC_TRANSA, &a, sizeof a) ?:
+		blas->MatmulDescSetAttribute(p->operation, DESC_TRANSB, &b, sizeof b) ?:
+		layout(blas, &p->a, a ? s->k : s->m, a ? s->m : s->k, s->lda, s->batch, s->stride_a) ?:
+		layout(blas, &p->b, b ? s->n : s->k, b ? s->k : s->n, s->ldb, s->batch, s->stride_b) ?:
+		layout(blas, &p->c, s->m, s->n, s->ldc, s->batch, s->stride_c);
 }
 
 // More than 16 bytes are not asked for, so that the choice hangs on the shape alone
@@ -142,10 +130,8 @@ static uint32_t alignment(CUdeviceptr address) {
 static int prefer(const driver_product *p, void *preference) {
 	const driver_blas *blas = p->blas;
 	const uint32_t unsplit = 0; // CUBLASLT_REDUCTION_SCHEME_NONE
-	int failed = blas->MatmulPreferenceSetAttribute(preference, PREF_MAX_WORKSPACE_BYTES,
-		&blas->most, sizeof blas->most);
-	if (!failed)
-		failed = blas->MatmulPreferenceSetAttribute(preference, PREF_REDUCTION_SCHEME_MASK, &unsplit, sizeof unsplit);
+	int failed = blas->MatmulPreferenceSetAttribute(preference, PREF_MAX_WORKSPACE_BYTES, &blas->most, sizeof blas->most) ?:
+		blas->MatmulPreferenceSetAttribute(preference, PREF_REDUCTION_SCHEME_MASK, &unsplit, sizeof unsplit);
 	const CUdeviceptr operands[] = {p->shape.a, p->shape.b, p->shape.c, p->shape.c};
 	for (int i = 0; i < 4 && !failed; i++) {
 		uint32_t bytes = alignment(operands[i]);
@@ -157,13 +143,11 @@ static int prefer(const driver_product *p, void *preference) {
 static int choose(driver_product *p) {
 	const driver_blas *blas = p->blas;
 	void *preference = NULL;
-	int failed = blas->MatmulPreferenceCreate(&preference);
-	if (!failed)
-		failed = prefer(p, preference);
 	choice choices[8] = {0};
 	int found = 0;
-	if (!failed)
-		failed = blas->MatmulAlgoGetHeuristic(blas->handle, p->operation, p->a, p->b, p->c, p->c, preference,
+	int failed = blas->MatmulPreferenceCreate(&preference) ?:
+		prefer(p, preference) ?:
+		blas->MatmulAlgoGetHeuristic(blas->handle, p->operation, p->a, p->b, p->c, p->c, preference,
 			sizeof choices / sizeof choices[0], choices, &found);
 	if (preference)
 		blas->MatmulPreferenceDestroy(preference);
@@ -183,34 +167,25 @@ static int choose(driver_product *p) {
 }
 
 int driver_blas_prepare(CUcontext context, driver_blas *blas, const driver_shape *shape, driver_product **product) {
-	CUresult entered = cuCtxSetCurrent(context);
-	if (entered != CUDA_SUCCESS)
-		return -(int)entered;
 	driver_product *p = calloc(1, sizeof *p);
 	if (!p)
 		return STATUS_ALLOC_FAILED;
 	p->blas = blas;
 	p->shape = *shape;
-	int failed = describe(p);
-	if (!failed)
-		failed = choose(p);
-	if (failed) {
+	int failed = driver_enter(context) ?: describe(p) ?: choose(p);
+	if (failed)
 		driver_blas_drop(p);
-		return failed;
-	}
-	*product = p;
-	return 0;
+	else
+		*product = p;
+	return failed;
 }
 
 uint64_t driver_blas_workspace(const driver_product *p) { return p->workspace; }
 
 int driver_blas_run(CUcontext context, CUstream stream, const driver_product *p, CUdeviceptr workspace) {
-	CUresult entered = cuCtxSetCurrent(context);
-	if (entered != CUDA_SUCCESS)
-		return -(int)entered;
 	const float one = 1, beta = p->shape.accumulate;
 	void *c = (void *)p->shape.c;
-	return p->blas->Matmul(p->blas->handle, p->operation, &one, (void *)p->shape.a, p->a, (void *)p->shape.b, p->b,
+	return driver_enter(context) ?: p->blas->Matmul(p->blas->handle, p->operation, &one, (void *)p->shape.a, p->a, (void *)p->shape.b, p->b,
 		&beta, c, p->c, c, p->c, &p->algo, (void *)workspace, p->workspace, driver_target(stream));
 }
 

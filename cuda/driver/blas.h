@@ -20,8 +20,6 @@ typedef struct {
 	CUdeviceptr a, b, c;
 } driver_shape;
 
-/* A status is cuBLASLt's, or less than 0: minus the driver's. */
-
 /* As driver_link. */
 driver_blas *driver_blas_open(const char *path, int *found, char *failure, size_t bytes);
 int driver_blas_start(CUcontext context, driver_blas *blas, uint64_t most);

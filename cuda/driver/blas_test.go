@@ -4,13 +4,10 @@ package driver
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -19,17 +16,7 @@ import (
 // the emulated device with its plain twin.
 func TestBlas(t *testing.T) {
 	d := device(t)
-	if d.Emulated() {
-		t.Setenv("DPTRAIN_CUBLASLT", twin(t, "libcublasLt"))
-	}
-	b, err := OpenBlas(d)
-	if err != nil && d.Emulated() { // where the twin stands in
-		t.Fatal(err)
-	}
-	if err != nil {
-		t.Skip(err)
-	}
-	t.Log(b)
+	b := opened(t, d, "DPTRAIN_CUBLASLT", "libcublasLt", OpenBlas)
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 60 {
 		p := Product{TransA: r.IntN(2) == 1, TransB: r.IntN(2) == 1, M: 1 + r.IntN(40), N: 1 + r.IntN(40), K: 1 + r.IntN(60),
@@ -141,26 +128,12 @@ func reference(p Product, held [3][]float32, before, runs int) []wanted {
 	return want
 }
 
-// twin builds the plain twin of a library.
-func twin(t *testing.T, library string) string {
-	t.Helper()
-	if _, err := exec.LookPath("cc"); err != nil {
-		t.Skip("the twin of a library is built with cc")
-	}
-	file := filepath.Join(t.TempDir(), library+".so")
-	if said, err := exec.Command("cc", "-O2", "-shared", "-fPIC", "-Wall", "-o", file, filepath.Join("testdata", library+".c"), "-ldl").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
-	return file
-}
-
 func TestBlasThatCannotServe(t *testing.T) {
 	d := device(t)
 	expect := func(says string, none bool) {
 		t.Helper()
-		if _, err := OpenBlas(d); err == nil || !strings.Contains(err.Error(), says) || errors.Is(err, ErrNotFound) != none {
-			t.Errorf("%v, want %q, and that nothing is there: %v", err, says, none)
-		}
+		_, err := OpenBlas(d)
+		cannotServe(t, err, says, none)
 	}
 	for _, name := range []string{"/nonexistent/libcublasLt.so.12", "none"} {
 		t.Setenv("DPTRAIN_CUBLASLT", name)

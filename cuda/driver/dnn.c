@@ -91,10 +91,7 @@ driver_dnn *driver_dnn_open(const char *path, int *found, char *failure, size_t 
 }
 
 int driver_dnn_start(CUcontext context, driver_dnn *dnn) {
-	CUresult entered = cuCtxSetCurrent(context);
-	if (entered != CUDA_SUCCESS)
-		return -(int)entered;
-	return dnn->Create(&dnn->handle);
+	return driver_enter(context) ?: dnn->Create(&dnn->handle);
 }
 
 size_t driver_dnn_version(const driver_dnn *dnn) { return dnn->GetVersion(); }
@@ -114,27 +111,17 @@ void driver_dnn_close(CUcontext context, driver_dnn *dnn) {
 static int describe(driver_convolution *v) {
 	const driver_dnn *dnn = v->dnn;
 	const driver_pictures *s = &v->shape;
-	int failed = dnn->CreateTensorDescriptor(&v->pictures);
-	if (!failed)
-		failed = dnn->SetTensor4dDescriptor(v->pictures, TENSOR_NCHW, DATA_FLOAT, s->n, s->c, s->h, s->w);
-	if (!failed)
-		failed = dnn->CreateTensorDescriptor(&v->result);
-	if (!failed)
-		failed = dnn->SetTensor4dDescriptor(v->result, TENSOR_NCHW, DATA_FLOAT, s->n, s->o, s->high, s->wide);
-	if (!failed)
-		failed = dnn->CreateFilterDescriptor(&v->kernels);
-	if (!failed)
-		failed = dnn->SetFilter4dDescriptor(v->kernels, DATA_FLOAT, TENSOR_NCHW, s->o, s->c / s->groups, s->kernel[0], s->kernel[1]);
-	if (!failed)
-		failed = dnn->CreateConvolutionDescriptor(&v->window);
-	if (!failed)
-		failed = dnn->SetConvolution2dDescriptor(v->window, s->pad[0], s->pad[1], s->stride[0], s->stride[1],
-			s->dilation[0], s->dilation[1], CROSS_CORRELATION, DATA_FLOAT);
-	if (!failed)
-		failed = dnn->SetConvolutionGroupCount(v->window, s->groups);
-	if (!failed)
-		failed = dnn->SetConvolutionMathType(v->window, s->tensor_cores ? TENSOR_OP_MATH : FMA_MATH);
-	return failed;
+	return dnn->CreateTensorDescriptor(&v->pictures) ?:
+		dnn->SetTensor4dDescriptor(v->pictures, TENSOR_NCHW, DATA_FLOAT, s->n, s->c, s->h, s->w) ?:
+		dnn->CreateTensorDescriptor(&v->result) ?:
+		dnn->SetTensor4dDescriptor(v->result, TENSOR_NCHW, DATA_FLOAT, s->n, s->o, s->high, s->wide) ?:
+		dnn->CreateFilterDescriptor(&v->kernels) ?:
+		dnn->SetFilter4dDescriptor(v->kernels, DATA_FLOAT, TENSOR_NCHW, s->o, s->c / s->groups, s->kernel[0], s->kernel[1]) ?:
+		dnn->CreateConvolutionDescriptor(&v->window) ?:
+		dnn->SetConvolution2dDescriptor(v->window, s->pad[0], s->pad[1], s->stride[0], s->stride[1],
+			s->dilation[0], s->dilation[1], CROSS_CORRELATION, DATA_FLOAT) ?:
+		dnn->SetConvolutionGroupCount(v->window, s->groups) ?:
+		dnn->SetConvolutionMathType(v->window, s->tensor_cores ? TENSOR_OP_MATH : FMA_MATH);
 }
 
 // Only what cuDNN calls deterministic, and of that only what sums products as they are:
@@ -183,34 +170,25 @@ static int choose(driver_convolution *v) {
 }
 
 int driver_dnn_prepare(CUcontext context, driver_dnn *dnn, const driver_pictures *pictures, driver_convolution **convolution) {
-	CUresult entered = cuCtxSetCurrent(context);
-	if (entered != CUDA_SUCCESS)
-		return -(int)entered;
 	driver_convolution *v = calloc(1, sizeof *v);
 	if (!v)
 		return -(int)CUDA_ERROR_OUT_OF_MEMORY;
 	v->dnn = dnn;
 	v->shape = *pictures;
-	int failed = describe(v);
-	if (!failed)
-		failed = choose(v);
-	if (failed) {
+	int failed = driver_enter(context) ?: describe(v) ?: choose(v);
+	if (failed)
 		driver_dnn_drop(v);
-		return failed;
-	}
-	*convolution = v;
-	return 0;
+	else
+		*convolution = v;
+	return failed;
 }
 
 uint64_t driver_dnn_workspace(const driver_convolution *v) { return v->workspace; }
 
 int driver_dnn_run(CUcontext context, CUstream stream, const driver_convolution *v, CUdeviceptr workspace) {
-	CUresult entered = cuCtxSetCurrent(context);
-	if (entered != CUDA_SUCCESS)
-		return -(int)entered;
 	const driver_dnn *dnn = v->dnn;
 	const driver_pictures *s = &v->shape;
-	int failed = dnn->SetStream(dnn->handle, driver_target(stream));
+	int failed = driver_enter(context) ?: dnn->SetStream(dnn->handle, driver_target(stream));
 	if (failed)
 		return failed;
 	const float one = 1, zero = 0;

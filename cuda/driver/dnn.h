@@ -19,8 +19,6 @@ typedef struct {
 	CUdeviceptr in, kernels, out;
 } driver_pictures;
 
-/* A status is cuDNN's, or less than 0: minus the driver's. */
-
 /* As driver_link. */
 driver_dnn *driver_dnn_open(const char *path, int *found, char *failure, size_t bytes);
 int driver_dnn_start(CUcontext context, driver_dnn *dnn);

@@ -4,7 +4,6 @@ package driver
 
 import (
 	"encoding/binary"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -19,17 +18,7 @@ import (
 // cuDNN, and on the emulated device with its plain twin.
 func TestDnn(t *testing.T) {
 	d := device(t)
-	if d.Emulated() {
-		t.Setenv("DPTRAIN_CUDNN", twin(t, "libcudnn"))
-	}
-	n, err := OpenDnn(d)
-	if err != nil && d.Emulated() { // where the twin stands in
-		t.Fatal(err)
-	}
-	if err != nil {
-		t.Skip(err)
-	}
-	t.Log(n)
+	n := opened(t, d, "DPTRAIN_CUDNN", "libcudnn", OpenDnn)
 	r := rand.New(rand.NewPCG(1, 2))
 	for tried := 0; tried < 60; {
 		v := Convolution{Backward: r.IntN(2) == 1, N: 1 + r.IntN(3), Groups: 1 + r.IntN(2), H: 1 + r.IntN(12), W: 1 + r.IntN(12), Precision: Precision(r.IntN(2))}
@@ -129,9 +118,8 @@ func TestDnnThatCannotServe(t *testing.T) {
 	d := device(t)
 	expect := func(says string, none bool) {
 		t.Helper()
-		if _, err := OpenDnn(d); err == nil || !strings.Contains(err.Error(), says) || errors.Is(err, ErrNotFound) != none {
-			t.Errorf("%v, want %q, and that nothing is there: %v", err, says, none)
-		}
+		_, err := OpenDnn(d)
+		cannotServe(t, err, says, none)
 	}
 	t.Setenv("DPTRAIN_CUDNN", "none")
 	expect("cuDNN was not found (none: ", true)

@@ -5,11 +5,11 @@
 
 #include "link.h"
 
-void *driver_link(const char *path, const driver_function *functions, size_t count, int *found, char *failure, size_t bytes) {
+int driver_link(const char *path, const driver_function *functions, size_t count, int *found, char *failure, size_t bytes) {
 	void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!library) {
 		snprintf(failure, bytes, "%s", dlerror());
-		return NULL;
+		return 0;
 	}
 	*found = 1;
 	for (size_t i = 0; i < count; i++) {
@@ -17,9 +17,9 @@ void *driver_link(const char *path, const driver_function *functions, size_t cou
 		if (!function) {
 			snprintf(failure, bytes, "%s lacks %s", path, functions[i].name);
 			dlclose(library);
-			return NULL;
+			return 0;
 		}
 		*(void **)functions[i].slot = function;
 	}
-	return library;
+	return 1;
 }

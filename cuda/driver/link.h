@@ -14,6 +14,12 @@ typedef struct {
 /* driver_link opens a library and finds its functions, or puts into failure why it
    cannot; found is set where there is a library of that name. A library stays open: it
    leaves threads and exit functions behind. */
-void *driver_link(const char *path, const driver_function *functions, size_t count, int *found, char *failure, size_t bytes);
+int driver_link(const char *path, const driver_function *functions, size_t count, int *found, char *failure, size_t bytes);
+
+/* What calls a library gives a status: 0, the library's own, or less than 0: minus the
+   driver's. The first of a ?: b ?: c that fails is the last that is called. */
+
+/* driver_enter makes the context current, since Go moves goroutines between threads. */
+static inline int driver_enter(CUcontext context) { return -(int)cuCtxSetCurrent(context); }
 
 #endif

@@ -12,7 +12,6 @@ import (
 
 // Machine implements plan.Machine.
 type Machine struct {
-	network *perexample.Private
 	inputs  []*leaf
 	weights *leaf // of the examples in their records; nil where records are examples
 	ticket  *leaf // nil where the network takes none
@@ -32,7 +31,7 @@ var _ plan.Machine = (*Machine)(nil)
 
 // New makes a network ready. Without norms every factor is given from outside.
 func New(p *perexample.Private, norms bool, o optim.Optimizer, average bool) (*Machine, error) {
-	m := &Machine{network: p, squared: make([][]float32, len(p.Vectors))}
+	m := &Machine{squared: make([][]float32, len(p.Vectors))}
 	for _, in := range p.Inputs {
 		m.inputs = append(m.inputs, newLeaf(in))
 	}
