@@ -188,11 +188,7 @@ func (g *generator) tileBody(s tileShape, t tileArgs, m, vectors int, lanes []re
 	g.Label(tail)
 	g.ADDQ(U8(s.unroll), t.k)
 	g.JEQ(LabelRef(done))
-	single := g.label("single")
-	g.Label(single)
-	steps(1)
-	g.DECQ(t.k)
-	g.JNE(LabelRef(single))
+	g.repeat("single", t.k, func() { steps(1) })
 	g.Label(done)
 	g.finish(s, t, acc, lanes)
 }
@@ -295,8 +291,7 @@ func (g *generator) epilogue(s tileShape, t tileArgs, acc [][]reg.VecVirtual, lo
 			g.ADDQ(t.ldc, t.c)
 		}
 	}
-	g.VZEROUPPER()
-	g.RET()
+	g.leave()
 }
 
 // fmaPeak runs rounds of twelve independent fused multiply-adds: the fastest
@@ -311,13 +306,10 @@ func (g *generator) fmaPeak(name string, vector func() reg.VecVirtual) {
 		acc[i] = vector()
 		g.VXORPS(acc[i], acc[i], acc[i])
 	}
-	loop := g.label("loop")
-	g.Label(loop)
-	for i := range acc {
-		g.VFMADD231PS(x, x, acc[i])
-	}
-	g.DECQ(rounds)
-	g.JNE(LabelRef(loop))
-	g.VZEROUPPER()
-	g.RET()
+	g.repeat("loop", rounds, func() {
+		for i := range acc {
+			g.VFMADD231PS(x, x, acc[i])
+		}
+	})
+	g.leave()
 }

@@ -10,15 +10,16 @@ func lookupFile(g *generator) {
 	g.addToRows()
 }
 
-// columns runs body on strips of columns, four vectors wide while that fits, then
-// one, the last masked. Base registers move on with the strips.
-func (g *generator) columns(dim reg.Register, bases []reg.Register, body func(vectors int, load func(Mem, vec), store func(vec, Mem))) {
-	for _, vectors := range []int{4, 2, 1} {
-		loop, end := g.label("strip"), g.label("end")
+// columns runs body on strips of columns, as many vectors wide as the first of widths
+// says while that fits, then as the next, the last masked. Base registers move on with
+// the strips.
+func (g *generator) columns(name string, dim reg.Register, bases []reg.Register, widths []int, body func(vectors int, load func(Mem) vec, store func(vec, Mem))) {
+	for _, vectors := range widths {
+		loop, end := g.label(name), g.label("end")
 		g.Label(loop)
 		g.CMPQ(dim, U8(8*vectors))
 		g.JLT(LabelRef(end))
-		body(vectors, func(m Mem, x vec) { g.VMOVUPS(m, x) }, func(x vec, m Mem) { g.VMOVUPS(x, m) })
+		body(vectors, g.load, g.store)
 		for _, b := range bases {
 			g.SUBQ(I32(-32*vectors), b)
 		}
@@ -29,11 +30,10 @@ func (g *generator) columns(dim reg.Register, bases []reg.Register, body func(ve
 	done := g.label("done")
 	g.TESTQ(dim, dim)
 	g.JEQ(LabelRef(done))
-	mask := g.firstLanes(dim)
-	body(1, func(m Mem, x vec) { g.VMASKMOVPS(m, mask, x) }, func(x vec, m Mem) { g.VMASKMOVPS(x, mask, m) })
+	load, store := g.partial(dim)
+	body(1, load, store)
 	g.Label(done)
-	g.VZEROUPPER()
-	g.RET()
+	g.leave()
 }
 
 // eachRow runs body with the address of every row that rows names.
@@ -41,15 +41,13 @@ func (g *generator) eachRow(table, rows, n, size reg.Register, body func(row reg
 	at, left, row := g.GP64(), g.GP64(), g.GP64()
 	g.MOVQ(rows, at)
 	g.MOVQ(n, left)
-	loop := g.label("row")
-	g.Label(loop)
-	g.MOVLQSX(Mem{Base: at}, row)
-	g.IMULQ(size, row)
-	g.ADDQ(table, row)
-	body(row)
-	g.ADDQ(U8(4), at)
-	g.DECQ(left)
-	g.JNE(LabelRef(loop))
+	g.repeat("row", left, func() {
+		g.MOVLQSX(Mem{Base: at}, row)
+		g.IMULQ(size, row)
+		g.ADDQ(table, row)
+		body(row)
+		g.ADDQ(U8(4), at)
+	})
 }
 
 // sumRows adds to dst the rows of a table in the order of rows; n is at least one.
@@ -60,17 +58,14 @@ func (g *generator) sumRows() {
 	dim, size := g.param("dim"), g.GP64()
 	g.MOVQ(dim, size)
 	g.SHLQ(U8(2), size)
-	g.columns(dim, []reg.Register{dst, table}, func(vectors int, load func(Mem, vec), store func(vec, Mem)) {
+	g.columns("strip", dim, []reg.Register{dst, table}, []int{4, 2, 1}, func(vectors int, load func(Mem) vec, store func(vec, Mem)) {
 		sums := make([]vec, vectors)
 		for v := range sums {
-			sums[v] = g.YMM()
-			load(Mem{Base: dst, Disp: 32 * v}, sums[v])
+			sums[v] = load(Mem{Base: dst, Disp: 32 * v})
 		}
 		g.eachRow(table, rows, n, size, func(row reg.Register) {
 			for v := range sums {
-				x := g.YMM()
-				load(Mem{Base: row, Disp: 32 * v}, x)
-				g.VADDPS(x, sums[v], sums[v])
+				g.VADDPS(load(Mem{Base: row, Disp: 32 * v}), sums[v], sums[v])
 			}
 		})
 		for v := range sums {
@@ -87,16 +82,14 @@ func (g *generator) addToRows() {
 	dim, size := g.param("dim"), g.GP64()
 	g.MOVQ(dim, size)
 	g.SHLQ(U8(2), size)
-	g.columns(dim, []reg.Register{src, table}, func(vectors int, load func(Mem, vec), store func(vec, Mem)) {
+	g.columns("strip", dim, []reg.Register{src, table}, []int{4, 2, 1}, func(vectors int, load func(Mem) vec, store func(vec, Mem)) {
 		add := make([]vec, vectors)
 		for v := range add {
-			add[v] = g.YMM()
-			load(Mem{Base: src, Disp: 32 * v}, add[v])
+			add[v] = load(Mem{Base: src, Disp: 32 * v})
 		}
 		g.eachRow(table, rows, n, size, func(row reg.Register) {
 			for v := range add {
-				x := g.YMM()
-				load(Mem{Base: row, Disp: 32 * v}, x)
+				x := load(Mem{Base: row, Disp: 32 * v})
 				g.VADDPS(add[v], x, x)
 				store(x, Mem{Base: row, Disp: 32 * v})
 			}

@@ -19,18 +19,15 @@ func (g *generator) fetchRows() {
 	rows, lines := g.param("rows"), g.param("lines")
 	at, left := g.GP64(), g.GP64()
 	g.SHLQ(U8(2), ld)
-	row, line := g.label("row"), g.label("line")
-	g.Label(row)
-	g.MOVQ(p, at)
-	g.MOVQ(lines, left)
-	g.Label(line)
-	g.PREFETCHT1(Mem{Base: at})
-	g.ADDQ(U8(64), at)
-	g.DECQ(left)
-	g.JNE(LabelRef(line))
-	g.ADDQ(ld, p)
-	g.DECQ(rows)
-	g.JNE(LabelRef(row))
+	g.repeat("row", rows, func() {
+		g.MOVQ(p, at)
+		g.MOVQ(lines, left)
+		g.repeat("line", left, func() {
+			g.PREFETCHT1(Mem{Base: at})
+			g.ADDQ(U8(64), at)
+		})
+		g.ADDQ(ld, p)
+	})
 	g.RET()
 }
 
@@ -101,8 +98,7 @@ func (g *generator) packRows(masks Mem) {
 		g.DECQ(rows)
 		g.JNE(LabelRef(row))
 		g.Label(out)
-		g.VZEROUPPER()
-		g.RET()
+		g.leave()
 	}
 	plain := g.label("plain")
 	g.TESTQ(factors, factors)
@@ -171,6 +167,5 @@ func (g *generator) transpose8() {
 	g.DECQ(blocks)
 	g.JNE(LabelRef(loop))
 	g.Label(end)
-	g.VZEROUPPER()
-	g.RET()
+	g.leave()
 }

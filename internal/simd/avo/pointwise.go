@@ -103,16 +103,13 @@ func (g *generator) pointwise(p pointwise) {
 		g.VBROADCASTSS(a.Addr, s)
 		scalars = append(scalars, s)
 	}
-	inputs := func(load func(Mem, vec), disp int) []vec {
+	inputs := func(load func(Mem) vec, disp int) []vec {
 		var in []vec
 		for _, name := range p.inputs {
-			x := g.vector()
-			load(Mem{Base: pointers[name], Disp: disp}, x)
-			in = append(in, x)
+			in = append(in, load(Mem{Base: pointers[name], Disp: disp}))
 		}
 		return in
 	}
-	whole := func(m Mem, x vec) { g.VMOVUPS(m, x) }
 	advance := func(vectors int) {
 		for _, name := range params {
 			g.ADDQ(U32(4*g.lanes*vectors), pointers[name])
@@ -125,7 +122,7 @@ func (g *generator) pointwise(p pointwise) {
 		g.Label(loop)
 		for v := range vectors {
 			at := 4 * g.lanes * v
-			g.VMOVUPS(p.body(g, inputs(whole, at), scalars), Mem{Base: pointers["dst"], Disp: at})
+			g.store(p.body(g, inputs(g.load, at), scalars), Mem{Base: pointers["dst"], Disp: at})
 		}
 		advance(vectors)
 		g.SUBQ(U32(g.lanes*vectors), n)
@@ -143,22 +140,29 @@ func (g *generator) pointwise(p pointwise) {
 	load, store := g.partial(n)
 	store(p.body(g, inputs(load, 0), scalars), Mem{Base: pointers["dst"]})
 	g.Label(done)
-	g.VZEROUPPER()
-	g.RET()
+	g.leave()
 }
 
 // partial loads and stores the first n lanes of a vector, n less than all; it
-// destroys n.
-func (g *generator) partial(n reg.Register) (load func(Mem, vec), store func(vec, Mem)) {
+// destroys n. The other lanes are loaded as 0.
+func (g *generator) partial(n reg.Register) (load func(Mem) vec, store func(vec, Mem)) {
 	if g.lanes == 8 {
 		mask := g.firstLanes(n)
-		return func(m Mem, x vec) { g.VMASKMOVPS(m, mask, x) }, func(x vec, m Mem) { g.VMASKMOVPS(x, mask, m) }
+		return func(m Mem) vec {
+			x := g.vector()
+			g.VMASKMOVPS(m, mask, x)
+			return x
+		}, func(x vec, m Mem) { g.VMASKMOVPS(x, mask, m) }
 	}
 	bits, mask := g.GP64(), g.K()
 	g.MOVQ(I32(-1), bits)
 	g.BZHIQ(n, bits, bits)
 	g.KMOVW(bits.As32(), mask)
-	return func(m Mem, x vec) { g.VMOVUPS_Z(m, mask, x) }, func(x vec, m Mem) { g.VMOVUPS(x, mask, m) }
+	return func(m Mem) vec {
+		x := g.vector()
+		g.VMOVUPS_Z(m, mask, x)
+		return x
+	}, func(x vec, m Mem) { g.VMOVUPS(x, mask, m) }
 }
 
 // firstLanes is the mask of the first n lanes, n at most eight; it destroys n.

@@ -35,11 +35,7 @@ func (g *generator) eachVector(n reg.Register, pointers []reg.Register, body fun
 	g.SUBQ(U8(g.lanes), n)
 	g.JLT(LabelRef(end))
 	g.Label(loop)
-	body(func(m Mem) vec {
-		x := g.vector()
-		g.VMOVUPS(m, x)
-		return x
-	}, func(x vec, m Mem) { g.VMOVUPS(x, m) })
+	body(g.load, g.store)
 	for _, p := range pointers {
 		g.ADDQ(U8(4*g.lanes), p)
 	}
@@ -48,15 +44,9 @@ func (g *generator) eachVector(n reg.Register, pointers []reg.Register, body fun
 	g.Label(end)
 	g.ADDQ(U8(g.lanes), n)
 	g.JEQ(LabelRef(done))
-	read, write := g.partial(n)
-	body(func(m Mem) vec {
-		x := g.vector()
-		read(m, x)
-		return x
-	}, write)
+	body(g.partial(n))
 	g.Label(done)
-	g.VZEROUPPER()
-	g.RET()
+	g.leave()
 }
 
 // gates loads a parameter that points to four or five arrays.

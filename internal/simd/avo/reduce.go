@@ -120,8 +120,7 @@ func (g *generator) fold(acc [8]vec) {
 	g.VPERMILPD(U8(1), low, high)
 	g.VADDSD(high, low, low)
 	g.Store(low, g.ReturnIndex(0))
-	g.VZEROUPPER()
-	g.RET()
+	g.leave()
 }
 
 // maximum is the largest of n numbers, -Inf of none.
@@ -169,8 +168,7 @@ func (g *generator) maximum() {
 	g.VPERMILPS(U8(1), top, other)
 	g.VMAXSS(other, top, top)
 	g.Store(top, g.ReturnIndex(0))
-	g.VZEROUPPER()
-	g.RET()
+	g.leave()
 }
 
 // colSums adds to dst[c] the sum over rows of x[r*ldx+c]·factors[r], taken from
@@ -185,7 +183,7 @@ func (g *generator) colSums() {
 	factors := g.param("factors")
 	g.SHLQ(U8(2), ldx)
 	zero := g.zero()
-	strip := func(vectors int, load func(Mem, vec), store func(vec, Mem)) {
+	strip := func(vectors int, load func(Mem) vec, store func(vec, Mem)) {
 		row, f, left := g.GP64(), g.GP64(), g.GP64()
 		g.MOVQ(x, row)
 		g.MOVQ(factors, f)
@@ -213,8 +211,7 @@ func (g *generator) colSums() {
 		g.Label(work)
 		fetch()
 		for i := range acc {
-			y := g.YMM()
-			load(Mem{Base: row, Disp: 32 * i}, y)
+			y := load(Mem{Base: row, Disp: 32 * i})
 			g.VMULPS(factor, y, y)
 			g.VADDPS(y, acc[i], acc[i])
 		}
@@ -227,39 +224,17 @@ func (g *generator) colSums() {
 		g.Label(plain)
 		fetch()
 		for i := range acc {
-			y := g.YMM()
-			load(Mem{Base: row, Disp: 32 * i}, y)
-			g.VADDPS(y, acc[i], acc[i])
+			g.VADDPS(load(Mem{Base: row, Disp: 32 * i}), acc[i], acc[i])
 		}
 		g.ADDQ(ldx, row)
 		g.DECQ(left)
 		g.JNE(LabelRef(plain))
 		g.Label(end)
 		for i := range acc {
-			y := g.YMM()
-			load(Mem{Base: dst, Disp: 32 * i}, y)
+			y := load(Mem{Base: dst, Disp: 32 * i})
 			g.VADDPS(acc[i], y, y)
 			store(y, Mem{Base: dst, Disp: 32 * i})
 		}
 	}
-	for _, vectors := range []int{4, 1} {
-		loop, end := g.label("cols"), g.label("end")
-		g.Label(loop)
-		g.CMPQ(cols, U8(8*vectors))
-		g.JLT(LabelRef(end))
-		strip(vectors, func(m Mem, y vec) { g.VMOVUPS(m, y) }, func(y vec, m Mem) { g.VMOVUPS(y, m) })
-		g.SUBQ(I32(-32*vectors), x)
-		g.SUBQ(I32(-32*vectors), dst)
-		g.SUBQ(U8(8*vectors), cols)
-		g.JMP(LabelRef(loop))
-		g.Label(end)
-	}
-	done := g.label("done")
-	g.TESTQ(cols, cols)
-	g.JEQ(LabelRef(done))
-	mask := g.firstLanes(cols)
-	strip(1, func(m Mem, y vec) { g.VMASKMOVPS(m, mask, y) }, func(y vec, m Mem) { g.VMASKMOVPS(y, mask, m) })
-	g.Label(done)
-	g.VZEROUPPER()
-	g.RET()
+	g.columns("cols", cols, []reg.Register{x, dst}, []int{4, 1}, strip)
 }

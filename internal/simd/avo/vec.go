@@ -69,6 +69,10 @@ func (g *generator) copyOf(x Op) vec {
 	return y
 }
 
+func (g *generator) load(m Mem) vec { return g.copyOf(m) }
+
+func (g *generator) store(x vec, m Mem) { g.VMOVUPS(x, m) }
+
 // The operations below take operands in the order of the formula; the last may
 // be in memory.
 

@@ -25,6 +25,17 @@ func windowFile(g *generator) {
 	g.giveTaps()
 }
 
+// eights runs body for j = 0, 8, … below n, at least once.
+func (g *generator) eights(name string, n reg.Register, body func(j reg.GPVirtual)) {
+	j, loop := g.GP64(), g.label(name)
+	g.XORQ(j, j)
+	g.Label(loop)
+	body(j)
+	g.ADDQ(U8(8), j)
+	g.CMPQ(j, n)
+	g.JLT(LabelRef(loop))
+}
+
 func (g *generator) ymmOrXmm(width int) vec {
 	if width == 4 {
 		return g.XMM()
@@ -59,11 +70,6 @@ func (g *generator) groups(cols reg.Register, width int, body func(j reg.GPVirtu
 	g.CMOVQGT(last, j)
 	g.JMP(LabelRef(loop))
 	g.Label(end)
-}
-
-func (g *generator) leave() {
-	g.VZEROUPPER()
-	g.RET()
 }
 
 // spread is the vector of words start, start+step, …; holes puts a number far
@@ -162,13 +168,11 @@ func (g *generator) copyTap(stride int) {
 			from, to := g.GP64(), g.GP64()
 			g.LEAQ(Mem{Base: img, Index: j, Scale: uint8(4 * stride)}, from)
 			g.LEAQ(Mem{Base: dst, Index: j, Scale: 4}, to)
-			loop := g.label("row")
-			g.Label(loop)
-			g.VMOVUPS(g.strided(Mem{Base: from}, masks, width), Mem{Base: to})
-			g.ADDQ(lds, from)
-			g.LEAQ(Mem{Base: to, Index: cols, Scale: 4}, to)
-			g.DECQ(rows)
-			g.JNE(LabelRef(loop))
+			g.repeat("row", rows, func() {
+				g.VMOVUPS(g.strided(Mem{Base: from}, masks, width), Mem{Base: to})
+				g.ADDQ(lds, from)
+				g.LEAQ(Mem{Base: to, Index: cols, Scale: 4}, to)
+			})
 		})
 		g.leave()
 	})
@@ -187,47 +191,41 @@ func (g *generator) unfold() {
 	starts := g.param("starts")
 	taps := g.param("taps")
 	g.SHLQ(U8(2), lds)
-	// body copies one row in vectors; the last place for vectors is open to any number.
-	const most = 5
-	for vectors := 1; vectors <= most; vectors++ {
-		next := g.label("wider")
-		if vectors < most {
-			g.CMPQ(cols, U8(8*vectors))
-			g.JGT(LabelRef(next))
-		}
-		tap, row := g.label("tap"), g.label("row")
-		g.Label(tap)
-		from, rows := g.GP64(), g.GP64()
-		g.MOVLQSX(Mem{Base: starts}, from)
-		g.ADDQ(U8(4), starts)
-		g.LEAQ(Mem{Base: src, Index: from, Scale: 4}, from)
-		g.MOVQ(height, rows)
-		g.Label(row)
+	const most = 5 // stands for any number of vectors from there on
+	copyRow := func(vectors int, from reg.Register) {
 		if vectors < most {
 			for v := range vectors {
 				x := g.YMM()
 				g.VMOVUPS(Mem{Base: from, Disp: 32 * v}, x)
 				g.VMOVUPS(x, Mem{Base: dst, Disp: 32 * v})
 			}
-		} else {
-			j, loop := g.GP64(), g.label("vector")
-			g.XORQ(j, j)
-			g.Label(loop)
+			return
+		}
+		g.eights("vector", cols, func(j reg.GPVirtual) {
 			x := g.YMM()
 			g.VMOVUPS(Mem{Base: from, Index: j, Scale: 4}, x)
 			g.VMOVUPS(x, Mem{Base: dst, Index: j, Scale: 4})
-			g.ADDQ(U8(8), j)
-			g.CMPQ(j, cols)
-			g.JLT(LabelRef(loop))
+		})
+	}
+	for vectors := 1; vectors <= most; vectors++ {
+		next := g.label("wider")
+		if vectors < most {
+			g.CMPQ(cols, U8(8*vectors))
+			g.JGT(LabelRef(next))
 		}
-		g.ADDQ(lds, from)
-		g.LEAQ(Mem{Base: dst, Index: cols, Scale: 4}, dst)
-		g.DECQ(rows)
-		g.JNE(LabelRef(row))
-		g.DECQ(taps)
-		g.JNE(LabelRef(tap))
-		g.VZEROUPPER()
-		g.RET()
+		g.repeat("tap", taps, func() {
+			from, rows := g.GP64(), g.GP64()
+			g.MOVLQSX(Mem{Base: starts}, from)
+			g.ADDQ(U8(4), starts)
+			g.LEAQ(Mem{Base: src, Index: from, Scale: 4}, from)
+			g.MOVQ(height, rows)
+			g.repeat("row", rows, func() {
+				copyRow(vectors, from)
+				g.ADDQ(lds, from)
+				g.LEAQ(Mem{Base: dst, Index: cols, Scale: 4}, dst)
+			})
+		})
+		g.leave()
 		if vectors < most {
 			g.Label(next)
 		}
@@ -260,33 +258,39 @@ func (g *generator) sumTaps() {
 			g.LEAQ(Mem{Base: p, Index: first, Scale: 4}, row)
 			sum := g.ymmOrXmm(width)
 			g.VXORPS(sum, sum, sum)
-			khLoop, kwLoop := g.label("kh"), g.label("kw")
-			g.Label(khLoop)
-			at, kws := g.GP64(), g.param("kws")
-			g.MOVQ(row, at)
-			place := g.ymmOrXmm(width)
-			g.VMOVAPS(start, place)
-			g.Label(kwLoop)
-			x := g.ymmOrXmm(width)
-			g.VMASKMOVPS(Mem{Base: at}, g.within(place, limit, minusOne, width), x)
-			g.VADDPS(x, sum, sum)
-			g.VPSUBD(back, place, place)
-			g.ADDQ(step, at)
-			g.DECQ(kws)
-			g.JNE(LabelRef(kwLoop))
-			g.ADDQ(next, row)
-			g.DECQ(khs)
-			g.JNE(LabelRef(khLoop))
+			g.repeat("kh", khs, func() {
+				at, kws := g.GP64(), g.param("kws")
+				g.MOVQ(row, at)
+				place := g.ymmOrXmm(width)
+				g.VMOVAPS(start, place)
+				g.repeat("kw", kws, func() {
+					x := g.ymmOrXmm(width)
+					g.VMASKMOVPS(Mem{Base: at}, g.within(place, limit, minusOne, width), x)
+					g.VADDPS(x, sum, sum)
+					g.VPSUBD(back, place, place)
+					g.ADDQ(step, at)
+				})
+				g.ADDQ(next, row)
+			})
 			g.VMOVUPS(sum, Mem{Base: dst, Index: j, Scale: 4})
 		})
 		g.leave()
 	})
 }
 
+// beats is the mask of the lanes where x is larger than best, or NaN.
+func (g *generator) beats(x, best vec, width int) vec {
+	larger, nan := g.ymmOrXmm(width), g.ymmOrXmm(width)
+	g.VCMPPS(U8(0x1e), best, x, larger)
+	g.VCMPPS(U8(3), x, x, nan)
+	g.VORPS(nan, larger, larger)
+	return larger
+}
+
 // maxPoolRows takes the largest of khs×kws places for each output column: row kh
 // starts at img[offset+kh*lds], column j looks at w+j*stride+kw*dil where that is
-// in the row. The next output row's rows start step further on. arg is the place, counted from img. Of equals the first is taken;
-// NaN beats all.
+// in the row. The next output row's rows start step further on. arg is the place, counted
+// from img. Of equals the first is taken; NaN beats all.
 func (g *generator) maxPoolRows(stride int) {
 	g.fn(fmt.Sprintf("maxPoolRows%dAVX2", stride), "func(dst *float32, arg *int32, cols int, img *float32, offset, lds, khs, kws, w, dil, width, rows, step int)")
 	cols := g.param("cols")
@@ -297,60 +301,57 @@ func (g *generator) maxPoolRows(stride int) {
 	g.wide(cols, func(width int) {
 		limit, minusOne := g.broadcast(g.param("width").(reg.GPVirtual), width), g.ones(width)
 		forth, down := g.broadcast(dil, width), g.broadcast(lds, width)
-		done, left, next := g.GP64(), g.param("rows"), g.label("row")
-		g.XORQ(done, done)
-		g.Label(next)
-		g.groups(cols, width, func(j reg.GPVirtual) {
-			first := g.GP64()
-			g.LEAQ(Mem{Base: w, Index: j, Scale: uint8(stride)}, first)
-			best, arg := g.ymmOrXmm(width), g.ones(width)
-			g.VMOVUPS(g.num(math.Inf(-1)), best)
-			rowStart := g.broadcast(offset, width)
-			row, khs := g.param("img"), g.param("khs")
-			g.LEAQ(Mem{Base: row, Index: offset, Scale: 4}, row)
-			g.LEAQ(Mem{Base: row, Index: first, Scale: 4}, row)
-			khLoop, kwLoop := g.label("kh"), g.label("kw")
-			g.Label(khLoop)
-			at, kws := g.GP64(), g.param("kws")
-			g.MOVQ(row, at)
-			base := g.broadcast(first, width)
-			g.Label(kwLoop)
-			place := g.plus(base, g.spread(0, stride, false), width)
-			valid := g.within(place, limit, minusOne, width)
-			masks := []vec{valid}
-			if stride > 1 {
-				masks = nil
-				for _, s := range g.sources(stride, width) {
-					masks = append(masks, g.within(g.plus(base, s, width), limit, minusOne, width))
-				}
+		// masks tell which lanes of a group from base on are loaded, and which count.
+		masks := func(base, place vec) (loaded []vec, valid vec) {
+			valid = g.within(place, limit, minusOne, width)
+			if stride == 1 {
+				return []vec{valid}, valid
 			}
-			x := g.strided(Mem{Base: at}, masks, width)
-			larger, nan := g.ymmOrXmm(width), g.ymmOrXmm(width)
-			g.VCMPPS(U8(0x1e), best, x, larger) // x > best
-			g.VCMPPS(U8(3), x, x, nan)
-			g.VORPS(nan, larger, larger)
-			g.VORPS(arg, larger, larger) // below zero: nothing taken yet
-			g.VANDPS(valid, larger, larger)
-			g.VBLENDVPS(larger, x, best, best)
-			g.VBLENDVPS(larger, g.plus(place, rowStart, width), arg, arg)
-			g.VPADDD(forth, base, base)
-			g.LEAQ(Mem{Base: at, Index: dil, Scale: 4}, at)
-			g.DECQ(kws)
-			g.JNE(LabelRef(kwLoop))
-			g.VPADDD(down, rowStart, rowStart)
-			g.LEAQ(Mem{Base: row, Index: lds, Scale: 4}, row)
-			g.DECQ(khs)
-			g.JNE(LabelRef(khLoop))
-			dst, args := g.param("dst"), g.param("arg")
-			to := g.GP64()
-			g.LEAQ(Mem{Base: done, Index: j, Scale: 1}, to)
-			g.VMOVUPS(best, Mem{Base: dst, Index: to, Scale: 4})
-			g.VMOVUPS(arg, Mem{Base: args, Index: to, Scale: 4})
+			for _, s := range g.sources(stride, width) {
+				loaded = append(loaded, g.within(g.plus(base, s, width), limit, minusOne, width))
+			}
+			return loaded, valid
+		}
+		done, left := g.GP64(), g.param("rows")
+		g.XORQ(done, done)
+		g.repeat("row", left, func() {
+			g.groups(cols, width, func(j reg.GPVirtual) {
+				first := g.GP64()
+				g.LEAQ(Mem{Base: w, Index: j, Scale: uint8(stride)}, first)
+				best, arg := g.ymmOrXmm(width), g.ones(width)
+				g.VMOVUPS(g.num(math.Inf(-1)), best)
+				rowStart := g.broadcast(offset, width)
+				row, khs := g.param("img"), g.param("khs")
+				g.LEAQ(Mem{Base: row, Index: offset, Scale: 4}, row)
+				g.LEAQ(Mem{Base: row, Index: first, Scale: 4}, row)
+				g.repeat("kh", khs, func() {
+					at, kws := g.GP64(), g.param("kws")
+					g.MOVQ(row, at)
+					base := g.broadcast(first, width)
+					g.repeat("kw", kws, func() {
+						place := g.plus(base, g.spread(0, stride, false), width)
+						loaded, valid := masks(base, place)
+						x := g.strided(Mem{Base: at}, loaded, width)
+						taken := g.beats(x, best, width)
+						g.VORPS(arg, taken, taken) // below zero: nothing taken yet
+						g.VANDPS(valid, taken, taken)
+						g.VBLENDVPS(taken, x, best, best)
+						g.VBLENDVPS(taken, g.plus(place, rowStart, width), arg, arg)
+						g.VPADDD(forth, base, base)
+						g.LEAQ(Mem{Base: at, Index: dil, Scale: 4}, at)
+					})
+					g.VPADDD(down, rowStart, rowStart)
+					g.LEAQ(Mem{Base: row, Index: lds, Scale: 4}, row)
+				})
+				dst, args := g.param("dst"), g.param("arg")
+				to := g.GP64()
+				g.LEAQ(Mem{Base: done, Index: j, Scale: 1}, to)
+				g.VMOVUPS(best, Mem{Base: dst, Index: to, Scale: 4})
+				g.VMOVUPS(arg, Mem{Base: args, Index: to, Scale: 4})
+			})
+			g.ADDQ(cols, done)
+			g.ADDQ(g.param("step"), offset)
 		})
-		g.ADDQ(cols, done)
-		g.ADDQ(g.param("step"), offset)
-		g.DECQ(left)
-		g.JNE(LabelRef(next))
 		g.leave()
 	})
 }
@@ -426,8 +427,7 @@ func (g *generator) sumTaps2() {
 	g.ADDQ(U8(16), place)
 	g.CMPQ(place, cols)
 	g.JLT(LabelRef(group))
-	g.VZEROUPPER()
-	g.RET()
+	g.leave()
 }
 
 // foldRows adds rows of cols floats, a multiple of eight, to where unfold would copy
@@ -442,47 +442,33 @@ func (g *generator) foldRows() {
 	cols := g.param("cols")
 	height := g.param("rows")
 	g.SHLQ(U8(2), lds)
-	start, row, vector := g.label("start"), g.label("row"), g.label("vector")
-	to, rows, j := g.GP64(), g.GP64(), g.GP64()
-	g.Label(start)
-	g.MOVLQSX(Mem{Base: starts}, to)
-	g.ADDQ(U8(4), starts)
-	g.LEAQ(Mem{Base: dst, Index: to, Scale: 4}, to)
-	g.MOVQ(height, rows)
-	g.Label(row)
-	g.XORQ(j, j)
-	g.Label(vector)
-	x := g.YMM()
-	g.VMOVUPS(Mem{Base: to, Index: j, Scale: 4}, x)
-	g.VADDPS(Mem{Base: src, Index: j, Scale: 4}, x, x)
-	g.VMOVUPS(x, Mem{Base: to, Index: j, Scale: 4})
-	g.ADDQ(U8(8), j)
-	g.CMPQ(j, cols)
-	g.JLT(LabelRef(vector))
-	g.LEAQ(Mem{Base: src, Index: cols, Scale: 4}, src)
-	g.ADDQ(lds, to)
-	g.DECQ(rows)
-	g.JNE(LabelRef(row))
-	g.DECQ(n)
-	g.JNE(LabelRef(start))
+	to, rows := g.GP64(), g.GP64()
+	g.repeat("start", n, func() {
+		g.MOVLQSX(Mem{Base: starts}, to)
+		g.ADDQ(U8(4), starts)
+		g.LEAQ(Mem{Base: dst, Index: to, Scale: 4}, to)
+		g.MOVQ(height, rows)
+		g.repeat("row", rows, func() {
+			g.eights("vector", cols, func(j reg.GPVirtual) {
+				x := g.YMM()
+				g.VMOVUPS(Mem{Base: to, Index: j, Scale: 4}, x)
+				g.VADDPS(Mem{Base: src, Index: j, Scale: 4}, x, x)
+				g.VMOVUPS(x, Mem{Base: to, Index: j, Scale: 4})
+			})
+			g.LEAQ(Mem{Base: src, Index: cols, Scale: 4}, src)
+			g.ADDQ(lds, to)
+		})
+	})
 	g.leave()
 }
 
 // places runs body for eight channels of each of some places, j the first of the
 // channels. Pointers move on by a place after each.
 func (g *generator) places(channels, places reg.Register, body func(j reg.GPVirtual), next func()) {
-	place, eight := g.label("place"), g.label("eight")
-	j := g.GP64()
-	g.Label(place)
-	g.XORQ(j, j)
-	g.Label(eight)
-	body(j)
-	g.ADDQ(U8(8), j)
-	g.CMPQ(j, channels)
-	g.JLT(LabelRef(eight))
-	next()
-	g.DECQ(places)
-	g.JNE(LabelRef(place))
+	g.repeat("place", places, func() {
+		g.eights("eight", channels, body)
+		next()
+	})
 }
 
 // maxTaps takes, channel by channel, the largest of what n taps see of an image
@@ -514,12 +500,10 @@ func (g *generator) maxTaps() {
 		g.Label(loop)
 		g.MOVLQSX(Mem{Base: taps, Index: t, Scale: 4}, at)
 		g.ADDQ(j, at)
-		x, larger, nan := g.YMM(), g.YMM(), g.YMM()
+		x := g.YMM()
 		g.VMOVUPS(Mem{Base: img, Index: at, Scale: 4}, x)
 		g.VPSUBD(minusOne, number, number)
-		g.VCMPPS(U8(0x1e), best, x, larger) // x > best
-		g.VCMPPS(U8(3), x, x, nan)
-		g.VORPS(nan, larger, larger)
+		larger := g.beats(x, best, 8)
 		g.VBLENDVPS(larger, x, best, best)
 		g.VBLENDVPS(larger, number, which, which)
 		g.INCQ(t)

@@ -128,8 +128,6 @@ func (w winograd) begin(name, signature string, vectors int) reg.Register {
 	return stack
 }
 
-func (w winograd) load(m Mem) vec { x := w.YMM(); w.VMOVUPS(m, x); return x }
-
 // twice applies a map to rows of width vectors and then to the columns. load
 // gives a row; out takes the result, row by row of its transpose: column by
 // column.
@@ -173,11 +171,7 @@ func (w winograd) columns(dst, plane reg.Register) func(x vec) {
 
 // each runs body once a vector.
 func (w winograd) each(count reg.Register, body func()) {
-	loop := w.label("loop")
-	w.Label(loop)
-	body()
-	w.DECQ(count)
-	w.JNE(LabelRef(loop))
+	w.repeat("loop", count, body)
 	w.leave()
 }
 
