@@ -91,36 +91,28 @@ func (c code) load(from operand.Mem) reg.VecVirtual {
 	return to
 }
 
-func (c code) add(k operand.Mem, from, to reg.VecVirtual) {
+// either makes an instruction of constants: AVX-512's broadcasts them.
+func (c code) either(narrow, wide func(...operand.Op), operands ...operand.Op) {
 	if c.wide {
-		c.VADDPS_BCST(k, from, to)
+		wide(operands...)
 	} else {
-		c.VADDPS(k, from, to)
+		narrow(operands...)
 	}
 }
 
+func (c code) add(k operand.Mem, from, to reg.VecVirtual) {
+	c.either(c.VADDPS, c.VADDPS_BCST, k, from, to)
+}
 func (c code) mul(k operand.Mem, from, to reg.VecVirtual) {
-	if c.wide {
-		c.VMULPS_BCST(k, from, to)
-	} else {
-		c.VMULPS(k, from, to)
-	}
+	c.either(c.VMULPS, c.VMULPS_BCST, k, from, to)
 }
 
 func (c code) addBits(k operand.Mem, from, to reg.VecVirtual) {
-	if c.wide {
-		c.VPADDD_BCST(k, from, to)
-	} else {
-		c.VPADDD(k, from, to)
-	}
+	c.either(c.VPADDD, c.VPADDD_BCST, k, from, to)
 }
 
 func (c code) subBits(k operand.Mem, from, to reg.VecVirtual) {
-	if c.wide {
-		c.VPSUBD_BCST(k, from, to)
-	} else {
-		c.VPSUBD(k, from, to)
-	}
+	c.either(c.VPSUBD, c.VPSUBD_BCST, k, from, to)
 }
 
 func (c code) and(k operand.Mem, from, to reg.VecVirtual) {
@@ -192,14 +184,13 @@ func boxMullers(c code, co coefficients) {
 	words := operand.Mem{Base: c.Load(c.Param("words"), c.GP64())}
 	n := c.GP64()
 	c.MOVQ(operand.U32(16), n)
-	c.Label("word")
-	for lane := 0; lane < lanes; lane += width {
-		boxMullerLanes(c, co, words.Offset(4*lane), dst.Offset(4*lane))
-	}
-	c.ADDQ(operand.U32(4*lanes), words.Base)
-	c.ADDQ(operand.U32(8*lanes), dst.Base)
-	c.DECQ(n)
-	c.JNZ(operand.LabelRef("word"))
+	repeat(c.Context, "word", n, func() {
+		for lane := 0; lane < lanes; lane += width {
+			boxMullerLanes(c, co, words.Offset(4*lane), dst.Offset(4*lane))
+		}
+		c.ADDQ(operand.U32(4*lanes), words.Base)
+		c.ADDQ(operand.U32(8*lanes), dst.Base)
+	})
 	c.VZEROUPPER()
 	c.RET()
 }

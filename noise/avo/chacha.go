@@ -42,6 +42,32 @@ func table(c *build.Context, name string, words ...uint32) operand.Mem {
 	return m
 }
 
+// quarters makes quarter rounds of the words given in some states, side by side. rotate
+// is also told the number of the quarter round.
+func quarters(c *build.Context, words [][4]int, states [][16]reg.VecPhysical, xor func(from, to reg.VecPhysical), rotate func(i int, x reg.VecPhysical, by uint8)) {
+	var rounds [][4]reg.VecPhysical
+	for _, x := range states {
+		for _, w := range words {
+			rounds = append(rounds, [4]reg.VecPhysical{x[w[0]], x[w[1]], x[w[2]], x[w[3]]})
+		}
+	}
+	half := func(sum, add, mix int, by uint8) {
+		for _, r := range rounds {
+			c.VPADDD(r[add], r[sum], r[sum])
+		}
+		for _, r := range rounds {
+			xor(r[sum], r[mix])
+		}
+		for i, r := range rounds {
+			rotate(i, r[mix], by)
+		}
+	}
+	half(0, 1, 3, 16)
+	half(2, 3, 1, 12)
+	half(0, 1, 3, 8)
+	half(2, 3, 1, 7)
+}
+
 // A word of the state in each of 16 registers, a block in each of their lanes. Two
 // groups at a time fill the 32 registers: the steps of one alone wait for each other.
 func chachaAVX512(c *build.Context, signature string, laneNumbers operand.Mem) {
@@ -69,27 +95,13 @@ func chachaAVX512(c *build.Context, signature string, laneNumbers operand.Mem) {
 			c.VPADDD(laneNumbers.Offset(4*lanes*i), x[counterWord], x[counterWord])
 		}
 		c.MOVQ(operand.U32(doubleRounds), rounds)
-		c.Label(name)
-		for _, round := range [][4][4]int{columns, diagonals} {
-			each := func(do func(x [16]reg.VecPhysical, quarter [4]int)) {
-				for _, x := range x[:n] {
-					for _, q := range round {
-						do(x, q)
-					}
-				}
+		repeat(c, name, rounds, func() {
+			for _, round := range [][4][4]int{columns, diagonals} {
+				quarters(c, round[:], x[:n],
+					func(from, to reg.VecPhysical) { c.VPXORD(from, to, to) },
+					func(_ int, x reg.VecPhysical, by uint8) { c.VPROLD(operand.U8(by), x, x) })
 			}
-			half := func(sum, add, mix int, rotate uint8) {
-				each(func(x [16]reg.VecPhysical, q [4]int) { c.VPADDD(x[q[add]], x[q[sum]], x[q[sum]]) })
-				each(func(x [16]reg.VecPhysical, q [4]int) { c.VPXORD(x[q[sum]], x[q[mix]], x[q[mix]]) })
-				each(func(x [16]reg.VecPhysical, q [4]int) { c.VPROLD(operand.U8(rotate), x[q[mix]], x[q[mix]]) })
-			}
-			half(0, 1, 3, 16)
-			half(2, 3, 1, 12)
-			half(0, 1, 3, 8)
-			half(2, 3, 1, 7)
-		}
-		c.DECQ(rounds)
-		c.JNZ(operand.LabelRef(name))
+		})
 		for i, x := range x[:n] {
 			for j := range x {
 				if j == counterWord {
@@ -156,50 +168,20 @@ func chachaAVX2(c *build.Context, signature string, laneNumbers operand.Mem) {
 	c.VPADDD(laneNumbers, spare[0], spare[0])
 	c.VMOVDQU(spare[0], counter)
 
-	c.Label("group")
-	c.MOVQ(operand.U32(2), passes)
-	c.Label("pass")
-	for j := range x {
-		switch j {
-		case 10, 11:
-			c.VPBROADCASTD(in.Offset(4*j), spare[0])
-			c.VMOVDQU(spare[0], slot(j))
-		case counterWord:
-			c.VMOVDQU(counter, x[j])
+	rotate := func(i int, x reg.VecPhysical, by uint8) {
+		switch by {
+		case 16:
+			c.VPSHUFB(rotate16, x, x)
+		case 8:
+			c.VPSHUFB(rotate8, x, x)
 		default:
-			c.VPBROADCASTD(in.Offset(4*j), x[j])
+			c.VPSLLD(operand.U8(by), x, spare[i])
+			c.VPSRLD(operand.U8(32-by), x, x)
+			c.VPOR(spare[i], x, x)
 		}
 	}
-	c.MOVQ(operand.U32(doubleRounds), rounds)
-	c.Label("rounds")
-	quarters := func(pair [][4]int) {
-		rotate := func(word int, tmp reg.VecPhysical, by uint8) {
-			switch by {
-			case 16:
-				c.VPSHUFB(rotate16, x[word], x[word])
-			case 8:
-				c.VPSHUFB(rotate8, x[word], x[word])
-			default:
-				c.VPSLLD(operand.U8(by), x[word], tmp)
-				c.VPSRLD(operand.U8(32-by), x[word], x[word])
-				c.VPOR(tmp, x[word], x[word])
-			}
-		}
-		half := func(sum, add, mix int, by uint8) {
-			for _, q := range pair {
-				c.VPADDD(x[q[add]], x[q[sum]], x[q[sum]])
-			}
-			for _, q := range pair {
-				c.VPXOR(x[q[sum]], x[q[mix]], x[q[mix]])
-			}
-			for i, q := range pair {
-				rotate(q[mix], spare[i], by)
-			}
-		}
-		half(0, 1, 3, 16)
-		half(2, 3, 1, 12)
-		half(0, 1, 3, 8)
-		half(2, 3, 1, 7)
+	pair := func(words [][4]int) {
+		quarters(c, words, [][16]reg.VecPhysical{x}, func(from, to reg.VecPhysical) { c.VPXOR(from, to, to) }, rotate)
 	}
 	exchange := func(out, back [2]int) {
 		for i := range out {
@@ -207,37 +189,51 @@ func chachaAVX2(c *build.Context, signature string, laneNumbers operand.Mem) {
 			c.VMOVDQU(slot(back[i]), x[back[i]])
 		}
 	}
-	quarters(columns[:2])
-	exchange([2]int{8, 9}, [2]int{10, 11})
-	quarters(columns[2:])
-	quarters(diagonals[:2])
-	exchange([2]int{10, 11}, [2]int{8, 9})
-	quarters(diagonals[2:])
-	c.DECQ(rounds)
-	c.JNZ(operand.LabelRef("rounds"))
-	for j := range x {
-		at := x[j]
-		switch j {
-		case 10, 11: // words 8 and 9 are stored by now
-			c.VMOVDQU(slot(j), at)
+	pass := func() {
+		for j := range x {
+			switch j {
+			case 10, 11:
+				c.VPBROADCASTD(in.Offset(4*j), spare[0])
+				c.VMOVDQU(spare[0], slot(j))
+			case counterWord:
+				c.VMOVDQU(counter, x[j])
+			default:
+				c.VPBROADCASTD(in.Offset(4*j), x[j])
+			}
 		}
-		if j == counterWord {
-			c.VPADDD(counter, at, at)
-		} else {
-			c.VPBROADCASTD(in.Offset(4*j), spare[0])
-			c.VPADDD(spare[0], at, at)
+		c.MOVQ(operand.U32(doubleRounds), rounds)
+		repeat(c, "rounds", rounds, func() {
+			pair(columns[:2])
+			exchange([2]int{8, 9}, [2]int{10, 11})
+			pair(columns[2:])
+			pair(diagonals[:2])
+			exchange([2]int{10, 11}, [2]int{8, 9})
+			pair(diagonals[2:])
+		})
+		for j := range x {
+			at := x[j]
+			switch j {
+			case 10, 11: // words 8 and 9 are stored by now
+				c.VMOVDQU(slot(j), at)
+			}
+			if j == counterWord {
+				c.VPADDD(counter, at, at)
+			} else {
+				c.VPBROADCASTD(in.Offset(4*j), spare[0])
+				c.VPADDD(spare[0], at, at)
+			}
+			c.VMOVDQU(at, dst.Offset(64*j))
 		}
-		c.VMOVDQU(at, dst.Offset(64*j))
+		c.VMOVDQU(counter, spare[0])
+		c.VPADDD(eight, spare[0], spare[0])
+		c.VMOVDQU(spare[0], counter)
+		c.ADDQ(operand.U32(32), dst.Base)
 	}
-	c.VMOVDQU(counter, spare[0])
-	c.VPADDD(eight, spare[0], spare[0])
-	c.VMOVDQU(spare[0], counter)
-	c.ADDQ(operand.U32(32), dst.Base)
-	c.DECQ(passes)
-	c.JNZ(operand.LabelRef("pass"))
-	c.ADDQ(operand.U32(groupBytes-64), dst.Base)
-	c.DECQ(groups)
-	c.JNZ(operand.LabelRef("group"))
+	repeat(c, "group", groups, func() {
+		c.MOVQ(operand.U32(2), passes)
+		repeat(c, "pass", passes, pass)
+		c.ADDQ(operand.U32(groupBytes-64), dst.Base)
+	})
 	c.VZEROUPPER()
 	c.RET()
 }

@@ -10,8 +10,10 @@ import (
 
 	"github.com/mmcloughlin/avo/attr"
 	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/pass"
 	"github.com/mmcloughlin/avo/printer"
+	"github.com/mmcloughlin/avo/reg"
 )
 
 func main() {
@@ -59,4 +61,12 @@ func leaf(c *build.Context, name, signature, doc string) {
 	c.Pragma("noescape")
 	c.SignatureExpr(signature)
 	c.Doc(doc)
+}
+
+// repeat runs body n times, n at least one, and counts n down to 0.
+func repeat(c *build.Context, name string, n reg.Register, body func()) {
+	c.Label(name)
+	body()
+	c.DECQ(n)
+	c.JNZ(operand.LabelRef(name))
 }
