@@ -10,7 +10,7 @@ func (c compiler) conv2D(s op.Conv2D, k call) func() {
 	x, y := k.shapes[0], k.shape
 	v := newConvolution(op.ConvWeight{Window: s.Window, Groups: s.Groups, C: x[1], H: x[2], W: x[3], O: y[1]})
 	out, in, weight, bias := k.out, k.in[0], k.in[1], k.in[2]
-	f, _ := activation(s.Act)
+	f := activations[s.Act].apply
 	if g := c.newWinograd(v, x[0], false); g != nil {
 		g.bias, g.relu = bias, s.Act == op.ReLU
 		if s.Act != op.Identity && s.Act != op.ReLU {

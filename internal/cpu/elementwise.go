@@ -133,9 +133,9 @@ func function(kind string) (f func(out, x []float32), cost int) {
 			}
 		}, 4
 	case "tanh":
-		return activation(op.Tanh)
+		return activations[op.Tanh].apply, activations[op.Tanh].cost
 	case "sigmoid":
-		return activation(op.Sigmoid)
+		return activations[op.Sigmoid].apply, activations[op.Sigmoid].cost
 	}
 	g := op.UnaryFunc(kind)
 	if g == nil {

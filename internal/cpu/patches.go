@@ -66,7 +66,7 @@ func (c compiler) patchedForward(g *patched, s op.Conv2D, y, x, weight, bias []f
 			simd.Transpose(turned[ch*g.O:], g.cg*g.O, weight[ch*g.kernel:], g.taps, g.O, g.kernel)
 		}
 	})
-	f, _ := activation(s.Act)
+	f := activations[s.Act].apply
 	product := simd.Gemm{M: g.area, N: g.O, K: g.taps, LDA: g.taps, LDB: g.O, LDC: g.O, ColBias: bias, ReLU: s.Act == op.ReLU}
 	return sequence(turn, c.over(len(y)/(g.O*g.area), g.O*g.taps*g.area/8, func(from, to int, w *worker) {
 		rows, padded, result := g.cut(w)

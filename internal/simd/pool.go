@@ -58,7 +58,7 @@ func (w *Window) AvgPool(dst, img []float32) {
 	oh, ow := w.Out()
 	dst = dst[:w.C*oh*ow]
 	clear(dst)
-	w.eachTapRow(func(c, o, row, x, left, right int) {
+	w.eachTapRow(func(c, _, o, row, x, left, right int) {
 		d, s := dst[(c*oh+o)*ow:][:ow], img[row*w.W:][:w.W]
 		for j := left; j < right; j++ {
 			d[j] += s[x+j*w.StrideW]
@@ -72,7 +72,7 @@ func (w *Window) AvgPoolGrad(dimg, dy []float32) {
 	oh, ow := w.Out()
 	dimg = dimg[:w.C*w.H*w.W]
 	clear(dimg)
-	w.eachTapRow(func(c, o, row, x, left, right int) {
+	w.eachTapRow(func(c, _, o, row, x, left, right int) {
 		d, s := dimg[row*w.W:][:w.W], dy[(c*oh+o)*ow:][:ow]
 		for j := left; j < right; j++ {
 			d[x+j*w.StrideW] += s[j]
@@ -83,9 +83,10 @@ func (w *Window) AvgPoolGrad(dimg, dy []float32) {
 
 // eachTapRow visits, in the order of the taps, what a tap sees from one row of
 // positions o of plane c: positions left ≤ j < right see column x+j·StrideW of
-// the image's row (counted over all planes).
-func (w *Window) eachTapRow(visit func(c, o, row, x, left, right int)) {
+// the image's row. Taps and rows are counted over all planes.
+func (w *Window) eachTapRow(visit func(c, tap, o, row, x, left, right int)) {
 	oh, ow := w.Out()
+	tap := 0
 	for c := range w.C {
 		for kh := range w.KH {
 			y := kh*w.DilH - w.PadH
@@ -94,8 +95,9 @@ func (w *Window) eachTapRow(visit func(c, o, row, x, left, right int)) {
 				x := kw*w.DilW - w.PadW
 				left, right := inside(x, w.StrideW, w.W, ow)
 				for o := top; o < bottom; o++ {
-					visit(c, o, c*w.H+y+o*w.StrideH, x, left, right)
+					visit(c, tap, o, c*w.H+y+o*w.StrideH, x, left, right)
 				}
+				tap++
 			}
 		}
 	}

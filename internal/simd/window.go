@@ -111,25 +111,12 @@ func (w *Window) Col2im(img, patches []float32, ldp int) {
 		return
 	}
 	clear(img)
-	tap := 0
-	for c := range w.C {
-		for kh := range w.KH {
-			y := kh*w.DilH - w.PadH
-			top, bottom := inside(y, w.StrideH, w.H, oh)
-			for kw := range w.KW {
-				x := kw*w.DilW - w.PadW
-				left, right := inside(x, w.StrideW, w.W, ow)
-				for o := top; o < bottom; o++ {
-					s := patches[tap*ldp+o*ow:][:ow]
-					row := img[(c*w.H+y+o*w.StrideH)*w.W:][:w.W]
-					for j := left; j < right; j++ {
-						row[x+j*w.StrideW] += s[j]
-					}
-				}
-				tap++
-			}
+	w.eachTapRow(func(_, tap, o, row, x, left, right int) {
+		d, s := img[row*w.W:][:w.W], patches[tap*ldp+o*ow:][:ow]
+		for j := left; j < right; j++ {
+			d[x+j*w.StrideW] += s[j]
 		}
-	}
+	})
 }
 
 // col2im2 is Col2im for stride 2: of the taps, every other one sees a row, and of
