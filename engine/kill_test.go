@@ -1,18 +1,15 @@
 package engine
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -121,29 +118,12 @@ type witness struct {
 // its end before.
 func (h *witness) live(t *testing.T, wait time.Duration) bool {
 	t.Helper()
-	child := exec.Command(os.Args[0], "-test.run=^TestMortal$", "-test.v")
-	child.Env = append(os.Environ(), "DPTRAIN_MORTAL="+h.folder, "DPTRAIN_SAMPLING="+string(h.policy), fmt.Sprint("DPTRAIN_STEPS=", h.steps))
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	timer := time.AfterFunc(wait, func() { child.Process.Kill() })
-	defer timer.Stop()
+	p := spawn(t, "TestMortal", "DPTRAIN_MORTAL="+h.folder, "DPTRAIN_SAMPLING="+string(h.policy), fmt.Sprint("DPTRAIN_STEPS=", h.steps))
+	p.killAfter(wait)
 	ended := false
-	for lines := bufio.NewReader(out); ; {
-		line, err := lines.ReadString('\n')
-		if err != nil { // a line cut short was not said
-			break
-		}
-		word := strings.Fields(line)
-		if len(word) > 0 && word[0] == "error" {
-			t.Fatal(line)
-		}
+	p.hear(t, func(word []string) {
 		if len(word) != 3 {
-			continue
+			return
 		}
 		step, _ := strconv.Atoi(word[1])
 		switch word[0] {
@@ -174,11 +154,7 @@ func (h *witness) live(t *testing.T, wait time.Duration) bool {
 				t.Errorf("it ended at lot %d as nobody left it", step)
 			}
 		}
-	}
-	var killed *exec.ExitError
-	if err := child.Wait(); err != nil && !errors.As(err, &killed) {
-		t.Fatal(err)
-	}
+	})
 	return ended
 }
 

@@ -1,16 +1,12 @@
 package engine
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 )
@@ -103,37 +99,16 @@ func TestKilledWhileProjecting(t *testing.T) {
 // doom runs one process, kills it a while after it was ready, and gives what it said.
 func doom(t *testing.T, folder string, wait time.Duration) (made []string, ended bool) {
 	t.Helper()
-	child := exec.Command(os.Args[0], "-test.run=^TestDoomed$", "-test.v")
-	child.Env = append(os.Environ(), "DPTRAIN_DOOMED="+folder)
-	out, err := child.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for lines := bufio.NewReader(out); ; {
-		line, err := lines.ReadString('\n')
-		if err != nil { // a line cut short was not said
-			break
-		}
-		word := strings.Fields(line)
-		switch {
-		case len(word) == 0:
-		case word[0] == "ready":
-			timer := time.AfterFunc(wait, func() { child.Process.Kill() })
-			defer timer.Stop()
-		case word[0] == "error":
-			t.Fatal(line)
-		case word[0] == "lot":
+	p := spawn(t, "TestDoomed", "DPTRAIN_DOOMED="+folder)
+	p.hear(t, func(word []string) {
+		switch word[0] {
+		case "ready":
+			p.killAfter(wait)
+		case "lot":
 			made = append(made, word[1])
-		case word[0] == "end":
+		case "end":
 			ended = true
 		}
-	}
-	var killed *exec.ExitError
-	if err := child.Wait(); err != nil && !errors.As(err, &killed) {
-		t.Fatal(err)
-	}
+	})
 	return made, ended
 }

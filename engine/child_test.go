@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// child is a test that runs in a process of its own.
+type child struct {
+	command *exec.Cmd
+	said    io.Reader
+	death   *time.Timer
+}
+
+func spawn(t *testing.T, test string, env ...string) *child {
+	t.Helper()
+	command := exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.v")
+	command.Env = append(os.Environ(), env...)
+	said, err := command.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return &child{command: command, said: said}
+}
+
+func (c *child) killAfter(wait time.Duration) {
+	c.death = time.AfterFunc(wait, func() { c.command.Process.Kill() })
+}
+
+// hear takes the words of every line that the child says, until it ends or is killed.
+func (c *child) hear(t *testing.T, line func(word []string)) {
+	t.Helper()
+	for lines := bufio.NewReader(c.said); ; {
+		text, err := lines.ReadString('\n')
+		if err != nil { // a line cut short was not said
+			break
+		}
+		word := strings.Fields(text)
+		if len(word) > 0 && word[0] == "error" {
+			t.Fatal(text)
+		}
+		if len(word) > 0 {
+			line(word)
+		}
+	}
+	var killed *exec.ExitError
+	if err := c.command.Wait(); err != nil && !errors.As(err, &killed) {
+		t.Fatal(err)
+	}
+	if c.death != nil {
+		c.death.Stop()
+	}
+}
