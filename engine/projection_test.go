@@ -471,10 +471,7 @@ func TestProjectionOfResumedRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		before, err := os.ReadFile(names[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := contents(t, names[0])
 		train(t, r, nil)
 		first, stood := r.Directions(), standing(r)
 		r.Close()

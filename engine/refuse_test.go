@@ -235,10 +235,7 @@ func TestTakenFiles(t *testing.T) {
 	r := start(t, c)
 	train(t, r, nil)
 	r.Close()
-	ledger, err := os.ReadFile(c.Ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledger := contents(t, c.Ledger)
 	for name, change := range map[string]func(*Config){
 		"ledger":     func(c *Config) { c.Checkpoint = "" },
 		"checkpoint": func(c *Config) { c.Ledger += "2" },

@@ -199,10 +199,7 @@ func TestResumeRefuses(t *testing.T) {
 	r := start(t, c)
 	train(t, r, nil)
 	r.Close()
-	ledger, err := os.ReadFile(c.Ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledger := contents(t, c.Ledger)
 	for _, test := range []struct {
 		change func(*Config)
 		says   string
@@ -253,10 +250,7 @@ func TestResumeRefuses(t *testing.T) {
 		} else if !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %q, want %q", err, test.says)
 		}
-		now, err := os.ReadFile(c.Ledger)
-		if err != nil {
-			t.Fatal(err)
-		}
+		now := contents(t, c.Ledger)
 		if test.says == "says that lots were spent" {
 			ledger = now // it was opened and closed
 		}
@@ -277,10 +271,7 @@ func TestCutLedger(t *testing.T) {
 	r := start(t, c)
 	train(t, r, nil)
 	r.Close()
-	text, err := os.ReadFile(c.Ledger)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := contents(t, c.Ledger)
 	lines := strings.SplitAfter(string(text), "\n")
 	for keep := range len(lines) - 3 { // the last lines end the run, after the checkpoint
 		if err := os.WriteFile(c.Ledger, []byte(strings.Join(lines[:keep], "")), 0o644); err != nil {
@@ -404,10 +395,7 @@ func TestCheckpointHoldsNoKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range append(names, c.Ledger) {
-		file, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := contents(t, name)
 		for _, w := range r.source.Key() {
 			little := []byte{byte(w), byte(w >> 8), byte(w >> 16), byte(w >> 24)}
 			big := slices.Clone(little)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -149,6 +150,16 @@ func lotsIn(t testing.TB, ledger string) accountant.History {
 		t.Fatal(err)
 	}
 	return h
+}
+
+// contents is what a file holds.
+func contents(t testing.TB, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // distance is the largest difference of two vectors over their largest entry.

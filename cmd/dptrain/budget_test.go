@@ -142,10 +142,7 @@ func TestFigure2(t *testing.T) {
 	if _, stderr, code := dptrain(line + "figure2.svg"); code != exitDone {
 		t.Fatalf("exit %d, %s", code, stderr)
 	}
-	picture, err := os.ReadFile("figure2.svg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	picture := contents(t, "figure2.svg")
 	for _, text := range []string{"epochs", "noise 4", "rate 0.01", report.AccountantName("moments"), report.AccountantName("strong")} {
 		if !bytes.Contains(picture, []byte(text)) {
 			t.Errorf("the picture does not say %q", text)
@@ -208,10 +205,7 @@ func TestCurve(t *testing.T) {
 	if picture, err := png.Decode(file); err != nil || picture.Bounds().Dx() < 1000 {
 		t.Errorf("c.png: %v", err)
 	}
-	svg, err := os.ReadFile("c.svg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	svg := contents(t, "c.svg")
 	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
 		if _, err := d.Token(); err == io.EOF {
 			break
@@ -224,10 +218,7 @@ func TestCurve(t *testing.T) {
 			t.Errorf("c.svg does not say %q", text)
 		}
 	}
-	table, err := os.ReadFile("c.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := contents(t, "c.csv")
 	rows, err := csv.NewReader(bytes.NewReader(table)).ReadAll()
 	if err != nil || strings.Join(rows[0], " ") != "steps epochs pld rdp" || len(rows) != 21 {
 		t.Fatalf("%d rows, first %v, %v", len(rows), rows[0], err)
@@ -249,10 +240,7 @@ func TestCurve(t *testing.T) {
 	if _, stderr, code := dptrain("budget curve --rate 0.01 --noise 4 --delta 1e-5 --points 20 --steps 1000 --out all.svg"); code != exitDone {
 		t.Fatalf("exit %d, %s", code, stderr)
 	}
-	all, err := os.ReadFile("all.svg")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := contents(t, "all.svg")
 	for _, name := range accountant.Names() {
 		if !bytes.Contains(all, []byte(report.AccountantName(name))) || lineColors[name] == nil {
 			t.Errorf("all.svg does not show %s", name)

@@ -69,10 +69,7 @@ func TestEvalFindsColumnsByName(t *testing.T) {
 	table(t, "people.csv", 400)
 	table(t, "test.csv", 40)
 	answer(t, "train --ignore owner --model mlp:8 --steps 20 --lot 100 --noise 0.5 --seed 1 --out run"+columns)
-	rows, err := os.ReadFile("test.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := contents(t, "test.csv")
 	var turned, objects strings.Builder
 	for i, line := range strings.Fields(string(rows)) {
 		c := strings.Split(line, ",")

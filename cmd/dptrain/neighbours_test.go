@@ -170,10 +170,7 @@ func neighbours(t *testing.T, projection string) {
 			table(t, "people.csv", 400)
 			table(t, "test.csv", 40)
 			if side == 1 {
-				text, err := os.ReadFile("people.csv")
-				if err != nil {
-					t.Fatal(err)
-				}
+				text := contents(t, "people.csv")
 				lines := strings.Split(string(text), "\n")
 				lines[1+record] = "99,red,a,yes" // of the colour that says no elsewhere
 				if err := os.WriteFile("people.csv", []byte(strings.Join(lines, "\n")), 0o644); err != nil {
@@ -193,10 +190,7 @@ func neighbours(t *testing.T, projection string) {
 
 		// Were nothing different, the test would show nothing.
 		file := func(dir, name string) []byte {
-			b, err := os.ReadFile(filepath.Join(dir, "run", name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			b := contents(t, filepath.Join(dir, "run", name))
 			return b
 		}
 		if bytes.Equal(file(dirs[0], "model.safetensors"), file(dirs[1], "model.safetensors")) {

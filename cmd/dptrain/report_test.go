@@ -14,14 +14,7 @@ import (
 // readFiles reads the files that people read of a run.
 func readFiles(t *testing.T, dir string) [2][]byte {
 	t.Helper()
-	var files [2][]byte
-	for i, name := range []string{"report.html", "MODEL_CARD.md"} {
-		var err error
-		if files[i], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return files
+	return [2][]byte{contents(t, filepath.Join(dir, "report.html")), contents(t, filepath.Join(dir, "MODEL_CARD.md"))}
 }
 
 // A run leaves a page, a card and curves; report makes the first two again, byte for
@@ -48,10 +41,7 @@ func TestReport(t *testing.T) {
 	if len(events) != 1 {
 		t.Fatalf("%d event files", len(events))
 	}
-	curves, err := os.ReadFile(events[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	curves := contents(t, events[0])
 	// The test set of 400 is measured after every second lot of 200, and at the end.
 	for tag, want := range map[string]int{"test/accuracy": 4, "test/loss": 4, "privacy/epsilon": 7, "learning_rate": 7} {
 		if n := bytes.Count(curves, []byte(tag)); n != want {
@@ -67,10 +57,7 @@ func TestReport(t *testing.T) {
 		t.Error("report wrote something else than train")
 	}
 
-	ledger, err := os.ReadFile("run/ledger.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ledger := contents(t, "run/ledger.jsonl")
 	for _, test := range []struct {
 		line, ledger string
 		code         int
@@ -107,10 +94,7 @@ func ledgerOf(t *testing.T, lots int) string {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := contents(t, path)
 	return string(text)
 }
 
@@ -118,10 +102,7 @@ func ledgerOf(t *testing.T, lots int) string {
 func TestMetricsNeverSayLess(t *testing.T) {
 	inWorkshop(t)
 	answer(t, brief+" --steps 60 --noise 2 --delta 1e-5 --out run")
-	text, err := os.ReadFile("run/metrics.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := contents(t, "run/metrics.jsonl")
 	lines := 0
 	for line := range bytes.Lines(text) {
 		var p struct {

@@ -40,6 +40,16 @@ func answer(t *testing.T, line string) map[string]any {
 	return v
 }
 
+// contents is what a file holds.
+func contents(t testing.TB, path string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
 // inFixtures moves to a folder with ledgers of every condition.
 func inFixtures(t *testing.T) {
 	t.Helper()
@@ -73,9 +83,7 @@ func inFixtures(t *testing.T) {
 		} else {
 			t.Cleanup(func() { l.Close() })
 		}
-		file, err := os.ReadFile(path)
-		must(err)
-		return file
+		return contents(t, path)
 	}
 	save := func(path string, file ...[]byte) { must(os.WriteFile(path, bytes.Join(file, nil), 0o644)) }
 
@@ -103,10 +111,7 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := contents(t, path)
 			inFixtures(t)
 			var got strings.Builder
 			for _, line := range strings.Split(string(want), "\n") {

@@ -44,10 +44,7 @@ func TestTrainLeavesWhatItPromises(t *testing.T) {
 	if a := got["test_accuracy"].(float64); a < 0.3 {
 		t.Errorf("accuracy %v: nothing was learnt", a)
 	}
-	file, err := os.ReadFile("run/run.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := contents(t, "run/run.json")
 	var saved map[string]any
 	if err := json.Unmarshal(file, &saved); err != nil || saved["ledger_head"] != got["ledger_head"] {
 		t.Errorf("run.json says %v, the command said %v (%v)", saved["ledger_head"], got["ledger_head"], err)
@@ -150,10 +147,7 @@ func TestLostLotsAreTold(t *testing.T) {
 func TestResumeOnDamagedLedger(t *testing.T) {
 	inWorkshop(t)
 	answer(t, brief+" --steps 10 --noise 2 --delta 1e-5 --out run")
-	file, err := os.ReadFile("run/ledger.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := contents(t, "run/ledger.jsonl")
 	changed := strings.Replace(string(file), `"noise":2`, `"noise":9`, 1)
 	if changed == string(file) {
 		t.Fatal("nothing was changed")
@@ -265,10 +259,7 @@ func TestPrivateValuesAreMarked(t *testing.T) {
 		if marked != 10*i {
 			t.Errorf("%d lines are marked private with%q", marked, flag)
 		}
-		text, err := os.ReadFile(dir + "/metrics.jsonl")
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := contents(t, dir+"/metrics.jsonl")
 		points[i] = regexp.MustCompile(`"(seconds|epsilon)":[^,}]+`).ReplaceAllString(string(text), "#")
 	}
 	if len(notes[0]) != len(notes[1]) || points[0] != points[1] || files(t, "run0") != files(t, "run1") {
@@ -417,10 +408,7 @@ func told(t *testing.T, dir string) int {
 	}
 	names, _ := filepath.Glob(filepath.Join(dir, "checkpoint", "*.checkpoint"))
 	for _, name := range names {
-		file, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := contents(t, name)
 		_, header, _ := strings.Cut(string(file), "\n")
 		var v struct{ Step int }
 		if err := json.NewDecoder(strings.NewReader(header[8:])).Decode(&v); err != nil {
