@@ -37,7 +37,7 @@ vet-gpu: $(HEADER)
 emu:
 	go run ./cuda/emu/build
 
-# Runs tests on the emulated device: make test-emu PKG=./cuda RUN=TestConformance
+# Runs tests on the emulated device: make test-emu PKG=./cuda RUN=TestOperations
 test-emu: $(HEADER) emu
 	DPTRAIN_LIBCUDA=$(CACHE)/emu/$(EMU)/libcuda.so.1 go test -tags gpu -count=1 -run '$(RUN)' $(PKG)
 

@@ -62,25 +62,8 @@ func (c *compiler) records(spec op.Spec, k call) bool {
 	return c.loss(spec, k)
 }
 
-// scatter lists for each element of the parameter those of the view that belong to
-// it, so that each is written once.
 func (c *compiler) scatter(s op.Scatter, k call) bool {
-	first := make([]int32, s.Size+1)
-	for _, at := range s.At.At {
-		if at >= 0 {
-			first[at+1]++
-		}
-	}
-	for i := range s.Size {
-		first[i+1] += first[i]
-	}
-	from, next := make([]int32, first[s.Size]), append([]int32(nil), first...)
-	for i, at := range s.At.At {
-		if at >= 0 {
-			from[next[at]] = int32(i)
-			next[at]++
-		}
-	}
+	first, from := s.Sources()
 	c.launch("scatter", c.blocks(s.Size), threads, k.out, k.in[0], c.constant(first), c.constant(from), int32(s.Size))
 	return true
 }

@@ -10,12 +10,21 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// catalog is a command that lists what can be named elsewhere.
-func catalog(s *screen, use, short, example string, rows any, names []string, text func(w io.Writer)) *cobra.Command {
+// catalog is a command that lists what can be named elsewhere. tell gives an entry's
+// name, what it is as JSON, and what people read of it.
+func catalog[T any](s *screen, use, short, example string, known []T, tell func(T) (name string, row any, text string)) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Example: "  " + example, Args: takesNothing,
 		RunE: func(*cobra.Command, []string) error {
-			return s.show(map[string]any{use: rows}, strings.Join(names, "\n"), text)
+			var names, texts []string
+			var rows []any
+			for _, k := range known {
+				name, row, text := tell(k)
+				names, rows, texts = append(names, name), append(rows, row), append(texts, text)
+			}
+			return s.show(map[string]any{use: rows}, strings.Join(names, "\n"), func(w io.Writer) {
+				io.WriteString(w, strings.Join(texts, ""))
+			})
 		},
 	}
 }
@@ -26,15 +35,8 @@ func newData(s *screen) *cobra.Command {
 		What  string `json:"what"`
 		Looks string `json:"looks"`
 	}
-	var rows []row
-	var names []string
-	for _, d := range data.Known() {
-		rows, names = append(rows, row{d.Name, d.What, d.Looks}), append(names, d.Name)
-	}
-	return catalog(s, "data", "List the data that can be read, and where it is looked for", "dptrain train --data mnist --data-dir ~/mnist", rows, names, func(w io.Writer) {
-		for _, r := range rows {
-			fmt.Fprintf(w, "%s\t%s\n\t%s\n", r.Name, r.What, r.Looks)
-		}
+	return catalog(s, "data", "List the data that can be read, and where it is looked for", "dptrain train --data mnist --data-dir ~/mnist", data.Known(), func(d data.Description) (string, any, string) {
+		return d.Name, row{d.Name, d.What, d.Looks}, fmt.Sprintf("%s\t%s\n\t%s\n", d.Name, d.What, d.Looks)
 	})
 }
 
@@ -44,19 +46,12 @@ func newModels(s *screen) *cobra.Command {
 		Args  string `json:"args"`
 		About string `json:"about"`
 	}
-	var rows []row
-	var names []string
-	for _, m := range models.Known() {
-		rows, names = append(rows, row{m.Name, m.Args, m.About}), append(names, m.Name)
-	}
-	return catalog(s, "models", "List the networks that can be trained by name", "dptrain train --model mlp:64,32,act=tanh", rows, names, func(w io.Writer) {
-		for _, r := range rows {
-			name := r.Name
-			if r.Args != "" {
-				name += ":" + r.Args
-			}
-			fmt.Fprintf(w, "%s\t%s\n", name, r.About)
+	return catalog(s, "models", "List the networks that can be trained by name", "dptrain train --model mlp:64,32,act=tanh", models.Known(), func(m models.Description) (string, any, string) {
+		spec := m.Name
+		if m.Args != "" {
+			spec += ":" + m.Args
 		}
+		return m.Name, row{m.Name, m.Args, m.About}, fmt.Sprintf("%s\t%s\n", spec, m.About)
 	})
 }
 
@@ -68,18 +63,11 @@ func newPresets(s *screen) *cobra.Command {
 		Result string            `json:"result"`
 		Flags  map[string]string `json:"flags"`
 	}
-	var rows []row
-	var names []string
-	for _, p := range models.Presets() {
+	return catalog(s, "presets", "List the published runs that can be repeated", "dptrain train --preset tfp-mnist --data-dir ~/mnist", models.Presets(), func(p models.Preset) (string, any, string) {
 		flags := map[string]string{}
 		for _, f := range p.Flags {
 			flags[f.Name] = f.Value
 		}
-		rows, names = append(rows, row{p.Name, p.About, p.Source, p.Result, flags}), append(names, p.Name)
-	}
-	return catalog(s, "presets", "List the published runs that can be repeated", "dptrain train --preset tfp-mnist --data-dir ~/mnist", rows, names, func(w io.Writer) {
-		for _, r := range rows {
-			fmt.Fprintf(w, "%s\t%s\n\tpublished: %s\n\t%s\n", r.Name, r.About, r.Result, r.Source)
-		}
+		return p.Name, row{p.Name, p.About, p.Source, p.Result, flags}, fmt.Sprintf("%s\t%s\n\tpublished: %s\n\t%s\n", p.Name, p.About, p.Result, p.Source)
 	})
 }

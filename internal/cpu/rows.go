@@ -22,26 +22,9 @@ func (c compiler) scaleRows(k call) func() {
 	})
 }
 
-// scattered lays a view out as the parameter. For each element of the parameter
-// it lists those of the view that belong to it, so that each is written once.
+// scattered lays a view out as the parameter.
 func (c compiler) scattered(s op.Scatter, k call) func() {
-	first := make([]int32, s.Size+1)
-	for _, at := range s.At.At {
-		if at >= 0 {
-			first[at+1]++
-		}
-	}
-	for i := range s.Size {
-		first[i+1] += first[i]
-	}
-	from := make([]int32, first[s.Size])
-	next := append([]int32(nil), first...)
-	for i, at := range s.At.At {
-		if at >= 0 {
-			from[next[at]] = int32(i)
-			next[at]++
-		}
-	}
+	first, from := s.Sources()
 	out, x := k.out, k.in[0]
 	return c.over(s.Size, 3, func(lo, hi int, _ *worker) {
 		for i := lo; i < hi; i++ {

@@ -3,6 +3,7 @@ package op
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gorgonia.org/tensor"
 )
@@ -319,6 +320,29 @@ func (s Scatter) Shape(in []tensor.Shape) (tensor.Shape, error) {
 func (s Scatter) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	clear(out)
 	s.At.Scatter(out, in[0])
+}
+
+// Sources lists for each element of the parameter those of the view that belong to it, so
+// that each is written once: for element i, from[first[i]:first[i+1]], in order.
+func (s Scatter) Sources() (first, from []int32) {
+	first = make([]int32, s.Size+1)
+	for _, at := range s.At.At {
+		if at >= 0 {
+			first[at+1]++
+		}
+	}
+	for i := range s.Size {
+		first[i+1] += first[i]
+	}
+	from = make([]int32, first[s.Size])
+	next := slices.Clone(first)
+	for i, at := range s.At.At {
+		if at >= 0 {
+			from[next[at]] = int32(i)
+			next[at]++
+		}
+	}
+	return first, from
 }
 
 // ScaleRows multiplies each of len(weights) equal blocks of x by its weight; a

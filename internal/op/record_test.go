@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -177,6 +178,17 @@ func TestBadRecordsAreRefused(t *testing.T) {
 		_, err := c.spec.Shape(c.in)
 		if err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v%v: %v does not say %q", c.spec, c.in, err, c.says)
+		}
+	}
+}
+
+// Sources reads the map of a view the other way round.
+func TestSources(t *testing.T) {
+	s := Scatter{NewMap([]int32{4, 0, -1, 4, 2, 0, 4}), 6}
+	first, from := s.Sources()
+	for i, want := range [][]int32{{1, 5}, nil, {4}, nil, {0, 3, 6}, nil} {
+		if got := from[first[i]:first[i+1]]; !slices.Equal(got, want) {
+			t.Errorf("element %d has %v of the view, want %v", i, got, want)
 		}
 	}
 }
