@@ -10,32 +10,6 @@ func lookupFile(g *generator) {
 	g.addToRows()
 }
 
-// columns runs body on strips of columns, as many vectors wide as the first of widths
-// says while that fits, then as the next, the last masked. Base registers move on with
-// the strips.
-func (g *generator) columns(name string, dim reg.Register, bases []reg.Register, widths []int, body func(vectors int, load func(Mem) vec, store func(vec, Mem))) {
-	for _, vectors := range widths {
-		loop, end := g.label(name), g.label("end")
-		g.Label(loop)
-		g.CMPQ(dim, U8(8*vectors))
-		g.JLT(LabelRef(end))
-		body(vectors, g.load, g.store)
-		for _, b := range bases {
-			g.SUBQ(I32(-32*vectors), b)
-		}
-		g.SUBQ(U8(8*vectors), dim)
-		g.JMP(LabelRef(loop))
-		g.Label(end)
-	}
-	done := g.label("done")
-	g.TESTQ(dim, dim)
-	g.JEQ(LabelRef(done))
-	load, store := g.partial(dim)
-	body(1, load, store)
-	g.Label(done)
-	g.leave()
-}
-
 // eachRow runs body with the address of every row that rows names.
 func (g *generator) eachRow(table, rows, n, size reg.Register, body func(row reg.Register)) {
 	at, left, row := g.GP64(), g.GP64(), g.GP64()

@@ -97,20 +97,6 @@ func (g *generator) fn(name, signature string) {
 	g.Pragma("noescape")
 }
 
-func (g *generator) leave() {
-	g.VZEROUPPER()
-	g.RET()
-}
-
-// repeat runs body n times, n at least one, and counts n down to 0.
-func (g *generator) repeat(name string, n reg.Register, body func()) {
-	loop := g.label(name)
-	g.Label(loop)
-	body()
-	g.DECQ(n)
-	g.JNE(operand.LabelRef(loop))
-}
-
 // onlyAVX2 sees that no function named for AVX2 was given one of the vector
 // registers from 16 on, which only AVX-512 has.
 func onlyAVX2(file *ir.File) error {

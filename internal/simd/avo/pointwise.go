@@ -96,11 +96,7 @@ func (g *generator) pointwise(p pointwise) {
 	var scalars []vec
 	for _, name := range p.scalars {
 		s := g.vector()
-		a, err := g.Param(name).Resolve()
-		if err != nil {
-			panic(err)
-		}
-		g.VBROADCASTSS(a.Addr, s)
+		g.VBROADCASTSS(g.argument(name), s)
 		scalars = append(scalars, s)
 	}
 	inputs := func(load func(Mem) vec, disp int) []vec {
@@ -110,25 +106,16 @@ func (g *generator) pointwise(p pointwise) {
 		}
 		return in
 	}
-	advance := func(vectors int) {
-		for _, name := range params {
-			g.ADDQ(U32(4*g.lanes*vectors), pointers[name])
-		}
-	}
 	turn := func(vectors int) {
-		loop, end := g.label("loop"), g.label("end")
-		g.SUBQ(U32(g.lanes*vectors), n)
-		g.JLT(LabelRef(end))
-		g.Label(loop)
-		for v := range vectors {
-			at := 4 * g.lanes * v
-			g.store(p.body(g, inputs(g.load, at), scalars), Mem{Base: pointers["dst"], Disp: at})
-		}
-		advance(vectors)
-		g.SUBQ(U32(g.lanes*vectors), n)
-		g.JGE(LabelRef(loop))
-		g.Label(end)
-		g.ADDQ(U32(g.lanes*vectors), n)
+		g.turns(n, U32(g.lanes*vectors), func() {
+			for v := range vectors {
+				at := 4 * g.lanes * v
+				g.store(p.body(g, inputs(g.load, at), scalars), Mem{Base: pointers["dst"], Disp: at})
+			}
+			for _, name := range params {
+				g.ADDQ(U32(4*g.lanes*vectors), pointers[name])
+			}
+		})
 	}
 	if p.unroll > 1 {
 		turn(p.unroll)

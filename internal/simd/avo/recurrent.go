@@ -28,27 +28,6 @@ func (s gates) at(i int) Mem {
 	return Mem{Base: s.low, Index: s.size, Scale: uint8(i)}
 }
 
-// eachVector runs body on vectors of everything that pointers point to; the last
-// may be masked.
-func (g *generator) eachVector(n reg.Register, pointers []reg.Register, body func(load func(Mem) vec, store func(vec, Mem))) {
-	loop, end, done := g.label("loop"), g.label("end"), g.label("done")
-	g.SUBQ(U8(g.lanes), n)
-	g.JLT(LabelRef(end))
-	g.Label(loop)
-	body(g.load, g.store)
-	for _, p := range pointers {
-		g.ADDQ(U8(4*g.lanes), p)
-	}
-	g.SUBQ(U8(g.lanes), n)
-	g.JGE(LabelRef(loop))
-	g.Label(end)
-	g.ADDQ(U8(g.lanes), n)
-	g.JEQ(LabelRef(done))
-	body(g.partial(n))
-	g.Label(done)
-	g.leave()
-}
-
 // gates loads a parameter that points to four or five arrays.
 func (g *generator) gates(name string, size reg.Register) gates {
 	s := gates{g.param(name), g.GP64(), size}

@@ -22,11 +22,7 @@ func (g *generator) deviations() {
 	x := g.param("x")
 	n := g.param("n")
 	mean := g.YMM()
-	a, err := g.Param("mean").Resolve()
-	if err != nil {
-		panic(err)
-	}
-	g.VBROADCASTSD(a.Addr, mean)
+	g.VBROADCASTSD(g.argument("mean"), mean)
 	var acc [8]vec
 	for i := range acc {
 		acc[i] = g.zero()
@@ -75,20 +71,14 @@ func (g *generator) sum64(name string, inputs []string, term func(in []vec, acc 
 		}
 		term(in, acc[i])
 	}
-	loop, end := g.label("loop"), g.label("end")
-	g.SUBQ(U8(32), n)
-	g.JLT(LabelRef(end))
-	g.Label(loop)
-	for i := range acc {
-		group(i, func(m Mem, x vec) { g.VCVTPS2PD(m, x) })
-	}
-	for _, p := range pointers {
-		g.SUBQ(I32(-128), p)
-	}
-	g.SUBQ(U8(32), n)
-	g.JGE(LabelRef(loop))
-	g.Label(end)
-	g.ADDQ(U8(32), n)
+	g.turns(n, U8(32), func() {
+		for i := range acc {
+			group(i, func(m Mem, x vec) { g.VCVTPS2PD(m, x) })
+		}
+		for _, p := range pointers {
+			g.SUBQ(I32(-128), p)
+		}
+	})
 	folded := g.label("fold")
 	g.JEQ(LabelRef(folded))
 	table := g.GP64()
@@ -133,22 +123,14 @@ func (g *generator) maximum() {
 	for i := range acc {
 		acc[i] = g.copyOf(lowest)
 	}
-	turn := func(vectors int) {
-		loop, end := g.label("loop"), g.label("end")
-		g.SUBQ(U8(8*vectors), n)
-		g.JLT(LabelRef(end))
-		g.Label(loop)
-		for i := range vectors {
-			g.VMAXPS(Mem{Base: x, Disp: 32 * i}, acc[i], acc[i])
-		}
-		g.SUBQ(I32(-32*vectors), x)
-		g.SUBQ(U8(8*vectors), n)
-		g.JGE(LabelRef(loop))
-		g.Label(end)
-		g.ADDQ(U8(8*vectors), n)
+	for _, vectors := range []int{4, 1} {
+		g.turns(n, U8(8*vectors), func() {
+			for i := range vectors {
+				g.VMAXPS(Mem{Base: x, Disp: 32 * i}, acc[i], acc[i])
+			}
+			g.SUBQ(I32(-32*vectors), x)
+		})
 	}
-	turn(4)
-	turn(1)
 	whole := g.label("whole")
 	g.TESTQ(n, n)
 	g.JEQ(LabelRef(whole))

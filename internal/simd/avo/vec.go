@@ -138,3 +138,12 @@ func (g *generator) lanes4(q [4]vec) (out [4]vec) {
 
 // param loads an argument of a word.
 func (g *generator) param(name string) reg.Register { return g.Load(g.Param(name), g.GP64()) }
+
+// argument is where an argument lies.
+func (g *generator) argument(name string) Mem {
+	a, err := g.Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return a.Addr
+}

@@ -25,17 +25,6 @@ func windowFile(g *generator) {
 	g.giveTaps()
 }
 
-// eights runs body for j = 0, 8, … below n, at least once.
-func (g *generator) eights(name string, n reg.Register, body func(j reg.GPVirtual)) {
-	j, loop := g.GP64(), g.label(name)
-	g.XORQ(j, j)
-	g.Label(loop)
-	body(j)
-	g.ADDQ(U8(8), j)
-	g.CMPQ(j, n)
-	g.JLT(LabelRef(loop))
-}
-
 func (g *generator) ymmOrXmm(width int) vec {
 	if width == 4 {
 		return g.XMM()

@@ -1,0 +1,87 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+func (g *generator) leave() {
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// repeat runs body n times, n at least one, and counts n down to 0.
+func (g *generator) repeat(name string, n reg.Register, body func()) {
+	loop := g.label(name)
+	g.Label(loop)
+	body()
+	g.DECQ(n)
+	g.JNE(LabelRef(loop))
+}
+
+// turns runs body for as long as n is step or more, takes step from n each time, and ends
+// with the flags of what is left of n.
+func (g *generator) turns(n reg.Register, step Op, body func()) {
+	loop, end := g.label("loop"), g.label("end")
+	g.SUBQ(step, n)
+	g.JLT(LabelRef(end))
+	g.Label(loop)
+	body()
+	g.SUBQ(step, n)
+	g.JGE(LabelRef(loop))
+	g.Label(end)
+	g.ADDQ(step, n)
+}
+
+// eights runs body for j = 0, 8, … below n, at least once.
+func (g *generator) eights(name string, n reg.Register, body func(j reg.GPVirtual)) {
+	j, loop := g.GP64(), g.label(name)
+	g.XORQ(j, j)
+	g.Label(loop)
+	body(j)
+	g.ADDQ(U8(8), j)
+	g.CMPQ(j, n)
+	g.JLT(LabelRef(loop))
+}
+
+// eachVector runs body on vectors of everything that pointers point to; the last
+// may be masked.
+func (g *generator) eachVector(n reg.Register, pointers []reg.Register, body func(load func(Mem) vec, store func(vec, Mem))) {
+	g.turns(n, U8(g.lanes), func() {
+		body(g.load, g.store)
+		for _, p := range pointers {
+			g.ADDQ(U8(4*g.lanes), p)
+		}
+	})
+	done := g.label("done")
+	g.JEQ(LabelRef(done))
+	body(g.partial(n))
+	g.Label(done)
+	g.leave()
+}
+
+// columns runs body on strips of columns, as many vectors wide as the first of widths
+// says while that fits, then as the next, the last masked. Base registers move on with
+// the strips.
+func (g *generator) columns(name string, dim reg.Register, bases []reg.Register, widths []int, body func(vectors int, load func(Mem) vec, store func(vec, Mem))) {
+	for _, vectors := range widths {
+		loop, end := g.label(name), g.label("end")
+		g.Label(loop)
+		g.CMPQ(dim, U8(8*vectors))
+		g.JLT(LabelRef(end))
+		body(vectors, g.load, g.store)
+		for _, b := range bases {
+			g.SUBQ(I32(-32*vectors), b)
+		}
+		g.SUBQ(U8(8*vectors), dim)
+		g.JMP(LabelRef(loop))
+		g.Label(end)
+	}
+	done := g.label("done")
+	g.TESTQ(dim, dim)
+	g.JEQ(LabelRef(done))
+	load, store := g.partial(dim)
+	body(1, load, store)
+	g.Label(done)
+	g.leave()
+}
