@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+
+	"github.com/dptrain/dptrain/cuda"
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/internal/tape"
+	"github.com/dptrain/dptrain/perexample"
+)
+
+// compile builds the network for a microbatch and makes it ready on the device. A
+// microbatch that the engine chose is halved until the device has memory for it.
+func (r *Run) compile() error {
+	place := r.place()
+	var err error
+	if r.note, err = place.settle(); err != nil {
+		return err
+	}
+	r.config.Device = place.Device
+	limit, err := place.memory()
+	if err != nil {
+		return err
+	}
+	records := min(r.config.Microbatch, r.deck.count) // no lot has more
+	if records == 0 {
+		records = r.comfortable()
+	}
+	for {
+		network, err := r.lower(records)
+		if err != nil {
+			return err
+		}
+		small := r.config.Microbatch != 0 || network.Records == 1
+		records = max(1, network.Records/2)
+		if !small && (int64(r.program.Bytes()) > limit || !place.onGPU() && r.program.Large()) {
+			continue
+		}
+		if err := r.checkProgram(network); err != nil {
+			return err
+		}
+		if !place.onGPU() {
+			r.program.Thrift()
+		}
+		r.machine, err = r.build(network)
+		if errors.Is(err, cuda.ErrMemory) && !small {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		r.program = r.program.Started()
+		debug.FreeOSMemory() // that the graph took
+		r.newMicrobatch()
+		return nil
+	}
+}
+
+// lower compiles the network for a microbatch of so many records.
+func (r *Run) lower(records int) (*perexample.Private, error) {
+	network, err := perexample.Compile(r.config.Network, records, r.deck.per)
+	if err != nil {
+		return nil, err
+	}
+	r.program, err = plan.Private(network, plan.Wanted{Norms: !r.config.NonPrivate, Output: len(r.config.Statistics) > 0})
+	return network, err
+}
+
+// build makes the program ready on the run's device.
+func (r *Run) build(network *perexample.Private) (plan.Machine, error) {
+	c := &r.config
+	average := c.Average.Decay > 0
+	if c.Device == "gorgonia" {
+		return tape.New(network, !c.NonPrivate, c.Optimizer, average)
+	}
+	return r.place().open(r.program, c.Optimizer, average)
+}
+
+// comfortable is a microbatch large enough to keep the processor busy and small
+// enough that the padding of a lot's last one costs little.
+func (r *Run) comfortable() int {
+	lot := r.Event().ExpectedLot()
+	if r.config.Sampling != sample.PolicyPoisson {
+		return min(int(lot), 512)
+	}
+	// Room for what a Poisson lot varies by, cut into equal parts.
+	most, part := lot+2*math.Sqrt(lot), 512.0
+	if r.place().onGPU() {
+		part = 1024
+	}
+	parts := math.Ceil(most / part)
+	n := int(math.Ceil(most/parts/8)) * 8
+	return max(1, min(n, r.deck.count))
+}
+
+// checkProgram compares the network with what it is to be fed and asked.
+func (r *Run) checkProgram(network *perexample.Private) error {
+	if err := checkColumns(network.Network, r.config.Train.Columns()); err != nil {
+		return err
+	}
+	for _, s := range r.config.Statistics {
+		if s.Output && network.Output == nil || s.Loss && network.Losses == nil {
+			return fmt.Errorf("statistic %s: the network keeps no answers or losses to compute it from: set Output and Losses of the network", s.Name)
+		}
+	}
+	for _, b := range r.program.Buffers {
+		if b.Role != plan.Parameter && b.Role != plan.Constant {
+			continue
+		}
+		for _, w := range b.Value {
+			if math.IsNaN(float64(w)) || math.IsInf(float64(w), 0) {
+				return fmt.Errorf("parameter or constant %s starts with a value that is not finite", b.Name)
+			}
+		}
+	}
+	return nil
+}
+
+// checkColumns says how a network and the columns of a set do not fit.
+func checkColumns(network *perexample.Network, columns []data.Column) error {
+	if len(network.Inputs) != len(columns) {
+		return fmt.Errorf("the network has %d inputs and the data %d columns: they must match one to one", len(network.Inputs), len(columns))
+	}
+	for k, in := range network.Inputs {
+		c := columns[k]
+		if got := in.Shape().TotalSize() / network.Batch; got != c.Size() {
+			return fmt.Errorf("input %s takes %d numbers an example where column %s has %d", in.Name(), got, c.Name, c.Size())
+		}
+		if network.Output == nil || c.Kind != data.Label {
+			continue
+		}
+		if scores := network.Output.Shape().TotalSize() / network.Batch / c.Size(); scores > 1 && scores < c.Classes {
+			return fmt.Errorf("the network answers with %d scores where column %s has %d classes", scores, c.Name, c.Classes)
+		}
+	}
+	return nil
+}
