@@ -80,3 +80,12 @@ type History struct {
 	Header Header
 	Spent  []Spent
 }
+
+// Lots is how many lots the history holds.
+func (h History) Lots() int {
+	n := 0
+	for _, spent := range h.Spent {
+		n += spent.Count
+	}
+	return n
+}

@@ -142,8 +142,8 @@ func TestLostEndOfSyncedLineStillCounts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if countLots(h) < i+1 {
-				t.Fatalf("%d lots were released, cut to %q it says %d", i+1, file[start:size], countLots(h))
+			if h.Lots() < i+1 {
+				t.Fatalf("%d lots were released, cut to %q it says %d", i+1, file[start:size], h.Lots())
 			}
 		}
 	}
@@ -191,7 +191,7 @@ func TestOpenRepairsAnyCut(t *testing.T) {
 		if _, err := Verify(path); err != nil {
 			t.Fatalf("cut at byte %d, after the repair: %v", size, err)
 		}
-		if got, want := countLots(read(t, path)), countLots(before)+1; got != want {
+		if got, want := read(t, path).Lots(), before.Lots()+1; got != want {
 			t.Fatalf("cut at byte %d: %d lots after the repair and one more, want %d", size, got, want)
 		}
 	}
@@ -359,7 +359,7 @@ func TestFailingDisk(t *testing.T) {
 		if err := l.Close(); !errors.Is(err, full) {
 			t.Fatalf("closing a ledger that failed: %v", err)
 		}
-		if got := countLots(read(t, path)); got < released {
+		if got := read(t, path).Lots(); got < released {
 			t.Fatalf("%d bytes written: %d lots were released, the file says %d", written, released, got)
 		}
 	}
@@ -426,7 +426,7 @@ func TestKilledProcess(t *testing.T) {
 		rest, _ := io.ReadAll(in)
 		child.Wait()
 		total += 1 + len(rest)
-		if got := countLots(read(t, path)); got < total {
+		if got := read(t, path).Lots(); got < total {
 			t.Fatalf("%d lots were released, the ledger says %d", total, got)
 		}
 	}

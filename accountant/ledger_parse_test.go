@@ -133,8 +133,8 @@ func FuzzLedger(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if countLots(h) != c.lots {
-			t.Fatalf("%d lots in the history, %d in the chain", countLots(h), c.lots)
+		if h.Lots() != c.lots {
+			t.Fatalf("%d lots in the history, %d in the chain", h.Lots(), c.lots)
 		}
 	})
 }

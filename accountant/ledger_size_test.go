@@ -23,8 +23,8 @@ func TestMillionEqualLots(t *testing.T) {
 		t.Errorf("a million equal lots take %d bytes", info.Size())
 	}
 	h := read(t, path)
-	if countLots(h) != 1_000_000 || len(h.Spent) != 1 {
-		t.Errorf("%d lots in %d entries", countLots(h), len(h.Spent))
+	if h.Lots() != 1_000_000 || len(h.Spent) != 1 {
+		t.Errorf("%d lots in %d entries", h.Lots(), len(h.Spent))
 	}
 }
 
@@ -65,8 +65,8 @@ func TestScheduleOfDifferentLots(t *testing.T) {
 	const n = 20_000
 	path := writeSchedule(t, n)
 	h := read(t, path)
-	if countLots(h) != n || len(h.Spent) != n {
-		t.Errorf("%d lots in %d entries", countLots(h), len(h.Spent))
+	if h.Lots() != n || len(h.Spent) != n {
+		t.Errorf("%d lots in %d entries", h.Lots(), len(h.Spent))
 	}
 }
 
@@ -93,8 +93,8 @@ func TestScheduleIsAccountedInTime(t *testing.T) {
 	path := writeSchedule(t, 1_000_000)
 	start := time.Now()
 	h := read(t, path)
-	if countLots(h) != 1_000_000 || len(h.Spent) != 1_000_000 {
-		t.Errorf("%d lots in %d entries", countLots(h), len(h.Spent))
+	if h.Lots() != 1_000_000 || len(h.Spent) != 1_000_000 {
+		t.Errorf("%d lots in %d entries", h.Lots(), len(h.Spent))
 	}
 	answer, err := Epsilon(h, 1e-5, "pld")
 	if err != nil {

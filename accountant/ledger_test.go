@@ -57,14 +57,6 @@ func read(t testing.TB, path string) History {
 	return h
 }
 
-func countLots(h History) int {
-	n := 0
-	for _, s := range h.Spent {
-		n += s.Count
-	}
-	return n
-}
-
 func TestLedgerTellsWhatWasSpent(t *testing.T) {
 	l, path := create(t)
 	reserveGreedily(l)
@@ -97,7 +89,7 @@ func TestSpendIsOnDiskWhenItReturns(t *testing.T) {
 	l, path := create(t)
 	for i := 1; i <= 300; i++ {
 		spendLots(t, l, exampleLot(float64(1+i/100)), 1)
-		if got := countLots(read(t, path)); got < i {
+		if got := read(t, path).Lots(); got < i {
 			t.Fatalf("after lot %d the file says %d", i, got)
 		}
 	}
@@ -113,7 +105,7 @@ func TestResumedLedger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := countLots(l.History()); got != 7 {
+	if got := l.History().Lots(); got != 7 {
 		t.Errorf("a dead run states %d lots, want the 7 that it reserved", got)
 	}
 	spendLots(t, l, exampleLot(1), 2)
@@ -125,8 +117,8 @@ func TestResumedLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := read(t, path)
-	if countLots(h) != 10 || len(h.Spent) != 1 || h.Header.Secure {
-		t.Errorf("got %d lots in %d runs, secure %v; want 10 equal ones, insecure", countLots(h), len(h.Spent), h.Header.Secure)
+	if h.Lots() != 10 || len(h.Spent) != 1 || h.Header.Secure {
+		t.Errorf("got %d lots in %d runs, secure %v; want 10 equal ones, insecure", h.Lots(), len(h.Spent), h.Header.Secure)
 	}
 	if r, err := Verify(path); err != nil || r.Runs != 2 || !r.Ended {
 		t.Errorf("report %+v, %v", r, err)
@@ -139,13 +131,13 @@ func TestReservation(t *testing.T) {
 	l.ReserveAtMost(10)
 	for i := 1; i <= 10; i++ {
 		spendLots(t, l, exampleLot(1), 1)
-		if got := countLots(l.History()); got > 10 {
+		if got := l.History().Lots(); got > 10 {
 			t.Fatalf("lot %d: %d stated of 10 allowed", i, got)
 		}
 	}
 	for i := 11; i <= 13; i++ {
 		spendLots(t, l, exampleLot(1), 1)
-		if got := countLots(l.History()); got != i {
+		if got := l.History().Lots(); got != i {
 			t.Errorf("beyond what was allowed, lot %d is stated as %d", i, got)
 		}
 	}
@@ -158,7 +150,7 @@ func TestReservation(t *testing.T) {
 			l.syncTime = time.Nanosecond
 			time.Sleep(time.Millisecond)
 			spendLots(t, l, exampleLot(1), 1)
-			if got := countLots(l.History()); got != i {
+			if got := l.History().Lots(); got != i {
 				t.Errorf("lot %d is stated as %d", i, got)
 			}
 		}
@@ -247,7 +239,7 @@ func TestManySpendersOneLedger(t *testing.T) {
 	}
 	all.Wait()
 	l.Close()
-	if got := countLots(read(t, path)); got != 1600 {
+	if got := read(t, path).Lots(); got != 1600 {
 		t.Errorf("%d lots, want 1600", got)
 	}
 	if _, err := Verify(path); err != nil {
@@ -305,7 +297,7 @@ func TestLedgerRefusesNonsense(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Errorf("closing twice: %v", err)
 	}
-	if got := countLots(read(t, path)); got != 1 {
+	if got := read(t, path).Lots(); got != 1 {
 		t.Errorf("%d lots, want 1", got)
 	}
 	if _, err := Open(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {

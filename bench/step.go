@@ -190,8 +190,18 @@ func (s *Step) fill(record int) {
 	}
 }
 
-// Run is one whole step.
+// Run is one whole step. A device that computes factors itself works on when it returns.
 func (s *Step) Run() error {
+	if err := s.sum(); err != nil {
+		return err
+	}
+	s.release.Lot++
+	s.release.Step++
+	return s.machine.Release(&s.release)
+}
+
+// sum adds the clipped sums of the whole batch.
+func (s *Step) sum() error {
 	if s.pipe != nil {
 		return s.push()
 	}
@@ -203,9 +213,7 @@ func (s *Step) Run() error {
 			return err
 		}
 	}
-	s.release.Lot++
-	s.release.Step++
-	return s.machine.Release(&s.release)
+	return nil
 }
 
 // add adds a microbatch's clipped sums.
@@ -221,19 +229,13 @@ func (s *Step) add() error {
 	return s.machine.Add()
 }
 
-// push is a step of a device that computes factors itself. It returns while the
-// device works on it.
+// push leaves the batch to a device that computes factors itself.
 func (s *Step) push() error {
 	rows := s.pipe.Rows()
 	for i := range rows {
 		rows[i] = int32(i)
 	}
-	if err := s.pipe.Push(s.batch, s.bounds); err != nil {
-		return err
-	}
-	s.release.Lot++
-	s.release.Step++
-	return s.machine.Release(&s.release)
+	return s.pipe.Push(s.batch, s.bounds)
 }
 
 // Wait returns when the steps so far have run.

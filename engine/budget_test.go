@@ -49,7 +49,7 @@ func TestBudgetEndsTheRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			h := lotsIn(t, c.Ledger)
-			if n := lots(h); n != r.Steps() || n < 3 || n == c.Steps {
+			if n := h.Lots(); n != r.Steps() || n < 3 || n == c.Steps {
 				t.Fatalf("%d lots in the ledger after %d steps", n, r.Steps())
 			}
 			if a.Epsilon > c.StopAtEpsilon || most > c.StopAtEpsilon {
@@ -119,7 +119,7 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("error %v after %d lots", err, r.Steps())
 	}
 	r.Close()
-	if n := lots(lotsIn(t, c.Ledger)); n != 37 {
+	if n := lotsIn(t, c.Ledger).Lots(); n != 37 {
 		t.Errorf("the ledger holds %d lots", n)
 	}
 }

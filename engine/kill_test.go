@@ -171,7 +171,7 @@ func (h *witness) check(t *testing.T, c Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := lots(history); n < h.released {
+	if n := history.Lots(); n < h.released {
 		t.Errorf("the ledger holds %d lots, %d were released", n, h.released)
 	}
 }

@@ -102,7 +102,7 @@ func TestEmptyLotIsALot(t *testing.T) {
 		return nil
 	})
 	r.Close()
-	if n := lots(lotsIn(t, c.Ledger)); n != 3 {
+	if n := lotsIn(t, c.Ledger).Lots(); n != 3 {
 		t.Errorf("the ledger holds %d lots, want 3", n)
 	}
 }
@@ -230,7 +230,7 @@ func TestLedgerComesFirst(t *testing.T) {
 		asked := 0
 		r.machine = &spy{r.machine, func(*plan.Release) error {
 			asked++
-			if n := lots(lotsIn(t, c.Ledger)); n < asked || n > c.Steps {
+			if n := lotsIn(t, c.Ledger).Lots(); n < asked || n > c.Steps {
 				t.Errorf("release %d while the ledger holds %d lots", asked, n)
 			}
 			return nil
@@ -280,7 +280,7 @@ func TestFailedReleaseEndsTheRun(t *testing.T) {
 		t.Errorf("%d releases, want 1", calls)
 	}
 	r.Close()
-	if n := lots(lotsIn(t, c.Ledger)); n != 1 {
+	if n := lotsIn(t, c.Ledger).Lots(); n != 1 {
 		t.Errorf("the ledger holds %d lots, want the one that may have been released", n)
 	}
 }

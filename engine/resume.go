@@ -50,7 +50,7 @@ func Resume(c Config) (*Run, error) {
 	if c.Seed != nil {
 		// Whatever was released since the last key was stated in the ledger, so that
 		// this one is another.
-		seed := *c.Seed + 0x9E3779B97F4A7C15*uint64(saved.Step+lots(spent))
+		seed := *c.Seed + 0x9E3779B97F4A7C15*uint64(saved.Step+spent.Lots())
 		c.Seed = &seed
 	}
 	c.Projection.released = saved.projection
@@ -174,15 +174,6 @@ func history(ledger, head string) (accountant.History, error) {
 		return accountant.History{}, fmt.Errorf("%w: the ledger %s lacks lines that it had when the checkpoint was taken, so it says less than was spent; restore it", ErrDamaged, ledger)
 	}
 	return accountant.Read(ledger)
-}
-
-// lots is how many lots a history holds.
-func lots(h accountant.History) int {
-	n := 0
-	for _, s := range h.Spent {
-		n += s.Count
-	}
-	return n
 }
 
 // goOn makes a built run the continuation of a checkpoint. The ledger is opened

@@ -81,8 +81,8 @@ func TestResumeGoesOn(t *testing.T) {
 		after := standing(second)
 		second.Close()
 		if private {
-			if h := lotsIn(t, c.Ledger); lots(h) != 9 {
-				t.Errorf("the ledger holds %d lots", lots(h))
+			if h := lotsIn(t, c.Ledger); h.Lots() != 9 {
+				t.Errorf("the ledger holds %d lots", h.Lots())
 			}
 			if report, err := accountant.Verify(c.Ledger); err != nil || report.Runs != 2 || !report.Ended {
 				t.Errorf("ledger %+v, %v", report, err)
@@ -132,7 +132,7 @@ func TestResumeDrawsAfresh(t *testing.T) {
 			}
 			made[standing(r)] = true
 			r.Close()
-			if n := lots(lotsIn(t, c.Ledger)); n != total {
+			if n := lotsIn(t, c.Ledger).Lots(); n != total {
 				t.Errorf("the ledger holds %d lots, %d were released", n, total)
 			}
 		}
@@ -184,7 +184,7 @@ func TestBrokenPassCountsWhole(t *testing.T) {
 		shown.counted = 0
 		e := shown.shown(0)
 		r.Close()
-		if n, want := lots(lotsIn(t, c.Ledger)), (done+4)/5*5+5; n != want {
+		if n, want := lotsIn(t, c.Ledger).Lots(), (done+4)/5*5+5; n != want {
 			t.Errorf("after %d lots and five more the ledger holds %d, want %d", done, n, want)
 		}
 		if a, err := r.Spent(c.Accountant); err != nil || !(math.Abs(a.Epsilon-e) <= 1e-9) {

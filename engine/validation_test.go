@@ -218,8 +218,8 @@ func TestValidationIsPaidFor(t *testing.T) {
 		}
 		last := h.Spent[len(h.Spent)-1]
 		want := accountant.Query{Group: "validation accuracy", Mechanism: accountant.Gaussian, Sensitivity: 1, Noise: 4}
-		if lots(h) != 6 || last.Count != 1 || last.Lot.Sampling.Policy != accountant.Every || last.Lot.Sampling.Records != 400 || len(last.Lot.Queries) != 1 || last.Lot.Queries[0] != want {
-			t.Errorf("%s: the ledger holds %d lots, the last is %+v", policy, lots(h), last)
+		if h.Lots() != 6 || last.Count != 1 || last.Lot.Sampling.Policy != accountant.Every || last.Lot.Sampling.Records != 400 || len(last.Lot.Queries) != 1 || last.Lot.Queries[0] != want {
+			t.Errorf("%s: the ledger holds %d lots, the last is %+v", policy, h.Lots(), last)
 		}
 	}
 
@@ -256,11 +256,11 @@ func TestValidationStaysInBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := lots(again.ledger.History())
+	before := again.ledger.History().Lots()
 	if got, err := again.Validate(); !errors.Is(err, ErrBudget) || got != (Validated{}) {
 		t.Errorf("a second validation beyond the budget: %+v, %v", got, err)
 	}
-	if n := lots(again.ledger.History()); n != before {
+	if n := again.ledger.History().Lots(); n != before {
 		t.Errorf("%d lots after the refusal, %d before", n, before)
 	}
 	again.Close()

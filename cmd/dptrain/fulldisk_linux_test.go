@@ -72,8 +72,8 @@ func TestOnSmallDisk(t *testing.T) {
 		complaints[stderr] = true
 		if least := told(t, "disk/run"); least > 0 {
 			h, err := accountant.Read("disk/run/ledger.jsonl")
-			if err != nil || steps(h) < least {
-				t.Fatalf("with %d pages free the ledger holds %d lots, and %d are told of (%v)", free, steps(h), least, err)
+			if err != nil || h.Lots() < least {
+				t.Fatalf("with %d pages free the ledger holds %d lots, and %d are told of (%v)", free, h.Lots(), least, err)
 			}
 		}
 		if err := os.Remove("disk/ballast"); err != nil {

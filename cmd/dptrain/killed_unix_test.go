@@ -78,8 +78,8 @@ func TestTrainIsKilled(t *testing.T) {
 			err := child.Wait()
 			timer.Stop()
 			if least := told(t, dir); least > 0 {
-				if h, err := accountant.Read(filepath.Join(dir, "ledger.jsonl")); err != nil || steps(h) < least {
-					t.Fatalf("the ledger holds %d lots, and %d are told of (%v)", steps(h), least, err)
+				if h, err := accountant.Read(filepath.Join(dir, "ledger.jsonl")); err != nil || h.Lots() < least {
+					t.Fatalf("the ledger holds %d lots, and %d are told of (%v)", h.Lots(), least, err)
 				}
 			}
 			if err == nil {
@@ -119,7 +119,7 @@ func TestTrainIsInterrupted(t *testing.T) {
 	child, stderr := process(t, line)
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		for deadline := time.Now().Add(20 * time.Second); ; {
-			if h, err := accountant.Read("run/ledger.jsonl"); err == nil && steps(h) > told(t, "run") && steps(h) > 5 {
+			if h, err := accountant.Read("run/ledger.jsonl"); err == nil && h.Lots() > told(t, "run") && h.Lots() > 5 {
 				break
 			} else if err != nil && !errors.Is(err, fs.ErrNotExist) && time.Now().After(deadline) {
 				t.Fatal(err)

@@ -88,7 +88,7 @@ func newLedgerShow(s *screen) *cobra.Command {
 			// What Read accepts, Verify only finds fault with if its end is cut short.
 			report, verifyErr := accountant.Verify(path)
 			h := history.Header
-			v := ledgerJSON{h.Unit, h.Records, h.Adjacency, h.Secure, steps(history), report.Runs, report.Entries,
+			v := ledgerJSON{h.Unit, h.Records, h.Adjacency, h.Secure, history.Lots(), report.Runs, report.Entries,
 				report.Ended, verifyErr != nil, report.Head, []spentJSON{}}
 			for _, spent := range history.Spent {
 				v.Spent = append(v.Spent, spentJSON{spent.Count, spent.Lot})
@@ -154,14 +154,6 @@ func plural(n int, noun string) string {
 		return "1 " + noun
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-func steps(h accountant.History) int {
-	n := 0
-	for _, spent := range h.Spent {
-		n += spent.Count
-	}
-	return n
 }
 
 // groupJSON is what a ledger says about one group: where its lots differ, the
@@ -231,7 +223,7 @@ the largest power of ten below one over the number of records.`,
 				Secure  bool        `json:"secure"`
 				Ended   bool        `json:"ended"`
 				Groups  []groupJSON `json:"groups"`
-			}{answerOf(answer), steps(history), h.Unit, h.Records, h.Secure, sealed.Ended, groupsOf(history)}
+			}{answerOf(answer), history.Lots(), h.Unit, h.Records, h.Secure, sealed.Ended, groupsOf(history)}
 			if !v.Ended {
 				s.note("State of the ledger: %s.", stateWords(false, verifyErr != nil))
 			}

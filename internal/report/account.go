@@ -66,15 +66,6 @@ func readAccount(path, head string, delta float64, name string, points int) (*ac
 	return a, nil
 }
 
-// lots is how many lots a history holds.
-func lots(h accountant.History) int {
-	n := 0
-	for _, spent := range h.Spent {
-		n += spent.Count
-	}
-	return n
-}
-
 // secondMoments is the query that a projection is found from: no gradient's, even where
 // a run was stopped before its first lot.
 const secondMoments = "second moments"
@@ -112,7 +103,7 @@ func prefix(h accountant.History, n int) accountant.History {
 // curves are steep. The last is that of the whole history.
 func curveOf(h accountant.History, delta float64, name string, points int) curve {
 	c := curve{accountant: name}
-	all := lots(h)
+	all := h.Lots()
 	for i := 1; i <= points; i++ {
 		part := float64(i) / float64(points)
 		at := int(math.Ceil(float64(all) * part * part))

@@ -158,7 +158,7 @@ func path(x, y axis, points [][2]float64) string {
 // epsilonChart draws ε over lots for every accountant, those that cost most first.
 // It is nil where there is too little to draw.
 func (a *account) epsilonChart() *chart {
-	steps := lots(a.history)
+	steps := a.history.Lots()
 	least, most := math.Inf(1), 0.0
 	lowest := math.Inf(1)
 	for _, c := range a.curves {
@@ -232,7 +232,7 @@ func (r *Run) accuracyChart() (*chart, error) {
 			// Lots that a crash lost, and releases beside the lots, are charged to every
 			// point, as which lots of the ledger were kept is not said: ε is then too large,
 			// never too small.
-			a, err := r.account.after(min(p.Lot+beyond, lots(r.account.history)))
+			a, err := r.account.after(min(p.Lot+beyond, r.account.history.Lots()))
 			if err != nil {
 				return nil, err
 			}

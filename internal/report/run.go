@@ -176,7 +176,7 @@ func (r *Run) lost() int {
 		return 0
 	}
 	training, _ := apart(r.account.history)
-	return max(0, lots(training)-r.summary.Steps)
+	return max(0, training.Lots()-r.summary.Steps)
 }
 
 // beyond is how many lots of any kind the ledger holds beyond those that made the
@@ -185,7 +185,7 @@ func (r *Run) beyond() int {
 	if r.account == nil {
 		return 0
 	}
-	return max(0, lots(r.account.history)-r.summary.Steps)
+	return max(0, r.account.history.Lots()-r.summary.Steps)
 }
 
 // data is the data set's name; of a path only the last part, as folders may tell of

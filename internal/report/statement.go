@@ -146,7 +146,7 @@ func Statement(h accountant.History, a accountant.Answer) string {
 			guarantee, RoundUp(a.Epsilon), strings.Replace(RoundUp(a.Delta), "e-0", "e-", 1), differBy(a.Adjacency, unitWords(h.Header.Unit))),
 	}
 	if len(training.Spent) > 0 {
-		lines = append(lines, fmt.Sprintf("Each of the %d steps %s, clipped the gradient of each and released their sum with %s.", lots(training), drawn(training), noised(training)))
+		lines = append(lines, fmt.Sprintf("Each of the %d steps %s, clipped the gradient of each and released their sum with %s.", training.Lots(), drawn(training), noised(training)))
 	}
 	lines = append(lines,
 		fmt.Sprintf("The cost of all steps together was computed %s; the guarantee covers the release of every intermediate model.", computed(a.Accountant)))
