@@ -90,26 +90,14 @@ func (c *curve) epsilonLow(delta, known float64) float64 {
 // least target at below and at most target at above.
 func narrow(f func(float64) float64, below, above, target float64) (float64, float64) {
 	gap := func(x float64) float64 { return math.Log(max(f(x), 1e-320) / target) }
-	atBelow, atAbove := gap(below), gap(above)
-	side := 0
-	for i := 1; i < 100 && above-below > 1e-10*above; i++ {
-		x := above - atAbove*(above-below)/(atAbove-atBelow)
-		if i%6 == 0 || !(x > below && x < above) {
-			x = below + (above-below)/2
+	c := crossing{low: below, atLow: gap(below), high: above, atHigh: gap(above)}
+	for i := 1; i < 100 && c.high-c.low > 1e-10*c.high; i++ {
+		x := c.line()
+		if i%6 == 0 || !(x > c.low && x < c.high) {
+			x = c.low + (c.high-c.low)/2
 		}
-		if at := gap(x); at <= 0 {
-			above, atAbove = x, at
-			if side == 1 {
-				atBelow /= 2
-			}
-			side = 1
-		} else {
-			below, atBelow = x, at
-			if side == -1 {
-				atAbove /= 2
-			}
-			side = -1
-		}
+		at := gap(x)
+		c.move(at <= 0, x, at)
 	}
-	return below, above
+	return c.low, c.high
 }

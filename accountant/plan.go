@@ -245,39 +245,28 @@ func CalibrateDelta(p Plan, epsilon float64, accountant string) (float64, error)
 const leastDelta = 1e-300
 
 // root finds the least x in [low, high] with f(x) ≤ target < f(low), f falling:
-// it returns an x that f was found to keep the target at, and within
-// precision of it, or within rounding of the place where f jumps over it. It draws a line through
-// the logarithms of f (the Illinois rule), halving where that is slow.
+// it returns an x that f was found to keep the target at, and within precision of it, or
+// within rounding of the place where f jumps over it. It draws lines through the
+// logarithms of f, and halves where that is slow.
 func root(f func(float64) (float64, error), low, atLow, high, atHigh, target, precision float64) (float64, error) {
 	gap := func(v float64) float64 { return math.Log(max(v, 1e-300) / target) }
-	gapLow, gapHigh := gap(atLow), gap(atHigh)
-	side := 0
-	for i := 0; i < 60 && atHigh < target*(1-precision) && high-low > 1e-13*max(1, math.Abs(high)); i++ {
-		x := high - gapHigh*(high-low)/(gapHigh-gapLow)
-		if !(x > low && x < high) || math.IsInf(gapLow, 0) || i%8 == 7 {
-			x = (low + high) / 2
-		} else if nudge := precision / 5 * max(1e-3, math.Abs(x)); high-x > 4*nudge {
+	c := crossing{low: low, atLow: gap(atLow), high: high, atHigh: gap(atHigh)}
+	for i := 0; i < 60 && atHigh < target*(1-precision) && c.high-c.low > 1e-13*max(1, math.Abs(c.high)); i++ {
+		x := c.line()
+		if !(x > c.low && x < c.high) || math.IsInf(c.atLow, 0) || i%8 == 7 {
+			x = (c.low + c.high) / 2
+		} else if nudge := precision / 5 * max(1e-3, math.Abs(x)); c.high-x > 4*nudge {
 			x += nudge // rather a little above the target than just below
 		}
 		at, err := f(x)
 		if err != nil {
 			return 0, err
 		}
-		if at <= target {
-			high, atHigh, gapHigh = x, at, gap(at)
-			if side == 1 {
-				gapLow /= 2
-			}
-			side = 1
-		} else {
-			low, gapLow = x, gap(at)
-			if side == -1 {
-				gapHigh /= 2
-			}
-			side = -1
+		if c.move(at <= target, x, gap(at)); at <= target {
+			atHigh = at
 		}
 	}
-	return high, nil
+	return c.high, nil
 }
 
 // largest finds the largest n ≤ most with f(n) ≤ target, f rising, and f there; 0
