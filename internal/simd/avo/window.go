@@ -129,6 +129,14 @@ func (g *generator) sources(stride, width int) []Mem {
 	return []Mem{g.spread(0, 1, true), g.spread(width, 1, true)}
 }
 
+// inside is the masks of the lanes to be loaded of a group from base on.
+func (g *generator) inside(base, limit, minusOne vec, stride, width int) (masks []vec) {
+	for _, s := range g.sources(stride, width) {
+		masks = append(masks, g.within(g.plus(base, s, width), limit, minusOne, width))
+	}
+	return masks
+}
+
 // copyTap copies what one tap of the window sees: dst[r*cols+j] =
 // row_r[w+j*stride] where 0 ≤ w+j*stride < width, else 0. Row r starts at
 // img[offset+r*lds].
@@ -149,10 +157,7 @@ func (g *generator) copyTap(stride int) {
 			first := g.GP64()
 			g.LEAQ(Mem{Base: w, Index: j, Scale: uint8(stride)}, first)
 			base := g.broadcast(first, width)
-			var masks []vec
-			for _, s := range g.sources(stride, width) {
-				masks = append(masks, g.within(g.plus(base, s, width), limit, minusOne, width))
-			}
+			masks := g.inside(base, limit, minusOne, stride, width)
 			rows := g.param("rows")
 			from, to := g.GP64(), g.GP64()
 			g.LEAQ(Mem{Base: img, Index: j, Scale: uint8(4 * stride)}, from)
@@ -290,17 +295,6 @@ func (g *generator) maxPoolRows(stride int) {
 	g.wide(cols, func(width int) {
 		limit, minusOne := g.broadcast(g.param("width").(reg.GPVirtual), width), g.ones(width)
 		forth, down := g.broadcast(dil, width), g.broadcast(lds, width)
-		// masks tell which lanes of a group from base on are loaded, and which count.
-		masks := func(base, place vec) (loaded []vec, valid vec) {
-			valid = g.within(place, limit, minusOne, width)
-			if stride == 1 {
-				return []vec{valid}, valid
-			}
-			for _, s := range g.sources(stride, width) {
-				loaded = append(loaded, g.within(g.plus(base, s, width), limit, minusOne, width))
-			}
-			return loaded, valid
-		}
 		done, left := g.GP64(), g.param("rows")
 		g.XORQ(done, done)
 		g.repeat("row", left, func() {
@@ -319,8 +313,12 @@ func (g *generator) maxPoolRows(stride int) {
 					base := g.broadcast(first, width)
 					g.repeat("kw", kws, func() {
 						place := g.plus(base, g.spread(0, stride, false), width)
-						loaded, valid := masks(base, place)
-						x := g.strided(Mem{Base: at}, loaded, width)
+						valid := g.within(place, limit, minusOne, width)
+						masks := []vec{valid}
+						if stride > 1 {
+							masks = g.inside(base, limit, minusOne, stride, width)
+						}
+						x := g.strided(Mem{Base: at}, masks, width)
 						taken := g.beats(x, best, width)
 						g.VORPS(arg, taken, taken) // below zero: nothing taken yet
 						g.VANDPS(valid, taken, taken)
