@@ -48,8 +48,6 @@ func (j *job) project() error {
 		return wrong("--project %d: examples have %d features, and the principal directions of at most %d can be found", s.project, width, engine.MaxProjected)
 	case s.project < 1 || s.project > width:
 		return wrong("--project %d: give from 1 to the %d features of an example", s.project, width)
-	case s.given["project-noise"] && s.nonPrivate:
-		return wrong("--project-noise and --non-private were both given: without privacy nothing is noised")
 	case s.given["project-noise"] && (!(s.projectNoise > 0) || math.IsInf(s.projectNoise, 0)):
 		return wrong("--project-noise %v: give a standard deviation above 0, where a record's matrix has norm 1", s.projectNoise)
 	}

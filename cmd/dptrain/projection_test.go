@@ -72,8 +72,8 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 // The released directions go with the model wherever it goes.
 func TestProjectedModel(t *testing.T) {
 	inWorkshop(t)
-	for _, privacy := range []string{" --noise 2", " --non-private"} {
-		trained := answer(t, brief+privacy+" --steps 10 --project 2 --out run")
+	for _, line := range []string{brief + " --noise 2", baseline} {
+		trained := answer(t, line+" --steps 10 --project 2 --out run")
 		same := func(what string) {
 			t.Helper()
 			got := answer(t, "eval run --data test.csv")

@@ -182,6 +182,7 @@ func (s *settings) complete(cmd *cobra.Command) error {
 	if empty != "" { // as a script's unset variable leaves it: not what was meant
 		return wrong("--%s is empty: give a value, or leave it out", empty)
 	}
+	typed := maps.Clone(s.given)
 	if s.given["stop-at-epsilon"] && !(s.stopAtEpsilon > 0) { // in a file 0 says that there is none
 		return wrong("--stop-at-epsilon %v: a budget above 0 is needed; leave it out to train all steps", s.stopAtEpsilon)
 	}
@@ -215,6 +216,9 @@ func (s *settings) complete(cmd *cobra.Command) error {
 			return wrong("--%s and --%s were both given: one follows from the other", pair[0], pair[1])
 		}
 	}
+	if err := s.baseline(typed); err != nil {
+		return err
+	}
 	if err := oneOf("accountant", s.accountant, accountant.Names()); err != nil {
 		return err
 	}
@@ -226,6 +230,26 @@ func (s *settings) complete(cmd *cobra.Command) error {
 	}
 	if s.out == "" {
 		s.out = "runs/" + time.Now().Format("2006-01-02_15-04-05.000")
+	}
+	return nil
+}
+
+// guarding are the flags that say how records are protected, and what that may cost.
+var guarding = []string{"clip", "clipping", "allocation", "noise", "epsilon", "delta", "stop-at-epsilon", "accountant", "validation-noise", "project-noise"}
+
+// baseline refuses what was typed for a run without privacy to ignore. A preset or a
+// file may hold it, since --non-private makes the baseline of either.
+func (s *settings) baseline(typed map[string]bool) error {
+	if !s.nonPrivate {
+		return nil
+	}
+	for _, name := range guarding {
+		switch {
+		case typed[name] && typed["non-private"]:
+			return wrong("--%s and --non-private were both given: without privacy nothing is clipped, noised or accounted for; leave one of them out", name)
+		case typed[name]:
+			return wrong("--%s was given, and %s says non-private: nothing is clipped, noised or accounted for; leave one of them out", name, s.config)
+		}
 	}
 	return nil
 }

@@ -13,11 +13,13 @@ import (
 )
 
 // columns are those of table, in the files that inWorkshop makes; brief is a run on
-// them that takes a moment, and drawn one on the program's own digits.
+// them that takes a moment, baseline one without privacy, and drawn one on the
+// program's own digits.
 const (
-	columns = " --data people.csv --test test.csv --label label --classes no,yes --bounds age=0:100 --vocabulary colour=red|blue"
-	brief   = "train --model logistic --lot 200 --accountant rdp --ignore owner" + columns
-	drawn   = "train --model logistic --lot 200 --accountant rdp"
+	columns  = " --data people.csv --test test.csv --label label --classes no,yes --bounds age=0:100 --vocabulary colour=red|blue"
+	brief    = "train --model logistic --lot 200 --accountant rdp --ignore owner" + columns
+	baseline = "train --model logistic --lot 200 --non-private --ignore owner" + columns
+	drawn    = "train --model logistic --lot 200 --accountant rdp"
 )
 
 // inWorkshop moves to a folder with a table to train on, and one to test with.
@@ -269,12 +271,53 @@ func TestPrivateValuesAreMarked(t *testing.T) {
 
 func TestBaselineSaysSo(t *testing.T) {
 	inWorkshop(t)
-	stdout, stderr, code := dptrain(brief + " --steps 4 --non-private --out run")
+	stdout, stderr, code := dptrain(baseline + " --steps 4 --out run")
 	if code != exitDone || !strings.Contains(stderr, "NOT PRIVATE") || !strings.Contains(stdout, "NONE") {
 		t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)
 	}
 	if _, err := os.Stat("run/ledger.jsonl"); err == nil {
 		t.Error("a run without privacy has a ledger")
+	}
+}
+
+// What is typed beside --non-private would be ignored, and is refused. What a preset or
+// a file says beside it is the run that the baseline is of.
+func TestBaselineIgnoresNothingTyped(t *testing.T) {
+	inWorkshop(t)
+	file := "clip: 2\nnoise: 1\ndelta: 1e-5\naccountant: rdp\nproject: 2\nproject-noise: 3\nvalidation-split: 0.1\nvalidation-noise: 3\n"
+	for name, text := range map[string]string{"private.yaml": file, "public.yaml": file + "non-private: true\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, flags := range []string{"--clip 2", "--clipping joint", "--allocation dimension", "--noise 1", "--epsilon 2", "--delta 1e-5",
+		"--stop-at-epsilon 2", "--accountant rdp", "--validation-split 0.1 --validation-noise 3", "--project 2 --project-noise 3"} {
+		typed := flags[strings.LastIndex(flags, "--"):]
+		typed, _, _ = strings.Cut(typed, " ")
+		for line, says := range map[string]string{
+			baseline: "--non-private",
+			strings.ReplaceAll(baseline, "--non-private", "--config public.yaml"): "public.yaml says non-private",
+		} {
+			_, stderr, code := dptrain(line + " --steps 4 --out run " + flags)
+			if code != exitWrong || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, says) || !strings.Contains(stderr, typed+" ") {
+				t.Errorf("%s beside %s: exit %d, %s", flags, says, code, stderr)
+			}
+		}
+	}
+	for i, line := range []string{baseline + " --config private.yaml", strings.ReplaceAll(baseline, "--non-private", "--config public.yaml")} {
+		got := answer(t, line+" --steps 4 --out run"+strconv.Itoa(i))
+		if got["private"] != false || got["validation_noise"] != 0.0 || got["projection_noise"] != 0.0 {
+			t.Errorf("%s: private %v, noise %v and %v", line, got["private"], got["validation_noise"], got["projection_noise"])
+		}
+	}
+	if again := answer(t, strings.ReplaceAll(baseline, "--non-private", "--config public.yaml --non-private=false")+" --steps 4 --out run"); again["private"] != true {
+		t.Error("--non-private=false does not overrule a file")
+	}
+	if _, stderr, code := dptrain("train --resume run0 --epsilon 3"); code != exitWrong || !strings.Contains(stderr, "--epsilon") {
+		t.Errorf("a baseline resumed with a budget: exit %d, %s", code, stderr)
+	}
+	if j := jobOf(t, "--preset abadi-mnist --data digits --non-private"); !j.config.NonPrivate || j.config.Projection.Noise != 0 {
+		t.Error("the baseline of a preset is private")
 	}
 }
 

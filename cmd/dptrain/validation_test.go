@@ -96,7 +96,7 @@ func TestValidationOfUsersAndBaselines(t *testing.T) {
 	if got["records"] != 15.0 || got["validation_records"] != 5.0 || got["validation_deviation"] != 0.6 {
 		t.Errorf("%v users, %v held out, deviation %v", got["records"], got["validation_records"], got["validation_deviation"])
 	}
-	got = answer(t, brief+" --steps 4 --non-private --validation-split 0.5 --out baseline")
+	got = answer(t, baseline+" --steps 4 --validation-split 0.5 --out baseline")
 	if got["validation_deviation"] != 0.0 || got["validation_records"] != 200.0 {
 		t.Errorf("without privacy: %v records, deviation %v", got["validation_records"], got["validation_deviation"])
 	}
