@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/dptrain/dptrain/internal/lock"
 )
 
 // ErrLocked says that another program, or another part of this one, is writing
@@ -80,6 +84,29 @@ func Create(path string, h Header) (*Ledger, error) {
 		return nil, fmt.Errorf("ledger %s: %w", path, err)
 	}
 	return l, nil
+}
+
+// lockFile takes the file for one writer.
+func lockFile(f *os.File) error {
+	err := lock.File(f)
+	if errors.Is(err, lock.ErrHeld) {
+		return fmt.Errorf("%w: wait until it ends, or choose another folder", ErrLocked)
+	}
+	return err
+}
+
+// syncFolder makes a new file's name survive a power cut; Windows cannot open a
+// folder, and journals names.
+func syncFolder(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	folder, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer folder.Close()
+	return folder.Sync()
 }
 
 func newLedger(file *os.File, c chain) *Ledger {

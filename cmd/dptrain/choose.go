@@ -107,9 +107,11 @@ func (s *screen) choose(set *settings, base *job, trials int, distribution strin
 	if err != nil {
 		return asWrong(fmt.Errorf("--epsilon %v: %w", set.epsilon, err))
 	}
-	if _, err := base.claim(); err != nil {
+	release, err := base.claim()
+	if err != nil {
 		return err
 	}
+	defer release()
 	head, err := plan.write(filepath.Join(base.out, selectionFile))
 	if err != nil {
 		return err

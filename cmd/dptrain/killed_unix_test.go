@@ -129,6 +129,9 @@ func TestTrainIsInterrupted(t *testing.T) {
 			}
 			time.Sleep(2 * time.Millisecond)
 		}
+		if _, stderr, code := dptrain("train --resume run"); code != exitWrong || !strings.Contains(stderr, "another dptrain writes there") {
+			t.Fatalf("a second process goes on with the run: exit %d, %s", code, stderr)
+		}
 		child.Process.Signal(signal)
 		var exit *exec.ExitError
 		if err := child.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted || !strings.Contains(stderr.String(), "dptrain train --resume run") {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -85,6 +84,11 @@ func (s *screen) run(job *job, began time.Time) error {
 		return err
 	}
 	defer scraped.close()
+	release, err := job.claim()
+	if err != nil {
+		return asWrong(err)
+	}
+	defer release()
 	run, err := job.begin()
 	if err != nil {
 		return asWrong(err)
@@ -138,7 +142,7 @@ func diskFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// begin makes the run's folder and the run, or takes up a run that stopped.
+// begin makes the run, or takes up one that stopped.
 func (j *job) begin() (*engine.Run, error) {
 	if j.set.resume != "" {
 		run, err := engine.Resume(j.config)
@@ -148,49 +152,15 @@ func (j *job) begin() (*engine.Run, error) {
 		j.sweep()
 		return run, j.set.keep(&j.config)
 	}
-	fresh, err := j.claim()
-	if err != nil {
-		return nil, err
-	}
 	j.sweep()
 	// A run whose settings are not kept could not be gone on with.
-	err = j.set.keep(&j.config)
+	err := j.set.keep(&j.config)
 	var run *engine.Run
 	if err == nil {
 		run, err = engine.New(j.config)
 	}
 	if err != nil {
 		os.Remove(filepath.Join(j.out, configFile))
-		if fresh {
-			os.Remove(j.out) // only if nothing was written into it
-		}
 	}
 	return run, err
-}
-
-// sweep removes files that a crash left unfinished.
-func (j *job) sweep() {
-	entries, _ := os.ReadDir(j.out) // what is not found is not in the way
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), unfinished) {
-			os.Remove(filepath.Join(j.out, e.Name()))
-		}
-	}
-}
-
-// claim makes the folder of the run, and reports whether it was not there. A
-// folder that holds a run is not reused: its ledger is the record of what was
-// spent.
-func (j *job) claim() (fresh bool, err error) {
-	for _, name := range []string{configFile, "run.json", "ledger.jsonl", selectionFile, "model.safetensors"} {
-		if _, err := os.Stat(filepath.Join(j.out, name)); err == nil {
-			return false, wrong("--out %s already holds a run (%s): choose another folder, or go on with it by --resume %s", j.out, name, j.out)
-		}
-	}
-	_, err = os.Stat(j.out)
-	fresh = errors.Is(err, os.ErrNotExist)
-	if err := os.MkdirAll(j.out, 0o755); err != nil {
-		return false, wrong("--out %s: %w", j.out, err)
-	}
-	return fresh, nil
 }

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/dptrain/dptrain/accountant"
+)
+
+// While a process writes a run, no other begins one there or goes on with it, and
+// what it writes is left alone.
+func TestOneProcessWritesARun(t *testing.T) {
+	inWorkshop(t)
+	line := brief + " --steps 4 --noise 1 --delta 1e-5 --out run"
+	if err := os.Mkdir("run", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	refused := func(line, says string) {
+		t.Helper()
+		unlock, err := lockFolder("run")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unlock()
+		if err := os.WriteFile("run/"+unfinished+"1", nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		before := files(t, "run")
+		_, stderr, code := dptrain(line)
+		if code != exitWrong || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, says+" run: another dptrain writes there") {
+			t.Errorf("%s: exit %d, %s", line, code, stderr)
+		}
+		if got := files(t, "run"); got != before {
+			t.Errorf("%s: the folder held %s, and now %s", line, before, got)
+		}
+	}
+	refused(line, "--out")
+	refused(choice+" --out run", "--out")
+	answer(t, line)
+	if got := files(t, "run"); strings.Contains(got, lockFile) || strings.Contains(got, unfinished) {
+		t.Errorf("left are %s", got)
+	}
+	refused("train --resume run --steps 6", "--resume")
+	answer(t, "train --resume run --steps 6")
+
+	// A process that was killed leaves the file, and no lock.
+	if err := os.WriteFile("run/"+lockFile, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	answer(t, "train --resume run --steps 8")
+	if got := files(t, "run"); strings.Contains(got, lockFile) {
+		t.Errorf("left are %s", got)
+	}
+}
+
+// Of runs that begin in one folder at once, one is made, whole.
+func TestRunsThatBeginAtOnce(t *testing.T) {
+	inWorkshop(t)
+	for round := range 5 {
+		dir := "run" + string(rune('0'+round))
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		done := 0
+		for range 4 {
+			all.Go(func() {
+				_, stderr, code := dptrain(brief + " --quiet --steps 4 --noise 1 --delta 1e-5 --out " + dir)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case code == exitDone:
+					done++
+				case code != exitWrong || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "another dptrain writes there") && !strings.Contains(stderr, "already holds a run"):
+					t.Errorf("exit %d, %s", code, stderr)
+				}
+			})
+		}
+		all.Wait()
+		report, err := accountant.Verify(dir + "/ledger.jsonl")
+		if done != 1 || err != nil || report.Lots != 4 {
+			t.Fatalf("%d runs, a ledger of %+v, %v", done, report, err)
+		}
+		answer(t, "train --resume "+dir+" --steps 5")
+	}
+}
