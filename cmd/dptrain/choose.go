@@ -51,6 +51,9 @@ type winner struct {
 // one run's ε. Composed with the lots it adds about a thirtieth to their noise.
 const chooseShare = 0.25
 
+// runsFolder holds what the runs of a choice write, while it goes on.
+const runsFolder = ".runs"
+
 // parseRuns reads --runs.
 func parseRuns(text string, mean int) (accountant.Runs, error) {
 	r := accountant.Runs{Mean: float64(mean)}
@@ -107,6 +110,8 @@ func (s *screen) choose(set *settings, base *job, trials int, distribution strin
 	if err != nil {
 		return asWrong(fmt.Errorf("--epsilon %v: %w", set.epsilon, err))
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	release, err := base.claim()
 	if err != nil {
 		return err
@@ -119,9 +124,7 @@ func (s *screen) choose(set *settings, base *job, trials int, distribution strin
 	s.note("Choosing among %s of %s on %s, by %s. How many runs it takes stays secret, and how they do: this may take a while.",
 		plural(trials, "setting"), base.model, base.task.Name, plan.Score)
 
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	best, at, err := bestOf(ctx, settings, number, filepath.Join(base.out, ".runs"))
+	best, at, err := bestOf(ctx, settings, number, filepath.Join(base.out, runsFolder))
 	if errors.Is(err, context.Canceled) {
 		return &fault{exitInterrupted, fmt.Errorf("interrupted: nothing was chosen or kept; %s says what was set aside for it", filepath.Join(base.out, selectionFile))}
 	}

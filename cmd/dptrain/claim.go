@@ -18,9 +18,9 @@ const lockFile = ".lock"
 // there. A folder that holds a run is not begun again: its ledger is the record of
 // what was spent. One that was made, and not written into, goes on release.
 func (j *job) claim() (release func(), err error) {
-	flag, advice, fit := "--out", ", or choose another folder", j.unused
+	flag, fit := "--out", j.unused
 	if j.set.resume != "" {
-		flag, advice, fit = "--resume", "", func() error { return nil }
+		flag, fit = "--resume", func() error { return nil }
 	}
 	if err := fit(); err != nil {
 		return nil, err
@@ -31,10 +31,7 @@ func (j *job) claim() (release func(), err error) {
 		return nil, wrong("--out %s: %w", j.out, err)
 	}
 	unlock, err := lockFolder(j.out)
-	switch {
-	case errors.Is(err, lock.ErrHeld):
-		return nil, wrong("%s %s: another dptrain writes there: wait until it ends%s", flag, j.out, advice)
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("%s %s: %w", flag, j.out, err)
 	}
 	release = func() {
@@ -52,12 +49,33 @@ func (j *job) claim() (release func(), err error) {
 
 // unused refuses a folder that holds a run.
 func (j *job) unused() error {
-	for _, name := range []string{configFile, "run.json", "ledger.jsonl", selectionFile, "model.safetensors"} {
+	if _, err := os.Stat(filepath.Join(j.out, selectionFile)); err == nil {
+		return j.choiceThere()
+	}
+	for _, name := range []string{configFile, "run.json", "ledger.jsonl", "model.safetensors"} {
 		if _, err := os.Stat(filepath.Join(j.out, name)); err == nil {
 			return wrong("--out %s already holds a run (%s): choose another folder, or go on with it by --resume %s", j.out, name, j.out)
 		}
 	}
 	return nil
+}
+
+// choiceThere refuses a folder that holds a choice on private data. Of one that was
+// killed it removes what is left of the runs: nobody may know how many there were.
+func (j *job) choiceThere() error {
+	left := filepath.Join(j.out, runsFolder)
+	if _, err := os.Stat(left); err != nil {
+		return wrong("--out %s already holds a choice (%s): choose another folder", j.out, selectionFile)
+	}
+	unlock, err := lockFolder(j.out)
+	if err == nil {
+		defer unlock()
+		err = os.RemoveAll(left)
+	}
+	if err != nil {
+		return fmt.Errorf("--out %s: %w", j.out, err)
+	}
+	return wrong("--out %s holds a choice that was killed (%s): what was left of its runs is removed, what it set aside stays spent; choose another folder", j.out, selectionFile)
 }
 
 // lockFolder takes a folder for this process.
@@ -70,6 +88,9 @@ func lockFolder(dir string) (unlock func(), err error) {
 		}
 		if err := lock.File(file); err != nil {
 			file.Close()
+			if errors.Is(err, lock.ErrHeld) {
+				return nil, wrong("another dptrain writes there: wait until it ends")
+			}
 			return nil, err
 		}
 		mine, err := file.Stat()

@@ -150,3 +150,41 @@ func TestTrainIsInterrupted(t *testing.T) {
 		t.Errorf("resumed: %v lots of %s", got["steps"], steps)
 	}
 }
+
+// A choice on private data leaves nothing of its runs: not where it is asked to stop,
+// and where it was killed not beyond the next look at its folder, which tells of it.
+func TestChoiceIsStopped(t *testing.T) {
+	inWorkshop(t)
+	line := strings.Replace(choice, "--steps 15", "--steps 100000", 1)
+	for name, signal := range map[string]syscall.Signal{"interrupted": syscall.SIGINT, "terminated": syscall.SIGTERM, "killed": syscall.SIGKILL} {
+		child, stderr := process(t, line+" --out "+name)
+		for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+			if _, err := os.Stat(filepath.Join(name, runsFolder, "ledger.jsonl")); err == nil {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("no run began: ", stderr)
+			}
+		}
+		again := func(says string) {
+			t.Helper()
+			_, stderr, code := dptrain(choice + " --out " + name)
+			if code != exitWrong || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, says) {
+				t.Errorf("%s, and again: exit %d, %s", name, code, stderr)
+			}
+		}
+		again("another dptrain writes there")
+		child.Process.Signal(signal)
+		child.Wait()
+		if signal == syscall.SIGKILL {
+			again("that was killed")
+		} else if !strings.Contains(stderr.String(), "nothing was chosen or kept") || child.ProcessState.ExitCode() != exitInterrupted {
+			t.Errorf("%s: exit %d, %s", name, child.ProcessState.ExitCode(), stderr)
+		}
+		if got := files(t, name); got != selectionFile {
+			t.Errorf("%s: left are %s", name, got)
+		}
+		again("already holds a choice")
+		answer(t, "ledger epsilon "+name)
+	}
+}
