@@ -90,9 +90,9 @@ type built struct {
 	directions []float32 // of a projection, from the file of weights
 }
 
-// finish closes the run, which had done so many lots before this process, and writes
-// its files.
-func (s *screen) finish(j *job, run *engine.Run, held *validated, before int, took time.Duration) (*result, error) {
+// finish closes the run that was watched, and writes its files.
+func (s *screen) finish(w *watch, held *validated, took time.Duration) (*result, error) {
+	j, run := w.job, w.run
 	parameters, err := run.Parameters()
 	if err != nil {
 		run.Close()
@@ -107,7 +107,7 @@ func (s *screen) finish(j *job, run *engine.Run, held *validated, before int, to
 		Epsilon: number(math.Inf(1)), TestAccuracy: number(math.NaN()), TestLoss: number(math.NaN()), Sampling: string(run.Event().Policy), Rate: d.ExpectedLot / float64(d.Records),
 		Records: d.Records, ExpectedLot: d.ExpectedLot, Microbatch: d.Microbatch, Steps: run.Steps(),
 		Clipping: j.set.clipping, Device: d.Device, Threads: d.Threads, Seconds: took.Seconds(),
-		ExamplesPerSec: d.ExpectedLot * float64(d.PerRecord*(run.Steps()-before)) / took.Seconds(),
+		ExamplesPerSec: d.ExpectedLot * float64(d.PerRecord*(run.Steps()-w.first)) / took.Seconds(),
 		Secure:         d.Secure && !j.config.NonPrivate, Private: !j.config.NonPrivate, Version: thisBuild().Version,
 		Data: j.task.Name, Model: j.model, Out: j.out, Unit: j.config.Records.Unit(),
 		Task: j.kind(), Optimizer: j.set.optimizer, LearningRate: j.set.lr, Schedule: j.set.schedule, Average: j.set.ema,
@@ -130,11 +130,10 @@ func (s *screen) finish(j *job, run *engine.Run, held *validated, before int, to
 	if err := j.save(parameters); err != nil {
 		return nil, err
 	}
-	if j.task.Test != nil {
-		score, err := score(j, parameters)
-		if err != nil {
-			return nil, err
-		}
+	if err := w.end(parameters); err != nil {
+		return nil, err
+	}
+	if score := w.score; score != nil {
 		r.TestLoss, r.TestExamples, r.TestLabels = number(score.Loss), score.Examples, score.Labels
 		if score.Labels > 0 {
 			r.TestAccuracy = number(score.Accuracy)

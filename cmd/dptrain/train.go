@@ -102,18 +102,18 @@ func (s *screen) run(job *job, began time.Time) error {
 		run.Close()
 		return err
 	}
-	before := run.Steps()
+	defer watch.close()
 	watch.exporter = scraped
 	trained := run.Train(ctx, watch.observe)
 	watch.done()
 	var held *validated
 	if trained == nil {
-		if held, err = s.validate(job, run, run.Steps()-before); err != nil {
+		if held, err = s.validate(job, run, run.Steps()-watch.first); err != nil {
 			run.Close()
 			return err
 		}
 	}
-	result, err := s.finish(job, run, held, before, time.Since(began))
+	result, err := s.finish(watch, held, time.Since(began))
 	switch {
 	case trained != nil && !errors.Is(trained, context.Canceled):
 		return fmt.Errorf("training stopped: %w; the ledger %s says what was spent", trained, job.config.Ledger)

@@ -2,14 +2,19 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/engine/data"
 )
 
 // columns are those of table, in the files that inWorkshop makes; brief is a run on
@@ -124,6 +129,59 @@ func TestDivergedRuns(t *testing.T) {
 	}
 	if _, stderr, code := dptrain("report far"); code != exitDone {
 		t.Errorf("exit %d, %s", code, stderr)
+	}
+}
+
+// counted counts the rows that are read of a set.
+type counted struct {
+	data.Set
+	rows int
+}
+
+func (c *counted) Read(dst [][]float32, rows []int) error {
+	c.rows += len(rows)
+	return c.Set.Read(dst, rows)
+}
+
+// What the weights that a run ends with score on the test set is measured once,
+// however the run ends, and the last line of metrics.jsonl has it where there is one.
+func TestTheEndIsMeasuredOnce(t *testing.T) {
+	inWorkshop(t)
+	const line = " --lot 20 --ignore owner --model logistic --accountant rdp --delta 1e-5" + columns
+	for name, flags := range map[string]string{
+		"whole":     "--noise 1 --steps 10 --out whole" + line,
+		"projected": "--noise 1 --steps 10 --project 2 --out projected" + line,
+		"stopped":   "--noise 1 --steps 19 --stop-at-epsilon 0.85 --out stopped" + line,
+		"idle":      "--resume idle",
+	} {
+		if name == "idle" {
+			answer(t, "train --noise 1 --steps 10 --out idle"+line)
+		}
+		j := jobOf(t, flags)
+		test := &counted{Set: j.task.Test}
+		j.task.Test = test
+		s := &screen{out: io.Discard, err: io.Discard}
+		if err := s.run(j, time.Now()); err != nil {
+			t.Fatal(name, err)
+		}
+		if test.rows != test.Len() {
+			t.Errorf("%s: %d rows were read of %d", name, test.rows, test.Len())
+		}
+		var r struct {
+			Accuracy float64 `json:"test_accuracy"`
+			Examples int     `json:"test_examples"`
+		}
+		text, err := os.ReadFile(name + "/run.json")
+		if err = errors.Join(err, json.Unmarshal(text, &r)); err != nil || r.Examples != test.Len() {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+		if again := answer(t, "eval "+name); again["accuracy"] != r.Accuracy {
+			t.Errorf("%s: run.json says %v, eval %v", name, r.Accuracy, again["accuracy"])
+		}
+		metrics, _ := os.ReadFile(name + "/metrics.jsonl")
+		if told := strings.Contains(string(metrics), fmt.Sprintf(`"test_accuracy":%v`, r.Accuracy)); told == (name == "stopped") {
+			t.Errorf("%s: accuracy %v, and points\n%s", name, r.Accuracy, metrics)
+		}
 	}
 }
 

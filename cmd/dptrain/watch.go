@@ -59,9 +59,9 @@ type watch struct {
 	metrics   *os.File
 	events    *tensorboard.Writer
 	evaluator *engine.Evaluator
-	exporter  *exporter // nil where nobody scrapes
-	accurate  float64   // the last accuracy on the test set; NaN before the first
-	measured  int       // the lot that it is of, or that the run began with
+	exporter  *exporter          // nil where nobody scrapes
+	score     *engine.Evaluation // the last on the test set; nil before the first
+	measured  int                // the lot that it is of, or that the run began with
 	began     time.Time
 	each      float64 // examples expected in a lot
 	every     int     // lots between reports
@@ -70,7 +70,7 @@ type watch struct {
 
 func (s *screen) watch(j *job, run *engine.Run) (*watch, error) {
 	d := run.Describe()
-	w := &watch{screen: s, job: j, run: run, began: time.Now(), accurate: math.NaN(), each: d.ExpectedLot * float64(d.PerRecord), every: max(1, j.config.Steps/10), first: run.Steps(), measured: run.Steps()}
+	w := &watch{screen: s, job: j, run: run, began: time.Now(), each: d.ExpectedLot * float64(d.PerRecord), every: max(1, j.config.Steps/10), first: run.Steps(), measured: run.Steps()}
 	var err error
 	if w.metrics, err = os.OpenFile(filepath.Join(j.out, "metrics.jsonl"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
 		return nil, err
@@ -93,6 +93,35 @@ func (w *watch) evaluate() (err error) {
 		w.evaluator, err = engine.NewEvaluator(w.run.Network(), w.job.set.place())
 	}
 	return err
+}
+
+// measure scores the weights after the lots so far.
+func (w *watch) measure(parameters []engine.Parameter) error {
+	score, err := w.evaluator.Score(valuesOf(parameters), w.job.task.Test)
+	if err == nil {
+		w.score, w.measured = &score, w.run.Steps()
+	}
+	return err
+}
+
+// accuracy is the last on the test set; NaN where none is known.
+func (w *watch) accuracy() float64 {
+	if w.score == nil || w.score.Labels == 0 {
+		return math.NaN()
+	}
+	return w.score.Accuracy
+}
+
+// end scores the weights that the run ended with, if there is a test set and the last
+// lot's report has not.
+func (w *watch) end(parameters []engine.Parameter) error {
+	if w.score != nil && w.measured == w.run.Steps() {
+		return nil
+	}
+	if err := w.evaluate(); err != nil || w.evaluator == nil {
+		return err
+	}
+	return w.measure(parameters)
 }
 
 // point is one line of metrics.jsonl.
@@ -136,15 +165,12 @@ func (w *watch) observe(p *engine.Progress) error {
 		return err
 	}
 	if w.evaluator != nil && (p.Lot == p.Lots || w.each*float64(p.Lot-w.measured) >= float64(w.job.task.Test.Len())) {
-		score, err := w.evaluator.Score(valuesOf(parameters), w.job.task.Test)
-		if err != nil {
+		if err := w.measure(parameters); err != nil {
 			return err
 		}
-		w.measured = p.Lot
-		line.TestLoss = (*number)(&score.Loss)
-		if score.Labels > 0 {
-			line.TestAccuracy = &score.Accuracy
-			w.accurate = score.Accuracy
+		line.TestLoss = (*number)(&w.score.Loss)
+		if w.score.Labels > 0 {
+			line.TestAccuracy = &w.score.Accuracy
 		}
 	}
 	if w.bar == nil && !w.screen.quiet {
@@ -206,8 +232,8 @@ func (w *watch) standing(p *engine.Progress) []string {
 	took := time.Since(w.began)
 	left := time.Duration(float64(took) / float64(p.Lot-w.first) * float64(p.Lots-p.Lot))
 	words := []string{epsilon, left.Round(time.Second).String() + " left"}
-	if !math.IsNaN(w.accurate) && (w.bar != nil || w.measured == p.Lot) {
-		words = append(words, fmt.Sprintf("test accuracy %.2f%%", 100*w.accurate))
+	if a := w.accuracy(); !math.IsNaN(a) && (w.bar != nil || w.measured == p.Lot) {
+		words = append(words, fmt.Sprintf("test accuracy %.2f%%", 100*a))
 	}
 	return append(words, speed(w.speed(p)))
 }
@@ -227,19 +253,23 @@ func speed(examples float64) string {
 
 // publish hands what is known of a lot to those who scrape.
 func (w *watch) publish(p *engine.Progress) {
-	g := gauges{lots: p.Lot, planned: p.Lots, epsilon: p.Epsilon, delta: w.job.config.Delta, speed: w.speed(p), learningRate: p.Rate, testAccuracy: w.accurate}
+	g := gauges{lots: p.Lot, planned: p.Lots, epsilon: p.Epsilon, delta: w.job.config.Delta, speed: w.speed(p), learningRate: p.Rate, testAccuracy: w.accuracy()}
 	if w.job.config.NonPrivate {
 		g.epsilon, g.delta = math.Inf(1), 0
 	}
 	w.exporter.set(g)
 }
 
+// done ends what is shown of the lots.
 func (w *watch) done() {
 	if w.bar != nil {
 		w.bar.Finish()
 	}
 	w.metrics.Close()
 	w.events.Close()
+}
+
+func (w *watch) close() {
 	if w.evaluator != nil {
 		w.evaluator.Close()
 	}
