@@ -6,9 +6,9 @@ import (
 	"math"
 	"runtime/debug"
 
-	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/tape"
 	"github.com/dptrain/dptrain/perexample"
@@ -38,7 +38,11 @@ func (r *Run) compile() error {
 		}
 		small := r.config.Microbatch != 0 || network.Records == 1
 		records = max(1, network.Records/2)
-		if !small && (int64(r.program.Bytes()) > limit || !place.onGPU() && r.program.Large()) {
+		if bytes := int64(r.program.Bytes()); !small && (bytes > limit || !place.onGPU() && r.program.Large()) {
+			// Half the records take half the memory or more.
+			for bytes /= 2; bytes > limit && records > 1; bytes /= 2 {
+				records /= 2
+			}
 			continue
 		}
 		if err := r.checkProgram(network); err != nil {
@@ -48,10 +52,14 @@ func (r *Run) compile() error {
 			r.program.Thrift()
 		}
 		r.machine, err = r.build(network)
-		if errors.Is(err, cuda.ErrMemory) && !small {
+		switch {
+		case noMemory(err) && !small:
 			continue
-		}
-		if err != nil {
+		case errors.Is(err, cpu.ErrMemory) && network.Records > 1:
+			return fmt.Errorf("a microbatch of %d records: %w; use a smaller --microbatch", network.Records, err)
+		case errors.Is(err, cpu.ErrMemory):
+			return fmt.Errorf("even a microbatch of one record: %w; use a smaller network, or shorter examples", err)
+		case err != nil:
 			return err
 		}
 		r.program = r.program.Started()

@@ -138,7 +138,11 @@ func (p Place) memory() (int64, error) {
 // open makes a program ready on the CPU or a GPU.
 func (p Place) open(program *plan.Program, o optim.Optimizer, average bool) (plan.Machine, error) {
 	if !p.onGPU() {
-		return cpu.New(program, o, average, p.Threads)
+		m, err := cpu.New(program, o, average, p.Threads)
+		if err != nil {
+			return nil, err
+		}
+		return m, nil
 	}
 	g, err := p.gpu()
 	if err != nil {
@@ -155,6 +159,9 @@ func (p Place) open(program *plan.Program, o optim.Optimizer, average bool) (pla
 func (r *Run) place() Place {
 	return Place{Device: r.config.Device, Precision: r.config.Precision, Threads: r.config.Threads}
 }
+
+// noMemory reports whether a smaller microbatch may fit.
+func noMemory(err error) bool { return errors.Is(err, cuda.ErrMemory) || errors.Is(err, cpu.ErrMemory) }
 
 // Threads is how many threads the run uses.
 func (r *Run) Threads() int {

@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"errors"
 	"fmt"
 
-	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/plan"
@@ -59,7 +57,7 @@ func NewEvaluator(build perexample.Build, place Place) (*Evaluator, error) {
 			continue
 		}
 		e.machine, err = place.open(program, optim.Optimizer{Kind: optim.KindSGD}, false)
-		if err != nil && !(batch > 1 && errors.Is(err, cuda.ErrMemory)) {
+		if err != nil && !(batch > 1 && noMemory(err)) {
 			return nil, err
 		}
 	}

@@ -300,3 +300,32 @@ func TestHugeCountsAreAllThatThereIs(t *testing.T) {
 		}
 	}
 }
+
+// A network that no host has the memory for is refused before anything is written,
+// whoever chose the microbatch: each thread compares 2^20 steps with each other.
+func TestRefusesWhatNoHostHolds(t *testing.T) {
+	const steps = 1 << 20
+	set, err := data.NewTable([]data.Column{
+		{Name: "features", Kind: data.Index, Shape: []int{steps}, Classes: 2},
+		{Name: "label", Kind: data.Label, Classes: 2},
+	}, [][]float32{make([]float32, 4*steps), make([]float32, 4)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for microbatch, says := range map[int]string{0: "even a microbatch of one record", 2: "a microbatch of 2 records"} {
+		c := ordinary(t)
+		c.Train, c.Test, c.Lot, c.Microbatch = set, nil, 2, microbatch
+		c.Network = func(batch int) (*perexample.Network, error) {
+			n := layer.New(batch, 1)
+			x := n.Embedding(n.Input("ids", steps), "embedding", 2, 8)
+			x = n.MeanOverTime(n.Attention(x, "attention", layer.Attention{Heads: 1}))
+			n.CrossEntropy(n.Dense(x, "fc", 2, layer.Identity), n.Input("label"))
+			return n.Network()
+		}
+		_, err := New(c)
+		if err == nil || !strings.Contains(err.Error(), says+": out of memory: ") {
+			t.Errorf("a microbatch of %d: %v", microbatch, err)
+		}
+		untouched(t, c)
+	}
+}

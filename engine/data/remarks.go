@@ -1,6 +1,7 @@
 package data
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -35,6 +36,9 @@ var remarkWords = slices.Concat(remarkOwners, remarkThings, remarkVerbs, remarkD
 // remarkLength is as many indices as a remark has at most, with both its edges.
 const remarkLength = 16
 
+// longestRemark is more than a remark has, in letters even.
+const longestRemark = 1 << 10
+
 // Remarks puts short remarks about everyday things together, each kind or unkind:
 // "yesterday the soup was cold , but our room felt not dirty ." What a remark says
 // last, after "but", is what it means, and "not" turns a word into its opposite,
@@ -51,6 +55,9 @@ func Remarks(s Schema) (*Task, error) {
 	task := &Task{Name: "remarks", Schema: s, Source: "put together by the program from a public seed"}
 	if err := s.validate(); err != nil {
 		return nil, err
+	}
+	if s.Length > longestRemark {
+		return nil, fmt.Errorf("length %d: remarks are short, and the rest of so many indices would be padding; give at most %d", s.Length, longestRemark)
 	}
 	t, err := s.tokenizer()
 	if err != nil {

@@ -371,9 +371,10 @@ func TestRemarks(t *testing.T) {
 		t.Errorf("%+v, %v", task, err)
 	}
 	for say, o := range map[string]Options{
-		"--length":    {Schema: Schema{Tokens: "bytes"}},
-		"only tokens": {Schema: Schema{Label: "y"}},
-		"published":   {Standardize: true},
+		"--length":     {Schema: Schema{Tokens: "bytes"}},
+		"at most 1024": {Schema: Schema{Length: 1025}},
+		"only tokens":  {Schema: Schema{Label: "y"}},
+		"published":    {Standardize: true},
 	} {
 		wantError(t, "remarks", o, say)
 	}

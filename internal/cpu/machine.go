@@ -20,13 +20,20 @@ type Machine struct {
 }
 
 // New makes a program ready. Threads 0 means one a processor; results do not
-// depend on it.
+// depend on it. What needs more memory than the host has is [ErrMemory].
 func New(p *plan.Program, o optim.Optimizer, average bool, threads int) (*Machine, error) {
+	if err := fits(p.Bytes()); err != nil {
+		return nil, err
+	}
 	m := &Machine{program: p, pool: newPool(threads)}
 	m.allocate(o, average)
 	m.program = p.Started()
 	c := m.compiler()
 	m.front, m.back = c.all(p.Front), c.all(p.Back)
+	if err := fits(p.Bytes() + m.pool.room()); err != nil {
+		m.pool.close()
+		return nil, err
+	}
 	m.pool.furnish()
 	m.release.machine = m
 	m.release.prepare()

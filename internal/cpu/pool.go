@@ -114,6 +114,9 @@ func newPool(threads int) *pool {
 	return p
 }
 
+// room is how many bytes of scratch memory were reserved, for all workers.
+func (p *pool) room() int { return len(p.workers) * (4*p.floats + 8*p.doubles) }
+
 // furnish gives every worker the scratch memory that was reserved.
 func (p *pool) furnish() {
 	for _, w := range p.workers {

@@ -16,17 +16,25 @@ func (w Window) pooled(x tensor.Shape) (tensor.Shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	place := -1
-	for _, t := range w.taps(x[2], x[3]) {
-		if t.Out > place+1 {
-			break
-		}
-		place = t.Out
-	}
-	if place != oh*ow-1 {
+	if !sees(x[2], oh, w.KernelH, w.StrideH, w.PadH, w.DilationH) || !sees(x[3], ow, w.KernelW, w.StrideW, w.PadW, w.DilationW) {
 		return nil, fmt.Errorf("%v over %v: a window sees padding alone", w, x)
 	}
 	return tensor.Shape{x[0], x[1], oh, ow}, nil
+}
+
+// sees reports whether a kernel reaches a cell that is no padding from every place
+// along one axis.
+func sees(size, places, kernel, stride, pad, dilation int) bool {
+	for at := range places {
+		k := 0
+		for first := at*stride - pad; k < kernel && (first+k*dilation < 0 || first+k*dilation >= size); {
+			k++
+		}
+		if k == kernel {
+			return false
+		}
+	}
+	return true
 }
 
 // MaxPool2D takes the maximum of each window of x [B, C, H, W]. Padding is never
