@@ -18,7 +18,7 @@ func (c compiler) conv2D(s op.Conv2D, k call) func() {
 		}
 		return c.winograd(g, out, in, weight)
 	}
-	if g := c.newPatched(v, k.last[0], k.outLast); g != nil {
+	if g := newPatched(v, k.last[0], k.outLast); g != nil {
 		return c.patchedForward(g, s, out, in, weight, bias)
 	}
 	products := make([]simd.Gemm, v.Groups)
@@ -50,7 +50,7 @@ func (c compiler) convGradInput(s op.ConvGradInput, k call) func() {
 	if g := c.newWinograd(v, k.shape[0], true); g != nil {
 		return c.winograd(g, out, delta, weight)
 	}
-	if g := c.newPatched(v, k.outLast, k.last[0]); g != nil {
+	if g := newPatched(v, k.outLast, k.last[0]); g != nil {
 		return c.patchedBack(g, out, delta, weight)
 	}
 	product := simd.Gemm{TransA: true, M: v.taps, N: v.area, K: v.og, LDA: v.taps, LDB: v.area, LDC: v.area}
@@ -95,7 +95,7 @@ func (c compiler) convSum(f op.ConvWeight, k call, factors []float32) func() {
 	}
 	pictures := len(delta) / (v.O * v.area)
 	if factors != nil && outright(v, pictures/len(factors)) {
-		if g := c.newPatched(v, k.last[0], k.last[1]); g != nil {
+		if g := newPatched(v, k.last[0], k.last[1]); g != nil {
 			return c.patchedSum(g, k, factors)
 		}
 	}

@@ -33,7 +33,7 @@ func (c compiler) builder(form op.Form, records int, in [][]float32, last []bool
 				g.gradient(dst, a, delta, r*pictures, pictures, w)
 			}, pictures * v.area * f.Size() / 16}, true
 		}
-		if g := c.newPatched(v, last[0], last[1]); g != nil {
+		if g := newPatched(v, last[0], last[1]); g != nil {
 			c.reserve(g.scratch(), 0)
 			return g.builder(a, delta, pictures), true
 		}

@@ -66,18 +66,18 @@ func (c compiler) takesLast(i plan.Instruction) (in []bool, out bool) {
 			return nil, 0, false
 		}
 		v = newConvolution(w)
-		return v, shape(0)[0] / records, c.newPatched(v, false, false) != nil
+		return v, shape(0)[0] / records, newPatched(v, false, false) != nil
 	}
 	switch s := i.Spec.(type) {
 	case op.Conv2D:
 		x := shape(0)
 		v := newConvolution(op.ConvWeight{Window: s.Window, Groups: s.Groups, C: x[1], H: x[2], W: x[3], O: shape(1)[0]})
-		if c.newWinograd(v, x[0], false) == nil && c.newPatched(v, false, false) != nil {
+		if c.newWinograd(v, x[0], false) == nil && newPatched(v, false, false) != nil {
 			return []bool{true}, true
 		}
 	case op.ConvGradInput:
 		v := newConvolution(op.ConvWeight(s))
-		if c.newWinograd(v, shape(0)[0], true) == nil && c.newPatched(v, false, false) != nil {
+		if c.newWinograd(v, shape(0)[0], true) == nil && newPatched(v, false, false) != nil {
 			return []bool{true}, true
 		}
 	case op.RecordGradients:

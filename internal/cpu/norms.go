@@ -40,7 +40,7 @@ func (c compiler) squaredNorms(s op.SquaredNorms, k call) func() {
 		if s.Method == op.Gram {
 			v := newConvolution(f)
 			if outright(v, k.shapes[0][0]/s.Records) {
-				if g := c.newPatched(v, k.last[0], k.last[1]); g != nil {
+				if g := newPatched(v, k.last[0], k.last[1]); g != nil {
 					return c.patchedNorms(g, s.Records, k)
 				}
 			}

@@ -24,7 +24,7 @@ type patched struct {
 
 // newPatched is nil where that does not pay. Pictures and results may have their
 // channels last already.
-func (c compiler) newPatched(v *convolution, picture, result bool) *patched {
+func newPatched(v *convolution, picture, result bool) *patched {
 	if v.direct() || v.Groups != 1 || v.O < patchOutputs {
 		return nil
 	}

@@ -39,7 +39,7 @@ func TestPatched(t *testing.T) {
 			defer pool.close()
 			c := compiler{Machine: &Machine{pool: pool}, filters: new([]float32), gradients: map[gradientOf][]float32{}}
 			v := newConvolution(f)
-			if g := c.newPatched(v, false, false); g == nil || outright(v, pictures) != s.outright {
+			if g := newPatched(v, false, false); g == nil || outright(v, pictures) != s.outright {
 				t.Fatalf("%v: %v", f, g)
 			}
 			oh, ow := v.window.Out()
