@@ -67,13 +67,17 @@ func (w *wang) logMoment(order int) float64 {
 	return logAdd(0, sum)
 }
 
-// excess is log E (e^y - 1)^power for an even power, y the loss of the Gaussian.
+// excess is log E (e^y - 1)^power for an even power, y the loss of the Gaussian, or
+// infinite where the shift is absurd.
 func (w *wang) excess(power int) float64 {
 	if value, seen := w.logMoments[power]; seen {
 		return value
 	}
 	total := math.Inf(-1)
 	step := min(0.5, 0.5/w.shift)
+	if (float64(power)*w.shift+26)/step > 1e6 { // too many points; the other bound will do
+		return math.Inf(1)
+	}
 	for x := -13.0; x <= float64(power)*w.shift+13; x += step {
 		y := w.shift*x - w.shift*w.shift/2
 		one := y // log |e^y - 1|

@@ -69,6 +69,14 @@ const (
 	mostNoise  = 1e12
 )
 
+// Where accountants give up on so little noise that it protects nobody, ε jumps, which
+// only targets above absurd are near. Such a place is looked for to within jump, since
+// each look takes long there.
+const (
+	absurd = 1e4
+	jump   = 2e-6
+)
+
 // CalibrateNoise finds the least noise with which p spends at most epsilon at
 // delta, to within 0.1% of epsilon: Epsilon of the plan with this noise never
 // exceeds the target. p.Noise is not read.
@@ -117,7 +125,11 @@ func CalibrateNoise(p Plan, epsilon, delta float64, accountant string) (float64,
 			return 0, err
 		}
 	}
-	noise, err := root(spent, low, atLow, high, atHigh, epsilon, p.precision(accountant))
+	narrow := rounding
+	if epsilon > absurd {
+		narrow = jump
+	}
+	noise, err := root(spent, low, atLow, high, atHigh, epsilon, p.precision(accountant), narrow)
 	return math.Exp(noise), err
 }
 
@@ -180,7 +192,7 @@ func calibratePoissonRate(p Plan, epsilon, delta float64, accountant string) (fl
 			return 0, err
 		}
 	}
-	rate, err := root(spent, low, atLow, high, atHigh, epsilon, p.precision(accountant))
+	rate, err := root(spent, low, atLow, high, atHigh, epsilon, p.precision(accountant), rounding)
 	return math.Exp(-rate), err
 }
 
@@ -236,7 +248,7 @@ func CalibrateDelta(p Plan, epsilon float64, accountant string) (float64, error)
 		return 0, err
 	}
 	if atLow > epsilon && epsilon > 0 {
-		high, err = root(spent, low, atLow, high, atHigh, epsilon, precision)
+		high, err = root(spent, low, atLow, high, atHigh, epsilon, precision, rounding)
 	}
 	return math.Exp(high), err
 }
@@ -244,14 +256,17 @@ func CalibrateDelta(p Plan, epsilon float64, accountant string) (float64, error)
 // leastDelta is below every δ that is looked for.
 const leastDelta = 1e-300
 
+// rounding is how near a place can be found in float64.
+const rounding = 1e-13
+
 // root finds the least x in [low, high] with f(x) ≤ target < f(low), f falling:
 // it returns an x that f was found to keep the target at, and within precision of it, or
-// within rounding of the place where f jumps over it. It draws lines through the
+// within narrow of the place where f jumps over it. It draws lines through the
 // logarithms of f, and halves where that is slow.
-func root(f func(float64) (float64, error), low, atLow, high, atHigh, target, precision float64) (float64, error) {
+func root(f func(float64) (float64, error), low, atLow, high, atHigh, target, precision, narrow float64) (float64, error) {
 	gap := func(v float64) float64 { return math.Log(max(v, 1e-300) / target) }
 	c := crossing{low: low, atLow: gap(atLow), high: high, atHigh: gap(atHigh)}
-	for i := 0; i < 60 && atHigh < target*(1-precision) && c.high-c.low > 1e-13*max(1, math.Abs(c.high)); i++ {
+	for i := 0; i < 60 && atHigh < target*(1-precision) && c.high-c.low > narrow*max(1, math.Abs(c.high)); i++ {
 		x := c.line()
 		if !(x > c.low && x < c.high) || math.IsInf(c.atLow, 0) || i%8 == 7 {
 			x = (c.low + c.high) / 2
