@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"math"
 	"slices"
@@ -24,7 +25,7 @@ const momentRows = 256
 // that norm, replacing one by at most √2, up to the rounding of the sum itself. A
 // record with a number that is not finite adds nothing, as one of zeros does. The
 // sum has the same bits for any number of threads.
-func secondMoments(s data.Set, d *deck, column int, unit bool, threads int) ([]float64, error) {
+func secondMoments(ctx context.Context, s data.Set, d *deck, column int, unit bool, threads int) ([]float64, error) {
 	width := s.Columns()[column].Size()
 	sum := make([]float64, width*width)
 	read := make([][]float32, len(s.Columns()))
@@ -48,6 +49,9 @@ func secondMoments(s data.Set, d *deck, column int, unit bool, threads int) ([]f
 		}
 		block = appendRecord(block, used[column], width, unit)
 		if len(block) >= momentRows*width || record == d.count-1 {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
 			addMoments(sum, block, width, threads)
 			block = block[:0]
 		}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -131,12 +132,16 @@ func (r *Run) Directions() []float32 { return slices.Clone(r.config.Projection.r
 func (r *Run) Network() perexample.Build { return r.config.Network }
 
 // project releases the directions and makes the run one of the network behind them.
-// After an error nothing more may be run: the same noise would be drawn again.
-func (r *Run) project() error {
+// After an error nothing more may be run: the same noise would be drawn again. The end
+// of ctx is none: until the ledger has the query nothing is released.
+func (r *Run) project(ctx context.Context) error {
 	if r.fault != nil {
 		return r.fault
 	}
-	directions, err := r.principalDirections()
+	directions, err := r.principalDirections(ctx)
+	if err != nil && err == ctx.Err() {
+		return err
+	}
 	if err == nil {
 		err = r.rebuild(directions)
 	}
@@ -150,27 +155,47 @@ func (r *Run) project() error {
 	return nil
 }
 
-func (r *Run) principalDirections() ([]float32, error) {
+// principalDirections are those of the noised second moments, which nobody has seen
+// before the ledger has them. They take minutes where features are many, so that the
+// end of ctx is not waited out.
+func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 	c := &r.config
 	column, err := featureColumn(c.Train)
 	if err != nil {
 		return nil, err
 	}
-	sum, err := secondMoments(c.Train, r.deck, column, !c.NonPrivate, cmp.Or(c.Threads, runtime.GOMAXPROCS(0)))
+	sum, err := secondMoments(ctx, c.Train, r.deck, column, !c.NonPrivate, cmp.Or(c.Threads, runtime.GOMAXPROCS(0)))
 	if err != nil {
 		return nil, err
 	}
 	width := c.Train.Columns()[column].Size()
 	if r.ledger != nil {
-		r.ledger.ReserveAtMost(1)
-		if err := r.ledger.Spend(r.projectionLot()); err != nil {
-			return nil, err
-		}
 		if err := r.hide(sum, width); err != nil {
 			return nil, err
 		}
 	}
-	return principal(sum, width, c.Projection.Directions)
+	type found struct {
+		directions []float32
+		err        error
+	}
+	end := make(chan found, 1)
+	go func() {
+		directions, err := principal(sum, width, c.Projection.Directions)
+		end <- found{directions, err}
+	}()
+	var f found
+	select {
+	case f = <-end:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if r.ledger != nil { // that there are none would tell of the moments too
+		r.ledger.ReserveAtMost(1)
+		if err := r.ledger.Spend(r.projectionLot()); err != nil {
+			return nil, err
+		}
+	}
+	return f.directions, f.err
 }
 
 // hide adds the noise to an upper triangle: independent normals of deviation σ on the

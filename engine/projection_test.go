@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine/data"
@@ -20,13 +21,17 @@ import (
 
 // behind is a network of one dense layer behind directions.
 func behind(directions []float32) (perexample.Build, error) {
+	return behindOf(features, directions), nil
+}
+
+func behindOf(width int, directions []float32) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
 		n := layer.New(batch, 1)
-		x := n.Project(n.Input("x", features), "projection.weight", directions)
+		x := n.Project(n.Input("x", width), "projection.weight", directions)
 		labels := n.Input("label")
 		n.CrossEntropy(n.Dense(x, "fc", classes, layer.Identity), labels)
 		return n.Network()
-	}, nil
+	}
 }
 
 // projected is a run on three of five directions.
@@ -97,7 +102,7 @@ func moments(t *testing.T, s data.Set, r Records, unit bool, threads int) []floa
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, err := secondMoments(s, d, 0, unit, threads)
+	sum, err := secondMoments(t.Context(), s, d, 0, unit, threads)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -556,5 +561,63 @@ func TestProjectionRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		untouched(t, c)
+	}
+}
+
+// ending calls a function when its last row is read.
+type ending struct {
+	data.Set
+	end func()
+}
+
+func (s *ending) Read(dst [][]float32, rows []int) error {
+	if s.end != nil && slices.Contains(rows, s.Len()-1) {
+		s.end()
+	}
+	return s.Set.Read(dst, rows)
+}
+
+// The end of ctx is not waited out while the directions are looked for. Nothing was
+// spent then, and the run may go on: it releases them once.
+func TestProjectionIsInterrupted(t *testing.T) {
+	const count, wide = 60, 1000
+	x := make([]float32, count*wide)
+	for i := range x {
+		x[i] = float32(math.Sin(float64(i * i)))
+	}
+	set := &ending{Set: table(x, make([]float32, count), nil)}
+	c := projected(t)
+	c.Train, c.Steps = set, 2
+	c.Projection.Network = func(directions []float32) (perexample.Build, error) { return behindOf(wide, directions), nil }
+	r, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var asked time.Time
+	set.end = func() {
+		time.AfterFunc(100*time.Millisecond, func() { asked = time.Now(); cancel() })
+	}
+	if err := r.Train(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Fatalf("interrupted: %v", err)
+	}
+	set.end = nil
+	heeded := time.Since(asked)
+	if spent := r.ledger.History().Spent; len(spent) > 0 || r.Directions() != nil {
+		t.Fatalf("interrupted, and the ledger says %v", spent)
+	}
+	began := time.Now()
+	if err := r.Train(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if whole := time.Since(began); heeded > whole/2 {
+		t.Errorf("the end was heeded after %v, and all takes %v", heeded, whole)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h, err := accountant.Read(c.Ledger)
+	if err != nil || h.Lots() != 3 || r.Directions() == nil {
+		t.Errorf("then: %d lots in the ledger, %v", h.Lots(), err)
 	}
 }

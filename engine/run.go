@@ -177,8 +177,9 @@ type Progress struct {
 	Elapsed  time.Duration // since Train began
 }
 
-// Train releases the directions of a projection, if there is one, and runs lots until the last step, the budget's end or the end of ctx, which
-// is heeded between lots. The observer, if any, is called after each lot; the
+// Train releases the directions of a projection, if there is one, and runs lots until
+// the last step, the budget's end or the end of ctx, which is heeded between lots, and
+// while the directions are looked for. The observer, if any, is called after each lot; the
 // values that it is given are overwritten by the next. However Train ends, what
 // the lots made is in the checkpoint, if there is one, unless a lot failed: then
 // the checkpoint is older, the run cannot go on, and what the ledger says was
@@ -204,7 +205,7 @@ func (r *Run) train(ctx context.Context, observe func(*Progress) error) error {
 			return err
 		}
 		if r.config.projecting() {
-			if err := r.project(); err != nil {
+			if err := r.project(ctx); err != nil {
 				return err
 			}
 			continue
