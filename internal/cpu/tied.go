@@ -17,22 +17,14 @@ import (
 // from row i of P alone for each index i: Σ_s Σ_t δ_t[i_s]·⟨a_t, ε_s⟩. The table
 // is never built.
 func (c compiler) tied(s op.Mixed, k call) func() {
-	parts := *s.Parts
-	if len(parts) != 2 {
+	lookup, product, ok := s.Tied()
+	if !ok {
 		return nil
 	}
-	p, g := 0, 1
-	if _, first := parts[0].Form.(op.Gather); first {
-		p, g = 1, 0
-	}
-	gather, ok1 := parts[g].Form.(op.Gather)
-	product, ok2 := parts[p].Form.(op.Product)
-	if !ok1 || !ok2 || gather.Bag != 1 || parts[g].At != nil || !turnedBy(parts[p].At, product, gather) {
-		return nil
-	}
-	from, _ := s.Inputs(p)
+	gather := (*s.Parts)[lookup].Form.(op.Gather)
+	from, _ := s.Inputs(product)
 	a, delta := k.in[from], k.in[from+1]
-	from, _ = s.Inputs(g)
+	from, _ = s.Inputs(lookup)
 	index, eps := k.in[from], k.in[from+1]
 	d, v := gather.Dim, gather.Vocabulary
 	rows, lookups := len(a)/d/s.Records, len(index)/s.Records
@@ -47,8 +39,8 @@ func (c compiler) tied(s op.Mixed, k call) func() {
 			a, delta := a[r*rows*d:(r+1)*rows*d], delta[r*rows*v:(r+1)*rows*v]
 			index, eps := index[r*lookups:(r+1)*lookups], eps[r*lookups*d:(r+1)*lookups*d]
 			m := newGram(w.floats(scratch), rows)
-			product, signals := rowsOf(a, d), rowsOf(delta, v)
-			m.multiply(m.a, product)
+			activations, signals := rowsOf(a, d), rowsOf(delta, v)
+			m.multiply(m.a, activations)
 			m.multiply(m.d, signals)
 			groups := w.groups.sized(lookups)
 			groups.find(index, v)
@@ -71,23 +63,9 @@ func (c compiler) tied(s op.Mixed, k call) func() {
 			off := cancelled(length, d+v, rows+lookups)
 			total, lost := m.inner(d, v)
 			if doubtful(total+rest, lost+off) {
-				total, lost = innerExactly(product, signals, rows)
+				total, lost = innerExactly(activations, signals, rows)
 			}
 			out[r] = float32(max(total+rest, 0) + lost + off)
 		}
 	})
-}
-
-// turnedBy tells whether a product [dim, vocabulary] is laid out as the table
-// that gather looks rows up in, turned.
-func turnedBy(at *op.Map, p op.Product, g op.Gather) bool {
-	if at == nil || p.In != g.Dim || p.Out != g.Vocabulary {
-		return false
-	}
-	for i, to := range at.At {
-		if int(to) != i%p.Out*p.In+i/p.Out {
-			return false
-		}
-	}
-	return true
 }

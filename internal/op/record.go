@@ -234,6 +234,36 @@ func (m Mixed) Inputs(part int) (from, to int) {
 	return from, from
 }
 
+// Tied tells which part looks rows of a table up and which multiplies by that table,
+// turned, where there is one of each and no other: an embedding tied to the last layer.
+func (m Mixed) Tied() (lookup, product int, ok bool) {
+	parts := *m.Parts
+	if len(parts) != 2 {
+		return 0, 0, false
+	}
+	if _, first := parts[0].Form.(Gather); !first {
+		lookup = 1
+	}
+	product = 1 - lookup
+	g, ok1 := parts[lookup].Form.(Gather)
+	p, ok2 := parts[product].Form.(Product)
+	return lookup, product, ok1 && ok2 && g.Bag == 1 && parts[lookup].At == nil && parts[product].At.turns(p, g)
+}
+
+// turns tells whether it lays a product [dim, vocabulary] out as the table that g looks
+// rows up in, turned.
+func (m *Map) turns(p Product, g Gather) bool {
+	if m == nil || p.In != g.Dim || p.Out != g.Vocabulary {
+		return false
+	}
+	for i, to := range m.At {
+		if int(to) != i%p.Out*p.In+i/p.Out {
+			return false
+		}
+	}
+	return true
+}
+
 func (m Mixed) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	_, n := m.Inputs(len(*m.Parts) - 1)
 	if err := arity(in, n); err != nil {
