@@ -23,7 +23,10 @@ func gdpShift(s spending) (float64, error) {
 		for _, d := range e.lattice {
 			shift += d.shift * d.shift / (d.sigma * d.sigma)
 		}
-		if e.sampled() {
+		switch {
+		case e.opposed(): // the variance of q·(e^(ax - a²/2) - e^(-ax - a²/2)), 2a the shift
+			shift = 4 * e.rate * e.rate * math.Sinh(shift/4)
+		case e.sampled():
 			shift = e.rate * e.rate * math.Expm1(shift)
 		}
 		squares += float64(e.count) * shift

@@ -101,6 +101,18 @@ func TestReplacedAsPublished(t *testing.T) {
 	}
 }
 
+// What many lots of little loss tend to.
+func TestReplacedLimit(t *testing.T) {
+	for _, c := range []struct {
+		rate, noise float64
+		steps       int
+	}{{.004, 1.1, 14000}, {1e-3, 2, 1e6}, {.02, 4, 20000}} {
+		h := replacedLots(c.rate, c.noise, c.steps)
+		pld, gdp := epsilonOf(t, h, 1e-5, "pld"), epsilonOf(t, h, 1e-5, "gdp")
+		near(t, "gdp", gdp.Epsilon, pld.Epsilon, .05)
+	}
+}
+
 // The divergence against the midpoint rule, and between those of adding or removing the
 // record and of what is proven of any two.
 func TestReplacedDivergence(t *testing.T) {
