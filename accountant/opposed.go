@@ -50,7 +50,7 @@ func rdpOpposed(rate, shift, order float64) float64 {
 		return math.Inf(1)
 	}
 	width := (to - from) / panels
-	sum, scale := 0.0, 0.0
+	var all growing
 	for panel := 0.0; panel < panels; panel++ {
 		for i, node := range legendreNodes {
 			x := from + width*(panel+(1+node)/2)
@@ -68,16 +68,9 @@ func rdpOpposed(rate, shift, order float64) float64 {
 				}
 				log += grown
 			}
-			if log > scale+500 {
-				sum *= math.Exp(scale - log)
-				scale = log
-			}
-			sum += legendreWeights[i] * term * math.Exp(log-scale)
+			all.hold(log)
+			all.sum += legendreWeights[i] * term * math.Exp(log-all.scale)
 		}
 	}
-	sum *= width / 2
-	if scale == 0 {
-		return math.Log1p(sum) / (order - 1)
-	}
-	return (scale + math.Log(sum+math.Exp(-scale))) / (order - 1)
+	return all.divergence(width/2, order)
 }

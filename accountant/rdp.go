@@ -156,7 +156,7 @@ func rdpSampledGaussian(rate, shift, order float64) float64 {
 		return math.Inf(1)
 	}
 	gone, back := nothingBetween(shift, order)
-	sum, scale := 0.0, 0.0 // the integral is sum·e^scale
+	var all growing
 	for x := -float64(tail); x <= end; x += step {
 		if x > gone && x < back {
 			continue
@@ -164,28 +164,41 @@ func rdpSampledGaussian(rate, shift, order float64) float64 {
 		t := rate * math.Expm1(shift*x-shift*shift/2)
 		gauss := -x * x / 2
 		if math.Abs(t)*order < 1e-3 {
-			sum += powerRemainder(t, order) * math.Exp(gauss-scale)
+			all.sum += powerRemainder(t, order) * math.Exp(gauss-all.scale)
 			continue
 		}
 		grown := order*math.Log1p(t) + gauss
 		if rate == 1 || math.IsInf(t, 1) {
 			grown = order*(math.Log(rate)+shift*x-shift*shift/2) + gauss
 		}
-		if grown > scale+500 {
-			sum *= math.Exp(scale - grown)
-			scale = grown
-		}
-		value := math.Exp(grown - scale)
+		all.hold(grown)
+		value := math.Exp(grown - all.scale)
 		if t < 1e300 { // else 1 + order·t is nothing beside it
-			value = max(0, value-(1+order*t)*math.Exp(gauss-scale))
+			value = max(0, value-(1+order*t)*math.Exp(gauss-all.scale))
 		}
-		sum += value
+		all.sum += value
 	}
-	sum *= step / math.Sqrt(2*math.Pi)
-	if scale == 0 {
+	return all.divergence(step/math.Sqrt(2*math.Pi), order)
+}
+
+// growing is a sum, times e^scale, of terms that may be too large for numbers.
+type growing struct{ sum, scale float64 }
+
+// hold sees to it that terms of about e^log are numbers once divided by e^scale.
+func (g *growing) hold(log float64) {
+	if log > g.scale+500 {
+		g.sum *= math.Exp(g.scale - log)
+		g.scale = log
+	}
+}
+
+// divergence is log(1 + part·sum·e^scale)/(order - 1).
+func (g *growing) divergence(part, order float64) float64 {
+	sum := g.sum * part
+	if g.scale == 0 {
 		return math.Log1p(sum) / (order - 1)
 	}
-	return (scale + math.Log(sum+math.Exp(-scale))) / (order - 1)
+	return (g.scale + math.Log(sum+math.Exp(-g.scale))) / (order - 1)
 }
 
 // nothingBetween gives two places between which φ(x)·r^order adds nothing that float64
@@ -227,7 +240,7 @@ func rdpReplacedGaussian(rate, shift, order float64) float64 {
 	if panels > 1e6 {
 		return math.Inf(1)
 	}
-	sum, scale := 0.0, 0.0
+	var all growing
 	gone, back := nothingBetween(shift, order)
 	for panel := 0.0; panel < panels; panel++ {
 		if x := shift/2 + width*panel; x > gone && x+width < back {
@@ -244,21 +257,14 @@ func rdpReplacedGaussian(rate, shift, order float64) float64 {
 			gauss := -x * x / 2
 			weight := legendreWeights[i]
 			if order*l < 1 { // (r^a - 1)(1 - r^(1-a))... as a product, which does not cancel
-				sum += weight * math.Expm1(order*l) * -math.Expm1((1-order)*l) * math.Exp(gauss-scale)
+				all.sum += weight * math.Expm1(order*l) * -math.Expm1((1-order)*l) * math.Exp(gauss-all.scale)
 				continue
 			}
-			if grown := order*l + gauss; grown > scale+500 {
-				sum *= math.Exp(scale - grown)
-				scale = grown
-			}
-			sum += weight * math.Exp(order*l+gauss-scale) * -math.Expm1(-order*l) * -math.Expm1((1-order)*l)
+			all.hold(order*l + gauss)
+			all.sum += weight * math.Exp(order*l+gauss-all.scale) * -math.Expm1(-order*l) * -math.Expm1((1-order)*l)
 		}
 	}
-	sum *= width / 2 / math.Sqrt(2*math.Pi)
-	if scale == 0 {
-		return math.Log1p(sum) / (order - 1)
-	}
-	return (scale + math.Log(sum+math.Exp(-scale))) / (order - 1)
+	return all.divergence(width/2/math.Sqrt(2*math.Pi), order)
 }
 
 // Gauss–Legendre nodes and weights of five points (Abramowitz and Stegun, 25.4.30).
