@@ -86,6 +86,23 @@ const patience = 100 * time.Microsecond
 // looks is how often one looks before it looks at the clock, too.
 const looks = 1 << 12
 
+// looking is somebody who waits, and looks for what he waits for.
+type looking struct {
+	times int
+	since time.Time // about when he began, if that is long ago
+}
+
+// on tells whether to look once more.
+func (l *looking) on(patience time.Duration) bool {
+	if l.times++; patience == 0 || l.times%looks > 0 {
+		return patience > 0
+	}
+	if l.since.IsZero() {
+		l.since = time.Now()
+	}
+	return time.Since(l.since) < patience
+}
+
 // newPool starts threads; 0 means one a processor.
 func newPool(threads int) *pool {
 	if threads <= 0 {
@@ -129,8 +146,7 @@ func (p *pool) furnish() {
 // pool is closed.
 func (h *helper) wait(last int64, patience time.Duration) int64 {
 	for {
-		start := time.Now()
-		for i := 1; patience > 0 && (i%looks > 0 || time.Since(start) < patience); i++ {
+		for look := (looking{}); look.on(patience); {
 			if round := h.round.Load(); round > last {
 				return round
 			}
@@ -176,9 +192,8 @@ func (p *pool) leave() {
 // end ends the round: nobody joins any more, and those who have are waited for.
 func (p *pool) end() {
 	joined := p.open.Swap(0) % joining
-	start := time.Now()
-	for i := 1; p.finished.Load() < joined; i++ {
-		if p.patience > 0 && (i%looks > 0 || time.Since(start) < p.patience) {
+	for look := (looking{}); p.finished.Load() < joined; {
+		if look.on(p.patience) {
 			continue
 		}
 		p.asleep.Swap(true) // as in wait

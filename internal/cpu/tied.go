@@ -39,8 +39,8 @@ func (c compiler) tied(s op.Mixed, k call) func() {
 			a, delta := a[r*rows*d:(r+1)*rows*d], delta[r*rows*v:(r+1)*rows*v]
 			index, eps := index[r*lookups:(r+1)*lookups], eps[r*lookups*d:(r+1)*lookups*d]
 			m := newGram(w.floats(scratch), rows)
-			activations, signals := rowsOf(a, d), rowsOf(delta, v)
-			m.multiply(m.a, activations)
+			inputs, signals := rowsOf(a, d), rowsOf(delta, v)
+			m.multiply(m.a, inputs)
 			m.multiply(m.d, signals)
 			groups := w.groups.sized(lookups)
 			groups.find(index, v)
@@ -63,7 +63,7 @@ func (c compiler) tied(s op.Mixed, k call) func() {
 			off := cancelled(length, d+v, rows+lookups)
 			total, lost := m.inner(d, v)
 			if doubtful(total+rest, lost+off) {
-				total, lost = innerExactly(activations, signals, rows)
+				total, lost = innerExactly(inputs, signals, rows)
 			}
 			out[r] = float32(max(total+rest, 0) + lost + off)
 		}
