@@ -437,6 +437,10 @@ var designs = []design{
 		x, v := m.input("x", 3), must(G.Exp(m.param("b", 1, 3)))
 		return squares(must(G.Tanh(bias(must(G.BroadcastHadamardProd(x, v, nil, []byte{0})), v))))
 	}},
+	{name: "a layer's scale, and a shift that is a function", make: func(m *maker) *G.Node {
+		x, shift := m.input("x", 3), must(G.Square(m.param("b", 3)))
+		return squares(must(G.Tanh(apply(op.ScaleShift{Channels: 3, Inner: 1}, x, m.param("gamma", 3), shift))))
+	}},
 	{name: "an answer of another function", make: func(m *maker) *G.Node {
 		x, w := m.input("x", 3), m.param("W", 3, 2)
 		m.net.Output = must(G.Mul(x, must(G.Cube(w))))

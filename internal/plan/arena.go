@@ -43,8 +43,8 @@ func (p *Program) reuse() {
 	for _, code := range [][]Instruction{p.Front, p.Back} {
 		for _, c := range code {
 			out, made := spans[p.Buffers[c.Out].Base]
-			for _, id := range c.In {
-				if !made || out.from != at || !Overwrites(c.Spec) {
+			for k, id := range c.In {
+				if !made || out.from != at || !Overwrites(c.Spec, k) {
 					break
 				}
 				if x, ok := spans[p.Buffers[id].Base]; ok && x.to == at && p.Buffers[id].Size() == p.Buffers[c.Out].Size() {
@@ -96,15 +96,18 @@ func (p *Program) reuse() {
 
 // Overwrites tells whether an operation's result may lie where an operand of its size
 // does: each element is made of the operand's element at its place and of no other, in
-// one go, which SiLU and the slope of softplus are not.
-func Overwrites(s op.Spec) bool {
+// one go, which SiLU and the slope of softplus are not. Scales and shifts of channels,
+// which the rows share, are read more than once, or late.
+func Overwrites(s op.Spec, operand int) bool {
 	switch s := s.(type) {
 	case op.Activate:
 		return s.Act != op.SiLU
 	case op.ActivationGrad:
 		return s.Act != op.SiLU && s.Act != op.Softplus
-	case op.Add, op.Binary, op.ScaleShift, op.ChannelScale, op.ChannelShift:
+	case op.Add, op.Binary:
 		return true
+	case op.ScaleShift, op.ChannelScale, op.ChannelShift:
+		return operand == 0
 	}
 	return false
 }
