@@ -441,6 +441,29 @@ var designs = []design{
 		x, shift := m.input("x", 3), must(G.Square(m.param("b", 3)))
 		return squares(must(G.Tanh(apply(op.ScaleShift{Channels: 3, Inner: 1}, x, m.param("gamma", 3), shift))))
 	}},
+	{name: "an LSTM whose weight is turned", make: func(m *maker) *G.Node {
+		x := apply(op.Linear{}, m.reshape(m.input("x", 2, 5), m.batch*2, 5), m.param("W", 5, 16), m.param("b", 16))
+		x = m.reshape(x, m.batch, 2, 16)
+		u := must(G.Transpose(m.param("U", 16, 4), 1, 0))
+		h := apply(op.LSTM{}, x, u, apply(op.LSTMTrace{}, x, u))
+		return squares(must(G.Mul(m.reshape(h, m.batch, 8), m.param("V", 8, 3))))
+	}},
+	{name: "signals in rows of two widths", make: func(m *maker) *G.Node {
+		a := must(G.Mul(m.reshape(m.input("x", 4, 20), m.batch*4, 20), m.param("W", 20, 64)))
+		b := must(G.Mul(m.reshape(m.input("y", 2, 30), m.batch*2, 30), m.param("V", 30, 128)))
+		return squares(must(G.Tanh(must(G.Add(m.reshape(a, m.batch*2, 128), b)))))
+	}},
+	{name: "scores in rows of two widths", whole: map[int]int{1: 3, 2: 6}, make: func(m *maker) *G.Node {
+		x, y, z := m.input("x", 5), m.input("y", 2), m.input("z")
+		scores := must(G.Mul(x, m.param("W", 5, 6)))
+		pairs := apply(op.CrossEntropy{}, m.reshape(scores, m.batch*2, 3), m.reshape(y, m.batch*2))
+		return must(G.Add(apply(op.Total{Scale: 1}, pairs), apply(op.Total{Scale: 1}, apply(op.CrossEntropy{}, scores, z))))
+	}},
+	{name: "attention over steps of two widths", make: func(m *maker) *G.Node {
+		x := must(G.Mul(m.input("x", 5), m.param("W", 5, 48)))
+		long, short := m.reshape(x, m.batch, 4, 12), m.reshape(x, m.batch, 2, 24)
+		return squares(must(G.Add(m.reshape(apply(op.Attention{Heads: 1}, long), m.batch, 16), m.reshape(apply(op.Attention{Heads: 1}, short), m.batch, 16))))
+	}},
 	{name: "an answer of another function", make: func(m *maker) *G.Node {
 		x, w := m.input("x", 3), m.param("W", 3, 2)
 		m.net.Output = must(G.Mul(x, must(G.Cube(w))))

@@ -64,19 +64,21 @@ func (h *heads) padding(in [][]float32, example int) []float32 {
 	return in[0][example*h.steps:][:h.steps]
 }
 
-// attended names the weights of an attention: by the memory that it reads.
+// attended names the weights of an attention: by the memory that it reads, and as
+// what.
 type attended struct {
 	op.Attention
 	packed, padding int
+	steps, width    int
 }
 
 // attended names the attention of an instruction whose input number in marks
 // padding, if it has so many.
 func (h *heads) attended(k call, in int) attended {
 	if len(k.bases) > in {
-		return attended{h.Attention, k.bases[0], k.bases[in]}
+		return attended{h.Attention, k.bases[0], k.bases[in], h.steps, h.width}
 	}
-	return attended{h.Attention, k.bases[0], -1}
+	return attended{h.Attention, k.bases[0], -1, h.steps, h.width}
 }
 
 func (c compiler) attention(s op.Attention, k call) func() {

@@ -43,7 +43,7 @@ func (c compiler) productSum(f op.Product, k call, factors []float32) func() {
 	}
 	one := sum(f, k, ofRow)
 	first := sequence(spread, c.gemm(one, k.out, k.in[0], k.in[1]))
-	f2, k2, ok := c.twin(k)
+	f2, k2, ok := c.twin(f, k)
 	if !ok {
 		return first
 	}
@@ -64,16 +64,16 @@ func (c compiler) productSum(f op.Product, k call, factors []float32) func() {
 	}
 }
 
-// twin gives a sum that follows k, of products with the same Δ, if its operand is
-// there already; made then tells that it is done.
-func (c compiler) twin(k call) (f op.Product, twin call, ok bool) {
+// twin gives a sum that follows k, that of f, of products with the same Δ, if its operand
+// is there already and its result has memory of its own; made then tells that it is done.
+func (c compiler) twin(of op.Product, k call) (f op.Product, twin call, ok bool) {
 	for n, i := range k.next {
 		s, is := i.Spec.(op.ClippedSum)
 		if !is {
 			continue
 		}
 		f, is = s.Form.(op.Product)
-		if !is || !c.reads(i, 1, k.bases[1], f.Out) || len(c.memory[i.In[1]]) != len(k.in[1]) || c.writers(i.Out) != 1 ||
+		if !is || f.Out != of.Out || c.base(i.In[1]) != k.bases[1] || c.program.Buffers[c.base(i.Out)].Role == plan.Temporary || c.writers(i.Out) != 1 ||
 			slices.ContainsFunc(k.next[:n], func(j plan.Instruction) bool { return c.base(j.Out) == c.base(i.In[0]) }) {
 			continue
 		}

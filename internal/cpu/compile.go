@@ -15,9 +15,9 @@ import (
 type compiler struct {
 	*Machine
 	chosen map[winners][]int32    // cells that maxima came from
-	grams  map[int]int            // how many Gram norms read a buffer as Δ
-	kept   map[int][]float32      // ΔΔᵀ of such a buffer
-	norms  map[int][]float64      // log Σ exp of the rows of logits
+	grams  map[rowsIn]int         // how many Gram norms read rows as Δ
+	kept   map[rowsIn][]float32   // ΔΔᵀ of such rows
+	norms  map[rowsIn][]float64   // log Σ exp of the rows of logits
 	tanhs  map[int][]float32      // tanh of the cells of an LSTM's trace
 	seen   map[attended][]float32 // weights of an attention
 	left   map[int]call           // products left to an LSTM, by the buffers of their results
@@ -30,6 +30,9 @@ type compiler struct {
 
 	filters *[]float32 // of a Winograd convolution, transformed; one at a time
 }
+
+// rowsIn names the rows of a buffer, which others may read in rows of another width.
+type rowsIn struct{ base, width int }
 
 // call is one instruction with its memory.
 type call struct {

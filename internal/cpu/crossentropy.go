@@ -34,7 +34,7 @@ func sum(x []float32) (total float64) {
 func (c compiler) crossEntropy(s op.CrossEntropy, k call) func() {
 	out, x, labels := k.out, k.in[0], k.in[1]
 	n := k.shapes[0][1]
-	norms, known := recalled(c.norms, k.bases[0], len(labels))
+	norms, known := recalled(c.norms, rowsIn{k.bases[0], n}, len(labels))
 	block, cost := rowsAtOnce(n), 8
 	if !known {
 		cost = 4 * n
@@ -74,7 +74,7 @@ func (c compiler) crossEntropyGrad(s op.CrossEntropyGrad, k call) func() {
 	out, x, labels, d := k.out, k.in[0], k.in[1], k.in[2]
 	n := k.shapes[0][1]
 	spread := s.Smoothing / float64(n) // what every class is given
-	norms, _ := recalled(c.norms, k.bases[0], len(labels))
+	norms, _ := recalled(c.norms, rowsIn{k.bases[0], n}, len(labels))
 	block := rowsAtOnce(n)
 	return c.over(len(labels), 4*n, func(from, to int, _ *worker) {
 		for first := from; first < to; first += block {

@@ -43,7 +43,7 @@ func New(p *plan.Program, o optim.Optimizer, average bool, threads int) (*Machin
 func (m *Machine) compiler() compiler {
 	c := compiler{
 		Machine: m, chosen: map[winners][]int32{}, places: map[winners][]uint8{}, gradients: map[gradientOf][]float32{}, filters: new([]float32),
-		grams: countGrams(m.program), kept: map[int][]float32{}, norms: map[int][]float64{}, tanhs: map[int][]float32{},
+		grams: countGrams(m.program), kept: map[rowsIn][]float32{}, norms: map[rowsIn][]float64{}, tanhs: map[int][]float32{},
 		seen: map[attended][]float32{}, left: map[int]call{}, early: map[int]bool{},
 	}
 	c.last = c.channelsLast()

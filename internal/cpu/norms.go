@@ -68,7 +68,7 @@ func (c compiler) productGram(f op.Product, records int, k call) func() {
 	na, nd := rows*f.In, rows*f.Out
 	scratch := gramScratch(rows)
 	c.reserve(scratch, 0)
-	kept, known := c.signalGrams(k.bases[1], records, rows, f.Out)
+	kept, known := c.signalGrams(rowsIn{k.bases[1], f.Out}, records, rows)
 	return c.over(records, rows*rows*(f.In+f.Out)/16, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
 			g := newGram(w.floats(scratch), rows)
@@ -87,21 +87,21 @@ func (c compiler) productGram(f op.Product, records int, k call) func() {
 // signalGrams is memory for ΔΔᵀ of every record, where several products of the
 // program have the same Δ, as the two weights of an LSTM have, and it takes less
 // than Δ itself; known tells whether an earlier step fills it.
-func (c compiler) signalGrams(delta, records, rows, n int) (kept []float32, known bool) {
+func (c compiler) signalGrams(delta rowsIn, records, rows int) (kept []float32, known bool) {
 	width := gramWidth(rows)
-	if c.grams[delta] < 2 || width*width > rows*n {
+	if c.grams[delta] < 2 || width*width > rows*delta.width {
 		return nil, false
 	}
 	return recalled(c.kept, delta, records*width*width)
 }
 
-// countGrams counts the Gram norms of a program by the buffer of their Δ.
-func countGrams(p *plan.Program) map[int]int {
-	n := map[int]int{}
+// countGrams counts the Gram norms of a program by their Δ.
+func countGrams(p *plan.Program) map[rowsIn]int {
+	n := map[rowsIn]int{}
 	for _, i := range p.Front {
 		if s, ok := i.Spec.(op.SquaredNorms); ok && s.Method == op.Gram && len(i.In) == 2 {
-			if _, ok := s.Form.(op.Product); ok {
-				n[p.Buffers[i.In[1]].Base]++
+			if f, ok := s.Form.(op.Product); ok {
+				n[rowsIn{p.Buffers[i.In[1]].Base, f.Out}]++
 			}
 		}
 	}
