@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"strings"
 
 	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/memory"
 	"github.com/dptrain/dptrain/internal/simd"
 	"github.com/dptrain/dptrain/noise"
 	"github.com/spf13/cobra"
@@ -88,21 +88,15 @@ func cpuFinding() finding {
 }
 
 func memoryFinding() finding {
-	text, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
+	room := memory.Left()
+	if room.Of == "" {
 		return finding{What: "memory", OK: true, Detail: "this system does not tell; a microbatch takes at most half a gigabyte"}
 	}
-	for _, line := range strings.Split(string(text), "\n") {
-		var kib int
-		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &kib); err == nil {
-			f := finding{What: "memory", OK: kib > 1<<20, Detail: fmt.Sprintf("%.1f GiB available", float64(kib)/(1<<20))}
-			if !f.OK {
-				f.Advice = "less than 1 GiB is free: use a small --microbatch"
-			}
-			return f
-		}
+	f := finding{What: "memory", OK: room.Bytes > 1e9, Detail: fmt.Sprintf("%s has room for %.1f GB", room.Of, float64(room.Bytes)/1e9)}
+	if !f.OK {
+		f.Advice = "less than 1 GB is free: use a small --microbatch"
 	}
-	return finding{What: "memory", OK: true, Detail: "unknown"}
+	return f
 }
 
 func entropyFinding() finding {

@@ -20,9 +20,11 @@ type Machine struct {
 }
 
 // New makes a program ready. Threads 0 means one a processor; results do not
-// depend on it. What needs more memory than the host has is [ErrMemory].
+// depend on it. What there is no memory for is [ErrMemory].
 func New(p *plan.Program, o optim.Optimizer, average bool, threads int) (*Machine, error) {
-	if err := fits(p.Bytes()); err != nil {
+	bytes := size(p, o, average)
+	room := roomFor(bytes)
+	if err := fits(bytes, room); err != nil {
 		return nil, err
 	}
 	m := &Machine{program: p, pool: newPool(threads)}
@@ -30,7 +32,7 @@ func New(p *plan.Program, o optim.Optimizer, average bool, threads int) (*Machin
 	m.program = p.Started()
 	c := m.compiler()
 	m.front, m.back = c.all(p.Front), c.all(p.Back)
-	if err := fits(p.Bytes() + m.pool.room()); err != nil {
+	if err := fits(bytes+m.pool.room(), room); err != nil {
 		m.pool.close()
 		return nil, err
 	}

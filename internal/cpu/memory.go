@@ -3,42 +3,47 @@ package cpu
 import (
 	"errors"
 	"fmt"
-	"os"
-	"strings"
+	"runtime/debug"
+
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/memory"
+	"github.com/dptrain/dptrain/internal/plan"
 )
 
 // ErrMemory is a lack of memory on the host: a smaller microbatch may fit.
 var ErrMemory = errors.New("out of memory")
 
-// fits refuses what is more than the host has at all, which Linux would grant, and
-// end the process for when it is used.
-func fits(bytes int) error {
-	if has := hostMemory(); int64(bytes) > has {
-		return fmt.Errorf("%w: %.1f GB are needed, and this host has %.1f GB", ErrMemory, float64(bytes)/1e9, float64(has)/1e9)
+// roomFor is the room that a machine of so many bytes is made in. Where it may be
+// scarce, what is not used any more is given back first.
+func roomFor(bytes int) memory.Room {
+	room := memory.Left()
+	if !room.Holds(2 * int64(bytes)) {
+		debug.FreeOSMemory()
+		room = memory.Left()
+	}
+	return room
+}
+
+// fits refuses what there is no room for, which Linux would grant, and end the process
+// for when it is used.
+func fits(bytes int, room memory.Room) error {
+	if !room.Holds(int64(bytes)) {
+		return fmt.Errorf("%w: %.1f GB are needed, and %s has room for %.1f GB", ErrMemory, float64(bytes)/1e9, room.Of, float64(room.Bytes)/1e9)
 	}
 	return nil
 }
 
-// untold stands for the memory of a host that does not tell: more than such ones have.
-const untold = 1 << 42
-
-// hostMemory is the host's memory and what it may swap, in bytes.
-func hostMemory() int64 {
-	text, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return untold
+// size is how many bytes [Machine.allocate] takes.
+func size(p *plan.Program, o optim.Optimizer, average bool) int {
+	each := o.Slots()
+	if average {
+		each++
 	}
-	kib := int64(0)
-	for line := range strings.Lines(string(text)) {
-		var n int64
-		for _, what := range []string{"MemTotal", "SwapTotal"} {
-			if _, err := fmt.Sscanf(line, what+": %d kB", &n); err == nil {
-				kib += n
-			}
+	bytes := p.Bytes()
+	for _, v := range p.Vectors {
+		if v.Sum >= 0 {
+			bytes += 4 * each * v.Shape.TotalSize()
 		}
 	}
-	if kib == 0 {
-		return untold
-	}
-	return kib << 10
+	return bytes
 }

@@ -1,0 +1,59 @@
+package cpu
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/memory"
+	"github.com/dptrain/dptrain/internal/plan"
+	"gorgonia.org/tensor"
+)
+
+// What an optimiser and an average remember is memory, too.
+func TestSizeIsWhatIsAllocated(t *testing.T) {
+	shape := tensor.Shape{16, 32}
+	p := &plan.Program{
+		Arena: 160,
+		Buffers: []plan.Buffer{
+			{Shape: tensor.Shape{160}},
+			{Shape: shape, Role: plan.Parameter, Base: 1, Value: make([]float32, 512)},
+			{Shape: shape, Role: plan.Sum, Base: 2},
+		},
+		Vectors: []plan.Vector{{Shape: shape, Parameter: 1, Squared: -1, Factors: -1, Sum: 2}},
+	}
+	for _, kind := range []optim.Kind{optim.KindSGD, optim.KindMomentum, optim.KindAdam} {
+		for _, average := range []bool{false, true} {
+			m, o := &Machine{program: p}, optim.Optimizer{Kind: kind}
+			m.allocate(o, average)
+			floats := 0
+			for _, b := range m.memory {
+				floats += len(b)
+			}
+			for _, s := range m.state.Slots[0] {
+				floats += len(s)
+			}
+			for _, a := range m.state.Average {
+				floats += len(a)
+			}
+			if got := size(p, o, average); got != 4*floats {
+				t.Errorf("%s, average %v: %d bytes where %d are allocated", kind, average, got, 4*floats)
+			}
+		}
+	}
+}
+
+func TestFits(t *testing.T) {
+	room := memory.Room{Bytes: 2e9, Of: "control group /job"}
+	if err := fits(2e9, room); err != nil {
+		t.Error(err)
+	}
+	if err := fits(2e9+1, room); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "control group /job has room for 2.0 GB") {
+		t.Error(err)
+	}
+	if err := fits(math.MaxInt, memory.Room{}); err != nil {
+		t.Errorf("where nothing tells: %v", err)
+	}
+}
