@@ -1,4 +1,4 @@
-"""Training steps in JAX: ordinary, and private by jax-privacy."""
+"""Training steps in JAX: ordinary, and private by jax-privacy, which is imported where it is used."""
 
 from importlib.metadata import version
 
@@ -6,10 +6,9 @@ import jax
 import jax.numpy as jnp
 import jax_networks as networks
 import numpy
-from jax_privacy.clipping import clipped_grad
 from workloads import BOUND, MULTIPLIER, RATE
 
-VERSIONS = {name: version(name) for name in ("jax", "jax-privacy")}
+VERSIONS = {"jax": jax.__version__}
 
 
 def start(_, device, precision):
@@ -65,6 +64,9 @@ def plain(workload, _):
 
 def private(workload, records):
     """Clips so many records at a time; 0: all."""
+    from jax_privacy.clipping import clipped_grad
+
+    VERSIONS["jax-privacy"] = version("jax-privacy")
     params, loss, features, labels = prepare(workload)
     clipped = clipped_grad(loss, l2_clip_norm=BOUND, batch_argnums=(1, 2), microbatch_size=records or None)
 

@@ -6,22 +6,24 @@ On a GPU ten steps are sent before their end is waited for, as a training loop d
 """
 
 import argparse
-import importlib
+import importlib.util
 import json
 import os
 import statistics
+import sys
 import time
 
 from workloads import WORKLOADS
 
+# The module, the function in it, and the packages that it takes.
 PEERS = {
-    "pytorch": ("torch_steps", "plain"),
-    "pytorch-compiled": ("torch_steps", "compiled"),
-    "opacus-hooks": ("torch_steps", "hooks"),
-    "opacus-ghost": ("torch_steps", "ghost"),
-    "torch-func": ("torch_steps", "func"),
-    "jax": ("jax_steps", "plain"),
-    "jax-privacy": ("jax_steps", "private"),
+    "pytorch": ("torch_steps", "plain", "torch"),
+    "pytorch-compiled": ("torch_steps", "compiled", "torch"),
+    "opacus-hooks": ("torch_steps", "hooks", "torch", "opacus"),
+    "opacus-ghost": ("torch_steps", "ghost", "torch", "opacus"),
+    "torch-func": ("torch_steps", "func", "torch"),
+    "jax": ("jax_steps", "plain", "jax"),
+    "jax-privacy": ("jax_steps", "private", "jax", "jax_privacy"),
 }
 
 
@@ -38,7 +40,11 @@ def main():
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])
 
-    module, name = PEERS[args.peer]
+    module, name, *packages = PEERS[args.peer]
+    # Said at once, not after seconds of importing the others.
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            sys.exit(f"{package} is not installed here")
     steps = importlib.import_module(module)
     steps.start(args.threads, args.device, args.precision)
     step = getattr(steps, name)(WORKLOADS[args.workload], args.records)

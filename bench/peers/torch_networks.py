@@ -1,7 +1,6 @@
 """The workloads' networks in PyTorch, of modules that Opacus knows."""
 
 import torch
-from opacus.layers import DPLSTM
 from torch import nn
 from torch.nn import functional as F
 
@@ -119,6 +118,8 @@ def lstm(workload):
 
 
 def lstm_of_opacus(workload):
+    from opacus.layers import DPLSTM
+
     return LSTM(workload.vocabulary, DPLSTM(100, 128, batch_first=True))
 
 

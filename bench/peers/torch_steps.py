@@ -1,15 +1,14 @@
-"""Training steps in PyTorch: ordinary, and private in Opacus' two ways and by torch.func."""
+"""Training steps in PyTorch: ordinary, and private in Opacus' two ways and by torch.func.
 
-import opacus
+Opacus is imported where it is used: PyTorch is timed where it is not installed, too.
+"""
+
 import torch
 import torch_networks as networks
-from opacus.grad_sample import GradSampleModule, GradSampleModuleFastGradientClipping
-from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
-from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 from torch.nn import functional as F
 from workloads import BOUND, MULTIPLIER, RATE
 
-VERSIONS = {"torch": torch.__version__, "opacus": opacus.__version__}
+VERSIONS = {"torch": torch.__version__}
 
 
 DEVICE = "cpu"
@@ -99,6 +98,11 @@ FORM_FOR_OPACUS = {"lstm": "lstm_of_opacus", "embedding_bag": "embedding_bag_of_
 
 
 def hooks(workload, _):
+    import opacus
+    from opacus.grad_sample import GradSampleModule
+    from opacus.optimizers import DPOptimizer
+
+    VERSIONS["opacus"] = opacus.__version__
     net = GradSampleModule(network(workload, FORM_FOR_OPACUS))
     features, labels = batch(workload)
     optimizer = DPOptimizer(
@@ -115,6 +119,12 @@ def hooks(workload, _):
 
 
 def ghost(workload, _):
+    import opacus
+    from opacus.grad_sample import GradSampleModuleFastGradientClipping
+    from opacus.optimizers import DPOptimizerFastGradientClipping
+    from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
+
+    VERSIONS["opacus"] = opacus.__version__
     net = GradSampleModuleFastGradientClipping(network(workload, FORM_FOR_OPACUS), max_grad_norm=BOUND)
     features, labels = batch(workload)
     optimizer = DPOptimizerFastGradientClipping(
