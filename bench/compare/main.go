@@ -40,7 +40,7 @@ func main() {
 	flag.Func("check", "NAME=OUTCOME of something else that was run on the machine, to be kept with the results", c.check)
 	flag.DurationVar(&c.time, "time", 3*time.Second, "how long each is measured, after a third of it to warm up")
 	flag.IntVar(&c.threads, "threads", 2, "threads for each")
-	only := flag.String("only", "", "a regular expression of workloads, for a part of the table")
+	only := flag.String("only", "", "WORKLOADS or WORKLOADS/PROGRAMS, a regular expression each, for a part of the table")
 	flag.BoolVar(&c.add, "add", false, "keep what the results that are there hold beside that part")
 	readme := flag.String("readme", "", "measure nothing, but write the tables of this README anew from the results")
 	step := flag.String("step", "", "time dptrain alone on WORKLOAD/private or WORKLOAD/plain")
@@ -62,7 +62,11 @@ func main() {
 		if *step != "" {
 			return c.printStep(*step)
 		}
-		if c.only, err = regexp.Compile(*only); err != nil {
+		workloads, programs, _ := strings.Cut(*only, "/")
+		if c.workloads, err = regexp.Compile(workloads); err == nil {
+			c.programs, err = regexp.Compile(programs)
+		}
+		if err != nil {
 			return fmt.Errorf("-only %s: %w", *only, err)
 		}
 		return c.run()
@@ -79,7 +83,7 @@ type comparison struct {
 	checks                           map[string]string
 	time                             time.Duration
 	threads                          int
-	only                             *regexp.Regexp
+	workloads, programs              *regexp.Regexp // that are measured
 	add                              bool
 }
 
@@ -105,28 +109,46 @@ func (c *comparison) run() error {
 			return err
 		}
 	}
-	for _, w := range bench.Workloads() {
-		if !c.only.MatchString(w.Name) {
-			continue
-		}
-		for _, precision := range c.precisions {
+	// A table at a time, and what is done is kept, should a later peer end the run.
+	timed := 0
+	for _, precision := range c.precisions {
+		for _, w := range bench.Workloads() {
+			if !c.workloads.MatchString(w.Name) {
+				continue
+			}
+			var row []measurement
 			for _, p := range r.order() {
+				if !c.programs.MatchString(p.name) {
+					continue
+				}
 				for _, records := range p.records {
 					m := c.measure(w, p, precision, records)
 					fmt.Fprintf(os.Stderr, "%-15s %-16s %s %3d  %s\n", w.Name, p.name, precision, records, m)
-					r.add(m)
+					row = append(row, m)
 				}
 			}
+			timed += len(row)
+			r.replace(row)
+			if err := c.write(r); err != nil {
+				return err
+			}
 		}
-		// What is done is kept, should a later peer end the run.
-		if err := c.write(r); err != nil {
-			return err
-		}
+	}
+	if timed == 0 && len(c.checks) == 0 {
+		return fmt.Errorf("-only %v/%v: nothing is of that name; workloads are %s", c.workloads, c.programs, names())
 	}
 	return nil
 }
 
-// keep reads the results that are there, without what is to be measured again.
+func names() string {
+	var list []string
+	for _, w := range bench.Workloads() {
+		list = append(list, w.Name)
+	}
+	return strings.Join(list, ", ")
+}
+
+// keep reads the results that are there.
 func (c *comparison) keep(r *results, name string) error {
 	text, err := os.ReadFile(filepath.Join(c.out, name+".json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -138,9 +160,6 @@ func (c *comparison) keep(r *results, name string) error {
 	if err := json.Unmarshal(text, r); err != nil {
 		return fmt.Errorf("%s.json: %w", name, err)
 	}
-	r.Measurements = slices.DeleteFunc(r.Measurements, func(m measurement) bool {
-		return c.only.MatchString(m.Workload) && slices.ContainsFunc(c.precisions, func(p cuda.Precision) bool { return p.String() == m.Precision })
-	})
 	return nil
 }
 
@@ -157,10 +176,7 @@ func (c *comparison) check(text string) error {
 }
 
 func (c *comparison) write(r results) error {
-	place := func(m measurement) int {
-		return slices.IndexFunc(bench.Workloads(), func(w bench.Workload) bool { return w.Name == m.Workload })
-	}
-	slices.SortStableFunc(r.Measurements, func(a, b measurement) int { return place(a) - place(b) })
+	slices.SortStableFunc(r.Measurements, func(a, b measurement) int { return slices.Compare(r.place(a), r.place(b)) })
 	if err := os.MkdirAll(c.out, 0o755); err != nil {
 		return err
 	}

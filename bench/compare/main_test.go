@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/dptrain/dptrain/cuda"
@@ -12,13 +13,15 @@ import (
 
 // A part that is measured later takes the place of its like and of nothing else.
 func TestKeep(t *testing.T) {
-	c := comparison{out: t.TempDir(), only: regexp.MustCompile("^mlp"), precisions: []cuda.Precision{cuda.FP32}}
+	c := comparison{out: t.TempDir()}
 	var r results
 	if err := c.keep(&r, "gpu-x"); err != nil || len(r.Measurements) != 0 {
 		t.Fatalf("from nothing: %v, %v", r.Measurements, err)
 	}
 	text, err := json.Marshal(results{Checks: map[string]string{"suite": "passed"}, Measurements: []measurement{
-		{Workload: "mlp-256", Precision: "fp32"}, {Workload: "mlp-256", Precision: "bf16"}, {Workload: "lstm-64", Precision: "fp32"},
+		{Workload: "mlp-256", Program: "torch.func", Precision: "fp32"}, {Workload: "mlp-256", Program: "torch.func", Records: 16, Precision: "fp32"},
+		{Workload: "mlp-256", Program: "PyTorch", Precision: "fp32"},
+		{Workload: "mlp-256", Program: "torch.func", Precision: "bf16"}, {Workload: "lstm-64", Program: "torch.func", Precision: "fp32"},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -29,13 +32,55 @@ func TestKeep(t *testing.T) {
 	if err := c.keep(&r, "gpu-x"); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Measurements) != 2 || r.Measurements[0].Precision != "bf16" || r.Measurements[1].Workload != "lstm-64" || r.Checks["suite"] != "passed" {
+	r.replace([]measurement{{Workload: "mlp-256", Program: "torch.func", Precision: "fp32", Median: 7}})
+	if len(r.Measurements) != 4 || r.Measurements[3].Median != 7 || r.Checks["suite"] != "passed" {
 		t.Errorf("kept %v, %v", r.Measurements, r.Checks)
+	}
+	for _, m := range r.Measurements[:3] {
+		if m.Median != 0 || m.Workload == "mlp-256" && m.Program == "torch.func" && m.Precision == "fp32" {
+			t.Errorf("kept %v", m)
+		}
 	}
 	if err := os.WriteFile(filepath.Join(c.out, "gpu-x.json"), text[1:], 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if c.keep(&r, "gpu-x") == nil {
 		t.Error("a damaged file was taken")
+	}
+}
+
+// Of a workload, a program that is named is timed and no other; a name that is none is
+// said.
+func TestOnly(t *testing.T) {
+	c := comparison{
+		python: "/nonexistent/python", out: t.TempDir(), device: "cpu", threads: 1, precisions: []cuda.Precision{cuda.FP32},
+		workloads: regexp.MustCompile("^mlp-256$"), programs: regexp.MustCompile("^JAX$"),
+	}
+	if err := c.run(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.load("cpu.json")
+	if err != nil || len(r.Measurements) != 1 || r.Measurements[0].Program != "JAX" || !strings.Contains(r.Measurements[0].Error, "/nonexistent/python") {
+		t.Errorf("%v, %v", r.Measurements, err)
+	}
+	c.workloads = regexp.MustCompile("^none$")
+	if err := c.run(); err == nil || !strings.Contains(err.Error(), "mlp-256") {
+		t.Error(err)
+	}
+	c.checks = map[string]string{"suite": "passed"} // they alone are written then
+	if err := c.run(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReason(t *testing.T) {
+	for complaint, want := range map[string]string{
+		"Traceback:\n  here\nValueError: no\n----\nFor simplicity, frames are left out.\n": "ValueError: no",
+		"a warning\nopacus is not installed here\n":                                        "opacus is not installed here",
+		"": "",
+	} {
+		if got := reason(complaint); got != want {
+			t.Errorf("%q: %q", complaint, got)
+		}
 	}
 }

@@ -23,7 +23,7 @@ type program struct {
 	peer    string // as bench/peers/measure.py knows it; empty for dptrain
 	private bool
 	records []int // how many records at a time are tried; 0 is the whole batch
-	again   bool  // timed once more after the others, as ratios stand on it and a machine's speed drifts
+	again   bool  // timed once more after the others on a CPU, as ratios stand on it and a machine's speed drifts
 }
 
 var programs = []program{
@@ -52,11 +52,12 @@ func (r results) programs() []program {
 	return slices.Insert(slices.Insert(slices.Clone(programs), 3, compiled), 1, ownKernels)
 }
 
-// order is how programs are timed on a workload: all, then some again.
+// order is how programs are timed on a workload: all, then some again, but for a GPU,
+// which is ours alone.
 func (r results) order() []program {
 	list := r.programs()
 	for _, p := range r.programs() {
-		if p.again {
+		if p.again && r.Machine.GPU == "" {
 			list = append(list, p)
 		}
 	}
@@ -121,10 +122,21 @@ func (c *comparison) measure(w bench.Workload, p program, precision cuda.Precisi
 	case ctx.Err() != nil:
 		m.Error = fmt.Sprintf("not done in %v", longest)
 	case err != nil:
-		lines := strings.Split(strings.TrimSpace(complaint.String()), "\n")
-		m.Error = fmt.Sprintf("%v: %s", err, lines[len(lines)-1])
+		m.Error = fmt.Sprintf("%v: %s", err, reason(complaint.String()))
 	}
 	return m
+}
+
+// reason is the line that says why a program ended: the last that names an error, for
+// JAX has advice behind it, else the last.
+func reason(complaint string) string {
+	lines := strings.Split(strings.TrimSpace(complaint), "\n")
+	for _, l := range slices.Backward(lines) {
+		if strings.Contains(l, "Error: ") {
+			return l
+		}
+	}
+	return lines[len(lines)-1]
 }
 
 func (c *comparison) command(ctx context.Context, w bench.Workload, p program, precision cuda.Precision, records int) (*exec.Cmd, error) {

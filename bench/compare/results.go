@@ -7,8 +7,10 @@ import (
 	"os"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 
+	"github.com/dptrain/dptrain/bench"
 	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/internal/simd"
 )
@@ -81,6 +83,28 @@ func (m measurement) String() string {
 		return m.Error
 	}
 	return fmt.Sprintf("%8.2f ms (best %.2f of %d), %.0f MB", m.Median, m.Best, m.Steps, m.Memory)
+}
+
+// place is where a measurement belongs: by workload, then precision, then program.
+func (r results) place(m measurement) []int {
+	precision, _ := cuda.ParsePrecision(m.Precision)
+	return []int{
+		slices.IndexFunc(bench.Workloads(), func(w bench.Workload) bool { return w.Name == m.Workload }),
+		int(precision),
+		slices.IndexFunc(r.programs(), func(p program) bool { return p.name == m.Program }),
+	}
+}
+
+// replace puts a row in the place of what was measured of the same before.
+func (r *results) replace(row []measurement) {
+	r.Measurements = slices.DeleteFunc(r.Measurements, func(old measurement) bool {
+		return slices.ContainsFunc(row, func(m measurement) bool {
+			return m.Workload == old.Workload && m.Precision == old.Precision && m.Program == old.Program
+		})
+	})
+	for _, m := range row {
+		r.add(m)
+	}
 }
 
 func (r *results) add(m measurement) {

@@ -28,7 +28,11 @@ func (r results) markdown() string {
 	}
 	fmt.Fprintf(&s, "Versions: %s.\n\n", strings.Join(versions, ", "))
 	fmt.Fprintf(&s, "Milliseconds a step, median over %v s after warming up; batch in memory. ", r.Seconds)
-	fmt.Fprintf(&s, "Where a program was tried with all records, 16 and 1 at a time, the best stands, with /16 or /1 behind it; dptrain and PyTorch were timed before and after the others, and the better median stands. Written by `go run ./bench/compare`.\n\n")
+	fmt.Fprintf(&s, "Where a program was tried with all records, 16 and 1 at a time, the best stands, with /16 or /1 behind it")
+	if m.GPU == "" {
+		fmt.Fprintf(&s, "; dptrain and PyTorch were timed before and after the others, and the better median stands")
+	}
+	fmt.Fprintf(&s, ". Written by `go run ./bench/compare`.\n\n")
 	precisions := r.distinct(func(m measurement) string { return m.Precision })
 	for _, precision := range precisions {
 		part := r.in(precision)
