@@ -331,6 +331,10 @@ var designs = []design{
 		h, _, err := G.Broadcast(h, m.filled("places", 1, 1, m.batch, 2), G.NewBroadcastPattern([]byte{1}, nil))
 		return squares(must(h, err))
 	}},
+	{name: "parts that fall between examples for some sizes of the batch", loop: true, make: func(m *maker) *G.Node {
+		x := must(G.Mul(m.input("x", 3), m.param("W", 3, 126)))
+		return squares(must(G.Sum(m.reshape(x, 63, 2, m.batch), 1)))
+	}},
 	{name: "square of a weight", make: func(m *maker) *G.Node {
 		x := m.input("x", 3)
 		return squares(bias(must(G.Mul(x, must(G.Square(m.param("W", 3, 2))))), m.param("b", 1, 2)))

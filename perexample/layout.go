@@ -59,8 +59,24 @@ type reading struct {
 
 // read follows every example through the graph. It refuses what mixes examples;
 // an operation that it does not know is noted, not refused: a microbatch of one
-// record is still right for it.
+// record is still right for it. The other build is followed too: what is cut into a
+// fixed number of parts may fall between examples for one of the sizes alone.
 func read(net, other *Network) (*reading, error) {
+	r, err := follow(net, other)
+	if err != nil {
+		return nil, err
+	}
+	back, err := follow(other, net)
+	if err != nil {
+		return nil, err
+	}
+	if r.unknown == nil && back.unknown != nil {
+		r.unknown = back.of[back.unknown]
+	}
+	return r, nil
+}
+
+func follow(net, other *Network) (*reading, error) {
 	t, err := pair(net, other)
 	if err != nil {
 		return nil, err
