@@ -179,6 +179,13 @@ func TestOutOfMemory(t *testing.T) {
 	must(t, d.Free(p))
 }
 
+// After an error that the card keeps to one process nothing works in it any more.
+func TestContainedErrorIsLoss(t *testing.T) {
+	if err := new(Device).failed("it fails", 226); !errors.Is(err, ErrLost) || !strings.HasPrefix(err.Error(), "cuda:0: ") {
+		t.Error(err)
+	}
+}
+
 func TestLaunch(t *testing.T) {
 	d := device(t)
 	k, p, err := square(d)

@@ -28,7 +28,8 @@ const (
 	minDriver  = "525"
 )
 
-// lost lists the errors after which a context answers nothing any more.
+// lost lists the errors after which a context answers nothing any more; the first headers
+// of CUDA 12 lack the names of the last two.
 var lost = map[C.CUresult]string{
 	C.CUDA_ERROR_ECC_UNCORRECTABLE:     "its memory has an error that cannot be corrected",
 	C.CUDA_ERROR_NVLINK_UNCORRECTABLE:  "its link has an error that cannot be corrected",
@@ -45,6 +46,8 @@ var lost = map[C.CUresult]string{
 	C.CUDA_ERROR_DEVICE_UNAVAILABLE:    "another process holds it or it fell away",
 	C.CUDA_ERROR_EXTERNAL_DEVICE:       "another device failed it",
 	C.CUDA_ERROR_UNKNOWN:               "it fell away or its driver broke",
+	226:                                "its memory or its link has an error that it keeps to this process", // CUDA_ERROR_CONTAINED
+	810:                                "the MPS server ended this process's use",                           // CUDA_ERROR_MPS_CLIENT_TERMINATED
 }
 
 // usable tells why an opened library cannot be used.
