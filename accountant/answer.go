@@ -15,9 +15,10 @@ type Answer struct {
 	Delta      float64   `json:"delta"`
 	Accountant string    `json:"accountant"`
 	Adjacency  Adjacency `json:"adjacency"`
-	Order      float64   `json:"order,omitempty"` // rdp and moments: the order that gave the answer
-	Lower      float64   `json:"lower,omitempty"` // pld: what was asked for cannot be below this, unless Note calls it a bound
-	Note       string    `json:"note,omitempty"`  // one sentence, where the answer needs it
+	Order      float64   `json:"order,omitempty"`  // rdp and moments: the order that gave the answer
+	Lower      float64   `json:"lower,omitempty"`  // pld: what was asked for cannot be below this, unless Note calls it a bound
+	Proven     float64   `json:"proven,omitempty"` // pld and rdp, lots of a fixed size: the bound for any data on what was asked for, where it is larger
+	Note       string    `json:"note,omitempty"`   // one sentence, where the answer needs it
 }
 
 // method answers one question about a spending.
@@ -78,11 +79,10 @@ func Epsilon(h History, delta float64, accountant string) (Answer, error) {
 		var poisson Answer
 		poisson, err = plainEpsilon(asPoisson(h), delta, accountant)
 		answer.addNote(fmt.Sprintf("%s Poisson sampling at the same rate would have given epsilon %.4g.", shuffleNote, poisson.Epsilon))
-	case s.fixed() && m.name == "pld":
-		s.proven = true
+	case s.published(m):
 		var proven Answer
-		proven, err = m.at(s, delta)
-		answer.addNote(fmt.Sprintf(fixedHint, proven.Epsilon*(1+5e-5))) // its five digits are not below the bound
+		proven, err = pldEpsilon(s.asProven(), delta)
+		answer.prove("epsilon", answer.Epsilon, proven.Epsilon)
 	}
 	return answer, err
 }
@@ -134,10 +134,15 @@ func Delta(h History, epsilon float64, accountant string) (Answer, error) {
 		answer.Delta = max(answer.Delta, leastDelta)
 	}
 	answer.complete(m, s)
-	if s.shuffled {
+	switch {
+	case s.shuffled:
 		answer.addNote(shuffleNote)
+	case s.published(m):
+		var proven Answer
+		proven, err = pldDelta(s.asProven(), epsilon)
+		answer.prove("delta", answer.Delta, proven.Delta)
 	}
-	return answer, nil
+	return answer, err
 }
 
 func prepare(h History, accountant string) (method, spending, error) {

@@ -1,6 +1,9 @@
 package accountant
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // Lots of a fixed size, drawn without replacement, under replace-one adjacency.
 //
@@ -16,7 +19,7 @@ import "math"
 
 const (
 	fixedNote = "Lots of a fixed size are accounted under replace-one adjacency, because they make the number of records public."
-	fixedHint = "This is the loss of data whose other records all contribute as one of the two candidates does; the proven bound for any data is epsilon %.5g (Zhu, Dong and Wang 2022)."
+	fixedHint = "What is published holds for data whose other records all contribute as one of the two candidates does; the proven bound for any data is %s %.5g (Zhu, Dong and Wang 2022)."
 	wangNote  = "The bound of Wang, Balle and Kasiviswanathan (2019) is taken at the sensitivity of one record, as it is published, and never below the pld answer."
 )
 
@@ -28,6 +31,25 @@ func (s spending) fixed() bool {
 		}
 	}
 	return false
+}
+
+// published tells that m answers for lots of a fixed size as is published.
+func (s spending) published(m method) bool {
+	return s.fixed() && (m.name == "pld" || m.name == "rdp")
+}
+
+// asProven is s at what is proven of lots of a fixed size.
+func (s spending) asProven() spending {
+	s.proven = true
+	return s
+}
+
+// prove puts what is proven for any data beside a published figure that is below it.
+func (a *Answer) prove(asked string, published, proven float64) {
+	if proven > published {
+		a.Proven = proven
+		a.addNote(fmt.Sprintf(fixedHint, asked, proven*(1+5e-5))) // its five digits are not below the bound
+	}
 }
 
 // wang is theorem 27 of Wang, Balle and Kasiviswanathan 2019, "Subsampled Rényi

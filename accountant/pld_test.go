@@ -95,8 +95,17 @@ func TestFixedPublished(t *testing.T) {
 	if rdp.Order != 5 || pld.Adjacency != ReplaceOne || rdp.Adjacency != ReplaceOne {
 		t.Errorf("got %+v and %+v", pld, rdp)
 	}
-	if !strings.Contains(pld.Note, "proven bound for any data is epsilon 5.81") {
-		t.Errorf("the note does not give the proven figure: %s", pld.Note)
+	for _, a := range []Answer{pld, rdp} {
+		near(t, a.Accountant+", proven", a.Proven, 5.818, 1e-3)
+		if !strings.Contains(a.Note, "proven bound for any data is epsilon 5.81") {
+			t.Errorf("the note of %s does not give the proven figure: %s", a.Accountant, a.Note)
+		}
+		if d := deltaOf(t, h, 4, a.Accountant); !(d.Proven > d.Delta) || !strings.Contains(d.Note, "proven bound for any data is delta") {
+			t.Errorf("of δ %s says %+v", a.Accountant, d)
+		}
+	}
+	if whole := epsilonOf(t, h, 1e-5, "zcdp"); whole.Proven != 0 || strings.Contains(whole.Note, "any data") {
+		t.Errorf("zcdp, which holds for any data, says %+v", whole)
 	}
 	// The same pair.
 	near(t, "Poisson at half the noise", epsilonOf(t, poisson(1024./50000, 2, 10000), 1e-5, "pld").Epsilon, pld.Epsilon, 1e-12)

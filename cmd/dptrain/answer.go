@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/report"
 	"github.com/spf13/cobra"
 )
 
@@ -16,17 +17,18 @@ type answerJSON struct {
 	Adjacency  accountant.Adjacency `json:"adjacency"`
 	Order      float64              `json:"order,omitempty"`
 	Lower      number               `json:"lower,omitempty"`
+	Proven     number               `json:"proven,omitempty"`
 	Note       string               `json:"note,omitempty"`
 }
 
 func answerOf(a accountant.Answer) answerJSON {
-	return answerJSON{number(a.Epsilon), number(a.Delta), a.Accountant, a.Adjacency, a.Order, number(a.Lower), a.Note}
+	return answerJSON{number(a.Epsilon), number(a.Delta), a.Accountant, a.Adjacency, a.Order, number(a.Lower), number(a.Proven), a.Note}
 }
 
 // answer is the accountant's answer again.
 func (a answerJSON) answer() accountant.Answer {
 	return accountant.Answer{Epsilon: float64(a.Epsilon), Delta: float64(a.Delta), Accountant: a.Accountant,
-		Adjacency: a.Adjacency, Order: a.Order, Lower: float64(a.Lower), Note: a.Note}
+		Adjacency: a.Adjacency, Order: a.Order, Lower: float64(a.Lower), Proven: float64(a.Proven), Note: a.Note}
 }
 
 // print writes the answer; where it is δ that was computed, δ stands elsewhere.
@@ -62,13 +64,21 @@ func complete(cmd *cobra.Command, flag string, values []string) {
 	}
 }
 
-// deltaWarning says what is wrong with a δ that lets a mechanism show a record in
-// full; "" where it does not (Dwork and Roth 2014, section 2.3).
+// insecureWords are what everything says that shows the ε of a seeded run.
+const insecureWords = "INSECURE: noise and lots come from --seed, so whoever knows the seed can subtract the noise"
+
+// deltaWarning is report's, and what to do.
 func deltaWarning(delta float64, records int) string {
-	if delta*float64(records) < 1 {
-		return ""
+	if w := report.DeltaWarning(delta, records); w != "" {
+		return w + "; give a smaller --delta"
 	}
-	return fmt.Sprintf("δ = %v is not below one over the %d records, so publishing one of them as it is would satisfy the guarantee; give a smaller --delta", delta, records)
+	return ""
+}
+
+func (s *screen) warnOfDelta(delta float64, records int) {
+	if w := deltaWarning(delta, records); w != "" {
+		s.note("Warning: %s.", w)
+	}
 }
 
 func checkDelta(delta float64) error {

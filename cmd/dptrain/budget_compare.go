@@ -15,6 +15,7 @@ type rowJSON struct {
 	Adjacency  accountant.Adjacency `json:"adjacency,omitempty"`
 	Order      float64              `json:"order,omitempty"`
 	Lower      number               `json:"lower,omitempty"`
+	Proven     number               `json:"proven,omitempty"`
 	Note       string               `json:"note,omitempty"`
 	Why        string               `json:"why,omitempty"`
 }
@@ -23,8 +24,8 @@ func newBudgetCompare(s *screen) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare",
 		Short: "The ε of a run by every accountant, side by side",
-		Long: `Every accountant's ε for the same run. All but those marked as approximations are
-proofs, so the smallest of them holds.`,
+		Long: `Every accountant's ε for the same run. The smallest of them holds, but for those whose
+remark says that they are an approximation, or that more is proven for any data.`,
 		Example: "  dptrain budget compare --rate 0.01 --noise 4 --steps 10000 --delta 1e-5",
 		Args:    takesNothing,
 	}
@@ -45,7 +46,7 @@ proofs, so the smallest of them holds.`,
 				row.Why = err.Error()
 			} else {
 				epsilon := number(a.Epsilon)
-				row = rowJSON{name, &epsilon, a.Adjacency, a.Order, number(a.Lower), a.Note, ""}
+				row = rowJSON{name, &epsilon, a.Adjacency, a.Order, number(a.Lower), number(a.Proven), a.Note, ""}
 			}
 			v.Rows = append(v.Rows, row)
 		}

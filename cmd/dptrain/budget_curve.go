@@ -16,6 +16,7 @@ import (
 type curve struct {
 	Accountant string   `json:"accountant"`
 	Epsilon    []number `json:"epsilon"`
+	Note       string   `json:"note,omitempty"` // on the last
 }
 
 type curves struct {
@@ -85,7 +86,7 @@ note says so.`,
 		return s.show(c, out, func(w io.Writer) {
 			fmt.Fprintf(w, "wrote %s: ε at δ = %s after %d steps\n", out, roundUp(c.Delta), plan.Steps)
 			for _, line := range c.Curves {
-				fmt.Fprintf(w, "%s\t%s\n", line.Accountant, roundUp(line.last()))
+				fmt.Fprintf(w, "%s\t%s\t%s\n", line.Accountant, roundUp(line.last()), line.Note)
 			}
 		})
 	}
@@ -118,7 +119,7 @@ func (c *curves) compute(plan accountant.Plan, names []string, points int, s *sc
 				s.note("%s is left out: %v", name, err)
 				break
 			}
-			line.Epsilon = append(line.Epsilon, number(answer.Epsilon))
+			line.Epsilon, line.Note = append(line.Epsilon, number(answer.Epsilon)), answer.Note
 		}
 		if len(line.Epsilon) == len(c.At) {
 			c.Curves = append(c.Curves, line)

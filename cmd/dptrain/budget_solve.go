@@ -71,6 +71,7 @@ func newBudgetSolve(s *screen, q quantity) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		s.warnOfDelta(float64(v.Delta), v.Records)
 		bare := map[string]string{
 			"epsilon": roundUp(float64(v.Epsilon)),
 			"noise":   roundUp(v.Noise),

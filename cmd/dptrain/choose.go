@@ -121,6 +121,7 @@ func (s *screen) choose(set *settings, base *job, trials int, distribution strin
 	if err != nil {
 		return err
 	}
+	s.warnOfDelta(plan.Delta, base.records)
 	s.note("Choosing among %s of %s on %s, by %s. How many runs it takes stays secret, and how they do: this may take a while.",
 		plural(trials, "setting"), base.model, base.task.Name, plan.Score)
 
@@ -328,6 +329,7 @@ func (a chosen) print(w io.Writer) {
 	}
 	fmt.Fprintf(w, "privacy\tε = %s at δ = %s for all runs together, by Rényi divergences\n", roundUp(float64(a.Epsilon)), roundUp(float64(a.Delta)))
 	fmt.Fprintf(w, "\tadjacency %s, one %s, %d settings, %s\n", a.Adjacency, a.Unit, a.Settings, a.Runs.words())
+	fmt.Fprintf(w, "note\t%s\n", a.Note)
 	fmt.Fprintf(w, "files\t%s\n", a.Out)
 	fmt.Fprintf(w, "next\tdptrain eval %s\n", a.Out)
 	fmt.Fprintf(w, "\tdptrain ledger epsilon %s\n", a.Out)

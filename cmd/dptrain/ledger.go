@@ -230,6 +230,7 @@ the largest power of ten below one over the number of records.`,
 			if !h.Secure {
 				s.note("This ledger is insecure: noise or sampling was seeded or not cryptographic, and the ε holds only against those who cannot guess it.")
 			}
+			s.warnOfDelta(delta, h.Records)
 			return s.show(v, roundUp(answer.Epsilon), func(w io.Writer) {
 				v.print(w, "epsilon")
 				fmt.Fprintf(w, "lots\t%d\n", v.Steps)

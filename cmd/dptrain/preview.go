@@ -17,22 +17,27 @@ import (
 
 // preview is what train --dry-run answers: the run before it is paid for.
 type preview struct {
-	Data        string         `json:"data"`
-	Model       string         `json:"model"`
-	Layers      []previewLayer `json:"layers"`
-	Parameters  int            `json:"parameters"`
-	Records     int            `json:"records"`
-	Unit        string         `json:"unit"`
-	Steps       int            `json:"steps"`
-	ExpectedLot float64        `json:"expected_lot"`
-	Microbatch  int            `json:"microbatch"`
-	Bytes       int            `json:"bytes"` // of the device's buffers, whatever the lot
-	Epsilon     number         `json:"epsilon"`
-	Delta       number         `json:"delta"`
-	Accountant  string         `json:"accountant"`
-	Noise       float64        `json:"noise_multiplier"`
-	HeldOut     int            `json:"validation_records,omitempty"`
-	HeldNoise   float64        `json:"validation_noise,omitempty"`
+	Data        string               `json:"data"`
+	Model       string               `json:"model"`
+	Layers      []previewLayer       `json:"layers"`
+	Parameters  int                  `json:"parameters"`
+	Records     int                  `json:"records"`
+	Unit        string               `json:"unit"`
+	Steps       int                  `json:"steps"`
+	ExpectedLot float64              `json:"expected_lot"`
+	Microbatch  int                  `json:"microbatch"`
+	Bytes       int                  `json:"bytes"` // of the device's buffers, whatever the lot
+	Epsilon     number               `json:"epsilon"`
+	Delta       number               `json:"delta"`
+	Accountant  string               `json:"accountant"`
+	Adjacency   accountant.Adjacency `json:"adjacency,omitempty"`
+	Proven      number               `json:"epsilon_proven,omitempty"`
+	Note        string               `json:"note,omitempty"`
+	Secure      bool                 `json:"secure"`
+	Start       string               `json:"init,omitempty"` // what was found in that file
+	Noise       float64              `json:"noise_multiplier"`
+	HeldOut     int                  `json:"validation_records,omitempty"`
+	HeldNoise   float64              `json:"validation_noise,omitempty"`
 	*projectionSummary
 	Seconds float64 `json:"seconds"` // likely, from a few lots of blank examples
 	Device  string  `json:"device"`
@@ -88,7 +93,7 @@ func (s *screen) preview(set *settings) error {
 	if users := data.Users(job.config.Train); users != nil {
 		c.Train = blankUsers{blank{job.config.Train}, users}
 	}
-	c.Checkpoint, c.StopAtEpsilon = "", 0
+	c.Checkpoint = ""
 	c.Projection = engine.Projection{} // behind directions of zeros all takes as long
 	if !c.NonPrivate {
 		c.Ledger = filepath.Join(folder, "ledger.jsonl")
@@ -100,7 +105,10 @@ func (s *screen) preview(set *settings) error {
 	defer run.Close()
 	d := run.Describe()
 	p := &preview{Data: job.task.Name, Model: job.model, Records: d.Records, Unit: c.Records.Unit(), Steps: c.Steps,
-		ExpectedLot: d.ExpectedLot, Microbatch: d.Microbatch, Bytes: d.Bytes, Device: d.Device, Warning: d.Warning, Epsilon: number(math.Inf(1))}
+		ExpectedLot: d.ExpectedLot, Microbatch: d.Microbatch, Bytes: d.Bytes, Device: d.Device, Warning: d.Warning, Epsilon: number(math.Inf(1)), Secure: d.Secure && !c.NonPrivate}
+	if job.matched != "" {
+		p.Start = job.startWords()
+	}
 	for _, v := range d.Vectors {
 		n := 1
 		for _, x := range v.Shape {
@@ -115,6 +123,7 @@ func (s *screen) preview(set *settings) error {
 			return asWrong(err)
 		}
 		p.Epsilon, p.Delta, p.Accountant, p.Noise = number(a.Epsilon), number(a.Delta), a.Accountant, c.Noise
+		p.Adjacency, p.Proven, p.Note = a.Adjacency, number(a.Proven), a.Note
 	}
 	warn := func(words string) { p.Warning = strings.TrimPrefix(p.Warning+"; "+words, "; ") }
 	if w := deltaWarning(float64(p.Delta), job.records); w != "" {
@@ -169,6 +178,16 @@ func (p *preview) print(w io.Writer) {
 		fmt.Fprintf(w, "privacy\tNONE: no clipping, no noise, ε = ∞\n")
 	} else {
 		fmt.Fprintf(w, "privacy\tε = %s at δ = %s after all lots, by the %s accountant; noise multiplier %.4g\n", roundUp(float64(p.Epsilon)), roundUp(float64(p.Delta)), p.Accountant, p.Noise)
+		fmt.Fprintf(w, "\tadjacency %s\n", p.Adjacency)
+		if !p.Secure {
+			fmt.Fprintf(w, "\t%s\n", insecureWords)
+		}
+	}
+	if p.Note != "" {
+		fmt.Fprintf(w, "note\t%s\n", p.Note)
+	}
+	if p.Start != "" {
+		fmt.Fprintf(w, "start\t%s\n", p.Start)
 	}
 	if p.projectionSummary != nil {
 		p.projectionSummary.print(w)

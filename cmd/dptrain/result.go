@@ -26,6 +26,7 @@ type result struct {
 	Accountant      string               `json:"accountant"`
 	Order           float64              `json:"order,omitempty"`
 	Adjacency       accountant.Adjacency `json:"adjacency"`
+	Proven          number               `json:"epsilon_proven,omitempty"` // lots of a fixed size: the bound for any data, where it is above epsilon
 	Unit            string               `json:"unit"`
 	NoiseMultiplier float64              `json:"noise_multiplier"`
 	Sampling        string               `json:"sampling"`
@@ -185,6 +186,7 @@ func (r *result) account(j *job, run *engine.Run) error {
 		return err
 	}
 	r.Epsilon, r.Delta, r.Accountant, r.Order, r.Adjacency, r.Note = number(a.Epsilon), number(a.Delta), a.Accountant, a.Order, a.Adjacency, a.Note
+	r.Proven = number(a.Proven)
 	r.NoiseMultiplier, r.LedgerHead = j.config.Noise, sealed.Head
 	r.Clip, r.Allocation = j.set.clip, j.set.allocation
 	for _, spent := range h.Spent {
@@ -290,7 +292,10 @@ func (r *result) print(w io.Writer) {
 		fmt.Fprintf(w, "privacy\tNONE: trained without clipping and noise, ε = ∞\n")
 	}
 	if r.Private && !r.Secure {
-		fmt.Fprintf(w, "\tINSECURE: the noise came from a seed, so whoever knows it can subtract it\n")
+		fmt.Fprintf(w, "\t%s\n", insecureWords)
+	}
+	if d := deltaWarning(float64(r.Delta), r.Records); d != "" {
+		fmt.Fprintf(w, "warning\t%s\n", d)
 	}
 	if r.Note != "" {
 		fmt.Fprintf(w, "note\t%s\n", r.Note)

@@ -107,7 +107,7 @@ func TestTrainGoesOn(t *testing.T) {
 // A dry run tells that a budget will end the run before its last lot.
 func TestDryRunKnowsOfTheBudget(t *testing.T) {
 	inWorkshop(t)
-	for stop, warns := range map[string]bool{"0.9": true, "50": false} {
+	for stop, warns := range map[string]bool{"2": true, "50": false} {
 		seen := answer(t, brief+" --steps 40 --noise 1 --delta 1e-5 --dry-run --stop-at-epsilon "+stop)
 		if words, _ := seen["warning"].(string); strings.Contains(words, "ends before the first") != warns {
 			t.Errorf("a budget of %s, and all lots cost %v: foreseen with the warning %q", stop, seen["epsilon"], words)

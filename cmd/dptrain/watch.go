@@ -29,20 +29,18 @@ func (s *screen) announce(j *job, run *engine.Run) {
 		s.note("First %s of the features: released once, before the first lot.", plural(n, "principal direction"))
 	}
 	if j.matched != "" {
-		s.note("Starting from %s. What they tell of records that they were trained on is no part of this run's ε.", j.matched)
+		s.note("Starting from %s.", j.startWords())
 	}
 	switch {
 	case j.config.NonPrivate:
 		s.note("NOT PRIVATE: no clipping, no noise, ε = ∞. The weights may give away any record.")
 	case !d.Secure:
-		s.note("INSECURE: noise and lots come from --seed, so whoever knows the seed can subtract the noise.")
+		s.note("%s.", insecureWords)
 	}
 	if d.Warning != "" {
 		s.note("Warning: %s.", d.Warning)
 	}
-	if w := deltaWarning(j.config.Delta, j.records); w != "" {
-		s.note("Warning: %s.", w)
-	}
+	s.warnOfDelta(j.config.Delta, j.records)
 }
 
 // watch follows a run: a bar where there is a terminal, a line at each tenth

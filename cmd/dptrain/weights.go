@@ -50,6 +50,11 @@ func startFrom(build perexample.Build, file string) (started perexample.Build, m
 	return started, matched, nil
 }
 
+// startWords say what --init found, and what no ledger can know of it.
+func (j *job) startWords() string {
+	return j.matched + "; what they tell of records that they were trained on is no part of this run's ε"
+}
+
 func readWeights(file string) ([]safetensors.Tensor, map[string]string, error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -27,7 +27,8 @@ type curve struct {
 	accountant string
 	at         []int
 	epsilon    []float64
-	why        string // there is no curve, where it is not empty
+	proven     float64 // for any data, where that is above the last
+	why        string  // there is no curve, where it is not empty
 }
 
 func (c curve) last() float64 { return c.epsilon[len(c.epsilon)-1] }
@@ -114,7 +115,7 @@ func curveOf(h accountant.History, delta float64, name string, points int) curve
 		if err != nil {
 			return curve{accountant: name, why: err.Error()}
 		}
-		c.at, c.epsilon = append(c.at, at), append(c.epsilon, a.Epsilon)
+		c.at, c.epsilon, c.proven = append(c.at, at), append(c.epsilon, a.Epsilon), a.Proven
 	}
 	if len(c.at) == 0 {
 		c.why = "no lot was released"

@@ -53,8 +53,9 @@ type row struct{ Name, Value string }
 type privacy struct {
 	Statement      string
 	Differ         string // how neighbouring data sets differ
-	Epsilon, Delta string
+	Epsilon, Delta string // of what holds for all of them
 	Factor         string // e^ε
+	Approximate    bool
 	Facts          []row
 	Guess          *guess
 	Lost           string
@@ -145,14 +146,24 @@ func (s *summary) day() string {
 	return at.UTC().Format("2 January 2006")
 }
 
-func (r *Run) warnings() []warning {
-	switch {
-	case r.account == nil:
+func (r *Run) warnings() (all []warning) {
+	if r.account == nil {
 		return []warning{{"danger", "Not private", "This model was trained without clipping and without noise: ε = ∞. Its weights may give away any record that it was trained on. It is a baseline to compare with, not a model to publish."}}
-	case !r.secure():
-		return []warning{{"caution", "Insecure", "The noise or the lots came from a seed, not from the operating system's cryptographic generator. Whoever knows or guesses the seed can subtract the noise. The ε below holds only against those who cannot: this run is for experiments."}}
 	}
-	return nil
+	a := r.account.answer
+	if !r.secure() {
+		all = append(all, warning{"caution", "Insecure", "The noise or the lots came from a seed, not from the operating system's cryptographic generator. Whoever knows or guesses the seed can subtract the noise. The ε below holds only against those who cannot: this run is for experiments."})
+	}
+	switch {
+	case a.Proven > 0:
+		all = append(all, warning{"caution", "Published, not proven", a.Note})
+	case a.Accountant == "gdp":
+		all = append(all, warning{"caution", "Approximate", a.Note})
+	}
+	if w := DeltaWarning(a.Delta, r.account.history.Header.Records); w != "" {
+		all = append(all, warning{"caution", "Delta too large", "The " + w + "."})
+	}
+	return all
 }
 
 func (r *Run) figures() []figure {
@@ -176,11 +187,10 @@ func (r *Run) figures() []figure {
 	return all
 }
 
-// deltaNote compares δ with one over the records: a mechanism that publishes one
-// record in full satisfies (0, 1/N)-differential privacy.
+// deltaNote compares δ with one over the records.
 func (r *Run) deltaNote() string {
 	n := r.account.history.Header.Records
-	if r.account.answer.Delta*float64(n) < 1 {
+	if DeltaWarning(r.account.answer.Delta, n) == "" {
 		return "below 1 / " + Thousands(n) + " records"
 	}
 	return "TOO LARGE: not below 1 / " + Thousands(n) + " records"
@@ -208,17 +218,21 @@ func (r *Run) startedFrom() string {
 
 func (r *Run) privacy() *privacy {
 	h, a := r.account.history, r.account.answer
+	bound := max(a.Epsilon, a.Proven)
 	p := &privacy{
 		Statement: Statement(h, a) + r.startedFrom(),
 		Differ:    differBy(a.Adjacency, unitWords(h.Header.Unit)),
-		Epsilon:   RoundUp(a.Epsilon), Delta: raised(a.Delta), Factor: rounded(math.Exp(a.Epsilon), 1, 4),
+		Epsilon:   RoundUp(bound), Delta: raised(a.Delta), Factor: rounded(math.Exp(bound), 1, 4),
+		Approximate: a.Accountant == "gdp",
 	}
 	bracket := "ε ≤ " + RoundUp(a.Epsilon)
-	if a.Lower > 0 {
-		bracket = fmt.Sprintf("%s ≤ ε ≤ %s", RoundDown(a.Lower), RoundUp(a.Epsilon))
-	}
-	if a.Accountant == "gdp" {
+	switch {
+	case p.Approximate:
 		bracket = "ε ≈ " + RoundUp(a.Epsilon) + ", an approximation that may be too small"
+	case a.Proven > 0:
+		bracket = fmt.Sprintf("ε = %s as published, ε ≤ %s as proven for any data", RoundUp(a.Epsilon), RoundUp(a.Proven))
+	case a.Lower > 0:
+		bracket = fmt.Sprintf("%s ≤ ε ≤ %s", RoundDown(a.Lower), RoundUp(a.Epsilon))
 	}
 	order := ""
 	if a.Order != 0 {
@@ -238,8 +252,8 @@ func (r *Run) privacy() *privacy {
 	if low, high, ok := noiseMultipliers(h); ok {
 		p.Facts = append(p.Facts, row{"noise multiplier", span(low, high)})
 	}
-	if len(h.Spent) > 0 && !math.IsInf(a.Epsilon, 1) {
-		sure := guessing(a.Epsilon, a.Delta)
+	if len(h.Spent) > 0 && !math.IsInf(bound, 1) && !p.Approximate {
+		sure := guessing(bound, a.Delta)
 		digits := 1
 		if sure > 0.99 {
 			digits = 2
@@ -265,6 +279,9 @@ func (a *account) cost() *cost {
 	c := &cost{Chart: a.epsilonChart()}
 	for _, each := range a.curves {
 		one := costRow{Style: style(each.accountant), Name: AccountantName(each.accountant), Main: each.accountant == a.answer.Accountant}
+		if each.proven > 0 {
+			one.Note = "published; proven for any data is " + rounded(each.proven, 1, 4)
+		}
 		if each.why != "" {
 			one.Epsilon, one.Note = "–", each.why
 		} else {

@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -66,6 +68,37 @@ func TestInsecure(t *testing.T) {
 	says(t, "the page", page, `class="warning caution" role="alert"`, "Insecure", "INSECURE: from a seed", "insecure: seeded", "someone who does not know the seed", insecure)
 	says(t, "the card", card, "> **INSECURE.**", "INSECURE: from a seed", insecure)
 	silent(t, "the card", card, "differential-privacy", "dp-sgd")
+}
+
+// Where an answer is no bound for any data, page and card say so, and promise what is
+// proven.
+func TestNoBound(t *testing.T) {
+	s := plain()
+	s.header.Adjacency = accountant.ReplaceOne
+	s.lots[0].Lot.Sampling = accountant.Sampling{Policy: accountant.Fixed, Lot: 600, Records: 60000}
+	s.lots[0].Lot.Queries[0].Noise, s.lots[0].Count = 4, 10
+	page, card := s.written(t)
+	a, err := accountant.Epsilon(accountant.History{Header: s.header, Spent: s.lots}, 1e-5, "pld")
+	if err != nil {
+		t.Fatal(err)
+	}
+	published := "ε = " + RoundUp(a.Epsilon) + " as published, ε ≤ " + RoundUp(a.Proven) + " as proven for any data"
+	says(t, "the page", page, "Published, not proven", a.Note, published, "with ε = "+RoundUp(a.Proven)+" (", "published; proven for any data is",
+		strconv.FormatFloat(math.Ceil(1000*guessing(a.Proven, a.Delta))/10, 'f', 1, 64)+"%</strong>")
+	says(t, "the card", card, "> **PUBLISHED, NOT PROVEN.**", markdown(a.Note), published)
+
+	s = plain()
+	s.summary["accountant"], s.lots[0].Count = "gdp", 10
+	page, card = s.written(t)
+	says(t, "the page", page, `"warning-title">Approximate<`, "which may say less than was spent", "with ε ≈ ")
+	silent(t, "the page", page, "Blind guessing")
+	says(t, "the card", card, "> **APPROXIMATE.**", "which may say less than was spent", "ε ≈ ")
+
+	s = plain()
+	s.summary["delta"], s.lots[0].Count = 1e-3, 10
+	page, card = s.written(t)
+	says(t, "the page", page, "Delta too large", "TOO LARGE: not below", "δ = 0.001 is not below one over the 60000 records")
+	says(t, "the card", card, "> **DELTA TOO LARGE.**", "δ = 0.001 is not below one over the 60000 records")
 }
 
 // Keys that the report does not know never reach it, whoever wrote them: what

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/dptrain/dptrain/accountant"
@@ -118,12 +117,13 @@ func noised(h accountant.History) string {
 	return fmt.Sprintf("%s (noise multiplier %s)", kind, span(low, high))
 }
 
-// published tells that an accountant's answer is the published figure for lots of a
-// fixed size, which is below what is proven (accountant/fixed.go).
-func published(h accountant.History, name string) bool {
-	return (name == "pld" || name == "rdp") && slices.ContainsFunc(h.Spent, func(s accountant.Spent) bool {
-		return s.Lot.Sampling.Policy == accountant.Fixed && s.Lot.Sampling.Lot < s.Lot.Sampling.Records
-	})
+// DeltaWarning says what is wrong with a δ that lets a mechanism show a record in
+// full; "" where it does not (Dwork and Roth 2014, section 2.3).
+func DeltaWarning(delta float64, records int) string {
+	if delta*float64(records) < 1 {
+		return ""
+	}
+	return fmt.Sprintf("δ = %v is not below one over the %d records, so publishing one of them as it is would satisfy the guarantee", delta, records)
 }
 
 const insecure = "The randomness came from a seed, so this holds only against those who neither know nor guess it."
@@ -138,7 +138,7 @@ func Statement(h accountant.History, a accountant.Answer) string {
 	}
 	training, beside := apart(h)
 	guarantee := "and satisfies (ε, δ)-differential privacy with"
-	if published(h, a.Accountant) {
+	if a.Proven > 0 {
 		guarantee = "for which (ε, δ)-differential privacy is published, though not proven for any data, with"
 	}
 	lines := []string{
@@ -165,6 +165,9 @@ func Statement(h accountant.History, a accountant.Answer) string {
 	}
 	if a.Note != "" {
 		lines = append(lines, a.Note)
+	}
+	if w := DeltaWarning(a.Delta, h.Header.Records); w != "" {
+		lines = append(lines, "The "+w+".")
 	}
 	lines = append(lines, "It does not cover choices made by looking at the private data outside of training, such as the tuning of hyperparameters.")
 	return strings.Join(lines, " ")

@@ -77,7 +77,7 @@ func TestStatement(t *testing.T) {
 		spent []accountant.Spent
 		says  []string
 	}{
-		{[]accountant.Spent{{Lot: of(fixed, gaussian), Count: 3}}, []string{"is published, though not proven for any data, with ε = 1.23457 and δ = 1e-5", "replacing one training example by another", "Each of the 3 steps drew 20 of the 500 records without replacement", "Gaussian noise (noise multiplier 2)", "by Rényi differential privacy"}},
+		{[]accountant.Spent{{Lot: of(fixed, gaussian), Count: 3}}, []string{"and satisfies (ε, δ)-differential privacy with ε = 1.23457 and δ = 1e-5", "replacing one training example by another", "Each of the 3 steps drew 20 of the 500 records without replacement", "Gaussian noise (noise multiplier 2)", "by Rényi differential privacy"}},
 		{[]accountant.Spent{{Lot: of(shuffle, gaussian, gaussian), Count: 3}}, []string{"and satisfies (ε, δ)-differential privacy with ε", "took the next 20 of the 500 records in a random order", "2 groups of vectors, which together amount to a noise multiplier of 1.414"}},
 		{[]accountant.Spent{{Lot: of(every, discrete), Count: 1}}, []string{"took all of the 500 records", "with discrete Gaussian noise"}},
 		{[]accountant.Spent{{Lot: of(every, laplace), Count: 1}}, []string{"with Laplace noise."}},
@@ -92,6 +92,10 @@ func TestStatement(t *testing.T) {
 		says(t, "the statement", got, test.says...)
 		silent(t, "the statement", got, insecure)
 	}
+	published := answer
+	published.Proven = 1.3
+	says(t, "the statement", Statement(accountant.History{Header: header, Spent: []accountant.Spent{{Lot: of(fixed, gaussian), Count: 3}}}, published),
+		"is published, though not proven for any data, with ε = 1.23457 and δ = 1e-5")
 	// A run that was stopped between its projection and its first lot.
 	got := Statement(accountant.History{Header: header, Spent: []accountant.Spent{{Lot: of(every, moments), Count: 2}}}, answer)
 	says(t, "the statement", got, "includes 2 releases of second moments")
