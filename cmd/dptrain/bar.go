@@ -13,7 +13,7 @@ import (
 )
 
 // bar is the line at the bottom of a terminal while a run goes on. It is drawn in
-// one write, so that nothing flickers, and leaves nothing behind.
+// one write, so that nothing flickers, and leaves nothing behind. A nil one is not seen.
 type bar struct {
 	*progressbar.ProgressBar
 	terminal *os.File
@@ -36,13 +36,13 @@ func (s *screen) bar(lots int) *bar {
 	return &bar{terminal: f, lots: lots, ProgressBar: progressbar.NewOptions(lots,
 		progressbar.OptionSetWriter(f), progressbar.OptionShowCount(),
 		progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false),
-		progressbar.OptionClearOnFinish(), progressbar.OptionUseANSICodes(runtime.GOOS != "windows"))}
+		progressbar.OptionUseANSICodes(runtime.GOOS != "windows"))}
 }
 
 // show draws the bar after a lot, with as many of the words as fit, the first ones
 // first, unless it was drawn a moment ago.
 func (b *bar) show(lot int, words func() []string) error {
-	if lot < b.lots && time.Since(b.drawn) < drawEvery {
+	if b == nil || lot < b.lots && time.Since(b.drawn) < drawEvery {
 		return nil
 	}
 	b.drawn = time.Now()
@@ -69,6 +69,8 @@ func fitting(words []string, width int) string {
 
 // hide makes room for a line; the next lot draws the bar below it.
 func (b *bar) hide() {
-	b.Clear()
-	b.drawn = time.Time{}
+	if b != nil {
+		b.Clear()
+		b.drawn = time.Time{}
+	}
 }

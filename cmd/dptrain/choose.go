@@ -106,10 +106,11 @@ func (s *screen) choose(set *settings, base *job, trials int, distribution strin
 		}
 	}
 	plan := selection{Runs: runsOf(number), Delta: base.config.Delta, Budget: set.epsilon, Score: scoreWords(base)}
-	answer, err := plan.share(settings)
+	answer, err := patiently(s, "Working out the noise of "+plural(trials, "setting"), func() (accountant.Answer, error) { return plan.share(settings) })
 	if err != nil {
 		return asWrong(fmt.Errorf("--epsilon %v: %w", set.epsilon, err))
 	}
+	// A second Ctrl-C changes nothing: what the runs leave has to go first.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	release, err := base.claim()

@@ -136,7 +136,7 @@ func jobOf(t *testing.T, flags string) *job {
 	if err := s.complete(cmd); err != nil {
 		t.Fatal(err)
 	}
-	j, err := s.job()
+	j, err := s.job(&screen{quiet: true})
 	if err != nil {
 		t.Fatal(err)
 	}

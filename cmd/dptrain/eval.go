@@ -60,7 +60,7 @@ func (s *screen) eval(dir string, set *settings) error {
 	if options.Schema, err = set.readSchema(b.Schema); err != nil {
 		return asWrong(err)
 	}
-	task, err := data.Open(set.data, options)
+	task, err := s.read(set.data, options)
 	if err != nil {
 		return asWrong(err)
 	}
@@ -71,13 +71,16 @@ func (s *screen) eval(dir string, set *settings) error {
 	if test == nil {
 		test = task.Train
 		s.note("%s has no test part: measuring on all of it.", task.Name)
+		if task.Private && sameFile(set.data, b.Data) {
+			s.note("PRIVATE, do not publish: the model was trained on these very records.")
+		}
 	}
 	e, err := engine.NewEvaluator(build, set.place())
 	if err != nil {
 		return asWrong(err)
 	}
 	defer e.Close()
-	got, err := e.Score(e.Weights(), test)
+	got, err := patiently(s, "Measuring on "+plural(test.Len(), "example"), func() (engine.Evaluation, error) { return e.Score(e.Weights(), test) })
 	if err != nil {
 		return asWrong(err)
 	}

@@ -48,6 +48,9 @@ func TestEvalLeavesTrainingRecordsAlone(t *testing.T) {
 	if v := answer(t, "eval untested --data test.csv"); v["examples"] != 400.0 {
 		t.Errorf("named test data: %v", v)
 	}
+	if _, stderr, code := dptrain("eval untested --data ./people.csv"); code != exitDone || !strings.Contains(stderr, "PRIVATE, do not publish") {
+		t.Errorf("the records that it was trained on: exit %d, %s", code, stderr)
+	}
 	// Nor does run.json make an accuracy up.
 	var saved map[string]any
 	file, err := os.ReadFile("untested/run.json")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"github.com/dptrain/dptrain/internal/onnx"
 	"github.com/dptrain/dptrain/internal/safetensors"
@@ -20,6 +21,9 @@ type exported struct {
 	Model  string `json:"model"`
 	Bytes  int    `json:"bytes"`
 }
+
+// ownFiles are those that a run's folder holds.
+var ownFiles = []string{configFile, selectionFile, "run.json", "ledger.jsonl", "metrics.jsonl", "model.safetensors", "model.json", "report.html", "MODEL_CARD.md"}
 
 var exportFormats = []string{"safetensors", "onnx"}
 
@@ -67,10 +71,8 @@ func (s *screen) export(dir, format, out string) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"model.safetensors", "model.json", "ledger.jsonl"} {
-		if filepath.Clean(out) == filepath.Join(dir, name) {
-			return wrong("--out %s is the run's own: choose another file", out)
-		}
+	if sameFile(filepath.Dir(out), dir) && slices.Contains(ownFiles, filepath.Base(out)) {
+		return wrong("--out %s is the run's own: choose another file", out)
 	}
 	file, err := exportAs(format, build, b, map[string]string{"model": b.Model})
 	if err != nil {

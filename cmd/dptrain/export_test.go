@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -38,12 +39,18 @@ func TestExport(t *testing.T) {
 		t.Errorf("export says %v; %v", got, err)
 	}
 
+	ledger, err := filepath.Abs("run/ledger.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for line, says := range map[string]string{
 		"export run --format onx --out m":        "onnx",
 		"export run":                             "--out",
 		"export":                                 "one folder",
 		"export nowhere --out m":                 "nowhere holds no model",
 		"export run --out run/model.safetensors": "the run's own",
+		"export run --out ./run/config.yaml":     "the run's own",
+		"export run --out " + ledger:             "the run's own",
 		"export run --out none/m":                "--out none/m",
 		brief + " --model mlp:3 --init run/model.safetensors --out o": "missing fc",
 	} {

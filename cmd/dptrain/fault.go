@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/dptrain/dptrain/accountant"
@@ -82,6 +83,8 @@ func flagFault(cmd *cobra.Command, err error) error {
 		hint := ""
 		if near := nearest.Guess(unknown.GetSpecifiedName(), names); near != "" {
 			hint = fmt.Sprintf("did you mean --%s? ", near)
+		} else if slices.Contains(commandNames(cmd.Root()), unknown.GetSpecifiedName()) {
+			hint = fmt.Sprintf("did you mean %s %s? ", cmd.Root().Name(), unknown.GetSpecifiedName())
 		}
 		return wrong("there is no flag --%s: %ssee %s --help", unknown.GetSpecifiedName(), hint, cmd.CommandPath())
 	case errors.As(err, &empty):

@@ -46,7 +46,7 @@ const checkpointEvery = 5 * time.Second
 const gamma = 0.01
 
 // job reads the data and works out the rest.
-func (s *settings) job() (*job, error) {
+func (s *settings) job(screen *screen) (*job, error) {
 	j := &job{set: s, out: s.out, start: 1, validationShare: validationShare}
 	if s.given["seed"] {
 		j.start = s.seed
@@ -59,7 +59,7 @@ func (s *settings) job() (*job, error) {
 	if sameFile(s.data, s.test) {
 		return nil, wrong("--test %s is the training data itself: what is measured on it is shown as public, and would tell of its records", s.test)
 	}
-	if j.task, err = data.Open(s.data, options); err != nil {
+	if j.task, err = screen.read(s.data, options); err != nil {
 		return nil, err
 	}
 	if err := j.project(); err != nil {
@@ -76,7 +76,12 @@ func (s *settings) job() (*job, error) {
 	if err := j.holdOut(); err != nil {
 		return nil, err
 	}
-	return j, j.settle()
+	return patiently(screen, "Working out the noise", func() (*job, error) { return j, j.settle() })
+}
+
+// read opens a data set.
+func (s *screen) read(name string, options data.Options) (*data.Task, error) {
+	return patiently(s, "Reading "+name, func() (*data.Task, error) { return data.Open(name, options) })
 }
 
 // sameFile reports whether two paths name one file.
@@ -280,7 +285,11 @@ func (s *settings) lots(c *engine.Config) error {
 	if !(s.epochs > 0) || math.IsInf(s.epochs, 0) {
 		return wrong("--epochs %v: give a number above 0", s.epochs)
 	}
-	c.Steps = max(1, int(math.Round(s.epochs*float64(n)/expected)))
+	steps := math.Round(s.epochs * float64(n) / expected)
+	if steps > 1<<53 {
+		return wrong("--epochs %v: that is more than 2^53 lots", s.epochs)
+	}
+	c.Steps = max(1, int(steps))
 	return nil
 }
 

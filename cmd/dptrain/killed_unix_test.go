@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -148,6 +149,33 @@ func TestTrainIsInterrupted(t *testing.T) {
 	steps := strconv.Itoa(told(t, "run") + 3)
 	if got := answer(t, "train --resume run --steps "+steps); strconv.Itoa(int(got["steps"].(float64))) != steps {
 		t.Errorf("resumed: %v lots of %s", got["steps"], steps)
+	}
+}
+
+// A search that is asked to stop shows what it has, and does not pass for one that ended.
+func TestTuneIsInterrupted(t *testing.T) {
+	t.Chdir(t.TempDir())
+	child, stderr := exec.Command(os.Args[0]), &bytes.Buffer{}
+	child.Env = append(os.Environ(), "DPTRAIN_LINE=tune --model logistic --steps 2 --lot 100 --accountant rdp --trials 100000 --json")
+	notes, err := child.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stdout bytes.Buffer
+	child.Stdout = &stdout
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(notes); lines.Scan(); {
+		stderr.WriteString(lines.Text() + "\n")
+		if strings.HasPrefix(lines.Text(), "trial 2/") {
+			child.Process.Signal(syscall.SIGINT)
+		}
+	}
+	child.Wait()
+	var v tuned
+	if err := json.Unmarshal(stdout.Bytes(), &v); err != nil || len(v.Rows) < 2 || child.ProcessState.ExitCode() != exitInterrupted || !strings.Contains(stderr.String(), "interrupted after") {
+		t.Errorf("exit %d, %d trials, %v\n%s", child.ProcessState.ExitCode(), len(v.Rows), err, stderr)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -36,8 +37,11 @@ func ledgerPath(args []string) (string, error) {
 		return "", wrong("name one ledger, such as runs/mnist/ledger.jsonl")
 	}
 	info, err := os.Stat(args[0])
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return "", wrong("%s: there is no such file: check the path", args[0])
+	}
+	if err != nil {
+		return "", wrong("%w", err)
 	}
 	if _, is := selectionAt(args[0]); is {
 		return "", wrong("%s is of a choice among runs, which has no lots of its own: dptrain ledger epsilon accounts for it", args[0])
@@ -46,7 +50,7 @@ func ledgerPath(args []string) (string, error) {
 		return args[0], nil
 	}
 	file := filepath.Join(args[0], "ledger.jsonl")
-	if _, err := os.Stat(file); err != nil {
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		return "", wrong("%s holds no ledger.jsonl: name a ledger, or a run's folder", args[0])
 	}
 	return file, nil

@@ -79,7 +79,7 @@ const rehearsed = 2 * time.Second
 // preview describes a run and times it on blank examples. It spends nothing: its
 // ledger lies in a folder of its own and goes with it.
 func (s *screen) preview(set *settings) error {
-	job, err := set.job()
+	job, err := set.job(s)
 	if err != nil {
 		return asWrong(err)
 	}

@@ -13,11 +13,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dptrain/dptrain/accountant"
 )
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata with what the program prints")
+
+func init() { patience = time.Hour } // so that a slow machine says no more than a fast one
 
 // dptrain runs a command line, given without the program's name.
 func dptrain(line string) (stdout, stderr string, code int) {
@@ -244,6 +247,8 @@ func TestFaults(t *testing.T) {
 		{"budget noise --rate 0.01 --steps 100 --epsilon 0.001 --delta 1e-10 --accountant moments", 2, "still spends 0.09"},
 		{"budget noise --rate 0.01 --steps 100 --epsilon 1e30 --delta 0.4 --accountant zcdp", 2, "the nearest is epsilon"},
 
+		{"train --epochs 1e300 --dry-run", 2, "more than 2^53 lots"},
+		{"--version", 2, "did you mean dptrain version?"},
 		{"train --accountant gdp --stop-at-epsilon 1 --noise 1 --steps 2 --out stopped", 2, "cannot decide when to stop"},
 
 		{"budget curve" + run, 2, "--out"},
@@ -259,6 +264,8 @@ func TestFaults(t *testing.T) {
 		{"budget statement --record microbatch:x" + run, 2, "from 1 on"},
 
 		{"ledger show", 2, "name one ledger"},
+		{"ledger show poem.txt/x", 2, "poem.txt/x: not a directory"},
+		{"train --resume poem.txt/x", 2, "not a directory"},
 		{"ledger verify a b", 2, "name one ledger"},
 		{"ledger verify none.jsonl", 2, "none.jsonl: there is no such file"},
 		{"ledger verify .", 2, ". holds no ledger.jsonl"},

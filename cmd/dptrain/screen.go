@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"text/tabwriter"
+	"time"
 
 	"github.com/dptrain/dptrain/internal/report"
 )
@@ -41,6 +42,24 @@ func (s *screen) note(format string, values ...any) {
 	if !s.quiet {
 		fmt.Fprintf(s.err, format+"\n", values...)
 	}
+}
+
+// patience is how long nothing may be seen to happen.
+var patience = 3 * time.Second
+
+// patiently does something, and says what where it takes long.
+func patiently[T any](s *screen, what string, do func() (T, error)) (T, error) {
+	done, told := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(told)
+		select {
+		case <-done:
+		case <-time.After(patience):
+			s.note("%s …", what)
+		}
+	}()
+	defer func() { close(done); <-told }()
+	return do()
 }
 
 // number is a float64 as JSON can hold it: infinity is the string "Infinity", and

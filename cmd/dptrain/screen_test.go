@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"math"
 	"math/rand/v2"
 	"strconv"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestRoundingIsOneSided(t *testing.T) {
@@ -22,6 +26,22 @@ func TestRoundingIsOneSided(t *testing.T) {
 		if got := roundUp(x); got != want {
 			t.Errorf("%v is printed as %s, want %s", x, got, want)
 		}
+	}
+}
+
+// What takes long says so, once and before it ends; what does not says nothing.
+func TestPatience(t *testing.T) {
+	for took, want := range map[time.Duration]string{patience / 2: "", 2 * patience: "Reading people.csv …\n"} {
+		synctest.Test(t, func(t *testing.T) {
+			var said bytes.Buffer
+			got, err := patiently(&screen{err: &said}, "Reading people.csv", func() (int, error) {
+				time.Sleep(took)
+				return 7, io.EOF
+			})
+			if got != 7 || err != io.EOF || said.String() != want {
+				t.Errorf("%v: %d, %v, and said %q", took, got, err, said.String())
+			}
+		})
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -269,7 +270,7 @@ func (s *settings) takeUp() error {
 		return wrong("--resume and --dry-run were both given: what was spent is in the ledger, and no plan; dptrain ledger epsilon %s says how much", s.resume)
 	}
 	s.config, s.out = filepath.Join(s.resume, configFile), s.resume
-	if _, err := os.Stat(s.config); err != nil {
+	if _, err := os.Stat(s.config); errors.Is(err, fs.ErrNotExist) {
 		return wrong("--resume %s: no run to go on with is there (it has no %s)", s.resume, configFile)
 	}
 	if s.given["epsilon"] {

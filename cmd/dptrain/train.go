@@ -60,7 +60,7 @@ to ε = 2.`,
 // train runs one training from data to files.
 func (s *screen) train(set *settings) error {
 	began := time.Now()
-	job, err := set.job()
+	job, err := set.job(s)
 	if err != nil {
 		return asWrong(err)
 	}
@@ -95,7 +95,7 @@ func (s *screen) run(job *job, began time.Time) error {
 	}
 	s.announce(job, run)
 
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilInterrupted()
 	defer stop()
 	watch, err := s.watch(job, run)
 	if err != nil {
@@ -126,6 +126,14 @@ func (s *screen) run(job *job, began time.Time) error {
 		s.note("The budget ended the run after %d of %d lots.", result.Steps, job.config.Steps)
 	}
 	return s.show(result, fmt.Sprintf("%.4f %s", result.TestAccuracy, roundUp(float64(result.Epsilon))), result.print)
+}
+
+// untilInterrupted is a context that the first Ctrl-C ends, or SIGTERM. The next ends the
+// process, whatever it does: what was spent is in the ledger.
+func untilInterrupted() (ctx context.Context, stop func()) {
+	ctx, stop = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
 }
 
 // asWrong gives an error about what the user asked for the exit code of one, unless

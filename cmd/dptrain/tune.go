@@ -8,12 +8,10 @@ import (
 	"io"
 	"math"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/dptrain/dptrain/engine"
 	"github.com/spf13/cobra"
@@ -79,7 +77,7 @@ holds out, released with noise that each run pays for.`,
 			if err := set.complete(cmd); err != nil {
 				return err
 			}
-			base, err := set.job()
+			base, err := set.job(s)
 			if err != nil {
 				return asWrong(err)
 			}
@@ -115,12 +113,12 @@ func (s *screen) tune(set *settings, base *job, trials int) error {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilInterrupted()
 	defer stop()
 
 	answer := tuned{Data: base.task.Name, Model: base.model}
 	for i := range trials {
-		one, err := tryOut(ctx, base, set.variant(i, base), filepath.Join(folder, strconv.Itoa(i)))
+		one, err := s.tryOut(ctx, base, set.variant(i, base), filepath.Join(folder, strconv.Itoa(i)), fmt.Sprintf("trial %d/%d", i+1, trials))
 		if errors.Is(err, context.Canceled) {
 			break
 		}
@@ -136,7 +134,10 @@ func (s *screen) tune(set *settings, base *job, trials int) error {
 	slices.SortStableFunc(answer.Rows, func(a, b trial) int { return cmp.Compare(b.Accuracy, a.Accuracy) })
 	best := answer.Rows[0]
 	answer.Flags = best.Flags
-	return s.show(answer, answer.Flags, answer.print)
+	if err := s.show(answer, answer.Flags, answer.print); err != nil || len(answer.Rows) == trials {
+		return err
+	}
+	return &fault{exitInterrupted, fmt.Errorf("interrupted after %d of %d trials: the best of those is no more than that", len(answer.Rows), trials)}
 }
 
 // variant is the i-th setting to try: the first is train's own; the others are
@@ -182,8 +183,8 @@ func rounded(x float64, digits int) float64 {
 	return x
 }
 
-// tryOut trains with some settings and keeps nothing but the accuracy.
-func tryOut(ctx context.Context, base *job, set *settings, folder string) (trial, error) {
+// tryOut trains with some settings, under a name, and keeps nothing but the accuracy.
+func (s *screen) tryOut(ctx context.Context, base *job, set *settings, folder, name string) (trial, error) {
 	j, err := base.with(set)
 	if err != nil {
 		return trial{}, err
@@ -197,7 +198,12 @@ func tryOut(ctx context.Context, base *job, set *settings, folder string) (trial
 		return trial{}, err
 	}
 	defer run.Close()
-	if err := run.Train(ctx, nil); err != nil {
+	bar := s.bar(j.config.Steps)
+	defer bar.hide()
+	err = run.Train(ctx, func(p *engine.Progress) error {
+		return bar.show(p.Lot, func() []string { return []string{name} })
+	})
+	if err != nil {
 		return trial{}, err
 	}
 	parameters, err := run.Parameters()

@@ -82,7 +82,7 @@ func (s *screen) watch(j *job, run *engine.Run) (*watch, error) {
 		}
 	}
 	w.bar = s.bar(j.config.Steps)
-	return w, nil
+	return w, w.bar.show(w.first, func() []string { return nil })
 }
 
 // evaluate has the trained network measured on the test set, if there is one.
@@ -119,7 +119,8 @@ func (w *watch) end(parameters []engine.Parameter) error {
 	if err := w.evaluate(); err != nil || w.evaluator == nil {
 		return err
 	}
-	return w.measure(parameters)
+	_, err := patiently(w.screen, "Measuring on "+plural(w.job.task.Test.Len(), "test example"), func() (any, error) { return nil, w.measure(parameters) })
+	return err
 }
 
 // point is one line of metrics.jsonl.
@@ -133,10 +134,8 @@ type point struct {
 }
 
 func (w *watch) observe(p *engine.Progress) error {
-	if w.bar != nil {
-		if err := w.bar.show(p.Lot, func() []string { return w.standing(p) }); err != nil {
-			return err
-		}
+	if err := w.bar.show(p.Lot, func() []string { return w.standing(p) }); err != nil {
+		return err
 	}
 	defer w.publish(p)
 	if p.Lot%w.every != 0 && p.Lot != p.Lots {
@@ -176,9 +175,7 @@ func (w *watch) observe(p *engine.Progress) error {
 	}
 	if w.job.set.showPrivate {
 		p := w.run.Private()
-		if w.bar != nil {
-			w.bar.hide()
-		}
+		w.bar.hide()
 		w.screen.note("PRIVATE, do not publish: the last lot held %d records, %d of them unscaled, %d refused; mean loss %.4f", p.Records, p.Whole, p.Refused, p.Loss)
 	}
 	b, err := json.Marshal(line)
@@ -260,9 +257,7 @@ func (w *watch) publish(p *engine.Progress) {
 
 // done ends what is shown of the lots.
 func (w *watch) done() {
-	if w.bar != nil {
-		w.bar.Finish()
-	}
+	w.bar.hide()
 	w.metrics.Close()
 	w.events.Close()
 }
