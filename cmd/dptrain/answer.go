@@ -14,7 +14,7 @@ type answerJSON struct {
 	Epsilon    number               `json:"epsilon"`
 	Delta      number               `json:"delta"`
 	Accountant string               `json:"accountant"`
-	Adjacency  accountant.Adjacency `json:"adjacency"`
+	Adjacency  accountant.Adjacency `json:"adjacency,omitempty"`
 	Order      float64              `json:"order,omitempty"`
 	Lower      number               `json:"lower,omitempty"`
 	Proven     number               `json:"proven,omitempty"`

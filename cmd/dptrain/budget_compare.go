@@ -3,21 +3,17 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/spf13/cobra"
 )
 
-// rowJSON is one accountant's opinion; Epsilon is null where it has none, and Why says why.
+// rowJSON is one accountant's opinion; its ε is not known where it has none, and Why
+// says why.
 type rowJSON struct {
-	Accountant string               `json:"accountant"`
-	Epsilon    *number              `json:"epsilon"`
-	Adjacency  accountant.Adjacency `json:"adjacency,omitempty"`
-	Order      float64              `json:"order,omitempty"`
-	Lower      number               `json:"lower,omitempty"`
-	Proven     number               `json:"proven,omitempty"`
-	Note       string               `json:"note,omitempty"`
-	Why        string               `json:"why,omitempty"`
+	answerJSON
+	Why string `json:"why,omitempty"`
 }
 
 func newBudgetCompare(s *screen) *cobra.Command {
@@ -41,12 +37,11 @@ remark says that they are an approximation, or that more is proven for any data.
 			planJSON
 		}{nil, flags.delta, planOf(plan)}
 		for _, name := range accountant.Names() {
-			row := rowJSON{Accountant: name}
+			row := rowJSON{answerJSON{Epsilon: number(math.NaN()), Delta: number(flags.delta), Accountant: name}, ""}
 			if a, err := accountant.Epsilon(plan.History(), flags.delta, name); err != nil {
 				row.Why = err.Error()
 			} else {
-				epsilon := number(a.Epsilon)
-				row = rowJSON{name, &epsilon, a.Adjacency, a.Order, number(a.Lower), number(a.Proven), a.Note, ""}
+				row.answerJSON = answerOf(a)
 			}
 			v.Rows = append(v.Rows, row)
 		}
@@ -63,10 +58,10 @@ remark says that they are an approximation, or that more is proven for any data.
 }
 
 func (r rowJSON) value() string {
-	if r.Epsilon == nil {
+	if r.Why != "" {
 		return "–"
 	}
-	return roundUp(float64(*r.Epsilon))
+	return roundUp(float64(r.Epsilon))
 }
 
 func (r rowJSON) remark() string {

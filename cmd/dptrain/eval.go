@@ -33,10 +33,8 @@ may be what the model was trained on.`,
 		Example: `  dptrain eval runs/mine
   dptrain eval runs/mnist --data mnist --data-dir ~/mnist
   dptrain eval runs/reviews --data held-back.jsonl`,
+		Args: takesFolder("eval runs/mine"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return wrong("give one folder of a run, as in dptrain eval runs/mine")
-			}
 			return s.eval(args[0], set)
 		},
 	}

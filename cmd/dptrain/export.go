@@ -47,10 +47,8 @@ it. The input is called features (numbers, or indices as int64), the output outp
 Both are functions of the trained weights: they cost no privacy beyond the run's.`,
 		Example: `  dptrain export runs/mine --format safetensors --out mine.safetensors
   dptrain export runs/mine --format onnx --out mine.onnx`,
+		Args: takesFolder("export runs/mine --format onnx --out mine.onnx"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return wrong("give one folder of a run, as in dptrain export runs/mine --format onnx --out mine.onnx")
-			}
 			if err := oneOf("format", format, exportFormats); err != nil {
 				return err
 			}

@@ -29,9 +29,9 @@ type gauges struct {
 	testAccuracy   float64 // NaN where none is known
 }
 
-// export listens on an address, on loopback where it names no host; nil where the
+// answerScrapes listens on an address, on loopback where it names no host; nil where the
 // address is empty.
-func export(address string) (*exporter, error) {
+func answerScrapes(address string) (*exporter, error) {
 	if address == "" {
 		return nil, nil
 	}

@@ -34,7 +34,7 @@ func scrape(address string) (status int, text string, err error) {
 func TestScrape(t *testing.T) {
 	address := free(t)
 	_, port, _ := net.SplitHostPort(address)
-	e, err := export(":" + port)
+	e, err := answerScrapes(":" + port)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestScrape(t *testing.T) {
 	if strings.Contains(text, "accuracy") || strings.Contains(text, "delta") {
 		t.Errorf("what is not known is shown:\n%s", text)
 	}
-	if _, err := export(address); err == nil {
+	if _, err := answerScrapes(address); err == nil {
 		t.Error("two listen on one address")
 	}
 	e.close()

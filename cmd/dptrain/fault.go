@@ -116,6 +116,16 @@ func takesCommand(cmd *cobra.Command) {
 	}
 }
 
+// takesFolder wants a run's folder and nothing else; example is how that is written.
+func takesFolder(example string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return wrong("give one folder of a run, as in dptrain %s", example)
+		}
+		return nil
+	}
+}
+
 // takesNothing refuses positional arguments.
 func takesNothing(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
@@ -331,43 +330,6 @@ func (j *job) mechanism() error {
 	}
 	j.hold(s.epsilon)
 	return nil
-}
-
-// extend gives a resumed run the lots that a new budget allows.
-func (j *job) extend() error {
-	budget := j.set.extended
-	if budget == 0 {
-		return nil
-	}
-	j.config.StopAtEpsilon = budget
-	steps, err := engine.Extended(j.config)
-	if err != nil {
-		return fmt.Errorf("--epsilon %v: %w", budget, err)
-	}
-	j.config.Steps = steps
-	return nil
-}
-
-// hold makes a budget bind even where a crash cost lots that the plan did not
-// know of.
-func (j *job) hold(epsilon float64) {
-	if j.config.StopAtEpsilon == 0 || epsilon < j.config.StopAtEpsilon {
-		j.config.StopAtEpsilon = epsilon
-	}
-}
-
-// plan is the run as an accountant sees it.
-func (j *job) plan() accountant.Plan {
-	c := &j.config
-	n := engine.RecordCount(c.Train, c.Records)
-	sampling := accountant.Sampling{Policy: accountant.Policy(c.Sampling), Rate: c.Rate, Lot: c.Lot, Records: n}
-	if c.Sampling == sample.PolicyPoisson {
-		if sampling.Rate == 0 {
-			sampling.Rate = float64(c.Lot) / float64(n)
-		}
-		sampling.Lot = 0
-	}
-	return accountant.Plan{Sampling: sampling, Steps: c.Steps, Noise: c.Noise, Adjacency: engine.Adjacency(c.Sampling)}
 }
 
 // groups turns --clipping into groups of vectors.

@@ -56,6 +56,19 @@ func ledgerPath(args []string) (string, error) {
 	return file, nil
 }
 
+// readLedger reads the ledger that the arguments name.
+func readLedger(args []string) (path string, history accountant.History, seal accountant.Report, cutShort bool, err error) {
+	if path, err = ledgerPath(args); err != nil {
+		return
+	}
+	if history, err = accountant.Read(path); err != nil {
+		return
+	}
+	// What Read accepts, Verify only finds fault with if its end is cut short.
+	seal, damage := accountant.Verify(path)
+	return path, history, seal, damage != nil, nil
+}
+
 type spentJSON struct {
 	Lots int `json:"lots"`
 	accountant.Lot
@@ -81,19 +94,13 @@ func newLedgerShow(s *screen) *cobra.Command {
 		Short:   "Print what a ledger says was released",
 		Example: "  dptrain ledger show runs/mnist\n  dptrain ledger show runs/mnist/ledger.jsonl --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := ledgerPath(args)
+			_, history, seal, cutShort, err := readLedger(args)
 			if err != nil {
 				return err
 			}
-			history, err := accountant.Read(path)
-			if err != nil {
-				return err
-			}
-			// What Read accepts, Verify only finds fault with if its end is cut short.
-			report, verifyErr := accountant.Verify(path)
 			h := history.Header
-			v := ledgerJSON{h.Unit, h.Records, h.Adjacency, h.Secure, history.Lots(), report.Runs, report.Entries,
-				report.Ended, verifyErr != nil, report.Head, []spentJSON{}}
+			v := ledgerJSON{h.Unit, h.Records, h.Adjacency, h.Secure, history.Lots(), seal.Runs, seal.Entries,
+				seal.Ended, cutShort, seal.Head, []spentJSON{}}
 			for _, spent := range history.Spent {
 				v.Spent = append(v.Spent, spentJSON{spent.Count, spent.Lot})
 			}
@@ -202,11 +209,7 @@ the largest power of ten below one over the number of records.`,
 					return s.selectionEpsilon(path, delta, name)
 				}
 			}
-			path, err := ledgerPath(args)
-			if err != nil {
-				return err
-			}
-			history, err := accountant.Read(path)
+			path, history, seal, cutShort, err := readLedger(args)
 			if err != nil {
 				return err
 			}
@@ -217,7 +220,6 @@ the largest power of ten below one over the number of records.`,
 			if err != nil {
 				return fmt.Errorf("%s: %w", path, err)
 			}
-			sealed, verifyErr := accountant.Verify(path) // as in show
 			h := history.Header
 			v := struct {
 				answerJSON
@@ -227,9 +229,9 @@ the largest power of ten below one over the number of records.`,
 				Secure  bool        `json:"secure"`
 				Ended   bool        `json:"ended"`
 				Groups  []groupJSON `json:"groups"`
-			}{answerOf(answer), history.Lots(), h.Unit, h.Records, h.Secure, sealed.Ended, groupsOf(history)}
+			}{answerOf(answer), history.Lots(), h.Unit, h.Records, h.Secure, seal.Ended, groupsOf(history)}
 			if !v.Ended {
-				s.note("State of the ledger: %s.", stateWords(false, verifyErr != nil))
+				s.note("State of the ledger: %s.", stateWords(false, cutShort))
 			}
 			if !h.Secure {
 				s.note("This ledger is insecure: noise or sampling was seeded or not cryptographic, and the ε holds only against those who cannot guess it.")

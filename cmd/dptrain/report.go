@@ -17,10 +17,8 @@ func newReport(s *screen) *cobra.Command {
 		Long: `Writes the page and the model card in a run's folder, from run.json, metrics.jsonl
 and the ledger, which is verified first. All that they show is public.`,
 		Example: "  dptrain report runs/mine",
+		Args:    takesFolder("report runs/mine"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return wrong("give one folder of a run, as in dptrain report runs/mine")
-			}
 			files, err := writeReport(args[0])
 			if errors.Is(err, report.ErrOtherLedger) {
 				return &fault{exitDamaged, err}

@@ -79,11 +79,11 @@ func (j *job) afterwards(err error) error {
 }
 
 func (s *screen) run(job *job, began time.Time) error {
-	scraped, err := export(job.set.metricsAddr)
+	exporter, err := answerScrapes(job.set.metricsAddr)
 	if err != nil {
 		return err
 	}
-	defer scraped.close()
+	defer exporter.close()
 	release, err := job.claim()
 	if err != nil {
 		return asWrong(err)
@@ -103,7 +103,7 @@ func (s *screen) run(job *job, began time.Time) error {
 		return err
 	}
 	defer watch.close()
-	watch.exporter = scraped
+	watch.exporter = exporter
 	trained := run.Train(ctx, watch.observe)
 	watch.done()
 	var held *validated

@@ -54,15 +54,6 @@ func (j *job) holdOut() error {
 	return err
 }
 
-// hide fixes the noise on what is released beside the lots, given the budget; 0 where
-// the run has none but what its lots cost.
-func (j *job) hide(budget float64) error {
-	if err := j.hideProjection(budget); err != nil {
-		return err
-	}
-	return j.hideValidation(budget)
-}
-
 func (j *job) hideValidation(budget float64) (err error) {
 	c := &j.config
 	if c.Validation.Set == nil {
@@ -78,80 +69,8 @@ func (j *job) hideValidation(budget float64) (err error) {
 	return nil
 }
 
-// alone is the noise with which one release of sensitivity 1 costs a share of the
-// budget by itself.
-func (j *job) alone(share, budget float64, sampling accountant.Sampling) (float64, error) {
-	c := &j.config
-	if budget == 0 {
-		lots, err := accountant.Epsilon(j.plan().History(), c.Delta, c.Accountant)
-		if err != nil {
-			return 0, err
-		}
-		budget = lots.Epsilon
-	}
-	one := accountant.Plan{Sampling: sampling, Steps: 1, Adjacency: engine.Adjacency(c.Sampling)}
-	return accountant.CalibrateNoise(one, share*budget, c.Delta, c.Accountant)
-}
-
 func (j *job) validationSampling() accountant.Sampling {
 	return accountant.Sampling{Policy: accountant.Every, Records: engine.RecordCount(j.config.Validation.Set, j.config.Records)}
-}
-
-// history is the ledger that the run will leave: its lots, and what is released
-// beside them.
-func (j *job) history() accountant.History {
-	h := j.plan().History()
-	beside := func(group string, sampling accountant.Sampling, noise float64) {
-		h.Spent = append(h.Spent, accountant.Spent{Count: 1, Lot: accountant.Lot{Sampling: sampling, Queries: []accountant.Query{
-			{Group: group, Mechanism: accountant.Gaussian, Sensitivity: 1, Noise: noise}}}})
-	}
-	if j.config.Projection.Directions > 0 {
-		beside("second moments", j.everyone(), j.config.Projection.Noise)
-	}
-	if j.config.Validation.Set != nil {
-		beside("validation accuracy", j.validationSampling(), j.config.Validation.Noise)
-	}
-	return h
-}
-
-// calibrate finds the noise with which all that is released costs the budget.
-func (j *job) calibrate() (float64, error) {
-	c, budget := &j.config, j.set.epsilon
-	low, err := accountant.CalibrateNoise(j.plan(), budget, c.Delta, c.Accountant)
-	if err != nil || c.Validation.Set == nil && c.Projection.Directions == 0 {
-		return low, err
-	}
-	over := func(z float64) (bool, error) {
-		c.Noise = z
-		a, err := accountant.Epsilon(j.history(), c.Delta, c.Accountant)
-		return a.Epsilon > budget, err
-	}
-	high := low
-	for {
-		above, err := over(high)
-		if err != nil {
-			return 0, err
-		}
-		if !above {
-			break
-		}
-		if low, high = high, high*1.1; high > 1e6 {
-			return 0, fmt.Errorf("%w: what is released beside the lots costs it alone; give a larger --validation-noise or --project-noise", engine.ErrBudget)
-		}
-	}
-	for high > low*(1+1e-4) {
-		middle := (low + high) / 2
-		above, err := over(middle)
-		if err != nil {
-			return 0, err
-		}
-		if above {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return high, nil
 }
 
 // validate releases the accuracy on the held-out records of a run that ended; nil

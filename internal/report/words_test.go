@@ -27,6 +27,9 @@ func TestRounded(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for got, want := range map[string]string{
+		RoundUp(0) + RoundUp(1):             "01",
+		RoundUp(999999.5):                   "1e+06",
+		RoundUp(math.Inf(1)):                "∞",
 		raised(1e-5):                        "10⁻⁵",
 		raised(2.5e-7):                      "2.5·10⁻⁷",
 		raised(3e12):                        "3·10¹²",
