@@ -37,10 +37,10 @@ func (c *compiler) convNorms(f op.ConvWeight, s op.SquaredNorms, k call) bool {
 		return c.mixed(op.Mixed{Parts: &[]op.Part{{Form: f}}, Size: f.Size(), Records: s.Records}, k)
 	}
 	rows := k.size(1) / v.O / s.Records
-	g, grid := c.newGram(s.Records*v.Groups, rows)
-	c.launch("convolution_gram", grid, dim{128, 1, 1}, g, c.rows(v, rows, k.in[0], k.in[1]))
-	g.Pairs *= int32(v.Groups)
-	c.gramNorms(g, k.out, s.Records, v.width+v.og)
+	c.gramNorms(gram{
+		kernel: "convolution_gram", tiles: []int{64}, args: []any{c.rows(v, rows, k.in[0], k.in[1])},
+		records: s.Records, groups: v.Groups, rows: rows, na: v.width, nd: v.og, delta: -1,
+	}, k.out)
 	return true
 }
 

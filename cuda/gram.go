@@ -3,6 +3,8 @@
 package cuda
 
 import (
+	"strconv"
+
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/op"
 )
@@ -27,49 +29,120 @@ func (c *compiler) productNorms(f op.Product, s op.SquaredNorms, k call) bool {
 	return c.mixed(op.Mixed{Parts: &[]op.Part{{Form: s.Form}}, Size: s.Form.Size(), Records: s.Records}, k)
 }
 
-// gramArgs is the argument of the kernels of kernels/gram.cu.
+// gram is a squared norm that is found from Gram matrices, by the kernels of
+// kernels/gram.cu and convolution_norm.cu.
+type gram struct {
+	kernel  string
+	args    []any
+	tiles   []int // whose kernels there are in float, the smaller first
+	records int
+	groups  int // products of a record, whose norms add up
+	rows    int // of a record
+	na, nd  int // elements of a row of A and of Δ
+	delta   int // the buffer of a Δ that other products may have too, or -1
+}
+
+// gramArgs is struct Gram of kernels/gram.h.
 type gramArgs struct {
-	Partial, Signals      driver.Pointer
-	Known, Rows, Pairs, _ int32
+	Partial, Signals, Doubted driver.Pointer
+	Known, Rows, Pairs, Slice int32
 }
 
-// newGram is the layout of blocks for some rows a record, and their number.
-func (c *compiler) newGram(records, rows int) (g gramArgs, grid dim) {
-	tiles := ceil(rows, 32)
-	pairs := tiles * (tiles + 1) / 2
-	g = gramArgs{Partial: c.scratch(16 * records * pairs), Rows: int32(rows), Pairs: int32(pairs)}
-	return g, dim{uint32(records * pairs), 1, 1}
-}
-
-// gramNorms ends the norms; a row of A and one of Δ have n elements together.
-func (c *compiler) gramNorms(g gramArgs, out driver.Pointer, records, n int) {
-	c.launch("gram_norms", dim{uint32(ceil(records, 4)), 1, 1}, dim{128, 1, 1},
-		out, g.Partial, int32(records), g.Pairs, 2*float64(n+2*int(g.Rows)+8)*roundoff)
-}
+// gramRoundings is struct Roundings of kernels/gram.cu.
+type gramRoundings struct{ Gamma, Lost float64 }
 
 func (c *compiler) productGram(f op.Product, records, rows int, k call) {
-	g, grid := c.newGram(records, rows)
-	c.signalGrams(&g, k.bases[1], records, f.Out)
-	c.launch("product_gram", grid, dim{128, 1, 1},
-		g, k.in[0], k.in[1], int32(f.In), int32(f.Out), aligned(k.in[0], f.In), aligned(k.in[1], f.Out))
-	c.gramNorms(g, k.out, records, f.In+f.Out)
+	c.gramNorms(gram{
+		kernel: "product_gram", tiles: []int{32, 64},
+		args: []any{gramRows{
+			k.in[0], k.in[1], int32(f.In), int32(f.Out), aligned(k.in[0], f.In), aligned(k.in[1], f.Out),
+		}},
+		records: records, groups: 1, rows: rows, na: f.In, nd: f.Out, delta: k.bases[1],
+	}, k.out)
 }
 
-// signalsOf is the note of a buffer's ΔΔᵀ.
-type signalsOf struct{ delta int }
+// gramRows is struct Rows of kernels/gram.cu.
+type gramRows struct {
+	A, Delta                        driver.Pointer
+	In, Out, AlignedA, AlignedDelta int32
+}
+
+// gramNorms finds norms in double, or where a card does few doubles in float, and in
+// double those alone that are in doubt.
+func (c *compiler) gramNorms(g gram, out driver.Pointer) {
+	const tile = 32
+	var doubted driver.Pointer
+	if c.device.SlowDoubles() {
+		doubted = c.gramNormsInFloat(g, out)
+	}
+	args, grid := c.newGram(g, tile, 2)
+	if args.Doubted = doubted; doubted == 0 {
+		c.signalGrams(&args, g, 8*tile*tile)
+	}
+	c.launch(g.kernel, grid, dim{128, 1, 1}, append([]any{args}, g.args...)...)
+	c.launch("gram_norms", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
+		out, args.Partial, doubted, int32(g.records), args.Pairs*int32(g.groups), 2*float64(g.na+g.nd+2*g.rows+8)*roundoff)
+}
+
+// gramSlice is how many products are added up in float before their sum is added to
+// others: few, so that a bound on their roundings is small.
+const gramSlice = 64
+
+// gramNormsInFloat gives the records that are in doubt.
+func (c *compiler) gramNormsInFloat(g gram, out driver.Pointer) (doubted driver.Pointer) {
+	tile := g.tiles[0]
+	if g.rows > tile {
+		tile = g.tiles[len(g.tiles)-1]
+	}
+	args, grid := c.newGram(g, tile, 5)
+	c.signalGrams(&args, g, 4*tile*tile)
+	c.launch(g.kernel+"_float_"+strconv.Itoa(tile), grid, dim{2 * uint32(tile), 1, 1}, append([]any{args}, g.args...)...)
+
+	// An element is a sum of n products that passes through k roundings, and so it is off
+	// by at most γ = k·u/(1 − k·u) of the product of two rows' lengths, u = 2⁻²⁴ (Higham
+	// 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1), and by n·2⁻¹⁴⁹
+	// where products underflow. Squared and added up over all pairs of rows, γ is taken of
+	// the sum of the rows' squared lengths: the trace, of which γ/(1 − γ) more is computed.
+	const u, least = 1.0 / (1 << 24), 0x1p-149
+	roundings := func(n int) gramRoundings {
+		ku := float64(min(n, gramSlice)+ceil(n, gramSlice)) * u
+		gamma := ku / (1 - ku)
+		return gramRoundings{gamma / (1 - gamma), float64(g.groups*g.rows*n) * least}
+	}
+	const ofThread = 32 // results, which are added up in float
+	doubted = c.scratch(4 * g.records)
+	c.launch("gram_norms_float", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
+		out, doubted, args.Partial, int32(g.records), args.Pairs*int32(g.groups), roundings(g.na), roundings(g.nd),
+		(ofThread+2)*u, 2*float64(g.groups*g.rows*g.rows)*least)
+	return doubted
+}
+
+// newGram is the layout of blocks of square tiles, and their number; every block leaves
+// so many sums.
+func (c *compiler) newGram(g gram, tile, sums int) (args gramArgs, grid dim) {
+	tiles := ceil(g.rows, tile)
+	pairs := tiles * (tiles + 1) / 2
+	blocks := g.records * g.groups * pairs
+	args = gramArgs{Partial: c.scratch(8 * sums * blocks), Rows: int32(g.rows), Pairs: int32(pairs), Slice: gramSlice}
+	return args, dim{uint32(blocks), 1, 1}
+}
+
+// signalsOf is the note of the ΔΔᵀ of a buffer's rows, which others may read in rows of
+// another width.
+type signalsOf struct{ delta, width int }
 
 // signalGrams is memory for ΔΔᵀ of every record, where several products of the
 // program have the same Δ, as the two weights of an LSTM have, and it takes less
-// than Δ itself.
-func (c *compiler) signalGrams(g *gramArgs, delta, records, n int) {
-	const tile = 32 * 32
-	if 2*int(g.Pairs)*tile > int(g.Rows)*n {
+// than Δ itself. A pair of tiles takes so many bytes.
+func (c *compiler) signalGrams(args *gramArgs, g gram, tile int) {
+	size := int(args.Pairs) * tile
+	if g.delta < 0 || size > 4*g.rows*g.nd {
 		return
 	}
 	users := 0
 	for _, i := range c.program.Front {
-		if s, ok := i.Spec.(op.SquaredNorms); ok && s.Method == op.Gram && len(i.In) == 2 && c.program.Buffers[i.In[1]].Base == delta {
-			if _, ok := s.Form.(op.Product); ok {
+		if s, ok := i.Spec.(op.SquaredNorms); ok && s.Method == op.Gram && len(i.In) == 2 && c.program.Buffers[i.In[1]].Base == g.delta {
+			if f, ok := s.Form.(op.Product); ok && f.Out == g.nd {
 				users++
 			}
 		}
@@ -78,6 +151,6 @@ func (c *compiler) signalGrams(g *gramArgs, delta, records, n int) {
 		return
 	}
 	var known bool
-	g.Signals, known = c.note(signalsOf{delta}, 8*records*int(g.Pairs)*tile)
-	g.Known = flag(known)
+	args.Signals, known = c.note(signalsOf{g.delta, g.nd}, g.records*size)
+	args.Known = flag(known)
 }

@@ -300,6 +300,15 @@ func (m *Machine) Release(now *plan.Release) error { return m.release.run(now) }
 // State is the host's copy of weights, averages and optimiser memory.
 func (m *Machine) State() plan.State { return m.state }
 
+// Sum is the accumulator of vector v.
+func (m *Machine) Sum(v int) ([]float32, error) {
+	x := make([]float32, m.trained[v].size)
+	if err := m.device.CopyOut(bytesOf(x), m.trained[v].sum); err != nil {
+		return nil, err
+	}
+	return x, m.device.Wait()
+}
+
 // Sync copies the state from the device.
 func (m *Machine) Sync() error {
 	err := m.eachState(func(host []float32, device driver.Pointer) error { return m.device.CopyOut(bytesOf(host), device) })

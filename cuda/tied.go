@@ -38,7 +38,8 @@ func tiedUses(s op.Mixed, k call) (t tied, ok bool) {
 }
 
 func (c *compiler) tiedNorms(t tied, records int, k call) {
-	g, grid := c.newGram(records, int(t.Rows+t.Looked))
-	c.launch("tied_gram", grid, dim{128, 1, 1}, g, t)
-	c.gramNorms(g, k.out, records, int(t.Width+t.Vocabulary))
+	c.gramNorms(gram{
+		kernel: "tied_gram", tiles: []int{64}, args: []any{t},
+		records: records, groups: 1, rows: int(t.Rows + t.Looked), na: int(t.Width), nd: int(t.Vocabulary), delta: -1,
+	}, k.out)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/tape"
+	"github.com/dptrain/dptrain/noise"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -184,6 +185,17 @@ var devices = []device{
 	{"gorgonia", func(p *perexample.Private) (accumulator, error) {
 		return tape.New(p, true, optim.Optimizer{Kind: optim.KindSGD}, false)
 	}},
+}
+
+// empty clears the sums by a release that moves nothing.
+func empty(t *testing.T, m plan.Machine, vectors int) {
+	t.Helper()
+	still := plan.Release{
+		Source: noise.Seeded(1), Sigma: make([]float64, vectors), Optimizer: optim.Optimizer{Kind: optim.KindSGD}, Step: 1,
+	}
+	if err := m.Release(&still); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // lot is what a device makes of a data set: squared norms of every record, and

@@ -143,13 +143,17 @@ func TestRandomNetworks(t *testing.T) {
 			if p.Warning != "" {
 				t.Fatal(p.Warning)
 			}
-			m, err := devices[0].open(p)
-			if err != nil {
-				t.Fatal(err)
+			for _, dev := range devices {
+				m, err := dev.open(p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Run(dev.name, func(t *testing.T) {
+					// Some of these networks saturate, where rounding is larger than usual.
+					compare(t, p, step(t, m, p, e, 1, nil, factors, float32(math.NaN())), want, factors, 20*tolerance)
+				})
+				m.Close()
 			}
-			defer m.Close()
-			// Some of these networks saturate, where rounding is larger than usual.
-			compare(t, p, step(t, m, p, e, 1, nil, factors, float32(math.NaN())), want, factors, 10*tolerance)
 		})
 	}
 }

@@ -112,6 +112,9 @@ func (d *Device) Arch() int { return d.card.Arch }
 // Multiprocessors returns how many blocks can run side by side at the least.
 func (d *Device) Multiprocessors() int { return d.card.multiprocessors }
 
+// SlowDoubles tells whether the card does one operation in double for many in float.
+func (d *Device) SlowDoubles() bool { return d.card.doubles > 8 }
+
 // Emulated tells whether this is no GPU but the emulated device: its results
 // prove nothing about speed.
 func (d *Device) Emulated() bool { return d.card.Emulated() }

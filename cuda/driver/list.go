@@ -16,6 +16,7 @@ type Listed struct {
 	Memory int64
 
 	multiprocessors int
+	doubles         int // how many floats it computes in the time of one double
 	device          cu.Device
 }
 
@@ -45,11 +46,11 @@ func listed(n int) (l Listed, err error) {
 		return l, err
 	}
 	l.Name = strings.TrimSpace(l.Name)
-	attributes, err := l.device.Attributes(cu.ComputeCapabilityMajor, cu.ComputeCapabilityMinor, cu.MultiprocessorCount)
+	attributes, err := l.device.Attributes(cu.ComputeCapabilityMajor, cu.ComputeCapabilityMinor, cu.MultiprocessorCount, cu.SingleToDoublePrecisionPerfRatio)
 	if err != nil {
 		return l, err
 	}
-	l.Arch, l.multiprocessors = 10*attributes[0]+attributes[1], attributes[2]
+	l.Arch, l.multiprocessors, l.doubles = 10*attributes[0]+attributes[1], attributes[2], attributes[3]
 	l.Memory, err = l.device.TotalMem()
 	return l, err
 }

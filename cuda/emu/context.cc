@@ -166,6 +166,7 @@ API cuDeviceGetAttribute(int *value, int attribute, int d) {
 		case 75: *value = arch / 10; break;                 // COMPUTE_CAPABILITY_MAJOR
 		case 76: *value = arch % 10; break;                 // COMPUTE_CAPABILITY_MINOR
 		case 81: *value = 96 << 10; break;                  // MAX_SHARED_MEMORY_PER_MULTIPROCESSOR
+		case 87: *value = arch % 10 == 0 && arch != 120 ? 2 : 64; break;  // SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO
 		case 97: *value = int(shared_bytes); break;         // MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
 		case 99: *value = 1; break;                         // HOST_REGISTER_SUPPORTED
 		case 106: *value = 32; break;                       // MAX_BLOCKS_PER_MULTIPROCESSOR

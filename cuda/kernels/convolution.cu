@@ -197,7 +197,7 @@ using Tall = Tile<64, 128, 8, 4, 16>;
 KERNEL LAUNCH_BOUNDS(64) convolution_16x128(Convolution c) { convolve<Low>(c); }
 KERNEL LAUNCH_BOUNDS(64) convolution_32x128(Convolution c) { convolve<Flat>(c); }
 KERNEL LAUNCH_BOUNDS(128) convolution_64x128(Convolution c) { convolve<Wide>(c); }
-KERNEL LAUNCH_BOUNDS(256) convolution_128x128(Convolution c) { convolve<Large>(c); }
+KERNEL LAUNCH_BOUNDS(256, 2) convolution_128x128(Convolution c) { convolve<Large>(c); }
 KERNEL LAUNCH_BOUNDS(128) convolution_64x64(Convolution c) { convolve<Medium>(c); }
 KERNEL LAUNCH_BOUNDS(64) convolution_32x32(Convolution c) { convolve<Small>(c); }
 

@@ -6,12 +6,11 @@
 // rows of A are the patches of a record's pictures. Predicted for wrn16-4-16's last
 // stage (64 rows of 2304 + 256, 16 records): 84 M multiplications in double, 2.5 µs at
 // the 33 T/s of an H100's tensor cores, but 48 blocks, each on a multiprocessor of its
-// own with 27 thousand cycles of work, take 16 µs. A card with one double for 64 floats
-// takes 0.2 ms.
+// own with 27 thousand cycles of work, take 16 µs.
 //
 // convolution_exact builds the gradient, 32 by 32 elements a block. Plans ask for it
 // where a weight has several uses.
-#include "gram.h"
+#include "gram_float.h"
 #include "patch.h"
 
 namespace {
@@ -38,6 +37,7 @@ struct Pictures {
 // Patches are the rows of A of one record and group; the table of taps goes on to a
 // multiple of four with those that see zeros.
 struct Patches {
+	static constexpr bool along = true;
 	const Pictures &p;
 	int record, group;
 
@@ -60,6 +60,7 @@ struct Patches {
 
 // Signals are the rows of Δ.
 struct Signals {
+	static constexpr bool along = false;
 	const Pictures &p;
 	int record, group;
 
@@ -77,9 +78,13 @@ struct Signals {
 
 } // namespace
 
-KERNEL LAUNCH_BOUNDS(128, 2) convolution_gram(Gram g, Pictures p) {
-	int item = blockIdx.x / g.pairs, record = item / p.groups, group = item % p.groups;
-	inner(g, Patches{p, record, group}, Signals{p, record, group}, blockIdx.x % g.pairs, p.width, p.outputs);
+KERNEL LAUNCH_BOUNDS(128, 2) convolution_gram(Gram<double> g, Pictures p) {
+	const int item = blockIdx.x / g.pairs, record = item / p.groups, group = item % p.groups;
+	if (g.asked(record)) inner(g, Patches{p, record, group}, Signals{p, record, group}, blockIdx.x % g.pairs, p.width, p.outputs);
+}
+KERNEL LAUNCH_BOUNDS(128, 2) convolution_gram_float_64(Gram<float> g, Pictures p) {
+	const int item = blockIdx.x / g.pairs, record = item / p.groups, group = item % p.groups;
+	inner_float<Medium>(g, Patches{p, record, group}, Signals{p, record, group}, blockIdx.x % g.pairs, p.width, p.outputs);
 }
 
 // convolution_exact writes a tile of 32 outputs by 32 elements of the patches for each

@@ -15,15 +15,39 @@
 //
 // Predicted: T²/2·(p+d) multiplications in double a record at 60% of 33 T/s on an H100;
 // 32 records of 64 rows, 128 and 512 wide, take 2.5 µs, the 5000 outputs of a head
-// 17 µs. A card with one double for 64 floats takes thirty times as long.
-#include "gram.h"
+// 17 µs.
+//
+// A card with one double for 32 or 64 floats would take thirty times as long. There the
+// matrices are made in float by the tiles of tile.h, what roundings may have changed of
+// the very record's norm is bounded and added, and a record of which that is more than
+// 1/256 is doubted: its blocks compute it again in double, all others' return at once.
+// Predicted for an L4 (15 T multiplications a second in float, .23 in double): the 64 rows
+// above 9 µs at 60%, whole squares being multiplied; 0.2 ms in double.
+#include "gram_float.h"
 #include "matrix.h"
 
-KERNEL LAUNCH_BOUNDS(128, 2) product_gram(Gram g, const float *a, const float *delta, int na, int nd, int aligned_a, int aligned_d) {
-	const long long first = (long long)(blockIdx.x / g.pairs) * g.rows;
-	inner(g, Along{a + first * na, g.rows, na, na, aligned_a != 0}, Along{delta + first * nd, g.rows, nd, nd, aligned_d != 0},
-		blockIdx.x % g.pairs, na, nd);
+// Rows are those of two matrices.
+struct Rows {
+	const float *a, *delta;
+	int na, nd, aligned_a, aligned_d;
+
+	__device__ __forceinline__ Along left(int record, int rows) const { return of(a, record, rows, na, aligned_a); }
+	__device__ __forceinline__ Along right(int record, int rows) const { return of(delta, record, rows, nd, aligned_d); }
+	__device__ __forceinline__ static Along of(const float *x, int record, int rows, int n, int aligned) {
+		return {x + (long long)record * rows * n, rows, n, n, aligned != 0};
+	}
+};
+
+KERNEL LAUNCH_BOUNDS(128, 2) product_gram(Gram<double> g, Rows r) {
+	const int record = blockIdx.x / g.pairs;
+	if (g.asked(record)) inner(g, r.left(record, g.rows), r.right(record, g.rows), blockIdx.x % g.pairs, r.na, r.nd);
 }
+template <class T> __device__ __forceinline__ void product_gram_float(const Gram<float> &g, const Rows &r) {
+	const int record = blockIdx.x / g.pairs;
+	inner_float<T>(g, r.left(record, g.rows), r.right(record, g.rows), blockIdx.x % g.pairs, r.na, r.nd);
+}
+KERNEL LAUNCH_BOUNDS(64) product_gram_float_32(Gram<float> g, Rows r) { product_gram_float<Small>(g, r); }
+KERNEL LAUNCH_BOUNDS(128, 2) product_gram_float_64(Gram<float> g, Rows r) { product_gram_float<Medium>(g, r); }
 
 // Tied is a table that is multiplied with and also looked up in, as an embedding tied
 // to the last layer is. A lookup of entry i is a product with a row that is 1 at i and
@@ -37,6 +61,7 @@ struct Tied {
 
 // Stacked are the rows that A has: those of the product, then the lookup's signals.
 struct Stacked {
+	static constexpr bool along = true;
 	const Tied &t;
 	int record;
 
@@ -51,6 +76,7 @@ struct Stacked {
 
 // Marked are the rows that Δ has: those of the product, then a one for every lookup.
 struct Marked {
+	static constexpr bool along = true;
 	const Tied &t;
 	int record;
 
@@ -70,23 +96,62 @@ struct Marked {
 	}
 };
 
-KERNEL LAUNCH_BOUNDS(128, 2) tied_gram(Gram g, Tied t) {
+KERNEL LAUNCH_BOUNDS(128, 2) tied_gram(Gram<double> g, Tied t) {
 	const int record = blockIdx.x / g.pairs;
-	inner(g, Stacked{t, record}, Marked{t, record}, blockIdx.x % g.pairs, t.width, t.vocabulary);
+	if (g.asked(record)) inner(g, Stacked{t, record}, Marked{t, record}, blockIdx.x % g.pairs, t.width, t.vocabulary);
+}
+KERNEL LAUNCH_BOUNDS(128, 2) tied_gram_float_64(Gram<float> g, Tied t) {
+	const int record = blockIdx.x / g.pairs;
+	inner_float<Medium>(g, Stacked{t, record}, Marked{t, record}, blockIdx.x % g.pairs, t.width, t.vocabulary);
 }
 
-// gram_norms ends the norms, a warp a record. A product of two rows of n elements is off
-// by at most n·2⁻⁵³ of their lengths' product, adding up rows² of them costs as much for
-// each of 2·rows, and all lengths' products together are length²; error is all that.
-KERNEL LAUNCH_BOUNDS(128) gram_norms(float *out, const double *partial, int records, int pairs, double error) {
-	const int lane = threadIdx.x % 32, record = blockIdx.x * 4 + threadIdx.x / 32;
-	double total = 0, length = 0;
-	for (int i = lane; record < records && i < pairs; i += 32) {
-		total += partial[2 * ((long long)record * pairs + i)];
-		length += partial[2 * ((long long)record * pairs + i) + 1];
-	}
-	total = warp_sum(total);
-	length = warp_sum(length);
-	if (lane == 0 && record < records)
-		out[record] = (float)((total < 0 ? 0 : total) + error * length * length);
+// record_sum is the sum over a record's blocks of number i of the n that each leaves, by
+// the warp that has the record.
+__device__ __forceinline__ double record_sum(const double *partial, int record, int pairs, int n, int i) {
+	double sum = 0;
+	for (int p = threadIdx.x % 32; p < pairs; p += 32)
+		sum += partial[n * ((long long)record * pairs + p) + i];
+	return warp_sum(sum);
+}
+
+// gram_norms ends the norms of the records that are asked for, a warp a record. A product
+// of two rows of n elements is off by at most n·2⁻⁵³ of their lengths' product, adding up
+// rows² of them costs as much for each of 2·rows, and all lengths' products together are
+// length²; error is all that.
+KERNEL LAUNCH_BOUNDS(128) gram_norms(float *out, const double *partial, const int *doubted, int records, int pairs, double error) {
+	const int record = blockIdx.x * 4 + threadIdx.x / 32;
+	if (record >= records || (doubted && !doubted[record])) return;
+	double total = record_sum(partial, record, pairs, 2, 0), length = record_sum(partial, record, pairs, 2, 1);
+	if (threadIdx.x % 32 == 0) out[record] = (float)((total < 0 ? 0 : total) + error * length * length);
+}
+
+// Roundings are those of a Gram matrix in float: what they change of it is, in the
+// Frobenius norm, at most gamma times its trace, and lost where products underflow.
+struct Roundings {
+	double gamma, lost;
+
+	__device__ __forceinline__ double of(double trace) const { return gamma * (trace + lost) + lost; }
+};
+
+// gram_norms_float ends the norms that were found in float and doubts those that it must.
+// With A′ and D′ what was computed of the two matrices A and D,
+//
+//	|⟨A′, D′⟩ − ⟨A, D⟩| ≤ ‖A′−A‖‖D′‖ + ‖A‖‖D′−D‖
+//
+// and adding up ⟨A′, D′⟩ costs at most added·‖A′‖‖D′‖, and tiny where products underflow.
+KERNEL LAUNCH_BOUNDS(128)
+gram_norms_float(float *out, int *doubted, const double *partial, int records, int pairs, Roundings a, Roundings d, double added, double tiny) {
+	const int record = blockIdx.x * 4 + threadIdx.x / 32;
+	if (record >= records) return;
+	double sum[gram_sums];
+#pragma unroll
+	for (int i = 0; i < gram_sums; i++)
+		sum[i] = record_sum(partial, record, pairs, gram_sums, i);
+	if (threadIdx.x % 32 != 0) return;
+	const double total = sum[0], norm_a = sqrt(sum[1] + tiny), norm_d = sqrt(sum[2] + tiny);
+	const double off_a = a.of(sum[3]), off_d = d.of(sum[4]);
+	const double margin = 1.001;  // the sums that bound have roundings, too
+	const double off = margin * (off_a * norm_d + (norm_a + off_a) * off_d + added * norm_a * norm_d) + tiny;
+	doubted[record] = !((off <= total / 256 && off < INFINITY) || off <= 1e-30);
+	out[record] = (float)((total < 0 ? 0 : total) + off);
 }

@@ -4,6 +4,30 @@
 #include "double.h"
 #include "reduce.h"
 
+// Gram is what the blocks of a grid have in common: every block has a pair of tiles of
+// a record's rows.
+template <class Number> struct Gram {
+	double *partial;     // what every block leaves
+	Number *signals;     // ΔΔᵀ of every block, or null
+	const int *doubted;  // records that are asked for, or null: all
+	int known;           // signals is to be read, not written
+	int rows, pairs;     // of a record
+	int slice;           // in float: how many products are added up at a time
+
+	__device__ __forceinline__ bool asked(int record) const { return !doubted || doubted[record]; }
+};
+
+// Pair is a block's two tiles. They are counted row by row: (0,0), (1,0), (1,1), (2,0), …
+struct Pair {
+	int down = 0, across;
+
+	__device__ __forceinline__ Pair(int number) {
+		while ((down + 1) * (down + 2) / 2 <= number)
+			down++;
+		across = number - down * (down + 1) / 2;
+	}
+};
+
 // grams adds to sum the products of rows first+0…31 with rows second+0…31 of x. Lane
 // groups are as in double.h; i and j count rows by eights. Limit says how many j each
 // i has.
@@ -65,23 +89,13 @@ template <class S> __device__ __forceinline__ void gather(double (&own)[8], S &s
 	__syncthreads();
 }
 
-struct Gram {
-	double *partial;       // of every block: the inner product's part, and that of Σ‖a_t‖‖δ_t‖
-	double *signals;       // ΔΔᵀ of every block, or null
-	int known;             // signals is to be read, not written
-	int rows, pairs;       // of a record
-};
-
-// inner gives a block's part of the inner product. Blocks count a record's pairs of
-// tiles row by row: (0,0), (1,0), (1,1), (2,0), …
+// inner leaves a block's part of the inner product, and that of Σ‖a_t‖‖δ_t‖.
 template <class A, class D>
-__device__ __forceinline__ void inner(const Gram &g, const A &a, const D &delta, int pair, int na, int nd) {
+__device__ __forceinline__ void inner(const Gram<double> &g, const A &a, const D &delta, int pair, int na, int nd) {
 	SHARED(double, sums, 4 * 1024);
 	SHARED(double, partial, 32);
-	int down = 0;
-	while ((down + 1) * (down + 2) / 2 <= pair)
-		down++;
-	const int across = pair - down * (down + 1) / 2;
+	const Pair at(pair);
+	const int down = at.down, across = at.across;
 	int limit[4];
 #pragma unroll
 	for (int i = 0; i < 4; i++) {

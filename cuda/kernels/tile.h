@@ -39,6 +39,7 @@ template <int rows_, int columns_, int high_, int wide_, int depth_> struct Tile
 	static constexpr int rows = rows_, columns = columns_, high = high_, wide = wide_, depth = depth_;
 	static constexpr int across = columns / wide;  // threads beside each other
 	static constexpr int threads = rows / high * across;
+	static constexpr int left = 2 * depth * (rows + 4), right = 2 * depth * (columns + 4);  // floats of shared memory
 };
 
 // place tells where a tile lies by its number. They are numbered along columns of eight,
@@ -112,25 +113,36 @@ template <class Operand, int rows, int depth, int threads> struct Panel {
 	}
 };
 
-// product computes the tile at (m0, n0): the sum over k from `from` to `to`, in slices
-// that start at `from` and are a multiple of 16 long.
+// Seat is where a thread's results lie in its block's tile: high/4 by wide/4 groups of
+// four by four. A warp is at most eight threads wide: it reads few different numbers.
+template <class T> struct Seat {
+	static constexpr int high = T::high / 4, wide = T::wide / 4;
+	int x, y;
+
+	__device__ __forceinline__ Seat() {
+		constexpr int lanes = T::across < 8 ? T::across : 8;
+		constexpr int warps = T::across / lanes;
+		const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+		x = 4 * (warp % warps * lanes + lane % lanes);
+		y = 4 * (warp / warps * (32 / lanes) + lane / lanes);
+	}
+	// down is how far the thread's row r lies below its first, along how far group g.
+	__device__ __forceinline__ static int down(int r) { return r / 4 * (T::rows / high) + r % 4; }
+	__device__ __forceinline__ static int along(int g) { return g * (T::columns / wide); }
+};
+
+// slices computes the tile at (m0, n0): the sum over k from `from` to `to`, in slices
+// that start at `from` and are a multiple of 16 long. Each is called with the thread's
+// sums of a slice, and whether it is the first and the last. Left and right are shared
+// memory.
 //
 // A step of a 128×128 tile is 1024 cycles of multiplying for a multiprocessor (128
 // fmaf a cycle) and reads 8 KB; expected are 80% of 67 TFLOP/s for large products.
-template <class T, class A, class B, class Out>
-__device__ __forceinline__ void product(const A &a, const B &b, const Out &out, int m0, int n0, int from, int to, int slice) {
+template <class T, class A, class B, class S, class R, class Each>
+__device__ __forceinline__ void slices(S &left, R &right, const A &a, const B &b, int m0, int n0, int from, int to, int slice, Each each) {
 	constexpr int depth = T::depth;
-	constexpr int high = T::high / 4, wide = T::wide / 4;  // groups of four results
 	constexpr int stride_a = T::rows + 4, stride_b = T::columns + 4;
-	SHARED(float, left, 2 * depth * stride_a);
-	SHARED(float, right, 2 * depth * stride_b);
-
-	// A warp is at most eight threads wide: it reads few different numbers.
-	constexpr int lanes = T::across < 8 ? T::across : 8;
-	constexpr int warps = T::across / lanes;
-	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-	const int x = 4 * (warp % warps * lanes + lane % lanes);
-	const int y = 4 * (warp / warps * (32 / lanes) + lane / lanes);
+	const Seat<T> seat;
 
 	Panel<A, T::rows, depth, T::threads> pa;
 	Panel<B, T::columns, depth, T::threads> pb;
@@ -158,13 +170,13 @@ __device__ __forceinline__ void product(const A &a, const B &b, const Out &out, 
 			for (int i = 0; i < depth; i++) {
 				float u[T::high], v[T::wide];
 #pragma unroll
-				for (int g = 0; g < high; g++) {
-					float4 w = load4(left, (stage * depth + i) * stride_a + g * (T::rows / high) + y);
+				for (int g = 0; g < seat.high; g++) {
+					float4 w = load4(left, (stage * depth + i) * stride_a + seat.down(4 * g) + seat.y);
 					u[4 * g] = w.x, u[4 * g + 1] = w.y, u[4 * g + 2] = w.z, u[4 * g + 3] = w.w;
 				}
 #pragma unroll
-				for (int g = 0; g < wide; g++) {
-					float4 w = load4(right, (stage * depth + i) * stride_b + g * (T::columns / wide) + x);
+				for (int g = 0; g < seat.wide; g++) {
+					float4 w = load4(right, (stage * depth + i) * stride_b + seat.along(g) + seat.x);
 					v[4 * g] = w.x, v[4 * g + 1] = w.y, v[4 * g + 2] = w.z, v[4 * g + 3] = w.w;
 				}
 #pragma unroll
@@ -180,19 +192,30 @@ __device__ __forceinline__ void product(const A &a, const B &b, const Out &out, 
 			}
 			__syncthreads();
 		}
-		const int m = fresh(m0 + y), n = fresh(n0 + x);
+		each(sum, begin == from, end == to);
+	}
+}
+
+// product puts the tile at (m0, n0) where out says.
+template <class T, class A, class B, class Out>
+__device__ __forceinline__ void product(const A &a, const B &b, const Out &out, int m0, int n0, int from, int to, int slice) {
+	SHARED(float, left, T::left);
+	SHARED(float, right, T::right);
+	const Seat<T> seat;
+	slices<T>(left, right, a, b, m0, n0, from, to, slice, [&](const float (&sum)[T::high][T::wide], bool first, bool last) {
+		const int m = fresh(m0 + seat.y), n = fresh(n0 + seat.x);
 #pragma unroll
 		for (int r = 0; r < T::high; r++)
 #pragma unroll
-			for (int g = 0; g < wide; g++) {
+			for (int g = 0; g < seat.wide; g++) {
 				float v[4] = {sum[r][4 * g], sum[r][4 * g + 1], sum[r][4 * g + 2], sum[r][4 * g + 3]};
-				out.put(m + r / 4 * (T::rows / high) + r % 4, n + g * (T::columns / wide), v, begin == from, end == to);
+				out.put(m + seat.down(r), n + seat.along(g), v, first, last);
 			}
-	}
+	});
 	if (out.again())
 #pragma unroll 1
 		for (int r = 0; r < T::high; r++)
 #pragma unroll 1
-			for (int g = 0; g < wide; g++)
-				out.template again<4>(m0 + r / 4 * (T::rows / high) + y + r % 4, n0 + g * (T::columns / wide) + x);
+			for (int g = 0; g < seat.wide; g++)
+				out.template again<4>(m0 + seat.down(r) + seat.y, n0 + seat.along(g) + seat.x);
 }

@@ -1,0 +1,159 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
+	"gorgonia.org/tensor"
+)
+
+// promised holds squared norms against what kernels/gram.cu says of them: not less than
+// they are, and no more than the 1/256 of which roundings in float are believed.
+func (o operation) promised(t *testing.T, got []float32) {
+	t.Helper()
+	want, _ := o.reference()
+	for i, w := range want {
+		if g := float64(got[i]); !(g >= w*(1-1e-6) && g <= w*(1+1.0/250)) {
+			t.Errorf("%v: record %d of %d has the squared norm %v, and %v was found", o.spec, i, len(want), w, g)
+		}
+	}
+}
+
+// A card with few doubles finds norms in float, and in double where it must.
+func TestSlowDoubles(t *testing.T) {
+	onCard(t, "^Test(Norms|Gram.*|MixedWays)$|^TestNetworks$/^(lstm|transformer|wrn16-4:standardized)", "DPTRAIN_EMU_ARCH=86")
+}
+
+// Gram matrices of a tile and of several, of records and of groups.
+func TestGramSizes(t *testing.T) {
+	device(t)
+	r := rand.New(rand.NewPCG(10, 6))
+	const records = 3
+	for _, rows := range []int{2, 31, 32, 33, 64, 65, 130} {
+		for _, n := range []struct{ in, out int }{{1, 3}, {21, 200}, {64, 130}} {
+			o := given(r, op.SquaredNorms{Form: op.Product{In: n.in, Out: n.out}, Records: records, Method: op.Gram},
+				tensor.Shape{records * rows, n.in}, tensor.Shape{records * rows, n.out})
+			o.promised(t, o.run(t, Options{}))
+		}
+	}
+	for _, groups := range []int{1, 2} {
+		f := op.ConvWeight{
+			Window: op.Window{KernelH: 3, KernelW: 3, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}, Groups: groups, C: 6, H: 9, W: 9, O: 8,
+		}
+		o := given(r, op.SquaredNorms{Form: f, Records: records, Method: op.Gram},
+			tensor.Shape{records, 6, 9, 9}, tensor.Shape{records, 8, 7, 7})
+		o.promised(t, o.run(t, Options{}))
+	}
+}
+
+// A record whose rows take each other back, but for a little, has a norm that float
+// cannot see. It is found, and the bits of the records beside it stay.
+func TestGramOfRowsThatCancel(t *testing.T) {
+	device(t)
+	r := rand.New(rand.NewPCG(11, 6))
+	const records, rows, in, out = 3, 40, 30, 50
+	o := given(r, op.SquaredNorms{Form: op.Product{In: in, Out: out}, Records: records, Method: op.Gram},
+		tensor.Shape{records * rows, in}, tensor.Shape{records * rows, out})
+	before := o.run(t, Options{})
+	a, d := o.in[0][rows*in:2*rows*in], o.in[1][rows*out:2*rows*out]
+	copy(a[rows/2*in:], a[:rows/2*in])
+	for i := range rows / 2 * out {
+		d[rows/2*out+i] = -d[i] * (1 + 1e-4)
+	}
+	got := o.run(t, Options{})
+	o.promised(t, got)
+	if got[0] != before[0] || got[2] != before[2] {
+		t.Errorf("norms beside it were %v and %v, and are %v and %v", before[0], before[2], got[0], got[2])
+	}
+}
+
+// Records of more rows than a block has, alone and where two weights have the same Δ,
+// whose Gram matrix the second then reads.
+func TestGramOfManyRows(t *testing.T) {
+	device(t)
+	r := rand.New(rand.NewPCG(8, 6))
+	const records, rows, in, out = 2, 70, 21, 200
+	o := given(r, op.SquaredNorms{Form: op.Product{In: in, Out: out}, Records: records, Method: op.Gram},
+		tensor.Shape{records * rows, in}, tensor.Shape{records * rows, out})
+	o.promised(t, o.run(t, Options{}))
+
+	m := twoNorms(t, "-", o, o, plan.Buffer{Shape: o.shapes[0]}, plan.Buffer{Shape: o.shapes[1], Base: 1})
+	same(t, "ΔΔᵀ read again", m.Output(), make([]float32, records))
+	c := &compiler{Machine: m, notes: map[any]driver.Pointer{}, seen: map[any]bool{}}
+	args := gramArgs{Pairs: 6}
+	if c.signalGrams(&args, gram{records: records, rows: rows, nd: out, delta: 1}, 8*32*32); args.Signals == 0 {
+		t.Fatal("no memory is kept for ΔΔᵀ")
+	}
+}
+
+// The same signals in rows of two widths have two Gram matrices.
+func TestGramOfTwoWidths(t *testing.T) {
+	device(t)
+	r := rand.New(rand.NewPCG(12, 6))
+	const records = 2
+	norms := func(rows, in, out int) operation {
+		return given(r, op.SquaredNorms{Form: op.Product{In: in, Out: out}, Records: records, Method: op.Gram},
+			tensor.Shape{records * rows, in}, tensor.Shape{records * rows, out})
+	}
+	wide, narrow := norms(32, 20, 256), norms(64, 30, 128)
+	narrow.in[1] = wide.in[1]
+	m := twoNorms(t, "+", wide, narrow, plan.Buffer{Shape: wide.shapes[0]}, plan.Buffer{Shape: wide.shapes[1], Base: 1},
+		plan.Buffer{Shape: narrow.shapes[0], Base: 2}, plan.Buffer{Shape: narrow.shapes[1], Base: 1})
+	want, _ := wide.reference()
+	other, _ := narrow.reference()
+	for i, got := range m.Output() {
+		if sum := want[i] + other[i]; !(math.Abs(float64(got)-sum) <= sum/250) {
+			t.Errorf("record %d: the squared norms add up to %v, and %v was found", i, sum, got)
+		}
+	}
+}
+
+// twoNorms is a machine that has combined the norms that two operations find of the first
+// and of the last two buffers.
+func twoNorms(t *testing.T, kind string, first, second operation, buffers ...plan.Buffer) *Machine {
+	t.Helper()
+	p := &plan.Program{Batch: 1, Records: 1, PerRecord: 1, Arena: 32}
+	for i, b := range buffers {
+		b.Name, b.Role, b.Index = fmt.Sprint("input ", i), plan.Input, i
+		p.Buffers = append(p.Buffers, b)
+	}
+	n := len(buffers)
+	shape, err := first.spec.Shape(first.shapes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Buffers = append(p.Buffers,
+		plan.Buffer{Name: "first", Shape: shape, Base: n},
+		plan.Buffer{Name: "second", Shape: shape, Base: n + 1, Offset: 16},
+		plan.Buffer{Name: "both", Shape: shape, Role: plan.Output, Base: n + 2})
+	p.Front = []plan.Instruction{
+		{Spec: first.spec, In: []int{0, 1}, Out: n},
+		{Spec: second.spec, In: []int{n - 2, n - 1}, Out: n + 1},
+		{Spec: op.Binary{Kind: kind}, In: []int{n, n + 1}, Out: n + 2},
+	}
+	made, err := New(p, optim.Optimizer{Kind: optim.KindSGD}, false, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := made.(*Machine)
+	t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	copy(m.Input(0), first.in[0])
+	copy(m.Input(1), first.in[1])
+	copy(m.Input(n-2), second.in[0])
+	if err := m.Forward(); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}

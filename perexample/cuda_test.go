@@ -1,0 +1,35 @@
+//go:build gpu
+
+package perexample_test
+
+import (
+	"github.com/dptrain/dptrain/cuda"
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/perexample"
+)
+
+// The networks are tried on a GPU, too, where one, real or emulated, is at hand.
+func init() {
+	switch list, err := cuda.Devices(); {
+	case err != nil:
+		panic(err)
+	case len(list) == 0:
+		return
+	}
+	devices = append(devices, device{"cuda", func(p *perexample.Private) (accumulator, error) {
+		program, err := plan.Private(p, plan.Wanted{Norms: true, Output: true})
+		if err != nil {
+			return nil, err
+		}
+		m, err := cuda.New(program, optim.Optimizer{Kind: optim.KindSGD}, false, cuda.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return onCard{m.(*cuda.Machine)}, nil
+	}})
+}
+
+type onCard struct{ *cuda.Machine }
+
+func (m onCard) Sum(v int) []float32 { return must2(m.Machine.Sum(v)) }
