@@ -5,6 +5,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"unsafe"
 
 	"github.com/dptrain/dptrain/cuda/driver"
@@ -183,7 +184,9 @@ func (m *Machine) upload(to driver.Pointer, from []byte) error {
 	if err := m.device.CopyIn(to, from); err != nil {
 		return err
 	}
-	return m.device.Wait()
+	err := m.device.Wait()
+	runtime.KeepAlive(from) // the copy may still read it where the driver takes it as it lies
+	return err
 }
 
 // mirrors gives the host its view of what it fills and reads each microbatch.

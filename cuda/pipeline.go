@@ -60,10 +60,14 @@ func (m *Machine) Follow(f clip.Formula, examples int, read func(dst [][]float32
 	if err != nil {
 		return err
 	}
+	take, err := m.device.Kernel("take") // before a recording: the driver loads a kernel when it is first asked for
+	if err != nil {
+		return err
+	}
 	for i := range p.slots {
 		s := &p.slots[i]
 		s.graph, err = m.device.Capture(func() error {
-			if err := m.take(s, sets); err != nil {
+			if err := m.take(s, sets, take); err != nil {
 				return err
 			}
 			return queueAll(steps)
@@ -191,7 +195,7 @@ func (m *Machine) clearTally() error {
 func (m *Machine) rowsAt() int { return 8 + 8*m.pipe.groups }
 
 // take queues what brings a slot's microbatch where the network reads it.
-func (m *Machine) take(s *slot, sets []driver.Pointer) error {
+func (m *Machine) take(s *slot, sets []driver.Pointer, kernel driver.Kernel) error {
 	p, d := m.pipe, m.device
 	if err := d.CopyIn(p.command, s.command); err != nil {
 		return err
@@ -212,10 +216,6 @@ func (m *Machine) take(s *slot, sets []driver.Pointer) error {
 				return err
 			}
 			continue
-		}
-		kernel, err := d.Kernel("take")
-		if err != nil {
-			return err
 		}
 		n := len(x.values)
 		args := driver.Pack(x.device, sets[k], p.command+driver.Pointer(m.rowsAt()), p.command,
