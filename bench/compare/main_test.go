@@ -76,6 +76,7 @@ func TestOnly(t *testing.T) {
 func TestReason(t *testing.T) {
 	for complaint, want := range map[string]string{
 		"Traceback:\n  here\nValueError: no\n----\nFor simplicity, frames are left out.\n": "ValueError: no",
+		"  raise\nAssertionError\n----\nFor simplicity\n":                                  "AssertionError",
 		"a warning\nopacus is not installed here\n":                                        "opacus is not installed here",
 		"": "",
 	} {

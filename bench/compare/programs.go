@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,12 +128,15 @@ func (c *comparison) measure(w bench.Workload, p program, precision cuda.Precisi
 	return m
 }
 
+// raised is how Python's last word of an error begins.
+var raised = regexp.MustCompile(`^[\w.]+(Error|Exception)\b`)
+
 // reason is the line that says why a program ended: the last that names an error, for
 // JAX has advice behind it, else the last.
 func reason(complaint string) string {
 	lines := strings.Split(strings.TrimSpace(complaint), "\n")
 	for _, l := range slices.Backward(lines) {
-		if strings.Contains(l, "Error: ") {
+		if raised.MatchString(l) {
 			return l
 		}
 	}
