@@ -2,7 +2,8 @@
 
 // cuBLASLt, opened at run time. Its functions and the values of its enumerations are
 // written here after NVIDIA's documentation of them (cuBLAS 12 and 13, "Using the
-// cuBLASLt API") and compared with the header of 12.9.1, so that none is needed to build.
+// cuBLASLt API") and compared with the headers of 12.9.3 and 13.10, so that none is
+// needed to build.
 
 #include <stdlib.h>
 

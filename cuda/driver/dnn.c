@@ -2,7 +2,7 @@
 
 // cuDNN, opened at run time: the functions that versions 8.9 and 9 both have. They and
 // the values of the enumerations are written here after NVIDIA's documentation and
-// compared with the headers of 8.9.7 and 9.10.2, so that no header is needed to build.
+// compared with the headers of 8.9.7 and 9.28.0, so that no header is needed to build.
 
 #include <stdlib.h>
 
