@@ -125,8 +125,8 @@ func jsonNumber(x float64) string {
 	return string(b)
 }
 
-// jobOf is what train would do with some flags.
-func jobOf(t *testing.T, flags string) *job {
+// settingsOf are those of train with some flags.
+func settingsOf(t *testing.T, flags string) *settings {
 	t.Helper()
 	s, cmd := &settings{}, &cobra.Command{Use: "train"}
 	s.flags(cmd)
@@ -136,7 +136,13 @@ func jobOf(t *testing.T, flags string) *job {
 	if err := s.complete(cmd); err != nil {
 		t.Fatal(err)
 	}
-	j, err := s.job(&screen{quiet: true})
+	return s
+}
+
+// jobOf is what train would do with some flags.
+func jobOf(t *testing.T, flags string) *job {
+	t.Helper()
+	j, err := settingsOf(t, flags).job(&screen{quiet: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,6 +78,15 @@ func TestConfigurationsAreTakenAsTheyStand(t *testing.T) {
 	}
 }
 
+// A budget that is given takes the place of a preset's, whichever way that has it.
+func TestBudgetOfAPreset(t *testing.T) {
+	for flags, want := range map[string]float64{"": 0.5, " --epsilon 1": 0, " --stop-at-epsilon 3": 3, " --epsilon 4 --stop-at-epsilon 3": 3} {
+		if s := settingsOf(t, "--preset abadi-mnist-low"+flags); s.stopAtEpsilon != want {
+			t.Errorf("with%s it stops at %v, want %v", flags, s.stopAtEpsilon, want)
+		}
+	}
+}
+
 // Whatever the file holds, it is refused by an error or taken; what was taken is
 // printed so that it is taken again, and is then the same.
 func FuzzConfig(f *testing.F) {

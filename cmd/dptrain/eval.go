@@ -59,6 +59,9 @@ func (s *screen) eval(dir string, set *settings) error {
 		return asWrong(err)
 	}
 	task, err := s.read(set.data, options)
+	if err != nil && !named {
+		return asWrong(fmt.Errorf("what the model was trained on: %w; --data names other data", err))
+	}
 	if err != nil {
 		return asWrong(err)
 	}

@@ -51,6 +51,16 @@ func TestEvalLeavesTrainingRecordsAlone(t *testing.T) {
 	if _, stderr, code := dptrain("eval untested --data ./people.csv"); code != exitDone || !strings.Contains(stderr, "PRIVATE, do not publish") {
 		t.Errorf("the records that it was trained on: exit %d, %s", code, stderr)
 	}
+	if _, stderr, code := dptrain("eval elsewhere/tested"); code != exitWrong || !strings.Contains(stderr, "elsewhere/tested holds no model") {
+		t.Errorf("no run: exit %d, %s", code, stderr)
+	}
+	if err := os.Rename("people.csv", "moved.csv"); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := dptrain("eval tested"); code != exitWrong || !strings.Contains(stderr, "--data names other data") {
+		t.Errorf("its data are gone: exit %d, %s", code, stderr)
+	}
+	os.Rename("moved.csv", "people.csv")
 	// Nor does run.json make an accuracy up.
 	var saved map[string]any
 	file, err := os.ReadFile("untested/run.json")

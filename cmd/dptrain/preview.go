@@ -138,31 +138,34 @@ func (s *screen) preview(set *settings) error {
 	if q := job.config.Projection; q.Directions > 0 {
 		p.projectionSummary = &projectionSummary{q.Directions, q.Noise}
 	}
-	if p.Seconds, err = rehearse(run, c.Steps); err != nil {
+	if p.Seconds, err = patiently(s, "Timing lots of blank examples", func() (float64, error) { return rehearse(run, c.Steps) }); err != nil {
 		return err
 	}
 	return s.show(p, fmt.Sprintf("%s %.0f", roundUp(float64(p.Epsilon)), p.Seconds), p.print)
 }
 
-// rehearse runs lots for a moment and gives the time that all of them would take.
+// rehearse runs lots for a moment, one at least, and gives the time that all of them
+// would take. The first takes longer than the others: it counts where it is the only one.
 func rehearse(run *engine.Run, steps int) (float64, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), rehearsed)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	began, lots := time.Now(), 0
 	var first, last time.Time
-	lots := 0
 	err := run.Train(ctx, func(*engine.Progress) error {
 		last = time.Now()
-		if lots == 0 {
+		if lots++; lots == 1 {
 			first = last
 		}
-		lots++
+		if last.Sub(began) > rehearsed {
+			cancel()
+		}
 		return nil
 	})
 	if err != nil && ctx.Err() == nil {
 		return 0, err
 	}
-	if lots < 2 {
-		return float64(steps) * rehearsed.Seconds(), nil
+	if lots == 1 {
+		first, lots = began, 2
 	}
 	return last.Sub(first).Seconds() / float64(lots-1) * float64(steps), nil
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"testing"
+	"time"
 )
 
 func TestDryRunSaysWhatTheRunWillCostAndLeavesNothing(t *testing.T) {
@@ -32,5 +33,11 @@ func TestDryRunSaysWhatTheRunWillCostAndLeavesNothing(t *testing.T) {
 	}
 	if s := seen["seconds"].(float64); !(s > 0) || s > 600 {
 		t.Errorf("30 lots of a small network are to take %v s", s)
+	}
+	// Where there is time for one lot alone, that is what is timed.
+	began := time.Now()
+	one := answer(t, "train --model mlp:16 --steps 1 --lot 100 --noise 1 --delta 1e-5 --dry-run")["seconds"].(float64)
+	if took := time.Since(began).Seconds(); !(one > 0) || one > took || one == rehearsed.Seconds() {
+		t.Errorf("one lot is to take %v s, and its dry run took %v", one, took)
 	}
 }

@@ -203,7 +203,7 @@ func (s *settings) complete(cmd *cobra.Command) error {
 			return asWrong(err)
 		}
 		for _, f := range p.Flags {
-			if s.overruled(f.Name) {
+			if s.overruled(f.Name) || f.Name == "stop-at-epsilon" && s.given["epsilon"] { // another budget takes its place
 				continue
 			}
 			if err := cmd.Flags().Set(f.Name, f.Value); err != nil {
