@@ -8,7 +8,7 @@ import (
 
 // mostLots bounds the lots of one ledger, so that sums of counts stay exact in
 // an int and in the float64 of any program that reads JSON.
-const mostLots = 1 << 53
+const mostLots = min(1<<53, math.MaxInt)
 
 // sameLot says whether two lots spend the same. It does not allocate.
 func sameLot(a, b Lot) bool {

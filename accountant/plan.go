@@ -196,7 +196,7 @@ func calibratePoissonRate(p Plan, epsilon, delta float64, accountant string) (fl
 	return math.Exp(-rate), err
 }
 
-const mostSteps = 1 << 40
+const mostSteps = min(1<<40, math.MaxInt)
 
 // CalibrateSteps finds the largest number of steps with which p spends at most
 // epsilon at delta. p.Steps is not read.

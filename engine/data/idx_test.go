@@ -136,7 +136,7 @@ func TestBadMNISTIsRefused(t *testing.T) {
 		{"with 3 axes; want", labels, idx([]byte{1}, 1, 1, 1)},
 		{"within its header", images, []byte{0, 0, 8, 3, 0, 0, 0, 1}},
 		{"impossible length", images, idx(nil, 0, 28, 28)},
-		{"impossible length", images, idx(nil, 1<<31, 1<<31, 1<<31)},
+		{"impossible length", images, idx(nil, 1<<30, 1<<30, 1<<30)},
 		{"ends after 7 of the 8", images, idx(make([]byte, 7), 2, 2, 2)},
 		{"ends after 0 of the 4294967296", images, idx(nil, 1<<16, 1<<8, 1<<8)},
 		{"goes on after what", images, idx(make([]byte, 9), 2, 2, 2)},

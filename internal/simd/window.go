@@ -32,7 +32,7 @@ func (w *Window) Check() error {
 	case w.DilH*(w.KH-1) >= w.H+2*w.PadH || w.DilW*(w.KW-1) >= w.W+2*w.PadW:
 		return fmt.Errorf("window of %d×%d, dilation %d×%d, is larger than the image of %d×%d with padding %d×%d",
 			w.KH, w.KW, w.DilH, w.DilW, w.H, w.W, w.PadH, w.PadW)
-	case w.C*w.H*w.W > math.MaxInt32:
+	case w.C > math.MaxInt32/w.H/w.W:
 		return fmt.Errorf("image of %d×%d×%d has more than 2³¹ places", w.C, w.H, w.W)
 	}
 	return nil

@@ -171,6 +171,7 @@ func TestWindowCheck(t *testing.T) {
 		func(w *Window) { w.KH = 5 },
 		func(w *Window) { w.DilW = 4 },
 		func(w *Window) { w.H, w.W = 1<<16, 1<<16 },
+		func(w *Window) { w.C, w.H, w.W = 1<<22, 1<<21, 1<<21 },
 	} {
 		w := good
 		spoil(&w)

@@ -169,10 +169,10 @@ func (n *Net) Param(name string, start Start, dims ...int) *G.Node {
 	}
 	size := 1
 	for _, d := range dims {
-		size *= min(d, mostWeights)
-		if n.size+size > mostWeights {
+		if d > (mostWeights-n.size)/size {
 			return n.fail(fmt.Errorf("parameter %s of shape %v: with it the network has more than %d weights, the most that can be trained", name, dims, mostWeights))
 		}
+		size *= d
 	}
 	n.size += size
 	value := tensor.New(tensor.WithShape(dims...), tensor.WithBacking(start.draw(n.seed, name, size)))
