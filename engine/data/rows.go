@@ -32,10 +32,35 @@ type layout struct {
 // rows gathers the examples of a file.
 type rows struct {
 	*layout
-	features, labels []float32
+	features, labels parts
 	users            []int32
 	known            map[string]int32 // the number of each user so far
 	count            int
+}
+
+// parts is a list that grows without its numbers being copied each time, which would
+// take three times their memory while a file is read.
+type parts struct {
+	full [][]float32
+	last []float32
+}
+
+const partLength = 1 << 20
+
+// cut begins a new part after a row if the last one is long enough. Rows are of one
+// width, so that as many as before fill it.
+func (p *parts) cut() {
+	if len(p.last) >= partLength {
+		p.full = append(p.full, p.last)
+		p.last = make([]float32, 0, len(p.last))
+	}
+}
+
+func (p *parts) joined() []float32 {
+	if len(p.full) == 0 {
+		return p.last
+	}
+	return slices.Concat(append(p.full, p.last)...)
 }
 
 // table is the set of all rows.
@@ -50,7 +75,7 @@ func (r *rows) table(s Schema) (*Table, error) {
 	if r.tokens != nil {
 		columns = r.tokens.columns(s.Label, len(s.Classes))
 	}
-	return NewTable(columns, [][]float32{r.features, r.labels}, r.users)
+	return NewTable(columns, [][]float32{r.features.joined(), r.labels.joined()}, r.users)
 }
 
 // add appends one row; an error belongs to the column returned.
@@ -60,7 +85,7 @@ func (r *rows) add(row []string) (column int, err error) {
 		cell := strings.TrimSpace(row[k])
 		switch {
 		case k == r.text:
-			if r.features, r.labels, err = r.tokens.example(r.features, r.labels, cell); err != nil {
+			if r.features.last, r.labels.last, err = r.tokens.example(r.features.last, r.labels.last, cell); err != nil {
 				return k, err
 			}
 		case k == r.label:
@@ -68,7 +93,7 @@ func (r *rows) add(row []string) (column int, err error) {
 			if !ok {
 				return k, fmt.Errorf("the label is none of the %d classes given", len(r.classes))
 			}
-			r.labels = append(r.labels, float32(class))
+			r.labels.last = append(r.labels.last, float32(class))
 		case k == r.user:
 			if cell == "" {
 				return k, errors.New("the row has no user")
@@ -81,11 +106,13 @@ func (r *rows) add(row []string) (column int, err error) {
 			r.users = append(r.users, number)
 		case r.roles[k].ignore:
 		default:
-			if r.features, err = r.roles[k].encode(r.features, cell); err != nil {
+			if r.features.last, err = r.roles[k].encode(r.features.last, cell); err != nil {
 				return k, err
 			}
 		}
 	}
+	r.features.cut()
+	r.labels.cut()
 	return 0, nil
 }
 
