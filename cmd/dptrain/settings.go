@@ -118,7 +118,7 @@ func (s *settings) placeFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&s.device, "device", "auto", "auto, cpu, gorgonia or cuda:N")
 	f.StringVar(&s.precision, "precision", "fp32", "products on a GPU: fp32, tf32 or bf16; norms, sums and noise are float32 always")
-	f.IntVar(&s.threads, "threads", 0, "threads (default: one a processor); results do not depend on it")
+	f.IntVar(&s.threads, "threads", 0, "threads (default: GOMAXPROCS, one a processor that the process may use); results do not depend on it")
 	complete(cmd, "device", []string{"auto", "cpu", "gorgonia"})
 	complete(cmd, "precision", []string{"fp32", "tf32", "bf16"})
 }

@@ -74,7 +74,7 @@ func openArrays(tree fs.FS, where string, s Schema) (*Task, error) {
 }
 
 func readArrays(tree fs.FS, xName, yName string, indices, classes int) (Set, error) {
-	x, inputs, greys, err := readArray(tree, xName, indices == 0)
+	x, err := readArray(tree, xName, indices == 0)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func readArrays(tree fs.FS, xName, yName string, indices, classes int) (Set, err
 		}
 		features.Kind, features.Classes = Index, indices
 	}
-	y, labels, _, err := readArray(tree, yName, false)
+	y, err := readArray(tree, yName, false)
 	if err != nil {
 		return nil, err
 	}
@@ -100,17 +100,17 @@ func readArrays(tree fs.FS, xName, yName string, indices, classes int) (Set, err
 		return nil, fmt.Errorf("%s has shape %v; %d examples need as many labels", yName, y.shape, x.shape[0])
 	}
 	columns := []Column{features, label}
-	if greys == nil {
-		return NewTable(columns, [][]float32{inputs, labels}, nil)
+	if x.greys == nil {
+		return NewTable(columns, [][]float32{x.values, y.values}, nil)
 	}
-	if err := checkValues(label, labels, 0); err != nil {
+	if err := checkValues(label, y.values, 0); err != nil {
 		return nil, err
 	}
-	whole := make([]int32, len(labels))
-	for i, l := range labels {
+	whole := make([]int32, len(y.values))
+	for i, l := range y.values {
 		whole[i] = int32(l)
 	}
-	return newPictures(columns, greys, whole, nil)
+	return newPictures(columns, x.greys, whole, nil)
 }
 
 // indices refuses an array that holds no lists of indices.
@@ -123,7 +123,7 @@ func (a array) indices(name string) error {
 
 // readSteps reads lists of indices of which each predicts the next.
 func readSteps(tree fs.FS, name string, indices int) (*Table, error) {
-	x, all, _, err := readArray(tree, name, false)
+	x, err := readArray(tree, name, false)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func readSteps(tree fs.FS, name string, indices int) (*Table, error) {
 	}
 	size := x.shape[0] * (length - 1)
 	features, labels := make([]float32, 0, size), make([]float32, 0, size)
-	for ; len(all) > 0; all = all[length:] {
+	for all := x.values; len(all) > 0; all = all[length:] {
 		features = append(features, all[:length-1]...)
 		labels = append(labels, all[1:length]...)
 	}
@@ -144,26 +144,32 @@ func readSteps(tree fs.FS, name string, indices int) (*Table, error) {
 	return NewTable(steps.columns("", 0), [][]float32{features, labels}, nil)
 }
 
-// readArray reads an array's numbers or, if it holds bytes and these may stay, the
-// bytes instead.
-func readArray(tree fs.FS, name string, stay bool) (a array, numbers []float32, greys []byte, err error) {
+// filled is an array with its numbers or, if it holds bytes and these may stay, with
+// the bytes instead.
+type filled struct {
+	array
+	values []float32
+	greys  []byte
+}
+
+func readArray(tree fs.FS, name string, stay bool) (a filled, err error) {
 	f, err := openFile(tree, name)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			err = errors.New("there is no such array")
 		}
-		return a, nil, nil, fmt.Errorf("%s: %w", name, err)
+		return a, fmt.Errorf("%s: %w", name, err)
 	}
 	defer f.Close()
-	if a, err = readHeader(f); err == nil {
+	if a.array, err = readHeader(f); err == nil {
 		if a.byte && stay {
-			greys, err = readExactly(f, a.total())
+			a.greys, err = readExactly(f, a.total())
 		} else {
-			numbers, err = a.numbers(f)
+			a.values, err = a.numbers(f)
 		}
 	}
 	if err != nil {
-		return a, nil, nil, fmt.Errorf("%s %w", name, err)
+		return a, fmt.Errorf("%s %w", name, err)
 	}
-	return a, numbers, greys, nil
+	return a, nil
 }
