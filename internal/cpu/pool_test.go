@@ -63,3 +63,17 @@ func TestPoolPanics(t *testing.T) {
 		p.each(7, func(int, *worker) {})
 	}
 }
+
+// Where no number of threads is given, Go's counts: it knows of a container's limit
+// and of what the user asked for.
+func TestThreadsFollowGo(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for _, threads := range []int{1, 3} {
+		runtime.GOMAXPROCS(threads)
+		p := newPool(0)
+		if len(p.workers) != threads {
+			t.Errorf("GOMAXPROCS %d: %d threads", threads, len(p.workers))
+		}
+		p.close()
+	}
+}
