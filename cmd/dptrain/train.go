@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -147,7 +148,8 @@ func asWrong(err error) error {
 
 // diskFull reports whether there was no room to write.
 func diskFull(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+	const onWindows = syscall.Errno(112) // ERROR_DISK_FULL, which Go gives no name of its own
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || runtime.GOOS == "windows" && errors.Is(err, onWindows)
 }
 
 // begin makes the run, or takes up one that stopped.
