@@ -47,7 +47,8 @@ const (
 //   - the quotient, its product with the margin and a rule's minimum are within
 //     3·2⁻⁵³;
 //   - the conversion to a normal float32 is within 2⁻²⁴;
-//   - a program that multiplies rows by c in float32 is within another 2⁻²⁴.
+//   - a program that multiplies rows by c in float32 is within another 2⁻²⁴ of a
+//     normal product.
 //
 // Together less than 2⁻²² for V up to 2³⁰, so c·‖u‖ < S·(1 − 2⁻²⁰)(1 + 2⁻²²) < S.
 const margin = 1 - 1.0/(1<<20)

@@ -23,7 +23,9 @@
 // terms do. The roundings of a sum depend on all its terms (Mironov 2012, "On
 // significance of the least significant bits for differential privacy";
 // Casacuberta et al. 2022, "Widespread underestimation of sensitivity in
-// differentially private libraries and how to fix it").
+// differentially private libraries and how to fix it"). Nor is anything promised of the
+// roundings of c·v in float32 where numbers of it are below 2⁻¹²⁶, which are up to 2⁻¹⁵⁰
+// each: they are seen where such rows are multiplied by others of 10³⁰ and more.
 //
 // Groups, separate and joint clipping are those of McMahan et al. 2019, "A
 // General Approach to Adding Differential Privacy to Iterative Training
