@@ -116,7 +116,7 @@ func (c compiler) gatherSum(f op.Gather, k call, index, delta, factors []float32
 }
 
 // groupNorms adds up the rows of Δ of one record that share an index, then
-// squares. Roundings in adding n rows are at most n·2⁻⁵³·Σ‖δ_t‖.
+// squares. Roundings in adding n rows in float32 are at most n·2⁻²⁴·Σ‖δ_t‖.
 func (c compiler) groupNorms(f op.Gather, records int, k call) func() {
 	out, index, delta := k.out, k.in[0], k.in[1]
 	rows := len(index) / records
@@ -134,14 +134,14 @@ func (c compiler) groupNorms(f op.Gather, records int, k call) func() {
 			}
 			g.find(index[r*rows:(r+1)*rows], f.Vocabulary)
 			total, length := g.squared(delta, f, w)
-			norm := math.Sqrt(total) + float64(rows)*roundoff*(length+math.Sqrt(total))
+			norm := math.Sqrt(total)*(1+float64(rows)*roundoff) + float64(rows)*singleRoundoff*length
 			out[r] = float32(norm * norm)
 		}
 	})
 }
 
-// squared is the squared norm of the groups' sums, and the sizes of what had to be
-// added up for them; single rows had not.
+// squared is the squared norm of the groups' sums, and the norms of the rows that had to
+// be added up for them; single rows had not.
 func (g *groups) squared(delta []float32, f op.Gather, w *worker) (total, length float64) {
 	row := func(t int32) []float32 { return delta[int(t)/f.Bag*f.Dim:][:f.Dim] }
 	for _, first := range g.first {
@@ -154,8 +154,8 @@ func (g *groups) squared(delta []float32, f op.Gather, w *worker) (total, length
 		for t := first; t >= 0; t = g.next[t] {
 			for j, v := range row(t) {
 				sum[j] += float64(v)
-				length += math.Abs(float64(v))
 			}
+			length += math.Sqrt(simd.SumSquares(row(t)))
 		}
 		for _, v := range sum {
 			total += v * v

@@ -8,8 +8,8 @@ import (
 )
 
 // mixed builds one record's gradient at a time, all uses added up, and squares
-// it. It does so in float64: what is clipped is the exact gradient, and where
-// uses cancel, float32 would find far less than its norm.
+// it. It does so in float64: where uses cancel, float32 would find far less than the
+// norm. Several uses are summed one after the other, in float32.
 func (c compiler) mixed(s op.Mixed, k call) func() {
 	if step := c.tied(s, k); step != nil {
 		return step
@@ -32,6 +32,10 @@ func (c compiler) mixed(s op.Mixed, k call) func() {
 		cost += u.cost
 	}
 	c.reserve(0, s.Size+largest)
+	off := 1.0
+	if len(parts) > 1 {
+		off = singleRoundoff / roundoff
+	}
 	out := k.out
 	return c.over(s.Records, cost, func(from, to int, w *worker) {
 		memory := w.doubles(s.Size + largest)
@@ -40,7 +44,7 @@ func (c compiler) mixed(s op.Mixed, k call) func() {
 			clear(all)
 			var bound float64
 			for _, p := range parts {
-				bound += p.use.bound(r)
+				bound += off * p.use.bound(r)
 				if p.at == nil {
 					p.use.add(all, r, w)
 					continue

@@ -11,10 +11,16 @@ import (
 // lost, and where terms can cancel, a bound on the roundings is added (to what Gram
 // matrices in float32 give, too: see gram). u is the
 // gradient that exact arithmetic makes of the operation's operands; where a sum adds up
-// gradients that were made first, in float32, u is the very gradient that it adds.
+// gradients that were made first, in float32, u is the very gradient that it adds. Where a
+// sum in float32 takes a record's rows that may cancel, what its roundings leave of them
+// is added too, or a factor that is large because the norm is small would blow it up.
 
-// roundoff is the relative error of one operation in float64.
-const roundoff = 1.0 / (1 << 53)
+// roundoff is the relative error of one operation in float64, singleRoundoff that in
+// float32.
+const (
+	roundoff       = 1.0 / (1 << 53)
+	singleRoundoff = 1.0 / (1 << 24)
+)
 
 func (c compiler) rowSquares(k call) func() {
 	out, x := k.out, k.in[0]

@@ -1,0 +1,88 @@
+package perexample_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/perexample"
+	G "gorgonia.org/gorgonia"
+)
+
+// A record whose gradient cancels adds no more to the sum than its factor allows: its
+// norm has in it what roundings leave of rows that are summed in float32. The gradients
+// are those that the record itself names.
+func TestWhatCancelsIsBounded(t *testing.T) {
+	const width, records = 9, 3
+	for _, c := range []struct {
+		name string
+		make func(m *maker) *G.Node
+		fill func(r *rand.Rand, size float64, inputs [][]float32) // one record
+	}{
+		{"a matrix and its transpose", func(m *maker) *G.Node {
+			w, x, u := m.param("W", width, width), m.input("x", width), m.input("u", width)
+			there := must(G.HadamardProd(must(G.Mul(x, w)), m.input("y", width)))
+			back := must(G.HadamardProd(must(G.Mul(u, must(G.Transpose(w, 1, 0)))), m.input("v", width)))
+			return must(G.Sum(must(G.Add(there, back))))
+		}, func(r *rand.Rand, size float64, in [][]float32) {
+			for i := range width {
+				in[0][i], in[2][i] = float32(size*r.NormFloat64()), float32(r.NormFloat64())
+				in[1][i], in[3][i] = in[2][i], -in[0][i]
+			}
+		}},
+		{"one entry of a table, thrice", func(m *maker) *G.Node {
+			rows := apply(op.Embed{}, m.param("E", 5, width), m.input("tokens", 3))
+			return must(G.Sum(must(G.HadamardProd(rows, m.input("y", 3, width)))))
+		}, func(r *rand.Rand, size float64, in [][]float32) {
+			for i := range width {
+				x, y := float32(math.Trunc(1e6*r.Float64())), float32(math.Trunc(1e6*r.Float64()))
+				in[1][i], in[1][width+i], in[1][2*width+i] = float32(size)*x, float32(size)*y, -float32(size)*(x+y)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := perexample.Compile(design{make: c.make}.build(1), records, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := devices[0].open(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			r, least := rand.New(rand.NewPCG(3, 9)), math.Inf(1)
+			for power := range 12 {
+				for record := range records {
+					one := make([][]float32, len(p.Inputs))
+					for k := range one {
+						n := len(m.Input(k)) / records
+						one[k] = m.Input(k)[record*n : (record+1)*n]
+					}
+					c.fill(r, math.Pow(2, float64(4*power)), one)
+				}
+				if err := m.Forward(); err != nil {
+					t.Fatal(err)
+				}
+				sq := float64(m.Squared(0)[1])
+				clear(m.Factors(0))
+				clear(m.Sum(0))
+				m.Factors(0)[1] = float32(0.7 / math.Sqrt(sq))
+				if err := m.Add(); err != nil {
+					t.Fatal(err)
+				}
+				var square float64
+				for _, v := range m.Sum(0) {
+					square += float64(v) * float64(v)
+				}
+				if math.Sqrt(square) > 0.7 {
+					t.Errorf("a record of squared norm %g, clipped to 0.7, adds %g", sq, math.Sqrt(square))
+				}
+				least = min(least, square)
+			}
+			if least == 0 {
+				t.Error("nothing is left of a sum: the test shows little")
+			}
+		})
+	}
+}
