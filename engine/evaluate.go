@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"runtime/debug"
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
@@ -25,9 +26,8 @@ const evaluationBatch = 256
 
 // Evaluator scores weights on sets. It serves one goroutine.
 type Evaluator struct {
+	network face
 	machine plan.Machine
-	network *perexample.Network
-	batch   int
 	inputs  [][]float32
 	used    [][]float32
 	rows    []int
@@ -49,10 +49,11 @@ func NewEvaluator(build perexample.Build, place Place) (*Evaluator, error) {
 	}
 	e := &Evaluator{}
 	for batch := evaluationBatch; e.machine == nil; batch /= 2 {
-		var program *plan.Program
-		if e.network, program, err = evaluation(build, batch); err != nil {
+		built, program, err := evaluation(build, batch)
+		if err != nil {
 			return nil, err
 		}
+		e.network = faceOf(built)
 		if batch > 1 && int64(program.Bytes()) > limit {
 			continue
 		}
@@ -61,9 +62,9 @@ func NewEvaluator(build perexample.Build, place Place) (*Evaluator, error) {
 			return nil, err
 		}
 	}
-	e.batch = e.network.Batch
-	e.rows = make([]int, e.batch)
-	for k := range e.network.Inputs {
+	debug.FreeOSMemory() // that the graph took
+	e.rows = make([]int, e.network.batch)
+	for k := range e.network.inputs {
 		e.inputs = append(e.inputs, e.machine.Input(k))
 	}
 	e.used = make([][]float32, len(e.inputs))
@@ -95,14 +96,14 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 		return Evaluation{}, fmt.Errorf("evaluation without a set: give one with at least one example")
 	}
 	columns := s.Columns()
-	if err := checkColumns(e.network, columns); err != nil {
+	if err := e.network.check(columns); err != nil {
 		return Evaluation{}, err
 	}
 	if s.Len() == 0 {
 		return Evaluation{}, fmt.Errorf("evaluation on a set of no examples: give at least one")
 	}
 	score := Evaluation{Examples: s.Len()}
-	label, scores := scored(e.network, columns)
+	label, scores := e.network.scored(columns)
 	if label >= 0 {
 		score.Confusion = make([][]int, columns[label].Classes)
 		for i := range score.Confusion {
@@ -110,12 +111,12 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 		}
 	}
 	losses, output := e.machine.Losses(), e.machine.Output()
-	for from := 0; from < s.Len(); from += e.batch {
-		n := min(e.batch, s.Len()-from)
+	for from := 0; from < s.Len(); from += e.network.batch {
+		n := min(e.network.batch, s.Len()-from)
 		if err := e.forward(s, from, n); err != nil {
 			return Evaluation{}, err
 		}
-		for _, l := range losses[:n*(len(losses)/e.batch)] {
+		for _, l := range losses[:n*(len(losses)/e.network.batch)] {
 			score.Loss += float64(l)
 		}
 		if label < 0 {
@@ -161,29 +162,12 @@ func (e *Evaluator) load(weights [][]float32) error {
 	return e.machine.Load()
 }
 
-// scored is the label column that a network's answers are compared with, and
-// how many scores it gives each label; -1 where there is nothing to compare.
-func scored(net *perexample.Network, columns []data.Column) (label, scores int) {
-	if net.Output == nil {
-		return -1, 0
-	}
-	for k, c := range columns {
-		if c.Kind != data.Label {
-			continue
-		}
-		if scores = net.Output.Shape().TotalSize() / net.Batch / c.Size(); scores >= c.Classes {
-			return k, scores
-		}
-	}
-	return -1, 0
-}
-
 func (e *Evaluator) forward(s data.Set, from, n int) error {
 	for i := range n {
 		e.rows[i] = from + i
 	}
 	for k, in := range e.inputs {
-		e.used[k] = in[:n*(len(in)/e.batch)]
+		e.used[k] = in[:n*(len(in)/e.network.batch)]
 	}
 	if err := s.Read(e.used, e.rows[:n]); err != nil {
 		return err

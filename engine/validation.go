@@ -118,7 +118,7 @@ func (c *Config) checkValidation() error {
 	if err != nil {
 		return err
 	}
-	if label, _ := scored(net, v.Set.Columns()); label < 0 {
+	if label, _ := faceOf(net).scored(v.Set.Columns()); label < 0 {
 		return fmt.Errorf("validation counts right answers, and this network gives no scores for a label")
 	}
 	if !c.NonPrivate && (!(v.Noise > 0) || math.IsInf(v.Noise, 0)) {
@@ -267,17 +267,17 @@ func (e *Evaluator) shares(weights [][]float32, s data.Set) ([]float64, error) {
 		return nil, err
 	}
 	columns := s.Columns()
-	if err := checkColumns(e.network, columns); err != nil {
+	if err := e.network.check(columns); err != nil {
 		return nil, err
 	}
-	label, scores := scored(e.network, columns)
+	label, scores := e.network.scored(columns)
 	if label < 0 {
 		return nil, fmt.Errorf("the network gives no scores for a label")
 	}
 	size, output := columns[label].Size(), e.machine.Output()
 	all := make([]float64, 0, s.Len())
-	for from := 0; from < s.Len(); from += e.batch {
-		n := min(e.batch, s.Len()-from)
+	for from := 0; from < s.Len(); from += e.network.batch {
+		n := min(e.network.batch, s.Len()-from)
 		if err := e.forward(s, from, n); err != nil {
 			return nil, err
 		}
