@@ -14,20 +14,26 @@ import (
 var exactMemory = 64 << 20
 
 // mixed adds up the uses of a parameter in float64, for some records at a time, and
-// squares: what is clipped is the exact gradient, and where uses cancel, float32
-// would find far less than its norm.
+// squares: where uses cancel, float32 would find far less than the norm. Several uses
+// are summed one after the other in float32, and what its roundings may leave of them is
+// added; plans have another way for a single one.
 func (c *compiler) mixed(s op.Mixed, k call) bool {
 	if t, ok := tiedUses(s, k); ok {
 		c.tiedNorms(t, s.Records, k)
 		return true
 	}
-	largest := 0
-	for _, p := range *s.Parts {
+	largest, terms, each := 0, 0, roundoff
+	for i, p := range *s.Parts {
 		if !exactForm(p.Form) || !oneToOne(p.At, s.Size) {
 			return false
 		}
 		largest = max(largest, p.Form.Size())
+		terms += newExactUse(s, i, 0, k).terms
 	}
+	if len(*s.Parts) > 1 {
+		each = singleRoundoff
+	}
+	relative := float64(terms+8) * each
 	at := min(s.Records, math.MaxUint16, max(1, exactMemory/(8*(s.Size+largest))))
 	chunk := max(8192, ceil(s.Size, math.MaxUint16))
 	chunks := ceil(s.Size, chunk)
@@ -52,7 +58,7 @@ func (c *compiler) mixed(s op.Mixed, k call) bool {
 					sum, view, to, int32(records), int32(p.Form.Size()), int32(s.Size))
 			}
 			c.launch("exact_bound", dim{uint32(records), 1, 1}, threads,
-				bound, u.bounding, u.delta, int32(u.na), int32(u.nd), u.relative, flag(i > 0))
+				bound, u.bounding, u.delta, int32(u.na), int32(u.nd), relative*u.scale, flag(i > 0))
 		}
 		c.launch("exact_squares", dim{uint32(chunks), uint32(records), 1}, threads, squares, sum, int32(s.Size), int32(chunk))
 		c.launch("exact_norms", c.blocks(records), threads,
@@ -97,15 +103,15 @@ type exactUse struct {
 	a, delta driver.Pointer
 	na, nd   int            // elements of a record's blocks
 	bounding driver.Pointer // A, where the gradient is linear in it too, else 0
-	relative float64        // roundings change a gradient by at most this times ‖A‖‖Δ‖
+	terms    int            // that are added up in one place
+	scale    float64        // the sum of their sizes is at most this times ‖A‖‖Δ‖
 }
 
 // newExactUse is that of a part by the records from the first given on.
 //
-// Adding up n terms, with what other uses put in the same place, costs at most n+8
-// roundings of the sum of their sizes, and that is at most √repeats·‖A‖‖Δ‖ where each
-// element of A meets that many rows of Δ. Where there is no A it is √n·‖Δ‖, and
-// √(n·bag)·‖Δ‖ where a row of Δ is added for every index of a bag.
+// Adding up n terms costs at most n+8 roundings of the sum of their sizes, and that is at
+// most √repeats·‖A‖‖Δ‖ where each element of A meets that many rows of Δ. Where there is
+// no A it is √n·‖Δ‖, and √(n·bag)·‖Δ‖ where a row of Δ is added for every index of a bag.
 func newExactUse(s op.Mixed, part, first int, k call) exactUse {
 	u := exactUse{form: (*s.Parts)[part].Form}
 	from, to := s.Inputs(part)
@@ -115,23 +121,23 @@ func newExactUse(s op.Mixed, part, first int, k call) exactUse {
 		u.na = k.size(from) / s.Records
 		u.a = k.in[from] + driver.Pointer(4*first*u.na)
 	}
-	terms, repeats := 0, 1
+	repeats := 1
 	u.bounding = u.a
 	switch f := u.form.(type) {
 	case op.Product:
-		terms = u.nd / f.Out
+		u.terms = u.nd / f.Out
 	case op.ConvWeight:
-		terms, repeats = u.nd/f.O, f.KernelH*f.KernelW
+		u.terms, repeats = u.nd/f.O, f.KernelH*f.KernelW
 	case op.Scale:
-		terms = u.nd / f.Channels
+		u.terms = u.nd / f.Channels
 	case op.Shift:
-		terms = u.nd / f.Channels
-		repeats = terms
+		u.terms = u.nd / f.Channels
+		repeats = u.terms
 	case op.Gather:
-		terms, repeats = u.na, u.na*f.Bag
+		u.terms, repeats = u.na, u.na*f.Bag
 		u.bounding = 0
 	}
-	u.relative = float64(terms+8) * roundoff * math.Sqrt(float64(repeats))
+	u.scale = math.Sqrt(float64(repeats))
 	return u
 }
 

@@ -13,8 +13,15 @@ import (
 // every record: squares are added up in float64, where none overflows or is lost, and
 // where terms can cancel, a bound on the roundings is added.
 
-// roundoff is the relative error of one operation in float64.
-const roundoff = 1.0 / (1 << 53)
+// Where a sum in float32 takes a record's rows that may cancel, what its roundings leave
+// of them is added, too.
+
+// roundoff is the relative error of one operation in float64, singleRoundoff that in
+// float32.
+const (
+	roundoff       = 1.0 / (1 << 53)
+	singleRoundoff = 1.0 / (1 << 24)
+)
 
 func (c *compiler) productNorms(f op.Product, s op.SquaredNorms, k call) bool {
 	rows := k.size(1) / f.Out / s.Records
@@ -81,8 +88,13 @@ func (c *compiler) gramNorms(g gram, out driver.Pointer) {
 	}
 	c.launch(g.kernel, grid, dim{128, 1, 1}, append([]any{args}, g.args...)...)
 	c.launch("gram_norms", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
-		out, args.Partial, doubted, int32(g.records), args.Pairs*int32(g.groups), 2*float64(g.na+g.nd+2*g.rows+8)*roundoff)
+		out, args.Partial, doubted, int32(g.records), args.Pairs*int32(g.groups),
+		2*float64(g.na+g.nd+2*g.rows+8)*roundoff, g.summed())
 }
+
+// summed is what roundings leave of a record's rows where a sum in float32 takes them one
+// by one, each times the factor, of the sum of their lengths.
+func (g gram) summed() float64 { return float64(g.rows+1) * singleRoundoff }
 
 // gramSlice is how many products are added up in float before their sum is added to
 // others: few, so that a bound on their roundings is small.
@@ -103,7 +115,7 @@ func (c *compiler) gramNormsInFloat(g gram, out driver.Pointer) (doubted driver.
 	// 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1), and by n·2⁻¹⁴⁹
 	// where products underflow. Squared and added up over all pairs of rows, γ is taken of
 	// the sum of the rows' squared lengths: the trace, of which γ/(1 − γ) more is computed.
-	const u, least = 1.0 / (1 << 24), 0x1p-149
+	const u, least = singleRoundoff, 0x1p-149
 	roundings := func(n int) gramRoundings {
 		ku := float64(min(n, gramSlice)+ceil(n, gramSlice)) * u
 		gamma := ku / (1 - ku)
@@ -113,7 +125,7 @@ func (c *compiler) gramNormsInFloat(g gram, out driver.Pointer) (doubted driver.
 	doubted = c.scratch(4 * g.records)
 	c.launch("gram_norms_float", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
 		out, doubted, args.Partial, int32(g.records), args.Pairs*int32(g.groups), roundings(g.na), roundings(g.nd),
-		(ofThread+2)*u, 2*float64(g.groups*g.rows*g.rows)*least)
+		(ofThread+2)*u, 2*float64(g.groups*g.rows*g.rows)*least, g.summed())
 	return doubted
 }
 

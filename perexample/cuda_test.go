@@ -17,7 +17,7 @@ func init() {
 	case len(list) == 0:
 		return
 	}
-	devices = append(devices, device{"cuda", func(p *perexample.Private) (accumulator, error) {
+	card := device{"cuda", func(p *perexample.Private) (accumulator, error) {
 		program, err := plan.Private(p, plan.Wanted{Norms: true, Output: true})
 		if err != nil {
 			return nil, err
@@ -27,7 +27,8 @@ func init() {
 			return nil, err
 		}
 		return onCard{m.(*cuda.Machine)}, nil
-	}})
+	}}
+	devices, summing = append(devices, card), append(summing[:1:1], card)
 }
 
 type onCard struct{ *cuda.Machine }

@@ -1,7 +1,7 @@
 // Records' gradients of a parameter with several uses, built in double and squared.
-// What is clipped is the exact gradient, and where uses cancel, float would find far
-// less than its norm. The uses of one record are added up before they are squared, so
-// that no cross term is forgotten; a bound on the roundings is added.
+// Where uses cancel, float would find far less than the norm. The uses of one record are
+// added up before they are squared, so that no cross term is forgotten; a bound on the
+// roundings, those of the sum in float among them, is added.
 //
 // Some records at a time have [records, size] in scratch memory. A use is built in the
 // layout of its own view and added to the parameter's through a map. Every element has

@@ -4,7 +4,8 @@
 //
 // It is computed in double: the terms of the inner product cancel, and float would
 // leave an error of the order of (Σ_t‖a_t‖‖δ_t‖)²·2⁻²⁴, far more than the norm of some
-// records. What double leaves is bounded and added, so that no norm is found too small.
+// records. What double leaves is bounded and added, so that no norm is found too small,
+// and so is what the sum of gradients, in float itself, may leave of rows that cancel.
 //
 // A block has 32 by 32 pairs of a record's rows, on and below the diagonal. Its four
 // warps have every fourth 16 columns of A, then of Δ, which they read straight from
@@ -114,15 +115,22 @@ __device__ __forceinline__ double record_sum(const double *partial, int record, 
 	return warp_sum(sum);
 }
 
+// ended is a squared norm with what a sum in float leaves of rows of so much length.
+__device__ __forceinline__ float ended(double square, double summed, double length) {
+	const double norm = sqrt(square) + summed * length;
+	return (float)(norm * norm);
+}
+
 // gram_norms ends the norms of the records that are asked for, a warp a record. A product
 // of two rows of n elements is off by at most n·2⁻⁵³ of their lengths' product, adding up
 // rows² of them costs as much for each of 2·rows, and all lengths' products together are
 // length²; error is all that.
-KERNEL LAUNCH_BOUNDS(128) gram_norms(float *out, const double *partial, const int *doubted, int records, int pairs, double error) {
+KERNEL LAUNCH_BOUNDS(128)
+gram_norms(float *out, const double *partial, const int *doubted, int records, int pairs, double error, double summed) {
 	const int record = blockIdx.x * 4 + threadIdx.x / 32;
 	if (record >= records || (doubted && !doubted[record])) return;
 	double total = record_sum(partial, record, pairs, 2, 0), length = record_sum(partial, record, pairs, 2, 1);
-	if (threadIdx.x % 32 == 0) out[record] = (float)((total < 0 ? 0 : total) + error * length * length);
+	if (threadIdx.x % 32 == 0) out[record] = ended((total < 0 ? 0 : total) + error * length * length, summed, length);
 }
 
 // Roundings are those of a Gram matrix in float: what they change of it is, in the
@@ -140,7 +148,7 @@ struct Roundings {
 //
 // and adding up ⟨A′, D′⟩ costs at most added·‖A′‖‖D′‖, and tiny where products underflow.
 KERNEL LAUNCH_BOUNDS(128)
-gram_norms_float(float *out, int *doubted, const double *partial, int records, int pairs, Roundings a, Roundings d, double added, double tiny) {
+gram_norms_float(float *out, int *doubted, const double *partial, int records, int pairs, Roundings a, Roundings d, double added, double tiny, double summed) {
 	const int record = blockIdx.x * 4 + threadIdx.x / 32;
 	if (record >= records) return;
 	double sum[gram_sums];
@@ -153,5 +161,6 @@ gram_norms_float(float *out, int *doubted, const double *partial, int records, i
 	const double margin = 1.001;  // the sums that bound have roundings, too
 	const double off = margin * (off_a * norm_d + (norm_a + off_a) * off_d + added * norm_a * norm_d) + tiny;
 	doubted[record] = !((off <= total / 256 && off < INFINITY) || off <= 1e-30);
-	out[record] = (float)((total < 0 ? 0 : total) + off);
+	const double length = margin * sqrt((sum[3] + off_a) * (sum[4] + off_d));  // by Cauchy and Schwarz
+	out[record] = ended((total < 0 ? 0 : total) + off, summed, length);
 }

@@ -116,7 +116,7 @@ func (c compiler) gatherSum(f op.Gather, k call, index, delta, factors []float32
 }
 
 // groupNorms adds up the rows of Δ of one record that share an index, then
-// squares. Roundings in adding n rows in float32 are at most n·2⁻²⁴·Σ‖δ_t‖.
+// squares, in float64.
 func (c compiler) groupNorms(f op.Gather, records int, k call) func() {
 	out, index, delta := k.out, k.in[0], k.in[1]
 	rows := len(index) / records
@@ -134,8 +134,7 @@ func (c compiler) groupNorms(f op.Gather, records int, k call) func() {
 			}
 			g.find(index[r*rows:(r+1)*rows], f.Vocabulary)
 			total, length := g.squared(delta, f, w)
-			norm := math.Sqrt(total)*(1+float64(rows)*roundoff) + float64(rows)*singleRoundoff*length
-			out[r] = float32(norm * norm)
+			out[r] = float32(summed(total*(1+float64(rows)*4*roundoff), rows, length))
 		}
 	})
 }

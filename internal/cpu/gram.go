@@ -11,7 +11,7 @@ import (
 //
 // AAᵀ and ΔΔᵀ are computed in float32. The terms of the inner product can cancel, so
 // what roundings may have changed is bounded for the very record, and added: no norm
-// is found too small. A record for which that is more than gramTrust of the result
+// is found too small. So is what the sum, in float32 itself, may leave of rows that cancel. A record for which that is more than gramTrust of the result
 // is computed again in float64, where a product of two float32 is exact.
 type gram struct {
 	rows, width int       // width is rows rounded up to whole tiles
@@ -107,29 +107,30 @@ func (g gram) layRows(v vectors, k, m int) {
 	}
 }
 
-// inner is ⟨AAᵀ, ΔΔᵀ⟩, and at least what roundings may have changed of it; na and nd
-// are the elements of a row of A and of Δ. With A′ and D′ what was computed of the two
-// matrices A and D,
+// inner is ⟨AAᵀ, ΔΔᵀ⟩, at least what roundings may have changed of it, and at least
+// Σ‖a_t‖‖δ_t‖; na and nd are the elements of a row of A and of Δ. With A′ and D′ what was
+// computed of the two matrices A and D,
 //
 //	|⟨A′, D′⟩ − ⟨A, D⟩| ≤ ‖A′−A‖‖D′‖ + ‖A‖‖D′−D‖
-func (g gram) inner(na, nd int) (total, off float64) {
+func (g gram) inner(na, nd int) (total, off, length float64) {
 	total = 2 * simd.Dot(g.a, g.d)
 	for s := 0; s < g.rows*g.width; s += g.width + 1 {
 		total -= float64(g.a[s]) * float64(g.d[s])
 	}
-	normA, offA := g.norm(g.a, na)
-	normD, offD := g.norm(g.d, nd)
-	return total, 1.001 * (offA*normD + (normA+offA)*offD) // the sums in float64 have roundings, too
+	normA, offA, traceA := g.norm(g.a, na)
+	normD, offD, traceD := g.norm(g.d, nd)
+	const margin = 1.001 // the sums in float64 have roundings, too
+	return total, margin * (offA*normD + (normA+offA)*offD), margin * math.Sqrt(traceA*traceD)
 }
 
-// norm is the Frobenius norm of a Gram matrix of rows of n elements, and at least that
-// of what roundings changed in it. An element is a sum of n products that passes through
+// norm is the Frobenius norm of a Gram matrix of rows of n elements, at least that of what
+// roundings changed in it, and at least the trace that it should have. An element is a sum of n products that passes through
 // k roundings, of the panel and of adding panels up, so it is off by at most γ = k·u/(1 − k·u)
 // of the product of two rows' lengths, u = 2⁻²⁴ (Higham 2002, "Accuracy and Stability of
 // Numerical Algorithms", section 3.1), and by n·2⁻¹⁴⁹ where products underflow; squared and
 // added up over all pairs, γ is taken of the sum of the rows' squared lengths: the trace.
-func (g gram) norm(m []float32, n int) (norm, off float64) {
-	var trace, diagonal float64
+func (g gram) norm(m []float32, n int) (norm, off, trace float64) {
+	var diagonal float64
 	for s := 0; s < g.rows*g.width; s += g.width + 1 {
 		v := float64(m[s])
 		trace += v
@@ -138,7 +139,8 @@ func (g gram) norm(m []float32, n int) (norm, off float64) {
 	steps := gramSteps(g.width)
 	ku := float64(min(n, steps)+n/steps+2) / (1 << 24)
 	gamma, lost := ku/(1-ku), float64(g.rows*n)*0x1p-149
-	return math.Sqrt(2*simd.SumSquares(m) - diagonal), gamma*(trace+lost)/(1-gamma) + lost
+	trace = (trace + lost) / (1 - gamma)
+	return math.Sqrt(2*simd.SumSquares(m) - diagonal), gamma*trace + lost, trace
 }
 
 // doubtful tells that a squared norm is not known well enough where roundings may have
@@ -154,18 +156,25 @@ func (g gram) squared(a, d vectors, known bool) float64 {
 	if !known {
 		g.multiply(g.d, d)
 	}
-	total, off := g.inner(a.n, d.n)
+	total, off, length := g.inner(a.n, d.n)
 	if doubtful(total, off) {
-		total, off = innerExactly(a, d, g.rows)
+		total, off, length = innerExactly(a, d, g.rows)
 	}
-	return max(total, 0) + off
+	return summed(max(total, 0)+off, g.rows, length)
+}
+
+// summed adds to a squared norm what roundings leave of a record's rows where a sum in
+// float32 takes them one by one, each times the factor: of n rows whose lengths add up to
+// length, at most n+1 of them.
+func summed(square float64, n int, length float64) float64 {
+	norm := math.Sqrt(square) + float64(n+1)*singleRoundoff*length
+	return norm * norm
 }
 
 // innerExactly is inner in float64, where a product of two rows of n elements is off by at
 // most n·2⁻⁵³ of their lengths' product, adding up rows² of them costs as much for
 // each of 2·rows, and all lengths' products together are length².
-func innerExactly(a, d vectors, rows int) (total, off float64) {
-	var length float64
+func innerExactly(a, d vectors, rows int) (total, off, length float64) {
 	for s := range rows {
 		for t := range s {
 			total += 2 * a.dot(s, t) * d.dot(s, t)
@@ -174,7 +183,7 @@ func innerExactly(a, d vectors, rows int) (total, off float64) {
 		total += square
 		length += math.Sqrt(square)
 	}
-	return total, cancelled(length, a.n+d.n, rows)
+	return total, cancelled(length, a.n+d.n, rows), length
 }
 
 // cancelled is what roundings in float64 may change of such a sum of products.

@@ -9,7 +9,8 @@ import (
 
 // mixed builds one record's gradient at a time, all uses added up, and squares
 // it. It does so in float64: where uses cancel, float32 would find far less than the
-// norm. Several uses are summed one after the other, in float32.
+// norm. Several uses are summed one after the other in float32, and what its roundings
+// may leave of them is added; plans have another way for a single one.
 func (c compiler) mixed(s op.Mixed, k call) func() {
 	if step := c.tied(s, k); step != nil {
 		return step
@@ -20,7 +21,7 @@ func (c compiler) mixed(s op.Mixed, k call) func() {
 		size int
 	}
 	parts := make([]part, len(*s.Parts))
-	largest, cost := 0, s.Size
+	largest, cost, terms := 0, s.Size, 0
 	for i, p := range *s.Parts {
 		from, to := s.Inputs(i)
 		u, ok := c.exact(p.Form, s.Records, k.in[from:to])
@@ -30,21 +31,23 @@ func (c compiler) mixed(s op.Mixed, k call) func() {
 		parts[i] = part{u, p.At, p.Form.Size()}
 		largest = max(largest, p.Form.Size())
 		cost += u.cost
+		terms += u.terms
 	}
 	c.reserve(0, s.Size+largest)
-	off := 1.0
+	each := roundoff
 	if len(parts) > 1 {
-		off = singleRoundoff / roundoff
+		each = singleRoundoff
 	}
+	relative := float64(terms+8) * each
 	out := k.out
 	return c.over(s.Records, cost, func(from, to int, w *worker) {
 		memory := w.doubles(s.Size + largest)
 		all := memory[:s.Size]
 		for r := from; r < to; r++ {
 			clear(all)
-			var bound float64
+			var length float64
 			for _, p := range parts {
-				bound += off * p.use.bound(r)
+				length += p.use.length(r)
 				if p.at == nil {
 					p.use.add(all, r, w)
 					continue
@@ -58,7 +61,7 @@ func (c compiler) mixed(s op.Mixed, k call) func() {
 			for _, v := range all {
 				total += v * v
 			}
-			norm := math.Sqrt(total) + bound
+			norm := math.Sqrt(total) + relative*length
 			out[r] = float32(norm * norm)
 		}
 	})
@@ -66,9 +69,10 @@ func (c compiler) mixed(s op.Mixed, k call) func() {
 
 // exactUse adds one record's gradient up in float64.
 type exactUse struct {
-	add   func(dst []float64, r int, w *worker)
-	bound func(r int) float64 // at least the norm of what roundings change
-	cost  int                 // of one record
+	add    func(dst []float64, r int, w *worker)
+	length func(r int) float64 // at least the norm of the sum of the terms' sizes
+	terms  int                 // that are added up in one place
+	cost   int                 // of one record
 }
 
 // exact is that of a form; ok tells whether there is one.
@@ -77,19 +81,18 @@ func (c compiler) exact(form op.Form, records int, in [][]float32) (u exactUse, 
 	nd := len(delta) / records
 	na := len(in[0]) / records
 	a := in[0]
-	// Adding up n terms, with what other uses put in the same place, costs at
-	// most n+8 roundings of the sum of their sizes, and that is at most
-	// √repeats·‖A‖‖Δ‖ where each element of A meets that many rows of Δ.
-	bound := func(n, repeats int) func(int) float64 {
-		rel := float64(n+8) * roundoff * math.Sqrt(float64(repeats))
+	// Adding up n terms costs at most n+8 roundings of the sum of their sizes, and that is
+	// at most √repeats·‖A‖‖Δ‖ where each element of A meets that many rows of Δ.
+	both := func(repeats int) func(int) float64 {
+		scale := math.Sqrt(float64(repeats))
 		return func(r int) float64 {
-			return rel * math.Sqrt(simd.SumSquares(a[r*na:(r+1)*na])*simd.SumSquares(delta[r*nd:(r+1)*nd]))
+			return scale * math.Sqrt(simd.SumSquares(a[r*na:(r+1)*na])*simd.SumSquares(delta[r*nd:(r+1)*nd]))
 		}
 	}
 	// Of n numbers, of which times neighbours are one element of Δ.
-	boundSum := func(n, times int) func(int) float64 {
-		rel := float64(n+8) * roundoff * math.Sqrt(float64(n)*float64(times))
-		return func(r int) float64 { return rel * math.Sqrt(simd.SumSquares(delta[r*nd:(r+1)*nd])) }
+	alone := func(n, times int) func(int) float64 {
+		scale := math.Sqrt(float64(n) * float64(times))
+		return func(r int) float64 { return scale * math.Sqrt(simd.SumSquares(delta[r*nd:(r+1)*nd])) }
 	}
 	switch f := form.(type) {
 	case op.Product:
@@ -104,7 +107,7 @@ func (c compiler) exact(form op.Form, records int, in [][]float32) (u exactUse, 
 					}
 				}
 			}
-		}, bound(rows, 1), rows * f.In * f.Out}, true
+		}, both(1), rows, rows * f.In * f.Out}, true
 	case op.ConvWeight:
 		v := newConvolution(f)
 		c.reserve(v.scratch(), 0)
@@ -122,14 +125,14 @@ func (c compiler) exact(form op.Form, records int, in [][]float32) (u exactUse, 
 					}
 				}
 			}
-		}, bound(pictures*v.area, f.KernelH*f.KernelW), pictures * v.area * f.Size()}, true
+		}, both(f.KernelH * f.KernelW), pictures * v.area, pictures * v.area * f.Size()}, true
 	case op.Shift:
 		rows := nd / (f.Channels * f.Inner)
 		return exactUse{func(dst []float64, r int, _ *worker) {
 			for t := range rows * f.Channels {
 				dst[t%f.Channels] += simd.Sum(delta[r*nd+t*f.Inner:][:f.Inner])
 			}
-		}, boundSum(rows*f.Inner, 1), nd}, true
+		}, alone(rows*f.Inner, 1), rows * f.Inner, nd}, true
 	case op.Scale:
 		rows := nd / (f.Channels * f.Inner)
 		return exactUse{func(dst []float64, r int, _ *worker) {
@@ -137,7 +140,7 @@ func (c compiler) exact(form op.Form, records int, in [][]float32) (u exactUse, 
 				at := r*nd + t*f.Inner
 				dst[t%f.Channels] += simd.Dot(a[at:][:f.Inner], delta[at:][:f.Inner])
 			}
-		}, bound(rows*f.Inner, 1), nd}, true
+		}, both(1), rows * f.Inner, nd}, true
 	case op.Gather:
 		return exactUse{func(dst []float64, r int, _ *worker) {
 			for t := r * na; t < (r+1)*na; t++ {
@@ -150,7 +153,7 @@ func (c compiler) exact(form op.Form, records int, in [][]float32) (u exactUse, 
 					d[j] += float64(v)
 				}
 			}
-		}, boundSum(na, f.Bag), f.Size() + nd}, true
+		}, alone(na, f.Bag), na, f.Size() + nd}, true
 	}
 	return u, false
 }

@@ -61,11 +61,11 @@ func (c compiler) tied(s op.Mixed, k call) func() {
 				}
 			}
 			off := cancelled(length, d+v, rows+lookups)
-			total, lost := m.inner(d, v)
+			total, lost, _ := m.inner(d, v)
 			if doubtful(total+rest, lost+off) {
-				total, lost = innerExactly(inputs, signals, rows)
+				total, lost, _ = innerExactly(inputs, signals, rows)
 			}
-			out[r] = float32(max(total+rest, 0) + lost + off)
+			out[r] = float32(summed(max(total+rest, 0)+lost+off, rows+lookups, length))
 		}
 	})
 }
