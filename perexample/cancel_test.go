@@ -96,7 +96,7 @@ func TestWhatCancelsIsBounded(t *testing.T) {
 						square += float64(v) * float64(v)
 					}
 					empty(t, m, 1)
-					if math.Sqrt(square) > 0.7 {
+					if math.Sqrt(square) > 0.7*(1+1e-6) { // the factor is rounded, too
 						t.Errorf("a record of squared norm %g, clipped to 0.7, adds %g", sq, math.Sqrt(square))
 					}
 					most = max(most, square)

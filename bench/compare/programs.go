@@ -69,8 +69,9 @@ func (r results) order() []program {
 // that build a gradient for each record.
 var keepMemory = []string{"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=-1", "MALLOC_TOP_PAD_=67108864"}
 
-// longest is how long one measurement may take in all.
-const longest = time.Minute
+// longest is how long one measurement may take in all; torch.compile looks for its kernels
+// for most of that.
+const longest = 2 * time.Minute
 
 // install makes the peers' environment, or finds it as it should be.
 func (c *comparison) install() error {

@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"math"
+
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/simd"
 )
@@ -90,14 +92,14 @@ func (v *convolution) gradWeight(dst, picture, delta []float32, accumulate bool,
 func (c compiler) convSum(f op.ConvWeight, k call, factors []float32) func() {
 	v := newConvolution(f)
 	out, x, delta := k.out, k.in[0], k.in[1]
-	if s := c.newWinogradSum(v, x, delta, factors); s != nil {
-		return c.winogradSum(s, out, k.accumulate)
-	}
 	pictures := len(delta) / (v.O * v.area)
-	if factors != nil && outright(v, pictures/len(factors)) {
+	if factors != nil && outright(v, pictures/len(factors)) { // as the norms are
 		if g := newPatched(v, k.last[0], k.last[1]); g != nil {
 			return c.patchedSum(g, k, factors)
 		}
+	}
+	if s := c.newWinogradSum(v, x, delta, factors); s != nil {
+		return c.winogradSum(s, out, k.accumulate)
 	}
 	each := pictures
 	if factors != nil {
@@ -162,6 +164,7 @@ func (c compiler) convGram(f op.ConvWeight, records int, k call) func() {
 	before := v.scratch() + rows*(v.taps+v.og)
 	scratch := before + gramScratch(rows)
 	c.reserve(scratch, 0)
+	nx, nd, roundings := len(x)/records, len(delta)/records, c.convRoundings(v, pictures)
 	return c.over(records, v.Groups*rows*rows*(v.taps+v.og)/16, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
 			var total float64
@@ -173,11 +176,27 @@ func (c compiler) convGram(f op.ConvWeight, records int, k call) func() {
 					a, d = v.together(x, delta, first, pictures, group, w)
 				}
 				g := newGram(w.floats(scratch)[before:], rows)
-				total += g.squared(vectors{a, v.taps, v.area}, vectors{d, v.og, v.area}, false)
+				square, _ := g.squared(vectors{a, v.taps, v.area}, vectors{d, v.og, v.area}, false)
+				total += square
 			}
-			out[r] = float32(total)
+			out[r] = float32(summed(total, roundings, v.lengths(x[r*nx:(r+1)*nx], delta[r*nd:(r+1)*nd])))
 		}
 	})
+}
+
+// lengths is at least the sum over a record's windows of ‖a_t‖‖δ_t‖: each place of its
+// pictures lies in so many windows at most.
+func (v *convolution) lengths(x, delta []float32) float64 {
+	return math.Sqrt(float64(v.KernelH*v.KernelW) * simd.SumSquares(x) * simd.SumSquares(delta))
+}
+
+// convRoundings is how many roundings of lengths [compiler.convSum] leaves of a record
+// of so many pictures.
+func (c compiler) convRoundings(v *convolution, pictures int) int {
+	if c.summingWinograd(v) != nil {
+		return winogradRoundings(v, pictures)
+	}
+	return oneByOne(pictures * v.area)
 }
 
 // together lays the columns and signals of a record's pictures out one after the

@@ -134,7 +134,7 @@ func (c compiler) groupNorms(f op.Gather, records int, k call) func() {
 			}
 			g.find(index[r*rows:(r+1)*rows], f.Vocabulary)
 			total, length := g.squared(delta, f, w)
-			out[r] = float32(summed(total*(1+float64(rows)*4*roundoff), rows, length))
+			out[r] = float32(summed(total*(1+float64(rows)*4*roundoff), oneByOne(rows), length))
 		}
 	})
 }

@@ -149,9 +149,9 @@ func doubtful(total, off float64) bool {
 	return !(off <= gramTrust*total && off <= math.MaxFloat64 || off <= 1e-30)
 }
 
-// squared is the squared norm of the product of two, not less than it is. What
-// is in g.d stays there if it is known.
-func (g gram) squared(a, d vectors, known bool) float64 {
+// squared is the squared norm of the product of two, not less than it is, and at least
+// Σ‖a_t‖‖δ_t‖. What is in g.d stays there if it is known.
+func (g gram) squared(a, d vectors, known bool) (square, length float64) {
 	g.multiply(g.a, a)
 	if !known {
 		g.multiply(g.d, d)
@@ -160,16 +160,19 @@ func (g gram) squared(a, d vectors, known bool) float64 {
 	if doubtful(total, off) {
 		total, off, length = innerExactly(a, d, g.rows)
 	}
-	return summed(max(total, 0)+off, g.rows, length)
+	return max(total, 0) + off, length
 }
 
-// summed adds to a squared norm what roundings leave of a record's rows where a sum in
-// float32 takes them one by one, each times the factor: of n rows whose lengths add up to
-// length, at most n+1 of them.
-func summed(square float64, n int, length float64) float64 {
-	norm := math.Sqrt(square) + float64(n+1)*singleRoundoff*length
+// summed adds to a squared norm what so many roundings of a sum in float32 leave of a
+// record's rows, whose lengths add up to length.
+func summed(square float64, roundings int, length float64) float64 {
+	norm := math.Sqrt(square) + float64(roundings)*singleRoundoff*length
 	return norm * norm
 }
+
+// oneByOne is how many roundings a term passes through where a sum takes n rows, each
+// times the factor, one by one.
+func oneByOne(n int) int { return n + 1 }
 
 // innerExactly is inner in float64, where a product of two rows of n elements is off by at
 // most n·2⁻⁵³ of their lengths' product, adding up rows² of them costs as much for

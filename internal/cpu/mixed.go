@@ -71,7 +71,7 @@ func (c compiler) mixed(s op.Mixed, k call) func() {
 type exactUse struct {
 	add    func(dst []float64, r int, w *worker)
 	length func(r int) float64 // at least the norm of the sum of the terms' sizes
-	terms  int                 // that are added up in one place
+	terms  int                 // that are added up in one place, or roundings of their sum
 	cost   int                 // of one record
 }
 
@@ -125,7 +125,7 @@ func (c compiler) exact(form op.Form, records int, in [][]float32) (u exactUse, 
 					}
 				}
 			}
-		}, both(f.KernelH * f.KernelW), pictures * v.area, pictures * v.area * f.Size()}, true
+		}, both(f.KernelH * f.KernelW), c.convRoundings(v, pictures), pictures * v.area * f.Size()}, true
 	case op.Shift:
 		rows := nd / (f.Channels * f.Inner)
 		return exactUse{func(dst []float64, r int, _ *worker) {

@@ -82,7 +82,8 @@ func (c compiler) productGram(f op.Product, records int, k call) func() {
 			if known {
 				g.d = kept[r*n : (r+1)*n]
 			}
-			out[r] = float32(g.squared(rowsOf(a[r*na:(r+1)*na], f.In), rowsOf(d[r*nd:(r+1)*nd], f.Out), known))
+			square, length := g.squared(rowsOf(a[r*na:(r+1)*na], f.In), rowsOf(d[r*nd:(r+1)*nd], f.Out), known)
+			out[r] = float32(summed(square, oneByOne(rows), length))
 			if kept != nil && !known {
 				copy(kept[r*n:(r+1)*n], g.d)
 			}

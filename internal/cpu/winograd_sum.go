@@ -17,9 +17,36 @@ type winogradSum struct {
 	first, count int // of the pictures under way
 }
 
+// summingWinograd is gradientWinograd for clipped sums, whose roundings are part of every
+// record's norm: those of 5×5 windows would be too much of it.
+func (c compiler) summingWinograd(v *convolution) *winograd {
+	if v.KernelH != 3 {
+		return nil
+	}
+	return c.gradientWinograd(v)
+}
+
+// winogradGrowth is (‖|G|‖‖|B|‖‖|A|‖)² of the transforms' matrices for 3×3 windows.
+const winogradGrowth = 108
+
+// winogradRoundings is how many roundings of [convolution.lengths] a sum leaves of a
+// record of so many pictures. With the transforms' matrices, the gradient of a tile x of a
+// picture and its signals d is Gᵀ((BᵀxB) ⊙ (AdAᵀ))G, and every rounding in it is of at most
+// winogradGrowth·‖x‖‖d‖. A picture's place is in four tiles at most, so that over all tiles
+// ‖x‖‖d‖ adds up to at most 2/3 of lengths. A number passes through one rounding for every
+// tile, and in the transforms through fewer than 24.
+func winogradRoundings(v *convolution, pictures int) int {
+	oh, ow := v.window.Out()
+	tiles := pictures * ((oh + 1) / 2) * ((ow + 1) / 2)
+	return winogradGrowth * 2 / 3 * (tiles + 24)
+}
+
 // newWinogradSum is nil where the transforms do not serve or do not pay.
 func (c compiler) newWinogradSum(v *convolution, x, delta, factors []float32) *winogradSum {
 	g := c.gradientWinograd(v)
+	if factors != nil {
+		g = c.summingWinograd(v)
+	}
 	if g == nil {
 		return nil
 	}

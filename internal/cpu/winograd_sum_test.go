@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/simd"
 	"gorgonia.org/tensor"
 )
 
@@ -30,14 +31,21 @@ func TestWinogradSum(t *testing.T) {
 		const records, each = 12, 2
 		x, delta := normal(records*each*f.C*f.H*f.W), normal(records*each*f.O*v.area)
 		factors := []float32{0.5, 0, 2, 1, 0.1, 3, 1, 1, 0, 0.25, 1, 0.7}
+		if f.KernelH == 5 { // where nothing is clipped
+			factors = slices.Repeat([]float32{1}, records)
+		}
 		start := normal(f.Size())
 		want := make([]float32, f.Size())
 		reference(op.ClippedSum{Form: f, Records: records}, call{
 			in: [][]float32{x, delta, factors}, out: want,
 			shapes: []tensor.Shape{{records * each, f.C, f.H, f.W}, {records * each, f.O, f.H, f.W}, {records}},
 		})()
-		for i := range f.C * f.H * f.W {
-			x[each*f.C*f.H*f.W+i] = float32(math.NaN())
+		if f.KernelH == 5 {
+			factors = nil
+		} else {
+			for i := range f.C * f.H * f.W {
+				x[each*f.C*f.H*f.W+i] = float32(math.NaN())
+			}
 		}
 		for _, accumulate := range []bool{false, true} {
 			var first []float32
@@ -75,4 +83,62 @@ func TestWinogradSum(t *testing.T) {
 			}
 		}
 	}
+}
+
+// What roundings make of a sum is that of the transforms' own matrices.
+func TestWinogradRoundings(t *testing.T) {
+	w := simd.Winograd{Taps: 3}
+	if !w.Pays() {
+		t.Skip("no kernels")
+	}
+	const lanes, image, signal = simd.WinogradLanes, 2*simd.WinogradLanes + 2, 2 * simd.WinogradLanes
+	column := func(in []float32, at int, transform func(dst, in []float32)) []float64 {
+		clear(in)
+		in[at] = 1
+		out := make([]float32, max(16, 9)*lanes)
+		transform(out, in)
+		column := make([]float64, 16)
+		for p := range column {
+			column[p] = math.Abs(float64(out[p*lanes]))
+		}
+		return column
+	}
+	var images, signals, gradients [][]float64
+	for p := range 16 {
+		images = append(images, column(make([]float32, 5*image), p/4*image+p%4, func(dst, in []float32) { w.Image(dst, lanes, in, image, 1) }))
+		gradients = append(gradients, column(make([]float32, 16*lanes), p*lanes, func(dst, in []float32) {
+			filters := make([]float32, 9*lanes)
+			w.Gradients(filters, in, lanes)
+			for k := range 9 {
+				dst[k*lanes] = filters[k]
+			}
+		}))
+	}
+	for p := range 4 {
+		signals = append(signals, column(make([]float32, 3*signal), p/2*signal+p%2, func(dst, in []float32) { w.Signal(dst, lanes, in, signal, 1) }))
+	}
+	if growth := spectral(images) * spectral(signals) * spectral(gradients); !(growth <= winogradGrowth && growth > winogradGrowth/2) {
+		t.Errorf("the matrices make %.1f of roundings, and %v is taken", growth, winogradGrowth)
+	}
+}
+
+// spectral is at least the norm of a matrix of sizes: the geometric mean of the largest
+// sums of columns and of rows.
+func spectral(columns [][]float64) float64 {
+	var column, row float64
+	for k := range columns[0] {
+		var sum float64
+		for _, c := range columns {
+			sum += c[k]
+		}
+		row = max(row, sum)
+	}
+	for _, c := range columns {
+		var sum float64
+		for _, v := range c {
+			sum += v
+		}
+		column = max(column, sum)
+	}
+	return math.Sqrt(row * column)
 }
