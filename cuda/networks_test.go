@@ -54,7 +54,8 @@ func networks() []network {
 }
 
 // TestNetworks trains every model for some steps here and on the CPU, with the
-// same batch and the same noise, and compares the weights.
+// same batch and the same noise, and compares the weights. What is added to norms for
+// the roundings of sums is not the same on both.
 func TestNetworks(t *testing.T) {
 	device(t)
 	tried := map[string]bool{}
@@ -73,7 +74,7 @@ func TestNetworks(t *testing.T) {
 				return m, err
 			})
 			for v := range want {
-				if d := apart(got[v], want[v]); !(d <= 1e-4) {
+				if d := apart(got[v], want[v]); !(d <= 1e-3) {
 					t.Errorf("vector %d: weights differ by %.2g of the largest", v, d)
 				}
 			}

@@ -163,7 +163,7 @@ func TestMixedWays(t *testing.T) {
 		for i := range o.in[0] {
 			o.in[0][i] = float32(r.IntN(v+2) - 1)
 		}
-		o.promised(t, o.run(t, Options{}))
+		o.promised(t, o.run(t, Options{}), believed)
 	}
 }
 

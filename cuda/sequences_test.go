@@ -126,7 +126,11 @@ func TestLongTables(t *testing.T) {
 					o.in[0][i] = float32(r.IntN(x.vocabulary+2) - 1)
 				}
 				got := o.run(t, Options{})
-				o.compare(t, got, 1e-6)
+				if _, norms := o.spec.(op.SquaredNorms); norms {
+					o.promised(t, got, 0.02) // thousands of rows that are summed in float
+				} else {
+					o.compare(t, got, 1e-6)
+				}
 				same(t, "again", o.run(t, Options{}), got)
 			})
 		}
