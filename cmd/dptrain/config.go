@@ -67,15 +67,18 @@ func (s *settings) keep(c *engine.Config) error {
 // alternatives say the same thing in two ways.
 var alternatives = [][2]string{{"lot", "rate"}, {"epochs", "steps"}, {"noise", "epsilon"}}
 
-// overruled reports whether a flag, or another way to say it, was given already.
-func (s *settings) overruled(name string) bool {
+// replaced reports whether another way to say what a flag says was given.
+func (s *settings) replaced(name string) bool {
 	for _, pair := range alternatives {
 		if name == pair[0] && s.given[pair[1]] || name == pair[1] && s.given[pair[0]] {
 			return true
 		}
 	}
-	return s.given[name]
+	return false
 }
+
+// overruled reports whether a flag, or another way to say it, was given already.
+func (s *settings) overruled(name string) bool { return s.given[name] || s.replaced(name) }
 
 func (s *settings) readConfig(cmd *cobra.Command) error {
 	text, err := os.ReadFile(s.config)
@@ -185,10 +188,8 @@ func (s *settings) values(cmd *cobra.Command) map[string]any {
 		if f.Name == "config" || f.Name == "resume" || f.Name == "out" || f.Name == "preset" || f.Name == "help" || f.Name == "print-config" || f.Name == "dry-run" || f.Name == "json" || f.Name == "quiet" {
 			return
 		}
-		for _, pair := range alternatives {
-			if f.Name == pair[0] && s.given[pair[1]] || f.Name == pair[1] && s.given[pair[0]] {
-				return
-			}
+		if s.replaced(f.Name) {
+			return
 		}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
 			if v := list.GetSlice(); len(v) > 0 {
