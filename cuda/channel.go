@@ -90,7 +90,6 @@ func (c *compiler) perRecord(s channelSum, k call) bool {
 // double, n terms, which costs at most n+8 roundings of the sum of their sizes. A
 // block takes some thousand elements.
 func (c *compiler) recordNorms(s channelSum, k call) bool {
-	const roundoff = 1.0 / (1 << 53)
 	each := s.rows() / s.records
 	roundings := float64(each*s.inner+8) * roundoff
 	layout, block := seats(s.channels, s.inner, s.rows(), each, each)

@@ -36,6 +36,12 @@ func TestSlowDoubles(t *testing.T) {
 	onCard(t, "^Test(Norms|Gram.*|MixedWays)$|^TestNetworks$/^(lstm|transformer|wrn16-4:standardized)", "DPTRAIN_EMU_ARCH=86")
 }
 
+// gramOf draws a norm of products of so many rows a record.
+func gramOf(r *rand.Rand, records, rows, in, out int) operation {
+	return given(r, op.SquaredNorms{Form: op.Product{In: in, Out: out}, Records: records, Method: op.Gram},
+		tensor.Shape{records * rows, in}, tensor.Shape{records * rows, out})
+}
+
 // Gram matrices of a tile and of several, of records and of groups.
 func TestGramSizes(t *testing.T) {
 	device(t)
@@ -43,8 +49,7 @@ func TestGramSizes(t *testing.T) {
 	const records = 3
 	for _, rows := range []int{2, 31, 32, 33, 64, 65, 130} {
 		for _, n := range []struct{ in, out int }{{1, 3}, {21, 200}, {64, 130}} {
-			o := given(r, op.SquaredNorms{Form: op.Product{In: n.in, Out: n.out}, Records: records, Method: op.Gram},
-				tensor.Shape{records * rows, n.in}, tensor.Shape{records * rows, n.out})
+			o := gramOf(r, records, rows, n.in, n.out)
 			o.promised(t, o.run(t, Options{}), believed)
 		}
 	}
@@ -64,8 +69,7 @@ func TestGramOfRowsThatCancel(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(11, 6))
 	const records, rows, in, out = 3, 40, 30, 50
-	o := given(r, op.SquaredNorms{Form: op.Product{In: in, Out: out}, Records: records, Method: op.Gram},
-		tensor.Shape{records * rows, in}, tensor.Shape{records * rows, out})
+	o := gramOf(r, records, rows, in, out)
 	before := o.run(t, Options{})
 	a, d := o.in[0][rows*in:2*rows*in], o.in[1][rows*out:2*rows*out]
 	copy(a[rows/2*in:], a[:rows/2*in])
@@ -85,8 +89,7 @@ func TestGramOfManyRows(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(8, 6))
 	const records, rows, in, out = 2, 70, 21, 200
-	o := given(r, op.SquaredNorms{Form: op.Product{In: in, Out: out}, Records: records, Method: op.Gram},
-		tensor.Shape{records * rows, in}, tensor.Shape{records * rows, out})
+	o := gramOf(r, records, rows, in, out)
 	o.promised(t, o.run(t, Options{}), believed)
 
 	m := twoNorms(t, "-", o, o, plan.Buffer{Shape: o.shapes[0]}, plan.Buffer{Shape: o.shapes[1], Base: 1})
@@ -103,11 +106,7 @@ func TestGramOfTwoWidths(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(12, 6))
 	const records = 2
-	norms := func(rows, in, out int) operation {
-		return given(r, op.SquaredNorms{Form: op.Product{In: in, Out: out}, Records: records, Method: op.Gram},
-			tensor.Shape{records * rows, in}, tensor.Shape{records * rows, out})
-	}
-	wide, narrow := norms(32, 20, 256), norms(64, 30, 128)
+	wide, narrow := gramOf(r, records, 32, 20, 256), gramOf(r, records, 64, 30, 128)
 	narrow.in[1] = wide.in[1]
 	m := twoNorms(t, "+", wide, narrow, plan.Buffer{Shape: wide.shapes[0]}, plan.Buffer{Shape: wide.shapes[1], Base: 1},
 		plan.Buffer{Shape: narrow.shapes[0], Base: 2}, plan.Buffer{Shape: narrow.shapes[1], Base: 1})

@@ -54,8 +54,7 @@ func networks() []network {
 }
 
 // TestNetworks trains every model for some steps here and on the CPU, with the
-// same batch and the same noise, and compares the weights. What is added to norms for
-// the roundings of sums is not the same on both.
+// same batch and the same noise, and compares the weights.
 func TestNetworks(t *testing.T) {
 	device(t)
 	tried := map[string]bool{}
@@ -73,8 +72,12 @@ func TestNetworks(t *testing.T) {
 				}
 				return m, err
 			})
+			within := 1e-4
+			if n.model == "cifar-tanh" { // the CPU adds to its norms what sums by fast transforms round
+				within = 1e-3
+			}
 			for v := range want {
-				if d := apart(got[v], want[v]); !(d <= 1e-3) {
+				if d := apart(got[v], want[v]); !(d <= within) {
 					t.Errorf("vector %d: weights differ by %.2g of the largest", v, d)
 				}
 			}

@@ -86,16 +86,7 @@ func TestWhatCancelsIsBounded(t *testing.T) {
 						t.Fatal(err)
 					}
 					sq := float64(m.Squared(0)[1])
-					clear(m.Factors(0))
-					m.Factors(0)[1] = float32(0.7 / math.Sqrt(sq))
-					if err := m.Add(); err != nil {
-						t.Fatal(err)
-					}
-					var square float64
-					for _, v := range m.Sum(0) {
-						square += float64(v) * float64(v)
-					}
-					empty(t, m, 1)
+					square := adds(t, m, 1, float32(0.7/math.Sqrt(sq)))
 					if math.Sqrt(square) > 0.7*(1+1e-6) { // the factor is rounded, too
 						t.Errorf("a record of squared norm %g, clipped to 0.7, adds %g", sq, math.Sqrt(square))
 					}

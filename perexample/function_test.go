@@ -79,16 +79,7 @@ func TestPulledSumsKeepThePromise(t *testing.T) {
 				t.Fatal(err)
 			}
 			for r := range records {
-				clear(m.Factors(0))
-				m.Factors(0)[r] = 1
-				if err := m.Add(); err != nil {
-					t.Fatal(err)
-				}
-				var square float64
-				for _, v := range m.Sum(0) {
-					square += float64(v) * float64(v)
-				}
-				empty(t, m, 1)
+				square := adds(t, m, r, 1)
 				sq := float64(m.Squared(0)[r])
 				if math.IsInf(sq, 0) || math.IsNaN(sq) {
 					continue // clipping leaves it out

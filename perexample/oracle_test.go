@@ -187,6 +187,22 @@ var devices = []device{
 	}},
 }
 
+// adds is the squared length of what one record, times its factor, adds to the sum of the
+// only vector, which is then empty.
+func adds(t *testing.T, m accumulator, record int, factor float32) (square float64) {
+	t.Helper()
+	clear(m.Factors(0))
+	m.Factors(0)[record] = factor
+	if err := m.Add(); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range m.Sum(0) {
+		square += float64(v) * float64(v)
+	}
+	empty(t, m, 1)
+	return square
+}
+
 // empty clears the sums by a release that moves nothing.
 func empty(t *testing.T, m plan.Machine, vectors int) {
 	t.Helper()

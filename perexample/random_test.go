@@ -150,7 +150,11 @@ func TestRandomNetworks(t *testing.T) {
 				}
 				t.Run(dev.name, func(t *testing.T) {
 					// Some of these networks saturate, where rounding is larger than usual.
-					compare(t, p, step(t, m, p, e, 1, nil, factors, float32(math.NaN())), want, factors, 20*tolerance)
+					within := 10 * tolerance
+					if dev.name == "cuda" { // whose functions round in other places
+						within *= 2
+					}
+					compare(t, p, step(t, m, p, e, 1, nil, factors, float32(math.NaN())), want, factors, within)
 				})
 				m.Close()
 			}
