@@ -21,7 +21,7 @@ export CGO_CFLAGS := -O2 -g -I$(CURDIR)/cuda/include -I$(dir $(HEADER))
 export CGO_LDFLAGS := -L$(CURDIR)/cuda/driver/lib
 
 # The emulated device: EMU=checked looks at every access to shared memory, EMU=fast
-# does not.
+# does not, and EMU=ptx runs what the GPU's compiler made of the kernels.
 EMU := checked
 PKG := ./cuda/...
 RUN := .
@@ -35,7 +35,7 @@ vet-gpu: $(HEADER)
 	go vet -tags gpu ./cuda/... ./cmd/dptrain ./engine ./bench ./perexample
 
 emu:
-	go run ./cuda/emu/build
+	go run ./cuda/emu/build $(if $(filter ptx,$(EMU)),-ptx cuda/kernels/bin/compute_90.ptx.gz)
 
 # Runs tests on the emulated device: make test-emu PKG=./cuda RUN=TestOperations
 test-emu: $(HEADER) emu

@@ -17,6 +17,7 @@ import "C"
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -45,9 +46,13 @@ type Device struct {
 	pinned     map[*byte]int // the size of each page-locked block
 }
 
-// Count returns how many GPUs the driver shows, 0 where there is no driver.
+// Count returns how many GPUs the driver shows, 0 where there is no driver. A driver
+// that was asked for by name must be there.
 func Count() (int, error) {
 	library := C.driver_open()
+	if name := os.Getenv("DPTRAIN_LIBCUDA"); library.found == 0 && name != "" {
+		return 0, fmt.Errorf("DPTRAIN_LIBCUDA names no driver: %s", C.GoString(&library.failure[0]))
+	}
 	if library.found == 0 || library.started == C.CUDA_ERROR_NO_DEVICE {
 		return 0, nil
 	}

@@ -2,12 +2,14 @@
 // cuda/kernels on the CPU. From anywhere inside the repository:
 //
 //	go run ./cuda/emu/build [-k] [-o folder] [kernel.cu ...]
+//	go run ./cuda/emu/build -ptx module.ptx.gz [-o folder]
 //
 // It writes checked/libcuda.so.1, which looks at every access to shared memory, and
 // fast/libcuda.so.1, which does not; the bits that kernels compute are the same. Files
 // named on the command line take the place of all those in cuda/kernels. With -k a file
 // that does not compile is left out of the library, as make -k would, and the command
-// still fails. The compiler is $CXX, else g++; one for another processor may be given.
+// still fails. With -ptx it writes ptx/libcuda.so.1 instead, of what the GPU's compiler
+// made of kernels. The compiler is $CXX, else g++; one for another processor may be given.
 package main
 
 import (
@@ -45,14 +47,15 @@ var variants = []struct {
 func main() {
 	out := flag.String("o", "", "folder for the libraries (default .cache/cuda/emu in the repository)")
 	keep := flag.Bool("k", false, "leave out kernels that do not compile")
+	ptx := flag.String("ptx", "", "a module in PTX to run in place of the kernels' sources")
 	flag.Parse()
-	if err := run(*out, *keep, flag.Args()); err != nil {
+	if err := run(*out, *keep, *ptx, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "build:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out string, keep bool, kernels []string) error {
+func run(out string, keep bool, ptx string, kernels []string) error {
 	root, err := repository()
 	if err != nil {
 		return err
@@ -77,6 +80,9 @@ func run(out string, keep bool, kernels []string) error {
 			return c.compile(file, filepath.Join(cache, "device"), []string{"-O2"}, nil)
 		})
 	}
+	if ptx != "" {
+		return c.ptx(ptx, filepath.Join(out, "ptx"), &made)
+	}
 	kernelsOf := make([]library, len(variants))
 	for i, v := range variants {
 		for _, file := range kernels {
@@ -95,12 +101,37 @@ func run(out string, keep bool, kernels []string) error {
 		if err := namesDiffer(kernelsOf[i].objects); err != nil {
 			return err
 		}
-		file := filepath.Join(out, v.name, "libcuda.so.1")
-		if err := c.make(file, slices.Concat(made.objects, kernelsOf[i].objects, []string{"-shared", "-Wl,-soname,libcuda.so.1", "-Wl,-z,nodelete"})); err != nil {
+		if err := c.link(filepath.Join(out, v.name), made.objects, kernelsOf[i].objects); err != nil {
 			return err
 		}
 	}
 	return failed
+}
+
+func (c *compiler) link(folder string, device, kernels []string) error {
+	return c.make(filepath.Join(folder, "libcuda.so.1"), slices.Concat(device, kernels, []string{"-shared", "-Wl,-soname,libcuda.so.1", "-Wl,-z,nodelete"}))
+}
+
+// ptx makes the library of a module in PTX.
+func (c *compiler) ptx(module, folder string, device *library) error {
+	t, err := readPTX(module)
+	if err != nil {
+		return err
+	}
+	files, err := t.sources(folder)
+	if err != nil {
+		return err
+	}
+	var kernels library
+	for _, file := range files {
+		kernels.add(func() (string, error) {
+			return c.compile(file, folder, []string{"-Og", "-Wno-unused-label", "-Werror=float-conversion"}, nil)
+		})
+	}
+	if err := errors.Join(device.wait(), kernels.wait()); err != nil {
+		return err
+	}
+	return c.link(folder, device.objects, kernels.objects)
 }
 
 // repository is the folder of go.mod, at or above the working directory.

@@ -117,12 +117,17 @@ func library(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command("go", append([]string{"run", "../build", "-o", folder}, kernels...)...)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
+	if out, err := build(append([]string{"-o", folder}, kernels...)...); err != nil {
 		t.Skipf("the emulated device cannot be built here: %v\n%s", err, out)
 	}
 	return folder
+}
+
+func build(arguments ...string) (string, error) {
+	build := exec.Command("go", append([]string{"run", "../build"}, arguments...)...)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
+	return string(out), err
 }
 
 // run launches kernels in a process of its own and returns all it printed.
@@ -233,5 +238,47 @@ func TestGoHandlesItsOwnFaults(t *testing.T) {
 	want := "read_past_end_mended bits"
 	if out := run(t, checked, "read_past_end_mended "+faultOfGo); !strings.HasPrefix(out, want) || !strings.HasSuffix(out, recovered+"\n") {
 		t.Errorf("got %q", out)
+	}
+}
+
+// Faults in what the GPU's compiler made of kernels are found as well.
+func TestFaultsInPTXAreFound(t *testing.T) {
+	library(t) // skips where no device can be built
+	folder := t.TempDir()
+	if out, err := build("-o", folder, "-ptx", "compiled.ptx"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	device := filepath.Join(folder, "ptx", "libcuda.so.1")
+	for kernel, found := range map[string]string{
+		"compiled_barrier":    "writes shared memory[128], which thread (127,0,0) read with no barrier between",
+		"compiled_past_end":   "thread (255,0,0): writes shared memory[256], which has 256 elements (compiled.ptx:",
+		"compiled_misaligned": "accesses 8 bytes at offset 4 of allocation 1 of 2048 bytes, which is not aligned",
+		"compiled_lanes":      "wait at shfl.sync (compiled.ptx:127)",
+	} {
+		if out := run(t, device, kernel); !strings.Contains(out, found) {
+			t.Errorf("%s does not say %q but:\n%s", kernel, found, out)
+		}
+	}
+	if out := run(t, device, "compiled_barrier_mended"); !strings.HasPrefix(out, "compiled_barrier_mended bits ") {
+		t.Errorf("a kernel without a fault fails:\n%s", out)
+	}
+}
+
+// What is not understood is refused, and the line is named.
+func TestUnknownPTX(t *testing.T) {
+	library(t)
+	for text, says := range map[string]string{
+		".extern .func (.param .b32 r) vprintf;":                                                  "line 1",
+		".visible .entry k(\n)\n{\n\tcall.uni printf, (1);\n}":                                    "line 4",
+		".visible .entry k(\n)\n{\n\t.reg .b32 \t%r<2>;\n\tdp4a.u32.u32 \t%r1, %r1, %r1, %r1;\n}": "unknown.ptx:5",
+	} {
+		folder := t.TempDir()
+		file := filepath.Join(folder, "unknown.ptx")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := build("-o", folder, "-ptx", file); err == nil || !strings.Contains(out, says) {
+			t.Errorf("%q: %v\n%s", text, err, out)
+		}
 	}
 }

@@ -1,0 +1,388 @@
+// PTX instructions for g++, those that nvrtc makes of cuda/kernels: a function each, called
+// by the instruction's name with _ for a dot. cuda/emu/build writes the calls. What an
+// instruction does is from NVIDIA's "PTX ISA 8.8"; fragments of mma from its section on
+// matrix fragments. Approximations are better here than there.
+#pragma once
+#include <float.h>
+#include <math.h>
+#include <string.h>
+#include <limits>
+#include "driver.h"
+#include "fault.h"
+#include "memory.h"
+#include "shared.h"
+
+namespace ptx {
+
+// An operand: registers have widths but no types, so their bits are read as any type, and
+// of a wider one the low bits. A number in the text takes the width that is asked for.
+template <class R> struct In {
+	R value;
+	template <class T> operator T() const {
+		static_assert(sizeof(T) <= sizeof(R), "an operand wider than its register");
+		T t;
+		memcpy(&t, &value, sizeof t);
+		return t;
+	}
+};
+template <class R> In<R> in(R value) { return In<R>{value}; }
+struct Number {
+	long long value;
+	template <class T> operator T() const { return T(value); }
+};
+inline In<float> f32(uint32_t bits) { return In<float>{In<uint32_t>{bits}}; }
+inline In<double> f64(uint64_t bits) { return In<double>{In<uint64_t>{bits}}; }
+// A result narrower than its register is extended as its type has it.
+template <class R, class V> void set(R &to, V v) {
+	if constexpr (sizeof(R) > sizeof(V)) to = R(v);
+	else to = In<V>{v};
+}
+
+using s16 = int16_t;
+using s32 = int32_t;
+using s64 = int64_t;
+using u16 = uint16_t;
+using u32 = uint32_t;
+using u64 = uint64_t;
+using b16 = uint16_t;
+using b32 = uint32_t;
+using b64 = uint64_t;
+using pred = bool;
+
+#define ONE(name, T, expression) \
+	inline T name(T a) { return T(expression); }
+#define TWO(name, T, expression) \
+	inline T name(T a, T b) { return T(expression); }
+#define THREE(name, T, expression) \
+	inline T name(T a, T b, T c) { return T(expression); }
+
+// Whole numbers. Sums wrap, which only unsigned ones may in C.
+#define INTEGERS(T, U)                       \
+	TWO(add_##T, T, U(a) + U(b))             \
+	TWO(sub_##T, T, U(a) - U(b))             \
+	TWO(mul_lo_##T, T, U(a) * U(b))          \
+	THREE(mad_lo_##T, T, U(a) * U(b) + U(c)) \
+	TWO(min_##T, T, b < a ? b : a)           \
+	TWO(max_##T, T, a < b ? b : a)           \
+	TWO(div_##T, T, a / b)                   \
+	TWO(rem_##T, T, a % b)
+INTEGERS(s32, u32)
+INTEGERS(u32, u32)
+INTEGERS(s64, u64)
+INTEGERS(u64, u64)
+ONE(neg_s32, s32, 0u - u32(a))
+ONE(neg_s64, s64, 0ull - u64(a))
+TWO(mul_hi_s32, s32, s64(a) * b >> 32)
+TWO(mul_hi_u32, u32, u64(a) * b >> 32)
+inline s64 mul_wide_s32(s32 a, s32 b) { return s64(a) * b; }
+inline u64 mul_wide_u32(u32 a, u32 b) { return u64(a) * b; }
+inline s64 mad_wide_s32(s32 a, s32 b, s64 c) { return s64(u64(s64(a) * b) + u64(c)); }
+inline u64 mad_wide_u32(u32 a, u32 b, u64 c) { return u64(a) * b + c; }
+
+#define BITS(T)                \
+	TWO(and_##T, T, a & b)     \
+	TWO(or_##T, T, a | b)      \
+	TWO(xor_##T, T, a ^ b)     \
+	inline T shl_##T(T a, u32 n) { return n < 8 * sizeof(T) ? T(a << n) : T(0); }
+BITS(b16)
+BITS(b32)
+BITS(b64)
+TWO(and_pred, pred, a && b)
+TWO(or_pred, pred, a || b)
+TWO(xor_pred, pred, a != b)
+ONE(not_pred, pred, !a)
+ONE(not_b32, b32, ~a)
+ONE(not_b64, b64, ~a)
+inline u32 shr_u32(u32 a, u32 n) { return n < 32 ? a >> n : 0; }
+inline u64 shr_u64(u64 a, u32 n) { return n < 64 ? a >> n : 0; }
+inline s32 shr_s32(s32 a, u32 n) { return a >> (n < 31 ? n : 31); }
+inline s64 shr_s64(s64 a, u32 n) { return a >> (n < 63 ? n : 63); }
+inline u32 popc_b32(b32 a) { return u32(__builtin_popcount(a)); }
+inline b32 shf_l_wrap_b32(b32 low, b32 high, u32 n) { return b32((u64(high) << 32 | low) << (n & 31) >> 32); }
+template <class T> T insert(T from, T into, u32 at, u32 bits) {
+	T mask = bits >= 8 * sizeof(T) ? ~T(0) : (T(1) << bits) - 1;
+	if (at >= 8 * sizeof(T)) return into;
+	return (into & ~(mask << at)) | (from & mask) << at;
+}
+inline b32 bfi_b32(b32 from, b32 into, u32 at, u32 bits) { return insert(from, into, at, bits); }
+inline b64 bfi_b64(b64 from, b64 into, u32 at, u32 bits) { return insert(from, into, at, bits); }
+
+// Floats.
+#define FLOATS(T, F, fma, sqrt)             \
+	TWO(add_##T, F, a + b)                  \
+	TWO(sub_##T, F, a - b)                  \
+	TWO(mul_##T, F, a * b)                  \
+	TWO(add_rn_##T, F, a + b)               \
+	TWO(sub_rn_##T, F, a - b)               \
+	TWO(mul_rn_##T, F, a * b)               \
+	TWO(div_rn_##T, F, a / b)               \
+	THREE(fma_rn_##T, F, fma(a, b, c))      \
+	ONE(rcp_rn_##T, F, 1 / a)               \
+	ONE(sqrt_rn_##T, F, sqrt(a))            \
+	ONE(neg_##T, F, -a)                     \
+	TWO(min_##T, F, a < b || b != b ? a : b) \
+	TWO(max_##T, F, a > b || b != b ? a : b)
+FLOATS(f32, float, fmaf, sqrtf)
+FLOATS(f64, double, fma, sqrt)
+ONE(abs_f32, float, fabsf(a))
+ONE(abs_f64, double, fabs(a))
+
+// flush is what .ftz does: no number between 0 and the least normal one.
+inline float flush(float a) { return fabsf(a) < FLT_MIN ? copysignf(0, a) : a; }
+inline float ex2_approx_f32(float a) { return float(exp2(double(a))); }
+inline float ex2_approx_ftz_f32(float a) { return flush(ex2_approx_f32(flush(a))); }
+inline float rcp_approx_ftz_f32(float a) { return flush(1 / flush(a)); }
+
+// Roundings other than to the nearest: the exact sum of two doubles is s + rest.
+inline float towards(double a, double b, bool down) {
+	double s = a + b, part = s - a, rest = (a - (s - part)) + (b - part);
+	float f = float(s);
+	bool above = double(f) > s || (double(f) == s && rest < 0), below = double(f) < s || (double(f) == s && rest > 0);
+	if (down && above) return nextafterf(f, -INFINITY);
+	if (!down && below) return nextafterf(f, INFINITY);
+	return f;
+}
+inline float fma_rm_f32(float a, float b, float c) { return towards(double(a) * b, c, true); }
+inline float add_rz_f32(float a, float b) { return towards(a, b, double(a) + b > 0); }
+
+// Conversions. Whole numbers take the nearest that there is, and 0 for NaN.
+template <class T> T whole(double a) {
+	if (a != a) return 0;
+	if (a <= double(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
+	if (a >= double(std::numeric_limits<T>::max())) return std::numeric_limits<T>::max();
+	return T(a);
+}
+inline s64 cvt_s64_s32(s32 a) { return a; }
+inline u64 cvt_u64_u32(u32 a) { return a; }
+inline u32 cvt_u32_u64(u64 a) { return u32(a); }
+inline double cvt_f64_f32(float a) { return a; }
+inline float cvt_rn_f32_f64(double a) { return float(a); }
+inline float cvt_rn_f32_s32(s32 a) { return float(a); }
+inline float cvt_rn_f32_u32(u32 a) { return float(a); }
+inline double cvt_rn_f64_s32(s32 a) { return a; }
+inline double cvt_rn_f64_s64(s64 a) { return double(a); }
+inline float cvt_rmi_f32_f32(float a) { return floorf(a); }
+inline float cvt_rpi_f32_f32(float a) { return ceilf(a); }
+inline float cvt_rzi_f32_f32(float a) { return truncf(a); }
+inline float cvt_rni_f32_f32(float a) { return nearbyintf(a); }
+inline s32 cvt_rni_s32_f32(float a) { return whole<s32>(nearbyintf(a)); }
+inline s32 cvt_rzi_s32_f32(float a) { return whole<s32>(a); }
+inline s64 cvt_rzi_s64_f32(float a) { return whole<s64>(a); }
+inline u64 cvt_rzi_u64_f32(float a) { return whole<u64>(a); }
+inline float cvt_sat_f32_f32(float a) { return a > 0 ? (a < 1 ? a : 1) : 0; }
+inline b32 cvt_rna_tf32_f32(float a) {
+	b32 bits = In<float>{a};
+	return (bits & 0x7f800000) == 0x7f800000 ? bits : (bits + 0x1000) & 0xffffe000;
+}
+inline b32 bf16(float a) {
+	b32 bits = In<float>{a};
+	return a != a ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+}
+inline b32 cvt_rn_bf16x2_f32(float high, float low) { return bf16(high) << 16 | bf16(low); }
+
+// Comparisons; the second set is true of a NaN.
+#define COMPARE(T, C)                                       \
+	inline bool setp_eq_##T(C a, C b) { return a == b; }    \
+	inline bool setp_ne_##T(C a, C b) { return a != b; }    \
+	inline bool setp_lt_##T(C a, C b) { return a < b; }     \
+	inline bool setp_le_##T(C a, C b) { return a <= b; }    \
+	inline bool setp_gt_##T(C a, C b) { return a > b; }     \
+	inline bool setp_ge_##T(C a, C b) { return a >= b; }
+#define COMPARE_UNORDERED(T, F)                             \
+	COMPARE(T, F)                                           \
+	inline bool setp_equ_##T(F a, F b) { return !(a < b || a > b); } \
+	inline bool setp_neu_##T(F a, F b) { return !(a == b); }  \
+	inline bool setp_ltu_##T(F a, F b) { return !(a >= b); }  \
+	inline bool setp_leu_##T(F a, F b) { return !(a > b); }   \
+	inline bool setp_gtu_##T(F a, F b) { return !(a <= b); }  \
+	inline bool setp_geu_##T(F a, F b) { return !(a < b); }   \
+	inline bool setp_nan_##T(F a, F b) { return a != a || b != b; } \
+	inline bool setp_num_##T(F a, F b) { return a == a && b == b; }
+COMPARE(s16, s16)
+COMPARE(u16, u16)
+COMPARE(s32, s32)
+COMPARE(u32, u32)
+COMPARE(b32, b32)
+COMPARE(s64, s64)
+COMPARE(u64, u64)
+COMPARE(b64, b64)
+COMPARE_UNORDERED(f32, float)
+COMPARE_UNORDERED(f64, double)
+
+#define CHOOSE(T, C)                                                  \
+	inline C selp_##T(C a, C b, bool first) { return first ? a : b; } \
+	inline C mov_##T(C a) { return a; }
+CHOOSE(b16, b16)
+CHOOSE(u16, u16)
+CHOOSE(b32, b32)
+CHOOSE(u32, u32)
+CHOOSE(s32, s32)
+CHOOSE(b64, b64)
+CHOOSE(u64, u64)
+CHOOSE(f32, float)
+CHOOSE(f64, double)
+CHOOSE(pred, bool)
+inline b64 mov_b64(b32 low, b32 high) { return b64(high) << 32 | low; }
+template <class A, class B, class D> void mov_b64(A &low, B &high, In<D> both) {
+	set(low, b32(b64(both)));
+	set(high, b32(b64(both) >> 32));
+}
+inline u64 cvta_to_global_u64(u64 a) { return a; }
+
+// Memory. Addresses are those of the host, and offsets in the block's memory for shared.
+template <class T> T *at(u64 address, size_t bytes) {
+	if (address % bytes != 0) emu::fail(emu::CUDA_ERROR_MISALIGNED_ADDRESS, "accesses %zu bytes at %s, which is not aligned", bytes, emu::describe(reinterpret_cast<void *>(address)).c_str());
+	return reinterpret_cast<T *>(address);
+}
+inline void aligned(u64 address, size_t bytes) {
+	if (address % bytes != 0) emu::fail(emu::CUDA_ERROR_MISALIGNED_ADDRESS, "accesses %zu bytes at %llu of shared memory, which is not aligned", bytes, (unsigned long long)address);
+}
+// The block's memory is an array of words, each of which is looked at.
+template <class T> T take(emu::Array *shared, u64 address) {
+	b32 words[sizeof(T) / 4];
+	for (size_t i = 0; i < sizeof(T) / 4; i++) words[i] = *static_cast<const b32 *>(emu::note_read(shared, (long long)(address / 4 + i)));
+	T t;
+	memcpy(&t, words, sizeof t);
+	return t;
+}
+template <class T> void give(emu::Array *shared, u64 address, T t) {
+	b32 words[sizeof(T) / 4];
+	memcpy(words, &t, sizeof t);
+	for (size_t i = 0; i < sizeof(T) / 4; i++) *static_cast<b32 *>(emu::note_write(shared, (long long)(address / 4 + i))) = words[i];
+}
+
+#define ADDRESSED(space, T, C)                                                                              \
+	inline C ld_##space##T(u64 address) { return *at<C>(address, sizeof(C)); }                              \
+	template <class R> void ld_##space##v2_##T(R &a, R &b, u64 address) {                                   \
+		const C *p = at<C>(address, 2 * sizeof(C));                                                         \
+		set(a, p[0]), set(b, p[1]);                                                                         \
+	}                                                                                                       \
+	template <class R> void ld_##space##v4_##T(R &a, R &b, R &c, R &d, u64 address) {                       \
+		const C *p = at<C>(address, 4 * sizeof(C));                                                         \
+		set(a, p[0]), set(b, p[1]), set(c, p[2]), set(d, p[3]);                                             \
+	}                                                                                                       \
+	inline void st_##space##T(u64 address, C a) { *at<C>(address, sizeof(C)) = a; }                         \
+	inline void st_##space##v2_##T(u64 address, C a, C b) {                                                 \
+		C *p = at<C>(address, 2 * sizeof(C));                                                               \
+		p[0] = a, p[1] = b;                                                                                 \
+	}                                                                                                       \
+	inline void st_##space##v4_##T(u64 address, C a, C b, C c, C d) {                                       \
+		C *p = at<C>(address, 4 * sizeof(C));                                                               \
+		p[0] = a, p[1] = b, p[2] = c, p[3] = d;                                                             \
+	}
+#define SHARED_MEMORY(T, C)                                                                                 \
+	inline C ld_shared_##T(emu::Array *s, u64 address) { return aligned(address, sizeof(C)), take<C>(s, address); } \
+	template <class R> void ld_shared_v2_##T(emu::Array *s, R &a, R &b, u64 address) {                      \
+		aligned(address, 2 * sizeof(C));                                                                    \
+		set(a, take<C>(s, address)), set(b, take<C>(s, address + sizeof(C)));                               \
+	}                                                                                                       \
+	template <class R> void ld_shared_v4_##T(emu::Array *s, R &a, R &b, R &c, R &d, u64 address) {          \
+		aligned(address, 4 * sizeof(C));                                                                    \
+		set(a, take<C>(s, address)), set(b, take<C>(s, address + sizeof(C)));                               \
+		set(c, take<C>(s, address + 2 * sizeof(C))), set(d, take<C>(s, address + 3 * sizeof(C)));           \
+	}                                                                                                       \
+	inline void st_shared_##T(emu::Array *s, u64 address, C a) { aligned(address, sizeof(C)), give(s, address, a); } \
+	inline void st_shared_v2_##T(emu::Array *s, u64 address, C a, C b) {                                    \
+		aligned(address, 2 * sizeof(C));                                                                    \
+		give(s, address, a), give(s, address + sizeof(C), b);                                               \
+	}                                                                                                       \
+	inline void st_shared_v4_##T(emu::Array *s, u64 address, C a, C b, C c, C d) {                          \
+		aligned(address, 4 * sizeof(C));                                                                    \
+		give(s, address, a), give(s, address + sizeof(C), b);                                               \
+		give(s, address + 2 * sizeof(C), c), give(s, address + 3 * sizeof(C), d);                           \
+	}
+#define SPACES(T, C)            \
+	ADDRESSED(, T, C)           \
+	ADDRESSED(global_, T, C)    \
+	ADDRESSED(global_nc_, T, C) \
+	ADDRESSED(local_, T, C)     \
+	ADDRESSED(param_, T, C)     \
+	SHARED_MEMORY(T, C)
+SPACES(f32, float)
+SPACES(f64, double)
+SPACES(s32, s32)
+SPACES(u32, u32)
+SPACES(u64, u64)
+inline u32 atom_global_add_u32(u64 address, u32 a) { return __atomic_fetch_add(at<u32>(address, 4), a, __ATOMIC_RELAXED); }
+
+// Threads that meet.
+#define HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
+#define SITE (emu::Site{file, line})
+inline void bar_sync(int, HERE) { emu::barrier("bar.sync", true, SITE); }
+inline void bar_warp_sync(u32 lanes, HERE) { emu::sync_warp(lanes, SITE); }
+inline b32 vote_sync_ballot_b32(bool yes, u32 lanes, HERE) { return emu::vote("vote.sync", lanes, yes, SITE); }
+
+// A shuffle's last operand but one holds the first lane of a group in its upper byte,
+// masked, and the last one in its lower byte.
+inline void shuffle(b32 &to, bool &inside, b32 a, int source, bool within, u32 lanes, emu::Site site) {
+	inside = within;
+	to = emu::shuffle("shfl.sync", lanes, a, within ? source : emu::lane(), site);
+}
+template <class R> void shfl_sync_bfly_b32(R &to, bool &inside, b32 a, u32 xored, u32 group, u32 lanes, HERE) {
+	int mask = int(group >> 8 & 31), last = (emu::lane() & mask) | (int(group & 31) & ~mask), source = emu::lane() ^ int(xored & 31);
+	b32 got;
+	shuffle(got, inside, a, source, source <= last, lanes, SITE);
+	set(to, got);
+}
+template <class R> void shfl_sync_down_b32(R &to, bool &inside, b32 a, u32 by, u32 group, u32 lanes, HERE) {
+	int mask = int(group >> 8 & 31), last = (emu::lane() & mask) | (int(group & 31) & ~mask), source = emu::lane() + int(by & 31);
+	b32 got;
+	shuffle(got, inside, a, source, source <= last, lanes, SITE);
+	set(to, got);
+}
+template <class R> void shfl_sync_idx_b32(R &to, bool &inside, b32 a, u32 lane, u32 group, u32 lanes, HERE) {
+	int mask = int(group >> 8 & 31), last = (emu::lane() & mask) | (int(group & 31) & ~mask), source = (int(lane & 31) & ~mask) | (emu::lane() & mask);
+	b32 got;
+	shuffle(got, inside, a, source, source <= last, lanes, SITE);
+	set(to, got);
+}
+
+// mma adds the product of a matrix A, of which a lane holds what of_a tells, and a matrix
+// B to sums of which it holds rows lane/4 and on, columns 2·(lane%4) and one more. The
+// threads of a block are on one thread of the host, where they find each other's operands.
+template <class T, int N> T (*operands())[N] {
+	static thread_local T(*all)[32][N];  // of each warp; for the life of the thread
+	if (all == nullptr) all = new T[32][32][N];
+	return all[emu::view.id / 32];
+}
+inline float tf32(b32 word) { return In<b32>{word & 0xffffe000}; }
+inline float half_of(b32 word, int half) { return In<b32>{half ? word & 0xffff0000 : word << 16}; }
+
+// depth of k is held as four lanes' words, twice: word i of 8 is that of lane i%4.
+template <int halves, class F>
+void mma_16x8(float &d0, float &d1, float &d2, float &d3, const b32 (&mine)[6], const float (&sum)[4], F number, emu::Site site) {
+	b32(*all)[6] = operands<b32, 6>();
+	int lane = emu::lane();
+	memcpy(all[lane], mine, sizeof mine);
+	emu::sync_warp(0xffffffff, site);
+	double d[4] = {sum[0], sum[1], sum[2], sum[3]};
+	for (int i = 0; i < 4; i++) {
+		int row = lane / 4, column = lane % 4 * 2 + i % 2;
+		for (int k = 0; k < 8; k++)
+			for (int half = 0; half < halves; half++)
+				d[i] += double(number(all[row * 4 + k % 4][k / 4 * 2 + i / 2], half)) * number(all[column * 4 + k % 4][4 + k / 4], half);
+	}
+	emu::sync_warp(0xffffffff, site);
+	d0 = float(d[0]), d1 = float(d[1]), d2 = float(d[2]), d3 = float(d[3]);
+}
+inline void mma_sync_aligned_m16n8k8_row_col_f32_tf32_tf32_f32(float &d0, float &d1, float &d2, float &d3, b32 a0, b32 a1, b32 a2, b32 a3, b32 b0, b32 b1, float c0, float c1, float c2, float c3, HERE) {
+	mma_16x8<1>(d0, d1, d2, d3, {a0, a1, a2, a3, b0, b1}, {c0, c1, c2, c3}, [](b32 w, int) { return tf32(w); }, SITE);
+}
+inline void mma_sync_aligned_m16n8k16_row_col_f32_bf16_bf16_f32(float &d0, float &d1, float &d2, float &d3, b32 a0, b32 a1, b32 a2, b32 a3, b32 b0, b32 b1, float c0, float c1, float c2, float c3, HERE) {
+	mma_16x8<2>(d0, d1, d2, d3, {a0, a1, a2, a3, b0, b1}, {c0, c1, c2, c3}, half_of, SITE);
+}
+inline void mma_sync_aligned_m8n8k4_row_col_f64_f64_f64_f64(double &d0, double &d1, double a, double b, double c0, double c1, HERE) {
+	double(*all)[2] = operands<double, 2>();
+	int lane = emu::lane();
+	all[lane][0] = a, all[lane][1] = b;
+	emu::sync_warp(0xffffffff, SITE);
+	double d[2] = {c0, c1};
+	for (int i = 0; i < 2; i++)
+		for (int k = 0; k < 4; k++) d[i] = fma(all[lane / 4 * 4 + k][0], all[(lane % 4 * 2 + i) * 4 + k][1], d[i]);
+	emu::sync_warp(0xffffffff, SITE);
+	d0 = d[0], d1 = d[1];
+}
+#undef HERE
+#undef SITE
+
+}  // namespace ptx
