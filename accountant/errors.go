@@ -3,6 +3,8 @@ package accountant
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 )
 
 var (
@@ -28,4 +30,9 @@ func badArgument(format string, values ...any) error {
 
 func unreachable(format string, values ...any) error {
 	return &kindOfError{fmt.Sprintf(format, values...), ErrUnreachable}
+}
+
+// written is δ as people write it: 1e-5 rather than 1e-05.
+func written(delta float64) string {
+	return strings.Replace(strconv.FormatFloat(delta, 'g', -1, 64), "e-0", "e-", 1)
 }

@@ -27,7 +27,7 @@ func NewFilter(epsilon, delta, order float64, adjacency Adjacency) (*Filter, err
 	}
 	budget := epsilon - convertRDP(order, 0, delta)
 	if !(budget > 0) {
-		return nil, unreachable("order %v leaves nothing of epsilon %v at delta %v: even no release converts to %.6g; use a larger order", order, epsilon, delta, epsilon-budget)
+		return nil, unreachable("order %v leaves nothing of epsilon %v at delta %s: even no release converts to %.6g; use a larger order", order, epsilon, written(delta), epsilon-budget)
 	}
 	return &Filter{order: order, budget: budget, adjacency: adjacency}, nil
 }

@@ -117,7 +117,7 @@ func CalibrateNoise(p Plan, epsilon, delta float64, accountant string) (float64,
 	}
 	for stride := math.Ln2; atHigh > epsilon; stride *= 1.5 {
 		if high > math.Log(mostNoise) {
-			return 0, unreachable("epsilon %v cannot be reached by the %s accountant at delta %v: noise %.3g still spends %.6g", epsilon, nameOf(accountant), delta, math.Exp(high), atHigh)
+			return 0, unreachable("epsilon %v cannot be reached by the %s accountant at delta %s: noise %.3g still spends %.6g", epsilon, nameOf(accountant), written(delta), math.Exp(high), atHigh)
 		}
 		low, atLow = high, atHigh
 		high += stride
@@ -158,7 +158,7 @@ func CalibrateRate(p Plan, epsilon, delta float64, accountant string) (float64, 
 			return 0, err
 		}
 		if lot == 0 {
-			return 0, unreachable("epsilon %v cannot be reached at delta %v: lots of one record already spend %.6g", epsilon, delta, at)
+			return 0, unreachable("epsilon %v cannot be reached at delta %s: lots of one record already spend %.6g", epsilon, written(delta), at)
 		}
 		return float64(lot) / float64(p.Sampling.Records), nil
 	default:
@@ -184,7 +184,7 @@ func calibratePoissonRate(p Plan, epsilon, delta float64, accountant string) (fl
 	high, atHigh := low, atLow
 	for atHigh > epsilon {
 		if high > -math.Log(leastRate) {
-			return 0, unreachable("epsilon %v cannot be reached at delta %v: rate %.3g still spends %.6g", epsilon, delta, math.Exp(-high), atHigh)
+			return 0, unreachable("epsilon %v cannot be reached at delta %s: rate %.3g still spends %.6g", epsilon, written(delta), math.Exp(-high), atHigh)
 		}
 		low, atLow = high, atHigh
 		high += 2
@@ -212,9 +212,9 @@ func CalibrateSteps(p Plan, epsilon, delta float64, accountant string) (int, err
 	case err != nil:
 		return 0, err
 	case steps == 0:
-		return 0, unreachable("epsilon %v cannot be reached at delta %v: one step already spends %.6g", epsilon, delta, at)
+		return 0, unreachable("epsilon %v cannot be reached at delta %s: one step already spends %.6g", epsilon, written(delta), at)
 	case steps == mostSteps:
-		return 0, unreachable("epsilon %v is not spent in %d steps at delta %v: they spend %.6g", epsilon, steps, delta, at)
+		return 0, unreachable("epsilon %v is not spent in %d steps at delta %s: they spend %.6g", epsilon, steps, written(delta), at)
 	}
 	return steps, nil
 }

@@ -104,6 +104,30 @@ func TestTrainGoesOn(t *testing.T) {
 	}
 }
 
+// People read δ in one form, wherever they meet it.
+func TestDeltaIsWrittenInOneWay(t *testing.T) {
+	inWorkshop(t)
+	const plan = " --rate 0.01 --noise 4 --steps 1000 --delta 0.00001"
+	fixed := brief + " --steps 2 --noise 2 --delta 0.00001"
+	said := ""
+	for _, line := range []string{
+		"budget epsilon" + plan, "budget compare" + plan, "budget statement --records 1000000" + plan, "budget curve --out c.svg" + plan,
+		"budget delta --rate 0.01 --noise 4 --steps 1000 --epsilon 0.9", "budget delta --quiet --rate 0.01 --noise 4 --steps 1000 --epsilon 0.9",
+		"budget steps --rate 0.5 --noise 0.3 --epsilon 0.001 --delta 0.00001", "budget rate --noise 0.05 --steps 1000000 --epsilon 0.001 --delta 0.00000001",
+		fixed + " --out run", fixed + " --dry-run", "ledger epsilon run", "ledger epsilon run --delta 0.00001",
+	} {
+		stdout, stderr, _ := dptrain(line)
+		said += "\n$ " + strings.ReplaceAll(line, "--delta 0.00001", "") + "\n" + stdout + stderr
+	}
+	for _, file := range []string{"run/report.html", "run/MODEL_CARD.md", "c.svg"} {
+		said += string(contents(t, file))
+	}
+	long := regexp.MustCompile(`.*\de-0\d.*|.*0\.00001\D.*`)
+	if found := long.FindAllString(said, -1); found != nil || strings.Count(said, "1e-5") < 8 {
+		t.Errorf("another way to write δ is in\n%s", strings.Join(found, "\n"))
+	}
+}
+
 // A dry run tells that a budget will end the run before its last lot.
 func TestDryRunKnowsOfTheBudget(t *testing.T) {
 	inWorkshop(t)

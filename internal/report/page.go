@@ -406,6 +406,6 @@ func (r *Run) ledger() *ledger {
 	return &ledger{
 		Head: seal.Head, State: state,
 		Verify:  "dptrain ledger verify ledger.jsonl --head " + seal.Head,
-		Account: fmt.Sprintf("dptrain ledger epsilon ledger.jsonl --delta %g --accountant %s", a.Delta, a.Accountant),
+		Account: fmt.Sprintf("dptrain ledger epsilon ledger.jsonl --delta %s --accountant %s", written(a.Delta, -1), a.Accountant),
 	}
 }

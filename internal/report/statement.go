@@ -123,7 +123,7 @@ func DeltaWarning(delta float64, records int) string {
 	if delta*float64(records) < 1 {
 		return ""
 	}
-	return fmt.Sprintf("δ = %v is not below one over the %d records, so publishing one of them as it is would satisfy the guarantee", delta, records)
+	return fmt.Sprintf("δ = %s is not below one over the %d records, so publishing one of them as it is would satisfy the guarantee", RoundUp(delta), records)
 }
 
 const insecure = "The randomness came from a seed, so this holds only against those who neither know nor guess it."
@@ -143,7 +143,7 @@ func Statement(h accountant.History, a accountant.Answer) string {
 	}
 	lines := []string{
 		fmt.Sprintf("The model was trained with DP-SGD %s ε = %s and δ = %s, in the central model, for neighbouring data sets that differ by %s.",
-			guarantee, RoundUp(a.Epsilon), strings.Replace(RoundUp(a.Delta), "e-0", "e-", 1), differBy(a.Adjacency, unitWords(h.Header.Unit))),
+			guarantee, RoundUp(a.Epsilon), RoundUp(a.Delta), differBy(a.Adjacency, unitWords(h.Header.Unit))),
 	}
 	if len(training.Spent) > 0 {
 		lines = append(lines, fmt.Sprintf("Each of the %d steps %s, clipped the gradient of each and released their sum with %s.", training.Lots(), drawn(training), noised(training)))

@@ -16,18 +16,22 @@ func rounded(x float64, way, digits int) string {
 	if math.IsInf(x, 0) {
 		return "∞"
 	}
-	text := strconv.FormatFloat(x, 'g', digits, 64)
+	text := written(x, digits)
 	near, err := strconv.ParseFloat(text, 64)
 	if err != nil || x <= 0 || way > 0 && near >= x || way < 0 && near <= x {
 		return text
 	}
 	unit := math.Pow(10, math.Floor(math.Log10(x))-float64(digits-1))
-	return strconv.FormatFloat(near+float64(way)*unit, 'g', digits, 64)
+	return written(near+float64(way)*unit, digits)
 }
 
-// Short writes four digits, and 1e-5 rather than 1e-05.
-func Short(x float64) string {
-	return strings.Replace(strconv.FormatFloat(x, 'g', 4, 64), "e-0", "e-", 1)
+// Short writes four digits.
+func Short(x float64) string { return written(x, 4) }
+
+// written is a number in so many digits, or as many as it takes (-1): 1e-5 rather than
+// 1e-05.
+func written(x float64, digits int) string {
+	return strings.Replace(strconv.FormatFloat(x, 'g', digits, 64), "e-0", "e-", 1)
 }
 
 // Thousands writes n with a thin space between thousands.
@@ -57,7 +61,7 @@ var accountantNames = map[string]string{
 }
 
 // raised writes three digits, rounded up, with a power of ten as print does:
-// 10⁻⁵ for 1e-05.
+// 10⁻⁵ for 1e-5.
 func raised(x float64) string {
 	mantissa, exponent, scientific := strings.Cut(rounded(x, 1, 3), "e")
 	if !scientific {
