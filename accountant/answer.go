@@ -21,6 +21,10 @@ type Answer struct {
 	Note       string    `json:"note,omitempty"`   // one sentence, where the answer needs it
 }
 
+// Bound is the ε that a budget is held to: what is proven for any data, where that is
+// more than what is published.
+func (a Answer) Bound() float64 { return max(a.Epsilon, a.Proven) }
+
 // method answers one question about a spending.
 type method struct {
 	name    string
@@ -73,16 +77,10 @@ func Epsilon(h History, delta float64, accountant string) (Answer, error) {
 		return Answer{}, err
 	}
 	answer, err := m.at(s, delta)
-	switch {
-	case err != nil:
-	case s.shuffled:
+	if err == nil && s.shuffled {
 		var poisson Answer
 		poisson, err = plainEpsilon(asPoisson(h), delta, accountant)
 		answer.addNote(fmt.Sprintf("%s Poisson sampling at the same rate would have given epsilon %.4g.", shuffleNote, poisson.Epsilon))
-	case s.published(m):
-		var proven Answer
-		proven, err = pldEpsilon(s.asProven(), delta)
-		answer.prove("epsilon", answer.Epsilon, proven.Epsilon)
 	}
 	return answer, err
 }
@@ -97,7 +95,7 @@ func (s spending) replacesPoisson() bool {
 
 const shuffleNote = "Shuffled batches are not amplified by sampling: each pass counts as one unsampled release under zero-out adjacency."
 
-// plainEpsilon is Epsilon without what its note compares with.
+// plainEpsilon is Epsilon without what the note on shuffled lots compares with.
 func plainEpsilon(h History, delta float64, accountant string) (Answer, error) {
 	m, s, err := prepare(h, accountant)
 	if err != nil {
@@ -113,6 +111,11 @@ func (m method) at(s spending, delta float64) (Answer, error) {
 	answer, err := m.epsilon(s, delta)
 	answer.Delta = delta
 	answer.complete(m, s)
+	if err == nil && s.published(m) {
+		var proven Answer
+		proven, err = pldEpsilon(s.asProven(), delta)
+		answer.prove("epsilon", answer.Epsilon, proven.Epsilon)
+	}
 	return answer, err
 }
 

@@ -8,14 +8,13 @@ import (
 // Lots of a fixed size, drawn without replacement, under replace-one adjacency.
 //
 // What is proven for any two data sets and any adaptive sequence of queries is the
-// symmetric curve of a replacing pair (Zhu, Dong and Wang 2022, proposition 30);
-// Filter uses that. What is published, and what the pld accountant answers, is the
-// curve of one pair: the sampled mixture against the base, at twice the
+// symmetric curve of a replacing pair (Zhu, Dong and Wang 2022, proposition 30): budgets
+// are held to that, a Filter's too. What is published, and what the pld accountant
+// answers, is the curve of one pair: the sampled mixture against the base, at twice the
 // sensitivity, each direction by itself. It is what data lose whose other records
 // all contribute as one of the two candidates does. It is no bound for any data:
 // candidates on either side of all others can lose a little more, where lots hold
-// nearly all records (a test has such data). The note of an answer gives the proven
-// figure beside it.
+// nearly all records (a test has such data). An answer has the proven figure beside it.
 
 const (
 	fixedNote = "Lots of a fixed size are accounted under replace-one adjacency, because they make the number of records public."

@@ -20,7 +20,7 @@ func NewMeter(past History, lot Lot, delta float64, accountant string) (*Meter, 
 	return m, err
 }
 
-// Epsilon is what is spent after n lots.
+// Epsilon is what is spent after n lots: the Bound that a budget is held to.
 func (m *Meter) Epsilon(n int) (float64, error) {
 	if n == m.lots {
 		return m.epsilon, nil
@@ -31,8 +31,8 @@ func (m *Meter) Epsilon(n int) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	m.lots, m.epsilon = n, answer.Epsilon
-	return answer.Epsilon, nil
+	m.lots, m.epsilon = n, answer.Bound()
+	return m.epsilon, nil
 }
 
 // Most is the largest number of lots that spends at most epsilon: 0 if the first

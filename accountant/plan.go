@@ -34,23 +34,34 @@ func (p Plan) History() History {
 	}
 }
 
+// epsilon is what a calibration holds to its target.
 func (p Plan) epsilon(delta float64, accountant string) (float64, error) {
 	answer, err := plainEpsilon(p.History(), delta, accountant)
-	return answer.Epsilon, err
+	return answer.Bound(), err
 }
 
 // precision is how near a calibration comes to its target: to the last digits where
 // ε is smooth, less where it comes from a grid that is chosen anew each time.
 func (p Plan) precision(accountant string) float64 {
-	if nameOf(accountant) != "pld" {
+	m, s, _ := prepare(p.History(), accountant)
+	if m.name != "pld" && !s.published(m) {
 		return 1e-10
 	}
-	if s, err := spend(p.History()); err == nil {
-		if _, exact := s.oneGaussian(); exact {
-			return 1e-13
-		}
+	if _, exact := s.oneGaussian(); exact {
+		return 1e-13
 	}
 	return 2e-4
+}
+
+// quick is an accountant that is quick where the one named is not, and a little above it.
+func (p Plan) quick(accountant string) string {
+	switch name, fixed := nameOf(accountant), p.Sampling.Policy == Fixed; {
+	case fixed && (name == "pld" || name == "rdp"): // which asks pld
+		return "moments"
+	case name == "pld":
+		return "rdp"
+	}
+	return ""
 }
 
 func checkTarget(epsilon, delta float64) error {
@@ -78,8 +89,8 @@ const (
 )
 
 // CalibrateNoise finds the least noise with which p spends at most epsilon at
-// delta, to within 0.1% of epsilon: Epsilon of the plan with this noise never
-// exceeds the target. p.Noise is not read.
+// delta, to within 0.1% of epsilon: the Bound of the plan's Epsilon with this noise
+// never exceeds the target. p.Noise is not read.
 func CalibrateNoise(p Plan, epsilon, delta float64, accountant string) (float64, error) {
 	if err := checkTarget(epsilon, delta); err != nil {
 		return 0, err
@@ -92,8 +103,8 @@ func CalibrateNoise(p Plan, epsilon, delta float64, accountant string) (float64,
 		return p.epsilon(delta, accountant)
 	}
 	low, high := math.Log(0.5), math.Log(2)
-	if nameOf(accountant) == "pld" { // rdp is quick, and a little above
-		if noise, err := CalibrateNoise(p, epsilon, delta, "rdp"); err == nil {
+	if quick := p.quick(accountant); quick != "" {
+		if noise, err := CalibrateNoise(p, epsilon, delta, quick); err == nil {
 			high = math.Log(noise)
 			low = high - 0.15
 		}
@@ -220,16 +231,17 @@ func CalibrateSteps(p Plan, epsilon, delta float64, accountant string) (int, err
 }
 
 // CalibrateDelta finds the least δ at which p spends at most epsilon, to within 0.1% of
-// epsilon where ε is that sharp: Epsilon of the plan at this δ never exceeds the target.
-// It is 1 if no δ below that will do, and 0 if epsilon is never exceeded.
+// epsilon where ε is that sharp: the Bound of the plan's Epsilon at this δ never exceeds
+// the target. It is 1 if no δ below that will do, and 0 if epsilon is never exceeded.
 func CalibrateDelta(p Plan, epsilon float64, accountant string) (float64, error) {
-	start, err := Delta(p.History(), epsilon, accountant)
-	if err != nil || start.Delta == 0 || start.Delta >= 1 {
-		return start.Delta, err
+	answer, err := Delta(p.History(), epsilon, accountant)
+	start := max(answer.Delta, answer.Proven)
+	if err != nil || start == 0 || start >= 1 {
+		return start, err
 	}
 	spent := func(logDelta float64) (float64, error) { return p.epsilon(math.Exp(logDelta), accountant) }
 	precision := p.precision(accountant)
-	high := math.Log(start.Delta)
+	high := math.Log(start)
 	atHigh, err := spent(high)
 	low, atLow := high, atHigh
 	for stride := precision; err == nil && atHigh > epsilon; stride *= 2 {

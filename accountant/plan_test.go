@@ -86,6 +86,68 @@ func TestCalibrationsAreConservative(t *testing.T) {
 	}
 }
 
+// Lots of a fixed size are held to what is proven for any data: put back, that is never
+// above the target, and the larger of it and the answer within 0.1%.
+func TestFixedBudgetsHoldForAnyData(t *testing.T) {
+	t.Parallel()
+	cases := 5
+	if testing.Short() {
+		cases = 2
+	}
+	r := rand.New(rand.NewPCG(11, 12))
+	for range cases {
+		for _, name := range []string{"pld", "rdp"} {
+			const records = 10000
+			epsilon, delta := .3+8*r.Float64(), math.Pow(10, -4-4*r.Float64())
+			plan := Plan{Sampling: Sampling{Policy: Fixed, Lot: int(between(r.Float64(), 10, records)), Records: records}, Steps: 1 + r.IntN(3000)}
+			proven := func(p Plan, delta float64) float64 {
+				t.Helper()
+				s, err := spend(p.History())
+				if err != nil {
+					t.Fatal(err)
+				}
+				answer, err := pldEpsilon(s.asProven(), delta)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return answer.Epsilon
+			}
+			check := func(what string, p Plan, delta, tolerance float64) {
+				t.Helper()
+				most := max(proven(p, delta), epsilonOf(t, p.History(), delta, name).Epsilon)
+				if most > epsilon || most < epsilon*(1-tolerance) {
+					t.Errorf("%s by %s: %+v spends %v of %v at %v", what, name, p, most, epsilon, delta)
+				}
+			}
+			var err error
+			if plan.Noise, err = CalibrateNoise(plan, epsilon, delta, name); err != nil {
+				t.Fatal(err)
+			}
+			check("noise", plan, delta, 1e-3)
+			epsilon *= .5 + r.Float64()
+			if least, err := CalibrateDelta(plan, epsilon, name); err != nil || least == 1 {
+				t.Errorf("delta by %s: %v, %v", name, least, err)
+			} else {
+				check("delta", plan, least, 1e-3)
+			}
+			plan.Noise *= 1.3
+			if rate, err := CalibrateRate(plan, epsilon, delta, name); err != nil {
+				t.Errorf("rate by %s: %v", name, err)
+			} else {
+				plan.Sampling.Lot = int(rate*records + .5)
+				check("rate", plan, delta, 1)
+			}
+			if plan.Steps, err = CalibrateSteps(plan, epsilon, delta, name); err != nil {
+				t.Fatal(err)
+			}
+			check("steps", plan, delta, 1)
+			if plan.Steps++; max(proven(plan, delta), epsilonOf(t, plan.History(), delta, name).Epsilon) <= epsilon {
+				t.Errorf("one step more than %d still spends at most %v", plan.Steps-1, epsilon)
+			}
+		}
+	}
+}
+
 func TestCalibrateGroups(t *testing.T) {
 	plan := Plan{
 		Sampling: Sampling{Policy: Poisson, Rate: .01}, Steps: 500,
@@ -183,6 +245,14 @@ func TestMeter(t *testing.T) {
 	if most < 698 || most > 702 {
 		t.Errorf("%d lots fit where 700 do", most)
 	}
+	fixed := fixedLots(4, 1)
+	if m, err = NewMeter(History{Header: fixed.Header}, fixed.Spent[0].Lot, 1e-5, "pld"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err = m.Epsilon(10000); err != nil {
+		t.Fatal(err)
+	}
+	near(t, "epsilon of lots of a fixed size", got, 5.818, 1e-3)
 	if gdp, err := NewMeter(past, lot, 1e-5, "gdp"); err != nil {
 		t.Error(err)
 	} else if _, err = gdp.Most(1); !errors.Is(err, ErrArgument) {

@@ -17,9 +17,12 @@ func TestBudgetEndsTheRun(t *testing.T) {
 	stair := func(lot int) float64 { return max(0.5, 2-0.01*float64(lot/10)) }
 	for name, change := range map[string]func(*Config){
 		"poisson":   func(c *Config) {},
-		"fixed":     func(c *Config) { c.Sampling = sample.PolicyFixed },
+		"fixed":     func(c *Config) { c.Sampling, c.Lot, c.Noise = sample.PolicyFixed, 3, 4 },
 		"shuffle":   func(c *Config) { c.Sampling, c.StopAtEpsilon = sample.PolicyShuffle, 9 },
 		"scheduled": func(c *Config) { c.Noise, c.NoiseAt = 0, stair },
+		"fixed, scheduled": func(c *Config) {
+			c.Sampling, c.Lot, c.Steps, c.Noise, c.NoiseAt = sample.PolicyFixed, 3, 300, 0, stair
+		},
 		"moving": func(c *Config) {
 			c.Clipping = clip.Flat(clip.Schedule(func(i int) float64 { return 1 / float64(1+i) }), nil)
 		},
@@ -37,8 +40,8 @@ func TestBudgetEndsTheRun(t *testing.T) {
 			train(t, r, func(p *Progress) error {
 				most = max(most, p.Epsilon)
 				if p.Lot < 5 || p.Lot%20 == 0 { // were the process killed now
-					if a, err := r.Spent(c.Accountant); err != nil || a.Epsilon > c.StopAtEpsilon {
-						t.Errorf("lot %d: the ledger says ε = %v (%v)", p.Lot, a.Epsilon, err)
+					if a, err := r.Spent(c.Accountant); err != nil || a.Bound() > c.StopAtEpsilon {
+						t.Errorf("lot %d: the ledger says ε = %v (%v)", p.Lot, a.Bound(), err)
 					}
 				}
 				return nil
@@ -52,8 +55,8 @@ func TestBudgetEndsTheRun(t *testing.T) {
 			if n := h.Lots(); n != r.Steps() || n < 3 || n == c.Steps {
 				t.Fatalf("%d lots in the ledger after %d steps", n, r.Steps())
 			}
-			if a.Epsilon > c.StopAtEpsilon || most > c.StopAtEpsilon {
-				t.Errorf("ε = %v, shown up to %v, above the budget of %v", a.Epsilon, most, c.StopAtEpsilon)
+			if a.Bound() > c.StopAtEpsilon || most > c.StopAtEpsilon {
+				t.Errorf("ε = %v, shown up to %v, above the budget of %v", a.Bound(), most, c.StopAtEpsilon)
 			}
 			last := h.Spent[len(h.Spent)-1].Lot
 			if c.NoiseAt != nil {
@@ -61,8 +64,8 @@ func TestBudgetEndsTheRun(t *testing.T) {
 			}
 			h.Spent = append(h.Spent, accountant.Spent{Lot: last, Count: 1})
 			one, err := accountant.Epsilon(h, c.Delta, c.Accountant)
-			if err != nil || one.Epsilon <= c.StopAtEpsilon {
-				t.Errorf("one lot more would have ε = %v (%v), within the budget", one.Epsilon, err)
+			if err != nil || one.Bound() <= c.StopAtEpsilon {
+				t.Errorf("one lot more would have ε = %v (%v), within the budget", one.Bound(), err)
 			}
 		})
 	}

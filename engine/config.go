@@ -39,7 +39,7 @@ type Config struct {
 
 	Delta         float64 // none given: the largest power of ten below 1/records
 	Accountant    string  // none given: the accountant's default
-	StopAtEpsilon float64 // end before the lot that would exceed it, at most Steps; 0: only Steps ends the run
+	StopAtEpsilon float64 // end before the lot that would exceed it (accountant.Answer.Bound), at most Steps; 0: only Steps ends the run
 
 	Optimizer optim.Optimizer
 	Schedule  optim.Schedule

@@ -16,6 +16,7 @@ import (
 func TestExtended(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"poisson":    func(*Config) {},
+		"fixed":      func(c *Config) { c.Sampling, c.StopAtEpsilon = sample.PolicyFixed, 9 },
 		"shuffle":    func(c *Config) { c.Sampling, c.StopAtEpsilon = sample.PolicyShuffle, 30 },
 		"validation": func(c *Config) { c.Validation = Validation{Set: examples(40, 9), Noise: 4} },
 	} {
@@ -60,8 +61,8 @@ func TestExtended(t *testing.T) {
 						t.Errorf("%s: %v", name, err)
 					}
 				}
-				if a, err := r.Spent("rdp"); err != nil || a.Epsilon > c.StopAtEpsilon || a.Epsilon < 0.8*c.StopAtEpsilon {
-					t.Errorf("%s, %d lost: ε = %v of %v (%v)", name, lost, a.Epsilon, c.StopAtEpsilon, err)
+				if a, err := r.Spent("rdp"); err != nil || a.Bound() > c.StopAtEpsilon || a.Bound() < 0.8*c.StopAtEpsilon {
+					t.Errorf("%s, %d lost: ε = %v of %v (%v)", name, lost, a.Bound(), c.StopAtEpsilon, err)
 				}
 			}
 		}

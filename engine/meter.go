@@ -19,7 +19,7 @@ var ErrBudget = errors.New("budget")
 // lots the budget allows. That number is fixed before the first of them, so that
 // stopping there is no choice that depends on the data.
 type meter struct {
-	cost    func(n int) (float64, error) // ε after n lots of this process
+	cost    func(n int) (float64, error) // ε that the budget is held to, after n lots of this process
 	done    int
 	allowed int // lots that may follow
 
@@ -74,7 +74,7 @@ func (r *Run) meterOf(past accountant.History, m *meter, left int) error {
 			}
 		}
 		a, err := accountant.Epsilon(h, c.Delta, c.Accountant)
-		return a.Epsilon, err
+		return a.Bound(), err
 	}
 	if c.StopAtEpsilon == 0 {
 		_, err := m.cost(1)

@@ -419,15 +419,15 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := r.Spent("rdp")
-		if err != nil || !(math.Abs(got.Epsilon-want.Epsilon) <= 1e-9) || got.Epsilon > 6 {
+		if err != nil || !(math.Abs(got.Epsilon-want.Epsilon) <= 1e-9) || got.Bound() > 6 {
 			t.Errorf("%s: ε = %v, composed %v, %v", policy, got.Epsilon, want.Epsilon, err)
 		}
 		composed.Spent[1].Count += 1
 		if policy == sample.PolicyShuffle {
 			composed.Spent[1].Count += 4 // a pass
 		}
-		if more, err := accountant.Epsilon(composed, c.Delta, "rdp"); err != nil || more.Epsilon <= 6 {
-			t.Errorf("%s: there was room for another lot: ε = %v, %v", policy, more.Epsilon, err)
+		if more, err := accountant.Epsilon(composed, c.Delta, "rdp"); err != nil || more.Bound() <= 6 {
+			t.Errorf("%s: there was room for another lot: ε = %v, %v", policy, more.Bound(), err)
 		}
 	}
 	c := projected(t)

@@ -171,7 +171,7 @@ func (r *Run) Event() sample.Event { return r.sampler.Event() }
 type Progress struct {
 	Lot      int     // lots done, this one with them: from 1
 	Lots     int     // lots that the run is to have
-	Epsilon  float64 // never less than the lots so far cost; that of some lots ahead where it takes long to compute
+	Epsilon  float64 // what a budget is held to: never less than the lots so far cost; that of some lots ahead where it takes long to compute
 	Rate     float64 // the learning rate of the lot
 	Released []Released
 	Elapsed  time.Duration // since Train began

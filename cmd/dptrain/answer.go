@@ -31,9 +31,22 @@ func (a answerJSON) answer() accountant.Answer {
 		Adjacency: a.Adjacency, Order: a.Order, Lower: float64(a.Lower), Proven: float64(a.Proven), Note: a.Note}
 }
 
-// print writes the answer; where it is δ that was computed, δ stands elsewhere.
+// epsilonWords is an ε, and beside it what is proven for any data, where that is more.
+func epsilonWords(epsilon, proven number) string {
+	if proven == 0 {
+		return roundUp(float64(epsilon))
+	}
+	return fmt.Sprintf("%s (published), %s (proven for any data)", roundUp(float64(epsilon)), roundUp(float64(proven)))
+}
+
+// print writes the answer; where it is δ that was computed, δ stands elsewhere, and
+// where ε was asked for, what was reached of it.
 func (a answerJSON) print(w io.Writer, computed string) {
-	fmt.Fprintf(w, "epsilon\t%s\n", roundUp(float64(a.Epsilon)))
+	epsilon := roundUp(float64(a.Epsilon))
+	if computed == "epsilon" {
+		epsilon = epsilonWords(a.Epsilon, a.Proven)
+	}
+	fmt.Fprintf(w, "epsilon\t%s\n", epsilon)
 	if computed != "delta" {
 		fmt.Fprintf(w, "delta\t%s\n", roundUp(float64(a.Delta)))
 	}

@@ -10,7 +10,8 @@ func newBudget(s *screen) *cobra.Command {
 		Short: "Plan a run: what it costs, or what it may do at a given cost",
 		Long: `Relates the five quantities of a private run: noise, steps, sampling rate, ε and δ.
 Each command computes one from the others. What they print is rounded so that, put
-back into "budget epsilon", it never spends more than the target.`,
+back into "budget epsilon", it never spends more than the target. Lots of a fixed size
+are held to what is proven for any data, which is more than the ε published for them.`,
 		Example: `  dptrain budget epsilon --rate 0.01 --noise 4 --steps 10000 --delta 1e-5
   dptrain budget noise --records 60000 --lot 600 --epochs 60 --epsilon 2
   dptrain budget compare --rate 0.01 --noise 4 --steps 10000 --delta 1e-5`,

@@ -36,7 +36,8 @@ var quantities = []quantity{
 // solvedJSON is the answer of a budget command: everything, given or computed.
 type solvedJSON struct {
 	answerJSON
-	Spent *number `json:"epsilon_spent,omitempty"` // where ε is a target: what the answer spends of it
+	Spent       *number `json:"epsilon_spent,omitempty"`  // where ε is a target: what the answer spends of it
+	SpentProven number  `json:"epsilon_proven,omitempty"` // for any data, where that is more: what meets the target
 	planJSON
 }
 
@@ -64,7 +65,7 @@ func newBudgetSolve(s *screen, q quantity) *cobra.Command {
 		if asymptotic {
 			var answer accountant.Answer
 			answer, err = accountant.AsymptoticMoments(plan, flags.delta)
-			v = solvedJSON{answerOf(answer), nil, planOf(plan)}
+			v = solvedJSON{answerJSON: answerOf(answer), planJSON: planOf(plan)}
 		} else {
 			v, err = solve(q.flag, plan, flags.epsilon, flags.delta, name)
 		}
@@ -85,7 +86,7 @@ func newBudgetSolve(s *screen, q quantity) *cobra.Command {
 			}
 			v.answerJSON.print(w, q.flag)
 			if v.Spent != nil {
-				fmt.Fprintf(w, "epsilon spent\t%s\n", roundUp(float64(*v.Spent)))
+				fmt.Fprintf(w, "epsilon spent\t%s\n", epsilonWords(*v.Spent, v.SpentProven))
 			}
 			v.planJSON.print(w, q.flag)
 		})
@@ -115,12 +116,18 @@ func solve(unknown string, plan accountant.Plan, epsilon, delta float64, name st
 		return solvedJSON{}, err
 	}
 	answer, err := accountant.Epsilon(plan.History(), delta, name)
-	v := solvedJSON{answerOf(answer), nil, planOf(plan)}
+	v := solvedJSON{answerJSON: answerOf(answer), planJSON: planOf(plan)}
 	if unknown != "epsilon" {
-		spent := v.Epsilon
-		v.Spent, v.Epsilon = &spent, number(epsilon)
+		v.spend(answer)
+		v.Epsilon = number(epsilon)
 	}
 	return v, err
+}
+
+// spend notes what the answer, put back, spends of the target.
+func (v *solvedJSON) spend(back accountant.Answer) {
+	spent := number(back.Epsilon)
+	v.Spent, v.SpentProven = &spent, number(back.Proven)
 }
 
 // solveDelta answers for δ. Where it is 0 or 1 there is nothing to put back.
@@ -129,13 +136,12 @@ func solveDelta(plan accountant.Plan, epsilon float64, name string) (solvedJSON,
 	if err != nil {
 		return solvedJSON{}, err
 	}
-	v := solvedJSON{answerOf(answer), nil, planOf(plan)}
+	v := solvedJSON{answerJSON: answerOf(answer), planJSON: planOf(plan)}
 	delta, err := accountant.CalibrateDelta(plan, epsilon, name)
 	if v.Delta = number(delta); err != nil || delta == 0 || delta == 1 {
 		return v, err
 	}
 	back, err := accountant.Epsilon(plan.History(), delta, name)
-	spent := number(back.Epsilon)
-	v.Spent = &spent
+	v.spend(back)
 	return v, err
 }

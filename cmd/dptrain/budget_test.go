@@ -62,6 +62,8 @@ func TestCalibrationsCanBePutBack(t *testing.T) {
 			{"noise", "--rate 0.04 --steps 2000", "noise_multiplier"},
 			{"rate", "--noise 1.3 --steps 2000", "rate"},
 			{"steps", "--noise 1.3 --rate 0.01", "steps"},
+			{"noise", "--sampling fixed --records 5000 --lot 200 --steps 2000", "noise_multiplier"},
+			{"steps", "--sampling fixed --records 5000 --lot 200 --noise 3", "steps"},
 		} {
 			for _, target := range []string{"0.7", "8"} {
 				rest := fmt.Sprintf(" %s --delta 1e-5 --accountant %s", test.given, name)
@@ -76,7 +78,7 @@ func TestCalibrationsCanBePutBack(t *testing.T) {
 				}
 				want, _ := strconv.ParseFloat(target, 64)
 				for _, value := range []string{strings.TrimSpace(quiet), exact} {
-					back := answer(t, fmt.Sprintf("budget epsilon --%s %s", test.unknown, value)+rest)["epsilon"].(float64)
+					back := bound(answer(t, fmt.Sprintf("budget epsilon --%s %s", test.unknown, value)+rest))
 					if back > want || test.unknown != "steps" && back < want*0.999 {
 						t.Errorf("%s gives %s, which spends %v", line, value, back)
 					}
@@ -89,7 +91,7 @@ func TestCalibrationsCanBePutBack(t *testing.T) {
 // A δ never lets a run exceed the ε that it was asked for, as JSON or as printed.
 func TestDeltaCanBePutBack(t *testing.T) {
 	for _, name := range accountant.Names() {
-		for _, given := range []string{"--rate 0.01 --noise 1.1 --steps 3000", "--sampling none --noise 9 --steps 20"} {
+		for _, given := range []string{"--rate 0.01 --noise 1.1 --steps 3000", "--sampling none --noise 9 --steps 20", "--sampling fixed --records 9999 --lot 100 --noise 2 --steps 999"} {
 			for _, target := range []string{"0.9", "3"} {
 				rest := fmt.Sprintf(" %s --accountant %s", given, name)
 				line := "budget delta --epsilon " + target + rest
@@ -100,13 +102,34 @@ func TestDeltaCanBePutBack(t *testing.T) {
 				}
 				want, _ := strconv.ParseFloat(target, 64)
 				for _, value := range []string{strings.TrimSpace(quiet), strconv.FormatFloat(v["delta"].(float64), 'g', -1, 64)} {
-					back := answer(t, "budget epsilon --delta "+value+rest)["epsilon"].(float64)
+					back := bound(answer(t, "budget epsilon --delta "+value+rest))
 					if back > want || back < want*0.999 {
 						t.Errorf("%s gives %s, which spends %v", line, value, back)
 					}
 				}
 			}
 		}
+	}
+}
+
+// Where lots have a fixed size, what was reached of a target is shown as published and
+// as proven.
+func TestPublishedIsToldFromProven(t *testing.T) {
+	const lots = " --sampling fixed --records 50000 --lot 1024 --noise 4"
+	for _, line := range []string{"noise --steps 10000 --delta 1e-5 --epsilon 5" + strings.TrimSuffix(lots, " --noise 4"), "steps --delta 1e-5 --epsilon 5" + lots, "delta --steps 10000 --epsilon 5" + lots} {
+		v := answer(t, "budget "+line)
+		spent, proven := v["epsilon_spent"].(float64), v["epsilon_proven"].(float64)
+		if v["epsilon"] != 5.0 || !(spent < 4.5) || !(proven > 4.99 && proven <= 5) {
+			t.Errorf("%s: of %v %v is spent, and %v proven", line, v["epsilon"], spent, proven)
+		}
+		says := fmt.Sprintf("%s (published), %s (proven for any data)\n", roundUp(spent), roundUp(proven))
+		if stdout, _, _ := dptrain("budget " + line); !strings.Contains(stdout, "epsilon spent  "+says) {
+			t.Errorf("%s does not say %q:\n%s", line, says, stdout)
+		}
+	}
+	v := answer(t, "budget epsilon --steps 10000 --delta 1e-5"+lots)
+	if e := v["epsilon"].(float64); !(math.Abs(e-4.89011) <= 5e-3) || !(bound(v) > 5.8) || v["epsilon_proven"] != nil {
+		t.Errorf("%v", v)
 	}
 }
 

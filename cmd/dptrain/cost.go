@@ -49,7 +49,7 @@ func (j *job) calibrate() (float64, error) {
 	over := func(z float64) (bool, error) {
 		c.Noise = z
 		a, err := accountant.Epsilon(j.history(), c.Delta, c.Accountant)
-		return a.Epsilon > budget, err
+		return a.Bound() > budget, err
 	}
 	high := low
 	for {
@@ -97,7 +97,7 @@ func (j *job) alone(share, budget float64, sampling accountant.Sampling) (float6
 		if err != nil {
 			return 0, err
 		}
-		budget = lots.Epsilon
+		budget = lots.Bound()
 	}
 	one := accountant.Plan{Sampling: sampling, Steps: 1, Adjacency: engine.Adjacency(c.Sampling)}
 	return accountant.CalibrateNoise(one, share*budget, c.Delta, c.Accountant)

@@ -92,7 +92,7 @@ func (g gauges) write(w io.Writer) {
 	}
 	one("dptrain_lots", "counter", "Lots done.", float64(g.lots))
 	one("dptrain_lots_planned", "gauge", "Lots that the run is to have.", float64(g.planned))
-	one("dptrain_epsilon", "gauge", "Privacy spent, as the run's accountant says; never that of fewer lots than are done.", g.epsilon)
+	one("dptrain_epsilon", "gauge", "Privacy spent, as the run's accountant says, or what is proven for any data where that is more; never that of fewer lots than are done.", g.epsilon)
 	if g.delta > 0 {
 		one("dptrain_delta", "gauge", "The delta of that epsilon.", g.delta)
 	}

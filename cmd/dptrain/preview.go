@@ -129,7 +129,7 @@ func (s *screen) preview(set *settings) error {
 	if w := deltaWarning(float64(p.Delta), job.records); w != "" {
 		warn(w)
 	}
-	if stop := job.config.StopAtEpsilon; stop > 0 && float64(p.Epsilon) > stop {
+	if stop := job.config.StopAtEpsilon; stop > 0 && max(float64(p.Epsilon), float64(p.Proven)) > stop {
 		warn(fmt.Sprintf("all lots together cost more than ε = %g, so the run ends before the first that would exceed it", stop))
 	}
 	if c.Validation.Set != nil {
@@ -180,7 +180,7 @@ func (p *preview) print(w io.Writer) {
 	if p.Accountant == "" {
 		fmt.Fprintf(w, "privacy\tNONE: no clipping, no noise, ε = ∞\n")
 	} else {
-		fmt.Fprintf(w, "privacy\tε = %s at δ = %s after all lots, by the %s accountant; noise multiplier %.4g\n", roundUp(float64(p.Epsilon)), roundUp(float64(p.Delta)), p.Accountant, p.Noise)
+		fmt.Fprintf(w, "privacy\tε = %s at δ = %s after all lots, by the %s accountant; noise multiplier %.4g\n", epsilonWords(p.Epsilon, p.Proven), roundUp(float64(p.Delta)), p.Accountant, p.Noise)
 		fmt.Fprintf(w, "\tadjacency %s\n", p.Adjacency)
 		if !p.Secure {
 			fmt.Fprintf(w, "\t%s\n", insecureWords)

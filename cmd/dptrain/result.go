@@ -283,7 +283,7 @@ func (r *result) print(w io.Writer) {
 		r.projectionSummary.print(w)
 	}
 	if r.Private {
-		fmt.Fprintf(w, "privacy\tε = %s at δ = %s, by the %s accountant\n", roundUp(float64(r.Epsilon)), roundUp(float64(r.Delta)), r.Accountant)
+		fmt.Fprintf(w, "privacy\tε = %s at δ = %s, by the %s accountant\n", epsilonWords(r.Epsilon, r.Proven), roundUp(float64(r.Delta)), r.Accountant)
 		fmt.Fprintf(w, "\tadjacency %s, one %s, %s of about %.0f from %d\n", r.Adjacency, r.Unit, plural(r.Steps, "lot"), r.ExpectedLot, r.Records)
 		if r.Lost > 0 {
 			fmt.Fprintf(w, "\tand %s whose work a crash took: ε covers them too\n", plural(r.Lost, "lot"))

@@ -43,6 +43,15 @@ func answer(t *testing.T, line string) map[string]any {
 	return v
 }
 
+// bound is the ε that a budget is held to, of a command's object.
+func bound(v map[string]any) float64 {
+	proven, there := v["proven"].(float64)
+	if !there {
+		proven, _ = v["epsilon_proven"].(float64)
+	}
+	return max(v["epsilon"].(float64), proven)
+}
+
 // contents is what a file holds.
 func contents(t testing.TB, path string) []byte {
 	t.Helper()

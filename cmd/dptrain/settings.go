@@ -80,7 +80,7 @@ func (s *settings) flags(cmd *cobra.Command) {
 	f.StringVar(&s.clipping, "clipping", "flat", "flat, per-layer, joint, normalized or adaptive")
 	f.StringVar(&s.allocation, "allocation", "proportional", "noise among groups: proportional or dimension")
 	f.Float64Var(&s.noise, "noise", 0, "noise multiplier: standard deviation over sensitivity")
-	f.Float64Var(&s.epsilon, "epsilon", 2, "budget: the noise is chosen so that all steps together cost this; in place of --noise")
+	f.Float64Var(&s.epsilon, "epsilon", 2, "budget: the noise is chosen so that all steps together cost this (fixed lots: what is proven for any data); in place of --noise")
 	f.Float64Var(&s.delta, "delta", 0, "δ (default: the largest power of ten below one over the records)")
 	f.Float64Var(&s.stopAtEpsilon, "stop-at-epsilon", 0, "end before the lot that would cost more than this")
 	accountantFlag(cmd, &s.accountant)

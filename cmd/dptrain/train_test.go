@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -101,6 +103,53 @@ func TestTrainGoesOn(t *testing.T) {
 	extended := answer(t, "train --resume run --epsilon 1.5")
 	if e := extended["epsilon"].(float64); e > 1.5 || e < 1.48 || extended["steps"].(float64) <= 25 {
 		t.Errorf("extended to ε = 1.5: %v lots, ε %v", extended["steps"], e)
+	}
+}
+
+// Where lots have a fixed size, budgets are held to what is proven for any data, and both
+// ε are shown.
+func TestBudgetsOfFixedLots(t *testing.T) {
+	inWorkshop(t)
+	const line = brief + " --sampling fixed --delta 1e-5"
+	within := func(v map[string]any, budget float64) {
+		t.Helper()
+		if proven := v["epsilon_proven"].(float64); proven > budget || proven < 0.98*budget || v["epsilon"].(float64) >= proven {
+			t.Errorf("of %v, ε = %v, and %v is proven", budget, v["epsilon"], proven)
+		}
+	}
+	within(answer(t, line+" --steps 20 --epsilon 2 --dry-run"), 2)
+	stdout, stderr, _ := dptrain(line + " --steps 20 --epsilon 2 --out run")
+	var v map[string]any
+	if err := json.Unmarshal(contents(t, "run/run.json"), &v); err != nil {
+		t.Fatal(err)
+	}
+	within(v, 2)
+	says := fmt.Sprintf("ε = %s (published), %s (proven for any data) at δ = 1e-5", roundUp(v["epsilon"].(float64)), roundUp(v["epsilon_proven"].(float64)))
+	if last := fmt.Sprintf("lot 20/20, ε %s of 2,", roundUp(math.Ceil(1000*bound(v))/1000)); !strings.Contains(stdout, says) || !strings.Contains(stderr, last) {
+		t.Errorf("neither %q nor %q may be missing:\n%s%s", says, last, stdout, stderr)
+	}
+	lines := bytes.Split(bytes.TrimSpace(contents(t, "run/metrics.jsonl")), []byte("\n"))
+	var point map[string]any
+	if err := json.Unmarshal(lines[len(lines)-1], &point); err != nil || point["epsilon"] != v["epsilon"] || point["epsilon_proven"] != v["epsilon_proven"] {
+		t.Errorf("metrics.jsonl ends with %v, %v", point, err)
+	}
+	more := answer(t, "train --resume run --epsilon 3")
+	within(more, 3)
+	stopped := answer(t, line+" --steps 100000 --noise 4 --stop-at-epsilon 1.5 --out stopped")
+	within(stopped, 1.5)
+	if more["steps"].(float64) <= 20 || stopped["steps"].(float64) >= 100000 {
+		t.Errorf("%v and %v lots", more["steps"], stopped["steps"])
+	}
+	// What is released beside the lots may cost a share of that, too.
+	lots := bound(answer(t, "budget epsilon --sampling fixed --records 3600 --lot 200 --steps 20 --noise 2 --delta 1e-5 --accountant rdp"))
+	alone := answer(t, fmt.Sprintf("budget noise --sampling none --adjacency replace-one --steps 1 --delta 1e-5 --accountant rdp --epsilon %v", validationShare*lots))
+	if hidden := answer(t, line+" --steps 20 --noise 2 --validation-split 0.1 --dry-run"); hidden["validation_noise"] != alone["noise_multiplier"] {
+		t.Errorf("noise %v on the validation accuracy, want %v", hidden["validation_noise"], alone["noise_multiplier"])
+	}
+	// Of these lots less than the budget is published, and more proven.
+	seen := answer(t, line+" --steps 20 --noise "+fmt.Sprint(v["noise_multiplier"])+" --dry-run --stop-at-epsilon "+fmt.Sprint((v["epsilon"].(float64)+bound(v))/2))
+	if words, _ := seen["warning"].(string); !strings.Contains(words, "ends before the first") {
+		t.Errorf("foreseen with the warning %q", words)
 	}
 }
 

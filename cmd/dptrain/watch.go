@@ -127,6 +127,7 @@ func (w *watch) end(parameters []engine.Parameter) error {
 type point struct {
 	Lot          int      `json:"lot"`
 	Epsilon      number   `json:"epsilon,omitempty"`
+	Proven       number   `json:"epsilon_proven,omitempty"` // as in run.json
 	TestAccuracy *float64 `json:"test_accuracy,omitempty"`
 	TestLoss     *number  `json:"test_loss,omitempty"`
 	LearningRate float64  `json:"learning_rate"`
@@ -141,6 +142,7 @@ func (w *watch) observe(p *engine.Progress) error {
 	if p.Lot%w.every != 0 && p.Lot != p.Lots {
 		return nil
 	}
+	line := point{Lot: p.Lot, LearningRate: p.Rate, Seconds: time.Since(w.began).Seconds()}
 	// What is written down must not be older than the lot: the ledger as it stands,
 	// with what it has reserved, is never less than was spent.
 	if !w.job.config.NonPrivate {
@@ -148,9 +150,9 @@ func (w *watch) observe(p *engine.Progress) error {
 		if err != nil {
 			return err
 		}
-		p.Epsilon = spent.Epsilon
+		p.Epsilon = spent.Bound()
+		line.Epsilon, line.Proven = number(spent.Epsilon), number(spent.Proven)
 	}
-	line := point{Lot: p.Lot, Epsilon: number(p.Epsilon), LearningRate: p.Rate, Seconds: time.Since(w.began).Seconds()}
 	parameters, err := w.run.Parameters()
 	if err != nil {
 		return err
@@ -205,6 +207,9 @@ func (p *point) scalars() []tensorboard.Scalar {
 	all := []tensorboard.Scalar{{Tag: "learning_rate", Value: p.LearningRate}}
 	if p.Epsilon > 0 {
 		all = append(all, tensorboard.Scalar{Tag: "privacy/epsilon", Value: float64(p.Epsilon)})
+	}
+	if p.Proven > 0 {
+		all = append(all, tensorboard.Scalar{Tag: "privacy/epsilon_proven", Value: float64(p.Proven)})
 	}
 	if p.TestAccuracy != nil {
 		all = append(all, tensorboard.Scalar{Tag: "test/accuracy", Value: *p.TestAccuracy})

@@ -173,8 +173,11 @@ func (r *Run) figures() []figure {
 	} else {
 		a := r.account.answer
 		note := "by the " + a.Accountant + " accountant"
-		if !r.secure() {
+		switch {
+		case !r.secure():
 			note = "insecure: seeded"
+		case a.Proven > 0:
+			note = "published; proven for any data is " + rounded(a.Proven, 1, 4)
 		}
 		all = append(all, figure{rounded(a.Epsilon, 1, 4), "ε", note}, figure{raised(a.Delta), "δ", r.deltaNote()})
 	}
@@ -218,7 +221,7 @@ func (r *Run) startedFrom() string {
 
 func (r *Run) privacy() *privacy {
 	h, a := r.account.history, r.account.answer
-	bound := max(a.Epsilon, a.Proven)
+	bound := a.Bound()
 	p := &privacy{
 		Statement: Statement(h, a) + r.startedFrom(),
 		Differ:    differBy(a.Adjacency, unitWords(h.Header.Unit)),

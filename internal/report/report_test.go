@@ -83,7 +83,7 @@ func TestNoBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	published := "ε = " + RoundUp(a.Epsilon) + " as published, ε ≤ " + RoundUp(a.Proven) + " as proven for any data"
-	says(t, "the page", page, "Published, not proven", a.Note, published, "with ε = "+RoundUp(a.Proven)+" (", "published; proven for any data is",
+	says(t, "the page", page, "Published, not proven", a.Note, published, "with ε = "+RoundUp(a.Proven)+" (", "published; proven for any data is "+rounded(a.Proven, 1, 4)+"</span></dd>",
 		strconv.FormatFloat(math.Ceil(1000*guessing(a.Proven, a.Delta))/10, 'f', 1, 64)+"%</strong>")
 	says(t, "the card", card, "> **PUBLISHED, NOT PROVEN.**", markdown(a.Note), published)
 
