@@ -34,7 +34,7 @@ func process(t *testing.T, line string) (child *exec.Cmd, stderr *bytes.Buffer) 
 	t.Helper()
 	child, stderr = exec.Command(os.Args[0]), &bytes.Buffer{}
 	child.Env = append(os.Environ(), "DPTRAIN_LINE="+line)
-	child.Stderr = stderr
+	child.Stdout, child.Stderr = &bytes.Buffer{}, stderr
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -112,11 +112,11 @@ func TestTrainIsKilled(t *testing.T) {
 	t.Logf("%d runs, killed %d times", done, kills)
 }
 
-// A run that is asked to stop finishes its lot, saves, and says how to go on; so it
-// does, to the end.
+// A run that is asked to stop finishes its lot, saves, says what it saved and how to go
+// on; so it does, to the end.
 func TestTrainIsInterrupted(t *testing.T) {
 	inWorkshop(t)
-	const line = "train --ignore owner --model logistic --lot 200 --steps 100000 --noise 20 --delta 1e-5 --accountant rdp --out run" + columns
+	const line = "train --ignore owner --model logistic --lot 200 --steps 100000 --noise 20 --delta 1e-5 --accountant rdp --json --out run" + columns
 	child, stderr := process(t, line)
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		for deadline := time.Now().Add(20 * time.Second); ; {
@@ -142,13 +142,21 @@ func TestTrainIsInterrupted(t *testing.T) {
 		if err != nil || !report.Ended || report.Lots != told(t, "run") {
 			t.Fatalf("%+v, %d lots told of, %v", report, told(t, "run"), err)
 		}
+		var saved result
+		object := child.Stdout.(*bytes.Buffer).Bytes()
+		if err := json.Unmarshal(object, &saved); err != nil || !saved.Interrupted || saved.Steps != report.Lots || !(saved.Epsilon > 0) || saved.Out != "run" || saved.LedgerHead != report.Head {
+			t.Errorf("%v: it prints, of %+v,\n%s\n%v", signal, report, object, err)
+		}
+		if kept := contents(t, "run/run.json"); !bytes.Equal(kept, object) {
+			t.Errorf("%v: run.json holds\n%s", signal, kept)
+		}
 		if signal == syscall.SIGINT {
-			child, stderr = process(t, "train --resume run")
+			child, stderr = process(t, "train --json --resume run")
 		}
 	}
 	steps := strconv.Itoa(told(t, "run") + 3)
-	if got := answer(t, "train --resume run --steps "+steps); strconv.Itoa(int(got["steps"].(float64))) != steps {
-		t.Errorf("resumed: %v lots of %s", got["steps"], steps)
+	if got := answer(t, "train --resume run --steps "+steps); strconv.Itoa(int(got["steps"].(float64))) != steps || got["interrupted"] != nil {
+		t.Errorf("resumed: %v lots of %s, interrupted: %v", got["steps"], steps, got["interrupted"])
 	}
 }
 

@@ -106,6 +106,7 @@ func (s *screen) run(job *job, began time.Time) error {
 	defer watch.close()
 	watch.exporter = exporter
 	trained := run.Train(ctx, watch.observe)
+	watch.interrupted = errors.Is(trained, context.Canceled)
 	watch.done()
 	var held *validated
 	if trained == nil {
@@ -116,12 +117,16 @@ func (s *screen) run(job *job, began time.Time) error {
 	}
 	result, err := s.finish(watch, held, time.Since(began))
 	switch {
-	case trained != nil && !errors.Is(trained, context.Canceled):
+	case trained != nil && !watch.interrupted:
 		return fmt.Errorf("training stopped: %w; the ledger %s says what was spent", trained, job.config.Ledger)
 	case err != nil:
 		return err
-	case trained != nil:
-		return &fault{exitInterrupted, fmt.Errorf("interrupted after %d of %d lots, all of them saved: go on with dptrain train --resume %s", result.Steps, job.config.Steps, job.out)}
+	case watch.interrupted:
+		err = &fault{exitInterrupted, fmt.Errorf("interrupted after %d of %d lots, all of them saved: go on with dptrain train --resume %s", result.Steps, job.config.Steps, job.out)}
+		if s.json {
+			err = errors.Join(err, s.show(result, "", nil))
+		}
+		return err
 	}
 	if result.Steps < job.config.Steps {
 		s.note("The budget ended the run after %d of %d lots.", result.Steps, job.config.Steps)

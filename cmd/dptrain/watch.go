@@ -64,6 +64,8 @@ type watch struct {
 	each      float64 // examples expected in a lot
 	every     int     // lots between reports
 	first     int     // lots done when it began
+
+	interrupted bool // before the last lot
 }
 
 func (s *screen) watch(j *job, run *engine.Run) (*watch, error) {
