@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -223,13 +224,17 @@ the largest power of ten below one over the number of records.`,
 			h := history.Header
 			v := struct {
 				answerJSON
+				Used    string      `json:"run_accountant,omitempty"` // where the run's own is another
 				Steps   int         `json:"steps"`
 				Unit    string      `json:"unit"`
 				Records int         `json:"records"`
 				Secure  bool        `json:"secure"`
 				Ended   bool        `json:"ended"`
 				Groups  []groupJSON `json:"groups"`
-			}{answerOf(answer), history.Lots(), h.Unit, h.Records, h.Secure, seal.Ended, groupsOf(history)}
+			}{answerOf(answer), "", history.Lots(), h.Unit, h.Records, h.Secure, seal.Ended, groupsOf(history)}
+			if used := usedBy(path, seal.Head); used != answer.Accountant {
+				v.Used = used
+			}
 			if !v.Ended {
 				s.note("State of the ledger: %s.", stateWords(false, cutShort))
 			}
@@ -239,6 +244,9 @@ the largest power of ten below one over the number of records.`,
 			s.warnOfDelta(delta, h.Records)
 			return s.show(v, roundUp(answer.Epsilon), func(w io.Writer) {
 				v.print(w, "epsilon")
+				if v.Used != "" {
+					fmt.Fprintf(w, "the run used\t%s (its own ε: --accountant %s)\n", v.Used, v.Used)
+				}
 				fmt.Fprintf(w, "lots\t%d\n", v.Steps)
 				fmt.Fprintf(w, "unit of privacy\t%s\n", v.Unit)
 			})
@@ -247,6 +255,20 @@ the largest power of ten below one over the number of records.`,
 	cmd.Flags().Float64Var(&delta, "delta", 0, "the δ of (ε, δ), between 0 and 1")
 	accountantFlag(cmd, &name)
 	return cmd
+}
+
+// usedBy is the accountant that the run used, by the summary beside its ledger; "" where
+// there is none.
+func usedBy(ledger, head string) string {
+	var saved struct {
+		Accountant string `json:"accountant"`
+		Head       string `json:"ledger_head"`
+	}
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(ledger), "run.json"))
+	if err != nil || json.Unmarshal(text, &saved) != nil || saved.Head != head {
+		return ""
+	}
+	return saved.Accountant
 }
 
 func newLedgerVerify(s *screen) *cobra.Command {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 )
@@ -28,6 +30,31 @@ func TestLedgerEpsilonIsThatOfItsPlan(t *testing.T) {
 	_, stderr, code := dptrain("ledger epsilon seeded.jsonl")
 	if code != exitDone || !strings.Contains(stderr, "insecure") {
 		t.Errorf("a seeded run: exit %d, %q", code, stderr)
+	}
+}
+
+// Who answers is said, and who answered for the run itself, where that is another.
+func TestRunsOwnAccountantIsTold(t *testing.T) {
+	inWorkshop(t)
+	if _, stderr, code := dptrain("train --model logistic --lot 200 --ignore owner --steps 2 --noise 2 --accountant gdp --out run" + columns); code != exitDone {
+		t.Fatal(stderr)
+	}
+	if v := answer(t, "ledger epsilon run"); v["accountant"] != "pld" || v["run_accountant"] != "gdp" {
+		t.Errorf("%v answers, and %v did for the run", v["accountant"], v["run_accountant"])
+	}
+	if stdout, _, _ := dptrain("ledger epsilon run/ledger.jsonl"); !strings.Contains(stdout, "accountant       pld\n") || !strings.Contains(stdout, "the run used     gdp (its own ε: --accountant gdp)\n") {
+		t.Error(stdout)
+	}
+	if stdout, _, _ := dptrain("ledger epsilon run --accountant gdp"); strings.Contains(stdout, "the run used") {
+		t.Error(stdout)
+	}
+	// The summary of another run, or of what the ledger held before, says nothing of it.
+	other := bytes.Replace(contents(t, "run/run.json"), []byte(`"ledger_head": "`), []byte(`"ledger_head": "0`), 1)
+	if err := os.WriteFile("run/run.json", other, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if v := answer(t, "ledger epsilon run"); v["run_accountant"] != nil {
+		t.Errorf("%v", v["run_accountant"])
 	}
 }
 
