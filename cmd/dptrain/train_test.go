@@ -153,6 +153,25 @@ func TestBudgetsOfFixedLots(t *testing.T) {
 	}
 }
 
+// What the bar shows of ε is marked where it is no bound, or none against who knows the seed.
+func TestEpsilonIsMarkedAsItGoes(t *testing.T) {
+	inWorkshop(t)
+	for flags, says := range map[string]string{
+		"--accountant gdp":          "lot 2/2, ε ≈ 0.",
+		"--seed 1":                  " (INSECURE), ",
+		"--stop-at-epsilon 5":       " of 5, ",
+		"--seed 1 --accountant gdp": "ε ≈ 0.",
+	} {
+		_, stderr, code := dptrain("train --model logistic --lot 200 --ignore owner --steps 2 --noise 2 --delta 1e-5 --out out" + strings.Join(strings.Fields(flags), "") + columns + " " + flags)
+		if code != exitDone || !strings.Contains(stderr, says) {
+			t.Errorf("%s: exit %d, and %q is missing:\n%s", flags, code, says, stderr)
+		}
+		if strings.Contains(stderr, "≈") != strings.Contains(flags, "gdp") || strings.Contains(stderr, "(INSECURE)") != strings.Contains(flags, "seed") {
+			t.Errorf("%s: a mark too many or too few:\n%s", flags, stderr)
+		}
+	}
+}
+
 // People read δ in one form, wherever they meet it.
 func TestDeltaIsWrittenInOneWay(t *testing.T) {
 	inWorkshop(t)

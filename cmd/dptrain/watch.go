@@ -224,13 +224,7 @@ func (p *point) scalars() []tensorboard.Scalar {
 
 // standing is ε so far of ε planned, the time left, the accuracy and the speed.
 func (w *watch) standing(p *engine.Progress) []string {
-	epsilon := "ε = ∞"
-	if !w.job.config.NonPrivate {
-		epsilon = "ε " + roundUp(math.Ceil(1000*p.Epsilon)/1000)
-		if w.job.config.StopAtEpsilon > 0 {
-			epsilon += fmt.Sprintf(" of %g", w.job.config.StopAtEpsilon)
-		}
-	}
+	epsilon := w.epsilon(p)
 	took := time.Since(w.began)
 	left := time.Duration(float64(took) / float64(p.Lot-w.first) * float64(p.Lots-p.Lot))
 	words := []string{epsilon, left.Round(time.Second).String() + " left"}
@@ -238,6 +232,27 @@ func (w *watch) standing(p *engine.Progress) []string {
 		words = append(words, fmt.Sprintf("test accuracy %.2f%%", 100*a))
 	}
 	return append(words, speed(w.speed(p)))
+}
+
+// epsilon is what the budget is held to so far, with a mark where it is an approximation
+// or the run insecure.
+func (w *watch) epsilon(p *engine.Progress) string {
+	c := &w.job.config
+	if c.NonPrivate {
+		return "ε = ∞"
+	}
+	text := "ε "
+	if c.Accountant == "gdp" {
+		text += "≈ "
+	}
+	text += roundUp(math.Ceil(1000*p.Epsilon) / 1000)
+	if c.StopAtEpsilon > 0 {
+		text += fmt.Sprintf(" of %g", c.StopAtEpsilon)
+	}
+	if c.Seed != nil {
+		text += " (INSECURE)"
+	}
+	return text
 }
 
 // speed is how many examples of the expected lots are done in a second.
