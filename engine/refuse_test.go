@@ -156,7 +156,7 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Schedule.Shape = "cosin" }, "cosine"},
 		{func(c *Config) { c.Average.Decay = 1 }, "average"},
 		{func(c *Config) { c.Ledger = "" }, "ledger"},
-		{func(c *Config) { c.Ledger = filepath.Join(c.Ledger, "no", "such", "folder") }, "no such file"},
+		{func(c *Config) { c.Ledger = filepath.Join(c.Ledger, "no", "such", "folder") }, "folder"},
 		{func(c *Config) {
 			c.Network = broken(func(n *layer.Net, x, label *G.Node) {
 				n.CrossEntropy(n.Dense(x, "fc", classes-1, layer.Identity), label)

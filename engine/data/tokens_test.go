@@ -1,6 +1,8 @@
 package data
 
 import (
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -78,9 +80,8 @@ func TestTokensThatCannotBe(t *testing.T) {
 		t.Errorf("tokens %q, words %q, %v", tokens, words, err)
 	}
 	for bad, say := range map[string]string{
-		"words":                               "words:FILE",
-		"words:":                              "cannot read",
-		"words:" + filepath.Join(dir, "none"): "no such file",
+		"words":  "words:FILE",
+		"words:": "cannot read",
 		"words:" + filepath.Join(dir, "empty.txt"): "no words",
 		"words:" + filepath.Join(dir, "twice.txt"): `"a" twice`,
 		"words:" + filepath.Join(dir, "upper.txt"): "lower case",
@@ -93,6 +94,9 @@ func TestTokensThatCannotBe(t *testing.T) {
 		if _, _, err := ParseTokens(bad); err == nil || !strings.Contains(err.Error(), say) {
 			t.Errorf("tokens %q: %v; want %q", bad, err, say)
 		}
+	}
+	if _, _, err := ParseTokens("words:" + filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "none") {
+		t.Errorf("%v does not name the file that is missing", err)
 	}
 }
 
