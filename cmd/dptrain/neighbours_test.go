@@ -24,7 +24,7 @@ var (
 	clockKeys    = []string{"seconds", "examples_per_second", "finished"}
 
 	releasedWords = regexp.MustCompile(`(test accuracy|accuracy +|validation +)[\d.]+%`)
-	clockWords    = regexp.MustCompile(`[\d.]+(ms|s|m\d+s) left|\d+ examples/s|time +[\d.]+ s|ε [\d.e+]+ \(INSECURE\),`)
+	clockWords    = regexp.MustCompile(`[\d.]+(ms|s|m\d+s) left|[\d.e-]+ examples/s|time +[\d.]+ s|ε [\d.e+]+ \(INSECURE\),`)
 )
 
 // trace is everything that a run printed and wrote, with those masked.
