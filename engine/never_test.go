@@ -285,6 +285,41 @@ func TestFailedReleaseEndsTheRun(t *testing.T) {
 	}
 }
 
+// brittle is a clipping rule that panics once.
+type brittle struct{ left *int }
+
+func (b brittle) Factor(norm, bound float64) float64 {
+	if *b.left--; *b.left == 0 {
+		panic("a bug of the user's")
+	}
+	return bound / norm
+}
+
+// TestPanicEndsTheRun: where the caller recovers from a panic of the user's code,
+// records that were added up before it must not be counted twice.
+func TestPanicEndsTheRun(t *testing.T) {
+	left := 3
+	c := ordinary(t)
+	c.Microbatch, c.Sampling = 1, sample.PolicyFixed
+	c.Clipping = clip.Flat(clip.Constant(1), brittle{&left})
+	r := start(t, c)
+	before := weights(t, r)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Fatal("the rule did not panic")
+			}
+		}()
+		r.Train(context.Background(), nil)
+	}()
+	if err := r.Train(context.Background(), nil); !errors.Is(err, errBroken) {
+		t.Errorf("error %v, want %v", err, errBroken)
+	}
+	if r.Steps() != 0 || distance(before, weights(t, r)) != 0 {
+		t.Error("a lot was released after the panic")
+	}
+}
+
 // TestSameNoiseNever: over runs, lots, vectors, statistics and adaptive counts no
 // value of noise comes twice. The gradients are zero, so that all that is
 // released is noise. A false alarm needs two of fewer than 1,000 independent

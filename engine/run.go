@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -235,12 +236,18 @@ func (r *Run) train(ctx context.Context, observe func(*Progress) error) error {
 	return nil
 }
 
-// oneLot runs one lot. After an error nothing more may be run: records would be
-// counted twice, or the same noise drawn again.
+// errBroken is what a lot leaves behind that ended in a panic of the user's code,
+// such as a data set's.
+var errBroken = errors.New("a lot was broken off by a panic: nothing more can be released; resume from a checkpoint, or begin another run")
+
+// oneLot runs one lot. After an error, or a panic that the caller recovered from,
+// nothing more may be run: records would be counted twice, or the same noise drawn
+// again.
 func (r *Run) oneLot() error {
 	if r.fault != nil {
 		return r.fault
 	}
+	r.fault = errBroken
 	err := r.sum()
 	if err == nil {
 		err = r.spend()
@@ -252,6 +259,7 @@ func (r *Run) oneLot() error {
 		r.fault = fmt.Errorf("lot %d: %w", r.step, err)
 		return r.fault
 	}
+	r.fault = nil
 	r.step++
 	if r.mechanism.clipper == nil || r.step == r.config.Steps {
 		return nil
