@@ -79,6 +79,9 @@ func (r *reading) foreign(n *G.Node, in G.Nodes, rows layout) (layout, error) {
 	case kind == "linAlgBinOp" && n.Dims() > 2 && first.inRows(in[0].Shape()) && r.layouts[in[1]].inRows(in[1].Shape()):
 		return rows, nil // a batched product: axis 0 counts pairs of matrices
 	}
+	if _, resized := r.resized(n); !resized {
+		return layout{}, mixes(n, "it does away with the batch axis, and is no sum")
+	}
 	return r.unruled(n), nil
 }
 

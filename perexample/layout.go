@@ -81,6 +81,11 @@ func follow(net, other *Network) (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, n := range t.order { // before what such an operation is given: Gorgonia makes some of that itself
+		if err := refusal(n); err != nil {
+			return nil, err
+		}
+	}
 	r := &reading{twins: t, layouts: map[*G.Node]layout{}, constants: constants{}}
 	for _, in := range net.Inputs {
 		r.layouts[in] = layout{kind: batch, outer: 1, inner: in.Shape().TotalSize() / net.Batch}
@@ -142,9 +147,6 @@ func (r *reading) unruled(n *G.Node) layout {
 }
 
 func (r *reading) layout(n *G.Node) (layout, error) {
-	if err := refusal(n); err != nil {
-		return layout{}, err
-	}
 	switch {
 	case isConstant(n):
 		return r.constant(n)

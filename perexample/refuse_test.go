@@ -48,6 +48,14 @@ var refusals = []struct {
 		y, _, _, _, err := G.BatchNorm(x, m.param("gamma", 1, 2), m.param("beta", 1, 2), 0.9, 1e-5)
 		return squares(must(y, err))
 	}, []string{"mixes the examples", "layer.GroupNorm"}},
+	{"batch normalisation whose scale and shift Gorgonia makes", func(m *maker) *G.Node {
+		x := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
+		y, _, _, _, err := G.BatchNorm(x, nil, nil, 0.9, 1e-5)
+		return squares(must(y, err))
+	}, []string{"mixes the examples", "layer.GroupNorm"}},
+	{"the largest loss of the batch", func(m *maker) *G.Node {
+		return must(G.Max(must(G.Square(must(G.Mul(m.input("x", 3), m.param("w", 3)))))))
+	}, []string{"mixes examples", "no sum"}},
 	{"Gorgonia's dropout", func(m *maker) *G.Node {
 		return squares(must(G.Dropout(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), 0.5)))
 	}, []string{"depends on how many came before", "layer.Dropout"}},
