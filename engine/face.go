@@ -4,7 +4,9 @@ import (
 	"fmt"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/perexample"
+	G "gorgonia.org/gorgonia"
 )
 
 // face is what data meet of a network, without the graph and the weights in it.
@@ -14,21 +16,52 @@ type face struct {
 	output int // numbers that an example is answered with; 0: none are kept
 }
 
-// facet is an input: its name, and how many numbers of an example it takes.
+// facet is an input: its name, how many numbers of an example it takes, and, where
+// they name entries of a table or classes, how many there are; else 0.
 type facet struct {
-	name string
-	size int
+	name    string
+	size    int
+	entries int
 }
 
 func faceOf(n *perexample.Network) face {
 	f := face{batch: n.Batch}
+	named := entries(n)
 	for _, in := range n.Inputs {
-		f.inputs = append(f.inputs, facet{in.Name(), in.Shape().TotalSize() / n.Batch})
+		f.inputs = append(f.inputs, facet{in.Name(), in.Shape().TotalSize() / n.Batch, named[in]})
 	}
 	if n.Output != nil {
 		f.output = n.Output.Shape().TotalSize() / n.Batch
 	}
 	return f
+}
+
+// entries counts what the numbers of an input name: the rows of the smallest table
+// that they are looked up in, or the classes that they are labels of.
+func entries(n *perexample.Network) map[*G.Node]int {
+	named := map[*G.Node]int{}
+	for _, user := range n.Loss.Graph().AllNodes() {
+		count, in := 0, op.Operands(user)
+		switch op.Of(user).(type) {
+		case op.Embed, op.EmbedBag:
+			count = in[0].Shape()[0]
+		case op.CrossEntropy:
+			count = in[0].Shape()[1]
+		default:
+			continue
+		}
+		x := in[1]
+		for {
+			if _, reshaped := op.Canonical(x).(op.Reshape); !reshaped {
+				break
+			}
+			x = op.Operands(x)[0]
+		}
+		if known := named[x]; known == 0 || count < known {
+			named[x] = count
+		}
+	}
+	return named
 }
 
 // check says how a network and the columns of a set do not fit.
@@ -40,6 +73,13 @@ func (f face) check(columns []data.Column) error {
 		c := columns[k]
 		if in.size != c.Size() {
 			return fmt.Errorf("input %s takes %d numbers an example where column %s has %d", in.name, in.size, c.Name, c.Size())
+		}
+		switch {
+		case in.entries == 0:
+		case c.Kind != data.Label && c.Kind != data.Index:
+			return fmt.Errorf("input %s reads indices below %d, and column %s is a %v: make it a data.Label or data.Index, whose numbers are checked", in.name, in.entries, c.Name, c.Kind)
+		case c.Classes > in.entries:
+			return fmt.Errorf("input %s reads indices below %d where column %s has %d classes", in.name, in.entries, c.Name, c.Classes)
 		}
 		if f.output == 0 || c.Kind != data.Label {
 			continue

@@ -162,6 +162,12 @@ func TestRefuses(t *testing.T) {
 				n.CrossEntropy(n.Dense(x, "fc", classes-1, layer.Identity), label)
 			})
 		}, "3 classes"},
+		{func(c *Config) { c.Train = columns(60, zeros, features, 1) }, "column x1 is a feature: make it a data.Label"},
+		{func(c *Config) {
+			c.Network = broken(func(n *layer.Net, x, label *G.Node) {
+				n.SquaredError(dense(n, x), n.Embedding(n.Reshape(label), "table", classes-1, classes))
+			})
+		}, "input label reads indices below 2 where column label has 3 classes"},
 		{func(c *Config) {
 			c.Network = broken(func(n *layer.Net, x, label *G.Node) {
 				n.Param("unused", layer.Constant(1), 3)

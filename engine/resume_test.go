@@ -206,7 +206,9 @@ func TestResumeRefuses(t *testing.T) {
 	}{
 		{func(c *Config) { c.Train = examples(61, 3) }, "records is 61 (it was 60)"},
 		{func(c *Config) {
-			c.Train, c.Network = columns(60, zeros, features, 1), mlp
+			s := unchecked()
+			s.columns[1].Name = "answer"
+			c.Train = s
 		}, "column label is gone"},
 		{func(c *Config) { c.Records.Examples = 2 }, "microbatch:2"},
 		{func(c *Config) {
