@@ -46,12 +46,12 @@ type Sampler interface {
 	Next(dst []int) (int, error)
 }
 
-// MaxRecords is the largest number of records to sample from.
-const MaxRecords = math.MaxInt32
+// maxRecords is the largest number of records to sample from.
+const maxRecords = math.MaxInt32
 
 func checkRecords(records int) error {
-	if records < 1 || records > MaxRecords {
-		return fmt.Errorf("sample: %d records, want between 1 and %d", records, MaxRecords)
+	if records < 1 || records > maxRecords {
+		return fmt.Errorf("sample: %d records, want between 1 and %d", records, maxRecords)
 	}
 	return nil
 }

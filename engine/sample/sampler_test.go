@@ -197,7 +197,7 @@ func TestBadInput(t *testing.T) {
 		_, err := NewPoisson(rate, 10, source)
 		refused(fmt.Sprint("rate ", rate), err)
 	}
-	most := MaxRecords
+	most := maxRecords
 	for _, n := range []int{0, -1, most + 1} {
 		_, err := NewPoisson(0.5, n, source)
 		refused(fmt.Sprint(n, " records"), err)
