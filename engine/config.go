@@ -14,13 +14,11 @@ import (
 
 // Config says what is trained, which mechanism guards it and how long.
 //
-// The guarantee is for the records of Train and Validation, as Records defines them, and holds
-// for everything that a run releases: weights, averages, statistics. Test is
-// public.
+// The guarantee is for the records of Train and Validation, as Records defines
+// them, and holds for everything that a run releases: weights, averages, statistics.
 type Config struct {
 	Network perexample.Build // where there is no Projection, which gives its own
 	Train   data.Set
-	Test    data.Set // public; nil: nothing is measured on it
 	Records Records
 
 	Validation Validation // private records that are held out
@@ -82,14 +80,6 @@ func (c *Config) check() error {
 	if c.Network == nil {
 		return fmt.Errorf("no network: set Config.Network")
 	}
-	if c.Test != nil {
-		if err := sameColumns("test data", c.Train, c.Test); err != nil {
-			return err
-		}
-		if err := data.Check(c.Test); err != nil {
-			return fmt.Errorf("test data: %w", err)
-		}
-	}
 	if c.Sampling == "" {
 		c.Sampling = sample.PolicyPoisson
 	}
@@ -115,19 +105,6 @@ func (c *Config) check() error {
 		return err
 	}
 	return c.checkPrivacy()
-}
-
-func sameColumns(what string, train, other data.Set) error {
-	a, b := train.Columns(), other.Columns()
-	if len(a) != len(b) {
-		return fmt.Errorf("%s has %d columns where training data has %d", what, len(b), len(a))
-	}
-	for i := range a {
-		if a[i].Size() != b[i].Size() || a[i].Classes != b[i].Classes {
-			return fmt.Errorf("column %s of the %s differs in shape or classes from the training data's %s", b[i].Name, what, a[i].Name)
-		}
-	}
-	return nil
 }
 
 func (c *Config) checkLearning() error {

@@ -366,7 +366,6 @@ func TestLearns(t *testing.T) {
 	}
 	c := ordinary(t)
 	c.Train, c.Lot, c.Steps, c.Schedule.Base = table(x, labels, nil), 60, 150, 2
-	c.Test = c.Train
 	r := start(t, c)
 	if err := r.Train(context.Background(), nil); err != nil {
 		t.Fatal(err)
@@ -376,7 +375,7 @@ func TestLearns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	score, err := e.Score(r.machine.State().Weights, c.Test)
+	score, err := e.Score(r.machine.State().Weights, c.Train)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,9 +85,6 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Train = unchecked().with(1, 4, 0.5) }, "example 4, column \"label\""},
 		{func(c *Config) { c.Train = columns(20, zeros, 5) }, "2 inputs and the data 1 columns"},
 		{func(c *Config) { c.Train = columns(20, zeros, 4, 1) }, "takes 5 numbers"},
-		{func(c *Config) { c.Test = columns(20, zeros, 5) }, "test data"},
-		{func(c *Config) { c.Test = columns(20, zeros, 4, 1) }, "test data"},
-		{func(c *Config) { c.Test = unchecked().with(0, 0, float32(nan)) }, "test data"},
 		{func(c *Config) { c.Records.Examples = -1 }, "records of -1"},
 		{func(c *Config) { c.Records.Users = true }, "user"},
 		{func(c *Config) { c.Train, c.Records.Users = owned(), true }, "how many examples of a user"},
@@ -320,7 +317,7 @@ func TestRefusesWhatNoHostHolds(t *testing.T) {
 	}
 	for microbatch, says := range map[int]string{0: "even a microbatch of one record", 2: "a microbatch of 2 records"} {
 		c := ordinary(t)
-		c.Train, c.Test, c.Lot, c.Microbatch = set, nil, 2, microbatch
+		c.Train, c.Lot, c.Microbatch = set, 2, microbatch
 		c.Network = func(batch int) (*perexample.Network, error) {
 			n := layer.New(batch, 1)
 			x := n.Embedding(n.Input("ids", steps), "embedding", 2, 8)

@@ -17,8 +17,8 @@ import (
 
 // Resume goes on with a run from the newest whole checkpoint in c.Checkpoint,
 // with c as it was given to New. Steps, the budget, delta, the accountant, the
-// test set, the device, its threads and the microbatch may be others; where
-// anything else that is public differs, the error says what.
+// device, its threads and the microbatch may be others; where anything else that is
+// public differs, the error says what.
 //
 // All is one history: what the ledger says was spent stays spent, lots that the
 // checkpoint does not know of included. They are run again as new lots: noise and

@@ -51,9 +51,9 @@ type Run struct {
 	fault     error // a lot that failed half-way ends the run: nothing may be drawn again
 }
 
-// New checks a configuration, compiles the network and opens the ledger. Nothing
-// private has been released when it returns, and where it fails no file is left
-// behind.
+// New checks a configuration, compiles the network and opens the ledger. It reads a
+// data set that package data did not make once, to check it. Nothing private has been
+// released when it returns, and where it fails no file is left behind.
 func New(c Config) (*Run, error) {
 	r, err := build(c)
 	if err != nil {

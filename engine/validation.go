@@ -108,7 +108,7 @@ func (c *Config) checkValidation() error {
 	if v.Set.Len() == 0 {
 		return fmt.Errorf("validation on no records: hold out at least one")
 	}
-	if err := sameColumns("validation data", c.Train, v.Set); err != nil {
+	if err := sameColumns(c.Train, v.Set); err != nil {
 		return err
 	}
 	if err := data.Check(v.Set); err != nil {
@@ -123,6 +123,19 @@ func (c *Config) checkValidation() error {
 	}
 	if !c.NonPrivate && (!(v.Noise > 0) || math.IsInf(v.Noise, 0)) {
 		return fmt.Errorf("validation noise %v: it must be a positive number; without noise the count would be private data", v.Noise)
+	}
+	return nil
+}
+
+func sameColumns(train, held data.Set) error {
+	a, b := train.Columns(), held.Columns()
+	if len(a) != len(b) {
+		return fmt.Errorf("validation data has %d columns where training data has %d", len(b), len(a))
+	}
+	for i := range a {
+		if a[i].Size() != b[i].Size() || a[i].Classes != b[i].Classes {
+			return fmt.Errorf("column %s of the validation data differs in shape or classes from the training data's %s", b[i].Name, a[i].Name)
+		}
 	}
 	return nil
 }

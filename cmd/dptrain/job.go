@@ -68,7 +68,7 @@ func (s *settings) job(screen *screen) (*job, error) {
 		return nil, err
 	}
 	c := &j.config
-	c.Train, c.Test = j.task.Train, j.task.Test
+	c.Train = j.task.Train
 	if c.Records, err = s.records(); err != nil {
 		return nil, err
 	}
