@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
@@ -89,20 +90,11 @@ func (e *Evaluator) Weights() [][]float32 { return e.machine.State().Weights }
 
 // Score evaluates weights, one slice a parameter, on a set.
 func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
-	if err := e.load(weights); err != nil {
+	if err := e.ready(weights, s); err != nil {
 		return Evaluation{}, err
-	}
-	if s == nil {
-		return Evaluation{}, fmt.Errorf("evaluation without a set: give one with at least one example")
-	}
-	columns := s.Columns()
-	if err := e.network.check(columns); err != nil {
-		return Evaluation{}, err
-	}
-	if s.Len() == 0 {
-		return Evaluation{}, fmt.Errorf("evaluation on a set of no examples: give at least one")
 	}
 	score := Evaluation{Examples: s.Len()}
+	columns := s.Columns()
 	label, scores := e.network.scored(columns)
 	if label >= 0 {
 		score.Confusion = make([][]int, columns[label].Classes)
@@ -144,6 +136,42 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 	}
 	score.Loss /= float64(s.Len())
 	return score, nil
+}
+
+// Answers are what the network answers, by weights, to each example of a set: its
+// Output, one slice an example. They do not depend on columns that the loss alone
+// reads, such as labels.
+func (e *Evaluator) Answers(weights [][]float32, s data.Set) ([][]float32, error) {
+	if err := e.ready(weights, s); err != nil {
+		return nil, err
+	}
+	size := e.network.output
+	if size == 0 {
+		return nil, fmt.Errorf("evaluation: the network keeps no answers: set Output of the network")
+	}
+	all := make([][]float32, 0, s.Len())
+	for from := 0; from < s.Len(); from += e.network.batch {
+		n := min(e.network.batch, s.Len()-from)
+		if err := e.forward(s, from, n); err != nil {
+			return nil, err
+		}
+		all = slices.AppendSeq(all, slices.Chunk(slices.Clone(e.machine.Output()[:n*size]), size))
+	}
+	return all, nil
+}
+
+// ready loads weights to be computed with on a set.
+func (e *Evaluator) ready(weights [][]float32, s data.Set) error {
+	if s == nil {
+		return fmt.Errorf("evaluation without a set: give one with at least one example")
+	}
+	if err := e.network.check(s.Columns()); err != nil {
+		return err
+	}
+	if s.Len() == 0 {
+		return fmt.Errorf("evaluation on a set of no examples: give at least one")
+	}
+	return e.load(weights)
 }
 
 func (e *Evaluator) load(weights [][]float32) error {

@@ -61,6 +61,34 @@ func TestEvaluation(t *testing.T) {
 	}
 }
 
+// TestAnswers: of an example, those of a linear map whatever stands beside it and
+// whatever its label is.
+func TestAnswers(t *testing.T) {
+	build := func(batch int) (*perexample.Network, error) {
+		n := layer.New(batch, 1)
+		x, label := n.Input("x", 2), n.Input("label")
+		n.CrossEntropy(n.Dense(x, "fc", 3, layer.Identity), label)
+		return n.Network()
+	}
+	const count = evaluationBatch + 3
+	x, labels := make([]float32, 2*count), make([]float32, count)
+	for i := range count {
+		x[2*i], x[2*i+1], labels[i] = float32(i), 1, float32(i%3)
+	}
+	answers, err := evaluator(t, build).Answers([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, table(x, labels, nil))
+	if err != nil || len(answers) != count {
+		t.Fatalf("%d answers, %v; want %d", len(answers), err, count)
+	}
+	for i, got := range answers {
+		if want := []float32{float32(i), float32(2*i) - 1, 5}; !slices.Equal(got, want) {
+			t.Errorf("example %d: %v, want %v", i, got, want)
+		}
+	}
+	if _, err := evaluator(t, linear(2)).Answers([][]float32{{1, 2}}, columns(5, zeros, 2)); err == nil || !strings.Contains(err.Error(), "set Output") {
+		t.Errorf("a network without answers: %v", err)
+	}
+}
+
 // TestEvaluationWithoutLabels: a loss, and no accuracy.
 func TestEvaluationWithoutLabels(t *testing.T) {
 	got, err := evaluator(t, linear(2)).Score([][]float32{{1, 2}}, columns(5, func(i, k, j int) float32 { return float32(i) }, 2))

@@ -276,13 +276,10 @@ func perRecord(shares []float64, s data.Set, r Records) (float64, error) {
 // shares is, for each example of a set, the share of its labels that were right;
 // 0 where all of them are data.Pad.
 func (e *Evaluator) shares(weights [][]float32, s data.Set) ([]float64, error) {
-	if err := e.load(weights); err != nil {
+	if err := e.ready(weights, s); err != nil {
 		return nil, err
 	}
 	columns := s.Columns()
-	if err := e.network.check(columns); err != nil {
-		return nil, err
-	}
 	label, scores := e.network.scored(columns)
 	if label < 0 {
 		return nil, fmt.Errorf("the network gives no scores for a label")

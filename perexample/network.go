@@ -15,6 +15,10 @@ import (
 // scalar loss that is the SUM of the examples' losses. A node that has a value,
 // and is neither an input nor a parameter, is a constant: so is a frozen
 // parameter, which costs nothing.
+//
+// Gorgonia's own tape machine is not to be trusted with it: it gives memory away
+// that is still to be read, and computes some graphs wrongly. engine.Evaluator
+// tells what a network answers.
 type Network struct {
 	Batch  int       // examples in a microbatch
 	Inputs []*G.Node // in the order of the data set's columns
