@@ -77,10 +77,13 @@ func spend(h History) (spending, error) {
 	default:
 		return s, badArgument("adjacency %q is unknown: use %s, %s or %s", s.adjacency, AddRemove, ReplaceOne, ZeroOut)
 	}
-	fixed := false
+	fixed, left := false, mostLots
 	for i, run := range h.Spent {
 		if err := checkLot(run); err != nil {
 			return s, fmt.Errorf("entry %d: %w", i+1, err)
+		}
+		if left -= run.Count; left < 0 { // counts are added up: they must not wrap around
+			return s, badArgument("entry %d: a run of %d lots: with those before it there are more than 2^53", i+1, run.Count)
 		}
 		fixed = fixed || run.Lot.Sampling.Policy == Fixed && run.Lot.Sampling.Lot < run.Lot.Sampling.Records
 		s.shuffled = s.shuffled || run.Lot.Sampling.Policy == Shuffle

@@ -172,6 +172,8 @@ func TestBadInput(t *testing.T) {
 		return p
 	}
 	fixed := Sampling{Policy: Fixed, Lot: 10, Records: 5}
+	endless := good.History()
+	endless.Spent = []Spent{{endless.Spent[0].Lot, math.MaxInt}, {endless.Spent[0].Lot, math.MaxInt}}
 	for what, err := range map[string]error{
 		"delta 0":       second(Epsilon(good.History(), 0, "pld")),
 		"delta 1":       second(Epsilon(good.History(), 1, "pld")),
@@ -184,6 +186,7 @@ func TestBadInput(t *testing.T) {
 		"lot too large": second(Epsilon(with(func(p *Plan) { p.Sampling = fixed }).History(), 1e-5, "rdp")),
 		"policy":        second(Epsilon(with(func(p *Plan) { p.Sampling.Policy = "raffle" }).History(), 1e-5, "rdp")),
 		"adjacency":     second(Epsilon(with(func(p *Plan) { p.Adjacency = "far" }).History(), 1e-5, "rdp")),
+		"lots":          second(Epsilon(endless, 1e-5, "rdp")),
 		"epsilon":       second(Delta(good.History(), -1, "rdp")),
 		"target":        second(CalibrateNoise(good, 0, 1e-5, "pld")),
 		"no steps":      second(CalibrateNoise(with(func(p *Plan) { p.Steps = 0 }), 1, 1e-5, "pld")),
