@@ -65,9 +65,13 @@ func (c Column) equal(d Column) bool {
 }
 
 func (c Column) validate() error {
+	room := math.MaxInt32
 	for _, n := range c.Shape {
 		if n < 1 {
 			return fmt.Errorf("column %q has shape %v; every axis needs a length of at least 1", c.Name, c.Shape)
+		}
+		if room /= n; room == 0 {
+			return fmt.Errorf("column %q has shape %v; an example may have at most 2^31-1 numbers in a column", c.Name, c.Shape)
 		}
 	}
 	switch c.Kind {

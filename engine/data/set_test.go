@@ -212,6 +212,7 @@ func TestBadTablesAreRefused(t *testing.T) {
 		{"classes", []Column{{Name: "y", Kind: Label}}, [][]float32{{0}}, nil},
 		{"classes", []Column{{Name: "y", Kind: Label, Classes: 1<<24 + 1}}, [][]float32{{0}}, nil},
 		{"length of at least 1", []Column{{Name: "x", Shape: []int{0}}}, [][]float32{{}}, nil},
+		{"at most 2^31-1 numbers", []Column{{Name: "x", Shape: []int{1 << 16, 1 << 16}}}, [][]float32{{}}, nil},
 		{"unknown kind 9", []Column{{Name: "x", Kind: 9}}, [][]float32{{0}}, nil},
 		{"2 owners", []Column{label}, [][]float32{{0}}, []int32{0, 1}},
 		{"negative owner", []Column{label}, [][]float32{{0}}, []int32{-1}},
