@@ -21,7 +21,7 @@ func gdpShift(s spending) (float64, error) {
 		}
 		shift := e.gaussian * e.gaussian
 		for _, d := range e.lattice {
-			shift += d.shift * d.shift / (d.sigma * d.sigma)
+			shift += d.squared()
 		}
 		switch {
 		case e.opposed(): // the variance of q·(e^(ax - a²/2) - e^(-ax - a²/2)), 2a the shift
@@ -58,7 +58,7 @@ func zcdpEpsilon(s spending, delta float64) (Answer, error) {
 	for _, e := range s.events {
 		one := e.gaussian * e.gaussian / 2
 		for _, d := range e.lattice {
-			one += d.shift * d.shift / (2 * d.sigma * d.sigma)
+			one += d.squared() / 2
 		}
 		for _, ratio := range e.laplace {
 			one += ratio * ratio / 2
@@ -69,7 +69,8 @@ func zcdpEpsilon(s spending, delta float64) (Answer, error) {
 	if !s.unsampled() {
 		answer.Note = zcdpNote
 	}
-	if rho == 0 {
+	if rho == 0 || math.IsInf(rho, 1) {
+		answer.Epsilon = rho
 		return answer, nil
 	}
 	value := func(logOrder float64) float64 {

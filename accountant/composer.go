@@ -22,8 +22,8 @@ func newComposer(s spending) (*composer, error) {
 			if d.shift != math.Round(d.shift) {
 				return nil, badArgument("discrete Gaussian of sensitivity %v: pld needs a whole number of lattice steps; use rdp", d.shift)
 			}
-			if d.sigma > mostLattice {
-				return nil, badArgument("discrete Gaussian of noise %v: pld sums at most %v; use rdp", d.sigma, float64(mostLattice))
+			if d.sigma > mostLattice || d.shift > mostMoved {
+				return nil, badArgument("discrete Gaussian of sensitivity %v and noise %v: pld sums at most %v and %v; use rdp", d.shift, d.sigma, float64(mostMoved), float64(mostLattice))
 			}
 		}
 	}

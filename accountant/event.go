@@ -26,6 +26,9 @@ type event struct {
 // lattice is a discrete Gaussian group: integers, moved by shift.
 type lattice struct{ shift, sigma float64 }
 
+// squared is (shift/σ)², without the squares of either, which may be out of range.
+func (d lattice) squared() float64 { return d.shift / d.sigma * (d.shift / d.sigma) }
+
 // pureGaussian tells that the lot has Gaussian noise alone.
 func (e event) pureGaussian() bool { return len(e.laplace) == 0 && len(e.lattice) == 0 }
 

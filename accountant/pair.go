@@ -108,8 +108,12 @@ func latticePair(d lattice, share float64) pair {
 	return p
 }
 
-// mostLattice is the largest σ of a discrete Gaussian that is summed point by point.
-const mostLattice = 2e4
+// mostLattice and mostMoved are the largest σ and shift of a discrete Gaussian that
+// is summed point by point.
+const (
+	mostLattice = 2e4
+	mostMoved   = 1e6
+)
 
 // quantile is at least where the unit Gaussian has chance share above it.
 func quantile(share float64) float64 { return math.Sqrt(max(0, -2*math.Log(2*share))) }

@@ -2,6 +2,7 @@ package accountant
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -174,7 +175,9 @@ func TestBadInput(t *testing.T) {
 	fixed := Sampling{Policy: Fixed, Lot: 10, Records: 5}
 	endless := good.History()
 	endless.Spent = []Spent{{endless.Spent[0].Lot, math.MaxInt}, {endless.Spent[0].Lot, math.MaxInt}}
+	wide := History{Spent: []Spent{{Lot{good.Sampling, []Query{{"a", DiscreteGaussian, 1e12, 1}}}, 1}}}
 	for what, err := range map[string]error{
+		"points":        second(Epsilon(wide, 1e-5, "pld")),
 		"delta 0":       second(Epsilon(good.History(), 0, "pld")),
 		"delta 1":       second(Epsilon(good.History(), 1, "pld")),
 		"delta NaN":     second(Epsilon(good.History(), math.NaN(), "pld")),
@@ -203,6 +206,24 @@ func TestBadInput(t *testing.T) {
 	} {
 		if !errors.Is(err, ErrUnreachable) {
 			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// TestRange: what counts of a lot is S/σ, also where the square of either is out of
+// range; where that of S/σ is, nothing is protected.
+func TestRange(t *testing.T) {
+	epsilon := func(m Mechanism, sensitivity, noise float64, accountant string) float64 {
+		return epsilonOf(t, History{Spent: []Spent{{Lot{Sampling{Policy: Every}, []Query{{"a", m, sensitivity, noise}}}, 3}}}, 1e-5, accountant).Epsilon
+	}
+	for _, accountant := range []string{"rdp", "moments", "zcdp", "naive", "gdp", "strong"} {
+		for _, m := range []Mechanism{Gaussian, DiscreteGaussian} {
+			for _, scale := range []float64{1e-200, 1e200} {
+				near(t, fmt.Sprint(accountant, m, scale), epsilon(m, scale, 2*scale, accountant), epsilon(m, 1, 2, accountant), 1e-9)
+			}
+			if got := epsilon(m, 1, 1e-200, accountant); !math.IsInf(got, 1) {
+				t.Errorf("%s, %s: ε = %v without noise to speak of", accountant, m, got)
+			}
 		}
 	}
 }

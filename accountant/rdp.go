@@ -123,7 +123,7 @@ func rdpOf(e event, order float64) float64 {
 func rdpUnsampled(e event, order float64) float64 {
 	total := order * e.gaussian * e.gaussian / 2
 	for _, d := range e.lattice {
-		total += order * d.shift * d.shift / (2 * d.sigma * d.sigma) // Canonne et al. 2020, theorem 4
+		total += order * d.squared() / 2 // Canonne et al. 2020, theorem 4
 	}
 	for _, ratio := range e.laplace {
 		total += rdpLaplace(ratio, order)
