@@ -66,25 +66,42 @@ func Private(p *perexample.Private, w Wanted) (*Program, error) {
 // are larger than what they are made of.
 func early(vectors []perexample.Vector) []int {
 	order, needs, swells := make([]int, len(vectors)), make([]int, len(vectors)), make([]bool, len(vectors))
+	type place struct {
+		reads []*place
+		swell bool
+		last  int // the last vector that needed it, from 1
+	}
+	places := map[*G.Node]*place{} // found once: vectors share most of what they need
+	var find func(n *G.Node) *place
+	find = func(n *G.Node) *place {
+		if p := places[n]; p != nil {
+			return p
+		}
+		p, of := &place{}, 0
+		places[n] = p
+		for _, x := range op.Reads(n) {
+			of += x.Shape().TotalSize()
+			p.reads = append(p.reads, find(x))
+		}
+		_, kept := op.Of(n).(op.RecordGradients)
+		p.swell = kept && n.Shape().TotalSize() > of
+		return p
+	}
 	for i, v := range vectors {
-		seen := map[*G.Node]bool{}
-		var visit func(n *G.Node)
-		visit = func(n *G.Node) {
-			if seen[n] {
+		var visit func(p *place)
+		visit = func(p *place) {
+			if p.last == i+1 {
 				return
 			}
-			seen[n] = true
-			of := 0
-			for _, x := range op.Reads(n) {
-				of += x.Shape().TotalSize()
+			p.last = i + 1
+			needs[i]++
+			swells[i] = swells[i] || p.swell
+			for _, x := range p.reads {
 				visit(x)
 			}
-			if _, kept := op.Of(n).(op.RecordGradients); kept && n.Shape().TotalSize() > of {
-				swells[i] = true
-			}
 		}
-		visit(v.Sum)
-		order[i], needs[i] = i, len(seen)
+		visit(find(v.Sum))
+		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
 		if swells[a] != swells[b] {

@@ -1,0 +1,37 @@
+package plan_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/models/layer"
+	"github.com/dptrain/dptrain/perexample"
+)
+
+// TestDeepNetworks: what lowering allocates grows with the layers, not with their
+// square, or a network of a thousand layers would take minutes.
+func TestDeepNetworks(t *testing.T) {
+	allocations := func(layers int) float64 {
+		network, err := perexample.Compile(func(batch int) (*perexample.Network, error) {
+			n := layer.New(batch, 1)
+			h := n.Input("x", 2)
+			for i := range layers {
+				h = n.Dense(h, fmt.Sprint("fc", i), 2, layer.Tanh)
+			}
+			n.SquaredError(h, n.Input("y", 2))
+			return n.Network()
+		}, 2, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return testing.AllocsPerRun(1, func() {
+			if _, err := plan.Private(network, plan.Wanted{Norms: true}); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	if few, many := allocations(50), allocations(200); many > 6*few {
+		t.Errorf("%v allocations for 50 layers, %v for 200", few, many)
+	}
+}
