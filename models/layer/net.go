@@ -122,7 +122,7 @@ func (n *Net) reshape(what string, x *G.Node, dims ...int) *G.Node {
 	return n.Try(func() (*G.Node, error) {
 		y, err := G.Reshape(x, dims)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", what, err)
+			return nil, fmt.Errorf("%s: a tensor of shape %v cannot take shape %v", what, x.Shape(), dims)
 		}
 		return y, nil
 	})

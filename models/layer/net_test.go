@@ -296,6 +296,7 @@ func TestTheFirstMistakeIsToldInOneLine(t *testing.T) {
 		{"norm of numbers", func(n *Net) { n.LayerNorm(n.Input("x"), "norm") }, "norm: input of shape (2)"},
 		{"bag of one", func(n *Net) { n.EmbeddingBag(n.Input("x"), "e", 3, 2) }, "e: indices of shape (2)"},
 		{"shapes that differ", func(n *Net) { n.Add(n.Input("x", 2), n.Input("y", 3)) }, "add: add"},
+		{"other numbers", func(n *Net) { n.Reshape(n.Input("x", 3), 2, 2) }, "reshape: a tensor of shape (2, 3) cannot take shape [2 2 2]"},
 		{"no sequence", func(n *Net) { n.LSTM(n.Input("x", 2), "lstm", 3, Recurrent{}) }, "lstm: input of shape (2, 2)"},
 		{"no hidden units", func(n *Net) { n.GRU(n.Input("x", 2, 2), "gru", 0, Recurrent{Layers: 2, Bidirectional: true}) }, "gru.0.input.weight of shape [2 0]"},
 		{"negative layers", func(n *Net) { n.GRU(n.Input("x", 2, 2), "gru", 1, Recurrent{Layers: -1}) }, "gru: -1 layers"},
