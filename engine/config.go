@@ -25,7 +25,7 @@ type Config struct {
 	Projection Projection // a first layer found privately
 
 	Sampling sample.Policy // none given: Poisson
-	Rate     float64       // Poisson: each record's probability; or give Lot
+	Rate     float64       // each record's probability, or the share of them in a lot; or give Lot
 	Lot      int           // records in a lot; for Poisson the expected number
 	Steps    int           // lots
 
@@ -39,9 +39,9 @@ type Config struct {
 	Accountant    string  // none given: the accountant's default
 	StopAtEpsilon float64 // end before the lot that would exceed it (accountant.Answer.Bound), at most Steps; 0: only Steps ends the run
 
-	Optimizer optim.Optimizer
-	Schedule  optim.Schedule
-	Average   optim.Average // Decay 0: none is kept
+	Optimizer optim.Optimizer // no kind given: SGD
+	Schedule  optim.Schedule  // no shape given: constant
+	Average   optim.Average   // Decay 0: none is kept
 
 	Microbatch int     // records computed together; 0: chosen
 	Device     string  // auto, cpu, gorgonia, cuda:N

@@ -184,7 +184,8 @@ type Progress struct {
 // values that it is given are overwritten by the next. However Train ends, what
 // the lots made is in the checkpoint, if there is one, unless a lot failed: then
 // the checkpoint is older, the run cannot go on, and what the ledger says was
-// spent stays spent.
+// spent stays spent. Called again after the observer's error or the end of ctx, it
+// goes on.
 func (r *Run) Train(ctx context.Context, observe func(*Progress) error) error {
 	err := r.train(ctx, observe)
 	if r.keeper != nil && r.fault == nil {

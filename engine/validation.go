@@ -102,8 +102,11 @@ func digest(s data.Set, rows []int) (sum [sha256.Size]byte, err error) {
 
 func (c *Config) checkValidation() error {
 	v := c.Validation
-	if v.Set == nil {
+	if v.Set == nil && v.Noise == 0 {
 		return nil
+	}
+	if v.Set == nil {
+		return fmt.Errorf("validation noise %v, and no records are held out: set Config.Validation.Set", v.Noise)
 	}
 	if v.Set.Len() == 0 {
 		return fmt.Errorf("validation on no records: hold out at least one")

@@ -317,6 +317,7 @@ func TestValidationRefuses(t *testing.T) {
 		"infinite noise": func(c *Config) { c.Validation.Noise = math.Inf(1) },
 		"NaN noise":      func(c *Config) { c.Validation.Noise = math.NaN() },
 		"other columns":  func(c *Config) { c.Validation.Set = columns(4, zeros, 2) },
+		"no set":         func(c *Config) { c.Validation.Set = nil },
 		"no records":     func(c *Config) { c.Validation.Set, _ = data.Subset(c.Train, nil) },
 		"no scores": func(c *Config) {
 			c.Network, c.Train, c.Validation.Set = linear(2), columns(60, zeros, 2), columns(4, zeros, 2)
