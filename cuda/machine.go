@@ -133,7 +133,7 @@ func (m *Machine) allocate(o optim.Optimizer, average bool) (err error) {
 		switch {
 		case b.Role == plan.Sum:
 			err = m.device.Zero(m.memory[i], 4*b.Size())
-		case b.Value != nil:
+		case b.Role == plan.Constant:
 			err = m.upload(m.memory[i], bytesOf(b.Value))
 		}
 		if err != nil {
@@ -151,7 +151,10 @@ func (m *Machine) allocateState(o optim.Optimizer, average bool) error {
 		b := m.program.Buffers[v.Parameter]
 		t := trained{weights: m.memory[v.Parameter], size: b.Size()}
 		w := make([]float32, t.size)
-		copy(w, b.Value)
+		b.Begin(w)
+		if err := m.upload(t.weights, bytesOf(w)); err != nil {
+			return err
+		}
 		m.state.Weights = append(m.state.Weights, w)
 		if v.Sum >= 0 {
 			t.sum = m.memory[v.Sum]

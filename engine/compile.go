@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime/debug"
+	"slices"
 
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/cpu"
@@ -61,6 +62,10 @@ func (r *Run) compile() error {
 		case err != nil:
 			return err
 		}
+		if err := r.checkStart(); err != nil {
+			r.machine.Close()
+			return err
+		}
 		r.program = r.program.Started()
 		debug.FreeOSMemory() // that the graph took
 		r.newMicrobatch()
@@ -78,8 +83,14 @@ func (r *Run) lower(records int) (*perexample.Private, error) {
 	return network, err
 }
 
-// build makes the program ready on the run's device.
-func (r *Run) build(network *perexample.Private) (plan.Machine, error) {
+// build makes the program ready on the run's device. What draws the starting weights
+// may be the user's: a panic in it is an error of the network.
+func (r *Run) build(network *perexample.Private) (m plan.Machine, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			m, err = nil, fmt.Errorf("making the network ready failed: %v", p)
+		}
+	}()
 	c := &r.config
 	average := c.Average.Decay > 0
 	if c.Device == "gorgonia" {
@@ -116,14 +127,23 @@ func (r *Run) checkProgram(network *perexample.Private) error {
 		}
 	}
 	for _, b := range r.program.Buffers {
-		if b.Role != plan.Parameter && b.Role != plan.Constant {
-			continue
-		}
-		for _, w := range b.Value {
-			if math.IsNaN(float64(w)) || math.IsInf(float64(w), 0) {
-				return fmt.Errorf("parameter or constant %s starts with a value that is not finite", b.Name)
-			}
+		if b.Role == plan.Constant && !finite(b.Value) {
+			return fmt.Errorf("constant %s holds a value that is not finite", b.Name)
 		}
 	}
 	return nil
+}
+
+// checkStart looks at the weights where the machine has them.
+func (r *Run) checkStart() error {
+	for v, w := range r.machine.State().Weights {
+		if !finite(w) {
+			return fmt.Errorf("parameter %s starts with a value that is not finite", r.program.Vectors[v].Name)
+		}
+	}
+	return nil
+}
+
+func finite(values []float32) bool {
+	return !slices.ContainsFunc(values, func(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) })
 }

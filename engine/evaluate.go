@@ -25,10 +25,15 @@ type Evaluation struct {
 // evaluationBatch is how many examples are scored together, where they fit.
 const evaluationBatch = 256
 
-// Evaluator scores weights on sets. It serves one goroutine.
+// Evaluator scores weights on sets. On the CPU it computes with them where they lie,
+// and has none of its own. It serves one goroutine.
 type Evaluator struct {
+	build   perexample.Build
+	place   Place
 	network face
-	machine plan.Machine
+	program *plan.Program
+	weights [][]float32  // that the machine has; nil before there are any
+	machine plan.Machine // nil before it has weights
 	inputs  [][]float32
 	used    [][]float32
 	rows    []int
@@ -48,28 +53,26 @@ func NewEvaluator(build perexample.Build, place Place) (*Evaluator, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Evaluator{}
-	for batch := evaluationBatch; e.machine == nil; batch /= 2 {
-		built, program, err := evaluation(build, batch)
-		if err != nil {
+	e := &Evaluator{build: build, place: place}
+	for batch := evaluationBatch; ; batch /= 2 {
+		if err := e.lower(batch); err != nil {
 			return nil, err
 		}
-		e.network = faceOf(built)
-		if batch > 1 && int64(program.Bytes()) > limit {
-			continue
-		}
-		e.machine, err = place.open(program, optim.Optimizer{Kind: optim.KindSGD}, false)
-		if err != nil && !(batch > 1 && noMemory(err)) {
-			return nil, err
+		if batch == 1 || int64(e.program.Bytes()) <= limit {
+			return e, nil
 		}
 	}
-	debug.FreeOSMemory() // that the graph took
-	e.rows = make([]int, e.network.batch)
-	for k := range e.network.inputs {
-		e.inputs = append(e.inputs, e.machine.Input(k))
+}
+
+// lower builds the network for so many examples at a time.
+func (e *Evaluator) lower(batch int) error {
+	net, program, err := evaluation(e.build, batch)
+	if err != nil {
+		return err
 	}
-	e.used = make([][]float32, len(e.inputs))
-	return e, nil
+	e.network, e.program = faceOf(net), program
+	e.rows, e.used = make([]int, batch), make([][]float32, len(net.Inputs))
+	return nil
 }
 
 // evaluation lowers the network's forward pass.
@@ -83,14 +86,29 @@ func evaluation(build perexample.Build, batch int) (*perexample.Network, *plan.P
 }
 
 // Close ends the evaluator's threads and gives its memory back.
-func (e *Evaluator) Close() error { return e.machine.Close() }
+func (e *Evaluator) Close() error {
+	if e.machine == nil {
+		return nil
+	}
+	return e.machine.Close()
+}
 
-// Weights are the evaluator's own, at first the network's starting values.
-func (e *Evaluator) Weights() [][]float32 { return e.machine.State().Weights }
+// Weights are those that were scored last, at first the network's starting values.
+func (e *Evaluator) Weights() [][]float32 {
+	if e.weights != nil {
+		return e.weights
+	}
+	for _, v := range e.program.Vectors {
+		w := make([]float32, v.Shape.TotalSize())
+		e.program.Buffers[v.Parameter].Begin(w)
+		e.weights = append(e.weights, w)
+	}
+	return e.weights
+}
 
 // Score evaluates weights, one slice a parameter, on a set.
 func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
-	if err := e.ready(weights, s); err != nil {
+	if err := e.readyFor(weights, s); err != nil {
 		return Evaluation{}, err
 	}
 	score := Evaluation{Examples: s.Len()}
@@ -142,7 +160,7 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 // Output, one slice an example. They do not depend on columns that the loss alone
 // reads, such as labels.
 func (e *Evaluator) Answers(weights [][]float32, s data.Set) ([][]float32, error) {
-	if err := e.ready(weights, s); err != nil {
+	if err := e.readyFor(weights, s); err != nil {
 		return nil, err
 	}
 	size := e.network.output
@@ -160,8 +178,8 @@ func (e *Evaluator) Answers(weights [][]float32, s data.Set) ([][]float32, error
 	return all, nil
 }
 
-// ready loads weights to be computed with on a set.
-func (e *Evaluator) ready(weights [][]float32, s data.Set) error {
+// readyFor makes weights ready to be computed with on a set.
+func (e *Evaluator) readyFor(weights [][]float32, s data.Set) error {
 	if s == nil {
 		return fmt.Errorf("evaluation without a set: give one with at least one example")
 	}
@@ -171,23 +189,61 @@ func (e *Evaluator) ready(weights [][]float32, s data.Set) error {
 	if s.Len() == 0 {
 		return fmt.Errorf("evaluation on a set of no examples: give at least one")
 	}
-	return e.load(weights)
+	return e.Ready(weights)
 }
 
-func (e *Evaluator) load(weights [][]float32) error {
-	own := e.Weights()
-	if len(own) != len(weights) {
-		return fmt.Errorf("evaluation: %d parameters given, the network has %d", len(weights), len(own))
+// Ready makes weights those that are computed with, as Score does by itself. What
+// there is no memory for is an error here.
+func (e *Evaluator) Ready(weights [][]float32) error {
+	vectors := e.program.Vectors
+	if len(vectors) != len(weights) {
+		return fmt.Errorf("evaluation: %d parameters given, the network has %d", len(weights), len(vectors))
 	}
-	for v := range own {
-		if len(own[v]) != len(weights[v]) {
-			return fmt.Errorf("evaluation: parameter %d has %d elements, the network wants %d", v, len(weights[v]), len(own[v]))
+	there := e.machine != nil
+	for v := range vectors {
+		if size := vectors[v].Shape.TotalSize(); size != len(weights[v]) {
+			return fmt.Errorf("evaluation: parameter %d has %d elements, the network wants %d", v, len(weights[v]), size)
+		}
+		there = there && &weights[v][0] == &e.weights[v][0]
+	}
+	switch {
+	case there:
+	case e.machine != nil && e.place.onGPU():
+		for v := range weights {
+			copy(e.weights[v], weights[v])
+		}
+	default:
+		if err := e.open(weights); err != nil {
+			return err
 		}
 	}
-	for v := range own {
-		copy(own[v], weights[v])
-	}
 	return e.machine.Load()
+}
+
+// open makes a machine for weights, of fewer examples where memory is short.
+func (e *Evaluator) open(weights [][]float32) error {
+	if err := e.Close(); err != nil {
+		return err
+	}
+	for e.machine = nil; ; {
+		m, err := e.place.open(e.program.Lent(weights), optim.Optimizer{Kind: optim.KindSGD}, false)
+		if err == nil {
+			e.machine, e.weights, e.inputs = m, m.State().Weights, nil
+			break
+		}
+		if !noMemory(err) || e.network.batch == 1 {
+			return err
+		}
+		if err := e.lower(e.network.batch / 2); err != nil {
+			return err
+		}
+	}
+	e.program = e.program.Started()
+	debug.FreeOSMemory() // that the graph took
+	for k := range e.used {
+		e.inputs = append(e.inputs, e.machine.Input(k))
+	}
+	return nil
 }
 
 func (e *Evaluator) forward(s data.Set, from, n int) error {

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -177,6 +178,12 @@ func TestRefuses(t *testing.T) {
 				n.CrossEntropy(n.Try(func() (*G.Node, error) { return G.Mul(x, w) }), label)
 			})
 		}, "not finite"},
+		{func(c *Config) {
+			c.Network = broken(func(n *layer.Net, x, label *G.Node) {
+				w := n.Param("w", func(*rand.Rand) float64 { panic("nothing to start from") }, features, classes)
+				n.CrossEntropy(n.Try(func() (*G.Node, error) { return G.Mul(x, w) }), label)
+			})
+		}, "nothing to start from"},
 		{func(c *Config) {
 			c.Network = func(batch int) (*perexample.Network, error) {
 				net, err := mlp(batch)

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dptrain/dptrain/accountant"
 )
@@ -16,6 +17,15 @@ type Parameter struct {
 // Parameters are the trained weights, or their moving average where one is kept.
 // They are a released value: public once the ledger is.
 func (r *Run) Parameters() ([]Parameter, error) {
+	out, err := r.Standing()
+	for v := range out {
+		out[v].Values = slices.Clone(out[v].Values)
+	}
+	return out, err
+}
+
+// Standing is Parameters without a copy: the next lot overwrites the values.
+func (r *Run) Standing() ([]Parameter, error) {
 	if err := r.machine.Sync(); err != nil {
 		return nil, err
 	}
@@ -26,7 +36,7 @@ func (r *Run) Parameters() ([]Parameter, error) {
 	}
 	out := make([]Parameter, len(values))
 	for v, p := range r.program.Vectors {
-		out[v] = Parameter{Name: p.Name, Shape: p.Shape, Values: append([]float32(nil), values[v]...)}
+		out[v] = Parameter{Name: p.Name, Shape: p.Shape, Values: values[v]}
 	}
 	return out, nil
 }

@@ -234,7 +234,7 @@ func (r *Run) affordValidation() error {
 // rightAnswers adds up the held-out records. It is private.
 func (r *Run) rightAnswers() (float64, error) {
 	s := r.config.Validation.Set
-	parameters, err := r.Parameters()
+	parameters, err := r.Standing()
 	if err != nil {
 		return 0, err
 	}
@@ -279,7 +279,7 @@ func perRecord(shares []float64, s data.Set, r Records) (float64, error) {
 // shares is, for each example of a set, the share of its labels that were right;
 // 0 where all of them are data.Pad.
 func (e *Evaluator) shares(weights [][]float32, s data.Set) ([]float64, error) {
-	if err := e.ready(weights, s); err != nil {
+	if err := e.readyFor(weights, s); err != nil {
 		return nil, err
 	}
 	columns := s.Columns()

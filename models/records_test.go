@@ -136,6 +136,11 @@ func (w whole) alone(t *testing.T, x rows, example int) [][]float64 {
 			t.Fatal(err)
 		}
 	}
+	for _, p := range net.Params { // Gorgonia's own reshaping takes tensors alone
+		if err := G.Let(p, tensor.New(tensor.WithShape(p.Shape()...), tensor.WithBacking(p.Value().Data()))); err != nil {
+			t.Fatal(err)
+		}
+	}
 	deal(t, net, example)
 	grads, err := G.Grad(net.Loss, net.Params...)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 type Network struct {
 	Batch  int       // examples in a microbatch
 	Inputs []*G.Node // in the order of the data set's columns
-	Params []*G.Node // trained; each holds its starting value
+	Params []*G.Node // trained; each holds its starting value, a tensor or a *Start
 	Loss   *G.Node   // scalar: the sum of the examples' losses
 	Output *G.Node   // what the network answers, batch on axis 0; nil where there is nothing to score
 	Losses *G.Node   // the loss of each example; nil where the graph does not keep them apart

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -95,7 +94,7 @@ type built struct {
 // finish closes the run that was watched, and writes its files.
 func (s *screen) finish(w *watch, held *validated, took time.Duration) (*result, error) {
 	j, run := w.job, w.run
-	parameters, err := run.Parameters()
+	parameters, err := run.Standing()
 	if err != nil {
 		run.Close()
 		return nil, err
@@ -209,11 +208,10 @@ func (j *job) save(parameters []engine.Parameter) error {
 	if j.directions != nil {
 		tensors = append(tensors, directionsTensor(j.directions, j.example.Shape))
 	}
-	var b bytes.Buffer
-	if err := safetensors.Write(&b, tensors, map[string]string{"format": "dptrain", "model": j.model}); err != nil {
-		return err
-	}
-	if err := replaceFile(filepath.Join(j.out, "model.safetensors"), b.Bytes()); err != nil {
+	err := replaceBy(filepath.Join(j.out, "model.safetensors"), func(w io.Writer) error {
+		return safetensors.Write(w, tensors, map[string]string{"format": "dptrain", "model": j.model})
+	})
+	if err != nil {
 		return err
 	}
 	e := j.example
@@ -229,7 +227,15 @@ func (j *job) save(parameters []engine.Parameter) error {
 const unfinished = ".new-"
 
 // replaceFile writes a file so that it is there whole or not at all.
-func replaceFile(path string, content []byte) (err error) {
+func replaceFile(path string, content []byte) error {
+	return replaceBy(path, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
+}
+
+// replaceBy is replaceFile for what is not in memory as a whole.
+func replaceBy(path string, write func(io.Writer) error) (err error) {
 	defer func() {
 		if p := (*fs.PathError)(nil); errors.As(err, &p) {
 			err = fmt.Errorf("%s %s: %w", p.Op, path, p.Err) // nobody knows the other name
@@ -240,7 +246,7 @@ func replaceFile(path string, content []byte) (err error) {
 		return err
 	}
 	defer os.Remove(f.Name())
-	if _, err = f.Write(content); err == nil {
+	if err = write(f); err == nil {
 		err = f.Sync()
 	}
 	if e := f.Close(); err == nil {

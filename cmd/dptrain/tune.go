@@ -206,7 +206,7 @@ func (s *screen) tryOut(ctx context.Context, base *job, set *settings, folder, n
 	if err != nil {
 		return trial{}, err
 	}
-	parameters, err := run.Parameters()
+	parameters, err := run.Standing()
 	if err != nil {
 		return trial{}, err
 	}

@@ -89,10 +89,17 @@ func (s *screen) watch(j *job, run *engine.Run) (*watch, error) {
 
 // evaluate has the trained network measured on the test set, if there is one.
 func (w *watch) evaluate() (err error) {
-	if w.job.task.Test != nil && w.evaluator == nil {
-		w.evaluator, err = engine.NewEvaluator(w.run.Network(), w.job.set.place())
+	if w.job.task.Test == nil || w.evaluator != nil {
+		return nil
 	}
-	return err
+	if w.evaluator, err = engine.NewEvaluator(w.run.Network(), w.job.set.place()); err != nil {
+		return err
+	}
+	parameters, err := w.run.Standing()
+	if err != nil {
+		return err
+	}
+	return w.evaluator.Ready(valuesOf(parameters))
 }
 
 // measure scores the weights after the lots so far.
@@ -155,7 +162,7 @@ func (w *watch) observe(p *engine.Progress) error {
 		p.Epsilon = spent.Bound()
 		line.Epsilon, line.Proven = number(spent.Epsilon), number(spent.Proven)
 	}
-	parameters, err := w.run.Parameters()
+	parameters, err := w.run.Standing()
 	if err != nil {
 		return err
 	}

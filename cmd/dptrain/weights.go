@@ -40,8 +40,8 @@ func startFrom(build perexample.Build, file string) (started perexample.Build, m
 			return nil, err
 		}
 		for _, p := range net.Params {
-			value := append([]float32(nil), values[p.Name()]...)
-			if err := G.Let(p, tensor.New(tensor.WithShape(p.Shape()...), tensor.WithBacking(value))); err != nil {
+			// Nothing writes to them, so that all builds may have the same.
+			if err := G.Let(p, tensor.New(tensor.WithShape(p.Shape()...), tensor.WithBacking(values[p.Name()]))); err != nil {
 				return nil, err
 			}
 		}

@@ -36,6 +36,7 @@ func TestChannelsLast(t *testing.T) {
 		defer m.Close()
 		want := &Machine{program: program}
 		want.allocate(sgd, false)
+		want.draw(program)
 		c := compiler{Machine: m, filters: new([]float32)}
 		last := 0
 		for _, is := range c.channelsLast() {

@@ -36,6 +36,7 @@ func New(p *plan.Program, o optim.Optimizer, average bool, threads int) (*Machin
 		m.pool.close()
 		return nil, err
 	}
+	m.draw(p) // what was refused has drawn nothing
 	m.pool.furnish()
 	m.release.machine = m
 	m.release.prepare()
@@ -56,7 +57,7 @@ func (m *Machine) compiler() compiler {
 func (m *Machine) allocate(o optim.Optimizer, average bool) {
 	lasting := 0
 	for i, b := range m.program.Buffers {
-		if b.Base == i && b.Role != plan.Temporary {
+		if b.Base == i && b.Role != plan.Temporary && !b.Lent {
 			lasting += lines(b.Size())
 		}
 	}
@@ -69,6 +70,8 @@ func (m *Machine) allocate(o optim.Optimizer, average bool) {
 			continue
 		case b.Role == plan.Temporary:
 			m.memory[i] = arena[b.Offset:][:n:n]
+		case b.Lent:
+			m.memory[i] = b.Value
 		default:
 			m.memory[i] = rest[:n:n]
 			copy(m.memory[i], b.Value)
@@ -94,6 +97,15 @@ func (m *Machine) allocate(o optim.Optimizer, average bool) {
 		m.state.Slots = append(m.state.Slots, slots)
 		if average {
 			m.state.Average = append(m.state.Average, zeros(len(w)))
+		}
+	}
+}
+
+// draw writes the starting values that were in no memory.
+func (m *Machine) draw(p *plan.Program) {
+	for i, b := range p.Buffers {
+		if b.Draw != nil {
+			b.Draw(m.memory[i])
 		}
 	}
 }

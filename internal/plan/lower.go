@@ -158,11 +158,16 @@ func (l *lowering) leaves(net *perexample.Network, weights *G.Node) error {
 		l.buffers[in] = l.buffer(Buffer{Name: in.Name(), Shape: in.Shape(), Role: Input, Index: i})
 	}
 	for i, p := range net.Params {
-		v, err := float32s(p)
-		if err != nil {
-			return fmt.Errorf("parameter %s: %w", p.Name(), err)
+		b := Buffer{Name: p.Name(), Shape: p.Shape(), Role: Parameter, Index: i}
+		if s, later := p.Value().(*perexample.Start); later {
+			b.Draw = s.Draw
+		} else {
+			var err error
+			if b.Value, err = float32s(p); err != nil {
+				return fmt.Errorf("parameter %s: %w", p.Name(), err)
+			}
 		}
-		l.buffers[p] = l.buffer(Buffer{Name: p.Name(), Shape: p.Shape(), Role: Parameter, Index: i, Value: v})
+		l.buffers[p] = l.buffer(b)
 	}
 	if net.Ticket != nil && !l.evaluating {
 		l.buffers[net.Ticket] = l.buffer(Buffer{Name: net.Ticket.Name(), Shape: net.Ticket.Shape(), Role: Ticket})

@@ -31,9 +31,11 @@ type Buffer struct {
 	Shape  tensor.Shape
 	Role   Role
 	Index  int
-	Value  []float32 // Constant: its elements; Parameter: the starting values
-	Base   int       // the buffer whose memory this is: its own number, unless it is a reshaped view
-	Offset int       // Temporary: where in the arena it lies
+	Value  []float32            // Constant: its elements; Parameter: the starting values, where they are in memory
+	Draw   func(into []float32) // Parameter: writes the starting values; nil where they are in memory
+	Lent   bool                 // Parameter: Value is the memory to compute with, and only read
+	Base   int                  // the buffer whose memory this is: its own number, unless it is a reshaped view
+	Offset int                  // Temporary: where in the arena it lies
 }
 
 // Size is the number of elements.
@@ -91,11 +93,20 @@ func (p *Program) Find(role Role, index int) int {
 func (p *Program) Bytes() int {
 	n := p.Arena
 	for _, b := range p.Buffers {
-		if b.Role != Temporary {
+		if b.Role != Temporary && !b.Lent {
 			n += b.Size()
 		}
 	}
 	return 4 * n
+}
+
+// Begin fills memory with what a buffer holds at first.
+func (b Buffer) Begin(into []float32) {
+	if b.Draw != nil {
+		b.Draw(into)
+		return
+	}
+	copy(into, b.Value)
 }
 
 // Started is the program without the values that its parameters start with, which a
@@ -105,10 +116,21 @@ func (p *Program) Started() *Program {
 	q.Buffers = slices.Clone(p.Buffers)
 	for i, b := range q.Buffers {
 		if b.Role == Parameter {
-			q.Buffers[i].Value = nil
+			q.Buffers[i].Value, q.Buffers[i].Draw = nil, nil
 		}
 	}
 	return &q
+}
+
+// Lent is an evaluating program that computes with weights where they lie, one slice a
+// parameter, instead of having its own. A device with memory of its own copies them.
+func (p *Program) Lent(weights [][]float32) *Program {
+	q := p.Started()
+	for v, w := range weights {
+		b := &q.Buffers[q.Vectors[v].Parameter]
+		b.Value, b.Lent = w, true
+	}
+	return q
 }
 
 // Large tells whether half the records would be computed as fast on a CPU, or faster,

@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"sort"
 )
 
-// maxHeader is what the format's own implementation allows.
-const maxHeader = 100 << 20
+const (
+	maxHeader = 100 << 20 // what the format's own implementation allows
+	inPart    = 1 << 14   // numbers that are read or written at a time
+)
 
 // Tensor is a named array in row-major order.
 type Tensor struct {
@@ -59,9 +62,15 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	if _, err := w.Write(text); err != nil {
 		return err
 	}
+	var part []byte
 	for _, t := range tensors {
-		if err := binary.Write(w, binary.LittleEndian, t.Values); err != nil {
-			return err
+		for values := range slices.Chunk(t.Values, inPart) {
+			if part, err = binary.Append(part[:0], binary.LittleEndian, values); err != nil {
+				return err
+			}
+			if _, err := w.Write(part); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -114,14 +123,20 @@ func Read(r io.Reader, size int64) ([]Tensor, map[string]string, error) {
 	})
 	var at int64
 	var tensors []Tensor
+	part := make([]byte, 4*inPart)
 	for _, name := range names {
 		e := entries[name]
 		if e.Offsets[0] != at || e.Offsets[1] > size-8-int64(length) {
 			return nil, nil, fmt.Errorf("safetensors: tensor %q lies at %v, outside the data or apart from its neighbour", name, e.Offsets)
 		}
 		values := make([]float32, (e.Offsets[1]-e.Offsets[0])/4)
-		if err := binary.Read(r, binary.LittleEndian, values); err != nil {
-			return nil, nil, fmt.Errorf("safetensors: tensor %q was cut short", name)
+		for to := range slices.Chunk(values, inPart) {
+			if _, err := io.ReadFull(r, part[:4*len(to)]); err != nil {
+				return nil, nil, fmt.Errorf("safetensors: tensor %q was cut short", name)
+			}
+			if _, err := binary.Decode(part, binary.LittleEndian, to); err != nil {
+				return nil, nil, err
+			}
 		}
 		tensors = append(tensors, Tensor{name, e.Shape, values})
 		at = e.Offsets[1]

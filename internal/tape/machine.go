@@ -45,7 +45,9 @@ func New(p *perexample.Private, norms bool, o optim.Optimizer, average bool) (*M
 	m.front, m.back = &tape{values: values}, &tape{values: values}
 	for i, v := range p.Vectors {
 		param := newLeaf(v.Param)
-		if err := read(param.host, v.Param.Value()); err != nil {
+		if s, later := v.Param.Value().(*perexample.Start); later {
+			s.Draw(param.host)
+		} else if err := read(param.host, v.Param.Value()); err != nil {
 			return nil, fmt.Errorf("parameter %s: %w", v.Param.Name(), err)
 		}
 		size := len(param.host)

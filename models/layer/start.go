@@ -42,15 +42,13 @@ func keras(in, out int) (weight, bias Start) {
 // √(6/(inputs+outputs)) and biases of zero. Otherwise they start as PyTorch's.
 func (n *Net) LikeKeras() { n.starts = keras }
 
-// draw gives a parameter's starting values, from a stream of its own, so that
+// draw fills in a parameter's starting values, from a stream of its own, so that
 // adding a layer does not change the others.
-func (s Start) draw(seed uint64, name string, size int) []float32 {
+func (s Start) draw(into []float32, seed uint64, name string) {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	r := rand.New(rand.NewPCG(seed, h.Sum64()))
-	v := make([]float32, size)
-	for i := range v {
-		v[i] = float32(s(r))
+	for i := range into {
+		into[i] = float32(s(r))
 	}
-	return v
 }
