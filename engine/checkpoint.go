@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/dptrain/dptrain/internal/plan"
 )
@@ -38,77 +39,36 @@ type checkpoint struct {
 
 	Projection int `json:"projection,omitempty"` // numbers of released directions
 	projection []float32
+
+	numbers *io.SectionReader // of a file that was read: what load reads
+	file    io.Closer
 }
 
-const checkpointMagic = "dptrain checkpoint 1\n"
-
-// allocate makes room for the vectors, all in one block.
-func (c *checkpoint) allocate() {
-	c.state = plan.State{}
-	total := c.Projection
-	for _, n := range c.Sizes {
-		total += n * c.perElement()
-	}
-	block := make([]float32, total)
-	take := func(n int) (x []float32) {
-		x, block = block[:n:n], block[n:]
-		return x
-	}
-	for _, n := range c.Sizes {
-		c.state.Weights = append(c.state.Weights, take(n))
-		if c.Average {
-			c.state.Average = append(c.state.Average, take(n))
-		}
-		slots := make([][]float32, c.Slots)
-		for s := range slots {
-			slots[s] = take(n)
-		}
-		c.state.Slots = append(c.state.Slots, slots)
-	}
-	if c.Projection > 0 {
-		c.projection = take(c.Projection)
-	}
-}
+const (
+	checkpointMagic = "dptrain checkpoint 1\n"
+	noCheckpoint    = "it does not begin as a checkpoint of this version"
+	inPart          = 1 << 14 // numbers that are read or written at a time
+)
 
 // perElement is how many numbers are kept for each weight.
-func (c *checkpoint) perElement() int {
+func (c *checkpoint) perElement() int64 {
 	if c.Average {
-		return 2 + c.Slots
+		return 2 + int64(c.Slots)
 	}
-	return 1 + c.Slots
+	return 1 + int64(c.Slots)
 }
 
-// each calls f with every vector of numbers, in the order of the file.
-func (c *checkpoint) each(f func([]float32) error) error {
+// vectors are the state's, in the order of the file.
+func (c *checkpoint) vectors() [][]float32 {
+	var all [][]float32
 	for v := range c.Sizes {
-		if err := f(c.state.Weights[v]); err != nil {
-			return err
-		}
+		all = append(all, c.state.Weights[v])
 		if c.Average {
-			if err := f(c.state.Average[v]); err != nil {
-				return err
-			}
+			all = append(all, c.state.Average[v])
 		}
-		for _, s := range c.state.Slots[v] {
-			if err := f(s); err != nil {
-				return err
-			}
-		}
+		all = append(all, c.state.Slots[v]...)
 	}
-	return f(c.projection)
-}
-
-// copyState copies the numbers of one state to another of the same shape.
-func copyState(to, from plan.State) {
-	for v := range from.Weights {
-		copy(to.Weights[v], from.Weights[v])
-		if from.Average != nil {
-			copy(to.Average[v], from.Average[v])
-		}
-		for s := range from.Slots[v] {
-			copy(to.Slots[v][s], from.Slots[v][s])
-		}
-	}
+	return all
 }
 
 func (c *checkpoint) write(w io.Writer) error {
@@ -121,14 +81,13 @@ func (c *checkpoint) write(w io.Writer) error {
 	out.WriteString(checkpointMagic)
 	out.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(header))))
 	out.Write(header)
-	var four [4]byte
-	c.each(func(x []float32) error {
-		for _, v := range x {
-			binary.LittleEndian.PutUint32(four[:], math.Float32bits(v))
-			out.Write(four[:])
+	part := make([]byte, 0, 4*inPart)
+	for _, x := range append(c.vectors(), c.projection) {
+		for numbers := range slices.Chunk(x, inPart) {
+			part, _ = binary.Append(part[:0], binary.LittleEndian, numbers)
+			out.Write(part)
 		}
-		return nil
-	})
+	}
 	if err := out.Flush(); err != nil { // it keeps the first error
 		return err
 	}
@@ -136,56 +95,109 @@ func (c *checkpoint) write(w io.Writer) error {
 	return err
 }
 
-// parseCheckpoint reads a checkpoint's file. What it allocates is bounded by the
-// file's size, whatever the file says.
-func parseCheckpoint(file []byte) (*checkpoint, error) {
+// readCheckpoint reads a checkpoint's file of so many bytes. The state's numbers are
+// only looked at: load reads them once there is a place for them. What is allocated is
+// bounded by the size, whatever the file says.
+func readCheckpoint(file io.ReaderAt, size int64) (*checkpoint, error) {
 	damaged := func(why string) (*checkpoint, error) { return nil, fmt.Errorf("%w: %s", ErrDamaged, why) }
-	if len(file) < len(checkpointMagic)+8+sha256.Size || string(file[:len(checkpointMagic)]) != checkpointMagic {
-		return damaged("it does not begin as a checkpoint of this version")
+	begin := make([]byte, len(checkpointMagic)+8)
+	if size < int64(len(begin)+sha256.Size) {
+		return damaged(noCheckpoint)
 	}
-	body, sum := file[:len(file)-sha256.Size], file[len(file)-sha256.Size:]
-	if got := sha256.Sum256(body); !bytes.Equal(got[:], sum) {
+	body := io.NewSectionReader(file, 0, size-sha256.Size)
+	if _, err := body.ReadAt(begin, 0); err != nil {
+		return nil, err
+	}
+	if string(begin[:len(checkpointMagic)]) != checkpointMagic {
+		return damaged(noCheckpoint)
+	}
+	sum, got := make([]byte, sha256.Size), sha256.New()
+	if _, err := file.ReadAt(sum, body.Size()); err != nil {
+		return nil, err
+	}
+	if _, err := io.Copy(got, body); err != nil {
+		return nil, err
+	}
+	if !bytes.Equal(got.Sum(nil), sum) {
 		return damaged("its checksum does not match: it was cut short or changed")
 	}
-	body = body[len(checkpointMagic):]
-	size := binary.LittleEndian.Uint64(body)
-	if body = body[8:]; size > uint64(len(body)) {
+	left := body.Size() - int64(len(begin))
+	length := binary.LittleEndian.Uint64(begin[len(checkpointMagic):])
+	if length > uint64(left) {
 		return damaged("its header is longer than the file")
 	}
+	header := make([]byte, length)
+	if _, err := body.ReadAt(header, int64(len(begin))); err != nil {
+		return nil, err
+	}
 	c := &checkpoint{}
-	d := json.NewDecoder(bytes.NewReader(body[:size]))
+	d := json.NewDecoder(bytes.NewReader(header))
 	d.DisallowUnknownFields()
 	if err := d.Decode(c); err != nil {
 		return damaged("its header cannot be read: " + err.Error())
 	}
-	if body = body[size:]; !c.holds(len(body)) {
+	if left -= int64(length); !c.holds(left) {
 		return damaged("it does not hold as many numbers as its header says")
 	}
-	c.allocate()
-	err := c.each(func(x []float32) error {
-		for i := range x {
-			x[i] = math.Float32frombits(binary.LittleEndian.Uint32(body[4*i:]))
-			if math.IsNaN(float64(x[i])) {
-				return fmt.Errorf("%w: a value is not a number", ErrDamaged)
-			}
-		}
-		body = body[4*len(x):]
-		return nil
-	})
-	return c, err
+	c.numbers = io.NewSectionReader(file, body.Size()-left, left)
+	if err := readNumbers(c.numbers, left/4-int64(c.Projection), nil); err != nil {
+		return nil, err
+	}
+	if c.Projection > 0 {
+		c.projection = make([]float32, c.Projection)
+	}
+	return c, readNumbers(c.numbers, int64(c.Projection), c.projection)
 }
 
 // holds reports whether the header describes so many bytes of numbers.
-func (c *checkpoint) holds(size int) bool {
-	if c.Step < 0 || c.Slots < 0 || c.Slots > size || c.Projection < 0 || c.Projection > size/4 {
+func (c *checkpoint) holds(size int64) bool {
+	if c.Step < 0 || c.Slots < 0 || int64(c.Slots) > size || c.Projection < 0 || int64(c.Projection) > size/4 {
 		return false
 	}
-	left := size - 4*c.Projection
+	left := size - 4*int64(c.Projection)
 	for _, n := range c.Sizes {
-		if n < 1 || n > left/4/c.perElement() {
+		if n < 1 || int64(n) > left/4/c.perElement() {
 			return false
 		}
-		left -= 4 * n * c.perElement()
+		left -= 4 * int64(n) * c.perElement()
 	}
 	return left == 0
+}
+
+// load reads the state's numbers.
+func (c *checkpoint) load(into plan.State) error {
+	c.state = into
+	if _, err := c.numbers.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	for _, x := range c.vectors() {
+		if err := readNumbers(c.numbers, int64(len(x)), x); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readNumbers reads n numbers, and keeps them where there is a place for them.
+func readNumbers(in io.Reader, n int64, into []float32) error {
+	part := make([]byte, 4*min(n, inPart))
+	for ; n > 0; n -= int64(len(part) / 4) {
+		part = part[:4*min(n, inPart)]
+		if _, err := io.ReadFull(in, part); err != nil {
+			return err
+		}
+		for i := range len(part) / 4 {
+			v := math.Float32frombits(binary.LittleEndian.Uint32(part[4*i:]))
+			if math.IsNaN(float64(v)) {
+				return fmt.Errorf("%w: a value is not a number", ErrDamaged)
+			}
+			if into != nil {
+				into[i] = v
+			}
+		}
+		if into != nil {
+			into = into[len(part)/4:]
+		}
+	}
+	return nil
 }

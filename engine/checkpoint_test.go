@@ -8,20 +8,51 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/dptrain/dptrain/internal/plan"
 )
 
 func aCheckpoint(average bool, slots int) *checkpoint {
 	c := &checkpoint{Run: []trait{{"records", "60"}}, Step: 7, Head: "abc", Bounds: []float64{0.5}, Sizes: []int{3, 1}, Average: average, Slots: slots, Projection: 2 * slots}
-	c.allocate()
+	c.state = roomFor(c)
+	if slots > 0 {
+		c.projection = make([]float32, c.Projection)
+	}
 	x := float32(1)
-	c.each(func(v []float32) error {
+	for _, v := range append(c.vectors(), c.projection) {
 		for i := range v {
 			v[i] = x
 			x = -x * 1.5
 		}
-		return nil
-	})
+	}
 	return c
+}
+
+// roomFor is a state such as a machine has, of what a checkpoint describes.
+func roomFor(c *checkpoint) (s plan.State) {
+	for _, n := range c.Sizes {
+		s.Weights = append(s.Weights, make([]float32, n))
+		if c.Average {
+			s.Average = append(s.Average, make([]float32, n))
+		}
+		slots := make([][]float32, c.Slots)
+		for i := range slots {
+			slots[i] = make([]float32, n)
+		}
+		s.Slots = append(s.Slots, slots)
+	}
+	return s
+}
+
+// readAll reads all that a file holds.
+func readAll(file []byte) (*checkpoint, error) {
+	c, err := readCheckpoint(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		return nil, err
+	}
+	err = c.load(roomFor(c))
+	c.numbers = nil
+	return c, err
 }
 
 func bytesOf(t testing.TB, c *checkpoint) []byte {
@@ -39,19 +70,19 @@ func TestCheckpointFile(t *testing.T) {
 		for slots := range 3 {
 			c := aCheckpoint(average, slots)
 			file := bytesOf(t, c)
-			got, err := parseCheckpoint(file)
+			got, err := readAll(file)
 			if err != nil || !reflect.DeepEqual(got, c) {
 				t.Fatalf("%+v, %v; want %+v", got, err, c)
 			}
 			for cut := range file {
-				if _, err := parseCheckpoint(file[:cut]); !errors.Is(err, ErrDamaged) {
+				if _, err := readAll(file[:cut]); !errors.Is(err, ErrDamaged) {
 					t.Fatalf("cut to %d bytes: %v", cut, err)
 				}
 			}
 			for at := range file {
 				bad := bytes.Clone(file)
 				bad[at] ^= 0x10
-				if _, err := parseCheckpoint(bad); !errors.Is(err, ErrDamaged) {
+				if _, err := readAll(bad); !errors.Is(err, ErrDamaged) {
 					t.Fatalf("byte %d changed: %v", at, err)
 				}
 			}
@@ -73,14 +104,14 @@ func FuzzCheckpoint(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		file := append([]byte(checkpointMagic), body...)
 		sum := sha256.Sum256(file)
-		c, err := parseCheckpoint(append(file, sum[:]...))
+		c, err := readAll(append(file, sum[:]...))
 		if err != nil {
 			if !errors.Is(err, ErrDamaged) {
 				t.Fatalf("error %v", err)
 			}
 			return
 		}
-		again, err := parseCheckpoint(bytesOf(t, c))
+		again, err := readAll(bytesOf(t, c))
 		if err != nil || !reflect.DeepEqual(again.state, c.state) || !slices.Equal(again.projection, c.projection) || again.Step != c.Step {
 			t.Fatalf("read back as %+v, %v; want %+v", again, err, c)
 		}

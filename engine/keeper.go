@@ -17,9 +17,10 @@ import (
 type keeper struct {
 	folder  string
 	every   time.Duration
-	room    checkpoint // filled by the training loop, read by the writer
+	last    checkpoint // the one that was begun last; its state is the machine's own
 	begun   time.Time
-	writing chan error // gives the end of the write under way; nil: none is
+	reading chan struct{} // closed when the write under way has read the state; nil: none ever was
+	writing chan error    // gives the end of the write under way; nil: none is
 }
 
 const (
@@ -47,12 +48,11 @@ func (r *Run) keepIn(folder string) (*keeper, error) {
 		return nil, err
 	}
 	k := &keeper{folder: folder, every: r.config.CheckpointEvery}
-	k.room = checkpoint{Run: traits, Average: r.config.Average.Decay > 0, Slots: r.config.Optimizer.Slots(), Projection: len(r.Directions())}
+	k.last = checkpoint{Run: traits, Average: r.config.Average.Decay > 0, Slots: r.config.Optimizer.Slots(), Projection: len(r.Directions())}
 	for _, v := range r.program.Vectors {
-		k.room.Sizes = append(k.room.Sizes, v.Shape.TotalSize())
+		k.last.Sizes = append(k.last.Sizes, v.Shape.TotalSize())
 	}
-	k.room.allocate()
-	copy(k.room.projection, r.Directions())
+	k.last.state, k.last.projection = r.machine.State(), r.Directions()
 	return k, nil
 }
 
@@ -106,22 +106,29 @@ func (r *Run) save() error {
 	return r.keeper.wait()
 }
 
-// beginSave copies what is to be saved and leaves the writing to another
-// goroutine.
+// beginSave leaves the writing to another goroutine. The state is not copied: it is
+// read while the next lot is summed, which leaves it as it is, and that lot's release
+// waits until it has been read.
 func (r *Run) beginSave() error {
 	k := r.keeper
 	if err := r.machine.Sync(); err != nil {
 		return err
 	}
-	copyState(k.room.state, r.machine.State())
-	k.room.Step = r.step
+	k.last.Step = r.step
 	if r.ledger != nil {
-		k.room.Head = r.ledger.Head()
-		k.room.Bounds = r.mechanism.clipper.State(k.room.Bounds[:0])
+		k.last.Head = r.ledger.Head()
+		k.last.Bounds = r.mechanism.clipper.State(k.last.Bounds[:0])
 	}
-	k.begun, k.writing = time.Now(), make(chan error, 1)
-	go func(done chan<- error) { done <- k.write() }(k.writing)
+	k.begun, k.reading, k.writing = time.Now(), make(chan struct{}), make(chan error, 1)
+	go func(read chan<- struct{}, done chan<- error) { done <- k.write(read) }(k.reading, k.writing)
 	return nil
+}
+
+// still ends when no write reads the state any more, which may then be changed.
+func (k *keeper) still() {
+	if k != nil && k.reading != nil {
+		<-k.reading
+	}
 }
 
 // wait ends with the write under way.
@@ -134,27 +141,49 @@ func (k *keeper) wait() error {
 	return err
 }
 
-func (k *keeper) write() (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("checkpoint: %w", err)
-		}
-	}()
+func (k *keeper) write(read chan<- struct{}) error {
+	file, err := k.fill()
+	close(read)
+	if err == nil {
+		err = k.finish(file)
+	}
+	if err != nil {
+		err = fmt.Errorf("checkpoint: %w", err)
+	}
+	return err
+}
+
+// fill makes the file with all in it, which may not be on disk yet.
+func (k *keeper) fill() (*os.File, error) {
 	if err := os.MkdirAll(k.folder, 0o755); err != nil {
+		return nil, err
+	}
+	file, err := os.Create(filepath.Join(k.folder, unfinished))
+	if err != nil {
+		return nil, err
+	}
+	if err := k.last.write(file); err != nil {
+		err = errors.Join(err, file.Close())
+		os.Remove(file.Name())
+		return nil, err
+	}
+	return file, nil
+}
+
+// finish has the file on disk, under its final name.
+func (k *keeper) finish(file *os.File) error {
+	if err := errors.Join(file.Sync(), file.Close()); err != nil {
+		os.Remove(file.Name())
 		return err
 	}
-	temporary := filepath.Join(k.folder, unfinished)
-	if err := writeSynced(temporary, &k.room); err != nil {
-		os.Remove(temporary)
-		return err
-	}
-	if err := os.Rename(temporary, filepath.Join(k.folder, fmt.Sprintf(checkpointName, k.room.Step))); err != nil {
+	name := fmt.Sprintf(checkpointName, k.last.Step)
+	if err := os.Rename(file.Name(), filepath.Join(k.folder, name)); err != nil {
 		return err
 	}
 	if err := syncFolder(k.folder); err != nil {
 		return err
 	}
-	return k.discard(fmt.Sprintf(checkpointName, k.room.Step))
+	return k.discard(name)
 }
 
 // discard removes all checkpoints but the newest and the one before it. Any of a
@@ -174,18 +203,6 @@ func (k *keeper) discard(newest string) error {
 		}
 	}
 	return nil
-}
-
-func writeSynced(path string, c *checkpoint) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	err = c.write(file)
-	if err == nil {
-		err = file.Sync()
-	}
-	return errors.Join(err, file.Close())
 }
 
 // syncFolder has a rename on disk; Windows cannot open a folder, and does not

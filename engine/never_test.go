@@ -463,6 +463,7 @@ func TestNeighboursLookAlike(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		saved.file.Close()
 		saved.Head = "" // of a file whose lines depend on how long a sync takes
 		show(saved)
 		r.Close()

@@ -41,6 +41,7 @@ func Resume(c Config) (*Run, error) {
 		}
 		return New(c)
 	}
+	defer saved.file.Close()
 	var spent accountant.History
 	if !c.NonPrivate {
 		if spent, err = history(c.Ledger, saved.Head); err != nil {
@@ -87,6 +88,7 @@ func Extended(c Config) (int, error) {
 	var spent accountant.History
 	c.Steps = 1
 	if saved != nil {
+		defer saved.file.Close()
 		if spent, err = history(c.Ledger, saved.Head); err != nil {
 			return 0, err
 		}
@@ -110,8 +112,8 @@ func Extended(c Config) (int, error) {
 	return r.step + r.meter.allowed, nil
 }
 
-// newest is the newest whole checkpoint in a folder, nil where there never was
-// one.
+// newest is the newest whole checkpoint in a folder, its file open; nil where there
+// never was one.
 func newest(folder string) (*checkpoint, error) {
 	names, err := checkpoints(folder)
 	if err != nil {
@@ -119,19 +121,40 @@ func newest(folder string) (*checkpoint, error) {
 	}
 	var first error
 	for _, name := range names {
-		file, err := os.ReadFile(name)
-		if err != nil {
-			return nil, fmt.Errorf("checkpoint: %w", err)
-		}
-		c, err := parseCheckpoint(file)
+		c, err := openCheckpoint(name)
 		if err == nil {
 			return c, nil
+		}
+		if !errors.Is(err, ErrDamaged) {
+			return nil, fmt.Errorf("checkpoint: %w", err)
 		}
 		if first == nil {
 			first = fmt.Errorf("checkpoint %s: %w", name, err)
 		}
 	}
 	return nil, first
+}
+
+// openCheckpoint reads a file, which stays open for what is left in it.
+func openCheckpoint(name string) (c *checkpoint, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			file.Close()
+		}
+	}()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if c, err = readCheckpoint(file, info.Size()); err != nil {
+		return nil, err
+	}
+	c.file = file
+	return c, nil
 }
 
 // clearLedger removes the ledger of a run that was stopped before it had spent
@@ -183,17 +206,19 @@ func (r *Run) goOn(saved *checkpoint, spent accountant.History) (err error) {
 	if r.keeper, err = r.keepIn(c.Checkpoint); err != nil {
 		return err
 	}
-	if d := differences(saved.Run, r.keeper.room.Run); d != "" {
+	if d := differences(saved.Run, r.keeper.last.Run); d != "" {
 		return fmt.Errorf("this is not the run that was saved in %s: %s; give what it was, or begin another run", c.Checkpoint, d)
 	}
-	if err := sameShape(saved, &r.keeper.room); err != nil {
+	if err := sameShape(saved, &r.keeper.last); err != nil {
 		return err
 	}
 	if saved.Step > c.Steps {
 		return fmt.Errorf("%d steps: the run has done %d already; give as many, or more", c.Steps, saved.Step)
 	}
 	r.step, r.began = saved.Step, saved.Step
-	copyState(r.machine.State(), saved.state)
+	if err := saved.load(r.machine.State()); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
 	if err := r.machine.Load(); err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ func (r *Run) Parameters() ([]Parameter, error) {
 
 // Standing is Parameters without a copy: the next lot overwrites the values.
 func (r *Run) Standing() ([]Parameter, error) {
+	r.keeper.still()
 	if err := r.machine.Sync(); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dptrain/dptrain/engine/optim"
+)
+
+// TestSavedWhileTheNextLotIsSummed: a checkpoint holds the weights between two lots,
+// however long the file takes to be written. A pipe that nobody reads takes it.
+func TestSavedWhileTheNextLotIsSummed(t *testing.T) {
+	c, drawn := lasting(t), 0
+	c.Network, c.Average.Decay = wide(300, &drawn), 0
+	c.Optimizer = optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}
+	r := start(t, c)
+	if err := r.oneLot(); err != nil {
+		t.Fatal(err)
+	}
+	var want [][]float32
+	for _, w := range r.machine.State().Weights {
+		want = append(want, slices.Clone(w))
+	}
+	path := filepath.Join(c.Checkpoint, unfinished)
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.beginSave(); err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
+	lot := make(chan error, 1)
+	go func() { lot <- r.oneLot() }()
+	select {
+	case err := <-lot:
+		t.Errorf("the lot ended while its checkpoint was written: %v", err)
+		lot <- err
+	case <-time.After(300 * time.Millisecond):
+	}
+	file, err := io.ReadAll(pipe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, err := readAll(file)
+	if err != nil || saved.Step != 1 || !reflect.DeepEqual(saved.state.Weights, want) {
+		t.Errorf("error %v, or not the state after the first lot", err)
+	}
+	if err := <-lot; err != nil {
+		t.Fatal(err)
+	}
+	if reflect.DeepEqual(r.machine.State().Weights, want) {
+		t.Error("the lot moved nothing")
+	}
+	r.keeper.wait() // a pipe is on no disk
+}

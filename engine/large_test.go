@@ -1,0 +1,117 @@
+package engine
+
+import (
+	"errors"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/cpu"
+	"github.com/dptrain/dptrain/internal/memory"
+	"github.com/dptrain/dptrain/models/layer"
+	"github.com/dptrain/dptrain/perexample"
+	G "gorgonia.org/gorgonia"
+)
+
+// wide is a network with a square weight for so many units, and counts the numbers
+// that are drawn for it.
+func wide(units int, drawn *int) perexample.Build {
+	return func(batch int) (*perexample.Network, error) {
+		n := layer.New(batch, 1)
+		x, labels := n.Input("x", features), n.Input("label")
+		h := n.Dense(x, "fc1", units, layer.Tanh)
+		square := n.Param("square", func(r *rand.Rand) float64 { *drawn++; return r.NormFloat64() }, units, units)
+		h = n.Try(func() (*G.Node, error) { return G.Mul(h, square) })
+		n.CrossEntropy(n.Dense(h, "fc2", classes, layer.Identity), labels)
+		return n.Network()
+	}
+}
+
+// TestLargeNetwork: weights are drawn once, for the machine that trains them, and but
+// for weights, sums and the optimiser's memory nothing of their size is allocated: not
+// for checks, for checkpoints, for evaluation, or to go on.
+func TestLargeNetwork(t *testing.T) {
+	const units = 2000
+	drawn, each := 0, uint64(4*units*units)
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	before := m.TotalAlloc
+	allocated := func(what string, most uint64) {
+		t.Helper()
+		runtime.ReadMemStats(&m)
+		if got := m.TotalAlloc - before; got > most {
+			t.Errorf("%s allocated %d bytes, the weights being %d", what, got, each)
+		}
+		if drawn != units*units {
+			t.Errorf("%s drew %d numbers, the weights being %d", what, drawn, units*units)
+		}
+		before = m.TotalAlloc
+	}
+	const pages = 8 << 20 // that large memory begins in, and all that is small
+
+	c := lasting(t)
+	c.Network, c.Steps, c.CheckpointEvery, c.Average.Decay = wide(units, &drawn), 8, 1, 0
+	c.Optimizer = optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}
+	c.Microbatch = 2
+	r := start(t, c)
+	allocated("New", 3*each+pages)
+	e := evaluator(t, r.Network())
+	score := func(*Progress) error {
+		p, err := r.Standing()
+		if err != nil {
+			return err
+		}
+		_, err = e.Score([][]float32{p[0].Values, p[1].Values, p[2].Values, p[3].Values, p[4].Values}, c.Train)
+		return err
+	}
+	train(t, r, score)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	allocated("training", pages)
+	want := weights(t, r)
+	allocated("a copy", 8*each)
+
+	c.Steps++
+	drawn = 0
+	r = resume(t, c)
+	allocated("Resume", 3*each+pages)
+	for i, w := range weights(t, r) {
+		if w != want[i] {
+			t.Fatalf("weight %d is %v, was %v", i, w, want[i])
+		}
+	}
+}
+
+// TestParametersAreACopy: what Parameters gives stays, and what Standing gives does not.
+func TestParametersAreACopy(t *testing.T) {
+	r := start(t, ordinary(t))
+	kept, err := r.Parameters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	standing, err := r.Standing()
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := kept[0].Values[0]
+	train(t, r, nil)
+	if kept[0].Values[0] != was || standing[0].Values[0] == was {
+		t.Errorf("after training a weight of %v is %v in the copy and %v as it stands", was, kept[0].Values[0], standing[0].Values[0])
+	}
+}
+
+// TestTooLargeIsRefused before a weight is drawn.
+func TestTooLargeIsRefused(t *testing.T) {
+	const units = 46000
+	if memory.Left().Holds(3 * 4 * units * units) {
+		t.Skip("this host has memory for it")
+	}
+	drawn := 0
+	c := ordinary(t)
+	c.Network, c.Optimizer = wide(units, &drawn), optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}
+	if _, err := New(c); !errors.Is(err, cpu.ErrMemory) || drawn > 0 {
+		t.Errorf("error %v after %d draws", err, drawn)
+	}
+}
