@@ -38,7 +38,7 @@ func (r *Run) compile() error {
 		}
 		small := r.config.Microbatch != 0 || network.Records == 1
 		records = max(1, network.Records/2)
-		if bytes := int64(r.program.Bytes()); !small && (bytes > limit || !place.onGPU() && r.program.Large()) {
+		if bytes := int64(r.program.Working()); !small && (bytes > limit || !place.onGPU() && r.program.Large()) {
 			// Half the records take half the memory or more.
 			for bytes /= 2; bytes > limit && records > 1; bytes /= 2 {
 				records /= 2

@@ -58,7 +58,7 @@ func NewEvaluator(build perexample.Build, place Place) (*Evaluator, error) {
 		if err := e.lower(batch); err != nil {
 			return nil, err
 		}
-		if batch == 1 || int64(e.program.Bytes()) <= limit {
+		if batch == 1 || int64(e.program.Working()) <= limit && (place.onGPU() || !e.program.Large()) {
 			return e, nil
 		}
 	}

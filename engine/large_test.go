@@ -115,3 +115,14 @@ func TestTooLargeIsRefused(t *testing.T) {
 		t.Errorf("error %v after %d draws", err, drawn)
 	}
 }
+
+// TestWeightsCutNoMicrobatch: weights that fill caches by themselves are gone through
+// once a microbatch, so that smaller ones would only do it more often.
+func TestWeightsCutNoMicrobatch(t *testing.T) {
+	drawn := 0
+	c := ordinary(t)
+	c.Lot, c.Network = 55, wide(3300, &drawn) // 87 MB with the sums
+	if p := start(t, c).program; p.Records != 60 || p.Bytes() < 72<<20 {
+		t.Errorf("%d records in %d bytes", p.Records, p.Bytes())
+	}
+}

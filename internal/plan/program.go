@@ -100,6 +100,17 @@ func (p *Program) Bytes() int {
 	return 4 * n
 }
 
+// Working is the part of Bytes that grows with the microbatch: all but weights and sums.
+func (p *Program) Working() int {
+	n := p.Bytes()
+	for _, b := range p.Buffers {
+		if b.Role == Sum || b.Role == Parameter && !b.Lent {
+			n -= 4 * b.Size()
+		}
+	}
+	return n
+}
+
 // Begin fills memory with what a buffer holds at first.
 func (b Buffer) Begin(into []float32) {
 	if b.Draw != nil {
@@ -134,11 +145,11 @@ func (p *Program) Lent(weights [][]float32) *Program {
 }
 
 // Large tells whether half the records would be computed as fast on a CPU, or faster,
-// and in less memory: more than a cache shared by cores holds, or temporaries that a
-// core's cache could hold of a network with few weights to go through again. Measured
-// on the workloads of package bench.
+// and in less memory: more than a cache shared by cores holds, most of it not weights
+// and sums, which each half would go through again; or temporaries that a core's cache
+// could hold of a network with few weights. Measured on the workloads of package bench.
 func (p *Program) Large() bool {
-	if p.Bytes() > 72<<20 {
+	if all := p.Bytes(); all > 72<<20 && p.Working() > all/2 {
 		return p.Records >= 16
 	}
 	weights := 0
