@@ -64,22 +64,26 @@ struct Convolution {
 // Kernels are the rows on the left. A row outside gives what the last gives, and is
 // not used.
 struct Kernels {
-	static constexpr bool along = true;
+	static constexpr Reading reading = Reading::single;
 	const float *data;
 	const int *weights;
 	int rows, stride;
 
-	using Row = const float *;
-	__device__ __forceinline__ Row row(int i) const { return data + min(i, rows - 1) * stride; }
+	using Row = int; // where it begins
+	using Column = const float *;
+	__device__ __forceinline__ Row row(int i) const { return min(i, rows - 1) * stride; }
+	__device__ __forceinline__ Column column(int k) const { return reinterpret_cast<const float *>(reinterpret_cast<const char *>(data) + weights[k]); }
+	__device__ __forceinline__ float one(Row r, Column c) const { return c[r]; }
 	__device__ __forceinline__ float4 four(Row r, int k) const {
 		int4 w = at<int4>(weights, 4 * k);
-		return make_float4(at<float>(r, w.x), at<float>(r, w.y), at<float>(r, w.z), at<float>(r, w.w));
+		const float *from = data + r;
+		return make_float4(at<float>(from, w.x), at<float>(from, w.y), at<float>(from, w.z), at<float>(from, w.w));
 	}
 };
 
 // Patches are the columns on the right.
 struct Patches {
-	static constexpr bool along = false;
+	static constexpr Reading reading = Reading::across;
 	const Phase &phase;
 	const Reach *taps, *corners;
 	const float *data;

@@ -37,7 +37,7 @@ struct Pictures {
 // Patches are the rows of A of one record and group; the table of taps goes on to a
 // multiple of four with those that see zeros.
 struct Patches {
-	static constexpr bool along = true;
+	static constexpr Reading reading = Reading::along;
 	const Pictures &p;
 	int record, group;
 
@@ -60,7 +60,7 @@ struct Patches {
 
 // Signals are the rows of Δ.
 struct Signals {
-	static constexpr bool along = false;
+	static constexpr Reading reading = Reading::across;
 	const Pictures &p;
 	int record, group;
 

@@ -15,8 +15,8 @@
 // for the last); wrn16-4-16 49 µs for 64 to 64 channels and 38 µs for 128 to 128. Sums
 // over the records take as much or a fifth less, wrn16-4-16's last stage 33 µs a layer.
 #include "device.h"
+#include "matrix.h"
 #include "patch.h"
-#include "tile.h"
 
 namespace {
 
@@ -38,14 +38,15 @@ struct WeightGradient {
 	int slice;    // places of one
 };
 
-// Four places of one picture; factor is 0 where they are not to be read.
-struct Four {
+// Place is one of a picture, or the first of four; factor is 0 where they are not to be
+// read.
+struct Place {
 	int picture, place;
 	float factor;
 };
 
-template <bool clipped> __device__ __forceinline__ Four four_at(const WeightGradient &g, int first, int k) {
-	Four f;
+template <bool clipped> __device__ __forceinline__ Place place_at(const WeightGradient &g, int first, int k) {
+	Place f;
 	bool inside = k < g.pictures * (int)g.places.by;
 	f.picture = first + divide(g.places, inside ? k : 0, f.place);
 	f.factor = clipped ? g.factors[quotient(g.per_record, f.picture)] : 1.0f;
@@ -56,27 +57,29 @@ template <bool clipped> __device__ __forceinline__ Four four_at(const WeightGrad
 // Signals are the rows on the left, from one picture on. A row outside gives what the
 // last gives, and is not used.
 template <bool clipped> struct Signals {
-	static constexpr bool along = true;
+	static constexpr Reading reading = Reading::single;
 	const WeightGradient &g;
 	const float *data;
 	int first;
 
-	using Row = const float *;
-	__device__ __forceinline__ Row row(int i) const { return data + min(i, g.outputs - 1) * g.area; }
-	__device__ __forceinline__ float4 four(Row r, int k) const {
-		Four f = four_at<clipped>(g, first, k);
-		const float *from = r + f.picture * (g.groups * g.outputs * g.area) + f.place;
-		float v[4];
-#pragma unroll
-		for (int i = 0; i < 4; i++)
-			v[i] = f.factor == 0 || f.place + i >= g.area ? 0.0f : clipped ? f.factor * from[i] : from[i];
-		return make_float4(v[0], v[1], v[2], v[3]);
+	using Row = int; // where it begins in a picture
+	struct Column {
+		const float *from;
+		float factor; // 0 where nothing is to be read
+	};
+	__device__ __forceinline__ Row row(int i) const { return min(i, g.outputs - 1) * g.area; }
+	__device__ __forceinline__ Column column(int k) const {
+		Place f = place_at<clipped>(g, first, k);
+		return {data + f.picture * (g.groups * g.outputs * g.area) + f.place, f.place < g.area ? f.factor : 0};
+	}
+	__device__ __forceinline__ float one(Row r, const Column &c) const {
+		return c.factor == 0 ? 0.0f : clipped ? c.factor * c.from[r] : c.from[r];
 	}
 };
 
 // Cells are the columns on the right: one tap of every patch, from one picture on.
 template <bool clipped> struct Cells {
-	static constexpr bool along = true;
+	static constexpr Reading reading = Reading::along;
 	const WeightGradient &g;
 	const float *data;
 	int first;
@@ -84,7 +87,7 @@ template <bool clipped> struct Cells {
 	using Row = Reach;
 	__device__ __forceinline__ Row row(int i) const { return g.taps[min(i, g.width - 1)]; }
 	__device__ __forceinline__ float4 four(Row r, int k) const {
-		Four f = four_at<clipped>(g, first, k);
+		Place f = place_at<clipped>(g, first, k);
 		int4 s = at<int4>(g.corners, 8 * f.place), t = at<int4>(g.corners, 8 * f.place + 16);
 		const float *from = data + f.picture * g.planes.picture + r.bytes / 4;
 		unsigned needs = f.factor == 0 ? ~0u : r.sides;
@@ -97,11 +100,15 @@ struct Gradient {
 	int rows, columns;
 
 	template <int W> __device__ __forceinline__ void put(int m, int n, const float (&v)[W], bool first, bool) const {
-		if (m >= rows) return;
+		if (m >= rows || n >= columns) return;
 		float *to = data + m * columns + n;
+		const bool whole = columns % 4 == 0;
+		float w[W] = {};
+		if (!first) load_row(w, to, columns - n, whole);
 #pragma unroll
 		for (int c = 0; c < W; c++)
-			if (n + c < columns) to[c] = first ? v[c] : to[c] + v[c];
+			w[c] = first ? v[c] : w[c] + v[c];
+		store_row(to, w, columns - n, whole);
 	}
 	__device__ __forceinline__ bool again() const { return false; }
 	template <int W> __device__ __forceinline__ void again(int, int) const {}

@@ -18,7 +18,7 @@
 // Kept is a matrix whose rows in memory, one for each k, belong to records: those of a
 // record of factor 0 read as zeros. Where scaled, the others are multiplied.
 template <bool scaled> struct Kept {
-	static constexpr bool along = false;
+	static constexpr Reading reading = Reading::across;
 	const float *data, *factors;
 	Divider record;  // from a row to its record
 	int rows, depth;

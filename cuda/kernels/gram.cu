@@ -62,7 +62,7 @@ struct Tied {
 
 // Stacked are the rows that A has: those of the product, then the lookup's signals.
 struct Stacked {
-	static constexpr bool along = true;
+	static constexpr Reading reading = Reading::along;
 	const Tied &t;
 	int record;
 
@@ -77,7 +77,7 @@ struct Stacked {
 
 // Marked are the rows that Δ has: those of the product, then a one for every lookup.
 struct Marked {
-	static constexpr bool along = true;
+	static constexpr Reading reading = Reading::along;
 	const Tied &t;
 	int record;
 

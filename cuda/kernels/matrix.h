@@ -13,7 +13,7 @@ __device__ __forceinline__ float4 quad(const float *row, int k, int depth, bool 
 // Along is a matrix whose row i is depth floats from data + i·stride on. Aligned
 // tells that every row starts at a multiple of 16 bytes.
 struct Along {
-	static constexpr bool along = true;
+	static constexpr Reading reading = Reading::along;
 	const float *data;
 	int rows, depth, stride;
 	bool aligned;
@@ -29,7 +29,7 @@ struct Along {
 
 // Across is a matrix stored the other way: element k of row i is data[k·stride + i].
 struct Across {
-	static constexpr bool along = false;
+	static constexpr Reading reading = Reading::across;
 	const float *data;
 	int rows, depth, stride;
 

@@ -116,8 +116,8 @@ __device__ __forceinline__ void tensor_product(const A &a, const B &b, const Out
 	const int y = warp / warps * high * 16 + lane / 4, x = warp % warps * wide * 8 + lane / 4;
 	const int four = 4 * (lane % 4 ^ (lane / 8 % 4));
 
-	Panel<A, T::rows, depth, T::threads> pa;
-	Panel<B, T::columns, depth, T::threads> pb;
+	Panel<A, T::rows, depth, T::threads, false> pa;
+	Panel<B, T::columns, depth, T::threads, false> pb;
 	pa.start(a, m0);
 	pb.start(b, n0);
 	pa.fetch(a, from);

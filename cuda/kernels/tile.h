@@ -15,13 +15,18 @@
 //
 // An Operand is a struct with
 //
-//   static constexpr bool along;       // neighbours in k are neighbours in memory
+//   static constexpr Reading reading;  // who reads what
 //   struct Row;                        // what a thread keeps of a row
 //   Row row(int i) const;              // i may lie outside: a row of zeros
 //   float4 four(const Row &, int k) const;  // elements k to k+3, zeros beyond the end
 //
-// where k is a multiple of four. The left one has a row for every row of the result,
-// the right one for every column. An Out takes results from threads:
+// where k is a multiple of four, and in place of four, if it is read one by one,
+//
+//   Column column(int k) const;        // what all rows have in common at k
+//   float one(const Row &, const Column &) const;
+//
+// The left one has a row for every row of the result, the right one for every column.
+// An Out takes results from threads:
 //
 //   template <int W> void put(int m, int n, const float (&v)[W], bool first, bool last) const;
 //
@@ -68,9 +73,13 @@ __device__ __forceinline__ int fresh(int v) {
 	return v;
 }
 
+// Neighbouring threads read neighbouring memory: along a row, in quads, or across rows.
+// Along rows that cannot be read four at a time they read single elements.
+enum class Reading { along, across, single };
+
 // Panel is the part of an operand that a block works on: so many rows, and depth
 // elements of each. Every thread brings in some quads, four elements of a row.
-template <class Operand, int rows, int depth, int threads> struct Panel {
+template <class Operand, int rows, int depth, int threads, bool single = Operand::reading == Reading::single> struct Panel {
 	static constexpr int quads = depth / 4;
 	static constexpr int count = rows * quads / threads;
 	static_assert(count * threads == rows * quads, "a thread brings in whole quads");
@@ -78,14 +87,14 @@ template <class Operand, int rows, int depth, int threads> struct Panel {
 	typename Operand::Row row[count];
 	float4 next[count];
 
-	// Neighbouring threads read neighbouring memory.
+	static constexpr bool across = Operand::reading == Reading::across;
 	__device__ __forceinline__ static int row_of(int i) {
 		int q = threadIdx.x + i * threads;
-		return Operand::along ? q / quads : q % rows;
+		return across ? q % rows : q / quads;
 	}
 	__device__ __forceinline__ static int quad_of(int i) {
 		int q = threadIdx.x + i * threads;
-		return Operand::along ? q % quads : q / rows;
+		return across ? q / rows : q % quads;
 	}
 
 	__device__ __forceinline__ void start(const Operand &o, int first) {
@@ -110,6 +119,37 @@ template <class Operand, int rows, int depth, int threads> struct Panel {
 			s[to + 2 * stride] = next[i].z;
 			s[to + 3 * stride] = next[i].w;
 		}
+	}
+};
+
+// The single elements of a thread lie at one k. A warp reads eight neighbours of each of
+// four rows: all of a sector of memory at once, where quads would take its parts in turns.
+template <class Operand, int rows, int depth, int threads> struct Panel<Operand, rows, depth, threads, true> {
+	static constexpr int apart = threads / depth;  // rows from one to the next
+	static constexpr int count = rows / apart;
+	static_assert(threads % depth == 0 && depth % 8 == 0 && rows % apart == 0, "a thread brings in whole elements");
+
+	typename Operand::Row row[count];
+	float next[count];
+
+	__device__ __forceinline__ static int k_of() { return threadIdx.x % 8 + threadIdx.x / 32 % (depth / 8) * 8; }
+	__device__ __forceinline__ static int row_of(int i) { return threadIdx.x % 32 / 8 + threadIdx.x / 32 / (depth / 8) * 4 + i * apart; }
+
+	__device__ __forceinline__ void start(const Operand &o, int first) {
+#pragma unroll
+		for (int i = 0; i < count; i++)
+			row[i] = o.row(first + row_of(i));
+	}
+	__device__ __forceinline__ void fetch(const Operand &o, int k) {
+		auto column = o.column(k + k_of());
+#pragma unroll
+		for (int i = 0; i < count; i++)
+			next[i] = o.one(row[i], column);
+	}
+	template <class S> __device__ __forceinline__ void spread(S &s, int at, int stride) const {
+#pragma unroll
+		for (int i = 0; i < count; i++)
+			s[at + k_of() * stride + row_of(i)] = next[i];
 	}
 };
 
