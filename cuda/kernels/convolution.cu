@@ -74,11 +74,6 @@ struct Kernels {
 	__device__ __forceinline__ Row row(int i) const { return min(i, rows - 1) * stride; }
 	__device__ __forceinline__ Column column(int k) const { return reinterpret_cast<const float *>(reinterpret_cast<const char *>(data) + weights[k]); }
 	__device__ __forceinline__ float one(Row r, Column c) const { return c[r]; }
-	__device__ __forceinline__ float4 four(Row r, int k) const {
-		int4 w = at<int4>(weights, 4 * k);
-		const float *from = data + r;
-		return make_float4(at<float>(from, w.x), at<float>(from, w.y), at<float>(from, w.z), at<float>(from, w.w));
-	}
 };
 
 // Patches are the columns on the right.

@@ -19,10 +19,10 @@
 // How a product is computed.
 struct Exact {};
 struct TF32 {
-	static constexpr int depth = 16;
+	static constexpr int depth = 16, pack = 1;
 };
 struct BF16 {
-	static constexpr int depth = 32;
+	static constexpr int depth = 32, pack = 2;
 };
 
 #if defined(EMULATED) || __CUDA_ARCH__ >= 800
@@ -97,10 +97,21 @@ template <class S> __device__ __forceinline__ void keep(BF16, S &s, int row, int
 	store2(s, 16 * row + 4 * (q / 2 ^ (row / 2 % 4)) + q % 2 * 2, make_float2(pair(v.x, v.y), pair(v.z, v.w)));
 }
 
+// word is what shared memory holds of one element, or of two.
+__device__ __forceinline__ float word(const float (&v)[1]) { return to_tf32(v[0]); }
+__device__ __forceinline__ float word(const float (&v)[2]) { return pair(v[0], v[1]); }
+
 template <class Math, class P, class S> __device__ __forceinline__ void keep_panel(const P &p, S &s, int first) {
 #pragma unroll
-	for (int i = 0; i < P::count; i++)
-		keep(Math{}, s, first + P::row_of(i), P::quad_of(i), p.next[i]);
+	for (int i = 0; i < P::count; i++) {
+		const int row = first + P::row_of(i);
+		if constexpr (P::single) {
+			const int w = P::word_of();
+			s[16 * row + 4 * (w / 4 ^ (row / 2 % 4)) + w % 4] = word(p.next[i]);
+		} else {
+			keep(Math{}, s, row, P::quad_of(i), p.next[i]);
+		}
+	}
 }
 
 template <class Math, class T, class A, class B, class Out>
@@ -116,8 +127,8 @@ __device__ __forceinline__ void tensor_product(const A &a, const B &b, const Out
 	const int y = warp / warps * high * 16 + lane / 4, x = warp % warps * wide * 8 + lane / 4;
 	const int four = 4 * (lane % 4 ^ (lane / 8 % 4));
 
-	Panel<A, T::rows, depth, T::threads, false> pa;
-	Panel<B, T::columns, depth, T::threads, false> pb;
+	Panel<A, T::rows, depth, T::threads, Math::pack> pa;
+	Panel<B, T::columns, depth, T::threads, Math::pack> pb;
 	pa.start(a, m0);
 	pb.start(b, n0);
 	pa.fetch(a, from);

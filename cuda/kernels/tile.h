@@ -79,7 +79,8 @@ enum class Reading { along, across, single };
 
 // Panel is the part of an operand that a block works on: so many rows, and depth
 // elements of each. Every thread brings in some quads, four elements of a row.
-template <class Operand, int rows, int depth, int threads, bool single = Operand::reading == Reading::single> struct Panel {
+template <class Operand, int rows, int depth, int threads, int pack = 1, bool = Operand::reading == Reading::single> struct Panel {
+	static constexpr bool single = false;
 	static constexpr int quads = depth / 4;
 	static constexpr int count = rows * quads / threads;
 	static_assert(count * threads == rows * quads, "a thread brings in whole quads");
@@ -122,18 +123,21 @@ template <class Operand, int rows, int depth, int threads, bool single = Operand
 	}
 };
 
-// The single elements of a thread lie at one k. A warp reads eight neighbours of each of
-// four rows: all of a sector of memory at once, where quads would take its parts in turns.
-template <class Operand, int rows, int depth, int threads> struct Panel<Operand, rows, depth, threads, true> {
-	static constexpr int apart = threads / depth;  // rows from one to the next
+// The single elements of a thread lie at one k, or, where pack are put together, at pack
+// neighbours. A warp reads eight neighbours of each of four rows: all of a sector of
+// memory at once, where quads would take its parts in turns.
+template <class Operand, int rows, int depth, int threads, int pack> struct Panel<Operand, rows, depth, threads, pack, true> {
+	static constexpr bool single = true;
+	static constexpr int words = depth / pack;
+	static constexpr int apart = threads / words;  // rows from one to the next
 	static constexpr int count = rows / apart;
-	static_assert(threads % depth == 0 && depth % 8 == 0 && rows % apart == 0, "a thread brings in whole elements");
+	static_assert(threads % words == 0 && words % 8 == 0 && rows % apart == 0, "a thread brings in whole elements");
 
 	typename Operand::Row row[count];
-	float next[count];
+	float next[count][pack];
 
-	__device__ __forceinline__ static int k_of() { return threadIdx.x % 8 + threadIdx.x / 32 % (depth / 8) * 8; }
-	__device__ __forceinline__ static int row_of(int i) { return threadIdx.x % 32 / 8 + threadIdx.x / 32 / (depth / 8) * 4 + i * apart; }
+	__device__ __forceinline__ static int word_of() { return threadIdx.x % 8 + threadIdx.x / 32 % (words / 8) * 8; }
+	__device__ __forceinline__ static int row_of(int i) { return threadIdx.x % 32 / 8 + threadIdx.x / 32 / (words / 8) * 4 + i * apart; }
 
 	__device__ __forceinline__ void start(const Operand &o, int first) {
 #pragma unroll
@@ -141,15 +145,18 @@ template <class Operand, int rows, int depth, int threads> struct Panel<Operand,
 			row[i] = o.row(first + row_of(i));
 	}
 	__device__ __forceinline__ void fetch(const Operand &o, int k) {
-		auto column = o.column(k + k_of());
 #pragma unroll
-		for (int i = 0; i < count; i++)
-			next[i] = o.one(row[i], column);
+		for (int p = 0; p < pack; p++) {
+			auto column = o.column(k + word_of() * pack + p);
+#pragma unroll
+			for (int i = 0; i < count; i++)
+				next[i][p] = o.one(row[i], column);
+		}
 	}
 	template <class S> __device__ __forceinline__ void spread(S &s, int at, int stride) const {
 #pragma unroll
 		for (int i = 0; i < count; i++)
-			s[at + k_of() * stride + row_of(i)] = next[i];
+			s[at + word_of() * stride + row_of(i)] = next[i][0];
 	}
 };
 
