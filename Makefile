@@ -26,7 +26,7 @@ EMU := checked
 PKG := ./cuda/...
 RUN := .
 
-.PHONY: gpu vet-gpu emu test-emu bench-gpu cubins cubins-check resources
+.PHONY: gpu vet-gpu emu test-emu bench-gpu traffic cubins cubins-check resources
 
 gpu: $(HEADER)
 	go build -tags gpu ./cmd/dptrain
@@ -40,6 +40,15 @@ emu:
 # Runs tests on the emulated device: make test-emu PKG=./cuda RUN=TestOperations
 test-emu: $(HEADER) emu
 	DPTRAIN_LIBCUDA=$(CACHE)/emu/$(EMU)/libcuda.so.1 go test -tags gpu -count=1 -run '$(RUN)' $(PKG)
+
+# Counts what the kernels of two steps ask of memory: make traffic STEP=mnist-cnn
+STEP := mnist-cnn
+traffic: EMU := ptx
+traffic: $(HEADER) emu
+	DPTRAIN_LIBCUDA=$(CACHE)/emu/ptx/libcuda.so.1 DPTRAIN_EMU_TRAFFIC=$(CACHE)/traffic.tsv \
+		DPTRAIN_EMU_NAME='a GPU' DPTRAIN_CUBLASLT=none DPTRAIN_CUDNN=none \
+		go test -tags gpu ./bench -run '^$$' -bench 'Step/$(STEP).*/private' -benchtime 2x -device cuda:0 -precision $(PRECISION)
+	@head -40 $(CACHE)/traffic.tsv
 
 # Times whole steps on a GPU: make bench-gpu DEVICE=cuda:0 PRECISION=bf16
 DEVICE := cuda:0

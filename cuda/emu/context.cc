@@ -9,6 +9,7 @@
 #include "grid.h"
 #include "memory.h"
 #include "stream.h"
+#include "traffic.h"
 
 namespace emu {
 
@@ -45,7 +46,8 @@ static bool number(const char *name, long long *value) {
 // the host work, DPTRAIN_EMU_LOST after how many launches the device falls away,
 // DPTRAIN_EMU_DRIVER the driver's version (12090), DPTRAIN_EMU_ARCH the compute capability
 // (90), DPTRAIN_EMU_NAME what the device calls itself: by another name dptrain takes it
-// for a GPU. DPTRAIN_EMU_ORDER is the order of turns (worker.h).
+// for a GPU. DPTRAIN_EMU_ORDER is the order of turns (worker.h), DPTRAIN_EMU_TRAFFIC a file
+// for what is asked of memory (traffic.h).
 static bool read_environment() {
 	long long memory = (long long)memory_total(), threads = std::thread::hardware_concurrency(), lost = -1, driver_version = version, card = arch;
 	if (!number("DPTRAIN_EMU_MEMORY", &memory) || !number("DPTRAIN_EMU_THREADS", &threads) || !number("DPTRAIN_EMU_LOST", &lost) ||
@@ -58,6 +60,7 @@ static bool read_environment() {
 	arch = int(card);
 	const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
 	at_once = blocking != nullptr && strcmp(blocking, "1") == 0;
+	begin_traffic();
 
 	const char *turns = getenv("DPTRAIN_EMU_ORDER");
 	if (turns == nullptr || *turns == 0 || strcmp(turns, "forward") == 0) return true;

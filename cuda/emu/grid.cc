@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 #include "fault.h"
+#include "traffic.h"
 
 namespace emu {
 
@@ -43,6 +44,7 @@ static bool run_next(Grid &g) {
 	long long i = g.next.fetch_add(1, std::memory_order_relaxed);
 	if (i >= g.blocks || has_failed()) return false;
 	long long b = block_at(i, g.blocks);
+	if (!sampled(b, g.blocks)) return true;
 	const uint3 &size = g.launch->grid;
 	worker->run(*g.launch, uint3{unsigned(b % size.x), unsigned(b / size.x % size.y), unsigned(b / size.x / size.y)});
 	return true;

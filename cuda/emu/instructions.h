@@ -11,6 +11,7 @@
 #include "fault.h"
 #include "memory.h"
 #include "shared.h"
+#include "traffic.h"
 
 namespace ptx {
 
@@ -229,13 +230,17 @@ template <class A, class B, class D> void mov_b64(A &low, B &high, In<D> both) {
 }
 inline u64 cvta_to_global_u64(u64 a) { return a; }
 
+#define HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
+
 // Memory. Addresses are those of the host, and offsets in the block's memory for shared.
-template <class T> T *at(u64 address, size_t bytes) {
+template <class T> T *at(emu::Request request, u64 address, size_t bytes, int line) {
 	if (address % bytes != 0) emu::fail(emu::CUDA_ERROR_MISALIGNED_ADDRESS, "accesses %zu bytes at %s, which is not aligned", bytes, emu::describe(reinterpret_cast<void *>(address)).c_str());
+	if (emu::traffic) emu::note_traffic(request, line, address, bytes);
 	return reinterpret_cast<T *>(address);
 }
-inline void aligned(u64 address, size_t bytes) {
+inline void at_shared(emu::Request request, u64 address, size_t bytes, int line) {
 	if (address % bytes != 0) emu::fail(emu::CUDA_ERROR_MISALIGNED_ADDRESS, "accesses %zu bytes at %llu of shared memory, which is not aligned", bytes, (unsigned long long)address);
+	if (emu::traffic) emu::note_traffic(request, line, address, bytes);
 }
 // The block's memory is an array of words, each of which is looked at.
 template <class T> T take(emu::Array *shared, u64 address) {
@@ -251,62 +256,73 @@ template <class T> void give(emu::Array *shared, u64 address, T t) {
 	for (size_t i = 0; i < sizeof(T) / 4; i++) *static_cast<b32 *>(emu::note_write(shared, (long long)(address / 4 + i))) = words[i];
 }
 
-#define ADDRESSED(space, T, C)                                                                              \
-	inline C ld_##space##T(u64 address) { return *at<C>(address, sizeof(C)); }                              \
-	template <class R> void ld_##space##v2_##T(R &a, R &b, u64 address) {                                   \
-		const C *p = at<C>(address, 2 * sizeof(C));                                                         \
-		set(a, p[0]), set(b, p[1]);                                                                         \
-	}                                                                                                       \
-	template <class R> void ld_##space##v4_##T(R &a, R &b, R &c, R &d, u64 address) {                       \
-		const C *p = at<C>(address, 4 * sizeof(C));                                                         \
-		set(a, p[0]), set(b, p[1]), set(c, p[2]), set(d, p[3]);                                             \
-	}                                                                                                       \
-	inline void st_##space##T(u64 address, C a) { *at<C>(address, sizeof(C)) = a; }                         \
-	inline void st_##space##v2_##T(u64 address, C a, C b) {                                                 \
-		C *p = at<C>(address, 2 * sizeof(C));                                                               \
-		p[0] = a, p[1] = b;                                                                                 \
-	}                                                                                                       \
-	inline void st_##space##v4_##T(u64 address, C a, C b, C c, C d) {                                       \
-		C *p = at<C>(address, 4 * sizeof(C));                                                               \
-		p[0] = a, p[1] = b, p[2] = c, p[3] = d;                                                             \
+#define ADDRESSED(space, T, C)                                                                          \
+	inline C ld_##space##T(u64 address, HERE) { return *at<C>(emu::Request::load, address, sizeof(C), line); } \
+	template <class R> void ld_##space##v2_##T(R &a, R &b, u64 address, HERE) {                         \
+		const C *p = at<C>(emu::Request::load, address, 2 * sizeof(C), line);                           \
+		set(a, p[0]), set(b, p[1]);                                                                     \
+	}                                                                                                   \
+	template <class R> void ld_##space##v4_##T(R &a, R &b, R &c, R &d, u64 address, HERE) {             \
+		const C *p = at<C>(emu::Request::load, address, 4 * sizeof(C), line);                           \
+		set(a, p[0]), set(b, p[1]), set(c, p[2]), set(d, p[3]);                                         \
+	}                                                                                                   \
+	inline void st_##space##T(u64 address, C a, HERE) { *at<C>(emu::Request::store, address, sizeof(C), line) = a; } \
+	inline void st_##space##v2_##T(u64 address, C a, C b, HERE) {                                       \
+		C *p = at<C>(emu::Request::store, address, 2 * sizeof(C), line);                                \
+		p[0] = a, p[1] = b;                                                                             \
+	}                                                                                                   \
+	inline void st_##space##v4_##T(u64 address, C a, C b, C c, C d, HERE) {                             \
+		C *p = at<C>(emu::Request::store, address, 4 * sizeof(C), line);                                \
+		p[0] = a, p[1] = b, p[2] = c, p[3] = d;                                                         \
 	}
-#define SHARED_MEMORY(T, C)                                                                                 \
-	inline C ld_shared_##T(emu::Array *s, u64 address) { return aligned(address, sizeof(C)), take<C>(s, address); } \
-	template <class R> void ld_shared_v2_##T(emu::Array *s, R &a, R &b, u64 address) {                      \
-		aligned(address, 2 * sizeof(C));                                                                    \
-		set(a, take<C>(s, address)), set(b, take<C>(s, address + sizeof(C)));                               \
-	}                                                                                                       \
-	template <class R> void ld_shared_v4_##T(emu::Array *s, R &a, R &b, R &c, R &d, u64 address) {          \
-		aligned(address, 4 * sizeof(C));                                                                    \
-		set(a, take<C>(s, address)), set(b, take<C>(s, address + sizeof(C)));                               \
-		set(c, take<C>(s, address + 2 * sizeof(C))), set(d, take<C>(s, address + 3 * sizeof(C)));           \
-	}                                                                                                       \
-	inline void st_shared_##T(emu::Array *s, u64 address, C a) { aligned(address, sizeof(C)), give(s, address, a); } \
-	inline void st_shared_v2_##T(emu::Array *s, u64 address, C a, C b) {                                    \
-		aligned(address, 2 * sizeof(C));                                                                    \
-		give(s, address, a), give(s, address + sizeof(C), b);                                               \
-	}                                                                                                       \
-	inline void st_shared_v4_##T(emu::Array *s, u64 address, C a, C b, C c, C d) {                          \
-		aligned(address, 4 * sizeof(C));                                                                    \
-		give(s, address, a), give(s, address + sizeof(C), b);                                               \
-		give(s, address + 2 * sizeof(C), c), give(s, address + 3 * sizeof(C), d);                           \
+#define SHARED_MEMORY(T, C)                                                                             \
+	inline C ld_shared_##T(emu::Array *s, u64 address, HERE) {                                          \
+		at_shared(emu::Request::load_shared, address, sizeof(C), line);                                 \
+		return take<C>(s, address);                                                                     \
+	}                                                                                                   \
+	template <class R> void ld_shared_v2_##T(emu::Array *s, R &a, R &b, u64 address, HERE) {            \
+		at_shared(emu::Request::load_shared, address, 2 * sizeof(C), line);                             \
+		set(a, take<C>(s, address)), set(b, take<C>(s, address + sizeof(C)));                           \
+	}                                                                                                   \
+	template <class R> void ld_shared_v4_##T(emu::Array *s, R &a, R &b, R &c, R &d, u64 address, HERE) { \
+		at_shared(emu::Request::load_shared, address, 4 * sizeof(C), line);                             \
+		set(a, take<C>(s, address)), set(b, take<C>(s, address + sizeof(C)));                           \
+		set(c, take<C>(s, address + 2 * sizeof(C))), set(d, take<C>(s, address + 3 * sizeof(C)));       \
+	}                                                                                                   \
+	inline void st_shared_##T(emu::Array *s, u64 address, C a, HERE) {                                  \
+		at_shared(emu::Request::store_shared, address, sizeof(C), line);                                \
+		give(s, address, a);                                                                            \
+	}                                                                                                   \
+	inline void st_shared_v2_##T(emu::Array *s, u64 address, C a, C b, HERE) {                          \
+		at_shared(emu::Request::store_shared, address, 2 * sizeof(C), line);                            \
+		give(s, address, a), give(s, address + sizeof(C), b);                                           \
+	}                                                                                                   \
+	inline void st_shared_v4_##T(emu::Array *s, u64 address, C a, C b, C c, C d, HERE) {                \
+		at_shared(emu::Request::store_shared, address, 4 * sizeof(C), line);                            \
+		give(s, address, a), give(s, address + sizeof(C), b);                                           \
+		give(s, address + 2 * sizeof(C), c), give(s, address + 3 * sizeof(C), d);                       \
+	}
+#define PARAMETERS_AND_LOCALS(T, C)                                                                     \
+	inline C ld_local_##T(u64 address) { return *reinterpret_cast<const C *>(address); }                \
+	inline void st_local_##T(u64 address, C a) { *reinterpret_cast<C *>(address) = a; }                 \
+	inline C ld_param_##T(u64 address) { return *reinterpret_cast<const C *>(address); }                \
+	template <class R> void ld_param_v2_##T(R &a, R &b, u64 address) {                                  \
+		set(a, ld_param_##T(address)), set(b, ld_param_##T(address + sizeof(C)));                       \
 	}
 #define SPACES(T, C)            \
 	ADDRESSED(, T, C)           \
 	ADDRESSED(global_, T, C)    \
 	ADDRESSED(global_nc_, T, C) \
-	ADDRESSED(local_, T, C)     \
-	ADDRESSED(param_, T, C)     \
+	PARAMETERS_AND_LOCALS(T, C) \
 	SHARED_MEMORY(T, C)
 SPACES(f32, float)
 SPACES(f64, double)
 SPACES(s32, s32)
 SPACES(u32, u32)
 SPACES(u64, u64)
-inline u32 atom_global_add_u32(u64 address, u32 a) { return __atomic_fetch_add(at<u32>(address, 4), a, __ATOMIC_RELAXED); }
+inline u32 atom_global_add_u32(u64 address, u32 a, HERE) { return __atomic_fetch_add(at<u32>(emu::Request::store, address, 4, line), a, __ATOMIC_RELAXED); }
 
 // Threads that meet.
-#define HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
 #define SITE (emu::Site{file, line})
 inline void bar_sync(int, HERE) { emu::barrier("bar.sync", true, SITE); }
 inline void bar_warp_sync(u32 lanes, HERE) { emu::sync_warp(lanes, SITE); }

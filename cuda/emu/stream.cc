@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include "grid.h"
+#include "traffic.h"
 
 namespace emu {
 
@@ -96,6 +97,7 @@ int finish(const std::shared_ptr<Stream> &s, uint64_t ticket) {
 			on_device_thread = true;
 			work_off(*s, ticket);
 		});
+		if (traffic) write_traffic();
 	}
 	return s->context->error;
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include "driver.h"
 #include "fault.h"
+#include "traffic.h"
 
 namespace emu {
 
@@ -78,6 +79,10 @@ void Worker::run(const Launch &l, uint3 block) {
 		emu_switch(&main_, sp_[first]);
 	}
 	running = false;
+	if (traffic) {
+		double blocks = double(l.grid.x) * l.grid.y * l.grid.z;
+		count_traffic(*l.kernel, blocks > 3 ? blocks / 3 : 1);
+	}
 	if (failed_) {
 		for (Fibre *f : fibres_) rewind(f, fibre_main);
 		idle_ = fibres_;

@@ -259,6 +259,19 @@ func TestFaultsInPTXAreFound(t *testing.T) {
 			t.Errorf("%s does not say %q but:\n%s", kernel, found, out)
 		}
 	}
+	// Eight warps in each of two blocks: lanes that read every eighth number take a sector
+	// each; eight lanes that read one bank take eight passes.
+	table := filepath.Join(folder, "traffic")
+	run(t, device, "compiled_strides", "DPTRAIN_EMU_TRAFFIC="+table)
+	lines, err := os.ReadFile(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"\tload\t16\t512\t64\n", "\tload shared\t16\t128\t16\n", "\tstore\t16\t64\t64\n"} {
+		if !strings.Contains(string(lines), want) {
+			t.Errorf("the traffic is not %q but\n%s", want, lines)
+		}
+	}
 	if out := run(t, device, "compiled_barrier_mended"); !strings.HasPrefix(out, "compiled_barrier_mended bits ") {
 		t.Errorf("a kernel without a fault fails:\n%s", out)
 	}

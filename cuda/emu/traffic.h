@@ -1,0 +1,33 @@
+// What the instructions of kernels ask of memory, counted: a profile without a GPU. Of
+// global memory, the sectors of 32 bytes that a warp's request touches; of a block's, the
+// passes that it takes, for in one pass each of 32 banks gives one word. With each stands
+// how few would do for the same bytes: what is beyond is waste.
+//
+// DPTRAIN_EMU_TRAFFIC names the file that the counts are written to; a library made of PTX
+// then runs three blocks of every launch, which stand for all of them, so what is computed
+// is of no use.
+#pragma once
+#include <stdint.h>
+#include "registry.h"
+
+namespace emu {
+
+enum class Request : uint8_t { load, store, load_shared, store_shared };
+
+extern bool traffic;  // is counted
+
+// Reads the environment.
+void begin_traffic();
+
+// Whether a block is among those that are run.
+bool sampled(long long block, long long blocks);
+
+// Notes what the running thread does in a line of the module.
+void note_traffic(Request access, int line, uint64_t address, size_t bytes);
+
+// Counts what a block has done, as much as so many blocks do.
+void count_traffic(const Kernel &kernel, double blocks);
+
+void write_traffic();
+
+}  // namespace emu
