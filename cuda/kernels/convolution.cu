@@ -72,7 +72,9 @@ struct Kernels {
 	using Row = int; // where it begins
 	using Column = const float *;
 	__device__ __forceinline__ Row row(int i) const { return min(i, rows - 1) * stride; }
-	__device__ __forceinline__ Column column(int k) const { return reinterpret_cast<const float *>(reinterpret_cast<const char *>(data) + weights[k]); }
+	__device__ __forceinline__ Column column(int k) const {
+		return reinterpret_cast<const float *>(reinterpret_cast<const char *>(data) + weights[k]);
+	}
 	__device__ __forceinline__ float one(Row r, Column c) const { return c[r]; }
 };
 

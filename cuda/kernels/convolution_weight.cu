@@ -64,16 +64,16 @@ template <bool clipped> struct Signals {
 
 	using Row = int; // where it begins in a picture
 	struct Column {
-		const float *from;
+		int from; // the place of the first row
 		float factor; // 0 where nothing is to be read
 	};
 	__device__ __forceinline__ Row row(int i) const { return min(i, g.outputs - 1) * g.area; }
 	__device__ __forceinline__ Column column(int k) const {
 		Place f = place_at<clipped>(g, first, k);
-		return {data + f.picture * (g.groups * g.outputs * g.area) + f.place, f.place < g.area ? f.factor : 0};
+		return {f.picture * (g.groups * g.outputs * g.area) + f.place, f.place < g.area ? f.factor : 0};
 	}
 	__device__ __forceinline__ float one(Row r, const Column &c) const {
-		return c.factor == 0 ? 0.0f : clipped ? c.factor * c.from[r] : c.from[r];
+		return c.factor == 0 ? 0.0f : clipped ? c.factor * data[c.from + r] : data[c.from + r];
 	}
 };
 
@@ -132,13 +132,13 @@ using Flat = Tile<32, 64, 8, 4, 16>;
 
 } // namespace
 
-KERNEL LAUNCH_BOUNDS(256) convolution_weight_128x128(WeightGradient g) { sum<Large, false>(g); }
+KERNEL LAUNCH_BOUNDS(256, 2) convolution_weight_128x128(WeightGradient g) { sum<Large, false>(g); }
 KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x128(WeightGradient g) { sum<Wide, false>(g); }
 KERNEL LAUNCH_BOUNDS(128) convolution_weight_64x64(WeightGradient g) { sum<Medium, false>(g); }
 KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x64(WeightGradient g) { sum<Flat, false>(g); }
 KERNEL LAUNCH_BOUNDS(64) convolution_weight_32x32(WeightGradient g) { sum<Small, false>(g); }
 
-KERNEL LAUNCH_BOUNDS(256) convolution_clipped_128x128(WeightGradient g) { sum<Large, true>(g); }
+KERNEL LAUNCH_BOUNDS(256, 2) convolution_clipped_128x128(WeightGradient g) { sum<Large, true>(g); }
 KERNEL LAUNCH_BOUNDS(128) convolution_clipped_64x128(WeightGradient g) { sum<Wide, true>(g); }
 KERNEL LAUNCH_BOUNDS(128) convolution_clipped_64x64(WeightGradient g) { sum<Medium, true>(g); }
 KERNEL LAUNCH_BOUNDS(64) convolution_clipped_32x64(WeightGradient g) { sum<Flat, true>(g); }

@@ -133,24 +133,21 @@ template <class Operand, int rows, int depth, int threads, int pack> struct Pane
 	static constexpr int count = rows / apart;
 	static_assert(threads % words == 0 && words % 8 == 0 && rows % apart == 0, "a thread brings in whole elements");
 
-	typename Operand::Row row[count];
+	int begin;  // the row of the first; the others' are worked out at every step, for want of registers
 	float next[count][pack];
 
 	__device__ __forceinline__ static int word_of() { return threadIdx.x % 8 + threadIdx.x / 32 % (words / 8) * 8; }
 	__device__ __forceinline__ static int row_of(int i) { return threadIdx.x % 32 / 8 + threadIdx.x / 32 / (words / 8) * 4 + i * apart; }
 
-	__device__ __forceinline__ void start(const Operand &o, int first) {
-#pragma unroll
-		for (int i = 0; i < count; i++)
-			row[i] = o.row(first + row_of(i));
-	}
+	__device__ __forceinline__ void start(const Operand &, int first) { begin = first + row_of(0); }
 	__device__ __forceinline__ void fetch(const Operand &o, int k) {
+		const int here = fresh(begin);
 #pragma unroll
 		for (int p = 0; p < pack; p++) {
 			auto column = o.column(k + word_of() * pack + p);
 #pragma unroll
 			for (int i = 0; i < count; i++)
-				next[i][p] = o.one(row[i], column);
+				next[i][p] = o.one(o.row(here + i * apart), column);
 		}
 	}
 	template <class S> __device__ __forceinline__ void spread(S &s, int at, int stride) const {
