@@ -19,6 +19,9 @@ import (
 // to the ledger.
 var ErrLocked = errors.New("another writer holds the ledger")
 
+// ErrSpent says that a ledger has lots, and must be kept.
+var ErrSpent = errors.New("lots were spent")
+
 var errClosed = errors.New("the ledger is closed")
 
 const (
@@ -78,21 +81,73 @@ func Create(path string, h Header) (*Ledger, error) {
 	if err == nil {
 		err = syncFolder(path)
 	}
-	if err != nil {
-		file.Close()
-		os.Remove(path) // nothing was released under it
-		return nil, fmt.Errorf("ledger %s: %w", path, err)
+	if err == nil {
+		return l, nil
 	}
-	return l, nil
+	if errors.Is(err, ErrLocked) {
+		file.Close() // what is there now is another's
+	} else {
+		remove(file) // nothing was released under it
+	}
+	return nil, fmt.Errorf("ledger %s: %w", path, err)
 }
 
-// lockFile takes the file for one writer.
+// lockFile takes the file for one writer, if it is still where it was opened: whoever had
+// it before may have removed it, and nobody would read what is written to it.
 func lockFile(f *os.File) error {
 	err := lock.File(f)
 	if errors.Is(err, lock.ErrHeld) {
 		return fmt.Errorf("%w: wait until it ends, or choose another folder", ErrLocked)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	held, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if there, err := os.Stat(f.Name()); err != nil || !os.SameFile(held, there) {
+		return fmt.Errorf("%w: it removed the file; try again", ErrLocked)
+	}
+	return nil
+}
+
+// remove removes a file that is held, before another writer can take it. Windows removes
+// no open file, be it another's.
+func remove(f *os.File) error {
+	if runtime.GOOS == "windows" {
+		return errors.Join(f.Close(), os.Remove(f.Name()))
+	}
+	return errors.Join(os.Remove(f.Name()), f.Close())
+}
+
+// Discard removes the ledger of a run that was stopped before it spent anything, though
+// its header be cut short. It refuses a ledger that has lots (ErrSpent), is damaged
+// (*Damage) or is being written (ErrLocked).
+func Discard(path string) error {
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	if err = lockFile(file); err == nil {
+		err = unspent(file)
+	}
+	if err != nil {
+		file.Close()
+		return fmt.Errorf("ledger %s: %w", path, err)
+	}
+	return remove(file)
+}
+
+func unspent(file *os.File) error {
+	s, err := scan(file)
+	if err != nil && !s.headless {
+		return err
+	}
+	if s.history().Lots() > 0 {
+		return ErrSpent
+	}
+	return nil
 }
 
 // syncFolder makes a new file's name survive a power cut; Windows cannot open a

@@ -33,24 +33,32 @@ type Report struct {
 // released, as long as the disk kept what it said it had synced. A ledger that
 // is damaged elsewhere is refused with a *Damage.
 func Read(path string) (History, error) {
-	s, err := scanFile(path)
+	s, err := scanFile(path, digest{})
 	if err != nil {
 		return History{}, err
 	}
-	if s.tail.stands {
-		s.chain.apply(s.tail.entry, digest{})
+	return s.history(), nil
+}
+
+// Holds reports whether a ledger has a line whose SHA-256 is head, such as one that was
+// its last when somebody made a note of it.
+func Holds(path, head string) (bool, error) {
+	sought, err := hex.DecodeString(head)
+	if err != nil || len(sought) != len(digest{}) {
+		return false, nil
 	}
-	return s.chain.history, nil
+	s, err := scanFile(path, digest(sought))
+	return s.holds, err
 }
 
 // Verify checks every line of a ledger: none changed, dropped, moved or cut
 // short since it was written, or the error is a *Damage that names the first.
-// Lines missing at the very end of a ledger whose last run did not end cannot be
-// noticed without the head; compare Report.Head with the one in the run's summary.
+// Lines missing at the very end cannot be noticed without the head: compare Report.Head
+// with the one in the run's summary, or look for that one with Holds.
 // The chain holds no secret: it shows accidents and careless edits, and whoever
 // rewrites a whole ledger changes its head.
 func Verify(path string) (Report, error) {
-	s, err := scanFile(path)
+	s, err := scanFile(path, digest{})
 	if err == nil && s.tail.size > 0 {
 		err = fmt.Errorf("%s: %w", path, &Damage{s.chain.lines + 1, "the last line is cut short; the next run that appends to this ledger counts what it may have stated"})
 	}
@@ -59,8 +67,18 @@ func Verify(path string) (Report, error) {
 
 // scanned is a ledger that was read to its end.
 type scanned struct {
-	chain chain
-	tail  tail
+	chain    chain
+	tail     tail
+	headless bool // it ends before its first line does
+	holds    bool // a line has the hash that was looked for
+}
+
+// history is what the ledger states, its last line with it.
+func (s *scanned) history() History {
+	if s.tail.stands {
+		s.chain.apply(s.tail.entry, s.tail.hash)
+	}
+	return s.chain.history
 }
 
 func (s scanned) report() Report {
@@ -82,13 +100,13 @@ type tail struct {
 	hash   digest
 }
 
-func scanFile(path string) (scanned, error) {
+func scanFile(path string, sought digest) (scanned, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return scanned{}, fmt.Errorf("ledger: %w", err)
 	}
 	defer f.Close()
-	s, err := scan(f)
+	s, err := scanFor(f, sought)
 	if err != nil {
 		return s, fmt.Errorf("%s: %w", path, err)
 	}
@@ -98,7 +116,10 @@ func scanFile(path string) (scanned, error) {
 // longestLine bounds the memory that a file which is no ledger can take.
 const longestLine = 16 << 20
 
-func scan(r io.Reader) (scanned, error) {
+func scan(r io.Reader) (scanned, error) { return scanFor(r, digest{}) }
+
+// scanFor looks for a line of the hash sought on the way.
+func scanFor(r io.Reader, sought digest) (scanned, error) {
 	var s scanned
 	var p parser
 	var long []byte
@@ -120,7 +141,9 @@ func scan(r io.Reader) (scanned, error) {
 			long = long[:0]
 		}
 		if err != nil {
-			return s, s.last(&p, text, offset)
+			err := s.last(&p, text, offset)
+			s.holds = s.holds || s.tail.whole && s.tail.hash == sought
+			return s, err
 		}
 		e, why := p.line(text[:len(text)-1], s.chain.head)
 		if why == "" {
@@ -130,14 +153,16 @@ func scan(r io.Reader) (scanned, error) {
 			return s, s.chain.damage(text, why)
 		}
 		s.chain.apply(e, hashLine(text[:len(text)-1]))
+		s.holds = s.holds || s.chain.head == sought
 		offset += int64(len(text))
 	}
 }
 
 // last reads what follows the last newline.
 func (s *scanned) last(p *parser, text []byte, offset int64) error {
+	s.headless = s.chain.lines == 0
 	if len(text) == 0 {
-		if s.chain.lines == 0 {
+		if s.headless {
 			return &Damage{1, "the file is empty: no run wrote to it, remove it"}
 		}
 		return nil
@@ -146,7 +171,7 @@ func (s *scanned) last(p *parser, text []byte, offset int64) error {
 	if why == "" {
 		why = s.chain.fault(e)
 	}
-	if s.chain.lines == 0 {
+	if s.headless {
 		if why == "" {
 			why = "the header is cut short: no lot was released, remove the file"
 		}

@@ -1,14 +1,19 @@
 package accountant
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -302,5 +307,143 @@ func TestLedgerRefusesNonsense(t *testing.T) {
 	}
 	if _, err := Open(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
+	}
+}
+
+// TestDiscard: only a ledger that no lot was stated in is removed.
+func TestDiscard(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger.jsonl")
+	if err := Discard(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	l, begun := create(t)
+	if err := Discard(begun); !errors.Is(err, ErrLocked) {
+		t.Errorf("one that is being written: %v", err)
+	}
+	spendLots(t, l, exampleLot(1), 1)
+	l.Close()
+	file, err := os.ReadFile(begun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, spend := bytes.IndexByte(file, '\n')+1, bytes.Index(file, []byte(`{"end"`))
+	for name, c := range map[string]struct {
+		text []byte
+		want error
+	}{
+		"empty":                 {nil, nil},
+		"half a header":         {file[:header/2], nil},
+		"a header":              {file[:header], nil},
+		"without its newline":   {file[:header-1], nil},
+		"a lot":                 {file, ErrSpent},
+		"a lot that was killed": {file[:spend], ErrSpent},
+		"half a lot":            {file[:spend-9], ErrSpent},
+	} {
+		if err := os.WriteFile(path, c.text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := Discard(path); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := os.Stat(path); (err == nil) != (c.want != nil) {
+			t.Errorf("%s: afterwards %v", name, err)
+		}
+	}
+	os.WriteFile(path, []byte("hello\n"), 0o644)
+	var damage *Damage
+	if err := Discard(path); !errors.As(err, &damage) {
+		t.Errorf("another file: %v", err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error("another file is gone")
+	}
+}
+
+// TestWaitedForAFileThatWasRemoved: nobody would read what is written to it.
+func TestWaitedForAFileThatWasRemoved(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows removes no open file")
+	}
+	path := filepath.Join(t.TempDir(), "ledger.jsonl")
+	for _, again := range []bool{false, true} {
+		l, err := Create(path, exampleHeader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		waiting, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Discard(path); err != nil {
+			t.Fatal(err)
+		}
+		if again {
+			if l, err = Create(path, exampleHeader); err != nil {
+				t.Fatal(err)
+			}
+			l.Close()
+		}
+		if _, err := resume(waiting); !errors.Is(err, ErrLocked) {
+			t.Errorf("there is another: %v; the removed file is taken: %v", again, err)
+		}
+		waiting.Close()
+	}
+}
+
+// TestManyBegin: of many who clear away what nobody spent from, and begin anew, no one
+// loses what another spends.
+func TestManyBegin(t *testing.T) {
+	rounds := 100
+	if testing.Short() {
+		rounds = 10
+	}
+	for range rounds {
+		path := filepath.Join(t.TempDir(), "ledger.jsonl")
+		var all sync.WaitGroup
+		var spent atomic.Int64
+		for range 4 {
+			all.Go(func() {
+				for range 5 {
+					if err := Discard(path); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, ErrLocked) && !errors.Is(err, ErrSpent) {
+						t.Error(err)
+					}
+					l, err := Create(path, exampleHeader)
+					if err != nil {
+						continue
+					}
+					if l.Spend(exampleLot(1)) == nil {
+						spent.Add(1)
+					}
+					l.Close()
+				}
+			})
+		}
+		all.Wait()
+		if got := read(t, path).Lots(); spent.Load() != 1 || got != 1 {
+			t.Fatalf("%d lots were spent, the ledger says %d; one can be", spent.Load(), got)
+		}
+	}
+}
+
+// TestHolds: a ledger has the hashes of its lines, and no others.
+func TestHolds(t *testing.T) {
+	file := record(t).file
+	path := filepath.Join(t.TempDir(), "ledger.jsonl")
+	if err := os.WriteFile(path, bytes.TrimSuffix(file, []byte("\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.Split(bytes.TrimSuffix(file, []byte("\n")), []byte("\n"))
+	for i, line := range lines {
+		sum := sha256.Sum256(line)
+		if holds, err := Holds(path, hex.EncodeToString(sum[:])); !holds || err != nil {
+			t.Errorf("line %d: %v, %v", i+1, holds, err)
+		}
+		sum[0] ^= 1
+		for _, other := range []string{hex.EncodeToString(sum[:]), hex.EncodeToString(sum[:31]), "", "x", strings.Repeat("0", 64), strings.Repeat("0", 66)} {
+			if holds, err := Holds(path, other); holds || err != nil {
+				t.Errorf("%q: %v, %v", other, holds, err)
+			}
+		}
 	}
 }

@@ -1,13 +1,8 @@
 package engine
 
 import (
-	"bufio"
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 
@@ -163,33 +158,20 @@ func clearLedger(c *Config) error {
 	if c.NonPrivate {
 		return nil
 	}
-	file, err := os.ReadFile(c.Ledger)
-	if errors.Is(err, os.ErrNotExist) {
+	err := accountant.Discard(c.Ledger)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
 		return nil
+	case errors.Is(err, accountant.ErrSpent):
+		return fmt.Errorf("checkpoint: %s holds none, but the ledger %s says that lots were spent: restore the folder, or begin another run", c.Checkpoint, c.Ledger)
 	}
-	if err != nil {
-		return fmt.Errorf("ledger: %w", err)
-	}
-	if bytes.IndexByte(file, '\n') >= 0 {
-		l, err := accountant.Open(c.Ledger)
-		if err != nil {
-			return err
-		}
-		spent := len(l.History().Spent)
-		if err := l.Close(); err != nil {
-			return err
-		}
-		if spent > 0 {
-			return fmt.Errorf("checkpoint: %s holds none, but the ledger %s says that lots were spent: restore the folder, or begin another run", c.Checkpoint, c.Ledger)
-		}
-	}
-	return os.Remove(c.Ledger)
+	return err
 }
 
 // history reads the ledger, which must hold the line that was its last when the
 // checkpoint was taken.
 func history(ledger, head string) (accountant.History, error) {
-	holds, err := holdsLine(ledger, head)
+	holds, err := accountant.Holds(ledger, head)
 	if err != nil {
 		return accountant.History{}, fmt.Errorf("%w: ledger: %w: without it nobody knows what was spent; restore it", ErrDamaged, err)
 	}
@@ -247,12 +229,16 @@ func sameShape(a, b *checkpoint) error {
 
 // reopen goes on with the ledger.
 func (r *Run) reopen(spent accountant.History) (err error) {
+	read := spent.Lots()
 	spent, broken := r.withBrokenPass(spent)
 	if r.meter, err = r.newMeter(r.foreseen(spent)); err != nil {
 		return err
 	}
 	if r.ledger, err = accountant.Open(r.config.Ledger); err != nil {
 		return err
+	}
+	if r.ledger.History().Lots() != read {
+		return fmt.Errorf("the ledger %s was written to by another run while this one began: resume again", r.config.Ledger)
 	}
 	if !r.source.Secure() {
 		if err := r.ledger.MarkInsecure(); err != nil {
@@ -295,33 +281,10 @@ func (r *Run) brokenPass(h accountant.History) int {
 	return (pass - dealt%pass) % pass
 }
 
-// holdsLine reports whether a ledger has a line whose SHA-256 is head
-// (accountant/FORMAT.md).
-func holdsLine(path, head string) (bool, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return false, err
-	}
-	defer file.Close()
-	for in := bufio.NewReader(file); ; {
-		line, err := in.ReadBytes('\n')
-		sum := sha256.Sum256(bytes.TrimSuffix(line, []byte("\n")))
-		if len(line) > 0 && hex.EncodeToString(sum[:]) == head {
-			return true, nil
-		}
-		if err == io.EOF {
-			return false, nil
-		}
-		if err != nil {
-			return false, err
-		}
-	}
-}
-
 // withdraw takes back a ledger under which nothing was spent.
 func (r *Run) withdraw() {
 	if r.ledger != nil {
 		r.ledger.Close()
-		os.Remove(r.config.Ledger)
+		accountant.Discard(r.config.Ledger)
 	}
 }

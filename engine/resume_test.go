@@ -410,3 +410,48 @@ func TestCheckpointHoldsNoKey(t *testing.T) {
 		}
 	}
 }
+
+// TestResumedMeanwhile: a run that another resumed, ended and left while this one began
+// knows neither what it spent nor what it made.
+func TestResumedMeanwhile(t *testing.T) {
+	c := lasting(t)
+	r := start(t, c)
+	train(t, r, nil)
+	r.Close()
+	c.Steps = 9
+	late, other := c, true
+	late.Network = func(batch int) (*perexample.Network, error) {
+		if other {
+			other = false
+			r := resume(t, c)
+			train(t, r, nil)
+			r.Close()
+		}
+		return mlp(batch)
+	}
+	if _, err := Resume(late); err == nil || !strings.Contains(err.Error(), "resume again") {
+		t.Errorf("error %v", err)
+	}
+	if r = resume(t, late); r.Steps() != 9 {
+		t.Errorf("%d steps, then", r.Steps())
+	}
+	r.Close()
+	if n := lotsIn(t, c.Ledger).Lots(); n != 9 {
+		t.Errorf("%d lots", n)
+	}
+}
+
+// TestLedgerOfAnotherIsKept: where there is no checkpoint, a ledger that is being
+// written is not cleared away.
+func TestLedgerOfAnotherIsKept(t *testing.T) {
+	c := lasting(t)
+	r := start(t, withoutCheckpoint(c))
+	if _, err := Resume(c); !errors.Is(err, accountant.ErrLocked) {
+		t.Errorf("error %v", err)
+	}
+	train(t, r, nil)
+	r.Close()
+	if n := lotsIn(t, c.Ledger).Lots(); n != 5 {
+		t.Errorf("%d lots", n)
+	}
+}
