@@ -260,15 +260,37 @@ the largest power of ten below one over the number of records.`,
 // usedBy is the accountant that the run used, by the summary beside its ledger; "" where
 // there is none.
 func usedBy(ledger, head string) string {
+	if name, itsHead := summaryBeside(ledger); itsHead == head {
+		return name
+	}
+	return ""
+}
+
+// summaryBeside is what a run's summary says of the ledger beside it.
+func summaryBeside(ledger string) (name, head string) {
 	var saved struct {
 		Accountant string `json:"accountant"`
 		Head       string `json:"ledger_head"`
 	}
 	text, err := os.ReadFile(filepath.Join(filepath.Dir(ledger), "run.json"))
-	if err != nil || json.Unmarshal(text, &saved) != nil || saved.Head != head {
-		return ""
+	if err != nil || json.Unmarshal(text, &saved) != nil {
+		return "", ""
 	}
-	return saved.Accountant
+	return saved.Accountant, saved.Head
+}
+
+// checkSummary finds that a run's ledger lacks the line that was its last when the summary
+// was written; a run that was resumed since has others after it.
+func checkSummary(ledger string) error {
+	_, head := summaryBeside(ledger)
+	if head == "" || filepath.Base(ledger) != "ledger.jsonl" {
+		return nil
+	}
+	holds, err := accountant.Holds(ledger, head)
+	if err == nil && !holds {
+		err = &fault{exitDamaged, fmt.Errorf("%s: it lacks the line whose hash is ledger_head in the run.json beside it, %s: lines are missing at its end, or it is another run's", ledger, head)}
+	}
+	return err
 }
 
 func newLedgerVerify(s *screen) *cobra.Command {
@@ -278,8 +300,8 @@ func newLedgerVerify(s *screen) *cobra.Command {
 		Short: "Check that no line of a ledger was changed, dropped, moved or cut",
 		Long: `Checks every line of a ledger against its check value and the hash of the line
 before. The exit code is 4 if one is wrong, and the message names it. Lines missing
-at the end of a ledger that was never ended only show in its head: give the one you
-know (ledger_head in run.json) with --head.`,
+at the end only show in its head: that in run.json beside a run's ledger is looked
+for, and one that you know from elsewhere is given with --head.`,
 		Example: `  dptrain ledger verify runs/mnist
   dptrain ledger verify runs/mnist/ledger.jsonl --head 3d204fc9…`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -288,7 +310,9 @@ know (ledger_head in run.json) with --head.`,
 				return err
 			}
 			report, err := accountant.Verify(path)
-			if err == nil && head != "" && head != report.Head {
+			if err == nil && head == "" {
+				err = checkSummary(path)
+			} else if err == nil && head != report.Head {
 				err = &fault{exitDamaged, fmt.Errorf("%s: its head is %s, not %s: lines are missing or were added at its end, or it is another run's", path, report.Head, head)}
 			}
 			v := struct {

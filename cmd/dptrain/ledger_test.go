@@ -80,6 +80,38 @@ func TestVerifyUnderJSON(t *testing.T) {
 	}
 }
 
+// A resumed run's ledger without its second half is a whole one of the first; the summary
+// tells.
+func TestVerifyFindsMissingRun(t *testing.T) {
+	inWorkshop(t)
+	run := func(args string) {
+		t.Helper()
+		if _, stderr, code := dptrain("train " + args); code != exitDone {
+			t.Fatal(stderr)
+		}
+	}
+	run("--model logistic --lot 200 --ignore owner --steps 2 --noise 2 --out run" + columns)
+	ledger, summary := contents(t, "run/ledger.jsonl"), contents(t, "run/run.json")
+	run("--resume run --steps 4")
+	whole, last := contents(t, "run/ledger.jsonl"), contents(t, "run/run.json")
+	for _, c := range []struct {
+		ledger, summary []byte
+		code            int
+	}{{whole, last, exitDone}, {whole, summary, exitDone}, {ledger, summary, exitDone}, {ledger, last, exitDamaged}} {
+		for path, text := range map[string][]byte{"run/ledger.jsonl": c.ledger, "run/run.json": c.summary, "run/copy.jsonl": c.ledger} {
+			if err := os.WriteFile(path, text, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, stderr, code := dptrain("ledger verify run"); code != c.code || (code != exitDone) != strings.Contains(stderr, "lines are missing") {
+			t.Errorf("exit %d, %q", code, stderr)
+		}
+		if _, stderr, code := dptrain("ledger verify run/copy.jsonl"); code != exitDone {
+			t.Errorf("a file of another name: exit %d, %q", code, stderr)
+		}
+	}
+}
+
 // A ledger whose end is cut short still shows what it may have stated at most.
 func TestShowCutLedger(t *testing.T) {
 	inFixtures(t)
