@@ -135,10 +135,9 @@ func spend(h History) (spending, error) {
 		e.fixed = run.Lot.Sampling.Policy == Fixed && e.sampled()
 		if run.Lot.Sampling.Policy == Shuffle {
 			pass.lots(e, run, add)
-			continue
+		} else {
+			add(e, run.Count)
 		}
-		pass.end(add)
-		add(e, run.Count)
 	}
 	pass.end(add)
 	return s, nil
@@ -151,7 +150,7 @@ type gaussianKey struct {
 
 // shufflePass gathers the lots of a pass over disjoint batches: a record is in
 // one of them, and which one is not accounted, so it is taken to be in the one
-// that tells most.
+// that tells most. Other lots may come between those of a pass, such as a validation.
 type shufflePass struct {
 	sampling Sampling
 	left     int // lots still to come in this pass

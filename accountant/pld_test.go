@@ -364,6 +364,18 @@ func TestShuffle(t *testing.T) {
 	near(t, "two passes, noise falling", epsilonOf(t, h, 1e-5, "pld").Epsilon, two, 1e-12)
 }
 
+// TestPassWithOthersBetween: a lot of another kind between those of a pass does not end
+// it. If it did, the strong halves of two passes would count as one.
+func TestPassWithOthersBetween(t *testing.T) {
+	half := func(noise float64) Spent {
+		return Spent{Lot{Sampling{Policy: Shuffle, Lot: 100, Records: 1000}, []Query{{"all", Gaussian, 1, noise}}}, 5}
+	}
+	two := epsilonOf(t, poisson(1, 2, 2), 1e-5, "pld").Epsilon
+	between := poisson(1, 1e6, 1).Spent[0]
+	h := History{Spent: []Spent{half(100), between, half(2), half(2), half(100)}}
+	near(t, "two passes", epsilonOf(t, h, 1e-5, "pld").Epsilon, two, 1e-6)
+}
+
 // TestDeltaIsNoZero asks where δ is below every number: an answer of 0 would be pure
 // privacy, which Gaussian noise does not give.
 func TestDeltaIsNoZero(t *testing.T) {
