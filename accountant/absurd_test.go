@@ -1,6 +1,7 @@
 package accountant
 
 import (
+	"errors"
 	"math"
 	"testing"
 	"time"
@@ -52,5 +53,60 @@ func TestAbsurdTargets(t *testing.T) {
 	}
 	if took := time.Since(began); took > time.Minute {
 		t.Errorf("four calibrations took %v", took)
+	}
+}
+
+// Counts that are added up do not wrap around: equal groups of a lot count together.
+func TestCountsDoNotWrap(t *testing.T) {
+	lot := Lot{Sampling: Sampling{Policy: Every}}
+	for range 1100 {
+		lot.Queries = append(lot.Queries, Query{"g", Laplace, 1, 1e9})
+	}
+	for _, accountant := range Names() {
+		if a, err := Epsilon(History{Spent: []Spent{{lot, mostLots}}}, 1e-5, accountant); !errors.Is(err, ErrArgument) {
+			t.Errorf("%s: %+v, %v", accountant, a, err)
+		}
+	}
+	h := History{Spent: []Spent{{lot, mostLots / 1100}, {Lot{Sampling{Policy: Every}, lot.Queries[:1]}, mostLots % 1100}}}
+	near(t, "as many as can be counted", epsilonOf(t, h, 1e-5, "pld").Epsilon,
+		epsilonOf(t, History{Spent: []Spent{{Lot{Sampling{Policy: Every}, lot.Queries[:1]}, mostLots}}}, 1e-5, "pld").Epsilon, 1e-9)
+}
+
+// Unsampled lots that all differ are told apart in a time that grows with their number.
+func TestManyKindsAreSeparatedInTime(t *testing.T) {
+	events := make([]counted, 100_000)
+	for i := range events {
+		events[i] = counted{event{rate: 1, laplace: []float64{1 / float64(i+1)}}, 1}
+	}
+	began := time.Now()
+	if n := len(separate(append(events, events...))); n != len(events) {
+		t.Errorf("%d kinds", n)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// Discrete Gaussians that would fill the memory are refused.
+func TestManyWideLattices(t *testing.T) {
+	var h History
+	for i := range 1000 {
+		h.Spent = append(h.Spent, lots(.01, 1, Query{"g", DiscreteGaussian, 100, 10000 + float64(i)}))
+	}
+	if a, err := Epsilon(h, 1e-5, "pld"); !errors.Is(err, ErrArgument) {
+		t.Errorf("%+v, %v", a, err)
+	}
+	epsilonOf(t, h, 1e-5, "rdp")
+}
+
+// Where the curve of so little noise is not laid on points, pld is not above zcdp.
+func TestLittleNoiseIsNotAboveZCDP(t *testing.T) {
+	for _, adjacency := range []Adjacency{AddRemove, ReplaceOne} {
+		h := History{Header: Header{Adjacency: adjacency}, Spent: []Spent{
+			lots(.5, 1, Query{"g", Gaussian, 3.3, 1}), lots(.035, 5, Query{"g", Gaussian, 1, .0137})}}
+		pld, zcdp := epsilonOf(t, h, 5e-7, "pld").Epsilon, epsilonOf(t, h, 5e-7, "zcdp").Epsilon
+		if pld > zcdp {
+			t.Errorf("%s: pld %v, zcdp %v", adjacency, pld, zcdp)
+		}
 	}
 }

@@ -17,8 +17,12 @@ type composer struct {
 }
 
 func newComposer(s spending) (*composer, error) {
+	points := 0.0
 	for _, e := range s.events {
 		for _, d := range e.lattice {
+			if points += 30*d.sigma + d.shift; points > mostPoints {
+				return nil, badArgument("discrete Gaussians of so many kinds and such wide noise: pld sums at most about %v integers in all; use rdp", float64(mostPoints))
+			}
 			if d.shift != math.Round(d.shift) {
 				return nil, badArgument("discrete Gaussian of sensitivity %v: pld needs a whole number of lattice steps; use rdp", d.shift)
 			}
@@ -48,6 +52,17 @@ func newComposer(s spending) (*composer, error) {
 // Gaussians into one.
 func separate(events []counted) []counted {
 	out := make([]counted, 0, len(events))
+	index := map[string]int{}
+	merge := func(e event, count int) {
+		key := e.key()
+		at, seen := index[key]
+		if !seen {
+			at = len(out)
+			index[key] = at
+			out = append(out, counted{event: e})
+		}
+		out[at].count += count
+	}
 	squares := 0.0
 	for _, e := range events {
 		if e.sampled() {
@@ -56,26 +71,16 @@ func separate(events []counted) []counted {
 		}
 		squares += float64(e.count) * e.gaussian * e.gaussian
 		for _, ratio := range e.laplace {
-			out = merge(out, counted{event{rate: 1, laplace: []float64{ratio}}, e.count})
+			merge(event{rate: 1, laplace: []float64{ratio}}, e.count)
 		}
 		for _, d := range e.lattice {
-			out = merge(out, counted{event{rate: 1, lattice: []lattice{d}}, e.count})
+			merge(event{rate: 1, lattice: []lattice{d}}, e.count)
 		}
 	}
 	if squares > 0 {
 		out = append(out, counted{event{rate: 1, gaussian: math.Sqrt(squares)}, 1})
 	}
 	return out
-}
-
-func merge(events []counted, e counted) []counted {
-	key := e.key()
-	i := slices.IndexFunc(events, func(other counted) bool { return !other.sampled() && other.key() == key })
-	if i < 0 {
-		return append(events, e)
-	}
-	events[i].count += e.count
-	return events
 }
 
 // pairOf is the pair of an event that is one group, or several sampled together,

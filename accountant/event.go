@@ -85,9 +85,11 @@ func spend(h History) (spending, error) {
 		if err := checkLot(run); err != nil {
 			return s, fmt.Errorf("entry %d: %w", i+1, err)
 		}
-		if left -= run.Count; left < 0 { // counts are added up: they must not wrap around
-			return s, badArgument("entry %d: a run of %d lots: with those before it there are more than 2^53", i+1, run.Count)
+		each := max(1, len(run.Lot.Queries)) // equal ones count together
+		if run.Count > left/each {           // counts are added up: they must not wrap around
+			return s, badArgument("entry %d: a run of %d lots: with those before it there are more than 2^53 lots, or queries", i+1, run.Count)
 		}
+		left -= run.Count * each
 		fixed = fixed || run.Lot.Sampling.Policy == Fixed && run.Lot.Sampling.Lot < run.Lot.Sampling.Records
 		s.shuffled = s.shuffled || run.Lot.Sampling.Policy == Shuffle
 	}

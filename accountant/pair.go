@@ -109,10 +109,12 @@ func latticePair(d lattice, share float64) pair {
 }
 
 // mostLattice and mostMoved are the largest σ and shift of a discrete Gaussian that
-// is summed point by point.
+// is summed point by point, mostPoints about how many points all of them may have: each
+// takes some sixty bytes.
 const (
 	mostLattice = 2e4
 	mostMoved   = 1e6
+	mostPoints  = 2e7
 )
 
 // quantile is at least where the unit Gaussian has chance share above it.

@@ -40,7 +40,11 @@ func pldEpsilon(s spending, delta float64) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	known := min(mostLoss(s.events), soundRDP(c.upper, delta), naive.Epsilon)
+	zcdp, err := zcdpEpsilon(spending{events: c.upper}, delta)
+	if err != nil {
+		return Answer{}, err
+	}
+	known := min(mostLoss(s.events), soundRDP(c.upper, delta), naive.Epsilon, zcdp.Epsilon)
 	if c.loud() {
 		return Answer{Epsilon: known}, nil
 	}
