@@ -110,3 +110,26 @@ func TestLittleNoiseIsNotAboveZCDP(t *testing.T) {
 		}
 	}
 }
+
+// Where a bound moves and its noise with it, what was planned as one event, and held to a
+// budget, is one: apart, the events would be accounted at other points, and cost more or less
+// by chance.
+func TestMovingBoundsAreOneEvent(t *testing.T) {
+	plan := Plan{Sampling: Sampling{Policy: Poisson, Rate: 0.0009639908697761039}, Steps: 1987, Adjacency: AddRemove}
+	const target = 1.4553956864131814
+	noise, err := CalibrateNoise(plan, target, 1e-5, "pld")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var h History
+	for lot := range plan.Steps {
+		bound := 0.5 + 0.123*float64(lot%7)
+		h.Spent = append(h.Spent, Spent{Lot{plan.Sampling, []Query{{"all", Gaussian, bound, noise * bound}}}, 1})
+	}
+	if s, err := spend(h); err != nil || len(s.events) != 1 || s.events[0].count != plan.Steps || s.events[0].gaussian < 1/noise {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if got := epsilonOf(t, h, 1e-5, "pld").Epsilon; got > target {
+		t.Errorf("ε = %v, planned %v", got, target)
+	}
+}

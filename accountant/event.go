@@ -110,16 +110,17 @@ func spend(h History) (spending, error) {
 		}
 		at, seen := 0, false
 		if e.pureGaussian() {
-			at, seen = index[gaussianKey{e.rate, e.gaussian, e.fixed}]
+			at, seen = index[keyOf(e)]
 		} else {
 			at, seen = others[e.key()]
 		}
 		if seen {
 			s.events[at].count += count
+			s.events[at].gaussian = max(s.events[at].gaussian, e.gaussian)
 			return
 		}
 		if e.pureGaussian() {
-			index[gaussianKey{e.rate, e.gaussian, e.fixed}] = len(s.events)
+			index[keyOf(e)] = len(s.events)
 		} else {
 			others[e.key()] = len(s.events)
 		}
@@ -150,9 +151,17 @@ type gaussianKey struct {
 	fixed          bool
 }
 
+// keyOf is one for shifts that differ by rounding, as they do where a bound moves and its
+// noise with it: what was planned as one event is accounted as one, that of the largest.
+func keyOf(e event) gaussianKey {
+	const unsure = 12 // bits
+	bits := math.Float64bits(e.gaussian) + 1<<(unsure-1)
+	return gaussianKey{e.rate, math.Float64frombits(bits >> unsure << unsure), e.fixed}
+}
+
 // shufflePass gathers the lots of a pass over disjoint batches: a record is in
 // one of them, and which one is not accounted, so it is taken to be in the one
-// that tells most. Other lots may come between those of a pass, such as a validation.
+// that tells most.
 type shufflePass struct {
 	sampling Sampling
 	left     int // lots still to come in this pass
