@@ -25,6 +25,9 @@ func NewFilter(epsilon, delta, order float64, adjacency Adjacency) (*Filter, err
 	if !(order > 1) || math.IsInf(order, 0) {
 		return nil, badArgument("order %v: must be a finite number above 1", order)
 	}
+	if adjacency == "" {
+		adjacency = AddRemove
+	}
 	budget := epsilon - convertRDP(order, 0, delta)
 	if !(budget > 0) {
 		return nil, unreachable("order %v leaves nothing of epsilon %v at delta %s: even no release converts to %.6g; use a larger order", order, epsilon, written(delta), epsilon-budget)
@@ -38,6 +41,9 @@ func (f *Filter) Admit(lot Lot, count int) (bool, error) {
 	s, err := spend(History{Header: Header{Adjacency: f.adjacency}, Spent: []Spent{{lot, count}}})
 	if err != nil {
 		return false, err
+	}
+	if s.adjacency != f.adjacency {
+		return false, badArgument("%s lots are accounted under %s adjacency, and this filter is under %s: open one under %s for all lots", lot.Sampling.Policy, s.adjacency, f.adjacency, s.adjacency)
 	}
 	cost := rdpTotal(s.events, f.order, rdpOf)
 	if !(f.spent+cost <= f.budget) {

@@ -248,6 +248,28 @@ func TestFilter(t *testing.T) {
 	near(t, "used", f.Used(), 1, 1e-9)
 }
 
+// TestFilterKeepsToOneAdjacency: what lots of a fixed size cost is said under replace-one,
+// and shuffled ones under zero-out; neither adds up with what others cost under add or
+// remove one.
+func TestFilterKeepsToOneAdjacency(t *testing.T) {
+	query := []Query{{"all", Gaussian, 1, 4}}
+	for policy, good := range map[Policy]Adjacency{Fixed: ReplaceOne, Shuffle: ZeroOut} {
+		for _, adjacency := range []Adjacency{"", AddRemove, ReplaceOne, ZeroOut} {
+			f, err := NewFilter(10, 1e-5, 4, adjacency)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ok, err := f.Admit(Lot{Sampling{Policy: policy, Lot: 10, Records: 100}, query}, 1)
+			if want := adjacency == good || adjacency == ReplaceOne; ok != want || (err == nil) != want {
+				t.Errorf("%s lots under %q: %v, %v", policy, adjacency, ok, err)
+			}
+			if ok, err := f.Admit(poisson(.1, 4, 1).Spent[0].Lot, 1); !ok || err != nil {
+				t.Errorf("then a Poisson sample under %q: %v, %v", adjacency, ok, err)
+			}
+		}
+	}
+}
+
 func TestMeter(t *testing.T) {
 	past := poisson(.02, 1.5, 300)
 	lot := poisson(.01, 1, 1).Spent[0].Lot
