@@ -230,7 +230,7 @@ func (p *parser) more(end byte) bool {
 }
 
 func (p *parser) space() {
-	for p.at < len(p.text) && (p.text[p.at] == ' ' || p.text[p.at] == '\t' || p.text[p.at] == '\r') {
+	for p.at < len(p.text) && (p.text[p.at] == ' ' || p.text[p.at] == '\t') {
 		p.at++
 	}
 }

@@ -56,6 +56,7 @@ func TestParserIsStrict(t *testing.T) {
 		`{"spend":1.0,"lot":` + fullLot + noPrev,
 		`{"spend":1e3,"lot":` + fullLot + noPrev,
 		`{"spend":"1","lot":` + fullLot + noPrev,
+		`{"spend":1,` + "\r" + `"lot":` + fullLot + noPrev,
 		`{"spend":9007199254740993,"lot":` + fullLot + noPrev,
 		`{"spend":99999999999999999999,"lot":` + fullLot + noPrev,
 		`{"spend":1,"lot":` + fullLot,
