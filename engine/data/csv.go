@@ -13,7 +13,7 @@ import (
 
 // lineReader turns a file of one row a line into examples, and names the columns
 // that their features come from.
-type lineReader func(r io.Reader, s Schema) (*Table, []string, error)
+type lineReader func(r io.Reader, s Schema) (Set, []string, error)
 
 // openLines reads a file as the schema says, and another one of the same columns,
 // in any order, to test with if there is one.
@@ -26,7 +26,7 @@ func openLines(file string, o Options, read lineReader) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	task.Train, task.Classes, task.Schema.Inputs = train, train.columns[1].Classes, inputs
+	task.Train, task.Classes, task.Schema.Inputs = train, train.Columns()[1].Classes, inputs
 	if o.Test == "" {
 		return task, nil
 	}
@@ -34,23 +34,23 @@ func openLines(file string, o Options, read lineReader) (*Task, error) {
 	return task, err
 }
 
-func readLines(file string, s Schema, read lineReader) (*Table, []string, error) {
+func readLines(file string, s Schema, read lineReader) (Set, []string, error) {
 	f, err := openFile(os.DirFS(filepath.Dir(file)), filepath.Base(file))
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", file, err)
 	}
 	defer f.Close()
-	t, inputs, err := read(f, s)
+	set, inputs, err := read(f, s)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return t, inputs, nil
+	return set, inputs, nil
 }
 
 // readCSV turns rows into examples: the features, in the order of the file's
 // columns, whose names it returns, and the label. Errors name lines and columns,
 // never what stands there.
-func readCSV(r io.Reader, s Schema) (*Table, []string, error) {
+func readCSV(r io.Reader, s Schema) (Set, []string, error) {
 	b := bufio.NewReader(r)
 	if mark, _ := b.Peek(3); string(mark) == "\ufeff" {
 		b.Discard(3)
@@ -90,8 +90,8 @@ func readCSV(r io.Reader, s Schema) (*Table, []string, error) {
 			return nil, nil, fmt.Errorf("line %d, column %q: %w", line, l.roles[k].name, err)
 		}
 	}
-	t, err := rows.table(s)
-	return t, l.inputs, err
+	set, err := rows.set(s)
+	return set, l.inputs, err
 }
 
 // checkCommas refuses a first line that was not written as UTF-8 with commas

@@ -254,10 +254,11 @@ func FuzzCSV(f *testing.F) {
 		f.Add(file)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		table, _, err := readCSV(strings.NewReader(text), peopleSchema)
+		set, _, err := readCSV(strings.NewReader(text), peopleSchema)
 		if err != nil {
 			return
 		}
+		table := set.(*Table)
 		if err := checkAll(table); err != nil {
 			t.Error(err)
 		}

@@ -44,7 +44,7 @@ func eachLine(r io.Reader, f func(number int, line []byte) error) error {
 // Texts, numbers, true and false stand for themselves, null for nothing, and a
 // list of numbers for indices. Every key must be known to the schema, if only to
 // be ignored.
-func readJSONL(r io.Reader, s Schema) (*Table, []string, error) {
+func readJSONL(r io.Reader, s Schema) (Set, []string, error) {
 	names := s.columns()
 	l, err := newLayout(names, s)
 	if err != nil {
@@ -82,8 +82,8 @@ func readJSONL(r io.Reader, s Schema) (*Table, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	t, err := rows.table(s)
-	return t, l.inputs, err
+	set, err := rows.set(s)
+	return set, l.inputs, err
 }
 
 // cell writes a JSON value as a table would have it.
@@ -110,26 +110,31 @@ func cell(value json.RawMessage) (text string, ok bool) {
 	return string(value), true // a number, true or false
 }
 
+// lines is the layout of plain text: a row is a text.
+func lines(t *tokenizer) *layout {
+	return &layout{order: []int{0}, label: -1, user: -1, tokens: t}
+}
+
 // readText makes each line that is not blank an example: a language model's.
-func readText(r io.Reader, s Schema) (*Table, []string, error) {
+func readText(r io.Reader, s Schema) (Set, []string, error) {
 	t, err := s.tokenizer()
 	if err != nil {
 		return nil, nil, err
 	}
-	var features, labels []float32
-	if err := eachLine(r, func(number int, line []byte) (err error) {
-		if features, labels, err = t.example(features, labels, string(line)); err != nil {
-			err = fmt.Errorf("line %d: %w", number, err)
+	rows := rows{layout: lines(t)}
+	if err := eachLine(r, func(number int, line []byte) error {
+		if _, err := rows.add([]string{string(line)}); err != nil {
+			return fmt.Errorf("line %d: %w", number, err)
 		}
-		return err
+		return nil
 	}); err != nil {
 		return nil, nil, err
 	}
-	if len(features) == 0 {
+	if rows.count == 0 {
 		return nil, nil, errors.New("has no line with text")
 	}
-	table, err := NewTable(t.columns("", 0), [][]float32{features, labels}, nil)
-	return table, nil, err
+	set, err := rows.set(s)
+	return set, nil, err
 }
 
 // openText reads a plain text, or another one to test with: a line is an example.

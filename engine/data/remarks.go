@@ -68,18 +68,20 @@ func Remarks(s Schema) (*Task, error) {
 	} else {
 		task.Classes = t.count
 	}
-	texts, labels := writtenRemarks()
-	part := func(from, to int) (*Table, error) {
-		var features, steps []float32
-		for _, text := range texts[from:to] {
-			if features, steps, err = t.example(features, steps, text); err != nil {
+	remarks, labels := writtenRemarks()
+	part := func(from, to int) (set *texts, err error) {
+		var indices []float32
+		var ends []int
+		for _, text := range remarks[from:to] {
+			if indices, err = t.add(indices, text); err != nil {
 				return nil, err
 			}
+			ends = append(ends, len(indices))
 		}
-		if !s.Next {
-			steps = labels[from:to]
+		if s.Next {
+			return newTexts(t.columns("", 0), indices, ends, nil, nil)
 		}
-		return NewTable(t.columns("label", 2), [][]float32{features, steps}, nil)
+		return newTexts(t.columns("label", 2), indices, ends, labels[from:to], nil)
 	}
 	if task.Train, err = part(0, remarksTrain); err != nil {
 		return nil, err

@@ -33,6 +33,7 @@ type layout struct {
 type rows struct {
 	*layout
 	features, labels parts
+	ends             []int // of each text's indices among the features
 	users            []int32
 	known            map[string]int32 // the number of each user so far
 	count            int
@@ -41,17 +42,18 @@ type rows struct {
 // parts is a list that grows without its numbers being copied each time, which would
 // take three times their memory while a file is read.
 type parts struct {
-	full [][]float32
-	last []float32
+	full   [][]float32
+	last   []float32
+	before int // numbers in the full ones
 }
 
 const partLength = 1 << 20
 
-// cut begins a new part after a row if the last one is long enough. Rows are of one
-// width, so that as many as before fill it.
+// cut begins a new part after a row if the last one is long enough. Rows of one width
+// fill it as before.
 func (p *parts) cut() {
 	if len(p.last) >= partLength {
-		p.full = append(p.full, p.last)
+		p.full, p.before = append(p.full, p.last), p.before+len(p.last)
 		p.last = make([]float32, 0, len(p.last))
 	}
 }
@@ -63,17 +65,17 @@ func (p *parts) joined() []float32 {
 	return slices.Concat(append(p.full, p.last)...)
 }
 
-// table is the set of all rows.
-func (r *rows) table(s Schema) (*Table, error) {
+// set is that of all rows.
+func (r *rows) set(s Schema) (Set, error) {
 	if r.count == 0 {
 		return nil, errors.New("has no rows")
+	}
+	if r.tokens != nil {
+		return newTexts(r.tokens.columns(s.Label, len(s.Classes)), r.features.joined(), r.ends, r.labels.joined(), r.users)
 	}
 	columns := []Column{
 		{Name: "features", Kind: Feature, Shape: []int{r.width}},
 		{Name: s.Label, Kind: Label, Classes: len(s.Classes)},
-	}
-	if r.tokens != nil {
-		columns = r.tokens.columns(s.Label, len(s.Classes))
 	}
 	return NewTable(columns, [][]float32{r.features.joined(), r.labels.joined()}, r.users)
 }
@@ -85,9 +87,10 @@ func (r *rows) add(row []string) (column int, err error) {
 		cell := strings.TrimSpace(row[k])
 		switch {
 		case k == r.text:
-			if r.features.last, r.labels.last, err = r.tokens.example(r.features.last, r.labels.last, cell); err != nil {
+			if r.features.last, err = r.tokens.add(r.features.last, cell); err != nil {
 				return k, err
 			}
+			r.ends = append(r.ends, r.features.before+len(r.features.last))
 		case k == r.label:
 			class, ok := r.classes[cell]
 			if !ok {

@@ -3,6 +3,7 @@ package data
 import (
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -25,7 +26,7 @@ func TestManyRows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	table, err := rows.table(Schema{Label: "y", Classes: []string{"n", "p"}})
+	set, err := rows.set(Schema{Label: "y", Classes: []string{"n", "p"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,13 +34,49 @@ func TestManyRows(t *testing.T) {
 	if took, holds := after.TotalAlloc-before.TotalAlloc, uint64(4*4*count); took > 7*holds/2 && !raceDetector {
 		t.Errorf("%d bytes were taken for %d", took, holds)
 	}
-	features, labels := table.values[0], table.values[1]
+	features, labels := set.(*Table).values[0], set.(*Table).values[1]
 	if len(features) != 3*count || len(labels) != count {
 		t.Fatalf("%d features and %d labels of %d rows", len(features), len(labels), count)
 	}
 	for i := range count {
 		if f := features[3*i : 3*i+3]; f[0] != float32(i%3)-1 || f[1] != float32(i%2)-1 || f[2] != 1 || labels[i] != float32(i%2) {
 			t.Fatalf("row %d: %v, %v", i, f, labels[i])
+		}
+	}
+}
+
+// Texts are held by their own lengths, however long an example may be, across parts
+// too.
+func TestManyTexts(t *testing.T) {
+	const length, count = 1 << 15, 1000
+	tok, err := Schema{Tokens: "bytes", Length: length, Next: true}.tokenizer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	rows := rows{layout: lines(tok)}
+	text := strings.Repeat("a", partLength/300) + "b"
+	for range count {
+		if _, err := rows.add([]string{text}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set, err := rows.set(Schema{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if took, holds := after.TotalAlloc-before.TotalAlloc, uint64(4*count*len(text)); took > 4*holds && !raceDetector {
+		t.Errorf("%d bytes were taken for %d", took, holds)
+	}
+	dst := buffers(set, 1)
+	for r := range count {
+		if err := set.Read(dst, []int{r}); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(text); dst[0][0] != newline || dst[0][n] != 'b' || dst[0][n+1] != Pad || dst[1][n-1] != 'b' || dst[1][n] != newline || dst[1][n+1] != Pad {
+			t.Fatalf("text %d begins %v, %v", r, dst[0][:2], dst[1][:2])
 		}
 	}
 }

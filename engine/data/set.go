@@ -168,7 +168,7 @@ func Check(s Set) error {
 // sound reports whether a set was made by this package.
 func sound(s Set) bool {
 	switch s := s.(type) {
-	case *Table, *Pictures:
+	case *Table, *Pictures, *texts:
 		return true
 	case *subset:
 		return sound(s.of)

@@ -147,31 +147,13 @@ func (s Schema) tokenizer() (*tokenizer, error) {
 	return t, nil
 }
 
-// example appends a text's indices, cut or padded to the length, and, where each
-// step predicts the next, to labels the index that follows each.
-func (t *tokenizer) example(features, labels []float32, text string) (f, l []float32, err error) {
-	ids, err := t.indices(text)
-	if err != nil {
-		return features, labels, err
+// add appends a text's indices, as many as an example takes and, where each step
+// predicts the next, one more.
+func (t *tokenizer) add(ids []float32, text string) ([]float32, error) {
+	from, most := len(ids), t.length
+	if t.next {
+		most++
 	}
-	put := func(to []float32, ids []float32) []float32 {
-		ids = ids[:min(len(ids), t.length)]
-		to = append(to, ids...)
-		for range t.length - len(ids) {
-			to = append(to, Pad)
-		}
-		return to
-	}
-	if !t.next {
-		return put(features, ids), labels, nil
-	}
-	// The last index has nothing after it that it could predict.
-	return put(features, ids[:max(0, len(ids)-1)]), put(labels, ids[min(1, len(ids)):]), nil
-}
-
-// indices are those of a text, up to one more than an example takes.
-func (t *tokenizer) indices(text string) ([]float32, error) {
-	var ids []float32
 	if t.edge != Pad {
 		ids = append(ids, float32(t.edge))
 	}
@@ -200,7 +182,7 @@ func (t *tokenizer) indices(text string) ([]float32, error) {
 	if t.edge != Pad {
 		ids = append(ids, float32(t.edge))
 	}
-	return ids, nil
+	return ids[:min(len(ids), from+most)], nil
 }
 
 // columns are the network's inputs where the features are indices.

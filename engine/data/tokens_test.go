@@ -54,14 +54,25 @@ func TestExamplesOfText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, l, err := tok.example(nil, nil, c.text)
-		if err != nil || !slices.Equal(f, c.features) || !slices.Equal(l, c.labels) || tok.count != c.classes {
-			t.Errorf("%+v: %q gives %v, %v of %d (%v); want %v, %v of %d", c.schema, c.text, f, l, tok.count, err, c.features, c.labels, c.classes)
+		rows := rows{layout: lines(tok)}
+		if !c.schema.Next {
+			rows.labels.last, c.labels = []float32{1}, []float32{1}
+		}
+		if _, err := rows.add([]string{c.text}); err != nil {
+			t.Fatal(err)
+		}
+		set, err := rows.set(Schema{Label: "y", Classes: Classes{"a", "b"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dst := buffers(set, 1)
+		if err := set.Read(dst, []int{0}); err != nil || !slices.Equal(dst[0], c.features) || !slices.Equal(dst[1], c.labels) || tok.count != c.classes {
+			t.Errorf("%+v: %q gives %v of %d (%v); want %v, %v of %d", c.schema, c.text, dst, tok.count, err, c.features, c.labels, c.classes)
 		}
 	}
 	for _, bad := range []string{"9", "-2", "1.0", "zz", "1,2"} {
 		tok, _ := Schema{Tokens: "9", Length: 3}.tokenizer()
-		if _, _, err := tok.example(nil, nil, "0 "+bad); err == nil || strings.Contains(err.Error(), bad) && bad != "9" && bad != "-2" {
+		if _, err := tok.add(nil, "0 "+bad); err == nil || strings.Contains(err.Error(), bad) && bad != "9" && bad != "-2" {
 			t.Errorf("index %q: %v", bad, err)
 		}
 	}
@@ -325,7 +336,7 @@ func TestRemarks(t *testing.T) {
 		if err := s.Read(dst, []int{last}); err != nil {
 			t.Fatal(err)
 		}
-		if want, _, err := tok.example(nil, nil, texts[at+last]); err != nil || !slices.Equal(dst[0], want) || dst[1][0] != labels[at+last] {
+		if want, err := tok.add(nil, texts[at+last]); err != nil || !slices.Equal(dst[0][:len(want)], want) || dst[0][len(want)] != Pad || dst[1][0] != labels[at+last] {
 			t.Errorf("example %d is %v, %v; want %v, %v", last, dst[0], dst[1], want, labels[at+last])
 		}
 	}
@@ -396,8 +407,8 @@ func FuzzJSONL(f *testing.F) {
 		if err := checkAll(table); err != nil {
 			t.Error(err)
 		}
-		if table.users == nil || table.columns[0].Size() != 3 {
-			t.Errorf("%d users, %d indices", len(table.users), table.columns[0].Size())
+		if Users(table) == nil || table.Columns()[0].Size() != 3 {
+			t.Errorf("%d users, %d indices", len(Users(table)), table.Columns()[0].Size())
 		}
 	})
 }
@@ -418,7 +429,15 @@ func FuzzText(f *testing.F) {
 			t.Error(err)
 		}
 		// Where a step is, it predicts the next one's index.
-		x, y := table.values[0], table.values[1]
+		rows := make([]int, table.Len())
+		for i := range rows {
+			rows[i] = i
+		}
+		dst := buffers(table, len(rows))
+		if err := table.Read(dst, rows); err != nil {
+			t.Fatal(err)
+		}
+		x, y := dst[0], dst[1]
 		for i := range x {
 			if (x[i] == Pad) != (y[i] == Pad) || (i+1)%s.Length != 0 && x[i+1] != Pad && y[i] != x[i+1] {
 				t.Fatalf("step %d of %v, %v", i, x, y)
