@@ -25,6 +25,9 @@ func eachLine(r io.Reader, f func(number int, line []byte) error) error {
 		number++
 		line := in.Bytes()
 		if number == 1 {
+			if mark := string(line[:min(2, len(line))]); mark == "\xff\xfe" || mark == "\xfe\xff" {
+				return errors.New("is UTF-16; write it as UTF-8")
+			}
 			line = bytes.TrimPrefix(line, []byte("\ufeff"))
 		}
 		if line = bytes.TrimSpace(line); len(line) == 0 {
@@ -42,7 +45,7 @@ func eachLine(r io.Reader, f func(number int, line []byte) error) error {
 
 // readJSONL turns objects, one a line, into examples, their keys being columns.
 // Texts, numbers, true and false stand for themselves, null for nothing, and a
-// list of numbers for indices. Every key must be known to the schema, if only to
+// list of whole numbers for indices. Every key must be known to the schema, if only to
 // be ignored.
 func readJSONL(r io.Reader, s Schema) (Set, []string, error) {
 	names := s.columns()
@@ -53,9 +56,9 @@ func readJSONL(r io.Reader, s Schema) (Set, []string, error) {
 	at := indexed(names)
 	rows, row := rows{layout: l, known: map[string]int32{}}, make([]string, len(names))
 	err = eachLine(r, func(number int, line []byte) error {
-		var object map[string]json.RawMessage
-		if err := json.Unmarshal(line, &object); err != nil || object == nil {
-			return fmt.Errorf("line %d is no JSON object", number)
+		object, err := readObject(line)
+		if err != nil {
+			return fmt.Errorf("line %d %w", number, err)
 		}
 		for key := range object {
 			if _, ok := at[key]; !ok {
@@ -71,7 +74,7 @@ func readJSONL(r io.Reader, s Schema) (Set, []string, error) {
 				return fmt.Errorf("line %d has no key %q", number, name)
 			}
 			if row[k], ok = cell(value); !ok {
-				return fmt.Errorf("line %d, key %q: neither a text, a number nor a list of numbers", number, name)
+				return fmt.Errorf("line %d, key %q: neither a text, a number nor a list of whole numbers", number, name)
 			}
 		}
 		if k, err := rows.add(row); err != nil {
@@ -84,6 +87,39 @@ func readJSONL(r io.Reader, s Schema) (Set, []string, error) {
 	}
 	set, err := rows.set(s)
 	return set, l.inputs, err
+}
+
+// readObject reads a JSON object. Of a key that it has twice, nobody said which value
+// counts.
+func readObject(line []byte) (map[string]json.RawMessage, error) {
+	none := errors.New("is no JSON object")
+	in := json.NewDecoder(bytes.NewReader(line))
+	if begin, err := in.Token(); err != nil || begin != json.Delim('{') {
+		return nil, none
+	}
+	object := map[string]json.RawMessage{}
+	for in.More() {
+		var value json.RawMessage
+		key, err := in.Token()
+		if err == nil {
+			err = in.Decode(&value)
+		}
+		if err != nil {
+			return nil, none
+		}
+		name := key.(string)
+		if _, twice := object[name]; twice {
+			return nil, fmt.Errorf("has key %q twice", name)
+		}
+		object[name] = value
+	}
+	if _, err := in.Token(); err != nil {
+		return nil, none
+	}
+	if _, err := in.Token(); err != io.EOF {
+		return nil, none
+	}
+	return object, nil
 }
 
 // cell writes a JSON value as a table would have it.

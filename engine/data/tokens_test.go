@@ -181,6 +181,11 @@ func TestBadJSONLIsRefusedWithoutCitingIt(t *testing.T) {
 		{"line 2 is no JSON object", row + "[\"secret\"]\n", base},
 		{"line 2 is no JSON object", row + "null\n", base},
 		{"line 1 is no JSON object", `{"text": "secret", "y": "a"} {}`, base},
+		{"line 2 is no JSON object", row + `{"text": "secret", "y": "a",}`, base},
+		{"line 2 is no JSON object", row + `{"text": "secret", "y": "a"`, base},
+		{"line 2 is no JSON object", row + `{"text": "secret", 1: "a"}`, base},
+		{`line 2 has key "y" twice`, row + `{"y": "b", "text": "secret", "y": "a"}`, base},
+		{"UTF-16", "\xff\xfe{\x00}\x00", base},
 		{`line 2 has no key "y"`, row + `{"text": "secret"}`, base},
 		{`line 2 has a key that nothing is known about, "yy"`, row + `{"text": "secret", "y": "a", "yy": 1}`, base},
 		{`line 1, key "y": the label is none of the 2`, `{"text": "x", "y": "secret"}`, base},
@@ -249,7 +254,7 @@ func TestCSVOfTextAndIndices(t *testing.T) {
 }
 
 func TestPlainText(t *testing.T) {
-	dir := writeFiles(t, map[string][]byte{"a.txt": []byte("ab\r\n\n  c\n"), "none.txt": []byte(" \n")})
+	dir := writeFiles(t, map[string][]byte{"a.txt": []byte("ab\r\n\n  c\n"), "none.txt": []byte(" \n"), "wide.txt": []byte("\xfe\xff\x00a\x00\n")})
 	file := filepath.Join(dir, "a.txt")
 	task, err := Open(file, Options{Schema: Schema{Tokens: "bytes", Length: 3}, Test: file})
 	if err != nil {
@@ -265,6 +270,7 @@ func TestPlainText(t *testing.T) {
 	wantError(t, file, Options{Schema: Schema{Tokens: "bytes", Length: 3, Label: "y"}}, "no columns")
 	wantError(t, file, Options{Schema: Schema{Tokens: "bytes", Length: 3, Classes: Classes{"a", "b"}}}, "no columns")
 	wantError(t, filepath.Join(dir, "none.txt"), Options{Schema: Schema{Tokens: "bytes", Length: 3}}, "no line with text")
+	wantError(t, filepath.Join(dir, "wide.txt"), Options{Schema: Schema{Tokens: "bytes", Length: 3}}, "UTF-16")
 }
 
 func TestArraysOfIndices(t *testing.T) {
