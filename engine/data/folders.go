@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/dptrain/dptrain/internal/memory"
 )
 
 // maxSide bounds a picture's height and width.
@@ -77,6 +79,7 @@ func openFolders(tree fs.FS, root, where string, tones []Tone) (*Task, error) {
 	return task, nil
 }
 
+// subfolders also follows links.
 func subfolders(tree fs.FS, name string) ([]string, error) {
 	entries, err := fs.ReadDir(tree, name)
 	if err != nil {
@@ -84,7 +87,14 @@ func subfolders(tree fs.FS, name string) ([]string, error) {
 	}
 	var folders []string
 	for _, e := range entries {
-		if e.IsDir() && !hidden(e.Name()) {
+		if hidden(e.Name()) {
+			continue
+		}
+		info, err := fs.Stat(tree, path.Join(name, e.Name()))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path.Join(name, e.Name()), cause(err))
+		}
+		if info.IsDir() {
 			folders = append(folders, e.Name())
 		}
 	}
@@ -151,9 +161,12 @@ func readPicture(tree fs.FS, name string) ([]byte, error) {
 // shapeOf tells the shape of an encoded picture: one channel if it is grey, else
 // three.
 func shapeOf(encoded []byte) (frame, error) {
-	c, _, err := image.DecodeConfig(bytes.NewReader(encoded))
+	c, format, err := image.DecodeConfig(bytes.NewReader(encoded))
 	if err != nil {
 		return frame{}, err
+	}
+	if format != "png" && format != "jpeg" { // a program may have others registered
+		return frame{}, fmt.Errorf("is a %s picture by another name; only .png and .jpg are read", format)
 	}
 	if c.Width < 1 || c.Height < 1 || c.Width > maxSide || c.Height > maxSide {
 		return frame{}, fmt.Errorf("%d×%d is not a size that can be read", c.Width, c.Height)
@@ -169,8 +182,8 @@ func shapeOf(encoded []byte) (frame, error) {
 // ones become coloured; the reverse is an error, as is another size.
 func decodePictures(tree fs.FS, files []pictureFile, shape frame, classes int, tones []Tone) (*Pictures, error) {
 	size := shape.channels * shape.height * shape.width
-	if len(files) > maxBytes/size {
-		return nil, errors.New("too many pictures of this size to hold in memory")
+	if room := memory.Left(); len(files) > maxBytes/size || !room.Holds(int64(len(files)*size)) {
+		return nil, fmt.Errorf("%d pictures of %d×%d pixels are too many to hold in memory; make them smaller", len(files), shape.width, shape.height)
 	}
 	pixels := make([]byte, len(files)*size)
 	labels := make([]int32, len(files))

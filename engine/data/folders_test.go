@@ -6,12 +6,17 @@ import (
 	"hash/crc32"
 	"image"
 	"image/color"
+	"image/gif"
 	"image/jpeg"
 	"image/png"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/internal/memory"
 )
 
 func pngOf(t *testing.T, picture image.Image) []byte {
@@ -277,4 +282,45 @@ func FuzzCIFAR(f *testing.F) {
 			t.Errorf("%d bytes gave %d labels and %d pixels", len(file), len(labels), len(pixels))
 		}
 	})
+}
+
+// A class may be a link to a folder elsewhere; a link that leads nowhere is no class to
+// leave out.
+func TestFoldersThatAreLinks(t *testing.T) {
+	picture := pngOf(t, grey(2, 2))
+	dir := writeFiles(t, map[string][]byte{"of/a/1.png": picture, "of/b/1.png": picture, "elsewhere/1.png": picture})
+	if err := os.Symlink(filepath.Join("..", "elsewhere"), filepath.Join(dir, "of", "c")); err != nil {
+		t.Skip(err)
+	}
+	task, err := Open(filepath.Join(dir, "of"), Options{})
+	if err != nil || !slices.Equal(task.ClassNames, []string{"a", "b", "c"}) || task.Train.Len() != 3 {
+		t.Fatalf("%+v, %v", task, err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "elsewhere")); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, filepath.Join(dir, "of"), Options{}, "c: ")
+}
+
+// What else a program can decode is not read by the name of a picture.
+func TestPicturesByAnotherName(t *testing.T) {
+	var b bytes.Buffer
+	if err := gif.Encode(&b, grey(2, 2), nil); err != nil {
+		t.Fatal(err)
+	}
+	picture := pngOf(t, coloured(2, 2))
+	dir := writeFiles(t, map[string][]byte{"a/1.png": picture, "b/1.png": b.Bytes()})
+	wantError(t, dir, Options{}, "b/1.png: is a gif picture")
+}
+
+// What would not fit is refused before room is made for it.
+func TestPicturesThatMemoryDoesNotHold(t *testing.T) {
+	room := memory.Left()
+	if room.Of == "" {
+		t.Skip("nothing tells how much memory there is")
+	}
+	files := make([]pictureFile, 2*room.Bytes/(3*maxSide*maxSide)+1)
+	if _, err := decodePictures(os.DirFS(t.TempDir()), files, frame{3, maxSide, maxSide}, 2, nil); err == nil || !strings.Contains(err.Error(), "too many to hold in memory") {
+		t.Error(err)
+	}
 }

@@ -28,7 +28,7 @@ var mayImport = map[string][]string{
 	"internal/op":          {},
 	"perexample":           {"internal/op"},
 	"models":               {"perexample", "internal/op", "internal/nearest"},
-	"engine/data":          {"internal/nearest"},
+	"engine/data":          {"internal/nearest", "internal/memory"},
 	"engine/sample":        {"noise"},
 	"engine/optim":         {"internal/nearest"},
 	"internal/simd":        {},
