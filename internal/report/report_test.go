@@ -334,6 +334,11 @@ func TestRefused(t *testing.T) {
 				os.WriteFile(filepath.Join(dir, "run.json"), []byte("[]"), 0o644)
 			}
 		}, "run.json"},
+		"summary of nothing": {func(s *scene, dir string) {
+			if dir != "" {
+				os.WriteFile(filepath.Join(dir, "run.json"), []byte("null"), 0o644)
+			}
+		}, "names no model"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := plain()

@@ -125,6 +125,9 @@ func (s *summary) check() error {
 	if s.TestLabels < 0 || !(s.TestAccuracy >= 0 && s.TestAccuracy <= 1) {
 		return fmt.Errorf("test_accuracy %v of %d: a share between 0 and 1 is needed", s.TestAccuracy, s.TestLabels)
 	}
+	if s.Model == "" {
+		return errors.New("it names no model, as the summary of a run does")
+	}
 	if s.Steps < 0 || s.Records < 0 {
 		return fmt.Errorf("%d steps on %d records: neither can be negative", s.Steps, s.Records)
 	}
