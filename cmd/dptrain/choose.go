@@ -13,7 +13,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
-	"syscall"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
@@ -111,7 +110,7 @@ func (s *screen) choose(set *settings, base *job, trials int, distribution strin
 		return asWrong(fmt.Errorf("--epsilon %v: %w", set.epsilon, err))
 	}
 	// A second Ctrl-C changes nothing: what the runs leave has to go first.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	defer stop()
 	release, err := base.claim()
 	if err != nil {

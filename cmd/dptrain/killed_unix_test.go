@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -118,7 +119,11 @@ func TestTrainIsInterrupted(t *testing.T) {
 	inWorkshop(t)
 	const line = "train --ignore owner --model logistic --lot 200 --steps 100000 --noise 20 --delta 1e-5 --accountant rdp --json --out run" + columns
 	child, stderr := process(t, line)
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+	signals := []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	for i, signal := range signals {
 		for deadline := time.Now().Add(20 * time.Second); ; {
 			if h, err := accountant.Read("run/ledger.jsonl"); err == nil && h.Lots() > told(t, "run") && h.Lots() > 5 {
 				break
@@ -134,6 +139,10 @@ func TestTrainIsInterrupted(t *testing.T) {
 			t.Fatalf("a second process goes on with the run: exit %d, %s", code, stderr)
 		}
 		child.Process.Signal(signal)
+		if signal == syscall.SIGHUP {
+			time.Sleep(time.Millisecond)
+			child.Process.Signal(signal)
+		}
 		var exit *exec.ExitError
 		if err := child.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted || !strings.Contains(stderr.String(), "dptrain train --resume run") {
 			t.Fatalf("%v: %v\n%s", signal, err, stderr)
@@ -150,7 +159,7 @@ func TestTrainIsInterrupted(t *testing.T) {
 		if kept := contents(t, "run/run.json"); !bytes.Equal(kept, object) {
 			t.Errorf("%v: run.json holds\n%s", signal, kept)
 		}
-		if signal == syscall.SIGINT {
+		if i+1 < len(signals) {
 			child, stderr = process(t, "train --json --resume run")
 		}
 	}

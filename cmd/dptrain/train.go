@@ -134,12 +134,26 @@ func (s *screen) run(job *job, began time.Time) error {
 	return s.show(result, fmt.Sprintf("%.4f %s", result.TestAccuracy, roundUp(float64(result.Epsilon))), result.print)
 }
 
-// untilInterrupted is a context that the first Ctrl-C ends, or SIGTERM. The next ends the
-// process, whatever it does: what was spent is in the ledger.
+// untilInterrupted is a context that the first Ctrl-C ends, or another of endings. The
+// next ends the process, whatever it does: what was spent is in the ledger.
 func untilInterrupted() (ctx context.Context, stop func()) {
-	ctx, stop = signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	ctx, stop = signal.NotifyContext(context.Background(), endings()...)
+	context.AfterFunc(ctx, func() {
+		// The end of a terminal is told more than once, by the shell and by the system.
+		signal.Notify(make(chan os.Signal), syscall.SIGHUP)
+		stop()
+	})
 	return ctx, stop
+}
+
+// endings are the signals that ask for an end with everything saved: Ctrl-C, SIGTERM and
+// the end of the terminal, which a process started by nohup outlives.
+func endings() []os.Signal {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signals = append(signals, syscall.SIGHUP)
+	}
+	return signals
 }
 
 // asWrong gives an error about what the user asked for the exit code of one, unless
