@@ -179,7 +179,7 @@ func (c compiler) convGram(f op.ConvWeight, records int, k call) func() {
 				square, _ := g.squared(vectors{a, v.taps, v.area}, vectors{d, v.og, v.area}, false)
 				total += square
 			}
-			out[r] = float32(summed(total, roundings, v.lengths(x[r*nx:(r+1)*nx], delta[r*nd:(r+1)*nd])))
+			out[r] = float32(summed(total, roundings, v.lengths(x[r*nx:(r+1)*nx], delta[r*nd:(r+1)*nd])) + k.operands(r, records))
 		}
 	})
 }

@@ -129,7 +129,9 @@ func (c compiler) groupNorms(f op.Gather, records int, k call) func() {
 			delta := delta[r*rows/f.Bag*f.Dim:]
 			g := w.groups.sized(rows)
 			if rows == f.Bag {
-				out[r] = float32(g.pairs(index[r*rows:(r+1)*rows], f.Vocabulary) * simd.SumSquares(delta[:f.Dim]))
+				pairs, repeated := g.pairs(index[r*rows:(r+1)*rows], f.Vocabulary)
+				square := simd.SumSquares(delta[:f.Dim])
+				out[r] = float32(summed(pairs*square, oneByOne(rows), float64(repeated)*math.Sqrt(square)))
 				continue
 			}
 			g.find(index[r*rows:(r+1)*rows], f.Vocabulary)
@@ -198,9 +200,9 @@ func (g *groups) clear() {
 }
 
 // pairs counts the pairs of rows of equal index, each row with itself and the
-// others: the sum of the squared sizes of the groups. What is no entry of the
-// table counts nothing.
-func (g *groups) pairs(index []float32, entries int) float64 {
+// others: the sum of the squared sizes of the groups; and the rows that have others of
+// their index before them. What is no entry of the table counts nothing.
+func (g *groups) pairs(index []float32, entries int) (pairs float64, repeated int) {
 	g.clear()
 	total := 0
 	for t, v := range index {
@@ -218,8 +220,9 @@ func (g *groups) pairs(index []float32, entries int) float64 {
 		}
 		total += 2*int(g.last[group]) + 1
 		g.last[group]++
+		repeated++
 	}
-	return float64(total)
+	return float64(total), repeated
 }
 
 // find links rows of equal index. Groups and rows are in the record's order. A

@@ -170,6 +170,11 @@ func summed(square float64, roundings int, length float64) float64 {
 	return norm * norm
 }
 
+// inChains is oneByOne for rows of a product over all records, which adds up a chain after
+// the other. Where a record's rows lie in two of them and take each other back, the rows of
+// others in either are rounded as coarsely as what is taken back.
+func inChains(n int) int { return oneByOne(n) + simd.Chain }
+
 // oneByOne is how many roundings a term passes through where a sum takes n rows, each
 // times the factor, one by one.
 func oneByOne(n int) int { return n + 1 }

@@ -9,8 +9,9 @@ import (
 
 // mixed builds one record's gradient at a time, all uses added up, and squares
 // it. It does so in float64: where uses cancel, float32 would find far less than the
-// norm. Several uses are summed one after the other in float32, and what its roundings
-// may leave of them is added; plans have another way for a single one.
+// norm. Several uses, or several places of a use that are one element of the parameter, are
+// summed one after the other in float32, and what its roundings may leave of them is added;
+// plans have another way for a single one.
 func (c compiler) mixed(s op.Mixed, k call) func() {
 	if step := c.tied(s, k); step != nil {
 		return step
@@ -19,6 +20,7 @@ func (c compiler) mixed(s op.Mixed, k call) func() {
 		use  exactUse
 		at   *op.Map
 		size int
+		meet float64 // the root of how many places of it are one element of the parameter
 	}
 	parts := make([]part, len(*s.Parts))
 	largest, cost, terms := 0, s.Size, 0
@@ -28,14 +30,15 @@ func (c compiler) mixed(s op.Mixed, k call) func() {
 		if !ok {
 			return nil
 		}
-		parts[i] = part{u, p.At, p.Form.Size()}
+		meet := meeting(p.At, s.Size)
+		parts[i] = part{u, p.At, p.Form.Size(), math.Sqrt(float64(meet))}
 		largest = max(largest, p.Form.Size())
 		cost += u.cost
-		terms += u.terms
+		terms += u.terms + meet
 	}
 	c.reserve(0, s.Size+largest)
 	each := roundoff
-	if len(parts) > 1 {
+	if len(parts) > 1 || parts[0].meet > 1 {
 		each = singleRoundoff
 	}
 	relative := float64(terms+8) * each
@@ -47,7 +50,7 @@ func (c compiler) mixed(s op.Mixed, k call) func() {
 			clear(all)
 			var length float64
 			for _, p := range parts {
-				length += p.use.length(r)
+				length += p.meet * p.use.length(r)
 				if p.at == nil {
 					p.use.add(all, r, w)
 					continue
@@ -62,9 +65,24 @@ func (c compiler) mixed(s op.Mixed, k call) func() {
 				total += v * v
 			}
 			norm := math.Sqrt(total) + relative*length
-			out[r] = float32(norm * norm)
+			out[r] = float32(norm*norm + k.operands(r, s.Records))
 		}
 	})
+}
+
+// meeting is how many places of a view are one element of a parameter of so many, at most.
+func meeting(at *op.Map, size int) int {
+	if at == nil {
+		return 1
+	}
+	most, places := 1, make([]int, size)
+	for _, to := range at.At {
+		if to >= 0 {
+			places[to]++
+			most = max(most, places[to])
+		}
+	}
+	return most
 }
 
 // exactUse adds one record's gradient up in float64.
@@ -107,7 +125,7 @@ func (c compiler) exact(form op.Form, records int, in [][]float32) (u exactUse, 
 					}
 				}
 			}
-		}, both(1), rows, rows * f.In * f.Out}, true
+		}, both(1), inChains(rows), rows * f.In * f.Out}, true
 	case op.ConvWeight:
 		v := newConvolution(f)
 		c.reserve(v.scratch(), 0)

@@ -65,7 +65,7 @@ func (c compiler) tied(s op.Mixed, k call) func() {
 			if doubtful(total+rest, lost+off) {
 				total, lost, _ = innerExactly(inputs, signals, rows)
 			}
-			out[r] = float32(summed(max(total+rest, 0)+lost+off, oneByOne(rows+lookups), length))
+			out[r] = float32(summed(max(total+rest, 0)+lost+off, inChains(rows+lookups), length) + k.operands(r, s.Records))
 		}
 	})
 }

@@ -85,6 +85,40 @@ func TestWinogradSum(t *testing.T) {
 	}
 }
 
+// A picture whose transform leaves the range of float32 would make a sum no number, though
+// its record's gradient is zero: the record takes no part.
+func TestWinogradBeyondFloats(t *testing.T) {
+	f := op.ConvWeight{Window: op.Window{KernelH: 3, KernelW: 3, PadH: 1, PadW: 1}, Groups: 1, C: 16, H: 9, W: 11, O: 17}
+	f.StrideH, f.StrideW, f.DilationH, f.DilationW = 1, 1, 1, 1
+	v := newConvolution(f)
+	pool := newPool(1)
+	defer pool.close()
+	c := compiler{Machine: &Machine{pool: pool}, filters: new([]float32)}
+	x, delta := make([]float32, f.C*f.H*f.W), make([]float32, f.O*v.area)
+	s := c.newWinogradSum(v, x, delta, []float32{1})
+	if s == nil {
+		t.Skip("no kernel")
+	}
+	squared, sum := make([]float32, 1), make([]float32, f.Size())
+	norms := c.convGram(f, 1, call{in: [][]float32{x, delta}, out: squared})
+	add := c.winogradSum(s, sum, false)
+	refused := false
+	for _, size := range []float32{1e30, 1e36, 1e37, 5e37, 1e38, math.MaxFloat32} {
+		for i := range x {
+			x[i] = size
+		}
+		norms()
+		add()
+		number := !slices.ContainsFunc(sum, func(v float32) bool { return v != v })
+		if refused = !(squared[0] <= math.MaxFloat32); !refused && !number {
+			t.Errorf("pictures of %v without a signal: a squared norm of %v, and the sum is no number", size, squared[0])
+		}
+	}
+	if !refused {
+		t.Error("no picture was too large")
+	}
+}
+
 // What roundings make of a sum is that of the transforms' own matrices.
 func TestWinogradRoundings(t *testing.T) {
 	w := simd.Winograd{Taps: 3}

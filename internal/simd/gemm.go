@@ -2,6 +2,9 @@ package simd
 
 import "fmt"
 
+// Chain is how many steps of k a product adds up in one chain.
+const Chain = kBlock
+
 // Gemm describes the product C = op(A)·op(B), or C += op(A)·op(B), of matrices
 // stored by rows: op(A) is M×K, op(B) is K×N, C is M×N.
 //
