@@ -194,3 +194,22 @@ func TestRowsInTwoChains(t *testing.T) {
 		}
 	}
 }
+
+// TestStatisticBelowFloats: a sensitivity so small that a longer vector's squares may be
+// lost, so that it would not be clipped, is refused.
+func TestStatisticBelowFloats(t *testing.T) {
+	s := Statistic{Name: "s", Size: 1, Sensitivity: 1e-200, Noise: 1e-200, Of: func(dst []float64, _ []Example) { dst[0] = 1e-170 }}
+	sum := func() float64 {
+		a := newTally(s, 0)
+		if err := a.add(nil); err != nil {
+			t.Fatal(err)
+		}
+		return a.sum[0]
+	}
+	if s.check() == nil && !(sum() <= s.Sensitivity) {
+		t.Errorf("a record adds %v, and the sensitivity is %v", sum(), s.Sensitivity)
+	}
+	if s.Sensitivity = leastSensitivity; s.check() != nil || !(sum() <= s.Sensitivity) {
+		t.Errorf("%v: a record adds %v to sensitivity %v", s.check(), sum(), s.Sensitivity)
+	}
+}

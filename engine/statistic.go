@@ -53,6 +53,10 @@ func checkStatistics(all []Statistic) error {
 // mostNumbers bounds the size of a statistic.
 const mostNumbers = 1 << 26
 
+// leastSensitivity keeps the squares of what is clipped to it far from where float64 loses
+// them: a vector whose squares are lost has no norm, and would not be clipped.
+const leastSensitivity = 1e-100
+
 func (s Statistic) check() error {
 	switch {
 	case s.Name == "" || s.Size < 1 || s.Of == nil:
@@ -61,6 +65,8 @@ func (s Statistic) check() error {
 		return fmt.Errorf("statistic %s: %d numbers are too many: at most %d", s.Name, s.Size, mostNumbers)
 	case !(s.Sensitivity > 0) || math.IsInf(s.Sensitivity, 0):
 		return fmt.Errorf("statistic %s: sensitivity %v must be a positive number", s.Name, s.Sensitivity)
+	case s.Sensitivity < leastSensitivity:
+		return fmt.Errorf("statistic %s: a sensitivity of %v is too small: give at least %v, and count in a smaller unit", s.Name, s.Sensitivity, leastSensitivity)
 	case !(s.Noise > 0) || math.IsInf(s.Noise, 0):
 		return fmt.Errorf("statistic %s: noise %v must be a positive number; without noise it would be private data", s.Name, s.Noise)
 	}
