@@ -133,3 +133,16 @@ func TestMovingBoundsAreOneEvent(t *testing.T) {
 		t.Errorf("ε = %v, planned %v", got, target)
 	}
 }
+
+// Next to no noise on a group beside others is answered, and does not panic.
+func TestNextToNoNoiseBesideOthers(t *testing.T) {
+	for _, mechanism := range []Mechanism{Gaussian, DiscreteGaussian} {
+		for _, noise := range []float64{1e-2, 1e-9, 1e-100, 1e-200} {
+			h := History{Spent: []Spent{lots(.5, 3, Query{"a", Gaussian, 1, .5}, Query{"b", mechanism, 2, noise})}}
+			if a := epsilonOf(t, h, 1e-5, "pld"); !(a.Epsilon > 1) || !(a.Lower <= a.Epsilon) {
+				t.Errorf("%s of %v: %+v", mechanism, noise, a)
+			}
+			deltaOf(t, h, 1, "pld")
+		}
+	}
+}

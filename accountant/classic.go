@@ -78,7 +78,8 @@ func zcdpEpsilon(s spending, delta float64) (Answer, error) {
 		return convertRDP(order, rho*order, delta)
 	}
 	guess := math.Log(-math.Log(delta)/rho) / 2
-	answer.Epsilon = max(0, value(lowest(value, guess-20, guess+20)))
+	from := max(guess-20, -30) // below, the order is 1 to float64
+	answer.Epsilon = max(0, value(lowest(value, from, max(guess+20, from))))
 	return answer, nil
 }
 

@@ -113,7 +113,9 @@ func pldDelta(s spending, epsilon float64) (Answer, error) {
 const mostShift = 100
 
 func (c *composer) loud() bool {
-	return slices.ContainsFunc(c.upper, func(e counted) bool { return e.sampled() && e.gaussian > mostShift })
+	return slices.ContainsFunc(c.upper, func(e counted) bool {
+		return e.sampled() && (e.gaussian > mostShift || slices.ContainsFunc(e.lattice, func(d lattice) bool { return d.shift/d.sigma > mostShift }))
+	})
 }
 
 // soundRDP is ε by Rényi divergences that bound what pld composes: where no curve is
