@@ -87,7 +87,7 @@ func (c *compiler) sumOverPlaces(f op.ConvWeight, k call, factors driver.Pointer
 	pictures := k.size(1) / (v.O * v.area)
 	terms := pictures * v.counted()
 	most := ceil(3*c.device.Multiprocessors(), v.tiles())
-	length, count := cut(terms, max(min(most, ceil(terms, 64)), ceil(terms, 4096)))
+	length, count := cut(terms, max(min(most, ceil(terms, 64)), ceil(terms, longestSlice)))
 	parts := c.scratch(4 * v.Size() * count)
 	s := c.plan(weightTiles, v.og, v.width*v.Groups*count, length, length, 1)
 	c.gradients(v, k.in[0], k.in[1], factors, parts, pictures/records, 1, pictures, s.tile, length, count)

@@ -93,8 +93,10 @@ func (c *compiler) gramNorms(g gram, out driver.Pointer) {
 }
 
 // summed is what roundings leave of a record's rows where a sum in float32 takes them one
-// by one, each times the factor, of the sum of their lengths.
-func (g gram) summed() float64 { return float64(g.rows+1) * singleRoundoff }
+// by one, each times the factor, of the sum of their lengths. Where they lie in two slices
+// and take each other back, the rows of others in either are rounded as coarsely as what is
+// taken back.
+func (g gram) summed() float64 { return float64(g.rows+1+longestSlice) * singleRoundoff }
 
 // gramSlice is how many products are added up in float before their sum is added to
 // others: few, so that a bound on their roundings is small.

@@ -77,7 +77,7 @@ func TestGramOfRowsThatCancel(t *testing.T) {
 		d[rows/2*out+i] = -d[i] * (1 + 3e-2)
 	}
 	got := o.run(t, Options{})
-	o.promised(t, got, believed)
+	o.promised(t, got, 1./64) // what the sum's roundings may leave of the rows is a part of so small a norm
 	if got[0] != before[0] || got[2] != before[2] {
 		t.Errorf("norms beside it were %v and %v, and are %v and %v", before[0], before[2], got[0], got[2])
 	}

@@ -73,7 +73,10 @@ func TestNetworks(t *testing.T) {
 				return m, err
 			})
 			within := 1e-4
-			if n.model == "cifar-tanh" { // the CPU adds to its norms what sums by fast transforms round
+			switch n.model {
+			case "cifar-tanh": // the CPU adds to its norms what sums by fast transforms round
+				within = 1e-3
+			case "mnist-cnn": // a card's what sums over places of all records round, which the CPU makes for each
 				within = 1e-3
 			}
 			for v := range want {

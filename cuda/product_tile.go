@@ -46,11 +46,15 @@ func byShape(columns, depth int) (length, count int) {
 	return cut(depth, min(ceil(depth, 256), 128/ceil(columns, 64)))
 }
 
+// longestSlice is the most rows that are added up one after the other, of whatever records:
+// as many roundings are in the norm of each (gram.summed).
+const longestSlice = 256
+
 // byRows cuts a sum over the rows of a microbatch so that the blocks of all slices
-// fill a card. A slice has at most 4096 rows, and its sum that many roundings.
+// fill a card.
 func byRows(rows, columns, depth int) (length, count int) {
 	most := min(ceil(depth, 32), 256/(ceil(rows, 64)*ceil(columns, 64)))
-	return cut(depth, max(most, ceil(depth, 4096)))
+	return cut(depth, max(most, ceil(depth, longestSlice)))
 }
 
 // schedule is how a product is laid out on the card.
