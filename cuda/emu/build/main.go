@@ -125,7 +125,7 @@ func (c *compiler) ptx(module, folder string, device *library) error {
 	var kernels library
 	for _, file := range files {
 		kernels.add(func() (string, error) {
-			return c.compile(file, folder, []string{"-Og", "-Wno-unused-label", "-Wno-maybe-uninitialized", "-Werror=float-conversion"}, nil)
+			return c.compile(file, folder, []string{"-Og", "-Wno-unused-label", "-Wno-maybe-uninitialized", "-Wno-unused-but-set-variable", "-Werror=float-conversion"}, nil)
 		})
 	}
 	if err := errors.Join(device.wait(), kernels.wait()); err != nil {
