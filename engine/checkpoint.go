@@ -127,7 +127,7 @@ func readCheckpoint(file io.ReaderAt, size int64) (*checkpoint, error) {
 		return damaged("its header is longer than the file")
 	}
 	header := make([]byte, length)
-	if _, err := body.ReadAt(header, int64(len(begin))); err != nil {
+	if _, err := io.ReadFull(io.NewSectionReader(body, int64(len(begin)), int64(length)), header); err != nil {
 		return nil, err
 	}
 	c := &checkpoint{}

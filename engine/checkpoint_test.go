@@ -98,6 +98,7 @@ func FuzzCheckpoint(f *testing.F) {
 		file := bytesOf(f, c)
 		f.Add(file[len(checkpointMagic) : len(file)-sha256.Size])
 	}
+	f.Add(make([]byte, 8)) // no header
 	huge := binary.LittleEndian.AppendUint64(nil, 80)
 	f.Add(append(huge, `{"run":null,"step":0,"sizes":[4611686018427387904,4],"average":true,"slots":2}  `...))
 	f.Add(append(binary.LittleEndian.AppendUint64(nil, 67), `{"run":null,"step":0,"sizes":[1],"projection":4611686018427387904}  `...))
