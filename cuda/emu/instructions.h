@@ -330,27 +330,16 @@ inline b32 vote_sync_ballot_b32(bool yes, u32 lanes, HERE) { return emu::vote("v
 
 // A shuffle's last operand but one holds the first lane of a group in its upper byte,
 // masked, and the last one in its lower byte.
-inline void shuffle(b32 &to, bool &inside, b32 a, int source, bool within, u32 lanes, emu::Site site) {
-	inside = within;
-	to = emu::shuffle("shfl.sync", lanes, a, within ? source : emu::lane(), site);
+template <class R> void shuffle(R &to, bool &inside, b32 a, int source, u32 group, u32 lanes, emu::Site site) {
+	int mask = int(group >> 8 & 31), last = (emu::lane() & mask) | (int(group & 31) & ~mask);
+	inside = source <= last;
+	set(to, emu::shuffle("shfl.sync", lanes, a, inside ? source : emu::lane(), site));
 }
 template <class R> void shfl_sync_bfly_b32(R &to, bool &inside, b32 a, u32 xored, u32 group, u32 lanes, HERE) {
-	int mask = int(group >> 8 & 31), last = (emu::lane() & mask) | (int(group & 31) & ~mask), source = emu::lane() ^ int(xored & 31);
-	b32 got;
-	shuffle(got, inside, a, source, source <= last, lanes, SITE);
-	set(to, got);
+	shuffle(to, inside, a, emu::lane() ^ int(xored & 31), group, lanes, SITE);
 }
 template <class R> void shfl_sync_down_b32(R &to, bool &inside, b32 a, u32 by, u32 group, u32 lanes, HERE) {
-	int mask = int(group >> 8 & 31), last = (emu::lane() & mask) | (int(group & 31) & ~mask), source = emu::lane() + int(by & 31);
-	b32 got;
-	shuffle(got, inside, a, source, source <= last, lanes, SITE);
-	set(to, got);
-}
-template <class R> void shfl_sync_idx_b32(R &to, bool &inside, b32 a, u32 lane, u32 group, u32 lanes, HERE) {
-	int mask = int(group >> 8 & 31), last = (emu::lane() & mask) | (int(group & 31) & ~mask), source = (int(lane & 31) & ~mask) | (emu::lane() & mask);
-	b32 got;
-	shuffle(got, inside, a, source, source <= last, lanes, SITE);
-	set(to, got);
+	shuffle(to, inside, a, emu::lane() + int(by & 31), group, lanes, SITE);
 }
 
 // mma adds the product of a matrix A, of which a lane holds what of_a tells, and a matrix
