@@ -22,7 +22,7 @@ func TestWhatCancelsIsBounded(t *testing.T) {
 		make    func(m *maker) *G.Node
 		fill    func(r *rand.Rand, size float64, inputs [][]float32) // one record
 	}{
-		{"a matrix and its transpose", summing, func(m *maker) *G.Node {
+		{"a matrix and its transpose", devices, func(m *maker) *G.Node {
 			w, x, u := m.param("W", width, width), m.input("x", width), m.input("u", width)
 			there := must(G.HadamardProd(must(G.Mul(x, w)), m.input("y", width)))
 			back := must(G.HadamardProd(must(G.Mul(u, must(G.Transpose(w, 1, 0)))), m.input("v", width)))
@@ -33,7 +33,7 @@ func TestWhatCancelsIsBounded(t *testing.T) {
 				in[1][i], in[3][i] = in[2][i], -in[0][i]
 			}
 		}},
-		{"one entry of a table, thrice", summing, func(m *maker) *G.Node {
+		{"one entry of a table, thrice", devices, func(m *maker) *G.Node {
 			rows := apply(op.Embed{}, m.param("E", 5, width), m.input("tokens", 3))
 			return must(G.Sum(must(G.HadamardProd(rows, m.input("y", 3, width)))))
 		}, func(r *rand.Rand, size float64, in [][]float32) {

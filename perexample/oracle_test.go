@@ -214,9 +214,6 @@ func empty(t *testing.T, m plan.Machine, vectors int) {
 	}
 }
 
-// summing are the devices but for Gorgonia's, which keeps no such promise.
-var summing = devices[:1]
-
 // lot is what a device makes of a data set: squared norms of every record, and
 // the sums over the records.
 type lot struct {

@@ -281,14 +281,19 @@ func (m Mixed) Shape(in []tensor.Shape) (tensor.Shape, error) {
 func (m Mixed) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	sum := make([]float64, m.Size)
 	for r := range out {
-		clear(sum)
-		for i, p := range *m.Parts {
-			from, to := m.Inputs(i)
-			g := make([]float64, p.Form.Size())
-			record(p.Form, g, r, m.Records, in[from:to])
-			p.At.Scatter(sum, g)
-		}
+		m.Record(sum, r, in)
 		out[r] = squares(sum)
+	}
+}
+
+// Record gives the gradient of record r, all uses added up, into sum.
+func (m Mixed) Record(sum []float64, r int, in [][]float64) {
+	clear(sum)
+	for i, p := range *m.Parts {
+		from, to := m.Inputs(i)
+		g := make([]float64, p.Form.Size())
+		record(p.Form, g, r, m.Records, in[from:to])
+		p.At.Scatter(sum, g)
 	}
 }
 

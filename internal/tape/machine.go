@@ -56,7 +56,11 @@ func New(p *perexample.Private, norms bool, o optim.Optimizer, average bool) (*M
 		if norms {
 			m.squared[i] = m.front.result(v.Squared)
 		}
-		m.back.result(v.Sum)
+		sum, err := sumOf(v)
+		if err != nil {
+			return nil, err
+		}
+		m.back.result(sum)
 		m.sums = append(m.sums, make([]float32, size))
 		m.state.Weights = append(m.state.Weights, param.host)
 		slots := make([][]float32, o.Slots())

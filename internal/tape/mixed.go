@@ -1,0 +1,51 @@
+package tape
+
+import (
+	"fmt"
+
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/perexample"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// mixedSum is Σ_r c_r·g_r of a parameter that is used in several ways or places. The
+// network adds up what each use gives to all records: there float32 rounds what may cancel,
+// and a factor that is large because the norm is small would blow up what is left. Here a
+// record's gradient is the very one whose norm op.Mixed takes, in float64.
+type mixedSum struct{ op.Mixed }
+
+// sumOf is the node of a vector's clipped sum.
+func sumOf(v perexample.Vector) (*G.Node, error) {
+	mixed, ok := op.Of(v.Squared).(op.Mixed)
+	if !ok {
+		return v.Sum, nil
+	}
+	return op.Apply(mixedSum{mixed}, append(op.Operands(v.Squared), v.Factor)...)
+}
+
+func (m mixedSum) String() string { return "sum of " + m.Mixed.String() }
+
+func (m mixedSum) Shape(in []tensor.Shape) (tensor.Shape, error) {
+	last := len(in) - 1
+	records, err := m.Mixed.Shape(in[:last])
+	if err == nil && in[last].TotalSize() != m.Records {
+		err = fmt.Errorf("%v factors for %v records", in[last], records)
+	}
+	return tensor.Shape{m.Size}, err
+}
+
+// Do leaves out a record whose factor is zero, whatever its rows hold.
+func (m mixedSum) Do(out []float64, in [][]float64, _ []tensor.Shape) {
+	clear(out)
+	gradient := make([]float64, m.Size)
+	for r, c := range in[len(in)-1] {
+		if c == 0 {
+			continue
+		}
+		m.Record(gradient, r, in)
+		for i, g := range gradient {
+			out[i] += c * g
+		}
+	}
+}
