@@ -77,17 +77,21 @@ func (c *compiler) convSum(f op.ConvWeight, records int, k call) bool {
 	return c.sumOverPlaces(f, k, k.in[2], records)
 }
 
-// sumOverPlaces adds up over the places of all pictures, cut so that the slices fill
-// the card.
+// slicesOfPlaces cuts a sum over the places of pictures so that the slices fill the card.
+func (c *compiler) slicesOfPlaces(v convolution, pictures int) (length, count int) {
+	terms := pictures * v.counted()
+	most := ceil(3*c.device.Multiprocessors(), v.tiles())
+	return cut(terms, max(min(most, ceil(terms, 64)), ceil(terms, longestSlice)))
+}
+
+// sumOverPlaces adds up over the places of all pictures.
 func (c *compiler) sumOverPlaces(f op.ConvWeight, k call, factors driver.Pointer, records int) bool {
 	v := newConvolution(f)
 	if !v.patched() || !fits(v.Groups) {
 		return false
 	}
 	pictures := k.size(1) / (v.O * v.area)
-	terms := pictures * v.counted()
-	most := ceil(3*c.device.Multiprocessors(), v.tiles())
-	length, count := cut(terms, max(min(most, ceil(terms, 64)), ceil(terms, longestSlice)))
+	length, count := c.slicesOfPlaces(v, pictures)
 	parts := c.scratch(4 * v.Size() * count)
 	s := c.plan(weightTiles, v.og, v.width*v.Groups*count, length, length, 1)
 	c.gradients(v, k.in[0], k.in[1], factors, parts, pictures/records, 1, pictures, s.tile, length, count)

@@ -67,6 +67,11 @@ func (c *compiler) gatherSum(f op.Gather, k call, factors driver.Pointer) {
 		int32(n), int32(each), int32(f.Vocabulary), int32(f.Dim), int32(f.Bag))
 }
 
+// lookedUp is how many sums of others' rows gatherSum of so many adds, at most, to what a
+// record has added. A list of 2048 to 4096 rows is cut among 16 groups of threads or more, up
+// to 512: a group adds its rows one by one, then those of the next are added to its sum.
+func lookedUp(rows int) int { return rows/2048 + 1 + 4096/16 + 512 }
+
 // perTable queues a kernel that sorts each record's indices: a block a record.
 // Long records are sorted in scratch memory.
 func (c *compiler) perTable(kernel string, f op.Gather, records int, k call) {

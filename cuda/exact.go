@@ -14,9 +14,11 @@ import (
 var exactMemory = 64 << 20
 
 // mixed adds up the uses of a parameter in float64, for some records at a time, and
-// squares: where uses cancel, float32 would find far less than the norm. Several uses
-// are summed one after the other in float32, and what its roundings may leave of them is
-// added; plans have another way for a single one.
+// squares: where uses cancel, float32 would find far less than the norm. Several uses, or
+// several places of a use that are one element of the parameter, are summed one after the
+// other in float32, each for all records of a microbatch, and what its roundings may leave
+// of them, and of the other records meanwhile, is added; plans have another way for a single
+// one.
 func (c *compiler) mixed(s op.Mixed, k call) bool {
 	if t, ok := tiedUses(s, k); ok {
 		c.tiedNorms(t, s.Records, k)
@@ -24,21 +26,22 @@ func (c *compiler) mixed(s op.Mixed, k call) bool {
 	}
 	largest, terms, each := 0, 0, roundoff
 	for i, p := range *s.Parts {
-		if !exactForm(p.Form) || !oneToOne(p.At, s.Size) {
+		if !exactForm(p.Form) {
 			return false
 		}
 		largest = max(largest, p.Form.Size())
-		terms += newExactUse(s, i, 0, k).terms
-	}
-	if len(*s.Parts) > 1 {
-		each = singleRoundoff
+		meet := p.At.Meeting(s.Size)
+		terms += newExactUse(s, i, 0, k).terms + c.meanwhile(s, i, k) + meet
+		if len(*s.Parts) > 1 || meet > 1 {
+			each = singleRoundoff
+		}
 	}
 	relative := float64(terms+8) * each
 	at := min(s.Records, math.MaxUint16, max(1, exactMemory/(8*(s.Size+largest))))
 	chunk := max(8192, ceil(s.Size, math.MaxUint16))
 	chunks := ceil(s.Size, chunk)
 	sum, view := c.scratch(8*s.Size*at), c.scratch(8*largest*at)
-	squares, bound := c.scratch(8*chunks*at), c.scratch(8*at)
+	squares, bound, operands := c.scratch(8*chunks*at), c.scratch(8*at), c.scratch(8*at)
 	for first := 0; first < s.Records; first += at {
 		records := min(at, s.Records-first)
 		for i, p := range *s.Parts {
@@ -46,23 +49,21 @@ func (c *compiler) mixed(s op.Mixed, k call) bool {
 			if i == 0 && p.At == nil {
 				c.build(u, records, sum)
 			} else {
-				if i == 0 {
-					c.zero(sum, 8*s.Size*records)
-				}
 				c.build(u, records, view)
-				var to driver.Pointer
+				var first, from driver.Pointer
 				if p.At != nil {
-					to = c.constant(p.At.At)
+					places, of := op.Scatter{At: p.At, Size: s.Size}.Sources()
+					first, from = c.constant(places), c.constant(of)
 				}
-				c.launch("exact_add", c.blocks(records*p.Form.Size()), threads,
-					sum, view, to, int32(records), int32(p.Form.Size()), int32(s.Size))
+				c.launch("exact_add", c.blocks(records*s.Size), threads,
+					sum, view, first, from, int32(records), int32(p.Form.Size()), int32(s.Size), flag(i > 0))
 			}
 			c.launch("exact_bound", dim{uint32(records), 1, 1}, threads,
-				bound, u.bounding, u.delta, int32(u.na), int32(u.nd), relative*u.scale, flag(i > 0))
+				bound, operands, u.bounding, u.delta, int32(u.na), int32(u.nd), relative*u.scale, flag(i > 0))
 		}
 		c.launch("exact_squares", dim{uint32(chunks), uint32(records), 1}, threads, squares, sum, int32(s.Size), int32(chunk))
 		c.launch("exact_norms", c.blocks(records), threads,
-			k.out+driver.Pointer(4*first), squares, bound, int32(records), int32(chunks))
+			k.out+driver.Pointer(4*first), squares, bound, operands, op.OperandShare, int32(records), int32(chunks))
 	}
 	return true
 }
@@ -79,31 +80,13 @@ func exactForm(f op.Form) bool {
 	return false
 }
 
-// oneToOne tells whether a map sends no two elements to one place.
-func oneToOne(m *op.Map, size int) bool {
-	if m == nil {
-		return true
-	}
-	taken := make([]bool, size)
-	for _, to := range m.At {
-		if to < 0 {
-			continue
-		}
-		if taken[to] {
-			return false
-		}
-		taken[to] = true
-	}
-	return true
-}
-
 // exactUse is a use of a parameter by some records.
 type exactUse struct {
 	form     op.Form
 	a, delta driver.Pointer
 	na, nd   int            // elements of a record's blocks
 	bounding driver.Pointer // A, where the gradient is linear in it too, else 0
-	terms    int            // that are added up in one place
+	terms    int            // that are added up in one place, or roundings of their sum
 	scale    float64        // the sum of their sizes is at most this times ‖A‖‖Δ‖
 }
 
@@ -125,9 +108,9 @@ func newExactUse(s op.Mixed, part, first int, k call) exactUse {
 	u.bounding = u.a
 	switch f := u.form.(type) {
 	case op.Product:
-		u.terms = u.nd / f.Out
+		u.terms = inSlices(u.nd / f.Out)
 	case op.ConvWeight:
-		u.terms, repeats = u.nd/f.O, f.KernelH*f.KernelW
+		u.terms, repeats = inSlices(u.nd/f.O), f.KernelH*f.KernelW
 	case op.Scale:
 		u.terms = u.nd / f.Channels
 	case op.Shift:
@@ -137,8 +120,26 @@ func newExactUse(s op.Mixed, part, first int, k call) exactUse {
 		u.terms, repeats = u.na, u.na*f.Bag
 		u.bounding = 0
 	}
-	u.scale = math.Sqrt(float64(repeats))
+	u.scale = math.Sqrt(float64(repeats * (*s.Parts)[part].At.Meeting(s.Size)))
 	return u
+}
+
+// meanwhile is how many sums of others' rows a use's sum over all records adds, at most, to
+// what a record has added and another use takes back: each is rounded as coarsely as that is.
+func (c *compiler) meanwhile(s op.Mixed, part int, k call) int {
+	from, to := s.Inputs(part)
+	switch f := (*s.Parts)[part].Form.(type) {
+	case op.Product:
+		_, count := byRows(f.In, f.Out, k.size(to-1)/f.Out)
+		return count
+	case op.ConvWeight:
+		v := newConvolution(f)
+		_, count := c.slicesOfPlaces(v, k.size(to-1)/(v.O*v.area))
+		return count
+	case op.Gather:
+		return lookedUp(k.size(from))
+	}
+	return 1
 }
 
 // build writes the gradients of records in float64, [records, size].

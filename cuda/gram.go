@@ -27,7 +27,7 @@ func (c *compiler) productNorms(f op.Product, s op.SquaredNorms, k call) bool {
 	rows := k.size(1) / f.Out / s.Records
 	switch {
 	case s.Method == op.RankOne && rows == 1:
-		c.launch("rank_one", dim{uint32(s.Records), 1, 1}, squaring(f.In+f.Out), k.out, k.in[0], k.in[1], int32(f.In), int32(f.Out))
+		c.launch("rank_one", dim{uint32(s.Records), 1, 1}, squaring(f.In+f.Out), k.out, k.in[0], k.in[1], int32(f.In), int32(f.Out), op.OperandShare)
 		return true
 	case s.Method == op.Gram:
 		c.productGram(f, s.Records, rows, k)
@@ -47,6 +47,8 @@ type gram struct {
 	rows    int // of a record
 	na, nd  int // elements of a row of A and of Δ
 	delta   int // the buffer of a Δ that other products may have too, or -1
+
+	meanwhile int // roundings by others' rows between two uses
 }
 
 // gramArgs is struct Gram of kernels/gram.h.
@@ -82,21 +84,28 @@ func (c *compiler) gramNorms(g gram, out driver.Pointer) {
 	if c.device.SlowDoubles() {
 		doubted = c.gramNormsInFloat(g, out)
 	}
-	args, grid := c.newGram(g, tile, 2)
+	args, grid := c.newGram(g, tile, 3)
 	if args.Doubted = doubted; doubted == 0 {
 		c.signalGrams(&args, g, 8*tile*tile)
 	}
 	c.launch(g.kernel, grid, dim{128, 1, 1}, append([]any{args}, g.args...)...)
 	c.launch("gram_norms", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
 		out, args.Partial, doubted, int32(g.records), args.Pairs*int32(g.groups),
-		2*float64(g.na+g.nd+2*g.rows+8)*roundoff, g.summed())
+		2*float64(g.na+g.nd+2*g.rows+8)*roundoff, g.added())
 }
 
-// summed is what roundings leave of a record's rows where a sum in float32 takes them one
-// by one, each times the factor, of the sum of their lengths. Where they lie in two slices
-// and take each other back, the rows of others in either are rounded as coarsely as what is
-// taken back.
-func (g gram) summed() float64 { return float64(g.rows+1+longestSlice) * singleRoundoff }
+// gramAdded is struct Added of kernels/gram.cu.
+type gramAdded struct{ Summed, Share float64 }
+
+// inSlices is how many roundings a record's rows pass through where a sum in float32 takes
+// them one by one, each times the factor. Where they lie in two slices and take each other
+// back, the rows of others in either are rounded as coarsely as what is taken back.
+func inSlices(rows int) int { return rows + 1 + longestSlice }
+
+// added is, of the sum of the rows' lengths, what roundings leave of it.
+func (g gram) added() gramAdded {
+	return gramAdded{float64(inSlices(g.rows)+g.meanwhile) * singleRoundoff, op.OperandShare}
+}
 
 // gramSlice is how many products are added up in float before their sum is added to
 // others: few, so that a bound on their roundings is small.
@@ -127,7 +136,7 @@ func (c *compiler) gramNormsInFloat(g gram, out driver.Pointer) (doubted driver.
 	doubted = c.scratch(4 * g.records)
 	c.launch("gram_norms_float", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
 		out, doubted, args.Partial, int32(g.records), args.Pairs*int32(g.groups), roundings(g.na), roundings(g.nd),
-		(ofThread+2)*u, 2*float64(g.groups*g.rows*g.rows)*least, g.summed())
+		(ofThread+2)*u, 2*float64(g.groups*g.rows*g.rows)*least, g.added())
 	return doubted
 }
 

@@ -47,7 +47,7 @@ func byShape(columns, depth int) (length, count int) {
 }
 
 // longestSlice is the most rows that are added up one after the other, of whatever records:
-// as many roundings are in the norm of each (gram.summed).
+// as many roundings are in the norm of each (inSlices).
 const longestSlice = 256
 
 // byRows cuts a sum over the rows of a microbatch so that the blocks of all slices

@@ -38,8 +38,11 @@ func tiedUses(s op.Mixed, k call) (t tied, ok bool) {
 }
 
 func (c *compiler) tiedNorms(t tied, records int, k call) {
+	rows, looked := int(t.Rows), int(t.Looked)
+	_, slices := byRows(int(t.Width), int(t.Vocabulary), rows*records)
 	c.gramNorms(gram{
 		kernel: "tied_gram", tiles: []int{64}, args: []any{t},
-		records: records, groups: 1, rows: int(t.Rows + t.Looked), na: int(t.Width), nd: int(t.Vocabulary), delta: -1,
+		records: records, groups: 1, rows: rows + looked, na: int(t.Width), nd: int(t.Vocabulary), delta: -1,
+		meanwhile: slices + lookedUp(looked*records),
 	}, k.out)
 }

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"math"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/dptrain/dptrain/clip"
@@ -27,26 +29,51 @@ func (d *drawn) Next(dst []int) (int, error) {
 	return n, nil
 }
 
-// sumOf is a lot's sum of the given records, all vectors after each other.
-func sumOf(t *testing.T, r *Run, records ...int) (sum []float64) {
+// sumOf is a lot's sum of the given records, all vectors after each other, in a run of its
+// own.
+func sumOf(t *testing.T, c Config, lot int, records ...int) (sum []float64) {
 	t.Helper()
-	d, known := r.sampler.(*drawn)
-	if !known {
-		d = &drawn{Sampler: r.sampler}
-		r.sampler = d
+	c.Ledger = filepath.Join(t.TempDir(), "ledger.jsonl")
+	r, err := New(c)
+	if err != nil {
+		t.Fatal(err)
 	}
-	d.records = records
+	defer r.Close()
+	r.sampler = &drawn{Sampler: r.sampler, records: records}
+	if err := r.prepare(lot); err != nil {
+		t.Fatal(err)
+	}
 	if err := r.sum(); err != nil {
 		t.Fatal(err)
 	}
-	m := r.machine.(interface{ Sum(v int) []float32 })
 	for v := range r.program.Vectors {
-		for _, x := range m.Sum(v) {
+		var vector []float32
+		switch m := r.machine.(type) {
+		case interface{ Sum(v int) []float32 }:
+			vector = m.Sum(v)
+		case interface {
+			Sum(v int) ([]float32, error)
+		}:
+			if vector, err = m.Sum(v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, x := range vector {
 			sum = append(sum, float64(x))
 		}
-		clear(m.Sum(v))
 	}
 	return sum
+}
+
+// onEvery runs a test on every device.
+func onEvery(t *testing.T, test func(t *testing.T, c Config)) {
+	for _, device := range devices() {
+		t.Run(device, func(t *testing.T) {
+			c := ordinary(t)
+			c.Device = device
+			test(t, c)
+		})
+	}
 }
 
 // length is that of a − b.
@@ -88,31 +115,38 @@ func pairs(t *testing.T, count, rows, in, out int, x, y []float32) data.Set {
 // large what comes back to them is, and a rule that lengthens gradients makes nothing of
 // it that is no number.
 func TestSignalsOfNoGradient(t *testing.T) {
-	for _, rows := range []int{1, 3} {
-		for name, weight := range map[string]func(n *layer.Net) *G.Node{
-			"product": func(n *layer.Net) *G.Node { return n.Param("w", layer.Constant(0), 16, 16) },
-			"repeated": func(n *layer.Net) *G.Node {
-				w := n.Param("w", layer.Constant(0), 8, 16)
-				return n.Try(func() (*G.Node, error) { return G.Concat(0, w, w) })
-			},
-		} {
-			c := ordinary(t)
-			c.Network, c.Lot, c.Rate = regression(rows, 16, 16, weight), 0, 1
-			c.Train = pairs(t, 2, rows, 16, 16, nil, []float32{math.MaxFloat32 / 100})
-			c.Clipping = clip.Flat(clip.Constant(1), clip.Normalized{Gamma: 1e-6})
-			if sum := sumOf(t, start(t, c), 0); !(length(sum, make([]float64, len(sum))) <= 1) {
-				t.Errorf("%s of %d rows: a sum of %v", name, rows, sum)
+	onEvery(t, func(t *testing.T, c Config) {
+		for _, rows := range []int{1, 3} {
+			for name, weight := range map[string]func(n *layer.Net) *G.Node{
+				"product": func(n *layer.Net) *G.Node { return n.Param("w", layer.Constant(0), 16, 16) },
+				"repeated": func(n *layer.Net) *G.Node {
+					w := n.Param("w", layer.Constant(0), 8, 16)
+					return n.Try(func() (*G.Node, error) { return G.Concat(0, w, w) })
+				},
+				"added": func(n *layer.Net) *G.Node {
+					w := n.Param("w", layer.Constant(0), 8, 16)
+					twice := n.Try(func() (*G.Node, error) { return G.Concat(0, w, n.Param("v", layer.Constant(0), 8, 16)) })
+					again := n.Try(func() (*G.Node, error) { return G.Concat(0, n.Param("u", layer.Constant(0), 8, 16), w) })
+					return n.Try(func() (*G.Node, error) { return G.Add(twice, again) })
+				},
+			} {
+				c := c
+				c.Network, c.Lot, c.Rate = regression(rows, 16, 16, weight), 0, 1
+				c.Train = pairs(t, 2, rows, 16, 16, nil, []float32{math.MaxFloat32 / 100})
+				c.Clipping = clip.Flat(clip.Constant(1), clip.Normalized{Gamma: 1e-6})
+				if sum := sumOf(t, c, 0, 0); !(length(sum, make([]float64, len(sum))) <= 1) {
+					t.Errorf("%s of %d rows: a sum of %v", name, rows, sum)
+				}
 			}
 		}
-	}
+	})
 }
 
 // TestOneWordOverAndOver: what float32 makes of a row that is added up thousands of times
 // is within the bound, too.
 func TestOneWordOverAndOver(t *testing.T) {
 	const words = 3000
-	c := ordinary(t)
-	c.Network = func(batch int) (*perexample.Network, error) {
+	network := func(batch int) (*perexample.Network, error) {
 		n := layer.New(batch, 1)
 		n.SquaredError(n.EmbeddingBag(n.Input("words", words), "table", 4, 1), n.Input("y", 1))
 		return n.Network()
@@ -121,32 +155,29 @@ func TestOneWordOverAndOver(t *testing.T) {
 	for i := range words {
 		index[words+i] = data.Pad
 	}
-	var err error
-	if c.Train, err = data.NewTable([]data.Column{
+	set, err := data.NewTable([]data.Column{
 		{Name: "words", Kind: data.Index, Classes: 4, Shape: []int{words}}, {Name: "y", Kind: data.Target, Shape: []int{1}},
-	}, [][]float32{index, {1e6, 0}}, nil); err != nil {
+	}, [][]float32{index, {1e6, 0}}, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
-	c.Lot, c.Rate, c.Steps = 0, 1, 60
 	bound := func(lot int) float64 { return 1 + float64(lot)/60 }
-	c.Clipping = clip.Flat(clip.Schedule(bound), nil)
-	r := start(t, c)
-	for lot := range c.Steps {
-		if err := r.prepare(lot); err != nil {
-			t.Fatal(err)
+	onEvery(t, func(t *testing.T, c Config) {
+		c.Network, c.Train, c.Lot, c.Rate, c.Steps = network, set, 0, 1, 60
+		c.Clipping = clip.Flat(clip.Schedule(bound), nil)
+		for lot := 0; lot < c.Steps; lot += 4 {
+			sum := sumOf(t, c, lot, 0, 1)
+			if got := length(sum, make([]float64, len(sum))); !(got <= bound(lot) && got >= 0.99*bound(lot)) {
+				t.Errorf("a record adds %v, and the bound is %v", got, bound(lot))
+			}
 		}
-		sum := sumOf(t, r, 0, 1)
-		if got := length(sum, make([]float64, len(sum))); !(got <= bound(lot) && got >= 0.99*bound(lot)) {
-			t.Errorf("a record adds %v, and the bound is %v", got, bound(lot))
-		}
-	}
+	})
 }
 
 // TestPlacesTakeEachOtherBack: where a parameter is met in several places whose gradients
 // cancel, what float32 leaves of them is within the bound.
 func TestPlacesTakeEachOtherBack(t *testing.T) {
-	c := ordinary(t)
-	c.Network = regression(1, 3, 2, func(n *layer.Net) *G.Node {
+	network := regression(1, 3, 2, func(n *layer.Net) *G.Node {
 		w := n.Param("w", layer.Constant(0), 1, 2)
 		return n.Try(func() (*G.Node, error) { return G.Concat(0, w, w, w) })
 	})
@@ -156,14 +187,15 @@ func TestPlacesTakeEachOtherBack(t *testing.T) {
 		a, b := float32(3e7+1e6*float32(i)), float32(-7.6543216e7)
 		x, y = append(x, a, b, -(a+b)), append(y, 1777.7*float32(i+1), 0.1)
 	}
-	c.Train, c.Lot, c.Rate = pairs(t, records, 1, 3, 2, x, y), 0, 1
-	r := start(t, c)
-	for i := range records {
-		sum := sumOf(t, r, i)
-		if got := length(sum, make([]float64, len(sum))); !(got <= 1) {
-			t.Errorf("record %d adds %v, and the bound is 1", i, got)
+	onEvery(t, func(t *testing.T, c Config) {
+		c.Network, c.Train, c.Lot, c.Rate = network, pairs(t, records, 1, 3, 2, x, y), 0, 1
+		for i := range records {
+			sum := sumOf(t, c, 0, i)
+			if got := length(sum, make([]float64, len(sum))); !(got <= 1) {
+				t.Errorf("record %d adds %v, and the bound is 1", i, got)
+			}
 		}
-	}
+	})
 }
 
 // TestRowsInTwoChains: a product over all records adds up chains of 256 rows. A record
@@ -175,24 +207,24 @@ func TestRowsInTwoChains(t *testing.T) {
 		x[i*width], y[i*width] = 1, -1e6
 	}
 	y[0], y[width], y[2*width] = 1e12, -0.5e12, -0.5e12
-	c := ordinary(t)
-	c.Network = regression(rows, width, width, func(n *layer.Net) *G.Node { return n.Param("w", layer.Constant(0), width, width) })
-	c.Train, c.Lot, c.Rate, c.Microbatch = pairs(t, records, rows, width, width, x, y), 0, 1, records
-	r := start(t, c)
-	if m := r.program.Vectors[0].Method; m != "gram" {
-		t.Fatalf("norms by %s: the test shows nothing", m)
-	}
 	others := make([]int, records-1)
 	for i := range others {
 		others[i] = i + 1
 	}
-	without := sumOf(t, r, others...)
-	for _, at := range []int{0, 84, 85, 86, 170, 199} {
-		with := sumOf(t, r, append(append(append([]int{}, others[:at]...), 0), others[at:]...)...)
-		if got := length(with, without); !(got <= 1) {
-			t.Errorf("in place %d the record moves the sum by %v, and the bound is 1", at, got)
+	onEvery(t, func(t *testing.T, c Config) {
+		c.Network = regression(rows, width, width, func(n *layer.Net) *G.Node { return n.Param("w", layer.Constant(0), width, width) })
+		c.Train, c.Lot, c.Rate, c.Microbatch = pairs(t, records, rows, width, width, x, y), 0, 1, records
+		if m := start(t, c).program.Vectors[0].Method; m != "gram" {
+			t.Fatalf("norms by %s: the test shows nothing", m)
 		}
-	}
+		without := sumOf(t, c, 0, others...)
+		for _, at := range []int{0, 84, 85, 86, 170, 199} {
+			with := sumOf(t, c, 0, slices.Insert(slices.Clone(others), at, 0)...)
+			if got := length(with, without); !(got <= 1) {
+				t.Errorf("in place %d the record moves the sum by %v, and the bound is 1", at, got)
+			}
+		}
+	})
 }
 
 // TestStatisticBelowFloats: a sensitivity so small that a longer vector's squares may be
@@ -212,4 +244,52 @@ func TestStatisticBelowFloats(t *testing.T) {
 	if s.Sensitivity = leastSensitivity; s.check() != nil || !(sum() <= s.Sensitivity) {
 		t.Errorf("%v: a record adds %v to sensitivity %v", s.check(), sum(), s.Sensitivity)
 	}
+}
+
+// TestUsesTakeEachOtherBack: where two uses of a table cancel in a record, what it adds by
+// one of them drowns little of what others look up before it adds the other.
+func TestUsesTakeEachOtherBack(t *testing.T) {
+	const lookups, records = 64, 257
+	network := func(batch int) (*perexample.Network, error) {
+		n := layer.New(batch, 1)
+		table := n.Param("table", layer.Constant(0), 2, 1)
+		scores := n.Scores(n.Input("x", 1), table)
+		looked := n.Reshape(n.Lookup(table, n.Input("ids", lookups)), lookups)
+		both := n.Try(func() (*G.Node, error) { return G.Concat(1, scores, looked) })
+		n.SquaredError(both, n.Input("y", 2+lookups))
+		return n.Network()
+	}
+	others := make([]int, records-1)
+	for i := range others {
+		others[i] = i + 1
+	}
+	onEvery(t, func(t *testing.T, c Config) {
+		for _, each := range []float64{1.0 / 16384, 1.0 / 4096, 1.0 / 1024} {
+			x, ids, y := make([]float32, records), make([]float32, records*lookups), make([]float32, records*(2+lookups))
+			x[0], y[0], y[2] = 1<<20, 1<<20, -1<<40
+			for i := 1; i < lookups; i++ {
+				ids[i] = data.Pad
+			}
+			for r := 1; r < records; r++ {
+				for i := range lookups {
+					y[r*(2+lookups)+2+i] = float32(each / 2)
+				}
+			}
+			var err error
+			if c.Train, err = data.NewTable([]data.Column{
+				{Name: "x", Shape: []int{1}}, {Name: "ids", Kind: data.Index, Classes: 2, Shape: []int{lookups}},
+				{Name: "y", Kind: data.Target, Shape: []int{2 + lookups}},
+			}, [][]float32{x, ids, y}, nil); err != nil {
+				t.Fatal(err)
+			}
+			c.Network, c.Lot, c.Rate, c.Microbatch = network, 0, 1, records
+			without := sumOf(t, c, 0, others...)
+			for _, at := range []int{0, 256} {
+				with := sumOf(t, c, 0, slices.Insert(slices.Clone(others), at, 0)...)
+				if got := length(with, without); !(got <= 1) {
+					t.Errorf("in place %d the record moves the sum by %v, and the bound is 1", at, got)
+				}
+			}
+		}
+	})
 }

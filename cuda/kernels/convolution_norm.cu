@@ -34,10 +34,9 @@ struct Pictures {
 	}
 };
 
-// Patches are the rows of A of one record and group; the table of taps goes on to a
-// multiple of four with those that see zeros.
+// Patches are the rows of A of one record and group.
 struct Patches {
-	static constexpr Reading reading = Reading::along;
+	static constexpr Reading reading = Reading::across;
 	const Pictures &p;
 	int record, group;
 
@@ -51,9 +50,10 @@ struct Patches {
 		const float *data = p.planes.data + picture * p.planes.picture + group * p.planes.group;
 		return {data + corner.bytes / 4, i < p.rows ? corner.sides : 0};
 	}
-	__device__ __forceinline__ float one(const Row &r, int k) const { return tap_at(r.corner, r.sides, p.taps[k].bytes, p.taps[k].sides); }
+	__device__ __forceinline__ float one(const Row &r, int k) const {
+		return k < p.width ? tap_at(r.corner, r.sides, p.taps[k].bytes, p.taps[k].sides) : 0.0f;
+	}
 	__device__ __forceinline__ float4 four(const Row &r, int k) const {
-		if (k >= p.width) return make_float4(0, 0, 0, 0);
 		return make_float4(one(r, k), one(r, k + 1), one(r, k + 2), one(r, k + 3));
 	}
 };
@@ -106,7 +106,7 @@ KERNEL LAUNCH_BOUNDS(256) convolution_exact(double *gradient, Pictures p, int ac
 #pragma unroll
 		for (int n = warp; n < tile; n += 8) {
 			signals[lane * stride + n] = back.one(signal, first + n);
-			patches[lane * stride + n] = left + n < p.width ? from.one(patch, left + n) : 0.0f;
+			patches[lane * stride + n] = from.one(patch, left + n);
 		}
 		__syncthreads();
 #pragma unroll 4

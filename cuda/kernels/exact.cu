@@ -82,13 +82,17 @@ KERNEL LAUNCH_BOUNDS(128) exact_lookups(double *out, const float *index, const f
 	}
 }
 
-// exact_add adds a view's elements to those of the parameter that they belong to:
-// element i to at[i], or to none where that is negative; to element i where at is null.
-KERNEL exact_add(double *sum, const double *view, const int *at, int records, int size, int elements) {
-	EACH(i, (long long)records * size) {
-		const long long record = i / size;
-		const int e = (int)(i - record * size), to = at ? at[e] : e;
-		if (to >= 0) sum[record * elements + to] += view[i];
+// exact_add adds a view's elements to those of the parameter that they belong to, or
+// writes them: element i gets those that from[first[i]…first[i+1]) lists, and element i of
+// the view where first is null.
+KERNEL exact_add(double *sum, const double *view, const int *first, const int *from, int records, int size, int elements, int add) {
+	EACH(i, (long long)records * elements) {
+		const long long record = i / elements;
+		const int e = (int)(i - record * elements), end = first ? first[e + 1] : e + 1;
+		double total = add ? sum[i] : 0;
+		for (int n = first ? first[e] : e; n < end; n++)
+			total += view[record * size + (from ? from[n] : n)];
+		sum[i] = total;
 	}
 }
 
@@ -105,20 +109,22 @@ KERNEL LAUNCH_BOUNDS(256) exact_squares(double *chunks, const double *gradient, 
 }
 
 // exact_bound adds to what roundings may change of a record's gradient: relative times
-// ‖A‖‖Δ‖, or ‖Δ‖ where there is no A.
-KERNEL LAUNCH_BOUNDS(256) exact_bound(double *bound, const float *a, const float *delta, int na, int nd, double relative, int add) {
+// ‖A‖‖Δ‖, or ‖Δ‖ where there is no A; and to the squared norms of its operands.
+KERNEL LAUNCH_BOUNDS(256) exact_bound(double *bound, double *operands, const float *a, const float *delta, int na, int nd, double relative, int add) {
 	SHARED(double, partial, 32);
-	double sum = squares(partial, delta + (long long)blockIdx.x * nd, nd);
-	if (a) sum *= squares(partial, a + (long long)blockIdx.x * na, na);
-	if (threadIdx.x == 0) bound[blockIdx.x] = (add ? bound[blockIdx.x] : 0) + relative * sqrt(sum);
+	const int r = blockIdx.x;
+	double signals = squares(partial, delta + (long long)r * nd, nd), rows = a ? squares(partial, a + (long long)r * na, na) : 0;
+	if (threadIdx.x != 0) return;
+	bound[r] = (add ? bound[r] : 0) + relative * sqrt(a ? rows * signals : signals);
+	operands[r] = (add ? operands[r] : 0) + rows + signals;
 }
 
-KERNEL exact_norms(float *out, const double *chunks, const double *bound, int records, int count) {
+KERNEL exact_norms(float *out, const double *chunks, const double *bound, const double *operands, double share, int records, int count) {
 	EACH(r, records) {
 		double sum = 0;
 		for (int i = 0; i < count; i++)
 			sum += chunks[r * count + i];
 		double norm = sqrt(sum) + bound[r];
-		out[r] = (float)(norm * norm);
+		out[r] = (float)(norm * norm + share * operands[r]);
 	}
 }

@@ -115,22 +115,32 @@ __device__ __forceinline__ double record_sum(const double *partial, int record, 
 	return warp_sum(sum);
 }
 
-// ended is a squared norm with what a sum in float leaves of rows of so much length.
-__device__ __forceinline__ float ended(double square, double summed, double length) {
-	const double norm = sqrt(square) + summed * length;
-	return (float)(norm * norm);
-}
+// Added is what a norm has beside the gradient's own: what a sum in float leaves of its
+// rows, of their length, and a share of the squared norms of its operands.
+struct Added {
+	double summed, share;
+
+	__device__ __forceinline__ float to(double square, double length, double traces) const {
+		const double norm = sqrt(square) + summed * length;
+		return (float)(norm * norm + share * traces);
+	}
+};
 
 // gram_norms ends the norms of the records that are asked for, a warp a record. A product
 // of two rows of n elements is off by at most n·2⁻⁵³ of their lengths' product, adding up
 // rows² of them costs as much for each of 2·rows, and all lengths' products together are
 // length²; error is all that.
 KERNEL LAUNCH_BOUNDS(128)
-gram_norms(float *out, const double *partial, const int *doubted, int records, int pairs, double error, double summed) {
+gram_norms(float *out, const double *partial, const int *doubted, int records, int pairs, double error, Added added) {
 	const int record = blockIdx.x * 4 + threadIdx.x / 32;
 	if (record >= records || (doubted && !doubted[record])) return;
-	double total = record_sum(partial, record, pairs, 2, 0), length = record_sum(partial, record, pairs, 2, 1);
-	if (threadIdx.x % 32 == 0) out[record] = ended((total < 0 ? 0 : total) + error * length * length, summed, length);
+	double sum[gram_parts];
+#pragma unroll
+	for (int i = 0; i < gram_parts; i++)
+		sum[i] = record_sum(partial, record, pairs, gram_parts, i);
+	if (threadIdx.x % 32 != 0) return;
+	const double total = sum[0], length = sum[1];
+	out[record] = added.to((total < 0 ? 0 : total) + error * length * length, length, sum[2]);
 }
 
 // Roundings are those of a Gram matrix in float: what they change of it is, in the
@@ -146,9 +156,9 @@ struct Roundings {
 //
 //	|⟨A′, D′⟩ − ⟨A, D⟩| ≤ ‖A′−A‖‖D′‖ + ‖A‖‖D′−D‖
 //
-// and adding up ⟨A′, D′⟩ costs at most added·‖A′‖‖D′‖, and tiny where products underflow.
+// and adding up ⟨A′, D′⟩ costs at most inner·‖A′‖‖D′‖, and tiny where products underflow.
 KERNEL LAUNCH_BOUNDS(128)
-gram_norms_float(float *out, int *doubted, const double *partial, int records, int pairs, Roundings a, Roundings d, double added, double tiny, double summed) {
+gram_norms_float(float *out, int *doubted, const double *partial, int records, int pairs, Roundings a, Roundings d, double inner, double tiny, Added added) {
 	const int record = blockIdx.x * 4 + threadIdx.x / 32;
 	if (record >= records) return;
 	double sum[gram_sums];
@@ -159,8 +169,8 @@ gram_norms_float(float *out, int *doubted, const double *partial, int records, i
 	const double total = sum[0], norm_a = sqrt(sum[1] + tiny), norm_d = sqrt(sum[2] + tiny);
 	const double off_a = a.of(sum[3]), off_d = d.of(sum[4]);
 	const double margin = 1.001;  // the sums that bound have roundings, too
-	const double off = margin * (off_a * norm_d + (norm_a + off_a) * off_d + added * norm_a * norm_d) + tiny;
+	const double off = margin * (off_a * norm_d + (norm_a + off_a) * off_d + inner * norm_a * norm_d) + tiny;
 	doubted[record] = !((off <= total / 256 && off < INFINITY) || off <= 1e-30);
 	const double length = margin * sqrt((sum[3] + off_a) * (sum[4] + off_d));  // by Cauchy and Schwarz
-	out[record] = ended((total < 0 ? 0 : total) + off, summed, length);
+	out[record] = added.to((total < 0 ? 0 : total) + off, length, sum[3] + sum[4]);
 }

@@ -3,6 +3,7 @@
 #pragma once
 #include "double.h"
 #include "reduce.h"
+#include "tile.h"
 
 // Gram is what the blocks of a grid have in common: every block has a pair of tiles of
 // a record's rows.
@@ -28,6 +29,15 @@ struct Pair {
 	}
 };
 
+// brought is what a quarter of the lanes of a row brings in of its sixteen elements from k
+// on: neighbours, or every fourth, where that is how neighbouring lanes read neighbours.
+template <class Rows> __device__ __forceinline__ float4 brought(const Rows &x, const typename Rows::Row &r, int k, int quarter) {
+	if constexpr (Rows::reading == Reading::along)
+		return x.four(r, k + 4 * quarter);
+	else
+		return make_float4(x.one(r, k + quarter), x.one(r, k + quarter + 4), x.one(r, k + quarter + 8), x.one(r, k + quarter + 12));
+}
+
 // grams adds to sum the products of rows first+0…31 with rows second+0…31 of x. Lane
 // groups are as in double.h; i and j count rows by eights. Limit says how many j each
 // i has.
@@ -45,8 +55,8 @@ __device__ __forceinline__ void grams(double (&sum)[4][4][2], const Rows &x, int
 	auto fetch = [&](int k) {
 #pragma unroll
 		for (int i = 0; i < 4; i++) {
-			next_u[i] = x.four(left[i], k + 4 * (lane % 4));
-			next_v[i] = same ? next_u[i] : x.four(right[i], k + 4 * (lane % 4));
+			next_u[i] = brought(x, left[i], k, lane % 4);
+			next_v[i] = same ? next_u[i] : brought(x, right[i], k, lane % 4);
 		}
 	};
 	fetch(16 * warp);
@@ -89,7 +99,10 @@ template <class S> __device__ __forceinline__ void gather(double (&own)[8], S &s
 	__syncthreads();
 }
 
-// inner leaves a block's part of the inner product, and that of Σ‖a_t‖‖δ_t‖.
+// Of a block, or of a record, inner leaves the inner product, Σ‖a_t‖‖δ_t‖, and the sum of
+// the two traces.
+constexpr int gram_parts = 3;
+
 template <class A, class D>
 __device__ __forceinline__ void inner(const Gram<double> &g, const A &a, const D &delta, int pair, int na, int nd) {
 	SHARED(double, sums, 4 * 1024);
@@ -122,19 +135,19 @@ __device__ __forceinline__ void inner(const Gram<double> &g, const A &a, const D
 			for (int m = 0; m < 8; m++)
 				signals[m * 128 + threadIdx.x] = right[m];
 	}
-	double total = 0, length = 0;
+	double total = 0, length = 0, traces = 0;
 #pragma unroll
 	for (int m = 0; m < 8; m++) {
 		const int e = m * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
 		const int row = e / 8 * 8 + lane / 4, column = e / 2 % 4 * 8 + lane % 4 * 2 + e % 2;
 		const bool diagonal = down == across && e / 8 == e / 2 % 4;
 		total = fma(diagonal ? left[m] : 2 * left[m], right[m], total);
-		if (diagonal && row == column) length += sqrt(left[m] * right[m]);
+		if (diagonal && row == column) length += sqrt(left[m] * right[m]), traces += left[m] + right[m];
 	}
-	total = block_sum(partial, total);
-	length = block_sum(partial, length);
-	if (threadIdx.x == 0) {
-		g.partial[2 * (long long)blockIdx.x] = total;
-		g.partial[2 * (long long)blockIdx.x + 1] = length;
+	const double parts[gram_parts] = {total, length, traces};
+#pragma unroll
+	for (int i = 0; i < gram_parts; i++) {
+		double sum = block_sum(partial, parts[i]);
+		if (threadIdx.x == 0) g.partial[gram_parts * (long long)blockIdx.x + i] = sum;
 	}
 }

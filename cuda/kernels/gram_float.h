@@ -1,7 +1,6 @@
 // Inner products of Gram matrices in float, with what bounds their roundings: see gram.cu.
 #pragma once
 #include "gram.h"
-#include "tile.h"
 
 // Whole adds up the slices of a tile.
 template <class T> struct Whole {

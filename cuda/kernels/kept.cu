@@ -32,12 +32,12 @@ KERNEL sum_chunks(float *out, const double *chunks, int rows, int count) {
 }
 
 // rank_one: of a record with one row, ‖a⊗δ‖² = ‖a‖²‖δ‖².
-KERNEL LAUNCH_BOUNDS(256) rank_one(float *out, const float *a, const float *delta, int rows, int columns) {
+KERNEL LAUNCH_BOUNDS(256) rank_one(float *out, const float *a, const float *delta, int rows, int columns, double share) {
 	SHARED(double, partial, 32);
 	double left = squares(partial, a + (long long)blockIdx.x * rows, rows);
 	double right = squares(partial, delta + (long long)blockIdx.x * columns, columns);
 	if (threadIdx.x == 0)
-		out[blockIdx.x] = (float)(left * right);
+		out[blockIdx.x] = (float)(left * right + share * (left + right));
 }
 
 // weighted_rows is Σ_r c_r·row_r: a block has 32 columns and a slice of the rows, and

@@ -199,6 +199,15 @@ func (c compiler) convRoundings(v *convolution, pictures int) int {
 	return oneByOne(pictures * v.area)
 }
 
+// convMeanwhile is how many roundings of lengths the other records of so many pictures leave
+// of what a record has added and another use of the weight takes back.
+func (c compiler) convMeanwhile(v *convolution, pictures int) int {
+	if c.summingWinograd(v) != nil {
+		return winogradLength * (simd.Chain + chains(pictures*pictureTiles(v)))
+	}
+	return pictures * chains(v.area)
+}
+
 // together lays the columns and signals of a record's pictures out one after the
 // other.
 func (v *convolution) together(x, delta []float32, first, pictures, group int, w *worker) (a, d []float32) {

@@ -175,6 +175,10 @@ func summed(square float64, roundings int, length float64) float64 {
 // others in either are rounded as coarsely as what is taken back.
 func inChains(n int) int { return oneByOne(n) + simd.Chain }
 
+// chains is in how many chains so many rows are added up: where a record's uses take each
+// other back, the sum of every chain between them is rounded as coarsely as one use is.
+func chains(rows int) int { return rows/simd.Chain + 1 }
+
 // oneByOne is how many roundings a term passes through where a sum takes n rows, each
 // times the factor, one by one.
 func oneByOne(n int) int { return n + 1 }

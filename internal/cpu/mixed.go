@@ -10,8 +10,9 @@ import (
 // mixed builds one record's gradient at a time, all uses added up, and squares
 // it. It does so in float64: where uses cancel, float32 would find far less than the
 // norm. Several uses, or several places of a use that are one element of the parameter, are
-// summed one after the other in float32, and what its roundings may leave of them is added;
-// plans have another way for a single one.
+// summed one after the other in float32, each for all records of a microbatch, and what its
+// roundings may leave of them, and of the other records meanwhile, is added; plans have
+// another way for a single one.
 func (c compiler) mixed(s op.Mixed, k call) func() {
 	if step := c.tied(s, k); step != nil {
 		return step
@@ -30,7 +31,7 @@ func (c compiler) mixed(s op.Mixed, k call) func() {
 		if !ok {
 			return nil
 		}
-		meet := meeting(p.At, s.Size)
+		meet := p.At.Meeting(s.Size)
 		parts[i] = part{u, p.At, p.Form.Size(), math.Sqrt(float64(meet))}
 		largest = max(largest, p.Form.Size())
 		cost += u.cost
@@ -70,26 +71,11 @@ func (c compiler) mixed(s op.Mixed, k call) func() {
 	})
 }
 
-// meeting is how many places of a view are one element of a parameter of so many, at most.
-func meeting(at *op.Map, size int) int {
-	if at == nil {
-		return 1
-	}
-	most, places := 1, make([]int, size)
-	for _, to := range at.At {
-		if to >= 0 {
-			places[to]++
-			most = max(most, places[to])
-		}
-	}
-	return most
-}
-
 // exactUse adds one record's gradient up in float64.
 type exactUse struct {
 	add    func(dst []float64, r int, w *worker)
 	length func(r int) float64 // at least the norm of the sum of the terms' sizes
-	terms  int                 // that are added up in one place, or roundings of their sum
+	terms  int                 // roundings in one place of what a record adds, those of others' rows among them
 	cost   int                 // of one record
 }
 
@@ -125,7 +111,7 @@ func (c compiler) exact(form op.Form, records int, in [][]float32) (u exactUse, 
 					}
 				}
 			}
-		}, both(1), inChains(rows), rows * f.In * f.Out}, true
+		}, both(1), inChains(rows) + chains(rows*records), rows * f.In * f.Out}, true
 	case op.ConvWeight:
 		v := newConvolution(f)
 		c.reserve(v.scratch(), 0)
@@ -143,14 +129,14 @@ func (c compiler) exact(form op.Form, records int, in [][]float32) (u exactUse, 
 					}
 				}
 			}
-		}, both(f.KernelH * f.KernelW), c.convRoundings(v, pictures), pictures * v.area * f.Size()}, true
+		}, both(f.KernelH * f.KernelW), c.convRoundings(v, pictures) + c.convMeanwhile(v, pictures*records), pictures * v.area * f.Size()}, true
 	case op.Shift:
 		rows := nd / (f.Channels * f.Inner)
 		return exactUse{func(dst []float64, r int, _ *worker) {
 			for t := range rows * f.Channels {
 				dst[t%f.Channels] += simd.Sum(delta[r*nd+t*f.Inner:][:f.Inner])
 			}
-		}, alone(rows*f.Inner, 1), rows * f.Inner, nd}, true
+		}, alone(rows*f.Inner, 1), rows * (f.Inner + records), nd}, true
 	case op.Scale:
 		rows := nd / (f.Channels * f.Inner)
 		return exactUse{func(dst []float64, r int, _ *worker) {
@@ -158,7 +144,7 @@ func (c compiler) exact(form op.Form, records int, in [][]float32) (u exactUse, 
 				at := r*nd + t*f.Inner
 				dst[t%f.Channels] += simd.Dot(a[at:][:f.Inner], delta[at:][:f.Inner])
 			}
-		}, both(1), rows * f.Inner, nd}, true
+		}, both(1), rows * (f.Inner + records), nd}, true
 	case op.Gather:
 		return exactUse{func(dst []float64, r int, _ *worker) {
 			for t := r * na; t < (r+1)*na; t++ {
@@ -171,7 +157,7 @@ func (c compiler) exact(form op.Form, records int, in [][]float32) (u exactUse, 
 					d[j] += float64(v)
 				}
 			}
-		}, alone(na, f.Bag), na, f.Size() + nd}, true
+		}, alone(na, f.Bag), na * (1 + records), f.Size() + nd}, true
 	}
 	return u, false
 }

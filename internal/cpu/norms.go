@@ -22,22 +22,14 @@ const (
 	singleRoundoff = 1.0 / (1 << 24)
 )
 
-// operandShare is how much of the squared norms of its operands is in that of a record.
-// A record of rows of zeros has no norm whatever its signals are: the factor of a rule that
-// lengthens records would make them infinite, and zeros times infinity are no number, in the
-// sum of all. So a factor makes no operand longer than 2⁶⁰ bounds, and a record whose
-// operands are longer than 2¹²⁴, so that to add up four of their numbers may be too much,
-// takes no part. 2⁻⁶⁰ of an operand's length is far below what rounding leaves of it.
-const operandShare = 0x1p-120
-
-// operands is operandShare of the squared norms of a record's operands.
+// operands is op.OperandShare of the squared norms of a record's operands.
 func (k call) operands(r, records int) float64 {
 	var squares float64
 	for _, x := range k.in {
 		n := len(x) / records
 		squares += simd.SumSquares(x[r*n : (r+1)*n])
 	}
-	return operandShare * squares
+	return op.OperandShare * squares
 }
 
 func (c compiler) rowSquares(k call) func() {
@@ -82,7 +74,7 @@ func (c compiler) rankOne(f op.Product, k call) func() {
 	return c.over(len(out), f.In+f.Out, func(from, to int, _ *worker) {
 		for r := from; r < to; r++ {
 			rows, signals := simd.SumSquares(a[r*f.In:(r+1)*f.In]), simd.SumSquares(d[r*f.Out:(r+1)*f.Out])
-			out[r] = float32(rows*signals + operandShare*(rows+signals))
+			out[r] = float32(rows*signals + op.OperandShare*(rows+signals))
 		}
 	})
 }

@@ -15,7 +15,8 @@ import (
 //
 // where ‖P‖² is found from Gram matrices, ‖G‖² by grouping indices, and ⟨P, G⟩
 // from row i of P alone for each index i: Σ_s Σ_t δ_t[i_s]·⟨a_t, ε_s⟩. The table
-// is never built.
+// is never built. P of all records of a microbatch is added up before G of any, or after:
+// what lookups of others round away of P, or their products of G, is in the norm.
 func (c compiler) tied(s op.Mixed, k call) func() {
 	lookup, product, ok := s.Tied()
 	if !ok {
@@ -33,6 +34,7 @@ func (c compiler) tied(s op.Mixed, k call) func() {
 	for _, w := range c.pool.workers {
 		w.groups = w.groups.sized(lookups)
 	}
+	meanwhile := float64(chains(rows*s.Records) + lookups*s.Records)
 	out := k.out
 	return c.over(s.Records, rows*rows*(d+v)/16+rows*lookups*d/4, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
@@ -45,6 +47,7 @@ func (c compiler) tied(s op.Mixed, k call) func() {
 			groups := w.groups.sized(lookups)
 			groups.find(index, v)
 			rest, _ := groups.squared(eps, gather, w)
+			content := math.Sqrt(rest)
 			var length float64
 			for t := range rows {
 				length += math.Sqrt(simd.SumSquares(a[t*d:(t+1)*d]) * simd.SumSquares(delta[t*v:(t+1)*v]))
@@ -65,7 +68,9 @@ func (c compiler) tied(s op.Mixed, k call) func() {
 			if doubtful(total+rest, lost+off) {
 				total, lost, _ = innerExactly(inputs, signals, rows)
 			}
-			out[r] = float32(summed(max(total+rest, 0)+lost+off, inChains(rows+lookups), length) + k.operands(r, s.Records))
+			content += math.Sqrt(max(total, 0) + lost)
+			left := float64(inChains(rows+lookups))*length + meanwhile*content
+			out[r] = float32(summed(max(total+rest, 0)+lost+off, 1, left) + k.operands(r, s.Records))
 		}
 	})
 }

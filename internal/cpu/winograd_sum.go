@@ -26,19 +26,32 @@ func (c compiler) summingWinograd(v *convolution) *winograd {
 	return c.gradientWinograd(v)
 }
 
-// winogradGrowth is (‖|G|‖‖|B|‖‖|A|‖)² of the transforms' matrices for 3×3 windows.
-const winogradGrowth = 108
+// winogradGrowth is (‖|G|‖‖|B|‖‖|A|‖)² of the transforms' matrices for 3×3 windows, and
+// winogradLength what it makes of [convolution.lengths].
+const (
+	winogradGrowth = 108
+	winogradLength = winogradGrowth * 2 / 3
+)
 
 // winogradRoundings is how many roundings of [convolution.lengths] a sum leaves of a
 // record of so many pictures. With the transforms' matrices, the gradient of a tile x of a
 // picture and its signals d is Gᵀ((BᵀxB) ⊙ (AdAᵀ))G, and every rounding in it is of at most
 // winogradGrowth·‖x‖‖d‖. A picture's place is in four tiles at most, so that over all tiles
 // ‖x‖‖d‖ adds up to at most 2/3 of lengths. A number passes through one rounding for every
-// tile, and in the transforms through fewer than 24.
+// tile, and in the transforms through fewer than 24. A picture lies in chains of its own or
+// in one; several that lie in two have what inChains says.
 func winogradRoundings(v *convolution, pictures int) int {
+	roundings := pictures*pictureTiles(v) + 24
+	if pictures > 1 {
+		roundings += simd.Chain
+	}
+	return winogradLength * roundings
+}
+
+// pictureTiles is how many tiles a picture has.
+func pictureTiles(v *convolution) int {
 	oh, ow := v.window.Out()
-	tiles := pictures * ((oh + 1) / 2) * ((ow + 1) / 2)
-	return winogradGrowth * 2 / 3 * (tiles + 24)
+	return ((oh + 1) / 2) * ((ow + 1) / 2)
 }
 
 // newWinogradSum is nil where the transforms do not serve or do not pay.

@@ -95,6 +95,14 @@ func (g RecordGradients) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
+// OperandShare is how much of the squared norms of its operands is in that of a record.
+// A record of rows of zeros has no norm whatever its signals are: the factor of a rule that
+// lengthens records would make them infinite, and zeros times infinity are no number, in the
+// sum of all. So a factor makes no operand longer than 2⁶⁰ bounds, and a record whose
+// operands are longer than 2¹²⁴, so that to add up four of their numbers may be too much,
+// takes no part. 2⁻⁶⁰ of an operand's length is far below what rounding leaves of it.
+const OperandShare = 0x1p-120
+
 // SquaredNorms gives the squared norm of each record's gradient and keeps
 // nothing of the gradient.
 type SquaredNorms struct {
@@ -332,6 +340,21 @@ func (m *Map) Scatter(dst, g []float64) {
 			dst[at] += v
 		}
 	}
+}
+
+// Meeting is how many places of a view are one element of a parameter of so many, at most.
+func (m *Map) Meeting(size int) int {
+	if m == nil {
+		return 1
+	}
+	most, places := 1, make([]int, size)
+	for _, to := range m.At {
+		if to >= 0 {
+			places[to]++
+			most = max(most, places[to])
+		}
+	}
+	return most
 }
 
 // Scatter lays a view's clipped sum out as the parameter of Size elements.
