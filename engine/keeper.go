@@ -11,6 +11,9 @@ import (
 	"time"
 )
 
+// ErrCheckpoint is what an error unwraps to where a checkpoint could not be written.
+var ErrCheckpoint = errors.New("checkpoint")
+
 // keeper writes checkpoints into a folder, in the background. A file has its
 // final name only when all of it is on disk, and the one before it is kept beside
 // it, so that the folder always holds a whole one, even if the disk damages one.
@@ -148,7 +151,7 @@ func (k *keeper) write(read chan<- struct{}) error {
 		err = k.finish(file)
 	}
 	if err != nil {
-		err = fmt.Errorf("checkpoint: %w", err)
+		err = fmt.Errorf("%w: %w", ErrCheckpoint, err)
 	}
 	return err
 }

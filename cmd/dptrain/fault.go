@@ -50,6 +50,8 @@ func exitCode(err error) int {
 		return f.code
 	case errors.As(err, &damage), errors.Is(err, engine.ErrDamaged):
 		return exitDamaged
+	case failedToWrite(err):
+		return exitFailed
 	case errors.Is(err, engine.ErrBudget):
 		return exitOverBudget
 	case errors.Is(err, accountant.ErrArgument), errors.Is(err, accountant.ErrUnreachable),

@@ -72,5 +72,6 @@ cost: an (ε, δ) that anyone can compute again from the run's ledger.`,
 		newMan(s),
 	)
 	takesCommand(root)
+	inDecimal(root)
 	return root
 }

@@ -220,6 +220,9 @@ func (s *settings) complete(cmd *cobra.Command) error {
 	if err := s.baseline(typed); err != nil {
 		return err
 	}
+	if typed["user-examples"] && !strings.HasPrefix(s.record, "user:") {
+		return wrong("--user-examples %d: there are no users in --record %s; give --record user:COLUMN, or leave it out", s.userExamples, s.record)
+	}
 	if err := oneOf("accountant", s.accountant, accountant.Names()); err != nil {
 		return err
 	}

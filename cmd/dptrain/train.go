@@ -95,7 +95,11 @@ func (s *screen) run(job *job, began time.Time) error {
 		return asWrong(err)
 	}
 	s.announce(job, run)
+	return asFailed(s.follow(job, run, exporter, began))
+}
 
+// follow trains a run that has begun, and writes its files.
+func (s *screen) follow(job *job, run *engine.Run, exporter *exporter, began time.Time) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
 	watch, err := s.watch(job, run)
@@ -159,11 +163,24 @@ func endings() []os.Signal {
 // asWrong gives an error about what the user asked for the exit code of one, unless
 // it has one of its own.
 func asWrong(err error) error {
-	if exitCode(err) != exitFailed || diskFull(err) {
+	if exitCode(err) != exitFailed || failedToWrite(err) {
 		return err
 	}
 	return &fault{exitWrong, err}
 }
+
+// asFailed gives an error of a run that had begun the exit code of a failure, where it is
+// only by its nature one of what was asked for, as that of a folder that may not be
+// written: what was asked for had been found right.
+func asFailed(err error) error {
+	if f := (*fault)(nil); errors.As(err, &f) || exitCode(err) != exitWrong {
+		return err
+	}
+	return &fault{exitFailed, err}
+}
+
+// failedToWrite reports whether the machine failed, and not what was asked of it.
+func failedToWrite(err error) bool { return diskFull(err) || errors.Is(err, engine.ErrCheckpoint) }
 
 // diskFull reports whether there was no room to write.
 func diskFull(err error) bool {

@@ -513,7 +513,9 @@ func TestTrainRefuses(t *testing.T) {
 		{"--data t.csv --label label --classes no,yes --bounds age=0:100 --ignore owner", "colour"},
 		{"--lot 0", "--lot"},
 		{"--data t.csv --label label --classes no,yes --bounds age=0:100 --vocabulary colour=red --record user:owner --user-examples 0", "--user-examples 0: give at least 1"},
+		{"--user-examples -1", "no users"},
 		{"--lot 1000000", "--lot"},
+		{"--lot 0x10", "a whole number"},
 		{"--rate 1.5", "--rate"},
 		{"--rate 0.1 --lot 5", "--lot"},
 		{"--clip 0", "--clip"},
@@ -610,4 +612,39 @@ func told(t *testing.T, dir string) int {
 		least = max(least, v.Step)
 	}
 	return least
+}
+
+// A file that cannot be written once the run has begun is a failure and no wrong argument,
+// though the system's words be those of one.
+func TestNoPlaceForARunsFiles(t *testing.T) {
+	for _, name := range []string{"checkpoint", "model.json"} {
+		inWorkshop(t)
+		file := filepath.Join("run", name)
+		if err := os.Mkdir("run", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if name == "checkpoint" {
+			if err := os.Symlink(filepath.Join("none", "none"), file); err != nil {
+				t.Skip(err)
+			}
+		} else if err := os.MkdirAll(filepath.Join(file, "full"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_, stderr, code := dptrain(brief + " --steps 2 --noise 2 --out run --quiet")
+		if code != exitFailed || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, name) {
+			t.Errorf("%s: exit %d, %s", name, code, stderr)
+		}
+	}
+}
+
+// Whole numbers are read as people write them, in a file, too.
+func TestNumbersAreDecimal(t *testing.T) {
+	inWorkshop(t)
+	if err := os.WriteFile("run.yaml", []byte("steps: 010\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	v := answer(t, "train --config run.yaml --lot 0100 --seed 011 --print-config")
+	if v["steps"] != 10.0 || v["lot"] != 100.0 || v["seed"] != 11.0 {
+		t.Errorf("steps 010, lot 0100 and seed 011 are %v, %v and %v", v["steps"], v["lot"], v["seed"])
+	}
 }
