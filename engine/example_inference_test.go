@@ -1,8 +1,8 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"log"
 	"os"
@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/weights"
 )
 
 // Weights that one program trained and wrote down, by which another one answers.
@@ -36,31 +37,27 @@ func Example_inference() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	written, err := json.Marshal(trained)
-	if err != nil {
+	var file bytes.Buffer // or an *os.File
+	if err := weights.Write(&file, trained); err != nil {
 		log.Fatal(err)
 	}
 
 	// The other program.
-	var parameters []engine.Parameter
-	if err := json.Unmarshal(written, &parameters); err != nil {
+	network, _, err := weights.Start(ringNetwork, bytes.NewReader(file.Bytes()))
+	if err != nil {
 		log.Fatal(err)
-	}
-	var weights [][]float32
-	for _, p := range parameters {
-		weights = append(weights, p.Values)
 	}
 	// Nobody knows the targets yet: any numbers will do.
 	points, err := data.NewTable(ring(1, 1).Columns(), [][]float32{{0, 0, 0.9, 0.9}, {0, 0}}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
-	evaluator, err := engine.NewEvaluator(ringNetwork, engine.Place{})
+	evaluator, err := engine.NewEvaluator(network, engine.Place{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer evaluator.Close()
-	answers, err := evaluator.Answers(weights, points)
+	answers, err := evaluator.Answers(evaluator.Weights(), points)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func exportAs(format string, build perexample.Build, b built, metadata map[strin
 		return nil, err
 	}
 	if b.directions != nil {
-		tensors = append(tensors, directionsTensor(b.directions, b.Shape))
+		tensors = append(tensors, safetensors.Tensor(directionsParameter(b.directions, b.Shape)))
 	}
 	metadata["format"] = string(torch.PyTorch)
 	var file bytes.Buffer

@@ -135,10 +135,10 @@ func directionsIn(tensors []safetensors.Tensor, features []int) ([]float32, erro
 	return t.Values, nil
 }
 
-// directionsTensor is how files of weights hold directions.
-func directionsTensor(directions []float32, features []int) safetensors.Tensor {
+// directionsParameter is how files of weights hold directions.
+func directionsParameter(directions []float32, features []int) engine.Parameter {
 	width := tensor.ProdInts(features)
-	return safetensors.Tensor{Name: models.Projection, Shape: []int{len(directions) / width, width}, Values: directions}
+	return engine.Parameter{Name: models.Projection, Shape: []int{len(directions) / width, width}, Values: directions}
 }
 
 func (p *projectionSummary) print(w io.Writer) {

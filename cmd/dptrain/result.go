@@ -9,13 +9,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/models"
+	"github.com/dptrain/dptrain/weights"
 )
 
 // result is run.json: what is public about a run that ended.
@@ -201,16 +202,10 @@ func (r *result) account(j *job, run *engine.Run) error {
 
 // save writes the weights and what is needed to build their network.
 func (j *job) save(parameters []engine.Parameter) error {
-	var tensors []safetensors.Tensor
-	for _, p := range parameters {
-		tensors = append(tensors, safetensors.Tensor{Name: p.Name, Shape: p.Shape, Values: p.Values})
-	}
 	if j.directions != nil {
-		tensors = append(tensors, directionsTensor(j.directions, j.example.Shape))
+		parameters = append(slices.Clip(parameters), directionsParameter(j.directions, j.example.Shape))
 	}
-	err := replaceBy(filepath.Join(j.out, "model.safetensors"), func(w io.Writer) error {
-		return safetensors.Write(w, tensors, map[string]string{"format": "dptrain", "model": j.model})
-	})
+	err := replaceBy(filepath.Join(j.out, "model.safetensors"), func(w io.Writer) error { return weights.Write(w, parameters) })
 	if err != nil {
 		return err
 	}

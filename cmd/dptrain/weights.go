@@ -5,49 +5,26 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/dptrain/dptrain/internal/safetensors"
-	"github.com/dptrain/dptrain/internal/torch"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/perexample"
-	G "gorgonia.org/gorgonia"
-	"gorgonia.org/tensor"
+	"github.com/dptrain/dptrain/weights"
 )
 
-// startFrom gives a network the weights of a safetensors file, which must hold
-// exactly its parameters, in this program's layout or in PyTorch's. matched says
-// what was found.
+// startFrom gives a network the weights of a safetensors file. matched says what was
+// found.
 func startFrom(build perexample.Build, file string) (started perexample.Build, matched string, err error) {
-	tensors, metadata, err := readWeights(file)
+	f, err := os.Open(file)
 	if err != nil {
 		return nil, "", err
 	}
-	net, err := build(1)
-	if err != nil {
-		return nil, "", err
-	}
-	tensors = slices.DeleteFunc(tensors, func(t safetensors.Tensor) bool { return t.Name == models.Projection }) // not trained, but built with
-	values, layout, err := torch.Import(net, tensors, metadata)
+	defer f.Close()
+	started, matched, err = weights.Start(build, f, models.Projection) // which is not trained, but built with
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", file, err)
 	}
-	whose := map[torch.Layout]string{torch.Own: "dptrain's", torch.PyTorch: "PyTorch's"}[layout]
-	matched = fmt.Sprintf("%s: all of its %d tensors match the network's %d parameters, in %s layout", file, len(tensors), len(net.Params), whose)
-	started = func(batch int) (*perexample.Network, error) {
-		net, err := build(batch)
-		if err != nil {
-			return nil, err
-		}
-		for _, p := range net.Params {
-			// Nothing writes to them, so that all builds may have the same.
-			if err := G.Let(p, tensor.New(tensor.WithShape(p.Shape()...), tensor.WithBacking(values[p.Name()]))); err != nil {
-				return nil, err
-			}
-		}
-		return net, nil
-	}
-	return started, matched, nil
+	return started, file + ": " + matched, nil
 }
 
 // startWords say what --init found, and what no ledger can know of it.
@@ -55,6 +32,7 @@ func (j *job) startWords() string {
 	return j.matched + "; what they tell of records that they were trained on is no part of this run's ε"
 }
 
+// readWeights reads a file of weights for the directions that may be among them.
 func readWeights(file string) ([]safetensors.Tensor, map[string]string, error) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -1,0 +1,99 @@
+package weights_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/models/layer"
+	"github.com/dptrain/dptrain/perexample"
+	"github.com/dptrain/dptrain/weights"
+	G "gorgonia.org/gorgonia"
+)
+
+// network has a body that reads points of a plane, and a head of so many classes.
+func network(classes int) perexample.Build {
+	return func(batch int) (*perexample.Network, error) {
+		n := layer.New(batch, 1)
+		h := n.Dense(n.Input("point", 2), "body", 16, layer.Tanh)
+		n.CrossEntropy(n.Dense(h, "head", classes, layer.Identity), n.Input("label"))
+		return n.Network()
+	}
+}
+
+// points of a square, in so many stripes.
+func points(classes int) data.Set {
+	r := rand.New(rand.NewPCG(1, 0))
+	var at, stripe []float32
+	for range 1000 {
+		x, y := r.Float32(), r.Float32()
+		at, stripe = append(at, x, y), append(stripe, float32(int(x*float32(classes))))
+	}
+	set, err := data.NewTable([]data.Column{
+		{Name: "point", Shape: []int{2}},
+		{Name: "label", Kind: data.Label, Classes: classes},
+	}, [][]float32{at, stripe}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return set
+}
+
+// A body that was trained on public data, frozen, under a new head.
+func Example() {
+	dir, err := os.MkdirTemp("", "dptrain")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	train := func(build perexample.Build, set data.Set, private bool) []engine.Parameter {
+		run, err := engine.New(engine.Config{
+			Network: build, Train: set, Lot: 100, Steps: 20, Noise: 1, NonPrivate: !private,
+			Schedule: optim.Schedule{Base: 0.5}, Ledger: filepath.Join(dir, "ledger.jsonl"),
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer run.Close()
+		if err := run.Train(context.Background(), nil); err != nil {
+			log.Fatal(err)
+		}
+		trained, err := run.Parameters()
+		if err != nil {
+			log.Fatal(err)
+		}
+		return trained
+	}
+	var file bytes.Buffer // or an *os.File
+	if err := weights.Write(&file, train(network(2), points(2), false)); err != nil {
+		log.Fatal(err)
+	}
+
+	body, found, err := weights.Start(network(3), bytes.NewReader(file.Bytes()), "head")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(found)
+	frozen := func(batch int) (*perexample.Network, error) {
+		n, err := body(batch)
+		if err != nil {
+			return nil, err
+		}
+		n.Params = G.Nodes{n.Params[2], n.Params[3]} // what is not named is a constant
+		return n, nil
+	}
+	for _, p := range train(frozen, points(3), true) {
+		fmt.Println("trained", p.Name, p.Shape)
+	}
+	// Output:
+	// all of its 2 tensors match the network's 2 parameters, in dptrain's layout
+	// trained head.weight [16 3]
+	// trained head.bias [3]
+}

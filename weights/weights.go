@@ -1,0 +1,88 @@
+// Package weights writes what a run has trained to a file, and starts a network from one:
+// to answer by it in another program, or to train it further.
+//
+// The files are safetensors, which Python's package of that name reads and writes. Start
+// takes the weights of a PyTorch model, too, where its state_dict has the names that the
+// network has: a dense layer's weight is then turned over, and those of an LSTM or a GRU
+// are named and ordered as torch.nn has them.
+package weights
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/safetensors"
+	"github.com/dptrain/dptrain/internal/torch"
+	"github.com/dptrain/dptrain/perexample"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// Write writes parameters, such as those that engine.Run.Parameters gives. They are a
+// released value, which costs no more privacy than the run did.
+func Write(w io.Writer, parameters []engine.Parameter) error {
+	var tensors []safetensors.Tensor
+	for _, p := range parameters {
+		tensors = append(tensors, safetensors.Tensor(p))
+	}
+	return safetensors.Write(w, tensors, map[string]string{"format": string(torch.Own)})
+}
+
+// Start has a network start from the weights in a file. It must hold all of the network's
+// Params and nothing else; but layers, or single parameters, that are named in except start
+// as they did, and what the file holds of them is not read: a new head on a trained body.
+// Found says in words what was found.
+//
+// A network to train further is given to engine.New as engine.Config.Network; one to answer
+// is given to engine.NewEvaluator, and its Evaluator.Weights are then these. What the
+// weights tell of the records that they were trained on is no part of a further run's ε.
+func Start(build perexample.Build, file io.ReadSeeker, except ...string) (started perexample.Build, found string, err error) {
+	size, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, "", err
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return nil, "", err
+	}
+	tensors, metadata, err := safetensors.Read(file, size)
+	if err != nil {
+		return nil, "", err
+	}
+	tensors = slices.DeleteFunc(tensors, func(t safetensors.Tensor) bool { return among(except, t.Name) })
+	net, err := build.For(1)
+	if err != nil {
+		return nil, "", err
+	}
+	net.Params = slices.DeleteFunc(slices.Clone(net.Params), func(p *G.Node) bool { return among(except, p.Name()) })
+	values, layout, err := torch.Import(net, tensors, metadata)
+	if err != nil {
+		return nil, "", err
+	}
+	whose := map[torch.Layout]string{torch.Own: "dptrain's", torch.PyTorch: "PyTorch's"}[layout]
+	found = fmt.Sprintf("all of its %d tensors match the network's %d parameters, in %s layout", len(tensors), len(net.Params), whose)
+	return func(batch int) (*perexample.Network, error) {
+		net, err := build(batch)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range net.Params {
+			v, read := values[p.Name()]
+			if !read {
+				continue
+			}
+			// Nothing writes to them, so that all builds may have the same.
+			if err := G.Let(p, tensor.New(tensor.WithShape(p.Shape()...), tensor.WithBacking(v))); err != nil {
+				return nil, err
+			}
+		}
+		return net, nil
+	}, found, nil
+}
+
+// among tells whether a parameter, or the layer that it belongs to, is named.
+func among(names []string, parameter string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return parameter == n || strings.HasPrefix(parameter, n+".") })
+}

@@ -1,0 +1,113 @@
+package weights
+
+import (
+	"bytes"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/models/layer"
+	"github.com/dptrain/dptrain/perexample"
+)
+
+func dense(out int) perexample.Build {
+	return func(batch int) (*perexample.Network, error) {
+		n := layer.New(batch, 1)
+		h := n.Dense(n.Input("x", 3), "body", 2, layer.Tanh)
+		n.SquaredError(n.Dense(h, "head", out, layer.Identity), n.Input("y", out))
+		return n.Network()
+	}
+}
+
+// counted are the parameters of dense(1), numbers in order.
+func counted() []engine.Parameter {
+	return []engine.Parameter{
+		{Name: "body.weight", Shape: []int{3, 2}, Values: []float32{1, 2, 3, 4, 5, 6}},
+		{Name: "body.bias", Shape: []int{2}, Values: []float32{7, 8}},
+		{Name: "head.weight", Shape: []int{2, 1}, Values: []float32{9, 10}},
+		{Name: "head.bias", Shape: []int{1}, Values: []float32{11}},
+	}
+}
+
+func written(t *testing.T, parameters []engine.Parameter) io.ReadSeeker {
+	t.Helper()
+	var file bytes.Buffer
+	if err := Write(&file, parameters); err != nil {
+		t.Fatal(err)
+	}
+	return bytes.NewReader(file.Bytes())
+}
+
+// starting are a network's starting values by its parameters' names.
+func starting(t *testing.T, build perexample.Build) map[string][]float32 {
+	t.Helper()
+	net, err := build.For(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string][]float32{}
+	for _, p := range net.Params {
+		values[p.Name()] = p.Value().Data().([]float32)
+	}
+	return values
+}
+
+func TestWhatIsWrittenStartsANetwork(t *testing.T) {
+	file := written(t, counted())
+	for range 2 { // wherever the file was read up to
+		build, _, err := Start(dense(1), file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := starting(t, build)
+		for _, p := range counted() {
+			if !slices.Equal(got[p.Name], p.Values) {
+				t.Errorf("%s starts as %v, and %v was written", p.Name, got[p.Name], p.Values)
+			}
+		}
+	}
+}
+
+func TestWhatIsExceptedStartsAsItDid(t *testing.T) {
+	build, _, err := Start(dense(4), written(t, counted()), "head")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, fresh := starting(t, build), starting(t, dense(4))
+	if !slices.Equal(got["body.weight"], counted()[0].Values) || !slices.Equal(got["head.weight"], fresh["head.weight"]) {
+		t.Errorf("started from %v", got)
+	}
+	if build, _, err = Start(dense(1), written(t, counted()), "head.bias"); err != nil {
+		t.Fatal(err)
+	}
+	if got = starting(t, build); got["head.weight"][1] != 10 || got["head.bias"][0] == 11 {
+		t.Errorf("started from %v", got)
+	}
+}
+
+func TestStartRefuses(t *testing.T) {
+	for _, c := range []struct {
+		build  perexample.Build
+		file   io.ReadSeeker
+		except []string
+		says   string
+	}{
+		{dense(4), written(t, counted()), nil, "head.weight [2 1] for [2 4]"},
+		{dense(1), written(t, counted()[:3]), nil, "missing head.bias"},
+		{dense(1), written(t, append(counted(), engine.Parameter{Name: "more", Shape: []int{1}, Values: []float32{1}})), nil, "left over more"},
+		{dense(1), written(t, counted()), []string{"hea"}, ""}, // no layer's name
+		{dense(4), written(t, counted()), []string{"hea"}, "head.weight"},
+		{dense(1), strings.NewReader("weights"), nil, "safetensors"},
+		{nil, written(t, counted()), nil, "there is no network"},
+	} {
+		_, _, err := Start(c.build, c.file, c.except...)
+		switch {
+		case c.says == "" && err != nil:
+			t.Error(err)
+		case c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n")):
+			t.Errorf("%v does not say %q in one line", err, c.says)
+		}
+	}
+}
