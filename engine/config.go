@@ -39,9 +39,10 @@ type Config struct {
 	Accountant    string  // none given: the accountant's default
 	StopAtEpsilon float64 // end before the lot that would exceed it (accountant.Answer.Bound), at most Steps; 0: only Steps ends the run
 
-	Optimizer optim.Optimizer // no kind given: SGD
-	Schedule  optim.Schedule  // no shape given: constant
-	Average   optim.Average   // Decay 0: none is kept
+	Optimizer optim.Optimizer       // no kind given: SGD
+	Schedule  optim.Schedule        // no shape given: constant
+	RateAt    func(lot int) float64 // learning rate of each lot, from 0, in place of Schedule; a function of public things
+	Average   optim.Average         // Decay 0: none is kept
 
 	Microbatch int     // records computed together; 0: chosen
 	Device     string  // auto, cpu, gorgonia, cuda:N
@@ -117,13 +118,38 @@ func (c *Config) checkLearning() error {
 	if c.Schedule.Shape == "" {
 		c.Schedule.Shape = optim.ShapeConstant
 	}
-	if err := c.Schedule.Check(); err != nil {
+	if err := c.checkRates(); err != nil {
 		return err
 	}
 	if c.Average.Decay != 0 {
 		return c.Average.Check()
 	}
 	return nil
+}
+
+// checkRates asks for every lot's learning rate before the first, so that one cannot
+// fail in the middle of a run.
+func (c *Config) checkRates() error {
+	if c.RateAt == nil {
+		return c.Schedule.Check()
+	}
+	if c.Schedule.Base != 0 {
+		return fmt.Errorf("both a schedule (%v) and a learning rate for each lot were given: set one of Schedule and RateAt", c.Schedule)
+	}
+	for lot := range c.Steps {
+		if rate := c.RateAt(lot); !(rate >= 0) || math.IsInf(rate, 1) {
+			return fmt.Errorf("lot %d: a learning rate of %v: RateAt must give a number from 0 on", lot, rate)
+		}
+	}
+	return nil
+}
+
+// learning is the learning rate of a lot.
+func (c *Config) learning(lot int, e sample.Event) float64 {
+	if c.RateAt != nil {
+		return c.RateAt(lot)
+	}
+	return c.Schedule.Rate(lot+1, float64(e.Records)/e.ExpectedLot(), c.Steps)
 }
 
 func (c *Config) checkPrivacy() error {

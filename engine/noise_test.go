@@ -3,11 +3,14 @@ package engine
 import (
 	"fmt"
 	"math"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/noise"
 )
 
@@ -147,6 +150,28 @@ func TestScheduledNoise(t *testing.T) {
 	}
 	if fmt.Sprint(got) != "[3 3 2 2 1 1]" {
 		t.Errorf("noise %v in the ledger", got)
+	}
+}
+
+// TestRateOfEachLot: a learning rate that a function gives moves the weights as a schedule
+// of the same rates does.
+func TestRateOfEachLot(t *testing.T) {
+	c := ordinary(t)
+	c.Steps, c.Schedule = 6, optim.Schedule{Base: 0.3, Shape: optim.ShapeCosine}
+	planned := start(t, c)
+	train(t, planned, nil)
+	cosine := c.Schedule
+	c.Schedule, c.Ledger = optim.Schedule{}, filepath.Join(t.TempDir(), "ledger.jsonl")
+	c.RateAt = func(lot int) float64 { return cosine.Rate(lot+1, 5, 6) }
+	r := start(t, c)
+	train(t, r, func(p *Progress) error {
+		if want := c.RateAt(p.Lot - 1); p.Rate != want {
+			t.Errorf("lot %d at a rate of %v, want %v", p.Lot, p.Rate, want)
+		}
+		return nil
+	})
+	if !slices.Equal(weights(t, r), weights(t, planned)) {
+		t.Error("other weights than by the schedule")
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
@@ -152,6 +153,9 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Optimizer.Kind = "adamn" }, "adam"},
 		{func(c *Config) { c.Schedule.Base = 0 }, "learning rate"},
 		{func(c *Config) { c.Schedule.Shape = "cosin" }, "cosine"},
+		{func(c *Config) { c.RateAt = func(int) float64 { return 1 } }, "both a schedule"},
+		{func(c *Config) { c.Schedule.Base, c.RateAt = 0, func(lot int) float64 { return float64(3 - lot) } }, "lot 4: a learning rate of -1"},
+		{func(c *Config) { c.Optimizer.Kind = optim.KindMomentum }, "which is sgd"},
 		{func(c *Config) { c.Average.Decay = 1 }, "average"},
 		{func(c *Config) { c.Ledger = "" }, "ledger"},
 		{func(c *Config) { c.Ledger = filepath.Join(c.Ledger, "no", "such", "folder") }, "folder"},

@@ -236,6 +236,7 @@ func TestResumeRefuses(t *testing.T) {
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, 1)} }, "statistic loss is new"},
 		{func(c *Config) { c.Optimizer = optim.Optimizer{} }, "optimizer is"},
 		{func(c *Config) { c.Schedule.Base = 1 }, "schedule is"},
+		{func(c *Config) { c.Schedule.Base, c.RateAt = 0, func(int) float64 { return 0.1 } }, "schedule is"},
 		{func(c *Config) { c.Average.Decay = 0 }, "average is 0"},
 		{func(c *Config) { c.NonPrivate = true }, "private is false"},
 		{func(c *Config) { c.Steps = 4 }, "has done 5 already"},

@@ -315,7 +315,7 @@ func (r *Run) spend() error {
 func (r *Run) publish() error {
 	e := r.Event()
 	r.release.Lot, r.release.Step = uint64(r.step), r.step+1
-	r.release.Rate = r.config.Schedule.Rate(r.step+1, float64(e.Records)/e.ExpectedLot(), r.config.Steps)
+	r.release.Rate = r.config.learning(r.step, e)
 	r.keeper.still()
 	if err := r.machine.Release(&r.release); err != nil {
 		return err

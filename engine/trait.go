@@ -67,7 +67,11 @@ func (r *Run) traits() ([]trait, error) {
 		note("projection", "%d directions, noise %v", p.Directions, p.Noise)
 	}
 	note("optimizer", "%+v", c.Optimizer)
-	note("schedule", "%v", c.Schedule)
+	if c.RateAt == nil {
+		note("schedule", "%v", c.Schedule)
+	} else {
+		note("schedule", "a function from %v", c.RateAt(0)) // as it is known of a bound
+	}
 	note("average", "%v", c.Average.Decay)
 	return all, nil
 }

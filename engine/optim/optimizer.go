@@ -18,8 +18,9 @@ const (
 	KindAdagrad  Kind = "adagrad"
 )
 
-// Optimizer is an optimiser and its hyper-parameters. Those that its kind does
-// not use are 0. With w the weight, g its gradient, η the learning rate and t the
+// Optimizer is an optimiser and its hyper-parameters, none of which has a default
+// here: [Parse] gives a kind with PyTorch's. Those that its kind does not use are
+// 0. With w the weight, g its gradient, η the learning rate and t the
 // step, from 1:
 //
 //	all but adamw   g ← g + WeightDecay·w
@@ -87,7 +88,10 @@ func (o Optimizer) Check() error {
 			return fmt.Errorf("optim: %s: %s is %v, want a number from 0 to below %v", o.Kind, p.name, x, limit)
 		}
 		if p.name == optionEpsilon && float32(x) == 0 {
-			return fmt.Errorf("optim: %s: %s is %v, want a positive number such as 1e-8; without it a zero gradient divides by zero", o.Kind, p.name, x)
+			return fmt.Errorf("optim: %s: %s is %v, want a positive number such as 1e-8, as Parse gives; without it a zero gradient divides by zero", o.Kind, p.name, x)
+		}
+		if p.name == optionMomentum && float32(x) == 0 {
+			return fmt.Errorf("optim: %s: %s is %v, which is sgd: want a number such as 0.9, as Parse gives", o.Kind, p.name, x)
 		}
 	}
 	return nil

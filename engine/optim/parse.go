@@ -42,8 +42,9 @@ func Parse(spec string) (Optimizer, error) {
 }
 
 const (
-	optionEpsilon = "eps"
-	optionDecay   = "weight-decay"
+	optionEpsilon  = "eps"
+	optionDecay    = "weight-decay"
+	optionMomentum = "momentum"
 )
 
 type option struct {
@@ -56,7 +57,7 @@ func (o *Optimizer) options() []option {
 	decay := option{optionDecay, &o.WeightDecay}
 	switch o.Kind {
 	case KindMomentum, KindNesterov:
-		return []option{{"momentum", &o.Momentum}, decay}
+		return []option{{optionMomentum, &o.Momentum}, decay}
 	case KindAdam, KindAdamW:
 		return []option{{"beta1", &o.Beta1}, {"beta2", &o.Beta2}, {optionEpsilon, &o.Epsilon}, decay}
 	case KindRMSProp:

@@ -149,7 +149,7 @@ func Read(r io.Reader, size int64) ([]Tensor, map[string]string, error) {
 
 func (e entry) check() error {
 	if e.Dtype != "F32" {
-		return fmt.Errorf("elements of type %s: only F32 is read", e.Dtype)
+		return fmt.Errorf("elements of type %s: only F32 is read; write it as float32", e.Dtype)
 	}
 	n := int64(1)
 	for _, d := range e.Shape {
