@@ -111,3 +111,15 @@ func TestStartRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestWriteRefuses(t *testing.T) {
+	for says, parameters := range map[string][]engine.Parameter{
+		"body.bias": append(counted(), counted()[1]),
+		"1 numbers": {{Name: "w", Shape: []int{3}, Values: []float32{1}}},
+	} {
+		var file bytes.Buffer
+		if err := Write(&file, parameters); err == nil || !strings.Contains(err.Error(), says) || file.Len() > 0 {
+			t.Errorf("%v does not say %q, or %d bytes were written", err, says, file.Len())
+		}
+	}
+}

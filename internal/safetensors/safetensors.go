@@ -42,11 +42,11 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 			return fmt.Errorf("safetensors: two tensors are called %s", t.Name)
 		}
 		n := int64(len(t.Values)) * 4
-		shape := t.Shape
-		if shape == nil {
-			shape = []int{}
+		e := entry{"F32", append([]int{}, t.Shape...), [2]int64{at, at + n}}
+		if err := e.check(); err != nil {
+			return fmt.Errorf("safetensors: tensor %q of %d numbers: %w", t.Name, len(t.Values), err)
 		}
-		header[t.Name] = entry{"F32", shape, [2]int64{at, at + n}}
+		header[t.Name] = e
 		at += n
 	}
 	text, err := json.Marshal(header)
