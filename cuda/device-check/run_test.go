@@ -1,0 +1,102 @@
+// Package check tests the script that proves and times a card, on a host that has bash
+// and coreutils alone.
+package check
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// bare is a folder of the few programs that such a host has.
+func bare(t *testing.T) string {
+	t.Helper()
+	folder := t.TempDir()
+	for _, name := range []string{"bash", "mkdir", "dirname", "nproc", "timeout"} {
+		path, err := exec.LookPath(name)
+		if err == nil {
+			err = os.Symlink(path, filepath.Join(folder, name))
+		}
+		if err != nil {
+			t.Skip(err)
+		}
+	}
+	return folder
+}
+
+// bundle is the script beside programs of its own: each says what it was asked for, and
+// one of them fails.
+func bundle(t *testing.T, devices string) string {
+	t.Helper()
+	folder := t.TempDir()
+	script, err := os.ReadFile("run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{
+		"run":                 string(script),
+		"bin/dptrain":         "echo 'cpu  2 threads'; echo '" + devices + "'",
+		"bin/compare":         `echo "$*" >>asked`,
+		"bin/driver.test":     "echo ok; echo '--- FAIL: TestGraph'; exit 1",
+		"bin/cuda.test":       "echo $LD_LIBRARY_PATH",
+		"bin/perexample.test": "echo ok",
+		"bin/engine.test":     "echo $1",
+	}
+	if err := os.Mkdir(filepath.Join(folder, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range files {
+		if name != "run" {
+			content = "#!/usr/bin/env bash\n" + content + "\n"
+		}
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+func run(t *testing.T, folder string) (said string, err error) {
+	t.Helper()
+	c := exec.Command("bash", filepath.Join(folder, "run"))
+	c.Dir, c.Env = folder, []string{"PATH=" + bare(t), "LD_LIBRARY_PATH=/before", "ONLY=none"}
+	out, err := c.CombinedOutput()
+	return string(out), err
+}
+
+func TestBareHost(t *testing.T) {
+	folder := bundle(t, "cuda:0  a card")
+	said, err := run(t, folder)
+	if err == nil || strings.Contains(said, "not found") {
+		t.Errorf("a check fails, and the script says %v\n%s", err, said)
+	}
+	asked, err := os.ReadFile(filepath.Join(folder, "asked"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{
+		"-check doctor=passed in ", "-check driver=FAILED with status 1: --- FAIL: TestGraph\n", "-check conformance=passed in ",
+		"-check networks=passed in ", "-check devices-agree=passed in ", "-check sanitizer-synccheck=not installed here\n",
+	} {
+		if !strings.Contains(string(asked), part) {
+			t.Errorf("no %q in\n%s", part, asked)
+		}
+	}
+	log, err := os.ReadFile(filepath.Join(folder, "results", "conformance.log"))
+	if want := "/before:/usr/local/nvidia/lib64\n"; err != nil || string(log) != want {
+		t.Errorf("the log holds %q (%v), want %q", log, err, want)
+	}
+}
+
+func TestNoCard(t *testing.T) {
+	folder := bundle(t, "no GPU  no driver was found")
+	said, err := run(t, folder)
+	if err == nil || !strings.Contains(said, "no driver was found") {
+		t.Errorf("without a card the script says %v\n%s", err, said)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "asked")); err == nil {
+		t.Error("it goes on without a card")
+	}
+}
