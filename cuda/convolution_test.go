@@ -85,3 +85,30 @@ func TestConvolutionOfManyGroups(t *testing.T) {
 		}
 	}
 }
+
+// Where a sum has more slices than a grid is deep, a convolution's takes several launches,
+// a matrix product's has them in one block, and a record that has more by itself is
+// computed by the host.
+func TestSumsDeeperThanAGrid(t *testing.T) {
+	device(t)
+	defer func(n int) { deepest = n }(deepest)
+	deepest = 3
+	r := rand.New(rand.NewPCG(4, 6))
+	f := op.ConvWeight{Window: square(3, 1, 1), Groups: 2, C: 4, H: 5, W: 7, O: 6}
+	x, y := tensor.Shape{7, 4, 5, 7}, tensor.Shape{7, 6, 5, 7}
+	large := op.ConvWeight{Window: square(3, 1, 1), Groups: 1, C: 1, H: 20, W: 20, O: 1}
+	for _, each := range []struct {
+		operation
+		launches int
+	}{
+		{given(r, op.ConvGradWeight(f), x, y), 3},
+		{given(r, op.ClippedSum{Form: f, Records: 7}, x, y, tensor.Shape{7}), 3},
+		{given(r, op.ClippedSum{Form: large, Records: 2}, tensor.Shape{2, 1, 20, 20}, tensor.Shape{2, 1, 20, 20}, tensor.Shape{2}), 1},
+		{given(r, op.ClippedSum{Form: op.Product{In: 5, Out: 40}, Records: 300}, tensor.Shape{300, 5}, tensor.Shape{300, 40}, tensor.Shape{300}), 1},
+	} {
+		if got := len(each.machine(t, Options{}).(*Machine).front.steps); got != each.launches {
+			t.Errorf("%v: %d steps, want %d", each.spec, got, each.launches)
+		}
+		each.compare(t, each.run(t, Options{}), 1e-6)
+	}
+}

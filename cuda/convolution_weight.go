@@ -3,8 +3,6 @@
 package cuda
 
 import (
-	"math"
-
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/op"
 )
@@ -47,7 +45,7 @@ func (c *compiler) gradients(v convolution, x, delta, factors, out driver.Pointe
 	if factors != 0 {
 		kernel = "convolution_clipped_"
 	}
-	each := math.MaxUint16 / apart
+	each := deepest / apart
 	for first := 0; first < sums; first += each {
 		n := min(each, sums-first)
 		at := func(p driver.Pointer, elements int) driver.Pointer { return p + driver.Pointer(4*first*elements) }
@@ -61,8 +59,8 @@ func (c *compiler) gradients(v convolution, x, delta, factors, out driver.Pointe
 // addParts adds up the parts of each of several runs of size sums; up to 32 of them
 // in the order in which one block would.
 func (c *compiler) addParts(out, parts driver.Pointer, runs, size, count int, add bool) {
-	for first := 0; first < runs; first += math.MaxUint16 {
-		n := min(math.MaxUint16, runs-first)
+	for first := 0; first < runs; first += deepest {
+		n := min(deepest, runs-first)
 		c.launch("add_parts", dim{uint32(ceil(size, 32)), uint32(n), 1}, dim{uint32(32 * min(count, 32)), 1, 1},
 			out+driver.Pointer(4*first*size), parts+driver.Pointer(4*first*size*count), int32(size), int32(count), flag(add))
 	}
@@ -77,24 +75,44 @@ func (c *compiler) convSum(f op.ConvWeight, records int, k call) bool {
 	return c.sumOverPlaces(f, k, k.in[2], records)
 }
 
-// slicesOfPlaces cuts a sum over the places of pictures so that the slices fill the card.
-func (c *compiler) slicesOfPlaces(v convolution, pictures int) (length, count int) {
-	terms := pictures * v.counted()
-	most := ceil(3*c.device.Multiprocessors(), v.tiles())
-	return cut(terms, max(min(most, ceil(terms, 64)), ceil(terms, longestSlice)))
+// slicesOfPlaces cuts a sum over the places of records, so many pictures each, so that the
+// slices fill the card; a launch takes the slices of as many records as a grid is deep for,
+// which may be none.
+func (c *compiler) slicesOfPlaces(v convolution, records, each int) (length, count, atOnce int) {
+	of := func(records int) (terms int) { return records * each * v.counted() }
+	terms, most := of(records), ceil(3*c.device.Multiprocessors(), v.tiles())
+	length, _ = cut(terms, max(min(most, ceil(terms, 64)), ceil(terms, longestSlice)))
+	if atOnce = min(records, deepest*length/of(1)); atOnce == 0 {
+		return length, 0, 0
+	}
+	return length, records/atOnce*ceil(of(atOnce), length) + ceil(of(records%atOnce), length), atOnce
 }
 
 // sumOverPlaces adds up over the places of all pictures.
 func (c *compiler) sumOverPlaces(f op.ConvWeight, k call, factors driver.Pointer, records int) bool {
 	v := newConvolution(f)
+	each := k.size(1) / (v.O * v.area) / records // pictures
 	if !v.patched() || !fits(v.Groups) {
 		return false
 	}
-	pictures := k.size(1) / (v.O * v.area)
-	length, count := c.slicesOfPlaces(v, pictures)
+	length, count, atOnce := c.slicesOfPlaces(v, records, each)
+	if atOnce == 0 {
+		return false
+	}
 	parts := c.scratch(4 * v.Size() * count)
 	s := c.plan(weightTiles, v.og, v.width*v.Groups*count, length, length, 1)
-	c.gradients(v, k.in[0], k.in[1], factors, parts, pictures/records, 1, pictures, s.tile, length, count)
+	x, delta, to := k.in[0], k.in[1], parts
+	for left := records; left > 0; left -= atOnce {
+		n := min(atOnce, left)
+		slices := ceil(n*each*v.counted(), length)
+		c.gradients(v, x, delta, factors, to, each, 1, n*each, s.tile, length, slices)
+		x += driver.Pointer(4 * n * each * v.C * v.H * v.W)
+		delta += driver.Pointer(4 * n * each * v.O * v.area)
+		if factors != 0 {
+			factors += driver.Pointer(4 * n)
+		}
+		to += driver.Pointer(4 * v.Size() * slices)
+	}
 	c.addParts(k.out, parts, 1, v.Size(), count, k.accumulate)
 	return true
 }

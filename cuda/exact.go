@@ -134,7 +134,7 @@ func (c *compiler) meanwhile(s op.Mixed, part int, k call) int {
 		return count
 	case op.ConvWeight:
 		v := newConvolution(f)
-		_, count := c.slicesOfPlaces(v, k.size(to-1)/(v.O*v.area))
+		_, count, _ := c.slicesOfPlaces(v, s.Records, k.size(to-1)/(v.O*v.area)/s.Records)
 		return count
 	case op.Gather:
 		return lookedUp(k.size(from))

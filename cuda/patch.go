@@ -122,5 +122,7 @@ func (v convolution) taps() (table reaches) {
 	return table
 }
 
-// fits tells whether a grid may be so high or deep: fewer than 2^16 blocks.
-func fits(blocks int) bool { return blocks <= math.MaxUint16 }
+// deepest is how many blocks a grid may be high or deep.
+var deepest = math.MaxUint16
+
+func fits(blocks int) bool { return blocks <= deepest }

@@ -87,7 +87,7 @@ func (c *compiler) plan(tiles []tile, rows, columns, depth, length, count int) (
 		if time := t.time(n, c.device.Multiprocessors()) * float64(depth); time < best.time {
 			best = schedule{t, false, time}
 		}
-		if count == 1 {
+		if count == 1 || !fits(count) {
 			continue
 		}
 		time := t.time(n*count, c.device.Multiprocessors())*float64(length) + passing(rows*columns*count)
