@@ -105,6 +105,10 @@ func (m *Machine) alloc(bytes int) (driver.Pointer, error) {
 	return p, err
 }
 
+// mostElements of a buffer leave room below 2^31 for where a kernel stands when it finds
+// that it is past the end: a tile or a stride further on.
+const mostElements = 1<<31 - 1<<24
+
 // allocate lays out every buffer; temporaries share the arena. On the emulated
 // device each has memory of its own, whose ends are guarded.
 func (m *Machine) allocate(o optim.Optimizer, average bool) (err error) {
@@ -117,8 +121,8 @@ func (m *Machine) allocate(o optim.Optimizer, average bool) (err error) {
 	}
 	m.memory = make([]driver.Pointer, len(p.Buffers))
 	for i, b := range p.Buffers {
-		if b.Size() > 1<<31-1 {
-			return fmt.Errorf("cuda: buffer %s has %d elements, more than 2^31: use a smaller --microbatch", b.Name, b.Size())
+		if b.Size() > mostElements {
+			return fmt.Errorf("%w: buffer %s has %d elements, and kernels count to %d", driver.ErrMemory, b.Name, b.Size(), mostElements)
 		}
 		switch {
 		case b.Base != i:

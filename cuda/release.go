@@ -16,9 +16,8 @@ import (
 // releaseBlock is how many elements a block of kernels/release.cu takes.
 const releaseBlock = 8 * noise.Grain
 
-// Buffers have fewer than 2^31 elements, so that a vector is no longer than a
-// stream.
-const _ = uint64(noise.MaxValues - 1<<31)
+// A vector is no longer than a stream.
+const _ = uint64(noise.MaxValues - mostElements)
 
 // releaser launches the one kernel that noises all sums and moves all weights.
 type releaser struct {
