@@ -15,6 +15,7 @@ enum {
 	TENSOR_NCHW = 0,
 	CROSS_CORRELATION = 1,
 	TENSOR_OP_MATH = 1,
+	ALLOW_CONVERSION = 2, // of operands to half precision
 	FMA_MATH = 3,
 	DETERMINISTIC = 1,
 	FORWARD_IMPLICIT_GEMM = 0,
@@ -127,7 +128,7 @@ static int describe(driver_convolution *v) {
 // Only what cuDNN calls deterministic, and of that only what sums products as they are:
 // transforms (FFT, Winograd) round otherwise.
 static int allowed(const driver_convolution *v, const choice *c) {
-	if (c->status || c->determinism != DETERMINISTIC)
+	if (c->status || c->determinism != DETERMINISTIC || c->math == ALLOW_CONVERSION)
 		return 0;
 	if (v->shape.backward)
 		return c->algo == BACKWARD_DATA_1;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { SUCCESS = 0, NOT_INITIALIZED = 1, BAD_PARAM = 3, EXECUTION_FAILED = 8, NOT_SUPPORTED = 9 };
-enum { TENSOR_OP_MATH = 1, FMA_MATH = 3, WORKSPACE = 1000 };
+enum { TENSOR_OP_MATH = 1, ALLOW_CONVERSION = 2, FMA_MATH = 3, WORKSPACE = 1000 };
 
 typedef struct {
 	int set, n, c, h, w;
@@ -26,6 +26,7 @@ typedef struct {
 } choice;
 typedef struct {
 	int (*launch)(void *stream, void (*function)(void *), void *data);
+	int (*capturing)(void *stream, int *status);
 	void *stream;
 } handle;
 
@@ -41,6 +42,7 @@ int cudnnCreate(void **made) {
 		return NOT_INITIALIZED;
 	handle *h = calloc(1, sizeof *h);
 	*(void **)&h->launch = dlsym(driver, "cuLaunchHostFunc");
+	*(void **)&h->capturing = dlsym(driver, "cuStreamIsCapturing");
 	*made = h;
 	return SUCCESS;
 }
@@ -111,7 +113,7 @@ static int fit(const handle *h, const tensor *x, const tensor *w, const window *
 static int offer(const window *v, int most, int *found, choice *choices, const int *algos) {
 	for (*found = 0; *found < 5 && *found < most; ++*found) {
 		int i = *found;
-		choices[i] = (choice){algos[i], i == 0 ? NOT_SUPPORTED : SUCCESS, 0.1f * (float)i, WORKSPACE, i != 1 && !fault("random"), v->math, {0}};
+		choices[i] = (choice){algos[i], i == 0 ? NOT_SUPPORTED : SUCCESS, 0.1f * (float)i, WORKSPACE, i != 1 && !fault("random"), fault("halves") ? ALLOW_CONVERSION : v->math, {0}};
 	}
 	return SUCCESS;
 }
@@ -203,7 +205,8 @@ static int run(handle *h, convolution p, int algo, const void *alpha, const void
 		return BAD_PARAM;
 	if (!workspace || bytes < WORKSPACE || !h->stream)
 		return BAD_PARAM;
-	if (fault("fails"))
+	int status = 0;
+	if (fault("fails") || (fault("at once") && (h->capturing(h->stream, &status) || status)))
 		return EXECUTION_FAILED;
 	convolution *kept = malloc(sizeof *kept); /* kept: a graph may compute it again */
 	*kept = p;
