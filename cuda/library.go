@@ -161,8 +161,9 @@ func (c *compiler) keepsApart(l *libraries, s shape) (bool, error) {
 	return apart, err
 }
 
-// try computes a shape twice, the records of NaN being the odd ones, then the even ones.
-// What a library refuses to compute does not keep records apart.
+// try computes a shape twice: at once with the odd records of NaN, which has the library
+// load what it needs, then recorded and run again, as a program has it, with the even
+// ones. What a library refuses to compute does not keep records apart.
 func (c *compiler) try(l *libraries, s shape) (apart bool, err error) {
 	var taken []driver.Pointer
 	defer func() {
@@ -189,6 +190,15 @@ func (c *compiler) try(l *libraries, s shape) (apart bool, err error) {
 	}
 	defer m.Close()
 	workspace := alloc(m.Workspace())
+	atOnce := func() error { return m.Run(workspace) }
+	recorded := func() error {
+		g, err := c.device.Capture(atOnce)
+		if err != nil {
+			return err
+		}
+		return first(first(c.device.Run(g), c.device.Run(g)), g.Close())
+	}
+	run := []func() error{atOnce, recorded}
 	r := rand.New(rand.NewPCG(1, 2))
 	record, constant := make([]float32, in), make([]float32, weights)
 	for _, list := range [][]float32{record, constant} {
@@ -214,7 +224,7 @@ func (c *compiler) try(l *libraries, s shape) (apart bool, err error) {
 		if err := c.upload(at.in, bytesOf(records)); err != nil {
 			return false, err
 		}
-		if m.Run(workspace) != nil {
+		if run[parity]() != nil {
 			return false, c.device.Wait()
 		}
 		if err := first(c.device.CopyOut(bytesOf(results), at.out), c.device.Wait()); err != nil {

@@ -35,6 +35,7 @@ typedef struct {
 } choice;
 typedef struct {
 	int (*launch)(void *stream, void (*function)(void *), void *data);
+	int (*capturing)(void *stream, int *status);
 } handle;
 
 /* What DPTRAIN_TWIN names is wrong with this library. */
@@ -49,6 +50,7 @@ int cublasLtCreate(void **made) {
 		return NOT_INITIALIZED;
 	handle *h = malloc(sizeof *h);
 	*(void **)&h->launch = dlsym(driver, "cuLaunchHostFunc");
+	*(void **)&h->capturing = dlsym(driver, "cuStreamIsCapturing");
 	*made = h;
 	return SUCCESS;
 }
@@ -212,6 +214,9 @@ int cublasLtMatmul(void *made, void *o, const float *alpha, void *a, void *la, v
 			return INVALID_VALUE;
 	if (algo->data[0] != 3 || *alpha != 1 || c != d || lc != ld || !workspace || bytes < WORKSPACE)
 		return NOT_SUPPORTED;
+	int status = 0;
+	if (fault("at once") && (h->capturing(stream, &status) || status))
+		return EXECUTION_FAILED;
 	product *p = malloc(sizeof *p); /* kept: a graph may compute it again */
 	*p = (product){a, b, c, *beta, *(operation *)o, *(layout *)la, *(layout *)lb, *(layout *)lc};
 	return h->launch(stream, compute, p) ? EXECUTION_FAILED : SUCCESS;
