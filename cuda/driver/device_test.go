@@ -454,6 +454,33 @@ func TestNothingIsAllocated(t *testing.T) {
 	must(t, d.Wait())
 }
 
+// A driver may copy from and to a program's memory after the call, as it lies. A stack
+// moves, so nothing that is copied is on one.
+func TestCopiedMemoryDoesNotMove(t *testing.T) {
+	d := device(t)
+	p, err := d.Alloc(16)
+	must(t, err)
+	defer d.Free(p)
+	must(t, d.Zero(p, 16))
+	var failed error
+	for name, call := range map[string]func(){
+		"CopyIn": func() {
+			var b [16]byte
+			failed = d.CopyIn(p, b[:])
+			d.Wait()
+		},
+		"CopyOut": func() {
+			var b [16]byte
+			failed = d.CopyOut(b[:], p)
+			d.Wait()
+		},
+	} {
+		if n := testing.AllocsPerRun(5, call); n != 1 || failed != nil {
+			t.Errorf("%s: %v allocations, %v", name, n, failed)
+		}
+	}
+}
+
 func BenchmarkLaunch(b *testing.B) {
 	d := device(b)
 	k, p, err := square(d)

@@ -2,10 +2,11 @@
 
 package driver
 
+// What is copied escapes, though no call keeps it: a driver that reads and writes the
+// host's memory as it lies may do so later, and a stack moves.
+
 // #include "calls.h"
-// #cgo noescape driver_copy_in
 // #cgo nocallback driver_copy_in
-// #cgo noescape driver_copy_out
 // #cgo nocallback driver_copy_out
 // #cgo nocallback driver_copy
 // #cgo nocallback driver_zero
@@ -113,8 +114,8 @@ func (d *Device) isPinned(b []byte) C.int {
 	return 0
 }
 
-// CopyIn copies from the host to the device, asynchronously when src is
-// page-locked: src must then stay as it is until Wait.
+// CopyIn copies from the host to the device, asynchronously: src must stay as it is
+// until Wait.
 func (d *Device) CopyIn(dst Pointer, src []byte) error {
 	if len(src) == 0 {
 		return nil
@@ -123,8 +124,8 @@ func (d *Device) CopyIn(dst Pointer, src []byte) error {
 		(*C.uchar)(unsafe.SliceData(src)), C.size_t(len(src)), d.isPinned(src)))
 }
 
-// CopyOut copies from the device to the host, asynchronously when dst is
-// page-locked: it holds the bytes after Wait.
+// CopyOut copies from the device to the host, asynchronously: dst holds the bytes after
+// Wait.
 func (d *Device) CopyOut(dst []byte, src Pointer) error {
 	if len(dst) == 0 {
 		return nil
