@@ -93,7 +93,7 @@ func Example_network() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	weights, err := run.Parameters()
+	trained, err := run.Parameters()
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func Example_network() {
 		log.Fatal(err)
 	}
 	defer judge.Close()
-	score, err := judge.Score([][]float32{weights[0].Values, weights[1].Values, weights[2].Values}, ring(500, 2))
+	score, err := judge.Score(engine.Values(trained), ring(500, 2))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -14,6 +14,15 @@ type Parameter struct {
 	Values []float32
 }
 
+// Values are the parameters' numbers, as an [Evaluator] takes them.
+func Values(parameters []Parameter) [][]float32 {
+	values := make([][]float32, len(parameters))
+	for i, p := range parameters {
+		values[i] = p.Values
+	}
+	return values
+}
+
 // Parameters are the trained weights, or their moving average where one is kept.
 // They are a released value: public once the ledger is.
 func (r *Run) Parameters() ([]Parameter, error) {

@@ -262,15 +262,7 @@ func score(j *job, parameters []engine.Parameter) (engine.Evaluation, error) {
 		return engine.Evaluation{}, err
 	}
 	defer e.Close()
-	return e.Score(valuesOf(parameters), j.task.Test)
-}
-
-func valuesOf(parameters []engine.Parameter) [][]float32 {
-	values := make([][]float32, len(parameters))
-	for i, p := range parameters {
-		values[i] = p.Values
-	}
-	return values
+	return e.Score(engine.Values(parameters), j.task.Test)
 }
 
 // print tells a person how it went and what may come next.

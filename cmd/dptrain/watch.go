@@ -99,12 +99,12 @@ func (w *watch) evaluate() (err error) {
 	if err != nil {
 		return err
 	}
-	return w.evaluator.Ready(valuesOf(parameters))
+	return w.evaluator.Ready(engine.Values(parameters))
 }
 
 // measure scores the weights after the lots so far.
 func (w *watch) measure(parameters []engine.Parameter) error {
-	score, err := w.evaluator.Score(valuesOf(parameters), w.job.task.Test)
+	score, err := w.evaluator.Score(engine.Values(parameters), w.job.task.Test)
 	if err == nil {
 		w.score, w.measured = &score, w.run.Steps()
 	}

@@ -1,0 +1,77 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/optim"
+)
+
+// A run that is watched, stopped once it is good enough on public data, and gone on with
+// later, as another process would. The end of the context stops it in the same way.
+func Example_resume() {
+	dir, err := os.MkdirTemp("", "dptrain")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	c := engine.Config{
+		Network: ringNetwork, Train: ring(2000, 1), Lot: 100, Steps: 200, Noise: 1,
+		Delta: 1e-5, StopAtEpsilon: 4, // the run ends before the lot that would cost more
+		Optimizer: optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9},
+		Schedule:  optim.Schedule{Base: 0.3},
+		Ledger:    filepath.Join(dir, "ledger.jsonl"), Checkpoint: filepath.Join(dir, "checkpoint"),
+	}
+	run, err := engine.New(c)
+	if err != nil {
+		log.Fatal(err)
+	}
+	judge, err := engine.NewEvaluator(ringNetwork, engine.Place{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer judge.Close()
+	public := ring(500, 2)
+	enough := errors.New("good enough")
+	err = run.Train(context.Background(), func(p *engine.Progress) error {
+		if p.Lot%20 != 0 {
+			return nil
+		}
+		now, err := run.Standing()
+		if err != nil {
+			return err
+		}
+		score, err := judge.Score(engine.Values(now), public)
+		if err == nil && score.Loss < 0.6 {
+			err = enough
+		}
+		return err
+	})
+	fmt.Println("stopped:", err)
+	if err := run.Close(); err != nil {
+		log.Fatal(err)
+	}
+
+	if run, err = engine.Resume(c); err != nil {
+		log.Fatal(err)
+	}
+	defer run.Close()
+	fmt.Println("nothing is lost:", run.Steps()%20 == 0 && run.Steps() > 0)
+	if err := run.Train(context.Background(), nil); err != nil {
+		log.Fatal(err)
+	}
+	spent, err := run.Spent("")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("within the budget:", spent.Bound() <= 4, run.Steps() < c.Steps)
+	// Output:
+	// stopped: good enough
+	// nothing is lost: true
+	// within the budget: true true
+}
