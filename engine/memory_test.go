@@ -101,15 +101,15 @@ func (s *endless) Read(dst [][]float32, rows []int) error {
 	return nil
 }
 
-// TestMemoryKnowsNoLot: a lot of 100,000 takes the memory of one of 1,000.
+// TestMemoryKnowsNoLot: a lot of 50,000 takes the memory of one of 1,000.
 func TestMemoryKnowsNoLot(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a lot of 100,000 records takes seconds")
+		t.Skip("a lot of 50,000 records takes seconds")
 	}
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
 		var most [2]uint64
-		for k, lot := range []int{1000, 100000} {
-			set := &endless{count: 120000}
+		for k, lot := range []int{1000, 50000} {
+			set := &endless{count: 60000}
 			c := ordinary(t)
 			c.Train, c.Lot, c.Steps, c.Microbatch, c.Sampling = set, lot, 1, 256, policy
 			r, err := New(c) // not by start, which would keep it alive

@@ -206,17 +206,24 @@ func (r *Run) Validate() (Validated, error) {
 		if err := r.ledger.Spend(r.validationLot()); err != nil {
 			return Validated{}, err
 		}
-		var normal [1]float64
-		number := len(r.program.Vectors) + len(r.config.Clipping) + len(r.config.Statistics) // above all that lots use
-		stream := noise.Stream{Purpose: noise.Release, Lot: uint64(r.step), Vector: uint32(number)}
-		if err := r.source.Normals64(normal[:], stream, 0); err != nil {
+		drawn, err := r.validationNoise()
+		if err != nil {
 			return Validated{}, err
 		}
-		count += v.Noise * normal[0]
+		count += drawn
 		out.Deviation = v.Noise / records
 	}
 	out.Accuracy = min(max(count/records, 0), 1)
 	return out, nil
+}
+
+// validationNoise is the noise on the count of right answers, of deviation σ.
+func (r *Run) validationNoise() (float64, error) {
+	var normal [1]float64
+	number := len(r.program.Vectors) + len(r.config.Clipping) + len(r.config.Statistics) // above all that lots use
+	stream := noise.Stream{Purpose: noise.Release, Lot: uint64(r.step), Vector: uint32(number)}
+	err := r.source.Normals64(normal[:], stream, 0)
+	return r.config.Validation.Noise * normal[0], err
 }
 
 func (r *Run) affordValidation() error {
