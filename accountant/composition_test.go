@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/cmplx"
 	"testing"
+
+	"gonum.org/v1/gonum/dsp/fourier"
 )
 
 // A second way to compose, as simple as can be and good for moderate δ: losses of one
@@ -12,25 +14,6 @@ import (
 // extrapolated away.
 
 const denseSize = 1 << 16
-
-// transform is the discrete Fourier transform, by halving.
-func transform(x []complex128, sign float64) []complex128 {
-	n := len(x)
-	if n == 1 {
-		return x
-	}
-	even, odd := make([]complex128, n/2), make([]complex128, n/2)
-	for i := range even {
-		even[i], odd[i] = x[2*i], x[2*i+1]
-	}
-	even, odd = transform(even, sign), transform(odd, sign)
-	out := make([]complex128, n)
-	for k := range even {
-		turned := odd[k] * cmplx.Rect(1, sign*2*math.Pi*float64(k)/float64(n))
-		out[k], out[k+n/2] = even[k]+turned, even[k]-turned
-	}
-	return out
-}
 
 // base are base losses and their chances without the record.
 type base struct{ loss, chance []float64 }
@@ -100,16 +83,16 @@ type phase struct {
 	steps int
 }
 
-// dense is the transform of the loss of one lot, seen from a direction.
-func (p phase) dense(d direction, step float64) []complex128 {
-	x := make([]complex128, denseSize)
+// dense are the chances of the losses of one lot, seen from a direction, on the grid.
+func (p phase) dense(d direction, step float64) []float64 {
+	x := make([]float64, denseSize)
 	rest := 1.0
 	put := func(loss, chance float64) {
 		cell := math.Floor(loss / step)
 		part := math.Expm1((cell+1)*step-loss) / math.Expm1(step)
 		i := int(cell) & (denseSize - 1)
-		x[i] += complex(chance*part, 0)
-		x[(i+1)&(denseSize-1)] += complex(chance*(1-part), 0)
+		x[i] += chance * part
+		x[(i+1)&(denseSize-1)] += chance * (1 - part)
 		rest -= chance
 	}
 	for i, y := range p.loss {
@@ -124,29 +107,30 @@ func (p phase) dense(d direction, step float64) []complex128 {
 			put(-math.Log(ratio), p.chance[i])
 		}
 	}
-	x[0] += complex(rest, 0)
-	return transform(x, -1)
+	x[0] += rest
+	return x
 }
 
 // denseDelta is δ(ε) of the phases together on a grid of the step given.
 func denseDelta(d direction, step, epsilon float64, phases []phase) float64 {
-	all := make([]complex128, denseSize)
+	transform := fourier.NewFFT(denseSize)
+	all := make([]complex128, denseSize/2+1)
 	for i := range all {
 		all[i] = 1
 	}
 	for _, p := range phases {
-		for i, z := range p.dense(d, step) {
+		for i, z := range transform.Coefficients(nil, p.dense(d, step)) {
 			all[i] *= cmplx.Pow(z, complex(float64(p.steps), 0))
 		}
 	}
 	delta := 0.0
-	for i, z := range transform(all, 1) {
+	for i, chance := range transform.Sequence(nil, all) {
 		loss := float64(i) * step
 		if i > denseSize*3/4 {
 			loss -= denseSize * step
 		}
 		if loss > epsilon {
-			delta -= real(z) / denseSize * math.Expm1(epsilon-loss)
+			delta -= chance / denseSize * math.Expm1(epsilon-loss)
 		}
 	}
 	return delta
