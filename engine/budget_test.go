@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
@@ -21,7 +22,7 @@ func TestBudgetEndsTheRun(t *testing.T) {
 		"shuffle":   func(c *Config) { c.Sampling, c.StopAtEpsilon = sample.PolicyShuffle, 9 },
 		"scheduled": func(c *Config) { c.Noise, c.NoiseAt = 0, stair },
 		"fixed, scheduled": func(c *Config) {
-			c.Sampling, c.Lot, c.Steps, c.Noise, c.NoiseAt = sample.PolicyFixed, 3, 300, 0, stair
+			c.Sampling, c.Lot, c.Steps, c.Noise, c.NoiseAt = sample.PolicyFixed, 3, 100, 0, stair
 		},
 		"moving": func(c *Config) {
 			c.Clipping = clip.Flat(clip.Schedule(func(i int) float64 { return 1 / float64(1+i) }), nil)
@@ -32,6 +33,9 @@ func TestBudgetEndsTheRun(t *testing.T) {
 		"statistics": func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, 2)} },
 	} {
 		t.Run(name, func(t *testing.T) {
+			if testing.Short() && strings.HasPrefix(name, "fixed") {
+				t.Skip("to account these lots takes seconds")
+			}
 			c := ordinary(t)
 			c.Noise, c.Lot, c.Steps, c.StopAtEpsilon, c.Delta = 2, 10, 4000, 3, 1e-5
 			change(&c)
@@ -39,7 +43,7 @@ func TestBudgetEndsTheRun(t *testing.T) {
 			most := 0.0
 			train(t, r, func(p *Progress) error {
 				most = max(most, p.Epsilon)
-				if p.Lot < 5 || p.Lot%20 == 0 { // were the process killed now
+				if p.Lot < 4 || p.Lot%50 == 0 { // were the process killed now
 					if a, err := r.Spent(c.Accountant); err != nil || a.Bound() > c.StopAtEpsilon {
 						t.Errorf("lot %d: the ledger says ε = %v (%v)", p.Lot, a.Bound(), err)
 					}
