@@ -11,7 +11,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
-	"github.com/dptrain/dptrain/weights"
+	"github.com/dptrain/dptrain/engine/weights"
 )
 
 // Weights that one program trained and wrote down, by which another one answers.

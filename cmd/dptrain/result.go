@@ -16,7 +16,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/models"
-	"github.com/dptrain/dptrain/weights"
+	"github.com/dptrain/dptrain/engine/weights"
 )
 
 // result is run.json: what is public about a run that ended.

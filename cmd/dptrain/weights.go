@@ -9,7 +9,7 @@ import (
 	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/perexample"
-	"github.com/dptrain/dptrain/weights"
+	"github.com/dptrain/dptrain/engine/weights"
 )
 
 // startFrom gives a network the weights of a safetensors file. matched says what was

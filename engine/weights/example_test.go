@@ -14,7 +14,7 @@ import (
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
-	"github.com/dptrain/dptrain/weights"
+	"github.com/dptrain/dptrain/engine/weights"
 	G "gorgonia.org/gorgonia"
 )
 
