@@ -86,7 +86,9 @@ func readCIFARBatch(r io.Reader, pixels []byte, labels []int32, expected int) ([
 			return nil, nil, fmt.Errorf("picture %d: the label is not from 0 to %d", len(labels)-first, len(cifarClasses)-1)
 		}
 		if cap(pixels)-len(pixels) < size && len(labels) < expected {
-			pixels = roomier(pixels, expected*size)
+			if pixels, err = roomier(pixels, expected*size); err != nil {
+				return nil, nil, err
+			}
 		}
 		labels = append(labels, int32(record[0]))
 		pixels = append(pixels, record[1:]...)

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"unsafe"
+
+	"github.com/dptrain/dptrain/internal/memory"
 )
 
 // maxBytes bounds what one file may claim to hold, so that a damaged header is
@@ -48,7 +51,10 @@ func readIDX(r io.Reader, axes int) (shape []int, bytes []byte, err error) {
 func readExactly(r io.Reader, n int) ([]byte, error) {
 	var content []byte
 	for len(content) < n {
-		content = roomier(content, n)
+		var err error
+		if content, err = roomier(content, n); err != nil {
+			return nil, err
+		}
 		got, err := io.ReadFull(r, content[len(content):cap(content)])
 		content = content[:len(content)+got]
 		if err != nil {
@@ -60,14 +66,17 @@ func readExactly(r io.Reader, n int) ([]byte, error) {
 
 // roomier is values with more room, at last for n of them and no more. A header that
 // announces too many costs 16 times what has come at most, and a 16th of what comes
-// is held twice.
-func roomier[T any](values []T, n int) []T {
+// is held twice. What memory does not hold is refused.
+func roomier[T any](values []T, n int) ([]T, error) {
 	const least = 1 << 12
 	room := n
 	for room/16 > max(len(values), least) {
 		room = room/16 + 1
 	}
-	return append(make([]T, 0, room), values...)
+	if left := memory.Left(); !left.Holds(int64(room) * int64(unsafe.Sizeof(values[0]))) {
+		return nil, fmt.Errorf("holds more than %s has memory for; give a part of it", left.Of)
+	}
+	return append(make([]T, 0, room), values...), nil
 }
 
 // ended refuses a file that goes on, or whose checksum at the end is wrong.

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/internal/memory"
 )
 
 // idx encodes bytes of the given shape.
@@ -181,7 +183,11 @@ func TestRoomForWhatIsAnnounced(t *testing.T) {
 		}
 		var values []byte
 		for before := 0; len(values) < n; values = values[:cap(values)] {
-			if values = roomier(values, n); cap(values) <= len(values) || cap(values) > n || cap(values) > 16*max(len(values), 1<<13) {
+			var err error
+			if values, err = roomier(values, n); err != nil {
+				t.Fatal(err)
+			}
+			if cap(values) <= len(values) || cap(values) > n || cap(values) > 16*max(len(values), 1<<13) {
 				t.Fatalf("room for %d where %d of %d have come", cap(values), len(values), n)
 			}
 			if before += len(values); before > n/8 {
@@ -189,8 +195,11 @@ func TestRoomForWhatIsAnnounced(t *testing.T) {
 			}
 		}
 	}
-	if room := cap(roomier[byte](nil, maxBytes)); room > 1<<17 {
-		t.Errorf("an empty file that announces much was given %d bytes", room)
+	if values, err := roomier[byte](nil, maxBytes); cap(values) > 1<<17 {
+		t.Errorf("an empty file that announces much was given %d bytes: %v", cap(values), err)
+	}
+	if _, err := roomier[[1 << 30]byte](nil, 1<<12); memory.Left().Of != "" && err == nil {
+		t.Error("room for 4 TiB is found")
 	}
 }
 

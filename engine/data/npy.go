@@ -123,7 +123,10 @@ func (a array) numbers(r io.Reader) ([]float32, error) {
 	chunk := make([]byte, 1<<16) // a multiple of every width
 	for len(values) < total {
 		if len(values) == cap(values) {
-			values = roomier(values, total)
+			var err error
+			if values, err = roomier(values, total); err != nil {
+				return nil, err
+			}
 		}
 		part := chunk[:min(len(chunk), (cap(values)-len(values))*a.width)]
 		if _, err := io.ReadFull(r, part); err != nil {

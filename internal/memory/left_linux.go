@@ -21,6 +21,9 @@ func leftUnder(root string) Room {
 	}
 	swap := host["SwapFree:"] << 10
 	r := Room{(host["MemTotal:"]-host["Hugetlb:"]-host["AnonPages:"]-host["Shmem:"])<<10 + swap, "this host"}
+	if most := addresses(filepath.Join(root, "proc/self/limits")); most < unlimited {
+		r = least(r, Room{most - counts(filepath.Join(root, "proc/self/status"))["VmSize:"]<<10, "this process (ulimit -v)"})
+	}
 	groups, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	for line := range strings.Lines(string(groups)) {
 		fields := strings.SplitN(strings.TrimSpace(line), ":", 3) // number:controllers:path
@@ -35,9 +38,7 @@ func leftUnder(root string) Room {
 		}
 		// A container sees its own group as the root, and may see the path from the host's.
 		for group := path.Clean("/" + fields[2]); ; group = path.Dir(group) {
-			if n := leaves(filepath.Join(root, mount, group), swap); n < r.Bytes {
-				r = Room{n, "control group " + group}
-			}
+			r = least(r, Room{leaves(filepath.Join(root, mount, group), swap), "control group " + group})
 			if group == "/" {
 				break
 			}
@@ -45,6 +46,27 @@ func leftUnder(root string) Room {
 	}
 	r.Bytes = max(0, r.Bytes)
 	return r
+}
+
+// least is the smaller of two, and the first of equal ones.
+func least(r, other Room) Room {
+	if other.Bytes < r.Bytes {
+		return other
+	}
+	return r
+}
+
+// addresses is how many bytes of addresses a process may have.
+func addresses(limits string) int64 {
+	text, _ := os.ReadFile(limits)
+	for line := range strings.Lines(string(text)) {
+		if rest, found := strings.CutPrefix(line, "Max address space"); found {
+			if soft, err := strconv.ParseInt(strings.Fields(rest + " -")[0], 10, 64); err == nil {
+				return soft
+			}
+		}
+	}
+	return unlimited
 }
 
 // unlimited is more than any memory.

@@ -23,6 +23,16 @@ func TestLeftUnder(t *testing.T) {
 		"a table that is none": {files{"proc/meminfo": "no such thing\n"}, Room{}},
 		"no limit":             {files{"proc/meminfo": meminfo}, Room{free, "this host"}},
 		"overdrawn":            {files{"proc/meminfo": "MemTotal: 8 kB\nAnonPages: 9 kB\n"}, Room{0, "this host"}},
+		"a limit of addresses": {files{
+			"proc/meminfo":     meminfo,
+			"proc/self/limits": "Limit                     Soft Limit           Hard Limit           Units\nMax address space         2000000              unlimited            bytes\n",
+			"proc/self/status": "Name: dptrain\nVmSize:\t     500 kB\nVmLck:\t 0 kB\n",
+		}, Room{2000000 - 500<<10, "this process (ulimit -v)"}},
+		"no limit of addresses": {files{
+			"proc/meminfo":     meminfo,
+			"proc/self/limits": "Max address space         unlimited            unlimited            bytes\n",
+			"proc/self/status": "VmSize: 500 kB\n",
+		}, Room{free, "this host"}},
 		"version 2, no limit": {files{
 			"proc/meminfo":                  meminfo,
 			"proc/self/cgroup":              "0::/job\n",
