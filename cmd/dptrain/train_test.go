@@ -617,7 +617,7 @@ func told(t *testing.T, dir string) int {
 // A file that cannot be written once the run has begun is a failure and no wrong argument,
 // though the system's words be those of one.
 func TestNoPlaceForARunsFiles(t *testing.T) {
-	for _, name := range []string{"checkpoint", "model.json"} {
+	for _, name := range []string{"model.json", "checkpoint"} {
 		inWorkshop(t)
 		file := filepath.Join("run", name)
 		if err := os.Mkdir("run", 0o755); err != nil {

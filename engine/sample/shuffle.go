@@ -3,8 +3,8 @@ package sample
 import "github.com/dptrain/dptrain/noise"
 
 // Shuffle deals all records into disjoint lots, in a uniformly random order
-// that is new in each pass: lot t is part t mod LotsPerPass of pass
-// t div LotsPerPass. Every record is in exactly one lot of a pass; the last lot of
+// that is new in each pass: lot t is part t mod lotsPerPass of pass
+// t div lotsPerPass. Every record is in exactly one lot of a pass; the last lot of
 // a pass holds what is left and may be smaller. It keeps four bytes per record.
 //
 // It is not sampling, and must not be accounted as such. That a record appears
@@ -36,8 +36,8 @@ func (s *Shuffle) Event() Event {
 	return Event{Policy: PolicyShuffle, Lot: s.lot, Records: s.records}
 }
 
-// LotsPerPass is the number of lots in which each record appears once.
-func (s *Shuffle) LotsPerPass() int { return (s.records + s.lot - 1) / s.lot }
+// lotsPerPass is the number of lots in which each record appears once.
+func (s *Shuffle) lotsPerPass() int { return (s.records + s.lot - 1) / s.lot }
 
 // Start begins a lot, and shuffles if its pass is another than the last lot's.
 func (s *Shuffle) Start(lot uint64) error {
@@ -45,7 +45,7 @@ func (s *Shuffle) Start(lot uint64) error {
 	if err := checkNumber(lot); err != nil {
 		return err
 	}
-	lots := uint64(s.LotsPerPass())
+	lots := uint64(s.lotsPerPass())
 	if pass := lot / lots; !s.dealt || pass != s.pass {
 		if s.dealt = s.shuffle(pass); !s.dealt {
 			return s.words.err

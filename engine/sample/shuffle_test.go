@@ -41,8 +41,8 @@ func TestEveryRecordIsOnceInAPass(t *testing.T) {
 		{100, 25, 4, 25}, {103, 25, 5, 3}, {10, 10, 1, 10}, {10, 9, 2, 1}, {1, 1, 1, 1},
 	} {
 		s := must(NewShuffle(c.lot, c.records, noise.Seeded(14)))
-		if s.LotsPerPass() != c.lots {
-			t.Fatalf("%+v: %d lots a pass", c, s.LotsPerPass())
+		if s.lotsPerPass() != c.lots {
+			t.Fatalf("%+v: %d lots a pass", c, s.lotsPerPass())
 		}
 		for pass := range 3 {
 			var all []int
