@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/dptrain/dptrain/engine/data"
@@ -87,7 +88,10 @@ func (r *Run) fill(n int, rows []int32) error {
 		b.used[k] = in[:n*per*b.sizes[k]]
 		clear(in[n*per*b.sizes[k]:])
 	}
-	return r.config.Train.Read(b.used, b.rows[:n*per])
+	if err := r.config.Train.Read(b.used, b.rows[:n*per]); err != nil {
+		return fmt.Errorf("training data: %w", err)
+	}
+	return nil
 }
 
 // tickets tells the machine each example's row and the step. A row's ticket is the

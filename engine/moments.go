@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"sync"
@@ -45,7 +46,7 @@ func secondMoments(ctx context.Context, s data.Set, d *deck, column int, unit bo
 			used[k] = read[k][:n*len(read[k])/d.per]
 		}
 		if err := s.Read(used, rows[:n]); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("training data: %w", err)
 		}
 		block = appendRecord(block, used[column], width, unit)
 		if len(block) >= momentRows*width || record == d.count-1 {

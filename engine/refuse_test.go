@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -341,5 +343,39 @@ func TestRefusesWhatNoHostHolds(t *testing.T) {
 			t.Errorf("a microbatch of %d: %v", microbatch, err)
 		}
 		untouched(t, c)
+	}
+}
+
+// lost is a set that cannot be read any more.
+type lost struct {
+	data.Set
+	gone bool
+}
+
+func (l *lost) Read(dst [][]float32, rows []int) error {
+	if l.gone {
+		return errors.New("the share is gone")
+	}
+	return l.Set.Read(dst, rows)
+}
+
+// Data that fail in the middle of a run end it with the lot and whose fault it was, and
+// what the lot would have been is not spent.
+func TestDataAreLost(t *testing.T) {
+	for name, c := range map[string]Config{"lots": ordinary(t), "projection": projected(t)} {
+		set := &lost{Set: c.Train}
+		c.Train = set
+		r := start(t, c)
+		set.gone = true
+		err := r.Train(context.Background(), nil)
+		if err == nil || !strings.HasSuffix(err.Error(), "training data: the share is gone") || r.Steps() > 0 {
+			t.Errorf("%s: after %d lots %v", name, r.Steps(), err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if lots := lotsIn(t, c.Ledger).Lots(); lots > 0 {
+			t.Errorf("%s: the ledger holds %d lots", name, lots)
+		}
 	}
 }
