@@ -22,6 +22,7 @@ namespace emu {
 	CODE(CUDA_ERROR_INVALID_DEVICE, 101, "no such device")                                                           \
 	CODE(CUDA_ERROR_INVALID_IMAGE, 200, "not an image of device code")                                               \
 	CODE(CUDA_ERROR_INVALID_CONTEXT, 201, "no context is current on this thread, or an unknown one")                 \
+	CODE(CUDA_ERROR_NO_BINARY_FOR_GPU, 209, "the image is for other devices")                                        \
 	CODE(CUDA_ERROR_PRIMARY_CONTEXT_ACTIVE, 708, "the primary context is in use")                                    \
 	CODE(CUDA_ERROR_CONTEXT_IS_DESTROYED, 709, "the context was destroyed")                                          \
 	CODE(CUDA_ERROR_INVALID_HANDLE, 400, "unknown handle")                                                           \
@@ -61,6 +62,7 @@ struct Context {
 
 extern std::mutex driver;
 extern bool initialised;
+extern int arch;           // the compute capability, 90 for 9.0
 extern int launches_left;  // until the device falls away; -1: it never does
 
 constexpr int multiprocessors = 12;  // few, and no power of two, so that loops over blocks run unevenly

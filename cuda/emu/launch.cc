@@ -1,5 +1,6 @@
-// Modules, functions and launches. What a module is loaded from does not matter: its
-// functions are the kernels that this library was built from.
+// Modules, functions and launches. What a module is loaded from must be for this device,
+// and else does not matter: its functions are the kernels that this library was built from.
+#include <stdlib.h>
 #include <string.h>
 #include "fault.h"
 #include "grid.h"
@@ -31,9 +32,25 @@ void drop_modules(Context &c) {
 		if (m->context == &c) drop(m);
 }
 
+// A cubin serves its own device and later ones of the generation, PTX all from its target
+// on.
+static int refused(const char *image) {
+	bool serves;
+	if (memcmp(image, "\x7f""ELF", 4) == 0) {
+		int made_for = static_cast<unsigned char>(image[image[8] < 8 ? 48 : 49]);  // from 10.0 on it lies elsewhere
+		serves = made_for / 10 == arch / 10 && made_for <= arch;
+	} else {
+		const char *target = strstr(image, ".target sm_");
+		if (target == nullptr || strstr(image, ".version ") == nullptr) return CUDA_ERROR_INVALID_IMAGE;
+		serves = atoi(target + strlen(".target sm_")) <= arch;
+	}
+	return serves ? 0 : CUDA_ERROR_NO_BINARY_FOR_GPU;
+}
+
 API cuModuleLoadData(void **module, const void *image) {
 	return call_in_context([&](Context &c) -> int {
 		if (module == nullptr || image == nullptr) return CUDA_ERROR_INVALID_VALUE;
+		if (int error = refused(static_cast<const char *>(image))) return error;
 		*module = modules.add(std::make_shared<Module>(Module{&c, {}}));
 		return 0;
 	});

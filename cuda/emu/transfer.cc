@@ -122,6 +122,10 @@ static int copy_out(const std::shared_ptr<Stream> &s, void *to, Pointer from, si
 static int copy_within(const std::shared_ptr<Stream> &s, Pointer to, Pointer from, size_t bytes) {
 	if (bytes == 0) return 0;
 	if (!on_card("copy to the device", to, bytes) || !on_card("copy from the device", from, bytes)) return CUDA_ERROR_INVALID_VALUE;
+	if (to < from + bytes && from < to + bytes) {  // a GPU copies in an order of its own
+		say("copy of %zu bytes to %s from %s, which overlap", bytes, describe(at(to)).c_str(), describe(at(from)).c_str());
+		return CUDA_ERROR_INVALID_VALUE;
+	}
 	return copy(s, at(to), at(from), bytes);
 }
 

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	if kernels := os.Getenv(kernelsVariable); kernels != "" {
 		d, err := driver.Open(0)
 		if err == nil {
-			err = d.Load([]byte("kernels are in the library"))
+			err = d.Load([]byte(".version 8.8\n.target sm_75 // kernels are in the library"))
 		}
 		for name := range strings.FieldsSeq(kernels) {
 			if err == nil {

@@ -43,7 +43,7 @@ static void begin() {
 	void *context;
 	OK(cu("cuInit", 0u));
 	OK(cu("cuCtxCreate_v2", &context, 0u, 0));
-	OK(cu("cuModuleLoadData", &module, (const void *)"any image"));
+	OK(cu("cuModuleLoadData", &module, (const void *)".version 8.8\n.target sm_90"));
 }
 
 static Pointer device(size_t bytes) {
@@ -95,6 +95,13 @@ static void test_handles() {
 	SAME(cu("cuStreamWaitEvent", null_stream, nothing, 0u), 400);
 	SAME(cu("cuEventRecord", nothing, null_stream), 400);
 	SAME(cu("cuEventElapsedTime", &ms, nothing, nothing), 400);
+	SAME(cu("cuModuleLoadData", &out, (const void *)"any image"), 200);
+	SAME(cu("cuModuleLoadData", &out, (const void *)".version 8.8\n.target sm_100"), 209);
+	char cubin[64] = "\x7f""ELF\2\1\1\63\7";
+	for (int sm : {75, 80, 89, 90, 100}) {
+		cubin[48] = char(sm);
+		SAME(cu("cuModuleLoadData", &out, (const void *)cubin), sm == 90 ? 0 : 209);
+	}
 	SAME(cu("cuModuleGetFunction", &out, nothing, "add"), 400);
 	SAME(cu("cuModuleGetFunction", &out, module, "no such kernel"), 500);
 	SAME(cu("cuModuleUnload", nothing), 400);
@@ -106,6 +113,9 @@ static void test_handles() {
 	SAME(cu("cuMemAlloc_v2", &p, size_t(0)), 1);
 	SAME(cu("cuMemcpyHtoD_v2", Pointer(&n), (const void *)&n, size_t(4)), 1);
 	SAME(cu("cuMemsetD32_v2", device(8) + 2, 0u, size_t(1)), 1);
+	p = device(16);
+	SAME(cu("cuMemcpyDtoD_v2", p + 4, p, size_t(8)), 1);
+	OK(cu("cuMemcpyDtoD_v2", p + 8, p, size_t(8)));
 	// A context is current on one thread only.
 	std::thread([&] { SAME(cu("cuMemAlloc_v2", &p, size_t(4)), 201); }).join();
 	const char *text = nullptr;
