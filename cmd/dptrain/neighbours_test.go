@@ -63,7 +63,7 @@ func trace(t *testing.T, dir, line string, epsilons []float64) map[string]string
 		case base == "model.safetensors":
 			n := binary.LittleEndian.Uint64(file)
 			all[path] = fmt.Sprintf("%d bytes, %s", len(file), file[:8+n])
-		case strings.HasSuffix(base, ".checkpoint") && !strings.Contains(base, "020"):
+		case strings.HasSuffix(base, ".checkpoint") && !strings.Contains(base, "008"):
 			// Whether there is one before the last is the clock's to say.
 		case strings.HasSuffix(base, ".checkpoint"):
 			_, rest, _ := bytes.Cut(file, []byte("\n"))
@@ -147,10 +147,10 @@ func TestNeighboursLeaveTheSameTraces(t *testing.T) {
 func neighbours(t *testing.T, projection string) {
 	t.Helper()
 	line := "train --data people.csv --test test.csv --label label --classes no,yes --bounds age=0:100 --vocabulary colour=red|blue" +
-		" --ignore owner --model mlp:8 --steps 20 --lot 50 --noise 0.05 --delta 1e-5 --accountant rdp --seed 5 --threads 1" +
+		" --ignore owner --model mlp:8 --steps 8 --lot 50 --noise 0.05 --delta 1e-5 --accountant rdp --seed 5 --threads 1" +
 		" --validation-split 0.25 --validation-noise 0.01 --out run" + projection
 	var epsilons []float64
-	for n := 1; n <= 20; n++ {
+	for n := 1; n <= 8; n++ {
 		h := accountant.Plan{Sampling: accountant.Sampling{Policy: accountant.Poisson, Rate: 50. / 300, Records: 300},
 			Steps: n, Noise: 0.05, Adjacency: accountant.AddRemove}.History()
 		if projection != "" {
