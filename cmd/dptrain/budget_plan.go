@@ -15,20 +15,22 @@ import (
 
 // planFlags are the flags that describe a run to be planned.
 type planFlags struct {
-	rate          float64
-	records, lot  int
-	steps         int
-	epochs        float64
-	noise         float64
-	groups        string
-	delta         float64
-	epsilon       float64
-	sampling      string
-	adjacency     string
-	unknown       string // the quantity that the command computes, by the name of its flag
-	cmd           *cobra.Command
-	targetEpsilon bool // the command computes something else than ε, for an ε
+	rate         float64
+	records, lot int
+	steps        int
+	epochs       float64
+	noise        float64
+	groups       string
+	delta        float64
+	epsilon      float64
+	sampling     string
+	adjacency    string
+	unknown      string // the quantity that the command computes, by the name of its flag
+	cmd          *cobra.Command
 }
+
+// answers are the flags that would say what a command computes, by its unknown.
+var answers = map[string][]string{"epsilon": {"epsilon"}, "noise": {"noise"}, "steps": {"steps", "epochs"}, "rate": {"rate", "lot"}, "delta": {"delta"}}
 
 var (
 	policies    = []string{string(accountant.Poisson), string(accountant.Fixed), string(accountant.Shuffle), string(accountant.Every)}
@@ -37,7 +39,7 @@ var (
 
 // planFlagsOf gives cmd the flags of a run of which it computes unknown.
 func planFlagsOf(cmd *cobra.Command, unknown string) *planFlags {
-	p := &planFlags{unknown: unknown, cmd: cmd, targetEpsilon: unknown != "epsilon"}
+	p := &planFlags{unknown: unknown, cmd: cmd}
 	f := cmd.Flags()
 	f.Float64Var(&p.rate, "rate", 0, "the probability with which a record is in a lot")
 	f.IntVar(&p.records, "records", 0, "how many records the data has")
@@ -50,9 +52,11 @@ func planFlagsOf(cmd *cobra.Command, unknown string) *planFlags {
 	f.Float64Var(&p.epsilon, "epsilon", 0, "the ε of (ε, δ)")
 	f.StringVar(&p.sampling, "sampling", policies[0], "how lots are drawn: "+list(policies))
 	f.StringVar(&p.adjacency, "adjacency", adjacencies[0], "which data sets cannot be told apart: "+list(adjacencies))
-	hidden := map[string][]string{"epsilon": {"epsilon"}, "noise": {"noise"}, "steps": {"steps", "epochs"}, "rate": {"rate", "lot", "epochs"}, "delta": {"delta"}}
-	for _, name := range hidden[unknown] {
+	for _, name := range answers[unknown] {
 		f.Lookup(name).Hidden = true // read all the same, to say why they have no place
+	}
+	if unknown == "rate" {
+		f.Lookup("epochs").Hidden = true // they depend on it
 	}
 	complete(cmd, "sampling", policies)
 	complete(cmd, "adjacency", adjacencies)
@@ -87,22 +91,15 @@ func (p *planFlags) plan() (accountant.Plan, error) {
 }
 
 func (p *planFlags) readContradictions(*accountant.Plan) error {
-	if p.given(p.unknown) {
-		return wrong("--%s is what it computes: leave it out", p.unknown)
+	for _, name := range answers[p.unknown] {
+		if p.given(name) {
+			return wrong("--%s is what it computes: leave it out", name)
+		}
 	}
 	for _, pair := range [][2]string{{"rate", "lot"}, {"steps", "epochs"}, {"noise", "groups"}} {
 		if p.given(pair[0]) && p.given(pair[1]) {
 			return wrong("--%s and --%s contradict each other: give one of them", pair[0], pair[1])
 		}
-	}
-	if p.unknown == "steps" && p.given("epochs") {
-		return wrong("--epochs is what it computes: leave it out")
-	}
-	if p.unknown == "rate" && p.given("lot") {
-		return wrong("--lot is what it computes: leave it out")
-	}
-	if !p.targetEpsilon && p.given("epsilon") {
-		return wrong("--epsilon is what it computes: leave it out")
 	}
 	if p.given("records") && p.records < 1 {
 		return wrong("--records %d is impossible: give 1 or more", p.records)
@@ -217,7 +214,7 @@ func (p *planFlags) readNoise(plan *accountant.Plan) error {
 func positive(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
 
 func (p *planFlags) readTarget(*accountant.Plan) error {
-	if p.targetEpsilon {
+	if p.unknown != "epsilon" {
 		if !p.given("epsilon") {
 			return wrong("the target is missing: give --epsilon")
 		}
