@@ -32,7 +32,7 @@ func wide(units int, drawn *int) perexample.Build {
 // for weights, sums and the optimiser's memory nothing of their size is allocated: not
 // for checks, for checkpoints, for evaluation, or to go on.
 func TestLargeNetwork(t *testing.T) {
-	const units = 2000
+	const units = 1500
 	drawn, each := 0, uint64(4*units*units)
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

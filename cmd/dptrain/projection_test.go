@@ -16,10 +16,10 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 	for _, c := range []struct{ name, flags string }{
 		{"pld", "--accountant pld"},
 		{"rdp", "--accountant rdp"},
-		{"fixed", "--accountant rdp --sampling fixed"},
 		{"shuffle", "--accountant rdp --sampling shuffle"},
 		{"stated", "--accountant rdp --project-noise 20"},
 		{"both", "--accountant rdp --validation-split 0.1"},
+		{"fixed", "--accountant rdp --validation-split 0.1 --sampling fixed"},
 	} {
 		line := "train --model logistic --ignore owner --lot 200 --epsilon 2 --project 2 --steps 20 --out " + c.name + " " + c.flags + columns
 		seen := answer(t, line+" --dry-run")

@@ -15,7 +15,6 @@ func TestValidationIsInTheBudget(t *testing.T) {
 	for _, c := range []struct{ name, flags string }{
 		{"pld", "--accountant pld"},
 		{"rdp", "--accountant rdp"},
-		{"fixed", "--accountant rdp --sampling fixed"},
 		{"shuffle", "--accountant rdp --sampling shuffle"},
 		{"stated", "--accountant rdp --validation-noise 20"},
 	} {
