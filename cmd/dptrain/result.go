@@ -15,8 +15,8 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/engine/weights"
+	"github.com/dptrain/dptrain/models"
 )
 
 // result is run.json: what is public about a run that ended.

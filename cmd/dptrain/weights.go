@@ -6,10 +6,10 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/dptrain/dptrain/engine/weights"
 	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/perexample"
-	"github.com/dptrain/dptrain/engine/weights"
 )
 
 // startFrom gives a network the weights of a safetensors file. matched says what was
