@@ -27,12 +27,12 @@ func onCard(t *testing.T, tests string, device ...string) {
 
 // On a GPU temporaries share an arena; on the emulated device each has memory of its
 // own, whose ends are guarded. So networks are trained on an emulated device that
-// calls itself a GPU, too.
+// calls itself a GPU, too, and has as many multiprocessors as an H200: plans differ.
 func TestArena(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	onCard(t, "^TestNetworks$/^(digits-cnn|mlp:50,dropout=0.5|lstm|embbag|transformer:tied)|^TestCopiesBesideTheWork$", "DPTRAIN_EMU_NAME=a GPU")
+	onCard(t, "^TestNetworks$/^(digits-cnn|mlp:50,dropout=0.5|lstm|embbag|transformer:tied)|^TestCopiesBesideTheWork$", "DPTRAIN_EMU_NAME=a GPU", "DPTRAIN_EMU_MULTIPROCESSORS=132")
 }
 
 // A card that has no tensor cores for TF32 and bfloat16 computes in float32.

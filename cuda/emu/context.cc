@@ -16,6 +16,7 @@ namespace emu {
 std::mutex driver;
 bool initialised;
 int arch = 90;
+int multiprocessors = 12;  // few, and no power of two, so that loops over blocks run unevenly
 int launches_left = -1;
 
 static std::set<Context *> contexts;
@@ -46,19 +47,21 @@ static bool number(const char *name, long long *value) {
 // DPTRAIN_EMU_MEMORY is the bytes of the device, DPTRAIN_EMU_THREADS how many threads of
 // the host work, DPTRAIN_EMU_LOST after how many launches the device falls away,
 // DPTRAIN_EMU_DRIVER the driver's version (12090), DPTRAIN_EMU_ARCH the compute capability
-// (90), DPTRAIN_EMU_NAME what the device calls itself: by another name dptrain takes it
-// for a GPU. DPTRAIN_EMU_ORDER is the order of turns (worker.h), DPTRAIN_EMU_TRAFFIC a file
-// for what is asked of memory (traffic.h).
+// (90), DPTRAIN_EMU_MULTIPROCESSORS their number (12), DPTRAIN_EMU_NAME what the device
+// calls itself: by another name dptrain takes it for a GPU. DPTRAIN_EMU_ORDER is the order
+// of turns (worker.h), DPTRAIN_EMU_TRAFFIC a file for what is asked of memory (traffic.h).
 static bool read_environment() {
-	long long memory = (long long)memory_total(), threads = std::thread::hardware_concurrency(), lost = -1, driver_version = version, card = arch;
+	long long memory = (long long)memory_total(), threads = std::thread::hardware_concurrency(), lost = -1, driver_version = version, card = arch, many = multiprocessors;
 	if (!number("DPTRAIN_EMU_MEMORY", &memory) || !number("DPTRAIN_EMU_THREADS", &threads) || !number("DPTRAIN_EMU_LOST", &lost) ||
-	    !number("DPTRAIN_EMU_DRIVER", &driver_version) || !number("DPTRAIN_EMU_ARCH", &card))
+	    !number("DPTRAIN_EMU_DRIVER", &driver_version) || !number("DPTRAIN_EMU_ARCH", &card) ||
+	    !number("DPTRAIN_EMU_MULTIPROCESSORS", &many))
 		return false;
 	set_memory_total(size_t(memory));
 	set_workers(int(threads));
 	launches_left = int(lost);
 	version = int(driver_version);
 	arch = int(card);
+	multiprocessors = many < 1 ? 1 : int(many);
 	const char *blocking = getenv("CUDA_LAUNCH_BLOCKING");
 	at_once = blocking != nullptr && strcmp(blocking, "1") == 0;
 	begin_traffic();

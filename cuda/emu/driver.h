@@ -63,9 +63,9 @@ struct Context {
 extern std::mutex driver;
 extern bool initialised;
 extern int arch;           // the compute capability, 90 for 9.0
+extern int multiprocessors;
 extern int launches_left;  // until the device falls away; -1: it never does
 
-constexpr int multiprocessors = 12;  // few, and no power of two, so that loops over blocks run unevenly
 
 // The context that is current on this thread; null if none.
 Context *current();
