@@ -23,7 +23,8 @@ import (
 )
 
 // Write writes parameters, such as those that engine.Run.Parameters gives. They are a
-// released value, which costs no more privacy than the run did.
+// released value, which costs no more privacy than the run did. Frozen ones are not among
+// them: they are in the file that they came from.
 func Write(w io.Writer, parameters []engine.Parameter) error {
 	var tensors []safetensors.Tensor
 	for _, p := range parameters {
@@ -32,7 +33,7 @@ func Write(w io.Writer, parameters []engine.Parameter) error {
 	return safetensors.Write(w, tensors, map[string]string{"format": string(torch.Own)})
 }
 
-// Start has a network start from the weights in a file. It must hold all of the network's
+// Start has a network start from the weights in a file, which must hold all of the network's
 // Params and nothing else; but layers, or single parameters, that are named in except start
 // as they did, and what the file holds of them is not read: a new head on a trained body.
 // Found says in words what was found.
