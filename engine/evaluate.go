@@ -108,7 +108,7 @@ func (e *Evaluator) Weights() [][]float32 {
 
 // Score evaluates weights, one slice a parameter, on a set.
 func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
-	if err := e.readyFor(weights, s); err != nil {
+	if err := e.readyFor(weights, s, e.network); err != nil {
 		return Evaluation{}, err
 	}
 	score := Evaluation{Examples: s.Len()}
@@ -158,9 +158,13 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 
 // Answers are what the network answers, by weights, to each example of a set: its
 // Output, one slice an example. They do not depend on columns that the loss alone
-// reads, such as labels.
+// reads, such as labels, and the set may be without those at the end.
 func (e *Evaluator) Answers(weights [][]float32, s data.Set) ([][]float32, error) {
-	if err := e.readyFor(weights, s); err != nil {
+	network := e.network
+	if s != nil {
+		network = network.without(len(s.Columns()))
+	}
+	if err := e.readyFor(weights, s, network); err != nil {
 		return nil, err
 	}
 	size := e.network.output
@@ -178,12 +182,12 @@ func (e *Evaluator) Answers(weights [][]float32, s data.Set) ([][]float32, error
 	return all, nil
 }
 
-// readyFor makes weights ready to be computed with on a set.
-func (e *Evaluator) readyFor(weights [][]float32, s data.Set) error {
+// readyFor makes weights ready to be computed with on a set for so much of the network.
+func (e *Evaluator) readyFor(weights [][]float32, s data.Set, network face) error {
 	if s == nil {
 		return fmt.Errorf("evaluation without a set: give one with at least one example")
 	}
-	if err := e.network.check(s.Columns()); err != nil {
+	if err := network.check(s.Columns()); err != nil {
 		return err
 	}
 	if s.Len() == 0 {
@@ -253,7 +257,7 @@ func (e *Evaluator) forward(s data.Set, from, n int) error {
 	for k, in := range e.inputs {
 		e.used[k] = in[:n*(len(in)/e.network.batch)]
 	}
-	if err := s.Read(e.used, e.rows[:n]); err != nil {
+	if err := s.Read(e.used[:len(s.Columns())], e.rows[:n]); err != nil {
 		return err
 	}
 	return e.machine.Forward()

@@ -84,6 +84,26 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("example %d: %v, want %v", i, got, want)
 		}
 	}
+	alone, err := data.NewTable([]data.Column{{Name: "x", Shape: []int{2}}}, [][]float32{x}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := evaluator(t, build).Answers([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone)
+	if err != nil || !reflect.DeepEqual(again, answers) {
+		t.Errorf("without labels: other answers, or %v", err)
+	}
+	if _, err := evaluator(t, build).Score([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone); err == nil || !strings.Contains(err.Error(), "2 inputs and the data 1 columns") {
+		t.Errorf("scored without labels: %v", err)
+	}
+	late := func(batch int) (*perexample.Network, error) {
+		n := layer.New(batch, 1)
+		label, x := n.Input("label"), n.Input("x", 2)
+		n.CrossEntropy(n.Dense(x, "fc", 3, layer.Identity), label)
+		return n.Network()
+	}
+	if _, err := evaluator(t, late).Answers([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone); err == nil || !strings.Contains(err.Error(), "2 inputs and the data 1 columns") {
+		t.Errorf("the labels come first: %v", err)
+	}
 	if _, err := evaluator(t, linear(2)).Answers([][]float32{{1, 2}}, columns(5, zeros, 2)); err == nil || !strings.Contains(err.Error(), "set Output") {
 		t.Errorf("a network without answers: %v", err)
 	}

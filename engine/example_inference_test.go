@@ -47,8 +47,8 @@ func Example_inference() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// Nobody knows the targets yet: any numbers will do.
-	points, err := data.NewTable(ring(1, 1).Columns(), [][]float32{{0, 0, 0.9, 0.9}, {0, 0}}, nil)
+	// Nobody knows the targets yet.
+	points, err := data.NewTable([]data.Column{{Name: "x", Shape: []int{2}}}, [][]float32{{0, 0, 0.9, 0.9}}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 type face struct {
 	batch  int
 	inputs []facet
+	asked  int // how many of the inputs, the first ones, answers depend on
 	output int // numbers that an example is answered with; 0: none are kept
 }
 
@@ -32,6 +33,37 @@ func faceOf(n *perexample.Network) face {
 	}
 	if n.Output != nil {
 		f.output = n.Output.Shape().TotalSize() / n.Batch
+		f.asked = asked(n)
+	}
+	return f
+}
+
+// asked is how many of the inputs, the first ones, reach the output.
+func asked(n *perexample.Network) (first int) {
+	seen := map[*G.Node]bool{}
+	var visit func(x *G.Node)
+	visit = func(x *G.Node) {
+		if seen[x] {
+			return
+		}
+		seen[x] = true
+		for _, in := range op.Operands(x) {
+			visit(in)
+		}
+	}
+	visit(n.Output)
+	for k, in := range n.Inputs {
+		if seen[in] {
+			first = k + 1
+		}
+	}
+	return first
+}
+
+// without is the face that a set of the first columns meets, where answers need no more.
+func (f face) without(columns int) face {
+	if columns >= f.asked && columns < len(f.inputs) {
+		f.inputs = f.inputs[:columns]
 	}
 	return f
 }

@@ -286,7 +286,7 @@ func perRecord(shares []float64, s data.Set, r Records) (float64, error) {
 // shares is, for each example of a set, the share of its labels that were right;
 // 0 where all of them are data.Pad.
 func (e *Evaluator) shares(weights [][]float32, s data.Set) ([]float64, error) {
-	if err := e.readyFor(weights, s); err != nil {
+	if err := e.readyFor(weights, s, e.network); err != nil {
 		return nil, err
 	}
 	columns := s.Columns()
