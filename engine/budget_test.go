@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -128,5 +130,54 @@ func TestInterrupted(t *testing.T) {
 	r.Close()
 	if n := lotsIn(t, c.Ledger).Lots(); n != 37 {
 		t.Errorf("the ledger holds %d lots", n)
+	}
+}
+
+// TestBudgetIsUsedUp: where a crash took the last lots of a budget, the run that is resumed
+// trains no further and has the weights that were paid for, but under no smaller budget.
+func TestBudgetIsUsedUp(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"poisson":   func(*Config) {},
+		"scheduled": func(c *Config) { c.Noise, c.NoiseAt = 0, func(int) float64 { return 2 } },
+		"shuffle":   func(c *Config) { c.Sampling, c.StopAtEpsilon = sample.PolicyShuffle, 30 },
+	} {
+		c := ordinary(t)
+		c.Noise, c.Lot, c.Steps, c.Delta, c.StopAtEpsilon = 2, 10, 1000, 1e-5, 3
+		c.Checkpoint = filepath.Join(t.TempDir(), "checkpoint")
+		change(&c)
+		r := start(t, c)
+		stopped := errors.New("stopped")
+		if err := r.Train(context.Background(), func(p *Progress) error { return stopped }); err != stopped {
+			t.Fatal(err)
+		}
+		want, left := weights(t, r), r.meter.allowed
+		for range left {
+			if err := r.spend(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		again := resume(t, c)
+		train(t, again, nil)
+		if again.Steps() != 1 || !slices.Equal(weights(t, again), want) {
+			t.Errorf("%s: %d lots, or other weights", name, again.Steps())
+		}
+		if err := again.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if a, err := again.Spent(c.Accountant); err != nil || a.Bound() > c.StopAtEpsilon || lotsIn(t, c.Ledger).Lots() != 1+left {
+			t.Errorf("%s: ε = %v, %d lots of %d (%v)", name, a.Bound(), lotsIn(t, c.Ledger).Lots(), 1+left, err)
+		}
+		if c.NoiseAt == nil {
+			if _, err := Extended(c); !errors.Is(err, ErrBudget) {
+				t.Errorf("%s: extended, %v", name, err)
+			}
+		}
+		c.StopAtEpsilon /= 2
+		if _, err := Resume(c); !errors.Is(err, ErrBudget) {
+			t.Errorf("%s: resumed with half of what was spent, %v", name, err)
+		}
 	}
 }

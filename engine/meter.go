@@ -49,14 +49,29 @@ func (r *Run) newMeter(past accountant.History) (*meter, error) {
 	} else if err := r.meterOf(past, m, left); err != nil {
 		return nil, err
 	}
-	if m.allowed == 0 && left > 0 {
-		one, err := m.cost(1)
-		if err != nil {
-			return nil, err
-		}
-		return nil, fmt.Errorf("%w: the next lot would bring ε to %.4g, above %g; raise the noise or the budget", ErrBudget, one, c.StopAtEpsilon)
+	if m.allowed == 0 && left > 0 && !r.done(past) {
+		return nil, r.noRoom(m)
 	}
 	return m, nil
+}
+
+// noRoom says what a lot more would cost.
+func (r *Run) noRoom(m *meter) error {
+	one, err := m.cost(1)
+	if err != nil {
+		return err
+	}
+	return fmt.Errorf("%w: the next lot would bring ε to %.4g, above %g; raise the noise or the budget", ErrBudget, one, r.config.StopAtEpsilon)
+}
+
+// done reports whether a resumed run has used its budget up and not passed it: it trains
+// no further, and has weights that were paid for. A crash may have taken its last lots.
+func (r *Run) done(past accountant.History) bool {
+	if r.step == 0 {
+		return false
+	}
+	a, err := accountant.Epsilon(past, r.config.Delta, r.config.Accountant)
+	return err == nil && a.Bound() <= r.config.StopAtEpsilon
 }
 
 // meterOf is newMeter for lots of scheduled noise.

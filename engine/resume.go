@@ -21,7 +21,8 @@ import (
 // that of all of them. A pass of shuffled lots that was broken off counts as
 // whole, and the next one begins.
 //
-// A run that was stopped before its first checkpoint is begun anew.
+// A run that was stopped before its first checkpoint is begun anew. One whose budget was
+// used up trains no further, and has the checkpoint's weights.
 func Resume(c Config) (*Run, error) {
 	if c.Checkpoint == "" {
 		return nil, fmt.Errorf("nothing to resume: set Config.Checkpoint to the folder of a run's checkpoints")
@@ -103,6 +104,9 @@ func Extended(c Config) (int, error) {
 	spent, _ = r.withBrokenPass(spent)
 	if r.meter, err = r.newMeter(r.foreseen(spent)); err != nil {
 		return 0, err
+	}
+	if r.meter.allowed == 0 {
+		return 0, r.noRoom(r.meter)
 	}
 	return r.step + r.meter.allowed, nil
 }
