@@ -11,8 +11,8 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 )
 
-// ErrBudget is what an error unwraps to where StopAtEpsilon allows not one lot
-// more.
+// ErrBudget is what an error unwraps to where StopAtEpsilon allows not one lot, or where
+// more was spent before.
 var ErrBudget = errors.New("budget")
 
 // meter says what the lots of a run cost: ε so far, now and then, and how many
