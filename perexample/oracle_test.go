@@ -416,15 +416,15 @@ func TestNormsAndSumsAreThoseOfSingleRecords(t *testing.T) {
 				o.slopes(t, e, seed)
 				factors := factorsFor(seed, count)
 				want := o.reference(e, 1, nil, factors)
-				for _, dev := range devices {
-					for _, records := range []int{1, 7, count} {
-						p, err := perexample.Compile(d.build(seed), records, 1)
-						if err != nil {
-							t.Fatalf("microbatch of %d: %v", records, err)
-						}
-						if (p.Warning != "") != (d.loop && records > 1) {
-							t.Fatalf("microbatch of %d: warning %q", records, p.Warning)
-						}
+				for _, records := range []int{1, 7, count} {
+					p, err := perexample.Compile(d.build(seed), records, 1)
+					if err != nil {
+						t.Fatalf("microbatch of %d: %v", records, err)
+					}
+					if (p.Warning != "") != (d.loop && records > 1) {
+						t.Fatalf("microbatch of %d: warning %q", records, p.Warning)
+					}
+					for _, dev := range devices {
 						m, err := dev.open(p)
 						if err != nil {
 							t.Fatal(err)

@@ -29,12 +29,12 @@ func TestRecordsOfSeveralExamples(t *testing.T) {
 			}
 			factors := factorsFor(seed, count)
 			want := oracle{d.build(seed)}.reference(e, perRecord, weights, factors)
-			for _, dev := range devices {
-				for _, records := range []int{1, 2, count} {
-					p, err := perexample.Compile(d.build(seed), records, perRecord)
-					if err != nil {
-						t.Fatal(err)
-					}
+			for _, records := range []int{1, 2, count} {
+				p, err := perexample.Compile(d.build(seed), records, perRecord)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, dev := range devices {
 					m, err := dev.open(p)
 					if err != nil {
 						t.Fatal(err)
