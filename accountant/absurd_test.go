@@ -9,6 +9,7 @@ import (
 
 // What is left out of the integrals where noise is next to nothing is nothing.
 func TestIntegralsOfLittleNoise(t *testing.T) {
+	t.Parallel()
 	for _, rate := range []float64{1e-8, 0.01, 0.9} {
 		for _, shift := range []float64{60, 95, 240} {
 			for _, order := range []float64{1.001, 1.5, 2, 4.3, 8} {
@@ -34,6 +35,7 @@ func TestIntegralsOfLittleNoise(t *testing.T) {
 
 // A budget that protects nobody is answered in a moment, or refused.
 func TestAbsurdTargets(t *testing.T) {
+	t.Parallel()
 	began := time.Now()
 	for _, accountant := range []string{"rdp", "pld"} {
 		for _, s := range []Sampling{{Policy: Poisson, Rate: 0.01}, {Policy: Fixed, Records: 60000, Lot: 600}} {
@@ -89,6 +91,7 @@ func TestManyKindsAreSeparatedInTime(t *testing.T) {
 
 // Discrete Gaussians that would fill the memory are refused.
 func TestManyWideLattices(t *testing.T) {
+	t.Parallel()
 	var h History
 	for i := range 1000 {
 		h.Spent = append(h.Spent, lots(.01, 1, Query{"g", DiscreteGaussian, 100, 10000 + float64(i)}))

@@ -166,6 +166,7 @@ func TestZerosAtTheEnd(t *testing.T) {
 }
 
 func TestOpenRepairsAnyCut(t *testing.T) {
+	t.Parallel()
 	r := record(t)
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
 	step := 3
@@ -221,6 +222,7 @@ func damagedLine(file []byte) int {
 }
 
 func TestVerifyFindsEveryFlippedBit(t *testing.T) {
+	t.Parallel()
 	r := record(t)
 	line := 1
 	for i := range r.file {
@@ -324,6 +326,7 @@ func TestNoLedger(t *testing.T) {
 }
 
 func TestFailingDisk(t *testing.T) {
+	t.Parallel()
 	full := errors.New("no space left on device")
 	stride := 1
 	if testing.Short() {

@@ -57,6 +57,7 @@ func TestBudgetEchoesItsInputs(t *testing.T) {
 // A calibrated answer, as JSON or as printed, never exceeds the target when it is
 // put back, and comes within 0.1% of it (steps and whole lots as near as they can).
 func TestCalibrationsCanBePutBack(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"pld", "rdp"} {
 		for _, test := range []struct{ unknown, given, key string }{
 			{"noise", "--rate 0.04 --steps 2000", "noise_multiplier"},
@@ -91,6 +92,7 @@ func TestCalibrationsCanBePutBack(t *testing.T) {
 // A δ never lets a run exceed the ε that it was asked for, as JSON or as printed, which
 // is as --quiet does.
 func TestDeltaCanBePutBack(t *testing.T) {
+	t.Parallel()
 	const poisson = "--rate 0.01 --noise 1.1 --steps 3000"
 	quiet, _, _ := dptrain("budget delta --quiet --epsilon 3 " + poisson)
 	if exact := answer(t, "budget delta --epsilon 3 "+poisson)["delta"].(float64); strings.TrimSpace(quiet) != roundUp(exact) {
@@ -122,6 +124,7 @@ func TestDeltaCanBePutBack(t *testing.T) {
 // Where lots have a fixed size, what was reached of a target is shown as published and
 // as proven.
 func TestPublishedIsToldFromProven(t *testing.T) {
+	t.Parallel()
 	const lots = " --sampling fixed --records 50000 --lot 1024 --noise 4"
 	for _, line := range []string{"noise --steps 10000 --delta 1e-5 --epsilon 5" + strings.TrimSuffix(lots, " --noise 4"), "steps --delta 1e-5 --epsilon 5" + lots, "delta --steps 10000 --epsilon 5" + lots} {
 		v := answer(t, "budget "+line)
@@ -183,6 +186,7 @@ func TestFigure2(t *testing.T) {
 // The asymptotic bound of the moments accountant is somewhat above what it bounds, says
 // that it is an approximation, and belongs to no other accountant.
 func TestAsymptotic(t *testing.T) {
+	t.Parallel()
 	const line = "budget epsilon --rate 0.01 --noise 4 --steps 10000 --delta 1e-5"
 	exact := answer(t, line+" --accountant moments")["epsilon"].(float64)
 	v := answer(t, line+" --accountant moments --asymptotic")
@@ -197,6 +201,7 @@ func TestAsymptotic(t *testing.T) {
 }
 
 func TestCompare(t *testing.T) {
+	t.Parallel()
 	const run = " --rate 0.01 --noise 4 --steps 1000 --delta 1e-5"
 	rows := answer(t, "budget compare"+run)["rows"].([]any)
 	if len(rows) != len(accountant.Names()) {
