@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
@@ -35,14 +34,9 @@ type job struct {
 	validationShare float64 // of ε, that the validation accuracy may cost alone
 }
 
-var clippings = []string{"flat", "per-layer", "joint", "normalized", "adaptive"}
-
 // checkpointEvery is how much work a crash may cost: what was done after the last
 // checkpoint is spent and lost.
 const checkpointEvery = 5 * time.Second
-
-// gamma is the stability constant of normalised clipping in Bu et al. 2022.
-const gamma = 0.01
 
 // job reads the data and works out the rest.
 func (s *settings) job(screen *screen) (*job, error) {
@@ -129,64 +123,6 @@ func (j *job) with(s *settings) (*job, error) {
 	other := *j
 	other.set = s
 	return &other, other.settle()
-}
-
-// readSchema gathers what flags and file say about a table's columns, on top of
-// what is known of them.
-func (s *settings) readSchema(schema data.Schema) (data.Schema, error) {
-	var err error
-	if s.schema != "" {
-		if schema, err = data.ReadSchema(s.schema); err != nil {
-			return schema, err
-		}
-	}
-	if s.label != "" {
-		schema.Label = s.label
-	}
-	if s.classes != "" {
-		if schema.Classes, err = data.ParseClasses(s.classes); err != nil {
-			return schema, fmt.Errorf("--classes: %w", err)
-		}
-	}
-	if s.bounds != "" {
-		bounds, err := data.ParseBounds(s.bounds)
-		if err != nil {
-			return schema, fmt.Errorf("--bounds: %w", err)
-		}
-		if schema.Bounds == nil {
-			schema.Bounds = map[string]data.Bounds{}
-		}
-		for column, b := range bounds {
-			schema.Bounds[column] = b
-		}
-	}
-	for _, text := range s.vocabulary {
-		column, words, err := data.ParseVocabulary(text)
-		if err != nil {
-			return schema, fmt.Errorf("--vocabulary: %w", err)
-		}
-		if schema.Vocabulary == nil {
-			schema.Vocabulary = map[string][]string{}
-		}
-		schema.Vocabulary[column] = words
-	}
-	if s.text != "" {
-		schema.Text = s.text
-	}
-	if s.tokens != "" {
-		if schema.Tokens, schema.Words, err = data.ParseTokens(s.tokens); err != nil {
-			return schema, fmt.Errorf("--tokens: %w", err)
-		}
-	}
-	if s.length != 0 {
-		schema.Length = s.length
-	}
-	schema.Next = schema.Next || s.next
-	schema.Ignore = append(schema.Ignore, s.ignore...)
-	if column, user := strings.CutPrefix(s.record, "user:"); user {
-		schema.User = column
-	}
-	return schema, nil
 }
 
 // network reads the model; the data say which one serves where none is named.
@@ -329,48 +265,5 @@ func (j *job) mechanism() error {
 		return fmt.Errorf("--epsilon %v: %w", s.epsilon, err)
 	}
 	j.hold(s.epsilon)
-	return nil
-}
-
-// groups turns --clipping into groups of vectors.
-func (j *job) groups() error {
-	s, bound := j.set, clip.Constant(j.set.clip)
-	switch s.clipping {
-	case "flat":
-		j.config.Clipping = clip.Flat(bound, nil)
-	case "normalized":
-		j.config.Clipping = clip.Flat(bound, clip.Normalized{Gamma: gamma})
-	case "adaptive":
-		expected := float64(j.config.Lot)
-		if j.config.Rate > 0 {
-			expected = j.config.Rate * float64(engine.RecordCount(j.config.Train, j.config.Records))
-		}
-		j.config.Clipping = clip.Flat(clip.Quantile{Initial: s.clip, Target: 0.5, Rate: 0.2, Noise: expected / 20}, nil)
-	default:
-		net, err := j.config.Network(1)
-		if err != nil {
-			return err
-		}
-		var names []string
-		var roots []float64
-		for _, p := range net.Params {
-			names = append(names, p.Name())
-			roots = append(roots, math.Sqrt(float64(p.Shape().TotalSize())))
-		}
-		if s.clipping == "per-layer" {
-			j.config.Clipping = clip.PerVector(names, bound, nil)
-			return nil
-		}
-		// Joint: a vector's scale is the root of its share of the coordinates, the
-		// norm that it would have if all coordinates were alike.
-		var all float64
-		for _, r := range roots {
-			all += r * r
-		}
-		for i := range roots {
-			roots[i] /= math.Sqrt(all)
-		}
-		j.config.Clipping = []clip.Group{{Name: "gradient", Vectors: names, Scales: roots, Bound: bound}}
-	}
 	return nil
 }

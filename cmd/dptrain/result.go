@@ -2,21 +2,14 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
-	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/engine/weights"
-	"github.com/dptrain/dptrain/models"
 )
 
 // result is run.json: what is public about a run that ended.
@@ -76,21 +69,6 @@ type result struct {
 // mostConfused is the largest number of classes that run.json holds a confusion
 // matrix for.
 const mostConfused = 200
-
-// built is model.json: enough to build the network again, and to read data for it.
-type built struct {
-	Model      string      `json:"model"`
-	Shape      []int       `json:"shape"`
-	Vocabulary int         `json:"vocabulary,omitempty"`
-	Classes    int         `json:"classes"`
-	Labels     []int       `json:"labels,omitempty"` // the shape of an example's labels, where it has several
-	ClassNames []string    `json:"class_names,omitempty"`
-	Data       string      `json:"data"`
-	Test       string      `json:"test,omitempty"` // a second file
-	Schema     data.Schema `json:"schema,omitzero"`
-
-	directions []float32 // of a projection, from the file of weights
-}
 
 // finish closes the run that was watched, and writes its files.
 func (s *screen) finish(w *watch, held *validated, took time.Duration) (*result, error) {
@@ -200,71 +178,6 @@ func (r *result) account(j *job, run *engine.Run) error {
 	return nil
 }
 
-// save writes the weights and what is needed to build their network.
-func (j *job) save(parameters []engine.Parameter) error {
-	if j.directions != nil {
-		parameters = append(slices.Clip(parameters), directionsParameter(j.directions, j.example.Shape))
-	}
-	err := replaceBy(filepath.Join(j.out, "model.safetensors"), func(w io.Writer) error { return weights.Write(w, parameters) })
-	if err != nil {
-		return err
-	}
-	e := j.example
-	text, err := json.MarshalIndent(built{Model: j.model, Shape: e.Shape, Vocabulary: e.Vocabulary, Classes: e.Classes, Labels: e.Labels,
-		ClassNames: j.task.ClassNames, Data: j.set.data, Test: j.set.test, Schema: j.task.Schema}, "", "  ")
-	if err != nil {
-		return err
-	}
-	return replaceFile(filepath.Join(j.out, "model.json"), append(text, '\n'))
-}
-
-// unfinished begins the names of files that are being written.
-const unfinished = ".new-"
-
-// replaceFile writes a file so that it is there whole or not at all.
-func replaceFile(path string, content []byte) error {
-	return replaceBy(path, func(w io.Writer) error {
-		_, err := w.Write(content)
-		return err
-	})
-}
-
-// replaceBy is replaceFile for what is not in memory as a whole.
-func replaceBy(path string, write func(io.Writer) error) (err error) {
-	defer func() {
-		if p := (*fs.PathError)(nil); errors.As(err, &p) {
-			err = fmt.Errorf("%s %s: %w", p.Op, path, p.Err) // nobody knows the other name
-		}
-	}()
-	f, err := os.CreateTemp(filepath.Dir(path), unfinished+"*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	if err = write(f); err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Chmod(f.Name(), 0o644)
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	return err
-}
-
-func score(j *job, parameters []engine.Parameter) (engine.Evaluation, error) {
-	e, err := engine.NewEvaluator(j.config.Network, j.set.place())
-	if err != nil {
-		return engine.Evaluation{}, err
-	}
-	defer e.Close()
-	return e.Score(engine.Values(parameters), j.task.Test)
-}
-
 // print tells a person how it went and what may come next.
 func (r *result) print(w io.Writer) {
 	if r.TestLabels > 0 {
@@ -307,9 +220,4 @@ func (r *result) print(w io.Writer) {
 	} else {
 		fmt.Fprintf(w, "next\tdptrain train (the same, with privacy)\n")
 	}
-}
-
-// exampleOf is what the network is told of the data, from model.json.
-func (b built) exampleOf() models.Example {
-	return models.Example{Shape: b.Shape, Vocabulary: b.Vocabulary, Classes: b.Classes, Labels: b.Labels}
 }

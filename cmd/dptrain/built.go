@@ -1,0 +1,51 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/weights"
+	"github.com/dptrain/dptrain/models"
+)
+
+// built is model.json: enough to build the network again, and to read data for it.
+type built struct {
+	Model      string      `json:"model"`
+	Shape      []int       `json:"shape"`
+	Vocabulary int         `json:"vocabulary,omitempty"`
+	Classes    int         `json:"classes"`
+	Labels     []int       `json:"labels,omitempty"` // the shape of an example's labels, where it has several
+	ClassNames []string    `json:"class_names,omitempty"`
+	Data       string      `json:"data"`
+	Test       string      `json:"test,omitempty"` // a second file
+	Schema     data.Schema `json:"schema,omitzero"`
+
+	directions []float32 // of a projection, from the file of weights
+}
+
+// exampleOf is what the network is told of the data, from model.json.
+func (b built) exampleOf() models.Example {
+	return models.Example{Shape: b.Shape, Vocabulary: b.Vocabulary, Classes: b.Classes, Labels: b.Labels}
+}
+
+// save writes the weights and what is needed to build their network.
+func (j *job) save(parameters []engine.Parameter) error {
+	if j.directions != nil {
+		parameters = append(slices.Clip(parameters), directionsParameter(j.directions, j.example.Shape))
+	}
+	err := replaceBy(filepath.Join(j.out, "model.safetensors"), func(w io.Writer) error { return weights.Write(w, parameters) })
+	if err != nil {
+		return err
+	}
+	e := j.example
+	text, err := json.MarshalIndent(built{Model: j.model, Shape: e.Shape, Vocabulary: e.Vocabulary, Classes: e.Classes, Labels: e.Labels,
+		ClassNames: j.task.ClassNames, Data: j.set.data, Test: j.set.test, Schema: j.task.Schema}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return replaceFile(filepath.Join(j.out, "model.json"), append(text, '\n'))
+}
