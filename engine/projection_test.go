@@ -580,7 +580,11 @@ func (s *ending) Read(dst [][]float32, rows []int) error {
 // The end of ctx is not waited out while the directions are looked for. Nothing was
 // spent then, and the run may go on: it releases them once.
 func TestProjectionIsInterrupted(t *testing.T) {
-	const count, wide = 60, 600
+	const count = 60
+	wide := 600
+	if testing.Short() {
+		wide = 350
+	}
 	x := make([]float32, count*wide)
 	for i := range x {
 		x[i] = float32(math.Sin(float64(i * i)))
@@ -596,7 +600,7 @@ func TestProjectionIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var asked time.Time
 	set.end = func() {
-		time.AfterFunc(40*time.Millisecond, func() { asked = time.Now(); cancel() })
+		time.AfterFunc(15*time.Millisecond, func() { asked = time.Now(); cancel() })
 	}
 	if err := r.Train(ctx, nil); !errors.Is(err, context.Canceled) {
 		t.Fatalf("interrupted: %v", err)

@@ -69,15 +69,15 @@ func TestDigitsTask(t *testing.T) {
 // 40,000: logistic regression 90.0%, three nearest neighbours 95.3%, one hidden
 // layer of 128 units 98.7%.
 func TestDigitsNeedMoreThanALine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long sums of one goroutine")
+	}
 	train, test := drawDigits(0, 10000), drawDigits(digitsTrain, 2000)
 	linear := accuracy(t, train, test, 0, 4, .02)
 	if linear < .84 || linear > .92 {
 		t.Errorf("a linear model is right on %.1f%%; want 84 to 92", 100*linear)
 	}
 	t.Logf("linear %.2f%%", 100*linear)
-	if testing.Short() || raceDetector { // one goroutine of long sums
-		return
-	}
 	network := accuracy(t, train, test, 32, 6, .03)
 	if network < .945 || network < linear+.04 {
 		t.Errorf("a small network is right on %.1f%%, a linear model on %.1f%%; want at least 94.5 and 4 more", 100*network, 100*linear)
