@@ -61,7 +61,7 @@ func TestBoxMullerAgainstFloat64(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	n := 3_000_000
 	if testing.Short() {
-		n = 300_000
+		n = 100_000
 	}
 	for range n {
 		hi, lo := rng.Uint32(), rng.Uint32()

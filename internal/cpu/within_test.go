@@ -18,6 +18,9 @@ func TestWithin(t *testing.T) {
 		for _, recurrent := range []layer.Recurrent{{}, {Layers: 2, Bidirectional: true}} {
 			for _, norms := range []bool{true, false} {
 				for _, flat := range []bool{true, false} {
+					if testing.Short() && flat != norms {
+						continue
+					}
 					name := fmt.Sprintf("%d units, %+v, norms %v, flat %v", units, recurrent, norms, flat)
 					t.Run(name, func(t *testing.T) { testWithin(t, units, recurrent, norms, flat) })
 				}

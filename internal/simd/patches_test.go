@@ -9,9 +9,13 @@ import (
 // TestPatches: Rows is Im2col in another order, Fold its adjoint, added up in the
 // order of the windows.
 func TestPatches(t *testing.T) {
+	rounds := 150
+	if testing.Short() {
+		rounds = 50
+	}
 	each(t, func(t *testing.T, k *kernels) {
 		rng := rand.New(rand.NewPCG(27, 28))
-		for found := 0; found < 150; {
+		for found := 0; found < rounds; {
 			w := someWindow(rng)
 			w.DilH, w.DilW = 1, 1
 			if rng.IntN(2) == 0 {

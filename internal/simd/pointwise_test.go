@@ -111,7 +111,10 @@ var curves = []curve{
 }
 
 func TestCurvesAgainstFloat64(t *testing.T) {
-	const n = 1 << 18
+	n := 1 << 18
+	if testing.Short() {
+		n = 1 << 16
+	}
 	each(t, func(t *testing.T, k *kernels) {
 		rng := rand.New(rand.NewPCG(9, 10))
 		for _, c := range curves {

@@ -7,9 +7,13 @@ import (
 
 // Twins have the bits of two products.
 func TestTwins(t *testing.T) {
+	rounds := 30
+	if testing.Short() {
+		rounds = 10
+	}
 	rng := rand.New(rand.NewPCG(25, 26))
 	for _, k := range supported {
-		for range 30 {
+		for range rounds {
 			n, rows, shares := 1+rng.IntN(600), 1+rng.IntN(40), 1+rng.IntN(3)
 			if rng.IntN(4) == 0 {
 				rows += 500
