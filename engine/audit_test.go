@@ -1,0 +1,203 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/sample"
+)
+
+// audited is a pair of runs that differ in one record, whose gradient is the worst there
+// is: as long as the bound, and orthogonal to all others'.
+type audited struct {
+	change func(*Config)
+	with   data.Set
+	// without is the neighbour, and score the logarithm of by how much likelier a lot is
+	// with the record, up to what both have.
+	without data.Set
+	score   func(lot seenLot) float64
+	loose   bool // the record cannot be told apart as well as is claimed
+	lots    int  // 0: 4,000
+}
+
+// seenLot is what an observer is given of a lot.
+type seenLot struct {
+	sum       []float64 // of all clipped gradients, noised
+	statistic float64   // the noised sum
+	count     float64   // behind an adaptive bound, noised
+}
+
+// planted is n records of gradients along the second axis, and then so many along the
+// first.
+func planted(n, more int, along float32) *data.Table {
+	return columns(n+more, func(i, k, j int) float32 {
+		switch {
+		case i >= n && j == 0:
+			return along
+		case i < n && j == 1:
+			return 0.5
+		}
+		return 0
+	}, 2)
+}
+
+// ownedBy gives rows owners.
+func ownedBy(s *data.Table, users ...int32) data.Set {
+	x := [][]float32{make([]float32, 2*s.Len())}
+	rows := make([]int, s.Len())
+	for i := range rows {
+		rows[i] = i
+	}
+	err := s.Read(x, rows)
+	o, err2 := data.NewTable(s.Columns(), x, users)
+	if err := errors.Join(err, err2); err != nil {
+		panic(err)
+	}
+	return o
+}
+
+// mixed is the score of a number of deviation sigma that a record of probability q
+// moves by one.
+func mixed(q, y, sigma float64) float64 {
+	return math.Log(1 - q + q*math.Exp((y-0.5)/(sigma*sigma)))
+}
+
+var audits = map[string]audited{
+	"poisson": {
+		change: func(c *Config) { c.Rate = 0.5 },
+		with:   planted(6, 1, 40), without: planted(6, 0, 0),
+		score: func(l seenLot) float64 { return mixed(0.5, l.sum[0], 1) },
+	},
+	"at the bound": {
+		change: func(c *Config) { c.Rate = 1 },
+		with:   planted(6, 1, 1), without: planted(6, 0, 0),
+		score: func(l seenLot) float64 { return mixed(1, l.sum[0], 1) },
+	},
+	"fixed": {
+		change: func(c *Config) { c.Lot, c.Sampling, c.Noise = 3, sample.PolicyFixed, 2 },
+		with:   planted(5, 1, 40), without: planted(5, 1, -40),
+		score: func(l seenLot) float64 { return l.sum[0] }, loose: true,
+	},
+	"fixed, all": {
+		change: func(c *Config) { c.Lot, c.Sampling, c.Noise = 6, sample.PolicyFixed, 2 },
+		with:   planted(5, 1, 40), without: planted(5, 1, -40),
+		score: func(l seenLot) float64 { return l.sum[0] },
+	},
+	"shuffled, all": {
+		change: func(c *Config) { c.Lot, c.Sampling = 6, sample.PolicyShuffle },
+		with:   planted(5, 1, 40), without: planted(5, 1, 0),
+		score: func(l seenLot) float64 { return mixed(1, l.sum[0], 1) },
+	},
+	"user": {
+		change: func(c *Config) { c.Rate, c.Records, c.Microbatch = 0.5, Records{Users: true, Examples: 2}, 2 },
+		with:   ownedBy(planted(5, 4, 40), 1, 1, 5, 7, 5, 6, 6, 6, 6), without: ownedBy(planted(5, 0, 0), 1, 1, 5, 7, 5),
+		score: func(l seenLot) float64 { return mixed(0.5, l.sum[0], 1) },
+	},
+	"microbatch": {
+		change: func(c *Config) { c.Rate, c.Records, c.Microbatch = 0.5, Records{Examples: 3}, 2 },
+		with:   planted(6, 3, 40), without: planted(6, 0, 0),
+		score: func(l seenLot) float64 { return mixed(0.5, l.sum[0], 1) },
+	},
+	"scaled": {
+		change: func(c *Config) {
+			c.Rate = 0.5
+			c.Clipping = []clip.Group{{Name: "all", Vectors: []string{"w0"}, Scales: []float64{0.1}, Bound: clip.Constant(3)}}
+		},
+		with: planted(6, 1, 40), without: planted(6, 0, 0),
+		score: func(l seenLot) float64 { return mixed(0.5, l.sum[0]/0.3, 1) },
+	},
+	"statistic": {
+		change: func(c *Config) {
+			c.Lot, c.Sampling, c.Noise = 6, sample.PolicyFixed, 3
+			c.Statistics = []Statistic{{Name: "first", Size: 1, Sensitivity: 2, Noise: 6,
+				Of: func(dst []float64, record []Example) { dst[0] = float64(record[0].Columns[0][0]) }}}
+		},
+		with: planted(5, 1, 40), without: planted(5, 1, -40),
+		score: func(l seenLot) float64 { return l.sum[0] + l.statistic/2 },
+	},
+	"adaptive count": {
+		change: func(c *Config) {
+			c.Rate, c.Noise = 1, 0.9
+			c.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 1e-4, Noise: 0.5}, nil)
+		},
+		with: planted(6, 1, 40), without: planted(6, 0, 0),
+		// The count, which tells nearly all that 0.9 allows; the others' is ½ each.
+		score: func(l seenLot) float64 { return mixed(1, 2*(3-l.count), 1) },
+		lots:  240, // each is a line of the ledger
+	},
+}
+
+// TestAuditFromOutside audits what runs release by who knows all but one record: how much
+// better than by guessing it is told whether it was there, over two runs of many lots, is not above
+// what the ledger comes to at ε = 0 for one of them; and, that the audit may show
+// something, hardly below. Hoeffding's bound for the difference of two shares of n is
+// e^(-n·x²): a false alarm has probability below 1e-7 a comparison, 2e-6 in all.
+func TestAuditFromOutside(t *testing.T) {
+	for name, a := range audits {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lots := cmp.Or(a.lots, 4000)
+			room := math.Sqrt(math.Log(1e7) / float64(lots))
+			var told [2]float64
+			var h accountant.History
+			for k, set := range []data.Set{a.with, a.without} {
+				c := ordinary(t)
+				unit(&c)
+				c.Network, c.Train, c.Lot, c.Noise, c.Steps, c.Seed = linear(2), set, 0, 1, lots, nil
+				a.change(&c)
+				for _, s := range auditLots(t, c) {
+					if a.score(s) > 0 {
+						told[k] += 1 / float64(lots)
+					}
+				}
+				h = lotsIn(t, c.Ledger)
+			}
+			h.Spent = slices.Clone(h.Spent[:1])
+			h.Spent[0].Count = 1
+			claim, err := accountant.Delta(h, 0, "pld")
+			if err != nil {
+				t.Fatal(err)
+			}
+			most := max(claim.Delta, claim.Proven)
+			if d := told[0] - told[1]; !(d <= most+room) || !a.loose && !(d >= most-room) {
+				t.Errorf("told with probabilities %.3f and %.3f, apart by %.3f where %.3f is claimed", told[0], told[1], d, most)
+			}
+		})
+	}
+}
+
+// auditLots is what an observer sees of a run.
+func auditLots(t *testing.T, c Config) (all []seenLot) {
+	r := start(t, c)
+	r.meter.counted = math.MaxInt // ε is not asked for
+	before := weights(t, r)
+	bounds := r.mechanism.clipper.State(nil)
+	train(t, r, func(p *Progress) error {
+		var s seenLot
+		after, expected := weights(t, r), r.Event().ExpectedLot()
+		for i := range after {
+			s.sum = append(s.sum, float64(before[i]-after[i])*expected)
+		}
+		before = after
+		for _, released := range p.Released {
+			s.statistic = released.Mean[0] * expected
+		}
+		next := r.mechanism.clipper.State(nil)
+		if bounds[0] > 0 {
+			s.count = -math.Log(next[0]/bounds[0]) / 1e-4 * expected
+		}
+		bounds = next
+		all = append(all, s)
+		return nil
+	})
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
