@@ -149,3 +149,27 @@ func TestNextToNoNoiseBesideOthers(t *testing.T) {
 		}
 	}
 }
+
+// What several groups sampled together spend is no less than what one of them does alone,
+// down to next to no noise.
+func TestNoGroupIsForgotten(t *testing.T) {
+	for _, queries := range [][]Query{
+		{{"a", Gaussian, 1, 1}, {"b", Laplace, 1, .005}},
+		{{"a", Laplace, 1, .01}, {"b", Laplace, 1, .001}},
+		{{"a", Gaussian, 1, 1. / 80}, {"b", Laplace, 1, 1}},
+		{{"a", DiscreteGaussian, 1, 1. / 90}, {"b", Gaussian, 1, 10}},
+		{{"a", Gaussian, 1, 1. / 70}, {"b", DiscreteGaussian, 1, 1. / 70}},
+	} {
+		for _, adjacency := range []Adjacency{AddRemove, ReplaceOne} {
+			at := func(q ...Query) Answer {
+				return epsilonOf(t, History{Header: Header{Adjacency: adjacency}, Spent: []Spent{lots(.05, 2, q...)}}, 1e-6, "pld")
+			}
+			joint := at(queries...)
+			for _, q := range queries {
+				if alone := at(q); joint.Epsilon < alone.Lower {
+					t.Errorf("%s: %v together spend %v, %s alone at least %v", adjacency, queries, joint.Epsilon, q.Group, alone.Lower)
+				}
+			}
+		}
+	}
+}

@@ -35,13 +35,14 @@ type survey struct {
 	tilt    float64
 	list    []point
 	outside float64 // tilted chance left out
+	missing float64 // the same as it is untilted, with the record and without it together
 }
 
 func newSurvey(p pair, tilt, threshold float64) survey {
 	s := survey{p: p, tilt: tilt, list: p.points()}
 	slices.SortFunc(s.list, func(a, b point) int { return cmp.Compare(a.loss, b.loss) })
 	s.at(s.list, tilt, threshold)
-	s.list, s.outside = s.split(s.list, tilt)
+	s.split()
 	return s
 }
 
@@ -71,22 +72,23 @@ func (s *survey) discretize(square, widest float64) losses {
 	return l
 }
 
-// split cuts off the ends of list that are below the cut, but for a point each, and
-// says how much that is.
-func (c *cumulants) split(list []point, tilt float64) (inside []point, outside float64) {
-	above := func(at point) bool { return at.logP+tilt*at.loss >= c.cut }
-	first := max(0, slices.IndexFunc(list, above)-1)
-	end := len(list)
-	for end > first+1 && !above(list[end-1]) {
+// split cuts off the ends of the list that are below the cut, but for a point each, and
+// notes how much that is.
+func (s *survey) split() {
+	above := func(at point) bool { return at.logP+s.tilt*at.loss >= s.cut }
+	first := max(0, slices.IndexFunc(s.list, above)-1)
+	end := len(s.list)
+	for end > first+1 && !above(s.list[end-1]) {
 		end--
 	}
-	end = min(len(list), end+1)
-	for i, at := range list {
+	end = min(len(s.list), end+1)
+	for i, at := range s.list {
 		if (i <= first || i >= end-1) && !above(at) {
-			outside += c.chance(at, tilt)
+			s.outside += s.chance(at, s.tilt)
+			s.missing += math.Exp(at.logP) + math.Exp(at.logP-at.loss)
 		}
 	}
-	return list[first:end], outside
+	s.list = s.list[first:end]
 }
 
 // edge ends a cell; x is where the continuous part has this loss.
@@ -200,6 +202,9 @@ func (d *discretizer) upper(slack float64) twin {
 			t.loss = append(t.loss, d.edges[i].loss+4*unit*math.Abs(d.edges[i].loss))
 			t.mass = append(t.mass, m)
 		}
+	}
+	if d.tilt < 0 { // then splitting takes away from the sum
+		return t.normalised(0)
 	}
 	return t.normalised(leastOfUpper)
 }

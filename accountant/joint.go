@@ -44,19 +44,30 @@ func both(a, b *pair) pair {
 	step := finest * math.Sqrt(x.variance+y.variance)
 	of := func(p *pair) losses {
 		s := newSurvey(*p, evenly, 1e-290)
-		return s.discretize(2*finest*finest*s.variance, 2*step)
+		l := s.discretize(2*finest*finest*s.variance, 2*step)
+		missing := 2 * s.missing
+		if !(l.twins[up].slack < math.Inf(1)) {
+			missing = 1 // nothing is known of it
+		}
+		l.lost.add(portion{missing, missing})
+		return l
 	}
 	left, right := of(a), of(b)
-	out := pair{rate: 1, lost: a.lost, rough: left.twins[up].rough + right.twins[up].rough + 32*unit}
-	out.lost.add(b.lost)
-	out.atoms = sum(left.twins[up], right.twins[up], step, true)
-	out.lowAtoms = sum(left.twins[low], right.twins[low], step, false)
+	out := pair{rate: 1, lost: left.lost, rough: left.twins[up].rough + right.twins[up].rough + 32*unit}
+	out.lost.add(right.lost)
+	var faded portion
+	out.atoms, faded = sum(left.twins[up], right.twins[up], step, true)
+	out.lost.add(faded)
+	out.lowAtoms, _ = sum(left.twins[low], right.twins[low], step, false)
 	return out
 }
 
+// least is far above where products of chances lose their precision.
+const least = 1e-295
+
 // sum is what two losses add up to, as points rising: split between the ends of cells,
-// or gathered, as in discretize.
-func sum(a, b twin, step float64, split bool) []atom {
+// or gathered, as in discretize. What is too small for a number is left out, and said.
+func sum(a, b twin, step float64, split bool) (atoms []atom, faded portion) {
 	start := a.loss[0] + b.loss[0]
 	n := int((a.loss[len(a.loss)-1]+b.loss[len(b.loss)-1]-start)/step) + 3
 	mass, moment := make([]float64, n), make([]float64, n)
@@ -64,6 +75,11 @@ func sum(a, b twin, step float64, split bool) []atom {
 	for i, x := range a.loss {
 		for k, y := range b.loss {
 			loss := x + y
+			if a.mass[i]*b.mass[k] < least {
+				with := math.Log(a.mass[i]) + math.Log(b.mass[k]) + a.log + b.log - evenly*loss
+				faded.add(portion{math.Exp(with), math.Exp(with - loss)})
+				continue
+			}
 			cell := int((loss - start) / step)
 			beyond := loss - (start + float64(cell)*step)
 			chance := a.mass[i] * b.mass[k] * math.Exp(-evenly*beyond) // as if at the left end
@@ -77,7 +93,6 @@ func sum(a, b twin, step float64, split bool) []atom {
 			}
 		}
 	}
-	var atoms []atom
 	for i, m := range mass {
 		if m > 0 {
 			end := start + float64(i)*step
@@ -85,5 +100,5 @@ func sum(a, b twin, step float64, split bool) []atom {
 			atoms = append(atoms, atom{loss, math.Log(m) + a.log + b.log - evenly*end - loss})
 		}
 	}
-	return atoms
+	return atoms, faded
 }
