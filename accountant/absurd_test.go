@@ -173,3 +173,50 @@ func TestNoGroupIsForgotten(t *testing.T) {
 		}
 	}
 }
+
+// Laplace noise that is next to none, beside a Gaussian or with one, is answered in a moment.
+func TestNextToNoLaplace(t *testing.T) {
+	for _, adjacency := range []Adjacency{AddRemove, ReplaceOne} {
+		for _, scale := range []float64{1e-6, 1e-100, 1e-300} {
+			loud := Query{"l", Laplace, 1, scale}
+			for name, spent := range map[string][]Spent{
+				"sampled":      {lots(.01, 100, Query{"g", Gaussian, 1, 1}), lots(.01, 1, loud)},
+				"of all":       {lots(.01, 100, Query{"g", Gaussian, 1, 1}), lots(1, 1, loud)},
+				"the same lot": {lots(.01, 100, Query{"g", Gaussian, 1, 1}, loud)},
+			} {
+				done := make(chan Answer, 1)
+				go func() {
+					h := History{Header: Header{Adjacency: adjacency}, Spent: spent}
+					Delta(h, 1, "pld")
+					a, _ := Epsilon(h, 1e-5, "pld")
+					done <- a
+				}()
+				select {
+				case a := <-done:
+					if !(a.Epsilon > .9/scale) {
+						t.Errorf("%s, %s, scale %v: %+v", adjacency, name, scale, a)
+					}
+				case <-time.After(30 * time.Second):
+					t.Fatalf("%s, %s, scale %v: no answer", adjacency, name, scale)
+				}
+			}
+		}
+	}
+}
+
+// The square of what Gaussian noise hides may be no number.
+func TestSquaresBeyondNumbers(t *testing.T) {
+	for _, rate := range []float64{.1, 1} {
+		for _, other := range []Mechanism{Gaussian, Laplace, DiscreteGaussian} {
+			h := History{Spent: []Spent{lots(.3, 15, Query{"g", other, 1, 2}), lots(rate, 2, Query{"g", Gaussian, 1e308, 5})}}
+			for _, accountant := range []string{"pld", "rdp", "zcdp", "strong", "naive"} {
+				if a, err := Epsilon(h, 1e-5, accountant); err == nil && !(a.Epsilon > 1e100) {
+					t.Errorf("%s, rate %v, beside %s: %+v", accountant, rate, other, a)
+				}
+				if a, err := Delta(h, 1, accountant); err == nil && !(a.Delta > .01) {
+					t.Errorf("%s, rate %v, beside %s: δ %+v", accountant, rate, other, a)
+				}
+			}
+		}
+	}
+}

@@ -45,7 +45,7 @@ func pldEpsilon(s spending, delta float64) (Answer, error) {
 		return Answer{}, err
 	}
 	known := min(mostLoss(s.events), soundRDP(c.upper, delta), naive.Epsilon, zcdp.Epsilon)
-	if c.loud() {
+	if c.unlaid() {
 		return Answer{Epsilon: known}, nil
 	}
 	logDelta := math.Log(delta)
@@ -80,7 +80,7 @@ func pldDelta(s spending, epsilon float64) (Answer, error) {
 	if epsilon >= mostLoss(s.events) {
 		return Answer{}, nil
 	}
-	if c.loud() {
+	if c.unlaid() {
 		return Answer{Delta: min(1, variation(s.events))}, nil
 	}
 	cut := c.cut(epsilon)
@@ -110,11 +110,18 @@ func pldDelta(s spending, epsilon float64) (Answer, error) {
 
 // mostShift is the largest shift of a Gaussian that is laid on points. Noise of less than
 // 1/mostShift protects nobody, and the cost of a look grows with the square of the shift.
-const mostShift = 100
+// mostLoud is that of one that is not sampled, mostRatio that of Laplace noise.
+const (
+	mostShift = 100
+	mostLoud  = 1e6
+	mostRatio = 1000
+)
 
-func (c *composer) loud() bool {
+// unlaid tells that the composition is not laid on points.
+func (c *composer) unlaid() bool {
 	return slices.ContainsFunc(c.upper, func(e counted) bool {
-		return e.sampled() && (e.gaussian > mostShift || slices.ContainsFunc(e.lattice, func(d lattice) bool { return d.shift/d.sigma > mostShift }))
+		return slices.ContainsFunc(e.laplace, func(ratio float64) bool { return ratio > mostRatio }) ||
+			e.gaussian > mostLoud || e.sampled() && (e.gaussian > mostShift || slices.ContainsFunc(e.lattice, func(d lattice) bool { return d.shift/d.sigma > mostShift }))
 	})
 }
 
