@@ -220,3 +220,21 @@ func TestSquaresBeyondNumbers(t *testing.T) {
 		}
 	}
 }
+
+// More kinds of lots than can be summed in a moment are refused, where the noise is such
+// that they are not rounded to fewer.
+func TestManyKindsAreRefused(t *testing.T) {
+	var h History
+	for i := range 20_000 {
+		h.Spent = append(h.Spent, lots(.001, 1, Query{"l", Laplace, 1, 10 + .001*float64(i)}))
+	}
+	for _, accountant := range []string{"pld", "rdp", "moments"} {
+		if a, err := Epsilon(h, 1e-5, accountant); !errors.Is(err, ErrArgument) {
+			t.Errorf("%s: %+v, %v", accountant, a, err)
+		}
+		if a, err := Delta(h, 1, accountant); !errors.Is(err, ErrArgument) {
+			t.Errorf("%s: %+v, %v", accountant, a, err)
+		}
+	}
+	epsilonOf(t, h, 1e-5, "naive")
+}

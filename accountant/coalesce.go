@@ -50,6 +50,34 @@ func coalesce(events []counted, limit int, up bool) []counted {
 	}
 }
 
+// mostKinds bounds the kinds of lots that are not rounded to fewer, each of which takes
+// integrals of its own; several groups sampled together take those of manyKinds.
+const (
+	mostKinds = 400
+	manyKinds = 20
+)
+
+// checkKinds refuses too many kinds, of those that take integrals.
+func checkKinds(events []counted, takes func(event) bool) error {
+	kinds := 0
+	for _, e := range events {
+		if e.pureGaussian() || !takes(e.event) {
+			continue
+		}
+		groups := len(e.laplace) + len(e.lattice)
+		if groups > 1 || e.gaussian > 0 {
+			groups *= manyKinds
+		}
+		if kinds += groups; kinds > mostKinds {
+			return badArgument("lots of so many kinds with other than Gaussian noise: at most %d are summed, and %d groups that are sampled together; use zcdp or naive", mostKinds, mostKinds/manyKinds)
+		}
+	}
+	return nil
+}
+
+// sampledLaplace tells that the Rényi divergence of an event takes an integral.
+func sampledLaplace(e event) bool { return e.sampled() && len(e.laplace) > 0 }
+
 func mergeNear(events []counted, rateWidth, shiftWidth float64, up bool) []counted {
 	type cell struct {
 		rate    float64

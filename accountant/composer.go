@@ -33,6 +33,9 @@ func newComposer(s spending) (*composer, error) {
 	}
 	c := &composer{directions: []direction{removing, adding}, proven: s.proven, joints: map[string]pair{}}
 	events := separate(s.events)
+	if err := checkKinds(events, func(event) bool { return true }); err != nil {
+		return nil, err
+	}
 	c.upper = coalesce(events, mostEvents, true)
 	if !slices.ContainsFunc(events, func(e counted) bool { return e.sampled() && !c.mirrored(e.event) }) {
 		c.directions = c.directions[:1] // every pair is its own mirror image

@@ -11,6 +11,9 @@ const mostMoment = 255
 // Differential Privacy", theorem 2). Order is λ + 1, the Rényi order that the
 // moment is.
 func momentsEpsilon(s spending, delta float64) (Answer, error) {
+	if err := checkKinds(s.events, sampledLaplace); err != nil {
+		return Answer{}, err
+	}
 	events := coalesce(s.events, rdpEvents, true)
 	return leastMoment(func(moment float64) float64 {
 		return (logMoments(events, moment) - math.Log(delta)) / moment
@@ -18,6 +21,9 @@ func momentsEpsilon(s spending, delta float64) (Answer, error) {
 }
 
 func momentsDelta(s spending, epsilon float64) (Answer, error) {
+	if err := checkKinds(s.events, sampledLaplace); err != nil {
+		return Answer{}, err
+	}
 	events := coalesce(s.events, rdpEvents, true)
 	return leastMoment(func(moment float64) float64 {
 		return logMoments(events, moment) - moment*epsilon
