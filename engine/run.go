@@ -23,6 +23,12 @@ import (
 // see package noise) and up to the rounding of floating-point sums (see package
 // clip). How long a lot takes is not covered: it tells something of how many
 // records were drawn. McMahan et al. 2019; Abadi et al. 2016.
+//
+// Nor is a number of lots that hangs on what they released. Whoever ends a run for what
+// was seen of it, by the observer's error or by ctx, or gives it more Steps for that, has
+// spent what the most lots that there might have been would cost: the ledger's ε is that of
+// its lots as if their number had been fixed beforehand, and the δ beside it may then be
+// several times too low. An [accountant.Filter] allows such choices.
 type Run struct {
 	config    Config
 	deck      *deck
