@@ -87,6 +87,7 @@ func BenchmarkReadMillionDifferentLots(b *testing.B) {
 // differ. It takes some 3 s on one idle core; the bound leaves room for a busy machine
 // and for the race detector.
 func TestScheduleIsAccountedInTime(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("a million lots, in -short")
 	}
