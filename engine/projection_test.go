@@ -597,18 +597,21 @@ func TestProjectionIsInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var asked time.Time
-	set.end = func() {
-		time.AfterFunc(15*time.Millisecond, func() { asked = time.Now(); cancel() })
-	}
-	if err := r.Train(ctx, nil); !errors.Is(err, context.Canceled) {
-		t.Fatalf("interrupted: %v", err)
-	}
-	set.end = nil
-	heeded := time.Since(asked)
-	if spent := r.ledger.History().Spent; len(spent) > 0 || r.Directions() != nil {
-		t.Fatalf("interrupted, and the ledger says %v", spent)
+	heeded := time.Hour
+	for range 3 { // another program may have the processor meanwhile
+		ctx, cancel := context.WithCancel(context.Background())
+		var asked time.Time
+		set.end = func() {
+			time.AfterFunc(15*time.Millisecond, func() { asked = time.Now(); cancel() })
+		}
+		if err := r.Train(ctx, nil); !errors.Is(err, context.Canceled) {
+			t.Fatalf("interrupted: %v", err)
+		}
+		heeded = min(heeded, time.Since(asked))
+		set.end = nil
+		if spent := r.ledger.History().Spent; len(spent) > 0 || r.Directions() != nil {
+			t.Fatalf("interrupted, and the ledger says %v", spent)
+		}
 	}
 	began := time.Now()
 	if err := r.Train(context.Background(), nil); err != nil {

@@ -34,6 +34,12 @@ func (b built) exampleOf() models.Example {
 
 // save writes the weights and what is needed to build their network.
 func (j *job) save(parameters []engine.Parameter) error {
+	if j.whole != nil {
+		var err error
+		if parameters, err = weights.Whole(j.whole, parameters); err != nil {
+			return err
+		}
+	}
 	if j.directions != nil {
 		parameters = append(slices.Clip(parameters), directionsParameter(j.directions, j.example.Shape))
 	}

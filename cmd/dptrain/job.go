@@ -15,6 +15,7 @@ import (
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/models"
+	"github.com/dptrain/dptrain/perexample"
 )
 
 // job is what settings ask for, ready to run.
@@ -25,6 +26,8 @@ type job struct {
 	example models.Example
 	start   uint64 // public seed of the starting weights
 	matched string // what --init found
+
+	whole perexample.Build // the network with the layers that --freeze leaves out
 
 	directions []float32 // that the network sees examples by; zeros where they are yet to be released
 	out        string

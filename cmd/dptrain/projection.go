@@ -61,12 +61,7 @@ func (j *job) build(directions []float32) (build perexample.Build, err error) {
 	if build, err = models.Projected(j.model, j.example, j.start, directions); err != nil {
 		return nil, fmt.Errorf("--model: %w", err)
 	}
-	if j.set.init != "" {
-		if build, j.matched, err = startFrom(build, j.set.init); err != nil {
-			return nil, fmt.Errorf("--init: %w", err)
-		}
-	}
-	return build, nil
+	return j.initialised(build)
 }
 
 // hideProjection fixes the noise on the second moments, given the budget; 0 where the

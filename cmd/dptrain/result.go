@@ -59,7 +59,8 @@ type result struct {
 	Schedule     string    `json:"schedule"`
 	Average      float64   `json:"ema,omitempty"`
 	Preset       string    `json:"preset,omitempty"`
-	Start        string    `json:"init,omitempty"` // the name of the file with the starting weights
+	Start        string    `json:"init,omitempty"`   // the name of the file with the starting weights
+	Frozen       string    `json:"freeze,omitempty"` // the layers that keep them
 	Platform     string    `json:"platform"`
 	Finished     time.Time `json:"finished"`
 	ClassNames   []string  `json:"class_names,omitempty"`
@@ -94,7 +95,7 @@ func (s *screen) finish(w *watch, held *validated, took time.Duration) (*result,
 		validated: held, Interrupted: w.interrupted, Preset: j.set.preset, Platform: thisBuild().Platform, Finished: time.Now().UTC().Truncate(time.Second),
 	}
 	if j.set.init != "" {
-		r.Start = filepath.Base(j.set.init)
+		r.Start, r.Frozen = filepath.Base(j.set.init), j.set.freeze
 	}
 	if p := j.config.Projection; p.Directions > 0 {
 		r.projectionSummary = &projectionSummary{p.Directions, p.Noise}

@@ -24,8 +24,8 @@ type settings struct {
 	text, tokens                       string
 	length                             int
 	next, standardize                  bool
-	preset, model, config, out, init   string
-	resume                             string
+	preset, model, config, out, resume string
+	init, fresh, freeze                string
 
 	lot, microbatch, steps int
 	rate, epochs           float64
@@ -92,6 +92,8 @@ func (s *settings) flags(cmd *cobra.Command) {
 	s.placeFlags(cmd)
 	f.Uint64Var(&s.seed, "seed", 0, "repeat the same noise and lots; the run is then insecure and says so everywhere")
 	f.StringVar(&s.init, "init", "", "starting weights, a safetensors file in dptrain's layout or PyTorch's")
+	f.StringVar(&s.fresh, "fresh", "", "with --init: LAYER,… that start anew; what the file holds of them is not read, as a head for other classes")
+	f.StringVar(&s.freeze, "freeze", "", "with --init: LAYER,… that keep the file's weights; the others are trained")
 	f.StringVar(&s.metricsAddr, "metrics-addr", "", "HOST:PORT to answer Prometheus scrapes of /metrics on while the run goes on; :PORT is this machine alone")
 	f.BoolVar(&s.showPrivate, "show-private", false, "also print values that depend on the private data, each line marked")
 	f.BoolVar(&s.nonPrivate, "non-private", false, "no clipping and no noise: a baseline with ε = ∞")

@@ -5,22 +5,85 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/dptrain/dptrain/engine/weights"
 	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/perexample"
+	G "gorgonia.org/gorgonia"
 )
 
-// startFrom gives a network the weights of a safetensors file. matched says what was
-// found.
-func startFrom(build perexample.Build, file string) (started perexample.Build, matched string, err error) {
+// initialised is the network with the weights that --init, --fresh and --freeze ask for.
+func (j *job) initialised(build perexample.Build) (perexample.Build, error) {
+	s := j.set
+	if s.init == "" {
+		for flag, layers := range map[string]string{"--fresh": s.fresh, "--freeze": s.freeze} {
+			if layers != "" {
+				return nil, wrong("%s %s: it says how layers start from --init: give that too", flag, layers)
+			}
+		}
+		return build, nil
+	}
+	net, err := build.For(1)
+	if err != nil {
+		return nil, err
+	}
+	fresh, err := layersOf(net, "--fresh", s.fresh)
+	if err != nil {
+		return nil, err
+	}
+	frozen, err := layersOf(net, "--freeze", s.freeze)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range net.Params {
+		if weights.Belongs(p.Name(), fresh...) && weights.Belongs(p.Name(), frozen...) {
+			return nil, wrong("--freeze %s: %s would keep numbers drawn at random, as --fresh has it start anew", s.freeze, p.Name())
+		}
+	}
+	if len(frozen) > 0 && !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return !weights.Belongs(p.Name(), frozen...) }) {
+		return nil, wrong("--freeze %s: nothing is left to train", s.freeze)
+	}
+	if build, j.matched, err = startFrom(build, s.init, fresh...); err != nil {
+		return nil, fmt.Errorf("--init: %w", err)
+	}
+	if len(fresh) > 0 {
+		j.matched += ", but of " + s.fresh + ", which starts anew"
+	}
+	if len(frozen) == 0 {
+		return build, nil
+	}
+	j.matched += "; " + s.freeze + " is frozen"
+	j.whole = build
+	return weights.Freeze(build, frozen...), nil
+}
+
+// layersOf reads a list of layers of a network, or of single parameters.
+func layersOf(net *perexample.Network, flag, list string) ([]string, error) {
+	if list == "" {
+		return nil, nil
+	}
+	layers := strings.Split(list, ",")
+	for i, name := range layers {
+		layers[i] = strings.TrimSpace(name)
+		if !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return weights.Belongs(p.Name(), layers[i]) }) {
+			return nil, wrong("%s %q: the network has no such layer: give some of %s", flag, name, strings.Join(weights.Layers(net), ", "))
+		}
+	}
+	return layers, nil
+}
+
+// startFrom gives a network the weights of a safetensors file, but layers that start as
+// they did. matched says what was found.
+func startFrom(build perexample.Build, file string, fresh ...string) (started perexample.Build, matched string, err error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, "", err
 	}
 	defer f.Close()
-	started, matched, err = weights.Start(build, f, models.Projection) // which is not trained, but built with
+	started, matched, err = weights.Start(build, f, append(fresh, models.Projection)...) // which is not trained, but built with
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", file, err)
 	}

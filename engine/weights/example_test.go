@@ -12,10 +12,9 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/engine/weights"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
-	"github.com/dptrain/dptrain/engine/weights"
-	G "gorgonia.org/gorgonia"
 )
 
 // network has a body that reads points of a plane, and a head of so many classes.
@@ -81,19 +80,18 @@ func Example() {
 		log.Fatal(err)
 	}
 	fmt.Println(found)
-	frozen := func(batch int) (*perexample.Network, error) {
-		n, err := body(batch)
-		if err != nil {
-			return nil, err
-		}
-		n.Params = G.Nodes{n.Params[2], n.Params[3]} // what is not named is a constant
-		return n, nil
-	}
-	for _, p := range train(frozen, points(3), true) {
+	head := train(weights.Freeze(body, "body"), points(3), true)
+	for _, p := range head {
 		fmt.Println("trained", p.Name, p.Shape)
 	}
+	whole, err := weights.Whole(body, head)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(whole), "parameters to write")
 	// Output:
 	// all of its 2 tensors match the network's 2 parameters, in dptrain's layout
 	// trained head.weight [16 3]
 	// trained head.bias [3]
+	// 4 parameters to write
 }

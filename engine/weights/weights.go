@@ -24,7 +24,7 @@ import (
 
 // Write writes parameters, such as those that engine.Run.Parameters gives. They are a
 // released value, which costs no more privacy than the run did. Frozen ones are not among
-// them: they are in the file that they came from.
+// those: [Whole] adds them.
 func Write(w io.Writer, parameters []engine.Parameter) error {
 	var tensors []safetensors.Tensor
 	for _, p := range parameters {
@@ -53,12 +53,12 @@ func Start(build perexample.Build, file io.ReadSeeker, except ...string) (starte
 	if err != nil {
 		return nil, "", err
 	}
-	tensors = slices.DeleteFunc(tensors, func(t safetensors.Tensor) bool { return among(except, t.Name) })
+	tensors = slices.DeleteFunc(tensors, func(t safetensors.Tensor) bool { return Belongs(t.Name, except...) })
 	net, err := build.For(1)
 	if err != nil {
 		return nil, "", err
 	}
-	net.Params = slices.DeleteFunc(slices.Clone(net.Params), func(p *G.Node) bool { return among(except, p.Name()) })
+	net.Params = slices.DeleteFunc(slices.Clone(net.Params), func(p *G.Node) bool { return Belongs(p.Name(), except...) })
 	values, layout, err := torch.Import(net, tensors, metadata)
 	if err != nil {
 		return nil, "", err
@@ -84,7 +84,66 @@ func Start(build perexample.Build, file io.ReadSeeker, except ...string) (starte
 	}, found, nil
 }
 
-// among tells whether a parameter, or the layer that it belongs to, is named.
-func among(names []string, parameter string) bool {
-	return slices.ContainsFunc(names, func(n string) bool { return parameter == n || strings.HasPrefix(parameter, n+".") })
+// Freeze has layers, or single parameters, of a network keep the values that they start
+// from: they are constants, of which no record has a gradient, and no part of a run's
+// Parameters. What the values tell of records is no part of its ε.
+func Freeze(build perexample.Build, layers ...string) perexample.Build {
+	return func(batch int) (*perexample.Network, error) {
+		net, err := build(batch)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range layers {
+			if !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return Belongs(p.Name(), name) }) {
+				return nil, fmt.Errorf("weights: no layer or parameter %q to freeze: the network has %s", name, strings.Join(Layers(net), ", "))
+			}
+		}
+		net.Params = slices.DeleteFunc(slices.Clone(net.Params), func(p *G.Node) bool { return Belongs(p.Name(), layers...) })
+		return net, nil
+	}
+}
+
+// Layers are the names of a network's layers that have parameters, in their order.
+func Layers(net *perexample.Network) []string {
+	var layers []string
+	for _, p := range net.Params {
+		layer := p.Name()
+		if dot := strings.LastIndexByte(layer, '.'); dot > 0 {
+			layer = layer[:dot]
+		}
+		if !slices.Contains(layers, layer) {
+			layers = append(layers, layer)
+		}
+	}
+	return layers
+}
+
+// Whole are all parameters of a network of which some were trained, in its order: those
+// that [Freeze] left out are as they start.
+func Whole(build perexample.Build, trained []engine.Parameter) ([]engine.Parameter, error) {
+	net, err := build.For(1)
+	if err != nil {
+		return nil, err
+	}
+	var whole []engine.Parameter
+	for _, n := range net.Params {
+		if i := slices.IndexFunc(trained, func(p engine.Parameter) bool { return p.Name == n.Name() }); i >= 0 {
+			whole = append(whole, trained[i])
+			continue
+		}
+		p := engine.Parameter{Name: n.Name(), Shape: n.Shape()}
+		switch values := n.Value().Data().(type) {
+		case []float32:
+			p.Values = values
+		case float32:
+			p.Values = []float32{values}
+		}
+		whole = append(whole, p)
+	}
+	return whole, nil
+}
+
+// Belongs reports whether a parameter is one of the layers', or is named itself.
+func Belongs(parameter string, layers ...string) bool {
+	return slices.ContainsFunc(layers, func(l string) bool { return parameter == l || strings.HasPrefix(parameter, l+".") })
 }

@@ -339,6 +339,7 @@ func (r *Run) settings() []row {
 	add(s.Projection > 0, "first layer", plural(s.Projection, "principal direction")+s.found())
 	add(s.Preset != "", "preset", s.Preset)
 	add(s.Start != "", "starting weights", s.Start)
+	add(s.Frozen != "", "layers that keep them", s.Frozen)
 	add(true, "sampling", s.Sampling)
 	add(true, "expected lot", Short(s.ExpectedLot))
 	add(s.Rate > 0, "sampling rate", Short(s.Rate))

@@ -60,6 +60,7 @@ type summary struct {
 	Average      float64 `json:"ema"`
 	Preset       string  `json:"preset"`
 	Start        string  `json:"init"`
+	Frozen       string  `json:"freeze"`
 	Microbatch   int     `json:"microbatch"`
 
 	Device   string  `json:"device"`
