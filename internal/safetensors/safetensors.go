@@ -1,5 +1,6 @@
 // Package safetensors reads and writes float32 tensors in the safetensors
-// format: eight bytes of header length, a JSON header, and the data.
+// format: eight bytes of header length, a JSON header, and the data. It also reads
+// float16 and bfloat16, whose numbers are float32's, too.
 package safetensors
 
 import (
@@ -123,19 +124,21 @@ func Read(r io.Reader, size int64) ([]Tensor, map[string]string, error) {
 	})
 	var at int64
 	var tensors []Tensor
-	part := make([]byte, 4*inPart)
+	buffer := make([]byte, 4*inPart)
 	for _, name := range names {
 		e := entries[name]
 		if e.Offsets[0] != at || e.Offsets[1] > size-8-int64(length) {
 			return nil, nil, fmt.Errorf("safetensors: tensor %q lies at %v, outside the data or apart from its neighbour", name, e.Offsets)
 		}
-		values := make([]float32, (e.Offsets[1]-e.Offsets[0])/4)
+		kind := kinds[e.Dtype]
+		values := make([]float32, (e.Offsets[1]-e.Offsets[0])/kind.bytes)
 		for to := range slices.Chunk(values, inPart) {
-			if _, err := io.ReadFull(r, part[:4*len(to)]); err != nil {
+			part := buffer[:kind.bytes*int64(len(to))]
+			if _, err := io.ReadFull(r, part); err != nil {
 				return nil, nil, fmt.Errorf("safetensors: tensor %q was cut short", name)
 			}
-			if _, err := binary.Decode(part, binary.LittleEndian, to); err != nil {
-				return nil, nil, err
+			for i := range to {
+				to[i] = kind.value(part[int64(i)*kind.bytes:])
 			}
 		}
 		tensors = append(tensors, Tensor{name, e.Shape, values})
@@ -147,18 +150,42 @@ func Read(r io.Reader, size int64) ([]Tensor, map[string]string, error) {
 	return tensors, metadata, nil
 }
 
+// kinds are the types of numbers that are read.
+var kinds = map[string]struct {
+	bytes int64
+	value func(b []byte) float32
+}{
+	"F32":  {4, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }},
+	"BF16": {2, func(b []byte) float32 { return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16) }},
+	"F16":  {2, func(b []byte) float32 { return half(binary.LittleEndian.Uint16(b)) }},
+}
+
+// half is the number of a float16 (IEEE 754, binary16).
+func half(h uint16) float32 {
+	sign, exponent, fraction := uint32(h>>15)<<31, uint32(h>>10&31), uint32(h&1023)
+	switch exponent {
+	case 0:
+		size := float32(fraction) * 0x1p-24
+		return math.Float32frombits(sign | math.Float32bits(size))
+	case 31:
+		return math.Float32frombits(sign | 255<<23 | fraction<<13)
+	}
+	return math.Float32frombits(sign | (exponent+127-15)<<23 | fraction<<13)
+}
+
 func (e entry) check() error {
-	if e.Dtype != "F32" {
-		return fmt.Errorf("elements of type %s: only F32 is read; write it as float32", e.Dtype)
+	kind, known := kinds[e.Dtype]
+	if !known {
+		return fmt.Errorf("elements of type %s: F32, F16 and BF16 are read; write it as float32", e.Dtype)
 	}
 	n := int64(1)
 	for _, d := range e.Shape {
-		if d < 0 || d > 0 && n > math.MaxInt64/4/int64(d) {
+		if d < 0 || d > 0 && n > math.MaxInt64/kind.bytes/int64(d) {
 			return fmt.Errorf("a shape of %v", e.Shape)
 		}
 		n *= int64(d)
 	}
-	if e.Offsets[0] < 0 || e.Offsets[1]-e.Offsets[0] != 4*n {
+	if e.Offsets[0] < 0 || e.Offsets[1]-e.Offsets[0] != kind.bytes*n {
 		return fmt.Errorf("offsets %v for shape %v", e.Offsets, e.Shape)
 	}
 	return nil

@@ -3,6 +3,7 @@ package safetensors
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"reflect"
 	"strings"
@@ -69,6 +70,40 @@ func TestEmptyTensors(t *testing.T) {
 	}
 	if got, _, err := Read(&b, int64(b.Len())); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// Every float16 and bfloat16 is read as the number that its bits stand for.
+func TestShortNumbers(t *testing.T) {
+	for kind, widths := range map[string]struct{ exponent, fraction int }{"F16": {5, 10}, "BF16": {8, 7}} {
+		header := fmt.Sprintf(`{"a": {"dtype": %q, "shape": [65536], "data_offsets": [0, 131072]}}`, kind)
+		file := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+		for bits := range 1 << 16 {
+			file = binary.LittleEndian.AppendUint16(file, uint16(bits))
+		}
+		got, _, err := Read(bytes.NewReader(file), int64(len(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		largest, bias := 1<<widths.exponent-1, 1<<(widths.exponent-1)-1
+		for bits, v := range got[0].Values {
+			exponent, fraction := bits>>widths.fraction&largest, bits&(1<<widths.fraction-1)
+			want := math.Ldexp(float64(fraction|1<<widths.fraction), exponent-bias-widths.fraction)
+			switch {
+			case exponent == 0:
+				want = math.Ldexp(float64(fraction), 1-bias-widths.fraction)
+			case exponent == largest && fraction == 0:
+				want = math.Inf(1)
+			case exponent == largest:
+				want = math.NaN()
+			}
+			if bits>>15 == 1 {
+				want = -want
+			}
+			if float64(v) != want && !(v != v && want != want) || math.Signbit(float64(v)) != (bits>>15 == 1) {
+				t.Fatalf("%s %#x is %v, want %v", kind, bits, v, want)
+			}
+		}
 	}
 }
 
