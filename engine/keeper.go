@@ -22,6 +22,7 @@ type keeper struct {
 	every   time.Duration
 	last    checkpoint // the one that was begun last; its state is the machine's own
 	begun   time.Time
+	took    time.Duration // the last write that ended
 	reading chan struct{} // closed when the write under way has read the state; nil: none ever was
 	writing chan error    // gives the end of the write under way; nil: none is
 }
@@ -77,25 +78,37 @@ func checkpoints(folder string) ([]string, error) {
 	return names, nil
 }
 
+// stake is how many lots a crash may take that were computed, and how many that were
+// not, unless a disk is slow: what is spent does not come back.
+func (c *Config) stake() int { return max(1, c.Steps/32) }
+
 // keep saves in the background if it is time. A failure of the last write ends
 // the run, so that nobody trains on in the belief that it is saved.
 func (r *Run) keep() error {
 	k := r.keeper
-	if time.Since(k.begun) < k.every {
-		return nil
-	}
-	select {
-	case err := <-k.writing:
-		k.writing = nil
-		if err != nil {
-			return err
-		}
-	default:
-		if k.writing != nil {
+	if k.writing != nil {
+		select {
+		case err := <-k.writing:
+			k.writing = nil
+			if err != nil {
+				return err
+			}
+		default:
 			return nil // the disk is slower than the interval
 		}
 	}
+	if !k.due(r.step-k.last.Step, r.config.stake()) {
+		return nil
+	}
 	return r.beginSave()
+}
+
+// due tells whether what was done since the last checkpoint is worth one: for the time that
+// it took, or, where writing takes a small share of that, for what it cost.
+func (k *keeper) due(lots, stake int) bool {
+	const share = 20
+	since := time.Since(k.begun)
+	return since >= k.every || lots >= stake && since >= share*k.took
 }
 
 // save writes a checkpoint and returns when it is on disk.
@@ -123,7 +136,11 @@ func (r *Run) beginSave() error {
 		k.last.Bounds = r.mechanism.clipper.State(k.last.Bounds[:0])
 	}
 	k.begun, k.reading, k.writing = time.Now(), make(chan struct{}), make(chan error, 1)
-	go func(read chan<- struct{}, done chan<- error) { done <- k.write(read) }(k.reading, k.writing)
+	go func(read chan<- struct{}, done chan<- error) {
+		err := k.write(read)
+		k.took = time.Since(k.begun)
+		done <- err
+	}(k.reading, k.writing)
 	return nil
 }
 

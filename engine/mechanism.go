@@ -194,9 +194,10 @@ func roundUp(x float64) float64 {
 }
 
 // reserve tells the ledger how far it may state lots ahead of their release, so
-// that a crash cannot overstate the run's cost beyond its steps or its budget.
+// that a crash cannot overstate the run's cost beyond its steps or its budget, nor by
+// more than its stake.
 func (r *Run) reserve() {
-	ahead := min(r.meter.allowed, r.config.Steps-r.step)
+	ahead := min(r.meter.allowed, r.config.Steps-r.step, r.config.stake())
 	if r.config.StopAtEpsilon > 0 && r.config.NoiseAt != nil {
 		ahead = min(ahead, 1) // the next lot may cost less than this one
 	}

@@ -456,3 +456,34 @@ func TestLedgerOfAnotherIsKept(t *testing.T) {
 		t.Errorf("%d lots", n)
 	}
 }
+
+// What a crash takes beside the work since a checkpoint is a small part of the run's lots.
+func TestStake(t *testing.T) {
+	c := ordinary(t)
+	c.Steps = 320
+	r := start(t, c)
+	most := 0
+	train(t, r, func(p *Progress) error {
+		most = max(most, r.ledger.History().Lots()-p.Lot)
+		return nil
+	})
+	if most >= c.stake() {
+		t.Errorf("the ledger states %d lots beyond one that was released, and %d with it may be lost", most, c.stake())
+	}
+
+	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
+	for _, k := range []struct {
+		keeper
+		lots int
+		want bool
+	}{
+		{keeper{begun: ago(time.Second), every: time.Minute}, 10, true},
+		{keeper{begun: ago(time.Second), every: time.Minute}, 9, false},
+		{keeper{begun: ago(time.Second), every: time.Minute, took: time.Second}, 300, false},
+		{keeper{begun: ago(time.Hour), every: time.Minute, took: time.Second}, 1, true},
+	} {
+		if k.due(k.lots, 10) != k.want {
+			t.Errorf("a checkpoint of %d lots, which takes %v, after %v: %v", k.lots, k.took, time.Since(k.begun), !k.want)
+		}
+	}
+}
