@@ -153,7 +153,7 @@ func TestTrainIsInterrupted(t *testing.T) {
 		}
 		var saved result
 		object := child.Stdout.(*bytes.Buffer).Bytes()
-		if err := json.Unmarshal(object, &saved); err != nil || !saved.Interrupted || saved.Steps != report.Lots || !(saved.Epsilon > 0) || saved.Out != "run" || saved.LedgerHead != report.Head {
+		if err := json.Unmarshal(object, &saved); err != nil || !saved.Interrupted || saved.Steps != report.Lots || !(saved.Epsilon > 0 && saved.Planned > saved.Epsilon) || saved.Out != "run" || saved.LedgerHead != report.Head {
 			t.Errorf("%v: it prints, of %+v,\n%s\n%v", signal, report, object, err)
 		}
 		if kept := contents(t, "run/run.json"); !bytes.Equal(kept, object) {
@@ -164,7 +164,7 @@ func TestTrainIsInterrupted(t *testing.T) {
 		}
 	}
 	steps := strconv.Itoa(told(t, "run") + 3)
-	if got := answer(t, "train --resume run --steps "+steps); strconv.Itoa(int(got["steps"].(float64))) != steps || got["interrupted"] != nil {
+	if got := answer(t, "train --resume run --steps "+steps); strconv.Itoa(int(got["steps"].(float64))) != steps || got["interrupted"] != nil || got["epsilon_planned"] != nil {
 		t.Errorf("resumed: %v lots of %s, interrupted: %v", got["steps"], steps, got["interrupted"])
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/dptrain/dptrain/accountant"
@@ -41,7 +42,8 @@ type result struct {
 	TestLabels      int                  `json:"test_labels"` // that the accuracy is a share of
 	*validated
 	*projectionSummary
-	Interrupted  bool      `json:"interrupted,omitempty"` // before its last lot: dptrain train --resume goes on with it
+	Interrupted  bool      `json:"interrupted,omitempty"`     // before its last lot: dptrain train --resume goes on with it
+	Planned      number    `json:"epsilon_planned,omitempty"` // of an interrupted run: what all its lots would have cost
 	Secure       bool      `json:"secure"`
 	Private      bool      `json:"private"`
 	LedgerHead   string    `json:"ledger_head"`
@@ -176,7 +178,30 @@ func (r *result) account(j *job, run *engine.Run) error {
 		}
 	}
 	r.Lost -= r.Steps
-	return nil
+	if r.Interrupted {
+		r.Planned, err = j.planned(h, j.config.Steps-r.Steps)
+	}
+	return err
+}
+
+// planned is ε of a run that goes on for so many lots, such as its last. It is what an
+// interrupted run has cost where what it had shown told when to interrupt it: how many lots
+// it ran is then an answer, too (Rogers et al. 2016, "Privacy odometers and filters"), and
+// they were no more than the plan's.
+func (j *job) planned(h accountant.History, left int) (number, error) {
+	c := &j.config
+	for _, spent := range slices.Backward(h.Spent) {
+		if spent.Lot.Sampling.Policy == accountant.Policy(c.Sampling) {
+			h.Spent = append(slices.Clip(h.Spent), accountant.Spent{Lot: spent.Lot, Count: left})
+			break
+		}
+	}
+	a, err := accountant.Epsilon(h, c.Delta, c.Accountant)
+	epsilon := a.Bound()
+	if c.StopAtEpsilon > 0 {
+		epsilon = min(epsilon, c.StopAtEpsilon)
+	}
+	return number(epsilon), err
 }
 
 // print tells a person how it went and what may come next.
@@ -193,6 +218,9 @@ func (r *result) print(w io.Writer) {
 	if r.Private {
 		fmt.Fprintf(w, "privacy\tε = %s at δ = %s, by the %s accountant\n", epsilonWords(r.Epsilon, r.Proven), roundUp(float64(r.Delta)), r.Accountant)
 		fmt.Fprintf(w, "\tadjacency %s, one %s, %s of about %.0f from %d\n", r.Adjacency, r.Unit, plural(r.Steps, "lot"), r.ExpectedLot, r.Records)
+		if r.Planned > 0 {
+			fmt.Fprintf(w, "\tε = %s, the whole plan's, if it was stopped for what it had shown\n", roundUp(float64(r.Planned)))
+		}
 		if r.Lost > 0 {
 			fmt.Fprintf(w, "\tand %s whose work a crash took: ε covers them too\n", plural(r.Lost, "lot"))
 		}

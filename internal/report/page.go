@@ -211,6 +211,14 @@ func unitShort(unit string) string {
 	return "an " + kind
 }
 
+// endedEarly says what else a run may have cost that was ended before its last lot.
+func (r *Run) endedEarly() string {
+	if r.summary.Planned == 0 {
+		return ""
+	}
+	return " The run was ended before its last lot; if what it had shown, such as its accuracy on public data, told when to end it, ε = " + RoundUp(float64(r.summary.Planned)) + " holds instead, which all lots of its plan would have cost."
+}
+
 // startedFrom says what the ledger of a run cannot know of its starting weights.
 func (r *Run) startedFrom() string {
 	if r.summary.Start == "" {
@@ -223,7 +231,7 @@ func (r *Run) privacy() *privacy {
 	h, a := r.account.history, r.account.answer
 	bound := a.Bound()
 	p := &privacy{
-		Statement: Statement(h, a) + r.startedFrom(),
+		Statement: Statement(h, a) + r.endedEarly() + r.startedFrom(),
 		Differ:    differBy(a.Adjacency, unitWords(h.Header.Unit)),
 		Epsilon:   RoundUp(bound), Delta: raised(a.Delta), Factor: rounded(math.Exp(bound), 1, 4),
 		Approximate: a.Accountant == "gdp",

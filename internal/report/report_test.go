@@ -377,3 +377,17 @@ func TestSummaryKeys(t *testing.T) {
 		}
 	}
 }
+
+// A run that was ended early says what it cost if its end was chosen by what it had shown.
+func TestEndedEarly(t *testing.T) {
+	for planned, says := range map[any]string{3.25: "ε = 3.25 holds instead", "Infinity": "ε = ∞ holds instead"} {
+		s := plain()
+		s.summary["epsilon_planned"] = planned
+		page, card := s.written(t)
+		for _, text := range []string{page, card} {
+			if !strings.Contains(text, says) {
+				t.Errorf("no %q in %.200s…", says, text)
+			}
+		}
+	}
+}

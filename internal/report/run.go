@@ -24,6 +24,7 @@ type summary struct {
 	Private     bool    `json:"private"`
 	Accountant  string  `json:"accountant"`
 	Delta       float64 `json:"delta"`
+	Planned     epsilon `json:"epsilon_planned"` // of a run that was ended early
 	LedgerHead  string  `json:"ledger_head"`
 	Unit        string  `json:"unit"`
 	Sampling    string  `json:"sampling"`
@@ -70,6 +71,17 @@ type summary struct {
 	Speed    float64 `json:"examples_per_second"`
 	Version  string  `json:"version"`
 	Finished string  `json:"finished"`
+}
+
+// epsilon is a number, or "Infinity", which JSON has no number for.
+type epsilon float64
+
+func (e *epsilon) UnmarshalJSON(text []byte) error {
+	if string(text) == `"Infinity"` {
+		*e = epsilon(math.Inf(1))
+		return nil
+	}
+	return json.Unmarshal(text, (*float64)(e))
 }
 
 // point is what is shown of a line of metrics.jsonl.
@@ -128,6 +140,9 @@ func (s *summary) check() error {
 	}
 	if s.Model == "" {
 		return errors.New("it names no model, as the summary of a run does")
+	}
+	if s.Planned < 0 {
+		return fmt.Errorf("epsilon_planned %v: it cannot be negative", s.Planned)
 	}
 	if s.Steps < 0 || s.Records < 0 {
 		return fmt.Errorf("%d steps on %d records: neither can be negative", s.Steps, s.Records)
