@@ -372,10 +372,16 @@ func (m *Machine) Close() error {
 	for _, b := range m.locked {
 		err = first(err, m.device.FreePinned(b))
 	}
-	for _, p := range m.owned {
+	m.locked = nil
+	return first(err, m.giveBack(0))
+}
+
+// giveBack frees the memory that was taken after the first so many pieces.
+func (m *Machine) giveBack(after int) (err error) {
+	for _, p := range m.owned[after:] {
 		err = first(err, m.device.Free(p))
 	}
-	m.locked, m.owned = nil, nil
+	m.owned = m.owned[:after]
 	return err
 }
 

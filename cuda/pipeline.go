@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"unsafe"
@@ -92,10 +93,14 @@ func (m *Machine) hold(examples int, read func(dst [][]float32, rows []int) erro
 	if float64(total) > residentShare*float64(free) || examples > math.MaxInt32 {
 		return nil, nil
 	}
-	sets := make([]driver.Pointer, len(m.inputs))
+	sets, taken := make([]driver.Pointer, len(m.inputs)), len(m.owned)
 	views := make([][]float32, len(m.inputs))
 	for k, x := range m.inputs {
-		if sets[k], err = m.alloc(4 * len(x.values) / m.program.Batch * examples); err != nil {
+		sets[k], err = m.alloc(4 * len(x.values) / m.program.Batch * examples)
+		if errors.Is(err, driver.ErrMemory) { // another program has taken it, or free parts of it are small
+			return nil, m.giveBack(taken)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
