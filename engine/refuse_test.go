@@ -107,7 +107,7 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Threads = math.MaxInt }, "at most 65536"},
 		{func(c *Config) { c.CheckpointEvery = -1 }, "checkpoint every"},
 		{func(c *Config) { c.Device = "tpu" }, "auto, cpu"},
-		{func(c *Config) { c.Device = "cuda:0" }, "no CUDA"},
+		{func(c *Config) { c.Device = "cuda:77" }, "cuda:77"},
 		{func(c *Config) { c.Noise = 0 }, "--non-private"},
 		{func(c *Config) { c.Noise = -1 }, "noise -1"},
 		{func(c *Config) { c.Noise = nan }, "noise NaN"},
