@@ -36,7 +36,7 @@ var mayImport = map[string][]string{
 	"internal/cpu":         {"internal/plan", "internal/op", "internal/simd", "internal/memory", "noise", "engine/optim"},
 	"internal/tape":        {"internal/plan", "internal/op", "perexample", "noise", "engine/optim"},
 	"internal/rooms":       {},
-	"internal/safetensors": {},
+	"internal/safetensors": {"internal/memory"},
 	"internal/onnx":        {"internal/op", "perexample"},
 	"internal/tensorboard": {},
 	"internal/torch":       {"internal/op", "internal/safetensors", "perexample"},

@@ -11,6 +11,8 @@ import (
 	"math"
 	"slices"
 	"sort"
+
+	"github.com/dptrain/dptrain/internal/memory"
 )
 
 const (
@@ -131,7 +133,11 @@ func Read(r io.Reader, size int64) ([]Tensor, map[string]string, error) {
 			return nil, nil, fmt.Errorf("safetensors: tensor %q lies at %v, outside the data or apart from its neighbour", name, e.Offsets)
 		}
 		kind := kinds[e.Dtype]
-		values := make([]float32, (e.Offsets[1]-e.Offsets[0])/kind.bytes)
+		count := (e.Offsets[1] - e.Offsets[0]) / kind.bytes
+		if left := memory.Left(); !left.Holds(4 * count) {
+			return nil, nil, fmt.Errorf("safetensors: tensor %q holds %d numbers, more than %s has memory for", name, count, left.Of)
+		}
+		values := make([]float32, count)
 		for to := range slices.Chunk(values, inPart) {
 			part := buffer[:kind.bytes*int64(len(to))]
 			if _, err := io.ReadFull(r, part); err != nil {

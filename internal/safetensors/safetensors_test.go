@@ -8,6 +8,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/internal/memory"
 )
 
 func sample(t *testing.T) ([]byte, []Tensor) {
@@ -40,6 +42,18 @@ func TestEveryCutIsNoticed(t *testing.T) {
 		if _, _, err := Read(bytes.NewReader(file[:n]), int64(n)); err == nil {
 			t.Errorf("a file cut to %d of %d bytes was read without complaint", n, len(file))
 		}
+	}
+}
+
+func TestMoreThanMemoryHolds(t *testing.T) {
+	if memory.Left().Of == "" {
+		t.Skip("nothing tells how much memory there is")
+	}
+	const size = 1 << 46
+	header := fmt.Sprintf(`{"w":{"dtype":"F16","shape":[%d],"data_offsets":[0,%d]}}`, size/2, size)
+	file := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
+	if _, _, err := Read(bytes.NewReader(file), int64(len(file))+size); err == nil || !strings.Contains(err.Error(), `tensor "w" holds`) {
+		t.Errorf("64 TiB of numbers: %v", err)
 	}
 }
 
