@@ -90,7 +90,7 @@ func Example() {
 	}
 	fmt.Println(len(whole), "parameters to write")
 	// Output:
-	// all of its 2 tensors match the network's 2 parameters, in dptrain's layout
+	// its tensors match 2 of the network's 4 parameters, in dptrain's layout
 	// trained head.weight [16 3]
 	// trained head.bias [3]
 	// 4 parameters to write

@@ -53,18 +53,27 @@ func Start(build perexample.Build, file io.ReadSeeker, except ...string) (starte
 	if err != nil {
 		return nil, "", err
 	}
-	tensors = slices.DeleteFunc(tensors, func(t safetensors.Tensor) bool { return Belongs(t.Name, except...) })
 	net, err := build.For(1)
 	if err != nil {
 		return nil, "", err
 	}
-	net.Params = slices.DeleteFunc(slices.Clone(net.Params), func(p *G.Node) bool { return Belongs(p.Name(), except...) })
-	values, layout, err := torch.Import(net, tensors, metadata)
+	var excepted []string
+	for _, p := range net.Params {
+		if Belongs(p.Name(), except...) {
+			excepted = append(excepted, p.Name())
+		}
+	}
+	for _, t := range tensors {
+		if Belongs(t.Name, except...) {
+			excepted = append(excepted, t.Name)
+		}
+	}
+	values, layout, err := torch.Import(net, tensors, metadata, excepted...)
 	if err != nil {
 		return nil, "", err
 	}
 	whose := map[torch.Layout]string{torch.Own: "dptrain's", torch.PyTorch: "PyTorch's"}[layout]
-	found = fmt.Sprintf("all of its %d tensors match the network's %d parameters, in %s layout", len(tensors), len(net.Params), whose)
+	found = fmt.Sprintf("its tensors match %d of the network's %d parameters, in %s layout", len(values), len(net.Params), whose)
 	return func(batch int) (*perexample.Network, error) {
 		net, err := build(batch)
 		if err != nil {

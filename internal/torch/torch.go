@@ -47,6 +47,7 @@ const (
 
 // entry is one tensor of a file.
 type entry struct {
+	of    string // the parameter that it is, or is a part of
 	name  string
 	shape []int
 	give  func(values []float32) // fills the tensor from the network's parameters
@@ -65,6 +66,7 @@ func layout(l Layout, net *perexample.Network, values map[string][]float32) []en
 	for _, p := range net.Params {
 		v, shape, name := values[p.Name()], p.Shape(), p.Name()
 		cell, part := parts(name)
+		first := len(list)
 		switch s := cells[cell]; {
 		case s != nil:
 			list = append(list, ofCell(s, cell, part, shape, values)...)
@@ -72,6 +74,9 @@ func layout(l Layout, net *perexample.Network, values map[string][]float32) []en
 			list = append(list, transposed(name, shape, v))
 		default:
 			list = append(list, plain(name, shape, v))
+		}
+		for i := range list[first:] {
+			list[first+i].of = name
 		}
 	}
 	return list
@@ -167,7 +172,7 @@ func ofCell(s op.Spec, cell, part string, shape []int, values map[string][]float
 }
 
 func plain(name string, shape []int, v []float32) entry {
-	return entry{name, shape,
+	return entry{"", name, shape,
 		func(values []float32) { copy(values, v) },
 		func(values []float32) { add(v, values) },
 	}
@@ -175,7 +180,7 @@ func plain(name string, shape []int, v []float32) entry {
 
 func transposed(name string, shape []int, v []float32) entry {
 	rows, columns := shape[0], shape[1]
-	return entry{name, []int{columns, rows},
+	return entry{"", name, []int{columns, rows},
 		func(values []float32) {
 			for i := range rows {
 				for j := range columns {
@@ -197,7 +202,7 @@ func transposed(name string, shape []int, v []float32) entry {
 // there is one.
 func second(name string, first, candidate []float32) entry {
 	repeated := len(first) - len(candidate)
-	return entry{name, []int{len(first)},
+	return entry{"", name, []int{len(first)},
 		func(values []float32) { copy(values[repeated:], candidate) },
 		func(values []float32) {
 			add(first, values[:repeated])
@@ -237,8 +242,9 @@ func Export(net *perexample.Network) ([]safetensors.Tensor, error) {
 // Import gives the network's parameters, by name, the values of a file, and says
 // which layout they were in: what the metadata say under "format", else the only
 // one that fits. A file that does not fit is refused with the whole difference in
-// one line.
-func Import(net *perexample.Network, file []safetensors.Tensor, metadata map[string]string) (map[string][]float32, Layout, error) {
+// one line. Of parameters that are excepted by name nothing is read, in either layout,
+// and nothing given; nor is a tensor read that is excepted by its own name.
+func Import(net *perexample.Network, file []safetensors.Tensor, metadata map[string]string, except ...string) (map[string][]float32, Layout, error) {
 	values := map[string][]float32{}
 	for _, p := range net.Params {
 		values[p.Name()] = make([]float32, p.Shape().TotalSize())
@@ -247,39 +253,55 @@ func Import(net *perexample.Network, file []safetensors.Tensor, metadata map[str
 	if said := Layout(metadata["format"]); slices.Contains(tried, said) {
 		tried = []Layout{said}
 	}
-	var fits []Layout
+	var chosen Layout
+	var want []entry
 	var best difference
+	fits := 0
 	for i, l := range tried {
-		d := compare(layout(l, net, values), file)
+		passed := slices.Clone(except)
+		var read []entry
+		for _, e := range layout(l, net, values) {
+			if slices.Contains(except, e.of) {
+				passed = append(passed, e.name)
+			} else {
+				read = append(read, e)
+			}
+		}
+		d := compare(read, slices.DeleteFunc(slices.Clone(file), func(t safetensors.Tensor) bool { return slices.Contains(passed, t.Name) }))
 		if d.count() == 0 {
-			fits = append(fits, l)
+			if fits++; fits == 1 {
+				chosen, want = l, read
+			}
 		}
 		if i == 0 || d.count() < best.count() {
 			best = d
 		}
 	}
-	if len(fits) == 0 {
-		return nil, "", fmt.Errorf("its tensors are not the network's: %v", best)
+	if fits == 0 {
+		return nil, "", fmt.Errorf("its tensors are not the network's: %v: name layers that are to start anew, and take from the file what the network has not", best)
 	}
-	chosen := fits[0]
-	if len(fits) > 1 && differ(net) {
+	if fits > 1 && differ(net, except) {
 		return nil, "", fmt.Errorf("its dense weights are all square, so nothing tells which way round they are: write format=%s (PyTorch's layout) or format=%s into its metadata", PyTorch, Own)
 	}
 	byName := map[string][]float32{}
 	for _, t := range file {
 		byName[t.Name] = t.Values
 	}
-	for _, e := range layout(chosen, net, values) {
+	for _, e := range want {
 		e.take(byName[e.name])
+	}
+	for _, name := range except {
+		delete(values, name)
 	}
 	return values, chosen, nil
 }
 
-// differ reports whether the layouts hold a network's values in different ways.
-func differ(net *perexample.Network) bool {
+// differ reports whether the layouts hold a network's values, but of what is excepted, in
+// different ways.
+func differ(net *perexample.Network, except []string) bool {
 	used := uses(net)
 	for _, p := range net.Params {
-		if s := p.Shape(); used[p] != nil && len(s) == 2 && s[0] > 1 && s[1] > 1 {
+		if s := p.Shape(); !slices.Contains(except, p.Name()) && used[p] != nil && len(s) == 2 && s[0] > 1 && s[1] > 1 {
 			return true
 		}
 	}

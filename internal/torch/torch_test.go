@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -175,6 +176,32 @@ func TestSingleWeightsNeedNone(t *testing.T) {
 	}
 }
 
+// What is excepted is not read under PyTorch's names either, however these divide it.
+func TestExceptedIsNotRead(t *testing.T) {
+	net := every(t)
+	file, err := Export(net)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, except := range [][]string{
+		{"gru.0.input.bias"},
+		{"gru.0.hidden.weight", "gru.0.hidden.bias"},
+		{"lstm.1.reverse.input.weight", "fc.0.input.weight"},
+	} {
+		got, _, err := Import(net, file, nil, except...)
+		if err != nil {
+			t.Errorf("but %q: %v", except, err)
+			continue
+		}
+		for _, p := range net.Params {
+			want := p.Value().Data()
+			if v, read := got[p.Name()]; read == slices.Contains(except, p.Name()) || read && !reflect.DeepEqual(v, want) {
+				t.Errorf("but %q: %s is %v, want %v", except, p.Name(), v, want)
+			}
+		}
+	}
+}
+
 func TestDifferencesAreNamed(t *testing.T) {
 	net, err := parse(t, "mlp:4", models.Example{Shape: []int{3}, Classes: 2})(1)
 	if err != nil {
@@ -187,7 +214,7 @@ func TestDifferencesAreNamed(t *testing.T) {
 		{Name: "fc3.bias", Shape: []int{2}, Values: make([]float32, 2)},
 	}
 	_, _, err = Import(net, file, nil)
-	want := "its tensors are not the network's: 2 match; missing fc2.bias; left over fc3.bias; of another shape fc1.bias [5] for [4]"
+	want := "its tensors are not the network's: 2 match; missing fc2.bias; left over fc3.bias; of another shape fc1.bias [5] for [4]: name layers that are to start anew, and take from the file what the network has not"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
