@@ -42,11 +42,12 @@ func (r *Run) traits() ([]trait, error) {
 	for _, v := range r.program.Vectors {
 		note("parameter "+v.Name, "%v", v.Shape)
 	}
-	structure, err := r.structure()
+	operations, constants, err := r.structure()
 	if err != nil {
 		return nil, err
 	}
-	note("operations of the network", "%s", structure)
+	note("operations of the network", "%s", operations)
+	note("frozen weights and other constants of the network", "%s", constants)
 	e := r.Event()
 	note("sampling", "%s", e.Policy)
 	note("expected lot", "%.9g", e.ExpectedLot())
@@ -92,17 +93,17 @@ func rule(r clip.Rule) string {
 	return fmt.Sprintf("%T%+v", r, r)
 }
 
-// structure is a digest of what the network computes from an example: its
-// operations, their shapes and its constants but the directions of a projection,
-// and what is dropped in training.
-func (r *Run) structure() (string, error) {
+// structure is what the network computes from an example, as two digests: of its
+// operations, their shapes and what is dropped in training, and of its constants but the
+// directions of a projection.
+func (r *Run) structure() (operations, constants string, err error) {
 	network, err := r.config.unprojected()
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	_, program, err := evaluation(network, 1)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	sum := sha256.New()
 	for _, i := range program.Front {
@@ -115,6 +116,7 @@ func (r *Run) structure() (string, error) {
 	for _, d := range r.dropouts() {
 		fmt.Fprintln(sum, d)
 	}
+	values := sha256.New()
 	var four [4]byte
 	for _, b := range program.Buffers {
 		fmt.Fprintln(sum, b.Role, b.Index, b.Shape)
@@ -123,10 +125,10 @@ func (r *Run) structure() (string, error) {
 		}
 		for _, v := range b.Value {
 			binary.LittleEndian.PutUint32(four[:], math.Float32bits(v))
-			sum.Write(four[:])
+			values.Write(four[:])
 		}
 	}
-	return hex.EncodeToString(sum.Sum(nil)[:8]), nil
+	return hex.EncodeToString(sum.Sum(nil)[:8]), hex.EncodeToString(values.Sum(nil)[:8]), nil
 }
 
 // dropouts are the layers that evaluation leaves out, in an order that no microbatch

@@ -2,7 +2,9 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -143,13 +145,16 @@ func (j *job) network() error {
 		}
 	}
 	j.model = j.set.model
-	if err := j.startDirections(); err != nil {
+	err := j.startDirections()
+	if j.set.resume != "" && errors.Is(err, fs.ErrNotExist) {
+		return wrong("--init: %w: the run began from that file: put it back, or say by --init where it is now", err)
+	}
+	if err != nil {
 		return fmt.Errorf("--init: %w", err)
 	}
 	if j.model == "" {
 		j.model = defaultModel(j.example, j.directions != nil)
 	}
-	var err error
 	j.config.Network, err = j.build(j.directions)
 	return err
 }

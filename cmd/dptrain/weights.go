@@ -19,9 +19,9 @@ import (
 func (j *job) initialised(build perexample.Build) (perexample.Build, error) {
 	s := j.set
 	if s.init == "" {
-		for flag, layers := range map[string]string{"--fresh": s.fresh, "--freeze": s.freeze} {
-			if layers != "" {
-				return nil, wrong("%s %s: it says how layers start from --init: give that too", flag, layers)
+		for _, flag := range [][2]string{{"--freeze", s.freeze}, {"--fresh", s.fresh}} {
+			if flag[1] != "" {
+				return nil, wrong("%s %s: it says how layers start from --init: give that too", flag[0], flag[1])
 			}
 		}
 		return build, nil
@@ -50,12 +50,12 @@ func (j *job) initialised(build perexample.Build) (perexample.Build, error) {
 		return nil, fmt.Errorf("--init: %w", err)
 	}
 	if len(fresh) > 0 {
-		j.matched += ", but of " + s.fresh + ", which starts anew"
+		j.matched += "; starting anew: " + s.fresh
 	}
 	if len(frozen) == 0 {
 		return build, nil
 	}
-	j.matched += "; " + s.freeze + " is frozen"
+	j.matched += "; frozen: " + s.freeze
 	j.whole = build
 	return weights.Freeze(build, frozen...), nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ func TestFrozenBody(t *testing.T) {
 	answer(t, baseline+" --model mlp:6 --steps 3 --out public")
 	tuned := brief + " --model mlp:6 --init public/model.safetensors --noise 1 --freeze fc1 --fresh fc2"
 	_, stderr, code := dptrain(tuned + " --steps 3 --out tuned")
-	if code != exitDone || !strings.Contains(stderr, "fc1 is frozen") || !strings.Contains(stderr, "of fc2, which starts anew") {
+	if code != exitDone || !strings.Contains(stderr, "frozen: fc1;") || !strings.Contains(stderr, "2 of the network's 4 parameters, in dptrain's layout; starting anew: fc2;") {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
 	values := func(dir string) map[string][]float32 {
@@ -50,6 +51,24 @@ func TestFrozenBody(t *testing.T) {
 	if again := answer(t, "eval tuned --data test.csv"); again["loss"] != told["test_loss"] {
 		t.Errorf("eval says %v, and the run said %v", again, told["test_loss"])
 	}
+	// The body is read again where a run goes on: it may have moved, but is no other.
+	if err := os.Rename("public/model.safetensors", "moved"); err != nil {
+		t.Fatal(err)
+	}
+	says := func(flags, what string) {
+		t.Helper()
+		if _, stderr, code := dptrain("train --resume tuned --steps 6 " + flags); code != exitWrong || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, what) {
+			t.Errorf("resumed with %q: exit %d: %s", flags, code, stderr)
+		}
+	}
+	says("", ": the run began from that file: put it back, or say by --init")
+	answer(t, baseline+" --model mlp:6 --steps 4 --out other-public")
+	says("--init other-public/model.safetensors", "frozen weights and other constants of the network is ")
+	answer(t, "train --resume tuned --steps 6 --init moved")
+	if err := os.Rename("moved", "public/model.safetensors"); err != nil {
+		t.Fatal(err)
+	}
+	compare()
 
 	// A head for other classes: what the file holds of the old one is not read.
 	if _, stderr, code := dptrain(strings.Replace(tuned, "mlp:6", "mlp:6,7", 1) + ",fc3 --steps 1 --out other"); code != exitDone {
