@@ -21,7 +21,8 @@ type child struct {
 func spawn(t *testing.T, test string, env ...string) *child {
 	t.Helper()
 	command := exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.v")
-	command.Env = append(os.Environ(), env...)
+	command.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // a child that is killed cleans nothing up
+	command.Env = append(command.Env, env...)
 	said, err := command.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
