@@ -1,7 +1,6 @@
 package accountant
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -33,7 +32,7 @@ type method struct {
 }
 
 var methods = []method{
-	{"pld", pldEpsilon, pldDelta},
+	{"pld", spending.pld, pldDelta},
 	{"rdp", rdpEpsilon, rdpDelta},
 	{"moments", momentsEpsilon, momentsDelta},
 	{"gdp", gdpEpsilon, gdpDelta},
@@ -72,17 +71,7 @@ func methodNamed(accountant string) (method, error) {
 
 // Epsilon says the ε that h spent at delta.
 func Epsilon(h History, delta float64, accountant string) (Answer, error) {
-	m, s, err := prepare(h, accountant)
-	if err != nil {
-		return Answer{}, err
-	}
-	answer, err := m.at(s, delta)
-	if err == nil && s.shuffled {
-		var poisson Answer
-		poisson, err = plainEpsilon(asPoisson(h), delta, accountant)
-		answer.addNote(fmt.Sprintf("%s Poisson sampling at the same rate would have given epsilon %.4g.", shuffleNote, poisson.Epsilon))
-	}
-	return answer, err
+	return Prepare(h).Epsilon(delta, accountant)
 }
 
 const replacedNote = "A record replaced in Poisson lots that have other than Gaussian noise is accounted by a bound that holds for any two records (Balle, Barthe and Gaboardi 2018), and is not tight."
@@ -94,30 +83,6 @@ func (s spending) replacesPoisson() bool {
 }
 
 const shuffleNote = "Shuffled batches are not amplified by sampling: each pass counts as one unsampled release under zero-out adjacency."
-
-// plainEpsilon is Epsilon without what the note on shuffled lots compares with.
-func plainEpsilon(h History, delta float64, accountant string) (Answer, error) {
-	m, s, err := prepare(h, accountant)
-	if err != nil {
-		return Answer{}, err
-	}
-	return m.at(s, delta)
-}
-
-func (m method) at(s spending, delta float64) (Answer, error) {
-	if !(delta > 0 && delta < 1) {
-		return Answer{}, badArgument("delta %v: must be above 0 and below 1", delta)
-	}
-	answer, err := m.epsilon(s, delta)
-	answer.Delta = delta
-	answer.complete(m, s)
-	if err == nil && s.published(m) {
-		var proven Answer
-		proven, err = pldEpsilon(s.asProven(), delta)
-		answer.prove("epsilon", answer.Epsilon, proven.Epsilon)
-	}
-	return answer, err
-}
 
 // Delta says the δ that h spent at epsilon.
 func Delta(h History, epsilon float64, accountant string) (Answer, error) {

@@ -52,6 +52,7 @@ type spending struct {
 	proven    bool // lots of a fixed size by the symmetric curve: see fixed.go
 	shuffled  bool // some lots were a shuffled pass and got no amplification
 	note      string
+	answered  map[pldQuestion]Answer
 }
 
 // unsampled tells that no event is amplified by sampling.
@@ -72,7 +73,7 @@ func (s spending) pureGaussian() bool {
 //   - shuffled passes are accounted under zero-out: one unsampled mechanism a
 //     pass, whose noise is the least of that pass.
 func spend(h History) (spending, error) {
-	s := spending{adjacency: h.Header.Adjacency}
+	s := spending{adjacency: h.Header.Adjacency, answered: map[pldQuestion]Answer{}}
 	switch s.adjacency {
 	case "":
 		s.adjacency = AddRemove

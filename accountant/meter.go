@@ -27,12 +27,12 @@ func (m *Meter) Epsilon(n int) (float64, error) {
 	}
 	h := m.past
 	h.Spent = append(slices.Clip(h.Spent), Spent{m.lot, n})
-	answer, err := plainEpsilon(h, m.delta, m.accountant)
+	bound, err := Prepare(h).Bound(m.delta, m.accountant)
 	if err != nil {
 		return 0, err
 	}
-	m.lots, m.epsilon = n, answer.Bound()
-	return m.epsilon, nil
+	m.lots, m.epsilon = n, bound
+	return bound, nil
 }
 
 // Most is the largest number of lots that spends at most epsilon: 0 if the first

@@ -36,8 +36,7 @@ func (p Plan) History() History {
 
 // epsilon is what a calibration holds to its target.
 func (p Plan) epsilon(delta float64, accountant string) (float64, error) {
-	answer, err := plainEpsilon(p.History(), delta, accountant)
-	return answer.Bound(), err
+	return Prepare(p.History()).Bound(delta, accountant)
 }
 
 // precision is how near a calibration comes to its target: to the last digits where

@@ -30,7 +30,7 @@ func rdpEpsilon(s spending, delta float64) (Answer, error) {
 	if !s.fixed() {
 		return answer, nil
 	}
-	floor, err := pldEpsilon(s, delta)
+	floor, err := s.pld(delta)
 	answer.Epsilon, answer.Note = max(answer.Epsilon, floor.Epsilon), wangNote
 	return answer, err
 }

@@ -1,0 +1,90 @@
+package accountant
+
+import "fmt"
+
+// Prepared is a history that is asked about more than once. What several accountants ask
+// alike is computed once. It is for one goroutine at a time.
+type Prepared struct {
+	history  History
+	spending spending
+	wrong    error // with the history: what every question is answered by
+}
+
+// Prepare reads a history.
+func Prepare(h History) *Prepared {
+	s, err := spend(h)
+	return &Prepared{h, s, err}
+}
+
+// Epsilon says the ε that the history spent at delta.
+func (p *Prepared) Epsilon(delta float64, accountant string) (Answer, error) {
+	answer, err := p.whole(delta, accountant)
+	if err == nil && p.spending.shuffled {
+		var poisson float64
+		poisson, err = Prepare(asPoisson(p.history)).Published(delta, accountant)
+		answer.addNote(fmt.Sprintf("%s Poisson sampling at the same rate would have given epsilon %.4g.", shuffleNote, poisson))
+	}
+	return answer, err
+}
+
+// Published is the ε of that answer alone. What stands beside it, of lots of a fixed size
+// and of shuffled ones, is not computed.
+func (p *Prepared) Published(delta float64, accountant string) (float64, error) {
+	answer, _, err := p.figure(delta, accountant)
+	return answer.Epsilon, err
+}
+
+// Bound is the Bound of that answer alone.
+func (p *Prepared) Bound(delta float64, accountant string) (float64, error) {
+	answer, err := p.whole(delta, accountant)
+	return answer.Bound(), err
+}
+
+// figure is the published answer, without what is proven beside it.
+func (p *Prepared) figure(delta float64, accountant string) (Answer, method, error) {
+	m, err := methodNamed(accountant)
+	switch {
+	case err != nil:
+	case p.wrong != nil:
+		err = p.wrong
+	case !(delta > 0 && delta < 1):
+		err = badArgument("delta %v: must be above 0 and below 1", delta)
+	}
+	if err != nil {
+		return Answer{}, m, err
+	}
+	answer, err := m.epsilon(p.spending, delta)
+	answer.Delta = delta
+	answer.complete(m, p.spending)
+	return answer, m, err
+}
+
+// whole is the answer without what a note on shuffled lots compares with.
+func (p *Prepared) whole(delta float64, accountant string) (Answer, error) {
+	answer, m, err := p.figure(delta, accountant)
+	if err == nil && p.spending.published(m) {
+		var proven Answer
+		proven, err = p.spending.asProven().pld(delta)
+		answer.prove("epsilon", answer.Epsilon, proven.Epsilon)
+	}
+	return answer, err
+}
+
+// pldQuestion is what pld was asked of a spending.
+type pldQuestion struct {
+	delta  float64
+	proven bool
+}
+
+// pld is pldEpsilon, computed once: of lots of a fixed size rdp and strong ask it, too.
+func (s spending) pld(delta float64) (Answer, error) {
+	q := pldQuestion{delta, s.proven}
+	if answer, known := s.answered[q]; known {
+		return answer, nil
+	}
+	answer, err := pldEpsilon(s, delta)
+	if err == nil {
+		s.answered[q] = answer
+	}
+	return answer, err
+}
