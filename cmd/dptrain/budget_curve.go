@@ -3,12 +3,12 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/report"
 	"github.com/spf13/cobra"
 )
 
@@ -97,36 +97,43 @@ note says so.`,
 // is an error if none has.
 func (c *curves) compute(plan accountant.Plan, names []string, points int, s *screen) error {
 	perEpoch := lotsPerEpoch(plan.Sampling)
-	for i := 1; i <= points; i++ {
-		part := float64(i) / float64(points)
-		at := int(math.Ceil(float64(plan.Steps) * part * part)) // close together where curves are steep
-		if n := len(c.At); n > 0 && at <= c.At[n-1] {
-			continue
-		}
-		c.At = append(c.At, at)
+	c.At = report.Spread(plan.Steps, points)
+	begun := make([]*accountant.Prepared, len(c.At))
+	for i, at := range c.At {
 		c.Epochs = append(c.Epochs, float64(at)/perEpoch)
+		plan.Steps = at
+		begun[i] = accountant.Prepare(plan.History())
 	}
 	var first error
 	for _, name := range names {
-		line := curve{Accountant: name}
-		for _, at := range c.At {
-			plan.Steps = at
-			answer, err := accountant.Epsilon(plan.History(), c.Delta, name)
-			if err != nil {
-				if first == nil {
-					first = err
-				}
-				s.note("%s is left out: %v", name, err)
-				break
+		line, err := curveOf(begun, c.Delta, name)
+		if err != nil {
+			if first == nil {
+				first = err
 			}
-			line.Epsilon, line.Note = append(line.Epsilon, number(answer.Epsilon)), answer.Note
+			s.note("%s is left out: %v", name, err)
+			continue
 		}
-		if len(line.Epsilon) == len(c.At) {
-			c.Curves = append(c.Curves, line)
-		}
+		c.Curves = append(c.Curves, line)
 	}
 	if len(c.Curves) == 0 {
 		return first
 	}
 	return nil
+}
+
+// curveOf asks an accountant about longer and longer beginnings of a run, and for a note
+// on the last.
+func curveOf(begun []*accountant.Prepared, delta float64, name string) (curve, error) {
+	line := curve{Accountant: name, Epsilon: make([]number, len(begun))}
+	for i, p := range begun {
+		epsilon, err := p.Published(delta, name)
+		if err != nil {
+			return line, err
+		}
+		line.Epsilon[i] = number(epsilon)
+	}
+	last, err := begun[len(begun)-1].Epsilon(delta, name)
+	line.Note = last.Note
+	return line, err
 }

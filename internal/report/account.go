@@ -27,7 +27,7 @@ type curve struct {
 	accountant string
 	at         []int
 	epsilon    []float64
-	proven     float64 // for any data, where that is above the last
+	bound      float64 // of the last: what is proven for any data, where that is more
 	why        string  // there is no curve, where it is not empty
 }
 
@@ -60,9 +60,7 @@ func readAccount(path, head string, delta float64, name string, points int) (*ac
 	if a.answer, err = accountant.Epsilon(h, delta, name); err != nil {
 		return nil, err
 	}
-	for _, n := range accountant.Names() {
-		a.curves = append(a.curves, curveOf(h, delta, n, points))
-	}
+	a.curves = curvesOf(h, delta, accountant.Names(), points)
 	a.groups = Groups(h)
 	return a, nil
 }
@@ -100,27 +98,49 @@ func prefix(h accountant.History, n int) accountant.History {
 	return begun
 }
 
-// curveOf computes ε after at most points numbers of lots, close together where
-// curves are steep. The last is that of the whole history.
-func curveOf(h accountant.History, delta float64, name string, points int) curve {
-	c := curve{accountant: name}
-	all := h.Lots()
+// Spread is at most points numbers of lots, close together where curves of ε are steep.
+// The last is all of them.
+func Spread(all, points int) []int {
+	var at []int
 	for i := 1; i <= points; i++ {
 		part := float64(i) / float64(points)
-		at := int(math.Ceil(float64(all) * part * part))
-		if n := len(c.at); at == 0 || n > 0 && at <= c.at[n-1] {
-			continue
+		n := int(math.Ceil(float64(all) * part * part))
+		if n > 0 && (len(at) == 0 || n > at[len(at)-1]) {
+			at = append(at, n)
 		}
-		a, err := accountant.Epsilon(prefix(h, at), delta, name)
-		if err != nil {
-			return curve{accountant: name, why: err.Error()}
+	}
+	return at
+}
+
+// curvesOf computes ε after at most points numbers of lots.
+func curvesOf(h accountant.History, delta float64, accountants []string, points int) []curve {
+	all := h.Lots()
+	curves := make([]curve, len(accountants))
+	for i, name := range accountants {
+		curves[i].accountant = name
+		if all == 0 {
+			curves[i].why = "no lot was released"
 		}
-		c.at, c.epsilon, c.proven = append(c.at, at), append(c.epsilon, a.Epsilon), a.Proven
 	}
-	if len(c.at) == 0 {
-		c.why = "no lot was released"
+	for _, n := range Spread(all, points) {
+		begun := accountant.Prepare(prefix(h, n))
+		for i := range curves {
+			c := &curves[i]
+			if c.why != "" {
+				continue
+			}
+			epsilon, err := begun.Published(delta, c.accountant)
+			if err == nil && n == all {
+				c.bound, err = begun.Bound(delta, c.accountant)
+			}
+			if err != nil {
+				c.why = err.Error()
+				continue
+			}
+			c.at, c.epsilon = append(c.at, n), append(c.epsilon, epsilon)
+		}
 	}
-	return c
+	return curves
 }
 
 // noiseMultipliers are the least and the largest noise over sensitivity of a
@@ -182,6 +202,5 @@ func Groups(h accountant.History) []Group {
 
 // after is ε of the first n lots.
 func (a *account) after(n int) (float64, error) {
-	answer, err := accountant.Epsilon(prefix(a.history, n), a.answer.Delta, a.answer.Accountant)
-	return answer.Epsilon, err
+	return accountant.Prepare(prefix(a.history, n)).Published(a.answer.Delta, a.answer.Accountant)
 }

@@ -15,8 +15,8 @@ func TestCurve(t *testing.T) {
 	for _, count := range []int{1, 300, 7, 500} {
 		h.Spent = append(h.Spent, accountant.Spent{Lot: lot(1, 1.1), Count: count})
 	}
-	for _, name := range []string{"rdp", "gdp", "naive"} {
-		c := curveOf(h, 1e-5, name, 10)
+	for _, c := range curvesOf(h, 1e-5, []string{"rdp", "gdp", "naive"}, 10) {
+		name := c.accountant
 		if len(c.at) != 10 || c.at[9] != 808 {
 			t.Fatalf("%s: computed at %v, want ten numbers of lots up to 808", name, c.at)
 		}
@@ -31,7 +31,7 @@ func TestCurve(t *testing.T) {
 			}
 		}
 	}
-	if c := curveOf(h, 2, "rdp", 10); c.why == "" {
+	if c := curvesOf(h, 2, []string{"rdp"}, 10)[0]; c.why == "" {
 		t.Error("an impossible δ has a curve")
 	}
 }

@@ -290,12 +290,12 @@ func (a *account) cost() *cost {
 	c := &cost{Chart: a.epsilonChart()}
 	for _, each := range a.curves {
 		one := costRow{Style: style(each.accountant), Name: AccountantName(each.accountant), Main: each.accountant == a.answer.Accountant}
-		if each.proven > 0 {
-			one.Note = "published; proven for any data is " + rounded(each.proven, 1, 4)
-		}
 		if each.why != "" {
 			one.Epsilon, one.Note = "–", each.why
 		} else {
+			if each.bound > each.last() {
+				one.Note = "published; proven for any data is " + rounded(each.bound, 1, 4)
+			}
 			one.Epsilon = rounded(each.last(), 1, 4)
 			if each.last() >= 1000 {
 				one.Epsilon = "above 1000"
