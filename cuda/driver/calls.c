@@ -71,6 +71,25 @@ CUresult driver_recorded(CUstream through, CUgraph *graph) {
 	return cuStreamEndCapture(through, graph);
 }
 
+/* Each release of CUDA gives these names to other functions; those of 11.3 are in all
+   drivers since. */
+CUresult capture_info(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *, const CUgraphNode **, size_t *) __asm__("cuStreamGetCaptureInfo_v2");
+CUresult update_dependencies(CUstream, CUgraphNode *, size_t, unsigned) __asm__("cuStreamUpdateCaptureDependencies");
+
+CUresult driver_reached(CUstream through, const CUgraphNode **nodes, size_t *count) {
+	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+	CUresult asked = recording == through ? capture_info(through, &status, NULL, NULL, nodes, count) : CUDA_ERROR_ILLEGAL_STATE;
+	if (asked == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+		return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+	return asked;
+}
+
+CUresult driver_behind(CUstream through, CUgraphNode *nodes, size_t count) {
+	if (recording != through)
+		return CUDA_ERROR_ILLEGAL_STATE;
+	return update_dependencies(through, nodes, count, CU_STREAM_SET_CAPTURE_DEPENDENCIES);
+}
+
 CUresult driver_instantiate(CUcontext context, CUgraph graph, CUgraphExec *exec) {
 	ENTER(context);
 	CUresult made = cuGraphInstantiateWithFlags(exec, graph, 0);

@@ -24,6 +24,11 @@ CUresult driver_wait(CUcontext context, CUstream stream);
 CUresult driver_record(CUcontext context, CUstream stream, CUstream through);
 CUresult driver_recorded(CUstream through, CUgraph *graph);
 
+/* What is recorded next runs after these nodes of the recording, and no others. The
+   driver's list of them is good until its next call. */
+CUresult driver_reached(CUstream through, const CUgraphNode **nodes, size_t *count);
+CUresult driver_behind(CUstream through, CUgraphNode *nodes, size_t count);
+
 CUresult driver_instantiate(CUcontext context, CUgraph graph, CUgraphExec *exec);
 CUresult driver_run(CUcontext context, CUstream stream, CUgraphExec exec);
 CUresult driver_drop(CUcontext context, CUgraphExec exec);

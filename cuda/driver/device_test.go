@@ -290,6 +290,59 @@ func TestGraph(t *testing.T) {
 	must(t, empty.Close())
 }
 
+// A recording runs in the order that it is told: here what was recorded last may come
+// before what reads the first result, and the emulated device sees to it that it does.
+func TestOrderOfARecording(t *testing.T) {
+	d := device(t)
+	k, p, err := square(d)
+	must(t, err)
+	defer d.Free(p)
+	must(t, d.CopyIn(p, floats(3, 0, 0, 0)))
+	squared := func(to, from int) error {
+		return d.Launch(k, Dim{1, 1, 1}, Dim{32, 1, 1}, Pack(p+Pointer(4*to), p+Pointer(4*from), int32(1), int32(9)))
+	}
+	g, err := d.Capture(func() error {
+		must(t, squared(1, 0))
+		fork, err := d.Reached()
+		must(t, err)
+		must(t, squared(2, 1))
+		left, err := d.Reached()
+		must(t, err)
+		must(t, d.Behind(fork))
+		must(t, squared(3, 1))
+		right, err := d.Reached()
+		must(t, err)
+		must(t, d.Behind(left, right))
+		return squared(0, 3)
+	})
+	must(t, err)
+	defer g.Close()
+	must(t, d.Run(g))
+	if got := read(t, d, p, 16); string(got) != string(floats(6561, 9, 81, 81)) {
+		t.Errorf("%x", got)
+	}
+	if d.Emulated() {
+		g, err := d.Capture(func() error {
+			must(t, squared(1, 0))
+			must(t, d.Behind())
+			return squared(2, 1)
+		})
+		must(t, err)
+		defer g.Close()
+		must(t, d.CopyIn(p, floats(2, 7)))
+		must(t, d.Run(g))
+		if got := read(t, d, p, 12); string(got) != string(floats(2, 4, 49)) {
+			t.Errorf("what does not wait came later: %x", got)
+		}
+	}
+	if _, err := d.Reached(); err == nil {
+		t.Error("a place in no recording")
+	}
+	if err := d.Behind(); err == nil {
+		t.Error("an order of no recording")
+	}
+}
+
 func TestCaptureRefuses(t *testing.T) {
 	d := device(t)
 	p, err := d.Alloc(16)

@@ -7,7 +7,11 @@ package driver
 // #cgo nocallback driver_wait
 import "C"
 
-import "runtime"
+import (
+	"runtime"
+	"slices"
+	"unsafe"
+)
 
 // Graph is a recording of work that one call repeats.
 type Graph struct {
@@ -52,6 +56,29 @@ func (d *Device) record(record func() error) (graph C.CUgraph, err error) {
 		}
 	}()
 	return nil, record()
+}
+
+// Point is a place in a recording.
+type Point struct{ nodes []C.CUgraphNode }
+
+// Reached is the place behind what was recorded so far, by the one who records.
+func (d *Device) Reached() (Point, error) {
+	var nodes *C.CUgraphNode
+	var count C.size_t
+	if err := d.check("no place in a recording", C.driver_reached(d.capture, &nodes, &count)); err != nil {
+		return Point{}, err
+	}
+	return Point{slices.Clone(unsafe.Slice(nodes, count))}, nil
+}
+
+// Behind has what is recorded next run after the points, and not after anything else
+// that was recorded.
+func (d *Device) Behind(points ...Point) error {
+	var nodes []C.CUgraphNode
+	for _, p := range points {
+		nodes = append(nodes, p.nodes...)
+	}
+	return d.check("no order of a recording", C.driver_behind(d.capture, unsafe.SliceData(nodes), C.size_t(len(nodes))))
 }
 
 // Run repeats a recording, asynchronously. It takes no memory.

@@ -26,7 +26,7 @@ API cuEventRecord(void *event, void *stream) {
 		e->capture = s->capture;
 		if (s->capture) {
 			e->stream = nullptr;
-			e->clock = s->clock;
+			e->front = s->front;
 			return 0;
 		}
 		e->stream = s;

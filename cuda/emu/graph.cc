@@ -1,6 +1,9 @@
-// Captures and graphs. A graph is the captured work in the order in which it was
-// captured, with the arguments that it had then.
+// Captures and graphs. A graph is the captured work with the arguments that it had then,
+// each piece after those that it was captured after. Of what need not wait for each other
+// now one is done first, now the other, so that a graph in which something does not wait
+// for what it reads gets wrong numbers.
 #include <algorithm>
+#include <random>
 #include "stream.h"
 
 namespace emu {
@@ -31,10 +34,18 @@ API cuStreamBeginCapture_v2(void *stream, int mode) {
 		if (s->capture) return CUDA_ERROR_ILLEGAL_STATE;
 		if (mode < global || mode > relaxed) return CUDA_ERROR_INVALID_VALUE;
 		s->capture = std::make_shared<Capture>(Capture{std::make_shared<Graph>(), s.get(), mode, thread_number(), {s}});
-		s->clock = {};
+		s->front = {};
 		captures.push_back(s->capture);
 		return 0;
 	});
+}
+
+// The nodes of a front and all before them.
+static Front all_before(const Graph &g, const Front &front) {
+	Front all = front;
+	for (size_t i = g.nodes.size(); i-- > 0;)
+		if (all.count(i)) all.insert(g.nodes[i]->after.begin(), g.nodes[i]->after.end());
+	return all;
 }
 
 API cuStreamEndCapture(void *stream, void **graph) {
@@ -45,9 +56,10 @@ API cuStreamEndCapture(void *stream, void **graph) {
 		if (!c) return CUDA_ERROR_ILLEGAL_STATE;
 		if (c->origin != s.get()) return spoil(*c, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
 		if (c->mode != relaxed && c->thread != thread_number()) return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+		Front before = all_before(*c->graph, s->front);
 		bool joined = true;
 		for (const auto &m : c->members) {
-			joined = joined && (m == s || s->clock[m.get()] == m->clock[m.get()]);
+			joined = joined && std::includes(before.begin(), before.end(), m->front.begin(), m->front.end());
 			m->capture = nullptr;
 		}
 		c->ended = true;
@@ -66,6 +78,37 @@ API cuStreamIsCapturing(void *stream, int *status) {
 	});
 }
 
+API cuStreamGetCaptureInfo_v2(void *stream, int *status, unsigned long long *, void **, void *const **nodes, size_t *count) {
+	return with_stream(stream, [&](Context &, auto &s) -> int {
+		if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
+		*status = !s->capture ? 0 : s->capture->spoilt ? 2 : 1;
+		if (*status != 1) return 0;
+		s->named.clear();
+		for (size_t i : s->front) s->named.push_back(const_cast<Node *>(s->capture->graph->nodes[i].get()));
+		if (nodes != nullptr) *nodes = s->named.data();
+		if (count != nullptr) *count = s->named.size();
+		return 0;
+	});
+}
+
+API cuStreamUpdateCaptureDependencies(void *stream, void **nodes, size_t count, unsigned flags) {
+	return with_stream(stream, [&](Context &, auto &s) -> int {
+		if (flags > 1 || (nodes == nullptr && count > 0)) return CUDA_ERROR_INVALID_VALUE;
+		if (!s->capture) return CUDA_ERROR_ILLEGAL_STATE;
+		if (s->capture->spoilt) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+		const auto &known = s->capture->graph->nodes;
+		Front front;
+		for (size_t i = 0; i < count; i++) {
+			auto at = std::find_if(known.begin(), known.end(), [&](const auto &n) { return n.get() == nodes[i]; });
+			if (at == known.end()) return CUDA_ERROR_INVALID_VALUE;
+			front.insert(at - known.begin());
+		}
+		if (flags == 0) front.insert(s->front.begin(), s->front.end());
+		s->front = front;
+		return 0;
+	});
+}
+
 API cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long long) {
 	return call_in_context([&](Context &) -> int {
 		std::shared_ptr<Graph> g = graphs.find(graph);
@@ -77,15 +120,33 @@ API cuGraphInstantiateWithFlags(void **executable, void *graph, unsigned long lo
 }
 API cuGraphInstantiate_v2(void **executable, void *graph, void **, char *, size_t) { return cuGraphInstantiateWithFlags(executable, graph, 0); }
 
+// Does a graph's work in an order that its dependencies allow: at first what was captured
+// last whenever it may be next, later as the number of the run has it.
+static int run(const Graph &g, uint64_t number) {
+	std::minstd_rand random(static_cast<unsigned>(number) + 1);
+	std::vector<size_t> wait(g.nodes.size()), ready;
+	std::vector<std::vector<size_t>> next(g.nodes.size());
+	for (size_t i = 0; i < g.nodes.size(); i++) {
+		wait[i] = g.nodes[i]->after.size();
+		for (size_t before : g.nodes[i]->after) next[before].push_back(i);
+		if (wait[i] == 0) ready.push_back(i);
+	}
+	while (!ready.empty()) {
+		auto at = number == 0 ? std::max_element(ready.begin(), ready.end()) : ready.begin() + long(random() % ready.size());
+		size_t i = *at;
+		ready.erase(at);
+		if (int error = g.nodes[i]->work()) return error;
+		for (size_t after : next[i])
+			if (--wait[after] == 0) ready.push_back(after);
+	}
+	return 0;
+}
+
 API cuGraphLaunch(void *executable, void *stream) {
 	return with_stream(stream, [&](Context &, auto &s) -> int {
 		std::shared_ptr<Graph> g = executables.find(executable);
 		if (!g) return CUDA_ERROR_INVALID_HANDLE;
-		return push(s, [g] {
-			for (const auto &node : g->nodes)
-				if (int error = (*node)()) return error;
-			return 0;
-		});
+		return push(s, [g] { return run(*g, g->runs++); });
 	});
 }
 
@@ -94,7 +155,7 @@ API cuGraphGetNodes(void *graph, void **nodes, size_t *count) {
 		std::shared_ptr<Graph> g = graphs.find(graph);
 		if (!g) return CUDA_ERROR_INVALID_HANDLE;
 		if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
-		for (size_t i = 0; nodes != nullptr && i < *count && i < g->nodes.size(); i++) nodes[i] = const_cast<Operation *>(g->nodes[i].get());
+		for (size_t i = 0; nodes != nullptr && i < *count && i < g->nodes.size(); i++) nodes[i] = const_cast<Node *>(g->nodes[i].get());
 		*count = g->nodes.size();
 		return 0;
 	});

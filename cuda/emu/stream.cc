@@ -23,7 +23,7 @@ uint64_t thread_number() {
 
 static std::shared_ptr<Stream> null_stream(Context &c) {
 	std::shared_ptr<Stream> &s = null_streams[&c];
-	if (!s) s = std::make_shared<Stream>(Stream{&c, 0, 0, true, 0, {}, 0, 0, nullptr, {}});
+	if (!s) s = std::make_shared<Stream>(Stream{&c, 0, 0, true, 0, {}, 0, 0, nullptr, {}, {}});
 	return s;
 }
 
@@ -55,8 +55,9 @@ int push(const std::shared_ptr<Stream> &s, Operation work) {
 	Context &c = *s->context;
 	if (s->capture) {
 		if (s->capture->spoilt) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-		s->capture->graph->nodes.push_back(std::make_shared<const Operation>(std::move(work)));
-		s->clock[s.get()]++;
+		auto &nodes = s->capture->graph->nodes;
+		nodes.push_back(std::make_shared<const Node>(Node{std::move(work), s->front}));
+		s->front = {nodes.size() - 1};
 		return 0;
 	}
 	// The default stream waits for the others and they for it, except for those that
@@ -119,7 +120,7 @@ void drop_streams(Context &c) {
 API cuStreamCreateWithPriority(void **stream, unsigned flags, int priority) {
 	return call_in_context([&](Context &c) -> int {
 		if (stream == nullptr || flags > 1) return CUDA_ERROR_INVALID_VALUE;
-		*stream = streams.add(std::make_shared<Stream>(Stream{&c, flags, priority, false, ++count, {}, 0, 0, nullptr, {}}));
+		*stream = streams.add(std::make_shared<Stream>(Stream{&c, flags, priority, false, ++count, {}, 0, 0, nullptr, {}, {}}));
 		return 0;
 	});
 }
@@ -179,10 +180,10 @@ API cuStreamWaitEvent(void *stream, void *event, unsigned) {
 			if (s->capture && s->capture != e->capture) return spoil(*s->capture, CUDA_ERROR_STREAM_CAPTURE_MERGE);
 			if (!s->capture) {
 				s->capture = e->capture;
-				s->clock = {};
+				s->front = {};
 				e->capture->members.push_back(s);
 			}
-			for (const auto &[other, ticket] : e->clock) s->clock[other] = std::max(s->clock[other], ticket);
+			s->front.insert(e->front.begin(), e->front.end());
 			return 0;
 		}
 		if (s->capture) return spoil(*s->capture, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);

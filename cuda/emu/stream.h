@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <vector>
 #include "driver.h"
 
@@ -17,11 +18,17 @@ using Operation = std::function<int()>;
 
 struct Stream;
 
-// How much of each captured stream comes before a point.
-using Clock = std::map<const Stream *, uint64_t>;
+// The nodes of a capture that come right before a point of it, by number.
+using Front = std::set<size_t>;
+
+struct Node {
+	Operation work;
+	Front after;
+};
 
 struct Graph {
-	std::vector<std::shared_ptr<const Operation>> nodes;
+	std::vector<std::shared_ptr<const Node>> nodes;
+	uint64_t runs = 0;
 };
 
 struct Capture {
@@ -42,7 +49,8 @@ struct Stream {
 	std::deque<std::shared_ptr<const Operation>> pending;
 	uint64_t pushed = 0, done = 0;
 	std::shared_ptr<Capture> capture;
-	Clock clock;  // in the capture
+	Front front;                // in the capture
+	std::vector<void *> named;  // the nodes there as cuStreamGetCaptureInfo_v2 gave them
 
 	bool blocking() const { return !null && (flags & 1) == 0; }
 };
@@ -54,7 +62,7 @@ struct Event {
 	uint64_t ticket = 0;             // it happens when this much of the stream is done
 	long long time = 0;
 	std::shared_ptr<Capture> capture;
-	Clock clock;
+	Front front;
 };
 
 extern Handles<Stream> streams;

@@ -330,6 +330,36 @@ static void test_graphs() {
 	SAME(first(x), 3);
 	SAME(first(y), 103);
 
+	// What is captured waits for what it is told to wait for, and for nothing else: here
+	// what reads x does not keep the next addition waiting.
+	OK(cu("cuMemsetD32Async", x, 0u, size_t(256), s));
+	OK(cu("cuStreamSynchronize", s));
+	void *const *named = nullptr;
+	size_t count = 0;
+	begin_capture(2);
+	OK(cu("cuStreamGetCaptureInfo_v2", s, &status, (unsigned long long *)nullptr, (void **)nullptr, &named, &count));
+	SAME(count, 0);
+	OK(add(x, x, 1, 256, s));
+	OK(cu("cuStreamGetCaptureInfo_v2", s, &status, (unsigned long long *)nullptr, (void **)nullptr, &named, &count));
+	SAME(count, 1);
+	void *fork = named[0];
+	OK(add(y, x, 100, 256, s));
+	OK(cu("cuStreamGetCaptureInfo_v2", s, &status, (unsigned long long *)nullptr, (void **)nullptr, &named, &count));
+	void *read = named[0];
+	OK(cu("cuStreamUpdateCaptureDependencies", s, &fork, size_t(1), 1u));
+	OK(add(x, x, 10, 256, s));
+	OK(cu("cuStreamUpdateCaptureDependencies", s, &read, size_t(1), 0u));
+	OK(add(x, x, 1000, 256, s));
+	OK(end_capture());
+	OK(cu("cuGraphInstantiateWithFlags", &executable, graph, 0ull));
+	OK(cu("cuGraphDestroy", graph));
+	OK(cu("cuGraphLaunch", executable, s));
+	OK(cu("cuStreamSynchronize", s));
+	SAME(first(x), 1011);
+	SAME(first(y), 111);  // read after the write that it was captured before
+	OK(cu("cuGraphExecDestroy", executable));
+	SAME(cu("cuStreamUpdateCaptureDependencies", s, &fork, size_t(1), 1u), 401);
+
 	// What a capture does not allow spoils it.
 	begin_capture(0);
 	Pointer p = 0;
