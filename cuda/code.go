@@ -19,9 +19,10 @@ type code struct {
 // step queues work on the device, or, where host is set, waits for the device
 // and computes on the host.
 type step struct {
-	name  string
-	queue func() error
-	host  func() error
+	name   string
+	access *access // of the work
+	queue  func() error
+	host   func() error
 }
 
 // segment is a stretch of steps recorded as a graph, or one step of the host.
@@ -44,21 +45,12 @@ func (c *code) record(d *driver.Device, before, after []step) error {
 		for to < len(steps) && steps[to].host == nil {
 			to++
 		}
-		g, err := d.Capture(func() error { return queueAll(steps[at:to]) })
+		g, err := capture(d, steps[at:to])
 		if err != nil {
 			return err
 		}
 		c.graphs = append(c.graphs, segment{graph: g})
 		at = to
-	}
-	return nil
-}
-
-func queueAll(steps []step) error {
-	for _, s := range steps {
-		if err := s.queue(); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/op"
@@ -14,17 +15,21 @@ import (
 type dim = driver.Dim
 
 // compiler turns instructions into launches over fixed memory. It goes over the
-// program twice: once to learn how much scratch memory the largest instruction
-// wants, once with that memory at hand.
+// program twice: once to learn how much scratch memory each instruction wants, once
+// with that memory at hand.
 type compiler struct {
 	*Machine
 	code      *code
-	name      string // of the instruction being compiled
+	name      string  // of the instruction being compiled
+	access    *access // of it
 	err       error
 	measuring bool
-	wanted    int            // scratch bytes of the largest instruction
-	taken     int            // scratch bytes of this one
+	wanted    []int          // scratch bytes of each instruction
+	begun     int            // instructions
+	from      int            // where this one's scratch memory begins
+	taken     int            // bytes of it
 	pool      driver.Pointer // the scratch memory
+	pooled    int            // bytes of it
 	constants map[string]driver.Pointer
 	notes     map[any]driver.Pointer
 	seen      map[any]bool // notes that an earlier instruction of the program writes
@@ -55,8 +60,12 @@ func (m *Machine) compile() error {
 	if err := c.all(); err != nil {
 		return err
 	}
+	for _, bytes := range c.wanted {
+		c.pooled += bytes
+	}
+	c.pooled = max(min(c.pooled, scratchBeside), slices.Max(append(c.wanted, 0)))
 	var err error
-	if c.pool, err = m.alloc(c.wanted); err != nil {
+	if c.pool, err = m.alloc(c.pooled); err != nil {
 		return err
 	}
 	c.measuring = false
@@ -69,22 +78,32 @@ func (m *Machine) compile() error {
 // record makes the graphs that answer to the host: what it fills is copied in and
 // what it reads is copied out.
 func (m *Machine) record() error {
-	copies := func(list []*mirror, f func(*mirror) error) (steps []step) {
+	in := func(list ...*mirror) (steps []step) {
 		for _, x := range list {
-			steps = append(steps, step{name: "copy", queue: func() error { return f(x) }})
+			if x != nil {
+				steps = append(steps, step{name: "copy in", access: &access{writes: []span{x.span()}}, queue: func() error { return m.in(x) }})
+			}
 		}
 		return steps
 	}
-	before := copies(append(append([]*mirror{}, m.inputs...), m.weights, m.ticket), m.in)
-	after := copies(append(append([]*mirror{}, m.squared...), m.output, m.losses), m.out)
+	out := func(list ...*mirror) (steps []step) {
+		for _, x := range list {
+			if x != nil {
+				steps = append(steps, step{name: "copy out", access: &access{reads: []span{x.span()}}, queue: func() error { return m.out(x) }})
+			}
+		}
+		return steps
+	}
+	before, after := in(append(slices.Clone(m.inputs), m.weights, m.ticket)...), out(append(slices.Clone(m.squared), m.output, m.losses)...)
 	if err := m.front.record(m.device, before, after); err != nil {
 		return err
 	}
-	return m.back.record(m.device, copies(m.factors, m.in), nil)
+	return m.back.record(m.device, in(m.factors...), nil)
 }
 
 func (c *compiler) all() error {
 	c.seen = map[any]bool{}
+	c.begun, c.from, c.taken = 0, 0, 0
 	c.front, c.back = code{}, code{}
 	c.code = &c.front
 	if err := c.instructions(c.program.Front); err != nil {
@@ -96,13 +115,15 @@ func (c *compiler) all() error {
 
 func (c *compiler) instructions(list []plan.Instruction) error {
 	for _, i := range list {
+		c.begin()
+		c.access.writes = append(c.access.writes, c.span(i.Out))
 		k := call{out: c.memory[i.Out], shape: c.program.Buffers[i.Out].Shape, accumulate: i.Accumulate}
 		for _, id := range i.In {
+			c.access.reads = append(c.access.reads, c.span(id))
 			k.in = append(k.in, c.memory[id])
 			k.shapes = append(k.shapes, c.program.Buffers[id].Shape)
 			k.bases = append(k.bases, c.program.Buffers[id].Base)
 		}
-		c.taken = 0
 		if i.Spec == nil {
 			c.name = i.Foreign.String()
 			c.foreign(i.Foreign, k)
@@ -112,12 +133,40 @@ func (c *compiler) instructions(list []plan.Instruction) error {
 				c.reference(i.Spec, k)
 			}
 		}
-		c.wanted = max(c.wanted, c.taken)
 		if c.err != nil {
 			return fmt.Errorf("cuda: %s: %w", c.name, c.err)
 		}
+		c.end()
 	}
 	return nil
+}
+
+// scratchBeside is how many bytes of scratch memory are taken so that instructions may run
+// beside each other.
+var scratchBeside = 32 << 20
+
+// begin gives an instruction scratch memory behind that of the one before it, as far as
+// there is such.
+func (c *compiler) begin() {
+	c.access = &access{}
+	c.from, c.taken = c.from+c.taken, 0
+	if !c.measuring && c.from+c.wanted[c.begun] > c.pooled {
+		c.from = 0
+	}
+	c.begun++
+}
+
+func (c *compiler) end() {
+	if c.measuring {
+		c.wanted = append(c.wanted, c.taken)
+	}
+	from := c.pool + driver.Pointer(c.from)
+	c.access.writes = append(c.access.writes, span{from, from + driver.Pointer(c.taken)})
+}
+
+// span is a buffer's memory.
+func (m *Machine) span(id int) span {
+	return floatsAt(m.memory[id], m.program.Buffers[m.program.Buffers[id].Base].Size())
 }
 
 // native queues the kernels for an operation; false where there is none for
@@ -128,7 +177,7 @@ func (c *compiler) native(spec op.Spec, k call) bool {
 
 // queue adds work for the device.
 func (c *compiler) queue(name string, f func() error) {
-	c.code.steps = append(c.code.steps, step{name: name, queue: f})
+	c.code.steps = append(c.code.steps, step{name: name, access: c.access, queue: f})
 }
 
 // launch adds a kernel's launch. Arguments are laid out as C does.
@@ -146,7 +195,7 @@ func (c *compiler) launch(kernel string, grid, block dim, args ...any) {
 
 // scratch is memory for the instruction being compiled alone.
 func (c *compiler) scratch(bytes int) driver.Pointer {
-	at := c.taken
+	at := c.from + c.taken
 	c.taken += (bytes + 255) &^ 255
 	return c.pool + driver.Pointer(at)
 }
@@ -172,9 +221,9 @@ func (c *compiler) kept(content []byte) driver.Pointer {
 	return p
 }
 
-// note is memory in which one instruction leaves something for a later one, such
-// as the cells that maxima came from. Known tells whether an earlier instruction
-// asked for it, and so writes it.
+// note is memory in which one instruction leaves something for later ones, such
+// as the cells that maxima came from, which then run one after the other. Known tells
+// whether an earlier instruction asked for it, and so writes it.
 func (c *compiler) note(key any, bytes int) (p driver.Pointer, known bool) {
 	p, ok := c.notes[key]
 	if !ok {
@@ -184,6 +233,7 @@ func (c *compiler) note(key any, bytes int) (p driver.Pointer, known bool) {
 		}
 		c.notes[key] = p
 	}
+	c.access.writes = append(c.access.writes, span{p, p + driver.Pointer(bytes)})
 	known = c.seen[key]
 	c.seen[key] = true
 	return p, known

@@ -94,7 +94,7 @@ func TestGramOfManyRows(t *testing.T) {
 
 	m := twoNorms(t, "-", o, o, plan.Buffer{Shape: o.shapes[0]}, plan.Buffer{Shape: o.shapes[1], Base: 1})
 	same(t, "ΔΔᵀ read again", m.Output(), make([]float32, records))
-	c := &compiler{Machine: m, notes: map[any]driver.Pointer{}, seen: map[any]bool{}}
+	c := &compiler{Machine: m, access: &access{}, notes: map[any]driver.Pointer{}, seen: map[any]bool{}}
 	args := gramArgs{Pairs: 6}
 	if c.signalGrams(&args, gram{records: records, rows: rows, nd: out, delta: 1}, 8*32*32); args.Signals == 0 {
 		t.Fatal("no memory is kept for ΔΔᵀ")

@@ -39,6 +39,10 @@ type task struct {
 	operands
 }
 
+// ofLibraries stands for the memory that libraries may have of their own: one of their
+// tasks runs at a time, as they have it on a stream.
+var ofLibraries = span{1, 2}
+
 // worth is how many seconds it must save to have something computed by a library.
 var worth = 2e-6
 
@@ -115,6 +119,7 @@ func (c *compiler) byLibrary(name string, t task, time, own float64) bool {
 		return false
 	}
 	workspace := c.scratch(prepared.Workspace())
+	c.access.writes = append(c.access.writes, ofLibraries)
 	c.queue(c.name+" ("+name+")", func() error { return prepared.Run(workspace) })
 	return true
 }

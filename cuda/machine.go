@@ -57,6 +57,8 @@ type mirror struct {
 	values []float32
 }
 
+func (x *mirror) span() span { return floatsAt(x.device, len(x.values)) }
+
 // New makes a program ready on a GPU.
 func New(p *plan.Program, o optim.Optimizer, average bool, options Options) (plan.Machine, error) {
 	d, err := open(options.Ordinal)
@@ -109,12 +111,15 @@ func (m *Machine) alloc(bytes int) (driver.Pointer, error) {
 // that it is past the end: a tile or a stride further on.
 const mostElements = 1<<31 - 1<<24
 
-// allocate lays out every buffer; temporaries share the arena. On the emulated
-// device each has memory of its own, whose ends are guarded.
+// guarded has each temporary buffer in memory of its own on the emulated device, where the
+// ends of that are guarded.
+var guarded = true
+
+// allocate lays out every buffer; temporaries share the arena.
 func (m *Machine) allocate(o optim.Optimizer, average bool) (err error) {
 	p := m.program
 	var arena driver.Pointer
-	if !m.device.Emulated() {
+	if !m.device.Emulated() || !guarded {
 		if arena, err = m.alloc(4 * p.Arena); err != nil {
 			return err
 		}
@@ -232,16 +237,16 @@ func (m *Machine) mirrors() (err error) {
 	return err
 }
 
-// in and out queue a mirror's copy; a nil mirror has none.
+// in and out queue a mirror's copy.
 func (m *Machine) in(x *mirror) error {
-	if x == nil || len(x.values) == 0 {
+	if len(x.values) == 0 {
 		return nil
 	}
 	return m.device.CopyIn(x.device, x.bytes[:4*len(x.values)])
 }
 
 func (m *Machine) out(x *mirror) error {
-	if x == nil || len(x.values) == 0 {
+	if len(x.values) == 0 {
 		return nil
 	}
 	return m.device.CopyOut(x.bytes[:4*len(x.values)], x.device)

@@ -61,19 +61,13 @@ func (m *Machine) Follow(f clip.Formula, examples int, read func(dst [][]float32
 	if err != nil {
 		return err
 	}
-	take, err := m.device.Kernel("take") // before a recording: the driver loads a kernel when it is first asked for
-	if err != nil {
-		return err
-	}
 	for i := range p.slots {
 		s := &p.slots[i]
-		s.graph, err = m.device.Capture(func() error {
-			if err := m.take(s, sets, take); err != nil {
-				return err
-			}
-			return queueAll(steps)
-		})
+		taken, err := m.take(s, sets)
 		if err != nil {
+			return err
+		}
+		if s.graph, err = capture(m.device, append(taken, steps...)); err != nil {
 			return err
 		}
 	}
@@ -199,37 +193,33 @@ func (m *Machine) clearTally() error {
 // the bounds.
 func (m *Machine) rowsAt() int { return 8 + 8*m.pipe.groups }
 
-// take queues what brings a slot's microbatch where the network reads it.
-func (m *Machine) take(s *slot, sets []driver.Pointer, kernel driver.Kernel) error {
-	p, d := m.pipe, m.device
-	if err := d.CopyIn(p.command, s.command); err != nil {
-		return err
+// take is what brings a slot's microbatch where the network reads it.
+func (m *Machine) take(s *slot, sets []driver.Pointer) ([]step, error) {
+	p := m.pipe
+	c := &compiler{Machine: m, code: &code{}, name: "take"}
+	bring := func(to span, queue func() error) {
+		c.access = &access{writes: []span{to}}
+		c.queue(c.name, queue)
 	}
+	command := span{p.command, p.command + driver.Pointer(len(s.command))}
+	bring(command, func() error { return m.device.CopyIn(p.command, s.command) })
 	if m.weights != nil {
-		if err := d.CopyIn(m.weights.device, s.weights[:4*len(m.weights.values)]); err != nil {
-			return err
-		}
+		bring(m.weights.span(), func() error { return m.device.CopyIn(m.weights.device, s.weights[:4*len(m.weights.values)]) })
 	}
 	if m.ticket != nil {
-		if err := d.CopyIn(m.ticket.device, s.ticket); err != nil {
-			return err
-		}
+		bring(m.ticket.span(), func() error { return m.device.CopyIn(m.ticket.device, s.ticket) })
 	}
 	for k, x := range m.inputs {
 		if sets == nil {
-			if err := d.Copy(x.device, s.staged[k], 4*len(x.values)); err != nil {
-				return err
-			}
+			bring(x.span(), func() error { return m.device.Copy(x.device, s.staged[k], 4*len(x.values)) })
 			continue
 		}
 		n := len(x.values)
-		args := driver.Pack(x.device, sets[k], p.command+driver.Pointer(m.rowsAt()), p.command,
+		c.access = &access{reads: []span{command}, writes: []span{x.span()}}
+		c.launch("take", cover(n), threads, x.device, sets[k], p.command+driver.Pointer(m.rowsAt()), p.command,
 			int32(m.program.PerRecord), int32(n), int32(n/m.program.Batch))
-		if err := d.Launch(kernel, cover(n), threads, args); err != nil {
-			return err
-		}
 	}
-	return nil
+	return c.code.steps, c.err
 }
 
 // formula is laid out as in kernels/factors.cu.
@@ -292,12 +282,22 @@ func (m *Machine) pipeSteps(f clip.Formula, sets []driver.Pointer) ([]step, erro
 		return nil, err
 	}
 	c := &compiler{Machine: m, code: &code{}, name: "factors"}
+	command := span{p.command, p.command + driver.Pointer(m.rowsAt())}
+	c.access = &access{reads: []span{command}, writes: []span{{p.counts, p.counts + driver.Pointer(4*(2+p.groups))}}}
+	for v := range m.program.Vectors {
+		c.access.writes = append(c.access.writes, m.factors[v].span())
+		if len(f.Groups) > 0 {
+			c.access.reads = append(c.access.reads, m.squared[v].span())
+		}
+	}
 	n := m.program.Records
 	c.launch("factors", dim{uint32((n + 127) / 128), 1, 1}, dim{128, 1, 1}, laid, p.command, p.command+8, int32(n), p.counts)
 	if m.losses != nil {
+		c.access = &access{reads: []span{command, m.losses.span()}, writes: []span{{p.loss, p.loss + 8}}}
 		var weights driver.Pointer
 		if m.weights != nil {
 			weights = m.weights.device
+			c.access.reads = append(c.access.reads, m.weights.span())
 		}
 		c.launch("mean_losses", dim{1, 1, 1}, threads, p.loss, m.losses.device, weights, p.command,
 			int32(m.program.PerRecord), int32(len(m.losses.values)/m.program.Batch))

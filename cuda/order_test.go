@@ -1,0 +1,134 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/plan"
+)
+
+// Of any two steps that conflict the later waits for the earlier, by way of others or not,
+// and no step waits for one that another of those that it waits for waits for.
+func TestOrder(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 1))
+	some := func() (spans []span) {
+		for range r.IntN(3) {
+			from := driver.Pointer(r.IntN(60))
+			spans = append(spans, span{from, from + driver.Pointer(r.IntN(8))})
+		}
+		return spans
+	}
+	touches := func(list []span, at driver.Pointer) bool {
+		for _, s := range list {
+			if s.from <= at && at < s.to {
+				return true
+			}
+		}
+		return false
+	}
+	conflict := func(a, b *access) bool { // looked at byte by byte
+		for at := range driver.Pointer(70) {
+			wa, wb := touches(a.writes, at), touches(b.writes, at)
+			if wa && (wb || touches(b.reads, at)) || wb && touches(a.reads, at) {
+				return true
+			}
+		}
+		return false
+	}
+	for range 300 {
+		steps := make([]step, 1+r.IntN(30))
+		for i := range steps {
+			steps[i].access = &access{reads: some(), writes: some()}
+		}
+		waits := order(steps)
+		before := make([]map[int]bool, len(steps))
+		for i := range steps {
+			before[i] = map[int]bool{}
+			for _, j := range waits[i] {
+				if before[i][j] {
+					t.Fatalf("step %d waits for %d, which another waits for", i, j)
+				}
+				before[i][j] = true
+				for k := range before[j] {
+					before[i][k] = true
+				}
+			}
+			for j := range i {
+				if conflict(steps[i].access, steps[j].access) && !before[i][j] {
+					t.Fatalf("step %d does not wait for %d: %v and %v", i, j, steps[i].access, steps[j].access)
+				}
+			}
+		}
+	}
+}
+
+// The steps of a network give the same bits in whatever order their memory lets them
+// run, which the emulated device varies, also where temporaries share memory as they do
+// on a card, and all scratch memory is the same.
+func TestAnyOrder(t *testing.T) {
+	device(t)
+	d, err := open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !d.Emulated() {
+		t.Skip("a card has one order of its own")
+	}
+	for _, n := range networks() {
+		if n.steps == 1 {
+			continue
+		}
+		n.steps = 2
+		t.Run(fmt.Sprint(n.model, " ", n.batch), func(t *testing.T) {
+			var chain, all int
+			train := func(apart bool) [][]float32 {
+				if !apart {
+					defer func(most int) { guarded, scratchBeside = true, most }(scratchBeside)
+					guarded, scratchBeside = false, 0
+				}
+				return n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Machine, error) {
+					m, err := New(p, o, false, Options{})
+					if err == nil {
+						chain, all = longest(m.(*Machine).front.steps, m.(*Machine).back.steps)
+					}
+					return m, err
+				})
+			}
+			want := train(true)
+			got := train(false)
+			for v := range want {
+				for i := range want[v] {
+					if got[v][i] != want[v][i] {
+						t.Fatalf("vector %d: weight %d is %v, and %v in other memory", v, i, got[v][i], want[v][i])
+					}
+				}
+			}
+			t.Logf("%d steps, %d of them one after the other", all, chain)
+			if all > 20 && chain > 3*all/4 {
+				t.Errorf("of %d steps %d wait for each other", all, chain)
+			}
+		})
+	}
+}
+
+// longest is how many steps of a network wait for each other, and how many there are.
+func longest(parts ...[]step) (chain, all int) {
+	for _, steps := range parts {
+		ends := make([]int, len(steps))
+		last := 0
+		for i, waits := range order(steps) {
+			for _, j := range waits {
+				ends[i] = max(ends[i], ends[j])
+			}
+			ends[i]++
+			last = max(last, ends[i])
+		}
+		chain, all = chain+last, all+len(steps)
+	}
+	return chain, all
+}
