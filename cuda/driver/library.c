@@ -30,6 +30,7 @@ static const char *const needed[] = {
 	"cuMemcpyDtoDAsync_v2", "cuMemsetD8Async", "cuMemsetD32Async", "cuStreamCreate",
 	"cuStreamSynchronize", "cuStreamWaitEvent", "cuEventCreate", "cuEventRecord",
 	"cuEventSynchronize", "cuStreamBeginCapture_v2", "cuStreamEndCapture",
+	"cuStreamGetCaptureInfo_v2", "cuStreamUpdateCaptureDependencies",
 	"cuGraphInstantiateWithFlags", "cuGraphLaunch", "cuGraphExecDestroy", "cuGraphDestroy",
 };
 
