@@ -181,3 +181,57 @@ func TestBudgetIsUsedUp(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanned: before the first lot, and where it is ended early, a run knows what its whole
+// plan costs, which the ledger says once all of it ran.
+func TestPlanned(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"lots":       func(*Config) {},
+		"scheduled":  func(c *Config) { c.Noise, c.NoiseAt = 0, func(lot int) float64 { return 2 + float64(lot%3) } },
+		"validation": func(c *Config) { c.Validation = Validation{Set: examples(400, 9), Noise: 2} },
+		"projection": func(c *Config) {
+			c.Network, c.Projection = nil, Projection{Directions: 3, Noise: 4, Network: behind}
+		},
+		"budget": func(c *Config) { c.StopAtEpsilon = 1.2 },
+	} {
+		c := lasting(t)
+		c.Noise, c.Lot, c.Steps, c.Delta, c.Seed = 2, 10, 20, 1e-5, nil
+		change(&c)
+		r := start(t, c)
+		first, err := r.Planned()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		stop := func(p *Progress) error {
+			if p.Lot >= 4 {
+				cancel()
+			}
+			return nil
+		}
+		if err := r.Train(ctx, stop); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		planned, err := r.Planned()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again := resume(t, c)
+		train(t, again, nil)
+		if c.Validation.Set != nil {
+			if _, err := again.Validate(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := again.Close(); err != nil {
+			t.Fatal(err)
+		}
+		a, err := again.Spent(c.Accountant)
+		if off := max(math.Abs(planned-a.Bound()), math.Abs(first-a.Bound())); err != nil || off > 1e-9*planned {
+			t.Errorf("%s: planned ε = %v, before the first lot %v, and all of it cost %v (%v)", name, planned, first, a.Bound(), err)
+		}
+	}
+}

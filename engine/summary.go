@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/dptrain/dptrain/accountant"
@@ -66,6 +67,17 @@ func (r *Run) Spent(name string) (accountant.Answer, error) {
 		return accountant.Answer{}, err
 	}
 	return accountant.Epsilon(h, r.config.Delta, name)
+}
+
+// Planned is ε of the whole plan, what a budget is held to: of all lots to the last, or to
+// the budget's end, of a projection and of a validation. It is what a run has cost that was
+// ended before for what it had shown: how many lots it ran is then an answer, too (Rogers
+// et al. 2016, "Privacy odometers and filters"), and the plan was the most that it could run.
+func (r *Run) Planned() (float64, error) {
+	if r.meter == nil {
+		return math.Inf(1), nil
+	}
+	return r.meter.cost(r.meter.done + min(r.config.Steps-r.step, r.meter.allowed))
 }
 
 // Description is what is public about a run before it starts.

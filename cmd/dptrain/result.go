@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/dptrain/dptrain/accountant"
@@ -179,29 +178,13 @@ func (r *result) account(j *job, run *engine.Run) error {
 	}
 	r.Lost -= r.Steps
 	if r.Interrupted {
-		r.Planned, err = j.planned(h, j.config.Steps-r.Steps)
-	}
-	return err
-}
-
-// planned is ε of a run that goes on for so many lots, such as its last. It is what an
-// interrupted run has cost where what it had shown told when to interrupt it: how many lots
-// it ran is then an answer, too (Rogers et al. 2016, "Privacy odometers and filters"), and
-// they were no more than the plan's.
-func (j *job) planned(h accountant.History, left int) (number, error) {
-	c := &j.config
-	for _, spent := range slices.Backward(h.Spent) {
-		if spent.Lot.Sampling.Policy == accountant.Policy(c.Sampling) {
-			h.Spent = append(slices.Clip(h.Spent), accountant.Spent{Lot: spent.Lot, Count: left})
-			break
+		planned, err := run.Planned()
+		if err != nil {
+			return err
 		}
+		r.Planned = number(planned)
 	}
-	a, err := accountant.Epsilon(h, c.Delta, c.Accountant)
-	epsilon := a.Bound()
-	if c.StopAtEpsilon > 0 {
-		epsilon = min(epsilon, c.StopAtEpsilon)
-	}
-	return number(epsilon), err
+	return nil
 }
 
 // print tells a person how it went and what may come next.
