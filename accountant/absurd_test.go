@@ -174,6 +174,22 @@ func TestNoGroupIsForgotten(t *testing.T) {
 	}
 }
 
+// However little noise groups have that are sampled together, nothing is told of a record
+// that a lot lacks.
+func TestWhatIsNotDrawnIsNotTold(t *testing.T) {
+	for _, queries := range [][]Query{
+		{{"a", Gaussian, 1, 1. / 18}, {"b", Laplace, 1, 15}},
+		{{"a", Gaussian, 1, 0.1}, {"b", Laplace, 1, 0.1}},
+	} {
+		for _, rate := range []float64{.04, .4} {
+			a, err := Delta(History{Spent: []Spent{lots(rate, 1, queries...)}}, .03, "pld")
+			if err != nil || !(a.Delta <= rate && a.Lower >= .99*rate) {
+				t.Errorf("%v at rate %v: δ %+v (%v)", queries, rate, a, err)
+			}
+		}
+	}
+}
+
 // Laplace noise that is next to none, beside a Gaussian or with one, is answered in a moment.
 func TestNextToNoLaplace(t *testing.T) {
 	for _, adjacency := range []Adjacency{AddRemove, ReplaceOne} {

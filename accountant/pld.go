@@ -85,7 +85,7 @@ func pldDelta(s spending, epsilon float64) (Answer, error) {
 	}
 	cut := c.cut(epsilon)
 	b := c.answer(question{
-		known:   1,
+		known:   min(1, variation(s.events)),
 		trifle:  1e-25,
 		epsilon: func(float64) float64 { return epsilon },
 		target: func(d direction, high float64) target {
