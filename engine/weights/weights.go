@@ -134,6 +134,11 @@ func Whole(build perexample.Build, trained []engine.Parameter) ([]engine.Paramet
 	if err != nil {
 		return nil, err
 	}
+	for _, p := range trained {
+		if !slices.ContainsFunc(net.Params, func(n *G.Node) bool { return p.Name == n.Name() && slices.Equal(p.Shape, n.Shape()) }) {
+			return nil, fmt.Errorf("weights: the network has no parameter %s of shape %v, which was trained: give the one that was frozen", p.Name, p.Shape)
+		}
+	}
 	var whole []engine.Parameter
 	for _, n := range net.Params {
 		if i := slices.IndexFunc(trained, func(p engine.Parameter) bool { return p.Name == n.Name() }); i >= 0 {

@@ -123,3 +123,15 @@ func TestWriteRefuses(t *testing.T) {
 		}
 	}
 }
+
+// What was trained in another network is not left out in silence.
+func TestWholeRefuses(t *testing.T) {
+	for says, trained := range map[string]engine.Parameter{
+		"no parameter tail.bias":              {Name: "tail.bias", Shape: []int{1}, Values: []float32{1}},
+		"no parameter head.bias of shape [2]": {Name: "head.bias", Shape: []int{2}, Values: []float32{1, 2}},
+	} {
+		if whole, err := Whole(dense(1), []engine.Parameter{trained}); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v does not say %q: %v", err, says, whole)
+		}
+	}
+}
