@@ -191,7 +191,7 @@ func (e entry) check() error {
 		}
 		n *= int64(d)
 	}
-	if e.Offsets[0] < 0 || e.Offsets[1]-e.Offsets[0] != kind.bytes*n {
+	if e.Offsets[0] < 0 || e.Offsets[1] < e.Offsets[0] || e.Offsets[1]-e.Offsets[0] != kind.bytes*n {
 		return fmt.Errorf("offsets %v for shape %v", e.Offsets, e.Shape)
 	}
 	return nil

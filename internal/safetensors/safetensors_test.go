@@ -137,6 +137,7 @@ func TestHeadersThatAreNotBelieved(t *testing.T) {
 		"lies at [4 8]":                    of(`{"a": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}}`, 8),
 		`"b" lies at [0 4]`:                of(`{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, "b": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}`, 8),
 		"lies at [0 8]":                    of(`{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}`, 4),
+		"offsets [4 -9223372036854775806]": of(`{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, "b": {"dtype": "F16", "shape": [4611686018427387903], "data_offsets": [4, -9223372036854775806]}}`, 4),
 		"4 bytes follow":                   of(`{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}`, 8),
 	} {
 		if _, _, err := Read(bytes.NewReader(file), int64(len(file))); err == nil || !strings.Contains(err.Error(), say) {
