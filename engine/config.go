@@ -53,7 +53,7 @@ type Config struct {
 	NonPrivate bool    // no clipping, no noise, ε = ∞: the baseline
 
 	Checkpoint      string        // the folder that [Resume] goes on from; none given: nothing is saved
-	CheckpointEvery time.Duration // 0: half a minute
+	CheckpointEvery time.Duration // at the latest, but where a write takes longer; 0: half a minute
 }
 
 // Allocation says how noise is shared among groups (McMahan et al. 2019,

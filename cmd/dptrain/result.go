@@ -177,7 +177,7 @@ func (r *result) account(j *job, run *engine.Run) error {
 		}
 	}
 	r.Lost -= r.Steps
-	if r.Interrupted {
+	if r.Interrupted && h.Lots() > 0 { // else nothing was shown
 		planned, err := run.Planned()
 		if err != nil {
 			return err
