@@ -53,6 +53,13 @@ func Example_resume() {
 		return err
 	})
 	fmt.Println("stopped:", err)
+	// That it was stopped for what it had shown is an answer, too: were it left at that, it
+	// would have cost all of its plan.
+	planned, err := run.Planned()
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("the plan is within the budget:", planned <= 4)
 	if err := run.Close(); err != nil {
 		log.Fatal(err)
 	}
@@ -72,6 +79,7 @@ func Example_resume() {
 	fmt.Println("within the budget:", spent.Bound() <= 4, run.Steps() < c.Steps)
 	// Output:
 	// stopped: good enough
+	// the plan is within the budget: true
 	// nothing is lost: true
 	// within the budget: true true
 }

@@ -26,9 +26,10 @@ import (
 //
 // Nor is a number of lots that hangs on what they released. Whoever ends a run for what
 // was seen of it, by the observer's error or by ctx, or gives it more Steps for that, has
-// spent what the most lots that there might have been would cost: the ledger's ε is that of
-// its lots as if their number had been fixed beforehand, and the δ beside it may then be
-// several times too low. An [accountant.Filter] allows such choices.
+// spent what the most lots that there might have been would cost ([Run.Planned], for the Steps
+// that it has): the ledger's ε is that of its lots as if their number had been fixed
+// beforehand, and the δ beside it may then be several times too low. An [accountant.Filter]
+// allows such choices.
 type Run struct {
 	config    Config
 	deck      *deck

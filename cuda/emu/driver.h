@@ -66,7 +66,6 @@ extern int arch;           // the compute capability, 90 for 9.0
 extern int multiprocessors;
 extern int launches_left;  // until the device falls away; -1: it never does
 
-
 // The context that is current on this thread; null if none.
 Context *current();
 bool is_context(const Context *c);
