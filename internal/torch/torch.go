@@ -47,7 +47,7 @@ const (
 
 // entry is one tensor of a file.
 type entry struct {
-	of    string // the parameter that it is, or is a part of
+	of    []string // the parameters that it is, or has parts of
 	name  string
 	shape []int
 	give  func(values []float32) // fills the tensor from the network's parameters
@@ -76,7 +76,9 @@ func layout(l Layout, net *perexample.Network, values map[string][]float32) []en
 			list = append(list, plain(name, shape, v))
 		}
 		for i := range list[first:] {
-			list[first+i].of = name
+			if e := &list[first+i]; e.of == nil {
+				e.of = []string{name}
+			}
 		}
 	}
 	return list
@@ -162,17 +164,21 @@ func ofCell(s op.Spec, cell, part string, shape []int, values map[string][]float
 	case "input.bias":
 		return []entry{plain(name("bias_ih"), shape, v)}
 	case "hidden.bias":
-		return []entry{second(name("bias_hh"), first, v)}
+		e := second(name("bias_hh"), first, v)
+		e.of = []string{cell + ".input.bias", cell + ".hidden.bias"}
+		return []entry{e}
 	}
 	list := []entry{transposed(name("weight_hh"), shape, v)}
 	if _, lstm := s.(op.LSTM); lstm {
-		list = append(list, second(name("bias_hh"), first, nil))
+		e := second(name("bias_hh"), first, nil)
+		e.of = []string{cell + ".input.bias"}
+		list = append(list, e)
 	}
 	return list
 }
 
 func plain(name string, shape []int, v []float32) entry {
-	return entry{"", name, shape,
+	return entry{nil, name, shape,
 		func(values []float32) { copy(values, v) },
 		func(values []float32) { add(v, values) },
 	}
@@ -180,7 +186,7 @@ func plain(name string, shape []int, v []float32) entry {
 
 func transposed(name string, shape []int, v []float32) entry {
 	rows, columns := shape[0], shape[1]
-	return entry{"", name, []int{columns, rows},
+	return entry{nil, name, []int{columns, rows},
 		func(values []float32) {
 			for i := range rows {
 				for j := range columns {
@@ -202,7 +208,7 @@ func transposed(name string, shape []int, v []float32) entry {
 // there is one.
 func second(name string, first, candidate []float32) entry {
 	repeated := len(first) - len(candidate)
-	return entry{"", name, []int{len(first)},
+	return entry{nil, name, []int{len(first)},
 		func(values []float32) { copy(values[repeated:], candidate) },
 		func(values []float32) {
 			add(first, values[:repeated])
@@ -242,8 +248,8 @@ func Export(net *perexample.Network) ([]safetensors.Tensor, error) {
 // Import gives the network's parameters, by name, the values of a file, and says
 // which layout they were in: what the metadata say under "format", else the only
 // one that fits. A file that does not fit is refused with the whole difference in
-// one line. Of parameters that are excepted by name nothing is read, in either layout,
-// and nothing given; nor is a tensor read that is excepted by its own name.
+// one line. Parameters that are excepted by name are not given, and a tensor is not read that
+// has parts of these alone, in either layout, or is excepted by its own name.
 func Import(net *perexample.Network, file []safetensors.Tensor, metadata map[string]string, except ...string) (map[string][]float32, Layout, error) {
 	values := map[string][]float32{}
 	for _, p := range net.Params {
@@ -261,7 +267,7 @@ func Import(net *perexample.Network, file []safetensors.Tensor, metadata map[str
 		passed := slices.Clone(except)
 		var read []entry
 		for _, e := range layout(l, net, values) {
-			if slices.Contains(except, e.of) {
+			if !slices.ContainsFunc(e.of, func(p string) bool { return !slices.Contains(except, p) }) {
 				passed = append(passed, e.name)
 			} else {
 				read = append(read, e)

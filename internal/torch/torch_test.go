@@ -202,6 +202,35 @@ func TestExceptedIsNotRead(t *testing.T) {
 	}
 }
 
+// PyTorch divides a bias into two tensors: both are read where a layer's other parameters
+// start anew.
+func TestBothBiasesAreRead(t *testing.T) {
+	net := every(t)
+	file, err := Export(net)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cell, hidden := range map[string][]string{"lstm.1": {"lstm.1.hidden.weight"}, "gru.0": {"gru.0.hidden.weight", "gru.0.hidden.bias"}} {
+		layer, k, _ := strings.Cut(cell, ".")
+		one := slices.Clone(file)
+		for i := range one {
+			if one[i].Name == layer+".bias_hh_l"+k {
+				one[i].Values = slices.Clone(one[i].Values)
+				one[i].Values[0] = 100
+			}
+		}
+		want, _, err := Import(net, one, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := Import(net, one, nil, hidden...)
+		bias := cell + ".input.bias"
+		if err != nil || want[bias][0] < 90 || !slices.Equal(got[bias], want[bias]) {
+			t.Errorf("%s: %v, want %v (%v)", bias, got[bias], want[bias], err)
+		}
+	}
+}
+
 func TestDifferencesAreNamed(t *testing.T) {
 	net, err := parse(t, "mlp:4", models.Example{Shape: []int{3}, Classes: 2})(1)
 	if err != nil {
