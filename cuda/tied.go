@@ -21,20 +21,18 @@ type tied struct {
 // way: they cost half of rows² for each element of a row of A and of Δ, the table a
 // product, and its writing and reading in float64 several times as much.
 func tiedUses(s op.Mixed, k call) (t tied, ok bool) {
-	lookup, product, ok := s.Tied()
+	u, ok := s.Tied()
 	if !ok {
 		return t, false
 	}
-	gather := (*s.Parts)[lookup].Form.(op.Gather)
-	a, _ := s.Inputs(product)
-	index, _ := s.Inputs(lookup)
-	rows, looked := k.size(a)/gather.Dim/s.Records, k.size(index)/s.Records
+	width, entries := u.Table.Dim, u.Table.Vocabulary
+	rows, looked := k.size(u.Wide)/width/s.Records, k.size(u.Index)/s.Records
 	t = tied{
-		A: k.in[a], Delta: k.in[a+1], Index: k.in[index], Lookups: k.in[index+1],
-		Rows: int32(rows), Looked: int32(looked), Width: int32(gather.Dim), Vocabulary: int32(gather.Vocabulary),
-		AlignedA: aligned(k.in[a]|k.in[index+1], gather.Dim), AlignedDelta: aligned(k.in[a+1], gather.Vocabulary),
+		A: k.in[u.Wide], Delta: k.in[u.Entries], Index: k.in[u.Index], Lookups: k.in[u.Found],
+		Rows: int32(rows), Looked: int32(looked), Width: int32(width), Vocabulary: int32(entries),
+		AlignedA: aligned(k.in[u.Wide]|k.in[u.Found], width), AlignedDelta: aligned(k.in[u.Entries], entries),
 	}
-	return t, (rows+looked)*(rows+looked)/2*(gather.Dim+gather.Vocabulary) < 4*rows*gather.Size()
+	return t, (rows+looked)*(rows+looked)/2*(width+entries) < 4*rows*u.Table.Size()
 }
 
 func (c *compiler) tiedNorms(t tied, records int, k call) {

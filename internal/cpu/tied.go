@@ -18,16 +18,13 @@ import (
 // is never built. P of all records of a microbatch is added up before G of any, or after:
 // what lookups of others round away of P, or their products of G, is in the norm.
 func (c compiler) tied(s op.Mixed, k call) func() {
-	lookup, product, ok := s.Tied()
+	t, ok := s.Tied()
 	if !ok {
 		return nil
 	}
-	gather := (*s.Parts)[lookup].Form.(op.Gather)
-	from, _ := s.Inputs(product)
-	a, delta := k.in[from], k.in[from+1]
-	from, _ = s.Inputs(lookup)
-	index, eps := k.in[from], k.in[from+1]
-	d, v := gather.Dim, gather.Vocabulary
+	a, delta := k.in[t.Wide], k.in[t.Entries]
+	index, eps := k.in[t.Index], k.in[t.Found]
+	d, v := t.Table.Dim, t.Table.Vocabulary
 	rows, lookups := len(a)/d/s.Records, len(index)/s.Records
 	scratch := gramScratch(rows)
 	c.reserve(scratch, d)
@@ -46,7 +43,7 @@ func (c compiler) tied(s op.Mixed, k call) func() {
 			m.multiply(m.d, signals)
 			groups := w.groups.sized(lookups)
 			groups.find(index, v)
-			rest, _ := groups.squared(eps, gather, w)
+			rest, _ := groups.squared(eps, t.Table, w)
 			content := math.Sqrt(rest)
 			var length float64
 			for t := range rows {

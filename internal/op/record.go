@@ -242,20 +242,40 @@ func (m Mixed) Inputs(part int) (from, to int) {
 	return from, from
 }
 
-// Tied tells which part looks rows of a table up and which multiplies by that table,
-// turned, where there is one of each and no other: an embedding tied to the last layer.
-func (m Mixed) Tied() (lookup, product int, ok bool) {
+// Tied is a table that is looked up in and multiplied with, as an embedding tied to the
+// last layer is, by inputs of the operation Mixed: the indices that are looked up and the
+// gradient of what is found there; and of the product the rows that have the table's width,
+// and those with a number for each of its entries.
+type Tied struct {
+	Table                       Gather
+	Index, Found, Wide, Entries int
+}
+
+// Tied tells whether the parameter is such a table, with one use of each kind and no other.
+func (m Mixed) Tied() (t Tied, ok bool) {
 	parts := *m.Parts
 	if len(parts) != 2 {
-		return 0, 0, false
+		return t, false
 	}
+	lookup := 0
 	if _, first := parts[0].Form.(Gather); !first {
 		lookup = 1
 	}
-	product = 1 - lookup
-	g, ok1 := parts[lookup].Form.(Gather)
-	p, ok2 := parts[product].Form.(Product)
-	return lookup, product, ok1 && ok2 && g.Bag == 1 && parts[lookup].At == nil && parts[product].At.turns(p, g)
+	product := parts[1-lookup]
+	g, looked := parts[lookup].Form.(Gather)
+	p, multiplied := product.Form.(Product)
+	if !looked || !multiplied || g.Bag != 1 || parts[lookup].At != nil {
+		return t, false
+	}
+	t.Table = g
+	t.Index, _ = m.Inputs(lookup)
+	t.Wide, _ = m.Inputs(1 - lookup)
+	t.Found, t.Entries = t.Index+1, t.Wide+1
+	if product.At == nil && p.In == g.Vocabulary && p.Out == g.Dim {
+		t.Wide, t.Entries = t.Entries, t.Wide
+		return t, true
+	}
+	return t, product.At.turns(p, g)
 }
 
 // turns tells whether it lays a product [dim, vocabulary] out as the table that g looks

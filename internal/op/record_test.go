@@ -193,29 +193,32 @@ func TestSources(t *testing.T) {
 	}
 }
 
-// A table is tied where one use looks its rows up and the other multiplies by it turned.
+// A table is tied where one use looks its rows up and the other multiplies by it, as it is
+// or turned.
 func TestTied(t *testing.T) {
 	turned := NewMap([]int32{0, 2, 4, 1, 3, 5}) // [2, 3] as [3, 2]
-	lookup, product := Part{Form: Gather{3, 2, 1}}, Part{Form: Product{2, 3}, At: turned}
+	table := Gather{3, 2, 1}
+	lookup, product, straight := Part{Form: table}, Part{Form: Product{2, 3}, At: turned}, Part{Form: Product{3, 2}}
 	for _, c := range []struct {
-		parts           []Part
-		lookup, product int
-		ok              bool
+		parts []Part
+		want  Tied
 	}{
-		{[]Part{lookup, product}, 0, 1, true},
-		{[]Part{product, lookup}, 1, 0, true},
-		{[]Part{lookup, {Form: Product{2, 3}}}, 0, 1, false},
-		{[]Part{lookup, {Form: Product{2, 3}, At: NewMap([]int32{0, 1, 2, 3, 4, 5})}}, 0, 1, false},
-		{[]Part{lookup, {Form: Product{3, 2}, At: turned}}, 0, 1, false},
-		{[]Part{{Form: Gather{3, 2, 2}}, product}, 0, 1, false},
-		{[]Part{{Form: Gather{3, 2, 1}, At: turned}, product}, 0, 1, false},
-		{[]Part{lookup, lookup}, 0, 1, false},
-		{[]Part{product, product}, 1, 0, false},
-		{[]Part{lookup, product, product}, 0, 0, false},
+		{[]Part{lookup, product}, Tied{table, 0, 1, 2, 3}},
+		{[]Part{product, lookup}, Tied{table, 2, 3, 0, 1}},
+		{[]Part{lookup, straight}, Tied{table, 0, 1, 3, 2}},
+		{[]Part{straight, lookup}, Tied{table, 2, 3, 1, 0}},
+		{[]Part{lookup, {Form: Product{2, 3}}}, Tied{}},
+		{[]Part{lookup, {Form: Product{2, 3}, At: NewMap([]int32{0, 1, 2, 3, 4, 5})}}, Tied{}},
+		{[]Part{lookup, {Form: Product{3, 2}, At: turned}}, Tied{}},
+		{[]Part{{Form: Gather{3, 2, 2}}, product}, Tied{}},
+		{[]Part{{Form: table, At: turned}, product}, Tied{}},
+		{[]Part{lookup, lookup}, Tied{}},
+		{[]Part{product, product}, Tied{}},
+		{[]Part{lookup, product, product}, Tied{}},
 	} {
 		m := Mixed{Parts: &c.parts, Size: 6, Records: 1}
-		if l, p, ok := m.Tied(); l != c.lookup || p != c.product || ok != c.ok {
-			t.Errorf("%v: lookup %d, product %d, %v", m, l, p, ok)
+		if got, ok := m.Tied(); ok != (c.want != Tied{}) || ok && got != c.want {
+			t.Errorf("%v: %+v, %v", m, got, ok)
 		}
 	}
 }

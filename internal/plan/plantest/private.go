@@ -156,8 +156,9 @@ func (ts *trials) mixed() {
 		{Form: op.Product{In: d, Out: v}, At: op.NewMap(transposed)},
 	}
 	add(v*d, tied, append(append([]operand{}, gather...), product...)...)
-	tied = []op.Part{tied[1], tied[0]}
-	add(v*d, tied, append(append([]operand{}, product...), gather...)...)
+	add(v*d, []op.Part{tied[1], tied[0]}, append(append([]operand{}, product...), gather...)...)
+	straight := []op.Part{tied[0], {Form: op.Product{In: v, Out: d}}}
+	add(v*d, straight, append(append([]operand{}, gather...), product[1], product[0])...)
 	add(d*v, []op.Part{
 		{Form: op.Product{In: d, Out: v}},
 		{Form: op.Scale{Channels: d * v, Inner: 1}},
