@@ -13,8 +13,8 @@ import (
 )
 
 // TestLotAllocatesNothing: whatever the mechanism, the records and what is
-// released besides. Bounds that move need a line of the ledger each, which is not
-// counted.
+// released besides. Lines of the ledger are not counted: how many lots need one hangs
+// on the disk, and lots that need none allocate nothing for it.
 func TestLotAllocatesNothing(t *testing.T) {
 	label := data.Column{Kind: data.Label, Classes: classes}
 	for name, change := range map[string]func(*Config){
@@ -52,17 +52,11 @@ func TestLotAllocatesNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if name == "adaptive" || name == "moving" {
+			if r.ledger != nil {
 				r.ledger.Close()
 				r.ledger = nil
 			}
-			// The ledger's first lines grow to the reservation that the disk asks for.
-			for range 300 {
-				lot()
-			}
-			// Less than one in ten lots: the ledger's next line is one allocation of a
-			// thousand lots.
-			if n := testing.AllocsPerRun(500, lot); n > 0.1 {
+			if n := testing.AllocsPerRun(500, lot); n != 0 {
 				t.Errorf("%v allocations a lot", n)
 			}
 		})

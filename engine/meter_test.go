@@ -2,12 +2,17 @@ package engine
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
 // The ε that is shown is never less than what was spent, exact in the end, and
 // mostly read from memory, however long it takes to compute.
 func TestShownIsNeverLess(t *testing.T) {
+	synctest.Test(t, shownIsNeverLess)
+}
+
+func shownIsNeverLess(t *testing.T) {
 	for _, took := range []time.Duration{0, 2 * time.Millisecond} {
 		const lots = 400
 		calls := 0

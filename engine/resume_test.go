@@ -477,10 +477,10 @@ func TestStake(t *testing.T) {
 		lots int
 		want bool
 	}{
-		{keeper{begun: ago(time.Second), every: time.Minute}, 10, true},
-		{keeper{begun: ago(time.Second), every: time.Minute}, 9, false},
-		{keeper{begun: ago(time.Second), every: time.Minute, took: time.Second}, 300, false},
-		{keeper{begun: ago(time.Hour), every: time.Minute, took: time.Second}, 1, true},
+		{keeper{begun: ago(time.Second), every: time.Hour}, 10, true},
+		{keeper{begun: ago(time.Second), every: time.Hour}, 9, false},
+		{keeper{begun: ago(time.Second), every: time.Hour, took: time.Minute}, 300, false},
+		{keeper{begun: ago(time.Hour), every: time.Hour, took: time.Hour}, 1, true},
 	} {
 		if k.due(k.lots, 10) != k.want {
 			t.Errorf("a checkpoint of %d lots, which takes %v, after %v: %v", k.lots, k.took, time.Since(k.begun), !k.want)
