@@ -1,24 +1,30 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 )
 
-// free is an address of this machine that nobody listens on.
+// free is an address of this machine that nobody listens on, and that no system gives to
+// who names no port.
 func free(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Skipf("no network here: %v", err)
+	var err error
+	for range 100 {
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(20000))); err == nil {
+			defer l.Close()
+			return l.Addr().String()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Skipf("no network here: %v", err)
+	return ""
 }
 
 func scrape(address string) (status int, text string, err error) {
@@ -61,38 +67,30 @@ func TestScrape(t *testing.T) {
 	}
 }
 
+// scraper scrapes whenever something is said.
+type scraper struct{ address, seen string }
+
+func (s *scraper) Write(b []byte) (int, error) {
+	if _, text, err := scrape(s.address); err == nil {
+		s.seen = text
+	}
+	return len(b), nil
+}
+
 // A run answers scrapes with what it has shown, and stops when it ends.
 func TestTrainIsScraped(t *testing.T) {
 	t.Chdir(t.TempDir())
-	address := free(t)
-	ended := make(chan string)
-	go func() {
-		_, stderr, code := dptrain(drawn + " --steps 1000 --noise 4 --delta 1e-5 --out run --metrics-addr " + address)
-		if code == exitDone {
-			stderr = ""
+	s := &scraper{address: free(t)}
+	line := drawn + " --steps 1000 --noise 4 --delta 1e-5 --out run --metrics-addr " + s.address
+	if code := run(strings.Fields(line), io.Discard, s); code != exitDone {
+		t.Errorf("exit %d", code)
+	}
+	for _, name := range []string{"dptrain_epsilon ", "dptrain_delta 1e-05", "dptrain_test_accuracy 0.", "dptrain_lots_planned 1000"} {
+		if !strings.Contains(s.seen, name) {
+			t.Errorf("%q is missing in the last scrape:\n%s", name, s.seen)
 		}
-		ended <- stderr
-	}()
-	seen := ""
-	for {
-		select {
-		case stderr := <-ended:
-			if stderr != "" {
-				t.Error(stderr)
-			}
-			for _, name := range []string{"dptrain_epsilon ", "dptrain_delta 1e-05", "dptrain_test_accuracy 0.", "dptrain_lots_planned 1000"} {
-				if !strings.Contains(seen, name) {
-					t.Errorf("%q is missing in the last scrape:\n%s", name, seen)
-				}
-			}
-			if _, _, err := scrape(address); err == nil {
-				t.Error("it answers after the end")
-			}
-			return
-		case <-time.After(20 * time.Millisecond):
-			if _, text, err := scrape(address); err == nil {
-				seen = text
-			}
-		}
+	}
+	if _, _, err := scrape(s.address); err == nil {
+		t.Error("it answers after the end")
 	}
 }

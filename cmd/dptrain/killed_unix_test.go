@@ -117,14 +117,14 @@ func TestTrainIsKilled(t *testing.T) {
 // on; so it does, to the end.
 func TestTrainIsInterrupted(t *testing.T) {
 	inWorkshop(t)
-	const line = "train --ignore owner --model logistic --lot 200 --steps 100000 --noise 20 --delta 1e-5 --accountant rdp --json --out run" + columns
+	const line = "train --ignore owner --model logistic --lot 200 --steps 10000000 --noise 200 --delta 1e-5 --accountant rdp --json --out run" + columns
 	child, stderr := process(t, line)
 	signals := []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals = append(signals, syscall.SIGHUP)
 	}
 	for i, signal := range signals {
-		for deadline := time.Now().Add(20 * time.Second); ; {
+		for deadline := time.Now().Add(5 * time.Minute); ; {
 			if h, err := accountant.Read("run/ledger.jsonl"); err == nil && h.Lots() > told(t, "run") && h.Lots() > 5 {
 				break
 			} else if err != nil && !errors.Is(err, fs.ErrNotExist) && time.Now().After(deadline) {
@@ -200,10 +200,10 @@ func TestTuneIsInterrupted(t *testing.T) {
 // and where it was killed not beyond the next look at its folder, which tells of it.
 func TestChoiceIsStopped(t *testing.T) {
 	inWorkshop(t)
-	line := strings.Replace(choice, "--steps 15", "--steps 100000", 1)
+	line := strings.Replace(choice, "--steps 15", "--steps 10000000", 1)
 	for name, signal := range map[string]syscall.Signal{"interrupted": syscall.SIGINT, "terminated": syscall.SIGTERM, "killed": syscall.SIGKILL} {
 		child, stderr := process(t, line+" --out "+name)
-		for deadline := time.Now().Add(60 * time.Second); ; time.Sleep(2 * time.Millisecond) {
+		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(2 * time.Millisecond) {
 			if _, err := os.Stat(filepath.Join(name, runsFolder, "ledger.jsonl")); err == nil {
 				break
 			}

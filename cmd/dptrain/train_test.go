@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -613,7 +614,13 @@ func told(t *testing.T, dir string) int {
 	}
 	names, _ := filepath.Glob(filepath.Join(dir, "checkpoint", "*.checkpoint"))
 	for _, name := range names {
-		file := contents(t, name)
+		file, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a run that goes on has replaced it
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		_, header, _ := strings.Cut(string(file), "\n")
 		var v struct{ Step int }
 		if err := json.NewDecoder(strings.NewReader(header[8:])).Decode(&v); err != nil {
