@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -48,8 +49,9 @@ func TestOnSmallDisk(t *testing.T) {
 	if err := os.Mkdir("disk", 0o755); err != nil {
 		t.Fatal(err)
 	}
-	const pages, page = 100, 4096
-	if err := syscall.Mount("none", "disk", "tmpfs", 0, "size=400k"); err != nil {
+	const pages = 100
+	page := os.Getpagesize()
+	if err := syscall.Mount("none", "disk", "tmpfs", 0, fmt.Sprint("size=", pages*page)); err != nil {
 		t.Skip(err)
 	}
 	const line = "train --ignore owner --model logistic --lot 20 --steps 12 --noise 1 --delta 1e-5 --accountant rdp --out disk/run" + columns

@@ -89,7 +89,7 @@ func checkConvolution(t *testing.T, d *Device, n *Dnn, v Convolution, r *rand.Ra
 	defer d.Free(workspace)
 	run := func() error { return m.Run(workspace) }
 	must(t, run())
-	if n := testing.AllocsPerRun(1, func() { run() }); n != 0 {
+	if n := testing.AllocsPerRun(10, func() { run() }); n != 0 { // of ten, for the runtime may take some meanwhile
 		t.Errorf("Run takes memory %v times", n)
 	}
 	g, err := d.Capture(run)
