@@ -30,6 +30,7 @@ func spawn(t *testing.T, test string, env ...string) *child {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { command.Process.Kill(); command.Wait() }) // where the test failed
 	return &child{command: command, said: said}
 }
 

@@ -364,7 +364,7 @@ func withoutCheckpoint(c Config) Config {
 func TestFullDisk(t *testing.T) {
 	c := lasting(t)
 	c.CheckpointEvery = 1
-	c.Steps = 100
+	c.Steps = 1_000_000 // more than there is time for while a write fails
 	r := start(t, c)
 	lot := 0
 	err := r.Train(t.Context(), func(p *Progress) error {
@@ -375,7 +375,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		return nil
 	})
-	if err == nil || !strings.Contains(err.Error(), "checkpoint") || lot == 100 {
+	if err == nil || !strings.Contains(err.Error(), "checkpoint") || lot == c.Steps {
 		t.Errorf("error %v after %d lots", err, lot)
 	}
 	r.Close()

@@ -39,6 +39,7 @@ func process(t *testing.T, line string) (child *exec.Cmd, stderr *bytes.Buffer) 
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { child.Process.Kill(); child.Wait() }) // where the test failed
 	return child, stderr
 }
 
