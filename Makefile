@@ -39,7 +39,7 @@ emu:
 
 # Runs tests on the emulated device: make test-emu PKG=./cuda RUN=TestOperations
 test-emu: $(HEADER) emu
-	DPTRAIN_LIBCUDA=$(CACHE)/emu/$(EMU)/libcuda.so.1 go test -tags gpu -count=1 -run '$(RUN)' $(PKG)
+	DPTRAIN_LIBCUDA=$(CACHE)/emu/$(EMU)/libcuda.so.1 go test -tags gpu -count=1 -timeout 1h -run '$(RUN)' $(PKG)
 
 # Counts what the kernels of two steps ask of memory: make traffic STEP=mnist-cnn
 STEP := mnist-cnn
