@@ -37,13 +37,9 @@ type chosen struct {
 
 // winner is the best run.
 type winner struct {
-	Clip         float64 `json:"clip"`
-	LearningRate float64 `json:"learning_rate"`
-	Lot          int     `json:"lot"`
-	Steps        int     `json:"steps"`
-	Noise        float64 `json:"noise_multiplier"`
-	Accuracy     float64 `json:"accuracy"`
-	Deviation    float64 `json:"deviation"` // of the noise in it
+	setting
+	Accuracy  float64 `json:"accuracy"`
+	Deviation float64 `json:"deviation"` // of the noise in it
 }
 
 // chooseShare is what the accuracy that runs are compared by may cost alone, of
@@ -137,9 +133,8 @@ func (s *screen) choose(set *settings, base *job, trials int, distribution strin
 	if err := j.save(best.parameters); err != nil {
 		return err
 	}
-	c := &j.config
 	out := chosen{answerJSON: answerOf(answer), Data: base.task.Name, Model: base.model,
-		Best:  winner{j.set.clip, j.set.lr, c.Lot, c.Steps, c.Noise, best.accuracy, best.deviation},
+		Best:  winner{j.setting(), best.accuracy, best.deviation},
 		Flags: j.flags(), Score: plan.Score, Settings: trials, Runs: plan.Runs, Unit: plan.Unit, Records: plan.Records, LedgerHead: head, Out: base.out}
 	return s.show(out, out.Flags, out.print)
 }

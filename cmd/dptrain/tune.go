@@ -27,13 +27,22 @@ type tuned struct {
 
 // trial is one setting and what it reached.
 type trial struct {
+	setting
+	Accuracy float64 `json:"test_accuracy"`
+	Flags    string  `json:"flags"`
+}
+
+// setting is what is tuned, and the noise that follows from it.
+type setting struct {
 	Clip         float64 `json:"clip"`
 	LearningRate float64 `json:"learning_rate"`
 	Lot          int     `json:"lot"`
 	Steps        int     `json:"steps"`
 	Noise        float64 `json:"noise_multiplier"`
-	Accuracy     float64 `json:"test_accuracy"`
-	Flags        string  `json:"flags"`
+}
+
+func (j *job) setting() setting {
+	return setting{j.set.clip, j.set.lr, j.config.Lot, j.config.Steps, j.config.Noise}
 }
 
 // notTuned are train's flags that tune has no use for.
@@ -215,7 +224,7 @@ func (s *screen) tryOut(ctx context.Context, base *job, set *settings, folder, n
 	if err == nil && got.Labels == 0 {
 		err = fmt.Errorf("the network gives no scores for a label, so no accuracy can be compared")
 	}
-	return trial{set.clip, set.lr, j.config.Lot, j.config.Steps, j.config.Noise, got.Accuracy, j.flags()}, err
+	return trial{j.setting(), got.Accuracy, j.flags()}, err
 }
 
 func (a *tuned) print(w io.Writer) {
