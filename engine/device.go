@@ -163,8 +163,8 @@ func (r *Run) place() Place {
 // noMemory reports whether a smaller microbatch may fit.
 func noMemory(err error) bool { return errors.Is(err, cuda.ErrMemory) || errors.Is(err, cpu.ErrMemory) }
 
-// Threads is how many threads the run uses.
-func (r *Run) Threads() int {
+// threads is how many the run uses.
+func (r *Run) threads() int {
 	switch {
 	case r.config.Device != "cpu":
 		return 1

@@ -84,7 +84,6 @@ func (r *Run) Planned() (float64, error) {
 type Description struct {
 	Records     int     // in the data set
 	ExpectedLot float64 // q·N
-	Rate        float64 // the probability that is drawn; 0 where sampling is not Poisson
 	Microbatch  int     // records computed together
 	PerRecord   int     // examples in a record
 	Bytes       int     // memory of the device's buffers
@@ -112,9 +111,9 @@ type VectorDescription struct {
 func (r *Run) Describe() Description {
 	e := r.Event()
 	d := Description{
-		Records: r.deck.count, ExpectedLot: e.ExpectedLot(), Rate: e.Rate,
+		Records: r.deck.count, ExpectedLot: e.ExpectedLot(),
 		Microbatch: r.program.Records, PerRecord: r.deck.per, Bytes: r.program.Bytes(),
-		Device: r.config.Device, Threads: r.Threads(), Secure: r.source.Secure(),
+		Device: r.config.Device, Threads: r.threads(), Secure: r.source.Secure(),
 		Delta: r.config.Delta, Warning: r.warning(),
 	}
 	for v, p := range r.program.Vectors {
