@@ -221,11 +221,7 @@ func (r *Run) goOn(saved *checkpoint, spent accountant.History) (err error) {
 }
 
 func sameShape(a, b *checkpoint) error {
-	same := len(a.Sizes) == len(b.Sizes) && a.Slots == b.Slots && a.Average == b.Average && a.Projection == b.Projection
-	for v := 0; same && v < len(a.Sizes); v++ {
-		same = a.Sizes[v] == b.Sizes[v]
-	}
-	if !same {
+	if !slices.Equal(a.Sizes, b.Sizes) || a.Slots != b.Slots || a.Average != b.Average || a.Projection != b.Projection {
 		return fmt.Errorf("%w: the checkpoint does not hold the vectors that it describes", ErrDamaged)
 	}
 	return nil

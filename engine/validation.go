@@ -170,11 +170,7 @@ func (r *Run) rightAnswers() (float64, error) {
 		return 0, err
 	}
 	defer e.Close()
-	weights := make([][]float32, len(parameters))
-	for i, p := range parameters {
-		weights[i] = p.Values
-	}
-	shares, err := e.shares(weights, s)
+	shares, err := e.shares(Values(parameters), s)
 	if err != nil {
 		return 0, err
 	}
