@@ -14,7 +14,6 @@ import (
 
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/nearest"
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
 )
@@ -58,7 +57,7 @@ func (s *settings) keep(c *engine.Config) error {
 	if s.given["seed"] {
 		b.WriteString("# INSECURE: whoever has the seed below can subtract this run's noise.\n")
 	}
-	if err := s.print(s.cmd, &b); err != nil {
+	if err := s.print(&b); err != nil {
 		return err
 	}
 	return replaceFile(filepath.Join(s.out, configFile), b.Bytes())
@@ -80,12 +79,12 @@ func (s *settings) replaced(name string) bool {
 // overruled reports whether a flag, or another way to say it, was given already.
 func (s *settings) overruled(name string) bool { return s.given[name] || s.replaced(name) }
 
-func (s *settings) readConfig(cmd *cobra.Command) error {
+func (s *settings) readConfig() error {
 	text, err := os.ReadFile(s.config)
 	if err != nil {
 		return wrong("--config: %w", err)
 	}
-	if err := s.configure(cmd, text); err != nil {
+	if err := s.configure(text); err != nil {
 		return wrong("--config %s: %w", s.config, err)
 	}
 	return nil
@@ -93,7 +92,7 @@ func (s *settings) readConfig(cmd *cobra.Command) error {
 
 // configure takes from a configuration file what was not given yet. Values stand
 // there as they would on the command line.
-func (s *settings) configure(cmd *cobra.Command, text []byte) error {
+func (s *settings) configure(text []byte) error {
 	var keys map[string]yaml.Node
 	in := yaml.NewDecoder(bytes.NewReader(text))
 	if err := in.Decode(&keys); err != nil && !errors.Is(err, io.EOF) {
@@ -104,13 +103,13 @@ func (s *settings) configure(cmd *cobra.Command, text []byte) error {
 	}
 	var taken []string
 	for key, node := range keys {
-		f := cmd.Flags().Lookup(key)
+		f := s.cmd.Flags().Lookup(key)
 		if key == "config" || key == "help" || key == "resume" {
 			return fmt.Errorf("%s has no place in a file: give --%s", key, key)
 		}
 		if f == nil {
 			var names []string
-			cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+			s.cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 			hint := ""
 			if near := nearest.Guess(key, names); near != "" {
 				hint = ": did you mean " + near + "?"
@@ -180,15 +179,15 @@ func named(node *yaml.Node) *yaml.Node {
 // silent are the flags whose zero is not a value but its absence.
 var silent = []string{"seed", "delta", "lot", "rate", "noise", "steps", "length", "validation-split", "validation-noise", "project", "project-noise"}
 
+// momentary are the flags that are of one command, and not of the run that it repeats.
+var momentary = []string{"config", "resume", "out", "preset", "help", "print-config", "dry-run", "json", "quiet"}
+
 // values are the settings by the names of their flags, those that a configuration
 // file has to hold to repeat them.
-func (s *settings) values(cmd *cobra.Command) map[string]any {
+func (s *settings) values() map[string]any {
 	keys := map[string]any{}
-	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Name == "config" || f.Name == "resume" || f.Name == "out" || f.Name == "preset" || f.Name == "help" || f.Name == "print-config" || f.Name == "dry-run" || f.Name == "json" || f.Name == "quiet" {
-			return
-		}
-		if s.replaced(f.Name) {
+	s.cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if slices.Contains(momentary, f.Name) || s.replaced(f.Name) {
 			return
 		}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
@@ -216,8 +215,8 @@ func (s *settings) values(cmd *cobra.Command) map[string]any {
 }
 
 // print writes a configuration file that repeats these settings.
-func (s *settings) print(cmd *cobra.Command, w io.Writer) error {
-	keys := s.values(cmd)
+func (s *settings) print(w io.Writer) error {
+	keys := s.values()
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		line, err := yaml.Marshal(map[string]any{k: keys[k]})
 		if err != nil {

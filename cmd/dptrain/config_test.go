@@ -14,7 +14,7 @@ import (
 func configured(text []byte) (*settings, error) {
 	s := &settings{given: map[string]bool{}, cmd: &cobra.Command{Use: "train"}}
 	s.flags(s.cmd)
-	return s, s.configure(s.cmd, text)
+	return s, s.configure(text)
 }
 
 // What stands in a file means what it means on the command line, whatever YAML
@@ -37,7 +37,7 @@ func TestConfigurationsAreTakenAsTheyStand(t *testing.T) {
 				t.Fatal(err)
 			}
 			var text bytes.Buffer
-			if err := s.print(s.cmd, &text); err != nil {
+			if err := s.print(&text); err != nil {
 				t.Fatal(err)
 			}
 			again, err := configured(text.Bytes())
@@ -105,14 +105,14 @@ func FuzzConfig(f *testing.F) {
 			return
 		}
 		var printed, again bytes.Buffer
-		if err := first.print(first.cmd, &printed); err != nil {
+		if err := first.print(&printed); err != nil {
 			t.Fatal(err)
 		}
 		second, err := configured(printed.Bytes())
 		if err != nil {
 			t.Fatalf("%q is printed as\n%s\nwhich is not read: %v", text, printed.Bytes(), err)
 		}
-		if err := second.print(second.cmd, &again); err != nil || again.String() != printed.String() {
+		if err := second.print(&again); err != nil || again.String() != printed.String() {
 			t.Fatalf("%q is printed as\n%s\nand then as\n%s\n%v", text, printed.Bytes(), again.Bytes(), err)
 		}
 		first.cmd.Flags().VisitAll(func(f *pflag.Flag) {

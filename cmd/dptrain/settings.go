@@ -195,7 +195,7 @@ func (s *settings) complete(cmd *cobra.Command) error {
 		}
 	}
 	if s.config != "" {
-		if err := s.readConfig(cmd); err != nil {
+		if err := s.readConfig(); err != nil {
 			return err
 		}
 	}

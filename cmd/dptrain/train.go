@@ -43,10 +43,10 @@ to ε = 2.`,
 				return err
 			}
 			if set.printConfig && s.json {
-				return s.show(set.values(cmd), "", nil)
+				return s.show(set.values(), "", nil)
 			}
 			if set.printConfig {
-				return set.print(cmd, s.out)
+				return set.print(s.out)
 			}
 			if set.dryRun {
 				return s.preview(set)
