@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,12 +22,10 @@ func newCompletion(s *screen) *cobra.Command {
 			if len(args) != 1 {
 				return wrong("name one shell: %s", strings.Join(shells, ", "))
 			}
-			for _, shell := range shells {
-				if args[0] == shell {
-					return nil
-				}
+			if !slices.Contains(shells, args[0]) {
+				return unknownName("shell", args[0], shells)
 			}
-			return unknownName("shell", args[0], shells)
+			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var script bytes.Buffer

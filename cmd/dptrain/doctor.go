@@ -83,8 +83,7 @@ func newDoctor(s *screen) *cobra.Command {
 }
 
 func cpuFinding() finding {
-	f := finding{What: "processor", OK: true, Detail: fmt.Sprintf("%s, %d threads, %s kernels", runtime.GOARCH, runtime.GOMAXPROCS(0), simd.ISA())}
-	return f
+	return finding{What: "processor", OK: true, Detail: fmt.Sprintf("%s, %d threads, %s kernels", runtime.GOARCH, runtime.GOMAXPROCS(0), simd.ISA())}
 }
 
 func memoryFinding() finding {

@@ -138,10 +138,8 @@ func takesNothing(cmd *cobra.Command, args []string) error {
 
 // oneOf checks the value of a flag that has a fixed set of them.
 func oneOf(flag, value string, choices []string) error {
-	for _, c := range choices {
-		if value == c {
-			return nil
-		}
+	if slices.Contains(choices, value) {
+		return nil
 	}
 	return unknownName("--"+flag, value, choices)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/dptrain/dptrain/engine/data"
@@ -32,9 +33,7 @@ func (s *settings) readSchema(schema data.Schema) (data.Schema, error) {
 		if schema.Bounds == nil {
 			schema.Bounds = map[string]data.Bounds{}
 		}
-		for column, b := range bounds {
-			schema.Bounds[column] = b
-		}
+		maps.Copy(schema.Bounds, bounds)
 	}
 	for _, text := range s.vocabulary {
 		column, words, err := data.ParseVocabulary(text)

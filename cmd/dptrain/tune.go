@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -154,10 +155,7 @@ func (s *screen) tune(set *settings, base *job, trials int) error {
 // trials, by multiples of the powers of the inverse of the root of x⁵ = x + 1.
 func (s *settings) variant(i int, base *job) *settings {
 	v := *s
-	v.given = map[string]bool{}
-	for name := range s.given {
-		v.given[name] = true
-	}
+	v.given = maps.Clone(s.given)
 	if i == 0 {
 		return &v
 	}

@@ -2,6 +2,7 @@ package optim
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,12 +26,7 @@ func Parse(spec string) (Optimizer, error) {
 	}
 	for option := range strings.SplitSeq(options, ",") {
 		key, text, _ := strings.Cut(option, "=")
-		at := -1
-		for i := range known {
-			if known[i] == key {
-				at = i
-			}
-		}
+		at := slices.Index(known, key)
 		if at < 0 {
 			return Optimizer{}, unknown("option of "+name, key, known)
 		}
