@@ -163,7 +163,7 @@ func (p *selection) share(settings []*job) (accountant.Answer, error) {
 			}
 			h := j.history()
 			p.Unit, p.Records, p.Adjacency = j.config.Records.Unit(), h.Header.Records, h.Header.Adjacency
-			p.Candidates = append(p.Candidates, candidateOf(j, h))
+			p.Candidates = append(p.Candidates, candidate{j.flags(), spentOf(h)})
 		}
 		var err error
 		answer, err = p.accounted().Epsilon(p.Delta)

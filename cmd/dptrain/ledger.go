@@ -75,6 +75,14 @@ type spentJSON struct {
 	accountant.Lot
 }
 
+func spentOf(h accountant.History) []spentJSON {
+	all := []spentJSON{}
+	for _, spent := range h.Spent {
+		all = append(all, spentJSON{spent.Count, spent.Lot})
+	}
+	return all
+}
+
 type ledgerJSON struct {
 	Unit      string               `json:"unit"`
 	Records   int                  `json:"records"`
@@ -101,10 +109,7 @@ func newLedgerShow(s *screen) *cobra.Command {
 			}
 			h := history.Header
 			v := ledgerJSON{h.Unit, h.Records, h.Adjacency, h.Secure, history.Lots(), seal.Runs, seal.Entries,
-				seal.Ended, cutShort, seal.Head, []spentJSON{}}
-			for _, spent := range history.Spent {
-				v.Spent = append(v.Spent, spentJSON{spent.Count, spent.Lot})
-			}
+				seal.Ended, cutShort, seal.Head, spentOf(history)}
 			return s.show(v, strconv.Itoa(v.Steps), func(w io.Writer) { printLedger(w, v) })
 		},
 	}

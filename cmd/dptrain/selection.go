@@ -76,14 +76,6 @@ type candidate struct {
 	Spent []spentJSON `json:"spent"`
 }
 
-func candidateOf(j *job, h accountant.History) candidate {
-	c := candidate{Flags: j.flags()}
-	for _, spent := range h.Spent {
-		c.Spent = append(c.Spent, spentJSON{spent.Count, spent.Lot})
-	}
-	return c
-}
-
 // accounted is the selection as the accountant knows it.
 func (p *selection) accounted() accountant.Selection {
 	s := accountant.Selection{Runs: p.Runs.accounted()}
