@@ -12,6 +12,7 @@ import (
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/noise"
 	"github.com/dptrain/dptrain/perexample"
+	"gorgonia.org/tensor"
 )
 
 // The mechanism of a private step.
@@ -160,8 +161,8 @@ func (w Workload) program(private bool, records int) (*plan.Program, error) {
 // columns are a batch of normals, or of indices, and of labels.
 func (w Workload) columns() [][]float32 {
 	r := rand.New(rand.NewPCG(1, 2))
-	features := make([]float32, w.Batch*size(w.Example.Shape))
-	labels := make([]float32, w.Batch*size(w.Example.Labels))
+	features := make([]float32, w.Batch*tensor.ProdInts(w.Example.Shape))
+	labels := make([]float32, w.Batch*tensor.ProdInts(w.Example.Labels))
 	for i := range features {
 		if w.Example.Vocabulary > 0 {
 			features[i] = float32(r.IntN(w.Example.Vocabulary))
@@ -173,14 +174,6 @@ func (w Workload) columns() [][]float32 {
 		labels[i] = float32(r.IntN(w.Example.Classes))
 	}
 	return [][]float32{features, labels}
-}
-
-func size(shape []int) int {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	return n
 }
 
 // fill puts the records from one on into the machine.

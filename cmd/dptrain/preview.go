@@ -13,6 +13,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
+	"gorgonia.org/tensor"
 )
 
 // preview is what train --dry-run answers: the run before it is paid for.
@@ -105,16 +106,11 @@ func (s *screen) preview(set *settings) error {
 	defer run.Close()
 	d := run.Describe()
 	p := &preview{Data: job.task.Name, Model: job.model, Records: d.Records, Unit: c.Records.Unit(), Steps: c.Steps,
-		ExpectedLot: d.ExpectedLot, Microbatch: d.Microbatch, Bytes: d.Bytes, Device: d.Device, Warning: d.Warning, Epsilon: number(math.Inf(1)), Secure: d.Secure && !c.NonPrivate}
+		ExpectedLot: d.ExpectedLot, Parameters: weightsOf(d), Microbatch: d.Microbatch, Bytes: d.Bytes, Device: d.Device, Warning: d.Warning, Epsilon: number(math.Inf(1)), Secure: d.Secure && !c.NonPrivate}
 	if job.matched != "" {
 		p.Start = job.startWords()
 	}
 	for _, v := range d.Vectors {
-		n := 1
-		for _, x := range v.Shape {
-			n *= x
-		}
-		p.Parameters += n
 		p.Layers = append(p.Layers, previewLayer{v.Name, v.Shape, v.Kind, v.Method, v.Group, v.Clip, v.Sigma})
 	}
 	if !c.NonPrivate {
@@ -142,6 +138,14 @@ func (s *screen) preview(set *settings) error {
 		return err
 	}
 	return s.show(p, fmt.Sprintf("%s %.0f", roundUp(float64(p.Epsilon)), p.Seconds), p.print)
+}
+
+// weightsOf is how many weights are trained.
+func weightsOf(d engine.Description) (n int) {
+	for _, v := range d.Vectors {
+		n += tensor.ProdInts(v.Shape)
+	}
+	return n
 }
 
 // rehearse runs lots for a moment, one at least, and gives the time that all of them

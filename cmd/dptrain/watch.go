@@ -16,15 +16,7 @@ import (
 // announce says what is about to happen.
 func (s *screen) announce(j *job, run *engine.Run) {
 	d := run.Describe()
-	weights := 0
-	for _, v := range d.Vectors {
-		n := 1
-		for _, x := range v.Shape {
-			n *= x
-		}
-		weights += n
-	}
-	s.note("Training %s (%d weights) on %s: %d records, %s of about %.0f.", j.model, weights, j.task.Name, d.Records, plural(j.config.Steps, "lot"), d.ExpectedLot)
+	s.note("Training %s (%d weights) on %s: %d records, %s of about %.0f.", j.model, weightsOf(d), j.task.Name, d.Records, plural(j.config.Steps, "lot"), d.ExpectedLot)
 	if n := j.config.Projection.Directions; n > 0 && run.Directions() == nil {
 		s.note("First %s of the features: released once, before the first lot.", plural(n, "principal direction"))
 	}
