@@ -6,46 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 )
-
-// lineReader turns a file of one row a line into examples, and names the columns
-// that their features come from.
-type lineReader func(r io.Reader, s Schema) (Set, []string, error)
-
-// openLines reads a file as the schema says, and another one of the same columns,
-// in any order, to test with if there is one.
-func openLines(file string, o Options, read lineReader) (*Task, error) {
-	if err := o.Schema.validate(); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	task := &Task{ClassNames: o.Schema.Classes, Private: true, Source: file, Schema: o.Schema}
-	train, inputs, err := readLines(file, o.Schema, read)
-	if err != nil {
-		return nil, err
-	}
-	task.Train, task.Classes, task.Schema.Inputs = train, train.Columns()[1].Classes, inputs
-	if o.Test == "" {
-		return task, nil
-	}
-	task.Test, _, err = readLines(o.Test, task.Schema, read)
-	return task, err
-}
-
-func readLines(file string, s Schema, read lineReader) (Set, []string, error) {
-	f, err := openFile(os.DirFS(filepath.Dir(file)), filepath.Base(file))
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", file, err)
-	}
-	defer f.Close()
-	set, inputs, err := read(f, s)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return set, inputs, nil
-}
 
 // readCSV turns rows into examples: the features, in the order of the file's
 // columns, whose names it returns, and the label. Errors name lines and columns,

@@ -1,7 +1,6 @@
 package data
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -10,38 +9,6 @@ import (
 	"strconv"
 	"strings"
 )
-
-// longestLine bounds a line, so that a file without line ends is an error and
-// not all of the memory.
-const longestLine = 64 << 20
-
-// eachLine calls f with the lines of a file that are not blank, and their
-// numbers.
-func eachLine(r io.Reader, f func(number int, line []byte) error) error {
-	in := bufio.NewScanner(r)
-	in.Buffer(make([]byte, 1<<16), longestLine)
-	number := 0
-	for in.Scan() {
-		number++
-		line := in.Bytes()
-		if number == 1 {
-			if mark := string(line[:min(2, len(line))]); mark == "\xff\xfe" || mark == "\xfe\xff" {
-				return errors.New("is UTF-16; write it as UTF-8")
-			}
-			line = bytes.TrimPrefix(line, []byte("\ufeff"))
-		}
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			continue
-		}
-		if err := f(number, line); err != nil {
-			return err
-		}
-	}
-	if errors.Is(in.Err(), bufio.ErrTooLong) {
-		return fmt.Errorf("line %d is longer than %d bytes", number+1, longestLine)
-	}
-	return in.Err()
-}
 
 // readJSONL turns objects, one a line, into examples, their keys being columns.
 // Texts, numbers, true and false stand for themselves, null for nothing, and a
@@ -144,40 +111,4 @@ func cell(value json.RawMessage) (text string, ok bool) {
 		return "", false
 	}
 	return string(value), true // a number, true or false
-}
-
-// lines is the layout of plain text: a row is a text.
-func lines(t *tokenizer) *layout {
-	return &layout{order: []int{0}, label: -1, user: -1, tokens: t}
-}
-
-// readText makes each line that is not blank an example: a language model's.
-func readText(r io.Reader, s Schema) (Set, []string, error) {
-	t, err := s.tokenizer()
-	if err != nil {
-		return nil, nil, err
-	}
-	rows := rows{layout: lines(t)}
-	if err := eachLine(r, func(number int, line []byte) error {
-		if _, err := rows.add([]string{string(line)}); err != nil {
-			return fmt.Errorf("line %d: %w", number, err)
-		}
-		return nil
-	}); err != nil {
-		return nil, nil, err
-	}
-	if rows.count == 0 {
-		return nil, nil, errors.New("has no line with text")
-	}
-	set, err := rows.set(s)
-	return set, nil, err
-}
-
-// openText reads a plain text, or another one to test with: a line is an example.
-func openText(file string, o Options) (*Task, error) {
-	if o.Schema.named() || len(o.Schema.Classes) > 0 {
-		return nil, fmt.Errorf("%s is plain text, whose lines have no columns: leave out label, classes, text, bounds, vocabulary, ignore and user, or write a .csv or .jsonl file", file)
-	}
-	o.Schema.Next = true
-	return openLines(file, o, readText)
 }
