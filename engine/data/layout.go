@@ -27,38 +27,46 @@ type layout struct {
 	width             int        // features of one example
 }
 
-// newLayout matches a header with the schema. It cites the header only once the
-// label column, or that of the text, was found in it: the first line of a file
-// without one is a row.
+// checkNames finds what a header and the schema lack of each other. It cites the header
+// only once the label column, or that of the text, was found in it: the first line of a
+// file without one is a row.
+func checkNames(names []string, s Schema) error {
+	if s.Label == "" && !s.Next {
+		return errors.New("no label column was named; write --label with a name of the first line")
+	}
+	if s.Next && s.Text == "" {
+		return errors.New("no column of text was named; write --text with a name of the first line")
+	}
+	for role, name := range map[string]string{"label": s.Label, "text": s.Text} {
+		if name != "" && !slices.Contains(names, name) {
+			return fmt.Errorf("the first line, which must name the columns, has no %s %q%s", role, name, meant(name, names))
+		}
+	}
+	if name, twice := repeated(names); twice {
+		return fmt.Errorf("the header names column %q twice", name)
+	}
+	for _, c := range s.columns() {
+		if !slices.Contains(names, c) {
+			return fmt.Errorf("the header has no column %q%s", c, meant(c, names))
+		}
+	}
+	if len(s.Classes) < 2 && !s.Next {
+		return fmt.Errorf("the classes of label column %q were not given; write --classes with their public names (A,B,…) or their count", s.Label)
+	}
+	if k := slices.Index(names, ""); k >= 0 && !slices.Contains(s.Ignore, "") {
+		return fmt.Errorf("the first line gives column %d no name; give it one, or leave it out with --ignore '\"\"'", k+1)
+	}
+	return nil
+}
+
+// newLayout matches a header with the schema.
 func newLayout(header []string, s Schema) (*layout, error) {
 	names := make([]string, len(header))
 	for k, name := range header {
 		names[k] = strings.TrimSpace(name)
 	}
-	if s.Label == "" && !s.Next {
-		return nil, errors.New("no label column was named; write --label with a name of the first line")
-	}
-	if s.Next && s.Text == "" {
-		return nil, errors.New("no column of text was named; write --text with a name of the first line")
-	}
-	for role, name := range map[string]string{"label": s.Label, "text": s.Text} {
-		if name != "" && !slices.Contains(names, name) {
-			return nil, fmt.Errorf("the first line, which must name the columns, has no %s %q%s", role, name, meant(name, names))
-		}
-	}
-	if name, twice := repeated(names); twice {
-		return nil, fmt.Errorf("the header names column %q twice", name)
-	}
-	for _, c := range s.columns() {
-		if !slices.Contains(names, c) {
-			return nil, fmt.Errorf("the header has no column %q%s", c, meant(c, names))
-		}
-	}
-	if len(s.Classes) < 2 && !s.Next {
-		return nil, fmt.Errorf("the classes of label column %q were not given; write --classes with their public names (A,B,…) or their count", s.Label)
-	}
-	if k := slices.Index(names, ""); k >= 0 && !slices.Contains(s.Ignore, "") {
-		return nil, fmt.Errorf("the first line gives column %d no name; give it one, or leave it out with --ignore '\"\"'", k+1)
+	if err := checkNames(names, s); err != nil {
+		return nil, err
 	}
 	at := func(name string) int {
 		if name == "" {
