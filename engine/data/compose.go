@@ -72,22 +72,6 @@ func Origin(s Set, row int) int {
 	}
 }
 
-// Split parts a set into its first n examples and the rest.
-func Split(s Set, n int) (first, rest Set, err error) {
-	if n < 0 || n > s.Len() {
-		return nil, nil, fmt.Errorf("cannot split off %d examples of %d", n, s.Len())
-	}
-	rows := make([]int, s.Len())
-	for i := range rows {
-		rows[i] = i
-	}
-	if first, err = Subset(s, rows[:n]); err != nil {
-		return nil, nil, err
-	}
-	rest, err = Subset(s, rows[n:])
-	return first, rest, err
-}
-
 // concat is several sets, one after the other.
 type concat struct {
 	parts   []Set
