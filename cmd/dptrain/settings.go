@@ -9,6 +9,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/models"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -51,6 +52,8 @@ type settings struct {
 	cmd      *cobra.Command
 }
 
+var samplings = []string{string(sample.PolicyPoisson), string(sample.PolicyFixed), string(sample.PolicyShuffle)}
+
 func (s *settings) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.SortFlags = false
@@ -74,7 +77,7 @@ func (s *settings) flags(cmd *cobra.Command) {
 	f.IntVar(&s.steps, "steps", 0, "lots, in place of --epochs")
 	f.StringVar(&s.record, "record", "example", "what is protected: example, microbatch:K or user:COLUMN")
 	f.IntVar(&s.userExamples, "user-examples", 16, "examples of a user that take part, at most; the number is public")
-	f.StringVar(&s.sampling, "sampling", "poisson", "how lots are drawn: poisson, fixed or shuffle")
+	f.StringVar(&s.sampling, "sampling", "poisson", "how lots are drawn: "+list(samplings))
 
 	f.Float64Var(&s.clip, "clip", 1, "bound on the norm of a record's gradient")
 	f.StringVar(&s.clipping, "clipping", "flat", "flat, per-layer, joint, normalized or adaptive")
@@ -100,7 +103,7 @@ func (s *settings) flags(cmd *cobra.Command) {
 	f.BoolVar(&s.dryRun, "dry-run", false, "describe the run, what it will cost and how long it may take, and spend nothing")
 	f.BoolVar(&s.printConfig, "print-config", false, "print every setting as a configuration file and stop")
 
-	complete(cmd, "sampling", []string{"poisson", "fixed", "shuffle"})
+	complete(cmd, "sampling", samplings)
 	complete(cmd, "clipping", clippings)
 	complete(cmd, "optimizer", optim.Kinds())
 	complete(cmd, "allocation", []string{"proportional", "dimension"})
@@ -199,20 +202,8 @@ func (s *settings) complete(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	if s.preset != "" {
-		p, err := models.FindPreset(s.preset)
-		if err != nil {
-			return asWrong(err)
-		}
-		for _, f := range p.Flags {
-			if s.overruled(f.Name) || f.Name == "stop-at-epsilon" && s.given["epsilon"] { // another budget takes its place
-				continue
-			}
-			if err := cmd.Flags().Set(f.Name, f.Value); err != nil {
-				return fmt.Errorf("preset %s: %w", p.Name, err)
-			}
-			s.given[f.Name] = true
-		}
+	if err := s.readPreset(); err != nil {
+		return err
 	}
 	for _, pair := range alternatives {
 		if s.given[pair[0]] && s.given[pair[1]] {
@@ -231,11 +222,32 @@ func (s *settings) complete(cmd *cobra.Command) error {
 	if err := oneOf("clipping", s.clipping, clippings); err != nil {
 		return err
 	}
-	if err := oneOf("sampling", s.sampling, []string{"poisson", "fixed", "shuffle"}); err != nil {
+	if err := oneOf("sampling", s.sampling, samplings); err != nil {
 		return err
 	}
 	if s.out == "" {
 		s.out = "runs/" + time.Now().Format("2006-01-02_15-04-05.000")
+	}
+	return nil
+}
+
+// readPreset takes from a preset what was not given yet.
+func (s *settings) readPreset() error {
+	if s.preset == "" {
+		return nil
+	}
+	p, err := models.FindPreset(s.preset)
+	if err != nil {
+		return asWrong(err)
+	}
+	for _, f := range p.Flags {
+		if s.overruled(f.Name) || f.Name == "stop-at-epsilon" && s.given["epsilon"] { // another budget takes its place
+			continue
+		}
+		if err := s.cmd.Flags().Set(f.Name, f.Value); err != nil {
+			return fmt.Errorf("preset %s: %w", p.Name, err)
+		}
+		s.given[f.Name] = true
 	}
 	return nil
 }
