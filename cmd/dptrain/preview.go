@@ -74,6 +74,13 @@ type blankUsers struct {
 
 func (b blankUsers) Users() []int32 { return b.users }
 
+func blanked(s data.Set) data.Set {
+	if users := data.Users(s); users != nil {
+		return blankUsers{blank{s}, users}
+	}
+	return blank{s}
+}
+
 // rehearsed is how long lots are timed for.
 const rehearsed = 2 * time.Second
 
@@ -90,10 +97,7 @@ func (s *screen) preview(set *settings) error {
 	}
 	defer os.RemoveAll(folder)
 	c := job.config
-	c.Train = blank{c.Train}
-	if users := data.Users(job.config.Train); users != nil {
-		c.Train = blankUsers{blank{job.config.Train}, users}
-	}
+	c.Train = blanked(c.Train)
 	c.Checkpoint = ""
 	c.Projection = engine.Projection{} // behind directions of zeros all takes as long
 	if !c.NonPrivate {

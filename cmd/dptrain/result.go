@@ -10,6 +10,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/data"
 )
 
 // result is run.json: what is public about a run that ended.
@@ -115,14 +116,8 @@ func (s *screen) finish(w *watch, held *validated, took time.Duration) (*result,
 	if err := w.end(parameters); err != nil {
 		return nil, err
 	}
-	if score := w.score; score != nil {
-		r.TestLoss, r.TestExamples, r.TestLabels = number(score.Loss), score.Examples, score.Labels
-		if score.Labels > 0 {
-			r.TestAccuracy = number(score.Accuracy)
-		}
-		if len(score.Confusion) <= mostConfused && !j.task.Schema.Next {
-			r.Confusion, r.ClassNames = score.Confusion, j.task.ClassNames
-		}
+	if w.score != nil {
+		r.tested(w.score, j.task)
 	}
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -135,6 +130,17 @@ func (s *screen) finish(w *watch, held *validated, took time.Duration) (*result,
 		return nil, fmt.Errorf("the run is saved in %s, its report is not: %w", j.out, err)
 	}
 	return r, nil
+}
+
+// tested notes what was measured on the test set.
+func (r *result) tested(score *engine.Evaluation, task *data.Task) {
+	r.TestLoss, r.TestExamples, r.TestLabels = number(score.Loss), score.Examples, score.Labels
+	if score.Labels > 0 {
+		r.TestAccuracy = number(score.Accuracy)
+	}
+	if len(score.Confusion) <= mostConfused && !task.Schema.Next {
+		r.Confusion, r.ClassNames = score.Confusion, task.ClassNames
+	}
 }
 
 // kind is what the network does, in the words of the Hugging Face Hub.
