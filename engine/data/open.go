@@ -93,7 +93,7 @@ func open(name string, o Options) (*Task, error) {
 		return nil, fmt.Errorf("%s is a path of its own; leave out --data-dir", name)
 	}
 	if o.Standardize {
-		return nil, fmt.Errorf("no mean and deviation are published for %s; leave out the standardizing", name)
+		return nil, fmt.Errorf("no mean and deviation are published for %s; leave out --standardize", name)
 	}
 	if info.IsDir() || archive(name) {
 		return openPath(name, o)
@@ -115,7 +115,7 @@ func openOwn(name string, o Options) (*Task, error) {
 		return nil, fmt.Errorf("%s are drawn by the program; leave out --data-dir, or name the data set that lies there with --data", name)
 	}
 	if o.Standardize {
-		return nil, fmt.Errorf("no mean and deviation are published for %s; leave out the standardizing", name)
+		return nil, fmt.Errorf("no mean and deviation are published for %s; leave out --standardize", name)
 	}
 	if name == "remarks" {
 		if o.Schema.named() || len(o.Schema.Classes) > 0 || o.Test != "" {
