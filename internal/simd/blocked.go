@@ -81,7 +81,7 @@ func (p *product) macro(r rect, tail int, packA, zeros bool) {
 			i := r.i0 + q*rows/panels
 			m := r.i0 + (q+1)*rows/panels - i
 			p.fetchB(r, (j-r.j0)/p.k.nr*panels+q, ceilDiv(r.j1-r.j0, p.k.nr)*panels)
-			p.tile(m, n, p.panelA(i, r.i0, q, packA), b, at(p.c, i*p.LDC+j-p.c0), p.LDC, i, j)
+			p.tile(m, n, p.panelA(i, r.i0, q, packA), b, at(p.c, i*p.LDC+j), p.LDC, i, j)
 		}
 	}
 }

@@ -41,7 +41,6 @@ type product struct {
 	k       *kernels
 	ws      *Workspace
 	a, b, c []float32
-	c0      int // where in C the slice c starts
 	// The steps of k under way.
 	k0, k1 int
 }

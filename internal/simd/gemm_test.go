@@ -355,39 +355,6 @@ func TestGemmKeepsNaN(t *testing.T) {
 	})
 }
 
-func TestGemmSumSquares(t *testing.T) {
-	each(t, func(t *testing.T, k *kernels) {
-		rng := rand.New(rand.NewPCG(25, 26))
-		ws := NewWorkspace()
-		for range 60 {
-			g := shape(rng)
-			if g.M*g.N*g.K > 1<<24 {
-				continue
-			}
-			g.LDC, g.Accumulate, g.ReLU, g.ColBias, g.RowBias = g.N, false, false, nil, nil
-			nc, na, nb := g.areas()
-			a, b, c := random(rng, na), random(rng, nb), make([]float32, nc)
-			if g.TransA && !g.TransB {
-				g.Factors = random(rng, g.K)
-				for i := range g.Factors {
-					if rng.IntN(4) == 0 && g.M > 0 {
-						g.Factors[i], a[i*g.LDA] = 0, float32(math.NaN())
-					}
-				}
-			}
-			g.run(k, c, a, b, ws, 0, 1)
-			want := 0.0
-			for _, v := range c {
-				want += float64(v) * float64(v)
-			}
-			g.LDC = 0
-			if got := g.sumSquares(k, a, b, ws); !(math.Abs(got-want) <= 1e-12*want) {
-				t.Fatalf("%v: %v, want %v", g, got, want)
-			}
-		}
-	})
-}
-
 func TestGemmRefuses(t *testing.T) {
 	ok := Gemm{M: 2, N: 3, K: 4, LDA: 4, LDB: 3, LDC: 3}
 	for name, spoil := range map[string]func(*Gemm) (share, shares int){
