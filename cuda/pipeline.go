@@ -57,7 +57,7 @@ func (m *Machine) Follow(f clip.Formula, examples int, read func(dst [][]float32
 	if err := m.pipeMemory(sets != nil); err != nil {
 		return err
 	}
-	steps, err := m.pipeSteps(f, sets)
+	steps, err := m.pipeSteps(f)
 	if err != nil {
 		return err
 	}
@@ -251,7 +251,7 @@ func table[T any](m *Machine, rows []T) (driver.Pointer, error) {
 
 // pipeSteps is the work between a microbatch's arrival and its end: front,
 // factors, losses, back.
-func (m *Machine) pipeSteps(f clip.Formula, sets []driver.Pointer) ([]step, error) {
+func (m *Machine) pipeSteps(f clip.Formula) ([]step, error) {
 	p := m.pipe
 	laid := formula{GroupCount: int64(len(f.Groups)), VectorCount: int64(len(m.program.Vectors)),
 		Inverse: f.Inverse, Margin: f.Margin, Smallest: f.Smallest}
