@@ -58,9 +58,9 @@ func computed(t *testing.T, s op.Spec, in []operand) []float32 {
 	return append([]float32(nil), m.Output()...)
 }
 
-// agree holds the device's result against the reference, to tolerance times the
-// largest element.
-func agree(t *testing.T, s op.Spec, in []operand, tolerance float64) []float32 {
+// agree holds the device's result against the reference, to 1e-5 of the largest
+// element.
+func agree(t *testing.T, s op.Spec, in []operand) []float32 {
 	t.Helper()
 	got := computed(t, s, in)
 	wide, shapes := make([][]float64, len(in)), make([]tensor.Shape, len(in))
@@ -79,7 +79,7 @@ func agree(t *testing.T, s op.Spec, in []operand, tolerance float64) []float32 {
 	}
 	for i, w := range want {
 		g := float64(got[i])
-		if !(math.Abs(g-w) <= tolerance*scale || math.IsNaN(w) && math.IsNaN(g) || w == g) {
+		if !(math.Abs(g-w) <= 1e-5*scale || math.IsNaN(w) && math.IsNaN(g) || w == g) {
 			t.Fatalf("%v%v: element %d is %v, want %v", s, shapes, i, g, w)
 		}
 	}
@@ -120,7 +120,7 @@ func TestLongRows(t *testing.T) {
 				{op.ElementLosses{Kind: op.HuberError, Width: 2}, []operand{x, y}},
 			}
 			for _, s := range specs {
-				got := agree(t, s.spec, s.in, 1e-5)
+				got := agree(t, s.spec, s.in)
 				last := make([]operand, len(s.in))
 				for i, x := range s.in {
 					shape := x.shape.Clone()
@@ -136,8 +136,8 @@ func TestLongRows(t *testing.T) {
 			}
 		})
 	}
-	agree(t, op.Softmax{Axis: 0}, []operand{normals(r, 2000, 3)}, 1e-5)
-	agree(t, op.SoftmaxGrad{Axis: 0}, []operand{normals(r, 2000, 3), normals(r, 2000, 3)}, 1e-5)
+	agree(t, op.Softmax{Axis: 0}, []operand{normals(r, 2000, 3)})
+	agree(t, op.SoftmaxGrad{Axis: 0}, []operand{normals(r, 2000, 3), normals(r, 2000, 3)})
 }
 
 // A class that is masked by −Inf has probability 0; NaN and +Inf make no number.
@@ -184,11 +184,11 @@ func TestManyRowsAndChannels(t *testing.T) {
 		{20000, 1, 1, 100}, {6000, 10, 1, 500}, {999, 300, 1, 333}, {400, 7, 33, 200}, {300, 130, 5, 100}, {64, 40, 200, 64}, {1, 3, 20000, 1},
 	} {
 		x, y := normals(r, s.rows, s.channels, s.inner), normals(r, s.rows, s.channels, s.inner)
-		agree(t, op.ChannelSum{Channels: s.channels, Inner: s.inner}, []operand{x}, 1e-5)
-		agree(t, op.ChannelDot{Channels: s.channels, Inner: s.inner}, []operand{x, y}, 1e-5)
-		agree(t, op.Total{Scale: 0.5}, []operand{x}, 1e-5)
-		agree(t, op.RecordGradients{Form: op.Scale{Channels: s.channels, Inner: s.inner}, Records: s.records}, []operand{x, y}, 1e-5)
-		agree(t, op.SquaredNorms{Form: op.Shift{Channels: s.channels, Inner: s.inner}, Records: s.records}, []operand{x}, 1e-5)
+		agree(t, op.ChannelSum{Channels: s.channels, Inner: s.inner}, []operand{x})
+		agree(t, op.ChannelDot{Channels: s.channels, Inner: s.inner}, []operand{x, y})
+		agree(t, op.Total{Scale: 0.5}, []operand{x})
+		agree(t, op.RecordGradients{Form: op.Scale{Channels: s.channels, Inner: s.inner}, Records: s.records}, []operand{x, y})
+		agree(t, op.SquaredNorms{Form: op.Shift{Channels: s.channels, Inner: s.inner}, Records: s.records}, []operand{x})
 
 		factors := operand{tensor.Shape{s.records}, make([]float32, s.records)}
 		for i := range factors.values {
@@ -200,12 +200,12 @@ func TestManyRowsAndChannels(t *testing.T) {
 				}
 			}
 		}
-		agree(t, op.ClippedSum{Form: op.Shift{Channels: s.channels, Inner: s.inner}, Records: s.records}, []operand{x, factors}, 1e-5)
-		agree(t, op.ClippedSum{Form: op.Scale{Channels: s.channels, Inner: s.inner}, Records: s.records}, []operand{x, y, factors}, 1e-5)
+		agree(t, op.ClippedSum{Form: op.Shift{Channels: s.channels, Inner: s.inner}, Records: s.records}, []operand{x, factors})
+		agree(t, op.ClippedSum{Form: op.Scale{Channels: s.channels, Inner: s.inner}, Records: s.records}, []operand{x, y, factors})
 	}
 	wide := normals(r, 3, 70000)
-	agree(t, op.SquaredNorms{Form: op.Shift{Channels: 70000, Inner: 1}, Records: 3}, []operand{wide}, 1e-5)
-	agree(t, op.SquaredNorms{Form: op.Scale{Channels: 3500, Inner: 20}, Records: 3}, []operand{wide, wide}, 1e-5)
+	agree(t, op.SquaredNorms{Form: op.Shift{Channels: 70000, Inner: 1}, Records: 3}, []operand{wide})
+	agree(t, op.SquaredNorms{Form: op.Scale{Channels: 3500, Inner: 20}, Records: 3}, []operand{wide, wide})
 }
 
 // Far from zero a mean is no float32: what it leaves out must not be lost.
@@ -216,7 +216,7 @@ func TestNormalizeFarFromZero(t *testing.T) {
 		for i := range x.values {
 			x.values[i] += 20000
 		}
-		agree(t, op.Normalize{Chunk: n, Eps: 1e-5, Center: true}, []operand{x}, 1e-5)
+		agree(t, op.Normalize{Chunk: n, Eps: 1e-5, Center: true}, []operand{x})
 	}
 }
 
