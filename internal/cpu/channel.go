@@ -45,6 +45,25 @@ func (c compiler) channelScale(s op.ChannelScale, k call) func() {
 	})
 }
 
+func (c compiler) channelShift(s op.ChannelShift, k call) func() {
+	out, x, beta := k.out, k.in[0], k.in[1]
+	if s.Inner == 1 {
+		return c.over(len(out)/s.Channels, s.Channels, func(from, to int, _ *worker) {
+			for r := from; r < to; r++ {
+				simd.Add(out[r*s.Channels:][:s.Channels], x[r*s.Channels:][:s.Channels], beta)
+			}
+		})
+	}
+	return c.over(len(out)/s.Inner, s.Inner, func(from, to int, _ *worker) {
+		for r := from; r < to; r++ {
+			b, y := beta[r%s.Channels], out[r*s.Inner:][:s.Inner]
+			for j, v := range x[r*s.Inner:][:s.Inner] {
+				y[j] = v + b
+			}
+		}
+	})
+}
+
 // channelSums makes a step that sums each channel of Δ, or of A⊙Δ where a is
 // given, over all rows and inner elements, each row times the factor of its
 // record where factors are given. A task owns channels and goes through the rows

@@ -78,29 +78,6 @@ func (s ScaleShift) Use(i int, in G.Nodes, _, grad *G.Node) (Use, error) {
 	return Use{}, fmt.Errorf("%v: input %d is no parameter", s, i)
 }
 
-// ChannelScale multiplies each channel of x by its own factor.
-type ChannelScale struct{ Channels, Inner int }
-
-func (s ChannelScale) String() string {
-	return fmt.Sprintf("channelScale{%d,%d}", s.Channels, s.Inner)
-}
-
-func (s ChannelScale) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
-		return nil, err
-	}
-	if in[1].TotalSize() != s.Channels {
-		return nil, fmt.Errorf("scale %v for %d channels", in[1], s.Channels)
-	}
-	return in[0].Clone(), channelsByRow(in[0], s.Channels, s.Inner)
-}
-
-func (s ChannelScale) Do(out []float64, in [][]float64, _ []tensor.Shape) {
-	for i, x := range in[0] {
-		out[i] = x * in[1][i/s.Inner%s.Channels]
-	}
-}
-
 // ChannelSum sums each channel over rows and inner elements.
 type ChannelSum struct{ Channels, Inner int }
 

@@ -1,9 +1,6 @@
 package cpu
 
-import (
-	"github.com/dptrain/dptrain/internal/op"
-	"github.com/dptrain/dptrain/internal/simd"
-)
+import "github.com/dptrain/dptrain/internal/op"
 
 // rotary turns pairs of columns by angles that are worked out once.
 func (c compiler) rotary(s op.Rotary, k call) func() {
@@ -27,26 +24,6 @@ func (c compiler) rotary(s op.Rotary, k call) func() {
 				}
 			}
 			copy(y[s.Turned:], x[s.Turned:])
-		}
-	})
-}
-
-// channelShift adds each channel's number.
-func (c compiler) channelShift(s op.ChannelShift, k call) func() {
-	out, x, beta := k.out, k.in[0], k.in[1]
-	if s.Inner == 1 {
-		return c.over(len(out)/s.Channels, s.Channels, func(from, to int, _ *worker) {
-			for r := from; r < to; r++ {
-				simd.Add(out[r*s.Channels:][:s.Channels], x[r*s.Channels:][:s.Channels], beta)
-			}
-		})
-	}
-	return c.over(len(out)/s.Inner, s.Inner, func(from, to int, _ *worker) {
-		for r := from; r < to; r++ {
-			b, y := beta[r%s.Channels], out[r*s.Inner:][:s.Inner]
-			for j, v := range x[r*s.Inner:][:s.Inner] {
-				y[j] = v + b
-			}
 		}
 	})
 }
