@@ -42,19 +42,9 @@ func (a *axes) add(size, stride int) {
 	a.Count++
 }
 
-// strides of the axes of a tensor.
-func strides(shape tensor.Shape) []int {
-	s, n := make([]int, len(shape)), 1
-	for i := len(shape) - 1; i >= 0; i-- {
-		s[i] = n
-		n *= shape[i]
-	}
-	return s
-}
-
 // permuted takes axes that stay neighbours as one.
 func permuted(s op.Permute, in tensor.Shape) (a axes) {
-	stride, order := strides(in), s.Order.List()
+	stride, order := in.CalcStrides(), s.Order.List()
 	for i := len(order) - 1; i >= 0; i-- {
 		size, step := in[order[i]], stride[order[i]]
 		for i > 0 && order[i-1] == order[i]-1 {
@@ -87,7 +77,7 @@ func (c *compiler) joined(outer int, k call) {
 
 func (c *compiler) sumAxes(s op.SumAxes, k call) {
 	var kept, summed axes
-	stride, terms, last := strides(k.shapes[0]), 1, false
+	stride, terms, last := k.shapes[0].CalcStrides(), 1, false
 	for i := len(k.shapes[0]) - 1; i >= 0; i-- {
 		size := k.shapes[0][i]
 		switch {

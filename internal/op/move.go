@@ -27,27 +27,9 @@ func AxesOf(at ...int) Axes {
 func (a Axes) List() []int { return a.At[:a.N] }
 
 // Has reports whether the axis is listed.
-func (a Axes) Has(axis int) bool {
-	for _, x := range a.List() {
-		if x == axis {
-			return true
-		}
-	}
-	return false
-}
+func (a Axes) Has(axis int) bool { return slices.Contains(a.List(), axis) }
 
 func (a Axes) String() string { return fmt.Sprint(a.List()) }
-
-// strides are those of a contiguous row-major tensor.
-func strides(s tensor.Shape) []int {
-	st := make([]int, len(s))
-	n := 1
-	for i := len(s) - 1; i >= 0; i-- {
-		st[i] = n
-		n *= s[i]
-	}
-	return st
-}
 
 // Around is the number of elements before and after an axis.
 func Around(s tensor.Shape, axis int) (outer, inner int) {
@@ -106,7 +88,7 @@ func (p Permute) Shape(in []tensor.Shape) (tensor.Shape, error) {
 // Index gives, for each element of the result, its place in the input.
 func (p Permute) Index(in tensor.Shape) []int32 {
 	shape, _ := p.Shape([]tensor.Shape{in})
-	from := strides(in)
+	from := in.CalcStrides()
 	at := make([]int32, in.TotalSize())
 	pos := make([]int, len(shape))
 	for i := range at {
@@ -271,14 +253,14 @@ func (s SumAxes) Shape(in []tensor.Shape) (tensor.Shape, error) {
 
 func (s SumAxes) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	clear(out)
-	from := strides(shapes[0])
+	from := shapes[0].CalcStrides()
 	var kept tensor.Shape
 	for i, n := range shapes[0] {
 		if !s.Over.Has(i) {
 			kept = append(kept, n)
 		}
 	}
-	to := strides(kept)
+	to := kept.CalcStrides()
 	for i, x := range in[0] {
 		k, d := 0, 0
 		for axis, n := range shapes[0] {
