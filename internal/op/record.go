@@ -26,7 +26,8 @@ const (
 
 func (m Method) String() string { return [...]string{"rank-one", "gram", "group"}[m] }
 
-// blocks reads the form's inputs: how long a record's block of each is.
+// blocks checks a form's inputs: each is a block a record, the last, where extra is 1, a
+// factor a record.
 func blocks(f Form, records int, in []tensor.Shape, extra int) error {
 	want := 2 + extra
 	if !NeedsA(f) {
