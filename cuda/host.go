@@ -3,8 +3,6 @@
 package cuda
 
 import (
-	"fmt"
-
 	"github.com/dptrain/dptrain/internal/op"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -82,24 +80,6 @@ func (c *compiler) foreign(f G.Op, k call) {
 		if err != nil {
 			return err
 		}
-		if d, ok := result.(*tensor.Dense); ok && d.RequiresIterator() {
-			result = d.Materialize().(*tensor.Dense)
-		}
-		switch v := result.Data().(type) {
-		case []float32:
-			copy(out, v)
-		case float32:
-			out[0] = v
-		case []bool:
-			for i, b := range v {
-				out[i] = 0
-				if b {
-					out[i] = 1
-				}
-			}
-		default:
-			return fmt.Errorf("a result of type %T", v)
-		}
-		return nil
+		return op.Read(out, result)
 	})
 }

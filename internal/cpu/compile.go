@@ -250,26 +250,11 @@ func foreign(f G.Op, k call) func() {
 			}
 		}
 		result, err := f.Do(args...)
+		if err == nil {
+			err = op.Read(k.out, result)
+		}
 		if err != nil {
 			panic(fmt.Errorf("%v: %w", f, err))
-		}
-		if d, ok := result.(*tensor.Dense); ok && d.RequiresIterator() {
-			result = d.Materialize().(*tensor.Dense)
-		}
-		switch v := result.Data().(type) {
-		case []float32:
-			copy(k.out, v)
-		case float32:
-			k.out[0] = v
-		case []bool:
-			for i, b := range v {
-				k.out[i] = 0
-				if b {
-					k.out[i] = 1
-				}
-			}
-		default:
-			panic(fmt.Errorf("%v: a result of type %T", f, v))
 		}
 	}
 }

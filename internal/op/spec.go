@@ -159,6 +159,36 @@ func floats(v G.Value) ([]float64, error) {
 	return nil, fmt.Errorf("elements of type %T: only float32 and float64 are trained", v.Data())
 }
 
+// Read copies what an operation of Gorgonia's own gave to memory of its size; truth is 1.
+func Read(dst []float32, v G.Value) error {
+	if v == nil {
+		return fmt.Errorf("it has no value")
+	}
+	if d, ok := v.(*tensor.Dense); ok && d.RequiresIterator() {
+		v = d.Materialize().(*tensor.Dense)
+	}
+	switch x := v.Data().(type) {
+	case float32:
+		dst[0] = x
+		return nil
+	case []float32:
+		if len(x) != len(dst) {
+			return fmt.Errorf("%d values where %d are needed", len(x), len(dst))
+		}
+		copy(dst, x)
+		return nil
+	case []bool:
+		for i, b := range x {
+			dst[i] = 0
+			if b {
+				dst[i] = 1
+			}
+		}
+		return nil
+	}
+	return fmt.Errorf("values of type %T where float32 is needed", v.Data())
+}
+
 // value is the reverse of floats.
 func value(x []float64, shape tensor.Shape, dt tensor.Dtype) (G.Value, error) {
 	scalar := shape.Dims() == 0

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/noise"
 	"github.com/dptrain/dptrain/perexample"
@@ -47,7 +48,7 @@ func New(p *perexample.Private, norms bool, o optim.Optimizer, average bool) (*M
 		param := newLeaf(v.Param)
 		if s, later := v.Param.Value().(*perexample.Start); later {
 			s.Draw(param.host)
-		} else if err := read(param.host, v.Param.Value()); err != nil {
+		} else if err := op.Read(param.host, v.Param.Value()); err != nil {
 			return nil, fmt.Errorf("parameter %s: %w", v.Param.Name(), err)
 		}
 		size := len(param.host)

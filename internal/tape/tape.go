@@ -117,7 +117,7 @@ func (t *tape) run() error {
 		}
 	}
 	for i, n := range t.results {
-		if err := read(t.hosts[i], t.of(n)); err != nil {
+		if err := op.Read(t.hosts[i], t.of(n)); err != nil {
 			return fmt.Errorf("gorgonia: node %s of shape %v: %w", n.Name(), n.Shape(), err)
 		}
 	}
@@ -145,26 +145,4 @@ func (t *tape) compute(s step) (err error) {
 	}
 	t.values[s.node], err = s.op.Do(in...)
 	return err
-}
-
-// read copies a value.
-func read(dst []float32, value G.Value) error {
-	if value == nil {
-		return fmt.Errorf("it has no value")
-	}
-	if d, ok := value.(*tensor.Dense); ok && d.RequiresIterator() {
-		value = d.Materialize().(*tensor.Dense)
-	}
-	switch x := value.Data().(type) {
-	case float32:
-		dst[0] = x
-	case []float32:
-		if len(x) != len(dst) {
-			return fmt.Errorf("%d values where %d are needed", len(x), len(dst))
-		}
-		copy(dst, x)
-	default:
-		return fmt.Errorf("values of type %T where float32 is needed", x)
-	}
-	return nil
 }
