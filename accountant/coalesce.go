@@ -1,6 +1,7 @@
 package accountant
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -114,14 +115,6 @@ func mergeNear(events []counted, rateWidth, shiftWidth float64, up bool) []count
 			m.rate, m.gaussian = min(m.rate, e.rate), min(m.gaussian, e.gaussian)
 		}
 	}
-	slices.SortFunc(merged, func(a, b counted) int {
-		switch {
-		case a.gaussian < b.gaussian:
-			return -1
-		case a.gaussian > b.gaussian:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(merged, func(a, b counted) int { return cmp.Compare(a.gaussian, b.gaussian) })
 	return merged
 }

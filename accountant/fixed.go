@@ -3,6 +3,7 @@ package accountant
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Lots of a fixed size, drawn without replacement, under replace-one adjacency.
@@ -24,12 +25,7 @@ const (
 
 // fixed tells that some event is a lot of a fixed size.
 func (s spending) fixed() bool {
-	for _, e := range s.events {
-		if e.fixed {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.events, func(e counted) bool { return e.fixed })
 }
 
 // published tells that m answers for lots of a fixed size as is published.
