@@ -10,7 +10,7 @@ import (
 // channelAffine is x⊙scale + shift, each channel with its own; 0 leaves one out.
 func (c *compiler) channelAffine(channels, inner int, k call, scale, shift driver.Pointer) bool {
 	n := k.results()
-	c.launch("channel_affine", c.blocks(n), threads, k.out, k.in[0], scale, shift, int32(n), newDivider(inner), newDivider(channels))
+	c.launch("channel_affine", blocks(n), threads, k.out, k.in[0], scale, shift, int32(n), newDivider(inner), newDivider(channels))
 	return true
 }
 

@@ -241,9 +241,7 @@ func (c *compiler) note(key any, bytes int) (p driver.Pointer, known bool) {
 
 // blocks is a grid of one thread an element, in blocks of 256; kernels stride by
 // the grid, so it need not cover every element at once.
-func (c *compiler) blocks(elements int) dim { return cover(elements) }
-
-func cover(elements int) dim {
+func blocks(elements int) dim {
 	const most = 1 << 20
 	return dim{uint32(max(1, min((elements+255)/256, most))), 1, 1}
 }

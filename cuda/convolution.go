@@ -241,6 +241,6 @@ func (c *compiler) convolve(v convolution, m meetings, r convolved) bool {
 // endConvolution adds up slices that were computed apart, with the bias and the activation.
 func (c *compiler) endConvolution(v convolution, r convolved, partial driver.Pointer, slices int) {
 	size := r.count * v.Groups * r.rows * r.plane
-	c.launch("convolution_end", c.blocks(size), threads, r.out, partial, r.bias, int32(size),
+	c.launch("convolution_end", blocks(size), threads, r.out, partial, r.bias, int32(size),
 		newDivider(r.plane), newDivider(v.Groups*r.rows), int32(slices), int32(r.act))
 }

@@ -8,8 +8,8 @@ import "github.com/dptrain/dptrain/internal/op"
 func (c *compiler) dropout(s op.Dropout, k call) {
 	examples := k.shape[0]
 	n := k.results() / examples
-	blocks := ceil(n, 4)
+	counters := ceil(n, 4)
 	k0, k1 := s.Key()
-	c.launch("dropout", c.blocks(examples*blocks), threads, k.out, k.in[0], k.in[1],
-		int32(examples*blocks), newDivider(blocks), int32(n), k0, k1, s.Threshold(), float32(s.Scale()))
+	c.launch("dropout", blocks(examples*counters), threads, k.out, k.in[0], k.in[1],
+		int32(examples*counters), newDivider(counters), int32(n), k0, k1, s.Threshold(), float32(s.Scale()))
 }

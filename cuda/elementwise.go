@@ -20,19 +20,19 @@ func (c *compiler) elements(spec op.Spec, k call) bool {
 	case op.Unary:
 		return c.unary(s, k)
 	case op.Activate:
-		c.launch("activation", c.blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(s.Act))
+		c.launch("activation", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(s.Act))
 		return true
 	case op.ActivationGrad:
-		c.launch("activation_gradient", c.blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(s.Act))
+		c.launch("activation_gradient", blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(s.Act))
 		return true
 	case op.Dropout:
 		c.dropout(s, k)
 		return true
 	case op.Spread:
-		c.launch("spread", c.blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), float32(s.Scale))
+		c.launch("spread", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), float32(s.Scale))
 		return true
 	case op.Replace:
-		c.launch("replace", c.blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), float32(s.Old), float32(s.New))
+		c.launch("replace", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), float32(s.Old), float32(s.New))
 		return true
 	}
 	return c.moves(spec, k)
@@ -52,14 +52,14 @@ func (c *compiler) binary(s op.Binary, k call) bool {
 		}
 		return 1
 	}
-	c.launch("binary", c.blocks(n), threads, k.out, k.in[0], k.in[1], int32(n), stride(0), stride(1), code)
+	c.launch("binary", blocks(n), threads, k.out, k.in[0], k.in[1], int32(n), stride(0), stride(1), code)
 	return true
 }
 
 func (c *compiler) unary(s op.Unary, k call) bool {
 	code, ok := functions[s.Kind]
 	if ok {
-		c.launch("unary", c.blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), code)
+		c.launch("unary", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), code)
 	}
 	return ok
 }

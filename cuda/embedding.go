@@ -12,7 +12,7 @@ func (c *compiler) tables(spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.Embed:
 		d := k.shapes[0][1]
-		c.launch("embed", c.blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(k.shapes[0][0]), int32(d))
+		c.launch("embed", blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(k.shapes[0][0]), int32(d))
 		return true
 	case op.EmbedBag:
 		c.embedBag(s, k)

@@ -55,14 +55,14 @@ func (c *compiler) mixed(s op.Mixed, k call) bool {
 					places, of := op.Scatter{At: p.At, Size: s.Size}.Sources()
 					first, from = c.constant(places), c.constant(of)
 				}
-				c.launch("exact_add", c.blocks(records*s.Size), threads,
+				c.launch("exact_add", blocks(records*s.Size), threads,
 					sum, view, first, from, int32(records), int32(p.Form.Size()), int32(s.Size), flag(i > 0))
 			}
 			c.launch("exact_bound", dim{uint32(records), 1, 1}, threads,
 				bound, operands, u.bounding, u.delta, int32(u.na), int32(u.nd), relative*u.scale, flag(i > 0))
 		}
 		c.launch("exact_squares", dim{uint32(chunks), uint32(records), 1}, threads, squares, sum, int32(s.Size), int32(chunk))
-		c.launch("exact_norms", c.blocks(records), threads,
+		c.launch("exact_norms", blocks(records), threads,
 			k.out+driver.Pointer(4*first), squares, bound, operands, op.OperandShare, int32(records), int32(chunks))
 	}
 	return true
@@ -162,6 +162,6 @@ func (c *compiler) build(u exactUse, records int, out driver.Pointer) {
 }
 
 func (c *compiler) buildChannels(channels, inner int, u exactUse, records int, out driver.Pointer) {
-	c.launch("exact_channels", c.blocks(64*records*channels), dim{128, 1, 1},
+	c.launch("exact_channels", blocks(64*records*channels), dim{128, 1, 1},
 		out, u.a, u.delta, int32(records), int32(u.nd/(channels*inner)), int32(channels), int32(inner))
 }

@@ -90,7 +90,7 @@ func (c *compiler) rowSquares(k call) {
 	}
 	c.launch("row_squares", dim{uint32(rows), uint32(count), 1}, squaring(n), k.out, chunks, k.in[0], int32(n), int32(chunk))
 	if count > 1 {
-		c.launch("sum_chunks", c.blocks(rows), threads, k.out, chunks, int32(rows), int32(count))
+		c.launch("sum_chunks", blocks(rows), threads, k.out, chunks, int32(rows), int32(count))
 	}
 }
 

@@ -47,6 +47,6 @@ func (c *compiler) losses(loss int32, width float64, k call) {
 
 func (c *compiler) lossesGrad(loss int32, width float64, k call) {
 	n := k.results()
-	c.launch("losses_gradient", c.blocks(n), threads, k.out, k.in[0], k.in[1], k.in[2],
+	c.launch("losses_gradient", blocks(n), threads, k.out, k.in[0], k.in[1], k.in[2],
 		int32(n), newDivider(n/k.size(2)), loss, float32(width))
 }

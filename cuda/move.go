@@ -12,10 +12,10 @@ func (c *compiler) moves(spec op.Spec, k call) bool {
 	case op.Reshape:
 		c.queue(c.name, func() error { return c.device.Copy(k.out, k.in[0], 4*k.results()) })
 	case op.Permute:
-		c.launch("permute", c.blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), permuted(s, k.shapes[0]))
+		c.launch("permute", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), permuted(s, k.shapes[0]))
 	case op.Repeat:
 		_, inner := op.Around(k.shapes[0], s.Axis)
-		c.launch("repeat", c.blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(inner), int32(s.Times))
+		c.launch("repeat", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(inner), int32(s.Times))
 	case op.Slice:
 		c.slice("slice", s, k.in[0], k.shapes[0], k)
 	case op.SliceGrad:
@@ -58,7 +58,7 @@ func permuted(s op.Permute, in tensor.Shape) (a axes) {
 
 func (c *compiler) slice(kernel string, s op.Slice, from any, whole tensor.Shape, k call) {
 	_, inner := op.Around(whole, s.Axis)
-	c.launch(kernel, c.blocks(k.results()), threads, k.out, from, int32(k.results()), int32(inner),
+	c.launch(kernel, blocks(k.results()), threads, k.out, from, int32(k.results()), int32(inner),
 		int32(whole[s.Axis]), int32(s.From), int32(s.Count), int32(s.Step))
 }
 
@@ -69,7 +69,7 @@ func (c *compiler) joined(outer int, k call) {
 	for i, x := range k.in {
 		size := k.size(i) / outer
 		if size > 0 {
-			c.launch("lay", c.blocks(k.size(i)), threads, k.out, x, int32(k.size(i)), int32(size), int32(offset), int32(total))
+			c.launch("lay", blocks(k.size(i)), threads, k.out, x, int32(k.size(i)), int32(size), int32(offset), int32(total))
 		}
 		offset += size
 	}

@@ -216,7 +216,7 @@ func (m *Machine) take(s *slot, sets []driver.Pointer) ([]step, error) {
 		}
 		n := len(x.values)
 		c.access = &access{reads: []span{command}, writes: []span{x.span()}}
-		c.launch("take", cover(n), threads, x.device, sets[k], p.command+driver.Pointer(m.rowsAt()), p.command,
+		c.launch("take", blocks(n), threads, x.device, sets[k], p.command+driver.Pointer(m.rowsAt()), p.command,
 			int32(m.program.PerRecord), int32(n), int32(n/m.program.Batch))
 	}
 	return c.code.steps, c.err

@@ -18,7 +18,7 @@ type winners struct {
 func (c *compiler) maxPool(s op.MaxPool2D, k call) bool {
 	h, w := k.shapes[0][2], k.shapes[0][3]
 	at, _ := c.note(winners{k.bases[0], s.Window, h, w}, 4*k.results())
-	c.launch("max_pool", c.blocks(k.results()), threads, k.out, at, k.in[0], int32(k.results()), newWindow(s.Window, h, w))
+	c.launch("max_pool", blocks(k.results()), threads, k.out, at, k.in[0], int32(k.results()), newWindow(s.Window, h, w))
 	return true
 }
 
@@ -27,17 +27,17 @@ func (c *compiler) maxPoolGrad(s op.MaxPoolGrad, k call) bool {
 	over := newWindow(s.Window, h, w)
 	at, known := c.note(winners{k.bases[0], s.Window, h, w}, 4*k.size(1))
 	if !known {
-		c.launch("max_pool", c.blocks(k.size(1)), threads, driver.Pointer(0), at, k.in[0], int32(k.size(1)), over)
+		c.launch("max_pool", blocks(k.size(1)), threads, driver.Pointer(0), at, k.in[0], int32(k.size(1)), over)
 	}
-	c.launch("max_pool_gradient", c.blocks(k.results()), threads, k.out, k.in[1], at, int32(k.results()), over)
+	c.launch("max_pool_gradient", blocks(k.results()), threads, k.out, k.in[1], at, int32(k.results()), over)
 	return true
 }
 
 func (c *compiler) avgPool(s op.AvgPool2D, k call) bool {
 	n := k.results()
-	kernel, grid := "average_pool", c.blocks(n)
+	kernel, grid := "average_pool", blocks(n)
 	if s.KernelH*s.KernelW >= 32 {
-		kernel, grid = "average_pool_wide", c.blocks(32*n)
+		kernel, grid = "average_pool_wide", blocks(32*n)
 	}
 	c.launch(kernel, grid, threads, k.out, k.in[0], int32(n), newWindow(s.Window, k.shapes[0][2], k.shapes[0][3]))
 	return true
@@ -45,6 +45,6 @@ func (c *compiler) avgPool(s op.AvgPool2D, k call) bool {
 
 func (c *compiler) avgPoolGrad(s op.AvgPoolGrad, k call) bool {
 	n := k.results()
-	c.launch("average_pool_gradient", c.blocks(n), threads, k.out, k.in[0], int32(n), newWindow(s.Window, s.H, s.W))
+	c.launch("average_pool_gradient", blocks(n), threads, k.out, k.in[0], int32(n), newWindow(s.Window, s.H, s.W))
 	return true
 }

@@ -180,7 +180,7 @@ func (c *compiler) skinny(p product) {
 // addSlices ends a product whose slices were computed apart: out = act(Σ + bias), or
 // out += Σ.
 func (c *compiler) addSlices(out, partial, bias driver.Pointer, size, columns, count int, act op.Activation, add bool) {
-	c.launch("add_slices", c.blocks(size), threads,
+	c.launch("add_slices", blocks(size), threads,
 		out, partial, bias, int32(size), int32(columns), int32(count), int32(act), flag(add))
 }
 

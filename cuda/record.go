@@ -51,7 +51,7 @@ func (c *compiler) records(spec op.Spec, k call) bool {
 
 	case op.ScaleRows:
 		n := k.results()
-		c.launch("scale_rows", c.blocks(n), threads, k.out, k.in[0], k.in[1], int32(n), newDivider(n/k.size(1)))
+		c.launch("scale_rows", blocks(n), threads, k.out, k.in[0], k.in[1], int32(n), newDivider(n/k.size(1)))
 		return true
 	case op.StackRows:
 		c.joined(s.Blocks, k)
@@ -64,6 +64,6 @@ func (c *compiler) records(spec op.Spec, k call) bool {
 
 func (c *compiler) scatter(s op.Scatter, k call) bool {
 	first, from := s.Sources()
-	c.launch("scatter", c.blocks(s.Size), threads, k.out, k.in[0], c.constant(first), c.constant(from), int32(s.Size))
+	c.launch("scatter", blocks(s.Size), threads, k.out, k.in[0], c.constant(first), c.constant(from), int32(s.Size))
 	return true
 }

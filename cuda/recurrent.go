@@ -13,22 +13,22 @@ import (
 func (c *compiler) sequences(spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.LSTM:
-		c.launch("lstm_states", c.blocks(k.results()), threads, k.out, k.in[2], int32(k.results()), int32(k.shape[2]))
+		c.launch("lstm_states", blocks(k.results()), threads, k.out, k.in[2], int32(k.results()), int32(k.shape[2]))
 	case op.LSTMTrace:
 		c.lstmTrace(s, k)
 	case op.LSTMGrad:
 		return c.lstmGrad(s, k)
 	case op.GRU:
 		n := k.results() / k.shape[1]
-		c.launch("gru_states", c.blocks(n), threads, k.out, k.in[3], int32(n), int32(k.shape[2]), int32(k.shape[1]), flag(s.Reverse))
+		c.launch("gru_states", blocks(n), threads, k.out, k.in[3], int32(n), int32(k.shape[2]), int32(k.shape[1]), flag(s.Reverse))
 	case op.GRUTrace:
 		c.gruTrace(s, k)
 	case op.GRUGrad:
 		return c.gruGrad(s, k)
 	case op.GRUHidden:
-		c.launch("gru_hidden", c.blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(k.shape[2]/3))
+		c.launch("gru_hidden", blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(k.shape[2]/3))
 	case op.Delay:
-		c.launch("delay", c.blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(k.shape[2]), int32(k.shape[1]), flag(s.Reverse))
+		c.launch("delay", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(k.shape[2]), int32(k.shape[1]), flag(s.Reverse))
 	case op.Join:
 		return c.moves(op.Concat{Axis: k.shape.Dims() - 1}, k)
 	case op.Attention:

@@ -8,7 +8,7 @@ import "github.com/dptrain/dptrain/internal/op"
 func (c *compiler) rotary(s op.Rotary, k call) {
 	steps, width := k.shape[1], k.shape[2]
 	cos, sin := s.Turns(steps)
-	c.launch("rotary", c.blocks(k.results()), threads, k.out, k.in[0], c.constantFloats(singles(cos)), c.constantFloats(singles(sin)),
+	c.launch("rotary", blocks(k.results()), threads, k.out, k.in[0], c.constantFloats(singles(cos)), c.constantFloats(singles(sin)),
 		int32(k.results()), int32(steps), int32(width), int32(s.Head), int32(s.Turned))
 }
 

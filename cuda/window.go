@@ -44,7 +44,7 @@ func newWindow(w op.Window, height, width int) window {
 func (c *compiler) windows(s op.Im2Col, k call) bool {
 	x, n := k.shapes[0], k.results()
 	cells := s.KernelH * s.KernelW
-	c.launch("windows", c.blocks(n), threads, k.out, k.in[0], int32(n),
+	c.launch("windows", blocks(n), threads, k.out, k.in[0], int32(n),
 		newDivider(x[1]*cells), newDivider(cells), int32(x[1]), newWindow(s.Window, x[2], x[3]))
 	return true
 }
@@ -52,6 +52,6 @@ func (c *compiler) windows(s op.Im2Col, k call) bool {
 // foldWindows adds rows back to the pictures that they came from.
 func (c *compiler) foldWindows(s op.Col2Im, k call) bool {
 	n := k.results()
-	c.launch("fold_windows", c.blocks(n), threads, k.out, k.in[0], int32(n), newDivider(s.C), newWindow(s.Window, s.H, s.W))
+	c.launch("fold_windows", blocks(n), threads, k.out, k.in[0], int32(n), newDivider(s.C), newWindow(s.Window, s.H, s.W))
 	return true
 }
