@@ -154,17 +154,10 @@ func (c compiler) native(spec op.Spec, k call) func() {
 	case op.EmbedGrad:
 		return c.gatherSum(op.Gather(s), k, k.in[0], k.in[1], nil)
 
-	case op.LSTM, op.LSTMTrace, op.LSTMGrad, op.GRU, op.GRUTrace, op.GRUGrad, op.GRUHidden, op.Delay, op.Join,
-		op.Attention, op.AttentionGrad, op.Rotary, op.ChannelShift:
-		return c.sequence(spec, k)
-
 	case op.Softmax:
 		return c.softmax(s, k)
 	case op.SoftmaxGrad:
 		return c.softmaxGrad(s, k)
-	case op.CrossEntropy, op.CrossEntropyGrad, op.SigmoidCrossEntropy, op.SigmoidCrossEntropyGrad,
-		op.SquaredError, op.SquaredErrorGrad, op.ElementLosses, op.ElementLossesGrad, op.Replace:
-		return c.loss(spec, k)
 	case op.Total:
 		return c.total(s, k)
 	case op.Spread:
@@ -207,7 +200,10 @@ func (c compiler) native(spec op.Spec, k call) func() {
 	case op.StackRows:
 		return c.joined(s.Blocks, k)
 	}
-	return nil
+	if step := c.sequence(spec, k); step != nil {
+		return step
+	}
+	return c.loss(spec, k)
 }
 
 // reference runs an operation's own Do, in float64, on one thread.
