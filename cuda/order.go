@@ -5,7 +5,6 @@ package cuda
 import (
 	"fmt"
 	"math/big"
-	"slices"
 
 	"github.com/dptrain/dptrain/cuda/driver"
 )
@@ -41,7 +40,8 @@ func meet(a, b []span) bool {
 // card idle: norms beside the way back, sums beside each other. Half of the kernels of a
 // step wait for each other (19 of mnist-cnn's 38, TestAnyOrder tells of others); predicted
 // for an H100, at 2 µs for a small kernel and the next one's start, 80 µs of such a step
-// become 40.
+// become 40. What need not wait waits for the first, a copy: no driver documents what it
+// makes of a set of none.
 func order(steps []step) [][]int {
 	waits := make([][]int, len(steps))
 	before := make([]big.Int, len(steps)) // for each, a bit for all that come before it
@@ -51,6 +51,10 @@ func order(steps []step) [][]int {
 				waits[i] = append(waits[i], j)
 				before[i].Or(&before[i], &before[j]).SetBit(&before[i], j, 1)
 			}
+		}
+		if i > 0 && len(waits[i]) == 0 {
+			waits[i] = []int{0}
+			before[i].SetBit(&before[i], 0, 1)
 		}
 	}
 	return waits
@@ -62,11 +66,14 @@ func capture(d *driver.Device, steps []step) (*driver.Graph, error) {
 	return d.Capture(func() error {
 		ends := make([]driver.Point, len(steps))
 		for i, s := range steps {
-			behind := make([]driver.Point, 0, len(waits[i]))
-			for _, j := range slices.Backward(waits[i]) {
+			var behind []driver.Point
+			for _, j := range waits[i] {
 				behind = append(behind, ends[j])
 			}
-			err := d.Behind(behind...)
+			var err error
+			if i > 0 {
+				err = d.Behind(behind...)
+			}
 			if err == nil {
 				err = s.queue()
 			}
