@@ -76,6 +76,8 @@ func TestNetworks(t *testing.T) {
 			switch n.model {
 			case "cifar-tanh": // the CPU adds to its norms what sums by fast transforms round
 				within = 1e-3
+			case "transformer:tied": // Gram matrices in float, of cards that do few doubles
+				within = 1e-3
 			case "mnist-cnn": // a card's what sums over places of all records round, which the CPU makes for each
 				within = 1e-3
 			}
