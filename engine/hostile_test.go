@@ -12,6 +12,7 @@ import (
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
 )
 
 // drawn gives the records that it is told to.
@@ -250,29 +251,46 @@ func TestStatisticBelowFloats(t *testing.T) {
 // one of them drowns little of what others look up before it adds the other.
 func TestUsesTakeEachOtherBack(t *testing.T) {
 	const lookups, records = 64, 257
-	network := func(width int) perexample.Build {
+	network := func(width int, use func(n *layer.Net, x, table *G.Node) *G.Node) perexample.Build {
 		return func(batch int) (*perexample.Network, error) {
 			n := layer.New(batch, 1)
 			table := n.Param("table", layer.Constant(0), 2, width)
 			x := n.Input("x", width)
-			scores := n.Scores(x, table)
-			if width > 1 { // norms of a table that is turned over are found without building its gradient
-				scores = n.Try(func() (*G.Node, error) { return G.Mul(x, G.Must(G.Transpose(table, 1, 0))) })
-			}
+			scores := use(n, x, table)
 			looked := n.Reshape(n.Lookup(table, n.Input("ids", lookups)), lookups*width)
 			both := n.Try(func() (*G.Node, error) { return G.Concat(1, scores, looked) })
 			n.SquaredError(both, n.Input("y", 2+lookups*width))
 			return n.Network()
 		}
 	}
+	// Norms of a table that is multiplied with, turned over or not, are found without building
+	// its gradient, but where a third use is made of it.
+	straight := (*layer.Net).Scores
+	turned := func(n *layer.Net, x, table *G.Node) *G.Node {
+		return n.Try(func() (*G.Node, error) { return G.Mul(x, G.Must(G.Transpose(table, 1, 0))) })
+	}
+	thrice := func(n *layer.Net, x, table *G.Node) *G.Node {
+		return n.Try(func() (*G.Node, error) {
+			row := G.Must(G.Reshape(table, tensor.Shape{1, 2}))
+			nothing := G.Must(G.BroadcastHadamardProd(G.Must(G.Sub(x, x)), row, []byte{1}, []byte{0}))
+			return G.Add(straight(n, x, table), nothing)
+		})
+	}
 	others := make([]int, records-1)
 	for i := range others {
 		others[i] = i + 1
 	}
 	onEvery(t, func(t *testing.T, c Config) {
-		for i, each := range []float64{1.0 / 16384, 1.0 / 4096, 1.0 / 1024, 1.0 / 1024} {
-			width := 1 + i/3
-			labels := 2 + lookups*width
+		for _, of := range []struct {
+			each  float64
+			width int
+			use   func(n *layer.Net, x, table *G.Node) *G.Node
+		}{
+			{1.0 / 16384, 1, straight}, {1.0 / 4096, 1, straight}, {1.0 / 1024, 1, straight}, {1.0 / 1024, 2, straight},
+			{1.0 / 1024, 2, turned},
+			{1.0 / 16384, 1, thrice}, {1.0 / 4096, 1, thrice}, {1.0 / 1024, 1, thrice},
+		} {
+			width, labels := of.width, 2+lookups*of.width
 			x, ids, y := make([]float32, records*width), make([]float32, records*lookups), make([]float32, records*labels)
 			x[0], y[0], y[2] = 1<<20, 1<<20, -1<<40
 			for i := 1; i < lookups; i++ {
@@ -280,7 +298,7 @@ func TestUsesTakeEachOtherBack(t *testing.T) {
 			}
 			for r := 1; r < records; r++ {
 				for i := range lookups {
-					y[r*labels+2+i*width] = float32(each / 2)
+					y[r*labels+2+i*width] = float32(of.each / 2)
 				}
 			}
 			var err error
@@ -290,7 +308,7 @@ func TestUsesTakeEachOtherBack(t *testing.T) {
 			}, [][]float32{x, ids, y}, nil); err != nil {
 				t.Fatal(err)
 			}
-			c.Network, c.Lot, c.Rate, c.Microbatch = network(width), 0, 1, records
+			c.Network, c.Lot, c.Rate, c.Microbatch = network(width, of.use), 0, 1, records
 			without := sumOf(t, c, 0, others...)
 			for _, at := range []int{0, 256} {
 				with := sumOf(t, c, 0, slices.Insert(slices.Clone(others), at, 0)...)
