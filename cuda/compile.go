@@ -146,11 +146,16 @@ func (c *compiler) instructions(list []plan.Instruction) error {
 var scratchBeside = 32 << 20
 
 // begin gives an instruction scratch memory behind that of the one before it, as far as
-// there is such.
+// there is such, and where ends are guarded memory of its own.
 func (c *compiler) begin() {
 	c.access = &access{}
 	c.from, c.taken = c.from+c.taken, 0
-	if !c.measuring && c.from+c.wanted[c.begun] > c.pooled {
+	switch {
+	case c.measuring:
+	case c.guarded():
+		c.from = 0
+		c.pool, c.err = c.alloc(c.wanted[c.begun])
+	case c.from+c.wanted[c.begun] > c.pooled:
 		c.from = 0
 	}
 	c.begun++

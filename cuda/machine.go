@@ -111,15 +111,17 @@ func (m *Machine) alloc(bytes int) (driver.Pointer, error) {
 // that it is past the end: a tile or a stride further on.
 const mostElements = 1<<31 - 1<<24
 
-// guarded has each temporary buffer in memory of its own on the emulated device, where the
-// ends of that are guarded.
-var guarded = true
+// guard has temporary buffers, and what instructions scratch on, each in memory of its own
+// on the emulated device, where the ends of that are guarded.
+var guard = true
+
+func (m *Machine) guarded() bool { return guard && m.device.Emulated() }
 
 // allocate lays out every buffer; temporaries share the arena.
 func (m *Machine) allocate(o optim.Optimizer, average bool) (err error) {
 	p := m.program
 	var arena driver.Pointer
-	if !m.device.Emulated() || !guarded {
+	if !m.guarded() {
 		if arena, err = m.alloc(4 * p.Arena); err != nil {
 			return err
 		}

@@ -89,8 +89,8 @@ func TestAnyOrder(t *testing.T) {
 			var chain, all int
 			train := func(apart bool) [][]float32 {
 				if !apart {
-					defer func(most int) { guarded, scratchBeside = true, most }(scratchBeside)
-					guarded, scratchBeside = false, 0
+					defer func(most int) { guard, scratchBeside = true, most }(scratchBeside)
+					guard, scratchBeside = false, 0
 				}
 				return n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Machine, error) {
 					m, err := New(p, o, false, Options{})
