@@ -89,10 +89,12 @@ func Delta(h History, epsilon float64, accountant string) (Answer, error) {
 	if !(epsilon >= 0) || math.IsInf(epsilon, 0) {
 		return Answer{}, badArgument("epsilon %v: must be a finite number, 0 or more", epsilon)
 	}
-	m, s, err := prepare(h, accountant)
+	p := Prepare(h)
+	m, err := p.method(accountant)
 	if err != nil {
 		return Answer{}, err
 	}
+	s := p.spending
 	answer, err := m.delta(s, epsilon)
 	if err != nil {
 		return Answer{}, err
@@ -111,15 +113,6 @@ func Delta(h History, epsilon float64, accountant string) (Answer, error) {
 		answer.prove("delta", answer.Delta, proven.Delta)
 	}
 	return answer, err
-}
-
-func prepare(h History, accountant string) (method, spending, error) {
-	m, err := methodNamed(accountant)
-	if err != nil {
-		return m, spending{}, err
-	}
-	s, err := spend(h)
-	return m, s, err
 }
 
 func (a *Answer) complete(m method, s spending) {

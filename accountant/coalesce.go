@@ -76,6 +76,15 @@ func checkKinds(events []counted, takes func(event) bool) error {
 	return nil
 }
 
+// renyiEvents are events rounded to so few kinds that their Rényi divergences are summed
+// quickly.
+func renyiEvents(events []counted) ([]counted, error) {
+	if err := checkKinds(events, sampledLaplace); err != nil {
+		return nil, err
+	}
+	return coalesce(events, rdpEvents, true), nil
+}
+
 // sampledLaplace tells that the Rényi divergence of an event takes an integral.
 func sampledLaplace(e event) bool { return e.sampled() && len(e.laplace) > 0 }
 

@@ -11,20 +11,20 @@ const mostMoment = 255
 // Differential Privacy", theorem 2). Order is λ + 1, the Rényi order that the
 // moment is.
 func momentsEpsilon(s spending, delta float64) (Answer, error) {
-	if err := checkKinds(s.events, sampledLaplace); err != nil {
+	events, err := renyiEvents(s.events)
+	if err != nil {
 		return Answer{}, err
 	}
-	events := coalesce(s.events, rdpEvents, true)
 	return leastMoment(func(moment float64) float64 {
 		return (logMoments(events, moment) - math.Log(delta)) / moment
 	}, func(a *Answer, least float64) { a.Epsilon = max(0, least) }), nil
 }
 
 func momentsDelta(s spending, epsilon float64) (Answer, error) {
-	if err := checkKinds(s.events, sampledLaplace); err != nil {
+	events, err := renyiEvents(s.events)
+	if err != nil {
 		return Answer{}, err
 	}
-	events := coalesce(s.events, rdpEvents, true)
 	return leastMoment(func(moment float64) float64 {
 		return logMoments(events, moment) - moment*epsilon
 	}, func(a *Answer, least float64) { a.Delta = math.Exp(min(0, least)) }), nil

@@ -42,7 +42,9 @@ func (p Plan) epsilon(delta float64, accountant string) (float64, error) {
 // precision is how near a calibration comes to its target: to the last digits where
 // ε is smooth, less where it comes from a grid that is chosen anew each time.
 func (p Plan) precision(accountant string) float64 {
-	m, s, _ := prepare(p.History(), accountant)
+	asked := Prepare(p.History())
+	m, _ := asked.method(accountant)
+	s := asked.spending
 	if m.name != "pld" && !s.published(m) {
 		return 1e-10
 	}

@@ -128,7 +128,7 @@ func (c *composer) unlaid() bool {
 // soundRDP is ε by Rényi divergences that bound what pld composes: where no curve is
 // sharp enough, it is the answer.
 func soundRDP(events []counted, delta float64) float64 {
-	return rdpBy(rdpOf, events, delta).Epsilon
+	return rdpBy(rdpOf, coalesce(events, rdpEvents, true), delta).Epsilon
 }
 
 // variation bounds the total variation distance, δ at ε = 0: a lot in which the record

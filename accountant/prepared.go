@@ -40,14 +40,19 @@ func (p *Prepared) Bound(delta float64, accountant string) (float64, error) {
 	return answer.Bound(), err
 }
 
+// method is how an accountant answers, if there is one and there is something to answer.
+func (p *Prepared) method(accountant string) (method, error) {
+	m, err := methodNamed(accountant)
+	if err == nil {
+		err = p.wrong
+	}
+	return m, err
+}
+
 // figure is the published answer, without what is proven beside it.
 func (p *Prepared) figure(delta float64, accountant string) (Answer, method, error) {
-	m, err := methodNamed(accountant)
-	switch {
-	case err != nil:
-	case p.wrong != nil:
-		err = p.wrong
-	case !(delta > 0 && delta < 1):
+	m, err := p.method(accountant)
+	if err == nil && !(delta > 0 && delta < 1) {
 		err = badArgument("delta %v: must be above 0 and below 1", delta)
 	}
 	if err != nil {

@@ -23,10 +23,11 @@ var orders = func() []float64 {
 // rdpEpsilon turns Rényi divergences into ε by proposition 12 of Canonne, Kamath
 // and Steinke, "The Discrete Gaussian for Differential Privacy" (2020).
 func rdpEpsilon(s spending, delta float64) (Answer, error) {
-	if err := checkKinds(s.events, sampledLaplace); err != nil {
+	events, err := renyiEvents(s.events)
+	if err != nil {
 		return Answer{}, err
 	}
-	answer := rdpBy(publishedRDP(), s.events, delta)
+	answer := rdpBy(publishedRDP(), events, delta)
 	if !s.fixed() {
 		return answer, nil
 	}
@@ -36,7 +37,6 @@ func rdpEpsilon(s spending, delta float64) (Answer, error) {
 }
 
 func rdpBy(of func(event, float64) float64, events []counted, delta float64) Answer {
-	events = coalesce(events, rdpEvents, true)
 	order, epsilon := bestOrder(func(order float64) float64 {
 		return convertRDP(order, rdpTotal(events, order, of), delta)
 	})
@@ -44,10 +44,11 @@ func rdpBy(of func(event, float64) float64, events []counted, delta float64) Ans
 }
 
 func rdpDelta(s spending, epsilon float64) (Answer, error) {
-	if err := checkKinds(s.events, sampledLaplace); err != nil {
+	events, err := renyiEvents(s.events)
+	if err != nil {
 		return Answer{}, err
 	}
-	events, of := coalesce(s.events, rdpEvents, true), publishedRDP()
+	of := publishedRDP()
 	order, logDelta := bestOrder(func(order float64) float64 {
 		return (order-1)*(rdpTotal(events, order, of)-epsilon+math.Log1p(-1/order)) - math.Log(order)
 	})
