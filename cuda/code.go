@@ -25,6 +25,11 @@ type step struct {
 	host   func() error
 }
 
+// copying is a step that copies to the device's memory.
+func copying(to span, queue func() error) step {
+	return step{name: "copy in", access: &access{writes: []span{to}}, queue: queue}
+}
+
 // segment is a stretch of steps recorded as a graph, or one step of the host.
 type segment struct {
 	graph *driver.Graph

@@ -78,27 +78,24 @@ func (m *Machine) compile() error {
 // record makes the graphs that answer to the host: what it fills is copied in and
 // what it reads is copied out.
 func (m *Machine) record() error {
-	in := func(list ...*mirror) (steps []step) {
+	in := func(x *mirror) step { return copying(x.span(), func() error { return m.in(x) }) }
+	out := func(x *mirror) step {
+		return step{name: "copy out", access: &access{reads: []span{x.span()}}, queue: func() error { return m.out(x) }}
+	}
+	each := func(f func(*mirror) step, list ...*mirror) (steps []step) {
 		for _, x := range list {
 			if x != nil {
-				steps = append(steps, step{name: "copy in", access: &access{writes: []span{x.span()}}, queue: func() error { return m.in(x) }})
+				steps = append(steps, f(x))
 			}
 		}
 		return steps
 	}
-	out := func(list ...*mirror) (steps []step) {
-		for _, x := range list {
-			if x != nil {
-				steps = append(steps, step{name: "copy out", access: &access{reads: []span{x.span()}}, queue: func() error { return m.out(x) }})
-			}
-		}
-		return steps
-	}
-	before, after := in(append(slices.Clone(m.inputs), m.weights, m.ticket)...), out(append(slices.Clone(m.squared), m.output, m.losses)...)
+	before := each(in, append(slices.Clone(m.inputs), m.weights, m.ticket)...)
+	after := each(out, append(slices.Clone(m.squared), m.output, m.losses)...)
 	if err := m.front.record(m.device, before, after); err != nil {
 		return err
 	}
-	return m.back.record(m.device, in(m.factors...), nil)
+	return m.back.record(m.device, each(in, m.factors...), nil)
 }
 
 func (c *compiler) all() error {
@@ -165,8 +162,7 @@ func (c *compiler) end() {
 	if c.measuring {
 		c.wanted = append(c.wanted, c.taken)
 	}
-	from := c.pool + driver.Pointer(c.from)
-	c.access.writes = append(c.access.writes, span{from, from + driver.Pointer(c.taken)})
+	c.access.writes = append(c.access.writes, bytesAt(c.pool+driver.Pointer(c.from), c.taken))
 }
 
 // span is a buffer's memory.
@@ -238,7 +234,7 @@ func (c *compiler) note(key any, bytes int) (p driver.Pointer, known bool) {
 		}
 		c.notes[key] = p
 	}
-	c.access.writes = append(c.access.writes, span{p, p + driver.Pointer(bytes)})
+	c.access.writes = append(c.access.writes, bytesAt(p, bytes))
 	known = c.seen[key]
 	c.seen[key] = true
 	return p, known

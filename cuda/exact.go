@@ -37,8 +37,8 @@ func (c *compiler) mixed(s op.Mixed, k call) bool {
 		}
 	}
 	relative := float64(terms+8) * each
-	at := min(s.Records, math.MaxUint16, max(1, exactMemory/(8*(s.Size+largest))))
-	chunk := max(8192, ceil(s.Size, math.MaxUint16))
+	at := min(s.Records, deepest, max(1, exactMemory/(8*(s.Size+largest))))
+	chunk := max(8192, ceil(s.Size, deepest))
 	chunks := ceil(s.Size, chunk)
 	sum, view := c.scratch(8*s.Size*at), c.scratch(8*largest*at)
 	squares, bound, operands := c.scratch(8*chunks*at), c.scratch(8*at), c.scratch(8*at)

@@ -3,8 +3,6 @@
 package cuda
 
 import (
-	"math"
-
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/op"
 )
@@ -82,7 +80,7 @@ func (c *compiler) weightedRows(k call) {
 func (c *compiler) rowSquares(k call) {
 	rows := k.results()
 	n := k.size(0) / rows
-	chunk := max(8192, ceil(n, math.MaxUint16))
+	chunk := max(8192, ceil(n, deepest))
 	count := ceil(n, chunk)
 	var chunks driver.Pointer
 	if count > 1 {

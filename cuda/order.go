@@ -12,7 +12,9 @@ import (
 // span is a stretch of the device's memory.
 type span struct{ from, to driver.Pointer }
 
-func floatsAt(p driver.Pointer, n int) span { return span{p, p + driver.Pointer(4*n)} }
+func bytesAt(p driver.Pointer, n int) span { return span{p, p + driver.Pointer(n)} }
+
+func floatsAt(p driver.Pointer, n int) span { return bytesAt(p, 4*n) }
 
 // access is the memory that work on the device reads and writes.
 type access struct{ reads, writes []span }

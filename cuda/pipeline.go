@@ -197,11 +197,8 @@ func (m *Machine) rowsAt() int { return 8 + 8*m.pipe.groups }
 func (m *Machine) take(s *slot, sets []driver.Pointer) ([]step, error) {
 	p := m.pipe
 	c := &compiler{Machine: m, code: &code{}, name: "take"}
-	bring := func(to span, queue func() error) {
-		c.access = &access{writes: []span{to}}
-		c.queue(c.name, queue)
-	}
-	command := span{p.command, p.command + driver.Pointer(len(s.command))}
+	bring := func(to span, queue func() error) { c.code.steps = append(c.code.steps, copying(to, queue)) }
+	command := bytesAt(p.command, len(s.command))
 	bring(command, func() error { return m.device.CopyIn(p.command, s.command) })
 	if m.weights != nil {
 		bring(m.weights.span(), func() error { return m.device.CopyIn(m.weights.device, s.weights[:4*len(m.weights.values)]) })
@@ -282,8 +279,8 @@ func (m *Machine) pipeSteps(f clip.Formula) ([]step, error) {
 		return nil, err
 	}
 	c := &compiler{Machine: m, code: &code{}, name: "factors"}
-	command := span{p.command, p.command + driver.Pointer(m.rowsAt())}
-	c.access = &access{reads: []span{command}, writes: []span{{p.counts, p.counts + driver.Pointer(4*(2+p.groups))}}}
+	command := bytesAt(p.command, m.rowsAt())
+	c.access = &access{reads: []span{command}, writes: []span{bytesAt(p.counts, 4*(2+p.groups))}}
 	for v := range m.program.Vectors {
 		c.access.writes = append(c.access.writes, m.factors[v].span())
 		if len(f.Groups) > 0 {
@@ -293,7 +290,7 @@ func (m *Machine) pipeSteps(f clip.Formula) ([]step, error) {
 	n := m.program.Records
 	c.launch("factors", dim{uint32((n + 127) / 128), 1, 1}, dim{128, 1, 1}, laid, p.command, p.command+8, int32(n), p.counts)
 	if m.losses != nil {
-		c.access = &access{reads: []span{command, m.losses.span()}, writes: []span{{p.loss, p.loss + 8}}}
+		c.access = &access{reads: []span{command, m.losses.span()}, writes: []span{bytesAt(p.loss, 8)}}
 		var weights driver.Pointer
 		if m.weights != nil {
 			weights = m.weights.device
