@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/op"
@@ -40,20 +41,9 @@ func faceOf(n *perexample.Network) face {
 
 // asked is how many of the inputs, the first ones, reach the output.
 func asked(n *perexample.Network) (first int) {
-	seen := map[*G.Node]bool{}
-	var visit func(x *G.Node)
-	visit = func(x *G.Node) {
-		if seen[x] {
-			return
-		}
-		seen[x] = true
-		for _, in := range op.Operands(x) {
-			visit(in)
-		}
-	}
-	visit(n.Output)
+	read := op.Ancestors(n.Output)
 	for k, in := range n.Inputs {
-		if seen[in] {
+		if slices.Contains(read, in) {
 			first = k + 1
 		}
 	}

@@ -186,7 +186,7 @@ func whole(net *Network) (*Private, error) {
 	if err := reached(net); err != nil {
 		return nil, err
 	}
-	if err := differentiate(net, ancestors(net.Loss)); err != nil {
+	if err := differentiate(net, op.Ancestors(net.Loss)); err != nil {
 		return nil, err
 	}
 	p := &Private{Network: net, Records: 1}
@@ -202,23 +202,4 @@ func whole(net *Network) (*Private, error) {
 		p.Vectors = append(p.Vectors, v)
 	}
 	return p, nil
-}
-
-// ancestors are a node and all that it is computed from.
-func ancestors(n *G.Node) G.Nodes {
-	var order G.Nodes
-	seen := map[*G.Node]bool{}
-	var visit func(n *G.Node)
-	visit = func(n *G.Node) {
-		if seen[n] {
-			return
-		}
-		seen[n] = true
-		for _, x := range op.Operands(n) {
-			visit(x)
-		}
-		order = append(order, n)
-	}
-	visit(n)
-	return order
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/internal/torch"
 	"github.com/dptrain/dptrain/perexample"
@@ -145,14 +146,11 @@ func Whole(build perexample.Build, trained []engine.Parameter) ([]engine.Paramet
 			whole = append(whole, trained[i])
 			continue
 		}
-		p := engine.Parameter{Name: n.Name(), Shape: n.Shape()}
-		switch values := n.Value().Data().(type) {
-		case []float32:
-			p.Values = values
-		case float32:
-			p.Values = []float32{values}
+		values, err := op.Values(n)
+		if err != nil {
+			return nil, fmt.Errorf("weights: parameter %s: %w", n.Name(), err)
 		}
-		whole = append(whole, p)
+		whole = append(whole, engine.Parameter{Name: n.Name(), Shape: n.Shape(), Values: values})
 	}
 	return whole, nil
 }

@@ -178,16 +178,8 @@ func open(n, twin *G.Node) ([]int, error) {
 
 // values are a parameter's or constant's numbers.
 func values(n *G.Node) ([]float32, bool) {
-	if n.Value() == nil {
-		return nil, false
-	}
-	switch v := n.Value().Data().(type) {
-	case []float32:
-		return v, len(v) == n.Shape().TotalSize()
-	case float32:
-		return []float32{v}, true
-	}
-	return nil, false
+	v, err := op.Values(n)
+	return v, err == nil
 }
 
 // indices declares the features int64 where they are looked up.

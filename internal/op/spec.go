@@ -159,6 +159,24 @@ func floats(v G.Value) ([]float64, error) {
 	return nil, fmt.Errorf("elements of type %T: only float32 and float64 are trained", v.Data())
 }
 
+// Values are the numbers of a node's value, which nothing writes to.
+func Values(n *G.Node) ([]float32, error) {
+	if n.Value() == nil {
+		return nil, fmt.Errorf("no value is bound to it")
+	}
+	switch v := n.Value().Data().(type) {
+	case []float32:
+		if len(v) != n.Shape().TotalSize() {
+			return nil, fmt.Errorf("%d values for shape %v", len(v), n.Shape())
+		}
+		return v, nil
+	case float32:
+		return []float32{v}, nil
+	default:
+		return nil, fmt.Errorf("values of type %T: networks are trained in float32", v)
+	}
+}
+
 // Read copies what an operation of Gorgonia's own gave to memory of its size; truth is 1.
 func Read(dst []float32, v G.Value) error {
 	if v == nil {

@@ -118,6 +118,27 @@ func Operands(n *G.Node) G.Nodes {
 	return in
 }
 
+// Ancestors are some nodes and all that they are computed from, each behind its operands.
+func Ancestors(of ...*G.Node) G.Nodes {
+	var order G.Nodes
+	seen := map[*G.Node]bool{}
+	var visit func(n *G.Node)
+	visit = func(n *G.Node) {
+		if seen[n] {
+			return
+		}
+		seen[n] = true
+		for _, x := range Operands(n) {
+			visit(x)
+		}
+		order = append(order, n)
+	}
+	for _, n := range of {
+		visit(n)
+	}
+	return order
+}
+
 // Reads are the operands that Canonical reads: Gorgonia gives some of its
 // operations more, for their shape alone.
 func Reads(n *G.Node) G.Nodes {

@@ -163,7 +163,7 @@ func (l *lowering) leaves(net *perexample.Network, weights *G.Node) error {
 			b.Draw = s.Draw
 		} else {
 			var err error
-			if b.Value, err = float32s(p); err != nil {
+			if b.Value, err = op.Values(p); err != nil {
 				return fmt.Errorf("parameter %s: %w", p.Name(), err)
 			}
 		}
@@ -263,7 +263,7 @@ func (l *lowering) node(n *G.Node) (int, error) {
 	if id, done := l.buffers[n]; done {
 		return id, nil
 	}
-	if v, err := float32s(n); err == nil && (n.Op() == nil || op.Kind(n) == "constantScalar" || op.Kind(n) == "constantTensor") {
+	if v, err := op.Values(n); err == nil && (n.Op() == nil || op.Kind(n) == "constantScalar" || op.Kind(n) == "constantTensor") {
 		id := l.buffer(Buffer{Name: n.Name(), Shape: n.Shape(), Role: Constant, Index: len(l.buffers), Value: v})
 		l.buffers[n] = id
 		return id, nil
@@ -306,24 +306,6 @@ func (l *lowering) size(n *G.Node) (int, error) {
 	id := l.buffer(Buffer{Name: n.Name(), Shape: n.Shape(), Role: Constant, Index: len(l.buffers), Value: []float32{float32(size)}})
 	l.buffers[n] = id
 	return id, nil
-}
-
-// float32s is a node's value, which nothing writes to.
-func float32s(n *G.Node) ([]float32, error) {
-	if n.Value() == nil {
-		return nil, fmt.Errorf("no value is bound to it")
-	}
-	switch v := n.Value().Data().(type) {
-	case []float32:
-		if len(v) != n.Shape().TotalSize() {
-			return nil, fmt.Errorf("%d values for shape %v", len(v), n.Shape())
-		}
-		return v, nil
-	case float32:
-		return []float32{v}, nil
-	default:
-		return nil, fmt.Errorf("values of type %T: networks are trained in float32", v)
-	}
 }
 
 // finish drops instructions that nothing needs and lays out the arena.

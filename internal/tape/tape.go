@@ -83,28 +83,15 @@ func (t *tape) wind(earlier *tape) error {
 			seen[s.node] = true
 		}
 	}
-	var visit func(n *G.Node) error
-	visit = func(n *G.Node) error {
-		if seen[n] {
-			return nil
-		}
-		seen[n] = true
-		for _, x := range op.Operands(n) {
-			if err := visit(x); err != nil {
-				return err
-			}
-		}
-		if n.Op() == nil {
-			return nil
+	for _, n := range op.Ancestors(t.results...) {
+		if n.Op() == nil || seen[n] {
+			continue
 		}
 		s, err := newStep(n)
-		t.steps = append(t.steps, s)
-		return err
-	}
-	for _, n := range t.results {
-		if err := visit(n); err != nil {
+		if err != nil {
 			return err
 		}
+		t.steps = append(t.steps, s)
 	}
 	return nil
 }
