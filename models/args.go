@@ -96,6 +96,14 @@ func width(otherwise int) func(text string) (args, error) {
 	}
 }
 
+func tanh(text string) (args, error) {
+	a := args{act: layer.ReLU}
+	if text != "" {
+		a.act = layer.Tanh
+	}
+	return a, oneWord("act=tanh", text)
+}
+
 func tied(text string) (args, error) { return args{tied: text == "tied"}, oneWord("tied", text) }
 
 func standardized(text string) (args, error) {

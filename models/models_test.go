@@ -79,6 +79,7 @@ func TestModels(t *testing.T) {
 		{"abadi-mlp", Example{Shape: []int{60}, Classes: 10}, 71010, nil},
 		{"digits-cnn", mnist, 208 + 1168 + 144*32 + 32 + 330, nil},
 		{"mnist-cnn", mnist, 26010, nil}, // as Keras counts it
+		{"mnist-cnn:act=tanh", mnist, 26010, nil},
 		{"embbag", Example{Shape: []int{128}, Vocabulary: 200, Classes: 2}, 200*16 + 272 + 34, nil},
 		{"embbag:4", Example{Shape: []int{5}, Vocabulary: 7, Classes: 2}, 28 + 20 + 10, nil},
 		{"cifar-abadi", Example{Shape: []int{3, 24, 24}, Classes: 10}, 4864 + 102464 + 2304*384 + 384 + 3850, []int{3, 8, 8}},
@@ -256,6 +257,7 @@ func TestSpecsThatCannotBe(t *testing.T) {
 		says string
 	}{
 		{"mnist-cn", mnist, `did you mean "mnist-cnn"?`},
+		{"mnist-cnn:act=relu", mnist, "act=tanh or nothing"},
 		{"", mnist, "unknown model"},
 		{"logistic:3", mnist, "takes no arguments"},
 		{"mlp:0", mnist, `"0"`},

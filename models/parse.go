@@ -133,7 +133,7 @@ var families = []family{
 	{Description{"mlp", "[HIDDEN,...][,act=relu|tanh][,dropout=RATE]", "dense layers over any features, tables among them; 128 hidden units where none are given, of which RATE are dropped in training"}, numbers, hidden, mlp},
 	{Description{"abadi-mlp", "", "1000 hidden ReLU units (Abadi et al. 2016, section 5.2)"}, numbers, none, abadiMLP},
 	{Description{"digits-cnn", "", "two small tanh convolutions: light enough for a laptop and for much noise"}, pictures, none, digitsCNN},
-	{Description{"mnist-cnn", "", "the convolutional network of TensorFlow Privacy's MNIST tutorial"}, pictures, none, mnistCNN},
+	{Description{"mnist-cnn", "[act=tanh]", "the convolutional network of TensorFlow Privacy's MNIST tutorial; act=tanh: bounded activations in place of ReLU (Papernot et al. 2021)"}, pictures, tanh, mnistCNN},
 	{Description{"cifar-abadi", "", "two 5×5 convolutions of 64 channels, 384 hidden units (after Abadi et al. 2016, section 5.3)"}, pictures, none, cifarAbadi},
 	{Description{"cifar-tanh", "", "six 3×3 tanh convolutions (after Papernot et al. 2021)"}, pictures, none, cifarTanh},
 	{Description{"wrn16-4", "[standardized]", "Wide-ResNet-16-4 with group normalisation (Zagoruyko & Komodakis 2016; De et al. 2022); standardized: so are the weights of its convolutions"}, pictures, standardized, wideResNet},

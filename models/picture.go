@@ -28,14 +28,14 @@ func digitsCNN(n *layer.Net, x *G.Node, e Example, _ args) *G.Node {
 
 // mnistCNN pads its first convolution as TensorFlow's "same" does on 28×28, and
 // starts as Keras does.
-func mnistCNN(n *layer.Net, x *G.Node, e Example, _ args) *G.Node {
+func mnistCNN(n *layer.Net, x *G.Node, e Example, a args) *G.Node {
 	n.LikeKeras()
 	overlap := layer.Window{Size: 2}
-	x = n.Conv2D(x, "conv1", 16, layer.Window{Size: 8, Stride: 2, Pad: 3}, layer.ReLU)
+	x = n.Conv2D(x, "conv1", 16, layer.Window{Size: 8, Stride: 2, Pad: 3}, a.act)
 	x = n.MaxPool(x, overlap)
-	x = n.Conv2D(x, "conv2", 32, layer.Window{Size: 4, Stride: 2}, layer.ReLU)
+	x = n.Conv2D(x, "conv2", 32, layer.Window{Size: 4, Stride: 2}, a.act)
 	x = n.MaxPool(x, overlap)
-	return head(n, x, 32, layer.ReLU, e.Classes)
+	return head(n, x, 32, a.act, e.Classes)
 }
 
 func cifarAbadi(n *layer.Net, x *G.Node, e Example, _ args) *G.Node {
