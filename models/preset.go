@@ -53,7 +53,7 @@ var presets = []Preset{
 		{"data", "mnist"}, {"model", "mnist-cnn:act=tanh"}, {"lot", "512"}, {"epochs", "40"},
 		{"clip", "0.1"}, {"noise", "1.23"}, {"delta", "1e-5"}, {"accountant", "rdp"},
 		{"optimizer", "momentum"}, {"lr", "0.5"},
-	}, "98.1% at ε = 3, δ = 1e-5; for all 60,000 records today's Rényi accountants give 2.6"},
+	}, "98.1% at ε = 3, δ = 1e-5; today's Rényi accountants give 2.6"},
 	moments("abadi-mnist-low", "8", "16", "0.5", "45", "90% at ε = 0.5, δ = 1e-5"),
 	moments("abadi-mnist", "4", "7", "2", "220", "95% at ε = 2, δ = 1e-5"),
 	moments("abadi-mnist-high", "2", "4", "8", "710", "97% at ε = 8, δ = 1e-5"),
