@@ -1,0 +1,73 @@
+package op
+
+import (
+	"fmt"
+	"math"
+
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// Total is Scale times the sum of all elements, a scalar: where a network's loss
+// ends. Scale is a public constant, such as one over the steps of a sequence;
+// it must not depend on how many examples there are.
+type Total struct{ Scale float64 }
+
+func (t Total) String() string { return fmt.Sprintf("total{%g}", t.Scale) }
+
+func (t Total) Shape(in []tensor.Shape) (tensor.Shape, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	if in[0].Dims() > MaxDims {
+		return nil, fmt.Errorf("shape %v: at most %d axes are taken", in[0], MaxDims)
+	}
+	return tensor.ScalarShape(), finite(t.Scale)
+}
+
+// finite refuses a scale that would wipe out or spoil every gradient.
+func finite(scale float64) error {
+	if scale == 0 || math.IsNaN(scale) || math.IsInf(scale, 0) {
+		return fmt.Errorf("scale %g: a finite number other than 0 is needed", scale)
+	}
+	return nil
+}
+
+func (t Total) Do(out []float64, in [][]float64, _ []tensor.Shape) {
+	var sum float64
+	for _, v := range in[0] {
+		sum += v
+	}
+	out[0] = t.Scale * sum
+}
+
+func (t Total) Wrt(int) []bool { return all(1) }
+
+func (t Total) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
+	d, err := Apply(Spread{To: AxesOf(in[0].Shape()...), Scale: t.Scale}, grad)
+	return G.Nodes{d}, err
+}
+
+// Spread fills a tensor of shape To with Scale times a scalar.
+type Spread struct {
+	To    Axes
+	Scale float64
+}
+
+func (s Spread) String() string { return fmt.Sprintf("spread{%v,%g}", s.To, s.Scale) }
+
+func (s Spread) Shape(in []tensor.Shape) (tensor.Shape, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	if in[0].TotalSize() != 1 {
+		return nil, fmt.Errorf("shape %v is no scalar", in[0])
+	}
+	return tensor.Shape(s.To.List()).Clone(), finite(s.Scale)
+}
+
+func (s Spread) Do(out []float64, in [][]float64, _ []tensor.Shape) {
+	for i := range out {
+		out[i] = s.Scale * in[0][0]
+	}
+}
