@@ -1,10 +1,5 @@
 package simd
 
-import (
-	"fmt"
-	"math"
-)
-
 // Window slides over one image of C planes of H×W, stored plane by plane, row
 // by row. What lies on the padding counts as 0 (MaxPool passes it over).
 type Window struct {
@@ -18,24 +13,6 @@ type Window struct {
 // Out is the size of what sliding gives.
 func (w *Window) Out() (height, width int) {
 	return (w.H+2*w.PadH-w.DilH*(w.KH-1)-1)/w.StrideH + 1, (w.W+2*w.PadW-w.DilW*(w.KW-1)-1)/w.StrideW + 1
-}
-
-// Check says what is wrong with a window. The methods of one that Check refuses
-// panic or give nonsense.
-func (w *Window) Check() error {
-	switch {
-	case w.C < 1 || w.H < 1 || w.W < 1:
-		return fmt.Errorf("image of %d×%d×%d: every size must be at least 1", w.C, w.H, w.W)
-	case w.KH < 1 || w.KW < 1 || w.StrideH < 1 || w.StrideW < 1 || w.DilH < 1 || w.DilW < 1 || w.PadH < 0 || w.PadW < 0:
-		return fmt.Errorf("window of %d×%d, stride %d×%d, dilation %d×%d, padding %d×%d: all must be at least 1, padding at least 0",
-			w.KH, w.KW, w.StrideH, w.StrideW, w.DilH, w.DilW, w.PadH, w.PadW)
-	case w.DilH*(w.KH-1) >= w.H+2*w.PadH || w.DilW*(w.KW-1) >= w.W+2*w.PadW:
-		return fmt.Errorf("window of %d×%d, dilation %d×%d, is larger than the image of %d×%d with padding %d×%d",
-			w.KH, w.KW, w.DilH, w.DilW, w.H, w.W, w.PadH, w.PadW)
-	case w.C > math.MaxInt32/w.H/w.W:
-		return fmt.Errorf("image of %d×%d×%d has more than 2³¹ places", w.C, w.H, w.W)
-	}
-	return nil
 }
 
 // inside gives the positions o, first ≤ o < end, for which start+o·step is

@@ -17,7 +17,7 @@ func someWindow(rng *rand.Rand) *Window {
 		if rng.IntN(3) == 0 {
 			w.StrideH, w.StrideW = 1, 1
 		}
-		if w.Check() == nil {
+		if w.DilH*(w.KH-1) < w.H+2*w.PadH && w.DilW*(w.KW-1) < w.W+2*w.PadW { // it fits the image
 			return w
 		}
 	}
@@ -157,28 +157,6 @@ func TestPools(t *testing.T) {
 			compareBits(t, "MaxPoolGrad", dimg, scattered)
 		}
 	})
-}
-
-func TestWindowCheck(t *testing.T) {
-	good := Window{C: 1, H: 4, W: 4, KH: 2, KW: 2, StrideH: 1, StrideW: 1, DilH: 1, DilW: 1}
-	if err := good.Check(); err != nil {
-		t.Error(err)
-	}
-	for _, spoil := range []func(*Window){
-		func(w *Window) { w.C = 0 },
-		func(w *Window) { w.KW = 0 },
-		func(w *Window) { w.PadH = -1 },
-		func(w *Window) { w.KH = 5 },
-		func(w *Window) { w.DilW = 4 },
-		func(w *Window) { w.H, w.W = 1<<16, 1<<16 },
-		func(w *Window) { w.C, w.H, w.W = 1<<22, 1<<21, 1<<21 },
-	} {
-		w := good
-		spoil(&w)
-		if w.Check() == nil {
-			t.Errorf("%+v passes", w)
-		}
-	}
 }
 
 func TestNothingAllocates(t *testing.T) {
