@@ -164,7 +164,7 @@ func (s *settings) variant(i int, base *job) *settings {
 	spread := func(low, high float64) float64 {
 		axis++
 		_, part := math.Modf(0.5 + float64(i)*math.Pow(root, -float64(axis)))
-		return rounded(low*math.Pow(high/low, part), 2)
+		return rounded(low * math.Pow(high/low, part))
 	}
 	n := float64(engine.RecordCount(base.config.Train, base.config.Records))
 	clip, lr, lot, epochs := spread(0.1, 10), spread(0.03, 3), spread(max(1, n/200), max(1, n/10)), spread(2, 30)
@@ -183,10 +183,9 @@ func (s *settings) variant(i int, base *job) *settings {
 	return &v
 }
 
-// rounded keeps some digits of a positive number.
-func rounded(x float64, digits int) float64 {
-	text := strconv.FormatFloat(x, 'g', digits, 64)
-	x, _ = strconv.ParseFloat(text, 64) // what was just formatted
+// rounded keeps two digits of a positive number.
+func rounded(x float64) float64 {
+	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 2, 64), 64)
 	return x
 }
 

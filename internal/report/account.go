@@ -43,9 +43,12 @@ type Group struct {
 	Share                 float64 // of Σ(S/σ)²; NaN where that is not what adds up
 }
 
+// epsilonPoints is at how many numbers of lots ε is computed for a curve.
+const epsilonPoints = 40
+
 // readAccount verifies the ledger and accounts for it. head is what the run's
 // summary says it ends with.
-func readAccount(path, head string, delta float64, name string, points int) (*account, error) {
+func readAccount(path, head string, delta float64, name string) (*account, error) {
 	h, err := accountant.Read(path)
 	if err != nil {
 		return nil, err
@@ -60,7 +63,7 @@ func readAccount(path, head string, delta float64, name string, points int) (*ac
 	if a.answer, err = accountant.Epsilon(h, delta, name); err != nil {
 		return nil, err
 	}
-	a.curves = curvesOf(h, delta, accountant.Names(), points)
+	a.curves = curvesOf(h, delta, accountant.Names(), epsilonPoints)
 	a.groups = Groups(h)
 	return a, nil
 }

@@ -58,8 +58,8 @@ func (a axis) at(v float64) float64 {
 	return math.Round(100*(a.from+(v-low)/(high-low)*(a.to-a.from))) / 100
 }
 
-func (a axis) ticks(most int, label func(float64) string) []tick {
-	values := RoundNumbers(a.low, a.high, most)
+func (a axis) ticks(label func(float64) string) []tick {
+	values := RoundNumbers(a.low, a.high, 6)
 	if a.logarithmic {
 		values = powers(a.low, a.high)
 	}
@@ -112,7 +112,7 @@ func powers(low, high float64) []float64 {
 // newChart makes a chart without lines.
 func newChart(id string, x, y axis, label func(float64) string) *chart {
 	return &chart{
-		ID: id, XTicks: x.ticks(6, numeral), YTicks: y.ticks(6, label),
+		ID: id, XTicks: x.ticks(numeral), YTicks: y.ticks(label),
 		Width: chartWidth, Height: chartHeight,
 		Left: left, Right: chartWidth - right, Top: top, Bottom: chartHeight - bottom,
 	}

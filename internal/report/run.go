@@ -90,9 +90,6 @@ type point struct {
 	Accuracy *float64 `json:"test_accuracy"`
 }
 
-// epsilonPoints is at how many numbers of lots ε is computed for a curve.
-const epsilonPoints = 40
-
 // Open reads a run's folder: run.json, metrics.jsonl and, where the run is
 // private, its ledger, which it verifies.
 func Open(dir string) (*Run, error) {
@@ -118,7 +115,7 @@ func Open(dir string) (*Run, error) {
 		return r, nil
 	}
 	s := &r.summary
-	r.account, err = readAccount(filepath.Join(dir, "ledger.jsonl"), s.LedgerHead, s.Delta, s.Accountant, epsilonPoints)
+	r.account, err = readAccount(filepath.Join(dir, "ledger.jsonl"), s.LedgerHead, s.Delta, s.Accountant)
 	return r, err
 }
 
