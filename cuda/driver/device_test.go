@@ -400,7 +400,6 @@ func TestLane(t *testing.T) {
 	for i := range 20 {
 		must(t, read2.Wait())
 		copy(pinned, floats(float32(i), 1))
-		must(t, lane.Follow(read2))
 		must(t, lane.CopyIn(p, pinned))
 		must(t, lane.Mark(copied))
 		must(t, d.Follow(copied))

@@ -39,11 +39,6 @@ func (l *Lane) Mark(e *Event) error {
 	return l.device.check("no event can be marked", C.driver_mark(l.device.current, e.event, l.stream))
 }
 
-// Follow has what is sent to the lane from now on run after the event.
-func (l *Lane) Follow(e *Event) error {
-	return l.device.check("no event can be followed", C.driver_follow(l.device.current, e.event, l.stream))
-}
-
 // Close gives the lane back.
 func (l *Lane) Close() error {
 	if l == nil || l.stream == nil {
