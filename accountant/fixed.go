@@ -111,12 +111,12 @@ func (w *wang) excess(power int) float64 {
 // publishedRDP is rdpOf with Wang's bound for lots of a fixed size: the function
 // returned remembers its moments.
 func publishedRDP() func(event, float64) float64 {
-	known := map[gaussianKey]*wang{}
+	known := map[[2]float64]*wang{}
 	return func(e event, order float64) float64 {
 		if !e.fixed || !e.sampled() || !e.pureGaussian() || order > 1024 {
 			return rdpOf(e, order)
 		}
-		key := gaussianKey{e.rate, e.gaussian, true}
+		key := [2]float64{e.rate, e.gaussian}
 		if known[key] == nil {
 			known[key] = &wang{rate: e.rate, shift: e.gaussian / 2, logMoments: map[int]float64{}}
 		}
