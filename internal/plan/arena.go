@@ -1,7 +1,8 @@
 package plan
 
 import (
-	"sort"
+	"cmp"
+	"slices"
 
 	"github.com/dptrain/dptrain/internal/op"
 )
@@ -9,89 +10,79 @@ import (
 // alignment of buffers in the arena, in elements: a cache line.
 const alignment = 16
 
+// span is a place in the arena, and from when to when it is taken.
+type span struct{ id, from, to, size int }
+
 // reuse gives every temporary a place in one arena such that no two that are
 // alive together overlap, but for a result that is written over an operand. The
 // largest are placed first, each at the lowest place that is free for as long as it
 // lives.
 func (p *Program) reuse() {
-	type span struct{ id, from, to, size int }
-	spans := map[int]*span{} // of each buffer; of a result written over an operand that of the operand
-	at := 0
-	note := func(id int) {
-		id = p.Buffers[id].Base
-		if p.Buffers[id].Role != Temporary {
-			return
-		}
-		s, ok := spans[id]
-		if !ok {
-			size := (p.Buffers[id].Size() + alignment - 1) / alignment * alignment
-			s = &span{id: id, from: at, size: size}
-			spans[id] = s
-		}
-		s.to = at
-	}
-	for _, code := range [][]Instruction{p.Front, p.Back} {
-		for _, c := range code {
-			for _, id := range c.In {
-				note(id)
-			}
-			note(c.Out)
-			at++
-		}
-	}
-	at = 0
-	for _, code := range [][]Instruction{p.Front, p.Back} {
-		for _, c := range code {
-			out, made := spans[p.Buffers[c.Out].Base]
-			for k, id := range c.In {
-				if !made || out.from != at || !Overwrites(c.Spec, k) {
-					break
-				}
-				if x, ok := spans[p.Buffers[id].Base]; ok && x.to == at && p.Buffers[id].Size() == p.Buffers[c.Out].Size() {
-					x.to = out.to
-					spans[out.id] = x
-					break
-				}
-			}
-			at++
-		}
-	}
+	spans := p.spans()
 	var order []*span
 	for id, s := range spans {
-		if s.id == id {
+		if s != nil && s.id == id {
 			order = append(order, s)
 		}
 	}
-	sort.Slice(order, func(i, j int) bool {
-		if order[i].size != order[j].size {
-			return order[i].size > order[j].size
-		}
-		return order[i].id < order[j].id
-	})
-	var placed []*span
-	for _, s := range order {
-		offset := 0
-		var busy []*span
-		for _, q := range placed {
-			if q.from <= s.to && s.from <= q.to {
-				busy = append(busy, q)
-			}
-		}
-		sort.Slice(busy, func(i, j int) bool { return p.Buffers[busy[i].id].Offset < p.Buffers[busy[j].id].Offset })
-		for _, q := range busy {
-			o := p.Buffers[q.id].Offset
-			if offset+s.size <= o {
-				break
-			}
-			offset = max(offset, o+q.size)
-		}
-		p.Buffers[s.id].Offset = offset
-		p.Arena = max(p.Arena, offset+s.size)
-		placed = append(placed, s)
+	slices.SortFunc(order, func(a, b *span) int { return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.id, b.id)) })
+	for i, s := range order {
+		p.place(s, order[:i])
 	}
 	for id, s := range spans {
-		p.Buffers[id].Offset = p.Buffers[s.id].Offset
+		if s != nil {
+			p.Buffers[id].Offset = p.Buffers[s.id].Offset
+		}
 	}
+}
+
+// spans are those of the temporaries; a result that is written over an operand has the
+// operand's.
+func (p *Program) spans() []*span {
+	spans := make([]*span, len(p.Buffers))
+	for id, t := range p.lives() {
+		if len(t) > 0 {
+			spans[id] = &span{id, t[0], t[len(t)-1], (p.Buffers[id].Size() + alignment - 1) / alignment * alignment}
+		}
+	}
+	for at, c := range slices.Concat(p.Front, p.Back) {
+		out := spans[p.Buffers[c.Out].Base]
+		if out == nil || out.from != at {
+			continue
+		}
+		for k, id := range c.In {
+			if !Overwrites(c.Spec, k) {
+				break
+			}
+			if x := spans[p.Buffers[id].Base]; x != nil && x.to == at && p.Buffers[id].Size() == p.Buffers[c.Out].Size() {
+				x.to = out.to
+				spans[out.id] = x
+				break
+			}
+		}
+	}
+	return spans
+}
+
+// place puts a span where none of those placed before it is meanwhile.
+func (p *Program) place(s *span, placed []*span) {
+	var busy []*span
+	for _, q := range placed {
+		if q.from <= s.to && s.from <= q.to {
+			busy = append(busy, q)
+		}
+	}
+	slices.SortFunc(busy, func(a, b *span) int { return cmp.Compare(p.Buffers[a.id].Offset, p.Buffers[b.id].Offset) })
+	offset := 0
+	for _, q := range busy {
+		o := p.Buffers[q.id].Offset
+		if offset+s.size <= o {
+			break
+		}
+		offset = max(offset, o+q.size)
+	}
+	p.Buffers[s.id].Offset = offset
+	p.Arena = max(p.Arena, offset+s.size)
 }
 
 // Overwrites tells whether an operation's result may lie where an operand of its size
