@@ -4,13 +4,14 @@
 package safetensors
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
-	"sort"
 
 	"github.com/dptrain/dptrain/internal/memory"
 )
@@ -82,54 +83,25 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 // Read reads every tensor of a file of the given size, in the order of the data.
 // It believes nothing of the header that the size does not bear out.
 func Read(r io.Reader, size int64) ([]Tensor, map[string]string, error) {
-	var length uint64
-	if err := binary.Read(r, binary.LittleEndian, &length); err != nil {
-		return nil, nil, fmt.Errorf("safetensors: the file ends within its first 8 bytes")
+	text, err := readHeader(r, size)
+	if err != nil {
+		return nil, nil, err
 	}
-	if length > maxHeader || int64(length) > size-8 {
-		return nil, nil, fmt.Errorf("safetensors: a header of %d bytes in a file of %d: this is no safetensors file, or it was cut short", length, size)
+	entries, metadata, err := parseHeader(text)
+	if err != nil {
+		return nil, nil, err
 	}
-	text := make([]byte, length)
-	if _, err := io.ReadFull(r, text); err != nil {
-		return nil, nil, fmt.Errorf("safetensors: the header was cut short")
-	}
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(text, &raw); err != nil {
-		return nil, nil, fmt.Errorf("safetensors: the header is no JSON object: %w", err)
-	}
-	var metadata map[string]string
-	entries := map[string]entry{}
-	var names []string
-	for name, value := range raw {
-		if name == "__metadata__" {
-			if err := json.Unmarshal(value, &metadata); err != nil {
-				return nil, nil, fmt.Errorf("safetensors: __metadata__: %w", err)
-			}
-			continue
-		}
-		var e entry
-		if err := json.Unmarshal(value, &e); err != nil {
-			return nil, nil, fmt.Errorf("safetensors: tensor %q: %w", name, err)
-		}
-		if err := e.check(); err != nil {
-			return nil, nil, fmt.Errorf("safetensors: tensor %q: %w", name, err)
-		}
-		entries[name] = e
-		names = append(names, name)
-	}
-	sort.Slice(names, func(i, j int) bool {
-		a, b := entries[names[i]].Offsets, entries[names[j]].Offsets
-		if a != b {
-			return a[0] < b[0] || a[0] == b[0] && a[1] < b[1]
-		}
-		return names[i] < names[j]
+	names := slices.SortedFunc(maps.Keys(entries), func(a, b string) int {
+		i, j := entries[a].Offsets, entries[b].Offsets
+		return cmp.Or(cmp.Compare(i[0], j[0]), cmp.Compare(i[1], j[1]), cmp.Compare(a, b))
 	})
+	data := size - 8 - int64(len(text))
 	var at int64
 	var tensors []Tensor
 	buffer := make([]byte, 4*inPart)
 	for _, name := range names {
 		e := entries[name]
-		if e.Offsets[0] != at || e.Offsets[1] > size-8-int64(length) {
+		if e.Offsets[0] != at || e.Offsets[1] > data {
 			return nil, nil, fmt.Errorf("safetensors: tensor %q lies at %v, outside the data or apart from its neighbour", name, e.Offsets)
 		}
 		kind := kinds[e.Dtype]
@@ -150,10 +122,51 @@ func Read(r io.Reader, size int64) ([]Tensor, map[string]string, error) {
 		tensors = append(tensors, Tensor{name, e.Shape, values})
 		at = e.Offsets[1]
 	}
-	if rest := size - 8 - int64(length) - at; rest != 0 {
-		return nil, nil, fmt.Errorf("safetensors: %d bytes follow the last tensor", rest)
+	if at != data {
+		return nil, nil, fmt.Errorf("safetensors: %d bytes follow the last tensor", data-at)
 	}
 	return tensors, metadata, nil
+}
+
+func readHeader(r io.Reader, size int64) ([]byte, error) {
+	var length uint64
+	if err := binary.Read(r, binary.LittleEndian, &length); err != nil {
+		return nil, fmt.Errorf("safetensors: the file ends within its first 8 bytes")
+	}
+	if length > maxHeader || int64(length) > size-8 {
+		return nil, fmt.Errorf("safetensors: a header of %d bytes in a file of %d: this is no safetensors file, or it was cut short", length, size)
+	}
+	text := make([]byte, length)
+	if _, err := io.ReadFull(r, text); err != nil {
+		return nil, fmt.Errorf("safetensors: the header was cut short")
+	}
+	return text, nil
+}
+
+func parseHeader(text []byte) (entries map[string]entry, metadata map[string]string, err error) {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return nil, nil, fmt.Errorf("safetensors: the header is no JSON object: %w", err)
+	}
+	entries = map[string]entry{}
+	for name, value := range raw {
+		if name == "__metadata__" {
+			if err := json.Unmarshal(value, &metadata); err != nil {
+				return nil, nil, fmt.Errorf("safetensors: __metadata__: %w", err)
+			}
+			continue
+		}
+		var e entry
+		err := json.Unmarshal(value, &e)
+		if err == nil {
+			err = e.check()
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("safetensors: tensor %q: %w", name, err)
+		}
+		entries[name] = e
+	}
+	return entries, metadata, nil
 }
 
 // kinds are the types of numbers that are read.
