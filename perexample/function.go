@@ -116,8 +116,12 @@ func (p *Private) pulled(r *reading, v *Vector, ms []meeting) error {
 		return v.keep(gradients)
 	}
 	v.Method = "in parts, pulled back"
+	return p.pulledInParts(v, ms, ways, max(together, p.Records*rows/largest))
+}
+
+// pulledInParts builds and sums the gradients of so many records at a time.
+func (p *Private) pulledInParts(v *Vector, ms []meeting, ways []*pullback, step int) (err error) {
 	var squared G.Nodes
-	step := max(together, p.Records*rows/largest)
 	for from := 0; from < p.Records; from += step {
 		s := share{from: from, count: min(step, p.Records-from)}
 		gradients, err := p.gradients(ms, ways, s)
@@ -145,7 +149,6 @@ func (p *Private) pulled(r *reading, v *Vector, ms []meeting) error {
 			return err
 		}
 	}
-	var err error
 	v.Squared, err = op.Apply(op.Concat{}, squared...)
 	return err
 }
