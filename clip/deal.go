@@ -13,8 +13,7 @@ func deal(names []string, groups []Group) ([]Part, error) {
 	if len(names) == 0 {
 		return nil, errors.New("clip: there are no vectors to clip")
 	}
-	owner := make([]string, len(names))
-	dealt := make([]bool, len(names))
+	owner := make([]string, len(names)) // the group that claimed it
 	parts := make([]Part, len(groups))
 	taken := make(map[string]bool, len(groups))
 	for i, g := range groups {
@@ -40,26 +39,37 @@ func deal(names []string, groups []Group) ([]Part, error) {
 			if !(scale >= smallest && scale <= largest) {
 				return nil, fmt.Errorf("clip: group %q: scale %v of %q, want a number from %v to %v", g.Name, scale, pattern, smallest, largest)
 			}
-			found := false
-			for v, name := range names {
-				if !matches(pattern, name) {
-					continue
-				}
-				if dealt[v] {
-					return nil, fmt.Errorf("clip: vector %q is claimed by group %q and again by %q of group %q; let one entry claim it", name, owner[v], pattern, g.Name)
-				}
-				found, dealt[v], owner[v] = true, true, g.Name
-				parts[i].Members = append(parts[i].Members, Member{v, scale})
+			claimed, err := claim(names, owner, pattern, g.Name)
+			if err != nil {
+				return nil, err
 			}
-			if !found {
-				return nil, fmt.Errorf("clip: group %q: no vector is called %q; the nearest is %q", g.Name, pattern, nearest.Name(pattern, names))
+			for _, v := range claimed {
+				parts[i].Members = append(parts[i].Members, Member{v, scale})
 			}
 		}
 	}
 	for v, name := range names {
-		if !dealt[v] {
+		if owner[v] == "" {
 			return nil, fmt.Errorf("clip: vector %q is in no group; add it to one, or add a group for what is left", name)
 		}
 	}
 	return parts, nil
+}
+
+// claim makes a group the owner of the vectors that a pattern is good for.
+func claim(names, owner []string, pattern, group string) (claimed []int, err error) {
+	for v, name := range names {
+		if !matches(pattern, name) {
+			continue
+		}
+		if owner[v] != "" {
+			return nil, fmt.Errorf("clip: vector %q is claimed by group %q and again by %q of group %q; let one entry claim it", name, owner[v], pattern, group)
+		}
+		owner[v] = group
+		claimed = append(claimed, v)
+	}
+	if len(claimed) == 0 {
+		return nil, fmt.Errorf("clip: group %q: no vector is called %q; the nearest is %q", group, pattern, nearest.Name(pattern, names))
+	}
+	return claimed, nil
 }
