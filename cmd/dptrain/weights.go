@@ -46,7 +46,8 @@ func (j *job) initialised(build perexample.Build) (perexample.Build, error) {
 	if len(frozen) > 0 && !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return !weights.Belongs(p.Name(), frozen...) }) {
 		return nil, wrong("--freeze %s: nothing is left to train", s.freeze)
 	}
-	if build, j.matched, err = startFrom(build, s.init, fresh...); err != nil {
+	// Directions come with the file, but where the run is to find its own.
+	if build, j.matched, err = startFrom(build, s.init, j.directions != nil && s.project == 0, fresh...); err != nil {
 		return nil, fmt.Errorf("--init: %w", err)
 	}
 	if len(fresh) > 0 {
@@ -76,14 +77,18 @@ func layersOf(net *perexample.Network, flag, list string) ([]string, error) {
 }
 
 // startFrom gives a network the weights of a safetensors file, but layers that start as
-// they did. matched says what was found.
-func startFrom(build perexample.Build, file string, fresh ...string) (started perexample.Build, matched string, err error) {
+// they did. Directions in the file are not trained, but built with. matched says what was
+// found.
+func startFrom(build perexample.Build, file string, directions bool, fresh ...string) (started perexample.Build, matched string, err error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, "", err
 	}
 	defer f.Close()
-	started, matched, err = weights.Start(build, f, append(fresh, models.Projection)...) // which is not trained, but built with
+	if directions {
+		fresh = append(fresh, models.Projection)
+	}
+	started, matched, err = weights.Start(build, f, fresh...)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", file, err)
 	}
@@ -135,6 +140,6 @@ func trained(dir string) (built, perexample.Build, error) {
 	if err != nil {
 		return b, nil, asWrong(err)
 	}
-	build, _, err = startFrom(build, file)
+	build, _, err = startFrom(build, file, b.directions != nil)
 	return b, build, asWrong(err)
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/nearest"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/internal/torch"
@@ -37,7 +38,7 @@ func Write(w io.Writer, parameters []engine.Parameter) error {
 // Start has a network start from the weights in a file, which must hold all of the network's
 // Params and nothing else; but layers, or single parameters, that are named in except start
 // as they did, and what the file holds of them is not read: a new head on a trained body.
-// Found says in words what was found.
+// One that neither the network nor the file has is refused. Found says in words what was found.
 //
 // A network to train further is given to engine.New as engine.Config.Network; one to answer
 // is given to engine.NewEvaluator, and its Evaluator.Weights are then these. What the
@@ -58,17 +59,19 @@ func Start(build perexample.Build, file io.ReadSeeker, except ...string) (starte
 	if err != nil {
 		return nil, "", err
 	}
-	var excepted []string
+	var named []string
 	for _, p := range net.Params {
-		if Belongs(p.Name(), except...) {
-			excepted = append(excepted, p.Name())
-		}
+		named = append(named, p.Name())
 	}
 	for _, t := range tensors {
-		if Belongs(t.Name, except...) {
-			excepted = append(excepted, t.Name)
+		named = append(named, t.Name)
+	}
+	for _, name := range except {
+		if !slices.ContainsFunc(named, func(n string) bool { return Belongs(n, name) }) {
+			return nil, "", fmt.Errorf("weights: %q starts anew, and neither network nor file has a layer or parameter of that name: %s is the nearest", name, nearest.Name(name, append(Layers(net), named...)))
 		}
 	}
+	excepted := slices.DeleteFunc(named, func(n string) bool { return !Belongs(n, except...) })
 	values, layout, err := torch.Import(net, tensors, metadata, excepted...)
 	if err != nil {
 		return nil, "", err

@@ -97,8 +97,9 @@ func TestStartRefuses(t *testing.T) {
 		{dense(4), written(t, counted()), nil, "head.weight [2 1] for [2 4]"},
 		{dense(1), written(t, counted()[:3]), nil, "missing head.bias"},
 		{dense(1), written(t, append(counted(), engine.Parameter{Name: "more", Shape: []int{1}, Values: []float32{1}})), nil, "left over more"},
-		{dense(1), written(t, counted()), []string{"hea"}, ""}, // no layer's name
-		{dense(4), written(t, counted()), []string{"hea"}, "head.weight"},
+		{dense(1), written(t, counted()), []string{"hea"}, `"hea" starts anew, and neither network nor file has a layer or parameter of that name: head is the nearest`},
+		{dense(1), written(t, counted()), []string{"head", "body.bais"}, "body.bias is the nearest"},
+		{dense(1), written(t, append(counted(), engine.Parameter{Name: "more", Shape: []int{1}, Values: []float32{1}})), []string{"more"}, ""},
 		{dense(1), strings.NewReader("weights"), nil, "safetensors"},
 		{nil, written(t, counted()), nil, "there is no network"},
 	} {

@@ -46,7 +46,7 @@ var mayImport = map[string][]string{
 	"cuda/kernels":         {},
 	"cuda/toolchain":       {},
 	"engine":               {"*"},
-	"engine/weights":       {"engine", "perexample", "internal/op", "internal/safetensors", "internal/torch"},
+	"engine/weights":       {"engine", "perexample", "internal/nearest", "internal/op", "internal/safetensors", "internal/torch"},
 	"bench":                {"*"},
 	"cmd/dptrain":          {"*"},
 }
