@@ -110,7 +110,7 @@ func (s *screen) choose(set *settings, base *job, trials int, distribution strin
 	defer stop()
 	release, err := base.claim()
 	if err != nil {
-		return err
+		return asWrong(err)
 	}
 	defer release()
 	head, err := plan.write(filepath.Join(base.out, selectionFile))
@@ -126,12 +126,12 @@ func (s *screen) choose(set *settings, base *job, trials int, distribution strin
 		return &fault{exitInterrupted, fmt.Errorf("interrupted: nothing was chosen or kept; %s says what was set aside for it", filepath.Join(base.out, selectionFile))}
 	}
 	if err != nil {
-		return err
+		return asFailed(err)
 	}
 	j := settings[at]
 	j.directions = best.directions
 	if err := j.save(best.parameters); err != nil {
-		return err
+		return asFailed(err)
 	}
 	out := chosen{answerJSON: answerOf(answer), Data: base.task.Name, Model: base.model,
 		Best:  winner{j.setting(), best.accuracy, best.deviation},

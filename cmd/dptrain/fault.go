@@ -39,18 +39,19 @@ func wrong(format string, values ...any) error {
 }
 
 // exitCode is the code of the outermost fault in err; errors of other packages
-// are judged by what they are.
+// are judged by what they are. Whatever was being done with what the user gave, it is not
+// wrong because the machine failed.
 func exitCode(err error) int {
 	var f *fault
 	var damage *accountant.Damage
 	switch {
 	case err == nil:
 		return exitDone
-	case errors.As(err, &f):
+	case errors.As(err, &f) && (f.code != exitWrong || !machineFailed(err)):
 		return f.code
 	case errors.As(err, &damage), errors.Is(err, engine.ErrDamaged):
 		return exitDamaged
-	case failedToWrite(err):
+	case machineFailed(err):
 		return exitFailed
 	case errors.Is(err, engine.ErrBudget):
 		return exitOverBudget

@@ -99,4 +99,31 @@ func TestOnSmallDisk(t *testing.T) {
 	for c := range complaints {
 		t.Log(c)
 	}
+
+	// A disk that takes not even a folder: no command calls that a wrong argument.
+	if err := os.Mkdir("none", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, none := range []struct {
+		flags         uintptr
+		options, says string
+	}{{0, "nr_inodes=1", "no space left on device"}, {syscall.MS_RDONLY, "", "read-only file system"}} {
+		if err := syscall.Mount("none", "none", "tmpfs", none.flags, none.options); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range []string{
+			strings.ReplaceAll(line, "disk/run", "none/run"),
+			"tune --trials 2 --ignore owner --model logistic --lot 20 --steps 1 --epsilon 9 --delta 1e-5 --out none/run" + columns,
+			"export disk/run --out none/model.safetensors",
+			"budget curve --rate 0.1 --noise 1 --steps 3 --delta 1e-5 --out none/curve.svg",
+			"man --out none/man",
+		} {
+			if _, stderr, code := dptrain(command + " --quiet"); code != exitFailed || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, none.says) {
+				t.Errorf("%s: exit %d, %s", command, code, stderr)
+			}
+		}
+		if err := syscall.Unmount("none", 0); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

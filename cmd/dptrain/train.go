@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -163,7 +164,7 @@ func endings() []os.Signal {
 // asWrong gives an error about what the user asked for the exit code of one, unless
 // it has one of its own.
 func asWrong(err error) error {
-	if exitCode(err) != exitFailed || failedToWrite(err) {
+	if exitCode(err) != exitFailed || machineFailed(err) {
 		return err
 	}
 	return &fault{exitWrong, err}
@@ -179,8 +180,12 @@ func asFailed(err error) error {
 	return &fault{exitFailed, err}
 }
 
-// failedToWrite reports whether the machine failed, and not what was asked of it.
-func failedToWrite(err error) bool { return diskFull(err) || errors.Is(err, engine.ErrCheckpoint) }
+// machineFailed reports whether the machine failed, and not what was asked of it.
+func machineFailed(err error) bool {
+	return diskFull(err) || errors.Is(err, engine.ErrCheckpoint) ||
+		slices.ContainsFunc([]error{syscall.EIO, syscall.EROFS, syscall.EFBIG, syscall.EMFILE, syscall.ENFILE},
+			func(failure error) bool { return errors.Is(err, failure) })
+}
 
 // diskFull reports whether there was no room to write.
 func diskFull(err error) bool {
