@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/clip"
@@ -318,6 +320,115 @@ func TestPanicEndsTheRun(t *testing.T) {
 	if r.Steps() != 0 || distance(before, weights(t, r)) != 0 {
 		t.Error("a lot was released after the panic")
 	}
+}
+
+// buggy is a set that panics from one of its readings on.
+type buggy struct {
+	data.Set
+	left int
+}
+
+func (b *buggy) Read(dst [][]float32, rows []int) error {
+	if b.left--; b.left < 0 {
+		panic("a bug of the user's")
+	}
+	return b.Set.Read(dst, rows)
+}
+
+// recovered is what f panics with.
+func recovered(f func()) (p any) {
+	defer func() { p = recover() }()
+	f()
+	return nil
+}
+
+// TestPanicInData: a bug in the user's data set is the user's to see. It leaves no file of a
+// run that did not begin, the ledger of one that did and its checkpoint whole, and no thread.
+func TestPanicInData(t *testing.T) {
+	const bug = "a bug of the user's"
+	threads := runtime.NumGoroutine()
+	c := lasting(t)
+	c.Train = &buggy{Set: c.Train}
+	if p := recovered(func() { New(c) }); p != bug {
+		t.Errorf("New panicked with %v", p)
+	}
+	untouched(t, c)
+	c = lasting(t)
+	c.Threads, c.Noise, c.NoiseAt = 3, 0, func(int) float64 { panic(bug) }
+	if p := recovered(func() { New(c) }); p != bug {
+		t.Errorf("New panicked with %v", p)
+	}
+	untouched(t, c)
+
+	for name, of := range map[string]struct {
+		c    Config
+		lots int // before the panic
+	}{"projection": {projected(t), 0}, "lots": {lasting(t), 2}} {
+		whole, set := of.c.Train, &buggy{of.c.Train, math.MaxInt}
+		c := of.c
+		c.Train, c.Sampling, c.Microbatch, c.Threads = set, sample.PolicyFixed, 6, 3
+		r, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set.left = 2*of.lots + of.lots/2 // in a lot's second microbatch
+		if p := recovered(func() { r.Train(context.Background(), nil) }); p != bug {
+			t.Errorf("%s: Train panicked with %v", name, p)
+		}
+		set.left = math.MaxInt
+		if err := r.Train(context.Background(), nil); !errors.Is(err, errBroken) {
+			t.Errorf("%s: then %v", name, err)
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		report, err := accountant.Verify(c.Ledger)
+		if err != nil || !report.Ended || report.Lots != of.lots {
+			t.Errorf("%s: the ledger holds %+v: %v", name, report, err)
+		}
+		c.Train = whole
+		if r, err = Resume(c); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		train(t, r, nil)
+		if r.Steps() != c.Steps {
+			t.Errorf("%s: the resumed run made %d lots", name, r.Steps())
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+
+	c = heldOut(t, 2)
+	set := &buggy{c.Validation.Set, math.MaxInt}
+	c.Validation.Set = set
+	r, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	train(t, r, nil)
+	set.left = 0
+	if p := recovered(func() { r.Validate() }); p != bug {
+		t.Errorf("Validate panicked with %v", p)
+	}
+	if lots := lotsIn(t, c.Ledger).Lots(); lots != c.Steps {
+		t.Errorf("the ledger holds %d lots", lots)
+	}
+	set.left = math.MaxInt
+	if _, err := r.Validate(); err != nil { // nothing was released before
+		t.Error(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+
+	for range 1000 {
+		if runtime.NumGoroutine() <= threads {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Errorf("%d goroutines are left, and %d were there", runtime.NumGoroutine(), threads)
 }
 
 // TestSameNoiseNever: over runs, lots, vectors, statistics and adaptive counts no

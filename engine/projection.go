@@ -138,12 +138,14 @@ func (r *Run) project(ctx context.Context) error {
 	if r.fault != nil {
 		return r.fault
 	}
+	r.fault = errBroken
 	directions, err := r.principalDirections(ctx)
 	if err != nil && err == ctx.Err() {
+		r.fault = nil
 		return err
 	}
 	if err == nil {
-		err = r.rebuild(directions)
+		err = r.rebuild(directions) // to a run without a fault
 	}
 	if err != nil {
 		r.fault = fmt.Errorf("projection: %w", err)

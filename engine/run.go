@@ -61,6 +61,10 @@ type Run struct {
 // New checks a configuration, compiles the network and opens the ledger. It reads a
 // data set that package data did not make once, to check it. Nothing private has been
 // released when it returns, and where it fails no file is left behind.
+//
+// A panic in the user's code that reads data or clips goes through New and Train with the
+// user's own stack, and what it says is the user's. Whoever recovers from it may Close the
+// run: its ledger and checkpoints are whole.
 func New(c Config) (*Run, error) {
 	r, err := build(c)
 	if err != nil {
@@ -94,14 +98,21 @@ func build(c Config) (*Run, error) {
 	if err := r.compile(); err != nil {
 		return nil, err
 	}
-	err = r.protect()
-	if err == nil && !c.projecting() {
-		err = r.follow()
-	}
-	if err != nil {
-		r.machine.Close()
+	protected := false
+	defer func() { // after a panic of the user's code, too
+		if !protected {
+			r.machine.Close()
+		}
+	}()
+	if err := r.protect(); err != nil {
 		return nil, err
 	}
+	if !c.projecting() {
+		if err := r.follow(); err != nil {
+			return nil, err
+		}
+	}
+	protected = true
 	return r, nil
 }
 
@@ -245,7 +256,7 @@ func (r *Run) train(ctx context.Context, observe func(*Progress) error) error {
 }
 
 // errBroken is what a lot leaves behind that ended in a panic of the user's code,
-// such as a data set's.
+// such as a data set's; so does a projection.
 var errBroken = errors.New("a lot was broken off by a panic: nothing more can be released; resume from a checkpoint, or begin another run")
 
 // oneLot runs one lot. After an error, or a panic that the caller recovered from,
