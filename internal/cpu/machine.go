@@ -158,7 +158,7 @@ func (m *Machine) Add() error { return run(m.back) }
 func run(code []func()) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("cpu: an operation failed: %v", p)
+			err = fmt.Errorf("cpu: an operation failed: %v", told(p))
 		}
 	}()
 	for _, step := range code {

@@ -236,7 +236,7 @@ func (p *pool) each(n int, task func(i int, w *worker)) {
 func (p *pool) work(thread int) {
 	defer func() {
 		if f := recover(); f != nil {
-			p.fail(f)
+			p.fail(told(f))
 		}
 	}()
 	w := p.workers[thread]

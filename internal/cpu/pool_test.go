@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -61,6 +62,23 @@ func TestPoolPanics(t *testing.T) {
 			})
 		}()
 		p.each(7, func(int, *worker) {})
+	}
+}
+
+// A bug's error says where it is, and no number of a record that Go's words would quote.
+func TestFailuresQuoteNothing(t *testing.T) {
+	p := newPool(2)
+	defer p.close()
+	table, secret := make([]float32, 3), 271828
+	bug := func(int, *worker) { table[secret]++ }
+	for _, step := range []func(){func() { bug(0, nil) }, func() { p.each(2, bug) }} {
+		err := run([]func(){step})
+		if err == nil || strings.Contains(err.Error(), "271828") || !strings.Contains(err.Error(), "a bug at pool_test.go:") {
+			t.Errorf("the error is %v", err)
+		}
+	}
+	if err := run([]func(){func() { panic("an operation's own words") }}); err == nil || !strings.HasSuffix(err.Error(), "failed: an operation's own words") {
+		t.Errorf("the error is %v", err)
 	}
 }
 
