@@ -80,7 +80,7 @@ func TestBadCSVIsRefusedWithoutCitingIt(t *testing.T) {
 		{"line 3: 2 fields where the first line names 3 columns", header + "1,a,low\n1,secret\n", schema},
 		{"line 2", header + "1,sec\"ret,low\n", schema},
 		{`no label "income"`, "30,secret,low\n31,secret,low\n", schema},
-		{`did you mean "income"`, header + "1,secret,low\n", with(func(s *Schema) { s.Label = "incme" })},
+		{`no label "incme"; did you mean what it says in column 3?`, header + "1,secret,low\n", with(func(s *Schema) { s.Label = "incme" })},
 		{"--label", "secret,30,low\n", with(func(s *Schema) { s.Label = "" })},
 		{"--classes", header + "1,secret,low\n", with(func(s *Schema) { s.Classes = nil })},
 		{"--classes", header + "1,secret,low\n", with(func(s *Schema) { s.Classes = Classes{"low"} })},

@@ -169,7 +169,7 @@ func shapeOf(encoded []byte) (frame, error) {
 		return frame{}, fmt.Errorf("is a %s picture by another name; only .png and .jpg are read", format)
 	}
 	if c.Width < 1 || c.Height < 1 || c.Width > maxSide || c.Height > maxSide {
-		return frame{}, fmt.Errorf("%d×%d is not a size that can be read", c.Width, c.Height)
+		return frame{}, fmt.Errorf("has not a size that can be read; a side has from 1 to %d pixels", maxSide)
 	}
 	shape := frame{3, c.Height, c.Width}
 	if c.ColorModel == color.GrayModel || c.ColorModel == color.Gray16Model {
@@ -235,7 +235,7 @@ func (d *darkroom) decode(encoded, pixels []byte) error {
 		return err
 	}
 	if shape.height != d.shape.height || shape.width != d.shape.width {
-		return fmt.Errorf("is %d×%d pixels, the first picture %d×%d; all pictures need one size", shape.width, shape.height, d.shape.width, d.shape.height)
+		return fmt.Errorf("has another size than the first picture's %d×%d pixels; all pictures need one size", d.shape.width, d.shape.height)
 	}
 	if shape.channels > d.shape.channels {
 		return errors.New("is coloured, the first picture grey; make all pictures one or the other")

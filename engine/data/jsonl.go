@@ -13,7 +13,8 @@ import (
 // readJSONL turns objects, one a line, into examples, their keys being columns.
 // Texts, numbers, true and false stand for themselves, null for nothing, and a
 // list of whole numbers for indices. Every key must be known to the schema, if only to
-// be ignored.
+// be ignored. Errors name lines, and keys that the schema has: of others, which may say
+// anything, their number in the line.
 func readJSONL(r io.Reader, s Schema) (Set, []string, error) {
 	names := s.columns()
 	l, err := newLayout(names, s)
@@ -23,14 +24,9 @@ func readJSONL(r io.Reader, s Schema) (Set, []string, error) {
 	at := indexed(names)
 	rows, row := rows{layout: l, known: map[string]int32{}}, make([]string, len(names))
 	err = eachLine(r, func(number int, line []byte) error {
-		object, err := readObject(line)
+		object, err := readObject(line, func(key string) bool { _, known := at[key]; return known })
 		if err != nil {
 			return fmt.Errorf("line %d %w", number, err)
-		}
-		for key := range object {
-			if _, ok := at[key]; !ok {
-				return fmt.Errorf("line %d has a key that nothing is known about, %q; write --bounds, --vocabulary, --text or --ignore for it%s", number, key, meant(key, names))
-			}
 		}
 		for k, name := range names {
 			if l.roles[k].ignore {
@@ -56,16 +52,16 @@ func readJSONL(r io.Reader, s Schema) (Set, []string, error) {
 	return set, l.inputs, err
 }
 
-// readObject reads a JSON object. Of a key that it has twice, nobody said which value
-// counts.
-func readObject(line []byte) (map[string]json.RawMessage, error) {
+// readObject reads a JSON object of known keys. Of a key that it has twice, nobody said
+// which value counts.
+func readObject(line []byte, known func(key string) bool) (map[string]json.RawMessage, error) {
 	none := errors.New("is no JSON object")
 	in := json.NewDecoder(bytes.NewReader(line))
 	if begin, err := in.Token(); err != nil || begin != json.Delim('{') {
 		return nil, none
 	}
 	object := map[string]json.RawMessage{}
-	for in.More() {
+	for n := 1; in.More(); n++ {
 		var value json.RawMessage
 		key, err := in.Token()
 		if err == nil {
@@ -75,6 +71,9 @@ func readObject(line []byte) (map[string]json.RawMessage, error) {
 			return nil, none
 		}
 		name := key.(string)
+		if !known(name) {
+			return nil, fmt.Errorf("has a key that nothing is known about, number %d of it; write --bounds, --vocabulary, --text or --ignore for that", n)
+		}
 		if _, twice := object[name]; twice {
 			return nil, fmt.Errorf("has key %q twice", name)
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/dptrain/dptrain/internal/nearest"
 )
 
 // role is what one column of the file turns into.
@@ -39,7 +41,11 @@ func checkNames(names []string, s Schema) error {
 	}
 	for role, name := range map[string]string{"label": s.Label, "text": s.Text} {
 		if name != "" && !slices.Contains(names, name) {
-			return fmt.Errorf("the first line, which must name the columns, has no %s %q%s", role, name, meant(name, names))
+			hint := ""
+			if near := nearest.Guess(name, names); near != "" {
+				hint = fmt.Sprintf("; did you mean what it says in column %d?", slices.Index(names, near)+1)
+			}
+			return fmt.Errorf("the first line, which must name the columns, has no %s %q%s", role, name, hint)
 		}
 	}
 	if name, twice := repeated(names); twice {

@@ -187,7 +187,7 @@ func TestBadJSONLIsRefusedWithoutCitingIt(t *testing.T) {
 		{`line 2 has key "y" twice`, row + `{"y": "b", "text": "secret", "y": "a"}`, base},
 		{"UTF-16", "\xff\xfe{\x00}\x00", base},
 		{`line 2 has no key "y"`, row + `{"text": "secret"}`, base},
-		{`line 2 has a key that nothing is known about, "yy"`, row + `{"text": "secret", "y": "a", "yy": 1}`, base},
+		{`line 2 has a key that nothing is known about, number 3 of it`, row + `{"text": "secret", "y": "a", "yy": 1}`, base},
 		{`line 1, key "y": the label is none of the 2`, `{"text": "x", "y": "secret"}`, base},
 		{`line 1, key "text": neither a text`, `{"text": {"secret": 1}, "y": "a"}`, base},
 		{`line 1, key "text": neither a text`, `{"text": [1, "secret"], "y": "a"}`, base},
@@ -249,7 +249,7 @@ func TestCSVOfTextAndIndices(t *testing.T) {
 	if err := task.Train.Read(dst, []int{0, 1}); err != nil || !slices.Equal(dst[0], []float32{1, 2, -1, -1}) || !slices.Equal(dst[1], []float32{2, 3, -1, -1}) || task.Classes != 5 {
 		t.Errorf("%v, %d classes, %v", dst, task.Classes, err)
 	}
-	wantError(t, filepath.Join(dir, "ids.csv"), Options{Schema: Schema{Next: true, Text: "token", Tokens: "5", Length: 2}}, `did you mean "tokens"?`)
+	wantError(t, filepath.Join(dir, "ids.csv"), Options{Schema: Schema{Next: true, Text: "token", Tokens: "5", Length: 2}}, `did you mean what it says in column 1?`)
 	wantError(t, filepath.Join(dir, "ids.csv"), Options{Schema: Schema{Next: true, Tokens: "5", Length: 2}}, "--text")
 }
 
