@@ -70,7 +70,7 @@ func checkKinds(events []counted, takes func(event) bool) error {
 			groups *= manyKinds
 		}
 		if kinds += groups; kinds > mostKinds {
-			return badArgument("lots of so many kinds with other than Gaussian noise: at most %d are summed, and %d groups that are sampled together; use zcdp or naive", mostKinds, mostKinds/manyKinds)
+			return badArgument("lots of so many kinds with other than Gaussian noise: at most %d are summed, and %d groups that are sampled together; zcdp and naive take more", mostKinds, mostKinds/manyKinds)
 		}
 	}
 	return nil

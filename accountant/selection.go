@@ -123,7 +123,9 @@ func (s Selection) Epsilon(delta float64) (Answer, error) {
 		if len(all) > 0 && one.adjacency != all[0].adjacency {
 			return Answer{}, badArgument("candidates under %s and under %s adjacency: they must agree, to be one guarantee", all[0].adjacency, one.adjacency)
 		}
-		one.events = coalesce(one.events, rdpEvents, true)
+		if one.events, err = renyiEvents(one.events); err != nil {
+			return Answer{}, err
+		}
 		all = append(all, one)
 	}
 	known := map[float64]float64{}

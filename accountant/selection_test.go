@@ -182,8 +182,13 @@ func TestSelectionsThatCannotBe(t *testing.T) {
 	good := selectionOf(Runs{1, 5}, 0.01, 1, 10)
 	mixed := Selection{Runs{1, 5}, append(selectionOf(Runs{}, 0.01, 1, 1).Candidates,
 		Plan{Sampling: Sampling{Policy: Fixed, Lot: 5, Records: 50}, Steps: 1, Noise: 1}.History())}
+	var kinds History // each of which takes integrals, for every order that is tried
+	for i := range 500 {
+		kinds.Spent = append(kinds.Spent, Spent{Lot{Sampling{Policy: Poisson, Rate: 0.01}, []Query{{"g", Laplace, 1, 1 + 1e-3*float64(i)}}}, 1})
+	}
 	for says, s := range map[string]Selection{
 		"no candidates":     {Runs: Runs{1, 5}},
+		"so many kinds":     {Runs{1, 5}, []History{kinds}},
 		"shape -1":          selectionOf(Runs{-1, 5}, 0.01, 1, 1),
 		"shape NaN":         selectionOf(Runs{math.NaN(), 5}, 0.01, 1, 1),
 		"0 runs on average": selectionOf(Runs{1, 0}, 0.01, 1, 1),
