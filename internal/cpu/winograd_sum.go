@@ -27,10 +27,13 @@ func (c compiler) summingWinograd(v *convolution) *winograd {
 }
 
 // winogradGrowth is (‖|G|‖‖|B|‖‖|A|‖)² of the transforms' matrices for 3×3 windows, and
-// winogradLength what it makes of [convolution.lengths].
+// winogradLength what it makes of [convolution.lengths]. winogradSumGrowth is (‖Gᵀa‖‖B‖)²,
+// a being the lengths of the rows of A: of a product of planes (BᵀxB) ⊙ (AdAᵀ), whose second
+// factor is at most aaᵀ·‖d‖ in size, it is what roundings make alone, whatever their signs.
 const (
-	winogradGrowth = 108
-	winogradLength = winogradGrowth * 2 / 3
+	winogradGrowth    = 108
+	winogradLength    = winogradGrowth * 2 / 3
+	winogradSumGrowth = 10.25
 )
 
 // winogradRoundings is how many roundings of [convolution.lengths] a sum leaves of a
@@ -39,13 +42,13 @@ const (
 // winogradGrowth·‖x‖‖d‖. A picture's place is in four tiles at most, so that over all tiles
 // ‖x‖‖d‖ adds up to at most 2/3 of lengths. A number passes through one rounding for every
 // tile, and in the transforms through fewer than 24. A picture lies in chains of its own or
-// in one; several that lie in two have what inChains says.
+// in one.
+//
+// Several pictures that lie in two chains have what inChains says, too, and it is covered: a
+// rounding of the sum itself is of at most winogradSumGrowth·‖x‖‖d‖, a tenth of what every
+// tile is taken for, and two pictures have 32 tiles.
 func winogradRoundings(v *convolution, pictures int) int {
-	roundings := pictures*pictureTiles(v) + 24
-	if pictures > 1 {
-		roundings += simd.Chain
-	}
-	return winogradLength * roundings
+	return winogradLength * (pictures*pictureTiles(v) + 24)
 }
 
 // pictureTiles is how many tiles a picture has.

@@ -133,7 +133,7 @@ func TestWinogradRoundings(t *testing.T) {
 		transform(out, in)
 		column := make([]float64, 16)
 		for p := range column {
-			column[p] = math.Abs(float64(out[p*lanes]))
+			column[p] = float64(out[p*lanes])
 		}
 		return column
 	}
@@ -154,6 +154,55 @@ func TestWinogradRoundings(t *testing.T) {
 	if growth := spectral(images) * spectral(signals) * spectral(gradients); !(growth <= winogradGrowth && growth > winogradGrowth/2) {
 		t.Errorf("the matrices make %.1f of roundings, and %v is taken", growth, winogradGrowth)
 	}
+	for p, g := range gradients {
+		var row float64 // of the signals' matrix
+		for _, s := range signals {
+			row += s[p] * s[p]
+		}
+		for k := range g {
+			g[k] *= math.Sqrt(row)
+		}
+	}
+	if growth := norm(images) * norm(gradients); !(growth <= winogradSumGrowth && growth > winogradSumGrowth*0.99) {
+		t.Errorf("the matrices make %.3f of a sum's roundings, and %v is taken", growth, winogradSumGrowth)
+	}
+	// Two pictures of the fewest places, the tiles of others in their chains, and a rounding
+	// where each chain is added to those before.
+	if tiles := 2.0 * winogradArea / 4; !((tiles+simd.Chain+2)*winogradSumGrowth <= tiles*winogradGrowth) {
+		t.Errorf("%v tiles are too few to cover what lies in two chains", tiles)
+	}
+}
+
+// norm is a matrix's largest singular value, by the power method.
+func norm(columns [][]float64) (value float64) {
+	v := make([]float64, len(columns))
+	for k := range v {
+		v[k] = 1 + float64(k%7)/8
+	}
+	for range 200 {
+		out := make([]float64, len(columns[0]))
+		for k, c := range columns {
+			for i, x := range c {
+				out[i] += v[k] * x
+			}
+		}
+		value = math.Sqrt(dot(out, out) / dot(v, v))
+		for k, c := range columns {
+			v[k] = dot(c, out)
+		}
+		length := math.Sqrt(dot(v, v))
+		for k := range v {
+			v[k] /= length
+		}
+	}
+	return value
+}
+
+func dot(a, b []float64) (sum float64) {
+	for i, x := range a {
+		sum += x * b[i]
+	}
+	return sum
 }
 
 // spectral is at least the norm of a matrix of sizes: the geometric mean of the largest
@@ -163,14 +212,14 @@ func spectral(columns [][]float64) float64 {
 	for k := range columns[0] {
 		var sum float64
 		for _, c := range columns {
-			sum += c[k]
+			sum += math.Abs(c[k])
 		}
 		row = max(row, sum)
 	}
 	for _, c := range columns {
 		var sum float64
 		for _, v := range c {
-			sum += v
+			sum += math.Abs(v)
 		}
 		column = max(column, sum)
 	}
