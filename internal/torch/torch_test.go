@@ -73,6 +73,36 @@ func TestNamesAndShapes(t *testing.T) {
 	}
 }
 
+// Layers without a bias are modules of bias=False: their weights alone, as laid out beside one.
+func TestNoBias(t *testing.T) {
+	n := layer.New(1, 1)
+	n.Biases(false)
+	x := n.Conv2D(n.Input("x", 1, 3, 3), "conv", 2, layer.Window{Size: 2}, layer.ReLU)
+	n.SquaredError(n.Dense(n.Flatten(x), "fc", 5, layer.Identity), n.Input("y", 5))
+	net, err := n.Network()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tensors, err := Export(net)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, x := range tensors {
+		got = append(got, fmt.Sprint(x.Name, x.Shape))
+	}
+	if want := []string{"conv.weight[2 1 2 2]", "fc.weight[5 8]"}; !slices.Equal(got, want) {
+		t.Errorf("tensors %q, want %q", got, want)
+	}
+	values, found, err := Import(net, tensors, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fc := net.Params[1].Value().Data().([]float32); found != PyTorch || !slices.Equal(values["fc.weight"], fc) {
+		t.Errorf("in %s layout, read as %v and not as %v", found, values["fc.weight"], fc)
+	}
+}
+
 // What is exported is imported again, in either layout, with metadata or without.
 func TestExportIsImported(t *testing.T) {
 	net := every(t)

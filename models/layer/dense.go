@@ -65,7 +65,7 @@ func (n *Net) Dense(x *G.Node, name string, out int, act Activation) *G.Node {
 	in := shape[last]
 	weightStart, biasStart := n.starts(in, out)
 	w := n.Param(name+".weight", weightStart, in, out)
-	b := n.Param(name+".bias", biasStart, out)
+	b := n.bias(name, biasStart, out)
 	if last > 1 {
 		x = n.reshape(name, x, shape.TotalSize()/in, in)
 	}
@@ -76,6 +76,23 @@ func (n *Net) Dense(x *G.Node, name string, out int, act Activation) *G.Node {
 		y = n.reshape(name, y, shape...)
 	}
 	return n.Activate(y, left)
+}
+
+// Biases says whether the dense and convolution layers that follow have a bias; without a
+// word they do. Those without one have no name.bias, as PyTorch's of bias=False.
+func (n *Net) Biases(have bool) { n.unbiased = !have }
+
+// bias is that of the layer called name: zeros that nobody trains where it has none.
+func (n *Net) bias(name string, start Start, size int) *G.Node {
+	name += ".bias"
+	if !n.unbiased {
+		return n.Param(name, start, size)
+	}
+	if !n.named(name, []int{size}) {
+		return nil
+	}
+	return G.NewVector(n.graph, tensor.Float32, G.WithShape(size), G.WithName(name),
+		G.WithValue(tensor.New(tensor.WithShape(size), tensor.Of(tensor.Float32))))
 }
 
 // Project is x·Wᵀ for x [batch, features] and a fixed W, given by its rows, which

@@ -39,6 +39,7 @@ type Net struct {
 	drops  uint32 // dropout layers so far
 
 	standardized bool // convolutions standardise their weights
+	unbiased     bool // dense and convolution layers have no bias
 	err          error
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -331,5 +332,52 @@ func TestTheFirstMistakeIsToldInOneLine(t *testing.T) {
 	n.ConvTranspose2D(n.Conv1D(n.InstanceNorm(nil, "norm"), "conv", 2, Window{}, ReLU), "up", 2, Window{}, ReLU)
 	if _, err := n.Network(); err == nil || !strings.Contains(err.Error(), "0 examples") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Without biases a network has the weights alone, and answers as with biases of zeros.
+func TestBiases(t *testing.T) {
+	build := func(biases bool) (*perexample.Network, *G.Node) {
+		n := New(2, 7)
+		n.LikeKeras() // biases start as zeros
+		n.Biases(biases)
+		x := n.Conv2D(n.Input("x", 2, 4, 4), "conv", 4, Window{Size: 3, Pad: 1}, Tanh)
+		x = n.ConvTranspose2D(x, "wider", 2, Window{Size: 2}, Tanh)
+		x = n.Conv1D(n.Reshape(x, 10, 5), "line", 3, Window{Size: 2}, GELU)
+		x = n.Dense(x, "each", 3, ReLU)
+		n.Biases(true)
+		n.SquaredError(n.Dense(n.Flatten(x), "fc", 2, Identity), n.Input("target", 2))
+		net, err := n.Network()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range net.Params {
+			if err := G.Let(p, tensor.New(tensor.WithShape(p.Shape()...), tensor.WithBacking(p.Value().Data()))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return net, net.Output
+	}
+	bare, answer := build(false)
+	if got, want := names(bare.Params), "conv.weight[4 2 3 3] wider.weight[4 2 2 2] line.weight[3 10 2] each.weight[4 3] fc.weight[9 2] fc.bias[2]"; got != want {
+		t.Errorf("parameters %s, want %s", got, want)
+	}
+	picture := make([]float32, 2*2*4*4)
+	for i := range picture {
+		picture[i] = float32(math.Sin(float64(i * i)))
+	}
+	values := [][]float32{picture, make([]float32, 4)}
+	got := run(t, bare.Inputs, values, answer)[0]
+	whole, answer := build(true)
+	if want := run(t, whole.Inputs, values, answer)[0]; !slices.Equal(got, want) {
+		t.Errorf("answers %v, with biases of zeros %v", got, want)
+	}
+
+	n := New(2, 7)
+	n.Biases(false)
+	x := n.Dense(n.Input("x", 2), "fc", 2, Identity)
+	n.SquaredError(n.Dense(x, "fc", 2, Identity), n.Input("target", 2))
+	if _, err := n.Network(); err == nil || !strings.Contains(err.Error(), "fc.weight") {
+		t.Errorf("two layers of one name: %v", err)
 	}
 }

@@ -50,7 +50,7 @@ func (n *Net) Conv2D(x *G.Node, name string, out int, w Window, act Activation) 
 	}
 	weightStart, biasStart := n.starts(in*w.Size*w.Size, out/groups*w.Size*w.Size)
 	weight := n.kernel(name, weightStart, out, in, w.Size, w.Size)
-	bias := n.Param(name+".bias", biasStart, out)
+	bias := n.bias(name, biasStart, out)
 	fused, left := fuse(act)
 	return n.Activate(n.apply(name, op.Conv2D{Window: w.op(), Groups: groups, Act: fused}, x, weight, bias), left)
 }
@@ -71,7 +71,7 @@ func (n *Net) Conv1D(x *G.Node, name string, out int, w Window, act Activation) 
 	}
 	weightStart, biasStart := n.starts(in*w.Size, out/groups*w.Size)
 	weight := n.kernel(name, weightStart, out, in, w.Size)
-	bias := n.Param(name+".bias", biasStart, out)
+	bias := n.bias(name, biasStart, out)
 	line := w.op()
 	line.KernelH, line.StrideH, line.PadH, line.DilationH = 1, 1, 0, 1
 	fused, left := fuse(act)
@@ -107,7 +107,7 @@ func (n *Net) ConvTranspose2D(x *G.Node, name string, out int, w Window, act Act
 	}
 	weightStart, biasStart := n.starts(of*w.Size*w.Size, s[1]/groups*w.Size*w.Size)
 	weight := n.Param(name+".weight", weightStart, s[1], of, w.Size, w.Size)
-	bias := n.Param(name+".bias", biasStart, out)
+	bias := n.bias(name, biasStart, out)
 	y := n.apply(name, op.ConvGradInput{Window: window, Groups: groups, C: out, H: height, W: width, O: s[1]}, x, weight)
 	y = n.apply(name, op.ChannelShift{Channels: out, Inner: height * width}, y, bias)
 	return n.Activate(y, act)
