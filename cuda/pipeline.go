@@ -74,8 +74,11 @@ func (m *Machine) Follow(f clip.Formula, examples int, read func(dst [][]float32
 	return m.device.Wait()
 }
 
-// hold copies the data set to the device; nil where it does not fit.
+// hold copies the data set to the device; nil where it does not fit, or must not stay there.
 func (m *Machine) hold(examples int, read func(dst [][]float32, rows []int) error) ([]driver.Pointer, error) {
+	if read == nil {
+		return nil, nil
+	}
 	total := 0
 	for _, x := range m.inputs {
 		total += 4 * len(x.values) / m.program.Batch * examples

@@ -75,7 +75,7 @@ func (r *Run) compile() error {
 
 // lower compiles the network for a microbatch of so many records.
 func (r *Run) lower(records int) (*perexample.Private, error) {
-	network, err := perexample.Compile(r.config.Network, records, r.deck.per)
+	network, err := perexample.Compile(r.config.Network, records, r.slots())
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,8 @@ type Config struct {
 	Validation Validation // private records that are held out
 	Projection Projection // a first layer found privately
 
+	Augmentation Augmentation // views of an example in place of itself
+
 	Sampling sample.Policy // none given: Poisson
 	Rate     float64       // each record's probability, or the share of them in a lot; or give Lot
 	Lot      int           // records in a lot; for Poisson the expected number
@@ -80,6 +82,9 @@ func (c *Config) check() error {
 	}
 	if c.Network == nil {
 		return fmt.Errorf("no network: set Config.Network")
+	}
+	if err := c.Augmentation.check(c.Train.Columns()); err != nil {
+		return err
 	}
 	if c.Sampling == "" {
 		c.Sampling = sample.PolicyPoisson

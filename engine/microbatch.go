@@ -34,11 +34,14 @@ func (r *Run) newMicrobatch() {
 	b.used = make([][]float32, len(b.inputs))
 	b.weights, b.ticket = r.machine.RecordWeights(), r.machine.Ticket()
 	b.output, b.losses = r.machine.Output(), r.machine.Losses()
-	b.example = make([]Example, r.deck.per)
+	b.example = make([]Example, r.slots())
 	for i := range b.example {
 		b.example[i].Columns = make([][]float32, len(b.inputs))
 	}
 }
+
+// slots is how many rows of a microbatch a record has.
+func (r *Run) slots() int { return r.deck.per * r.viewer.each() }
 
 // microbatch adds the clipped sums of the first n records in the batch.
 func (r *Run) microbatch(n int) error {
@@ -64,13 +67,16 @@ func (r *Run) microbatch(n int) error {
 // says which rows they are; the padding after them is zeros, of weight and factor
 // 0.
 func (r *Run) fill(n int, rows []int32) error {
-	b, per := &r.batch, r.deck.per
+	b, per := &r.batch, r.slots()
 	for i, record := range b.records[:n] {
-		var w []float32
+		dealt := b.rows[i*per : (i+1)*per]
+		var w, share []float32
 		if b.weights != nil {
 			w = b.weights[i*per : (i+1)*per]
+			share = w[:r.deck.per]
 		}
-		r.deck.deal(record, b.rows[i*per:(i+1)*per], w)
+		r.deck.deal(record, dealt[:r.deck.per], share)
+		r.viewer.spread(dealt, w)
 	}
 	if b.weights != nil {
 		clear(b.weights[n*per:])
@@ -91,16 +97,17 @@ func (r *Run) fill(n int, rows []int32) error {
 	if err := r.config.Train.Read(b.used, b.rows[:n*per]); err != nil {
 		return fmt.Errorf("training data: %w", err)
 	}
-	return nil
+	return r.augment(b.rows[:n*per])
 }
 
-// tickets tells the machine each example's row and the step. A row's ticket is the
+// tickets tells the machine each example's row, as many apart as it has views, and the step. A row's ticket is the
 // same whatever the lot holds and whichever others were held out, which op.Dropout
 // relies on.
 func (r *Run) tickets(rows []int) {
 	clear(r.batch.ticket)
 	for i, row := range rows {
-		op.WriteTicket(r.batch.ticket[i*op.TicketWidth:], data.Origin(r.config.Train, row), r.step)
+		row = data.Origin(r.config.Train, row)*r.viewer.each() + i%r.viewer.each()
+		op.WriteTicket(r.batch.ticket[i*op.TicketWidth:], row, r.step)
 	}
 }
 
@@ -158,7 +165,7 @@ func (r *Run) look(n int) error {
 
 // record gathers what statistics may read of a record of the microbatch.
 func (r *Run) record(i int) []Example {
-	b, per := &r.batch, r.deck.per
+	b, per := &r.batch, r.slots()
 	n := 0
 	for s := i * per; s < (i+1)*per; s++ {
 		if b.weights != nil && b.weights[s] == 0 {

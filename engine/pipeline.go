@@ -21,7 +21,11 @@ func (r *Run) follow() error {
 			return nil
 		}
 	}
-	err := p.Follow(formula, r.config.Train.Len(), r.config.Train.Read)
+	read := r.config.Train.Read
+	if r.config.Augmentation.Views > 0 {
+		read = nil
+	}
+	err := p.Follow(formula, r.config.Train.Len(), read)
 	if errors.Is(err, plan.ErrNoPipeline) {
 		return nil
 	}

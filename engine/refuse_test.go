@@ -78,6 +78,13 @@ func TestRefuses(t *testing.T) {
 		says   string
 	}{
 		{func(c *Config) { c.Network = nil }, "no network"},
+		{func(c *Config) { c.Augmentation.Views = -1 }, "-1 views"},
+		{func(c *Config) { c.Augmentation.Views = 2 }, "say how an example is changed"},
+		{func(c *Config) { c.Augmentation.Change = func([][]float32, *rand.Rand) {} }, "say how many views"},
+		{func(c *Config) { c.Augmentation = Augmentation{1 << 20, func([][]float32, *rand.Rand) {}} }, "at most 4096"},
+		{func(c *Config) {
+			c.Augmentation = Augmentation{2, func(view [][]float32, _ *rand.Rand) { view[2][0] = 0 }}
+		}, "does it read what the data have"},
 		{func(c *Config) { c.Network = func(int) (*perexample.Network, error) { return mlp(3) } }, "built for 3 examples"},
 		{func(c *Config) { c.Network = func(int) (*perexample.Network, error) { panic("mine") } }, "mine"},
 		{func(c *Config) { c.Train = nil }, "no training data"},

@@ -33,6 +33,7 @@ import (
 type Run struct {
 	config    Config
 	deck      *deck
+	viewer    *viewer
 	source    *noise.Source
 	sampler   sample.Sampler
 	machine   plan.Machine
@@ -82,7 +83,7 @@ func build(c Config) (*Run, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	r := &Run{config: c}
+	r := &Run{config: c, viewer: newViewer(c.Augmentation)}
 	var err error
 	if r.deck, err = newDeck(c.Train, c.Records); err != nil {
 		return nil, err

@@ -67,6 +67,9 @@ func (r *Run) traits() ([]trait, error) {
 	if p := c.Projection; p.Directions > 0 {
 		note("projection", "%d directions, noise %v", p.Directions, p.Noise)
 	}
+	if a := c.Augmentation; a.Views > 0 {
+		note("augmentation", "%d views", a.Views)
+	}
 	note("optimizer", "%+v", c.Optimizer)
 	if c.RateAt == nil {
 		note("schedule", "%v", c.Schedule)

@@ -176,8 +176,8 @@ func named(node *yaml.Node) *yaml.Node {
 	return node
 }
 
-// silent are the flags whose zero is not a value but its absence.
-var silent = []string{"seed", "delta", "lot", "rate", "noise", "steps", "length", "validation-split", "validation-noise", "project", "project-noise"}
+// silent are the flags whose default is not a value but its absence.
+var silent = []string{"seed", "delta", "lot", "rate", "noise", "steps", "length", "validation-split", "validation-noise", "project", "project-noise", "views"}
 
 // momentary are the flags that are of one command, and not of the run that it repeats.
 var momentary = []string{"config", "resume", "out", "preset", "help", "print-config", "dry-run", "json", "quiet"}

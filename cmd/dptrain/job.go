@@ -63,6 +63,9 @@ func (s *settings) job(screen *screen) (*job, error) {
 	if err := j.project(); err != nil {
 		return nil, err
 	}
+	if err := j.augment(); err != nil {
+		return nil, err
+	}
 	if err := j.network(); err != nil {
 		return nil, err
 	}

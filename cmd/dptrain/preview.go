@@ -40,6 +40,7 @@ type preview struct {
 	HeldOut     int                  `json:"validation_records,omitempty"`
 	HeldNoise   float64              `json:"validation_noise,omitempty"`
 	*projectionSummary
+	*augmentation
 	Seconds float64 `json:"seconds"` // likely, from a few lots of blank examples
 	Device  string  `json:"device"`
 	Warning string  `json:"warning,omitempty"`
@@ -138,6 +139,7 @@ func (s *screen) preview(set *settings) error {
 	if q := job.config.Projection; q.Directions > 0 {
 		p.projectionSummary = &projectionSummary{q.Directions, q.Noise}
 	}
+	p.augmentation = job.augmented()
 	if p.Seconds, err = patiently(s, "Timing lots of blank examples", func() (float64, error) { return rehearse(run, c.Steps) }); err != nil {
 		return err
 	}
@@ -202,6 +204,9 @@ func (p *preview) print(w io.Writer) {
 	}
 	if p.projectionSummary != nil {
 		p.projectionSummary.print(w)
+	}
+	if p.augmentation != nil {
+		p.augmentation.print(w)
 	}
 	if p.HeldOut > 0 {
 		fmt.Fprintf(w, "validation\t%d more records are held out; their count of right answers gets noise of deviation %.4g\n", p.HeldOut, p.HeldNoise)

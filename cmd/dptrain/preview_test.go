@@ -38,8 +38,12 @@ func TestDryRunSaysWhatTheRunWillCostAndLeavesNothing(t *testing.T) {
 	}
 	// Where there is time for one lot alone, that is what is timed.
 	began = time.Now()
-	one := answer(t, "train --model mlp:16 --steps 1 --lot 100 --noise 1 --delta 1e-5 --dry-run")["seconds"].(float64)
+	last := answer(t, "train --model mlp:16 --steps 1 --lot 100 --noise 1 --delta 1e-5 --augment flip --dry-run")
+	one := last["seconds"].(float64)
 	if took := time.Since(began).Seconds(); !(one > 0) || one > took || one == rehearsed.Seconds() {
 		t.Errorf("one lot is to take %v s, and its dry run took %v", one, took)
+	}
+	if last["views"] != 1.0 || last["augment"] != "flip" {
+		t.Errorf("%v views, changed by %v", last["views"], last["augment"])
 	}
 }

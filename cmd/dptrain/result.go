@@ -42,6 +42,7 @@ type result struct {
 	TestLabels      int                  `json:"test_labels"` // that the accuracy is a share of
 	*validated
 	*projectionSummary
+	*augmentation
 	Interrupted  bool      `json:"interrupted,omitempty"`     // before its last lot: dptrain train --resume goes on with it
 	Planned      number    `json:"epsilon_planned,omitempty"` // of an interrupted run: what all its lots would have cost
 	Secure       bool      `json:"secure"`
@@ -94,7 +95,7 @@ func (s *screen) finish(w *watch, held *validated, took time.Duration) (*result,
 		Secure:         d.Secure && !j.config.NonPrivate, Private: !j.config.NonPrivate, Version: thisBuild().Version,
 		Data: j.task.Name, Model: j.model, Out: j.out, Unit: j.config.Records.Unit(),
 		Task: j.kind(), Optimizer: j.set.optimizer, LearningRate: j.set.lr, Schedule: j.set.schedule, Average: j.set.ema,
-		validated: held, Interrupted: w.interrupted, Preset: j.set.preset, Platform: thisBuild().Platform, Finished: time.Now().UTC().Truncate(time.Second),
+		augmentation: j.augmented(), validated: held, Interrupted: w.interrupted, Preset: j.set.preset, Platform: thisBuild().Platform, Finished: time.Now().UTC().Truncate(time.Second),
 	}
 	if j.set.init != "" {
 		r.Start, r.Frozen = filepath.Base(j.set.init), j.set.freeze

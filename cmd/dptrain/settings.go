@@ -38,6 +38,8 @@ type settings struct {
 	validationSplit, validationNoise           float64
 	project                                    int
 	projectNoise                               float64
+	augment                                    string
+	views                                      int
 
 	optimizer, schedule, device, precision string
 	metricsAddr                            string
@@ -69,6 +71,9 @@ func (s *settings) flags(cmd *cobra.Command) {
 	f.Float64Var(&s.validationNoise, "validation-noise", 0, "standard deviation added to their count of right answers (default: what alone costs a twentieth of the budget)")
 	f.IntVar(&s.project, "project", 0, "see of each example its products with so many principal directions alone; they are released with noise, once, before the first lot, and paid for")
 	f.Float64Var(&s.projectNoise, "project-noise", 0, "standard deviation added to the sum that they are found from, where a record adds a matrix of norm 1 (default: what alone costs a quarter of the budget)")
+
+	f.StringVar(&s.augment, "augment", "", "pictures: how each is changed at random, anew in every lot: flip, shift:PIXELS, or both with a comma between")
+	f.IntVar(&s.views, "views", 1, "with --augment: how many views of a picture, each changed by itself, a gradient is the mean of before it is clipped; they cost time and no privacy")
 
 	f.IntVar(&s.lot, "lot", 0, "records in a lot; with Poisson sampling the expected number (default 1024, or a fortieth of the data)")
 	f.Float64Var(&s.rate, "rate", 0, "each record's probability to be in a lot, in place of --lot")

@@ -18,7 +18,8 @@ var ErrNoPipeline = errors.New("the host computes a part of the program")
 type Pipeline interface {
 	Machine
 	// Follow makes the pipeline ready. Read copies rows of the data set, which has
-	// so many examples; where they fit they stay on the device. It fails with
+	// so many examples; where they fit they stay on the device, unless read is nil, as it
+	// is where they are other ones in every lot. It fails with
 	// ErrNoPipeline where the program cannot run without the host, and the machine
 	// is then as it was.
 	Follow(f clip.Formula, examples int, read func(dst [][]float32, rows []int) error) error

@@ -345,6 +345,7 @@ func (r *Run) settings() []row {
 	add(s.ValidationRecords > 0, "held out", plural(s.ValidationRecords, "record"))
 	add(s.ValidationRecords > 0, "accuracy on them", percent(s.ValidationAccuracy)+s.deviation())
 	add(s.Projection > 0, "first layer", plural(s.Projection, "principal direction")+s.found())
+	add(s.Views > 0, "views of a picture", fmt.Sprintf("%d, changed by %s", s.Views, s.Augment))
 	add(s.Preset != "", "preset", s.Preset)
 	add(s.Start != "", "starting weights", s.Start)
 	add(s.Frozen != "", "layers that keep them", s.Frozen)

@@ -59,6 +59,8 @@ type summary struct {
 	LearningRate float64 `json:"learning_rate"`
 	Schedule     string  `json:"schedule"`
 	Average      float64 `json:"ema"`
+	Augment      string  `json:"augment"`
+	Views        int     `json:"views"`
 	Preset       string  `json:"preset"`
 	Start        string  `json:"init"`
 	Frozen       string  `json:"freeze"`

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// Views are a setting like others: noted, kept for a resumed run, and of no weight in what
+// is protected and what it cost.
+func TestViewsOfPictures(t *testing.T) {
+	t.Chdir(t.TempDir())
+	const line = drawn + " --steps 3 --noise 2 --seed 5"
+	plain := answer(t, line+" --out plain")
+	got := answer(t, line+" --augment flip,shift:3 --views 2 --out run")
+	if got["augment"] != "flip,shift:3" || got["views"] != 2.0 {
+		t.Errorf("run.json says %v views, changed by %v", got["views"], got["augment"])
+	}
+	for _, key := range []string{"records", "epsilon", "rate", "expected_lot"} {
+		if got[key] != plain[key] {
+			t.Errorf("%s is %v, without views %v", key, got[key], plain[key])
+		}
+	}
+	if got["test_loss"] == plain["test_loss"] {
+		t.Error("the same was learnt from pictures that were changed")
+	}
+	if card := string(contents(t, "run/MODEL_CARD.md")); !strings.Contains(card, "| views of a picture | 2, changed by flip,shift:3 |") {
+		t.Error("the model card does not tell of views")
+	}
+	if _, stderr, code := dptrain("train --resume run --steps 4 --views 3"); code != exitWrong || !strings.Contains(stderr, "augmentation is 3 views (it was 2 views)") {
+		t.Errorf("resumed with other views: exit %d, %s", code, stderr)
+	}
+	if more := answer(t, "train --resume run --steps 4"); more["steps"] != 4.0 || more["views"] != 2.0 {
+		t.Errorf("resumed: %v lots of %v views", more["steps"], more["views"])
+	}
+}

@@ -1,0 +1,263 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/data"
+)
+
+// seen is a change that turns and stretches what it is given, and keeps what it made.
+type seen struct{ views [][]float32 }
+
+func (s *seen) change(view [][]float32, r *rand.Rand) {
+	x := view[0]
+	r.Shuffle(len(x), func(i, j int) { x[i], x[j] = x[j], x[i] })
+	by := float32(r.NormFloat64())
+	for i := range x {
+		x[i] *= by
+	}
+	s.views = append(s.views, slices.Clone(x))
+}
+
+// The sum of a lot, against float64: of each record, the mean of all views of its examples,
+// clipped. So it is with records of examples, of several and of users with fewer than fit,
+// in any microbatch, and wherever the data set would stay on the device. Statistics see the
+// views, too.
+func TestViewsAreAveragedBeforeClipping(t *testing.T) {
+	const size, views, bound = 6, 4, 0.8
+	wave := func(i, k, j int) float32 { return float32(math.Sin(float64(3*i + j*j))) }
+	users := []int32{0, 0, 0, 1, 2, 2, 3, 3, 3, 3, 4, 5, 6, 6, 7}
+	owned := func() data.Set {
+		plain := columns(len(users), wave, size)
+		x := make([]float32, len(users)*size)
+		rows := make([]int, len(users))
+		for i := range rows {
+			rows[i] = i
+		}
+		if err := plain.Read([][]float32{x}, rows); err != nil {
+			t.Fatal(err)
+		}
+		s, err := data.NewTable(plain.Columns(), [][]float32{x}, users)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}()
+	watched := []Statistic{FeatureMeans(0, size, 100, 1e-9)}
+	for _, test := range []struct {
+		device     string
+		microbatch int
+		records    Records
+		statistics []Statistic
+	}{
+		{"cpu", 1, Records{}, nil}, {"cpu", 4, Records{}, watched}, {"gorgonia", 4, Records{}, nil},
+		{"cpu", 2, Records{Examples: 3}, nil}, {"cpu", 3, Records{Users: true, Examples: 3}, watched},
+		{"cuda:0", 4, Records{}, nil}, {"cuda:0", 3, Records{Users: true, Examples: 3}, nil}, {"cuda:0", 4, Records{}, watched},
+	} {
+		t.Run(fmt.Sprint(test.device, test.microbatch, test.records, len(test.statistics)), func(t *testing.T) {
+			has(t, test.device)
+			c := ordinary(t)
+			unit(&c)
+			s := &seen{}
+			c.Network, c.Train, c.Steps, c.Lot = linear(size), owned, 5, 4
+			c.Device, c.Microbatch, c.Records, c.Statistics = test.device, test.microbatch, test.records, test.statistics
+			c.Clipping = clip.Flat(clip.Constant(bound), nil)
+			c.Augmentation = Augmentation{views, s.change}
+			r := start(t, c)
+			quiet(r)
+			shortened := 0
+			for lot := range c.Steps {
+				fromZero(t, r)
+				drawn := draw(t, r, lot)
+				s.views = nil
+				if err := r.oneLot(); err != nil {
+					t.Fatal(err)
+				}
+				want, mean := make([]float64, size), make([]float64, size)
+				for _, record := range drawn {
+					rows, share := make([]int, r.deck.per), make([]float32, r.deck.per)
+					r.deck.deal(record, rows, share)
+					own := views
+					for _, w := range share[1:] {
+						if w > 0 {
+							own += views
+						}
+					}
+					g := make([]float64, size)
+					for _, v := range s.views[:own] {
+						for j, x := range v {
+							g[j] += float64(x) / float64(own)
+						}
+					}
+					s.views = s.views[own:]
+					var squares float64
+					for _, v := range g {
+						squares += v * v
+					}
+					factor := min(1, bound/math.Sqrt(squares))
+					if factor < 1 {
+						shortened++
+					}
+					for j, v := range g {
+						want[j] += factor * v
+						mean[j] += v / r.Event().ExpectedLot()
+					}
+				}
+				if len(s.views) > 0 {
+					t.Fatalf("lot %d: %d views more than its records have", lot, len(s.views))
+				}
+				for j, w := range weights(t, r) {
+					if got := -float64(w) * r.Event().ExpectedLot(); !(math.Abs(got-want[j]) <= 1e-4) {
+						t.Fatalf("lot %d, element %d: a sum of %v, want %v", lot, j, got, want[j])
+					}
+					if len(r.tallies) > 0 && !(math.Abs(r.tallies[0].mean[j]-mean[j]) <= 1e-5) {
+						t.Fatalf("lot %d, element %d: a released mean of %v, want %v", lot, j, r.tallies[0].mean[j], mean[j])
+					}
+				}
+			}
+			if shortened == 0 {
+				t.Error("no record was clipped: the test shows nothing")
+			}
+			if !test.records.Users && test.records.Examples == 0 {
+				r.Close()
+				if h := lotsIn(t, c.Ledger); h.Header.Unit != "example" || h.Header.Records != len(users) || h.Header.Adjacency != accountant.AddRemove {
+					t.Errorf("the ledger protects %+v", h.Header)
+				}
+			}
+		})
+	}
+}
+
+// An example's views are the same whatever else is in its lot and in its microbatch, and no
+// two of them are alike, nor those of two steps or rows.
+func TestViewsFollowTheRowTheStepAndTheirNumber(t *testing.T) {
+	const size, views = 3, 2
+	one := func(i, k, j int) float32 { return 1 }
+	run := func(microbatch, from int) map[string]float32 { // by row, step and view
+		made, step := map[string]float32{}, 0
+		var drawn []int
+		rows := make([]int, 12-from)
+		for i := range rows {
+			rows[i] = from + i
+		}
+		c := ordinary(t)
+		var err error
+		if c.Train, err = data.Subset(columns(12, one, size), rows); err != nil {
+			t.Fatal(err)
+		}
+		c.Network, c.Steps, c.Lot, c.Rate, c.Microbatch = linear(size), 4, 0, 0.6, microbatch
+		c.Augmentation = Augmentation{views, func(view [][]float32, r *rand.Rand) {
+			view[0][0] = r.Float32()
+			row := data.Origin(c.Train, drawn[0])
+			name := fmt.Sprint(row, " ", step, " ", 0)
+			if _, there := made[name]; there {
+				name, drawn = fmt.Sprint(row, " ", step, " ", 1), drawn[1:]
+			}
+			made[name] = view[0][0]
+		}}
+		drawn = make([]int, 100) // where the function is tried
+		r := start(t, c)
+		clear(made)
+		for step = range c.Steps {
+			drawn = draw(t, r, step)
+			if err := r.oneLot(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return made
+	}
+	whole := run(12, 0)
+	values := map[float32]bool{}
+	for _, v := range whole {
+		values[v] = true
+	}
+	if len(values) != len(whole) || len(whole) < 40 {
+		t.Errorf("%d views are %d different ones", len(whole), len(values))
+	}
+	for what, other := range map[string]map[string]float32{"in microbatches of 5": run(5, 0), "among fewer rows": run(12, 2)} {
+		shared := 0
+		for name, v := range other {
+			if w, there := whole[name]; there {
+				shared++
+				if v != w {
+					t.Errorf("%s, row, step and view %s: %v, before %v", what, name, v, w)
+				}
+			}
+		}
+		if shared < 20 {
+			t.Errorf("%s only %d views are shared: the test shows nothing", what, shared)
+		}
+	}
+}
+
+// Each view has masks of its own.
+func TestViewsDropApart(t *testing.T) {
+	const records, size, views = 10, 33, 2
+	bit := func(i, k, j int) float32 { return float32(uint32(1) << i) }
+	c := ordinary(t)
+	unit(&c)
+	c.Network, c.Train, c.Steps, c.Lot = revealing(size, 0.5), columns(records, bit, size), 1, 5
+	c.Clipping = clip.Flat(clip.Constant(1e9), nil)
+	c.Augmentation = Augmentation{views, func([][]float32, *rand.Rand) {}}
+	r := start(t, c)
+	quiet(r)
+	drawn := draw(t, r, 0)
+	if err := r.oneLot(); err != nil {
+		t.Fatal(err)
+	}
+	for j, w := range weights(t, r) {
+		want := 0.0
+		for _, row := range drawn {
+			for v := range views {
+				if stays(1, 1, 0.5, row*views+v, 0, j) {
+					want += 2 * float64(uint32(1)<<row) / views
+				}
+			}
+		}
+		if got := -float64(w) * r.Event().ExpectedLot(); !(math.Abs(got-want) <= 1e-6*want) {
+			t.Fatalf("element %d: a sum of %v, want %v", j, got, want)
+		}
+	}
+}
+
+func TestResumeKeepsTheViews(t *testing.T) {
+	c := lasting(t)
+	c.Augmentation = Augmentation{2, new(seen).change}
+	r := start(t, c)
+	train(t, r, nil)
+	r.Close()
+	for _, other := range []Augmentation{{}, {3, new(seen).change}} {
+		d := c
+		d.Augmentation, d.Steps = other, 7
+		if _, err := Resume(d); err == nil {
+			t.Errorf("a run of 2 views was resumed with %d", other.Views)
+		}
+	}
+	c.Steps = 7
+	train(t, resume(t, c), nil)
+}
+
+// A change that panics ends the run, without a word of what it saw.
+func TestChangePanicsInALot(t *testing.T) {
+	c := ordinary(t)
+	c.Augmentation = Augmentation{2, func(view [][]float32, _ *rand.Rand) {
+		if view[0][0] != 0 {
+			panic(fmt.Sprint("secret ", view[0]))
+		}
+	}}
+	r := start(t, c)
+	for range 2 {
+		err := r.Train(context.Background(), nil)
+		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "try it on public ones") {
+			t.Fatal(err)
+		}
+	}
+}
