@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math/rand/v2"
 	"runtime"
 	"testing"
 
@@ -30,6 +31,9 @@ func TestLotAllocatesNothing(t *testing.T) {
 		"adam and average": func(c *Config) {
 			c.Optimizer = optim.Optimizer{Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
 			c.Average.Decay = 0.99
+		},
+		"views": func(c *Config) {
+			c.Augmentation = Augmentation{3, func(view [][]float32, r *rand.Rand) { view[0][0] += r.Float32() }}
 		},
 		"dropout":     func(c *Config) { c.Network = dropping(0.5) },
 		"threads":     func(c *Config) { c.Threads = 2 },

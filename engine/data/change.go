@@ -13,7 +13,7 @@ import (
 //	flip      from left to right, every other one
 //	shift:P   by up to P pixels each way, which the picture's own mirror image fills
 //
-// The change is for engine.Augmentation.
+// The change is for engine.Augmentation; it has memory of its own and serves one goroutine.
 func ParseChange(text string, columns []Column) (func(example [][]float32, r *rand.Rand), error) {
 	column := -1
 	for k, c := range columns {
@@ -36,8 +36,9 @@ func ParseChange(text string, columns []Column) (func(example [][]float32, r *ra
 				}
 			})
 		case name == "shift" && err == nil && pixels > 0 && pixels < min(shape[1], shape[2]):
+			old := make([]float32, shape[1]*shape[2])
 			steps = append(steps, func(picture []float32, r *rand.Rand) {
-				shift(picture, shape[1], shape[2], r.IntN(2*pixels+1)-pixels, r.IntN(2*pixels+1)-pixels)
+				shift(picture, old, shape[2], r.IntN(2*pixels+1)-pixels, r.IntN(2*pixels+1)-pixels)
 			})
 		case name == "shift":
 			return nil, fmt.Errorf("%q: give shift:P with P from 1 to %d pixels, for pictures of %d by %d", word, min(shape[1], shape[2])-1, shape[1], shape[2])
@@ -61,10 +62,11 @@ func flip(picture []float32, width int) {
 	}
 }
 
-// shift has each pixel come from so many lines above it and columns left of it.
-func shift(picture []float32, height, width, down, right int) {
-	old := make([]float32, height*width)
-	for ; len(picture) > 0; picture = picture[height*width:] {
+// shift has each pixel come from so many lines above it and columns left of it; old is
+// room for a channel.
+func shift(picture, old []float32, width, down, right int) {
+	height := len(old) / width
+	for ; len(picture) > 0; picture = picture[len(old):] {
 		copy(old, picture)
 		for y := range height {
 			line := old[mirrored(y-down, height)*width:]

@@ -91,6 +91,17 @@ func TestShift(t *testing.T) {
 	equally(t, changed(t, "shift:2", channels, height, width), want...)
 }
 
+func TestChangeAllocatesNothing(t *testing.T) {
+	change, err := ParseChange("flip,shift:1", pictures(2, 3, 4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, example := rand.New(rand.NewPCG(1, 2)), [][]float32{{1}, make([]float32, 24)}
+	if n := testing.AllocsPerRun(100, func() { change(example, r) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 func TestParseChangeRefuses(t *testing.T) {
 	for text, says := range map[string]string{
 		"":           `"" is no change of pictures: use flip or shift:P`,
