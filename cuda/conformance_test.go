@@ -26,7 +26,7 @@ func device(t *testing.T) {
 	}
 }
 
-func TestOperations(t *testing.T) { device(t); plantest.Operations(t, backend) }
-func TestSums(t *testing.T)       { device(t); plantest.Sums(t, backend) }
+func TestOperations(t *testing.T) { device(t); plantest.Operations(t, backend, 1) }
+func TestSums(t *testing.T)       { device(t); plantest.Sums(t, backend, 1) }
 func TestNorms(t *testing.T)      { device(t); plantest.Norms(t, backend) }
-func TestRelease(t *testing.T)    { device(t); plantest.Release(t, backend) }
+func TestRelease(t *testing.T)    { device(t); plantest.Release(t, backend, 1) }

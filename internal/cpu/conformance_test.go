@@ -12,7 +12,7 @@ func backend(p *plan.Program, o optim.Optimizer, average bool, threads int) (pla
 	return New(p, o, average, threads)
 }
 
-func TestOperations(t *testing.T) { plantest.Operations(t, backend) }
-func TestSums(t *testing.T)       { plantest.Sums(t, backend) }
+func TestOperations(t *testing.T) { plantest.Operations(t, backend, 3) }
+func TestSums(t *testing.T)       { plantest.Sums(t, backend, 2) }
 func TestNorms(t *testing.T)      { plantest.Norms(t, backend) }
-func TestRelease(t *testing.T)    { plantest.Release(t, backend) }
+func TestRelease(t *testing.T)    { plantest.Release(t, backend, 3) }

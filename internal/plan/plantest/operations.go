@@ -19,25 +19,26 @@ func seeds() uint64 {
 }
 
 // Operations checks every operation on a device: its result against the
-// reference, the same bits for 1, 2 and 3 threads, no allocation, and, where
-// records are treated alone, the same bits wherever a record stands and whatever
-// the others hold, and written over an operand where a plan may ask for that.
-func Operations(t *testing.T, new Backend) {
+// reference, the same bits for 1 to threads threads and when it is run again, no
+// allocation, and, where records are treated alone, the same bits wherever a record
+// stands and whatever the others hold, and written over an operand where a plan may
+// ask for that. A device that is not made of the host's threads is given 1.
+func Operations(t *testing.T, new Backend, threads int) {
 	for seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 17))
 		for _, tr := range draw(r) {
-			t.Run(tr.spec(tr.records).String(), func(t *testing.T) { tr.check(t, new, r) })
+			t.Run(tr.spec(tr.records).String(), func(t *testing.T) { tr.check(t, new, r, threads) })
 		}
 	}
 }
 
-func (tr trial) check(t *testing.T, new Backend, r *rand.Rand) {
+func (tr trial) check(t *testing.T, new Backend, r *rand.Rand, threads int) {
 	got := tr.run(t, new, 1)
 	tr.compare(t, got)
-	for threads := 2; threads <= 3; threads++ {
-		sameBits(t, tr, "with other threads", tr.run(t, new, threads), got)
+	for n := 2; n <= threads; n++ {
+		sameBits(t, tr, "with other threads", tr.run(t, new, n), got)
 	}
-	tr.allocations(t, new)
+	tr.again(t, new, got)
 	tr.over(t, new, got)
 	if tr.apart {
 		tr.alone(t, new, r, got)
@@ -184,9 +185,8 @@ func sameBits(t *testing.T, tr trial, what string, got, want []float32) {
 	}
 }
 
-// allocations checks that a run allocates nothing. Rarely the runtime itself
-// allocates meanwhile; what the operation does, it does every time.
-func (tr trial) allocations(t *testing.T, new Backend) {
+// again checks that a machine run again allocates nothing and gives the same.
+func (tr trial) again(t *testing.T, new Backend, got []float32) {
 	t.Helper()
 	m := tr.machine(t, new, tr.program(t), 2)
 	allocates(t, tr.String(), func() {
@@ -194,13 +194,16 @@ func (tr trial) allocations(t *testing.T, new Backend) {
 			t.Error(err)
 		}
 	})
+	sameBits(t, tr, "run again", m.Output(), got)
 }
 
+// allocates checks that f allocates nothing once it has run. Rarely the runtime itself
+// allocates meanwhile; what f does, it does every time.
 func allocates(t *testing.T, what string, f func()) {
 	t.Helper()
 	var n float64
-	for range 3 {
-		if n = testing.AllocsPerRun(3, f); n == 0 {
+	for range 9 {
+		if n = testing.AllocsPerRun(1, f); n == 0 {
 			return
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // Sums checks that clipped sums join their accumulator: what several microbatches
 // add is the sum of what each adds, and a release starts the next lot at zero.
 // The accumulator is seen through the step that a release makes of it.
-func Sums(t *testing.T, new Backend) {
+func Sums(t *testing.T, new Backend, threads int) {
 	for seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 19))
 		ts := &trials{r: r, b: between(r, 1, 9)}
@@ -23,7 +23,7 @@ func Sums(t *testing.T, new Backend) {
 		factors := ts.factors()
 		ts.joint(1e-5, op.WeightedRows{}, poisoned(normal(r, ts.b, size(r)), factors), factors)
 		for _, tr := range ts.list {
-			t.Run(tr.spec(tr.records).String(), func(t *testing.T) { tr.accumulate(t, new) })
+			t.Run(tr.spec(tr.records).String(), func(t *testing.T) { tr.accumulate(t, new, threads) })
 		}
 	}
 }
@@ -53,10 +53,10 @@ func step(n int) *plan.Release {
 	return &plan.Release{Sigma: []float64{0}, Scale: 1, Optimizer: optim.Optimizer{Kind: optim.KindSGD}, Step: n, Rate: 1}
 }
 
-func (tr trial) accumulate(t *testing.T, new Backend) {
+func (tr trial) accumulate(t *testing.T, new Backend, threads int) {
 	var first []float32
-	for threads := 1; threads <= 2; threads++ {
-		m := tr.machine(t, new, tr.accumulating(t), threads)
+	for n := 1; n <= threads; n++ {
+		m := tr.machine(t, new, tr.accumulating(t), n)
 		try := func(err error) {
 			t.Helper()
 			if err == nil {
