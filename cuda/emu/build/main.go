@@ -1,14 +1,14 @@
 // Command build makes the emulated CUDA device: a libcuda.so.1 that runs the kernels of
 // cuda/kernels on the CPU. From anywhere inside the repository:
 //
-//	go run ./cuda/emu/build [-k] [-o folder] [kernel.cu ...]
+//	go run ./cuda/emu/build [-k] [-only checked|fast] [-o folder] [kernel.cu ...]
 //	go run ./cuda/emu/build -ptx module.ptx.gz [-o folder]
 //
 // It writes checked/libcuda.so.1, which looks at every access to shared memory, and
-// fast/libcuda.so.1, which does not; the bits that kernels compute are the same. Files
-// named on the command line take the place of all those in cuda/kernels. With -k a file
-// that does not compile is left out of the library, as make -k would, and the command
-// still fails. With -ptx it writes ptx/libcuda.so.1 instead, of what the GPU's compiler
+// fast/libcuda.so.1, which does not, or only one of the two; the bits that kernels
+// compute are the same. Files named on the command line take the place of all those in
+// cuda/kernels. With -k a file that does not compile is left out of the library, as make
+// -k would, and the command still fails. With -ptx it writes ptx/libcuda.so.1 instead, of what the GPU's compiler
 // made of kernels. The compiler is $CXX, else g++; one for another processor may be given.
 package main
 
@@ -34,11 +34,13 @@ var flags = []string{
 	"-Wall", "-Wextra", "-Wno-unknown-pragmas", "-Wno-attributes", "-Wno-unused-function", "-Wno-unused-parameter", "-Wno-unused-variable",
 }
 
-// variants are the builds of the kernels; the device around them is the same.
-var variants = []struct {
+type variant struct {
 	name  string
 	flags []string
-}{
+}
+
+// variants are the builds of the kernels; the device around them is the same.
+var variants = []variant{
 	{"checked", []string{"-O1", "-DCHECKED", "-ftrivial-auto-var-init=pattern",
 		"-fsanitize=alignment,bounds,signed-integer-overflow,integer-divide-by-zero,shift"}},
 	{"fast", []string{"-O3"}},
@@ -47,15 +49,23 @@ var variants = []struct {
 func main() {
 	out := flag.String("o", "", "folder for the libraries (default .cache/cuda/emu in the repository)")
 	keep := flag.Bool("k", false, "leave out kernels that do not compile")
+	only := flag.String("only", "", "the one library to write: checked or fast (default both)")
 	ptx := flag.String("ptx", "", "a module in PTX to run in place of the kernels' sources")
 	flag.Parse()
-	if err := run(*out, *keep, *ptx, flag.Args()); err != nil {
+	if err := run(*out, *keep, *only, *ptx, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "build:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out string, keep bool, ptx string, kernels []string) error {
+func run(out string, keep bool, only, ptx string, kernels []string) error {
+	wanted := slices.Clone(variants)
+	if only != "" {
+		wanted = slices.DeleteFunc(wanted, func(v variant) bool { return v.name != only })
+	}
+	if len(wanted) == 0 {
+		return fmt.Errorf("-only %s: checked or fast", only)
+	}
 	root, err := repository()
 	if err != nil {
 		return err
@@ -83,8 +93,8 @@ func run(out string, keep bool, ptx string, kernels []string) error {
 	if ptx != "" {
 		return c.ptx(ptx, filepath.Join(out, "ptx"), &made)
 	}
-	kernelsOf := make([]library, len(variants))
-	for i, v := range variants {
+	kernelsOf := make([]library, len(wanted))
+	for i, v := range wanted {
 		for _, file := range kernels {
 			kernelsOf[i].add(func() (string, error) { return c.kernels(file, filepath.Join(out, v.name), v.flags) })
 		}
@@ -93,7 +103,7 @@ func run(out string, keep bool, ptx string, kernels []string) error {
 		return err
 	}
 	var failed error
-	for i, v := range variants {
+	for i, v := range wanted {
 		err := kernelsOf[i].wait()
 		if failed = errors.Join(failed, err); err != nil && !keep {
 			continue
