@@ -9,7 +9,8 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// The networks are tried on a GPU, too, where one, real or emulated, is at hand.
+// The networks are tried on a GPU where one, real or emulated, is at hand; go test tries
+// them elsewhere without the tag.
 func init() {
 	switch list, err := cuda.Devices(); {
 	case err != nil:
@@ -28,7 +29,7 @@ func init() {
 		}
 		return onCard{m.(*cuda.Machine)}, nil
 	}}
-	devices = append(devices, card)
+	devices = []device{card}
 }
 
 type onCard struct{ *cuda.Machine }

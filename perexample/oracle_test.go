@@ -174,18 +174,19 @@ type accumulator interface {
 	Sum(v int) []float32
 }
 
-var devices = []device{
-	{"cpu", func(p *perexample.Private) (accumulator, error) {
-		program, err := plan.Private(p, plan.Wanted{Norms: true, Output: true})
-		if err != nil {
-			return nil, err
-		}
-		return cpu.New(program, optim.Optimizer{Kind: optim.KindSGD}, false, 2)
-	}},
-	{"gorgonia", func(p *perexample.Private) (accumulator, error) {
-		return tape.New(p, true, optim.Optimizer{Kind: optim.KindSGD}, false)
-	}},
-}
+var onCPU = device{"cpu", func(p *perexample.Private) (accumulator, error) {
+	program, err := plan.Private(p, plan.Wanted{Norms: true, Output: true})
+	if err != nil {
+		return nil, err
+	}
+	return cpu.New(program, optim.Optimizer{Kind: optim.KindSGD}, false, 2)
+}}
+
+var onTape = device{"gorgonia", func(p *perexample.Private) (accumulator, error) {
+	return tape.New(p, true, optim.Optimizer{Kind: optim.KindSGD}, false)
+}}
+
+var devices = []device{onCPU, onTape}
 
 // adds is the squared length of what one record, times its factor, adds to the sum of the
 // only vector, which is then empty.
