@@ -308,7 +308,7 @@ func (l *lowering) size(n *G.Node) (int, error) {
 	return id, nil
 }
 
-// finish drops instructions that nothing needs and lays out the arena.
+// finish parts the code, whose first so many instructions are Front, and lays out the arena.
 func (l *lowering) finish(front int) *Program {
 	l.program.Front, l.program.Back = l.code[:front:front], l.code[front:]
 	l.program.reuse()
