@@ -203,7 +203,6 @@ func (c *compiler) try(l *libraries, s shape) (apart bool, err error) {
 		}
 		return first(first(c.device.Run(g), c.device.Run(g)), g.Close())
 	}
-	run := []func() error{atOnce, recorded}
 	r := rand.New(rand.NewPCG(1, 2))
 	record, constant := make([]float32, in), make([]float32, weights)
 	for _, list := range [][]float32{record, constant} {
@@ -216,20 +215,12 @@ func (c *compiler) try(l *libraries, s shape) (apart bool, err error) {
 	}
 	records, results := make([]float32, count*in), make([]float32, count*out)
 	var whole []float32 // the result of the record
-	for parity := range 2 {
-		for i := range count {
-			to := records[i*in : (i+1)*in]
-			copy(to, record)
-			if i%2 != parity {
-				for j := range to {
-					to[j] = float32(math.NaN())
-				}
-			}
-		}
+	for parity, run := range []func() error{atOnce, recorded} {
+		among(records, record, parity)
 		if err := c.upload(at.in, bytesOf(records)); err != nil {
 			return false, err
 		}
-		if run[parity]() != nil {
+		if run() != nil {
 			return false, c.device.Wait()
 		}
 		if err := first(c.device.CopyOut(bytesOf(results), at.out), c.device.Wait()); err != nil {
@@ -238,14 +229,36 @@ func (c *compiler) try(l *libraries, s shape) (apart bool, err error) {
 		if whole == nil {
 			whole = append(whole, results[:out]...)
 		}
-		for i := range count {
-			got := results[i*out : (i+1)*out]
-			if i%2 == parity && !bytes.Equal(bytesOf(got), bytesOf(whole)) || i%2 != parity && !lost(got, whole) {
-				return false, nil
-			}
+		if !stayed(results, whole, parity) {
+			return false, nil
 		}
 	}
 	return true, nil
+}
+
+// among fills the places of a parity with the record, and the others with NaN.
+func among(records, record []float32, parity int) {
+	n := len(record)
+	for i := range len(records) / n {
+		to := records[i*n : (i+1)*n]
+		if copy(to, record); i%2 != parity {
+			for j := range to {
+				to[j] = float32(math.NaN())
+			}
+		}
+	}
+}
+
+// stayed tells whether the results of such records are the record's and NaN.
+func stayed(results, whole []float32, parity int) bool {
+	n := len(whole)
+	for i := range len(results) / n {
+		got := results[i*n : (i+1)*n]
+		if i%2 == parity && !bytes.Equal(bytesOf(got), bytesOf(whole)) || i%2 != parity && !lost(got, whole) {
+			return false
+		}
+	}
+	return true
 }
 
 // lost tells whether NaN is in every number of a result that comes of anything: a number
