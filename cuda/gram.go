@@ -11,9 +11,7 @@ import (
 
 // Squared norms keep the promise of clip.Single, ‖u‖² ≤ (sq + 1e-30)/(1 − 1e-5), for
 // every record: squares are added up in float64, where none overflows or is lost, and
-// where terms can cancel, a bound on the roundings is added.
-
-// Where a sum in float32 takes a record's rows that may cancel, what its roundings leave
+// where terms can cancel, a bound on the roundings is added. Where a sum in float32 takes a record's rows that may cancel, what its roundings leave
 // of them is added, too.
 
 // roundoff is the relative error of one operation in float64, singleRoundoff that in

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/dptrain/dptrain/clip"
@@ -237,8 +238,7 @@ type formulaGroup struct {
 
 // table copies numbers of any fixed layout to the device.
 func table[T any](m *Machine, rows []T) (driver.Pointer, error) {
-	var content []byte
-	content, err := binary.Append(content, binary.LittleEndian, rows)
+	content, err := binary.Append(nil, binary.LittleEndian, rows)
 	if err != nil {
 		return 0, err
 	}
@@ -302,8 +302,7 @@ func (m *Machine) pipeSteps(f clip.Formula) ([]step, error) {
 		c.launch("mean_losses", dim{1, 1, 1}, threads, p.loss, m.losses.device, weights, p.command,
 			int32(m.program.PerRecord), int32(len(m.losses.values)/m.program.Batch))
 	}
-	steps := append([]step{}, m.front.steps...)
-	return append(append(steps, c.code.steps...), m.back.steps...), c.err
+	return slices.Concat(m.front.steps, c.code.steps, m.back.steps), c.err
 }
 
 // Rows is where the rows of the next microbatch's examples are put.
