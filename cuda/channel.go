@@ -7,11 +7,40 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
+// channels queues what treats channels or rows alike: normalisations, scales and shifts,
+// their sums, softmax.
+func (c *compiler) channels(spec op.Spec, k call) bool {
+	switch s := spec.(type) {
+	case op.Normalize:
+		c.normalize(s, k)
+	case op.NormalizeGrad:
+		c.normalizeGrad(s, k)
+	case op.ScaleShift:
+		c.channelAffine(s.Channels, s.Inner, k, k.in[1], k.in[2])
+	case op.ChannelScale:
+		c.channelAffine(s.Channels, s.Inner, k, k.in[1], 0)
+	case op.ChannelShift:
+		c.channelAffine(s.Channels, s.Inner, k, 0, k.in[1])
+	case op.ChannelSum:
+		c.total(channelSum{s.Channels, s.Inner, 0, k.in[0], 0, k.size(0), 1, 1}, k)
+	case op.ChannelDot:
+		c.total(channelSum{s.Channels, s.Inner, k.in[0], k.in[1], 0, k.size(0), 1, 1}, k)
+	case op.Total:
+		c.total(channelSum{1, 1, 0, k.in[0], 0, k.size(0), 1, float32(s.Scale)}, k)
+	case op.Softmax:
+		c.along("softmax", s, k, k.in[0])
+	case op.SoftmaxGrad:
+		c.along("softmax_gradient", op.Softmax(s), k, k.in[0], k.in[1])
+	default:
+		return false
+	}
+	return true
+}
+
 // channelAffine is x⊙scale + shift, each channel with its own; 0 leaves one out.
-func (c *compiler) channelAffine(channels, inner int, k call, scale, shift driver.Pointer) bool {
+func (c *compiler) channelAffine(channels, inner int, k call, scale, shift driver.Pointer) {
 	n := k.results()
 	c.launch("channel_affine", blocks(n), threads, k.out, k.in[0], scale, shift, int32(n), newDivider(inner), newDivider(channels))
-	return true
 }
 
 // channelRows is how the sums over channels are shared out, as in
@@ -52,7 +81,7 @@ func (s channelSum) rows() int { return s.elements / (s.channels * s.inner) }
 
 // total adds all rows up: a part of them a block, then the parts. The shape alone
 // decides how many parts there are.
-func (c *compiler) total(s channelSum, k call) bool {
+func (c *compiler) total(s channelSum, k call) {
 	rows := s.rows()
 	each := rows / s.records
 	layout, _ := seats(s.channels, s.inner, rows, each, rows)
@@ -60,36 +89,31 @@ func (c *compiler) total(s channelSum, k call) bool {
 	parts := max(1, min(s.elements/4096/tiles, 1024/tiles, 256, rows))
 	group := (rows + parts - 1) / parts
 	parts = (rows + group - 1) / group
-	accumulate := int32(0)
-	if k.accumulate {
-		accumulate = 1
-	}
+	accumulate := flag(k.accumulate)
 	layout, block := seats(s.channels, s.inner, rows, each, group)
 	grid := dim{uint32(parts * tiles), 1, 1}
 	if parts == 1 {
 		c.launch("channel_sums", grid, block, k.out, driver.Pointer(0), s.a, s.delta, s.factors, layout, s.scale, accumulate)
-		return true
+		return
 	}
 	partial := c.scratch(8 * parts * s.channels)
 	c.launch("channel_sums", grid, block, k.out, partial, s.a, s.delta, s.factors, layout, float32(1), int32(0))
 	layout, block = seats(s.channels, 1, parts, 1, parts)
 	c.launch("channel_parts", dim{uint32(layout.Tiles), 1, 1}, block, k.out, partial, layout, s.scale, accumulate)
-	return true
 }
 
 // perRecord gives every record its sums.
-func (c *compiler) perRecord(s channelSum, k call) bool {
+func (c *compiler) perRecord(s channelSum, k call) {
 	each := s.rows() / s.records
 	layout, block := seats(s.channels, s.inner, s.rows(), each, each)
 	c.launch("channel_sums", dim{uint32(s.records) * uint32(layout.Tiles), 1, 1}, block,
 		k.out, driver.Pointer(0), s.a, s.delta, s.factors, layout, s.scale, int32(0))
-	return true
 }
 
 // recordNorms gives the squared norm of every record's sums. They are added up in
 // double, n terms, which costs at most n+8 roundings of the sum of their sizes. A
 // block takes some thousand elements.
-func (c *compiler) recordNorms(s channelSum, k call) bool {
+func (c *compiler) recordNorms(s channelSum, k call) {
 	each := s.rows() / s.records
 	roundings := float64(each*s.inner+8) * roundoff
 	layout, block := seats(s.channels, s.inner, s.rows(), each, each)
@@ -106,7 +130,6 @@ func (c *compiler) recordNorms(s channelSum, k call) bool {
 		c.launch("channel_norms_runs", dim{uint32(s.records+3) / 4, 1, 1}, dim{128, 1, 1},
 			k.out, partial, int32(s.records), int32(runs), roundings)
 	}
-	return true
 }
 
 // channelForm reads a form whose gradient is a sum over channels.

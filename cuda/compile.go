@@ -171,9 +171,17 @@ func (m *Machine) span(id int) span {
 }
 
 // native queues the kernels for an operation; false where there is none for
-// these shapes and the host's reference serves.
+// these shapes and the host's reference serves. An operation is in one of the lists.
 func (c *compiler) native(spec op.Spec, k call) bool {
-	return c.products(spec, k) || c.convolutions(spec, k) || c.records(spec, k) || c.sequences(spec, k) || c.elements(spec, k)
+	switch s := spec.(type) { // these alone add to what is there
+	case op.ClippedSum:
+		return c.clippedSum(s, k)
+	case op.WeightedRows:
+		c.weightedRows(k)
+		return true
+	}
+	return !k.accumulate && (c.records(spec, k) || c.products(spec, k) || c.convolutions(spec, k) || c.channels(spec, k) || c.loss(spec, k) ||
+		c.sequences(spec, k) || c.tables(spec, k) || c.elements(spec, k) || c.moves(spec, k))
 }
 
 // queue adds work for the device.

@@ -12,40 +12,28 @@ import (
 // convolutions queues what a window moving over pictures does.
 func (c *compiler) convolutions(spec op.Spec, k call) bool {
 	switch s := spec.(type) {
-	case op.ConvGradWeight:
-		return c.convGradWeight(op.ConvWeight(s), k)
-	case op.ClippedSum:
-		f, ok := s.Form.(op.ConvWeight)
-		return ok && c.convSum(f, s.Records, k)
-	}
-	if k.accumulate {
-		return false
-	}
-	switch s := spec.(type) {
 	case op.Conv2D:
 		return c.conv2D(s, k)
+	case op.ConvGradWeight:
+		return c.convGradWeight(op.ConvWeight(s), k)
 	case op.ConvGradInput:
 		return c.convGradInput(op.ConvWeight(s), k)
-	case op.RecordGradients:
-		f, ok := s.Form.(op.ConvWeight)
-		return ok && c.convGradients(f, s.Records, k)
-	case op.SquaredNorms:
-		f, ok := s.Form.(op.ConvWeight)
-		return ok && c.convNorms(f, s, k)
 	case op.Im2Col:
-		return c.windows(s, k)
+		c.windows(s, k)
 	case op.Col2Im:
-		return c.foldWindows(s, k)
+		c.foldWindows(s, k)
 	case op.MaxPool2D:
-		return c.maxPool(s, k)
+		c.maxPool(s, k)
 	case op.MaxPoolGrad:
-		return c.maxPoolGrad(s, k)
+		c.maxPoolGrad(s, k)
 	case op.AvgPool2D:
-		return c.avgPool(s, k)
+		c.avgPool(s, k)
 	case op.AvgPoolGrad:
-		return c.avgPoolGrad(s, k)
+		c.avgPoolGrad(s, k)
+	default:
+		return false
 	}
-	return false
+	return true
 }
 
 // phase is the places of a result that meet the same elements of the kernel, as

@@ -6,12 +6,8 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// elements queues what is done to every element by itself, and what only moves
-// elements.
+// elements queues what is done to every element by itself.
 func (c *compiler) elements(spec op.Spec, k call) bool {
-	if k.accumulate {
-		return false
-	}
 	switch s := spec.(type) {
 	case op.Add:
 		return c.binary(op.Binary{Kind: "+"}, k)
@@ -21,21 +17,18 @@ func (c *compiler) elements(spec op.Spec, k call) bool {
 		return c.unary(s, k)
 	case op.Activate:
 		c.launch("activation", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(s.Act))
-		return true
 	case op.ActivationGrad:
 		c.launch("activation_gradient", blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(s.Act))
-		return true
 	case op.Dropout:
 		c.dropout(s, k)
-		return true
 	case op.Spread:
 		c.launch("spread", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), float32(s.Scale))
-		return true
 	case op.Replace:
 		c.launch("replace", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), float32(s.Old), float32(s.New))
-		return true
+	default:
+		return false
 	}
-	return c.moves(spec, k)
+	return true
 }
 
 // binary applies an operator to two tensors of one shape, or to a tensor and a

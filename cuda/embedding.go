@@ -7,37 +7,20 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// tables queues what looks rows of a table up, and what adds to them.
+// tables queues what looks rows of a table up, and the gradient of that.
 func (c *compiler) tables(spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.Embed:
 		d := k.shapes[0][1]
 		c.launch("embed", blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(k.shapes[0][0]), int32(d))
-		return true
 	case op.EmbedBag:
 		c.embedBag(s, k)
-		return true
 	case op.EmbedGrad:
 		c.gatherSum(op.Gather(s), k, 0)
-		return true
-	case op.ClippedSum:
-		if f, ok := s.Form.(op.Gather); ok {
-			c.gatherSum(f, k, k.in[2])
-			return true
-		}
-	case op.RecordGradients:
-		if f, ok := s.Form.(op.Gather); ok {
-			c.zero(k.out, 4*k.results())
-			c.perTable("gather_records", f, s.Records, k)
-			return true
-		}
-	case op.SquaredNorms:
-		if f, ok := s.Form.(op.Gather); ok {
-			c.perTable("gather_norms", f, s.Records, k)
-			return true
-		}
+	default:
+		return false
 	}
-	return false
+	return true
 }
 
 // embedBag gives each bag a block, whose threads share out columns and steps.

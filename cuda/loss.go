@@ -12,6 +12,7 @@ const (
 	squaredError
 )
 
+// loss queues losses and their gradients.
 func (c *compiler) loss(spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.CrossEntropy:

@@ -3,16 +3,18 @@
 package cuda
 
 import (
+	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/op"
 	"gorgonia.org/tensor"
 )
 
+// moves queues what moves elements or adds up along axes.
 func (c *compiler) moves(spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.Reshape:
 		c.queue(c.name, func() error { return c.device.Copy(k.out, k.in[0], 4*k.results()) })
 	case op.Permute:
-		c.launch("permute", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), permuted(s, k.shapes[0]))
+		c.permute(s, k.out, k.in[0], k.shapes[0])
 	case op.Repeat:
 		_, inner := op.Around(k.shapes[0], s.Axis)
 		c.launch("repeat", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(inner), int32(s.Times))
@@ -40,6 +42,11 @@ type axes struct {
 func (a *axes) add(size, stride int) {
 	a.Size[a.Count], a.Stride[a.Count] = int32(size), int32(stride)
 	a.Count++
+}
+
+func (c *compiler) permute(s op.Permute, out, from driver.Pointer, shape tensor.Shape) {
+	n := shape.TotalSize()
+	c.launch("permute", blocks(n), threads, out, from, int32(n), permuted(s, shape))
 }
 
 // permuted takes axes that stay neighbours as one.

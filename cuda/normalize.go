@@ -25,21 +25,15 @@ type chunks struct {
 }
 
 func newChunks(s op.Normalize, elements int) chunks {
-	n := chunks{Count: int32(elements / s.Chunk), Size: int32(s.Chunk), Epsilon: s.Eps}
-	if s.Center {
-		n.Center = 1
-	}
-	return n
+	return chunks{Count: int32(elements / s.Chunk), Size: int32(s.Chunk), Center: flag(s.Center), Epsilon: s.Eps}
 }
 
-func (c *compiler) normalize(s op.Normalize, k call) bool {
+func (c *compiler) normalize(s op.Normalize, k call) {
 	n := newChunks(s, k.results())
 	c.teams("normalize", int(n.Count), s.Chunk, k.out, k.in[0], n)
-	return true
 }
 
-func (c *compiler) normalizeGrad(s op.NormalizeGrad, k call) bool {
+func (c *compiler) normalizeGrad(s op.NormalizeGrad, k call) {
 	n := newChunks(op.Normalize(s), k.results())
 	c.teams("normalize_gradient", int(n.Count), s.Chunk, k.out, k.in[0], k.in[1], n)
-	return true
 }

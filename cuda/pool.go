@@ -15,14 +15,13 @@ type winners struct {
 	height, width int
 }
 
-func (c *compiler) maxPool(s op.MaxPool2D, k call) bool {
+func (c *compiler) maxPool(s op.MaxPool2D, k call) {
 	h, w := k.shapes[0][2], k.shapes[0][3]
 	at, _ := c.note(winners{k.bases[0], s.Window, h, w}, 4*k.results())
 	c.launch("max_pool", blocks(k.results()), threads, k.out, at, k.in[0], int32(k.results()), newWindow(s.Window, h, w))
-	return true
 }
 
-func (c *compiler) maxPoolGrad(s op.MaxPoolGrad, k call) bool {
+func (c *compiler) maxPoolGrad(s op.MaxPoolGrad, k call) {
 	h, w := k.shapes[0][2], k.shapes[0][3]
 	over := newWindow(s.Window, h, w)
 	at, known := c.note(winners{k.bases[0], s.Window, h, w}, 4*k.size(1))
@@ -30,21 +29,18 @@ func (c *compiler) maxPoolGrad(s op.MaxPoolGrad, k call) bool {
 		c.launch("max_pool", blocks(k.size(1)), threads, driver.Pointer(0), at, k.in[0], int32(k.size(1)), over)
 	}
 	c.launch("max_pool_gradient", blocks(k.results()), threads, k.out, k.in[1], at, int32(k.results()), over)
-	return true
 }
 
-func (c *compiler) avgPool(s op.AvgPool2D, k call) bool {
+func (c *compiler) avgPool(s op.AvgPool2D, k call) {
 	n := k.results()
 	kernel, grid := "average_pool", blocks(n)
 	if s.KernelH*s.KernelW >= 32 {
 		kernel, grid = "average_pool_wide", blocks(32*n)
 	}
 	c.launch(kernel, grid, threads, k.out, k.in[0], int32(n), newWindow(s.Window, k.shapes[0][2], k.shapes[0][3]))
-	return true
 }
 
-func (c *compiler) avgPoolGrad(s op.AvgPoolGrad, k call) bool {
+func (c *compiler) avgPoolGrad(s op.AvgPoolGrad, k call) {
 	n := k.results()
 	c.launch("average_pool_gradient", blocks(n), threads, k.out, k.in[0], int32(n), newWindow(s.Window, s.H, s.W))
-	return true
 }

@@ -6,23 +6,8 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// products queues what is a product of matrices or comes of one, and what is read
-// off the matrices of records' gradients.
+// products queues what is a product of matrices.
 func (c *compiler) products(spec op.Spec, k call) bool {
-	switch s := spec.(type) {
-	case op.ClippedSum:
-		f, ok := s.Form.(op.Product)
-		if ok {
-			c.clippedProduct(f, s.Records, k)
-		}
-		return ok
-	case op.WeightedRows:
-		c.weightedRows(k)
-		return true
-	}
-	if k.accumulate {
-		return false
-	}
 	switch s := spec.(type) {
 	case op.MatMul:
 		m, n, d, err := s.Sizes(k.shapes[0], k.shapes[1])
@@ -50,20 +35,6 @@ func (c *compiler) products(spec op.Spec, k call) bool {
 	case op.Dot:
 		c.dot(k)
 		return true
-	case op.RecordGradients:
-		f, ok := s.Form.(op.Product)
-		if ok = ok && fits(s.Records); ok {
-			c.recordProducts(f, s.Records, k)
-		}
-		return ok
-	case op.RowSquares:
-		c.rowSquares(k)
-		return true
-	case op.SquaredNorms:
-		f, ok := s.Form.(op.Product)
-		return ok && c.productNorms(f, s, k)
-	case op.Mixed:
-		return c.mixed(s, k)
 	}
 	return false
 }

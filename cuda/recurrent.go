@@ -8,29 +8,29 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// sequences queues what goes along the steps of sequences, and what looks rows of
-// tables up.
+// sequences queues what goes along the steps of sequences.
 func (c *compiler) sequences(spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.LSTM:
 		c.launch("lstm_states", blocks(k.results()), threads, k.out, k.in[2], int32(k.results()), int32(k.shape[2]))
 	case op.LSTMTrace:
-		c.lstmTrace(s, k)
+		c.forwards("lstm_trace", k, 4, s.Reverse)
 	case op.LSTMGrad:
-		return c.lstmGrad(s, k)
+		c.backwards("lstm_gradient", k, 4, s.Reverse)
 	case op.GRU:
 		n := k.results() / k.shape[1]
 		c.launch("gru_states", blocks(n), threads, k.out, k.in[3], int32(n), int32(k.shape[2]), int32(k.shape[1]), flag(s.Reverse))
 	case op.GRUTrace:
-		c.gruTrace(s, k)
+		c.forwards("gru_trace", k, 3, s.Reverse)
 	case op.GRUGrad:
-		return c.gruGrad(s, k)
+		c.backwards("gru_gradient", k, 3, s.Reverse)
 	case op.GRUHidden:
 		c.launch("gru_hidden", blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(k.shape[2]/3))
 	case op.Delay:
 		c.launch("delay", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(k.shape[2]), int32(k.shape[1]), flag(s.Reverse))
 	case op.Join:
-		return c.moves(op.Concat{Axis: k.shape.Dims() - 1}, k)
+		outer, _ := op.Around(k.shape, k.shape.Dims()-1)
+		c.joined(outer, k)
 	case op.Attention:
 		c.attention(s, k)
 	case op.AttentionGrad:
@@ -38,7 +38,7 @@ func (c *compiler) sequences(spec op.Spec, k call) bool {
 	case op.Rotary:
 		c.rotary(s, k)
 	default:
-		return c.tables(spec, k)
+		return false
 	}
 	return true
 }
@@ -99,20 +99,13 @@ func (c *compiler) forwards(kernel string, k call, gates int, reverse bool) {
 	}
 }
 
-func (c *compiler) lstmTrace(s op.LSTMTrace, k call) { c.forwards("lstm_trace", k, 4, s.Reverse) }
-
-func (c *compiler) gruTrace(s op.GRUTrace, k call) { c.forwards("gru_trace", k, 3, s.Reverse) }
-
 // backwards queues the kernel that walks back. The weight is transposed first, so
 // that neighbouring threads read neighbouring numbers of it.
-func (c *compiler) backwards(kernel string, k call, gates int, reverse bool) bool {
+func (c *compiler) backwards(kernel string, k call, gates int, reverse bool) {
 	records, steps, hidden := k.shape[0], k.shape[1], k.shapes[0][0]
 	w := c.walkers(records, hidden, gates)
 	turned, memory := c.scratch(4*k.size(0)), c.scratch(4*records*hidden)
-	turn := call{in: k.in[:1], shapes: k.shapes[:1], out: turned, shape: []int{gates * hidden, hidden}}
-	if !c.moves(op.Permute{Order: op.AxesOf(1, 0)}, turn) {
-		return false
-	}
+	c.permute(op.Permute{Order: op.AxesOf(1, 0)}, turned, k.in[0], k.shapes[0])
 	args := []any{k.out, turned}
 	for _, x := range k.in[1:] {
 		args = append(args, x)
@@ -122,13 +115,4 @@ func (c *compiler) backwards(kernel string, k call, gates int, reverse bool) boo
 		q := walk{int32(records), int32(steps), int32(hidden), flag(reverse), stretches[i][0], stretches[i][1]}
 		c.launch(fmt.Sprintf("%s_%d", kernel, w.together), w.grid, w.block, append(args, memory, q)...)
 	}
-	return true
-}
-
-func (c *compiler) lstmGrad(s op.LSTMGrad, k call) bool {
-	return c.backwards("lstm_gradient", k, 4, s.Reverse)
-}
-
-func (c *compiler) gruGrad(s op.GRUGrad, k call) bool {
-	return c.backwards("gru_gradient", k, 3, s.Reverse)
 }

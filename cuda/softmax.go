@@ -11,13 +11,10 @@ import (
 type lines struct{ Count, Size, Step, Log int32 }
 
 // along queues a kernel that goes over lines along an axis.
-func (c *compiler) along(kernel string, s op.Softmax, k call, operands ...driver.Pointer) bool {
+func (c *compiler) along(kernel string, s op.Softmax, k call, operands ...driver.Pointer) {
 	n := k.shapes[0][s.Axis]
 	_, step := op.Around(k.shapes[0], s.Axis)
-	l := lines{Count: int32(k.results() / n), Size: int32(n), Step: int32(step)}
-	if s.Log {
-		l.Log = 1
-	}
+	l := lines{int32(k.results() / n), int32(n), int32(step), flag(s.Log)}
 	args := []any{k.out}
 	for _, x := range operands {
 		args = append(args, x)
@@ -31,5 +28,4 @@ func (c *compiler) along(kernel string, s op.Softmax, k call, operands ...driver
 	default:
 		c.launch(kernel+"_column", dim{uint32(l.Count+31) / 32, 1, 1}, threads, args...)
 	}
-	return true
 }

@@ -41,17 +41,15 @@ func newWindow(w op.Window, height, width int) window {
 }
 
 // windows writes each window of a picture out as a row.
-func (c *compiler) windows(s op.Im2Col, k call) bool {
+func (c *compiler) windows(s op.Im2Col, k call) {
 	x, n := k.shapes[0], k.results()
 	cells := s.KernelH * s.KernelW
 	c.launch("windows", blocks(n), threads, k.out, k.in[0], int32(n),
 		newDivider(x[1]*cells), newDivider(cells), int32(x[1]), newWindow(s.Window, x[2], x[3]))
-	return true
 }
 
 // foldWindows adds rows back to the pictures that they came from.
-func (c *compiler) foldWindows(s op.Col2Im, k call) bool {
+func (c *compiler) foldWindows(s op.Col2Im, k call) {
 	n := k.results()
 	c.launch("fold_windows", blocks(n), threads, k.out, k.in[0], int32(n), newDivider(s.C), newWindow(s.Window, s.H, s.W))
-	return true
 }
