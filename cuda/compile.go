@@ -60,13 +60,15 @@ func (m *Machine) compile() error {
 	if err := c.all(); err != nil {
 		return err
 	}
-	for _, bytes := range c.wanted {
-		c.pooled += bytes
-	}
-	c.pooled = max(min(c.pooled, scratchBeside), slices.Max(append(c.wanted, 0)))
-	var err error
-	if c.pool, err = m.alloc(c.pooled); err != nil {
-		return err
+	if !m.guarded() {
+		for _, bytes := range c.wanted {
+			c.pooled += bytes
+		}
+		c.pooled = max(min(c.pooled, scratchBeside), slices.Max(append(c.wanted, 0)))
+		var err error
+		if c.pool, err = m.alloc(c.pooled); err != nil {
+			return err
+		}
 	}
 	c.measuring = false
 	if err := c.all(); err != nil {
