@@ -42,7 +42,7 @@ func openArrays(tree fs.FS, where string, s Schema) (*Task, error) {
 	case len(s.Classes) < 2 && !s.Next:
 		return nil, fmt.Errorf("%s: how many classes there are was not given; write --classes with their count or public names", where)
 	}
-	task := &Task{ClassNames: s.Classes, Private: true, Source: where, Schema: s}
+	task := &Task{ClassNames: s.Classes, Private: true, Schema: s}
 	read := func(x, y string) (set Set, err error) {
 		if s.Next {
 			set, err = readSteps(tree, x, indices)

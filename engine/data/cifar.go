@@ -66,7 +66,7 @@ func readCIFAR(tree fs.FS, folder, where string, tones []Tone) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Task{Train: train, Test: test, Classes: len(cifarClasses), ClassNames: cifarClasses, Private: true, Source: where}, nil
+	return &Task{Train: train, Test: test, Classes: len(cifarClasses), ClassNames: cifarClasses, Private: true}, nil
 }
 
 // readCIFARBatch appends a file's pictures and labels. The files of a set are expected

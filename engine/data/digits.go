@@ -31,7 +31,6 @@ func Digits() *Task {
 		Test:       test,
 		Classes:    10,
 		ClassNames: tenDigits(),
-		Source:     "drawn by the program from a public seed",
 	}
 }
 

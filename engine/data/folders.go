@@ -51,7 +51,7 @@ func openFolders(tree fs.FS, root, where string, tones []Tone) (*Task, error) {
 	if len(classes) < 2 {
 		return nil, fmt.Errorf("%s has %d folders; pictures need one folder a class, and at least two", path.Join(where, trainRoot), len(classes))
 	}
-	task := &Task{Classes: len(classes), ClassNames: classes, Private: true, Source: where}
+	task := &Task{Classes: len(classes), ClassNames: classes, Private: true}
 	files, err := listPictures(tree, trainRoot, classes)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)

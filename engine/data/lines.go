@@ -20,7 +20,7 @@ func openLines(file string, o Options, read lineReader) (*Task, error) {
 	if err := o.Schema.validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	task := &Task{ClassNames: o.Schema.Classes, Private: true, Source: file, Schema: o.Schema}
+	task := &Task{ClassNames: o.Schema.Classes, Private: true, Schema: o.Schema}
 	train, inputs, err := readLines(file, o.Schema, read)
 	if err != nil {
 		return nil, err

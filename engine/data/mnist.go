@@ -70,7 +70,7 @@ func openMNIST(tree fs.FS, name string, o Options) (*Task, error) {
 	if !slices.EqualFunc(train.Columns(), test.Columns(), Column.equal) {
 		return nil, fmt.Errorf("%s: the t10k pictures have another size than the train ones", o.Dir)
 	}
-	return &Task{Train: train, Test: test, Classes: len(kind.classes), ClassNames: kind.classes, Private: true, Source: o.Dir}, nil
+	return &Task{Train: train, Test: test, Classes: len(kind.classes), ClassNames: kind.classes, Private: true}, nil
 }
 
 // findIDX reads one of MNIST's files, found under any of its spellings.

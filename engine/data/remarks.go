@@ -52,7 +52,7 @@ func Remarks(s Schema) (*Task, error) {
 			s.Length = remarkLength
 		}
 	}
-	task := &Task{Name: "remarks", Schema: s, Source: "put together by the program from a public seed"}
+	task := &Task{Name: "remarks", Schema: s}
 	if err := s.validate(); err != nil {
 		return nil, err
 	}

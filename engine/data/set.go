@@ -151,8 +151,6 @@ type Task struct {
 	Schema Schema
 	// Private is false only where nobody stands behind the examples.
 	Private bool
-	// Source says in words where the examples came from.
-	Source string
 }
 
 // Check reads a set once and says what a network could not be trained on: a
