@@ -559,7 +559,7 @@ func TestNeighboursLookAlike(t *testing.T) {
 		show(r.Describe())
 		train(t, r, func(p *Progress) error {
 			public := *p
-			public.Released, public.Elapsed, public.Epsilon = nil, 0, 0
+			public.Released, public.Epsilon = nil, 0
 			if p.Lot%6 == 0 { // how often ε is computed is a matter of time
 				r.meter.counted = 0
 				public.Epsilon = r.meter.shown(0)

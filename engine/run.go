@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine/sample"
@@ -194,7 +193,6 @@ type Progress struct {
 	Epsilon  float64 // what a budget is held to: never less than the lots so far cost; that of some lots ahead where it takes long to compute
 	Rate     float64 // the learning rate of the lot
 	Released []Released
-	Elapsed  time.Duration // since Train began
 }
 
 // Train releases the directions of a projection, if there is one, and runs lots until
@@ -216,7 +214,6 @@ func (r *Run) Train(ctx context.Context, observe func(*Progress) error) error {
 }
 
 func (r *Run) train(ctx context.Context, observe func(*Progress) error) error {
-	began := time.Now()
 	p := Progress{Lots: r.config.Steps, Released: make([]Released, len(r.tallies))}
 	for i, t := range r.tallies {
 		p.Released[i] = Released{Name: t.Name, Mean: t.mean}
@@ -245,7 +242,7 @@ func (r *Run) train(ctx context.Context, observe func(*Progress) error) error {
 		if observe == nil {
 			continue
 		}
-		p.Lot, p.Rate, p.Elapsed = r.step, r.release.Rate, time.Since(began)
+		p.Lot, p.Rate = r.step, r.release.Rate
 		if r.meter != nil {
 			p.Epsilon = r.meter.shown(r.config.Steps - r.step)
 		}
