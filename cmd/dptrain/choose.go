@@ -76,29 +76,16 @@ func parseRuns(text string, mean int) (accountant.Runs, error) {
 // released more is refused; and but for the outcome nothing of the runs remains,
 // not even their number, which is drawn from the operating system's generator.
 func (s *screen) choose(set *settings, base *job, trials int, distribution string) error {
-	changed := set.cmd.Flags().Changed
-	switch {
-	case set.given["seed"]:
-		return wrong("--seed: whoever can repeat the draws learns what the others came to; a choice on private data takes none")
-	case changed("accountant") && set.accountant != "rdp":
-		return wrong("--accountant %s: what a choice costs is known by Rényi divergences alone; give rdp, or leave it out", set.accountant)
-	case base.task.Test == nil && base.config.Validation.Set == nil:
-		return wrong("%s has no test part to compare settings on: hold private records out by --validation-split 0.1, whose accuracy is released with noise", base.task.Name)
+	if err := set.checkChoice(base); err != nil {
+		return err
 	}
 	number, err := parseRuns(distribution, trials)
 	if err != nil {
 		return err
 	}
-	settings := make([]*job, trials)
-	for i := range settings {
-		v := set.variant(i, base)
-		v.accountant = "rdp"
-		v.forgetNoise()
-		one := *base
-		one.validationShare = chooseShare
-		if settings[i], err = one.with(v); err != nil {
-			return asWrong(err)
-		}
+	settings, err := set.candidates(base, trials)
+	if err != nil {
+		return asWrong(err)
 	}
 	plan := selection{Runs: runsOf(number), Delta: base.config.Delta, Budget: set.epsilon, Score: scoreWords(base)}
 	answer, err := patiently(s, "Working out the noise of "+plural(trials, "setting"), func() (accountant.Answer, error) { return plan.share(settings) })
@@ -137,6 +124,36 @@ func (s *screen) choose(set *settings, base *job, trials int, distribution strin
 		Best:  winner{j.setting(), best.accuracy, best.deviation},
 		Flags: j.flags(), Score: plan.Score, Settings: trials, Runs: plan.Runs, Unit: plan.Unit, Records: plan.Records, LedgerHead: head, Out: base.out}
 	return s.show(out, out.Flags, out.print)
+}
+
+// checkChoice refuses what a choice on private data cannot be made with.
+func (s *settings) checkChoice(base *job) error {
+	switch {
+	case s.given["seed"]:
+		return wrong("--seed: whoever can repeat the draws learns what the others came to; a choice on private data takes none")
+	case s.cmd.Flags().Changed("accountant") && s.accountant != "rdp":
+		return wrong("--accountant %s: what a choice costs is known by Rényi divergences alone; give rdp, or leave it out", s.accountant)
+	case base.task.Test == nil && base.config.Validation.Set == nil:
+		return wrong("%s has no test part to compare settings on: hold private records out by --validation-split 0.1, whose accuracy is released with noise", base.task.Name)
+	}
+	return nil
+}
+
+// candidates are the settings to choose among, accounted as a choice is.
+func (s *settings) candidates(base *job, trials int) ([]*job, error) {
+	list := make([]*job, trials)
+	for i := range list {
+		v := s.variant(i, base)
+		v.accountant = "rdp"
+		v.forgetNoise()
+		one := *base
+		one.validationShare = chooseShare
+		var err error
+		if list[i], err = one.with(v); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
 }
 
 // flags are those that repeat the setting.
