@@ -262,7 +262,13 @@ func TestReleasesBesideTheLots(t *testing.T) {
 		t.Fatal(err)
 	}
 	silent(t, "the page", string(page), "crash")
-	for _, at := range []int{502, 1002} {
+	saysCosts(t, run, page, 502, 1002)
+}
+
+// saysCosts fails where the page lacks ε of the first lots.
+func saysCosts(t *testing.T, run *Run, page []byte, lots ...int) {
+	t.Helper()
+	for _, at := range lots {
 		e, err := run.account.after(at)
 		if err != nil {
 			t.Fatal(err)
@@ -289,13 +295,7 @@ func TestLotsThatACrashLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	says(t, "the page", string(page), "The ledger holds 100 lots that a crash lost")
-	for _, at := range []int{550, 1000} {
-		e, err := run.account.after(at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		says(t, "the page", string(page), "at ε = "+rounded(e, 1, 4)+"<")
-	}
+	saysCosts(t, run, page, 550, 1000)
 }
 
 // What cannot be told is refused in one line that says where.
