@@ -174,11 +174,7 @@ func (g GRUGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	if err := arity(in, 4); err != nil {
 		return nil, err
 	}
-	if in[3].Dims() != 3 {
-		return nil, fmt.Errorf("gradient of shape %v: [batch, time, hidden] is needed", in[3])
-	}
-	x := tensor.Shape{in[3][0], in[3][1], 3 * in[3][2]}
-	h, err := recurrent(x, in[0], 3)
+	x, h, err := takenIn(in[3], in[0], 3)
 	if err != nil {
 		return nil, err
 	}

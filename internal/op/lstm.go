@@ -136,11 +136,7 @@ func (l LSTMGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
-	if in[2].Dims() != 3 {
-		return nil, fmt.Errorf("gradient of shape %v: [batch, time, hidden] is needed", in[2])
-	}
-	x := tensor.Shape{in[2][0], in[2][1], 4 * in[2][2]}
-	h, err := recurrent(x, in[0], 4)
+	x, h, err := takenIn(in[2], in[0], 4)
 	if err != nil {
 		return nil, err
 	}

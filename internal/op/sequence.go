@@ -49,6 +49,17 @@ func recurrent(x, w tensor.Shape, gates int) (int, error) {
 	return w[0], nil
 }
 
+// takenIn is the shape of a recurrent layer's input, and H, by the gradient of its hidden
+// states [B, T, H] and its weight.
+func takenIn(grad, w tensor.Shape, gates int) (x tensor.Shape, h int, err error) {
+	if grad.Dims() != 3 {
+		return nil, 0, fmt.Errorf("gradient of shape %v: [batch, time, hidden] is needed", grad)
+	}
+	x = tensor.Shape{grad[0], grad[1], gates * grad[2]}
+	h, err = recurrent(x, w, gates)
+	return x, h, err
+}
+
 // states checks that a tensor holds width numbers a step for the sequences of
 // like.
 func states(what string, s, like tensor.Shape, width int) error {
