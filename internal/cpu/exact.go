@@ -64,8 +64,8 @@ func (x exactOperands) product(f op.Product) exactUse {
 			d := x.delta[r*x.nd+t*f.Out:][:f.Out]
 			for i, v := range x.a[r*x.na+t*f.In:][:f.In] {
 				v := float64(v)
-				for j, d := range d {
-					dst[i*f.Out+j] += v * float64(d)
+				for j, e := range d {
+					dst[i*f.Out+j] += v * float64(e)
 				}
 			}
 		}
