@@ -45,9 +45,7 @@ func Resume(c Config) (*Run, error) {
 		}
 	}
 	if c.Seed != nil {
-		// Whatever was released since the last key was stated in the ledger, so that
-		// this one is another.
-		seed := *c.Seed + 0x9E3779B97F4A7C15*uint64(saved.Step+spent.Lots())
+		seed := *c.Seed + 0x9E3779B97F4A7C15*turn(&c, saved)
 		c.Seed = &seed
 	}
 	c.Projection.released = saved.projection
@@ -109,6 +107,17 @@ func Extended(c Config) (int, error) {
 		return 0, r.noRoom(r.meter)
 	}
 	return r.step + r.meter.allowed, nil
+}
+
+// turn tells those apart who go on with a run, from 1 on: whoever did has left a line in the
+// ledger before it drew anything, whichever checkpoint it went on from. Where nothing is
+// private, and there is no ledger, the same may be drawn twice.
+func turn(c *Config, saved *checkpoint) uint64 {
+	if c.NonPrivate {
+		return uint64(saved.Step)
+	}
+	report, _ := accountant.Verify(c.Ledger) // which was read, but for a last line that may be cut short
+	return uint64(report.Runs)
 }
 
 // newest is the newest whole checkpoint in a folder, its file open; nil where there

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -140,6 +141,46 @@ func TestResumeDrawsAfresh(t *testing.T) {
 			t.Errorf("seeded %v, secure %v", seeded, h.Header.Secure)
 		}
 	}
+}
+
+// TestOlderCheckpointDrawsAfresh: a seeded run has another key each time, where newer
+// checkpoints are lost, too, and as many more lots were spent as it goes back.
+func TestOlderCheckpointDrawsAfresh(t *testing.T) {
+	c := lasting(t)
+	c.Steps = 20
+	keys := map[any]bool{}
+	until := func(r *Run, steps int) {
+		t.Helper()
+		if keys[r.source.Key()] {
+			t.Errorf("a key was used twice, from lot %d on", r.Steps())
+		}
+		keys[r.source.Key()] = true
+		stop := errors.New("stop")
+		if err := r.Train(context.Background(), func(p *Progress) error {
+			if p.Lot == steps {
+				return stop
+			}
+			return nil
+		}); err != stop {
+			t.Fatal(err)
+		}
+		r.Close()
+	}
+	until(start(t, c), 8)
+	name := filepath.Join(c.Checkpoint, fmt.Sprintf(checkpointName, 8))
+	old := contents(t, name)
+	until(resume(t, c), 10)
+	until(resume(t, c), 12)
+	if err := os.RemoveAll(c.Checkpoint); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(c.Checkpoint, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, old, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	until(resume(t, c), 12)
 }
 
 // TestSeededResumeIsMarked: a ledger that was secure no longer is.
