@@ -22,7 +22,10 @@ var ErrLocked = errors.New("another writer holds the ledger")
 // ErrSpent says that a ledger has lots, and must be kept.
 var ErrSpent = errors.New("lots were spent")
 
-var errClosed = errors.New("the ledger is closed")
+var (
+	errClosed = errors.New("the ledger is closed")
+	errGone   = errors.New("somebody removed or replaced the file")
+)
 
 const (
 	// syncShare is the share of the time that syncing may take: a reservation
@@ -43,6 +46,7 @@ const (
 type Ledger struct {
 	mu    sync.Mutex
 	file  *os.File
+	place string // where the file is, whatever the working folder
 	write func([]byte) (int, error)
 	sync  func() error
 	fault error // why nothing can be written any more
@@ -84,7 +88,7 @@ func Create(path string, h Header) (*Ledger, error) {
 	if err == nil {
 		return l, nil
 	}
-	if errors.Is(err, ErrLocked) {
+	if errors.Is(err, ErrLocked) || errors.Is(err, errGone) {
 		file.Close() // what is there now is another's
 	} else {
 		remove(file) // nothing was released under it
@@ -102,14 +106,10 @@ func lockFile(f *os.File) error {
 	if err != nil {
 		return err
 	}
-	held, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if there, err := os.Stat(f.Name()); err != nil || !os.SameFile(held, there) {
+	if err = inPlace(f, f.Name()); err == errGone {
 		return fmt.Errorf("%w: it removed the file; try again", ErrLocked)
 	}
-	return nil
+	return err
 }
 
 // remove removes a file that is held, before another writer can take it. Windows removes
@@ -165,7 +165,25 @@ func syncFolder(path string) error {
 }
 
 func newLedger(file *os.File, c chain) *Ledger {
-	return &Ledger{file: file, write: file.Write, sync: file.Sync, chain: c, ahead: mostLots}
+	place, err := filepath.Abs(file.Name())
+	if err != nil {
+		place = file.Name()
+	}
+	return &Ledger{file: file, place: place, write: file.Write, sync: file.Sync, chain: c, ahead: mostLots}
+}
+
+// inPlace refuses a file that was removed or replaced while it is written: nobody would
+// read what it states.
+func inPlace(f *os.File, place string) error {
+	held, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	there, err := os.Stat(place)
+	if errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(held, there) {
+		return errGone
+	}
+	return err
 }
 
 // Open continues a ledger: the next run of the same data set, or the rest of a
@@ -357,6 +375,9 @@ func (l *Ledger) append(entries ...entry) error {
 	_, err := l.write(l.line)
 	if err == nil {
 		err = l.sync()
+	}
+	if err == nil {
+		err = inPlace(l.file, l.place)
 	}
 	if err != nil {
 		l.fault = fmt.Errorf("the ledger cannot be written, so nothing more may be released: %w", err)

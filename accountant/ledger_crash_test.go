@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -388,6 +389,48 @@ func TestFailingDisk(t *testing.T) {
 		t.Error(err)
 	} else {
 		l.Close()
+	}
+}
+
+// TestRemovedWhileItIsWritten: of a file that is not there any more, or is another, nobody
+// reads what was spent: the ledger takes no lot.
+func TestRemovedWhileItIsWritten(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows removes no open file")
+	}
+	for name, harm := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"replaced": func(path string) error {
+			return errors.Join(os.Remove(path), os.WriteFile(path, []byte("another"), 0o644))
+		},
+	} {
+		l, path := create(t)
+		spendLots(t, l, exampleLot(1), 3)
+		if err := harm(path); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := l.Spend(exampleLot(2)); !errors.Is(err, errGone) {
+				t.Errorf("%s: spending gives %v", name, err)
+			}
+		}
+		if err := l.Close(); !errors.Is(err, errGone) {
+			t.Errorf("%s: closing gives %v", name, err)
+		}
+		if content, err := os.ReadFile(path); err == nil && string(content) != "another" {
+			t.Errorf("%s: what took its place holds %q", name, content)
+		}
+	}
+	// A ledger stays where it is when the working folder changes.
+	t.Chdir(t.TempDir())
+	l, err := Create("ledger.jsonl", exampleHeader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	spendLots(t, l, exampleLot(1), 3)
+	if err := l.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
