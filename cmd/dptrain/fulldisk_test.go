@@ -2,9 +2,14 @@ package main
 
 import (
 	"io/fs"
+	"os"
+	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/dptrain/dptrain/engine"
 )
 
 // A machine that fails is no fault of what was asked for, whatever was being done with it,
@@ -20,5 +25,24 @@ func TestFailedMachineIsNoWrongArgument(t *testing.T) {
 				t.Errorf("%v: exit code %d", number, exitCode(err))
 			}
 		}
+	}
+}
+
+// What a run that stopped has spent is in a ledger only where one is left.
+func TestWhereSpent(t *testing.T) {
+	ledger := filepath.Join(t.TempDir(), "ledger.jsonl")
+	j := &job{config: engine.Config{Ledger: ledger}}
+	if said := j.whereSpent(); !strings.HasSuffix(said, ", which said what was spent, is gone") {
+		t.Error(said)
+	}
+	if err := os.WriteFile(ledger, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if said := j.whereSpent(); !strings.HasSuffix(said, " says what was spent") {
+		t.Error(said)
+	}
+	j.config = engine.Config{NonPrivate: true}
+	if said := j.whereSpent(); said != "" {
+		t.Error(said)
 	}
 }

@@ -123,7 +123,7 @@ func (s *screen) follow(job *job, run *engine.Run, exporter *exporter, began tim
 	result, err := s.finish(watch, held, time.Since(began))
 	switch {
 	case trained != nil && !watch.interrupted:
-		return fmt.Errorf("training stopped: %w; the ledger %s says what was spent", trained, job.config.Ledger)
+		return fmt.Errorf("training stopped: %w%s", trained, job.whereSpent())
 	case err != nil:
 		return err
 	case watch.interrupted:
@@ -137,6 +137,17 @@ func (s *screen) follow(job *job, run *engine.Run, exporter *exporter, began tim
 		s.note("The budget ended the run after %d of %d lots.", result.Steps, job.config.Steps)
 	}
 	return s.show(result, fmt.Sprintf("%.4f %s", result.TestAccuracy, roundUp(float64(result.Epsilon))), result.print)
+}
+
+// whereSpent says where to read what a run has spent that stopped.
+func (j *job) whereSpent() string {
+	if j.config.NonPrivate {
+		return ""
+	}
+	if _, err := os.Stat(j.config.Ledger); errors.Is(err, os.ErrNotExist) {
+		return fmt.Sprintf("; the ledger %s, which said what was spent, is gone", j.config.Ledger)
+	}
+	return fmt.Sprintf("; the ledger %s says what was spent", j.config.Ledger)
 }
 
 // untilInterrupted is a context that the first Ctrl-C ends, or another of endings. The
