@@ -29,7 +29,6 @@ type compiler struct {
 	from      int            // where this one's scratch memory begins
 	taken     int            // bytes of it
 	pool      driver.Pointer // the scratch memory
-	pooled    int            // bytes of it
 	constants map[string]driver.Pointer
 	notes     map[any]driver.Pointer
 	seen      map[any]bool // notes that an earlier instruction of the program writes

@@ -24,6 +24,7 @@ type Machine struct {
 	device  *driver.Device
 	memory  []driver.Pointer // one a buffer
 	owned   []driver.Pointer // what Close gives back
+	pooled  int              // bytes of the memory that instructions scratch on
 	front   code
 	back    code
 	inputs  []*mirror
@@ -97,6 +98,9 @@ func (m *Machine) prepare(o optim.Optimizer, average bool) error {
 	}
 	return m.device.Wait()
 }
+
+// Scratch is how many bytes the program takes beside its buffers.
+func (m *Machine) Scratch() int { return m.pooled }
 
 // alloc takes memory that Close gives back.
 func (m *Machine) alloc(bytes int) (driver.Pointer, error) {

@@ -187,3 +187,30 @@ func TestMixedNormsAreNotTooSmall(t *testing.T) {
 		}
 	}
 }
+
+// However many rows a sum is over, the slices that it is cut into take no more memory than
+// the rows; where they take little, they have blocks of their own.
+func TestSlicesTakeNoMoreThanTheirRows(t *testing.T) {
+	device(t)
+	d, err := open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &compiler{Machine: &Machine{device: d}}
+	for _, tiles := range [][]tile{productTiles[FP32], productTiles[BF16], {slim}} {
+		for _, rows := range []int{16, 64, 256, 1024, 4096} {
+			for _, columns := range []int{16, 64, 256, 1024, 4096} {
+				for depth := 1 << 8; depth <= 1<<24; depth *= 4 {
+					length, count := byRows(rows, columns, depth)
+					s := c.plan(tiles, rows, columns, depth, length, count)
+					if taken, of := 4*rows*columns*count, 4*depth*(rows+columns); s.apart && taken > max(of, scratchBeside) {
+						t.Errorf("%d by %d over %d rows: slices of %d MB, and the rows have %d", rows, columns, depth, taken>>20, of>>20)
+					}
+					if rows*columns <= 256*32 && depth == 1<<20 && !s.apart {
+						t.Errorf("%d by %d over %d rows: the slices share blocks", rows, columns, depth)
+					}
+				}
+			}
+		}
+	}
+}

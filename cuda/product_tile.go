@@ -78,6 +78,12 @@ func (t tile) time(blocks, multiprocessors int) float64 {
 	return float64(each*t.rows*t.columns) / (peak * t.speed * busy)
 }
 
+// roomy tells whether slices of so many numbers have room apart: what they take is no more
+// than what they are summed of. Weights for which it would be have blocks enough without.
+func roomy(rows, columns, depth, count int) bool {
+	return rows*columns*count <= max(scratchBeside/4, depth*(rows+columns))
+}
+
 // plan finds the tile, and whether to give slices blocks of their own, that would
 // take the shortest time. It changes no bit of the result.
 func (c *compiler) plan(tiles []tile, rows, columns, depth, length, count int) (best schedule) {
@@ -87,7 +93,7 @@ func (c *compiler) plan(tiles []tile, rows, columns, depth, length, count int) (
 		if time := t.time(n, c.device.Multiprocessors()) * float64(depth); time < best.time {
 			best = schedule{t, false, time}
 		}
-		if count == 1 || !fits(count) {
+		if count == 1 || !fits(count) || !roomy(rows, columns, depth, count) {
 			continue
 		}
 		time := t.time(n*count, c.device.Multiprocessors())*float64(length) + passing(rows*columns*count)

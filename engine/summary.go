@@ -86,7 +86,7 @@ type Description struct {
 	ExpectedLot float64 // q·N
 	Microbatch  int     // records computed together
 	PerRecord   int     // examples in a record
-	Bytes       int     // memory of the device's buffers
+	Bytes       int     // memory of the device's buffers, and of what a card's kernels scratch on
 	Device      string
 	Threads     int
 	Secure      bool // the generator was keyed by the operating system
@@ -115,6 +115,9 @@ func (r *Run) Describe() Description {
 		Microbatch: r.program.Records, PerRecord: r.deck.per, Bytes: r.program.Bytes(),
 		Device: r.config.Device, Threads: r.threads(), Secure: r.source.Secure(),
 		Delta: r.config.Delta, Warning: r.warning(),
+	}
+	if m, on := r.machine.(interface{ Scratch() int }); on { // a card
+		d.Bytes += m.Scratch()
 	}
 	for v, p := range r.program.Vectors {
 		vd := VectorDescription{Name: p.Name, Shape: p.Shape, Kind: p.Kind, Method: p.Method}
