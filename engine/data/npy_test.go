@@ -235,6 +235,7 @@ func TestBadArraysAreRefused(t *testing.T) {
 		}
 		wantError(t, zipOf(t, files), Options{Schema: two}, c.say)
 	}
+	wantError(t, zipOf(t, map[string][]byte{"x_test.npy": good, "y_test.npy": labels}), Options{Schema: two}, "x_train.npy: there is no such array")
 	all := map[string][]byte{"x_train.npy": good, "y_train.npy": labels}
 	wantError(t, zipOf(t, all), Options{}, "--classes")
 	wantError(t, zipOf(t, all), Options{Schema: Schema{Classes: Classes{"0"}}}, "--classes")

@@ -136,7 +136,7 @@ func openPath(name string, o Options) (*Task, error) {
 		return nil, err
 	}
 	defer closer.Close()
-	if _, found := find(tree, []string{"."}, []string{arrayTrainX}); found || strings.HasSuffix(name, ".npz") {
+	if _, found := find(tree, []string{"."}, []string{arrayTrainX, arrayTrainY, arrayTestX, arrayTestY}); found || strings.HasSuffix(name, ".npz") {
 		if o.Schema.named() || o.Test != "" {
 			return nil, fmt.Errorf("%s holds arrays, which have no named columns and bring their own test examples; of the schema, only classes, tokens and next can be given", name)
 		}
