@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -86,9 +87,7 @@ func (c *Config) check() error {
 	if err := c.Augmentation.check(c.Train.Columns()); err != nil {
 		return err
 	}
-	if c.Sampling == "" {
-		c.Sampling = sample.PolicyPoisson
-	}
+	c.Sampling = c.policy()
 	if c.Steps < 1 {
 		return fmt.Errorf("%d steps: at least one lot is needed", c.Steps)
 	}
@@ -205,6 +204,9 @@ func (c *Config) multiplier(lot int) float64 {
 	}
 	return c.Noise
 }
+
+// policy is how lots are drawn.
+func (c *Config) policy() sample.Policy { return cmp.Or(c.Sampling, sample.PolicyPoisson) }
 
 // DefaultDelta is the largest power of ten below 1/records.
 func DefaultDelta(records int) float64 {

@@ -115,11 +115,11 @@ func (c *Config) projecting() bool {
 	return c.Projection.Directions > 0 && c.Projection.released == nil
 }
 
-func (r *Run) projectionLot() accountant.Lot {
+func (c *Config) projectionLot(records int) accountant.Lot {
 	return accountant.Lot{
-		Sampling: accountant.Sampling{Policy: accountant.Every, Records: r.deck.count},
+		Sampling: accountant.Sampling{Policy: accountant.Every, Records: records},
 		Queries: []accountant.Query{{Group: secondMomentsGroup, Mechanism: accountant.Gaussian, Sensitivity: 1,
-			Noise: r.config.Projection.Noise}},
+			Noise: c.Projection.Noise}},
 	}
 }
 
@@ -193,7 +193,7 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 	}
 	if r.ledger != nil { // that there are none would tell of the moments too
 		r.ledger.ReserveAtMost(1)
-		if err := r.ledger.Spend(r.projectionLot()); err != nil {
+		if err := r.ledger.Spend(r.config.projectionLot(r.deck.count)); err != nil {
 			return nil, err
 		}
 	}

@@ -129,12 +129,7 @@ func (r *Run) sampling() (err error) {
 	case c.Lot != 0 && c.Rate != 0:
 		return fmt.Errorf("both a lot (%d) and a rate (%v) were given: one follows from the other", c.Lot, c.Rate)
 	}
-	lot, rate := c.Lot, c.Rate
-	if lot == 0 {
-		lot = max(1, int(math.Round(rate*float64(n))))
-	} else {
-		rate = float64(lot) / float64(n)
-	}
+	lot, rate := c.draws(n)
 	switch c.Sampling {
 	case sample.PolicyPoisson:
 		r.sampler, err = sample.NewPoisson(rate, n, r.source)
@@ -149,6 +144,15 @@ func (r *Run) sampling() (err error) {
 		c.Delta = DefaultDelta(n)
 	}
 	return err
+}
+
+// draws is how many of n records make a lot, and each one's probability: Lot and Rate, of which
+// one was given.
+func (c *Config) draws(n int) (lot int, rate float64) {
+	if c.Lot == 0 {
+		return max(1, int(math.Round(c.Rate*float64(n)))), c.Rate
+	}
+	return c.Lot, float64(c.Lot) / float64(n)
 }
 
 // open begins the run's files: the ledger, then the first checkpoint, so that a

@@ -67,18 +67,18 @@ func sameColumns(train, held data.Set) error {
 // leave room for them.
 func (r *Run) foreseen(h accountant.History) accountant.History {
 	if r.config.projecting() {
-		h.Spent = append(slices.Clip(h.Spent), accountant.Spent{Lot: r.projectionLot(), Count: 1})
+		h.Spent = append(slices.Clip(h.Spent), accountant.Spent{Lot: r.config.projectionLot(r.deck.count), Count: 1})
 	}
 	if r.config.Validation.Set != nil {
-		h.Spent = append(slices.Clip(h.Spent), accountant.Spent{Lot: r.validationLot(), Count: 1})
+		h.Spent = append(slices.Clip(h.Spent), accountant.Spent{Lot: r.config.validationLot(), Count: 1})
 	}
 	return h
 }
 
-func (r *Run) validationLot() accountant.Lot {
-	v := &r.config.Validation
+func (c *Config) validationLot() accountant.Lot {
+	v := &c.Validation
 	return accountant.Lot{
-		Sampling: accountant.Sampling{Policy: accountant.Every, Records: RecordCount(v.Set, r.config.Records)},
+		Sampling: accountant.Sampling{Policy: accountant.Every, Records: RecordCount(v.Set, c.Records)},
 		Queries:  []accountant.Query{{Group: validationGroup, Mechanism: accountant.Gaussian, Sensitivity: 1, Noise: v.Noise}},
 	}
 }
@@ -123,7 +123,7 @@ func (r *Run) Validate() (Validated, error) {
 		}
 		r.validated = true
 		r.ledger.ReserveAtMost(1)
-		if err := r.ledger.Spend(r.validationLot()); err != nil {
+		if err := r.ledger.Spend(r.config.validationLot()); err != nil {
 			return Validated{}, err
 		}
 		drawn, err := r.validationNoise()

@@ -178,7 +178,7 @@ func (p *selection) share(settings []*job) (accountant.Answer, error) {
 			if err := j.recalibrate(each); err != nil {
 				return 0, err
 			}
-			h := j.history()
+			h := engine.Foreseen(j.config)
 			p.Unit, p.Records, p.Adjacency = j.config.Records.Unit(), h.Header.Records, h.Header.Adjacency
 			p.Candidates = append(p.Candidates, candidate{j.flags(), spentOf(h)})
 		}
@@ -216,7 +216,7 @@ func (j *job) recalibrate(epsilon float64) error {
 		return err
 	}
 	var err error
-	j.config.Noise, err = j.calibrate()
+	j.config.Noise, err = engine.CalibrateNoise(j.config, j.set.epsilon)
 	j.config.StopAtEpsilon = 0
 	return err
 }
@@ -322,7 +322,7 @@ func (j *job) within(ledger string) error {
 	if err != nil {
 		return err
 	}
-	stated, err := accountant.Epsilon(j.history(), j.config.Delta, "rdp")
+	stated, err := accountant.Epsilon(engine.Foreseen(j.config), j.config.Delta, "rdp")
 	if err != nil {
 		return err
 	}

@@ -272,7 +272,7 @@ func (j *job) mechanism() error {
 		return err
 	}
 	var err error
-	if c.Noise, err = j.calibrate(); err != nil {
+	if c.Noise, err = engine.CalibrateNoise(j.config, j.set.epsilon); err != nil {
 		return fmt.Errorf("--epsilon %v: %w", s.epsilon, err)
 	}
 	j.hold(s.epsilon)

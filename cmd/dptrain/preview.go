@@ -119,7 +119,7 @@ func (s *screen) preview(set *settings) error {
 		p.Layers = append(p.Layers, previewLayer{v.Name, v.Shape, v.Kind, v.Method, v.Group, v.Clip, v.Sigma})
 	}
 	if !c.NonPrivate {
-		a, err := accountant.Epsilon(job.history(), c.Delta, c.Accountant)
+		a, err := accountant.Epsilon(engine.Foreseen(job.config), c.Delta, c.Accountant)
 		if err != nil {
 			return asWrong(err)
 		}

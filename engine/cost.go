@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/engine/sample"
+)
+
+// Foreseen is what the ledger of a run of c will say that was spent, if the run goes to its
+// end: all lots with their statistics, and what is released beside them. Bounds cost nothing,
+// so that a lot's gradient groups and adaptive counts are one query here.
+func Foreseen(c Config) accountant.History {
+	n := RecordCount(c.Train, c.Records)
+	policy := c.policy()
+	sampling := accountant.Sampling{Policy: accountant.Policy(policy), Records: n}
+	if lot, rate := c.draws(n); policy == sample.PolicyPoisson {
+		sampling.Rate = rate
+	} else {
+		sampling.Lot = lot
+	}
+	plan := accountant.Plan{Sampling: sampling, Steps: c.Steps, Noise: c.Noise, Adjacency: Adjacency(policy)}
+	h := plan.History()
+	h.Header.Unit = c.Records.Unit()
+	for _, s := range c.Statistics {
+		lot := &h.Spent[0].Lot
+		lot.Queries = append(lot.Queries, s.query())
+	}
+	if c.NoiseAt != nil {
+		h.Spent = c.varied(h.Spent[0].Lot)
+	}
+	if c.projecting() {
+		h.Spent = append(h.Spent, accountant.Spent{Lot: c.projectionLot(n), Count: 1})
+	}
+	if c.Validation.Set != nil {
+		h.Spent = append(h.Spent, accountant.Spent{Lot: c.validationLot(), Count: 1})
+	}
+	return h
+}
+
+// varied are lots of which each has its own noise.
+func (c *Config) varied(lot accountant.Lot) (spent []accountant.Spent) {
+	for i := range c.Steps {
+		z := c.multiplier(i)
+		if k := len(spent) - 1; k >= 0 && spent[k].Lot.Queries[0].Noise == z {
+			spent[k].Count++
+			continue
+		}
+		lot.Queries = slices.Clone(lot.Queries)
+		lot.Queries[0].Noise = z
+		spent = append(spent, accountant.Spent{Lot: lot, Count: 1})
+	}
+	return spent
+}
+
+// mostNoise is what no gradient is heard through.
+const mostNoise = 1e6
+
+// CalibrateNoise finds the Config.Noise with which all that a run of c releases costs epsilon
+// at c.Delta, and no more: lots with their statistics, a projection and a validation. c.Noise
+// is not read. Where what has noise of its own costs it alone, the error unwraps to ErrBudget.
+func CalibrateNoise(c Config, epsilon float64) (float64, error) {
+	if c.NonPrivate || c.NoiseAt != nil {
+		return 0, fmt.Errorf("there is no noise to find: leave NonPrivate and NoiseAt out")
+	}
+	if c.Delta == 0 {
+		c.Delta = DefaultDelta(RecordCount(c.Train, c.Records))
+	}
+	lots := Foreseen(c)
+	plan := accountant.Plan{Sampling: lots.Spent[0].Lot.Sampling, Steps: c.Steps, Adjacency: lots.Header.Adjacency}
+	low, err := accountant.CalibrateNoise(plan, epsilon, c.Delta, c.Accountant)
+	if err != nil || len(lots.Spent) == 1 && len(c.Statistics) == 0 {
+		return low, err
+	}
+	over := func(z float64) (bool, error) {
+		c.Noise = z
+		a, err := accountant.Epsilon(Foreseen(c), c.Delta, c.Accountant)
+		return a.Bound() > epsilon, err
+	}
+	if above, err := over(mostNoise); err != nil || above {
+		return 0, cmp.Or(err, fmt.Errorf("%w: what is released beside the gradients costs it alone; give a larger --validation-noise or --project-noise, or statistics more noise", ErrBudget))
+	}
+	high := low
+	for {
+		above, err := over(high)
+		if err != nil {
+			return 0, err
+		}
+		if !above {
+			break
+		}
+		low, high = high, high*1.1
+	}
+	for high > low*(1+1e-4) {
+		middle := (low + high) / 2
+		above, err := over(middle)
+		if err != nil {
+			return 0, err
+		}
+		if above {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return high, nil
+}

@@ -1,0 +1,108 @@
+package engine
+
+import (
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/sample"
+)
+
+// costly are runs that release all that there is to release, in all ways.
+func costly(t *testing.T) map[string]Config {
+	all := map[string]Config{}
+	for name, change := range map[string]func(c *Config){
+		"plain":   func(c *Config) {},
+		"rate":    func(c *Config) { c.Lot, c.Rate = 0, 0.13 },
+		"fixed":   func(c *Config) { c.Sampling = sample.PolicyFixed },
+		"shuffle": func(c *Config) { c.Sampling = sample.PolicyShuffle },
+		"groups": func(c *Config) {
+			c.Records.Examples = 2
+			c.Clipping = clip.PerVector(names(t, *c), clip.Constant(3), nil)
+		},
+		"adaptive": func(c *Config) {
+			c.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 9}, nil)
+		},
+		"statistics": func(c *Config) { c.Statistics = []Statistic{MeanLoss(2, 30), FeatureMeans(0, features, 1, 9)} },
+		"validation": func(c *Config) { c.Validation = Validation{Set: examples(10, 9), Noise: 6} },
+	} {
+		c := ordinary(t)
+		change(&c)
+		all[name] = c
+	}
+	return all
+}
+
+func names(t *testing.T, c Config) (all []string) {
+	for _, v := range start(t, c).Describe().Vectors {
+		all = append(all, v.Name)
+	}
+	return all
+}
+
+// What is foreseen costs what the ledger says in the end, by two accountants.
+func TestForeseenIsWhatIsSpent(t *testing.T) {
+	all := costly(t)
+	c := ordinary(t)
+	c.Noise, c.NoiseAt = 0, func(lot int) float64 { return 1 + float64(lot/2) }
+	all["schedule"] = c
+	for name, c := range all {
+		c.Ledger += name
+		seen := Foreseen(c)
+		r := start(t, c)
+		train(t, r, nil)
+		if c.Validation.Set != nil {
+			if _, err := r.Validate(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.Close()
+		spent := lotsIn(t, c.Ledger)
+		if seen.Header.Unit != spent.Header.Unit || seen.Header.Records != spent.Header.Records || seen.Header.Adjacency != spent.Header.Adjacency || seen.Lots() != spent.Lots() {
+			t.Errorf("%s: %+v and %d lots, the ledger has %+v and %d", name, seen.Header, seen.Lots(), spent.Header, spent.Lots())
+		}
+		for _, who := range []string{"rdp", "zcdp"} {
+			if who == "zcdp" && c.Sampling == sample.PolicyFixed {
+				continue
+			}
+			a, err := accountant.Epsilon(seen, 1e-5, who)
+			b, err2 := accountant.Epsilon(spent, 1e-5, who)
+			if errors.Join(err, err2) != nil || !(math.Abs(a.Epsilon-b.Epsilon) <= 1e-6*b.Epsilon) {
+				t.Errorf("%s: %s foresees %v, and %v was spent (%v, %v)", name, who, a.Epsilon, b.Epsilon, err, err2)
+			}
+		}
+	}
+}
+
+// With the noise that is found a run costs its budget: as much as there is to a hundredth, and
+// no more.
+func TestCalibratedNoiseSpendsTheBudget(t *testing.T) {
+	for name, c := range costly(t) {
+		c.Ledger += name
+		c.Noise, c.Delta, c.Steps = 0, 1e-3, 20
+		budget := 8.0
+		z, err := CalibrateNoise(c, budget)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		c.Noise = z
+		r := start(t, c)
+		planned, err := r.Planned()
+		if err != nil || planned > budget || planned < 0.99*budget {
+			t.Errorf("%s: noise %v plans to spend %v of %v (%v)", name, z, planned, budget, err)
+		}
+		r.Close()
+	}
+	c := ordinary(t)
+	c.Noise, c.Statistics = 0, []Statistic{MeanLoss(2, 0.01)}
+	if _, err := CalibrateNoise(c, 1); !errors.Is(err, ErrBudget) {
+		t.Errorf("a statistic that costs the budget alone: %v", err)
+	}
+	c = ordinary(t)
+	c.NonPrivate = true
+	if _, err := CalibrateNoise(c, 1); err == nil {
+		t.Error("noise was found for a run without")
+	}
+}
