@@ -78,7 +78,9 @@ func TestNoBias(t *testing.T) {
 	n := layer.New(1, 1)
 	n.Biases(false)
 	x := n.Conv2D(n.Input("x", 1, 3, 3), "conv", 2, layer.Window{Size: 2}, layer.ReLU)
-	n.SquaredError(n.Dense(n.Flatten(x), "fc", 5, layer.Identity), n.Input("y", 5))
+	x = n.Flatten(x)
+	x = n.Add(n.Dense(x, "fc", 5, layer.Identity), n.LowRank(x, "lora", 5, 3, 1))
+	n.SquaredError(x, n.Input("y", 5))
 	net, err := n.Network()
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +93,7 @@ func TestNoBias(t *testing.T) {
 	for _, x := range tensors {
 		got = append(got, fmt.Sprint(x.Name, x.Shape))
 	}
-	if want := []string{"conv.weight[2 1 2 2]", "fc.weight[5 8]"}; !slices.Equal(got, want) {
+	if want := []string{"conv.weight[2 1 2 2]", "fc.weight[5 8]", "lora.A.weight[3 8]", "lora.B.weight[5 3]"}; !slices.Equal(got, want) {
 		t.Errorf("tensors %q, want %q", got, want)
 	}
 	values, found, err := Import(net, tensors, nil)

@@ -54,28 +54,40 @@ func fuse(act Activation) (fused, left Activation) {
 // Dense is act(x·W + b) over the last axis of x, with parameters name.weight
 // [in, out] and name.bias [out]. The weight is the transpose of PyTorch's.
 func (n *Net) Dense(x *G.Node, name string, out int, act Activation) *G.Node {
-	if !n.ready(name, x) || !n.known(name, act) {
+	if !n.features(name, x) || !n.known(name, act) {
 		return nil
 	}
-	shape := x.Shape().Clone()
-	last := len(shape) - 1
-	if last < 1 {
-		return n.fail(fmt.Errorf("%s: input of shape %v: [batch, …, features] is needed", name, shape))
-	}
-	in := shape[last]
+	in := x.Shape()[x.Dims()-1]
 	weightStart, biasStart := n.starts(in, out)
 	w := n.Param(name+".weight", weightStart, in, out)
-	b := n.bias(name, biasStart, out)
-	if last > 1 {
-		x = n.reshape(name, x, shape.TotalSize()/in, in)
+	return n.dense(x, name, w, n.bias(name, biasStart, out), act)
+}
+
+func (n *Net) dense(x *G.Node, name string, w, b *G.Node, act Activation) *G.Node {
+	if n.err != nil {
+		return nil
 	}
+	rows, back := n.rows(name, x)
 	fused, left := fuse(act)
-	y := n.apply(name, op.Linear{Act: fused}, x, w, b)
-	if last > 1 {
-		shape[last] = out
-		y = n.reshape(name, y, shape...)
+	return n.Activate(back(n.apply(name, op.Linear{Act: fused}, rows, w, b)), left)
+}
+
+// LowRank is scale·x·A·B over the last axis of x, with parameters name.A.weight [in, rank],
+// which starts as a dense layer's, and name.B.weight [rank, out] of zeros: what is added to
+// a dense layer that keeps its weights, to tune it (Hu et al. 2022, "LoRA"). PyTorch's are
+// two Linear of bias=False.
+//
+//	h = n.Add(n.Dense(x, "fc", 64, layer.Identity), n.LowRank(x, "lora.fc", 64, 4, 2))
+func (n *Net) LowRank(x *G.Node, name string, out, rank int, scale float64) *G.Node {
+	if !n.features(name, x) {
+		return nil
 	}
-	return n.Activate(y, left)
+	in := x.Shape()[x.Dims()-1]
+	a := n.Param(name+".A.weight", fanIn(in), in, rank)
+	b := n.Param(name+".B.weight", Constant(0), rank, out)
+	h := n.dense(x, name, a, n.zeros(name+".A.bias", rank), Identity)
+	y := n.dense(h, name, b, n.zeros(name+".B.bias", out), Identity)
+	return n.Try(func() (*G.Node, error) { return G.HadamardProd(y, G.NewConstant(float32(scale))) })
 }
 
 // Biases says whether the dense and convolution layers that follow have a bias; without a
@@ -88,6 +100,11 @@ func (n *Net) bias(name string, start Start, size int) *G.Node {
 	if !n.unbiased {
 		return n.Param(name, start, size)
 	}
+	return n.zeros(name, size)
+}
+
+// zeros are no parameter.
+func (n *Net) zeros(name string, size int) *G.Node {
 	if !n.named(name, []int{size}) {
 		return nil
 	}

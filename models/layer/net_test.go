@@ -381,3 +381,50 @@ func TestBiases(t *testing.T) {
 		t.Errorf("two layers of one name: %v", err)
 	}
 }
+
+// What is of low rank adds nothing at first, and then scale·x·A·B to each step.
+func TestLowRank(t *testing.T) {
+	n := New(1, 7)
+	x := n.Input("x", 2, 3)
+	y := n.LowRank(x, "lora.fc", 4, 2, 1.5)
+	n.SquaredError(n.Flatten(y), n.Input("target", 8))
+	net, err := n.Network()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := names(net.Params), "lora.fc.A.weight[3 2] lora.fc.B.weight[2 4]"; got != want {
+		t.Errorf("parameters %s, want %s", got, want)
+	}
+	a, b := net.Params[0].Value().Data().([]float32), net.Params[1].Value().Data().([]float32)
+	xs := []float32{1, -2, 0.5, 3, 0, -1}
+	values := [][]float32{xs, make([]float32, 8)}
+	if got := run(t, net.Inputs, values, y)[0]; !slices.Equal(got, make([]float32, 8)) {
+		t.Errorf("at first it adds %v", got)
+	}
+	for i := range b {
+		b[i] = float32(i) - 3
+	}
+	got := run(t, net.Inputs, values, y)[0]
+	for i := range got {
+		step, o, want := i/4, i%4, 0.0
+		for r := range 2 {
+			for j := range 3 {
+				want += 1.5 * float64(xs[3*step+j]) * float64(a[2*j+r]) * float64(b[4*r+o])
+			}
+		}
+		if !(math.Abs(float64(got[i])-want) <= 1e-6) {
+			t.Errorf("step %d, element %d: %v, want %v", step, o, got[i], want)
+		}
+	}
+	for _, mistake := range []func(n *Net, x *G.Node){
+		func(n *Net, x *G.Node) { n.LowRank(x, "lora", 4, 0, 1) },
+		func(n *Net, x *G.Node) { n.LowRank(n.LowRank(x, "lora", 4, 1, 1), "lora", 4, 1, 1) },
+		func(n *Net, x *G.Node) { n.LowRank(n.Input("one"), "lora", 4, 1, 1) },
+	} {
+		n := New(1, 7)
+		mistake(n, n.Input("x", 3))
+		if _, err := n.Network(); err == nil || !strings.Contains(err.Error(), "lora") && !strings.Contains(err.Error(), "one") {
+			t.Errorf("a mistake gives %v", err)
+		}
+	}
+}
