@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -70,10 +71,12 @@ const (
 	DimensionAdjusted Allocation = "dimension"
 )
 
+var errNoExamples = errors.New("no training data: set Config.Train to a set with at least one example")
+
 // check fills in what was left out and refuses what would break the guarantee.
 func (c *Config) check() error {
 	if c.Train == nil || c.Train.Len() == 0 {
-		return fmt.Errorf("no training data: set Config.Train to a set with at least one example")
+		return errNoExamples
 	}
 	if err := data.Check(c.Train); err != nil {
 		return fmt.Errorf("training data: %w", err)

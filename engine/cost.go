@@ -9,9 +9,10 @@ import (
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
-// Foreseen is what the ledger of a run of c will say that was spent, if the run goes to its
-// end: all lots with their statistics, and what is released beside them. Bounds cost nothing,
-// so that a lot's gradient groups and adaptive counts are one query here.
+// Foreseen is what the ledger of a run of c, which must be one that New takes, will say that
+// was spent, if the run goes to its end: all lots with their statistics, and what is released
+// beside them. Bounds cost nothing, so that a lot's gradient groups and adaptive counts are
+// one query here.
 func Foreseen(c Config) accountant.History {
 	n := RecordCount(c.Train, c.Records)
 	policy := c.policy()
@@ -65,8 +66,15 @@ func CalibrateNoise(c Config, epsilon float64) (float64, error) {
 	if c.NonPrivate || c.NoiseAt != nil {
 		return 0, fmt.Errorf("there is no noise to find: leave NonPrivate and NoiseAt out")
 	}
+	if c.Train == nil || c.Train.Len() == 0 {
+		return 0, errNoExamples
+	}
+	d, err := newDeck(c.Train, c.Records)
+	if err != nil {
+		return 0, err
+	}
 	if c.Delta == 0 {
-		c.Delta = DefaultDelta(RecordCount(c.Train, c.Records))
+		c.Delta = DefaultDelta(d.count)
 	}
 	lots := Foreseen(c)
 	plan := accountant.Plan{Sampling: lots.Spent[0].Lot.Sampling, Steps: c.Steps, Adjacency: lots.Header.Adjacency}

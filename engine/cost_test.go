@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
@@ -100,9 +101,16 @@ func TestCalibratedNoiseSpendsTheBudget(t *testing.T) {
 	if _, err := CalibrateNoise(c, 1); !errors.Is(err, ErrBudget) {
 		t.Errorf("a statistic that costs the budget alone: %v", err)
 	}
-	c = ordinary(t)
-	c.NonPrivate = true
-	if _, err := CalibrateNoise(c, 1); err == nil {
-		t.Error("noise was found for a run without")
+	for says, change := range map[string]func(c *Config){
+		"NonPrivate":       func(c *Config) { c.NonPrivate = true },
+		"no training data": func(c *Config) { c.Train = nil },
+		"whose":            func(c *Config) { c.Records = Records{Users: true, Examples: 2} },
+		"rate 0":           func(c *Config) { c.Lot = 0 },
+	} {
+		c := ordinary(t)
+		change(&c)
+		if _, err := CalibrateNoise(c, 1); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v does not say %q", err, says)
+		}
 	}
 }
