@@ -290,8 +290,10 @@ func (r *Run) brokenPass(h accountant.History) int {
 	return (pass - dealt%pass) % pass
 }
 
-// withdraw takes back a ledger under which nothing was spent.
+// withdraw takes back a ledger under which nothing was spent, and the folder of checkpoints
+// that nothing was written into.
 func (r *Run) withdraw() {
+	os.Remove(r.config.Checkpoint) // only if it is empty
 	if r.ledger != nil {
 		r.ledger.Close()
 		accountant.Discard(r.config.Ledger)

@@ -84,6 +84,9 @@ func TestOnSmallDisk(t *testing.T) {
 		again := "train --resume disk/run --quiet"
 		if _, err := os.Stat("disk/run/" + configFile); errors.Is(err, fs.ErrNotExist) {
 			again = line + " --quiet" // it never began
+			if _, err := os.Stat("disk/run"); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("with %d pages free: a run that never began left its folder: %v", free, err)
+			}
 		}
 		if _, stderr, code := dptrain(again); code != exitDone {
 			t.Fatalf("with %d pages free, and then room, %s: exit %d, %s", free, again, code, stderr)
