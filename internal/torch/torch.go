@@ -106,6 +106,7 @@ func uses(net *perexample.Network) map[*G.Node]op.Spec {
 		}
 	}
 	visit(net.Output)
+	visit(net.Loss) // a network that scores nothing has no output
 	return used
 }
 

@@ -105,6 +105,26 @@ func TestNoBias(t *testing.T) {
 	}
 }
 
+// A network without an output, which has nothing to score, is laid out like others: were its
+// dense weights not known, a square one would be read the wrong way round.
+func TestNoOutput(t *testing.T) {
+	n := layer.New(1, 1)
+	x := n.Dense(n.Input("x", 2), "fc", 2, layer.Identity)
+	n.Loss(n.SquaredErrors(x, n.Input("y", 2)), nil)
+	net, err := n.Network()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := []safetensors.Tensor{{Name: "fc.weight", Shape: []int{2, 2}, Values: []float32{1, 2, 3, 4}}, {Name: "fc.bias", Shape: []int{2}, Values: []float32{5, 6}}}
+	values, _, err := Import(net, file, map[string]string{"format": "pt"})
+	if err != nil || !slices.Equal(values["fc.weight"], []float32{1, 3, 2, 4}) {
+		t.Errorf("PyTorch's rows 1 2 and 3 4 are read as %v (%v)", values["fc.weight"], err)
+	}
+	if _, _, err := Import(net, file, nil); err == nil {
+		t.Error("a square weight was read without a word of its layout")
+	}
+}
+
 // What is exported is imported again, in either layout, with metadata or without.
 func TestExportIsImported(t *testing.T) {
 	net := every(t)
