@@ -35,6 +35,30 @@ func Write(w io.Writer, parameters []engine.Parameter) error {
 	return safetensors.Write(w, tensors, map[string]string{"format": string(torch.Own)})
 }
 
+// WritePyTorch writes a network's parameters as a PyTorch model of the same names has them in
+// its state_dict; Start reads these files, too. Of the parameters those that [Freeze] left out
+// may be missing: build is the network before.
+func WritePyTorch(w io.Writer, build perexample.Build, parameters []engine.Parameter) error {
+	whole, err := Whole(build, parameters)
+	if err != nil {
+		return err
+	}
+	net, err := build.For(1)
+	if err != nil {
+		return err
+	}
+	for i, p := range net.Params {
+		if err := G.Let(p, tensor.New(tensor.WithShape(p.Shape()...), tensor.WithBacking(whole[i].Values))); err != nil {
+			return err
+		}
+	}
+	tensors, err := torch.Export(net)
+	if err != nil {
+		return err
+	}
+	return safetensors.Write(w, tensors, map[string]string{"format": string(torch.PyTorch)})
+}
+
 // Start has a network start from the weights in a file, which must hold all of the network's
 // Params and nothing else; but layers, or single parameters, that are named in except start
 // as they did, and what the file holds of them is not read: a new head on a trained body.
@@ -141,6 +165,11 @@ func Whole(build perexample.Build, trained []engine.Parameter) ([]engine.Paramet
 	for _, p := range trained {
 		if !slices.ContainsFunc(net.Params, func(n *G.Node) bool { return p.Name == n.Name() && slices.Equal(p.Shape, n.Shape()) }) {
 			return nil, fmt.Errorf("weights: the network has no parameter %s of shape %v, which was trained: give the one that was frozen", p.Name, p.Shape)
+		}
+	}
+	for _, p := range trained {
+		if size := tensor.ProdInts(p.Shape); len(p.Values) != size {
+			return nil, fmt.Errorf("weights: parameter %s of shape %v has %d numbers, and %d are needed", p.Name, p.Shape, len(p.Values), size)
 		}
 	}
 	var whole []engine.Parameter

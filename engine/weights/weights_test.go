@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -70,6 +71,44 @@ func TestWhatIsWrittenStartsANetwork(t *testing.T) {
 	}
 }
 
+// As PyTorch has them dense weights are turned over; what was not trained is as it starts.
+func TestPyTorchsLayout(t *testing.T) {
+	var file bytes.Buffer
+	if err := WritePyTorch(&file, dense(1), counted()[:2]); err != nil {
+		t.Fatal(err)
+	}
+	tensors, metadata, err := safetensors.Read(bytes.NewReader(file.Bytes()), int64(file.Len()))
+	if err != nil || metadata["format"] != "pt" {
+		t.Fatal(metadata, err)
+	}
+	for _, x := range tensors {
+		if x.Name == "body.weight" && (!slices.Equal(x.Shape, []int{2, 3}) || !slices.Equal(x.Values, []float32{1, 3, 5, 2, 4, 6})) {
+			t.Errorf("the body's weight is %v %v", x.Shape, x.Values)
+		}
+	}
+	build, found, err := Start(dense(1), bytes.NewReader(file.Bytes()))
+	if err != nil || !strings.Contains(found, "4 of the network's 4 parameters, in PyTorch's") {
+		t.Fatal(found, err)
+	}
+	got, fresh := starting(t, build), starting(t, dense(1))
+	for i, p := range counted() {
+		want := p.Values
+		if i >= 2 {
+			want = fresh[p.Name]
+		}
+		if !slices.Equal(got[p.Name], want) {
+			t.Errorf("%s starts as %v, and %v was written", p.Name, got[p.Name], want)
+		}
+	}
+	file.Reset()
+	wrong := engine.Parameter{Name: "body.bias", Shape: []int{2}, Values: []float32{1}}
+	for _, p := range []engine.Parameter{{Name: "tail", Shape: []int{1}, Values: []float32{1}}, wrong} {
+		if err := WritePyTorch(&file, dense(1), []engine.Parameter{p}); err == nil || file.Len() > 0 {
+			t.Errorf("%s was written (%v)", p.Name, err)
+		}
+	}
+}
+
 func TestWhatIsExceptedStartsAsItDid(t *testing.T) {
 	build, _, err := Start(dense(4), written(t, counted()), "head")
 	if err != nil {
@@ -128,8 +167,9 @@ func TestWriteRefuses(t *testing.T) {
 // What was trained in another network is not left out in silence.
 func TestWholeRefuses(t *testing.T) {
 	for says, trained := range map[string]engine.Parameter{
-		"no parameter tail.bias":              {Name: "tail.bias", Shape: []int{1}, Values: []float32{1}},
-		"no parameter head.bias of shape [2]": {Name: "head.bias", Shape: []int{2}, Values: []float32{1, 2}},
+		"no parameter tail.bias":               {Name: "tail.bias", Shape: []int{1}, Values: []float32{1}},
+		"body.bias of shape [2] has 1 numbers": {Name: "body.bias", Shape: []int{2}, Values: []float32{1}},
+		"no parameter head.bias of shape [2]":  {Name: "head.bias", Shape: []int{2}, Values: []float32{1, 2}},
 	} {
 		if whole, err := Whole(dense(1), []engine.Parameter{trained}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v does not say %q: %v", err, says, whole)
