@@ -99,7 +99,7 @@ func (m *Machine) prepare(o optim.Optimizer, average bool) error {
 	return m.device.Wait()
 }
 
-// Scratch is how many bytes the program takes beside its buffers.
+// Scratch is what instructions work in.
 func (m *Machine) Scratch() int { return m.pooled }
 
 // alloc takes memory that Close gives back.

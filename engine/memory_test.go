@@ -144,17 +144,14 @@ func TestMicrobatchIsCut(t *testing.T) {
 	}
 }
 
-// What kernels of a card scratch on is in the memory that is told of.
+// What a device works in is in the memory that is told of.
 func TestScratchIsToldOf(t *testing.T) {
 	for _, device := range devices() {
 		c := ordinary(t)
 		c.Device, c.Train, c.Lot, c.Rate = device, examples(600, 3), 0, 1 // rows enough to be summed in slices
 		r := start(t, c)
-		beside := 0
-		if m, on := r.machine.(interface{ Scratch() int }); on {
-			beside = m.Scratch()
-		}
-		if told := r.Describe().Bytes - r.program.Bytes(); told != beside || (beside > 0) != r.place().onGPU() {
+		beside := r.machine.Scratch()
+		if told := r.Describe().Bytes - r.program.Bytes(); told != beside || beside == 0 && r.place().onGPU() {
 			t.Errorf("%s: %d bytes beside the buffers are told of, and %d are taken", device, told, beside)
 		}
 	}

@@ -86,7 +86,7 @@ type Description struct {
 	ExpectedLot float64 // q·N
 	Microbatch  int     // records computed together
 	PerRecord   int     // examples in a record
-	Bytes       int     // memory of the device's buffers, and of what a card's kernels scratch on
+	Bytes       int     // memory of the device's buffers, and of what it works in
 	Device      string
 	Threads     int
 	Secure      bool // the generator was keyed by the operating system
@@ -112,12 +112,9 @@ func (r *Run) Describe() Description {
 	e := r.Event()
 	d := Description{
 		Records: r.deck.count, ExpectedLot: e.ExpectedLot(),
-		Microbatch: r.program.Records, PerRecord: r.deck.per, Bytes: r.program.Bytes(),
+		Microbatch: r.program.Records, PerRecord: r.deck.per, Bytes: r.program.Bytes() + r.machine.Scratch(),
 		Device: r.config.Device, Threads: r.threads(), Secure: r.source.Secure(),
 		Delta: r.config.Delta, Warning: r.warning(),
-	}
-	if m, on := r.machine.(interface{ Scratch() int }); on { // a card
-		d.Bytes += m.Scratch()
 	}
 	for v, p := range r.program.Vectors {
 		vd := VectorDescription{Name: p.Name, Shape: p.Shape, Kind: p.Kind, Method: p.Method}

@@ -176,6 +176,9 @@ func (m *Machine) Sync() error { return nil }
 // Load does nothing: State is the memory that is computed with.
 func (m *Machine) Load() error { return nil }
 
+// Scratch is what threads work in.
+func (m *Machine) Scratch() int { return m.pool.room() }
+
 // Close ends the threads.
 func (m *Machine) Close() error {
 	m.pool.close()

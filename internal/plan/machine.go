@@ -38,6 +38,8 @@ type Machine interface {
 	// Sync brings State up to date, and Load takes it back.
 	Sync() error
 	Load() error
+	// Scratch is how many bytes the program takes beside its buffers.
+	Scratch() int
 	Close() error
 }
 

@@ -184,5 +184,8 @@ func (m *Machine) Sync() error { return nil }
 // Load does nothing: State is what is bound before every run.
 func (m *Machine) Load() error { return nil }
 
+// Scratch is not known of Gorgonia's operations.
+func (m *Machine) Scratch() int { return 0 }
+
 // Close has nothing to end.
 func (m *Machine) Close() error { return nil }
