@@ -59,13 +59,13 @@ func (m *Machine) compile() error {
 	if err := c.all(); err != nil {
 		return err
 	}
+	for _, bytes := range c.wanted {
+		m.pooled += bytes
+	}
+	m.pooled = max(min(m.pooled, scratchBeside), slices.Max(append(c.wanted, 0)))
 	if !m.guarded() {
-		for _, bytes := range c.wanted {
-			c.pooled += bytes
-		}
-		c.pooled = max(min(c.pooled, scratchBeside), slices.Max(append(c.wanted, 0)))
 		var err error
-		if c.pool, err = m.alloc(c.pooled); err != nil {
+		if c.pool, err = m.alloc(m.pooled); err != nil {
 			return err
 		}
 	}
