@@ -32,11 +32,17 @@ func Foreseen(c Config) accountant.History {
 	if c.NoiseAt != nil {
 		h.Spent = c.varied(h.Spent[0].Lot)
 	}
+	return c.withRest(h)
+}
+
+// withRest is a history with the projection and the validation to come: lots must leave
+// room for them.
+func (c *Config) withRest(h accountant.History) accountant.History {
 	if c.projecting() {
-		h.Spent = append(h.Spent, accountant.Spent{Lot: c.projectionLot(n), Count: 1})
+		h.Spent = append(slices.Clip(h.Spent), accountant.Spent{Lot: c.projectionLot(h.Header.Records), Count: 1})
 	}
 	if c.Validation.Set != nil {
-		h.Spent = append(h.Spent, accountant.Spent{Lot: c.validationLot(), Count: 1})
+		h.Spent = append(slices.Clip(h.Spent), accountant.Spent{Lot: c.validationLot(), Count: 1})
 	}
 	return h
 }

@@ -100,7 +100,7 @@ func Extended(c Config) (int, error) {
 		spent.Header = r.header()
 	}
 	spent, _ = r.withBrokenPass(spent)
-	if r.meter, err = r.newMeter(r.foreseen(spent)); err != nil {
+	if r.meter, err = r.newMeter(r.config.withRest(spent)); err != nil {
 		return 0, err
 	}
 	if r.meter.allowed == 0 {
@@ -240,7 +240,7 @@ func sameShape(a, b *checkpoint) error {
 func (r *Run) reopen(spent accountant.History) (err error) {
 	read := spent.Lots()
 	spent, broken := r.withBrokenPass(spent)
-	if r.meter, err = r.newMeter(r.foreseen(spent)); err != nil {
+	if r.meter, err = r.newMeter(r.config.withRest(spent)); err != nil {
 		return err
 	}
 	if r.ledger, err = accountant.Open(r.config.Ledger); err != nil {

@@ -165,7 +165,7 @@ func (r *Run) open() (err error) {
 		}
 	}
 	if !c.NonPrivate {
-		if r.meter, err = r.newMeter(r.foreseen(accountant.History{Header: r.header()})); err != nil {
+		if r.meter, err = r.newMeter(c.withRest(accountant.History{Header: r.header()})); err != nil {
 			return err
 		}
 		if r.ledger, err = accountant.Create(c.Ledger, r.header()); err != nil {

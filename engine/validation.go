@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine/data"
@@ -61,18 +60,6 @@ func sameColumns(train, held data.Set) error {
 		}
 	}
 	return nil
-}
-
-// foreseen is a history with the projection and the validation to come: lots must
-// leave room for them.
-func (r *Run) foreseen(h accountant.History) accountant.History {
-	if r.config.projecting() {
-		h.Spent = append(slices.Clip(h.Spent), accountant.Spent{Lot: r.config.projectionLot(r.deck.count), Count: 1})
-	}
-	if r.config.Validation.Set != nil {
-		h.Spent = append(slices.Clip(h.Spent), accountant.Spent{Lot: r.config.validationLot(), Count: 1})
-	}
-	return h
 }
 
 func (c *Config) validationLot() accountant.Lot {
