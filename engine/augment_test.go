@@ -234,11 +234,12 @@ func TestResumeKeepsTheViews(t *testing.T) {
 	r := start(t, c)
 	train(t, r, nil)
 	r.Close()
-	for _, other := range []Augmentation{{}, {3, new(seen).change}} {
+	same := func([][]float32, *rand.Rand) {}
+	for _, other := range []Augmentation{{}, {3, new(seen).change}, {2, same}} {
 		d := c
 		d.Augmentation, d.Steps = other, 7
-		if _, err := Resume(d); err == nil {
-			t.Errorf("a run of 2 views was resumed with %d", other.Views)
+		if _, err := Resume(d); err == nil || !strings.Contains(err.Error(), "augmentation") {
+			t.Errorf("a run of 2 views was resumed with %d others: %v", other.Views, err)
 		}
 	}
 	c.Steps = 7

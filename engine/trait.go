@@ -68,7 +68,7 @@ func (r *Run) traits() ([]trait, error) {
 		note("projection", "%d directions, noise %v", p.Directions, p.Noise)
 	}
 	if a := c.Augmentation; a.Views > 0 {
-		note("augmentation", "%d views", a.Views)
+		note("augmentation", "%d views, changed by a function that makes %s of ramps", a.Views, a.ofRamps(c.Train.Columns()))
 	}
 	note("optimizer", "%+v", c.Optimizer)
 	if c.RateAt == nil {
