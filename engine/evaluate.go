@@ -159,27 +159,43 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 // Answers are what the network answers, by weights, to each example of a set: its
 // Output, one slice an example. They do not depend on columns that the loss alone
 // reads, such as labels, and the set may be without those at the end.
-func (e *Evaluator) Answers(weights [][]float32, s data.Set) ([][]float32, error) {
+func (e *Evaluator) Answers(weights [][]float32, s data.Set) (all [][]float32, err error) {
+	err = e.Answer(weights, s, func(_ int, answer []float32) error {
+		all = append(all, slices.Clone(answer))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// Answer is Answers one at a time, for more examples than memory holds answers to: each
+// goes to a function, in order, which may read it until it returns and whose error ends all.
+func (e *Evaluator) Answer(weights [][]float32, s data.Set, to func(example int, answer []float32) error) error {
 	network := e.network
 	if s != nil {
 		network = network.without(len(s.Columns()))
 	}
 	if err := e.readyFor(weights, s, network); err != nil {
-		return nil, err
+		return err
 	}
 	size := e.network.output
 	if size == 0 {
-		return nil, fmt.Errorf("evaluation: the network keeps no answers: set Output of the network")
+		return fmt.Errorf("evaluation: the network keeps no answers: set Output of the network")
 	}
-	all := make([][]float32, 0, s.Len())
 	for from := 0; from < s.Len(); from += e.network.batch {
 		n := min(e.network.batch, s.Len()-from)
 		if err := e.forward(s, from, n); err != nil {
-			return nil, err
+			return err
 		}
-		all = slices.AppendSeq(all, slices.Chunk(slices.Clone(e.machine.Output()[:n*size]), size))
+		for i := range n {
+			if err := to(from+i, e.machine.Output()[i*size:(i+1)*size]); err != nil {
+				return err
+			}
+		}
 	}
-	return all, nil
+	return nil
 }
 
 // readyFor makes weights ready to be computed with on a set for so much of the network.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -94,6 +95,19 @@ func TestAnswers(t *testing.T) {
 	}
 	if _, err := evaluator(t, build).Score([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone); err == nil || !strings.Contains(err.Error(), "2 inputs and the data 1 columns") {
 		t.Errorf("scored without labels: %v", err)
+	}
+	enough, last := errors.New("enough"), -1
+	err = evaluator(t, build).Answer([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone, func(i int, answer []float32) error {
+		if last++; i != last || !slices.Equal(answer, answers[i]) {
+			t.Errorf("answer %d to example %d: %v", last, i, answer)
+		}
+		if i == evaluationBatch+1 {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) || last != evaluationBatch+1 {
+		t.Errorf("one at a time: ended after %d by %v", last, err)
 	}
 	late := func(batch int) (*perexample.Network, error) {
 		n := layer.New(batch, 1)
