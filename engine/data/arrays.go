@@ -74,16 +74,9 @@ func openArrays(tree fs.FS, where string, s Schema) (*Task, error) {
 }
 
 func readArrays(tree fs.FS, xName, yName string, indices, classes int) (Set, error) {
-	x, err := readArray(tree, xName, indices == 0)
+	x, features, err := readExamples(tree, xName, indices)
 	if err != nil {
 		return nil, err
-	}
-	features := Column{Name: "x", Kind: Feature, Shape: x.shape[1:]}
-	if indices > 0 {
-		if err := x.indices(xName); err != nil {
-			return nil, err
-		}
-		features.Kind, features.Classes = Index, indices
 	}
 	y, err := readArray(tree, yName, false)
 	if err != nil {
@@ -111,6 +104,18 @@ func readArrays(tree fs.FS, xName, yName string, indices, classes int) (Set, err
 		whole[i] = int32(l)
 	}
 	return newPictures(columns, x.greys, whole, nil)
+}
+
+// readExamples reads what a network is asked about.
+func readExamples(tree fs.FS, name string, indices int) (filled, Column, error) {
+	x, err := readArray(tree, name, indices == 0)
+	if err != nil {
+		return x, Column{}, err
+	}
+	if indices == 0 {
+		return x, Column{Name: "x", Kind: Feature, Shape: x.shape[1:]}, nil
+	}
+	return x, Column{Name: "x", Kind: Index, Shape: x.shape[1:], Classes: indices}, x.indices(name)
 }
 
 // indices refuses an array that holds no lists of indices.

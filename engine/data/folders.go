@@ -125,18 +125,21 @@ func listPictures(tree fs.FS, root string, classes []string) ([]pictureFile, err
 				continue
 			}
 			full := path.Join(root, folder, e.Name())
-			switch strings.ToLower(path.Ext(e.Name())) {
-			case ".png", ".jpg", ".jpeg":
-				files = append(files, pictureFile{full, int32(class)})
-			default:
+			if !pictureName(e.Name()) {
 				return nil, fmt.Errorf("%s is neither .png nor .jpg; only those pictures are read", full)
 			}
+			files = append(files, pictureFile{full, int32(class)})
 		}
 	}
 	if len(files) == 0 {
 		return nil, fmt.Errorf("%s has no pictures in its class folders", root)
 	}
 	return files, nil
+}
+
+// pictureName reports whether a file is a picture by its name.
+func pictureName(name string) bool {
+	return slices.Contains([]string{".png", ".jpg", ".jpeg"}, strings.ToLower(path.Ext(name)))
 }
 
 // frame is the shape that all pictures of a set have.
@@ -181,12 +184,23 @@ func shapeOf(encoded []byte) (frame, error) {
 // decodePictures reads the files on all processors. Grey pictures among coloured
 // ones become coloured; the reverse is an error, as is another size.
 func decodePictures(tree fs.FS, files []pictureFile, shape frame, classes int, tones []Tone) (*Pictures, error) {
+	pixels, err := decodePixels(tree, files, shape)
+	if err != nil {
+		return nil, err
+	}
+	labels := make([]int32, len(files))
+	for i, f := range files {
+		labels[i] = f.class
+	}
+	return NewPictures(shape.channels, shape.height, shape.width, pixels, labels, classes, tones)
+}
+
+func decodePixels(tree fs.FS, files []pictureFile, shape frame) ([]byte, error) {
 	size := shape.channels * shape.height * shape.width
 	if room := memory.Left(); len(files) > maxBytes/size || !room.Holds(int64(len(files)*size)) {
 		return nil, fmt.Errorf("%d pictures of %d×%d pixels are too many to hold in memory; make them smaller", len(files), shape.width, shape.height)
 	}
 	pixels := make([]byte, len(files)*size)
-	labels := make([]int32, len(files))
 	workers := min(runtime.GOMAXPROCS(0), len(files))
 	failed := make([]error, workers)
 	var wait sync.WaitGroup
@@ -194,7 +208,6 @@ func decodePictures(tree fs.FS, files []pictureFile, shape frame, classes int, t
 		wait.Go(func() {
 			room := newDarkroom(shape)
 			for i := w * len(files) / workers; i < (w+1)*len(files)/workers; i++ {
-				labels[i] = files[i].class
 				encoded, err := readPicture(tree, files[i].name)
 				if err == nil {
 					err = room.decode(encoded, pixels[i*size:(i+1)*size])
@@ -212,7 +225,7 @@ func decodePictures(tree fs.FS, files []pictureFile, shape frame, classes int, t
 			return nil, err
 		}
 	}
-	return NewPictures(shape.channels, shape.height, shape.width, pixels, labels, classes, tones)
+	return pixels, nil
 }
 
 // darkroom turns encoded pictures into planes of bytes, one after the other.

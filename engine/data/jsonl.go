@@ -13,7 +13,7 @@ import (
 // readJSONL turns objects, one a line, into examples, their keys being columns.
 // Texts, numbers, true and false stand for themselves, null for nothing, and a
 // list of whole numbers for indices. Every key must be known to the schema, if only to
-// be ignored. Errors name lines, and keys that the schema has: of others, which may say
+// be ignored, where there are labels. Errors name lines, and keys that the schema has: of others, which may say
 // anything, their number in the line.
 func readJSONL(r io.Reader, s Schema) (Set, []string, error) {
 	names := s.columns()
@@ -24,7 +24,7 @@ func readJSONL(r io.Reader, s Schema) (Set, []string, error) {
 	at := indexed(names)
 	rows, row := rows{layout: l, known: map[string]int32{}}, make([]string, len(names))
 	err = eachLine(r, func(number int, line []byte) error {
-		object, err := readObject(line, func(key string) bool { _, known := at[key]; return known })
+		object, err := readObject(line, at, s.unlabelled)
 		if err != nil {
 			return fmt.Errorf("line %d %w", number, err)
 		}
@@ -52,9 +52,9 @@ func readJSONL(r io.Reader, s Schema) (Set, []string, error) {
 	return set, l.inputs, err
 }
 
-// readObject reads a JSON object of known keys. Of a key that it has twice, nobody said
-// which value counts.
-func readObject(line []byte, known func(key string) bool) (map[string]json.RawMessage, error) {
+// readObject reads the known keys of a JSON object, which may have others or not. Of a key
+// that it has twice, nobody said which value counts.
+func readObject(line []byte, known map[string]int, others bool) (map[string]json.RawMessage, error) {
 	none := errors.New("is no JSON object")
 	in := json.NewDecoder(bytes.NewReader(line))
 	if begin, err := in.Token(); err != nil || begin != json.Delim('{') {
@@ -71,7 +71,9 @@ func readObject(line []byte, known func(key string) bool) (map[string]json.RawMe
 			return nil, none
 		}
 		name := key.(string)
-		if !known(name) {
+		if _, is := known[name]; !is && others {
+			continue
+		} else if !is {
 			return nil, fmt.Errorf("has a key that nothing is known about, number %d of it; write --bounds, --vocabulary, --text or --ignore for that", n)
 		}
 		if _, twice := object[name]; twice {

@@ -33,6 +33,9 @@ type layout struct {
 // only once the label column, or that of the text, was found in it: the first line of a
 // file without one is a row.
 func checkNames(names []string, s Schema) error {
+	if s.unlabelled {
+		return checkFeatures(names, s)
+	}
 	if s.Label == "" && !s.Next {
 		return errors.New("no label column was named; write --label with a name of the first line")
 	}
@@ -41,11 +44,7 @@ func checkNames(names []string, s Schema) error {
 	}
 	for role, name := range map[string]string{"label": s.Label, "text": s.Text} {
 		if name != "" && !slices.Contains(names, name) {
-			hint := ""
-			if near := nearest.Guess(name, names); near != "" {
-				hint = fmt.Sprintf("; did you mean what it says in column %d?", slices.Index(names, near)+1)
-			}
-			return fmt.Errorf("the first line, which must name the columns, has no %s %q%s", role, name, hint)
+			return notNamed(names, role, name)
 		}
 	}
 	if name, twice := repeated(names); twice {
@@ -63,6 +62,28 @@ func checkNames(names []string, s Schema) error {
 		return fmt.Errorf("the first line gives column %d no name; give it one, or leave it out with --ignore '\"\"'", k+1)
 	}
 	return nil
+}
+
+// checkFeatures finds the columns of features in a header, and cites nothing of it.
+func checkFeatures(names []string, s Schema) error {
+	for _, c := range s.columns() {
+		if !slices.Contains(names, c) {
+			return notNamed(names, "column", c)
+		}
+		if first := slices.Index(names, c); slices.Contains(names[first+1:], c) {
+			return fmt.Errorf("the first line names column %q twice", c)
+		}
+	}
+	return nil
+}
+
+// notNamed says which column a first line lacks, and where there is one of almost its name.
+func notNamed(names []string, role, name string) error {
+	hint := ""
+	if near := nearest.Guess(name, names); near != "" {
+		hint = fmt.Sprintf("; did you mean what it says in column %d?", slices.Index(names, near)+1)
+	}
+	return fmt.Errorf("the first line, which must name the columns, has no %s %q%s", role, name, hint)
 }
 
 // newLayout matches a header with the schema.
@@ -103,7 +124,10 @@ func newLayout(header []string, s Schema) (*layout, error) {
 			r.slots = indexed(vocabulary)
 			l.width += len(vocabulary) + 1
 		case k != l.label && k != l.user && k != l.text && !r.ignore:
-			unknown = append(unknown, name)
+			r.ignore = true
+			if !s.unlabelled {
+				unknown = append(unknown, name)
+			}
 		}
 		if numeric || word {
 			l.inputs = append(l.inputs, name)

@@ -35,7 +35,7 @@ func openMNIST(tree fs.FS, name string, o Options) (*Task, error) {
 	kind := mnistLike[name]
 	var tones []Tone
 	if o.Standardize {
-		tones = []Tone{kind.tone}
+		tones = published(name)
 	}
 	read := func(prefix string) (*Pictures, error) {
 		shape, pixels, err := findIDX(tree, o.Dir, kind.folders, prefix+"-images", 3)

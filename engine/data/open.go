@@ -82,23 +82,17 @@ func open(name string, o Options) (*Task, error) {
 		}
 		return openMNIST(tree, name, o)
 	}
-	info, err := os.Stat(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%q is neither a known data set (%s) nor a path%s", name, strings.Join(knownNames, ", "), meant(name, knownNames))
-	}
+	folder, err := lookAt(name, o)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read %s: %w", name, cause(err))
-	}
-	if o.Dir != "" {
-		return nil, fmt.Errorf("%s is a path of its own; leave out --data-dir", name)
+		return nil, err
 	}
 	if o.Standardize {
-		return nil, fmt.Errorf("no mean and deviation are published for %s; leave out --standardize", name)
+		return nil, fmt.Errorf("no mean and deviation are published for %s; leave out --standardize, or name the data set that the model was trained on with it", name)
 	}
-	if info.IsDir() || archive(name) {
+	if folder {
 		return openPath(name, o)
 	}
-	switch strings.ToLower(filepath.Ext(strings.TrimSuffix(strings.ToLower(name), ".gz"))) {
+	switch extension(name) {
 	case ".csv":
 		return openLines(name, o, readCSV)
 	case ".jsonl":
@@ -107,6 +101,25 @@ func open(name string, o Options) (*Task, error) {
 		return openText(name, o)
 	}
 	return nil, fmt.Errorf("%s: cannot tell what %q files hold; .csv, .jsonl and .txt, .gz or not, .npz, .zip and folders are read", name, filepath.Ext(name))
+}
+
+// lookAt finds whether a path is a folder, or an archive.
+func lookAt(name string, o Options) (folder bool, err error) {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, fmt.Errorf("%q is neither a known data set (%s) nor a path%s", name, strings.Join(knownNames, ", "), meant(name, knownNames))
+	case err != nil:
+		return false, fmt.Errorf("cannot read %s: %w", name, cause(err))
+	case o.Dir != "":
+		return false, fmt.Errorf("%s is a path of its own; leave out --data-dir", name)
+	}
+	return info.IsDir() || archive(name), nil
+}
+
+// extension is how a file's name ends, but for the .gz of a packed one.
+func extension(name string) string {
+	return filepath.Ext(strings.TrimSuffix(strings.ToLower(name), ".gz"))
 }
 
 // openOwn draws a data set that comes with the program.

@@ -5,13 +5,14 @@ import (
 	"math"
 )
 
-// Pictures is a Set of labelled pictures kept as bytes, a quarter of what the
+// Pictures is a Set of pictures, with labels or without, kept as bytes, a quarter of what the
 // numbers would take.
 type Pictures struct {
 	columns []Column
 	sizes   []int
 	pixels  []byte
-	labels  []int32
+	count   int
+	labels  []int32        // nil where there are none
 	tone    [][256]float32 // by channel, or one for all: the number that a byte stands for
 }
 
@@ -21,6 +22,17 @@ type Tone struct{ Mean, Deviation float64 }
 
 // unit is the tone that maps bytes to [0, 1].
 var unit = Tone{Mean: 0, Deviation: 1}
+
+// published are the tones that --standardize takes for a data set; nil where none are known.
+func published(name string) []Tone {
+	if kind, is := mnistLike[name]; is {
+		return []Tone{kind.tone}
+	}
+	if name == "cifar10" {
+		return cifarTones
+	}
+	return nil
+}
 
 // NewPictures makes a set of pictures of one shape, channels × height × width,
 // their bytes one after the other in that order; tones has one entry a channel,
@@ -44,7 +56,8 @@ func newPictures(columns []Column, pixels []byte, labels []int32, tones []Tone) 
 		}
 	}
 	p.sizes = sizesOf(p.columns)
-	if size := p.sizes[0]; len(pixels) != len(labels)*size {
+	p.count = len(pixels) / p.sizes[0]
+	if size := p.sizes[0]; len(columns) > 1 && len(pixels) != len(labels)*size {
 		return nil, fmt.Errorf("%d labels but %d bytes of pixels; a picture of shape %v has %d", len(labels), len(pixels), columns[0].Shape, size)
 	}
 	for i, l := range labels {
@@ -71,14 +84,14 @@ func newPictures(columns []Column, pixels []byte, labels []int32, tones []Tone) 
 }
 
 // Len is the number of pictures.
-func (p *Pictures) Len() int { return len(p.labels) }
+func (p *Pictures) Len() int { return p.count }
 
-// Columns describes the picture and its label.
+// Columns describes the picture and its label, where it has one.
 func (p *Pictures) Columns() []Column { return p.columns }
 
 // Read copies the given pictures and their labels.
 func (p *Pictures) Read(dst [][]float32, rows []int) error {
-	if err := checkRead(p.columns, p.sizes, len(p.labels), dst, rows); err != nil {
+	if err := checkRead(p.columns, p.sizes, p.count, dst, rows); err != nil {
 		return err
 	}
 	size := p.sizes[0]
@@ -92,7 +105,9 @@ func (p *Pictures) Read(dst [][]float32, rows []int) error {
 				out[j] = tone[b]
 			}
 		}
-		dst[1][i] = float32(p.labels[r])
+		if p.labels != nil {
+			dst[1][i] = float32(p.labels[r])
+		}
 	}
 	return nil
 }

@@ -50,6 +50,9 @@ func (r *rows) set(s Schema) (Set, error) {
 	if r.count == 0 {
 		return nil, errors.New("has no rows")
 	}
+	if s.unlabelled {
+		return r.unlabelled()
+	}
 	if r.tokens != nil {
 		return newTexts(r.tokens.columns(s.Label, len(s.Classes)), r.features.joined(), r.ends, r.labels.joined(), r.users)
 	}
@@ -58,6 +61,14 @@ func (r *rows) set(s Schema) (Set, error) {
 		{Name: s.Label, Kind: Label, Classes: len(s.Classes)},
 	}
 	return NewTable(columns, [][]float32{r.features.joined(), r.labels.joined()}, r.users)
+}
+
+// unlabelled is the set of all rows' features alone.
+func (r *rows) unlabelled() (Set, error) {
+	if r.tokens != nil {
+		return newTexts(r.tokens.columns("", 0)[:1], r.features.joined(), r.ends, nil, nil)
+	}
+	return NewTable([]Column{{Name: "features", Kind: Feature, Shape: []int{r.width}}}, [][]float32{r.features.joined()}, nil)
 }
 
 // add appends one row; an error belongs to the column returned.

@@ -62,6 +62,9 @@ type Schema struct {
 	Ignore []string `yaml:"ignore" json:"ignore,omitempty"`
 	// User names the column that says whose a row is; it is no feature.
 	User string `yaml:"user" json:"user,omitempty"`
+
+	// Columns that are no features need not be there, and are not read.
+	unlabelled bool
 }
 
 // Bounds are the public limits, low and high, of a numeric column.

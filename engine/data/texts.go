@@ -7,7 +7,7 @@ type texts struct {
 	sizes   []int
 	indices []float32 // of the examples, one after the other
 	ends    []int     // where those of each end
-	labels  []float32 // of the examples; nil where that of a step is the index after it
+	labels  []float32 // of the examples; nil where there are none, or that of a step is the index after it
 	users   []int32
 }
 
@@ -35,9 +35,11 @@ func (t *texts) Read(dst [][]float32, rows []int) error {
 			from = t.ends[r-1]
 		}
 		indices, features := t.indices[from:t.ends[r]], dst[0][i*length:(i+1)*length]
-		if t.labels != nil {
+		if len(t.columns) == 1 || t.labels != nil {
 			pad(features, indices)
-			dst[1][i] = t.labels[r]
+			if t.labels != nil {
+				dst[1][i] = t.labels[r]
+			}
 			continue
 		}
 		// The last index has nothing after it that it could predict.

@@ -1,0 +1,219 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Questions are examples that a trained network is to answer. Nobody has labelled
+// them, or the labels are not read.
+type Questions struct {
+	Set
+	// Files names the file that each example is, or is nil where one file has several.
+	Files []string
+}
+
+// Lesson is what a network learnt from.
+type Lesson struct {
+	Name  string // of the data set, as Open had it
+	Shape []int  // of an example
+}
+
+// OpenQuestions reads examples for a network from what Open reads, or a single array or
+// picture. The options are those by which what it learnt from was read: of the schema's
+// columns the features alone are read, and no other needs to be there; pixels are
+// standardized by that data set's constants. Of a named data set, the test examples are
+// taken.
+func OpenQuestions(name string, o Options, learnt Lesson) (Questions, error) {
+	q, err := openQuestions(name, o, learnt)
+	if err != nil {
+		return q, err
+	}
+	if got := q.Columns()[0].Shape; !slices.Equal(got, learnt.Shape) {
+		return q, fmt.Errorf("%s: examples have shape %v, and the model was trained on examples of shape %v", name, got, learnt.Shape)
+	}
+	return q, nil
+}
+
+func openQuestions(name string, o Options, learnt Lesson) (q Questions, err error) {
+	if slices.Contains(knownNames, name) {
+		q.Set, err = knownQuestions(name, o)
+		return q, err
+	}
+	folder, err := lookAt(name, o)
+	if err != nil {
+		return q, err
+	}
+	if err := o.Schema.validate(); err != nil {
+		return q, fmt.Errorf("%s: %w", name, err)
+	}
+	var tones []Tone
+	if o.Standardize {
+		tones = published(learnt.Name)
+	}
+	s := o.Schema.features(learnt.Shape)
+	tree, file, lines := os.DirFS(filepath.Dir(name)), filepath.Base(name), lineReader(nil)
+	switch extension(name) {
+	case ".csv":
+		lines = readCSV
+	case ".jsonl":
+		lines = readJSONL
+	case ".txt":
+		lines = readText
+	}
+	switch {
+	case folder:
+		return folderQuestions(name, s, learnt.Shape, tones)
+	case lines != nil:
+		q.Set, err = lineQuestions(name, s, lines)
+	case extension(name) == ".npy":
+		q.Set, err = arrayQuestions(tree, file, s, tones)
+	case pictureName(name):
+		return pictureQuestions(tree, []pictureFile{{name: file}}, s, learnt.Shape, tones)
+	default:
+		err = fmt.Errorf("%s: cannot tell what %q files hold; .csv, .jsonl and .txt, .gz or not, .npy, .npz, .zip, .png, .jpg and folders are read", name, filepath.Ext(name))
+	}
+	return q, err
+}
+
+// features is what the schema says of the features alone.
+func (s Schema) features(shape []int) Schema {
+	f := Schema{Bounds: s.Bounds, Vocabulary: s.Vocabulary, Inputs: s.Inputs, Text: s.Text, Tokens: s.Tokens, Words: s.Words, Length: s.Length, unlabelled: true}
+	if f.Tokens != "" && f.Length == 0 && len(shape) == 1 {
+		f.Length = shape[0] // arrays say it by themselves
+	}
+	return f
+}
+
+// knownQuestions are the test examples of a named data set, or all where it has none.
+func knownQuestions(name string, o Options) (Set, error) {
+	said := o.Schema
+	if o.Schema = (Schema{}); name == "remarks" {
+		o.Schema = Schema{Tokens: said.Tokens, Words: said.Words, Length: said.Length}
+	}
+	task, err := open(name, o)
+	if err != nil {
+		return nil, err
+	}
+	if task.Test == nil {
+		return task.Train, nil
+	}
+	return task.Test, nil
+}
+
+func lineQuestions(name string, s Schema, read lineReader) (Set, error) {
+	text := extension(name) == ".txt"
+	switch {
+	case text && s.Tokens == "":
+		return nil, fmt.Errorf("%s is plain text, and the model was trained on none", name)
+	case !text && !s.named():
+		return nil, fmt.Errorf("%s has columns, and the model was trained on data that had none", name)
+	}
+	set, _, err := readLines(name, s, read)
+	return set, err
+}
+
+// folderQuestions reads a folder or archive, by what is in it.
+func folderQuestions(name string, s Schema, shape []int, tones []Tone) (q Questions, err error) {
+	tree, closer, err := openTree(name)
+	if err != nil {
+		return q, err
+	}
+	defer closer.Close()
+	if file, found := find(tree, []string{"."}, []string{"x.npy", arrayTestX, arrayTrainX}); found {
+		q.Set, err = arrayQuestions(tree, file, s, tones)
+	} else if strings.HasSuffix(name, ".npz") {
+		err = errors.New("has no array x, x_test or x_train")
+	} else {
+		var files []pictureFile
+		if files, err = allPictures(tree); err == nil {
+			q, err = pictureQuestions(tree, files, s, shape, tones)
+		}
+	}
+	if err != nil {
+		return q, fmt.Errorf("%s: %w", name, err)
+	}
+	return q, nil
+}
+
+// arrayQuestions reads an array that has no labels beside it.
+func arrayQuestions(tree fs.FS, name string, s Schema, tones []Tone) (Set, error) {
+	indices, err := 0, error(nil)
+	if s.Tokens != "" {
+		indices, err = strconv.Atoi(s.Tokens)
+	}
+	if err != nil || len(s.Bounds) > 0 || len(s.Vocabulary) > 0 {
+		return nil, fmt.Errorf("%s is an array, and the model was trained on columns or text that something else turned into numbers", name)
+	}
+	x, features, err := readExamples(tree, name, indices)
+	if err != nil {
+		return nil, err
+	}
+	if x.greys != nil {
+		return newPictures([]Column{features}, x.greys, nil, tones)
+	}
+	return NewTable([]Column{features}, [][]float32{x.values}, nil)
+}
+
+// allPictures lists the pictures in a folder and those in it, by their names.
+func allPictures(tree fs.FS) ([]pictureFile, error) {
+	var files []pictureFile
+	err := fs.WalkDir(tree, ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", name, cause(err))
+		case name == ".":
+		case hidden(e.Name()) && e.IsDir():
+			return fs.SkipDir
+		case hidden(e.Name()) || e.IsDir():
+		case !pictureName(name):
+			return fmt.Errorf("%s is neither .png nor .jpg; only those pictures are read", name)
+		default:
+			files = append(files, pictureFile{name: name})
+		}
+		return nil
+	})
+	if err == nil && len(files) == 0 {
+		err = errors.New("has no pictures")
+	}
+	return files, err
+}
+
+// pictureQuestions reads pictures of the shape that the network was trained on.
+func pictureQuestions(tree fs.FS, files []pictureFile, s Schema, shape []int, tones []Tone) (q Questions, err error) {
+	if s.named() || s.Tokens != "" || len(shape) != 3 || shape[0] != 1 && shape[0] != 3 {
+		return q, fmt.Errorf("%s is a picture, and the model was trained on none", files[0].name)
+	}
+	want := frame{shape[0], shape[1], shape[2]}
+	encoded, err := readPicture(tree, files[0].name)
+	var got frame
+	if err == nil {
+		got, err = shapeOf(encoded)
+	}
+	switch {
+	case err != nil:
+	case got.width != want.width || got.height != want.height:
+		err = fmt.Errorf("has another size than the %d×%d pixels of those that the model was trained on", want.width, want.height)
+	case got.channels > want.channels:
+		err = errors.New("is coloured, and those that the model was trained on were grey")
+	}
+	if err != nil {
+		return q, fmt.Errorf("%s: %w", files[0].name, err)
+	}
+	pixels, err := decodePixels(tree, files, want)
+	if err != nil {
+		return q, err
+	}
+	for _, f := range files {
+		q.Files = append(q.Files, path.Clean(f.name))
+	}
+	q.Set, err = newPictures([]Column{{Name: "picture", Kind: Feature, Shape: shape}}, pixels, nil, tones)
+	return q, err
+}

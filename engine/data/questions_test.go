@@ -1,0 +1,157 @@
+package data
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// everyFeature reads the features of all examples.
+func everyFeature(t *testing.T, s Set) []float32 {
+	t.Helper()
+	rows := make([]int, s.Len())
+	for i := range rows {
+		rows[i] = i
+	}
+	b := buffers(s, s.Len())
+	if err := s.Read(b, rows); err != nil {
+		t.Fatal(err)
+	}
+	return b[0]
+}
+
+// What is to be answered is read as what was learnt from, number for number, from every
+// kind of file and without labels.
+func TestQuestionsAreReadAsLessons(t *testing.T) {
+	table := Schema{Label: "sick", Classes: Classes{"no", "yes"}, User: "who", Ignore: []string{"id"},
+		Bounds: map[string]Bounds{"age": {0, 100}}, Vocabulary: map[string][]string{"job": {"baker"}}}
+	text := Schema{Label: "sick", Classes: Classes{"no", "yes"}, Text: "note", Tokens: "bytes", Length: 4}
+	classes := Schema{Classes: Classes{"0", "1"}}
+	steps := Schema{Classes: Classes{"0", "1"}, Tokens: "9"}
+	greys := npy("|u1", "False", "(2, 1, 1, 2)", byte(1), byte(2), byte(3), byte(255))
+	ids := npy("<i4", "False", "(2, 2)", int32(1), int32(8), int32(3), int32(-1))
+	y := npy("<i4", "False", "(2,)", int32(0), int32(1))
+	dir := writeFiles(t, map[string][]byte{
+		"lesson.csv":          []byte("job,id,who,age,sick\nbaker,1,a,10,no\ntailor,2,b,200,yes\n"),
+		"asked.csv":           []byte("age,more,job\n10,x,baker\n200,y,tailor\n"),
+		"asked.jsonl":         []byte("{\"job\":\"baker\",\"age\":10,\"more\":[]}\n{\"age\":200,\"job\":null}\n"),
+		"text.jsonl":          []byte("{\"note\":\"be\",\"sick\":\"no\"}\n{\"note\":\"longer\",\"sick\":\"yes\"}\n"),
+		"text.csv":            []byte("note\nbe\nlonger\n"),
+		"text.txt":            []byte("be\n\nlonger"),
+		"arrays/x_train.npy":  greys,
+		"arrays/y_train.npy":  y,
+		"greys.npy":           greys,
+		"asked/x.npy":         greys,
+		"steps/x_train.npy":   ids,
+		"steps/y_train.npy":   y,
+		"ids.npy":             ids,
+		"ids.txt":             []byte("1 8\n3\n"),
+		"lessons/a/1.png":     pngOf(t, coloured(2, 1)),
+		"lessons/b/1.png":     pngOf(t, grey(2, 1)),
+		"pictures/1.png":      pngOf(t, coloured(2, 1)),
+		"pictures/2.PNG":      pngOf(t, grey(2, 1)),
+		"pictures/.hidden":    nil,
+		"pictures/.git/x.png": nil,
+	})
+	for lesson, asked := range map[string][]string{
+		"lesson.csv": {"lesson.csv", "asked.csv", "asked.jsonl"},
+		"text.jsonl": {"text.jsonl", "text.csv", "text.txt"},
+		"arrays":     {"arrays", "greys.npy", "asked"},
+		"steps":      {"steps", "ids.npy", "ids.txt"},
+		"lessons":    {"lessons", "pictures"},
+	} {
+		o := Options{Schema: map[string]Schema{"lesson.csv": table, "text.jsonl": text, "arrays": classes, "steps": steps}[lesson]}
+		task, err := Open(filepath.Join(dir, lesson), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Schema = task.Schema
+		want := everyFeature(t, task.Train)
+		for _, name := range asked {
+			q, err := OpenQuestions(filepath.Join(dir, name), o, Lesson{Name: lesson, Shape: task.Train.Columns()[0].Shape})
+			if err != nil {
+				t.Errorf("%s by %s: %v", name, lesson, err)
+				continue
+			}
+			if c := q.Columns(); len(c) != 1 || c[0].Kind != task.Train.Columns()[0].Kind || c[0].Classes != task.Train.Columns()[0].Classes {
+				t.Errorf("%s by %s: columns %v", name, lesson, c)
+			}
+			got := everyFeature(t, q.Set)
+			if q.Len() != 2 || !slices.Equal(got, want) {
+				t.Errorf("%s by %s: %v, want %v", name, lesson, got, want)
+			}
+		}
+	}
+	q, err := OpenQuestions(filepath.Join(dir, "pictures"), Options{}, Lesson{Shape: []int{3, 1, 2}})
+	if err != nil || fmt.Sprint(q.Files) != "[1.png 2.PNG]" {
+		t.Errorf("files %v, %v", q.Files, err)
+	}
+}
+
+// Pixels are standardized as those were that a network learnt from.
+func TestQuestionsAreStandardised(t *testing.T) {
+	dir := writeFiles(t, map[string][]byte{"a.png": pngOf(t, grey(2, 1))})
+	lesson := Lesson{Name: "mnist", Shape: []int{1, 1, 2}}
+	plain, err := OpenQuestions(dir, Options{}, lesson)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := OpenQuestions(dir, Options{Standardize: true}, lesson)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range everyFeature(t, plain.Set) {
+		if got, want := everyFeature(t, q.Set)[i], (v-0.1307)/0.3081; got < want-1e-6 || got > want+1e-6 {
+			t.Errorf("pixel %d: %v, want %v", i, got, want)
+		}
+	}
+}
+
+func TestQuestionsOfAnotherKindAreRefused(t *testing.T) {
+	dir := writeFiles(t, map[string][]byte{
+		"a.csv": []byte("age\n1\n"), "a.txt": []byte("a\n"), "a.png": pngOf(t, grey(2, 1)), "coloured.png": pngOf(t, coloured(2, 1)), "a.npy": npy("<f4", "False", "(1, 2)", float32(1), float32(2)),
+		"empty/.keep": nil, "pages/a.pdf": nil, "damaged.png": []byte("\x89PNG"),
+	})
+	archive := filepath.Join(dir, "a.npz")
+	if err := os.Rename(zipOf(t, map[string][]byte{"y.npy": npy("<i4", "False", "(1,)", int32(1))}), archive); err != nil {
+		t.Fatal(err)
+	}
+	numbers := Schema{Bounds: map[string]Bounds{"age": {0, 1}}}
+	picture := []int{1, 1, 2}
+	for _, c := range []struct {
+		name   string
+		schema Schema
+		shape  []int
+		says   string
+	}{
+		{"a.csv", Schema{}, picture, "has columns"},
+		{"a.csv", Schema{Tokens: "bytes", Length: 2}, []int{2}, "has columns"},
+		{"a.csv", numbers, []int{2}, "shape [1]"},
+		{"a.txt", numbers, []int{1}, "plain text"},
+		{"a.png", numbers, []int{1}, "is a picture"},
+		{"a.png", Schema{}, []int{2, 1, 2}, "is a picture"},
+		{"a.png", Schema{}, []int{1, 2, 2}, "another size than the 2×2 pixels"},
+		{"coloured.png", Schema{}, picture, "is coloured"},
+		{"damaged.png", Schema{}, picture, "damaged.png"},
+		{"a.npy", numbers, []int{1}, "is an array"},
+		{"a.npy", Schema{Text: "a", Tokens: "bytes", Length: 2}, []int{2}, "is an array"},
+		{"a.npy", Schema{Tokens: "9"}, []int{2}, "whole numbers"},
+		{"a.npy", Schema{}, picture, "shape [2]"},
+		{"empty", Schema{}, picture, "no pictures"},
+		{"pages", Schema{}, picture, "neither .png nor .jpg"},
+		{archive, Schema{}, picture, "no array x"},
+		{"nowhere", Schema{}, picture, "nor a path"},
+		{"remarks", Schema{}, picture, "shape [16]"},
+	} {
+		name := c.name
+		if name != archive && name != "remarks" {
+			name = filepath.Join(dir, name)
+		}
+		if _, err := OpenQuestions(name, Options{Schema: c.schema}, Lesson{Shape: c.shape}); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.says)
+		}
+	}
+}
