@@ -14,15 +14,17 @@ import (
 
 // built is model.json: enough to build the network again, and to read data for it.
 type built struct {
-	Model      string      `json:"model"`
-	Shape      []int       `json:"shape"`
-	Vocabulary int         `json:"vocabulary,omitempty"`
-	Classes    int         `json:"classes"`
-	Labels     []int       `json:"labels,omitempty"` // the shape of an example's labels, where it has several
-	ClassNames []string    `json:"class_names,omitempty"`
-	Data       string      `json:"data"`
-	Test       string      `json:"test,omitempty"` // a second file
-	Schema     data.Schema `json:"schema,omitzero"`
+	Model      string   `json:"model"`
+	Shape      []int    `json:"shape"`
+	Vocabulary int      `json:"vocabulary,omitempty"`
+	Classes    int      `json:"classes"`
+	Labels     []int    `json:"labels,omitempty"` // the shape of an example's labels, where it has several
+	ClassNames []string `json:"class_names,omitempty"`
+	Data       string   `json:"data"`
+	Test       string   `json:"test,omitempty"` // a second file
+	// Standardize is said of pixels, as by --standardize.
+	Standardize bool        `json:"standardize,omitempty"`
+	Schema      data.Schema `json:"schema,omitzero"`
 
 	directions []float32 // of a projection, from the file of weights
 }
@@ -49,7 +51,7 @@ func (j *job) save(parameters []engine.Parameter) error {
 	}
 	e := j.example
 	text, err := json.MarshalIndent(built{Model: j.model, Shape: e.Shape, Vocabulary: e.Vocabulary, Classes: e.Classes, Labels: e.Labels,
-		ClassNames: j.task.ClassNames, Data: j.set.data, Test: j.set.test, Schema: j.task.Schema}, "", "  ")
+		ClassNames: j.task.ClassNames, Data: j.set.data, Test: j.set.test, Standardize: j.set.standardize, Schema: j.task.Schema}, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func (s *screen) eval(dir string, set *settings) error {
 	if !named {
 		set.data, set.test = b.Data, cmp.Or(set.test, b.Test)
 	}
-	options := data.Options{Dir: set.dataDir, Test: set.test, Standardize: set.standardize}
+	options := data.Options{Dir: set.dataDir, Test: set.test, Standardize: set.standardize || b.Standardize}
 	if options.Schema, err = set.readSchema(b.Schema); err != nil {
 		return asWrong(err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"strings"
@@ -76,6 +77,26 @@ func TestEvalLeavesTrainingRecordsAlone(t *testing.T) {
 	}
 	if stdout, _, _ := dptrain(strings.Replace(alone, "untested", "quiet", 1) + " --quiet"); !strings.HasPrefix(stdout, "NaN ") {
 		t.Errorf("--quiet prints %q", stdout)
+	}
+}
+
+// Pixels are standardized as they were for training, whether or not that is said again.
+func TestEvalStandardizesAsTrainDid(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for part, n := range map[string]int{"train": 40, "t10k": 6} {
+		pixels, labels := []byte{0, 0, 8, 3, 0, 0, 0, byte(n), 0, 0, 0, 1, 0, 0, 0, 2}, []byte{0, 0, 8, 1, 0, 0, 0, byte(n)}
+		for i := range n {
+			pixels, labels = append(pixels, byte(20*i), byte(255-i)), append(labels, byte(i%10))
+		}
+		if err := errors.Join(os.WriteFile(part+"-images-idx3-ubyte", pixels, 0o644), os.WriteFile(part+"-labels-idx1-ubyte", labels, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := answer(t, "train --data mnist --data-dir . --standardize --model logistic --non-private --steps 3 --lot 20 --out run")
+	for _, flag := range []string{"", " --standardize"} {
+		if again := answer(t, "eval run --data-dir ."+flag); again["loss"] != got["test_loss"] {
+			t.Errorf("eval%s: loss %v, train said %v", flag, again["loss"], got["test_loss"])
+		}
 	}
 }
 
