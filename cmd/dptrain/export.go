@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -69,8 +70,8 @@ func (s *screen) export(dir, format, out string) error {
 	if err != nil {
 		return err
 	}
-	if sameFile(filepath.Dir(out), dir) && slices.Contains(ownFiles, filepath.Base(out)) {
-		return wrong("--out %s is the run's own: choose another file", out)
+	if err := checkOut(out, dir); err != nil {
+		return err
 	}
 	file, err := exportAs(format, build, b, map[string]string{"model": b.Model})
 	if err != nil {
@@ -82,6 +83,21 @@ func (s *screen) export(dir, format, out string) error {
 	return s.show(exported{format, out, b.Model, len(file)}, out, func(w io.Writer) {
 		fmt.Fprintf(w, "model\t%s\nformat\t%s\nfile\t%s (%d bytes)\n", b.Model, format, out, len(file))
 	})
+}
+
+// checkOut refuses to replace what a run's folder holds, what is read, or what is no
+// plain file, such as a device.
+func checkOut(out, dir string, read ...string) error {
+	if sameFile(filepath.Dir(out), dir) && slices.Contains(ownFiles, filepath.Base(out)) {
+		return wrong("--out %s is the run's own: choose another file", out)
+	}
+	if info, err := os.Stat(out); err == nil && !info.Mode().IsRegular() {
+		return wrong("--out %s is there, and no plain file: choose another", out)
+	}
+	if slices.ContainsFunc(read, func(file string) bool { return sameFile(out, file) }) {
+		return wrong("--out %s is what is read: choose another file", out)
+	}
+	return nil
 }
 
 // exportAs gives a network in a format of other programs.

@@ -52,6 +52,7 @@ func TestExport(t *testing.T) {
 		"export run --out ./run/config.yaml":     "the run's own",
 		"export run --out " + ledger:             "the run's own",
 		"export run --out none/m":                "--out none/m",
+		"export run --out run":                   "no plain file",
 		brief + " --model mlp:3 --init run/model.safetensors --out o": "missing fc",
 	} {
 		if _, stderr, code := dptrain(line); code != exitWrong || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
