@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strings"
@@ -29,14 +30,20 @@ const (
 
 // bar is nil where there is no terminal that a line can be drawn again on.
 func (s *screen) bar(lots int) *bar {
-	f, ok := s.err.(*os.File)
-	if !ok || s.quiet || !term.IsTerminal(int(f.Fd())) || os.Getenv("TERM") == "dumb" {
+	f, ok := terminal(s.err)
+	if !ok || s.quiet || os.Getenv("TERM") == "dumb" {
 		return nil
 	}
 	return &bar{terminal: f, lots: lots, ProgressBar: progressbar.NewOptions(lots,
 		progressbar.OptionSetWriter(f), progressbar.OptionShowCount(),
 		progressbar.OptionSetPredictTime(false), progressbar.OptionSetElapsedTime(false),
 		progressbar.OptionUseANSICodes(runtime.GOOS != "windows"))}
+}
+
+// terminal is the one that is written to, if it is one.
+func terminal(w io.Writer) (f *os.File, ok bool) {
+	f, ok = w.(*os.File)
+	return f, ok && term.IsTerminal(int(f.Fd()))
 }
 
 // show draws the bar after a lot, with as many of the words as fit, the first ones

@@ -234,3 +234,24 @@ func TestChoiceIsStopped(t *testing.T) {
 		answer(t, "ledger epsilon "+name)
 	}
 }
+
+// interruptedBy is a writer that interrupts whoever writes.
+type interruptedBy struct{ bytes.Buffer }
+
+func (w *interruptedBy) Write(p []byte) (int, error) {
+	syscall.Kill(os.Getpid(), syscall.SIGINT)
+	time.Sleep(50 * time.Millisecond) // until it has been told
+	return w.Buffer.Write(p)
+}
+
+// Answers that are interrupted say that they are not all.
+func TestPredictInterrupted(t *testing.T) {
+	inWorkshop(t)
+	answer(t, brief+" --steps 1 --noise 1 --delta 1e-5 --out run")
+	var stdout interruptedBy
+	var stderr bytes.Buffer
+	code := run(strings.Fields("predict run --data people.csv --scores"), &stdout, &stderr)
+	if code != exitInterrupted || !strings.Contains(stderr.String(), "of 4000 examples") {
+		t.Errorf("exit %d, %s", code, &stderr)
+	}
+}
