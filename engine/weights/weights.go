@@ -3,7 +3,8 @@
 //
 // The files are safetensors, which Python's package of that name reads and writes. Start
 // takes the weights of a PyTorch model, too, where its state_dict has the names that the
-// network has: a dense layer's weight is then turned over, and those of an LSTM or a GRU
+// network has: a dense layer's weight, or another matrix [in, out] that gorgonia.Mul
+// multiplies by, is then turned over, and those of an LSTM or a GRU
 // are named and ordered as torch.nn has them. Which of the two a file is follows from its
 // shapes; where all dense weights are square, its metadata must say format=pt.
 package weights

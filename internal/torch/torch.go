@@ -11,6 +11,9 @@
 //	NAME.k.hidden.bias of a GRU               the last third of NAME.bias_hh_lk
 //	NAME.k.reverse.…                          …_lk_reverse
 //
+// A matrix [in, out] that gorgonia.Mul multiplies rows by, made from the inputs, is a dense
+// layer's weight, too, whatever its name.
+//
 // Gates stand in PyTorch's order on both sides. PyTorch's second bias, bias_hh_lk,
 // does what the first one does (but for a GRU's candidate): it is written as zeros
 // and, where it is read, added to the first. Attention's two dense layers keep
@@ -100,6 +103,13 @@ func uses(net *perexample.Network) map[*G.Node]op.Spec {
 			for _, x := range in[1:] {
 				used[x] = s
 			}
+		case op.MatMul:
+			// The other factor of a dense layer's weight is made from the inputs.
+			for i, inOut := range []bool{s.TransA, !s.TransB} {
+				if inOut && asks(in[1-i], net.Inputs) {
+					used[in[i]] = s
+				}
+			}
 		}
 		for _, x := range in {
 			visit(x)
@@ -108,6 +118,12 @@ func uses(net *perexample.Network) map[*G.Node]op.Spec {
 	visit(net.Output)
 	visit(net.Loss) // a network that scores nothing has no output
 	return used
+}
+
+// asks reports whether a node is computed from some inputs.
+func asks(n *G.Node, inputs G.Nodes) bool {
+	read := op.Ancestors(n)
+	return slices.ContainsFunc(inputs, func(x *G.Node) bool { return slices.Contains(read, x) })
 }
 
 // recurrent finds the recurrent layers, NAME.k or NAME.k.reverse, whose

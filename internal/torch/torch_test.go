@@ -13,11 +13,14 @@ import (
 
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/cpu"
+	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
 )
 
 func parse(t *testing.T, spec string, e models.Example) perexample.Build {
@@ -122,6 +125,41 @@ func TestNoOutput(t *testing.T) {
 	}
 	if _, _, err := Import(net, file, nil); err == nil {
 		t.Error("a square weight was read without a word of its layout")
+	}
+}
+
+// A matrix by which a network multiplies with Gorgonia's own operation is that of a
+// torch.nn.Linear where it is [in, out], and lies as it does in PyTorch where it is turned
+// over in the product; nothing is said of one that is multiplied by parameters alone.
+func TestProductsOfGorgonia(t *testing.T) {
+	g := G.NewGraph()
+	matrix := func(name string) *G.Node {
+		return G.NewMatrix(g, tensor.Float32, G.WithShape(2, 2), G.WithName(name), G.WithInit(G.Zeroes()))
+	}
+	x := G.NewMatrix(g, tensor.Float32, G.WithShape(1, 2), G.WithName("x"), G.WithInit(G.Zeroes()))
+	right, left, turned, low, rank := matrix("right"), matrix("left"), matrix("turned"), matrix("low"), matrix("rank")
+	h := G.Must(G.Mul(G.Must(G.Mul(x, right)), G.Must(G.Transpose(turned))))
+	h = G.Must(G.Mul(h, G.Must(G.Mul(low, rank))))
+	h, err := op.Apply(op.MatMul{TransA: true, TransB: true}, left, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	net := &perexample.Network{Batch: 1, Inputs: G.Nodes{x}, Params: G.Nodes{right, left, turned, low, rank}, Loss: G.Must(G.Sum(h))}
+	var file []safetensors.Tensor
+	for _, p := range net.Params {
+		file = append(file, safetensors.Tensor{Name: p.Name(), Shape: []int{2, 2}, Values: []float32{1, 2, 3, 4}})
+	}
+	values, _, err := Import(net, file, map[string]string{"format": "pt"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]float32{"right": {1, 3, 2, 4}, "left": {1, 3, 2, 4}, "turned": {1, 2, 3, 4}, "low": {1, 2, 3, 4}, "rank": {1, 2, 3, 4}} {
+		if !slices.Equal(values[name], want) {
+			t.Errorf("%s: PyTorch's rows 1 2 and 3 4 are read as %v, want %v", name, values[name], want)
+		}
+	}
+	if _, _, err := Import(net, file, nil); err == nil {
+		t.Error("square weights were read without a word of their layout")
 	}
 }
 
