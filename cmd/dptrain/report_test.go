@@ -3,8 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -125,4 +129,41 @@ func TestMetricsNeverSayLess(t *testing.T) {
 	if lines != 10 {
 		t.Errorf("%d lines, want 10", lines)
 	}
+}
+
+// Whatever the report reads of run.json and metrics.jsonl, a run writes: a key that one of
+// the two alone renames would be shown as nothing.
+func TestReportReadsKeysThatAreWritten(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "internal", "report", "run.go"), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, writes := range map[string]any{"summary": result{}, "point": point{}} {
+		written := map[string]bool{}
+		for _, f := range reflect.VisibleFields(reflect.TypeOf(writes)) {
+			written[key(string(f.Tag))] = true
+		}
+		read := 0
+		ast.Inspect(file, func(n ast.Node) bool {
+			if s, is := n.(*ast.TypeSpec); is && s.Name.Name != name {
+				return false
+			}
+			if f, is := n.(*ast.Field); is && f.Tag != nil {
+				read++
+				if k := key(strings.Trim(f.Tag.Value, "`")); !written[k] {
+					t.Errorf("the report's %s reads %q, which no run writes", name, k)
+				}
+			}
+			return true
+		})
+		if read < 2 {
+			t.Errorf("%d keys of the report's %s were found", read, name)
+		}
+	}
+}
+
+// key is what a field is called in JSON.
+func key(tag string) string {
+	name, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
+	return name
 }
