@@ -5,14 +5,15 @@ import (
 	"errors"
 	"math"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/dptrain/dptrain/cuda"
 )
 
-// A run on a GPU measures its accuracy there, eval does so too, and the CPU says the
-// same.
+// A run on a GPU measures its accuracy there, eval does so too and predict answers, and
+// the CPU says the same.
 func TestEvalOnAGPU(t *testing.T) {
 	gpus, err := cuda.Devices()
 	if err != nil && cuda.Built {
@@ -27,6 +28,14 @@ func TestEvalOnAGPU(t *testing.T) {
 		again := answer(t, "eval run "+where)
 		if !(math.Abs(again["loss"].(float64)-got["test_loss"].(float64)) <= 1e-5) || !(math.Abs(again["accuracy"].(float64)-got["test_accuracy"].(float64)) <= 1e-3) {
 			t.Errorf("eval %s says %v, train said %v, %v", where, again, got["test_accuracy"], got["test_loss"])
+		}
+	}
+	there, here := cellsOf(t, said(t, "predict run --data digits --device cuda:0")), cellsOf(t, said(t, "predict run --data digits --device cpu"))
+	for i, p := range there["probability"] {
+		a, _ := strconv.ParseFloat(p, 64)
+		b, _ := strconv.ParseFloat(here["probability"][i], 64)
+		if len(there["class"]) != len(here["class"]) || !(math.Abs(a-b) <= 1e-4) {
+			t.Fatalf("example %d: probability %v on the GPU, %v on the CPU", i, a, b)
 		}
 	}
 	if _, stderr, code := dptrain("eval run --device cpu --precision bf16"); code != exitWrong {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // cellsOf are the cells of a CSV text below its first line, by column.
@@ -44,7 +45,7 @@ func said(t *testing.T, line string) string {
 // it and however it is written.
 func TestPredictTables(t *testing.T) {
 	inWorkshop(t)
-	answer(t, brief+" --steps 20 --noise 0.5 --delta 1e-5 --seed 1 --out run")
+	answer(t, baseline+" --steps 20 --seed 1 --out run")
 	want := said(t, "predict run --data test.csv")
 	labels := cellsOf(t, string(contents(t, "test.csv")))["label"]
 	got, right := cellsOf(t, want), 0
@@ -123,7 +124,6 @@ func TestPredictTables(t *testing.T) {
 		"--data a.xyz":                        "cannot tell",
 		"--data run":                          "neither .png nor .jpg",
 		"--data nowhere.csv":                  "nor a path",
-		"--data digits":                       "shape [1 28 28]",
 		"--data mnist":                        "--data-dir",
 		"--data test.csv --format xml":        "csv, jsonl",
 		"--data test.csv --out run/run.json":  "the run's own",
@@ -143,6 +143,19 @@ func TestPredictTables(t *testing.T) {
 	}
 	if _, stderr, code := dptrain("predict elsewhere --data test.csv"); code != exitWrong || !strings.Contains(stderr, "elsewhere holds no model") {
 		t.Errorf("no run: exit %d, %s", code, stderr)
+	}
+}
+
+// Who waits long without a terminal is told how far it has come.
+func TestPredictTellsHowFar(t *testing.T) {
+	inWorkshop(t)
+	answer(t, baseline+" --steps 1 --out run")
+	defer func(was time.Duration) { patience = was }(patience)
+	patience = 0
+	for flags, says := range map[string]string{"": "example 2400/4000, ", " --quiet": ""} {
+		if _, stderr, code := dptrain("predict run --data people.csv --out a.csv" + flags); code != exitDone || !strings.Contains(stderr, says) || (says == "") != (stderr == "") {
+			t.Errorf("%s: exit %d, %s", flags, code, stderr)
+		}
 	}
 }
 
@@ -166,7 +179,7 @@ func TestPredictTexts(t *testing.T) {
 	if again := said(t, "predict run --data plain.txt"); again != want || len(cellsOf(t, want)["class"]) != 40 {
 		t.Errorf("plain text is answered otherwise:\n%s\n%s", again, want)
 	}
-	answer(t, "train --accountant rdp --delta 1e-5 --model gru:2 --data remarks --next --noise 1 --steps 1 --lot 8 --out language")
+	answer(t, "train --accountant rdp --delta 1e-5 --model gru:2 --data plain.txt --tokens bytes --length 4 --noise 1 --steps 1 --lot 8 --out language")
 	if _, stderr, code := dptrain("predict language --data plain.txt"); code != exitWrong || !strings.Contains(stderr, "every step") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("a language model: exit %d, %s", code, stderr)
 	}
