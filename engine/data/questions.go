@@ -43,8 +43,12 @@ func OpenQuestions(name string, o Options, learnt Lesson) (Questions, error) {
 }
 
 func openQuestions(name string, o Options, learnt Lesson) (q Questions, err error) {
+	var tones []Tone
+	if o.Standardize {
+		tones = published(learnt.Name)
+	}
 	if slices.Contains(knownNames, name) {
-		q.Set, err = knownQuestions(name, o)
+		q.Set, err = knownQuestions(name, o, tones)
 		return q, err
 	}
 	folder, err := lookAt(name, o)
@@ -53,10 +57,6 @@ func openQuestions(name string, o Options, learnt Lesson) (q Questions, err erro
 	}
 	if err := o.Schema.validate(); err != nil {
 		return q, fmt.Errorf("%s: %w", name, err)
-	}
-	var tones []Tone
-	if o.Standardize {
-		tones = published(learnt.Name)
 	}
 	s := o.Schema.features(learnt.Shape)
 	tree, file, lines := os.DirFS(filepath.Dir(name)), filepath.Base(name), lineReader(nil)
@@ -93,19 +93,23 @@ func (s Schema) features(shape []int) Schema {
 }
 
 // knownQuestions are the test examples of a named data set, or all where it has none.
-func knownQuestions(name string, o Options) (Set, error) {
-	said := o.Schema
-	if o.Schema = (Schema{}); name == "remarks" {
-		o.Schema = Schema{Tokens: said.Tokens, Words: said.Words, Length: said.Length}
+func knownQuestions(name string, o Options, tones []Tone) (Set, error) {
+	plain := Options{Dir: o.Dir}
+	if name == "remarks" {
+		plain.Schema = Schema{Tokens: o.Schema.Tokens, Words: o.Schema.Words, Length: o.Schema.Length}
 	}
-	task, err := open(name, o)
+	task, err := open(name, plain)
 	if err != nil {
 		return nil, err
 	}
-	if task.Test == nil {
-		return task.Train, nil
+	set := task.Test
+	if set == nil {
+		set = task.Train
 	}
-	return task.Test, nil
+	if p, is := set.(*Pictures); is {
+		return newPictures(p.columns[:1], p.pixels, nil, tones)
+	}
+	return set, nil
 }
 
 func lineQuestions(name string, s Schema, read lineReader) (Set, error) {

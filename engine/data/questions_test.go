@@ -103,7 +103,16 @@ func TestQuestionsAreStandardised(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, v := range everyFeature(t, plain.Set) {
+	numbers := everyFeature(t, plain.Set)
+	task, err := Open("mnist", Options{Dir: writeFiles(t, tinyMNIST()), Standardize: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	known, err := OpenQuestions("mnist", Options{Dir: writeFiles(t, tinyMNIST()), Standardize: true}, Lesson{Name: "mnist", Shape: task.Test.Columns()[0].Shape})
+	if err != nil || !slices.Equal(everyFeature(t, known.Set), everyFeature(t, task.Test)) {
+		t.Errorf("the data set itself: %v", err)
+	}
+	for i, v := range numbers {
 		if got, want := everyFeature(t, q.Set)[i], (v-0.1307)/0.3081; got < want-1e-6 || got > want+1e-6 {
 			t.Errorf("pixel %d: %v, want %v", i, got, want)
 		}
