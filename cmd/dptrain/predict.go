@@ -51,10 +51,10 @@ is taken. All is read as it was for training: by the bounds, words and length th
 the run's folder says.
 
 Nothing of the training data is read, and answers cost no privacy: each is a function
-of released weights and of one example that whoever asks has brought, and ε covers
-that for as many as are asked, about training records, too. (It covers nothing of
-what the asker knows already, and a model of train --non-private has no ε.) Answers
-do tell of the examples asked about.`,
+of the released weights, which the run's ε covers however often they are asked, and of
+the features of one example, which whoever asks has brought; so it is where that is a
+training record, too. A model of train --non-private has no ε, and its answers may give
+its records away. Answers tell of the examples asked about: treat them as those.`,
 		Example: `  dptrain predict runs/mine --data new.csv
   dptrain predict runs/mine --data new.jsonl --scores --out answers.jsonl
   dptrain predict runs/pictures --data folder --out answers.csv --device cuda:0
