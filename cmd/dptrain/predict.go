@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// predicted is what predict answers.
-type predicted struct {
+// prediction is what predict answers.
+type prediction struct {
 	Examples int      `json:"examples"`
 	Out      string   `json:"out"`
 	Format   string   `json:"format"`
@@ -123,7 +123,7 @@ func (s *screen) predict(dir string, set *asked) error {
 	case err != nil:
 		return asFailed(fmt.Errorf("--out %s: %w", set.out, err))
 	}
-	answer := predicted{questions.Len(), set.out, set.format, columns, set.data, b.Model}
+	answer := prediction{questions.Len(), set.out, set.format, columns, set.data, b.Model}
 	return s.show(answer, set.out, func(w io.Writer) {
 		fmt.Fprintf(w, "model\t%s\nexamples\t%d\nfile\t%s\n", b.Model, questions.Len(), set.out)
 	})
@@ -223,6 +223,8 @@ type reply struct {
 	of      func(cells []any, output []float32) ([]any, error)
 }
 
+var errNotFinite = errors.New("what the model answers is not finite: the example has numbers far beyond those that it was trained on, or its training diverged")
+
 // reply is the model's: a class.
 func (b built) reply(scores bool) (reply, error) {
 	if b.Schema.Next || len(b.Labels) > 0 {
@@ -264,7 +266,7 @@ func softmax(shares []float64, scores []float32) (best int, err error) {
 	}
 	for i, v := range scores {
 		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
-			return 0, errors.New("the model's scores are not finite: the example has numbers far beyond those that it was trained on, or its training diverged")
+			return 0, errNotFinite
 		}
 		if v > scores[best] {
 			best = i
