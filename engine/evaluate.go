@@ -20,6 +20,15 @@ type Evaluation struct {
 	Loss     float64 // mean; 0 where the network keeps no losses
 	// Confusion counts, for each true class, what was answered.
 	Confusion [][]int
+	Targets   int // numbers that were to be predicted; 0 where there are none
+	Errors        // of these; zeros where Targets is 0
+}
+
+// Errors are by how much answers miss targets, in the units that the targets have in the set.
+type Errors struct {
+	RMSE float64 // the root of the mean squared error
+	MAE  float64 // the mean absolute error
+	R2   float64 // 1 less the squared errors as a share of those of the targets' means; NaN where targets do not vary
 }
 
 // evaluationBatch is how many examples are scored together, where they fit.
@@ -121,6 +130,8 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 		}
 	}
 	losses, output := e.machine.Losses(), e.machine.Output()
+	target := e.network.target
+	missed := newMisses(e.network.output)
 	for from := 0; from < s.Len(); from += e.network.batch {
 		n := min(e.network.batch, s.Len()-from)
 		if err := e.forward(s, from, n); err != nil {
@@ -128,6 +139,9 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 		}
 		for _, l := range losses[:n*(len(losses)/e.network.batch)] {
 			score.Loss += float64(l)
+		}
+		if target >= 0 {
+			missed.add(e.used[target], output)
 		}
 		if label < 0 {
 			continue
@@ -153,6 +167,7 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 		score.Accuracy = float64(right) / float64(score.Labels)
 	}
 	score.Loss /= float64(s.Len())
+	score.Targets, score.Errors = missed.count, missed.errors()
 	return score, nil
 }
 

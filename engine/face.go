@@ -16,6 +16,7 @@ type face struct {
 	inputs []facet
 	asked  int // how many of the inputs, the first ones, answers depend on
 	output int // numbers that an example is answered with; 0: none are kept
+	target int // the input that answers are to come near to; -1: none
 }
 
 // facet is an input: its name, how many numbers of an example it takes, and, where
@@ -27,7 +28,7 @@ type facet struct {
 }
 
 func faceOf(n *perexample.Network) face {
-	f := face{batch: n.Batch}
+	f := face{batch: n.Batch, target: -1}
 	named := entries(n)
 	for _, in := range n.Inputs {
 		f.inputs = append(f.inputs, facet{in.Name(), in.Shape().TotalSize() / n.Batch, named[in]})
@@ -35,6 +36,7 @@ func faceOf(n *perexample.Network) face {
 	if n.Output != nil {
 		f.output = n.Output.Shape().TotalSize() / n.Batch
 		f.asked = asked(n)
+		f.target = predicted(n)
 	}
 	return f
 }
@@ -48,6 +50,26 @@ func asked(n *perexample.Network) (first int) {
 		}
 	}
 	return first
+}
+
+// predicted is the input that the loss measures the output's distance from; -1 where it does
+// nothing of the kind, as where the output is the logarithm of a rate.
+func predicted(n *perexample.Network) int {
+	for _, loss := range n.Loss.Graph().AllNodes() {
+		switch o := op.Of(loss).(type) {
+		case op.SquaredError:
+		case op.ElementLosses:
+			if o.Kind != op.AbsoluteError && o.Kind != op.HuberError {
+				continue
+			}
+		default:
+			continue
+		}
+		if in := op.Operands(loss); in[0] == n.Output {
+			return slices.Index(n.Inputs, in[1])
+		}
+	}
+	return -1
 }
 
 // without is the face that a set of the first columns meets, where answers need no more.

@@ -8,7 +8,7 @@ import (
 )
 
 func logistic(n *layer.Net, x *G.Node, e Example, _ args) *G.Node {
-	return n.Dense(n.Flatten(x), "fc", e.Classes, layer.Identity)
+	return n.Dense(n.Flatten(x), "fc", e.answers(), layer.Identity)
 }
 
 func mlp(n *layer.Net, x *G.Node, e Example, a args) *G.Node {
@@ -16,7 +16,7 @@ func mlp(n *layer.Net, x *G.Node, e Example, a args) *G.Node {
 	for i, units := range a.hidden {
 		x = n.Dropout(n.Dense(x, fmt.Sprintf("fc%d", i+1), units, a.act), a.dropout)
 	}
-	return n.Dense(x, fmt.Sprintf("fc%d", len(a.hidden)+1), e.Classes, layer.Identity)
+	return n.Dense(x, fmt.Sprintf("fc%d", len(a.hidden)+1), e.answers(), layer.Identity)
 }
 
 func abadiMLP(n *layer.Net, x *G.Node, e Example, _ args) *G.Node {
@@ -26,5 +26,5 @@ func abadiMLP(n *layer.Net, x *G.Node, e Example, _ args) *G.Node {
 func embeddingBag(n *layer.Net, ids *G.Node, e Example, a args) *G.Node {
 	x := n.EmbeddingBag(ids, "embedding", e.Vocabulary, a.hidden[0])
 	x = n.Dense(x, "fc1", a.hidden[0], layer.ReLU)
-	return n.Dense(x, "fc2", e.Classes, layer.Identity)
+	return n.Dense(x, "fc2", e.answers(), layer.Identity)
 }

@@ -44,6 +44,8 @@ func fill(t *testing.T, net *perexample.Network, e Example, r *rand.Rand) {
 		v := make([]float32, in.Shape().TotalSize())
 		for j := range v {
 			switch {
+			case i == 1 && e.Targets > 0:
+				v[j] = float32(r.NormFloat64())
 			case i == 1:
 				v[j] = float32(r.IntN(e.Classes))
 			case e.Vocabulary > 0:
@@ -119,6 +121,29 @@ func TestModels(t *testing.T) {
 			}
 			follow(t, net, c.e)
 		})
+	}
+}
+
+// Every body predicts numbers as well, and its loss is then their squared error.
+func TestRegressions(t *testing.T) {
+	for _, m := range Known() {
+		f, _ := find(m.Name)
+		e := Example{Shape: []int{1, 28, 28}, Targets: 2}
+		if f.reads >= indices {
+			e = Example{Shape: []int{5}, Vocabulary: 7, Targets: 2}
+		}
+		build, err := Parse(m.Name, e, 1)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		net, err := build(3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !net.Output.Shape().Eq(tensor.Shape{3, 2}) || !net.Losses.Shape().Eq(tensor.Shape{3}) || op.Of(net.Losses) != (op.SquaredError{}) {
+			t.Errorf("%s: output %v, losses %v by %v", m.Name, net.Output.Shape(), net.Losses.Shape(), net.Losses.Op())
+		}
 	}
 }
 
@@ -270,6 +295,9 @@ func TestSpecsThatCannotBe(t *testing.T) {
 		{"mlp:drop=0.5", mnist, "dropout=RATE, is needed"},
 		{"embbag:x", Example{Shape: []int{3}, Vocabulary: 5, Classes: 2}, `"x"`},
 		{"mlp", Example{Shape: []int{3}, Classes: 1}, "1 classes"},
+		{"mlp", Example{Shape: []int{3}, Classes: 2, Targets: 1}, "numbers or a class"},
+		{"mlp", Example{Shape: []int{3}, Targets: -1}, "numbers or a class"},
+		{"transformer:tied", Example{Shape: []int{3}, Vocabulary: 5, Targets: 1}, "label for each step"},
 		{"mlp", Example{Classes: 2}, "no features"},
 		{"mlp", Example{Shape: []int{-1}, Classes: 2}, "[-1]"},
 		{"mlp", Example{Shape: []int{3}, Vocabulary: 5, Classes: 2}, "embbag reads those"},

@@ -10,26 +10,31 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// Example is what a classifier is told of the data: public facts, none of them
+// Example is what a network is told of the data: public facts, none of them
 // learnt from it.
 type Example struct {
 	Shape      []int // of one example's features: [784], [1, 28, 28], …
 	Vocabulary int   // features are indices below it; 0 where they are numbers
 	Classes    int
+	Targets    int   // numbers that are predicted, in place of a class
 	Labels     []int // shape of one example's label: none, or that of a sequence with a label for each step
 }
+
+// answers is how many numbers an example, or a step of it, is answered with.
+func (e Example) answers() int { return e.Classes + e.Targets }
 
 // Projection is the name of the directions in a network of [Projected].
 const Projection = "projection.weight"
 
-// Parse reads NAME[:ARGS] and gives the builder of that classifier for such
+// Parse reads NAME[:ARGS] and gives the builder of that network for such
 // examples, with starting weights from the given public seed. Its inputs are the
-// features and the label, in this order.
+// features and the label, in this order; it ends in cross-entropy. Where targets
+// are predicted these stand in the label's place, and it ends in the squared error.
 func Parse(spec string, e Example, seed uint64) (perexample.Build, error) {
 	return Projected(spec, e, seed, nil)
 }
 
-// Projected is Parse for a classifier that sees of an example its products with
+// Projected is Parse for a network that sees of an example its products with
 // some public directions alone: rows as long as an example's features, one after
 // the other, which are not trained. None are given: it is Parse.
 func Projected(spec string, e Example, seed uint64, directions []float32) (perexample.Build, error) {
@@ -54,8 +59,12 @@ func Projected(spec string, e Example, seed uint64, directions []float32) (perex
 		if directions != nil {
 			x = n.Project(n.Flatten(x), Projection, directions)
 		}
-		logits := f.body(n, x, e, a)
-		n.CrossEntropy(logits, n.Input("label", e.Labels...))
+		answers := f.body(n, x, e, a)
+		if e.Targets > 0 {
+			n.SquaredError(answers, n.Input("target", e.Targets))
+		} else {
+			n.CrossEntropy(answers, n.Input("label", e.Labels...))
+		}
 		return n.Network()
 	}
 	if _, err := build(1); err != nil {
@@ -104,7 +113,10 @@ func (t takes) String() string {
 
 // fits says why the model cannot read such examples.
 func (f family) fits(e Example) error {
-	if e.Classes < 2 {
+	switch {
+	case e.Targets < 0 || e.Targets > 0 && (e.Classes != 0 || len(e.Labels) > 0):
+		return fmt.Errorf("%d targets and %d classes: a network predicts numbers or a class", e.Targets, e.Classes)
+	case e.Targets == 0 && e.Classes < 2:
 		return fmt.Errorf("%d classes: a classifier needs at least 2", e.Classes)
 	}
 	if len(e.Shape) == 0 {
@@ -129,7 +141,7 @@ func (f family) fits(e Example) error {
 }
 
 var families = []family{
-	{Description{"logistic", "", "one dense layer: multinomial logistic regression"}, numbers, none, logistic},
+	{Description{"logistic", "", "one dense layer: multinomial logistic regression or, of a --target, linear regression"}, numbers, none, logistic},
 	{Description{"mlp", "[HIDDEN,...][,act=relu|tanh][,dropout=RATE]", "dense layers over any features, tables among them; 128 hidden units where none are given, of which RATE are dropped in training"}, numbers, hidden, mlp},
 	{Description{"abadi-mlp", "", "1000 hidden ReLU units (Abadi et al. 2016, section 5.2)"}, numbers, none, abadiMLP},
 	{Description{"digits-cnn", "", "two small tanh convolutions: light enough for a laptop and for much noise"}, pictures, none, digitsCNN},

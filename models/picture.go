@@ -8,9 +8,9 @@ import (
 )
 
 // head flattens the picture and answers through one hidden layer.
-func head(n *layer.Net, x *G.Node, units int, act layer.Activation, classes int) *G.Node {
+func head(n *layer.Net, x *G.Node, units int, act layer.Activation, answers int) *G.Node {
 	x = n.Dense(n.Flatten(x), "fc1", units, act)
-	return n.Dense(x, "fc2", classes, layer.Identity)
+	return n.Dense(x, "fc2", answers, layer.Identity)
 }
 
 var halve = layer.Window{Size: 2, Stride: 2}
@@ -23,7 +23,7 @@ func digitsCNN(n *layer.Net, x *G.Node, e Example, _ args) *G.Node {
 	x = n.MaxPool(x, halve)
 	x = n.Conv2D(x, "conv2", 16, layer.Window{Size: 3, Pad: 1}, layer.Tanh)
 	x = n.MaxPool(x, halve)
-	return head(n, x, 32, layer.Tanh, e.Classes)
+	return head(n, x, 32, layer.Tanh, e.answers())
 }
 
 // mnistCNN pads its first convolution as TensorFlow's "same" does on 28×28, and
@@ -35,7 +35,7 @@ func mnistCNN(n *layer.Net, x *G.Node, e Example, a args) *G.Node {
 	x = n.MaxPool(x, overlap)
 	x = n.Conv2D(x, "conv2", 32, layer.Window{Size: 4, Stride: 2}, a.act)
 	x = n.MaxPool(x, overlap)
-	return head(n, x, 32, a.act, e.Classes)
+	return head(n, x, 32, a.act, e.answers())
 }
 
 func cifarAbadi(n *layer.Net, x *G.Node, e Example, _ args) *G.Node {
@@ -43,7 +43,7 @@ func cifarAbadi(n *layer.Net, x *G.Node, e Example, _ args) *G.Node {
 		x = n.Conv2D(x, name, 64, layer.Window{Size: 5, Pad: 2}, layer.ReLU)
 		x = n.MaxPool(x, halve)
 	}
-	return head(n, x, 384, layer.ReLU, e.Classes)
+	return head(n, x, 384, layer.ReLU, e.answers())
 }
 
 func cifarTanh(n *layer.Net, x *G.Node, e Example, _ args) *G.Node {
@@ -53,7 +53,7 @@ func cifarTanh(n *layer.Net, x *G.Node, e Example, _ args) *G.Node {
 			x = n.MaxPool(x, halve)
 		}
 	}
-	return head(n, x, 128, layer.Tanh, e.Classes)
+	return head(n, x, 128, layer.Tanh, e.answers())
 }
 
 // groups is the number of groups that De et al. (2022) normalise channels in.
@@ -77,7 +77,7 @@ func wideResNet(n *layer.Net, x *G.Node, e Example, a args) *G.Node {
 		}
 	}
 	x = n.Activate(n.GroupNorm(x, "norm", groups), layer.ReLU)
-	return n.Dense(n.GlobalAvgPool(x), "fc", e.Classes, layer.Identity)
+	return n.Dense(n.GlobalAvgPool(x), "fc", e.answers(), layer.Identity)
 }
 
 // block normalises and activates before each of its convolutions; where the

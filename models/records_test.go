@@ -58,6 +58,8 @@ func wholeNetworks(t *testing.T) []whole {
 		named(t, "transformer", text),
 		named(t, "transformer", tokens),
 		named(t, "transformer:tied", tokens),
+		named(t, "mlp:8,act=tanh", Example{Shape: []int{5}, Targets: 1}),
+		named(t, "gru:9", Example{Shape: []int{6}, Vocabulary: 30, Targets: 2}),
 		made("two layers of LSTM in both directions", text, func(n *layer.Net, x *G.Node) *G.Node {
 			x = n.LSTM(n.Embedding(x, "table", 30, 5), "lstm", 4, layer.Recurrent{Layers: 2, Bidirectional: true})
 			return n.Dense(n.MeanOverTime(x), "fc", 3, layer.Identity)

@@ -7,13 +7,12 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// answer gives logits for each step where labels are one a step, else for the
-// mean over the steps.
+// answer answers each step where labels are one a step, else the mean over the steps.
 func answer(n *layer.Net, x *G.Node, e Example) *G.Node {
 	if len(e.Labels) == 0 {
 		x = n.MeanOverTime(x)
 	}
-	return n.Dense(x, "fc", e.Classes, layer.Identity)
+	return n.Dense(x, "fc", e.answers(), layer.Identity)
 }
 
 // embedded is the width that recurrent networks embed indices in.

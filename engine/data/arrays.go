@@ -18,7 +18,7 @@ const (
 // from an .npz file or a folder of .npy files. Examples lie along the first axis
 // of x. Bytes are greys, kept as they are and scaled to [0, 1] when they are read;
 // other numbers are taken as they are, so scale them by public constants. A y is a
-// whole number from 0 on.
+// whole number from 0 on or, where it is the target, any number, scaled by its bounds.
 //
 // With Tokens a count, x [examples, length] holds indices below it, -1 for
 // padding, and y may have a label for each step, -1 for none; with Next there is
@@ -39,7 +39,9 @@ func openArrays(tree fs.FS, where string, s Schema) (*Task, error) {
 		return nil, fmt.Errorf("%s: the length of examples is that of the array; leave out --length", where)
 	case s.Next && indices == 0:
 		return nil, fmt.Errorf("%s: for each step to predict the next, x must hold indices; write --tokens with how many there are", where)
-	case len(s.Classes) < 2 && !s.Next:
+	case s.Target != "" && len(s.Bounds) == 0:
+		return nil, fmt.Errorf("%s: the limits of the target y were not given; write --bounds y=LOW:HIGH, and take them from public knowledge, not from these arrays", where)
+	case s.Target == "" && len(s.Classes) < 2 && !s.Next:
 		return nil, fmt.Errorf("%s: how many classes there are was not given; write --classes with their count or public names", where)
 	}
 	task := &Task{ClassNames: s.Classes, Private: true, Schema: s}
@@ -47,7 +49,7 @@ func openArrays(tree fs.FS, where string, s Schema) (*Task, error) {
 		if s.Next {
 			set, err = readSteps(tree, x, indices)
 		} else {
-			set, err = readArrays(tree, x, y, indices, len(s.Classes))
+			set, err = readArrays(tree, x, y, indices, s)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", where, err)
@@ -73,7 +75,10 @@ func openArrays(tree fs.FS, where string, s Schema) (*Task, error) {
 	return task, nil
 }
 
-func readArrays(tree fs.FS, xName, yName string, indices, classes int) (Set, error) {
+// arrayTarget is the one column of arrays that has a name, to be the target.
+const arrayTarget = "y"
+
+func readArrays(tree fs.FS, xName, yName string, indices int, s Schema) (Set, error) {
 	x, features, err := readExamples(tree, xName, indices)
 	if err != nil {
 		return nil, err
@@ -82,10 +87,13 @@ func readArrays(tree fs.FS, xName, yName string, indices, classes int) (Set, err
 	if err != nil {
 		return nil, err
 	}
+	if s.Target != "" {
+		return withTarget(features, x, y, yName, s.Bounds[arrayTarget])
+	}
 	if !y.whole {
 		return nil, fmt.Errorf("%s holds no whole numbers; labels are whole numbers from 0 on", yName)
 	}
-	label := Column{Name: "y", Kind: Label, Classes: classes}
+	label := Column{Name: "y", Kind: Label, Classes: len(s.Classes)}
 	switch {
 	case indices > 0 && slices.Equal(x.shape, y.shape):
 		label.Shape = y.shape[1:]
@@ -118,6 +126,28 @@ func readExamples(tree fs.FS, name string, indices int) (filled, Column, error) 
 	return x, Column{Name: "x", Kind: Index, Shape: x.shape[1:], Classes: indices}, x.indices(name)
 }
 
+// withTarget is a set of examples of which a number is predicted. Its greys are kept as
+// numbers: only labelled pictures are kept as bytes.
+func withTarget(features Column, x, y filled, yName string, bounds Bounds) (Set, error) {
+	if y.total() != y.shape[0] || y.shape[0] != x.shape[0] {
+		return nil, fmt.Errorf("%s has shape %v; %d examples need as many targets", yName, y.shape, x.shape[0])
+	}
+	target := Column{Name: arrayTarget, Kind: Target}
+	if err := checkValues(target, y.values, 0); err != nil {
+		return nil, err
+	}
+	for i, v := range y.values {
+		y.values[i] = bounds.scaled(float64(v))
+	}
+	if x.greys != nil {
+		x.values = make([]float32, len(x.greys))
+		for i, b := range x.greys {
+			x.values[i] = float32(b) / 255
+		}
+	}
+	return NewTable([]Column{features, target}, [][]float32{x.values, y.values}, nil)
+}
+
 // indices refuses an array that holds no lists of indices.
 func (a array) indices(name string) error {
 	if !a.whole || len(a.shape) != 2 {
@@ -146,7 +176,7 @@ func readSteps(tree fs.FS, name string, indices int) (*Table, error) {
 		labels = append(labels, all[1:length]...)
 	}
 	steps := tokenizer{length: length - 1, count: indices, next: true}
-	return NewTable(steps.columns("", 0), [][]float32{features, labels}, nil)
+	return NewTable(steps.columns(Column{}), [][]float32{features, labels}, nil)
 }
 
 // filled is an array with its numbers or, if it holds bytes and these may stay, with

@@ -23,6 +23,7 @@ type layout struct {
 	roles             []role
 	order             []int // the columns as they are read: features of one kind of row stand in one order
 	label, user, text int   // columns; -1 where there is none
+	target            int   // as these, and one with bounds
 	classes           map[string]int
 	tokens            *tokenizer // of the text
 	inputs            []string   // the columns that the features come from
@@ -36,13 +37,13 @@ func checkNames(names []string, s Schema) error {
 	if s.unlabelled {
 		return checkFeatures(names, s)
 	}
-	if s.Label == "" && !s.Next {
-		return errors.New("no label column was named; write --label with a name of the first line")
+	if s.Label == "" && s.Target == "" && !s.Next {
+		return errors.New("no label column was named; write --label with a name of the first line, or --target with that of a number to predict")
 	}
 	if s.Next && s.Text == "" {
 		return errors.New("no column of text was named; write --text with a name of the first line")
 	}
-	for role, name := range map[string]string{"label": s.Label, "text": s.Text} {
+	for role, name := range map[string]string{"label": s.Label, "target": s.Target, "text": s.Text} {
 		if name != "" && !slices.Contains(names, name) {
 			return notNamed(names, role, name)
 		}
@@ -55,7 +56,10 @@ func checkNames(names []string, s Schema) error {
 			return fmt.Errorf("the header has no column %q%s", c, meant(c, names))
 		}
 	}
-	if len(s.Classes) < 2 && !s.Next {
+	if _, bounded := s.Bounds[s.Target]; s.Target != "" && !bounded {
+		return fmt.Errorf("the limits of target column %q were not given; write --bounds %[1]s=LOW:HIGH, and take them from public knowledge, not from these rows", s.Target)
+	}
+	if len(s.Classes) < 2 && s.Target == "" && !s.Next {
 		return fmt.Errorf("the classes of label column %q were not given; write --classes with their public names (A,B,…) or their count", s.Label)
 	}
 	if k := slices.Index(names, ""); k >= 0 && !slices.Contains(s.Ignore, "") {
@@ -101,7 +105,7 @@ func newLayout(header []string, s Schema) (*layout, error) {
 		}
 		return slices.Index(names, name)
 	}
-	l := &layout{label: at(s.Label), user: at(s.User), text: at(s.Text), classes: indexed(s.Classes)}
+	l := &layout{label: at(s.Label), user: at(s.User), text: at(s.Text), target: at(s.Target), classes: indexed(s.Classes)}
 	if s.Text != "" {
 		var err error
 		if l.tokens, err = s.tokenizer(); err != nil {
@@ -119,7 +123,9 @@ func newLayout(header []string, s Schema) (*layout, error) {
 		switch {
 		case numeric:
 			r.bounds = bounds
-			l.width++
+			if k != l.target {
+				l.width++
+			}
 		case word:
 			r.slots = indexed(vocabulary)
 			l.width += len(vocabulary) + 1
@@ -129,7 +135,7 @@ func newLayout(header []string, s Schema) (*layout, error) {
 				unknown = append(unknown, name)
 			}
 		}
-		if numeric || word {
+		if (numeric || word) && k != l.target {
 			l.inputs = append(l.inputs, name)
 		}
 		l.roles = append(l.roles, r)

@@ -39,10 +39,10 @@ func Known() []Description {
 		{"mnist", "60000 + 10000 handwritten digits, 28×28 grey, 10 classes", "in --data-dir, its mnist or MNIST/raw, for train-images-idx3-ubyte and its three fellows, .gz or not"},
 		{"fashion-mnist", "60000 + 10000 pieces of clothing, 28×28 grey, 10 classes", "in --data-dir, its fashion-mnist or FashionMNIST/raw, for the same names as mnist"},
 		{"cifar10", "50000 + 10000 photographs, 32×32 colour, 10 classes", "in --data-dir, its cifar-10-batches-bin or cifar10, for data_batch_1.bin …, or for folders train/CLASS and test/CLASS of pictures"},
-		{"FILE.csv", "a table with a header line", "in that file, .gz or not; needs --label, --classes, and --bounds or --vocabulary for every column that is not ignored, or --text, --tokens and --length for one of text or indices"},
+		{"FILE.csv", "a table with a header line", "in that file, .gz or not; needs --label and --classes, or --target for a number to predict, and --bounds or --vocabulary for every column that is not ignored, or --text, --tokens and --length for one of text or indices"},
 		{"FILE.jsonl", "a table of JSON objects, one a line", "in that file, .gz or not; needs the same, keys being columns"},
 		{"FILE.txt", "plain text; a line is an example, of a language model", "in that file, .gz or not; needs --tokens and --length"},
-		{"FILE.npz or FOLDER", "NumPy arrays", "for x_train.npy, y_train.npy and, to test, x_test.npy, y_test.npy; needs --classes; pictures are [examples, channels, height, width]; with --tokens COUNT x holds indices, padded with -1, and y may have a label for each step or, with --next, be missing"},
+		{"FILE.npz or FOLDER", "NumPy arrays", "for x_train.npy, y_train.npy and, to test, x_test.npy, y_test.npy; needs --classes, or --target y and --bounds y=LOW:HIGH; pictures are [examples, channels, height, width]; with --tokens COUNT x holds indices, padded with -1, and y may have a label for each step or, with --next, be missing"},
 		{"FOLDER or FILE.zip", "pictures, .png or .jpg, all of one size", "for folders train/CLASS and test/CLASS, or CLASS alone"},
 	}
 }
@@ -150,8 +150,12 @@ func openPath(name string, o Options) (*Task, error) {
 	}
 	defer closer.Close()
 	if _, found := find(tree, []string{"."}, []string{arrayTrainX, arrayTrainY, arrayTestX, arrayTestY}); found || strings.HasSuffix(name, ".npz") {
-		if o.Schema.named() || o.Test != "" {
-			return nil, fmt.Errorf("%s holds arrays, which have no named columns and bring their own test examples; of the schema, only classes, tokens and next can be given", name)
+		s := o.Schema
+		if s.Target == arrayTarget {
+			s = s.withoutTarget()
+		}
+		if s.named() || o.Test != "" {
+			return nil, fmt.Errorf("%s holds arrays, which have no named columns and bring their own test examples; of the schema, only classes, tokens, next and the target y with its bounds can be given", name)
 		}
 		return openArrays(tree, name, o.Schema)
 	}
@@ -164,7 +168,7 @@ func openPath(name string, o Options) (*Task, error) {
 // tablesOnly refuses what only a CSV file has a use for.
 func tablesOnly(o Options, name string) error {
 	if !o.Schema.empty() {
-		return fmt.Errorf("%s has no named columns; label, classes, bounds, vocabulary, text and user are for CSV and JSONL files", name)
+		return fmt.Errorf("%s has no named columns; label, classes, target, bounds, vocabulary, text and user are for CSV and JSONL files", name)
 	}
 	if o.Test != "" {
 		return fmt.Errorf("%s brings its own test examples; --test is for files of rows", name)

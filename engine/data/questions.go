@@ -85,7 +85,7 @@ func openQuestions(name string, o Options, learnt Lesson) (q Questions, err erro
 
 // features is what the schema says of the features alone.
 func (s Schema) features(shape []int) Schema {
-	f := Schema{Bounds: s.Bounds, Vocabulary: s.Vocabulary, Inputs: s.Inputs, Text: s.Text, Tokens: s.Tokens, Words: s.Words, Length: s.Length, unlabelled: true}
+	f := Schema{Bounds: s.withoutTarget().Bounds, Vocabulary: s.Vocabulary, Inputs: s.Inputs, Text: s.Text, Tokens: s.Tokens, Words: s.Words, Length: s.Length, unlabelled: true}
 	if f.Tokens != "" && f.Length == 0 && len(shape) == 1 {
 		f.Length = shape[0] // arrays say it by themselves
 	}

@@ -45,6 +45,14 @@ func (p *parts) joined() []float32 {
 	return slices.Concat(append(p.full, p.last)...)
 }
 
+// answer is the column of what is predicted.
+func (s Schema) answer() Column {
+	if s.Target != "" {
+		return Column{Name: s.Target, Kind: Target}
+	}
+	return Column{Name: s.Label, Kind: Label, Classes: len(s.Classes)}
+}
+
 // set is that of all rows.
 func (r *rows) set(s Schema) (Set, error) {
 	if r.count == 0 {
@@ -54,11 +62,11 @@ func (r *rows) set(s Schema) (Set, error) {
 		return r.unlabelled()
 	}
 	if r.tokens != nil {
-		return newTexts(r.tokens.columns(s.Label, len(s.Classes)), r.features.joined(), r.ends, r.labels.joined(), r.users)
+		return newTexts(r.tokens.columns(s.answer()), r.features.joined(), r.ends, r.labels.joined(), r.users)
 	}
 	columns := []Column{
 		{Name: "features", Kind: Feature, Shape: []int{r.width}},
-		{Name: s.Label, Kind: Label, Classes: len(s.Classes)},
+		s.answer(),
 	}
 	return NewTable(columns, [][]float32{r.features.joined(), r.labels.joined()}, r.users)
 }
@@ -88,6 +96,15 @@ func (r *rows) add(row []string) (column int, err error) {
 				return k, fmt.Errorf("the label is none of the %d classes given", len(r.classes))
 			}
 			r.labels.last = append(r.labels.last, float32(class))
+		case k == r.target:
+			v, err := r.roles[k].scaled(cell)
+			if errors.Is(err, errNoNumber) {
+				err = errors.New("the target is no number; of words write --label and --classes")
+			}
+			if err != nil {
+				return k, err
+			}
+			r.labels.last = append(r.labels.last, v)
 		case k == r.user:
 			if cell == "" {
 				return k, errors.New("the row has no user")
@@ -126,14 +143,20 @@ func (r role) encode(features []float32, cell string) ([]float32, error) {
 		}
 		return features, nil
 	}
+	v, err := r.scaled(cell)
+	return append(features, v), err
+}
+
+var errNoNumber = errors.New("not a number; for words write a vocabulary instead of bounds")
+
+// scaled is the number in a cell, scaled by the column's bounds.
+func (r role) scaled(cell string) (float32, error) {
 	if cell == "" {
-		return nil, errors.New("the cell is empty; fill it or drop the row")
+		return 0, errors.New("the cell is empty; fill it or drop the row")
 	}
 	v, err := strconv.ParseFloat(cell, 64)
 	if (err != nil && !errors.Is(err, strconv.ErrRange)) || math.IsNaN(v) {
-		return nil, errors.New("not a number; for words write a vocabulary instead of bounds")
+		return 0, errNoNumber
 	}
-	low, high := r.bounds[0], r.bounds[1]
-	v = min(max(v, low), high)
-	return append(features, float32(2*((v-low)/(high-low))-1)), nil
+	return r.bounds.scaled(v), nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -26,6 +27,11 @@ import (
 //	ignore: [row-id]
 //	user: patient
 //
+// or, where a number is to be predicted, in place of label and classes a target, which is
+// one of the columns with bounds:
+//
+//	target: hours
+//
 // or, where a network reads text, in place of bounds and vocabulary:
 //
 //	text: review
@@ -36,6 +42,9 @@ type Schema struct {
 	Label string `yaml:"label" json:"label,omitempty"`
 	// Classes are what the label column may say, in the order of their numbers.
 	Classes Classes `yaml:"classes" json:"classes,omitempty"`
+	// Target names the numeric column that is predicted, in place of a label. It is scaled
+	// by its bounds as features are, and no feature; arrays have one column, y.
+	Target string `yaml:"target" json:"target,omitempty"`
 	// Bounds gives numeric columns their limits. They are scaled to [-1, 1], and
 	// a number beyond a limit counts as the limit.
 	Bounds map[string]Bounds `yaml:"bounds" json:"bounds,omitempty"`
@@ -69,6 +78,21 @@ type Schema struct {
 
 // Bounds are the public limits, low and high, of a numeric column.
 type Bounds [2]float64
+
+// scaled is where a number lies between the limits, from -1 to 1; beyond a limit it
+// counts as the limit.
+func (b Bounds) scaled(v float64) float32 {
+	low, high := b[0], b[1]
+	v = min(max(v, low), high)
+	return float32(2*((v-low)/(high-low)) - 1)
+}
+
+// Value is the number that is scaled to x, or would be were there no limits: what a network
+// answers of a target in the target's own units.
+func (b Bounds) Value(x float64) float64 { return b[0] + (x+1)*b.Unit() }
+
+// Unit is by how much a number grows that is scaled to 1 more.
+func (b Bounds) Unit() float64 { return (b[1] - b[0]) / 2 }
 
 // Classes are the names of classes, in order.
 type Classes []string
@@ -182,7 +206,7 @@ func (s Schema) empty() bool {
 
 // named reports whether something was said that only named columns have a use for.
 func (s Schema) named() bool {
-	return s.Label != "" || len(s.Bounds) > 0 || len(s.Vocabulary) > 0 || s.Text != "" || len(s.Ignore) > 0 || s.User != ""
+	return s.Label != "" || s.Target != "" || len(s.Bounds) > 0 || len(s.Vocabulary) > 0 || s.Text != "" || len(s.Ignore) > 0 || s.User != ""
 }
 
 // textual reports whether something was said of how indices are made.
@@ -217,8 +241,12 @@ func (s Schema) validate() error {
 	switch {
 	case s.Length < 0 || s.Length > longest:
 		return fmt.Errorf("length %d: an example has between 1 and 2^20 indices", s.Length)
-	case s.Text != "" && (len(s.Bounds) > 0 || len(s.Vocabulary) > 0):
+	case s.Text != "" && (len(s.withoutTarget().Bounds) > 0 || len(s.Vocabulary) > 0):
 		return fmt.Errorf("column %q is text, and others have bounds or a vocabulary: a network reads indices or numbers; ignore one kind", s.Text)
+	case s.Target != "" && (s.Label != "" || len(s.Classes) > 0):
+		return fmt.Errorf("a target, %q, and a label or classes were given: a network predicts a number or a class; leave one out", s.Target)
+	case s.Next && s.Target != "":
+		return errors.New("a target was given, and that each step predicts the next: what is predicted are the indices that follow; leave one out")
 	case s.Next && (s.Label != "" || len(s.Classes) > 0):
 		return errors.New("a label or classes were given, and that each step predicts the next: the labels are the indices that follow; leave one out")
 	}
@@ -228,12 +256,23 @@ func (s Schema) validate() error {
 	return nil
 }
 
+// withoutTarget is the schema of what the target is predicted from.
+func (s Schema) withoutTarget() Schema {
+	s.Bounds = maps.Clone(s.Bounds)
+	delete(s.Bounds, s.Target)
+	s.Target = ""
+	return s
+}
+
 // columns lists every column that the schema names, in the order of the
 // alphabet, once for each role.
 func (s Schema) columns() []string {
 	named := slices.Compact(slices.Sorted(slices.Values(s.Ignore))) // ignored twice is ignored
 	if s.Label != "" {
 		named = append(named, s.Label)
+	}
+	if _, bounded := s.Bounds[s.Target]; s.Target != "" && !bounded {
+		named = append(named, s.Target)
 	}
 	if s.User != "" {
 		named = append(named, s.User)

@@ -143,7 +143,7 @@ type Task struct {
 	// Test is nil where no test examples were given. They are not protected:
 	// an accuracy measured on them is a function of them.
 	Test    Set
-	Classes int
+	Classes int // 0 where a target is predicted
 	// ClassNames has a name for each class, or is nil.
 	ClassNames []string
 	// Schema is what was said of the columns, with all that it needed from other

@@ -185,11 +185,12 @@ func (t *tokenizer) add(ids []float32, text string) ([]float32, error) {
 	return ids[:min(len(ids), from+most)], nil
 }
 
-// columns are the network's inputs where the features are indices.
-func (t *tokenizer) columns(label string, classes int) []Column {
+// columns are the network's inputs where the features are indices; answer is what is
+// predicted where that is not the next of them.
+func (t *tokenizer) columns(answer Column) []Column {
 	features := Column{Name: "features", Kind: Index, Shape: []int{t.length}, Classes: t.count}
 	if t.next {
 		return []Column{features, {Name: "next", Kind: Label, Shape: []int{t.length}, Classes: t.count}}
 	}
-	return []Column{features, {Name: label, Kind: Label, Classes: classes}}
+	return []Column{features, answer}
 }

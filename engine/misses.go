@@ -1,0 +1,50 @@
+package engine
+
+import "math"
+
+// misses adds up by how much answers miss targets.
+type misses struct {
+	count             int
+	squared, absolute float64
+	first             []float64 // targets: sums are of what others are above it, lest they cancel
+	sum, square       []float64
+}
+
+func newMisses(size int) *misses {
+	return &misses{sum: make([]float64, size), square: make([]float64, size)}
+}
+
+// add counts the targets of some examples, and what was answered.
+func (m *misses) add(targets, answers []float32) {
+	size := len(m.sum)
+	if m.first == nil {
+		for _, t := range targets[:size] {
+			m.first = append(m.first, float64(t))
+		}
+	}
+	for i, t := range targets {
+		off := float64(answers[i]) - float64(t)
+		m.squared += off * off
+		m.absolute += math.Abs(off)
+		above := float64(t) - m.first[i%size]
+		m.sum[i%size] += above
+		m.square[i%size] += above * above
+	}
+	m.count += len(targets)
+}
+
+func (m *misses) errors() Errors {
+	if m.count == 0 {
+		return Errors{}
+	}
+	n := float64(m.count)
+	var varied float64
+	for k, sum := range m.sum {
+		varied += m.square[k] - sum*sum*float64(len(m.sum))/n
+	}
+	e := Errors{RMSE: math.Sqrt(m.squared / n), MAE: m.absolute / n, R2: math.NaN()}
+	if varied > 0 {
+		e.R2 = 1 - m.squared/varied
+	}
+	return e
+}

@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/models/layer"
+	"github.com/dptrain/dptrain/noise"
+	"github.com/dptrain/dptrain/perexample"
+	G "gorgonia.org/gorgonia"
+)
+
+// predicting is a dense layer that ends in a loss of its targets.
+func predicting(in, out int, end func(n *layer.Net, prediction, target *G.Node)) perexample.Build {
+	return func(batch int) (*perexample.Network, error) {
+		n := layer.New(batch, 1)
+		x, y := n.Input("x", in), n.Input("y", out)
+		end(n, n.Dense(x, "fc", out, layer.Identity), y)
+		return n.Network()
+	}
+}
+
+// targets are examples of normal features, and targets that lie about base.
+func targets(t *testing.T, count, in, out int, base float64) data.Set {
+	t.Helper()
+	r := rand.New(rand.NewPCG(4, 1))
+	x, y := make([]float32, count*in), make([]float32, count*out)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	for i := range y {
+		y[i] = float32(base + float64(i%out) + 2*r.NormFloat64())
+	}
+	set, err := data.NewTable([]data.Column{
+		{Name: "x", Shape: []int{in}}, {Name: "y", Kind: data.Target, Shape: []int{out}},
+	}, [][]float32{x, y}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// TestStepOfARegression: the clipped sum of a lot moves the weights of a linear regression as
+// it does in float64, written out by hand, with records above the bound and below it.
+func TestStepOfARegression(t *testing.T) {
+	const in, records, bound = 3, 60, 6
+	c := ordinary(t)
+	c.Network = predicting(in, 1, (*layer.Net).SquaredError)
+	c.Clipping = clip.Flat(clip.Constant(bound), nil)
+	c.Train, c.Steps, c.Microbatch, c.Schedule = targets(t, records, in, 1, 0), 4, 5, optim.Schedule{Base: 0.2}
+	run := start(t, c)
+	quiet(run)
+	var weight []float64
+	for _, w := range weights(t, run) {
+		weight = append(weight, float64(w))
+	}
+	train(t, run, nil)
+
+	lots, err := sample.NewPoisson(float64(c.Lot)/records, records, noise.Seeded(*c.Seed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	members, x, y := make([]int, records), make([]float32, in), make([]float32, 1)
+	clipped, whole := 0, 0
+	for step := range c.Steps {
+		if err := lots.Start(uint64(step)); err != nil {
+			t.Fatal(err)
+		}
+		n, err := lots.Next(members)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := make([]float64, in+1)
+		for _, m := range members[:n] {
+			if err := c.Train.Read([][]float32{x, y}, []int{m}); err != nil {
+				t.Fatal(err)
+			}
+			one, off := [in + 1]float64{in: 1}, weight[in]-float64(y[0])
+			for k, v := range x {
+				one[k] = float64(v)
+				off += float64(v) * weight[k]
+			}
+			var square float64
+			for k := range one {
+				one[k] *= 2 * off
+				square += one[k] * one[k]
+			}
+			factor := min(1, bound/math.Sqrt(square))
+			if factor < 1 {
+				clipped++
+			} else {
+				whole++
+			}
+			for k, g := range one {
+				sum[k] += factor * g
+			}
+		}
+		for k, s := range sum {
+			weight[k] -= c.Schedule.Base / float64(c.Lot) * s
+		}
+	}
+	var want []float32
+	for _, w := range weight {
+		want = append(want, float32(w))
+	}
+	if d := distance(weights(t, run), want); d > 1e-5 || clipped < 5 || whole < 5 {
+		t.Errorf("off by %g, with %d gradients clipped and %d whole", d, clipped, whole)
+	}
+}
+
+// TestErrors: those of answers to targets are what float64 makes of them in two passes, also
+// where the targets are far from nothing; and there are none where the output is no answer.
+func TestErrors(t *testing.T) {
+	const in = 2
+	w := []float32{1, -2, 3, 0.5, 7, 100}
+	for _, c := range []struct {
+		count, out int
+		base       float64
+	}{{1, 1, 0}, {3, 1, 0}, {evaluationBatch + 5, 2, 0}, {2 * evaluationBatch, 2, 1e6}} {
+		weights := [][]float32{w[:in*c.out], w[4 : 4+c.out]}
+		set := targets(t, c.count, in, c.out, c.base)
+		e := evaluator(t, predicting(in, c.out, (*layer.Net).SquaredError))
+		got, err := e.Score(weights, set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers, err := e.Answers(weights, set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, y := make([]float32, c.count*in), make([]float32, c.count*c.out)
+		rows := make([]int, c.count)
+		for i := range rows {
+			rows[i] = i
+		}
+		if err := set.Read([][]float32{x, y}, rows); err != nil {
+			t.Fatal(err)
+		}
+		mean := make([]float64, c.out)
+		for i, v := range y {
+			mean[i%c.out] += float64(v) / float64(c.count)
+		}
+		var squared, absolute, varied float64
+		for i, v := range y {
+			off := float64(answers[i/c.out][i%c.out]) - float64(v)
+			squared += off * off
+			absolute += math.Abs(off)
+			varied += (float64(v) - mean[i%c.out]) * (float64(v) - mean[i%c.out])
+		}
+		n := float64(len(y))
+		want := Errors{math.Sqrt(squared / n), absolute / n, 1 - squared/varied}
+		near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
+		if got.Targets != len(y) || got.Labels != 0 || !near(got.RMSE, want.RMSE) || !near(got.MAE, want.MAE) || c.count > 1 && !near(got.R2, want.R2) {
+			t.Errorf("%+v: %d targets, %+v; want %+v", c, got.Targets, got.Errors, want)
+		}
+		if c.count == 1 && !math.IsNaN(got.R2) {
+			t.Errorf("R² of one target is %v", got.R2)
+		}
+	}
+	for name, end := range map[string]func(n *layer.Net, prediction, target *G.Node){
+		"absolute": (*layer.Net).AbsoluteError,
+		"Huber":    func(n *layer.Net, prediction, target *G.Node) { n.HuberError(prediction, target, 1) },
+		"Poisson":  (*layer.Net).PoissonLoss,
+	} {
+		got, err := evaluator(t, predicting(in, 1, end)).Score([][]float32{{1, 1}, {0}}, targets(t, 4, in, 1, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told := got.Targets == 4; told == (name == "Poisson") || !told && got.Errors != (Errors{}) {
+			t.Errorf("%s: %d targets, %+v", name, got.Targets, got.Errors)
+		}
+	}
+}
