@@ -18,6 +18,7 @@ var (
 // card is what card.md shows. All of it is Markdown already.
 type card struct {
 	Title, Lede, Statement, Tested, Unit string
+	Predicted                            bool // a number is, and no class
 	Warnings                             []warning
 	Facts, Score, Settings, Machine      []row
 	Verify, Account                      string
@@ -63,7 +64,7 @@ func (r *Run) Card() ([]byte, error) {
 	c := card{
 		Title: markdown(s.Model + " trained on " + s.data()), Lede: markdown(r.lede()),
 		Statement: "**There is no privacy guarantee (ε = ∞).** The model was trained without clipping and without noise.",
-		Warnings:  r.warnings(), Settings: markdownRows(r.settings()), Machine: markdownRows(r.machine()),
+		Predicted: s.Target != "", Warnings: r.warnings(), Settings: markdownRows(r.settings()), Machine: markdownRows(r.machine()),
 	}
 	if r.account != nil {
 		p := r.privacy()
@@ -73,6 +74,7 @@ func (r *Run) Card() ([]byte, error) {
 		c.Verify, c.Account = l.Verify, l.Account
 	}
 	c.Tested, c.Score = r.tests()
+	c.Tested = markdown(c.Tested)
 	err := cardTemplate.Execute(&b, c)
 	return b.Bytes(), err
 }
@@ -87,10 +89,26 @@ func (r *Run) frontMatter() frontMatter {
 		f.Index = []modelIndex{{s.Model, []modelResult{{
 			Task:    map[string]string{"type": s.Task},
 			Dataset: map[string]string{"name": s.data(), "type": s.data(), "split": "test"},
-			Metrics: []modelMetric{{"accuracy", s.TestAccuracy, "accuracy on public test data"}},
+			Metrics: r.metrics(),
 		}}}}
 	}
 	return f
+}
+
+// metrics are what was measured on public test data.
+func (r *Run) metrics() []modelMetric {
+	s := &r.summary
+	if !r.regressed() {
+		return []modelMetric{{"accuracy", s.TestAccuracy, "accuracy on public test data"}}
+	}
+	all := []modelMetric{{"rmse", *s.TestRMSE, "root mean squared error on public test data"}}
+	if s.TestMAE != nil {
+		all = append(all, modelMetric{"mae", *s.TestMAE, "mean absolute error on public test data"})
+	}
+	if s.TestR2 != nil {
+		all = append(all, modelMetric{"r_squared", *s.TestR2, "R² on public test data"})
+	}
+	return all
 }
 
 // markdown escapes text so that a name is only a name: no markup, no HTML, no line

@@ -220,9 +220,13 @@ func style(accountant string) string {
 	return "other"
 }
 
-// accuracyChart draws test accuracy over ε, or over lots where ε is infinite. It is
-// nil where there are no points.
+// accuracyChart draws test accuracy, or the error of a regression, over ε, or over lots
+// where ε is infinite. It is nil where there are no points.
 func (r *Run) accuracyChart() (*chart, error) {
+	of := accuracies
+	if r.regressed() {
+		of = rmses
+	}
 	var points [][2]float64
 	var titles []string
 	beyond := r.beyond()
@@ -241,24 +245,25 @@ func (r *Run) accuracyChart() (*chart, error) {
 			}
 			at, words = a, "ε = "+rounded(a, 1, 4)
 		}
-		points = append(points, [2]float64{at, *p.Accuracy})
-		titles = append(titles, percent(*p.Accuracy)+" at "+words)
+		score, _ := p.score()
+		points = append(points, [2]float64{at, score})
+		titles = append(titles, of.words(score)+" at "+words)
 	}
 	if len(points) == 0 {
 		return nil, nil
 	}
-	least, most := 1.0, 0.0
+	least, most := math.Inf(1), 0.0
 	furthest := 0.0
 	for _, p := range points {
 		least, most, furthest = min(least, p[1]), max(most, p[1]), max(furthest, p[0])
 	}
-	room := max(0.05, (most-least)*0.08)
-	x, y := across(0, furthest*1.04), upwards(max(0, least-room), min(1, most+room))
-	c := newChart("accuracy", x, y, func(v float64) string { return strconv.FormatFloat(100*v, 'g', 4, 64) + "%" })
-	c.Title, c.YLabel = "Test accuracy over ε", "accuracy on public test data"
+	room := max(of.room(most), (most-least)*0.08)
+	x, y := across(0, furthest*1.04), upwards(max(0, least-room), min(of.highest, most+room))
+	c := newChart("accuracy", x, y, of.tick)
+	c.Title, c.YLabel = of.title+" over ε", of.label
 	c.XLabel = "ε spent"
 	if r.account == nil {
-		c.Title, c.XLabel = "Test accuracy over lots", "lots"
+		c.Title, c.XLabel = of.title+" over lots", "lots"
 	}
 	c.About = "Line chart from " + titles[0] + " to " + titles[len(titles)-1] + "."
 	l := line{Style: "measured", Path: path(x, y, points)}
@@ -268,3 +273,18 @@ func (r *Run) accuracyChart() (*chart, error) {
 	c.Lines = []line{l}
 	return c, nil
 }
+
+// measure is what accuracyChart draws.
+type measure struct {
+	title, label string
+	highest      float64
+	room         func(most float64) float64 // above and below the points, at least
+	tick, words  func(float64) string
+}
+
+var accuracies = measure{"Test accuracy", "accuracy on public test data", 1,
+	func(float64) float64 { return 0.05 },
+	func(v float64) string { return strconv.FormatFloat(100*v, 'g', 4, 64) + "%" }, percent}
+
+var rmses = measure{"Test RMSE", "root mean squared error on public test data", math.Inf(1),
+	func(most float64) float64 { return max(0.05*most, 1e-9) }, numeral, Short}

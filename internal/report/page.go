@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +31,7 @@ type page struct {
 	Privacy     *privacy
 	Cost        *cost
 	Accuracy    *chart
+	Predicted   string // the target of a regression
 	Tested      string
 	Score       []row
 	Groups      []groupRow
@@ -93,7 +95,7 @@ func (r *Run) Page() ([]byte, error) {
 	p := &page{
 		Title: s.Model + " trained on " + s.data(), Lede: r.lede(),
 		Warnings: r.warnings(), Figures: r.figures(),
-		Confusion: r.confusion(), Settings: r.settings(), Machine: r.machine(), Version: s.Version,
+		Confusion: r.confusion(), Settings: r.settings(), Machine: r.machine(), Version: s.Version, Predicted: s.Target,
 	}
 	var err error
 	if p.Accuracy, err = r.accuracyChart(); err != nil {
@@ -121,8 +123,32 @@ func (r *Run) tests() (words string, score []row) {
 	if s.TestLoss != nil {
 		loss = Short(*s.TestLoss)
 	}
-	return "Measured on public test data, which are not protected.",
-		[]row{{"accuracy", percent(s.TestAccuracy)}, {"mean loss", loss}, {"test examples", Thousands(s.TestExamples)}}
+	words, score = "Measured on public test data, which are not protected.", []row{{"accuracy", percent(s.TestAccuracy)}}
+	if r.regressed() {
+		words += " Errors are in the units of " + s.Target + s.between() + "."
+		score = s.errors()
+	}
+	return words, append(score, row{"mean loss", loss}, row{"test examples", Thousands(s.TestExamples)})
+}
+
+// between says what a target's limits do.
+func (s *summary) between() string {
+	if len(s.TargetBounds) != 2 {
+		return ""
+	}
+	return fmt.Sprintf(", which lies between %s and %s: what lies beyond counts as the limit", Short(s.TargetBounds[0]), Short(s.TargetBounds[1]))
+}
+
+// errors are those of a regression.
+func (s *summary) errors() []row {
+	rows := []row{{"root mean squared error", Short(*s.TestRMSE)}}
+	if s.TestMAE != nil {
+		rows = append(rows, row{"mean absolute error", Short(*s.TestMAE)})
+	}
+	if s.TestR2 != nil {
+		rows = append(rows, row{"R²", Short(*s.TestR2)})
+	}
+	return rows
 }
 
 func (r *Run) lede() string {
@@ -181,7 +207,10 @@ func (r *Run) figures() []figure {
 		}
 		all = append(all, figure{rounded(a.Epsilon, 1, 4), "ε", note}, figure{raised(a.Delta), "δ", r.deltaNote()})
 	}
-	if r.tested() {
+	switch {
+	case r.regressed():
+		all = append(all, figure{Short(*r.summary.TestRMSE), "test RMSE", "of " + r.summary.Target + ", on public data"})
+	case r.tested():
 		all = append(all, figure{percent(r.summary.TestAccuracy), "test accuracy", "on public data"})
 	}
 	if r.account != nil {
@@ -337,6 +366,9 @@ func part(share float64) string {
 func (r *Run) settings() []row {
 	s := &r.summary
 	rows := []row{{"network", s.Model}, {"weights", Thousands(s.Parameters)}, {"data", s.data()}, {"records", Thousands(s.Records)}}
+	if s.Target != "" {
+		rows = slices.Insert(rows, 3, row{"predicted", s.Target})
+	}
 	add := func(show bool, name, value string) {
 		if show {
 			rows = append(rows, row{name, value})

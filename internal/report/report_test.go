@@ -391,3 +391,54 @@ func TestEndedEarly(t *testing.T) {
 		}
 	}
 }
+
+// regressed is a scene of a run that predicts a number.
+func regressed() *scene {
+	s := plain()
+	s.lots[0].Count, s.summary["steps"] = 20, 20
+	for _, key := range []string{"confusion", "class_names"} {
+		delete(s.summary, key)
+	}
+	for key, value := range map[string]any{"test_accuracy": nil, "test_labels": 0, "task": "tabular-regression", "target": "hours <b>*",
+		"target_bounds": []float64{0, 99}, "test_rmse": 12.3456, "test_mae": 9.8, "test_r2": 0.25} {
+		s.summary[key] = value
+	}
+	s.metrics = `{"lot":10,"test_rmse":15.5,"test_mae":11,"test_r2":0.1}` + "\n" + `{"lot":15,"test_rmse":null}` + "\n" + `{"lot":20,"test_rmse":12.3456}` + "\n"
+	return s
+}
+
+// Of a regression page and card show errors in the target's units, over ε, and no accuracy.
+func TestRegression(t *testing.T) {
+	page, card := regressed().written(t)
+	says(t, "the page", page, "12.35", "test RMSE", "of hours &lt;b&gt;*, on public data", ">Errors<", "which lies between 0 and 99", "mean absolute error",
+		"<dt>R²</dt><dd>0.25</dd>", "Test RMSE over ε", "<title>15.5 at ε = ", "<title>12.35 at ε = ", "<dt>predicted</dt>")
+	if n := strings.Count(page, `class="dot"`); n != 2 {
+		t.Errorf("%d dots of two points with an error", n)
+	}
+	says(t, "the card", card, "type: rmse", "value: 12.3456", "type: mae", "type: r_squared", "type: tabular-regression", `hours &lt;b\>\*`, "| R² | 0.25 |")
+	for what, text := range map[string]string{"the page": page, "the card": card} {
+		silent(t, what, text, ">Accuracy<", "test accuracy", "| accuracy |", "0.00%", "Which classes are confused", "type: accuracy", "<b>")
+	}
+
+	s := regressed()
+	s.summary["private"] = false
+	s.summary["test_r2"], s.metrics = nil, `{"lot":10,"test_rmse":0}`+"\n"
+	page, card = s.written(t)
+	silent(t, "the page of targets that do not vary", page, "<dt>R²</dt>", "NaN", "Inf")
+	silent(t, "the card of targets that do not vary", card, "r_squared", "| R² |")
+
+	s = regressed()
+	s.summary["private"] = false
+	s.summary["test_rmse"], s.summary["test_examples"], s.metrics = nil, 0, ""
+	page, card = s.written(t)
+	says(t, "the page without test data", page, "The error on the private data is itself private")
+	says(t, "the card without test data", card, "There were no public test data, so nothing was measured.")
+
+	for key, value := range map[string]any{"test_rmse": -1, "target_bounds": []float64{1}} {
+		s := regressed()
+		s.summary["private"], s.summary[key] = false, value
+		if _, err := Open(s.make(t)); err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("%s %v: %v", key, value, err)
+		}
+	}
+}

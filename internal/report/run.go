@@ -38,12 +38,17 @@ type summary struct {
 	Model      string `json:"model"`
 	Parameters int    `json:"parameters"`
 
-	TestAccuracy float64  `json:"test_accuracy"`
-	TestLoss     *float64 `json:"test_loss"` // nil where it is no finite number
-	TestExamples int      `json:"test_examples"`
-	TestLabels   int      `json:"test_labels"`
-	Confusion    [][]int  `json:"confusion"`
-	ClassNames   []string `json:"class_names"`
+	TestAccuracy float64   `json:"test_accuracy"`
+	TestLoss     *float64  `json:"test_loss"` // nil where it is no finite number
+	TestExamples int       `json:"test_examples"`
+	TestLabels   int       `json:"test_labels"`
+	TestRMSE     *float64  `json:"test_rmse"` // of a target; nil where there is none, or it is no number
+	TestMAE      *float64  `json:"test_mae"`
+	TestR2       *float64  `json:"test_r2"` // nil where the targets do not vary
+	Target       string    `json:"target"`
+	TargetBounds []float64 `json:"target_bounds"`
+	Confusion    [][]int   `json:"confusion"`
+	ClassNames   []string  `json:"class_names"`
 
 	ValidationAccuracy  float64 `json:"validation_accuracy"`
 	ValidationDeviation float64 `json:"validation_deviation"`
@@ -90,6 +95,18 @@ func (e *epsilon) UnmarshalJSON(text []byte) error {
 type point struct {
 	Lot      int      `json:"lot"`
 	Accuracy *float64 `json:"test_accuracy"`
+	RMSE     *float64 `json:"test_rmse"`
+}
+
+// score is what the chart shows of a point, and whether it has that.
+func (p *point) score() (float64, bool) {
+	switch {
+	case p.Accuracy != nil && *p.Accuracy >= 0 && *p.Accuracy <= 1:
+		return *p.Accuracy, true
+	case p.RMSE != nil && *p.RMSE >= 0:
+		return *p.RMSE, true
+	}
+	return 0, false
 }
 
 // Open reads a run's folder: run.json, metrics.jsonl and, where the run is
@@ -137,6 +154,12 @@ func (s *summary) check() error {
 	if s.TestLabels < 0 || !(s.TestAccuracy >= 0 && s.TestAccuracy <= 1) {
 		return fmt.Errorf("test_accuracy %v of %d: a share between 0 and 1 is needed", s.TestAccuracy, s.TestLabels)
 	}
+	if s.TestRMSE != nil && *s.TestRMSE < 0 {
+		return fmt.Errorf("test_rmse %v: it cannot be negative", *s.TestRMSE)
+	}
+	if len(s.TargetBounds) != 0 && len(s.TargetBounds) != 2 {
+		return fmt.Errorf("target_bounds are %d numbers: a low and a high limit are needed", len(s.TargetBounds))
+	}
 	if s.Model == "" {
 		return errors.New("it names no model, as the summary of a run does")
 	}
@@ -149,7 +172,7 @@ func (s *summary) check() error {
 	return nil
 }
 
-// readPoints reads the lines with an accuracy, in the order of the lots. Of a lot
+// readPoints reads the lines with an accuracy, or the error of a regression, in the order of the lots. Of a lot
 // that a resumed run repeated, and of those that it had yet to repeat, the later
 // line holds. A last line cut short by a crash is passed over.
 func readPoints(path string) ([]point, error) {
@@ -174,15 +197,18 @@ func readPoints(path string) ([]point, error) {
 		for len(points) > 0 && points[len(points)-1].Lot >= p.Lot {
 			points = points[:len(points)-1]
 		}
-		if p.Accuracy != nil && *p.Accuracy >= 0 && *p.Accuracy <= 1 && p.Lot > 0 {
+		if _, ok := p.score(); ok && p.Lot > 0 {
 			points = append(points, p)
 		}
 	}
 	return points, nil
 }
 
-// tested reports whether there is an accuracy on public test data.
-func (r *Run) tested() bool { return r.summary.TestLabels > 0 }
+// tested reports whether there is an accuracy, or an error, on public test data.
+func (r *Run) tested() bool { return r.summary.TestLabels > 0 || r.regressed() }
+
+// regressed reports whether there is the error of a regression on public test data.
+func (r *Run) regressed() bool { return r.summary.Target != "" && r.summary.TestRMSE != nil }
 
 // secure reports whether the ledger says that no seed was used.
 func (r *Run) secure() bool { return r.account != nil && r.account.history.Header.Secure }
