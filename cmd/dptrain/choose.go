@@ -38,8 +38,9 @@ type chosen struct {
 // winner is the best run.
 type winner struct {
 	setting
-	Accuracy  float64 `json:"accuracy"`
-	Deviation float64 `json:"deviation"` // of the noise in it
+	Accuracy  *float64 `json:"accuracy,omitempty"`
+	Deviation float64  `json:"deviation"` // of the noise in it
+	*missed
 }
 
 // chooseShare is what the accuracy that runs are compared by may cost alone, of
@@ -121,7 +122,7 @@ func (s *screen) choose(set *settings, base *job, trials int, distribution strin
 		return asFailed(err)
 	}
 	out := chosen{answerJSON: answerOf(answer), Data: base.task.Name, Model: base.model,
-		Best:  winner{j.setting(), best.accuracy, best.deviation},
+		Best:  best.winner(j),
 		Flags: j.flags(), Score: plan.Score, Settings: trials, Runs: plan.Runs, Unit: plan.Unit, Records: plan.Records, LedgerHead: head, Out: base.out}
 	return s.show(out, out.Flags, out.print)
 }
@@ -134,6 +135,9 @@ func (s *settings) checkChoice(base *job) error {
 	case s.cmd.Flags().Changed("accountant") && s.accountant != "rdp":
 		return wrong("--accountant %s: what a choice costs is known by Rényi divergences alone; give rdp, or leave it out", s.accountant)
 	case base.task.Test == nil && base.config.Validation.Set == nil:
+		if base.example.Targets > 0 {
+			return wrong("%s has no test part to compare settings on: name public rows by --test", base.task.Name)
+		}
 		return wrong("%s has no test part to compare settings on: hold private records out by --validation-split 0.1, whose accuracy is released with noise", base.task.Name)
 	}
 	return nil
@@ -164,6 +168,9 @@ func (j *job) flags() string {
 func scoreWords(j *job) string {
 	if j.config.Validation.Set != nil {
 		return "accuracy on private records held out, released with noise"
+	}
+	if j.example.Targets > 0 {
+		return "RMSE on public test data"
 	}
 	return "accuracy on public test data"
 }
@@ -233,9 +240,19 @@ func (s *settings) forgetNoise() {
 
 // outcome is what one run releases.
 type outcome struct {
-	accuracy, deviation float64
-	parameters          []engine.Parameter
-	directions          []float32 // of a projection
+	merit, deviation float64
+	missed           *missed // of a regression, whose merit is no accuracy
+	parameters       []engine.Parameter
+	directions       []float32 // of a projection
+}
+
+// winner is the outcome as that of the best run.
+func (o *outcome) winner(j *job) winner {
+	w := winner{setting: j.setting(), Deviation: o.deviation, missed: o.missed}
+	if o.missed == nil {
+		w.Accuracy = &o.merit
+	}
+	return w
 }
 
 // bestOf runs as many settings as chance says, and gives the best outcome and its
@@ -255,7 +272,7 @@ func bestOf(ctx context.Context, settings []*job, number accountant.Runs, folder
 		return best, 0, err
 	}
 	defer os.RemoveAll(folder)
-	best.accuracy = math.Inf(-1)
+	best.merit = math.Inf(-1)
 	for range count {
 		i, err := crand.Int(crand.Reader, big.NewInt(int64(len(settings))))
 		if err != nil {
@@ -265,7 +282,7 @@ func bestOf(ctx context.Context, settings []*job, number accountant.Runs, folder
 		if err != nil {
 			return best, 0, err
 		}
-		if got.accuracy > best.accuracy {
+		if got.merit > best.merit {
 			best, at = got, int(i.Int64())
 		}
 	}
@@ -295,16 +312,13 @@ func (j *job) once(ctx context.Context, ledger string) (out outcome, err error) 
 		if err != nil {
 			return out, err
 		}
-		out.accuracy, out.deviation = released.Accuracy, released.Deviation
+		out.merit, out.deviation = released.Accuracy, released.Deviation
 	} else {
 		got, err := score(j, out.parameters)
 		if err != nil {
 			return out, err
 		}
-		if got.Labels == 0 {
-			return out, errors.New("the network gives no scores for a label, so no accuracy can be compared")
-		}
-		out.accuracy = got.Accuracy
+		out.merit, out.missed = merit(&got), missedOf(&got)
 	}
 	if err := run.Close(); err != nil {
 		return out, err
@@ -334,10 +348,14 @@ func (j *job) within(ledger string) error {
 
 func (a chosen) print(w io.Writer) {
 	fmt.Fprintf(w, "best\t%s\n", a.Flags)
-	if a.Best.Deviation > 0 {
-		fmt.Fprintf(w, "accuracy\t%.2f%% ± %.2f%% (noise) on private records held out; paid for\n", 100*a.Best.Accuracy, 100*a.Best.Deviation)
-	} else {
-		fmt.Fprintf(w, "accuracy\t%.2f%% on public test examples; the best of several, which flatters\n", 100*a.Best.Accuracy)
+	const flatters = " on public test examples; the best of several, which flatters"
+	switch {
+	case a.Best.missed != nil:
+		a.Best.missed.print(w, flatters)
+	case a.Best.Deviation > 0:
+		fmt.Fprintf(w, "accuracy\t%.2f%% ± %.2f%% (noise) on private records held out; paid for\n", 100**a.Best.Accuracy, 100*a.Best.Deviation)
+	default:
+		fmt.Fprintf(w, "accuracy\t%.2f%%%s\n", 100**a.Best.Accuracy, flatters)
 	}
 	fmt.Fprintf(w, "privacy\tε = %s at δ = %s for all runs together, by Rényi divergences\n", roundUp(float64(a.Epsilon)), roundUp(float64(a.Delta)))
 	fmt.Fprintf(w, "\tadjacency %s, one %s, %d settings, %s\n", a.Adjacency, a.Unit, a.Settings, a.Runs.words())

@@ -80,7 +80,7 @@ func TestChoiceOnPrivateData(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := answer(t, "eval "+name+" --data test.csv")
-		if onTest := !strings.Contains(flags, "split"); onTest && v["accuracy"] != got.Best.Accuracy || onTest == (got.Best.Deviation > 0) {
+		if onTest := !strings.Contains(flags, "split"); onTest && v["accuracy"] != *got.Best.Accuracy || onTest == (got.Best.Deviation > 0) {
 			t.Errorf("%s: chosen for %+v, the model scores %v", name, got.Best, v["accuracy"])
 		}
 	}

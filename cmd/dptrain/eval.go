@@ -7,16 +7,25 @@ import (
 
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/report"
 	"github.com/spf13/cobra"
 )
 
 // evaluated is what eval answers.
 type evaluated struct {
-	Accuracy float64 `json:"accuracy"`
-	Loss     number  `json:"loss"`
-	Examples int     `json:"examples"`
-	Data     string  `json:"data"`
-	Model    string  `json:"model"`
+	Accuracy *float64 `json:"accuracy,omitempty"`
+	*distance
+	Loss     number `json:"loss"`
+	Examples int    `json:"examples"`
+	Data     string `json:"data"`
+	Model    string `json:"model"`
+}
+
+// distance is that of a regression's answers from the targets, in their own units.
+type distance struct {
+	RMSE number `json:"rmse"`
+	MAE  number `json:"mae"`
+	R2   number `json:"r2"`
 }
 
 func newEval(s *screen) *cobra.Command {
@@ -81,11 +90,19 @@ func (s *screen) eval(dir string, set *settings) error {
 		return asWrong(err)
 	}
 	defer e.Close()
-	got, err := patiently(s, "Measuring on "+plural(test.Len(), "example"), func() (engine.Evaluation, error) { return e.Score(e.Weights(), test) })
+	got, err := patiently(s, "Measuring on "+plural(test.Len(), "example"), func() (engine.Evaluation, error) { return measured(e, e.Weights(), task, test) })
 	if err != nil {
 		return asWrong(err)
 	}
-	answer := evaluated{got.Accuracy, number(got.Loss), got.Examples, task.Name, b.Model}
+	answer := evaluated{Loss: number(got.Loss), Examples: got.Examples, Data: task.Name, Model: b.Model}
+	if m := missedOf(&got); m != nil {
+		answer.distance = (*distance)(m)
+		return s.show(answer, report.Short(got.RMSE), func(w io.Writer) {
+			m.print(w, " ("+task.Schema.Target+")")
+			fmt.Fprintf(w, "loss\t%.4f\nexamples\t%d\n", got.Loss, got.Examples)
+		})
+	}
+	answer.Accuracy = &got.Accuracy
 	return s.show(answer, fmt.Sprintf("%.4f", got.Accuracy), func(w io.Writer) {
 		fmt.Fprintf(w, "accuracy\t%.2f%%\nloss\t%.4f\nexamples\t%d\n", 100*got.Accuracy, got.Loss, got.Examples)
 	})

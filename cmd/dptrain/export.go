@@ -8,11 +8,13 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/onnx"
 	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/internal/torch"
 	"github.com/dptrain/dptrain/perexample"
 	"github.com/spf13/cobra"
+	G "gorgonia.org/gorgonia"
 )
 
 // exported is what export answers.
@@ -40,10 +42,12 @@ weights are [out, in]; convolutions, embeddings and norms are as they are; those
 an LSTM or a GRU are named and ordered as torch.nn.LSTM and torch.nn.GRU have them;
 the directions of train --project are projection.weight, a torch.nn.Linear without
 bias before the first layer.
-Python's safetensors loads the file, and so does dptrain train --init.
+Python's safetensors loads the file, and so does dptrain train --init. Of a --target
+they answer a number that is -1 and 1 at its limits.
 
 onnx: the whole network, with any number of examples on axis 0; onnxruntime runs
-it. The input is called features (numbers, or indices as int64), the output output.
+it. The input is called features (numbers, or indices as int64), the output output: of
+a --target it is in the target's own units.
 
 Both are functions of the trained weights: they cost no privacy beyond the run's.`,
 		Example: `  dptrain export runs/mine --format safetensors --out mine.safetensors
@@ -100,9 +104,28 @@ func checkOut(out, dir string, read ...string) error {
 	return nil
 }
 
+// inUnits has a network answer in the units of a target with such limits.
+func inUnits(build perexample.Build, b data.Bounds) perexample.Build {
+	return func(batch int) (*perexample.Network, error) {
+		net, err := build(batch)
+		if err != nil {
+			return nil, err
+		}
+		grown, err := G.HadamardProd(net.Output, G.NewConstant(float32(b.Unit())))
+		if err != nil {
+			return nil, err
+		}
+		net.Output, err = G.Add(grown, G.NewConstant(float32(b.Value(0))))
+		return net, err
+	}
+}
+
 // exportAs gives a network in a format of other programs.
 func exportAs(format string, build perexample.Build, b built, metadata map[string]string) ([]byte, error) {
 	if format == "onnx" {
+		if s := b.Schema; s.Target != "" {
+			build = inUnits(build, s.Bounds[s.Target])
+		}
 		return onnx.Model(build, metadata)
 	}
 	net, err := build(1)

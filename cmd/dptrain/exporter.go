@@ -27,6 +27,7 @@ type gauges struct {
 	speed          float64 // examples of the expected lots a second
 	learningRate   float64
 	testAccuracy   float64 // NaN where none is known
+	missed         *missed // nil where nothing is known of it
 }
 
 // answerScrapes listens on an address, on loopback where it names no host; nil where the
@@ -100,5 +101,8 @@ func (g gauges) write(w io.Writer) {
 	one("dptrain_learning_rate", "gauge", "Learning rate of the last lot.", g.learningRate)
 	if !math.IsNaN(g.testAccuracy) {
 		one("dptrain_test_accuracy", "gauge", "Share of right answers on public test data.", g.testAccuracy)
+	}
+	if g.missed != nil {
+		one("dptrain_test_rmse", "gauge", "Root of the mean squared error on public test data, in the target's units.", float64(g.missed.RMSE))
 	}
 }

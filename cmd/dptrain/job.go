@@ -145,6 +145,8 @@ func (j *job) network() error {
 			j.example.Shape, j.example.Vocabulary = c.Shape, c.Classes
 		case data.Label:
 			j.example.Labels = c.Shape
+		case data.Target:
+			j.example.Targets = c.Size()
 		}
 	}
 	j.model = j.set.model

@@ -20,10 +20,10 @@ import (
 // released through the mechanism, with what follows from it, and what the clock
 // says.
 var (
-	releasedKeys = []string{"test_accuracy", "test_loss", "confusion", "validation_accuracy", "ledger_head"}
+	releasedKeys = []string{"test_accuracy", "test_loss", "test_rmse", "test_mae", "test_r2", "confusion", "validation_accuracy", "ledger_head"}
 	clockKeys    = []string{"seconds", "examples_per_second", "finished"}
 
-	releasedWords = regexp.MustCompile(`(test accuracy|accuracy +|validation +)[\d.]+%`)
+	releasedWords = regexp.MustCompile(`(test accuracy|accuracy +|validation +)[\d.]+%|((?:test )?RMSE|MAE|R²) +[-\d.]+`)
 	clockWords    = regexp.MustCompile(`[\d.]+(ms|s|m\d+s) left|[\d.e-]+ examples/s|time +[\d.]+ s|ε [\d.e+]+ \(INSECURE\),`)
 )
 
@@ -36,7 +36,7 @@ func trace(t *testing.T, dir, line string, epsilons []float64) map[string]string
 		t.Fatal(stderr)
 	}
 	words := func(text string) string {
-		return clockWords.ReplaceAllString(releasedWords.ReplaceAllString(text, "$1#"), "#")
+		return clockWords.ReplaceAllString(releasedWords.ReplaceAllString(text, "$1$2#"), "#")
 	}
 	all := map[string]string{"standard output": words(stdout), "standard error": words(stderr)}
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
@@ -124,7 +124,7 @@ func maskEvents(file []byte) string {
 		n := binary.LittleEndian.Uint64(file)
 		event := slices.Clone(file[12 : 12+n])
 		clear(event[1:9])
-		for _, tag := range []string{"test/accuracy\x15", "test/loss\x15", "privacy/epsilon\x15"} {
+		for _, tag := range []string{"test/accuracy\x15", "test/loss\x15", "test/rmse\x15", "test/mae\x15", "test/r2\x15", "privacy/epsilon\x15"} {
 			if i := bytes.Index(event, []byte(tag)); i >= 0 {
 				clear(event[i+len(tag):][:4])
 			}
@@ -139,22 +139,24 @@ func maskEvents(file []byte) string {
 // the same lots and the same noise, hardly any of it, differs only in what was
 // released.
 func TestNeighboursLeaveTheSameTraces(t *testing.T) {
+	const held = " --label label --classes no,yes --validation-split 0.25 --validation-noise 0.01"
 	for _, projection := range []string{"", " --project 2 --project-noise 0.5"} {
-		neighbours(t, projection)
+		neighbours(t, held, 300, projection)
 	}
+	neighbours(t, " --target age --vocabulary label=no|yes", 400, "")
 }
 
-func neighbours(t *testing.T, projection string) {
+func neighbours(t *testing.T, what string, records int, projection string) {
 	t.Helper()
-	line := "train --data people.csv --test test.csv --label label --classes no,yes --bounds age=0:100 --vocabulary colour=red|blue" +
+	line := "train --data people.csv --test test.csv --bounds age=0:100 --vocabulary colour=red|blue" + what +
 		" --ignore owner --model mlp:8 --steps 8 --lot 50 --noise 0.05 --delta 1e-5 --accountant rdp --seed 5 --threads 1" +
-		" --validation-split 0.25 --validation-noise 0.01 --out run" + projection
+		" --out run" + projection
 	var epsilons []float64
 	for n := 1; n <= 8; n++ {
-		h := accountant.Plan{Sampling: accountant.Sampling{Policy: accountant.Poisson, Rate: 50. / 300, Records: 300},
+		h := accountant.Plan{Sampling: accountant.Sampling{Policy: accountant.Poisson, Rate: 50 / float64(records), Records: records},
 			Steps: n, Noise: 0.05, Adjacency: accountant.AddRemove}.History()
 		if projection != "" {
-			every := accountant.Plan{Sampling: accountant.Sampling{Policy: accountant.Every, Records: 300}, Steps: 1, Noise: 0.5, Adjacency: accountant.AddRemove}
+			every := accountant.Plan{Sampling: accountant.Sampling{Policy: accountant.Every, Records: records}, Steps: 1, Noise: 0.5, Adjacency: accountant.AddRemove}
 			h.Spent = append(every.History().Spent, h.Spent...)
 		}
 		a, err := accountant.Epsilon(h, 1e-5, "rdp")

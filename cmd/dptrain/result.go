@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/report"
 )
 
 // result is run.json: what is public about a run that ended.
@@ -40,6 +41,9 @@ type result struct {
 	TestLoss        number               `json:"test_loss"`
 	TestExamples    int                  `json:"test_examples"`
 	TestLabels      int                  `json:"test_labels"` // that the accuracy is a share of
+	*missed
+	Target       string       `json:"target,omitempty"`
+	TargetBounds *data.Bounds `json:"target_bounds,omitempty"`
 	*validated
 	*projectionSummary
 	*augmentation
@@ -97,6 +101,10 @@ func (s *screen) finish(w *watch, held *validated, took time.Duration) (*result,
 		Task: j.kind(), Optimizer: j.set.optimizer, LearningRate: j.set.lr, Schedule: j.set.schedule, Average: j.set.ema,
 		augmentation: j.augmented(), validated: held, Interrupted: w.interrupted, Preset: j.set.preset, Platform: thisBuild().Platform, Finished: time.Now().UTC().Truncate(time.Second),
 	}
+	if s := j.task.Schema; s.Target != "" {
+		bounds := s.Bounds[s.Target]
+		r.Target, r.TargetBounds = s.Target, &bounds
+	}
 	if j.set.init != "" {
 		r.Start, r.Frozen = filepath.Base(j.set.init), j.set.freeze
 	}
@@ -135,10 +143,11 @@ func (s *screen) finish(w *watch, held *validated, took time.Duration) (*result,
 
 // tested notes what was measured on the test set.
 func (r *result) tested(score *engine.Evaluation, task *data.Task) {
-	r.TestLoss, r.TestExamples, r.TestLabels = number(score.Loss), score.Examples, score.Labels
+	r.TestLoss, r.TestExamples, r.TestLabels = finite(score.Loss), score.Examples, score.Labels
 	if score.Labels > 0 {
 		r.TestAccuracy = number(score.Accuracy)
 	}
+	r.missed = missedOf(score)
 	if len(score.Confusion) <= mostConfused && !task.Schema.Next {
 		r.Confusion, r.ClassNames = score.Confusion, task.ClassNames
 	}
@@ -147,6 +156,10 @@ func (r *result) tested(score *engine.Evaluation, task *data.Task) {
 // kind is what the network does, in the words of the Hugging Face Hub.
 func (j *job) kind() string {
 	switch {
+	case j.example.Targets > 0 && j.example.Vocabulary == 0 && len(j.example.Shape) == 1:
+		return "tabular-regression"
+	case j.example.Targets > 0:
+		return "other" // the Hub has no name for it
 	case j.task.Schema.Next:
 		return "text-generation"
 	case len(j.example.Labels) > 0:
@@ -194,10 +207,22 @@ func (r *result) account(j *job, run *engine.Run) error {
 	return nil
 }
 
+// bare is what --quiet shows.
+func (r *result) bare() string {
+	scored := fmt.Sprintf("%.4f", r.TestAccuracy)
+	if r.missed != nil {
+		scored = report.Short(float64(r.missed.RMSE))
+	}
+	return scored + " " + roundUp(float64(r.Epsilon))
+}
+
 // print tells a person how it went and what may come next.
 func (r *result) print(w io.Writer) {
 	if r.TestLabels > 0 {
 		fmt.Fprintf(w, "accuracy\t%.2f%% on %d public test examples\n", 100*float64(r.TestAccuracy), r.TestExamples)
+	}
+	if r.missed != nil {
+		r.missed.print(w, fmt.Sprintf(" (%s) on %d public test examples", r.Target, r.TestExamples))
 	}
 	if r.validated != nil {
 		r.validated.print(w)

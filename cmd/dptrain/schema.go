@@ -8,6 +8,19 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 )
 
+// targetRate is the learning rate of a regression where none is given: the slope of a
+// squared error grows with the error, where that of a cross-entropy is bounded.
+const targetRate = 0.05
+
+// predicts reports whether a number is to be predicted, and no class.
+func (s *settings) predicts() bool {
+	if s.target != "" || s.schema == "" {
+		return s.target != ""
+	}
+	known, err := data.ReadSchema(s.schema) // if it cannot be read, who needs it says so
+	return err == nil && known.Target != ""
+}
+
 // readSchema gathers what flags and file say about a table's columns, on top of
 // what is known of them.
 func (s *settings) readSchema(schema data.Schema) (data.Schema, error) {
@@ -24,6 +37,9 @@ func (s *settings) readSchema(schema data.Schema) (data.Schema, error) {
 		if schema.Classes, err = data.ParseClasses(s.classes); err != nil {
 			return schema, fmt.Errorf("--classes: %w", err)
 		}
+	}
+	if s.target != "" {
+		schema.Target = s.target
 	}
 	if s.bounds != "" {
 		bounds, err := data.ParseBounds(s.bounds)

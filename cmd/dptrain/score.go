@@ -1,6 +1,15 @@
 package main
 
-import "github.com/dptrain/dptrain/engine"
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/report"
+)
 
 // score measures weights on the test set.
 func score(j *job, parameters []engine.Parameter) (engine.Evaluation, error) {
@@ -9,5 +18,73 @@ func score(j *job, parameters []engine.Parameter) (engine.Evaluation, error) {
 		return engine.Evaluation{}, err
 	}
 	defer e.Close()
-	return e.Score(engine.Values(parameters), j.task.Test)
+	got, err := measured(e, engine.Values(parameters), j.task, j.task.Test)
+	if err == nil && got.Labels == 0 && got.Targets == 0 {
+		err = errNoScore
+	}
+	return got, err
+}
+
+// errNoScore is what settings cannot be compared without.
+var errNoScore = errors.New("the network gives no scores for a label, so no accuracy can be compared")
+
+// merit is what settings are compared by, the more the better: the accuracy, or the negative
+// RMSE. One that is no number is worse than all that are.
+func merit(e *engine.Evaluation) float64 {
+	switch {
+	case e.Targets == 0:
+		return e.Accuracy
+	case math.IsNaN(e.RMSE):
+		return -math.MaxFloat64
+	}
+	return max(-e.RMSE, -math.MaxFloat64)
+}
+
+// meritWords are the same in words.
+func meritWords(e *engine.Evaluation) string {
+	if m := missedOf(e); m != nil {
+		return "RMSE " + report.Short(e.RMSE)
+	}
+	return fmt.Sprintf("%.2f%%", 100*e.Accuracy)
+}
+
+// measured is how well weights do on some of a task's examples, errors being in the
+// target's own units.
+func measured(e *engine.Evaluator, weights [][]float32, task *data.Task, on data.Set) (engine.Evaluation, error) {
+	got, err := e.Score(weights, on)
+	if s := task.Schema; s.Target != "" {
+		unit := s.Bounds[s.Target].Unit()
+		got.RMSE *= unit
+		got.MAE *= unit
+	}
+	return got, err
+}
+
+// missed is by how much a regression misses the public test data's targets, as run.json
+// and metrics.jsonl have it.
+type missed struct {
+	RMSE number `json:"test_rmse"`
+	MAE  number `json:"test_mae"`
+	R2   number `json:"test_r2"` // null where the targets do not vary
+}
+
+// finite is a number, or null in place of one beyond all bounds.
+func finite(x float64) number {
+	if math.IsInf(x, 0) {
+		return number(math.NaN())
+	}
+	return number(x)
+}
+
+// missedOf is nil where nothing was to be predicted but a class.
+func missedOf(e *engine.Evaluation) *missed {
+	if e == nil || e.Targets == 0 {
+		return nil
+	}
+	return &missed{finite(e.RMSE), finite(e.MAE), finite(e.R2)}
+}
+
+// print writes the rows of a table.
+func (m *missed) print(w io.Writer, of string) {
+	fmt.Fprintf(w, "RMSE\t%s%s\nMAE\t%s\nR²\t%s\n", report.Short(float64(m.RMSE)), of, report.Short(float64(m.MAE)), report.Short(float64(m.R2)))
 }

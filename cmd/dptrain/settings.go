@@ -20,7 +20,7 @@ import (
 // preset.
 type settings struct {
 	data, dataDir, test, label, schema string
-	classes, bounds                    string
+	classes, target, bounds            string
 	vocabulary, ignore                 []string
 	text, tokens                       string
 	length                             int
@@ -94,7 +94,7 @@ func (s *settings) flags(cmd *cobra.Command) {
 	accountantFlag(cmd, &s.accountant)
 
 	f.StringVar(&s.optimizer, "optimizer", "momentum", strings.Join(optim.Kinds(), ", ")+"; options as in adam:beta2=0.99")
-	f.Float64Var(&s.lr, "lr", 0.5, "learning rate")
+	f.Float64Var(&s.lr, "lr", 0.5, "learning rate; where none is given that of a --target is 0.05")
 	f.StringVar(&s.schedule, "schedule", "constant", "constant, linear:TO@EPOCHS, cosine, step:FACTOR@EPOCH,…, warmup:STEPS[+SHAPE]")
 	f.Float64Var(&s.ema, "ema", 0, "decay of a moving average of the weights, which is then what is kept")
 	s.placeFlags(cmd)
@@ -143,6 +143,7 @@ func (s *settings) dataFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.test, "test", "", "a second file of rows to test on; it is treated as public")
 	f.StringVar(&s.label, "label", "", "CSV, JSONL: the column of the classes")
 	f.StringVar(&s.classes, "classes", "", "CSV, JSONL, arrays: how many classes, or their names with commas between")
+	f.StringVar(&s.target, "target", "", "CSV, JSONL: the column of a number to predict, in place of --label and --classes, with limits in --bounds; arrays: y")
 	f.StringVar(&s.bounds, "bounds", "", "CSV, JSONL: public limits of numeric columns, COLUMN=LOW:HIGH,…")
 	f.StringArrayVar(&s.vocabulary, "vocabulary", nil, "CSV, JSONL: public words of a column, COLUMN=WORD|WORD|…; once a column")
 	f.StringVar(&s.text, "text", "", "CSV, JSONL: the column of text or indices, in place of bounds and vocabulary")
@@ -209,6 +210,9 @@ func (s *settings) complete(cmd *cobra.Command) error {
 	}
 	if err := s.readPreset(); err != nil {
 		return err
+	}
+	if !s.given["lr"] && s.predicts() {
+		s.lr = targetRate
 	}
 	for _, pair := range alternatives {
 		if s.given[pair[0]] && s.given[pair[1]] {

@@ -33,6 +33,8 @@ to ε = 2.`,
   dptrain train --project 60 --model mlp:256
   dptrain train --data people.csv --test more.csv --label income --classes low,high \
       --bounds age=0:120,hours=0:99 --vocabulary 'sex=Female|Male' --model mlp:64
+  dptrain train --data people.csv --test more.csv --target hours \
+      --bounds age=0:120,hours=0:99 --vocabulary 'sex=Female|Male' --ignore income
   dptrain train --data remarks --model lstm:32
   dptrain train --data letters.jsonl --text body --tokens bytes --length 200 \
       --label mood --classes low,high --ignore date --record user:writer --model gru:64
@@ -136,7 +138,7 @@ func (s *screen) follow(job *job, run *engine.Run, exporter *exporter, began tim
 	if result.Steps < job.config.Steps {
 		s.note("The budget ended the run after %d of %d lots.", result.Steps, job.config.Steps)
 	}
-	return s.show(result, fmt.Sprintf("%.4f %s", result.TestAccuracy, roundUp(float64(result.Epsilon))), result.print)
+	return s.show(result, result.bare(), result.print)
 }
 
 // whereSpent says where to read what a run has spent that stopped.

@@ -29,8 +29,11 @@ type tuned struct {
 // trial is one setting and what it reached.
 type trial struct {
 	setting
-	Accuracy float64 `json:"test_accuracy"`
-	Flags    string  `json:"flags"`
+	Accuracy *float64 `json:"test_accuracy,omitempty"`
+	*missed
+	Flags string `json:"flags"`
+
+	score engine.Evaluation
 }
 
 // setting is what is tuned, and the noise that follows from it.
@@ -70,7 +73,9 @@ average; each draws one of the settings. Their number and what became of the oth
 stay secret, so nothing of them is shown, and nothing that depends on them should
 be: whoever can see how long it takes learns something of it. Runs are compared by
 their accuracy on public test data, or on private records that --validation-split
-holds out, released with noise that each run pays for.`,
+holds out, released with noise that each run pays for.
+
+A --target is predicted the better, the smaller the RMSE on public test data.`,
 		Example: `  dptrain tune --model mlp:64 --epsilon 1
   dptrain tune --data mnist --data-dir ~/mnist --public --trials 30 --epochs 10
   dptrain tune --data mnist --data-dir ~/mnist --epsilon 3 --trials 8 --validation-split 0.1`,
@@ -135,13 +140,13 @@ func (s *screen) tune(set *settings, base *job, trials int) error {
 		if err != nil {
 			return asWrong(err)
 		}
-		s.note("trial %d/%d: %s: %.2f%%", i+1, trials, one.Flags, 100*one.Accuracy)
+		s.note("trial %d/%d: %s: %s", i+1, trials, one.Flags, meritWords(&one.score))
 		answer.Rows = append(answer.Rows, one)
 	}
 	if len(answer.Rows) == 0 {
 		return &fault{exitInterrupted, errors.New("interrupted before the first trial ended")}
 	}
-	slices.SortStableFunc(answer.Rows, func(a, b trial) int { return cmp.Compare(b.Accuracy, a.Accuracy) })
+	slices.SortStableFunc(answer.Rows, func(a, b trial) int { return cmp.Compare(merit(&b.score), merit(&a.score)) })
 	best := answer.Rows[0]
 	answer.Flags = best.Flags
 	if err := s.show(answer, answer.Flags, answer.print); err != nil || len(answer.Rows) == trials {
@@ -167,7 +172,7 @@ func (s *settings) variant(i int, base *job) *settings {
 		return rounded(low * math.Pow(high/low, part))
 	}
 	n := float64(engine.RecordCount(base.config.Train, base.config.Records))
-	clip, lr, lot, epochs := spread(0.1, 10), spread(0.03, 3), spread(max(1, n/200), max(1, n/10)), spread(2, 30)
+	clip, lr, lot, epochs := spread(0.1, 10), spread(0.06*s.lr, 6*s.lr), spread(max(1, n/200), max(1, n/10)), spread(2, 30)
 	if !v.given["clip"] {
 		v.clip = clip
 	}
@@ -189,7 +194,7 @@ func rounded(x float64) float64 {
 	return x
 }
 
-// tryOut trains with some settings, under a name, and keeps nothing but the accuracy.
+// tryOut trains with some settings, under a name, and keeps nothing but the score.
 func (s *screen) tryOut(ctx context.Context, base *job, set *settings, folder, name string) (trial, error) {
 	j, err := base.with(set)
 	if err != nil {
@@ -218,16 +223,21 @@ func (s *screen) tryOut(ctx context.Context, base *job, set *settings, folder, n
 	}
 	j.takeDirections(run)
 	got, err := score(j, parameters)
-	if err == nil && got.Labels == 0 {
-		err = fmt.Errorf("the network gives no scores for a label, so no accuracy can be compared")
+	tried := trial{setting: j.setting(), missed: missedOf(&got), Flags: j.flags(), score: got}
+	if got.Targets == 0 {
+		tried.Accuracy = &got.Accuracy
 	}
-	return trial{j.setting(), got.Accuracy, j.flags()}, err
+	return tried, err
 }
 
 func (a *tuned) print(w io.Writer) {
-	fmt.Fprintf(w, "accuracy\tclip\tlr\tlot\tsteps\tnoise\n")
+	by := "accuracy"
+	if a.Rows[0].missed != nil {
+		by = "error"
+	}
+	fmt.Fprintf(w, "%s\tclip\tlr\tlot\tsteps\tnoise\n", by)
 	for _, r := range a.Rows {
-		fmt.Fprintf(w, "%.2f%%\t%v\t%v\t%d\t%d\t%.4g\n", 100*r.Accuracy, r.Clip, r.LearningRate, r.Lot, r.Steps, r.Noise)
+		fmt.Fprintf(w, "%s\t%v\t%v\t%d\t%d\t%.4g\n", meritWords(&r.score), r.Clip, r.LearningRate, r.Lot, r.Steps, r.Noise)
 	}
 	fmt.Fprintf(w, "%s\n", strings.Repeat("─", 8))
 	fmt.Fprintf(w, "best\t%s\n", a.Flags)

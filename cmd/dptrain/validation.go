@@ -38,6 +38,8 @@ func (j *job) holdOut() error {
 		return nil
 	}
 	switch {
+	case j.example.Targets > 0:
+		return wrong("--validation-split %v: what is released of held-out records is their count of right answers, and a number is never predicted right: leave it out, and test on public rows", s.validationSplit)
 	case !(s.validationSplit > 0 && s.validationSplit < 1):
 		return wrong("--validation-split %v: give a share above 0 and below 1, usually 0.1", s.validationSplit)
 	case s.given["validation-noise"] && (!(s.validationNoise > 0) || math.IsInf(s.validationNoise, 0)):

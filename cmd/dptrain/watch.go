@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/report"
 	"github.com/dptrain/dptrain/internal/tensorboard"
 )
 
@@ -96,7 +97,7 @@ func (w *watch) evaluate() (err error) {
 
 // measure scores the weights after the lots so far.
 func (w *watch) measure(parameters []engine.Parameter) error {
-	score, err := w.evaluator.Score(engine.Values(parameters), w.job.task.Test)
+	score, err := measured(w.evaluator, engine.Values(parameters), w.job.task, w.job.task.Test)
 	if err == nil {
 		w.score, w.measured = &score, w.run.Steps()
 	}
@@ -109,6 +110,17 @@ func (w *watch) accuracy() float64 {
 		return math.NaN()
 	}
 	return w.score.Accuracy
+}
+
+// scored says how the weights did last on the test set; "" where that is not known.
+func (w *watch) scored() string {
+	if m := missedOf(w.score); m != nil {
+		return "test RMSE " + report.Short(float64(m.RMSE))
+	}
+	if a := w.accuracy(); !math.IsNaN(a) {
+		return fmt.Sprintf("test accuracy %.2f%%", 100*a)
+	}
+	return ""
 }
 
 // end scores the weights that the run ended with, if there is a test set and the last
@@ -131,8 +143,9 @@ type point struct {
 	Proven       number   `json:"epsilon_proven,omitempty"` // as in run.json
 	TestAccuracy *float64 `json:"test_accuracy,omitempty"`
 	TestLoss     *number  `json:"test_loss,omitempty"`
-	LearningRate float64  `json:"learning_rate"`
-	Seconds      float64  `json:"seconds"`
+	*missed
+	LearningRate float64 `json:"learning_rate"`
+	Seconds      float64 `json:"seconds"`
 }
 
 func (w *watch) observe(p *engine.Progress) error {
@@ -172,6 +185,7 @@ func (w *watch) observe(p *engine.Progress) error {
 		if w.score.Labels > 0 {
 			line.TestAccuracy = &w.score.Accuracy
 		}
+		line.missed = missedOf(w.score)
 	}
 	if w.bar == nil && !w.screen.quiet {
 		w.screen.note("lot %d/%d, %s", p.Lot, p.Lots, strings.Join(w.standing(p), ", "))
@@ -215,6 +229,12 @@ func (p *point) scalars() []tensorboard.Scalar {
 	if p.TestAccuracy != nil {
 		all = append(all, tensorboard.Scalar{Tag: "test/accuracy", Value: *p.TestAccuracy})
 	}
+	if m := p.missed; m != nil {
+		all = append(all, tensorboard.Scalar{Tag: "test/rmse", Value: float64(m.RMSE)}, tensorboard.Scalar{Tag: "test/mae", Value: float64(m.MAE)})
+		if !math.IsNaN(float64(m.R2)) {
+			all = append(all, tensorboard.Scalar{Tag: "test/r2", Value: float64(m.R2)})
+		}
+	}
 	if p.TestLoss != nil {
 		all = append(all, tensorboard.Scalar{Tag: "test/loss", Value: float64(*p.TestLoss)})
 	}
@@ -227,8 +247,8 @@ func (w *watch) standing(p *engine.Progress) []string {
 	took := time.Since(w.began)
 	left := time.Duration(float64(took) / float64(p.Lot-w.first) * float64(p.Lots-p.Lot))
 	words := []string{epsilon, left.Round(time.Second).String() + " left"}
-	if a := w.accuracy(); !math.IsNaN(a) && (w.bar != nil || w.measured == p.Lot) {
-		words = append(words, fmt.Sprintf("test accuracy %.2f%%", 100*a))
+	if known := w.scored(); known != "" && (w.bar != nil || w.measured == p.Lot) {
+		words = append(words, known)
 	}
 	return append(words, speed(w.speed(p)))
 }
@@ -269,7 +289,7 @@ func speed(examples float64) string {
 
 // publish hands what is known of a lot to those who scrape.
 func (w *watch) publish(p *engine.Progress) {
-	g := gauges{lots: p.Lot, planned: p.Lots, epsilon: p.Epsilon, delta: w.job.config.Delta, speed: w.speed(p), learningRate: p.Rate, testAccuracy: w.accuracy()}
+	g := gauges{lots: p.Lot, planned: p.Lots, epsilon: p.Epsilon, delta: w.job.config.Delta, speed: w.speed(p), learningRate: p.Rate, testAccuracy: w.accuracy(), missed: missedOf(w.score)}
 	if w.job.config.NonPrivate {
 		g.epsilon, g.delta = math.Inf(1), 0
 	}

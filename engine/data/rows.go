@@ -74,7 +74,7 @@ func (r *rows) set(s Schema) (Set, error) {
 // unlabelled is the set of all rows' features alone.
 func (r *rows) unlabelled() (Set, error) {
 	if r.tokens != nil {
-		return newTexts(r.tokens.columns("", 0)[:1], r.features.joined(), r.ends, nil, nil)
+		return newTexts(r.tokens.columns(Column{})[:1], r.features.joined(), r.ends, nil, nil)
 	}
 	return NewTable([]Column{{Name: "features", Kind: Feature, Shape: []int{r.width}}}, [][]float32{r.features.joined()}, nil)
 }

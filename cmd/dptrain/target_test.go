@@ -1,0 +1,276 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/data"
+)
+
+// predicted are columns of hours, and regression a run on them that takes a moment.
+const (
+	predicted  = " --data hours.csv --test more.csv --target hours --bounds age=0:100,hours=0:90 --vocabulary colour=red|blue"
+	regression = "train --model logistic --lot 200 --accountant rdp --delta 1e-5" + predicted
+)
+
+// deviation is that of what hours leaves to chance.
+const deviation = 3.0
+
+// hours writes rows whose hours follow from their other columns but for chance, which is
+// even: none lies beyond the limits.
+func hours(t *testing.T, name string, rows int) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(uint64(rows), 3))
+	var b strings.Builder
+	b.WriteString("age,colour,hours\n")
+	for range rows {
+		age, colour := 100*r.Float64(), r.IntN(2)
+		chance := deviation * math.Sqrt(12) * (r.Float64() - 0.5)
+		fmt.Fprintf(&b, "%.3f,%s,%.4f\n", age, []string{"red", "blue"}[colour], 20+0.4*age+10*float64(colour)+chance)
+	}
+	if err := os.WriteFile(name, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func amongHours(t *testing.T) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	hours(t, "hours.csv", 4000)
+	hours(t, "more.csv", 500)
+}
+
+// Without privacy a linear regression misses no more than chance has it, and with privacy
+// not much more; all that is told of it is in the target's own units.
+func TestRegression(t *testing.T) {
+	amongHours(t)
+	open := answer(t, "train --model logistic --lot 200 --epochs 10 --non-private --out open"+predicted)
+	if e := open["test_rmse"].(float64); e < 0.9*deviation || e > 1.1*deviation {
+		t.Errorf("without privacy the error is %v, where chance has %v", e, deviation)
+	}
+	if r := open["test_r2"].(float64); r < 0.9 || r > 1 {
+		t.Errorf("R² is %v", r)
+	}
+	got := answer(t, regression+" --epsilon 2 --epochs 10 --seed 1 --out run")
+	e, mae := got["test_rmse"].(float64), got["test_mae"].(float64)
+	if e < 0.9*deviation || e > 1.3*deviation || mae > e || mae < e/2 {
+		t.Errorf("with ε = 2 the errors are %v and %v", e, mae)
+	}
+	if got["target"] != "hours" || got["task"] != "tabular-regression" || got["test_accuracy"] != nil || got["learning_rate"] != 0.05 || got["confusion"] != nil {
+		t.Errorf("run.json says %v", got)
+	}
+	for name, line := range map[string]string{"eval": "eval run", "resumed": "train --resume run"} {
+		again := answer(t, line)
+		if rmse, _ := again["rmse"].(float64); name == "eval" && (rmse != e || again["mae"] != mae || again["r2"] != got["test_r2"] || again["accuracy"] != nil) {
+			t.Errorf("eval says %v, train said %v", again, got)
+		} else if name == "resumed" && again["test_rmse"] != e {
+			t.Errorf("with nothing left to do the error is %v, and was %v", again["test_rmse"], e)
+		}
+	}
+	if stdout, _, _ := dptrain("eval run --quiet"); stdout != fmt.Sprintf("%.4g\n", e) {
+		t.Errorf("eval --quiet prints %q of %v", stdout, e)
+	}
+	stdout, stderr, code := dptrain(regression + " --steps 10 --noise 2 --out short")
+	if code != exitDone || !strings.Contains(stdout, "RMSE ") || !strings.Contains(stdout, "(hours) on 500 public test examples") || !strings.Contains(stdout, "R² ") || strings.Contains(stdout, "accuracy") {
+		t.Errorf("exit %d, %s%s", code, stdout, stderr)
+	}
+	if !strings.Contains(stderr, ", test RMSE ") || strings.Contains(stderr, "accuracy") {
+		t.Errorf("while it trains: %s", stderr)
+	}
+	more, stderr, code := dptrain("train --resume short --steps 20 --quiet")
+	if word, _, _ := strings.Cut(more, " "); code != exitDone || word == "NaN" || word == "" {
+		t.Errorf("resumed: exit %d, %s%s", code, more, stderr)
+	}
+	lines := bytes.Split(bytes.TrimSpace(contents(t, "run/metrics.jsonl")), []byte("\n"))
+	var told struct {
+		RMSE     float64  `json:"test_rmse"`
+		Accuracy *float64 `json:"test_accuracy"`
+	}
+	if err := json.Unmarshal(lines[len(lines)-1], &told); err != nil || told.RMSE != e || told.Accuracy != nil {
+		t.Errorf("the last point: %+v, %v", told, err)
+	}
+	files := readFiles(t, "run")
+	for _, words := range []string{"test RMSE", "root mean squared error", "units of hours, which lies between 0 and 90", "Test RMSE over ε"} {
+		if !bytes.Contains(files[0], []byte(words)) {
+			t.Errorf("the page does not say %q", words)
+		}
+	}
+	for _, words := range []string{"pipeline_tag: tabular-regression", "type: rmse", "root mean squared error"} {
+		if !bytes.Contains(files[1], []byte(words)) {
+			t.Errorf("the card does not say %q", words)
+		}
+	}
+	for _, text := range files {
+		if bytes.Contains(text, []byte(">Accuracy")) || bytes.Contains(text, []byte("test accuracy")) || bytes.Contains(text, []byte("| accuracy |")) {
+			t.Error("page or card speak of an accuracy")
+		}
+	}
+	if stdout, _, _ := dptrain(strings.Replace(regression, " --test more.csv", "", 1) + " --steps 2 --noise 2 --out untested --quiet"); !strings.HasPrefix(stdout, "NaN ") {
+		t.Errorf("without test data --quiet prints %q", stdout)
+	}
+	if text := readFiles(t, "untested"); !bytes.Contains(text[0], []byte("The error on the private data is itself private")) || bytes.Contains(text[1], []byte("labels")) {
+		t.Error("without test data the page does not say what is missing")
+	}
+}
+
+// A scrape tells the error where there is one.
+func TestErrorIsScraped(t *testing.T) {
+	var b bytes.Buffer
+	gauges{testAccuracy: math.NaN(), missed: &missed{RMSE: 2.5}}.write(&b)
+	if !strings.Contains(b.String(), "\ndptrain_test_rmse 2.5\n") || strings.Contains(b.String(), "accuracy") {
+		t.Errorf("scraped: %s", b.String())
+	}
+}
+
+// What is exported as ONNX answers in the target's own units, and the weights start another
+// run of as many targets.
+func TestRegressionIsExported(t *testing.T) {
+	amongHours(t)
+	answer(t, regression+" --steps 20 --noise 1 --out run")
+	b, build, err := trained("run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, err := data.Open("more.csv", data.Options{Schema: b.Schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	answers := func(build func() (*engine.Evaluator, error)) [][]float32 {
+		e, err := build()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		all, err := e.Answers(e.Weights(), task.Train)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	bounds := b.Schema.Bounds["hours"]
+	scaled := answers(func() (*engine.Evaluator, error) { return engine.NewEvaluator(build, engine.Place{}) })
+	own := answers(func() (*engine.Evaluator, error) { return engine.NewEvaluator(inUnits(build, bounds), engine.Place{}) })
+	for i, x := range scaled {
+		if want := bounds.Value(float64(x[0])); math.Abs(float64(own[i][0])-want) > 1e-4 {
+			t.Fatalf("example %d is answered with %v, want %v", i, own[i][0], want)
+		}
+	}
+	for _, format := range exportFormats {
+		if got := answer(t, "export run --format "+format+" --out model."+format); got["bytes"].(float64) < 100 {
+			t.Errorf("%s: %v", format, got)
+		}
+	}
+	if !bytes.Contains(contents(t, "model.onnx"), []byte("Mul")) {
+		t.Error("the ONNX model does not scale its answers back")
+	}
+	if _, stderr, code := dptrain(regression + " --steps 1 --out next --init model.safetensors"); code != exitDone || !strings.Contains(stderr, "match") {
+		t.Errorf("--init: exit %d, %s", code, stderr)
+	}
+}
+
+// A target asks for a smaller learning rate than a class, wherever it was named, and a rate
+// that was given stays.
+func TestRateOfARegression(t *testing.T) {
+	amongHours(t)
+	if err := os.WriteFile("hours.yaml", []byte("target: hours\nbounds: {age: [0, 100], hours: [0, 90]}\nvocabulary: {colour: [red, blue]}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for flags, want := range map[string]float64{
+		predicted:                               0.05,
+		predicted + " --lr 0.5":                 0.5,
+		" --data hours.csv --schema hours.yaml": 0.05,
+		columns:                                 0.5,
+	} {
+		if got := answer(t, "train --print-config"+flags); got["lr"] != want {
+			t.Errorf("%s: learning rate %v, want %v", flags, got["lr"], want)
+		}
+	}
+	if got := answer(t, "train --schema hours.yaml --data hours.csv --model logistic --steps 3 --noise 2 --delta 1e-5 --out run"); got["target"] != "hours" || got["learning_rate"] != 0.05 {
+		t.Errorf("by a file: %v at the rate %v", got["target"], got["learning_rate"])
+	}
+}
+
+// Text predicts a number, too.
+func TestRegressionOfText(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var b strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&b, `{"note":%q,"mood":%d}`+"\n", []string{"good", "bad"}[i%2], 10*(i%2))
+	}
+	if err := os.WriteFile("notes.jsonl", []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	got := answer(t, "train --data notes.jsonl --target mood --bounds mood=0:10 --text note --tokens bytes --length 4 --non-private --lot 50 --steps 150 --seed 1 --out run")
+	if got["model"] != "embbag" || got["task"] != "other" {
+		t.Errorf("%v, %v", got["model"], got["task"])
+	}
+	if e := answer(t, "eval run --data notes.jsonl")["rmse"].(float64); e > 2 {
+		t.Errorf("the error is %v of 10", e)
+	}
+}
+
+// Settings are compared by their errors, the smallest first, and on private data the choice
+// is told without those of the others.
+func TestTuneARegression(t *testing.T) {
+	amongHours(t)
+	flags := strings.TrimPrefix(regression, "train") + " --steps 10 --trials 3 --lot 100 --epsilon 4"
+	flags = strings.Replace(flags, " --lot 200", "", 1)
+	last := 0.0
+	for _, r := range answer(t, "tune --public"+flags)["rows"].([]any) {
+		row := r.(map[string]any)
+		e, ok := row["test_rmse"].(float64)
+		if _, both := row["test_accuracy"]; !ok || both || e < last || row["learning_rate"].(float64) > 0.31 {
+			t.Errorf("after %v: %v", last, row)
+		}
+		last = e
+	}
+	got := answer(t, "tune --out choice"+flags)
+	best := got["best"].(map[string]any)
+	if _, both := best["accuracy"]; both || got["score"] != "RMSE on public test data" {
+		t.Errorf("chosen: %v", got)
+	}
+	if again := answer(t, "eval choice"); again["rmse"] != best["test_rmse"] {
+		t.Errorf("eval says %v, the choice said %v", again, best)
+	}
+	for e, want := range map[*engine.Evaluation]float64{
+		{Labels: 1, Accuracy: 0.5}:                             0.5,
+		{Targets: 1, Errors: engine.Errors{RMSE: 2}}:           -2,
+		{Targets: 1, Errors: engine.Errors{RMSE: math.NaN()}}:  -math.MaxFloat64,
+		{Targets: 1, Errors: engine.Errors{RMSE: math.Inf(1)}}: -math.MaxFloat64,
+	} {
+		if got := merit(e); got != want {
+			t.Errorf("%+v is worth %v, want %v", *e, got, want)
+		}
+	}
+}
+
+func TestRegressionsThatCannotBe(t *testing.T) {
+	amongHours(t)
+	table(t, "people.csv", 40)
+	for line, says := range map[string]string{
+		regression + " --label colour":                                "a number or a class; leave one out",
+		regression + " --classes 2":                                   "a number or a class; leave one out",
+		regression + " --next":                                        "each step predicts the next",
+		regression + " --validation-split 0.2":                        "a number is never predicted right",
+		regression + " --model mlp:0":                                 `"0"`,
+		strings.Replace(regression, ",hours=0:90", "", 1):             "write --bounds hours=LOW:HIGH",
+		strings.Replace(regression, "hours ", "hour ", 1):             `no target "hour"`,
+		strings.Replace(regression, "--target hours", "--target=", 1): "--target is empty",
+		"train --target y":                                            "digits has no named columns",
+		"tune --trials 2 --accountant rdp" + strings.Replace(predicted, " --test more.csv", "", 1): "name public rows by --test",
+	} {
+		if _, stderr, code := dptrain(line); code != exitWrong || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit %d, %q does not say %q in one line", line, code, stderr, says)
+		}
+	}
+	if left, _ := os.ReadDir("runs"); len(left) > 0 {
+		t.Errorf("%d runs were begun", len(left))
+	}
+}
