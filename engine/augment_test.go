@@ -238,7 +238,7 @@ func TestResumeKeepsTheViews(t *testing.T) {
 	for _, other := range []Augmentation{{}, {3, new(seen).change}, {2, same}} {
 		d := c
 		d.Augmentation, d.Steps = other, 7
-		if _, err := Resume(d); err == nil || !strings.Contains(err.Error(), "augmentation") {
+		if _, err := Resume(d); err == nil || !strings.Contains(err.Error(), "augmentation") && !strings.Contains(err.Error(), "of ramps") {
 			t.Errorf("a run of 2 views was resumed with %d others: %v", other.Views, err)
 		}
 	}

@@ -68,7 +68,8 @@ func (r *Run) traits() ([]trait, error) {
 		note("projection", "%d directions, noise %v", p.Directions, p.Noise)
 	}
 	if a := c.Augmentation; a.Views > 0 {
-		note("augmentation", "%d views, changed by a function that makes %s of ramps", a.Views, a.ofRamps(c.Train.Columns()))
+		note("augmentation", "%d views", a.Views)
+		note("what a view's change makes of ramps", "%s", a.ofRamps(c.Train.Columns()))
 	}
 	note("optimizer", "%+v", c.Optimizer)
 	if c.RateAt == nil {
