@@ -40,12 +40,12 @@ func newPredict(s *screen) *cobra.Command {
 		Use:   "predict DIR",
 		Short: "Answer by a trained model for new examples",
 		Long: `Answer by the model in a run's folder for examples that need no labels: one line an
-example, in the order of the file, with the most probable class and its probability,
-or the target in its own units.
+example, in the order of the file, with the most probable class and its probability, or
+with the number that a model of train --target predicts, in its own units.
 
 --data is a CSV or JSONL file with the columns that the model was trained on, in any
-order, and with others, which are not read, a label or target among them; plain text,
-an example a line that is not blank; a NumPy array (.npy), or x, x_test or x_train of
+order, and with others, which are not read, a label's among them; plain text, an
+example a line that is not blank; a NumPy array (.npy), or x, x_test or x_train of
 several (.npz or a folder); a picture, or a folder or .zip of pictures, whose names
 then begin the lines; or a data set that dptrain data lists, of which the test part
 is taken. All is read as it was for training: by the bounds, words and length that
@@ -226,13 +226,13 @@ type reply struct {
 
 var errNotFinite = errors.New("what the model answers is not finite: the example has numbers far beyond those that it was trained on, or its training diverged")
 
-// reply is the model's: a class, or a target in its own units.
+// reply is the model's: a class, or a number.
 func (b built) reply(scores bool) (reply, error) {
+	if b.Targets > 0 {
+		return b.number(scores)
+	}
 	if b.Schema.Next || len(b.Labels) > 0 {
 		return reply{}, errors.New("the model answers every step of an example, as one of the language does, and predict writes one answer an example; dptrain export DIR --format onnx writes it for programs that want all of them")
-	}
-	if b.Targets > 0 {
-		return b.amount(scores)
 	}
 	names := b.ClassNames
 	if len(names) != b.Classes {
@@ -263,13 +263,17 @@ func (b built) reply(scores bool) (reply, error) {
 	}}, nil
 }
 
-// amount is the reply of a model that predicts a target.
-func (b built) amount(scores bool) (reply, error) {
-	if scores {
-		return reply{}, errors.New("--scores was given, and the model predicts a number: it has no classes")
+// number is the reply of a model that predicts one, in its own units.
+func (b built) number(scores bool) (reply, error) {
+	name := b.Schema.Target
+	bounds, bounded := b.Schema.Bounds[name]
+	switch {
+	case scores:
+		return reply{}, errors.New("the model predicts a number, which has no probability: leave out --scores")
+	case b.Targets != 1 || !bounded:
+		return reply{}, fmt.Errorf("model.json tells of %d numbers to predict and bounds of none of them", b.Targets)
 	}
-	bounds := b.Schema.Bounds[b.Schema.Target]
-	return reply{[]string{b.Schema.Target}, func(cells []any, output []float32) ([]any, error) {
+	return reply{[]string{name}, func(cells []any, output []float32) ([]any, error) {
 		if len(output) != 1 {
 			return nil, fmt.Errorf("the model answers with %d numbers, and one is predicted", len(output))
 		}

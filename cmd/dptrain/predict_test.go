@@ -227,3 +227,34 @@ func TestPredictPictures(t *testing.T) {
 		t.Errorf("another size: exit %d, %s", code, stderr)
 	}
 }
+
+// A number is answered in its own units, without it being there: eval finds it missed by
+// as much.
+func TestPredictNumbers(t *testing.T) {
+	amongHours(t)
+	answer(t, "train --model logistic --lot 200 --epochs 1 --non-private --out run"+predicted)
+	rows := cellsOf(t, string(contents(t, "more.csv")))
+	var bare strings.Builder
+	bare.WriteString("colour,age\n")
+	for i, age := range rows["age"] {
+		bare.WriteString(rows["colour"][i] + "," + age + "\n")
+	}
+	if err := os.WriteFile("bare.csv", []byte(bare.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	squares := 0.0
+	for i, text := range cellsOf(t, said(t, "predict run --data bare.csv"))["hours"] {
+		got, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _ := strconv.ParseFloat(rows["hours"][i], 64)
+		squares += (got - want) * (got - want)
+	}
+	if rmse, measured := math.Sqrt(squares/500), answer(t, "eval run")["rmse"].(float64); !(math.Abs(rmse-measured) <= 1e-4*measured) {
+		t.Errorf("they miss by %v, and eval says %v", rmse, measured)
+	}
+	if _, stderr, code := dptrain("predict run --data bare.csv --scores"); code != exitWrong || !strings.Contains(stderr, "leave out --scores") {
+		t.Errorf("probabilities of a number: exit %d, %s", code, stderr)
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -66,18 +65,6 @@ func TestRegression(t *testing.T) {
 	}
 	if got["target"] != "hours" || got["task"] != "tabular-regression" || got["test_accuracy"] != nil || got["learning_rate"] != 0.05 || got["confusion"] != nil {
 		t.Errorf("run.json says %v", got)
-	}
-	answered, missed := cellsOf(t, said(t, "predict run --data more.csv"))["hours"], 0.0
-	for i, want := range cellsOf(t, string(contents(t, "more.csv")))["hours"] {
-		a, _ := strconv.ParseFloat(answered[i], 64)
-		b, _ := strconv.ParseFloat(want, 64)
-		missed += (a - b) * (a - b) / float64(len(answered))
-	}
-	if rmse := math.Sqrt(missed); len(answered) != 500 || !(math.Abs(rmse-e) <= 1e-5*e) {
-		t.Errorf("the %d answers of predict miss by %v, and train said %v", len(answered), rmse, e)
-	}
-	if _, stderr, code := dptrain("predict run --data more.csv --scores"); code != exitWrong || !strings.Contains(stderr, "no classes") {
-		t.Errorf("--scores of a regression: exit %d, %s", code, stderr)
 	}
 	for name, line := range map[string]string{"eval": "eval run", "resumed": "train --resume run"} {
 		again := answer(t, line)

@@ -164,3 +164,24 @@ func TestQuestionsOfAnotherKindAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// A target is no feature, and need not be there.
+func TestQuestionsWithoutTheirTarget(t *testing.T) {
+	dir := writeFiles(t, map[string][]byte{
+		"lesson.csv":         []byte("hours,age\n1,10\n2,20\n"),
+		"asked.csv":          []byte("age\n10\n20\n"),
+		"arrays/x_train.npy": npy("<f4", "False", "(2, 1)", float32(-0.5), float32(1)),
+		"arrays/y_train.npy": npy("<f4", "False", "(2,)", float32(1), float32(2)),
+	})
+	table := Schema{Target: "hours", Bounds: map[string]Bounds{"hours": {0, 9}, "age": {0, 40}}}
+	for name, s := range map[string]Schema{"lesson.csv": table, "asked.csv": table, "arrays": {Target: "y", Bounds: map[string]Bounds{"y": {0, 9}}}} {
+		q, err := OpenQuestions(filepath.Join(dir, name), Options{Schema: s}, Lesson{Shape: []int{1}})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := everyFeature(t, q.Set); len(q.Columns()) != 1 || len(got) != 2 || got[0] != -0.5 {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
