@@ -9,7 +9,7 @@ import (
 // openText reads a plain text, or another one to test with: a line is an example.
 func openText(file string, o Options) (*Task, error) {
 	if o.Schema.named() || len(o.Schema.Classes) > 0 {
-		return nil, fmt.Errorf("%s is plain text, whose lines have no columns: leave out label, classes, text, bounds, vocabulary, ignore and user, or write a .csv or .jsonl file", file)
+		return nil, fmt.Errorf("%s is plain text, whose lines have no columns: leave out label, classes, target, text, bounds, vocabulary, ignore and user, or write a .csv or .jsonl file", file)
 	}
 	o.Schema.Next = true
 	return openLines(file, o, readText)

@@ -85,28 +85,31 @@ func (r *Run) frontMatter() frontMatter {
 	if r.account != nil && r.secure() {
 		f.Tags = append(f.Tags, "differential-privacy", "dp-sgd")
 	}
-	if r.tested() && s.Task != "" {
+	if metrics := r.metrics(); len(metrics) > 0 && s.Task != "" {
 		f.Index = []modelIndex{{s.Model, []modelResult{{
 			Task:    map[string]string{"type": s.Task},
 			Dataset: map[string]string{"name": s.data(), "type": s.data(), "split": "test"},
-			Metrics: r.metrics(),
+			Metrics: metrics,
 		}}}}
 	}
 	return f
 }
 
 // metrics are what was measured on public test data.
-func (r *Run) metrics() []modelMetric {
+func (r *Run) metrics() (all []modelMetric) {
 	s := &r.summary
-	if !r.regressed() {
-		return []modelMetric{{"accuracy", s.TestAccuracy, "accuracy on public test data"}}
+	add := func(x *float64, kind, name string) {
+		if x != nil {
+			all = append(all, modelMetric{kind, *x, name + " on public test data"})
+		}
 	}
-	all := []modelMetric{{"rmse", *s.TestRMSE, "root mean squared error on public test data"}}
-	if s.TestMAE != nil {
-		all = append(all, modelMetric{"mae", *s.TestMAE, "mean absolute error on public test data"})
-	}
-	if s.TestR2 != nil {
-		all = append(all, modelMetric{"r_squared", *s.TestR2, "R² on public test data"})
+	switch {
+	case r.regressed():
+		add(s.TestRMSE, "rmse", "root mean squared error")
+		add(s.TestMAE, "mae", "mean absolute error")
+		add(s.TestR2, "r_squared", "R²")
+	case r.tested():
+		add(&s.TestAccuracy, "accuracy", "accuracy")
 	}
 	return all
 }

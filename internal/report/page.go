@@ -119,16 +119,20 @@ func (r *Run) tests() (words string, score []row) {
 	if !r.tested() {
 		return "", nil
 	}
-	loss := "no finite number"
-	if s.TestLoss != nil {
-		loss = Short(*s.TestLoss)
-	}
 	words, score = "Measured on public test data, which are not protected.", []row{{"accuracy", percent(s.TestAccuracy)}}
 	if r.regressed() {
 		words += " Errors are in the units of " + s.Target + s.between() + "."
 		score = s.errors()
 	}
-	return words, append(score, row{"mean loss", loss}, row{"test examples", Thousands(s.TestExamples)})
+	return words, append(score, row{"mean loss", finite(s.TestLoss)}, row{"test examples", Thousands(s.TestExamples)})
+}
+
+// finite is a number, if it is one.
+func finite(x *float64) string {
+	if x == nil {
+		return "no finite number"
+	}
+	return Short(*x)
 }
 
 // between says what a target's limits do.
@@ -141,10 +145,7 @@ func (s *summary) between() string {
 
 // errors are those of a regression.
 func (s *summary) errors() []row {
-	rows := []row{{"root mean squared error", Short(*s.TestRMSE)}}
-	if s.TestMAE != nil {
-		rows = append(rows, row{"mean absolute error", Short(*s.TestMAE)})
-	}
+	rows := []row{{"root mean squared error", finite(s.TestRMSE)}, {"mean absolute error", finite(s.TestMAE)}}
 	if s.TestR2 != nil {
 		rows = append(rows, row{"R²", Short(*s.TestR2)})
 	}
@@ -209,7 +210,7 @@ func (r *Run) figures() []figure {
 	}
 	switch {
 	case r.regressed():
-		all = append(all, figure{Short(*r.summary.TestRMSE), "test RMSE", "of " + r.summary.Target + ", on public data"})
+		all = append(all, figure{finite(r.summary.TestRMSE), "test RMSE", "of " + r.summary.Target + ", on public data"})
 	case r.tested():
 		all = append(all, figure{percent(r.summary.TestAccuracy), "test accuracy", "on public data"})
 	}

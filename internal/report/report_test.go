@@ -427,6 +427,13 @@ func TestRegression(t *testing.T) {
 	silent(t, "the page of targets that do not vary", page, "<dt>R²</dt>", "NaN", "Inf")
 	silent(t, "the card of targets that do not vary", card, "r_squared", "| R² |")
 
+	s = regressed() // whose answers were too large
+	s.summary["private"] = false
+	s.summary["test_rmse"], s.summary["test_mae"], s.summary["test_r2"], s.metrics = nil, nil, nil, ""
+	page, card = s.written(t)
+	says(t, "the page of a model that went astray", page, "<dd>no finite number</dd>", ">Errors<")
+	silent(t, "the card of a model that went astray", card, "model-index")
+
 	s = regressed()
 	s.summary["private"] = false
 	s.summary["test_rmse"], s.summary["test_examples"], s.metrics = nil, 0, ""

@@ -207,8 +207,8 @@ func readPoints(path string) ([]point, error) {
 // tested reports whether there is an accuracy, or an error, on public test data.
 func (r *Run) tested() bool { return r.summary.TestLabels > 0 || r.regressed() }
 
-// regressed reports whether there is the error of a regression on public test data.
-func (r *Run) regressed() bool { return r.summary.Target != "" && r.summary.TestRMSE != nil }
+// regressed reports whether the errors of a regression were measured on public test data.
+func (r *Run) regressed() bool { return r.summary.Target != "" && r.summary.TestExamples > 0 }
 
 // secure reports whether the ledger says that no seed was used.
 func (r *Run) secure() bool { return r.account != nil && r.account.history.Header.Secure }
