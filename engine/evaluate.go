@@ -131,7 +131,7 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 	}
 	losses, output := e.machine.Losses(), e.machine.Output()
 	target := e.network.target
-	missed := newMisses(e.network.output)
+	var missed misses
 	for from := 0; from < s.Len(); from += e.network.batch {
 		n := min(e.network.batch, s.Len()-from)
 		if err := e.forward(s, from, n); err != nil {
@@ -141,7 +141,7 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 			score.Loss += float64(l)
 		}
 		if target >= 0 {
-			missed.add(e.used[target], output)
+			missed.add(e.used[target], output, e.network.output)
 		}
 		if label < 0 {
 			continue

@@ -10,14 +10,10 @@ type misses struct {
 	sum, square       []float64
 }
 
-func newMisses(size int) *misses {
-	return &misses{sum: make([]float64, size), square: make([]float64, size)}
-}
-
-// add counts the targets of some examples, and what was answered.
-func (m *misses) add(targets, answers []float32) {
-	size := len(m.sum)
+// add counts the targets of some examples, size of each, and what was answered.
+func (m *misses) add(targets, answers []float32, size int) {
 	if m.first == nil {
+		m.sum, m.square = make([]float64, size), make([]float64, size)
 		for _, t := range targets[:size] {
 			m.first = append(m.first, float64(t))
 		}
