@@ -64,8 +64,13 @@ func (s *screen) eval(dir string, set *settings) error {
 		set.data, set.test = b.Data, cmp.Or(set.test, b.Test)
 	}
 	options := data.Options{Dir: set.dataDir, Test: set.test, Standardize: set.standardize || b.Standardize}
+	target := b.Schema.Target
+	limits := b.Schema.Bounds[target]
 	if options.Schema, err = set.readSchema(b.Schema); err != nil {
 		return asWrong(err)
+	}
+	if s := options.Schema; target != "" && (s.Target != target || s.Bounds[target] != limits) {
+		return wrong("the model predicts %s between %v and %v, as it was trained to: leave out --target, and %[1]s of --bounds", target, limits[0], limits[1])
 	}
 	task, err := s.read(set.data, options)
 	if err != nil && !named {

@@ -69,6 +69,12 @@ func TestRegression(t *testing.T) {
 	if again := answer(t, "eval run"); again["rmse"] != e || again["mae"] != mae || again["r2"] != got["test_r2"] || again["accuracy"] != nil {
 		t.Errorf("eval says %v, train said %v", again, got)
 	}
+	// By other limits answers would be taken for others.
+	for _, flags := range []string{" --bounds hours=0:50", " --target age"} {
+		if _, stderr, code := dptrain("eval run" + flags); code != exitWrong || !strings.Contains(stderr, "predicts hours between 0 and 90") || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("eval%s: exit %d, %s", flags, code, stderr)
+		}
+	}
 	if stdout, _, _ := dptrain("eval run --quiet"); stdout != fmt.Sprintf("%.4g\n", e) {
 		t.Errorf("eval --quiet prints %q of %v", stdout, e)
 	}
