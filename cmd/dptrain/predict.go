@@ -118,7 +118,10 @@ func (s *screen) predict(dir string, set *asked) error {
 	if set.out == "" {
 		return asFailed(write(s.out))
 	}
+	var told *fault
 	switch err := replaceBy(set.out, write); {
+	case errors.As(err, &told): // of the answers, and not of the file
+		return err
 	case errors.Is(err, fs.ErrNotExist):
 		return wrong("--out %s: %w", set.out, err)
 	case err != nil:
