@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
@@ -89,6 +90,9 @@ func (s *screen) eval(dir string, set *settings) error {
 		if task.Private && sameFile(set.data, b.Data) {
 			s.note("PRIVATE, do not publish: the model was trained on these very records.")
 		}
+	}
+	if got := test.Columns()[0].Shape; len(got) == len(b.Shape) && !slices.Equal(got, b.Shape) {
+		return wrong("%s: examples have shape %v, and the model was trained on examples of shape %v", task.Name, got, b.Shape)
 	}
 	e, err := engine.NewEvaluator(build, set.place())
 	if err != nil {

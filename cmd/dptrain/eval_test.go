@@ -109,6 +109,18 @@ func TestEvalStandardizesAsTrainDid(t *testing.T) {
 			t.Errorf("eval%s: loss %v, train said %v", flag, again["loss"], got["test_loss"])
 		}
 	}
+
+	// Pictures of as many pixels in another shape are others.
+	for _, part := range []string{"train", "t10k"} {
+		pixels := contents(t, part+"-images-idx3-ubyte")
+		pixels[11], pixels[15] = pixels[15], pixels[11]
+		if err := os.WriteFile(part+"-images-idx3-ubyte", pixels, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, stderr, code := dptrain("eval run --data-dir ."); code != exitWrong || !strings.Contains(stderr, "examples have shape [1 2 1], and the model was trained on examples of shape [1 1 2]") {
+		t.Errorf("turned pictures: exit %d, %s", code, stderr)
+	}
 }
 
 // A model knows the columns that it was trained on by name: a table with the same ones
