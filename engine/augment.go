@@ -1,9 +1,7 @@
 package engine
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 
@@ -22,6 +20,8 @@ type Augmentation struct {
 	// Change changes one view of an example: its numbers in each column of Config.Train. It
 	// must depend on them, on r and on public things alone, so not on other examples, and
 	// leave labels and indices in their range. It is called from one goroutine.
+	//
+	// Name it in Config.Same, for Resume cannot tell one function from another.
 	//
 	// What r gives is public and follows from the example's row, the step and the view, as
 	// what is dropped by layer.Net.Dropout.
@@ -49,34 +49,6 @@ func (a Augmentation) check(columns []data.Column) error {
 		return fmt.Errorf("augmentation: its function panicked on an example of zeros: does it read what the data have?")
 	}
 	return nil
-}
-
-// ofRamps is a digest of what the change makes of an example of public numbers, to a few
-// digits: it tells one change from another, as a name would. A change that panics there,
-// which it need not bear, makes nothing.
-func (a Augmentation) ofRamps(columns []data.Column) string {
-	example := make([][]float32, len(columns))
-	for k, c := range columns {
-		example[k] = make([]float32, c.Size())
-	}
-	v, digest := newViewer(a), sha256.New()
-	for view := range 8 {
-		for k, c := range columns {
-			for i := range example[k] {
-				example[k][i] = 0
-				if c.Kind == data.Feature || c.Kind == data.Target {
-					example[k][i] = float32(i%251) / 251
-				}
-			}
-		}
-		if v.change(example, 0, 0, view) != nil {
-			return "nothing"
-		}
-		for _, values := range example {
-			fmt.Fprintf(digest, "%.2g", values)
-		}
-	}
-	return hex.EncodeToString(digest.Sum(nil)[:8])
 }
 
 // mostViews is far above the 64 for which anything was published.

@@ -69,7 +69,6 @@ func (r *Run) traits() ([]trait, error) {
 	}
 	if a := c.Augmentation; a.Views > 0 {
 		note("augmentation", "%d views", a.Views)
-		note("what a view's change makes of ramps", "%s", a.ofRamps(c.Train.Columns()))
 	}
 	note("optimizer", "%+v", c.Optimizer)
 	if c.RateAt == nil {
@@ -78,6 +77,9 @@ func (r *Run) traits() ([]trait, error) {
 		note("schedule", "a function from %v", c.RateAt(0)) // as it is known of a bound
 	}
 	note("average", "%v", c.Average.Decay)
+	for _, what := range slices.Sorted(maps.Keys(c.Same)) {
+		note(what, "%s", c.Same[what])
+	}
 	return all, nil
 }
 

@@ -71,6 +71,9 @@ func (s *settings) job(screen *screen) (*job, error) {
 	}
 	c := &j.config
 	c.Train = j.task.Train
+	if c.Same, err = j.reading(); err != nil {
+		return nil, err
+	}
 	if c.Records, err = s.records(); err != nil {
 		return nil, err
 	}
