@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -236,11 +237,14 @@ func TestChoiceIsStopped(t *testing.T) {
 }
 
 // interruptedBy is a writer that interrupts whoever writes.
-type interruptedBy struct{ bytes.Buffer }
+type interruptedBy struct {
+	bytes.Buffer
+	once sync.Once
+}
 
 func (w *interruptedBy) Write(p []byte) (int, error) {
-	syscall.Kill(os.Getpid(), syscall.SIGINT)
-	time.Sleep(50 * time.Millisecond) // until it has been told
+	w.once.Do(func() { syscall.Kill(os.Getpid(), syscall.SIGINT) }) // twice would end the process
+	time.Sleep(50 * time.Millisecond)                               // until it has been told
 	return w.Buffer.Write(p)
 }
 
