@@ -107,9 +107,8 @@ func (r *Run) augment(rows []int) error {
 	if v.Change == nil {
 		return nil
 	}
-	v.view = v.view[:0]
-	for range b.used {
-		v.view = append(v.view, nil)
+	if v.view == nil {
+		v.view = make([][]float32, len(b.used))
 	}
 	for s, row := range rows {
 		if b.weights != nil && b.weights[s] == 0 {

@@ -89,8 +89,8 @@ func CalibrateNoise(c Config, epsilon float64) (float64, error) {
 		return low, err
 	}
 	over := func(z float64) (bool, error) {
-		c.Noise = z
-		a, err := accountant.Epsilon(Foreseen(c), c.Delta, c.Accountant)
+		lots.Spent[0].Lot.Queries[0].Noise = z
+		a, err := accountant.Epsilon(lots, c.Delta, c.Accountant)
 		return a.Bound() > epsilon, err
 	}
 	if above, err := over(mostNoise); err != nil || above {

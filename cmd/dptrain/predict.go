@@ -216,8 +216,7 @@ func (p *pace) show(done int) error {
 // words are the time left and the speed.
 func (p *pace) words(done int) []string {
 	took := time.Since(p.began)
-	left := time.Duration(float64(took) / float64(done) * float64(p.all-done))
-	return []string{left.Round(time.Second).String() + " left", speed(float64(done) / took.Seconds())}
+	return []string{timeLeft(took, done, p.all-done), speed(float64(done) / took.Seconds())}
 }
 
 // reply turns what a network answers to an example into the cells of a line: texts and

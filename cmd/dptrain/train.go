@@ -177,7 +177,7 @@ func endings() []os.Signal {
 // asWrong gives an error about what the user asked for the exit code of one, unless
 // it has one of its own.
 func asWrong(err error) error {
-	if exitCode(err) != exitFailed || machineFailed(err) {
+	if exitCode(err) != exitFailed {
 		return err
 	}
 	return &fault{exitWrong, err}

@@ -244,13 +244,16 @@ func (p *point) scalars() []tensorboard.Scalar {
 // standing is ε so far of ε planned, the time left, the accuracy and the speed.
 func (w *watch) standing(p *engine.Progress) []string {
 	epsilon := w.epsilon(p)
-	took := time.Since(w.began)
-	left := time.Duration(float64(took) / float64(p.Lot-w.first) * float64(p.Lots-p.Lot))
-	words := []string{epsilon, left.Round(time.Second).String() + " left"}
+	words := []string{epsilon, timeLeft(time.Since(w.began), p.Lot-w.first, p.Lots-p.Lot)}
 	if known := w.scored(); known != "" && (w.bar != nil || w.measured == p.Lot) {
 		words = append(words, known)
 	}
 	return append(words, speed(w.speed(p)))
+}
+
+// timeLeft is how long some more will take, by how long those done took.
+func timeLeft(took time.Duration, done, more int) string {
+	return time.Duration(float64(took)/float64(done)*float64(more)).Round(time.Second).String() + " left"
 }
 
 // epsilon is what the budget is held to so far, with a mark where it is an approximation

@@ -12,9 +12,9 @@ import (
 
 // readJSONL turns objects, one a line, into examples, their keys being columns.
 // Texts, numbers, true and false stand for themselves, null for nothing, and a
-// list of whole numbers for indices. Every key must be known to the schema, if only to
-// be ignored, where there are labels. Errors name lines, and keys that the schema has: of others, which may say
-// anything, their number in the line.
+// list of whole numbers for indices. Where there are labels every key must be known to
+// the schema, if only to be ignored. Errors name lines, and keys that the schema has: of
+// others, which may say anything, their number in the line.
 func readJSONL(r io.Reader, s Schema) (Set, []string, error) {
 	names := s.columns()
 	l, err := newLayout(names, s)

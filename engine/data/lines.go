@@ -14,6 +14,9 @@ import (
 // that their features come from.
 type lineReader func(r io.Reader, s Schema) (Set, []string, error)
 
+// lineReaders are those of files by how their names end.
+var lineReaders = map[string]lineReader{".csv": readCSV, ".jsonl": readJSONL, ".txt": readText}
+
 // openLines reads a file as the schema says, and another one of the same columns,
 // in any order, to test with if there is one.
 func openLines(file string, o Options, read lineReader) (*Task, error) {

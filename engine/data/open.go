@@ -92,13 +92,11 @@ func open(name string, o Options) (*Task, error) {
 	if folder {
 		return openPath(name, o)
 	}
-	switch extension(name) {
-	case ".csv":
-		return openLines(name, o, readCSV)
-	case ".jsonl":
-		return openLines(name, o, readJSONL)
-	case ".txt":
+	switch read := lineReaders[extension(name)]; {
+	case extension(name) == ".txt":
 		return openText(name, o)
+	case read != nil:
+		return openLines(name, o, read)
 	}
 	return nil, fmt.Errorf("%s: cannot tell what %q files hold; .csv, .jsonl and .txt, .gz or not, .npz, .zip and folders are read", name, filepath.Ext(name))
 }

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Pictures is a Set of pictures, with labels or without, kept as bytes, a quarter of what the
-// numbers would take.
+// Pictures is a Set of pictures, with labels or without, kept as bytes, a quarter of what
+// the numbers would take.
 type Pictures struct {
 	columns []Column
 	sizes   []int

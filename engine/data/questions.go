@@ -59,15 +59,7 @@ func openQuestions(name string, o Options, learnt Lesson) (q Questions, err erro
 		return q, fmt.Errorf("%s: %w", name, err)
 	}
 	s := o.Schema.features(learnt.Shape)
-	tree, file, lines := os.DirFS(filepath.Dir(name)), filepath.Base(name), lineReader(nil)
-	switch extension(name) {
-	case ".csv":
-		lines = readCSV
-	case ".jsonl":
-		lines = readJSONL
-	case ".txt":
-		lines = readText
-	}
+	tree, file, lines := os.DirFS(filepath.Dir(name)), filepath.Base(name), lineReaders[extension(name)]
 	switch {
 	case folder:
 		return folderQuestions(name, s, learnt.Shape, tones)
