@@ -172,9 +172,9 @@ func (s *summary) check() error {
 	return nil
 }
 
-// readPoints reads the lines with an accuracy, or the error of a regression, in the order of the lots. Of a lot
-// that a resumed run repeated, and of those that it had yet to repeat, the later
-// line holds. A last line cut short by a crash is passed over.
+// readPoints reads the lines with an accuracy, or the error of a regression, in the order
+// of the lots. Of a lot that a resumed run repeated, and of those that it had yet to
+// repeat, the later line holds. A last line cut short by a crash is passed over.
 func readPoints(path string) ([]point, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

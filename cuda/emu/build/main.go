@@ -8,8 +8,9 @@
 // fast/libcuda.so.1, which does not, or only one of the two; the bits that kernels
 // compute are the same. Files named on the command line take the place of all those in
 // cuda/kernels. With -k a file that does not compile is left out of the library, as make
-// -k would, and the command still fails. With -ptx it writes ptx/libcuda.so.1 instead, of what the GPU's compiler
-// made of kernels. The compiler is $CXX, else g++; one for another processor may be given.
+// -k would, and the command still fails. With -ptx it writes ptx/libcuda.so.1 instead, of
+// what the GPU's compiler made of kernels. The compiler is $CXX, else g++; one for another
+// processor may be given.
 package main
 
 import (
