@@ -35,8 +35,8 @@ type result struct {
 	Groups          []accountant.Query   `json:"groups"`
 	Device          string               `json:"device"`
 	Threads         int                  `json:"threads"`
-	Seconds         float64              `json:"seconds"`
-	ExamplesPerSec  float64              `json:"examples_per_second"` // of the expected lots
+	Seconds         float64              `json:"seconds"`             // of the whole command
+	ExamplesPerSec  float64              `json:"examples_per_second"` // of the expected lots, while they ran
 	TestAccuracy    number               `json:"test_accuracy"`       // null where there are no test data
 	TestLoss        number               `json:"test_loss"`
 	TestExamples    int                  `json:"test_examples"`
@@ -95,7 +95,7 @@ func (s *screen) finish(w *watch, held *validated, took time.Duration) (*result,
 		Epsilon: number(math.Inf(1)), TestAccuracy: number(math.NaN()), TestLoss: number(math.NaN()), Sampling: string(run.Event().Policy), Rate: d.ExpectedLot / float64(d.Records),
 		Records: d.Records, ExpectedLot: d.ExpectedLot, Microbatch: d.Microbatch, Steps: run.Steps(),
 		Clipping: j.set.clipping, Device: d.Device, Threads: d.Threads, Seconds: took.Seconds(),
-		ExamplesPerSec: d.ExpectedLot * float64(d.PerRecord*(run.Steps()-w.first)) / took.Seconds(),
+		ExamplesPerSec: w.speed(run.Steps(), w.took),
 		Secure:         d.Secure && !j.config.NonPrivate, Private: !j.config.NonPrivate, Version: thisBuild().Version,
 		Data: j.task.Name, Model: j.model, Out: j.out, Unit: j.config.Records.Unit(),
 		Task: j.kind(), Optimizer: j.set.optimizer, LearningRate: j.set.lr, Schedule: j.set.schedule, Average: j.set.ema,
@@ -251,7 +251,7 @@ func (r *result) print(w io.Writer) {
 	if r.Note != "" {
 		fmt.Fprintf(w, "note\t%s\n", r.Note)
 	}
-	fmt.Fprintf(w, "time\t%.1f s, %s on %s, %d threads\n", r.Seconds, speed(r.ExamplesPerSec), r.Device, r.Threads)
+	fmt.Fprintf(w, "time\t%.1f s, lots at %s on %s, %d threads\n", r.Seconds, speed(r.ExamplesPerSec), r.Device, r.Threads)
 	fmt.Fprintf(w, "files\t%s\n", r.Out)
 	fmt.Fprintf(w, "report\t%s\n", filepath.Join(r.Out, "report.html"))
 	elsewhere := ""

@@ -48,6 +48,9 @@ func TestTrainLeavesWhatItPromises(t *testing.T) {
 			t.Errorf("run.json has no %s", key)
 		}
 	}
+	if all := got["expected_lot"].(float64) * 20 / got["seconds"].(float64); !(got["examples_per_second"].(float64) > all) {
+		t.Errorf("lots ran at %v examples/s, and the whole command at %v: reading the data is counted as training", got["examples_per_second"], all)
+	}
 	if e := got["epsilon"].(float64); e > 2 || e < 1.99 {
 		t.Errorf("ε = %v for a budget of 2", e)
 	}

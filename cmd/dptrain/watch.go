@@ -58,7 +58,8 @@ type watch struct {
 	every     int     // lots between reports
 	first     int     // lots done when it began
 
-	interrupted bool // before the last lot
+	took        time.Duration // from began to the last lot
+	interrupted bool          // before the last lot
 }
 
 func (s *screen) watch(j *job, run *engine.Run) (*watch, error) {
@@ -244,11 +245,12 @@ func (p *point) scalars() []tensorboard.Scalar {
 // standing is ε so far of ε planned, the time left, the accuracy and the speed.
 func (w *watch) standing(p *engine.Progress) []string {
 	epsilon := w.epsilon(p)
-	words := []string{epsilon, timeLeft(time.Since(w.began), p.Lot-w.first, p.Lots-p.Lot)}
+	took := time.Since(w.began)
+	words := []string{epsilon, timeLeft(took, p.Lot-w.first, p.Lots-p.Lot)}
 	if known := w.scored(); known != "" && (w.bar != nil || w.measured == p.Lot) {
 		words = append(words, known)
 	}
-	return append(words, speed(w.speed(p)))
+	return append(words, speed(w.speed(p.Lot, took)))
 }
 
 // timeLeft is how long some more will take, by how long those done took.
@@ -277,9 +279,9 @@ func (w *watch) epsilon(p *engine.Progress) string {
 	return text
 }
 
-// speed is how many examples of the expected lots are done in a second.
-func (w *watch) speed(p *engine.Progress) float64 {
-	return w.each * float64(p.Lot-w.first) / time.Since(w.began).Seconds()
+// speed is how many examples of the expected lots were done in a second, up to a lot.
+func (w *watch) speed(lot int, took time.Duration) float64 {
+	return w.each * float64(lot-w.first) / took.Seconds()
 }
 
 // speed is a rate in words.
@@ -292,7 +294,7 @@ func speed(examples float64) string {
 
 // publish hands what is known of a lot to those who scrape.
 func (w *watch) publish(p *engine.Progress) {
-	g := gauges{lots: p.Lot, planned: p.Lots, epsilon: p.Epsilon, delta: w.job.config.Delta, speed: w.speed(p), learningRate: p.Rate, testAccuracy: w.accuracy(), missed: missedOf(w.score)}
+	g := gauges{lots: p.Lot, planned: p.Lots, epsilon: p.Epsilon, delta: w.job.config.Delta, speed: w.speed(p.Lot, time.Since(w.began)), learningRate: p.Rate, testAccuracy: w.accuracy(), missed: missedOf(w.score)}
 	if w.job.config.NonPrivate {
 		g.epsilon, g.delta = math.Inf(1), 0
 	}
@@ -301,6 +303,7 @@ func (w *watch) publish(p *engine.Progress) {
 
 // done ends what is shown of the lots.
 func (w *watch) done() {
+	w.took = time.Since(w.began)
 	w.bar.hide()
 	w.metrics.Close()
 	w.events.Close()
