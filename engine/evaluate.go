@@ -24,7 +24,8 @@ type Evaluation struct {
 	Errors        // of these; zeros where Targets is 0
 }
 
-// Errors are by how much answers miss targets, in the units that the targets have in the set.
+// Errors are by how much answers miss targets, in the targets' own units where their column
+// has Bounds, else in those of its numbers.
 type Errors struct {
 	RMSE float64 // the root of the mean squared error
 	MAE  float64 // the mean absolute error
@@ -167,7 +168,9 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 		score.Accuracy = float64(right) / float64(score.Labels)
 	}
 	score.Loss /= float64(s.Len())
-	score.Targets, score.Errors = missed.count, missed.errors()
+	if target >= 0 {
+		score.Targets, score.Errors = missed.count, missed.errors(columns[target].Unit())
+	}
 	return score, nil
 }
 

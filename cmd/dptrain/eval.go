@@ -99,7 +99,7 @@ func (s *screen) eval(dir string, set *settings) error {
 		return asWrong(err)
 	}
 	defer e.Close()
-	got, err := patiently(s, "Measuring on "+plural(test.Len(), "example"), func() (engine.Evaluation, error) { return measured(e, e.Weights(), task, test) })
+	got, err := patiently(s, "Measuring on "+plural(test.Len(), "example"), func() (engine.Evaluation, error) { return e.Score(e.Weights(), test) })
 	if err != nil {
 		return asWrong(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"math"
 
 	"github.com/dptrain/dptrain/engine"
-	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/report"
 )
 
@@ -18,7 +17,7 @@ func score(j *job, parameters []engine.Parameter) (engine.Evaluation, error) {
 		return engine.Evaluation{}, err
 	}
 	defer e.Close()
-	got, err := measured(e, engine.Values(parameters), j.task, j.task.Test)
+	got, err := e.Score(engine.Values(parameters), j.task.Test)
 	if err == nil && got.Labels == 0 && got.Targets == 0 {
 		err = errNoScore
 	}
@@ -46,18 +45,6 @@ func meritWords(e *engine.Evaluation) string {
 		return "RMSE " + report.Short(e.RMSE)
 	}
 	return fmt.Sprintf("%.2f%%", 100*e.Accuracy)
-}
-
-// measured is how well weights do on some of a task's examples, errors being in the
-// target's own units.
-func measured(e *engine.Evaluator, weights [][]float32, task *data.Task, on data.Set) (engine.Evaluation, error) {
-	got, err := e.Score(weights, on)
-	if s := task.Schema; s.Target != "" {
-		unit := s.Bounds[s.Target].Unit()
-		got.RMSE *= unit
-		got.MAE *= unit
-	}
-	return got, err
 }
 
 // missed is by how much a regression misses the public test data's targets, as run.json

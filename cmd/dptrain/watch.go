@@ -98,7 +98,7 @@ func (w *watch) evaluate() (err error) {
 
 // measure scores the weights after the lots so far.
 func (w *watch) measure(parameters []engine.Parameter) error {
-	score, err := measured(w.evaluator, engine.Values(parameters), w.job.task, w.job.task.Test)
+	score, err := w.evaluator.Score(engine.Values(parameters), w.job.task.Test)
 	if err == nil {
 		w.score, w.measured = &score, w.run.Steps()
 	}

@@ -137,8 +137,9 @@ func withTarget(features Column, x, y filled, yName string, bounds Bounds) (Set,
 		return nil, err
 	}
 	for i, v := range y.values {
-		y.values[i] = bounds.scaled(float64(v))
+		y.values[i] = bounds.Scaled(float64(v))
 	}
+	target.Bounds = bounds
 	if x.greys != nil {
 		x.values = make([]float32, len(x.greys))
 		for i, b := range x.greys {

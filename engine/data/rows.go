@@ -48,7 +48,7 @@ func (p *parts) joined() []float32 {
 // answer is the column of what is predicted.
 func (s Schema) answer() Column {
 	if s.Target != "" {
-		return Column{Name: s.Target, Kind: Target}
+		return Column{Name: s.Target, Kind: Target, Bounds: s.Bounds[s.Target]}
 	}
 	return Column{Name: s.Label, Kind: Label, Classes: len(s.Classes)}
 }
@@ -158,5 +158,5 @@ func (r role) scaled(cell string) (float32, error) {
 	if (err != nil && !errors.Is(err, strconv.ErrRange)) || math.IsNaN(v) {
 		return 0, errNoNumber
 	}
-	return r.bounds.scaled(v), nil
+	return r.bounds.Scaled(v), nil
 }

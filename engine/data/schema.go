@@ -79,9 +79,15 @@ type Schema struct {
 // Bounds are the public limits, low and high, of a numeric column.
 type Bounds [2]float64
 
-// scaled is where a number lies between the limits, from -1 to 1; beyond a limit it
+// proper reports whether there are numbers between the limits.
+func (b Bounds) proper() bool {
+	width := b[1] - b[0]
+	return width > 0 && width <= 1e300
+}
+
+// Scaled is where a number lies between the limits, from -1 to 1; beyond a limit it
 // counts as the limit.
-func (b Bounds) scaled(v float64) float32 {
+func (b Bounds) Scaled(v float64) float32 {
 	low, high := b[0], b[1]
 	v = min(max(v, low), high)
 	return float32(2*((v-low)/(high-low)) - 1)
@@ -219,8 +225,7 @@ func (s Schema) validate() error {
 		return fmt.Errorf("class %q is given twice", c)
 	}
 	for column, b := range s.Bounds {
-		width := b[1] - b[0]
-		if !(width > 0) || width > 1e300 {
+		if !b.proper() {
 			return fmt.Errorf("the bounds of column %q are %v:%v; the low one must be below the high one, both finite", column, b[0], b[1])
 		}
 	}

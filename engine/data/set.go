@@ -46,6 +46,21 @@ type Column struct {
 	// Classes counts the classes of a Label or the vocabulary of an Index: at
 	// most 2^24, so that float32 holds every index exactly.
 	Classes int
+	// Bounds are the public limits by which a Target was scaled to [-1, 1], in its own
+	// units; zero where its numbers are as they are.
+	Bounds Bounds
+}
+
+// bounded reports whether a target was scaled by limits.
+func (c Column) bounded() bool { return c.Bounds != Bounds{} }
+
+// Unit is by how much a target grows, in its own units, where a number of the column is
+// 1 more.
+func (c Column) Unit() float64 {
+	if !c.bounded() {
+		return 1
+	}
+	return c.Bounds.Unit()
 }
 
 // Size is how many numbers one example has in this column.
@@ -61,7 +76,7 @@ func (c Column) Size() int {
 func (c Column) padded() bool { return c.Kind == Index || c.Kind == Label && len(c.Shape) > 0 }
 
 func (c Column) equal(d Column) bool {
-	return c.Name == d.Name && c.Kind == d.Kind && c.Classes == d.Classes && slices.Equal(c.Shape, d.Shape)
+	return c.Name == d.Name && c.Kind == d.Kind && c.Classes == d.Classes && c.Bounds == d.Bounds && slices.Equal(c.Shape, d.Shape)
 }
 
 func (c Column) validate() error {
@@ -73,6 +88,13 @@ func (c Column) validate() error {
 		if room /= n; room == 0 {
 			return fmt.Errorf("column %q has shape %v; an example may have at most 2^31-1 numbers in a column", c.Name, c.Shape)
 		}
+	}
+	switch {
+	case !c.bounded():
+	case c.Kind != Target:
+		return fmt.Errorf("column %q has bounds and is a %v; only a target's numbers stand for others", c.Name, c.Kind)
+	case !c.Bounds.proper():
+		return fmt.Errorf("the bounds of column %q are %v:%v; the low one must be below the high one, both finite", c.Name, c.Bounds[0], c.Bounds[1])
 	}
 	switch c.Kind {
 	case Feature, Target:
@@ -99,6 +121,9 @@ func (c Column) fault(v float32) string {
 	default:
 		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
 			return "the value is not a finite number"
+		}
+		if c.bounded() && !(v >= -1 && v <= 1) {
+			return "the target is not scaled to lie between -1 and 1; scale it by its bounds"
 		}
 	}
 	return ""

@@ -61,7 +61,7 @@ func TestTargets(t *testing.T) {
 		if !slices.Equal(dst[0], c.features) || columns[0].Kind != c.kind {
 			t.Errorf("%s: features %v of %v", name, dst[0], columns[0])
 		}
-		if !slices.Equal(dst[1], []float32{0, -1, 1}) || columns[1].Name != c.schema.Target || columns[1].Kind != Target || columns[1].Size() != 1 {
+		if !slices.Equal(dst[1], []float32{0, -1, 1}) || columns[1].Name != c.schema.Target || columns[1].Kind != Target || columns[1].Size() != 1 || columns[1].Bounds != (Bounds{10, 50}) {
 			t.Errorf("%s: targets %v of %v", name, dst[1], columns[1])
 		}
 		if task.Classes != 0 || !task.Private || Check(task.Train) != nil {
@@ -73,7 +73,7 @@ func TestTargets(t *testing.T) {
 				t.Errorf("%s: %v stands for %v, want %v", name, dst[1][i], got, want)
 			}
 		}
-		if half := math.Abs(b.Value(.25)-b.Value(-.25)) / .5; half != b.Unit() {
+		if half := math.Abs(b.Value(.25)-b.Value(-.25)) / .5; half != b.Unit() || half != columns[1].Unit() {
 			t.Errorf("a unit is %v, want %v", b.Unit(), half)
 		}
 	}
@@ -133,5 +133,42 @@ func TestTargetsThatCannotBe(t *testing.T) {
 	} {
 		dir := writeFiles(t, map[string][]byte{"x_train.npy": x, "y_train.npy": c.y})
 		wantError(t, dir, Options{Schema: c.schema}, says)
+	}
+}
+
+// The column of a target knows the limits that its numbers were scaled by, which are those
+// of numbers that were.
+func TestTargetsThatHaveBounds(t *testing.T) {
+	column := Column{Name: "y", Kind: Target, Bounds: Bounds{10, 50}}
+	whole, err := NewTable([]Column{column}, [][]float32{{-1, 0, 1}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	column.Bounds[1] = 60
+	other, err := NewTable([]Column{column}, [][]float32{{0}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Concat(whole, other); err == nil {
+		t.Error("targets scaled by other limits were joined")
+	}
+	if unit := (Column{Kind: Target}).Unit(); unit != 1 {
+		t.Errorf("a unit of targets as they are is %v", unit)
+	}
+	for says, c := range map[string]struct {
+		column Column
+		value  float32
+	}{
+		"not scaled to lie":         {column, 30},
+		"scale it by its bounds":    {column, -1.001},
+		"below the high one":        {Column{Name: "y", Kind: Target, Bounds: Bounds{2, 1}}, 0},
+		"both finite":               {Column{Name: "y", Kind: Target, Bounds: Bounds{0, math.Inf(1)}}, 0},
+		"only a target's":           {Column{Name: "y", Bounds: Bounds{0, 1}}, 0},
+		"the value is not a finite": {column, float32(math.NaN())},
+	} {
+		_, err := NewTable([]Column{c.column}, [][]float32{{c.value}}, nil)
+		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v does not say %q in one line", err, says)
+		}
 	}
 }
