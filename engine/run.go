@@ -52,7 +52,7 @@ type Run struct {
 	count     [1]float64 // noise of an adaptive count
 	release   plan.Release
 	private   Private
-	validated bool  // the validation accuracy was released
+	validated bool  // the validation's answer was released
 	step      int   // lots done
 	began     int   // lots done before this process
 	fault     error // a lot that failed half-way ends the run: nothing may be drawn again

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine/data"
@@ -12,15 +13,29 @@ import (
 // Validation is a set of private records that no lot draws from, to measure the
 // trained weights on: see [HoldOut] and [Run.Validate].
 type Validation struct {
-	Set   data.Set // of the columns of Config.Train; nil: nothing is held out
-	Noise float64  // σ, the standard deviation added to the count of right answers
+	Set data.Set // of the columns of Config.Train; nil: nothing is held out
+	// Noise is σ, the standard deviation added to the count of right answers or, where
+	// targets are predicted, to the sum of errors in widths of their bounds.
+	Noise float64
+
+	width float64 // of these bounds; 0 where right answers are counted
 }
 
-// validationGroup is the query's name in the ledger.
-const validationGroup = "validation accuracy"
+// predicts reports whether answers are compared with targets, as there are no labels.
+func (v *Validation) predicts() bool {
+	return !slices.ContainsFunc(v.Set.Columns(), func(c data.Column) bool { return c.Kind == data.Label })
+}
+
+// released is what is, and the query's name in the ledger.
+func (v *Validation) released() string {
+	if v.predicts() {
+		return "validation error"
+	}
+	return "validation accuracy"
+}
 
 func (c *Config) checkValidation() error {
-	v := c.Validation
+	v := &c.Validation
 	if v.Set == nil && v.Noise == 0 {
 		return nil
 	}
@@ -40,13 +55,34 @@ func (c *Config) checkValidation() error {
 	if err != nil {
 		return err
 	}
-	if label, _ := faceOf(net).scored(v.Set.Columns()); label < 0 {
-		return fmt.Errorf("validation counts right answers, and this network gives no scores for a label")
+	if v.width, err = faceOf(net).compared(v); err != nil {
+		return err
 	}
-	if !c.NonPrivate && (!(v.Noise > 0) || math.IsInf(v.Noise, 0)) {
+	if !c.NonPrivate && (!(v.Noise > 0) || math.IsInf(v.Noise*max(1, v.width), 0)) {
 		return fmt.Errorf("validation noise %v: it must be a positive number; without noise the count would be private data", v.Noise)
 	}
 	return nil
+}
+
+// compared is the width of the bounds of the targets that answers are compared with; 0
+// where these are compared with labels. It says why they can be with neither.
+func (f face) compared(v *Validation) (width float64, err error) {
+	columns := v.Set.Columns()
+	if err := f.check(columns); err != nil {
+		return 0, err
+	}
+	label, _ := f.scored(columns)
+	switch {
+	case !v.predicts() && label < 0:
+		return 0, fmt.Errorf("validation counts right answers, and this network gives no scores for a label")
+	case !v.predicts():
+		return 0, nil
+	case f.target < 0:
+		return 0, fmt.Errorf("validation compares answers with labels or targets: the data have no label, and this network's loss is no distance of its Output from a target, as layer.Net.SquaredError is")
+	case columns[f.target].Bounds == data.Bounds{}:
+		return 0, fmt.Errorf("validation on targets in column %s, which have no bounds, so that one record could decide the error: scale them by public ones (data.Bounds.Scaled) and set Column.Bounds", columns[f.target].Name)
+	}
+	return 2 * columns[f.target].Unit(), nil
 }
 
 func sameColumns(train, held data.Set) error {
@@ -55,8 +91,8 @@ func sameColumns(train, held data.Set) error {
 		return fmt.Errorf("validation data has %d columns where training data has %d", len(b), len(a))
 	}
 	for i := range a {
-		if a[i].Size() != b[i].Size() || a[i].Classes != b[i].Classes {
-			return fmt.Errorf("column %s of the validation data differs in shape or classes from the training data's %s", b[i].Name, a[i].Name)
+		if a[i].Size() != b[i].Size() || a[i].Classes != b[i].Classes || a[i].Bounds != b[i].Bounds {
+			return fmt.Errorf("column %s of the validation data differs in shape, classes or bounds from the training data's %s", b[i].Name, a[i].Name)
 		}
 	}
 	return nil
@@ -66,24 +102,30 @@ func (c *Config) validationLot() accountant.Lot {
 	v := &c.Validation
 	return accountant.Lot{
 		Sampling: accountant.Sampling{Policy: accountant.Every, Records: RecordCount(v.Set, c.Records)},
-		Queries:  []accountant.Query{{Group: validationGroup, Mechanism: accountant.Gaussian, Sensitivity: 1, Noise: v.Noise}},
+		Queries:  []accountant.Query{{Group: v.released(), Mechanism: accountant.Gaussian, Sensitivity: 1, Noise: v.Noise}},
 	}
 }
 
-// Validated is the released accuracy on the records that were held out.
+// Validated is the released accuracy on the records that were held out, or the error.
 type Validated struct {
-	Accuracy  float64 // between 0 and 1
-	Deviation float64 // the standard deviation of its noise; 0 where the run is not private
+	Accuracy  float64 // between 0 and 1; 0 of targets
+	MAE       float64 // of targets the mean absolute error, in their own units: between 0 and the width of their bounds
+	Score     float64 // to compare runs by, the more the better: the share of right answers as the noise left it, beyond 0 and 1 too
+	Deviation float64 // the standard deviation of the noise in Accuracy or MAE; 0 where the run is not private
 	Records   int     // held out
 }
 
-// Validate releases the accuracy of the run's weights on Config.Validation, once:
-// the number of right answers, a record counting as the mean of its labels,
-// through the Gaussian mechanism.
+// Validate releases how well the run's weights do on Config.Validation, once, through
+// the Gaussian mechanism: the number of right answers or, where the data have targets
+// and no labels, of how right they are. An answer is right but for its distance from the
+// target, as a share of the width of the target's bounds; one beyond the bounds counts
+// as the nearest limit, and one that is no number as wholly wrong. A record counts as
+// the mean of its labels or targets.
 //
-// A record counts between 0 and 1, so adding, removing or replacing one moves the
-// count by at most 1, the sensitivity. The query is in the ledger before it is
-// released, as a lot of its own that every held-out record takes part in. It is
+// A record counts between 0 and 1, whatever it holds and whatever the weights are, so
+// adding, removing or replacing one moves the count by at most 1, the sensitivity. The
+// accuracy and the error are that count, with its noise, in other units. The query is
+// in the ledger before it is released, as a lot of its own that every held-out record takes part in. It is
 // composed with the training lots, though their records are others, which holds
 // for whichever way the records were parted (see [HoldOut]). A budget given by
 // StopAtEpsilon has room for one validation from the start; where a resumed run
@@ -96,7 +138,7 @@ func (r *Run) Validate() (Validated, error) {
 	case r.fault != nil:
 		return Validated{}, r.fault
 	case r.validated:
-		return Validated{}, fmt.Errorf("the validation accuracy was released already; keep what was returned")
+		return Validated{}, fmt.Errorf("the %s was released already; keep what was returned", v.released())
 	}
 	count, err := r.rightAnswers()
 	if err != nil {
@@ -120,7 +162,11 @@ func (r *Run) Validate() (Validated, error) {
 		count += drawn
 		out.Deviation = v.Noise / records
 	}
-	out.Accuracy = min(max(count/records, 0), 1)
+	out.Score = count / records
+	out.Accuracy = min(max(out.Score, 0), 1)
+	if v.predicts() {
+		out.Accuracy, out.MAE, out.Deviation = 0, (1-out.Accuracy)*v.width, out.Deviation*v.width
+	}
 	return out, nil
 }
 
@@ -140,7 +186,7 @@ func (r *Run) affordValidation() error {
 	}
 	all, err := r.meter.cost(r.meter.done)
 	if err == nil && all > budget {
-		err = fmt.Errorf("%w: the validation accuracy would bring ε to %.4g, above %g; raise the budget", ErrBudget, all, budget)
+		err = fmt.Errorf("%w: the %s would bring ε to %.4g, above %g; raise the budget", ErrBudget, r.config.Validation.released(), all, budget)
 	}
 	return err
 }
@@ -186,18 +232,21 @@ func perRecord(shares []float64, s data.Set, r Records) (float64, error) {
 	return sum, nil
 }
 
-// shares is, for each example of a set, the share of its labels that were right;
-// 0 where all of them are data.Pad.
+// shares is, for each example of a set, the share of it that was answered rightly.
 func (e *Evaluator) shares(weights [][]float32, s data.Set) ([]float64, error) {
 	if err := e.readyFor(weights, s, e.network); err != nil {
 		return nil, err
 	}
 	columns := s.Columns()
-	label, scores := e.network.scored(columns)
-	if label < 0 {
-		return nil, fmt.Errorf("the network gives no scores for a label")
+	asked, scores := e.network.scored(columns)
+	share := rightShare
+	if asked < 0 {
+		asked, scores, share = e.network.target, 1, nearness
 	}
-	size, output := columns[label].Size(), e.machine.Output()
+	if asked < 0 {
+		return nil, fmt.Errorf("the network gives no scores for a label and predicts no target")
+	}
+	size, output := columns[asked].Size(), e.machine.Output()
 	all := make([]float64, 0, s.Len())
 	for from := 0; from < s.Len(); from += e.network.batch {
 		n := min(e.network.batch, s.Len()-from)
@@ -205,16 +254,32 @@ func (e *Evaluator) shares(weights [][]float32, s data.Set) ([]float64, error) {
 			return nil, err
 		}
 		for i := range n {
-			labels := e.used[label][i*size : (i+1)*size]
-			answers := output[i*size*scores : (i+1)*size*scores]
-			asked := size
-			for _, l := range labels {
-				if l == data.Pad {
-					asked--
-				}
-			}
-			all = append(all, float64(right(labels, answers))/float64(max(1, asked)))
+			all = append(all, share(e.used[asked][i*size:(i+1)*size], output[i*size*scores:(i+1)*size*scores]))
 		}
 	}
 	return all, nil
+}
+
+// rightShare is the share of labels that were answered rightly; 0 where all are data.Pad.
+func rightShare(labels, answers []float32) float64 {
+	asked := len(labels)
+	for _, l := range labels {
+		if l == data.Pad {
+			asked--
+		}
+	}
+	return float64(right(labels, answers)) / float64(max(1, asked))
+}
+
+// nearness is the mean of how right the answers to scaled targets are, between 0 and 1
+// whatever both are.
+func nearness(targets, answers []float32) float64 {
+	held := func(x float32) float64 { return min(max(float64(x), -1), 1) }
+	var sum float64
+	for i, t := range targets {
+		if near := 1 - math.Abs(held(answers[i])-held(t))/2; near > 0 { // which no NaN is
+			sum += near
+		}
+	}
+	return sum / float64(len(targets))
 }

@@ -1,0 +1,287 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/models/layer"
+	G "gorgonia.org/gorgonia"
+)
+
+// limited are the bounds of targets that are mostly within them.
+var limited = data.Bounds{10, 90}
+
+// own are features and targets in their own units, of three examples an owner.
+func own(count, in, out int, seed uint64) (x, y []float32, users []int32) {
+	r := rand.New(rand.NewPCG(seed, 6))
+	x, y, users = make([]float32, count*in), make([]float32, count*out), make([]int32, count)
+	for i := range x {
+		x[i] = float32(r.NormFloat64())
+	}
+	for i := range y {
+		y[i] = float32(50 + 30*r.NormFloat64())
+	}
+	for i := range users {
+		users[i] = int32(i / 3)
+	}
+	return x, y, users
+}
+
+// scaled is a set of them.
+func scaled(t *testing.T, in, out int, x, y []float32, users []int32) data.Set {
+	t.Helper()
+	numbers := make([]float32, len(y))
+	for i, v := range y {
+		numbers[i] = limited.Scaled(float64(v))
+	}
+	set, err := data.NewTable([]data.Column{
+		{Name: "x", Shape: []int{in}}, {Name: "y", Kind: data.Target, Shape: []int{out}, Bounds: limited},
+	}, [][]float32{x, numbers}, users)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+// heldTargets is a run that predicts two targets, with a validation.
+func heldTargets(t *testing.T, sigma float64) Config {
+	t.Helper()
+	const in, out = 3, 2
+	set := func(count int, seed uint64) data.Set {
+		x, y, users := own(count, in, out, seed)
+		return scaled(t, in, out, x, y, users)
+	}
+	c := ordinary(t)
+	c.Network, c.Train = predicting(in, out, (*layer.Net).SquaredError), set(60, 1)
+	c.Validation = Validation{Set: set(40, 2), Noise: sigma}
+	return c
+}
+
+// The released error of targets is their records' mean absolute error in their own units,
+// as float64 makes it of the answers one by one: those beyond the bounds count as the
+// limit, those that are no number as missing by all of the width.
+func TestValidationError(t *testing.T) {
+	const in, out, count, tiny = 3, 2, 40, 1e-9
+	x, y, _ := own(count, in, out, 2)
+	width := limited[1] - limited[0]
+	for name, weight := range map[string]float32{"near": 0.3, "far": 40, "no number": float32(math.NaN()), "beyond": float32(math.Inf(1))} {
+		for _, records := range []Records{{}, {Examples: 7}, {Users: true, Examples: 2}} {
+			c := heldTargets(t, tiny)
+			c.Records, c.Lot = records, 4
+			r := trained(t, c)
+			w := weights(t, r)
+			parameters, err := r.Standing()
+			if err != nil {
+				t.Fatal(err)
+			}
+			k := 0
+			for _, p := range parameters {
+				for i := range p.Values {
+					p.Values[i] = weight * float32(1+k%3)
+					w[k], k = p.Values[i], k+1
+				}
+			}
+			step, most := max(1, records.Examples), count // examples of a record, and how many take part
+			if records.Users {
+				step, most = 3, records.Examples
+			}
+			var sum float64
+			owners := 0
+			for first := 0; first < count; first += step {
+				n := min(step, most, count-first)
+				for row := first; row < first+n; row++ {
+					for k := range out {
+						answer := float64(w[in*out+k])
+						for i := range in {
+							answer += float64(x[row*in+i]) * float64(w[i*out+k])
+						}
+						missed := width
+						if !math.IsNaN(answer) {
+							held := func(v float64) float64 { return min(max(v, limited[0]), limited[1]) }
+							missed = math.Abs(held(limited.Value(answer)) - held(float64(y[row*out+k])))
+						}
+						sum += missed / float64(out*n)
+					}
+				}
+				owners++
+			}
+			got, err := r.Validate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := sum / float64(owners)
+			if !(math.Abs(got.MAE-want) <= 1e-4) || got.Records != owners || got.Accuracy != 0 || math.Abs(got.Score-(1-want/width)) > 1e-5 || math.Abs(got.Deviation*float64(owners)-tiny*width) > 1e-15 {
+				t.Errorf("%s, %+v: %+v, want %v of %d records", name, records, got, want, owners)
+			}
+			if name == "no number" && got.MAE < 0.999*width {
+				t.Errorf("answers that are no numbers miss by %v of %v", got.MAE, width)
+			}
+			last := lotsIn(t, c.Ledger).Spent
+			query := accountant.Query{Group: "validation error", Mechanism: accountant.Gaussian, Sensitivity: 1, Noise: tiny}
+			if lot := last[len(last)-1].Lot; lot.Sampling.Policy != accountant.Every || lot.Sampling.Records != owners || len(lot.Queries) != 1 || lot.Queries[0] != query {
+				t.Errorf("%s, %+v: the ledger ends with %+v", name, records, lot)
+			}
+		}
+	}
+}
+
+// The errors that an evaluation tells of scaled targets are in their own units.
+func TestErrorsOfScaledTargets(t *testing.T) {
+	const in, out, count = 3, 2, 20
+	x, y, _ := own(count, in, out, 3)
+	set := scaled(t, in, out, x, y, nil)
+	numbers := [][]float32{make([]float32, len(x)), make([]float32, len(y))}
+	rows := make([]int, count)
+	for i := range rows {
+		rows[i] = i
+	}
+	if err := set.Read(numbers, rows); err != nil {
+		t.Fatal(err)
+	}
+	plain, err := data.NewTable([]data.Column{{Name: "x", Shape: []int{in}}, {Name: "y", Kind: data.Target, Shape: []int{out}}}, numbers, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := evaluator(t, predicting(in, out, (*layer.Net).SquaredError))
+	got, err := e.Score(e.Weights(), set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, err := e.Score(e.Weights(), plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if unit := limited.Unit(); got.RMSE != unit*one.RMSE || got.MAE != unit*one.MAE || got.R2 != one.R2 || got.RMSE == 0 {
+		t.Errorf("%+v, want %v times %+v", got.Errors, unit, one.Errors)
+	}
+}
+
+// A record more, less or another moves what is released of targets by at most the
+// sensitivity, 1, before noise, whatever it holds and whatever the weights are.
+func TestSensitivityOfTheValidationError(t *testing.T) {
+	const in, out, count = 3, 2, 30
+	r := rand.New(rand.NewPCG(8, 8))
+	wild := func() float32 {
+		return []float32{float32(r.NormFloat64()), float32(1e3 * r.NormFloat64()), 1e38, -1e38, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))}[r.IntN(7)]
+	}
+	e := evaluator(t, predicting(in, out, (*layer.Net).SquaredError))
+	most := 0.0
+	for range 60 {
+		w := [][]float32{make([]float32, in*out), make([]float32, out)}
+		for _, part := range w {
+			for i := range part {
+				part[i] = float32(r.NormFloat64())
+				if r.IntN(4) == 0 {
+					part[i] = wild()
+				}
+			}
+		}
+		x, y, users := own(count, in, out, r.Uint64())
+		for records, size := range map[Records]int{{}: 1, {Examples: 5}: 5, {Users: true, Examples: 2}: 3} {
+			sum := func(x, y []float32, users []int32) float64 {
+				s := scaled(t, in, out, x, y, users)
+				shares, err := e.shares(w, s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all, err := perRecord(shares, s, records)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return all
+			}
+			rest := count - size // without the last record
+			otherX, otherY := slices.Clone(x), slices.Clone(y)
+			for i := rest * in; i < count*in; i++ {
+				otherX[i] = float32(100 * r.NormFloat64())
+			}
+			for i := rest * out; i < count*out; i++ {
+				y[i], otherY[i] = -1e4, 1e4
+			}
+			whole, less, other := sum(x, y, users), sum(x[:rest*in], y[:rest*out], users[:rest]), sum(otherX, otherY, users)
+			for what, moved := range map[string]float64{"less": whole - less, "another": math.Abs(whole - other)} {
+				if !(moved >= -1e-9 && moved <= 1+1e-9) {
+					t.Errorf("%+v: one record %s moves the sum by %v", records, what, moved)
+				}
+				most = max(most, moved)
+			}
+		}
+	}
+	if most < 0.99 {
+		t.Errorf("no record moved the sum by more than %v: this shows little", most)
+	}
+	for range 1000 { // targets too, whatever a set of one's own gives
+		if n := nearness([]float32{wild(), wild()}, []float32{wild(), wild()}); !(n >= 0 && n <= 1) {
+			t.Fatalf("an example counts %v", n)
+		}
+	}
+}
+
+// A budget has room for the error, which is released once and never unpaid.
+func TestValidationErrorIsPaidFor(t *testing.T) {
+	c := heldTargets(t, 2)
+	c.Steps, c.StopAtEpsilon, c.Delta, c.Checkpoint = 1000, 8, 1e-5, t.TempDir()
+	r := trained(t, c)
+	if r.Steps() < 1 || r.Steps() >= 1000 {
+		t.Fatalf("%d lots", r.Steps())
+	}
+	if _, err := r.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Validate(); err == nil || !strings.Contains(err.Error(), "the validation error was released already") {
+		t.Errorf("a second release: %v", err)
+	}
+	r.Close()
+	if spent, err := r.Spent("rdp"); err != nil || spent.Epsilon > 8 || spent.Epsilon < 7 {
+		t.Errorf("ε = %v of 8 (%v)", spent.Epsilon, err)
+	}
+	c.Steps = r.Steps()
+	again, err := Resume(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if got, err := again.Validate(); !errors.Is(err, ErrBudget) || got != (Validated{}) || !strings.Contains(fmt.Sprint(err), "the validation error would") {
+		t.Errorf("beyond the budget: %+v, %v", got, err)
+	}
+
+	r = trained(t, heldTargets(t, 2))
+	r.ledger.Close() // nothing can be written any more
+	if got, err := r.Validate(); err == nil || got != (Validated{}) {
+		t.Errorf("without a ledger entry: %+v, %v", got, err)
+	}
+}
+
+func TestValidationErrorRefuses(t *testing.T) {
+	const in, out = 3, 2
+	for says, change := range map[string]func(c *Config){
+		"have no bounds": func(c *Config) {
+			c.Train, c.Validation.Set = targets(t, 60, in, out, 0), targets(t, 10, in, out, 0)
+		},
+		"differs in shape, classes or bounds": func(c *Config) { c.Validation.Set = targets(t, 10, in, out, 0) },
+		"no distance of its Output": func(c *Config) {
+			c.Network = predicting(in, out, func(n *layer.Net, prediction, target *G.Node) { n.PoissonLoss(prediction, target) })
+		},
+		"a positive number": func(c *Config) { c.Validation.Noise = math.MaxFloat64 / 2 },
+		"inputs and the data": func(c *Config) {
+			c.Network = linear(2)
+		},
+	} {
+		c := heldTargets(t, 4)
+		change(&c)
+		r, err := New(c)
+		if err == nil {
+			r.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v does not say %q in one line", err, says)
+		}
+	}
+}
