@@ -39,11 +39,12 @@ type chosen struct {
 type winner struct {
 	setting
 	Accuracy  *float64 `json:"accuracy,omitempty"`
-	Deviation float64  `json:"deviation"` // of the noise in it
+	MAE       *float64 `json:"validation_mae,omitempty"`
+	Deviation float64  `json:"deviation"` // of the noise in either
 	*missed
 }
 
-// chooseShare is what the accuracy that runs are compared by may cost alone, of
+// chooseShare is what the validation that runs are compared by may cost alone, of
 // one run's ε. Composed with the lots it adds about a thirtieth to their noise.
 const chooseShare = 0.25
 
@@ -135,10 +136,7 @@ func (s *settings) checkChoice(base *job) error {
 	case s.cmd.Flags().Changed("accountant") && s.accountant != "rdp":
 		return wrong("--accountant %s: what a choice costs is known by Rényi divergences alone; give rdp, or leave it out", s.accountant)
 	case base.task.Test == nil && base.config.Validation.Set == nil:
-		if base.example.Targets > 0 {
-			return wrong("%s has no test part to compare settings on: name public rows by --test", base.task.Name)
-		}
-		return wrong("%s has no test part to compare settings on: hold private records out by --validation-split 0.1, whose accuracy is released with noise", base.task.Name)
+		return wrong("%s has no test part to compare settings on: hold private records out by --validation-split 0.1, whose %s is released with noise", base.task.Name, base.measure())
 	}
 	return nil
 }
@@ -166,10 +164,13 @@ func (j *job) flags() string {
 }
 
 func scoreWords(j *job) string {
-	if j.config.Validation.Set != nil {
+	held, targets := j.config.Validation.Set != nil, j.example.Targets > 0
+	switch {
+	case held && targets:
+		return "mean absolute error on private records held out, released with noise"
+	case held:
 		return "accuracy on private records held out, released with noise"
-	}
-	if j.example.Targets > 0 {
+	case targets:
 		return "RMSE on public test data"
 	}
 	return "accuracy on public test data"
@@ -241,18 +242,15 @@ func (s *settings) forgetNoise() {
 // outcome is what one run releases.
 type outcome struct {
 	merit, deviation float64
-	missed           *missed // of a regression, whose merit is no accuracy
+	accuracy, mae    *float64 // one of them, or
+	missed           *missed
 	parameters       []engine.Parameter
 	directions       []float32 // of a projection
 }
 
 // winner is the outcome as that of the best run.
 func (o *outcome) winner(j *job) winner {
-	w := winner{setting: j.setting(), Deviation: o.deviation, missed: o.missed}
-	if o.missed == nil {
-		w.Accuracy = &o.merit
-	}
-	return w
+	return winner{j.setting(), o.accuracy, o.mae, o.deviation, o.missed}
 }
 
 // bestOf runs as many settings as chance says, and gives the best outcome and its
@@ -312,13 +310,21 @@ func (j *job) once(ctx context.Context, ledger string) (out outcome, err error) 
 		if err != nil {
 			return out, err
 		}
-		out.merit, out.deviation = released.Accuracy, released.Deviation
+		out.merit, out.deviation = released.Score, released.Deviation
+		if j.example.Targets > 0 {
+			out.mae = &released.MAE
+		} else {
+			out.accuracy = &released.Accuracy
+		}
 	} else {
 		got, err := score(j, out.parameters)
 		if err != nil {
 			return out, err
 		}
 		out.merit, out.missed = merit(&got), missedOf(&got)
+		if out.missed == nil {
+			out.accuracy = &got.Accuracy
+		}
 	}
 	if err := run.Close(); err != nil {
 		return out, err
@@ -352,8 +358,10 @@ func (a chosen) print(w io.Writer) {
 	switch {
 	case a.Best.missed != nil:
 		a.Best.missed.print(w, flatters)
+	case a.Best.MAE != nil:
+		fmt.Fprintf(w, "MAE\t%s on private records held out, answers beyond the target's limits counting as these; paid for\n", noisy(*a.Best.MAE, a.Best.Deviation))
 	case a.Best.Deviation > 0:
-		fmt.Fprintf(w, "accuracy\t%.2f%% ± %.2f%% (noise) on private records held out; paid for\n", 100**a.Best.Accuracy, 100*a.Best.Deviation)
+		fmt.Fprintf(w, "accuracy\t%s on private records held out; paid for\n", noisyShare(*a.Best.Accuracy, a.Best.Deviation))
 	default:
 		fmt.Fprintf(w, "accuracy\t%.2f%%%s\n", 100**a.Best.Accuracy, flatters)
 	}

@@ -36,7 +36,7 @@ type job struct {
 	set        *settings
 	records    int // private ones, those held out among them
 
-	validationShare float64 // of ε, that the validation accuracy may cost alone
+	validationShare float64 // of ε, that a validation may cost alone
 }
 
 // checkpointEvery is how much work a crash may cost: what was done after the last

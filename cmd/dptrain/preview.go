@@ -44,6 +44,8 @@ type preview struct {
 	Seconds float64 `json:"seconds"` // likely, from a few lots of blank examples
 	Device  string  `json:"device"`
 	Warning string  `json:"warning,omitempty"`
+
+	hidden string // what of held-out records gets noise
 }
 
 type previewLayer struct {
@@ -135,6 +137,7 @@ func (s *screen) preview(set *settings) error {
 	}
 	if c.Validation.Set != nil {
 		p.HeldOut, p.HeldNoise = engine.RecordCount(c.Validation.Set, c.Records), c.Validation.Noise
+		p.hidden = job.hidden()
 	}
 	if q := job.config.Projection; q.Directions > 0 {
 		p.projectionSummary = &projectionSummary{q.Directions, q.Noise}
@@ -209,7 +212,7 @@ func (p *preview) print(w io.Writer) {
 		p.augmentation.print(w)
 	}
 	if p.HeldOut > 0 {
-		fmt.Fprintf(w, "validation\t%d more records are held out; their count of right answers gets noise of deviation %.4g\n", p.HeldOut, p.HeldNoise)
+		fmt.Fprintf(w, "validation\t%d more records are held out; their %s gets noise of deviation %.4g\n", p.HeldOut, p.hidden, p.HeldNoise)
 	}
 	fmt.Fprintf(w, "time\tabout %v on %s\n", time.Duration(p.Seconds*float64(time.Second)).Round(time.Second), p.Device)
 	if p.Warning != "" {

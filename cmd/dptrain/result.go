@@ -225,7 +225,7 @@ func (r *result) print(w io.Writer) {
 		r.missed.print(w, fmt.Sprintf(" (%s) on %d public test examples", r.Target, r.TestExamples))
 	}
 	if r.validated != nil {
-		r.validated.print(w)
+		r.validated.print(w, r.Target)
 	}
 	if r.projectionSummary != nil {
 		r.projectionSummary.print(w)

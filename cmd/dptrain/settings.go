@@ -67,8 +67,8 @@ func (s *settings) flags(cmd *cobra.Command) {
 	f.StringVar(&s.out, "out", "", "folder for the run's files (default runs/<time>)")
 	f.StringVar(&s.resume, "resume", "", "go on with the run in this folder; --steps, --epochs or --epsilon may extend it")
 
-	f.Float64Var(&s.validationSplit, "validation-split", 0, "share of the private records to hold out, chosen by a hash; their accuracy is released with noise, once, and paid for")
-	f.Float64Var(&s.validationNoise, "validation-noise", 0, "standard deviation added to their count of right answers (default: what alone costs a twentieth of the budget)")
+	f.Float64Var(&s.validationSplit, "validation-split", 0, "share of the private records to hold out, chosen by a hash; their accuracy, or the mean absolute error of a --target, is released with noise, once, and paid for")
+	f.Float64Var(&s.validationNoise, "validation-noise", 0, "standard deviation added to their count of right answers, or to the sum of a --target's errors in widths of its bounds (default: what alone costs a twentieth of the budget)")
 	f.IntVar(&s.project, "project", 0, "see of each example its products with so many principal directions alone; they are released with noise, once, before the first lot, and paid for")
 	f.Float64Var(&s.projectNoise, "project-noise", 0, "standard deviation added to the sum that they are found from, where a record adds a matrix of norm 1 (default: what alone costs a quarter of the budget)")
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/report"
 )
 
 // predicted are columns of hours, and regression a run on them that takes a moment.
@@ -254,6 +255,20 @@ func TestTuneARegression(t *testing.T) {
 	if again := answer(t, "eval choice"); again["rmse"] != best["test_rmse"] {
 		t.Errorf("eval says %v, the choice said %v", again, best)
 	}
+	got = answer(t, "tune --out held --validation-split 0.25 --validation-noise 3"+strings.Replace(flags, " --test more.csv", "", 1))
+	best = got["best"].(map[string]any)
+	if _, both := best["accuracy"]; both || best["test_rmse"] != nil || got["score"] != "mean absolute error on private records held out, released with noise" {
+		t.Errorf("chosen: %v", got)
+	}
+	// 1000 records are held out, and noise of 3 on them is 0.27 hours. Answers that are not
+	// held to the limits miss as much on others, or by more: the means of two parts of the
+	// table differ by less than 8.
+	if mae := best["validation_mae"].(float64); mae < 0 || mae > answer(t, "eval held --data more.csv")["mae"].(float64)+6*0.27+8 || best["deviation"] != 0.27 {
+		t.Errorf("chosen for %v", best)
+	}
+	if cost := answer(t, "ledger epsilon held")["epsilon"].(float64); cost > 4 || cost < 3.9 {
+		t.Errorf("ε = %v of 4", cost)
+	}
 	for e, want := range map[*engine.Evaluation]float64{
 		{Labels: 1, Accuracy: 0.5}:                             0.5,
 		{Targets: 1, Errors: engine.Errors{RMSE: 2}}:           -2,
@@ -266,6 +281,63 @@ func TestTuneARegression(t *testing.T) {
 	}
 }
 
+// The error on private records held out is released with noise, paid for and said in the
+// target's own units, everywhere.
+func TestRegressionIsValidated(t *testing.T) {
+	amongHours(t)
+	const line = regression + " --epochs 5 --epsilon 2 --validation-split 0.1 --validation-noise 20 --out run"
+	if stdout, _, _ := dptrain(line + " --dry-run"); !strings.Contains(stdout, "400 more records are held out; their sum of errors in widths of the target's bounds gets noise of deviation 20") {
+		t.Errorf("foreseen: %s", stdout)
+	}
+	got := answer(t, line)
+	if e := got["epsilon"].(float64); e > 2 || e < 1.99 || got["validation_noise"] != 20.0 || got["validation_records"] != 400.0 {
+		t.Errorf("a budget of 2: %v", got)
+	}
+	if _, both := got["validation_accuracy"]; both || got["validation_deviation"] != 20./400*90 {
+		t.Errorf("run.json says %v", got)
+	}
+	// Both errors estimate the same: they differ by the noise and by what two parts of the
+	// table do.
+	mae := got["validation_mae"].(float64)
+	if off := mae - got["test_mae"].(float64); math.Abs(off) > 6*4.5+0.5 || mae < 0 || mae > 90 {
+		t.Errorf("MAE %v held out, %v on test data", mae, got["test_mae"])
+	}
+	files := readFiles(t, "run")
+	for i, words := range []string{"mean absolute error on them", "± 4.5 of noise, paid for; in the units of hours, answers beyond its limits counting as these"} {
+		for _, text := range files {
+			if !bytes.Contains(text, []byte(words)) {
+				t.Errorf("%d: page or card do not say %q", i, words)
+			}
+		}
+	}
+	if !bytes.Contains(files[1], []byte("1 release of validation error over 400 records, with noise of 20 times its sensitivity")) {
+		t.Error("the card does not say what was released")
+	}
+
+	// A run that ended keeps its answer, and one that was killed before the answer was
+	// written down cannot pay for another.
+	stdout, _, code := dptrain("train --resume run")
+	if want := fmt.Sprintf("validation  MAE %s ± 4.5 (noise) of hours, answers beyond its limits counting as these, on 400 private records held out; paid for", report.Short(mae)); code != exitDone || !strings.Contains(stdout, want) {
+		t.Errorf("resumed with nothing to do: exit %d, no %q in\n%s", code, want, stdout)
+	}
+	os.Remove("run/run.json")
+	stdout, stderr, code := dptrain("train --resume run")
+	if code != exitDone || !strings.Contains(stderr, "No validation error: budget: the validation error would bring") || strings.Contains(stdout, "validation") {
+		t.Errorf("with the answer lost: exit %d\n%s%s", code, stdout, stderr)
+	}
+
+	// Users, without test data and without privacy: the error itself.
+	got = answer(t, "train --model logistic --lot 1 --steps 2 --non-private --validation-split 0.5 --record user:colour --out open"+" --data hours.csv --target hours --bounds age=0:100,hours=0:90")
+	if mae := got["validation_mae"].(float64); got["validation_deviation"] != 0.0 || got["validation_records"] != 1.0 || mae < 1 || mae > 90 {
+		t.Errorf("without privacy: %v", got)
+	}
+	for _, text := range readFiles(t, "open") {
+		if !bytes.Contains(text, []byte("There were no public test data. Known is the mean absolute error on 1 record held out: ")) || bytes.Contains(text, []byte("nothing was measured")) {
+			t.Error("page or card do not say what is known")
+		}
+	}
+}
+
 func TestRegressionsThatCannotBe(t *testing.T) {
 	amongHours(t)
 	table(t, "people.csv", 40)
@@ -273,13 +345,13 @@ func TestRegressionsThatCannotBe(t *testing.T) {
 		regression + " --label colour":                                "a number or a class; leave one out",
 		regression + " --classes 2":                                   "a number or a class; leave one out",
 		regression + " --next":                                        "each step predicts the next",
-		regression + " --validation-split 0.2":                        "a number is never predicted right",
+		regression + " --validation-split 0.1 --validation-noise 0":   "sum of errors in widths of the target's bounds",
 		regression + " --model mlp:0":                                 `"0"`,
 		strings.Replace(regression, ",hours=0:90", "", 1):             "write --bounds hours=LOW:HIGH",
 		strings.Replace(regression, "hours ", "hour ", 1):             `no target "hour"`,
 		strings.Replace(regression, "--target hours", "--target=", 1): "--target is empty",
 		"train --target y":                                            "digits has no named columns",
-		"tune --trials 2 --accountant rdp" + strings.Replace(predicted, " --test more.csv", "", 1): "name public rows by --test",
+		"tune --trials 2 --accountant rdp" + strings.Replace(predicted, " --test more.csv", "", 1): "--validation-split 0.1, whose error",
 	} {
 		if _, stderr, code := dptrain(line); code != exitWrong || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d, %q does not say %q in one line", line, code, stderr, says)

@@ -75,7 +75,8 @@ be: whoever can see how long it takes learns something of it. Runs are compared 
 their accuracy on public test data, or on private records that --validation-split
 holds out, released with noise that each run pays for.
 
-A --target is predicted the better, the smaller the RMSE on public test data.`,
+A --target is predicted the better, the smaller the RMSE on public test data, or the
+mean absolute error on private records held out.`,
 		Example: `  dptrain tune --model mlp:64 --epsilon 1
   dptrain tune --data mnist --data-dir ~/mnist --public --trials 30 --epochs 10
   dptrain tune --data mnist --data-dir ~/mnist --epsilon 3 --trials 8 --validation-split 0.1`,

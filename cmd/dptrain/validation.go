@@ -11,19 +11,29 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/report"
 )
 
-// validationShare is what the validation accuracy may cost alone, as a share of
+// validationShare is what the validation may cost alone, as a share of
 // the run's ε, where its noise is not given. Composed with the lots it costs less.
 const validationShare = 0.05
 
-// validated is the released accuracy on the private records that were held out, as
-// run.json has it.
+// validated is the released accuracy on the private records that were held out, or the
+// error, as run.json has it.
 type validated struct {
-	ValidationAccuracy  float64 `json:"validation_accuracy"`
-	ValidationDeviation float64 `json:"validation_deviation"` // of the noise in it
-	ValidationNoise     float64 `json:"validation_noise"`     // σ on the count of right answers
-	ValidationRecords   int     `json:"validation_records"`
+	ValidationAccuracy  *float64 `json:"validation_accuracy,omitempty"`
+	ValidationMAE       *float64 `json:"validation_mae,omitempty"` // in place of it, of a target in its own units
+	ValidationDeviation float64  `json:"validation_deviation"`     // of the noise in either
+	ValidationNoise     float64  `json:"validation_noise"`         // σ on what job.hidden says
+	ValidationRecords   int      `json:"validation_records"`
+}
+
+// measure is what is released of records held out.
+func (j *job) measure() string {
+	if j.example.Targets > 0 {
+		return "error"
+	}
+	return "accuracy"
 }
 
 // holdOut sets private records aside: a number of them that follows from public
@@ -38,12 +48,10 @@ func (j *job) holdOut() error {
 		return nil
 	}
 	switch {
-	case j.example.Targets > 0:
-		return wrong("--validation-split %v: what is released of held-out records is their count of right answers, and a number is never predicted right: leave it out, and test on public rows", s.validationSplit)
 	case !(s.validationSplit > 0 && s.validationSplit < 1):
 		return wrong("--validation-split %v: give a share above 0 and below 1, usually 0.1", s.validationSplit)
 	case s.given["validation-noise"] && (!(s.validationNoise > 0) || math.IsInf(s.validationNoise, 0)):
-		return wrong("--validation-noise %v: give a standard deviation above 0, in right answers", s.validationNoise)
+		return wrong("--validation-noise %v: give a standard deviation above 0, for their %s", s.validationNoise, j.hidden())
 	case j.records == 0: // New says why
 		return nil
 	}
@@ -75,9 +83,17 @@ func (j *job) validationSampling() accountant.Sampling {
 	return accountant.Sampling{Policy: accountant.Every, Records: engine.RecordCount(j.config.Validation.Set, j.config.Records)}
 }
 
-// validate releases the accuracy on the held-out records of a run that ended; nil
-// where none are held out. A run that was resumed with nothing left to do keeps
-// the accuracy that was released for the same weights.
+// hidden is what of records held out gets noise.
+func (j *job) hidden() string {
+	if j.example.Targets > 0 {
+		return "sum of errors in widths of the target's bounds"
+	}
+	return "count of right answers"
+}
+
+// validate releases the accuracy on the held-out records of a run that ended, or the
+// error; nil where none are held out. A run that was resumed with nothing left to do
+// keeps what was released for the same weights.
 func (s *screen) validate(j *job, run *engine.Run, lots int) (*validated, error) {
 	if j.config.Validation.Set == nil {
 		return nil, nil
@@ -89,16 +105,22 @@ func (s *screen) validate(j *job, run *engine.Run, lots int) (*validated, error)
 	}
 	got, err := run.Validate()
 	if errors.Is(err, engine.ErrBudget) {
-		s.note("No validation accuracy: %v.", err)
+		s.note("No validation %s: %v.", j.measure(), err)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &validated{got.Accuracy, got.Deviation, j.config.Validation.Noise, got.Records}, nil
+	v := &validated{ValidationDeviation: got.Deviation, ValidationNoise: j.config.Validation.Noise, ValidationRecords: got.Records}
+	if j.example.Targets > 0 {
+		v.ValidationMAE = &got.MAE
+	} else {
+		v.ValidationAccuracy = &got.Accuracy
+	}
+	return v, nil
 }
 
-// readValidated is the accuracy that a run's summary has for the weights after so
+// readValidated is what a run's summary has of a validation of the weights after so
 // many lots.
 func readValidated(dir string, steps int) *validated {
 	text, err := os.ReadFile(filepath.Join(dir, "run.json"))
@@ -107,21 +129,39 @@ func readValidated(dir string, steps int) *validated {
 	}
 	var saved struct {
 		validated
-		Steps    int      `json:"steps"`
-		Accuracy *float64 `json:"validation_accuracy"`
+		Steps int `json:"steps"`
 	}
-	if json.Unmarshal(text, &saved) != nil || saved.Accuracy == nil || saved.Steps != steps {
+	if json.Unmarshal(text, &saved) != nil || saved.ValidationAccuracy == nil && saved.ValidationMAE == nil || saved.Steps != steps {
 		return nil
 	}
-	saved.ValidationAccuracy = *saved.Accuracy
 	return &saved.validated
 }
 
-func (v *validated) print(w io.Writer) {
+// print writes the row of a table; the target is "" where a class is predicted.
+func (v *validated) print(w io.Writer, target string) {
+	if target != "" {
+		fmt.Fprintf(w, "validation\tMAE %s of %s, answers beyond its limits counting as these,", noisy(*v.ValidationMAE, v.ValidationDeviation), target)
+	} else {
+		fmt.Fprintf(w, "validation\t%s", noisyShare(*v.ValidationAccuracy, v.ValidationDeviation))
+	}
 	if v.ValidationDeviation == 0 {
-		fmt.Fprintf(w, "validation\t%.2f%% on %d records held out\n", 100*v.ValidationAccuracy, v.ValidationRecords)
+		fmt.Fprintf(w, " on %d records held out\n", v.ValidationRecords)
 		return
 	}
-	fmt.Fprintf(w, "validation\t%.2f%% ± %.2f%% (noise) on %d private records held out; paid for\n",
-		100*v.ValidationAccuracy, 100*v.ValidationDeviation, v.ValidationRecords)
+	fmt.Fprintf(w, " on %d private records held out; paid for\n", v.ValidationRecords)
+}
+
+// noisy is a released number, and noisyShare a share, with the deviation of its noise.
+func noisy(x, deviation float64) string {
+	if deviation == 0 {
+		return report.Short(x)
+	}
+	return fmt.Sprintf("%s ± %.2g (noise)", report.Short(x), deviation)
+}
+
+func noisyShare(x, deviation float64) string {
+	if deviation == 0 {
+		return fmt.Sprintf("%.2f%%", 100*x)
+	}
+	return fmt.Sprintf("%.2f%% ± %.2f%% (noise)", 100*x, 100*deviation)
 }

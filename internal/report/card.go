@@ -17,11 +17,11 @@ var (
 
 // card is what card.md shows. All of it is Markdown already.
 type card struct {
-	Title, Lede, Statement, Tested, Unit string
-	Predicted                            bool // a number is, and no class
-	Warnings                             []warning
-	Facts, Score, Settings, Machine      []row
-	Verify, Account                      string
+	Title, Lede, Statement, Tested, Known, Unit string
+	Predicted                                   bool // a number is, and no class
+	Warnings                                    []warning
+	Facts, Score, Settings, Machine             []row
+	Verify, Account                             string
 }
 
 // frontMatter is the head of a model card as the Hugging Face Hub reads it
@@ -74,7 +74,7 @@ func (r *Run) Card() ([]byte, error) {
 		c.Verify, c.Account = l.Verify, l.Account
 	}
 	c.Tested, c.Score = r.tests()
-	c.Tested = markdown(c.Tested)
+	c.Tested, c.Known = markdown(c.Tested), markdown(s.known())
 	err := cardTemplate.Execute(&b, c)
 	return b.Bytes(), err
 }

@@ -33,6 +33,7 @@ type page struct {
 	Accuracy    *chart
 	Predicted   string // the target of a regression
 	Tested      string
+	Known       string // where nothing was tested
 	Score       []row
 	Groups      []groupRow
 	Shares      bool
@@ -95,7 +96,7 @@ func (r *Run) Page() ([]byte, error) {
 	p := &page{
 		Title: s.Model + " trained on " + s.data(), Lede: r.lede(),
 		Warnings: r.warnings(), Figures: r.figures(),
-		Confusion: r.confusion(), Settings: r.settings(), Machine: r.machine(), Version: s.Version, Predicted: s.Target,
+		Confusion: r.confusion(), Settings: r.settings(), Machine: r.machine(), Version: s.Version, Predicted: s.Target, Known: s.known(),
 	}
 	var err error
 	if p.Accuracy, err = r.accuracyChart(); err != nil {
@@ -376,7 +377,10 @@ func (r *Run) settings() []row {
 		}
 	}
 	add(s.ValidationRecords > 0, "held out", plural(s.ValidationRecords, "record"))
-	add(s.ValidationRecords > 0, "accuracy on them", percent(s.ValidationAccuracy)+s.deviation())
+	if s.ValidationRecords > 0 {
+		measure, value := s.validation()
+		add(true, measure+" on them", value)
+	}
 	add(s.Projection > 0, "first layer", plural(s.Projection, "principal direction")+s.found())
 	add(s.Views > 0, "views of a picture", fmt.Sprintf("%d, changed by %s", s.Views, s.Augment))
 	add(s.Preset != "", "preset", s.Preset)
@@ -409,12 +413,28 @@ func (s *summary) found() string {
 	return fmt.Sprintf(", released with noise of %s times a record's share, paid for", Short(s.ProjectionNoise))
 }
 
-// deviation is that of the noise in the validation accuracy.
-func (s *summary) deviation() string {
-	if s.ValidationDeviation == 0 {
+// validation is what was released of the records held out, with the deviation of its noise.
+func (s *summary) validation() (measure, value string) {
+	noise := func(unit float64, sign string) string {
+		if s.ValidationDeviation == 0 {
+			return ""
+		}
+		return fmt.Sprintf(" ± %.2g%s of noise, paid for", unit*s.ValidationDeviation, sign)
+	}
+	if s.ValidationMAE == nil {
+		return "accuracy", percent(s.ValidationAccuracy) + noise(100, "%")
+	}
+	return "mean absolute error", Short(*s.ValidationMAE) + noise(1, "") + "; in the units of " + s.Target + ", answers beyond its limits counting as these"
+}
+
+// known is all that is known of how well the network does where there are no public test
+// data; "" where that is nothing.
+func (s *summary) known() string {
+	if s.ValidationRecords == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" ± %.2g%% of noise, paid for", 100*s.ValidationDeviation)
+	measure, value := s.validation()
+	return fmt.Sprintf("the %s on %s held out: %s", measure, plural(s.ValidationRecords, "record"), value)
 }
 
 func (r *Run) machine() []row {

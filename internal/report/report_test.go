@@ -441,6 +441,14 @@ func TestRegression(t *testing.T) {
 	says(t, "the page without test data", page, "The error on the private data is itself private")
 	says(t, "the card without test data", card, "There were no public test data, so nothing was measured.")
 
+	s.summary["validation_mae"], s.summary["validation_deviation"], s.summary["validation_records"] = 3.25, 0.125, 40
+	page, card = s.written(t)
+	says(t, "the page of records held out", page, "There were no public test data. Known is the mean absolute error on 40 records held out: 3.25 ± 0.12 of noise, paid for; in the units of hours &lt;b&gt;*, answers beyond its limits", "<dt>mean absolute error on them</dt>")
+	says(t, "the card of records held out", card, `Known is the mean absolute error on 40 records held out: 3.25 ± 0.12 of noise, paid for; in the units of hours &lt;b\>\*`)
+	for what, text := range map[string]string{"the page": page, "the card": card} {
+		silent(t, what+" of records held out", text, "nothing was measured", "itself private", "<b>", "accuracy on them")
+	}
+
 	for key, value := range map[string]any{"test_rmse": -1, "target_bounds": []float64{1}} {
 		s := regressed()
 		s.summary["private"], s.summary[key] = false, value

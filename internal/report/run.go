@@ -50,9 +50,10 @@ type summary struct {
 	Confusion    [][]int   `json:"confusion"`
 	ClassNames   []string  `json:"class_names"`
 
-	ValidationAccuracy  float64 `json:"validation_accuracy"`
-	ValidationDeviation float64 `json:"validation_deviation"`
-	ValidationRecords   int     `json:"validation_records"`
+	ValidationAccuracy  float64  `json:"validation_accuracy"`
+	ValidationMAE       *float64 `json:"validation_mae"` // in place of it, where a target is predicted
+	ValidationDeviation float64  `json:"validation_deviation"`
+	ValidationRecords   int      `json:"validation_records"`
 
 	Projection      int     `json:"projection"`
 	ProjectionNoise float64 `json:"projection_noise"`
