@@ -252,6 +252,13 @@ func TestValidationErrorIsPaidFor(t *testing.T) {
 		t.Errorf("beyond the budget: %+v, %v", got, err)
 	}
 
+	// Runs whose errors the noise takes to a limit are told apart still. A score between 0
+	// and 1 has a chance of 2e-5 (and the seed is fixed).
+	r = trained(t, heldTargets(t, 1e6))
+	if got, err := r.Validate(); err != nil || got.Score >= 0 && got.Score <= 1 || got.MAE != 0 && got.MAE != limited[1]-limited[0] {
+		t.Errorf("behind much noise: %+v, %v", got, err)
+	}
+
 	r = trained(t, heldTargets(t, 2))
 	r.ledger.Close() // nothing can be written any more
 	if got, err := r.Validate(); err == nil || got != (Validated{}) {
