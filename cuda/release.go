@@ -5,6 +5,7 @@ package cuda
 import (
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/dptrain/dptrain/cuda/driver"
@@ -19,15 +20,22 @@ const releaseBlock = 8 * noise.Grain
 // A vector is no longer than a stream.
 const _ = uint64(noise.MaxValues - mostElements)
 
-// releaser launches the one kernel that noises all sums and moves all weights.
+// releaser launches the one kernel that noises all sums and moves all weights: once for
+// each pace that vectors go at.
 type releaser struct {
-	machine *Machine
-	kernel  driver.Kernel
-	slots   int
-	blocks  int
-	sigma   []float32 // what the device has of it
-	args    *releaseArgs
+	machine  *Machine
+	kernel   driver.Kernel
+	slots    int
+	vectors  []releaseVector
+	owner    driver.Pointer // of the blocks of all launches
+	launches []releaseLaunch
+	paces    []plan.Pace // that the launches were laid out for
+	sigma    []float32   // what the device has of it
+	args     *releaseArgs
 }
+
+// releaseLaunch moves the vectors of one pace.
+type releaseLaunch struct{ vector, first, blocks int } // one of them; its blocks
 
 // releaseArgs is struct Release of kernels/release.cu, rewritten in place for every
 // release.
@@ -53,18 +61,18 @@ var releaseRules = map[optim.Kind]int32{
 	optim.KindRMSProp: 4, optim.KindAdagrad: 4,
 }
 
-// prepare lays out the tables of vectors and blocks.
+// prepare takes the tables of vectors and blocks, and lays them out for one pace.
 func (r *releaser) prepare(m *Machine, o optim.Optimizer) (err error) {
-	*r = releaser{machine: m, slots: o.Slots(), sigma: make([]float32, len(m.trained)), args: &releaseArgs{}}
+	*r = releaser{machine: m, slots: o.Slots(), vectors: make([]releaseVector, len(m.trained)), sigma: make([]float32, len(m.trained)), args: &releaseArgs{}}
 	if r.kernel, err = m.device.Kernel("release"); err != nil {
 		return err
 	}
-	vectors, owner := make([]releaseVector, len(m.trained)), []int32{}
+	blocks := 0
 	for i, t := range m.trained {
 		if t.sum == 0 {
 			continue
 		}
-		v := releaseVector{Weights: t.weights, Sum: t.sum, Average: t.average, Size: int32(t.size), Block: int32(len(owner))}
+		v := releaseVector{Weights: t.weights, Sum: t.sum, Average: t.average, Size: int32(t.size)}
 		switch {
 		case r.slots == 2:
 			v.First, v.Second = t.slots[0], t.slots[1]
@@ -73,50 +81,91 @@ func (r *releaser) prepare(m *Machine, o optim.Optimizer) (err error) {
 		case r.slots == 1:
 			v.First = t.slots[0]
 		}
-		vectors[i] = v
-		for range (t.size + releaseBlock - 1) / releaseBlock {
-			owner = append(owner, int32(i))
-		}
+		r.vectors[i] = v
+		blocks += v.blocks()
 	}
-	if r.blocks = len(owner); r.blocks == 0 {
+	if blocks == 0 {
 		return nil
 	}
-	table := unsafe.Slice((*byte)(unsafe.Pointer(&vectors[0])), len(vectors)*int(unsafe.Sizeof(vectors[0])))
 	for _, x := range []struct {
-		at      *driver.Pointer
-		content []byte
-	}{{&r.args.Vectors, table}, {&r.args.Owner, bytesOf(owner)}, {&r.args.Sigma, bytesOf(r.sigma)}} {
-		if *x.at, err = m.alloc(len(x.content)); err != nil {
-			return err
-		}
-		if err = m.upload(*x.at, x.content); err != nil {
+		at    *driver.Pointer
+		bytes int
+	}{{&r.args.Vectors, len(r.vectors) * int(unsafe.Sizeof(r.vectors[0]))}, {&r.owner, 4 * blocks}, {&r.args.Sigma, 4 * len(r.sigma)}} {
+		if *x.at, err = m.alloc(x.bytes); err != nil {
 			return err
 		}
 	}
+	if err = m.upload(r.args.Sigma, bytesOf(r.sigma)); err != nil {
+		return err
+	}
+	return r.arrange(nil)
+}
+
+func (v releaseVector) blocks() int { return (int(v.Size) + releaseBlock - 1) / releaseBlock }
+
+// arrange lays out the launches: one for each pace, of the blocks of its vectors.
+func (r *releaser) arrange(paces []plan.Pace) error {
+	var launches []releaseLaunch
+	var owner []int32
+	placed := make([]bool, len(r.vectors))
+	for i := range r.vectors {
+		if placed[i] || r.vectors[i].Size == 0 {
+			continue
+		}
+		l := releaseLaunch{vector: i, first: len(owner)}
+		for k := i; k < len(r.vectors); k++ {
+			if placed[k] || paces != nil && paces[k] != paces[i] {
+				continue
+			}
+			placed[k] = true
+			r.vectors[k].Block = int32(l.blocks)
+			owner = append(owner, slices.Repeat([]int32{int32(k)}, r.vectors[k].blocks())...)
+			l.blocks = len(owner) - l.first
+		}
+		launches = append(launches, l)
+	}
+	table := unsafe.Slice((*byte)(unsafe.Pointer(&r.vectors[0])), len(r.vectors)*int(unsafe.Sizeof(r.vectors[0])))
+	if err := r.machine.upload(r.args.Vectors, table); err != nil {
+		return err
+	}
+	if err := r.machine.upload(r.owner, bytesOf(owner)); err != nil {
+		return err
+	}
+	r.launches, r.paces = launches, slices.Clone(paces)
 	return nil
 }
 
 // run launches a release and does not wait for it. The noise is that of package
 // noise: element i of vector v is noised by normal i of the stream (Release, lot, v).
-// The key is the launch's argument, wiped from our copy as soon as the launch is
+// The key is the launches' argument, wiped from our copy as soon as they are
 // queued: it lies in no memory that this package takes on the device, and in no graph.
 // How long the driver keeps a launch's arguments is not known to us.
 func (r *releaser) run(now *plan.Release) error {
-	if r.blocks == 0 {
+	if len(r.launches) == 0 {
 		return nil
 	}
 	if err := r.check(now); err != nil {
 		return err
 	}
+	if !slices.Equal(now.Paces, r.paces) {
+		if err := r.arrange(now.Paces); err != nil {
+			return err
+		}
+	}
+	a := r.args
+	defer func() { a.Key = noise.Key{} }()
 	if err := r.noise(now); err != nil {
 		return err
 	}
-	r.optimizer(now)
-	a := r.args
 	packed := unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
-	err := r.machine.device.Launch(r.kernel, dim{uint32(r.blocks), 1, 1}, dim{128, 1, 1}, packed)
-	a.Key = noise.Key{}
-	return err
+	for _, l := range r.launches {
+		r.optimizer(now, l.vector)
+		a.Owner = r.owner + driver.Pointer(4*l.first)
+		if err := r.machine.device.Launch(r.kernel, dim{uint32(l.blocks), 1, 1}, dim{128, 1, 1}, packed); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (r *releaser) check(now *plan.Release) error {
@@ -127,6 +176,8 @@ func (r *releaser) check(now *plan.Release) error {
 		return fmt.Errorf("cuda: %s keeps %d values a weight, this machine has %d", now.Optimizer.Kind, now.Optimizer.Slots(), r.slots)
 	case len(now.Sigma) != len(r.sigma):
 		return fmt.Errorf("cuda: %d standard deviations for %d vectors", len(now.Sigma), len(r.sigma))
+	case now.Paces != nil && len(now.Paces) != len(r.vectors):
+		return fmt.Errorf("cuda: %d paces for %d vectors", len(now.Paces), len(r.vectors))
 	}
 	if now.Average.Decay > 0 {
 		for _, t := range r.machine.trained {
@@ -168,12 +219,13 @@ func (r *releaser) noise(now *plan.Release) error {
 	return r.machine.upload(r.args.Sigma, bytesOf(r.sigma))
 }
 
-// optimizer turns the optimiser's numbers into the kernel's, each rounded once, as
-// in package optim.
-func (r *releaser) optimizer(now *plan.Release) {
-	o, a := now.Optimizer, r.args
+// optimizer turns the numbers of a vector's optimiser into the kernel's, each rounded
+// once, as in package optim.
+func (r *releaser) optimizer(now *plan.Release, vector int) {
+	o, rate := now.Of(vector)
+	a := r.args
 	a.Rule = releaseRules[o.Kind]
-	a.Scale, a.Rate, a.Decay, a.Shrink = float32(now.Scale), float32(now.Rate), float32(o.WeightDecay), 1
+	a.Scale, a.Rate, a.Decay, a.Shrink = float32(now.Scale), float32(rate), float32(o.WeightDecay), 1
 	a.Keep1, a.Take1, a.Keep2, a.Take2 = float32(o.Beta1), float32(1-o.Beta1), float32(o.Beta2), float32(1-o.Beta2)
 	a.Root2, a.Epsilon, a.Average = 1, float32(o.Epsilon), 0
 	switch o.Kind {
@@ -182,10 +234,10 @@ func (r *releaser) optimizer(now *plan.Release) {
 	case optim.KindAdagrad:
 		a.Keep2, a.Take2 = 1, 1
 	case optim.KindAdamW:
-		a.Decay, a.Shrink = 0, float32(1-now.Rate*o.WeightDecay)
+		a.Decay, a.Shrink = 0, float32(1-rate*o.WeightDecay)
 		fallthrough
 	case optim.KindAdam:
-		a.Rate = float32(now.Rate / (1 - math.Pow(o.Beta1, float64(now.Step))))
+		a.Rate = float32(rate / (1 - math.Pow(o.Beta1, float64(now.Step))))
 		a.Root2 = float32(1 / math.Sqrt(1-math.Pow(o.Beta2, float64(now.Step))))
 	}
 	if now.Average.Decay > 0 {

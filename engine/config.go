@@ -48,6 +48,12 @@ type Config struct {
 	RateAt    func(lot int) float64 // learning rate of each lot, from 0, in place of Schedule; a function of public things
 	Average   optim.Average         // Decay 0: none is kept
 
+	// What a parameter's learning rate and weight decay are multiplied by; none given: 1.
+	// They are functions of public things, asked once for each parameter, by its name. What
+	// they change comes after the noise and costs no privacy.
+	RateOf  func(parameter string) float64 // above 0; a parameter left out of the network's Params stays as it is
+	DecayOf func(parameter string) float64 // 0: it does not decay
+
 	Microbatch int     // records computed together; 0: chosen
 	Device     string  // auto, cpu, gorgonia, cuda:N
 	Precision  string  // of products on a GPU: fp32 (if none is given), tf32, bf16

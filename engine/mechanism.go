@@ -40,6 +40,10 @@ func (r *Run) protect() error {
 	m.groups = make([]int, len(vectors))
 	r.release = plan.Release{Source: r.source, Sigma: make([]float64, len(vectors)), Scale: 1 / r.Event().ExpectedLot(),
 		Optimizer: c.Optimizer, Average: c.Average}
+	var err error
+	if r.release.Paces, err = r.paces(); err != nil {
+		return err
+	}
 	for i, s := range c.Statistics {
 		t := newTally(s, len(vectors)+len(c.Clipping)+i)
 		if err := t.try(c.Train.Columns(), len(r.batch.output)/r.program.Batch); err != nil {
@@ -57,7 +61,6 @@ func (r *Run) protect() error {
 		names[i] = v.Name
 		r.squared = append(r.squared, r.machine.Squared(i))
 	}
-	var err error
 	if m.clipper, err = clip.Bind(names, c.Clipping, clip.Single); err != nil {
 		return err
 	}
@@ -82,6 +85,33 @@ func (r *Run) protect() error {
 		return err
 	}
 	return r.checkLots()
+}
+
+// paces asks for what the learning rate and the weight decay of each parameter are
+// multiplied by; nil where nothing was given.
+func (r *Run) paces() ([]plan.Pace, error) {
+	c := &r.config
+	if c.RateOf == nil && c.DecayOf == nil {
+		return nil, nil
+	}
+	all := make([]plan.Pace, len(r.program.Vectors))
+	for i, v := range r.program.Vectors {
+		p := plan.Pace{Rate: 1, Decay: 1}
+		if c.RateOf != nil {
+			p.Rate = c.RateOf(v.Name)
+		}
+		if c.DecayOf != nil {
+			p.Decay = c.DecayOf(v.Name)
+		}
+		if !(p.Rate > 0) || math.IsInf(p.Rate, 1) {
+			return nil, fmt.Errorf("parameter %s: %v times the learning rate: RateOf must give a number above 0; to keep a parameter as it is, leave it out of the network's Params", v.Name, p.Rate)
+		}
+		if !(p.Decay >= 0) || math.IsInf(p.Decay, 1) {
+			return nil, fmt.Errorf("parameter %s: %v times the weight decay: DecayOf must give a number from 0 on", v.Name, p.Decay)
+		}
+		all[i] = p
+	}
+	return all, nil
 }
 
 // enter lays out the ledger's entry for a lot.

@@ -32,6 +32,7 @@ func TestLotAllocatesNothing(t *testing.T) {
 			c.Optimizer = optim.Optimizer{Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
 			c.Average.Decay = 0.99
 		},
+		"paces": func(c *Config) { c.RateOf, c.DecayOf = of("fc1.bias", 2), of("fc2.weight", 0) },
 		"views": func(c *Config) {
 			c.Augmentation = Augmentation{3, func(view [][]float32, r *rand.Rand) { view[0][0] += r.Float32() }}
 		},

@@ -278,6 +278,8 @@ func TestResumeRefuses(t *testing.T) {
 		{func(c *Config) { c.Optimizer = optim.Optimizer{} }, "optimizer is"},
 		{func(c *Config) { c.Schedule.Base = 1 }, "schedule is"},
 		{func(c *Config) { c.Schedule.Base, c.RateAt = 0, func(int) float64 { return 0.1 } }, "schedule is"},
+		{func(c *Config) { c.RateOf = of("fc2.weight", 3) }, "learning rate of fc2.weight is new (times 3)"},
+		{func(c *Config) { c.DecayOf = of("fc1.bias", 0) }, "weight decay of fc1.bias is new (times 0)"},
 		{func(c *Config) { c.Average.Decay = 0 }, "average is 0"},
 		{func(c *Config) { c.NonPrivate = true }, "private is false"},
 		{func(c *Config) { c.Steps = 4 }, "has done 5 already"},

@@ -195,7 +195,7 @@ type Progress struct {
 	Lot      int     // lots done, this one with them: from 1
 	Lots     int     // lots that the run is to have
 	Epsilon  float64 // what a budget is held to: never less than the lots so far cost; that of some lots ahead where it takes long to compute
-	Rate     float64 // the learning rate of the lot
+	Rate     float64 // the learning rate of the lot, before Config's RateOf
 	Released []Released
 }
 

@@ -76,6 +76,15 @@ func (r *Run) traits() ([]trait, error) {
 	} else {
 		note("schedule", "a function from %v", c.RateAt(0)) // as it is known of a bound
 	}
+	for v, p := range r.release.Paces {
+		name := r.program.Vectors[v].Name
+		if p.Rate != 1 {
+			note("learning rate of "+name, "times %v", p.Rate)
+		}
+		if p.Decay != 1 {
+			note("weight decay of "+name, "times %v", p.Decay)
+		}
+	}
 	note("average", "%v", c.Average.Decay)
 	for _, what := range slices.Sorted(maps.Keys(c.Same)) {
 		note(what, "%s", c.Same[what])

@@ -73,7 +73,7 @@ func (r *releaser) block(s span, w *worker) error {
 	}
 	simd.Scale(sum, sum, float32(now.Scale))
 	weights := r.machine.state.Weights[v][s.from:s.to]
-	if err := move(now, weights, sum, s.slots); err != nil {
+	if err := move(now, v, weights, sum, s.slots); err != nil {
 		return err
 	}
 	clear(sum)
@@ -85,10 +85,10 @@ func (r *releaser) block(s span, w *worker) error {
 
 // move is the optimiser's step. SGD, with momentum or without, is written in
 // vectors, each operation rounded as in optim; the gradient is overwritten.
-func move(now *plan.Release, weights, gradient []float32, slots [][]float32) error {
-	o, rate := now.Optimizer, float32(now.Rate)
+func move(now *plan.Release, v int, weights, gradient []float32, slots [][]float32) error {
+	o, rate := now.Of(v)
 	if o.Kind != optim.KindSGD && o.Kind != optim.KindMomentum {
-		return o.Apply(now.Step, now.Rate, weights, gradient, slots)
+		return o.Apply(now.Step, rate, weights, gradient, slots)
 	}
 	if decay := float32(o.WeightDecay); decay != 0 {
 		simd.Axpy(gradient, weights, decay)
@@ -99,6 +99,6 @@ func move(now *plan.Release, weights, gradient []float32, slots [][]float32) err
 		simd.Add(m, m, gradient)
 		gradient = m
 	}
-	simd.Axpy(weights, gradient, -rate)
+	simd.Axpy(weights, gradient, -float32(rate))
 	return nil
 }

@@ -65,5 +65,19 @@ type Release struct {
 	Optimizer optim.Optimizer
 	Step      int
 	Rate      float64
+	Paces     []Pace        // of each vector; nil: all go as the optimiser and the rate say
 	Average   optim.Average // Decay 0: none is kept
+}
+
+// Pace is what a vector's learning rate and weight decay are multiplied by.
+type Pace struct{ Rate, Decay float64 }
+
+// Of is the optimiser and the learning rate that move vector v.
+func (r *Release) Of(v int) (optim.Optimizer, float64) {
+	o, rate := r.Optimizer, r.Rate
+	if r.Paces != nil {
+		o.WeightDecay *= r.Paces[v].Decay
+		rate *= r.Paces[v].Rate
+	}
+	return o, rate
 }

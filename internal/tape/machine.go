@@ -162,7 +162,8 @@ func (m *Machine) Release(now *plan.Release) error {
 		for i, z := range normals {
 			sum[i] = (sum[i] + sigma*z) * scale
 		}
-		if err := now.Optimizer.Apply(now.Step, now.Rate, m.state.Weights[v], sum, m.state.Slots[v]); err != nil {
+		o, rate := now.Of(v)
+		if err := o.Apply(now.Step, rate, m.state.Weights[v], sum, m.state.Slots[v]); err != nil {
 			return err
 		}
 		clear(sum)

@@ -133,6 +133,7 @@ func TestStepsAreTheCPUs(t *testing.T) {
 		release := &plan.Release{
 			Source: noise.Seeded(1), Lot: lot, Sigma: []float64{0.5, 1, 0}, Scale: 0.1,
 			Optimizer: o, Step: int(lot) + 1, Rate: 0.01, Average: optim.Average{Decay: 0.9},
+			Paces: []plan.Pace{{Rate: 2, Decay: 1}, {Rate: 1, Decay: 0}, {Rate: 0.5, Decay: 3}},
 		}
 		for _, m := range machines {
 			if err := m.Release(release); err != nil {

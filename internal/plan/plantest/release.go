@@ -25,7 +25,7 @@ var optimizers = []optim.Optimizer{
 
 // Release checks several releases of every optimiser against noise.Normals and
 // optim: weights, averages and the optimiser's memory, for vectors shorter and
-// longer than any block, one with noise and one without.
+// longer than any block, one with noise and one without, at one pace and then at several.
 func Release(t *testing.T, new Backend, threads int) {
 	for _, o := range optimizers {
 		for _, decay := range []float64{0, 0.9} {
@@ -89,8 +89,12 @@ func release(t *testing.T, new Backend, source *noise.Source, o optim.Optimizer,
 		}
 	}
 	now := &plan.Release{Source: source, Sigma: sigma, Scale: 0.125, Optimizer: o, Rate: 0.05, Average: average}
+	paces := []plan.Pace{{Rate: 2, Decay: 0}, {Rate: 1, Decay: 1}, {Rate: 2, Decay: 0}, {Rate: 2, Decay: 3}}
 	for lot := range uint64(4) {
-		now.Lot, now.Step = lot, int(lot)+1
+		now.Lot, now.Step, now.Paces = lot, int(lot)+1, nil
+		if lot > 0 {
+			now.Paces = paces
+		}
 		for v, n := range sizes {
 			for i := range m.Input(v) {
 				m.Input(v)[i] = float32(math.Cos(float64(lot) + float64(i)))
@@ -103,8 +107,12 @@ func release(t *testing.T, new Backend, source *noise.Source, o optim.Optimizer,
 			for i := range g {
 				g[i] = (0.75*m.Input(v)[i] + float32(sigma[v])*g[i]) * 0.125
 			}
-			e := want[v]
-			try(o.Apply(now.Step, now.Rate, e.weights, g, e.slots))
+			e, own, rate := want[v], o, now.Rate
+			if lot > 0 {
+				own.WeightDecay *= paces[v].Decay
+				rate *= paces[v].Rate
+			}
+			try(own.Apply(now.Step, rate, e.weights, g, e.slots))
 			if average.Decay > 0 {
 				try(average.Apply(now.Step, e.average, e.weights))
 			}

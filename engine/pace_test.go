@@ -1,0 +1,149 @@
+package engine
+
+import (
+	"math"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/dptrain/dptrain/engine/optim"
+)
+
+// of gives one parameter a factor, and 1 to the others.
+func of(parameter string, factor float64) func(string) float64 {
+	return func(name string) float64 {
+		if name == parameter {
+			return factor
+		}
+		return 1
+	}
+}
+
+// descent is a weight that is moved in float64 by the formulas of package optim's Optimizer.
+type descent struct{ weight, m, v float64 }
+
+func (d *descent) move(o optim.Optimizer, step int, rate, decay, gradient float64) {
+	g := gradient + decay*d.weight
+	switch o.Kind {
+	case optim.KindSGD:
+		d.weight -= rate * g
+	case optim.KindMomentum:
+		d.m = o.Momentum*d.m + g
+		d.weight -= rate * d.m
+	case optim.KindNesterov:
+		d.m = o.Momentum*d.m + g
+		d.weight -= rate * (g + o.Momentum*d.m)
+	case optim.KindRMSProp:
+		d.v = o.Beta2*d.v + (1-o.Beta2)*g*g
+		d.weight -= rate * g / (math.Sqrt(d.v) + o.Epsilon)
+	case optim.KindAdagrad:
+		d.v += g * g
+		d.weight -= rate * g / (math.Sqrt(d.v) + o.Epsilon)
+	case optim.KindAdamW:
+		g = gradient
+		d.weight -= rate * decay * d.weight
+		fallthrough
+	case optim.KindAdam:
+		d.m = o.Beta1*d.m + (1-o.Beta1)*g
+		d.v = o.Beta2*d.v + (1-o.Beta2)*g*g
+		bias1, bias2 := 1-math.Pow(o.Beta1, float64(step)), 1-math.Pow(o.Beta2, float64(step))
+		d.weight -= rate / bias1 * d.m / (math.Sqrt(d.v/bias2) + o.Epsilon)
+	}
+}
+
+// TestDevicesAgreeOnPaces: two parameters, each at its own learning rate and
+// weight decay, come on every device and by every optimiser to what float64 makes of them;
+// so does a learning rate of 0 in the first lot, by which they cannot be told apart.
+func TestDevicesAgreeOnPaces(t *testing.T) {
+	const steps = 5
+	value := func(i, k, j int) float32 { return float32(math.Sin(float64(1 + i + 7*k + 3*j))) }
+	rates := map[string]float64{"w0": 3, "w1": 0.5}
+	decays := map[string]float64{"w0": 0, "w1": 2}
+	sizes := []int{2, 3}
+	devices, _ := Devices()
+	for _, kind := range optim.Kinds() {
+		o, err := optim.Parse(kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.WeightDecay = 0.3
+		if o.Epsilon > 0 {
+			o.Epsilon = 0.01
+		}
+		c := ordinary(t)
+		c.NonPrivate, c.Ledger, c.Optimizer = true, "", o
+		c.Network, c.Train, c.Lot, c.Rate, c.Steps = linear(sizes...), columns(4, value, sizes...), 0, 1, steps
+		c.Schedule, c.RateAt = optim.Schedule{}, func(lot int) float64 { return 0.1 * float64(lot) }
+		c.RateOf = func(p string) float64 { return rates[p] }
+		c.DecayOf = func(p string) float64 { return decays[p] }
+
+		var want []float32
+		for k, name := range []string{"w0", "w1"} {
+			for j := range sizes[k] {
+				var d descent
+				gradient := 0.0
+				for i := range 4 {
+					gradient += float64(value(i, k, j)) / 4
+				}
+				for lot := range steps {
+					d.move(o, lot+1, c.RateAt(lot)*rates[name], o.WeightDecay*decays[name], gradient)
+				}
+				want = append(want, float32(d.weight))
+			}
+		}
+		for _, device := range devices {
+			c.Device = device.Name
+			r := start(t, c)
+			train(t, r, nil)
+			if d := distance(weights(t, r), want); d > 1e-6 {
+				t.Errorf("%s on %s: off by %g", kind, device.Name, d)
+			}
+		}
+	}
+}
+
+// TestPacesOfOne: factors of 1 give the very bits that none give, and are no reason not to
+// go on with a run.
+func TestPacesOfOne(t *testing.T) {
+	one := func(string) float64 { return 1 }
+	devices, _ := Devices()
+	for _, device := range devices {
+		for _, kind := range optim.Kinds() {
+			o, err := optim.Parse(kind)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.WeightDecay = 0.3
+			c := lasting(t)
+			c.Device, c.Optimizer, c.NonPrivate = device.Name, o, true
+			plain := start(t, c)
+			train(t, plain, nil)
+			c.Checkpoint = filepath.Join(t.TempDir(), "checkpoint")
+			with := c
+			with.RateOf, with.DecayOf = one, one
+			r := start(t, with)
+			train(t, r, nil)
+			if !slices.Equal(weights(t, r), weights(t, plain)) {
+				t.Errorf("%s on %s: other weights", kind, device.Name)
+			}
+			r.Close()
+			c.Steps++
+			resume(t, c)
+		}
+	}
+}
+
+// TestPacesAreAskedForOnce: New asks for each parameter, and no lot does.
+func TestPacesAreAskedForOnce(t *testing.T) {
+	c := lasting(t)
+	c.CheckpointEvery = 1
+	var asked []string
+	c.RateOf = func(p string) float64 {
+		asked = append(asked, p)
+		return float64(len(asked))
+	}
+	train(t, start(t, c), nil)
+	if !slices.Equal(asked, []string{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}) {
+		t.Errorf("asked for %v", asked)
+	}
+}
