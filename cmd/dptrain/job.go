@@ -114,6 +114,9 @@ func (j *job) settle() error {
 	if c.Schedule, err = optim.ParseSchedule(s.schedule, s.lr); err != nil {
 		return fmt.Errorf("--schedule: %w", err)
 	}
+	if c.DecayOf != nil && c.Optimizer.WeightDecay == 0 {
+		return wrong("--decay-of %s: --optimizer %s decays nothing: give it a weight-decay, as in adamw:weight-decay=0.1, or leave --decay-of out", s.decayOf, s.optimizer)
+	}
 	c.Average = optim.Average{Decay: s.ema}
 	c.Checkpoint, c.CheckpointEvery = filepath.Join(j.out, "checkpoint"), checkpointEvery
 	// What is beyond the records would be padding, and take memory for nothing.
@@ -163,8 +166,10 @@ func (j *job) network() error {
 	if j.model == "" {
 		j.model = defaultModel(j.example, j.directions != nil)
 	}
-	j.config.Network, err = j.build(j.directions)
-	return err
+	if j.config.Network, err = j.build(j.directions); err != nil {
+		return err
+	}
+	return j.pace()
 }
 
 func defaultModel(e models.Example, projected bool) string {

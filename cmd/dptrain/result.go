@@ -62,7 +62,9 @@ type result struct {
 	Clip         float64   `json:"clip,omitempty"`
 	Allocation   string    `json:"allocation,omitempty"`
 	Optimizer    string    `json:"optimizer"`
+	DecayOf      string    `json:"decay_of,omitempty"` // where it is not all
 	LearningRate float64   `json:"learning_rate"`
+	RateOf       string    `json:"lr_of,omitempty"` // LAYER=FACTOR,…
 	Schedule     string    `json:"schedule"`
 	Average      float64   `json:"ema,omitempty"`
 	Preset       string    `json:"preset,omitempty"`
@@ -98,12 +100,15 @@ func (s *screen) finish(w *watch, held *validated, took time.Duration) (*result,
 		ExamplesPerSec: w.speed(run.Steps(), w.took),
 		Secure:         d.Secure && !j.config.NonPrivate, Private: !j.config.NonPrivate, Version: thisBuild().Version,
 		Data: j.task.Name, Model: j.model, Out: j.out, Unit: j.config.Records.Unit(),
-		Task: j.kind(), Optimizer: j.set.optimizer, LearningRate: j.set.lr, Schedule: j.set.schedule, Average: j.set.ema,
+		Task: j.kind(), Optimizer: j.set.optimizer, LearningRate: j.set.lr, RateOf: j.set.lrOf, Schedule: j.set.schedule, Average: j.set.ema,
 		augmentation: j.augmented(), validated: held, Interrupted: w.interrupted, Preset: j.set.preset, Platform: thisBuild().Platform, Finished: time.Now().UTC().Truncate(time.Second),
 	}
 	if s := j.task.Schema; s.Target != "" {
 		bounds := s.Bounds[s.Target]
 		r.Target, r.TargetBounds = s.Target, &bounds
+	}
+	if j.config.DecayOf != nil {
+		r.DecayOf = j.set.decayOf
 	}
 	if j.set.init != "" {
 		r.Start, r.Frozen = filepath.Base(j.set.init), j.set.freeze

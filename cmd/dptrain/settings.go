@@ -42,7 +42,7 @@ type settings struct {
 	views                                      int
 
 	optimizer, schedule, device, precision string
-	metricsAddr                            string
+	lrOf, decayOf, metricsAddr             string
 	lr, ema                                float64
 	threads                                int
 	seed                                   uint64
@@ -95,6 +95,8 @@ func (s *settings) flags(cmd *cobra.Command) {
 
 	f.StringVar(&s.optimizer, "optimizer", "momentum", strings.Join(optim.Kinds(), ", ")+"; options as in adam:beta2=0.99")
 	f.Float64Var(&s.lr, "lr", 0.5, "learning rate; where none is given that of a --target is 0.05")
+	f.StringVar(&s.lrOf, "lr-of", "", "LAYER=FACTOR,…: of these layers, what the learning rate is multiplied by; --dry-run names the layers")
+	f.StringVar(&s.decayOf, "decay-of", "all", "what the optimizer's weight-decay shrinks: all, or matrices, which leaves out parameters of one dimension, as biases, gains and shifts are")
 	f.StringVar(&s.schedule, "schedule", "constant", "constant, linear:TO@EPOCHS, cosine, step:FACTOR@EPOCH,…, warmup:STEPS[+SHAPE]")
 	f.Float64Var(&s.ema, "ema", 0, "decay of a moving average of the weights, which is then what is kept")
 	s.placeFlags(cmd)
@@ -111,6 +113,7 @@ func (s *settings) flags(cmd *cobra.Command) {
 	complete(cmd, "sampling", samplings)
 	complete(cmd, "clipping", clippings)
 	complete(cmd, "optimizer", optim.Kinds())
+	complete(cmd, "decay-of", decaying)
 	complete(cmd, "allocation", []string{"proportional", "dimension"})
 	var presets, networks []string
 	for _, p := range models.Presets() {
@@ -232,6 +235,9 @@ func (s *settings) complete(cmd *cobra.Command) error {
 		return err
 	}
 	if err := oneOf("sampling", s.sampling, samplings); err != nil {
+		return err
+	}
+	if err := oneOf("decay-of", s.decayOf, decaying); err != nil {
 		return err
 	}
 	if s.out == "" {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/engine/weights"
+	"github.com/dptrain/dptrain/internal/nearest"
 	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/perexample"
@@ -70,7 +71,8 @@ func layersOf(net *perexample.Network, flag, list string) ([]string, error) {
 	for i, name := range layers {
 		layers[i] = strings.TrimSpace(name)
 		if !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return weights.Belongs(p.Name(), layers[i]) }) {
-			return nil, wrong("%s %q: the network has no such layer: give some of %s", flag, name, strings.Join(weights.Layers(net), ", "))
+			known := weights.Layers(net)
+			return nil, wrong("%s %q: the network has no such layer to train; the nearest is %s (of %s)", flag, name, nearest.Name(layers[i], known), strings.Join(known, ", "))
 		}
 	}
 	return layers, nil

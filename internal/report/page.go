@@ -399,7 +399,9 @@ func (r *Run) settings() []row {
 	add(s.Private && s.Clip > 0, bound, Short(s.Clip))
 	add(s.Private && s.Allocation != "" && len(r.account.groups) > 1, "noise among groups", s.Allocation)
 	add(s.Optimizer != "", "optimizer", s.Optimizer)
+	add(s.DecayOf != "", "weight decay of", s.DecayOf)
 	add(s.LearningRate > 0, "learning rate", Short(s.LearningRate))
+	add(s.RateOf != "", "learning rate of layers", s.RateOf+" (times that)")
 	add(s.Schedule != "", "schedule", s.Schedule)
 	add(s.Average > 0, "moving average", "decay "+strconv.FormatFloat(s.Average, 'g', -1, 64))
 	return rows

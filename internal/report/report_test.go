@@ -121,7 +121,7 @@ func TestHostileNames(t *testing.T) {
 	}
 	named := func(name string) (page, card string) {
 		s := plain()
-		for _, key := range []string{"model", "clipping", "optimizer", "schedule", "preset", "init", "freeze", "device", "platform", "version", "sampling", "task", "allocation"} {
+		for _, key := range []string{"model", "clipping", "optimizer", "decay_of", "lr_of", "schedule", "preset", "init", "freeze", "device", "platform", "version", "sampling", "task", "allocation"} {
 			s.summary[key] = name
 		}
 		s.summary["data"] = "x" + strings.ReplaceAll(name, "/", "")

@@ -62,7 +62,9 @@ type summary struct {
 	Clip         float64 `json:"clip"`
 	Allocation   string  `json:"allocation"`
 	Optimizer    string  `json:"optimizer"`
+	DecayOf      string  `json:"decay_of"`
 	LearningRate float64 `json:"learning_rate"`
+	RateOf       string  `json:"lr_of"`
 	Schedule     string  `json:"schedule"`
 	Average      float64 `json:"ema"`
 	Augment      string  `json:"augment"`

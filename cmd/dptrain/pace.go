@@ -1,0 +1,63 @@
+package main
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/dptrain/dptrain/engine/weights"
+)
+
+// decaying are what --decay-of takes.
+var decaying = []string{"all", "matrices"}
+
+// pace has the layers of --lr-of, and what --decay-of says, learn at their own pace.
+func (j *job) pace() error {
+	s, c := j.set, &j.config
+	if s.lrOf == "" && s.decayOf == "all" {
+		return nil
+	}
+	net, err := c.Network.For(1)
+	if err != nil {
+		return err
+	}
+	if s.lrOf != "" {
+		factors := map[string]float64{}
+		for part := range strings.SplitSeq(s.lrOf, ",") {
+			name, text, _ := strings.Cut(part, "=")
+			factor, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+			if err != nil || !(factor > 0) || math.IsInf(factor, 1) || name == "" {
+				return wrong("--lr-of %q: give LAYER=FACTOR, with a factor above 0; --freeze has a layer keep its starting weights", part)
+			}
+			layers, err := layersOf(net, "--lr-of", name)
+			if err != nil {
+				return err
+			}
+			for _, p := range net.Params {
+				if !weights.Belongs(p.Name(), layers...) {
+					continue
+				}
+				if factors[p.Name()] != 0 {
+					return wrong("--lr-of %s: %s is named twice", s.lrOf, p.Name())
+				}
+				factors[p.Name()] = factor
+			}
+		}
+		c.RateOf = func(parameter string) float64 {
+			if factor, given := factors[parameter]; given {
+				return factor
+			}
+			return 1
+		}
+	}
+	if s.decayOf == "matrices" {
+		decays := map[string]float64{}
+		for _, p := range net.Params {
+			if p.Dims() > 1 {
+				decays[p.Name()] = 1
+			}
+		}
+		c.DecayOf = func(parameter string) float64 { return decays[parameter] }
+	}
+	return nil
+}

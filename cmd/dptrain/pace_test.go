@@ -1,0 +1,81 @@
+package main
+
+import (
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Layers and matrices learn at their own pace: in one step of SGD, of equal lots and noise,
+// a layer moves by its factor, and what does not decay moves as where nothing does.
+func TestLayersAtTheirOwnPace(t *testing.T) {
+	inWorkshop(t)
+	line := brief + " --model mlp:6 --noise 1 --seed 3 --steps 1 --optimizer "
+	values := func(dir string) map[string][]float32 {
+		tensors, _, err := readWeights(dir + "/model.safetensors")
+		if err != nil || len(tensors) != 4 {
+			t.Fatalf("%s: %d tensors: %v", dir, len(tensors), err)
+		}
+		all := map[string][]float32{}
+		for _, x := range tensors {
+			all[x.Name] = x.Values
+		}
+		return all
+	}
+	run := func(dir, flags string) map[string][]float32 {
+		answer(t, line+flags+" --out "+dir)
+		return values(dir)
+	}
+	plain, start := run("plain", "sgd --lr 0.5"), run("start", "sgd --lr 1e-30")
+	fast := run("fast", "sgd --lr 0.5 --lr-of fc2=3,fc1.bias=0.5")
+	factors := map[string]float64{"fc1.weight": 1, "fc1.bias": 0.5, "fc2.weight": 3, "fc2.bias": 3}
+	for name, factor := range factors {
+		if factor == 1 && !slices.Equal(fast[name], plain[name]) {
+			t.Errorf("%s moved otherwise", name)
+		}
+		for i, w := range start[name] {
+			want := float64(w) + factor*(float64(plain[name][i])-float64(w))
+			if got := float64(fast[name][i]); !(math.Abs(got-want) <= 1e-5*(1+math.Abs(want))) {
+				t.Fatalf("%s: weight %d came to %v, want %v", name, i, got, want)
+			}
+		}
+	}
+	all, matrices := run("all", "sgd:weight-decay=0.2 --lr 0.5"), run("matrices", "sgd:weight-decay=0.2 --lr 0.5 --decay-of matrices")
+	for name := range factors {
+		want := all[name]
+		if strings.HasSuffix(name, "bias") {
+			want = plain[name]
+		}
+		if !slices.Equal(matrices[name], want) || slices.Equal(all[name], plain[name]) {
+			t.Errorf("%s: decays where it should not, or the other way round", name)
+		}
+	}
+}
+
+// What was asked of layers is told with the learning rate, and kept for --resume.
+func TestPacesAreTold(t *testing.T) {
+	inWorkshop(t)
+	told := answer(t, brief+" --model mlp:6 --noise 1 --steps 2 --optimizer adamw:weight-decay=0.1 --lr 0.02 --lr-of fc2=3 --decay-of matrices --out run")
+	if told["lr_of"] != "fc2=3" || told["decay_of"] != "matrices" || told["learning_rate"] != 0.02 {
+		t.Errorf("run.json says %v of %v, decay of %v", told["lr_of"], told["learning_rate"], told["decay_of"])
+	}
+	card, err := os.ReadFile("run/MODEL_CARD.md")
+	if err != nil || !strings.Contains(string(card), "| learning rate of layers | fc2=3 (times that) |") || !strings.Contains(string(card), "| weight decay of | matrices |") {
+		t.Errorf("the card (%v) says\n%s", err, card)
+	}
+	_, stderr, code := dptrain("train --resume run --steps 3 --lr-of fc2=4")
+	if code != exitWrong || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "learning rate of fc2.weight is times 4 (it was times 3)") {
+		t.Errorf("resumed at another pace: exit %d: %s", code, stderr)
+	}
+	if told := answer(t, "train --resume run --steps 3"); told["lr_of"] != "fc2=3" || told["decay_of"] != "matrices" || told["steps"] != 3.0 {
+		t.Errorf("the resumed run says %v", told)
+	}
+	told = answer(t, brief+" --model mlp:6 --noise 1 --steps 1 --out plain")
+	_, rates := told["lr_of"]
+	_, decays := told["decay_of"]
+	if rates || decays {
+		t.Error("an ordinary run tells of paces")
+	}
+}
