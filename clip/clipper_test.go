@@ -238,20 +238,23 @@ func TestFactorIsSound(t *testing.T) {
 	}
 }
 
+// Of four records the second takes no part, and two rows of padding follow: both get 0,
+// whatever was in their places before.
 func TestFactorsAreTheFormulas(t *testing.T) {
-	sq := [][]float32{{9, 0.09, 0}, {16, 0.16, 0}}
+	const bad = -4 // even where the sum is positive
+	sq := [][]float32{{9, bad, 0.09, 0}, {16, 20, 0.16, 0}}
 	for _, c := range []struct {
 		title  string
 		groups []Group
 		want   [][]float64
 	}{
-		{"flat: norms 5, 0.5, 0", Flat(Constant(1), nil), [][]float64{{0.2, 1, 1}}},
+		{"flat: norms 5, 0.5, 0", Flat(Constant(1), nil), [][]float64{{0.2, 0, 1, 1}}},
 		{"each vector by 1/√2", PerVector([]string{"a", "b"}, Constant(1), nil),
-			[][]float64{{math.Sqrt2 / 6, 1, 1}, {math.Sqrt2 / 8, 1, 1}}},
+			[][]float64{{math.Sqrt2 / 6, 0, 1, 1}, {math.Sqrt2 / 8, 0, 1, 1}}},
 		{"scaled norms √(1+4), √0.05, 0", []Group{{Name: "all", Vectors: []string{"a", "b"}, Scales: []float64{3, 2}, Bound: Constant(0.2)}},
-			[][]float64{{0.2 / math.Sqrt(5), 0.2 / math.Sqrt(0.05), 1}}},
-		{"normalized", Flat(Constant(2), Normalized{0.5}), [][]float64{{2 / 5.5, 2, 4}}},
-		{"no bound", Flat(Constant(math.Inf(1)), nil), [][]float64{{1, 1, 1}}},
+			[][]float64{{0.2 / math.Sqrt(5), 0, 0.2 / math.Sqrt(0.05), 1}}},
+		{"normalized", Flat(Constant(2), Normalized{0.5}), [][]float64{{2 / 5.5, 0, 2, 4}}},
+		{"no bound", Flat(Constant(math.Inf(1)), nil), [][]float64{{1, 0, 1, 1}}},
 	} {
 		k, err := Bind([]string{"a", "b"}, c.groups, Accuracy{})
 		if err != nil {
@@ -260,21 +263,18 @@ func TestFactorsAreTheFormulas(t *testing.T) {
 		if err := k.Begin(0); err != nil {
 			t.Fatal(err)
 		}
-		factors := matrix(len(c.want), 5)
+		factors := matrix(len(c.want), 6)
 		for g := range factors {
-			factors[g][3], factors[g][4] = 7, 7
+			copy(factors[g], []float32{7, 7, 7, 7, 7, 7})
 		}
-		if err := k.Factors(factors, sq, 3); err != nil {
+		if err := k.Factors(factors, sq, 4); err != nil {
 			t.Fatal(err)
 		}
 		for g, row := range c.want {
-			for r, want := range row {
+			for r, want := range append(row, 0, 0) {
 				if got := float64(factors[g][r]); !(math.Abs(got-want) <= 2e-6*want) {
 					t.Errorf("%s: factor of group %d, record %d is %v, want %v", c.title, g, r, got, want)
 				}
-			}
-			if factors[g][3] != 0 || factors[g][4] != 0 {
-				t.Errorf("%s: padding got factors %v", c.title, factors[g][3:])
 			}
 		}
 	}

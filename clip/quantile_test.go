@@ -48,9 +48,12 @@ func TestQuantileFollowsTheQuantile(t *testing.T) {
 }
 
 func TestQuantileUpdateIsTheFormula(t *testing.T) {
-	c, err := Bind([]string{"w"}, Flat(Quantile{Initial: 2, Target: 0.5, Rate: 0.2, Noise: 1}, nil), Accuracy{})
+	c, err := Bind([]string{"w"}, Flat(Quantile{Initial: 2, Target: 0.5, Rate: 0.2, Noise: 3}, nil), Accuracy{})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if noise := c.Parts()[0].CountNoise; noise != 3 {
+		t.Fatalf("the count is to be released with noise %v, want 3", noise)
 	}
 	if err := c.Begin(0); err != nil {
 		t.Fatal(err)
@@ -162,7 +165,7 @@ func TestUpdateRefusesNonsense(t *testing.T) {
 	for _, u := range []struct {
 		part        int
 		count, size float64
-	}{{1, 0, 10}, {-1, 0, 10}, {2, 0, 10}, {0, math.NaN(), 10}, {0, math.Inf(1), 10}, {0, math.Inf(-1), 10}, {0, 1e9, 10}, {0, 1, 0}, {0, 1, math.Inf(1)}, {0, 1, math.NaN()}} {
+	}{{1, 0, 10}, {-1, 0, 10}, {2, 0, 10}, {0, math.NaN(), 10}, {0, math.Inf(1), 10}, {0, math.Inf(-1), 10}, {0, 1e9, 10}, {0, 1, 0}, {0, 1, -10}, {0, 1, math.Inf(1)}, {0, 1, math.NaN()}} {
 		if err := c.Update(u.part, u.count, u.size); err == nil {
 			t.Errorf("update %+v was accepted", u)
 		} else if strings.Contains(err.Error(), "\n") {
