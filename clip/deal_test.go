@@ -52,9 +52,13 @@ func TestBindRefuses(t *testing.T) {
 		{"gamma infinite", Flat(one, Normalized{math.Inf(1)}), "stability constant +Inf"},
 		{"gamma NaN", Flat(one, Normalized{math.NaN()}), "stability constant NaN"},
 		{"initial 0", quantile(func(q *Quantile) { q.Initial = 0 }), "starts at 0"},
+		{"initial infinite", quantile(func(q *Quantile) { q.Initial = math.Inf(1) }), "starts at +Inf"},
+		{"target 0", quantile(func(q *Quantile) { q.Target = 0 }), "target quantile 0"},
 		{"target 1", quantile(func(q *Quantile) { q.Target = 1 }), "target quantile 1"},
 		{"target NaN", quantile(func(q *Quantile) { q.Target = math.NaN() }), "target quantile NaN"},
 		{"rate 0", quantile(func(q *Quantile) { q.Rate = 0 }), "adaptation rate 0"},
+		{"rate infinite", quantile(func(q *Quantile) { q.Rate = math.Inf(1) }), "adaptation rate +Inf"},
+		{"noise infinite", quantile(func(q *Quantile) { q.Noise = math.Inf(1) }), "noise +Inf on the count"},
 		{"noise 0", quantile(func(q *Quantile) { q.Noise = 0 }), "noise 0 on the count"},
 	} {
 		_, err := Bind(names, c.groups, Single)
@@ -62,8 +66,8 @@ func TestBindRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want one line with %q", c.title, err, c.says)
 		}
 	}
-	if _, err := Bind(nil, Flat(one, nil), Single); err == nil {
-		t.Error("no vectors at all: no error")
+	if _, err := Bind(nil, nil, Single); err == nil {
+		t.Error("no vectors and no groups: no error")
 	}
 	for _, a := range []Accuracy{{-1, 0}, {0.5, 0}, {math.NaN(), 0}, {0, -1}, {0, 2}, {0, math.NaN()}} {
 		if _, err := Bind(names, Flat(one, nil), a); err == nil {
@@ -103,7 +107,7 @@ func TestMatches(t *testing.T) {
 		want          bool
 	}{
 		{"a", "a", true}, {"a", "ab", false}, {"a*", "a", true}, {"a*a", "a", false}, {"a*a", "aa", true},
-		{"*", "", true}, {"**", "x", true}, {"a*b*c", "a1b2c", true}, {"a*b*c", "acb", false},
+		{"*", "", true}, {"**", "x", true}, {"a*b*c", "a1b2c", true}, {"a*b*c", "acb", false}, {"a*b*c", "ac", false},
 		{"*bias", "conv.bias", true}, {"*b*b", "ab", false}, {"a*bc", "abcbc", true}, {"block[0].*", "block[0].w", true},
 	} {
 		if matches(c.pattern, c.name) != c.want {
