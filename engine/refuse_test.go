@@ -14,6 +14,7 @@ import (
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
@@ -107,6 +108,8 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Lot, c.Rate = 0, 1.1 }, "rate 1.1"},
 		{func(c *Config) { c.Lot, c.Rate = 0, -0.1 }, "rate -0.1"},
 		{func(c *Config) { c.Lot, c.Rate = 0, nan }, "rate NaN"},
+		{func(c *Config) { c.Sampling, c.Lot, c.Rate = sample.PolicyFixed, 0, -0.1 }, "rate -0.1"},
+		{func(c *Config) { c.Sampling, c.Lot, c.Rate = sample.PolicyFixed, 0, 1.001 }, "rate 1.001"},
 		{func(c *Config) { c.Sampling = "poison" }, "poisson"},
 		{func(c *Config) { c.Steps = 0 }, "0 steps"},
 		{func(c *Config) { c.Microbatch = -1 }, "microbatch of -1"},
@@ -120,6 +123,7 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Noise = nan }, "noise NaN"},
 		{func(c *Config) { c.Noise = inf }, "infinite"},
 		{func(c *Config) { c.Noise = 1e-45 }, "out of the range of float32"},
+		{func(c *Config) { c.Noise = 1e40 }, "out of the range of float32"},
 		{func(c *Config) { c.NoiseAt = func(int) float64 { return 1 } }, "both a noise"},
 		{func(c *Config) { c.Noise, c.NoiseAt = 0, func(lot int) float64 { return float64(3 - lot) } }, "lot 3: noise 0 "},
 		{func(c *Config) { c.Allocation = "equal" }, "proportional"},
