@@ -428,6 +428,16 @@ func TestFullDisk(t *testing.T) {
 	if r = resume(t, c); r.Steps() == 0 || r.Steps() > 3 {
 		t.Errorf("resumed at %d", r.Steps())
 	}
+
+	c = lasting(t)
+	c.Steps = 1
+	r = start(t, c)
+	if err := r.Train(t.Context(), func(p *Progress) error {
+		r.keeper.wait()
+		return os.MkdirAll(filepath.Join(c.Checkpoint, unfinished, "full"), 0o755)
+	}); !errors.Is(err, ErrCheckpoint) {
+		t.Errorf("of the last checkpoint: error %v", err)
+	}
 }
 
 // TestCheckpointHoldsNoKey: not a word of it, in any order of bytes.
