@@ -58,10 +58,11 @@ func (m *Machine) Follow(f clip.Formula, examples int, read func(dst [][]float32
 	if err := m.pipeMemory(sets != nil); err != nil {
 		return err
 	}
-	steps, err := m.pipeSteps(f)
+	factors, err := m.factorSteps(f)
 	if err != nil {
 		return err
 	}
+	steps := slices.Concat(m.front.steps, factors, m.back.steps)
 	for i := range p.slots {
 		s := &p.slots[i]
 		taken, err := m.take(s, sets)
@@ -221,88 +222,6 @@ func (m *Machine) take(s *slot, sets []driver.Pointer) ([]step, error) {
 			int32(m.program.PerRecord), int32(n), int32(n/m.program.Batch))
 	}
 	return c.code.steps, c.err
-}
-
-// formula is laid out as in kernels/factors.cu.
-type formula struct {
-	Groups, Vectors, Weights  driver.Pointer
-	Squared, Factors          driver.Pointer
-	GroupCount, VectorCount   int64
-	Inverse, Margin, Smallest float64
-}
-
-type formulaGroup struct {
-	First, Count    int32
-	Absolute, Gamma float64
-}
-
-// table copies numbers of any fixed layout to the device.
-func table[T any](m *Machine, rows []T) (driver.Pointer, error) {
-	content, err := binary.Append(nil, binary.LittleEndian, rows)
-	if err != nil {
-		return 0, err
-	}
-	p, err := m.alloc(len(content))
-	if err != nil || len(content) == 0 {
-		return p, err
-	}
-	return p, m.upload(p, content)
-}
-
-// pipeSteps is the work between a microbatch's arrival and its end: front,
-// factors, losses, back.
-func (m *Machine) pipeSteps(f clip.Formula) ([]step, error) {
-	p := m.pipe
-	laid := formula{GroupCount: int64(len(f.Groups)), VectorCount: int64(len(m.program.Vectors)),
-		Inverse: f.Inverse, Margin: f.Margin, Smallest: f.Smallest}
-	var groups []formulaGroup
-	var vectors []int32
-	var weights []float64
-	for _, g := range f.Groups {
-		groups = append(groups, formulaGroup{int32(len(vectors)), int32(len(g.Vectors)), g.Absolute, g.Gamma})
-		for i, v := range g.Vectors {
-			vectors, weights = append(vectors, int32(v)), append(weights, g.Weights[i])
-		}
-	}
-	var squared, factors []uint64
-	for v := range m.program.Vectors {
-		factors = append(factors, uint64(m.factors[v].device))
-		if len(f.Groups) > 0 {
-			squared = append(squared, uint64(m.squared[v].device))
-		}
-	}
-	var err error
-	keep := func(p driver.Pointer, e error) driver.Pointer {
-		err = first(err, e)
-		return p
-	}
-	laid.Groups, laid.Vectors, laid.Weights = keep(table(m, groups)), keep(table(m, vectors)), keep(table(m, weights))
-	laid.Squared, laid.Factors = keep(table(m, squared)), keep(table(m, factors))
-	if err != nil {
-		return nil, err
-	}
-	c := &compiler{Machine: m, code: &code{}, name: "factors"}
-	command := bytesAt(p.command, m.rowsAt())
-	c.access = &access{reads: []span{command}, writes: []span{bytesAt(p.counts, 4*(2+p.groups))}}
-	for v := range m.program.Vectors {
-		c.access.writes = append(c.access.writes, m.factors[v].span())
-		if len(f.Groups) > 0 {
-			c.access.reads = append(c.access.reads, m.squared[v].span())
-		}
-	}
-	n := m.program.Records
-	c.launch("factors", dim{uint32((n + 127) / 128), 1, 1}, dim{128, 1, 1}, laid, p.command, p.command+8, int32(n), p.counts)
-	if m.losses != nil {
-		c.access = &access{reads: []span{command, m.losses.span()}, writes: []span{bytesAt(p.loss, 8)}}
-		var weights driver.Pointer
-		if m.weights != nil {
-			weights = m.weights.device
-			c.access.reads = append(c.access.reads, m.weights.span())
-		}
-		c.launch("mean_losses", dim{1, 1, 1}, threads, p.loss, m.losses.device, weights, p.command,
-			int32(m.program.PerRecord), int32(len(m.losses.values)/m.program.Batch))
-	}
-	return slices.Concat(m.front.steps, c.code.steps, m.back.steps), c.err
 }
 
 // Rows is where the rows of the next microbatch's examples are put.

@@ -1,0 +1,168 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/models"
+)
+
+// factored is what the device makes of records' squared norms, more of which follow: the
+// factors of each vector, and the counts.
+func factored(t *testing.T, n network, f clip.Formula, bounds []float64, squared [][]float32, records int) (factors [][]float32, counts plan.Tally) {
+	t.Helper()
+	program, _ := n.compiled(t)
+	made, err := New(program, optim.Optimizer{Kind: optim.KindSGD}, false, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer made.Close()
+	m := made.(*Machine)
+	try := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	try(m.Follow(f, n.batch, nil))
+	for v, x := range squared {
+		copy(m.squared[v].values, x)
+		try(m.in(m.squared[v]))
+	}
+	for _, x := range m.factors {
+		for r := range x.values {
+			x.values[r] = 7
+		}
+		try(m.in(x))
+	}
+	s := &m.pipe.slots[0]
+	try(m.command(s, records, bounds))
+	try(m.upload(m.pipe.command, s.command))
+	steps, err := m.factorSteps(f)
+	try(err)
+	try(steps[0].queue())
+	counts.Within = make([]int, len(f.Groups))
+	try(m.Tally(&counts))
+	for _, x := range m.factors {
+		try(m.out(x))
+		try(m.device.Wait())
+		factors = append(factors, slices.Clone(x.values))
+	}
+	return factors, counts
+}
+
+// Factors that the device computes have the bits of clip's, and its counts are right, for
+// any squared norms: of usual records, of some that hold no numbers, at the ends of float32
+// and on a bound. What follows the records gets 0, whatever was there.
+func TestFactorsAreTheClippers(t *testing.T) {
+	device(t)
+	n := network{model: "mlp:3", example: models.Example{Shape: []int{5}, Classes: 2}, batch: 300}
+	const records = 290
+	program, _ := n.compiled(t)
+	random := rand.New(rand.NewPCG(3, 4))
+	var names []string
+	var squared [][]float32
+	for v, vector := range program.Vectors {
+		names = append(names, vector.Name)
+		x := make([]float32, n.batch)
+		for r := range x {
+			x[r] = float32(math.Exp(4 * random.NormFloat64()))
+		}
+		clear(x[:10])
+		x[9] = math.MaxFloat32
+		copy(x[10*(v+1):], []float32{0, 4, math.MaxFloat32, math.SmallestNonzeroFloat32, float32(math.Inf(1)), float32(math.NaN()), -1e-3, float32(math.Inf(-1))})
+		squared = append(squared, x)
+	}
+	squared[0][8] = 4
+	for _, c := range []struct {
+		title    string
+		groups   []clip.Group
+		accuracy clip.Accuracy
+	}{
+		{"flat", clip.Flat(clip.Constant(2), nil), clip.Accuracy{Relative: 0.01, Absolute: 1e-3}},
+		{"flat, norms that are exact", clip.Flat(clip.Constant(2), nil), clip.Accuracy{}},
+		{"each vector", clip.PerVector(names, clip.Constant(2), nil), clip.Single},
+		{"scaled", []clip.Group{{Name: "all", Vectors: names, Scales: []float64{3, 0.5, 2, 1}, Bound: clip.Constant(0.2)}}, clip.Single},
+		{"normalized", clip.Flat(clip.Constant(2), clip.Normalized{Gamma: 1e-3}), clip.Single},
+		{"factors below floats", []clip.Group{{Name: "all", Vectors: names, Scales: []float64{1e-3, 1, 1, 1}, Bound: clip.Constant(1e-18)}}, clip.Accuracy{}},
+		{"factors above floats", clip.Flat(clip.Constant(1e18), clip.Normalized{Gamma: 1e-30}), clip.Accuracy{}},
+	} {
+		t.Run(c.title, func(t *testing.T) {
+			clipper, err := clip.Bind(names, c.groups, c.accuracy)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := clipper.Begin(0); err != nil {
+				t.Fatal(err)
+			}
+			f, ok := clipper.Formula()
+			if !ok {
+				t.Fatal("there is no formula")
+			}
+			want := make([][]float32, len(f.Groups))
+			for g := range want {
+				want[g] = make([]float32, n.batch)
+			}
+			if err := clipper.Factors(want, squared, records); err != nil {
+				t.Fatal(err)
+			}
+			bounds := clipper.Sensitivities()
+			counts := plan.Tally{Refused: clipper.Refused(), Within: make([]int, len(f.Groups))}
+			for r := range records {
+				good, whole := true, true
+				for _, x := range squared {
+					good = good && x[r] >= 0 && x[r] <= math.MaxFloat32
+				}
+				for g, group := range f.Groups {
+					sum := 0.0
+					for i, v := range group.Vectors {
+						sum += float64(group.Weights[i] * float64(squared[v][r])) // not fused
+					}
+					if good && math.Sqrt((sum+group.Absolute)*f.Inverse) <= bounds[g] {
+						counts.Within[g]++
+					}
+					whole = whole && want[g][r] >= 1
+				}
+				if whole {
+					counts.Whole++
+				}
+			}
+
+			got, counted := factored(t, n, f, bounds, squared, records)
+			if counted.Refused != counts.Refused || counted.Whole != counts.Whole || !slices.Equal(counted.Within, counts.Within) {
+				t.Errorf("counted %d refused, %d whole, %d within; want %d, %d, %d", counted.Refused, counted.Whole, counted.Within, counts.Refused, counts.Whole, counts.Within)
+			}
+			for g, group := range f.Groups {
+				for _, v := range group.Vectors {
+					for r, x := range got[v] {
+						if x != want[g][r] {
+							t.Fatalf("vector %d, record %d: factor %v, want %v", v, r, x, want[g][r])
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// Where nothing is clipped, records take part as they are and padding does not.
+func TestFactorsOfNoGroups(t *testing.T) {
+	device(t)
+	n := network{model: "mlp:3", example: models.Example{Shape: []int{5}, Classes: 2}, batch: 5}
+	factors, counts := factored(t, n, clip.Formula{}, nil, nil, 3)
+	if counts.Whole != 3 {
+		t.Errorf("%d records are whole, want 3", counts.Whole)
+	}
+	for v, x := range factors {
+		if want := []float32{1, 1, 1, 0, 0}; !slices.Equal(x, want) {
+			t.Errorf("vector %d: factors %v, want %v", v, x, want)
+		}
+	}
+}
