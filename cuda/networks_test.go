@@ -33,6 +33,7 @@ func networks() []network {
 	pictures := models.Example{Shape: []int{3, 32, 32}, Classes: 10}
 	tiny := models.Example{Shape: []int{3, 4, 4}, Classes: 10}
 	text := models.Example{Shape: []int{11}, Vocabulary: 50, Classes: 2}
+	short := models.Example{Shape: []int{11}, Vocabulary: 50, Padded: true, Classes: 2}
 	language := models.Example{Shape: []int{11}, Vocabulary: 50, Classes: 50, Labels: []int{11}}
 	return []network{
 		{"logistic", pixels, 33, 10},
@@ -46,7 +47,7 @@ func networks() []network {
 		{"wrn16-4", pictures, 1, 1},
 		{"wrn16-4:standardized", tiny, 6, 1},
 		{"lstm", text, 5, 10},
-		{"gru", text, 5, 10},
+		{"gru", short, 5, 10},
 		{"embbag", text, 7, 10},
 		{"transformer", language, 3, 10},
 		{"transformer:tied", language, 3, 10},
@@ -199,9 +200,12 @@ func (n network) fill(m plan.Machine) {
 		op.WriteTicket(m.Ticket()[i*op.TicketWidth:], i, 1)
 	}
 	for i := range m.Input(0) {
-		if n.example.Vocabulary > 0 {
-			m.Input(0)[i] = float32(r.IntN(n.example.Vocabulary))
-		} else {
+		switch v := n.example.Vocabulary; {
+		case n.example.Padded:
+			m.Input(0)[i] = float32(max(-1, r.IntN(2*v)-v))
+		case v > 0:
+			m.Input(0)[i] = float32(r.IntN(v))
+		default:
 			m.Input(0)[i] = float32(r.NormFloat64())
 		}
 	}

@@ -48,6 +48,8 @@ func fill(t *testing.T, net *perexample.Network, e Example, r *rand.Rand) {
 				v[j] = float32(r.NormFloat64())
 			case i == 1:
 				v[j] = float32(r.IntN(e.Classes))
+			case e.Padded:
+				v[j] = float32(max(-1, r.IntN(2*e.Vocabulary)-e.Vocabulary))
 			case e.Vocabulary > 0:
 				v[j] = float32(r.IntN(e.Vocabulary))
 			default:

@@ -15,6 +15,7 @@ import (
 type Example struct {
 	Shape      []int // of one example's features: [784], [1, 28, 28], …
 	Vocabulary int   // features are indices below it; 0 where they are numbers
+	Padded     bool  // indices below 0 are no part of an example, which is shorter than others
 	Classes    int
 	Targets    int   // numbers that are predicted, in place of a class
 	Labels     []int // shape of one example's label: none, or that of a sequence with a label for each step

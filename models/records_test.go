@@ -44,6 +44,7 @@ func made(name string, e Example, body func(n *layer.Net, x *G.Node) *G.Node) wh
 
 func wholeNetworks(t *testing.T) []whole {
 	text := Example{Shape: []int{6}, Vocabulary: 30, Classes: 3}
+	short := Example{Shape: []int{6}, Vocabulary: 30, Padded: true, Classes: 3}
 	tokens := Example{Shape: []int{6}, Vocabulary: 30, Classes: 30, Labels: []int{6}}
 	picture := Example{Shape: []int{4, 7, 7}, Classes: 3}
 	return []whole{
@@ -53,9 +54,12 @@ func wholeNetworks(t *testing.T) []whole {
 		named(t, "wrn16-4:standardized", Example{Shape: []int{3, 4, 4}, Classes: 10}),
 		named(t, "embbag", text),
 		named(t, "lstm:20", text),
+		named(t, "lstm:20", short),
 		named(t, "lstm:9", tokens),
 		named(t, "gru:20", text),
 		named(t, "transformer", text),
+		named(t, "gru:20", short),
+		named(t, "transformer", short),
 		named(t, "transformer", tokens),
 		named(t, "transformer:tied", tokens),
 		named(t, "mlp:8,act=tanh", Example{Shape: []int{5}, Targets: 1}),

@@ -7,9 +7,14 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// answer answers each step where labels are one a step, else the mean over the steps.
-func answer(n *layer.Net, x *G.Node, e Example) *G.Node {
-	if len(e.Labels) == 0 {
+// answer answers each step where labels are one a step, else the mean over the steps that
+// are no padding.
+func answer(n *layer.Net, x, ids *G.Node, e Example) *G.Node {
+	switch {
+	case len(e.Labels) > 0:
+	case e.Padded:
+		x = n.MeanWithoutPadding(x, ids)
+	default:
 		x = n.MeanOverTime(x)
 	}
 	return n.Dense(x, "fc", e.answers(), layer.Identity)
@@ -20,12 +25,12 @@ const embedded = 100
 
 func lstm(n *layer.Net, ids *G.Node, e Example, a args) *G.Node {
 	x := n.Embedding(ids, "embedding", e.Vocabulary, embedded)
-	return answer(n, n.LSTM(x, "lstm", a.hidden[0], layer.Recurrent{}), e)
+	return answer(n, n.LSTM(x, "lstm", a.hidden[0], layer.Recurrent{}), ids, e)
 }
 
 func gru(n *layer.Net, ids *G.Node, e Example, a args) *G.Node {
 	x := n.Embedding(ids, "embedding", e.Vocabulary, embedded)
-	return answer(n, n.GRU(x, "gru", a.hidden[0], layer.Recurrent{}), e)
+	return answer(n, n.GRU(x, "gru", a.hidden[0], layer.Recurrent{}), ids, e)
 }
 
 // The transformer's size.
@@ -60,5 +65,5 @@ func transformer(n *layer.Net, ids *G.Node, e Example, a args) *G.Node {
 	if a.tied {
 		return n.Scores(x, table)
 	}
-	return answer(n, x, e)
+	return answer(n, x, ids, e)
 }

@@ -7,9 +7,8 @@
 // refused by name; nothing is approximated. Indices, which are numbers here, are
 // int64 there.
 //
-// Shown by testdata/check.py with onnxruntime 1.31 and the onnx package's checker:
+// Shown by testdata/check.py with onnxruntime 1.32 and the onnx package's checker:
 // every network of models/ gives, on three examples and on one, the answers of
-// this program's own evaluator to within 1e-5, at most 6e-7 when last run
-// (TestRuntime, which
-// skips where Python has no onnxruntime).
+// this program's own evaluator to within 1e-5, at most 1e-6 when last run
+// (TestRuntime, which skips where Python has no onnxruntime).
 package onnx

@@ -153,6 +153,11 @@ func (w *writer) list(values ...int) string {
 	return w.shapes[key]
 }
 
+// number gives indices, or what is true, as numbers.
+func (w *writer) number(x string) string {
+	return w.emit("Cast", []string{x}, attribute{"to", float32s})
+}
+
 func (w *writer) reshape(x string, dims ...int) string {
 	return w.emit("Reshape", []string{x, w.list(dims...)})
 }
@@ -242,10 +247,11 @@ func (s step) in(i int) (string, error) {
 	if len(twins) != len(s.reads) {
 		return "", fmt.Errorf("%s differs between microbatches of two sizes", s.n.Name())
 	}
-	if s.reads[i] == s.feature && s.kind == int64s && !asIndices(op.Canonical(s.n), i) {
-		return "", fmt.Errorf("%s are read as indices and, by %v, as numbers", s.feature.Name(), op.Canonical(s.n))
+	name, err := s.node(s.reads[i], twins[i])
+	if err == nil && s.reads[i] == s.feature && s.kind == int64s && !asIndices(op.Canonical(s.n), i) {
+		name = s.number(name)
 	}
-	return s.node(s.reads[i], twins[i])
+	return name, err
 }
 
 // all writes every operand.

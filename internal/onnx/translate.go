@@ -3,6 +3,7 @@ package onnx
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/dptrain/dptrain/internal/op"
 	"gorgonia.org/tensor"
@@ -46,6 +47,9 @@ func (s step) translate(spec op.Spec) (string, error) {
 		if kind := arithmetic[o.Kind]; kind != "" {
 			return s.emit(kind, in), nil
 		}
+		if kind := comparisons[o.Kind]; kind != "" {
+			return s.number(s.emit(kind, in)), nil
+		}
 	case op.Normalize:
 		return s.normalize(o, in[0])
 	case op.ScaleShift:
@@ -65,6 +69,8 @@ func (s step) translate(spec op.Spec) (string, error) {
 		return s.emit("Concat", in, attribute{"axis", -1}), nil
 	case op.Slice:
 		return s.slice(o, in[0])
+	case op.ScaleRows:
+		return s.scaleRows(in)
 	case op.Softmax:
 		kind := "Softmax"
 		if o.Log {
@@ -81,7 +87,10 @@ func (s step) translate(spec op.Spec) (string, error) {
 	return "", fmt.Errorf("the operation %v has no translation", spec)
 }
 
-var arithmetic = map[string]string{"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
+var (
+	arithmetic  = map[string]string{"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
+	comparisons = map[string]string{"<": "Less", ">": "Greater", "<=": "LessOrEqual", ">=": "GreaterOrEqual", "==": "Equal"}
+)
 
 func flag(b bool) int {
 	if b {
@@ -198,6 +207,23 @@ func (s step) slice(o op.Slice, x string) (string, error) {
 	}
 	end := o.From + (o.Count-1)*o.Step + 1
 	return s.emit("Slice", []string{x, s.list(o.From), s.list(end), s.list(o.Axis), s.list(o.Step)}), nil
+}
+
+// scaleRows has a weight for each place of the leading axes.
+func (s step) scaleRows(in []string) (string, error) {
+	x, weights := s.shape(0), s.shape(1)
+	if len(weights) > len(x) || !slices.Equal(weights, x[:len(weights)]) {
+		return "", fmt.Errorf("%v of shape %v by weights of shape %v has no translation", op.Canonical(s.n), x, weights)
+	}
+	within := make([]int, len(x)-len(weights))
+	for i := range within {
+		within[i] = len(weights) + i
+	}
+	weight, zero := in[1], s.scalar(0)
+	if len(within) > 0 {
+		weight = s.emit("Unsqueeze", []string{weight, s.list(within...)})
+	}
+	return s.emit("Where", []string{s.emit("Equal", []string{weight, zero}), zero, s.emit("Mul", []string{in[0], weight})}), nil
 }
 
 // embed gives zeros where an index is outside the table, as op.Embed does.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
 
@@ -449,6 +450,14 @@ func (ScaleRows) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 			out[i] = w * x
 		}
 	}
+}
+
+func (ScaleRows) Rows(int) []bool { return all(2) }
+func (ScaleRows) Wrt(int) []bool  { return []bool{true, false} }
+
+func (s ScaleRows) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
+	d, err := Apply(s, grad, in[1])
+	return G.Nodes{d, nil}, err
 }
 
 // StackRows joins the rows of several uses of one parameter into one use with

@@ -42,6 +42,7 @@ func sequenceTrials(r *rand.Rand) []trial {
 	}
 	add(Rotary{Head: 2 * h, Turned: 4 * h}, normal(r, b, T, 6*h))
 	add(Rotary{Head: 2 * h, Turned: 2 * h, Back: true}, normal(r, b, T, 2*h))
+	add(ScaleRows{}, normal(r, b, T, h), whole(r, -1, 3, b, T))
 	add(ChannelScale{h, 2}, normal(r, b, T, h, 2), normal(r, h))
 	add(ChannelShift{h, 2}, normal(r, b, T, h, 2), normal(r, h))
 	add(ChannelShift{T * h, 1}, normal(r, b, T, h), normal(r, T, h))

@@ -8,6 +8,10 @@ import (
 )
 
 // Recurrent says how recurrent layers are put together.
+//
+// They read padding as any other step, and their state moves over it. Padding behind all
+// other steps, where engine/data puts it, moves no state of those; reading from the end
+// meets it first, and what an example says then depends on how far it is padded.
 type Recurrent struct {
 	Layers        int  // one upon the other; 0 means 1
 	Bidirectional bool // each layer also reads from the end, and gives both results side by side

@@ -2,6 +2,7 @@ package layer
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dptrain/dptrain/internal/op"
 	G "gorgonia.org/gorgonia"
@@ -61,6 +62,26 @@ func (n *Net) MeanOverTime(x *G.Node) *G.Node {
 		return nil
 	}
 	return n.mean(what, x)
+}
+
+// MeanWithoutPadding averages x [batch, time, features] over an example's own steps, those
+// whose number in padding [batch, time], such as the indices that Embedding reads, is not
+// below zero: [batch, features]. It is zeros where an example is padding alone, and to the
+// bit MeanOverTime where nothing is padded.
+func (n *Net) MeanWithoutPadding(x, padding *G.Node) *G.Node {
+	const what = "mean without padding"
+	if !n.sequence(what, x) || !n.ready(what, padding) {
+		return nil
+	}
+	s, p := x.Shape(), padding.Shape()
+	if !slices.Equal(p, s[:2]) {
+		return n.fail(fmt.Errorf("%s: padding of shape %v and input of shape %v: a number for each step is needed", what, p, s))
+	}
+	// The mean square of ones and zeros made 1, the squares of k steps' add up to all steps,
+	// by which mean divides.
+	own := n.apply(what, op.Binary{Kind: ">="}, padding, G.NewConstant(float32(0)))
+	root := n.apply(what, op.Normalize{Chunk: s[1], Eps: 1e-30}, own)
+	return n.mean(what, n.apply(what, op.ScaleRows{}, x, n.apply(what, op.ScaleRows{}, root, root)))
 }
 
 // Positions adds name.weight [time, width], a learnt vector for each position, to

@@ -2,7 +2,9 @@ package layer
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"gorgonia.org/tensor"
@@ -131,5 +133,63 @@ func TestRotaryAndPaddedAttention(t *testing.T) {
 	}
 	if slices.Equal(answers(true, a, all)[:8], answers(true, b, all)[:8]) {
 		t.Error("what stands at a step does not matter to others")
+	}
+}
+
+// The mean is that of an example's own steps, whatever stands at the others; zeros where it
+// has none, and to the bit that of all where all are its own.
+func TestMeanWithoutPadding(t *testing.T) {
+	const batch, steps, width = 4, 7, 3
+	n := New(batch, 1)
+	x, ids := n.Input("x", steps, width), n.Input("ids", steps)
+	y, all := n.MeanWithoutPadding(x, ids), n.MeanOverTime(x)
+	n.SquaredError(y, n.Input("target", width))
+	net, err := n.Network()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	values, padding := make([]float32, batch*steps*width), make([]float32, batch*steps)
+	for i := range values {
+		values[i] = float32(r.NormFloat64())
+	}
+	for i := range padding {
+		padding[i] = float32(r.IntN(2) * r.IntN(9))
+		switch i / steps {
+		case 1:
+			padding[i] -= float32(i % 3)
+		case 2:
+			padding[i] = -1
+		}
+	}
+	for i, p := range padding {
+		if p < 0 {
+			values[i*width] = float32(math.NaN())
+		}
+	}
+	got := run(t, net.Inputs, [][]float32{values, padding, make([]float32, batch*width)}, y, all)
+	for b := range batch {
+		for j := range width {
+			var sum, count float64
+			for s := b * steps; s < (b+1)*steps; s++ {
+				if padding[s] >= 0 {
+					sum += float64(values[s*width+j])
+					count++
+				}
+			}
+			mean := got[0][b*width+j]
+			if want := sum / max(count, 1); !(math.Abs(float64(mean)-want) <= 1e-6) {
+				t.Errorf("number %d of example %d, of %v steps, is %v, want %v", j, b, count, mean, want)
+			}
+			if whole := got[1][b*width+j]; count == steps && mean != whole {
+				t.Errorf("number %d of example %d, of which nothing is padded, is %v, and with padding %v", j, b, mean, whole)
+			}
+		}
+	}
+
+	n = New(2, 1)
+	n.MeanWithoutPadding(n.Input("x", 5, 3), n.Input("ids", 4))
+	if _, err := n.Network(); err == nil || !strings.Contains(err.Error(), "padding of shape (2, 4)") {
+		t.Errorf("padding of another length: %v", err)
 	}
 }

@@ -1,0 +1,126 @@
+package models
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/cpu"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/perexample"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+var readers = []string{"lstm:7", "gru:7", "transformer"}
+
+// answers are the network's to examples of so many steps.
+func answers(t *testing.T, spec string, steps int, ids ...[]float32) [][]float32 {
+	t.Helper()
+	build, err := Parse(spec, Example{Shape: []int{steps}, Vocabulary: 20, Padded: true, Classes: 3}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	net, err := build(len(ids))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range net.Params {
+		if p.Name() == "position.weight" { // longer ones begin as shorter ones do
+			v := make([]float32, p.Shape().TotalSize())
+			for i := range v {
+				v[i] = float32(math.Sin(float64(i)))
+			}
+			if err := G.Let(p, tensor.New(tensor.WithShape(p.Shape()...), tensor.WithBacking(v))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	program, err := plan.Evaluation(net)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := cpu.New(program, optim.Optimizer{Kind: optim.KindSGD}, false, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	copy(m.Input(0), slices.Concat(ids...))
+	if err := m.Forward(); err != nil {
+		t.Fatal(err)
+	}
+	return slices.Collect(slices.Chunk(slices.Clone(m.Output()), 3))
+}
+
+// What an example is answered does not depend on how far it is padded, and one of padding
+// alone is answered as the head answers zeros.
+func TestAnswersDoNotDependOnPadding(t *testing.T) {
+	pad := func(ids []float32, steps int) []float32 {
+		for len(ids) < steps {
+			ids = append(slices.Clip(ids), -1)
+		}
+		return ids
+	}
+	text, other := []float32{3, 1, 4, 1, 5}, []float32{9, 2}
+	for _, spec := range readers {
+		short := answers(t, spec, 5, text, pad(other, 5), pad(nil, 5))
+		long := answers(t, spec, 40, pad(text, 40), pad(other, 40), pad(nil, 40))
+		for i := range short {
+			for j, v := range short[i] {
+				if !(math.Abs(float64(v-long[i][j])) <= 1e-5) {
+					t.Errorf("%s: example %d is answered %v and, padded further, %v", spec, i, short[i], long[i])
+					break
+				}
+			}
+		}
+		if alone := answers(t, spec, 2, other)[0]; !(math.Abs(float64(alone[0]-short[1][0])) <= 1e-5) {
+			t.Errorf("%s: an example is answered %v and, padded, %v", spec, alone, short[1])
+		}
+	}
+}
+
+// Where nothing is padded, that examples may be changes no bit of what is trained.
+func TestPaddingThatIsNotThereChangesNothing(t *testing.T) {
+	for _, spec := range readers {
+		sums := func(padded bool) (all [][]float32) {
+			e := Example{Shape: []int{13}, Vocabulary: 20, Padded: padded, Classes: 3}
+			p, err := perexample.Compile(named(t, spec, e).build, 3, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			program, err := plan.Private(p, plan.Wanted{Norms: true, Output: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := cpu.New(program, optim.Optimizer{Kind: optim.KindSGD}, false, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			r := rand.New(rand.NewPCG(1, 1))
+			for i := range m.Input(0) {
+				m.Input(0)[i] = float32(r.IntN(20))
+			}
+			copy(m.Input(1), []float32{0, 1, 2})
+			if err := m.Forward(); err != nil {
+				t.Fatal(err)
+			}
+			for v := range p.Vectors {
+				all = append(all, slices.Clone(m.Squared(v)))
+				copy(m.Factors(v), []float32{0.5, 0.75, 1})
+			}
+			if err := m.Add(); err != nil {
+				t.Fatal(err)
+			}
+			for v := range p.Vectors {
+				all = append(all, slices.Clone(m.Sum(v)))
+			}
+			return append(all, slices.Clone(m.Output()))
+		}
+		if !slices.EqualFunc(sums(true), sums(false), slices.Equal[[]float32]) {
+			t.Errorf("%s: norms, sums or answers differ", spec)
+		}
+	}
+}
