@@ -17,6 +17,7 @@ type built struct {
 	Model      string   `json:"model"`
 	Shape      []int    `json:"shape"`
 	Vocabulary int      `json:"vocabulary,omitempty"`
+	Padded     bool     `json:"padded,omitempty"` // false in an older release's: its networks averaged padding too
 	Classes    int      `json:"classes"`
 	Targets    int      `json:"targets,omitempty"` // that are predicted in place of a class
 	Labels     []int    `json:"labels,omitempty"`  // the shape of an example's labels, where it has several
@@ -32,7 +33,7 @@ type built struct {
 
 // exampleOf is what the network is told of the data, from model.json.
 func (b built) exampleOf() models.Example {
-	return models.Example{Shape: b.Shape, Vocabulary: b.Vocabulary, Classes: b.Classes, Targets: b.Targets, Labels: b.Labels}
+	return models.Example{Shape: b.Shape, Vocabulary: b.Vocabulary, Padded: b.Padded, Classes: b.Classes, Targets: b.Targets, Labels: b.Labels}
 }
 
 // save writes the weights and what is needed to build their network.
@@ -51,7 +52,7 @@ func (j *job) save(parameters []engine.Parameter) error {
 		return err
 	}
 	e := j.example
-	text, err := json.MarshalIndent(built{Model: j.model, Shape: e.Shape, Vocabulary: e.Vocabulary, Classes: e.Classes, Targets: e.Targets, Labels: e.Labels,
+	text, err := json.MarshalIndent(built{Model: j.model, Shape: e.Shape, Vocabulary: e.Vocabulary, Padded: e.Padded, Classes: e.Classes, Targets: e.Targets, Labels: e.Labels,
 		ClassNames: j.task.ClassNames, Data: j.set.data, Test: j.set.test, Standardize: j.set.standardize, Schema: j.task.Schema}, "", "  ")
 	if err != nil {
 		return err

@@ -148,7 +148,7 @@ func (j *job) network() error {
 		case data.Feature:
 			j.example.Shape = c.Shape
 		case data.Index:
-			j.example.Shape, j.example.Vocabulary = c.Shape, c.Classes
+			j.example.Shape, j.example.Vocabulary, j.example.Padded = c.Shape, c.Classes, true
 		case data.Label:
 			j.example.Labels = c.Shape
 		case data.Target:

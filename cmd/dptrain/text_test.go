@@ -63,6 +63,29 @@ func TestTextTrains(t *testing.T) {
 	}
 }
 
+// A model of a release that averaged padding too is asked as it was trained: its folder does
+// not say that padding is none of an example's steps.
+func TestOlderModelsAverageTheirPadding(t *testing.T) {
+	t.Chdir(t.TempDir())
+	letters(t, "letters.jsonl", 80)
+	letters(t, "more.jsonl", 40)
+	got := answer(t, "train --accountant rdp --model gru:3 --out run --ignore who --noise 1 --steps 1"+written+" --length 90")
+	if now := answer(t, "eval run"); now["loss"] != got["test_loss"] {
+		t.Errorf("eval says %v, train said %v", now["loss"], got["test_loss"])
+	}
+	text, err := os.ReadFile("run/model.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	older := strings.Replace(string(text), `"padded": true,`, "", 1)
+	if err := os.WriteFile("run/model.json", []byte(older), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if then := answer(t, "eval run"); then["loss"] == got["test_loss"] {
+		t.Errorf("an older model is measured as a new one: loss %v", then["loss"])
+	}
+}
+
 // Language models: a label for each step, of lines of text and of remarks.
 func TestLanguageModels(t *testing.T) {
 	t.Chdir(t.TempDir())
