@@ -12,6 +12,9 @@ import (
 	"github.com/dptrain/dptrain/models"
 )
 
+// weightsFile is the file of a run's folder that holds its model's weights.
+const weightsFile = "model.safetensors"
+
 // built is model.json: enough to build the network again, and to read data for it.
 type built struct {
 	Model      string   `json:"model"`
@@ -24,6 +27,8 @@ type built struct {
 	ClassNames []string `json:"class_names,omitempty"`
 	Data       string   `json:"data"`
 	Test       string   `json:"test,omitempty"` // a second file
+	// Elements are empty where a release wrote it that did not tell them.
+	Elements data.Elements `json:"elements,omitempty"`
 	// Standardize is said of pixels, as by --standardize.
 	Standardize bool        `json:"standardize,omitempty"`
 	Schema      data.Schema `json:"schema,omitzero"`
@@ -47,13 +52,13 @@ func (j *job) save(parameters []engine.Parameter) error {
 	if j.directions != nil {
 		parameters = append(slices.Clip(parameters), directionsParameter(j.directions, j.example.Shape))
 	}
-	err := replaceBy(filepath.Join(j.out, "model.safetensors"), func(w io.Writer) error { return weights.Write(w, parameters) })
+	err := replaceBy(filepath.Join(j.out, weightsFile), func(w io.Writer) error { return weights.Write(w, parameters) })
 	if err != nil {
 		return err
 	}
 	e := j.example
 	text, err := json.MarshalIndent(built{Model: j.model, Shape: e.Shape, Vocabulary: e.Vocabulary, Padded: e.Padded, Classes: e.Classes, Targets: e.Targets, Labels: e.Labels,
-		ClassNames: j.task.ClassNames, Data: j.set.data, Test: j.set.test, Standardize: j.set.standardize, Schema: j.task.Schema}, "", "  ")
+		ClassNames: j.task.ClassNames, Data: j.set.data, Test: j.set.test, Elements: j.elements(), Standardize: j.set.standardize, Schema: j.task.Schema}, "", "  ")
 	if err != nil {
 		return err
 	}

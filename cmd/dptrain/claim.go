@@ -52,7 +52,7 @@ func (j *job) unused() error {
 	if _, err := os.Stat(filepath.Join(j.out, selectionFile)); err == nil {
 		return j.choiceThere()
 	}
-	for _, name := range []string{configFile, "run.json", "ledger.jsonl", "model.safetensors"} {
+	for _, name := range []string{configFile, "run.json", "ledger.jsonl", weightsFile} {
 		if _, err := os.Stat(filepath.Join(j.out, name)); err == nil {
 			return wrong("--out %s already holds a run (%s): choose another folder, or go on with it by --resume %s", j.out, name, j.out)
 		}

@@ -91,8 +91,12 @@ func (s *screen) eval(dir string, set *settings) error {
 			s.note("PRIVATE, do not publish: the model was trained on these very records.")
 		}
 	}
-	if got := test.Columns()[0].Shape; len(got) == len(b.Shape) && !slices.Equal(got, b.Shape) {
-		return wrong("%s: examples have shape %v, and the model was trained on examples of shape %v", task.Name, got, b.Shape)
+	x := test.Columns()[0]
+	if len(x.Shape) == len(b.Shape) && !slices.Equal(x.Shape, b.Shape) {
+		return wrong("%s: examples have shape %v, and the model was trained on examples of shape %v", task.Name, x.Shape, b.Shape)
+	}
+	if err := x.Elements.Check(b.Elements); err != nil {
+		return wrong("%s: %w", task.Name, err)
 	}
 	e, err := engine.NewEvaluator(build, set.place())
 	if err != nil {

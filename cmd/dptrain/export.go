@@ -26,7 +26,7 @@ type exported struct {
 }
 
 // ownFiles are those that a run's folder holds.
-var ownFiles = []string{configFile, selectionFile, "run.json", "ledger.jsonl", "metrics.jsonl", "model.safetensors", "model.json", "report.html", "MODEL_CARD.md"}
+var ownFiles = []string{configFile, selectionFile, "run.json", "ledger.jsonl", "metrics.jsonl", weightsFile, "model.json", "report.html", "MODEL_CARD.md"}
 
 var exportFormats = []string{"safetensors", "onnx"}
 

@@ -95,7 +95,7 @@ func (s *screen) predict(dir string, set *asked) error {
 	}
 	options := data.Options{Dir: set.dataDir, Standardize: b.Standardize, Schema: b.Schema}
 	questions, err := patiently(s, "Reading "+set.data, func() (data.Questions, error) {
-		return data.OpenQuestions(set.data, options, data.Lesson{Name: b.Data, Shape: b.Shape})
+		return data.OpenQuestions(set.data, options, data.Lesson{Name: b.Data, Shape: b.Shape, Elements: b.Elements})
 	})
 	if err != nil {
 		return asWrong(err)

@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+
+	"github.com/dptrain/dptrain/engine/data"
 )
 
 // longestTold is how much of what was said of the data is told as it is; of more, a digest.
@@ -35,6 +37,9 @@ func (j *job) reading() (map[string]string, error) {
 		}
 		all["data: "+name] = told
 	}
+	if e := j.elements(); e != "" && len(said) > 0 { // pictures, of which nothing is said, are bytes
+		all["data: elements"] = string(e)
+	}
 	if j.set.standardize {
 		all["data: standardize"] = "true"
 	}
@@ -43,3 +48,6 @@ func (j *job) reading() (map[string]string, error) {
 	}
 	return all, nil
 }
+
+// elements are what the features were read from.
+func (j *job) elements() data.Elements { return j.task.Train.Columns()[0].Elements }

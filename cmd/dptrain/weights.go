@@ -47,6 +47,9 @@ func (j *job) initialised(build perexample.Build) (perexample.Build, error) {
 	if len(frozen) > 0 && !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return !weights.Belongs(p.Name(), frozen...) }) {
 		return nil, wrong("--freeze %s: nothing is left to train", s.freeze)
 	}
+	if err := j.alike(s.init); err != nil {
+		return nil, fmt.Errorf("--init: %s: %w", s.init, err)
+	}
 	// Directions come with the file, but where the run is to find its own.
 	if build, j.matched, err = startFrom(build, s.init, j.directions != nil && s.project == 0, fresh...); err != nil {
 		return nil, fmt.Errorf("--init: %w", err)
@@ -60,6 +63,19 @@ func (j *job) initialised(build perexample.Build) (perexample.Build, error) {
 	j.matched += "; frozen: " + s.freeze
 	j.whole = build
 	return weights.Freeze(build, frozen...), nil
+}
+
+// alike refuses weights that were trained on other elements, as the folder that they lie in
+// tells.
+func (j *job) alike(file string) error {
+	b, err := readBuilt(filepath.Dir(file))
+	if err != nil || filepath.Base(file) != weightsFile {
+		return nil
+	}
+	if err := j.elements().Check(b.Elements); err != nil {
+		return fmt.Errorf("%w; or, where both are on one scale all the same, give the weights alone, as dptrain export writes them", err)
+	}
+	return nil
 }
 
 // layersOf reads a list of layers of a network, or of single parameters.
@@ -120,17 +136,24 @@ func readWeights(file string) ([]safetensors.Tensor, map[string]string, error) {
 	return tensors, metadata, nil
 }
 
-// trained reads the model in a run's folder.
-func trained(dir string) (built, perexample.Build, error) {
-	var b built
+func readBuilt(dir string) (b built, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, "model.json"))
 	if err != nil {
-		return b, nil, wrong("%s holds no model: %w", dir, err)
+		return b, wrong("%s holds no model: %w", dir, err)
 	}
 	if err := json.Unmarshal(text, &b); err != nil {
-		return b, nil, wrong("%s: %w", filepath.Join(dir, "model.json"), err)
+		return b, wrong("%s: %w", filepath.Join(dir, "model.json"), err)
 	}
-	file := filepath.Join(dir, "model.safetensors")
+	return b, nil
+}
+
+// trained reads the model in a run's folder.
+func trained(dir string) (built, perexample.Build, error) {
+	b, err := readBuilt(dir)
+	if err != nil {
+		return b, nil, err
+	}
+	file := filepath.Join(dir, weightsFile)
 	tensors, _, err := readWeights(file)
 	if err != nil {
 		return b, nil, asWrong(err)

@@ -17,7 +17,8 @@ const (
 // openArrays reads x_train and y_train, and x_test and y_test if they are there,
 // from an .npz file or a folder of .npy files. Examples lie along the first axis
 // of x. Bytes are greys, kept as they are and scaled to [0, 1] when they are read;
-// other numbers are taken as they are, so scale them by public constants. A y is a
+// other numbers are taken as they are, so scale them by public constants, always the
+// same: that examples are of one kind is checked, and on which scale cannot be. A y is a
 // whole number from 0 on or, where it is the target, any number, scaled by its bounds.
 //
 // With Tokens a count, x [examples, length] holds indices below it, -1 for
@@ -71,6 +72,9 @@ func openArrays(tree fs.FS, where string, s Schema) (*Task, error) {
 	if !slices.EqualFunc(train.Columns(), test.Columns(), Column.equal) {
 		return nil, fmt.Errorf("%s: %s has examples of another shape than %s", where, arrayTestX, arrayTrainX)
 	}
+	if is, was := test.Columns()[0].Elements, train.Columns()[0].Elements; is != was {
+		return nil, fmt.Errorf("%s: %s holds %s and %s %s: bytes (uint8) are scaled to [0, 1] and numbers taken as they are; save both as one", where, arrayTestX, is, arrayTrainX, was)
+	}
 	task.Test = test
 	return task, nil
 }
@@ -121,7 +125,7 @@ func readExamples(tree fs.FS, name string, indices int) (filled, Column, error) 
 		return x, Column{}, err
 	}
 	if indices == 0 {
-		return x, Column{Name: "x", Kind: Feature, Shape: x.shape[1:]}, nil
+		return x, Column{Name: "x", Kind: Feature, Shape: x.shape[1:], Elements: x.elements()}, nil
 	}
 	return x, Column{Name: "x", Kind: Index, Shape: x.shape[1:], Classes: indices}, x.indices(name)
 }
@@ -147,6 +151,13 @@ func withTarget(features Column, x, y filled, yName string, bounds Bounds) (Set,
 		}
 	}
 	return NewTable([]Column{features, target}, [][]float32{x.values, y.values}, nil)
+}
+
+func (a array) elements() Elements {
+	if a.byte {
+		return Bytes
+	}
+	return Numbers
 }
 
 // indices refuses an array that holds no lists of indices.

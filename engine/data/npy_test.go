@@ -244,6 +244,8 @@ func TestBadArraysAreRefused(t *testing.T) {
 	wantError(t, zipOf(t, all), Options{Schema: two, Test: "x"}, "their own test examples")
 	all["x_test.npy"], all["y_test.npy"] = npy("<f4", "False", "(2, 2)", make([]float32, 4)), labels
 	wantError(t, zipOf(t, all), Options{Schema: two}, "another shape")
+	all["x_test.npy"] = npy("|u1", "False", "(2, 1)", []byte{0, 1})
+	wantError(t, zipOf(t, all), Options{Schema: two}, "x_test.npy holds bytes and x_train.npy numbers")
 }
 
 func FuzzNPY(f *testing.F) {

@@ -3,6 +3,7 @@ package data
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Pictures is a Set of pictures, with labels or without, kept as bytes, a quarter of what
@@ -49,7 +50,8 @@ func NewPictures(channels, height, width int, pixels []byte, labels []int32, cla
 }
 
 func newPictures(columns []Column, pixels []byte, labels []int32, tones []Tone) (*Pictures, error) {
-	p := &Pictures{columns: columns, pixels: pixels, labels: labels}
+	p := &Pictures{columns: slices.Clone(columns), pixels: pixels, labels: labels}
+	p.columns[0].Elements = Bytes
 	for _, c := range p.columns {
 		if err := c.validate(); err != nil {
 			return nil, err

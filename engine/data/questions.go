@@ -22,8 +22,9 @@ type Questions struct {
 
 // Lesson is what a network learnt from.
 type Lesson struct {
-	Name  string // of the data set, as Open had it
-	Shape []int  // of an example
+	Name     string // of the data set, as Open had it
+	Shape    []int  // of an example
+	Elements Elements
 }
 
 // OpenQuestions reads examples for a network from what Open reads, or a single array or
@@ -36,8 +37,12 @@ func OpenQuestions(name string, o Options, learnt Lesson) (Questions, error) {
 	if err != nil {
 		return q, err
 	}
-	if got := q.Columns()[0].Shape; !slices.Equal(got, learnt.Shape) {
-		return q, fmt.Errorf("%s: examples have shape %v, and the model was trained on examples of shape %v", name, got, learnt.Shape)
+	got := q.Columns()[0]
+	if !slices.Equal(got.Shape, learnt.Shape) {
+		return q, fmt.Errorf("%s: examples have shape %v, and the model was trained on examples of shape %v", name, got.Shape, learnt.Shape)
+	}
+	if err := got.Elements.Check(learnt.Elements); err != nil {
+		return q, fmt.Errorf("%s: %w", name, err)
 	}
 	return q, nil
 }

@@ -49,6 +49,8 @@ type Column struct {
 	// Bounds are the public limits by which a Target was scaled to [-1, 1], in its own
 	// units; zero where its numbers are as they are.
 	Bounds Bounds
+	// Elements are what a feature's numbers were read from, where that decides their scale.
+	Elements Elements
 }
 
 // bounded reports whether a target was scaled by limits.

@@ -1,0 +1,24 @@
+package data
+
+import "errors"
+
+// Elements are what an array's numbers were read from: the same picture is other numbers to
+// a network by each.
+type Elements string
+
+const (
+	Bytes   Elements = "bytes"   // scaled to [0, 1], and then perhaps standardized
+	Numbers Elements = "numbers" // taken as they are
+)
+
+// Check says why a network that learnt from other elements cannot be asked about these; nil
+// where either are not known.
+func (e Elements) Check(learnt Elements) error {
+	switch {
+	case e == learnt || e == "" || learnt == "":
+		return nil
+	case learnt == Bytes:
+		return errors.New("examples are numbers, taken as they are, and the model was trained on bytes, scaled to [0, 1]; save x as uint8, of 0 to 255")
+	}
+	return errors.New("examples are bytes, scaled to [0, 1], and the model was trained on numbers, taken as they were; save x as float32, on the scale of those")
+}
