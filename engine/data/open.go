@@ -42,7 +42,7 @@ func Known() []Description {
 		{"FILE.csv", "a table with a header line", "in that file, .gz or not; needs --label and --classes, or --target for a number to predict, and --bounds or --vocabulary for every column that is not ignored, or --text, --tokens and --length for one of text or indices"},
 		{"FILE.jsonl", "a table of JSON objects, one a line", "in that file, .gz or not; needs the same, keys being columns"},
 		{"FILE.txt", "plain text; a line is an example, of a language model", "in that file, .gz or not; needs --tokens and --length"},
-		{"FILE.npz or FOLDER", "NumPy arrays", "for x_train.npy, y_train.npy and, to test, x_test.npy, y_test.npy; needs --classes, or --target y and --bounds y=LOW:HIGH; pictures are [examples, channels, height, width]; x of uint8 is scaled to [0, 1], any other taken as it is, and a model is asked about its own kind alone; on which scale the others are no file tells: keep to one; with --tokens COUNT x holds indices, padded with -1, and y may have a label for each step or, with --next, be missing"},
+		{"FILE.npz or FOLDER", "NumPy arrays", "for x_train.npy, y_train.npy and, to test, x_test.npy, y_test.npy; needs --classes, or --target y and --bounds y=LOW:HIGH; pictures are [examples, channels, height, width]; x of uint8 is scaled to [0, 1], any other taken as it is, and a model is asked about its own kind alone; on which scale the others are no file tells: keep to one; with --tokens COUNT x holds indices, padded at the end with -1, and y may have a label for each step or, with --next, be missing"},
 		{"FOLDER or FILE.zip", "pictures, .png or .jpg, all of one size", "for folders train/CLASS and test/CLASS, or CLASS alone"},
 	}
 }
