@@ -49,6 +49,7 @@ func networks() []network {
 		{"lstm", text, 5, 10},
 		{"gru", short, 5, 10},
 		{"embbag", text, 7, 10},
+		{"embbag", short, 6, 10},
 		{"transformer", language, 3, 10},
 		{"transformer:tied", language, 3, 10},
 	}

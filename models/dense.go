@@ -24,7 +24,11 @@ func abadiMLP(n *layer.Net, x *G.Node, e Example, _ args) *G.Node {
 }
 
 func embeddingBag(n *layer.Net, ids *G.Node, e Example, a args) *G.Node {
-	x := n.EmbeddingBag(ids, "embedding", e.Vocabulary, a.hidden[0])
+	bag := n.EmbeddingBag
+	if e.Padded {
+		bag = n.EmbeddingBagWithoutPadding
+	}
+	x := bag(ids, "embedding", e.Vocabulary, a.hidden[0])
 	x = n.Dense(x, "fc1", a.hidden[0], layer.ReLU)
 	return n.Dense(x, "fc2", e.answers(), layer.Identity)
 }

@@ -14,7 +14,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-var readers = []string{"lstm:7", "gru:7", "transformer"}
+var readers = []string{"embbag:4", "lstm:7", "gru:7", "transformer"}
 
 // answers are the network's to examples of so many steps.
 func answers(t *testing.T, spec string, steps int, ids ...[]float32) [][]float32 {

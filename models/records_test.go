@@ -53,6 +53,7 @@ func wholeNetworks(t *testing.T) []whole {
 		named(t, "wrn16-4", Example{Shape: []int{3, 4, 4}, Classes: 10}),
 		named(t, "wrn16-4:standardized", Example{Shape: []int{3, 4, 4}, Classes: 10}),
 		named(t, "embbag", text),
+		named(t, "embbag", short),
 		named(t, "lstm:20", text),
 		named(t, "lstm:20", short),
 		named(t, "lstm:9", tokens),

@@ -143,7 +143,8 @@ func (n *Net) Embedding(ids *G.Node, name string, vocabulary, dim int) *G.Node {
 }
 
 // EmbeddingBag is the mean of the rows of name.weight [vocabulary, dim] that the
-// indices [batch, time] name: [batch, dim].
+// indices [batch, time] name: [batch, dim]. Padding, which is below zero, counts as a row of
+// zeros.
 func (n *Net) EmbeddingBag(ids *G.Node, name string, vocabulary, dim int) *G.Node {
 	if !n.ready(name, ids) {
 		return nil
@@ -153,6 +154,20 @@ func (n *Net) EmbeddingBag(ids *G.Node, name string, vocabulary, dim int) *G.Nod
 	}
 	table := n.Param(name+".weight", Normal(1), vocabulary, dim)
 	return n.apply(name, op.EmbedBag{Scale: 1 / float64(ids.Shape()[1])}, table, ids)
+}
+
+// EmbeddingBagWithoutPadding is EmbeddingBag where padding does not count; zeros where an
+// example is padding alone.
+func (n *Net) EmbeddingBagWithoutPadding(ids *G.Node, name string, vocabulary, dim int) *G.Node {
+	x := n.EmbeddingBag(ids, name, vocabulary, dim)
+	if x == nil {
+		return nil
+	}
+	// The mean of the squares of k weights T/k, and of zeros, over T steps is T/k.
+	steps := n.ownSteps(name, ids)
+	squares := n.apply(name, op.ScaleRows{}, steps, steps)
+	lost := n.mean(name, n.reshape(name, squares, n.net.Batch, ids.Shape()[1], 1))
+	return n.apply(name, op.ScaleRows{}, x, n.reshape(name, lost, n.net.Batch))
 }
 
 // mean averages x [batch, time, dim] over time.

@@ -123,19 +123,25 @@ func TestSequence(t *testing.T) {
 }
 
 func TestEmbeddingBagIsTheMean(t *testing.T) {
-	n := New(2, 1)
-	y := n.EmbeddingBag(n.Input("ids", 2), "embedding", 3, 2)
-	n.SquaredError(y, n.Input("target", 2))
-	net, err := n.Network()
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := net.Params[0].Value().Data().([]float32)
-	got := run(t, net.Inputs, [][]float32{{0, 2, 1, 1}, make([]float32, 4)}, y)[0]
-	want := []float32{(e[0] + e[4]) / 2, (e[1] + e[5]) / 2, e[2], e[3]}
-	for i := range want {
-		if !(math.Abs(float64(got[i]-want[i])) <= 1e-6) {
-			t.Fatalf("means %v, want %v", got, want)
+	for _, c := range []struct {
+		title string
+		bag   func(*Net, *G.Node, string, int, int) *G.Node
+		whole float32 // how many rows count of the last example, which has one and padding
+	}{{"all", (*Net).EmbeddingBag, 3}, {"without padding", (*Net).EmbeddingBagWithoutPadding, 1}} {
+		n := New(4, 1)
+		y := c.bag(n, n.Input("ids", 3), "embedding", 3, 2)
+		n.SquaredError(y, n.Input("target", 2))
+		net, err := n.Network()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := net.Params[0].Value().Data().([]float32)
+		got := run(t, net.Inputs, [][]float32{{0, 2, 2, 1, 1, 1, -1, -1, -1, -1, 1, -1}, make([]float32, 8)}, y)[0]
+		want := []float32{(e[0] + 2*e[4]) / 3, (e[1] + 2*e[5]) / 3, e[2], e[3], 0, 0, e[2] / c.whole, e[3] / c.whole}
+		for i := range want {
+			if !(math.Abs(float64(got[i]-want[i])) <= 1e-6) {
+				t.Fatalf("%s: means %v, want %v", c.title, got, want)
+			}
 		}
 	}
 }

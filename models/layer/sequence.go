@@ -77,11 +77,15 @@ func (n *Net) MeanWithoutPadding(x, padding *G.Node) *G.Node {
 	if !slices.Equal(p, s[:2]) {
 		return n.fail(fmt.Errorf("%s: padding of shape %v and input of shape %v: a number for each step is needed", what, p, s))
 	}
-	// The mean square of ones and zeros made 1, the squares of k steps' add up to all steps,
-	// by which mean divides.
+	return n.mean(what, n.apply(what, op.ScaleRows{}, x, n.ownSteps(what, padding)))
+}
+
+// ownSteps weighs the steps of padding [batch, time] so that each example's weights add up to
+// all its steps: of T steps, k of which are an example's own, these have T/k and padding 0.
+func (n *Net) ownSteps(what string, padding *G.Node) *G.Node {
 	own := n.apply(what, op.Binary{Kind: ">="}, padding, G.NewConstant(float32(0)))
-	root := n.apply(what, op.Normalize{Chunk: s[1], Eps: 1e-30}, own)
-	return n.mean(what, n.apply(what, op.ScaleRows{}, x, n.apply(what, op.ScaleRows{}, root, root)))
+	root := n.apply(what, op.Normalize{Chunk: padding.Shape()[1], Eps: 1e-30}, own) // their mean square is 1
+	return n.apply(what, op.ScaleRows{}, root, root)
 }
 
 // Positions adds name.weight [time, width], a learnt vector for each position, to
