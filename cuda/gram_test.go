@@ -83,6 +83,63 @@ func TestGramOfRowsThatCancel(t *testing.T) {
 	}
 }
 
+// To a norm there is added what its proof demands, no less: of rows of ones, whose products
+// and sums are exact, and of the same rows with alternating signs, of which nothing is left,
+// so that all of the norm is what was added. In float that is what gram_norms_float says,
+// unless it doubts, and in double what gram_norms says.
+func TestGramAddsWhatItMust(t *testing.T) {
+	device(t)
+	for _, rows := range []int{2, 40} {
+		for _, cancel := range []bool{false, true} {
+			const in, out, u = 200, 90, 0x1p-24
+			o := gramOf(rand.New(rand.NewPCG(1, 1)), 1, rows, in, out)
+			slow := o.machine(t, Options{}).(*Machine).device.SlowDoubles()
+			for k, n := range []int{in, out} {
+				for i := range o.in[k] {
+					o.in[k][i] = 1
+					if cancel && k == 0 && i/n%2 == 1 {
+						o.in[k][i] = -1
+					}
+				}
+			}
+			n := float64(rows)
+			a, d := n*in, n*out // of AAᵀ and ΔΔᵀ the traces, and the Frobenius norms
+			square, length := a*d, math.Sqrt(a*d)
+			if cancel {
+				square = 0
+			}
+			if slow && !cancel {
+				off := func(trace, k float64) float64 { // k roundings
+					gamma := k * u / (1 - k*u)
+					return gamma / (1 - gamma) * trace
+				}
+				offA, offD := off(a, 64+4), off(d, 64+2)
+				square += 1.001 * (offA*d + (a+offA)*offD + 34*u*a*d)
+				length = 1.001 * math.Sqrt((a+offA)*(d+offD))
+			} else {
+				square += 2 * (in + out + 2*n + 8) * 0x1p-53 * length * length
+			}
+			norm := math.Sqrt(square) + (n+1+256)*u*length
+			want := norm*norm + op.OperandShare*(a+d)
+			if got := float64(o.run(t, Options{})[0]); !(math.Abs(got-want) <= 2e-7*want) {
+				t.Errorf("%d rows, in float %v, cancelling %v: %v, want %v", rows, slow, cancel, got, want)
+			}
+		}
+	}
+}
+
+// Gram matrices that float does not hold are made in double.
+func TestGramBeyondFloats(t *testing.T) {
+	device(t)
+	o := gramOf(rand.New(rand.NewPCG(2, 1)), 2, 12, 30, 20)
+	for k, x := range []float32{0x1p66, 0x1p-46} {
+		for i := range o.in[k] {
+			o.in[k][i] = x * float32(math.Abs(float64(o.in[k][i])))
+		}
+	}
+	o.promised(t, o.run(t, Options{}), believed)
+}
+
 // Records of more rows than a block has, alone and where two weights have the same Δ,
 // whose Gram matrix the second then reads.
 func TestGramOfManyRows(t *testing.T) {

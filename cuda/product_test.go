@@ -188,6 +188,25 @@ func TestMixedNormsAreNotTooSmall(t *testing.T) {
 	}
 }
 
+// Of a weight with two uses the operands of both have their share in the norm, also where
+// the others are zeros and so is the gradient.
+func TestOperandsOfEveryUseCount(t *testing.T) {
+	device(t)
+	p := op.Part{Form: op.Product{In: 1, Out: 1}}
+	for k := range 4 {
+		o := operation{spec: op.Mixed{Parts: &[]op.Part{p, p}, Size: 1, Records: 1}}
+		for i := range 4 {
+			o.shapes, o.in = append(o.shapes, tensor.Shape{1, 1}), append(o.in, []float32{0})
+			if i == k {
+				o.in[i][0] = 0x1p70
+			}
+		}
+		if got, want := float64(o.run(t, Options{})[0]), op.OperandShare*0x1p140; !(math.Abs(got-want) <= 1e-6*want) {
+			t.Errorf("operand %d is 2⁷⁰: squared norm %v, want %v", k, got, want)
+		}
+	}
+}
+
 // However many rows a sum is over, the slices that it is cut into take no more memory than
 // the rows; where they take little, they have blocks of their own.
 func TestSlicesTakeNoMoreThanTheirRows(t *testing.T) {
