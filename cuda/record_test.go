@@ -238,3 +238,17 @@ func TestNormsOfTermsThatCancel(t *testing.T) {
 		}
 	}
 }
+
+// To the norm of what one word's rows add up to there is added what a sum in float may
+// lose of them.
+func TestLookupsThatCancel(t *testing.T) {
+	device(t)
+	const large = 1 << 30
+	index, delta := operand{tensor.Shape{1, 3}, []float32{1, 1, 1}}, operand{tensor.Shape{1, 3, 1}, []float32{large, 1, -large}}
+	f := op.Gather{Vocabulary: 2, Dim: 1, Bag: 1}
+	got := float64(computed(t, op.SquaredNorms{Form: f, Records: 1, Method: op.Group}, []operand{index, delta})[0])
+	norm := 1 + (3+1)*0x1p-24*(2*large+1)
+	if want := norm * norm; !(math.Abs(got-want) <= 1e-6*want) {
+		t.Errorf("squared norm %v, want %v", got, want)
+	}
+}

@@ -84,8 +84,11 @@ func normTolerance(m op.Method) float64 {
 func (ts *trials) sum(u use) trial {
 	factors := ts.factors()
 	in := make([]operand, 0, len(u.in)+1)
-	for _, x := range u.in {
-		in = append(in, poisoned(x, factors))
+	for i, x := range u.in {
+		if _, gather := u.form.(op.Gather); !gather || i > 0 { // an index is one whatever its record's gradient is
+			x = poisoned(x, factors)
+		}
+		in = append(in, x)
 	}
 	return trial{
 		spec: func(b int) op.Spec { return op.ClippedSum{Form: u.form, Records: b} },
