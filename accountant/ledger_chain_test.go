@@ -44,6 +44,12 @@ func TestOrderOfLines(t *testing.T) {
 		if err := verifyBytes(t, file); test.why != "" && !strings.Contains(err.Error(), test.why) {
 			t.Errorf("want %q, got %v", test.why, err)
 		}
+		if len(test.lines) < 2 {
+			continue
+		}
+		if s, err := scan(bytes.NewReader(file[:len(file)-1])); err != nil || s.tail.whole != (test.why == "") {
+			t.Errorf("want %q, the last line without its newline is whole: %v, %v", test.why, s.tail.whole, err)
+		}
 	}
 }
 

@@ -149,6 +149,20 @@ func TestLostEndOfSyncedLineStillCounts(t *testing.T) {
 	}
 }
 
+// What a last line cut short counts for, be it another program's.
+func TestCutLine(t *testing.T) {
+	file, head := appendLine(nil, entry{kind: headerLine, header: exampleHeader}, digest{})
+	file, _ = appendLine(file, entry{kind: spendLine, count: 4, lot: exampleLot(1)}, head)
+	for cut, want := range map[string]int{
+		`{`: 12, `{"spend":5`: 12, `{"spend":500`: 504, `{"spend":500,`: 504, `{"spend":3,"lo`: 7, `{"torn":3,`: 7,
+		`{"r`: 4, `{"return":2`: 4, `{"resume":2`: 4, `{"end":4,`: 4, `{"insecure":true`: 4, `{"other":9`: 12,
+	} {
+		if h, _, err := scanBytes(append(bytes.Clone(file), cut...)); err != nil || h.Lots() != want {
+			t.Errorf("cut to %s: %d lots, want %d (%v)", cut, h.Lots(), want, err)
+		}
+	}
+}
+
 // A file system may also leave zeros where data was not written yet.
 func TestZerosAtTheEnd(t *testing.T) {
 	r := record(t)

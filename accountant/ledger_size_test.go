@@ -1,8 +1,10 @@
 package accountant
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"testing"
 )
 
@@ -24,6 +26,23 @@ func TestMillionEqualLots(t *testing.T) {
 	h := read(t, path)
 	if h.Lots() != 1_000_000 || len(h.Spent) != 1 {
 		t.Errorf("%d lots in %d entries", h.Lots(), len(h.Spent))
+	}
+}
+
+// TestLongLine: a lot of many groups is a line longer than what is read at once.
+func TestLongLine(t *testing.T) {
+	l, path := create(t)
+	lot := exampleLot(1)
+	for i := range 1500 {
+		lot.Queries = append(lot.Queries, Query{fmt.Sprintf("block%d.attention.weight", i), Gaussian, 1, 2})
+	}
+	spendLots(t, l, lot, 1)
+	spendLots(t, l, exampleLot(1), 1)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := read(t, path).Spent, []Spent{{lot, 1}, {exampleLot(1), 1}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%d lots, or not what was spent", len(got))
 	}
 }
 

@@ -176,6 +176,7 @@ func followTheClock(t *testing.T) {
 		{20 * time.Millisecond, 10 * time.Millisecond, 10, 20},
 		{time.Millisecond, time.Second, 10, 1},
 		{time.Hour, time.Millisecond, mostReserved, mostReserved},
+		{20 * time.Millisecond, 0, 10, 20}, // a clock of long ticks
 	} {
 		l.syncTime, l.stated = test.sync, test.before
 		l.synced = time.Now().Add(-time.Duration(test.before) * test.lot)
@@ -202,7 +203,11 @@ func TestSpendKeepsItsOwnCopy(t *testing.T) {
 	spendLots(t, l, lot, 1)
 	lot.Queries[0].Noise = 5
 	spendLots(t, l, lot, 1)
-	l.History().Spent[0].Lot.Queries[0].Noise = 7
+	seen := l.History().Spent
+	seen[0].Lot.Queries[0].Noise, seen[1].Count = 7, 0
+	if got := l.History().Lots(); got != 2 {
+		t.Errorf("%d lots, want 2", got)
+	}
 	l.Close()
 	want := []Spent{{exampleLot(1), 1}, {exampleLot(5), 1}}
 	if got := read(t, path).Spent; !reflect.DeepEqual(got, want) {

@@ -246,6 +246,10 @@ func TestFilter(t *testing.T) {
 		t.Error("one lot more was admitted")
 	}
 	near(t, "used", f.Used(), 1, 1e-9)
+	lot.Sampling.Rate = 2
+	if ok, err := f.Admit(lot, 1); ok || !errors.Is(err, ErrArgument) {
+		t.Errorf("a lot that is none: %v, %v", ok, err)
+	}
 }
 
 // TestFilterKeepsToOneAdjacency: what lots of a fixed size cost is said under replace-one,
@@ -299,6 +303,9 @@ func TestMeter(t *testing.T) {
 		t.Fatal(err)
 	}
 	near(t, "epsilon of lots of a fixed size", got, 5.818, 1e-3)
+	if _, err := NewMeter(past, lot, 1e-5, "rpd"); !errors.Is(err, ErrArgument) {
+		t.Errorf("an accountant that there is not: %v", err)
+	}
 	if gdp, err := NewMeter(past, lot, 1e-5, "gdp"); err != nil {
 		t.Error(err)
 	} else if _, err = gdp.Most(1); !errors.Is(err, ErrArgument) {
