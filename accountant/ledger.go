@@ -306,10 +306,7 @@ func (l *Ledger) Close() error {
 	if l.fault == errClosed {
 		return nil
 	}
-	err := l.fault
-	if err == nil {
-		err = l.append(append(l.leftover(), entry{kind: endLine, count: l.chain.lots - l.reserved})...)
-	}
+	err := l.append(append(l.leftover(), entry{kind: endLine, count: l.chain.lots - l.reserved})...)
 	l.fault = errClosed
 	l.reserved = 0
 	return errors.Join(err, l.file.Close())
@@ -325,9 +322,6 @@ func (l *Ledger) leftover() []entry {
 
 // reserve states lot, once or more often, and returns when that is on disk.
 func (l *Ledger) reserve(lot Lot) error {
-	if l.fault != nil {
-		return l.fault
-	}
 	if why := lotFault(lot); why != "" {
 		return fmt.Errorf("ledger %s: %s", l.file.Name(), why)
 	}

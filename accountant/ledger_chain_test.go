@@ -53,6 +53,19 @@ func TestOrderOfLines(t *testing.T) {
 	}
 }
 
+// TestReturnedLots: the last lots stated are those that did not happen.
+func TestReturnedLots(t *testing.T) {
+	var c chain
+	for _, e := range []entry{
+		{kind: headerLine, header: exampleHeader}, {kind: spendLine, count: 3, lot: exampleLot(1)}, {kind: spendLine, count: 4, lot: exampleLot(2)}, {kind: returnLine, count: 4}, {kind: returnLine, count: 1},
+	} {
+		c.apply(e, digest{})
+	}
+	if want := []Spent{{exampleLot(1), 2}}; c.lots != 2 || !reflect.DeepEqual(c.history.Spent, want) {
+		t.Errorf("left are %d lots, %+v", c.lots, c.history.Spent)
+	}
+}
+
 // The example in FORMAT.md was made by a program that shares nothing with this
 // one but that page.
 func TestExampleOfAnotherWriter(t *testing.T) {

@@ -2,6 +2,7 @@ package accountant
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 )
 
@@ -159,6 +161,26 @@ func TestCutLine(t *testing.T) {
 	} {
 		if h, _, err := scanBytes(append(bytes.Clone(file), cut...)); err != nil || h.Lots() != want {
 			t.Errorf("cut to %s: %d lots, want %d (%v)", cut, h.Lots(), want, err)
+		}
+	}
+	line, _ := appendLine(nil, entry{kind: spendLine, count: 3, lot: exampleLot(1)}, digest{})
+	for size := range line { // of a lot that is not read to its end, nothing is taken
+		if h, _, err := scanBytes(append(bytes.Clone(file), line[:size]...)); err != nil || len(h.Spent) != 1 {
+			t.Errorf("cut to %s: %+v, %v", line[:size], h.Spent, err)
+		}
+	}
+	file, _ = appendLine(file, entry{kind: resumeLine, count: 2}, sha256.Sum256(bytes.TrimSpace(file[bytes.IndexByte(file, '\n'):])))
+	if h, _, err := scanBytes(append(file, `{"spend":`...)); err != nil || h.Lots() != 5 {
+		t.Errorf("in another run: %d lots, want 5 (%v)", h.Lots(), err)
+	}
+}
+
+// A disk that cannot be read is no ledger's end.
+func TestUnreadable(t *testing.T) {
+	broken := errors.New("input/output error")
+	for size, file := 0, record(t).file; size < len(file); size += 97 {
+		if _, err := scan(io.MultiReader(bytes.NewReader(file[:size]), iotest.ErrReader(broken))); !errors.Is(err, broken) {
+			t.Errorf("after %d bytes: %v", size, err)
 		}
 	}
 }

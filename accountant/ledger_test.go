@@ -199,17 +199,18 @@ func TestSpendDoesNotAllocate(t *testing.T) {
 
 func TestSpendKeepsItsOwnCopy(t *testing.T) {
 	l, path := create(t)
+	reserveGreedily(l)
 	lot := exampleLot(1)
-	spendLots(t, l, lot, 1)
+	spendLots(t, l, lot, 2) // and a third is reserved
 	lot.Queries[0].Noise = 5
 	spendLots(t, l, lot, 1)
+	want := []Spent{{exampleLot(1), 2}, {exampleLot(5), 1}}
 	seen := l.History().Spent
 	seen[0].Lot.Queries[0].Noise, seen[1].Count = 7, 0
-	if got := l.History().Lots(); got != 2 {
-		t.Errorf("%d lots, want 2", got)
+	if got := l.History().Spent; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 	l.Close()
-	want := []Spent{{exampleLot(1), 1}, {exampleLot(5), 1}}
 	if got := read(t, path).Spent; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

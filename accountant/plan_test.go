@@ -191,6 +191,8 @@ func TestBadInput(t *testing.T) {
 		"adjacency":     second(Epsilon(with(func(p *Plan) { p.Adjacency = "far" }).History(), 1e-5, "rdp")),
 		"lots":          second(Epsilon(endless, 1e-5, "rdp")),
 		"epsilon":       second(Delta(good.History(), -1, "rdp")),
+		"filter":        second(NewFilter(1, 1.5, 3, AddRemove)),
+		"order":         second(NewFilter(1, 1e-5, 1, AddRemove)),
 		"target":        second(CalibrateNoise(good, 0, 1e-5, "pld")),
 		"no steps":      second(CalibrateNoise(with(func(p *Plan) { p.Steps = 0 }), 1, 1e-5, "pld")),
 		"no rate":       second(CalibrateRate(with(func(p *Plan) { p.Sampling.Policy = Every }), 1, 1e-5, "pld")),
