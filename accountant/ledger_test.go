@@ -290,6 +290,7 @@ func TestLedgerRefusesNonsense(t *testing.T) {
 		lot(func(l *Lot) { l.Sampling = Sampling{Policy: Fixed, Records: 9} }),
 		lot(func(l *Lot) { l.Sampling = Sampling{Policy: Shuffle, Lot: 3, Records: 9, Rate: 0.1} }),
 		lot(func(l *Lot) { l.Sampling = Sampling{Policy: Every, Rate: 1} }),
+		lot(func(l *Lot) { l.Sampling = Sampling{Policy: Every, Lot: 9, Records: 9} }),
 		lot(func(l *Lot) { l.Queries = nil }),
 		lot(func(l *Lot) { l.Queries[1].Mechanism = "uniform" }),
 		lot(func(l *Lot) { l.Queries[1].Noise = 0 }),
@@ -301,7 +302,11 @@ func TestLedgerRefusesNonsense(t *testing.T) {
 			t.Errorf("lot %+v: %v", bad, err)
 		}
 	}
-	spendLots(t, l, exampleLot(1), 1)
+	for _, sampling := range []Sampling{
+		{Policy: Poisson, Rate: 1}, {Policy: Fixed, Lot: 1, Records: 1}, {Policy: Shuffle, Lot: 1, Records: 9}, {Policy: Every, Records: 9},
+	} {
+		spendLots(t, l, lot(func(l *Lot) { l.Sampling = sampling }), 1)
+	}
 	l.Close()
 	if err := l.Spend(exampleLot(1)); err == nil {
 		t.Error("a closed ledger takes a lot")
@@ -309,8 +314,8 @@ func TestLedgerRefusesNonsense(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Errorf("closing twice: %v", err)
 	}
-	if got := read(t, path).Lots(); got != 1 {
-		t.Errorf("%d lots, want 1", got)
+	if got := read(t, path).Lots(); got != 4 {
+		t.Errorf("%d lots, want 4", got)
 	}
 	if _, err := Open(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a missing file: %v", err)
