@@ -148,8 +148,8 @@ func byHand(t *testing.T, c Config) []float32 {
 
 // TestMicrobatchChangesNothing: the size of the microbatch is about memory alone.
 func TestMicrobatchChangesNothing(t *testing.T) {
-	for name, records := range map[string]Records{"example": {}, "microbatch": {Examples: 4}, "user": {Users: true, Examples: 3}} {
-		t.Run(name, func(t *testing.T) {
+	for unit, records := range map[string]Records{"example": {}, "microbatch:4": {Examples: 4}, "user": {Users: true, Examples: 3}} {
+		t.Run(unit, func(t *testing.T) {
 			var first []float32
 			for _, size := range []int{1, 7, 12, 60} {
 				c := ordinary(t)
@@ -160,6 +160,9 @@ func TestMicrobatchChangesNothing(t *testing.T) {
 					first = weights(t, r)
 				} else if d := distance(weights(t, r), first); d > 1e-5 {
 					t.Errorf("microbatches of %d: weights differ by %g from those of 1", size, d)
+				}
+				if got := lotsIn(t, c.Ledger).Header.Unit; got != unit {
+					t.Errorf("the ledger's unit is %q", got)
 				}
 			}
 		})
