@@ -362,6 +362,13 @@ func TestShuffle(t *testing.T) {
 	near(t, "two passes, noise rising", epsilonOf(t, h, 1e-5, "pld").Epsilon, two, 1e-12)
 	h.Spent = []Spent{other, h.Spent[0]}
 	near(t, "two passes, noise falling", epsilonOf(t, h, 1e-5, "pld").Epsilon, two, 1e-12)
+	// Lots of another size begin another pass: of three and six lots, of ten and of five a
+	// pass, the last is the third.
+	larger := h.Spent[1]
+	larger.Lot.Sampling.Lot, larger.Count = 200, 6
+	h.Spent[1].Count = 3
+	h.Spent = []Spent{h.Spent[1], larger}
+	near(t, "passes of two sizes", epsilonOf(t, h, 1e-5, "pld").Epsilon, epsilonOf(t, poisson(1, 2, 3), 1e-5, "pld").Epsilon, 1e-12)
 }
 
 // TestPassWithOthersBetween: a lot of another kind between those of a pass does not end
