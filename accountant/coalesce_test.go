@@ -41,3 +41,19 @@ func TestCoalesceDominates(t *testing.T) {
 		}
 	}
 }
+
+// TestEqualButForRounding: shifts that differ by rounding are one event, that of the largest.
+func TestEqualButForRounding(t *testing.T) {
+	shifts := []float64{.7, math.Nextafter(.7, 1)}
+	for range 2 {
+		all := tally{index: map[eventKey]int{}}
+		for _, s := range shifts {
+			all.add(event{rate: .1, gaussian: s}, 2)
+		}
+		all.add(event{rate: .1, gaussian: .7001}, 1)
+		if len(all.events) != 2 || all.events[0].count != 4 || all.events[0].gaussian != math.Nextafter(.7, 1) {
+			t.Errorf("of %v: %+v", shifts, all.events)
+		}
+		shifts[0], shifts[1] = shifts[1], shifts[0]
+	}
+}

@@ -308,7 +308,6 @@ func (l *Ledger) Close() error {
 	}
 	err := l.append(append(l.leftover(), entry{kind: endLine, count: l.chain.lots - l.reserved})...)
 	l.fault = errClosed
-	l.reserved = 0
 	return errors.Join(err, l.file.Close())
 }
 

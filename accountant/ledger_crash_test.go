@@ -308,6 +308,7 @@ func TestVerifyFindsMissingMovedAndDoubledLines(t *testing.T) {
 		}
 		check(fmt.Sprintf("line %d doubled", i+1), i+2, join(lines[:i+1], lines[i:])...)
 	}
+	check("the last line cut short", len(lines), join(lines[:len(lines)-1], [][]byte{lines[len(lines)-1][:9]})...)
 	for i := 2; i < len(lines); i++ {
 		for j := 1; j < i-1; j++ {
 			check(fmt.Sprintf("line %d moved to %d", i+1, j+1), j+1, join(lines[:j], lines[i:i+1], lines[j:i], lines[i+1:])...)

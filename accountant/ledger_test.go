@@ -203,16 +203,24 @@ func TestSpendKeepsItsOwnCopy(t *testing.T) {
 	lot := exampleLot(1)
 	spendLots(t, l, lot, 2) // and a third is reserved
 	lot.Queries[0].Noise = 5
-	spendLots(t, l, lot, 1)
-	want := []Spent{{exampleLot(1), 2}, {exampleLot(5), 1}}
+	spendLots(t, l, lot, 2)
+	lot.Sampling.Rate = 0.5
+	spendLots(t, l, lot, 2)
+	often := exampleLot(5)
+	often.Sampling.Rate = 0.5
+	want := []Spent{{exampleLot(1), 2}, {exampleLot(5), 2}, {often, 3}}
 	seen := l.History().Spent
 	seen[0].Lot.Queries[0].Noise, seen[1].Count = 7, 0
 	if got := l.History().Spent; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	l.Close()
+	want[2].Count = 2
 	if got := read(t, path).Spent; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
+	}
+	if err := l.Spend(lot); err == nil {
+		t.Error("what a closed ledger gave back is spent")
 	}
 }
 
