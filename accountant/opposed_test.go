@@ -117,7 +117,7 @@ func TestReplacedLimit(t *testing.T) {
 // record and of what is proven of any two.
 func TestReplacedDivergence(t *testing.T) {
 	for _, c := range []struct{ rate, shift, order float64 }{
-		{.1, 1, 2}, {.01, 2, 8}, {.5, .5, 1.5}, {.001, .3, 30}, {.3, 4, 1.1}, {.05, 1, 64}, {1e-5, .8, 5}, {.02, 6, 40},
+		{.1, 1, 2}, {.01, 2, 8}, {.5, .5, 1.5}, {.001, .3, 30}, {.3, 4, 1.1}, {.05, 1, 64}, {1e-5, .8, 5}, {.02, 6, 40}, {.1, 6, 2},
 	} {
 		got := rdpOpposed(c.rate, c.shift, c.order)
 		const step = 1.0 / 512
@@ -134,8 +134,18 @@ func TestReplacedDivergence(t *testing.T) {
 		if least := rdpSampledGaussian(c.rate, c.shift, c.order); !(got >= least*(1-1e-9)) {
 			t.Errorf("%+v: %v, less than the %v of adding or removing", c, got, least)
 		}
-		if most := rdpReplacedGaussian(c.rate, 2*c.shift, c.order); !(got <= most*(1+1e-9)) {
+		most := rdpReplacedGaussian(c.rate, 2*c.shift, c.order)
+		if !(got <= most*(1+1e-9)) {
 			t.Errorf("%+v: %v, more than the %v of any two records", c, got, most)
+		}
+		excess = 0
+		for x := c.shift + step/2; x < 2*max(c.order, 2)*c.shift+14; x += step {
+			r := 1 - c.rate + c.rate*math.Exp(2*c.shift*x-2*c.shift*c.shift)
+			to := func(power float64) float64 { return math.Exp(power*math.Log(r) - x*x/2) }
+			excess += (to(c.order) + to(1-c.order) - to(0) - to(1)) / math.Sqrt(2*math.Pi) * step
+		}
+		if want := math.Log1p(excess) / (c.order - 1); !math.IsInf(want, 0) && !math.IsNaN(want) {
+			near(t, "that of any two records", most, want, 1e-6)
 		}
 	}
 }
