@@ -176,7 +176,14 @@ func TestBadInput(t *testing.T) {
 	endless := good.History()
 	endless.Spent = []Spent{{endless.Spent[0].Lot, math.MaxInt}, {endless.Spent[0].Lot, math.MaxInt}}
 	wide := History{Spent: []Spent{{Lot{good.Sampling, []Query{{"a", DiscreteGaussian, 1e12, 1}}}, 1}}}
+	query := func(sensitivity, noise float64) History {
+		return History{Spent: []Spent{{Lot{good.Sampling, []Query{{"a", Laplace, sensitivity, noise}}}, 1}}}
+	}
 	for what, err := range map[string]error{
+		"sensitivity":   second(Epsilon(query(-1, 1), 1e-5, "rdp")),
+		"no number":     second(Epsilon(query(math.NaN(), 1), 1e-5, "rdp")),
+		"no bound":      second(Epsilon(query(math.Inf(1), 1), 1e-5, "rdp")),
+		"endless noise": second(Epsilon(query(1, math.Inf(1)), 1e-5, "rdp")),
 		"points":        second(Epsilon(wide, 1e-5, "pld")),
 		"delta 0":       second(Epsilon(good.History(), 0, "pld")),
 		"delta 1":       second(Epsilon(good.History(), 1, "pld")),

@@ -3,6 +3,7 @@ package accountant
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -381,6 +382,13 @@ func TestPassWithOthersBetween(t *testing.T) {
 	between := poisson(1, 1e6, 1).Spent[0]
 	h := History{Spent: []Spent{half(100), between, half(2), half(2), half(100)}}
 	near(t, "two passes", epsilonOf(t, h, 1e-5, "pld").Epsilon, two, 1e-6)
+	for _, first := range []History{h, fixedLots(4, 1)} {
+		alone := epsilonOf(t, first, 1e-5, "pld").Adjacency
+		mixed := History{Spent: append(slices.Clip(first.Spent), between)}
+		if got := epsilonOf(t, mixed, 1e-5, "pld").Adjacency; alone == AddRemove || got != alone {
+			t.Errorf("accounted under %s, with others after them under %s", alone, got)
+		}
+	}
 }
 
 // TestDeltaIsNoZero asks where δ is below every number: an answer of 0 would be pure
