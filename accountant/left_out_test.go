@@ -37,3 +37,54 @@ func TestWhatIsLeftOutIsCharged(t *testing.T) {
 		}
 	}
 }
+
+// TestDoubtsWidenTheBracket: whatever a sum may be wrong by, both bounds give way to. Were
+// it much, they would by as much.
+func TestDoubtsWidenTheBracket(t *testing.T) {
+	const epsilon = .5
+	c, err := newComposer(spending{events: []counted{{event{rate: .6, gaussian: 1}, 3}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := c.whole(removing, math.Inf(1), 1e-30)
+	at := c.target(w, w.tiltForEpsilon(epsilon), epsilon, -2, 1)
+	at.limit, at.share = epsilon, 1e-30
+	look := func(before, after func(*spectrum)) *curve {
+		upper, lower := c.compose(c.upper, removing, at)
+		for _, s := range []*spectrum{upper, lower} {
+			before(s)
+			at.evaluate(s)
+			after(s)
+		}
+		return newCurve(upper, lower, at.limit)
+	}
+	none := func(*spectrum) {}
+	plain := look(none, none)
+	high, low := plain.deltaUp(epsilon), plain.deltaLow(epsilon)
+	scale := math.Exp(plain.upper.log - plain.upper.tilt*epsilon) // of what is summed
+	for _, doubt := range []struct {
+		name          string
+		before, after func(*spectrum)
+		up, down      float64 // by at least so much
+	}{
+		{"rough", func(s *spectrum) { s.rough += .01 }, none, .01 * high, .0099 * low},
+		{"slack", func(s *spectrum) { s.slack += .01 }, none, .0099 * peak(plain.upper.tilt) * scale, .029 * peak(plain.upper.tilt) * scale},
+		{"rest", none, func(s *spectrum) { s.rest += .01 }, .0099 * scale, .029 * scale}, // of both that the lower one is made of
+		{"lost", func(s *spectrum) { s.lost.with += .01 }, none, .0099, 0},
+		{"a frequency", none, func(s *spectrum) { s.doubt[0] += .01 }, 1e-5, 1e-5},
+		{"what was cut off may lack Q", func(s *spectrum) { s.lost.without += 1e-5 }, none, .99e-5 * math.Exp(epsilon), 0},
+	} {
+		seen := look(doubt.before, doubt.after)
+		if up, down := seen.deltaUp(epsilon)-high, low-seen.deltaLow(epsilon); !(up >= doubt.up && down >= doubt.down) {
+			t.Errorf("%s: the upper bound is higher by %v, want %v; the lower one lower by %v, want %v", doubt.name, up, doubt.up, down, doubt.down)
+		}
+	}
+	all := &spectrum{tilt: 1}
+	all.add(twin{loss: []float64{0}, mass: []float64{1}, slack: .1, rough: .2}, portion{.3, .1}, 3)
+	if !(all.slack >= .3 && all.rough >= .6 && all.stays == stays{3 * math.Log1p(-.3), 3 * math.Log1p(-.1)}) {
+		t.Errorf("of three events: %+v", all)
+	}
+	if got := plain.deltaUp(at.limit * 1.01); got != 1 {
+		t.Errorf("above what was looked at δ is at most %v", got)
+	}
+}
