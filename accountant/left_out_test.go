@@ -19,19 +19,25 @@ func TestWhatIsLeftOutIsCharged(t *testing.T) {
 			}
 			for _, d := range c.directions {
 				const epsilon, much = .5, 1e-3
-				look := func(share float64) *curve {
+				look := func(share, threshold float64) *curve {
 					w := c.whole(d, math.Inf(1), share)
 					at := c.target(w, w.tiltForEpsilon(epsilon), epsilon, -5, 1)
-					at.limit, at.share = math.Inf(1), share
+					at.limit, at.share, at.threshold = math.Inf(1), share, threshold
 					return c.curve(d, at)
 				}
-				careful, careless := look(1e-30), look(much)
+				careful, careless, rash := look(1e-30, 1e-30), look(much, 1e-30), look(1e-30, 10*much)
 				least := careful.deltaLow(epsilon)
 				if got := careless.deltaUp(epsilon); !(got >= least && got <= careful.deltaUp(epsilon)+1.5*much*float64(count)) {
 					t.Errorf("%d of %+v from direction %d: δ = %v, want at least %v and not far above", count, e, d, got, least)
 				}
 				if got := careless.deltaUp(epsilon) - careless.upper.lost.with; !(got < least) {
 					t.Errorf("%d of %+v from direction %d: what is left out is not seen: the test proves little", count, e, d)
+				}
+				if got := rash.deltaUp(epsilon); !(got >= least && rash.deltaLow(epsilon) <= careful.deltaUp(epsilon)) {
+					t.Errorf("%d of %+v from direction %d without faint points: δ is in [%v, %v], careful in [%v, %v]", count, e, d, rash.deltaLow(epsilon), got, least, careful.deltaUp(epsilon))
+				}
+				if got, _ := rash.upper.delta(epsilon); !(got < least) {
+					t.Errorf("%d of %+v from direction %d: faint points are not missed: the test proves little", count, e, d)
 				}
 			}
 		}
