@@ -2,6 +2,7 @@ package accountant
 
 import (
 	"math"
+	"slices"
 	"testing"
 )
 
@@ -11,6 +12,7 @@ func TestWhatIsLeftOutIsCharged(t *testing.T) {
 	for _, e := range []event{
 		{rate: .6, gaussian: 1}, {rate: .6, gaussian: 2}, {rate: .3, gaussian: 1, replace: true},
 		{rate: .6, lattice: []lattice{{1, 1}}}, {rate: .7, lattice: []lattice{{2, 2}}}, {rate: .6, lattice: []lattice{{2, 2}}, replace: true},
+		{rate: .6, gaussian: 1, laplace: []float64{1}},
 	} {
 		for _, count := range []int{1, 3} {
 			c, err := newComposer(spending{events: []counted{{e, count}}})
@@ -84,6 +86,9 @@ func TestDoubtsWidenTheBracket(t *testing.T) {
 		if up, down := seen.deltaUp(epsilon)-high, low-seen.deltaLow(epsilon); !(up >= doubt.up && down >= doubt.down) {
 			t.Errorf("%s: the upper bound is higher by %v, want %v; the lower one lower by %v, want %v", doubt.name, up, doubt.up, down, doubt.down)
 		}
+	}
+	if !(slices.Max(plain.upper.doubt) > 0 && plain.upper.rough > 0) {
+		t.Error("rounding is not counted")
 	}
 	all := &spectrum{tilt: 1}
 	all.add(twin{loss: []float64{0}, mass: []float64{1}, slack: .1, rough: .2}, portion{.3, .1}, 3)

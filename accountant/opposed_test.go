@@ -149,3 +149,23 @@ func TestReplacedDivergence(t *testing.T) {
 		}
 	}
 }
+
+// What P and Q have beyond a place, against the midpoint rule.
+func TestPortionAbove(t *testing.T) {
+	laplace := laplacePair(2)
+	laplace.rate = .3
+	gaussian := gaussianPair(1.2)
+	gaussian.rate = .3
+	for _, p := range []pair{laplace, gaussian, opposedPair(.3, 1.2)} {
+		const from, step = .7, 1. / 4096
+		want := portion{}
+		for x := from + step/2; x < min(p.to, 14); x += step {
+			density := math.Exp(p.logDensity(x)) * step
+			excess, _ := p.ratio(p.slope*x + p.offset)
+			want.add(portion{density * (1 + excess), density})
+		}
+		got := p.portionAbove(from)
+		near(t, "with the record", got.with, want.with, 1e-4)
+		near(t, "without it", got.without, want.without, 1e-4)
+	}
+}

@@ -60,6 +60,23 @@ func TestRDPOfOneStep(t *testing.T) {
 	}
 }
 
+// Sampled Laplace noise, against the midpoint rule: at whole orders what rdp says is exact,
+// and between them a bound.
+func TestRDPOfSampledLaplace(t *testing.T) {
+	const rate, shift, step = .2, 1.3, 1. / 1024
+	e := event{rate: rate, laplace: []float64{shift}}
+	for _, order := range []float64{2, 2.3, 3, 5, 8.7, 20} {
+		sum := 0.0
+		for x := -40 + step/2; x < 40; x += step {
+			sum += math.Exp(-math.Abs(x)) / 2 * step * math.Pow(1-rate+rate*math.Exp(math.Abs(x)-math.Abs(x-shift)), order)
+		}
+		got, want := rdpOf(e, order), math.Log(sum)/(order-1)
+		if !(got >= want*(1-1e-4) && got <= want*1.1) || order == math.Floor(order) && !(got <= want*(1+1e-4)) {
+			t.Errorf("order %v: %v, want %v", order, got, want)
+		}
+	}
+}
+
 func TestCalibrateRDPNoise(t *testing.T) {
 	plan := Plan{Sampling: Sampling{Policy: Poisson, Rate: .04}, Steps: 2000}
 	noise, err := CalibrateNoise(plan, 8, 1e-5, "rdp")
