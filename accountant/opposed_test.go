@@ -169,3 +169,27 @@ func TestPortionAbove(t *testing.T) {
 		near(t, "without it", got.without, want.without, 1e-4)
 	}
 }
+
+// The curve of a record replaced is on both sides of ε = 0, or else it would not compose
+// for any data: of a lot of a fixed size, where it is proven.
+func TestReplacedFromBothSides(t *testing.T) {
+	for _, c := range []struct {
+		event  event
+		proven bool
+		want   direction
+	}{
+		{event{rate: .3, laplace: []float64{1}}, false, removing},
+		{event{rate: .3, laplace: []float64{1}, replace: true}, false, replacing},
+		{event{rate: .3, gaussian: 1, laplace: []float64{1}, replace: true}, false, replacing},
+		{event{rate: .3, lattice: []lattice{{2, 2}}, replace: true, fixed: true}, false, removing},
+		{event{rate: .3, gaussian: 1, replace: true, fixed: true}, true, replacing},
+	} {
+		k, err := newComposer(spending{events: []counted{{c.event, 1}}, proven: c.proven})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := k.pairOf(c.event, removing, math.Inf(1), 1e-9); p.direction != c.want {
+			t.Errorf("%+v, proven: %v: direction %v, want %v", c.event, c.proven, p.direction, c.want)
+		}
+	}
+}
