@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -86,6 +87,41 @@ func TestCheckpointFile(t *testing.T) {
 					t.Fatalf("byte %d changed: %v", at, err)
 				}
 			}
+		}
+	}
+}
+
+// TestCheckpointOfNonsense: what no run writes is damage, though its checksum be right.
+func TestCheckpointOfNonsense(t *testing.T) {
+	seal := func(magic, header string, length int, number float32) []byte {
+		file := append(binary.LittleEndian.AppendUint64([]byte(magic), uint64(length)), header...)
+		file = binary.LittleEndian.AppendUint32(file, math.Float32bits(number))
+		sum := sha256.Sum256(file)
+		return append(file, sum[:]...)
+	}
+	const sound = `{"step":0,"sizes":[1],"average":false,"slots":0}`
+	if _, err := readAll(seal(checkpointMagic, sound, len(sound), 0)); err != nil {
+		t.Fatal(err)
+	}
+	files := [][]byte{
+		seal(checkpointMagic, sound, len(sound), float32(math.NaN())),
+		seal(checkpointMagic, sound, 1<<62, 0),
+		seal("dptrain checkpoint 9\n", sound, len(sound), 0),
+	}
+	for _, header := range []string{
+		`{"step":-1,"sizes":[1],"average":false,"slots":0}`,
+		`{"step":0,"sizes":[2],"average":false,"slots":0}`,
+		`{"step":0,"sizes":[2,-1],"average":false,"slots":0}`,
+		`{"step":0,"sizes":[1,0],"average":false,"slots":0}`,
+		`{"step":0,"sizes":[],"average":false,"slots":-1,"projection":1}`,
+		`{"step":0,"sizes":[2],"average":false,"slots":0,"projection":-1}`,
+		`{"step":0,"sizes":[1],"average":false,"slots":0,"key":1}`,
+	} {
+		files = append(files, seal(checkpointMagic, header, len(header), 0))
+	}
+	for _, file := range files {
+		if _, err := readAll(file); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%q: %v", file, err)
 		}
 	}
 }

@@ -73,8 +73,7 @@ func checkpoints(folder string) ([]string, error) {
 			names = append(names, filepath.Join(folder, e.Name()))
 		}
 	}
-	slices.Sort(names)
-	slices.Reverse(names)
+	slices.Reverse(names) // ReadDir sorts them
 	return names, nil
 }
 

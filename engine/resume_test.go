@@ -438,6 +438,17 @@ func TestFullDisk(t *testing.T) {
 	}); !errors.Is(err, ErrCheckpoint) {
 		t.Errorf("of the last checkpoint: error %v", err)
 	}
+
+	c = lasting(t)
+	if err := os.MkdirAll(filepath.Join(c.Checkpoint, unfinished, "full"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(c); !errors.Is(err, ErrCheckpoint) {
+		t.Errorf("of the first checkpoint: error %v", err)
+	}
+	if _, err := os.Stat(c.Ledger); err == nil {
+		t.Error("a ledger was left behind, and no checkpoint")
+	}
 }
 
 // TestCheckpointHoldsNoKey: not a word of it, in any order of bytes.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
@@ -211,23 +212,32 @@ func TestRecordsCountAsTheMeanOfTheirExamples(t *testing.T) {
 }
 
 func TestValidationRefuses(t *testing.T) {
-	for name, change := range map[string]func(*Config){
-		"no noise":       func(c *Config) { c.Validation.Noise = 0 },
-		"infinite noise": func(c *Config) { c.Validation.Noise = math.Inf(1) },
-		"NaN noise":      func(c *Config) { c.Validation.Noise = math.NaN() },
-		"other columns":  func(c *Config) { c.Validation.Set = columns(4, zeros, 2) },
-		"no set":         func(c *Config) { c.Validation.Set = nil },
-		"no records":     func(c *Config) { c.Validation.Set, _ = data.Subset(c.Train, nil) },
-		"no scores": func(c *Config) {
+	for says, change := range map[string]func(*Config){
+		"validation noise 0":               func(c *Config) { c.Validation.Noise = 0 },
+		"validation noise +Inf":            func(c *Config) { c.Validation.Noise = math.Inf(1) },
+		"validation noise NaN":             func(c *Config) { c.Validation.Noise = math.NaN() },
+		"has 1 columns":                    func(c *Config) { c.Validation.Set = columns(4, zeros, 2) },
+		"x of the validation data differs": func(c *Config) { c.Validation.Set = table(make([]float32, 8), make([]float32, 4), nil) },
+		"no records are held out":          func(c *Config) { c.Validation.Set = nil },
+		"on no records":                    func(c *Config) { c.Validation.Set, _ = data.Subset(c.Train, nil) },
+		"no scores for a label": func(c *Config) {
 			c.Network, c.Train, c.Validation.Set = linear(2), columns(60, zeros, 2), columns(4, zeros, 2)
 		},
 	} {
 		c := heldOut(t, 4)
 		change(&c)
-		if r, err := New(c); err == nil {
+		r, err := New(c)
+		if err == nil {
 			r.Close()
-			t.Errorf("%s: accepted", name)
 		}
+		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v, want %q in one line", err, says)
+		}
+	}
+	c := heldOut(t, 0)
+	c.NonPrivate, c.Noise, c.Clipping, c.Ledger = true, 0, nil, ""
+	if _, err := start(t, c).Validate(); err != nil {
+		t.Errorf("without privacy and noise: %v", err)
 	}
 	r := start(t, ordinary(t))
 	defer r.Close()
