@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/op"
@@ -184,6 +185,64 @@ func TestMixedNormsAreNotTooSmall(t *testing.T) {
 		}
 		if got := o.run(t, Options{})[0]; !(float64(got) >= 1-1e-5) {
 			t.Errorf("%v: squared norm %v, and it is 1", form, got)
+		}
+	}
+}
+
+// Where uses, or places of one, cancel and leave nothing, all of the norm is what is added for
+// the roundings of their sum in float: no less than its proof demands. Operands are ones.
+func TestMixedAddsWhatItMust(t *testing.T) {
+	device(t)
+	window := op.Window{KernelH: 2, KernelW: 2, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}
+	const own = 1 + 256 // of a product's sum beside its rows: inSlices
+	ones := func(shape tensor.Shape) []float32 { return slices.Repeat([]float32{1}, shape.TotalSize()) }
+	for _, c := range []struct {
+		part      op.Part
+		size      int
+		a, delta  tensor.Shape
+		uses      int     // each the opposite of the one before
+		terms     float64 // roundings of one use: its own, those of others' rows meanwhile, and of places
+		sizes     float64 // the terms' sizes add up to at most so much of ‖A‖‖Δ‖, or ‖Δ‖
+		unbounded bool    // in A
+	}{
+		{op.Part{Form: op.Product{In: 2, Out: 3}}, 6, tensor.Shape{5, 2}, tensor.Shape{5, 3}, 2, 5 + own + 1 + 1, 1, false},
+		{op.Part{Form: op.ConvWeight{Window: window, Groups: 1, C: 1, H: 3, W: 3, O: 1}}, 4,
+			tensor.Shape{1, 1, 3, 3}, tensor.Shape{1, 1, 2, 2}, 2, 4 + own + 1 + 1, 2, false},
+		{op.Part{Form: op.Shift{Channels: 2, Inner: 3}}, 2, nil, tensor.Shape{5, 2, 3}, 2, 15 + 1 + 1, math.Sqrt(15), false},
+		{op.Part{Form: op.Scale{Channels: 2, Inner: 3}}, 2, tensor.Shape{5, 2, 3}, tensor.Shape{5, 2, 3}, 2, 15 + 1 + 1, 1, false},
+		{op.Part{Form: op.Gather{Vocabulary: 4, Dim: 2, Bag: 3}}, 8, tensor.Shape{1, 6}, tensor.Shape{1, 2, 2}, 2,
+			6 + (1 + 256 + 512) + 1, math.Sqrt(18), true},
+		{op.Part{Form: op.Product{In: 1, Out: 2}, At: &op.Map{At: []int32{0, 0}}}, 1,
+			tensor.Shape{5, 1}, tensor.Shape{5, 2}, 1, 5 + own + 1 + 2, math.Sqrt2, false},
+	} {
+		var parts []op.Part
+		var o operation
+		var bound, operands float64
+		for use := range c.uses {
+			parts = append(parts, c.part)
+			delta := ones(c.delta)
+			for i := range delta {
+				if use == 1 || c.uses == 1 && i%2 == 1 {
+					delta[i] = -1
+				}
+			}
+			length := math.Sqrt(float64(len(delta)))
+			operands += float64(len(delta))
+			if c.a != nil {
+				a := ones(c.a)
+				o.shapes, o.in = append(o.shapes, c.a), append(o.in, a)
+				if !c.unbounded {
+					length *= math.Sqrt(float64(len(a)))
+					operands += float64(len(a))
+				}
+			}
+			o.shapes, o.in = append(o.shapes, c.delta), append(o.in, delta)
+			bound += (float64(c.uses)*c.terms + 8) * 0x1p-24 * c.sizes * length
+		}
+		o.spec = op.Mixed{Parts: &parts, Size: c.size, Records: 1}
+		want := bound*bound + op.OperandShare*operands
+		if got := float64(o.run(t, Options{})[0]); !(math.Abs(got-want) <= 1e-6*want) {
+			t.Errorf("%v: squared norm %v, want %v", o.spec, got, want)
 		}
 	}
 }
