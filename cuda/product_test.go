@@ -205,7 +205,7 @@ func TestMixedAddsWhatItMust(t *testing.T) {
 		sizes     float64 // the terms' sizes add up to at most so much of ‖A‖‖Δ‖, or ‖Δ‖
 		unbounded bool    // in A
 	}{
-		{op.Part{Form: op.Product{In: 2, Out: 3}}, 6, tensor.Shape{5, 2}, tensor.Shape{5, 3}, 2, 5 + own + 1 + 1, 1, false},
+		{op.Part{Form: op.Product{In: 2, Out: 3}}, 6, tensor.Shape{40, 2}, tensor.Shape{40, 3}, 2, 40 + own + 2 + 1, 1, false},
 		{op.Part{Form: op.ConvWeight{Window: window, Groups: 1, C: 1, H: 3, W: 3, O: 1}}, 4,
 			tensor.Shape{1, 1, 3, 3}, tensor.Shape{1, 1, 2, 2}, 2, 4 + own + 1 + 1, 2, false},
 		{op.Part{Form: op.Shift{Channels: 2, Inner: 3}}, 2, nil, tensor.Shape{5, 2, 3}, 2, 15 + 1 + 1, math.Sqrt(15), false},

@@ -239,6 +239,23 @@ func TestNormsOfTermsThatCancel(t *testing.T) {
 	}
 }
 
+// Of sums that cancel there is left what n additions in double may have lost, of ones.
+func TestChannelsThatCancel(t *testing.T) {
+	device(t)
+	for _, inner := range []int{1, 4} {
+		const rows, channels = 6, 3
+		x := operand{tensor.Shape{rows, channels, inner}, make([]float32, rows*channels*inner)}
+		for i := range x.values {
+			x.values[i] = float32(1 - i/(channels*inner)%2*2)
+		}
+		got := float64(computed(t, op.SquaredNorms{Form: op.Shift{Channels: channels, Inner: inner}, Records: 1}, []operand{x})[0])
+		n := float64(rows * inner)
+		if want := math.Pow((n+8)*0x1p-53*n, 2) * channels; !(math.Abs(got-want) <= 1e-6*want) {
+			t.Errorf("inner %d: squared norm %v, want %v", inner, got, want)
+		}
+	}
+}
+
 // To the norm of what one word's rows add up to there is added what a sum in float may
 // lose of them.
 func TestLookupsThatCancel(t *testing.T) {
