@@ -128,6 +128,31 @@ func TestGramAddsWhatItMust(t *testing.T) {
 	}
 }
 
+// So it is of a table whose lookups take back what it is multiplied with; what others' rows
+// round meanwhile is added, too.
+func TestGramOfATableAddsWhatItMust(t *testing.T) {
+	device(t)
+	const n, words, dim = 4, 50, 16
+	o := operation{
+		spec: op.Mixed{Parts: &[]op.Part{{Form: op.Product{In: words, Out: dim}}, {Form: op.Gather{Vocabulary: words, Dim: dim, Bag: 1}}},
+			Size: words * dim, Records: 1},
+		shapes: []tensor.Shape{{n, words}, {n, dim}, {1, n}, {1, n, dim}},
+		in:     [][]float32{make([]float32, n*words), make([]float32, n*dim), make([]float32, n), make([]float32, n*dim)},
+	}
+	for i := range n {
+		o.in[0][i*words+1], o.in[2][i] = 1, 1
+	}
+	for i := range n * dim {
+		o.in[1][i], o.in[3][i] = 1, -1
+	}
+	length := 2 * n * math.Sqrt(dim)
+	norm := math.Sqrt(2*(words+dim+2*2*n+8)*0x1p-53)*length + (2*n+1+256+1+(1+256+512))*0x1p-24*length
+	want := norm*norm + op.OperandShare*2*n*(1+dim)
+	if got := float64(o.run(t, Options{})[0]); !(math.Abs(got-want) <= 1e-6*want) {
+		t.Errorf("squared norm %v, want %v", got, want)
+	}
+}
+
 // Gram matrices that float does not hold are made in double.
 func TestGramBeyondFloats(t *testing.T) {
 	device(t)
