@@ -124,6 +124,17 @@ func TestCheckpointOfNonsense(t *testing.T) {
 			t.Errorf("%q: %v", file, err)
 		}
 	}
+	if err := sameShape(aCheckpoint(true, 1), aCheckpoint(true, 1)); err != nil {
+		t.Error(err)
+	}
+	for i, change := range []func(c *checkpoint){
+		func(c *checkpoint) { c.Sizes[1]++ }, func(c *checkpoint) { c.Slots++ }, func(c *checkpoint) { c.Average = false }, func(c *checkpoint) { c.Projection++ },
+	} {
+		c := aCheckpoint(true, 1)
+		if change(c); !errors.Is(sameShape(c, aCheckpoint(true, 1)), ErrDamaged) {
+			t.Errorf("change %d is not seen", i)
+		}
+	}
 }
 
 // FuzzCheckpoint: no file makes the parser panic or allocate without bound, and

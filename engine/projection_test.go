@@ -477,7 +477,20 @@ func TestProjectionOfResumedRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := contents(t, names[0])
-		train(t, r, nil)
+		train(t, r, func(p *Progress) error {
+			names, err := checkpoints(c.Checkpoint)
+			for _, name := range names {
+				saved, err := openCheckpoint(name)
+				if err != nil {
+					return err
+				}
+				saved.file.Close()
+				if saved.projection == nil {
+					t.Errorf("after lot %d the checkpoint of %d has no directions", p.Lot, saved.Step)
+				}
+			}
+			return err
+		})
 		first, stood := r.Directions(), standing(r)
 		r.Close()
 		if m, n := projections(lotsIn(t, c.Ledger)); m != 1 || n != 5 {
@@ -537,28 +550,28 @@ func TestProjectionOfResumedRuns(t *testing.T) {
 
 func TestProjectionRefuses(t *testing.T) {
 	wide := make([]float32, 3*(MaxProjected+1))
-	for name, change := range map[string]func(*Config){
-		"too many":       func(c *Config) { c.Projection.Directions = features + 1 },
-		"less than none": func(c *Config) { c.Projection.Directions = -1 },
-		"no noise":       func(c *Config) { c.Projection.Noise = 0 },
-		"less noise":     func(c *Config) { c.Projection.Noise = -1 },
-		"NaN noise":      func(c *Config) { c.Projection.Noise = math.NaN() },
-		"all noise":      func(c *Config) { c.Projection.Noise = math.Inf(1) },
-		"no network":     func(c *Config) { c.Projection.Network = nil },
-		"no features": func(c *Config) {
+	for says, change := range map[string]func(*Config){
+		"6 directions of 5 features":    func(c *Config) { c.Projection.Directions = features + 1 },
+		"-1 directions":                 func(c *Config) { c.Projection.Directions = -1 },
+		"projection noise 0":            func(c *Config) { c.Projection.Noise = 0 },
+		"projection noise -1":           func(c *Config) { c.Projection.Noise = -1 },
+		"projection noise NaN":          func(c *Config) { c.Projection.Noise = math.NaN() },
+		"projection noise +Inf":         func(c *Config) { c.Projection.Noise = math.Inf(1) },
+		"set Config.Projection.Network": func(c *Config) { c.Projection.Network = nil },
+		"the data have none": func(c *Config) {
 			s := unchecked()
 			s.columns = slices.Clone(s.columns)
 			s.columns[0].Kind, s.columns[0].Classes = data.Index, 3
 			c.Train = s
 		},
-		"several columns": func(c *Config) { c.Train = columns(60, zeros, 2, 3) },
-		"too wide":        func(c *Config) { c.Train = table(wide, make([]float32, 3), nil) },
+		"the data have several": func(c *Config) { c.Train = columns(60, zeros, 2, 3) },
+		"can be found":          func(c *Config) { c.Train = table(wide, make([]float32, 3), nil) },
 	} {
 		c := projected(t)
 		change(&c)
 		_, err := New(c)
-		if err == nil || strings.ContainsRune(err.Error(), '\n') {
-			t.Errorf("%s: %v", name, err)
+		if err == nil || !strings.Contains(err.Error(), says) || strings.ContainsRune(err.Error(), '\n') {
+			t.Errorf("%v, want %q in one line", err, says)
 		}
 		untouched(t, c)
 	}

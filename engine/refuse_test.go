@@ -154,6 +154,7 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(inf, 1)} }, "sensitivity +Inf"},
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, inf)} }, "noise +Inf"},
 		{func(c *Config) { c.Statistics = []Statistic{{}} }, "needs a name"},
+		{func(c *Config) { c.Statistics = []Statistic{{Name: "s", Size: 1, Sensitivity: 1, Noise: 1}} }, "and a function"},
 		{func(c *Config) { c.Statistics = []Statistic{FeatureMeans(0, 0, 1, 1)} }, "needs a name, a size"},
 		{func(c *Config) { c.Statistics = []Statistic{FeatureMeans(0, math.MaxInt, 1, 1)} }, "too many"},
 		{func(c *Config) { c.Statistics = []Statistic{FeatureMeans(0, features+1, 1, 1)} }, "does it read what the data have?"},
