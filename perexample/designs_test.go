@@ -335,6 +335,31 @@ var designs = []design{
 		x := must(G.Mul(m.input("x", 3), m.param("W", 3, 126)))
 		return squares(must(G.Sum(m.reshape(x, 63, 2, m.batch), 1)))
 	}},
+	// Axes between which examples end: what is done to them is done to several examples.
+	{name: "parts of several examples repeated", loop: true, make: func(m *maker) *G.Node {
+		h := m.reshape(must(G.Mul(m.input("x", 3), m.param("W", 3, 6))), 3, 1, 2*m.batch)
+		h, _, err := G.Broadcast(h, m.filled("places", 1, 3, 2, 2*m.batch), G.NewBroadcastPattern([]byte{1}, nil))
+		return squares(must(G.Mul(m.reshape(must(h, err), m.batch, 12), m.param("V", 12, 2))))
+	}},
+	{name: "a part of several examples cut out", loop: true, make: func(m *maker) *G.Node {
+		h := m.reshape(must(G.Mul(m.input("x", 3), m.param("W", 3, 6))), 3, 2, m.batch)
+		h = must(G.Slice(h, nil, G.S(0)))
+		return squares(must(G.Mul(m.reshape(h, m.batch, 3), m.param("V", 3, 2))))
+	}},
+	{name: "shares among several examples", loop: true, make: func(m *maker) *G.Node {
+		h := m.reshape(must(G.Mul(m.input("x", 3), m.param("W", 3, 6))), 2, 3*m.batch)
+		return squares(must(G.Mul(m.reshape(must(G.SoftMax(h, 1)), m.batch, 6), m.param("V", 6, 2))))
+	}},
+	{name: "products whose first factors are parts of several examples", loop: true, make: func(m *maker) *G.Node {
+		h := must(G.Transpose(must(G.Mul(m.input("x", 3), m.param("W", 3, 4))), 1, 0))
+		k := must(G.Mul(m.input("y", 3), m.param("V", 3, 6)))
+		return squares(must(G.BatchedMatMul(m.reshape(h, m.batch, 2, 2), m.reshape(k, m.batch, 2, 3))))
+	}},
+	{name: "products whose second factors are parts of several examples", loop: true, make: func(m *maker) *G.Node {
+		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 4)))
+		k := must(G.Transpose(must(G.Mul(m.input("y", 3), m.param("V", 3, 6))), 1, 0))
+		return squares(must(G.BatchedMatMul(m.reshape(h, m.batch, 2, 2), m.reshape(k, m.batch, 2, 3))))
+	}},
 	{name: "square of a weight", make: func(m *maker) *G.Node {
 		x := m.input("x", 3)
 		return squares(bias(must(G.Mul(x, must(G.Square(m.param("W", 3, 2))))), m.param("b", 1, 2)))
