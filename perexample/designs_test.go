@@ -346,6 +346,11 @@ var designs = []design{
 		h = must(G.Slice(h, nil, G.S(0)))
 		return squares(must(G.Mul(m.reshape(h, m.batch, 3), m.param("V", 3, 2))))
 	}},
+	{name: "parts of one and of several examples joined", loop: true, make: func(m *maker) *G.Node {
+		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
+		both := must(G.Concat(0, must(G.Transpose(h, 1, 0)), m.reshape(must(G.Tanh(h)), 2, m.batch)))
+		return squares(must(G.Mul(must(G.Transpose(both, 1, 0)), m.param("V", 4, 2))))
+	}},
 	{name: "shares among several examples", loop: true, make: func(m *maker) *G.Node {
 		h := m.reshape(must(G.Mul(m.input("x", 3), m.param("W", 3, 6))), 2, 3*m.batch)
 		return squares(must(G.Mul(m.reshape(must(G.SoftMax(h, 1)), m.batch, 6), m.param("V", 6, 2))))
