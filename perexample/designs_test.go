@@ -365,6 +365,11 @@ var designs = []design{
 		k := must(G.Transpose(must(G.Mul(m.input("y", 3), m.param("V", 3, 6))), 1, 0))
 		return squares(must(G.BatchedMatMul(m.reshape(h, m.batch, 2, 2), m.reshape(k, m.batch, 2, 3))))
 	}},
+	{name: "a part of a repeated function of a parameter", loop: true, make: func(m *maker) *G.Node {
+		w, _, err := G.Broadcast(must(G.Square(m.param("w", 1, 4))), m.filled("places", 1, m.batch, 4), G.NewBroadcastPattern([]byte{0}, nil))
+		part := must(G.Slice(must(w, err), nil, G.S(1, 3)))
+		return squares(must(G.Add(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), part)))
+	}},
 	{name: "square of a weight", make: func(m *maker) *G.Node {
 		x := m.input("x", 3)
 		return squares(bias(must(G.Mul(x, must(G.Square(m.param("W", 3, 2))))), m.param("b", 1, 2)))
