@@ -279,8 +279,12 @@ func (w *watch) epsilon(p *engine.Progress) string {
 	return text
 }
 
-// speed is how many examples of the expected lots were done in a second, up to a lot.
+// speed is how many examples of the expected lots were done in a second, up to a lot; 0
+// where that is not known, as a coarse clock saw no time pass.
 func (w *watch) speed(lot int, took time.Duration) float64 {
+	if took <= 0 {
+		return 0
+	}
 	return w.each * float64(lot-w.first) / took.Seconds()
 }
 
