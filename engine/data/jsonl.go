@@ -59,7 +59,7 @@ func cell(value string) (text string, ok bool) {
 		return unquoted(value), true
 	case '[':
 		var list []int
-		if json.Unmarshal([]byte(value), &list) != nil {
+		if strings.Contains(value, "null") || json.Unmarshal([]byte(value), &list) != nil { // which takes null for 0
 			return "", false
 		}
 		words := make([]string, len(list))

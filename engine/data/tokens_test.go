@@ -191,6 +191,7 @@ func TestBadJSONLIsRefusedWithoutCitingIt(t *testing.T) {
 		{`line 1, key "y": the label is none of the 2`, `{"text": "x", "y": "secret"}`, base},
 		{`line 1, key "text": neither a text`, `{"text": {"secret": 1}, "y": "a"}`, base},
 		{`line 1, key "text": neither a text`, `{"text": [1, "secret"], "y": "a"}`, base},
+		{`line 1, key "text": neither a text`, `{"text": [1, null, 2], "y": "a"}`, base},
 		{`line 1, key "text": an index`, `{"text": "1 secret", "y": "a"}`, with(func(s *Schema) { s.Tokens = "7" })},
 		{"--tokens", row, with(func(s *Schema) { s.Tokens = "" })},
 		{"--length", row, with(func(s *Schema) { s.Length = 0 })},
