@@ -24,6 +24,9 @@ func TestNewIsSecureAndFresh(t *testing.T) {
 	if s := Seeded(1); s.Secure() || s.Key() == Seeded(2).Key() || s.Key() != Seeded(1).Key() {
 		t.Error("a seeded source must be insecure and given by its seed")
 	}
+	if got := fmt.Sprint(a, Seeded(1)); got != "noise.Source(secure) noise.Source(insecure)" {
+		t.Errorf("printed as %s", got)
+	}
 }
 
 func TestEntropyFailureIsAnError(t *testing.T) {
