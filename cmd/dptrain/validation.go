@@ -99,7 +99,7 @@ func (s *screen) validate(j *job, run *engine.Run, lots int) (*validated, error)
 		return nil, nil
 	}
 	if lots == 0 {
-		if known := readValidated(j.out, run.Steps()); known != nil {
+		if known := readValidated(j.out, run.Steps()); known != nil && (known.ValidationMAE != nil) == (j.example.Targets > 0) {
 			return known, nil
 		}
 	}
