@@ -212,11 +212,17 @@ func (r *result) account(j *job, run *engine.Run) error {
 	return nil
 }
 
-// bare is what --quiet shows.
+// bare is what --quiet shows: how well the model does on public test data or, where there
+// are none, on private records held out, and ε.
 func (r *result) bare() string {
 	scored := fmt.Sprintf("%.4f", r.TestAccuracy)
-	if r.missed != nil {
+	switch v := r.validated; {
+	case r.missed != nil:
 		scored = report.Short(float64(r.missed.RMSE))
+	case r.TestLabels == 0 && v != nil && v.ValidationMAE != nil:
+		scored = report.Short(*v.ValidationMAE)
+	case r.TestLabels == 0 && v != nil:
+		scored = fmt.Sprintf("%.4f", *v.ValidationAccuracy)
 	}
 	return scored + " " + roundUp(float64(r.Epsilon))
 }

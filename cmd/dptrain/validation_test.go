@@ -100,3 +100,22 @@ func TestValidationOfUsersAndBaselines(t *testing.T) {
 		t.Errorf("without privacy: %v records, deviation %v", got["validation_records"], got["validation_deviation"])
 	}
 }
+
+// Without public test data the bare result has what was released of records held out.
+func TestBareResult(t *testing.T) {
+	half, hours := 0.5, 2.25
+	for _, c := range []struct {
+		want string
+		result
+	}{
+		{"0.7500 2", result{TestAccuracy: 0.75, TestLabels: 4, validated: &validated{ValidationAccuracy: &half}}},
+		{"0.5000 2", result{TestAccuracy: number(math.NaN()), validated: &validated{ValidationAccuracy: &half}}},
+		{"2.25 2", result{TestAccuracy: number(math.NaN()), validated: &validated{ValidationMAE: &hours}}},
+		{"3 2", result{TestAccuracy: number(math.NaN()), missed: &missed{RMSE: 3}, validated: &validated{ValidationMAE: &hours}}},
+	} {
+		c.Epsilon = 2
+		if got := c.bare(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
