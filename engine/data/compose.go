@@ -81,7 +81,8 @@ type concat struct {
 	users   []int32
 }
 
-// Concat joins sets of equal columns, one after the other. An owner's number
+// Concat joins sets of equal columns, one after the other; what their features' Elements
+// were the first one says. An owner's number
 // means the same owner in every part; the examples of a part that knows no
 // owners get one each, shared with nobody.
 func Concat(parts ...Set) (Set, error) {
