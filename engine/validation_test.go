@@ -220,7 +220,7 @@ func TestValidationRefuses(t *testing.T) {
 		"x of the validation data differs": func(c *Config) { c.Validation.Set = table(make([]float32, 8), make([]float32, 4), nil) },
 		"no records are held out":          func(c *Config) { c.Validation.Set = nil },
 		"on no records":                    func(c *Config) { c.Validation.Set, _ = data.Subset(c.Train, nil) },
-		"no scores for a label": func(c *Config) {
+		"compares answers with labels or targets": func(c *Config) {
 			c.Network, c.Train, c.Validation.Set = linear(2), columns(60, zeros, 2), columns(4, zeros, 2)
 		},
 	} {
