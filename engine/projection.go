@@ -189,7 +189,9 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 	select {
 	case f = <-end:
 	case <-ctx.Done():
-		return nil, ctx.Err()
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	if r.ledger != nil { // that there are none would tell of the moments too
 		r.ledger.ReserveAtMost(1)

@@ -603,17 +603,22 @@ func TestProjectionIsInterrupted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, end := context.WithCancel(context.Background())
-	// With one processor the search has hardly begun when its end is heeded, however slow that is.
+	// With one processor the search has hardly begun when its end is heeded, however slow that
+	// is, unless the system lets it go on just then: not each time.
 	threads := runtime.GOMAXPROCS(1)
-	err = r.Train(ending{ctx, end}, nil)
-	stacks := make([]byte, 1<<20)
-	stacks = stacks[:runtime.Stack(stacks, true)]
-	runtime.GOMAXPROCS(threads)
-	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("interrupted: %v", err)
+	defer runtime.GOMAXPROCS(threads)
+	seen := false
+	for try := 0; try < 3 && !seen; try++ {
+		ctx, end := context.WithCancel(context.Background())
+		if err := r.Train(ending{ctx, end}, nil); !errors.Is(err, context.Canceled) {
+			t.Fatalf("interrupted: %v", err)
+		}
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		seen = strings.Contains(string(stacks), "created by github.com/dptrain/dptrain/engine.(*Run).principalDirections")
 	}
-	if !strings.Contains(string(stacks), "created by github.com/dptrain/dptrain/engine.(*Run).principalDirections") {
+	runtime.GOMAXPROCS(threads)
+	if !seen {
 		t.Error("the search was waited for")
 	}
 	if spent := r.ledger.History().Spent; len(spent) > 0 || r.Directions() != nil {
