@@ -221,6 +221,11 @@ var designs = []design{
 		c := apply(op.MatMul{TransA: true, TransB: true}, b, m.param("C", 5, 2))
 		return squares(apply(op.MatMul{TransB: true}, m.param("D", 2, 5), must(G.Tanh(c))))
 	}},
+	{name: "a turned factor of several rows an example", make: func(m *maker) *G.Node {
+		columns := must(G.Transpose(m.reshape(m.input("x", 3, 4), m.batch*3, 4), 1, 0))
+		h := apply(op.MatMul{TransA: true}, columns, m.param("W", 4, 2))
+		return squares(must(G.Mul(m.param("V", 3, 2), must(G.Transpose(must(G.Tanh(h)), 1, 0)))))
+	}},
 	{name: "a vector on either side", make: func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 4), m.param("W", 4, 3)))
 		a := must(G.Mul(h, m.param("a", 3)))
@@ -282,6 +287,13 @@ var designs = []design{
 	{name: "a column summed along the batch", make: func(m *maker) *G.Node {
 		h := must(G.Tanh(must(G.Mul(m.input("x", 3), m.param("W", 3, 1)))))
 		return m.scalar(must(G.Sum(h, 0)))
+	}},
+	{name: "a column summed along its rows", make: func(m *maker) *G.Node {
+		return squares(must(G.Sum(must(G.Tanh(must(G.Mul(m.input("x", 3), m.param("W", 3, 1))))), 1)))
+	}},
+	{name: "a number that is compared with and added", make: func(m *maker) *G.Node {
+		h, t := must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), m.param("t")
+		return squares(must(G.Add(must(G.HadamardProd(h, must(G.Gt(h, t, true)))), t)))
 	}},
 	{name: "dropout", make: func(m *maker) *G.Node {
 		x := m.drop(m.input("x", 3, 4), 0.25, 1)

@@ -83,6 +83,18 @@ var refusals = []struct {
 		x := must(G.Transpose(m.input("x", 2, 3), 1, 0, 2))
 		return squares(apply(op.MatMul{TransB: true}, m.param("W", 2, 6), m.reshape(x, m.batch, 6)))
 	}, []string{"mixes examples"}},
+	{"columns taken for rows", func(m *maker) *G.Node {
+		x := must(G.Transpose(m.input("x", 6), 1, 0))
+		return squares(must(G.Mul(m.reshape(x, m.batch, 6), m.param("W", 6, 2))))
+	}, []string{"mixes examples"}},
+	{"columns taken for rows on the right", func(m *maker) *G.Node {
+		x := must(G.Transpose(m.input("x", 6), 1, 0))
+		return squares(apply(op.MatMul{TransB: true}, m.param("W", 2, 6), m.reshape(x, m.batch, 6)))
+	}, []string{"mixes examples"}},
+	{"rows of several examples and a turned weight", func(m *maker) *G.Node {
+		x := must(G.Transpose(m.input("x", 2, 3), 1, 0, 2))
+		return squares(apply(op.MatMul{TransB: true}, m.reshape(x, m.batch, 6), m.param("W", 2, 6)))
+	}, []string{"mixes examples"}},
 	{"columns of several examples", func(m *maker) *G.Node {
 		return squares(must(G.Mul(m.param("W", 3, 2), m.reshape(m.input("x", 2), 2, m.batch))))
 	}, []string{"mixes examples"}},
@@ -178,6 +190,9 @@ var refusals = []struct {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 4)))
 		return squares(must(G.Mul(must(G.Transpose(h, 1, 0)), must(G.Sum(h, 1)))))
 	}, []string{"mixes examples", "both factors"}},
+	{"an inner product with a parameter repeated over the batch", func(m *maker) *G.Node {
+		return must(G.Mul(must(G.Mul(m.input("x", 3), m.param("W", 3))), m.reshape(repeated(m, m.param("w", 1, 1)), m.batch)))
+	}, []string{"mixes examples", "sums over the batch axis"}},
 	{"loss of one example", func(m *maker) *G.Node {
 		return squares(must(G.Slice(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), G.S(0))))
 	}, []string{"mixes examples"}},
@@ -481,6 +496,81 @@ func TestATransposeBesideAReshape(t *testing.T) {
 		}}.build(1), 7, 1)
 		if err != nil || p.Records != 1 || !strings.Contains(p.Warning, "no per-example rule") {
 			t.Errorf("%+v, %v", p, err)
+		}
+	}
+}
+
+// repeated is a matrix of one row, repeated for every example.
+func repeated(m *maker, row *G.Node) *G.Node {
+	all, _, err := G.Broadcast(row, m.filled("places", 1, m.batch, row.Shape()[1]), G.NewBroadcastPattern([]byte{0}, nil))
+	return must(all, err)
+}
+
+// Each of these is right for some sizes of the microbatch, or for one example alone, and
+// would be taken for another network by a reading that is a little less strict.
+func TestWhatOnlySeemsApart(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		make func(m *maker) *G.Node
+	}{
+		{"time first, upsampled and taken for rows", func(m *maker) *G.Node {
+			h := must(G.Upsample2D(must(G.Transpose(m.input("x", 2, 2, 2), 1, 0, 2, 3)), 2))
+			return squares(must(G.Mul(m.reshape(h, m.batch, 32), m.param("W", 32, 2))))
+		}},
+		{"the largest of each row of a picture", func(m *maker) *G.Node {
+			h := m.reshape(must(G.Mul(m.input("x", 3), m.param("W", 3, 8))), m.batch, 2, 2, 2)
+			return squares(must(G.Max(h, 3)))
+		}},
+		{"the first rows of all", func(m *maker) *G.Node {
+			h := must(G.Mul(m.reshape(m.input("x", 2, 3), m.batch*2, 3), m.param("W", 3, 6)))
+			return squares(must(G.Slice(h, G.S(0, 2))))
+		}},
+		{"one sibling cut from both", func(m *maker) *G.Node {
+			both := must(G.Concat(0, m.input("x", 3), m.input("y", 3)))
+			return squares(must(G.Slice(must(G.Mul(both, m.param("W", 3, 4))), G.S(0, m.batch))))
+		}},
+		{"every other row", func(m *maker) *G.Node {
+			h := must(G.Mul(m.reshape(m.input("x", 4, 3), m.batch*4, 3), m.param("W", 3, 4)))
+			return squares(must(G.Slice(h, G.S(0, 4*m.batch, 2))))
+		}},
+		{"all rows added up", func(m *maker) *G.Node {
+			h := must(G.Mul(m.reshape(m.input("x", 2, 3), m.batch*2, 3), m.param("W", 3, 4)))
+			return squares(must(G.Sum(h, 0)))
+		}},
+		{"two rows, one and three of an example joined", func(m *maker) *G.Node {
+			w := m.param("W", 3, 4)
+			rows := func(name string, n int) *G.Node {
+				return must(G.Mul(m.reshape(m.input(name, n, 3), m.batch*n, 3), w))
+			}
+			return squares(must(G.Concat(0, rows("x", 2), rows("y", 1), rows("z", 3))))
+		}},
+		{"examples on two axes joined", func(m *maker) *G.Node {
+			h := must(G.Mul(m.input("x", 3), m.param("W", 3, 36)))
+			a, b := m.reshape(h, 6, 6, m.batch), m.reshape(must(G.Transpose(m.reshape(h, m.batch, 6, 6), 1, 0, 2)), 6, 6, m.batch)
+			return squares(must(G.Concat(0, a, b)))
+		}},
+		{"a parameter whose elements are repeated one by one", func(m *maker) *G.Node {
+			w, _, err := G.Broadcast(m.param("w", 2, 1), m.filled("places", 1, 2, m.batch), G.NewBroadcastPattern([]byte{1}, nil))
+			return squares(must(G.Add(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), m.reshape(must(w, err), m.batch, 2))))
+		}},
+		{"a function of a repeated function", func(m *maker) *G.Node {
+			w := m.param("w", 1, 4)
+			h := bias(must(G.Mul(m.input("x", 3), m.param("W", 3, 4))), w)
+			return squares(must(G.Add(h, must(G.Tanh(repeated(m, must(G.Square(w))))))))
+		}},
+		{"a function repeated and added up", func(m *maker) *G.Node {
+			w := repeated(m, must(G.Square(m.param("w", 1, 4))))
+			return squares(bias(must(G.Mul(m.input("x", 3), m.param("W", 3, 4))), m.reshape(must(G.Sum(w, 0)), 1, 4)))
+		}},
+		{"a repeated function, turned", func(m *maker) *G.Node {
+			w := m.reshape(repeated(m, must(G.Square(m.param("w", 1, 6)))), m.batch, 2, 3)
+			w = m.reshape(must(G.Transpose(w, 0, 2, 1)), m.batch, 6)
+			return squares(must(G.Add(must(G.Mul(m.input("x", 3), m.param("W", 3, 6))), w)))
+		}},
+	} {
+		p, err := perexample.Compile(design{make: c.make}.build(1), 2, 1)
+		if err != nil || p.Records != 1 || !strings.Contains(p.Warning, "no per-example rule") {
+			t.Errorf("%s: %+v, %v", c.name, p, err)
 		}
 	}
 }
