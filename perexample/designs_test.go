@@ -224,7 +224,7 @@ var designs = []design{
 	{name: "a turned factor of several rows an example", make: func(m *maker) *G.Node {
 		columns := must(G.Transpose(m.reshape(m.input("x", 3, 4), m.batch*3, 4), 1, 0))
 		h := apply(op.MatMul{TransA: true}, columns, m.param("W", 4, 2))
-		return squares(must(G.Mul(m.param("V", 3, 2), must(G.Transpose(must(G.Tanh(h)), 1, 0)))))
+		return squares(apply(op.MatMul{TransA: true, TransB: true}, m.param("V", 2, 3), must(G.Tanh(h))))
 	}},
 	{name: "a vector on either side", make: func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 4), m.param("W", 4, 3)))
@@ -284,16 +284,20 @@ var designs = []design{
 		h := bias(x, must(G.Concat(1, b, must(G.Slice(b, nil, G.S(0, 2))))))
 		return squares(must(G.Tanh(bias(h, must(G.Slice(must(G.Concat(1, b, b)), nil, G.S(0, 5)))))))
 	}},
+	{name: "a shift that begins again and goes on", make: func(m *maker) *G.Node {
+		x, b := m.input("x", 6), m.param("b", 1, 4)
+		return squares(must(G.Tanh(bias(x, must(G.Concat(1, must(G.Slice(b, nil, G.S(0, 2))), b))))))
+	}},
+	{name: "a number repeated everywhere", make: func(m *maker) *G.Node {
+		all, _, err := G.Broadcast(m.param("w", 1, 1), m.filled("places", 1, m.batch, 4), G.NewBroadcastPattern([]byte{0, 1}, nil))
+		return squares(apply(op.Add{}, must(G.Tanh(m.input("x", 4))), must(all, err)))
+	}},
 	{name: "a column summed along the batch", make: func(m *maker) *G.Node {
 		h := must(G.Tanh(must(G.Mul(m.input("x", 3), m.param("W", 3, 1)))))
 		return m.scalar(must(G.Sum(h, 0)))
 	}},
 	{name: "a column summed along its rows", make: func(m *maker) *G.Node {
 		return squares(must(G.Sum(must(G.Tanh(must(G.Mul(m.input("x", 3), m.param("W", 3, 1))))), 1)))
-	}},
-	{name: "a number that is compared with and added", make: func(m *maker) *G.Node {
-		h, t := must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), m.param("t")
-		return squares(must(G.Add(must(G.HadamardProd(h, must(G.Gt(h, t, true)))), t)))
 	}},
 	{name: "dropout", make: func(m *maker) *G.Node {
 		x := m.drop(m.input("x", 3, 4), 0.25, 1)

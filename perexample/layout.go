@@ -70,7 +70,7 @@ func read(net, other *Network) (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.unknown == nil && back.unknown != nil {
+	if r.unknown == nil {
 		r.unknown = back.of[back.unknown]
 	}
 	return r, nil

@@ -521,9 +521,9 @@ func TestWhatOnlySeemsApart(t *testing.T) {
 			h := m.reshape(must(G.Mul(m.input("x", 3), m.param("W", 3, 8))), m.batch, 2, 2, 2)
 			return squares(must(G.Max(h, 3)))
 		}},
-		{"the first rows of all", func(m *maker) *G.Node {
-			h := must(G.Mul(m.reshape(m.input("x", 2, 3), m.batch*2, 3), m.param("W", 3, 6)))
-			return squares(must(G.Slice(h, G.S(0, 2))))
+		{"the first parts of all", func(m *maker) *G.Node {
+			h := must(G.Mul(m.input("x", 3), m.param("W", 3, 6)))
+			return squares(must(G.Slice(m.reshape(h, 6, m.batch), G.S(0, 3))))
 		}},
 		{"one sibling cut from both", func(m *maker) *G.Node {
 			both := must(G.Concat(0, m.input("x", 3), m.input("y", 3)))
@@ -552,6 +552,10 @@ func TestWhatOnlySeemsApart(t *testing.T) {
 		{"a parameter whose elements are repeated one by one", func(m *maker) *G.Node {
 			w, _, err := G.Broadcast(m.param("w", 2, 1), m.filled("places", 1, 2, m.batch), G.NewBroadcastPattern([]byte{1}, nil))
 			return squares(must(G.Add(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), m.reshape(must(w, err), m.batch, 2))))
+		}},
+		{"a constant that cannot be worked out, repeated", func(m *maker) *G.Node {
+			largest := repeated(m, must(G.Max(m.filled("ones", 1, 1, 3, 2), 2)))
+			return squares(must(G.Add(must(G.Mul(m.input("x", 3), m.param("W", 3, 3))), largest)))
 		}},
 		{"a function of a repeated function", func(m *maker) *G.Node {
 			w := m.param("w", 1, 4)

@@ -86,7 +86,6 @@ func (v view) channels(l layout, batch int) (at []int32, inner int, ok bool) {
 			one = append(one, v.index(from+i))
 		}
 	}
-	inner = 1
 	for inner < block && one[inner] == one[0] {
 		inner++
 	}
