@@ -123,6 +123,9 @@ func TestMixedFollowsMaps(t *testing.T) {
 
 	s := Scatter{NewMap([]int32{2, 0, -1}), 4}
 	same(t, "scatter", trial{s, []operand{{tensor.Shape{3}, []float64{1, 10, 100}}}}.do(t).values, []float64{10, 0, 1, 0}, 0)
+	if n := NewMap([]int32{1, 0, -1, 0, -1, -1, 0}).Meeting(2); n != 3 {
+		t.Errorf("%d places are one element, want 3", n)
+	}
 	a := NewMap([]int32{2, 0, -1})
 	for _, at := range [][]int32{{2, 0, 1}, {0, 2, -1}, {2, 0}, {2, 0, -1, -1}} {
 		if b := NewMap(at); a.String() == b.String() {
@@ -210,6 +213,8 @@ func TestTied(t *testing.T) {
 		{[]Part{lookup, {Form: Product{2, 3}}}, Tied{}},
 		{[]Part{lookup, {Form: Product{2, 3}, At: NewMap([]int32{0, 1, 2, 3, 4, 5})}}, Tied{}},
 		{[]Part{lookup, {Form: Product{3, 2}, At: turned}}, Tied{}},
+		{[]Part{lookup, {Form: Product{2, 2}, At: NewMap([]int32{0, 2, 1, 3})}}, Tied{}},
+		{[]Part{lookup, {Form: Product{1, 3}, At: NewMap([]int32{0, 1, 2})}}, Tied{}},
 		{[]Part{{Form: Gather{3, 2, 2}}, product}, Tied{}},
 		{[]Part{{Form: table, At: turned}, product}, Tied{}},
 		{[]Part{lookup, lookup}, Tied{}},
