@@ -136,6 +136,22 @@ func TestViewsAreAveragedBeforeClipping(t *testing.T) {
 	}
 }
 
+// Examples that are records have no weights, and one view of each is changed all the same.
+func TestOneView(t *testing.T) {
+	c := ordinary(t)
+	changed := 0
+	c.Augmentation = Augmentation{1, func([][]float32, *rand.Rand) { changed++ }}
+	r := start(t, c)
+	quiet(r)
+	drawn := len(draw(t, r, 0))
+	if err := r.oneLot(); err != nil {
+		t.Fatal(err)
+	}
+	if changed < drawn || drawn == 0 { // padding may be changed, too
+		t.Errorf("%d examples were changed, of %d drawn", changed, drawn)
+	}
+}
+
 // An example's views are the same whatever else is in its lot and in its microbatch, and no
 // two of them are alike, nor those of two steps or rows.
 func TestViewsFollowTheRowTheStepAndTheirNumber(t *testing.T) {

@@ -141,7 +141,7 @@ func (l lift) grown(x *G.Node, shape tensor.Shape) (*G.Node, error) {
 // binary lifts what is linear: sums of what varies, and multiples of it.
 func (l lift) binary(s op.Binary, n *G.Node, in G.Nodes) (*G.Node, error) {
 	a, b := l.depends(in[0]), l.depends(in[1])
-	linear := a && b && (s.Kind == "+" || s.Kind == "-") || a != b && s.Kind == "*" || a && !b && s.Kind == "/"
+	linear := a && b && (s.Kind == "+" || s.Kind == "-") || a != b && s.Kind == "*" || !b && s.Kind == "/"
 	if !linear {
 		return nil, nil
 	}

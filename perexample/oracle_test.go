@@ -383,6 +383,8 @@ func TestMethods(t *testing.T) {
 		{"lookups in one table", 1, "gather group"},
 		{"two gates sliced from one matrix", 1, "product rank-one, shift kept"},
 		{"overlapping slices", 1, "mixed record by record"},
+		{"one element of a parameter", 1, "mixed kept"},
+		{"scale and shift by one function", 1, "mixed kept, pulled back"},
 		{"a weight used as matrix and as shift", 1, "mixed record by record"},
 		{"an operation without a rule", 1, "whole one record at a time, whole one record at a time"},
 		{"square of a weight", 1, "product " + pulled + ", shift kept"},
