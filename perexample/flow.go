@@ -133,9 +133,9 @@ func (r *reading) matmul(n *G.Node, in G.Nodes, s op.MatMul, M, N, K int) (layou
 func (r *reading) dot(n *G.Node, in G.Nodes) (layout, error) {
 	x, y := r.layouts[in[0]], r.layouts[in[1]]
 	switch {
-	case x == y:
+	case x.kind == batch && x == y:
 		return layout{kind: total}, nil
-	case x.kind == y.kind:
+	case x.kind == batch && y.kind == batch:
 		return r.unruled(n), nil
 	}
 	return layout{}, mixes(n, "the product sums over the batch axis")
@@ -193,8 +193,8 @@ func (r *reading) slice(n, x *G.Node, s op.Slice) (layout, error) {
 func (r *reading) concat(n *G.Node, in G.Nodes, s op.Concat) (layout, error) {
 	a, before, within, _ := r.layouts[in[0]].axis(in[0].Shape(), r.net.Batch)
 	for _, x := range in {
-		// Without such an axis within is 0; what lies before is then as long, or nothing fits.
-		if b, _, wi, _ := r.layouts[x].axis(x.Shape(), r.net.Batch); a != b || within != wi {
+		b, be, wi, found := r.layouts[x].axis(x.Shape(), r.net.Batch)
+		if !found || a != b || before != be || within != wi {
 			return r.unruled(n), nil
 		}
 	}
