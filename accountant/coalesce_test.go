@@ -3,6 +3,7 @@ package accountant
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -17,6 +18,12 @@ func TestCoalesceDominates(t *testing.T) {
 		for i := range events {
 			rate := .001 * (1 + float64(i%rates)/float64(rates))
 			before = append(before, counted{event{rate: rate, gaussian: math.Exp(r.NormFloat64())}, 1 + r.IntN(3)})
+		}
+		other := counted{event{rate: .5, laplace: []float64{1}}, 7} // which is left as it is
+		for _, up := range []bool{true, false} {
+			if list := coalesce(append([]counted{other}, before...), limit+1, up); !slices.ContainsFunc(list, func(e counted) bool { return len(e.laplace) == 1 && e.count == 7 }) {
+				t.Fatal("lots of other noise were lost")
+			}
 		}
 		upper, lower := coalesce(before, limit, true), coalesce(before, limit, false)
 		if len(upper) > limit || len(lower) > limit {

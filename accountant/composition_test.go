@@ -159,6 +159,8 @@ func TestCompositionAnotherWay(t *testing.T) {
 		{"Laplaces unsampled", AddRemove, 3, []Spent{lots(1, 12, laplace(2))}, []phase{{laplaceBase(.5), 1, 12}}},
 		{"discrete Gaussians", AddRemove, 5, []Spent{lots(.05, 30, lattice(3, 2))}, []phase{{latticeBase(3, 2), .05, 30}}},
 		{"phases", AddRemove, 1, []Spent{lots(.05, 100, gaussian(1.5)), lots(.1, 20, laplace(2))}, []phase{{gaussianBase(1 / 1.5), .05, 100}, {laplaceBase(.5), .1, 20}}},
+		{"releases that all take part in", AddRemove, 2, []Spent{lots(.1, 60, gaussian(1.2)), lots(1, 3, gaussian(4)), lots(1, 2, laplace(9))},
+			[]phase{{gaussianBase(1 / 1.2), .1, 60}, {gaussianBase(.25), 1, 3}, {laplaceBase(1. / 9), 1, 2}}},
 		{"Gaussian and Laplace in one lot", AddRemove, 1, []Spent{lots(.05, 100, gaussian(1.5), laplace(3))}, []phase{{both, .05, 100}}},
 		{"discrete Gaussian and Laplace in one lot", AddRemove, 9, []Spent{lots(1e-3, 500, lattice(6, 1.6), laplace(2.4))}, []phase{{product(latticeBase(6, 1.6), laplaceBase(1/2.4)), 1e-3, 500}}},
 		{"a record replaced", ReplaceOne, 1, []Spent{lots(.05, 60, gaussian(2.4))}, []phase{{opposedBase(.05, 1/2.4), 1, 60}}},

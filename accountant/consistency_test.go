@@ -3,6 +3,7 @@ package accountant
 import (
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -72,6 +73,42 @@ func TestBracketsAgree(t *testing.T) {
 	}
 	if wide > cases/12 {
 		t.Errorf("%d of %d brackets are wide", wide, cases)
+	}
+}
+
+// TestDeltaIsTheOtherWayRound: at the ε that an accountant says, δ is what it was asked for.
+func TestDeltaIsTheOtherWayRound(t *testing.T) {
+	replaced := poisson(.02, 1.5, 300)
+	replaced.Header.Adjacency = ReplaceOne
+	for what, h := range map[string]History{"sampled": poisson(.01, 1, 1000), "of all": poisson(1, 9, 20), "replaced": replaced,
+		"Laplace": {Spent: []Spent{laplaceLots(1, 8, 30)}}, "Laplace, sampled": {Spent: []Spent{laplaceLots(.1, 2, 200)}}} {
+		for _, name := range Names() {
+			const delta = 1e-5
+			a, err := Epsilon(h, delta, name)
+			laplace := strings.HasPrefix(what, "Laplace")
+			if name == "naive" && laplace {
+				continue // which has no δ
+			}
+			if name == "gdp" && laplace {
+				if _, other := Delta(h, 1, name); err == nil || other == nil {
+					t.Errorf("%s, %s: %v and %v", name, what, err, other)
+				}
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			width := 1e-5
+			if name == "pld" {
+				width = .01
+			}
+			near(t, name+", "+what, deltaOf(t, h, a.Epsilon, name).Delta, delta, width)
+			if name != "pld" {
+				if none := deltaOf(t, h, 0, name).Delta; !(none > .01) {
+					t.Errorf("%s, %s: at ε = 0 δ is %v", name, what, none)
+				}
+			}
+		}
 	}
 }
 

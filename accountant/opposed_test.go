@@ -117,15 +117,16 @@ func TestReplacedLimit(t *testing.T) {
 // record and of what is proven of any two.
 func TestReplacedDivergence(t *testing.T) {
 	for _, c := range []struct{ rate, shift, order float64 }{
-		{.1, 1, 2}, {.01, 2, 8}, {.5, .5, 1.5}, {.001, .3, 30}, {.3, 4, 1.1}, {.05, 1, 64}, {1e-5, .8, 5}, {.02, 6, 40}, {.1, 6, 2},
+		{.1, 1, 2}, {.01, 2, 8}, {.5, .5, 1.5}, {.001, .3, 30}, {.3, 4, 1.1}, {.05, 1, 64}, {1e-5, .8, 5}, {.02, 6, 40}, {.1, 6, 2}, {1e-4, .1, 290},
 	} {
 		got := rdpOpposed(c.rate, c.shift, c.order)
 		const step = 1.0 / 512
-		excess := 0.0
+		excess, sampled := 0.0, 0.0
 		for x := -14 - c.shift; x < c.order*c.shift+14; x += step {
 			density := math.Exp(-x*x/2) / math.Sqrt(2*math.Pi) * step
 			one := 1 - c.rate + c.rate*math.Exp(c.shift*x-c.shift*c.shift/2)
 			other := 1 - c.rate + c.rate*math.Exp(-c.shift*x-c.shift*c.shift/2)
+			sampled += density * (math.Pow(one, c.order) - 1 - c.order*(one-1))
 			excess += other * density * (math.Pow(one/other, c.order) - 1 - c.order*(one/other-1))
 		}
 		if want := math.Log1p(excess) / (c.order - 1); !math.IsInf(want, 0) && !math.IsNaN(want) {
@@ -133,6 +134,9 @@ func TestReplacedDivergence(t *testing.T) {
 		}
 		if least := rdpSampledGaussian(c.rate, c.shift, c.order); !(got >= least*(1-1e-9)) {
 			t.Errorf("%+v: %v, less than the %v of adding or removing", c, got, least)
+		}
+		if want := math.Log1p(sampled) / (c.order - 1); !math.IsInf(want, 0) && !math.IsNaN(want) {
+			near(t, "that of adding or removing", rdpSampledGaussian(c.rate, c.shift, c.order), want, 1e-6)
 		}
 		most := rdpReplacedGaussian(c.rate, 2*c.shift, c.order)
 		if !(got <= most*(1+1e-9)) {
@@ -146,6 +150,17 @@ func TestReplacedDivergence(t *testing.T) {
 		}
 		if want := math.Log1p(excess) / (c.order - 1); !math.IsInf(want, 0) && !math.IsNaN(want) {
 			near(t, "that of any two records", most, want, 1e-6)
+		}
+	}
+}
+
+// The base loss of a loss is that which has it, up to where its exponential is no number.
+func TestBaseLoss(t *testing.T) {
+	p := gaussianPair(1)
+	for _, p.rate = range []float64{1e-9, .3, 1} {
+		for _, y := range []float64{.01, 1, 30, 598, 602, 700, 5000} {
+			_, l := p.ratio(y)
+			near(t, "the base loss", p.base(l), y, 1e-6)
 		}
 	}
 }

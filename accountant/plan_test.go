@@ -172,6 +172,8 @@ func TestBadInput(t *testing.T) {
 		change(&p)
 		return p
 	}
+	taken := good.History()
+	taken.Spent = append(taken.Spent, Spent{taken.Spent[0].Lot, -50})
 	fixed := Sampling{Policy: Fixed, Lot: 10, Records: 5}
 	endless := good.History()
 	endless.Spent = []Spent{{endless.Spent[0].Lot, math.MaxInt}, {endless.Spent[0].Lot, math.MaxInt}}
@@ -180,29 +182,33 @@ func TestBadInput(t *testing.T) {
 		return History{Spent: []Spent{{Lot{good.Sampling, []Query{{"a", Laplace, sensitivity, noise}}}, 1}}}
 	}
 	for what, err := range map[string]error{
-		"sensitivity":   second(Epsilon(query(-1, 1), 1e-5, "rdp")),
-		"no number":     second(Epsilon(query(math.NaN(), 1), 1e-5, "rdp")),
-		"no bound":      second(Epsilon(query(math.Inf(1), 1), 1e-5, "rdp")),
-		"endless noise": second(Epsilon(query(1, math.Inf(1)), 1e-5, "rdp")),
-		"points":        second(Epsilon(wide, 1e-5, "pld")),
-		"delta 0":       second(Epsilon(good.History(), 0, "pld")),
-		"delta 1":       second(Epsilon(good.History(), 1, "pld")),
-		"delta NaN":     second(Epsilon(good.History(), math.NaN(), "pld")),
-		"accountant":    second(Epsilon(good.History(), 1e-5, "abacus")),
-		"rate 0":        second(Epsilon(with(func(p *Plan) { p.Sampling.Rate = 0 }).History(), 1e-5, "rdp")),
-		"rate 2":        second(Epsilon(with(func(p *Plan) { p.Sampling.Rate = 2 }).History(), 1e-5, "rdp")),
-		"noise 0":       second(Epsilon(with(func(p *Plan) { p.Noise = 0 }).History(), 1e-5, "rdp")),
-		"noise NaN":     second(Epsilon(with(func(p *Plan) { p.Noise = math.NaN() }).History(), 1e-5, "rdp")),
-		"lot too large": second(Epsilon(with(func(p *Plan) { p.Sampling = fixed }).History(), 1e-5, "rdp")),
-		"policy":        second(Epsilon(with(func(p *Plan) { p.Sampling.Policy = "raffle" }).History(), 1e-5, "rdp")),
-		"adjacency":     second(Epsilon(with(func(p *Plan) { p.Adjacency = "far" }).History(), 1e-5, "rdp")),
-		"lots":          second(Epsilon(endless, 1e-5, "rdp")),
-		"epsilon":       second(Delta(good.History(), -1, "rdp")),
-		"filter":        second(NewFilter(1, 1.5, 3, AddRemove)),
-		"order":         second(NewFilter(1, 1e-5, 1, AddRemove)),
-		"target":        second(CalibrateNoise(good, 0, 1e-5, "pld")),
-		"no steps":      second(CalibrateNoise(with(func(p *Plan) { p.Steps = 0 }), 1, 1e-5, "pld")),
-		"no rate":       second(CalibrateRate(with(func(p *Plan) { p.Sampling.Policy = Every }), 1, 1e-5, "pld")),
+		"sensitivity":    second(Epsilon(query(-1, 1), 1e-5, "rdp")),
+		"no number":      second(Epsilon(query(math.NaN(), 1), 1e-5, "rdp")),
+		"no bound":       second(Epsilon(query(math.Inf(1), 1), 1e-5, "rdp")),
+		"endless noise":  second(Epsilon(query(1, math.Inf(1)), 1e-5, "rdp")),
+		"points":         second(Epsilon(wide, 1e-5, "pld")),
+		"delta 0":        second(Epsilon(good.History(), 0, "pld")),
+		"delta 1":        second(Epsilon(good.History(), 1, "pld")),
+		"delta NaN":      second(Epsilon(good.History(), math.NaN(), "pld")),
+		"accountant":     second(Epsilon(good.History(), 1e-5, "abacus")),
+		"rate 0":         second(Epsilon(with(func(p *Plan) { p.Sampling.Rate = 0 }).History(), 1e-5, "rdp")),
+		"rate 2":         second(Epsilon(with(func(p *Plan) { p.Sampling.Rate = 2 }).History(), 1e-5, "rdp")),
+		"noise 0":        second(Epsilon(with(func(p *Plan) { p.Noise = 0 }).History(), 1e-5, "rdp")),
+		"noise NaN":      second(Epsilon(with(func(p *Plan) { p.Noise = math.NaN() }).History(), 1e-5, "rdp")),
+		"lot too large":  second(Epsilon(with(func(p *Plan) { p.Sampling = fixed }).History(), 1e-5, "rdp")),
+		"mechanism":      second(Epsilon(with(func(p *Plan) { p.Groups = []Query{{"a", "dice", 1, 1}} }).History(), 1e-5, "rdp")),
+		"policy":         second(Epsilon(with(func(p *Plan) { p.Sampling.Policy = "raffle" }).History(), 1e-5, "rdp")),
+		"adjacency":      second(Epsilon(with(func(p *Plan) { p.Adjacency = "far" }).History(), 1e-5, "rdp")),
+		"lot of none":    second(Epsilon(with(func(p *Plan) { p.Sampling = Sampling{Policy: Fixed, Records: 5} }).History(), 1e-5, "rdp")),
+		"a pass of none": second(Epsilon(with(func(p *Plan) { p.Sampling = Sampling{Policy: Shuffle, Records: 5} }).History(), 1e-5, "rdp")),
+		"negative lots":  second(Epsilon(taken, 1e-5, "rdp")),
+		"lots":           second(Epsilon(endless, 1e-5, "rdp")),
+		"epsilon":        second(Delta(good.History(), -1, "rdp")),
+		"filter":         second(NewFilter(1, 1.5, 3, AddRemove)),
+		"order":          second(NewFilter(1, 1e-5, 1, AddRemove)),
+		"target":         second(CalibrateNoise(good, 0, 1e-5, "pld")),
+		"no steps":       second(CalibrateNoise(with(func(p *Plan) { p.Steps = 0 }), 1, 1e-5, "pld")),
+		"no rate":        second(CalibrateRate(with(func(p *Plan) { p.Sampling.Policy = Every }), 1, 1e-5, "pld")),
 	} {
 		if !errors.Is(err, ErrArgument) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", what, err)

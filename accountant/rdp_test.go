@@ -74,7 +74,52 @@ func TestRDPOfSampledLaplace(t *testing.T) {
 		if !(got >= want*(1-1e-4) && got <= want*1.1) || order == math.Floor(order) && !(got <= want*(1+1e-4)) {
 			t.Errorf("order %v: %v, want %v", order, got, want)
 		}
+		sum = 1 // of a record replaced, on both sides of ε = 0
+		for x := shift/2 + step/2; x < 40; x += step {
+			r := 1 - rate + rate*math.Exp(math.Abs(x)-math.Abs(x-shift))
+			sum += math.Exp(-math.Abs(x)) / 2 * step * (math.Pow(r, order) + math.Pow(r, 1-order) - 1 - r)
+		}
+		replaced := e
+		replaced.replace = true
+		if got, want := rdpOf(replaced, order), math.Log(sum)/(order-1); !(got >= want*(1-1e-4) && got <= 2*want) {
+			t.Errorf("order %v, replaced: %v, want at least %v and not far above", order, got, want)
+		}
 	}
+}
+
+// Of a record that is hardly ever drawn, all divergences are order/2·E (r - 1)² to within the
+// rate: of Gaussians E (r - 1)² is rate²·(e^shift² - 1), of opposed ones
+// 4·rate²·sinh(shift²), and of any two records that beyond the middle counts twice.
+func TestRareRecords(t *testing.T) {
+	for _, rate := range []float64{1e-12, 1e-8} {
+		for _, shift := range []float64{.02, .3, 1} {
+			for _, order := range []float64{1.1, 2, 7.5, 40} {
+				if order*shift > 15 { // where higher moments count
+					continue
+				}
+				square := order / 2 * rate * rate
+				near(t, "sampled", rdpSampledGaussian(rate, shift, order), square*math.Expm1(shift*shift), 1e-5)
+				near(t, "opposed", rdpOpposed(rate, shift, order), square*4*math.Sinh(shift*shift), 1e-5)
+				above := func(x float64) float64 { return math.Erfc(x/math.Sqrt2) / 2 }
+				half := math.Exp(shift*shift)*above(-1.5*shift) - 2*above(-shift/2) + above(shift/2)
+				near(t, "replaced", rdpReplacedGaussian(rate, shift, order), 2*square*half, 1e-5)
+			}
+		}
+	}
+}
+
+// Noise of other kinds costs what closed forms say.
+func TestOtherNoiseUnsampled(t *testing.T) {
+	const delta, scale, steps = 1e-5, 20., 100
+	of := func(m Mechanism, accountant string) float64 {
+		return epsilonOf(t, History{Spent: []Spent{lots(1, steps, Query{"g", m, 1, scale})}}, delta, accountant).Epsilon
+	}
+	for _, accountant := range []string{"rdp", "zcdp", "gdp", "moments"} {
+		near(t, "discrete Gaussian, "+accountant, of(DiscreteGaussian, accountant), of(Gaussian, accountant), 1e-9)
+	}
+	near(t, "Laplace, zcdp", of(Laplace, "zcdp"), of(Gaussian, "zcdp"), 1e-9)
+	near(t, "Laplace, naive", of(Laplace, "naive"), steps/scale, 1e-9)
+	near(t, "Laplace, strong", of(Laplace, "strong"), math.Sqrt(-2*math.Log(delta)*steps)/scale+steps/scale*math.Expm1(1/scale), 1e-6)
 }
 
 func TestCalibrateRDPNoise(t *testing.T) {
