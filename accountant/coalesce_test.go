@@ -19,10 +19,13 @@ func TestCoalesceDominates(t *testing.T) {
 			rate := .001 * (1 + float64(i%rates)/float64(rates))
 			before = append(before, counted{event{rate: rate, gaussian: math.Exp(r.NormFloat64())}, 1 + r.IntN(3)})
 		}
-		other := counted{event{rate: .5, laplace: []float64{1}}, 7} // which is left as it is
+		others := []counted{{event{rate: .5, laplace: []float64{1}}, 7}, {event{rate: .5, laplace: []float64{2}}, 5}} // which are left as they are
 		for _, up := range []bool{true, false} {
-			if list := coalesce(append([]counted{other}, before...), limit+1, up); !slices.ContainsFunc(list, func(e counted) bool { return len(e.laplace) == 1 && e.count == 7 }) {
-				t.Fatal("lots of other noise were lost")
+			list := coalesce(append(slices.Clone(others), before...), limit+2, up)
+			for _, other := range others {
+				if !slices.ContainsFunc(list, func(e counted) bool { return slices.Equal(e.laplace, other.laplace) && e.count == other.count }) {
+					t.Fatalf("%+v was lost", other)
+				}
 			}
 		}
 		upper, lower := coalesce(before, limit, true), coalesce(before, limit, false)

@@ -178,6 +178,7 @@ func TestBadInput(t *testing.T) {
 	endless := good.History()
 	endless.Spent = []Spent{{endless.Spent[0].Lot, math.MaxInt}, {endless.Spent[0].Lot, math.MaxInt}}
 	wide := History{Spent: []Spent{{Lot{good.Sampling, []Query{{"a", DiscreteGaussian, 1e12, 1}}}, 1}}}
+	half := History{Spent: []Spent{{Lot{good.Sampling, []Query{{"a", DiscreteGaussian, 1.5, 3}}}, 1}}}
 	query := func(sensitivity, noise float64) History {
 		return History{Spent: []Spent{{Lot{good.Sampling, []Query{{"a", Laplace, sensitivity, noise}}}, 1}}}
 	}
@@ -187,6 +188,7 @@ func TestBadInput(t *testing.T) {
 		"no bound":       second(Epsilon(query(math.Inf(1), 1), 1e-5, "rdp")),
 		"endless noise":  second(Epsilon(query(1, math.Inf(1)), 1e-5, "rdp")),
 		"points":         second(Epsilon(wide, 1e-5, "pld")),
+		"half a point":   second(Epsilon(half, 1e-5, "pld")),
 		"delta 0":        second(Epsilon(good.History(), 0, "pld")),
 		"delta 1":        second(Epsilon(good.History(), 1, "pld")),
 		"delta NaN":      second(Epsilon(good.History(), math.NaN(), "pld")),

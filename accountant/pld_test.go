@@ -120,6 +120,9 @@ func TestFixedPublished(t *testing.T) {
 	if pld, rdp := epsilonOf(t, h, 1e-5, "pld"), epsilonOf(t, h, 1e-5, "rdp"); rdp.Epsilon < pld.Epsilon {
 		t.Errorf("rdp %v is below pld %v", rdp.Epsilon, pld.Epsilon)
 	}
+	if pld, rdp := deltaOf(t, h, 12, "pld"), deltaOf(t, h, 12, "rdp"); rdp.Delta < pld.Delta {
+		t.Errorf("δ by rdp %v is below that by pld %v", rdp.Delta, pld.Delta)
+	}
 }
 
 // What is published for lots of a fixed size is no bound for any data, what is proven

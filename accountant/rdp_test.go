@@ -108,6 +108,13 @@ func TestRareRecords(t *testing.T) {
 	}
 }
 
+// The middle of what tells two records apart in that case lies far out on both sides.
+func TestRareRecordsFarOut(t *testing.T) {
+	const rate, shift = 1e-28, 5
+	near(t, "sampled", rdpSampledGaussian(rate, shift, 2), rate*rate*math.Expm1(shift*shift), 1e-5)
+	near(t, "opposed", rdpOpposed(rate, shift, 2), 4*rate*rate*math.Sinh(shift*shift), 1e-5)
+}
+
 // Noise of other kinds costs what closed forms say.
 func TestOtherNoiseUnsampled(t *testing.T) {
 	const delta, scale, steps = 1e-5, 20., 100
