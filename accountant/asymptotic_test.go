@@ -31,7 +31,9 @@ func TestAsymptoticMoments(t *testing.T) {
 			t.Errorf("%+v: %v, want a bad argument", p, err)
 		}
 	}
-	if _, err := AsymptoticMoments(plan(0.1, 1, 1), 1); !errors.Is(err, ErrArgument) {
-		t.Errorf("delta 1: %v, want a bad argument", err)
+	for _, delta := range []float64{0, 1} {
+		if _, err := AsymptoticMoments(plan(0.1, 1, 1), delta); !errors.Is(err, ErrArgument) {
+			t.Errorf("delta %v: %v, want a bad argument", delta, err)
+		}
 	}
 }

@@ -23,6 +23,7 @@ func TestOtherWritersMayWriteOtherwise(t *testing.T) {
 		` { "spend" : 3 , "lot" : ` + strings.ReplaceAll(fullLot, ":", "\t: ") + " " + noPrev,
 		`{"lot":` + fullLot + `,"spend":3` + noPrev,
 		`{"spend":3,"lot":` + strings.NewReplacer("0.5", "5.0E-1", "2.5", "25e-1", `"all"`, `"\u0061ll"`).Replace(fullLot) + noPrev,
+		`{"spend":3,"lot":` + strings.NewReplacer("0.5", "0.005e2", "2.5", "0.25E+1").Replace(fullLot) + noPrev,
 		`{"spend":3,"lot":{"queries":[{"noise":2.5,"sensitivity":1,"mechanism":"gaussian","group":"all"}],"sampling":{"records":7,"rate":0.5,"policy":"poisson"}}` + noPrev,
 	} {
 		var p parser
@@ -68,7 +69,9 @@ func TestParserIsStrict(t *testing.T) {
 		change(`2.5`, `NaN`), change(`2.5`, `Infinity`), change(`2.5`, `+2.5`), change(`2.5`, `null`), change(`2.5`, `0`),
 		change(`2.5}]`, `2.5}`), change(`2.5}]`, `2.5},]`), change(`[{`, `[`), change(`"noise"`, `"Noise"`),
 		change(`"all"`, "\"a\x01ll\""), change(`"all"`, "\"a\xffll\""), change(`"all"`, `"\x61ll"`), change(`"all"`, `"all`),
-		change(`,"noise":2.5`, ``), change(`"rate":0.5`, `"rate":0.5,"rate":0.1`), change(`"rate":0.5`, `"rate":1.5`),
+		change(`,"noise":2.5`, ``), change(`"sensitivity":1,`, ``), change(`"group":"all",`, ``), change(`"mechanism":"gaussian",`, ``),
+		change(`"rate":0.5`, `"rate"=0.5`), change(`"queries":[`, `"queries":{`), string(sealed(spend(fullLot))),
+		`{"ledger":"dptrain","version":1,"unit":"example","records":1,"adjacency":"zero-out","secure":null`, change(`"rate":0.5`, `"rate":0.5,"rate":0.1`), change(`"rate":0.5`, `"rate":1.5`),
 		change(`"records":7}`, `"records":7,"seed":1}`),
 		spend(`{"sampling":{"policy":"none"}}`), spend(`{"sampling":{"policy":"none"},"queries":[]}`), spend(`{}`), spend(`[]`), spend(``),
 	} {

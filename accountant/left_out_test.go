@@ -87,6 +87,15 @@ func TestDoubtsWidenTheBracket(t *testing.T) {
 			t.Errorf("%s: the upper bound is higher by %v, want %v; the lower one lower by %v, want %v", doubt.name, up, doubt.up, down, doubt.down)
 		}
 	}
+	off, drift := 0.0, 0.0 // by how much the sum of the frequencies may round
+	for j, re := range plain.upper.re {
+		height := math.Hypot(re, plain.upper.im[j])
+		off += unit * height * (16 + float64(plain.upper.band.count))
+		drift += unit * height * 4 * plain.upper.step * float64(j)
+	}
+	if !(plain.upper.off > off && plain.upper.drift >= drift*(1-1e-9)) {
+		t.Errorf("a sum is said to be off by %v and %v·ε, and rounds by %v and %v·ε", plain.upper.off, plain.upper.drift, off, drift)
+	}
 	if !(slices.Max(plain.upper.doubt) > 0 && plain.upper.rough > 0) {
 		t.Error("rounding is not counted")
 	}
@@ -97,5 +106,61 @@ func TestDoubtsWidenTheBracket(t *testing.T) {
 	}
 	if got := plain.deltaUp(at.limit * 1.01); got != 1 {
 		t.Errorf("above what was looked at δ is at most %v", got)
+	}
+}
+
+// TestHighFrequencies: what is said of frequencies that are not looked at is no less than
+// what they would add.
+func TestHighFrequencies(t *testing.T) {
+	const epsilon = .5
+	c, err := newComposer(spending{events: []counted{{event{rate: .6, gaussian: 1}, 3}, {event{rate: .2, laplace: []float64{1}}, 2}, {event{rate: 1, gaussian: .2}, 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := c.whole(removing, math.Inf(1), 1e-30)
+	at := c.target(w, w.tiltForEpsilon(epsilon), epsilon, -2, 1)
+	at.limit = epsilon
+	s, _ := c.compose(c.upper, removing, at)
+	r := newReach(s)
+	least := 0.0
+	for i, e := range s.events {
+		for from := .1; from < 50; from *= 1.1 {
+			for k := range r.bulks[i] {
+				bound := r.bulks[i][k].bound(from, from*ladder)
+				least = min(least, bound)
+				for _, part := range []float64{0, .5, 1} {
+					frequency := from * math.Pow(ladder, part)
+					re, im := 0.0, 0.0
+					for i, m := range e.mass {
+						re, im = re+m*math.Cos(frequency*e.loss[i]), im+m*math.Sin(frequency*e.loss[i])
+					}
+					if size := e.count * math.Log(math.Hypot(re, im)); !(size <= bound+1e-9) {
+						t.Fatalf("event %d, from %v, at %v: %v, said to be at most %v", i, from, frequency, size, bound)
+					}
+				}
+			}
+		}
+	}
+	if !(least < -.2) {
+		t.Errorf("no bound is below %v: the test proves little", least)
+	}
+	for _, period := range []float64{3, 30} {
+		for _, blur := range []float64{1e-3, 3e-2, 1} {
+			for _, enough := range []float64{1e-6, 1e-3, .1} {
+				step := 2 * math.Pi / period
+				top, rest := r.up(step, blur, enough)
+				s.evaluate(band{step, int(50 / math.Sqrt(blur) / step), blur}, 0)
+				sum := 0.0
+				for j, grow := range s.grow {
+					if frequency := step * float64(j); frequency > top {
+						size, _ := weight(s.tilt, frequency)
+						sum += step / math.Pi * size * math.Exp(grow-blur*frequency*frequency/2)
+					}
+				}
+				if !(sum <= rest && rest <= enough) {
+					t.Errorf("period %v, blur %v: above %v frequencies add %v, said to be %v, of %v", period, blur, top, sum, rest, enough)
+				}
+			}
+		}
 	}
 }

@@ -117,7 +117,7 @@ func TestReplacedLimit(t *testing.T) {
 // record and of what is proven of any two.
 func TestReplacedDivergence(t *testing.T) {
 	for _, c := range []struct{ rate, shift, order float64 }{
-		{.1, 1, 2}, {.01, 2, 8}, {.5, .5, 1.5}, {.001, .3, 30}, {.3, 4, 1.1}, {.05, 1, 64}, {1e-5, .8, 5}, {.02, 6, 40}, {.1, 6, 2}, {1e-4, .1, 290},
+		{.1, 1, 2}, {.01, 2, 8}, {.5, .5, 1.5}, {.001, .3, 30}, {.3, 4, 1.1}, {.05, 1, 64}, {1e-5, .8, 5}, {.02, 6, 40}, {.1, 6, 2}, {1e-4, .1, 290}, {1e-4, .2, 290},
 	} {
 		got := rdpOpposed(c.rate, c.shift, c.order)
 		const step = 1.0 / 512
@@ -205,6 +205,9 @@ func TestReplacedFromBothSides(t *testing.T) {
 		}
 		if p := k.pairOf(c.event, removing, math.Inf(1), 1e-9); p.direction != c.want {
 			t.Errorf("%+v, proven: %v: direction %v, want %v", c.event, c.proven, p.direction, c.want)
+		}
+		if p := k.pairOf(c.event, adding, math.Inf(1), 1e-9); p.direction != max(c.want, adding) {
+			t.Errorf("%+v, proven: %v: the other direction is %v", c.event, c.proven, p.direction)
 		}
 	}
 }

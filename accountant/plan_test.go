@@ -178,7 +178,8 @@ func TestBadInput(t *testing.T) {
 	endless := good.History()
 	endless.Spent = []Spent{{endless.Spent[0].Lot, math.MaxInt}, {endless.Spent[0].Lot, math.MaxInt}}
 	wide := History{Spent: []Spent{{Lot{good.Sampling, []Query{{"a", DiscreteGaussian, 1e12, 1}}}, 1}}}
-	half := History{Spent: []Spent{{Lot{good.Sampling, []Query{{"a", DiscreteGaussian, 1.5, 3}}}, 1}}}
+	half := History{Spent: []Spent{{Lot{good.Sampling, []Query{{"a", DiscreteGaussian, 1.25, 3}}}, 1}}}
+	halfFixed := History{Spent: []Spent{{Lot{Sampling{Policy: Fixed, Lot: 5, Records: 50}, half.Spent[0].Lot.Queries}, 1}}}
 	query := func(sensitivity, noise float64) History {
 		return History{Spent: []Spent{{Lot{good.Sampling, []Query{{"a", Laplace, sensitivity, noise}}}, 1}}}
 	}
@@ -189,6 +190,9 @@ func TestBadInput(t *testing.T) {
 		"endless noise":  second(Epsilon(query(1, math.Inf(1)), 1e-5, "rdp")),
 		"points":         second(Epsilon(wide, 1e-5, "pld")),
 		"half a point":   second(Epsilon(half, 1e-5, "pld")),
+		"of fixed lots":  second(Epsilon(halfFixed, 1e-5, "rdp")),
+		"their delta":    second(Delta(halfFixed, 1, "rdp")),
+		"their strong":   second(Epsilon(halfFixed, 1e-5, "strong")),
 		"delta 0":        second(Epsilon(good.History(), 0, "pld")),
 		"delta 1":        second(Epsilon(good.History(), 1, "pld")),
 		"delta NaN":      second(Epsilon(good.History(), math.NaN(), "pld")),
@@ -219,6 +223,7 @@ func TestBadInput(t *testing.T) {
 	for what, err := range map[string]error{
 		"steps": second(CalibrateSteps(with(func(p *Plan) { p.Noise = .2; p.Sampling.Rate = 1 }), .1, 1e-5, "pld")),
 		"rate":  second(CalibrateRate(with(func(p *Plan) { p.Noise = .05; p.Steps = 1e9 }), .01, 1e-15, "rdp")),
+		"a lot": second(CalibrateRate(with(func(p *Plan) { p.Sampling = Sampling{Policy: Fixed, Records: 50}; p.Noise = .05 }), .01, 1e-15, "zcdp")),
 		"order": second(NewFilter(.1, 1e-9, 3, AddRemove)),
 	} {
 		if !errors.Is(err, ErrUnreachable) {

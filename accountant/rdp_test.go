@@ -115,8 +115,8 @@ func TestRareRecordsFarOut(t *testing.T) {
 	near(t, "opposed", rdpOpposed(rate, shift, 2), 4*rate*rate*math.Sinh(shift*shift), 1e-5)
 }
 
-// Noise of other kinds costs what closed forms say.
-func TestOtherNoiseUnsampled(t *testing.T) {
+// What closed forms say of lots of other noise, and of their sums.
+func TestClosedForms(t *testing.T) {
 	const delta, scale, steps = 1e-5, 20., 100
 	of := func(m Mechanism, accountant string) float64 {
 		return epsilonOf(t, History{Spent: []Spent{lots(1, steps, Query{"g", m, 1, scale})}}, delta, accountant).Epsilon
@@ -126,6 +126,10 @@ func TestOtherNoiseUnsampled(t *testing.T) {
 	}
 	near(t, "Laplace, zcdp", of(Laplace, "zcdp"), of(Gaussian, "zcdp"), 1e-9)
 	near(t, "Laplace, naive", of(Laplace, "naive"), steps/scale, 1e-9)
+	near(t, "naive", of(Gaussian, "naive"), steps*gaussianEpsilon(1/scale, delta/steps), 1e-9)
+	const rate = .05
+	near(t, "naive, sampled", epsilonOf(t, poisson(rate, 1, steps), delta, "naive").Epsilon,
+		steps*math.Log1p(rate*math.Expm1(gaussianEpsilon(1, delta/(rate*steps)))), 1e-9)
 	near(t, "Laplace, strong", of(Laplace, "strong"), math.Sqrt(-2*math.Log(delta)*steps)/scale+steps/scale*math.Expm1(1/scale), 1e-6)
 }
 

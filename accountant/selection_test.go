@@ -206,6 +206,9 @@ func TestSelectionsThatCannotBe(t *testing.T) {
 			t.Errorf("δ = %v was taken", delta)
 		}
 	}
+	if _, err := (Runs{1, 0}).Quantile(.5); err == nil {
+		t.Error("a quantile of no runs was taken")
+	}
 	for _, u := range []float64{-0.1, 1, math.NaN()} {
 		if _, err := good.Runs.Quantile(u); err == nil {
 			t.Error(fmt.Sprint("quantile ", u, " was taken"))
