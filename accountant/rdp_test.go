@@ -113,6 +113,8 @@ func TestRareRecordsFarOut(t *testing.T) {
 	const rate, shift = 1e-28, 5
 	near(t, "sampled", rdpSampledGaussian(rate, shift, 2), rate*rate*math.Expm1(shift*shift), 1e-5)
 	near(t, "opposed", rdpOpposed(rate, shift, 2), 4*rate*rate*math.Sinh(shift*shift), 1e-5)
+	// Of a high order there is a second place, further out, but nothing in it.
+	near(t, "sampled, a high order", rdpSampledGaussian(1e-12, .2, 290), 145e-24*math.Expm1(.04), 1e-5)
 }
 
 // What closed forms say of lots of other noise, and of their sums.
