@@ -1,0 +1,246 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/internal/plan"
+)
+
+// ahead is a pipeline on the CPU. It computes a microbatch when the next one is there and
+// spoils the memory that it gave for it, as a device may.
+type ahead struct {
+	plan.Machine
+	stays    bool // the data set
+	read     func(dst [][]float32, rows []int) error
+	sizes    []int // numbers in each of the inputs
+	vectors  int
+	formula  clip.Formula
+	next     given
+	waiting  *given
+	counted  plan.Tally
+	followed int
+}
+
+// given is what the host gives of a microbatch.
+type given struct {
+	rows            []int32
+	inputs          [][]float32
+	weights, ticket []float32
+	records         int
+	bounds          []float64
+}
+
+func (a *ahead) give() {
+	spoilt := func(n int) (x []float32) {
+		for range n {
+			x = append(x, float32(math.NaN()))
+		}
+		return x
+	}
+	a.next = given{weights: spoilt(len(a.Machine.RecordWeights())), ticket: spoilt(len(a.Machine.Ticket()))}
+	for _, n := range a.sizes {
+		a.next.inputs = append(a.next.inputs, spoilt(n))
+	}
+	if a.stays {
+		a.next.rows = slices.Repeat([]int32{math.MinInt32}, a.sizes[1])
+	}
+}
+
+func (a *ahead) Follow(f clip.Formula, examples int, read func([][]float32, []int) error) error {
+	a.formula, a.read = f, read
+	a.stays = a.stays && read != nil
+	a.followed = examples
+	a.counted.Within = make([]int, len(f.Groups))
+	a.give()
+	return nil
+}
+
+func (a *ahead) Rows() []int32            { return a.next.rows }
+func (a *ahead) Input(k int) []float32    { return a.next.inputs[k] }
+func (a *ahead) RecordWeights() []float32 { return a.next.weights }
+func (a *ahead) Ticket() []float32        { return a.next.ticket }
+
+func (a *ahead) Push(records int, bounds []float64) error {
+	if err := a.compute(); err != nil {
+		return err
+	}
+	pushed := a.next
+	pushed.records, pushed.bounds = records, slices.Clone(bounds)
+	a.waiting = &pushed
+	a.give()
+	return nil
+}
+
+func (a *ahead) compute() error {
+	if a.waiting == nil {
+		return nil
+	}
+	w := *a.waiting
+	a.waiting = nil
+	copy(a.Machine.RecordWeights(), w.weights)
+	copy(a.Machine.Ticket(), w.ticket)
+	if w.rows != nil {
+		there := slices.IndexFunc(w.rows, func(r int32) bool { return r < 0 })
+		if there < 0 {
+			there = len(w.rows)
+		}
+		rows, dst := make([]int, there), make([][]float32, len(a.sizes))
+		for i := range rows {
+			rows[i] = int(w.rows[i])
+		}
+		for k, in := range w.inputs {
+			clear(in)
+			dst[k] = in[:len(in)/len(w.rows)*there]
+		}
+		if err := a.read(dst, rows); err != nil {
+			return err
+		}
+	}
+	for k, in := range w.inputs {
+		copy(a.Machine.Input(k), in)
+	}
+	if err := a.Forward(); err != nil {
+		return err
+	}
+	for r := range a.Factors(0) {
+		a.factor(r, w)
+		if r < w.records {
+			a.lose(r, w)
+		}
+	}
+	return a.Add()
+}
+
+// factor follows the formula for one record.
+func (a *ahead) factor(r int, w given) {
+	taken := r < w.records
+	for v := range a.vectors {
+		a.Factors(v)[r] = 0
+		if sq := a.Squared(v)[r]; r < w.records && !(sq >= 0 && sq <= math.MaxFloat32) {
+			taken = false
+		}
+	}
+	if !taken {
+		if r < w.records {
+			a.counted.Refused++
+		}
+		return
+	}
+	whole := true
+	for g, f := range a.formula.Groups {
+		sum := f.Absolute
+		for i, v := range f.Vectors {
+			sum += f.Weights[i] * float64(a.Squared(v)[r])
+		}
+		upper := math.Sqrt(sum * a.formula.Inverse)
+		c := min(1, w.bounds[g]/upper, w.bounds[g]*a.formula.Margin/upper)
+		if upper <= w.bounds[g] {
+			a.counted.Within[g]++
+		}
+		whole = whole && float32(c) >= 1
+		for _, v := range f.Vectors {
+			a.Factors(v)[r] = float32(c)
+		}
+	}
+	if whole {
+		a.counted.Whole++
+	}
+}
+
+// lose adds the mean loss of a record's examples.
+func (a *ahead) lose(r int, w given) {
+	each := len(a.Losses()) / len(a.Factors(0))
+	sum, count := 0.0, 0
+	for i := r * each; i < (r+1)*each; i++ {
+		if w.weights == nil || w.weights[i] > 0 {
+			sum += float64(a.Losses()[i])
+			count++
+		}
+	}
+	a.counted.Loss += sum / float64(count)
+}
+
+func (a *ahead) Tally(t *plan.Tally) error {
+	if err := a.compute(); err != nil {
+		return err
+	}
+	copy(t.Within, a.counted.Within)
+	within := t.Within
+	*t = a.counted
+	t.Within = within
+	clear(a.counted.Within)
+	a.counted = plan.Tally{Within: a.counted.Within}
+	return nil
+}
+
+// A device that takes the next microbatch while it works on one gives the bits of one that
+// the host leads, whether it keeps the data set or is sent every example, and the one who
+// trains reads the same of each lot.
+func TestRunsThatADeviceLeads(t *testing.T) {
+	for what, change := range map[string]func(*Config){
+		"examples": func(c *Config) {
+			x, labels := make([]float32, 60*features), make([]float32, 60)
+			for i := range x {
+				x[i] = float32(i%11) / 10
+			}
+			x[0] = math.MaxFloat32 // the norm is not a number
+			c.Train, c.Lot = table(x, labels, nil), 45
+		},
+		"adaptive": func(c *Config) {
+			c.Clipping = clip.Flat(clip.Quantile{Initial: 0.5, Target: 0.5, Rate: 0.5, Noise: 4}, nil)
+		},
+		"users": func(c *Config) {
+			x, labels, users := make([]float32, 60*features), make([]float32, 60), make([]int32, 60)
+			for i := range users {
+				x[i*features], labels[i], users[i] = float32(i%7), float32(i%classes), int32(i%23)
+			}
+			c.Train, c.Records = table(x, labels, users), Records{Users: true, Examples: 3}
+		},
+		"views": func(c *Config) {
+			c.Augmentation = Augmentation{2, func(view [][]float32, r *rand.Rand) { view[0][0] += r.Float32() }}
+		},
+	} {
+		for _, stays := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/%v", what, stays), func(t *testing.T) {
+				c := ordinary(t)
+				c.Network, c.Microbatch = dropping(0.5), 5
+				change(&c)
+				host := start(t, c)
+				c.Ledger += "2"
+				led := start(t, c)
+				a := &ahead{Machine: led.machine, stays: stays, vectors: len(led.program.Vectors)}
+				for k := range c.Train.Columns() {
+					a.sizes = append(a.sizes, len(led.machine.Input(k)))
+				}
+				led.machine = a
+				if err := led.follow(); err != nil {
+					t.Fatal(err)
+				}
+				if a.followed != c.Train.Len() || led.pipeline == nil {
+					t.Fatalf("a data set of %d examples was announced, want %d", a.followed, c.Train.Len())
+				}
+				var seen []Private
+				train(t, host, func(*Progress) error { seen = append(seen, host.Private()); return nil })
+				train(t, led, func(*Progress) error {
+					got, want := led.Private(), seen[0]
+					if math.Abs(got.Loss-want.Loss) < 1e-12 {
+						got.Loss = want.Loss
+					}
+					if got != want {
+						t.Errorf("of a lot %+v was read, want %+v", got, want)
+					}
+					seen = seen[1:]
+					return nil
+				})
+				if got, want := weights(t, led), weights(t, host); !slices.Equal(got, want) {
+					t.Errorf("weights %v, want %v", got, want)
+				}
+			})
+		}
+	}
+}
