@@ -2,20 +2,13 @@ package main
 
 import (
 	"context"
-	crand "crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"math/big"
-	"os"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 
 	"github.com/dptrain/dptrain/accountant"
-	"github.com/dptrain/dptrain/engine"
 )
 
 // chosen is what tune answers on private data. All of it is the outcome of the
@@ -42,34 +35,6 @@ type winner struct {
 	MAE       *float64 `json:"validation_mae,omitempty"`
 	Deviation float64  `json:"deviation"` // of the noise in either
 	*missed
-}
-
-// chooseShare is what the validation that runs are compared by may cost alone, of
-// one run's ε. Composed with the lots it adds about a thirtieth to their noise.
-const chooseShare = 0.25
-
-// runsFolder holds what the runs of a choice write, while it goes on.
-const runsFolder = ".runs"
-
-// parseRuns reads --runs.
-func parseRuns(text string, mean int) (accountant.Runs, error) {
-	r := accountant.Runs{Mean: float64(mean)}
-	switch text {
-	case "geometric":
-		r.Shape = 1
-	case "logarithmic":
-	case "poisson":
-		r.Shape = math.Inf(1)
-	default:
-		var err error
-		if r.Shape, err = strconv.ParseFloat(text, 64); err != nil || math.IsInf(r.Shape, 0) {
-			return r, unknownName("--runs", text, []string{"geometric", "logarithmic", "poisson", "a shape above -1"})
-		}
-	}
-	if _, err := r.Quantile(0); err != nil {
-		return r, wrong("--runs %s --trials %d: %w", text, mean, err)
-	}
-	return r, nil
 }
 
 // choose selects a setting, and the model that it gave, on private data. The
@@ -141,23 +106,6 @@ func (s *settings) checkChoice(base *job) error {
 	return nil
 }
 
-// candidates are the settings to choose among, accounted as a choice is.
-func (s *settings) candidates(base *job, trials int) ([]*job, error) {
-	list := make([]*job, trials)
-	for i := range list {
-		v := s.variant(i, base)
-		v.accountant = "rdp"
-		v.forgetNoise()
-		one := *base
-		one.validationShare = chooseShare
-		var err error
-		if list[i], err = one.with(v); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
-}
-
 // flags are those that repeat the setting.
 func (j *job) flags() string {
 	return fmt.Sprintf("--clip %v --lr %v --lot %d --steps %d", j.set.clip, j.set.lr, j.config.Lot, j.config.Steps)
@@ -174,182 +122,6 @@ func scoreWords(j *job) string {
 		return "RMSE on public test data"
 	}
 	return "accuracy on public test data"
-}
-
-// share gives every setting the same ε, as much as the budget for all of them
-// allows, and states what they release.
-func (p *selection) share(settings []*job) (accountant.Answer, error) {
-	var answer accountant.Answer
-	cost := func(each float64) (float64, error) {
-		p.Candidates = p.Candidates[:0]
-		for _, j := range settings {
-			if err := j.recalibrate(each); err != nil {
-				return 0, err
-			}
-			h := engine.Foreseen(j.config)
-			p.Unit, p.Records, p.Adjacency = j.config.Records.Unit(), h.Header.Records, h.Header.Adjacency
-			p.Candidates = append(p.Candidates, candidate{j.flags(), spentOf(h)})
-		}
-		var err error
-		answer, err = p.accounted().Epsilon(p.Delta)
-		return answer.Epsilon, err
-	}
-	// All runs together cost more than one, and less than so much more. A share that
-	// is too small for the noise that is given hides nothing more by being smaller.
-	low, high := p.Budget/64, p.Budget
-	for high > low*1.005 {
-		middle := math.Sqrt(low * high)
-		all, err := cost(middle)
-		switch {
-		case err == nil && all > p.Budget:
-			high = middle
-		case err == nil || errors.Is(err, engine.ErrBudget):
-			low = middle
-		default:
-			return answer, err
-		}
-	}
-	all, err := cost(low)
-	if err == nil && all > p.Budget {
-		err = fmt.Errorf("%w: a choice costs ε = %.4g even where one run's is %.4g; raise the budget or δ, or lower --trials", engine.ErrBudget, all, low)
-	}
-	return answer, err
-}
-
-// recalibrate fixes the noise anew, for a budget of one run.
-func (j *job) recalibrate(epsilon float64) error {
-	j.set.forgetNoise()
-	j.set.epsilon = epsilon
-	if err := j.hide(epsilon); err != nil {
-		return err
-	}
-	var err error
-	j.config.Noise, err = engine.CalibrateNoise(j.config, j.set.epsilon)
-	j.config.StopAtEpsilon = 0
-	return err
-}
-
-// forgetNoise leaves the noise on what is released beside the lots to be worked out
-// again, where it was not given.
-func (s *settings) forgetNoise() {
-	for _, name := range []string{"validation-noise", "project-noise"} {
-		if !s.cmd.Flags().Changed(name) {
-			delete(s.given, name)
-		}
-	}
-}
-
-// outcome is what one run releases.
-type outcome struct {
-	merit, deviation float64
-	accuracy, mae    *float64 // one of them, or
-	missed           *missed
-	parameters       []engine.Parameter
-	directions       []float32 // of a projection
-}
-
-// winner is the outcome as that of the best run.
-func (o *outcome) winner(j *job) winner {
-	return winner{j.setting(), o.accuracy, o.mae, o.deviation, o.missed}
-}
-
-// bestOf runs as many settings as chance says, and gives the best outcome and its
-// setting. Of runs that did as well the first is best: as good as any, since they
-// are alike. All that the runs write lies in a folder of their own, and goes.
-func bestOf(ctx context.Context, settings []*job, number accountant.Runs, folder string) (best outcome, at int, err error) {
-	var eight [8]byte
-	crand.Read(eight[:]) // it never fails
-	count, err := number.Quantile(float64(binary.LittleEndian.Uint64(eight[:])>>11) * 0x1p-53)
-	if err != nil {
-		return best, 0, err
-	}
-	if count == 0 {
-		return best, 0, errors.New("the number of runs that was drawn is none, so nothing was chosen; the cost covers that outcome, and choosing again costs as much again")
-	}
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		return best, 0, err
-	}
-	defer os.RemoveAll(folder)
-	best.merit = math.Inf(-1)
-	for range count {
-		i, err := crand.Int(crand.Reader, big.NewInt(int64(len(settings))))
-		if err != nil {
-			return best, 0, err
-		}
-		got, err := settings[i.Int64()].once(ctx, filepath.Join(folder, "ledger.jsonl"))
-		if err != nil {
-			return best, 0, err
-		}
-		if got.merit > best.merit {
-			best, at = got, int(i.Int64())
-		}
-	}
-	return best, at, nil
-}
-
-// once trains with a setting, and scores what came out.
-func (j *job) once(ctx context.Context, ledger string) (out outcome, err error) {
-	c := j.config
-	c.Checkpoint, c.Ledger = "", ledger
-	defer os.Remove(ledger)
-	run, err := engine.New(c)
-	if err != nil {
-		return out, err
-	}
-	defer run.Close()
-	if err := run.Train(ctx, nil); err != nil {
-		return out, err
-	}
-	if out.parameters, err = run.Parameters(); err != nil {
-		return out, err
-	}
-	j.takeDirections(run)
-	out.directions = j.directions
-	if c.Validation.Set != nil {
-		released, err := run.Validate()
-		if err != nil {
-			return out, err
-		}
-		out.merit, out.deviation = released.Score, released.Deviation
-		if j.example.Targets > 0 {
-			out.mae = &released.MAE
-		} else {
-			out.accuracy = &released.Accuracy
-		}
-	} else {
-		got, err := score(j, out.parameters)
-		if err != nil {
-			return out, err
-		}
-		out.merit, out.missed = merit(&got), missedOf(&got)
-		if out.missed == nil {
-			out.accuracy = &got.Accuracy
-		}
-	}
-	if err := run.Close(); err != nil {
-		return out, err
-	}
-	return out, j.within(ledger)
-}
-
-// within refuses a run whose ledger says more than what was stated of it.
-func (j *job) within(ledger string) error {
-	h, err := accountant.Read(ledger)
-	if err != nil {
-		return err
-	}
-	spent, err := accountant.Epsilon(h, j.config.Delta, "rdp")
-	if err != nil {
-		return err
-	}
-	stated, err := accountant.Epsilon(engine.Foreseen(j.config), j.config.Delta, "rdp")
-	if err != nil {
-		return err
-	}
-	if !h.Header.Secure || spent.Epsilon > stated.Epsilon*(1+1e-9) {
-		return errors.New("a run's ledger says more than what was set aside for it: nothing is released")
-	}
-	return nil
 }
 
 func (a chosen) print(w io.Writer) {
