@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
@@ -154,7 +151,7 @@ func (a *asked) settle(json bool) error {
 func (s *screen) answer(e *engine.Evaluator, q data.Questions, reply reply, lines *sheet, out string) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
-	pace := s.pace(q.Len(), out != "")
+	pace := s.headway(q.Len(), out != "")
 	defer pace.bar.hide()
 	var cells []any
 	err := e.Answer(e.Weights(), q.Set, func(i int, output []float32) error {
@@ -185,128 +182,4 @@ func interruptedAt(done, all int, out string) error {
 		written = out + " was not written"
 	}
 	return &fault{exitInterrupted, fmt.Errorf("interrupted after %d of %d examples: %s", done, all, written)}
-}
-
-// pace tells how far a long answer has come.
-type pace struct {
-	screen      *screen
-	bar         *bar // nil where there is no terminal, or answers go to it
-	all         int
-	began, told time.Time
-}
-
-// pace begins one; beside says whether the terminal is free for it.
-func (s *screen) pace(all int, beside bool) *pace {
-	p := &pace{screen: s, all: all, began: time.Now(), told: time.Now()}
-	if _, shared := terminal(s.out); beside || !shared {
-		p.bar = s.bar(all)
-	}
-	return p
-}
-
-// show is a bar's, or a line at a tenth where nothing was seen for long.
-func (p *pace) show(done int) error {
-	if p.bar == nil && done%max(1, p.all/10) == 0 && done < p.all && time.Since(p.told) >= patience {
-		p.told = time.Now()
-		p.screen.note("example %d/%d, %s", done, p.all, strings.Join(p.words(done), ", "))
-	}
-	return p.bar.show(done, func() []string { return p.words(done) })
-}
-
-// words are the time left and the speed.
-func (p *pace) words(done int) []string {
-	took := time.Since(p.began)
-	return []string{timeLeft(took, done, p.all-done), speed(float64(done) / took.Seconds())}
-}
-
-// reply turns what a network answers to an example into the cells of a line: texts and
-// float32s.
-type reply struct {
-	columns []string
-	of      func(cells []any, output []float32) ([]any, error)
-}
-
-var errNotFinite = errors.New("what the model answers is not finite: the example has numbers far beyond those that it was trained on, or its training diverged")
-
-// reply is the model's: a class, or a number.
-func (b built) reply(scores bool) (reply, error) {
-	if b.Targets > 0 {
-		return b.number(scores)
-	}
-	if b.Schema.Next || len(b.Labels) > 0 {
-		return reply{}, errors.New("the model answers every step of an example, as one of the language does, and predict writes one answer an example; dptrain export DIR --format onnx writes it for programs that want all of them")
-	}
-	names := b.ClassNames
-	if len(names) != b.Classes {
-		names = make([]string, b.Classes)
-		for i := range names {
-			names[i] = strconv.Itoa(i)
-		}
-	}
-	columns := []string{"class", "probability"}
-	if scores {
-		for _, name := range names {
-			columns = append(columns, "probability:"+name)
-		}
-	}
-	shares := make([]float64, len(names))
-	return reply{columns, func(cells []any, output []float32) ([]any, error) {
-		best, err := softmax(shares, output)
-		if err != nil {
-			return nil, err
-		}
-		cells = append(cells, names[best], float32(shares[best]))
-		if scores {
-			for _, p := range shares {
-				cells = append(cells, float32(p))
-			}
-		}
-		return cells, nil
-	}}, nil
-}
-
-// number is the reply of a model that predicts one, in its own units.
-func (b built) number(scores bool) (reply, error) {
-	name := b.Schema.Target
-	bounds, bounded := b.Schema.Bounds[name]
-	switch {
-	case scores:
-		return reply{}, errors.New("the model predicts a number, which has no probability: leave out --scores")
-	case b.Targets != 1 || !bounded:
-		return reply{}, fmt.Errorf("model.json tells of %d numbers to predict and bounds of none of them", b.Targets)
-	}
-	return reply{[]string{name}, func(cells []any, output []float32) ([]any, error) {
-		if len(output) != 1 {
-			return nil, fmt.Errorf("the model answers with %d numbers, and one is predicted", len(output))
-		}
-		v := float32(bounds.Value(float64(output[0])))
-		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
-			return nil, errNotFinite
-		}
-		return append(cells, v), nil
-	}}, nil
-}
-
-// softmax gives each class its probability, and the first of the most probable ones.
-func softmax(shares []float64, scores []float32) (best int, err error) {
-	if len(scores) != len(shares) {
-		return 0, fmt.Errorf("the model answers with %d scores, and has %d classes", len(scores), len(shares))
-	}
-	for i, v := range scores {
-		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
-			return 0, errNotFinite
-		}
-		if v > scores[best] {
-			best = i
-		}
-	}
-	sum := 0.0
-	for i, v := range scores {
-		shares[i] = math.Exp(float64(v) - float64(scores[best]))
-		sum += shares[i]
-	}
-	for i := range shares {
-		shares[i] /= sum
-	}
-	return best, nil
 }

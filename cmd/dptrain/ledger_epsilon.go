@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/engine"
+	"github.com/spf13/cobra"
+)
+
+func newLedgerEpsilon(s *screen) *cobra.Command {
+	var delta float64
+	var name string
+	cmd := &cobra.Command{
+		Use:   "epsilon FILE",
+		Short: "Account for a ledger: the ε that was spent",
+		Long: `Computes the ε that everything in a ledger spent together. Without --delta, δ is
+the largest power of ten below one over the number of records.`,
+		Example: `  dptrain ledger epsilon runs/mnist --delta 1e-5
+  dptrain ledger epsilon runs/mnist/ledger.jsonl --accountant rdp --json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := oneOf("accountant", name, accountant.Names()); err != nil {
+				return err
+			}
+			if !cmd.Flags().Changed("delta") {
+				delta = 0
+			} else if err := checkDelta(delta); err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				if path, is := selectionAt(args[0]); is {
+					return s.selectionEpsilon(path, delta, name)
+				}
+			}
+			return s.ledgerEpsilon(args, delta, name)
+		},
+	}
+	cmd.Flags().Float64Var(&delta, "delta", 0, "the δ of (ε, δ), between 0 and 1")
+	accountantFlag(cmd, &name)
+	return cmd
+}
+
+// ledgerEpsilon accounts for the ledger that args name; a delta of 0 is the usual one.
+func (s *screen) ledgerEpsilon(args []string, delta float64, name string) error {
+	path, history, seal, cutShort, err := readLedger(args)
+	if err != nil {
+		return err
+	}
+	if delta == 0 {
+		delta = engine.DefaultDelta(history.Header.Records)
+	}
+	answer, err := accountant.Epsilon(history, delta, name)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	h := history.Header
+	v := struct {
+		answerJSON
+		Used    string      `json:"run_accountant,omitempty"` // where the run's own is another
+		Steps   int         `json:"steps"`
+		Unit    string      `json:"unit"`
+		Records int         `json:"records"`
+		Secure  bool        `json:"secure"`
+		Ended   bool        `json:"ended"`
+		Groups  []groupJSON `json:"groups"`
+	}{answerOf(answer), "", history.Lots(), h.Unit, h.Records, h.Secure, seal.Ended, groupsOf(history)}
+	if used := usedBy(path, seal.Head); used != answer.Accountant {
+		v.Used = used
+	}
+	if !v.Ended {
+		s.note("State of the ledger: %s.", stateWords(false, cutShort))
+	}
+	if !h.Secure {
+		s.note("This ledger is insecure: noise or sampling was seeded or not cryptographic, and the ε holds only against those who cannot guess it.")
+	}
+	s.warnOfDelta(delta, h.Records)
+	return s.show(v, roundUp(answer.Epsilon), func(w io.Writer) {
+		v.print(w, "epsilon")
+		if v.Used != "" {
+			fmt.Fprintf(w, "the run used\t%s (its own ε: --accountant %s)\n", v.Used, v.Used)
+		}
+		fmt.Fprintf(w, "lots\t%d\n", v.Steps)
+		fmt.Fprintf(w, "unit of privacy\t%s\n", v.Unit)
+	})
+}
+
+// usedBy is the accountant that the run used, by the summary beside its ledger; "" where
+// there is none.
+func usedBy(ledger, head string) string {
+	if name, itsHead := summaryBeside(ledger); itsHead == head {
+		return name
+	}
+	return ""
+}
