@@ -1,0 +1,131 @@
+package op
+
+import (
+	"fmt"
+
+	"gorgonia.org/tensor"
+)
+
+// Part is one of several uses of a parameter: element i of the form's gradient
+// belongs to element At[i] of the parameter (negative: to none). A nil At is
+// the identity.
+type Part struct {
+	Form Form
+	At   *Map
+}
+
+// Mixed gives the squared norm of each record's gradient of a parameter that is
+// used in several ways: the uses are added before squaring, so that no cross term
+// is forgotten. It builds one record's gradient at a time and keeps none. Inputs
+// are those of each part in turn.
+type Mixed struct {
+	Parts   *[]Part
+	Size    int
+	Records int
+}
+
+func (m Mixed) String() string {
+	s := fmt.Sprintf("mixed{%d,%d", m.Size, m.Records)
+	for _, p := range *m.Parts {
+		s += fmt.Sprintf(",%v@%v", p.Form, p.At)
+	}
+	return s + "}"
+}
+
+// Inputs cuts the operation's inputs into those of each part.
+func (m Mixed) Inputs(part int) (from, to int) {
+	for i, p := range *m.Parts {
+		to = from + 1
+		if NeedsA(p.Form) {
+			to++
+		}
+		if i == part {
+			return from, to
+		}
+		from = to
+	}
+	return from, from
+}
+
+// Tied tells whether the parameter is such a table, with one use of each kind and no other.
+func (m Mixed) Tied() (t Tied, ok bool) {
+	parts := *m.Parts
+	if len(parts) != 2 {
+		return t, false
+	}
+	lookup := 0
+	if _, first := parts[0].Form.(Gather); !first {
+		lookup = 1
+	}
+	product := parts[1-lookup]
+	g, looked := parts[lookup].Form.(Gather)
+	p, multiplied := product.Form.(Product)
+	if !looked || !multiplied || g.Bag != 1 || parts[lookup].At != nil {
+		return t, false
+	}
+	t.Table = g
+	t.Index, _ = m.Inputs(lookup)
+	t.Wide, _ = m.Inputs(1 - lookup)
+	t.Found, t.Entries = t.Index+1, t.Wide+1
+	if product.At == nil && p.In == g.Vocabulary && p.Out == g.Dim {
+		t.Wide, t.Entries = t.Entries, t.Wide
+		return t, true
+	}
+	return t, product.At.turns(p, g)
+}
+
+func (m Mixed) Shape(in []tensor.Shape) (tensor.Shape, error) {
+	_, n := m.Inputs(len(*m.Parts) - 1)
+	if err := arity(in, n); err != nil {
+		return nil, err
+	}
+	for i, p := range *m.Parts {
+		from, to := m.Inputs(i)
+		if err := blocks(p.Form, m.Records, in[from:to], 0); err != nil {
+			return nil, err
+		}
+	}
+	return tensor.Shape{m.Records}, nil
+}
+
+func (m Mixed) Do(out []float64, in [][]float64, _ []tensor.Shape) {
+	sum := make([]float64, m.Size)
+	for r := range out {
+		m.Record(sum, r, in)
+		out[r] = squares(sum)
+	}
+}
+
+// Record gives the gradient of record r, all uses added up, into sum.
+func (m Mixed) Record(sum []float64, r int, in [][]float64) {
+	clear(sum)
+	for i, p := range *m.Parts {
+		from, to := m.Inputs(i)
+		g := make([]float64, p.Form.Size())
+		record(p.Form, g, r, m.Records, in[from:to])
+		p.At.Scatter(sum, g)
+	}
+}
+
+// Tied is a table that is looked up in and multiplied with, as an embedding tied to the
+// last layer is, by inputs of the operation Mixed: the indices that are looked up and the
+// gradient of what is found there; and of the product the rows that have the table's width,
+// and those with a number for each of its entries.
+type Tied struct {
+	Table                       Gather
+	Index, Found, Wide, Entries int
+}
+
+// turns tells whether it lays a product [dim, vocabulary] out as the table that g looks
+// rows up in, turned.
+func (m *Map) turns(p Product, g Gather) bool {
+	if m == nil || p.In != g.Dim || p.Out != g.Vocabulary {
+		return false
+	}
+	for i, to := range m.At {
+		if int(to) != i%p.Out*p.In+i/p.Out {
+			return false
+		}
+	}
+	return true
+}

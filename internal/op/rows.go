@@ -1,0 +1,123 @@
+package op
+
+import (
+	"fmt"
+	"math"
+
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+)
+
+// RowSquares gives the sum of squares of each row of a matrix of kept gradients.
+type RowSquares struct{}
+
+func (RowSquares) String() string { return "rowSquares" }
+
+func (RowSquares) Shape(in []tensor.Shape) (tensor.Shape, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	return tensor.Shape{in[0][0]}, nil
+}
+
+func (RowSquares) Do(out []float64, in [][]float64, _ []tensor.Shape) {
+	n := len(in[0]) / len(out)
+	for r := range out {
+		out[r] = squares(in[0][r*n : (r+1)*n])
+	}
+}
+
+// WeightedRows is Σ_r c_r·row_r of kept gradients; rows of factor zero are not
+// read.
+type WeightedRows struct{}
+
+func (WeightedRows) String() string { return "weightedRows" }
+
+func (WeightedRows) Shape(in []tensor.Shape) (tensor.Shape, error) {
+	if err := arity(in, 2); err != nil {
+		return nil, err
+	}
+	if in[1].TotalSize() != in[0][0] {
+		return nil, fmt.Errorf("%v factors for %d rows", in[1], in[0][0])
+	}
+	return tensor.Shape{in[0].TotalSize() / in[0][0]}, nil
+}
+
+func (WeightedRows) Do(out []float64, in [][]float64, _ []tensor.Shape) {
+	clear(out)
+	for r, c := range in[1] {
+		if c == 0 {
+			continue
+		}
+		for i := range out {
+			out[i] += c * in[0][r*len(out)+i]
+		}
+	}
+}
+
+// ScaleRows multiplies each of len(weights) equal blocks of x by its weight; a
+// block of weight zero becomes zero whatever it held.
+type ScaleRows struct{}
+
+func (ScaleRows) String() string { return "scaleRows" }
+
+func (ScaleRows) Shape(in []tensor.Shape) (tensor.Shape, error) {
+	if err := arity(in, 2); err != nil {
+		return nil, err
+	}
+	if n := in[1].TotalSize(); in[0].TotalSize()%n != 0 {
+		return nil, fmt.Errorf("shape %v cannot be cut into %d rows", in[0], n)
+	}
+	return in[0].Clone(), nil
+}
+
+func (ScaleRows) Do(out []float64, in [][]float64, _ []tensor.Shape) {
+	n := len(out) / len(in[1])
+	for i, x := range in[0] {
+		if w := in[1][i/n]; w == 0 {
+			out[i] = 0
+		} else {
+			out[i] = w * x
+		}
+	}
+}
+
+func (ScaleRows) Rows(int) []bool { return all(2) }
+
+func (ScaleRows) Wrt(int) []bool { return []bool{true, false} }
+
+func (s ScaleRows) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
+	d, err := Apply(s, grad, in[1])
+	return G.Nodes{d, nil}, err
+}
+
+// StackRows joins the rows of several uses of one parameter into one use with
+// more rows: input u holds, for each of Blocks examples, a block of rows; the
+// result holds the blocks of all inputs, example by example.
+type StackRows struct{ Blocks, Width int }
+
+func (s StackRows) String() string { return fmt.Sprintf("stackRows{%d,%d}", s.Blocks, s.Width) }
+
+func (s StackRows) Shape(in []tensor.Shape) (tensor.Shape, error) {
+	n := 0
+	for _, x := range in {
+		if x.TotalSize()%(s.Blocks*s.Width) != 0 {
+			return nil, fmt.Errorf("shape %v cannot be cut into %d blocks of rows of %d", x, s.Blocks, s.Width)
+		}
+		n += x.TotalSize()
+	}
+	if n == 0 || n > math.MaxInt32 {
+		return nil, fmt.Errorf("%d elements in all", n)
+	}
+	return tensor.Shape{n / s.Width, s.Width}, nil
+}
+
+func (s StackRows) Do(out []float64, in [][]float64, _ []tensor.Shape) {
+	at := 0
+	for b := range s.Blocks {
+		for _, x := range in {
+			n := len(x) / s.Blocks
+			at += copy(out[at:], x[b*n:(b+1)*n])
+		}
+	}
+}
