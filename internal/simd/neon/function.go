@@ -6,7 +6,6 @@ import (
 	"go/parser"
 	"math"
 	"slices"
-	"strings"
 )
 
 // reg is a register to be: which one is decided when the function is complete.
@@ -226,150 +225,10 @@ func (f *function) part(x float64) lane {
 	return l
 }
 
-// finish puts the loading of constants in front and chooses registers.
-func (f *function) finish() {
-	body := f.code
-	f.code = nil
-	if len(f.constants) > 0 {
-		f.op("MOVD $"+f.name+"Constants<>(SB), R%d", f.table)
-		for i, c := range f.constants {
-			if c.reg != nil {
-				f.op(fmt.Sprintf("FMOVQ %d(R%%d), F%%d", 16*i), f.table, c.reg)
-			}
-		}
-	}
-	f.code = append(f.code, body...)
-	f.allocate()
-}
-
 // usable are the registers that may be taken: not R16 and R17, which the linker
 // uses, nor R18, which belongs to some systems, nor R26 and above, which belong
 // to Go.
 var usable = map[bool][]int{
 	false: {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 19, 20, 21, 22, 23, 24, 25},
 	true:  {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31},
-}
-
-// allocate is a linear scan: a register is taken from the first line that names
-// it to the last one, and where it was set before a loop that names it, to the
-// end of that loop.
-func (f *function) allocate() {
-	places := map[string]int{}
-	var all []*reg
-	for i, in := range f.code {
-		if in.label != "" {
-			places[in.label] = i
-		}
-		for _, r := range in.regs {
-			if r.last == 0 {
-				r.first = i
-				all = append(all, r)
-			}
-			r.last = i + 1
-		}
-	}
-	for changed := true; changed; {
-		changed = false
-		for end, in := range f.code {
-			start, ok := places[in.jump]
-			if in.jump != "" && !ok {
-				panic(f.name + ": no label " + in.jump)
-			}
-			if in.jump == "" || start > end {
-				continue
-			}
-			for _, r := range all {
-				if r.first < start && r.last > start && r.last <= end {
-					r.last = end + 1
-					changed = true
-				}
-			}
-		}
-	}
-	busy := map[bool]map[int]*reg{false: {}, true: {}}
-	for _, r := range all { // in the order of their first lines
-		chosen := -1
-		for _, n := range usable[r.vector] {
-			if b := busy[r.vector][n]; b == nil || b.last <= r.first {
-				chosen = n
-				break
-			}
-		}
-		if chosen < 0 {
-			panic(fmt.Sprintf("%s: line %d (%s) needs one register more than there are", f.name, r.first, f.code[r.first].format))
-		}
-		r.number = chosen
-		busy[r.vector][chosen] = r
-	}
-}
-
-// assembly is the text of the function.
-func (f *function) assembly() string {
-	var s strings.Builder
-	size := 0
-	for _, field := range f.signature.Params.List {
-		for range field.Names {
-			n := sizeOf(field.Type)
-			size = (size+n-1)&^(n-1) + n
-		}
-	}
-	if f.signature.Results != nil {
-		size = (size+7)&^7 + sizeOf(f.signature.Results.List[0].Type)
-	}
-	for i, c := range f.constants {
-		for j, w := range c.words {
-			fmt.Fprintf(&s, "DATA %sConstants<>+%d(SB)/4, $0x%08x\n", f.name, 16*i+4*j, w)
-		}
-	}
-	if n := len(f.constants); n > 0 {
-		fmt.Fprintf(&s, "GLOBL %sConstants<>(SB), RODATA|NOPTR, $%d\n\n", f.name, 16*n)
-	}
-	flags := "NOSPLIT"
-	if f.frame > 0 {
-		flags = "0" // the stack may have to grow
-	}
-	fmt.Fprintf(&s, "TEXT ·%s(SB), %s, $%d-%d\n", f.name, flags, f.frame, size)
-	for _, in := range f.code {
-		numbers := make([]any, len(in.regs))
-		for i, r := range in.regs {
-			numbers[i] = r.number
-		}
-		text := fmt.Sprintf(in.format, numbers...)
-		switch {
-		case in.label != "":
-			fmt.Fprintf(&s, "\n%s\n", text)
-		case in.encoded:
-			fmt.Fprintf(&s, "\tWORD $0x%08x // %s\n", in.word(), text)
-		default:
-			fmt.Fprintf(&s, "\t%s\n", text)
-		}
-	}
-	return s.String()
-}
-
-// declaration is the function's Go side.
-func (f *function) declaration() string {
-	var fields []string
-	for _, field := range f.signature.Params.List {
-		var names []string
-		for _, n := range field.Names {
-			names = append(names, n.Name)
-		}
-		fields = append(fields, strings.Join(names, ", ")+" "+typeName(field.Type))
-	}
-	result := ""
-	if f.signature.Results != nil {
-		result = " " + typeName(f.signature.Results.List[0].Type)
-	}
-	return fmt.Sprintf("//go:noescape\nfunc %s(%s)%s\n", f.name, strings.Join(fields, ", "), result)
-}
-
-func typeName(t ast.Expr) string {
-	switch t := t.(type) {
-	case *ast.StarExpr:
-		return "*" + typeName(t.X)
-	case *ast.ArrayType:
-		return "[" + t.Len.(*ast.BasicLit).Value + "]" + typeName(t.Elt)
-	}
-	return t.(*ast.Ident).Name
 }
