@@ -233,7 +233,7 @@ func TestRowsInTwoChains(t *testing.T) {
 func TestStatisticBelowFloats(t *testing.T) {
 	s := Statistic{Name: "s", Size: 1, Sensitivity: 1e-200, Noise: 1e-200, Of: func(dst []float64, _ []Example) { dst[0] = 1e-170 }}
 	sum := func() float64 {
-		a := newTally(s, 0)
+		a := newTally(s)
 		if err := a.add(nil); err != nil {
 			t.Fatal(err)
 		}

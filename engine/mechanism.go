@@ -44,8 +44,8 @@ func (r *Run) protect() error {
 	if r.release.Paces, err = r.paces(); err != nil {
 		return err
 	}
-	for i, s := range c.Statistics {
-		t := newTally(s, len(vectors)+len(c.Clipping)+i)
+	for _, s := range c.Statistics {
+		t := newTally(s)
 		if err := t.try(c.Train.Columns(), len(r.batch.output)/r.program.Batch); err != nil {
 			return err
 		}
@@ -241,11 +241,11 @@ func (r *Run) adapt() error {
 		if p.CountNoise == 0 {
 			continue
 		}
-		stream := noise.Stream{Purpose: noise.Release, Lot: uint64(r.step), Vector: uint32(len(r.program.Vectors) + g)}
-		if err := r.source.Normals64(r.count[:], stream, 0); err != nil {
+		normal, err := r.normal(r.countStream(g))
+		if err != nil {
 			return err
 		}
-		noised := clipper.Count(g) + p.CountNoise*r.count[0]
+		noised := clipper.Count(g) + p.CountNoise*normal
 		if err := clipper.Update(g, noised, r.Event().ExpectedLot()); err != nil {
 			return err
 		}

@@ -33,7 +33,7 @@ func (r *Run) follow() error {
 		return err
 	}
 	r.pipeline = p
-	r.tally.Within = make([]int, len(formula.Groups))
+	r.counts.Within = make([]int, len(formula.Groups))
 	return nil
 }
 
@@ -60,7 +60,7 @@ func (r *Run) push(n int) error {
 
 // collect reads what the lot's records did.
 func (r *Run) collect() error {
-	t := &r.tally
+	t := &r.counts
 	if err := r.pipeline.Tally(t); err != nil {
 		return err
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/noise"
 	"github.com/dptrain/dptrain/perexample"
 )
 
@@ -208,9 +207,8 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 // (diagonal, √2·the rest), whose Euclidean norm is the matrix's Frobenius norm, it is
 // σ on each.
 func (r *Run) hide(upper []float64, width int) error {
-	number := len(r.program.Vectors) + len(r.config.Clipping) + len(r.config.Statistics) + 1 // above all that lots and a validation use
-	stream := noise.Stream{Purpose: noise.Release, Lot: uint64(r.step), Vector: uint32(number)}
-	normals, drawn := make([]float64, width), uint64(0)
+	stream, drawn := r.projectionStream(), uint64(0)
+	normals := make([]float64, width)
 	for i := range width {
 		row := upper[i*width+i : (i+1)*width]
 		if err := r.source.Normals64(normals[:len(row)], stream, drawn); err != nil {

@@ -48,8 +48,7 @@ type Run struct {
 	batch     microbatch
 	factors   [][]float32 // [group][record]
 	squared   [][]float32 // [vector][record]
-	tally     plan.Tally
-	count     [1]float64 // noise of an adaptive count
+	counts    plan.Tally  // what the pipeline counts of a lot
 	release   plan.Release
 	private   Private
 	validated bool  // the validation's answer was released
@@ -340,8 +339,8 @@ func (r *Run) publish() error {
 	if err := r.machine.Release(&r.release); err != nil {
 		return err
 	}
-	for _, t := range r.tallies {
-		if err := t.release(r.source, uint64(r.step), e.ExpectedLot()); err != nil {
+	for i, t := range r.tallies {
+		if err := t.release(r.source, r.statisticStream(i), e.ExpectedLot()); err != nil {
 			return err
 		}
 	}

@@ -6,7 +6,6 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/noise"
 )
 
 // Statistic is a sum over the records of a lot that is no gradient: correct
@@ -75,78 +74,6 @@ func (s Statistic) check() error {
 
 func (s Statistic) query() accountant.Query {
 	return accountant.Query{Group: s.Name, Mechanism: accountant.Gaussian, Sensitivity: s.Sensitivity, Noise: s.Noise}
-}
-
-// tally gathers one statistic over a lot.
-type tally struct {
-	Statistic
-	stream uint32
-	sum    []float64
-	one    []float64
-	normal []float64
-	mean   []float64
-}
-
-func newTally(s Statistic, stream int) *tally {
-	return &tally{Statistic: s, stream: uint32(stream), sum: make([]float64, s.Size), one: make([]float64, s.Size),
-		normal: make([]float64, s.Size), mean: make([]float64, s.Size)}
-}
-
-// try calls the function on a record of one example of zeros: one that reads a
-// column which is not there fails before anything was spent.
-func (t *tally) try(columns []data.Column, output int) error {
-	e := Example{Output: make([]float32, output)}
-	for _, c := range columns {
-		e.Columns = append(e.Columns, make([]float32, c.Size()))
-	}
-	if err := t.add([]Example{e}); err != nil {
-		return fmt.Errorf("statistic %s: its function panicked on an example of zeros: does it read what the data have?", t.Name)
-	}
-	clear(t.sum)
-	return nil
-}
-
-// add takes one record's vector, scaled down to the sensitivity with room for the
-// roundings of this arithmetic; one that is not finite takes no part.
-func (t *tally) add(record []Example) (err error) {
-	defer func() {
-		// What the panic says is not passed on: it may quote the record.
-		if recover() != nil {
-			err = fmt.Errorf("statistic %s: its function panicked on a record; try it on public ones", t.Name)
-		}
-	}()
-	clear(t.one)
-	t.Of(t.one, record)
-	var squares float64
-	for _, v := range t.one {
-		squares += v * v
-	}
-	norm := math.Sqrt(squares)
-	if math.IsNaN(norm) || math.IsInf(norm, 0) {
-		return nil
-	}
-	bound := t.Sensitivity * (1 - 1e-12*float64(1+t.Size))
-	scale := 1.0
-	if norm > bound {
-		scale = bound / norm
-	}
-	for i, v := range t.one {
-		t.sum[i] += scale * v
-	}
-	return nil
-}
-
-// release noises the sum and begins anew.
-func (t *tally) release(source *noise.Source, lot uint64, expected float64) error {
-	stream := noise.Stream{Purpose: noise.Release, Lot: lot, Vector: t.stream}
-	if err := source.Normals64(t.normal, stream, 0); err != nil {
-		return err
-	}
-	for i := range t.sum {
-		t.mean[i] = (t.sum[i] + t.Noise*t.normal[i]) / expected
-	}
-	clear(t.sum)
-	return nil
 }
 
 // Accuracy is the share of right answers to the label column, a record counting

@@ -118,7 +118,7 @@ func oracle(t *testing.T, r *Run, e *Evaluator, flat []float32, records []int) [
 // sum by more than the sensitivity.
 func TestStatisticIsBounded(t *testing.T) {
 	say := make([]float64, 3)
-	tally := newTally(Statistic{Name: "s", Size: 3, Sensitivity: 0.7, Noise: 1, Of: func(dst []float64, _ []Example) { copy(dst, say) }}, 0)
+	tally := newTally(Statistic{Name: "s", Size: 3, Sensitivity: 0.7, Noise: 1, Of: func(dst []float64, _ []Example) { copy(dst, say) }})
 	for _, v := range [][]float64{
 		{0, 0, 0}, {0.7, 0, 0}, {0.5, 0.5, 0.5}, {1e300, 1, 1}, {1e-300, 1e-300, 0}, {-1e9, 1e9, 1e-9}, {1e154, 1e154, 1e154}, {1e308, 1e308, 0},
 		{math.Inf(1), 0, 0}, {math.NaN(), 1, 1}, {0.7 / math.Sqrt(3), 0.7 / math.Sqrt(3), 0.7 / math.Sqrt(3)},

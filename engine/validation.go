@@ -7,7 +7,6 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/noise"
 )
 
 // Validation is a set of private records that no lot draws from, to measure the
@@ -155,11 +154,11 @@ func (r *Run) Validate() (Validated, error) {
 		if err := r.ledger.Spend(r.config.validationLot()); err != nil {
 			return Validated{}, err
 		}
-		drawn, err := r.validationNoise()
+		normal, err := r.normal(r.validationStream())
 		if err != nil {
 			return Validated{}, err
 		}
-		count += drawn
+		count += v.Noise * normal
 		out.Deviation = v.Noise / records
 	}
 	out.Score = count / records
@@ -168,15 +167,6 @@ func (r *Run) Validate() (Validated, error) {
 		out.Accuracy, out.MAE, out.Deviation = 0, (1-out.Accuracy)*v.width, out.Deviation*v.width
 	}
 	return out, nil
-}
-
-// validationNoise is the noise on the count of right answers, of deviation σ.
-func (r *Run) validationNoise() (float64, error) {
-	var normal [1]float64
-	number := len(r.program.Vectors) + len(r.config.Clipping) + len(r.config.Statistics) // above all that lots use
-	stream := noise.Stream{Purpose: noise.Release, Lot: uint64(r.step), Vector: uint32(number)}
-	err := r.source.Normals64(normal[:], stream, 0)
-	return r.config.Validation.Noise * normal[0], err
 }
 
 func (r *Run) affordValidation() error {

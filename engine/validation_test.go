@@ -72,12 +72,12 @@ func TestValidationNoise(t *testing.T) {
 	var sum, squares float64
 	for i := range keys {
 		r.source = noise.Seeded(uint64(1000 + i))
-		drawn, err := r.validationNoise()
+		normal, err := r.normal(r.validationStream())
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum += drawn / 8
-		squares += drawn * drawn / 64
+		sum += normal
+		squares += normal * normal
 		if i%40 > 0 {
 			continue
 		}
@@ -86,7 +86,7 @@ func TestValidationNoise(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := (base + drawn) / 400; !(math.Abs(got.Accuracy-want) <= 1e-12) || got.Deviation != 8./400 {
+		if want := (base + 8*normal) / 400; !(math.Abs(got.Accuracy-want) <= 1e-12) || got.Deviation != 8./400 {
 			t.Errorf("%+v, want an accuracy of %v and a deviation of 0.02", got, want)
 		}
 	}
