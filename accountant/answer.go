@@ -17,7 +17,7 @@ type Answer struct {
 	Order      float64   `json:"order,omitempty"`  // rdp and moments: the order that gave the answer
 	Lower      float64   `json:"lower,omitempty"`  // pld: what was asked for cannot be below this, unless Note calls it a bound
 	Proven     float64   `json:"proven,omitempty"` // pld and rdp, lots of a fixed size: the bound for any data on what was asked for, where it is larger
-	Note       string    `json:"note,omitempty"`   // one sentence, where the answer needs it
+	Note       string    `json:"note,omitempty"`   // sentences, where the answer needs them
 }
 
 // Bound is the ε that a budget is held to: what is proven for any data, where that is
@@ -82,8 +82,6 @@ func (s spending) replacesPoisson() bool {
 	return slices.ContainsFunc(s.events, func(e counted) bool { return e.replace && e.sampled() && !e.fixed && !e.opposed() })
 }
 
-const shuffleNote = "Shuffled batches are not amplified by sampling: each pass counts as one unsampled release under zero-out adjacency."
-
 // Delta says the δ that h spent at epsilon.
 func Delta(h History, epsilon float64, accountant string) (Answer, error) {
 	if !(epsilon >= 0) || math.IsInf(epsilon, 0) {
@@ -131,15 +129,4 @@ func (a *Answer) addNote(sentence string) {
 		a.Note += " "
 	}
 	a.Note += sentence
-}
-
-// asPoisson is h with every shuffled lot drawn as a Poisson sample instead.
-func asPoisson(h History) History {
-	h.Spent = slices.Clone(h.Spent)
-	for i, run := range h.Spent {
-		if s := run.Lot.Sampling; s.Policy == Shuffle {
-			h.Spent[i].Lot.Sampling = Sampling{Policy: Poisson, Rate: float64(s.Lot) / float64(s.Records), Records: s.Records}
-		}
-	}
-	return h
 }

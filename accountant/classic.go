@@ -120,14 +120,20 @@ func stepEpsilon(e event, delta float64) float64 {
 	return max(0, epsilon)
 }
 
-// naiveEpsilon adds up the ε of every step, each at an equal part of δ, amplified
-// by sampling as (log(1 + q(e^ε - 1)), qδ) (Balle, Barthe and Gaboardi 2018,
-// theorem 8).
-func naiveEpsilon(s spending, delta float64) (Answer, error) {
+// parts is in how many lots a record is expected to take part.
+func (s spending) parts() float64 {
 	parts := 0.0
 	for _, e := range s.events {
 		parts += float64(e.count) * e.rate
 	}
+	return parts
+}
+
+// naiveEpsilon adds up the ε of every step, each at an equal part of δ, amplified
+// by sampling as (log(1 + q(e^ε - 1)), qδ) (Balle, Barthe and Gaboardi 2018,
+// theorem 8).
+func naiveEpsilon(s spending, delta float64) (Answer, error) {
+	parts := s.parts()
 	total := 0.0
 	for _, e := range s.events {
 		one := stepEpsilon(e.event, min(delta/parts, 0.999))
@@ -147,10 +153,7 @@ func naiveEpsilon(s spending, delta float64) (Answer, error) {
 // step counts qε₀, as in Abadi et al. (2016, section 5.1): a little less than the
 // theorem, so the answer is never let below that of rdp.
 func strongEpsilon(s spending, delta float64) (Answer, error) {
-	parts := 0.0
-	for _, e := range s.events {
-		parts += float64(e.count) * e.rate
-	}
+	parts := s.parts()
 	value := func(logOdds float64) float64 {
 		share := 1 / (1 + math.Exp(-logOdds))
 		each := share * delta / max(parts, 1)

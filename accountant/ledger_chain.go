@@ -1,9 +1,6 @@
 package accountant
 
-import (
-	"crypto/sha256"
-	"fmt"
-)
+import "fmt"
 
 // chain is what the lines of a ledger add up to so far. Reader and writer share
 // it, so that what a writer believes is what a reader will find.
@@ -17,8 +14,6 @@ type chain struct {
 	reserved int  // lots of the last line, if it spends
 	ended    bool // the last line is an end
 }
-
-func hashLine(text []byte) digest { return sha256.Sum256(text) }
 
 // fault says in words why e cannot come next; "" is sound.
 func (c *chain) fault(e entry) string {

@@ -16,6 +16,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 type digest = [sha256.Size]byte
 
+func hashLine(text []byte) digest { return sha256.Sum256(text) }
+
 // kind is what a line of a ledger states; it is the line's first key.
 type kind string
 
@@ -70,7 +72,7 @@ func appendLine(b []byte, e entry, prev digest) ([]byte, digest) {
 		b = append(b, '"')
 	}
 	b = appendCheck(b, b[start:])
-	hash := sha256.Sum256(b[start:])
+	hash := hashLine(b[start:])
 	return append(b, '\n'), hash
 }
 

@@ -145,10 +145,7 @@ func scanFor(r io.Reader, sought digest) (scanned, error) {
 			s.holds = s.holds || s.tail.whole && s.tail.hash == sought
 			return s, err
 		}
-		e, why := p.line(text[:len(text)-1], s.chain.head)
-		if why == "" {
-			why = s.chain.fault(e)
-		}
+		e, why := s.chain.read(&p, text[:len(text)-1])
 		if why != "" {
 			return s, s.chain.damage(text, why)
 		}
@@ -167,10 +164,7 @@ func (s *scanned) last(p *parser, text []byte, offset int64) error {
 		}
 		return nil
 	}
-	e, why := p.line(text, s.chain.head)
-	if why == "" {
-		why = s.chain.fault(e)
-	}
+	e, why := s.chain.read(p, text)
 	if s.headless {
 		if why == "" {
 			why = "the header is cut short: no lot was released, remove the file"
@@ -184,6 +178,15 @@ func (s *scanned) last(p *parser, text []byte, offset int64) error {
 	}
 	s.tail.entry, s.tail.stands = s.chain.guess(p, text)
 	return nil
+}
+
+// read parses the line after those of c, and says in words why it cannot be; "" is sound.
+func (c *chain) read(p *parser, text []byte) (entry, string) {
+	e, why := p.line(text, c.head)
+	if why == "" {
+		why = c.fault(e)
+	}
+	return e, why
 }
 
 // damage is what is wrong with the line after those of c.

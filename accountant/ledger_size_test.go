@@ -1,6 +1,8 @@
 package accountant
 
 import (
+	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -46,34 +48,27 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// writeSchedule writes a ledger of n lots that all differ.
-func writeSchedule(t testing.TB, n int) string {
+func scheduled(i, n int) Lot {
+	return Lot{Sampling{Policy: Poisson, Rate: 0.01, Records: 60000}, []Query{{"all", Gaussian, 1, 1 + float64(i)/float64(n)}}}
+}
+
+// writeSchedule writes a ledger of a million lots that all differ, without syncs.
+func writeSchedule(t testing.TB) string {
 	t.Helper()
+	const n = 1_000_000
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
-	l, err := Create(path, exampleHeader)
+	file, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.sync = func() error { return nil }
-	buffer := make([]byte, 0, 1<<20)
-	l.write = func(b []byte) (int, error) {
-		if len(buffer)+len(b) > cap(buffer) {
-			if _, err := l.file.Write(buffer); err != nil {
-				return 0, err
-			}
-			buffer = buffer[:0]
-		}
-		buffer = append(buffer, b...)
-		return len(b), nil
-	}
+	out := bufio.NewWriterSize(file, 1<<20)
+	line, head := appendLine(nil, entry{kind: headerLine, header: exampleHeader}, digest{})
 	for i := range n {
-		spendLots(t, l, Lot{
-			Sampling{Policy: Poisson, Rate: 0.01, Records: 60000},
-			[]Query{{"all", Gaussian, 1, 1 + float64(i)/float64(n)}},
-		}, 1)
+		out.Write(line)
+		line, head = appendLine(line[:0], entry{kind: spendLine, count: 1, lot: scheduled(i, n)}, head)
 	}
-	l.sync = func() error { _, err := l.file.Write(buffer); return err }
-	if err := l.Close(); err != nil {
+	out.Write(line)
+	if err := errors.Join(out.Flush(), file.Close()); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -81,7 +76,14 @@ func writeSchedule(t testing.TB, n int) string {
 
 func TestScheduleOfDifferentLots(t *testing.T) {
 	const n = 20_000
-	path := writeSchedule(t, n)
+	l, path := create(t)
+	l.sync = func() error { return nil }
+	for i := range n {
+		spendLots(t, l, scheduled(i, n), 1)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
 	h := read(t, path)
 	if h.Lots() != n || len(h.Spent) != n {
 		t.Errorf("%d lots in %d entries", h.Lots(), len(h.Spent))
@@ -89,7 +91,7 @@ func TestScheduleOfDifferentLots(t *testing.T) {
 }
 
 func BenchmarkReadMillionDifferentLots(b *testing.B) {
-	path := writeSchedule(b, 1_000_000)
+	path := writeSchedule(b)
 	info, err := os.Stat(path)
 	if err != nil {
 		b.Fatal(err)
@@ -109,7 +111,7 @@ func TestScheduleIsAccountedInTime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a million lots, in -short")
 	}
-	path := writeSchedule(t, 1_000_000)
+	path := writeSchedule(t)
 	h := read(t, path)
 	if h.Lots() != 1_000_000 || len(h.Spent) != 1_000_000 {
 		t.Errorf("%d lots in %d entries", h.Lots(), len(h.Spent))
@@ -125,7 +127,7 @@ func TestScheduleIsAccountedInTime(t *testing.T) {
 
 // BenchmarkLedgerEpsilon reads and accounts for a million lots that all differ.
 func BenchmarkLedgerEpsilon(b *testing.B) {
-	path := writeSchedule(b, 1_000_000)
+	path := writeSchedule(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := Epsilon(read(b, path), 1e-5, "pld"); err != nil {

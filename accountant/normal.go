@@ -16,12 +16,15 @@ func gaussianDelta(shift, epsilon float64) float64 {
 	a := epsilon/shift - shift/2
 	b := epsilon/shift + shift/2
 	if a < -5 { // m(a) would overflow; the second term is small
-		return math.Erfc(a*math.Sqrt2/2)/2 - density(a)*mills(b)
+		return normalAbove(a) - density(a)*mills(b)
 	}
 	return density(a) * millsGap(a, b)
 }
 
 func density(x float64) float64 { return math.Exp(-x*x/2) / math.Sqrt(2*math.Pi) }
+
+// normalAbove is 1-Φ(x).
+func normalAbove(x float64) float64 { return math.Erfc(x*math.Sqrt2/2) / 2 }
 
 // mills is (1-Φ(x))/φ(x).
 func mills(x float64) float64 {

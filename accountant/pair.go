@@ -129,7 +129,7 @@ func (p *pair) trim(cut, share float64) {
 	}
 	if p.gaussian && p.direction == adding {
 		p.from = -quantile(share)
-		p.lost.without += math.Erfc(-p.from*math.Sqrt2/2) / 2
+		p.lost.without += normalAbove(-p.from)
 	}
 	if p.continuous && p.direction != adding {
 		end := p.to
@@ -242,7 +242,7 @@ func (p *pair) portionAbove(x float64) portion {
 	without, with := p.above(x)
 	all := portion{p.rate*with + (1-p.rate)*without, without}
 	if p.opposed {
-		all.without = p.rate*math.Erfc((x+p.slope)*math.Sqrt2/2)/2 + (1-p.rate)*without
+		all.without = p.rate*normalAbove(x+p.slope) + (1-p.rate)*without
 	}
 	return all
 }
@@ -251,7 +251,7 @@ func (p *pair) portionAbove(x float64) portion {
 // with it.
 func (p *pair) above(x float64) (without, with float64) {
 	if p.gaussian {
-		return math.Erfc(x*math.Sqrt2/2) / 2, math.Erfc((x-p.slope)*math.Sqrt2/2) / 2
+		return normalAbove(x), normalAbove(x - p.slope)
 	}
 	return (math.Exp(-x) - math.Exp(-p.to)) / 2, (1 - math.Exp(x-p.to)) / 2
 }

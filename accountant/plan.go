@@ -69,6 +69,10 @@ func checkTarget(epsilon, delta float64) error {
 	if !(epsilon > 0) || math.IsInf(epsilon, 0) {
 		return badArgument("epsilon %v: must be a finite number above 0", epsilon)
 	}
+	return checkDelta(delta)
+}
+
+func checkDelta(delta float64) error {
 	if !(delta > 0 && delta < 1) {
 		return badArgument("delta %v: must be above 0 and below 1", delta)
 	}

@@ -18,7 +18,7 @@ func Prepare(h History) *Prepared {
 
 // Epsilon says the ε that the history spent at delta.
 func (p *Prepared) Epsilon(delta float64, accountant string) (Answer, error) {
-	answer, err := p.whole(delta, accountant)
+	answer, err := p.answer(delta, accountant)
 	if err == nil && p.spending.shuffled {
 		var poisson float64
 		poisson, err = Prepare(asPoisson(p.history)).Published(delta, accountant)
@@ -27,8 +27,8 @@ func (p *Prepared) Epsilon(delta float64, accountant string) (Answer, error) {
 	return answer, err
 }
 
-// Published is the ε of that answer alone. What stands beside it, of lots of a fixed size
-// and of shuffled ones, is not computed.
+// Published is the Epsilon of that answer alone. What the answer has beside it, for lots
+// of a fixed size and for shuffled ones, is not computed.
 func (p *Prepared) Published(delta float64, accountant string) (float64, error) {
 	answer, _, err := p.figure(delta, accountant)
 	return answer.Epsilon, err
@@ -36,7 +36,7 @@ func (p *Prepared) Published(delta float64, accountant string) (float64, error) 
 
 // Bound is the Bound of that answer alone.
 func (p *Prepared) Bound(delta float64, accountant string) (float64, error) {
-	answer, err := p.whole(delta, accountant)
+	answer, err := p.answer(delta, accountant)
 	return answer.Bound(), err
 }
 
@@ -52,8 +52,8 @@ func (p *Prepared) method(accountant string) (method, error) {
 // figure is the published answer, without what is proven beside it.
 func (p *Prepared) figure(delta float64, accountant string) (Answer, method, error) {
 	m, err := p.method(accountant)
-	if err == nil && !(delta > 0 && delta < 1) {
-		err = badArgument("delta %v: must be above 0 and below 1", delta)
+	if err == nil {
+		err = checkDelta(delta)
 	}
 	if err != nil {
 		return Answer{}, m, err
@@ -64,8 +64,8 @@ func (p *Prepared) figure(delta float64, accountant string) (Answer, method, err
 	return answer, m, err
 }
 
-// whole is the answer without what a note on shuffled lots compares with.
-func (p *Prepared) whole(delta float64, accountant string) (Answer, error) {
+// answer is Epsilon but for what the note on shuffled lots compares with.
+func (p *Prepared) answer(delta float64, accountant string) (Answer, error) {
 	answer, m, err := p.figure(delta, accountant)
 	if err == nil && p.spending.published(m) {
 		var proven Answer

@@ -20,8 +20,6 @@ var orders = func() []float64 {
 	return list
 }()
 
-// rdpEpsilon turns Rényi divergences into ε by proposition 12 of Canonne, Kamath
-// and Steinke, "The Discrete Gaussian for Differential Privacy" (2020).
 func rdpEpsilon(s spending, delta float64) (Answer, error) {
 	events, err := renyiEvents(s.events)
 	if err != nil {
@@ -50,7 +48,7 @@ func rdpDelta(s spending, epsilon float64) (Answer, error) {
 	}
 	of := publishedRDP()
 	order, logDelta := bestOrder(func(order float64) float64 {
-		return (order-1)*(rdpTotal(events, order, of)-epsilon+math.Log1p(-1/order)) - math.Log(order)
+		return logDeltaRDP(order, rdpTotal(events, order, of), epsilon)
 	})
 	answer := Answer{Delta: min(1, math.Exp(logDelta)), Order: order}
 	if !s.fixed() {
@@ -65,8 +63,14 @@ func rdpDelta(s spending, epsilon float64) (Answer, error) {
 // with more is rounded up to as many.
 const rdpEvents = 2000
 
+// convertRDP is ε at delta, and logDeltaRDP the logarithm of δ at epsilon, by proposition 12
+// of Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020).
 func convertRDP(order, rdp, delta float64) float64 {
 	return rdp + math.Log1p(-1/order) - math.Log(delta*order)/(order-1)
+}
+
+func logDeltaRDP(order, rdp, epsilon float64) float64 {
+	return (order-1)*(rdp-epsilon+math.Log1p(-1/order)) - math.Log(order)
 }
 
 // bestOrder finds the order of least value: every eighth order, then those

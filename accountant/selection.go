@@ -108,8 +108,8 @@ func (s Selection) Epsilon(delta float64) (Answer, error) {
 	if err := s.Runs.check(); err != nil {
 		return Answer{}, err
 	}
-	if !(delta > 0 && delta < 1) {
-		return Answer{}, badArgument("delta %v: must be above 0 and below 1", delta)
+	if err := checkDelta(delta); err != nil {
+		return Answer{}, err
 	}
 	if len(s.Candidates) == 0 {
 		return Answer{}, badArgument("a selection among no candidates: give at least one")
@@ -166,10 +166,4 @@ func (r Runs) rdp(run func(order float64) float64) func(order float64) float64 {
 	return func(order float64) float64 {
 		return run(order) + extra + math.Log(r.Mean)/(order-1)
 	}
-}
-
-// logDeltaRDP is the logarithm of δ at epsilon (Canonne, Kamath and Steinke 2020,
-// proposition 12).
-func logDeltaRDP(order, rdp, epsilon float64) float64 {
-	return (order-1)*(rdp-epsilon+math.Log1p(-1/order)) - math.Log(order)
 }

@@ -1,5 +1,9 @@
 package accountant
 
+import "slices"
+
+const shuffleNote = "Shuffled batches are not amplified by sampling: each pass counts as one unsampled release under zero-out adjacency."
+
 // shufflePass gathers the lots of a pass over disjoint batches: a record is in
 // one of them, and which one is not accounted, so it is taken to be in the one
 // that tells most.
@@ -36,4 +40,15 @@ func (p *shufflePass) lots(e event, run Spent, add func(event, int)) {
 	if rest := count % inPass; rest > 0 {
 		p.left, p.worst = inPass-rest, e
 	}
+}
+
+// asPoisson is h with every shuffled lot drawn as a Poisson sample instead.
+func asPoisson(h History) History {
+	h.Spent = slices.Clone(h.Spent)
+	for i, run := range h.Spent {
+		if s := run.Lot.Sampling; s.Policy == Shuffle {
+			h.Spent[i].Lot.Sampling = Sampling{Policy: Poisson, Rate: float64(s.Lot) / float64(s.Records), Records: s.Records}
+		}
+	}
+	return h
 }

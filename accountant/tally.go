@@ -36,8 +36,9 @@ type eventKey struct {
 	others         string
 }
 
-// keyOf is one for shifts that differ by rounding, as they do where a bound moves and its
-// noise with it: what was planned as one event is accounted as one, that of the largest.
+// keyOf is the same for shifts that differ by rounding alone, as they do where a bound moves
+// and its noise with it: what was planned as one event is accounted as one, with the largest
+// shift.
 func keyOf(e event) eventKey {
 	if !e.pureGaussian() {
 		return eventKey{others: e.key()}
