@@ -39,8 +39,8 @@ type Clipper struct {
 // group is what Factors needs of a Part.
 type group struct {
 	rule     Rule
-	schedule Bound     // nil where quantile is not
-	quantile *Quantile // nil where the bound does not adapt
+	schedule Bound     // nil where the bound adapts
+	quantile *Quantile // nil where it does not
 	adapted  float64   // C of an adaptive bound
 	weights  []float64 // 1/s² of each member
 	absolute float64   // the absolute error of the weighted sum

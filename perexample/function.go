@@ -153,14 +153,6 @@ func (p *Private) pulledInParts(v *Vector, ms []meeting, ways []*pullback, step 
 	return err
 }
 
-// named notes the kind of a use.
-func (v *Vector) named(kind string) {
-	if v.Kind != "" && v.Kind != kind {
-		kind = "mixed"
-	}
-	v.Kind = kind
-}
-
 // share is some neighbouring records of a microbatch. With again set, what is built
 // for them is built by nodes of its own, as a device runs it a second time.
 type share struct {
@@ -222,7 +214,7 @@ func (p *Private) cut(x *G.Node, s share) (*G.Node, error) {
 	if s.again { // another shape makes another node
 		to = append(to, 1)
 	}
-	x, err := op.Apply(op.Reshape{To: op.AxesOf(to...)}, x)
+	x, err := reshape(x, to...)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,7 @@ func (l lift) node(n *G.Node) (*G.Node, error) {
 func (l lift) lifted(n *G.Node, in G.Nodes) (*G.Node, error) {
 	switch s := op.Canonical(n).(type) {
 	case op.Reshape:
-		return l.all(op.Reshape{To: stacked(l.share.count, n.Shape())}, in)
+		return l.all(op.Reshape{To: op.AxesOf(stacked(l.share.count, n.Shape())...)}, in)
 	case op.Permute:
 		order := []int{0}
 		for _, axis := range s.Order.List() {
@@ -112,7 +112,7 @@ func (l lift) operand(x *G.Node) (*G.Node, error) {
 	if l.share.again {
 		flat = append(flat, 1)
 	}
-	if x, err = op.Apply(op.Reshape{To: op.AxesOf(flat...)}, x); err != nil {
+	if x, err = reshape(x, flat...); err != nil {
 		return nil, err
 	}
 	if l.share.count > 1 {
@@ -120,7 +120,7 @@ func (l lift) operand(x *G.Node) (*G.Node, error) {
 			return nil, err
 		}
 	}
-	return op.Apply(op.Reshape{To: stacked(l.share.count, shape)}, x)
+	return reshape(x, stacked(l.share.count, shape)...)
 }
 
 // grown repeats a single number a record throughout a shape.
@@ -129,13 +129,13 @@ func (l lift) grown(x *G.Node, shape tensor.Shape) (*G.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if x, err = op.Apply(op.Reshape{To: op.AxesOf(l.share.count, 1)}, x); err != nil {
+	if x, err = reshape(x, l.share.count, 1); err != nil {
 		return nil, err
 	}
 	if x, err = op.Apply(op.Repeat{Axis: 1, Times: shape.TotalSize()}, x); err != nil {
 		return nil, err
 	}
-	return op.Apply(op.Reshape{To: stacked(l.share.count, shape)}, x)
+	return reshape(x, stacked(l.share.count, shape)...)
 }
 
 // binary lifts what is linear: sums of what varies, and multiples of it.
@@ -193,13 +193,13 @@ func (l lift) product(s op.MatMul, in G.Nodes) (*G.Node, error) {
 			return nil, err
 		}
 	}
-	if x, err = op.Apply(op.Reshape{To: op.AxesOf(l.share.count*M, K)}, x); err != nil {
+	if x, err = reshape(x, l.share.count*M, K); err != nil {
 		return nil, err
 	}
 	if x, err = op.Apply(op.MatMul{TransB: s.TransB}, x, w); err != nil {
 		return nil, err
 	}
-	if x, err = op.Apply(op.Reshape{To: op.AxesOf(l.share.count, M, N)}, x); err != nil || left {
+	if x, err = reshape(x, l.share.count, M, N); err != nil || left {
 		return x, err
 	}
 	return op.Apply(swap, x)

@@ -26,7 +26,7 @@ type Network struct {
 	Loss   *G.Node   // scalar: the sum of the examples' losses
 	Output *G.Node   // what the network answers, batch on axis 0; nil where there is nothing to score
 	Losses *G.Node   // the loss of each example; nil where the graph does not keep them apart
-	Ticket *G.Node   // [Batch, op.TicketWidth], filled with what tells an example's row and the step; nil where nothing is drawn
+	Ticket *G.Node   // what layer.Net.Dropout reads, to tell an example's row and the step by; nil where nothing is drawn
 }
 
 // Build makes the network for microbatches of the given number of examples. It
@@ -39,16 +39,22 @@ type Build func(batch int) (*Network, error)
 // refuses before it looks for gradients: what is no network of so many examples, and
 // one in which an example can change what is answered to another.
 func (b Build) Check() error {
+	_, err := b.ofTwo()
+	return err
+}
+
+// ofTwo is the network for two examples, held against that for three.
+func (b Build) ofTwo() (*Network, error) {
 	two, err := b.For(2)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	three, err := b.For(3)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	_, err = read(two, three)
-	return err
+	return two, err
 }
 
 // For calls the builder, whose code is the user's: a panic of Gorgonia's in it is

@@ -14,8 +14,8 @@ import (
 // Guarantee: Sum is exactly Σ_r c_r·g_r, where g_r depends on record r alone and
 // Squared_r = ‖g_r‖² up to rounding, so that choosing c_r ≤ S/‖g_r‖ bounds what
 // any record adds to the sum by S. A record of factor 0 adds nothing, whatever
-// its rows hold. This holds because read refuses every graph in which one
-// example's loss can depend on another's, and because what it does not understand
+// its rows hold. This holds because Compile refuses every graph in which
+// one example's loss can depend on another's, and because what it does not understand
 // is computed with one example at a time.
 //
 // With records of several examples, an example of weight 0 adds nothing to its
@@ -77,15 +77,8 @@ func Compile(build Build, records, perRecord int) (*Private, error) {
 // alone serves a microbatch of one example: its ordinary gradient is the
 // record's. What would be refused in a larger one is refused here too.
 func alone(build Build, net *Network) (*Private, error) {
-	two, err := build.For(2)
+	two, err := build.ofTwo()
 	if err != nil {
-		return nil, err
-	}
-	three, err := build.For(3)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := read(two, three); err != nil {
 		return nil, err
 	}
 	if err := start(two, net); err != nil {
@@ -191,7 +184,7 @@ func whole(net *Network) (*Private, error) {
 	}
 	p := &Private{Network: net, Records: 1}
 	for _, param := range net.Params {
-		kept, err := op.Apply(op.Reshape{To: op.AxesOf(1, param.Shape().TotalSize())}, param.Deriv())
+		kept, err := reshape(param.Deriv(), 1, param.Shape().TotalSize())
 		if err != nil {
 			return nil, err
 		}

@@ -102,7 +102,7 @@ func (b *pullback) rows(gradients *G.Node, s share) (*G.Node, error) {
 	if !b.depends(b.end) || b.value.Dims() >= op.MaxDims {
 		return nil, b.missing()
 	}
-	first, err := op.Apply(op.Reshape{To: stacked(s.count, b.start.Shape())}, gradients)
+	first, err := reshape(gradients, stacked(s.count, b.start.Shape())...)
 	if err != nil {
 		return nil, err
 	}
@@ -111,13 +111,11 @@ func (b *pullback) rows(gradients *G.Node, s share) (*G.Node, error) {
 	if err != nil {
 		return nil, b.missing() // one record at a time needs none
 	}
-	return op.Apply(op.Reshape{To: op.AxesOf(s.count, b.param.Shape().TotalSize())}, end)
+	return reshape(end, s.count, b.param.Shape().TotalSize())
 }
 
 // stacked is a shape with an axis of records before it.
-func stacked(count int, shape tensor.Shape) op.Axes {
-	return op.AxesOf(append([]int{count}, shape...)...)
-}
+func stacked(count int, shape tensor.Shape) []int { return append([]int{count}, shape...) }
 
 // same gives what a node that does not depend on the start is in the network's
 // graph.

@@ -221,13 +221,17 @@ func (s *signals) weigh(delta *G.Node) (*G.Node, error) {
 	return op.Apply(op.ScaleRows{}, delta, s.weights)
 }
 
+func reshape(x *G.Node, to ...int) (*G.Node, error) {
+	return op.Apply(op.Reshape{To: op.AxesOf(to...)}, x)
+}
+
 // examples puts each example's elements together: [outer, batch, inner] becomes
 // [batch, outer, inner].
 func examples(x *G.Node, l layout, batch int) (*G.Node, error) {
 	if l.outer == 1 {
 		return x, nil
 	}
-	x, err := op.Apply(op.Reshape{To: op.AxesOf(l.outer, batch, l.inner)}, x)
+	x, err := reshape(x, l.outer, batch, l.inner)
 	if err != nil {
 		return nil, err
 	}

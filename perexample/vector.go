@@ -178,7 +178,7 @@ func (p *Private) part(v *Vector, u use) error {
 // record is what comes back itself.
 func (p *Private) rows(u use) (*G.Node, error) {
 	if f, ok := u.Form.(op.Shift); ok && u.Delta.Shape().TotalSize() == p.Records*f.Channels {
-		return op.Apply(op.Reshape{To: op.AxesOf(p.Records, f.Channels)}, u.Delta)
+		return reshape(u.Delta, p.Records, f.Channels)
 	}
 	return op.Apply(op.RecordGradients{Form: u.Form, Records: p.Records}, inputs(u.Use)...)
 }
@@ -213,9 +213,7 @@ func (v *Vector) join(one Vector) (err error) {
 		*v = one
 		return nil
 	}
-	if v.Kind != one.Kind {
-		v.Kind = "mixed"
-	}
+	v.named(one.Kind)
 	if v.Method != one.Method {
 		v.Method += ", " + one.Method
 	}
@@ -252,6 +250,14 @@ func (p *Private) mixed(v *Vector, us []use) error {
 	var err error
 	v.Squared, err = op.Apply(op.Mixed{Parts: &parts, Size: size, Records: p.Records}, in...)
 	return err
+}
+
+// named notes the kind of a use.
+func (v *Vector) named(kind string) {
+	if v.Kind != "" && v.Kind != kind {
+		kind = "mixed"
+	}
+	v.Kind = kind
 }
 
 func kindName(f op.Form) string {

@@ -17,9 +17,6 @@ type Fixed struct {
 
 // NewFixed draws lots of the given size from so many records.
 func NewFixed(lot, records int, source *noise.Source) (*Fixed, error) {
-	if err := checkRecords(records); err != nil {
-		return nil, err
-	}
 	if err := checkLot(lot, records); err != nil {
 		return nil, err
 	}
@@ -69,17 +66,4 @@ func (f *Fixed) Next(dst []int) (int, error) {
 		n++
 	}
 	return n, nil
-}
-
-// below is a uniform number in [0, n), exactly (Lemire 2019, "Fast Random Integer
-// Generation in an Interval"): of the 2⁶⁴ words, so many are rejected that each
-// number keeps equally many.
-func (w *words) below(n uint64) uint64 {
-	number, rest := bits.Mul64(w.word(), n)
-	if rest < n {
-		for reject := -n % n; rest < reject && w.err == nil; {
-			number, rest = bits.Mul64(w.word(), n)
-		}
-	}
-	return number
 }

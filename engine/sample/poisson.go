@@ -67,13 +67,6 @@ func (p *Poisson) Start(lot uint64) error {
 	return nil
 }
 
-func checkNumber(lot uint64) error {
-	if lot >= noise.MaxLots {
-		return fmt.Errorf("sample: lot %d: one source serves lots below %d; start a fresh one", lot, uint64(noise.MaxLots))
-	}
-	return nil
-}
-
 // Next fills dst with the lot's next records, in ascending order.
 func (p *Poisson) Next(dst []int) (int, error) {
 	n := 0

@@ -57,48 +57,18 @@ func checkRecords(records int) error {
 }
 
 func checkLot(lot, records int) error {
+	if err := checkRecords(records); err != nil {
+		return err
+	}
 	if lot < 1 || lot > records {
 		return fmt.Errorf("sample: a lot of %d from %d records; want a lot between 1 and the number of records", lot, records)
 	}
 	return nil
 }
 
-// words reads a stream of 64-bit uniform words in order.
-type words struct {
-	source *noise.Source
-	stream noise.Stream
-	next   uint64 // the first word of the stream that is not in buffer yet
-	unread int    // words at the end of buffer that were not read yet
-	buffer [128]uint64
-	err    error
-}
-
-// The streams of a lot (of a pass, for Shuffle), by noise.Stream's Vector.
-const (
-	poissonBytes = iota
-	poissonTies
-	fixedWords
-	shuffleWords
-)
-
-func (w *words) open(lot uint64, vector uint32) {
-	w.stream = noise.Stream{Purpose: noise.Sampling, Lot: lot, Vector: vector}
-	w.next, w.unread, w.err = 0, 0, nil
-}
-
-// word is the next word; after an error it is 0, and err says so.
-func (w *words) word() uint64 {
-	if w.unread == 0 {
-		if w.err == nil {
-			w.err = w.source.Uint64s(w.buffer[:], w.stream, w.next)
-		}
-		if w.err != nil {
-			return 0
-		}
-		w.next += uint64(len(w.buffer))
-		w.unread = len(w.buffer)
+func checkNumber(lot uint64) error {
+	if lot >= noise.MaxLots {
+		return fmt.Errorf("sample: lot %d: one source serves lots below %d; start a fresh one", lot, uint64(noise.MaxLots))
 	}
-	x := w.buffer[len(w.buffer)-w.unread]
-	w.unread--
-	return x
+	return nil
 }

@@ -22,9 +22,6 @@ type Shuffle struct {
 
 // NewShuffle deals so many records into lots of the given size.
 func NewShuffle(lot, records int, source *noise.Source) (*Shuffle, error) {
-	if err := checkRecords(records); err != nil {
-		return nil, err
-	}
 	if err := checkLot(lot, records); err != nil {
 		return nil, err
 	}
