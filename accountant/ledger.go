@@ -121,8 +121,8 @@ func remove(f *os.File) error {
 	return errors.Join(os.Remove(f.Name()), f.Close())
 }
 
-// Discard removes the ledger of a run that was stopped before it spent anything, though
-// its header be cut short. It refuses a ledger that has lots (ErrSpent), is damaged
+// Discard removes the ledger of a run that was stopped before it spent anything, even one
+// whose header was cut short. It refuses a ledger that has lots (ErrSpent), is damaged
 // (*Damage) or is being written (ErrLocked).
 func Discard(path string) error {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)

@@ -62,9 +62,9 @@ type Config struct {
 	Ledger     string  // the file to be written; needed unless NonPrivate
 	NonPrivate bool    // no clipping, no noise, ε = ∞: the baseline
 
-	Same            map[string]string // what else is public, by name, with which alone [Resume] goes on: how the data were read, say
+	Same            map[string]string // other public things, by name, that must be the same for [Resume] to go on: how the data were read, say
 	Checkpoint      string            // the folder that [Resume] goes on from; none given: nothing is saved
-	CheckpointEvery time.Duration     // at the latest, but where a write takes longer; 0: half a minute
+	CheckpointEvery time.Duration     // the most time between two, unless a write takes longer; 0: half a minute
 }
 
 // Allocation says how noise is shared among groups (McMahan et al. 2019,

@@ -9,10 +9,10 @@ import (
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
-// Foreseen is what the ledger of a run of c, which must be one that New takes, will say that
-// was spent, if the run goes to its end: all lots with their statistics, and what is released
-// beside them. Bounds cost nothing, so that a lot's gradient groups and adaptive counts are
-// one query here.
+// Foreseen is the history that the ledger of a run of c will hold if the run goes to its
+// end: all lots with their statistics, and what is released beside them. c must be one that
+// New takes. Bounds cost nothing, so a lot's gradient groups and adaptive counts are one
+// query here, which costs as much.
 func Foreseen(c Config) accountant.History {
 	n := RecordCount(c.Train, c.Records)
 	policy := c.policy()
@@ -67,7 +67,8 @@ const mostNoise = 1e6
 
 // CalibrateNoise finds the Config.Noise with which all that a run of c releases costs epsilon
 // at c.Delta, and no more: lots with their statistics, a projection and a validation. c.Noise
-// is not read. Where what has noise of its own costs it alone, the error unwraps to ErrBudget.
+// is not read. Where the releases that have noise of their own cost more without the
+// gradients, the error unwraps to [ErrBudget].
 func CalibrateNoise(c Config, epsilon float64) (float64, error) {
 	if c.NonPrivate || c.NoiseAt != nil {
 		return 0, fmt.Errorf("there is no noise to find: leave NonPrivate and NoiseAt out")

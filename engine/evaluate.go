@@ -50,8 +50,8 @@ type Evaluator struct {
 }
 
 // NewEvaluator builds the network for evaluation. It refuses one that a run would
-// refuse: where an answer depends on the other examples in the batch, it says
-// nothing of its own. The CPU stands in for the device gorgonia.
+// refuse, such as one whose answer to an example depends on the others in the batch.
+// The CPU stands in for the device gorgonia.
 func NewEvaluator(build perexample.Build, place Place) (*Evaluator, error) {
 	if err := build.Check(); err != nil {
 		return nil, err
@@ -230,8 +230,8 @@ func (e *Evaluator) readyFor(weights [][]float32, s data.Set, network face) erro
 	return e.Ready(weights)
 }
 
-// Ready makes weights those that are computed with, as Score does by itself. What
-// there is no memory for is an error here.
+// Ready takes the weights to compute with, as Score and Answer do by themselves. It is an
+// error if there is no memory for that.
 func (e *Evaluator) Ready(weights [][]float32) error {
 	vectors := e.program.Vectors
 	if len(vectors) != len(weights) {

@@ -22,7 +22,9 @@ type mechanism struct {
 	lot     accountant.Lot
 }
 
-// Adjacency is what each way of sampling protects against.
+// Adjacency says how two data sets may differ that a run of lots drawn so keeps from being
+// told apart: by a record more or less; where lots have a fixed size, by another record in
+// the place of one; where they are shuffled, by a record that is blanked.
 func Adjacency(p sample.Policy) accountant.Adjacency {
 	switch p {
 	case sample.PolicyFixed:

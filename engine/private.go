@@ -9,7 +9,8 @@ type Private struct {
 	Loss    float64 // mean over the lot's records; 0 where the network keeps no losses
 }
 
-// Private is not private in the sense of the guarantee: see [Private].
+// Private is what the run knows of its last lot, hidden by no noise and covered by no
+// guarantee.
 func (r *Run) Private() Private {
 	p := r.private
 	if p.Records > 0 {

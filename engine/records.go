@@ -7,7 +7,8 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 )
 
-// Records says what is protected: the unit that may be added or removed.
+// Records says what is protected: the unit by one of which data sets may differ, in the
+// way that [Adjacency] says.
 //
 // The zero value protects examples. With Examples K, each run of K neighbouring
 // examples is one record whose gradients are averaged before clipping (McMahan

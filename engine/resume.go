@@ -63,11 +63,11 @@ func Resume(c Config) (*Run, error) {
 	return r, nil
 }
 
-// Extended is how many lots in all the run saved in c.Checkpoint comes to, resumed
-// with c, where only the budget c.StopAtEpsilon ends it: c.Steps is not read. What
-// its ledger holds beyond the checkpoint, and a projection and a validation that are to come, leave
-// room for fewer. Where there is none for one lot more, the error unwraps to
-// [ErrBudget].
+// Extended is how many lots, those done included, the run saved in c.Checkpoint can have
+// when it is resumed with c and nothing but the budget c.StopAtEpsilon ends it: c.Steps is
+// not read. What the ledger holds beyond the checkpoint, and a projection and a validation
+// that are still to come, leave room for fewer. Where there is none for one lot more, the
+// error unwraps to [ErrBudget].
 func Extended(c Config) (int, error) {
 	switch {
 	case c.NoiseAt != nil:

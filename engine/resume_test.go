@@ -373,7 +373,7 @@ func TestStoppedBeforeFirstCheckpoint(t *testing.T) {
 		"nothing":       func(Config) {},
 		"empty ledger":  func(c Config) { os.WriteFile(c.Ledger, nil, 0o644) },
 		"half a header": func(c Config) { os.WriteFile(c.Ledger, []byte(`{"ledger":"dptr`), 0o644) },
-		"header alone":  func(c Config) { start(t, Config(withoutCheckpoint(c))).Close() },
+		"header alone":  func(c Config) { start(t, withoutCheckpoint(c)).Close() },
 		"half a file": func(c Config) {
 			os.MkdirAll(c.Checkpoint, 0o755)
 			os.WriteFile(filepath.Join(c.Checkpoint, unfinished), []byte("x"), 0o644)

@@ -23,12 +23,11 @@ import (
 // clip). How long a lot takes is not covered: it tells something of how many
 // records were drawn. McMahan et al. 2019; Abadi et al. 2016.
 //
-// Nor is a number of lots that hangs on what they released. Whoever ends a run for what
-// was seen of it, by the observer's error or by ctx, or gives it more Steps for that, has
-// spent what the most lots that there might have been would cost ([Run.Planned], for the Steps
-// that it has): the ledger's ε is that of its lots as if their number had been fixed
-// beforehand, and the δ beside it may then be several times too low. An [accountant.Filter]
-// allows such choices.
+// Nor is a number of lots that was chosen by what they released. Whoever ends a run because
+// of that, by the observer's error or by ctx, or gives it more Steps, has spent what the most
+// lots that there might have been would cost ([Run.Planned], for the Steps that it has). The
+// ledger's ε is that of a number of lots that was fixed beforehand; after such a choice the δ
+// beside it may be several times too low. An [accountant.Filter] allows such choices.
 type Run struct {
 	config    Config
 	deck      *deck
@@ -193,7 +192,7 @@ func (r *Run) Event() sample.Event { return r.sampler.Event() }
 type Progress struct {
 	Lot      int     // lots done, this one with them: from 1
 	Lots     int     // lots that the run is to have
-	Epsilon  float64 // what a budget is held to: never less than the lots so far cost; that of some lots ahead where it takes long to compute
+	Epsilon  float64 // what a budget is held to; of the lots so far and, where it takes long to compute, of some lots to come
 	Rate     float64 // the learning rate of the lot, before Config's RateOf
 	Released []Released
 }

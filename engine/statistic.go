@@ -21,8 +21,8 @@ type Statistic struct {
 	// Of writes the vector of one record: its examples are given one after the
 	// other. It is called from one goroutine and must depend on nothing else.
 	Of func(dst []float64, record []Example)
-	// Output and Loss say which of them Of reads: a network that keeps none is then
-	// refused.
+	// Output and Loss say that Of reads those of an Example: a network that keeps none is
+	// then refused.
 	Output, Loss bool
 }
 

@@ -69,10 +69,11 @@ func (r *Run) Spent(name string) (accountant.Answer, error) {
 	return accountant.Epsilon(h, r.config.Delta, name)
 }
 
-// Planned is ε of the whole plan, what a budget is held to: of all lots to the last, or to
-// the budget's end, of a projection and of a validation. It is what a run has cost that was
-// ended before for what it had shown: how many lots it ran is then an answer, too (Rogers
-// et al. 2016, "Privacy odometers and filters"), and the plan was the most that it could run.
+// Planned is ε of the whole plan, as a budget is held to it: of all lots to the last, or to
+// the budget's end, of a projection and of a validation. A run that was ended early because
+// of what it had shown has cost that much: how many lots it ran is then an answer, too
+// (Rogers et al. 2016, "Privacy odometers and filters"), and the plan was the most that it
+// could run.
 func (r *Run) Planned() (float64, error) {
 	if r.meter == nil {
 		return math.Inf(1), nil

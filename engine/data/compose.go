@@ -60,8 +60,8 @@ func (s *subset) Read(dst [][]float32, rows []int) error {
 	return s.of.Read(dst, t.rows)
 }
 
-// Origin is the row of the whole set that a row of its subset, or of a subset of that,
-// is: it does not depend on which other rows were taken.
+// Origin is the row that an example of a subset has in the whole set, through any number of
+// subsets: it does not depend on which other rows were taken.
 func Origin(s Set, row int) int {
 	for {
 		sub, ok := s.(*subset)

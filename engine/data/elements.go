@@ -2,8 +2,8 @@ package data
 
 import "errors"
 
-// Elements are what an array's numbers were read from: the same picture is other numbers to
-// a network by each.
+// Elements says what an array's numbers were read from: the same picture gives a network
+// other numbers from bytes than from numbers.
 type Elements string
 
 const (
@@ -11,8 +11,8 @@ const (
 	Numbers Elements = "numbers" // taken as they are
 )
 
-// Check says why a network that learnt from other elements cannot be asked about these; nil
-// where either are not known.
+// Check says why a network that learnt from other elements cannot be asked about these. It
+// says nothing where one of the two is not known.
 func (e Elements) Check(learnt Elements) error {
 	switch {
 	case e == learnt || e == "" || learnt == "":

@@ -97,7 +97,7 @@ func (b Bounds) Scaled(v float64) float32 {
 // answers of a target in the target's own units.
 func (b Bounds) Value(x float64) float64 { return b[0] + (x+1)*b.Unit() }
 
-// Unit is by how much a number grows that is scaled to 1 more.
+// Unit is the difference of two numbers that are 1 apart once they are scaled.
 func (b Bounds) Unit() float64 { return (b[1] - b[0]) / 2 }
 
 // Classes are the names of classes, in order.

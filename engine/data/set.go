@@ -56,8 +56,7 @@ type Column struct {
 // bounded reports whether a target was scaled by limits.
 func (c Column) bounded() bool { return c.Bounds != Bounds{} }
 
-// Unit is by how much a target grows, in its own units, where a number of the column is
-// 1 more.
+// Unit is the difference, in a target's own units, that 1 in the column stands for.
 func (c Column) Unit() float64 {
 	if !c.bounded() {
 		return 1

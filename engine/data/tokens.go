@@ -76,16 +76,16 @@ func checkWords(words []string) error {
 		return fmt.Errorf("the vocabulary has %q twice", w)
 	}
 	for _, w := range words {
-		if cut := Words(w); len(cut) != 1 || cut[0] != w {
+		if cut := cutWords(w); len(cut) != 1 || cut[0] != w {
 			return fmt.Errorf("the vocabulary has %q, and texts are cut into %q; write words in lower case, signs by themselves", w, cut)
 		}
 	}
 	return nil
 }
 
-// Words cuts a text as tokens by words do: runs of letters, digits and
+// cutWords cuts a text as tokens by words do: runs of letters, digits and
 // apostrophes, in lower case, and every other sign by itself; space separates.
-func Words(text string) []string {
+func cutWords(text string) []string {
 	var list []string
 	from := -1
 	text = strings.ToLower(text) // of which every byte is valid UTF-8
@@ -163,7 +163,7 @@ func (t *tokenizer) add(ids []float32, text string) ([]float32, error) {
 			ids = append(ids, float32(text[i]))
 		}
 	case byWords:
-		for _, w := range Words(text) {
+		for _, w := range cutWords(text) {
 			at, ok := t.known[w]
 			if !ok {
 				at = len(t.known)

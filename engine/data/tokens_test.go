@@ -20,7 +20,7 @@ func TestWords(t *testing.T) {
 		"tab\tand,comma":            "tab and , comma",
 		"trailing word, then done.": "trailing word , then done .",
 	} {
-		if got := strings.Join(Words(text), " "); got != want {
+		if got := strings.Join(cutWords(text), " "); got != want {
 			t.Errorf("%q is cut into %q; want %q", text, got, want)
 		}
 	}
@@ -349,7 +349,7 @@ func TestRemarks(t *testing.T) {
 	}
 	longest, kinds, fooled := 0, 0., 0
 	for i, text := range texts {
-		words := Words(text)
+		words := cutWords(text)
 		longest = max(longest, len(words)+2)
 		kinds += float64(labels[i])
 		mood := 0
