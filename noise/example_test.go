@@ -30,10 +30,6 @@ func ExampleProportional() {
 	if err != nil {
 		fmt.Println(err)
 	}
-	z, err := noise.Multiplier(groups, sigmas)
-	if err != nil {
-		fmt.Println(err)
-	}
-	fmt.Printf("%.3f compose to %.2f\n", sigmas, z)
-	// Output: [1.556 0.156] compose to 1.10
+	fmt.Printf("%.3f\n", sigmas)
+	// Output: [1.556 0.156]
 }

@@ -34,4 +34,4 @@ func init() {
 
 type onCard struct{ *cuda.Machine }
 
-func (m onCard) Sum(v int) []float32 { return must2(m.Machine.Sum(v)) }
+func (m onCard) Sum(v int) []float32 { return must(m.Machine.Sum(v)) }

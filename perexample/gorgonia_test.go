@@ -67,7 +67,7 @@ func outcome(name string, x []float64, gradient bool) (loss float64, g []float64
 	}
 	roots := G.Nodes{out}
 	if gradient {
-		roots = append(roots, must2(G.Grad(out, in))...)
+		roots = append(roots, must(G.Grad(out, in))...)
 	}
 	vm := G.NewTapeMachine(graph.ExactSubgraphRoots(roots...), G.TraceExec())
 	defer vm.Close()
@@ -137,7 +137,7 @@ func TestGorgoniaConfusesSlices(t *testing.T) {
 		return G.NewMatrix(graph, tensor.Float32, G.WithShape(1, 256), G.WithName(name))
 	}
 	a, b := part("a"), part("b")
-	g := must2(G.Grad(squares(must(G.Concat(1, a, b))), a, b))
+	g := must(G.Grad(squares(must(G.Concat(1, a, b))), a, b))
 	if g[0] != g[1] {
 		t.Error("two parts of a join have gradients of their own: Gorgonia has been mended")
 	}

@@ -39,11 +39,11 @@ func (d design) build(seed uint64) perexample.Build {
 	}
 }
 
-func must(n *G.Node, err error) *G.Node {
+func must[T any](x T, err error) T {
 	if err != nil {
 		panic(err)
 	}
-	return n
+	return x
 }
 
 func (m *maker) input(name string, dims ...int) *G.Node {

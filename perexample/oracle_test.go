@@ -91,7 +91,7 @@ func (o oracle) run(e examples, example int, nudge [][]float64, gradients bool) 
 	}
 	roots := G.Nodes{net.Loss}
 	if gradients {
-		roots = append(roots, must2(G.Grad(net.Loss, net.Params...))...)
+		roots = append(roots, must(G.Grad(net.Loss, net.Params...))...)
 	}
 	vm := G.NewTapeMachine(net.Loss.Graph().ExactSubgraphRoots(roots...), G.TraceExec())
 	defer vm.Close()
@@ -109,20 +109,13 @@ func (o oracle) run(e examples, example int, nudge [][]float64, gradients bool) 
 	return out[0][0], out[1:]
 }
 
-func must2[T any](x T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return x
-}
-
 func bind(n *G.Node, x []float32) {
 	x = append([]float32(nil), x...)
 	if n.IsScalar() {
-		must2(0, G.Let(n, G.NewF32(x[0])))
+		must(0, G.Let(n, G.NewF32(x[0])))
 		return
 	}
-	must2(0, G.Let(n, tensor.New(tensor.WithShape(n.Shape()...), tensor.WithBacking(x))))
+	must(0, G.Let(n, tensor.New(tensor.WithShape(n.Shape()...), tensor.WithBacking(x))))
 }
 
 func floats(v G.Value) []float32 {
