@@ -13,14 +13,17 @@ import (
 
 // Evaluation is how well a network does on a set. It is a function of the set's
 // examples: public only where the set is.
+//
+// Labels are those that package layer's cross-entropy compares the network's Output with;
+// where the network has no such loss, of the first column whose classes the Output may score.
 type Evaluation struct {
 	Examples int
-	Labels   int     // that were compared with an answer, data.Pad not among them; 0 where there are none, or the network gives no scores
+	Labels   int     // that were compared with an answer, but for data.Pad and layer.Net.Ignore's; 0 where the Output scores no classes
 	Accuracy float64 // the share of Labels that were right; 0 where Labels is
 	Loss     float64 // mean; 0 where the network keeps no losses
 	// Confusion counts, for each true class, what was answered.
 	Confusion [][]int
-	Targets   int // numbers that were to be predicted; 0 where there are none
+	Targets   int // numbers that were to be predicted; 0 where no loss such as layer.Net.SquaredError compares the Output with them
 	Errors        // of these; zeros where Targets is 0
 }
 
@@ -125,7 +128,7 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 	columns := s.Columns()
 	label, scores := e.network.scored(columns)
 	if label >= 0 {
-		score.Confusion = make([][]int, columns[label].Classes)
+		score.Confusion = make([][]int, min(columns[label].Classes, scores))
 		for i := range score.Confusion {
 			score.Confusion[i] = make([]int, scores)
 		}
@@ -147,7 +150,7 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 		if label < 0 {
 			continue
 		}
-		padded := len(columns[label].Shape) > 0
+		padded := len(columns[label].Shape) > 0 || e.network.label.ignored != data.Pad
 		for i, l := range e.used[label] {
 			truth := int(l)
 			if truth == data.Pad && padded {
@@ -294,5 +297,9 @@ func (e *Evaluator) forward(s data.Set, from, n int) error {
 	if err := s.Read(e.used[:len(s.Columns())], e.rows[:n]); err != nil {
 		return err
 	}
-	return e.machine.Forward()
+	if err := e.machine.Forward(); err != nil {
+		return err
+	}
+	e.network.blank(e.used[:len(s.Columns())])
+	return nil
 }

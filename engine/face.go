@@ -17,6 +17,14 @@ type face struct {
 	asked  int // how many of the inputs, the first ones, answers depend on
 	output int // numbers that an example is answered with; 0: none are kept
 	target int // the input that answers are to come near to; -1: none
+	label  label
+}
+
+// label is the input whose classes answers are scores of.
+type label struct {
+	known   bool // else any column of labels may be it
+	input   int  // -1: none, or not known
+	ignored int  // the class that is none, as layer.Net.Ignore has it; data.Pad: there is none
 }
 
 // facet is an input: its name, how many numbers of an example it takes, and, where
@@ -27,8 +35,11 @@ type facet struct {
 	entries int
 }
 
+// unknown is the label of a network of which no cross-entropy tells.
+var unknown = label{input: -1, ignored: data.Pad}
+
 func faceOf(n *perexample.Network) face {
-	f := face{batch: n.Batch, target: -1}
+	f := face{batch: n.Batch, target: -1, label: unknown}
 	named := entries(n)
 	for _, in := range n.Inputs {
 		f.inputs = append(f.inputs, facet{in.Name(), in.Shape().TotalSize() / n.Batch, named[in]})
@@ -37,6 +48,7 @@ func faceOf(n *perexample.Network) face {
 		f.output = n.Output.Shape().TotalSize() / n.Batch
 		f.asked = asked(n)
 		f.target = predicted(n)
+		f.label = answered(n)
 	}
 	return f
 }
@@ -72,6 +84,45 @@ func predicted(n *perexample.Network) int {
 	return -1
 }
 
+// answered is the label that cross-entropy compares the output with, or what the output is made
+// of number by number, such as the logits of its softmax. Of several heads each has its own.
+func answered(n *perexample.Network) label {
+	asked := map[*G.Node]label{}
+	for _, loss := range n.Loss.Graph().AllNodes() {
+		if _, is := op.Of(loss).(op.CrossEntropy); !is {
+			continue
+		}
+		in := op.Operands(loss)
+		labels, ignored := reshaped(in[1]), data.Pad
+		if r, replaced := op.Of(labels).(op.Replace); replaced {
+			labels, ignored = reshaped(op.Operands(labels)[0]), int(r.Old)
+		}
+		if x := reshaped(in[0]); !asked[x].known {
+			asked[x] = label{true, slices.Index(n.Inputs, labels), ignored}
+		}
+	}
+	for x := n.Output; ; x = op.Operands(x)[0] {
+		if l, is := asked[x]; is {
+			return l
+		}
+		switch op.Canonical(x).(type) {
+		case op.Reshape, op.Softmax, op.Unary, op.Activate, op.Binary:
+		default:
+			return label{len(asked) > 0, -1, data.Pad}
+		}
+	}
+}
+
+// reshaped is the node that a node gives another shape.
+func reshaped(x *G.Node) *G.Node {
+	for {
+		if _, is := op.Canonical(x).(op.Reshape); !is {
+			return x
+		}
+		x = op.Operands(x)[0]
+	}
+}
+
 // without is the face that a set of the first columns meets, where answers need no more.
 func (f face) without(columns int) face {
 	if columns >= f.asked && columns < len(f.inputs) {
@@ -94,13 +145,7 @@ func entries(n *perexample.Network) map[*G.Node]int {
 		default:
 			continue
 		}
-		x := in[1]
-		for {
-			if _, reshaped := op.Canonical(x).(op.Reshape); !reshaped {
-				break
-			}
-			x = op.Operands(x)[0]
-		}
+		x := reshaped(in[1])
 		if known := named[x]; known == 0 || count < known {
 			named[x] = count
 		}
@@ -125,27 +170,47 @@ func (f face) check(columns []data.Column) error {
 		case c.Classes > in.entries:
 			return fmt.Errorf("input %s reads indices below %d where column %s has %d classes", in.name, in.entries, c.Name, c.Classes)
 		}
-		if f.output == 0 || c.Kind != data.Label {
-			continue
-		}
-		if scores := f.output / c.Size(); scores > 1 && scores < c.Classes {
-			return fmt.Errorf("the network answers with %d scores where column %s has %d classes", scores, c.Name, c.Classes)
+	}
+	if fit, _ := f.scored(columns); fit >= 0 {
+		return nil
+	}
+	for _, k := range f.labels(columns) {
+		if scores := f.output / columns[k].Size(); scores > 1 {
+			return fmt.Errorf("the network answers with %d scores where column %s has %d classes", scores, columns[k].Name, columns[k].Classes)
 		}
 	}
 	return nil
 }
 
+// labels are the columns whose classes answers may be scores of.
+func (f face) labels(columns []data.Column) (all []int) {
+	for k, c := range columns {
+		if c.Kind == data.Label && f.output > 0 && f.output%c.Size() == 0 && (!f.label.known || f.label.input == k) {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// blank makes data.Pad of labels that the network ignores, once it has read them.
+func (f face) blank(columns [][]float32) {
+	if f.label.ignored == data.Pad || f.label.input < 0 || f.label.input >= len(columns) {
+		return
+	}
+	for i, l := range columns[f.label.input] {
+		if int(l) == f.label.ignored {
+			columns[f.label.input][i] = data.Pad
+		}
+	}
+}
+
 // scored is the label column that a network's answers are compared with, and
 // how many scores it gives each label; -1 where there is nothing to compare.
 func (f face) scored(columns []data.Column) (label, scores int) {
-	if f.output == 0 {
-		return -1, 0
-	}
-	for k, c := range columns {
-		if c.Kind != data.Label {
-			continue
-		}
-		if scores = f.output / c.Size(); scores >= c.Classes {
+	for _, k := range f.labels(columns) {
+		c := columns[k]
+		scores = f.output / c.Size()
+		if scores >= c.Classes || scores > 1 && f.label.ignored >= scores && f.label.ignored == c.Classes-1 {
 			return k, scores
 		}
 	}

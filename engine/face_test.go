@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"testing"
+
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/models/layer"
+	"github.com/dptrain/dptrain/perexample"
+	G "gorgonia.org/gorgonia"
+)
+
+// TestHeads: of a network with several heads the answers of one are compared with its own
+// labels, whichever column these are and whatever the classes of the others, and answers that
+// are no scores with none; labels that are ignored count as no labels.
+func TestHeads(t *testing.T) {
+	const count, void = 50, 9
+	draw := func(classes int) (y []float32) {
+		for i := range count {
+			y = append(y, float32(i*i%7%classes))
+		}
+		return y
+	}
+	for _, classes := range [][2]int{{2, 4}, {4, 2}, {3, 3}} {
+		a, b := draw(classes[0]), draw(classes[1])
+		x := make([]float32, 2*count)
+		for i := range x {
+			x[i] = float32(i*i%11) - 5
+		}
+		for i := 0; i < count; i += 3 {
+			b[i] = void
+		}
+		set, err := data.NewTable([]data.Column{
+			{Name: "x", Shape: []int{2}}, {Name: "a", Kind: data.Label, Classes: classes[0]},
+			{Name: "b", Kind: data.Label, Classes: void + 1}, {Name: "y", Kind: data.Target, Shape: []int{3}},
+		}, [][]float32{x, a, b, make([]float32, 3*count)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for answers, want := range map[string]struct {
+			truth  []float32
+			labels int
+		}{"a": {a, count}, "b": {b, count - (count+2)/3}, "softmax of b": {b, count - (count+2)/3}, "y": {}, "features": {}} {
+			build := func(batch int) (*perexample.Network, error) {
+				n := layer.New(batch, 1)
+				x, labelA, labelB, y := n.Input("x", 2), n.Input("a"), n.Input("b"), n.Input("y", 3)
+				heads := map[string]*G.Node{"features": n.Dense(x, "body", 5, layer.Tanh)}
+				heads["a"] = n.Dense(heads["features"], "head.a", classes[0], layer.Identity)
+				heads["b"] = n.Dense(heads["features"], "head.b", classes[1], layer.Identity)
+				heads["softmax of b"] = n.Try(func() (*G.Node, error) { return G.SoftMax(heads["b"]) })
+				heads["y"] = n.Dense(heads["features"], "head.y", 3, layer.Identity)
+				losses := n.Add(n.CrossEntropies(heads["a"], labelA), n.CrossEntropies(heads["b"], n.Ignore(labelB, void)))
+				n.Loss(n.Add(losses, n.SquaredErrors(heads["y"], y)), heads[answers])
+				return n.Network()
+			}
+			e := evaluator(t, build)
+			got, err := e.Score(e.Weights(), set)
+			if err != nil {
+				t.Fatalf("%v, %s: %v", classes, answers, err)
+			}
+			all, err := e.Answers(e.Weights(), set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			right := 0
+			for i, truth := range want.truth {
+				if argmax(all[i]) == int(truth) {
+					right++
+				}
+			}
+			if got.Labels != want.labels || want.labels > 0 && got.Accuracy != float64(right)/float64(want.labels) {
+				t.Errorf("%v, %s: %d labels, accuracy %v; want %d, %d of them right", classes, answers, got.Labels, got.Accuracy, want.labels, right)
+			}
+			if told := got.Targets > 0; told != (answers == "y") {
+				t.Errorf("%v, %s: %d targets", classes, answers, got.Targets)
+			}
+			if want.labels == 0 {
+				continue
+			}
+			shares, err := e.shares(e.Weights(), set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sum, err := perRecord(shares, set, Records{}); err != nil || sum != float64(right) {
+				t.Errorf("%v, %s: validation counts %v right answers, %v; want %d", classes, answers, sum, err, right)
+			}
+		}
+	}
+}
