@@ -3,6 +3,7 @@ package optim
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Kind names an optimiser.
@@ -19,7 +20,7 @@ const (
 )
 
 // Optimizer is an optimiser and its hyper-parameters, none of which has a default
-// here: [Parse] gives a kind with PyTorch's. Those that its kind does not use are
+// here: [Parse] gives a kind with PyTorch's. Those that its kind does not use must be
 // 0. With w the weight, g its gradient, η the learning rate and t the
 // step, from 1:
 //
@@ -79,7 +80,14 @@ func (o Optimizer) Check() error {
 	if _, err := defaultOf(string(o.Kind)); err != nil {
 		return err
 	}
-	for _, p := range o.options() {
+	used := o.options()
+	for _, p := range []option{{optionMomentum, &o.Momentum}, {optionBeta1, &o.Beta1}, {optionBeta2, &o.Beta2}, {optionEpsilon, &o.Epsilon}} {
+		known := slices.ContainsFunc(used, func(u option) bool { return u.name == p.name })
+		if *p.value != 0 && !known {
+			return fmt.Errorf("optim: %s has no %s, and %v was given: leave it 0, or choose a Kind that has it", o.Kind, p.name, *p.value)
+		}
+	}
+	for _, p := range used {
 		x, limit := *p.value, 1.0
 		if p.name == optionEpsilon || p.name == optionDecay {
 			limit = math.Inf(1)

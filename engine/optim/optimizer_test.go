@@ -183,6 +183,18 @@ func TestApplyRefusesShapes(t *testing.T) {
 	}
 }
 
+// TestUnused: a hyper-parameter that the kind does not use is refused, not ignored.
+func TestUnused(t *testing.T) {
+	for says, o := range map[string]Optimizer{
+		"sgd has no momentum, and 0.9": {Kind: KindSGD, Momentum: 0.9},
+		"sgd has no eps":               {Kind: KindSGD, Epsilon: 1e-8},
+		"momentum has no beta1":        {Kind: KindMomentum, Momentum: 0.9, Beta1: 0.9},
+		"adagrad has no beta2":         {Kind: KindAdagrad, Beta2: 0.999, Epsilon: 1e-8},
+	} {
+		oneLine(t, "an optimizer", o.Check(), says)
+	}
+}
+
 func TestParse(t *testing.T) {
 	if o := parse(t, "adamw:beta2=0.98,weight-decay=0"); o != (Optimizer{Kind: KindAdamW, Beta1: 0.9, Beta2: 0.98, Epsilon: 1e-8}) {
 		t.Errorf("parsed %+v", o)

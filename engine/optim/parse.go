@@ -41,6 +41,8 @@ const (
 	optionEpsilon  = "eps"
 	optionDecay    = "weight-decay"
 	optionMomentum = "momentum"
+	optionBeta1    = "beta1"
+	optionBeta2    = "beta2"
 )
 
 type option struct {
@@ -55,9 +57,9 @@ func (o *Optimizer) options() []option {
 	case KindMomentum, KindNesterov:
 		return []option{{optionMomentum, &o.Momentum}, decay}
 	case KindAdam, KindAdamW:
-		return []option{{"beta1", &o.Beta1}, {"beta2", &o.Beta2}, {optionEpsilon, &o.Epsilon}, decay}
+		return []option{{optionBeta1, &o.Beta1}, {optionBeta2, &o.Beta2}, {optionEpsilon, &o.Epsilon}, decay}
 	case KindRMSProp:
-		return []option{{"beta2", &o.Beta2}, {optionEpsilon, &o.Epsilon}, decay}
+		return []option{{optionBeta2, &o.Beta2}, {optionEpsilon, &o.Epsilon}, decay}
 	case KindAdagrad:
 		return []option{{optionEpsilon, &o.Epsilon}, decay}
 	}

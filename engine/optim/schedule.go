@@ -75,6 +75,9 @@ func (s Schedule) Check() error {
 	default:
 		return unknown("schedule", string(s.Shape), shapes)
 	}
+	if s.Shape != ShapeLinear && (s.To != 0 || s.Over != 0) || s.Shape != ShapeStep && (s.Factor != 0 || len(s.At) > 0) {
+		return fmt.Errorf("optim: a schedule of shape %q was given the numbers of another: To and Over are of %s, Factor and At of %s", s.Shape, ShapeLinear, ShapeStep)
+	}
 	return nil
 }
 

@@ -113,6 +113,12 @@ func TestParseSchedule(t *testing.T) {
 		_, err := ParseSchedule("warmup:5", base)
 		oneLine(t, "warmup:5", err, "learning rate")
 	}
+	for _, s := range []Schedule{
+		{Base: 1, Shape: ShapeConstant, To: 0.1}, {Base: 1, Shape: ShapeCosine, Over: 3}, {Base: 1, Shape: ShapeStep, Factor: 0.1, At: []float64{1}, Over: 3},
+		{Base: 1, Shape: ShapeConstant, Factor: 0.1}, {Base: 1, Shape: ShapeLinear, Over: 3, At: []float64{1}},
+	} {
+		oneLine(t, "a schedule", s.Check(), "numbers of another")
+	}
 	for _, s := range []Schedule{{Base: 1}, {Base: 1, Shape: ShapeStep, Factor: 1}, {Base: 1, Shape: ShapeConstant, Warmup: -1}} {
 		oneLine(t, "a schedule", s.Check(), "optim")
 	}
