@@ -101,6 +101,9 @@ func (s *settings) configure(text []byte) error {
 	if err := in.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return errors.New("there is more than one document (---): write all settings as one")
 	}
+	if _, had := keys["init"]; s.resume != "" && s.given["init"] && !had {
+		return fmt.Errorf("it has no init, so the run began from no file, and --init %s would be said of weights that are not from there: leave it out", s.init)
+	}
 	var taken []string
 	for key, node := range keys {
 		f := s.cmd.Flags().Lookup(key)

@@ -69,6 +69,10 @@ func TestFrozenBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	compare()
+	// One that began from no file is not said to have begun from one.
+	if _, stderr, code := dptrain("train --resume public --steps 6 --init tuned/model.safetensors"); code != exitWrong || !strings.Contains(stderr, "the run began from no file") {
+		t.Errorf("--init of a run that had none: exit %d: %s", code, stderr)
+	}
 
 	// A head for other classes: what the file holds of the old one is not read.
 	if _, stderr, code := dptrain(strings.Replace(tuned, "mlp:6", "mlp:6,7", 1) + ",fc3 --steps 1 --out other"); code != exitDone {
