@@ -229,7 +229,7 @@ func TestSchemaFlags(t *testing.T) {
 	if err != nil || !slices.Equal(classes, Classes{"<=50K", ">50K"}) {
 		t.Errorf("classes %v, %v", classes, err)
 	}
-	for _, bad := range []string{"age", "age=1", "age=1:", "=1:2", "age=2:1", "age=0:Inf", "age=NaN:1"} {
+	for _, bad := range []string{"age", "age=1", "age=1:", "=1:2", "age=2:1", "age=0:Inf", "age=NaN:1", "age=x:120", "age=-1:x"} {
 		if _, err := ParseBounds(bad); err == nil {
 			t.Errorf("bounds %q were taken", bad)
 		}

@@ -18,6 +18,7 @@ func TestWords(t *testing.T) {
 		"a\xffb":                    "a \ufffd b",
 		"日本語。":                      "日本語 。",
 		"tab\tand,comma":            "tab and , comma",
+		"in 1984, r2d2":             "in 1984 , r2d2",
 		"trailing word, then done.": "trailing word , then done .",
 	} {
 		if got := strings.Join(cutWords(text), " "); got != want {
