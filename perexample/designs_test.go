@@ -524,7 +524,7 @@ var designs = []design{
 		m.net.Output = must(G.Mul(x, must(G.Cube(w))))
 		return squares(must(G.Mul(x, must(G.Square(w)))))
 	}},
-	{name: "a batch divided by a function", loop: true, make: func(m *maker) *G.Node {
+	{name: "a batch divided by a function", make: func(m *maker) *G.Node {
 		v := must(G.Square(m.param("W", 4, 3)))
 		return squares(must(G.HadamardDiv(must(G.Mul(m.input("x", 4), v)), must(G.Sum(v)))))
 	}},
@@ -532,9 +532,23 @@ var designs = []design{
 		x, w := m.input("x", 4), m.param("W", 4, 3)
 		return squares(must(G.Mul(x, must(G.HadamardProd(w, must(G.Max(w)))))))
 	}},
-	{name: "division by a parameter", loop: true, make: func(m *maker) *G.Node {
+	{name: "division by a parameter", make: func(m *maker) *G.Node {
 		x := m.input("x", 3)
 		return squares(must(G.HadamardDiv(must(G.Mul(x, m.param("W", 3, 2))), m.param("temperature"))))
+	}},
+	{name: "division by scales", make: func(m *maker) *G.Node {
+		x := m.input("x", 2, 3)
+		h := must(G.BroadcastHadamardDiv(x, must(G.Exp(m.param("s", 1, 2, 1))), nil, []byte{0, 2}))
+		h = must(G.BroadcastHadamardDiv(must(G.Tanh(h)), m.param("t", 1, 1, 3), nil, []byte{0, 1}))
+		return squares(must(G.Transpose(h, 1, 0, 2)))
+	}},
+	{name: "division by one parameter, time first", make: func(m *maker) *G.Node {
+		h := must(G.Transpose(m.input("x", 2, 3), 1, 0, 2))
+		return squares(must(G.BroadcastHadamardDiv(h, m.param("s", 2, 1, 1), nil, []byte{1, 2})))
+	}},
+	{name: "a parameter divided by the batch", loop: true, make: func(m *maker) *G.Node {
+		h := must(G.Exp(must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))))
+		return squares(must(G.HadamardDiv(m.param("temperature"), h)))
 	}},
 }
 

@@ -169,7 +169,7 @@ func (r *reading) rows(x *G.Node, l layout, columns bool) (*G.Node, error) {
 	return examples(x, l, r.net.Batch)
 }
 
-// broadcast reads a sum, difference or product of a batch and a parameter.
+// broadcast reads a sum, difference, product or quotient of a batch and a parameter.
 func (r *reading) broadcast(n *G.Node, sign string, i int, v view, signal *signals) (use, error) {
 	l := r.layouts[n]
 	other := op.Operands(n)[1-i]
@@ -181,7 +181,7 @@ func (r *reading) broadcast(n *G.Node, sign string, i int, v view, signal *signa
 	switch {
 	case sign == "+", sign == "-":
 		u.Form = op.Shift{Channels: len(at), Inner: inner}
-	case sign == "*":
+	case sign == "*", sign == "/" && i == 1:
 		u.Form = op.Scale{Channels: len(at), Inner: inner}
 	default:
 		return use{}, nil
@@ -193,6 +193,14 @@ func (r *reading) broadcast(n *G.Node, sign string, i int, v view, signal *signa
 	switch {
 	case sign == "*":
 		u.A, err = examples(other, r.layouts[other], r.net.Batch)
+	case sign == "/": // x/w has the derivative −(x/w)/w
+		if u.A, err = op.Apply(op.Binary{Kind: "/"}, n, v.node); err != nil {
+			return use{}, err
+		}
+		if u.A, err = op.Apply(op.Unary{Kind: "neg"}, u.A); err != nil {
+			return use{}, err
+		}
+		u.A, err = examples(u.A, l, r.net.Batch)
 	case sign == "-" && i == 1:
 		u.Delta, err = op.Apply(op.Unary{Kind: "neg"}, u.Delta)
 	}
