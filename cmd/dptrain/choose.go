@@ -141,6 +141,6 @@ func (a chosen) print(w io.Writer) {
 	fmt.Fprintf(w, "\tadjacency %s, one %s, %d settings, %s\n", a.Adjacency, a.Unit, a.Settings, a.Runs.words())
 	fmt.Fprintf(w, "note\t%s\n", a.Note)
 	fmt.Fprintf(w, "files\t%s\n", a.Out)
-	fmt.Fprintf(w, "next\tdptrain eval %s\n", a.Out)
-	fmt.Fprintf(w, "\tdptrain ledger epsilon %s\n", a.Out)
+	fmt.Fprintf(w, "next\tdptrain eval %s\n", asTyped(a.Out))
+	fmt.Fprintf(w, "\tdptrain ledger epsilon %s\n", asTyped(a.Out))
 }

@@ -54,7 +54,7 @@ func (j *job) unused() error {
 	}
 	for _, name := range []string{configFile, "run.json", "ledger.jsonl", weightsFile} {
 		if _, err := os.Stat(filepath.Join(j.out, name)); err == nil {
-			return wrong("--out %s already holds a run (%s): choose another folder, or go on with it by --resume %s", j.out, name, j.out)
+			return wrong("--out %s already holds a run (%s): choose another folder, or go on with it by --resume %s", j.out, name, asTyped(j.out))
 		}
 	}
 	return nil

@@ -30,7 +30,7 @@ func (s *settings) takeUp() error {
 		}
 	}
 	if s.dryRun {
-		return wrong("--resume and --dry-run were both given: what was spent is in the ledger, and no plan; dptrain ledger epsilon %s says how much", s.resume)
+		return wrong("--resume and --dry-run were both given: what was spent is in the ledger, and no plan; dptrain ledger epsilon %s says how much", asTyped(s.resume))
 	}
 	s.config, s.out = filepath.Join(s.resume, configFile), s.resume
 	if _, err := os.Stat(s.config); errors.Is(err, fs.ErrNotExist) {

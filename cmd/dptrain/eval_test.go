@@ -110,6 +110,11 @@ func TestEvalStandardizesAsTrainDid(t *testing.T) {
 		}
 	}
 
+	// The command that train shows finds the files, too.
+	if stdout, _, _ := dptrain("train --data mnist --data-dir . --model logistic --noise 2 --steps 1 --lot 20 --out private"); !strings.Contains(stdout, "dptrain eval private --data-dir .\n") {
+		t.Errorf("train shows\n%s", stdout)
+	}
+
 	// Pictures of as many pixels in another shape are others.
 	for _, part := range []string{"train", "t10k"} {
 		pixels := contents(t, part+"-images-idx3-ubyte")

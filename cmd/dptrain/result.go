@@ -35,9 +35,10 @@ type result struct {
 	Groups          []accountant.Query   `json:"groups"`
 	Device          string               `json:"device"`
 	Threads         int                  `json:"threads"`
-	Seconds         float64              `json:"seconds"`             // of the whole command
-	ExamplesPerSec  float64              `json:"examples_per_second"` // of the expected lots, while they ran
-	TestAccuracy    number               `json:"test_accuracy"`       // null where there are no test data
+	Resumed         int                  `json:"resumed_at,omitempty"` // lots done before this command, of which neither of these is
+	Seconds         float64              `json:"seconds"`              // of the whole command
+	ExamplesPerSec  float64              `json:"examples_per_second"`  // of the expected lots, while they ran; 0 where none did
+	TestAccuracy    number               `json:"test_accuracy"`        // null where there are no test data
 	TestLoss        number               `json:"test_loss"`
 	TestExamples    int                  `json:"test_examples"`
 	TestLabels      int                  `json:"test_labels"` // that the accuracy is a share of
@@ -74,6 +75,8 @@ type result struct {
 	Finished     time.Time `json:"finished"`
 	ClassNames   []string  `json:"class_names,omitempty"`
 	Confusion    [][]int   `json:"confusion,omitempty"` // of each true class, what was answered on the test data
+
+	dataDir string // that eval needs too
 }
 
 // mostConfused is the largest number of classes that run.json holds a confusion
@@ -96,12 +99,12 @@ func (s *screen) finish(w *watch, held *validated, took time.Duration) (*result,
 	r := &result{
 		Epsilon: number(math.Inf(1)), TestAccuracy: number(math.NaN()), TestLoss: number(math.NaN()), Sampling: string(run.Event().Policy), Rate: d.ExpectedLot / float64(d.Records),
 		Records: d.Records, ExpectedLot: d.ExpectedLot, Microbatch: d.Microbatch, Steps: run.Steps(),
-		Clipping: j.set.clipping, Device: d.Device, Threads: d.Threads, Seconds: took.Seconds(),
+		Clipping: j.set.clipping, Device: d.Device, Groups: []accountant.Query{}, Threads: d.Threads, Resumed: w.first, Seconds: took.Seconds(),
 		ExamplesPerSec: w.speed(run.Steps(), w.took),
 		Secure:         d.Secure && !j.config.NonPrivate, Private: !j.config.NonPrivate, Version: thisBuild().Version,
 		Data: j.task.Name, Model: j.model, Out: j.out, Unit: j.config.Records.Unit(),
 		Task: j.kind(), Optimizer: j.set.optimizer, LearningRate: j.set.lr, RateOf: j.set.lrOf, Schedule: j.set.schedule, Average: j.set.ema,
-		augmentation: j.augmented(), validated: held, Interrupted: w.interrupted, Preset: j.set.preset, Platform: thisBuild().Platform, Finished: time.Now().UTC().Truncate(time.Second),
+		augmentation: j.augmented(), validated: held, Interrupted: w.interrupted, Preset: j.set.preset, dataDir: j.set.dataDir, Platform: thisBuild().Platform, Finished: time.Now().UTC().Truncate(time.Second),
 	}
 	if s := j.task.Schema; s.Target != "" {
 		bounds := s.Bounds[s.Target]
@@ -262,16 +265,23 @@ func (r *result) print(w io.Writer) {
 	if r.Note != "" {
 		fmt.Fprintf(w, "note\t%s\n", r.Note)
 	}
-	fmt.Fprintf(w, "time\t%.1f s, lots at %s on %s, %d threads\n", r.Seconds, speed(r.ExamplesPerSec), r.Device, r.Threads)
+	pace := ""
+	if r.ExamplesPerSec > 0 {
+		pace = "lots at " + speed(r.ExamplesPerSec) + " "
+	}
+	fmt.Fprintf(w, "time\t%.1f s, %son %s, %d threads\n", r.Seconds, pace, r.Device, r.Threads)
 	fmt.Fprintf(w, "files\t%s\n", r.Out)
 	fmt.Fprintf(w, "report\t%s\n", filepath.Join(r.Out, "report.html"))
 	elsewhere := ""
-	if r.TestExamples == 0 {
+	switch {
+	case r.TestExamples == 0:
 		elsewhere = " --data TEST.FILE"
+	case r.dataDir != "":
+		elsewhere = " --data-dir " + asTyped(r.dataDir)
 	}
 	if r.Private {
-		fmt.Fprintf(w, "next\tdptrain eval %s%s\n", r.Out, elsewhere)
-		fmt.Fprintf(w, "\tdptrain ledger epsilon %s --delta %s --accountant rdp\n", filepath.Join(r.Out, "ledger.jsonl"), roundUp(float64(r.Delta)))
+		fmt.Fprintf(w, "next\tdptrain eval %s%s\n", asTyped(r.Out), elsewhere)
+		fmt.Fprintf(w, "\tdptrain ledger epsilon %s --delta %s --accountant rdp\n", asTyped(filepath.Join(r.Out, "ledger.jsonl")), roundUp(float64(r.Delta)))
 	} else {
 		fmt.Fprintf(w, "next\tdptrain train (the same, with privacy)\n")
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"io"
 	"math"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,6 +25,24 @@ func TestPatience(t *testing.T) {
 				t.Errorf("%v: %d, %v, and said %q", took, got, err, said.String())
 			}
 		})
+	}
+}
+
+// A command that is shown is one that can be copied.
+func TestPathsInCommands(t *testing.T) {
+	for path, want := range map[string]string{
+		"runs/2026-01-02_03-04-05.678": "runs/2026-01-02_03-04-05.678", "my run": "'my run'", `C:\runs\één`: `C:\runs\één`, "anna's (2)": `'anna'\''s (2)'`,
+	} {
+		if got := asTyped(path); got != want {
+			t.Errorf("%s is typed as %s, want %s", path, got, want)
+		}
+	}
+	var b bytes.Buffer
+	(&result{Private: true, Out: "my run", TestExamples: 3, dataDir: "my data"}).print(&b)
+	for _, want := range []string{"dptrain eval 'my run' --data-dir 'my data'\n", "dptrain ledger epsilon 'my run/ledger.jsonl' "} {
+		if !strings.Contains(filepath.ToSlash(b.String()), want) {
+			t.Errorf("%q is missing in\n%s", want, b.String())
+		}
 	}
 }
 

@@ -79,7 +79,7 @@ func (j *job) afterwards(err error) error {
 	if _, gone := os.Stat(filepath.Join(j.out, configFile)); gone != nil {
 		return fmt.Errorf("%w; make room and begin again", err)
 	}
-	return fmt.Errorf("%w; make room and go on with dptrain train --resume %s", err, j.out)
+	return fmt.Errorf("%w; make room and go on with dptrain train --resume %s", err, asTyped(j.out))
 }
 
 func (s *screen) run(job *job, began time.Time) error {
@@ -129,7 +129,7 @@ func (s *screen) follow(job *job, run *engine.Run, exporter *exporter, began tim
 	case err != nil:
 		return err
 	case watch.interrupted:
-		err = &fault{exitInterrupted, fmt.Errorf("interrupted after %d of %d lots, all of them saved: go on with dptrain train --resume %s", result.Steps, job.config.Steps, job.out)}
+		err = &fault{exitInterrupted, fmt.Errorf("interrupted after %d of %d lots, all of them saved: go on with dptrain train --resume %s", result.Steps, job.config.Steps, asTyped(job.out))}
 		if s.json {
 			err = errors.Join(err, s.show(result, "", nil))
 		}

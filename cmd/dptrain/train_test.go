@@ -104,6 +104,13 @@ func TestTrainGoesOn(t *testing.T) {
 	if idle := answer(t, "train --resume run"); idle["examples_per_second"] != 0.0 {
 		t.Errorf("no lot was left to do, and %v examples were done in a second", idle["examples_per_second"])
 	}
+	if stdout, _, _ := dptrain("train --resume run"); strings.Contains(stdout, "examples/s") {
+		t.Errorf("a speed of no lots is shown:\n%s", stdout)
+	}
+	// Nor is its time that of lots before.
+	if card := string(contents(t, "run/MODEL_CARD.md")); first["resumed_at"] != nil || second["resumed_at"] != 10.0 || !strings.Contains(card, " s for what followed lot 25, where") || strings.Contains(card, "| speed |") {
+		t.Errorf("resumed at %v, then at %v, and the card is\n%s", first["resumed_at"], second["resumed_at"], card)
+	}
 	extended := answer(t, "train --resume run --epsilon 1.5")
 	if e := extended["epsilon"].(float64); e > 1.5 || e < 1.48 || extended["steps"].(float64) <= 25 {
 		t.Errorf("extended to ε = 1.5: %v lots, ε %v", extended["steps"], e)
@@ -436,7 +443,7 @@ func TestPrivateValuesAreMarked(t *testing.T) {
 func TestBaselineSaysSo(t *testing.T) {
 	inWorkshop(t)
 	stdout, stderr, code := dptrain(baseline + " --steps 4 --out run")
-	if code != exitDone || !strings.Contains(stderr, "NOT PRIVATE") || !strings.Contains(stdout, "NONE") {
+	if code != exitDone || !strings.Contains(stderr, "NOT PRIVATE") || !strings.Contains(stdout, "NONE") || !strings.Contains(string(contents(t, "run/run.json")), `"groups": []`) {
 		t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)
 	}
 	if _, err := os.Stat("run/ledger.jsonl"); err == nil {

@@ -91,11 +91,25 @@ func (r *Run) machine() []row {
 	if s.Platform != "" {
 		rows = append(rows, row{"platform", s.Platform})
 	}
+	took := duration(s.Seconds)
+	if s.Resumed > 0 {
+		took += " for what followed lot " + Thousands(s.Resumed) + ", where the run was resumed"
+	}
+	rows = append(rows, row{"time", took})
+	if s.Speed > 0 {
+		rows = append(rows, row{"speed", speed(s.Speed)})
+	}
 	return append(rows,
-		row{"time", duration(s.Seconds)},
-		row{"speed", Thousands(int(s.Speed)) + " examples/s"},
 		row{"microbatch", Thousands(s.Microbatch)},
 		row{"dptrain", s.Version})
+}
+
+// speed is a rate as the run itself says it.
+func speed(examples float64) string {
+	if examples < 9.95 {
+		return strconv.FormatFloat(examples, 'g', 2, 64) + " examples/s"
+	}
+	return Thousands(int(math.RoundToEven(examples))) + " examples/s"
 }
 
 // duration keeps two units at most.

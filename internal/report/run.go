@@ -77,6 +77,7 @@ type summary struct {
 	Device   string  `json:"device"`
 	Threads  int     `json:"threads"`
 	Platform string  `json:"platform"`
+	Resumed  int     `json:"resumed_at"`
 	Seconds  float64 `json:"seconds"`
 	Speed    float64 `json:"examples_per_second"`
 	Version  string  `json:"version"`

@@ -46,6 +46,8 @@ func TestWords(t *testing.T) {
 		duration(59.94):                     "59.9 s",
 		duration(3599):                      "59 min 59 s",
 		duration(7380):                      "2 h 3 min",
+		speed(7194.7):                       "7\u2009195 examples/s",
+		speed(0.4321):                       "0.43 examples/s",
 		unitShort("example"):                "an example",
 		unitShort("user"):                   "a user",
 		unitShort("microbatch:8"):           "8 examples",
