@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 )
 
 // Lots of a fixed size, drawn without replacement, under replace-one adjacency.
@@ -19,7 +20,7 @@ import (
 
 const (
 	fixedNote = "Lots of a fixed size are accounted under replace-one adjacency, because they make the number of records public."
-	fixedHint = "What is published holds for data whose other records all contribute as one of the two candidates does; the proven bound for any data is %s %.5g (Zhu, Dong and Wang 2022)."
+	fixedHint = "What is published holds for data whose other records all contribute as one of the two candidates does; the proven bound for any data is %s %s (Zhu, Dong and Wang 2022)."
 	wangNote  = "The bound of Wang, Balle and Kasiviswanathan (2019) is taken at the sensitivity of one record, as it is published, and never below the pld answer."
 )
 
@@ -43,8 +44,17 @@ func (s spending) asProven() spending {
 func (a *Answer) prove(asked string, published, proven float64) {
 	if proven > published {
 		a.Proven = proven
-		a.addNote(fmt.Sprintf(fixedHint, asked, proven*(1+5e-5))) // its five digits are not below the bound
+		a.addNote(fmt.Sprintf(fixedHint, asked, writtenUp(proven)))
 	}
+}
+
+// writtenUp is a positive number in six digits that are not below it.
+func writtenUp(x float64) string {
+	text := strconv.FormatFloat(x, 'g', 6, 64)
+	if near, _ := strconv.ParseFloat(text, 64); near < x {
+		text = strconv.FormatFloat(near+math.Pow(10, math.Floor(math.Log10(x))-5), 'g', 6, 64)
+	}
+	return text
 }
 
 // wang is theorem 27 of Wang, Balle and Kasiviswanathan 2019, "Subsampled Rényi

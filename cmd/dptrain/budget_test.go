@@ -136,6 +136,9 @@ func TestPublishedIsToldFromProven(t *testing.T) {
 		if stdout, _, _ := dptrain("budget " + line); !strings.Contains(stdout, "epsilon spent  "+says) {
 			t.Errorf("%s does not say %q:\n%s", line, says, stdout)
 		}
+		if note := " is epsilon " + roundUp(proven) + " (Zhu"; !strings.HasPrefix(line, "delta") && !strings.Contains(v["note"].(string), note) {
+			t.Errorf("%s does not note %q: %s", line, note, v["note"])
+		}
 	}
 	v := answer(t, "budget epsilon --steps 10000 --delta 1e-5"+lots)
 	if e := v["epsilon"].(float64); !(math.Abs(e-4.89011) <= 5e-3) || !(bound(v) > 5.8) || v["epsilon_proven"] != nil {
