@@ -18,8 +18,10 @@ func newLedger(s *screen) *cobra.Command {
 		Use:   "ledger",
 		Short: "Read, account and verify the ledger of a run",
 		Long: `A ledger is the record of everything that a run released. It is written before
-each release, each line sealed with the hash of the line before. FILE is a ledger,
-or a run's folder. accountant/FORMAT.md describes the format.`,
+each release, each line sealed with the hash of the line before. A lot is a release,
+and so are a projection's directions and a validation, which are counted with the
+lots here. FILE is a ledger, or a run's folder. accountant/FORMAT.md describes the
+format.`,
 		Example: `  dptrain ledger show runs/mnist
   dptrain ledger epsilon runs/mnist/ledger.jsonl --delta 1e-5
   dptrain ledger verify runs/mnist/ledger.jsonl`,

@@ -80,7 +80,7 @@ func (s *screen) ledgerEpsilon(args []string, delta float64, name string) error 
 		if v.Used != "" {
 			fmt.Fprintf(w, "the run used\t%s (its own ε: --accountant %s)\n", v.Used, v.Used)
 		}
-		fmt.Fprintf(w, "lots\t%d\n", v.Steps)
+		fmt.Fprintf(w, "releases\t%d\n", v.Steps)
 		fmt.Fprintf(w, "unit of privacy\t%s\n", v.Unit)
 	})
 }

@@ -46,10 +46,10 @@ func printLedger(w io.Writer, v ledgerJSON) {
 	fmt.Fprintf(w, "records\t%d\n", v.Records)
 	fmt.Fprintf(w, "adjacency\t%s\n", v.Adjacency)
 	fmt.Fprintf(w, "generator\t%s\n", secureWords(v.Secure))
-	fmt.Fprintf(w, "lots\t%d in %s\n", v.Steps, plural(v.Runs, "run"))
+	fmt.Fprintf(w, "releases\t%d in %s\n", v.Steps, plural(v.Runs, "run"))
 	fmt.Fprintf(w, "state\t%s\n", stateWords(v.Ended, v.CutShort))
 	fmt.Fprintf(w, "head\t%s\n", v.Head)
-	fmt.Fprintf(w, "\nlots\tsampling\tgroup\tmechanism\tsensitivity\tnoise\n")
+	fmt.Fprintf(w, "\nreleases\tsampling\tgroup\tmechanism\tsensitivity\tnoise\n")
 	first := 1
 	for _, spent := range v.Spent {
 		lots := strconv.Itoa(first)

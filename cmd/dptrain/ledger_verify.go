@@ -53,7 +53,7 @@ for, and one that you know from elsewhere is given with --head.`,
 				return err
 			}
 			return s.show(v, "ok", func(w io.Writer) {
-				fmt.Fprintf(w, "ok\t%s, %s, %s\n", plural(v.Entries, "line"), plural(v.Steps, "lot"), plural(v.Runs, "run"))
+				fmt.Fprintf(w, "ok\t%s, %s, %s\n", plural(v.Entries, "line"), plural(v.Steps, "release"), plural(v.Runs, "run"))
 				fmt.Fprintf(w, "state\t%s\n", stateWords(v.Ended, false))
 				fmt.Fprintf(w, "head\t%s\n", v.Head)
 			})

@@ -175,7 +175,7 @@ func (r *Run) figures() []figure {
 		all = append(all, figure{percent(r.summary.TestAccuracy), "test accuracy", "on public data"})
 	}
 	if r.account != nil {
-		all = append(all, figure{unitShort(r.account.history.Header.Unit), "protected", Thousands(r.account.history.Header.Records) + " in the data"})
+		all = append(all, figure{unitShort(r.account.history.Header.Unit), "protected", Thousands(r.account.history.Header.Records) + " trained on"})
 	}
 	return all
 }

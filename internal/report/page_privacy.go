@@ -183,7 +183,7 @@ type ledger struct {
 
 func (r *Run) ledger() *ledger {
 	seal, a := r.account.seal, r.account.answer
-	state := fmt.Sprintf("%s, %s, %s; verified when this page was made", plural(seal.Entries, "line"), plural(seal.Lots, "lot"), plural(seal.Runs, "run"))
+	state := fmt.Sprintf("%s, %s, %s; verified when this page was made", plural(seal.Entries, "line"), plural(seal.Lots, "release"), plural(seal.Runs, "run"))
 	return &ledger{
 		Head: seal.Head, State: state,
 		Verify:  "dptrain ledger verify ledger.jsonl --head " + seal.Head,
