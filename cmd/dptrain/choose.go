@@ -126,16 +126,16 @@ func scoreWords(j *job) string {
 
 func (a chosen) print(w io.Writer) {
 	fmt.Fprintf(w, "best\t%s\n", a.Flags)
-	const flatters = " on public test examples; the best of several, which flatters"
+	const flatters = "; the best of several, which flatters"
 	switch {
 	case a.Best.missed != nil:
-		a.Best.missed.print(w, flatters)
+		a.Best.missed.print(w, " on public test examples"+flatters)
 	case a.Best.MAE != nil:
-		fmt.Fprintf(w, "MAE\t%s on private records held out, answers beyond the target's limits counting as these; paid for\n", noisy(*a.Best.MAE, a.Best.Deviation))
+		fmt.Fprintf(w, "MAE\t%s on private records held out, answers beyond the target's limits counting as these; paid for%s\n", noisy(*a.Best.MAE, a.Best.Deviation), flatters)
 	case a.Best.Deviation > 0:
-		fmt.Fprintf(w, "accuracy\t%s on private records held out; paid for\n", noisyShare(*a.Best.Accuracy, a.Best.Deviation))
+		fmt.Fprintf(w, "accuracy\t%s on private records held out; paid for%s\n", noisyShare(*a.Best.Accuracy, a.Best.Deviation), flatters)
 	default:
-		fmt.Fprintf(w, "accuracy\t%.2f%%%s\n", 100**a.Best.Accuracy, flatters)
+		fmt.Fprintf(w, "accuracy\t%.2f%% on public test examples%s\n", 100**a.Best.Accuracy, flatters)
 	}
 	fmt.Fprintf(w, "privacy\tε = %s at δ = %s for all runs together, by Rényi divergences\n", roundUp(float64(a.Epsilon)), roundUp(float64(a.Delta)))
 	fmt.Fprintf(w, "\tadjacency %s, one %s, %d settings, %s\n", a.Adjacency, a.Unit, a.Settings, a.Runs.words())

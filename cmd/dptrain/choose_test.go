@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -116,6 +117,22 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		}
 		if _, stderr, code := dptrain("ledger epsilon poisson"); code == exitDone || !strings.Contains(stderr, says) {
 			t.Errorf("%s: exit %d, %s", text, code, stderr)
+		}
+	}
+}
+
+// Whatever runs were compared by, that of the best is no estimate of what the model does:
+// the luck of its noise was chosen with it.
+func TestTheBestFlatters(t *testing.T) {
+	half := 0.5
+	for what, best := range map[string]winner{
+		"accuracy": {Accuracy: &half}, "RMSE": {missed: &missed{RMSE: 3}},
+		"accuracy held out": {Accuracy: &half, Deviation: 0.1}, "MAE held out": {MAE: &half, Deviation: 0.1},
+	} {
+		var b bytes.Buffer
+		chosen{Best: best}.print(&b)
+		if !strings.Contains(b.String(), "; the best of several, which flatters\n") {
+			t.Errorf("%s: it is not said in\n%s", what, b.String())
 		}
 	}
 }

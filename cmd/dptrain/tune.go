@@ -107,6 +107,8 @@ mean absolute error on private records held out.`,
 	for _, name := range notTuned {
 		cmd.Flags().Lookup(name).Hidden = true
 	}
+	score := cmd.Flags().Lookup("validation-noise")
+	score.Usage = strings.Replace(score.Usage, "a twentieth of the budget", "a quarter of what one run may cost", 1)
 	cmd.Flags().IntVar(&trials, "trials", trials, "settings to try, train's own among them; on private data also how many runs there are, on average")
 	cmd.Flags().BoolVar(&public, "public", false, "the data are public: nobody in them needs protection")
 	cmd.Flags().StringVar(&runs, "runs", runs, "private data: how their number is drawn, geometric, logarithmic (costs less, tries less), poisson, or the shape of a truncated negative binomial distribution")

@@ -27,6 +27,9 @@ func TestTune(t *testing.T) {
 		}
 		lots[row["lot"]] = true
 	}
+	if help, _, _ := dptrain("tune --help"); chooseShare != 1/4. || !strings.Contains(help, "what alone costs a quarter of what one run may cost") {
+		t.Errorf("a score costs %v of one run, and the help says\n%s", chooseShare, help)
+	}
 	if len(lots) != 4 {
 		t.Errorf("lots %v", lots)
 	}
