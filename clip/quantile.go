@@ -75,7 +75,7 @@ func (c *Clipper) NoiseMultiplier(total float64) (float64, error) {
 		return total, nil
 	}
 	if !(left > 0) {
-		return 0, fmt.Errorf("clip: noise multiplier %v leaves nothing for the gradients beside the counts of the adaptive bounds; raise the noise of the counts", total)
+		return 0, fmt.Errorf("clip: noise multiplier %v leaves nothing for the gradients beside the counts of the adaptive bounds; raise the noise of the counts (dptrain's is a twentieth of the lot: raise --lot or --rate)", total)
 	}
 	return 1 / math.Sqrt(left), nil
 }

@@ -269,6 +269,9 @@ func (j *job) mechanism() error {
 		return err
 	}
 	if s.given["noise"] {
+		if !(s.noise > 0) || math.IsInf(s.noise, 0) {
+			return wrong("--noise %v: a finite multiplier above 0 is needed; --non-private trains without noise", s.noise)
+		}
 		c.Noise = s.noise
 		if err := j.hide(cmp.Or(s.stopAtEpsilon, s.extended)); err != nil {
 			return err
