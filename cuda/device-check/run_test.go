@@ -39,8 +39,8 @@ func bundle(t *testing.T, devices string) string {
 		"run":                 string(script),
 		"bin/dptrain":         "echo 'cpu  2 threads'; echo '" + devices + "'",
 		"bin/compare":         `echo "$*" >>asked`,
-		"bin/driver.test":     "echo ok; echo '--- FAIL: TestGraph'; exit 1",
-		"bin/cuda.test":       "echo $LD_LIBRARY_PATH",
+		"bin/driver.test":     "echo '=== RUN   TestErrors'; echo '--- PASS: TestErrors'; echo '--- FAIL: TestGraph'; exit 1",
+		"bin/cuda.test":       "echo $LD_LIBRARY_PATH ${PATH##*:} $1",
 		"bin/perexample.test": "echo ok",
 		"bin/engine.test":     "echo $1",
 	}
@@ -61,7 +61,7 @@ func bundle(t *testing.T, devices string) string {
 func run(t *testing.T, folder string) (said string, err error) {
 	t.Helper()
 	c := exec.Command("bash", filepath.Join(folder, "run"))
-	c.Dir, c.Env = folder, []string{"PATH=" + bare(t), "LD_LIBRARY_PATH=/before", "ONLY=none"}
+	c.Dir, c.Env = folder, []string{"PATH=" + bare(t) + ":" + filepath.Join(folder, "tools"), "LD_LIBRARY_PATH=/before", "ONLY=none"}
 	out, err := c.CombinedOutput()
 	return string(out), err
 }
@@ -85,8 +85,33 @@ func TestBareHost(t *testing.T) {
 		}
 	}
 	log, err := os.ReadFile(filepath.Join(folder, "results", "checks.log"))
-	if want := "/before:/usr/local/nvidia/lib64\n== networks: passed in "; err != nil || !strings.Contains(string(log), want) {
+	if want := "/before:/usr/local/nvidia/lib64 /usr/local/cuda/bin -test.v\n== networks: passed in "; err != nil || !strings.Contains(string(log), want) {
 		t.Errorf("the log holds %q (%v), want %q", log, err, want)
+	}
+}
+
+// What compute-sanitizer finds is said, and calls that are to fail are nothing found.
+func TestSanitizer(t *testing.T) {
+	folder := bundle(t, "cuda:0  a card")
+	if err := os.Mkdir(filepath.Join(folder, "tools"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tool := `#!/usr/bin/env bash
+echo '========= COMPUTE-SANITIZER'
+[[ $* == *'--report-api-errors no'* ]] || { echo '========= Program hit CUDA_ERROR_OUT_OF_MEMORY'; exit 9; }
+[[ $* == *racecheck* ]] || exit 0
+echo '--- PASS: TestErrors'
+echo '========= Error: Race reported'
+exit 9
+`
+	if err := os.WriteFile(filepath.Join(folder, "tools", "compute-sanitizer"), []byte(tool), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	said, _ := run(t, folder)
+	for _, part := range []string{"sanitizer-memcheck: passed in ", "sanitizer-racecheck: FAILED with status 9: ========= Error: Race reported\n"} {
+		if !strings.Contains(said, part) {
+			t.Errorf("no %q in\n%s", part, said)
+		}
 	}
 }
 
