@@ -119,6 +119,18 @@ var designs = []design{
 		h = must(G.HadamardProd(h, m.param("s")))
 		return squares(must(G.Sub(h, m.param("t"))))
 	}},
+	{name: "a scale and a shift used twice", make: func(m *maker) *G.Node {
+		x, gamma, beta := m.input("x", 4), m.param("gamma", 1, 4), m.param("beta", 1, 4)
+		for range 2 {
+			x = must(G.Tanh(bias(must(G.BroadcastHadamardProd(x, gamma, nil, []byte{0})), beta)))
+		}
+		return squares(x)
+	}},
+	{name: "a weight and its shift in one parameter", make: func(m *maker) *G.Node {
+		x, w := m.input("x", 3), m.param("W", 4, 5)
+		part := func(from, to int) *G.Node { return must(G.Slice(w, G.S(from, to))) }
+		return squares(must(G.Tanh(bias(must(G.Mul(x, part(0, 3))), m.reshape(part(3, 4), 1, 5)))))
+	}},
 	{name: "reshaped, transposed and joined", make: func(m *maker) *G.Node {
 		x := m.input("x", 6)
 		a := must(G.Transpose(m.reshape(m.param("A", 12), 2, 6), 1, 0))
@@ -471,6 +483,11 @@ var designs = []design{
 		x, w := m.input("x", 4), m.param("W", 4, 3)
 		mean := must(G.Add(must(G.Sum(must(G.Square(w)))), number(0.1)))
 		return squares(must(G.Mul(x, must(G.HadamardDiv(w, mean)))))
+	}},
+	{name: "a vector divided by its length, by an inner product", make: func(m *maker) *G.Node {
+		x, w := m.input("x", 4), m.param("w", 4)
+		share := must(G.HadamardProd(w, must(G.Mul(w, m.param("u", 4)))))
+		return squares(must(G.Mul(x, must(G.HadamardDiv(share, must(G.Sqrt(must(G.Mul(w, w)))))))))
 	}},
 	{name: "a function of a recurrent weight", make: func(m *maker) *G.Node {
 		const steps, in, hidden = 4, 3, 4

@@ -2,6 +2,7 @@ package perexample
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/dptrain/dptrain/internal/op"
 	G "gorgonia.org/gorgonia"
@@ -146,13 +147,8 @@ func (r *reading) permute(n, x *G.Node, s op.Permute) (layout, error) {
 	if !ok {
 		return r.unruled(n), nil
 	}
-	for i, from := range s.Order.List() {
-		if from == a {
-			outer, inner := op.Around(n.Shape(), i)
-			return layout{kind: batch, outer: outer * before, inner: within * inner}, nil
-		}
-	}
-	return r.unruled(n), nil
+	outer, inner := op.Around(n.Shape(), slices.Index(s.Order.List(), a))
+	return layout{kind: batch, outer: outer * before, inner: within * inner}, nil
 }
 
 func (r *reading) repeat(n, x *G.Node, s op.Repeat) (layout, error) {

@@ -47,9 +47,6 @@ func (l lift) lifted(n *G.Node, in G.Nodes) (*G.Node, error) {
 		}
 		return l.all(op.Permute{Order: op.AxesOf(order...)}, in)
 	case op.Repeat:
-		if in[0].Dims() == 0 {
-			return l.grown(in[0], n.Shape())
-		}
 		return l.all(op.Repeat{Axis: s.Axis + 1, Times: s.Times}, in)
 	case op.Slice:
 		s.Axis++
@@ -57,8 +54,6 @@ func (l lift) lifted(n *G.Node, in G.Nodes) (*G.Node, error) {
 	case op.SliceGrad:
 		s.Slice.Axis++
 		return l.all(s, in)
-	case op.Concat:
-		return l.all(op.Concat{Axis: s.Axis + 1}, in)
 	case op.SumAxes:
 		var over []int
 		for _, axis := range s.Over.List() {

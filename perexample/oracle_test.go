@@ -376,6 +376,8 @@ func TestMethods(t *testing.T) {
 		{"lookups in one table", 1, "gather group"},
 		{"two gates sliced from one matrix", 1, "product rank-one, shift kept"},
 		{"overlapping slices", 1, "mixed record by record"},
+		{"a scale and a shift used twice", 1, "scale kept, shift kept"},
+		{"a weight and its shift in one parameter", 1, "mixed rank-one, kept"},
 		{"one element of a parameter", 1, "mixed kept"},
 		{"scale and shift by one function", 1, "mixed kept, pulled back"},
 		{"a weight used as matrix and as shift", 1, "mixed record by record"},

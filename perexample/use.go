@@ -113,15 +113,11 @@ func differentiated(n *G.Node, i int) bool {
 
 // parametric asks an operation of our own how it uses its operand i.
 func (r *reading) parametric(n *G.Node, s op.Parametric, i int, signal *signals) (op.Use, error) {
-	in := op.Operands(n)
-	if rows := s.(op.Rowwise).Rows(len(in)); rows[i] {
-		return op.Use{}, nil
-	}
 	delta, err := signal.of(n, r.layouts[n])
 	if err != nil {
 		return op.Use{}, err
 	}
-	return s.Use(i, in, n, delta)
+	return s.Use(i, op.Operands(n), n, delta)
 }
 
 // product reads a matrix product of which operand i is the parameter: a vector
