@@ -1,0 +1,152 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/dptrain/dptrain/accountant"
+)
+
+// opened is a scene's run.
+func (s *scene) opened(t *testing.T) *Run {
+	t.Helper()
+	r, err := Open(s.make(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// near fails where a point of a chart is not at these shares of the plotted area's width
+// and height, from its lower left corner.
+func near(t *testing.T, what string, c *chart, at [2]float64, across, up float64) {
+	t.Helper()
+	x, y := (at[0]-c.Left)/(c.Right-c.Left), (c.Bottom-at[1])/(c.Bottom-c.Top)
+	if math.Abs(x-across) > 1e-4 || math.Abs(y-up) > 1e-4 {
+		t.Errorf("%s lies at (%v, %v) of the picture, want (%v, %v)", what, x, y, across, up)
+	}
+}
+
+// pointsOf are those of a path, which are joined by straight lines.
+func pointsOf(t *testing.T, path string) (points [][2]float64) {
+	t.Helper()
+	for i, part := range strings.Split(strings.TrimPrefix(path, "M"), "L") {
+		var p [2]float64
+		if n, err := fmt.Sscan(part, &p[0], &p[1]); n != 2 || err != nil || path[0] != 'M' {
+			t.Fatalf("point %d of %q: %v", i, path, err)
+		}
+		points = append(points, p)
+	}
+	return points
+}
+
+// The curve of ε begins at nothing, ends at all lots and what they cost, and goes through
+// what fewer cost; the accountant that counts lies on top.
+func TestCurvesOfEpsilon(t *testing.T) {
+	s := plain()
+	s.lots[0].Count = 400
+	c := s.opened(t).account.epsilonChart()
+	most, costs := 0.0, map[string]float64{}
+	h := accountant.History{Header: s.header, Spent: s.lots}
+	for _, name := range accountant.Names() {
+		a, err := accountant.Epsilon(h, 1e-5, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		costs[name] = a.Epsilon
+		most = max(most, a.Epsilon)
+	}
+	if last := c.Lines[len(c.Lines)-1]; last.Style != "pld main" || len(c.Lines) != len(costs) {
+		t.Fatalf("%d lines of %d accountants, %q on top", len(c.Lines), len(costs), last.Style)
+	}
+	if c.YLabel != "ε, logarithmic" {
+		t.Fatalf("ε from %v is drawn over %q", costs, c.YLabel)
+	}
+	ends := map[string][2]float64{}
+	for _, l := range c.Lines {
+		name, _, _ := strings.Cut(l.Style, " ")
+		points := pointsOf(t, l.Path)
+		ends[name] = points[len(points)-1]
+		near(t, name, c, [2]float64{ends[name][0], c.Bottom}, 1, 0)
+	}
+	// Of a logarithmic axis equal distances are equal factors.
+	unit := (ends["rdp"][1] - ends["naive"][1]) / math.Log(costs["naive"]/costs["rdp"])
+	for name, at := range ends {
+		if want := ends["naive"][1] + unit*math.Log(costs["naive"]/costs[name]); math.Abs(at[1]-want) > 0.02 {
+			t.Errorf("%s ends %v from the top, want %v", name, at[1], want)
+		}
+	}
+}
+
+func TestCurveOfAccuracy(t *testing.T) {
+	s := plain()
+	s.lots[0].Count, s.summary["steps"] = 400, 400
+	s.metrics = `{"lot":100,"test_accuracy":0.7}` + "\n" + `{"lot":400,"test_accuracy":0.9}` + "\n"
+	c, err := s.opened(t).accuracyChart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cost := func(lots int) float64 {
+		s.lots[0].Count = lots
+		a, err := accountant.Epsilon(accountant.History{Header: s.header, Spent: s.lots}, 1e-5, "pld")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Epsilon
+	}
+	first, all := cost(100), cost(400)
+	// The axis goes from .65 to .95, a twentieth beyond the points.
+	points, dots := pointsOf(t, c.Lines[0].Path), c.Lines[0].Dots
+	near(t, "the first point", c, points[0], first/(1.04*all), 1./6)
+	near(t, "the last point", c, points[1], 1/1.04, 5./6)
+	for i, d := range dots {
+		if [2]float64{d.X, d.Y} != points[i] {
+			t.Errorf("dot %d lies beside its point", i)
+		}
+	}
+	if want := "70.00% at ε = " + rounded(first, 1, 4); dots[0].Title != want {
+		t.Errorf("a dot says %q, want %q", dots[0].Title, want)
+	}
+}
+
+// The darker a cell, the larger its share of the class.
+func TestConfusionIsShaded(t *testing.T) {
+	s := plain()
+	s.lots[0].Count = 1
+	page, _ := s.written(t)
+	says(t, "the page", page,
+		`<td class="hit heat10">50</td><td class="miss heat2" title="3 of class cat taken for dog">3</td><td class="right">94%</td>`,
+		`<td class="miss heat2" title="2 of class dog taken for cat">2</td><td class="hit heat10">45</td><td class="right">95%</td>`)
+}
+
+// Whatever was set is on the page, and what was not is not.
+func TestEverySetting(t *testing.T) {
+	s := plain()
+	s.lots[0].Count = 1
+	page, _ := s.written(t)
+	settings := map[string][2]string{
+		"validation_records": {"held out", "300 records"}, "projection": {"first layer", "60 principal directions, released with noise of 7 times a record&#39;s share, paid for"},
+		"views": {"views of a picture", "4, changed by flip"}, "preset": {"preset", "abadi"}, "init": {"starting weights", "public.pt"},
+		"freeze": {"layers that keep them", "fc1"}, "ema": {"moving average", "decay 0.999"}, "lr_of": {"learning rate of layers", "fc2=2 (times that)"},
+		"decay_of": {"weight decay of", "matrices"},
+	}
+	for _, row := range settings {
+		silent(t, "the page", page, "<dt>"+row[0]+"</dt>")
+	}
+	for key, value := range map[string]any{"validation_records": 300, "validation_accuracy": 0.5, "projection": 60, "projection_noise": 7, "views": 4, "augment": "flip",
+		"preset": "abadi", "init": "public.pt", "freeze": "fc1", "ema": 0.999, "lr_of": "fc2=2", "decay_of": "matrices"} {
+		s.summary[key] = value
+	}
+	delete(s.summary, "ledger_head")
+	page, _ = s.written(t)
+	for _, row := range settings {
+		says(t, "the page", page, "<dt>"+row[0]+"</dt><dd>"+row[1]+"</dd>")
+	}
+	for _, row := range [][2]string{{"network", "digits-cnn"}, {"weights", "26\u2009010"}, {"data", "mnist"}, {"records", "60\u2009000"}, {"sampling", "poisson"},
+		{"expected lot", "600"}, {"sampling rate", "0.01"}, {"lots", "1\u2009000"}, {"epochs", "10"}, {"clipping", "flat"}, {"clip bound", "1"}, {"optimizer", "momentum"},
+		{"learning rate", "0.5"}, {"schedule", "constant"}, {"device", "cpu, 2 threads"}, {"platform", "linux/amd64"}, {"time", "1 min 23 s"}, {"microbatch", "120"}, {"dptrain", "v1.0.0"}} {
+		says(t, "the page", page, "<dt>"+row[0]+"</dt><dd>"+row[1]+"</dd>")
+	}
+}
