@@ -45,8 +45,8 @@ func (a Augmentation) check(columns []data.Column) error {
 	for _, c := range columns {
 		zeros = append(zeros, make([]float32, c.Size()))
 	}
-	if newViewer(a).change(zeros, 0, 0, 0) != nil {
-		return fmt.Errorf("augmentation: its function panicked on an example of zeros: does it read what the data have?")
+	if said := panicked(func() { a.Change(zeros, newViewer(a).rand) }); said != nil {
+		return fmt.Errorf("augmentation: its function panicked on an example of zeros (%v): does it read what the data have?", said)
 	}
 	return nil
 }

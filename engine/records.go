@@ -14,7 +14,7 @@ import (
 // examples is one record whose gradients are averaged before clipping (McMahan
 // et al. 2019, table 1). With Users, all examples of one owner are a record, at
 // most Examples of them: the first ones, in the order of the data; the rest take
-// no part.
+// no part. Gradients are averaged over as many as take part.
 type Records struct {
 	Examples int
 	Users    bool
@@ -51,7 +51,7 @@ func newDeck(s data.Set, r Records) (*deck, error) {
 	}
 	users := data.Users(s)
 	if users == nil {
-		return nil, fmt.Errorf("user-level records: the data set does not say whose its examples are; name the column")
+		return nil, fmt.Errorf("user-level records: the data set does not say whose its examples are; name the column, or give data.NewTable the owners")
 	}
 	if r.Examples == 0 {
 		return nil, fmt.Errorf("user-level records: say how many examples of a user may take part; the number is public and bounds the work a user makes")

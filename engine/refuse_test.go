@@ -85,7 +85,7 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Augmentation = Augmentation{1 << 20, func([][]float32, *rand.Rand) {}} }, "at most 4096"},
 		{func(c *Config) {
 			c.Augmentation = Augmentation{2, func(view [][]float32, _ *rand.Rand) { view[2][0] = 0 }}
-		}, "does it read what the data have"},
+		}, "(runtime error: index out of range [2] with length 2): does it read what the data have"},
 		{func(c *Config) { c.Network = func(int) (*perexample.Network, error) { return mlp(3) } }, "built for 3 examples"},
 		{func(c *Config) { c.Network = func(int) (*perexample.Network, error) { panic("mine") } }, "mine"},
 		{func(c *Config) { c.Train = nil }, "no training data"},
@@ -157,7 +157,7 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Statistics = []Statistic{{Name: "s", Size: 1, Sensitivity: 1, Noise: 1}} }, "and a function"},
 		{func(c *Config) { c.Statistics = []Statistic{FeatureMeans(0, 0, 1, 1)} }, "needs a name, a size"},
 		{func(c *Config) { c.Statistics = []Statistic{FeatureMeans(0, math.MaxInt, 1, 1)} }, "too many"},
-		{func(c *Config) { c.Statistics = []Statistic{FeatureMeans(0, features+1, 1, 1)} }, "does it read what the data have?"},
+		{func(c *Config) { c.Statistics = []Statistic{FeatureMeans(0, features+1, 1, 1)} }, "(a column of another size): does it read what the data have?"},
 		{func(c *Config) {
 			c.Network, c.Train, c.Statistics = linear(features), columns(60, zeros, features), []Statistic{Accuracy(0, 1)}
 		}, "keeps no answers"},

@@ -19,7 +19,8 @@ type Statistic struct {
 	Sensitivity float64 // S: each record's vector is scaled down to this norm
 	Noise       float64 // σ, the standard deviation added to the sum
 	// Of writes the vector of one record: its examples are given one after the
-	// other. It is called from one goroutine and must depend on nothing else.
+	// other, each as all its views where there is an [Augmentation]. It is called from
+	// one goroutine and must depend on nothing else.
 	Of func(dst []float64, record []Example)
 	// Output and Loss say that Of reads those of an Example: a network that keeps none is
 	// then refused.

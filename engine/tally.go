@@ -29,10 +29,16 @@ func (t *tally) try(columns []data.Column, output int) error {
 	for _, c := range columns {
 		e.Columns = append(e.Columns, make([]float32, c.Size()))
 	}
-	if err := t.add([]Example{e}); err != nil {
-		return fmt.Errorf("statistic %s: its function panicked on an example of zeros: does it read what the data have?", t.Name)
+	if said := panicked(func() { t.Of(t.one, []Example{e}) }); said != nil {
+		return fmt.Errorf("statistic %s: its function panicked on an example of zeros (%v): does it read what the data have?", t.Name, said)
 	}
-	clear(t.sum)
+	return nil
+}
+
+// panicked is what a function's panic says, nil where it returns.
+func panicked(f func()) (said any) {
+	defer func() { said = recover() }()
+	f()
 	return nil
 }
 

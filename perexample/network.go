@@ -12,8 +12,9 @@ import (
 // Network is a loss graph for microbatches of a fixed number of examples.
 //
 // It is an ordinary Gorgonia graph: batch on axis 0 of every input, ending in a
-// scalar loss that is the SUM of the examples' losses. A node that has a value,
-// and is neither an input nor a parameter, is a constant: so is a frozen
+// scalar loss that is the SUM of the examples' losses. What a loss compares, such as
+// the three of a triplet, is one example: an input [Batch, 3, …]. A node that has a
+// value, and is neither an input nor a parameter, is a constant: so is a frozen
 // parameter, which costs nothing.
 //
 // Gorgonia's own tape machine is not to be trusted with it: it gives memory away

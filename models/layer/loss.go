@@ -30,7 +30,8 @@ func (n *Net) end(total op.Total, losses, output *G.Node) {
 
 // CrossEntropy ends a classifier: logits [batch, classes] against labels [batch].
 // Logits [batch, time, classes] against labels [batch, time] make a sequence's
-// loss the mean over its length; label −1 is ignored.
+// loss the mean over its length, where label −1 counts as a loss of 0. A picture's
+// pixels are a sequence once gorgonia.Transpose has their classes last.
 func (n *Net) CrossEntropy(logits, labels *G.Node) { n.SmoothedCrossEntropy(logits, labels, 0) }
 
 // CrossEntropies are the examples' losses [batch] that CrossEntropy ends a classifier in, to

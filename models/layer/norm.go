@@ -7,12 +7,12 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// epsilon is added to variances, as PyTorch does by default.
+// epsilon is added to variances, as PyTorch does by default but for RMSNorm.
 const epsilon = 1e-5
 
-// GroupNorm normalises each example's channels in groups (Wu & He 2018), then
-// scales and shifts each channel by name.weight and name.bias. It is what to use
-// in place of batch normalisation.
+// GroupNorm normalises each example's channels in groups (Wu & He 2018), 1e-5 being
+// added to their variances, then scales and shifts each channel by name.weight and
+// name.bias. It is what to use in place of batch normalisation.
 func (n *Net) GroupNorm(x *G.Node, name string, groups int) *G.Node {
 	if !n.pictures(name, x) {
 		return nil
@@ -33,8 +33,8 @@ func (n *Net) InstanceNorm(x *G.Node, name string) *G.Node {
 	return n.GroupNorm(x, name, x.Shape()[1])
 }
 
-// LayerNorm normalises the last axis (Ba et al. 2016), then scales and shifts
-// each of its elements by name.weight and name.bias.
+// LayerNorm normalises the last axis (Ba et al. 2016), 1e-5 being added to its variance,
+// then scales and shifts each of its elements by name.weight and name.bias.
 func (n *Net) LayerNorm(x *G.Node, name string) *G.Node {
 	if !n.features(name, x) {
 		return nil
@@ -43,9 +43,9 @@ func (n *Net) LayerNorm(x *G.Node, name string) *G.Node {
 	return n.norm(x, name, last, last, 1)
 }
 
-// RMSNorm divides the last axis by its root mean square (Zhang & Sennrich 2019),
-// then scales each of its elements by name.weight. It does not centre and has no
-// shift.
+// RMSNorm divides the last axis by its root mean square (Zhang & Sennrich 2019), 1e-5
+// being added to the mean of squares (PyTorch adds 1.2e-7 by default), then scales each
+// of its elements by name.weight. It does not centre and has no shift.
 func (n *Net) RMSNorm(x *G.Node, name string) *G.Node {
 	if !n.features(name, x) {
 		return nil
