@@ -8,6 +8,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/models"
@@ -154,7 +155,7 @@ func (s *settings) dataFlags(f *pflag.FlagSet) {
 	f.IntVar(&s.length, "length", 0, "indices of an example, a public number: longer texts are cut, shorter ones padded")
 	f.BoolVar(&s.next, "next", false, "a language model: the label of each step is the index that follows")
 	f.StringSliceVar(&s.ignore, "ignore", nil, "CSV, JSONL: columns that are not read")
-	f.StringVar(&s.schema, "schema", "", "a YAML file that says all of this")
+	f.StringVar(&s.schema, "schema", "", "a YAML file that says all of this, as in "+data.SchemaExample)
 	f.BoolVar(&s.standardize, "standardize", false, "pictures: shift and scale by the published mean and deviation")
 }
 

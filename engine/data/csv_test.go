@@ -211,6 +211,15 @@ user: person
 			t.Errorf("%q: got %v; want an error of one line with %q", text, err, say)
 		}
 	}
+	// One that is no schema says how one is written.
+	if _, err := parseSchema([]byte(SchemaExample)); err != nil {
+		t.Errorf("%s: %v", SchemaExample, err)
+	}
+	for _, text := range []string{`bounds: {age: "0:100"}`, "vocabulary: {job: baker}", "lable: x", "classes: {a: b}", "- a", "a: b: c"} {
+		if _, err := parseSchema([]byte(text)); err == nil || !strings.HasSuffix(err.Error(), "; write it as in "+SchemaExample) {
+			t.Errorf("%q: got %v", text, err)
+		}
+	}
 	if _, err := ReadSchema(filepath.Join(dir, "none.yaml")); err == nil {
 		t.Error("a schema was read from nowhere")
 	}

@@ -76,6 +76,9 @@ type Schema struct {
 	unlabelled bool
 }
 
+// SchemaExample is a schema as a file has it, in one line.
+const SchemaExample = "{label: income, classes: [low, high], bounds: {age: [0, 120]}, vocabulary: {sex: [Female, Male]}, ignore: [row-id]}"
+
 // Bounds are the public limits, low and high, of a numeric column.
 type Bounds [2]float64
 
@@ -131,7 +134,8 @@ func parseSchema(text []byte) (Schema, error) {
 	d := yaml.NewDecoder(bytes.NewReader(text))
 	d.KnownFields(true)
 	if err := d.Decode(&s); err != nil && !errors.Is(err, io.EOF) {
-		return Schema{}, errors.New(strings.Join(strings.Fields(err.Error()), " "))
+		// The parser's words name types of Go, which nobody can write.
+		return Schema{}, fmt.Errorf("%s; write it as in %s", strings.Join(strings.Fields(err.Error()), " "), SchemaExample)
 	}
 	if s.Tokens != "" && s.Tokens != byWords {
 		var err error
