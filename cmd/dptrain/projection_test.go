@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
+	"io"
 	"math"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/models"
@@ -66,6 +69,37 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 	budget := answer(t, brief+" --steps 100000 --noise 4 --stop-at-epsilon 1 --project 2 --out stopped")
 	if e := budget["epsilon"].(float64); e > 1 || e < 0.98 || budget["steps"].(float64) >= 100000 {
 		t.Errorf("stopped at ε = %v after %v lots", e, budget["steps"])
+	}
+}
+
+// A run that was stopped before its directions were released says nothing of them.
+func TestProjectionThatNeverWas(t *testing.T) {
+	inWorkshop(t)
+	j := jobOf(t, "--lot 20 --steps 3 --noise 1 --ignore owner --model logistic --project 2 --out run"+columns)
+	release, err := j.claim()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	run, err := j.begin()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &screen{out: io.Discard, err: io.Discard}
+	w, err := s.watch(j, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.close()
+	w.done()
+	r, err := s.finish(w, nil, time.Second)
+	if err != nil || r.projectionSummary != nil {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	for _, text := range readFiles(t, "run") {
+		if !bytes.Contains(text, []byte("Nothing that depends on the training data was released")) || bytes.Contains(text, []byte("principal direction")) {
+			t.Errorf("released is\n%s", text)
+		}
 	}
 }
 

@@ -116,7 +116,7 @@ func (s *screen) finish(w *watch, held *validated, took time.Duration) (*result,
 	if j.set.init != "" {
 		r.Start, r.Frozen = filepath.Base(j.set.init), j.set.freeze
 	}
-	if p := j.config.Projection; p.Directions > 0 {
+	if p := j.config.Projection; p.Directions > 0 && run.Directions() != nil { // else nothing of them was released
 		r.projectionSummary = &projectionSummary{p.Directions, p.Noise}
 	}
 	for _, p := range parameters {

@@ -34,12 +34,12 @@ func written(x float64, digits int) string {
 	return strings.Replace(strconv.FormatFloat(x, 'g', digits, 64), "e-0", "e-", 1)
 }
 
-// Thousands writes n with a thin space between thousands.
+// Thousands writes n with a thin space between thousands, at which no line breaks.
 func Thousands(n int) string {
 	if n < 1000 {
 		return strconv.Itoa(n)
 	}
-	return fmt.Sprintf("%s\u2009%03d", Thousands(n/1000), n%1000)
+	return fmt.Sprintf("%s\u202f%03d", Thousands(n/1000), n%1000)
 }
 
 // AccountantName is what an accountant is called in a picture.
