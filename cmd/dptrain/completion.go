@@ -14,6 +14,8 @@ func newCompletion(s *screen) *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
 		Short: "Print a script that completes dptrain's commands in a shell",
+		Long: `Print a script that completes dptrain's commands in a shell. That for bash calls the
+functions of the package bash-completion, which has to be installed.`,
 		Example: `  source <(dptrain completion bash)
   dptrain completion zsh > "${fpath[1]}/_dptrain"
   dptrain completion fish > ~/.config/fish/completions/dptrain.fish`,

@@ -363,6 +363,10 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%s: the script is missing under --json", shell)
 		}
 	}
+	script, _, _ := dptrain("completion bash")
+	if help, _, _ := dptrain("completion --help"); strings.Contains(script, "_get_comp_words_by_ref") != strings.Contains(help, "package bash-completion") {
+		t.Errorf("what the script for bash needs is not what the help says:\n%s", help)
+	}
 	if stdout, _, _ := dptrain("__complete budget epsilon --sampling "); !strings.Contains(stdout, "shuffle") {
 		t.Errorf("the values of --sampling are not offered:\n%s", stdout)
 	}
