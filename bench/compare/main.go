@@ -109,7 +109,7 @@ func (c *comparison) run() error {
 			return err
 		}
 	}
-	// A table at a time, and what is done is kept, should a later peer end the run.
+	// What is done is kept, should what comes later end the run.
 	timed := 0
 	for _, precision := range c.precisions {
 		for _, w := range bench.Workloads() {
@@ -125,13 +125,13 @@ func (c *comparison) run() error {
 					m := c.measure(w, p, precision, records)
 					fmt.Fprintf(os.Stderr, "%-15s %-16s %s %3d  %s\n", w.Name, p.name, precision, records, m)
 					row = append(row, m)
+					r.replace(row)
+					if err := c.write(r); err != nil {
+						return err
+					}
 				}
 			}
 			timed += len(row)
-			r.replace(row)
-			if err := c.write(r); err != nil {
-				return err
-			}
 		}
 	}
 	if timed == 0 && len(c.checks) == 0 {

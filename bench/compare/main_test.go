@@ -7,7 +7,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/dptrain/dptrain/bench"
 	"github.com/dptrain/dptrain/cuda"
 )
 
@@ -60,7 +62,7 @@ func TestOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := c.load("cpu.json")
-	if err != nil || len(r.Measurements) != 1 || r.Measurements[0].Program != "JAX" || !strings.Contains(r.Measurements[0].Error, "/nonexistent/python") {
+	if err != nil || len(r.Measurements) != 1 || r.Measurements[0].Program != "JAX" || !strings.HasSuffix(r.Measurements[0].Error, "/nonexistent/python: no such file or directory") {
 		t.Errorf("%v, %v", r.Measurements, err)
 	}
 	c.workloads = regexp.MustCompile("^none$")
@@ -70,6 +72,43 @@ func TestOnly(t *testing.T) {
 	c.checks = map[string]string{"suite": "passed"} // they alone are written then
 	if err := c.run(); err != nil {
 		t.Error(err)
+	}
+}
+
+// What a peer leaves running is not waited for, whether the peer is done or takes too long,
+// and what was measured before is kept by then.
+func TestWhatIsLeftRunning(t *testing.T) {
+	defer func(whole, rest time.Duration) { longest, lingering = whole, rest }(longest, lingering)
+	lingering = 50 * time.Millisecond
+	t.Chdir(t.TempDir())
+	script := `#!/bin/sh
+case "$2" in
+pytorch) echo '{"median_ms": 7}'; sleep 3 & ;;
+jax) cp cpu.json before.json ;;
+*) sleep 3; true ;;
+esac
+`
+	if err := os.WriteFile("python", []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c := comparison{
+		python: "./python", out: ".", device: "cpu", threads: 1, precisions: []cuda.Precision{cuda.FP32},
+		workloads: regexp.MustCompile("^mlp-256$"), programs: regexp.MustCompile("^(PyTorch|JAX)$"),
+	}
+	start := time.Now()
+	if err := c.run(); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"before.json", "cpu.json"} {
+		r, err := c.load(file)
+		if err != nil || len(r.Measurements) == 0 || r.Measurements[0].Median != 7 || r.Measurements[0].Error != "" {
+			t.Errorf("%s: %v, %v", file, r.Measurements, err)
+		}
+	}
+	longest = 100 * time.Millisecond
+	m := c.measure(bench.Workloads()[0], program{peer: "slow"}, cuda.FP32, 0)
+	if took := time.Since(start); m.Error != "not done in 100ms" || took > 2500*time.Millisecond {
+		t.Errorf("%q after %v", m.Error, took)
 	}
 }
 

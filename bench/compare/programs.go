@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -70,8 +71,12 @@ func (r results) order() []program {
 var keepMemory = []string{"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=-1", "MALLOC_TOP_PAD_=67108864"}
 
 // longest is how long one measurement may take in all; torch.compile looks for its kernels
-// for most of that.
-const longest = 2 * time.Minute
+// for most of that, in processes of its own, which may outlive the one that started them:
+// what they print is waited for no longer than lingering.
+var (
+	longest   = 2 * time.Minute
+	lingering = 5 * time.Second
+)
 
 // install makes the peers' environment, or finds it as it should be.
 func (c *comparison) install() error {
@@ -115,16 +120,16 @@ func (c *comparison) measure(w bench.Workload, p program, precision cuda.Precisi
 		return m
 	}
 	var complaint bytes.Buffer
-	cmd.Stderr = &complaint
+	cmd.Stderr, cmd.WaitDelay = &complaint, lingering
 	text, err := cmd.Output()
-	if err == nil {
+	if err == nil || errors.Is(err, exec.ErrWaitDelay) {
 		err = json.Unmarshal(text, &m)
 	}
 	switch {
 	case ctx.Err() != nil:
 		m.Error = fmt.Sprintf("not done in %v", longest)
 	case err != nil:
-		m.Error = fmt.Sprintf("%v: %s", err, reason(complaint.String()))
+		m.Error = strings.TrimSuffix(fmt.Sprintf("%v: %s", err, reason(complaint.String())), ": ")
 	}
 	return m
 }

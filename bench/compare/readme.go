@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/dptrain/dptrain/bench"
 )
 
 // readme writes the tables of a README anew from the files of results beside it: text
@@ -72,12 +75,14 @@ func (c *comparison) gpuTables() (string, error) {
 	return s.String(), nil
 }
 
-// short is the table of what users ask first.
+// short is the table of what users ask first. A workload that was never run on a card has a
+// row that says so.
 func (r results) short() string {
 	var s strings.Builder
 	fmt.Fprintln(&s, "| workload | private | not private | PyTorch, not private | JAX, not private | fastest private peer | ours ÷ PyTorch | MB, ours / PyTorch |")
 	fmt.Fprintln(&s, "|---|---:|---:|---:|---:|---:|---:|---:|")
-	for _, workload := range r.distinct(func(m measurement) string { return m.Workload }) {
+	measured := r.distinct(func(m measurement) string { return m.Workload })
+	for _, workload := range measured {
 		cell := func(m measurement, ok bool) string {
 			if !ok {
 				return "–"
@@ -96,6 +101,11 @@ func (r results) short() string {
 		}
 		fmt.Fprintf(&s, "| %s | **%s** | %s | %s | %s | %s | %s | %s |\n", workload, cell(ours, there), cell(r.best(workload, "dptrain plain")),
 			cell(ordinary, ok), cell(r.best(workload, "JAX")), peer, ratio, megabytes)
+	}
+	for _, w := range bench.Workloads() {
+		if r.Machine.GPU != "" && !slices.Contains(measured, w.Name) {
+			fmt.Fprintf(&s, "| %s | not run | | | | | | |\n", w.Name)
+		}
 	}
 	return s.String()
 }

@@ -33,7 +33,8 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// TestReadmeOfACard: a card's results become a table for each precision, and a README
+// TestReadmeOfACard: a card's results become a table for each precision, which says what
+// was not run, and a README
 // without a place for tables is left alone.
 func TestReadmeOfACard(t *testing.T) {
 	c := comparison{out: t.TempDir()}
@@ -41,12 +42,16 @@ func TestReadmeOfACard(t *testing.T) {
 	for _, m := range []measurement{
 		{Program: "dptrain", Median: 1, Memory: 10, Precision: "fp32"}, {Program: "PyTorch", Median: 4, Memory: 200, Precision: "fp32"},
 		{Program: "PyTorch compiled", Median: 2, Memory: 300, Precision: "fp32"}, {Program: "dptrain", Median: 0.5, Precision: "bf16"},
+		{Program: "JAX", Error: "not done", Precision: "bf16"},
 	} {
 		m.Workload = "one"
 		r.add(m)
 	}
 	if err := c.write(r); err != nil {
 		t.Fatal(err)
+	}
+	if text, _ := os.ReadFile(filepath.Join(c.out, "gpu-a-card.md")); !strings.Contains(string(text), "\n- one in bf16, JAX, records at a time 0: not done\n") {
+		t.Errorf("what was not measured is not in\n%s", text)
 	}
 	path := filepath.Join(c.out, "README.md")
 	keep := func(text string) {
@@ -66,7 +71,7 @@ func TestReadmeOfACard(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, _ := os.ReadFile(path)
-	for _, want := range []string{"A Card, fp32, 2026-01-02:", "| one | **1.00** | – | 2.00 | – | – | 0.50 | 10 / 300 |", "| one | **0.50** | – | – | – | – | – | – |", "c\n"} {
+	for _, want := range []string{"A Card, fp32, 2026-01-02:", "| one | **1.00** | – | 2.00 | – | – | 0.50 | 10 / 300 |", "| one | **0.50** | – | – | – | – | – | – |", "| wrn16-4-16 | not run | |", "c\n"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the README lacks %q", want)
 		}

@@ -176,7 +176,11 @@ func (r results) errors(s *strings.Builder) {
 	title := "\n## Not measured\n\n"
 	for _, m := range r.Measurements {
 		if m.Error != "" {
-			fmt.Fprintf(s, "%s- %s, %s, records at a time %d: %s\n", title, m.Workload, m.Program, m.Records, m.Error)
+			name := m.Workload
+			if r.Machine.GPU != "" {
+				name += " in " + m.Precision
+			}
+			fmt.Fprintf(s, "%s- %s, %s, records at a time %d: %s\n", title, name, m.Program, m.Records, m.Error)
 			title = ""
 		}
 	}
