@@ -81,34 +81,17 @@ func (p *Private) stack(us []use, size int) ([]use, error) {
 		if len(rows[i][0]) == 1 {
 			continue
 		}
-		a, delta := widths(out[i].Form)
 		var err error
 		if op.NeedsA(out[i].Form) {
-			if out[i].A, err = op.Apply(op.StackRows{Blocks: p.Batch, Width: a}, rows[i][0]...); err != nil {
+			if out[i].A, err = op.Apply(op.StackRows{Blocks: p.Batch}, rows[i][0]...); err != nil {
 				return nil, err
 			}
 		}
-		if out[i].Delta, err = op.Apply(op.StackRows{Blocks: p.Batch, Width: delta}, rows[i][1]...); err != nil {
+		if out[i].Delta, err = op.Apply(op.StackRows{Blocks: p.Batch}, rows[i][1]...); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
-}
-
-// widths are how long a form's rows are, where it has rows; stacking keeps the
-// elements' order, which is all that a form reads.
-func widths(f op.Form) (a, delta int) {
-	switch f := f.(type) {
-	case op.Product:
-		return f.In, f.Out
-	case op.Shift:
-		return 1, f.Channels * f.Inner
-	case op.Scale:
-		return f.Channels * f.Inner, f.Channels * f.Inner
-	case op.Gather:
-		return f.Bag, f.Dim
-	}
-	return 1, 1
 }
 
 func inputs(u op.Use, more ...*G.Node) G.Nodes {

@@ -136,7 +136,7 @@ func TestMixedFollowsMaps(t *testing.T) {
 
 // Stacking keeps each example's rows together.
 func TestStackRows(t *testing.T) {
-	out := trial{StackRows{2, 2}, []operand{
+	out := trial{StackRows{2}, []operand{
 		{tensor.Shape{2, 2}, []float64{1, 2, 3, 4}},
 		{tensor.Shape{4, 2}, []float64{5, 6, 7, 8, 9, 10, 11, 12}},
 	}}.do(t)
@@ -149,7 +149,7 @@ func TestStackRows(t *testing.T) {
 	form := Product{2, 4}
 	parts := []Part{{Form: form}, {Form: form}}
 	stacked := trial{SquaredNorms{form, 3, Gram}, []operand{
-		trial{StackRows{3, 2}, a}.do(t), trial{StackRows{3, 4}, d}.do(t),
+		trial{StackRows{3}, a}.do(t), trial{StackRows{3}, d}.do(t),
 	}}.do(t).values
 	mixed := trial{Mixed{&parts, form.Size(), 3}, []operand{a[0], d[0], a[1], d[1]}}.do(t).values
 	same(t, "norms", stacked, mixed, 1e-12)
@@ -175,8 +175,8 @@ func TestBadRecordsAreRefused(t *testing.T) {
 		{Mixed{&parts, 6, 4}, []tensor.Shape{s(6, 2), s(6, 3), s(6, 3)}, "cut into 4 records"},
 		{Scatter{NewMap([]int32{0}), 2}, []tensor.Shape{s(2)}, "view of 1 elements"},
 		{ScaleRows{}, []tensor.Shape{s(4), s(3)}, "cut into 3 rows"},
-		{StackRows{2, 3}, []tensor.Shape{s(4, 2)}, "2 blocks of rows of 3"},
-		{StackRows{2, 3}, nil, "0 elements"},
+		{StackRows{3}, []tensor.Shape{s(4, 2)}, "cut into 3 blocks"},
+		{StackRows{2}, nil, "0 elements"},
 	} {
 		_, err := c.spec.Shape(c.in)
 		if err == nil || !strings.Contains(err.Error(), c.says) {

@@ -93,23 +93,24 @@ func (s ScaleRows) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 
 // StackRows joins the rows of several uses of one parameter into one use with
 // more rows: input u holds, for each of Blocks examples, a block of rows; the
-// result holds the blocks of all inputs, example by example.
-type StackRows struct{ Blocks, Width int }
+// result holds the blocks of all inputs, example by example. What a row is the use's
+// Form knows.
+type StackRows struct{ Blocks int }
 
-func (s StackRows) String() string { return fmt.Sprintf("stackRows{%d,%d}", s.Blocks, s.Width) }
+func (s StackRows) String() string { return fmt.Sprintf("stackRows{%d}", s.Blocks) }
 
 func (s StackRows) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	n := 0
 	for _, x := range in {
-		if x.TotalSize()%(s.Blocks*s.Width) != 0 {
-			return nil, fmt.Errorf("shape %v cannot be cut into %d blocks of rows of %d", x, s.Blocks, s.Width)
+		if x.TotalSize()%s.Blocks != 0 {
+			return nil, fmt.Errorf("shape %v cannot be cut into %d blocks", x, s.Blocks)
 		}
 		n += x.TotalSize()
 	}
 	if n == 0 || n > math.MaxInt32 {
 		return nil, fmt.Errorf("%d elements in all", n)
 	}
-	return tensor.Shape{n / s.Width, s.Width}, nil
+	return tensor.Shape{s.Blocks, n / s.Blocks}, nil
 }
 
 func (s StackRows) Do(out []float64, in [][]float64, _ []tensor.Shape) {

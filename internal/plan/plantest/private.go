@@ -62,7 +62,7 @@ func (ts *trials) private() {
 	factors = ts.factors()
 	ts.apart(1e-6, op.ScaleRows{}, poisoned(normal(r, ts.b*2, d), factors), factors)
 	ts.list = append(ts.list, trial{
-		spec: func(b int) op.Spec { return op.StackRows{Blocks: b, Width: d} },
+		spec: func(b int) op.Spec { return op.StackRows{Blocks: b} },
 		in:   []operand{normal(r, ts.b, 3, d), normal(r, ts.b, d), normal(r, ts.b, 2*d)}, records: ts.b, apart: true,
 	})
 	ts.mixed()
