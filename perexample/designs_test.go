@@ -479,6 +479,27 @@ var designs = []design{
 		h := must(G.BroadcastHadamardProd(x, scale, nil, []byte{0, 1}))
 		return squares(must(G.HadamardProd(h, must(G.Exp(m.param("t"))))))
 	}},
+	{name: "weights between constants of no name", make: func(m *maker) *G.Node {
+		x := m.input("x", 3)
+		v := must(G.Mul(must(G.HadamardProd(m.param("W", 3, 9), one(13, 3, 9))), must(G.Transpose(m.param("V", 2, 9), 1, 0))))
+		h := bias(must(G.Mul(x, v)), must(G.HadamardProd(m.param("b", 1, 2), one(1, 1, 2))))
+		return squares(must(G.Mul(must(G.Tanh(h)), must(G.HadamardProd(m.param("u", 2), one(0, 2))))))
+	}},
+	{name: "a softmax used twice, and one made of its logarithm", make: func(m *maker) *G.Node {
+		x := m.input("x", 3)
+		p := must(G.SoftMax(must(G.Mul(x, m.param("W", 3, 4)))))
+		l := must(G.LogSoftMax(must(G.Mul(x, m.param("V", 3, 4)))))
+		return must(G.Sum(must(G.Sub(must(G.HadamardProd(p, must(G.Log(p)))), must(G.HadamardProd(must(G.Exp(l)), l))))))
+	}},
+	{name: "transposed convolutions of many channels", make: func(m *maker) *G.Node {
+		spread := func(x *G.Node, name string, in, out int) *G.Node {
+			s := x.Shape()
+			w := op.Window{KernelH: 2, KernelW: 1, StrideH: 2, StrideW: 1, DilationH: 1, DilationW: 1}
+			return apply(op.ConvGradInput{Window: w, Groups: 1, C: out, H: 2 * s[2], W: s[3], O: in}, x, m.param(name, in, out, 2, 1))
+		}
+		x := apply(op.Conv2D{Window: op.Window{KernelH: 1, KernelW: 1, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}, Groups: 1}, m.input("x", 2, 1, 1), m.param("W", 12, 2, 1, 1), m.filled("none", 0, 12))
+		return squares(spread(must(G.Tanh(spread(x, "V", 12, 10))), "U", 10, 2))
+	}},
 	{name: "a weight divided by its mean", make: func(m *maker) *G.Node {
 		x, w := m.input("x", 4), m.param("W", 4, 3)
 		mean := must(G.Add(must(G.Sum(must(G.Square(w)))), number(0.1)))

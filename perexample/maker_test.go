@@ -87,6 +87,13 @@ func (m *maker) filled(name string, v float32, dims ...int) *G.Node {
 	return G.NewTensor(m.graph, tensor.Float32, len(dims), G.WithShape(dims...), G.WithName(name), G.WithValue(t))
 }
 
+// one is a constant that is 1 in one place and else 0.
+func one(at int, dims ...int) *G.Node {
+	x := make([]float32, tensor.Shape(dims).TotalSize())
+	x[at] = 1
+	return G.NewConstant(tensor.New(tensor.WithShape(dims...), tensor.WithBacking(x)))
+}
+
 // drop is dropout of the network's ticket.
 func (m *maker) drop(x *G.Node, rate float64, layer uint32) *G.Node {
 	if m.net.Ticket == nil {

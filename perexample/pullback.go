@@ -66,7 +66,7 @@ func (b *pullback) copy(n *G.Node, g *G.ExprGraph, copies map[*G.Node]*G.Node) (
 	case n.Op() == nil:
 		c = variable(g, n.Name(), n.Shape())
 	case len(in) == 0:
-		c = G.NewConstant(n.Value(), G.WithName(n.Name()))
+		c = g.AddNode(G.NewConstant(n.Value(), G.WithName(n.Name()))) // which makes a node of its own
 	default:
 		for i, x := range in {
 			if in[i], err = b.copy(x, g, copies); err != nil {
@@ -132,7 +132,7 @@ func (b *pullback) same(n *G.Node) (*G.Node, error) {
 		}
 		m = G.NewConstant(float32(size))
 	case len(in) == 0:
-		m = G.NewConstant(n.Value())
+		m = b.value.Graph().AddNode(G.NewConstant(n.Value()))
 	default:
 		for i, x := range in {
 			var err error

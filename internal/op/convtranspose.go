@@ -15,7 +15,9 @@ func (g ConvGradInput) Rows(int) []bool { return []bool{true, false} }
 func (g ConvGradInput) Wrt(int) []bool  { return all(2) }
 
 func (g ConvGradInput) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
-	none := G.NewConstant(tensor.New(tensor.Of(grad.Dtype()), tensor.WithShape(g.O)))
+	// Gorgonia takes constants that it prints alike for one, and prints the ends of long ones.
+	none := G.NewVector(grad.Graph(), grad.Dtype(), G.WithShape(g.O), G.WithName(fmt.Sprintf("dptrain: no bias of %d", g.O)),
+		G.WithValue(tensor.New(tensor.Of(grad.Dtype()), tensor.WithShape(g.O))))
 	dx, err := Apply(Conv2D{Window: g.Window, Groups: g.Groups}, grad, in[1], none)
 	if err != nil {
 		return nil, err
