@@ -142,3 +142,16 @@ func TestGorgoniaConfusesSlices(t *testing.T) {
 		t.Error("two parts of a join have gradients of their own: Gorgonia has been mended")
 	}
 }
+
+// Gorgonia tells constants apart by how they are printed, and a softmax from its logarithm
+// not at all.
+func TestGorgoniaConfusesConstantsAndSoftmaxes(t *testing.T) {
+	graph := G.NewGraph()
+	x := G.NewMatrix(graph, tensor.Float32, G.WithShape(1, 11), G.WithName("x"))
+	if must(G.HadamardProd(x, one(4, 1, 11))) != must(G.HadamardProd(x, one(5, 1, 11))) {
+		t.Error("products with two constants are two: Gorgonia has been mended")
+	}
+	if must(G.SoftMax(x)) != must(G.LogSoftMax(x)) {
+		t.Error("a softmax is not its logarithm: Gorgonia has been mended")
+	}
+}

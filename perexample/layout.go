@@ -77,14 +77,12 @@ func read(net, other *Network) (*reading, error) {
 }
 
 func follow(net, other *Network) (*reading, error) {
+	if err := refuse(net); err != nil { // before what such an operation is given: Gorgonia makes some of that itself
+		return nil, err
+	}
 	t, err := pair(net, other)
 	if err != nil {
 		return nil, err
-	}
-	for _, n := range t.order { // before what such an operation is given: Gorgonia makes some of that itself
-		if err := refusal(n); err != nil {
-			return nil, err
-		}
 	}
 	r := &reading{twins: t, layouts: map[*G.Node]layout{}, constants: constants{}}
 	for _, in := range net.Inputs {
@@ -189,13 +187,13 @@ func (r *reading) constant(n *G.Node) (layout, error) {
 	a, b := numbers(n), numbers(r.of[n])
 	switch {
 	case a == nil:
-		return layout{}, fmt.Errorf("constant %s holds %v: networks are trained in float32", n.Name(), n.Dtype())
+		return layout{}, fmt.Errorf("constant %s holds %v: networks are trained in float32", called(n), n.Dtype())
 	case equal(a, b):
 		return layout{}, nil
 	case len(a) == 1:
 		return layout{sized: true}, nil
 	}
-	return layout{}, fmt.Errorf("constant %s has other values for %d examples than for %d: they must not depend on the size of the batch, nor be drawn anew in the builder", n.Name(), r.net.Batch, r.other.Batch)
+	return layout{}, fmt.Errorf("constant %s has other values for %d examples than for %d: they must not depend on the size of the batch, nor be drawn anew in the builder", called(n), r.net.Batch, r.other.Batch)
 }
 
 // ofFree gives the layout of a node that no example has a say in. One made of
@@ -225,11 +223,11 @@ func (r *reading) ofFree(n *G.Node, all layout) (layout, error) {
 			first := at(a, r.net.Batch, o, 0, i)
 			for e := range r.net.Batch {
 				if !equal(first, at(a, r.net.Batch, o, e, i)) {
-					return layout{}, fmt.Errorf("constant %s differs from example to example: make it an input", n.Name())
+					return layout{}, fmt.Errorf("constant %s differs from example to example: make it an input", called(n))
 				}
 			}
 			if !equal(first, at(b, r.other.Batch, o, 0, i)) {
-				return layout{}, fmt.Errorf("constant %s depends on the size of the batch: an example's loss must be the same in any microbatch", n.Name())
+				return layout{}, fmt.Errorf("constant %s depends on the size of the batch: an example's loss must be the same in any microbatch", called(n))
 			}
 		}
 	}

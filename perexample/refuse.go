@@ -9,10 +9,21 @@ import (
 )
 
 func describe(n *G.Node) string {
-	if n.Op() == nil {
+	switch {
+	case n.Op() == nil:
 		return "node " + n.Name()
+	case isConstant(n):
+		return "constant " + called(n)
 	}
 	return line(fmt.Sprintf("node %s (%v)", n.Name(), n.Op()))
+}
+
+// called is a constant's name in one line. Gorgonia calls one by its numbers that has none.
+func called(n *G.Node) string {
+	if op.Kind(n) == "constantTensor" && n.Name() == fmt.Sprint(n.Value()) {
+		return fmt.Sprintf("of shape %v", n.Shape())
+	}
+	return line(n.Name())
 }
 
 func mixes(n *G.Node, why string) error {
@@ -34,8 +45,23 @@ var refusedUnary = map[string]string{
 	"invSqrt": "Gorgonia v0.9.18 differentiates InverseSqrt wrongly; use Inverse of Sqrt",
 }
 
-// refusal is why an operation cannot be trained on wherever it stands, or nil.
-func refusal(n *G.Node) error {
+// refuse says which node cannot be trained on wherever it stands.
+func refuse(net *Network) error {
+	graph := edgesOf(net.Loss.Graph())
+	for _, end := range []*G.Node{net.Loss, net.Output, net.Losses} {
+		if end == nil {
+			continue
+		}
+		for _, n := range op.Ancestors(end) {
+			if err := refusal(n, graph); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func refusal(n *G.Node, graph edges) error {
 	if n.Op() == nil {
 		return nil
 	}
@@ -46,40 +72,16 @@ func refusal(n *G.Node) error {
 		why = refusedUnary[name]
 	case kind == "linAlgBinOp" && strings.Contains(name, "⊗"):
 		why = "Gorgonia v0.9.18 computes OuterProd wrongly; use Mul of a column and a row"
-	case confusedSlices(n):
-		why = "Gorgonia v0.9.18 takes two slices for one where their bounds differ by 256, and joining slices its gradient; reshape an axis longer than 256 into two"
 	case isLogSumExp(n):
 		why = "Gorgonia v0.9.18 computes LogSumExp wrongly; use layer.CrossEntropy"
+	}
+	if why == "" {
+		why = confused(n, graph)
 	}
 	if why == "" {
 		return nil
 	}
 	return fmt.Errorf("%s is refused: %s", describe(n), why)
-}
-
-// confusedSlices reports whether slices may have been taken for each other:
-// Gorgonia tells them apart by the last byte of their bounds. Slices of a short
-// axis are safe, and so is a join whose equal parts do not lie 256 apart.
-func confusedSlices(n *G.Node) bool {
-	switch s := op.Canonical(n).(type) {
-	case op.Slice:
-		size := op.Operands(n)[0].Shape()[s.Axis]
-		return size > 256 && s.Count < size
-	case op.Concat:
-		type part struct{ from, size int }
-		seen := map[part]bool{}
-		from := 0
-		for _, x := range op.Operands(n) {
-			size := x.Shape()[s.Axis]
-			p := part{from % 256, size}
-			if seen[p] {
-				return true
-			}
-			seen[p] = true
-			from += size
-		}
-	}
-	return false
 }
 
 // isLogSumExp recognises what gorgonia.LogSumExp builds: ln(Σexp(x−max) + max).

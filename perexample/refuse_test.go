@@ -177,6 +177,30 @@ var refusals = []struct {
 		x := m.input("x", 3)
 		return squares(must(G.Concat(1, must(G.Mul(x, m.param("A", 3, 256))), must(G.Mul(x, m.param("B", 3, 256))))))
 	}, []string{"two slices for one", "reshape"}},
+	{"a softmax and its logarithm, which Gorgonia takes for one", func(m *maker) *G.Node {
+		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 4)))
+		return must(G.Sum(must(G.HadamardProd(must(G.SoftMax(h)), must(G.LogSoftMax(h))))))
+	}, []string{"SoftMax and LogSoftMax of one node", "Exp of it"}},
+	{"constants that Gorgonia takes for one", func(m *maker) *G.Node {
+		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 11)))
+		return must(G.Add(squares(must(G.Mul(h, one(4, 11, 1)))), must(G.Sum(must(G.Mul(must(G.Tanh(h)), one(5, 11, 1)))))))
+	}, []string{"constant of shape (11, 1)", "prints alike", "gorgonia.NodeFromAny"}},
+	{"products that Gorgonia takes for one, as their constants are", func(m *maker) *G.Node {
+		w, x := m.param("W", 3, 11), m.input("x", 3)
+		a, b := must(G.Mul(x, must(G.HadamardProd(w, one(15, 3, 11))))), must(G.Mul(x, must(G.HadamardProd(w, one(16, 3, 11)))))
+		return squares(must(G.HadamardProd(a, b)))
+	}, []string{"constant of shape (3, 11)", "prints alike"}},
+	{"a constant of many rows that differs from example to example", func(m *maker) *G.Node {
+		return squares(must(G.Mul(must(G.HadamardProd(m.input("x", 3), one(1, m.batch, 3))), m.param("W", 3, 2))))
+	}, []string{"constant of shape (", "differs from example to example"}},
+	{"batch normalisation whose parameters are as large as the batch", func(m *maker) *G.Node {
+		y, scale, shift, _, err := G.BatchNorm(m.input("x", 2, 1, 1), nil, nil, 0.9, 1e-5)
+		if err != nil {
+			panic(err)
+		}
+		m.net.Params = append(m.net.Params, scale, shift)
+		return squares(y)
+	}, []string{"mixes the examples", "layer.GroupNorm"}},
 	{"examples stacked as channels", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 4)))
 		h = apply(op.Normalize{Chunk: 4 * m.batch, Eps: 1e-3, Center: true}, m.reshape(h, 1, 4*m.batch))

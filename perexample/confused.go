@@ -1,0 +1,83 @@
+package perexample
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dptrain/dptrain/internal/op"
+	G "gorgonia.org/gorgonia"
+)
+
+// Gorgonia keeps one node of all that have the same hash, type and shape. What its hashes
+// leave out makes it take nodes for each other while the graph is built, and say nothing: the
+// network is then another than was written down. Which node was meant is lost. What is left is
+// how often nodes were made and used.
+
+// confused says why a node may stand for another one, too; empty where it does not.
+func confused(n *G.Node, graph edges) string {
+	switch {
+	case confusedSlices(n):
+		return "Gorgonia v0.9.18 takes two slices for one where their bounds differ by 256, and joining slices its gradient; reshape an axis longer than 256 into two"
+	case op.Kind(n) == "softmaxOp" && graph.made(n) > 1:
+		return "Gorgonia v0.9.18 takes SoftMax and LogSoftMax of one node for each other; make the one with LogSoftMax, and the other with Exp of it"
+	case op.Kind(n) == "constantTensor" && graph.uses(n) > 1 && abridged(n):
+		return "Gorgonia v0.9.18 takes constants for one that it prints alike, and of long ones it prints the ends; make it with gorgonia.NodeFromAny, with a name of its own"
+	}
+	return ""
+}
+
+// edges counts how often a graph's edges were made, from operands to users.
+type edges map[[2]*G.Node]int
+
+func edgesOf(g *G.ExprGraph) edges {
+	count := edges{}
+	for it := g.Edges(); it.Next(); {
+		e := it.Edge()
+		count[[2]*G.Node{e.From().(*G.Node), e.To().(*G.Node)}]++
+	}
+	return count
+}
+
+// made is how often a node with an operand was made: an edge comes from it each time.
+func (e edges) made(n *G.Node) int { return e[[2]*G.Node{op.Operands(n)[0], n}] }
+
+// uses is how often a node was given to others, each time that they were made.
+func (e edges) uses(n *G.Node) (count int) {
+	for edge, many := range e {
+		if edge[0] == n {
+			count += many
+		}
+	}
+	return count
+}
+
+// abridged reports whether not all numbers of a constant are printed.
+func abridged(n *G.Node) bool {
+	text := fmt.Sprint(n.Value())
+	return strings.Contains(text, "...") || strings.Contains(text, ".\n.\n.\n")
+}
+
+// confusedSlices reports whether slices may have been taken for each other:
+// Gorgonia tells them apart by the last byte of their bounds. Slices of a short
+// axis are safe, and so is a join whose equal parts do not lie 256 apart.
+func confusedSlices(n *G.Node) bool {
+	switch s := op.Canonical(n).(type) {
+	case op.Slice:
+		size := op.Operands(n)[0].Shape()[s.Axis]
+		return size > 256 && s.Count < size
+	case op.Concat:
+		type part struct{ from, size int }
+		seen := map[part]bool{}
+		from := 0
+		for _, x := range op.Operands(n) {
+			size := x.Shape()[s.Axis]
+			p := part{from % 256, size}
+			if seen[p] {
+				return true
+			}
+			seen[p] = true
+			from += size
+		}
+	}
+	return false
+}
