@@ -258,13 +258,15 @@ func CalibrateDelta(p Plan, epsilon float64, accountant string) (float64, error)
 	}
 	for stride := precision; err == nil && atLow <= epsilon && atHigh < epsilon*(1-precision) && low > math.Log(leastDelta); stride *= 2 {
 		high, atHigh = low, atLow
-		low -= stride
+		low = max(low-stride, math.Log(leastDelta))
 		atLow, err = spent(low)
 	}
 	if err != nil {
 		return 0, err
 	}
-	if atLow > epsilon && epsilon > 0 {
+	if atLow <= epsilon {
+		high = low
+	} else if epsilon > 0 {
 		high, err = root(spent, low, atLow, high, atHigh, epsilon, precision, rounding)
 	}
 	return math.Exp(high), err

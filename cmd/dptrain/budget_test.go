@@ -98,6 +98,10 @@ func TestDeltaCanBePutBack(t *testing.T) {
 	if exact := answer(t, "budget delta --epsilon 3 "+poisson)["delta"].(float64); strings.TrimSpace(quiet) != roundUp(exact) {
 		t.Errorf("δ is %v, and printed as %s", exact, quiet)
 	}
+	// Nor where it is next to nothing, and too little for a number.
+	if far := answer(t, "budget delta --epsilon 100 --rate 0.1 --noise 1 --steps 10"); !(far["delta"].(float64) <= 1.001e-300) || !(far["epsilon_spent"].(float64) <= 100) {
+		t.Errorf("δ at ε = 100 is %v, and spends %v", far["delta"], far["epsilon_spent"])
+	}
 	for _, name := range accountant.Names() {
 		for _, given := range []string{poisson, "--sampling none --noise 9 --steps 20", "--sampling fixed --records 9999 --lot 100 --noise 2 --steps 999"} {
 			for target, epsilon := range map[string]float64{"0.9": 0.9, "3": 3} {

@@ -137,12 +137,15 @@ func Statement(h accountant.History, a accountant.Answer) string {
 		return "Nothing that depends on the training data was released."
 	}
 	training, beside := apart(h)
-	guarantee := "and satisfies (ε, δ)-differential privacy with"
-	if a.Proven > 0 {
-		guarantee = "for which (ε, δ)-differential privacy is published, though not proven for any data, with"
+	guarantee := "and satisfies (ε, δ)-differential privacy with ε ="
+	switch {
+	case a.Proven > 0:
+		guarantee = "for which (ε, δ)-differential privacy is published, though not proven for any data, with ε ="
+	case a.Accountant == "gdp":
+		guarantee = "for which an approximation, and no proof, gives (ε, δ)-differential privacy with ε ≈"
 	}
 	lines := []string{
-		fmt.Sprintf("The model was trained with DP-SGD %s ε = %s and δ = %s, in the central model, for neighbouring data sets that differ by %s.",
+		fmt.Sprintf("The model was trained with DP-SGD %s %s and δ = %s, in the central model, for neighbouring data sets that differ by %s.",
 			guarantee, RoundUp(a.Epsilon), RoundUp(a.Delta), differBy(a.Adjacency, unitWords(h.Header.Unit))),
 	}
 	if len(training.Spent) > 0 {

@@ -101,6 +101,11 @@ func TestStatement(t *testing.T) {
 	published.Proven = 1.3
 	says(t, "the statement", Statement(accountant.History{Header: header, Spent: []accountant.Spent{{Lot: of(fixed, gaussian), Count: 3}}}, published),
 		"is published, though not proven for any data, with ε = 1.23457 and δ = 1e-5")
+	approximate := answer
+	approximate.Accountant = "gdp"
+	approximated := Statement(accountant.History{Header: header, Spent: []accountant.Spent{{Lot: of(fixed, gaussian), Count: 3}}}, approximate)
+	says(t, "the statement", approximated, "for which an approximation, and no proof, gives (ε, δ)-differential privacy with ε ≈ 1.23457 and δ = 1e-5")
+	silent(t, "the statement", approximated, "satisfies", "is published")
 	// A run that was stopped between its projection and its first lot.
 	got := Statement(accountant.History{Header: header, Spent: []accountant.Spent{{Lot: of(every, moments), Count: 2}}}, answer)
 	says(t, "the statement", got, "includes 2 releases of second moments")
