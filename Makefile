@@ -74,14 +74,14 @@ $(NVRTC)/libnvrtc.so.12:
 	$(PIP) $(CACHE)/nvrtc nvidia-cuda-nvrtc-cu12==12.9.86
 	touch $@
 
-# Everything that a GPU host needs to prove and time dptrain, in one file. Its six
+# Everything that a GPU host needs to prove and time dptrain, in one file. Its seven
 # programs hold the same kernels, which xz with a wide window packs once.
 BUNDLE := $(CACHE)/dptrain-gpu
 .PHONY: gpu-bundle
 gpu-bundle: $(HEADER)
 	rm -rf $(BUNDLE) && mkdir -p $(BUNDLE)/bin
 	go build -tags gpu -trimpath -ldflags '-s -w' -o $(BUNDLE)/bin/ ./cmd/dptrain ./bench/compare
-	for p in cuda cuda/driver engine perexample; do \
+	for p in bench cuda cuda/driver engine perexample; do \
 		go test -c -tags gpu -trimpath -ldflags '-s -w' -o $(BUNDLE)/bin/$$(basename $$p).test ./$$p || exit 1; done
 	cp -r bench/peers cuda/device-check/run $(BUNDLE)
 	tar -cf - -C $(CACHE) dptrain-gpu | xz --lzma2=preset=0,dict=128MiB > dptrain-gpu.tar.xz

@@ -150,7 +150,8 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestStepsOnAGPU: steps on the first GPU come to the CPU's weights.
+// TestStepsOnAGPU: ten steps of every workload on the first GPU come to the CPU's weights.
+// The emulated device has time for a small one alone.
 func TestStepsOnAGPU(t *testing.T) {
 	gpus, err := cuda.Devices()
 	if err != nil && cuda.Built {
@@ -159,40 +160,52 @@ func TestStepsOnAGPU(t *testing.T) {
 	if len(gpus) == 0 {
 		t.Skip("no GPU here: make test-emu PKG=./bench RUN=GPU runs this on the emulated device")
 	}
-	tiny := Workload{"tiny", "mlp:16", models.Example{Shape: []int{20}, Classes: 10}, 24}
-	for _, private := range []bool{true, false} {
-		t.Run(name(tiny, private), func(t *testing.T) {
-			var want [][]float32
-			for _, h := range []Host{{}, {GPU: true}} {
-				s, err := NewStep(tiny, private, h)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer s.Close()
-				for range 3 {
-					if err := s.Run(); err != nil {
-						t.Fatal(err)
-					}
-				}
-				if err := s.Wait(); err != nil {
-					t.Fatal(err)
-				}
-				if err := s.machine.Sync(); err != nil {
-					t.Fatal(err)
-				}
-				if want == nil {
-					want = s.machine.State().Weights
-				}
-				for v, weights := range s.machine.State().Weights {
-					for i, x := range weights {
-						if !(math.Abs(float64(x-want[v][i])) <= 1e-5) {
-							t.Fatalf("vector %d: weight %d is %v, want %v", v, i, x, want[v][i])
-						}
-					}
-				}
-			}
-		})
+	list := []Workload{{"tiny", "mlp:16", models.Example{Shape: []int{20}, Classes: 10}, 24}}
+	if !gpus[0].Emulated {
+		list = append(list, Workloads()...)
 	}
+	for _, w := range list {
+		for _, private := range []bool{true, false} {
+			t.Run(name(w, private), func(t *testing.T) {
+				start, want := trained(t, w, private, Host{}, 0), trained(t, w, private, Host{}, 10)
+				var off, way float64
+				for v, weights := range trained(t, w, private, Host{GPU: true}, 10) {
+					for i, x := range weights {
+						off += math.Pow(float64(x-want[v][i]), 2)
+						way += math.Pow(float64(want[v][i]-start[v][i]), 2)
+					}
+				}
+				if off, way := math.Sqrt(off), math.Sqrt(way); !(off <= 1e-3*way) {
+					t.Errorf("weights are %.2g from the CPU's, which went %.2g", off, way)
+				}
+			})
+		}
+	}
+}
+
+// trained are a workload's weights after so many steps.
+func trained(t *testing.T, w Workload, private bool, h Host, steps int) (weights [][]float32) {
+	t.Helper()
+	s, err := NewStep(w, private, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for range steps {
+		if err := s.Run(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.machine.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range s.machine.State().Weights {
+		weights = append(weights, append([]float32(nil), v...))
+	}
+	return weights
 }
 
 // BenchmarkStep is a whole step of each workload, on the device that -device names.

@@ -15,7 +15,7 @@ func backend(p *plan.Program, o optim.Optimizer, average bool, _ int) (plan.Mach
 }
 
 // device skips the test where no GPU, real or emulated, is at hand.
-func device(t *testing.T) {
+func device(t testing.TB) {
 	t.Helper()
 	list, err := Devices()
 	if err != nil {

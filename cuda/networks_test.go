@@ -121,7 +121,7 @@ func apart(x, y []float32) float64 {
 }
 
 // compiled is a private step of the network, and what bounds its gradients.
-func (n network) compiled(t *testing.T) (*plan.Program, *clip.Clipper) {
+func (n network) compiled(t testing.TB) (*plan.Program, *clip.Clipper) {
 	t.Helper()
 	build, err := models.Parse(n.model, n.example, 1)
 	if err != nil {

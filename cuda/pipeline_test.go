@@ -26,7 +26,7 @@ type lots struct {
 	clipper *clip.Clipper
 }
 
-func newLots(t *testing.T, n network) lots {
+func newLots(t testing.TB, n network) lots {
 	t.Helper()
 	const examples = 40
 	l := lots{network: n}
@@ -72,7 +72,7 @@ func (l lots) read(to [][]float32, rows []int) error {
 
 // put fills a machine's memory with a microbatch: its tickets, and its examples with
 // zeros behind them, or, where the device has the set, its rows.
-func (l lots) put(t *testing.T, m plan.Machine, rows []int, resident []int32, step int) {
+func (l lots) put(t testing.TB, m plan.Machine, rows []int, resident []int32, step int) {
 	t.Helper()
 	clear(m.Ticket())
 	for i, row := range rows {

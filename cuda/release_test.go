@@ -28,7 +28,7 @@ func bare(sizes []int) *plan.Program {
 	return p
 }
 
-func machineOf(t *testing.T, p *plan.Program, o optim.Optimizer) plan.Machine {
+func machineOf(t testing.TB, p *plan.Program, o optim.Optimizer) plan.Machine {
 	t.Helper()
 	m, err := New(p, o, false, Options{})
 	if err != nil {

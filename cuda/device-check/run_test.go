@@ -42,6 +42,7 @@ func bundle(t *testing.T, devices string) string {
 		"bin/driver.test":     "echo '=== RUN   TestErrors'; echo '--- PASS: TestErrors'; echo '--- FAIL: TestGraph'; exit 1",
 		"bin/cuda.test":       "echo $LD_LIBRARY_PATH ${PATH##*:} $1",
 		"bin/perexample.test": "echo ok",
+		"bin/bench.test":      "echo ok",
 		"bin/engine.test":     "echo $1",
 	}
 	if err := os.Mkdir(filepath.Join(folder, "bin"), 0o755); err != nil {
@@ -78,7 +79,7 @@ func TestBareHost(t *testing.T) {
 	}
 	for _, part := range []string{
 		"-check doctor=passed in ", "-check driver=FAILED with status 1: --- FAIL: TestGraph\n", "-check conformance=passed in ",
-		"-check networks=passed in ", "-check devices-agree=passed in ", "-check sanitizer-synccheck=not installed here\n",
+		"-check networks=passed in ", "-check workloads=passed in ", "-check devices-agree=passed in ", "-check speed=passed in ", "-check sanitizer-synccheck=not installed here\n",
 	} {
 		if !strings.Contains(string(asked), part) {
 			t.Errorf("no %q in\n%s", part, asked)

@@ -1,0 +1,88 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"testing"
+
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/noise"
+)
+
+// numbered is how many numbers benchmarks go over: beyond any card's cache, and few where
+// they are emulated.
+func numbered(b *testing.B) int {
+	device(b)
+	d, err := open(0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if d.Emulated() {
+		return 1 << 12
+	}
+	return 1 << 26
+}
+
+// BenchmarkCopy is the memory's speed, that a release is held against.
+func BenchmarkCopy(b *testing.B) {
+	n := numbered(b)
+	m := machineOf(b, bare([]int{n}), optim.Optimizer{Kind: optim.KindSGD}).(*Machine)
+	b.SetBytes(8 * int64(n))
+	for b.Loop() {
+		if err := m.device.Copy(m.trained[0].sum, m.trained[0].weights, 4*n); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := m.device.Wait(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkRelease is noise and update: every number that a weight has is read and written.
+func BenchmarkRelease(b *testing.B) {
+	n := numbered(b)
+	for _, o := range []optim.Optimizer{{Kind: optim.KindSGD}, {Kind: optim.KindMomentum, Momentum: 0.9}, {Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}} {
+		b.Run(string(o.Kind), func(b *testing.B) {
+			m := machineOf(b, bare([]int{n}), o)
+			now := plan.Release{Source: noise.Seeded(1), Sigma: []float64{1}, Scale: 1, Optimizer: o, Rate: 0.01}
+			b.SetBytes(8 * int64(2+o.Slots()) * int64(n))
+			for b.Loop() {
+				now.Lot, now.Step = now.Lot+1, now.Step+1
+				if err := m.Release(&now); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if err := m.(*Machine).device.Wait(); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
+
+// BenchmarkPush is what the host does for a microbatch of a data set on the card, whose
+// work is waited for outside the time.
+func BenchmarkPush(b *testing.B) {
+	device(b)
+	l := newLots(b, streamed()[0])
+	m := machineOf(b, l.program, optim.Optimizer{Kind: optim.KindSGD}).(*Machine)
+	if err := l.clipper.Begin(0); err != nil {
+		b.Fatal(err)
+	}
+	formula, _ := l.clipper.Formula()
+	if err := m.Follow(formula, 40, l.read); err != nil {
+		b.Fatal(err)
+	}
+	rows := l.rows[0][0]
+	for b.Loop() {
+		l.put(b, m, rows, m.Rows(), 0)
+		if err := m.Push(len(rows), l.clipper.Sensitivities()); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := m.device.Wait(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}
