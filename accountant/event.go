@@ -66,12 +66,14 @@ func eventOf(lot Lot, scale float64) event {
 
 // worse is an event that tells at least as much as a and as b.
 func worse(a, b event) event {
-	if a.key() == b.key() {
-		return a
-	}
 	w := event{rate: max(a.rate, b.rate), replace: a.replace || b.replace, gaussian: max(a.gaussian, b.gaussian)}
-	for i := range max(len(a.laplace), len(b.laplace)) {
-		w.laplace = append(w.laplace, max(at(a.laplace, i), at(b.laplace, i)))
+	few, many := a.laplace, b.laplace
+	if len(few) > len(many) {
+		few, many = many, few
+	}
+	w.laplace = slices.Clone(many)
+	for i, ratio := range few {
+		w.laplace[i] = max(ratio, many[i])
 	}
 	if slices.Equal(a.lattice, b.lattice) {
 		w.lattice = a.lattice
@@ -79,11 +81,4 @@ func worse(a, b event) event {
 		w.lattice = slices.Concat(a.lattice, b.lattice)
 	}
 	return w
-}
-
-func at(values []float64, i int) float64 {
-	if i < len(values) {
-		return values[i]
-	}
-	return 0
 }

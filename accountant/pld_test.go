@@ -375,6 +375,32 @@ func TestShuffle(t *testing.T) {
 	near(t, "passes of two sizes", epsilonOf(t, h, 1e-5, "pld").Epsilon, epsilonOf(t, poisson(1, 2, 3), 1e-5, "pld").Epsilon, 1e-12)
 }
 
+// TestPassOfOtherNoise: a pass tells at least as much as each of its lots, whatever noise
+// they have.
+func TestPassOfOtherNoise(t *testing.T) {
+	of := func(s Sampling, queries []Query) Spent { return Spent{Lot{s, queries}, 1} }
+	half, all := Sampling{Policy: Shuffle, Lot: 1, Records: 2}, Sampling{Policy: Every}
+	kinds := [][]Query{
+		{{"g", Gaussian, 1, 1}},
+		{{"l", Laplace, 1, .5}},
+		{{"l", Laplace, 1, .7}, {"m", Laplace, 1, .4}},
+		{{"d", DiscreteGaussian, 1, 1}},
+		{{"d", DiscreteGaussian, 2, 3}, {"e", DiscreteGaussian, 3, 3}, {"l", Laplace, 1, 9}},
+	}
+	for _, name := range []string{"pld", "rdp", "zcdp"} {
+		for _, a := range kinds {
+			for _, b := range kinds {
+				pass := epsilonOf(t, History{Spent: []Spent{of(half, a), of(half, b)}}, 1e-3, name).Epsilon
+				for _, lot := range [][]Query{a, b} {
+					if alone := epsilonOf(t, History{Spent: []Spent{of(all, lot)}}, 1e-3, name); pass < alone.Epsilon*(1-1e-3) {
+						t.Errorf("%s: a pass of %v and %v spends %v, and %v alone %v", name, a, b, pass, lot, alone.Epsilon)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestPassWithOthersBetween: a lot of another kind between those of a pass does not end
 // it. If it did, the strong halves of two passes would count as one.
 func TestPassWithOthersBetween(t *testing.T) {

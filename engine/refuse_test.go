@@ -164,6 +164,9 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Delta = 1 }, "delta 1"},
 		{func(c *Config) { c.Delta = nan }, "delta NaN"},
 		{func(c *Config) { c.Accountant = "rpd" }, "rdp"},
+		{func(c *Config) {
+			c.Noise, c.NoiseAt, c.StopAtEpsilon, c.Accountant = 0, func(int) float64 { return 1 }, 3, "gdp"
+		}, "cannot decide when to stop"},
 		{func(c *Config) { c.StopAtEpsilon = -1 }, "budget"},
 		{func(c *Config) { c.StopAtEpsilon = nan }, "budget"},
 		{func(c *Config) { c.Optimizer.Kind = "adamn" }, "adam"},
@@ -187,6 +190,15 @@ func TestRefuses(t *testing.T) {
 				n.CrossEntropy(n.Dense(x, "fc", classes-1, layer.Identity), label)
 			})
 		}, "3 classes"},
+		{func(c *Config) {
+			c.Network = func(batch int) (*perexample.Network, error) {
+				net, err := mlp(batch)
+				if err == nil {
+					net.Output, err = G.Slice(net.Output, nil, G.S(0, 2))
+				}
+				return net, err
+			}
+		}, "2 scores where column label has 3 classes"},
 		{func(c *Config) { c.Train = columns(60, zeros, features, 1) }, "column x1 is a feature: make it a data.Label"},
 		{func(c *Config) {
 			c.Network = broken(func(n *layer.Net, x, label *G.Node) {

@@ -222,7 +222,8 @@ func perRecord(shares []float64, s data.Set, r Records) (float64, error) {
 	return sum, nil
 }
 
-// shares is, for each example of a set, the share of it that was answered rightly.
+// shares is, for each example of a set, the share of it that was answered rightly. The set
+// has labels or targets that the network answers: see compared.
 func (e *Evaluator) shares(weights [][]float32, s data.Set) ([]float64, error) {
 	if err := e.readyFor(weights, s, e.network); err != nil {
 		return nil, err
@@ -232,9 +233,6 @@ func (e *Evaluator) shares(weights [][]float32, s data.Set) ([]float64, error) {
 	share := rightShare
 	if asked < 0 {
 		asked, scores, share = e.network.target, 1, nearness
-	}
-	if asked < 0 {
-		return nil, fmt.Errorf("the network gives no scores for a label and predicts no target")
 	}
 	size, output := columns[asked].Size(), e.machine.Output()
 	all := make([]float64, 0, s.Len())

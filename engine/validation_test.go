@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/noise"
+	"github.com/dptrain/dptrain/perexample"
 )
 
 // heldOut is an ordinary run with a validation.
@@ -220,6 +221,13 @@ func TestValidationRefuses(t *testing.T) {
 		"x of the validation data differs": func(c *Config) { c.Validation.Set = table(make([]float32, 8), make([]float32, 4), nil) },
 		"no records are held out":          func(c *Config) { c.Validation.Set = nil },
 		"on no records":                    func(c *Config) { c.Validation.Set, _ = data.Subset(c.Train, nil) },
+		"gives no scores for a label": func(c *Config) {
+			c.Network = func(batch int) (*perexample.Network, error) {
+				net, err := mlp(batch)
+				net.Output = nil
+				return net, err
+			}
+		},
 		"compares answers with labels or targets": func(c *Config) {
 			c.Network, c.Train, c.Validation.Set = linear(2), columns(60, zeros, 2), columns(4, zeros, 2)
 		},
