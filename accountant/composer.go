@@ -136,8 +136,8 @@ func (c *composer) mostAdding() float64 {
 	return most
 }
 
-// cut is above which the loss of one event makes that of the whole more than epsilon,
-// whatever the losses of the others.
+// cut is the loss of one event above which that of the whole is more than epsilon, whatever
+// the losses of the others.
 func (c *composer) cut(epsilon float64) float64 { return epsilon + c.mostAdding() }
 
 // share is the chance that may be left out of an event where δ is e^logDelta.

@@ -49,7 +49,7 @@ func (c *curve) deltas(epsilon float64) bracket {
 	return bracket{c.deltaUp(epsilon), c.deltaLow(epsilon), c.blame(epsilon)}
 }
 
-// blame is about which part of the distance between the bounds at epsilon the blur
+// blame is about the part of the distance between the bounds at epsilon that the blur
 // causes.
 func (c *curve) blame(epsilon float64) float64 {
 	near, _ := c.near.delta(epsilon)

@@ -11,8 +11,8 @@ import (
 // the wrapping of Fourier sums and the rounding of float64 do is each rounded up or
 // charged to δ. Lower bounds the true value from below in the same way. For a few kinds of
 // lots the two are within 0.03% of each other as a rule, and within 0.2% where δ is below
-// 1e-9. Apart from schedules they are further apart where float64 is too short: at δ
-// below 1e-14 where losses are small and rare, and where ε is above 1e5.
+// 1e-9. They are further apart for schedules, and where float64 is too short: at δ below
+// 1e-14 where losses are small and rare, and where ε is above 1e5.
 
 // A schedule of more different events than mostEvents is rounded up to that many
 // for the answer, and down to fewEvents for Lower, which is there to be seen. Measured on

@@ -375,6 +375,14 @@ func TestShuffle(t *testing.T) {
 	near(t, "passes of two sizes", epsilonOf(t, h, 1e-5, "pld").Epsilon, epsilonOf(t, poisson(1, 2, 3), 1e-5, "pld").Epsilon, 1e-12)
 }
 
+func TestNothingSpent(t *testing.T) {
+	for _, name := range []string{"pld", "rdp", "gdp"} {
+		if epsilon, delta := epsilonOf(t, History{}, 1e-5, name).Epsilon, deltaOf(t, History{}, 1, name).Delta; epsilon != 0 || delta != 0 {
+			t.Errorf("%s: ε = %v, δ = %v", name, epsilon, delta)
+		}
+	}
+}
+
 // TestPassOfOtherNoise: a pass tells at least as much as each of its lots, whatever noise
 // they have.
 func TestPassOfOtherNoise(t *testing.T) {

@@ -23,9 +23,9 @@ func newReach(s *spectrum) reach {
 // characteristic function is bounded at once.
 const ladder = 1.2
 
-// up is a frequency, and a bound on what multiples of step above it add to a sum, which
-// is at most enough: it goes from where the blur alone makes that sure down to where the
-// spectrum does.
+// up is a frequency above which the multiples of step add no more than enough to a sum, and
+// a bound on what they add. It begins where the blur alone makes that sure, and goes down
+// as far as the spectrum does.
 func (r reach) up(step, blur, enough float64) (frequency, rest float64) {
 	quiet := 2.0             // e^-quiet is left of the blur at the top
 	left := func() float64 { // Σ above the top of e^(-blur·ω²/2)/ω²

@@ -77,8 +77,8 @@ func checkpoints(folder string) ([]string, error) {
 	return names, nil
 }
 
-// stake is how many lots a crash may take that were computed, and how many that were
-// not, unless a disk is slow: what is spent does not come back.
+// stake is how many lots that were computed a crash may take, unless a disk is slow, and how
+// many that the ledger states and nobody computed: what is spent does not come back.
 func (c *Config) stake() int { return max(1, c.Steps/32) }
 
 // keep saves in the background if it is time. A failure of the last write ends

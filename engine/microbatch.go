@@ -100,8 +100,8 @@ func (r *Run) fill(n int, rows []int32) error {
 	return r.augment(b.rows[:n*per])
 }
 
-// tickets tells the machine each example's row, as many apart as it has views, and the
-// step. A row's ticket is the same whatever the lot holds and whichever others were held
+// tickets tells the machine the step and a row for each view of an example, which no other
+// view has. That row is the same whatever the lot holds and whichever examples were held
 // out, which op.Dropout relies on.
 func (r *Run) tickets(rows []int) {
 	clear(r.batch.ticket)

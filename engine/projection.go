@@ -132,7 +132,7 @@ func (r *Run) Network() perexample.Build { return r.config.Network }
 
 // project releases the directions and makes the run one of the network behind them.
 // After an error nothing more may be run: the same noise would be drawn again. The end
-// of ctx is none: until the ledger has the query nothing is released.
+// of ctx is no such error: until the ledger has the query nothing is released.
 func (r *Run) project(ctx context.Context) error {
 	if r.fault != nil {
 		return r.fault
@@ -157,8 +157,8 @@ func (r *Run) project(ctx context.Context) error {
 }
 
 // principalDirections are those of the noised second moments, which nobody has seen
-// before the ledger has them. They take minutes where features are many, so that the
-// end of ctx is not waited out.
+// before the ledger has them. They take minutes where features are many, which the end
+// of ctx does not wait for.
 func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 	c := &r.config
 	column, err := featureColumn(c.Train)

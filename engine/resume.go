@@ -109,9 +109,9 @@ func Extended(c Config) (int, error) {
 	return r.step + r.meter.allowed, nil
 }
 
-// turn tells those apart who go on with a run, from 1 on: whoever did has left a line in the
-// ledger before it drew anything, whichever checkpoint it went on from. Where nothing is
-// private, and there is no ledger, the same may be drawn twice.
+// turn is another number, from 1 on, each time that a run is gone on with: each time has left
+// a line in the ledger before it drew anything, whichever checkpoint it went on from. Where
+// nothing is private, and there is no ledger, the same may be drawn twice.
 func turn(c *Config, saved *checkpoint) uint64 {
 	if c.NonPrivate {
 		return uint64(saved.Step)

@@ -25,7 +25,7 @@ func (v *Validation) predicts() bool {
 	return !slices.ContainsFunc(v.Set.Columns(), func(c data.Column) bool { return c.Kind == data.Label })
 }
 
-// released is what is, and the query's name in the ledger.
+// released is the name of what is released, in the ledger and in errors.
 func (v *Validation) released() string {
 	if v.predicts() {
 		return "validation error"
@@ -115,18 +115,18 @@ type Validated struct {
 }
 
 // Validate releases how well the run's weights do on Config.Validation, once, through
-// the Gaussian mechanism: the number of right answers or, where the data have targets
-// and no labels, of how right they are. An answer is right but for its distance from the
-// target, as a share of the width of the target's bounds; one beyond the bounds counts
-// as the nearest limit, and one that is no number as wholly wrong. A record counts as
-// the mean of its labels or targets.
+// the Gaussian mechanism: how many answers are right or, where the data have targets and
+// no labels, how right all are together. An answer to a target is as right as it is near:
+// 1 less its distance as a share of the width of the target's bounds. One beyond the bounds
+// counts as the nearest limit, and one that is no number as wholly wrong. A record counts
+// as the mean of its labels or targets.
 //
 // A record counts between 0 and 1, whatever it holds and whatever the weights are, so
 // adding, removing or replacing one moves the count by at most 1, the sensitivity. The
 // accuracy and the error are that count, with its noise, in other units. The query is
-// in the ledger before it is released, as a lot of its own that every held-out record takes part in. It is
-// composed with the training lots, though their records are others, which holds
-// for whichever way the records were parted (see [HoldOut]). A budget given by
+// in the ledger before it is released, as a lot of its own that every held-out record
+// takes part in. It is composed with the training lots, though their records are others,
+// which holds for whichever way the records were parted (see [HoldOut]). A budget given by
 // StopAtEpsilon has room for one validation from the start; where a resumed run
 // has used that up, the error unwraps to [ErrBudget] and nothing is released.
 func (r *Run) Validate() (Validated, error) {

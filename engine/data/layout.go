@@ -23,7 +23,7 @@ type layout struct {
 	roles             []role
 	order             []int // the columns as they are read: features of one kind of row stand in one order
 	label, user, text int   // columns; -1 where there is none
-	target            int   // as these, and one with bounds
+	target            int   // as these; it has bounds
 	classes           map[string]int
 	tokens            *tokenizer // of the text
 	inputs            []string   // the columns that the features come from
