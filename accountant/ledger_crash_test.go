@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -55,11 +56,7 @@ func record(t testing.TB) *recording {
 			if err != nil {
 				t.Fatal(err)
 			}
-			copied := map[float64]int{}
-			for k, v := range released {
-				copied[k] = v
-			}
-			r.moments = append(r.moments, moment{int(info.Size()), copied})
+			r.moments = append(r.moments, moment{int(info.Size()), maps.Clone(released)})
 		}
 	}
 	pay(1, 6)

@@ -85,7 +85,7 @@ func TestParserIsStrict(t *testing.T) {
 // FuzzLedgerLine: whatever the parser accepts, encoding/json reads as the same,
 // and what is written again is read as the same.
 func FuzzLedgerLine(f *testing.F) {
-	for _, line := range bytes.Split(record(f).file, []byte("\n")) {
+	for line := range bytes.SplitSeq(record(f).file, []byte("\n")) {
 		if len(line) > checkSize {
 			f.Add(string(line[:len(line)-checkSize]))
 		}

@@ -2,6 +2,7 @@ package perexample
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dptrain/dptrain/internal/op"
@@ -109,10 +110,8 @@ func check(net *Network, batch int) error {
 		return err
 	}
 	for _, p := range net.Params {
-		for _, in := range net.Inputs {
-			if in == p {
-				return fmt.Errorf("%s is listed in Inputs and in Params: an input is not trained", p.Name())
-			}
+		if slices.Contains(net.Inputs, p) {
+			return fmt.Errorf("%s is listed in Inputs and in Params: an input is not trained", p.Name())
 		}
 		if p.Value() == nil {
 			return fmt.Errorf("parameter %s has no starting value: give it one with gorgonia.WithInit or gorgonia.WithValue", p.Name())
@@ -132,10 +131,8 @@ func checkTicket(net *Network) error {
 	if want := (tensor.Shape{net.Batch, op.TicketWidth}); !t.Shape().Eq(want) {
 		return fmt.Errorf("ticket %s has shape %v: %v is needed", t.Name(), t.Shape(), want)
 	}
-	for _, n := range append(append(G.Nodes{}, net.Inputs...), net.Params...) {
-		if n == t {
-			return fmt.Errorf("%s is listed as Ticket and in Inputs or Params: a ticket is neither", t.Name())
-		}
+	if slices.Contains(net.Inputs, t) || slices.Contains(net.Params, t) {
+		return fmt.Errorf("%s is listed as Ticket and in Inputs or Params: a ticket is neither", t.Name())
 	}
 	return nil
 }

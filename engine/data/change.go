@@ -26,7 +26,7 @@ func ParseChange(text string, columns []Column) (func(example [][]float32, r *ra
 	}
 	shape := columns[column].Shape
 	var steps []func(picture []float32, r *rand.Rand)
-	for _, word := range strings.Split(text, ",") {
+	for word := range strings.SplitSeq(text, ",") {
 		name, by, given := strings.Cut(strings.TrimSpace(word), ":")
 		switch pixels, err := strconv.Atoi(by); {
 		case name == "flip" && !given:

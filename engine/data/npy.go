@@ -96,7 +96,7 @@ func parseHeader(header string) (array, error) {
 		return array{}, errors.New("holds numbers of another type than float32, float64, bool and little-endian integers, which are read")
 	}
 	total := 1
-	for _, text := range strings.Split(shape[1], ",") {
+	for text := range strings.SplitSeq(shape[1], ",") {
 		if text = strings.TrimSpace(text); text == "" {
 			continue
 		}

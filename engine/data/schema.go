@@ -201,7 +201,7 @@ func ParseVocabulary(text string) (column string, vocabulary []string, err error
 // words splits and trims; it drops empty words.
 func words(text, separator string) []string {
 	var list []string
-	for _, w := range strings.Split(text, separator) {
+	for w := range strings.SplitSeq(text, separator) {
 		if w = strings.TrimSpace(w); w != "" {
 			list = append(list, w)
 		}

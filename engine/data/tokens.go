@@ -171,7 +171,7 @@ func (t *tokenizer) add(ids []float32, text string) ([]float32, error) {
 			ids = append(ids, float32(at))
 		}
 	default:
-		for _, w := range strings.Fields(text) {
+		for w := range strings.FieldsSeq(text) {
 			at, err := strconv.Atoi(w)
 			if err != nil || at < Pad || at >= t.count {
 				return nil, fmt.Errorf("an index is no whole number from 0 to %d, or -1 for padding", t.count-1)
