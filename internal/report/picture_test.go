@@ -144,8 +144,8 @@ func TestEverySetting(t *testing.T) {
 	for _, row := range settings {
 		says(t, "the page", page, "<dt>"+row[0]+"</dt><dd>"+row[1]+"</dd>")
 	}
-	for _, row := range [][2]string{{"network", "digits-cnn"}, {"weights", "26\u2009010"}, {"data", "mnist"}, {"records", "60\u2009000"}, {"sampling", "poisson"},
-		{"expected lot", "600"}, {"sampling rate", "0.01"}, {"lots", "1\u2009000"}, {"epochs", "10"}, {"clipping", "flat"}, {"clip bound", "1"}, {"optimizer", "momentum"},
+	for _, row := range [][2]string{{"network", "digits-cnn"}, {"weights", "26\u202f010"}, {"data", "mnist"}, {"records", "60\u202f000"}, {"sampling", "poisson"},
+		{"expected lot", "600"}, {"sampling rate", "0.01"}, {"lots", "1\u202f000"}, {"epochs", "10"}, {"clipping", "flat"}, {"clip bound", "1"}, {"optimizer", "momentum"},
 		{"learning rate", "0.5"}, {"schedule", "constant"}, {"device", "cpu, 2 threads"}, {"platform", "linux/amd64"}, {"time", "1 min 23 s"}, {"microbatch", "120"}, {"dptrain", "v1.0.0"}} {
 		says(t, "the page", page, "<dt>"+row[0]+"</dt><dd>"+row[1]+"</dd>")
 	}
