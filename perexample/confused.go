@@ -20,6 +20,8 @@ func confused(n *G.Node, graph edges) string {
 		return "Gorgonia v0.9.18 takes two slices for one where their bounds differ by 256, and joining slices its gradient; reshape an axis longer than 256 into two"
 	case op.Kind(n) == "softmaxOp" && graph.made(n) > 1:
 		return "Gorgonia v0.9.18 takes SoftMax and LogSoftMax of one node for each other; make the one with LogSoftMax, and the other with Exp of it"
+	case confusedWindows(n) && graph.made(n) > 1:
+		return "Gorgonia v0.9.18 takes convolutions of one node for each other that differ in dilation alone; use layer.Net.Conv2D"
 	case op.Kind(n) == "constantTensor" && graph.uses(n) > 1 && abridged(n):
 		return "Gorgonia v0.9.18 takes constants for one that it prints alike, and of long ones it prints the ends; make it with gorgonia.NodeFromAny, with a name of its own"
 	}
@@ -77,6 +79,28 @@ func confusedSlices(n *G.Node) bool {
 			}
 			seen[p] = true
 			from += size
+		}
+	}
+	return false
+}
+
+// confusedWindows reports whether a convolution of another dilation would lay out as many
+// windows, and so be taken for this one.
+func confusedWindows(n *G.Node) bool {
+	m, is := op.Canonical(n).(op.Im2Col)
+	if !is {
+		return false
+	}
+	x := op.Operands(n)[0].Shape()
+	same := func(w op.Window) bool {
+		oh, ow, err := w.Over(x[2], x[3])
+		return err == nil && oh == n.Shape()[1] && ow == n.Shape()[2]
+	}
+	for d := range max(x[2], x[3]) {
+		high, wide := m.Window, m.Window
+		high.DilationH, wide.DilationW = d+1, d+1
+		if m.KernelH > 1 && high != m.Window && same(high) || m.KernelW > 1 && wide != m.Window && same(wide) {
+			return true
 		}
 	}
 	return false

@@ -181,6 +181,12 @@ var refusals = []struct {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 4)))
 		return must(G.Sum(must(G.HadamardProd(must(G.SoftMax(h)), must(G.LogSoftMax(h))))))
 	}, []string{"SoftMax and LogSoftMax of one node", "Exp of it"}},
+	{"convolutions of other dilations that Gorgonia takes for one", func(m *maker) *G.Node {
+		x := m.input("x", 1, 5, 5)
+		one := must(G.Conv2d(x, m.param("A", 2, 1, 2, 2), tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}, []int{1, 1}))
+		two := must(G.Conv2d(x, m.param("B", 2, 1, 2, 2), tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}, []int{2, 2}))
+		return squares(must(G.HadamardProd(one, two)))
+	}, []string{"dilation alone", "layer.Net.Conv2D"}},
 	{"constants that Gorgonia takes for one", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 11)))
 		return must(G.Add(squares(must(G.Mul(h, one(4, 11, 1)))), must(G.Sum(must(G.Mul(must(G.Tanh(h)), one(5, 11, 1)))))))
