@@ -47,6 +47,11 @@ var refusedUnary = map[string]string{
 
 // refuse says which node cannot be trained on wherever it stands.
 func refuse(net *Network) error {
+	for _, n := range net.Loss.Graph().ByName("") {
+		if n.Op() == nil {
+			return fmt.Errorf("a variable of shape %v has no name: Gorgonia v0.9.18 takes two such for one; give each its own by gorgonia.WithName", n.Shape())
+		}
+	}
 	graph := edgesOf(net.Loss.Graph())
 	for _, end := range []*G.Node{net.Loss, net.Output, net.Losses} {
 		if end == nil {

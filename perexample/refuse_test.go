@@ -196,6 +196,13 @@ var refusals = []struct {
 		a, b := must(G.Mul(x, must(G.HadamardProd(w, one(15, 3, 11))))), must(G.Mul(x, must(G.HadamardProd(w, one(16, 3, 11)))))
 		return squares(must(G.HadamardProd(a, b)))
 	}, []string{"constant of shape (3, 11)", "prints alike"}},
+	{"a parameter and a mask of no name, which Gorgonia takes for one", func(m *maker) *G.Node {
+		value := G.WithValue(tensor.New(tensor.WithShape(3), tensor.WithBacking(m.value(1, 3))))
+		w := G.NewVector(m.graph, tensor.Float32, G.WithShape(3), value)
+		mask := G.NewVector(m.graph, tensor.Float32, G.WithShape(3), value)
+		m.net.Params = append(m.net.Params, w)
+		return squares(must(G.Mul(m.input("x", 3), must(G.HadamardProd(w, mask)))))
+	}, []string{"a variable of shape (3) has no name", "gorgonia.WithName"}},
 	{"a constant of many rows that differs from example to example", func(m *maker) *G.Node {
 		return squares(must(G.Mul(must(G.HadamardProd(m.input("x", 3), one(1, m.batch, 3))), m.param("W", 3, 2))))
 	}, []string{"constant of shape (", "differs from example to example"}},
