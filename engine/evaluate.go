@@ -54,9 +54,11 @@ type Evaluator struct {
 
 // NewEvaluator builds the network for evaluation. It refuses one that a run would
 // refuse, such as one whose answer to an example depends on the others in the batch.
-// The CPU stands in for the device gorgonia.
+// One that a run computes one record at a time, for an operation that has no rule, it
+// asks one example at a time. The CPU stands in for the device gorgonia.
 func NewEvaluator(build perexample.Build, place Place) (*Evaluator, error) {
-	if err := build.Check(); err != nil {
+	alone, err := build.Alone()
+	if err != nil {
 		return nil, err
 	}
 	if _, err := place.settle(); err != nil {
@@ -67,7 +69,11 @@ func NewEvaluator(build perexample.Build, place Place) (*Evaluator, error) {
 		return nil, err
 	}
 	e := &Evaluator{build: build, place: place}
-	for batch := evaluationBatch; ; batch /= 2 {
+	batch := evaluationBatch
+	if alone {
+		batch = 1
+	}
+	for ; ; batch /= 2 {
 		if err := e.lower(batch); err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
@@ -58,6 +59,36 @@ func TestEvaluation(t *testing.T) {
 		}
 		if got.Examples != n || got.Labels != n || counted != n || got.Accuracy != want.Accuracy || !(math.Abs(got.Loss-want.Loss) <= 1e-6) {
 			t.Errorf("%d examples: %+v, want %+v", n, got, want)
+		}
+	}
+}
+
+// TestAlone: where a run computes one record at a time, as one example may see another, an
+// example is answered as it is by itself.
+func TestAlone(t *testing.T) {
+	build := func(batch int) (*perexample.Network, error) {
+		n := layer.New(batch, 1)
+		h := n.Dense(n.Input("x", 2), "fc", 9, layer.Tanh)
+		h = n.Try(func() (*G.Node, error) { return G.Reshape(h, tensor.Shape{1, batch, 9}) })
+		h = n.Try(func() (*G.Node, error) { return op.Apply(op.Attention{Heads: 1}, h) })
+		h = n.Try(func() (*G.Node, error) { return G.Reshape(h, tensor.Shape{batch, 3}) })
+		n.CrossEntropy(h, n.Input("label"))
+		return n.Network()
+	}
+	e := evaluator(t, build)
+	set := table([]float32{1, 2, -3, 4, 5, -6}, []float32{0, 1, 0}, nil)
+	all, err := e.Answers(e.Weights(), set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range all {
+		alone, err := data.Subset(set, []int{i})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := e.Answers(e.Weights(), alone)
+		if err != nil || !slices.Equal(got[0], want) {
+			t.Errorf("example %d is answered by %v, alone by %v (%v)", i, want, got, err)
 		}
 	}
 }

@@ -41,22 +41,30 @@ type Build func(batch int) (*Network, error)
 // refuses before it looks for gradients: what is no network of so many examples, and
 // one in which an example can change what is answered to another.
 func (b Build) Check() error {
-	_, err := b.ofTwo()
+	_, err := b.Alone()
 	return err
 }
 
-// ofTwo is the network for two examples, held against that for three.
-func (b Build) ofTwo() (*Network, error) {
+// Alone is Check, and reports whether the network has an operation of which nobody knows
+// that it keeps examples apart, so that what it makes of one is to be asked of a microbatch
+// of that one alone.
+func (b Build) Alone() (bool, error) {
+	_, r, err := b.ofTwo()
+	return err == nil && r.unknown != nil, err
+}
+
+// ofTwo is the network for two examples, and what is read of it beside that for three.
+func (b Build) ofTwo() (*Network, *reading, error) {
 	two, err := b.For(2)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	three, err := b.For(3)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	_, err = read(two, three)
-	return two, err
+	r, err := read(two, three)
+	return two, r, err
 }
 
 // For calls the builder, whose code is the user's: a panic of Gorgonia's in it is

@@ -77,7 +77,7 @@ func Compile(build Build, records, perRecord int) (*Private, error) {
 // alone serves a microbatch of one example: its ordinary gradient is the
 // record's. What would be refused in a larger one is refused here too.
 func alone(build Build, net *Network) (*Private, error) {
-	two, err := build.ofTwo()
+	two, _, err := build.ofTwo()
 	if err != nil {
 		return nil, err
 	}
