@@ -20,8 +20,8 @@ func confused(n *G.Node, graph edges) string {
 		return "Gorgonia v0.9.18 takes two slices for one where their bounds differ by 256, and joining slices its gradient; reshape an axis longer than 256 into two"
 	case op.Kind(n) == "softmaxOp" && graph.made(n) > 1:
 		return "Gorgonia v0.9.18 takes SoftMax and LogSoftMax of one node for each other; make the one with LogSoftMax, and the other with Exp of it"
-	case confusedWindows(n) && graph.made(n) > 1:
-		return "Gorgonia v0.9.18 takes convolutions of one node for each other that differ in dilation alone; use layer.Net.Conv2D"
+	case op.Kind(n) == "im2colOp" && graph.made(n) > 1 && confusedWindows(n):
+		return "Gorgonia v0.9.18 takes convolutions of one input for one that differ in dilation alone and give pictures of one size; use layer.Conv2D"
 	case op.Kind(n) == "constantTensor" && graph.uses(n) > 1 && abridged(n):
 		return "Gorgonia v0.9.18 takes constants for one that it prints alike, and of long ones it prints the ends; make it with gorgonia.NodeFromAny, with a name of its own"
 	}
@@ -53,6 +53,22 @@ func (e edges) uses(n *G.Node) (count int) {
 	return count
 }
 
+// confusedWindows reports whether the windows of a convolution could be as many with another
+// dilation, which Gorgonia's hash leaves out.
+func confusedWindows(n *G.Node) bool {
+	w, picture := op.Canonical(n).(op.Im2Col).Window, op.Operands(n)[0].Shape()
+	another := func(size, kernel, pad, stride, dilation int) bool {
+		room := size + 2*pad - 1
+		for d := 1; kernel > 1 && d*(kernel-1) <= room; d++ {
+			if d != dilation && (room-d*(kernel-1))/stride == (room-dilation*(kernel-1))/stride {
+				return true
+			}
+		}
+		return false
+	}
+	return another(picture[2], w.KernelH, w.PadH, w.StrideH, w.DilationH) || another(picture[3], w.KernelW, w.PadW, w.StrideW, w.DilationW)
+}
+
 // abridged reports whether not all numbers of a constant are printed.
 func abridged(n *G.Node) bool {
 	text := fmt.Sprint(n.Value())
@@ -79,28 +95,6 @@ func confusedSlices(n *G.Node) bool {
 			}
 			seen[p] = true
 			from += size
-		}
-	}
-	return false
-}
-
-// confusedWindows reports whether a convolution of another dilation would lay out as many
-// windows, and so be taken for this one.
-func confusedWindows(n *G.Node) bool {
-	m, is := op.Canonical(n).(op.Im2Col)
-	if !is {
-		return false
-	}
-	x := op.Operands(n)[0].Shape()
-	same := func(w op.Window) bool {
-		oh, ow, err := w.Over(x[2], x[3])
-		return err == nil && oh == n.Shape()[1] && ow == n.Shape()[2]
-	}
-	for d := range max(x[2], x[3]) {
-		high, wide := m.Window, m.Window
-		high.DilationH, wide.DilationW = d+1, d+1
-		if m.KernelH > 1 && high != m.Window && same(high) || m.KernelW > 1 && wide != m.Window && same(wide) {
-			return true
 		}
 	}
 	return false

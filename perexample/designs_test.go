@@ -491,6 +491,13 @@ var designs = []design{
 		l := must(G.LogSoftMax(must(G.Mul(x, m.param("V", 3, 4)))))
 		return must(G.Sum(must(G.Sub(must(G.HadamardProd(p, must(G.Log(p)))), must(G.HadamardProd(must(G.Exp(l)), l))))))
 	}},
+	{name: "two convolutions of one input", make: func(m *maker) *G.Node {
+		x := m.input("x", 1, 8, 1)
+		halved := func(name string) *G.Node {
+			return must(G.Conv2d(x, m.param(name, 2, 1, 2, 1), tensor.Shape{2, 1}, []int{0, 0}, []int{2, 1}, []int{1, 1}))
+		}
+		return squares(must(G.HadamardProd(must(G.Tanh(halved("a"))), halved("b"))))
+	}},
 	{name: "transposed convolutions of many channels", make: func(m *maker) *G.Node {
 		spread := func(x *G.Node, name string, in, out int) *G.Node {
 			s := x.Shape()

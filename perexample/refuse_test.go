@@ -181,12 +181,13 @@ var refusals = []struct {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 4)))
 		return must(G.Sum(must(G.HadamardProd(must(G.SoftMax(h)), must(G.LogSoftMax(h))))))
 	}, []string{"SoftMax and LogSoftMax of one node", "Exp of it"}},
-	{"convolutions of other dilations that Gorgonia takes for one", func(m *maker) *G.Node {
-		x := m.input("x", 1, 5, 5)
-		one := must(G.Conv2d(x, m.param("A", 2, 1, 2, 2), tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}, []int{1, 1}))
-		two := must(G.Conv2d(x, m.param("B", 2, 1, 2, 2), tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}, []int{2, 2}))
-		return squares(must(G.HadamardProd(one, two)))
-	}, []string{"dilation alone", "layer.Net.Conv2D"}},
+	{"convolutions of two dilations, which Gorgonia takes for one", func(m *maker) *G.Node {
+		x := m.input("x", 1, 9, 1)
+		dilated := func(name string, by int) *G.Node {
+			return must(G.Conv2d(x, m.param(name, 2, 1, 3, 1), tensor.Shape{3, 1}, []int{2, 0}, []int{4, 1}, []int{by, 1}))
+		}
+		return squares(must(G.Add(dilated("a", 1), dilated("b", 2))))
+	}, []string{"differ in dilation alone", "layer.Conv2D"}},
 	{"constants that Gorgonia takes for one", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 11)))
 		return must(G.Add(squares(must(G.Mul(h, one(4, 11, 1)))), must(G.Sum(must(G.Mul(must(G.Tanh(h)), one(5, 11, 1)))))))
