@@ -106,10 +106,12 @@ func evaluation(build perexample.Build, batch int) (*perexample.Network, *plan.P
 
 // Close ends the evaluator's threads and gives its memory back.
 func (e *Evaluator) Close() error {
-	if e.machine == nil {
+	m := e.machine
+	if m == nil {
 		return nil
 	}
-	return e.machine.Close()
+	e.machine = nil
+	return m.Close()
 }
 
 // Weights are those that were scored last, at first the network's starting values.
@@ -272,7 +274,7 @@ func (e *Evaluator) open(weights [][]float32) error {
 	if err := e.Close(); err != nil {
 		return err
 	}
-	for e.machine = nil; ; {
+	for {
 		m, err := e.place.open(e.program.Lent(weights), optim.Optimizer{Kind: optim.KindSGD}, false)
 		if err == nil {
 			e.machine, e.weights, e.inputs = m, m.State().Weights, nil

@@ -54,6 +54,7 @@ type Run struct {
 	step      int   // lots done
 	began     int   // lots done before this process
 	fault     error // a lot that failed half-way ends the run: nothing may be drawn again
+	closed    bool
 }
 
 // New checks a configuration, compiles the network and opens the ledger. It reads a
@@ -206,6 +207,9 @@ type Progress struct {
 // spent stays spent. Called again after the observer's error or the end of ctx, it
 // goes on.
 func (r *Run) Train(ctx context.Context, observe func(*Progress) error) error {
+	if r.closed {
+		return errors.New("the run is closed: train before Close, or resume it from a checkpoint")
+	}
 	err := r.train(ctx, observe)
 	if r.keeper != nil && r.fault == nil {
 		if saved := r.save(); err == nil {
@@ -350,9 +354,17 @@ func (r *Run) publish() error {
 	return r.adapt()
 }
 
-// Close ends the run: what the ledger reserved and did not use is given back.
+// Close ends the run: what the ledger reserved and did not use is given back. What was
+// trained is read as before.
 func (r *Run) Close() error {
-	err := r.machine.Close()
+	if r.closed {
+		return nil
+	}
+	_, err := r.Standing()
+	r.closed = true
+	if e := r.machine.Close(); err == nil {
+		err = e
+	}
 	if r.keeper != nil {
 		if e := r.keeper.wait(); err == nil {
 			err = e

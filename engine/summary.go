@@ -36,9 +36,11 @@ func (r *Run) Parameters() ([]Parameter, error) {
 
 // Standing is Parameters without a copy: the next lot overwrites the values.
 func (r *Run) Standing() ([]Parameter, error) {
-	r.keeper.still()
-	if err := r.machine.Sync(); err != nil {
-		return nil, err
+	if !r.closed {
+		r.keeper.still()
+		if err := r.machine.Sync(); err != nil {
+			return nil, err
+		}
 	}
 	state := r.machine.State()
 	values := state.Weights

@@ -1,0 +1,63 @@
+package engine
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestClosedOnEveryDevice: a closed run has what it trained, and trains no more; a closed
+// evaluator answers as before. Neither minds being closed twice.
+func TestClosedOnEveryDevice(t *testing.T) {
+	devices, _ := Devices()
+	for _, device := range devices {
+		for _, average := range []float64{0, 0.5} {
+			c := ordinary(t)
+			c.Device, c.Average.Decay = device.Name, average
+			c.Checkpoint = t.TempDir()
+			r := start(t, c)
+			enough := errors.New("enough")
+			if err := r.Train(t.Context(), func(p *Progress) error {
+				if p.Lot == 2 {
+					return enough
+				}
+				return nil
+			}); err != enough {
+				t.Fatal(err)
+			}
+			want := weights(t, r)
+			for range 2 {
+				if err := r.Close(); err != nil {
+					t.Errorf("%s: closed with %v", device.Name, err)
+				}
+			}
+			if !slices.Equal(weights(t, r), want) {
+				t.Errorf("%s: a closed run has other weights", device.Name)
+			}
+			if err := r.Train(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "the run is closed") || r.Steps() != 2 {
+				t.Errorf("%s: a closed run trained %d lots, %v", device.Name, r.Steps(), err)
+			}
+		}
+		e, err := NewEvaluator(mlp, Place{Device: device.Name, Threads: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := e.Score(e.Weights(), examples(9, 4))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := e.Close(); err != nil {
+				t.Errorf("%s: evaluator closed with %v", device.Name, err)
+			}
+		}
+		if got, err := e.Score(e.Weights(), examples(9, 4)); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: a closed evaluator scores %+v, %v; before %+v", device.Name, got, err, want)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
