@@ -101,12 +101,16 @@ func answered(n *perexample.Network) label {
 			asked[x] = label{true, slices.Index(n.Inputs, labels), ignored}
 		}
 	}
-	for x := n.Output; ; x = op.Operands(x)[0] {
+	for x := n.Output; ; {
 		if l, is := asked[x]; is {
 			return l
 		}
+		in := op.Operands(x)
 		switch op.Canonical(x).(type) {
-		case op.Reshape, op.Softmax, op.Unary, op.Activate, op.Binary:
+		case op.Reshape, op.Softmax, op.Unary, op.Activate, op.Add, op.Binary:
+			if x = in[0]; x.Shape().TotalSize() == 1 && len(in) > 1 { // a number times the rest
+				x = in[1]
+			}
 		default:
 			return label{len(asked) > 0, -1, data.Pad}
 		}

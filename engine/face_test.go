@@ -39,7 +39,7 @@ func TestHeads(t *testing.T) {
 		for answers, want := range map[string]struct {
 			truth  []float32
 			labels int
-		}{"a": {a, count}, "b": {b, count - (count+2)/3}, "softmax of b": {b, count - (count+2)/3}, "y": {}, "features": {}} {
+		}{"a": {a, count}, "b": {b, count - (count+2)/3}, "softmax of b": {b, count - (count+2)/3}, "twice a": {a, count}, "y": {}, "features": {}} {
 			build := func(batch int) (*perexample.Network, error) {
 				n := layer.New(batch, 1)
 				x, labelA, labelB, y := n.Input("x", 2), n.Input("a"), n.Input("b"), n.Input("y", 3)
@@ -47,6 +47,9 @@ func TestHeads(t *testing.T) {
 				heads["a"] = n.Dense(heads["features"], "head.a", classes[0], layer.Identity)
 				heads["b"] = n.Dense(heads["features"], "head.b", classes[1], layer.Identity)
 				heads["softmax of b"] = n.Try(func() (*G.Node, error) { return G.SoftMax(heads["b"]) })
+				heads["twice a"] = n.Try(func() (*G.Node, error) {
+					return G.HadamardProd(G.NewConstant(float32(2)), n.Add(heads["a"], heads["a"]))
+				})
 				heads["y"] = n.Dense(heads["features"], "head.y", 3, layer.Identity)
 				losses := n.Add(n.CrossEntropies(heads["a"], labelA), n.CrossEntropies(heads["b"], n.Ignore(labelB, void)))
 				n.Loss(n.Add(losses, n.SquaredErrors(heads["y"], y)), heads[answers])
