@@ -107,12 +107,16 @@ func notA(f *pflag.Flag, value string) error {
 	return fmt.Errorf("%q is not %s (%s)", value, kind, f.Usage)
 }
 
-// takesCommand makes cmd, which only groups commands, print its help, and name
-// the nearest command where it gets an unknown one.
+// takesCommand makes cmd, which only groups commands, print its help, which is no JSON
+// object, and name the nearest command where it gets an unknown one.
 func takesCommand(cmd *cobra.Command) {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
+		switch asked, err := cmd.Flags().GetBool("json"); {
+		case len(args) > 0:
+		case err == nil && asked:
+			return wrong("--json needs a command: there are %s", strings.Join(commandNames(cmd), ", "))
+		default:
 			return cmd.Help()
 		}
 		return unknownName("command", args[0], commandNames(cmd))

@@ -304,6 +304,11 @@ func TestFaults(t *testing.T) {
 }
 
 func TestNoArgumentsIsHelp(t *testing.T) {
+	for line, says := range map[string]string{"--json": "budget, completion", "budget --json": "compare, curve", "ledger --json": "epsilon, show"} {
+		if stdout, stderr, code := dptrain(line); code != exitWrong || stdout != "" || !strings.Contains(stderr, "--json needs a command: there are "+says) {
+			t.Errorf("%s: exit %d, stdout %q, stderr %q", line, code, stdout, stderr)
+		}
+	}
 	for _, line := range []string{"", "budget", "ledger", "help", "help budget noise", "--help", "budget epsilon --help"} {
 		stdout, stderr, code := dptrain(line)
 		if code != exitDone || stderr != "" || !strings.Contains(stdout, "Usage:") || !strings.Contains(stdout, "Examples:") {
