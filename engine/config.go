@@ -163,7 +163,7 @@ func (c *Config) learning(lot int, e sample.Event) float64 {
 	if c.RateAt != nil {
 		return c.RateAt(lot)
 	}
-	return c.Schedule.Rate(lot+1, float64(e.Records)/e.ExpectedLot(), c.Steps)
+	return c.Schedule.Rate(lot+1, e.LotsPerEpoch(), c.Steps)
 }
 
 func (c *Config) checkPrivacy() error {

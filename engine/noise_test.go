@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/noise"
 )
 
@@ -150,6 +151,21 @@ func TestScheduledNoise(t *testing.T) {
 	}
 	if fmt.Sprint(got) != "[3 3 2 2 1 1]" {
 		t.Errorf("noise %v in the ledger", got)
+	}
+}
+
+// TestEpochsOfPasses: an epoch of a schedule is a pass, however short its last lot.
+func TestEpochsOfPasses(t *testing.T) {
+	c := ordinary(t)
+	c.Sampling, c.Lot, c.Steps = sample.PolicyShuffle, 25, 7 // 25, 25 and 10 of 60
+	c.Schedule = optim.Schedule{Base: 1, Shape: optim.ShapeStep, Factor: 0.5, At: []float64{1, 2}}
+	var rates []float64
+	train(t, start(t, c), func(p *Progress) error {
+		rates = append(rates, p.Rate)
+		return nil
+	})
+	if want := []float64{1, 1, 1, 0.5, 0.5, 0.5, 0.25}; !slices.Equal(rates, want) {
+		t.Errorf("rates %v, want %v", rates, want)
 	}
 }
 

@@ -242,6 +242,9 @@ func (s *settings) lots(c *engine.Config) error {
 		return wrong("--epochs %v: give a number above 0", s.epochs)
 	}
 	steps := math.Round(s.epochs * float64(n) / expected)
+	if c.Sampling == sample.PolicyShuffle { // a pass that was begun is paid for whole
+		steps = math.Round(s.epochs * sample.Event{Policy: c.Sampling, Lot: c.Lot, Records: n}.LotsPerEpoch())
+	}
 	if steps > 1<<53 {
 		return wrong("--epochs %v: that is more than 2^53 lots", s.epochs)
 	}

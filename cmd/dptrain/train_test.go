@@ -117,6 +117,22 @@ func TestTrainGoesOn(t *testing.T) {
 	}
 }
 
+// An epoch of shuffled lots is a pass, which is paid for whole: the lots of a run are those
+// that budget says, and its page says how many passes they are.
+func TestEpochsAreWholePasses(t *testing.T) {
+	inWorkshop(t)
+	for epochs, shown := range map[string]string{"3": "3", "1.4": "1.375"} {
+		run := answer(t, strings.Replace(brief, "--lot 200", "--lot 1500", 1)+" --sampling shuffle --noise 2 --epochs "+epochs+" --out run"+epochs)
+		plan := answer(t, "budget epsilon --records 4000 --lot 1500 --sampling shuffle --noise 2 --epochs "+epochs+" --accountant rdp")
+		if want := map[string]float64{"3": 9, "1.4": 4}[epochs]; run["steps"] != want || epochs == "3" && (plan["steps"] != want || plan["epsilon"] != run["epsilon"]) {
+			t.Errorf("%s epochs are %v lots at ε = %v, and budget says %v at %v", epochs, run["steps"], run["epsilon"], plan["steps"], plan["epsilon"])
+		}
+		if card := string(contents(t, "run"+epochs+"/MODEL_CARD.md")); !strings.Contains(card, "| epochs | "+shown+" |") {
+			t.Errorf("%v lots are not said to be %s epochs:\n%s", run["steps"], shown, card)
+		}
+	}
+}
+
 // Where lots have a fixed size, budgets are held to what is proven for any data, and both
 // ε are shown.
 func TestBudgetsOfFixedLots(t *testing.T) {

@@ -34,6 +34,16 @@ func (e Event) ExpectedLot() float64 {
 	return float64(e.Lot)
 }
 
+// LotsPerEpoch is how many lots see each record once: on average or, of Shuffle, whose
+// passes may end with a smaller lot, exactly.
+func (e Event) LotsPerEpoch() float64 {
+	lots := float64(e.Records) / e.ExpectedLot()
+	if e.Policy == PolicyShuffle {
+		lots = math.Ceil(lots)
+	}
+	return lots
+}
+
 // Sampler draws lots, one at a time, without allocating. It serves one goroutine.
 type Sampler interface {
 	Event() Event

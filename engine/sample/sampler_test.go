@@ -124,13 +124,14 @@ func TestEvents(t *testing.T) {
 		s        Sampler
 		event    Event
 		expected float64
+		epoch    float64
 	}{
-		{must(NewPoisson(0.125, 10, source)), Event{Policy: PolicyPoisson, Rate: 0.125, Records: 10}, 1.25},
-		{must(NewFixed(3, 10, source)), Event{Policy: PolicyFixed, Lot: 3, Records: 10}, 3},
-		{must(NewShuffle(3, 10, source)), Event{Policy: PolicyShuffle, Lot: 3, Records: 10}, 3},
+		{must(NewPoisson(0.125, 10, source)), Event{Policy: PolicyPoisson, Rate: 0.125, Records: 10}, 1.25, 8},
+		{must(NewFixed(4, 10, source)), Event{Policy: PolicyFixed, Lot: 4, Records: 10}, 4, 2.5},
+		{must(NewShuffle(4, 10, source)), Event{Policy: PolicyShuffle, Lot: 4, Records: 10}, 4, 3},
 	} {
-		if got := c.s.Event(); got != c.event || got.ExpectedLot() != c.expected {
-			t.Errorf("%+v with an expected lot of %v, want %+v with %v", got, got.ExpectedLot(), c.event, c.expected)
+		if got := c.s.Event(); got != c.event || got.ExpectedLot() != c.expected || got.LotsPerEpoch() != c.epoch {
+			t.Errorf("%+v with an expected lot of %v, %v an epoch, want %+v with %v, %v", got, got.ExpectedLot(), got.LotsPerEpoch(), c.event, c.expected, c.epoch)
 		}
 	}
 }

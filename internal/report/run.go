@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/dptrain/dptrain/accountant"
 )
 
 // Run is a run as its folder tells of it.
@@ -259,7 +261,12 @@ func (s *summary) epochs() float64 {
 	if s.Records == 0 {
 		return 0
 	}
-	return s.ExpectedLot * float64(s.Steps) / float64(s.Records)
+	records, lots := float64(s.Records), float64(s.Steps)
+	if s.Sampling == string(accountant.Shuffle) && s.ExpectedLot > 0 { // the last lot of a pass may be smaller
+		pass := math.Ceil(records / s.ExpectedLot)
+		return math.Floor(lots/pass) + math.Mod(lots, pass)*s.ExpectedLot/records
+	}
+	return s.ExpectedLot * lots / records
 }
 
 // guessing is how often, at most, someone who tosses a fair coin between two
