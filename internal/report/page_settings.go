@@ -60,16 +60,16 @@ func (s *summary) found() string {
 
 // validation is what was released of the records held out, with the deviation of its noise.
 func (s *summary) validation() (measure, value string) {
-	noise := func(unit float64, sign string) string {
+	noise := func(deviation string) string {
 		if s.ValidationDeviation == 0 {
 			return ""
 		}
-		return fmt.Sprintf(" ± %.2g%s of noise, paid for", unit*s.ValidationDeviation, sign)
+		return " ± " + deviation + " of noise, paid for"
 	}
 	if s.ValidationMAE == nil {
-		return "accuracy", percent(s.ValidationAccuracy) + noise(100, "%")
+		return "accuracy", percent(s.ValidationAccuracy) + noise(fmt.Sprintf("%.2f%%", 100*s.ValidationDeviation))
 	}
-	return "mean absolute error", Short(*s.ValidationMAE) + noise(1, "") + "; in the units of " + s.Target + ", answers beyond its limits counting as these"
+	return "mean absolute error", Short(*s.ValidationMAE) + noise(fmt.Sprintf("%.2g", s.ValidationDeviation)) + "; in the units of " + s.Target + ", answers beyond its limits counting as these"
 }
 
 // known is all that is known of how well the network does where there are no public test
