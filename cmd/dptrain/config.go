@@ -76,8 +76,12 @@ func (s *settings) replaced(name string) bool {
 	return false
 }
 
-// overruled reports whether a flag, or another way to say it, was given already.
-func (s *settings) overruled(name string) bool { return s.given[name] || s.replaced(name) }
+// overruled reports whether a flag, or another way to say it, was given already. A budget
+// takes the place of another, whichever way that was said: a run's own file has it as the
+// ε to stop at.
+func (s *settings) overruled(name string) bool {
+	return s.given[name] || s.replaced(name) || name == "stop-at-epsilon" && s.given["epsilon"]
+}
 
 func (s *settings) readConfig() error {
 	text, err := os.ReadFile(s.config)

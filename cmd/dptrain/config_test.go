@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -78,8 +79,17 @@ func TestConfigurationsAreTakenAsTheyStand(t *testing.T) {
 	}
 }
 
-// A budget that is given takes the place of a preset's, whichever way that has it.
+// A budget that is given takes the place of a preset's or a file's, whichever way that has it.
 func TestBudgetOfAPreset(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("kept.yaml", []byte("noise: 2\nsteps: 9\nstop-at-epsilon: 0.5\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for flags, want := range map[string]float64{"": 0.5, " --noise 3": 0.5, " --epsilon 1": 0, " --stop-at-epsilon 3": 3, " --epsilon 4 --stop-at-epsilon 3": 3} {
+		if s := settingsOf(t, "--config kept.yaml"+flags); s.stopAtEpsilon != want {
+			t.Errorf("of a file, with%s it stops at %v, want %v", flags, s.stopAtEpsilon, want)
+		}
+	}
 	for flags, want := range map[string]float64{"": 0.5, " --epsilon 1": 0, " --stop-at-epsilon 3": 3, " --epsilon 4 --stop-at-epsilon 3": 3} {
 		if s := settingsOf(t, "--preset abadi-mnist-low"+flags); s.stopAtEpsilon != want {
 			t.Errorf("with%s it stops at %v, want %v", flags, s.stopAtEpsilon, want)

@@ -257,7 +257,7 @@ func (s *settings) readPreset() error {
 		return asWrong(err)
 	}
 	for _, f := range p.Flags {
-		if s.overruled(f.Name) || f.Name == "stop-at-epsilon" && s.given["epsilon"] { // another budget takes its place
+		if s.overruled(f.Name) {
 			continue
 		}
 		if err := s.cmd.Flags().Set(f.Name, f.Value); err != nil {
