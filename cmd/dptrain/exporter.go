@@ -17,7 +17,7 @@ import (
 type exporter struct {
 	server *http.Server
 	mu     sync.Mutex
-	now    gauges
+	now    *gauges // nil before the first lot: a run that goes on has spent what is not known here
 }
 
 // gauges are what is scraped.
@@ -50,14 +50,16 @@ func answerScrapes(address string) (*exporter, error) {
 	if err != nil {
 		return nil, wrong("--metrics-addr %s: %w; choose another", address, err)
 	}
-	e := &exporter{now: gauges{testAccuracy: math.NaN()}}
+	e := &exporter{}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		e.mu.Lock()
 		now := e.now
 		e.mu.Unlock()
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-		now.write(w)
+		if now != nil {
+			now.write(w)
+		}
 	})
 	e.server = &http.Server{Handler: mux, ReadTimeout: 5 * time.Second, WriteTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 14}
 	go e.server.Serve(listener)
@@ -70,7 +72,7 @@ func (e *exporter) set(now gauges) {
 		return
 	}
 	e.mu.Lock()
-	e.now = now
+	e.now = &now
 	e.mu.Unlock()
 }
 

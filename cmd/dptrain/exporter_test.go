@@ -44,6 +44,9 @@ func TestScrape(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if status, text, err := scrape(address); err != nil || status != http.StatusOK || text != "" {
+		t.Errorf("before the first lot: %v, %v\n%s", status, err, text)
+	}
 	e.set(gauges{lots: 3, planned: 10, epsilon: math.Inf(1), speed: 1500, learningRate: 0.25, testAccuracy: math.NaN()})
 	status, text, err := scrape(address)
 	if err != nil || status != http.StatusOK {
