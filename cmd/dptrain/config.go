@@ -123,7 +123,8 @@ func (s *settings) configure(text []byte) error {
 			}
 			return fmt.Errorf("%s is no setting%s", key, hint)
 		}
-		if s.overruled(key) {
+		// What is private is shown to whoever asks for it, and that was another command.
+		if s.overruled(key) || key == "show-private" && s.resume != "" {
 			continue
 		}
 		values, listed, err := scalars(&node)

@@ -454,6 +454,13 @@ func TestPrivateValuesAreMarked(t *testing.T) {
 	if len(notes[0]) != len(notes[1]) || points[0] != points[1] || files(t, "run0") != files(t, "run1") {
 		t.Errorf("%d and %d lines, points\n%s\n%s", len(notes[0]), len(notes[1]), points[0], points[1])
 	}
+	// Whoever goes on with the run has to ask anew.
+	for _, flags := range []string{"--steps 11", "--steps 12 --show-private"} {
+		_, stderr, code := dptrain("train --resume run1 " + flags)
+		if code != exitDone || strings.Contains(stderr, "PRIVATE, do not publish: ") != strings.Contains(flags, "private") {
+			t.Errorf("resumed with %s: exit %d\n%s", flags, code, stderr)
+		}
+	}
 }
 
 func TestBaselineSaysSo(t *testing.T) {
