@@ -44,7 +44,7 @@ func (m *Meter) Most(epsilon float64) (int, error) {
 		return 0, err
 	}
 	if m.accountant == "gdp" {
-		return 0, badArgument("the gdp accountant is an approximation and cannot decide when to stop: use pld or rdp")
+		return 0, badArgument("the gdp accountant is an approximation and cannot decide when to stop: use pld or rdp, or give the noise (--noise) and no budget")
 	}
 	lots, _, err := largest(mostSteps, m.Epsilon, epsilon)
 	return lots, err

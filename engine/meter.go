@@ -96,7 +96,7 @@ func (r *Run) meterOf(past accountant.History, m *meter, left int) error {
 		return err
 	}
 	if c.Accountant == "gdp" {
-		return fmt.Errorf("the gdp accountant is an approximation and cannot decide when to stop: use pld or rdp")
+		return fmt.Errorf("the gdp accountant is an approximation and cannot decide when to stop: use pld or rdp, or give the noise (--noise) and no budget")
 	}
 	var failed error
 	m.allowed = sort.Search(left, func(i int) bool {

@@ -599,6 +599,7 @@ func TestTrainRefuses(t *testing.T) {
 		{"--microbatch 0", "--microbatch"},
 		{"--init none.safetensors", "--init"},
 		{"--accountant pdl", "pld"},
+		{"--accountant gdp", "(--noise)"},
 		{"--lr -1", "--lr"},
 		{"--epsilon Inf", "finite"},
 		{"--data t.csv --test ./t.csv --label label --classes no,yes", "the training data itself"},
