@@ -65,7 +65,11 @@ func (r *Run) confusion() *confusion {
 			line.Cells = append(line.Cells, one)
 		}
 		if all > 0 {
-			line.Right = fmt.Sprintf("%.0f%%", math.Floor(100*float64(counts[i])/float64(all)))
+			share := math.Round(100 * float64(counts[i]) / float64(all))
+			if counts[i] < all { // nothing less is 100%
+				share = min(share, 99)
+			}
+			line.Right = fmt.Sprintf("%.0f%%", share)
 		}
 		c.Rows = append(c.Rows, line)
 	}
