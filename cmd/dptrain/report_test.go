@@ -61,6 +61,20 @@ func TestReport(t *testing.T) {
 		t.Error("report wrote something else than train")
 	}
 
+	// One that goes on, or was killed as it did, has its own ledger all the same.
+	before := contents(t, "run/run.json")
+	answer(t, "train --resume run --steps 8")
+	after := contents(t, "run/run.json")
+	if err := os.WriteFile("run/run.json", before, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := dptrain("report run"); code != exitWrong || !strings.Contains(stderr, "the run went on") {
+		t.Errorf("of a run that went on: exit %d, %s", code, stderr)
+	}
+	if err := os.WriteFile("run/run.json", after, 0o644); err != nil {
+		t.Fatal(err)
+	}
+
 	ledger := contents(t, "run/ledger.jsonl")
 	for _, test := range []struct {
 		line, ledger string

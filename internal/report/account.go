@@ -58,6 +58,9 @@ func readAccount(path, head string, delta float64, name string) (*account, error
 		return nil, err
 	}
 	if a.seal.Head != head {
+		if later, err := accountant.Holds(path, head); err == nil && later {
+			return nil, fmt.Errorf("%s has lines after the one that the summary names: the run went on, and writes its report when it ends; if it was killed, go on with it by dptrain train --resume", path)
+		}
 		return nil, fmt.Errorf("%w: %s ends with %s, the summary names %q", ErrOtherLedger, path, a.seal.Head, head)
 	}
 	if a.answer, err = accountant.Epsilon(h, delta, name); err != nil {
