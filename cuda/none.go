@@ -16,6 +16,9 @@ func Devices() ([]Device, error) { return nil, ErrNotBuilt }
 // Free is how many bytes of a GPU's memory are free.
 func Free(int) (int64, error) { return 0, ErrNotBuilt }
 
+// Taken is how many bytes of a GPU's memory programs of this process hold.
+func Taken(int) (int64, error) { return 0, ErrNotBuilt }
+
 // Library describes the cuBLASLt that computes large products on a GPU.
 func Library(int) (string, error) { return "", ErrNotBuilt }
 

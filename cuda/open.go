@@ -61,3 +61,12 @@ func Free(ordinal int) (int64, error) {
 	free, _, err := d.Memory()
 	return free, err
 }
+
+// Taken is how many bytes of a GPU's memory programs of this process hold. It opens the GPU.
+func Taken(ordinal int) (int64, error) {
+	d, err := open(ordinal)
+	if err != nil {
+		return 0, err
+	}
+	return d.Taken(), nil
+}

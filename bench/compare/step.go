@@ -29,10 +29,6 @@ func (c *comparison) printStep(text string) error {
 		return err
 	}
 	host := bench.Host{GPU: c.device == "cuda", Precision: c.precisions[0], Threads: c.threads}
-	free, err := c.free()
-	if err != nil {
-		return err
-	}
 	step, err := bench.NewStep(list[i], kind == "private", host)
 	if err != nil {
 		return err
@@ -57,11 +53,11 @@ func (c *comparison) printStep(text string) error {
 	}
 	m.Memory = memory("/proc/self/status", "VmHWM:")
 	if host.GPU {
-		left, err := c.free()
+		taken, err := cuda.Taken(0) // as the peers count: without code and contexts
 		if err != nil {
 			return err
 		}
-		m.Memory = float64(free-left) / 1e6
+		m.Memory = float64(taken) / 1e6
 	} else {
 		m.Peak = max(m.Peak, bench.Peak(c.threads))
 	}
@@ -79,14 +75,6 @@ func (c *comparison) group() int {
 		return 10
 	}
 	return 1
-}
-
-// free is how many bytes of the GPU's memory are free; 0 on the CPU.
-func (c *comparison) free() (int64, error) {
-	if c.device != "cuda" {
-		return 0, nil
-	}
-	return cuda.Free(0)
 }
 
 // repeat times groups of steps, in seconds a step: at least so many groups, and

@@ -43,7 +43,8 @@ type Device struct {
 	mu         sync.Mutex
 	modules    []cu.Module
 	kernels    map[string]Kernel
-	pinned     map[*byte]int // the size of each page-locked block
+	taken      map[Pointer]int // the size of each piece of the device's memory
+	pinned     map[*byte]int   // the size of each page-locked block
 }
 
 // Count returns how many GPUs the driver shows, 0 where there is no driver. A driver
@@ -68,7 +69,7 @@ func Count() (int, error) {
 
 // Open makes GPU n of this host ready.
 func Open(n int) (*Device, error) {
-	d := &Device{ordinal: n, kernels: map[string]Kernel{}, pinned: map[*byte]int{}}
+	d := &Device{ordinal: n, kernels: map[string]Kernel{}, taken: map[Pointer]int{}, pinned: map[*byte]int{}}
 	count, err := Count()
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", d, err)

@@ -174,9 +174,16 @@ func TestOutOfMemory(t *testing.T) {
 	if !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), size(2*total)+" asked for, ") || !strings.Contains(err.Error(), " of "+size(total)+" free") {
 		t.Errorf("an allocation of twice the card: %v", err)
 	}
+	before := d.Taken()
 	p, err := d.Alloc(1000)
 	must(t, err)
+	if taken := d.Taken() - before; taken != 1000 {
+		t.Errorf("1000 bytes taken are %d", taken)
+	}
 	must(t, d.Free(p))
+	if d.Taken() != before {
+		t.Error("what is given back is taken")
+	}
 }
 
 // After an error that the card keeps to one process nothing works in it any more.

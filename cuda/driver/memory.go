@@ -49,7 +49,24 @@ func (d *Device) Alloc(bytes int) (Pointer, error) {
 				d, ErrMemory, size(int64(bytes)), size(free), size(total))
 		}
 	}
-	return Pointer(p), err
+	if err != nil {
+		return 0, err
+	}
+	d.mu.Lock()
+	d.taken[Pointer(p)] = bytes
+	d.mu.Unlock()
+	return Pointer(p), nil
+}
+
+// Taken is how many bytes Alloc took that Free did not give back: without the code that is
+// loaded, what libraries have of their own, and other processes'.
+func (d *Device) Taken() (bytes int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, n := range d.taken {
+		bytes += int64(n)
+	}
+	return bytes
 }
 
 // Free gives back what Alloc took. Freeing 0 does nothing.
@@ -57,6 +74,9 @@ func (d *Device) Free(p Pointer) error {
 	if p == 0 {
 		return nil
 	}
+	d.mu.Lock()
+	delete(d.taken, p)
+	d.mu.Unlock()
 	return d.on("memory cannot be given back", func() error { return cu.MemFree(cu.DevicePtr(p)) })
 }
 
