@@ -355,6 +355,9 @@ func TestShuffle(t *testing.T) {
 	if got.Adjacency != ZeroOut || !strings.Contains(got.Note, "Poisson sampling at the same rate would have given epsilon") {
 		t.Errorf("got %+v", got)
 	}
+	if d := deltaOf(t, h, 1, "pld"); d.Adjacency != ZeroOut || d.Note != shuffleNote {
+		t.Errorf("δ is %+v", d)
+	}
 	// A pass whose noise changes halfway counts with the least of its noise, whichever
 	// comes first.
 	two := epsilonOf(t, poisson(1, 2, 2), 1e-5, "pld").Epsilon

@@ -83,8 +83,7 @@ func TestViewsAreAveragedBeforeClipping(t *testing.T) {
 				}
 				want, mean := make([]float64, size), make([]float64, size)
 				for _, record := range drawn {
-					rows, share := make([]int, r.deck.per), make([]float32, r.deck.per)
-					r.deck.deal(record, rows, share)
+					_, share := dealt(r, record)
 					own := views
 					for _, w := range share[1:] {
 						if w > 0 {

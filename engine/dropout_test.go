@@ -73,8 +73,7 @@ func TestMasksFollowTheRowAndTheStep(t *testing.T) {
 				}
 				want := make([]float64, size)
 				for _, record := range drawn {
-					rows, share := make([]int, r.deck.per), make([]float32, r.deck.per)
-					r.deck.deal(record, rows, share)
+					rows, share := dealt(r, record)
 					for i, row := range rows {
 						if share[i] == 0 {
 							continue

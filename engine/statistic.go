@@ -11,8 +11,8 @@ import (
 // Statistic is a sum over the records of a lot that is no gradient: correct
 // answers, losses, class counts, feature means. It is a vector group of its own
 // (McMahan et al. 2019, section 3): every record's vector is clipped to
-// Sensitivity, the sum is noised and released with the lot, and the ledger
-// carries it beside the gradient.
+// Sensitivity, one that is not finite adds nothing, the sum is noised and
+// released with the lot, and the ledger carries it beside the gradient.
 type Statistic struct {
 	Name        string
 	Size        int

@@ -63,6 +63,13 @@ func draw(t *testing.T, r *Run, lot int) []int {
 	return all[:n]
 }
 
+// dealt is the rows of a record, and the share that each has in it.
+func dealt(r *Run, record int) (rows []int, share []float32) {
+	rows, share = make([]int, r.deck.per), make([]float32, r.deck.per)
+	r.deck.deal(record, rows, share)
+	return rows, share
+}
+
 // oracle is the clipped sums of the four statistics over records, by evaluation
 // one example at a time.
 func oracle(t *testing.T, r *Run, e *Evaluator, flat []float32, records []int) [4][]float64 {
@@ -74,8 +81,7 @@ func oracle(t *testing.T, r *Run, e *Evaluator, flat []float32, records []int) [
 	}
 	sums := [4][]float64{make([]float64, 1), make([]float64, 1), make([]float64, classes), make([]float64, features)}
 	for _, record := range records {
-		rows, share := make([]int, r.deck.per), make([]float32, r.deck.per)
-		r.deck.deal(record, rows, share)
+		rows, share := dealt(r, record)
 		one := [4][]float64{make([]float64, 1), make([]float64, 1), make([]float64, classes), make([]float64, features)}
 		for i, row := range rows {
 			part := float64(share[i])

@@ -69,7 +69,7 @@ func open(name string, o Options) (*Task, error) {
 		if o.Dir == "" {
 			return nil, fmt.Errorf("where the files of %s lie was not given; write --data-dir FOLDER", name)
 		}
-		if err := tablesOnly(o, name); err != nil {
+		if err := noTable(o, name); err != nil {
 			return nil, err
 		}
 		tree, closer, err := openTree(o.Dir)
@@ -134,7 +134,7 @@ func openOwn(name string, o Options) (*Task, error) {
 		}
 		return Remarks(o.Schema)
 	}
-	if err := tablesOnly(o, name); err != nil {
+	if err := noTable(o, name); err != nil {
 		return nil, err
 	}
 	return Digits(), nil
@@ -157,14 +157,14 @@ func openPath(name string, o Options) (*Task, error) {
 		}
 		return openArrays(tree, name, o.Schema)
 	}
-	if err := tablesOnly(o, name); err != nil {
+	if err := noTable(o, name); err != nil {
 		return nil, err
 	}
 	return openFolders(tree, ".", name, nil)
 }
 
-// tablesOnly refuses what only a CSV file has a use for.
-func tablesOnly(o Options, name string) error {
+// noTable refuses what only a table has a use for.
+func noTable(o Options, name string) error {
 	if !o.Schema.empty() {
 		return fmt.Errorf("%s has no named columns; label, classes, target, bounds, vocabulary, text and user are for CSV and JSONL files", name)
 	}
