@@ -144,32 +144,21 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 	losses, output := e.machine.Losses(), e.machine.Output()
 	target := e.network.target
 	var missed misses
-	for from := 0; from < s.Len(); from += e.network.batch {
-		n := min(e.network.batch, s.Len()-from)
-		if err := e.forward(s, from, n); err != nil {
-			return Evaluation{}, err
-		}
+	padded := label >= 0 && (len(columns[label].Shape) > 0 || e.network.label.ignored != data.Pad)
+	err := e.each(s, func(_, n int) error {
 		for _, l := range losses[:n*(len(losses)/e.network.batch)] {
 			score.Loss += float64(l)
 		}
 		if target >= 0 {
 			missed.add(e.used[target], output, e.network.output)
 		}
-		if label < 0 {
-			continue
+		if label >= 0 {
+			return score.count(columns[label], padded, e.used[label], output, scores)
 		}
-		padded := len(columns[label].Shape) > 0 || e.network.label.ignored != data.Pad
-		for i, l := range e.used[label] {
-			truth := int(l)
-			if truth == data.Pad && padded {
-				continue
-			}
-			if truth < 0 || truth >= len(score.Confusion) {
-				return Evaluation{}, fmt.Errorf("evaluation: column %s holds a label that is not between 0 and %d", columns[label].Name, len(score.Confusion)-1)
-			}
-			score.Confusion[truth][argmax(output[i*scores:(i+1)*scores])]++
-			score.Labels++
-		}
+		return nil
+	})
+	if err != nil {
+		return Evaluation{}, err
 	}
 	right := 0
 	for i := range score.Confusion {
@@ -183,6 +172,23 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 		score.Targets, score.Errors = missed.count, missed.errors(columns[target].Unit())
 	}
 	return score, nil
+}
+
+// count compares labels, but for those that are padding, with the scores that they were
+// answered by, so many for each.
+func (e *Evaluation) count(column data.Column, padded bool, labels, answers []float32, scores int) error {
+	for i, l := range labels {
+		truth := int(l)
+		if truth == data.Pad && padded {
+			continue
+		}
+		if truth < 0 || truth >= len(e.Confusion) {
+			return fmt.Errorf("evaluation: column %s holds a label that is not between 0 and %d", column.Name, len(e.Confusion)-1)
+		}
+		e.Confusion[truth][argmax(answers[i*scores:(i+1)*scores])]++
+		e.Labels++
+	}
+	return nil
 }
 
 // Answers are what the network answers, by weights, to each example of a set: its
@@ -213,18 +219,14 @@ func (e *Evaluator) Answer(weights [][]float32, s data.Set, to func(example int,
 	if size == 0 {
 		return fmt.Errorf("evaluation: the network keeps no answers: set Output of the network")
 	}
-	for from := 0; from < s.Len(); from += e.network.batch {
-		n := min(e.network.batch, s.Len()-from)
-		if err := e.forward(s, from, n); err != nil {
-			return err
-		}
+	return e.each(s, func(from, n int) error {
 		for i := range n {
 			if err := to(from+i, e.machine.Output()[i*size:(i+1)*size]); err != nil {
 				return err
 			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // readyFor makes weights ready to be computed with on a set for so much of the network.
@@ -295,19 +297,27 @@ func (e *Evaluator) open(weights [][]float32) error {
 	return nil
 }
 
-func (e *Evaluator) forward(s data.Set, from, n int) error {
-	for i := range n {
-		e.rows[i] = from + i
+// each runs the network over a set, a batch at a time, and tells do which n examples, from
+// one on, it has run over.
+func (e *Evaluator) each(s data.Set, do func(from, n int) error) error {
+	for from := 0; from < s.Len(); from += e.network.batch {
+		n := min(e.network.batch, s.Len()-from)
+		for i := range n {
+			e.rows[i] = from + i
+		}
+		for k, in := range e.inputs {
+			e.used[k] = in[:n*(len(in)/e.network.batch)]
+		}
+		if err := s.Read(e.used[:len(s.Columns())], e.rows[:n]); err != nil {
+			return err
+		}
+		if err := e.machine.Forward(); err != nil {
+			return err
+		}
+		e.network.blank(e.used[:len(s.Columns())])
+		if err := do(from, n); err != nil {
+			return err
+		}
 	}
-	for k, in := range e.inputs {
-		e.used[k] = in[:n*(len(in)/e.network.batch)]
-	}
-	if err := s.Read(e.used[:len(s.Columns())], e.rows[:n]); err != nil {
-		return err
-	}
-	if err := e.machine.Forward(); err != nil {
-		return err
-	}
-	e.network.blank(e.used[:len(s.Columns())])
 	return nil
 }

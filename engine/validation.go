@@ -236,16 +236,13 @@ func (e *Evaluator) shares(weights [][]float32, s data.Set) ([]float64, error) {
 	}
 	size, output := columns[asked].Size(), e.machine.Output()
 	all := make([]float64, 0, s.Len())
-	for from := 0; from < s.Len(); from += e.network.batch {
-		n := min(e.network.batch, s.Len()-from)
-		if err := e.forward(s, from, n); err != nil {
-			return nil, err
-		}
+	err := e.each(s, func(_, n int) error {
 		for i := range n {
 			all = append(all, share(e.used[asked][i*size:(i+1)*size], output[i*size*scores:(i+1)*size*scores]))
 		}
-	}
-	return all, nil
+		return nil
+	})
+	return all, err
 }
 
 // rightShare is the share of labels that were answered rightly; 0 where all are data.Pad.
