@@ -85,19 +85,3 @@ func (c *curve) epsilonLow(delta, known float64) float64 {
 	}
 	return 0
 }
-
-// narrow shortens an interval around where f, which falls, crosses target: f is at
-// least target at below and at most target at above.
-func narrow(f func(float64) float64, below, above, target float64) (float64, float64) {
-	gap := func(x float64) float64 { return math.Log(max(f(x), 1e-320) / target) }
-	c := crossing{low: below, atLow: gap(below), high: above, atHigh: gap(above)}
-	for i := 1; i < 100 && c.high-c.low > 1e-10*c.high; i++ {
-		x := c.line()
-		if i%6 == 0 || !(x > c.low && x < c.high) {
-			x = c.low + (c.high-c.low)/2
-		}
-		at := gap(x)
-		c.move(at <= 0, x, at)
-	}
-	return c.low, c.high
-}

@@ -1,0 +1,244 @@
+package accountant
+
+import "math"
+
+// epsilon is what a calibration holds to its target.
+func (p Plan) epsilon(delta float64, accountant string) (float64, error) {
+	return Prepare(p.History()).Bound(delta, accountant)
+}
+
+// precision is how near a calibration comes to its target: to the last digits where
+// ε is smooth, less where it comes from a grid that is chosen anew each time.
+func (p Plan) precision(accountant string) float64 {
+	asked := Prepare(p.History())
+	m, _ := asked.method(accountant)
+	s := asked.spending
+	if m.name != "pld" && !s.published(m) {
+		return 1e-10
+	}
+	if _, exact := s.oneGaussian(); exact {
+		return 1e-13
+	}
+	return 2e-4
+}
+
+// quick is an accountant that is quick where the one named is not, and a little above it.
+func (p Plan) quick(accountant string) string {
+	switch name, fixed := nameOf(accountant), p.Sampling.Policy == Fixed; {
+	case fixed && (name == "pld" || name == "rdp"): // which asks pld
+		return "moments"
+	case name == "pld":
+		return "rdp"
+	}
+	return ""
+}
+
+func checkTarget(epsilon, delta float64) error {
+	if !(epsilon > 0) || math.IsInf(epsilon, 0) {
+		return badArgument("epsilon %v: must be a finite number above 0", epsilon)
+	}
+	return checkDelta(delta)
+}
+
+func checkDelta(delta float64) error {
+	if !(delta > 0 && delta < 1) {
+		return badArgument("delta %v: must be above 0 and below 1", delta)
+	}
+	return nil
+}
+
+// Noise multipliers outside this range are not looked for.
+const (
+	leastNoise = 1e-4
+	mostNoise  = 1e12
+)
+
+// Where accountants give up on so little noise that it protects nobody, ε jumps, which
+// only targets above absurd are near. Such a place is looked for to within jump, since
+// each look takes long there.
+const (
+	absurd = 1e4
+	jump   = 2e-6
+)
+
+// CalibrateNoise finds the least noise with which p spends at most epsilon at
+// delta, to within 0.1% of epsilon: the Bound of the plan's Epsilon with this noise
+// never exceeds the target. p.Noise is not read.
+func CalibrateNoise(p Plan, epsilon, delta float64, accountant string) (float64, error) {
+	if err := checkTarget(epsilon, delta); err != nil {
+		return 0, err
+	}
+	if p.Steps < 1 {
+		return 0, badArgument("%d steps: must be at least 1", p.Steps)
+	}
+	spent := func(logNoise float64) (float64, error) {
+		p.Noise = math.Exp(logNoise)
+		return p.epsilon(delta, accountant)
+	}
+	low, high := math.Log(0.5), math.Log(2)
+	if quick := p.quick(accountant); quick != "" {
+		if noise, err := CalibrateNoise(p, epsilon, delta, quick); err == nil {
+			high = math.Log(noise)
+			low = high - 0.15
+		}
+	}
+	atLow, err := spent(low)
+	if err != nil {
+		return 0, err
+	}
+	for stride := high - low; atLow <= epsilon; stride *= 1.5 {
+		if low < math.Log(leastNoise) {
+			return 0, unreachable("epsilon %v is not spent even with noise %.3g: nothing to calibrate; the nearest is epsilon %.6g", epsilon, math.Exp(low), atLow)
+		}
+		high, low = low, low-stride
+		if atLow, err = spent(low); err != nil {
+			return 0, err
+		}
+	}
+	atHigh, err := spent(high)
+	if err != nil {
+		return 0, err
+	}
+	for stride := math.Ln2; atHigh > epsilon; stride *= 1.5 {
+		if high > math.Log(mostNoise) {
+			return 0, unreachable("epsilon %v cannot be reached by the %s accountant at delta %s: noise %.3g still spends %.6g", epsilon, nameOf(accountant), written(delta), math.Exp(high), atHigh)
+		}
+		low, atLow = high, atHigh
+		high += stride
+		if atHigh, err = spent(high); err != nil {
+			return 0, err
+		}
+	}
+	narrow := rounding
+	if epsilon > absurd {
+		narrow = jump
+	}
+	noise, err := root(spent, low, atLow, high, atHigh, epsilon, p.precision(accountant), narrow)
+	return math.Exp(noise), err
+}
+
+// CalibrateRate finds the largest sampling rate with which p spends at most
+// epsilon at delta: with lots of a fixed size or shuffled ones, that of a whole
+// number of records. p.Sampling's rate or lot is not read.
+func CalibrateRate(p Plan, epsilon, delta float64, accountant string) (float64, error) {
+	if err := checkTarget(epsilon, delta); err != nil {
+		return 0, err
+	}
+	if p.Steps < 1 {
+		return 0, badArgument("%d steps: must be at least 1", p.Steps)
+	}
+	switch p.Sampling.Policy {
+	case Poisson:
+		return calibratePoissonRate(p, epsilon, delta, accountant)
+	case Fixed, Shuffle:
+		if p.Sampling.Records < 1 {
+			return 0, badArgument("%s lots need the number of records", p.Sampling.Policy)
+		}
+		lot, at, err := largest(p.Sampling.Records, func(lot int) (float64, error) {
+			p.Sampling.Lot = lot
+			return p.epsilon(delta, accountant)
+		}, epsilon)
+		if err != nil {
+			return 0, err
+		}
+		if lot == 0 {
+			return 0, unreachable("epsilon %v cannot be reached at delta %s: lots of one record already spend %.6g", epsilon, written(delta), at)
+		}
+		return float64(lot) / float64(p.Sampling.Records), nil
+	default:
+		return 0, badArgument("sampling %q has no rate to calibrate: use %s, %s or %s", p.Sampling.Policy, Poisson, Fixed, Shuffle)
+	}
+}
+
+const leastRate = 1e-12
+
+func calibratePoissonRate(p Plan, epsilon, delta float64, accountant string) (float64, error) {
+	spent := func(minusLogRate float64) (float64, error) {
+		p.Sampling.Rate = math.Exp(-minusLogRate)
+		return p.epsilon(delta, accountant)
+	}
+	low := 0.0
+	atLow, err := spent(low)
+	if err != nil {
+		return 0, err
+	}
+	if atLow <= epsilon {
+		return 1, nil
+	}
+	high, atHigh := low, atLow
+	for atHigh > epsilon {
+		if high > -math.Log(leastRate) {
+			return 0, unreachable("epsilon %v cannot be reached at delta %s: rate %.3g still spends %.6g", epsilon, written(delta), math.Exp(-high), atHigh)
+		}
+		low, atLow = high, atHigh
+		high += 2
+		if atHigh, err = spent(high); err != nil {
+			return 0, err
+		}
+	}
+	rate, err := root(spent, low, atLow, high, atHigh, epsilon, p.precision(accountant), rounding)
+	return math.Exp(-rate), err
+}
+
+const mostSteps = min(1<<40, math.MaxInt)
+
+// CalibrateSteps finds the largest number of steps with which p spends at most
+// epsilon at delta. p.Steps is not read.
+func CalibrateSteps(p Plan, epsilon, delta float64, accountant string) (int, error) {
+	if err := checkTarget(epsilon, delta); err != nil {
+		return 0, err
+	}
+	steps, at, err := largest(mostSteps, func(steps int) (float64, error) {
+		p.Steps = steps
+		return p.epsilon(delta, accountant)
+	}, epsilon)
+	switch {
+	case err != nil:
+		return 0, err
+	case steps == 0:
+		return 0, unreachable("epsilon %v cannot be reached at delta %s: one step already spends %.6g", epsilon, written(delta), at)
+	case steps == mostSteps:
+		return 0, unreachable("epsilon %v is not spent in %d steps at delta %s: they spend %.6g", epsilon, steps, written(delta), at)
+	}
+	return steps, nil
+}
+
+// CalibrateDelta finds the least δ at which p spends at most epsilon, to within 0.1% of
+// epsilon where ε is that sharp: the Bound of the plan's Epsilon at this δ never exceeds
+// the target. It is 1 if no δ below that will do, and 0 if epsilon is never exceeded.
+func CalibrateDelta(p Plan, epsilon float64, accountant string) (float64, error) {
+	answer, err := Delta(p.History(), epsilon, accountant)
+	start := max(answer.Delta, answer.Proven)
+	if err != nil || start == 0 || start >= 1 {
+		return start, err
+	}
+	spent := func(logDelta float64) (float64, error) { return p.epsilon(math.Exp(logDelta), accountant) }
+	precision := p.precision(accountant)
+	high := math.Log(start)
+	atHigh, err := spent(high)
+	low, atLow := high, atHigh
+	for stride := precision; err == nil && atHigh > epsilon; stride *= 2 {
+		low, atLow = high, atHigh
+		if high += stride; math.Exp(high) >= 1 {
+			return 1, nil
+		}
+		atHigh, err = spent(high)
+	}
+	for stride := precision; err == nil && atLow <= epsilon && atHigh < epsilon*(1-precision) && low > math.Log(leastDelta); stride *= 2 {
+		high, atHigh = low, atLow
+		low = max(low-stride, math.Log(leastDelta))
+		atLow, err = spent(low)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if atLow <= epsilon {
+		high = low
+	} else if epsilon > 0 {
+		high, err = root(spent, low, atLow, high, atHigh, epsilon, precision, rounding)
+	}
+	return math.Exp(high), err
+}
+
+// leastDelta is below every δ that is looked for.
+const leastDelta = 1e-300
