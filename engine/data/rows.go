@@ -45,14 +45,6 @@ func (p *parts) joined() []float32 {
 	return slices.Concat(append(p.full, p.last)...)
 }
 
-// answer is the column of what is predicted.
-func (s Schema) answer() Column {
-	if s.Target != "" {
-		return Column{Name: s.Target, Kind: Target, Bounds: s.Bounds[s.Target]}
-	}
-	return Column{Name: s.Label, Kind: Label, Classes: len(s.Classes)}
-}
-
 // set is that of all rows.
 func (r *rows) set(s Schema) (Set, error) {
 	if r.count == 0 {

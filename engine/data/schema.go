@@ -79,30 +79,6 @@ type Schema struct {
 // SchemaExample is a schema as a file has it, in one line.
 const SchemaExample = "{label: income, classes: [low, high], bounds: {age: [0, 120]}, vocabulary: {sex: [Female, Male]}, ignore: [row-id]}"
 
-// Bounds are the public limits, low and high, of a numeric column.
-type Bounds [2]float64
-
-// proper reports whether there are numbers between the limits.
-func (b Bounds) proper() bool {
-	width := b[1] - b[0]
-	return width > 0 && width <= 1e300
-}
-
-// Scaled is where a number lies between the limits, from -1 to 1; beyond a limit it
-// counts as the limit.
-func (b Bounds) Scaled(v float64) float32 {
-	low, high := b[0], b[1]
-	v = min(max(v, low), high)
-	return float32(2*((v-low)/(high-low)) - 1)
-}
-
-// Value is the number that is scaled to x, or would be were there no limits: what a network
-// answers of a target in the target's own units.
-func (b Bounds) Value(x float64) float64 { return b[0] + (x+1)*b.Unit() }
-
-// Unit is the difference of two numbers that are 1 apart once they are scaled.
-func (b Bounds) Unit() float64 { return (b[1] - b[0]) / 2 }
-
 // Classes are the names of classes, in order.
 type Classes []string
 
@@ -164,27 +140,6 @@ func ParseClasses(text string) (Classes, error) {
 		return nil, fmt.Errorf("classes %q: write a count, or at least two names with commas between", text)
 	}
 	return classes, nil
-}
-
-// ParseBounds reads limits as a flag gives them: COLUMN=LOW:HIGH, several with
-// commas between.
-func ParseBounds(text string) (map[string]Bounds, error) {
-	bounds := map[string]Bounds{}
-	for _, entry := range words(text, ",") {
-		wrong := fmt.Errorf("bounds %q: write COLUMN=LOW:HIGH, such as age=0:120", entry)
-		cut := strings.LastIndex(entry, "=")
-		if cut < 1 {
-			return nil, wrong
-		}
-		low, high, ok := strings.Cut(entry[cut+1:], ":")
-		l, errLow := strconv.ParseFloat(strings.TrimSpace(low), 64)
-		h, errHigh := strconv.ParseFloat(strings.TrimSpace(high), 64)
-		if !ok || errLow != nil || errHigh != nil {
-			return nil, wrong
-		}
-		bounds[strings.TrimSpace(entry[:cut])] = Bounds{l, h}
-	}
-	return bounds, Schema{Bounds: bounds}.validate()
 }
 
 // ParseVocabulary reads one column's words as a flag gives them:
@@ -271,6 +226,14 @@ func (s Schema) withoutTarget() Schema {
 	delete(s.Bounds, s.Target)
 	s.Target = ""
 	return s
+}
+
+// answer is the column of what is predicted.
+func (s Schema) answer() Column {
+	if s.Target != "" {
+		return Column{Name: s.Target, Kind: Target, Bounds: s.Bounds[s.Target]}
+	}
+	return Column{Name: s.Label, Kind: Label, Classes: len(s.Classes)}
 }
 
 // columns lists every column that the schema names, in the order of the
