@@ -32,7 +32,7 @@ func ParseTokens(text string) (tokens string, words []string, err error) {
 		if err != nil {
 			return "", nil, fmt.Errorf("tokens: cannot read the vocabulary %s: %w", file, cause(err))
 		}
-		for line := range strings.Lines(string(content)) {
+		for line := range strings.Lines(strings.TrimPrefix(string(content), "\ufeff")) {
 			if word := strings.TrimSpace(line); word != "" {
 				words = append(words, word)
 			}

@@ -81,7 +81,7 @@ func TestExamplesOfText(t *testing.T) {
 
 func TestTokensThatCannotBe(t *testing.T) {
 	dir := writeFiles(t, map[string][]byte{
-		"good.txt":  []byte("the\n cat \n\nisn't\n!\n"),
+		"good.txt":  []byte("\ufeffthe\r\n cat \n\nisn't\n!\n"),
 		"empty.txt": []byte("\n\n"),
 		"twice.txt": []byte("a\nb\na\n"),
 		"upper.txt": []byte("Cat\n"),
