@@ -25,18 +25,23 @@ func numbered(b *testing.B) int {
 	return 1 << 26
 }
 
+// together is how many pieces of work are sent before their end is waited for.
+const together = 10
+
 // BenchmarkCopy is the memory's speed, that a release is held against.
 func BenchmarkCopy(b *testing.B) {
 	n := numbered(b)
 	m := machineOf(b, bare([]int{n}), optim.Optimizer{Kind: optim.KindSGD}).(*Machine)
-	b.SetBytes(8 * int64(n))
+	b.SetBytes(together * 8 * int64(n))
 	for b.Loop() {
-		if err := m.device.Copy(m.trained[0].sum, m.trained[0].weights, 4*n); err != nil {
+		for range together {
+			if err := m.device.Copy(m.trained[0].sum, m.trained[0].weights, 4*n); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := m.device.Wait(); err != nil {
 			b.Fatal(err)
 		}
-	}
-	if err := m.device.Wait(); err != nil {
-		b.Fatal(err)
 	}
 }
 
@@ -45,17 +50,19 @@ func BenchmarkRelease(b *testing.B) {
 	n := numbered(b)
 	for _, o := range []optim.Optimizer{{Kind: optim.KindSGD}, {Kind: optim.KindMomentum, Momentum: 0.9}, {Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}} {
 		b.Run(string(o.Kind), func(b *testing.B) {
-			m := machineOf(b, bare([]int{n}), o)
+			m := machineOf(b, bare([]int{n}), o).(*Machine)
 			now := plan.Release{Source: noise.Seeded(1), Sigma: []float64{1}, Scale: 1, Optimizer: o, Rate: 0.01}
-			b.SetBytes(8 * int64(2+o.Slots()) * int64(n))
+			b.SetBytes(together * 8 * int64(2+o.Slots()) * int64(n))
 			for b.Loop() {
-				now.Lot, now.Step = now.Lot+1, now.Step+1
-				if err := m.Release(&now); err != nil {
+				for range together {
+					now.Lot, now.Step = now.Lot+1, now.Step+1
+					if err := m.Release(&now); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if err := m.device.Wait(); err != nil {
 					b.Fatal(err)
 				}
-			}
-			if err := m.(*Machine).device.Wait(); err != nil {
-				b.Fatal(err)
 			}
 		})
 	}
