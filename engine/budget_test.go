@@ -234,4 +234,9 @@ func TestPlanned(t *testing.T) {
 			t.Errorf("%s: planned ε = %v, before the first lot %v, and all of it cost %v (%v)", name, planned, first, a.Bound(), err)
 		}
 	}
+	c := ordinary(t)
+	c.NonPrivate = true
+	if planned, err := start(t, c).Planned(); err != nil || !math.IsInf(planned, 1) {
+		t.Errorf("without privacy: planned ε = %v (%v)", planned, err)
+	}
 }

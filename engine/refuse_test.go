@@ -214,7 +214,13 @@ func TestRefuses(t *testing.T) {
 				w := n.Param("w", layer.Constant(float64(float32(math.NaN()))), features, classes)
 				n.CrossEntropy(n.Try(func() (*G.Node, error) { return G.Mul(x, w) }), label)
 			})
-		}, "not finite"},
+		}, "parameter w starts with a value that is not finite"},
+		{func(c *Config) {
+			c.Network = broken(func(n *layer.Net, x, label *G.Node) {
+				h := n.Try(func() (*G.Node, error) { return G.HadamardProd(dense(n, x), G.NewConstant(float32(math.NaN()))) })
+				n.CrossEntropy(h, label)
+			})
+		}, "holds a value that is not finite"},
 		{func(c *Config) {
 			c.Network = broken(func(n *layer.Net, x, label *G.Node) {
 				w := n.Param("w", func(*rand.Rand) float64 { panic("nothing to start from") }, features, classes)

@@ -252,4 +252,9 @@ func TestValidationRefuses(t *testing.T) {
 	if _, err := r.Validate(); err == nil {
 		t.Error("validated without a validation set")
 	}
+	r = start(t, heldOut(t, 4))
+	r.fault = errBroken
+	if got, err := r.Validate(); err != errBroken {
+		t.Errorf("validated after a lot was broken off: %+v, %v", got, err)
+	}
 }
