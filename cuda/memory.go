@@ -1,0 +1,100 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/plan"
+)
+
+// alloc takes memory that Close gives back.
+func (m *Machine) alloc(bytes int) (driver.Pointer, error) {
+	p, err := m.device.Alloc(max(bytes, 4))
+	if err == nil {
+		m.owned = append(m.owned, p)
+	}
+	return p, err
+}
+
+// mostElements of a buffer leave room below 2^31 for where a kernel stands when it finds
+// that it is past the end: a tile or a stride further on.
+const mostElements = 1<<31 - 1<<24
+
+// guard has temporary buffers, and what instructions scratch on, each in memory of its own
+// on the emulated device, where the ends of that are guarded.
+var guard = true
+
+func (m *Machine) guarded() bool { return guard && m.device.Emulated() }
+
+// allocate lays out every buffer; temporaries share the arena.
+func (m *Machine) allocate(o optim.Optimizer, average bool) (err error) {
+	p := m.program
+	var arena driver.Pointer
+	if !m.guarded() {
+		if arena, err = m.alloc(4 * p.Arena); err != nil {
+			return err
+		}
+	}
+	m.memory = make([]driver.Pointer, len(p.Buffers))
+	for i, b := range p.Buffers {
+		if b.Size() > mostElements {
+			return fmt.Errorf("%w: buffer %s has %d elements, and kernels count to %d", driver.ErrMemory, b.Name, b.Size(), mostElements)
+		}
+		switch {
+		case b.Base != i:
+			continue
+		case b.Role == plan.Temporary && arena != 0:
+			m.memory[i] = arena + driver.Pointer(4*b.Offset)
+		default:
+			if m.memory[i], err = m.alloc(4 * b.Size()); err != nil {
+				return err
+			}
+		}
+		switch {
+		case b.Role == plan.Sum:
+			err = m.device.Zero(m.memory[i], 4*b.Size())
+		case b.Role == plan.Constant:
+			err = m.upload(m.memory[i], bytesOf(b.Value))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for i, b := range p.Buffers {
+		m.memory[i] = m.memory[b.Base]
+	}
+	return m.allocateState(o, average)
+}
+
+// upload copies what need not be page-locked and waits.
+func (m *Machine) upload(to driver.Pointer, from []byte) error {
+	if err := m.device.CopyIn(to, from); err != nil {
+		return err
+	}
+	err := m.device.Wait()
+	runtime.KeepAlive(from) // the copy may still read it where the driver takes it as it lies
+	return err
+}
+
+// giveBack frees the memory that was taken after the first so many pieces.
+func (m *Machine) giveBack(after int) (err error) {
+	for _, p := range m.owned[after:] {
+		err = first(err, m.device.Free(p))
+	}
+	m.owned = m.owned[:after]
+	return err
+}
+
+func bytesOf[T float32 | int32](x []T) []byte {
+	if len(x) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&x[0])), 4*len(x))
+}
+
+func floats(b []byte) []float32 { return unsafe.Slice((*float32)(unsafe.Pointer(&b[0])), len(b)/4) }

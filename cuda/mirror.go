@@ -1,0 +1,111 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/internal/plan"
+)
+
+// mirror is page-locked memory of the host beside a buffer of the device.
+type mirror struct {
+	device driver.Pointer
+	bytes  []byte
+	values []float32
+}
+
+func (x *mirror) span() span { return floatsAt(x.device, len(x.values)) }
+
+func (x *mirror) view() []float32 {
+	if x == nil {
+		return nil
+	}
+	return x.values
+}
+
+// mirrors gives the host its view of what it fills and reads each microbatch.
+func (m *Machine) mirrors() (err error) {
+	made := map[int]*mirror{}
+	mirrored := func(id int) *mirror {
+		if id < 0 || err != nil {
+			return nil
+		}
+		base := m.program.Buffers[id].Base
+		if x := made[base]; x != nil {
+			return x
+		}
+		x := &mirror{device: m.memory[id]}
+		made[base] = x
+		if x.bytes, err = m.device.Pinned(max(4, 4*m.program.Buffers[id].Size())); err == nil {
+			m.locked = append(m.locked, x.bytes)
+			clear(x.bytes)
+			x.values = floats(x.bytes)[:m.program.Buffers[id].Size()]
+		}
+		return x
+	}
+	for i, b := range m.program.Buffers {
+		if b.Role == plan.Input && b.Base == i {
+			m.inputs = append(m.inputs, mirrored(i))
+		}
+	}
+	m.weights = mirrored(m.program.Find(plan.Weights, 0))
+	m.ticket = mirrored(m.program.Find(plan.Ticket, 0))
+	m.output = mirrored(m.program.Find(plan.Output, 0))
+	m.losses = mirrored(m.program.Find(plan.Losses, 0))
+	for _, v := range m.program.Vectors {
+		m.squared = append(m.squared, mirrored(v.Squared))
+		m.factors = append(m.factors, mirrored(v.Factors))
+	}
+	return err
+}
+
+// in and out queue a mirror's copy.
+func (m *Machine) in(x *mirror) error {
+	if len(x.values) == 0 {
+		return nil
+	}
+	return m.device.CopyIn(x.device, x.bytes[:4*len(x.values)])
+}
+
+func (m *Machine) out(x *mirror) error {
+	if len(x.values) == 0 {
+		return nil
+	}
+	return m.device.CopyOut(x.bytes[:4*len(x.values)], x.device)
+}
+
+// Input is where column k of the next microbatch is put.
+func (m *Machine) Input(k int) []float32 {
+	if m.pipe != nil && m.pipe.lane != nil {
+		return floats(m.pipe.slots[m.pipe.at].inputs[k])[:len(m.inputs[k].values)]
+	}
+	return m.inputs[k].view()
+}
+
+// RecordWeights is where the examples' weights within their records are put.
+func (m *Machine) RecordWeights() []float32 {
+	if m.pipe != nil && m.weights != nil {
+		return floats(m.pipe.slots[m.pipe.at].weights)[:len(m.weights.values)]
+	}
+	return m.weights.view()
+}
+
+// Ticket is where the examples' tickets are put.
+func (m *Machine) Ticket() []float32 {
+	if m.pipe != nil && m.ticket != nil {
+		return floats(m.pipe.slots[m.pipe.at].ticket)[:len(m.ticket.values)]
+	}
+	return m.ticket.view()
+}
+
+// Squared are the squared norms of vector v.
+func (m *Machine) Squared(v int) []float32 { return m.squared[v].view() }
+
+// Factors is where the factors of vector v are put.
+func (m *Machine) Factors(v int) []float32 { return m.factors[v].view() }
+
+// Output is what the network answered.
+func (m *Machine) Output() []float32 { return m.output.view() }
+
+// Losses are the examples' losses.
+func (m *Machine) Losses() []float32 { return m.losses.view() }

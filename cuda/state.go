@@ -1,0 +1,106 @@
+//go:build gpu
+
+package cuda
+
+import (
+	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/internal/plan"
+)
+
+// trained is the memory on the device behind one vector's State.
+type trained struct {
+	weights driver.Pointer
+	average driver.Pointer // 0: none is kept
+	slots   []driver.Pointer
+	sum     driver.Pointer
+	size    int
+}
+
+func (m *Machine) allocateState(o optim.Optimizer, average bool) error {
+	for _, v := range m.program.Vectors {
+		b := m.program.Buffers[v.Parameter]
+		t := trained{weights: m.memory[v.Parameter], size: b.Size()}
+		w := make([]float32, t.size)
+		b.Begin(w)
+		if err := m.upload(t.weights, bytesOf(w)); err != nil {
+			return err
+		}
+		m.state.Weights = append(m.state.Weights, w)
+		if v.Sum >= 0 {
+			t.sum = m.memory[v.Sum]
+			slots := make([][]float32, o.Slots())
+			for s := range slots {
+				p, err := m.alloc(4 * t.size)
+				if err != nil {
+					return err
+				}
+				t.slots = append(t.slots, p)
+				slots[s] = make([]float32, t.size)
+			}
+			m.state.Slots = append(m.state.Slots, slots)
+			if average {
+				p, err := m.alloc(4 * t.size)
+				if err != nil {
+					return err
+				}
+				t.average = p
+				m.state.Average = append(m.state.Average, make([]float32, t.size))
+			}
+		}
+		m.trained = append(m.trained, t)
+	}
+	return nil
+}
+
+// State is the host's copy of weights, averages and optimiser memory.
+func (m *Machine) State() plan.State { return m.state }
+
+// Sum is the accumulator of vector v.
+func (m *Machine) Sum(v int) ([]float32, error) {
+	x := make([]float32, m.trained[v].size)
+	if err := m.device.CopyOut(bytesOf(x), m.trained[v].sum); err != nil {
+		return nil, err
+	}
+	return x, m.device.Wait()
+}
+
+// Sync copies the state from the device.
+func (m *Machine) Sync() error {
+	err := m.eachState(func(host []float32, device driver.Pointer) error { return m.device.CopyOut(bytesOf(host), device) })
+	if err != nil {
+		return err
+	}
+	return m.device.Wait()
+}
+
+// Load copies the state to the device.
+func (m *Machine) Load() error {
+	err := m.eachState(func(host []float32, device driver.Pointer) error { return m.device.CopyIn(device, bytesOf(host)) })
+	if err != nil {
+		return err
+	}
+	return m.device.Wait()
+}
+
+func (m *Machine) eachState(f func(host []float32, device driver.Pointer) error) error {
+	for v, t := range m.trained {
+		if err := f(m.state.Weights[v], t.weights); err != nil {
+			return err
+		}
+		if t.sum == 0 {
+			continue
+		}
+		if t.average != 0 {
+			if err := f(m.state.Average[v], t.average); err != nil {
+				return err
+			}
+		}
+		for s, slot := range t.slots {
+			if err := f(m.state.Slots[v][s], slot); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
