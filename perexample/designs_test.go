@@ -491,6 +491,10 @@ var designs = []design{
 		l := must(G.LogSoftMax(must(G.Mul(x, m.param("V", 3, 4)))))
 		return must(G.Sum(must(G.Sub(must(G.HadamardProd(p, must(G.Log(p)))), must(G.HadamardProd(must(G.Exp(l)), l))))))
 	}},
+	{name: "maxima along axes at the ends", loop: true, make: func(m *maker) *G.Node {
+		h := must(G.HadamardProd(m.input("x", 2, 3, 2), m.param("s")))
+		return squares(must(G.Add(must(G.Max(h, 3, 1)), must(G.Max(must(G.Sum(h, 1)), 2)))))
+	}},
 	{name: "two convolutions of one input", make: func(m *maker) *G.Node {
 		x := m.input("x", 1, 8, 1)
 		halved := func(name string) *G.Node {

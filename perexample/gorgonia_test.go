@@ -25,6 +25,7 @@ var wrong = map[string]struct {
 		return G.AveragePool2D(x, tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2})
 	}},
 	"GlobalAveragePool2D": {tensor.Shape{2, 2, 3, 3}, G.GlobalAveragePool2D},
+	"Max":                 {tensor.Shape{1, 5, 3, 4}, func(x *G.Node) (*G.Node, error) { return G.Max(x, 2) }},
 	// One that is right, so that the test can tell.
 	"Sqrt": {tensor.Shape{5}, G.Sqrt},
 }
@@ -37,6 +38,14 @@ var truth = map[string]func(x []float64) float64{
 			s += math.Exp(v)
 		}
 		return math.Log(s)
+	},
+	"Max": func(x []float64) (sum float64) {
+		for i := 0; i < len(x); i += 12 {
+			for j := range 4 {
+				sum += max(x[i+j], x[i+j+4], x[i+j+8])
+			}
+		}
+		return sum
 	},
 	"AveragePool2D": func(x []float64) float64 {
 		var s float64

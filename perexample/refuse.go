@@ -2,6 +2,8 @@ package perexample
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dptrain/dptrain/internal/op"
@@ -77,6 +79,8 @@ func refusal(n *G.Node, graph edges) error {
 		why = refusedUnary[name]
 	case kind == "linAlgBinOp" && strings.Contains(name, "⊗"):
 		why = "Gorgonia v0.9.18 computes OuterProd wrongly; use Mul of a column and a row"
+	case kind == "maxOp" && wrongMax(n):
+		why = "Gorgonia v0.9.18 computes Max wrongly along an axis between others; bring it to the end by Transpose"
 	case isLogSumExp(n):
 		why = "Gorgonia v0.9.18 computes LogSumExp wrongly; use layer.CrossEntropy"
 	}
@@ -87,6 +91,32 @@ func refusal(n *G.Node, graph edges) error {
 		return nil
 	}
 	return fmt.Errorf("%s is refused: %s", describe(n), why)
+}
+
+// wrongMax reports whether a maximum is taken along an axis that has others but the first
+// before it and some behind: Gorgonia's tensors then read other numbers, unless it is of length 2.
+func wrongMax(n *G.Node) bool {
+	shape := op.Operands(n)[0].Shape().Clone()
+	_, text, _ := strings.Cut(n.Op().String(), "[")
+	var axes []int
+	for _, axis := range strings.Fields(strings.TrimSuffix(text, "]")) {
+		a, err := strconv.Atoi(axis)
+		if err != nil {
+			return true
+		}
+		axes = append(axes, a)
+	}
+	slices.Sort(axes)
+	for i, axis := range axes {
+		if axis -= i; axis >= len(shape) {
+			return true
+		}
+		if axis > 1 && axis < len(shape)-1 && shape[1:axis].TotalSize() > 1 && shape[axis] != 2 {
+			return true
+		}
+		shape = slices.Delete(shape, axis, axis+1)
+	}
+	return false
 }
 
 // isLogSumExp recognises what gorgonia.LogSumExp builds: ln(Σexp(x−max) + max).

@@ -165,6 +165,9 @@ var refusals = []struct {
 		h := must(G.Mul(m.input("x", 3), m.param("w", 3)))
 		return must(G.LogSumExp(h, 0))
 	}, []string{"LogSumExp", "layer.CrossEntropy"}},
+	{"a maximum along an axis between others", func(m *maker) *G.Node {
+		return squares(must(G.Max(must(G.HadamardProd(m.input("x", 2, 3, 2), m.param("s"))), 2)))
+	}, []string{"computes Max wrongly", "Transpose"}},
 	{"slices that Gorgonia takes for one", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 512)))
 		return squares(must(G.HadamardProd(must(G.Slice(h, nil, G.S(0, 256))), must(G.Slice(h, nil, G.S(256, 512))))))
