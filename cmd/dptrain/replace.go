@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -20,14 +21,20 @@ func replaceFile(path string, content []byte) error {
 	})
 }
 
-// replaceBy is replaceFile for what is not in memory as a whole.
+// replaceBy is replaceFile for what is not in memory as a whole. Nobody may read the file
+// who could not read the one before or, where there was none, who is not to read new files.
 func replaceBy(path string, write func(io.Writer) error) (err error) {
 	defer func() {
 		if p := (*fs.PathError)(nil); errors.As(err, &p) {
 			err = fmt.Errorf("%s %s: %w", p.Op, path, p.Err) // nobody knows the other name
 		}
 	}()
-	f, err := os.CreateTemp(filepath.Dir(path), unfinished+"*")
+	mode := fs.FileMode(0o644)
+	before, err := os.Stat(path)
+	if err == nil {
+		mode = before.Mode().Perm()
+	}
+	f, err := os.OpenFile(filepath.Join(filepath.Dir(path), unfinished+rand.Text()), os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
@@ -38,8 +45,8 @@ func replaceBy(path string, write func(io.Writer) error) (err error) {
 	if e := f.Close(); err == nil {
 		err = e
 	}
-	if err == nil {
-		err = os.Chmod(f.Name(), 0o644)
+	if err == nil && before != nil {
+		err = os.Chmod(f.Name(), mode)
 	}
 	if err == nil {
 		err = os.Rename(f.Name(), path)
