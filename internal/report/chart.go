@@ -177,9 +177,12 @@ func (a *account) epsilonChart() *chart {
 		y.logarithmic, y.low, y.high = true, min(lowest, least/4), most*1.2
 	}
 	c := newChart("cost", x, y, numeral)
-	c.Title = "ε over lots"
-	c.About = fmt.Sprintf("Line chart of ε at δ = %s after each number of lots, a line for each accountant. The table beside it has the last values.", raised(a.answer.Delta))
 	c.XLabel, c.YLabel = "lots", "ε"
+	if _, beside := apart(a.history); len(beside.Spent) > 0 {
+		c.XLabel = "releases"
+	}
+	c.Title = "ε over " + c.XLabel
+	c.About = fmt.Sprintf("Line chart of ε at δ = %s after each number of %s, a line for each accountant. The table beside it has the last values.", raised(a.answer.Delta), c.XLabel)
 	if y.logarithmic {
 		c.YLabel = "ε, logarithmic"
 	}

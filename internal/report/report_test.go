@@ -31,7 +31,7 @@ func TestPrivateRun(t *testing.T) {
 	head := s.summary["ledger_head"].(string)
 	both := []string{bracket, "10⁻⁵", "add-or-remove-one", "one training example", "cryptographic generator", "95.00%", "digits-cnn trained on mnist",
 		"1 min 23 s", "linux/amd64", "momentum", "dptrain ledger verify ledger.jsonl --head " + head}
-	says(t, "the page", page, append(both, "below 1 / 60\u202f000 records", "60\u202f000 trained on", `<td class="right">94%</td>`, `<td class="right">96%</td>`, "1\u202f000 releases, 1 run", ">cat<", ">dog<", "26\u202f010 weights", "1 March 2026",
+	says(t, "the page", page, append(both, "below 1 / 60\u202f000 records", "60\u202f000 trained on", "ε over lots", `<td class="right">94%</td>`, `<td class="right">96%</td>`, "1\u202f000 releases, 1 run", ">cat<", ">dog<", "26\u202f010 weights", "1 March 2026",
 		Statement(history, a), `aria-labelledby="cost-name cost-about"`, `aria-labelledby="accuracy-name accuracy-about"`)...)
 	says(t, "the card", card, append(both, "differential-privacy", markdown(Statement(history, a)))...)
 	silent(t, "the page", page, "role=\"alert\"", "NOT PRIVATE", "INSECURE", "Insecure", "anna", "secret-study")
@@ -261,7 +261,8 @@ func TestReleasesBesideTheLots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	silent(t, "the page", string(page), "crash")
+	silent(t, "the page", string(page), "crash", "ε over lots", "number of lots")
+	says(t, "the page", string(page), "ε over releases", "after each number of releases")
 	saysCosts(t, run, page, 502, 1002)
 }
 
