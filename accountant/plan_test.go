@@ -87,6 +87,24 @@ func TestCalibrationsAreConservative(t *testing.T) {
 	}
 }
 
+// TestLeastDelta: where what an accountant says of δ is far above what it says of ε, δ is
+// found from ε.
+func TestLeastDelta(t *testing.T) {
+	plan := Plan{Sampling: Sampling{Policy: Poisson, Rate: 1e-3}, Steps: 10, Noise: .02}
+	const epsilon = .5
+	delta, err := CalibrateDelta(plan, epsilon, "pld")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back := epsilonOf(t, plan.History(), delta, "pld").Epsilon; back > epsilon || back < epsilon*(1-1e-3) {
+		t.Errorf("at δ = %v it spends %v of %v", delta, back, epsilon)
+	}
+	plan = Plan{Sampling: Sampling{Policy: Poisson}, Steps: 1, Noise: 100}
+	if rate, err := CalibrateRate(plan, epsilon, 1e-5, "pld"); err != nil || rate != 1 {
+		t.Errorf("all records may take part in every lot: a rate of %v (%v)", rate, err)
+	}
+}
+
 // Lots of a fixed size are held to what is proven for any data: put back, that is never
 // above the target, and the larger of it and the answer within 0.1%.
 func TestFixedBudgetsHoldForAnyData(t *testing.T) {
@@ -189,6 +207,7 @@ func TestBadInput(t *testing.T) {
 		"no bound":      second(Epsilon(query(math.Inf(1), 1), 1e-5, "rdp")),
 		"endless noise": second(Epsilon(query(1, math.Inf(1)), 1e-5, "rdp")),
 		"points":        second(Epsilon(wide, 1e-5, "pld")),
+		"wide noise":    second(Epsilon(History{Spent: []Spent{{Lot{good.Sampling, []Query{{"a", DiscreteGaussian, 1, 5e4}}}, 1}}}, 1e-5, "pld")),
 		"half a point":  second(Epsilon(half, 1e-5, "pld")),
 		"of fixed lots": second(Epsilon(halfFixed, 1e-5, "rdp")),
 		"their delta":   second(Delta(halfFixed, 1, "rdp")),

@@ -31,6 +31,24 @@ func TestSchedulesArePyTorchs(t *testing.T) {
 	}
 }
 
+// By what a schedule says a run that goes on tells it from any other.
+func TestSchedulesAreToldApart(t *testing.T) {
+	said := map[string]string{}
+	for _, spec := range []string{"constant", "cosine", "linear:0.052@10", "linear:0.05@10", "linear:0.052@9",
+		"step:0.1@3", "step:0.1@3,7", "step:0.2@3", "warmup:4", "warmup:5", "warmup:4+cosine"} {
+		for _, base := range []float64{0.1, 0.2} {
+			s, err := ParseSchedule(spec, base)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if other, known := said[s.String()]; known {
+				t.Errorf("%s from %v and %s are %q", spec, base, other, s)
+			}
+			said[s.String()] = spec
+		}
+	}
+}
+
 func TestRatesBetweenEpochs(t *testing.T) {
 	const perEpoch = 234.375 // 60,000 records in lots of 256
 	for _, c := range []struct {

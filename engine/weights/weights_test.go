@@ -176,3 +176,11 @@ func TestWholeRefuses(t *testing.T) {
 		}
 	}
 }
+
+func TestFreezeRefusesWhatIsNotThere(t *testing.T) {
+	for _, name := range []string{"tail", "bod", "body.wait"} {
+		if _, err := Freeze(dense(1), "head", name)(2); err == nil || !strings.Contains(err.Error(), `"`+name+`" to freeze: the network has body, head`) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
