@@ -162,9 +162,6 @@ func calibratePoissonRate(p Plan, epsilon, delta float64, accountant string) (fl
 	if err != nil {
 		return 0, err
 	}
-	if atLow <= epsilon {
-		return 1, nil
-	}
 	high, atHigh := low, atLow
 	for atHigh > epsilon {
 		if high > -math.Log(leastRate) {
