@@ -118,7 +118,7 @@ func TestConfusionIsShaded(t *testing.T) {
 	page, _ := s.written(t)
 	says(t, "the page", page,
 		`<td class="hit heat10">50</td><td class="miss heat2" title="3 of class cat taken for dog">3</td><td class="right">94%</td>`,
-		`<td class="miss heat2" title="2 of class dog taken for cat">2</td><td class="hit heat10">45</td><td class="right">95%</td>`)
+		`<td class="miss heat2" title="2 of class dog taken for cat">2</td><td class="hit heat10">45</td><td class="right">96%</td>`)
 }
 
 // Whatever was set is on the page, and what was not is not.
