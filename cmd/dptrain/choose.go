@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/report"
 )
 
 // chosen is what tune answers on private data. All of it is the outcome of the
@@ -138,7 +139,7 @@ func (a chosen) print(w io.Writer) {
 		fmt.Fprintf(w, "accuracy\t%.2f%% on public test examples%s\n", 100**a.Best.Accuracy, flatters)
 	}
 	fmt.Fprintf(w, "privacy\tε = %s at δ = %s for all runs together, by Rényi divergences\n", roundUp(float64(a.Epsilon)), roundUp(float64(a.Delta)))
-	fmt.Fprintf(w, "\tadjacency %s, one %s, %d settings, %s\n", a.Adjacency, a.Unit, a.Settings, a.Runs.words())
+	fmt.Fprintf(w, "\tadjacency %s, %s, %d settings, %s\n", a.Adjacency, report.UnitWords(a.Unit), a.Settings, a.Runs.words())
 	fmt.Fprintf(w, "note\t%s\n", a.Note)
 	fmt.Fprintf(w, "files\t%s\n", a.Out)
 	fmt.Fprintf(w, "next\tdptrain eval %s\n", asTyped(a.Out))

@@ -233,10 +233,10 @@ func (r *result) bare() string {
 // print tells a person how it went and what may come next.
 func (r *result) print(w io.Writer) {
 	if r.TestLabels > 0 {
-		fmt.Fprintf(w, "accuracy\t%.2f%% on %d public test examples\n", 100*float64(r.TestAccuracy), r.TestExamples)
+		fmt.Fprintf(w, "accuracy\t%.2f%% on %s\n", 100*float64(r.TestAccuracy), plural(r.TestExamples, "public test example"))
 	}
 	if r.missed != nil {
-		r.missed.print(w, fmt.Sprintf(" (%s) on %d public test examples", r.Target, r.TestExamples))
+		r.missed.print(w, fmt.Sprintf(" (%s) on %s", r.Target, plural(r.TestExamples, "public test example")))
 	}
 	if r.validated != nil {
 		r.validated.print(w, r.Target)
@@ -246,7 +246,7 @@ func (r *result) print(w io.Writer) {
 	}
 	if r.Private {
 		fmt.Fprintf(w, "privacy\tε = %s at δ = %s, by the %s accountant\n", epsilonWords(r.Epsilon, r.Proven), roundUp(float64(r.Delta)), r.Accountant)
-		fmt.Fprintf(w, "\tadjacency %s, one %s, %s of about %.0f from %d\n", r.Adjacency, r.Unit, plural(r.Steps, "lot"), r.ExpectedLot, r.Records)
+		fmt.Fprintf(w, "\tadjacency %s, %s, %s of about %.0f from %d\n", r.Adjacency, report.UnitWords(r.Unit), plural(r.Steps, "lot"), r.ExpectedLot, r.Records)
 		if r.Planned > 0 {
 			fmt.Fprintf(w, "\tε = %s, the whole plan's, if it was stopped for what it had shown\n", roundUp(float64(r.Planned)))
 		}

@@ -73,5 +73,8 @@ func missedOf(e *engine.Evaluation) *missed {
 
 // print writes the rows of a table.
 func (m *missed) print(w io.Writer, of string) {
-	fmt.Fprintf(w, "RMSE\t%s%s\nMAE\t%s\nR²\t%s\n", report.Short(float64(m.RMSE)), of, report.Short(float64(m.MAE)), report.Short(float64(m.R2)))
+	fmt.Fprintf(w, "RMSE\t%s%s\nMAE\t%s\n", report.Short(float64(m.RMSE)), of, report.Short(float64(m.MAE)))
+	if r := float64(m.R2); !math.IsNaN(r) {
+		fmt.Fprintf(w, "R²\t%s\n", report.Short(r))
+	}
 }

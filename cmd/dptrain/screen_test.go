@@ -46,6 +46,15 @@ func TestPathsInCommands(t *testing.T) {
 	}
 }
 
+// Of one target nothing varies that an R² could be a share of.
+func TestOneTestExample(t *testing.T) {
+	var b bytes.Buffer
+	(&result{Private: true, Unit: "microbatch:3", Target: "hours", TestExamples: 1, missed: &missed{RMSE: 2, MAE: 2, R2: number(math.NaN())}}).print(&b)
+	if out := b.String(); !strings.Contains(out, "RMSE\t2 (hours) on 1 public test example\nMAE\t2\nprivacy") || !strings.Contains(out, ", one microbatch of 3 examples,") {
+		t.Error(out)
+	}
+}
+
 func TestNoNumbersInJSON(t *testing.T) {
 	b, err := json.Marshal([]number{1.5, number(math.Inf(1)), number(math.NaN())})
 	if err != nil || string(b) != `[1.5,"Infinity",null]` {

@@ -69,7 +69,7 @@ func (r *Run) Card() ([]byte, error) {
 	if r.account != nil {
 		p := r.privacy()
 		c.Statement, c.Facts = markdown(p.Statement), markdownRows(p.Facts)
-		c.Unit = markdown(unitWords(r.account.history.Header.Unit))
+		c.Unit = markdown(UnitWords(r.account.history.Header.Unit))
 		l := r.ledger()
 		c.Verify, c.Account = l.Verify, l.Account
 	}

@@ -32,7 +32,7 @@ func (r *Run) privacy() *privacy {
 	bound := a.Bound()
 	p := &privacy{
 		Statement: Statement(h, a) + r.endedEarly() + r.startedFrom(),
-		Differ:    differBy(a.Adjacency, unitWords(h.Header.Unit)),
+		Differ:    differBy(a.Adjacency, UnitWords(h.Header.Unit)),
 		Epsilon:   RoundUp(bound), Delta: raised(a.Delta), Factor: rounded(math.Exp(bound), 1, 4),
 		Approximate: a.Accountant == "gdp",
 	}
@@ -56,7 +56,7 @@ func (r *Run) privacy() *privacy {
 	p.Facts = []row{
 		{"ε", bracket}, {"δ", p.Delta},
 		{"accountant", a.Accountant + " (" + AccountantName(a.Accountant) + order + ")"},
-		{"unit", unitWords(h.Header.Unit)},
+		{"unit", UnitWords(h.Header.Unit)},
 		{"adjacency", string(a.Adjacency)},
 		{"randomness", generator},
 	}
@@ -74,7 +74,7 @@ func (r *Run) privacy() *privacy {
 		if !h.Header.Secure {
 			who += " who does not know the seed"
 		}
-		p.Guess = &guess{who, inQuestion(a.Adjacency, unitWords(h.Header.Unit)), strconv.FormatFloat(shown, 'f', digits, 64) + "%", math.Round(10*(shown-50)) / 10}
+		p.Guess = &guess{who, inQuestion(a.Adjacency, UnitWords(h.Header.Unit)), strconv.FormatFloat(shown, 'f', digits, 64) + "%", math.Round(10*(shown-50)) / 10}
 	}
 	if n := r.lost(); n > 0 {
 		p.Lost = fmt.Sprintf("The ledger holds %s that a crash lost, counted in every ε here.", plural(n, "lot"))

@@ -7,8 +7,8 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 )
 
-// unitWords says what a ledger's unit protects; what it does not know it repeats.
-func unitWords(unit string) string {
+// UnitWords says what a ledger's unit protects; what it does not know it repeats.
+func UnitWords(unit string) string {
 	kind, detail, _ := strings.Cut(unit, ":")
 	switch {
 	case kind == "example":
@@ -146,7 +146,7 @@ func Statement(h accountant.History, a accountant.Answer) string {
 	}
 	lines := []string{
 		fmt.Sprintf("The model was trained with DP-SGD %s %s and δ = %s, in the central model, for neighbouring data sets that differ by %s.",
-			guarantee, RoundUp(a.Epsilon), RoundUp(a.Delta), differBy(a.Adjacency, unitWords(h.Header.Unit))),
+			guarantee, RoundUp(a.Epsilon), RoundUp(a.Delta), differBy(a.Adjacency, UnitWords(h.Header.Unit))),
 	}
 	if len(training.Spent) > 0 {
 		lines = append(lines, fmt.Sprintf("Each of the %d steps %s, clipped the gradient of each and released their sum with %s.", training.Lots(), drawn(training), noised(training)))
