@@ -177,8 +177,7 @@ func (p *planFlags) readSteps(plan *accountant.Plan) error {
 	case !(p.epochs > 0):
 		return wrong("--epochs %v is impossible: give a value above 0", p.epochs)
 	}
-	// A hair less, so that rounding in 1/rate does not add a lot.
-	steps := math.Ceil(p.epochs * lotsPerEpoch(plan.Sampling) * (1 - 1e-12))
+	steps := max(1, math.Round(p.epochs*lotsPerEpoch(plan.Sampling))) // as train has it
 	if steps > 1<<53 {
 		return wrong("--epochs %v is impossible: that is more than 2^53 lots", p.epochs)
 	}

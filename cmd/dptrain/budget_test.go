@@ -45,6 +45,9 @@ func TestBudgetEchoesItsInputs(t *testing.T) {
 	if got := answer(t, "budget epsilon --lot 600 --epochs 60 --noise 2"+rest)["steps"]; got != 6000.0 {
 		t.Errorf("60 epochs of 100 lots are %v steps", got)
 	}
+	if got := answer(t, "budget epsilon --lot 7000 --epochs 2.15 --noise 9"+rest)["steps"]; got != 18.0 {
+		t.Errorf("18.4 lots are %v, where train has 18", got)
+	}
 	if got := answer(t, "budget epsilon --lot 7000 --epochs 2 --noise 9 --sampling shuffle"+rest)["steps"]; got != 18.0 {
 		t.Errorf("2 passes of 9 lots, the last one short, are %v steps", got)
 	}
