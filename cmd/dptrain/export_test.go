@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/internal/safetensors"
 )
 
 // What is exported for PyTorch holds the same model: put in the place of the
@@ -17,7 +20,11 @@ func TestExport(t *testing.T) {
 	if got["format"] != "safetensors" || got["out"] != "model.pt.safetensors" {
 		t.Errorf("export says %v", got)
 	}
-	tensors, metadata, err := readWeights("model.pt.safetensors")
+	exported, err := os.ReadFile("model.pt.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tensors, metadata, err := safetensors.Read(bytes.NewReader(exported), int64(len(exported)))
 	if err != nil || metadata["format"] != "pt" || len(tensors) == 0 {
 		t.Fatalf("%d tensors, metadata %v, error %v", len(tensors), metadata, err)
 	}

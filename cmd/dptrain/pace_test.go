@@ -14,7 +14,7 @@ func TestLayersAtTheirOwnPace(t *testing.T) {
 	inWorkshop(t)
 	line := brief + " --model mlp:6 --noise 1 --seed 3 --steps 1 --optimizer "
 	values := func(dir string) map[string][]float32 {
-		tensors, _, err := readWeights(dir + "/model.safetensors")
+		tensors, err := readWeights(dir + "/model.safetensors")
 		if err != nil || len(tensors) != 4 {
 			t.Fatalf("%s: %d tensors: %v", dir, len(tensors), err)
 		}

@@ -92,7 +92,7 @@ func (j *job) startDirections() error {
 	if file == "" {
 		return nil
 	}
-	tensors, _, err := readWeights(file)
+	tensors, err := readWeights(file)
 	if err != nil {
 		return err
 	}

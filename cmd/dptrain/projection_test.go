@@ -117,11 +117,11 @@ func TestProjectedModel(t *testing.T) {
 		}
 		same("eval")
 		answer(t, "export run --out model.pt.safetensors")
-		own, _, err := readWeights("run/model.safetensors")
+		own, err := readWeights("run/model.safetensors")
 		if err != nil {
 			t.Fatal(err)
 		}
-		tensors, _, err := readWeights("model.pt.safetensors")
+		tensors, err := readWeights("model.pt.safetensors")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestProjectedModel(t *testing.T) {
 			if next["projection"] != nil {
 				t.Error("known directions are called released")
 			}
-			weights, _, err := readWeights("next/model.safetensors")
+			weights, err := readWeights("next/model.safetensors")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -184,7 +184,7 @@ func dot(a, b []float32) (sum float64) {
 func TestProjectionOfResumedRuns(t *testing.T) {
 	inWorkshop(t)
 	first := answer(t, brief+" --steps 10 --epsilon 2 --project 2 --out run")
-	before, _, err := readWeights("run/model.safetensors")
+	before, err := readWeights("run/model.safetensors")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestProjectionOfResumedRuns(t *testing.T) {
 	if e := more["epsilon"].(float64); e > 3 || e < 2.9 || more["projection"] != 2.0 {
 		t.Errorf("extended to ε = 3: ε %v, %v directions", e, more["projection"])
 	}
-	after, _, err := readWeights("run/model.safetensors")
+	after, err := readWeights("run/model.safetensors")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,21 +119,21 @@ func (j *job) startWords() string {
 }
 
 // readWeights reads a file of weights for the directions that may be among them.
-func readWeights(file string) ([]safetensors.Tensor, map[string]string, error) {
+func readWeights(file string) ([]safetensors.Tensor, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	tensors, metadata, err := safetensors.Read(f, info.Size())
+	tensors, _, err := safetensors.Read(f, info.Size())
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", file, err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return tensors, metadata, nil
+	return tensors, nil
 }
 
 func readBuilt(dir string) (b built, err error) {
@@ -154,7 +154,7 @@ func trained(dir string) (built, perexample.Build, error) {
 		return b, nil, err
 	}
 	file := filepath.Join(dir, weightsFile)
-	tensors, _, err := readWeights(file)
+	tensors, err := readWeights(file)
 	if err != nil {
 		return b, nil, asWrong(err)
 	}
