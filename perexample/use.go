@@ -111,7 +111,8 @@ func differentiated(n *G.Node, i int) bool {
 	return ok && d.DiffWRT(len(op.Operands(n)))[i]
 }
 
-// parametric asks an operation of our own how it uses its operand i.
+// parametric asks an operation of our own how it uses its operand i, which is one that all
+// rows share: r found a batch in every other.
 func (r *reading) parametric(n *G.Node, s op.Parametric, i int, signal *signals) (op.Use, error) {
 	delta, err := signal.of(n, r.layouts[n])
 	if err != nil {

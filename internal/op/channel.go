@@ -69,13 +69,10 @@ func (s ScaleShift) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 }
 
 func (s ScaleShift) Use(i int, in G.Nodes, _, grad *G.Node) (Use, error) {
-	switch i {
-	case 1:
+	if i == 1 {
 		return Use{Form: Scale(s), A: in[0], Delta: grad}, nil
-	case 2:
-		return Use{Form: Shift(s), Delta: grad}, nil
 	}
-	return Use{}, fmt.Errorf("%v: input %d is no parameter", s, i)
+	return Use{Form: Shift(s), Delta: grad}, nil
 }
 
 // ChannelSum sums each channel over rows and inner elements.

@@ -128,13 +128,10 @@ func (c Conv2D) Use(i int, in G.Nodes, out, grad *G.Node) (Use, error) {
 	if err != nil {
 		return Use{}, err
 	}
-	switch i {
-	case 1:
+	if i == 1 {
 		return Use{Form: c.weight(in[0].Shape(), in[1].Shape()), A: in[0], Delta: d}, nil
-	case 2:
-		return Use{Form: c.shift(out.Shape()), Delta: d}, nil
 	}
-	return Use{}, fmt.Errorf("%v: input %d is no parameter", c, i)
+	return Use{Form: c.shift(out.Shape()), Delta: d}, nil
 }
 
 // ConvWeight is x ∗ W for pictures [C, H, W] and O kernels: the form of the

@@ -26,9 +26,6 @@ func (g ConvGradInput) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	return G.Nodes{dx, dw}, err
 }
 
-func (g ConvGradInput) Use(i int, in G.Nodes, _, grad *G.Node) (Use, error) {
-	if i != 1 {
-		return Use{}, fmt.Errorf("%v: input %d is no parameter", g, i)
-	}
+func (g ConvGradInput) Use(_ int, in G.Nodes, _, grad *G.Node) (Use, error) {
 	return Use{Form: ConvWeight(g), A: grad, Delta: in[0]}, nil
 }

@@ -51,10 +51,7 @@ func (Embed) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	return G.Nodes{d, nil}, err
 }
 
-func (e Embed) Use(i int, in G.Nodes, _, grad *G.Node) (Use, error) {
-	if i != 0 {
-		return Use{}, fmt.Errorf("%v: input %d is no parameter", e, i)
-	}
+func (e Embed) Use(_ int, in G.Nodes, _, grad *G.Node) (Use, error) {
 	s := in[0].Shape()
 	return Use{Form: Gather{Vocabulary: s[0], Dim: s[1], Bag: 1}, A: in[1], Delta: grad}, nil
 }
@@ -110,10 +107,7 @@ func (e EmbedBag) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	return G.Nodes{d, nil}, err
 }
 
-func (e EmbedBag) Use(i int, in G.Nodes, _, grad *G.Node) (Use, error) {
-	if i != 0 {
-		return Use{}, fmt.Errorf("%v: input %d is no parameter", e, i)
-	}
+func (e EmbedBag) Use(_ int, in G.Nodes, _, grad *G.Node) (Use, error) {
 	grad, err := e.scaled(grad)
 	table, indices := in[0].Shape(), in[1].Shape()
 	return Use{Form: Gather{Vocabulary: table[0], Dim: table[1], Bag: indices[1]}, A: in[1], Delta: grad}, err

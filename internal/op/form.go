@@ -31,8 +31,9 @@ type Use struct {
 // Parametric is a Spec that says itself how it uses its parameters.
 type Parametric interface {
 	Smooth
-	// Use describes how input i is used; out is the operation's node and grad its
-	// derivative.
+	Rowwise
+	// Use describes how input i, a weight that all rows share, is used; out is the
+	// operation's node and grad its derivative.
 	Use(i int, in G.Nodes, out, grad *G.Node) (Use, error)
 }
 

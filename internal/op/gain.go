@@ -43,10 +43,7 @@ func (s ChannelScale) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	return G.Nodes{dx, dg}, err
 }
 
-func (s ChannelScale) Use(i int, in G.Nodes, _, grad *G.Node) (Use, error) {
-	if i != 1 {
-		return Use{}, fmt.Errorf("%v: input %d is no parameter", s, i)
-	}
+func (s ChannelScale) Use(_ int, in G.Nodes, _, grad *G.Node) (Use, error) {
 	return Use{Form: Scale(s), A: in[0], Delta: grad}, nil
 }
 
@@ -93,9 +90,6 @@ func (s ChannelShift) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	return G.Nodes{grad, d}, err
 }
 
-func (s ChannelShift) Use(i int, _ G.Nodes, _, grad *G.Node) (Use, error) {
-	if i != 1 {
-		return Use{}, fmt.Errorf("%v: input %d is no parameter", s, i)
-	}
+func (s ChannelShift) Use(_ int, _ G.Nodes, _, grad *G.Node) (Use, error) {
 	return Use{Form: Shift(s), Delta: grad}, nil
 }

@@ -101,15 +101,12 @@ func (g GRU) Use(i int, in G.Nodes, out, grad *G.Node) (Use, error) {
 		return Use{}, err
 	}
 	w := in[1].Shape()
-	switch i {
-	case 1:
+	if i == 1 {
 		before, err := Apply(Delay(g), out)
 		return Use{Form: Product{In: w[0], Out: w[1]}, A: before, Delta: dq}, err
-	case 2:
-		dn, err := candidate(dq)
-		return Use{Form: Shift{Channels: w[0], Inner: 1}, Delta: dn}, err
 	}
-	return Use{}, fmt.Errorf("%v: input %d is no parameter", g, i)
+	dn, err := candidate(dq)
+	return Use{Form: Shift{Channels: w[0], Inner: 1}, Delta: dn}, err
 }
 
 // GRUTrace gives r, z, q and n of every step, [B, T, 4H], from the first three

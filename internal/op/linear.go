@@ -71,11 +71,8 @@ func (l Linear) Use(i int, in G.Nodes, out, grad *G.Node) (Use, error) {
 		return Use{}, err
 	}
 	w := in[1].Shape()
-	switch i {
-	case 1:
+	if i == 1 {
 		return Use{Form: Product{In: w[0], Out: w[1]}, A: in[0], Delta: d}, nil
-	case 2:
-		return Use{Form: Shift{Channels: w[1], Inner: 1}, Delta: d}, nil
 	}
-	return Use{}, fmt.Errorf("%v: input %d is no parameter", l, i)
+	return Use{Form: Shift{Channels: w[1], Inner: 1}, Delta: d}, nil
 }

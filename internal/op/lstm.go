@@ -61,10 +61,7 @@ func (l LSTM) Diff(in G.Nodes, out, grad *G.Node) (G.Nodes, error) {
 	return G.Nodes{dx, dw, nil}, err
 }
 
-func (l LSTM) Use(i int, in G.Nodes, out, grad *G.Node) (Use, error) {
-	if i != 1 {
-		return Use{}, fmt.Errorf("%v: input %d is no parameter", l, i)
-	}
+func (l LSTM) Use(_ int, in G.Nodes, out, grad *G.Node) (Use, error) {
 	delta, err := Apply(LSTMGrad(l), in[1], in[2], grad)
 	if err != nil {
 		return Use{}, err
