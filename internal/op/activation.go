@@ -3,7 +3,6 @@ package op
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -92,17 +91,20 @@ func (a Activation) slope(v float64) float64 {
 	return 1
 }
 
+// before is the gradient before an activation that was fused with what it is applied to.
+func (a Activation) before(out, grad *G.Node) (*G.Node, error) {
+	if a == Identity {
+		return grad, nil
+	}
+	return Apply(ActivationGrad{a}, out, grad)
+}
+
 // Activate applies an Activation to every element.
 type Activate struct{ Act Activation }
 
 func (a Activate) String() string { return fmt.Sprintf("activate{%v}", a.Act) }
 
-func (a Activate) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
-		return nil, err
-	}
-	return in[0].Clone(), nil
-}
+func (a Activate) Shape(in []tensor.Shape) (tensor.Shape, error) { return alike(in, 1) }
 
 func (a Activate) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	for i, x := range in[0] {
@@ -118,7 +120,7 @@ func (a Activate) Diff(in G.Nodes, out, grad *G.Node) (G.Nodes, error) {
 	if a.Act.FromOutput() {
 		at = out
 	}
-	d, err := Apply(ActivationGrad{a.Act}, at, grad)
+	d, err := Apply(ActivationGrad(a), at, grad)
 	return G.Nodes{d}, err
 }
 
@@ -128,15 +130,7 @@ type ActivationGrad struct{ Act Activation }
 
 func (a ActivationGrad) String() string { return fmt.Sprintf("activationGrad{%v}", a.Act) }
 
-func (a ActivationGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
-		return nil, err
-	}
-	if !slices.Equal(in[0], in[1]) {
-		return nil, fmt.Errorf("values %v and gradient %v differ in shape", in[0], in[1])
-	}
-	return in[0].Clone(), nil
-}
+func (a ActivationGrad) Shape(in []tensor.Shape) (tensor.Shape, error) { return alike(in, 2) }
 
 func (a ActivationGrad) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	for i, v := range in[0] {

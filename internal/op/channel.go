@@ -2,7 +2,6 @@ package op
 
 import (
 	"fmt"
-	"slices"
 
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -100,11 +99,8 @@ type ChannelDot struct{ Channels, Inner int }
 func (s ChannelDot) String() string { return fmt.Sprintf("channelDot{%d,%d}", s.Channels, s.Inner) }
 
 func (s ChannelDot) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if _, err := alike(in, 2); err != nil {
 		return nil, err
-	}
-	if !slices.Equal(in[0], in[1]) {
-		return nil, fmt.Errorf("operands %v and %v differ in shape", in[0], in[1])
 	}
 	return tensor.Shape{s.Channels}, channels(in[0], s.Channels, s.Inner)
 }

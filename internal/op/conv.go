@@ -92,21 +92,13 @@ func (c Conv2D) weight(x, w tensor.Shape) ConvWeight {
 func (c Conv2D) Rows(int) []bool { return []bool{true, false, false} }
 func (c Conv2D) Wrt(int) []bool  { return all(3) }
 
-// delta is the gradient before the activation.
-func (c Conv2D) delta(out, grad *G.Node) (*G.Node, error) {
-	if c.Act == Identity {
-		return grad, nil
-	}
-	return Apply(ActivationGrad{c.Act}, out, grad)
-}
-
 // shift is how the bias enters a result of the given shape.
 func (c Conv2D) shift(out tensor.Shape) Shift {
 	return Shift{Channels: out[1], Inner: out[2] * out[3]}
 }
 
 func (c Conv2D) Diff(in G.Nodes, out, grad *G.Node) (G.Nodes, error) {
-	d, err := c.delta(out, grad)
+	d, err := c.Act.before(out, grad)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +116,7 @@ func (c Conv2D) Diff(in G.Nodes, out, grad *G.Node) (G.Nodes, error) {
 }
 
 func (c Conv2D) Use(i int, in G.Nodes, out, grad *G.Node) (Use, error) {
-	d, err := c.delta(out, grad)
+	d, err := c.Act.before(out, grad)
 	if err != nil {
 		return Use{}, err
 	}

@@ -70,13 +70,10 @@ func (e ElementLosses) fit() error {
 }
 
 func (e ElementLosses) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
-		return nil, err
-	}
 	if err := e.fit(); err != nil {
 		return nil, err
 	}
-	return perRow(in[0], in[1])
+	return perRow(in)
 }
 
 func (e ElementLosses) Do(out []float64, in [][]float64, _ []tensor.Shape) {
@@ -124,12 +121,7 @@ type Replace struct{ Old, New float64 }
 
 func (r Replace) String() string { return fmt.Sprintf("replace{%g,%g}", r.Old, r.New) }
 
-func (r Replace) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
-		return nil, err
-	}
-	return in[0].Clone(), nil
-}
+func (r Replace) Shape(in []tensor.Shape) (tensor.Shape, error) { return alike(in, 1) }
 
 func (r Replace) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	for i, x := range in[0] {

@@ -3,7 +3,6 @@ package op
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -76,15 +75,7 @@ type Add struct{}
 
 func (Add) String() string { return "add" }
 
-func (Add) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
-		return nil, err
-	}
-	if !slices.Equal(in[0], in[1]) {
-		return nil, fmt.Errorf("operands %v and %v differ in shape", in[0], in[1])
-	}
-	return in[0].Clone(), nil
-}
+func (Add) Shape(in []tensor.Shape) (tensor.Shape, error) { return alike(in, 2) }
 
 func (Add) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	for i := range out {
@@ -122,11 +113,11 @@ var unary = map[string]func(float64) float64{
 	"sqrt":     math.Sqrt,
 	"inv":      func(x float64) float64 { return 1 / x },
 	"cube":     func(x float64) float64 { return x * x * x },
-	"tanh":     math.Tanh,
-	"sigmoid":  func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
+	"tanh":     Tanh.apply,
+	"sigmoid":  Sigmoid.apply,
 	"log1p":    math.Log1p,
 	"expm1":    math.Expm1,
-	"softplus": func(x float64) float64 { return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) },
+	"softplus": Softplus.apply,
 }
 
 // UnaryFunc is the function of that name, or nil.
@@ -134,12 +125,7 @@ func UnaryFunc(kind string) func(float64) float64 { return unary[kind] }
 
 func (u Unary) String() string { return fmt.Sprintf("unary{%s}", u.Kind) }
 
-func (u Unary) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
-		return nil, err
-	}
-	return in[0].Clone(), nil
-}
+func (u Unary) Shape(in []tensor.Shape) (tensor.Shape, error) { return alike(in, 1) }
 
 func (u Unary) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	f := unary[u.Kind]

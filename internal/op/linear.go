@@ -40,16 +40,8 @@ func (l Linear) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 func (l Linear) Rows(int) []bool { return []bool{true, false, false} }
 func (l Linear) Wrt(int) []bool  { return all(3) }
 
-// delta is the gradient before the activation.
-func (l Linear) delta(out, grad *G.Node) (*G.Node, error) {
-	if l.Act == Identity {
-		return grad, nil
-	}
-	return Apply(ActivationGrad{l.Act}, out, grad)
-}
-
 func (l Linear) Diff(in G.Nodes, out, grad *G.Node) (G.Nodes, error) {
-	d, err := l.delta(out, grad)
+	d, err := l.Act.before(out, grad)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +58,7 @@ func (l Linear) Diff(in G.Nodes, out, grad *G.Node) (G.Nodes, error) {
 }
 
 func (l Linear) Use(i int, in G.Nodes, out, grad *G.Node) (Use, error) {
-	d, err := l.delta(out, grad)
+	d, err := l.Act.before(out, grad)
 	if err != nil {
 		return Use{}, err
 	}

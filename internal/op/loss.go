@@ -2,7 +2,6 @@ package op
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	G "gorgonia.org/gorgonia"
@@ -11,11 +10,14 @@ import (
 
 // perRow checks that predictions and targets have one shape and gives that of
 // a loss for each row of axis 0.
-func perRow(x, target tensor.Shape) (tensor.Shape, error) {
-	if x.Dims() == 0 || !slices.Equal(x, target) {
-		return nil, fmt.Errorf("predictions %v and targets %v: two tensors of one shape, batch first, are needed", x, target)
+func perRow(in []tensor.Shape) (tensor.Shape, error) {
+	if err := arity(in, 2); err != nil {
+		return nil, err
 	}
-	return tensor.Shape{x[0]}, nil
+	if in[0].Dims() == 0 || !slices.Equal(in[0], in[1]) {
+		return nil, fmt.Errorf("predictions %v and targets %v: two tensors of one shape, batch first, are needed", in[0], in[1])
+	}
+	return tensor.Shape{in[0][0]}, nil
 }
 
 // perRowGrad checks the operands of the gradient of such a loss.
@@ -23,7 +25,7 @@ func perRowGrad(in []tensor.Shape) (tensor.Shape, error) {
 	if err := arity(in, 3); err != nil {
 		return nil, err
 	}
-	y, err := perRow(in[0], in[1])
+	y, err := perRow(in[:2])
 	if err == nil && !slices.Equal(in[2], y) {
 		err = fmt.Errorf("gradient of shape %v where %v is needed", in[2], y)
 	}
@@ -36,18 +38,13 @@ type SigmoidCrossEntropy struct{}
 
 func (SigmoidCrossEntropy) String() string { return "sigmoidCrossEntropy" }
 
-func (SigmoidCrossEntropy) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
-		return nil, err
-	}
-	return perRow(in[0], in[1])
-}
+func (SigmoidCrossEntropy) Shape(in []tensor.Shape) (tensor.Shape, error) { return perRow(in) }
 
 func (SigmoidCrossEntropy) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	clear(out)
 	n := len(in[0]) / len(out)
 	for i, x := range in[0] {
-		out[i/n] += math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) - x*in[1][i]
+		out[i/n] += Softplus.apply(x) - x*in[1][i]
 	}
 }
 
@@ -73,9 +70,7 @@ type SigmoidCrossEntropyGrad struct{}
 
 func (SigmoidCrossEntropyGrad) String() string { return "sigmoidCrossEntropyGrad" }
 
-func (SigmoidCrossEntropyGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	return perRowGrad(in)
-}
+func (SigmoidCrossEntropyGrad) Shape(in []tensor.Shape) (tensor.Shape, error) { return perRowGrad(in) }
 
 func (SigmoidCrossEntropyGrad) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	n := len(out) / len(in[2])
@@ -90,12 +85,7 @@ type SquaredError struct{}
 
 func (SquaredError) String() string { return "squaredError" }
 
-func (SquaredError) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
-		return nil, err
-	}
-	return perRow(in[0], in[1])
-}
+func (SquaredError) Shape(in []tensor.Shape) (tensor.Shape, error) { return perRow(in) }
 
 func (SquaredError) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	clear(out)

@@ -253,14 +253,8 @@ func (s SumAxes) Shape(in []tensor.Shape) (tensor.Shape, error) {
 
 func (s SumAxes) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	clear(out)
-	from := shapes[0].CalcStrides()
-	var kept tensor.Shape
-	for i, n := range shapes[0] {
-		if !s.Over.Has(i) {
-			kept = append(kept, n)
-		}
-	}
-	to := kept.CalcStrides()
+	kept, _ := s.Shape(shapes)
+	from, to := shapes[0].CalcStrides(), kept.CalcStrides()
 	for i, x := range in[0] {
 		k, d := 0, 0
 		for axis, n := range shapes[0] {

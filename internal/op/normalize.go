@@ -3,7 +3,6 @@ package op
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -29,10 +28,7 @@ func (n Normalize) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	if err := arity(in, 1); err != nil {
 		return nil, err
 	}
-	return n.fit(in[0])
-}
-
-func (n Normalize) fit(x tensor.Shape) (tensor.Shape, error) {
+	x := in[0]
 	if !(n.Eps > 0) || math.IsInf(n.Eps, 1) {
 		return nil, fmt.Errorf("epsilon %g must be above 0", n.Eps)
 	}
@@ -85,13 +81,10 @@ func (n NormalizeGrad) String() string {
 }
 
 func (n NormalizeGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if _, err := alike(in, 2); err != nil {
 		return nil, err
 	}
-	if !slices.Equal(in[0], in[1]) {
-		return nil, fmt.Errorf("values %v and gradient %v differ in shape", in[0], in[1])
-	}
-	return Normalize(n).fit(in[0])
+	return Normalize(n).Shape(in[:1])
 }
 
 func (n NormalizeGrad) Do(out []float64, in [][]float64, _ []tensor.Shape) {

@@ -11,7 +11,11 @@ import (
 
 // pooled checks that every place of the window sees a cell of the picture, and
 // gives the result's shape.
-func (w Window) pooled(x tensor.Shape) (tensor.Shape, error) {
+func (w Window) pooled(in []tensor.Shape) (tensor.Shape, error) {
+	if err := arity(in, 1); err != nil {
+		return nil, err
+	}
+	x := in[0]
 	oh, ow, err := w.picture(x)
 	if err != nil {
 		return nil, err
@@ -43,12 +47,7 @@ type MaxPool2D struct{ Window }
 
 func (p MaxPool2D) String() string { return fmt.Sprintf("maxPool2d{%v}", p.Window) }
 
-func (p MaxPool2D) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
-		return nil, err
-	}
-	return p.pooled(in[0])
-}
+func (p MaxPool2D) Shape(in []tensor.Shape) (tensor.Shape, error) { return p.pooled(in) }
 
 // winners calls f with each place of the result and the cell of x that it shows:
 // the first of the largest.
@@ -96,7 +95,7 @@ func (p MaxPoolGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
-	y, err := p.pooled(in[0])
+	y, err := p.pooled(in[:1])
 	if err != nil {
 		return nil, err
 	}
@@ -118,12 +117,7 @@ type AvgPool2D struct{ Window }
 
 func (p AvgPool2D) String() string { return fmt.Sprintf("avgPool2d{%v}", p.Window) }
 
-func (p AvgPool2D) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
-		return nil, err
-	}
-	return p.pooled(in[0])
-}
+func (p AvgPool2D) Shape(in []tensor.Shape) (tensor.Shape, error) { return p.pooled(in) }
 
 func (p AvgPool2D) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	clear(out)
@@ -162,7 +156,7 @@ func (p AvgPoolGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
 		return nil, fmt.Errorf("gradient of shape %v: [batch, channels, height, width] is needed", in[0])
 	}
 	x := tensor.Shape{in[0][0], in[0][1], p.H, p.W}
-	y, err := p.pooled(x)
+	y, err := p.pooled([]tensor.Shape{x})
 	if err != nil {
 		return nil, err
 	}

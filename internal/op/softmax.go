@@ -3,7 +3,6 @@ package op
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"gorgonia.org/tensor"
 )
@@ -63,11 +62,8 @@ type SoftmaxGrad Softmax
 func (s SoftmaxGrad) String() string { return fmt.Sprintf("softmaxGrad{%d,%t}", s.Axis, s.Log) }
 
 func (s SoftmaxGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if _, err := alike(in, 2); err != nil {
 		return nil, err
-	}
-	if !slices.Equal(in[0], in[1]) {
-		return nil, fmt.Errorf("values %v and gradient %v differ in shape", in[0], in[1])
 	}
 	return Softmax(s).Shape(in[:1])
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash"
 	"hash/fnv"
+	"slices"
 
 	"github.com/chewxy/hm"
 	G "gorgonia.org/gorgonia"
@@ -244,6 +245,19 @@ func arity(in []tensor.Shape, want int) error {
 		return fmt.Errorf("%d inputs given, %d needed", len(in), want)
 	}
 	return nil
+}
+
+// alike is the shape that n inputs have in common.
+func alike(in []tensor.Shape, n int) (tensor.Shape, error) {
+	if err := arity(in, n); err != nil {
+		return nil, err
+	}
+	for _, s := range in[1:] {
+		if !slices.Equal(s, in[0]) {
+			return nil, fmt.Errorf("operands %v and %v differ in shape", in[0], s)
+		}
+	}
+	return in[0].Clone(), nil
 }
 
 func shapesOf(in G.Nodes) []tensor.Shape {
