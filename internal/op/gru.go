@@ -154,12 +154,6 @@ func (g GRUTrace) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 }
 
 func (g GRUTrace) Rows(int) []bool { return []bool{true, false, false} }
-func (g GRUTrace) Wrt(int) []bool  { return []bool{false, false, false} }
-
-// Diff is never asked for: no input is differentiated.
-func (g GRUTrace) Diff(G.Nodes, *G.Node, *G.Node) (G.Nodes, error) {
-	return nil, fmt.Errorf("%v has no derivative", g)
-}
 
 // GRUGrad gives the gradient in x [B, T, 3H] from the weight, the trace, the
 // hidden states and their gradient.

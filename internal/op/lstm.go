@@ -116,12 +116,6 @@ func (l LSTMTrace) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 }
 
 func (l LSTMTrace) Rows(int) []bool { return []bool{true, false} }
-func (l LSTMTrace) Wrt(int) []bool  { return []bool{false, false} }
-
-// Diff is never asked for: no input is differentiated.
-func (l LSTMTrace) Diff(G.Nodes, *G.Node, *G.Node) (G.Nodes, error) {
-	return nil, fmt.Errorf("%v has no derivative", l)
-}
 
 // LSTMGrad gives the gradient in x [B, T, 4H], which is the signal at the gates,
 // from the weight, the trace and the gradient of the hidden states.
