@@ -563,6 +563,13 @@ var designs = []design{
 		pairs := apply(op.CrossEntropy{}, m.reshape(scores, m.batch*2, 3), m.reshape(y, m.batch*2))
 		return must(G.Add(apply(op.Total{Scale: 1}, pairs), apply(op.Total{Scale: 1}, apply(op.CrossEntropy{}, scores, z))))
 	}},
+	{name: "labels that are computed", whole: map[int]int{1: 4}, make: func(m *maker) *G.Node {
+		x, y := m.input("x", 5), m.input("y", 2)
+		h := m.reshape(apply(op.Linear{}, x, m.param("W", 5, 6), m.param("b", 6)), m.batch*2, 3)
+		known := apply(op.Binary{Kind: "<"}, m.reshape(y, m.batch*2, 1), number(2))
+		labels := apply(op.Replace{Old: 3, New: -1}, m.reshape(y, m.batch*2))
+		return apply(op.Total{Scale: 1}, apply(op.CrossEntropy{}, apply(op.ScaleRows{}, h, known), labels))
+	}},
 	{name: "attention over steps of two widths", make: func(m *maker) *G.Node {
 		x := must(G.Mul(m.input("x", 5), m.param("W", 5, 48)))
 		long, short := m.reshape(x, m.batch, 4, 12), m.reshape(x, m.batch, 2, 24)

@@ -24,7 +24,7 @@ type Spec interface {
 	Do(out []float64, in [][]float64, shapes []tensor.Shape)
 }
 
-// Smooth is a Spec with a symbolic derivative.
+// Smooth is a Spec with a symbolic derivative. No gradient goes through any other.
 type Smooth interface {
 	Spec
 	// Wrt says in which of its n inputs the operation is differentiated.
@@ -61,30 +61,28 @@ func Apply(s Spec, in ...*G.Node) (*G.Node, error) {
 	if a.out, err = s.Shape(a.shapes); err != nil {
 		return nil, fmt.Errorf("%v: %w", s, err)
 	}
-	if _, ok := s.(Smooth); ok {
-		return G.ApplyOp(smooth{a}, in...)
-	}
 	return G.ApplyOp(a, in...)
 }
 
 // Of returns the Spec of a node made by Apply, or nil.
 func Of(n *G.Node) Spec {
-	switch a := n.Op().(type) {
-	case Applied:
-		return a.Spec
-	case smooth:
+	if a, ok := n.Op().(Applied); ok {
 		return a.Spec
 	}
 	return nil
 }
 
-// smooth gives Gorgonia the derivative only where there is one.
-type smooth struct{ Applied }
+// DiffWRT says for a Spec that is not Smooth that no gradient goes through it: of an
+// operation that says nothing Gorgonia refuses to be given what is computed for it alone.
+func (a Applied) DiffWRT(n int) []bool {
+	if s, ok := a.Spec.(Smooth); ok {
+		return s.Wrt(n)
+	}
+	return make([]bool, n)
+}
 
-func (s smooth) DiffWRT(n int) []bool { return s.Spec.(Smooth).Wrt(n) }
-
-func (s smooth) SymDiff(in G.Nodes, out, grad *G.Node) (G.Nodes, error) {
-	return s.Spec.(Smooth).Diff(in, out, grad)
+func (a Applied) SymDiff(in G.Nodes, out, grad *G.Node) (G.Nodes, error) {
+	return a.Spec.(Smooth).Diff(in, out, grad)
 }
 
 func (a Applied) Arity() int { return len(a.shapes) }
