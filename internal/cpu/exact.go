@@ -15,23 +15,21 @@ type exactUse struct {
 	cost   int                 // of one record
 }
 
-// exact is that of a form; ok tells whether there is one.
-func (c compiler) exact(form op.Form, records int, in [][]float32) (u exactUse, ok bool) {
+// exact is that of a form.
+func (c compiler) exact(form op.Form, records int, in [][]float32) exactUse {
 	a, delta := in[0], in[len(in)-1]
 	x := exactOperands{a, delta, len(a) / records, len(delta) / records, records}
 	switch f := form.(type) {
 	case op.Product:
-		return x.product(f), true
+		return x.product(f)
 	case op.ConvWeight:
-		return x.convolution(c, f), true
+		return x.convolution(c, f)
 	case op.Shift:
-		return x.shift(f), true
+		return x.shift(f)
 	case op.Scale:
-		return x.scale(f), true
-	case op.Gather:
-		return x.gather(f), true
+		return x.scale(f)
 	}
-	return u, false
+	return x.gather(form.(op.Gather))
 }
 
 // exactOperands are what a form is made of: of each record na and nd numbers.

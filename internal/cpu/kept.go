@@ -11,19 +11,17 @@ type builder struct {
 	cost  int // of one record
 }
 
-// builder is that of a form; ok tells whether there is one.
-func (c compiler) builder(form op.Form, records int, in [][]float32, last []bool) (b builder, ok bool) {
-	delta := in[len(in)-1]
-	nd := len(delta) / records
-	na := len(in[0]) / records
-	a := in[0]
+// builder is that of a form.
+func (c compiler) builder(form op.Form, records int, in [][]float32, last []bool) builder {
+	a, delta := in[0], in[len(in)-1]
+	na, nd := len(a)/records, len(delta)/records
 	switch f := form.(type) {
 	case op.Product:
 		rows := nd / f.Out
 		g := simd.Gemm{TransA: true, M: f.In, N: f.Out, K: rows, LDA: f.In, LDB: f.Out, LDC: f.Out}
 		return builder{func(dst []float32, r int, w *worker) {
 			g.Run(dst, a[r*na:(r+1)*na], delta[r*nd:(r+1)*nd], w.gemm, 0, 1)
-		}, rows * f.In * f.Out / 8}, true
+		}, rows * f.In * f.Out / 8}
 	case op.ConvWeight:
 		v := newConvolution(f)
 		pictures := nd / (f.O * v.area)
@@ -31,11 +29,11 @@ func (c compiler) builder(form op.Form, records int, in [][]float32, last []bool
 			c.reserve(g.scratch()+g.Planes()*g.filterPlane(), 0)
 			return builder{func(dst []float32, r int, w *worker) {
 				g.gradient(dst, a, delta, r*pictures, pictures, w)
-			}, pictures * v.area * f.Size() / 16}, true
+			}, pictures * v.area * f.Size() / 16}
 		}
 		if g := newPatched(v, last[0], last[1]); g != nil {
 			c.reserve(g.scratch(), 0)
-			return g.builder(a, delta, pictures), true
+			return g.builder(a, delta, pictures)
 		}
 		c.reserve(v.scratch(), 0)
 		return builder{func(dst []float32, r int, w *worker) {
@@ -43,38 +41,34 @@ func (c compiler) builder(form op.Form, records int, in [][]float32, last []bool
 				at := r*pictures + n
 				v.gradWeight(dst, v.picture(a, at), v.result(delta, at), n > 0, w)
 			}
-		}, pictures * v.area * f.Size() / 8}, true
+		}, pictures * v.area * f.Size() / 8}
 	case op.Shift:
 		if last[0] {
 			f.Inner = 1
 		}
 		return builder{func(dst []float32, r int, w *worker) {
 			(&channelSum{f.Channels, f.Inner, nd / (f.Channels * f.Inner), nil, delta[r*nd : (r+1)*nd], nil}).run(dst, 0, false, w)
-		}, nd}, true
+		}, nd}
 	case op.Scale:
 		c.reserve(f.Channels, 0)
 		return builder{func(dst []float32, r int, w *worker) {
 			(&channelSum{f.Channels, f.Inner, nd / (f.Channels * f.Inner), a[r*na : (r+1)*na], delta[r*nd : (r+1)*nd], nil}).run(dst, 0, false, w)
-		}, nd}, true
-	case op.Gather:
-		return builder{func(dst []float32, r int, _ *worker) {
-			clear(dst)
-			for t := r * na; t < (r+1)*na; t++ {
-				if row, ok := entry(a[t], f.Vocabulary); ok {
-					at := dst[row*f.Dim : (row+1)*f.Dim]
-					simd.Add(at, at, delta[t/f.Bag*f.Dim:][:f.Dim])
-				}
-			}
-		}, f.Size() + nd}, true
+		}, nd}
 	}
-	return b, false
+	f := form.(op.Gather)
+	return builder{func(dst []float32, r int, _ *worker) {
+		clear(dst)
+		for t := r * na; t < (r+1)*na; t++ {
+			if row, ok := entry(a[t], f.Vocabulary); ok {
+				at := dst[row*f.Dim : (row+1)*f.Dim]
+				simd.Add(at, at, delta[t/f.Bag*f.Dim:][:f.Dim])
+			}
+		}
+	}, f.Size() + nd}
 }
 
 func (c compiler) recordGradients(s op.RecordGradients, k call) func() {
-	b, ok := c.builder(s.Form, s.Records, k.in, k.last)
-	if !ok {
-		return nil
-	}
+	b := c.builder(s.Form, s.Records, k.in, k.last)
 	out, n := k.out, s.Form.Size()
 	return c.over(s.Records, b.cost, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {

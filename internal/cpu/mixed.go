@@ -26,10 +26,7 @@ func (c compiler) mixed(s op.Mixed, k call) func() {
 	largest, cost, terms := 0, s.Size, 0
 	for i, p := range *s.Parts {
 		from, to := s.Inputs(i)
-		u, ok := c.exact(p.Form, s.Records, k.in[from:to])
-		if !ok {
-			return nil
-		}
+		u := c.exact(p.Form, s.Records, k.in[from:to])
 		meet := p.At.Meeting(s.Size)
 		parts[i] = part{u, p.At, p.Form.Size(), math.Sqrt(float64(meet))}
 		largest = max(largest, p.Form.Size())
