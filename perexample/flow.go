@@ -27,17 +27,10 @@ func (r *reading) ofBatch(n *G.Node, in G.Nodes) (layout, error) {
 	case op.Binary, op.Add:
 		return r.binary(n, in), nil
 	case op.MatMul:
-		M, N, K, err := s.Sizes(in[0].Shape(), in[1].Shape())
-		if err != nil {
-			return layout{}, err
-		}
-		return r.matmul(n, in, s, M, N, K)
+		return r.matmul(n, in, s, in[1].Shape())
 	case op.MatVec:
-		M, K, err := s.Sizes(in[0].Shape(), in[1].Shape())
-		if err != nil {
-			return layout{}, err
-		}
-		return r.matmul(n, in, op.MatMul{TransA: s.Trans}, M, 1, K)
+		product, shapes := s.Product([]tensor.Shape{in[0].Shape(), in[1].Shape()})
+		return r.matmul(n, in, product, shapes[1])
 	case op.Dot:
 		return r.dot(n, in)
 	case op.Softmax:
@@ -111,8 +104,13 @@ func (r *reading) binary(n *G.Node, in G.Nodes) layout {
 	return x
 }
 
-// matmul follows a product [M, K]·[K, N] whose examples lie along M or along N.
-func (r *reading) matmul(n *G.Node, in G.Nodes, s op.MatMul, M, N, K int) (layout, error) {
+// matmul follows a product [M, K]·[K, N] whose examples lie along M or along N; second is
+// the shape of its second factor.
+func (r *reading) matmul(n *G.Node, in G.Nodes, s op.MatMul, second tensor.Shape) (layout, error) {
+	M, N, K, err := s.Sizes(in[0].Shape(), second)
+	if err != nil {
+		return layout{}, err
+	}
 	x, y := r.layouts[in[0]], r.layouts[in[1]]
 	switch {
 	case x.kind == batch && y.kind == batch:

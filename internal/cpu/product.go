@@ -15,10 +15,7 @@ func (c compiler) matmul(s op.MatMul, k call) func() {
 	if c.made(k) {
 		return func() {}
 	}
-	m, n, d, err := s.Sizes(k.shapes[0], k.shapes[1])
-	if err != nil {
-		return nil
-	}
+	m, n, d, _ := s.Sizes(k.shapes[0], k.shapes[1])
 	g := simd.Gemm{TransA: s.TransA, TransB: s.TransB, M: m, N: n, K: d, LDA: d, LDB: n, LDC: n}
 	if s.TransA {
 		g.LDA = m
@@ -33,10 +30,7 @@ func (c compiler) linear(s op.Linear, k call) func() {
 	if s.Act == op.Identity && c.leaves(k) {
 		return func() {}
 	}
-	m, n, d, err := op.MatMul{}.Sizes(k.shapes[0], k.shapes[1])
-	if err != nil {
-		return nil
-	}
+	m, n, d, _ := op.MatMul{}.Sizes(k.shapes[0], k.shapes[1])
 	g := simd.Gemm{M: m, N: n, K: d, LDA: d, LDB: n, LDC: n, ColBias: k.in[2], ReLU: s.Act == op.ReLU}
 	product := c.gemm(g, k.out, k.in[0], k.in[1])
 	if s.Act == op.Identity || s.Act == op.ReLU {
@@ -45,15 +39,8 @@ func (c compiler) linear(s op.Linear, k call) func() {
 	return sequence(product, c.activated(s.Act, k.out, k.out))
 }
 
-// matvec is a product with a matrix of one column.
 func (c compiler) matvec(s op.MatVec, k call) func() {
-	m, d, err := s.Sizes(k.shapes[0], k.shapes[1])
-	if err != nil {
-		return nil
-	}
-	g := simd.Gemm{TransA: s.Trans, M: m, N: 1, K: d, LDA: d, LDB: 1, LDC: 1}
-	if s.Trans {
-		g.LDA = m
-	}
-	return c.gemm(g, k.out, k.in[0], k.in[1])
+	product, shapes := s.Product(k.shapes)
+	k.shapes = shapes
+	return c.matmul(product, k)
 }

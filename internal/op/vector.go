@@ -12,31 +12,27 @@ type MatVec struct{ Trans bool }
 
 func (m MatVec) String() string { return fmt.Sprintf("matvec{%t}", m.Trans) }
 
-// Sizes reads M and K of the [M, K] matrix that multiplies the vector.
-func (m MatVec) Sizes(a, x tensor.Shape) (M, K int, err error) {
-	if a.Dims() != 2 || x.Dims() != 1 {
-		return 0, 0, fmt.Errorf("operands %v and %v: a matrix and a vector are needed", a, x)
-	}
-	M, K = a[0], a[1]
-	if m.Trans {
-		M, K = K, M
-	}
-	if x[0] != K {
-		return 0, 0, fmt.Errorf("operands %v and %v do not fit", a, x)
-	}
-	return M, K, nil
+// Product is the product of matrices that it is, and the shapes of these: a vector is a
+// matrix of one column.
+func (m MatVec) Product(in []tensor.Shape) (MatMul, []tensor.Shape) {
+	return MatMul{TransA: m.Trans}, []tensor.Shape{in[0], {in[1][0], 1}}
 }
 
 func (m MatVec) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	if err := arity(in, 2); err != nil {
 		return nil, err
 	}
-	M, _, err := m.Sizes(in[0], in[1])
+	if in[0].Dims() != 2 || in[1].Dims() != 1 {
+		return nil, fmt.Errorf("operands %v and %v: a matrix and a vector are needed", in[0], in[1])
+	}
+	product, in := m.Product(in)
+	M, _, _, err := product.Sizes(in[0], in[1])
 	return tensor.Shape{M}, err
 }
 
 func (m MatVec) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
-	MatMul{TransA: m.Trans}.Do(out, in, []tensor.Shape{shapes[0], {shapes[1][0], 1}})
+	product, shapes := m.Product(shapes)
+	product.Do(out, in, shapes)
 }
 
 // Dot is the inner product of two vectors, a scalar.
