@@ -15,9 +15,10 @@ func momentsEpsilon(s spending, delta float64) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	return leastMoment(func(moment float64) float64 {
+	order, least := leastMoment(func(moment float64) float64 {
 		return (logMoments(events, moment) - math.Log(delta)) / moment
-	}, func(a *Answer, least float64) { a.Epsilon = max(0, least) }), nil
+	})
+	return Answer{Epsilon: max(0, least), Order: order}, nil
 }
 
 func momentsDelta(s spending, epsilon float64) (Answer, error) {
@@ -25,24 +26,24 @@ func momentsDelta(s spending, epsilon float64) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	return leastMoment(func(moment float64) float64 {
+	order, least := leastMoment(func(moment float64) float64 {
 		return logMoments(events, moment) - moment*epsilon
-	}, func(a *Answer, least float64) { a.Delta = math.Exp(min(0, least)) }), nil
+	})
+	return Answer{Delta: math.Exp(min(0, least)), Order: order}, nil
 }
 
-func leastMoment(value func(moment float64) float64, put func(*Answer, float64)) Answer {
-	var answer Answer
-	least := math.Inf(1)
+// leastMoment is the least of the values of whole moments, and the order at which it is.
+func leastMoment(value func(moment float64) float64) (order, least float64) {
+	least = math.Inf(1)
 	for moment := 1.0; moment <= mostMoment; moment++ {
 		v := value(moment)
 		if v < least {
-			least, answer.Order = v, moment+1
-		} else if moment > answer.Order+8 {
+			order, least = moment+1, v
+		} else if moment > order+8 {
 			break
 		}
 	}
-	put(&answer, least)
-	return answer
+	return order, least
 }
 
 // logMoments is Σ α(λ). The moment with the mixture first is the larger of the two
@@ -72,9 +73,8 @@ func AsymptoticMoments(p Plan, delta float64) (Answer, error) {
 	for _, e := range s.events {
 		perMoment += float64(e.count) * e.rate * e.rate * e.gaussian * e.gaussian / (1 - e.rate)
 	}
-	answer := leastMoment(func(moment float64) float64 {
+	order, least := leastMoment(func(moment float64) float64 {
 		return perMoment*(moment+1) - math.Log(delta)/moment
-	}, func(a *Answer, least float64) { a.Epsilon = least })
-	answer.Delta, answer.Accountant, answer.Adjacency, answer.Note = delta, "moments", s.adjacency, asymptoticNote
-	return answer, nil
+	})
+	return Answer{Epsilon: least, Delta: delta, Order: order, Accountant: "moments", Adjacency: s.adjacency, Note: asymptoticNote}, nil
 }
