@@ -29,7 +29,7 @@ func (r *reading) ofBatch(n *G.Node, in G.Nodes) (layout, error) {
 	case op.MatMul:
 		return r.matmul(n, in, s, in[1].Shape())
 	case op.MatVec:
-		product, shapes := s.Product([]tensor.Shape{in[0].Shape(), in[1].Shape()})
+		product, shapes := s.Product(op.ShapesOf(in))
 		return r.matmul(n, in, product, shapes[1])
 	case op.Dot:
 		return r.dot(n, in)

@@ -151,8 +151,8 @@ func (r *reading) layout(n *G.Node) (layout, error) {
 	case n.Op() == nil:
 		return layout{}, fmt.Errorf("node %s has no value: list it in Inputs or Params, or bind a constant to it", n.Name())
 	case op.Kind(n) == "sizeOp":
-		a, known := sizeOf(n)
-		b, _ := sizeOf(r.of[n])
+		a, known := op.SizeOf(n)
+		b, _ := op.SizeOf(r.of[n])
 		return layout{sized: !known || a != b}, nil
 	}
 	in := op.Reads(n)

@@ -126,7 +126,7 @@ func (b *pullback) same(n *G.Node) (*G.Node, error) {
 	var m *G.Node
 	switch in := op.Operands(n); {
 	case op.Kind(n) == "sizeOp":
-		size, known := sizeOf(n)
+		size, known := op.SizeOf(n)
 		if !known {
 			return nil, b.missing()
 		}

@@ -135,7 +135,7 @@ func (c constants) work(n *G.Node) []float64 {
 		return numbers(n)
 	}
 	if op.Kind(n) == "sizeOp" {
-		if size, ok := sizeOf(n); ok {
+		if size, ok := op.SizeOf(n); ok {
 			return []float64{float64(size)}
 		}
 		return nil
@@ -152,14 +152,8 @@ func (c constants) work(n *G.Node) []float64 {
 		}
 	}
 	out := make([]float64, n.Shape().TotalSize())
-	s.Do(out, values, shapes(in))
+	s.Do(out, values, op.ShapesOf(in))
 	return out
-}
-
-// sizeOf reads the length of an axis that Gorgonia made a number of.
-func sizeOf(n *G.Node) (size int, ok bool) {
-	_, err := fmt.Sscanf(n.Op().String(), "SizeOf=%d", &size)
-	return size, err == nil
 }
 
 // numbers copies a node's value.

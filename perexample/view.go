@@ -3,7 +3,6 @@ package perexample
 import (
 	"github.com/dptrain/dptrain/internal/op"
 	G "gorgonia.org/gorgonia"
-	"gorgonia.org/tensor"
 )
 
 // view is a parameter seen through reshapes, transposes, slices, repeats and
@@ -50,20 +49,12 @@ func (v view) moved(s op.Spec, n *G.Node) []int32 {
 		}
 	}
 	out := make([]float64, n.Shape().TotalSize())
-	s.Do(out, values, shapes(in))
+	s.Do(out, values, op.ShapesOf(in))
 	at := make([]int32, len(out))
 	for i, x := range out {
 		at[i] = int32(x)
 	}
 	return at
-}
-
-func shapes(in G.Nodes) []tensor.Shape {
-	out := make([]tensor.Shape, len(in))
-	for i, x := range in {
-		out[i] = x.Shape()
-	}
-	return out
 }
 
 // channels finds the pattern of a parameter that is added to, or multiplied

@@ -258,7 +258,8 @@ func alike(in []tensor.Shape, n int) (tensor.Shape, error) {
 	return in[0].Clone(), nil
 }
 
-func shapesOf(in G.Nodes) []tensor.Shape {
+// ShapesOf are the shapes of nodes.
+func ShapesOf(in G.Nodes) []tensor.Shape {
 	out := make([]tensor.Shape, len(in))
 	for i, n := range in {
 		out[i] = n.Shape()

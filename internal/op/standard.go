@@ -37,7 +37,7 @@ func Canonical(n *G.Node) Spec {
 			sign = "/"
 		}
 		b := Binary{Kind: sign}
-		if _, err := b.Shape(shapesOf(in)); err != nil {
+		if _, err := b.Shape(ShapesOf(in)); err != nil {
 			return nil
 		}
 		return b
@@ -103,6 +103,12 @@ func Kind(n *G.Node) string {
 	}
 	t := fmt.Sprintf("%T", n.Op())
 	return t[strings.LastIndexByte(t, '.')+1:]
+}
+
+// SizeOf reads the length of an axis that Gorgonia made a number of.
+func SizeOf(n *G.Node) (size int, ok bool) {
+	_, err := fmt.Sscanf(n.Op().String(), "SizeOf=%d", &size)
+	return size, err == nil
 }
 
 // Operands are a node's inputs, in order.
@@ -174,7 +180,7 @@ func linearAlgebra(name string, in G.Nodes) Spec {
 	} else {
 		s = MatMul{TransA: strings.HasSuffix(a, "ᵀ"), TransB: strings.HasSuffix(b, "ᵀ")}
 	}
-	if _, err := s.Shape(shapesOf(in)); err != nil {
+	if _, err := s.Shape(ShapesOf(in)); err != nil {
 		return nil
 	}
 	return s

@@ -186,8 +186,8 @@ func TestCanonicalAgreesWithGorgonia(t *testing.T) {
 				want, values := got[0], got[1:1+len(in)]
 				got = got[1+len(in):]
 				spec := Canonical(n)
-				what := fmt.Sprintf("%s, seed %d: %v of %v as %v", name, seed, n.Op(), shapesOf(in), spec)
-				shape, err := spec.Shape(shapesOf(in))
+				what := fmt.Sprintf("%s, seed %d: %v of %v as %v", name, seed, n.Op(), ShapesOf(in), spec)
+				shape, err := spec.Shape(ShapesOf(in))
 				if err != nil || shape.TotalSize() != n.Shape().TotalSize() {
 					t.Errorf("%s: shape %v, want %v: %v", what, shape, n.Shape(), err)
 					continue
@@ -196,7 +196,7 @@ func TestCanonicalAgreesWithGorgonia(t *testing.T) {
 				for i := range out {
 					out[i] = math.NaN()
 				}
-				spec.Do(out, values, shapesOf(in))
+				spec.Do(out, values, ShapesOf(in))
 				same(t, what, out, want, 1e-12)
 				switch s := spec.(type) {
 				case Binary:

@@ -299,8 +299,8 @@ func (l *lowering) node(n *G.Node) (int, error) {
 
 // size is a constant once shapes are known.
 func (l *lowering) size(n *G.Node) (int, error) {
-	var size int
-	if _, err := fmt.Sscanf(n.Op().String(), "SizeOf=%d", &size); err != nil {
+	size, known := op.SizeOf(n)
+	if !known {
 		return 0, fmt.Errorf("node %s (%v): a size that is not known when the graph is built", n.Name(), n.Op())
 	}
 	id := l.buffer(Buffer{Name: n.Name(), Shape: n.Shape(), Role: Constant, Index: len(l.buffers), Value: []float32{float32(size)}})
