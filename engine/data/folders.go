@@ -56,11 +56,7 @@ func openFolders(tree fs.FS, root, where string, tones []Tone) (*Task, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
-	encoded, err := readPicture(tree, files[0].name)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", where, files[0].name, err)
-	}
-	shape, err := shapeOf(encoded)
+	shape, err := frameOf(tree, files[0].name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", where, files[0].name, err)
 	}
@@ -159,6 +155,15 @@ func readPicture(tree fs.FS, name string) ([]byte, error) {
 		err = fmt.Errorf("is longer than %d bytes", maxEncoded)
 	}
 	return encoded, cause(err)
+}
+
+// frameOf is the shape of the picture in a file.
+func frameOf(tree fs.FS, name string) (frame, error) {
+	encoded, err := readPicture(tree, name)
+	if err != nil {
+		return frame{}, err
+	}
+	return shapeOf(encoded)
 }
 
 // shapeOf tells the shape of an encoded picture: one channel if it is grey, else

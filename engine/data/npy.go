@@ -59,23 +59,19 @@ func readHeader(r io.Reader) (array, error) {
 	if _, err := io.ReadFull(r, start[:]); err != nil || string(start[:6]) != "\x93NUMPY" {
 		return array{}, errors.New("is no .npy array")
 	}
-	var length uint32
-	switch start[6] {
+	width, version := 4, start[6]
+	switch version {
 	case 1:
-		var n [2]byte
-		if _, err := io.ReadFull(r, n[:]); err != nil {
-			return array{}, fmt.Errorf("ends within its header: %w", short(err))
-		}
-		length = uint32(binary.LittleEndian.Uint16(n[:]))
+		width = 2
 	case 2, 3:
-		var n [4]byte
-		if _, err := io.ReadFull(r, n[:]); err != nil {
-			return array{}, fmt.Errorf("ends within its header: %w", short(err))
-		}
-		length = binary.LittleEndian.Uint32(n[:])
 	default:
-		return array{}, fmt.Errorf("is of .npy version %d; versions 1 to 3 are read", start[6])
+		return array{}, fmt.Errorf("is of .npy version %d; versions 1 to 3 are read", version)
 	}
+	var n [4]byte
+	if _, err := io.ReadFull(r, n[:width]); err != nil {
+		return array{}, fmt.Errorf("ends within its header: %w", short(err))
+	}
+	length := binary.LittleEndian.Uint32(n[:])
 	if length > maxHeader {
 		return array{}, fmt.Errorf("has a header of %d bytes; at most %d are read", length, maxHeader)
 	}

@@ -193,11 +193,7 @@ func pictureQuestions(tree fs.FS, files []pictureFile, s Schema, shape []int, to
 		return q, fmt.Errorf("%s is a picture, and the model was trained on none", files[0].name)
 	}
 	want := frame{shape[0], shape[1], shape[2]}
-	encoded, err := readPicture(tree, files[0].name)
-	var got frame
-	if err == nil {
-		got, err = shapeOf(encoded)
-	}
+	got, err := frameOf(tree, files[0].name)
 	switch {
 	case err != nil:
 	case got.width != want.width || got.height != want.height:
