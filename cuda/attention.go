@@ -27,9 +27,9 @@ func (c *compiler) tiled(kernel string, a op.Attention, x tensor.Shape) (name st
 	for chunks < 4 && 32*chunks < size {
 		chunks *= 2
 	}
-	parts := (size + 32*chunks - 1) / (32 * chunks)
+	parts := ceil(size, 32*chunks)
 	name = fmt.Sprintf("%s_%d%s", kernel, chunks, map[Precision]string{TF32: "_tf32", BF16: "_bf16"}[c.options.Precision])
-	return name, h, dim{uint32(x[0] * a.Heads), uint32((x[1] + 63) / 64), uint32(parts)}
+	return name, h, dim{uint32(x[0] * a.Heads), uint32(ceil(x[1], 64)), uint32(parts)}
 }
 
 // marked is the input that marks padding, if there is one.

@@ -59,13 +59,13 @@ func seats(channels, inner, rows, each, group int) (channelRows, dim) {
 	for lanes < 32 && 2*lanes <= inner {
 		lanes *= 2
 	}
-	tiles := (channels*lanes + most - 1) / most
-	across := (channels + tiles - 1) / tiles
-	tiles = (channels + across - 1) / across
+	tiles := ceil(channels*lanes, most)
+	across := ceil(channels, tiles)
+	tiles = ceil(channels, across)
 	busy := across * lanes * min(group, most/(across*lanes))
 	return channelRows{
 		int32(rows), int32(channels), int32(inner), newDivider(each), int32(group), int32(across), int32(lanes), int32(tiles),
-	}, dim{uint32(busy+31) / 32 * 32, 1, 1}
+	}, dim{uint32(ceil(busy, 32) * 32), 1, 1}
 }
 
 // channelSum is what is added up: Δ, or A⊙Δ where A is not 0, each row times the
@@ -87,8 +87,8 @@ func (c *compiler) total(s channelSum, k call) {
 	layout, _ := seats(s.channels, s.inner, rows, each, rows)
 	tiles := int(layout.Tiles)
 	parts := max(1, min(s.elements/4096/tiles, 1024/tiles, 256, rows))
-	group := (rows + parts - 1) / parts
-	parts = (rows + group - 1) / group
+	group := ceil(rows, parts)
+	parts = ceil(rows, group)
 	accumulate := flag(k.accumulate)
 	layout, block := seats(s.channels, s.inner, rows, each, group)
 	grid := dim{uint32(parts * tiles), 1, 1}
@@ -119,7 +119,7 @@ func (c *compiler) recordNorms(s channelSum, k call) {
 	layout, block := seats(s.channels, s.inner, s.rows(), each, each)
 	tiles := int(layout.Tiles)
 	run := min(tiles, max(1, 8192/(int(layout.Across)*s.inner*each)))
-	runs := (tiles + run - 1) / run
+	runs := ceil(tiles, run)
 	var partial driver.Pointer
 	if runs > 1 {
 		partial = c.scratch(16 * s.records * runs)
@@ -127,18 +127,16 @@ func (c *compiler) recordNorms(s channelSum, k call) {
 	c.launch("channel_norms", dim{uint32(s.records) * uint32(runs), 1, 1}, block,
 		k.out, partial, s.a, s.delta, layout, int32(run), roundings)
 	if runs > 1 {
-		c.launch("channel_norms_runs", dim{uint32(s.records+3) / 4, 1, 1}, dim{128, 1, 1},
+		c.launch("channel_norms_runs", dim{uint32(ceil(s.records, 4)), 1, 1}, dim{128, 1, 1},
 			k.out, partial, int32(s.records), int32(runs), roundings)
 	}
 }
 
 // channelForm reads a form whose gradient is a sum over channels.
-func channelForm(form op.Form, records int, k call) (s channelSum, ok bool) {
-	switch f := form.(type) {
-	case op.Shift:
-		return channelSum{f.Channels, f.Inner, 0, k.in[0], 0, k.size(0), records, 1}, true
-	case op.Scale:
-		return channelSum{f.Channels, f.Inner, k.in[0], k.in[1], 0, k.size(1), records, 1}, true
+func channelForm(form op.Form, records int, k call) channelSum {
+	if f, shift := form.(op.Shift); shift {
+		return channelSum{f.Channels, f.Inner, 0, k.in[0], 0, k.size(0), records, 1}
 	}
-	return s, false
+	f := form.(op.Scale)
+	return channelSum{f.Channels, f.Inner, k.in[0], k.in[1], 0, k.size(1), records, 1}
 }

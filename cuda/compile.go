@@ -214,8 +214,6 @@ func (c *compiler) scratch(bytes int) driver.Pointer {
 // it.
 func (c *compiler) constant(x []int32) driver.Pointer { return c.kept(bytesOf(x)) }
 
-func (c *compiler) constantFloats(x []float32) driver.Pointer { return c.kept(bytesOf(x)) }
-
 func (c *compiler) kept(content []byte) driver.Pointer {
 	if p, ok := c.constants[string(content)]; ok {
 		return p
@@ -253,7 +251,7 @@ func (c *compiler) note(key any, bytes int) (p driver.Pointer, known bool) {
 // the grid, so it need not cover every element at once.
 func blocks(elements int) dim {
 	const most = 1 << 20
-	return dim{uint32(max(1, min((elements+255)/256, most))), 1, 1}
+	return dim{uint32(max(1, min(ceil(elements, 256), most))), 1, 1}
 }
 
 // threads is the block that goes with blocks.

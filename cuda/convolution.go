@@ -15,7 +15,7 @@ func (c *compiler) convolutions(spec op.Spec, k call) bool {
 	case op.Conv2D:
 		return c.conv2D(s, k)
 	case op.ConvGradWeight:
-		return c.convGradWeight(op.ConvWeight(s), k)
+		return c.sumOverPlaces(op.ConvWeight(s), k, 0, k.shapes[0][0])
 	case op.ConvGradInput:
 		return c.convGradInput(op.ConvWeight(s), k)
 	case op.Im2Col:

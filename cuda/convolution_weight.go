@@ -66,15 +66,6 @@ func (c *compiler) addParts(out, parts driver.Pointer, runs, size, count int, ad
 	}
 }
 
-func (c *compiler) convGradWeight(f op.ConvWeight, k call) bool {
-	return c.sumOverPlaces(f, k, 0, k.shapes[0][0])
-}
-
-// convSum adds up c_r·g_r over the records.
-func (c *compiler) convSum(f op.ConvWeight, records int, k call) bool {
-	return c.sumOverPlaces(f, k, k.in[2], records)
-}
-
 // slicesOfPlaces cuts a sum over the places of records, so many pictures each, so that the
 // slices fill the card; a launch takes the slices of as many records as a grid is deep for,
 // which may be none.
@@ -88,7 +79,8 @@ func (c *compiler) slicesOfPlaces(v convolution, records, each int) (length, cou
 	return length, records/atOnce*ceil(of(atOnce), length) + ceil(of(records%atOnce), length), atOnce
 }
 
-// sumOverPlaces adds up over the places of all pictures.
+// sumOverPlaces adds up over the places of all pictures: g_r of all records, each times its
+// factor where factors are given.
 func (c *compiler) sumOverPlaces(f op.ConvWeight, k call, factors driver.Pointer, records int) bool {
 	v := newConvolution(f)
 	each := k.size(1) / (v.O * v.area) / records // pictures

@@ -29,7 +29,7 @@ func (c *compiler) embedBag(s op.EmbedBag, k call) {
 	for columns < min(width, 32) {
 		columns *= 2
 	}
-	grid := dim{uint32(k.shape[0]), uint32((width + columns - 1) / columns), 1}
+	grid := dim{uint32(k.shape[0]), uint32(ceil(width, columns)), 1}
 	c.launch("embed_bag", grid, threads, k.out, k.in[0], k.in[1],
 		int32(k.shapes[1][1]), int32(vocabulary), int32(width), int32(columns), float32(s.Scale))
 }

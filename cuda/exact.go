@@ -19,16 +19,13 @@ var exactMemory = 64 << 20
 // other in float32, each for all records of a microbatch, and what its roundings may leave
 // of them, and of the other records meanwhile, is added; plans have another way for a single
 // one.
-func (c *compiler) mixed(s op.Mixed, k call) bool {
+func (c *compiler) mixed(s op.Mixed, k call) {
 	if t, ok := tiedUses(s, k); ok {
 		c.tiedNorms(t, s.Records, k)
-		return true
+		return
 	}
 	largest, terms, each := 0, 0, roundoff
 	for i, p := range *s.Parts {
-		if !exactForm(p.Form) {
-			return false
-		}
 		largest = max(largest, p.Form.Size())
 		meet := p.At.Meeting(s.Size)
 		terms += newExactUse(s, i, 0, k).terms + c.meanwhile(s, i, k) + meet
@@ -65,19 +62,10 @@ func (c *compiler) mixed(s op.Mixed, k call) bool {
 		c.launch("exact_norms", blocks(records), threads,
 			k.out+driver.Pointer(4*first), squares, bound, operands, op.OperandShare, int32(records), int32(chunks))
 	}
-	return true
 }
 
 func (c *compiler) zero(p driver.Pointer, bytes int) {
 	c.queue(c.name+" (zeros)", func() error { return c.device.Zero(p, bytes) })
-}
-
-func exactForm(f op.Form) bool {
-	switch f.(type) {
-	case op.Product, op.ConvWeight, op.Shift, op.Scale, op.Gather:
-		return true
-	}
-	return false
 }
 
 // exactUse is a use of a parameter by some records.

@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"cmp"
 	"encoding/binary"
 
 	"github.com/dptrain/dptrain/clip"
@@ -58,7 +59,7 @@ func (m *Machine) factorSteps(f clip.Formula) ([]step, error) {
 	}
 	var err error
 	keep := func(p driver.Pointer, e error) driver.Pointer {
-		err = first(err, e)
+		err = cmp.Or(err, e)
 		return p
 	}
 	laid.Groups, laid.Vectors, laid.Weights = keep(table(m, groups)), keep(table(m, vectors)), keep(table(m, weights))
@@ -76,7 +77,7 @@ func (m *Machine) factorSteps(f clip.Formula) ([]step, error) {
 		}
 	}
 	n := m.program.Records
-	c.launch("factors", dim{uint32((n + 127) / 128), 1, 1}, dim{128, 1, 1}, laid, p.command, p.command+8, int32(n), p.counts)
+	c.launch("factors", dim{uint32(ceil(n, 128)), 1, 1}, dim{128, 1, 1}, laid, p.command, p.command+8, int32(n), p.counts)
 	if m.losses != nil {
 		c.access = &access{reads: []span{command, m.losses.span()}, writes: []span{bytesAt(p.loss, 8)}}
 		var weights driver.Pointer

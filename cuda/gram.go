@@ -21,17 +21,16 @@ const (
 	singleRoundoff = 1.0 / (1 << 24)
 )
 
-func (c *compiler) productNorms(f op.Product, s op.SquaredNorms, k call) bool {
+func (c *compiler) productNorms(f op.Product, s op.SquaredNorms, k call) {
 	rows := k.size(1) / f.Out / s.Records
 	switch {
 	case s.Method == op.RankOne && rows == 1:
 		c.launch("rank_one", dim{uint32(s.Records), 1, 1}, squaring(f.In+f.Out), k.out, k.in[0], k.in[1], int32(f.In), int32(f.Out), op.OperandShare)
-		return true
 	case s.Method == op.Gram:
 		c.productGram(f, s.Records, rows, k)
-		return true
+	default:
+		c.mixed(op.Mixed{Parts: &[]op.Part{{Form: s.Form}}, Size: s.Form.Size(), Records: s.Records}, k)
 	}
-	return c.mixed(op.Mixed{Parts: &[]op.Part{{Form: s.Form}}, Size: s.Form.Size(), Records: s.Records}, k)
 }
 
 // gram is a squared norm that is found from Gram matrices, by the kernels of

@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -173,7 +174,7 @@ func (c *compiler) try(l *libraries, s shape) (apart bool, err error) {
 	var taken []driver.Pointer
 	defer func() {
 		for _, t := range taken {
-			err = first(err, c.device.Free(t))
+			err = cmp.Or(err, c.device.Free(t))
 		}
 	}()
 	alloc := func(bytes int) (at driver.Pointer) {
@@ -201,7 +202,7 @@ func (c *compiler) try(l *libraries, s shape) (apart bool, err error) {
 		if err != nil {
 			return err
 		}
-		return first(first(c.device.Run(g), c.device.Run(g)), g.Close())
+		return cmp.Or(c.device.Run(g), c.device.Run(g), g.Close())
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	record, constant := make([]float32, in), make([]float32, weights)
@@ -210,7 +211,7 @@ func (c *compiler) try(l *libraries, s shape) (apart bool, err error) {
 			list[i] = r.Float32() - 0.5
 		}
 	}
-	if err = first(err, c.upload(at.weights, bytesOf(constant))); err != nil {
+	if err = cmp.Or(err, c.upload(at.weights, bytesOf(constant))); err != nil {
 		return false, err
 	}
 	records, results := make([]float32, count*in), make([]float32, count*out)
@@ -223,7 +224,7 @@ func (c *compiler) try(l *libraries, s shape) (apart bool, err error) {
 		if run() != nil {
 			return false, c.device.Wait()
 		}
-		if err := first(c.device.CopyOut(bytesOf(results), at.out), c.device.Wait()); err != nil {
+		if err := cmp.Or(c.device.CopyOut(bytesOf(results), at.out), c.device.Wait()); err != nil {
 			return false, err
 		}
 		if whole == nil {

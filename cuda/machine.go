@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -104,21 +105,13 @@ func (m *Machine) Close() error {
 	err := m.device.Wait()
 	m.front.close()
 	m.back.close()
-	m.release.close()
 	m.pipe.close()
 	for _, p := range m.library {
 		p.Close()
 	}
 	for _, b := range m.locked {
-		err = first(err, m.device.FreePinned(b))
+		err = cmp.Or(err, m.device.FreePinned(b))
 	}
 	m.locked = nil
-	return first(err, m.giveBack(0))
-}
-
-func first(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
+	return cmp.Or(err, m.giveBack(0))
 }

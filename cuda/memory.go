@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"unsafe"
@@ -84,7 +85,7 @@ func (m *Machine) upload(to driver.Pointer, from []byte) error {
 // giveBack frees the memory that was taken after the first so many pieces.
 func (m *Machine) giveBack(after int) (err error) {
 	for _, p := range m.owned[after:] {
-		err = first(err, m.device.Free(p))
+		err = cmp.Or(err, m.device.Free(p))
 	}
 	m.owned = m.owned[:after]
 	return err

@@ -99,8 +99,8 @@ func (c *compiler) sumAxes(s op.SumAxes, k call) {
 	}
 	n := k.results()
 	if last {
-		c.launch("sum_last", dim{uint32(min((n+7)/8, 1<<20)), 1, 1}, threads, k.out, k.in[0], int32(n), int32(terms), kept, summed)
+		c.launch("sum_last", dim{uint32(min(ceil(n, 8), 1<<20)), 1, 1}, threads, k.out, k.in[0], int32(n), int32(terms), kept, summed)
 		return
 	}
-	c.launch("sum_first", dim{uint32((n + 31) / 32), 1, 1}, threads, k.out, k.in[0], int32(n), int32(terms), kept, summed)
+	c.launch("sum_first", dim{uint32(ceil(n, 32)), 1, 1}, threads, k.out, k.in[0], int32(n), int32(terms), kept, summed)
 }

@@ -10,7 +10,7 @@ import "github.com/dptrain/dptrain/internal/op"
 func (c *compiler) teams(kernel string, rows, n int, args ...any) {
 	switch {
 	case n <= 1024:
-		c.launch(kernel+"_warp", dim{uint32((rows + 3) / 4), 1, 1}, dim{128, 1, 1}, args...)
+		c.launch(kernel+"_warp", dim{uint32(ceil(rows, 4)), 1, 1}, dim{128, 1, 1}, args...)
 	case n <= 16384:
 		c.launch(kernel+"_block", dim{uint32(rows), 1, 1}, dim{256, 1, 1}, args...)
 	default:

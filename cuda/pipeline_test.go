@@ -3,6 +3,7 @@
 package cuda
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -241,18 +242,18 @@ func TestMissingWaitsOfCopiesAreSeen(t *testing.T) {
 		"the work does not wait for the copies": func(m *Machine, records int, bounds []float64) error {
 			p := m.pipe
 			s := &p.slots[p.at]
-			err := first(m.command(s, records, bounds), m.send(s))
-			err = first(err, m.start(s))
+			err := cmp.Or(m.command(s, records, bounds), m.send(s))
+			err = cmp.Or(err, m.start(s))
 			p.at = 1 - p.at
-			return first(err, p.slots[p.at].done.Wait())
+			return cmp.Or(err, p.slots[p.at].done.Wait())
 		},
 		"the host does not wait for the other slot": func(m *Machine, records int, bounds []float64) error {
 			p := m.pipe
 			s := &p.slots[p.at]
-			err := first(m.command(s, records, bounds), m.send(s))
-			err = first(err, m.device.Follow(s.copied))
+			err := cmp.Or(m.command(s, records, bounds), m.send(s))
+			err = cmp.Or(err, m.device.Follow(s.copied))
 			p.at = 1 - p.at
-			return first(err, m.start(s))
+			return cmp.Or(err, m.start(s))
 		},
 	} {
 		got := l.onDevice(t, false, fault)

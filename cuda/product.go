@@ -4,39 +4,33 @@ package cuda
 
 import (
 	"github.com/dptrain/dptrain/internal/op"
+	"gorgonia.org/tensor"
 )
 
 // products queues what is a product of matrices.
 func (c *compiler) products(spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.MatMul:
-		m, n, d, err := s.Sizes(k.shapes[0], k.shapes[1])
-		if err != nil {
-			return false
-		}
-		c.product(product{
-			a: k.in[0], b: k.in[1], out: k.out, transA: s.TransA, transB: s.TransB, rows: m, columns: n, depth: d,
-		})
-		return true
-	case op.MatVec: // a product with a matrix of one column
-		m, d, err := s.Sizes(k.shapes[0], k.shapes[1])
-		if err != nil {
-			return false
-		}
-		c.product(product{a: k.in[0], b: k.in[1], out: k.out, transA: s.Trans, rows: m, columns: 1, depth: d})
-		return true
+		c.product(multiplied(s, k.shapes, k))
+	case op.MatVec:
+		matrices, shapes := s.Product(k.shapes)
+		c.product(multiplied(matrices, shapes, k))
 	case op.Linear:
-		m, n, d, err := op.MatMul{}.Sizes(k.shapes[0], k.shapes[1])
-		if err != nil {
-			return false
-		}
-		c.product(product{a: k.in[0], b: k.in[1], bias: k.in[2], out: k.out, rows: m, columns: n, depth: d, act: s.Act})
-		return true
+		p := multiplied(op.MatMul{}, k.shapes, k)
+		p.bias, p.act = k.in[2], s.Act
+		c.product(p)
 	case op.Dot:
 		c.dot(k)
-		return true
+	default:
+		return false
 	}
-	return false
+	return true
+}
+
+// multiplied is the product of the first two operands, matrices of the given shapes.
+func multiplied(s op.MatMul, shapes []tensor.Shape, k call) product {
+	m, n, d, _ := s.Sizes(shapes[0], shapes[1])
+	return product{a: k.in[0], b: k.in[1], out: k.out, transA: s.TransA, transB: s.TransB, rows: m, columns: n, depth: d}
 }
 
 // dot adds up in float64: parts, then the parts.

@@ -8,19 +8,16 @@ func (c *compiler) clippedSum(s op.ClippedSum, k call) bool {
 	switch f := s.Form.(type) {
 	case op.Product:
 		c.clippedProduct(f, s.Records, k)
-		return true
 	case op.ConvWeight:
-		return c.convSum(f, s.Records, k)
+		return c.sumOverPlaces(f, k, k.in[2], s.Records)
 	case op.Gather:
 		c.gatherSum(f, k, k.in[2])
-		return true
-	}
-	sum, ok := channelForm(s.Form, s.Records, k)
-	if ok {
+	default:
+		sum := channelForm(s.Form, s.Records, k)
 		sum.factors = k.in[len(k.in)-1]
 		c.total(sum, k)
 	}
-	return ok
+	return true
 }
 
 // records queues what a private step adds to an ordinary one but its sums.
@@ -31,7 +28,7 @@ func (c *compiler) records(spec op.Spec, k call) bool {
 	case op.SquaredNorms:
 		return c.squaredNorms(s, k)
 	case op.Mixed:
-		return c.mixed(s, k)
+		c.mixed(s, k)
 	case op.RowSquares:
 		c.rowSquares(k)
 	case op.ScaleRows:
@@ -55,34 +52,27 @@ func (c *compiler) recordGradients(s op.RecordGradients, k call) bool {
 			return false
 		}
 		c.recordProducts(f, s.Records, k)
-		return true
 	case op.ConvWeight:
 		return c.convGradients(f, s.Records, k)
 	case op.Gather:
 		c.zero(k.out, 4*k.results())
 		c.perTable("gather_records", f, s.Records, k)
-		return true
+	default:
+		c.perRecord(channelForm(s.Form, s.Records, k), k)
 	}
-	sum, ok := channelForm(s.Form, s.Records, k)
-	if ok {
-		c.perRecord(sum, k)
-	}
-	return ok
+	return true
 }
 
 func (c *compiler) squaredNorms(s op.SquaredNorms, k call) bool {
 	switch f := s.Form.(type) {
 	case op.Product:
-		return c.productNorms(f, s, k)
+		c.productNorms(f, s, k)
 	case op.ConvWeight:
 		return c.convNorms(f, s, k)
 	case op.Gather:
 		c.perTable("gather_norms", f, s.Records, k)
-		return true
+	default:
+		c.recordNorms(channelForm(s.Form, s.Records, k), k)
 	}
-	sum, ok := channelForm(s.Form, s.Records, k)
-	if ok {
-		c.recordNorms(sum, k)
-	}
-	return ok
+	return true
 }

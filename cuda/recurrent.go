@@ -58,16 +58,16 @@ type walkers struct {
 
 func (c *compiler) walkers(records, hidden, gates int) walkers {
 	const most = 128 // units of a block
-	units := (hidden + 63) / 64 * 64
+	units := ceil(hidden, 64) * 64
 	w := walkers{alone: hidden <= most, together: 1}
 	if !w.alone {
 		units = 64
 	}
-	shares := (hidden + units - 1) / units
-	for w.together < 8 && (records+w.together-1)/w.together*shares > c.device.Multiprocessors() {
+	shares := ceil(hidden, units)
+	for w.together < 8 && ceil(records, w.together)*shares > c.device.Multiprocessors() {
 		w.together *= 2
 	}
-	w.grid = dim{uint32((records + w.together - 1) / w.together), uint32(shares), 1}
+	w.grid = dim{uint32(ceil(records, w.together)), uint32(shares), 1}
 	w.block = dim{uint32(gates * units / 2), 1, 1}
 	return w
 }

@@ -101,7 +101,7 @@ func (r *releaser) prepare(m *Machine, o optim.Optimizer) (err error) {
 	return r.arrange(nil)
 }
 
-func (v releaseVector) blocks() int { return (int(v.Size) + releaseBlock - 1) / releaseBlock }
+func (v releaseVector) blocks() int { return ceil(int(v.Size), releaseBlock) }
 
 // arrange lays out the launches: one for each pace, of the blocks of its vectors.
 func (r *releaser) arrange(paces []plan.Pace) error {
@@ -244,5 +244,3 @@ func (r *releaser) optimizer(now *plan.Release, vector int) {
 		a.Average = float32(now.Average.Weight(now.Step))
 	}
 }
-
-func (r *releaser) close() {}

@@ -67,40 +67,33 @@ func (m *Machine) Sum(v int) ([]float32, error) {
 
 // Sync copies the state from the device.
 func (m *Machine) Sync() error {
-	err := m.eachState(func(host []float32, device driver.Pointer) error { return m.device.CopyOut(bytesOf(host), device) })
-	if err != nil {
-		return err
-	}
-	return m.device.Wait()
+	return m.eachState(func(host []float32, device driver.Pointer) error { return m.device.CopyOut(bytesOf(host), device) })
 }
 
 // Load copies the state to the device.
 func (m *Machine) Load() error {
-	err := m.eachState(func(host []float32, device driver.Pointer) error { return m.device.CopyIn(device, bytesOf(host)) })
-	if err != nil {
-		return err
-	}
-	return m.device.Wait()
+	return m.eachState(func(host []float32, device driver.Pointer) error { return m.device.CopyIn(device, bytesOf(host)) })
 }
 
-func (m *Machine) eachState(f func(host []float32, device driver.Pointer) error) error {
+// eachState copies each part of the state and waits.
+func (m *Machine) eachState(copying func(host []float32, device driver.Pointer) error) error {
 	for v, t := range m.trained {
-		if err := f(m.state.Weights[v], t.weights); err != nil {
+		if err := copying(m.state.Weights[v], t.weights); err != nil {
 			return err
 		}
 		if t.sum == 0 {
 			continue
 		}
 		if t.average != 0 {
-			if err := f(m.state.Average[v], t.average); err != nil {
+			if err := copying(m.state.Average[v], t.average); err != nil {
 				return err
 			}
 		}
 		for s, slot := range t.slots {
-			if err := f(m.state.Slots[v][s], slot); err != nil {
+			if err := copying(m.state.Slots[v][s], slot); err != nil {
 				return err
 			}
 		}
 	}
-	return nil
+	return m.device.Wait()
 }

@@ -5,11 +5,7 @@ import "github.com/dptrain/dptrain/internal/op"
 // rotary turns pairs of columns by angles that are worked out once.
 func (c compiler) rotary(s op.Rotary, k call) func() {
 	steps, width, half := k.shape[1], k.shape[2], s.Head/2
-	cos64, sin64 := s.Turns(steps)
-	cos, sin := make([]float32, len(cos64)), make([]float32, len(sin64))
-	for i := range cos {
-		cos[i], sin[i] = float32(cos64[i]), float32(sin64[i])
-	}
+	cos, sin := op.Turns[float32](s, steps)
 	out, in := k.out, k.in[0]
 	return c.over(k.shape[0]*steps, 2*width, func(from, to int, _ *worker) {
 		for r := from; r < to; r++ {

@@ -33,8 +33,8 @@ func (r Rotary) Shape(in []tensor.Shape) (tensor.Shape, error) {
 }
 
 // Turns gives cosine and sine of the angle of each step and pair of columns,
-// [T, Head/2] both.
-func (r Rotary) Turns(steps int) (cos, sin []float64) {
+// [T, Head/2] both, worked out in float64.
+func Turns[T float32 | float64](r Rotary, steps int) (cos, sin []T) {
 	half := r.Head / 2
 	for t := range steps {
 		for j := range half {
@@ -42,7 +42,7 @@ func (r Rotary) Turns(steps int) (cos, sin []float64) {
 			if r.Back {
 				s = -s
 			}
-			cos, sin = append(cos, c), append(sin, s)
+			cos, sin = append(cos, T(c)), append(sin, T(s))
 		}
 	}
 	return cos, sin
@@ -51,7 +51,7 @@ func (r Rotary) Turns(steps int) (cos, sin []float64) {
 func (r Rotary) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	copy(out, in[0])
 	T, D, half := shapes[0][1], shapes[0][2], r.Head/2
-	cos, sin := r.Turns(T)
+	cos, sin := Turns[float64](r, T)
 	for row := range shapes[0][0] * T {
 		for head := 0; head < r.Turned; head += r.Head {
 			for j := range half {
