@@ -155,6 +155,7 @@ func TestCutLine(t *testing.T) {
 	for cut, want := range map[string]int{
 		`{`: 12, `{"spend":5`: 12, `{"spend":500`: 504, `{"spend":500,`: 504, `{"spend":3,"lo`: 7, `{"torn":3,`: 7,
 		`{"r`: 4, `{"return":2`: 4, `{"resume":2`: 4, `{"end":4,`: 4, `{"insecure":true`: 4, `{"other":9`: 12,
+		"{\"retur\x00\x00\x00": 4, "{\"\x00\x00": 12, `{"spend":3,` + "\x00": 7,
 	} {
 		if h, _, err := scanBytes(append(bytes.Clone(file), cut...)); err != nil || h.Lots() != want {
 			t.Errorf("cut to %s: %d lots, want %d (%v)", cut, h.Lots(), want, err)

@@ -75,6 +75,9 @@ const (
 
 func (p *parser) entry() (e entry) {
 	given := p.object(entryKeys, func(i int) {
+		if p.seen != nil && 1<<i != keyCRC {
+			p.fail("prev is not the last key before crc")
+		}
 		switch 1 << i {
 		case keyLedger:
 			e.kind = headerLine

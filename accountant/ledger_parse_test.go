@@ -62,6 +62,7 @@ func TestParserIsStrict(t *testing.T) {
 		`{"spend":99999999999999999999,"lot":` + fullLot + noPrev,
 		`{"spend":1,"lot":` + fullLot,
 		`{"insecure":false` + noPrev,
+		`{` + noPrev[1:] + `,"insecure":true`,
 		`{"note":"x"` + noPrev,
 		`{"ledger":"other","version":1,"unit":"example","records":1,"adjacency":"zero-out","secure":true`,
 		`{"ledger":"dptrain","version":1,"unit":"example","records":1,"adjacency":"zero-out"`,

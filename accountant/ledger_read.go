@@ -201,6 +201,7 @@ func (c *chain) damage(text []byte, why string) *Damage {
 // Nothing was released under it if the disk kept its word, since a release waits
 // until the whole line is synced; guess assumes that the disk did not.
 func (c *chain) guess(p *parser, text []byte) (entry, bool) {
+	text = bytes.TrimRight(text, "\x00")
 	opening := func(k kind) bool {
 		key := `{"` + string(k) + `":`
 		n := min(len(key), len(text))
