@@ -3,18 +3,10 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/spf13/cobra"
 )
-
-// rowJSON is one accountant's opinion; its ε is not known where it has none, and Why
-// says why.
-type rowJSON struct {
-	answerJSON
-	Why string `json:"why,omitempty"`
-}
 
 func newBudgetCompare(s *screen) *cobra.Command {
 	cmd := &cobra.Command{
@@ -32,23 +24,21 @@ remark says that they are an approximation, or that more is proven for any data.
 			return err
 		}
 		v := struct {
-			Rows  []rowJSON `json:"rows"`
-			Delta float64   `json:"delta"`
+			Rows  []answerJSON `json:"rows"`
+			Delta float64      `json:"delta"`
 			planJSON
 		}{nil, flags.delta, planOf(plan)}
 		for _, name := range accountant.Names() {
-			row := rowJSON{answerJSON{Epsilon: number(math.NaN()), Delta: number(flags.delta), Accountant: name}, ""}
-			if a, err := accountant.Epsilon(plan.History(), flags.delta, name); err != nil {
-				row.Why = err.Error()
-			} else {
-				row.answerJSON = answerOf(a)
+			a, err := accountant.Epsilon(plan.History(), flags.delta, name)
+			if err != nil {
+				return err
 			}
-			v.Rows = append(v.Rows, row)
+			v.Rows = append(v.Rows, answerOf(a))
 		}
 		return s.show(v, compareBare(v.Rows), func(w io.Writer) {
 			fmt.Fprintf(w, "accountant\tepsilon\t\n")
 			for _, r := range v.Rows {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", r.Accountant, r.value(), r.remark())
+				fmt.Fprintf(w, "%s\t%s\t%s\n", r.Accountant, roundUp(float64(r.Epsilon)), r.remark())
 			}
 			fmt.Fprintf(w, "\ndelta\t%s\n", roundUp(v.Delta))
 			v.planJSON.print(w)
@@ -57,17 +47,8 @@ remark says that they are an approximation, or that more is proven for any data.
 	return cmd
 }
 
-func (r rowJSON) value() string {
-	if r.Why != "" {
-		return "–"
-	}
-	return roundUp(float64(r.Epsilon))
-}
-
-func (r rowJSON) remark() string {
+func (r answerJSON) remark() string {
 	switch {
-	case r.Why != "":
-		return r.Why
 	case r.Note != "":
 		return r.Note
 	case r.Order != 0:
@@ -77,13 +58,13 @@ func (r rowJSON) remark() string {
 }
 
 // compareBare is a line an accountant: its name and ε.
-func compareBare(rows []rowJSON) string {
+func compareBare(rows []answerJSON) string {
 	text := ""
 	for i, r := range rows {
 		if i > 0 {
 			text += "\n"
 		}
-		text += r.Accountant + " " + r.value()
+		text += r.Accountant + " " + roundUp(float64(r.Epsilon))
 	}
 	return text
 }

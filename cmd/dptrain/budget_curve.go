@@ -39,8 +39,7 @@ func newBudgetCurve(s *screen) *cobra.Command {
 		Use:   "curve",
 		Short: "Draw ε against steps, a line for each accountant",
 		Long: `Draws ε as a run goes on, into a picture (.svg or .png) or a table (.csv). With
---epochs the axis counts epochs. An accountant that has no answer is left out, and a
-note says so.`,
+--epochs the axis counts epochs.`,
 		Example: `  dptrain budget curve --rate 0.01 --noise 4 --steps 10000 --delta 1e-5 --out cost.svg
 
   # Figure 2 of Abadi et al. 2016: what the moments accountant was worth
@@ -73,7 +72,7 @@ note says so.`,
 			return wrong("--points %d is impossible: give 2 to 10000", points)
 		}
 		c := curves{Out: out, Delta: flags.delta, planJSON: planOf(plan), inEpochs: flags.given("epochs")}
-		if err := c.compute(plan, names, points, s); err != nil {
+		if err := c.compute(plan, names, points); err != nil {
 			return err
 		}
 		picture, err := c.render(format)
@@ -93,9 +92,8 @@ note says so.`,
 	return cmd
 }
 
-// compute fills in the curves. An accountant that has no answer is left out; it
-// is an error if none has.
-func (c *curves) compute(plan accountant.Plan, names []string, points int, s *screen) error {
+// compute fills in the curves.
+func (c *curves) compute(plan accountant.Plan, names []string, points int) error {
 	perEpoch := lotsPerEpoch(plan.Sampling)
 	c.At = report.Spread(plan.Steps, points)
 	begun := make([]*accountant.Prepared, len(c.At))
@@ -104,20 +102,12 @@ func (c *curves) compute(plan accountant.Plan, names []string, points int, s *sc
 		plan.Steps = at
 		begun[i] = accountant.Prepare(plan.History())
 	}
-	var first error
 	for _, name := range names {
 		line, err := curveOf(begun, c.Delta, name)
 		if err != nil {
-			if first == nil {
-				first = err
-			}
-			s.note("%s is left out: %v", name, err)
-			continue
+			return err
 		}
 		c.Curves = append(c.Curves, line)
-	}
-	if len(c.Curves) == 0 {
-		return first
 	}
 	return nil
 }

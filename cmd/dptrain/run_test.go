@@ -192,7 +192,7 @@ func TestFaults(t *testing.T) {
 		{"budget epsilom", 2, "did you mean epsilon?"},
 		{"help budget nosie", 2, "did you mean noise?"},
 		{"budget epsilon --nois 3", 2, "did you mean --noise?"},
-		{"budget epsilon -x", 2, "-x"},
+		{"budget epsilon -x", 2, "there is no flag -x"},
 		{"budget epsilon --rate", 2, "--rate needs a value"},
 		{"budget epsilon --rate x", 2, "not a number"},
 		{"budget epsilon --steps 1.5", 2, "not a whole number"},
@@ -226,6 +226,7 @@ func TestFaults(t *testing.T) {
 
 		{"budget epsilon --groups 1:4,2 --rate 0.01 --steps 100 --delta 1e-5", 2, `"2"`},
 		{"budget epsilon --groups 1:0 --rate 0.01 --steps 100 --delta 1e-5", 2, `"1:0"`},
+		{"budget epsilon --groups 0:4 --rate 0.01 --steps 100 --delta 1e-5", 2, `"0:4"`},
 		{"budget epsilon --groups a:b --rate 0.01 --steps 100 --delta 1e-5", 2, `"a:b"`},
 
 		{"budget epsilon --noise 4 --steps 100 --delta 1e-5", 2, "give --rate"},
@@ -260,6 +261,8 @@ func TestFaults(t *testing.T) {
 		{"--version", 2, "did you mean dptrain version?"},
 		{"train --accountant gdp --stop-at-epsilon 1 --noise 1 --steps 2 --out stopped", 2, "cannot decide when to stop"},
 
+		{"budget compare --rate 0.01 --noise 4 --steps 9007199254740993 --delta 1e-5", 2, "more than 2^53 lots"},
+		{"budget curve --out x.svg --rate 0.01 --groups 1:4,1:4 --steps 9007199254740992 --delta 1e-5", 2, "more than 2^53 lots"},
 		{"budget curve" + run, 2, "--out"},
 		{"budget curve --out x.jpg" + run, 2, ".png"},
 		{"budget curve --out none/x.svg" + run, 2, "none/x.svg"},
@@ -308,6 +311,9 @@ func TestNoArgumentsIsHelp(t *testing.T) {
 		if stdout, stderr, code := dptrain(line); code != exitWrong || stdout != "" || !strings.Contains(stderr, "--json needs a command: there are "+says) {
 			t.Errorf("%s: exit %d, stdout %q, stderr %q", line, code, stdout, stderr)
 		}
+	}
+	if help := said(t, "budget rate --help"); strings.Contains(help, "--epochs") || strings.Contains(help, "--rate ") || !strings.Contains(help, "--steps") {
+		t.Errorf("flags that have no place are offered:\n%s", help)
 	}
 	for _, line := range []string{"", "budget", "ledger", "help", "help budget noise", "--help", "budget epsilon --help"} {
 		stdout, stderr, code := dptrain(line)
@@ -372,8 +378,34 @@ func TestCompletion(t *testing.T) {
 	if help, _, _ := dptrain("completion --help"); strings.Contains(script, "_get_comp_words_by_ref") != strings.Contains(help, "package bash-completion") {
 		t.Errorf("what the script for bash needs is not what the help says:\n%s", help)
 	}
-	if stdout, _, _ := dptrain("__complete budget epsilon --sampling "); !strings.Contains(stdout, "shuffle") {
-		t.Errorf("the values of --sampling are not offered:\n%s", stdout)
+	for line, value := range map[string]string{"budget epsilon --sampling": "shuffle", "budget epsilon --adjacency": "replace-one", "budget epsilon --accountant": "rdp", "budget curve --accountants": "rdp",
+		"export --format": "onnx", "predict --format": "jsonl", "train --sampling": "shuffle", "train --clipping": "adaptive", "train --optimizer": "adamw", "train --decay-of": "matrices",
+		"train --allocation": "dimension", "train --preset": "tfp-mnist", "train --model": "mlp", "train --device": "gorgonia", "train --precision": "bf16", "tune --runs": "poisson"} {
+		if offered := said(t, "__complete "+line+"="); !strings.Contains("\n"+offered, "\n"+value) {
+			t.Errorf("%s: %s is not offered:\n%s", line, value, offered)
+		}
+	}
+}
+
+// What can be named elsewhere is listed for people, for scripts and, by names, for shells.
+func TestListsOfNames(t *testing.T) {
+	for command, want := range map[string]string{"data": "digits", "models": "mlp", "presets": "tfp-mnist", "devices": "cpu"} {
+		names := said(t, command+" --quiet")
+		rows := answer(t, command)[command].([]any)
+		listed := ""
+		for _, row := range rows {
+			name := row.(map[string]any)["name"].(string)
+			listed += name + "\n"
+			if shown := said(t, command); !strings.Contains("\n"+shown, "\n"+name) {
+				t.Errorf("%s does not show %s:\n%s", command, name, shown)
+			}
+		}
+		if listed != names || !strings.Contains("\n"+names, "\n"+want+"\n") {
+			t.Errorf("%s lists %q, and under --json %q", command, names, listed)
+		}
+	}
+	if v := answer(t, "doctor"); len(v["findings"].([]any)) < 4 || !strings.Contains(said(t, "doctor"), "processor") {
+		t.Errorf("doctor finds %v", v)
 	}
 }
 
