@@ -64,9 +64,6 @@ func planFlagsOf(cmd *cobra.Command, unknown string) *planFlags {
 }
 
 func list(names []string) string {
-	if len(names) < 2 {
-		return strings.Join(names, "")
-	}
 	last := len(names) - 1
 	return strings.Join(names[:last], ", ") + " or " + names[last]
 }

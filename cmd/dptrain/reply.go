@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
 )
 
 // reply turns what a network answers to an example into the cells of a line: texts and
@@ -25,12 +24,6 @@ func (b built) reply(scores bool) (reply, error) {
 		return reply{}, errors.New("the model answers every step of an example, as one of the language does, and predict writes one answer an example; dptrain export DIR --format onnx writes it for programs that want all of them")
 	}
 	names := b.ClassNames
-	if len(names) != b.Classes {
-		names = make([]string, b.Classes)
-		for i := range names {
-			names[i] = strconv.Itoa(i)
-		}
-	}
 	columns := []string{"class", "probability"}
 	if scores {
 		for _, name := range names {
@@ -64,9 +57,6 @@ func (b built) number(scores bool) (reply, error) {
 		return reply{}, fmt.Errorf("model.json tells of %d numbers to predict and bounds of none of them", b.Targets)
 	}
 	return reply{[]string{name}, func(cells []any, output []float32) ([]any, error) {
-		if len(output) != 1 {
-			return nil, fmt.Errorf("the model answers with %d numbers, and one is predicted", len(output))
-		}
 		v := float32(bounds.Value(float64(output[0])))
 		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
 			return nil, errNotFinite

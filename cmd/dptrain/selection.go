@@ -80,7 +80,7 @@ type candidate struct {
 func (p *selection) accounted() accountant.Selection {
 	s := accountant.Selection{Runs: p.Runs.accounted()}
 	for _, c := range p.Candidates {
-		h := accountant.History{Header: accountant.Header{Version: 1, Unit: p.Unit, Records: p.Records, Adjacency: p.Adjacency, Secure: true}}
+		h := accountant.History{Header: accountant.Header{Adjacency: p.Adjacency}}
 		for _, spent := range c.Spent {
 			h.Spent = append(h.Spent, accountant.Spent{Lot: spent.Lot, Count: spent.Lots})
 		}

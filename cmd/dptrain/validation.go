@@ -52,8 +52,6 @@ func (j *job) holdOut() error {
 		return wrong("--validation-split %v: give a share above 0 and below 1, usually 0.1", s.validationSplit)
 	case s.given["validation-noise"] && (!(s.validationNoise > 0) || math.IsInf(s.validationNoise, 0)):
 		return wrong("--validation-noise %v: give a standard deviation above 0, for their %s", s.validationNoise, j.hidden())
-	case j.records == 0: // New says why
-		return nil
 	}
 	held := int(math.Round(s.validationSplit * float64(j.records)))
 	if held < 1 || held >= j.records {
@@ -145,10 +143,10 @@ func (v *validated) print(w io.Writer, target string) {
 		fmt.Fprintf(w, "validation\t%s", noisyShare(*v.ValidationAccuracy, v.ValidationDeviation))
 	}
 	if v.ValidationDeviation == 0 {
-		fmt.Fprintf(w, " on %d records held out\n", v.ValidationRecords)
+		fmt.Fprintf(w, " on %s held out\n", plural(v.ValidationRecords, "record"))
 		return
 	}
-	fmt.Fprintf(w, " on %d private records held out; paid for\n", v.ValidationRecords)
+	fmt.Fprintf(w, " on %s held out; paid for\n", plural(v.ValidationRecords, "private record"))
 }
 
 // noisy is a released number, and noisyShare a share, with the deviation of its noise.
