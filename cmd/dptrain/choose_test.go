@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"math"
@@ -64,6 +66,9 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if words := p.Runs.words(); !strings.Contains(words, map[string]string{"half": "truncated negative binomial of shape 0.5 ", "poisson": "Poisson ", "logarithmic": "logarithmic "}[name]) {
+			t.Errorf("%s: %s", name, words)
+		}
 		// Each candidate costs the same, and less than the choice.
 		least, most := math.Inf(1), 0.0
 		for _, h := range p.accounted().Candidates {
@@ -80,10 +85,17 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 			t.Fatal(err)
 		}
+		if sum := sha256.Sum256(contents(t, filepath.Join(name, selectionFile))); got.LedgerHead != hex.EncodeToString(sum[:]) || got.Out != name || cost["unit"] != "example" || cost["settings"] != float64(len(p.Candidates)) {
+			t.Errorf("%s: head %s, folder %s, accounted as %v", name, got.LedgerHead, got.Out, cost)
+		}
 		v := answer(t, "eval "+name+" --data test.csv")
 		if onTest := !strings.Contains(flags, "split"); onTest && v["accuracy"] != *got.Best.Accuracy || onTest == (got.Best.Deviation > 0) {
 			t.Errorf("%s: chosen for %+v, the model scores %v", name, got.Best, v["accuracy"])
 		}
+	}
+	stdout, stderr, _ := dptrain("ledger epsilon geometric --accountant zcdp")
+	if !strings.Contains(stdout, "geometric with mean 3, of 3 settings\n") || !strings.Contains(stderr, "the rdp accountant answers") {
+		t.Errorf("asked for zcdp: %s%s", stdout, stderr)
 	}
 	if _, stderr, code := dptrain(choice + " --out poisson"); code != exitWrong || !strings.Contains(stderr, "already holds") {
 		t.Errorf("into a folder that is used: exit %d, %s", code, stderr)

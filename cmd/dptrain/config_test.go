@@ -55,6 +55,9 @@ func TestConfigurationsAreTakenAsTheyStand(t *testing.T) {
 	if err != nil || s.label != "007" || fmt.Sprintf("%q", s.ignore) != `["a,b" "c"]` || len(s.vocabulary) != 1 || s.given["seed"] {
 		t.Errorf("label %q, ignore %q, vocabulary %q, %v", s.label, s.ignore, s.vocabulary, err)
 	}
+	if s, err := configured([]byte("ignore: a,b\n")); err != nil || fmt.Sprintf("%q", s.ignore) != `["a" "b"]` {
+		t.Errorf("without brackets: ignore %q, %v", s.ignore, err)
+	}
 	for text, says := range map[string]string{
 		"label: {a: 1}":       "a value or a list",
 		"label: [a, b]":       "one value is needed, not 2",

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"strconv"
@@ -52,6 +53,9 @@ func TestEvalLeavesTrainingRecordsAlone(t *testing.T) {
 	got := answer(t, brief+" --steps 2 --noise 2 --delta 1e-5 --out tested")
 	if again := answer(t, "eval tested"); again["accuracy"] != got["test_accuracy"] || again["examples"] != 400.0 {
 		t.Errorf("eval says %v, train said %v", again, got["test_accuracy"])
+	}
+	if shown := strings.Join(strings.Fields(said(t, "eval tested")), " "); shown != fmt.Sprintf("accuracy %.2f%% loss %.4f examples 400", 100*got["test_accuracy"].(float64), got["test_loss"]) {
+		t.Errorf("eval shows %q, train said %v and %v", shown, got["test_accuracy"], got["test_loss"])
 	}
 	alone := strings.Replace(brief, "--test test.csv", "", 1) + " --steps 2 --noise 2 --delta 1e-5 --out untested"
 	stdout, stderr, code := dptrain(alone)
@@ -108,6 +112,10 @@ func TestEvalStandardizesAsTrainDid(t *testing.T) {
 		if again := answer(t, "eval run --data-dir ."+flag); again["loss"] != got["test_loss"] {
 			t.Errorf("eval%s: loss %v, train said %v", flag, again["loss"], got["test_loss"])
 		}
+	}
+
+	if _, stderr, code := dptrain("train --resume run --steps 4 --standardize=false"); code != exitWrong || !strings.Contains(stderr, "standardize") {
+		t.Errorf("resumed with pixels as they are: exit %d, %s", code, stderr)
 	}
 
 	// The command that train shows finds the files, too.

@@ -50,7 +50,7 @@ func TestManPages(t *testing.T) {
 }
 
 func TestRoff(t *testing.T) {
-	if got, want := roff(".a -b\\n\n'c' \"ε\""), `\&.a \-b\en`+"\n"+`\&\(aqc\(aq \(dq\[u03B5]\(dq`; got != want {
+	if got, want := roff(".a -b\\n\n'c' \"ε\" ^~`"), `\&.a \-b\en`+"\n"+`\&\(aqc\(aq \(dq\[u03B5]\(dq \(ha\(ti\(ga`; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

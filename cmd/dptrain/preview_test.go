@@ -1,11 +1,25 @@
 package main
 
 import (
+	"bytes"
 	"math"
 	"os"
+	"strings"
 	"testing"
 	"time"
 )
+
+// What is said of a run beside its lots is said before it, too.
+func TestPreviewShowsAll(t *testing.T) {
+	var b bytes.Buffer
+	(&preview{Start: "a file", projectionSummary: &projectionSummary{2, 3}, augmentation: &augmentation{"flip", 4}, HeldOut: 5, HeldNoise: 6, hidden: "count", Warning: "none"}).print(&b)
+	for _, row := range []string{"start\ta file\n", "projection\ton 2 principal directions, released with noise of 3 ", "views\t4 of a picture, changed by flip\n",
+		"validation\t5 more records are held out; their count gets noise of deviation 6\n", "warning\tnone\n"} {
+		if !strings.Contains(b.String(), row) {
+			t.Errorf("%q is missing in\n%s", row, &b)
+		}
+	}
+}
 
 func TestDryRunSaysWhatTheRunWillCostAndLeavesNothing(t *testing.T) {
 	t.Chdir(t.TempDir())

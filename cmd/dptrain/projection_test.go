@@ -53,6 +53,9 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 			t.Errorf("%s: the directions alone cost ε = %v of a budget of 2, %v", c.name, one.Epsilon, err)
 		}
 	}
+	if show, _, _ := dptrain("ledger show shuffle"); !strings.Contains(show, "every record") || !strings.Contains(show, "shuffle, 200 of 4000") {
+		t.Errorf("the ledger is shown as\n%s", show)
+	}
 	page, card := readFiles(t, "stated")[0], readFiles(t, "stated")[1]
 	for _, text := range [][]byte{page, card} {
 		if !strings.Contains(string(text), "1 release of second moments over 4000 records, with noise of 20 times its sensitivity") {
@@ -157,6 +160,10 @@ func TestProjectedModel(t *testing.T) {
 		}
 		if _, stderr, code := dptrain(brief + " --project 2 --out next --init model.pt.safetensors"); code != exitWrong || !strings.Contains(stderr, "leave out --project") || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("--init and --project: exit %d, %s", code, stderr)
+		}
+
+		if _, stderr, code := dptrain(strings.Replace(brief, "red|blue", "red|blue|green", 1) + " --out next --init model.pt.safetensors"); code != exitWrong || !strings.Contains(stderr, "projection.weight has shape [2 4], and examples have features of shape [5]") {
+			t.Errorf("--init with directions among other features: exit %d, %s", code, stderr)
 		}
 
 		if err := os.Rename("model.pt.safetensors", "run/model.safetensors"); err != nil {

@@ -11,9 +11,10 @@ func TestResumeReadsAlike(t *testing.T) {
 	inWorkshop(t)
 	answer(t, brief+" --steps 2 --noise 2 --delta 1e-5 --out run")
 	for flag, says := range map[string]string{
-		"--classes yes,no":             `data: classes is ["yes","no"] (it was ["no","yes"])`,
-		"--bounds age=0:50":            `data: bounds is {"age":[0,50]} (it was {"age":[0,100]})`,
-		"--vocabulary colour=blue|red": `data: vocabulary is {"colour":["blue","red"]} (it was {"colour":["red","blue"]})`,
+		"--classes yes,no":  `data: classes is ["yes","no"] (it was ["no","yes"])`,
+		"--bounds age=0:50": `data: bounds is {"age":[0,50]} (it was {"age":[0,100]})`,
+		"--vocabulary colour=red|blue|" + strings.Repeat("x", longestTold): "data: vocabulary is of digest ",
+		"--vocabulary colour=blue|red":                                     `data: vocabulary is {"colour":["blue","red"]} (it was {"colour":["red","blue"]})`,
 	} {
 		if _, stderr, code := dptrain("train --resume run --steps 4 " + flag); code != exitWrong || !strings.Contains(stderr, says) {
 			t.Errorf("%s: exit %d, %s", flag, code, stderr)

@@ -195,10 +195,13 @@ func TestRegressionIsExported(t *testing.T) {
 // that was given stays.
 func TestRateOfARegression(t *testing.T) {
 	amongHours(t)
-	if err := os.WriteFile("hours.yaml", []byte("target: hours\nbounds: {age: [0, 100], hours: [0, 90]}\nvocabulary: {colour: [red, blue]}\n"), 0o644); err != nil {
-		t.Fatal(err)
+	for name, text := range map[string]string{"hours.yaml": "target: hours\nbounds: {age: [0, 100], hours: [0, 90]}\nvocabulary: {colour: [red, blue]}\n", "label.yaml": "label: label\nclasses: [no, yes]\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for flags, want := range map[string]float64{
+		" --data hours.csv --schema label.yaml": 0.5,
 		predicted:                               0.05,
 		predicted + " --lr 0.5":                 0.5,
 		" --data hours.csv --schema hours.yaml": 0.05,

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
 )
 
@@ -75,6 +76,37 @@ func TestTrainLeavesWhatItPromises(t *testing.T) {
 	}
 }
 
+// What run.json says of a run is what was asked for.
+func TestRunIsTheOneAskedFor(t *testing.T) {
+	inWorkshop(t)
+	got := answer(t, strings.Replace(brief, "logistic", "mlp:6", 1)+` --steps 3 --noise 2 --delta 1e-5 --clip 0.5 --clipping per-layer --allocation dimension --validation-split 0.1 --microbatch 50
+		--optimizer adamw:weight-decay=0.01 --decay-of matrices --lr 0.125 --lr-of fc2=2 --schedule warmup:2 --ema 0.5 --threads 1 --device cpu --out run`)
+	for key, want := range map[string]any{"accountant": "rdp", "adjacency": "add-or-remove-one", "unit": "example", "noise_multiplier": 2, "delta": 1e-5, "sampling": "poisson",
+		"rate": 200. / 3600, "records": 3600, "expected_lot": 200, "microbatch": 50, "steps": 3, "clip": 0.5, "clipping": "per-layer", "allocation": "dimension", "optimizer": "adamw:weight-decay=0.01",
+		"decay_of": "matrices", "learning_rate": 0.125, "lr_of": "fc2=2", "schedule": "warmup:2", "ema": 0.5, "device": "cpu", "threads": 1, "test_examples": 400, "test_labels": 400,
+		"validation_records": 400, "secure": true, "private": true, "data": "people.csv", "model": "mlp:6", "parameters": 4*6 + 6 + 6*2 + 2, "out": "run", "task": "tabular-classification",
+		"class_names": []string{"no", "yes"}, "platform": thisBuild().Platform, "version": thisBuild().Version} {
+		if fmt.Sprint(got[key]) != fmt.Sprint(want) {
+			t.Errorf("%s is %v, want %v", key, got[key], want)
+		}
+	}
+	plan := answer(t, "ledger epsilon run --accountant rdp --delta 1e-5")
+	if got["epsilon"] != plan["epsilon"] || got["order"] != plan["order"] || !(got["order"].(float64) > 1) {
+		t.Errorf("ε = %v by order %v, and the ledger's is %v by %v", got["epsilon"], got["order"], plan["epsilon"], plan["order"])
+	}
+}
+
+// Lots may be given by their rate, records be several examples, and the seed is that of the
+// starting weights, too.
+func TestLotsOfARate(t *testing.T) {
+	inWorkshop(t)
+	j := jobOf(t, "--rate 0.05 --epochs 2 --record microbatch:4 --clipping adaptive --noise 9 --seed 7 --microbatch 5000 --ignore owner"+columns)
+	c := j.config
+	if q, _ := c.Clipping[0].Bound.(clip.Quantile); c.Rate != 0.05 || c.Lot != 0 || c.Steps != 40 || c.Records.Examples != 4 || j.records != 1000 || q.Noise != 50./20 || c.Microbatch != 1000 || j.start != 7 {
+		t.Errorf("a rate of %v, a lot of %d, %d steps, %d records of %d examples, %d at a time, noise %v on their count, weights of seed %d", c.Rate, c.Lot, c.Steps, j.records, c.Records.Examples, c.Microbatch, q.Noise, j.start)
+	}
+}
+
 func TestTrainGoesOn(t *testing.T) {
 	inWorkshop(t)
 	if _, stderr, code := dptrain("train --resume nowhere"); code != exitWrong || !strings.Contains(stderr, "nowhere") {
@@ -92,7 +124,9 @@ func TestTrainGoesOn(t *testing.T) {
 	if got, want := second["epsilon"].(float64), whole["epsilon"].(float64); got != want {
 		t.Errorf("ε of both parts %v, of one history %v", got, want)
 	}
-	for flags, says := range map[string]string{"--resume run --dry-run": "dptrain ledger epsilon run", "--resume=": "--resume is empty", "--out=": "--out is empty", "--config=": "--config is empty"} {
+	for flags, says := range map[string]string{"--resume run --dry-run": "dptrain ledger epsilon run", "--resume=": "--resume is empty", "--out=": "--out is empty", "--config=": "--config is empty",
+		"--resume run --config run/config.yaml": "--config were both given", "--resume run --out other": "--out were both given", "--resume run --preset tfp-mnist": "--preset were both given",
+		"--resume run --noise 3": "--noise were both given", "--resume run --epsilon 0": "--epsilon 0: a finite budget", "--resume run --epsilon Inf": "--epsilon +Inf: a finite budget"} {
 		if _, stderr, code := dptrain("train " + flags); code != exitWrong || !strings.Contains(stderr, says) {
 			t.Errorf("%s: exit %d, %s", flags, code, stderr)
 		}
@@ -187,6 +221,7 @@ func TestEpsilonIsMarkedAsItGoes(t *testing.T) {
 		"--accountant gdp":          "lot 2/2, ε ≈ 0.",
 		"--seed 1":                  " (INSECURE), ",
 		"--stop-at-epsilon 5":       " of 5, ",
+		"--stop-at-epsilon 0.2":     "The budget ended the run after 1 of 2 lots.\n",
 		"--seed 1 --accountant gdp": "ε ≈ 0.",
 	} {
 		_, stderr, code := dptrain("train --model logistic --lot 200 --ignore owner --steps 2 --noise 2 --delta 1e-5 --out out" + strings.Join(strings.Fields(flags), "") + columns + " " + flags)
@@ -465,9 +500,20 @@ func TestPrivateValuesAreMarked(t *testing.T) {
 
 func TestBaselineSaysSo(t *testing.T) {
 	inWorkshop(t)
-	stdout, stderr, code := dptrain(baseline + " --steps 4 --out run")
-	if code != exitDone || !strings.Contains(stderr, "NOT PRIVATE") || !strings.Contains(stdout, "NONE") || !strings.Contains(string(contents(t, "run/run.json")), `"groups": []`) {
-		t.Errorf("exit %d\n%s\n%s", code, stdout, stderr)
+	stdout, stderr, code := dptrain(baseline + " --steps 4 --project 2 --validation-split 0.1 --out run")
+	if code != exitDone || !strings.Contains(stderr, "NOT PRIVATE") {
+		t.Errorf("exit %d, %s", code, stderr)
+	}
+	shown := strings.Join(strings.Fields(stdout), " ")
+	for _, says := range []string{"% on 400 records held out projection on 2 principal directions privacy NONE: ", " files run report run/report.html next dptrain train (the same, with privacy)"} {
+		if !strings.Contains(shown, says) {
+			t.Errorf("%q is not in\n%s", says, stdout)
+		}
+	}
+	for _, says := range []string{`"groups": []`, `"accountant": "none"`, `"adjacency": "none"`, `"clipping": "none"`, `"secure": false`} {
+		if summary := string(contents(t, "run/run.json")); !strings.Contains(summary, says) {
+			t.Errorf("%s is not in\n%s", says, summary)
+		}
 	}
 	if _, err := os.Stat("run/ledger.jsonl"); err == nil {
 		t.Error("a run without privacy has a ledger")
@@ -510,8 +556,8 @@ func TestBaselineIgnoresNothingTyped(t *testing.T) {
 	if _, stderr, code := dptrain("train --resume run0 --epsilon 3"); code != exitWrong || !strings.Contains(stderr, "--epsilon") {
 		t.Errorf("a baseline resumed with a budget: exit %d, %s", code, stderr)
 	}
-	if j := jobOf(t, "--preset abadi-mnist --data digits --non-private"); !j.config.NonPrivate || j.config.Projection.Noise != 0 {
-		t.Error("the baseline of a preset is private")
+	if j := jobOf(t, "--preset abadi-mnist --data digits --non-private"); !j.config.NonPrivate || j.config.Projection.Noise != 0 || j.config.Lot != 600 {
+		t.Errorf("of lots of %d, the baseline of a preset is private: %v", j.config.Lot, !j.config.NonPrivate)
 	}
 }
 
@@ -551,6 +597,8 @@ func TestTableWithUsers(t *testing.T) {
 func TestTrainRefuses(t *testing.T) {
 	t.Chdir(t.TempDir())
 	table(t, "t.csv", 20)
+	array(t, "wide/x_train.npy", "|u1", "(2, 2049)", make([]float64, 2*2049)...)
+	array(t, "wide/y_train.npy", "|u1", "(2,)", 0, 1)
 	for _, c := range []struct{ flags, says string }{
 		{"--data mnits", "mnist"},
 		{"--data mnist", "--data-dir"},
@@ -561,6 +609,7 @@ func TestTrainRefuses(t *testing.T) {
 		{"--lot 1000000", "--lot"},
 		{"--lot 0x10", "a whole number"},
 		{"--rate 1.5", "--rate"},
+		{"--rate 0", "--rate"},
 		{"--rate 0.1 --lot 5", "--lot"},
 		{"--clip 0", "--clip"},
 		{"--clip -1", "--clip"},
@@ -590,6 +639,7 @@ func TestTrainRefuses(t *testing.T) {
 		{"--record usr", "--record"},
 		{"--record user:owner", "label"},
 		{"--record microbatch:0", "--record"},
+		{"--record microbatch:50000 --validation-split 0.1", "of 1 records is 0: at least one"},
 		{"--sampling poison", "poisson"},
 		{"--clipping flatt", "flat"},
 		{"--device cuda:0", "CUDA"},
@@ -601,6 +651,7 @@ func TestTrainRefuses(t *testing.T) {
 		{"--accountant pdl", "pld"},
 		{"--accountant gdp", "(--noise)"},
 		{"--lr -1", "--lr"},
+		{"--lr Inf", "--lr"},
 		{"--epsilon Inf", "finite"},
 		{"--data t.csv --test ./t.csv --label label --classes no,yes", "the training data itself"},
 		{"--seed -1", "a whole number from 0 on"},
@@ -623,6 +674,7 @@ func TestTrainRefuses(t *testing.T) {
 		{"--project 0", "--project 0"},
 		{"--project -1", "--project -1"},
 		{"--project 785", "784"},
+		{"--project 5 --data wide --classes 2", "at most 2048"},
 		{"--project 5 --project-noise 0", "--project-noise"},
 		{"--project 5 --project-noise -1", "--project-noise"},
 		{"--project 5 --project-noise NaN", "--project-noise"},
@@ -713,5 +765,8 @@ func TestNumbersAreDecimal(t *testing.T) {
 	v := answer(t, "train --config run.yaml --lot 0100 --seed 011 --print-config")
 	if v["steps"] != 10.0 || v["lot"] != 100.0 || v["seed"] != 11.0 {
 		t.Errorf("steps 010, lot 0100 and seed 011 are %v, %v and %v", v["steps"], v["lot"], v["seed"])
+	}
+	if stdout, stderr, _ := dptrain("train --seed 18446744073709551615 --print-config"); !strings.Contains(stdout, "seed: 18446744073709551615\n") {
+		t.Errorf("the largest seed is\n%s%s", stdout, stderr)
 	}
 }

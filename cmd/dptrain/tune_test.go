@@ -45,19 +45,22 @@ func TestTune(t *testing.T) {
 	table(t, "test.csv", 40)
 	const public = "tune --public --ignore owner --model mlp:4 --steps 2 --trials 2 --accountant rdp" + columns
 	for line, says := range map[string]string{
-		"tune --noise 3":                  "--noise",
-		"tune --trials 0":                 "--trials",
-		"tune --epsilon 0":                "--epsilon",
-		"tune --non-private":              "--non-private",
-		"tune --out run":                  "--out is for private data",
-		"tune --runs poisson":             "--runs is for private data",
-		"tune --validation-split 0.1":     "--validation-split is for private data",
-		"tune --data people.csv --public": "label",
+		"tune --noise 3":                                  "--noise",
+		"tune --trials 0":                                 "--trials",
+		"tune --epsilon 0":                                "--epsilon",
+		"tune --non-private":                              "--non-private",
+		"tune --out run":                                  "--out is for private data",
+		"tune --runs poisson":                             "--runs is for private data",
+		"tune --validation-split 0.1":                     "--validation-split is for private data",
+		"tune --data people.csv --public":                 "label",
+		strings.Replace(public, "--test test.csv", "", 1): "no test part",
 	} {
 		if _, stderr, code := dptrain(line); code != exitWrong || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d, %s", line, code, stderr)
 		}
 	}
-	answer(t, public)
+	if shown := said(t, public); !strings.HasPrefix(shown, "accuracy  clip") || strings.Count(shown, "\n") != 5 || !strings.Contains(shown, "\nbest ") {
+		t.Errorf("tune shows\n%s", shown)
+	}
 	answer(t, public+" --project 2")
 }
