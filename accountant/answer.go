@@ -104,7 +104,7 @@ func Delta(h History, epsilon float64, accountant string) (Answer, error) {
 	answer.complete(m, s)
 	switch {
 	case s.shuffled:
-		answer.addNote(shuffleNote)
+		answer.addNote(shuffleNote(s.adjacency))
 	case s.published(m):
 		var proven Answer
 		proven, err = pldDelta(s.asProven(), epsilon)

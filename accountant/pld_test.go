@@ -355,8 +355,13 @@ func TestShuffle(t *testing.T) {
 	if got.Adjacency != ZeroOut || !strings.Contains(got.Note, "Poisson sampling at the same rate would have given epsilon") {
 		t.Errorf("got %+v", got)
 	}
-	if d := deltaOf(t, h, 1, "pld"); d.Adjacency != ZeroOut || d.Note != shuffleNote {
+	if d := deltaOf(t, h, 1, "pld"); d.Adjacency != ZeroOut || d.Note != shuffleNote(ZeroOut) {
 		t.Errorf("δ is %+v", d)
+	}
+	replaced := h
+	replaced.Header.Adjacency = ReplaceOne
+	if d := deltaOf(t, replaced, 1, "pld"); !strings.Contains(d.Note, "under replace-one") {
+		t.Errorf("where a record is replaced: %+v", d)
 	}
 	// A pass whose noise changes halfway counts with the least of its noise, whichever
 	// comes first.

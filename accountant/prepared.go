@@ -22,7 +22,7 @@ func (p *Prepared) Epsilon(delta float64, accountant string) (Answer, error) {
 	if err == nil && p.spending.shuffled {
 		var poisson float64
 		poisson, err = Prepare(asPoisson(p.history)).Published(delta, accountant)
-		answer.addNote(fmt.Sprintf("%s Poisson sampling at the same rate would have given epsilon %.4g.", shuffleNote, poisson))
+		answer.addNote(fmt.Sprintf("%s Poisson sampling at the same rate would have given epsilon %.4g.", shuffleNote(answer.Adjacency), poisson))
 	}
 	return answer, err
 }

@@ -145,7 +145,7 @@ func (s Selection) Epsilon(delta float64) (Answer, error) {
 	answer.addNote("The best of a random number of runs was released (Papernot and Steinke 2022); the cost covers all of them.")
 	answer.addNote(all[0].note)
 	if all[0].shuffled {
-		answer.addNote(shuffleNote)
+		answer.addNote(shuffleNote(answer.Adjacency))
 	}
 	return answer, nil
 }

@@ -1,8 +1,13 @@
 package accountant
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
-const shuffleNote = "Shuffled batches are not amplified by sampling: each pass counts as one unsampled release under zero-out adjacency."
+func shuffleNote(a Adjacency) string {
+	return fmt.Sprintf("Shuffled batches are not amplified by sampling: each pass counts as one unsampled release under %s adjacency.", a)
+}
 
 // shufflePass gathers the lots of a pass over disjoint batches: a record is in
 // one of them, and which one is not accounted, so it is taken to be in the one

@@ -19,7 +19,8 @@ import (
 // A record more or less is one key more or less in that order. It changes what is
 // trained on by at most that one record, and at most replaces one of those held out:
 // where its key is among the last n, the first of these moves over. A record that is
-// replaced replaces at most one on each side. Both parts may change at once, so what
+// replaced replaces at most one on each side. One that is blanked is as one that is missing,
+// but that a place among those trained on stays, empty. Both parts may change at once, so what
 // the two release must be composed, in one ledger, and cannot be taken as parallel.
 func HoldOut(s data.Set, r Records, n int) (train, held data.Set, err error) {
 	d, err := newDeck(s, r)
