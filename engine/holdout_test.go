@@ -3,6 +3,7 @@ package engine
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dptrain/dptrain/engine/data"
@@ -104,6 +105,10 @@ func TestHoldOutOfNeighbours(t *testing.T) {
 	}
 	if !(math.Abs(float64(ones)-80) <= 6*6.2) {
 		t.Errorf("%d of 200 held out are of the kind that 400 of 1000 are", ones)
+	}
+	few := heirs{raw{build(-1, true).Columns(), [][]float32{x, x}}, []int32{0, 1}} // a user's own set
+	if _, _, err := HoldOut(few, Records{Users: true, Examples: 4}, 1); err == nil || !strings.Contains(err.Error(), "2 owners") {
+		t.Errorf("a thousand examples of two owners: %v", err)
 	}
 	for _, n := range []int{-1, 0, 12, 13} {
 		if _, _, err := HoldOut(build(-1, false), Records{}, n); err == nil {

@@ -53,6 +53,9 @@ func newDeck(s data.Set, r Records) (*deck, error) {
 	if users == nil {
 		return nil, fmt.Errorf("user-level records: the data set does not say whose its examples are; name the column, or give data.NewTable the owners")
 	}
+	if len(users) != d.rows {
+		return nil, fmt.Errorf("user-level records: %d examples have %d owners; give one owner an example", d.rows, len(users))
+	}
 	if r.Examples == 0 {
 		return nil, fmt.Errorf("user-level records: say how many examples of a user may take part; the number is public and bounds the work a user makes")
 	}

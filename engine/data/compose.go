@@ -35,6 +35,9 @@ func Subset(s Set, rows []int) (Set, error) {
 	}
 	sub := &subset{of: s, rows: slices.Clone(rows)}
 	if users := Users(s); users != nil {
+		if err := checkUsers(users, s.Len()); err != nil {
+			return nil, fmt.Errorf("subset: %w", err)
+		}
 		sub.users = make([]int32, len(rows))
 		for i, r := range rows {
 			sub.users[i] = users[r]

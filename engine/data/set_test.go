@@ -438,6 +438,9 @@ func TestCheckFindsSetsThatCannotBe(t *testing.T) {
 	if err := Check(owned{table, table.columns, []int32{0, 1, 1}}); err != nil {
 		t.Error(err)
 	}
+	if _, err := Subset(owned{table, table.columns, []int32{0, 1}}, []int{2}); err == nil || !strings.Contains(err.Error(), "2 owners") {
+		t.Errorf("a subset of three examples with two owners: %v", err)
+	}
 }
 
 func BenchmarkRead(b *testing.B) {
