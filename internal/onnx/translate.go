@@ -61,22 +61,10 @@ func (s step) translate(spec op.Spec) (string, error) {
 	case op.Reshape:
 		to, err := open(s.n, s.twin)
 		return s.reshape(in[0], to...), err
-	case op.Permute:
-		return s.emit("Transpose", in, attribute{"perm", o.Order.List()}), nil
-	case op.Concat:
-		return s.emit("Concat", in, attribute{"axis", o.Axis}), nil
 	case op.Join:
 		return s.emit("Concat", in, attribute{"axis", -1}), nil
-	case op.Slice:
-		return s.slice(o, in[0])
 	case op.ScaleRows:
 		return s.scaleRows(in)
-	case op.Softmax:
-		kind := "Softmax"
-		if o.Log {
-			kind = "LogSoftmax"
-		}
-		return s.emit(kind, in, attribute{"axis", o.Axis}), nil
 	case op.Embed:
 		return s.embed(in)
 	case op.EmbedBag:
@@ -195,18 +183,6 @@ func spread(x tensor.Shape, channels, inner int) ([]int, bool) {
 		dims = []int{1}
 	}
 	return append(dims, within...), ok
-}
-
-func (s step) slice(o op.Slice, x string) (string, error) {
-	to, err := open(s.n, s.twin)
-	if err != nil {
-		return "", err
-	}
-	if to[o.Axis] < 0 {
-		return "", fmt.Errorf("%v cuts through the batch and has no translation", o)
-	}
-	end := o.From + (o.Count-1)*o.Step + 1
-	return s.emit("Slice", []string{x, s.list(o.From), s.list(end), s.list(o.Axis), s.list(o.Step)}), nil
 }
 
 // scaleRows has a weight for each place of the leading axes.
