@@ -10,5 +10,6 @@
 // Shown by testdata/check.py with onnxruntime 1.32 and the onnx package's checker:
 // every network of models/ gives, on three examples and on one, the answers of
 // this program's own evaluator to within 1e-5, at most 1e-6 when last run
-// (TestRuntime, which skips where Python has no onnxruntime).
+// (TestRuntime, which where Python has no onnxruntime still holds what is written to what
+// it read then).
 package onnx
