@@ -1,6 +1,7 @@
 package models
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -123,6 +124,78 @@ func TestModels(t *testing.T) {
 			}
 			follow(t, net, c.e)
 		})
+	}
+}
+
+// The windows, strides and activations are those of the descriptions, which the number of
+// parameters does not tell.
+func TestModelsAreBuiltAsDescribed(t *testing.T) {
+	conv := func(size, stride, pad int, act string) string {
+		return fmt.Sprintf("conv2d{k%[1]dx%[1]d,s%[2]dx%[2]d,p%[3]dx%[3]d,d1x1,g1,%[4]s} ", size, stride, pad, act)
+	}
+	const halve, overlap, relu = "maxPool2d{k2x2,s2x2,p0x0,d1x1} ", "maxPool2d{k2x2,s1x1,p0x0,d1x1} ", "activate{relu} "
+	keras := func(act string) string {
+		return conv(8, 2, 3, act) + overlap + conv(4, 2, 0, act) + overlap + "linear{" + act + "} linear{identity} "
+	}
+	wide := conv(3, 1, 1, "identity")
+	for _, stride := range []int{1, 2, 2} {
+		second := relu + conv(3, 1, 1, "identity")
+		wide += relu + conv(1, stride, 0, "identity") + conv(3, stride, 1, "identity") + second + second + second
+	}
+	wide += relu + "linear{identity} "
+	mnist, cifar := Example{Shape: []int{1, 28, 28}, Classes: 10}, Example{Shape: []int{3, 32, 32}, Classes: 10}
+	for _, c := range []struct {
+		spec string
+		e    Example
+		want string
+	}{
+		{"logistic", mnist, "linear{identity} "},
+		{"mlp:3", mnist, "linear{relu} linear{identity} "},
+		{"mlp:3,act=relu", mnist, "linear{relu} linear{identity} "},
+		{"mlp:3,1,act=tanh,dropout=0.5", mnist, "linear{tanh} dropout{0.5,1,1} linear{tanh} dropout{0.5,1,2} linear{identity} "},
+		{"abadi-mlp", mnist, "linear{relu} linear{identity} "},
+		{"digits-cnn", mnist, conv(5, 2, 2, "tanh") + halve + conv(3, 1, 1, "tanh") + halve + "linear{tanh} linear{identity} "},
+		{"mnist-cnn", mnist, keras("relu")},
+		{"mnist-cnn:act=tanh", mnist, keras("tanh")},
+		{"cifar-abadi", cifar, strings.Repeat(conv(5, 1, 2, "relu")+halve, 2) + "linear{relu} linear{identity} "},
+		{"cifar-tanh", cifar, strings.Repeat(conv(3, 1, 1, "tanh")+conv(3, 1, 1, "tanh")+halve, 3) + "linear{tanh} linear{identity} "},
+		{"wrn16-4", cifar, wide},
+		{"wrn16-4:standardized", cifar, strings.ReplaceAll(wide, "conv2d", "standardized conv2d")},
+	} {
+		build, err := Parse(c.spec, c.e, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		net, err := build(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, seen := "", map[*G.Node]bool{}
+		var visit func(n *G.Node)
+		visit = func(n *G.Node) {
+			if seen[n] || n.Op() == nil {
+				return
+			}
+			seen[n] = true
+			for _, x := range op.Reads(n) {
+				visit(x)
+			}
+			switch s := op.Canonical(n).(type) {
+			case op.Conv2D, op.MaxPool2D, op.Linear, op.Dropout, op.Activate:
+				got += fmt.Sprint(s, " ")
+			case op.Normalize:
+				if s.Eps < 1e-6 { // of weights
+					got += "standardized "
+				}
+			}
+		}
+		visit(net.Output)
+		if got != c.want {
+			t.Errorf("%s is\n%s, want\n%s", c.spec, got, c.want)
+		}
+		if b := net.Params[1]; (b.Value().Data().([]float32)[0] == 0) != strings.HasPrefix(c.spec, "mnist-cnn") { // as Keras has it
+			t.Errorf("%s: %s starts at %v", c.spec, b.Name(), b.Value())
+		}
 	}
 }
 
@@ -289,6 +362,10 @@ func TestSpecsThatCannotBe(t *testing.T) {
 		{"logistic:3", mnist, "takes no arguments"},
 		{"mlp:0", mnist, `"0"`},
 		{"mlp:12,", mnist, `""`},
+		{"mlp:65537", mnist, "65536"},
+		{"mlp:dropout=-0.1", mnist, "less than 1"},
+		{"mlp:dropout=relu", mnist, "less than 1"},
+		{"mlp:dropout=tanh", mnist, "less than 1"},
 		{"mlp:99999999999999999999", mnist, "65536"},
 		{"mlp:act=gelu", mnist, "act=relu or act=tanh"},
 		{"mlp:act=relu,act=relu", mnist, "twice"},
@@ -301,7 +378,10 @@ func TestSpecsThatCannotBe(t *testing.T) {
 		{"mlp", Example{Shape: []int{3}, Targets: -1}, "numbers or a class"},
 		{"transformer:tied", Example{Shape: []int{3}, Vocabulary: 5, Targets: 1}, "label for each step"},
 		{"mlp", Example{Classes: 2}, "no features"},
-		{"mlp", Example{Shape: []int{-1}, Classes: 2}, "[-1]"},
+		{"mlp", Example{Shape: []int{-1}, Classes: 2}, "every axis needs"},
+		{"transformer", Example{Shape: []int{3}, Vocabulary: 5, Targets: 1, Labels: []int{3}}, "numbers or a class"},
+		{"embbag", Example{Shape: []int{3}, Classes: 2}, "lists of indices"},
+		{"embbag", Example{Shape: []int{2, 3}, Vocabulary: 5, Classes: 2}, "lists of indices"},
 		{"mlp", Example{Shape: []int{3}, Vocabulary: 5, Classes: 2}, "embbag reads those"},
 		{"embbag", mnist, "lists of indices"},
 		{"lstm:x", Example{Shape: []int{3}, Vocabulary: 5, Classes: 2}, `"x"`},
@@ -326,6 +406,10 @@ func TestPresetsNameModelsThatAre(t *testing.T) {
 	list := Presets()
 	if len(list) == 0 {
 		t.Fatal("no presets")
+	}
+	list[0].Flags[0].Value = "another"
+	if list = Presets(); list[0].Flags[0].Value == "another" {
+		t.Error("whoever asks for the presets may change them")
 	}
 	for _, p := range list {
 		found, err := FindPreset(p.Name)
