@@ -188,6 +188,7 @@ func TestUnused(t *testing.T) {
 	for says, o := range map[string]Optimizer{
 		"sgd has no momentum, and 0.9": {Kind: KindSGD, Momentum: 0.9},
 		"sgd has no eps":               {Kind: KindSGD, Epsilon: 1e-8},
+		"momentum is 0, which is sgd":  {Kind: KindMomentum},
 		"momentum has no beta1":        {Kind: KindMomentum, Momentum: 0.9, Beta1: 0.9},
 		"adagrad has no beta2":         {Kind: KindAdagrad, Beta2: 0.999, Epsilon: 1e-8},
 	} {

@@ -47,6 +47,9 @@ func TestSchedulesAreToldApart(t *testing.T) {
 			said[s.String()] = spec
 		}
 	}
+	if _, known := said["constant 0.1"]; !known {
+		t.Errorf("more is said of a constant rate than that: %q", said)
+	}
 }
 
 func TestRatesBetweenEpochs(t *testing.T) {
@@ -92,6 +95,9 @@ func TestParseSchedule(t *testing.T) {
 	s, err := ParseSchedule("warmup:500+step:0.1@30,60", 0.25)
 	if want := (Schedule{Base: 0.25, Shape: ShapeStep, Factor: 0.1, At: []float64{30, 60}, Warmup: 500}); err != nil || !reflect.DeepEqual(s, want) {
 		t.Errorf("parsed %+v (%v), want %+v", s, err, want)
+	}
+	if s, err := ParseSchedule("warmup:1", 0.25); err != nil || s.Warmup != 1 {
+		t.Errorf("parsed %+v (%v)", s, err)
 	}
 	for spec, says := range map[string]string{
 		"":                       `unknown schedule ""`,

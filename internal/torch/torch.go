@@ -131,8 +131,8 @@ func asks(n *G.Node, inputs G.Nodes) bool {
 func recurrent(used map[*G.Node]op.Spec) map[string]op.Spec {
 	cells := map[string]op.Spec{}
 	for p, s := range used {
-		cell, part := parts(p.Name())
-		if _, ok := stateName(cell, ""); !ok || part != "hidden.weight" {
+		cell, _ := parts(p.Name())
+		if _, ok := stateName(cell, ""); !ok {
 			continue
 		}
 		switch s.(type) {
@@ -319,12 +319,12 @@ func Import(net *perexample.Network, file []safetensors.Tensor, metadata map[str
 	return values, chosen, nil
 }
 
-// differ reports whether the layouts hold a network's values, but of what is excepted, in
-// different ways.
+// differ reports whether the layouts, which both fit, hold a network's values, but of what is
+// excepted, in different ways: whether a square weight is turned over.
 func differ(net *perexample.Network, except []string) bool {
 	used := uses(net)
 	for _, p := range net.Params {
-		if s := p.Shape(); !slices.Contains(except, p.Name()) && used[p] != nil && len(s) == 2 && s[0] > 1 && s[1] > 1 {
+		if s := p.Shape(); !slices.Contains(except, p.Name()) && used[p] != nil && len(s) == 2 && s[0] > 1 {
 			return true
 		}
 	}

@@ -137,14 +137,17 @@ func TestProductsOfGorgonia(t *testing.T) {
 		return G.NewMatrix(g, tensor.Float32, G.WithShape(2, 2), G.WithName(name), G.WithInit(G.Zeroes()))
 	}
 	x := G.NewMatrix(g, tensor.Float32, G.WithShape(1, 2), G.WithName("x"), G.WithInit(G.Zeroes()))
-	right, left, turned, low, rank := matrix("right"), matrix("left"), matrix("turned"), matrix("low"), matrix("rank")
+	right, left, turned, low, rank, over := matrix("right"), matrix("left"), matrix("turned"), matrix("low"), matrix("rank"), matrix("over")
 	h := G.Must(G.Mul(G.Must(G.Mul(x, right)), G.Must(G.Transpose(turned))))
 	h = G.Must(G.Mul(h, G.Must(G.Mul(low, rank))))
-	h, err := op.Apply(op.MatMul{TransA: true, TransB: true}, left, h)
+	h, err := op.Apply(op.MatMul{TransB: true}, h, over)
+	if err == nil {
+		h, err = op.Apply(op.MatMul{TransA: true, TransB: true}, left, h)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	net := &perexample.Network{Batch: 1, Inputs: G.Nodes{x}, Params: G.Nodes{right, left, turned, low, rank}, Loss: G.Must(G.Sum(h))}
+	net := &perexample.Network{Batch: 1, Inputs: G.Nodes{x}, Params: G.Nodes{right, left, turned, low, rank, over}, Loss: G.Must(G.Sum(h))}
 	var file []safetensors.Tensor
 	for _, p := range net.Params {
 		file = append(file, safetensors.Tensor{Name: p.Name(), Shape: []int{2, 2}, Values: []float32{1, 2, 3, 4}})
@@ -153,7 +156,7 @@ func TestProductsOfGorgonia(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string][]float32{"right": {1, 3, 2, 4}, "left": {1, 3, 2, 4}, "turned": {1, 2, 3, 4}, "low": {1, 2, 3, 4}, "rank": {1, 2, 3, 4}} {
+	for name, want := range map[string][]float32{"right": {1, 3, 2, 4}, "left": {1, 3, 2, 4}, "turned": {1, 2, 3, 4}, "low": {1, 2, 3, 4}, "rank": {1, 2, 3, 4}, "over": {1, 2, 3, 4}} {
 		if !slices.Equal(values[name], want) {
 			t.Errorf("%s: PyTorch's rows 1 2 and 3 4 are read as %v, want %v", name, values[name], want)
 		}
@@ -237,6 +240,9 @@ func TestSquareWeightsNeedMetadata(t *testing.T) {
 	if _, _, err := Import(net, file, nil); err == nil || !strings.Contains(err.Error(), "format=pt") {
 		t.Errorf("got %v", err)
 	}
+	if _, _, err := Import(net, file, nil, "fc.weight"); err != nil {
+		t.Errorf("but for its weight: %v", err)
+	}
 	weight := net.Params[0].Value().Data().([]float32)
 	got, _, err := Import(net, file, map[string]string{"format": "pt"})
 	if err != nil || !reflect.DeepEqual(got["fc.weight"], weight) {
@@ -263,6 +269,19 @@ func TestSingleWeightsNeedNone(t *testing.T) {
 	got, _, err := Import(net, file, nil)
 	if want := net.Params[0].Value().Data(); err != nil || !reflect.DeepEqual(got["fc.weight"], want) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+
+	// So is a square one that no dense layer multiplies by.
+	n = layer.New(1, 1)
+	n.SquaredError(n.Flatten(n.Embedding(n.Input("ids", 1), "table", 3, 3)), n.Input("y", 3))
+	if net, err = n.Network(); err != nil {
+		t.Fatal(err)
+	}
+	if file, err = Export(net); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Import(net, file, nil); err != nil {
+		t.Errorf("an embedding: %v", err)
 	}
 }
 
@@ -336,6 +355,15 @@ func TestDifferencesAreNamed(t *testing.T) {
 	want := "its tensors are not the network's: 2 match; missing fc2.bias; left over fc3.bias; of another shape fc1.bias [5] for [4]: name layers that are to start anew, and take from the file what the network has not"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
+	}
+
+	// Of the two layouts the nearer is told of.
+	file[0].Shape, file[1].Shape, file[2].Shape = []int{3, 4}, []int{4}, []int{4, 2}
+	if _, _, err := Import(net, file, nil); err == nil || !strings.Contains(err.Error(), ": 3 match; missing fc2.bias; left over fc3.bias: ") {
+		t.Errorf("in our own layout: %v", err)
+	}
+	if _, _, err := Import(every(t), nil, nil); err == nil || !strings.Contains(err.Error(), ": 0 match; missing embedding.weight, ") || !strings.Contains(err.Error(), " more: ") {
+		t.Errorf("of nothing: %v", err)
 	}
 }
 
