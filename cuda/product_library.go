@@ -34,13 +34,7 @@ func (c *compiler) productByLibrary(p product, own float64) bool {
 	if p.transA {
 		return false
 	}
-	s := libraryProduct{
-		TransB: p.transB, M: p.rows, N: p.columns, K: p.depth, LdA: p.depth, LdB: p.columns, LdC: p.columns,
-		Batch: 1, Precision: driver.Precision(c.options.Precision),
-	}
-	if p.transB {
-		s.LdB = p.depth
-	}
+	s := libraryProduct{TransB: p.transB, M: p.rows, N: p.columns, K: p.depth, Precision: driver.Precision(c.options.Precision)}
 	t := productLibrary[c.options.Precision]
 	time := t.time(t.count(p.rows, p.columns), c.device.Multiprocessors()) * float64(p.depth)
 	ended := p.bias == 0 && p.act == op.Identity

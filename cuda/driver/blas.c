@@ -14,9 +14,6 @@
 enum {
 	REAL_32F = 0, // CUDA_R_32F
 	DESC_TRANSA = 3,
-	DESC_TRANSB = 4,
-	LAYOUT_BATCH_COUNT = 5,
-	LAYOUT_STRIDED_BATCH_OFFSET = 6,
 	PREF_MAX_WORKSPACE_BYTES = 1,
 	PREF_REDUCTION_SCHEME_MASK = 3,
 	PREF_MIN_ALIGNMENT_A_BYTES = 5, // then B, C and D
@@ -49,7 +46,6 @@ struct driver_blas {
 	int (*MatmulDescSetAttribute)(void *, int, const void *, size_t);
 	int (*MatrixLayoutCreate)(void **, int, uint64_t, uint64_t, int64_t);
 	int (*MatrixLayoutDestroy)(void *);
-	int (*MatrixLayoutSetAttribute)(void *, int, const void *, size_t);
 	int (*MatmulPreferenceCreate)(void **);
 	int (*MatmulPreferenceDestroy)(void *);
 	int (*MatmulPreferenceSetAttribute)(void *, int, const void *, size_t);
@@ -73,7 +69,7 @@ driver_blas *driver_blas_open(const char *path, int *found, char *failure, size_
 #define FUNCTION(name) {"cublasLt" #name, &blas->name}
 		FUNCTION(Create), FUNCTION(Destroy), FUNCTION(GetVersion), FUNCTION(GetStatusName),
 		FUNCTION(MatmulDescCreate), FUNCTION(MatmulDescDestroy), FUNCTION(MatmulDescSetAttribute),
-		FUNCTION(MatrixLayoutCreate), FUNCTION(MatrixLayoutDestroy), FUNCTION(MatrixLayoutSetAttribute),
+		FUNCTION(MatrixLayoutCreate), FUNCTION(MatrixLayoutDestroy),
 		FUNCTION(MatmulPreferenceCreate), FUNCTION(MatmulPreferenceDestroy), FUNCTION(MatmulPreferenceSetAttribute),
 		FUNCTION(MatmulAlgoGetHeuristic), FUNCTION(MatmulAlgoConfigGetAttribute), FUNCTION(Matmul),
 #undef FUNCTION
@@ -100,22 +96,19 @@ void driver_blas_close(CUcontext context, driver_blas *blas) {
 	free(blas);
 }
 
-static int layout(const driver_blas *blas, void **made, uint64_t rows, uint64_t columns, int64_t ld, int32_t batch, int64_t stride) {
-	return blas->MatrixLayoutCreate(made, REAL_32F, rows, columns, ld) ?:
-		blas->MatrixLayoutSetAttribute(*made, LAYOUT_BATCH_COUNT, &batch, sizeof batch) ?:
-		blas->MatrixLayoutSetAttribute(*made, LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride);
+static int layout(const driver_blas *blas, void **made, uint64_t rows, uint64_t columns) {
+	return blas->MatrixLayoutCreate(made, REAL_32F, rows, columns, rows);
 }
 
 static int describe(driver_product *p) {
 	const driver_blas *blas = p->blas;
 	const driver_shape *s = &p->shape;
-	const int32_t a = s->transpose_a, b = s->transpose_b; // CUBLAS_OP_N is 0, CUBLAS_OP_T 1
+	const int32_t a = s->transpose; // CUBLAS_OP_N is 0, CUBLAS_OP_T 1
 	return blas->MatmulDescCreate(&p->operation, s->compute, REAL_32F) ?:
 		blas->MatmulDescSetAttribute(p->operation, DESC_TRANSA, &a, sizeof a) ?:
-		blas->MatmulDescSetAttribute(p->operation, DESC_TRANSB, &b, sizeof b) ?:
-		layout(blas, &p->a, a ? s->k : s->m, a ? s->m : s->k, s->lda, s->batch, s->stride_a) ?:
-		layout(blas, &p->b, b ? s->n : s->k, b ? s->k : s->n, s->ldb, s->batch, s->stride_b) ?:
-		layout(blas, &p->c, s->m, s->n, s->ldc, s->batch, s->stride_c);
+		layout(blas, &p->a, a ? s->k : s->m, a ? s->m : s->k) ?:
+		layout(blas, &p->b, s->k, s->n) ?:
+		layout(blas, &p->c, s->m, s->n);
 }
 
 // More than 16 bytes are not asked for, so that the choice hangs on the shape alone
@@ -184,10 +177,10 @@ int driver_blas_prepare(CUcontext context, driver_blas *blas, const driver_shape
 uint64_t driver_blas_workspace(const driver_product *p) { return p->workspace; }
 
 int driver_blas_run(CUcontext context, CUstream stream, const driver_product *p, CUdeviceptr workspace) {
-	const float one = 1, beta = p->shape.accumulate;
+	const float one = 1, zero = 0;
 	void *c = (void *)p->shape.c;
 	return driver_enter(context) ?: p->blas->Matmul(p->blas->handle, p->operation, &one, (void *)p->shape.a, p->a, (void *)p->shape.b, p->b,
-		&beta, c, p->c, c, p->c, &p->algo, (void *)workspace, p->workspace, driver_target(stream));
+		&zero, c, p->c, c, p->c, &p->algo, (void *)workspace, p->workspace, driver_target(stream));
 }
 
 void driver_blas_drop(driver_product *p) {

@@ -23,17 +23,12 @@ const (
 	BF16                  // of operands rounded to bfloat16
 )
 
-// Product is op(A)·op(B), or that added to C: A is M×K, B is K×N, C is M×N, once
-// transposed. Rows lie one after the other, Ld numbers apart; the matrices of a
-// batch lie Stride numbers apart.
+// Product is A·B: A is M×K, B is K×N, or N×K and transposed, and the result is M×N. Rows lie
+// one after the other.
 type Product struct {
-	TransA, TransB            bool
-	M, N, K                   int
-	LdA, LdB, LdC             int
-	Batch                     int
-	StrideA, StrideB, StrideC int
-	Accumulate                bool
-	Precision                 Precision
+	TransB    bool
+	M, N, K   int
+	Precision Precision
 }
 
 // OpenBlas opens the cuBLASLt that DPTRAIN_CUBLASLT names, or the newest that is
@@ -99,14 +94,9 @@ func (b *Blas) Prepare(p Product, at, bt, ct Pointer) (*Prepared, error) {
 	// Rows that lie one after the other are the columns of the transposed matrix, and
 	// the transposed product is that of the transposed operands in the other order.
 	shape := C.driver_shape{
-		m: C.uint64_t(p.N), n: C.uint64_t(p.M), k: C.uint64_t(p.K),
-		transpose_a: bit(p.TransB), transpose_b: bit(p.TransA),
-		lda: C.int64_t(p.LdB), ldb: C.int64_t(p.LdA), ldc: C.int64_t(p.LdC),
-		batch:    C.int32_t(p.Batch),
-		stride_a: C.int64_t(p.StrideB), stride_b: C.int64_t(p.StrideA), stride_c: C.int64_t(p.StrideC),
-		accumulate: bit(p.Accumulate),
-		compute:    [...]C.int{FP32: 68, TF32: 77, BF16: 75}[p.Precision], // CUBLAS_COMPUTE_32F, _FAST_TF32, _FAST_16BF
-		a:          C.CUdeviceptr(bt), b: C.CUdeviceptr(at), c: C.CUdeviceptr(ct),
+		m: C.uint64_t(p.N), n: C.uint64_t(p.M), k: C.uint64_t(p.K), transpose: bit(p.TransB),
+		compute: [...]C.int{FP32: 68, TF32: 77, BF16: 75}[p.Precision], // CUBLAS_COMPUTE_32F, _FAST_TF32, _FAST_16BF
+		a:       C.CUdeviceptr(bt), b: C.CUdeviceptr(at), c: C.CUdeviceptr(ct),
 	}
 	var made *C.driver_product
 	status := C.driver_blas_prepare(b.device.current, b.c, &shape, &made)
@@ -124,25 +114,10 @@ func (b *Blas) Prepare(p Product, at, bt, ct Pointer) (*Prepared, error) {
 
 // valid tells which number of a product is impossible.
 func (p Product) valid() error {
-	columns := func(rows, columns int, transposed bool) int {
-		if transposed {
-			return rows
-		}
-		return columns
-	}
-	for _, c := range []struct {
-		name        string
-		value, from int
-	}{
-		{"M", p.M, 1}, {"N", p.N, 1}, {"K", p.K, 1}, {"Batch", p.Batch, 1},
-		{"LdA", p.LdA, columns(p.M, p.K, p.TransA)}, {"LdB", p.LdB, columns(p.K, p.N, p.TransB)}, {"LdC", p.LdC, p.N},
-		{"StrideA", p.StrideA, 0}, {"StrideB", p.StrideB, 0}, {"StrideC", p.StrideC, 0},
-	} {
-		if c.value < c.from {
-			return fmt.Errorf("product %+v: %s must be at least %d", p, c.name, c.from)
-		}
-	}
-	if p.Precision > BF16 {
+	switch {
+	case min(p.M, p.N, p.K) < 1:
+		return fmt.Errorf("product %+v: sizes must be at least 1", p)
+	case p.Precision > BF16:
 		return fmt.Errorf("product %+v: there is no such precision", p)
 	}
 	return nil

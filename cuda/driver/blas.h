@@ -11,11 +11,7 @@ typedef struct driver_product driver_product;
 /* What a product is, in cuBLASLt's words: columns lie one after the other. */
 typedef struct {
 	uint64_t m, n, k;
-	int transpose_a, transpose_b;
-	int64_t lda, ldb, ldc;
-	int32_t batch;
-	int64_t stride_a, stride_b, stride_c;
-	int accumulate;
+	int transpose; /* a */
 	int compute; /* a cublasComputeType_t */
 	CUdeviceptr a, b, c;
 } driver_shape;

@@ -12,12 +12,11 @@ enum { SUCCESS = 0, NOT_INITIALIZED = 1, INVALID_VALUE = 7, EXECUTION_FAILED = 1
 
 typedef struct {
 	int compute;
-	int32_t transpose[2];
+	int32_t transpose; /* of A */
 } operation;
 typedef struct {
 	uint64_t rows, columns;
-	int64_t ld, stride;
-	int32_t batch;
+	int64_t ld;
 } layout;
 typedef struct {
 	uint64_t workspace;
@@ -76,9 +75,9 @@ int cublasLtMatmulDescDestroy(void *o) {
 	return SUCCESS;
 }
 int cublasLtMatmulDescSetAttribute(void *o, int attribute, const void *value, size_t bytes) {
-	if (attribute < 3 || attribute > 4 || bytes != 4)
+	if (attribute != 3 || bytes != 4)
 		return INVALID_VALUE;
-	memcpy(&((operation *)o)->transpose[attribute - 3], value, bytes);
+	memcpy(&((operation *)o)->transpose, value, bytes);
 	return SUCCESS;
 }
 
@@ -86,22 +85,12 @@ int cublasLtMatrixLayoutCreate(void **made, int type, uint64_t rows, uint64_t co
 	if (type != 0 || ld < (int64_t)rows)
 		return INVALID_VALUE;
 	layout *l = malloc(sizeof *l);
-	*l = (layout){rows, columns, ld, 0, 1};
+	*l = (layout){rows, columns, ld};
 	*made = l;
 	return SUCCESS;
 }
 int cublasLtMatrixLayoutDestroy(void *l) {
 	free(l);
-	return SUCCESS;
-}
-int cublasLtMatrixLayoutSetAttribute(void *made, int attribute, const void *value, size_t bytes) {
-	layout *l = made;
-	if (attribute == 5 && bytes == 4)
-		memcpy(&l->batch, value, bytes);
-	else if (attribute == 6 && bytes == 8)
-		memcpy(&l->stride, value, bytes);
-	else
-		return INVALID_VALUE;
 	return SUCCESS;
 }
 
@@ -136,9 +125,8 @@ int cublasLtMatmulAlgoGetHeuristic(void *h, void *o, void *la, void *lb, void *l
 	*found = 0;
 	if (!h || lc != ld || most < 3 || p->reduction != 0 || p->workspace < WORKSPACE)
 		return NOT_SUPPORTED;
-	uint64_t k = op->transpose[0] ? a->rows : a->columns;
-	if ((op->transpose[0] ? a->columns : a->rows) != c->rows || (op->transpose[1] ? b->columns : b->rows) != k ||
-		(op->transpose[1] ? b->rows : b->columns) != c->columns || a->batch != c->batch || b->batch != c->batch)
+	uint64_t k = op->transpose ? a->rows : a->columns;
+	if ((op->transpose ? a->columns : a->rows) != c->rows || b->rows != k || b->columns != c->columns)
 		return INVALID_VALUE;
 	for (*found = 0; *found < 3; ++*found) {
 		choice *each = &choices[*found];
@@ -163,7 +151,7 @@ int cublasLtMatmulAlgoConfigGetAttribute(const algorithm *algo, int attribute, v
    order of k. Columns lie one after the other. */
 typedef struct {
 	const float *a, *b;
-	float *c, beta;
+	float *c;
 	operation o;
 	layout la, lb, lc;
 } product;
@@ -180,29 +168,24 @@ static float rounded(float x, int compute) {
 
 static void compute(void *data) {
 	const product *p = data;
-	int64_t m = p->lc.rows, n = p->lc.columns, k = p->o.transpose[0] ? p->la.rows : p->la.columns;
+	int64_t m = p->lc.rows, n = p->lc.columns, k = p->o.transpose ? p->la.rows : p->la.columns;
 	int mixes = fault("mixes"), place = fault("place"), loses = fault("loses");
-	for (int64_t batch = 0; batch < p->lc.batch; batch++) {
-		const float *a = p->a + batch * p->la.stride, *b = p->b + batch * p->lb.stride;
-		float *c = p->c + batch * p->lc.stride;
-		for (int64_t j = 0; j < n; j++)
-			for (int64_t i = 0; i < m; i++) {
-				float sum = 0;
-				for (int64_t l = 0; l < k; l++) {
-					float x = p->o.transpose[0] ? a[l + i * p->la.ld] : a[i + l * p->la.ld];
-					float y = p->o.transpose[1] ? b[j + l * p->lb.ld] : b[l + j * p->lb.ld];
-					sum += rounded(x, p->o.compute) * rounded(y, p->o.compute);
-				}
-				float *to = &c[i + j * p->lc.ld];
-				if (mixes && j > 0) /* what is not zero of one record in another's numbers */
-					sum += 1e-30f * to[-p->lc.ld];
-				if (place && j % 16 > 7) /* other roundings in another part of a tile */
-					sum *= 1 + 0x1p-23f;
-				if (loses && sum != sum)
-					sum = 0;
-				*to = p->beta == 0 ? sum : p->beta * *to + sum;
+	for (int64_t j = 0; j < n; j++)
+		for (int64_t i = 0; i < m; i++) {
+			float sum = 0;
+			for (int64_t l = 0; l < k; l++) {
+				float x = p->o.transpose ? p->a[l + i * p->la.ld] : p->a[i + l * p->la.ld];
+				sum += rounded(x, p->o.compute) * rounded(p->b[l + j * p->lb.ld], p->o.compute);
 			}
-	}
+			float *to = &p->c[i + j * p->lc.ld];
+			if (mixes && j > 0) /* what is not zero of one record in another's numbers */
+				sum += 1e-30f * to[-p->lc.ld];
+			if (place && j % 16 > 7) /* other roundings in another part of a tile */
+				sum *= 1 + 0x1p-23f;
+			if (loses && sum != sum)
+				sum = 0;
+			*to = sum;
+		}
 }
 
 int cublasLtMatmul(void *made, void *o, const float *alpha, void *a, void *la, void *b, void *lb, const float *beta,
@@ -212,12 +195,12 @@ int cublasLtMatmul(void *made, void *o, const float *alpha, void *a, void *la, v
 	for (int i = 0; i < 4; i++)
 		if ((uint64_t)operands[i] % algo->data[1 + i])
 			return INVALID_VALUE;
-	if (algo->data[0] != 3 || *alpha != 1 || c != d || lc != ld || !workspace || bytes < WORKSPACE)
+	if (algo->data[0] != 3 || *alpha != 1 || *beta != 0 || c != d || lc != ld || !workspace || bytes < WORKSPACE)
 		return NOT_SUPPORTED;
 	int status = 0;
 	if (fault("at once") && (h->capturing(stream, &status) || status))
 		return EXECUTION_FAILED;
 	product *p = malloc(sizeof *p); /* kept: a graph may compute it again */
-	*p = (product){a, b, c, *beta, *(operation *)o, *(layout *)la, *(layout *)lb, *(layout *)lc};
+	*p = (product){a, b, c, *(operation *)o, *(layout *)la, *(layout *)lb, *(layout *)lc};
 	return h->launch(stream, compute, p) ? EXECUTION_FAILED : SUCCESS;
 }
