@@ -295,8 +295,9 @@ func TestCurve(t *testing.T) {
 		}
 	}
 
-	if said(t, "budget curve --sampling shuffle --records 60 --lot 6 --noise 40 --steps 20 --out shuffled.svg"); !bytes.Contains(contents(t, "shuffled.svg"), []byte("shuffle, rate 0.1, noise 40")) {
-		t.Error("the picture does not say how lots are drawn")
+	shown := said(t, "budget curve --sampling shuffle --records 60 --lot 6 --noise 40 --steps 20 --out shuffled.svg")
+	if !strings.HasPrefix(shown, "wrote shuffled.svg: ") || strings.Count(shown, "\n") != 1+len(accountant.Names()) || !bytes.Contains(contents(t, "shuffled.svg"), []byte("shuffle, rate 0.1, noise 40")) {
+		t.Errorf("the picture does not say how lots are drawn, or this is all that is shown:\n%s", shown)
 	}
 	v := answer(t, run+" --steps 7 --out c.csv")
 	if at := v["at"].([]any); len(at) != 7 || at[0] != 1.0 || at[6] != 7.0 {

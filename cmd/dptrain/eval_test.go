@@ -51,7 +51,7 @@ func TestEvalOnAGPU(t *testing.T) {
 func TestEvalLeavesTrainingRecordsAlone(t *testing.T) {
 	inWorkshop(t)
 	got := answer(t, brief+" --steps 2 --noise 2 --delta 1e-5 --out tested")
-	if again := answer(t, "eval tested"); again["accuracy"] != got["test_accuracy"] || again["examples"] != 400.0 {
+	if again := answer(t, "eval tested"); again["accuracy"] != got["test_accuracy"] || again["examples"] != 400.0 || again["model"] != "logistic" || again["data"] != "people.csv" {
 		t.Errorf("eval says %v, train said %v", again, got["test_accuracy"])
 	}
 	if shown := strings.Join(strings.Fields(said(t, "eval tested")), " "); shown != fmt.Sprintf("accuracy %.2f%% loss %.4f examples 400", 100*got["test_accuracy"].(float64), got["test_loss"]) {

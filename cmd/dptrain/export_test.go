@@ -42,9 +42,9 @@ func TestExport(t *testing.T) {
 	if again := answer(t, "eval run --data test.csv"); again["loss"] != scored["loss"] || again["accuracy"] != scored["accuracy"] {
 		t.Errorf("exported weights score %v, the run's own %v", again, scored)
 	}
-	shown := said(t, "export run --format onnx --out model.onnx")
+	shown := said(t, "export run --format onnx --out run/model.onnx")
 	got = answer(t, "export run --format onnx --out model.onnx")
-	if want := fmt.Sprintf("model logistic format onnx file model.onnx (%v bytes)", got["bytes"]); strings.Join(strings.Fields(shown), " ") != want {
+	if want := fmt.Sprintf("model logistic format onnx file run/model.onnx (%v bytes)", got["bytes"]); strings.Join(strings.Fields(shown), " ") != want {
 		t.Errorf("export shows\n%s, want %s", shown, want)
 	}
 	if info, err := os.Stat("model.onnx"); err != nil || float64(info.Size()) != got["bytes"] {

@@ -126,6 +126,7 @@ func TestMetricsNeverSayLess(t *testing.T) {
 		var p struct {
 			Lot     int
 			Epsilon float64
+			Rate    float64 `json:"learning_rate"`
 		}
 		if err := json.Unmarshal(line, &p); err != nil {
 			t.Fatal(err)
@@ -134,6 +135,9 @@ func TestMetricsNeverSayLess(t *testing.T) {
 		cost, err := accountant.Epsilon(plan.History(), 1e-5, "rdp")
 		if err != nil {
 			t.Fatal(err)
+		}
+		if p.Rate != 0.5 {
+			t.Errorf("lot %d: learning rate %v", p.Lot, p.Rate)
 		}
 		if p.Epsilon < cost.Epsilon*(1-1e-12) {
 			t.Errorf("lot %d: %v stands there, %v was spent", p.Lot, p.Epsilon, cost.Epsilon)

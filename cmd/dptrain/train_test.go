@@ -76,11 +76,17 @@ func TestTrainLeavesWhatItPromises(t *testing.T) {
 	}
 }
 
-// What run.json says of a run is what was asked for.
+// What run.json says of a run, and a dry run before it, is what was asked for.
 func TestRunIsTheOneAskedFor(t *testing.T) {
 	inWorkshop(t)
-	got := answer(t, strings.Replace(brief, "logistic", "mlp:6", 1)+` --steps 3 --noise 2 --delta 1e-5 --clip 0.5 --clipping per-layer --allocation dimension --validation-split 0.1 --microbatch 50
-		--optimizer adamw:weight-decay=0.01 --decay-of matrices --lr 0.125 --lr-of fc2=2 --schedule warmup:2 --ema 0.5 --threads 1 --device cpu --out run`)
+	line := strings.Replace(brief, "logistic", "mlp:6", 1) + ` --steps 3 --noise 2 --delta 1e-5 --clip 0.5 --clipping per-layer --allocation dimension --validation-split 0.1 --microbatch 50
+		--optimizer adamw:weight-decay=0.01 --decay-of matrices --lr 0.125 --lr-of fc2=2 --schedule warmup:2 --ema 0.5 --threads 1 --device cpu --out run`
+	seen, got := answer(t, line+" --dry-run"), answer(t, line)
+	for _, key := range []string{"data", "model", "parameters", "records", "unit", "steps", "expected_lot", "microbatch", "delta", "accountant", "adjacency", "secure", "noise_multiplier", "validation_records", "validation_noise", "device"} {
+		if seen[key] != got[key] {
+			t.Errorf("%s is foreseen as %v, and was %v", key, seen[key], got[key])
+		}
+	}
 	for key, want := range map[string]any{"accountant": "rdp", "adjacency": "add-or-remove-one", "unit": "example", "noise_multiplier": 2, "delta": 1e-5, "sampling": "poisson",
 		"rate": 200. / 3600, "records": 3600, "expected_lot": 200, "microbatch": 50, "steps": 3, "clip": 0.5, "clipping": "per-layer", "allocation": "dimension", "optimizer": "adamw:weight-decay=0.01",
 		"decay_of": "matrices", "learning_rate": 0.125, "lr_of": "fc2=2", "schedule": "warmup:2", "ema": 0.5, "device": "cpu", "threads": 1, "test_examples": 400, "test_labels": 400,
