@@ -91,7 +91,8 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 			t.Fatal(err)
 		}
-		if sum := sha256.Sum256(contents(t, filepath.Join(name, selectionFile))); got.LedgerHead != hex.EncodeToString(sum[:]) || got.Out != name || cost["unit"] != "example" || cost["settings"] != float64(len(p.Candidates)) {
+		if sum := sha256.Sum256(contents(t, filepath.Join(name, selectionFile))); got.LedgerHead != hex.EncodeToString(sum[:]) || got.Out != name || cost["unit"] != "example" || cost["settings"] != float64(len(p.Candidates)) ||
+			got.Data != "people.csv" || got.Model != "logistic" || got.Unit != "example" || got.Records != p.Records || p.Records != map[bool]int{true: 3200, false: 4000}[strings.Contains(flags, "split")] || got.Flags == "" || got.Runs != p.Runs {
 			t.Errorf("%s: head %s, folder %s, accounted as %v", name, got.LedgerHead, got.Out, cost)
 		}
 		v := answer(t, "eval "+name+" --data test.csv")

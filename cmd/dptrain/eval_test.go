@@ -80,6 +80,9 @@ func TestEvalLeavesTrainingRecordsAlone(t *testing.T) {
 	if _, stderr, code := dptrain("eval tested"); code != exitWrong || !strings.Contains(stderr, "--data names other data") {
 		t.Errorf("its data are gone: exit %d, %s", code, stderr)
 	}
+	if _, stderr, code := dptrain("eval tested --data people.csv"); code != exitWrong || strings.Contains(stderr, "names other data") {
+		t.Errorf("data that were named are gone: exit %d, %s", code, stderr)
+	}
 	os.Rename("moved.csv", "people.csv")
 	// Nor does run.json make an accuracy up.
 	var saved map[string]any

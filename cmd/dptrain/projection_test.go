@@ -65,9 +65,9 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 	if !strings.Contains(string(page), "2 principal directions, released with noise of 20") {
 		t.Error("the page does not tell of the first layer")
 	}
-	stdout, _, _ := dptrain(brief + " --steps 2 --noise 2 --project 1 --out few")
-	if !strings.Contains(stdout, "on 1 principal direction, released with noise of") {
-		t.Error(stdout)
+	stdout, stderr, _ := dptrain(brief + " --steps 2 --noise 2 --project 1 --out few")
+	if !strings.Contains(stdout, "on 1 principal direction, released with noise of") || !strings.Contains(stderr, "First 1 principal direction of the features: released once, ") {
+		t.Error(stdout, stderr)
 	}
 	budget := answer(t, brief+" --steps 100000 --noise 4 --stop-at-epsilon 1 --project 2 --out stopped")
 	if e := budget["epsilon"].(float64); e > 1 || e < 0.98 || budget["steps"].(float64) >= 100000 {

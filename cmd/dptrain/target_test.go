@@ -76,6 +76,9 @@ func TestRegression(t *testing.T) {
 			t.Errorf("eval%s: exit %d, %s", flags, code, stderr)
 		}
 	}
+	if shown := strings.Join(strings.Fields(said(t, "eval run")), " "); !strings.HasPrefix(shown, "RMSE "+report.Short(e)+" (hours) MAE "+report.Short(mae)+" R² ") || !strings.HasSuffix(shown, " examples 500") {
+		t.Errorf("eval shows %s", shown)
+	}
 	if stdout, _, _ := dptrain("eval run --quiet"); stdout != fmt.Sprintf("%.4g\n", e) {
 		t.Errorf("eval --quiet prints %q of %v", stdout, e)
 	}

@@ -34,6 +34,9 @@ func TestTune(t *testing.T) {
 		t.Errorf("lots %v", lots)
 	}
 	// The flags are train's.
+	if got["flags"] != rows[0].(map[string]any)["flags"] {
+		t.Errorf("of the best the flags are %v, and %v are shown", rows[0], got["flags"])
+	}
 	if _, stderr, code := dptrain("train --model logistic --accountant rdp --dry-run " + got["flags"].(string)); code != exitDone {
 		t.Errorf("train does not take the flags: %s", stderr)
 	}
