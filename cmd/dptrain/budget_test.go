@@ -9,12 +9,14 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/internal/report"
+	"gonum.org/v1/plot/plotter"
 )
 
 func TestBudgetEchoesItsInputs(t *testing.T) {
@@ -296,12 +298,33 @@ func TestCurve(t *testing.T) {
 	}
 
 	shown := said(t, "budget curve --sampling shuffle --records 60 --lot 6 --noise 40 --steps 20 --out shuffled.svg")
-	if !strings.HasPrefix(shown, "wrote shuffled.svg: ") || strings.Count(shown, "\n") != 1+len(accountant.Names()) || !bytes.Contains(contents(t, "shuffled.svg"), []byte("shuffle, rate 0.1, noise 40")) {
+	if !strings.HasPrefix(shown, "wrote shuffled.svg: ") || !strings.Contains(shown, "Shuffled batches are not amplified") || strings.Count(shown, "\n") != 1+len(accountant.Names()) || !bytes.Contains(contents(t, "shuffled.svg"), []byte("shuffle, rate 0.1, noise 40")) {
 		t.Errorf("the picture does not say how lots are drawn, or this is all that is shown:\n%s", shown)
 	}
 	v := answer(t, run+" --steps 7 --out c.csv")
 	if at := v["at"].([]any); len(at) != 7 || at[0] != 1.0 || at[6] != 7.0 {
 		t.Errorf("7 steps are drawn at %v", at)
+	}
+}
+
+// What is infinite, or nothing on a logarithmic axis, is not drawn; a line begins at 0.
+func TestPointsOfACurve(t *testing.T) {
+	free, spent := curve{Epsilon: []number{0, 0, 0}}, curve{Epsilon: []number{0, 2, number(math.Inf(1))}}
+	for _, test := range []struct {
+		inEpochs, logarithmic bool
+		want                  plotter.XYs
+	}{
+		{false, false, plotter.XYs{{X: 0, Y: 0}, {X: 1, Y: 0}, {X: 5, Y: 2}}},
+		{true, true, plotter.XYs{{X: 0.5, Y: 2}}},
+	} {
+		c := curves{At: []int{1, 5, 9}, Epochs: []float64{0.1, 0.5, 0.9}, inEpochs: test.inEpochs}
+		if got := c.points(spent, test.logarithmic); !slices.Equal(got, test.want) {
+			t.Errorf("%v, want %v", got, test.want)
+		}
+	}
+	c := curves{Curves: []curve{free, spent, {Epsilon: []number{1, 2, 8}}, {Epsilon: []number{3, 3, 4}}}}
+	if c.spread() != 2 || c.floor() != 4 {
+		t.Errorf("the last differ by %v, and the axis begins at %v", c.spread(), c.floor())
 	}
 }
 

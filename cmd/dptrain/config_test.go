@@ -88,7 +88,7 @@ func TestBudgetOfAPreset(t *testing.T) {
 	if err := os.WriteFile("kept.yaml", []byte("noise: 2\nsteps: 9\nstop-at-epsilon: 0.5\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for flags, want := range map[string]float64{"": 0.5, " --noise 3": 0.5, " --epsilon 1": 0, " --stop-at-epsilon 3": 3, " --epsilon 4 --stop-at-epsilon 3": 3} {
+	for flags, want := range map[string]float64{"": 0.5, " --noise 3": 0.5, " --init weights": 0.5, " --epsilon 1": 0, " --stop-at-epsilon 3": 3, " --epsilon 4 --stop-at-epsilon 3": 3} {
 		if s := settingsOf(t, "--config kept.yaml"+flags); s.stopAtEpsilon != want {
 			t.Errorf("of a file, with%s it stops at %v, want %v", flags, s.stopAtEpsilon, want)
 		}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -66,6 +67,12 @@ func TestRegression(t *testing.T) {
 	}
 	if got["target"] != "hours" || got["task"] != "tabular-regression" || got["test_accuracy"] != nil || got["learning_rate"] != 0.05 || got["confusion"] != nil {
 		t.Errorf("run.json says %v", got)
+	}
+	events, _ := filepath.Glob("run/tensorboard/*tfevents*")
+	for _, tag := range []string{"test/rmse", "test/mae", "test/r2", "test/loss"} {
+		if len(events) != 1 || !bytes.Contains(contents(t, events[0]), []byte(tag)) {
+			t.Errorf("no curve of %s is in %v", tag, events)
+		}
 	}
 	if again := answer(t, "eval run"); again["rmse"] != e || again["mae"] != mae || again["r2"] != got["test_r2"] || again["accuracy"] != nil {
 		t.Errorf("eval says %v, train said %v", again, got)

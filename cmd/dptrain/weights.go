@@ -44,7 +44,7 @@ func (j *job) initialised(build perexample.Build) (perexample.Build, error) {
 			return nil, wrong("--freeze %s: %s would keep numbers drawn at random, as --fresh has it start anew", s.freeze, p.Name())
 		}
 	}
-	if len(frozen) > 0 && !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return !weights.Belongs(p.Name(), frozen...) }) {
+	if !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return !weights.Belongs(p.Name(), frozen...) }) {
 		return nil, wrong("--freeze %s: nothing is left to train", s.freeze)
 	}
 	if err := j.alike(s.init); err != nil {
