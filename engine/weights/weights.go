@@ -156,8 +156,8 @@ func Layers(net *perexample.Network) []string {
 	return layers
 }
 
-// Whole are all parameters of a network of which some were trained, in its order: those
-// that [Freeze] left out are as they start.
+// Whole are all parameters of a network, as it is before [Freeze], of which some were
+// trained, in its order: the others are as they start.
 func Whole(build perexample.Build, trained []engine.Parameter) ([]engine.Parameter, error) {
 	net, err := build.For(1)
 	if err != nil {
