@@ -193,7 +193,7 @@ func (a *account) epsilonChart() *chart {
 		c.Lines = append(c.Lines, line{Style: style(each.accountant), Path: each.path(x, y)})
 	}
 	for _, each := range a.curves { // the one that counts lies on top
-		if each.why == "" && each.accountant == a.answer.Accountant {
+		if each.accountant == a.answer.Accountant {
 			c.Lines = append(c.Lines, line{Style: style(each.accountant) + " main", Path: each.path(x, y)})
 		}
 	}

@@ -43,5 +43,8 @@ func TestAxis(t *testing.T) {
 		if (middle-a.from)*(a.to-middle) <= 0 {
 			t.Errorf("%+v: %v lies outside", a, middle)
 		}
+		if n := len(a.ticks(numeral)); a.logarithmic != (n == 5) || n > 8 {
+			t.Errorf("%+v: %d ticks", a, n)
+		}
 	}
 }

@@ -119,6 +119,10 @@ func TestConfusionIsShaded(t *testing.T) {
 	says(t, "the page", page,
 		`<td class="hit heat10">50</td><td class="miss heat2" title="3 of class cat taken for dog">3</td><td class="right">94%</td>`,
 		`<td class="miss heat2" title="2 of class dog taken for cat">2</td><td class="hit heat10">45</td><td class="right">96%</td>`)
+	nearly := (&Run{summary: summary{Confusion: [][]int{{999, 1}, {0, 5}}}}).confusion()
+	if one, all := nearly.Rows[0].Right, nearly.Rows[1].Right; one != "99%" || all != "100%" {
+		t.Errorf("999 of 1000 are %s, and 5 of 5 are %s", one, all)
+	}
 }
 
 // Whatever was set is on the page, and what was not is not.

@@ -30,10 +30,10 @@ func TestPrivateRun(t *testing.T) {
 	history.Header.Unit, history.Header.Secure = "example", true
 	head := s.summary["ledger_head"].(string)
 	both := []string{bracket, "10⁻⁵", "add-or-remove-one", "one training example", "cryptographic generator", "95.00%", "digits-cnn trained on mnist",
-		"1 min 23 s", "linux/amd64", "momentum", "dptrain ledger verify ledger.jsonl --head " + head}
-	says(t, "the page", page, append(both, "below 1 / 60\u202f000 records", "60\u202f000 trained on", "ε over lots", `<td class="right">94%</td>`, `<td class="right">96%</td>`, "1\u202f000 releases, 1 run", ">cat<", ">dog<", "26\u202f010 weights", "1 March 2026",
+		"1 min 23 s", "linux/amd64", "momentum", "v1.0.0", "dptrain ledger verify ledger.jsonl --head " + head}
+	says(t, "the page", page, append(both, `<dt>test accuracy</dt><dd><span class="value">95.00%</span> <span class="note">on public data</span>`, "below 1 / 60\u202f000 records", "60\u202f000 trained on", "ε over lots", `<td class="right">94%</td>`, `<td class="right">96%</td>`, "1\u202f000 releases, 1 run", ">cat<", ">dog<", "26\u202f010 weights", "1 March 2026",
 		Statement(history, a), `aria-labelledby="cost-name cost-about"`, `aria-labelledby="accuracy-name accuracy-about"`)...)
-	says(t, "the card", card, append(both, "differential-privacy", markdown(Statement(history, a)))...)
+	says(t, "the card", card, append(both, "differential-privacy", "dptrain ledger epsilon ledger.jsonl --delta 1e-5 --accountant pld", markdown(Statement(history, a)))...)
 	silent(t, "the page", page, "role=\"alert\"", "NOT PRIVATE", "INSECURE", "Insecure", "anna", "secret-study")
 	silent(t, "the card", card, "NOT PRIVATE", "INSECURE", "anna", "secret-study")
 	for _, name := range accountant.Names() {
@@ -216,7 +216,7 @@ func TestLaplaceHasNoShare(t *testing.T) {
 	s.lots = []accountant.Spent{{Lot: l, Count: 3}}
 	s.summary["steps"], s.summary["accountant"] = 3, "rdp"
 	page, _ := s.written(t)
-	says(t, "the page", page, "dense (laplace)", "sum with noise.")
+	says(t, "the page", page, "dense (laplace)", "sum with noise.", "the gdp accountant is for Gaussian noise")
 	silent(t, "the page", page, `class="bar"`, "NaN")
 }
 
@@ -309,6 +309,9 @@ func TestRefused(t *testing.T) {
 		"negative count": {func(s *scene, dir string) { s.summary["confusion"] = [][]int{{1, -1}, {0, 1}} }, "a count is -1"},
 		"ragged matrix":  {func(s *scene, dir string) { s.summary["confusion"] = [][]int{{1}, {0, 1}} }, "a row has 1 counts"},
 		"accuracy":       {func(s *scene, dir string) { s.summary["test_accuracy"] = 1.5 }, "test_accuracy 1.5"},
+		"no share":       {func(s *scene, dir string) { s.summary["test_accuracy"] = -0.5 }, "test_accuracy -0.5"},
+		"no steps":       {func(s *scene, dir string) { s.summary["steps"] = -1 }, "-1 steps on "},
+		"no records":     {func(s *scene, dir string) { s.summary["records"] = -1 }, " on -1 records"},
 		"delta":          {func(s *scene, dir string) { s.summary["delta"] = 2 }, "delta 2"},
 		"accountant":     {func(s *scene, dir string) { s.summary["accountant"] = "mine" }, "mine"},
 		"metrics":        {func(s *scene, dir string) { s.metrics = "{\"lot\":1}\nrubbish\n" }, "metrics.jsonl: line 2"},
@@ -416,7 +419,7 @@ func TestRegression(t *testing.T) {
 	if n := strings.Count(page, `class="dot"`); n != 2 {
 		t.Errorf("%d dots of two points with an error", n)
 	}
-	says(t, "the card", card, "type: rmse", "value: 12.3456", "type: mae", "type: r_squared", "type: tabular-regression", `hours &lt;b\>\*`, "| R² | 0.25 |")
+	says(t, "the card", card, "type: rmse", "value: 12.3456", "type: mae", "type: r_squared", "type: tabular-regression", "Measured on public test data, which are not protected", `in the units of hours &lt;b\>\*, which lies between`, "| R² | 0.25 |")
 	for what, text := range map[string]string{"the page": page, "the card": card} {
 		silent(t, what, text, ">Accuracy<", "test accuracy", "| accuracy |", "0.00%", "Which classes are confused", "type: accuracy", "<b>")
 	}
@@ -449,6 +452,9 @@ func TestRegression(t *testing.T) {
 	for what, text := range map[string]string{"the page": page, "the card": card} {
 		silent(t, what+" of records held out", text, "nothing was measured", "itself private", "<b>", "accuracy on them")
 	}
+	s.summary["validation_deviation"] = 0
+	page, _ = s.written(t)
+	silent(t, "the page of a baseline", page, "of noise")
 
 	for key, value := range map[string]any{"test_rmse": -1, "target_bounds": []float64{1}} {
 		s := regressed()
