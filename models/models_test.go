@@ -454,7 +454,7 @@ func TestProjected(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := build.Check(); err != nil {
+		if _, err := build.Alone(); err != nil {
 			t.Error(err)
 		}
 		net, err := build(2)

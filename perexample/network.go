@@ -37,17 +37,11 @@ type Network struct {
 // called several times; starting values are taken from the first.
 type Build func(batch int) (*Network, error)
 
-// Check builds the network for two sizes of microbatch and refuses what Compile
+// Alone builds the network for two sizes of microbatch and refuses what Compile
 // refuses before it looks for gradients: what is no network of so many examples, and
-// one in which an example can change what is answered to another.
-func (b Build) Check() error {
-	_, err := b.Alone()
-	return err
-}
-
-// Alone is Check, and reports whether the network has an operation of which nobody knows
-// that it keeps examples apart, so that what it makes of one is to be asked of a microbatch
-// of that one alone.
+// one in which an example can change what is answered to another. It reports whether
+// the network has an operation of which nobody knows that it keeps examples apart, so
+// that what it makes of one is to be asked of a microbatch of that one alone.
 func (b Build) Alone() (bool, error) {
 	_, r, err := b.ofTwo()
 	return err == nil && r.unknown != nil, err
