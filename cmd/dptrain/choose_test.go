@@ -101,7 +101,7 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		}
 	}
 	stdout, stderr, _ := dptrain("ledger epsilon geometric --accountant zcdp")
-	if !strings.Contains(stdout, "geometric with mean 3, of 3 settings\n") || !strings.Contains(stderr, "the rdp accountant answers") {
+	if !strings.Contains(stdout, "geometric with mean 3, of 3 settings\nunit of privacy  example\n") || !strings.Contains(stderr, "the rdp accountant answers") {
 		t.Errorf("asked for zcdp: %s%s", stdout, stderr)
 	}
 	if _, stderr, code := dptrain(choice + " --out poisson"); code != exitWrong || !strings.Contains(stderr, "already holds") {

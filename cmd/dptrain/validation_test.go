@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/data"
 )
 
 func TestValidationIsInTheBudget(t *testing.T) {
@@ -98,6 +100,19 @@ func TestValidationOfUsersAndBaselines(t *testing.T) {
 	got = answer(t, baseline+" --steps 4 --validation-split 0.5 --out baseline")
 	if got["validation_deviation"] != 0.0 || got["validation_records"] != 200.0 {
 		t.Errorf("without privacy: %v records, deviation %v", got["validation_records"], got["validation_deviation"])
+	}
+}
+
+// Of many classes, and of what follows a text, run.json has no confusion matrix.
+func TestConfusionsThatAreKept(t *testing.T) {
+	for classes, kept := range map[int]bool{mostConfused: true, mostConfused + 1: false} {
+		for _, next := range []bool{false, true} {
+			var r result
+			r.tested(&engine.Evaluation{Labels: 1, Confusion: make([][]int, classes)}, &data.Task{Schema: data.Schema{Next: next}})
+			if (r.Confusion != nil) != (kept && !next) {
+				t.Errorf("of %d classes, of the next token %v: %d rows are kept", classes, next, len(r.Confusion))
+			}
+		}
 	}
 }
 

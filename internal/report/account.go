@@ -77,15 +77,15 @@ const secondMoments = "second moments"
 
 // apart parts a history into training lots and sums that were released beside
 // them, over all records of their own, where lots were drawn.
-func apart(h accountant.History) (training, beside accountant.History) {
-	training.Header, beside.Header = h.Header, h.Header
+func apart(h accountant.History) (training accountant.History, beside []accountant.Spent) {
+	training.Header = h.Header
 	sampled := slices.ContainsFunc(h.Spent, func(s accountant.Spent) bool { return s.Lot.Sampling.Policy != accountant.Every })
 	for _, spent := range h.Spent {
-		to := &training
+		to := &training.Spent
 		if lot := spent.Lot; lot.Sampling.Policy == accountant.Every && (sampled || lot.Queries[0].Group == secondMoments) {
 			to = &beside
 		}
-		to.Spent = append(to.Spent, spent)
+		*to = append(*to, spent)
 	}
 	return training, beside
 }
@@ -199,7 +199,7 @@ func Groups(h accountant.History) []Group {
 	_, _, gaussian := noiseMultipliers(h)
 	_, beside := apart(h)
 	for i := range groups {
-		if groups[i].Share /= all; !gaussian || len(beside.Spent) > 0 {
+		if groups[i].Share /= all; !gaussian || len(beside) > 0 {
 			groups[i].Share = math.NaN()
 		}
 	}

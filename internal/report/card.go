@@ -82,7 +82,7 @@ func (r *Run) Card() ([]byte, error) {
 func (r *Run) frontMatter() frontMatter {
 	s := &r.summary
 	f := frontMatter{Library: "dptrain", Task: s.Task, Tags: []string{"dptrain"}}
-	if r.account != nil && r.secure() {
+	if r.secure() {
 		f.Tags = append(f.Tags, "differential-privacy", "dp-sgd")
 	}
 	if metrics := r.metrics(); len(metrics) > 0 && s.Task != "" {

@@ -178,7 +178,7 @@ func (a *account) epsilonChart() *chart {
 	}
 	c := newChart("cost", x, y, numeral)
 	c.XLabel, c.YLabel = "lots", "ε"
-	if _, beside := apart(a.history); len(beside.Spent) > 0 {
+	if _, beside := apart(a.history); len(beside) > 0 {
 		c.XLabel = "releases"
 	}
 	c.Title = "ε over " + c.XLabel

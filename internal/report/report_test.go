@@ -90,7 +90,7 @@ func TestNoBound(t *testing.T) {
 	s = plain()
 	s.summary["accountant"], s.lots[0].Count = "gdp", 10
 	page, card = s.written(t)
-	says(t, "the page", page, `"warning-title">Approximate<`, "which may say less than was spent", "with ε ≈ ")
+	says(t, "the page", page, `"warning-title">Approximate<`, "which may say less than was spent", "with ε ≈ ", ", an approximation that may be too small")
 	silent(t, "the page", page, "Blind guessing")
 	says(t, "the card", card, "> **APPROXIMATE.**", "which may say less than was spent", "ε ≈ ")
 
@@ -216,7 +216,7 @@ func TestLaplaceHasNoShare(t *testing.T) {
 	s.lots = []accountant.Spent{{Lot: l, Count: 3}}
 	s.summary["steps"], s.summary["accountant"] = 3, "rdp"
 	page, _ := s.written(t)
-	says(t, "the page", page, "dense (laplace)", "sum with noise.", "the gdp accountant is for Gaussian noise")
+	says(t, "the page", page, "dense (laplace)", "sum with noise.", "the gdp accountant is for Gaussian noise", "rdp (Rényi, order ")
 	silent(t, "the page", page, `class="bar"`, "NaN")
 }
 
@@ -225,7 +225,7 @@ func TestLargeEpsilon(t *testing.T) {
 	s.lots = []accountant.Spent{{Lot: lot(1, 0.1), Count: 2}}
 	s.summary["steps"], s.summary["accountant"] = 2, "naive"
 	page, _ := s.written(t)
-	says(t, "the page", page, "<strong>100.00%</strong>")
+	says(t, "the page", page, "<strong>100.00%</strong>", "above 1000")
 	silent(t, "the page", page, "NaN", "+Inf")
 }
 

@@ -153,7 +153,7 @@ func Statement(h accountant.History, a accountant.Answer) string {
 	}
 	lines = append(lines,
 		fmt.Sprintf("The cost of all steps together was computed %s; the guarantee covers the release of every intermediate model.", computed(a.Accountant)))
-	for _, spent := range beside.Spent {
+	for _, spent := range beside {
 		over := "all records"
 		if n := spent.Lot.Sampling.Records; n > 0 {
 			over = fmt.Sprintf("%d records", n)
