@@ -65,8 +65,8 @@ func TestEvalLeavesTrainingRecordsAlone(t *testing.T) {
 	if stdout, stderr, code := dptrain("eval untested"); code != exitWrong || stdout != "" || !strings.Contains(stderr, "private") {
 		t.Errorf("no test data: exit %d, %s%s", code, stdout, stderr)
 	}
-	if v := answer(t, "eval untested --data test.csv"); v["examples"] != 400.0 {
-		t.Errorf("named test data: %v", v)
+	if _, stderr, code := dptrain("eval untested --data test.csv"); code != exitDone || strings.Contains(stderr, "PRIVATE") {
+		t.Errorf("named test data: exit %d, %s", code, stderr)
 	}
 	if _, stderr, code := dptrain("eval untested --data ./people.csv"); code != exitDone || !strings.Contains(stderr, "PRIVATE, do not publish") {
 		t.Errorf("the records that it was trained on: exit %d, %s", code, stderr)
@@ -117,6 +117,14 @@ func TestEvalStandardizesAsTrainDid(t *testing.T) {
 		}
 	}
 
+	scores, loss := cellsOf(t, said(t, "predict run --data mnist --data-dir . --scores")), 0.0
+	for i := range scores["class"] {
+		p, _ := strconv.ParseFloat(scores["probability:"+strconv.Itoa(i%10)][i], 64)
+		loss -= math.Log(p) / float64(len(scores["class"]))
+	}
+	if want := got["test_loss"].(float64); len(scores["class"]) != 6 || !(math.Abs(loss-want) <= 1e-5) {
+		t.Errorf("predict answers %d pictures at a loss of %v, train said %v", len(scores["class"]), loss, want)
+	}
 	if _, stderr, code := dptrain("train --resume run --steps 4 --standardize=false"); code != exitWrong || !strings.Contains(stderr, "standardize") {
 		t.Errorf("resumed with pixels as they are: exit %d, %s", code, stderr)
 	}

@@ -57,7 +57,7 @@ func TestExport(t *testing.T) {
 	}
 	for line, says := range map[string]string{
 		"export run --format onx --out m":        "onnx",
-		"export run":                             "--out",
+		"export run":                             "--out is missing",
 		"export":                                 "one folder",
 		"export nowhere --out m":                 "nowhere holds no model",
 		"export run --out run/model.safetensors": "the run's own",

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dptrain/dptrain/engine/data"
 )
 
 // cellsOf are the cells of a CSV text below its first line, by column.
@@ -29,6 +31,24 @@ func cellsOf(t *testing.T, text string) map[string][]string {
 		}
 	}
 	return columns
+}
+
+// What is no number is no answer.
+func TestNumbersThatAreNone(t *testing.T) {
+	b := built{Targets: 1, Schema: data.Schema{Target: "y", Bounds: map[string]data.Bounds{"y": {0, 90}}}}
+	r, err := b.reply(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		if cells, err := r.of(nil, []float32{float32(v)}); err != errNotFinite {
+			t.Errorf("%v is answered by %v, %v", v, cells, err)
+		}
+	}
+	b.Schema.Bounds = nil
+	if _, err := b.reply(false); err == nil || !strings.Contains(err.Error(), "bounds of none") {
+		t.Errorf("without limits: %v", err)
+	}
 }
 
 // said runs a command that prints no object.
