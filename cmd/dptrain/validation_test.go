@@ -133,4 +133,9 @@ func TestBareResult(t *testing.T) {
 			t.Errorf("%q, want %q", got, c.want)
 		}
 	}
+	var one strings.Builder
+	(&validated{ValidationAccuracy: &half, ValidationDeviation: 0.1, ValidationRecords: 1}).print(&one, "")
+	if want := "validation\t50.00% ± 10.00% (noise) on 1 private record held out; paid for\n"; one.String() != want {
+		t.Errorf("%q, want %q", &one, want)
+	}
 }
