@@ -198,7 +198,7 @@ func (n network) train(t *testing.T, open func(*plan.Program, optim.Optimizer) (
 func (n network) fill(m plan.Machine) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range len(m.Ticket()) / op.TicketWidth {
-		op.WriteTicket(m.Ticket()[i*op.TicketWidth:], i, 1)
+		op.WriteTicket(m.Ticket()[i*op.TicketWidth:], uint64(i), 1)
 	}
 	for i := range m.Input(0) {
 		switch v := n.example.Vocabulary; {

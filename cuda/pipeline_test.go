@@ -78,7 +78,7 @@ func (l lots) put(t testing.TB, m plan.Machine, rows []int, resident []int32, st
 	clear(m.Ticket())
 	for i, row := range rows {
 		if len(m.Ticket()) > 0 {
-			op.WriteTicket(m.Ticket()[i*op.TicketWidth:], row, step)
+			op.WriteTicket(m.Ticket()[i*op.TicketWidth:], uint64(row), step)
 		}
 		if resident != nil {
 			resident[i] = int32(row)

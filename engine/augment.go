@@ -23,8 +23,8 @@ type Augmentation struct {
 	//
 	// Name it in Config.Same, for Resume cannot tell one function from another.
 	//
-	// What r gives is public and follows from the example's row, the step and the view, as
-	// what is dropped by layer.Net.Dropout.
+	// What r gives is drawn anew for each view of each example in each lot, from the run's
+	// cryptographic generator, as what layer.Net.Dropout drops is.
 	Change func(view [][]float32, r *rand.Rand)
 }
 
@@ -84,17 +84,20 @@ func (v *viewer) spread(rows []int, weights []float32) {
 	}
 }
 
-// change makes one view of the example in a row of the whole data set, at a step.
-func (v *viewer) change(example [][]float32, row, step, number int) (err error) {
+// changeWords is how many words a view is changed by.
+const changeWords = 4
+
+// change makes one view of an example.
+func (v *viewer) change(example [][]float32, words []uint64) (err error) {
 	defer func() {
 		// What the panic says is not passed on: it may quote the example.
 		if recover() != nil {
 			err = fmt.Errorf("augmentation: its function panicked on an example; try it on public ones")
 		}
 	}()
-	binary.LittleEndian.PutUint64(v.seed[0:], uint64(row))
-	binary.LittleEndian.PutUint64(v.seed[8:], uint64(step))
-	binary.LittleEndian.PutUint64(v.seed[16:], uint64(number))
+	for i, word := range words {
+		binary.LittleEndian.PutUint64(v.seed[8*i:], word)
+	}
 	v.words.Seed(v.seed)
 	v.Change(example, v.rand)
 	return nil
@@ -102,22 +105,26 @@ func (v *viewer) change(example [][]float32, row, step, number int) (err error) 
 
 // augment changes what was read of the records in the microbatch. A slot that a record
 // does not fill stays as it is: nothing in it can be worse than what the record holds.
-func (r *Run) augment(rows []int) error {
+func (r *Run) augment(views int) error {
 	v, b := r.viewer, &r.batch
 	if v.Change == nil {
 		return nil
 	}
+	words := b.words[:views*changeWords]
+	if err := r.vary(words, changeWords, varyChange); err != nil {
+		return err
+	}
 	if v.view == nil {
 		v.view = make([][]float32, len(b.used))
 	}
-	for s, row := range rows {
+	for s := range views {
 		if b.weights != nil && b.weights[s] == 0 {
 			continue
 		}
 		for k, size := range b.sizes {
 			v.view[k] = b.used[k][s*size : (s+1)*size : (s+1)*size]
 		}
-		if err := v.change(v.view, data.Origin(r.config.Train, row), r.step, s%v.each()); err != nil {
+		if err := v.change(v.view, words[s*changeWords:][:changeWords]); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/models/layer"
+	"github.com/dptrain/dptrain/noise"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
 )
@@ -38,11 +39,11 @@ func revealing(size int, rate float64) perexample.Build {
 	}
 }
 
-// A record adds the same to a lot's sum, to the bit, whatever other records are in
-// the lot and in whatever microbatch: of all lots of the run, with records of
-// powers of two, each element of the sum tells exactly which records' masks let
-// theirs through, and that must be op.Dropout's word for their rows and the step.
-func TestMasksFollowTheRowAndTheStep(t *testing.T) {
+// A record adds the same to a lot's sum, to the bit, in whatever microbatch: of all lots
+// of the run, with records of powers of two, each element of the sum tells exactly which
+// records' masks let theirs through, and that must be op.Dropout's word for what the run's
+// generator drew for them.
+func TestMasksAreDrawnForEachExample(t *testing.T) {
 	const records, size = 20, 33
 	bit := func(i, k, j int) float32 { return float32(uint32(1) << i) }
 	seen := map[bool]int{}
@@ -72,14 +73,14 @@ func TestMasksFollowTheRowAndTheStep(t *testing.T) {
 					t.Fatal(err)
 				}
 				want := make([]float64, size)
-				for _, record := range drawn {
+				for k, record := range drawn {
 					rows, share := dealt(r, record)
 					for i, row := range rows {
 						if share[i] == 0 {
 							continue
 						}
 						for j := range want {
-							stays := stays(1, 1, 0.5, row, lot, j)
+							stays := stays(t, r, 0.5, k*len(rows)+i, lot, j)
 							seen[stays]++
 							if stays {
 								want[j] += 2 * float64(share[i]) * float64(uint32(1)<<row)
@@ -118,12 +119,17 @@ func fromZero(t *testing.T, r *Run) {
 	}
 }
 
-// stays looks one element's word up, by op's words alone.
-func stays(seed uint64, layer uint32, rate float64, row, step, element int) bool {
+// stays looks up, by op's words alone, what revealing's mask makes of one element in a slot of the lot.
+func stays(t *testing.T, r *Run, rate float64, slot, step, element int) bool {
+	t.Helper()
+	var drawn [1]uint64
+	if err := r.source.Uint64s(drawn[:], noise.Stream{Purpose: noise.Variation, Lot: uint64(step)}, uint64(slot)); err != nil {
+		t.Fatal(err)
+	}
 	var ticket [op.TicketWidth]float32
-	op.WriteTicket(ticket[:], row, step)
+	op.WriteTicket(ticket[:], drawn[0]>>16, step)
 	c1, c2, c3, _ := op.Counter(ticket[:])
-	d := op.Dropout{Rate: rate, Seed: seed, Layer: layer}
+	d := op.Dropout{Rate: rate, Seed: 1, Layer: 1}
 	k0, k1 := d.Key()
 	var words [4]uint32
 	words[0], words[1], words[2], words[3] = op.Philox(uint32(element/4), c1, c2, c3, k0, k1)
@@ -211,7 +217,7 @@ func TestResumeGoesOnWithTheStepsMasks(t *testing.T) {
 		for j, w := range weights(t, r) {
 			want := 0.0
 			for row := range records {
-				if stays(1, 1, 0.5, row, step, j) {
+				if stays(t, r, 0.5, row, step, j) {
 					want += 2 * float64(uint32(1)<<row)
 				}
 			}

@@ -24,9 +24,7 @@ type mechanism struct {
 
 // Adjacency says how two data sets may differ that a run of lots drawn so keeps from being
 // told apart: by a record more or less; where lots have a fixed size, by another record in
-// the place of one; where they are shuffled, by a record that is blanked. The rows of a
-// record that is missing count as empty: the others keep their numbers, by which it is drawn
-// what layer.Net.Dropout drops and how an [Augmentation] changes them.
+// the place of one; where they are shuffled, by a record that is blanked.
 func Adjacency(p sample.Policy) accountant.Adjacency {
 	switch p {
 	case sample.PolicyFixed:

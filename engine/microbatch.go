@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/op"
 )
 
@@ -20,6 +19,7 @@ type microbatch struct {
 	ticket  []float32   // the machine's; nil where the network takes none
 	output  []float32   // the machine's; nil where it keeps none
 	losses  []float32   // the machine's; nil where it keeps none
+	words   []uint64    // that decide what varies; nil where nothing does
 	example []Example   // of one record
 }
 
@@ -34,6 +34,9 @@ func (r *Run) newMicrobatch() {
 	b.used = make([][]float32, len(b.inputs))
 	b.weights, b.ticket = r.machine.RecordWeights(), r.machine.Ticket()
 	b.output, b.losses = r.machine.Output(), r.machine.Losses()
+	if b.ticket != nil || r.viewer.Change != nil {
+		b.words = make([]uint64, changeWords*len(b.rows))
+	}
 	b.example = make([]Example, r.slots())
 	for i := range b.example {
 		b.example[i].Columns = make([][]float32, len(b.inputs))
@@ -82,7 +85,9 @@ func (r *Run) fill(n int, rows []int32) error {
 		clear(b.weights[n*per:])
 	}
 	if b.ticket != nil {
-		r.tickets(b.rows[:n*per])
+		if err := r.tickets(n * per); err != nil {
+			return err
+		}
 	}
 	if rows != nil {
 		for i, row := range b.rows[:n*per] {
@@ -97,18 +102,20 @@ func (r *Run) fill(n int, rows []int32) error {
 	if err := r.config.Train.Read(b.used, b.rows[:n*per]); err != nil {
 		return fmt.Errorf("training data: %w", err)
 	}
-	return r.augment(b.rows[:n*per])
+	return r.augment(n * per)
 }
 
-// tickets tells the machine the step and a row for each view of an example, which no other
-// view has. That row is the same whatever the lot holds and whichever examples were held
-// out, which op.Dropout relies on.
-func (r *Run) tickets(rows []int) {
-	clear(r.batch.ticket)
-	for i, row := range rows {
-		row = data.Origin(r.config.Train, row)*r.viewer.each() + i%r.viewer.each()
-		op.WriteTicket(r.batch.ticket[i*op.TicketWidth:], row, r.step)
+// tickets draws the masks of so many views of examples.
+func (r *Run) tickets(views int) error {
+	b := &r.batch
+	if err := r.vary(b.words[:views], 1, varyMasks); err != nil {
+		return err
 	}
+	clear(b.ticket)
+	for i, word := range b.words[:views] {
+		op.WriteTicket(b.ticket[i*op.TicketWidth:], word>>16, r.step)
+	}
+	return nil
 }
 
 // weigh hands every record's factor to the machine: 0 for padding.

@@ -30,7 +30,7 @@ func deal(t *testing.T, net *perexample.Network, row int) {
 	}
 	v := make([]float32, net.Batch*op.TicketWidth)
 	for i := range net.Batch {
-		op.WriteTicket(v[i*op.TicketWidth:], row+i, 3)
+		op.WriteTicket(v[i*op.TicketWidth:], uint64(row+i), 3)
 	}
 	if err := G.Let(net.Ticket, tensor.New(tensor.WithShape(net.Batch, op.TicketWidth), tensor.WithBacking(v))); err != nil {
 		t.Fatal(err)

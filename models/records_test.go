@@ -201,7 +201,7 @@ func TestWholeNetworksAreOneRecordAtATime(t *testing.T) {
 					copy(in, x.columns[k])
 				}
 				for i := range len(m.Ticket()) / op.TicketWidth {
-					op.WriteTicket(m.Ticket()[i*op.TicketWidth:], i, 3)
+					op.WriteTicket(m.Ticket()[i*op.TicketWidth:], uint64(i), 3)
 				}
 				weights := []float64{0.25, 0.75, 1, 0.5}
 				if each == 1 {

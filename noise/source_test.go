@@ -53,7 +53,7 @@ func TestKeyIsNotPrinted(t *testing.T) {
 
 func TestNoncesDiffer(t *testing.T) {
 	seen := map[[3]uint32]string{}
-	for _, p := range []Purpose{Release, Sampling} {
+	for _, p := range []Purpose{Release, Sampling, Variation} {
 		for _, lot := range []uint64{0, 1, 1 << 16, 1 << 31, 1 << 32, MaxLots - 1} {
 			for _, v := range []uint32{0, 1, 1 << 16, math.MaxUint32} {
 				for by := uniformSampler; by <= discreteSampler; by++ {
@@ -86,7 +86,7 @@ func TestLimits(t *testing.T) {
 		"past the last value": draw(ok, MaxValues-1),
 		"far past":            draw(ok, math.MaxUint64),
 		"no purpose":          draw(Stream{}, 0),
-		"unknown purpose":     draw(Stream{Purpose: 3}, 0),
+		"unknown purpose":     draw(Stream{Purpose: 4}, 0),
 		"lot":                 draw(Stream{Purpose: Release, Lot: MaxLots}, 0),
 		"uint64s":             s.Uint64s(make([]uint64, 2), ok, MaxValues-1),
 	} {

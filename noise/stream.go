@@ -2,7 +2,7 @@ package noise
 
 import "fmt"
 
-// Purpose says what a stream is for, so that noise and sampling never meet.
+// Purpose says what a stream is for, so that noise and choices never meet.
 type Purpose uint8
 
 const (
@@ -10,6 +10,8 @@ const (
 	Release Purpose = 1 + iota
 	// Sampling decides which records make a lot.
 	Sampling
+	// Variation decides how an example is seen: what is dropped of it, how it is changed.
+	Variation
 )
 
 // A Stream names one sequence of values of a Source. Streams that differ in any
@@ -53,8 +55,8 @@ const (
 func (s Stream) NormalsNonce() ([3]uint32, error) { return s.nonce(normalSampler) }
 
 func (s Stream) nonce(by sampler) ([3]uint32, error) {
-	if s.Purpose != Release && s.Purpose != Sampling {
-		return [3]uint32{}, fmt.Errorf("noise: stream of purpose %d: must be Release or Sampling", s.Purpose)
+	if s.Purpose < Release || s.Purpose > Variation {
+		return [3]uint32{}, fmt.Errorf("noise: stream of purpose %d: must be Release, Sampling or Variation", s.Purpose)
 	}
 	if s.Lot >= MaxLots {
 		return [3]uint32{}, fmt.Errorf("noise: lot %d: one key serves lots below 2^48; start a fresh Source", s.Lot)

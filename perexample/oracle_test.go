@@ -57,7 +57,7 @@ func (e examples) row(column, example int) []float32 {
 // ticket is that of an example.
 func ticket(example int) []float32 {
 	t := make([]float32, op.TicketWidth)
-	op.WriteTicket(t, 1<<25+example, 7)
+	op.WriteTicket(t, uint64(1<<25+example), 7)
 	return t
 }
 

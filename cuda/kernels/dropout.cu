@@ -29,7 +29,7 @@ __device__ __forceinline__ Words philox(unsigned c0, unsigned c1, unsigned c2, u
 	return Words{{c0, c1, c2, c3}};
 }
 
-// ticket_half gives a half of a row number or of a step, or notes that it is none.
+// ticket_half gives a half of what was drawn or of a step, or notes that it is none.
 __device__ __forceinline__ unsigned long long ticket_half(float v, bool &ok) {
 	ok = ok && v >= 0 && v < 16777216.0f;
 	return ok ? (unsigned long long)v : 0;

@@ -63,18 +63,6 @@ func (s *subset) Read(dst [][]float32, rows []int) error {
 	return s.of.Read(dst, t.rows)
 }
 
-// Origin is the row that an example of a subset has in the whole set, through any number of
-// subsets: it does not depend on which other rows were taken.
-func Origin(s Set, row int) int {
-	for {
-		sub, ok := s.(*subset)
-		if !ok {
-			return row
-		}
-		s, row = sub.of, sub.rows[row]
-	}
-}
-
 // concat is several sets, one after the other.
 type concat struct {
 	parts   []Set

@@ -278,26 +278,6 @@ func TestComposedSetsKeepTheirLists(t *testing.T) {
 	wantNumbered(t, both, []int{1, 6}, []int{1, 6})
 }
 
-func TestOrigin(t *testing.T) {
-	whole := numbered(t, 10, 0, nil)
-	sub, err := Subset(whole, []int{9, 4, 6})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rest, err := Subset(sub, []int{1, 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		s         Set
-		row, want int
-	}{{whole, 7, 7}, {sub, 0, 9}, {sub, 2, 6}, {rest, 0, 4}, {rest, 1, 6}} {
-		if got := Origin(c.s, c.row); got != c.want {
-			t.Errorf("row %d is row %d of the whole, want %d", c.row, got, c.want)
-		}
-	}
-}
-
 func TestBadPicturesAreRefused(t *testing.T) {
 	four := make([]byte, 4)
 	for _, c := range []struct {

@@ -11,20 +11,16 @@ import (
 // Dropout sets each element of x [B, …] to zero with probability Rate and divides
 // the others by 1−Rate (Srivastava et al. 2014), so that means stay. It reads its
 // masks off a public generator; a ticket [B, TicketWidth] says which masks: what
-// WriteTicket makes of an example's row number in the data set and the step.
+// WriteTicket makes of a number drawn for the example and of the step.
 //
 // Why a private step may use it: clipping bounds what a record adds to a sum as
-// long as the record's gradient is a function of that record and of public things.
-// The mask is: of Rate, Seed and Layer, of the step, and of the example's own row
-// number. It depends on no generator's state and not on the example's place in the
-// microbatch, so that one record more in a lot changes the mask of no other
-// (a mask drawn by place would change all that follow it, and a sum of bounded
-// contributions could then move by more than the bound). Neighbouring data sets are
-// taken as everywhere here, where the number of rows is public: a record that is
-// removed leaves its row empty, and the others keep their numbers; those that are
-// trained on beside held-out ones keep the numbers that they had among all.
-//
-// The masks are public, so they hide nothing, and no privacy is claimed for them.
+// long as the record's gradient does not depend on other records. The mask depends
+// on Rate, Seed and Layer, which are public, and on the example's own ticket. Tickets
+// come from the run's cryptographic generator, each independent of all others and of
+// the data. With a record more or less the other examples' tickets are as likely as
+// they were, whichever rows they are in then, so the two runs may be compared for
+// tickets that are the same, and differ in that record's gradient alone. No privacy is
+// claimed for masks.
 //
 // Evaluation leaves the operation out.
 type Dropout struct {
@@ -33,16 +29,16 @@ type Dropout struct {
 	Layer uint32 // tells layers of one network apart
 }
 
-// TicketWidth is how many numbers name an example's masks: row number and step,
+// TicketWidth is how many numbers name an example's masks: the one drawn and the step,
 // each in two halves of 24 bits, the lower first, which float32 holds exactly.
 const TicketWidth = 4
 
 const ticketHalf = 1 << 24
 
-// WriteTicket names the masks of the example in a row of the data set at a step,
+// WriteTicket names the masks of the example for which a number was drawn at a step,
 // both below 2^48.
-func WriteTicket(ticket []float32, row, step int) {
-	ticket[0], ticket[1] = float32(row%ticketHalf), float32(row/ticketHalf)
+func WriteTicket(ticket []float32, drawn uint64, step int) {
+	ticket[0], ticket[1] = float32(drawn%ticketHalf), float32(drawn/ticketHalf)
 	ticket[2], ticket[3] = float32(step%ticketHalf), float32(step/ticketHalf)
 }
 
@@ -56,8 +52,8 @@ func Counter(ticket []float32) (c1, c2, c3 uint32, ok bool) {
 		}
 		halves[i] = uint64(v)
 	}
-	row, step := halves[0]|halves[1]<<24, halves[2]|halves[3]<<24
-	return uint32(row), uint32(step), uint32(row>>32 | step>>32<<16), true
+	drawn, step := halves[0]|halves[1]<<24, halves[2]|halves[3]<<24
+	return uint32(drawn), uint32(step), uint32(drawn>>32 | step>>32<<16), true
 }
 
 // Key is the generator's: the seed, its upper half with the layer.

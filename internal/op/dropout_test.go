@@ -28,7 +28,7 @@ func TestPhiloxKnownAnswers(t *testing.T) {
 }
 
 // tickets are those of rows at a step.
-func tickets(step int, rows ...int) operand {
+func tickets(step int, rows ...uint64) operand {
 	x := operand{tensor.Shape{len(rows), TicketWidth}, nil}
 	for _, row := range rows {
 		var t [TicketWidth]float32
@@ -49,7 +49,7 @@ func ones(shape ...int) operand {
 	return x
 }
 
-func mask(t *testing.T, d Dropout, size, step int, rows ...int) []float64 {
+func mask(t *testing.T, d Dropout, size, step int, rows ...uint64) []float64 {
 	t.Helper()
 	return trial{d, []operand{ones(len(rows), size), tickets(step, rows...)}}.do(t).values
 }
@@ -62,7 +62,7 @@ func TestTicketsAreExact(t *testing.T) {
 	for _, row := range numbers {
 		for _, step := range numbers {
 			var ticket [TicketWidth]float32
-			WriteTicket(ticket[:], row, step)
+			WriteTicket(ticket[:], uint64(row), step)
 			c1, c2, c3, ok := Counter(ticket[:])
 			if !ok || int(c1)|int(c3&0xffff)<<32 != row || int(c2)|int(c3>>16)<<32 != step {
 				t.Errorf("row %d, step %d: counter %x %x %x, %v", row, step, c1, c2, c3, ok)
@@ -89,7 +89,7 @@ func TestMaskIsTheRowsOwn(t *testing.T) {
 	d := Dropout{Rate: 0.5, Seed: 9<<32 + 4, Layer: 2}
 	own := mask(t, d, size, 3, 1234)
 	for at := range 5 {
-		rows := []int{7, 8, 9, 10, 11}
+		rows := []uint64{7, 8, 9, 10, 11}
 		rows[at] = 1234
 		same(t, "mask beside others", cut(mask(t, d, size, 3, rows...), 5, at), own, 0)
 	}
@@ -122,9 +122,9 @@ func TestMaskIsTheRowsOwn(t *testing.T) {
 // 4e-9 (Chernoff), for each of 44 counts: a false alarm in 5 million.
 func TestMaskStatistics(t *testing.T) {
 	const rows, size = 200, 500
-	numbers := make([]int, rows)
+	numbers := make([]uint64, rows)
 	for i := range numbers {
-		numbers[i] = i
+		numbers[i] = uint64(i)
 	}
 	for _, rate := range []float64{0.1, 0.5, 0.75, 0.95} {
 		d := Dropout{Rate: rate, Seed: 1}

@@ -22,7 +22,7 @@ const (
 	Sum                   // the accumulator of vector Index
 	Output                // the network's answers
 	Losses                // each example's loss
-	Ticket                // what tells each example's row and the step, as op.WriteTicket writes it
+	Ticket                // what tells each example's masks, as op.WriteTicket writes it
 )
 
 // Buffer is a contiguous row-major float32 tensor.

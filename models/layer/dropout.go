@@ -10,9 +10,8 @@ import (
 // 0 to less than 1, and divides the others by 1 − rate (Srivastava et al. 2014).
 // Evaluation and exported models leave it out.
 //
-// What falls is drawn by a public generator from the network's seed, the layer, the
-// example's row in the data set and the step: an example's gradient stays a
-// function of the example and of what is public, whoever else is in its lot.
+// What falls is drawn anew for each example of each lot, from the run's cryptographic
+// generator: an example's gradient does not depend on who else is in the lot.
 func (n *Net) Dropout(x *G.Node, rate float64) *G.Node {
 	if !n.ready("dropout", x) || rate == 0 {
 		return x
