@@ -49,12 +49,12 @@ func newDeck(s data.Set, r Records) (*deck, error) {
 		d.count = (d.rows + d.per - 1) / d.per
 		return d, nil
 	}
-	users := data.Users(s)
+	users, err := data.Owners(s)
+	if err != nil {
+		return nil, fmt.Errorf("user-level records: %w", err)
+	}
 	if users == nil {
 		return nil, fmt.Errorf("user-level records: the data set does not say whose its examples are; name the column, or give data.NewTable the owners")
-	}
-	if len(users) != d.rows {
-		return nil, fmt.Errorf("user-level records: %d examples have %d owners; give one owner an example", d.rows, len(users))
 	}
 	if r.Examples == 0 {
 		return nil, fmt.Errorf("user-level records: say how many examples of a user may take part; the number is public and bounds the work a user makes")

@@ -34,10 +34,11 @@ func Subset(s Set, rows []int) (Set, error) {
 		}
 	}
 	sub := &subset{of: s, rows: slices.Clone(rows)}
-	if users := Users(s); users != nil {
-		if err := checkUsers(users, s.Len()); err != nil {
-			return nil, fmt.Errorf("subset: %w", err)
-		}
+	users, err := Owners(s)
+	if err != nil {
+		return nil, fmt.Errorf("subset: %w", err)
+	}
+	if users != nil {
 		sub.users = make([]int32, len(rows))
 		for i, r := range rows {
 			sub.users[i] = users[r]
@@ -87,9 +88,13 @@ func Concat(parts ...Set) (Set, error) {
 		if !slices.EqualFunc(p.Columns(), c.columns, Column.equal) {
 			return nil, fmt.Errorf("part %d has other columns than part 0; only sets of equal columns can be joined", i)
 		}
+		users, err := Owners(p)
+		if err != nil {
+			return nil, fmt.Errorf("part %d: %w", i, err)
+		}
 		total += p.Len()
 		c.ends = append(c.ends, total)
-		grouped = grouped || Users(p) != nil
+		grouped = grouped || users != nil
 	}
 	if grouped {
 		var err error

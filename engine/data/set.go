@@ -37,6 +37,15 @@ func Users(s Set) []int32 {
 	return nil
 }
 
+// Owners are Users, and an error where these cannot be the owners of the set's examples.
+func Owners(s Set) ([]int32, error) {
+	users := Users(s)
+	if users == nil {
+		return nil, nil
+	}
+	return users, checkUsers(users, s.Len())
+}
+
 // Task is what a network is to learn: examples to train on and to test with.
 type Task struct {
 	Name  string
@@ -90,10 +99,8 @@ func checkAll(s Set) error {
 		}
 		dst[k] = make([]float32, batch*c.Size())
 	}
-	if users := Users(s); users != nil {
-		if err := checkUsers(users, s.Len()); err != nil {
-			return err
-		}
+	if _, err := Owners(s); err != nil {
+		return err
 	}
 	rows := make([]int, 0, batch)
 	for first := 0; first < s.Len(); first += batch {

@@ -421,6 +421,9 @@ func TestCheckFindsSetsThatCannotBe(t *testing.T) {
 	if _, err := Subset(owned{table, table.columns, []int32{0, 1}}, []int{2}); err == nil || !strings.Contains(err.Error(), "2 owners") {
 		t.Errorf("a subset of three examples with two owners: %v", err)
 	}
+	if _, err := Concat(table, owned{table, table.columns, []int32{0, 1}}); err == nil || !strings.Contains(err.Error(), "part 1: ") || !strings.Contains(err.Error(), "2 owners") {
+		t.Errorf("three examples with two owners, joined: %v", err)
+	}
 }
 
 func BenchmarkRead(b *testing.B) {
