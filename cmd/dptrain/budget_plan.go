@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -144,6 +145,16 @@ func (p *planFlags) readSampling(plan *accountant.Plan) error {
 	return nil
 }
 
+// lotsOf is how many lots of an expected size so many epochs of some records are: the nearest
+// number, and at least one. A pass of shuffled lots that was begun is paid for whole.
+func lotsOf(epochs float64, policy accountant.Policy, records, lot float64) float64 {
+	lots := epochs * records / lot
+	if policy == accountant.Shuffle {
+		lots = epochs * math.Ceil(records/lot)
+	}
+	return max(1, math.Round(lots))
+}
+
 // lotsPerEpoch is how many lots draw each record once, on average.
 func lotsPerEpoch(s accountant.Sampling) float64 {
 	switch s.Policy {
@@ -174,7 +185,11 @@ func (p *planFlags) readSteps(plan *accountant.Plan) error {
 	case !(p.epochs > 0):
 		return wrong("--epochs %v is impossible: give a value above 0", p.epochs)
 	}
-	steps := max(1, math.Round(p.epochs*lotsPerEpoch(plan.Sampling))) // as train has it
+	records, lot := 1.0, cmp.Or(plan.Sampling.Rate, 1)
+	if p.given("lot") {
+		records, lot = float64(p.records), float64(p.lot)
+	}
+	steps := lotsOf(p.epochs, plan.Sampling.Policy, records, lot)
 	if steps > 1<<53 {
 		return wrong("--epochs %v is impossible: that is more than 2^53 lots", p.epochs)
 	}

@@ -50,6 +50,9 @@ func TestBudgetEchoesItsInputs(t *testing.T) {
 	if got := answer(t, "budget epsilon --lot 7000 --epochs 2.15 --noise 9"+rest)["steps"]; got != 18.0 {
 		t.Errorf("18.4 lots are %v, where train has 18", got)
 	}
+	if got := answer(t, "budget epsilon --delta 1e-5 --records 105 --lot 4 --epochs 2 --noise 9")["steps"]; got != 53.0 {
+		t.Errorf("52.5 lots are %v, where train has 53", got)
+	}
 	if got := answer(t, "budget epsilon --lot 7000 --epochs 2 --noise 9 --sampling shuffle"+rest)["steps"]; got != 18.0 {
 		t.Errorf("2 passes of 9 lots, the last one short, are %v steps", got)
 	}

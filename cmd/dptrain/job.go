@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
@@ -241,14 +242,11 @@ func (s *settings) lots(c *engine.Config) error {
 	if !(s.epochs > 0) || math.IsInf(s.epochs, 0) {
 		return wrong("--epochs %v: give a number above 0", s.epochs)
 	}
-	steps := math.Round(s.epochs * float64(n) / expected)
-	if c.Sampling == sample.PolicyShuffle { // a pass that was begun is paid for whole
-		steps = math.Round(s.epochs * sample.Event{Policy: c.Sampling, Lot: c.Lot, Records: n}.LotsPerEpoch())
-	}
+	steps := lotsOf(s.epochs, accountant.Policy(c.Sampling), float64(n), expected)
 	if steps > 1<<53 {
 		return wrong("--epochs %v: that is more than 2^53 lots", s.epochs)
 	}
-	c.Steps = max(1, int(steps))
+	c.Steps = int(steps)
 	return nil
 }
 
