@@ -25,14 +25,14 @@ func (w Workload) Operations() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	program, err := plan.Evaluation(network)
+	program, err := plan.LowerEvaluation(network)
 	if err != nil {
 		return 0, err
 	}
 	total := 0
 	for _, in := range program.Front {
 		passes := 3
-		if program.Buffers[program.Buffers[in.In[0]].Base].Role == plan.Input {
+		if program.Buffers[program.Buffers[in.In[0]].Base].Role == plan.RoleInput {
 			passes = 2
 		}
 		total += passes * forward(program, in)

@@ -26,11 +26,11 @@ const (
 // A private step is norms per record, clipping, the sum, noise and an update by SGD; a
 // plain one has neither norms nor noise, and every factor is 1.
 type Step struct {
-	machine plan.Machine
+	machine plan.Executable
 	columns [][]float32   // the batch
 	pipe    plan.Pipeline // nil where the host computes factors
 	bounds  []float64
-	tally   plan.Tally
+	tally   plan.LotCounts
 	clipper *clip.Clipper // nil: the step is plain
 	squared [][]float32
 	factors [][]float32 // the machine's, one slice a parameter
@@ -47,7 +47,7 @@ type Host struct {
 	Threads   int // of the CPU; 0: one a processor
 }
 
-func (h Host) machine(p *plan.Program, o optim.Optimizer) (plan.Machine, error) {
+func (h Host) machine(p *plan.Program, o optim.Optimizer) (plan.Executable, error) {
 	if h.GPU {
 		return cuda.New(p, o, false, cuda.Options{Ordinal: h.Ordinal, Precision: h.Precision})
 	}
@@ -69,19 +69,19 @@ func NewStep(w Workload, private bool, h Host) (*Step, error) {
 	if err != nil {
 		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
 	}
-	program = program.Started()
+	program = program.WithoutInitialValues()
 	debug.FreeOSMemory() // that the graph took
 	s := &Step{machine: machine, columns: w.columns(), batch: w.Batch, records: program.Records, release: plan.Release{
-		Source: noise.Seeded(1), Sigma: make([]float64, len(program.Vectors)),
+		Source: noise.Seeded(1), Sigma: make([]float64, len(program.Parameters)),
 		Scale: 1 / float64(w.Batch), Optimizer: sgd, Rate: 0.01,
 	}}
 	s.fill(0)
-	names := make([]string, len(program.Vectors))
-	for v, vector := range program.Vectors {
+	names := make([]string, len(program.Parameters))
+	for v, vector := range program.Parameters {
 		names[v] = vector.Name
-		s.factors = append(s.factors, machine.Factors(v))
+		s.factors = append(s.factors, machine.ClipFactors(v))
 		if private {
-			s.squared = append(s.squared, machine.Squared(v))
+			s.squared = append(s.squared, machine.SquaredNorms(v))
 			s.release.Sigma[v] = multiplier * bound
 			continue
 		}
@@ -117,7 +117,7 @@ func (s *Step) follow() (err error) {
 		s.bounds = s.clipper.Sensitivities()
 	}
 	s.pipe = p
-	return p.Follow(formula, s.batch, func(dst [][]float32, rows []int) error {
+	return p.Configure(formula, s.batch, func(dst [][]float32, rows []int) error {
 		for k, column := range s.columns {
 			width := len(column) / s.batch
 			for i, row := range rows {
@@ -138,7 +138,7 @@ func (w Workload) cut(private bool) (p *plan.Program, err error) {
 		p, err = w.program(private, p.Records/2)
 	}
 	if err == nil {
-		p.Thrift()
+		p.Rematerialize()
 	}
 	return p, err
 }
@@ -155,7 +155,7 @@ func (w Workload) program(private bool, records int) (*plan.Program, error) {
 	if network.Warning != "" {
 		return nil, fmt.Errorf("it is not computed with many records at once: %s", network.Warning)
 	}
-	return plan.Private(network, plan.Wanted{Norms: private})
+	return plan.LowerTraining(network, plan.Options{Norms: private})
 }
 
 // columns are a batch of normals, or of indices, and of labels.
@@ -219,7 +219,7 @@ func (s *Step) add() error {
 			return err
 		}
 	}
-	return s.machine.Add()
+	return s.machine.AddClippedSums()
 }
 
 // push leaves the batch to a device that computes factors itself.
@@ -236,7 +236,7 @@ func (s *Step) Wait() error {
 	if s.pipe == nil {
 		return nil
 	}
-	return s.pipe.Tally(&s.tally)
+	return s.pipe.FinishLot(&s.tally)
 }
 
 // clip hands every parameter the factors of the one group.

@@ -205,7 +205,7 @@ func trained(t *testing.T, w Workload, private bool, h Host, steps int) (weights
 	if err := s.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.machine.Sync(); err != nil {
+	if err := s.machine.SyncState(); err != nil {
 		t.Fatal(err)
 	}
 	for _, v := range s.machine.State().Weights {

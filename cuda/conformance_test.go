@@ -10,7 +10,7 @@ import (
 	"github.com/dptrain/dptrain/internal/plan/plantest"
 )
 
-func backend(p *plan.Program, o optim.Optimizer, average bool, _ int) (plan.Machine, error) {
+func backend(p *plan.Program, o optim.Optimizer, average bool, _ int) (plan.Executable, error) {
 	return New(p, o, average, Options{})
 }
 

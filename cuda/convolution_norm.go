@@ -34,7 +34,7 @@ func (c *compiler) convNorms(f op.ConvWeight, s op.SquaredNorms, k call) bool {
 		return false
 	}
 	if s.Method != op.Gram {
-		c.mixed(op.Mixed{Parts: &[]op.Part{{Form: f}}, Size: f.Size(), Records: s.Records}, k)
+		c.mixed(op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: f}}, Size: f.Size(), Records: s.Records}, k)
 		return true
 	}
 	rows := k.size(1) / v.O / s.Records

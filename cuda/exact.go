@@ -19,7 +19,7 @@ var exactMemory = 64 << 20
 // other in float32, each for all records of a microbatch, and what its roundings may leave
 // of them, and of the other records meanwhile, is added; plans have another way for a single
 // one.
-func (c *compiler) mixed(s op.Mixed, k call) {
+func (c *compiler) mixed(s op.MultiUseNorms, k call) {
 	if t, ok := tiedUses(s, k); ok {
 		c.tiedNorms(t, s.Records, k)
 		return
@@ -27,7 +27,7 @@ func (c *compiler) mixed(s op.Mixed, k call) {
 	largest, terms, each := 0, 0, roundoff
 	for i, p := range *s.Parts {
 		largest = max(largest, p.Form.Size())
-		meet := p.At.Meeting(s.Size)
+		meet := p.Map.MaxMultiplicity(s.Size)
 		terms += newExactUse(s, i, 0, k).terms + c.meanwhile(s, i, k) + meet
 		if len(*s.Parts) > 1 || meet > 1 {
 			each = singleRoundoff
@@ -43,13 +43,13 @@ func (c *compiler) mixed(s op.Mixed, k call) {
 		records := min(at, s.Records-first)
 		for i, p := range *s.Parts {
 			u := newExactUse(s, i, first, k)
-			if i == 0 && p.At == nil {
+			if i == 0 && p.Map == nil {
 				c.build(u, records, sum)
 			} else {
 				c.build(u, records, view)
 				var first, from driver.Pointer
-				if p.At != nil {
-					places, of := op.Scatter{At: p.At, Size: s.Size}.Sources()
+				if p.Map != nil {
+					places, of := op.Scatter{At: p.Map, Size: s.Size}.Sources()
 					first, from = c.constant(places), c.constant(of)
 				}
 				c.launch("exact_add", blocks(records*s.Size), threads,
@@ -60,7 +60,7 @@ func (c *compiler) mixed(s op.Mixed, k call) {
 		}
 		c.launch("exact_squares", dim{uint32(chunks), uint32(records), 1}, threads, squares, sum, int32(s.Size), int32(chunk))
 		c.launch("exact_norms", blocks(records), threads,
-			k.out+driver.Pointer(4*first), squares, bound, operands, op.OperandShare, int32(records), int32(chunks))
+			k.out+driver.Pointer(4*first), squares, bound, operands, op.OperandNormShare, int32(records), int32(chunks))
 	}
 }
 
@@ -83,9 +83,9 @@ type exactUse struct {
 // Adding up n terms costs at most n+8 roundings of the sum of their sizes, and that is at
 // most √repeats·‖A‖‖Δ‖ where each element of A meets that many rows of Δ. Where there is
 // no A it is √n·‖Δ‖, and √(n·bag)·‖Δ‖ where a row of Δ is added for every index of a bag.
-func newExactUse(s op.Mixed, part, first int, k call) exactUse {
+func newExactUse(s op.MultiUseNorms, part, first int, k call) exactUse {
 	u := exactUse{form: (*s.Parts)[part].Form}
-	from, to := s.Inputs(part)
+	from, to := s.InputRange(part)
 	u.nd = k.size(to-1) / s.Records
 	u.delta = k.in[to-1] + driver.Pointer(4*first*u.nd)
 	if to-from == 2 {
@@ -108,14 +108,14 @@ func newExactUse(s op.Mixed, part, first int, k call) exactUse {
 		u.terms, repeats = u.na, u.na*f.Bag
 		u.bounding = 0
 	}
-	u.scale = math.Sqrt(float64(repeats * (*s.Parts)[part].At.Meeting(s.Size)))
+	u.scale = math.Sqrt(float64(repeats * (*s.Parts)[part].Map.MaxMultiplicity(s.Size)))
 	return u
 }
 
 // meanwhile is how many sums of others' rows a use's sum over all records adds, at most, to
 // what a record has added and another use takes back: each is rounded as coarsely as that is.
-func (c *compiler) meanwhile(s op.Mixed, part int, k call) int {
-	from, to := s.Inputs(part)
+func (c *compiler) meanwhile(s op.MultiUseNorms, part int, k call) int {
+	from, to := s.InputRange(part)
 	switch f := (*s.Parts)[part].Form.(type) {
 	case op.Product:
 		_, count := byRows(f.In, f.Out, k.size(to-1)/f.Out)

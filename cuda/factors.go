@@ -39,7 +39,7 @@ func table[T any](m *Machine, rows []T) (driver.Pointer, error) {
 // factorSteps turn squared norms into factors, and count; then the losses are added up.
 func (m *Machine) factorSteps(f clip.Formula) ([]step, error) {
 	p := m.pipe
-	laid := formula{GroupCount: int64(len(f.Groups)), VectorCount: int64(len(m.program.Vectors)),
+	laid := formula{GroupCount: int64(len(f.Groups)), VectorCount: int64(len(m.program.Parameters)),
 		Inverse: f.Inverse, Margin: f.Margin, Smallest: f.Smallest}
 	var groups []formulaGroup
 	var vectors []int32
@@ -51,7 +51,7 @@ func (m *Machine) factorSteps(f clip.Formula) ([]step, error) {
 		}
 	}
 	var squared, factors []uint64
-	for v := range m.program.Vectors {
+	for v := range m.program.Parameters {
 		factors = append(factors, uint64(m.factors[v].device))
 		if len(f.Groups) > 0 {
 			squared = append(squared, uint64(m.squared[v].device))
@@ -70,7 +70,7 @@ func (m *Machine) factorSteps(f clip.Formula) ([]step, error) {
 	c := &compiler{Machine: m, code: &code{}, name: "factors"}
 	command := bytesAt(p.command, m.rowsAt())
 	c.access = &access{reads: []span{command}, writes: []span{bytesAt(p.counts, 4*(2+p.groups))}}
-	for v := range m.program.Vectors {
+	for v := range m.program.Parameters {
 		c.access.writes = append(c.access.writes, m.factors[v].span())
 		if len(f.Groups) > 0 {
 			c.access.reads = append(c.access.reads, m.squared[v].span())

@@ -16,7 +16,7 @@ import (
 
 // factored is what the device makes of records' squared norms, more of which follow: the
 // factors of each vector, and the counts.
-func factored(t *testing.T, n network, f clip.Formula, bounds []float64, squared [][]float32, records int) (factors [][]float32, counts plan.Tally) {
+func factored(t *testing.T, n network, f clip.Formula, bounds []float64, squared [][]float32, records int) (factors [][]float32, counts plan.LotCounts) {
 	t.Helper()
 	program, _ := n.compiled(t)
 	made, err := New(program, optim.Optimizer{Kind: optim.KindSGD}, false, Options{})
@@ -31,7 +31,7 @@ func factored(t *testing.T, n network, f clip.Formula, bounds []float64, squared
 			t.Fatal(err)
 		}
 	}
-	try(m.Follow(f, n.batch, nil))
+	try(m.Configure(f, n.batch, nil))
 	for v, x := range squared {
 		copy(m.squared[v].values, x)
 		try(m.in(m.squared[v]))
@@ -49,7 +49,7 @@ func factored(t *testing.T, n network, f clip.Formula, bounds []float64, squared
 	try(err)
 	try(steps[0].queue())
 	counts.Within = make([]int, len(f.Groups))
-	try(m.Tally(&counts))
+	try(m.FinishLot(&counts))
 	for _, x := range m.factors {
 		try(m.out(x))
 		try(m.device.Wait())
@@ -69,7 +69,7 @@ func TestFactorsAreTheClippers(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	var names []string
 	var squared [][]float32
-	for v, vector := range program.Vectors {
+	for v, vector := range program.Parameters {
 		names = append(names, vector.Name)
 		x := make([]float32, n.batch)
 		for r := range x {
@@ -114,7 +114,7 @@ func TestFactorsAreTheClippers(t *testing.T) {
 				t.Fatal(err)
 			}
 			bounds := clipper.Sensitivities()
-			counts := plan.Tally{Refused: clipper.Refused(), Within: make([]int, len(f.Groups))}
+			counts := plan.LotCounts{NonFinite: clipper.Refused(), Within: make([]int, len(f.Groups))}
 			for r := range records {
 				good, whole := true, true
 				for _, x := range squared {
@@ -131,13 +131,13 @@ func TestFactorsAreTheClippers(t *testing.T) {
 					whole = whole && want[g][r] >= 1
 				}
 				if whole {
-					counts.Whole++
+					counts.Unclipped++
 				}
 			}
 
 			got, counted := factored(t, n, f, bounds, squared, records)
-			if counted.Refused != counts.Refused || counted.Whole != counts.Whole || !slices.Equal(counted.Within, counts.Within) {
-				t.Errorf("counted %d refused, %d whole, %d within; want %d, %d, %d", counted.Refused, counted.Whole, counted.Within, counts.Refused, counts.Whole, counts.Within)
+			if counted.NonFinite != counts.NonFinite || counted.Unclipped != counts.Unclipped || !slices.Equal(counted.Within, counts.Within) {
+				t.Errorf("counted %d refused, %d whole, %d within; want %d, %d, %d", counted.NonFinite, counted.Unclipped, counted.Within, counts.NonFinite, counts.Unclipped, counts.Within)
 			}
 			for g, group := range f.Groups {
 				for _, v := range group.Vectors {
@@ -157,8 +157,8 @@ func TestFactorsOfNoGroups(t *testing.T) {
 	device(t)
 	n := network{model: "mlp:3", example: models.Example{Shape: []int{5}, Classes: 2}, batch: 5}
 	factors, counts := factored(t, n, clip.Formula{}, nil, nil, 3)
-	if counts.Whole != 3 {
-		t.Errorf("%d records are whole, want 3", counts.Whole)
+	if counts.Unclipped != 3 {
+		t.Errorf("%d records are whole, want 3", counts.Unclipped)
 	}
 	for v, x := range factors {
 		if want := []float32{1, 1, 1, 0, 0}; !slices.Equal(x, want) {

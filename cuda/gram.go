@@ -25,11 +25,11 @@ func (c *compiler) productNorms(f op.Product, s op.SquaredNorms, k call) {
 	rows := k.size(1) / f.Out / s.Records
 	switch {
 	case s.Method == op.RankOne && rows == 1:
-		c.launch("rank_one", dim{uint32(s.Records), 1, 1}, squaring(f.In+f.Out), k.out, k.in[0], k.in[1], int32(f.In), int32(f.Out), op.OperandShare)
+		c.launch("rank_one", dim{uint32(s.Records), 1, 1}, squaring(f.In+f.Out), k.out, k.in[0], k.in[1], int32(f.In), int32(f.Out), op.OperandNormShare)
 	case s.Method == op.Gram:
 		c.productGram(f, s.Records, rows, k)
 	default:
-		c.mixed(op.Mixed{Parts: &[]op.Part{{Form: s.Form}}, Size: s.Form.Size(), Records: s.Records}, k)
+		c.mixed(op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: s.Form}}, Size: s.Form.Size(), Records: s.Records}, k)
 	}
 }
 
@@ -101,7 +101,7 @@ func inSlices(rows int) int { return rows + 1 + longestSlice }
 
 // added is, of the sum of the rows' lengths, what roundings leave of it.
 func (g gram) added() gramAdded {
-	return gramAdded{float64(inSlices(g.rows)+g.meanwhile) * singleRoundoff, op.OperandShare}
+	return gramAdded{float64(inSlices(g.rows)+g.meanwhile) * singleRoundoff, op.OperandNormShare}
 }
 
 // gramSlice is how many products are added up in float before their sum is added to

@@ -120,7 +120,7 @@ func TestGramAddsWhatItMust(t *testing.T) {
 				square += 2 * (in + out + 2*n + 8) * 0x1p-53 * length * length
 			}
 			norm := math.Sqrt(square) + (n+1+256)*u*length
-			want := norm*norm + op.OperandShare*(a+d)
+			want := norm*norm + op.OperandNormShare*(a+d)
 			if got := float64(o.run(t, Options{})[0]); !(math.Abs(got-want) <= 2e-7*want) {
 				t.Errorf("%d rows, in float %v, cancelling %v: %v, want %v", rows, slow, cancel, got, want)
 			}
@@ -134,7 +134,7 @@ func TestGramOfATableAddsWhatItMust(t *testing.T) {
 	device(t)
 	const n, words, dim = 4, 50, 16
 	o := operation{
-		spec: op.Mixed{Parts: &[]op.Part{{Form: op.Product{In: words, Out: dim}}, {Form: op.Gather{Vocabulary: words, Dim: dim, Bag: 1}}},
+		spec: op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: op.Product{In: words, Out: dim}}, {Form: op.Gather{Vocabulary: words, Dim: dim, Bag: 1}}},
 			Size: words * dim, Records: 1},
 		shapes: []tensor.Shape{{n, words}, {n, dim}, {1, n}, {1, n, dim}},
 		in:     [][]float32{make([]float32, n*words), make([]float32, n*dim), make([]float32, n), make([]float32, n*dim)},
@@ -147,7 +147,7 @@ func TestGramOfATableAddsWhatItMust(t *testing.T) {
 	}
 	length := 2 * n * math.Sqrt(dim)
 	norm := math.Sqrt(2*(words+dim+2*2*n+8)*0x1p-53)*length + (2*n+1+256+1+(1+256+512))*0x1p-24*length
-	want := norm*norm + op.OperandShare*2*n*(1+dim)
+	want := norm*norm + op.OperandNormShare*2*n*(1+dim)
 	if got := float64(o.run(t, Options{})[0]); !(math.Abs(got-want) <= 1e-6*want) {
 		t.Errorf("squared norm %v, want %v", got, want)
 	}
@@ -207,7 +207,7 @@ func twoNorms(t *testing.T, kind string, first, second operation, buffers ...pla
 	t.Helper()
 	p := &plan.Program{Batch: 1, Records: 1, PerRecord: 1, Arena: 32}
 	for i, b := range buffers {
-		b.Name, b.Role, b.Index = fmt.Sprint("input ", i), plan.Input, i
+		b.Name, b.Role, b.Index = fmt.Sprint("input ", i), plan.RoleInput, i
 		p.Buffers = append(p.Buffers, b)
 	}
 	n := len(buffers)
@@ -218,7 +218,7 @@ func twoNorms(t *testing.T, kind string, first, second operation, buffers ...pla
 	p.Buffers = append(p.Buffers,
 		plan.Buffer{Name: "first", Shape: shape, Base: n},
 		plan.Buffer{Name: "second", Shape: shape, Base: n + 1, Offset: 16},
-		plan.Buffer{Name: "both", Shape: shape, Role: plan.Output, Base: n + 2})
+		plan.Buffer{Name: "both", Shape: shape, Role: plan.RoleOutput, Base: n + 2})
 	p.Front = []plan.Instruction{
 		{Spec: first.spec, In: []int{0, 1}, Out: n},
 		{Spec: second.spec, In: []int{n - 2, n - 1}, Out: n + 1},

@@ -80,6 +80,6 @@ func (c *compiler) foreign(f G.Op, k call) {
 		if err != nil {
 			return err
 		}
-		return op.Read(out, result)
+		return op.CopyValue(out, result)
 	})
 }

@@ -67,7 +67,7 @@ func (w twin) set(t *testing.T, file string) {
 }
 
 // computes counts the steps that the library computes.
-func (w twin) computes(m plan.Machine) (n int) {
+func (w twin) computes(m plan.Executable) (n int) {
 	for _, c := range []*code{&m.(*Machine).front, &m.(*Machine).back} {
 		for _, s := range c.steps {
 			if strings.Contains(s.name, "("+w.name+")") {
@@ -80,7 +80,7 @@ func (w twin) computes(m plan.Machine) (n int) {
 
 // wanted sees that the library computes something, which a GPU's own need not: it may
 // have no way that keeps records apart.
-func (w twin) wanted(t *testing.T, m plan.Machine) {
+func (w twin) wanted(t *testing.T, m plan.Executable) {
 	t.Helper()
 	complain := t.Errorf
 	if !m.(*Machine).device.Emulated() {
@@ -177,8 +177,8 @@ func TestNetworksWithTheLibrary(t *testing.T) {
 		t.Run(n.model, func(t *testing.T) {
 			w.use(t, "")
 			eager(t)
-			want := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Machine, error) { return cpu.New(p, o, false, 0) })
-			got := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Machine, error) {
+			want := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Executable, error) { return cpu.New(p, o, false, 0) })
+			got := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Executable, error) {
 				m, err := New(p, o, false, Options{})
 				if err == nil {
 					w.wanted(t, m)

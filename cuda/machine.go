@@ -42,7 +42,7 @@ type Machine struct {
 }
 
 // New makes a program ready on a GPU.
-func New(p *plan.Program, o optim.Optimizer, average bool, options Options) (plan.Machine, error) {
+func New(p *plan.Program, o optim.Optimizer, average bool, options Options) (plan.Executable, error) {
 	d, err := open(options.Ordinal)
 	if err != nil {
 		return nil, err
@@ -74,14 +74,14 @@ func (m *Machine) prepare(o optim.Optimizer, average bool) error {
 	if err := m.release.prepare(m, o); err != nil {
 		return err
 	}
-	if err := m.Load(); err != nil {
+	if err := m.LoadState(); err != nil {
 		return err
 	}
 	return m.device.Wait()
 }
 
-// Scratch is what instructions work in.
-func (m *Machine) Scratch() int { return m.pooled }
+// WorkspaceBytes is what instructions work in.
+func (m *Machine) WorkspaceBytes() int { return m.pooled }
 
 // Forward copies the microbatch in, goes through the network and back, and
 // copies the squared norms and answers out.
@@ -92,10 +92,10 @@ func (m *Machine) Forward() error {
 	return m.device.Wait()
 }
 
-// Add copies the factors in and adds clipped sums to the accumulators. It
+// AddClippedSums copies the factors in and adds clipped sums to the accumulators. It
 // returns while the device still works; factors may be filled again after the
 // next Forward.
-func (m *Machine) Add() error { return m.back.run(m.device) }
+func (m *Machine) AddClippedSums() error { return m.back.run(m.device) }
 
 // Release adds noise to the sums, moves the weights and clears the sums.
 func (m *Machine) Release(now *plan.Release) error { return m.release.run(now) }

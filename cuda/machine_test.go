@@ -37,7 +37,7 @@ func TestNoRoomForTheDataSet(t *testing.T) {
 // halves it, and nothing of the size is taken before.
 func TestBufferOfTooManyElements(t *testing.T) {
 	device(t)
-	p := &plan.Program{Buffers: []plan.Buffer{{Name: "huge", Shape: tensor.Shape{1 << 15, 1 << 16}, Role: plan.Temporary}}}
+	p := &plan.Program{Buffers: []plan.Buffer{{Name: "huge", Shape: tensor.Shape{1 << 15, 1 << 16}, Role: plan.RoleTemporary}}}
 	_, err := New(p, optim.Optimizer{Kind: optim.KindSGD}, false, Options{})
 	if !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "buffer huge has 2147483648 elements") {
 		t.Error(err)

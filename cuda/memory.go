@@ -49,7 +49,7 @@ func (m *Machine) allocate(o optim.Optimizer, average bool) (err error) {
 		switch {
 		case b.Base != i:
 			continue
-		case b.Role == plan.Temporary && arena != 0:
+		case b.Role == plan.RoleTemporary && arena != 0:
 			m.memory[i] = arena + driver.Pointer(4*b.Offset)
 		default:
 			if m.memory[i], err = m.alloc(4 * b.Size()); err != nil {
@@ -57,9 +57,9 @@ func (m *Machine) allocate(o optim.Optimizer, average bool) (err error) {
 			}
 		}
 		switch {
-		case b.Role == plan.Sum:
+		case b.Role == plan.RoleClippedSum:
 			err = m.device.Zero(m.memory[i], 4*b.Size())
-		case b.Role == plan.Constant:
+		case b.Role == plan.RoleConstant:
 			err = m.upload(m.memory[i], bytesOf(b.Value))
 		}
 		if err != nil {

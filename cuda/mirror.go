@@ -44,17 +44,17 @@ func (m *Machine) mirrors() (err error) {
 		return x
 	}
 	for i, b := range m.program.Buffers {
-		if b.Role == plan.Input && b.Base == i {
+		if b.Role == plan.RoleInput && b.Base == i {
 			m.inputs = append(m.inputs, mirrored(i))
 		}
 	}
-	m.weights = mirrored(m.program.Find(plan.Weights, 0))
-	m.ticket = mirrored(m.program.Find(plan.Ticket, 0))
-	m.output = mirrored(m.program.Find(plan.Output, 0))
-	m.losses = mirrored(m.program.Find(plan.Losses, 0))
-	for _, v := range m.program.Vectors {
-		m.squared = append(m.squared, mirrored(v.Squared))
-		m.factors = append(m.factors, mirrored(v.Factors))
+	m.weights = mirrored(m.program.FindBuffer(plan.RoleExampleWeights, 0))
+	m.ticket = mirrored(m.program.FindBuffer(plan.RoleMaskSeed, 0))
+	m.output = mirrored(m.program.FindBuffer(plan.RoleOutput, 0))
+	m.losses = mirrored(m.program.FindBuffer(plan.RoleLosses, 0))
+	for _, v := range m.program.Parameters {
+		m.squared = append(m.squared, mirrored(v.SquaredNorms))
+		m.factors = append(m.factors, mirrored(v.ClipFactors))
 	}
 	return err
 }
@@ -82,27 +82,27 @@ func (m *Machine) Input(k int) []float32 {
 	return m.inputs[k].view()
 }
 
-// RecordWeights is where the examples' weights within their records are put.
-func (m *Machine) RecordWeights() []float32 {
+// ExampleWeights is where the examples' weights within their records are put.
+func (m *Machine) ExampleWeights() []float32 {
 	if m.pipe != nil && m.weights != nil {
 		return floats(m.pipe.slots[m.pipe.at].weights)[:len(m.weights.values)]
 	}
 	return m.weights.view()
 }
 
-// Ticket is where the examples' tickets are put.
-func (m *Machine) Ticket() []float32 {
+// MaskSeed is where the examples' tickets are put.
+func (m *Machine) MaskSeed() []float32 {
 	if m.pipe != nil && m.ticket != nil {
 		return floats(m.pipe.slots[m.pipe.at].ticket)[:len(m.ticket.values)]
 	}
 	return m.ticket.view()
 }
 
-// Squared are the squared norms of vector v.
-func (m *Machine) Squared(v int) []float32 { return m.squared[v].view() }
+// SquaredNorms are the squared norms of vector v.
+func (m *Machine) SquaredNorms(v int) []float32 { return m.squared[v].view() }
 
-// Factors is where the factors of vector v are put.
-func (m *Machine) Factors(v int) []float32 { return m.factors[v].view() }
+// ClipFactors is where the factors of vector v are put.
+func (m *Machine) ClipFactors(v int) []float32 { return m.factors[v].view() }
 
 // Output is what the network answered.
 func (m *Machine) Output() []float32 { return m.output.view() }

@@ -16,14 +16,14 @@ func (c *compiler) moves(spec op.Spec, k call) bool {
 	case op.Permute:
 		c.permute(s, k.out, k.in[0], k.shapes[0])
 	case op.Repeat:
-		_, inner := op.Around(k.shapes[0], s.Axis)
+		_, inner := op.OuterInner(k.shapes[0], s.Axis)
 		c.launch("repeat", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(inner), int32(s.Times))
 	case op.Slice:
 		c.slice("slice", s, k.in[0], k.shapes[0], k)
 	case op.SliceGrad:
 		c.slice("slice_gradient", s.Slice, k.in[1], k.shapes[0], k)
 	case op.Concat:
-		outer, _ := op.Around(k.shape, s.Axis)
+		outer, _ := op.OuterInner(k.shape, s.Axis)
 		c.joined(outer, k)
 	case op.SumAxes:
 		c.sumAxes(s, k)
@@ -64,7 +64,7 @@ func permuted(s op.Permute, in tensor.Shape) (a axes) {
 }
 
 func (c *compiler) slice(kernel string, s op.Slice, from any, whole tensor.Shape, k call) {
-	_, inner := op.Around(whole, s.Axis)
+	_, inner := op.OuterInner(whole, s.Axis)
 	c.launch(kernel, blocks(k.results()), threads, k.out, from, int32(k.results()), int32(inner),
 		int32(whole[s.Axis]), int32(s.From), int32(s.Count), int32(s.Step))
 }

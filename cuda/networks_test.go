@@ -66,8 +66,8 @@ func TestNetworks(t *testing.T) {
 			if testing.Short() && n.steps == 1 {
 				t.Skip("long")
 			}
-			want := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Machine, error) { return cpu.New(p, o, false, 0) })
-			got := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Machine, error) {
+			want := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Executable, error) { return cpu.New(p, o, false, 0) })
+			got := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Executable, error) {
 				m, err := New(p, o, false, Options{})
 				if m, ok := m.(*Machine); ok && (m.front.host() || m.back.host()) {
 					t.Error("the host computes a part of it")
@@ -131,12 +131,12 @@ func (n network) compiled(t testing.TB) (*plan.Program, *clip.Clipper) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := plan.Private(compiled, plan.Wanted{Norms: true, Output: true})
+	program, err := plan.LowerTraining(compiled, plan.Options{Norms: true, Output: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, v := range program.Vectors {
+	for _, v := range program.Parameters {
 		names = append(names, v.Name)
 	}
 	clipper, err := clip.Bind(names, clip.Flat(clip.Constant(1), nil), clip.Single)
@@ -147,7 +147,7 @@ func (n network) compiled(t testing.TB) (*plan.Program, *clip.Clipper) {
 }
 
 // train gives the weights after some private steps on one batch.
-func (n network) train(t *testing.T, open func(*plan.Program, optim.Optimizer) (plan.Machine, error)) [][]float32 {
+func (n network) train(t *testing.T, open func(*plan.Program, optim.Optimizer) (plan.Executable, error)) [][]float32 {
 	t.Helper()
 	program, clipper := n.compiled(t)
 	o := optim.Optimizer{Kind: optim.KindSGD}
@@ -159,8 +159,8 @@ func (n network) train(t *testing.T, open func(*plan.Program, optim.Optimizer) (
 	n.fill(m)
 	var squared, factors [][]float32
 	release := plan.Release{Source: noise.Seeded(1), Scale: 1 / float64(n.batch), Optimizer: o, Rate: 0.1}
-	for v := range program.Vectors {
-		squared, factors = append(squared, m.Squared(v)), append(factors, m.Factors(v))
+	for v := range program.Parameters {
+		squared, factors = append(squared, m.SquaredNorms(v)), append(factors, m.ClipFactors(v))
 		release.Sigma = append(release.Sigma, 0.1)
 	}
 	for step := range n.steps {
@@ -176,7 +176,7 @@ func (n network) train(t *testing.T, open func(*plan.Program, optim.Optimizer) (
 		for _, f := range factors[1:] {
 			copy(f, factors[0])
 		}
-		if err := m.Add(); err != nil {
+		if err := m.AddClippedSums(); err != nil {
 			t.Fatal(err)
 		}
 		release.Step, release.Lot = release.Step+1, release.Lot+1
@@ -184,7 +184,7 @@ func (n network) train(t *testing.T, open func(*plan.Program, optim.Optimizer) (
 			t.Fatal(err)
 		}
 	}
-	if err := m.Sync(); err != nil {
+	if err := m.SyncState(); err != nil {
 		t.Fatal(err)
 	}
 	var weights [][]float32
@@ -195,10 +195,10 @@ func (n network) train(t *testing.T, open func(*plan.Program, optim.Optimizer) (
 }
 
 // fill puts normals or indices, and labels, into the machine.
-func (n network) fill(m plan.Machine) {
+func (n network) fill(m plan.Executable) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for i := range len(m.Ticket()) / op.TicketWidth {
-		op.WriteTicket(m.Ticket()[i*op.TicketWidth:], uint64(i), 1)
+	for i := range len(m.MaskSeed()) / op.MaskSeedWidth {
+		op.WriteMaskSeed(m.MaskSeed()[i*op.MaskSeedWidth:], uint64(i), 1)
 	}
 	for i := range m.Input(0) {
 		switch v := n.example.Vocabulary; {

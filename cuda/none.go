@@ -26,6 +26,6 @@ func Library(int) (string, error) { return "", ErrNotBuilt }
 func ConvolutionLibrary(int) (string, error) { return "", ErrNotBuilt }
 
 // New makes a program ready on a GPU.
-func New(*plan.Program, optim.Optimizer, bool, Options) (plan.Machine, error) {
+func New(*plan.Program, optim.Optimizer, bool, Options) (plan.Executable, error) {
 	return nil, ErrNotBuilt
 }

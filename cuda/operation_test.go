@@ -35,19 +35,19 @@ func given(r *rand.Rand, s op.Spec, shapes ...tensor.Shape) operation {
 }
 
 // machine is ready to compute the operation.
-func (o operation) machine(t *testing.T, options Options) plan.Machine {
+func (o operation) machine(t *testing.T, options Options) plan.Executable {
 	t.Helper()
 	p := &plan.Program{Batch: 1, Records: 1, PerRecord: 1}
 	code := plan.Instruction{Spec: o.spec, Out: len(o.in)}
 	for i, s := range o.shapes {
-		p.Buffers = append(p.Buffers, plan.Buffer{Name: fmt.Sprint("input ", i), Shape: s, Role: plan.Input, Index: i, Base: i})
+		p.Buffers = append(p.Buffers, plan.Buffer{Name: fmt.Sprint("input ", i), Shape: s, Role: plan.RoleInput, Index: i, Base: i})
 		code.In = append(code.In, i)
 	}
 	shape, err := o.spec.Shape(o.shapes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Buffers = append(p.Buffers, plan.Buffer{Name: "output", Shape: shape, Role: plan.Output, Base: code.Out})
+	p.Buffers = append(p.Buffers, plan.Buffer{Name: "output", Shape: shape, Role: plan.RoleOutput, Base: code.Out})
 	p.Front = []plan.Instruction{code}
 	m, err := New(p, optim.Optimizer{Kind: optim.KindSGD}, false, options)
 	if err != nil {

@@ -92,7 +92,7 @@ func TestAnyOrder(t *testing.T) {
 					defer func(most int) { guard, scratchBeside = true, most }(scratchBeside)
 					guard, scratchBeside = false, 0
 				}
-				return n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Machine, error) {
+				return n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Executable, error) {
 					m, err := New(p, o, false, Options{})
 					if err == nil {
 						chain, all = longest(m.(*Machine).front.steps, m.(*Machine).back.steps)

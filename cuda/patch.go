@@ -19,7 +19,7 @@ type convolution struct {
 
 func newConvolution(f op.ConvWeight) convolution {
 	v := convolution{ConvWeight: f, cg: f.C / f.Groups, og: f.O / f.Groups, cells: f.KernelH * f.KernelW}
-	v.high, v.wide, _ = f.Over(f.H, f.W)
+	v.high, v.wide, _ = f.OutputSize(f.H, f.W)
 	v.area = v.high * v.wide
 	v.width = v.cg * v.cells
 	return v

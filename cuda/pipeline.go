@@ -44,8 +44,8 @@ type slot struct {
 // residentShare is how much of the free memory a data set may take.
 var residentShare = 0.5
 
-// Follow makes factors the device's work. It is not to be called twice.
-func (m *Machine) Follow(f clip.Formula, examples int, read func(dst [][]float32, rows []int) error) error {
+// Configure makes factors the device's work. It is not to be called twice.
+func (m *Machine) Configure(f clip.Formula, examples int, read func(dst [][]float32, rows []int) error) error {
 	if m.front.host() || m.back.host() {
 		return plan.ErrNoPipeline
 	}
@@ -286,8 +286,8 @@ func (m *Machine) start(s *slot) error {
 	return m.device.Mark(s.done)
 }
 
-// Tally waits for the lot and gives what it counted, which is then forgotten.
-func (m *Machine) Tally(t *plan.Tally) error {
+// FinishLot waits for the lot and gives what it counted, which is then forgotten.
+func (m *Machine) FinishLot(t *plan.LotCounts) error {
 	p, d := m.pipe, m.device
 	if err := d.CopyOut(p.tally[:8], p.loss); err != nil {
 		return err
@@ -300,7 +300,7 @@ func (m *Machine) Tally(t *plan.Tally) error {
 	}
 	count := func(i int) int { return int(binary.LittleEndian.Uint32(p.tally[8+4*i:])) }
 	t.Loss = math.Float64frombits(binary.LittleEndian.Uint64(p.tally))
-	t.Refused, t.Whole = count(0), count(1)
+	t.NonFinite, t.Unclipped = count(0), count(1)
 	for g := range t.Within {
 		t.Within[g] = count(2 + g)
 	}

@@ -34,7 +34,7 @@ func newLots(t testing.TB, n network) lots {
 	l.program, l.clipper = n.compiled(t)
 	r := rand.New(rand.NewPCG(1, 7))
 	for _, in := range l.program.Buffers {
-		if in.Role != plan.Input {
+		if in.Role != plan.RoleInput {
 			continue
 		}
 		column := make([]float32, in.Size()/n.batch*examples)
@@ -73,12 +73,12 @@ func (l lots) read(to [][]float32, rows []int) error {
 
 // put fills a machine's memory with a microbatch: its tickets, and its examples with
 // zeros behind them, or, where the device has the set, its rows.
-func (l lots) put(t testing.TB, m plan.Machine, rows []int, resident []int32, step int) {
+func (l lots) put(t testing.TB, m plan.Executable, rows []int, resident []int32, step int) {
 	t.Helper()
-	clear(m.Ticket())
+	clear(m.MaskSeed())
 	for i, row := range rows {
-		if len(m.Ticket()) > 0 {
-			op.WriteTicket(m.Ticket()[i*op.TicketWidth:], uint64(row), step)
+		if len(m.MaskSeed()) > 0 {
+			op.WriteMaskSeed(m.MaskSeed()[i*op.MaskSeedWidth:], uint64(row), step)
 		}
 		if resident != nil {
 			resident[i] = int32(row)
@@ -98,10 +98,10 @@ func (l lots) put(t testing.TB, m plan.Machine, rows []int, resident []int32, st
 }
 
 // run trains with the given way to work on a microbatch, and gives the weights.
-func (l lots) run(t *testing.T, m plan.Machine, work func(step int, rows []int)) [][]float32 {
+func (l lots) run(t *testing.T, m plan.Executable, work func(step int, rows []int)) [][]float32 {
 	t.Helper()
 	release := plan.Release{Source: noise.Seeded(1), Scale: 1 / float64(4*l.batch), Optimizer: optim.Optimizer{Kind: optim.KindSGD}, Rate: 0.5}
-	for range l.program.Vectors {
+	for range l.program.Parameters {
 		release.Sigma = append(release.Sigma, 0.1)
 	}
 	for step, lot := range l.rows {
@@ -112,8 +112,8 @@ func (l lots) run(t *testing.T, m plan.Machine, work func(step int, rows []int))
 			work(step, rows)
 		}
 		if p, ok := m.(*Machine); ok {
-			tally := plan.Tally{Within: make([]int, p.pipe.groups)}
-			if err := p.Tally(&tally); err != nil {
+			tally := plan.LotCounts{Within: make([]int, p.pipe.groups)}
+			if err := p.FinishLot(&tally); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -122,7 +122,7 @@ func (l lots) run(t *testing.T, m plan.Machine, work func(step int, rows []int))
 			t.Fatal(err)
 		}
 	}
-	if err := m.Sync(); err != nil {
+	if err := m.SyncState(); err != nil {
 		t.Fatal(err)
 	}
 	return m.State().Weights
@@ -136,8 +136,8 @@ func (l lots) onCPU(t *testing.T) [][]float32 {
 	}
 	t.Cleanup(func() { m.Close() })
 	var squared, factors [][]float32
-	for v := range l.program.Vectors {
-		squared, factors = append(squared, m.Squared(v)), append(factors, m.Factors(v))
+	for v := range l.program.Parameters {
+		squared, factors = append(squared, m.SquaredNorms(v)), append(factors, m.ClipFactors(v))
 	}
 	return l.run(t, m, func(step int, rows []int) {
 		l.put(t, m, rows, nil, step)
@@ -150,7 +150,7 @@ func (l lots) onCPU(t *testing.T) [][]float32 {
 		for _, f := range factors[1:] {
 			copy(f, factors[0])
 		}
-		if err := m.Add(); err != nil {
+		if err := m.AddClippedSums(); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -184,7 +184,7 @@ func (l lots) onDevice(t *testing.T, resident bool, push push) [][]float32 {
 	if !ok {
 		t.Fatal("the clipper has no formula")
 	}
-	if err := m.Follow(formula, 40, l.read); err != nil {
+	if err := m.Configure(formula, 40, l.read); err != nil {
 		t.Fatal(err)
 	}
 	if (m.Rows() != nil) != resident {
@@ -216,7 +216,7 @@ func TestCopiesBesideTheWork(t *testing.T) {
 			resident := l.onDevice(t, true, (*Machine).Push)
 			copied := l.onDevice(t, false, (*Machine).Push)
 			for v := range want {
-				same(t, l.program.Vectors[v].Name, copied[v], resident[v])
+				same(t, l.program.Parameters[v].Name, copied[v], resident[v])
 				if d := apart(copied[v], want[v]); !(d <= 1e-4) {
 					t.Errorf("vector %d: weights differ from the CPU's by %.2g of the largest", v, d)
 				}

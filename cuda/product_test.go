@@ -157,8 +157,8 @@ func TestMixedWays(t *testing.T) {
 		at[i] = int32(i%v*d + i/v)
 	}
 	for _, way := range []struct{ rows, bag int }{{40, 1}, {150, 1}, {40, 5}} {
-		parts := []op.Part{{Form: op.Gather{Vocabulary: v, Dim: d, Bag: way.bag}}, {Form: op.Product{In: d, Out: v}, At: op.NewMap(at)}}
-		o := given(r, op.Mixed{Parts: &parts, Size: v * d, Records: records},
+		parts := []op.MappedForm{{Form: op.Gather{Vocabulary: v, Dim: d, Bag: way.bag}}, {Form: op.Product{In: d, Out: v}, Map: op.NewMap(at)}}
+		o := given(r, op.MultiUseNorms{Parts: &parts, Size: v * d, Records: records},
 			tensor.Shape{records, way.rows}, tensor.Shape{records, way.rows / way.bag, d},
 			tensor.Shape{records * way.rows, d}, tensor.Shape{records * way.rows, v})
 		for i := range o.in[0] {
@@ -177,7 +177,7 @@ func TestMixedNormsAreNotTooSmall(t *testing.T) {
 		op.Product{In: 1, Out: 1}, op.Scale{Channels: 1, Inner: 1}, op.Shift{Channels: 1, Inner: 1}, op.Gather{Vocabulary: 2, Dim: 1, Bag: 1},
 	} {
 		o := operation{
-			spec:   op.Mixed{Parts: &[]op.Part{{Form: form}}, Size: form.Size(), Records: 1},
+			spec:   op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: form}}, Size: form.Size(), Records: 1},
 			shapes: []tensor.Shape{{3, 1}, {3, 1}}, in: [][]float32{ones, delta},
 		}
 		if !op.NeedsA(form) {
@@ -197,7 +197,7 @@ func TestMixedAddsWhatItMust(t *testing.T) {
 	const own = 1 + 256 // of a product's sum beside its rows: inSlices
 	ones := func(shape tensor.Shape) []float32 { return slices.Repeat([]float32{1}, shape.TotalSize()) }
 	for _, c := range []struct {
-		part      op.Part
+		part      op.MappedForm
 		size      int
 		a, delta  tensor.Shape
 		uses      int     // each the opposite of the one before
@@ -205,17 +205,17 @@ func TestMixedAddsWhatItMust(t *testing.T) {
 		sizes     float64 // the terms' sizes add up to at most so much of ‖A‖‖Δ‖, or ‖Δ‖
 		unbounded bool    // in A
 	}{
-		{op.Part{Form: op.Product{In: 2, Out: 3}}, 6, tensor.Shape{40, 2}, tensor.Shape{40, 3}, 2, 40 + own + 2 + 1, 1, false},
-		{op.Part{Form: op.ConvWeight{Window: window, Groups: 1, C: 1, H: 3, W: 3, O: 1}}, 4,
+		{op.MappedForm{Form: op.Product{In: 2, Out: 3}}, 6, tensor.Shape{40, 2}, tensor.Shape{40, 3}, 2, 40 + own + 2 + 1, 1, false},
+		{op.MappedForm{Form: op.ConvWeight{Window: window, Groups: 1, C: 1, H: 3, W: 3, O: 1}}, 4,
 			tensor.Shape{1, 1, 3, 3}, tensor.Shape{1, 1, 2, 2}, 2, 4 + own + 1 + 1, 2, false},
-		{op.Part{Form: op.Shift{Channels: 2, Inner: 3}}, 2, nil, tensor.Shape{5, 2, 3}, 2, 15 + 1 + 1, math.Sqrt(15), false},
-		{op.Part{Form: op.Scale{Channels: 2, Inner: 3}}, 2, tensor.Shape{5, 2, 3}, tensor.Shape{5, 2, 3}, 2, 15 + 1 + 1, 1, false},
-		{op.Part{Form: op.Gather{Vocabulary: 4, Dim: 2, Bag: 3}}, 8, tensor.Shape{1, 6}, tensor.Shape{1, 2, 2}, 2,
+		{op.MappedForm{Form: op.Shift{Channels: 2, Inner: 3}}, 2, nil, tensor.Shape{5, 2, 3}, 2, 15 + 1 + 1, math.Sqrt(15), false},
+		{op.MappedForm{Form: op.Scale{Channels: 2, Inner: 3}}, 2, tensor.Shape{5, 2, 3}, tensor.Shape{5, 2, 3}, 2, 15 + 1 + 1, 1, false},
+		{op.MappedForm{Form: op.Gather{Vocabulary: 4, Dim: 2, Bag: 3}}, 8, tensor.Shape{1, 6}, tensor.Shape{1, 2, 2}, 2,
 			6 + (1 + 256 + 512) + 1, math.Sqrt(18), true},
-		{op.Part{Form: op.Product{In: 1, Out: 2}, At: &op.Map{At: []int32{0, 0}}}, 1,
+		{op.MappedForm{Form: op.Product{In: 1, Out: 2}, Map: &op.Map{At: []int32{0, 0}}}, 1,
 			tensor.Shape{5, 1}, tensor.Shape{5, 2}, 1, 5 + own + 1 + 2, math.Sqrt2, false},
 	} {
-		var parts []op.Part
+		var parts []op.MappedForm
 		var o operation
 		var bound, operands float64
 		for use := range c.uses {
@@ -239,8 +239,8 @@ func TestMixedAddsWhatItMust(t *testing.T) {
 			o.shapes, o.in = append(o.shapes, c.delta), append(o.in, delta)
 			bound += (float64(c.uses)*c.terms + 8) * 0x1p-24 * c.sizes * length
 		}
-		o.spec = op.Mixed{Parts: &parts, Size: c.size, Records: 1}
-		want := bound*bound + op.OperandShare*operands
+		o.spec = op.MultiUseNorms{Parts: &parts, Size: c.size, Records: 1}
+		want := bound*bound + op.OperandNormShare*operands
 		if got := float64(o.run(t, Options{})[0]); !(math.Abs(got-want) <= 1e-6*want) {
 			t.Errorf("%v: squared norm %v, want %v", o.spec, got, want)
 		}
@@ -251,16 +251,16 @@ func TestMixedAddsWhatItMust(t *testing.T) {
 // the others are zeros and so is the gradient.
 func TestOperandsOfEveryUseCount(t *testing.T) {
 	device(t)
-	p := op.Part{Form: op.Product{In: 1, Out: 1}}
+	p := op.MappedForm{Form: op.Product{In: 1, Out: 1}}
 	for k := range 4 {
-		o := operation{spec: op.Mixed{Parts: &[]op.Part{p, p}, Size: 1, Records: 1}}
+		o := operation{spec: op.MultiUseNorms{Parts: &[]op.MappedForm{p, p}, Size: 1, Records: 1}}
 		for i := range 4 {
 			o.shapes, o.in = append(o.shapes, tensor.Shape{1, 1}), append(o.in, []float32{0})
 			if i == k {
 				o.in[i][0] = 0x1p70
 			}
 		}
-		if got, want := float64(o.run(t, Options{})[0]), op.OperandShare*0x1p140; !(math.Abs(got-want) <= 1e-6*want) {
+		if got, want := float64(o.run(t, Options{})[0]), op.OperandNormShare*0x1p140; !(math.Abs(got-want) <= 1e-6*want) {
 			t.Errorf("operand %d is 2⁷⁰: squared norm %v, want %v", k, got, want)
 		}
 	}

@@ -27,7 +27,7 @@ func (c *compiler) records(spec op.Spec, k call) bool {
 		return c.recordGradients(s, k)
 	case op.SquaredNorms:
 		return c.squaredNorms(s, k)
-	case op.Mixed:
+	case op.MultiUseNorms:
 		c.mixed(s, k)
 	case op.RowSquares:
 		c.rowSquares(k)

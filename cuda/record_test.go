@@ -35,7 +35,7 @@ func computed(t *testing.T, s op.Spec, in []operand) []float32 {
 	code := plan.Instruction{Spec: s, Out: len(in)}
 	var shapes []tensor.Shape
 	for i, x := range in {
-		p.Buffers = append(p.Buffers, plan.Buffer{Name: "input", Shape: x.shape, Role: plan.Input, Index: i, Base: i})
+		p.Buffers = append(p.Buffers, plan.Buffer{Name: "input", Shape: x.shape, Role: plan.RoleInput, Index: i, Base: i})
 		code.In = append(code.In, i)
 		shapes = append(shapes, x.shape)
 	}
@@ -43,7 +43,7 @@ func computed(t *testing.T, s op.Spec, in []operand) []float32 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Buffers = append(p.Buffers, plan.Buffer{Name: "output", Shape: shape, Role: plan.Output, Base: len(in)})
+	p.Buffers = append(p.Buffers, plan.Buffer{Name: "output", Shape: shape, Role: plan.RoleOutput, Base: len(in)})
 	p.Front = []plan.Instruction{code}
 	m := machineOf(t, p, optim.Optimizer{Kind: optim.KindSGD})
 	if m.(*Machine).front.host() {

@@ -29,7 +29,7 @@ func (c *compiler) sequences(spec op.Spec, k call) bool {
 	case op.Delay:
 		c.launch("delay", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(k.shape[2]), int32(k.shape[1]), flag(s.Reverse))
 	case op.Join:
-		outer, _ := op.Around(k.shape, k.shape.Dims()-1)
+		outer, _ := op.OuterInner(k.shape, k.shape.Dims()-1)
 		c.joined(outer, k)
 	case op.Attention:
 		c.attention(s, k)

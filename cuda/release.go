@@ -29,8 +29,8 @@ type releaser struct {
 	vectors  []releaseVector
 	owner    driver.Pointer // of the blocks of all launches
 	launches []releaseLaunch
-	paces    []plan.Pace // that the launches were laid out for
-	sigma    []float32   // what the device has of it
+	paces    []plan.ParamGroup // that the launches were laid out for
+	sigma    []float32         // what the device has of it
 	args     *releaseArgs
 }
 
@@ -104,7 +104,7 @@ func (r *releaser) prepare(m *Machine, o optim.Optimizer) (err error) {
 func (v releaseVector) blocks() int { return ceil(int(v.Size), releaseBlock) }
 
 // arrange lays out the launches: one for each pace, of the blocks of its vectors.
-func (r *releaser) arrange(paces []plan.Pace) error {
+func (r *releaser) arrange(paces []plan.ParamGroup) error {
 	var launches []releaseLaunch
 	var owner []int32
 	placed := make([]bool, len(r.vectors))
@@ -147,8 +147,8 @@ func (r *releaser) run(now *plan.Release) error {
 	if err := r.check(now); err != nil {
 		return err
 	}
-	if !slices.Equal(now.Paces, r.paces) {
-		if err := r.arrange(now.Paces); err != nil {
+	if !slices.Equal(now.ParamGroups, r.paces) {
+		if err := r.arrange(now.ParamGroups); err != nil {
 			return err
 		}
 	}
@@ -176,8 +176,8 @@ func (r *releaser) check(now *plan.Release) error {
 		return fmt.Errorf("cuda: %s keeps %d values a weight, this machine has %d", now.Optimizer.Kind, now.Optimizer.Slots(), r.slots)
 	case len(now.Sigma) != len(r.sigma):
 		return fmt.Errorf("cuda: %d standard deviations for %d vectors", len(now.Sigma), len(r.sigma))
-	case now.Paces != nil && len(now.Paces) != len(r.vectors):
-		return fmt.Errorf("cuda: %d paces for %d vectors", len(now.Paces), len(r.vectors))
+	case now.ParamGroups != nil && len(now.ParamGroups) != len(r.vectors):
+		return fmt.Errorf("cuda: %d paces for %d vectors", len(now.ParamGroups), len(r.vectors))
 	}
 	if now.Average.Decay > 0 {
 		for _, t := range r.machine.trained {
@@ -222,7 +222,7 @@ func (r *releaser) noise(now *plan.Release) error {
 // optimizer turns the numbers of a vector's optimiser into the kernel's, each rounded
 // once, as in package optim.
 func (r *releaser) optimizer(now *plan.Release, vector int) {
-	o, rate := now.Of(vector)
+	o, rate := now.OptimizerOf(vector)
 	a := r.args
 	a.Rule = releaseRules[o.Kind]
 	a.Scale, a.Rate, a.Decay, a.Shrink = float32(now.Scale), float32(rate), float32(o.WeightDecay), 1

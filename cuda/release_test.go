@@ -19,16 +19,16 @@ func bare(sizes []int) *plan.Program {
 	for v, n := range sizes {
 		at := len(p.Buffers)
 		p.Buffers = append(p.Buffers,
-			plan.Buffer{Name: "weights", Shape: tensor.Shape{n}, Role: plan.Parameter, Index: v, Base: at, Value: make([]float32, n)},
-			plan.Buffer{Name: "sum", Shape: tensor.Shape{n}, Role: plan.Sum, Index: v, Base: at + 1})
-		p.Vectors = append(p.Vectors, plan.Vector{
-			Name: "weights", Shape: tensor.Shape{n}, Parameter: at, Squared: -1, Factors: -1, Sum: at + 1,
+			plan.Buffer{Name: "weights", Shape: tensor.Shape{n}, Role: plan.RoleParameter, Index: v, Base: at, Value: make([]float32, n)},
+			plan.Buffer{Name: "sum", Shape: tensor.Shape{n}, Role: plan.RoleClippedSum, Index: v, Base: at + 1})
+		p.Parameters = append(p.Parameters, plan.Parameter{
+			Name: "weights", Shape: tensor.Shape{n}, Value: at, SquaredNorms: -1, ClipFactors: -1, ClippedSum: at + 1,
 		})
 	}
 	return p
 }
 
-func machineOf(t testing.TB, p *plan.Program, o optim.Optimizer) plan.Machine {
+func machineOf(t testing.TB, p *plan.Program, o optim.Optimizer) plan.Executable {
 	t.Helper()
 	m, err := New(p, o, false, Options{})
 	if err != nil {
@@ -61,7 +61,7 @@ func TestReleaseDrawsTheNormalsOfPackageNoise(t *testing.T) {
 			if err := m.Release(now); err != nil {
 				t.Fatal(err)
 			}
-			if err := m.Sync(); err != nil {
+			if err := m.SyncState(); err != nil {
 				t.Fatal(err)
 			}
 			for v, got := range m.State().Weights {
@@ -79,7 +79,7 @@ func TestReleaseDrawsTheNormalsOfPackageNoise(t *testing.T) {
 				}
 				clear(got)
 			}
-			if err := m.Load(); err != nil {
+			if err := m.LoadState(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -107,7 +107,7 @@ func TestReleaseOfOtherStandardDeviations(t *testing.T) {
 			}
 		}
 	}
-	if err := m.Sync(); err != nil {
+	if err := m.SyncState(); err != nil {
 		t.Fatal(err)
 	}
 	for v, w := range want {
@@ -140,7 +140,7 @@ func TestReleaseRefusesWhatMakesNoSense(t *testing.T) {
 			t.Errorf("got %v, want an error with %q", err, want)
 		}
 	}
-	if err := m.Sync(); err != nil {
+	if err := m.SyncState(); err != nil {
 		t.Fatal(err)
 	}
 	for _, w := range m.State().Weights[0] {

@@ -13,7 +13,7 @@ type lines struct{ Count, Size, Step, Log int32 }
 // along queues a kernel that goes over lines along an axis.
 func (c *compiler) along(kernel string, s op.Softmax, k call, operands ...driver.Pointer) {
 	n := k.shapes[0][s.Axis]
-	_, step := op.Around(k.shapes[0], s.Axis)
+	_, step := op.OuterInner(k.shapes[0], s.Axis)
 	l := lines{int32(k.results() / n), int32(n), int32(step), flag(s.Log)}
 	args := []any{k.out}
 	for _, x := range operands {

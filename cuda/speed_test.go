@@ -78,7 +78,7 @@ func BenchmarkPush(b *testing.B) {
 		b.Fatal(err)
 	}
 	formula, _ := l.clipper.Formula()
-	if err := m.Follow(formula, 40, l.read); err != nil {
+	if err := m.Configure(formula, 40, l.read); err != nil {
 		b.Fatal(err)
 	}
 	rows := l.rows[0][0]

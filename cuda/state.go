@@ -18,17 +18,17 @@ type trained struct {
 }
 
 func (m *Machine) allocateState(o optim.Optimizer, average bool) error {
-	for _, v := range m.program.Vectors {
-		b := m.program.Buffers[v.Parameter]
-		t := trained{weights: m.memory[v.Parameter], size: b.Size()}
+	for _, v := range m.program.Parameters {
+		b := m.program.Buffers[v.Value]
+		t := trained{weights: m.memory[v.Value], size: b.Size()}
 		w := make([]float32, t.size)
-		b.Begin(w)
+		b.Initialize(w)
 		if err := m.upload(t.weights, bytesOf(w)); err != nil {
 			return err
 		}
 		m.state.Weights = append(m.state.Weights, w)
-		if v.Sum >= 0 {
-			t.sum = m.memory[v.Sum]
+		if v.ClippedSum >= 0 {
+			t.sum = m.memory[v.ClippedSum]
 			slots := make([][]float32, o.Slots())
 			for s := range slots {
 				p, err := m.alloc(4 * t.size)
@@ -65,13 +65,13 @@ func (m *Machine) Sum(v int) ([]float32, error) {
 	return x, m.device.Wait()
 }
 
-// Sync copies the state from the device.
-func (m *Machine) Sync() error {
+// SyncState copies the state from the device.
+func (m *Machine) SyncState() error {
 	return m.eachState(func(host []float32, device driver.Pointer) error { return m.device.CopyOut(bytesOf(host), device) })
 }
 
-// Load copies the state to the device.
-func (m *Machine) Load() error {
+// LoadState copies the state to the device.
+func (m *Machine) LoadState() error {
 	return m.eachState(func(host []float32, device driver.Pointer) error { return m.device.CopyIn(device, bytesOf(host)) })
 }
 

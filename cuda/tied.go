@@ -20,17 +20,17 @@ type tied struct {
 // tiedUses tells whether two uses are of that kind, and Gram matrices are the cheaper
 // way: they cost half of rows² for each element of a row of A and of Δ, the table a
 // product, and its writing and reading in float64 several times as much.
-func tiedUses(s op.Mixed, k call) (t tied, ok bool) {
-	u, ok := s.Tied()
+func tiedUses(s op.MultiUseNorms, k call) (t tied, ok bool) {
+	u, ok := s.TiedTable()
 	if !ok {
 		return t, false
 	}
 	width, entries := u.Table.Dim, u.Table.Vocabulary
-	rows, looked := k.size(u.Wide)/width/s.Records, k.size(u.Index)/s.Records
+	rows, looked := k.size(u.RowsByDim)/width/s.Records, k.size(u.Index)/s.Records
 	t = tied{
-		A: k.in[u.Wide], Delta: k.in[u.Entries], Index: k.in[u.Index], Lookups: k.in[u.Found],
+		A: k.in[u.RowsByDim], Delta: k.in[u.RowsByEntry], Index: k.in[u.Index], Lookups: k.in[u.Delta],
 		Rows: int32(rows), Looked: int32(looked), Width: int32(width), Vocabulary: int32(entries),
-		AlignedA: aligned(k.in[u.Wide]|k.in[u.Found], width), AlignedDelta: aligned(k.in[u.Entries], entries),
+		AlignedA: aligned(k.in[u.RowsByDim]|k.in[u.Delta], width), AlignedDelta: aligned(k.in[u.RowsByEntry], entries),
 	}
 	return t, (rows+looked)*(rows+looked)/2*(width+entries) < 4*rows*u.Table.Size()
 }

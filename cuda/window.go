@@ -30,7 +30,7 @@ type window struct {
 }
 
 func newWindow(w op.Window, height, width int) window {
-	oh, ow, _ := w.Over(height, width)
+	oh, ow, _ := w.OutputSize(height, width)
 	return window{
 		Height: int32(height), Width: int32(width), High: int32(oh), Wide: int32(ow),
 		KernelH: int32(w.KernelH), KernelW: int32(w.KernelW), StrideH: int32(w.StrideH), StrideW: int32(w.StrideW),

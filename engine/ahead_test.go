@@ -14,7 +14,7 @@ import (
 // ahead is a pipeline on the CPU. It computes a microbatch when the next one is there and
 // spoils the memory that it gave for it, as a device may.
 type ahead struct {
-	plan.Machine
+	plan.Executable
 	stays    bool // the data set
 	read     func(dst [][]float32, rows []int) error
 	sizes    []int // numbers in each of the inputs
@@ -22,7 +22,7 @@ type ahead struct {
 	formula  clip.Formula
 	next     given
 	waiting  *given
-	counted  plan.Tally
+	counted  plan.LotCounts
 	followed int
 }
 
@@ -42,7 +42,7 @@ func (a *ahead) give() {
 		}
 		return x
 	}
-	a.next = given{weights: spoilt(len(a.Machine.RecordWeights())), ticket: spoilt(len(a.Machine.Ticket()))}
+	a.next = given{weights: spoilt(len(a.Executable.ExampleWeights())), ticket: spoilt(len(a.Executable.MaskSeed()))}
 	for _, n := range a.sizes {
 		a.next.inputs = append(a.next.inputs, spoilt(n))
 	}
@@ -51,7 +51,7 @@ func (a *ahead) give() {
 	}
 }
 
-func (a *ahead) Follow(f clip.Formula, examples int, read func([][]float32, []int) error) error {
+func (a *ahead) Configure(f clip.Formula, examples int, read func([][]float32, []int) error) error {
 	a.formula, a.read = f, read
 	a.stays = a.stays && read != nil
 	a.followed = examples
@@ -60,10 +60,10 @@ func (a *ahead) Follow(f clip.Formula, examples int, read func([][]float32, []in
 	return nil
 }
 
-func (a *ahead) Rows() []int32            { return a.next.rows }
-func (a *ahead) Input(k int) []float32    { return a.next.inputs[k] }
-func (a *ahead) RecordWeights() []float32 { return a.next.weights }
-func (a *ahead) Ticket() []float32        { return a.next.ticket }
+func (a *ahead) Rows() []int32             { return a.next.rows }
+func (a *ahead) Input(k int) []float32     { return a.next.inputs[k] }
+func (a *ahead) ExampleWeights() []float32 { return a.next.weights }
+func (a *ahead) MaskSeed() []float32       { return a.next.ticket }
 
 func (a *ahead) Push(records int, bounds []float64) error {
 	if err := a.compute(); err != nil {
@@ -82,8 +82,8 @@ func (a *ahead) compute() error {
 	}
 	w := *a.waiting
 	a.waiting = nil
-	copy(a.Machine.RecordWeights(), w.weights)
-	copy(a.Machine.Ticket(), w.ticket)
+	copy(a.Executable.ExampleWeights(), w.weights)
+	copy(a.Executable.MaskSeed(), w.ticket)
 	if w.rows != nil {
 		there := slices.IndexFunc(w.rows, func(r int32) bool { return r < 0 })
 		if there < 0 {
@@ -102,32 +102,32 @@ func (a *ahead) compute() error {
 		}
 	}
 	for k, in := range w.inputs {
-		copy(a.Machine.Input(k), in)
+		copy(a.Executable.Input(k), in)
 	}
 	if err := a.Forward(); err != nil {
 		return err
 	}
-	for r := range a.Factors(0) {
+	for r := range a.ClipFactors(0) {
 		a.factor(r, w)
 		if r < w.records {
 			a.lose(r, w)
 		}
 	}
-	return a.Add()
+	return a.AddClippedSums()
 }
 
 // factor follows the formula for one record.
 func (a *ahead) factor(r int, w given) {
 	taken := r < w.records
 	for v := range a.vectors {
-		a.Factors(v)[r] = 0
-		if sq := a.Squared(v)[r]; r < w.records && !(sq >= 0 && sq <= math.MaxFloat32) {
+		a.ClipFactors(v)[r] = 0
+		if sq := a.SquaredNorms(v)[r]; r < w.records && !(sq >= 0 && sq <= math.MaxFloat32) {
 			taken = false
 		}
 	}
 	if !taken {
 		if r < w.records {
-			a.counted.Refused++
+			a.counted.NonFinite++
 		}
 		return
 	}
@@ -135,7 +135,7 @@ func (a *ahead) factor(r int, w given) {
 	for g, f := range a.formula.Groups {
 		sum := f.Absolute
 		for i, v := range f.Vectors {
-			sum += f.Weights[i] * float64(a.Squared(v)[r])
+			sum += f.Weights[i] * float64(a.SquaredNorms(v)[r])
 		}
 		upper := math.Sqrt(sum * a.formula.Inverse)
 		c := min(1, w.bounds[g]/upper, w.bounds[g]*a.formula.Margin/upper)
@@ -144,17 +144,17 @@ func (a *ahead) factor(r int, w given) {
 		}
 		whole = whole && float32(c) >= 1
 		for _, v := range f.Vectors {
-			a.Factors(v)[r] = float32(c)
+			a.ClipFactors(v)[r] = float32(c)
 		}
 	}
 	if whole {
-		a.counted.Whole++
+		a.counted.Unclipped++
 	}
 }
 
 // lose adds the mean loss of a record's examples.
 func (a *ahead) lose(r int, w given) {
-	each := len(a.Losses()) / len(a.Factors(0))
+	each := len(a.Losses()) / len(a.ClipFactors(0))
 	sum, count := 0.0, 0
 	for i := r * each; i < (r+1)*each; i++ {
 		if w.weights == nil || w.weights[i] > 0 {
@@ -165,7 +165,7 @@ func (a *ahead) lose(r int, w given) {
 	a.counted.Loss += sum / float64(count)
 }
 
-func (a *ahead) Tally(t *plan.Tally) error {
+func (a *ahead) FinishLot(t *plan.LotCounts) error {
 	if err := a.compute(); err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (a *ahead) Tally(t *plan.Tally) error {
 	*t = a.counted
 	t.Within = within
 	clear(a.counted.Within)
-	a.counted = plan.Tally{Within: a.counted.Within}
+	a.counted = plan.LotCounts{Within: a.counted.Within}
 	return nil
 }
 
@@ -213,7 +213,7 @@ func TestRunsThatADeviceLeads(t *testing.T) {
 				host := start(t, c)
 				c.Ledger += "2"
 				led := start(t, c)
-				a := &ahead{Machine: led.machine, stays: stays, vectors: len(led.program.Vectors)}
+				a := &ahead{Executable: led.machine, stays: stays, vectors: len(led.program.Parameters)}
 				for k := range c.Train.Columns() {
 					a.sizes = append(a.sizes, len(led.machine.Input(k)))
 				}

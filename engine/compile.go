@@ -38,7 +38,7 @@ func (r *Run) compile() error {
 		}
 		small := r.config.Microbatch != 0 || network.Records == 1
 		records = max(1, network.Records/2)
-		if bytes := int64(r.program.Working()); !small && (bytes > limit || !place.onGPU() && r.program.Large()) {
+		if bytes := int64(r.program.MicrobatchBytes()); !small && (bytes > limit || !place.onGPU() && r.program.Large()) {
 			// Half the records take half the memory or more.
 			for bytes /= 2; bytes > limit && records > 1; bytes /= 2 {
 				records /= 2
@@ -49,7 +49,7 @@ func (r *Run) compile() error {
 			return err
 		}
 		if !place.onGPU() {
-			r.program.Thrift()
+			r.program.Rematerialize()
 		}
 		r.machine, err = r.build(network)
 		switch {
@@ -66,7 +66,7 @@ func (r *Run) compile() error {
 			r.machine.Close()
 			return err
 		}
-		r.program = r.program.Started()
+		r.program = r.program.WithoutInitialValues()
 		debug.FreeOSMemory() // that the graph took
 		r.newMicrobatch()
 		return nil
@@ -74,18 +74,18 @@ func (r *Run) compile() error {
 }
 
 // lower compiles the network for a microbatch of so many records.
-func (r *Run) lower(records int) (*perexample.Private, error) {
+func (r *Run) lower(records int) (*perexample.PrivateNetwork, error) {
 	network, err := perexample.Compile(r.config.Network, records, r.slots())
 	if err != nil {
 		return nil, err
 	}
-	r.program, err = plan.Private(network, plan.Wanted{Norms: !r.config.NonPrivate, Output: len(r.config.Statistics) > 0})
+	r.program, err = plan.LowerTraining(network, plan.Options{Norms: !r.config.NonPrivate, Output: len(r.config.Statistics) > 0})
 	return network, err
 }
 
 // build makes the program ready on the run's device. What draws the starting weights
 // may be the user's: a panic in it is an error of the network.
-func (r *Run) build(network *perexample.Private) (m plan.Machine, err error) {
+func (r *Run) build(network *perexample.PrivateNetwork) (m plan.Executable, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			m, err = nil, fmt.Errorf("making the network ready failed: %v", p)
@@ -117,7 +117,7 @@ func (r *Run) comfortable() int {
 }
 
 // checkProgram compares the network with what it is to be fed and asked.
-func (r *Run) checkProgram(network *perexample.Private) error {
+func (r *Run) checkProgram(network *perexample.PrivateNetwork) error {
 	if err := faceOf(network.Network).check(r.config.Train.Columns()); err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (r *Run) checkProgram(network *perexample.Private) error {
 		}
 	}
 	for _, b := range r.program.Buffers {
-		if b.Role == plan.Constant && !finite(b.Value) {
+		if b.Role == plan.RoleConstant && !finite(b.Value) {
 			return fmt.Errorf("constant %s holds a value that is not finite", b.Name)
 		}
 	}
@@ -138,7 +138,7 @@ func (r *Run) checkProgram(network *perexample.Private) error {
 func (r *Run) checkStart() error {
 	for v, w := range r.machine.State().Weights {
 		if !finite(w) {
-			return fmt.Errorf("parameter %s starts with a value that is not finite", r.program.Vectors[v].Name)
+			return fmt.Errorf("parameter %s starts with a value that is not finite", r.program.Parameters[v].Name)
 		}
 	}
 	return nil

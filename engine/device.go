@@ -136,7 +136,7 @@ func (p Place) memory() (int64, error) {
 }
 
 // open makes a program ready on the CPU or a GPU.
-func (p Place) open(program *plan.Program, o optim.Optimizer, average bool) (plan.Machine, error) {
+func (p Place) open(program *plan.Program, o optim.Optimizer, average bool) (plan.Executable, error) {
 	if !p.onGPU() {
 		m, err := cpu.New(program, o, average, p.Threads)
 		if err != nil {

@@ -114,7 +114,7 @@ func has(t *testing.T, device string) {
 func fromZero(t *testing.T, r *Run) {
 	t.Helper()
 	clear(r.machine.State().Weights[0])
-	if err := r.machine.Load(); err != nil {
+	if err := r.machine.LoadState(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -126,9 +126,9 @@ func stays(t *testing.T, r *Run, rate float64, slot, step, element int) bool {
 	if err := r.source.Uint64s(drawn[:], noise.Stream{Purpose: noise.Variation, Lot: uint64(step)}, uint64(slot)); err != nil {
 		t.Fatal(err)
 	}
-	var ticket [op.TicketWidth]float32
-	op.WriteTicket(ticket[:], drawn[0]>>16, step)
-	c1, c2, c3, _ := op.Counter(ticket[:])
+	var ticket [op.MaskSeedWidth]float32
+	op.WriteMaskSeed(ticket[:], drawn[0]>>16, step)
+	c1, c2, c3, _ := op.MaskCounter(ticket[:])
 	d := op.Dropout{Rate: rate, Seed: 1, Layer: 1}
 	k0, k1 := d.Key()
 	var words [4]uint32

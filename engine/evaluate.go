@@ -45,8 +45,8 @@ type Evaluator struct {
 	place   Place
 	network face
 	program *plan.Program
-	weights [][]float32  // that the machine has; nil before there are any
-	machine plan.Machine // nil before it has weights
+	weights [][]float32     // that the machine has; nil before there are any
+	machine plan.Executable // nil before it has weights
 	inputs  [][]float32
 	used    [][]float32
 	rows    []int
@@ -57,7 +57,7 @@ type Evaluator struct {
 // One that a run computes one record at a time, for an operation that has no rule, it
 // asks one example at a time. The CPU stands in for the device gorgonia.
 func NewEvaluator(build perexample.Build, place Place) (*Evaluator, error) {
-	alone, err := build.Alone()
+	alone, err := build.NeedsSingleExamples()
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func NewEvaluator(build perexample.Build, place Place) (*Evaluator, error) {
 		if err := e.lower(batch); err != nil {
 			return nil, err
 		}
-		if batch == 1 || int64(e.program.Working()) <= limit && (place.onGPU() || !e.program.Large()) {
+		if batch == 1 || int64(e.program.MicrobatchBytes()) <= limit && (place.onGPU() || !e.program.Large()) {
 			return e, nil
 		}
 	}
@@ -96,11 +96,11 @@ func (e *Evaluator) lower(batch int) error {
 
 // evaluation lowers the network's forward pass.
 func evaluation(build perexample.Build, batch int) (*perexample.Network, *plan.Program, error) {
-	net, err := build.For(batch)
+	net, err := build.ForBatch(batch)
 	if err != nil {
 		return nil, nil, err
 	}
-	program, err := plan.Evaluation(net)
+	program, err := plan.LowerEvaluation(net)
 	return net, program, err
 }
 
@@ -119,9 +119,9 @@ func (e *Evaluator) Weights() [][]float32 {
 	if e.weights != nil {
 		return e.weights
 	}
-	for _, v := range e.program.Vectors {
+	for _, v := range e.program.Parameters {
 		w := make([]float32, v.Shape.TotalSize())
-		e.program.Buffers[v.Parameter].Begin(w)
+		e.program.Buffers[v.Value].Initialize(w)
 		e.weights = append(e.weights, w)
 	}
 	return e.weights
@@ -246,7 +246,7 @@ func (e *Evaluator) readyFor(weights [][]float32, s data.Set, network face) erro
 // Ready takes the weights to compute with, as Score and Answer do by themselves. It is an
 // error if there is no memory for that.
 func (e *Evaluator) Ready(weights [][]float32) error {
-	vectors := e.program.Vectors
+	vectors := e.program.Parameters
 	if len(vectors) != len(weights) {
 		return fmt.Errorf("evaluation: %d parameters given, the network has %d", len(weights), len(vectors))
 	}
@@ -268,7 +268,7 @@ func (e *Evaluator) Ready(weights [][]float32) error {
 			return err
 		}
 	}
-	return e.machine.Load()
+	return e.machine.LoadState()
 }
 
 // open makes a machine for weights, of fewer examples where memory is short.
@@ -277,7 +277,7 @@ func (e *Evaluator) open(weights [][]float32) error {
 		return err
 	}
 	for {
-		m, err := e.place.open(e.program.Lent(weights), optim.Optimizer{Kind: optim.KindSGD}, false)
+		m, err := e.place.open(e.program.WithBorrowedWeights(weights), optim.Optimizer{Kind: optim.KindSGD}, false)
 		if err == nil {
 			e.machine, e.weights, e.inputs = m, m.State().Weights, nil
 			break
@@ -289,7 +289,7 @@ func (e *Evaluator) open(weights [][]float32) error {
 			return err
 		}
 	}
-	e.program = e.program.Started()
+	e.program = e.program.WithoutInitialValues()
 	debug.FreeOSMemory() // that the graph took
 	for k := range e.used {
 		e.inputs = append(e.inputs, e.machine.Input(k))

@@ -68,7 +68,7 @@ func asked(n *perexample.Network) (first int) {
 // nothing of the kind, as where the output is the logarithm of a rate.
 func predicted(n *perexample.Network) int {
 	for _, loss := range n.Loss.Graph().AllNodes() {
-		switch o := op.Of(loss).(type) {
+		switch o := op.SpecOf(loss).(type) {
 		case op.SquaredError:
 		case op.ElementLosses:
 			if o.Kind != op.AbsoluteError && o.Kind != op.HuberError {
@@ -89,12 +89,12 @@ func predicted(n *perexample.Network) int {
 func answered(n *perexample.Network) label {
 	asked := map[*G.Node]label{}
 	for _, loss := range n.Loss.Graph().AllNodes() {
-		if _, is := op.Of(loss).(op.CrossEntropy); !is {
+		if _, is := op.SpecOf(loss).(op.CrossEntropy); !is {
 			continue
 		}
 		in := op.Operands(loss)
 		labels, ignored := reshaped(in[1]), data.Pad
-		if r, replaced := op.Of(labels).(op.Replace); replaced {
+		if r, replaced := op.SpecOf(labels).(op.Replace); replaced {
 			labels, ignored = reshaped(op.Operands(labels)[0]), int(r.Old)
 		}
 		if x := reshaped(in[0]); !asked[x].known {
@@ -141,7 +141,7 @@ func entries(n *perexample.Network) map[*G.Node]int {
 	named := map[*G.Node]int{}
 	for _, user := range n.Loss.Graph().AllNodes() {
 		count, in := 0, op.Operands(user)
-		switch op.Of(user).(type) {
+		switch op.SpecOf(user).(type) {
 		case op.Embed, op.EmbedBag:
 			count = in[0].Shape()[0]
 		case op.CrossEntropy:

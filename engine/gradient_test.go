@@ -26,7 +26,7 @@ func quiet(r *Run) {
 // unbound takes the bound away, which no configuration of a private run can.
 func unbound(t *testing.T, r *Run) {
 	var names []string
-	for _, v := range r.program.Vectors {
+	for _, v := range r.program.Parameters {
 		names = append(names, v.Name)
 	}
 	var err error
@@ -209,17 +209,17 @@ func TestContributionIsItsOwn(t *testing.T) {
 			if err := r.weigh(n); err != nil {
 				t.Fatal(err)
 			}
-			for v := range r.program.Vectors {
-				for i, f := range r.machine.Factors(v) {
+			for v := range r.program.Parameters {
+				for i, f := range r.machine.ClipFactors(v) {
 					if i >= n && f != 0 {
 						t.Fatalf("padding has factor %v", f)
 					}
 					if i >= n || batch[i] != record {
-						r.machine.Factors(v)[i] = 0
+						r.machine.ClipFactors(v)[i] = 0
 					}
 				}
 			}
-			if err := r.machine.Add(); err != nil {
+			if err := r.machine.AddClippedSums(); err != nil {
 				t.Fatal(err)
 			}
 			got := sums(r)
@@ -229,7 +229,7 @@ func TestContributionIsItsOwn(t *testing.T) {
 			for v := range want {
 				for i := range want[v] {
 					if got[v][i] != want[v][i] {
-						t.Fatalf("%d threads, among %v: element %d of %s is %v, alone it is %v", threads, batch, i, r.program.Vectors[v].Name, got[v][i], want[v][i])
+						t.Fatalf("%d threads, among %v: element %d of %s is %v, alone it is %v", threads, batch, i, r.program.Parameters[v].Name, got[v][i], want[v][i])
 					}
 				}
 			}

@@ -47,7 +47,7 @@ func sumOf(t *testing.T, c Config, lot int, records ...int) (sum []float64) {
 	if err := r.sum(); err != nil {
 		t.Fatal(err)
 	}
-	for v := range r.program.Vectors {
+	for v := range r.program.Parameters {
 		var vector []float32
 		switch m := r.machine.(type) {
 		case interface{ Sum(v int) []float32 }:
@@ -215,7 +215,7 @@ func TestRowsInTwoChains(t *testing.T) {
 	onEvery(t, func(t *testing.T, c Config) {
 		c.Network = regression(rows, width, width, func(n *layer.Net) *G.Node { return n.Param("w", layer.Constant(0), width, width) })
 		c.Train, c.Lot, c.Rate, c.Microbatch = pairs(t, records, rows, width, width, x, y), 0, 1, records
-		if m := start(t, c).program.Vectors[0].Method; m != "gram" {
+		if m := start(t, c).program.Parameters[0].Method; m != "gram" {
 			t.Fatalf("norms by %s: the test shows nothing", m)
 		}
 		without := sumOf(t, c, 0, others...)

@@ -53,7 +53,7 @@ func (r *Run) keepIn(folder string) (*keeper, error) {
 	}
 	k := &keeper{folder: folder, every: r.config.CheckpointEvery}
 	k.last = checkpoint{Run: traits, Average: r.config.Average.Decay > 0, Slots: r.config.Optimizer.Slots(), Projection: len(r.Directions())}
-	for _, v := range r.program.Vectors {
+	for _, v := range r.program.Parameters {
 		k.last.Sizes = append(k.last.Sizes, v.Shape.TotalSize())
 	}
 	k.last.state, k.last.projection = r.machine.State(), r.Directions()
@@ -126,7 +126,7 @@ func (r *Run) save() error {
 // waits until it has been read.
 func (r *Run) beginSave() error {
 	k := r.keeper
-	if err := r.machine.Sync(); err != nil {
+	if err := r.machine.SyncState(); err != nil {
 		return err
 	}
 	k.last.Step = r.step

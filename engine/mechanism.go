@@ -38,12 +38,12 @@ func Adjacency(p sample.Policy) accountant.Adjacency {
 // protect binds clipping and noise to the program's vectors.
 func (r *Run) protect() error {
 	c, m := &r.config, &r.mechanism
-	vectors := r.program.Vectors
+	vectors := r.program.Parameters
 	m.groups = make([]int, len(vectors))
 	r.release = plan.Release{Source: r.source, Sigma: make([]float64, len(vectors)), Scale: 1 / r.Event().ExpectedLot(),
 		Optimizer: c.Optimizer, Average: c.Average}
 	var err error
-	if r.release.Paces, err = r.paces(); err != nil {
+	if r.release.ParamGroups, err = r.paces(); err != nil {
 		return err
 	}
 	for _, s := range c.Statistics {
@@ -61,7 +61,7 @@ func (r *Run) protect() error {
 	names := make([]string, len(vectors))
 	for i, v := range vectors {
 		names[i] = v.Name
-		r.squared = append(r.squared, r.machine.Squared(i))
+		r.squared = append(r.squared, r.machine.SquaredNorms(i))
 	}
 	if m.clipper, err = clip.Bind(names, c.Clipping, clip.Single); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (r *Run) prepare(lot int) error {
 	for v := range r.release.Sigma {
 		sigma := m.lot.Queries[m.queries[m.groups[v]]].Noise * m.scales[v]
 		if r.release.Sigma[v] = roundUp(sigma); !(sigma >= smallestNoise) || math.IsInf(r.release.Sigma[v], 1) {
-			return fmt.Errorf("noise of deviation %g for %s in lot %d is out of the range of float32: choose a bound and a noise nearer to 1", sigma, r.program.Vectors[v].Name, lot)
+			return fmt.Errorf("noise of deviation %g for %s in lot %d is out of the range of float32: choose a bound and a noise nearer to 1", sigma, r.program.Parameters[v].Name, lot)
 		}
 	}
 	return nil

@@ -151,7 +151,7 @@ func TestScratchIsToldOf(t *testing.T) {
 		c := ordinary(t)
 		c.Device, c.Train, c.Lot, c.Rate = device, examples(600, 3), 0, 1 // rows enough to be summed in slices
 		r := start(t, c)
-		beside := r.machine.Scratch()
+		beside := r.machine.WorkspaceBytes()
 		if told := r.Describe().Bytes - r.program.Bytes(); told != beside || beside == 0 && r.place().onGPU() {
 			t.Errorf("%s: %d bytes beside the buffers are told of, and %d are taken", device, told, beside)
 		}

@@ -32,7 +32,7 @@ func (r *Run) newMicrobatch() {
 		b.sizes = append(b.sizes, c.Size())
 	}
 	b.used = make([][]float32, len(b.inputs))
-	b.weights, b.ticket = r.machine.RecordWeights(), r.machine.Ticket()
+	b.weights, b.ticket = r.machine.ExampleWeights(), r.machine.MaskSeed()
 	b.output, b.losses = r.machine.Output(), r.machine.Losses()
 	if b.ticket != nil || r.viewer.Change != nil {
 		b.words = make([]uint64, changeWords*len(b.rows))
@@ -63,7 +63,7 @@ func (r *Run) microbatch(n int) error {
 	if err := r.look(n); err != nil {
 		return err
 	}
-	return r.machine.Add()
+	return r.machine.AddClippedSums()
 }
 
 // fill loads the examples of n records, or, where the device holds the data set,
@@ -113,7 +113,7 @@ func (r *Run) tickets(views int) error {
 	}
 	clear(b.ticket)
 	for i, word := range b.words[:views] {
-		op.WriteTicket(b.ticket[i*op.TicketWidth:], word>>16, r.step)
+		op.WriteMaskSeed(b.ticket[i*op.MaskSeedWidth:], word>>16, r.step)
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func (r *Run) weigh(n int) error {
 		}
 	}
 	for v, g := range r.mechanism.groups {
-		copy(r.machine.Factors(v), r.factors[g])
+		copy(r.machine.ClipFactors(v), r.factors[g])
 	}
 	return nil
 }

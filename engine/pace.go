@@ -9,25 +9,25 @@ import (
 
 // paces asks for what the learning rate and the weight decay of each parameter are
 // multiplied by; nil where nothing was given.
-func (r *Run) paces() ([]plan.Pace, error) {
+func (r *Run) paces() ([]plan.ParamGroup, error) {
 	c := &r.config
 	if c.RateOf == nil && c.DecayOf == nil {
 		return nil, nil
 	}
-	all := make([]plan.Pace, len(r.program.Vectors))
-	for i, v := range r.program.Vectors {
-		p := plan.Pace{Rate: 1, Decay: 1}
+	all := make([]plan.ParamGroup, len(r.program.Parameters))
+	for i, v := range r.program.Parameters {
+		p := plan.ParamGroup{RateMultiplier: 1, DecayMultiplier: 1}
 		if c.RateOf != nil {
-			p.Rate = c.RateOf(v.Name)
+			p.RateMultiplier = c.RateOf(v.Name)
 		}
 		if c.DecayOf != nil {
-			p.Decay = c.DecayOf(v.Name)
+			p.DecayMultiplier = c.DecayOf(v.Name)
 		}
-		if !(p.Rate > 0) || math.IsInf(p.Rate, 1) {
-			return nil, fmt.Errorf("parameter %s: %v times the learning rate: RateOf must give a number above 0; to keep a parameter as it is, leave it out of the network's Params", v.Name, p.Rate)
+		if !(p.RateMultiplier > 0) || math.IsInf(p.RateMultiplier, 1) {
+			return nil, fmt.Errorf("parameter %s: %v times the learning rate: RateOf must give a number above 0; to keep a parameter as it is, leave it out of the network's Params", v.Name, p.RateMultiplier)
 		}
-		if !(p.Decay >= 0) || math.IsInf(p.Decay, 1) {
-			return nil, fmt.Errorf("parameter %s: %v times the weight decay: DecayOf must give a number from 0 on", v.Name, p.Decay)
+		if !(p.DecayMultiplier >= 0) || math.IsInf(p.DecayMultiplier, 1) {
+			return nil, fmt.Errorf("parameter %s: %v times the weight decay: DecayOf must give a number from 0 on", v.Name, p.DecayMultiplier)
 		}
 		all[i] = p
 	}

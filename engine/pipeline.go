@@ -25,7 +25,7 @@ func (r *Run) follow() error {
 	if r.config.Augmentation.Views > 0 {
 		read = nil
 	}
-	err := p.Follow(formula, r.config.Train.Len(), read)
+	err := p.Configure(formula, r.config.Train.Len(), read)
 	if errors.Is(err, plan.ErrNoPipeline) {
 		return nil
 	}
@@ -40,7 +40,7 @@ func (r *Run) follow() error {
 // push queues the first n records in the batch.
 func (r *Run) push(n int) error {
 	b := &r.batch
-	b.weights, b.ticket = r.pipeline.RecordWeights(), r.pipeline.Ticket()
+	b.weights, b.ticket = r.pipeline.ExampleWeights(), r.pipeline.MaskSeed()
 	rows := r.pipeline.Rows()
 	if rows == nil {
 		for k := range b.inputs {
@@ -61,12 +61,12 @@ func (r *Run) push(n int) error {
 // collect reads what the lot's records did.
 func (r *Run) collect() error {
 	t := &r.counts
-	if err := r.pipeline.Tally(t); err != nil {
+	if err := r.pipeline.FinishLot(t); err != nil {
 		return err
 	}
-	r.private.Whole, r.private.Loss = t.Whole, t.Loss
+	r.private.Whole, r.private.Loss = t.Unclipped, t.Loss
 	if r.mechanism.clipper != nil {
-		r.mechanism.clipper.Counted(r.private.Records, t.Refused, t.Within)
+		r.mechanism.clipper.Counted(r.private.Records, t.NonFinite, t.Within)
 	}
 	return nil
 }

@@ -305,7 +305,7 @@ func TestProjectionIsReleased(t *testing.T) {
 		want := reference(t, c.Train, Records{}, private)
 		if private {
 			normals := make([]float64, features*(features+1)/2)
-			if err := r.source.Normals64(normals, noise.Stream{Purpose: noise.Release, Vector: uint32(len(r.program.Vectors) + 2)}, 0); err != nil {
+			if err := r.source.Normals64(normals, noise.Stream{Purpose: noise.Release, Vector: uint32(len(r.program.Parameters) + 2)}, 0); err != nil {
 				t.Fatal(err)
 			}
 			at := 0

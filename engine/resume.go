@@ -214,7 +214,7 @@ func (r *Run) goOn(saved *checkpoint, spent accountant.History) (err error) {
 	if err := saved.load(r.machine.State()); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	if err := r.machine.Load(); err != nil {
+	if err := r.machine.LoadState(); err != nil {
 		return err
 	}
 	if c.NonPrivate {

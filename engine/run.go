@@ -34,7 +34,7 @@ type Run struct {
 	viewer    *viewer
 	source    *noise.Source
 	sampler   sample.Sampler
-	machine   plan.Machine
+	machine   plan.Executable
 	pipeline  plan.Pipeline // nil where the host computes factors
 	program   *plan.Program
 	note      string // what the user should know of the device
@@ -45,9 +45,9 @@ type Run struct {
 	keeper    *keeper // nil where no checkpoint is kept
 
 	batch     microbatch
-	factors   [][]float32 // [group][record]
-	squared   [][]float32 // [vector][record]
-	counts    plan.Tally  // what the pipeline counts of a lot
+	factors   [][]float32    // [group][record]
+	squared   [][]float32    // [vector][record]
+	counts    plan.LotCounts // what the pipeline counts of a lot
 	release   plan.Release
 	private   Private
 	validated bool  // the validation's answer was released

@@ -180,7 +180,7 @@ func distance(a, b []float32) float64 {
 
 // spy stands between a run and its machine.
 type spy struct {
-	plan.Machine
+	plan.Executable
 	release func(*plan.Release) error
 }
 
@@ -188,14 +188,14 @@ func (s *spy) Release(r *plan.Release) error {
 	if err := s.release(r); err != nil {
 		return err
 	}
-	return s.Machine.Release(r)
+	return s.Executable.Release(r)
 }
 
 // sums are the accumulators of a run's machine.
 func sums(r *Run) [][]float32 {
 	m := r.machine.(interface{ Sum(v int) []float32 })
 	var all [][]float32
-	for v := range r.program.Vectors {
+	for v := range r.program.Parameters {
 		all = append(all, append([]float32(nil), m.Sum(v)...))
 	}
 	return all

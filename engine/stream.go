@@ -7,11 +7,11 @@ import "github.com/dptrain/dptrain/noise"
 // adaptive bounds, one a group; the statistics; the validation; the projection.
 
 func (r *Run) countStream(group int) noise.Stream {
-	return r.stream(len(r.program.Vectors) + group)
+	return r.stream(len(r.program.Parameters) + group)
 }
 
 func (r *Run) statisticStream(i int) noise.Stream {
-	return r.stream(len(r.program.Vectors) + len(r.config.Clipping) + i)
+	return r.stream(len(r.program.Parameters) + len(r.config.Clipping) + i)
 }
 
 func (r *Run) validationStream() noise.Stream { return r.statisticStream(len(r.config.Statistics)) }

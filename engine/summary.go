@@ -38,7 +38,7 @@ func (r *Run) Parameters() ([]Parameter, error) {
 func (r *Run) Standing() ([]Parameter, error) {
 	if !r.closed {
 		r.keeper.still()
-		if err := r.machine.Sync(); err != nil {
+		if err := r.machine.SyncState(); err != nil {
 			return nil, err
 		}
 	}
@@ -48,7 +48,7 @@ func (r *Run) Standing() ([]Parameter, error) {
 		values = state.Average
 	}
 	out := make([]Parameter, len(values))
-	for v, p := range r.program.Vectors {
+	for v, p := range r.program.Parameters {
 		out[v] = Parameter{Name: p.Name, Shape: p.Shape, Values: values[v]}
 	}
 	return out, nil
@@ -115,11 +115,11 @@ func (r *Run) Describe() Description {
 	e := r.Event()
 	d := Description{
 		Records: r.deck.count, ExpectedLot: e.ExpectedLot(),
-		Microbatch: r.program.Records, PerRecord: r.deck.per, Bytes: r.program.Bytes() + r.machine.Scratch(),
+		Microbatch: r.program.Records, PerRecord: r.deck.per, Bytes: r.program.Bytes() + r.machine.WorkspaceBytes(),
 		Device: r.config.Device, Threads: r.threads(), Secure: r.source.Secure(),
 		Delta: r.config.Delta, Warning: r.warning(),
 	}
-	for v, p := range r.program.Vectors {
+	for v, p := range r.program.Parameters {
 		vd := VectorDescription{Name: p.Name, Shape: p.Shape, Kind: p.Kind, Method: p.Method}
 		if m := &r.mechanism; m.clipper != nil {
 			vd.Group = m.clipper.Parts()[m.groups[v]].Name

@@ -39,7 +39,7 @@ func (r *Run) traits() ([]trait, error) {
 			note("classes of "+column.Name, "%d", column.Classes)
 		}
 	}
-	for _, v := range r.program.Vectors {
+	for _, v := range r.program.Parameters {
 		note("parameter "+v.Name, "%v", v.Shape)
 	}
 	operations, constants, err := r.structure()
@@ -76,13 +76,13 @@ func (r *Run) traits() ([]trait, error) {
 	} else {
 		note("schedule", "a function from %v", c.RateAt(0)) // as it is known of a bound
 	}
-	for v, p := range r.release.Paces {
-		name := r.program.Vectors[v].Name
-		if p.Rate != 1 {
-			note("learning rate of "+name, "times %v", p.Rate)
+	for v, p := range r.release.ParamGroups {
+		name := r.program.Parameters[v].Name
+		if p.RateMultiplier != 1 {
+			note("learning rate of "+name, "times %v", p.RateMultiplier)
 		}
-		if p.Decay != 1 {
-			note("weight decay of "+name, "times %v", p.Decay)
+		if p.DecayMultiplier != 1 {
+			note("weight decay of "+name, "times %v", p.DecayMultiplier)
 		}
 	}
 	note("average", "%v", c.Average.Decay)
@@ -135,7 +135,7 @@ func (r *Run) structure() (operations, constants string, err error) {
 	var four [4]byte
 	for _, b := range program.Buffers {
 		fmt.Fprintln(sum, b.Role, b.Index, b.Shape)
-		if b.Role != plan.Constant {
+		if b.Role != plan.RoleConstant {
 			continue
 		}
 		for _, v := range b.Value {

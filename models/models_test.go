@@ -25,14 +25,14 @@ func parameters(net *perexample.Network) int {
 // deal binds to the network's ticket, if it takes one, those of neighbouring rows.
 func deal(t *testing.T, net *perexample.Network, row int) {
 	t.Helper()
-	if net.Ticket == nil {
+	if net.MaskSeed == nil {
 		return
 	}
-	v := make([]float32, net.Batch*op.TicketWidth)
+	v := make([]float32, net.Batch*op.MaskSeedWidth)
 	for i := range net.Batch {
-		op.WriteTicket(v[i*op.TicketWidth:], uint64(row+i), 3)
+		op.WriteMaskSeed(v[i*op.MaskSeedWidth:], uint64(row+i), 3)
 	}
-	if err := G.Let(net.Ticket, tensor.New(tensor.WithShape(net.Batch, op.TicketWidth), tensor.WithBacking(v))); err != nil {
+	if err := G.Let(net.MaskSeed, tensor.New(tensor.WithShape(net.Batch, op.MaskSeedWidth), tensor.WithBacking(v))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -177,7 +177,7 @@ func TestModelsAreBuiltAsDescribed(t *testing.T) {
 				return
 			}
 			seen[n] = true
-			for _, x := range op.Reads(n) {
+			for _, x := range op.CanonicalOperands(n) {
 				visit(x)
 			}
 			switch s := op.Canonical(n).(type) {
@@ -216,7 +216,7 @@ func TestRegressions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !net.Output.Shape().Eq(tensor.Shape{3, 2}) || !net.Losses.Shape().Eq(tensor.Shape{3}) || op.Of(net.Losses) != (op.SquaredError{}) {
+		if !net.Output.Shape().Eq(tensor.Shape{3, 2}) || !net.Losses.Shape().Eq(tensor.Shape{3}) || op.SpecOf(net.Losses) != (op.SquaredError{}) {
 			t.Errorf("%s: output %v, losses %v by %v", m.Name, net.Output.Shape(), net.Losses.Shape(), net.Losses.Op())
 		}
 	}
@@ -287,7 +287,7 @@ func TestTransformersSeeThePastAlone(t *testing.T) {
 	}
 	blocks := 0
 	for _, n := range net.Loss.Graph().AllNodes() {
-		if a, ok := op.Of(n).(op.Attention); ok {
+		if a, ok := op.SpecOf(n).(op.Attention); ok {
 			blocks++
 			if in := op.Operands(n); a != (op.Attention{Heads: 4}) || len(in) != 2 || in[1] != net.Inputs[0] {
 				t.Errorf("%v of %v: 4 heads that do not see padding are wanted", a, in)
@@ -454,7 +454,7 @@ func TestProjected(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := build.Alone(); err != nil {
+		if _, err := build.NeedsSingleExamples(); err != nil {
 			t.Error(err)
 		}
 		net, err := build(2)

@@ -38,7 +38,7 @@ func answers(t *testing.T, spec string, steps int, ids ...[]float32) [][]float32
 			}
 		}
 	}
-	program, err := plan.Evaluation(net)
+	program, err := plan.LowerEvaluation(net)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestPaddingThatIsNotThereChangesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			program, err := plan.Private(p, plan.Wanted{Norms: true, Output: true})
+			program, err := plan.LowerTraining(p, plan.Options{Norms: true, Output: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,14 +107,14 @@ func TestPaddingThatIsNotThereChangesNothing(t *testing.T) {
 			if err := m.Forward(); err != nil {
 				t.Fatal(err)
 			}
-			for v := range p.Vectors {
-				all = append(all, slices.Clone(m.Squared(v)))
-				copy(m.Factors(v), []float32{0.5, 0.75, 1})
+			for v := range p.Parameters {
+				all = append(all, slices.Clone(m.SquaredNorms(v)))
+				copy(m.ClipFactors(v), []float32{0.5, 0.75, 1})
 			}
-			if err := m.Add(); err != nil {
+			if err := m.AddClippedSums(); err != nil {
 				t.Fatal(err)
 			}
-			for v := range p.Vectors {
+			for v := range p.Parameters {
 				all = append(all, slices.Clone(m.Sum(v)))
 			}
 			return append(all, slices.Clone(m.Output()))

@@ -184,7 +184,7 @@ func TestWholeNetworksAreOneRecordAtATime(t *testing.T) {
 				if err != nil || p.Warning != "" {
 					t.Fatalf("error %v, warning %q", err, p.Warning)
 				}
-				program, err := plan.Private(p, plan.Wanted{Norms: true, Output: true})
+				program, err := plan.LowerTraining(p, plan.Options{Norms: true, Output: true})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -200,27 +200,27 @@ func TestWholeNetworksAreOneRecordAtATime(t *testing.T) {
 					}
 					copy(in, x.columns[k])
 				}
-				for i := range len(m.Ticket()) / op.TicketWidth {
-					op.WriteTicket(m.Ticket()[i*op.TicketWidth:], uint64(i), 3)
+				for i := range len(m.MaskSeed()) / op.MaskSeedWidth {
+					op.WriteMaskSeed(m.MaskSeed()[i*op.MaskSeedWidth:], uint64(i), 3)
 				}
 				weights := []float64{0.25, 0.75, 1, 0.5}
 				if each == 1 {
 					weights = []float64{1, 1}
 				} else {
-					clear(m.RecordWeights())
+					clear(m.ExampleWeights())
 					for i, v := range weights {
-						m.RecordWeights()[i] = float32(v)
+						m.ExampleWeights()[i] = float32(v)
 					}
 				}
 				factors := []float64{0.5, 0.75}
-				for v := range p.Vectors {
-					copy(m.Factors(v), []float32{0.5, 0.75, 0})
+				for v := range p.Parameters {
+					copy(m.ClipFactors(v), []float32{0.5, 0.75, 0})
 				}
 				step := func() {
 					if err := m.Forward(); err != nil {
 						t.Fatal(err)
 					}
-					if err := m.Add(); err != nil {
+					if err := m.AddClippedSums(); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -253,9 +253,9 @@ func TestWholeNetworksAreOneRecordAtATime(t *testing.T) {
 					}
 					all += factors[r] * math.Sqrt(square)
 				}
-				for v, vector := range p.Vectors {
-					name := fmt.Sprintf("%s (%s, %s)", vector.Param.Name(), vector.Kind, vector.Method)
-					want := make([]float64, vector.Param.Shape().TotalSize())
+				for v, vector := range p.Parameters {
+					name := fmt.Sprintf("%s (%s, %s)", vector.Node.Name(), vector.Kind, vector.Method)
+					want := make([]float64, vector.Node.Shape().TotalSize())
 					var length float64
 					for r, g := range gradients {
 						var square float64
@@ -267,7 +267,7 @@ func TestWholeNetworksAreOneRecordAtATime(t *testing.T) {
 						if vector.Method == "gram" || vector.Kind == "mixed" {
 							most *= 1 + 1.0/(1<<8) // what roundings may have changed is added
 						}
-						if got := float64(m.Squared(v)[r]); !(square*(1-2e-5)-1e-12 <= got && got <= most) || square == 0 {
+						if got := float64(m.SquaredNorms(v)[r]); !(square*(1-2e-5)-1e-12 <= got && got <= most) || square == 0 {
 							t.Errorf("%s: squared norm of record %d is %g, alone it is %g", name, r, got, square)
 						}
 						length += factors[r] * math.Sqrt(square)

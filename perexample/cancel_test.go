@@ -85,7 +85,7 @@ func TestWhatCancelsIsBounded(t *testing.T) {
 					if err := m.Forward(); err != nil {
 						t.Fatal(err)
 					}
-					sq := float64(m.Squared(0)[1])
+					sq := float64(m.SquaredNorms(0)[1])
 					square := adds(t, m, 1, float32(0.7/math.Sqrt(sq)))
 					if math.Sqrt(square) > 0.7*(1+1e-6) { // the factor is rounded, too
 						t.Errorf("a record of squared norm %g, clipped to 0.7, adds %g", sq, math.Sqrt(square))

@@ -18,11 +18,11 @@ func confused(n *G.Node, graph edges) string {
 	switch {
 	case confusedSlices(n):
 		return "Gorgonia v0.9.18 takes two slices for one where their bounds differ by 256, and joining slices its gradient; reshape an axis longer than 256 into two"
-	case op.Kind(n) == "softmaxOp" && graph.made(n) > 1:
+	case op.OpKind(n) == "softmaxOp" && graph.made(n) > 1:
 		return "Gorgonia v0.9.18 takes SoftMax and LogSoftMax of one node for each other; make the one with LogSoftMax, and the other with Exp of it"
-	case op.Kind(n) == "im2colOp" && graph.made(n) > 1 && confusedWindows(n):
+	case op.OpKind(n) == "im2colOp" && graph.made(n) > 1 && confusedWindows(n):
 		return "Gorgonia v0.9.18 takes convolutions of one input for one that differ in dilation alone and give pictures of one size; use layer.Conv2D"
-	case op.Kind(n) == "constantTensor" && graph.uses(n) > 1 && abridged(n):
+	case op.OpKind(n) == "constantTensor" && graph.uses(n) > 1 && abridged(n):
 		return "Gorgonia v0.9.18 takes constants for one that it prints alike, and of long ones it prints the ends; make it with gorgonia.NodeFromAny, with a name of its own"
 	}
 	return ""

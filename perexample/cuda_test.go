@@ -18,8 +18,8 @@ func init() {
 	case len(list) == 0:
 		return
 	}
-	card := device{"cuda", func(p *perexample.Private) (accumulator, error) {
-		program, err := plan.Private(p, plan.Wanted{Norms: true, Output: true})
+	card := device{"cuda", func(p *perexample.PrivateNetwork) (accumulator, error) {
+		program, err := plan.LowerTraining(p, plan.Options{Norms: true, Output: true})
 		if err != nil {
 			return nil, err
 		}

@@ -67,7 +67,7 @@ func (r *reading) ofBatch(n *G.Node, in G.Nodes) (layout, error) {
 // foreign gives the layout of an operation that only Gorgonia can run.
 func (r *reading) foreign(n *G.Node, in G.Nodes, rows layout) (layout, error) {
 	first := r.layouts[in[0]]
-	switch kind := op.Kind(n); {
+	switch kind := op.OpKind(n); {
 	case rowwise[kind] && first.inRows(in[0].Shape()):
 		return rows, nil
 	case kind == "linAlgBinOp" && n.Dims() > 2 && first.inRows(in[0].Shape()) && r.layouts[in[1]].inRows(in[1].Shape()):
@@ -145,7 +145,7 @@ func (r *reading) permute(n, x *G.Node, s op.Permute) (layout, error) {
 	if !ok {
 		return r.unruled(n), nil
 	}
-	outer, inner := op.Around(n.Shape(), slices.Index(s.Order.List(), a))
+	outer, inner := op.OuterInner(n.Shape(), slices.Index(s.Order.List(), a))
 	return layout{kind: batch, outer: outer * before, inner: within * inner}, nil
 }
 
@@ -192,7 +192,7 @@ func (r *reading) concat(n *G.Node, in G.Nodes, s op.Concat) (layout, error) {
 			return r.unruled(n), nil
 		}
 	}
-	outer, inner := op.Around(n.Shape(), a)
+	outer, inner := op.OuterInner(n.Shape(), a)
 	if a == s.Axis { // fits where nothing lies before the examples
 		return layout{kind: batch, outer: len(in), inner: within * inner}, nil
 	}

@@ -84,8 +84,8 @@ const together = 4
 // Where the gradients are larger than the rows that they come from, no more records
 // are taken together than those rows have room for (together, at least), and the
 // gradients are built anew for the sum instead of being kept.
-func (p *Private) pulled(r *reading, v *Vector, ms []meeting) error {
-	largest, rows := v.Param.Shape().TotalSize(), 0
+func (p *PrivateNetwork) pulled(r *reading, v *Parameter, ms []meeting) error {
+	largest, rows := v.Node.Shape().TotalSize(), 0
 	var ways []*pullback
 	for i := range ms {
 		m := &ms[i]
@@ -101,7 +101,7 @@ func (p *Private) pulled(r *reading, v *Vector, ms []meeting) error {
 			}
 			v.named(kindName(u.Form))
 		}
-		way, err := r.pullback(v.Param, m.node)
+		way, err := r.pullback(v.Node, m.node)
 		if err != nil {
 			return err
 		}
@@ -120,7 +120,7 @@ func (p *Private) pulled(r *reading, v *Vector, ms []meeting) error {
 }
 
 // pulledInParts builds and sums the gradients of so many records at a time.
-func (p *Private) pulledInParts(v *Vector, ms []meeting, ways []*pullback, step int) (err error) {
+func (p *PrivateNetwork) pulledInParts(v *Parameter, ms []meeting, ways []*pullback, step int) (err error) {
 	var squared G.Nodes
 	for from := 0; from < p.Records; from += step {
 		s := share{from: from, count: min(step, p.Records-from)}
@@ -137,7 +137,7 @@ func (p *Private) pulledInParts(v *Vector, ms []meeting, ways []*pullback, step 
 		if gradients, err = p.gradients(ms, ways, s); err != nil {
 			return err
 		}
-		factors, err := p.cut(v.Factor, s)
+		factors, err := p.cut(v.ClipFactors, s)
 		if err != nil {
 			return err
 		}
@@ -145,11 +145,11 @@ func (p *Private) pulledInParts(v *Vector, ms []meeting, ways []*pullback, step 
 		if err != nil {
 			return err
 		}
-		if v.Sum, err = plus(v.Sum, part); err != nil {
+		if v.ClippedSum, err = plus(v.ClippedSum, part); err != nil {
 			return err
 		}
 	}
-	v.Squared, err = op.Apply(op.Concat{}, squared...)
+	v.SquaredNorms, err = op.Apply(op.Concat{}, squared...)
 	return err
 }
 
@@ -161,7 +161,7 @@ type share struct {
 }
 
 // gradients are the share's records' gradients of the parameter, [count, size].
-func (p *Private) gradients(ms []meeting, ways []*pullback, s share) (sum *G.Node, err error) {
+func (p *PrivateNetwork) gradients(ms []meeting, ways []*pullback, s share) (sum *G.Node, err error) {
 	for i, m := range ms {
 		met, err := p.met(m, s)
 		if err != nil {
@@ -178,7 +178,7 @@ func (p *Private) gradients(ms []meeting, ways []*pullback, s share) (sum *G.Nod
 }
 
 // met are the share's records' gradients of a node that the examples meet.
-func (p *Private) met(m meeting, s share) (sum *G.Node, err error) {
+func (p *PrivateNetwork) met(m meeting, s share) (sum *G.Node, err error) {
 	for _, u := range m.uses {
 		in := inputs(u.Use)
 		for i, x := range in {
@@ -206,7 +206,7 @@ func plus(sum, x *G.Node) (*G.Node, error) {
 }
 
 // cut gives the share's records' part of a node that holds a block a record.
-func (p *Private) cut(x *G.Node, s share) (*G.Node, error) {
+func (p *PrivateNetwork) cut(x *G.Node, s share) (*G.Node, error) {
 	if s.count == p.Records && !s.again {
 		return x, nil
 	}

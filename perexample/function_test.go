@@ -58,8 +58,8 @@ func TestPulledSumsKeepThePromise(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Vectors[0].Method != "in parts, pulled back" {
-			t.Fatalf("method %s: the test shows nothing", p.Vectors[0].Method)
+		if p.Parameters[0].Method != "in parts, pulled back" {
+			t.Fatalf("method %s: the test shows nothing", p.Parameters[0].Method)
 		}
 		m, err := dev.open(p)
 		if err != nil {
@@ -80,7 +80,7 @@ func TestPulledSumsKeepThePromise(t *testing.T) {
 			}
 			for r := range records {
 				square := adds(t, m, r, 1)
-				sq := float64(m.Squared(0)[r])
+				sq := float64(m.SquaredNorms(0)[r])
 				if math.IsInf(sq, 0) || math.IsNaN(sq) {
 					continue // clipping leaves it out
 				}
@@ -112,7 +112,7 @@ func TestPulledGradientsTakeNoMoreThanTheirRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := plan.Private(p, plan.Wanted{Norms: true, Output: true})
+	program, err := plan.LowerTraining(p, plan.Options{Norms: true, Output: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,13 +124,13 @@ func TestPulledGradientsTakeNoMoreThanTheirRows(t *testing.T) {
 	built, kept := 0, map[int]int{}
 	for _, i := range program.Back {
 		for _, id := range i.In {
-			if base := program.Buffers[id].Base; front[base] && program.Buffers[base].Role == plan.Temporary {
+			if base := program.Buffers[id].Base; front[base] && program.Buffers[base].Role == plan.RoleTemporary {
 				kept[base] = program.Buffers[base].Size()
 			}
 		}
 	}
 	for _, b := range program.Buffers {
-		if b.Role != plan.Temporary {
+		if b.Role != plan.RoleTemporary {
 			continue
 		}
 		if b.Size() > rows {

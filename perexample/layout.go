@@ -88,8 +88,8 @@ func follow(net, other *Network) (*reading, error) {
 	for _, in := range net.Inputs {
 		r.layouts[in] = layout{kind: batch, outer: 1, inner: in.Shape().TotalSize() / net.Batch}
 	}
-	if net.Ticket != nil {
-		r.layouts[net.Ticket] = layout{kind: batch, outer: 1, inner: op.TicketWidth}
+	if net.MaskSeed != nil {
+		r.layouts[net.MaskSeed] = layout{kind: batch, outer: 1, inner: op.MaskSeedWidth}
 	}
 	for _, p := range net.Params {
 		r.layouts[p] = layout{param: true}
@@ -150,12 +150,12 @@ func (r *reading) layout(n *G.Node) (layout, error) {
 		return r.constant(n)
 	case n.Op() == nil:
 		return layout{}, fmt.Errorf("node %s has no value: list it in Inputs or Params, or bind a constant to it", n.Name())
-	case op.Kind(n) == "sizeOp":
-		a, known := op.SizeOf(n)
-		b, _ := op.SizeOf(r.of[n])
+	case op.OpKind(n) == "sizeOp":
+		a, known := op.AxisLength(n)
+		b, _ := op.AxisLength(r.of[n])
 		return layout{sized: !known || a != b}, nil
 	}
-	in := op.Reads(n)
+	in := op.CanonicalOperands(n)
 	all := layout{}
 	count := map[kind]int{}
 	for _, x := range in {
@@ -209,7 +209,7 @@ func (r *reading) ofFree(n *G.Node, all layout) (layout, error) {
 		return r.unruled(n), nil
 	}
 	l := layout{kind: batch}
-	l.outer, l.inner = op.Around(n.Shape(), axis)
+	l.outer, l.inner = op.OuterInner(n.Shape(), axis)
 	l.inner *= n.Shape()[axis] / r.net.Batch
 	if !r.fits(n, l) {
 		return r.unruled(n), nil

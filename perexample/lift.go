@@ -24,7 +24,7 @@ func (l lift) node(n *G.Node) (*G.Node, error) {
 	if n.Dims() >= op.MaxDims {
 		return nil, l.missing()
 	}
-	y, err := l.lifted(n, op.Reads(n))
+	y, err := l.lifted(n, op.CanonicalOperands(n))
 	if err != nil {
 		return nil, err
 	}

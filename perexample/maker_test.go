@@ -96,10 +96,10 @@ func one(at int, dims ...int) *G.Node {
 
 // drop is dropout of the network's ticket.
 func (m *maker) drop(x *G.Node, rate float64, layer uint32) *G.Node {
-	if m.net.Ticket == nil {
-		m.net.Ticket = G.NewMatrix(m.graph, tensor.Float32, G.WithShape(m.batch, op.TicketWidth), G.WithName("ticket"))
+	if m.net.MaskSeed == nil {
+		m.net.MaskSeed = G.NewMatrix(m.graph, tensor.Float32, G.WithShape(m.batch, op.MaskSeedWidth), G.WithName("ticket"))
 	}
-	return apply(op.Dropout{Rate: rate, Seed: 1, Layer: layer}, x, m.net.Ticket)
+	return apply(op.Dropout{Rate: rate, Seed: 1, Layer: layer}, x, m.net.MaskSeed)
 }
 
 func apply(s op.Spec, in ...*G.Node) *G.Node { return must(op.Apply(s, in...)) }

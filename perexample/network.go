@@ -22,13 +22,13 @@ import (
 // that is still to be read, and computes some graphs wrongly. engine.Evaluator
 // tells what a network answers.
 type Network struct {
-	Batch  int       // examples in a microbatch
-	Inputs []*G.Node // in the order of the data set's columns
-	Params []*G.Node // trained; each holds its starting value, a tensor or a *Start
-	Loss   *G.Node   // scalar: the sum of the examples' losses
-	Output *G.Node   // what the network answers, batch on axis 0; nil where there is nothing to score
-	Losses *G.Node   // the loss of each example; nil where the graph does not keep them apart
-	Ticket *G.Node   // what layer.Net.Dropout reads, to tell an example's masks by; nil where nothing is drawn
+	Batch    int       // examples in a microbatch
+	Inputs   []*G.Node // in the order of the data set's columns
+	Params   []*G.Node // trained; each holds its starting value, a tensor or a *Start
+	Loss     *G.Node   // scalar: the sum of the examples' losses
+	Output   *G.Node   // what the network answers, batch on axis 0; nil where there is nothing to score
+	Losses   *G.Node   // the loss of each example; nil where the graph does not keep them apart
+	MaskSeed *G.Node   // what layer.Net.Dropout reads, to tell an example's masks by; nil where nothing is drawn
 }
 
 // Build makes the network for microbatches of the given number of examples. It
@@ -37,23 +37,23 @@ type Network struct {
 // called several times; starting values are taken from the first.
 type Build func(batch int) (*Network, error)
 
-// Alone builds the network for two sizes of microbatch and refuses what Compile
+// NeedsSingleExamples builds the network for two sizes of microbatch and refuses what Compile
 // refuses before it looks for gradients: what is no network of so many examples, and
 // one in which an example can change what is answered to another. It reports whether
 // the network has an operation of which nobody knows that it keeps examples apart, so
 // that what it makes of one is to be asked of a microbatch of that one alone.
-func (b Build) Alone() (bool, error) {
+func (b Build) NeedsSingleExamples() (bool, error) {
 	_, r, err := b.ofTwo()
 	return err == nil && r.unknown != nil, err
 }
 
 // ofTwo is the network for two examples, and what is read of it beside that for three.
 func (b Build) ofTwo() (*Network, *reading, error) {
-	two, err := b.For(2)
+	two, err := b.ForBatch(2)
 	if err != nil {
 		return nil, nil, err
 	}
-	three, err := b.For(3)
+	three, err := b.ForBatch(3)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -61,9 +61,9 @@ func (b Build) ofTwo() (*Network, *reading, error) {
 	return two, r, err
 }
 
-// For calls the builder, whose code is the user's: a panic of Gorgonia's in it is
+// ForBatch calls the builder, whose code is the user's: a panic of Gorgonia's in it is
 // an error of the network.
-func (b Build) For(batch int) (net *Network, err error) {
+func (b Build) ForBatch(batch int) (net *Network, err error) {
 	if b == nil {
 		return nil, fmt.Errorf("there is no network: give the function that builds it")
 	}
@@ -123,14 +123,14 @@ func check(net *Network, batch int) error {
 }
 
 func checkTicket(net *Network) error {
-	t := net.Ticket
+	t := net.MaskSeed
 	if t == nil {
 		return nil
 	}
 	if err := leaves("ticket", G.Nodes{t}, net.Loss.Graph()); err != nil {
 		return err
 	}
-	if want := (tensor.Shape{net.Batch, op.TicketWidth}); !t.Shape().Eq(want) {
+	if want := (tensor.Shape{net.Batch, op.MaskSeedWidth}); !t.Shape().Eq(want) {
 		return fmt.Errorf("ticket %s has shape %v: %v is needed", t.Name(), t.Shape(), want)
 	}
 	if slices.Contains(net.Inputs, t) || slices.Contains(net.Params, t) {

@@ -56,8 +56,8 @@ func (e examples) row(column, example int) []float32 {
 
 // ticket is that of an example.
 func ticket(example int) []float32 {
-	t := make([]float32, op.TicketWidth)
-	op.WriteTicket(t, uint64(1<<25+example), 7)
+	t := make([]float32, op.MaskSeedWidth)
+	op.WriteMaskSeed(t, uint64(1<<25+example), 7)
 	return t
 }
 
@@ -77,8 +77,8 @@ func (o oracle) run(e examples, example int, nudge [][]float64, gradients bool) 
 	for k, in := range net.Inputs {
 		bind(in, e.row(k, example))
 	}
-	if net.Ticket != nil {
-		bind(net.Ticket, ticket(example))
+	if net.MaskSeed != nil {
+		bind(net.MaskSeed, ticket(example))
 	}
 	for i, p := range net.Params {
 		w := floats(p.Value())
@@ -158,24 +158,24 @@ func (o oracle) slopes(t *testing.T, e examples, seed uint64) {
 // device is what a private network is tested on.
 type device struct {
 	name string
-	open func(p *perexample.Private) (accumulator, error)
+	open func(p *perexample.PrivateNetwork) (accumulator, error)
 }
 
 // accumulator is a machine whose clipped sums can be read.
 type accumulator interface {
-	plan.Machine
+	plan.Executable
 	Sum(v int) []float32
 }
 
-var onCPU = device{"cpu", func(p *perexample.Private) (accumulator, error) {
-	program, err := plan.Private(p, plan.Wanted{Norms: true, Output: true})
+var onCPU = device{"cpu", func(p *perexample.PrivateNetwork) (accumulator, error) {
+	program, err := plan.LowerTraining(p, plan.Options{Norms: true, Output: true})
 	if err != nil {
 		return nil, err
 	}
 	return cpu.New(program, optim.Optimizer{Kind: optim.KindSGD}, false, 2)
 }}
 
-var onTape = device{"gorgonia", func(p *perexample.Private) (accumulator, error) {
+var onTape = device{"gorgonia", func(p *perexample.PrivateNetwork) (accumulator, error) {
 	return tape.New(p, true, optim.Optimizer{Kind: optim.KindSGD}, false)
 }}
 
@@ -185,9 +185,9 @@ var devices = []device{onCPU, onTape}
 // only vector, which is then empty.
 func adds(t *testing.T, m accumulator, record int, factor float32) (square float64) {
 	t.Helper()
-	clear(m.Factors(0))
-	m.Factors(0)[record] = factor
-	if err := m.Add(); err != nil {
+	clear(m.ClipFactors(0))
+	m.ClipFactors(0)[record] = factor
+	if err := m.AddClippedSums(); err != nil {
 		t.Fatal(err)
 	}
 	for _, v := range m.Sum(0) {
@@ -198,7 +198,7 @@ func adds(t *testing.T, m accumulator, record int, factor float32) (square float
 }
 
 // empty clears the sums by a release that moves nothing.
-func empty(t *testing.T, m plan.Machine, vectors int) {
+func empty(t *testing.T, m plan.Executable, vectors int) {
 	t.Helper()
 	still := plan.Release{
 		Source: noise.Seeded(1), Sigma: make([]float64, vectors), Optimizer: optim.Optimizer{Kind: optim.KindSGD}, Step: 1,
@@ -218,10 +218,10 @@ type lot struct {
 // step runs a data set through a device in microbatches, the last padded with
 // rows full of rubbish. Records are perRecord neighbouring examples with the
 // given weights.
-func step(t *testing.T, m accumulator, p *perexample.Private, e examples, perRecord int, weights, factors []float32, rubbish float32) lot {
+func step(t *testing.T, m accumulator, p *perexample.PrivateNetwork, e examples, perRecord int, weights, factors []float32, rubbish float32) lot {
 	t.Helper()
 	count := e.count / perRecord
-	out := lot{squared: make([][]float64, len(p.Vectors))}
+	out := lot{squared: make([][]float64, len(p.Parameters))}
 	for from := 0; from < count; from += p.Records {
 		for k := range p.Inputs {
 			in, n := m.Input(k), e.sizes[k]*perRecord
@@ -236,29 +236,29 @@ func step(t *testing.T, m accumulator, p *perexample.Private, e examples, perRec
 				}
 			}
 		}
-		for i := range len(m.Ticket()) / op.TicketWidth {
-			copy(m.Ticket()[i*op.TicketWidth:], ticket(from*perRecord+i))
+		for i := range len(m.MaskSeed()) / op.MaskSeedWidth {
+			copy(m.MaskSeed()[i*op.MaskSeedWidth:], ticket(from*perRecord+i))
 		}
 		if perRecord > 1 {
-			clear(m.RecordWeights())
-			copy(m.RecordWeights(), weights[from*perRecord:])
+			clear(m.ExampleWeights())
+			copy(m.ExampleWeights(), weights[from*perRecord:])
 		}
 		if err := m.Forward(); err != nil {
 			t.Fatal(err)
 		}
-		for v := range p.Vectors {
-			f := m.Factors(v)
+		for v := range p.Parameters {
+			f := m.ClipFactors(v)
 			clear(f)
 			copy(f, factors[from:min(from+p.Records, count)])
 			for r := range min(p.Records, count-from) {
-				out.squared[v] = append(out.squared[v], float64(m.Squared(v)[r]))
+				out.squared[v] = append(out.squared[v], float64(m.SquaredNorms(v)[r]))
 			}
 		}
-		if err := m.Add(); err != nil {
+		if err := m.AddClippedSums(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for v := range p.Vectors {
+	for v := range p.Parameters {
 		var wide []float64
 		for _, x := range m.Sum(v) {
 			wide = append(wide, float64(x))
@@ -307,7 +307,7 @@ func (o oracle) reference(e examples, perRecord int, weights, factors []float32)
 // tolerance is the relative error allowed in float32.
 const tolerance = 1e-5
 
-func compare(t *testing.T, p *perexample.Private, got, want lot, factors []float32, tolerance float64) {
+func compare(t *testing.T, p *perexample.PrivateNetwork, got, want lot, factors []float32, tolerance float64) {
 	t.Helper()
 	// A gradient that all but vanishes, such as that of a shift before a
 	// normalisation, is rounding, which is measured by the whole of what is summed.
@@ -317,8 +317,8 @@ func compare(t *testing.T, p *perexample.Private, got, want lot, factors []float
 			all += float64(factors[r]) * math.Sqrt(w)
 		}
 	}
-	for v, vector := range p.Vectors {
-		name := fmt.Sprintf("parameter %s (%s, %s)", vector.Param.Name(), vector.Kind, vector.Method)
+	for v, vector := range p.Parameters {
+		name := fmt.Sprintf("parameter %s (%s, %s)", vector.Node.Name(), vector.Kind, vector.Method)
 		scale := 0.0
 		for r, w := range want.squared[v] {
 			most := w*(1+2*tolerance) + 1e-12
@@ -391,11 +391,11 @@ func TestMethods(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (p.Weights != nil) != (c.perRecord > 1) {
-			t.Errorf("%s, records of %d: examples have weights: %t", c.design, c.perRecord, p.Weights != nil)
+		if (p.ExampleWeights != nil) != (c.perRecord > 1) {
+			t.Errorf("%s, records of %d: examples have weights: %t", c.design, c.perRecord, p.ExampleWeights != nil)
 		}
 		var got []string
-		for _, v := range p.Vectors {
+		for _, v := range p.Parameters {
 			got = append(got, v.Kind+" "+v.Method)
 		}
 		if got := strings.Join(got, ", "); got != c.want {

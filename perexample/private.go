@@ -9,7 +9,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Private is a network with the nodes of a private step added to its graph.
+// PrivateNetwork is a network with the nodes of a private step added to its graph.
 //
 // Guarantee: Sum is exactly Σ_r c_r·g_r, where g_r depends on record r alone and
 // Squared_r = ‖g_r‖² up to rounding, so that choosing c_r ≤ S/‖g_r‖ bounds what
@@ -20,12 +20,12 @@ import (
 //
 // With records of several examples, an example of weight 0 adds nothing to its
 // record as long as what the network makes of it is finite.
-type Private struct {
+type PrivateNetwork struct {
 	*Network
-	Records int      // in a microbatch
-	Vectors []Vector // one a parameter, in order
-	Weights *G.Node  // [Batch], an input: an example's weight in its record; nil where records are examples
-	Warning string   // why one record at a time is computed; empty where it is not
+	Records        int         // in a microbatch
+	Parameters     []Parameter // one a parameter, in order
+	ExampleWeights *G.Node     // [Batch], an input: an example's weight in its record; nil where records are examples
+	Warning        string      // why one record at a time is computed; empty where it is not
 }
 
 // Compile builds the network for microbatches of records, each of perRecord
@@ -33,18 +33,18 @@ type Private struct {
 //
 // Where a parameter is used in a way that has no rule, the network is built for
 // one record at a time instead: right, slow, and said in Warning.
-func Compile(build Build, records, perRecord int) (*Private, error) {
+func Compile(build Build, records, perRecord int) (*PrivateNetwork, error) {
 	if records < 1 || perRecord < 1 {
 		return nil, fmt.Errorf("a microbatch of %d records of %d examples: both must be at least 1", records, perRecord)
 	}
-	first, err := build.For(records * perRecord)
+	first, err := build.ForBatch(records * perRecord)
 	if err != nil {
 		return nil, err
 	}
 	if records*perRecord == 1 {
 		return alone(build, first)
 	}
-	other, err := build.For(first.Batch + 1)
+	other, err := build.ForBatch(first.Batch + 1)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func Compile(build Build, records, perRecord int) (*Private, error) {
 	if perRecord > 1 {
 		return nil, fmt.Errorf("%w, and records of %d examples need one; use example-level records or an operation of models/layer", err, perRecord)
 	}
-	one, err := build.For(1)
+	one, err := build.ForBatch(1)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func Compile(build Build, records, perRecord int) (*Private, error) {
 
 // alone serves a microbatch of one example: its ordinary gradient is the
 // record's. What would be refused in a larger one is refused here too.
-func alone(build Build, net *Network) (*Private, error) {
+func alone(build Build, net *Network) (*PrivateNetwork, error) {
 	two, _, err := build.ofTwo()
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func differentiate(net *Network, order G.Nodes) (err error) {
 }
 
 // private adds the nodes of a private step.
-func (r *reading) private(records, perRecord int) (*Private, error) {
+func (r *reading) private(records, perRecord int) (*PrivateNetwork, error) {
 	if err := reached(r.net); err != nil {
 		return nil, err
 	}
@@ -129,18 +129,18 @@ func (r *reading) private(records, perRecord int) (*Private, error) {
 	if err := differentiate(r.net, r.order); err != nil {
 		return nil, err
 	}
-	p := &Private{Network: r.net, Records: records}
+	p := &PrivateNetwork{Network: r.net, Records: records}
 	signal := &signals{batch: r.net.Batch}
 	if perRecord > 1 {
-		p.Weights = input(r.net, "record weights", r.net.Batch)
-		signal.weights = p.Weights
+		p.ExampleWeights = input(r.net, "record weights", r.net.Batch)
+		signal.weights = p.ExampleWeights
 	}
 	for _, param := range r.net.Params {
 		v, err := p.vector(r, param, signal)
 		if err != nil {
 			return nil, fmt.Errorf("parameter %s: %w", param.Name(), err)
 		}
-		p.Vectors = append(p.Vectors, v)
+		p.Parameters = append(p.Parameters, v)
 	}
 	return p, nil
 }
@@ -175,24 +175,24 @@ func input(net *Network, name string, n int) *G.Node {
 
 // whole makes each parameter's ordinary gradient over a microbatch of one record
 // that record's gradient.
-func whole(net *Network) (*Private, error) {
+func whole(net *Network) (*PrivateNetwork, error) {
 	if err := reached(net); err != nil {
 		return nil, err
 	}
 	if err := differentiate(net, op.Ancestors(net.Loss)); err != nil {
 		return nil, err
 	}
-	p := &Private{Network: net, Records: 1}
+	p := &PrivateNetwork{Network: net, Records: 1}
 	for _, param := range net.Params {
 		kept, err := reshape(param.Deriv(), 1, param.Shape().TotalSize())
 		if err != nil {
 			return nil, err
 		}
-		v := Vector{Param: param, Kind: "whole", Method: "one record at a time", Factor: p.factor(param)}
+		v := Parameter{Node: param, Kind: "whole", Method: "one record at a time", ClipFactors: p.factor(param)}
 		if err := v.keep(kept); err != nil {
 			return nil, err
 		}
-		p.Vectors = append(p.Vectors, v)
+		p.Parameters = append(p.Parameters, v)
 	}
 	return p, nil
 }

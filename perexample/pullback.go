@@ -84,8 +84,8 @@ func (b *pullback) copy(n *G.Node, g *G.ExprGraph, copies map[*G.Node]*G.Node) (
 // depends reports whether a node's numbers depend on the gradient at the start.
 func (b *pullback) depends(n *G.Node) bool {
 	yes, done := b.varies[n]
-	if !done && op.Kind(n) != "sizeOp" {
-		for _, x := range op.Reads(n) {
+	if !done && op.OpKind(n) != "sizeOp" {
+		for _, x := range op.CanonicalOperands(n) {
 			yes = b.depends(x) || yes
 		}
 		b.varies[n] = yes
@@ -125,8 +125,8 @@ func (b *pullback) same(n *G.Node) (*G.Node, error) {
 	}
 	var m *G.Node
 	switch in := op.Operands(n); {
-	case op.Kind(n) == "sizeOp":
-		size, known := op.SizeOf(n)
+	case op.OpKind(n) == "sizeOp":
+		size, known := op.AxisLength(n)
 		if !known {
 			return nil, b.missing()
 		}

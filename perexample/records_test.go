@@ -80,11 +80,11 @@ func TestRecordsAreIndependent(t *testing.T) {
 							}
 							copy(m.Input(k)[r*len(row):], row)
 						}
-						if p.Ticket != nil {
+						if p.MaskSeed != nil {
 							for r := range records {
-								copy(m.Ticket()[r*op.TicketWidth:], ticket(r))
+								copy(m.MaskSeed()[r*op.MaskSeedWidth:], ticket(r))
 							}
-							copy(m.Ticket()[at*op.TicketWidth:], ticket(99))
+							copy(m.MaskSeed()[at*op.MaskSeedWidth:], ticket(99))
 						}
 						mine := own(d, k, e.sizes[k])
 						copy(m.Input(k)[at*len(mine):], mine)
@@ -93,19 +93,19 @@ func TestRecordsAreIndependent(t *testing.T) {
 						t.Fatal(err)
 					}
 					var bits []uint32
-					for v := range p.Vectors {
-						bits = append(bits, math.Float32bits(m.Squared(v)[at]))
-						clear(m.Factors(v))
-						m.Factors(v)[at] = factors[0]
+					for v := range p.Parameters {
+						bits = append(bits, math.Float32bits(m.SquaredNorms(v)[at]))
+						clear(m.ClipFactors(v))
+						m.ClipFactors(v)[at] = factors[0]
 					}
-					if err := m.Add(); err != nil {
+					if err := m.AddClippedSums(); err != nil {
 						t.Fatal(err)
 					}
 					var sums [][]float32
-					for v := range p.Vectors {
+					for v := range p.Parameters {
 						sums = append(sums, append([]float32(nil), m.Sum(v)...))
 					}
-					empty(t, m, len(p.Vectors))
+					empty(t, m, len(p.Parameters))
 					return bits, sums
 				}
 				first, sums := norm(func(_, k, i int) float32 { return own(d, k, e.sizes[k])[i] }, 0)
@@ -114,11 +114,11 @@ func TestRecordsAreIndependent(t *testing.T) {
 						bits, again := norm(func(int, int, int) float32 { return company }, at)
 						for v := range bits {
 							if bits[v] != first[v] {
-								t.Errorf("%s at place %d beside %g: squared norm %x, elsewhere %x", p.Vectors[v].Param.Name(), at, company, bits[v], first[v])
+								t.Errorf("%s at place %d beside %g: squared norm %x, elsewhere %x", p.Parameters[v].Node.Name(), at, company, bits[v], first[v])
 							}
 							for i, x := range again[v] {
 								if !(math.Abs(float64(x-sums[v][i])) <= 1e-6*math.Sqrt(float64(math.Float32frombits(first[v])))) {
-									t.Fatalf("%s at place %d beside %g: the sum is %g, elsewhere %g", p.Vectors[v].Param.Name(), at, company, x, sums[v][i])
+									t.Fatalf("%s at place %d beside %g: the sum is %g, elsewhere %g", p.Parameters[v].Node.Name(), at, company, x, sums[v][i])
 								}
 							}
 						}

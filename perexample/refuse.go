@@ -22,7 +22,7 @@ func describe(n *G.Node) string {
 
 // called is a constant's name in one line. Gorgonia calls one by its numbers that has none.
 func called(n *G.Node) string {
-	if op.Kind(n) == "constantTensor" && n.Name() == fmt.Sprint(n.Value()) {
+	if op.OpKind(n) == "constantTensor" && n.Name() == fmt.Sprint(n.Value()) {
 		return fmt.Sprintf("of shape %v", n.Shape())
 	}
 	return line(n.Name())
@@ -72,7 +72,7 @@ func refusal(n *G.Node, graph edges) error {
 	if n.Op() == nil {
 		return nil
 	}
-	kind, name := op.Kind(n), n.Op().String()
+	kind, name := op.OpKind(n), n.Op().String()
 	why := refused[kind]
 	switch {
 	case kind == "elemUnaryOp" && refusedUnary[name] != "":
@@ -121,15 +121,15 @@ func wrongMax(n *G.Node) bool {
 
 // isLogSumExp recognises what gorgonia.LogSumExp builds: ln(Σexp(x−max) + max).
 func isLogSumExp(n *G.Node) bool {
-	if op.Kind(n) != "elemUnaryOp" || n.Op().String() != "ln" {
+	if op.OpKind(n) != "elemUnaryOp" || n.Op().String() != "ln" {
 		return false
 	}
 	sum := op.Operands(n)[0]
-	if op.Kind(sum) != "elemBinOp" {
+	if op.OpKind(sum) != "elemBinOp" {
 		return false
 	}
 	for _, x := range op.Operands(sum) {
-		if op.Kind(x) == "maxOp" {
+		if op.OpKind(x) == "maxOp" {
 			return true
 		}
 	}

@@ -64,12 +64,12 @@ var refusals = []struct {
 		return squares(must(G.HadamardProd(h, G.GaussianRandomNode(m.graph, tensor.Float32, 0, 1, m.batch, 2))))
 	}, []string{"depends on how many came before", "layer.Dropout"}},
 	{"ticket of another shape", func(m *maker) *G.Node {
-		m.net.Ticket = G.NewMatrix(m.graph, tensor.Float32, G.WithShape(m.batch, 3), G.WithName("t"))
+		m.net.MaskSeed = G.NewMatrix(m.graph, tensor.Float32, G.WithShape(m.batch, 3), G.WithName("t"))
 		return squares(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))))
 	}, []string{"ticket t", "(", "4) is needed"}},
 	{"ticket among the inputs", func(m *maker) *G.Node {
-		m.net.Ticket = m.input("x", 4)
-		return squares(must(G.Mul(m.net.Ticket, m.param("W", 4, 2))))
+		m.net.MaskSeed = m.input("x", 4)
+		return squares(must(G.Mul(m.net.MaskSeed, m.param("W", 4, 2))))
 	}, []string{"listed as Ticket and in Inputs"}},
 	{"product over the batch axis", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
@@ -285,7 +285,7 @@ var refusals = []struct {
 	{"a ticket for some batches only", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
 		if m.drop(h, 0.5, 1); m.batch%2 == 0 {
-			m.net.Ticket = nil
+			m.net.MaskSeed = nil
 		}
 		return squares(h)
 	}, []string{"different networks", "ticket is set for one"}},

@@ -7,25 +7,25 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Start is a parameter's starting value that is drawn when it is needed, so that a
+// InitialValue is a parameter's starting value that is drawn when it is needed, so that a
 // network that is only looked at takes no memory for its weights. Let binds it to the
 // parameter. Gorgonia's own machines want a tensor in its place: one of its Data.
-type Start struct {
+type InitialValue struct {
 	shape  tensor.Shape
 	draw   func(into []float32)
 	values []float32 // once Data was asked for
 }
 
-var _ G.Value = (*Start)(nil)
+var _ G.Value = (*InitialValue)(nil)
 
-// NewStart is a starting value of that shape. Draw fills all of a slice with it, the
+// NewInitialValue is a starting value of that shape. Draw fills all of a slice with it, the
 // same numbers whenever it is called.
-func NewStart(draw func(into []float32), shape ...int) *Start {
-	return &Start{shape: tensor.Shape(shape), draw: draw}
+func NewInitialValue(draw func(into []float32), shape ...int) *InitialValue {
+	return &InitialValue{shape: tensor.Shape(shape), draw: draw}
 }
 
 // Draw writes the value to memory of its size.
-func (s *Start) Draw(into []float32) {
+func (s *InitialValue) Draw(into []float32) {
 	if s.values != nil {
 		copy(into, s.values)
 		return
@@ -35,7 +35,7 @@ func (s *Start) Draw(into []float32) {
 
 // Data is the value as a []float32, which is drawn once and kept: who changes it
 // changes the value.
-func (s *Start) Data() any {
+func (s *InitialValue) Data() any {
 	if s.values == nil {
 		s.values = make([]float32, s.Size())
 		s.draw(s.values)
@@ -44,19 +44,19 @@ func (s *Start) Data() any {
 }
 
 // Shape is the parameter's.
-func (s *Start) Shape() tensor.Shape { return s.shape }
+func (s *InitialValue) Shape() tensor.Shape { return s.shape }
 
 // Size is the number of elements.
-func (s *Start) Size() int { return s.shape.TotalSize() }
+func (s *InitialValue) Size() int { return s.shape.TotalSize() }
 
 // Dtype is that of all parameters.
-func (s *Start) Dtype() tensor.Dtype { return tensor.Float32 }
+func (s *InitialValue) Dtype() tensor.Dtype { return tensor.Float32 }
 
 // MemSize is how many bytes the value takes once it is drawn.
-func (s *Start) MemSize() uintptr { return uintptr(4 * s.Size()) }
+func (s *InitialValue) MemSize() uintptr { return uintptr(4 * s.Size()) }
 
 // Uintptr is no address: the value may not be in memory.
-func (s *Start) Uintptr() uintptr { return 0 }
+func (s *InitialValue) Uintptr() uintptr { return 0 }
 
 // Format writes what it is, not the numbers.
-func (s *Start) Format(to fmt.State, _ rune) { fmt.Fprintf(to, "start of shape %v", s.shape) }
+func (s *InitialValue) Format(to fmt.State, _ rune) { fmt.Fprintf(to, "start of shape %v", s.shape) }

@@ -12,7 +12,7 @@ import (
 // its data were asked for they are the value, whatever was made of them.
 func TestStartIsDrawnWhenItIsNeeded(t *testing.T) {
 	draws := 0
-	s := NewStart(func(into []float32) {
+	s := NewInitialValue(func(into []float32) {
 		draws++
 		for i := range into {
 			into[i] = float32(i)

@@ -28,7 +28,7 @@ func pair(net, other *Network) (*twins, error) {
 	}{
 		{"input", net.Inputs, other.Inputs},
 		{"parameter", net.Params, other.Params},
-		{"ticket", G.Nodes{net.Ticket}, G.Nodes{other.Ticket}},
+		{"ticket", G.Nodes{net.MaskSeed}, G.Nodes{other.MaskSeed}},
 		{"output", G.Nodes{net.Output}, G.Nodes{other.Output}},
 		{"losses", G.Nodes{net.Losses}, G.Nodes{other.Losses}},
 		{"loss", G.Nodes{net.Loss}, G.Nodes{other.Loss}},
@@ -90,7 +90,7 @@ func words(n *G.Node) string {
 	s := op.Canonical(n)
 	switch s.(type) {
 	case nil, op.Reshape, op.Repeat, op.Slice:
-		return op.Kind(n) + fmt.Sprintf("%T", s)
+		return op.OpKind(n) + fmt.Sprintf("%T", s)
 	}
 	return s.String()
 }
@@ -134,8 +134,8 @@ func (c constants) work(n *G.Node) []float64 {
 	if isConstant(n) {
 		return numbers(n)
 	}
-	if op.Kind(n) == "sizeOp" {
-		if size, ok := op.SizeOf(n); ok {
+	if op.OpKind(n) == "sizeOp" {
+		if size, ok := op.AxisLength(n); ok {
 			return []float64{float64(size)}
 		}
 		return nil
@@ -144,7 +144,7 @@ func (c constants) work(n *G.Node) []float64 {
 	if s == nil {
 		return nil
 	}
-	in := op.Reads(n)
+	in := op.CanonicalOperands(n)
 	values := make([][]float64, len(in))
 	for i, x := range in {
 		if values[i] = c.of(x); values[i] == nil {

@@ -7,19 +7,19 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// Vector is one parameter with what a private step needs of it.
-type Vector struct {
-	Param   *G.Node
-	Kind    string  // how the parameter is used: product, shift, scale, gather, mixed, whole
-	Method  string  // how its norms are found
-	Squared *G.Node // [records]: squared norm of each record's gradient
-	Factor  *G.Node // [records], an input: what each record's gradient is multiplied by
-	Sum     *G.Node // Σ_r Factor_r·gradient_r
+// Parameter is one parameter with what a private step needs of it.
+type Parameter struct {
+	Node         *G.Node
+	Kind         string  // how the parameter is used: product, shift, scale, gather, mixed, whole
+	Method       string  // how its norms are found
+	SquaredNorms *G.Node // [records]: squared norm of each record's gradient
+	ClipFactors  *G.Node // [records], an input: what each record's gradient is multiplied by
+	ClippedSum   *G.Node // Σ_r Factor_r·gradient_r
 }
 
 // vector adds the nodes for one parameter.
-func (p *Private) vector(r *reading, param *G.Node, signal *signals) (Vector, error) {
-	v := Vector{Param: param, Factor: p.factor(param)}
+func (p *PrivateNetwork) vector(r *reading, param *G.Node, signal *signals) (Parameter, error) {
+	v := Parameter{Node: param, ClipFactors: p.factor(param)}
 	us, plain, err := r.uses(param, signal)
 	if err != nil {
 		return v, err
@@ -55,13 +55,13 @@ func (p *Private) vector(r *reading, param *G.Node, signal *signals) (Vector, er
 	return v, nil
 }
 
-func (p *Private) factor(param *G.Node) *G.Node {
+func (p *PrivateNetwork) factor(param *G.Node) *G.Node {
 	return input(p.Network, "factor of "+param.Name(), p.Records)
 }
 
 // stack turns several uses of one form and part of the parameter into one use
 // with more rows: a recurrent or shared layer.
-func (p *Private) stack(us []use, size int) ([]use, error) {
+func (p *PrivateNetwork) stack(us []use, size int) ([]use, error) {
 	var out []use
 	stacked := map[string]int{} // where in out
 	var rows [][2]G.Nodes
@@ -106,7 +106,7 @@ func inputs(u op.Use, more ...*G.Node) G.Nodes {
 // than the rows. For rows of p and d elements, T of them a record, the Gram
 // matrices cost T²(p+d) and the gradient itself T·p·d, so that T(p+d) against
 // p·d decides both time and memory.
-func (p *Private) method(u use) (keep bool, m op.Method) {
+func (p *PrivateNetwork) method(u use) (keep bool, m op.Method) {
 	switch f := u.Form.(type) {
 	case op.Product:
 		rows := u.Delta.Shape().TotalSize() / f.Out / p.Records
@@ -129,8 +129,8 @@ func (p *Private) method(u use) (keep bool, m op.Method) {
 
 // part adds the nodes for one use of a parameter to those of the others, which
 // reach other elements of it: squared norms add up.
-func (p *Private) part(v *Vector, u use) error {
-	one := Vector{Param: v.Param, Factor: v.Factor, Kind: kindName(u.Form)}
+func (p *PrivateNetwork) part(v *Parameter, u use) error {
+	one := Parameter{Node: v.Node, ClipFactors: v.ClipFactors, Kind: kindName(u.Form)}
 	keep, m := p.method(u)
 	if keep {
 		kept, err := p.rows(u)
@@ -144,7 +144,7 @@ func (p *Private) part(v *Vector, u use) error {
 	} else {
 		one.Method = m.String()
 		var err error
-		if one.Squared, err = op.Apply(op.SquaredNorms{Form: u.Form, Records: p.Records, Method: m}, inputs(u.Use)...); err != nil {
+		if one.SquaredNorms, err = op.Apply(op.SquaredNorms{Form: u.Form, Records: p.Records, Method: m}, inputs(u.Use)...); err != nil {
 			return err
 		}
 		if err = one.clip(p, u); err != nil {
@@ -159,7 +159,7 @@ func (p *Private) part(v *Vector, u use) error {
 
 // rows is the matrix of the records' gradients. That of a shift of one row a
 // record is what comes back itself.
-func (p *Private) rows(u use) (*G.Node, error) {
+func (p *PrivateNetwork) rows(u use) (*G.Node, error) {
 	if f, ok := u.Form.(op.Shift); ok && u.Delta.Shape().TotalSize() == p.Records*f.Channels {
 		return reshape(u.Delta, p.Records, f.Channels)
 	}
@@ -167,32 +167,32 @@ func (p *Private) rows(u use) (*G.Node, error) {
 }
 
 // keep reads norms and sum off a matrix of the records' gradients.
-func (v *Vector) keep(gradients *G.Node) (err error) {
-	if v.Squared, err = op.Apply(op.RowSquares{}, gradients); err != nil {
+func (v *Parameter) keep(gradients *G.Node) (err error) {
+	if v.SquaredNorms, err = op.Apply(op.RowSquares{}, gradients); err != nil {
 		return err
 	}
-	v.Sum, err = op.Apply(op.WeightedRows{}, gradients, v.Factor)
+	v.ClippedSum, err = op.Apply(op.WeightedRows{}, gradients, v.ClipFactors)
 	return err
 }
 
 // clip sums a use's gradients without building them.
-func (v *Vector) clip(p *Private, u use) (err error) {
-	v.Sum, err = op.Apply(op.ClippedSum{Form: u.Form, Records: p.Records}, inputs(u.Use, v.Factor)...)
+func (v *Parameter) clip(p *PrivateNetwork, u use) (err error) {
+	v.ClippedSum, err = op.Apply(op.ClippedSum{Form: u.Form, Records: p.Records}, inputs(u.Use, v.ClipFactors)...)
 	return err
 }
 
 // scatter lays the sum of a use out as the parameter.
-func (v *Vector) scatter(u use) (err error) {
-	size := v.Param.Shape().TotalSize()
+func (v *Parameter) scatter(u use) (err error) {
+	size := v.Node.Shape().TotalSize()
 	if m := u.at.onto(size); m != nil {
-		v.Sum, err = op.Apply(op.Scatter{At: m, Size: size}, v.Sum)
+		v.ClippedSum, err = op.Apply(op.Scatter{At: m, Size: size}, v.ClippedSum)
 	}
 	return err
 }
 
 // join adds what one use gives to what the uses before it gave.
-func (v *Vector) join(one Vector) (err error) {
-	if v.Sum == nil {
+func (v *Parameter) join(one Parameter) (err error) {
+	if v.ClippedSum == nil {
 		*v = one
 		return nil
 	}
@@ -200,25 +200,25 @@ func (v *Vector) join(one Vector) (err error) {
 	if v.Method != one.Method {
 		v.Method += ", " + one.Method
 	}
-	if v.Squared != nil {
-		if v.Squared, err = op.Apply(op.Add{}, v.Squared, one.Squared); err != nil {
+	if v.SquaredNorms != nil {
+		if v.SquaredNorms, err = op.Apply(op.Add{}, v.SquaredNorms, one.SquaredNorms); err != nil {
 			return err
 		}
 	}
-	v.Sum, err = op.Apply(op.Add{}, v.Sum, one.Sum)
+	v.ClippedSum, err = op.Apply(op.Add{}, v.ClippedSum, one.ClippedSum)
 	return err
 }
 
 // mixed handles a parameter whose elements are used in several ways: squared
 // norms of the added uses, and the sum of the uses' sums.
-func (p *Private) mixed(v *Vector, us []use) error {
-	size := v.Param.Shape().TotalSize()
-	var parts []op.Part
+func (p *PrivateNetwork) mixed(v *Parameter, us []use) error {
+	size := v.Node.Shape().TotalSize()
+	var parts []op.MappedForm
 	var in G.Nodes
 	for _, u := range us {
-		parts = append(parts, op.Part{Form: u.Form, At: u.at.onto(size)})
+		parts = append(parts, op.MappedForm{Form: u.Form, Map: u.at.onto(size)})
 		in = append(in, inputs(u.Use)...)
-		one := Vector{Param: v.Param, Factor: v.Factor}
+		one := Parameter{Node: v.Node, ClipFactors: v.ClipFactors}
 		if err := one.clip(p, u); err != nil {
 			return err
 		}
@@ -231,12 +231,12 @@ func (p *Private) mixed(v *Vector, us []use) error {
 	}
 	v.Kind, v.Method = "mixed", "record by record"
 	var err error
-	v.Squared, err = op.Apply(op.Mixed{Parts: &parts, Size: size, Records: p.Records}, in...)
+	v.SquaredNorms, err = op.Apply(op.MultiUseNorms{Parts: &parts, Size: size, Records: p.Records}, in...)
 	return err
 }
 
 // named notes the kind of a use.
-func (v *Vector) named(kind string) {
+func (v *Parameter) named(kind string) {
 	if v.Kind != "" && v.Kind != kind {
 		kind = "mixed"
 	}

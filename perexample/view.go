@@ -36,7 +36,7 @@ func (v view) through(n *G.Node) (view, bool) {
 // moved sends the view's places through an operation that only moves elements,
 // by letting it move them: as numbers, they are exact in float64.
 func (v view) moved(s op.Spec, n *G.Node) []int32 {
-	in := op.Reads(n)
+	in := op.CanonicalOperands(n)
 	values := make([][]float64, len(in))
 	for i, x := range in {
 		values[i] = make([]float64, x.Shape().TotalSize())

@@ -17,7 +17,7 @@ func (j *job) pace() error {
 	if s.lrOf == "" && s.decayOf == "all" {
 		return nil
 	}
-	net, err := c.Network.For(1)
+	net, err := c.Network.ForBatch(1)
 	if err != nil {
 		return err
 	}

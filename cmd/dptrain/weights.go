@@ -27,7 +27,7 @@ func (j *job) initialised(build perexample.Build) (perexample.Build, error) {
 		}
 		return build, nil
 	}
-	net, err := build.For(1)
+	net, err := build.ForBatch(1)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func TestDnn(t *testing.T) {
 			v.Pad[i] = r.IntN(v.Kernel[i])
 		}
 		w := window(v)
-		high, wide, err := w.Over(v.H, v.W)
+		high, wide, err := w.OutputSize(v.H, v.W)
 		if err != nil {
 			continue
 		}

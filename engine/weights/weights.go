@@ -44,7 +44,7 @@ func WritePyTorch(w io.Writer, build perexample.Build, parameters []engine.Param
 	if err != nil {
 		return err
 	}
-	net, err := build.For(1)
+	net, err := build.ForBatch(1)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func Start(build perexample.Build, file io.ReadSeeker, except ...string) (starte
 	if err != nil {
 		return nil, "", err
 	}
-	net, err := build.For(1)
+	net, err := build.ForBatch(1)
 	if err != nil {
 		return nil, "", err
 	}
@@ -159,7 +159,7 @@ func Layers(net *perexample.Network) []string {
 // Whole are all parameters of a network, as it is before [Freeze], of which some were
 // trained, in its order: the others are as they start.
 func Whole(build perexample.Build, trained []engine.Parameter) ([]engine.Parameter, error) {
-	net, err := build.For(1)
+	net, err := build.ForBatch(1)
 	if err != nil {
 		return nil, err
 	}

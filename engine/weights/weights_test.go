@@ -44,7 +44,7 @@ func written(t *testing.T, parameters []engine.Parameter) io.ReadSeeker {
 // starting are a network's starting values by its parameters' names.
 func starting(t *testing.T, build perexample.Build) map[string][]float32 {
 	t.Helper()
-	net, err := build.For(2)
+	net, err := build.ForBatch(2)
 	if err != nil {
 		t.Fatal(err)
 	}

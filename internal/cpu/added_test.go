@@ -32,10 +32,10 @@ func normOf(t *testing.T, spec op.Spec, in ...operand) float64 {
 	t.Helper()
 	p := &plan.Program{Batch: 1, Records: 1, PerRecord: 1, Front: []plan.Instruction{{Spec: spec, Out: len(in)}}}
 	for i, b := range in {
-		p.Buffers = append(p.Buffers, plan.Buffer{Name: fmt.Sprint("input ", i), Shape: b.shape, Role: plan.Input, Index: i, Base: i})
+		p.Buffers = append(p.Buffers, plan.Buffer{Name: fmt.Sprint("input ", i), Shape: b.shape, Role: plan.RoleInput, Index: i, Base: i})
 		p.Front[0].In = append(p.Front[0].In, i)
 	}
-	p.Buffers = append(p.Buffers, plan.Buffer{Name: "norm", Shape: tensor.Shape{1}, Role: plan.Output, Base: len(in)})
+	p.Buffers = append(p.Buffers, plan.Buffer{Name: "norm", Shape: tensor.Shape{1}, Role: plan.RoleOutput, Base: len(in)})
 	m, err := New(p, optim.Optimizer{Kind: optim.KindSGD}, false, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func wants(t *testing.T, what any, got, want float64) {
 // shareOf is what a norm has of the squared norms of operands of ones.
 func shareOf(in ...operand) (sum float64) {
 	for _, b := range in {
-		sum += op.OperandShare * float64(b.shape.TotalSize())
+		sum += op.OperandNormShare * float64(b.shape.TotalSize())
 	}
 	return sum
 }
@@ -83,16 +83,16 @@ func TestMixedAddsWhatItMust(t *testing.T) {
 		{op.Scale{Channels: 2, Inner: 3}, []operand{ones(5, 2, 3), ones(5, 2, 3)}, 5 * (3 + 1), 30},
 		{op.Gather{Vocabulary: 4, Dim: 2, Bag: 3}, []operand{ones(1, 6), ones(1, 2, 2)}, 6 * (1 + 1), math.Sqrt(6 * 3 * 4)},
 	} {
-		part := op.Part{Form: c.form}
+		part := op.MappedForm{Form: c.form}
 		in := slices.Concat(c.in, c.in)
 		in[len(in)-1] = in[len(in)-1].negative()
-		spec := op.Mixed{Parts: &[]op.Part{part, part}, Size: c.form.Size(), Records: 1}
+		spec := op.MultiUseNorms{Parts: &[]op.MappedForm{part, part}, Size: c.form.Size(), Records: 1}
 		bound := (2*(c.terms+1) + 8) * u * 2 * c.sizes
 		wants(t, spec, normOf(t, spec, in...), bound*bound+shareOf(in...))
 	}
 
 	a, delta := ones(5, 1), operand{tensor.Shape{5, 2}, func(i int) float32 { return float32(1 - i%2*2) }}
-	spec := op.Mixed{Parts: &[]op.Part{{Form: op.Product{In: 1, Out: 2}, At: &op.Map{At: []int32{0, 0}}}}, Size: 1, Records: 1}
+	spec := op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: op.Product{In: 1, Out: 2}, Map: &op.Map{At: []int32{0, 0}}}}, Size: 1, Records: 1}
 	bound := (5 + 1 + simd.Chain + 1 + 2 + 8) * u * math.Sqrt(2*5*10)
 	wants(t, spec, normOf(t, spec, a, delta), bound*bound+shareOf(a, delta))
 }
@@ -106,14 +106,14 @@ func TestTiedAddsWhatItMust(t *testing.T) {
 		return 0
 	}}
 	in := []operand{a, ones(n, dim), ones(1, n), ones(1, n, dim).negative()}
-	spec := op.Mixed{Parts: &[]op.Part{{Form: op.Product{In: words, Out: dim}}, {Form: op.Gather{Vocabulary: words, Dim: dim, Bag: 1}}},
+	spec := op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: op.Product{In: words, Out: dim}}, {Form: op.Gather{Vocabulary: words, Dim: dim, Bag: 1}}},
 		Size: words * dim, Records: 1}
 	product := n * math.Sqrt(dim) // its norm, its rows' lengths, and those of the lookups
 	lost := 2 * (words + dim + 2*n + 8) * double * product * product
 	off := 2 * (words + dim + 2*2*n + 8) * double * 4 * product * product
 	content := product + math.Sqrt(product*product+lost)
 	norm := math.Sqrt(lost+off) + u*((2*n+1+simd.Chain)*2*product+(1+n)*content)
-	wants(t, spec, normOf(t, spec, in...), norm*norm+op.OperandShare*(n+n+2*n*dim))
+	wants(t, spec, normOf(t, spec, in...), norm*norm+op.OperandNormShare*(n+n+2*n*dim))
 }
 
 func TestLookupsAddWhatTheyMust(t *testing.T) {

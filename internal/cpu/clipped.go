@@ -73,7 +73,7 @@ func (c compiler) twin(of op.Product, k call) (f op.Product, twin call, ok bool)
 			continue
 		}
 		f, is = s.Form.(op.Product)
-		if !is || f.Out != of.Out || c.base(i.In[1]) != k.bases[1] || c.program.Buffers[c.base(i.Out)].Role == plan.Temporary || c.writers(i.Out) != 1 ||
+		if !is || f.Out != of.Out || c.base(i.In[1]) != k.bases[1] || c.program.Buffers[c.base(i.Out)].Role == plan.RoleTemporary || c.writers(i.Out) != 1 ||
 			slices.ContainsFunc(k.next[:n], func(j plan.Instruction) bool { return c.base(j.Out) == c.base(i.In[0]) }) {
 			continue
 		}

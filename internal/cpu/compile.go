@@ -50,7 +50,7 @@ type call struct {
 
 // trains tells whether the program finds gradients, or only answers.
 func (c compiler) trains() bool {
-	return slices.ContainsFunc(c.program.Vectors, func(v plan.Vector) bool { return v.Sum >= 0 })
+	return slices.ContainsFunc(c.program.Parameters, func(v plan.Parameter) bool { return v.ClippedSum >= 0 })
 }
 
 func (c compiler) all(code []plan.Instruction) []func() {
@@ -191,7 +191,7 @@ func (c compiler) native(spec op.Spec, k call) func() {
 		return c.recordGradients(s, k)
 	case op.RowSquares:
 		return c.rowSquares(k)
-	case op.Mixed:
+	case op.MultiUseNorms:
 		return c.mixed(s, k)
 	case op.Scatter:
 		return c.scattered(s, k)
@@ -247,7 +247,7 @@ func foreign(f G.Op, k call) func() {
 		}
 		result, err := f.Do(args...)
 		if err == nil {
-			err = op.Read(k.out, result)
+			err = op.CopyValue(k.out, result)
 		}
 		if err != nil {
 			panic(fmt.Errorf("%v: %w", f, err))

@@ -8,7 +8,7 @@ import (
 	"github.com/dptrain/dptrain/internal/plan/plantest"
 )
 
-func backend(p *plan.Program, o optim.Optimizer, average bool, threads int) (plan.Machine, error) {
+func backend(p *plan.Program, o optim.Optimizer, average bool, threads int) (plan.Executable, error) {
 	return New(p, o, average, threads)
 }
 

@@ -26,7 +26,7 @@ func (c compiler) dropout(s op.Dropout, k call) func() {
 			last := min(blocks, first+to-from)
 			from += last - first
 			x, y := in[e*n:(e+1)*n], out[e*n:(e+1)*n]
-			c1, c2, c3, ok := op.Counter(tickets[e*op.TicketWidth:][:op.TicketWidth])
+			c1, c2, c3, ok := op.MaskCounter(tickets[e*op.MaskSeedWidth:][:op.MaskSeedWidth])
 			if !ok {
 				for i := 4 * first; i < min(4*last, n); i++ {
 					y[i] = float32(math.NaN())

@@ -35,7 +35,7 @@ func kernelCases() []kernelCase {
 		{"attentionGrad/transformer-32", op.AttentionGrad{Heads: 4, Causal: true}, []tensor.Shape{{32, 64, 384}, {32, 64, 128}}, 0, 10 * 32 * 64 * 64 * 128},
 		{"crossEntropy/transformer-32", op.CrossEntropy{}, []tensor.Shape{{2048, 5000}, {2048}}, 5000, 0},
 		{"normalize/transformer-32", op.Normalize{Chunk: 128, Eps: 1e-5, Center: true}, []tensor.Shape{{2048, 128}}, 0, 0},
-		{"dropout/mlp-256", op.Dropout{Rate: 0.5}, []tensor.Shape{{256, 1000}, {256, op.TicketWidth}}, 1 << 24, 0},
+		{"dropout/mlp-256", op.Dropout{Rate: 0.5}, []tensor.Shape{{256, 1000}, {256, op.MaskSeedWidth}}, 1 << 24, 0},
 		{"embed/embbag-256", op.Embed{}, []tensor.Shape{{20000, 16}, {256, 128}}, 20000, 0},
 		{"maxPool/mnist-cnn-256", op.MaxPool2D{Window: square(2, 1, 0)}, []tensor.Shape{{256, 16, 14, 14}}, 0, 0},
 		{"maxPoolGrad/mnist-cnn-256", op.MaxPoolGrad{Window: square(2, 1, 0)}, []tensor.Shape{{256, 16, 14, 14}, {256, 16, 13, 13}}, 0, 0},
@@ -54,7 +54,7 @@ func kernelCases() []kernelCase {
 		{"wrn16-4-16/8", 16, 256, 8, 256, square(3, 1, 1)},
 	} {
 		f := op.ConvWeight{Window: g.window, Groups: 1, C: g.c, H: g.h, W: g.h, O: g.o}
-		oh, ow, err := g.window.Over(g.h, g.h)
+		oh, ow, err := g.window.OutputSize(g.h, g.h)
 		if err != nil {
 			panic(err)
 		}
@@ -83,10 +83,10 @@ func BenchmarkKernel(b *testing.B) {
 			p := &plan.Program{Batch: 1, Records: 1, PerRecord: 1}
 			code := plan.Instruction{Spec: c.spec, Out: len(c.in)}
 			for i, s := range c.in {
-				p.Buffers = append(p.Buffers, plan.Buffer{Shape: s, Role: plan.Input, Index: i, Base: i})
+				p.Buffers = append(p.Buffers, plan.Buffer{Shape: s, Role: plan.RoleInput, Index: i, Base: i})
 				code.In = append(code.In, i)
 			}
-			p.Buffers = append(p.Buffers, plan.Buffer{Shape: shape, Role: plan.Output, Base: code.Out})
+			p.Buffers = append(p.Buffers, plan.Buffer{Shape: shape, Role: plan.RoleOutput, Base: code.Out})
 			p.Front = []plan.Instruction{code}
 			m, err := New(p, optim.Optimizer{Kind: optim.KindSGD}, false, 0)
 			if err != nil {

@@ -13,7 +13,7 @@ import (
 func (c compiler) channelsLast() map[int]bool {
 	last := map[int]bool{}
 	for i, b := range c.program.Buffers {
-		last[i] = b.Role == plan.Temporary && b.Base == i && b.Shape.Dims() == 4 && b.Shape[1]%8 == 0
+		last[i] = b.Role == plan.RoleTemporary && b.Base == i && b.Shape.Dims() == 4 && b.Shape[1]%8 == 0
 	}
 	for i, b := range c.program.Buffers {
 		if b.Base != i { // somebody sees it in another shape

@@ -24,7 +24,7 @@ func TestChannelsLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, private := range []bool{true, false} {
-		program, err := plan.Private(network, plan.Wanted{Norms: private})
+		program, err := plan.LowerTraining(network, plan.Options{Norms: private})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,9 +54,9 @@ func TestChannelsLast(t *testing.T) {
 		for i := range want.inputs[1] {
 			want.inputs[1][i] = float32(r.IntN(10))
 		}
-		for v := range program.Vectors {
+		for v := range program.Parameters {
 			for i, f := range []float32{0.5, 0, 2} {
-				m.Factors(v)[i], want.Factors(v)[i] = f, f
+				m.ClipFactors(v)[i], want.ClipFactors(v)[i] = f, f
 			}
 		}
 		for i, x := range want.inputs {
@@ -65,7 +65,7 @@ func TestChannelsLast(t *testing.T) {
 		if err := m.Forward(); err != nil {
 			t.Fatal(err)
 		}
-		if err := m.Add(); err != nil {
+		if err := m.AddClippedSums(); err != nil {
 			t.Fatal(err)
 		}
 		for _, code := range [][]plan.Instruction{program.Front, program.Back} {
@@ -78,8 +78,8 @@ func TestChannelsLast(t *testing.T) {
 				reference(i.Spec, k)()
 			}
 		}
-		for v := range program.Vectors {
-			for _, pair := range [][2][]float32{{m.Squared(v), want.Squared(v)}, {m.Sum(v), want.Sum(v)}} {
+		for v := range program.Parameters {
+			for _, pair := range [][2][]float32{{m.SquaredNorms(v), want.SquaredNorms(v)}, {m.Sum(v), want.Sum(v)}} {
 				var off, size float64
 				for i, x := range pair[1] {
 					off += math.Pow(float64(x-pair[0][i]), 2)

@@ -147,7 +147,7 @@ func (c compiler) lstmGrad(s op.LSTMGrad, k call) func() {
 	var inputs *simd.Panels
 	below, ok := c.takes(k, nil, func(i plan.Instruction) bool {
 		return i.Spec == op.Spec(op.MatMul{TransB: true}) && c.reads(i, 0, k.base, 4*h) &&
-			c.program.Buffers[c.base(i.In[1])].Role != plan.Temporary
+			c.program.Buffers[c.base(i.In[1])].Role != plan.RoleTemporary
 	})
 	if ok {
 		width = below.shape[1]

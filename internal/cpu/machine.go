@@ -29,7 +29,7 @@ func New(p *plan.Program, o optim.Optimizer, average bool, threads int) (*Machin
 	}
 	m := &Machine{program: p, pool: newPool(threads)}
 	m.allocate(o, average)
-	m.program = p.Started()
+	m.program = p.WithoutInitialValues()
 	c := m.compiler()
 	m.front, m.back = c.all(p.Front), c.all(p.Back)
 	if err := fits(bytes+m.pool.room(), room); err != nil {
@@ -57,7 +57,7 @@ func (m *Machine) compiler() compiler {
 func (m *Machine) allocate(o optim.Optimizer, average bool) {
 	lasting := 0
 	for i, b := range m.program.Buffers {
-		if b.Base == i && b.Role != plan.Temporary && !b.Lent {
+		if b.Base == i && b.Role != plan.RoleTemporary && !b.Borrowed {
 			lasting += lines(b.Size())
 		}
 	}
@@ -68,9 +68,9 @@ func (m *Machine) allocate(o optim.Optimizer, average bool) {
 		switch {
 		case b.Base != i:
 			continue
-		case b.Role == plan.Temporary:
+		case b.Role == plan.RoleTemporary:
 			m.memory[i] = arena[b.Offset:][:n:n]
-		case b.Lent:
+		case b.Borrowed:
 			m.memory[i] = b.Value
 		default:
 			m.memory[i] = rest[:n:n]
@@ -80,14 +80,14 @@ func (m *Machine) allocate(o optim.Optimizer, average bool) {
 	}
 	for i, b := range m.program.Buffers {
 		m.memory[i] = m.memory[b.Base]
-		if b.Role == plan.Input {
+		if b.Role == plan.RoleInput {
 			m.inputs = append(m.inputs, m.memory[i])
 		}
 	}
-	for _, v := range m.program.Vectors {
-		w := m.memory[v.Parameter]
+	for _, v := range m.program.Parameters {
+		w := m.memory[v.Value]
 		m.state.Weights = append(m.state.Weights, w)
-		if v.Sum < 0 {
+		if v.ClippedSum < 0 {
 			continue
 		}
 		slots := make([][]float32, o.Slots())
@@ -112,7 +112,7 @@ func (m *Machine) draw(p *plan.Program) {
 
 // only is the memory of the one buffer of a role, if there is one.
 func (m *Machine) only(r plan.Role) []float32 {
-	if id := m.program.Find(r, 0); id >= 0 {
+	if id := m.program.FindBuffer(r, 0); id >= 0 {
 		return m.memory[id]
 	}
 	return nil
@@ -121,37 +121,37 @@ func (m *Machine) only(r plan.Role) []float32 {
 // Input is where column k of the next microbatch is put.
 func (m *Machine) Input(k int) []float32 { return m.inputs[k] }
 
-// RecordWeights is where the examples' weights within their records are put.
-func (m *Machine) RecordWeights() []float32 { return m.only(plan.Weights) }
+// ExampleWeights is where the examples' weights within their records are put.
+func (m *Machine) ExampleWeights() []float32 { return m.only(plan.RoleExampleWeights) }
 
-// Ticket is where the examples' tickets are put.
-func (m *Machine) Ticket() []float32 { return m.only(plan.Ticket) }
+// MaskSeed is where the examples' tickets are put.
+func (m *Machine) MaskSeed() []float32 { return m.only(plan.RoleMaskSeed) }
 
-// Squared are the squared norms of vector v.
-func (m *Machine) Squared(v int) []float32 {
-	if id := m.program.Vectors[v].Squared; id >= 0 {
+// SquaredNorms are the squared norms of vector v.
+func (m *Machine) SquaredNorms(v int) []float32 {
+	if id := m.program.Parameters[v].SquaredNorms; id >= 0 {
 		return m.memory[id]
 	}
 	return nil
 }
 
-// Factors is where the factors of vector v are put.
-func (m *Machine) Factors(v int) []float32 { return m.memory[m.program.Vectors[v].Factors] }
+// ClipFactors is where the factors of vector v are put.
+func (m *Machine) ClipFactors(v int) []float32 { return m.memory[m.program.Parameters[v].ClipFactors] }
 
 // Output is what the network answered.
-func (m *Machine) Output() []float32 { return m.only(plan.Output) }
+func (m *Machine) Output() []float32 { return m.only(plan.RoleOutput) }
 
 // Losses are the examples' losses.
-func (m *Machine) Losses() []float32 { return m.only(plan.Losses) }
+func (m *Machine) Losses() []float32 { return m.only(plan.RoleLosses) }
 
 // Sum is the accumulator of vector v.
-func (m *Machine) Sum(v int) []float32 { return m.memory[m.program.Vectors[v].Sum] }
+func (m *Machine) Sum(v int) []float32 { return m.memory[m.program.Parameters[v].ClippedSum] }
 
 // Forward goes through the network and back, up to the squared norms.
 func (m *Machine) Forward() error { return run(m.front) }
 
-// Add adds clipped sums to the accumulators.
-func (m *Machine) Add() error { return run(m.back) }
+// AddClippedSums adds clipped sums to the accumulators.
+func (m *Machine) AddClippedSums() error { return run(m.back) }
 
 // run turns a kernel's panic, which is a bug or a foreign operation's failure,
 // into an error: the run must end with its ledger closed.
@@ -170,14 +170,14 @@ func run(code []func()) (err error) {
 // State is the weights, averages and optimiser memory themselves.
 func (m *Machine) State() plan.State { return m.state }
 
-// Sync does nothing: State is always up to date.
-func (m *Machine) Sync() error { return nil }
+// SyncState does nothing: State is always up to date.
+func (m *Machine) SyncState() error { return nil }
 
-// Load does nothing: State is the memory that is computed with.
-func (m *Machine) Load() error { return nil }
+// LoadState does nothing: State is the memory that is computed with.
+func (m *Machine) LoadState() error { return nil }
 
-// Scratch is what threads work in.
-func (m *Machine) Scratch() int { return m.pool.room() }
+// WorkspaceBytes is what threads work in.
+func (m *Machine) WorkspaceBytes() int { return m.pool.room() }
 
 // Close ends the threads.
 func (m *Machine) Close() error {

@@ -40,8 +40,8 @@ func size(p *plan.Program, o optim.Optimizer, average bool) int {
 		each++
 	}
 	bytes := p.Bytes()
-	for _, v := range p.Vectors {
-		if v.Sum >= 0 {
+	for _, v := range p.Parameters {
+		if v.ClippedSum >= 0 {
 			bytes += 4 * each * v.Shape.TotalSize()
 		}
 	}

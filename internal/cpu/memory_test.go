@@ -19,10 +19,10 @@ func TestSizeIsWhatIsAllocated(t *testing.T) {
 		Arena: 160,
 		Buffers: []plan.Buffer{
 			{Shape: tensor.Shape{160}},
-			{Shape: shape, Role: plan.Parameter, Base: 1, Value: make([]float32, 512)},
-			{Shape: shape, Role: plan.Sum, Base: 2},
+			{Shape: shape, Role: plan.RoleParameter, Base: 1, Value: make([]float32, 512)},
+			{Shape: shape, Role: plan.RoleClippedSum, Base: 2},
 		},
-		Vectors: []plan.Vector{{Shape: shape, Parameter: 1, Squared: -1, Factors: -1, Sum: 2}},
+		Parameters: []plan.Parameter{{Shape: shape, Value: 1, SquaredNorms: -1, ClipFactors: -1, ClippedSum: 2}},
 	}
 	for _, kind := range []optim.Kind{optim.KindSGD, optim.KindMomentum, optim.KindAdam} {
 		for _, average := range []bool{false, true} {

@@ -12,7 +12,7 @@ import (
 // summed one after the other in float32, each for all records of a microbatch, and what its
 // roundings may leave of them, and of the other records meanwhile, is added; plans have
 // another way for a single one.
-func (c compiler) mixed(s op.Mixed, k call) func() {
+func (c compiler) mixed(s op.MultiUseNorms, k call) func() {
 	if step := c.tied(s, k); step != nil {
 		return step
 	}
@@ -25,10 +25,10 @@ func (c compiler) mixed(s op.Mixed, k call) func() {
 	parts := make([]part, len(*s.Parts))
 	largest, cost, terms := 0, s.Size, 0
 	for i, p := range *s.Parts {
-		from, to := s.Inputs(i)
+		from, to := s.InputRange(i)
 		u := c.exact(p.Form, s.Records, k.in[from:to])
-		meet := p.At.Meeting(s.Size)
-		parts[i] = part{u, p.At, p.Form.Size(), math.Sqrt(float64(meet))}
+		meet := p.Map.MaxMultiplicity(s.Size)
+		parts[i] = part{u, p.Map, p.Form.Size(), math.Sqrt(float64(meet))}
 		largest = max(largest, p.Form.Size())
 		cost += u.cost
 		terms += u.terms + meet

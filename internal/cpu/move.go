@@ -43,7 +43,7 @@ func (c compiler) permute(s op.Permute, k call) func() {
 
 func (c compiler) repeat(s op.Repeat, k call) func() {
 	out, x := k.out, k.in[0]
-	_, inner := op.Around(k.shapes[0], s.Axis)
+	_, inner := op.OuterInner(k.shapes[0], s.Axis)
 	return c.over(len(out)/inner, inner+3, func(from, to int, _ *worker) {
 		for i := from; i < to; i++ {
 			copy(out[i*inner:(i+1)*inner], x[i/s.Times*inner:])
@@ -54,7 +54,7 @@ func (c compiler) repeat(s op.Repeat, k call) func() {
 func (c compiler) slice(s op.Slice, k call) func() {
 	out, x := k.out, k.in[0]
 	whole := k.shapes[0][s.Axis]
-	_, inner := op.Around(k.shapes[0], s.Axis)
+	_, inner := op.OuterInner(k.shapes[0], s.Axis)
 	return c.over(len(out)/inner, inner+3, func(from, to int, _ *worker) {
 		for i := from; i < to; i++ {
 			copy(out[i*inner:(i+1)*inner], x[(i/s.Count*whole+s.From+i%s.Count*s.Step)*inner:])
@@ -65,7 +65,7 @@ func (c compiler) slice(s op.Slice, k call) func() {
 func (c compiler) sliceGrad(s op.SliceGrad, k call) func() {
 	out, d := k.out, k.in[1]
 	whole := k.shapes[0][s.Slice.Axis]
-	_, inner := op.Around(k.shapes[0], s.Slice.Axis)
+	_, inner := op.OuterInner(k.shapes[0], s.Slice.Axis)
 	block := s.Slice.Count * inner
 	return c.over(len(out)/(whole*inner), whole*inner, func(from, to int, _ *worker) {
 		for o := from; o < to; o++ {
@@ -98,7 +98,7 @@ func (c compiler) joined(outer int, k call) func() {
 }
 
 func (c compiler) concat(s op.Concat, k call) func() {
-	outer, _ := op.Around(k.shape, s.Axis)
+	outer, _ := op.OuterInner(k.shape, s.Axis)
 	return c.joined(outer, k)
 }
 

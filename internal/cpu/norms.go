@@ -29,7 +29,7 @@ func (k call) operands(r, records int) float64 {
 		n := len(x) / records
 		squares += simd.SumSquares(x[r*n : (r+1)*n])
 	}
-	return op.OperandShare * squares
+	return op.OperandNormShare * squares
 }
 
 func (c compiler) rowSquares(k call) func() {
@@ -65,7 +65,7 @@ func (c compiler) squaredNorms(s op.SquaredNorms, k call) func() {
 	case op.Gather:
 		return c.groupNorms(f, s.Records, k)
 	}
-	return c.mixed(op.Mixed{Parts: &[]op.Part{{Form: s.Form}}, Size: s.Form.Size(), Records: s.Records}, k)
+	return c.mixed(op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: s.Form}}, Size: s.Form.Size(), Records: s.Records}, k)
 }
 
 // rankOne: ‖a⊗δ‖² = ‖a‖²‖δ‖².
@@ -74,7 +74,7 @@ func (c compiler) rankOne(f op.Product, k call) func() {
 	return c.over(len(out), f.In+f.Out, func(from, to int, _ *worker) {
 		for r := from; r < to; r++ {
 			rows, signals := simd.SumSquares(a[r*f.In:(r+1)*f.In]), simd.SumSquares(d[r*f.Out:(r+1)*f.Out])
-			out[r] = float32(rows*signals + op.OperandShare*(rows+signals))
+			out[r] = float32(rows*signals + op.OperandNormShare*(rows+signals))
 		}
 	})
 }

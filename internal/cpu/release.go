@@ -28,8 +28,8 @@ type span struct {
 }
 
 func (r *releaser) prepare() {
-	for v, p := range r.machine.program.Vectors {
-		if p.Sum < 0 {
+	for v, p := range r.machine.program.Parameters {
+		if p.ClippedSum < 0 {
 			continue
 		}
 		n := p.Shape.TotalSize()
@@ -86,7 +86,7 @@ func (r *releaser) block(s span, w *worker) error {
 // move is the optimiser's step. SGD, with momentum or without, is written in
 // vectors, each operation rounded as in optim; the gradient is overwritten.
 func move(now *plan.Release, v int, weights, gradient []float32, slots [][]float32) error {
-	o, rate := now.Of(v)
+	o, rate := now.OptimizerOf(v)
 	if o.Kind != optim.KindSGD && o.Kind != optim.KindMomentum {
 		return o.Apply(now.Step, rate, weights, gradient, slots)
 	}

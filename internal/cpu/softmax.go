@@ -11,7 +11,7 @@ import (
 // element of a line, and step leads to the next.
 func (c compiler) lines(axis, cost int, k call, f func(at, step, n int, w *worker)) func() {
 	n := k.shapes[0][axis]
-	_, step := op.Around(k.shapes[0], axis)
+	_, step := op.OuterInner(k.shapes[0], axis)
 	return c.over(len(k.out)/n, cost*n, func(from, to int, w *worker) {
 		for i := from; i < to; i++ {
 			f(i/step*n*step+i%step, step, n, w)

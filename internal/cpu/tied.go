@@ -17,13 +17,13 @@ import (
 // from row i of P alone for each index i: Σ_s Σ_t δ_t[i_s]·⟨a_t, ε_s⟩. The table
 // is never built. P of all records of a microbatch is added up before G of any, or after:
 // what lookups of others round away of P, or their products of G, is in the norm.
-func (c compiler) tied(s op.Mixed, k call) func() {
-	t, ok := s.Tied()
+func (c compiler) tied(s op.MultiUseNorms, k call) func() {
+	t, ok := s.TiedTable()
 	if !ok {
 		return nil
 	}
-	a, delta := k.in[t.Wide], k.in[t.Entries]
-	index, eps := k.in[t.Index], k.in[t.Found]
+	a, delta := k.in[t.RowsByDim], k.in[t.RowsByEntry]
+	index, eps := k.in[t.Index], k.in[t.Delta]
 	d, v := t.Table.Dim, t.Table.Vocabulary
 	rows, lookups := len(a)/d/s.Records, len(index)/s.Records
 	scratch := gramScratch(rows)

@@ -15,7 +15,7 @@ import (
 // leaves tells whether the product k is left to the LSTM that follows: nothing
 // else reads it, and what it reads is there until then.
 func (c compiler) leaves(k call) bool {
-	if c.program.Buffers[k.base].Role != plan.Temporary {
+	if c.program.Buffers[k.base].Role != plan.RoleTemporary {
 		return false
 	}
 	left := false
@@ -59,7 +59,7 @@ func (c compiler) takes(k call, others []int, wanted func(plan.Instruction) bool
 			used = append(append(used, i.In...), i.Out)
 			continue
 		}
-		if i.Accumulate || c.program.Buffers[c.base(i.Out)].Role != plan.Temporary {
+		if i.Accumulate || c.program.Buffers[c.base(i.Out)].Role != plan.RoleTemporary {
 			break
 		}
 		if c.overlaps(used, i.Out) {
@@ -80,9 +80,9 @@ func (c compiler) base(id int) int { return c.program.Buffers[id].Base }
 // overlaps tells whether a buffer shares memory of the arena with one of others.
 func (c compiler) overlaps(others []int, id int) bool {
 	b := c.program.Buffers[c.base(id)]
-	return b.Role == plan.Temporary && slices.ContainsFunc(others, func(other int) bool {
+	return b.Role == plan.RoleTemporary && slices.ContainsFunc(others, func(other int) bool {
 		a := c.program.Buffers[c.base(other)]
-		return a.Role == plan.Temporary && a.Offset < b.Offset+b.Size() && b.Offset < a.Offset+a.Size()
+		return a.Role == plan.RoleTemporary && a.Offset < b.Offset+b.Size() && b.Offset < a.Offset+a.Size()
 	})
 }
 

@@ -41,7 +41,7 @@ func testWithin(t *testing.T, units int, recurrent layer.Recurrent, norms, flat 
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := plan.Private(network, plan.Wanted{Norms: norms, Output: true})
+	program, err := plan.LowerTraining(network, plan.Options{Norms: norms, Output: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,18 +61,18 @@ func testWithin(t *testing.T, units int, recurrent layer.Recurrent, norms, flat 
 		for i := range m.Input(1) {
 			m.Input(1)[i] = float32(r.IntN(classes))
 		}
-		for v := range program.Vectors {
-			for i := range m.Factors(v) {
-				m.Factors(v)[i] = 1 / float32(i+1)
+		for v := range program.Parameters {
+			for i := range m.ClipFactors(v) {
+				m.ClipFactors(v)[i] = 1 / float32(i+1)
 				if !flat {
-					m.Factors(v)[i] += float32(v)
+					m.ClipFactors(v)[i] += float32(v)
 				}
 			}
 		}
 		if err := m.Forward(); err != nil {
 			t.Fatal(err)
 		}
-		if err := m.Add(); err != nil {
+		if err := m.AddClippedSums(); err != nil {
 			t.Fatal(err)
 		}
 		return m
@@ -89,8 +89,8 @@ func testWithin(t *testing.T, units int, recurrent layer.Recurrent, norms, flat 
 			}
 		}
 		equal("output", m.Output(), alone.Output())
-		for v, vector := range program.Vectors {
-			equal("squared norms of "+vector.Name, m.Squared(v), alone.Squared(v))
+		for v, vector := range program.Parameters {
+			equal("squared norms of "+vector.Name, m.SquaredNorms(v), alone.SquaredNorms(v))
 			equal("sum of "+vector.Name, m.Sum(v), alone.Sum(v))
 		}
 	}

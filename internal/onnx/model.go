@@ -193,7 +193,7 @@ func (w *writer) indices(n *G.Node, seen map[*G.Node]bool) {
 		return
 	}
 	seen[n] = true
-	for i, x := range op.Reads(n) {
+	for i, x := range op.CanonicalOperands(n) {
 		if x == w.feature && asIndices(op.Canonical(n), i) {
 			w.kind = int64s
 		}
@@ -226,7 +226,7 @@ func (w *writer) node(n, twin *G.Node) (string, error) {
 	if len(n.Shape()) != len(twin.Shape()) {
 		return "", fmt.Errorf("%s differs between microbatches of two sizes", n.Name())
 	}
-	s := step{writer: w, n: n, twin: twin, reads: op.Reads(n)}
+	s := step{writer: w, n: n, twin: twin, reads: op.CanonicalOperands(n)}
 	var err error
 	if w.names[n], err = s.translate(op.Canonical(n)); err != nil {
 		return "", err
@@ -243,7 +243,7 @@ type step struct {
 
 // in writes operand i and gives its name.
 func (s step) in(i int) (string, error) {
-	twins := op.Reads(s.twin)
+	twins := op.CanonicalOperands(s.twin)
 	if len(twins) != len(s.reads) {
 		return "", fmt.Errorf("%s differs between microbatches of two sizes", s.n.Name())
 	}

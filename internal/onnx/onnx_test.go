@@ -188,7 +188,7 @@ func sample(t *testing.T, dir string, b perexample.Build, vocabulary int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := plan.Evaluation(net)
+	program, err := plan.LowerEvaluation(net)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func (s step) recurrent(kind string, order []int, reverse bool, candidate []floa
 	if err != nil {
 		return "", err
 	}
-	operands := op.Reads(dense)
+	operands := op.CanonicalOperands(dense)
 	w, _ := values(operands[1])
 	b, _ := values(operands[2])
 	features, hidden := operands[1].Shape()[0], s.shape(1)[0]
@@ -69,14 +69,14 @@ func (s step) share() (dense, x, twin *G.Node, ok bool) {
 		if dense = unshaped(n); dense == nil || op.Canonical(dense) != (op.Linear{}) {
 			return nil, nil
 		}
-		return dense, unshaped(op.Reads(dense)[0])
+		return dense, unshaped(op.CanonicalOperands(dense)[0])
 	}
 	dense, x = find(s.reads[0])
-	_, twin = find(op.Reads(s.twin)[0])
+	_, twin = find(op.CanonicalOperands(s.twin)[0])
 	if x == nil || twin == nil || x.Dims() != 3 || x.Shape()[1] != s.shape(0)[1] {
 		return nil, nil, nil, false
 	}
-	for _, p := range op.Reads(dense)[1:] {
+	for _, p := range op.CanonicalOperands(dense)[1:] {
 		if _, constant := values(p); !constant {
 			return nil, nil, nil, false
 		}
@@ -89,7 +89,7 @@ func unshaped(n *G.Node) *G.Node {
 	if _, ok := op.Canonical(n).(op.Reshape); !ok {
 		return nil
 	}
-	return op.Reads(n)[0]
+	return op.CanonicalOperands(n)[0]
 }
 
 // gateRows lays a weight [in, gates·hidden] out as ONNX has it, [gates·hidden,

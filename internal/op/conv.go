@@ -55,7 +55,7 @@ func grouped(groups, channels int, w tensor.Shape, win Window) error {
 // products calls f with the places in y, x and W of every product that the
 // convolution of b pictures adds up.
 func (g ConvWeight) products(b int, f func(y, x, w int)) {
-	oh, ow, _ := g.Over(g.H, g.W)
+	oh, ow, _ := g.OutputSize(g.H, g.W)
 	taps := g.taps(g.H, g.W)
 	cg, og := g.C/g.Groups, g.O/g.Groups
 	for n := range b {
@@ -142,13 +142,13 @@ func (g ConvWeight) geometry() string {
 func (g ConvWeight) String() string { return "convWeight{" + g.geometry() + "}" }
 func (g ConvWeight) Size() int      { return g.O * g.C / g.Groups * g.KernelH * g.KernelW }
 
-func (g ConvWeight) Add(dst, a, delta []float64) {
+func (g ConvWeight) AddGradient(dst, a, delta []float64) {
 	g.products(len(a)/(g.C*g.H*g.W), func(yi, xi, wi int) { dst[wi] += a[xi] * delta[yi] })
 }
 
 // result checks the gradient's shape and says how many pictures it is for.
 func (g ConvWeight) result(dy tensor.Shape) (int, error) {
-	oh, ow, err := g.Over(g.H, g.W)
+	oh, ow, err := g.OutputSize(g.H, g.W)
 	if err != nil {
 		return 0, err
 	}
@@ -209,5 +209,5 @@ func (g ConvGradWeight) Shape(in []tensor.Shape) (tensor.Shape, error) {
 
 func (g ConvGradWeight) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	clear(out)
-	ConvWeight(g).Add(out, in[0], in[1])
+	ConvWeight(g).AddGradient(out, in[0], in[1])
 }

@@ -29,23 +29,23 @@ type Dropout struct {
 	Layer uint32 // tells layers of one network apart
 }
 
-// TicketWidth is how many numbers name an example's masks: the one drawn and the step,
+// MaskSeedWidth is how many numbers name an example's masks: the one drawn and the step,
 // each in two halves of 24 bits, the lower first, which float32 holds exactly.
-const TicketWidth = 4
+const MaskSeedWidth = 4
 
 const ticketHalf = 1 << 24
 
-// WriteTicket names the masks of the example for which a number was drawn at a step,
+// WriteMaskSeed names the masks of the example for which a number was drawn at a step,
 // both below 2^48.
-func WriteTicket(ticket []float32, drawn uint64, step int) {
+func WriteMaskSeed(ticket []float32, drawn uint64, step int) {
 	ticket[0], ticket[1] = float32(drawn%ticketHalf), float32(drawn/ticketHalf)
 	ticket[2], ticket[3] = float32(step%ticketHalf), float32(step/ticketHalf)
 }
 
-// Counter is where an example's masks begin in the generator: element i has word
+// MaskCounter is where an example's masks begin in the generator: element i has word
 // i%4 of counter (i/4, c1, c2, c3). It is not ok for what WriteTicket never writes.
-func Counter(ticket []float32) (c1, c2, c3 uint32, ok bool) {
-	var halves [TicketWidth]uint64
+func MaskCounter(ticket []float32) (c1, c2, c3 uint32, ok bool) {
+	var halves [MaskSeedWidth]uint64
 	for i, v := range ticket {
 		if !(v >= 0 && v < ticketHalf) {
 			return 0, 0, 0, false
@@ -74,8 +74,8 @@ func (d Dropout) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	if !(d.Rate >= 0 && d.Rate < 1) {
 		return nil, fmt.Errorf("rate %v: it must be at least 0 and less than 1", d.Rate)
 	}
-	if in[0].Dims() == 0 || !in[1].Eq(tensor.Shape{in[0][0], TicketWidth}) {
-		return nil, fmt.Errorf("tickets %v for shape %v: [batch, %d] is needed", in[1], in[0], TicketWidth)
+	if in[0].Dims() == 0 || !in[1].Eq(tensor.Shape{in[0][0], MaskSeedWidth}) {
+		return nil, fmt.Errorf("tickets %v for shape %v: [batch, %d] is needed", in[1], in[0], MaskSeedWidth)
 	}
 	return in[0].Clone(), nil
 }
@@ -85,11 +85,11 @@ func (d Dropout) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	n := len(out) / shapes[0][0]
 	k0, k1 := d.Key()
 	for e := range shapes[0][0] {
-		var ticket [TicketWidth]float32
+		var ticket [MaskSeedWidth]float32
 		for i := range ticket {
-			ticket[i] = float32(in[1][e*TicketWidth+i])
+			ticket[i] = float32(in[1][e*MaskSeedWidth+i])
 		}
-		c1, c2, c3, ok := Counter(ticket[:])
+		c1, c2, c3, ok := MaskCounter(ticket[:])
 		var words [4]uint32
 		for i := range n {
 			if i%4 == 0 {

@@ -29,10 +29,10 @@ func TestPhiloxKnownAnswers(t *testing.T) {
 
 // tickets are those of rows at a step.
 func tickets(step int, rows ...uint64) operand {
-	x := operand{tensor.Shape{len(rows), TicketWidth}, nil}
+	x := operand{tensor.Shape{len(rows), MaskSeedWidth}, nil}
 	for _, row := range rows {
-		var t [TicketWidth]float32
-		WriteTicket(t[:], row, step)
+		var t [MaskSeedWidth]float32
+		WriteMaskSeed(t[:], row, step)
 		for _, v := range t {
 			x.values = append(x.values, float64(v))
 		}
@@ -61,9 +61,9 @@ func TestTicketsAreExact(t *testing.T) {
 	numbers := []int{0, 1, ticketHalf - 1, ticketHalf, ticketHalf + 1, 1 << 32, 1<<32 + 1, 1 << 40, 1<<48 - 1}
 	for _, row := range numbers {
 		for _, step := range numbers {
-			var ticket [TicketWidth]float32
-			WriteTicket(ticket[:], uint64(row), step)
-			c1, c2, c3, ok := Counter(ticket[:])
+			var ticket [MaskSeedWidth]float32
+			WriteMaskSeed(ticket[:], uint64(row), step)
+			c1, c2, c3, ok := MaskCounter(ticket[:])
 			if !ok || int(c1)|int(c3&0xffff)<<32 != row || int(c2)|int(c3>>16)<<32 != step {
 				t.Errorf("row %d, step %d: counter %x %x %x, %v", row, step, c1, c2, c3, ok)
 			}

@@ -135,5 +135,5 @@ func (e EmbedGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
 
 func (e EmbedGrad) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	clear(out)
-	Gather(e).Add(out, in[0], in[1])
+	Gather(e).AddGradient(out, in[0], in[1])
 }

@@ -14,9 +14,9 @@ type Form interface {
 	String() string
 	// Size is the number of elements of the gradient.
 	Size() int
-	// Add adds to dst what one record's blocks of A and Delta give. It is the
+	// AddGradient adds to dst what one record's blocks of A and Delta give. It is the
 	// reference: plain loops in float64.
-	Add(dst, a, delta []float64)
+	AddGradient(dst, a, delta []float64)
 }
 
 // Use is one way in which a parameter enters the network: its gradient for a
@@ -30,7 +30,7 @@ type Use struct {
 
 // Parametric is a Spec that says itself how it uses its parameters.
 type Parametric interface {
-	Smooth
+	Differentiable
 	Rowwise
 	// Use describes how input i, a weight that all rows share, is used; out is the
 	// operation's node and grad its derivative.
@@ -43,7 +43,7 @@ type Product struct{ In, Out int }
 func (p Product) String() string { return fmt.Sprintf("product{%d,%d}", p.In, p.Out) }
 func (p Product) Size() int      { return p.In * p.Out }
 
-func (p Product) Add(dst, a, delta []float64) {
+func (p Product) AddGradient(dst, a, delta []float64) {
 	for t := range len(delta) / p.Out {
 		for i := range p.In {
 			for j := range p.Out {
@@ -59,7 +59,7 @@ type Shift struct{ Channels, Inner int }
 func (s Shift) String() string { return fmt.Sprintf("shift{%d,%d}", s.Channels, s.Inner) }
 func (s Shift) Size() int      { return s.Channels }
 
-func (s Shift) Add(dst, _, delta []float64) {
+func (s Shift) AddGradient(dst, _, delta []float64) {
 	for i, d := range delta {
 		dst[i/s.Inner%s.Channels] += d
 	}
@@ -71,7 +71,7 @@ type Scale struct{ Channels, Inner int }
 func (s Scale) String() string { return fmt.Sprintf("scale{%d,%d}", s.Channels, s.Inner) }
 func (s Scale) Size() int      { return s.Channels }
 
-func (s Scale) Add(dst, a, delta []float64) {
+func (s Scale) AddGradient(dst, a, delta []float64) {
 	for i, d := range delta {
 		dst[i/s.Inner%s.Channels] += a[i] * d
 	}
@@ -85,7 +85,7 @@ type Gather struct{ Vocabulary, Dim, Bag int }
 func (g Gather) String() string { return fmt.Sprintf("gather{%d,%d,%d}", g.Vocabulary, g.Dim, g.Bag) }
 func (g Gather) Size() int      { return g.Vocabulary * g.Dim }
 
-func (g Gather) Add(dst, a, delta []float64) {
+func (g Gather) AddGradient(dst, a, delta []float64) {
 	for t, index := range a {
 		row, ok := entry(index, g.Vocabulary)
 		if !ok {

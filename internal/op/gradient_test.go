@@ -16,7 +16,7 @@ func TestDerivativesAgreeWithFiniteDifferences(t *testing.T) {
 		loss, w := weigh(t, r, out)
 		var wrt G.Nodes
 		var at []int
-		for i, smooth := range tr.spec.(Smooth).Wrt(len(in)) {
+		for i, smooth := range tr.spec.(Differentiable).Wrt(len(in)) {
 			if smooth {
 				wrt, at = append(wrt, in[i]), append(at, i)
 			}
@@ -84,7 +84,7 @@ func TestFormsAgreeWithABatchOfOne(t *testing.T) {
 				if u.a != nil {
 					a = cut(u.a, batch, record)
 				}
-				u.form.Add(got, a, cut(u.delta, batch, record))
+				u.form.AddGradient(got, a, cut(u.delta, batch, record))
 				same(t, "gradient of input "+string(rune('a'+i)), got, single[i].gradient, 1e-12)
 			}
 		}

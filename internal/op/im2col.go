@@ -28,7 +28,7 @@ func (m Im2Col) Shape(in []tensor.Shape) (tensor.Shape, error) {
 // cells calls f with the places in the rows and in x of every cell that is no
 // padding, for x of the given shape.
 func (m Im2Col) cells(x tensor.Shape, f func(row, picture int)) {
-	oh, ow, _ := m.Over(x[2], x[3])
+	oh, ow, _ := m.OutputSize(x[2], x[3])
 	taps := m.taps(x[2], x[3])
 	k := m.KernelH * m.KernelW
 	for b := range x[0] {

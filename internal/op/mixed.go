@@ -6,34 +6,34 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Part is one of several uses of a parameter: element i of the form's gradient
+// MappedForm is one of several uses of a parameter: element i of the form's gradient
 // belongs to element At[i] of the parameter (negative: to none). A nil At is
 // the identity.
-type Part struct {
+type MappedForm struct {
 	Form Form
-	At   *Map
+	Map  *Map
 }
 
-// Mixed gives the squared norm of each record's gradient of a parameter that is
+// MultiUseNorms gives the squared norm of each record's gradient of a parameter that is
 // used in several ways: the uses are added before squaring, so that no cross term
 // is forgotten. It builds one record's gradient at a time and keeps none. Inputs
 // are those of each part in turn.
-type Mixed struct {
-	Parts   *[]Part
+type MultiUseNorms struct {
+	Parts   *[]MappedForm
 	Size    int
 	Records int
 }
 
-func (m Mixed) String() string {
+func (m MultiUseNorms) String() string {
 	s := fmt.Sprintf("mixed{%d,%d", m.Size, m.Records)
 	for _, p := range *m.Parts {
-		s += fmt.Sprintf(",%v@%v", p.Form, p.At)
+		s += fmt.Sprintf(",%v@%v", p.Form, p.Map)
 	}
 	return s + "}"
 }
 
-// Inputs cuts the operation's inputs into those of each part.
-func (m Mixed) Inputs(part int) (from, to int) {
+// InputRange cuts the operation's inputs into those of each part.
+func (m MultiUseNorms) InputRange(part int) (from, to int) {
 	for i, p := range *m.Parts {
 		to = from + 1
 		if NeedsA(p.Form) {
@@ -47,8 +47,8 @@ func (m Mixed) Inputs(part int) (from, to int) {
 	return from, from
 }
 
-// Tied tells whether the parameter is such a table, with one use of each kind and no other.
-func (m Mixed) Tied() (t Tied, ok bool) {
+// TiedTable tells whether the parameter is such a table, with one use of each kind and no other.
+func (m MultiUseNorms) TiedTable() (t TiedTable, ok bool) {
 	parts := *m.Parts
 	if len(parts) != 2 {
 		return t, false
@@ -60,27 +60,27 @@ func (m Mixed) Tied() (t Tied, ok bool) {
 	product := parts[1-lookup]
 	g, looked := parts[lookup].Form.(Gather)
 	p, multiplied := product.Form.(Product)
-	if !looked || !multiplied || g.Bag != 1 || parts[lookup].At != nil {
+	if !looked || !multiplied || g.Bag != 1 || parts[lookup].Map != nil {
 		return t, false
 	}
 	t.Table = g
-	t.Index, _ = m.Inputs(lookup)
-	t.Wide, _ = m.Inputs(1 - lookup)
-	t.Found, t.Entries = t.Index+1, t.Wide+1
-	if product.At == nil && p.In == g.Vocabulary && p.Out == g.Dim {
-		t.Wide, t.Entries = t.Entries, t.Wide
+	t.Index, _ = m.InputRange(lookup)
+	t.RowsByDim, _ = m.InputRange(1 - lookup)
+	t.Delta, t.RowsByEntry = t.Index+1, t.RowsByDim+1
+	if product.Map == nil && p.In == g.Vocabulary && p.Out == g.Dim {
+		t.RowsByDim, t.RowsByEntry = t.RowsByEntry, t.RowsByDim
 		return t, true
 	}
-	return t, product.At.turns(p, g)
+	return t, product.Map.turns(p, g)
 }
 
-func (m Mixed) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	_, n := m.Inputs(len(*m.Parts) - 1)
+func (m MultiUseNorms) Shape(in []tensor.Shape) (tensor.Shape, error) {
+	_, n := m.InputRange(len(*m.Parts) - 1)
 	if err := arity(in, n); err != nil {
 		return nil, err
 	}
 	for i, p := range *m.Parts {
-		from, to := m.Inputs(i)
+		from, to := m.InputRange(i)
 		if err := blocks(p.Form, m.Records, in[from:to], 0); err != nil {
 			return nil, err
 		}
@@ -88,32 +88,32 @@ func (m Mixed) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	return tensor.Shape{m.Records}, nil
 }
 
-func (m Mixed) Do(out []float64, in [][]float64, _ []tensor.Shape) {
+func (m MultiUseNorms) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	sum := make([]float64, m.Size)
 	for r := range out {
-		m.Record(sum, r, in)
+		m.RecordGradient(sum, r, in)
 		out[r] = squares(sum)
 	}
 }
 
-// Record gives the gradient of record r, all uses added up, into sum.
-func (m Mixed) Record(sum []float64, r int, in [][]float64) {
+// RecordGradient gives the gradient of record r, all uses added up, into sum.
+func (m MultiUseNorms) RecordGradient(sum []float64, r int, in [][]float64) {
 	clear(sum)
 	for i, p := range *m.Parts {
-		from, to := m.Inputs(i)
+		from, to := m.InputRange(i)
 		g := make([]float64, p.Form.Size())
 		record(p.Form, g, r, m.Records, in[from:to])
-		p.At.Scatter(sum, g)
+		p.Map.Scatter(sum, g)
 	}
 }
 
-// Tied is a table that is looked up in and multiplied with, as an embedding tied to the
+// TiedTable is a table that is looked up in and multiplied with, as an embedding tied to the
 // last layer is, by inputs of the operation Mixed: the indices that are looked up and the
 // gradient of what is found there; and of the product the rows that have the table's width,
 // and those with a number for each of its entries.
-type Tied struct {
-	Table                       Gather
-	Index, Found, Wide, Entries int
+type TiedTable struct {
+	Table                                Gather
+	Index, Delta, RowsByDim, RowsByEntry int
 }
 
 // turns tells whether it lays a product [dim, vocabulary] out as the table that g looks

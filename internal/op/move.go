@@ -31,8 +31,8 @@ func (a Axes) Has(axis int) bool { return slices.Contains(a.List(), axis) }
 
 func (a Axes) String() string { return fmt.Sprint(a.List()) }
 
-// Around is the number of elements before and after an axis.
-func Around(s tensor.Shape, axis int) (outer, inner int) {
+// OuterInner is the number of elements before and after an axis.
+func OuterInner(s tensor.Shape, axis int) (outer, inner int) {
 	outer, inner = 1, 1
 	for i, n := range s {
 		switch {
@@ -138,7 +138,7 @@ func (r Repeat) Shape(in []tensor.Shape) (tensor.Shape, error) {
 }
 
 func (r Repeat) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
-	_, inner := Around(shapes[0], r.Axis)
+	_, inner := OuterInner(shapes[0], r.Axis)
 	for i := range out {
 		out[i] = in[0][i/(inner*r.Times)*inner+i%inner]
 	}
@@ -170,7 +170,7 @@ func (s Slice) place(i, whole, inner int) int {
 }
 
 func (s Slice) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
-	_, inner := Around(shapes[0], s.Axis)
+	_, inner := OuterInner(shapes[0], s.Axis)
 	for i := range out {
 		out[i] = in[0][s.place(i, shapes[0][s.Axis], inner)]
 	}
@@ -195,7 +195,7 @@ func (s SliceGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
 
 func (s SliceGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	clear(out)
-	_, inner := Around(shapes[0], s.Slice.Axis)
+	_, inner := OuterInner(shapes[0], s.Slice.Axis)
 	for i, g := range in[1] {
 		out[s.Slice.place(i, shapes[0][s.Slice.Axis], inner)] = g
 	}
@@ -223,7 +223,7 @@ func (c Concat) Shape(in []tensor.Shape) (tensor.Shape, error) {
 }
 
 func (c Concat) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
-	outer, inner := Around(shapes[0], c.Axis)
+	outer, inner := OuterInner(shapes[0], c.Axis)
 	at := 0
 	for o := range outer {
 		for i, x := range in {

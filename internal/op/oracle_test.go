@@ -177,7 +177,7 @@ func someWindow(r *rand.Rand) (w Window, height, width int) {
 func smoothTrials(r *rand.Rand) []trial {
 	b := between(r, 1, 4)
 	var list []trial
-	add := func(s Smooth, in ...operand) { list = append(list, trial{s, in}) }
+	add := func(s Differentiable, in ...operand) { list = append(list, trial{s, in}) }
 
 	fused := []Activation{Identity, ReLU, Tanh, Sigmoid, LeakyReLU, ELU, Softplus}[r.IntN(7)]
 	p, d := between(r, 1, 5), between(r, 1, 5)
@@ -194,7 +194,7 @@ func smoothTrials(r *rand.Rand) []trial {
 	groups := between(r, 1, 2)
 	c, o := groups*between(r, 1, 2), groups*between(r, 1, 3)
 	add(Conv2D{w, groups, fused}, normal(r, b, c, h, wd), normal(r, o, c/groups, w.KernelH, w.KernelW), normal(r, o))
-	oh, ow, _ := w.Over(h, wd)
+	oh, ow, _ := w.OutputSize(h, wd)
 	add(ConvGradInput{w, groups, c, h, wd, o}, normal(r, b, o, oh, ow), normal(r, o, c/groups, w.KernelH, w.KernelW))
 	add(MaxPool2D{w}, apart(r, b, c, h, wd))
 	add(AvgPool2D{w}, normal(r, b, c, h, wd))
@@ -219,7 +219,7 @@ func smoothTrials(r *rand.Rand) []trial {
 	add(Embed{}, normal(r, 4, d), whole(r, 0, 4, b, p))
 	add(EmbedBag{0.25}, normal(r, 4, d), whole(r, 0, 4, b, p))
 	add(Add{}, normal(r, b, d), normal(r, b, d))
-	add(Dropout{Rate: 0.4, Seed: 3, Layer: 1}, normal(r, b, d, 3), whole(r, 0, ticketHalf, b, TicketWidth))
+	add(Dropout{Rate: 0.4, Seed: 3, Layer: 1}, normal(r, b, d, 3), whole(r, 0, ticketHalf, b, MaskSeedWidth))
 	return append(list, sequenceTrials(r)...)
 }
 

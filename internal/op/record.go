@@ -61,7 +61,7 @@ func record(f Form, dst []float64, r, records int, in [][]float64) {
 		a, delta = in[0][r*n:(r+1)*n], in[1]
 	}
 	n := len(delta) / records
-	f.Add(dst, a, delta[r*n:(r+1)*n])
+	f.AddGradient(dst, a, delta[r*n:(r+1)*n])
 }
 
 func squares(x []float64) float64 {
@@ -94,13 +94,13 @@ func (g RecordGradients) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
-// OperandShare is how much of the squared norms of its operands is in that of a record.
+// OperandNormShare is how much of the squared norms of its operands is in that of a record.
 // A record of rows of zeros has no norm whatever its signals are: the factor of a rule that
 // lengthens records would make them infinite, and zeros times infinity are no number, in the
 // sum of all. So a factor makes no operand longer than 2⁶⁰ bounds, and a record whose
 // operands are longer than 2¹²⁴, so that to add up four of their numbers may be too much,
 // takes no part. 2⁻⁶⁰ of an operand's length is far below what rounding leaves of it.
-const OperandShare = 0x1p-120
+const OperandNormShare = 0x1p-120
 
 // SquaredNorms gives the squared norm of each record's gradient and keeps
 // nothing of the gradient.

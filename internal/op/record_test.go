@@ -23,7 +23,7 @@ func uses(r *rand.Rand) []used {
 	n, t := between(r, 1, 4), between(r, 1, 3)
 	p, d := between(r, 1, 4), between(r, 1, 4)
 	w, h, wd := someWindow(r)
-	oh, ow, _ := w.Over(h, wd)
+	oh, ow, _ := w.OutputSize(h, wd)
 	conv := ConvWeight{Window: w, Groups: 1, C: p, H: h, W: wd, O: d}
 	return []used{
 		{Product{p, d}, n, []operand{normal(r, n*t, p), normal(r, n*t, d)}},
@@ -46,15 +46,15 @@ func TestNormsAndSumsAgree(t *testing.T) {
 			direct := trial{SquaredNorms{u.form, u.records, Gram}, u.in}.do(t).values
 			same(t, what+": norms", direct, norms, 1e-12)
 
-			one := []Part{{Form: u.form}}
-			mixed := trial{Mixed{&one, u.form.Size(), u.records}, u.in}.do(t).values
+			one := []MappedForm{{Form: u.form}}
+			mixed := trial{MultiUseNorms{&one, u.form.Size(), u.records}, u.in}.do(t).values
 			same(t, what+": mixed norms", mixed, norms, 1e-12)
 
 			// The same use twice doubles every gradient: norms are added before they
 			// are squared.
-			two := []Part{{Form: u.form}, {Form: u.form}}
+			two := []MappedForm{{Form: u.form}, {Form: u.form}}
 			twice := append(append([]operand(nil), u.in...), u.in...)
-			double := trial{Mixed{&two, u.form.Size(), u.records}, twice}.do(t).values
+			double := trial{MultiUseNorms{&two, u.form.Size(), u.records}, twice}.do(t).values
 			for i := range double {
 				double[i] /= 4
 			}
@@ -109,11 +109,11 @@ func TestFactorZeroSilencesARecord(t *testing.T) {
 // Two uses that meet the same elements of a parameter through different maps are
 // added where they meet before they are squared.
 func TestMixedFollowsMaps(t *testing.T) {
-	parts := []Part{
-		{Form: Shift{3, 1}, At: NewMap([]int32{2, 0, -1})},
-		{Form: Shift{2, 1}, At: NewMap([]int32{0, 0})},
+	parts := []MappedForm{
+		{Form: Shift{3, 1}, Map: NewMap([]int32{2, 0, -1})},
+		{Form: Shift{2, 1}, Map: NewMap([]int32{0, 0})},
 	}
-	m := Mixed{&parts, 3, 2}
+	m := MultiUseNorms{&parts, 3, 2}
 	in := []operand{
 		{tensor.Shape{2, 3}, []float64{1, 10, 100, 2, 20, 200}},
 		{tensor.Shape{2, 2}, []float64{3, 4, 5, 6}},
@@ -123,7 +123,7 @@ func TestMixedFollowsMaps(t *testing.T) {
 
 	s := Scatter{NewMap([]int32{2, 0, -1}), 4}
 	same(t, "scatter", trial{s, []operand{{tensor.Shape{3}, []float64{1, 10, 100}}}}.do(t).values, []float64{10, 0, 1, 0}, 0)
-	if n := NewMap([]int32{1, 0, -1, 0, -1, -1, 0}).Meeting(2); n != 3 {
+	if n := NewMap([]int32{1, 0, -1, 0, -1, -1, 0}).MaxMultiplicity(2); n != 3 {
 		t.Errorf("%d places are one element, want 3", n)
 	}
 	a := NewMap([]int32{2, 0, -1})
@@ -147,18 +147,18 @@ func TestStackRows(t *testing.T) {
 	a := []operand{normal(r, 6, 2), normal(r, 3, 2)}
 	d := []operand{normal(r, 6, 4), normal(r, 3, 4)}
 	form := Product{2, 4}
-	parts := []Part{{Form: form}, {Form: form}}
+	parts := []MappedForm{{Form: form}, {Form: form}}
 	stacked := trial{SquaredNorms{form, 3, Gram}, []operand{
 		trial{StackRows{3}, a}.do(t), trial{StackRows{3}, d}.do(t),
 	}}.do(t).values
-	mixed := trial{Mixed{&parts, form.Size(), 3}, []operand{a[0], d[0], a[1], d[1]}}.do(t).values
+	mixed := trial{MultiUseNorms{&parts, form.Size(), 3}, []operand{a[0], d[0], a[1], d[1]}}.do(t).values
 	same(t, "norms", stacked, mixed, 1e-12)
 }
 
 func TestBadRecordsAreRefused(t *testing.T) {
 	s := func(dims ...int) tensor.Shape { return dims }
 	form := Product{2, 3}
-	parts := []Part{{Form: form}, {Form: Shift{3, 1}}}
+	parts := []MappedForm{{Form: form}, {Form: Shift{3, 1}}}
 	for _, c := range []struct {
 		spec Spec
 		in   []tensor.Shape
@@ -171,8 +171,8 @@ func TestBadRecordsAreRefused(t *testing.T) {
 		{ClippedSum{form, 3}, []tensor.Shape{s(6, 2), s(6, 3), s(2)}, "factors for 3 records"},
 		{WeightedRows{}, []tensor.Shape{s(3, 4), s(2)}, "factors for 3 rows"},
 		{RowSquares{}, nil, "0 inputs"},
-		{Mixed{&parts, 6, 3}, []tensor.Shape{s(6, 2), s(6, 3)}, "2 inputs given, 3 needed"},
-		{Mixed{&parts, 6, 4}, []tensor.Shape{s(6, 2), s(6, 3), s(6, 3)}, "cut into 4 records"},
+		{MultiUseNorms{&parts, 6, 3}, []tensor.Shape{s(6, 2), s(6, 3)}, "2 inputs given, 3 needed"},
+		{MultiUseNorms{&parts, 6, 4}, []tensor.Shape{s(6, 2), s(6, 3), s(6, 3)}, "cut into 4 records"},
 		{Scatter{NewMap([]int32{0}), 2}, []tensor.Shape{s(2)}, "view of 1 elements"},
 		{ScaleRows{}, []tensor.Shape{s(4), s(3)}, "cut into 3 rows"},
 		{StackRows{3}, []tensor.Shape{s(4, 2)}, "cut into 3 blocks"},
@@ -201,28 +201,28 @@ func TestSources(t *testing.T) {
 func TestTied(t *testing.T) {
 	turned := NewMap([]int32{0, 2, 4, 1, 3, 5}) // [2, 3] as [3, 2]
 	table := Gather{3, 2, 1}
-	lookup, product, straight := Part{Form: table}, Part{Form: Product{2, 3}, At: turned}, Part{Form: Product{3, 2}}
+	lookup, product, straight := MappedForm{Form: table}, MappedForm{Form: Product{2, 3}, Map: turned}, MappedForm{Form: Product{3, 2}}
 	for _, c := range []struct {
-		parts []Part
-		want  Tied
+		parts []MappedForm
+		want  TiedTable
 	}{
-		{[]Part{lookup, product}, Tied{table, 0, 1, 2, 3}},
-		{[]Part{product, lookup}, Tied{table, 2, 3, 0, 1}},
-		{[]Part{lookup, straight}, Tied{table, 0, 1, 3, 2}},
-		{[]Part{straight, lookup}, Tied{table, 2, 3, 1, 0}},
-		{[]Part{lookup, {Form: Product{2, 3}}}, Tied{}},
-		{[]Part{lookup, {Form: Product{2, 3}, At: NewMap([]int32{0, 1, 2, 3, 4, 5})}}, Tied{}},
-		{[]Part{lookup, {Form: Product{3, 2}, At: turned}}, Tied{}},
-		{[]Part{lookup, {Form: Product{2, 2}, At: NewMap([]int32{0, 2, 1, 3})}}, Tied{}},
-		{[]Part{lookup, {Form: Product{1, 3}, At: NewMap([]int32{0, 1, 2})}}, Tied{}},
-		{[]Part{{Form: Gather{3, 2, 2}}, product}, Tied{}},
-		{[]Part{{Form: table, At: turned}, product}, Tied{}},
-		{[]Part{lookup, lookup}, Tied{}},
-		{[]Part{product, product}, Tied{}},
-		{[]Part{lookup, product, product}, Tied{}},
+		{[]MappedForm{lookup, product}, TiedTable{table, 0, 1, 2, 3}},
+		{[]MappedForm{product, lookup}, TiedTable{table, 2, 3, 0, 1}},
+		{[]MappedForm{lookup, straight}, TiedTable{table, 0, 1, 3, 2}},
+		{[]MappedForm{straight, lookup}, TiedTable{table, 2, 3, 1, 0}},
+		{[]MappedForm{lookup, {Form: Product{2, 3}}}, TiedTable{}},
+		{[]MappedForm{lookup, {Form: Product{2, 3}, Map: NewMap([]int32{0, 1, 2, 3, 4, 5})}}, TiedTable{}},
+		{[]MappedForm{lookup, {Form: Product{3, 2}, Map: turned}}, TiedTable{}},
+		{[]MappedForm{lookup, {Form: Product{2, 2}, Map: NewMap([]int32{0, 2, 1, 3})}}, TiedTable{}},
+		{[]MappedForm{lookup, {Form: Product{1, 3}, Map: NewMap([]int32{0, 1, 2})}}, TiedTable{}},
+		{[]MappedForm{{Form: Gather{3, 2, 2}}, product}, TiedTable{}},
+		{[]MappedForm{{Form: table, Map: turned}, product}, TiedTable{}},
+		{[]MappedForm{lookup, lookup}, TiedTable{}},
+		{[]MappedForm{product, product}, TiedTable{}},
+		{[]MappedForm{lookup, product, product}, TiedTable{}},
 	} {
-		m := Mixed{Parts: &c.parts, Size: 6, Records: 1}
-		if got, ok := m.Tied(); ok != (c.want != Tied{}) || ok && got != c.want {
+		m := MultiUseNorms{Parts: &c.parts, Size: 6, Records: 1}
+		if got, ok := m.TiedTable(); ok != (c.want != TiedTable{}) || ok && got != c.want {
 			t.Errorf("%v: %+v, %v", m, got, ok)
 		}
 	}

@@ -25,7 +25,7 @@ func result(s Spec, in ...operand) operand {
 func sequenceTrials(r *rand.Rand) []trial {
 	b, T, h := between(r, 1, 4), between(r, 1, 5), between(r, 1, 4)
 	var list []trial
-	add := func(s Smooth, in ...operand) { list = append(list, trial{s, in}) }
+	add := func(s Differentiable, in ...operand) { list = append(list, trial{s, in}) }
 	for _, reverse := range []bool{false, true} {
 		x, w := normal(r, b, T, 4*h), normal(r, h, 4*h)
 		add(LSTM{reverse}, x, w, result(LSTMTrace{reverse}, x, w))
@@ -40,8 +40,8 @@ func sequenceTrials(r *rand.Rand) []trial {
 		add(Attention{heads, causal}, normal(r, b, T, 3*heads*h))
 		add(Attention{heads, causal}, normal(r, b, T, 3*heads*h), whole(r, -1, 3, b, T))
 	}
-	add(Rotary{Head: 2 * h, Turned: 4 * h}, normal(r, b, T, 6*h))
-	add(Rotary{Head: 2 * h, Turned: 2 * h, Back: true}, normal(r, b, T, 2*h))
+	add(Rotary{HeadDim: 2 * h, RotaryDims: 4 * h}, normal(r, b, T, 6*h))
+	add(Rotary{HeadDim: 2 * h, RotaryDims: 2 * h, Inverse: true}, normal(r, b, T, 2*h))
 	add(ScaleRows{}, normal(r, b, T, h), whole(r, -1, 3, b, T))
 	add(ChannelScale{h, 2}, normal(r, b, T, h, 2), normal(r, h))
 	add(ChannelShift{h, 2}, normal(r, b, T, h, 2), normal(r, h))
@@ -147,7 +147,7 @@ func TestRotaryTellsDistances(t *testing.T) {
 	for range 12 {
 		x.values = append(append(x.values, q...), k...)
 	}
-	y := result(Rotary{Head: 8, Turned: 16}, x).values
+	y := result(Rotary{HeadDim: 8, RotaryDims: 16}, x).values
 	same(t, "the first step", y[:16], x.values[:16], 0)
 	dot := func(s, u int) (sum float64) {
 		for j := range 8 {
@@ -196,9 +196,9 @@ func TestBadSequencesAreRefused(t *testing.T) {
 		{Attention{1, false}, []tensor.Shape{s(2, 3, 9), s(1, 3)}, "padding"},
 		{Attention{1, false}, []tensor.Shape{s(2, 3, 9), s(2, 3), s(2, 3)}, "2 inputs mark padding"},
 		{AttentionGrad{1, false}, []tensor.Shape{s(2, 3, 9), s(2, 3, 4)}, "gradient"},
-		{Rotary{Head: 3, Turned: 3}, []tensor.Shape{s(2, 3, 3)}, "even width"},
-		{Rotary{Head: 2, Turned: 4}, []tensor.Shape{s(2, 3, 3)}, "first 4 of 3"},
-		{Rotary{Head: 2, Turned: 2}, []tensor.Shape{s(2, 3)}, "[batch, time, features]"},
+		{Rotary{HeadDim: 3, RotaryDims: 3}, []tensor.Shape{s(2, 3, 3)}, "even width"},
+		{Rotary{HeadDim: 2, RotaryDims: 4}, []tensor.Shape{s(2, 3, 3)}, "first 4 of 3"},
+		{Rotary{HeadDim: 2, RotaryDims: 2}, []tensor.Shape{s(2, 3)}, "[batch, time, features]"},
 		{ChannelShift{3, 2}, []tensor.Shape{s(2, 3, 2), s(2)}, "3 channels"},
 		{ChannelScale{3, 4}, []tensor.Shape{s(4, 3, 2), s(3)}, "a row of shape"},
 		{ChannelShift{3, 4}, []tensor.Shape{s(4, 3, 2), s(3)}, "a row of shape"},

@@ -132,7 +132,7 @@ func TestBadShapesAreRefused(t *testing.T) {
 // Gorgonia makes one node of two operations of one String and the same inputs: it
 // must tell every attribute.
 func TestStringsTellEveryAttribute(t *testing.T) {
-	form, parts := Product{2, 3}, []Part{{Form: Product{2, 3}}}
+	form, parts := Product{2, 3}, []MappedForm{{Form: Product{2, 3}}}
 	for _, s := range []fmt.Stringer{
 		Activate{}, ActivationGrad{}, Attention{}, AttentionGrad{}, ScaleShift{}, ChannelScale{}, ChannelShift{}, ChannelSum{}, ChannelDot{},
 		Conv2D{}, ConvWeight{}, ConvGradInput{}, ConvGradWeight{}, Dropout{}, ElementLosses{}, ElementLossesGrad{}, Replace{},
@@ -140,7 +140,7 @@ func TestStringsTellEveryAttribute(t *testing.T) {
 		Linear{}, CrossEntropy{}, CrossEntropyGrad{}, Total{}, Spread{}, LSTM{}, LSTMTrace{}, LSTMGrad{}, MatMul{}, MatVec{},
 		Reshape{}, Permute{}, Repeat{}, Slice{}, SliceGrad{}, Concat{}, SumAxes{}, Normalize{}, NormalizeGrad{},
 		MaxPool2D{}, MaxPoolGrad{}, AvgPool2D{}, AvgPoolGrad{}, Rotary{}, Delay{}, Softmax{}, SoftmaxGrad{}, StackRows{},
-		RecordGradients{Form: form}, SquaredNorms{Form: form}, ClippedSum{Form: form}, Mixed{Parts: &parts}, Scatter{At: NewMap([]int32{0})},
+		RecordGradients{Form: form}, SquaredNorms{Form: form}, ClippedSum{Form: form}, MultiUseNorms{Parts: &parts}, Scatter{At: NewMap([]int32{0})},
 	} {
 		v := reflect.New(reflect.TypeOf(s)).Elem()
 		v.Set(reflect.ValueOf(s))
@@ -155,8 +155,8 @@ func TestStringsTellEveryAttribute(t *testing.T) {
 				x.Set(reflect.ValueOf(AxesOf(0)))
 			case *Map:
 				x.Set(reflect.ValueOf(NewMap([]int32{1})))
-			case *[]Part:
-				x.Set(reflect.ValueOf(&[]Part{{Form: form, At: NewMap([]int32{1})}}))
+			case *[]MappedForm:
+				x.Set(reflect.ValueOf(&[]MappedForm{{Form: form, Map: NewMap([]int32{1})}}))
 			case Form:
 				if x.Kind() == reflect.Struct { // the whole of a Spec that is a form
 					for i := range x.NumField() {

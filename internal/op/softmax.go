@@ -28,7 +28,7 @@ func (s Softmax) Shape(in []tensor.Shape) (tensor.Shape, error) {
 // lines calls f with the place of the first element of each line along the axis,
 // the step to the next, and their number.
 func (s Softmax) lines(x tensor.Shape, f func(at, step, n int)) {
-	outer, inner := Around(x, s.Axis)
+	outer, inner := OuterInner(x, s.Axis)
 	n := x[s.Axis]
 	for o := range outer {
 		for i := range inner {

@@ -24,8 +24,8 @@ type Spec interface {
 	Do(out []float64, in [][]float64, shapes []tensor.Shape)
 }
 
-// Smooth is a Spec with a symbolic derivative. No gradient goes through any other.
-type Smooth interface {
+// Differentiable is a Spec with a symbolic derivative. No gradient goes through any other.
+type Differentiable interface {
 	Spec
 	// Wrt says in which of its n inputs the operation is differentiated.
 	Wrt(n int) []bool
@@ -64,8 +64,8 @@ func Apply(s Spec, in ...*G.Node) (*G.Node, error) {
 	return G.ApplyOp(a, in...)
 }
 
-// Of returns the Spec of a node made by Apply, or nil.
-func Of(n *G.Node) Spec {
+// SpecOf returns the Spec of a node made by Apply, or nil.
+func SpecOf(n *G.Node) Spec {
 	if a, ok := n.Op().(Applied); ok {
 		return a.Spec
 	}
@@ -75,14 +75,14 @@ func Of(n *G.Node) Spec {
 // DiffWRT says for a Spec that is not Smooth that no gradient goes through it: of an
 // operation that says nothing Gorgonia refuses to be given what is computed for it alone.
 func (a Applied) DiffWRT(n int) []bool {
-	if s, ok := a.Spec.(Smooth); ok {
+	if s, ok := a.Spec.(Differentiable); ok {
 		return s.Wrt(n)
 	}
 	return make([]bool, n)
 }
 
 func (a Applied) SymDiff(in G.Nodes, out, grad *G.Node) (G.Nodes, error) {
-	return a.Spec.(Smooth).Diff(in, out, grad)
+	return a.Spec.(Differentiable).Diff(in, out, grad)
 }
 
 func (a Applied) Arity() int { return len(a.shapes) }
@@ -176,8 +176,8 @@ func Values(n *G.Node) ([]float32, error) {
 	}
 }
 
-// Read copies what an operation of Gorgonia's own gave to memory of its size; truth is 1.
-func Read(dst []float32, v G.Value) error {
+// CopyValue copies what an operation of Gorgonia's own gave to memory of its size; truth is 1.
+func CopyValue(dst []float32, v G.Value) error {
 	if v == nil {
 		return fmt.Errorf("it has no value")
 	}

@@ -17,7 +17,7 @@ import (
 // and String, whose forms are those of v0.9.18; a test holds each against
 // Gorgonia's own result.
 func Canonical(n *G.Node) Spec {
-	if s := Of(n); s != nil {
+	if s := SpecOf(n); s != nil {
 		return s
 	}
 	if n.Op() == nil {
@@ -25,7 +25,7 @@ func Canonical(n *G.Node) Spec {
 	}
 	name := n.Op().String()
 	in := Operands(n)
-	switch Kind(n) {
+	switch OpKind(n) {
 	case "linAlgBinOp":
 		return linearAlgebra(name, in)
 	case "elemBinOp":
@@ -96,8 +96,8 @@ func Canonical(n *G.Node) Spec {
 	return nil
 }
 
-// Kind is the type of a node's operation, without package or pointer.
-func Kind(n *G.Node) string {
+// OpKind is the type of a node's operation, without package or pointer.
+func OpKind(n *G.Node) string {
 	if n.Op() == nil {
 		return ""
 	}
@@ -105,8 +105,8 @@ func Kind(n *G.Node) string {
 	return t[strings.LastIndexByte(t, '.')+1:]
 }
 
-// SizeOf reads the length of an axis that Gorgonia made a number of.
-func SizeOf(n *G.Node) (size int, ok bool) {
+// AxisLength reads the length of an axis that Gorgonia made a number of.
+func AxisLength(n *G.Node) (size int, ok bool) {
 	_, err := fmt.Sscanf(n.Op().String(), "SizeOf=%d", &size)
 	return size, err == nil
 }
@@ -145,19 +145,19 @@ func Ancestors(of ...*G.Node) G.Nodes {
 	return order
 }
 
-// Reads are the operands that Canonical reads: Gorgonia gives some of its
+// CanonicalOperands are the operands that Canonical reads: Gorgonia gives some of its
 // operations more, for their shape alone.
-func Reads(n *G.Node) G.Nodes {
+func CanonicalOperands(n *G.Node) G.Nodes {
 	in := Operands(n)
 	switch Canonical(n).(type) {
 	case Repeat:
 		return in[:1]
 	case MaxPoolGrad:
-		if Kind(n) == "maxPoolDiffOp" {
+		if OpKind(n) == "maxPoolDiffOp" {
 			return G.Nodes{in[0], in[2]}
 		}
 	case SoftmaxGrad:
-		if Kind(n) == "softmaxDiffOp" {
+		if OpKind(n) == "softmaxDiffOp" {
 			return in[1:]
 		}
 	}
@@ -246,7 +246,7 @@ func sliceOf(name string, whole *G.Node, size int) (Slice, bool) {
 	} else if len(bounds) != 0 {
 		return Slice{}, false
 	}
-	outer, inner := Around(whole.Shape(), axis)
+	outer, inner := OuterInner(whole.Shape(), axis)
 	return s, s.Count > 0 && outer*inner*s.Count == size
 }
 

@@ -178,11 +178,11 @@ func TestCanonicalAgreesWithGorgonia(t *testing.T) {
 					continue
 				}
 				nodes = append(nodes, n)
-				watched = append(append(watched, n), Reads(n)...)
+				watched = append(append(watched, n), CanonicalOperands(n)...)
 			}
 			got := run(t, watched...)
 			for _, n := range nodes {
-				in := Reads(n)
+				in := CanonicalOperands(n)
 				want, values := got[0], got[1:1+len(in)]
 				got = got[1+len(in):]
 				spec := Canonical(n)
@@ -204,7 +204,7 @@ func TestCanonicalAgreesWithGorgonia(t *testing.T) {
 				case Unary:
 					seen["unary "+s.Kind]++
 				default:
-					seen[Kind(n)]++
+					seen[OpKind(n)]++
 				}
 			}
 		}

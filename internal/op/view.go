@@ -35,8 +35,8 @@ func (m *Map) Scatter(dst, g []float64) {
 	}
 }
 
-// Meeting is how many places of a view are one element of a parameter of so many, at most.
-func (m *Map) Meeting(size int) int {
+// MaxMultiplicity is how many places of a view are one element of a parameter of so many, at most.
+func (m *Map) MaxMultiplicity(size int) int {
 	if m == nil {
 		return 1
 	}

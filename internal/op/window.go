@@ -19,8 +19,8 @@ func (w Window) String() string {
 		w.StrideH, w.StrideW, w.PadH, w.PadW, w.DilationH, w.DilationW)
 }
 
-// Over gives the size of the result for pictures of height by width.
-func (w Window) Over(height, width int) (oh, ow int, err error) {
+// OutputSize gives the size of the result for pictures of height by width.
+func (w Window) OutputSize(height, width int) (oh, ow int, err error) {
 	if oh, err = places(height, w.KernelH, w.StrideH, w.PadH, w.DilationH); err != nil {
 		return 0, 0, fmt.Errorf("rows: %w", err)
 	}
@@ -48,7 +48,7 @@ func (w Window) picture(s tensor.Shape) (oh, ow int, err error) {
 	if s.Dims() != 4 {
 		return 0, 0, fmt.Errorf("shape %v: [batch, channels, height, width] is needed", s)
 	}
-	return w.Over(s[2], s[3])
+	return w.OutputSize(s[2], s[3])
 }
 
 // tap says that place Out of the result sees cell Picture of the picture through
@@ -58,7 +58,7 @@ type tap struct{ Out, Kernel, Picture int }
 // taps lists all pairs of a place and a cell that is no padding, place by place,
 // cell by cell.
 func (w Window) taps(height, width int) []tap {
-	oh, ow, _ := w.Over(height, width)
+	oh, ow, _ := w.OutputSize(height, width)
 	var list []tap
 	for y := range oh {
 		for x := range ow {

@@ -49,16 +49,16 @@ func TestAnswersKeepTheirMemory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			step, err := plan.Private(network, plan.Wanted{Norms: true, Output: true})
+			step, err := plan.LowerTraining(network, plan.Options{Norms: true, Output: true})
 			if err != nil {
 				t.Fatal(err)
 			}
-			evaluation, err := plan.Evaluation(network.Network)
+			evaluation, err := plan.LowerEvaluation(network.Network)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for what, p := range map[string]*plan.Program{
-				"step": step, "evaluation": evaluation, "lent": evaluation.Lent(weights),
+				"step": step, "evaluation": evaluation, "lent": evaluation.WithBorrowedWeights(weights),
 			} {
 				m, err := cpu.New(p, optim.Optimizer{Kind: optim.KindSGD}, false, 1)
 				if err != nil {

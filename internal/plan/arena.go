@@ -51,7 +51,7 @@ func (p *Program) spans() []*span {
 			continue
 		}
 		for k, id := range c.In {
-			if !Overwrites(c.Spec, k) {
+			if !CanOverwrite(c.Spec, k) {
 				break
 			}
 			if x := spans[p.Buffers[id].Base]; x != nil && x.to == at && p.Buffers[id].Size() == p.Buffers[c.Out].Size() {
@@ -85,11 +85,11 @@ func (p *Program) place(s *span, placed []*span) {
 	p.Arena = max(p.Arena, offset+s.size)
 }
 
-// Overwrites tells whether an operation's result may lie where an operand of its size
+// CanOverwrite tells whether an operation's result may lie where an operand of its size
 // does: each element is made of the operand's element at its place and of no other, in
 // one go, which SiLU and the slope of softplus are not. Scales and shifts of channels,
 // which the rows share, are read more than once, or late.
-func Overwrites(s op.Spec, operand int) bool {
+func CanOverwrite(s op.Spec, operand int) bool {
 	switch s := s.(type) {
 	case op.Activate:
 		return s.Act != op.SiLU

@@ -26,7 +26,7 @@ func TestDeepNetworks(t *testing.T) {
 			t.Fatal(err)
 		}
 		return testing.AllocsPerRun(1, func() {
-			if _, err := plan.Private(network, plan.Wanted{Norms: true}); err != nil {
+			if _, err := plan.LowerTraining(network, plan.Options{Norms: true}); err != nil {
 				t.Fatal(err)
 			}
 		})

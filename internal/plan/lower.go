@@ -10,27 +10,27 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Wanted is what a step's program makes beside clipped sums and losses.
-type Wanted struct {
+// Options is what a step's program makes beside clipped sums and losses.
+type Options struct {
 	Norms  bool // squared norms; without them factors are given from outside, as in a run that is not private
 	Output bool // the network's answers are kept
 }
 
-// Private lowers a network with the nodes of a private step.
-func Private(p *perexample.Private, w Wanted) (*Program, error) {
+// LowerTraining lowers a network with the nodes of a private step.
+func LowerTraining(p *perexample.PrivateNetwork, w Options) (*Program, error) {
 	l := lowering{program: &Program{
 		Batch: p.Batch, Records: p.Records, PerRecord: p.Batch / p.Records, Warning: p.Warning,
 	}, buffers: map[*G.Node]int{}}
-	if err := l.leaves(p.Network, p.Weights); err != nil {
+	if err := l.leaves(p.Network, p.ExampleWeights); err != nil {
 		return nil, err
 	}
-	for i, v := range p.Vectors {
-		l.buffers[v.Factor] = l.buffer(Buffer{Name: v.Factor.Name(), Shape: v.Factor.Shape(), Role: Factors, Index: i})
+	for i, v := range p.Parameters {
+		l.buffers[v.ClipFactors] = l.buffer(Buffer{Name: v.ClipFactors.Name(), Shape: v.ClipFactors.Shape(), Role: RoleClipFactors, Index: i})
 	}
-	order := early(p.Vectors)
+	order := early(p.Parameters)
 	for k, i := range order {
 		if w.Norms {
-			if err := l.result(p.Vectors[i].Squared, Squared, i); err != nil {
+			if err := l.result(p.Parameters[i].SquaredNorms, RoleSquaredNorms, i); err != nil {
 				return nil, err
 			}
 		}
@@ -44,17 +44,17 @@ func Private(p *perexample.Private, w Wanted) (*Program, error) {
 	}
 	front := len(l.code)
 	for _, i := range order {
-		if err := l.sum(p.Vectors[i], i); err != nil {
+		if err := l.sum(p.Parameters[i], i); err != nil {
 			return nil, err
 		}
 	}
-	for i, v := range p.Vectors {
-		l.program.Vectors = append(l.program.Vectors, Vector{
-			Name: v.Param.Name(), Shape: v.Param.Shape(), Kind: v.Kind, Method: v.Method,
-			Parameter: l.buffers[v.Param],
-			Squared:   l.program.Find(Squared, i),
-			Factors:   l.program.Find(Factors, i),
-			Sum:       l.program.Find(Sum, i),
+	for i, v := range p.Parameters {
+		l.program.Parameters = append(l.program.Parameters, Parameter{
+			Name: v.Node.Name(), Shape: v.Node.Shape(), Kind: v.Kind, Method: v.Method,
+			Value:        l.buffers[v.Node],
+			SquaredNorms: l.program.FindBuffer(RoleSquaredNorms, i),
+			ClipFactors:  l.program.FindBuffer(RoleClipFactors, i),
+			ClippedSum:   l.program.FindBuffer(RoleClippedSum, i),
 		})
 	}
 	return l.finish(front), nil
@@ -64,7 +64,7 @@ func Private(p *perexample.Private, w Wanted) (*Program, error) {
 // those near the loss. So what a layer sends back is used as soon as it is there, while
 // caches hold it, and dies early. Gradients kept for each record come last where they
 // are larger than what they are made of.
-func early(vectors []perexample.Vector) []int {
+func early(vectors []perexample.Parameter) []int {
 	order, needs, swells := make([]int, len(vectors)), make([]int, len(vectors)), make([]bool, len(vectors))
 	type place struct {
 		reads []*place
@@ -79,11 +79,11 @@ func early(vectors []perexample.Vector) []int {
 		}
 		p, of := &place{}, 0
 		places[n] = p
-		for _, x := range op.Reads(n) {
+		for _, x := range op.CanonicalOperands(n) {
 			of += x.Shape().TotalSize()
 			p.reads = append(p.reads, find(x))
 		}
-		_, kept := op.Of(n).(op.RecordGradients)
+		_, kept := op.SpecOf(n).(op.RecordGradients)
 		p.swell = kept && n.Shape().TotalSize() > of
 		return p
 	}
@@ -100,7 +100,7 @@ func early(vectors []perexample.Vector) []int {
 				visit(x)
 			}
 		}
-		visit(find(v.Sum))
+		visit(find(v.ClippedSum))
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
@@ -115,9 +115,9 @@ func early(vectors []perexample.Vector) []int {
 	return order
 }
 
-// Evaluation lowers a network's forward pass: answers and losses, no gradient, and
+// LowerEvaluation lowers a network's forward pass: answers and losses, no gradient, and
 // nothing dropped.
-func Evaluation(net *perexample.Network) (*Program, error) {
+func LowerEvaluation(net *perexample.Network) (*Program, error) {
 	l := lowering{program: &Program{Batch: net.Batch, Records: net.Batch, PerRecord: 1}, buffers: map[*G.Node]int{}, evaluating: true}
 	if err := l.leaves(net, nil); err != nil {
 		return nil, err
@@ -126,8 +126,8 @@ func Evaluation(net *perexample.Network) (*Program, error) {
 		return nil, err
 	}
 	for i, p := range net.Params {
-		l.program.Vectors = append(l.program.Vectors, Vector{
-			Name: p.Name(), Shape: p.Shape(), Parameter: l.buffers[p], Squared: -1, Factors: -1, Sum: l.program.Find(Sum, i),
+		l.program.Parameters = append(l.program.Parameters, Parameter{
+			Name: p.Name(), Shape: p.Shape(), Value: l.buffers[p], SquaredNorms: -1, ClipFactors: -1, ClippedSum: l.program.FindBuffer(RoleClippedSum, i),
 		})
 	}
 	return l.finish(len(l.code)), nil
@@ -155,11 +155,11 @@ func (l *lowering) alias(id int, n *G.Node) int {
 
 func (l *lowering) leaves(net *perexample.Network, weights *G.Node) error {
 	for i, in := range net.Inputs {
-		l.buffers[in] = l.buffer(Buffer{Name: in.Name(), Shape: in.Shape(), Role: Input, Index: i})
+		l.buffers[in] = l.buffer(Buffer{Name: in.Name(), Shape: in.Shape(), Role: RoleInput, Index: i})
 	}
 	for i, p := range net.Params {
-		b := Buffer{Name: p.Name(), Shape: p.Shape(), Role: Parameter, Index: i}
-		if s, later := p.Value().(*perexample.Start); later {
+		b := Buffer{Name: p.Name(), Shape: p.Shape(), Role: RoleParameter, Index: i}
+		if s, later := p.Value().(*perexample.InitialValue); later {
 			b.Draw = s.Draw
 		} else {
 			var err error
@@ -169,11 +169,11 @@ func (l *lowering) leaves(net *perexample.Network, weights *G.Node) error {
 		}
 		l.buffers[p] = l.buffer(b)
 	}
-	if net.Ticket != nil && !l.evaluating {
-		l.buffers[net.Ticket] = l.buffer(Buffer{Name: net.Ticket.Name(), Shape: net.Ticket.Shape(), Role: Ticket})
+	if net.MaskSeed != nil && !l.evaluating {
+		l.buffers[net.MaskSeed] = l.buffer(Buffer{Name: net.MaskSeed.Name(), Shape: net.MaskSeed.Shape(), Role: RoleMaskSeed})
 	}
 	if weights != nil {
-		l.buffers[weights] = l.buffer(Buffer{Name: weights.Name(), Shape: weights.Shape(), Role: Weights})
+		l.buffers[weights] = l.buffer(Buffer{Name: weights.Name(), Shape: weights.Shape(), Role: RoleExampleWeights})
 	}
 	return nil
 }
@@ -181,12 +181,12 @@ func (l *lowering) leaves(net *perexample.Network, weights *G.Node) error {
 // answers marks what evaluation and private statistics read.
 func (l *lowering) answers(net *perexample.Network, output bool) error {
 	if net.Output != nil && output {
-		if err := l.result(net.Output, Output, 0); err != nil {
+		if err := l.result(net.Output, RoleOutput, 0); err != nil {
 			return err
 		}
 	}
 	if net.Losses != nil {
-		return l.result(net.Losses, Losses, 0)
+		return l.result(net.Losses, RoleLosses, 0)
 	}
 	return nil
 }
@@ -198,7 +198,7 @@ func (l *lowering) result(n *G.Node, role Role, index int) error {
 		return err
 	}
 	id = l.program.Buffers[id].Base
-	if l.program.Buffers[id].Role != Temporary {
+	if l.program.Buffers[id].Role != RoleTemporary {
 		id = l.copyOf(id)
 	}
 	b := &l.program.Buffers[id]
@@ -214,17 +214,17 @@ func (l *lowering) copyOf(id int) int {
 }
 
 // sum lowers a clipped sum so that it is added to its accumulator.
-func (l *lowering) sum(v perexample.Vector, index int) error {
-	acc := l.buffer(Buffer{Name: "sum of " + v.Param.Name(), Shape: tensor.Shape{v.Param.Shape().TotalSize()}, Role: Sum, Index: index})
-	return l.accumulate(v.Sum, acc)
+func (l *lowering) sum(v perexample.Parameter, index int) error {
+	acc := l.buffer(Buffer{Name: "sum of " + v.Node.Name(), Shape: tensor.Shape{v.Node.Shape().TotalSize()}, Role: RoleClippedSum, Index: index})
+	return l.accumulate(v.ClippedSum, acc)
 }
 
 // accumulate adds a node to an accumulator: by the operation itself where that can
 // be, else by an addition.
 func (l *lowering) accumulate(n *G.Node, acc int) error {
-	switch op.Of(n).(type) {
+	switch op.SpecOf(n).(type) {
 	case op.Add:
-		for _, x := range op.Reads(n) {
+		for _, x := range op.CanonicalOperands(n) {
 			if err := l.accumulate(x, acc); err != nil {
 				return err
 			}
@@ -235,7 +235,7 @@ func (l *lowering) accumulate(n *G.Node, acc int) error {
 		if err != nil {
 			return err
 		}
-		l.code = append(l.code, Instruction{Spec: op.Of(n), In: in, Out: acc, Accumulate: true})
+		l.code = append(l.code, Instruction{Spec: op.SpecOf(n), In: in, Out: acc, Accumulate: true})
 		return nil
 	}
 	id, err := l.node(n)
@@ -248,7 +248,7 @@ func (l *lowering) accumulate(n *G.Node, acc int) error {
 
 func (l *lowering) operands(n *G.Node) ([]int, error) {
 	var in []int
-	for _, x := range op.Reads(n) {
+	for _, x := range op.CanonicalOperands(n) {
 		id, err := l.node(x)
 		if err != nil {
 			return nil, err
@@ -263,21 +263,21 @@ func (l *lowering) node(n *G.Node) (int, error) {
 	if id, done := l.buffers[n]; done {
 		return id, nil
 	}
-	if v, err := op.Values(n); err == nil && (n.Op() == nil || op.Kind(n) == "constantScalar" || op.Kind(n) == "constantTensor") {
-		id := l.buffer(Buffer{Name: n.Name(), Shape: n.Shape(), Role: Constant, Index: len(l.buffers), Value: v})
+	if v, err := op.Values(n); err == nil && (n.Op() == nil || op.OpKind(n) == "constantScalar" || op.OpKind(n) == "constantTensor") {
+		id := l.buffer(Buffer{Name: n.Name(), Shape: n.Shape(), Role: RoleConstant, Index: len(l.buffers), Value: v})
 		l.buffers[n] = id
 		return id, nil
 	}
 	if n.Op() == nil {
 		return 0, fmt.Errorf("node %s has no float32 value and is no input", n.Name())
 	}
-	if op.Kind(n) == "sizeOp" {
+	if op.OpKind(n) == "sizeOp" {
 		return l.size(n)
 	}
 	spec := op.Canonical(n)
 	var err error
 	if _, drops := spec.(op.Dropout); drops && l.evaluating {
-		l.buffers[n], err = l.node(op.Reads(n)[0])
+		l.buffers[n], err = l.node(op.CanonicalOperands(n)[0])
 		return l.buffers[n], err
 	}
 	code := Instruction{Spec: spec}
@@ -299,11 +299,11 @@ func (l *lowering) node(n *G.Node) (int, error) {
 
 // size is a constant once shapes are known.
 func (l *lowering) size(n *G.Node) (int, error) {
-	size, known := op.SizeOf(n)
+	size, known := op.AxisLength(n)
 	if !known {
 		return 0, fmt.Errorf("node %s (%v): a size that is not known when the graph is built", n.Name(), n.Op())
 	}
-	id := l.buffer(Buffer{Name: n.Name(), Shape: n.Shape(), Role: Constant, Index: len(l.buffers), Value: []float32{float32(size)}})
+	id := l.buffer(Buffer{Name: n.Name(), Shape: n.Shape(), Role: RoleConstant, Index: len(l.buffers), Value: []float32{float32(size)}})
 	l.buffers[n] = id
 	return id, nil
 }

@@ -5,29 +5,29 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// Machine is a program made ready on a device. It serves one goroutine.
+// Executable is a program made ready on a device. It serves one goroutine.
 //
 // A lot goes: for each microbatch fill the inputs, Forward, read the squared
 // norms, fill the factors, Add; then Release once. The slices it gives are the
 // host's view: they stay the same for the machine's life and are valid after the
 // call that computes them.
-type Machine interface {
+type Executable interface {
 	// Input is where column k of the next microbatch is put.
 	Input(k int) []float32
-	// RecordWeights is where the examples' weights are put; nil where records are
+	// ExampleWeights is where the examples' weights are put; nil where records are
 	// examples.
-	RecordWeights() []float32
-	// Ticket is where the examples' tickets are put, as op.WriteTicket writes them;
+	ExampleWeights() []float32
+	// MaskSeed is where the examples' tickets are put, as op.WriteTicket writes them;
 	// nil where the program takes none.
-	Ticket() []float32
+	MaskSeed() []float32
 	// Forward runs the program's Front.
 	Forward() error
-	// Squared are the squared norms of vector v, one a record.
-	Squared(v int) []float32
-	// Factors is where the factors of vector v are put, one a record.
-	Factors(v int) []float32
-	// Add runs the program's Back: clipped sums join the accumulators.
-	Add() error
+	// SquaredNorms are the squared norms of vector v, one a record.
+	SquaredNorms(v int) []float32
+	// ClipFactors is where the factors of vector v are put, one a record.
+	ClipFactors(v int) []float32
+	// AddClippedSums runs the program's Back: clipped sums join the accumulators.
+	AddClippedSums() error
 	// Output and Losses are what the network answered; nil where it keeps none.
 	Output() []float32
 	Losses() []float32
@@ -35,11 +35,11 @@ type Machine interface {
 	Release(r *Release) error
 	// State gives the host's view of what a checkpoint keeps, after Sync.
 	State() State
-	// Sync brings State up to date, and Load takes it back.
-	Sync() error
-	Load() error
-	// Scratch is how many bytes the program takes beside its buffers.
-	Scratch() int
+	// SyncState brings State up to date, and Load takes it back.
+	SyncState() error
+	LoadState() error
+	// WorkspaceBytes is how many bytes the program takes beside its buffers.
+	WorkspaceBytes() int
 	Close() error
 }
 
@@ -58,26 +58,26 @@ type State struct {
 // on every device. That the ledger entry for the lot is on disk first is the
 // caller's promise.
 type Release struct {
-	Source    *noise.Source
-	Lot       uint64
-	Sigma     []float64
-	Scale     float64
-	Optimizer optim.Optimizer
-	Step      int
-	Rate      float64
-	Paces     []Pace        // of each vector; nil: all go as the optimiser and the rate say
-	Average   optim.Average // Decay 0: none is kept
+	Source      *noise.Source
+	Lot         uint64
+	Sigma       []float64
+	Scale       float64
+	Optimizer   optim.Optimizer
+	Step        int
+	Rate        float64
+	ParamGroups []ParamGroup  // of each vector; nil: all go as the optimiser and the rate say
+	Average     optim.Average // Decay 0: none is kept
 }
 
-// Pace is what a vector's learning rate and weight decay are multiplied by.
-type Pace struct{ Rate, Decay float64 }
+// ParamGroup is what a vector's learning rate and weight decay are multiplied by.
+type ParamGroup struct{ RateMultiplier, DecayMultiplier float64 }
 
-// Of is the optimiser and the learning rate that move vector v.
-func (r *Release) Of(v int) (optim.Optimizer, float64) {
+// OptimizerOf is the optimiser and the learning rate that move vector v.
+func (r *Release) OptimizerOf(v int) (optim.Optimizer, float64) {
 	o, rate := r.Optimizer, r.Rate
-	if r.Paces != nil {
-		o.WeightDecay *= r.Paces[v].Decay
-		rate *= r.Paces[v].Rate
+	if r.ParamGroups != nil {
+		o.WeightDecay *= r.ParamGroups[v].DecayMultiplier
+		rate *= r.ParamGroups[v].RateMultiplier
 	}
 	return o, rate
 }

@@ -12,30 +12,30 @@ import (
 type Role uint8
 
 const (
-	Temporary Role = iota // lives in the arena between its first and last instruction
-	Input                 // a column of the microbatch; Index is the column
-	Parameter             // Index is the vector
-	Constant              // Value is what it holds
-	Weights               // each example's weight within its record
-	Squared               // squared norms of vector Index, one a record
-	Factors               // factors of vector Index, one a record
-	Sum                   // the accumulator of vector Index
-	Output                // the network's answers
-	Losses                // each example's loss
-	Ticket                // what tells each example's masks, as op.WriteTicket writes it
+	RoleTemporary      Role = iota // lives in the arena between its first and last instruction
+	RoleInput                      // a column of the microbatch; Index is the column
+	RoleParameter                  // Index is the vector
+	RoleConstant                   // Value is what it holds
+	RoleExampleWeights             // each example's weight within its record
+	RoleSquaredNorms               // squared norms of vector Index, one a record
+	RoleClipFactors                // factors of vector Index, one a record
+	RoleClippedSum                 // the accumulator of vector Index
+	RoleOutput                     // the network's answers
+	RoleLosses                     // each example's loss
+	RoleMaskSeed                   // what tells each example's masks, as op.WriteTicket writes it
 )
 
 // Buffer is a contiguous row-major float32 tensor.
 type Buffer struct {
-	Name   string
-	Shape  tensor.Shape
-	Role   Role
-	Index  int
-	Value  []float32            // Constant: its elements; Parameter: the starting values, where they are in memory
-	Draw   func(into []float32) // Parameter: writes the starting values; nil where they are in memory
-	Lent   bool                 // Parameter: Value is the memory to compute with, and only read
-	Base   int                  // the buffer whose memory this is: its own number, unless it is a reshaped view
-	Offset int                  // Temporary: where in the arena it lies
+	Name     string
+	Shape    tensor.Shape
+	Role     Role
+	Index    int
+	Value    []float32            // Constant: its elements; Parameter: the starting values, where they are in memory
+	Draw     func(into []float32) // Parameter: writes the starting values; nil where they are in memory
+	Borrowed bool                 // Parameter: Value is the memory to compute with, and only read
+	Base     int                  // the buffer whose memory this is: its own number, unless it is a reshaped view
+	Offset   int                  // Temporary: where in the arena it lies
 }
 
 // Size is the number of elements.
@@ -56,31 +56,31 @@ type Instruction struct {
 //
 // No buffer is larger than the microbatch makes it and none depends on the lot.
 type Program struct {
-	Batch     int // examples in a microbatch
-	Records   int // records in a microbatch
-	PerRecord int // examples in a record
-	Buffers   []Buffer
-	Front     []Instruction
-	Back      []Instruction
-	Arena     int // elements that the temporaries share
-	Warning   string
-	Vectors   []Vector
+	Batch      int // examples in a microbatch
+	Records    int // records in a microbatch
+	PerRecord  int // examples in a record
+	Buffers    []Buffer
+	Front      []Instruction
+	Back       []Instruction
+	Arena      int // elements that the temporaries share
+	Warning    string
+	Parameters []Parameter
 }
 
-// Vector is one parameter of the program.
-type Vector struct {
-	Name      string
-	Shape     tensor.Shape
-	Parameter int // its buffer
-	Squared   int // its buffer; -1 where norms are not computed
-	Factors   int
-	Sum       int
-	Kind      string
-	Method    string
+// Parameter is one parameter of the program.
+type Parameter struct {
+	Name         string
+	Shape        tensor.Shape
+	Value        int // its buffer
+	SquaredNorms int // its buffer; -1 where norms are not computed
+	ClipFactors  int
+	ClippedSum   int
+	Kind         string
+	Method       string
 }
 
-// Find gives the first buffer of a role and index, or -1.
-func (p *Program) Find(role Role, index int) int {
+// FindBuffer gives the first buffer of a role and index, or -1.
+func (p *Program) FindBuffer(role Role, index int) int {
 	for i, b := range p.Buffers {
 		if b.Role == role && b.Index == index {
 			return i
@@ -93,26 +93,26 @@ func (p *Program) Find(role Role, index int) int {
 func (p *Program) Bytes() int {
 	n := p.Arena
 	for _, b := range p.Buffers {
-		if b.Role != Temporary && !b.Lent {
+		if b.Role != RoleTemporary && !b.Borrowed {
 			n += b.Size()
 		}
 	}
 	return 4 * n
 }
 
-// Working is the part of Bytes that grows with the microbatch: all but weights and sums.
-func (p *Program) Working() int {
+// MicrobatchBytes is the part of Bytes that grows with the microbatch: all but weights and sums.
+func (p *Program) MicrobatchBytes() int {
 	n := p.Bytes()
 	for _, b := range p.Buffers {
-		if b.Role == Sum || b.Role == Parameter && !b.Lent {
+		if b.Role == RoleClippedSum || b.Role == RoleParameter && !b.Borrowed {
 			n -= 4 * b.Size()
 		}
 	}
 	return n
 }
 
-// Begin fills memory with what a buffer holds at first.
-func (b Buffer) Begin(into []float32) {
+// Initialize fills memory with what a buffer holds at first.
+func (b Buffer) Initialize(into []float32) {
 	if b.Draw != nil {
 		b.Draw(into)
 		return
@@ -120,26 +120,26 @@ func (b Buffer) Begin(into []float32) {
 	copy(into, b.Value)
 }
 
-// Started is the program without the values that its parameters start with, which a
+// WithoutInitialValues is the program without the values that its parameters start with, which a
 // machine has once it is ready.
-func (p *Program) Started() *Program {
+func (p *Program) WithoutInitialValues() *Program {
 	q := *p
 	q.Buffers = slices.Clone(p.Buffers)
 	for i, b := range q.Buffers {
-		if b.Role == Parameter {
+		if b.Role == RoleParameter {
 			q.Buffers[i].Value, q.Buffers[i].Draw = nil, nil
 		}
 	}
 	return &q
 }
 
-// Lent is an evaluating program that computes with weights where they lie, one slice a
+// WithBorrowedWeights is an evaluating program that computes with weights where they lie, one slice a
 // parameter, instead of having its own. A device with memory of its own copies them.
-func (p *Program) Lent(weights [][]float32) *Program {
-	q := p.Started()
+func (p *Program) WithBorrowedWeights(weights [][]float32) *Program {
+	q := p.WithoutInitialValues()
 	for v, w := range weights {
-		b := &q.Buffers[q.Vectors[v].Parameter]
-		b.Value, b.Lent = w, true
+		b := &q.Buffers[q.Parameters[v].Value]
+		b.Value, b.Borrowed = w, true
 	}
 	return q
 }
@@ -149,12 +149,12 @@ func (p *Program) Lent(weights [][]float32) *Program {
 // and sums, which each half would go through again; or temporaries that a core's cache
 // could hold of a network with few weights. Measured on the workloads of package bench.
 func (p *Program) Large() bool {
-	if all := p.Bytes(); all > 72<<20 && p.Working() > all/2 {
+	if all := p.Bytes(); all > 72<<20 && p.MicrobatchBytes() > all/2 {
 		return p.Records >= 16
 	}
 	weights := 0
-	for _, v := range p.Vectors {
-		weights += p.Buffers[v.Parameter].Size()
+	for _, v := range p.Parameters {
+		weights += p.Buffers[v.Value].Size()
 	}
 	return p.Records >= 128 && p.Arena > max(1<<20, 16*weights)
 }

@@ -11,10 +11,10 @@ import (
 // keep.
 const cached = 8 << 20
 
-// Thrift makes results again on the way back instead of keeping them, where that is done
+// Rematerialize makes results again on the way back instead of keeping them, where that is done
 // in next to no time and makes the arena smaller by an eighth or more. Every result keeps
 // its bits.
-func (p *Program) Thrift() {
+func (p *Program) Rematerialize() {
 	if p.Bytes() <= cached {
 		return
 	}
@@ -79,7 +79,7 @@ func (p *Program) lives() lives {
 	for at, c := range slices.Concat(p.Front, p.Back) {
 		for _, id := range append(slices.Clip(c.In), c.Out) {
 			b := p.Buffers[id].Base
-			if t := l[b]; p.Buffers[b].Role == Temporary && (len(t) == 0 || t[len(t)-1] != at) {
+			if t := l[b]; p.Buffers[b].Role == RoleTemporary && (len(t) == 0 || t[len(t)-1] != at) {
 				l[b] = append(t, at)
 			}
 		}
@@ -128,7 +128,7 @@ type rewriting struct {
 // alive tells whether a buffer holds its value until an instruction anyway.
 func (r *rewriting) alive(b, at int) bool {
 	t := r.lives[b]
-	return r.program.Buffers[b].Role != Temporary || len(t) > 0 && t[len(t)-1] >= at
+	return r.program.Buffers[b].Role != RoleTemporary || len(t) > 0 && t[len(t)-1] >= at
 }
 
 // chain is how many operations in a row are repeated at most: a normalisation, its scale

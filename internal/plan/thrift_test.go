@@ -22,7 +22,7 @@ func private(t *testing.T, model string, e models.Example, records, each int) *p
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := plan.Private(network, plan.Wanted{Norms: true, Output: true})
+	p, err := plan.LowerTraining(network, plan.Options{Norms: true, Output: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,8 +50,8 @@ func step(t *testing.T, p *plan.Program, e models.Example) (bits []uint32) {
 			}
 		}
 	}
-	for i := range m.RecordWeights() {
-		m.RecordWeights()[i] = 0.5
+	for i := range m.ExampleWeights() {
+		m.ExampleWeights()[i] = 0.5
 	}
 	if err := m.Forward(); err != nil {
 		t.Fatal(err)
@@ -61,18 +61,18 @@ func step(t *testing.T, p *plan.Program, e models.Example) (bits []uint32) {
 			bits = append(bits, math.Float32bits(v))
 		}
 	}
-	for v := range p.Vectors {
-		keep(m.Squared(v))
-		for i := range m.Factors(v) {
-			m.Factors(v)[i] = float32(i%3) / 2
+	for v := range p.Parameters {
+		keep(m.SquaredNorms(v))
+		for i := range m.ClipFactors(v) {
+			m.ClipFactors(v)[i] = float32(i%3) / 2
 		}
 	}
 	keep(m.Output())
 	keep(m.Losses())
-	if err := m.Add(); err != nil {
+	if err := m.AddClippedSums(); err != nil {
 		t.Fatal(err)
 	}
-	for v := range p.Vectors {
+	for v := range p.Parameters {
 		keep(m.Sum(v))
 	}
 	return bits
@@ -141,7 +141,7 @@ func TestThrift(t *testing.T) {
 	} {
 		p := private(t, c.model, models.Example{Shape: c.shape, Classes: 10}, c.records, 1)
 		before, code := p.Arena, len(p.Front)+len(p.Back)
-		p.Thrift()
+		p.Rematerialize()
 		if less := p.Arena <= before-before/8; less != c.less || less != (len(p.Front)+len(p.Back) > code) {
 			t.Errorf("%s, %d records: %d elements of %d, %d instructions of %d", c.model, c.records, p.Arena, before, len(p.Front)+len(p.Back), code)
 		}

@@ -11,8 +11,8 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// Machine implements plan.Machine.
-type Machine struct {
+// Executable implements plan.Machine.
+type Executable struct {
 	inputs  []*leaf
 	weights *leaf // of the examples in their records; nil where records are examples
 	ticket  *leaf // nil where the network takes none
@@ -28,34 +28,34 @@ type Machine struct {
 	back    *tape
 }
 
-var _ plan.Machine = (*Machine)(nil)
+var _ plan.Executable = (*Executable)(nil)
 
 // New makes a network ready. Without norms every factor is given from outside.
-func New(p *perexample.Private, norms bool, o optim.Optimizer, average bool) (*Machine, error) {
-	m := &Machine{squared: make([][]float32, len(p.Vectors))}
+func New(p *perexample.PrivateNetwork, norms bool, o optim.Optimizer, average bool) (*Executable, error) {
+	m := &Executable{squared: make([][]float32, len(p.Parameters))}
 	for _, in := range p.Inputs {
 		m.inputs = append(m.inputs, newLeaf(in))
 	}
-	if p.Weights != nil {
-		m.weights = newLeaf(p.Weights)
+	if p.ExampleWeights != nil {
+		m.weights = newLeaf(p.ExampleWeights)
 	}
-	if p.Ticket != nil {
-		m.ticket = newLeaf(p.Ticket)
+	if p.MaskSeed != nil {
+		m.ticket = newLeaf(p.MaskSeed)
 	}
 	values := map[*G.Node]G.Value{}
 	m.front, m.back = &tape{values: values}, &tape{values: values}
-	for i, v := range p.Vectors {
-		param := newLeaf(v.Param)
-		if s, later := v.Param.Value().(*perexample.Start); later {
+	for i, v := range p.Parameters {
+		param := newLeaf(v.Node)
+		if s, later := v.Node.Value().(*perexample.InitialValue); later {
 			s.Draw(param.host)
-		} else if err := op.Read(param.host, v.Param.Value()); err != nil {
-			return nil, fmt.Errorf("parameter %s: %w", v.Param.Name(), err)
+		} else if err := op.CopyValue(param.host, v.Node.Value()); err != nil {
+			return nil, fmt.Errorf("parameter %s: %w", v.Node.Name(), err)
 		}
 		size := len(param.host)
 		m.params = append(m.params, param)
-		m.factors = append(m.factors, newLeaf(v.Factor))
+		m.factors = append(m.factors, newLeaf(v.ClipFactors))
 		if norms {
-			m.squared[i] = m.front.result(v.Squared)
+			m.squared[i] = m.front.result(v.SquaredNorms)
 		}
 		sum, err := sumOf(v)
 		if err != nil {
@@ -87,41 +87,41 @@ func New(p *perexample.Private, norms bool, o optim.Optimizer, average bool) (*M
 }
 
 // Input is where column k of the next microbatch is put.
-func (m *Machine) Input(k int) []float32 { return m.inputs[k].host }
+func (m *Executable) Input(k int) []float32 { return m.inputs[k].host }
 
-// RecordWeights is where the examples' weights within their records are put.
-func (m *Machine) RecordWeights() []float32 {
+// ExampleWeights is where the examples' weights within their records are put.
+func (m *Executable) ExampleWeights() []float32 {
 	if m.weights == nil {
 		return nil
 	}
 	return m.weights.host
 }
 
-// Ticket is where the examples' tickets are put.
-func (m *Machine) Ticket() []float32 {
+// MaskSeed is where the examples' tickets are put.
+func (m *Executable) MaskSeed() []float32 {
 	if m.ticket == nil {
 		return nil
 	}
 	return m.ticket.host
 }
 
-// Squared are the squared norms of vector v.
-func (m *Machine) Squared(v int) []float32 { return m.squared[v] }
+// SquaredNorms are the squared norms of vector v.
+func (m *Executable) SquaredNorms(v int) []float32 { return m.squared[v] }
 
-// Factors is where the factors of vector v are put.
-func (m *Machine) Factors(v int) []float32 { return m.factors[v].host }
+// ClipFactors is where the factors of vector v are put.
+func (m *Executable) ClipFactors(v int) []float32 { return m.factors[v].host }
 
 // Output is what the network answered.
-func (m *Machine) Output() []float32 { return m.output }
+func (m *Executable) Output() []float32 { return m.output }
 
 // Losses are the examples' losses.
-func (m *Machine) Losses() []float32 { return m.losses }
+func (m *Executable) Losses() []float32 { return m.losses }
 
 // Sum is the accumulator of vector v.
-func (m *Machine) Sum(v int) []float32 { return m.sums[v] }
+func (m *Executable) Sum(v int) []float32 { return m.sums[v] }
 
 // Forward goes through the network and back, up to the squared norms.
-func (m *Machine) Forward() error {
+func (m *Executable) Forward() error {
 	clear(m.front.values)
 	for _, leaves := range [][]*leaf{m.inputs, m.params, {m.weights, m.ticket}} {
 		for _, l := range leaves {
@@ -131,8 +131,8 @@ func (m *Machine) Forward() error {
 	return m.front.run()
 }
 
-// Add adds clipped sums to the accumulators.
-func (m *Machine) Add() error {
+// AddClippedSums adds clipped sums to the accumulators.
+func (m *Executable) AddClippedSums() error {
 	for _, l := range m.factors {
 		l.load(m.back.values)
 	}
@@ -148,7 +148,7 @@ func (m *Machine) Add() error {
 }
 
 // Release adds noise to the sums, moves the weights and clears the sums.
-func (m *Machine) Release(now *plan.Release) error {
+func (m *Executable) Release(now *plan.Release) error {
 	for v, sum := range m.sums {
 		normals := m.normals[:len(sum)]
 		clear(normals)
@@ -162,7 +162,7 @@ func (m *Machine) Release(now *plan.Release) error {
 		for i, z := range normals {
 			sum[i] = (sum[i] + sigma*z) * scale
 		}
-		o, rate := now.Of(v)
+		o, rate := now.OptimizerOf(v)
 		if err := o.Apply(now.Step, rate, m.state.Weights[v], sum, m.state.Slots[v]); err != nil {
 			return err
 		}
@@ -177,16 +177,16 @@ func (m *Machine) Release(now *plan.Release) error {
 }
 
 // State is the weights, averages and optimiser memory themselves.
-func (m *Machine) State() plan.State { return m.state }
+func (m *Executable) State() plan.State { return m.state }
 
-// Sync does nothing: State is always up to date.
-func (m *Machine) Sync() error { return nil }
+// SyncState does nothing: State is always up to date.
+func (m *Executable) SyncState() error { return nil }
 
-// Load does nothing: State is what is bound before every run.
-func (m *Machine) Load() error { return nil }
+// LoadState does nothing: State is what is bound before every run.
+func (m *Executable) LoadState() error { return nil }
 
-// Scratch is not known of Gorgonia's operations.
-func (m *Machine) Scratch() int { return 0 }
+// WorkspaceBytes is not known of Gorgonia's operations.
+func (m *Executable) WorkspaceBytes() int { return 0 }
 
 // Close has nothing to end.
-func (m *Machine) Close() error { return nil }
+func (m *Executable) Close() error { return nil }

@@ -71,7 +71,7 @@ func TestStepsAreTheCPUs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compile := func() *perexample.Private {
+	compile := func() *perexample.PrivateNetwork {
 		p, err := perexample.Compile(small, records, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -83,7 +83,7 @@ func TestStepsAreTheCPUs(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := compile()
-	program, err := plan.Private(p, plan.Wanted{Norms: true, Output: true})
+	program, err := plan.LowerTraining(p, plan.Options{Norms: true, Output: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestStepsAreTheCPUs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	machines := []plan.Machine{slow, fast}
+	machines := []plan.Executable{slow, fast}
 	for _, m := range machines {
 		defer m.Close()
 	}
@@ -117,15 +117,15 @@ func TestStepsAreTheCPUs(t *testing.T) {
 			}
 			close(t, "output", slow.Output(), fast.Output())
 			close(t, "losses", slow.Losses(), fast.Losses())
-			for v := range p.Vectors {
-				close(t, "squared norms", slow.Squared(v), fast.Squared(v))
-				for i := range slow.Factors(v) {
+			for v := range p.Parameters {
+				close(t, "squared norms", slow.SquaredNorms(v), fast.SquaredNorms(v))
+				for i := range slow.ClipFactors(v) {
 					f := float32(r.Float64())
-					slow.Factors(v)[i], fast.Factors(v)[i] = f, f
+					slow.ClipFactors(v)[i], fast.ClipFactors(v)[i] = f, f
 				}
 			}
 			for _, m := range machines {
-				if err := m.Add(); err != nil {
+				if err := m.AddClippedSums(); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -133,14 +133,14 @@ func TestStepsAreTheCPUs(t *testing.T) {
 		release := &plan.Release{
 			Source: noise.Seeded(1), Lot: lot, Sigma: []float64{0.5, 1, 0}, Scale: 0.1,
 			Optimizer: o, Step: int(lot) + 1, Rate: 0.01, Average: optim.Average{Decay: 0.9},
-			Paces: []plan.Pace{{Rate: 2, Decay: 1}, {Rate: 1, Decay: 0}, {Rate: 0.5, Decay: 3}},
+			ParamGroups: []plan.ParamGroup{{RateMultiplier: 2, DecayMultiplier: 1}, {RateMultiplier: 1, DecayMultiplier: 0}, {RateMultiplier: 0.5, DecayMultiplier: 3}},
 		}
 		for _, m := range machines {
 			if err := m.Release(release); err != nil {
 				t.Fatal(err)
 			}
 		}
-		for v := range p.Vectors {
+		for v := range p.Parameters {
 			a, b := slow.State(), fast.State()
 			close(t, "weights", a.Weights[v], b.Weights[v])
 			close(t, "average", a.Average[v], b.Average[v])
@@ -161,15 +161,15 @@ func TestWithoutNorms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m.Squared(0) != nil || m.RecordWeights() != nil || m.State().Average != nil {
+	if m.SquaredNorms(0) != nil || m.ExampleWeights() != nil || m.State().Average != nil {
 		t.Error("norms, weights or averages that nobody asked for")
 	}
 	m.Input(0)[0] = 1
-	m.Factors(0)[0] = 1
+	m.ClipFactors(0)[0] = 1
 	if err := m.Forward(); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Add(); err != nil {
+	if err := m.AddClippedSums(); err != nil {
 		t.Fatal(err)
 	}
 	if sum := m.Sum(0); sum[0] == 0 || sum[3] != 0 {
@@ -228,7 +228,7 @@ func TestGorgoniasTapeMachineReusesMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := plan.Private(p, plan.Wanted{Norms: true, Output: true})
+	program, err := plan.LowerTraining(p, plan.Options{Norms: true, Output: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestGorgoniasTapeMachineReusesMemory(t *testing.T) {
 		x[i] = float32(r.NormFloat64())
 	}
 	copy(fast.Input(0), x)
-	for _, machine := range []plan.Machine{m, fast} {
+	for _, machine := range []plan.Executable{m, fast} {
 		if err := machine.Forward(); err != nil {
 			t.Fatal(err)
 		}
@@ -253,9 +253,9 @@ func TestGorgoniasTapeMachineReusesMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	var roots G.Nodes
-	for v := range p.Vectors {
-		close(t, "squared norms", m.Squared(v), fast.Squared(v))
-		roots = append(roots, p.Vectors[v].Squared)
+	for v := range p.Parameters {
+		close(t, "squared norms", m.SquaredNorms(v), fast.SquaredNorms(v))
+		roots = append(roots, p.Parameters[v].SquaredNorms)
 	}
 	vm := G.NewTapeMachine(roots[0].Graph().ExactSubgraphRoots(roots...), G.TraceExec())
 	defer vm.Close()
@@ -265,7 +265,7 @@ func TestGorgoniasTapeMachineReusesMemory(t *testing.T) {
 	last := len(roots) - 1
 	wrong := false
 	for i, s := range roots[last].Value().Data().([]float32) {
-		wrong = wrong || !(math.Abs(float64(s-m.Squared(last)[i])) <= 0.01*float64(s))
+		wrong = wrong || !(math.Abs(float64(s-m.SquaredNorms(last)[i])) <= 0.01*float64(s))
 	}
 	if !wrong {
 		t.Error("Gorgonia's tape machine gives the right norms: it has been mended")

@@ -13,22 +13,22 @@ import (
 // network adds up what each use gives to all records: there float32 rounds what may cancel,
 // and a factor that is large because the norm is small would blow up what is left. Here a
 // record's gradient is the very one whose norm op.Mixed takes, in float64.
-type mixedSum struct{ op.Mixed }
+type mixedSum struct{ op.MultiUseNorms }
 
 // sumOf is the node of a vector's clipped sum.
-func sumOf(v perexample.Vector) (*G.Node, error) {
-	mixed, ok := op.Of(v.Squared).(op.Mixed)
+func sumOf(v perexample.Parameter) (*G.Node, error) {
+	mixed, ok := op.SpecOf(v.SquaredNorms).(op.MultiUseNorms)
 	if !ok {
-		return v.Sum, nil
+		return v.ClippedSum, nil
 	}
-	return op.Apply(mixedSum{mixed}, append(op.Operands(v.Squared), v.Factor)...)
+	return op.Apply(mixedSum{mixed}, append(op.Operands(v.SquaredNorms), v.ClipFactors)...)
 }
 
-func (m mixedSum) String() string { return "sum of " + m.Mixed.String() }
+func (m mixedSum) String() string { return "sum of " + m.MultiUseNorms.String() }
 
 func (m mixedSum) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	last := len(in) - 1
-	records, err := m.Mixed.Shape(in[:last])
+	records, err := m.MultiUseNorms.Shape(in[:last])
 	if err == nil && in[last].TotalSize() != m.Records {
 		err = fmt.Errorf("%v factors for %v records", in[last], records)
 	}
@@ -43,7 +43,7 @@ func (m mixedSum) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 		if c == 0 {
 			continue
 		}
-		m.Record(gradient, r, in)
+		m.RecordGradient(gradient, r, in)
 		for i, g := range gradient {
 			out[i] += c * g
 		}

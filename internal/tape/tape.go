@@ -43,14 +43,14 @@ var unsound = map[string]bool{
 }
 
 func newStep(n *G.Node) (step, error) {
-	if !unsound[op.Kind(n)] {
+	if !unsound[op.OpKind(n)] {
 		return step{n, n.Op(), op.Operands(n)}, nil
 	}
 	spec := op.Canonical(n)
 	if spec == nil {
 		return step{}, fmt.Errorf("gorgonia: node %s (%v) has no reference; use an operation of models/layer", n.Name(), n.Op())
 	}
-	in := op.Reads(n)
+	in := op.CanonicalOperands(n)
 	sound, err := op.Apply(spec, in...)
 	if err != nil {
 		return step{}, err
@@ -104,7 +104,7 @@ func (t *tape) run() error {
 		}
 	}
 	for i, n := range t.results {
-		if err := op.Read(t.hosts[i], t.of(n)); err != nil {
+		if err := op.CopyValue(t.hosts[i], t.of(n)); err != nil {
 			return fmt.Errorf("gorgonia: node %s of shape %v: %w", n.Name(), n.Shape(), err)
 		}
 	}

@@ -97,7 +97,7 @@ func uses(net *perexample.Network) map[*G.Node]op.Spec {
 			return
 		}
 		seen[n] = true
-		in := op.Reads(n)
+		in := op.CanonicalOperands(n)
 		switch s := op.Canonical(n).(type) {
 		case op.Linear, op.LSTM, op.GRU:
 			for _, x := range in[1:] {

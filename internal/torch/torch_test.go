@@ -418,7 +418,7 @@ func TestPython(t *testing.T) {
 // answers runs the network on random features.
 func answers(t *testing.T, net *perexample.Network, vocabulary int) []safetensors.Tensor {
 	t.Helper()
-	program, err := plan.Evaluation(net)
+	program, err := plan.LowerEvaluation(net)
 	if err != nil {
 		t.Fatal(err)
 	}

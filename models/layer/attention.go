@@ -31,7 +31,7 @@ func (n *Net) Attention(x *G.Node, name string, a Attention) *G.Node {
 	}
 	packed := n.Dense(x, name+".qkv", 3*width, Identity)
 	if a.Rotary {
-		packed = n.apply(name, op.Rotary{Head: width / a.Heads, Turned: 2 * width}, packed)
+		packed = n.apply(name, op.Rotary{HeadDim: width / a.Heads, RotaryDims: 2 * width}, packed)
 	}
 	in := []*G.Node{packed}
 	if a.Padding != nil {

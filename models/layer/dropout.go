@@ -16,9 +16,9 @@ func (n *Net) Dropout(x *G.Node, rate float64) *G.Node {
 	if !n.ready("dropout", x) || rate == 0 {
 		return x
 	}
-	if n.net.Ticket == nil {
-		n.net.Ticket = G.NewMatrix(n.graph, tensor.Float32, G.WithShape(n.net.Batch, op.TicketWidth), G.WithName("dptrain: ticket"))
+	if n.net.MaskSeed == nil {
+		n.net.MaskSeed = G.NewMatrix(n.graph, tensor.Float32, G.WithShape(n.net.Batch, op.MaskSeedWidth), G.WithName("dptrain: ticket"))
 	}
 	n.drops++
-	return n.apply("dropout", op.Dropout{Rate: rate, Seed: n.seed, Layer: n.drops}, x, n.net.Ticket)
+	return n.apply("dropout", op.Dropout{Rate: rate, Seed: n.seed, Layer: n.drops}, x, n.net.MaskSeed)
 }

@@ -24,17 +24,17 @@ func TestDropoutByName(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(net.Inputs) != 2 || net.Ticket == nil {
-		t.Fatalf("%d inputs, ticket %v", len(net.Inputs), net.Ticket)
+	if len(net.Inputs) != 2 || net.MaskSeed == nil {
+		t.Fatalf("%d inputs, ticket %v", len(net.Inputs), net.MaskSeed)
 	}
 	ones := make([]float32, 2*size)
 	for i := range ones {
 		ones[i] = 1
 	}
-	ticket := make([]float32, 2*op.TicketWidth)
-	op.WriteTicket(ticket, 5, 1)
-	op.WriteTicket(ticket[op.TicketWidth:], 6, 1)
-	got := run(t, append(net.Inputs, net.Ticket), [][]float32{ones, ones, ticket}, a, b)
+	ticket := make([]float32, 2*op.MaskSeedWidth)
+	op.WriteMaskSeed(ticket, 5, 1)
+	op.WriteMaskSeed(ticket[op.MaskSeedWidth:], 6, 1)
+	got := run(t, append(net.Inputs, net.MaskSeed), [][]float32{ones, ones, ticket}, a, b)
 	for _, y := range got {
 		fell := 0
 		for i, v := range y {
@@ -74,9 +74,9 @@ func TestMasksDependOnTheSeed(t *testing.T) {
 		for i := range ones {
 			ones[i] = 1
 		}
-		ticket := make([]float32, op.TicketWidth)
-		op.WriteTicket(ticket, 5, 1)
-		return run(t, append(net.Inputs, net.Ticket), [][]float32{ones, ones, ticket}, y)[0]
+		ticket := make([]float32, op.MaskSeedWidth)
+		op.WriteMaskSeed(ticket, 5, 1)
+		return run(t, append(net.Inputs, net.MaskSeed), [][]float32{ones, ones, ticket}, y)[0]
 	}
 	if slices.Equal(masked(1), masked(2)) {
 		t.Error("two seeds draw the same mask")

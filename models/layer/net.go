@@ -161,7 +161,7 @@ func (n *Net) Input(name string, dims ...int) *G.Node {
 
 // Param adds a trained parameter. Its starting value depends on the network's
 // seed, its name and its shape alone, and is drawn each time that it is needed:
-// see [perexample.Start].
+// see [perexample.InitialValue].
 func (n *Net) Param(name string, start Start, dims ...int) *G.Node {
 	if !n.named(name, dims) {
 		return nil
@@ -179,7 +179,7 @@ func (n *Net) Param(name string, start Start, dims ...int) *G.Node {
 	n.size += size
 	p := G.NewTensor(n.graph, tensor.Float32, len(dims), G.WithShape(dims...), G.WithName(name))
 	seed := n.seed
-	if err := G.Let(p, perexample.NewStart(func(into []float32) { start.draw(into, seed, name) }, dims...)); err != nil {
+	if err := G.Let(p, perexample.NewInitialValue(func(into []float32) { start.draw(into, seed, name) }, dims...)); err != nil {
 		return n.fail(fmt.Errorf("parameter %s: %w", name, err))
 	}
 	n.net.Params = append(n.net.Params, p)

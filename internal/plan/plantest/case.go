@@ -12,8 +12,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Backend makes a program ready on the device under test.
-type Backend func(p *plan.Program, o optim.Optimizer, average bool, threads int) (plan.Machine, error)
+// Compile makes a program ready on the device under test.
+type Compile func(p *plan.Program, o optim.Optimizer, average bool, threads int) (plan.Executable, error)
 
 // operand is one input of an operation.
 type operand struct {
@@ -98,16 +98,16 @@ func (tr trial) program(t *testing.T) *plan.Program {
 	p := &plan.Program{Batch: tr.records, Records: tr.records, PerRecord: 1}
 	code := plan.Instruction{Spec: tr.spec(tr.records), Out: len(tr.in)}
 	for i, x := range tr.in {
-		p.Buffers = append(p.Buffers, plan.Buffer{Name: fmt.Sprint("input ", i), Shape: x.shape, Role: plan.Input, Index: i, Base: i})
+		p.Buffers = append(p.Buffers, plan.Buffer{Name: fmt.Sprint("input ", i), Shape: x.shape, Role: plan.RoleInput, Index: i, Base: i})
 		code.In = append(code.In, i)
 	}
-	p.Buffers = append(p.Buffers, plan.Buffer{Name: "output", Shape: tr.shape(t), Role: plan.Output, Base: code.Out})
+	p.Buffers = append(p.Buffers, plan.Buffer{Name: "output", Shape: tr.shape(t), Role: plan.RoleOutput, Base: code.Out})
 	p.Front = []plan.Instruction{code}
 	return p
 }
 
 // machine is the program on a device, its inputs filled.
-func (tr trial) machine(t *testing.T, new Backend, p *plan.Program, threads int) plan.Machine {
+func (tr trial) machine(t *testing.T, new Compile, p *plan.Program, threads int) plan.Executable {
 	t.Helper()
 	m, err := new(p, optim.Optimizer{Kind: optim.KindSGD}, false, threads)
 	if err != nil {
@@ -125,7 +125,7 @@ func (tr trial) machine(t *testing.T, new Backend, p *plan.Program, threads int)
 }
 
 // run gives the result on a device.
-func (tr trial) run(t *testing.T, new Backend, threads int) []float32 {
+func (tr trial) run(t *testing.T, new Compile, threads int) []float32 {
 	t.Helper()
 	m := tr.machine(t, new, tr.program(t), threads)
 	if err := m.Forward(); err != nil {

@@ -93,7 +93,7 @@ func (ts *trials) elementwise() {
 		"inv", "cube", "tanh", "sigmoid", "log1p", "expm1", "softplus"} {
 		ts.apart(1e-6, op.Unary{Kind: k}, positive)
 	}
-	ts.apart(1e-6, op.Dropout{Rate: 0.3, Seed: 5<<32 + 1, Layer: 7}, normal(r, n, d, 3), whole(r, 0, 1<<24, n, op.TicketWidth))
+	ts.apart(1e-6, op.Dropout{Rate: 0.3, Seed: 5<<32 + 1, Layer: 7}, normal(r, n, d, 3), whole(r, 0, 1<<24, n, op.MaskSeedWidth))
 	ts.joint(1e-5, op.Total{Scale: 0.25}, normal(r, n, d))
 	ts.list = append(ts.list, trial{
 		spec:    func(b int) op.Spec { return op.Spread{To: op.AxesOf(b, d), Scale: 3} },
@@ -157,7 +157,7 @@ func (ts *trials) convolution(pictures int) (f op.ConvWeight, x, y operand) {
 		height, width = between(r, side, 13), between(r, side, 13)
 		f = op.ConvWeight{Window: w, Groups: 1, C: between(r, 16, 19), H: height, W: width, O: between(r, 16, 19)}
 	}
-	oh, ow, err := w.Over(height, width)
+	oh, ow, err := w.OutputSize(height, width)
 	if err != nil {
 		panic(err)
 	}
@@ -179,7 +179,7 @@ func (ts *trials) pictures() {
 	w, height, width := window(r)
 	x := whole(r, 0, 6, ts.b, between(r, 1, 4), height, width)
 	for _, w := range []op.Window{w, {KernelH: height, KernelW: width, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}} {
-		oh, ow, err := w.Over(height, width)
+		oh, ow, err := w.OutputSize(height, width)
 		if err != nil {
 			panic(err)
 		}

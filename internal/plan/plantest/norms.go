@@ -16,14 +16,14 @@ import (
 // where rows cancel, are tiny or huge, and differ by many orders of magnitude.
 // A record that holds no number, or whose norm overflows, must give no number
 // either, so that clipping leaves it out.
-func Norms(t *testing.T, new Backend) {
+func Norms(t *testing.T, new Compile) {
 	for seed := range 2 * seeds() {
 		r := rand.New(rand.NewPCG(seed, 23))
 		ts := &trials{r: r, b: between(r, 2, 9)}
 		ts.private()
 		for _, tr := range ts.list {
 			switch tr.spec(tr.records).(type) {
-			case op.SquaredNorms, op.RowSquares, op.Mixed:
+			case op.SquaredNorms, op.RowSquares, op.MultiUseNorms:
 				t.Run(tr.spec(tr.records).String(), func(t *testing.T) { tr.hostile(r).promise(t, new) })
 			}
 		}
@@ -82,7 +82,7 @@ func indices(x operand) bool {
 	return true
 }
 
-func (tr trial) promise(t *testing.T, new Backend) {
+func (tr trial) promise(t *testing.T, new Compile) {
 	got := tr.run(t, new, 2)
 	for record, want := range tr.reference(tr.shape(t)) {
 		sq := float64(got[record])

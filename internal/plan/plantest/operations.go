@@ -23,7 +23,7 @@ func seeds() uint64 {
 // allocation, and, where records are treated alone, the same bits wherever a record
 // stands and whatever the others hold, and written over an operand where a plan may
 // ask for that. A device that is not made of the host's threads is given 1.
-func Operations(t *testing.T, new Backend, threads int) {
+func Operations(t *testing.T, new Compile, threads int) {
 	for seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 17))
 		for _, tr := range draw(r) {
@@ -32,7 +32,7 @@ func Operations(t *testing.T, new Backend, threads int) {
 	}
 }
 
-func (tr trial) check(t *testing.T, new Backend, r *rand.Rand, threads int) {
+func (tr trial) check(t *testing.T, new Compile, r *rand.Rand, threads int) {
 	got := tr.run(t, new, 1)
 	tr.compare(t, got)
 	for n := 2; n <= threads; n++ {
@@ -47,10 +47,10 @@ func (tr trial) check(t *testing.T, new Backend, r *rand.Rand, threads int) {
 
 // over checks that a result is the same when it is written over any operand of its
 // size, where plans do that.
-func (tr trial) over(t *testing.T, new Backend, got []float32) {
+func (tr trial) over(t *testing.T, new Compile, got []float32) {
 	t.Helper()
 	for i, x := range tr.in {
-		if x.shape.TotalSize() != len(got) || !plan.Overwrites(tr.spec(tr.records), i) {
+		if x.shape.TotalSize() != len(got) || !plan.CanOverwrite(tr.spec(tr.records), i) {
 			continue
 		}
 		p := tr.program(t)
@@ -58,7 +58,7 @@ func (tr trial) over(t *testing.T, new Backend, got []float32) {
 		made := make([]plan.Instruction, 0, len(tr.in)+2)
 		temporary := func(of int) int {
 			b := p.Buffers[of]
-			b.Role, b.Base, b.Offset = plan.Temporary, len(p.Buffers), p.Arena
+			b.Role, b.Base, b.Offset = plan.RoleTemporary, len(p.Buffers), p.Arena
 			p.Arena += (b.Size() + 15) / 16 * 16
 			p.Buffers = append(p.Buffers, b)
 			return b.Base
@@ -96,7 +96,7 @@ func (tr trial) scale(t *testing.T, want []float64) float64 {
 	}
 	note(want)
 	switch tr.spec(tr.records).(type) {
-	case op.SquaredNorms, op.RowSquares, op.Mixed:
+	case op.SquaredNorms, op.RowSquares, op.MultiUseNorms:
 		return scale
 	}
 	in := make([]operand, len(tr.in))
@@ -134,7 +134,7 @@ func (tr trial) compare(t *testing.T, got []float32) {
 // alone checks that records do not see each other: shuffled, repeated, among
 // records of NaNs, and each by itself. What a sum over a whole microbatch leaves of mixed
 // uses is in their norms, so these are by themselves among records of NaNs, too.
-func (tr trial) alone(t *testing.T, new Backend, r *rand.Rand, got []float32) {
+func (tr trial) alone(t *testing.T, new Compile, r *rand.Rand, got []float32) {
 	t.Helper()
 	order := r.Perm(tr.records)
 	for range 2 {
@@ -144,7 +144,7 @@ func (tr trial) alone(t *testing.T, new Backend, r *rand.Rand, got []float32) {
 	order = append(order, r.IntN(tr.records))
 	from := r.IntN(tr.records)
 	single := []int{from}
-	if _, mixed := tr.spec(tr.records).(op.Mixed); mixed {
+	if _, mixed := tr.spec(tr.records).(op.MultiUseNorms); mixed {
 		order = order[:tr.records]
 		for len(single) < tr.records {
 			single = append(single, -1)
@@ -186,7 +186,7 @@ func sameBits(t *testing.T, tr trial, what string, got, want []float32) {
 }
 
 // again checks that a machine run again allocates nothing and gives the same.
-func (tr trial) again(t *testing.T, new Backend, got []float32) {
+func (tr trial) again(t *testing.T, new Compile, got []float32) {
 	t.Helper()
 	m := tr.machine(t, new, tr.program(t), 2)
 	allocates(t, tr.String(), func() {

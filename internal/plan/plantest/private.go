@@ -146,27 +146,27 @@ func (ts *trials) mixed() {
 			transposed[i*v+j] = int32(j*d + i)
 		}
 	}
-	add := func(size int, parts []op.Part, in ...operand) {
+	add := func(size int, parts []op.MappedForm, in ...operand) {
 		ts.list = append(ts.list, trial{
-			spec: func(b int) op.Spec { return op.Mixed{Parts: &parts, Size: size, Records: b} },
+			spec: func(b int) op.Spec { return op.MultiUseNorms{Parts: &parts, Size: size, Records: b} },
 			in:   in, records: ts.b, apart: true, tolerance: normTolerance(op.Gram),
 		})
 	}
 	product := []operand{normal(r, ts.b*rows, d), normal(r, ts.b*rows, v)}
 	gather := []operand{whole(r, -1, v+1, ts.b, rows), normal(r, ts.b, rows, d)}
-	tied := []op.Part{
+	tied := []op.MappedForm{
 		{Form: op.Gather{Vocabulary: v, Dim: d, Bag: 1}},
-		{Form: op.Product{In: d, Out: v}, At: op.NewMap(transposed)},
+		{Form: op.Product{In: d, Out: v}, Map: op.NewMap(transposed)},
 	}
 	add(v*d, tied, append(append([]operand{}, gather...), product...)...)
-	add(v*d, []op.Part{tied[1], tied[0]}, append(append([]operand{}, product...), gather...)...)
-	straight := []op.Part{tied[0], {Form: op.Product{In: v, Out: d}}}
+	add(v*d, []op.MappedForm{tied[1], tied[0]}, append(append([]operand{}, product...), gather...)...)
+	straight := []op.MappedForm{tied[0], {Form: op.Product{In: v, Out: d}}}
 	add(v*d, straight, append(append([]operand{}, gather...), product[1], product[0])...)
-	add(d*v, []op.Part{
+	add(d*v, []op.MappedForm{
 		{Form: op.Product{In: d, Out: v}},
 		{Form: op.Scale{Channels: d * v, Inner: 1}},
-		{Form: op.Shift{Channels: v, Inner: 2}, At: randomMap(r, v, d*v)},
+		{Form: op.Shift{Channels: v, Inner: 2}, Map: randomMap(r, v, d*v)},
 	}, product[0], product[1], normal(r, ts.b, d, v), normal(r, ts.b, d, v), normal(r, ts.b*3, v, 2))
 	f, x, y := ts.convolution(ts.b)
-	add(f.Size(), []op.Part{{Form: f}, {Form: op.Shift{Channels: f.Size(), Inner: 1}}}, x, y, normal(r, ts.b, f.Size()))
+	add(f.Size(), []op.MappedForm{{Form: f}, {Form: op.Shift{Channels: f.Size(), Inner: 1}}}, x, y, normal(r, ts.b, f.Size()))
 }

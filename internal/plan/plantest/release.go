@@ -26,7 +26,7 @@ var optimizers = []optim.Optimizer{
 // Release checks several releases of every optimiser against noise.Normals and
 // optim: weights, averages and the optimiser's memory, for vectors shorter and
 // longer than any block, one with noise and one without, at one pace and then at several.
-func Release(t *testing.T, new Backend, threads int) {
+func Release(t *testing.T, new Compile, threads int) {
 	for _, o := range optimizers {
 		for _, decay := range []float64{0, 0.9} {
 			t.Run(string(o.Kind), func(t *testing.T) {
@@ -44,7 +44,7 @@ type expected struct {
 	slots            [][]float32
 }
 
-func release(t *testing.T, new Backend, source *noise.Source, o optim.Optimizer, average optim.Average, threads int) {
+func release(t *testing.T, new Compile, source *noise.Source, o optim.Optimizer, average optim.Average, threads int) {
 	sizes, sigma := []int{1, 7, 4099, 70001}, []float64{1.5, 0, 0.25, 2}
 	if testing.Short() {
 		sizes[3] = 20011
@@ -59,13 +59,13 @@ func release(t *testing.T, new Backend, source *noise.Source, o optim.Optimizer,
 		at := len(p.Buffers)
 		shape := tensor.Shape{n}
 		p.Buffers = append(p.Buffers,
-			plan.Buffer{Name: "row", Shape: tensor.Shape{1, n}, Role: plan.Input, Index: v, Base: at},
-			plan.Buffer{Name: "factor", Shape: tensor.Shape{1}, Role: plan.Factors, Index: v, Base: at + 1},
-			plan.Buffer{Name: "weights", Shape: shape, Role: plan.Parameter, Index: v, Base: at + 2, Value: start},
-			plan.Buffer{Name: "sum", Shape: shape, Role: plan.Sum, Index: v, Base: at + 3})
+			plan.Buffer{Name: "row", Shape: tensor.Shape{1, n}, Role: plan.RoleInput, Index: v, Base: at},
+			plan.Buffer{Name: "factor", Shape: tensor.Shape{1}, Role: plan.RoleClipFactors, Index: v, Base: at + 1},
+			plan.Buffer{Name: "weights", Shape: shape, Role: plan.RoleParameter, Index: v, Base: at + 2, Value: start},
+			plan.Buffer{Name: "sum", Shape: shape, Role: plan.RoleClippedSum, Index: v, Base: at + 3})
 		p.Back = append(p.Back, plan.Instruction{Spec: op.WeightedRows{}, In: []int{at, at + 1}, Out: at + 3, Accumulate: true})
-		p.Vectors = append(p.Vectors, plan.Vector{
-			Name: "weights", Shape: shape, Parameter: at + 2, Squared: -1, Factors: at + 1, Sum: at + 3,
+		p.Parameters = append(p.Parameters, plan.Parameter{
+			Name: "weights", Shape: shape, Value: at + 2, SquaredNorms: -1, ClipFactors: at + 1, ClippedSum: at + 3,
 		})
 		e := expected{weights: append([]float32(nil), start...), average: make([]float32, n)}
 		for range o.Slots() {
@@ -89,17 +89,17 @@ func release(t *testing.T, new Backend, source *noise.Source, o optim.Optimizer,
 		}
 	}
 	now := &plan.Release{Source: source, Sigma: sigma, Scale: 0.125, Optimizer: o, Rate: 0.05, Average: average}
-	paces := []plan.Pace{{Rate: 2, Decay: 0}, {Rate: 1, Decay: 1}, {Rate: 2, Decay: 0}, {Rate: 2, Decay: 3}}
+	paces := []plan.ParamGroup{{RateMultiplier: 2, DecayMultiplier: 0}, {RateMultiplier: 1, DecayMultiplier: 1}, {RateMultiplier: 2, DecayMultiplier: 0}, {RateMultiplier: 2, DecayMultiplier: 3}}
 	for lot := range uint64(4) {
-		now.Lot, now.Step, now.Paces = lot, int(lot)+1, nil
+		now.Lot, now.Step, now.ParamGroups = lot, int(lot)+1, nil
 		if lot > 0 {
-			now.Paces = paces
+			now.ParamGroups = paces
 		}
 		for v, n := range sizes {
 			for i := range m.Input(v) {
 				m.Input(v)[i] = float32(math.Cos(float64(lot) + float64(i)))
 			}
-			m.Factors(v)[0] = 0.75
+			m.ClipFactors(v)[0] = 0.75
 			g := make([]float32, n)
 			if sigma[v] > 0 {
 				try(source.Normals(g, noise.Stream{Purpose: noise.Release, Lot: lot, Vector: uint32(v)}, 0))
@@ -109,8 +109,8 @@ func release(t *testing.T, new Backend, source *noise.Source, o optim.Optimizer,
 			}
 			e, own, rate := want[v], o, now.Rate
 			if lot > 0 {
-				own.WeightDecay *= paces[v].Decay
-				rate *= paces[v].Rate
+				own.WeightDecay *= paces[v].DecayMultiplier
+				rate *= paces[v].RateMultiplier
 			}
 			try(own.Apply(now.Step, rate, e.weights, g, e.slots))
 			if average.Decay > 0 {
@@ -118,9 +118,9 @@ func release(t *testing.T, new Backend, source *noise.Source, o optim.Optimizer,
 			}
 		}
 		try(m.Forward())
-		try(m.Add())
+		try(m.AddClippedSums())
 		try(m.Release(now))
-		try(m.Sync())
+		try(m.SyncState())
 		state := m.State()
 		for v, e := range want {
 			close(t, "weights", state.Weights[v], e.weights)

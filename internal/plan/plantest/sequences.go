@@ -68,8 +68,8 @@ func (ts *trials) attentions() {
 	}
 	h := ts.hidden()
 	y := normal(r, ts.b, T, 6*h)
-	ts.apart(1e-6, op.Rotary{Head: 2 * h, Turned: 4 * h}, y)
-	ts.apart(1e-6, op.Rotary{Head: 2 * h, Turned: 6 * h, Back: true}, y)
+	ts.apart(1e-6, op.Rotary{HeadDim: 2 * h, RotaryDims: 4 * h}, y)
+	ts.apart(1e-6, op.Rotary{HeadDim: 2 * h, RotaryDims: 6 * h, Inverse: true}, y)
 	ts.apart(1e-6, op.ChannelShift{Channels: 6 * h, Inner: 1}, y, weight(normal(r, 6*h)))
 	ts.apart(1e-6, op.ChannelShift{Channels: T * 6 * h, Inner: 1}, y, weight(normal(r, T, 6*h)))
 	ts.apart(1e-6, op.ChannelShift{Channels: T, Inner: 6 * h}, y, weight(normal(r, T)))

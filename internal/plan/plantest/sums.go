@@ -13,7 +13,7 @@ import (
 // Sums checks that clipped sums join their accumulator: what several microbatches
 // add is the sum of what each adds, and a release starts the next lot at zero.
 // The accumulator is seen through the step that a release makes of it.
-func Sums(t *testing.T, new Backend, threads int) {
+func Sums(t *testing.T, new Compile, threads int) {
 	for seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 19))
 		ts := &trials{r: r, b: between(r, 1, 9)}
@@ -35,15 +35,15 @@ func (tr trial) accumulating(t *testing.T) *plan.Program {
 	p := tr.program(t)
 	sum := &p.Buffers[len(tr.in)]
 	n := sum.Shape.TotalSize()
-	sum.Name, sum.Role, sum.Shape = "sum", plan.Sum, tensor.Shape{n}
+	sum.Name, sum.Role, sum.Shape = "sum", plan.RoleClippedSum, tensor.Shape{n}
 	p.Back = p.Front
 	p.Front = nil
 	p.Back[0].Accumulate = true
 	p.Buffers = append(p.Buffers, plan.Buffer{
-		Name: "weights", Shape: tensor.Shape{n}, Role: plan.Parameter, Value: make([]float32, n), Base: len(p.Buffers),
+		Name: "weights", Shape: tensor.Shape{n}, Role: plan.RoleParameter, Value: make([]float32, n), Base: len(p.Buffers),
 	})
-	p.Vectors = []plan.Vector{{
-		Name: "weights", Shape: tensor.Shape{n}, Parameter: len(p.Buffers) - 1, Squared: -1, Factors: len(tr.in) - 1, Sum: len(tr.in),
+	p.Parameters = []plan.Parameter{{
+		Name: "weights", Shape: tensor.Shape{n}, Value: len(p.Buffers) - 1, SquaredNorms: -1, ClipFactors: len(tr.in) - 1, ClippedSum: len(tr.in),
 	}}
 	return p
 }
@@ -53,14 +53,14 @@ func step(n int) *plan.Release {
 	return &plan.Release{Sigma: []float64{0}, Scale: 1, Optimizer: optim.Optimizer{Kind: optim.KindSGD}, Step: n, Rate: 1}
 }
 
-func (tr trial) accumulate(t *testing.T, new Backend, threads int) {
+func (tr trial) accumulate(t *testing.T, new Compile, threads int) {
 	var first []float32
 	for n := 1; n <= threads; n++ {
 		m := tr.machine(t, new, tr.accumulating(t), n)
 		try := func(err error) {
 			t.Helper()
 			if err == nil {
-				err = m.Sync()
+				err = m.SyncState()
 			}
 			if err != nil {
 				t.Fatalf("%v: %v", tr, err)
@@ -70,7 +70,7 @@ func (tr trial) accumulate(t *testing.T, new Backend, threads int) {
 		var got []float32
 		for i := range 3 {
 			for range i { // 0, 1, then 2 microbatches a lot
-				try(m.Add())
+				try(m.AddClippedSums())
 			}
 			try(m.Release(step(i + 1)))
 			got = append([]float32(nil), m.State().Weights[0]...)
@@ -83,6 +83,6 @@ func (tr trial) accumulate(t *testing.T, new Backend, threads int) {
 			first = got
 		}
 		sameBits(t, tr, "with other threads", got, first)
-		allocates(t, tr.String(), func() { try(m.Add()) })
+		allocates(t, tr.String(), func() { try(m.AddClippedSums()) })
 	}
 }
