@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/lock"
 )
 
@@ -83,7 +84,7 @@ func Create(path string, h Header) (*Ledger, error) {
 		err = l.append(entry{kind: headerLine, header: h})
 	}
 	if err == nil {
-		err = syncFolder(path)
+		err = atomicfile.SyncFolder(filepath.Dir(path))
 	}
 	if err == nil {
 		return l, nil
@@ -148,20 +149,6 @@ func unspent(file *os.File) error {
 		return ErrSpent
 	}
 	return nil
-}
-
-// syncFolder makes a new file's name survive a power cut; Windows cannot open a
-// folder, and journals names.
-func syncFolder(path string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	folder, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer folder.Close()
-	return folder.Sync()
 }
 
 func newLedger(file *os.File, c chain) *Ledger {

@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dptrain/dptrain/internal/atomicfile"
 )
 
 // ErrCheckpoint is what an error unwraps to where a checkpoint could not be written.
@@ -191,15 +192,11 @@ func (k *keeper) fill() (*os.File, error) {
 
 // finish has the file on disk, under its final name.
 func (k *keeper) finish(file *os.File) error {
-	if err := errors.Join(file.Sync(), file.Close()); err != nil {
-		os.Remove(file.Name())
-		return err
-	}
 	name := fmt.Sprintf(checkpointName, k.last.Step)
-	if err := os.Rename(file.Name(), filepath.Join(k.folder, name)); err != nil {
+	if err := atomicfile.Commit(file, filepath.Join(k.folder, name)); err != nil {
 		return err
 	}
-	if err := syncFolder(k.folder); err != nil {
+	if err := atomicfile.SyncFolder(k.folder); err != nil {
 		return err
 	}
 	return k.discard(name)
@@ -222,17 +219,4 @@ func (k *keeper) discard(newest string) error {
 		}
 	}
 	return nil
-}
-
-// syncFolder has a rename on disk; Windows cannot open a folder, and does not
-// need it.
-func syncFolder(path string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/weights"
+	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/models"
 )
 
@@ -52,7 +53,7 @@ func (j *job) save(parameters []engine.Parameter) error {
 	if j.directions != nil {
 		parameters = append(slices.Clip(parameters), directionsParameter(j.directions, j.example.Shape))
 	}
-	err := replaceBy(filepath.Join(j.out, weightsFile), func(w io.Writer) error { return weights.Write(w, parameters) })
+	err := atomicfile.WriteFunc(filepath.Join(j.out, weightsFile), func(w io.Writer) error { return weights.Write(w, parameters) })
 	if err != nil {
 		return err
 	}
@@ -62,5 +63,5 @@ func (j *job) save(parameters []engine.Parameter) error {
 	if err != nil {
 		return err
 	}
-	return replaceFile(filepath.Join(j.out, "model.json"), append(text, '\n'))
+	return atomicfile.Write(filepath.Join(j.out, "model.json"), append(text, '\n'))
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/lock"
 )
 
@@ -119,7 +120,7 @@ func unlockFolder(file *os.File, path string) {
 func (j *job) sweep() {
 	entries, _ := os.ReadDir(j.out) // what is not found is not in the way
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), unfinished) {
+		if strings.HasPrefix(e.Name(), atomicfile.TemporaryPrefix) {
 			os.Remove(filepath.Join(j.out, e.Name()))
 		}
 	}

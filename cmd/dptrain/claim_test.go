@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/atomicfile"
 )
 
 // While a process writes a run, no other begins one there or goes on with it, and
@@ -24,7 +25,7 @@ func TestOneProcessWritesARun(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer unlock()
-		if err := os.WriteFile("run/"+unfinished+"1", nil, 0o644); err != nil {
+		if err := os.WriteFile("run/"+atomicfile.TemporaryPrefix+"1", nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		before := files(t, "run")
@@ -39,7 +40,7 @@ func TestOneProcessWritesARun(t *testing.T) {
 	refused(line, "--out")
 	refused(choice+" --out run", "--out")
 	answer(t, line)
-	if got := files(t, "run"); strings.Contains(got, lockFile) || strings.Contains(got, unfinished) {
+	if got := files(t, "run"); strings.Contains(got, lockFile) || strings.Contains(got, atomicfile.TemporaryPrefix) {
 		t.Errorf("left are %s", got)
 	}
 	refused("train --resume run --steps 6", "--resume")

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/nearest"
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
@@ -60,7 +61,7 @@ func (s *settings) keep(c *engine.Config) error {
 	if err := s.print(&b); err != nil {
 		return err
 	}
-	return replaceFile(filepath.Join(s.out, configFile), b.Bytes())
+	return atomicfile.Write(filepath.Join(s.out, configFile), b.Bytes())
 }
 
 // alternatives say the same thing in two ways.

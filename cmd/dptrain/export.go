@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/onnx"
 	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/internal/torch"
@@ -81,7 +82,7 @@ func (s *screen) export(dir, format, out string) error {
 	if err != nil {
 		return asWrong(err)
 	}
-	if err := replaceFile(out, file); err != nil {
+	if err := atomicfile.Write(out, file); err != nil {
 		return asWrong(fmt.Errorf("--out %s: %w", out, err))
 	}
 	return s.show(exported{format, out, b.Model, len(file)}, out, func(w io.Writer) {

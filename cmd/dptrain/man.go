@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -27,7 +28,7 @@ func newMan(s *screen) *cobra.Command {
 				var page strings.Builder
 				manPage(&page, c)
 				file := filepath.Join(out, pageName(c)+".1")
-				if err := replaceFile(file, []byte(page.String())); err != nil {
+				if err := atomicfile.Write(file, []byte(page.String())); err != nil {
 					return wrong("--out %s: %w", out, err)
 				}
 				files = append(files, file)

@@ -116,7 +116,7 @@ func (s *screen) predict(dir string, set *asked) error {
 		return asFailed(write(s.out))
 	}
 	var told *fault
-	switch err := replaceBy(set.out, write); {
+	switch err := atomicfile.WriteFunc(set.out, write); {
 	case errors.As(err, &told): // of the answers, and not of the file
 		return err
 	case errors.Is(err, fs.ErrNotExist):

@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 
+	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/report"
 	"github.com/spf13/cobra"
 )
@@ -54,7 +55,7 @@ func writeReport(dir string) (files []string, err error) {
 	}
 	files = []string{filepath.Join(dir, "report.html"), filepath.Join(dir, "MODEL_CARD.md")}
 	for i, content := range [][]byte{page, card} {
-		if err := replaceFile(files[i], content); err != nil {
+		if err := atomicfile.Write(files[i], content); err != nil {
 			return nil, err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/report"
 )
 
@@ -140,7 +141,7 @@ func (s *screen) finish(w *watch, held *validated, took time.Duration) (*result,
 	if err != nil {
 		return nil, err
 	}
-	if err := replaceFile(filepath.Join(j.out, "run.json"), append(text, '\n')); err != nil {
+	if err := atomicfile.Write(filepath.Join(j.out, "run.json"), append(text, '\n')); err != nil {
 		return nil, err
 	}
 	if _, err := writeReport(j.out); err != nil {

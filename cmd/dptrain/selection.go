@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/atomicfile"
 )
 
 // selectionFile is the ledger of a choice on private data.
@@ -96,7 +97,7 @@ func (p *selection) write(path string) (head string, err error) {
 		return "", err
 	}
 	text = append(text, '\n')
-	if err := replaceFile(path, text); err != nil {
+	if err := atomicfile.Write(path, text); err != nil {
 		return "", err
 	}
 	sum := sha256.Sum256(text)
