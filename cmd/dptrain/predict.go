@@ -11,6 +11,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/spf13/cobra"
 )
 
