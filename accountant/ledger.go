@@ -100,8 +100,8 @@ func Create(path string, h Header) (*Ledger, error) {
 // lockFile takes the file for one writer, if it is still where it was opened: whoever had
 // it before may have removed it, and nobody would read what is written to it.
 func lockFile(f *os.File) error {
-	err := lock.File(f)
-	if errors.Is(err, lock.ErrHeld) {
+	err := lock.TryLock(f)
+	if errors.Is(err, lock.ErrLocked) {
 		return fmt.Errorf("%w: wait until it ends, or choose another folder", ErrLocked)
 	}
 	if err != nil {

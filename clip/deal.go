@@ -69,7 +69,7 @@ func claim(names, owner []string, pattern, group string) (claimed []int, err err
 		claimed = append(claimed, v)
 	}
 	if len(claimed) == 0 {
-		return nil, fmt.Errorf("clip: group %q: no vector is called %q; the nearest is %q", group, pattern, nearest.Name(pattern, names))
+		return nil, fmt.Errorf("clip: group %q: no vector is called %q; the nearest is %q", group, pattern, nearest.Closest(pattern, names))
 	}
 	return claimed, nil
 }

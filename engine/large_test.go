@@ -106,7 +106,7 @@ func TestParametersAreACopy(t *testing.T) {
 func TestTooLargeIsRefused(t *testing.T) {
 	const units = 46000
 	// It takes five times the weights; memory comes and goes beside this test.
-	if memory.Left().Holds(3 * 4 * units * units) {
+	if memory.Available().Fits(3 * 4 * units * units) {
 		t.Skip("this host may have memory for it")
 	}
 	drawn := 0

@@ -119,5 +119,5 @@ func oneWord(known, text string) error {
 
 // unknown says what was meant, perhaps, and what there is.
 func unknown(what, name string, known []string) error {
-	return fmt.Errorf("unknown %s %q; did you mean %q? There are %s", what, name, nearest.Name(name, known), strings.Join(known, ", "))
+	return fmt.Errorf("unknown %s %q; did you mean %q? There are %s", what, name, nearest.Closest(name, known), strings.Join(known, ", "))
 }

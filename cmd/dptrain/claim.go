@@ -87,9 +87,9 @@ func lockFolder(dir string) (unlock func(), err error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := lock.File(file); err != nil {
+		if err := lock.TryLock(file); err != nil {
 			file.Close()
-			if errors.Is(err, lock.ErrHeld) {
+			if errors.Is(err, lock.ErrLocked) {
 				return nil, wrong("another dptrain writes there: wait until it ends")
 			}
 			return nil, err

@@ -119,7 +119,7 @@ func (s *settings) configure(text []byte) error {
 			var names []string
 			s.cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 			hint := ""
-			if near := nearest.Guess(key, names); near != "" {
+			if near := nearest.LikelyTypo(key, names); near != "" {
 				hint = ": did you mean " + near + "?"
 			}
 			return fmt.Errorf("%s is no setting%s", key, hint)

@@ -87,11 +87,11 @@ func cpuFinding() finding {
 }
 
 func memoryFinding() finding {
-	room := memory.Left()
-	if room.Of == "" {
+	room := memory.Available()
+	if room.LimitedBy == "" {
 		return finding{What: "memory", OK: true, Detail: "this system does not tell; a microbatch takes at most half a gigabyte"}
 	}
-	f := finding{What: "memory", OK: room.Bytes > 1e9, Detail: fmt.Sprintf("%s has room for %.1f GB", room.Of, float64(room.Bytes)/1e9)}
+	f := finding{What: "memory", OK: room.Bytes > 1e9, Detail: fmt.Sprintf("%s has room for %.1f GB", room.LimitedBy, float64(room.Bytes)/1e9)}
 	if !f.OK {
 		f.Advice = "less than 1 GB is free: use a small --microbatch"
 	}

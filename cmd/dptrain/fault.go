@@ -84,7 +84,7 @@ func flagFault(cmd *cobra.Command, err error) error {
 			return wrong("there is no flag -%s: flags have long names, as in --json; see %s --help", unknown.GetSpecifiedName(), cmd.CommandPath())
 		}
 		hint := ""
-		if near := nearest.Guess(unknown.GetSpecifiedName(), names); near != "" {
+		if near := nearest.LikelyTypo(unknown.GetSpecifiedName(), names); near != "" {
 			hint = fmt.Sprintf("did you mean --%s? ", near)
 		} else if slices.Contains(commandNames(cmd.Root()), unknown.GetSpecifiedName()) {
 			hint = fmt.Sprintf("did you mean %s %s? ", cmd.Root().Name(), unknown.GetSpecifiedName())
@@ -151,7 +151,7 @@ func oneOf(flag, value string, choices []string) error {
 
 func unknownName(what, name string, choices []string) error {
 	hint := ""
-	if near := nearest.Guess(name, choices); near != "" {
+	if near := nearest.LikelyTypo(name, choices); near != "" {
 		hint = fmt.Sprintf("did you mean %s? ", near)
 	}
 	return wrong("%s %q is unknown: %sthere are %s", what, name, hint, strings.Join(choices, ", "))

@@ -88,7 +88,7 @@ func layersOf(net *perexample.Network, flag, list string) ([]string, error) {
 		layers[i] = strings.TrimSpace(name)
 		if !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return weights.Belongs(p.Name(), layers[i]) }) {
 			known := weights.Layers(net)
-			return nil, wrong("%s %q: the network has no such layer to train; the nearest is %s (of %s)", flag, name, nearest.Name(layers[i], known), strings.Join(known, ", "))
+			return nil, wrong("%s %q: the network has no such layer to train; the nearest is %s (of %s)", flag, name, nearest.Closest(layers[i], known), strings.Join(known, ", "))
 		}
 	}
 	return layers, nil

@@ -40,8 +40,8 @@ func roomier[T any](values []T, n int) ([]T, error) {
 	for room/16 > max(len(values), least) {
 		room = room/16 + 1
 	}
-	if left := memory.Left(); !left.Holds(int64(room) * int64(unsafe.Sizeof(values[0]))) {
-		return nil, fmt.Errorf("holds more than %s has memory for; give a part of it", left.Of)
+	if left := memory.Available(); !left.Fits(int64(room) * int64(unsafe.Sizeof(values[0]))) {
+		return nil, fmt.Errorf("holds more than %s has memory for; give a part of it", left.LimitedBy)
 	}
 	return append(make([]T, 0, room), values...), nil
 }

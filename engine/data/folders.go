@@ -202,7 +202,7 @@ func decodePictures(tree fs.FS, files []pictureFile, shape frame, classes int, t
 
 func decodePixels(tree fs.FS, files []pictureFile, shape frame) ([]byte, error) {
 	size := shape.channels * shape.height * shape.width
-	if room := memory.Left(); len(files) > maxBytes/size || !room.Holds(int64(len(files)*size)) {
+	if room := memory.Available(); len(files) > maxBytes/size || !room.Fits(int64(len(files)*size)) {
 		return nil, fmt.Errorf("%d pictures of %d×%d pixels are too many to hold in memory; make them smaller", len(files), shape.width, shape.height)
 	}
 	pixels := make([]byte, len(files)*size)

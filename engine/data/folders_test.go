@@ -315,8 +315,8 @@ func TestPicturesByAnotherName(t *testing.T) {
 
 // What would not fit is refused before room is made for it.
 func TestPicturesThatMemoryDoesNotHold(t *testing.T) {
-	room := memory.Left()
-	if room.Of == "" {
+	room := memory.Available()
+	if room.LimitedBy == "" {
 		t.Skip("nothing tells how much memory there is")
 	}
 	files := make([]pictureFile, 2*room.Bytes/(3*maxSide*maxSide)+1)

@@ -198,7 +198,7 @@ func TestRoomForWhatIsAnnounced(t *testing.T) {
 	if values, err := roomier[byte](nil, maxBytes); cap(values) > 1<<17 {
 		t.Errorf("an empty file that announces much was given %d bytes: %v", cap(values), err)
 	}
-	if _, err := roomier[[1 << 30]byte](nil, 1<<12); memory.Left().Of != "" && err == nil {
+	if _, err := roomier[[1 << 30]byte](nil, 1<<12); memory.Available().LimitedBy != "" && err == nil {
 		t.Error("room for 4 TiB is found")
 	}
 }

@@ -84,7 +84,7 @@ func checkFeatures(names []string, s Schema) error {
 // notNamed says which column a first line lacks, and where there is one of almost its name.
 func notNamed(names []string, role, name string) error {
 	hint := ""
-	if near := nearest.Guess(name, names); near != "" {
+	if near := nearest.LikelyTypo(name, names); near != "" {
 		hint = fmt.Sprintf("; did you mean what it says in column %d?", slices.Index(names, near)+1)
 	}
 	return fmt.Errorf("the first line, which must name the columns, has no %s %q%s", role, name, hint)

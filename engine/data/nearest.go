@@ -8,7 +8,7 @@ import (
 
 // meant suggests the known name nearest to a wrong one, if one is near.
 func meant(name string, known []string) string {
-	best := nearest.Guess(name, known)
+	best := nearest.LikelyTypo(name, known)
 	if best == "" {
 		return ""
 	}

@@ -150,5 +150,5 @@ func number(spec, text string) (float64, error) {
 }
 
 func unknown(what, name string, known []string) error {
-	return fmt.Errorf("optim: unknown %s %q; the nearest is %s (of %s)", what, name, nearest.Name(name, known), strings.Join(known, ", "))
+	return fmt.Errorf("optim: unknown %s %q; the nearest is %s (of %s)", what, name, nearest.Closest(name, known), strings.Join(known, ", "))
 }

@@ -33,7 +33,7 @@ func Write(w io.Writer, parameters []engine.Parameter) error {
 	for _, p := range parameters {
 		tensors = append(tensors, safetensors.Tensor(p))
 	}
-	return safetensors.Write(w, tensors, map[string]string{"format": string(torch.Own)})
+	return safetensors.Write(w, tensors, map[string]string{"format": string(torch.Dptrain)})
 }
 
 // WritePyTorch writes a network's parameters as a PyTorch model of the same names has them in
@@ -93,7 +93,7 @@ func Start(build perexample.Build, file io.ReadSeeker, except ...string) (starte
 	}
 	for _, name := range except {
 		if !slices.ContainsFunc(named, func(n string) bool { return Belongs(n, name) }) {
-			return nil, "", fmt.Errorf("weights: %q starts anew, and neither network nor file has a layer or parameter of that name: %s is the nearest", name, nearest.Name(name, append(Layers(net), named...)))
+			return nil, "", fmt.Errorf("weights: %q starts anew, and neither network nor file has a layer or parameter of that name: %s is the nearest", name, nearest.Closest(name, append(Layers(net), named...)))
 		}
 	}
 	excepted := slices.DeleteFunc(named, func(n string) bool { return !Belongs(n, except...) })
@@ -101,7 +101,7 @@ func Start(build perexample.Build, file io.ReadSeeker, except ...string) (starte
 	if err != nil {
 		return nil, "", err
 	}
-	whose := map[torch.Layout]string{torch.Own: "dptrain's", torch.PyTorch: "PyTorch's"}[layout]
+	whose := map[torch.Layout]string{torch.Dptrain: "dptrain's", torch.PyTorch: "PyTorch's"}[layout]
 	found = fmt.Sprintf("its tensors match %d of the network's %d parameters, in %s layout", len(values), len(net.Params), whose)
 	return func(batch int) (*perexample.Network, error) {
 		net, err := build(batch)

@@ -46,14 +46,14 @@ func TestSizeIsWhatIsAllocated(t *testing.T) {
 }
 
 func TestFits(t *testing.T) {
-	room := memory.Room{Bytes: 2e9, Of: "control group /job"}
+	room := memory.Headroom{Bytes: 2e9, LimitedBy: "control group /job"}
 	if err := fits(2e9, room); err != nil {
 		t.Error(err)
 	}
 	if err := fits(2e9+1, room); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "control group /job has room for 2.0 GB") {
 		t.Error(err)
 	}
-	if err := fits(math.MaxInt, memory.Room{}); err != nil {
+	if err := fits(math.MaxInt, memory.Headroom{}); err != nil {
 		t.Errorf("where nothing tells: %v", err)
 	}
 }

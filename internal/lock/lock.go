@@ -1,7 +1,7 @@
-// Package lock lets one process at a time have a file.
+// Package lock gives one process at a time exclusive access to a file.
 package lock
 
 import "errors"
 
-// ErrHeld says that another process, or another part of this one, has the file.
-var ErrHeld = errors.New("another process holds it")
+// ErrLocked is returned if another process, or another open file of this process, owns the lock.
+var ErrLocked = errors.New("another process holds it")

@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// File takes the file for one holder until it is closed, by the process or by its
-// death; one that is held is [ErrHeld]. Windows forbids reading what is locked, so
-// the lock covers one byte far beyond the end, and readers are not hindered.
-func File(f *os.File) error {
+// TryLock locks the file until it is closed or the process ends. It returns [ErrLocked] if
+// the file is already locked. Windows blocks reads of locked bytes,
+// so the lock covers one byte far beyond the end of the file. Readers are not blocked.
+func TryLock(f *os.File) error {
 	beyond := windows.Overlapped{OffsetHigh: 1 << 30}
 	err := windows.LockFileEx(windows.Handle(f.Fd()),
 		windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &beyond)
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
-		return ErrHeld
+		return ErrLocked
 	}
 	return err
 }

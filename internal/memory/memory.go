@@ -1,15 +1,16 @@
-// Package memory tells how much memory a process may still take.
+// Package memory reports how much memory the process can still allocate.
 package memory
 
-// Room is what a process may still take before the system ends it or refuses it more.
-// What a system could take back from caches of files counts.
-type Room struct {
-	Bytes int64
-	Of    string // what sets the limit, in words; empty where nothing tells
+// Headroom is the memory that the process can allocate before the system kills it or
+// refuses an allocation. Memory in the file cache counts as free, because the system can
+// reclaim it.
+type Headroom struct {
+	Bytes     int64
+	LimitedBy string // the source of the limit, for messages; empty if the limit is unknown
 }
 
-// Holds reports whether so many bytes may be taken; where nothing tells, they may.
-func (r Room) Holds(bytes int64) bool { return r.Of == "" || bytes <= r.Bytes }
+// Fits reports whether an allocation of that size fits. It is true if the limit is unknown.
+func (r Headroom) Fits(bytes int64) bool { return r.LimitedBy == "" || bytes <= r.Bytes }
 
-// Left is the room on this host, now.
-func Left() Room { return left() }
+// Available returns the current headroom of this process.
+func Available() Headroom { return available() }

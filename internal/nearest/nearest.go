@@ -1,18 +1,18 @@
-// Package nearest finds what a mistyped name was meant to be.
+// Package nearest finds the known name that is closest to a mistyped one.
 package nearest
 
 import "strings"
 
-// Name is the known name with the fewest edits to a given one, the first of
-// equals; "" only where none is known.
-func Name(name string, known []string) string {
+// Closest returns the known name with the smallest edit distance to name, the first of
+// equals. It returns "" only if known is empty.
+func Closest(name string, known []string) string {
 	best, _ := closest(name, known)
 	return best
 }
 
-// Guess is Name where the two are so alike that a slip of the hand explains the
-// difference, and "" elsewhere.
-func Guess(name string, known []string) string {
+// LikelyTypo returns the closest known name if it differs from name in at most one letter or a
+// third of the letters, and "" otherwise.
+func LikelyTypo(name string, known []string) string {
 	if best, edits := closest(name, known); edits <= max(1, len(name)/3) {
 		return best
 	}
@@ -29,8 +29,8 @@ func closest(name string, known []string) (best string, edits int) {
 	return best, edits
 }
 
-// distance counts the letters to insert, drop, change or exchange with their
-// neighbour that lead from a to b (optimal string alignment).
+// distance returns the number of insertions, deletions, substitutions and transpositions of
+// adjacent letters that turn a into b (optimal string alignment).
 func distance(a, b string) int {
 	var before, last []int
 	row := make([]int, len(b)+1)

@@ -1,15 +1,12 @@
-// Package onnx writes a network's forward pass as an ONNX model, which other
-// programs run without this one: the features go in, with any number of examples
-// on axis 0, and the network's answers come out.
+// Package onnx exports a network's forward pass as an ONNX model. The model's input is the network's
+// features, with a variable number of examples on axis 0. Its output is the network's Output.
 //
-// A model is made by walking the graph from the network's Output back to its
-// first input, one op.Spec after another. An operation that has no translation is
-// refused by name; nothing is approximated. Indices, which are numbers here, are
-// int64 there.
+// The export walks the graph from Output back to the first input and translates one op.Spec after
+// another. An operation without a translation is refused by name; nothing is approximated. Indices
+// are floating-point numbers in dptrain and int64 in the model.
 //
-// Shown by testdata/check.py with onnxruntime 1.32 and the onnx package's checker:
-// every network of models/ gives, on three examples and on one, the answers of
-// this program's own evaluator to within 1e-5, at most 1e-6 when last run
-// (TestRuntime, which where Python has no onnxruntime still holds what is written to what
-// it read then).
+// testdata/check.py verifies it with onnxruntime 1.32 and the checker of the onnx package: for every
+// network in models/, on three examples and on one, the outputs equal those of dptrain's evaluator
+// within 1e-5 (within 1e-6 when last run). If Python has no onnxruntime, the test compares the
+// exported model with the pinned one instead.
 package onnx

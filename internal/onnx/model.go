@@ -13,21 +13,21 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// The versions written: opset 17 is of June 2022, and IR version 8 goes with it.
+// The exported versions. Opset 17 was published in June 2022, with IR version 8.
 const (
 	opset     = 17
 	irVersion = 8
 )
 
-// Output is the name of the tensor that a model answers.
+// Output is the name of the model's output tensor.
 const Output = "output"
 
-// Model gives the network's forward pass as an ONNX model. The network's values
-// become the model's weights, under the parameters' names and in this program's
-// layout; metadata are written beside them.
+// Model exports the network's forward pass as an ONNX model. The parameter values become the
+// model's initializers, with the parameters' names and in dptrain's layout. The metadata become
+// metadata_props of the model.
 //
-// It builds the network for two sizes of microbatch: where a reshape differs
-// between them is the batch, which the model leaves open.
+// It builds the network for two batch sizes. An axis that differs between them is the batch axis,
+// whose size the model leaves open.
 func Model(build perexample.Build, metadata map[string]string) ([]byte, error) {
 	net, err := build(2)
 	if err != nil {
@@ -38,20 +38,20 @@ func Model(build perexample.Build, metadata map[string]string) ([]byte, error) {
 		return nil, err
 	}
 	if net.Output == nil || len(net.Inputs) == 0 {
-		return nil, fmt.Errorf("onnx: the network has no output, or no input, to make a model of")
+		return nil, fmt.Errorf("onnx: the network has no output or no input, so it cannot be exported")
 	}
 	w := &writer{
-		feature: net.Inputs[0], params: map[*G.Node]bool{}, kind: float32s,
-		names: map[*G.Node]string{}, taken: map[string]int{}, shapes: map[string]string{},
+		feature: net.Inputs[0], params: map[*G.Node]bool{}, featureType: float32s,
+		names: map[*G.Node]string{}, usedNames: map[string]int{}, integerLists: map[string]string{},
 	}
 	for _, p := range net.Params {
 		w.params[p] = true
 	}
-	w.name(w.feature.Name())
-	w.name(Output)
+	w.uniqueName(w.feature.Name())
+	w.uniqueName(Output)
 	w.names[w.feature] = w.feature.Name()
-	w.indices(net.Output, map[*G.Node]bool{})
-	last, err := w.node(net.Output, other.Output)
+	w.declareIndices(net.Output, map[*G.Node]bool{})
+	last, err := w.writeNode(net.Output, other.Output)
 	if err != nil {
 		return nil, fmt.Errorf("onnx: %w", err)
 	}
@@ -59,7 +59,7 @@ func Model(build perexample.Build, metadata map[string]string) ([]byte, error) {
 
 	graph := w.graph
 	graph.text(2, "dptrain")
-	graph.bytes(11, valueInfo(w.feature.Name(), w.kind, w.feature.Shape()[1:]))
+	graph.bytes(11, valueInfo(w.feature.Name(), w.featureType, w.feature.Shape()[1:]))
 	graph.bytes(12, valueInfo(Output, float32s, net.Output.Shape()[1:]))
 	var set, model message
 	set.text(1, "")
@@ -77,31 +77,30 @@ func Model(build perexample.Build, metadata map[string]string) ([]byte, error) {
 	return model, nil
 }
 
-// writer collects a model's nodes and constants in an order in which they can be
-// run.
+// writer collects a model's nodes and constants in execution order.
 type writer struct {
-	graph   message
-	feature *G.Node
-	kind    int64 // of the features' elements
-	params  map[*G.Node]bool
-	names   map[*G.Node]string // of what has been written
-	taken   map[string]int
-	shapes  map[string]string // constants that are lists of integers, by what they hold
+	graph        message
+	feature      *G.Node
+	featureType  int64 // element type of the features
+	params       map[*G.Node]bool
+	names        map[*G.Node]string // names of the nodes already written
+	usedNames    map[string]int
+	integerLists map[string]string // names of the integer-list constants, by content
 }
 
-// name claims a name, with a number behind it where it is taken.
-func (w *writer) name(want string) string {
-	n := w.taken[want]
-	w.taken[want]++
+// uniqueName reserves a name. It appends a number if the name is in use.
+func (w *writer) uniqueName(want string) string {
+	n := w.usedNames[want]
+	w.usedNames[want]++
 	if n == 0 {
 		return want
 	}
-	return w.name(fmt.Sprintf("%s_%d", want, n))
+	return w.uniqueName(fmt.Sprintf("%s_%d", want, n))
 }
 
-// emit adds a node and gives the name of its result.
+// emit adds a node and returns the name of its result.
 func (w *writer) emit(kind string, in []string, attributes ...attribute) string {
-	return w.emitAs(w.name(kind), kind, in, attributes...)
+	return w.emitAs(w.uniqueName(kind), kind, in, attributes...)
 }
 
 func (w *writer) emitAs(out, kind string, in []string, attributes ...attribute) string {
@@ -125,48 +124,48 @@ func (w *writer) emitMany(out []string, kind string, in []string, attributes ...
 	w.graph.bytes(1, m)
 }
 
-// floats adds a constant of float32 numbers.
+// floats adds a float32 constant.
 func (w *writer) floats(name string, dims []int, values []float32) string {
 	raw := make([]byte, 0, 4*len(values))
 	for _, v := range values {
 		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(v))
 	}
-	name = w.name(name)
+	name = w.uniqueName(name)
 	w.graph.bytes(5, tensorProto(name, float32s, dims, raw))
 	return name
 }
 
 func (w *writer) scalar(v float64) string { return w.floats("number", nil, []float32{float32(v)}) }
 
-// list adds a constant list of integers, once.
-func (w *writer) list(values ...int) string {
+// integers adds a constant list of integers, or returns the existing one.
+func (w *writer) integers(values ...int) string {
 	key := fmt.Sprint(values)
-	if name, ok := w.shapes[key]; ok {
+	if name, ok := w.integerLists[key]; ok {
 		return name
 	}
 	raw := make([]byte, 0, 8*len(values))
 	for _, v := range values {
 		raw = binary.LittleEndian.AppendUint64(raw, uint64(v))
 	}
-	w.shapes[key] = w.name("list")
-	w.graph.bytes(5, tensorProto(w.shapes[key], int64s, []int{len(values)}, raw))
-	return w.shapes[key]
+	w.integerLists[key] = w.uniqueName("list")
+	w.graph.bytes(5, tensorProto(w.integerLists[key], int64s, []int{len(values)}, raw))
+	return w.integerLists[key]
 }
 
-// number gives indices, or what is true, as numbers.
-func (w *writer) number(x string) string {
+// castToFloat converts indices or booleans to float32.
+func (w *writer) castToFloat(x string) string {
 	return w.emit("Cast", []string{x}, attribute{"to", float32s})
 }
 
 func (w *writer) reshape(x string, dims ...int) string {
-	return w.emit("Reshape", []string{x, w.list(dims...)})
+	return w.emit("Reshape", []string{x, w.integers(dims...)})
 }
 
-// open gives a shape with the batch left open: n and its twin in a network built
-// for another number of examples differ in one axis, if in any.
-func open(n, twin *G.Node) ([]int, error) {
+// openBatchShape returns the shape of n with -1 for the batch axis. other is the same node of a
+// network built for another batch size; the shapes differ in at most one axis.
+func openBatchShape(n, other *G.Node) ([]int, error) {
 	dims, at := []int(n.Shape().Clone()), -1
-	for i, d := range twin.Shape() {
+	for i, d := range other.Shape() {
 		if d == dims[i] {
 			continue
 		}
@@ -181,27 +180,27 @@ func open(n, twin *G.Node) ([]int, error) {
 	return dims, nil
 }
 
-// values are a parameter's or constant's numbers.
-func values(n *G.Node) ([]float32, bool) {
+// constantValues returns the values of a parameter or constant.
+func constantValues(n *G.Node) ([]float32, bool) {
 	v, err := op.Values(n)
 	return v, err == nil
 }
 
-// indices declares the features int64 where they are looked up.
-func (w *writer) indices(n *G.Node, seen map[*G.Node]bool) {
+// declareIndices declares the features as int64 if an operation uses them as indices.
+func (w *writer) declareIndices(n *G.Node, seen map[*G.Node]bool) {
 	if seen[n] || n.Op() == nil {
 		return
 	}
 	seen[n] = true
 	for i, x := range op.CanonicalOperands(n) {
 		if x == w.feature && asIndices(op.Canonical(n), i) {
-			w.kind = int64s
+			w.featureType = int64s
 		}
-		w.indices(x, seen)
+		w.declareIndices(x, seen)
 	}
 }
 
-// asIndices reports whether an operation takes its operand i as indices.
+// asIndices reports whether an operation uses its operand i as indices.
 func asIndices(s op.Spec, i int) bool {
 	switch s.(type) {
 	case op.Embed, op.EmbedBag, op.Attention:
@@ -210,23 +209,23 @@ func asIndices(s op.Spec, i int) bool {
 	return false
 }
 
-// node writes a node once all that it reads is written; twin is the same node of
-// a network built for another number of examples.
-func (w *writer) node(n, twin *G.Node) (string, error) {
+// writeNode writes a node after its operands. other is the same node of a network built for another
+// batch size.
+func (w *writer) writeNode(n, other *G.Node) (string, error) {
 	if name, done := w.names[n]; done {
 		return name, nil
 	}
-	if v, ok := values(n); ok && (w.params[n] || len(op.Operands(n)) == 0) {
+	if v, ok := constantValues(n); ok && (w.params[n] || len(op.Operands(n)) == 0) {
 		w.names[n] = w.floats(n.Name(), n.Shape(), v)
 		return w.names[n], nil
 	}
 	if n.Op() == nil {
-		return "", fmt.Errorf("the answers depend on %s, which is neither the features nor a weight", n.Name())
+		return "", fmt.Errorf("the output depends on %s, which is neither the features nor a parameter", n.Name())
 	}
-	if len(n.Shape()) != len(twin.Shape()) {
-		return "", fmt.Errorf("%s differs between microbatches of two sizes", n.Name())
+	if len(n.Shape()) != len(other.Shape()) {
+		return "", fmt.Errorf("%s has a different structure for different batch sizes", n.Name())
 	}
-	s := step{writer: w, n: n, twin: twin, reads: op.CanonicalOperands(n)}
+	s := operation{writer: w, n: n, other: other, operands: op.CanonicalOperands(n)}
 	var err error
 	if w.names[n], err = s.translate(op.Canonical(n)); err != nil {
 		return "", err
@@ -234,36 +233,36 @@ func (w *writer) node(n, twin *G.Node) (string, error) {
 	return w.names[n], nil
 }
 
-// step is one operation to be translated.
-type step struct {
+// operation is one graph operation to translate.
+type operation struct {
 	*writer
-	n, twin *G.Node
-	reads   G.Nodes
+	n, other *G.Node
+	operands G.Nodes
 }
 
-// in writes operand i and gives its name.
-func (s step) in(i int) (string, error) {
-	twins := op.CanonicalOperands(s.twin)
-	if len(twins) != len(s.reads) {
-		return "", fmt.Errorf("%s differs between microbatches of two sizes", s.n.Name())
+// writeOperand writes operand i and returns its name.
+func (s operation) writeOperand(i int) (string, error) {
+	others := op.CanonicalOperands(s.other)
+	if len(others) != len(s.operands) {
+		return "", fmt.Errorf("%s has a different structure for different batch sizes", s.n.Name())
 	}
-	name, err := s.node(s.reads[i], twins[i])
-	if err == nil && s.reads[i] == s.feature && s.kind == int64s && !asIndices(op.Canonical(s.n), i) {
-		name = s.number(name)
+	name, err := s.writeNode(s.operands[i], others[i])
+	if err == nil && s.operands[i] == s.feature && s.featureType == int64s && !asIndices(op.Canonical(s.n), i) {
+		name = s.castToFloat(name)
 	}
 	return name, err
 }
 
-// all writes every operand.
-func (s step) all() ([]string, error) {
-	names := make([]string, len(s.reads))
-	for i := range s.reads {
+// writeOperands writes every operand and returns their names.
+func (s operation) writeOperands() ([]string, error) {
+	names := make([]string, len(s.operands))
+	for i := range s.operands {
 		var err error
-		if names[i], err = s.in(i); err != nil {
+		if names[i], err = s.writeOperand(i); err != nil {
 			return nil, err
 		}
 	}
 	return names, nil
 }
 
-func (s step) shape(i int) tensor.Shape { return s.reads[i].Shape() }
+func (s operation) shape(i int) tensor.Shape { return s.operands[i].Shape() }

@@ -25,7 +25,7 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// field is one field of a protocol buffer, as a reader that knows no schema sees it.
+// field is one field of a protocol buffer, decoded without a schema.
 type field struct {
 	number int
 	wire   uint64
@@ -61,7 +61,7 @@ func parse(t *testing.T, m []byte) []field {
 	return list
 }
 
-// of gives the messages or strings of a field.
+// of returns the messages or strings of a field.
 func of(list []field, number int) []string {
 	var out []string
 	for _, f := range list {
@@ -81,8 +81,8 @@ func build(t *testing.T, spec string, e models.Example) perexample.Build {
 	return b
 }
 
-// A small network, read back field by field: what training drops is not in it.
-func TestModelReadsBack(t *testing.T) {
+// The test decodes the model of a small network field by field. Dropout is not in the model.
+func TestModel_Fields(t *testing.T) {
 	b := build(t, "mlp:2,act=tanh,dropout=0.5", models.Example{Shape: []int{3}, Classes: 2})
 	file, err := Model(b, map[string]string{"epsilon": "2"})
 	if err != nil {
@@ -130,14 +130,13 @@ func TestModelReadsBack(t *testing.T) {
 	}
 	for _, number := range []int{11, 12} {
 		if info := of(graph, number)[0]; !strings.Contains(info, "batch") {
-			t.Errorf("%q leaves no batch open", info)
+			t.Errorf("%q has no variable batch size", info)
 		}
 	}
 }
 
-// What has no translation is refused by name.
-func TestRefusalsNameTheOperation(t *testing.T) {
-	for says, body := range map[string]func(n *layer.Net){
+func TestModel_UnsupportedOperationIsNamed(t *testing.T) {
+	for want, body := range map[string]func(n *layer.Net){
 		"rotary": func(n *layer.Net) {
 			x := n.Attention(n.Input("x", 3, 4), "attention", layer.Attention{Heads: 1, Rotary: true})
 			n.SquaredError(x, n.Input("y", 3, 4))
@@ -146,11 +145,11 @@ func TestRefusalsNameTheOperation(t *testing.T) {
 			x := n.ConvTranspose2D(n.Input("x", 1, 3, 3), "up", 1, layer.Window{Size: 2}, layer.Identity)
 			n.SquaredError(x, n.Input("y", 1, 4, 4))
 		},
-		"dilated mean": func(n *layer.Net) {
+		"dilated average pooling": func(n *layer.Net) {
 			x := n.AvgPool(n.Input("x", 1, 5, 5), layer.Window{Size: 2, Dilation: 2})
 			n.SquaredError(x, n.Input("y", 1, 3, 3))
 		},
-		"not one dense layer": func(n *layer.Net) { // its gates are activated before they are gates
+		"not computed by one dense layer": func(n *layer.Net) { // an activation follows the dense layer
 			gates, w := n.Dense(n.Input("x", 3, 2), "gates", 8, layer.Tanh), n.Param("w", layer.Normal(1), 2, 8)
 			apply := func(s op.Spec, in ...*G.Node) *G.Node {
 				return n.Try(func() (*G.Node, error) { return op.Apply(s, in...) })
@@ -167,14 +166,13 @@ func TestRefusalsNameTheOperation(t *testing.T) {
 			body(n)
 			return n.Network()
 		}, nil)
-		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%v does not say %s in one line", err, says)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("error %v does not contain %q in one line", err, want)
 		}
 	}
 }
 
-// sample writes a model, features for three examples and what this program
-// answers on them.
+// sample writes a model, the features of three examples, and the outputs of dptrain on them.
 func sample(t *testing.T, dir string, b perexample.Build, vocabulary int) {
 	t.Helper()
 	file, err := Model(b, nil)
@@ -225,10 +223,10 @@ func sample(t *testing.T, dir string, b perexample.Build, vocabulary int) {
 	}
 }
 
-// Every network of models/, and layers that none of them has, answer the same in
-// onnxruntime. DPTRAIN_PYTHON names a Python that has it; without one that does,
-// every network is still translated, to the bytes that onnxruntime read.
-func TestRuntime(t *testing.T) {
+// onnxruntime gives the same outputs for every network of models/ and for the remaining layers.
+// DPTRAIN_PYTHON names a Python with onnxruntime. Without it, the test compares the digest of the
+// exported models with the one that passed last.
+func TestModel_MatchesONNXRuntime(t *testing.T) {
 	mnist := models.Example{Shape: []int{1, 28, 28}, Classes: 10}
 	cifar := models.Example{Shape: []int{3, 32, 32}, Classes: 10}
 	text := models.Example{Shape: []int{7}, Vocabulary: 20, Classes: 3}
@@ -242,7 +240,7 @@ func TestRuntime(t *testing.T) {
 		folders = append(folders, dir)
 	}
 	pin := func(b perexample.Build) {
-		file, err := Model(counted(b), nil)
+		file, err := Model(withKnownWeights(b), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -274,11 +272,11 @@ func TestRuntime(t *testing.T) {
 		}
 	}
 	add(layers, 0)
-	add(readers, 0)
+	add(bidirectional, 0)
 	pin(layers)
-	pin(readers)
-	if got := hex.EncodeToString(written.Sum(nil)); got != seen {
-		t.Errorf("what is written is not what onnxruntime was seen to answer by: where it does so still, the digest is %s", got)
+	pin(bidirectional)
+	if got := hex.EncodeToString(written.Sum(nil)); got != verifiedDigest {
+		t.Errorf("what is written is not what onnxruntime was verifiedDigest to answer by: where it does so still, the digest is %s", got)
 	}
 
 	python := os.Getenv("DPTRAIN_PYTHON")
@@ -295,11 +293,11 @@ func TestRuntime(t *testing.T) {
 	t.Logf("%s", out)
 }
 
-// seen is the digest of what was written when TestRuntime last passed with onnxruntime.
-const seen = "7dabd879f3f648c8780da3dce81061277d8817f43f4635ca759fbc9bda1ab6c5"
+// verifiedDigest is the digest of the exported models when the test last passed with onnxruntime.
+const verifiedDigest = "7dabd879f3f648c8780da3dce81061277d8817f43f4635ca759fbc9bda1ab6c5"
 
-// counted is a network whose weights tell their places, to the bit on every machine.
-func counted(b perexample.Build) perexample.Build {
+// withKnownWeights replaces the weights by numbers that are the same on every machine.
+func withKnownWeights(b perexample.Build) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
 		net, err := b(batch)
 		if err != nil {
@@ -314,7 +312,7 @@ func counted(b perexample.Build) perexample.Build {
 	}
 }
 
-// layers has every activation, and what pictures meet beside the models.
+// layers has every activation, and the image layers that no model has.
 func layers(batch int) (*perexample.Network, error) {
 	n := layer.New(batch, 1)
 	n.StandardizeWeights()
@@ -329,8 +327,8 @@ func layers(batch int) (*perexample.Network, error) {
 	return n.Network()
 }
 
-// readers has recurrent layers that also read from the end, one on the other.
-func readers(batch int) (*perexample.Network, error) {
+// bidirectional has stacked bidirectional recurrent layers.
+func bidirectional(batch int) (*perexample.Network, error) {
 	n := layer.New(batch, 1)
 	x := n.RMSNorm(n.Conv1D(n.Input("x", 5, 4), "conv", 5, layer.Window{Size: 3, Pad: 1}, layer.ReLU), "norm")
 	x = n.LSTM(x, "lstm", 3, layer.Recurrent{Layers: 2, Bidirectional: true})

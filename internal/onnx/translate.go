@@ -9,19 +9,19 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// translate writes what a Spec does, and gives the name of its result.
-func (s step) translate(spec op.Spec) (string, error) {
+// translate writes the ONNX nodes of an operation and returns the name of the result.
+func (s operation) translate(spec op.Spec) (string, error) {
 	switch o := spec.(type) {
 	case op.LSTM:
 		return s.lstm(o)
 	case op.GRU:
 		return s.gru(o)
-	case op.Dropout: // training's alone
-		return s.in(0)
+	case op.Dropout: // identity in inference
+		return s.writeOperand(0)
 	case nil:
-		return "", fmt.Errorf("the operation %v has no translation", s.n.Op())
+		return "", fmt.Errorf("the operation %v has no ONNX translation", s.n.Op())
 	}
-	in, err := s.all()
+	in, err := s.writeOperands()
 	if err != nil {
 		return "", err
 	}
@@ -36,7 +36,7 @@ func (s step) translate(spec op.Spec) (string, error) {
 		return s.emit("MaxPool", in, append(window(o.Window), dilations(o.Window))...), nil
 	case op.AvgPool2D:
 		if o.DilationH != 1 || o.DilationW != 1 {
-			return "", fmt.Errorf("%v has no translation: opset %d knows no dilated mean", o, opset)
+			return "", fmt.Errorf("%v has no ONNX translation: opset %d has no dilated average pooling", o, opset)
 		}
 		return s.emit("AveragePool", in, append(window(o.Window), attribute{"count_include_pad", 1})...), nil
 	case op.Activate:
@@ -48,7 +48,7 @@ func (s step) translate(spec op.Spec) (string, error) {
 			return s.emit(kind, in), nil
 		}
 		if kind := comparisons[o.Kind]; kind != "" {
-			return s.number(s.emit(kind, in)), nil
+			return s.castToFloat(s.emit(kind, in)), nil
 		}
 	case op.Normalize:
 		return s.normalize(o, in[0])
@@ -59,7 +59,7 @@ func (s step) translate(spec op.Spec) (string, error) {
 	case op.ChannelShift:
 		return s.channels(o.Channels, o.Inner, in[0], []string{"Add"}, in[1:])
 	case op.Reshape:
-		to, err := open(s.n, s.twin)
+		to, err := openBatchShape(s.n, s.other)
 		return s.reshape(in[0], to...), err
 	case op.Join:
 		return s.emit("Concat", in, attribute{"axis", -1}), nil
@@ -72,7 +72,7 @@ func (s step) translate(spec op.Spec) (string, error) {
 	case op.Attention:
 		return s.attention(o, in)
 	}
-	return "", fmt.Errorf("the operation %v has no translation", spec)
+	return "", fmt.Errorf("the operation %v has no ONNX translation", spec)
 }
 
 var (
@@ -99,7 +99,7 @@ func dilations(w op.Window) attribute {
 	return attribute{"dilations", []int{w.DilationH, w.DilationW}}
 }
 
-func (s step) activate(x string, act op.Activation) (string, error) {
+func (s operation) activate(x string, act op.Activation) (string, error) {
 	switch in := []string{x}; act {
 	case op.Identity:
 		return x, nil
@@ -122,12 +122,12 @@ func (s step) activate(x string, act op.Activation) (string, error) {
 		half := s.emit("Mul", []string{x, s.scalar(0.5)})
 		return s.emit("Mul", []string{half, s.emit("Add", []string{erf, s.scalar(1)})}), nil
 	}
-	return "", fmt.Errorf("the activation %v has no translation", act)
+	return "", fmt.Errorf("the activation %v has no ONNX translation", act)
 }
 
-// normalize works on the chunks as rows of a matrix.
-func (s step) normalize(o op.Normalize, x string) (string, error) {
-	to, err := open(s.n, s.twin)
+// normalize reshapes the chunks into rows of a matrix.
+func (s operation) normalize(o op.Normalize, x string) (string, error) {
+	to, err := openBatchShape(s.n, s.other)
 	if err != nil {
 		return "", err
 	}
@@ -141,12 +141,12 @@ func (s step) normalize(o op.Normalize, x string) (string, error) {
 	return s.reshape(s.emit("Div", []string{x, deviation}), to...), nil
 }
 
-// channels applies operators with one number a channel, which it lays out so that
-// ONNX's broadcasting finds the channels.
-func (s step) channels(channels, inner int, x string, kinds, numbers []string) (string, error) {
-	dims, ok := spread(s.shape(0), channels, inner)
+// channels applies operators with one number per channel. It reshapes the numbers so that ONNX's
+// broadcasting aligns them with the channels.
+func (s operation) channels(channels, inner int, x string, kinds, numbers []string) (string, error) {
+	dims, ok := broadcastShape(s.shape(0), channels, inner)
 	if !ok {
-		return "", fmt.Errorf("%v over shape %v has no translation: its channels are not whole axes", op.Canonical(s.n), s.shape(0))
+		return "", fmt.Errorf("%v on shape %v has no ONNX translation: its channels are not whole axes", op.Canonical(s.n), s.shape(0))
 	}
 	for i, kind := range kinds {
 		number := numbers[i]
@@ -158,9 +158,9 @@ func (s step) channels(channels, inner int, x string, kinds, numbers []string) (
 	return x, nil
 }
 
-// spread gives the trailing axes of x that hold channels of inner elements, those
-// within a channel as 1.
-func spread(x tensor.Shape, channels, inner int) ([]int, bool) {
+// broadcastShape returns the trailing axes of x that contain the channels, with 1 for the axes inside
+// a channel.
+func broadcastShape(x tensor.Shape, channels, inner int) ([]int, bool) {
 	at := len(x)
 	take := func(size int) (axes []int, ok bool) {
 		for n := 1; n < size; n *= x[at] {
@@ -185,11 +185,12 @@ func spread(x tensor.Shape, channels, inner int) ([]int, bool) {
 	return append(dims, within...), ok
 }
 
-// scaleRows has a weight for each place of the leading axes.
-func (s step) scaleRows(in []string) (string, error) {
+// scaleRows multiplies by one weight per position of the leading axes. A weight of 0 gives 0, also
+// for infinite values.
+func (s operation) scaleRows(in []string) (string, error) {
 	x, weights := s.shape(0), s.shape(1)
 	if len(weights) > len(x) || !slices.Equal(weights, x[:len(weights)]) {
-		return "", fmt.Errorf("%v of shape %v by weights of shape %v has no translation", op.Canonical(s.n), x, weights)
+		return "", fmt.Errorf("%v of shape %v by weights of shape %v has no ONNX translation", op.Canonical(s.n), x, weights)
 	}
 	within := make([]int, len(x)-len(weights))
 	for i := range within {
@@ -197,45 +198,45 @@ func (s step) scaleRows(in []string) (string, error) {
 	}
 	weight, zero := in[1], s.scalar(0)
 	if len(within) > 0 {
-		weight = s.emit("Unsqueeze", []string{weight, s.list(within...)})
+		weight = s.emit("Unsqueeze", []string{weight, s.integers(within...)})
 	}
 	return s.emit("Where", []string{s.emit("Equal", []string{weight, zero}), zero, s.emit("Mul", []string{in[0], weight})}), nil
 }
 
-// embed gives zeros where an index is outside the table, as op.Embed does.
-func (s step) embed(in []string) (string, error) {
+// embed returns zeros for an index outside the table, as op.Embed does.
+func (s operation) embed(in []string) (string, error) {
 	table, index := in[0], in[1]
-	if s.reads[1] != s.feature {
-		return "", fmt.Errorf("%v of indices that are computed has no translation", op.Canonical(s.n))
+	if s.operands[1] != s.feature {
+		return "", fmt.Errorf("%v with computed indices has no ONNX translation", op.Canonical(s.n))
 	}
-	zero := s.list(0)
+	zero := s.integers(0)
 	inside := s.emit("And", []string{
 		s.emit("GreaterOrEqual", []string{index, zero}),
-		s.emit("Less", []string{index, s.list(s.shape(0)[0])}),
+		s.emit("Less", []string{index, s.integers(s.shape(0)[0])}),
 	})
 	rows := s.emit("Gather", []string{table, s.emit("Where", []string{inside, index, zero})})
-	inside = s.emit("Unsqueeze", []string{inside, s.list(-1)})
+	inside = s.emit("Unsqueeze", []string{inside, s.integers(-1)})
 	return s.emit("Where", []string{inside, rows, s.scalar(0)}), nil
 }
 
-// embedBag adds up what embed gives.
-func (s step) embedBag(o op.EmbedBag, in []string) (string, error) {
+// embedBag sums the rows that embed returns.
+func (s operation) embedBag(o op.EmbedBag, in []string) (string, error) {
 	rows, err := s.embed(in)
 	if err != nil {
 		return "", err
 	}
-	sum := s.emit("ReduceSum", []string{rows, s.list(1)}, attribute{"keepdims", 0})
+	sum := s.emit("ReduceSum", []string{rows, s.integers(1)}, attribute{"keepdims", 0})
 	return s.emit("Mul", []string{sum, s.scalar(o.Scale)}), nil
 }
 
-// attention is written out: what a step does not see gets a weight of zero, so
-// that one that sees nothing answers zeros.
-func (s step) attention(o op.Attention, in []string) (string, error) {
+// attention writes out scaled dot-product attention. Masked positions get weight zero, so a position
+// that attends to nothing returns zeros.
+func (s operation) attention(o op.Attention, in []string) (string, error) {
 	x := s.shape(0)
 	steps, width := x[1], x[2]/3
 	size := width / o.Heads
-	part := []string{s.name("query"), s.name("key"), s.name("value")}
-	s.emitMany(part, "Split", []string{in[0], s.list(width, width, width)}, attribute{"axis", 2})
+	part := []string{s.uniqueName("query"), s.uniqueName("key"), s.uniqueName("value")}
+	s.emitMany(part, "Split", []string{in[0], s.integers(width, width, width)}, attribute{"axis", 2})
 	order := [][]int{{0, 2, 1, 3}, {0, 2, 3, 1}, {0, 2, 1, 3}}
 	for i := range part {
 		heads := s.reshape(part[i], -1, steps, o.Heads, size)
@@ -243,32 +244,32 @@ func (s step) attention(o op.Attention, in []string) (string, error) {
 	}
 	weights := s.emit("MatMul", []string{part[0], part[1]})
 	weights = s.emit("Mul", []string{weights, s.scalar(1 / math.Sqrt(float64(size)))})
-	seen := s.seen(o, in, steps)
-	if seen != "" {
-		weights = s.emit("Where", []string{seen, weights, s.scalar(-math.MaxFloat32)})
+	mask := s.attentionMask(o, in, steps)
+	if mask != "" {
+		weights = s.emit("Where", []string{mask, weights, s.scalar(-math.MaxFloat32)})
 	}
 	weights = s.emit("Softmax", []string{weights}, attribute{"axis", -1})
-	if seen != "" {
-		weights = s.emit("Where", []string{seen, weights, s.scalar(0)})
+	if mask != "" {
+		weights = s.emit("Where", []string{mask, weights, s.scalar(0)})
 	}
 	y := s.emit("Transpose", []string{s.emit("MatMul", []string{weights, part[2]})}, attribute{"perm", []int{0, 2, 1, 3}})
 	return s.reshape(y, -1, steps, width), nil
 }
 
-// seen says which steps see which, [batch, 1, steps, steps] or of lengths 1; no
-// name where all see all.
-func (s step) seen(o op.Attention, in []string, steps int) string {
-	var seen string
+// attentionMask returns the mask [batch, 1, steps, steps], with axes of length 1 where it is
+// constant, or "" if there is no mask.
+func (s operation) attentionMask(o op.Attention, in []string, steps int) string {
+	var mask string
 	if len(in) > 1 {
-		zero := s.list(0)
-		if s.reads[1] != s.feature {
+		zero := s.integers(0)
+		if s.operands[1] != s.feature {
 			zero = s.scalar(0)
 		}
 		present := s.emit("Not", []string{s.emit("Less", []string{in[1], zero})})
-		seen = s.emit("Unsqueeze", []string{present, s.list(1, 2)})
+		mask = s.emit("Unsqueeze", []string{present, s.integers(1, 2)})
 	}
 	if !o.Causal {
-		return seen
+		return mask
 	}
 	past := make([]byte, steps*steps)
 	for t := range steps {
@@ -276,10 +277,10 @@ func (s step) seen(o op.Attention, in []string, steps int) string {
 			past[t*steps+u] = 1
 		}
 	}
-	causal := s.name("past")
+	causal := s.uniqueName("past")
 	s.graph.bytes(5, tensorProto(causal, bools, []int{1, 1, steps, steps}, past))
-	if seen == "" {
+	if mask == "" {
 		return causal
 	}
-	return s.emit("And", []string{seen, causal})
+	return s.emit("And", []string{mask, causal})
 }

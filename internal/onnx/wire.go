@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// message is a protocol buffer under construction. The field numbers used in
+// message is a serialised protocol buffer. The field numbers used in
 // this package are those of onnx.proto, IR version 8.
 type message []byte
 
-// The ways in which a field's value is laid out.
+// The wire types.
 const (
 	wireVarint  = 0
 	wireBytes   = 2
@@ -35,14 +35,14 @@ func (m *message) bytes(field int, v []byte) {
 
 func (m *message) text(field int, v string) { m.bytes(field, []byte(v)) }
 
-// Element types, by their numbers in TensorProto.DataType.
+// Element types: the values of TensorProto.DataType.
 const (
 	float32s = 1
 	int64s   = 7
 	bools    = 9
 )
 
-// tensorProto is a constant of the model.
+// tensorProto serialises a constant of the model.
 func tensorProto(name string, kind int64, dims []int, raw []byte) message {
 	var m message
 	for _, d := range dims {
@@ -54,7 +54,7 @@ func tensorProto(name string, kind int64, dims []int, raw []byte) message {
 	return m
 }
 
-// valueInfo declares a tensor whose axis 0 is the batch, of any size.
+// valueInfo declares a tensor with a variable batch size on axis 0.
 func valueInfo(name string, kind int64, example []int) message {
 	var batch, shape, tensor, typ, m message
 	batch.text(2, "batch")
@@ -72,7 +72,7 @@ func valueInfo(name string, kind int64, example []int) message {
 	return m
 }
 
-// attribute is one setting of a node.
+// attribute is a named attribute of a node.
 type attribute struct {
 	name  string
 	value any // int, float64, string or []int
@@ -97,7 +97,7 @@ func (a attribute) proto() message {
 		}
 		m.integer(20, 7)
 	default:
-		panic("onnx: an attribute of a type that is not written here")
+		panic("onnx: unsupported attribute type")
 	}
 	return m
 }

@@ -1,6 +1,6 @@
-// Package safetensors reads and writes float32 tensors in the safetensors
-// format: eight bytes of header length, a JSON header, and the data. It also reads
-// float16 and bfloat16, whose numbers are float32's, too.
+// Package safetensors reads and writes float32 tensors in the safetensors format: eight bytes of
+// header length, a JSON header, and the data. It also reads float16 and bfloat16 and converts them
+// to float32 without loss.
 package safetensors
 
 import (
@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	maxHeader = 100 << 20 // what the format's own implementation allows
-	inPart    = 1 << 14   // numbers that are read or written at a time
+	maxHeaderBytes = 100 << 20 // the limit of the reference implementation
+	chunkLength    = 1 << 14   // values converted per read or write
 )
 
 // Tensor is a named array in row-major order.
@@ -28,7 +28,7 @@ type Tensor struct {
 	Values []float32
 }
 
-type entry struct {
+type headerEntry struct {
 	Dtype   string   `json:"dtype"`
 	Shape   []int    `json:"shape"`
 	Offsets [2]int64 `json:"data_offsets"`
@@ -43,12 +43,12 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	var at int64
 	for _, t := range tensors {
 		if _, twice := header[t.Name]; twice {
-			return fmt.Errorf("safetensors: two tensors are called %s", t.Name)
+			return fmt.Errorf("safetensors: two tensors have the name %s", t.Name)
 		}
 		n := int64(len(t.Values)) * 4
-		e := entry{"F32", append([]int{}, t.Shape...), [2]int64{at, at + n}}
+		e := headerEntry{"F32", append([]int{}, t.Shape...), [2]int64{at, at + n}}
 		if err := e.check(); err != nil {
-			return fmt.Errorf("safetensors: tensor %q of %d numbers: %w", t.Name, len(t.Values), err)
+			return fmt.Errorf("safetensors: tensor %q with %d values: %w", t.Name, len(t.Values), err)
 		}
 		header[t.Name] = e
 		at += n
@@ -68,7 +68,7 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 	}
 	var part []byte
 	for _, t := range tensors {
-		for values := range slices.Chunk(t.Values, inPart) {
+		for values := range slices.Chunk(t.Values, chunkLength) {
 			if part, err = binary.Append(part[:0], binary.LittleEndian, values); err != nil {
 				return err
 			}
@@ -81,7 +81,7 @@ func Write(w io.Writer, tensors []Tensor, metadata map[string]string) error {
 }
 
 // Read reads every tensor of a file of the given size, in the order of the data.
-// It believes nothing of the header that the size does not bear out.
+// It checks every size in the header against the file size before it allocates memory.
 func Read(r io.Reader, size int64) ([]Tensor, map[string]string, error) {
 	text, err := readHeader(r, size)
 	if err != nil {
@@ -98,22 +98,22 @@ func Read(r io.Reader, size int64) ([]Tensor, map[string]string, error) {
 	data := size - 8 - int64(len(text))
 	var at int64
 	var tensors []Tensor
-	buffer := make([]byte, 4*inPart)
+	buffer := make([]byte, 4*chunkLength)
 	for _, name := range names {
 		e := entries[name]
 		if e.Offsets[0] != at || e.Offsets[1] > data {
-			return nil, nil, fmt.Errorf("safetensors: tensor %q lies at %v, outside the data or apart from its neighbour", name, e.Offsets)
+			return nil, nil, fmt.Errorf("safetensors: tensor %q has offsets %v, which overlap, leave a gap or exceed the data", name, e.Offsets)
 		}
-		kind := kinds[e.Dtype]
+		kind := elementTypes[e.Dtype]
 		count := (e.Offsets[1] - e.Offsets[0]) / kind.bytes
-		if left := memory.Left(); !left.Holds(4 * count) {
-			return nil, nil, fmt.Errorf("safetensors: tensor %q holds %d numbers, more than %s has memory for", name, count, left.Of)
+		if left := memory.Available(); !left.Fits(4 * count) {
+			return nil, nil, fmt.Errorf("safetensors: tensor %q has %d values, which exceeds the memory of %s", name, count, left.LimitedBy)
 		}
 		values := make([]float32, count)
-		for to := range slices.Chunk(values, inPart) {
+		for to := range slices.Chunk(values, chunkLength) {
 			part := buffer[:kind.bytes*int64(len(to))]
 			if _, err := io.ReadFull(r, part); err != nil {
-				return nil, nil, fmt.Errorf("safetensors: tensor %q was cut short", name)
+				return nil, nil, fmt.Errorf("safetensors: tensor %q is truncated", name)
 			}
 			for i := range to {
 				to[i] = kind.value(part[int64(i)*kind.bytes:])
@@ -133,22 +133,22 @@ func readHeader(r io.Reader, size int64) ([]byte, error) {
 	if err := binary.Read(r, binary.LittleEndian, &length); err != nil {
 		return nil, fmt.Errorf("safetensors: the file ends within its first 8 bytes")
 	}
-	if length > maxHeader || int64(length) > size-8 {
-		return nil, fmt.Errorf("safetensors: a header of %d bytes in a file of %d: this is no safetensors file, or it was cut short", length, size)
+	if length > maxHeaderBytes || int64(length) > size-8 {
+		return nil, fmt.Errorf("safetensors: the header has %d bytes and the file %d: the file is truncated or has another format", length, size)
 	}
 	text := make([]byte, length)
 	if _, err := io.ReadFull(r, text); err != nil {
-		return nil, fmt.Errorf("safetensors: the header was cut short")
+		return nil, fmt.Errorf("safetensors: the header is truncated")
 	}
 	return text, nil
 }
 
-func parseHeader(text []byte) (entries map[string]entry, metadata map[string]string, err error) {
+func parseHeader(text []byte) (entries map[string]headerEntry, metadata map[string]string, err error) {
 	var raw map[string]json.RawMessage
 	if err := json.Unmarshal(text, &raw); err != nil {
-		return nil, nil, fmt.Errorf("safetensors: the header is no JSON object: %w", err)
+		return nil, nil, fmt.Errorf("safetensors: the header is not a JSON object: %w", err)
 	}
-	entries = map[string]entry{}
+	entries = map[string]headerEntry{}
 	for name, value := range raw {
 		if name == "__metadata__" {
 			if err := json.Unmarshal(value, &metadata); err != nil {
@@ -156,7 +156,7 @@ func parseHeader(text []byte) (entries map[string]entry, metadata map[string]str
 			}
 			continue
 		}
-		var e entry
+		var e headerEntry
 		err := json.Unmarshal(value, &e)
 		if err == nil {
 			err = e.check()
@@ -169,18 +169,18 @@ func parseHeader(text []byte) (entries map[string]entry, metadata map[string]str
 	return entries, metadata, nil
 }
 
-// kinds are the types of numbers that are read.
-var kinds = map[string]struct {
+// elementTypes are the supported element types.
+var elementTypes = map[string]struct {
 	bytes int64
 	value func(b []byte) float32
 }{
 	"F32":  {4, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) }},
 	"BF16": {2, func(b []byte) float32 { return math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16) }},
-	"F16":  {2, func(b []byte) float32 { return half(binary.LittleEndian.Uint16(b)) }},
+	"F16":  {2, func(b []byte) float32 { return float16Value(binary.LittleEndian.Uint16(b)) }},
 }
 
-// half is the number of a float16 (IEEE 754, binary16).
-func half(h uint16) float32 {
+// float16Value converts a float16 (IEEE 754 binary16).
+func float16Value(h uint16) float32 {
 	sign, exponent, fraction := uint32(h>>15)<<31, uint32(h>>10&31), uint32(h&1023)
 	switch exponent {
 	case 0:
@@ -192,20 +192,20 @@ func half(h uint16) float32 {
 	return math.Float32frombits(sign | (exponent+127-15)<<23 | fraction<<13)
 }
 
-func (e entry) check() error {
-	kind, known := kinds[e.Dtype]
+func (e headerEntry) check() error {
+	kind, known := elementTypes[e.Dtype]
 	if !known {
-		return fmt.Errorf("elements of type %s: F32, F16 and BF16 are read; write it as float32", e.Dtype)
+		return fmt.Errorf("element type %s is not supported; convert the tensor to F32, F16 or BF16", e.Dtype)
 	}
 	n := int64(1)
 	for _, d := range e.Shape {
 		if d < 0 || d > 0 && n > math.MaxInt64/kind.bytes/int64(d) {
-			return fmt.Errorf("a shape of %v", e.Shape)
+			return fmt.Errorf("invalid shape %v", e.Shape)
 		}
 		n *= int64(d)
 	}
 	if e.Offsets[0] < 0 || e.Offsets[1] < e.Offsets[0] || e.Offsets[1]-e.Offsets[0] != kind.bytes*n {
-		return fmt.Errorf("offsets %v for shape %v", e.Offsets, e.Shape)
+		return fmt.Errorf("offsets %v do not fit shape %v", e.Offsets, e.Shape)
 	}
 	return nil
 }

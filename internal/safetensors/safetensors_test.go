@@ -25,7 +25,7 @@ func sample(t *testing.T) ([]byte, []Tensor) {
 	return b.Bytes(), tensors
 }
 
-func TestWhatIsWrittenIsRead(t *testing.T) {
+func TestRead_RoundTripsWrite(t *testing.T) {
 	file, want := sample(t)
 	got, meta, err := Read(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
@@ -36,7 +36,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	}
 }
 
-func TestEveryCutIsNoticed(t *testing.T) {
+func TestRead_TruncatedFile(t *testing.T) {
 	file, _ := sample(t)
 	for n := range file {
 		if _, _, err := Read(bytes.NewReader(file[:n]), int64(n)); err == nil {
@@ -45,19 +45,19 @@ func TestEveryCutIsNoticed(t *testing.T) {
 	}
 }
 
-func TestMoreThanMemoryHolds(t *testing.T) {
-	if memory.Left().Of == "" {
-		t.Skip("nothing tells how much memory there is")
+func TestRead_LargerThanMemory(t *testing.T) {
+	if memory.Available().LimitedBy == "" {
+		t.Skip("the available memory is unknown")
 	}
 	const size = 1 << 46
 	header := fmt.Sprintf(`{"w":{"dtype":"F16","shape":[%d],"data_offsets":[0,%d]}}`, size/2, size)
 	file := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
-	if _, _, err := Read(bytes.NewReader(file), int64(len(file))+size); err == nil || !strings.Contains(err.Error(), `tensor "w" holds`) {
+	if _, _, err := Read(bytes.NewReader(file), int64(len(file))+size); err == nil || !strings.Contains(err.Error(), `tensor "w" has`) {
 		t.Errorf("64 TiB of numbers: %v", err)
 	}
 }
 
-func TestHeadersAreAligned(t *testing.T) {
+func TestWrite_AlignsHeader(t *testing.T) {
 	for name := ""; len(name) < 8; name += "x" {
 		var b bytes.Buffer
 		if err := Write(&b, []Tensor{{"a" + name, nil, []float32{1}}}, nil); err != nil {
@@ -69,14 +69,14 @@ func TestHeadersAreAligned(t *testing.T) {
 	}
 }
 
-func TestOneNameTwice(t *testing.T) {
+func TestWrite_DuplicateName(t *testing.T) {
 	if err := Write(&bytes.Buffer{}, []Tensor{{"a", []int{1}, []float32{1}}, {"a", []int{1}, []float32{2}}}, nil); err == nil {
 		t.Error("two tensors of one name were written")
 	}
 }
 
-// An empty tensor takes no place; of those that begin together it comes first.
-func TestEmptyTensors(t *testing.T) {
+// An empty tensor has no data; it comes first among tensors with equal offsets.
+func TestRead_EmptyTensors(t *testing.T) {
 	want := []Tensor{{"z", []int{0, 3}, []float32{}}, {"a", []int{1}, []float32{5}}}
 	var b bytes.Buffer
 	if err := Write(&b, want, nil); err != nil {
@@ -87,8 +87,8 @@ func TestEmptyTensors(t *testing.T) {
 	}
 }
 
-// Every float16 and bfloat16 is read as the number that its bits stand for.
-func TestShortNumbers(t *testing.T) {
+// Every float16 and bfloat16 bit pattern is converted exactly.
+func TestRead_Float16AndBfloat16(t *testing.T) {
 	for kind, widths := range map[string]struct{ exponent, fraction int }{"F16": {5, 10}, "BF16": {8, 7}} {
 		header := fmt.Sprintf(`{"a": {"dtype": %q, "shape": [65536], "data_offsets": [0, 131072]}}`, kind)
 		file := append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)
@@ -121,31 +121,31 @@ func TestShortNumbers(t *testing.T) {
 	}
 }
 
-func TestHeadersThatAreNotBelieved(t *testing.T) {
+func TestRead_InvalidHeaders(t *testing.T) {
 	of := func(header string, data int) []byte {
 		file := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 		return append(append(file, header...), make([]byte, data)...)
 	}
-	for say, file := range map[string][]byte{
-		"no JSON object":                   of(`[]`, 0),
+	for want, file := range map[string][]byte{
+		"not a JSON object":                of(`[]`, 0),
 		"__metadata__":                     of(`{"__metadata__": {"a": 1}}`, 0),
 		"type F64":                         of(`{"a": {"dtype": "F64", "shape": [1], "data_offsets": [0, 8]}}`, 8),
-		"shape of [-1 -1]":                 of(`{"a": {"dtype": "F32", "shape": [-1, -1], "data_offsets": [0, 4]}}`, 4),
-		"shape of [4294967296 4294967296]": of(`{"a": {"dtype": "F32", "shape": [4294967296, 4294967296], "data_offsets": [0, 0]}}`, 0),
-		"offsets [0 4] for shape":          of(`{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}}`, 4),
+		"shape [-1 -1]":                    of(`{"a": {"dtype": "F32", "shape": [-1, -1], "data_offsets": [0, 4]}}`, 4),
+		"shape [4294967296 4294967296]":    of(`{"a": {"dtype": "F32", "shape": [4294967296, 4294967296], "data_offsets": [0, 0]}}`, 0),
+		"offsets [0 4] do not fit shape":   of(`{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}}`, 4),
 		"offsets [-4 0]":                   of(`{"a": {"dtype": "F32", "shape": [1], "data_offsets": [-4, 0]}}`, 4),
-		"lies at [4 8]":                    of(`{"a": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}}`, 8),
-		`"b" lies at [0 4]`:                of(`{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, "b": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}`, 8),
-		"lies at [0 8]":                    of(`{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}`, 4),
+		"has offsets [4 8]":                of(`{"a": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}}`, 8),
+		`"b" has offsets [0 4]`:            of(`{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, "b": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}`, 8),
+		"has offsets [0 8]":                of(`{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}`, 4),
 		"offsets [4 -9223372036854775806]": of(`{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}, "b": {"dtype": "F16", "shape": [4611686018427387903], "data_offsets": [4, -9223372036854775806]}}`, 4),
 		"4 bytes follow":                   of(`{"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}`, 8),
 	} {
-		if _, _, err := Read(bytes.NewReader(file), int64(len(file))); err == nil || !strings.Contains(err.Error(), say) {
-			t.Errorf("%q: %v", say, err)
+		if _, _, err := Read(bytes.NewReader(file), int64(len(file))); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", want, err)
 		}
 	}
-	long := binary.LittleEndian.AppendUint64(nil, maxHeader+1)
-	if _, _, err := Read(bytes.NewReader(long), 2*maxHeader); err == nil || !strings.Contains(err.Error(), "a header of 104857601") {
+	long := binary.LittleEndian.AppendUint64(nil, maxHeaderBytes+1)
+	if _, _, err := Read(bytes.NewReader(long), 2*maxHeaderBytes); err == nil || !strings.Contains(err.Error(), "the header has 104857601") {
 		t.Errorf("a long header: %v", err)
 	}
 }

@@ -1,6 +1,6 @@
 // Package tensorboard writes event files that TensorBoard reads.
 //
-// A file is a sequence of records framed as in TFRecord (length, its checksum, the
+// A file is a sequence of TFRecord frames (length, its checksum, the
 // data, their checksum; tensorflow/core/lib/io/record_writer.h), each an Event of
 // tensorflow/core/util/event.proto in protocol-buffer encoding.
 package tensorboard
@@ -21,16 +21,16 @@ type Scalar struct {
 	Value float64
 }
 
-// Writer appends events to one file. It serves one goroutine.
+// Writer appends events to one file. It must be used by one goroutine at a time.
 type Writer struct {
-	file   *os.File
-	record []byte
-	event  []byte
-	inner  []byte
+	file  *os.File
+	frame []byte
+	event []byte
+	value []byte
 }
 
-// Create begins a new event file in dir, which it makes where it is missing.
-// TensorBoard joins the files of one folder by their names, which hold the time.
+// Create creates a new event file in dir, and dir if it is missing. TensorBoard orders the
+// files of one folder by their names, which contain the time.
 func Create(dir string, at time.Time) (*Writer, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -41,55 +41,55 @@ func Create(dir string, at time.Time) (*Writer, error) {
 		return nil, err
 	}
 	w := &Writer{file: f}
-	w.begin(at)
+	w.beginEvent(at)
 	w.event = appendBytes(w.event, 3, "brain.Event:2") // file_version
-	if err := w.end(); err != nil {
+	if err := w.writeEvent(); err != nil {
 		f.Close()
 		return nil, err
 	}
 	return w, nil
 }
 
-// Write appends the values that some curves have at a step.
+// Write appends the values of the scalars at a step.
 func (w *Writer) Write(step int, at time.Time, scalars ...Scalar) error {
-	w.begin(at)
+	w.beginEvent(at)
 	w.event = binary.AppendUvarint(append(w.event, tag(2, varint)), uint64(step))
 	var summary []byte
 	for _, s := range scalars {
-		w.inner = appendBytes(w.inner[:0], 1, s.Tag)
-		w.inner = append(w.inner, tag(2, fixed32)) // simple_value
-		w.inner = binary.LittleEndian.AppendUint32(w.inner, math.Float32bits(float32(s.Value)))
-		summary = appendBytes(summary, 1, w.inner)
+		w.value = appendBytes(w.value[:0], 1, s.Tag)
+		w.value = append(w.value, tag(2, fixed32)) // simple_value
+		w.value = binary.LittleEndian.AppendUint32(w.value, math.Float32bits(float32(s.Value)))
+		summary = appendBytes(summary, 1, w.value)
 	}
 	w.event = appendBytes(w.event, 5, summary)
-	return w.end()
+	return w.writeEvent()
 }
 
-// Close ends the file.
+// Close closes the file.
 func (w *Writer) Close() error { return w.file.Close() }
 
-// begin starts an event with its wall time.
-func (w *Writer) begin(at time.Time) {
+// beginEvent starts an event with its wall-clock time.
+func (w *Writer) beginEvent(at time.Time) {
 	seconds := float64(at.UnixMicro()) / 1e6
 	w.event = append(w.event[:0], tag(1, fixed64))
 	w.event = binary.LittleEndian.AppendUint64(w.event, math.Float64bits(seconds))
 }
 
-// end frames the event and writes it in one piece.
-func (w *Writer) end() error {
-	w.record = binary.LittleEndian.AppendUint64(w.record[:0], uint64(len(w.event)))
-	w.record = binary.LittleEndian.AppendUint32(w.record, masked(w.record))
-	w.record = append(w.record, w.event...)
-	w.record = binary.LittleEndian.AppendUint32(w.record, masked(w.event))
-	_, err := w.file.Write(w.record)
+// writeEvent frames the event and writes it with one system call.
+func (w *Writer) writeEvent() error {
+	w.frame = binary.LittleEndian.AppendUint64(w.frame[:0], uint64(len(w.event)))
+	w.frame = binary.LittleEndian.AppendUint32(w.frame, maskedChecksum(w.frame))
+	w.frame = append(w.frame, w.event...)
+	w.frame = binary.LittleEndian.AppendUint32(w.frame, maskedChecksum(w.event))
+	_, err := w.file.Write(w.frame)
 	return err
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// masked is the checksum of the framing: CRC-32C, turned by 15 bits and shifted
-// by a constant, so that data may hold checksums of their own.
-func masked(b []byte) uint32 {
+// maskedChecksum returns the checksum of the framing: CRC-32C, rotated by 15 bits, plus a
+// constant. The mask keeps the checksum valid for data that contain checksums.
+func maskedChecksum(b []byte) uint32 {
 	c := crc32.Checksum(b, castagnoli)
 	return (c>>15 | c<<17) + 0xa282ead8
 }

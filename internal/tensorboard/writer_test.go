@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// The bytes that TensorBoard 2.21's own reader (EventAccumulator) was seen to read
-// as test/accuracy = 0.5 and privacy/epsilon = 2 at step 300. By hand: a length of
-// 24 and its checksum; wall time 1700000000.5, file version; then step 300 is
-// ac 02, 0.5 is 0000003f, 2 is 00000040.
+// TensorBoard 2.21's reader (EventAccumulator) decoded these bytes as test/accuracy = 0.5 and
+// privacy/epsilon = 2 at step 300. The fields are: a length of 24 and its checksum; wall time
+// 1700000000.5; the file version; then step 300 (ac 02), 0.5 (0000003f) and 2 (00000040).
 const pinned = `
 18000000 00000000 a37f4b22
 09 00002040fc54d941 1a 0d 627261696e2e4576656e743a32
@@ -24,7 +23,7 @@ const pinned = `
 0a 16 0a 0f 707269766163792f657073696c6f6e 15 00000040
 0bc908a4`
 
-func TestBytes(t *testing.T) {
+func TestWriter_Bytes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new", "tensorboard")
 	at := time.Unix(1700000000, 500_000_000)
 	w, err := Create(dir, at)
@@ -54,16 +53,16 @@ func TestBytes(t *testing.T) {
 }
 
 // The checksum of "123456789" is the check value of CRC-32C, e3069283.
-func TestMasked(t *testing.T) {
+func TestMaskedChecksum_CheckValue(t *testing.T) {
 	const c = 0xe3069283
 	const turned uint64 = c>>15 | c<<17&0xffffffff
-	if got, want := masked([]byte("123456789")), uint32(turned+0xa282ead8); got != want {
+	if got, want := maskedChecksum([]byte("123456789")), uint32(turned+0xa282ead8); got != want {
 		t.Errorf("got %x, want %x", got, want)
 	}
 }
 
-// A second run of the same folder adds a file and leaves the first alone.
-func TestCreateTwice(t *testing.T) {
+// A second writer for the same folder adds a file and does not change the first.
+func TestCreate_SecondFile(t *testing.T) {
 	dir := t.TempDir()
 	at := time.Unix(1700000000, 0)
 	for i := range 2 {

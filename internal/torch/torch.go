@@ -1,7 +1,7 @@
-// Package torch lays a network's parameters out as PyTorch's state_dict has them,
-// and reads either layout back.
+// Package torch converts a network's parameters to the layout of a PyTorch state_dict, and reads
+// both layouts.
 //
-//	here                                      in PyTorch
+//	dptrain                                   PyTorch
 //	NAME.weight [in, out] of a dense layer    NAME.weight [out, in] of torch.nn.Linear
 //	NAME.weight [out, in/groups, size, size]  the same, torch.nn.Conv2d (and Conv1d, ConvTranspose2d)
 //	NAME.weight [vocabulary, dim]             the same, torch.nn.Embedding
@@ -11,19 +11,18 @@
 //	NAME.k.hidden.bias of a GRU               the last third of NAME.bias_hh_lk
 //	NAME.k.reverse.…                          …_lk_reverse
 //
-// A matrix [in, out] that gorgonia.Mul multiplies rows by, made from the inputs, is a dense
-// layer's weight, too, whatever its name.
+// A matrix [in, out] is also treated as the weight of a dense layer if gorgonia.Mul multiplies
+// rows that depend on the inputs by it. Its name does not matter.
 //
-// Gates stand in PyTorch's order on both sides. PyTorch's second bias, bias_hh_lk,
-// does what the first one does (but for a GRU's candidate): it is written as zeros
-// and, where it is read, added to the first. Attention's two dense layers keep
-// their names: NAME.qkv is what torch.nn.MultiheadAttention calls in_proj, NAME.out
-// its out_proj.
+// Both layouts have the gates in PyTorch's order. PyTorch's second bias, bias_hh_lk, has the same
+// effect as the first one, except for the candidate gate of a GRU. Export writes zeros for it, and
+// Import adds it to the first bias. The two dense layers of attention keep their names: NAME.qkv is
+// in_proj of torch.nn.MultiheadAttention, NAME.out is its out_proj.
 //
-// Shown by testdata/check.py: Python's safetensors reads what Export gives, and a
-// float64 NumPy version of mlp, mnist-cnn, lstm and gru, written from PyTorch's
-// documentation, answers the same to within 1e-5 (TestPython, which skips where
-// Python has no safetensors).
+// testdata/check.py verifies it: Python's safetensors package reads the result of Export, and a
+// float64 NumPy implementation of mlp, mnist-cnn, lstm and gru, written from PyTorch's
+// documentation, gives the same outputs within 1e-5 (the test is skipped if Python has no
+// safetensors package).
 package torch
 
 import (
@@ -39,57 +38,56 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Layout is a way in which a file holds parameters.
+// Layout is the arrangement of parameters in a file.
 type Layout string
 
-// The layouts, by what files say under "format" in their metadata.
+// The layouts. Their values are those of the key "format" in the metadata of a file.
 const (
-	Own     Layout = "dptrain"
+	Dptrain Layout = "dptrain"
 	PyTorch Layout = "pt"
 )
 
-// entry is one tensor of a file.
-type entry struct {
-	of    []string // the parameters that it is, or has parts of
-	name  string
-	shape []int
-	give  func(values []float32) // fills the tensor from the network's parameters
-	take  func(values []float32) // adds the tensor to parameters that were zero
+// mapping relates one tensor of a file to the network's parameters.
+type mapping struct {
+	parameters []string // the parameters that the tensor contains, whole or in part
+	name       string
+	shape      []int
+	export     func(values []float32) // copies the parameters into the tensor
+	load       func(values []float32) // adds the tensor to the parameters, which start at zero
 }
 
-// layout lists what a file of that layout holds. values are the parameters', by
-// name.
-func layout(l Layout, net *perexample.Network, values map[string][]float32) []entry {
-	var list []entry
+// mappings lists the tensors of a file in that layout. The keys of values are parameter names.
+func mappings(l Layout, net *perexample.Network, values map[string][]float32) []mapping {
+	var list []mapping
 	used, cells := map[*G.Node]op.Spec{}, map[string]op.Spec{}
 	if l == PyTorch {
-		used = uses(net)
-		cells = recurrent(used)
+		used = findWeightOps(net)
+		cells = findRecurrentCells(used)
 	}
 	for _, p := range net.Params {
 		v, shape, name := values[p.Name()], p.Shape(), p.Name()
-		cell, part := parts(name)
+		cell, part := splitCellName(name)
 		first := len(list)
 		switch s := cells[cell]; {
 		case s != nil:
-			list = append(list, ofCell(s, cell, part, shape, values)...)
+			list = append(list, cellTensors(s, cell, part, shape, values)...)
 		case used[p] != nil && len(shape) == 2:
 			list = append(list, transposed(name, shape, v))
 		default:
 			list = append(list, plain(name, shape, v))
 		}
 		for i := range list[first:] {
-			if e := &list[first+i]; e.of == nil {
-				e.of = []string{name}
+			if e := &list[first+i]; e.parameters == nil {
+				e.parameters = []string{name}
 			}
 		}
 	}
 	return list
 }
 
-// uses finds the operation whose weight or bias a parameter is, where PyTorch may
-// lay it out in another way.
-func uses(net *perexample.Network) map[*G.Node]op.Spec {
+// findWeightOps maps each weight and bias whose layout may differ in PyTorch to the operation that
+// uses it.
+func findWeightOps(net *perexample.Network) map[*G.Node]op.Spec {
 	used, seen := map[*G.Node]op.Spec{}, map[*G.Node]bool{}
 	var visit func(n *G.Node)
 	visit = func(n *G.Node) {
@@ -104,9 +102,9 @@ func uses(net *perexample.Network) map[*G.Node]op.Spec {
 				used[x] = s
 			}
 		case op.MatMul:
-			// The other factor of a dense layer's weight is made from the inputs.
+			// A weight is that of a dense layer if the other factor depends on the inputs.
 			for i, inOut := range []bool{s.TransA, !s.TransB} {
-				if inOut && asks(in[1-i], net.Inputs) {
+				if inOut && dependsOn(in[1-i], net.Inputs) {
 					used[in[i]] = s
 				}
 			}
@@ -116,23 +114,23 @@ func uses(net *perexample.Network) map[*G.Node]op.Spec {
 		}
 	}
 	visit(net.Output)
-	visit(net.Loss) // a network that scores nothing has no output
+	visit(net.Loss) // a network without scores has no output
 	return used
 }
 
-// asks reports whether a node is computed from some inputs.
-func asks(n *G.Node, inputs G.Nodes) bool {
+// dependsOn reports whether a node depends on one of the inputs.
+func dependsOn(n *G.Node, inputs G.Nodes) bool {
 	read := op.Ancestors(n)
 	return slices.ContainsFunc(inputs, func(x *G.Node) bool { return slices.Contains(read, x) })
 }
 
-// recurrent finds the recurrent layers, NAME.k or NAME.k.reverse, whose
-// parameters are named as package layer names them.
-func recurrent(used map[*G.Node]op.Spec) map[string]op.Spec {
+// findRecurrentCells returns the recurrent layers, NAME.k or NAME.k.reverse, whose parameters have
+// the names that package layer gives.
+func findRecurrentCells(used map[*G.Node]op.Spec) map[string]op.Spec {
 	cells := map[string]op.Spec{}
 	for p, s := range used {
-		cell, _ := parts(p.Name())
-		if _, ok := stateName(cell, ""); !ok {
+		cell, _ := splitCellName(p.Name())
+		if _, ok := torchCellName(cell, ""); !ok {
 			continue
 		}
 		switch s.(type) {
@@ -143,8 +141,8 @@ func recurrent(used map[*G.Node]op.Spec) map[string]op.Spec {
 	return cells
 }
 
-// parts splits the name of a parameter as recurrent layers have them.
-func parts(name string) (cell, part string) {
+// splitCellName splits a parameter name of a recurrent layer into the layer and the part.
+func splitCellName(name string) (cell, part string) {
 	for _, part := range []string{"input.weight", "input.bias", "hidden.weight", "hidden.bias"} {
 		if cell, ok := strings.CutSuffix(name, "."+part); ok {
 			return cell, part
@@ -153,8 +151,8 @@ func parts(name string) (cell, part string) {
 	return "", ""
 }
 
-// stateName is what PyTorch calls a tensor of a recurrent layer.
-func stateName(cell, what string) (name string, ok bool) {
+// torchCellName returns PyTorch's name of a tensor of a recurrent layer.
+func torchCellName(cell, what string) (name string, ok bool) {
 	layer, reverse := strings.CutSuffix(cell, ".reverse")
 	dot := strings.LastIndexByte(layer, '.')
 	if k, err := strconv.Atoi(layer[dot+1:]); dot < 0 || err != nil || k < 0 {
@@ -167,43 +165,42 @@ func stateName(cell, what string) (name string, ok bool) {
 	return name, true
 }
 
-// ofCell gives the tensors that PyTorch keeps for one parameter of a recurrent
-// layer.
-func ofCell(s op.Spec, cell, part string, shape []int, values map[string][]float32) []entry {
+// cellTensors returns the PyTorch tensors of one parameter of a recurrent layer.
+func cellTensors(s op.Spec, cell, part string, shape []int, values map[string][]float32) []mapping {
 	name := func(what string) string {
-		full, _ := stateName(cell, what)
+		full, _ := torchCellName(cell, what)
 		return full
 	}
 	v, first := values[cell+"."+part], values[cell+".input.bias"]
 	switch part {
 	case "input.weight":
-		return []entry{transposed(name("weight_ih"), shape, v)}
+		return []mapping{transposed(name("weight_ih"), shape, v)}
 	case "input.bias":
-		return []entry{plain(name("bias_ih"), shape, v)}
+		return []mapping{plain(name("bias_ih"), shape, v)}
 	case "hidden.bias":
-		e := second(name("bias_hh"), first, v)
-		e.of = []string{cell + ".input.bias", cell + ".hidden.bias"}
-		return []entry{e}
+		e := secondBias(name("bias_hh"), first, v)
+		e.parameters = []string{cell + ".input.bias", cell + ".hidden.bias"}
+		return []mapping{e}
 	}
-	list := []entry{transposed(name("weight_hh"), shape, v)}
+	list := []mapping{transposed(name("weight_hh"), shape, v)}
 	if _, lstm := s.(op.LSTM); lstm {
-		e := second(name("bias_hh"), first, nil)
-		e.of = []string{cell + ".input.bias"}
+		e := secondBias(name("bias_hh"), first, nil)
+		e.parameters = []string{cell + ".input.bias"}
 		list = append(list, e)
 	}
 	return list
 }
 
-func plain(name string, shape []int, v []float32) entry {
-	return entry{nil, name, shape,
+func plain(name string, shape []int, v []float32) mapping {
+	return mapping{nil, name, shape,
 		func(values []float32) { copy(values, v) },
 		func(values []float32) { add(v, values) },
 	}
 }
 
-func transposed(name string, shape []int, v []float32) entry {
+func transposed(name string, shape []int, v []float32) mapping {
 	rows, columns := shape[0], shape[1]
-	return entry{nil, name, []int{columns, rows},
+	return mapping{nil, name, []int{columns, rows},
 		func(values []float32) {
 			for i := range rows {
 				for j := range columns {
@@ -221,11 +218,10 @@ func transposed(name string, shape []int, v []float32) entry {
 	}
 }
 
-// second is PyTorch's second bias, whose last part is the candidate's own where
-// there is one.
-func second(name string, first, candidate []float32) entry {
+// secondBias maps PyTorch's second bias. Its last part is the bias of a GRU's candidate gate.
+func secondBias(name string, first, candidate []float32) mapping {
 	repeated := len(first) - len(candidate)
-	return entry{nil, name, []int{len(first)},
+	return mapping{nil, name, []int{len(first)},
 		func(values []float32) { copy(values[repeated:], candidate) },
 		func(values []float32) {
 			add(first, values[:repeated])
@@ -240,7 +236,7 @@ func add(to, from []float32) {
 	}
 }
 
-// Export gives the network's values in PyTorch's layout.
+// Export returns the network's parameter values in PyTorch's layout.
 func Export(net *perexample.Network) ([]safetensors.Tensor, error) {
 	values := map[string][]float32{}
 	for _, p := range net.Params {
@@ -249,48 +245,49 @@ func Export(net *perexample.Network) ([]safetensors.Tensor, error) {
 		}
 		v, ok := p.Value().Data().([]float32)
 		if !ok {
-			return nil, fmt.Errorf("parameter %s holds %T and no float32 numbers", p.Name(), p.Value().Data())
+			return nil, fmt.Errorf("parameter %s has values of type %T; only float32 is supported", p.Name(), p.Value().Data())
 		}
 		values[p.Name()] = v
 	}
 	var list []safetensors.Tensor
-	for _, e := range layout(PyTorch, net, values) {
+	for _, e := range mappings(PyTorch, net, values) {
 		t := safetensors.Tensor{Name: e.name, Shape: e.shape, Values: make([]float32, tensor.ProdInts(e.shape))}
-		e.give(t.Values)
+		e.export(t.Values)
 		list = append(list, t)
 	}
 	return list, nil
 }
 
-// Import gives the network's parameters, by name, the values of a file, and says
-// which layout they were in: what the metadata say under "format", else the only
-// one that fits. A file that does not fit is refused with the whole difference in
-// one line. Parameters that are excepted by name are not given, and a tensor is not read that
-// has parts of these alone, in either layout, or is excepted by its own name.
+// Import returns the values of a file by parameter name, and the layout of the file. The layout is
+// that of "format" in the metadata, otherwise the only one that fits. If the file does not fit, the
+// error lists all mismatches in one line.
+//
+// Parameters named in except are left out. A tensor that contains parts of those parameters only,
+// or that is named in except itself, is not read.
 func Import(net *perexample.Network, file []safetensors.Tensor, metadata map[string]string, except ...string) (map[string][]float32, Layout, error) {
 	values := map[string][]float32{}
 	for _, p := range net.Params {
 		values[p.Name()] = make([]float32, p.Shape().TotalSize())
 	}
-	tried := []Layout{Own, PyTorch}
-	if said := Layout(metadata["format"]); slices.Contains(tried, said) {
-		tried = []Layout{said}
+	tried := []Layout{Dptrain, PyTorch}
+	if declared := Layout(metadata["format"]); slices.Contains(tried, declared) {
+		tried = []Layout{declared}
 	}
 	var chosen Layout
-	var want []entry
-	var best difference
+	var want []mapping
+	var best mismatch
 	fits := 0
 	for i, l := range tried {
-		passed := slices.Clone(except)
-		var read []entry
-		for _, e := range layout(l, net, values) {
-			if !slices.ContainsFunc(e.of, func(p string) bool { return !slices.Contains(except, p) }) {
-				passed = append(passed, e.name)
+		ignored := slices.Clone(except)
+		var read []mapping
+		for _, e := range mappings(l, net, values) {
+			if !slices.ContainsFunc(e.parameters, func(p string) bool { return !slices.Contains(except, p) }) {
+				ignored = append(ignored, e.name)
 			} else {
 				read = append(read, e)
 			}
 		}
-		d := compare(read, slices.DeleteFunc(slices.Clone(file), func(t safetensors.Tensor) bool { return slices.Contains(passed, t.Name) }))
+		d := compareTensors(read, slices.DeleteFunc(slices.Clone(file), func(t safetensors.Tensor) bool { return slices.Contains(ignored, t.Name) }))
 		if d.count() == 0 {
 			if fits++; fits == 1 {
 				chosen, want = l, read
@@ -301,17 +298,17 @@ func Import(net *perexample.Network, file []safetensors.Tensor, metadata map[str
 		}
 	}
 	if fits == 0 {
-		return nil, "", fmt.Errorf("its tensors are not the network's: %v: name layers that are to start anew, and take from the file what the network has not", best)
+		return nil, "", fmt.Errorf("the tensors do not match the network: %v; name the layers to initialise afresh, and remove from the file the tensors that the network does not have", best)
 	}
-	if fits > 1 && differ(net, except) {
-		return nil, "", fmt.Errorf("its dense weights are all square, so nothing tells which way round they are: write format=%s (PyTorch's layout) or format=%s into its metadata", PyTorch, Own)
+	if fits > 1 && layoutsDiffer(net, except) {
+		return nil, "", fmt.Errorf("all dense weights are square, so their orientation is ambiguous; set format=%s (PyTorch's layout) or format=%s in the metadata of the file", PyTorch, Dptrain)
 	}
 	byName := map[string][]float32{}
 	for _, t := range file {
 		byName[t.Name] = t.Values
 	}
 	for _, e := range want {
-		e.take(byName[e.name])
+		e.load(byName[e.name])
 	}
 	for _, name := range except {
 		delete(values, name)
@@ -319,10 +316,10 @@ func Import(net *perexample.Network, file []safetensors.Tensor, metadata map[str
 	return values, chosen, nil
 }
 
-// differ reports whether the layouts, which both fit, hold a network's values, but of what is
-// excepted, in different ways: whether a square weight is turned over.
-func differ(net *perexample.Network, except []string) bool {
-	used := uses(net)
+// layoutsDiffer reports whether two layouts that both fit give different values: whether a square
+// weight outside except is transposed.
+func layoutsDiffer(net *perexample.Network, except []string) bool {
+	used := findWeightOps(net)
 	for _, p := range net.Params {
 		if s := p.Shape(); !slices.Contains(except, p.Name()) && used[p] != nil && len(s) == 2 && s[0] > 1 {
 			return true

@@ -32,8 +32,7 @@ func parse(t *testing.T, spec string, e models.Example) perexample.Build {
 	return b
 }
 
-// every has each kind of parameter whose layout or name is another in PyTorch,
-// and others beside them.
+// every has each kind of parameter whose layout or name differs in PyTorch, and others.
 func every(t *testing.T) *perexample.Network {
 	t.Helper()
 	n := layer.New(1, 1)
@@ -50,9 +49,8 @@ func every(t *testing.T) *perexample.Network {
 	return net
 }
 
-// The names and shapes are those of the state_dict of torch.nn modules of the
-// same sizes.
-func TestNamesAndShapes(t *testing.T) {
+// The expected names and shapes are those of the state_dict of equal torch.nn modules.
+func TestExport_NamesAndShapes(t *testing.T) {
 	tensors, err := Export(every(t))
 	if err != nil {
 		t.Fatal(err)
@@ -76,8 +74,8 @@ func TestNamesAndShapes(t *testing.T) {
 	}
 }
 
-// Layers without a bias are modules of bias=False: their weights alone, as laid out beside one.
-func TestNoBias(t *testing.T) {
+// A layer without a bias is a module with bias=False.
+func TestExport_LayersWithoutBias(t *testing.T) {
 	n := layer.New(1, 1)
 	n.Biases(false)
 	x := n.Conv2D(n.Input("x", 1, 3, 3), "conv", 2, layer.Window{Size: 2}, layer.ReLU)
@@ -108,9 +106,9 @@ func TestNoBias(t *testing.T) {
 	}
 }
 
-// A network without an output, which has nothing to score, is laid out like others: were its
-// dense weights not known, a square one would be read the wrong way round.
-func TestNoOutput(t *testing.T) {
+// The dense weights of a network without an output are found through its loss. Otherwise a square
+// weight would be read without the transposition.
+func TestImport_NetworkWithoutOutput(t *testing.T) {
 	n := layer.New(1, 1)
 	x := n.Dense(n.Input("x", 2), "fc", 2, layer.Identity)
 	n.Loss(n.SquaredErrors(x, n.Input("y", 2)), nil)
@@ -121,17 +119,17 @@ func TestNoOutput(t *testing.T) {
 	file := []safetensors.Tensor{{Name: "fc.weight", Shape: []int{2, 2}, Values: []float32{1, 2, 3, 4}}, {Name: "fc.bias", Shape: []int{2}, Values: []float32{5, 6}}}
 	values, _, err := Import(net, file, map[string]string{"format": "pt"})
 	if err != nil || !slices.Equal(values["fc.weight"], []float32{1, 3, 2, 4}) {
-		t.Errorf("PyTorch's rows 1 2 and 3 4 are read as %v (%v)", values["fc.weight"], err)
+		t.Errorf("PyTorch's rows 1 2 and 3 4 became %v (%v)", values["fc.weight"], err)
 	}
 	if _, _, err := Import(net, file, nil); err == nil {
-		t.Error("a square weight was read without a word of its layout")
+		t.Error("a square weight of unknown layout was accepted")
 	}
 }
 
-// A matrix by which a network multiplies with Gorgonia's own operation is that of a
-// torch.nn.Linear where it is [in, out], and lies as it does in PyTorch where it is turned
-// over in the product; nothing is said of one that is multiplied by parameters alone.
-func TestProductsOfGorgonia(t *testing.T) {
+// A factor [in, out] of Gorgonia's own matrix product is the weight of a torch.nn.Linear. A factor
+// that the product transposes already has PyTorch's layout. A product of parameters only is left
+// unchanged.
+func TestExport_GorgoniaMatrixProducts(t *testing.T) {
 	g := G.NewGraph()
 	matrix := func(name string) *G.Node {
 		return G.NewMatrix(g, tensor.Float32, G.WithShape(2, 2), G.WithName(name), G.WithInit(G.Zeroes()))
@@ -158,7 +156,7 @@ func TestProductsOfGorgonia(t *testing.T) {
 	}
 	for name, want := range map[string][]float32{"right": {1, 3, 2, 4}, "left": {1, 3, 2, 4}, "turned": {1, 2, 3, 4}, "low": {1, 2, 3, 4}, "rank": {1, 2, 3, 4}, "over": {1, 2, 3, 4}} {
 		if !slices.Equal(values[name], want) {
-			t.Errorf("%s: PyTorch's rows 1 2 and 3 4 are read as %v, want %v", name, values[name], want)
+			t.Errorf("%s: PyTorch's rows 1 2 and 3 4 became %v, want %v", name, values[name], want)
 		}
 	}
 	if _, _, err := Import(net, file, nil); err == nil {
@@ -166,8 +164,7 @@ func TestProductsOfGorgonia(t *testing.T) {
 	}
 }
 
-// What is exported is imported again, in either layout, with metadata or without.
-func TestExportIsImported(t *testing.T) {
+func TestImport_RoundTripsExport(t *testing.T) {
 	net := every(t)
 	exported, err := Export(net)
 	if err != nil {
@@ -183,7 +180,7 @@ func TestExportIsImported(t *testing.T) {
 	for _, c := range []struct {
 		file   []safetensors.Tensor
 		layout Layout
-	}{{own, Own}, {exported, PyTorch}} {
+	}{{own, Dptrain}, {exported, PyTorch}} {
 		for _, metadata := range []map[string]string{nil, {"format": string(c.layout)}} {
 			got, l, err := Import(net, c.file, metadata)
 			if err != nil || l != c.layout || !reflect.DeepEqual(got, want) {
@@ -193,8 +190,8 @@ func TestExportIsImported(t *testing.T) {
 	}
 }
 
-// PyTorch's two biases of a gate act as their sum.
-func TestSecondBiasIsAdded(t *testing.T) {
+// PyTorch adds the two biases of a gate.
+func TestImport_AddsSecondBias(t *testing.T) {
 	net := every(t)
 	file, err := Export(net)
 	if err != nil {
@@ -226,8 +223,8 @@ func TestSecondBiasIsAdded(t *testing.T) {
 	}
 }
 
-// Nothing but the metadata tells which way round square matrices are.
-func TestSquareWeightsNeedMetadata(t *testing.T) {
+// Only the metadata determine the orientation of square matrices.
+func TestImport_SquareWeightsNeedMetadata(t *testing.T) {
 	b := parse(t, "logistic", models.Example{Shape: []int{3}, Classes: 3})
 	net, err := b(1)
 	if err != nil {
@@ -254,8 +251,8 @@ func TestSquareWeightsNeedMetadata(t *testing.T) {
 	}
 }
 
-// A weight of one number is the same in either layout.
-func TestSingleWeightsNeedNone(t *testing.T) {
+// A weight with a single value is the same in both layouts.
+func TestImport_SingleValueNeedsNoMetadata(t *testing.T) {
 	n := layer.New(1, 1)
 	n.SquaredError(n.Dense(n.Input("x", 1), "fc", 1, layer.Identity), n.Input("y", 1))
 	net, err := n.Network()
@@ -285,8 +282,8 @@ func TestSingleWeightsNeedNone(t *testing.T) {
 	}
 }
 
-// What is excepted is not read under PyTorch's names either, however these divide it.
-func TestExceptedIsNotRead(t *testing.T) {
+// An excepted parameter is not read under its PyTorch names either.
+func TestImport_SkipsExceptedParameters(t *testing.T) {
 	net := every(t)
 	file, err := Export(net)
 	if err != nil {
@@ -311,9 +308,8 @@ func TestExceptedIsNotRead(t *testing.T) {
 	}
 }
 
-// PyTorch divides a bias into two tensors: both are read where a layer's other parameters
-// start anew.
-func TestBothBiasesAreRead(t *testing.T) {
+// PyTorch has two tensors for one bias. Both are read if the layer's other parameters are excepted.
+func TestImport_ReadsBothBiases(t *testing.T) {
 	net := every(t)
 	file, err := Export(net)
 	if err != nil {
@@ -340,7 +336,7 @@ func TestBothBiasesAreRead(t *testing.T) {
 	}
 }
 
-func TestDifferencesAreNamed(t *testing.T) {
+func TestImport_ReportsMismatches(t *testing.T) {
 	net, err := parse(t, "mlp:4", models.Example{Shape: []int{3}, Classes: 2})(1)
 	if err != nil {
 		t.Fatal(err)
@@ -352,22 +348,22 @@ func TestDifferencesAreNamed(t *testing.T) {
 		{Name: "fc3.bias", Shape: []int{2}, Values: make([]float32, 2)},
 	}
 	_, _, err = Import(net, file, nil)
-	want := "its tensors are not the network's: 2 match; missing fc2.bias; left over fc3.bias; of another shape fc1.bias [5] for [4]: name layers that are to start anew, and take from the file what the network has not"
+	want := "the tensors do not match the network: 2 match; missing fc2.bias; not in the network fc3.bias; wrong shape fc1.bias [5] instead of [4]; name the layers to initialise afresh, and remove from the file the tensors that the network does not have"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
 
-	// Of the two layouts the nearer is told of.
+	// The error describes the layout with fewer mismatches.
 	file[0].Shape, file[1].Shape, file[2].Shape = []int{3, 4}, []int{4}, []int{4, 2}
-	if _, _, err := Import(net, file, nil); err == nil || !strings.Contains(err.Error(), ": 3 match; missing fc2.bias; left over fc3.bias: ") {
-		t.Errorf("in our own layout: %v", err)
+	if _, _, err := Import(net, file, nil); err == nil || !strings.Contains(err.Error(), ": 3 match; missing fc2.bias; not in the network fc3.bias; ") {
+		t.Errorf("dptrain layout: %v", err)
 	}
-	if _, _, err := Import(every(t), nil, nil); err == nil || !strings.Contains(err.Error(), ": 0 match; missing embedding.weight, ") || !strings.Contains(err.Error(), " more: ") {
-		t.Errorf("of nothing: %v", err)
+	if _, _, err := Import(every(t), nil, nil); err == nil || !strings.Contains(err.Error(), ": 0 match; missing embedding.weight, ") || !strings.Contains(err.Error(), " more; ") {
+		t.Errorf("empty file: %v", err)
 	}
 }
 
-// store writes tensors to a file of the folder.
+// store writes tensors to a file in the folder.
 func store(t *testing.T, dir, name string, tensors []safetensors.Tensor) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(dir, name))
@@ -380,9 +376,9 @@ func store(t *testing.T, dir, name string, tensors []safetensors.Tensor) {
 	}
 }
 
-// Networks written in NumPy from PyTorch's documentation answer the same with the
-// exported weights. DPTRAIN_PYTHON names a Python with safetensors and NumPy.
-func TestPython(t *testing.T) {
+// Networks written in NumPy from PyTorch's documentation give the same outputs with the exported
+// weights. DPTRAIN_PYTHON names a Python with safetensors and NumPy.
+func TestExport_MatchesNumPyNetworks(t *testing.T) {
 	python := os.Getenv("DPTRAIN_PYTHON")
 	if python == "" {
 		python = "python3"

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// memoryStatus is MEMORYSTATUSEX.
+// memoryStatus has the layout of MEMORYSTATUSEX.
 type memoryStatus struct {
 	length, load                    uint32
 	total, free                     uint64
@@ -16,11 +16,11 @@ type memoryStatus struct {
 
 var globalMemoryStatusEx = windows.NewLazySystemDLL("kernel32.dll").NewProc("GlobalMemoryStatusEx")
 
-// left is what Windows lets the process commit; it grants nothing that it may not have.
-func left() Room {
+// available returns the memory that the process can commit. Windows does not overcommit.
+func available() Headroom {
 	s := memoryStatus{length: uint32(unsafe.Sizeof(memoryStatus{}))}
 	if ok, _, _ := globalMemoryStatusEx.Call(uintptr(unsafe.Pointer(&s))); ok == 0 {
-		return Room{}
+		return Headroom{}
 	}
-	return Room{int64(s.freeToCommit), "this host"}
+	return Headroom{int64(s.freeToCommit), "this host"}
 }
