@@ -7,7 +7,6 @@ import (
 
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/cuda"
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/noise"
@@ -47,7 +46,7 @@ type Host struct {
 	Threads   int // of the CPU; 0: one a processor
 }
 
-func (h Host) machine(p *plan.Program, o optim.Optimizer) (plan.Executable, error) {
+func (h Host) machine(p *plan.Program, o plan.Optimizer) (plan.Executable, error) {
 	if h.GPU {
 		return cuda.New(p, o, false, cuda.Options{Ordinal: h.Ordinal, Precision: h.Precision})
 	}
@@ -64,7 +63,7 @@ func NewStep(w Workload, private bool, h Host) (*Step, error) {
 	if err != nil {
 		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
 	}
-	sgd := optim.Optimizer{Kind: optim.KindSGD}
+	sgd := plan.Optimizer{Kind: plan.SGD}
 	machine, err := h.machine(program, sgd)
 	if err != nil {
 		return nil, fmt.Errorf("workload %s: %w", w.Name, err)

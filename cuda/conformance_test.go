@@ -5,12 +5,11 @@ package cuda
 import (
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/plan/plantest"
 )
 
-func backend(p *plan.Program, o optim.Optimizer, average bool, _ int) (plan.Executable, error) {
+func backend(p *plan.Program, o plan.Optimizer, average bool, _ int) (plan.Executable, error) {
 	return New(p, o, average, Options{})
 }
 

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/clip"
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/models"
 )
@@ -19,7 +18,7 @@ import (
 func factored(t *testing.T, n network, f clip.Formula, bounds []float64, squared [][]float32, records int) (factors [][]float32, counts plan.LotCounts) {
 	t.Helper()
 	program, _ := n.compiled(t)
-	made, err := New(program, optim.Optimizer{Kind: optim.KindSGD}, false, Options{})
+	made, err := New(program, plan.Optimizer{Kind: plan.SGD}, false, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

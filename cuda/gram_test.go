@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/cuda/driver"
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"gorgonia.org/tensor"
@@ -224,7 +223,7 @@ func twoNorms(t *testing.T, kind string, first, second operation, buffers ...pla
 		{Spec: second.spec, In: []int{n - 2, n - 1}, Out: n + 1},
 		{Spec: op.Binary{Kind: kind}, In: []int{n, n + 1}, Out: n + 2},
 	}
-	made, err := New(p, optim.Optimizer{Kind: optim.KindSGD}, false, Options{})
+	made, err := New(p, plan.Optimizer{Kind: plan.SGD}, false, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
@@ -177,8 +176,8 @@ func TestNetworksWithTheLibrary(t *testing.T) {
 		t.Run(n.model, func(t *testing.T) {
 			w.use(t, "")
 			eager(t)
-			want := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Executable, error) { return cpu.New(p, o, false, 0) })
-			got := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Executable, error) {
+			want := n.train(t, func(p *plan.Program, o plan.Optimizer) (plan.Executable, error) { return cpu.New(p, o, false, 0) })
+			got := n.train(t, func(p *plan.Program, o plan.Optimizer) (plan.Executable, error) {
 				m, err := New(p, o, false, Options{})
 				if err == nil {
 					w.wanted(t, m)

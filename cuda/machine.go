@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/dptrain/dptrain/cuda/driver"
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
@@ -42,7 +41,7 @@ type Machine struct {
 }
 
 // New makes a program ready on a GPU.
-func New(p *plan.Program, o optim.Optimizer, average bool, options Options) (plan.Executable, error) {
+func New(p *plan.Program, o plan.Optimizer, average bool, options Options) (plan.Executable, error) {
 	d, err := open(options.Ordinal)
 	if err != nil {
 		return nil, err
@@ -61,7 +60,7 @@ func New(p *plan.Program, o optim.Optimizer, average bool, options Options) (pla
 	return m, nil
 }
 
-func (m *Machine) prepare(o optim.Optimizer, average bool) error {
+func (m *Machine) prepare(o plan.Optimizer, average bool) error {
 	if err := m.allocate(o, average); err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/plan"
 	"gorgonia.org/tensor"
 )
@@ -38,7 +37,7 @@ func TestNoRoomForTheDataSet(t *testing.T) {
 func TestBufferOfTooManyElements(t *testing.T) {
 	device(t)
 	p := &plan.Program{Buffers: []plan.Buffer{{Name: "huge", Shape: tensor.Shape{1 << 15, 1 << 16}, Role: plan.RoleTemporary}}}
-	_, err := New(p, optim.Optimizer{Kind: optim.KindSGD}, false, Options{})
+	_, err := New(p, plan.Optimizer{Kind: plan.SGD}, false, Options{})
 	if !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "buffer huge has 2147483648 elements") {
 		t.Error(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"unsafe"
 
 	"github.com/dptrain/dptrain/cuda/driver"
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
@@ -33,7 +32,7 @@ var guard = true
 func (m *Machine) guarded() bool { return guard && m.device.Emulated() }
 
 // allocate lays out every buffer; temporaries share the arena.
-func (m *Machine) allocate(o optim.Optimizer, average bool) (err error) {
+func (m *Machine) allocate(o plan.Optimizer, average bool) (err error) {
 	p := m.program
 	var arena driver.Pointer
 	if !m.guarded() {

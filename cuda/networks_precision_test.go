@@ -7,7 +7,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/models"
@@ -31,13 +30,13 @@ func TestNetworksInPrecision(t *testing.T) {
 	} {
 		still := n
 		still.steps = 0
-		on := func(precision Precision) func(*plan.Program, optim.Optimizer) (plan.Executable, error) {
-			return func(p *plan.Program, o optim.Optimizer) (plan.Executable, error) {
+		on := func(precision Precision) func(*plan.Program, plan.Optimizer) (plan.Executable, error) {
+			return func(p *plan.Program, o plan.Optimizer) (plan.Executable, error) {
 				return New(p, o, false, Options{Precision: precision})
 			}
 		}
 		start := still.train(t, on(FP32))
-		want := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Executable, error) { return cpu.New(p, o, false, 0) })
+		want := n.train(t, func(p *plan.Program, o plan.Optimizer) (plan.Executable, error) { return cpu.New(p, o, false, 0) })
 		exact := beside(n.train(t, on(FP32)), want, start)
 		for _, c := range []struct {
 			precision Precision

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/clip"
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
@@ -66,8 +65,8 @@ func TestNetworks(t *testing.T) {
 			if testing.Short() && n.steps == 1 {
 				t.Skip("long")
 			}
-			want := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Executable, error) { return cpu.New(p, o, false, 0) })
-			got := n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Executable, error) {
+			want := n.train(t, func(p *plan.Program, o plan.Optimizer) (plan.Executable, error) { return cpu.New(p, o, false, 0) })
+			got := n.train(t, func(p *plan.Program, o plan.Optimizer) (plan.Executable, error) {
 				m, err := New(p, o, false, Options{})
 				if m, ok := m.(*Machine); ok && (m.front.host() || m.back.host()) {
 					t.Error("the host computes a part of it")
@@ -147,10 +146,10 @@ func (n network) compiled(t testing.TB) (*plan.Program, *clip.Clipper) {
 }
 
 // train gives the weights after some private steps on one batch.
-func (n network) train(t *testing.T, open func(*plan.Program, optim.Optimizer) (plan.Executable, error)) [][]float32 {
+func (n network) train(t *testing.T, open func(*plan.Program, plan.Optimizer) (plan.Executable, error)) [][]float32 {
 	t.Helper()
 	program, clipper := n.compiled(t)
-	o := optim.Optimizer{Kind: optim.KindSGD}
+	o := plan.Optimizer{Kind: plan.SGD}
 	m, err := open(program, o)
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@
 package cuda
 
 import (
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
@@ -26,6 +25,6 @@ func Library(int) (string, error) { return "", ErrNotBuilt }
 func ConvolutionLibrary(int) (string, error) { return "", ErrNotBuilt }
 
 // New makes a program ready on a GPU.
-func New(*plan.Program, optim.Optimizer, bool, Options) (plan.Executable, error) {
+func New(*plan.Program, plan.Optimizer, bool, Options) (plan.Executable, error) {
 	return nil, ErrNotBuilt
 }

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"gorgonia.org/tensor"
@@ -49,7 +48,7 @@ func (o operation) machine(t *testing.T, options Options) plan.Executable {
 	}
 	p.Buffers = append(p.Buffers, plan.Buffer{Name: "output", Shape: shape, Role: plan.RoleOutput, Base: code.Out})
 	p.Front = []plan.Instruction{code}
-	m, err := New(p, optim.Optimizer{Kind: optim.KindSGD}, false, options)
+	m, err := New(p, plan.Optimizer{Kind: plan.SGD}, false, options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/cuda/driver"
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
@@ -92,7 +91,7 @@ func TestAnyOrder(t *testing.T) {
 					defer func(most int) { guard, scratchBeside = true, most }(scratchBeside)
 					guard, scratchBeside = false, 0
 				}
-				return n.train(t, func(p *plan.Program, o optim.Optimizer) (plan.Executable, error) {
+				return n.train(t, func(p *plan.Program, o plan.Optimizer) (plan.Executable, error) {
 					m, err := New(p, o, false, Options{})
 					if err == nil {
 						chain, all = longest(m.(*Machine).front.steps, m.(*Machine).back.steps)

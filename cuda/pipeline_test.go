@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/clip"
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
@@ -100,7 +99,7 @@ func (l lots) put(t testing.TB, m plan.Executable, rows []int, resident []int32,
 // run trains with the given way to work on a microbatch, and gives the weights.
 func (l lots) run(t *testing.T, m plan.Executable, work func(step int, rows []int)) [][]float32 {
 	t.Helper()
-	release := plan.Release{Source: noise.Seeded(1), Scale: 1 / float64(4*l.batch), Optimizer: optim.Optimizer{Kind: optim.KindSGD}, Rate: 0.5}
+	release := plan.Release{Source: noise.Seeded(1), Scale: 1 / float64(4*l.batch), Optimizer: plan.Optimizer{Kind: plan.SGD}, Rate: 0.5}
 	for range l.program.Parameters {
 		release.Sigma = append(release.Sigma, 0.1)
 	}
@@ -130,7 +129,7 @@ func (l lots) run(t *testing.T, m plan.Executable, work func(step int, rows []in
 
 // onCPU computes factors on the host.
 func (l lots) onCPU(t *testing.T) [][]float32 {
-	m, err := cpu.New(l.program, optim.Optimizer{Kind: optim.KindSGD}, false, 0)
+	m, err := cpu.New(l.program, plan.Optimizer{Kind: plan.SGD}, false, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +166,7 @@ func (l lots) onDevice(t *testing.T, resident bool, push push) [][]float32 {
 	if !resident {
 		residentShare = 0
 	}
-	made, err := New(l.program, optim.Optimizer{Kind: optim.KindSGD}, false, Options{})
+	made, err := New(l.program, plan.Optimizer{Kind: plan.SGD}, false, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"gorgonia.org/tensor"
@@ -45,7 +44,7 @@ func computed(t *testing.T, s op.Spec, in []operand) []float32 {
 	}
 	p.Buffers = append(p.Buffers, plan.Buffer{Name: "output", Shape: shape, Role: plan.RoleOutput, Base: len(in)})
 	p.Front = []plan.Instruction{code}
-	m := machineOf(t, p, optim.Optimizer{Kind: optim.KindSGD})
+	m := machineOf(t, p, plan.Optimizer{Kind: plan.SGD})
 	if m.(*Machine).front.host() {
 		t.Fatalf("%v: left to the host", s)
 	}

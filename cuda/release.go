@@ -9,7 +9,6 @@ import (
 	"unsafe"
 
 	"github.com/dptrain/dptrain/cuda/driver"
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/noise"
 )
@@ -56,13 +55,13 @@ type releaseVector struct {
 }
 
 // releaseRules are numbered as in kernels/release.cu.
-var releaseRules = map[optim.Kind]int32{
-	optim.KindSGD: 0, optim.KindMomentum: 1, optim.KindNesterov: 2, optim.KindAdam: 3, optim.KindAdamW: 3,
-	optim.KindRMSProp: 4, optim.KindAdagrad: 4,
+var releaseRules = map[plan.OptimizerKind]int32{
+	plan.SGD: 0, plan.Momentum: 1, plan.Nesterov: 2, plan.Adam: 3, plan.AdamW: 3,
+	plan.RMSProp: 4, plan.Adagrad: 4,
 }
 
 // prepare takes the tables of vectors and blocks, and lays them out for one pace.
-func (r *releaser) prepare(m *Machine, o optim.Optimizer) (err error) {
+func (r *releaser) prepare(m *Machine, o plan.Optimizer) (err error) {
 	*r = releaser{machine: m, slots: o.Slots(), vectors: make([]releaseVector, len(m.trained)), sigma: make([]float32, len(m.trained)), args: &releaseArgs{}}
 	if r.kernel, err = m.device.Kernel("release"); err != nil {
 		return err
@@ -76,7 +75,7 @@ func (r *releaser) prepare(m *Machine, o optim.Optimizer) (err error) {
 		switch {
 		case r.slots == 2:
 			v.First, v.Second = t.slots[0], t.slots[1]
-		case r.slots == 1 && releaseRules[o.Kind] == releaseRules[optim.KindRMSProp]:
+		case r.slots == 1 && releaseRules[o.Kind] == releaseRules[plan.RMSProp]:
 			v.Second = t.slots[0]
 		case r.slots == 1:
 			v.First = t.slots[0]
@@ -229,14 +228,14 @@ func (r *releaser) optimizer(now *plan.Release, vector int) {
 	a.Keep1, a.Take1, a.Keep2, a.Take2 = float32(o.Beta1), float32(1-o.Beta1), float32(o.Beta2), float32(1-o.Beta2)
 	a.Root2, a.Epsilon, a.Average = 1, float32(o.Epsilon), 0
 	switch o.Kind {
-	case optim.KindMomentum, optim.KindNesterov:
+	case plan.Momentum, plan.Nesterov:
 		a.Keep1 = float32(o.Momentum)
-	case optim.KindAdagrad:
+	case plan.Adagrad:
 		a.Keep2, a.Take2 = 1, 1
-	case optim.KindAdamW:
+	case plan.AdamW:
 		a.Decay, a.Shrink = 0, float32(1-rate*o.WeightDecay)
 		fallthrough
-	case optim.KindAdam:
+	case plan.Adam:
 		a.Rate = float32(rate / (1 - math.Pow(o.Beta1, float64(now.Step))))
 		a.Root2 = float32(1 / math.Sqrt(1-math.Pow(o.Beta2, float64(now.Step))))
 	}

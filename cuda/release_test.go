@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/noise"
 	"gorgonia.org/tensor"
@@ -28,7 +27,7 @@ func bare(sizes []int) *plan.Program {
 	return p
 }
 
-func machineOf(t testing.TB, p *plan.Program, o optim.Optimizer) plan.Executable {
+func machineOf(t testing.TB, p *plan.Program, o plan.Optimizer) plan.Executable {
 	t.Helper()
 	m, err := New(p, o, false, Options{})
 	if err != nil {
@@ -47,7 +46,7 @@ func machineOf(t testing.TB, p *plan.Program, o optim.Optimizer) plan.Executable
 func TestReleaseDrawsTheNormalsOfPackageNoise(t *testing.T) {
 	device(t)
 	sizes := []int{1, 15, 16, 17, 31, 33, 511, 512, 513, 1023, 1024, 1025, 4095, 4096, 4097, 5000, 12345, 40000}
-	sgd := optim.Optimizer{Kind: optim.KindSGD}
+	sgd := plan.Optimizer{Kind: plan.SGD}
 	source := noise.Seeded(11)
 	sigma := make([]float64, len(sizes))
 	for v := range sigma {
@@ -88,7 +87,7 @@ func TestReleaseDrawsTheNormalsOfPackageNoise(t *testing.T) {
 
 func TestReleaseOfOtherStandardDeviations(t *testing.T) {
 	device(t)
-	sgd := optim.Optimizer{Kind: optim.KindSGD}
+	sgd := plan.Optimizer{Kind: plan.SGD}
 	m := machineOf(t, bare([]int{100, 600}), sgd)
 	source := noise.Seeded(3)
 	want := [][]float32{make([]float32, 100), make([]float32, 600)}
@@ -121,14 +120,14 @@ func TestReleaseOfOtherStandardDeviations(t *testing.T) {
 
 func TestReleaseRefusesWhatMakesNoSense(t *testing.T) {
 	device(t)
-	sgd := optim.Optimizer{Kind: optim.KindSGD}
+	sgd := plan.Optimizer{Kind: plan.SGD}
 	m := machineOf(t, bare([]int{5}), sgd)
 	good := plan.Release{Source: noise.Seeded(1), Sigma: []float64{1}, Scale: 1, Optimizer: sgd, Step: 1, Rate: 1}
 	for want, spoil := range map[string]func(r *plan.Release){
 		"2^48":                func(r *plan.Release) { r.Lot = noise.MaxLots },
 		"numbered from 1":     func(r *plan.Release) { r.Step = 0 },
-		"keeps 2 values":      func(r *plan.Release) { r.Optimizer = optim.Optimizer{Kind: optim.KindAdam} },
-		"this machine keeps":  func(r *plan.Release) { r.Average = optim.Average{Decay: 0.9} },
+		"keeps 2 values":      func(r *plan.Release) { r.Optimizer = plan.Optimizer{Kind: plan.Adam} },
+		"this machine keeps":  func(r *plan.Release) { r.Average = plan.Average{Decay: 0.9} },
 		"without a source":    func(r *plan.Release) { r.Source = nil },
 		"standard deviations": func(r *plan.Release) { r.Sigma = nil },
 		"deviation of NaN":    func(r *plan.Release) { r.Sigma = []float64{math.NaN()} },

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/noise"
 )
@@ -31,7 +30,7 @@ const together = 10
 // BenchmarkCopy is the memory's speed, that a release is held against.
 func BenchmarkCopy(b *testing.B) {
 	n := numbered(b)
-	m := machineOf(b, bare([]int{n}), optim.Optimizer{Kind: optim.KindSGD}).(*Machine)
+	m := machineOf(b, bare([]int{n}), plan.Optimizer{Kind: plan.SGD}).(*Machine)
 	b.SetBytes(together * 8 * int64(n))
 	for b.Loop() {
 		for range together {
@@ -48,7 +47,7 @@ func BenchmarkCopy(b *testing.B) {
 // BenchmarkRelease is noise and update: every number that a weight has is read and written.
 func BenchmarkRelease(b *testing.B) {
 	n := numbered(b)
-	for _, o := range []optim.Optimizer{{Kind: optim.KindSGD}, {Kind: optim.KindMomentum, Momentum: 0.9}, {Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}} {
+	for _, o := range []plan.Optimizer{{Kind: plan.SGD}, {Kind: plan.Momentum, Momentum: 0.9}, {Kind: plan.Adam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}} {
 		b.Run(string(o.Kind), func(b *testing.B) {
 			m := machineOf(b, bare([]int{n}), o).(*Machine)
 			now := plan.Release{Source: noise.Seeded(1), Sigma: []float64{1}, Scale: 1, Optimizer: o, Rate: 0.01}
@@ -73,7 +72,7 @@ func BenchmarkRelease(b *testing.B) {
 func BenchmarkPush(b *testing.B) {
 	device(b)
 	l := newLots(b, streamed()[0])
-	m := machineOf(b, l.program, optim.Optimizer{Kind: optim.KindSGD}).(*Machine)
+	m := machineOf(b, l.program, plan.Optimizer{Kind: plan.SGD}).(*Machine)
 	if err := l.clipper.Begin(0); err != nil {
 		b.Fatal(err)
 	}

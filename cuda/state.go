@@ -4,7 +4,6 @@ package cuda
 
 import (
 	"github.com/dptrain/dptrain/cuda/driver"
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
@@ -17,7 +16,7 @@ type trained struct {
 	size    int
 }
 
-func (m *Machine) allocateState(o optim.Optimizer, average bool) error {
+func (m *Machine) allocateState(o plan.Optimizer, average bool) error {
 	for _, v := range m.program.Parameters {
 		b := m.program.Buffers[v.Value]
 		t := trained{weights: m.memory[v.Value], size: b.Size()}

@@ -94,9 +94,9 @@ func (r *Run) build(network *perexample.PrivateNetwork) (m plan.Executable, err 
 	c := &r.config
 	average := c.Average.Decay > 0
 	if c.Device == "gorgonia" {
-		return tape.New(network, !c.NonPrivate, c.Optimizer, average)
+		return tape.New(network, !c.NonPrivate, c.Optimizer.ForDevice(), average)
 	}
-	return r.place().open(r.program, c.Optimizer, average)
+	return r.place().open(r.program, c.Optimizer.ForDevice(), average)
 }
 
 // comfortable is a microbatch large enough to keep the processor busy and small

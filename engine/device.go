@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/cuda"
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/simd"
@@ -136,7 +135,7 @@ func (p Place) memory() (int64, error) {
 }
 
 // open makes a program ready on the CPU or a GPU.
-func (p Place) open(program *plan.Program, o optim.Optimizer, average bool) (plan.Executable, error) {
+func (p Place) open(program *plan.Program, o plan.Optimizer, average bool) (plan.Executable, error) {
 	if !p.onGPU() {
 		m, err := cpu.New(program, o, average, p.Threads)
 		if err != nil {

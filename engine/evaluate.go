@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/engine/data"
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -277,7 +276,7 @@ func (e *Evaluator) open(weights [][]float32) error {
 		return err
 	}
 	for {
-		m, err := e.place.open(e.program.WithBorrowedWeights(weights), optim.Optimizer{Kind: optim.KindSGD}, false)
+		m, err := e.place.open(e.program.WithBorrowedWeights(weights), plan.Optimizer{Kind: plan.SGD}, false)
 		if err == nil {
 			e.machine, e.weights, e.inputs = m, m.State().Weights, nil
 			break

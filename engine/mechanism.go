@@ -41,7 +41,7 @@ func (r *Run) protect() error {
 	vectors := r.program.Parameters
 	m.groups = make([]int, len(vectors))
 	r.release = plan.Release{Source: r.source, Sigma: make([]float64, len(vectors)), Scale: 1 / r.Event().ExpectedLot(),
-		Optimizer: c.Optimizer, Average: c.Average}
+		Optimizer: c.Optimizer.ForDevice(), Average: c.Average.ForDevice()}
 	var err error
 	if r.release.ParamGroups, err = r.paces(); err != nil {
 		return err

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/perexample"
@@ -42,7 +41,7 @@ func answers(t *testing.T, spec string, steps int, ids ...[]float32) [][]float32
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := cpu.New(program, optim.Optimizer{Kind: optim.KindSGD}, false, 1)
+	m, err := cpu.New(program, plan.Optimizer{Kind: plan.SGD}, false, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +93,7 @@ func TestPaddingThatIsNotThereChangesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := cpu.New(program, optim.Optimizer{Kind: optim.KindSGD}, false, 1)
+			m, err := cpu.New(program, plan.Optimizer{Kind: plan.SGD}, false, 1)
 			if err != nil {
 				t.Fatal(err)
 			}

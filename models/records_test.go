@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
@@ -188,7 +187,7 @@ func TestWholeNetworksAreOneRecordAtATime(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				m, err := cpu.New(program, optim.Optimizer{Kind: optim.KindSGD}, false, 2)
+				m, err := cpu.New(program, plan.Optimizer{Kind: plan.SGD}, false, 2)
 				if err != nil {
 					t.Fatal(err)
 				}

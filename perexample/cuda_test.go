@@ -4,7 +4,6 @@ package perexample_test
 
 import (
 	"github.com/dptrain/dptrain/cuda"
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -23,7 +22,7 @@ func init() {
 		if err != nil {
 			return nil, err
 		}
-		m, err := cuda.New(program, optim.Optimizer{Kind: optim.KindSGD}, false, cuda.Options{})
+		m, err := cuda.New(program, plan.Optimizer{Kind: plan.SGD}, false, cuda.Options{})
 		if err != nil {
 			return nil, err
 		}

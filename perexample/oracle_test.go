@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
@@ -172,11 +171,11 @@ var onCPU = device{"cpu", func(p *perexample.PrivateNetwork) (accumulator, error
 	if err != nil {
 		return nil, err
 	}
-	return cpu.New(program, optim.Optimizer{Kind: optim.KindSGD}, false, 2)
+	return cpu.New(program, plan.Optimizer{Kind: plan.SGD}, false, 2)
 }}
 
 var onTape = device{"gorgonia", func(p *perexample.PrivateNetwork) (accumulator, error) {
-	return tape.New(p, true, optim.Optimizer{Kind: optim.KindSGD}, false)
+	return tape.New(p, true, plan.Optimizer{Kind: plan.SGD}, false)
 }}
 
 var devices = []device{onCPU, onTape}
@@ -201,7 +200,7 @@ func adds(t *testing.T, m accumulator, record int, factor float32) (square float
 func empty(t *testing.T, m plan.Executable, vectors int) {
 	t.Helper()
 	still := plan.Release{
-		Source: noise.Seeded(1), Sigma: make([]float64, vectors), Optimizer: optim.Optimizer{Kind: optim.KindSGD}, Step: 1,
+		Source: noise.Seeded(1), Sigma: make([]float64, vectors), Optimizer: plan.Optimizer{Kind: plan.SGD}, Step: 1,
 	}
 	if err := m.Release(&still); err != nil {
 		t.Fatal(err)

@@ -2,7 +2,8 @@ package optim
 
 import (
 	"fmt"
-	"math"
+
+	"github.com/dptrain/dptrain/internal/plan"
 )
 
 // Average is an exponential moving average of weights, often better to evaluate
@@ -21,29 +22,16 @@ func (a Average) Check() error {
 	return nil
 }
 
+// ForDevice is the description of the average that devices compute with.
+func (a Average) ForDevice() plan.Average { return plan.Average{Decay: a.Decay} }
+
 // Weight is how far step t moves the average towards the weights:
 // (1 − Decay)/(1 − Decay^t), which is 1 at the first step.
-func (a Average) Weight(step int) float64 {
-	return (1 - a.Decay) / (1 - math.Pow(a.Decay, float64(step)))
-}
+func (a Average) Weight(step int) float64 { return a.ForDevice().Weight(step) }
 
 // Apply moves the average of a block of coordinates by their weights after a
 // step. Steps are numbered from 1; what the average holds before the first is
 // forgotten.
 func (a Average) Apply(step int, average, weights []float32) error {
-	if step < 1 {
-		return fmt.Errorf("optim: step %d; steps are numbered from 1", step)
-	}
-	if len(average) != len(weights) {
-		return fmt.Errorf("optim: an average of %d values for %d weights", len(average), len(weights))
-	}
-	if step == 1 {
-		copy(average, weights)
-		return nil
-	}
-	k := float32(a.Weight(step))
-	for i, w := range weights {
-		average[i] += k * (w - average[i])
-	}
-	return nil
+	return a.ForDevice().Apply(step, average, weights)
 }

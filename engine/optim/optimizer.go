@@ -4,19 +4,21 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/dptrain/dptrain/internal/plan"
 )
 
 // Kind names an optimiser.
 type Kind string
 
 const (
-	KindSGD      Kind = "sgd"
-	KindMomentum Kind = "momentum"
-	KindNesterov Kind = "nesterov"
-	KindAdam     Kind = "adam"
-	KindAdamW    Kind = "adamw"
-	KindRMSProp  Kind = "rmsprop"
-	KindAdagrad  Kind = "adagrad"
+	KindSGD      Kind = Kind(plan.SGD)
+	KindMomentum Kind = Kind(plan.Momentum)
+	KindNesterov Kind = Kind(plan.Nesterov)
+	KindAdam     Kind = Kind(plan.Adam)
+	KindAdamW    Kind = Kind(plan.AdamW)
+	KindRMSProp  Kind = Kind(plan.RMSProp)
+	KindAdagrad  Kind = Kind(plan.Adagrad)
 )
 
 // Optimizer is an optimiser and its hyper-parameters, none of which has a default
@@ -64,16 +66,16 @@ func Kinds() []string {
 	return names
 }
 
-// Slots is the number of state values that each weight needs, at first 0.
-func (o Optimizer) Slots() int {
-	switch o.Kind {
-	case KindMomentum, KindNesterov, KindRMSProp, KindAdagrad:
-		return 1
-	case KindAdam, KindAdamW:
-		return 2
+// ForDevice is the description of the optimiser that devices compute with.
+func (o Optimizer) ForDevice() plan.Optimizer {
+	return plan.Optimizer{
+		Kind: plan.OptimizerKind(o.Kind), Momentum: o.Momentum, Beta1: o.Beta1, Beta2: o.Beta2,
+		Epsilon: o.Epsilon, WeightDecay: o.WeightDecay,
 	}
-	return 0
 }
+
+// Slots is the number of state values that each weight needs, at first 0.
+func (o Optimizer) Slots() int { return o.ForDevice().Slots() }
 
 // Check finds hyper-parameters that make no sense.
 func (o Optimizer) Check() error {
@@ -109,85 +111,5 @@ func (o Optimizer) Check() error {
 // coordinates. Steps are numbered from 1. Which coordinates share a block changes
 // nothing.
 func (o Optimizer) Apply(step int, rate float64, weights, gradient []float32, state [][]float32) error {
-	if err := o.checkShapes(step, weights, gradient, state); err != nil {
-		return err
-	}
-	decay := float32(o.WeightDecay)
-	lr := float32(rate)
-	switch o.Kind {
-	case KindSGD:
-		for i, w := range weights {
-			weights[i] = w - lr*(gradient[i]+decay*w)
-		}
-	case KindMomentum:
-		mu, m := float32(o.Momentum), state[0]
-		for i, w := range weights {
-			m[i] = mu*m[i] + (gradient[i] + decay*w)
-			weights[i] = w - lr*m[i]
-		}
-	case KindNesterov:
-		mu, m := float32(o.Momentum), state[0]
-		for i, w := range weights {
-			g := gradient[i] + decay*w
-			m[i] = mu*m[i] + g
-			weights[i] = w - lr*(g+mu*m[i])
-		}
-	case KindAdam:
-		o.adam(step, rate, weights, gradient, state, decay, 1)
-	case KindAdamW:
-		o.adam(step, rate, weights, gradient, state, 0, float32(1-rate*o.WeightDecay))
-	case KindRMSProp:
-		keep, take, eps, v := float32(o.Beta2), float32(1-o.Beta2), float32(o.Epsilon), state[0]
-		for i, w := range weights {
-			g := gradient[i] + decay*w
-			v[i] = keep*v[i] + take*g*g
-			weights[i] = w - lr*(g/(sqrt(v[i])+eps))
-		}
-	case KindAdagrad:
-		eps, v := float32(o.Epsilon), state[0]
-		for i, w := range weights {
-			g := gradient[i] + decay*w
-			v[i] += g * g
-			weights[i] = w - lr*(g/(sqrt(v[i])+eps))
-		}
-	default:
-		return unknown("optimizer", string(o.Kind), Kinds())
-	}
-	return nil
-}
-
-// adam is Adam with decay in the gradient, or with the weight itself shrunk first.
-func (o Optimizer) adam(step int, rate float64, weights, gradient []float32, state [][]float32, decay, shrink float32) {
-	keep1, take1 := float32(o.Beta1), float32(1-o.Beta1)
-	keep2, take2 := float32(o.Beta2), float32(1-o.Beta2)
-	rate1 := float32(rate / (1 - math.Pow(o.Beta1, float64(step))))
-	root2 := float32(1 / math.Sqrt(1-math.Pow(o.Beta2, float64(step))))
-	eps := float32(o.Epsilon)
-	m, v := state[0], state[1]
-	for i, w := range weights {
-		g := gradient[i] + decay*w
-		m[i] = keep1*m[i] + take1*g
-		v[i] = keep2*v[i] + take2*g*g
-		weights[i] = w*shrink - rate1*(m[i]/(sqrt(v[i])*root2+eps))
-	}
-}
-
-func sqrt(x float32) float32 { return float32(math.Sqrt(float64(x))) }
-
-func (o Optimizer) checkShapes(step int, weights, gradient []float32, state [][]float32) error {
-	if step < 1 {
-		return fmt.Errorf("optim: step %d; steps are numbered from 1", step)
-	}
-	if len(gradient) != len(weights) {
-		return fmt.Errorf("optim: %d gradients for %d weights", len(gradient), len(weights))
-	}
-	if len(state) != o.Slots() {
-		return fmt.Errorf("optim: %s keeps %d values a weight, got %d", o.Kind, o.Slots(), len(state))
-	}
-	for _, slot := range state {
-		if len(slot) != len(weights) {
-			return fmt.Errorf("optim: state of %d values for %d weights", len(slot), len(weights))
-		}
-	}
-	return nil
+	return o.ForDevice().Apply(step, rate, weights, gradient, state)
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/internal/plan"
 )
 
 // pytorch are the weights after 1, 2 and 10 steps of PyTorch 1.13.1's optimisers
@@ -263,5 +265,17 @@ func BenchmarkApply(b *testing.B) {
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/weight")
 		})
+	}
+}
+
+// Every field of an optimiser and of an average reaches the device.
+func TestForDevice_KeepsEveryField(t *testing.T) {
+	o := Optimizer{Kind: KindAdamW, Momentum: 1, Beta1: 2, Beta2: 3, Epsilon: 4, WeightDecay: 5}
+	want := plan.Optimizer{Kind: plan.AdamW, Momentum: 1, Beta1: 2, Beta2: 3, Epsilon: 4, WeightDecay: 5}
+	if got := o.ForDevice(); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if a := (Average{Decay: 0.5}).ForDevice(); a != (plan.Average{Decay: 0.5}) {
+		t.Errorf("%+v", a)
 	}
 }

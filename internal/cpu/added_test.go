@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/simd"
@@ -36,7 +35,7 @@ func normOf(t *testing.T, spec op.Spec, in ...operand) float64 {
 		p.Front[0].In = append(p.Front[0].In, i)
 	}
 	p.Buffers = append(p.Buffers, plan.Buffer{Name: "norm", Shape: tensor.Shape{1}, Role: plan.RoleOutput, Base: len(in)})
-	m, err := New(p, optim.Optimizer{Kind: optim.KindSGD}, false, 1)
+	m, err := New(p, plan.Optimizer{Kind: plan.SGD}, false, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

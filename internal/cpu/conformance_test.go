@@ -3,12 +3,11 @@ package cpu
 import (
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/plan/plantest"
 )
 
-func backend(p *plan.Program, o optim.Optimizer, average bool, threads int) (plan.Executable, error) {
+func backend(p *plan.Program, o plan.Optimizer, average bool, threads int) (plan.Executable, error) {
 	return New(p, o, average, threads)
 }
 

@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"gorgonia.org/tensor"
@@ -88,7 +87,7 @@ func BenchmarkKernel(b *testing.B) {
 			}
 			p.Buffers = append(p.Buffers, plan.Buffer{Shape: shape, Role: plan.RoleOutput, Base: code.Out})
 			p.Front = []plan.Instruction{code}
-			m, err := New(p, optim.Optimizer{Kind: optim.KindSGD}, false, 0)
+			m, err := New(p, plan.Optimizer{Kind: plan.SGD}, false, 0)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/simd"
 	"github.com/dptrain/dptrain/models"
@@ -28,7 +27,7 @@ func TestChannelsLast(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sgd := optim.Optimizer{Kind: optim.KindSGD}
+		sgd := plan.Optimizer{Kind: plan.SGD}
 		m, err := New(program, sgd, false, 2)
 		if err != nil {
 			t.Fatal(err)

@@ -3,7 +3,6 @@ package cpu
 import (
 	"fmt"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
@@ -21,7 +20,7 @@ type Machine struct {
 
 // New makes a program ready. Threads 0 means one a processor; results do not
 // depend on it. What there is no memory for is [ErrMemory].
-func New(p *plan.Program, o optim.Optimizer, average bool, threads int) (*Machine, error) {
+func New(p *plan.Program, o plan.Optimizer, average bool, threads int) (*Machine, error) {
 	bytes := size(p, o, average)
 	room := roomFor(bytes)
 	if err := fits(bytes, room); err != nil {
@@ -54,7 +53,7 @@ func (m *Machine) compiler() compiler {
 }
 
 // allocate lays out every buffer; temporaries share the arena.
-func (m *Machine) allocate(o optim.Optimizer, average bool) {
+func (m *Machine) allocate(o plan.Optimizer, average bool) {
 	lasting := 0
 	for i, b := range m.program.Buffers {
 		if b.Base == i && b.Role != plan.RoleTemporary && !b.Borrowed {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/memory"
 	"github.com/dptrain/dptrain/internal/plan"
 )
@@ -34,7 +33,7 @@ func fits(bytes int, room memory.Headroom) error {
 }
 
 // size is how many bytes [Machine.allocate] takes.
-func size(p *plan.Program, o optim.Optimizer, average bool) int {
+func size(p *plan.Program, o plan.Optimizer, average bool) int {
 	each := o.Slots()
 	if average {
 		each++

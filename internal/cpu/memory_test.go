@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/memory"
 	"github.com/dptrain/dptrain/internal/plan"
 	"gorgonia.org/tensor"
@@ -24,9 +23,9 @@ func TestSizeIsWhatIsAllocated(t *testing.T) {
 		},
 		Parameters: []plan.Parameter{{Shape: shape, Value: 1, SquaredNorms: -1, ClipFactors: -1, ClippedSum: 2}},
 	}
-	for _, kind := range []optim.Kind{optim.KindSGD, optim.KindMomentum, optim.KindAdam} {
+	for _, kind := range []plan.OptimizerKind{plan.SGD, plan.Momentum, plan.Adam} {
 		for _, average := range []bool{false, true} {
-			m, o := &Machine{program: p}, optim.Optimizer{Kind: kind}
+			m, o := &Machine{program: p}, plan.Optimizer{Kind: kind}
 			m.allocate(o, average)
 			floats := 0
 			for _, b := range m.memory {

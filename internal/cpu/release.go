@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/simd"
 	"github.com/dptrain/dptrain/noise"
@@ -87,13 +86,13 @@ func (r *releaser) block(s span, w *worker) error {
 // vectors, each operation rounded as in optim; the gradient is overwritten.
 func move(now *plan.Release, v int, weights, gradient []float32, slots [][]float32) error {
 	o, rate := now.OptimizerOf(v)
-	if o.Kind != optim.KindSGD && o.Kind != optim.KindMomentum {
+	if o.Kind != plan.SGD && o.Kind != plan.Momentum {
 		return o.Apply(now.Step, rate, weights, gradient, slots)
 	}
 	if decay := float32(o.WeightDecay); decay != 0 {
 		simd.Axpy(gradient, weights, decay)
 	}
-	if o.Kind == optim.KindMomentum {
+	if o.Kind == plan.Momentum {
 		m := slots[0]
 		simd.Scale(m, m, float32(o.Momentum))
 		simd.Add(m, m, gradient)

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
@@ -46,7 +45,7 @@ func testWithin(t *testing.T, units int, recurrent layer.Recurrent, norms, flat 
 		t.Fatal(err)
 	}
 	run := func(threads int, alone bool) *Machine {
-		m, err := New(program, optim.Optimizer{Kind: optim.KindSGD}, false, threads)
+		m, err := New(program, plan.Optimizer{Kind: plan.SGD}, false, threads)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
@@ -190,7 +189,7 @@ func sample(t *testing.T, dir string, b perexample.Build, vocabulary int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := cpu.New(program, optim.Optimizer{Kind: optim.KindSGD}, false, 1)
+	m, err := cpu.New(program, plan.Optimizer{Kind: plan.SGD}, false, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/perexample"
@@ -60,7 +59,7 @@ func TestAnswersKeepTheirMemory(t *testing.T) {
 			for what, p := range map[string]*plan.Program{
 				"step": step, "evaluation": evaluation, "lent": evaluation.WithBorrowedWeights(weights),
 			} {
-				m, err := cpu.New(p, optim.Optimizer{Kind: optim.KindSGD}, false, 1)
+				m, err := cpu.New(p, plan.Optimizer{Kind: plan.SGD}, false, 1)
 				if err != nil {
 					t.Fatal(err)
 				}

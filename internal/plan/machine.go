@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/noise"
 )
 
@@ -62,18 +61,18 @@ type Release struct {
 	Lot         uint64
 	Sigma       []float64
 	Scale       float64
-	Optimizer   optim.Optimizer
+	Optimizer   Optimizer
 	Step        int
 	Rate        float64
-	ParamGroups []ParamGroup  // of each vector; nil: all go as the optimiser and the rate say
-	Average     optim.Average // Decay 0: none is kept
+	ParamGroups []ParamGroup // of each vector; nil: all go as the optimiser and the rate say
+	Average     Average      // Decay 0: none is kept
 }
 
 // ParamGroup is what a vector's learning rate and weight decay are multiplied by.
 type ParamGroup struct{ RateMultiplier, DecayMultiplier float64 }
 
 // OptimizerOf is the optimiser and the learning rate that move vector v.
-func (r *Release) OptimizerOf(v int) (optim.Optimizer, float64) {
+func (r *Release) OptimizerOf(v int) (Optimizer, float64) {
 	o, rate := r.Optimizer, r.Rate
 	if r.ParamGroups != nil {
 		o.WeightDecay *= r.ParamGroups[v].DecayMultiplier

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/models"
@@ -31,7 +30,7 @@ func private(t *testing.T, model string, e models.Example, records, each int) *p
 
 // step is the bits of all that a step makes.
 func step(t *testing.T, p *plan.Program, e models.Example) (bits []uint32) {
-	m, err := cpu.New(p, optim.Optimizer{Kind: optim.KindSGD}, false, 2)
+	m, err := cpu.New(p, plan.Optimizer{Kind: plan.SGD}, false, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,7 +3,6 @@ package tape
 import (
 	"fmt"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/noise"
@@ -31,7 +30,7 @@ type Executable struct {
 var _ plan.Executable = (*Executable)(nil)
 
 // New makes a network ready. Without norms every factor is given from outside.
-func New(p *perexample.PrivateNetwork, norms bool, o optim.Optimizer, average bool) (*Executable, error) {
+func New(p *perexample.PrivateNetwork, norms bool, o plan.Optimizer, average bool) (*Executable, error) {
 	m := &Executable{squared: make([][]float32, len(p.Parameters))}
 	for _, in := range p.Inputs {
 		m.inputs = append(m.inputs, newLeaf(in))

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
@@ -67,10 +66,7 @@ func close(t *testing.T, what string, a, b []float32) {
 // Ten private steps on the tape are those of the CPU, noise and all.
 func TestStepsAreTheCPUs(t *testing.T) {
 	const records = 6
-	o, err := optim.Parse("adam")
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := plan.Optimizer{Kind: plan.Adam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
 	compile := func() *perexample.PrivateNetwork {
 		p, err := perexample.Compile(small, records, 1)
 		if err != nil {
@@ -132,7 +128,7 @@ func TestStepsAreTheCPUs(t *testing.T) {
 		}
 		release := &plan.Release{
 			Source: noise.Seeded(1), Lot: lot, Sigma: []float64{0.5, 1, 0}, Scale: 0.1,
-			Optimizer: o, Step: int(lot) + 1, Rate: 0.01, Average: optim.Average{Decay: 0.9},
+			Optimizer: o, Step: int(lot) + 1, Rate: 0.01, Average: plan.Average{Decay: 0.9},
 			ParamGroups: []plan.ParamGroup{{RateMultiplier: 2, DecayMultiplier: 1}, {RateMultiplier: 1, DecayMultiplier: 0}, {RateMultiplier: 0.5, DecayMultiplier: 3}},
 		}
 		for _, m := range machines {
@@ -157,7 +153,7 @@ func TestWithoutNorms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := tape.New(p, false, optim.Optimizer{Kind: optim.KindSGD}, false)
+	m, err := tape.New(p, false, plan.Optimizer{Kind: plan.SGD}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +191,7 @@ func TestAPanicIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := tape.New(p, true, optim.Optimizer{Kind: optim.KindSGD}, false)
+	m, err := tape.New(p, true, plan.Optimizer{Kind: plan.SGD}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +220,7 @@ func TestGorgoniasTapeMachineReusesMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := tape.New(p, true, optim.Optimizer{Kind: optim.KindSGD}, false)
+	m, err := tape.New(p, true, plan.Optimizer{Kind: plan.SGD}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,7 +228,7 @@ func TestGorgoniasTapeMachineReusesMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fast, err := cpu.New(program, optim.Optimizer{Kind: optim.KindSGD}, false, 1)
+	fast, err := cpu.New(program, plan.Optimizer{Kind: plan.SGD}, false, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

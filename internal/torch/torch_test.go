@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
@@ -418,7 +417,7 @@ func answers(t *testing.T, net *perexample.Network, vocabulary int) []safetensor
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := cpu.New(program, optim.Optimizer{Kind: optim.KindSGD}, false, 1)
+	m, err := cpu.New(program, plan.Optimizer{Kind: plan.SGD}, false, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

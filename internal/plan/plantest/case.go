@@ -6,14 +6,13 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"gorgonia.org/tensor"
 )
 
 // Compile makes a program ready on the device under test.
-type Compile func(p *plan.Program, o optim.Optimizer, average bool, threads int) (plan.Executable, error)
+type Compile func(p *plan.Program, o plan.Optimizer, average bool, threads int) (plan.Executable, error)
 
 // operand is one input of an operation.
 type operand struct {
@@ -109,7 +108,7 @@ func (tr trial) program(t *testing.T) *plan.Program {
 // machine is the program on a device, its inputs filled.
 func (tr trial) machine(t *testing.T, new Compile, p *plan.Program, threads int) plan.Executable {
 	t.Helper()
-	m, err := new(p, optim.Optimizer{Kind: optim.KindSGD}, false, threads)
+	m, err := new(p, plan.Optimizer{Kind: plan.SGD}, false, threads)
 	if err != nil {
 		t.Fatalf("%v: %v", tr, err)
 	}

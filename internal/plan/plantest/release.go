@@ -4,7 +4,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/noise"
@@ -13,14 +12,14 @@ import (
 
 // optimizers are one of each kind, with weight decay. Epsilon is large, so that
 // a gradient near zero does not make a rounding into a step.
-var optimizers = []optim.Optimizer{
-	{Kind: optim.KindSGD, WeightDecay: 0.1},
-	{Kind: optim.KindMomentum, Momentum: 0.9, WeightDecay: 0.1},
-	{Kind: optim.KindNesterov, Momentum: 0.9, WeightDecay: 0.1},
-	{Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-2, WeightDecay: 0.1},
-	{Kind: optim.KindAdamW, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-2, WeightDecay: 0.1},
-	{Kind: optim.KindRMSProp, Beta2: 0.99, Epsilon: 1e-2, WeightDecay: 0.1},
-	{Kind: optim.KindAdagrad, Epsilon: 1e-2, WeightDecay: 0.1},
+var optimizers = []plan.Optimizer{
+	{Kind: plan.SGD, WeightDecay: 0.1},
+	{Kind: plan.Momentum, Momentum: 0.9, WeightDecay: 0.1},
+	{Kind: plan.Nesterov, Momentum: 0.9, WeightDecay: 0.1},
+	{Kind: plan.Adam, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-2, WeightDecay: 0.1},
+	{Kind: plan.AdamW, Beta1: 0.9, Beta2: 0.99, Epsilon: 1e-2, WeightDecay: 0.1},
+	{Kind: plan.RMSProp, Beta2: 0.99, Epsilon: 1e-2, WeightDecay: 0.1},
+	{Kind: plan.Adagrad, Epsilon: 1e-2, WeightDecay: 0.1},
 }
 
 // Release checks several releases of every optimiser against noise.Normals and
@@ -31,7 +30,7 @@ func Release(t *testing.T, new Compile, threads int) {
 		for _, decay := range []float64{0, 0.9} {
 			t.Run(string(o.Kind), func(t *testing.T) {
 				for n := 1; n <= threads; n++ {
-					release(t, new, noise.Seeded(7), o, optim.Average{Decay: decay}, n)
+					release(t, new, noise.Seeded(7), o, plan.Average{Decay: decay}, n)
 				}
 			})
 		}
@@ -44,7 +43,7 @@ type expected struct {
 	slots            [][]float32
 }
 
-func release(t *testing.T, new Compile, source *noise.Source, o optim.Optimizer, average optim.Average, threads int) {
+func release(t *testing.T, new Compile, source *noise.Source, o plan.Optimizer, average plan.Average, threads int) {
 	sizes, sigma := []int{1, 7, 4099, 70001}, []float64{1.5, 0, 0.25, 2}
 	if testing.Short() {
 		sizes[3] = 20011

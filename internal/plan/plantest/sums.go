@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"gorgonia.org/tensor"
@@ -50,7 +49,7 @@ func (tr trial) accumulating(t *testing.T) *plan.Program {
 
 // step is a release without noise that takes the sum from the weights.
 func step(n int) *plan.Release {
-	return &plan.Release{Sigma: []float64{0}, Scale: 1, Optimizer: optim.Optimizer{Kind: optim.KindSGD}, Step: n, Rate: 1}
+	return &plan.Release{Sigma: []float64{0}, Scale: 1, Optimizer: plan.Optimizer{Kind: plan.SGD}, Step: n, Rate: 1}
 }
 
 func (tr trial) accumulate(t *testing.T, new Compile, threads int) {
