@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/report"
 	"github.com/spf13/cobra"
 )
@@ -96,7 +97,7 @@ func (s *screen) warnOfDelta(delta float64, records int) {
 
 func checkDelta(delta float64) error {
 	if !(delta > 0 && delta < 1) {
-		return wrong("--delta %v is impossible: give a value above 0 and below 1, usually well below one over the number of records", delta)
+		return exitcode.Usagef("--delta %v is impossible: give a value above 0 and below 1, usually well below one over the number of records", delta)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 // augmentation is what run.json says of views.
@@ -19,16 +20,16 @@ func (j *job) augment() error {
 	s := j.set
 	if !s.given["augment"] {
 		if s.given["views"] {
-			return wrong("--views %d: without a change they would all be the same; give --augment too", s.views)
+			return exitcode.Usagef("--views %d: without a change they would all be the same; give --augment too", s.views)
 		}
 		return nil
 	}
 	if s.views < 1 {
-		return wrong("--views %d: give at least 1", s.views)
+		return exitcode.Usagef("--views %d: give at least 1", s.views)
 	}
 	change, err := data.ParseChange(s.augment, j.task.Train.Columns())
 	if err != nil {
-		return wrong("--augment: %w", err)
+		return exitcode.Usagef("--augment: %w", err)
 	}
 	j.config.Augmentation = engine.Augmentation{Views: s.views, Change: change}
 	return nil

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 // Views are a setting like others: noted, kept for a resumed run, and of no weight in what
@@ -26,7 +28,7 @@ func TestViewsOfPictures(t *testing.T) {
 	if card := string(contents(t, "run/MODEL_CARD.md")); !strings.Contains(card, "| views of a picture | 2, changed by flip,shift:3 |") {
 		t.Error("the model card does not tell of views")
 	}
-	if _, stderr, code := dptrain("train --resume run --steps 4 --views 3"); code != exitWrong || !strings.Contains(stderr, "augmentation is 3 views (it was 2 views)") {
+	if _, stderr, code := dptrain("train --resume run --steps 4 --views 3"); code != exitcode.Usage || !strings.Contains(stderr, "augmentation is 3 views (it was 2 views)") {
 		t.Errorf("resumed with other views: exit %d, %s", code, stderr)
 	}
 	if more := answer(t, "train --resume run --steps 4"); more["steps"] != 4.0 || more["views"] != 2.0 {

@@ -16,7 +16,7 @@ are held to what is proven for any data, which is more than the ε published for
   dptrain budget noise --records 60000 --lot 600 --epochs 60 --epsilon 2
   dptrain budget compare --rate 0.01 --noise 4 --steps 10000 --delta 1e-5`,
 	}
-	takesCommand(cmd)
+	groupSubcommands(cmd)
 	for _, q := range quantities {
 		cmd.AddCommand(newBudgetSolve(s, q))
 	}

@@ -15,7 +15,7 @@ func newBudgetCompare(s *screen) *cobra.Command {
 		Long: `Every accountant's ε for the same run. The smallest of them holds, but for those whose
 remark says that they are an approximation, or that more is proven for any data.`,
 		Example: "  dptrain budget compare --rate 0.01 --noise 4 --steps 10000 --delta 1e-5",
-		Args:    takesNothing,
+		Args:    noArguments,
 	}
 	flags := planFlagsOf(cmd, "epsilon")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/report"
 	"github.com/spf13/cobra"
 )
@@ -44,7 +45,7 @@ func newBudgetCurve(s *screen) *cobra.Command {
 
   # Figure 2 of Abadi et al. 2016: what the moments accountant was worth
   dptrain budget curve --rate 0.01 --noise 4 --epochs 400 --delta 1e-5 --accountants strong,moments --out figure2.png`,
-		Args: takesNothing,
+		Args: noArguments,
 	}
 	flags := planFlagsOf(cmd, "epsilon")
 	cmd.Flags().StringVar(&out, "out", "", "the file to write: its name ends in "+list(curveFormats))
@@ -53,7 +54,7 @@ func newBudgetCurve(s *screen) *cobra.Command {
 	complete(cmd, "accountants", accountant.Names())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		for _, name := range names {
-			if err := oneOf("accountants", name, accountant.Names()); err != nil {
+			if err := exitcode.CheckChoice("accountants", name, accountant.Names()); err != nil {
 				return err
 			}
 		}
@@ -62,14 +63,14 @@ func newBudgetCurve(s *screen) *cobra.Command {
 			return err
 		}
 		if out == "" {
-			return wrong("--out is missing: name a file that ends in %s", list(curveFormats))
+			return exitcode.Usagef("--out is missing: name a file that ends in %s", list(curveFormats))
 		}
 		format := strings.ToLower(filepath.Ext(out))
-		if err := oneOf("out: file name ending", format, curveFormats); err != nil {
+		if err := exitcode.CheckChoice("out: file name ending", format, curveFormats); err != nil {
 			return err
 		}
 		if points < 2 || points > 10000 {
-			return wrong("--points %d is impossible: give 2 to 10000", points)
+			return exitcode.Usagef("--points %d is impossible: give 2 to 10000", points)
 		}
 		c := curves{Out: out, Delta: flags.delta, planJSON: planOf(plan), inEpochs: flags.given("epochs")}
 		if err := c.compute(plan, names, points); err != nil {
@@ -80,7 +81,7 @@ func newBudgetCurve(s *screen) *cobra.Command {
 			return err
 		}
 		if err := os.WriteFile(out, picture, 0o644); err != nil {
-			return wrong("%w: choose a file that can be written", err)
+			return exitcode.Usagef("%w: choose a file that can be written", err)
 		}
 		return s.show(c, out, func(w io.Writer) {
 			fmt.Fprintf(w, "wrote %s: ε at δ = %s after %d steps\n", out, roundUp(c.Delta), plan.Steps)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/spf13/cobra"
 )
 
@@ -74,10 +75,10 @@ func (p *planFlags) given(flag string) bool { return p.cmd.Flags().Changed(flag)
 // plan reads the flags. The unknown quantity is left zero.
 func (p *planFlags) plan() (accountant.Plan, error) {
 	plan := accountant.Plan{Adjacency: accountant.Adjacency(p.adjacency)}
-	if err := oneOf("sampling", p.sampling, policies); err != nil {
+	if err := exitcode.CheckChoice("sampling", p.sampling, policies); err != nil {
 		return plan, err
 	}
-	if err := oneOf("adjacency", p.adjacency, adjacencies); err != nil {
+	if err := exitcode.CheckChoice("adjacency", p.adjacency, adjacencies); err != nil {
 		return plan, err
 	}
 	for _, read := range []func(*accountant.Plan) error{p.readContradictions, p.readSampling, p.readSteps, p.readNoise, p.readTarget} {
@@ -91,16 +92,16 @@ func (p *planFlags) plan() (accountant.Plan, error) {
 func (p *planFlags) readContradictions(*accountant.Plan) error {
 	for _, name := range answers[p.unknown] {
 		if p.given(name) {
-			return wrong("--%s is what it computes: leave it out", name)
+			return exitcode.Usagef("--%s is what it computes: leave it out", name)
 		}
 	}
 	for _, pair := range [][2]string{{"rate", "lot"}, {"steps", "epochs"}, {"noise", "groups"}} {
 		if p.given(pair[0]) && p.given(pair[1]) {
-			return wrong("--%s and --%s contradict each other: give one of them", pair[0], pair[1])
+			return exitcode.Usagef("--%s and --%s contradict each other: give one of them", pair[0], pair[1])
 		}
 	}
 	if p.given("records") && p.records < 1 {
-		return wrong("--records %d is impossible: give 1 or more", p.records)
+		return exitcode.Usagef("--records %d is impossible: give 1 or more", p.records)
 	}
 	return nil
 }
@@ -112,21 +113,21 @@ func (p *planFlags) readSampling(plan *accountant.Plan) error {
 	switch {
 	case s.Policy == accountant.Every:
 		if p.given("rate") || p.given("lot") || p.unknown == "rate" {
-			return wrong("--sampling none takes every record: it has no rate and no lot")
+			return exitcode.Usagef("--sampling none takes every record: it has no rate and no lot")
 		}
 		return nil
 	case lots && p.given("rate"):
-		return wrong("--sampling %s has no rate: give --records and --lot", s.Policy)
+		return exitcode.Usagef("--sampling %s has no rate: give --records and --lot", s.Policy)
 	case lots && p.records == 0:
-		return wrong("--sampling %s needs --records", s.Policy)
+		return exitcode.Usagef("--sampling %s needs --records", s.Policy)
 	case p.unknown == "rate":
 		return nil
 	case p.given("lot"):
 		if p.records == 0 {
-			return wrong("--lot needs --records: a lot is a share of them")
+			return exitcode.Usagef("--lot needs --records: a lot is a share of them")
 		}
 		if p.lot < 1 || p.lot > p.records {
-			return wrong("--lot %d is impossible: give 1 to %d, the number of records", p.lot, p.records)
+			return exitcode.Usagef("--lot %d is impossible: give 1 to %d, the number of records", p.lot, p.records)
 		}
 		if lots {
 			s.Lot = p.lot
@@ -135,11 +136,11 @@ func (p *planFlags) readSampling(plan *accountant.Plan) error {
 		}
 		return nil
 	case lots:
-		return wrong("--sampling %s needs --lot", s.Policy)
+		return exitcode.Usagef("--sampling %s needs --lot", s.Policy)
 	case !p.given("rate"):
-		return wrong("how lots are drawn is missing: give --rate, or --records and --lot")
+		return exitcode.Usagef("how lots are drawn is missing: give --rate, or --records and --lot")
 	case !(p.rate > 0 && p.rate <= 1):
-		return wrong("--rate %v is impossible: give a value above 0, up to 1", p.rate)
+		return exitcode.Usagef("--rate %v is impossible: give a value above 0, up to 1", p.rate)
 	}
 	s.Rate = p.rate
 	return nil
@@ -174,16 +175,16 @@ func (p *planFlags) readSteps(plan *accountant.Plan) error {
 		return nil
 	case p.given("steps"):
 		if p.steps < 1 {
-			return wrong("--steps %d is impossible: give 1 or more", p.steps)
+			return exitcode.Usagef("--steps %d is impossible: give 1 or more", p.steps)
 		}
 		plan.Steps = p.steps
 		return nil
 	case !p.given("epochs"):
-		return wrong("the length of the run is missing: give --steps or --epochs")
+		return exitcode.Usagef("the length of the run is missing: give --steps or --epochs")
 	case p.unknown == "rate":
-		return wrong("--epochs depends on the rate, which it computes: give --steps")
+		return exitcode.Usagef("--epochs depends on the rate, which it computes: give --steps")
 	case !(p.epochs > 0):
-		return wrong("--epochs %v is impossible: give a value above 0", p.epochs)
+		return exitcode.Usagef("--epochs %v is impossible: give a value above 0", p.epochs)
 	}
 	records, lot := 1.0, cmp.Or(plan.Sampling.Rate, 1)
 	if p.given("lot") {
@@ -191,7 +192,7 @@ func (p *planFlags) readSteps(plan *accountant.Plan) error {
 	}
 	steps := lotsOf(p.epochs, plan.Sampling.Policy, records, lot)
 	if steps > 1<<53 {
-		return wrong("--epochs %v is impossible: that is more than 2^53 lots", p.epochs)
+		return exitcode.Usagef("--epochs %v is impossible: that is more than 2^53 lots", p.epochs)
 	}
 	plan.Steps = int(steps)
 	return nil
@@ -205,7 +206,7 @@ func (p *planFlags) readNoise(plan *accountant.Plan) error {
 			sensitivity, err1 := strconv.ParseFloat(left, 64)
 			noise, err2 := strconv.ParseFloat(right, 64)
 			if !ok || err1 != nil || err2 != nil || !positive(sensitivity) || !positive(noise) {
-				return wrong("--groups: %q is not S:σ, a sensitivity and a noise above 0, as in 1:4,0.5:2", text)
+				return exitcode.Usagef("--groups: %q is not S:σ, a sensitivity and a noise above 0, as in 1:4,0.5:2", text)
 			}
 			plan.Groups = append(plan.Groups, accountant.Query{
 				Group: strconv.Itoa(i + 1), Mechanism: accountant.Gaussian, Sensitivity: sensitivity, Noise: noise,
@@ -213,9 +214,9 @@ func (p *planFlags) readNoise(plan *accountant.Plan) error {
 		}
 	case p.unknown == "noise":
 	case !p.given("noise"):
-		return wrong("the noise is missing: give --noise or --groups")
+		return exitcode.Usagef("the noise is missing: give --noise or --groups")
 	case !positive(p.noise):
-		return wrong("--noise %v is impossible: give a finite value above 0", p.noise)
+		return exitcode.Usagef("--noise %v is impossible: give a finite value above 0", p.noise)
 	default:
 		plan.Noise = p.noise
 	}
@@ -227,10 +228,10 @@ func positive(x float64) bool { return x > 0 && !math.IsInf(x, 1) }
 func (p *planFlags) readTarget(*accountant.Plan) error {
 	if p.unknown != "epsilon" {
 		if !p.given("epsilon") {
-			return wrong("the target is missing: give --epsilon")
+			return exitcode.Usagef("the target is missing: give --epsilon")
 		}
 		if !positive(p.epsilon) && !(p.unknown == "delta" && p.epsilon == 0) {
-			return wrong("--epsilon %v is impossible: give a finite value above 0", p.epsilon)
+			return exitcode.Usagef("--epsilon %v is impossible: give a finite value above 0", p.epsilon)
 		}
 	}
 	if p.unknown == "delta" {
@@ -238,7 +239,7 @@ func (p *planFlags) readTarget(*accountant.Plan) error {
 	}
 	if !p.given("delta") {
 		if p.records == 0 {
-			return wrong("δ is missing: give --delta, or --records for the largest power of ten below one over them")
+			return exitcode.Usagef("δ is missing: give --delta, or --records for the largest power of ten below one over them")
 		}
 		p.delta = engine.DefaultDelta(p.records)
 		return nil

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/spf13/cobra"
 )
 
@@ -44,18 +45,18 @@ type solvedJSON struct {
 func newBudgetSolve(s *screen, q quantity) *cobra.Command {
 	var name string
 	var asymptotic bool
-	cmd := &cobra.Command{Use: q.flag, Short: q.short, Long: q.short + ".", Example: q.example, Args: takesNothing}
+	cmd := &cobra.Command{Use: q.flag, Short: q.short, Long: q.short + ".", Example: q.example, Args: noArguments}
 	flags := planFlagsOf(cmd, q.flag)
 	accountantFlag(cmd, &name)
 	if q.flag == "epsilon" {
 		cmd.Flags().BoolVar(&asymptotic, "asymptotic", false, "with --accountant moments: the asymptotic bound of Abadi et al. 2016, which may say less than was spent")
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := oneOf("accountant", name, accountant.Names()); err != nil {
+		if err := exitcode.CheckChoice("accountant", name, accountant.Names()); err != nil {
 			return err
 		}
 		if asymptotic && name != "moments" {
-			return wrong("--asymptotic is a bound of the moments accountant: give --accountant moments")
+			return exitcode.Usagef("--asymptotic is a bound of the moments accountant: give --accountant moments")
 		}
 		plan, err := flags.plan()
 		if err != nil {

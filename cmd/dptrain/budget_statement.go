@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/report"
 	"github.com/spf13/cobra"
 )
@@ -18,13 +19,13 @@ func newBudgetStatement(s *screen) *cobra.Command {
 what it protects, the mechanism, how it was accounted, and what is not covered (after
 Ponomareva et al. 2023, "How to DP-fy ML", section 5.3).`,
 		Example: "  dptrain budget statement --records 60000 --lot 600 --epochs 100 --noise 4",
-		Args:    takesNothing,
+		Args:    noArguments,
 	}
 	flags := planFlagsOf(cmd, "epsilon")
 	accountantFlag(cmd, &name)
 	cmd.Flags().StringVar(&record, "record", "example", "what is protected: example, microbatch:K or user:COLUMN")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		if err := oneOf("accountant", name, accountant.Names()); err != nil {
+		if err := exitcode.CheckChoice("accountant", name, accountant.Names()); err != nil {
 			return err
 		}
 		if _, err := (&settings{record: record, userExamples: 1}).records(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/report"
 	"gonum.org/v1/plot/plotter"
 )
@@ -78,7 +79,7 @@ func TestCalibrationsCanBePutBack(t *testing.T) {
 				rest := fmt.Sprintf(" %s --delta 1e-5 --accountant %s", test.given, name)
 				line := fmt.Sprintf("budget %s --epsilon %s", test.unknown, target) + rest
 				quiet, _, code := dptrain(line + " --quiet")
-				if code != exitDone {
+				if code != exitcode.Done {
 					t.Fatalf("%s: exit %d", line, code)
 				}
 				exact := strconv.FormatFloat(answer(t, line)[test.key].(float64), 'g', -1, 64)
@@ -190,7 +191,7 @@ func TestFigure2(t *testing.T) {
 			t.Errorf("%s after %v epochs: %v, published %v after %v", c.name, nearest, got, c.want, c.epochs)
 		}
 	}
-	if _, stderr, code := dptrain(line + "figure2.svg"); code != exitDone {
+	if _, stderr, code := dptrain(line + "figure2.svg"); code != exitcode.Done {
 		t.Fatalf("exit %d, %s", code, stderr)
 	}
 	picture := contents(t, "figure2.svg")
@@ -212,7 +213,7 @@ func TestAsymptotic(t *testing.T) {
 		t.Errorf("moments says %v, its asymptotic bound %v", exact, v)
 	}
 	for _, wrong := range []string{" --asymptotic", " --accountant moments --asymptotic --sampling none --rate 1"} {
-		if _, stderr, code := dptrain(line + wrong); code != exitWrong || strings.Count(stderr, "\n") != 1 {
+		if _, stderr, code := dptrain(line + wrong); code != exitcode.Usage || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d, %q", wrong, code, stderr)
 		}
 	}
@@ -237,7 +238,7 @@ func TestCompare(t *testing.T) {
 			t.Errorf("row %v, alone it says %v, %v", row, alone, err)
 		}
 	}
-	if stdout, _, code := dptrain("budget compare" + run); code != exitDone || strings.Count(stdout, "\n") < len(rows)+1 {
+	if stdout, _, code := dptrain("budget compare" + run); code != exitcode.Done || strings.Count(stdout, "\n") < len(rows)+1 {
 		t.Errorf("exit %d\n%s", code, stdout)
 	}
 }
@@ -246,7 +247,7 @@ func TestCurve(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const run = "budget curve --rate 0.01 --noise 4 --delta 1e-5 --accountants pld,rdp --points 20"
 	for _, name := range []string{"c.svg", "c.png", "c.csv"} {
-		if _, stderr, code := dptrain(run + " --epochs 5 --out " + name); code != exitDone {
+		if _, stderr, code := dptrain(run + " --epochs 5 --out " + name); code != exitcode.Done {
 			t.Fatalf("%s: exit %d, %s", name, code, stderr)
 		}
 	}
@@ -290,7 +291,7 @@ func TestCurve(t *testing.T) {
 	}
 
 	// Where costs differ by far the axis is logarithmic, and every line is drawn.
-	if _, stderr, code := dptrain("budget curve --rate 0.01 --noise 4 --delta 1e-5 --points 20 --steps 1000 --out all.svg"); code != exitDone {
+	if _, stderr, code := dptrain("budget curve --rate 0.01 --noise 4 --delta 1e-5 --points 20 --steps 1000 --out all.svg"); code != exitcode.Done {
 		t.Fatalf("exit %d, %s", code, stderr)
 	}
 	all := contents(t, "all.svg")

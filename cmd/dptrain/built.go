@@ -10,11 +10,9 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/weights"
 	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/models"
 )
-
-// weightsFile is the file of a run's folder that holds its model's weights.
-const weightsFile = "model.safetensors"
 
 // built is model.json: enough to build the network again, and to read data for it.
 type built struct {
@@ -53,7 +51,7 @@ func (j *job) save(parameters []engine.Parameter) error {
 	if j.directions != nil {
 		parameters = append(slices.Clip(parameters), directionsParameter(j.directions, j.example.Shape))
 	}
-	err := atomicfile.WriteFunc(filepath.Join(j.out, weightsFile), func(w io.Writer) error { return weights.Write(w, parameters) })
+	err := atomicfile.WriteFunc(filepath.Join(j.out, rundir.WeightsFile), func(w io.Writer) error { return weights.Write(w, parameters) })
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 // name, what it is as JSON, and what people read of it.
 func catalog[T any](s *screen, use, short, example string, known []T, tell func(T) (name string, row any, text string)) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Example: "  " + example, Args: takesNothing,
+		Use: use, Short: short, Example: "  " + example, Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			var names, texts []string
 			var rows []any

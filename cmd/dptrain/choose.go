@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/report"
+	"github.com/dptrain/dptrain/internal/rundir"
 )
 
 // chosen is what tune answers on private data. All of it is the outcome of the
@@ -53,22 +55,22 @@ func (s *screen) choose(set *settings, base *job, trials int, distribution strin
 	}
 	settings, err := set.candidates(base, trials)
 	if err != nil {
-		return asWrong(err)
+		return exitcode.AsUsage(err)
 	}
 	plan := selection{Runs: runsOf(number), Delta: base.config.Delta, Budget: set.epsilon, Score: scoreWords(base)}
 	answer, err := patiently(s, "Working out the noise of "+plural(trials, "setting"), func() (accountant.Answer, error) { return plan.share(settings) })
 	if err != nil {
-		return asWrong(fmt.Errorf("--epsilon %v: %w", set.epsilon, err))
+		return exitcode.AsUsage(fmt.Errorf("--epsilon %v: %w", set.epsilon, err))
 	}
 	// A second Ctrl-C changes nothing: what the runs leave has to go first.
 	ctx, stop := signal.NotifyContext(context.Background(), endings()...)
 	defer stop()
-	release, err := base.claim()
+	release, err := rundir.Create(base.out)
 	if err != nil {
-		return asWrong(err)
+		return exitcode.AsUsage(err)
 	}
 	defer release()
-	head, err := plan.write(filepath.Join(base.out, selectionFile))
+	head, err := plan.write(filepath.Join(base.out, rundir.SelectionFile))
 	if err != nil {
 		return err
 	}
@@ -76,17 +78,17 @@ func (s *screen) choose(set *settings, base *job, trials int, distribution strin
 	s.note("Choosing among %s of %s on %s, by %s. How many runs it takes stays secret, and how they do: this may take a while.",
 		plural(trials, "setting"), base.model, base.task.Name, plan.Score)
 
-	best, at, err := bestOf(ctx, settings, number, filepath.Join(base.out, runsFolder))
+	best, at, err := bestOf(ctx, settings, number, filepath.Join(base.out, rundir.TrialsDir))
 	if errors.Is(err, context.Canceled) {
-		return &fault{exitInterrupted, fmt.Errorf("interrupted: nothing was chosen or kept; %s says what was set aside for it", filepath.Join(base.out, selectionFile))}
+		return &exitcode.Error{Code: exitcode.Interrupted, Err: fmt.Errorf("interrupted: nothing was chosen or kept; %s says what was set aside for it", filepath.Join(base.out, rundir.SelectionFile))}
 	}
 	if err != nil {
-		return asFailed(err)
+		return exitcode.AsFailure(err)
 	}
 	j := settings[at]
 	j.directions = best.directions
 	if err := j.save(best.parameters); err != nil {
-		return asFailed(err)
+		return exitcode.AsFailure(err)
 	}
 	out := chosen{answerJSON: answerOf(answer), Data: base.task.Name, Model: base.model,
 		Best:  best.winner(j),
@@ -98,11 +100,11 @@ func (s *screen) choose(set *settings, base *job, trials int, distribution strin
 func (s *settings) checkChoice(base *job) error {
 	switch {
 	case s.given["seed"]:
-		return wrong("--seed: whoever can repeat the draws learns what the others came to; a choice on private data takes none")
+		return exitcode.Usagef("--seed: whoever can repeat the draws learns what the others came to; a choice on private data takes none")
 	case s.cmd.Flags().Changed("accountant") && s.accountant != "rdp":
-		return wrong("--accountant %s: what a choice costs is known by Rényi divergences alone; give rdp, or leave it out", s.accountant)
+		return exitcode.Usagef("--accountant %s: what a choice costs is known by Rényi divergences alone; give rdp, or leave it out", s.accountant)
 	case base.task.Test == nil && base.config.Validation.Set == nil:
-		return wrong("%s has no test part to compare settings on: hold private records out by --validation-split 0.1, whose %s is released with noise", base.task.Name, base.measure())
+		return exitcode.Usagef("%s has no test part to compare settings on: hold private records out by --validation-split 0.1, whose %s is released with noise", base.task.Name, base.measure())
 	}
 	return nil
 }
@@ -142,6 +144,6 @@ func (a chosen) print(w io.Writer) {
 	fmt.Fprintf(w, "\tadjacency %s, %s, %d settings, %s\n", a.Adjacency, report.UnitWords(a.Unit), a.Settings, a.Runs.words())
 	fmt.Fprintf(w, "note\t%s\n", a.Note)
 	fmt.Fprintf(w, "files\t%s\n", a.Out)
-	fmt.Fprintf(w, "next\tdptrain eval %s\n", asTyped(a.Out))
-	fmt.Fprintf(w, "\tdptrain ledger epsilon %s\n", asTyped(a.Out))
+	fmt.Fprintf(w, "next\tdptrain eval %s\n", rundir.ShellQuote(a.Out))
+	fmt.Fprintf(w, "\tdptrain ledger epsilon %s\n", rundir.ShellQuote(a.Out))
 }

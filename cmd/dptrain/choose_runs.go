@@ -13,10 +13,8 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/exitcode"
 )
-
-// runsFolder holds what the runs of a choice write, while it goes on.
-const runsFolder = ".runs"
 
 // parseRuns reads --runs.
 func parseRuns(text string, mean int) (accountant.Runs, error) {
@@ -30,11 +28,11 @@ func parseRuns(text string, mean int) (accountant.Runs, error) {
 	default:
 		var err error
 		if r.Shape, err = strconv.ParseFloat(text, 64); err != nil || math.IsInf(r.Shape, 0) {
-			return r, unknownName("--runs", text, []string{"geometric", "logarithmic", "poisson", "a shape above -1"})
+			return r, exitcode.UnknownName("--runs", text, []string{"geometric", "logarithmic", "poisson", "a shape above -1"})
 		}
 	}
 	if _, err := r.Quantile(0); err != nil {
-		return r, wrong("--runs %s --trials %d: %w", text, mean, err)
+		return r, exitcode.Usagef("--runs %s --trials %d: %w", text, mean, err)
 	}
 	return r, nil
 }

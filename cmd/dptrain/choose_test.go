@@ -15,6 +15,8 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/spf13/cobra"
 )
 
@@ -47,7 +49,7 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		"projected":   " --project 2",
 	} {
 		stdout, stderr, code := dptrain(choice + flags + " --json --out " + name)
-		if code != exitDone || strings.Count(stderr, "\n") != 1 {
+		if code != exitcode.Done || strings.Count(stderr, "\n") != 1 {
 			t.Fatalf("%s: exit %d, %s", name, code, stderr)
 		}
 		for _, word := range []string{"trial", "run 1", "seconds"} {
@@ -62,7 +64,7 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		if e := cost["epsilon"].(float64); e > 4 || e < 3.9 || !strings.Contains(stdout, `"epsilon": `+jsonNumber(e)) {
 			t.Errorf("%s: the ledger says ε = %v of 4, the answer\n%s", name, e, stdout)
 		}
-		p, err := readSelection(filepath.Join(name, selectionFile))
+		p, err := readSelection(filepath.Join(name, rundir.SelectionFile))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +93,7 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 			t.Fatal(err)
 		}
-		if sum := sha256.Sum256(contents(t, filepath.Join(name, selectionFile))); got.LedgerHead != hex.EncodeToString(sum[:]) || got.Out != name || cost["unit"] != "example" || cost["settings"] != float64(len(p.Candidates)) ||
+		if sum := sha256.Sum256(contents(t, filepath.Join(name, rundir.SelectionFile))); got.LedgerHead != hex.EncodeToString(sum[:]) || got.Out != name || cost["unit"] != "example" || cost["settings"] != float64(len(p.Candidates)) ||
 			got.Data != "people.csv" || got.Model != "logistic" || got.Unit != "example" || got.Records != p.Records || p.Records != map[bool]int{true: 3200, false: 4000}[strings.Contains(flags, "split")] || got.Flags == "" || got.Runs != p.Runs {
 			t.Errorf("%s: head %s, folder %s, accounted as %v", name, got.LedgerHead, got.Out, cost)
 		}
@@ -104,7 +106,7 @@ func TestChoiceOnPrivateData(t *testing.T) {
 	if !strings.Contains(stdout, "geometric with mean 3, of 3 settings\nunit of privacy  example\n") || !strings.Contains(stderr, "the rdp accountant answers") {
 		t.Errorf("asked for zcdp: %s%s", stdout, stderr)
 	}
-	if _, stderr, code := dptrain(choice + " --out poisson"); code != exitWrong || !strings.Contains(stderr, "already holds") {
+	if _, stderr, code := dptrain(choice + " --out poisson"); code != exitcode.Usage || !strings.Contains(stderr, "already contains") {
 		t.Errorf("into a folder that is used: exit %d, %s", code, stderr)
 	}
 	for line, says := range map[string]string{
@@ -120,7 +122,7 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		"tune --data people.csv --label label --classes no,yes --bounds age=0:100 --ignore owner,colour":                  "--validation-split",
 	} {
 		_, stderr, code := dptrain(line + map[bool]string{true: " --out refused"}[strings.HasPrefix(line, "tune")])
-		if code != exitWrong && code != exitOverBudget || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
+		if code != exitcode.Usage && code != exitcode.OverBudget || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d, %s", line, code, stderr)
 		}
 		if _, err := os.Stat("refused"); err == nil {
@@ -135,7 +137,7 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		if err := os.WriteFile("poisson/selection.json", []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, stderr, code := dptrain("ledger epsilon poisson"); code == exitDone || !strings.Contains(stderr, says) {
+		if _, stderr, code := dptrain("ledger epsilon poisson"); code == exitcode.Done || !strings.Contains(stderr, says) {
 			t.Errorf("%s: exit %d, %s", text, code, stderr)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/spf13/cobra"
 )
 
@@ -22,10 +23,10 @@ functions of the package bash-completion, which has to be installed.`,
 		ValidArgs: shells,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return wrong("name one shell: %s", strings.Join(shells, ", "))
+				return exitcode.Usagef("name one shell: %s", strings.Join(shells, ", "))
 			}
 			if !slices.Contains(shells, args[0]) {
-				return unknownName("shell", args[0], shells)
+				return exitcode.UnknownName("shell", args[0], shells)
 			}
 			return nil
 		},

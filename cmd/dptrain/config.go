@@ -14,32 +14,31 @@ import (
 
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/nearest"
+	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/spf13/pflag"
 	"gopkg.in/yaml.v3"
 )
-
-// configFile is where a run keeps its settings, for --resume.
-const configFile = "config.yaml"
 
 // takeUp makes the settings of a run that stopped those of this one. Its noise
 // stays what it was, so a new --epsilon means more lots.
 func (s *settings) takeUp() error {
 	for _, name := range []string{"config", "out", "preset", "noise"} {
 		if s.given[name] {
-			return wrong("--resume and --%s were both given: a resumed run keeps its folder, settings and noise", name)
+			return exitcode.Usagef("--resume and --%s were both given: a resumed run keeps its folder, settings and noise", name)
 		}
 	}
 	if s.dryRun {
-		return wrong("--resume and --dry-run were both given: what was spent is in the ledger, and no plan; dptrain ledger epsilon %s says how much", asTyped(s.resume))
+		return exitcode.Usagef("--resume and --dry-run were both given: what was spent is in the ledger, and no plan; dptrain ledger epsilon %s says how much", rundir.ShellQuote(s.resume))
 	}
-	s.config, s.out = filepath.Join(s.resume, configFile), s.resume
+	s.config, s.out = filepath.Join(s.resume, rundir.ConfigFile), s.resume
 	if _, err := os.Stat(s.config); errors.Is(err, fs.ErrNotExist) {
-		return wrong("--resume %s: no run to go on with is there (it has no %s)", s.resume, configFile)
+		return exitcode.Usagef("--resume %s: no run to go on with is there (it has no %s)", s.resume, rundir.ConfigFile)
 	}
 	if s.given["epsilon"] {
 		if !(s.epsilon > 0) || math.IsInf(s.epsilon, 0) {
-			return wrong("--epsilon %v: a finite budget above 0 is needed", s.epsilon)
+			return exitcode.Usagef("--epsilon %v: a finite budget above 0 is needed", s.epsilon)
 		}
 		s.extended = s.epsilon
 		delete(s.given, "epsilon")
@@ -61,7 +60,7 @@ func (s *settings) keep(c *engine.Config) error {
 	if err := s.print(&b); err != nil {
 		return err
 	}
-	return atomicfile.Write(filepath.Join(s.out, configFile), b.Bytes())
+	return atomicfile.Write(filepath.Join(s.out, rundir.ConfigFile), b.Bytes())
 }
 
 // alternatives say the same thing in two ways.
@@ -87,10 +86,10 @@ func (s *settings) overruled(name string) bool {
 func (s *settings) readConfig() error {
 	text, err := os.ReadFile(s.config)
 	if err != nil {
-		return wrong("--config: %w", err)
+		return exitcode.Usagef("--config: %w", err)
 	}
 	if err := s.configure(text); err != nil {
-		return wrong("--config %s: %w", s.config, err)
+		return exitcode.Usagef("--config %s: %w", s.config, err)
 	}
 	return nil
 }
@@ -141,7 +140,7 @@ func (s *settings) configure(text []byte) error {
 			err = fmt.Errorf("one value is needed, not %d", len(values))
 		} else {
 			if err = f.Value.Set(values[0]); err != nil {
-				err = notA(f, values[0])
+				err = invalidValue(f, values[0])
 			}
 		}
 		if err != nil {

@@ -69,7 +69,7 @@ func TestConfigurationsAreTakenAsTheyStand(t *testing.T) {
 		"help: true":          "no place in a file",
 		"resume: run":         "no place in a file",
 		"next: yes":           `"yes" is not true or false`,
-		"seed: -1":            "a whole number from 0 on",
+		"seed: -1":            "a whole number, 0 or more",
 		"- a":                 "a key and a value on each line",
 		"label: x\nlabel: y":  "already defined",
 		"lot: 1\n---\nlot: 2": "more than one document",

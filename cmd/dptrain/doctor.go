@@ -23,7 +23,7 @@ func newDevices(s *screen) *cobra.Command {
 	}
 	return &cobra.Command{
 		Use: "devices", Short: "List the devices of this build and host",
-		Example: "  dptrain train --device cpu", Args: takesNothing,
+		Example: "  dptrain train --device cpu", Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			list, reason := engine.Devices()
 			var rows []row
@@ -58,7 +58,7 @@ type finding struct {
 func newDoctor(s *screen) *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Say what works on this host, what does not, and what to install",
-		Example: "  dptrain doctor", Args: takesNothing,
+		Example: "  dptrain doctor", Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			all := []finding{cpuFinding(), memoryFinding(), entropyFinding(), driverFinding()}
 			all = append(all, libraryFindings()...)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 // array writes numbers as numpy.save does, bytes or, of kind "<f4", float32.
@@ -68,7 +70,7 @@ func TestModelsAreAskedAboutElementsAsTheirs(t *testing.T) {
 		"train --resume of-bytes --steps 4 --data numbers":             "data: elements is numbers (it was bytes)",
 		"train --resume of-numbers --steps 4 --data bytes":             "data: elements is bytes (it was numbers)",
 	} {
-		if _, stderr, code := dptrain(line); code != exitWrong || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
+		if _, stderr, code := dptrain(line); code != exitcode.Usage || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d, %s", line, code, stderr)
 		}
 	}
@@ -87,7 +89,7 @@ func TestModelsAreAskedAboutElementsAsTheirs(t *testing.T) {
 
 	answer(t, "train --classes 2 --model logistic --non-private --steps 2 --lot 20 --lr 100 --data unit --out steep")
 	array(t, "beyond.npy", "<f4", "(1, 2)", math.MaxFloat32, math.MaxFloat32)
-	if _, stderr, code := dptrain("predict steep --data beyond.npy --out a.csv"); code != exitWrong || !strings.HasPrefix(stderr, "dptrain: predict: example 0, ") || !strings.Contains(stderr, "not finite") {
+	if _, stderr, code := dptrain("predict steep --data beyond.npy --out a.csv"); code != exitcode.Usage || !strings.HasPrefix(stderr, "dptrain: predict: example 0, ") || !strings.Contains(stderr, "not finite") {
 		t.Errorf("numbers far too large: exit %d, %s", code, stderr)
 	}
 	if _, err := os.Stat("a.csv"); err == nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/report"
 	"github.com/spf13/cobra"
 )
@@ -43,7 +44,7 @@ may be what the model was trained on.`,
 		Example: `  dptrain eval runs/mine
   dptrain eval runs/mnist --data mnist --data-dir ~/mnist
   dptrain eval runs/reviews --data held-back.jsonl`,
-		Args: takesFolder("eval runs/mine"),
+		Args: oneRunDir("eval runs/mine"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return s.eval(args[0], set)
 		},
@@ -68,21 +69,21 @@ func (s *screen) eval(dir string, set *settings) error {
 	target := b.Schema.Target
 	limits := b.Schema.Bounds[target]
 	if options.Schema, err = set.readSchema(b.Schema); err != nil {
-		return asWrong(err)
+		return exitcode.AsUsage(err)
 	}
 	if s := options.Schema; target != "" && (s.Target != target || s.Bounds[target] != limits) {
-		return wrong("the model predicts %s between %v and %v, as it was trained to: leave out --target, and %[1]s of --bounds", target, limits[0], limits[1])
+		return exitcode.Usagef("the model predicts %s between %v and %v, as it was trained to: leave out --target, and %[1]s of --bounds", target, limits[0], limits[1])
 	}
 	task, err := s.read(set.data, options)
 	if err != nil && !named {
-		return asWrong(fmt.Errorf("what the model was trained on: %w; --data names other data", err))
+		return exitcode.AsUsage(fmt.Errorf("what the model was trained on: %w; --data names other data", err))
 	}
 	if err != nil {
-		return asWrong(err)
+		return exitcode.AsUsage(err)
 	}
 	test := task.Test
 	if test == nil && task.Private && !named {
-		return wrong("%s has no test part, and what the model does on the private records that it was trained on is private too: name test data by --data or --test", task.Name)
+		return exitcode.Usagef("%s has no test part, and what the model does on the private records that it was trained on is private too: name test data by --data or --test", task.Name)
 	}
 	if test == nil {
 		test = task.Train
@@ -93,19 +94,19 @@ func (s *screen) eval(dir string, set *settings) error {
 	}
 	x := test.Columns()[0]
 	if len(x.Shape) == len(b.Shape) && !slices.Equal(x.Shape, b.Shape) {
-		return wrong("%s: examples have shape %v, and the model was trained on examples of shape %v", task.Name, x.Shape, b.Shape)
+		return exitcode.Usagef("%s: examples have shape %v, and the model was trained on examples of shape %v", task.Name, x.Shape, b.Shape)
 	}
 	if err := x.Elements.Check(b.Elements); err != nil {
-		return wrong("%s: %w", task.Name, err)
+		return exitcode.Usagef("%s: %w", task.Name, err)
 	}
 	e, err := engine.NewEvaluator(build, set.place())
 	if err != nil {
-		return asWrong(err)
+		return exitcode.AsUsage(err)
 	}
 	defer e.Close()
 	got, err := patiently(s, "Measuring on "+plural(test.Len(), "example"), func() (engine.Evaluation, error) { return e.Score(e.Weights(), test) })
 	if err != nil {
-		return asWrong(err)
+		return exitcode.AsUsage(err)
 	}
 	answer := evaluated{Loss: number(got.Loss), Examples: got.Examples, Data: task.Name, Model: b.Model}
 	if m := missedOf(&got); m != nil {

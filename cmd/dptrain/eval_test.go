@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/cuda"
+	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 // A run on a GPU measures its accuracy there, eval does so too and predict answers, and
@@ -41,7 +42,7 @@ func TestEvalOnAGPU(t *testing.T) {
 			t.Fatalf("example %d: probability %v on the GPU, %v on the CPU", i, a, b)
 		}
 	}
-	if _, stderr, code := dptrain("eval rmse --device cpu --precision bf16"); code != exitWrong {
+	if _, stderr, code := dptrain("eval rmse --device cpu --precision bf16"); code != exitcode.Usage {
 		t.Errorf("a precision for the CPU: exit %d, %s", code, stderr)
 	}
 }
@@ -59,28 +60,28 @@ func TestEvalLeavesTrainingRecordsAlone(t *testing.T) {
 	}
 	alone := strings.Replace(brief, "--test test.csv", "", 1) + " --steps 2 --noise 2 --delta 1e-5 --out untested"
 	stdout, stderr, code := dptrain(alone)
-	if code != exitDone || !strings.Contains(stdout, "dptrain eval untested --data TEST.FILE") {
+	if code != exitcode.Done || !strings.Contains(stdout, "dptrain eval untested --data TEST.FILE") {
 		t.Fatalf("exit %d, %s%s", code, stdout, stderr)
 	}
-	if stdout, stderr, code := dptrain("eval untested"); code != exitWrong || stdout != "" || !strings.Contains(stderr, "private") {
+	if stdout, stderr, code := dptrain("eval untested"); code != exitcode.Usage || stdout != "" || !strings.Contains(stderr, "private") {
 		t.Errorf("no test data: exit %d, %s%s", code, stdout, stderr)
 	}
-	if _, stderr, code := dptrain("eval untested --data test.csv"); code != exitDone || strings.Contains(stderr, "PRIVATE") {
+	if _, stderr, code := dptrain("eval untested --data test.csv"); code != exitcode.Done || strings.Contains(stderr, "PRIVATE") {
 		t.Errorf("named test data: exit %d, %s", code, stderr)
 	}
-	if _, stderr, code := dptrain("eval untested --data ./people.csv"); code != exitDone || !strings.Contains(stderr, "PRIVATE, do not publish") {
+	if _, stderr, code := dptrain("eval untested --data ./people.csv"); code != exitcode.Done || !strings.Contains(stderr, "PRIVATE, do not publish") {
 		t.Errorf("the records that it was trained on: exit %d, %s", code, stderr)
 	}
-	if _, stderr, code := dptrain("eval elsewhere/tested"); code != exitWrong || !strings.Contains(stderr, "elsewhere/tested holds no model") {
+	if _, stderr, code := dptrain("eval elsewhere/tested"); code != exitcode.Usage || !strings.Contains(stderr, "elsewhere/tested holds no model") {
 		t.Errorf("no run: exit %d, %s", code, stderr)
 	}
 	if err := os.Rename("people.csv", "moved.csv"); err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr, code := dptrain("eval tested"); code != exitWrong || !strings.Contains(stderr, "--data names other data") {
+	if _, stderr, code := dptrain("eval tested"); code != exitcode.Usage || !strings.Contains(stderr, "--data names other data") {
 		t.Errorf("its data are gone: exit %d, %s", code, stderr)
 	}
-	if _, stderr, code := dptrain("eval tested --data people.csv"); code != exitWrong || strings.Contains(stderr, "names other data") {
+	if _, stderr, code := dptrain("eval tested --data people.csv"); code != exitcode.Usage || strings.Contains(stderr, "names other data") {
 		t.Errorf("data that were named are gone: exit %d, %s", code, stderr)
 	}
 	os.Rename("moved.csv", "people.csv")
@@ -125,7 +126,7 @@ func TestEvalStandardizesAsTrainDid(t *testing.T) {
 	if want := got["test_loss"].(float64); len(scores["class"]) != 6 || !(math.Abs(loss-want) <= 1e-5) {
 		t.Errorf("predict answers %d pictures at a loss of %v, train said %v", len(scores["class"]), loss, want)
 	}
-	if _, stderr, code := dptrain("train --resume run --steps 4 --standardize=false"); code != exitWrong || !strings.Contains(stderr, "standardize") {
+	if _, stderr, code := dptrain("train --resume run --steps 4 --standardize=false"); code != exitcode.Usage || !strings.Contains(stderr, "standardize") {
 		t.Errorf("resumed with pixels as they are: exit %d, %s", code, stderr)
 	}
 
@@ -142,7 +143,7 @@ func TestEvalStandardizesAsTrainDid(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, stderr, code := dptrain("eval run --data-dir ."); code != exitWrong || !strings.Contains(stderr, "examples have shape [1 2 1], and the model was trained on examples of shape [1 1 2]") {
+	if _, stderr, code := dptrain("eval run --data-dir ."); code != exitcode.Usage || !strings.Contains(stderr, "examples have shape [1 2 1], and the model was trained on examples of shape [1 1 2]") {
 		t.Errorf("turned pictures: exit %d, %s", code, stderr)
 	}
 }

@@ -10,7 +10,9 @@ import (
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/onnx"
+	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/internal/torch"
 	"github.com/dptrain/dptrain/perexample"
@@ -25,9 +27,6 @@ type exported struct {
 	Model  string `json:"model"`
 	Bytes  int    `json:"bytes"`
 }
-
-// ownFiles are those that a run's folder holds.
-var ownFiles = []string{configFile, selectionFile, "run.json", "ledger.jsonl", "metrics.jsonl", weightsFile, "model.json", "report.html", "MODEL_CARD.md"}
 
 var exportFormats = []string{"safetensors", "onnx"}
 
@@ -53,13 +52,13 @@ a --target it is in the target's own units.
 Both are functions of the trained weights: they cost no privacy beyond the run's.`,
 		Example: `  dptrain export runs/mine --format safetensors --out mine.safetensors
   dptrain export runs/mine --format onnx --out mine.onnx`,
-		Args: takesFolder("export runs/mine --format onnx --out mine.onnx"),
+		Args: oneRunDir("export runs/mine --format onnx --out mine.onnx"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := oneOf("format", format, exportFormats); err != nil {
+			if err := exitcode.CheckChoice("format", format, exportFormats); err != nil {
 				return err
 			}
 			if out == "" {
-				return wrong("--out is missing: name the file to write, as in --out mine.%s", format)
+				return exitcode.Usagef("--out is missing: name the file to write, as in --out mine.%s", format)
 			}
 			return s.export(args[0], format, out)
 		},
@@ -80,10 +79,10 @@ func (s *screen) export(dir, format, out string) error {
 	}
 	file, err := exportAs(format, build, b, map[string]string{"model": b.Model})
 	if err != nil {
-		return asWrong(err)
+		return exitcode.AsUsage(err)
 	}
 	if err := atomicfile.Write(out, file); err != nil {
-		return asWrong(fmt.Errorf("--out %s: %w", out, err))
+		return exitcode.AsUsage(fmt.Errorf("--out %s: %w", out, err))
 	}
 	return s.show(exported{format, out, b.Model, len(file)}, out, func(w io.Writer) {
 		fmt.Fprintf(w, "model\t%s\nformat\t%s\nfile\t%s (%d bytes)\n", b.Model, format, out, len(file))
@@ -93,14 +92,14 @@ func (s *screen) export(dir, format, out string) error {
 // checkOut refuses to replace what a run's folder holds, what is read, or what is no
 // plain file, such as a device.
 func checkOut(out, dir string, read ...string) error {
-	if sameFile(filepath.Dir(out), dir) && slices.Contains(ownFiles, filepath.Base(out)) {
-		return wrong("--out %s is the run's own: choose another file", out)
+	if sameFile(filepath.Dir(out), dir) && slices.Contains(rundir.Files, filepath.Base(out)) {
+		return exitcode.Usagef("--out %s is the run's own: choose another file", out)
 	}
 	if info, err := os.Stat(out); err == nil && !info.Mode().IsRegular() {
-		return wrong("--out %s is there, and no plain file: choose another", out)
+		return exitcode.Usagef("--out %s is there, and no plain file: choose another", out)
 	}
 	if slices.ContainsFunc(read, func(file string) bool { return sameFile(out, file) }) {
-		return wrong("--out %s is what is read: choose another file", out)
+		return exitcode.Usagef("--out %s is what is read: choose another file", out)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/safetensors"
 )
 
@@ -30,7 +31,7 @@ func TestExport(t *testing.T) {
 		t.Fatalf("%d tensors, metadata %v, error %v", len(tensors), metadata, err)
 	}
 	_, stderr, code := dptrain(brief + " --steps 1 --out next --init model.pt.safetensors")
-	if code != exitDone || !strings.Contains(stderr, "match") || !strings.Contains(stderr, "PyTorch's layout") {
+	if code != exitcode.Done || !strings.Contains(stderr, "match") || !strings.Contains(stderr, "PyTorch's layout") {
 		t.Errorf("--init: exit %d, %s", code, stderr)
 	}
 	if card := string(readFiles(t, "next")[1]); !strings.Contains(card, "what the starting weights, from model.pt.safetensors, tell") || !strings.Contains(stderr, "no part of this run's ε") {
@@ -67,7 +68,7 @@ func TestExport(t *testing.T) {
 		"export run --out run":                   "no plain file",
 		brief + " --model mlp:3 --init run/model.safetensors --out o": "missing fc",
 	} {
-		if _, stderr, code := dptrain(line); code != exitWrong || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
+		if _, stderr, code := dptrain(line); code != exitcode.Usage || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d, %q does not say %q in one line", line, code, stderr, says)
 		}
 	}

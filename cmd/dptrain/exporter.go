@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 // exporter answers scrapes of GET /metrics while a run goes on, in the Prometheus
@@ -38,17 +40,17 @@ func answerScrapes(address string) (*exporter, error) {
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return nil, wrong("--metrics-addr %q: give HOST:PORT, or :PORT for this machine alone", address)
+		return nil, exitcode.Usagef("--metrics-addr %q: give HOST:PORT, or :PORT for this machine alone", address)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return nil, wrong("--metrics-addr %q: the port must be a number from 1 to 65535", address)
+		return nil, exitcode.Usagef("--metrics-addr %q: the port must be a number from 1 to 65535", address)
 	}
 	if host == "" {
 		host = "127.0.0.1"
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
-		return nil, wrong("--metrics-addr %s: %w; choose another", address, err)
+		return nil, exitcode.Usagef("--metrics-addr %s: %w; choose another", address, err)
 	}
 	e := &exporter{}
 	mux := http.NewServeMux()

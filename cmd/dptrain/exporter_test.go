@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 // free is an address of this machine that nobody listens on, and that no system gives to
@@ -85,7 +87,7 @@ func TestTrainIsScraped(t *testing.T) {
 	t.Chdir(t.TempDir())
 	s := &scraper{address: free(t)}
 	line := drawn + " --steps 1000 --noise 4 --delta 1e-5 --out run --metrics-addr " + s.address
-	if code := run(strings.Fields(line), io.Discard, s); code != exitDone {
+	if code := run(strings.Fields(line), io.Discard, s); code != exitcode.Done {
 		t.Errorf("exit %d", code)
 	}
 	for _, name := range []string{"dptrain_epsilon ", "dptrain_delta 1e-05", "dptrain_test_accuracy 0.", "dptrain_lots_planned 1000"} {

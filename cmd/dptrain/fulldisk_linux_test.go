@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/rundir"
 )
 
 // TestFullDisk runs TestOnSmallDisk where it may mount a small disk.
@@ -66,9 +68,9 @@ func TestOnSmallDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, stderr, code := dptrain(line + " --quiet")
-		if code == exitDone {
+		if code == exitcode.Done {
 			ended++
-		} else if code != exitFailed || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "no space left on device") {
+		} else if code != exitcode.Failed || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "no space left on device") {
 			t.Fatalf("with %d pages free: exit %d, %s", free, code, stderr)
 		}
 		complaints[stderr] = true
@@ -82,13 +84,13 @@ func TestOnSmallDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := "train --resume disk/run --quiet"
-		if _, err := os.Stat("disk/run/" + configFile); errors.Is(err, fs.ErrNotExist) {
+		if _, err := os.Stat("disk/run/" + rundir.ConfigFile); errors.Is(err, fs.ErrNotExist) {
 			again = line + " --quiet" // it never began
 			if _, err := os.Stat("disk/run"); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("with %d pages free: a run that never began left its folder: %v", free, err)
 			}
 		}
-		if _, stderr, code := dptrain(again); code != exitDone {
+		if _, stderr, code := dptrain(again); code != exitcode.Done {
 			t.Fatalf("with %d pages free, and then room, %s: exit %d, %s", free, again, code, stderr)
 		}
 		report, err := accountant.Verify("disk/run/ledger.jsonl")
@@ -121,7 +123,7 @@ func TestOnSmallDisk(t *testing.T) {
 			"budget curve --rate 0.1 --noise 1 --steps 3 --delta 1e-5 --out none/curve.svg",
 			"man --out none/man",
 		} {
-			if _, stderr, code := dptrain(command + " --quiet"); code != exitFailed || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, none.says) {
+			if _, stderr, code := dptrain(command + " --quiet"); code != exitcode.Failed || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, none.says) {
 				t.Errorf("%s: exit %d, %s", command, code, stderr)
 			}
 		}

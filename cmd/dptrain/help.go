@@ -1,6 +1,9 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/spf13/cobra"
+)
 
 func newHelp() *cobra.Command {
 	return &cobra.Command{
@@ -17,7 +20,7 @@ func newHelp() *cobra.Command {
 					}
 				}
 				if next == nil {
-					return unknownName("command", name, commandNames(about))
+					return exitcode.UnknownName("command", name, commandNames(about))
 				}
 				about = next
 			}

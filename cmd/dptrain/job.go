@@ -17,6 +17,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -56,7 +57,7 @@ func (s *settings) job(screen *screen) (*job, error) {
 		return nil, err
 	}
 	if sameFile(s.data, s.test) {
-		return nil, wrong("--test %s is the training data itself: what is measured on it is shown as public, and would tell of its records", s.test)
+		return nil, exitcode.Usagef("--test %s is the training data itself: what is measured on it is shown as public, and would tell of its records", s.test)
 	}
 	if j.task, err = screen.read(s.data, options); err != nil {
 		return nil, err
@@ -110,13 +111,13 @@ func (j *job) settle() error {
 		return fmt.Errorf("--optimizer: %w", err)
 	}
 	if !(s.lr > 0) || math.IsInf(s.lr, 0) {
-		return wrong("--lr %v: a learning rate above 0 is needed", s.lr)
+		return exitcode.Usagef("--lr %v: a learning rate above 0 is needed", s.lr)
 	}
 	if c.Schedule, err = optim.ParseSchedule(s.schedule, s.lr); err != nil {
 		return fmt.Errorf("--schedule: %w", err)
 	}
 	if c.DecayOf != nil && c.Optimizer.WeightDecay == 0 {
-		return wrong("--decay-of %s: --optimizer %s decays nothing: give it a weight-decay, as in adamw:weight-decay=0.1, or leave --decay-of out", s.decayOf, s.optimizer)
+		return exitcode.Usagef("--decay-of %s: --optimizer %s decays nothing: give it a weight-decay, as in adamw:weight-decay=0.1, or leave --decay-of out", s.decayOf, s.optimizer)
 	}
 	c.Average = optim.Average{Decay: s.ema}
 	c.Checkpoint, c.CheckpointEvery = filepath.Join(j.out, "checkpoint"), checkpointEvery
@@ -159,7 +160,7 @@ func (j *job) network() error {
 	j.model = j.set.model
 	err := j.startDirections()
 	if j.set.resume != "" && errors.Is(err, fs.ErrNotExist) {
-		return wrong("--init: %w: the run began from that file: put it back, or say by --init where it is now", err)
+		return exitcode.Usagef("--init: %w: the run began from that file: put it back, or say by --init where it is now", err)
 	}
 	if err != nil {
 		return fmt.Errorf("--init: %w", err)
@@ -202,13 +203,13 @@ func (s *settings) records() (engine.Records, error) {
 		}
 	case "user":
 		if s.userExamples < 1 {
-			return engine.Records{}, wrong("--user-examples %d: give at least 1", s.userExamples)
+			return engine.Records{}, exitcode.Usagef("--user-examples %d: give at least 1", s.userExamples)
 		}
 		if rest != "" {
 			return engine.Records{Users: true, Examples: s.userExamples}, nil
 		}
 	}
-	return engine.Records{}, wrong("--record %q: give example, microbatch:K with K from 1 on, or user:COLUMN", s.record)
+	return engine.Records{}, exitcode.Usagef("--record %q: give example, microbatch:K with K from 1 on, or user:COLUMN", s.record)
 }
 
 // lots fixes rate and steps.
@@ -217,13 +218,13 @@ func (s *settings) lots(c *engine.Config) error {
 	c.Sampling = sample.Policy(s.sampling)
 	c.Lot, c.Rate = s.lot, s.rate
 	if s.given["lot"] && (s.lot < 1 || s.lot > n) {
-		return wrong("--lot %d: give between 1 and the %d records of the data", s.lot, n)
+		return exitcode.Usagef("--lot %d: give between 1 and the %d records of the data", s.lot, n)
 	}
 	if s.given["rate"] && s.sampling != "poisson" {
-		return wrong("--rate: lots of --sampling %s have a size: give --lot", s.sampling)
+		return exitcode.Usagef("--rate: lots of --sampling %s have a size: give --lot", s.sampling)
 	}
 	if s.given["rate"] && !(s.rate > 0 && s.rate <= 1) {
-		return wrong("--rate %v: a probability above 0 and at most 1 is needed", s.rate)
+		return exitcode.Usagef("--rate %v: a probability above 0 and at most 1 is needed", s.rate)
 	}
 	if !s.given["lot"] && !s.given["rate"] {
 		c.Lot = max(1, min(1024, n/40))
@@ -235,16 +236,16 @@ func (s *settings) lots(c *engine.Config) error {
 	if s.given["steps"] {
 		c.Steps = s.steps
 		if s.steps < 1 {
-			return wrong("--steps %d: give at least 1", s.steps)
+			return exitcode.Usagef("--steps %d: give at least 1", s.steps)
 		}
 		return nil
 	}
 	if !(s.epochs > 0) || math.IsInf(s.epochs, 0) {
-		return wrong("--epochs %v: give a number above 0", s.epochs)
+		return exitcode.Usagef("--epochs %v: give a number above 0", s.epochs)
 	}
 	steps := lotsOf(s.epochs, accountant.Policy(c.Sampling), float64(n), expected)
 	if steps > 1<<53 {
-		return wrong("--epochs %v: that is more than 2^53 lots", s.epochs)
+		return exitcode.Usagef("--epochs %v: that is more than 2^53 lots", s.epochs)
 	}
 	c.Steps = int(steps)
 	return nil
@@ -264,14 +265,14 @@ func (j *job) mechanism() error {
 		c.Delta = engine.DefaultDelta(j.records)
 	}
 	if !(s.clip > 0) || math.IsInf(s.clip, 0) {
-		return wrong("--clip %v: a bound above 0 is needed; --non-private trains without one", s.clip)
+		return exitcode.Usagef("--clip %v: a bound above 0 is needed; --non-private trains without one", s.clip)
 	}
 	if err := j.groups(); err != nil {
 		return err
 	}
 	if s.given["noise"] {
 		if !(s.noise > 0) || math.IsInf(s.noise, 0) {
-			return wrong("--noise %v: a finite multiplier above 0 is needed; --non-private trains without noise", s.noise)
+			return exitcode.Usagef("--noise %v: a finite multiplier above 0 is needed; --non-private trains without noise", s.noise)
 		}
 		c.Noise = s.noise
 		if err := j.hide(cmp.Or(s.stopAtEpsilon, s.extended)); err != nil {
@@ -280,7 +281,7 @@ func (j *job) mechanism() error {
 		return j.extend()
 	}
 	if !(s.epsilon > 0) || math.IsInf(s.epsilon, 0) {
-		return wrong("--epsilon %v: a finite budget above 0 is needed; --non-private trains without one", s.epsilon)
+		return exitcode.Usagef("--epsilon %v: a finite budget above 0 is needed; --non-private trains without one", s.epsilon)
 	}
 	if err := j.hide(s.epsilon); err != nil {
 		return err

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/rundir"
 )
 
 // TestMain is the program itself where a test asks for it as a process.
@@ -70,7 +72,7 @@ func TestTrainIsKilled(t *testing.T) {
 		runs++
 		for {
 			next := line + " --out " + dir
-			if _, err := os.Stat(filepath.Join(dir, configFile)); err == nil {
+			if _, err := os.Stat(filepath.Join(dir, rundir.ConfigFile)); err == nil {
 				next = "train --quiet --resume " + dir
 			}
 			child, stderr := process(t, next)
@@ -137,7 +139,7 @@ func TestTrainIsInterrupted(t *testing.T) {
 			}
 			time.Sleep(2 * time.Millisecond)
 		}
-		if _, stderr, code := dptrain("train --resume run"); code != exitWrong || !strings.Contains(stderr, "another dptrain writes there") {
+		if _, stderr, code := dptrain("train --resume run"); code != exitcode.Usage || !strings.Contains(stderr, "another dptrain process is writing there") {
 			t.Fatalf("a second process goes on with the run: exit %d, %s", code, stderr)
 		}
 		child.Process.Signal(signal)
@@ -146,7 +148,7 @@ func TestTrainIsInterrupted(t *testing.T) {
 			child.Process.Signal(signal)
 		}
 		var exit *exec.ExitError
-		if err := child.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted || !strings.Contains(stderr.String(), "dptrain train --resume run") {
+		if err := child.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitcode.Interrupted || !strings.Contains(stderr.String(), "dptrain train --resume run") {
 			t.Fatalf("%v: %v\n%s", signal, err, stderr)
 		}
 		report, err := accountant.Verify("run/ledger.jsonl")
@@ -193,7 +195,7 @@ func TestTuneIsInterrupted(t *testing.T) {
 	}
 	child.Wait()
 	var v tuned
-	if err := json.Unmarshal(stdout.Bytes(), &v); err != nil || len(v.Rows) < 2 || child.ProcessState.ExitCode() != exitInterrupted || !strings.Contains(stderr.String(), "interrupted after") {
+	if err := json.Unmarshal(stdout.Bytes(), &v); err != nil || len(v.Rows) < 2 || child.ProcessState.ExitCode() != exitcode.Interrupted || !strings.Contains(stderr.String(), "interrupted after") {
 		t.Errorf("exit %d, %d trials, %v\n%s", child.ProcessState.ExitCode(), len(v.Rows), err, stderr)
 	}
 }
@@ -206,7 +208,7 @@ func TestChoiceIsStopped(t *testing.T) {
 	for name, signal := range map[string]syscall.Signal{"interrupted": syscall.SIGINT, "terminated": syscall.SIGTERM, "killed": syscall.SIGKILL} {
 		child, stderr := process(t, line+" --out "+name)
 		for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(2 * time.Millisecond) {
-			if _, err := os.Stat(filepath.Join(name, runsFolder, "ledger.jsonl")); err == nil {
+			if _, err := os.Stat(filepath.Join(name, rundir.TrialsDir, "ledger.jsonl")); err == nil {
 				break
 			}
 			if time.Now().After(deadline) {
@@ -216,22 +218,22 @@ func TestChoiceIsStopped(t *testing.T) {
 		again := func(says string) {
 			t.Helper()
 			_, stderr, code := dptrain(choice + " --out " + name)
-			if code != exitWrong || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, says) {
+			if code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, says) {
 				t.Errorf("%s, and again: exit %d, %s", name, code, stderr)
 			}
 		}
-		again("another dptrain writes there")
+		again("another dptrain process is writing there")
 		child.Process.Signal(signal)
 		child.Wait()
 		if signal == syscall.SIGKILL {
 			again("that was killed")
-		} else if !strings.Contains(stderr.String(), "nothing was chosen or kept") || child.ProcessState.ExitCode() != exitInterrupted {
+		} else if !strings.Contains(stderr.String(), "nothing was chosen or kept") || child.ProcessState.ExitCode() != exitcode.Interrupted {
 			t.Errorf("%s: exit %d, %s", name, child.ProcessState.ExitCode(), stderr)
 		}
-		if got := files(t, name); got != selectionFile {
+		if got := files(t, name); got != rundir.SelectionFile {
 			t.Errorf("%s: left are %s", name, got)
 		}
-		again("already holds a choice")
+		again("already contains a selection")
 		answer(t, "ledger epsilon "+name)
 	}
 }
@@ -255,7 +257,7 @@ func TestPredictInterrupted(t *testing.T) {
 	var stdout interruptedBy
 	var stderr bytes.Buffer
 	code := run(strings.Fields("predict run --data people.csv --scores"), &stdout, &stderr)
-	if code != exitInterrupted || !strings.Contains(stderr.String(), "of 4000 examples") {
+	if code != exitcode.Interrupted || !strings.Contains(stderr.String(), "of 4000 examples") {
 		t.Errorf("exit %d, %s", code, &stderr)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/report"
 	"github.com/spf13/cobra"
 )
@@ -26,7 +27,7 @@ format.`,
   dptrain ledger epsilon runs/mnist/ledger.jsonl --delta 1e-5
   dptrain ledger verify runs/mnist/ledger.jsonl`,
 	}
-	takesCommand(cmd)
+	groupSubcommands(cmd)
 	cmd.AddCommand(newLedgerShow(s), newLedgerEpsilon(s), newLedgerVerify(s))
 	return cmd
 }
@@ -34,24 +35,24 @@ format.`,
 // ledgerPath is the one argument of the ledger commands.
 func ledgerPath(args []string) (string, error) {
 	if len(args) != 1 {
-		return "", wrong("name one ledger, such as runs/mnist/ledger.jsonl")
+		return "", exitcode.Usagef("name one ledger, such as runs/mnist/ledger.jsonl")
 	}
 	info, err := os.Stat(args[0])
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", wrong("%s: there is no such file: check the path", args[0])
+		return "", exitcode.Usagef("%s: there is no such file: check the path", args[0])
 	}
 	if err != nil {
-		return "", wrong("%w", err)
+		return "", exitcode.Usagef("%w", err)
 	}
 	if _, is := selectionAt(args[0]); is {
-		return "", wrong("%s is of a choice among runs, which has no lots of its own: dptrain ledger epsilon accounts for it", args[0])
+		return "", exitcode.Usagef("%s is of a choice among runs, which has no lots of its own: dptrain ledger epsilon accounts for it", args[0])
 	}
 	if !info.IsDir() {
 		return args[0], nil
 	}
 	file := filepath.Join(args[0], "ledger.jsonl")
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		return "", wrong("%s holds no ledger.jsonl: name a ledger, or a run's folder", args[0])
+		return "", exitcode.Usagef("%s holds no ledger.jsonl: name a ledger, or a run's folder", args[0])
 	}
 	return file, nil
 }

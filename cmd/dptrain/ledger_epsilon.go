@@ -6,6 +6,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/spf13/cobra"
 )
 
@@ -20,7 +21,7 @@ the largest power of ten below one over the number of records.`,
 		Example: `  dptrain ledger epsilon runs/mnist --delta 1e-5
   dptrain ledger epsilon runs/mnist/ledger.jsonl --accountant rdp --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := oneOf("accountant", name, accountant.Names()); err != nil {
+			if err := exitcode.CheckChoice("accountant", name, accountant.Names()); err != nil {
 				return err
 			}
 			if !cmd.Flags().Changed("delta") {

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 func TestLedgerEpsilonIsThatOfItsPlan(t *testing.T) {
@@ -28,7 +30,7 @@ func TestLedgerEpsilonIsThatOfItsPlan(t *testing.T) {
 		t.Errorf("δ is %v by default, want 1e-5 for 60000 records", v["delta"])
 	}
 	_, stderr, code := dptrain("ledger epsilon seeded.jsonl")
-	if code != exitDone || !strings.Contains(stderr, "insecure") {
+	if code != exitcode.Done || !strings.Contains(stderr, "insecure") {
 		t.Errorf("a seeded run: exit %d, %q", code, stderr)
 	}
 }
@@ -36,7 +38,7 @@ func TestLedgerEpsilonIsThatOfItsPlan(t *testing.T) {
 // Who answers is said, and who answered for the run itself, where that is another.
 func TestRunsOwnAccountantIsTold(t *testing.T) {
 	inWorkshop(t)
-	if _, stderr, code := dptrain("train --model logistic --lot 200 --ignore owner --steps 2 --noise 2 --accountant gdp --out run" + columns); code != exitDone {
+	if _, stderr, code := dptrain("train --model logistic --lot 200 --ignore owner --steps 2 --noise 2 --accountant gdp --out run" + columns); code != exitcode.Done {
 		t.Fatal(stderr)
 	}
 	if v := answer(t, "ledger epsilon run"); v["accountant"] != "pld" || v["run_accountant"] != "gdp" {
@@ -75,7 +77,7 @@ func TestVerifyUnderJSON(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &damaged); err != nil {
 		t.Fatalf("%v\n%s", err, stdout)
 	}
-	if code != exitDamaged || damaged["ok"] != false || damaged["line"] != 5.0 || strings.Count(stderr, "\n") != 1 {
+	if code != exitcode.Damaged || damaged["ok"] != false || damaged["line"] != 5.0 || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("exit %d, %v, %s", code, damaged, stderr)
 	}
 }
@@ -86,7 +88,7 @@ func TestVerifyFindsMissingRun(t *testing.T) {
 	inWorkshop(t)
 	run := func(args string) {
 		t.Helper()
-		if _, stderr, code := dptrain("train " + args); code != exitDone {
+		if _, stderr, code := dptrain("train " + args); code != exitcode.Done {
 			t.Fatal(stderr)
 		}
 	}
@@ -97,16 +99,16 @@ func TestVerifyFindsMissingRun(t *testing.T) {
 	for _, c := range []struct {
 		ledger, summary []byte
 		code            int
-	}{{whole, last, exitDone}, {whole, summary, exitDone}, {ledger, summary, exitDone}, {ledger, last, exitDamaged}} {
+	}{{whole, last, exitcode.Done}, {whole, summary, exitcode.Done}, {ledger, summary, exitcode.Done}, {ledger, last, exitcode.Damaged}} {
 		for path, text := range map[string][]byte{"run/ledger.jsonl": c.ledger, "run/run.json": c.summary, "run/copy.jsonl": c.ledger} {
 			if err := os.WriteFile(path, text, 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, stderr, code := dptrain("ledger verify run"); code != c.code || (code != exitDone) != strings.Contains(stderr, "lines are missing") {
+		if _, stderr, code := dptrain("ledger verify run"); code != c.code || (code != exitcode.Done) != strings.Contains(stderr, "lines are missing") {
 			t.Errorf("exit %d, %q", code, stderr)
 		}
-		if _, stderr, code := dptrain("ledger verify run/copy.jsonl"); code != exitDone {
+		if _, stderr, code := dptrain("ledger verify run/copy.jsonl"); code != exitcode.Done {
 			t.Errorf("a file of another name: exit %d, %q", code, stderr)
 		}
 	}
@@ -127,7 +129,7 @@ func TestEpsilonOfUnendedLedgers(t *testing.T) {
 	for file, says := range map[string]string{"cut.jsonl": "cut short", "runs/mnist": ""} {
 		stdout, stderr, code := dptrain("ledger epsilon " + file + " --json")
 		var v map[string]any
-		if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != exitDone || v["ended"] != (says == "") ||
+		if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != exitcode.Done || v["ended"] != (says == "") ||
 			!strings.Contains(stderr, says) || (stderr == "") != (says == "") {
 			t.Errorf("%s: exit %d, %v, %s", file, code, v["ended"], stderr)
 		}

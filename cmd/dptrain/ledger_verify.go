@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/spf13/cobra"
 )
 
@@ -30,7 +31,7 @@ for, and one that you know from elsewhere is given with --head.`,
 			if err == nil && head == "" {
 				err = checkSummary(path)
 			} else if err == nil && head != report.Head {
-				err = &fault{exitDamaged, fmt.Errorf("%s: its head is %s, not %s: lines are missing or were added at its end, or it is another run's", path, report.Head, head)}
+				err = &exitcode.Error{Code: exitcode.Damaged, Err: fmt.Errorf("%s: its head is %s, not %s: lines are missing or were added at its end, or it is another run's", path, report.Head, head)}
 			}
 			v := struct {
 				OK      bool   `json:"ok"`
@@ -47,7 +48,7 @@ for, and one that you know from elsewhere is given with --head.`,
 				if damage := (*accountant.Damage)(nil); errors.As(err, &damage) {
 					v.Line, v.Why = damage.Line, damage.Why
 				}
-				if s.json && exitCode(err) == exitDamaged {
+				if s.json && exitcode.Of(err) == exitcode.Damaged {
 					return errors.Join(err, s.show(v, "", nil))
 				}
 				return err
@@ -72,7 +73,7 @@ func checkSummary(ledger string) error {
 	}
 	holds, err := accountant.Holds(ledger, head)
 	if err == nil && !holds {
-		err = &fault{exitDamaged, fmt.Errorf("%s: it lacks the line whose hash is ledger_head in the run.json beside it, %s: lines are missing at its end, or it is another run's", ledger, head)}
+		err = &exitcode.Error{Code: exitcode.Damaged, Err: fmt.Errorf("%s: it lacks the line whose hash is ledger_head in the run.json beside it, %s: lines are missing at its end, or it is another run's", ledger, head)}
 	}
 	return err
 }

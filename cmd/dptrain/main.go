@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/spf13/cobra"
 )
 
@@ -34,7 +35,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		fmt.Fprintln(s.err, errorLine(cmd, err))
 	}
-	return exitCode(err)
+	return exitcode.Of(err)
 }
 
 func newRoot(s *screen) *cobra.Command {
@@ -52,7 +53,7 @@ cost: an (ε, δ) that anyone can compute again from the run's ledger.`,
 	}
 	root.PersistentFlags().BoolVar(&s.json, "json", false, "print one JSON object and nothing else on standard output")
 	root.PersistentFlags().BoolVar(&s.quiet, "quiet", false, "print the bare result, and no progress or notes")
-	root.SetFlagErrorFunc(flagFault)
+	root.SetFlagErrorFunc(explainFlagError)
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(
 		newTrain(s),
@@ -72,7 +73,7 @@ cost: an (ε, δ) that anyone can compute again from the run's ledger.`,
 		newCompletion(s),
 		newMan(s),
 	)
-	takesCommand(root)
+	groupSubcommands(root)
 	inDecimal(root)
 	return root
 }

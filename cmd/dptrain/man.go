@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -18,10 +19,10 @@ func newMan(s *screen) *cobra.Command {
 		Use:     "man",
 		Short:   "Write manual pages, one for each command",
 		Example: "  dptrain man --out ~/.local/share/man/man1\n  man dptrain-train",
-		Args:    takesNothing,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := os.MkdirAll(out, 0o755); err != nil {
-				return wrong("--out %s: %w", out, err)
+				return exitcode.Usagef("--out %s: %w", out, err)
 			}
 			var files []string
 			for _, c := range family(cmd.Root()) {
@@ -29,7 +30,7 @@ func newMan(s *screen) *cobra.Command {
 				manPage(&page, c)
 				file := filepath.Join(out, pageName(c)+".1")
 				if err := atomicfile.Write(file, []byte(page.String())); err != nil {
-					return wrong("--out %s: %w", out, err)
+					return exitcode.Usagef("--out %s: %w", out, err)
 				}
 				files = append(files, file)
 			}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/spf13/pflag"
 )
 
@@ -44,7 +45,7 @@ func TestManPages(t *testing.T) {
 			t.Errorf("%s: %v %s", path, err, complaints.String())
 		}
 	}
-	if _, stderr, code := dptrain("man --out man1/dptrain.1"); code != exitWrong || !strings.Contains(stderr, "--out") {
+	if _, stderr, code := dptrain("man --out man1/dptrain.1"); code != exitcode.Usage || !strings.Contains(stderr, "--out") {
 		t.Errorf("into a file: exit %d, %s", code, stderr)
 	}
 }

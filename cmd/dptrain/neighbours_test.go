@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 // What of a run's traces may differ between neighbouring data sets: what was
@@ -32,7 +33,7 @@ func trace(t *testing.T, dir, line string, epsilons []float64) map[string]string
 	t.Helper()
 	t.Chdir(dir)
 	stdout, stderr, code := dptrain(line)
-	if code != exitDone {
+	if code != exitcode.Done {
 		t.Fatal(stderr)
 	}
 	words := func(text string) string {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 // What an ε is worth stands wherever it is shown: before the run and after, in its files,
@@ -26,7 +28,7 @@ func TestNotesStandBesideEpsilon(t *testing.T) {
 		line := "train --model logistic --lot 200 --ignore owner --steps 3" + columns + " " + test.flags
 		out := "out" + strings.Join(strings.Fields(test.flags), "")
 		for _, end := range []string{" --dry-run", " --out " + out} {
-			if stdout, stderr, code := dptrain(line + end); code != exitDone || !strings.Contains(stdout, test.says) {
+			if stdout, stderr, code := dptrain(line + end); code != exitcode.Done || !strings.Contains(stdout, test.says) {
 				t.Errorf("%s%s, which does not say %q: exit %d, %s%s", test.flags, end, test.says, code, stdout, stderr)
 			}
 		}
@@ -62,9 +64,9 @@ func TestNotesStandBesideEpsilon(t *testing.T) {
 func TestDryRunRefusesWhatTheRunWill(t *testing.T) {
 	inWorkshop(t)
 	for flags, want := range map[string]int{
-		"--accountant gdp --epsilon 1":                     exitWrong,
-		"--noise 0.5 --delta 1e-5 --stop-at-epsilon 0.001": exitOverBudget,
-		"--noise 2 --delta 1e-5 --threads -1":              exitWrong,
+		"--accountant gdp --epsilon 1":                     exitcode.Usage,
+		"--noise 0.5 --delta 1e-5 --stop-at-epsilon 0.001": exitcode.OverBudget,
+		"--noise 2 --delta 1e-5 --threads -1":              exitcode.Usage,
 	} {
 		line := "train --model logistic --lot 200 --ignore owner --steps 3" + columns + " " + flags
 		_, foreseen, code := dptrain(line + " --dry-run")

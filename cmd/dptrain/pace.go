@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/engine/weights"
+	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 // decaying are what --decay-of takes.
@@ -27,7 +28,7 @@ func (j *job) pace() error {
 			name, text, _ := strings.Cut(part, "=")
 			factor, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 			if err != nil || !(factor > 0) || math.IsInf(factor, 1) || name == "" {
-				return wrong("--lr-of %q: give LAYER=FACTOR, with a factor above 0; --freeze has a layer keep its starting weights", part)
+				return exitcode.Usagef("--lr-of %q: give LAYER=FACTOR, with a factor above 0; --freeze has a layer keep its starting weights", part)
 			}
 			layers, err := layersOf(net, "--lr-of", name)
 			if err != nil {
@@ -38,7 +39,7 @@ func (j *job) pace() error {
 					continue
 				}
 				if factors[p.Name()] != 0 {
-					return wrong("--lr-of %s: %s is named twice", s.lrOf, p.Name())
+					return exitcode.Usagef("--lr-of %s: %s is named twice", s.lrOf, p.Name())
 				}
 				factors[p.Name()] = factor
 			}

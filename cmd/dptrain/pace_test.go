@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 // Layers and matrices learn at their own pace: in one step of SGD, of equal lots and noise,
@@ -66,7 +68,7 @@ func TestPacesAreTold(t *testing.T) {
 		t.Errorf("the card (%v) says\n%s", err, card)
 	}
 	_, stderr, code := dptrain("train --resume run --steps 3 --lr-of fc2=4")
-	if code != exitWrong || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "learning rate of fc2.weight is times 4 (it was times 3)") {
+	if code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "learning rate of fc2.weight is times 4 (it was times 3)") {
 		t.Errorf("resumed at another pace: exit %d: %s", code, stderr)
 	}
 	if told := answer(t, "train --resume run --steps 3"); told["lr_of"] != "fc2=3" || told["decay_of"] != "matrices" || told["steps"] != 3.0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/spf13/cobra"
 )
 
@@ -58,7 +59,7 @@ its records away. Answers tell of the examples asked about: treat them as those.
   dptrain predict runs/mine --data new.jsonl --scores --out answers.jsonl
   dptrain predict runs/pictures --data folder --out answers.csv --device cuda:0
   dptrain predict runs/first --data digits --quiet | head`,
-		Args: takesFolder("predict runs/mine --data new.csv"),
+		Args: oneRunDir("predict runs/mine --data new.csv"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return s.predict(args[0], set)
 		},
@@ -84,7 +85,7 @@ func (s *screen) predict(dir string, set *asked) error {
 	}
 	reply, err := b.reply(set.scores)
 	if err != nil {
-		return wrong("%s: %w", dir, err)
+		return exitcode.Usagef("%s: %w", dir, err)
 	}
 	if set.out != "" {
 		if err := checkOut(set.out, dir, set.data); err != nil {
@@ -96,15 +97,15 @@ func (s *screen) predict(dir string, set *asked) error {
 		return data.OpenQuestions(set.data, options, data.Lesson{Name: b.Data, Shape: b.Shape, Elements: b.Elements})
 	})
 	if err != nil {
-		return asWrong(err)
+		return exitcode.AsUsage(err)
 	}
 	e, err := engine.NewEvaluator(build, set.place())
 	if err != nil {
-		return asWrong(err)
+		return exitcode.AsUsage(err)
 	}
 	defer e.Close()
 	if err := e.Ready(e.Weights()); err != nil {
-		return asFailed(err)
+		return exitcode.AsFailure(err)
 	}
 	columns := reply.columns
 	if questions.Files != nil {
@@ -114,16 +115,16 @@ func (s *screen) predict(dir string, set *asked) error {
 		return s.answer(e, questions, reply, newSheet(w, set.format, columns), set.out)
 	}
 	if set.out == "" {
-		return asFailed(write(s.out))
+		return exitcode.AsFailure(write(s.out))
 	}
-	var told *fault
+	var told *exitcode.Error
 	switch err := atomicfile.WriteFunc(set.out, write); {
 	case errors.As(err, &told): // of the answers, and not of the file
 		return err
 	case errors.Is(err, fs.ErrNotExist):
-		return wrong("--out %s: %w", set.out, err)
+		return exitcode.Usagef("--out %s: %w", set.out, err)
 	case err != nil:
-		return asFailed(fmt.Errorf("--out %s: %w", set.out, err))
+		return exitcode.AsFailure(fmt.Errorf("--out %s: %w", set.out, err))
 	}
 	answer := prediction{questions.Len(), set.out, set.format, columns, set.data, b.Model}
 	return s.show(answer, set.out, func(w io.Writer) {
@@ -134,10 +135,10 @@ func (s *screen) predict(dir string, set *asked) error {
 // settle checks what was asked for, and fills in what was left out.
 func (a *asked) settle(json bool) error {
 	if a.data == "" {
-		return wrong("--data is missing: name the new examples, as in --data new.csv")
+		return exitcode.Usagef("--data is missing: name the new examples, as in --data new.csv")
 	}
 	if json && a.out == "" {
-		return wrong("--out is missing: --json leaves no room for answers on standard output; name a file for them, as in --out answers.csv")
+		return exitcode.Usagef("--out is missing: --json leaves no room for answers on standard output; name a file for them, as in --out answers.csv")
 	}
 	if a.format == "" {
 		a.format = sheetFormats[0]
@@ -145,7 +146,7 @@ func (a *asked) settle(json bool) error {
 			a.format = "jsonl"
 		}
 	}
-	return oneOf("format", a.format, sheetFormats)
+	return exitcode.CheckChoice("format", a.format, sheetFormats)
 }
 
 // answer writes a line for each of the questions.
@@ -164,15 +165,15 @@ func (s *screen) answer(e *engine.Evaluator, q data.Questions, reply reply, line
 		}
 		var err error
 		if cells, err = reply.of(cells, output); err != nil {
-			return wrong("example %d, counted from 0: %w", i, err)
+			return exitcode.Usagef("example %d, counted from 0: %w", i, err)
 		}
 		if err = errors.Join(lines.write(cells), pace.show(i+1)); err != nil {
-			err = &fault{exitFailed, err}
+			err = &exitcode.Error{Code: exitcode.Failed, Err: err}
 		}
 		return err
 	})
 	if err != nil {
-		return asWrong(err)
+		return exitcode.AsUsage(err)
 	}
 	return lines.flush()
 }
@@ -182,5 +183,5 @@ func interruptedAt(done, all int, out string) error {
 	if out != "" {
 		written = out + " was not written"
 	}
-	return &fault{exitInterrupted, fmt.Errorf("interrupted after %d of %d examples: %s", done, all, written)}
+	return &exitcode.Error{Code: exitcode.Interrupted, Err: fmt.Errorf("interrupted after %d of %d examples: %s", done, all, written)}
 }

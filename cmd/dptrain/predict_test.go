@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 // cellsOf are the cells of a CSV text below its first line, by column.
@@ -55,7 +56,7 @@ func TestNumbersThatAreNone(t *testing.T) {
 func said(t *testing.T, line string) string {
 	t.Helper()
 	stdout, stderr, code := dptrain(line)
-	if code != exitDone {
+	if code != exitcode.Done {
 		t.Fatalf("%s: exit %d, %s", line, code, stderr)
 	}
 	return stdout
@@ -154,14 +155,14 @@ func TestPredictTables(t *testing.T) {
 		"--data test.csv --device cpu --next": "no flag --next",
 	} {
 		stdout, stderr, code := dptrain("predict run " + line)
-		if code != exitWrong || stdout != "" || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "secret") {
+		if code != exitcode.Usage || stdout != "" || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "secret") {
 			t.Errorf("%s: exit %d, %q does not say %q in one line", line, code, stderr, says)
 		}
 	}
-	if _, stderr, code := dptrain("predict run --data test.csv --out taken/a.csv"); code != exitFailed || strings.Count(stderr, "\n") != 1 {
+	if _, stderr, code := dptrain("predict run --data test.csv --out taken/a.csv"); code != exitcode.Failed || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("a folder that is a file: exit %d, %s", code, stderr)
 	}
-	if _, stderr, code := dptrain("predict elsewhere --data test.csv"); code != exitWrong || !strings.Contains(stderr, "elsewhere holds no model") {
+	if _, stderr, code := dptrain("predict elsewhere --data test.csv"); code != exitcode.Usage || !strings.Contains(stderr, "elsewhere holds no model") {
 		t.Errorf("no run: exit %d, %s", code, stderr)
 	}
 }
@@ -173,7 +174,7 @@ func TestPredictTellsHowFar(t *testing.T) {
 	defer func(was time.Duration) { patience = was }(patience)
 	patience = 0
 	for flags, says := range map[string]string{"": "example 2400/4000, ", " --quiet": ""} {
-		if _, stderr, code := dptrain("predict run --data people.csv --out a.csv" + flags); code != exitDone || !strings.Contains(stderr, says) || (says == "") != (stderr == "") {
+		if _, stderr, code := dptrain("predict run --data people.csv --out a.csv" + flags); code != exitcode.Done || !strings.Contains(stderr, says) || (says == "") != (stderr == "") {
 			t.Errorf("%s: exit %d, %s", flags, code, stderr)
 		}
 	}
@@ -200,7 +201,7 @@ func TestPredictTexts(t *testing.T) {
 		t.Errorf("plain text is answered otherwise:\n%s\n%s", again, want)
 	}
 	answer(t, "train --accountant rdp --delta 1e-5 --model gru:2 --data plain.txt --tokens bytes --length 4 --noise 1 --steps 1 --lot 8 --out language")
-	if _, stderr, code := dptrain("predict language --data plain.txt"); code != exitWrong || !strings.Contains(stderr, "every step") || strings.Count(stderr, "\n") != 1 {
+	if _, stderr, code := dptrain("predict language --data plain.txt"); code != exitcode.Usage || !strings.Contains(stderr, "every step") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("a language model: exit %d, %s", code, stderr)
 	}
 }
@@ -243,7 +244,7 @@ func TestPredictPictures(t *testing.T) {
 	if one := cellsOf(t, said(t, "predict run --data new/b.png")); one["probability"][0] != got["probability"][0] {
 		t.Errorf("alone: %v", one)
 	}
-	if _, stderr, code := dptrain("predict run --data other"); code != exitWrong || !strings.Contains(stderr, "another size than the 3×3 pixels") || strings.Count(stderr, "\n") != 1 {
+	if _, stderr, code := dptrain("predict run --data other"); code != exitcode.Usage || !strings.Contains(stderr, "another size than the 3×3 pixels") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("another size: exit %d, %s", code, stderr)
 	}
 }
@@ -274,7 +275,7 @@ func TestPredictNumbers(t *testing.T) {
 	if rmse, measured := math.Sqrt(squares/500), answer(t, "eval run")["rmse"].(float64); !(math.Abs(rmse-measured) <= 1e-4*measured) {
 		t.Errorf("they miss by %v, and eval says %v", rmse, measured)
 	}
-	if _, stderr, code := dptrain("predict run --data bare.csv --scores"); code != exitWrong || !strings.Contains(stderr, "leave out --scores") {
+	if _, stderr, code := dptrain("predict run --data bare.csv --scores"); code != exitcode.Usage || !strings.Contains(stderr, "leave out --scores") {
 		t.Errorf("probabilities of a number: exit %d, %s", code, stderr)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"gorgonia.org/tensor"
 )
 
@@ -92,7 +93,7 @@ const rehearsed = 2 * time.Second
 func (s *screen) preview(set *settings) error {
 	job, err := set.job(s)
 	if err != nil {
-		return asWrong(err)
+		return exitcode.AsUsage(err)
 	}
 	folder, err := os.MkdirTemp("", "dptrain-preview-")
 	if err != nil {
@@ -108,7 +109,7 @@ func (s *screen) preview(set *settings) error {
 	}
 	run, err := engine.New(c)
 	if err != nil {
-		return asWrong(err)
+		return exitcode.AsUsage(err)
 	}
 	defer run.Close()
 	d := run.Describe()
@@ -123,7 +124,7 @@ func (s *screen) preview(set *settings) error {
 	if !c.NonPrivate {
 		a, err := accountant.Epsilon(engine.Foreseen(job.config), c.Delta, c.Accountant)
 		if err != nil {
-			return asWrong(err)
+			return exitcode.AsUsage(err)
 		}
 		p.Epsilon, p.Delta, p.Accountant, p.Noise = number(a.Epsilon), number(a.Delta), a.Accountant, c.Noise
 		p.Adjacency, p.Proven, p.Note = a.Adjacency, number(a.Proven), a.Note

@@ -9,6 +9,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/perexample"
@@ -31,7 +32,7 @@ func (j *job) project() error {
 	s := j.set
 	if !s.given["project"] {
 		if s.given["project-noise"] {
-			return wrong("--project-noise %v: nothing is projected that it could hide; give --project too", s.projectNoise)
+			return exitcode.Usagef("--project-noise %v: nothing is projected that it could hide; give --project too", s.projectNoise)
 		}
 		return nil
 	}
@@ -43,13 +44,13 @@ func (j *job) project() error {
 	}
 	switch {
 	case width == 0:
-		return wrong("--project %d: the features are indices, and only numbers have principal directions", s.project)
+		return exitcode.Usagef("--project %d: the features are indices, and only numbers have principal directions", s.project)
 	case width > engine.MaxProjected:
-		return wrong("--project %d: examples have %d features, and the principal directions of at most %d can be found", s.project, width, engine.MaxProjected)
+		return exitcode.Usagef("--project %d: examples have %d features, and the principal directions of at most %d can be found", s.project, width, engine.MaxProjected)
 	case s.project < 1 || s.project > width:
-		return wrong("--project %d: give from 1 to the %d features of an example", s.project, width)
+		return exitcode.Usagef("--project %d: give from 1 to the %d features of an example", s.project, width)
 	case s.given["project-noise"] && (!(s.projectNoise > 0) || math.IsInf(s.projectNoise, 0)):
-		return wrong("--project-noise %v: give a standard deviation above 0, where a record's matrix has norm 1", s.projectNoise)
+		return exitcode.Usagef("--project-noise %v: give a standard deviation above 0, where a record's matrix has norm 1", s.projectNoise)
 	}
 	j.directions = make([]float32, s.project*width) // until Train has found them
 	j.config.Projection = engine.Projection{Directions: s.project, Network: j.build}

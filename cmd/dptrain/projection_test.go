@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/models"
 )
 
@@ -79,7 +80,7 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 func TestProjectionThatNeverWas(t *testing.T) {
 	inWorkshop(t)
 	j := jobOf(t, "--lot 20 --steps 3 --noise 1 --ignore owner --model logistic --project 2 --out run"+columns)
-	release, err := j.claim()
+	release, err := j.lock()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,11 +159,11 @@ func TestProjectedModel(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, stderr, code := dptrain(brief + " --project 2 --out next --init model.pt.safetensors"); code != exitWrong || !strings.Contains(stderr, "leave out --project") || strings.Count(stderr, "\n") != 1 {
+		if _, stderr, code := dptrain(brief + " --project 2 --out next --init model.pt.safetensors"); code != exitcode.Usage || !strings.Contains(stderr, "leave out --project") || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("--init and --project: exit %d, %s", code, stderr)
 		}
 
-		if _, stderr, code := dptrain(strings.Replace(brief, "red|blue", "red|blue|green", 1) + " --out next --init model.pt.safetensors"); code != exitWrong || !strings.Contains(stderr, "projection.weight has shape [2 4], and examples have features of shape [5]") {
+		if _, stderr, code := dptrain(strings.Replace(brief, "red|blue", "red|blue|green", 1) + " --out next --init model.pt.safetensors"); code != exitcode.Usage || !strings.Contains(stderr, "projection.weight has shape [2 4], and examples have features of shape [5]") {
 			t.Errorf("--init with directions among other features: exit %d, %s", code, stderr)
 		}
 
@@ -221,7 +222,7 @@ func TestProjectionOfResumedRuns(t *testing.T) {
 		}
 	}
 	for _, change := range []string{"--project 1", "--project-noise 77"} {
-		if _, stderr, code := dptrain("train --resume run " + change); code != exitWrong || !strings.Contains(stderr, "projection is") || strings.Count(stderr, "\n") != 1 {
+		if _, stderr, code := dptrain("train --resume run " + change); code != exitcode.Usage || !strings.Contains(stderr, "projection is") || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d, %s", change, code, stderr)
 		}
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 // A run goes on with data that are read as they were: by other words of the same flags they
@@ -16,7 +18,7 @@ func TestResumeReadsAlike(t *testing.T) {
 		"--vocabulary colour=red|blue|" + strings.Repeat("x", longestTold): "data: vocabulary is of digest ",
 		"--vocabulary colour=blue|red":                                     `data: vocabulary is {"colour":["blue","red"]} (it was {"colour":["red","blue"]})`,
 	} {
-		if _, stderr, code := dptrain("train --resume run --steps 4 " + flag); code != exitWrong || !strings.Contains(stderr, says) {
+		if _, stderr, code := dptrain("train --resume run --steps 4 " + flag); code != exitcode.Usage || !strings.Contains(stderr, says) {
 			t.Errorf("%s: exit %d, %s", flag, code, stderr)
 		}
 	}
@@ -26,7 +28,7 @@ func TestResumeReadsAlike(t *testing.T) {
 
 	t.Chdir(t.TempDir())
 	answer(t, drawn+" --steps 1 --noise 2 --delta 1e-5 --augment flip,shift:1 --out run")
-	if _, stderr, code := dptrain("train --resume run --steps 2 --augment shift:1"); code != exitWrong || !strings.Contains(stderr, "augment is shift:1 (it was flip,shift:1)") {
+	if _, stderr, code := dptrain("train --resume run --steps 2 --augment shift:1"); code != exitcode.Usage || !strings.Contains(stderr, "augment is shift:1 (it was flip,shift:1)") {
 		t.Errorf("changed otherwise: exit %d, %s", code, stderr)
 	}
 }

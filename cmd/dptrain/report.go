@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/report"
 	"github.com/spf13/cobra"
 )
@@ -18,14 +19,14 @@ func newReport(s *screen) *cobra.Command {
 		Long: `Writes the page and the model card in a run's folder, from run.json, metrics.jsonl
 and the ledger, which is verified first. All that they show is public.`,
 		Example: "  dptrain report runs/mine",
-		Args:    takesFolder("report runs/mine"),
+		Args:    oneRunDir("report runs/mine"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			files, err := writeReport(args[0])
 			if errors.Is(err, report.ErrOtherLedger) {
-				return &fault{exitDamaged, err}
+				return &exitcode.Error{Code: exitcode.Damaged, Err: err}
 			}
 			if err != nil {
-				return asWrong(err)
+				return exitcode.AsUsage(err)
 			}
 			v := struct {
 				Files []string `json:"files"`

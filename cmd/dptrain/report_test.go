@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 // readFiles reads the files that people read of a run.
@@ -68,7 +69,7 @@ func TestReport(t *testing.T) {
 	if err := os.WriteFile("run/run.json", before, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr, code := dptrain("report run"); code != exitWrong || !strings.Contains(stderr, "the run went on") {
+	if _, stderr, code := dptrain("report run"); code != exitcode.Usage || !strings.Contains(stderr, "the run went on") {
 		t.Errorf("of a run that went on: exit %d, %s", code, stderr)
 	}
 	if err := os.WriteFile("run/run.json", after, 0o644); err != nil {
@@ -81,10 +82,10 @@ func TestReport(t *testing.T) {
 		code         int
 		says         string
 	}{
-		{"report", string(ledger), exitWrong, "one folder"},
-		{"report nowhere", string(ledger), exitWrong, "nowhere holds no run.json"},
-		{"report run", strings.Replace(string(ledger), `"noise":2`, `"noise":9`, 1), exitDamaged, "line 2"},
-		{"report run", ledgerOf(t, 7), exitDamaged, "summary names"},
+		{"report", string(ledger), exitcode.Usage, "one folder"},
+		{"report nowhere", string(ledger), exitcode.Usage, "nowhere holds no run.json"},
+		{"report run", strings.Replace(string(ledger), `"noise":2`, `"noise":9`, 1), exitcode.Damaged, "line 2"},
+		{"report run", ledgerOf(t, 7), exitcode.Damaged, "summary names"},
 	} {
 		if err := os.WriteFile("run/ledger.jsonl", []byte(test.ledger), 0o644); err != nil {
 			t.Fatal(err)

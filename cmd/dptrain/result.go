@@ -13,6 +13,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/report"
+	"github.com/dptrain/dptrain/internal/rundir"
 )
 
 // result is run.json: what is public about a run that ended.
@@ -278,11 +279,11 @@ func (r *result) print(w io.Writer) {
 	case r.TestExamples == 0:
 		elsewhere = " --data TEST.FILE"
 	case r.dataDir != "":
-		elsewhere = " --data-dir " + asTyped(r.dataDir)
+		elsewhere = " --data-dir " + rundir.ShellQuote(r.dataDir)
 	}
 	if r.Private {
-		fmt.Fprintf(w, "next\tdptrain eval %s%s\n", asTyped(r.Out), elsewhere)
-		fmt.Fprintf(w, "\tdptrain ledger epsilon %s --delta %s --accountant rdp\n", asTyped(filepath.Join(r.Out, "ledger.jsonl")), roundUp(float64(r.Delta)))
+		fmt.Fprintf(w, "next\tdptrain eval %s%s\n", rundir.ShellQuote(r.Out), elsewhere)
+		fmt.Fprintf(w, "\tdptrain ledger epsilon %s --delta %s --accountant rdp\n", rundir.ShellQuote(filepath.Join(r.Out, "ledger.jsonl")), roundUp(float64(r.Delta)))
 	} else {
 		fmt.Fprintf(w, "next\tdptrain train (the same, with privacy)\n")
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata with what the program prints")
@@ -33,7 +34,7 @@ func dptrain(line string) (stdout, stderr string, code int) {
 func answer(t *testing.T, line string) map[string]any {
 	t.Helper()
 	stdout, stderr, code := dptrain(line + " --json")
-	if code != exitDone {
+	if code != exitcode.Done {
 		t.Fatalf("%s: exit %d, %s", line, code, stderr)
 	}
 	var v map[string]any
@@ -308,7 +309,7 @@ func TestFaults(t *testing.T) {
 
 func TestNoArgumentsIsHelp(t *testing.T) {
 	for line, says := range map[string]string{"--json": "budget, completion", "budget --json": "compare, curve", "ledger --json": "epsilon, show"} {
-		if stdout, stderr, code := dptrain(line); code != exitWrong || stdout != "" || !strings.Contains(stderr, "--json needs a command: there are "+says) {
+		if stdout, stderr, code := dptrain(line); code != exitcode.Usage || stdout != "" || !strings.Contains(stderr, "--json needs a command: choose from "+says) {
 			t.Errorf("%s: exit %d, stdout %q, stderr %q", line, code, stdout, stderr)
 		}
 	}
@@ -317,7 +318,7 @@ func TestNoArgumentsIsHelp(t *testing.T) {
 	}
 	for _, line := range []string{"", "budget", "ledger", "help", "help budget noise", "--help", "budget epsilon --help"} {
 		stdout, stderr, code := dptrain(line)
-		if code != exitDone || stderr != "" || !strings.Contains(stdout, "Usage:") || !strings.Contains(stdout, "Examples:") {
+		if code != exitcode.Done || stderr != "" || !strings.Contains(stdout, "Usage:") || !strings.Contains(stdout, "Examples:") {
 			t.Errorf("dptrain %s: exit %d, %s", line, code, stderr)
 		}
 	}
@@ -344,7 +345,7 @@ func TestExamplesWork(t *testing.T) {
 					continue
 				}
 				ran++
-				if _, stderr, code := dptrain(args); code != exitDone {
+				if _, stderr, code := dptrain(args); code != exitcode.Done {
 					t.Errorf("dptrain %s: exit %d, %s", args, code, stderr)
 				}
 			}
@@ -367,7 +368,7 @@ func hasAccountant(name string) bool {
 func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		stdout, stderr, code := dptrain("completion " + shell)
-		if code != exitDone || !strings.Contains(stdout, "dptrain") || len(stdout) < 1000 {
+		if code != exitcode.Done || !strings.Contains(stdout, "dptrain") || len(stdout) < 1000 {
 			t.Errorf("%s: exit %d, %d bytes, %s", shell, code, len(stdout), stderr)
 		}
 		if v := answer(t, "completion "+shell); v["script"] == "" {

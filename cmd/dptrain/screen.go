@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -61,14 +60,6 @@ func patiently[T any](s *screen, what string, do func() (T, error)) (T, error) {
 	}()
 	defer func() { close(done); <-told }()
 	return do()
-}
-
-// asTyped is a path as a shell takes it, in a command that somebody may copy.
-func asTyped(path string) string {
-	if !strings.ContainsAny(path, " \t\n'\"`$&|;<>()*?[]{}#!") {
-		return path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }
 
 // number is a float64 as JSON can hold it: infinity is the string "Infinity", and

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/dptrain/dptrain/internal/rundir"
 )
 
 // What takes long says so, once and before it ends; what does not says nothing.
@@ -33,7 +35,7 @@ func TestPathsInCommands(t *testing.T) {
 	for path, want := range map[string]string{
 		"runs/2026-01-02_03-04-05.678": "runs/2026-01-02_03-04-05.678", "my run": "'my run'", `C:\runs\één`: `C:\runs\één`, "anna's (2)": `'anna'\''s (2)'`,
 	} {
-		if got := asTyped(path); got != want {
+		if got := rundir.ShellQuote(path); got != want {
 			t.Errorf("%s is typed as %s, want %s", path, got, want)
 		}
 	}

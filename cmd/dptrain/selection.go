@@ -13,10 +13,9 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/rundir"
 )
-
-// selectionFile is the ledger of a choice on private data.
-const selectionFile = "selection.json"
 
 // selection is what selection.json holds: all that a choice may release, stated
 // before its first run, so that anyone can account for it again. It does not say
@@ -114,20 +113,20 @@ func readSelection(path string) (*selection, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(p); err != nil {
-		return nil, &fault{exitDamaged, fmt.Errorf("%s: %w", path, err)}
+		return nil, &exitcode.Error{Code: exitcode.Damaged, Err: fmt.Errorf("%s: %w", path, err)}
 	}
 	if p.Runs.Distribution != poissonRuns && p.Runs.Distribution != binomialRuns {
-		return nil, &fault{exitDamaged, fmt.Errorf("%s: runs drawn by %q: there are %s and %s", path, p.Runs.Distribution, binomialRuns, poissonRuns)}
+		return nil, &exitcode.Error{Code: exitcode.Damaged, Err: fmt.Errorf("%s: runs drawn by %q: there are %s and %s", path, p.Runs.Distribution, binomialRuns, poissonRuns)}
 	}
 	return p, nil
 }
 
 // selectionAt is the selection's file that a path names, or the folder at it holds.
 func selectionAt(path string) (string, bool) {
-	if filepath.Base(path) == selectionFile {
+	if filepath.Base(path) == rundir.SelectionFile {
 		return path, true
 	}
-	in := filepath.Join(path, selectionFile)
+	in := filepath.Join(path, rundir.SelectionFile)
 	_, err := os.Stat(in)
 	return in, err == nil
 }

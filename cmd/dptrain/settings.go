@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/models"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -196,11 +197,11 @@ func (s *settings) complete(cmd *cobra.Command) error {
 		}
 	})
 	if empty != "" { // as a script's unset variable leaves it: not what was meant
-		return wrong("--%s is empty: give a value, or leave it out", empty)
+		return exitcode.Usagef("--%s is empty: give a value, or leave it out", empty)
 	}
 	typed := maps.Clone(s.given)
 	if s.given["stop-at-epsilon"] && !(s.stopAtEpsilon > 0) { // in a file 0 says that there is none
-		return wrong("--stop-at-epsilon %v: a budget above 0 is needed; leave it out to train all steps", s.stopAtEpsilon)
+		return exitcode.Usagef("--stop-at-epsilon %v: a budget above 0 is needed; leave it out to train all steps", s.stopAtEpsilon)
 	}
 	if s.given["resume"] {
 		if err := s.takeUp(); err != nil {
@@ -220,25 +221,25 @@ func (s *settings) complete(cmd *cobra.Command) error {
 	}
 	for _, pair := range alternatives {
 		if s.given[pair[0]] && s.given[pair[1]] {
-			return wrong("--%s and --%s were both given: one follows from the other", pair[0], pair[1])
+			return exitcode.Usagef("--%s and --%s were both given: one follows from the other", pair[0], pair[1])
 		}
 	}
 	if err := s.baseline(typed); err != nil {
 		return err
 	}
 	if typed["user-examples"] && !strings.HasPrefix(s.record, "user:") {
-		return wrong("--user-examples %d: there are no users in --record %s; give --record user:COLUMN, or leave it out", s.userExamples, s.record)
+		return exitcode.Usagef("--user-examples %d: there are no users in --record %s; give --record user:COLUMN, or leave it out", s.userExamples, s.record)
 	}
-	if err := oneOf("accountant", s.accountant, accountant.Names()); err != nil {
+	if err := exitcode.CheckChoice("accountant", s.accountant, accountant.Names()); err != nil {
 		return err
 	}
-	if err := oneOf("clipping", s.clipping, clippings); err != nil {
+	if err := exitcode.CheckChoice("clipping", s.clipping, clippings); err != nil {
 		return err
 	}
-	if err := oneOf("sampling", s.sampling, samplings); err != nil {
+	if err := exitcode.CheckChoice("sampling", s.sampling, samplings); err != nil {
 		return err
 	}
-	if err := oneOf("decay-of", s.decayOf, decaying); err != nil {
+	if err := exitcode.CheckChoice("decay-of", s.decayOf, decaying); err != nil {
 		return err
 	}
 	if s.out == "" {
@@ -254,7 +255,7 @@ func (s *settings) readPreset() error {
 	}
 	p, err := models.FindPreset(s.preset)
 	if err != nil {
-		return asWrong(err)
+		return exitcode.AsUsage(err)
 	}
 	for _, f := range p.Flags {
 		if s.overruled(f.Name) {
@@ -280,9 +281,9 @@ func (s *settings) baseline(typed map[string]bool) error {
 	for _, name := range guarding {
 		switch {
 		case typed[name] && typed["non-private"]:
-			return wrong("--%s and --non-private were both given: without privacy nothing is clipped, noised or accounted for; leave one of them out", name)
+			return exitcode.Usagef("--%s and --non-private were both given: without privacy nothing is clipped, noised or accounted for; leave one of them out", name)
 		case typed[name]:
-			return wrong("--%s was given, and %s says non-private: nothing is clipped, noised or accounted for; leave one of them out", name, s.config)
+			return exitcode.Usagef("--%s was given, and %s says non-private: nothing is clipped, noised or accounted for; leave one of them out", name, s.config)
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/report"
 )
 
@@ -79,7 +80,7 @@ func TestRegression(t *testing.T) {
 	}
 	// By other limits answers would be taken for others.
 	for _, flags := range []string{" --bounds hours=0:50", " --target age"} {
-		if _, stderr, code := dptrain("eval run" + flags); code != exitWrong || !strings.Contains(stderr, "predicts hours between 0 and 90") || strings.Count(stderr, "\n") != 1 {
+		if _, stderr, code := dptrain("eval run" + flags); code != exitcode.Usage || !strings.Contains(stderr, "predicts hours between 0 and 90") || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("eval%s: exit %d, %s", flags, code, stderr)
 		}
 	}
@@ -90,14 +91,14 @@ func TestRegression(t *testing.T) {
 		t.Errorf("eval --quiet prints %q of %v", stdout, e)
 	}
 	stdout, stderr, code := dptrain(regression + " --steps 10 --noise 2 --out short")
-	if code != exitDone || !strings.Contains(stdout, "RMSE ") || !strings.Contains(stdout, "(hours) on 500 public test examples") || !strings.Contains(stdout, "R² ") || strings.Contains(stdout, "accuracy") {
+	if code != exitcode.Done || !strings.Contains(stdout, "RMSE ") || !strings.Contains(stdout, "(hours) on 500 public test examples") || !strings.Contains(stdout, "R² ") || strings.Contains(stdout, "accuracy") {
 		t.Errorf("exit %d, %s%s", code, stdout, stderr)
 	}
 	if !strings.Contains(stderr, ", test RMSE ") || strings.Contains(stderr, "accuracy") {
 		t.Errorf("while it trains: %s", stderr)
 	}
 	more, stderr, code := dptrain("train --resume short --steps 20 --quiet")
-	if word, _, _ := strings.Cut(more, " "); code != exitDone || word == "NaN" || word == "" {
+	if word, _, _ := strings.Cut(more, " "); code != exitcode.Done || word == "NaN" || word == "" {
 		t.Errorf("resumed: exit %d, %s%s", code, more, stderr)
 	}
 	lines := bytes.Split(bytes.TrimSpace(contents(t, "run/metrics.jsonl")), []byte("\n"))
@@ -196,7 +197,7 @@ func TestRegressionIsExported(t *testing.T) {
 	if !bytes.Contains(contents(t, "model.onnx"), []byte("Mul")) {
 		t.Error("the ONNX model does not scale its answers back")
 	}
-	if _, stderr, code := dptrain(open + " --steps 1 --out next --init model.safetensors"); code != exitDone || !strings.Contains(stderr, "match") {
+	if _, stderr, code := dptrain(open + " --steps 1 --out next --init model.safetensors"); code != exitcode.Done || !strings.Contains(stderr, "match") {
 		t.Errorf("--init: exit %d, %s", code, stderr)
 	}
 }
@@ -330,7 +331,7 @@ func TestRegressionIsValidated(t *testing.T) {
 	// A run that ended keeps its answer, and one that was killed before the answer was
 	// written down cannot pay for another.
 	stdout, _, code := dptrain("train --resume run")
-	if want := fmt.Sprintf("validation  MAE %s ± 4.5 (noise) of hours, answers beyond its limits counting as these, on 400 private records held out; paid for", report.Short(mae)); code != exitDone || !strings.Contains(stdout, want) {
+	if want := fmt.Sprintf("validation  MAE %s ± 4.5 (noise) of hours, answers beyond its limits counting as these, on 400 private records held out; paid for", report.Short(mae)); code != exitcode.Done || !strings.Contains(stdout, want) {
 		t.Errorf("resumed with nothing to do: exit %d, no %q in\n%s", code, want, stdout)
 	}
 	for what, summary := range map[string]string{"lost": "", "of another kind": strings.Replace(string(contents(t, "run/run.json")), "validation_mae", "validation_accuracy", 1)} {
@@ -338,7 +339,7 @@ func TestRegressionIsValidated(t *testing.T) {
 			t.Fatal(err)
 		}
 		stdout, stderr, code := dptrain("train --resume run")
-		if code != exitDone || !strings.Contains(stderr, "No validation error: budget: the validation error would bring") || strings.Contains(stdout, "validation") {
+		if code != exitcode.Done || !strings.Contains(stderr, "No validation error: budget: the validation error would bring") || strings.Contains(stdout, "validation") {
 			t.Errorf("with the answer %s: exit %d\n%s%s", what, code, stdout, stderr)
 		}
 	}
@@ -370,7 +371,7 @@ func TestRegressionsThatCannotBe(t *testing.T) {
 		"train --target y":                                            "digits has no named columns",
 		"tune --trials 2 --accountant rdp" + strings.Replace(predicted, " --test more.csv", "", 1): "--validation-split 0.1, whose error",
 	} {
-		if _, stderr, code := dptrain(line); code != exitWrong || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
+		if _, stderr, code := dptrain(line); code != exitcode.Usage || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d, %q does not say %q in one line", line, code, stderr, says)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/models"
 )
 
@@ -60,7 +61,7 @@ func TestTextTrains(t *testing.T) {
 	if more := answer(t, "train --resume lstm --steps 5"); more["steps"] != 5.0 {
 		t.Errorf("resumed: %v lots", more["steps"])
 	}
-	if _, stderr, code := dptrain("train --resume lstm --steps 6 --length 13"); code != exitWrong || !strings.Contains(stderr, "features") {
+	if _, stderr, code := dptrain("train --resume lstm --steps 6 --length 13"); code != exitcode.Usage || !strings.Contains(stderr, "features") {
 		t.Errorf("resumed with other data: exit %d, %s", code, stderr)
 	}
 }
@@ -146,7 +147,7 @@ func TestLanguageModels(t *testing.T) {
 		"--data digits --tokens bytes":                              "no named columns",
 	} {
 		_, stderr, code := dptrain("train --out refused " + flags)
-		if code != exitWrong || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
+		if code != exitcode.Usage || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d, %s", flags, code, stderr)
 		}
 	}

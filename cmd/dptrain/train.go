@@ -7,12 +7,12 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"syscall"
 	"time"
 
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/spf13/cobra"
 )
 
@@ -40,7 +40,7 @@ to ε = 2.`,
       --label mood --classes low,high --ignore date --record user:writer --model gru:64
   dptrain train --data book.txt --tokens bytes --length 64 --model transformer:tied
   dptrain train --non-private`,
-		Args: takesNothing,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := set.complete(cmd); err != nil {
 				return err
@@ -66,20 +66,20 @@ func (s *screen) train(set *settings) error {
 	began := time.Now()
 	job, err := set.job(s)
 	if err != nil {
-		return asWrong(err)
+		return exitcode.AsUsage(err)
 	}
 	return job.afterwards(s.run(job, began))
 }
 
 // afterwards says what to do where the disk was full.
 func (j *job) afterwards(err error) error {
-	if !diskFull(err) {
+	if !exitcode.DiskFull(err) {
 		return err
 	}
-	if _, gone := os.Stat(filepath.Join(j.out, configFile)); gone != nil {
+	if _, gone := os.Stat(filepath.Join(j.out, rundir.ConfigFile)); gone != nil {
 		return fmt.Errorf("%w; make room and begin again", err)
 	}
-	return fmt.Errorf("%w; make room and go on with dptrain train --resume %s", err, asTyped(j.out))
+	return fmt.Errorf("%w; make room and go on with dptrain train --resume %s", err, rundir.ShellQuote(j.out))
 }
 
 func (s *screen) run(job *job, began time.Time) error {
@@ -88,17 +88,17 @@ func (s *screen) run(job *job, began time.Time) error {
 		return err
 	}
 	defer exporter.close()
-	release, err := job.claim()
+	release, err := job.lock()
 	if err != nil {
-		return asWrong(err)
+		return exitcode.AsUsage(err)
 	}
 	defer release()
 	run, err := job.begin()
 	if err != nil {
-		return asWrong(err)
+		return exitcode.AsUsage(err)
 	}
 	s.announce(job, run)
-	return asFailed(s.follow(job, run, exporter, began))
+	return exitcode.AsFailure(s.follow(job, run, exporter, began))
 }
 
 // follow trains a run that has begun, and writes its files.
@@ -129,7 +129,7 @@ func (s *screen) follow(job *job, run *engine.Run, exporter *exporter, began tim
 	case err != nil:
 		return err
 	case watch.interrupted:
-		err = &fault{exitInterrupted, fmt.Errorf("interrupted after %d of %d lots, all of them saved: go on with dptrain train --resume %s", result.Steps, job.config.Steps, asTyped(job.out))}
+		err = &exitcode.Error{Code: exitcode.Interrupted, Err: fmt.Errorf("interrupted after %d of %d lots, all of them saved: go on with dptrain train --resume %s", result.Steps, job.config.Steps, rundir.ShellQuote(job.out))}
 		if s.json {
 			err = errors.Join(err, s.show(result, "", nil))
 		}
@@ -174,36 +174,12 @@ func endings() []os.Signal {
 	return signals
 }
 
-// asWrong gives an error about what the user asked for the exit code of one, unless
-// it has one of its own.
-func asWrong(err error) error {
-	if exitCode(err) != exitFailed {
-		return err
+// lock locks the directory that the run is to be written to.
+func (j *job) lock() (release func(), err error) {
+	if j.set.resume != "" {
+		return rundir.Reopen(j.out)
 	}
-	return &fault{exitWrong, err}
-}
-
-// asFailed gives an error of a run that had begun the exit code of a failure, where it is
-// only by its nature one of what was asked for, as that of a folder that may not be
-// written: what was asked for had been found right.
-func asFailed(err error) error {
-	if f := (*fault)(nil); errors.As(err, &f) || exitCode(err) != exitWrong {
-		return err
-	}
-	return &fault{exitFailed, err}
-}
-
-// machineFailed reports whether the machine failed, and not what was asked of it.
-func machineFailed(err error) bool {
-	return diskFull(err) || errors.Is(err, engine.ErrCheckpoint) ||
-		slices.ContainsFunc([]error{syscall.EIO, syscall.EROFS, syscall.EFBIG, syscall.EMFILE, syscall.ENFILE},
-			func(failure error) bool { return errors.Is(err, failure) })
-}
-
-// diskFull reports whether there was no room to write.
-func diskFull(err error) bool {
-	const onWindows = syscall.Errno(112) // ERROR_DISK_FULL, which Go gives no name of its own
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || runtime.GOOS == "windows" && errors.Is(err, onWindows)
+	return rundir.Create(j.out)
 }
 
 // begin makes the run, or takes up one that stopped.
@@ -213,10 +189,10 @@ func (j *job) begin() (*engine.Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		j.sweep()
+		rundir.RemoveUnfinished(j.out)
 		return run, j.set.keep(&j.config)
 	}
-	j.sweep()
+	rundir.RemoveUnfinished(j.out)
 	// A run whose settings are not kept could not be gone on with.
 	err := j.set.keep(&j.config)
 	var run *engine.Run
@@ -224,7 +200,7 @@ func (j *job) begin() (*engine.Run, error) {
 		run, err = engine.New(j.config)
 	}
 	if err != nil {
-		os.Remove(filepath.Join(j.out, configFile))
+		os.Remove(filepath.Join(j.out, rundir.ConfigFile))
 	}
 	return run, err
 }

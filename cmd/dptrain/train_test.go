@@ -19,6 +19,8 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/rundir"
 )
 
 // columns are those of table, in the files that inWorkshop makes; brief is a run on
@@ -71,7 +73,7 @@ func TestTrainLeavesWhatItPromises(t *testing.T) {
 	if evaluated["accuracy"] != got["test_accuracy"] {
 		t.Errorf("eval says %v, train said %v", evaluated["accuracy"], got["test_accuracy"])
 	}
-	if _, stderr, code := dptrain(drawn + " --steps 5 --out run"); code != exitWrong || !strings.Contains(stderr, "already holds a run") {
+	if _, stderr, code := dptrain(drawn + " --steps 5 --out run"); code != exitcode.Usage || !strings.Contains(stderr, "already contains a run") {
 		t.Errorf("a second run into the folder: exit %d, %s", code, stderr)
 	}
 }
@@ -115,7 +117,7 @@ func TestLotsOfARate(t *testing.T) {
 
 func TestTrainGoesOn(t *testing.T) {
 	inWorkshop(t)
-	if _, stderr, code := dptrain("train --resume nowhere"); code != exitWrong || !strings.Contains(stderr, "nowhere") {
+	if _, stderr, code := dptrain("train --resume nowhere"); code != exitcode.Usage || !strings.Contains(stderr, "nowhere") {
 		t.Errorf("no run to resume: exit %d, %s", code, stderr)
 	}
 	first := answer(t, brief+" --steps 10 --noise 2 --delta 1e-5 --out run")
@@ -133,11 +135,11 @@ func TestTrainGoesOn(t *testing.T) {
 	for flags, says := range map[string]string{"--resume run --dry-run": "dptrain ledger epsilon run", "--resume=": "--resume is empty", "--out=": "--out is empty", "--config=": "--config is empty",
 		"--resume run --config run/config.yaml": "--config were both given", "--resume run --out other": "--out were both given", "--resume run --preset tfp-mnist": "--preset were both given",
 		"--resume run --noise 3": "--noise were both given", "--resume run --epsilon 0": "--epsilon 0: a finite budget", "--resume run --epsilon Inf": "--epsilon +Inf: a finite budget"} {
-		if _, stderr, code := dptrain("train " + flags); code != exitWrong || !strings.Contains(stderr, says) {
+		if _, stderr, code := dptrain("train " + flags); code != exitcode.Usage || !strings.Contains(stderr, says) {
 			t.Errorf("%s: exit %d, %s", flags, code, stderr)
 		}
 	}
-	if _, stderr, code := dptrain("train --resume run --clip 3"); code != exitWrong || !strings.Contains(stderr, "clip") {
+	if _, stderr, code := dptrain("train --resume run --clip 3"); code != exitcode.Usage || !strings.Contains(stderr, "clip") {
 		t.Errorf("another clip: exit %d, %s", code, stderr)
 	}
 	// Its speed is that of the lots that it ran, not of all that the run has.
@@ -231,7 +233,7 @@ func TestEpsilonIsMarkedAsItGoes(t *testing.T) {
 		"--seed 1 --accountant gdp": "ε ≈ 0.",
 	} {
 		_, stderr, code := dptrain("train --model logistic --lot 200 --ignore owner --steps 2 --noise 2 --delta 1e-5 --out out" + strings.Join(strings.Fields(flags), "") + columns + " " + flags)
-		if code != exitDone || !strings.Contains(stderr, says) {
+		if code != exitcode.Done || !strings.Contains(stderr, says) {
 			t.Errorf("%s: exit %d, and %q is missing:\n%s", flags, code, says, stderr)
 		}
 		if strings.Contains(stderr, "≈") != strings.Contains(flags, "gdp") || strings.Contains(stderr, "(INSECURE)") != strings.Contains(flags, "seed") {
@@ -280,14 +282,14 @@ func TestDryRunKnowsOfTheBudget(t *testing.T) {
 func TestDivergedRuns(t *testing.T) {
 	t.Chdir(t.TempDir())
 	stdout, stderr, code := dptrain(drawn + " --steps 20 --noise 2 --delta 1e-5 --seed 1 --lr 1e300 --out run")
-	if code != exitFailed || stdout != "" || !strings.Contains(stderr, "not finite") || !strings.Contains(stderr, "--lr") {
+	if code != exitcode.Failed || stdout != "" || !strings.Contains(stderr, "not finite") || !strings.Contains(stderr, "--lr") {
 		t.Errorf("exit %d, %s%s", code, stdout, stderr)
 	}
 	got := answer(t, drawn+" --steps 20 --noise 2 --delta 1e-5 --seed 1 --lr 1e38 --out far")
 	if loss, there := got["test_loss"]; !there || loss != nil {
 		t.Errorf("the test loss is %v", loss)
 	}
-	if _, stderr, code := dptrain("report far"); code != exitDone {
+	if _, stderr, code := dptrain("report far"); code != exitcode.Done {
 		t.Errorf("exit %d, %s", code, stderr)
 	}
 }
@@ -365,7 +367,7 @@ func TestLostLotsAreTold(t *testing.T) {
 	}
 	lost := 10 - before
 	stdout, stderr, code := dptrain("train --resume run")
-	if want := fmt.Sprintf("and %s whose work a crash took", plural(lost, "lot")); code != exitDone || !strings.Contains(stdout, want) {
+	if want := fmt.Sprintf("and %s whose work a crash took", plural(lost, "lot")); code != exitcode.Done || !strings.Contains(stdout, want) {
 		t.Errorf("exit %d, want %q: %s%s", code, want, stdout, stderr)
 	}
 	if got := answer(t, "train --resume run"); got["lost_lots"] != float64(lost) || got["steps"] != 10.0 {
@@ -385,7 +387,7 @@ func TestResumeOnDamagedLedger(t *testing.T) {
 	if err := os.WriteFile("run/ledger.jsonl", []byte(changed), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr, code := dptrain("train --resume run --steps 20"); code != exitDamaged || !strings.Contains(stderr, "line 2") {
+	if _, stderr, code := dptrain("train --resume run --steps 20"); code != exitcode.Damaged || !strings.Contains(stderr, "line 2") {
 		t.Errorf("exit %d, %s", code, stderr)
 	}
 }
@@ -395,7 +397,7 @@ func TestLargeDeltaIsSaid(t *testing.T) {
 	inWorkshop(t)
 	for delta, warns := range map[string]bool{"0.001": true, "0.00025": true, "0.0001": false} {
 		_, stderr, code := dptrain(brief + " --steps 2 --noise 2 --out run" + delta + " --delta " + delta)
-		if code != exitDone || strings.Contains(stderr, "give a smaller --delta") != warns {
+		if code != exitcode.Done || strings.Contains(stderr, "give a smaller --delta") != warns {
 			t.Errorf("δ = %s of 4000 records: exit %d, %s", delta, code, stderr)
 		}
 		if seen := answer(t, brief+" --steps 2 --noise 2 --dry-run --delta "+delta); (seen["warning"] != nil) != warns {
@@ -408,7 +410,7 @@ func TestSettingsRoundTrip(t *testing.T) {
 	inWorkshop(t)
 	line := brief + " --steps 7 --noise 1.5 --clip 0.5 --clipping normalized --lr 0.25 --seed 3 --microbatch 50"
 	stdout, stderr, code := dptrain(line + " --print-config")
-	if code != exitDone {
+	if code != exitcode.Done {
 		t.Fatal(stderr)
 	}
 	if err := os.WriteFile("run.yaml", []byte(stdout), 0o644); err != nil {
@@ -418,7 +420,7 @@ func TestSettingsRoundTrip(t *testing.T) {
 		t.Errorf("under --json: %v", v)
 	}
 	again, stderr, code := dptrain("train --config run.yaml --print-config")
-	if code != exitDone || again != stdout {
+	if code != exitcode.Done || again != stdout {
 		t.Errorf("printed again (exit %d, %s):\n%s\nfirst:\n%s", code, stderr, again, stdout)
 	}
 	a, b := answer(t, line+" --out a"), answer(t, "train --config run.yaml --out b")
@@ -434,7 +436,7 @@ func TestSettingsRoundTrip(t *testing.T) {
 	if err != nil || h.Header.Secure {
 		t.Errorf("a seeded run is not marked insecure in the ledger (%v)", err)
 	}
-	if kept, err := os.ReadFile("a/" + configFile); err != nil || !strings.HasPrefix(string(kept), "# INSECURE") {
+	if kept, err := os.ReadFile("a/" + rundir.ConfigFile); err != nil || !strings.HasPrefix(string(kept), "# INSECURE") {
 		t.Errorf("the seed that is kept is not marked: %s (%v)", kept, err)
 	}
 	if more := answer(t, "train --resume a --steps 9"); more["steps"] != 9.0 || more["secure"] != false {
@@ -470,7 +472,7 @@ func TestPrivateValuesAreMarked(t *testing.T) {
 	for i, flag := range []string{"", " --show-private"} {
 		dir := "run" + strconv.Itoa(i)
 		_, stderr, code := dptrain(brief + " --steps 10 --noise 1 --delta 1e-5 --seed 1 --threads 1 --out " + dir + flag)
-		if code != exitDone {
+		if code != exitcode.Done {
 			t.Fatal(stderr)
 		}
 		marked := 0
@@ -498,7 +500,7 @@ func TestPrivateValuesAreMarked(t *testing.T) {
 	// Whoever goes on with the run has to ask anew.
 	for _, flags := range []string{"--steps 11", "--steps 12 --show-private"} {
 		_, stderr, code := dptrain("train --resume run1 " + flags)
-		if code != exitDone || strings.Contains(stderr, "PRIVATE, do not publish: ") != strings.Contains(flags, "private") {
+		if code != exitcode.Done || strings.Contains(stderr, "PRIVATE, do not publish: ") != strings.Contains(flags, "private") {
 			t.Errorf("resumed with %s: exit %d\n%s", flags, code, stderr)
 		}
 	}
@@ -507,7 +509,7 @@ func TestPrivateValuesAreMarked(t *testing.T) {
 func TestBaselineSaysSo(t *testing.T) {
 	inWorkshop(t)
 	stdout, stderr, code := dptrain(baseline + " --steps 4 --project 2 --validation-split 0.1 --out run")
-	if code != exitDone || !strings.Contains(stderr, "NOT PRIVATE") {
+	if code != exitcode.Done || !strings.Contains(stderr, "NOT PRIVATE") {
 		t.Errorf("exit %d, %s", code, stderr)
 	}
 	shown := strings.Join(strings.Fields(stdout), " ")
@@ -545,7 +547,7 @@ func TestBaselineIgnoresNothingTyped(t *testing.T) {
 			strings.ReplaceAll(baseline, "--non-private", "--config public.yaml"): "public.yaml says non-private",
 		} {
 			_, stderr, code := dptrain(line + " --steps 4 --out run " + flags)
-			if code != exitWrong || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, says) || !strings.Contains(stderr, typed+" ") {
+			if code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, says) || !strings.Contains(stderr, typed+" ") {
 				t.Errorf("%s beside %s: exit %d, %s", flags, says, code, stderr)
 			}
 		}
@@ -559,7 +561,7 @@ func TestBaselineIgnoresNothingTyped(t *testing.T) {
 	if again := answer(t, strings.ReplaceAll(baseline, "--non-private", "--config public.yaml --non-private=false")+" --steps 4 --out run"); again["private"] != true {
 		t.Error("--non-private=false does not overrule a file")
 	}
-	if _, stderr, code := dptrain("train --resume run0 --epsilon 3"); code != exitWrong || !strings.Contains(stderr, "--epsilon") {
+	if _, stderr, code := dptrain("train --resume run0 --epsilon 3"); code != exitcode.Usage || !strings.Contains(stderr, "--epsilon") {
 		t.Errorf("a baseline resumed with a budget: exit %d, %s", code, stderr)
 	}
 	if j := jobOf(t, "--preset abadi-mnist --data digits --non-private"); !j.config.NonPrivate || j.config.Projection.Noise != 0 || j.config.Lot != 600 {
@@ -660,7 +662,7 @@ func TestTrainRefuses(t *testing.T) {
 		{"--lr Inf", "--lr"},
 		{"--epsilon Inf", "finite"},
 		{"--data t.csv --test ./t.csv --label label --classes no,yes", "the training data itself"},
-		{"--seed -1", "a whole number from 0 on"},
+		{"--seed -1", "a whole number, 0 or more"},
 		{"--ema 1", "average"},
 		{"--lott 5", "--lot"},
 		{"--metrics-addr nonsense", "--metrics-addr"},
@@ -700,7 +702,7 @@ func TestTrainRefuses(t *testing.T) {
 		{"--project 5 --model lstm --data remarks", "indices"},
 	} {
 		stdout, stderr, code := dptrain("train --out run " + c.flags)
-		if code != exitWrong || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "dptrain: ") || !strings.Contains(stderr, c.says) {
+		if code != exitcode.Usage || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "dptrain: ") || !strings.Contains(stderr, c.says) {
 			t.Errorf("%s: exit %d, stdout %q, stderr %q", c.flags, code, stdout, stderr)
 		}
 		if left, _ := filepath.Glob("run*"); len(left) > 0 {
@@ -758,7 +760,7 @@ func TestNoPlaceForARunsFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, stderr, code := dptrain(brief + " --steps 2 --noise 2 --out run --quiet")
-		if code != exitFailed || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, name) {
+		if code != exitcode.Failed || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, name) {
 			t.Errorf("%s: exit %d, %s", name, code, stderr)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/spf13/cobra"
 )
 
@@ -80,22 +81,22 @@ mean absolute error on private records held out.`,
 		Example: `  dptrain tune --model mlp:64 --epsilon 1
   dptrain tune --data mnist --data-dir ~/mnist --public --trials 30 --epochs 10
   dptrain tune --data mnist --data-dir ~/mnist --epsilon 3 --trials 8 --validation-split 0.1`,
-		Args: takesNothing,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, name := range notTuned {
 				if cmd.Flags().Changed(name) {
-					return wrong("--%s: tune has no use for it; see dptrain tune --help", name)
+					return exitcode.Usagef("--%s: tune has no use for it; see dptrain tune --help", name)
 				}
 			}
 			if trials < 1 {
-				return wrong("--trials %d: give at least 1", trials)
+				return exitcode.Usagef("--trials %d: give at least 1", trials)
 			}
 			if err := set.complete(cmd); err != nil {
 				return err
 			}
 			base, err := set.job(s)
 			if err != nil {
-				return asWrong(err)
+				return exitcode.AsUsage(err)
 			}
 			if base.task.Private && !public {
 				return s.choose(set, base, trials, runs)
@@ -120,11 +121,11 @@ mean absolute error on private records held out.`,
 func (s *screen) tune(set *settings, base *job, trials int) error {
 	for _, name := range []string{"out", "validation-split", "validation-noise", "runs"} {
 		if set.cmd.Flags().Changed(name) {
-			return wrong("--%s is for private data: on public data all trials are shown, and none is kept", name)
+			return exitcode.Usagef("--%s is for private data: on public data all trials are shown, and none is kept", name)
 		}
 	}
 	if base.task.Test == nil {
-		return wrong("%s has no test part to compare settings on", base.task.Name)
+		return exitcode.Usagef("%s has no test part to compare settings on", base.task.Name)
 	}
 	folder, err := os.MkdirTemp("", "dptrain-tune-")
 	if err != nil {
@@ -141,13 +142,13 @@ func (s *screen) tune(set *settings, base *job, trials int) error {
 			break
 		}
 		if err != nil {
-			return asWrong(err)
+			return exitcode.AsUsage(err)
 		}
 		s.note("trial %d/%d: %s: %s", i+1, trials, one.Flags, meritWords(&one.score))
 		answer.Rows = append(answer.Rows, one)
 	}
 	if len(answer.Rows) == 0 {
-		return &fault{exitInterrupted, errors.New("interrupted before the first trial ended")}
+		return &exitcode.Error{Code: exitcode.Interrupted, Err: errors.New("interrupted before the first trial ended")}
 	}
 	slices.SortStableFunc(answer.Rows, func(a, b trial) int { return cmp.Compare(merit(&b.score), merit(&a.score)) })
 	best := answer.Rows[0]
@@ -155,7 +156,7 @@ func (s *screen) tune(set *settings, base *job, trials int) error {
 	if err := s.show(answer, answer.Flags, answer.print); err != nil || len(answer.Rows) == trials {
 		return err
 	}
-	return &fault{exitInterrupted, fmt.Errorf("interrupted after %d of %d trials: the best of those is no more than that", len(answer.Rows), trials)}
+	return &exitcode.Error{Code: exitcode.Interrupted, Err: fmt.Errorf("interrupted after %d of %d trials: the best of those is no more than that", len(answer.Rows), trials)}
 }
 
 // variant is the i-th setting to try: the first is train's own; the others are

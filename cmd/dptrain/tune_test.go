@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 func TestTune(t *testing.T) {
@@ -37,7 +39,7 @@ func TestTune(t *testing.T) {
 	if got["flags"] != rows[0].(map[string]any)["flags"] {
 		t.Errorf("of the best the flags are %v, and %v are shown", rows[0], got["flags"])
 	}
-	if _, stderr, code := dptrain("train --model logistic --accountant rdp --dry-run " + got["flags"].(string)); code != exitDone {
+	if _, stderr, code := dptrain("train --model logistic --accountant rdp --dry-run " + got["flags"].(string)); code != exitcode.Done {
 		t.Errorf("train does not take the flags: %s", stderr)
 	}
 	if left, _ := os.ReadDir("."); len(left) > 0 {
@@ -58,7 +60,7 @@ func TestTune(t *testing.T) {
 		"tune --data people.csv --public":                 "label",
 		strings.Replace(public, "--test test.csv", "", 1): "no test part",
 	} {
-		if _, stderr, code := dptrain(line); code != exitWrong || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
+		if _, stderr, code := dptrain(line); code != exitcode.Usage || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d, %s", line, code, stderr)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/report"
 )
 
@@ -43,19 +44,19 @@ func (j *job) holdOut() error {
 	j.records = engine.RecordCount(c.Train, c.Records)
 	if !s.given["validation-split"] {
 		if s.given["validation-noise"] {
-			return wrong("--validation-noise %v: nothing is held out that it could hide; give --validation-split too", s.validationNoise)
+			return exitcode.Usagef("--validation-noise %v: nothing is held out that it could hide; give --validation-split too", s.validationNoise)
 		}
 		return nil
 	}
 	switch {
 	case !(s.validationSplit > 0 && s.validationSplit < 1):
-		return wrong("--validation-split %v: give a share above 0 and below 1, usually 0.1", s.validationSplit)
+		return exitcode.Usagef("--validation-split %v: give a share above 0 and below 1, usually 0.1", s.validationSplit)
 	case s.given["validation-noise"] && (!(s.validationNoise > 0) || math.IsInf(s.validationNoise, 0)):
-		return wrong("--validation-noise %v: give a standard deviation above 0, for their %s", s.validationNoise, j.hidden())
+		return exitcode.Usagef("--validation-noise %v: give a standard deviation above 0, for their %s", s.validationNoise, j.hidden())
 	}
 	held := int(math.Round(s.validationSplit * float64(j.records)))
 	if held < 1 || held >= j.records {
-		return wrong("--validation-split %v of %d records is %d: at least one is needed to validate on, and one to train on", s.validationSplit, j.records, held)
+		return exitcode.Usagef("--validation-split %v of %d records is %d: at least one is needed to validate on, and one to train on", s.validationSplit, j.records, held)
 	}
 	var err error
 	c.Train, c.Validation.Set, err = engine.HoldOut(c.Train, c.Records, held)

@@ -10,6 +10,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 func TestValidationIsInTheBudget(t *testing.T) {
@@ -71,11 +72,11 @@ func TestValidationOfResumedRuns(t *testing.T) {
 	}
 	os.Remove("run/run.json")
 	stdout, stderr, code := dptrain("train --resume run")
-	if code != exitDone || !strings.Contains(stderr, "No validation accuracy") || strings.Contains(stdout, "validation") {
+	if code != exitcode.Done || !strings.Contains(stderr, "No validation accuracy") || strings.Contains(stdout, "validation") {
 		t.Errorf("with the answer lost and no budget left: exit %d\n%s%s", code, stdout, stderr)
 	}
 	stdout, stderr, code = dptrain("train --resume run --epsilon 3 --json")
-	if code != exitDone || strings.Contains(stderr, "The budget ended the run") {
+	if code != exitcode.Done || strings.Contains(stderr, "The budget ended the run") {
 		t.Errorf("extended to ε = 3: exit %d, %s", code, stderr)
 	}
 	var more map[string]any
@@ -85,7 +86,7 @@ func TestValidationOfResumedRuns(t *testing.T) {
 	if e := more["epsilon"].(float64); e > 3 || e < 2.97 || more["validation_accuracy"] == nil || more["ledger_head"] == first["ledger_head"] {
 		t.Errorf("extended to ε = 3: ε %v, accuracy %v, ledger %v", e, more["validation_accuracy"], more["ledger_head"])
 	}
-	if _, stderr, code := dptrain("train --resume run --validation-split 0.2"); code != exitWrong || !strings.Contains(stderr, "records") {
+	if _, stderr, code := dptrain("train --resume run --validation-split 0.2"); code != exitcode.Usage || !strings.Contains(stderr, "records") {
 		t.Errorf("another split: exit %d, %s", code, stderr)
 	}
 }

@@ -47,7 +47,7 @@ func newVersion(s *screen) *cobra.Command {
 		Use:     "version",
 		Short:   "Say which dptrain this is",
 		Example: "  dptrain version\n  dptrain version --json",
-		Args:    takesNothing,
+		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()
 			return s.show(b, b.Version, func(w io.Writer) {

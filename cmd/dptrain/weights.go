@@ -9,7 +9,9 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/engine/weights"
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/nearest"
+	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/perexample"
@@ -22,7 +24,7 @@ func (j *job) initialised(build perexample.Build) (perexample.Build, error) {
 	if s.init == "" {
 		for _, flag := range [][2]string{{"--freeze", s.freeze}, {"--fresh", s.fresh}} {
 			if flag[1] != "" {
-				return nil, wrong("%s %s: it says how layers start from --init: give that too", flag[0], flag[1])
+				return nil, exitcode.Usagef("%s %s: it says how layers start from --init: give that too", flag[0], flag[1])
 			}
 		}
 		return build, nil
@@ -41,11 +43,11 @@ func (j *job) initialised(build perexample.Build) (perexample.Build, error) {
 	}
 	for _, p := range net.Params {
 		if weights.Belongs(p.Name(), fresh...) && weights.Belongs(p.Name(), frozen...) {
-			return nil, wrong("--freeze %s: %s would keep numbers drawn at random, as --fresh has it start anew", s.freeze, p.Name())
+			return nil, exitcode.Usagef("--freeze %s: %s would keep numbers drawn at random, as --fresh has it start anew", s.freeze, p.Name())
 		}
 	}
 	if !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return !weights.Belongs(p.Name(), frozen...) }) {
-		return nil, wrong("--freeze %s: nothing is left to train", s.freeze)
+		return nil, exitcode.Usagef("--freeze %s: nothing is left to train", s.freeze)
 	}
 	if err := j.alike(s.init); err != nil {
 		return nil, fmt.Errorf("--init: %s: %w", s.init, err)
@@ -69,7 +71,7 @@ func (j *job) initialised(build perexample.Build) (perexample.Build, error) {
 // tells.
 func (j *job) alike(file string) error {
 	b, err := readBuilt(filepath.Dir(file))
-	if err != nil || filepath.Base(file) != weightsFile {
+	if err != nil || filepath.Base(file) != rundir.WeightsFile {
 		return nil
 	}
 	if err := j.elements().Check(b.Elements); err != nil {
@@ -88,7 +90,7 @@ func layersOf(net *perexample.Network, flag, list string) ([]string, error) {
 		layers[i] = strings.TrimSpace(name)
 		if !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return weights.Belongs(p.Name(), layers[i]) }) {
 			known := weights.Layers(net)
-			return nil, wrong("%s %q: the network has no such layer to train; the nearest is %s (of %s)", flag, name, nearest.Closest(layers[i], known), strings.Join(known, ", "))
+			return nil, exitcode.Usagef("%s %q: the network has no such layer to train; the nearest is %s (of %s)", flag, name, nearest.Closest(layers[i], known), strings.Join(known, ", "))
 		}
 	}
 	return layers, nil
@@ -139,10 +141,10 @@ func readWeights(file string) ([]safetensors.Tensor, error) {
 func readBuilt(dir string) (b built, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, "model.json"))
 	if err != nil {
-		return b, wrong("%s holds no model: %w", dir, err)
+		return b, exitcode.Usagef("%s holds no model: %w", dir, err)
 	}
 	if err := json.Unmarshal(text, &b); err != nil {
-		return b, wrong("%s: %w", filepath.Join(dir, "model.json"), err)
+		return b, exitcode.Usagef("%s: %w", filepath.Join(dir, "model.json"), err)
 	}
 	return b, nil
 }
@@ -153,18 +155,18 @@ func trained(dir string) (built, perexample.Build, error) {
 	if err != nil {
 		return b, nil, err
 	}
-	file := filepath.Join(dir, weightsFile)
+	file := filepath.Join(dir, rundir.WeightsFile)
 	tensors, err := readWeights(file)
 	if err != nil {
-		return b, nil, asWrong(err)
+		return b, nil, exitcode.AsUsage(err)
 	}
 	if b.directions, err = directionsIn(tensors, b.Shape); err != nil {
-		return b, nil, wrong("%s: %w", file, err)
+		return b, nil, exitcode.Usagef("%s: %w", file, err)
 	}
 	build, err := models.Projected(b.Model, b.exampleOf(), 1, b.directions)
 	if err != nil {
-		return b, nil, asWrong(err)
+		return b, nil, exitcode.AsUsage(err)
 	}
 	build, _, err = startFrom(build, file, b.directions != nil)
-	return b, build, asWrong(err)
+	return b, build, exitcode.AsUsage(err)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/safetensors"
 )
 
@@ -16,7 +17,7 @@ func TestFrozenBody(t *testing.T) {
 	answer(t, baseline+" --model mlp:6 --steps 3 --out public")
 	tuned := brief + " --model mlp:6 --init public/model.safetensors --noise 1 --freeze fc1 --fresh fc2"
 	_, stderr, code := dptrain(tuned + " --steps 3 --out tuned")
-	if code != exitDone || !strings.Contains(stderr, "frozen: fc1;") || !strings.Contains(stderr, "2 of the network's 4 parameters, in dptrain's layout; starting anew: fc2;") {
+	if code != exitcode.Done || !strings.Contains(stderr, "frozen: fc1;") || !strings.Contains(stderr, "2 of the network's 4 parameters, in dptrain's layout; starting anew: fc2;") {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
 	values := func(dir string) map[string][]float32 {
@@ -57,7 +58,7 @@ func TestFrozenBody(t *testing.T) {
 	}
 	says := func(flags, what string) {
 		t.Helper()
-		if _, stderr, code := dptrain("train --resume tuned --steps 6 " + flags); code != exitWrong || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, what) {
+		if _, stderr, code := dptrain("train --resume tuned --steps 6 " + flags); code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, what) {
 			t.Errorf("resumed with %q: exit %d: %s", flags, code, stderr)
 		}
 	}
@@ -70,12 +71,12 @@ func TestFrozenBody(t *testing.T) {
 	}
 	compare()
 	// One that began from no file is not said to have begun from one.
-	if _, stderr, code := dptrain("train --resume public --steps 6 --init tuned/model.safetensors"); code != exitWrong || !strings.Contains(stderr, "the run began from no file") {
+	if _, stderr, code := dptrain("train --resume public --steps 6 --init tuned/model.safetensors"); code != exitcode.Usage || !strings.Contains(stderr, "the run began from no file") {
 		t.Errorf("--init of a run that had none: exit %d: %s", code, stderr)
 	}
 
 	// A head for other classes: what the file holds of the old one is not read.
-	if _, stderr, code := dptrain(strings.Replace(tuned, "mlp:6", "mlp:6,7", 1) + ",fc3 --steps 1 --out other"); code != exitDone {
+	if _, stderr, code := dptrain(strings.Replace(tuned, "mlp:6", "mlp:6,7", 1) + ",fc3 --steps 1 --out other"); code != exitcode.Done {
 		t.Errorf("another head: exit %d: %s", code, stderr)
 	}
 	for flags, says := range map[string]string{
@@ -87,7 +88,7 @@ func TestFrozenBody(t *testing.T) {
 		"--init public/model.safetensors --freeze fc1 --fresh fc1": "at random",
 	} {
 		stdout, stderr, code := dptrain(brief + " --model mlp:6 --steps 1 --out no " + flags)
-		if code != exitWrong || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, says) {
+		if code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, says) {
 			t.Errorf("%s: exit %d, %s%s", flags, code, stdout, stderr)
 		}
 	}

@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
-	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/rundir"
 )
 
 // While a process writes a run, no other begins one there or goes on with it, and
@@ -20,17 +21,17 @@ func TestOneProcessWritesARun(t *testing.T) {
 	}
 	refused := func(line, says string) {
 		t.Helper()
-		unlock, err := lockFolder("run")
+		unlock, err := rundir.Lock("run")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer unlock()
-		if err := os.WriteFile("run/"+atomicfile.TemporaryPrefix+"1", nil, 0o644); err != nil {
+		if err := os.WriteFile("run/.new-1", nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		before := files(t, "run")
 		_, stderr, code := dptrain(line)
-		if code != exitWrong || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, says+" run: another dptrain writes there") {
+		if code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, says+" run: another dptrain process is writing there") {
 			t.Errorf("%s: exit %d, %s", line, code, stderr)
 		}
 		if got := files(t, "run"); got != before {
@@ -40,18 +41,18 @@ func TestOneProcessWritesARun(t *testing.T) {
 	refused(line, "--out")
 	refused(choice+" --out run", "--out")
 	answer(t, line)
-	if got := files(t, "run"); strings.Contains(got, lockFile) || strings.Contains(got, atomicfile.TemporaryPrefix) {
+	if got := files(t, "run"); strings.Contains(got, rundir.LockFile) || strings.Contains(got, ".new-") {
 		t.Errorf("left are %s", got)
 	}
 	refused("train --resume run --steps 6", "--resume")
 	answer(t, "train --resume run --steps 6")
 
 	// A process that was killed leaves the file, and no lock.
-	if err := os.WriteFile("run/"+lockFile, nil, 0o644); err != nil {
+	if err := os.WriteFile("run/"+rundir.LockFile, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	answer(t, "train --resume run --steps 8")
-	if got := files(t, "run"); strings.Contains(got, lockFile) {
+	if got := files(t, "run"); strings.Contains(got, rundir.LockFile) {
 		t.Errorf("left are %s", got)
 	}
 }
@@ -70,9 +71,9 @@ func TestRunsThatBeginAtOnce(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
-				case code == exitDone:
+				case code == exitcode.Done:
 					done++
-				case code != exitWrong || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "another dptrain writes there") && !strings.Contains(stderr, "already holds a run"):
+				case code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "another dptrain process is writing there") && !strings.Contains(stderr, "already contains a run"):
 					t.Errorf("exit %d, %s", code, stderr)
 				}
 			})

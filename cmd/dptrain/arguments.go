@@ -1,0 +1,93 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/nearest"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// errorLine formats err as the single line that the user sees.
+func errorLine(cmd *cobra.Command, err error) string {
+	line := strings.Join(strings.Fields(err.Error()), " ")
+	if path := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" "); cmd.HasParent() {
+		line = path + ": " + line
+	}
+	return cmd.Root().Name() + ": " + line
+}
+
+// explainFlagError explains a flag that cobra cannot parse.
+func explainFlagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	var empty *pflag.ValueRequiredError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown):
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if unknown.GetSpecifiedShortnames() != "" {
+			return exitcode.Usagef("there is no flag -%s: dptrain has only long flags, such as --json; see %s --help", unknown.GetSpecifiedName(), cmd.CommandPath())
+		}
+		hint := ""
+		if near := nearest.LikelyTypo(unknown.GetSpecifiedName(), names); near != "" {
+			hint = fmt.Sprintf("did you mean --%s? ", near)
+		} else if slices.Contains(commandNames(cmd.Root()), unknown.GetSpecifiedName()) {
+			hint = fmt.Sprintf("did you mean %s %s? ", cmd.Root().Name(), unknown.GetSpecifiedName())
+		}
+		return exitcode.Usagef("there is no flag --%s: %ssee %s --help", unknown.GetSpecifiedName(), hint, cmd.CommandPath())
+	case errors.As(err, &empty):
+		return exitcode.Usagef("--%s needs a value (%s)", empty.GetSpecifiedName(), empty.GetFlag().Usage)
+	case errors.As(err, &invalid):
+		return exitcode.Usagef("--%s %w", invalid.GetFlag().Name, invalidValue(invalid.GetFlag(), invalid.GetValue()))
+	}
+	return &exitcode.Error{Code: exitcode.Usage, Err: err}
+}
+
+// invalidValue describes the values that a flag accepts.
+func invalidValue(f *pflag.Flag, value string) error {
+	kind := map[string]string{"float64": "a number", "int": "a whole number", "uint64": "a whole number, 0 or more", "bool": "true or false"}[f.Value.Type()]
+	if kind == "" {
+		kind = "a value it accepts"
+	}
+	return fmt.Errorf("%q is not %s (%s)", value, kind, f.Usage)
+}
+
+// groupSubcommands makes cmd a group of subcommands: without arguments it prints its
+// help, and it suggests the nearest name for an unknown subcommand. Help is not JSON, so
+// --json needs a subcommand.
+func groupSubcommands(cmd *cobra.Command) {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch asked, err := cmd.Flags().GetBool("json"); {
+		case len(args) > 0:
+		case err == nil && asked:
+			return exitcode.Usagef("--json needs a command: choose from %s", strings.Join(commandNames(cmd), ", "))
+		default:
+			return cmd.Help()
+		}
+		return exitcode.UnknownName("command", args[0], commandNames(cmd))
+	}
+}
+
+// oneRunDir requires one argument, the directory of a run; example shows how to write it.
+func oneRunDir(example string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return exitcode.Usagef("give one run directory, as in dptrain %s", example)
+		}
+		return nil
+	}
+}
+
+// noArguments refuses positional arguments.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return exitcode.Usagef("unexpected argument %q: give values as --flag value", args[0])
+	}
+	return nil
+}
