@@ -64,24 +64,24 @@ func (h *heads) padding(in [][]float32, example int) []float32 {
 	return in[0][example*h.steps:][:h.steps]
 }
 
-// attended names the weights of an attention: by the memory that it reads, and as
+// attentionKey names the weights of an attention: by the memory that it reads, and as
 // what.
-type attended struct {
+type attentionKey struct {
 	op.Attention
 	packed, padding int
 	steps, width    int
 }
 
-// attended names the attention of an instruction whose input number in marks
+// attentionKey names the attention of an instruction whose input number in marks
 // padding, if it has so many.
-func (h *heads) attended(k call, in int) attended {
+func (h *heads) saveKey(k call, in int) attentionKey {
 	if len(k.bases) > in {
-		return attended{h.Attention, k.bases[0], k.bases[in], h.steps, h.width}
+		return attentionKey{h.Attention, k.bases[0], k.bases[in], h.steps, h.width}
 	}
-	return attended{h.Attention, k.bases[0], -1, h.steps, h.width}
+	return attentionKey{h.Attention, k.bases[0], -1, h.steps, h.width}
 }
 
-func (c compiler) attention(s op.Attention, k call) func() {
+func lowerAttention(l *lowering, s op.Attention, k call) func() {
 	x := k.shapes[0]
 	h := newHeads(s, x[1], x[2])
 	out, in, padding := k.out, k.in[0], k.in[1:]
@@ -91,12 +91,12 @@ func (c compiler) attention(s op.Attention, k call) func() {
 	var kept []float32
 	// The gradient needs the weights too. They are kept where they take no more than
 	// the input.
-	if c.trains() && h.steps <= 3*h.size {
+	if trains(l.program) && h.steps <= 3*h.size {
 		kept = make([]float32, x[0]*s.Heads*square)
-		c.seen[h.attended(k, 1)] = kept
+		l.saved.attention[h.saveKey(k, 1)] = kept
 	}
-	c.reserve(square, 0)
-	return c.over(x[0]*s.Heads, h.cost(), func(from, to int, w *worker) {
+	l.pool.reserve(square, 0)
+	return l.pool.forRanges(x[0]*s.Heads, h.cost(), func(from, to int, w *worker) {
 		for task := from; task < to; task++ {
 			example, at, y := h.at(task)
 			weights := w.floats(square)
@@ -111,7 +111,7 @@ func (c compiler) attention(s op.Attention, k call) func() {
 
 // attentionGrad: with weights P and the gradient dO of the result, dV = PᵀdO,
 // dP = dO·Vᵀ, dS = P⊙(dP − rowsum(P⊙dP)), dQ = dS·K and dK = dSᵀ·Q, both scaled.
-func (c compiler) attentionGrad(s op.AttentionGrad, k call) func() {
+func lowerAttentionGrad(l *lowering, s op.AttentionGrad, k call) func() {
 	x := k.shapes[0]
 	h := newHeads(op.Attention(s), x[1], x[2])
 	out, in, grad, padding := k.out, k.in[0], k.in[1], k.in[2:]
@@ -122,9 +122,9 @@ func (c compiler) attentionGrad(s op.AttentionGrad, k call) func() {
 	turned.TransA = true
 	values := turned
 	values.LDB = h.width
-	kept := c.seen[h.attended(k, 2)]
-	c.reserve(2*square, 0)
-	return c.over(x[0]*s.Heads, 3*h.cost(), func(from, to int, w *worker) {
+	kept := l.saved.attention[h.saveKey(k, 2)]
+	l.pool.reserve(2*square, 0)
+	return l.pool.forRanges(x[0]*s.Heads, 3*h.cost(), func(from, to int, w *worker) {
 		for task := from; task < to; task++ {
 			example, at, y := h.at(task)
 			memory := w.floats(2 * square)
@@ -147,6 +147,28 @@ func (c compiler) attentionGrad(s op.AttentionGrad, k call) func() {
 			}
 			h.key.Run(d, ds, x[h.width:], w.gemm, 0, 1)
 			turned.Run(d[h.width:], ds, x, w.gemm, 0, 1)
+		}
+	})
+}
+
+// rotary turns pairs of columns by angles that are worked out once.
+func lowerRotary(l *lowering, s op.Rotary, k call) func() {
+	steps, width, half := k.shape[1], k.shape[2], s.HeadDim/2
+	cos, sin := op.RotaryAngles[float32](s, steps)
+	out, in := k.out, k.in[0]
+	return l.pool.forRanges(k.shape[0]*steps, 2*width, func(from, to int, _ *worker) {
+		for r := from; r < to; r++ {
+			x, y := in[r*width:][:width], out[r*width:][:width]
+			cs, sn := cos[r%steps*half:][:half], sin[r%steps*half:][:half]
+			for head := 0; head < s.RotaryDims; head += s.HeadDim {
+				x1, x2 := x[head:][:half], x[head+half:][:half]
+				y1, y2 := y[head:][:half], y[head+half:][:half]
+				for j, a := range x1 {
+					b := x2[j]
+					y1[j], y2[j] = a*cs[j]-b*sn[j], a*sn[j]+b*cs[j]
+				}
+			}
+			copy(y[s.RotaryDims:], x[s.RotaryDims:])
 		}
 	})
 }

@@ -3,25 +3,104 @@ package cpu
 import (
 	"math"
 
+	"github.com/dptrain/dptrain/internal/cpu/gram"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
+// window is a window over pictures of c planes of h by w.
+func window(w op.Window, c, height, width int) simd.Window {
+	return simd.Window{
+		C: c, H: height, W: width, KH: w.KernelH, KW: w.KernelW, StrideH: w.StrideH, StrideW: w.StrideW,
+		PadH: w.PadH, PadW: w.PadW, DilH: w.DilationH, DilW: w.DilationW,
+	}
+}
+
+// convolution is a convolution's geometry: with the windows of a picture written
+// out as columns, [taps, area] for each group, the result is W·columns, the
+// weight's gradient Δ·columnsᵀ, and the picture's Wᵀ·Δ folded back.
+type convolution struct {
+	op.ConvWeight
+	window       simd.Window // over the channels of one group
+	area         int         // places of the result
+	cg, og, taps int         // of a group: channels, outputs, elements under the kernel
+
+	unfolding *simd.Unfolding
+}
+
+func newConvolution(f op.ConvWeight) *convolution {
+	v := &convolution{ConvWeight: f, cg: f.C / f.Groups, og: f.O / f.Groups}
+	v.window = window(f.Window, v.cg, f.H, f.W)
+	oh, ow := v.window.Out()
+	v.area = oh * ow
+	v.taps = v.cg * f.KernelH * f.KernelW
+	v.unfolding = v.window.Unfolding()
+	return v
+}
+
+// direct tells whether a picture is its own columns.
+func (v *convolution) direct() bool {
+	return v.KernelH == 1 && v.KernelW == 1 && v.StrideH == 1 && v.StrideW == 1 && v.PadH == 0 && v.PadW == 0
+}
+
+// patches is how many floats the columns of one group hold.
+func (v *convolution) patches() int { return v.taps * v.area }
+
+// scratch is how many floats it takes to write them out.
+func (v *convolution) scratch() int {
+	columns, phases := v.unfolding.Floats()
+	return columns + phases
+}
+
+// picture is one picture of several.
+func (v *convolution) picture(x []float32, n int) []float32 {
+	size := v.C * v.H * v.W
+	return x[n*size : (n+1)*size]
+}
+
+// result is what belongs to one picture.
+func (v *convolution) result(y []float32, n int) []float32 {
+	size := v.O * v.area
+	return y[n*size : (n+1)*size]
+}
+
+// channels are those of one group of a picture.
+func (v *convolution) channels(picture []float32, g int) []float32 {
+	size := v.cg * v.H * v.W
+	return picture[g*size : (g+1)*size]
+}
+
+// columns are those of group g of a picture, in the worker's scratch memory
+// where they are not the picture itself.
+func (v *convolution) columns(picture []float32, g int, w *worker) []float32 {
+	if v.direct() {
+		return v.channels(picture, g)
+	}
+	return v.unfold(v.channels(picture, g), w.floats(v.scratch()))
+}
+
+// unfold writes the columns of some channels out.
+func (v *convolution) unfold(channels, memory []float32) []float32 {
+	columns, _ := v.unfolding.Floats()
+	v.unfolding.Columns(memory[:columns], channels, memory[columns:])
+	return memory[:v.patches()]
+}
+
 // conv2D computes picture by picture: W·columns + b.
-func (c compiler) conv2D(s op.Conv2D, k call) func() {
+func lowerConv2D(l *lowering, s op.Conv2D, k call) func() {
 	x, y := k.shapes[0], k.shape
 	v := newConvolution(op.ConvWeight{Window: s.Window, Groups: s.Groups, C: x[1], H: x[2], W: x[3], O: y[1]})
 	out, in, weight, bias := k.out, k.in[0], k.in[1], k.in[2]
 	f := activations[s.Act].apply
-	if g := c.newWinograd(v, x[0], false); g != nil {
+	if g := newWinograd(l, v, x[0], false); g != nil {
 		g.bias, g.relu = bias, s.Act == op.ReLU
 		if s.Act != op.Identity && s.Act != op.ReLU {
 			g.activate = f
 		}
-		return c.winograd(g, out, in, weight)
+		return lowerWinograd(l, g, out, in, weight)
 	}
 	if g := newPatched(v, k.last[0], k.outLast); g != nil {
-		return c.patchedForward(g, s, out, in, weight, bias)
+		return lowerPatchedConv(l, g, s, out, in, weight, bias)
 	}
 	products := make([]simd.Gemm, v.Groups)
 	for g := range products {
@@ -30,8 +109,8 @@ func (c compiler) conv2D(s op.Conv2D, k call) func() {
 			RowBias: bias[g*v.og : (g+1)*v.og], ReLU: s.Act == op.ReLU,
 		}
 	}
-	c.reserve(v.scratch(), 0)
-	return c.over(x[0], v.O*v.taps*v.area/8, func(from, to int, w *worker) {
+	l.pool.reserve(v.scratch(), 0)
+	return l.pool.forRanges(x[0], v.O*v.taps*v.area/8, func(from, to int, w *worker) {
 		for n := from; n < to; n++ {
 			y := v.result(out, n)
 			for g := range products {
@@ -46,18 +125,18 @@ func (c compiler) conv2D(s op.Conv2D, k call) func() {
 }
 
 // convGradInput folds Wᵀ·Δ back into pictures.
-func (c compiler) convGradInput(s op.ConvGradInput, k call) func() {
+func lowerConvGradInput(l *lowering, s op.ConvGradInput, k call) func() {
 	v := newConvolution(op.ConvWeight(s))
 	out, delta, weight := k.out, k.in[0], k.in[1]
-	if g := c.newWinograd(v, k.shape[0], true); g != nil {
-		return c.winograd(g, out, delta, weight)
+	if g := newWinograd(l, v, k.shape[0], true); g != nil {
+		return lowerWinograd(l, g, out, delta, weight)
 	}
 	if g := newPatched(v, k.outLast, k.last[0]); g != nil {
-		return c.patchedBack(g, out, delta, weight)
+		return lowerPatchedGradInput(l, g, out, delta, weight)
 	}
 	product := simd.Gemm{TransA: true, M: v.taps, N: v.area, K: v.og, LDA: v.taps, LDB: v.area, LDC: v.area}
-	c.reserve(v.scratch(), 0)
-	return c.over(k.shape[0], v.O*v.taps*v.area/8, func(from, to int, w *worker) {
+	l.pool.reserve(v.scratch(), 0)
+	return l.pool.forRanges(k.shape[0], v.O*v.taps*v.area/8, func(from, to int, w *worker) {
 		for n := from; n < to; n++ {
 			x, d := v.picture(out, n), v.result(delta, n)
 			for g := range v.Groups {
@@ -89,25 +168,25 @@ func (v *convolution) gradWeight(dst, picture, delta []float32, accumulate bool,
 // of its record where factors are given. A thread owns some of a group's
 // channels, or where these are few some of its outputs, for all pictures in
 // order: no sum depends on how many threads there are.
-func (c compiler) convSum(f op.ConvWeight, k call, factors []float32) func() {
+func lowerConvSum(l *lowering, f op.ConvWeight, k call, factors []float32) func() {
 	v := newConvolution(f)
 	out, x, delta := k.out, k.in[0], k.in[1]
 	pictures := len(delta) / (v.O * v.area)
-	if factors != nil && outright(v, pictures/len(factors)) { // as the norms are
+	if factors != nil && buildsGradients(v, pictures/len(factors)) { // as the norms are
 		if g := newPatched(v, k.last[0], k.last[1]); g != nil {
-			return c.patchedSum(g, k, factors)
+			return lowerPatchedSum(l, g, k, factors)
 		}
 	}
-	if s := c.newWinogradSum(v, x, delta, factors); s != nil {
-		return c.winogradSum(s, out, k.accumulate)
+	if s := newWinogradSum(l, v, x, delta, factors); s != nil {
+		return lowerWinogradSum(l, s, out, k.accumulate)
 	}
 	each := pictures
 	if factors != nil {
 		each /= len(factors)
 	}
 	kernel, scaled := f.KernelH*f.KernelW, v.og*v.area
-	c.reserve(v.scratch()+scaled, 0)
-	return c.shards(pictures*v.area*f.Size()/8, func(shard, shards int, w *worker) {
+	l.pool.reserve(v.scratch()+scaled, 0)
+	return l.pool.forShards(pictures*v.area*f.Size()/8, func(shard, shards int, w *worker) {
 		ch0, ch1, o0, o1 := 0, v.cg, 0, v.og
 		if v.cg >= shards {
 			ch0, ch1 = v.cg*shard/shards, v.cg*(shard+1)/shards
@@ -156,16 +235,16 @@ func (c compiler) convSum(f op.ConvWeight, k call, factors []float32) func() {
 
 // convGram: the rows of the product are the windows of a record's pictures, and
 // groups are products of their own.
-func (c compiler) convGram(f op.ConvWeight, records int, k call) func() {
+func lowerConvGramNorms(l *lowering, f op.ConvWeight, records int, k call) func() {
 	v := newConvolution(f)
 	out, x, delta := k.out, k.in[0], k.in[1]
 	pictures := len(delta) / (v.O * v.area) / records
 	rows := pictures * v.area
 	before := v.scratch() + rows*(v.taps+v.og)
-	scratch := before + gramScratch(rows)
-	c.reserve(scratch, 0)
-	nx, nd, roundings := len(x)/records, len(delta)/records, c.convRoundings(v, pictures)
-	return c.over(records, v.Groups*rows*rows*(v.taps+v.og)/16, func(from, to int, w *worker) {
+	scratch := before + gram.Scratch(rows)
+	l.pool.reserve(scratch, 0)
+	nx, nd, roundings := len(x)/records, len(delta)/records, convSumRoundings(l, v, pictures)
+	return l.pool.forRanges(records, v.Groups*rows*rows*(v.taps+v.og)/16, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
 			var total float64
 			for group := range v.Groups {
@@ -175,11 +254,11 @@ func (c compiler) convGram(f op.ConvWeight, records int, k call) func() {
 				if pictures > 1 {
 					a, d = v.together(x, delta, first, pictures, group, w)
 				}
-				g := newGram(w.floats(scratch)[before:], rows)
-				square, _ := g.squared(vectors{a, v.taps, v.area}, vectors{d, v.og, v.area}, false)
+				g := gram.New(w.floats(scratch)[before:], rows)
+				square, _ := g.SquaredNorm(gram.Vectors{Data: a, Len: v.taps, Block: v.area}, gram.Vectors{Data: d, Len: v.og, Block: v.area}, false)
 				total += square
 			}
-			out[r] = float32(summed(total, roundings, v.lengths(x[r*nx:(r+1)*nx], delta[r*nd:(r+1)*nd])) + k.operands(r, records))
+			out[r] = float32(addRounding(total, roundings, v.lengths(x[r*nx:(r+1)*nx], delta[r*nd:(r+1)*nd])) + k.operandShare(r, records))
 		}
 	})
 }
@@ -192,20 +271,20 @@ func (v *convolution) lengths(x, delta []float32) float64 {
 
 // convRoundings is how many roundings of lengths [compiler.convSum] leaves of a record
 // of so many pictures.
-func (c compiler) convRoundings(v *convolution, pictures int) int {
-	if c.summingWinograd(v) != nil {
+func convSumRoundings(l *lowering, v *convolution, pictures int) int {
+	if newSumWinograd(l, v) != nil {
 		return winogradRoundings(v, pictures)
 	}
-	return oneByOne(pictures * v.area)
+	return sequentialRoundings(pictures * v.area)
 }
 
 // convMeanwhile is how many roundings of lengths the other records of so many pictures leave
 // of what a record has added and another use of the weight takes back.
-func (c compiler) convMeanwhile(v *convolution, pictures int) int {
-	if c.summingWinograd(v) != nil {
-		return winogradLength * (simd.Chain + chains(pictures*pictureTiles(v)))
+func convSumCrossRoundings(l *lowering, v *convolution, pictures int) int {
+	if newSumWinograd(l, v) != nil {
+		return winogradLength * (simd.Chain + countChains(pictures*pictureTiles(v)))
 	}
-	return pictures * chains(v.area)
+	return pictures * countChains(v.area)
 }
 
 // together lays the columns and signals of a record's pictures out one after the
@@ -219,4 +298,32 @@ func (v *convolution) together(x, delta []float32, first, pictures, group int, w
 		copy(d[i*nd:], v.result(delta, first+i)[group*nd:][:nd])
 	}
 	return a, d
+}
+
+// windows writes each window of a picture out as a row: its columns, transposed.
+func lowerIm2Col(l *lowering, s op.Im2Col, k call) func() {
+	x := k.shapes[0]
+	v := newConvolution(op.ConvWeight{Window: s.Window, Groups: 1, C: x[1], H: x[2], W: x[3]})
+	out, in := k.out, k.in[0]
+	l.pool.reserve(v.scratch(), 0)
+	return l.pool.forRanges(x[0], v.patches(), func(from, to int, w *worker) {
+		for n := from; n < to; n++ {
+			columns := v.columns(v.picture(in, n), 0, w)
+			simd.Transpose(out[n*v.patches():][:v.patches()], v.taps, columns, v.area, v.taps, v.area)
+		}
+	})
+}
+
+// foldWindows adds rows back to the pictures that they came from.
+func lowerCol2Im(l *lowering, s op.Col2Im, k call) func() {
+	v := newConvolution(op.ConvWeight{Window: s.Window, Groups: 1, C: s.C, H: s.H, W: s.W})
+	out, rows := k.out, k.in[0]
+	l.pool.reserve(v.patches(), 0)
+	return l.pool.forRanges(k.shape[0], v.patches(), func(from, to int, w *worker) {
+		for n := from; n < to; n++ {
+			columns := w.floats(v.patches())
+			simd.Transpose(columns, v.area, rows[n*v.patches():][:v.patches()], v.taps, v.area, v.taps)
+			v.window.Col2im(v.picture(out, n), columns, v.area)
+		}
+	})
 }

@@ -9,7 +9,7 @@ import (
 
 // binary applies an operator to two tensors of one shape, or to a tensor and a
 // scalar. The result may lie where an operand does.
-func (c compiler) binary(s op.Binary, k call) func() {
+func lowerBinary(l *lowering, s op.Binary, k call) func() {
 	f, ok := operators[s.Kind]
 	if !ok {
 		return nil
@@ -18,9 +18,9 @@ func (c compiler) binary(s op.Binary, k call) func() {
 	n := len(out)
 	scalarX, scalarY := len(x) < n, len(y) < n
 	if scalarX || scalarY {
-		c.reserve(rangeOf(n, f.cost), 0)
+		l.pool.reserve(longestRange(n, f.cost), 0)
 	}
-	return c.over(n, f.cost, func(from, to int, w *worker) {
+	return l.pool.forRanges(n, f.cost, func(from, to int, w *worker) {
 		switch {
 		case scalarX:
 			f.apply(out[from:to], filled(w, to-from, x[0]), y[from:to])
@@ -91,13 +91,13 @@ func comparison(holds func(x, y float32) bool) operator {
 	}, 2}
 }
 
-func (c compiler) unary(s op.Unary, k call) func() {
+func lowerUnary(l *lowering, s op.Unary, k call) func() {
 	f, cost := function(s.Kind)
 	if f == nil {
 		return nil
 	}
 	out, x := k.out, k.in[0]
-	return c.over(len(out), cost, func(from, to int, _ *worker) { f(out[from:to], x[from:to]) })
+	return l.pool.forRanges(len(out), cost, func(from, to int, _ *worker) { f(out[from:to], x[from:to]) })
 }
 
 // function is a kernel for one of Gorgonia's functions, and what an element
@@ -149,9 +149,9 @@ func function(kind string) (f func(out, x []float32), cost int) {
 }
 
 // spread fills a tensor with a multiple of a scalar.
-func (c compiler) spread(s op.Spread, k call) func() {
+func lowerSpread(l *lowering, s op.Spread, k call) func() {
 	out, x, scale := k.out, k.in[0], float32(s.Scale)
-	return c.over(len(out), 1, func(from, to int, _ *worker) {
+	return l.pool.forRanges(len(out), 1, func(from, to int, _ *worker) {
 		v := scale * x[0]
 		for i := range out[from:to] {
 			out[from+i] = v
@@ -160,7 +160,50 @@ func (c compiler) spread(s op.Spread, k call) func() {
 }
 
 // total is a multiple of the sum of all elements, added up on one thread.
-func (c compiler) total(s op.Total, k call) func() {
+func lowerTotal(s op.Total, k call) func() {
 	out, x := k.out, k.in[0]
 	return func() { out[0] = float32(s.Scale * simd.Sum(x)) }
+}
+
+// dropout takes four elements with each turn of the generator; words choose by
+// arithmetic, for a branch on them could not be foretold.
+func lowerDropout(l *lowering, s op.Dropout, k call) func() {
+	out, in, tickets := k.out, k.in[0], k.in[1]
+	examples := k.shape[0]
+	n := len(out) / examples
+	k0, k1 := s.Key()
+	least, scale := int64(s.Threshold()), float32(s.Scale())
+	keep := func(word uint32, x float32) float32 {
+		stays := ^uint32((int64(word) - least) >> 63)
+		return math.Float32frombits(math.Float32bits(x*scale) & stays)
+	}
+	const cost = 12
+	blocks := (n + 3) / 4
+	return l.pool.forRanges(examples*blocks, 4*cost, func(from, to int, _ *worker) {
+		for from < to {
+			e, first := from/blocks, from%blocks
+			last := min(blocks, first+to-from)
+			from += last - first
+			x, y := in[e*n:(e+1)*n], out[e*n:(e+1)*n]
+			c1, c2, c3, ok := op.MaskCounter(tickets[e*op.MaskSeedWidth:][:op.MaskSeedWidth])
+			if !ok {
+				for i := 4 * first; i < min(4*last, n); i++ {
+					y[i] = float32(math.NaN())
+				}
+				continue
+			}
+			for b := first; b < last; b++ {
+				w0, w1, w2, w3 := op.Philox(uint32(b), c1, c2, c3, k0, k1)
+				if i := 4 * b; i+4 <= n {
+					u, v := x[i:i+4:i+4], y[i:i+4:i+4]
+					v[0], v[1], v[2], v[3] = keep(w0, u[0]), keep(w1, u[1]), keep(w2, u[2]), keep(w3, u[3])
+					continue
+				}
+				words := [4]uint32{w0, w1, w2, w3}
+				for i := 4 * b; i < n; i++ {
+					y[i] = keep(words[i%4], x[i])
+				}
+			}
+		}
+	})
 }

@@ -9,18 +9,18 @@ import (
 )
 
 // entry reads a number as one of n entries.
-func entry(v float32, n int) (int, bool) {
+func parseIndex(v float32, n int) (int, bool) {
 	i := int32(v) // of NaN and of what is too large, a number that the comparisons find out
 	return int(i), float32(i) == v && uint32(i) < uint32(n)
 }
 
-func (c compiler) embed(k call) func() {
+func lowerEmbed(l *lowering, k call) func() {
 	out, table, index := k.out, k.in[0], k.in[1]
 	n, d := k.shapes[0][0], k.shapes[0][1]
-	return c.over(len(index), d+8, func(from, to int, _ *worker) {
+	return l.pool.forRanges(len(index), d+8, func(from, to int, _ *worker) {
 		for t := from; t < to; t++ {
 			dst := out[t*d : (t+1)*d]
-			if row, ok := entry(index[t], n); ok {
+			if row, ok := parseIndex(index[t], n); ok {
 				copy(dst, table[row*d:])
 			} else {
 				clear(dst)
@@ -31,10 +31,10 @@ func (c compiler) embed(k call) func() {
 
 // entries lists the entries of a table of n that indices name, of those that the
 // shard owns; what is no entry is left out.
-func (w *worker) entries(index []float32, n, shard, shards int) []int32 {
+func (w *worker) ownRows(index []float32, n, shard, shards int) []int32 {
 	rows, k := w.rows[:len(index)], 0
 	for _, v := range index {
-		row, ok := entry(v, n)
+		row, ok := parseIndex(v, n)
 		rows[k] = int32(row)
 		own := 0 // added, for which of them are the shard's cannot be predicted
 		if owner(row, shards) == shard {
@@ -53,24 +53,15 @@ func owner(row, shards int) int {
 	return int(uint64(uint32(row)*2654435769) * uint64(shards) >> 32)
 }
 
-// reserveRows is reserve for lists of rows.
-func (c compiler) reserveRows(n int) {
-	for _, w := range c.pool.workers {
-		if len(w.rows) < n {
-			w.rows = make([]int32, n)
-		}
-	}
-}
-
 // embedBag adds rows up in the order of the indices.
-func (c compiler) embedBag(s op.EmbedBag, k call) func() {
+func lowerEmbedBag(l *lowering, s op.EmbedBag, k call) func() {
 	out, table, index := k.out, k.in[0], k.in[1]
 	n, d, bag := k.shapes[0][0], k.shapes[0][1], k.shapes[1][1]
-	c.reserveRows(bag)
-	return c.over(len(out)/d, bag*(d/2+4), func(from, to int, w *worker) {
+	l.pool.reserveRows(bag)
+	return l.pool.forRanges(len(out)/d, bag*(d/2+4), func(from, to int, w *worker) {
 		for b := from; b < to; b++ {
 			dst := out[b*d : (b+1)*d]
-			simd.SumRows(dst, table, w.entries(index[b*bag:(b+1)*bag], n, 0, 1))
+			simd.SumRows(dst, table, w.ownRows(index[b*bag:(b+1)*bag], n, 0, 1))
 			simd.Scale(dst, dst, float32(s.Scale))
 		}
 	})
@@ -80,15 +71,15 @@ func (c compiler) embedBag(s op.EmbedBag, k call) func() {
 // the factor of its record where factors are given. A thread owns some rows of
 // the table and goes through the indices in order: each row of the table is added
 // up in one order however many threads there are.
-func (c compiler) gatherSum(f op.Gather, k call, index, delta, factors []float32) func() {
+func lowerGatherSum(l *lowering, f op.Gather, k call, index, delta, factors []float32) func() {
 	out := k.out
 	each := len(index)
 	if factors != nil {
 		each /= len(factors)
 	}
-	c.reserveRows(f.Bag)
-	c.reserve(f.Dim, 0)
-	return c.shards(len(index)*f.Dim+len(out), func(shard, shards int, w *worker) {
+	l.pool.reserveRows(f.Bag)
+	l.pool.reserve(f.Dim, 0)
+	return l.pool.forShards(len(index)*f.Dim+len(out), func(shard, shards int, w *worker) {
 		if !k.accumulate {
 			for row := range f.Vocabulary {
 				if owner(row, shards) == shard {
@@ -97,7 +88,7 @@ func (c compiler) gatherSum(f op.Gather, k call, index, delta, factors []float32
 			}
 		}
 		for t := 0; t < len(index); t += f.Bag {
-			rows := w.entries(index[t:t+f.Bag], f.Vocabulary, shard, shards)
+			rows := w.ownRows(index[t:t+f.Bag], f.Vocabulary, shard, shards)
 			d := delta[t/f.Bag*f.Dim:][:f.Dim]
 			if factors != nil {
 				if len(rows) == 0 || factors[t/each] == 0 {
@@ -117,26 +108,24 @@ func (c compiler) gatherSum(f op.Gather, k call, index, delta, factors []float32
 
 // groupNorms adds up the rows of Δ of one record that share an index, then
 // squares, in float64.
-func (c compiler) groupNorms(f op.Gather, records int, k call) func() {
+func lowerGatherNorms(l *lowering, f op.Gather, records int, k call) func() {
 	out, index, delta := k.out, k.in[0], k.in[1]
 	rows := len(index) / records
-	for _, w := range c.pool.workers {
-		w.groups = w.groups.sized(rows)
-	}
-	c.reserve(0, f.Dim)
-	return c.over(records, 8*rows+rows*f.Dim, func(from, to int, w *worker) {
+	l.pool.reserveGroups(rows)
+	l.pool.reserve(0, f.Dim)
+	return l.pool.forRanges(records, 8*rows+rows*f.Dim, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
 			delta := delta[r*rows/f.Bag*f.Dim:]
 			g := w.groups.sized(rows)
 			if rows == f.Bag {
 				pairs, repeated := g.pairs(index[r*rows:(r+1)*rows], f.Vocabulary)
 				square := simd.SumSquares(delta[:f.Dim])
-				out[r] = float32(summed(pairs*square, oneByOne(rows), float64(repeated)*math.Sqrt(square)))
+				out[r] = float32(addRounding(pairs*square, sequentialRoundings(rows), float64(repeated)*math.Sqrt(square)))
 				continue
 			}
 			g.find(index[r*rows:(r+1)*rows], f.Vocabulary)
 			total, length := g.squared(delta, f, w)
-			out[r] = float32(summed(total*(1+float64(rows)*4*roundoff), oneByOne(rows), length))
+			out[r] = float32(addRounding(total*(1+float64(rows)*4*roundoff), sequentialRoundings(rows), length))
 		}
 	})
 }
@@ -206,7 +195,7 @@ func (g *groups) pairs(index []float32, entries int) (pairs float64, repeated in
 	g.clear()
 	total := 0
 	for t, v := range index {
-		if _, ok := entry(v, entries); !ok {
+		if _, ok := parseIndex(v, entries); !ok {
 			continue
 		}
 		at := g.slot(index, v)
@@ -231,7 +220,7 @@ func (g *groups) find(index []float32, entries int) {
 	g.clear()
 	for t, v := range index {
 		g.next = append(g.next, -1)
-		if _, ok := entry(v, entries); !ok {
+		if _, ok := parseIndex(v, entries); !ok {
 			continue
 		}
 		at := g.slot(index, v)

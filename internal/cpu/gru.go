@@ -6,12 +6,12 @@ import (
 )
 
 // gruTrace holds a step's r, z, q and n side by side.
-func (c compiler) gruTrace(s op.GRUTrace, k call) func() {
+func lowerGRUTrace(l *lowering, s op.GRUTrace, k call) func() {
 	steps, h := k.shape[1], k.shape[2]/4
 	order := walk{steps, s.Reverse}
 	out, x, weight, bias := k.out, k.in[0], k.in[1], k.in[2]
-	c.reserve(k.shape[0]*h, 0)
-	return c.examples(k.shape[0], steps*h*h, func(from, to int, w *worker) {
+	l.pool.reserve(k.shape[0]*h, 0)
+	return l.pool.forExamples(k.shape[0], steps*h*h, func(from, to int, w *worker) {
 		product := simd.Gemm{
 			M: to - from, N: 3 * h, K: h, LDA: h, LDB: 3 * h, LDC: steps * 4 * h, Accumulate: true,
 		}
@@ -49,12 +49,12 @@ func blend(dst, z, n, before []float32) {
 }
 
 // gru reads the hidden states off the trace.
-func (c compiler) gru(s op.GRU, k call) func() {
+func lowerGRU(l *lowering, s op.GRU, k call) func() {
 	steps, h := k.shape[1], k.shape[2]
 	order := walk{steps, s.Reverse}
 	out, trace := k.out, k.in[3]
-	c.reserve(h, 0)
-	return c.over(k.shape[0], 4*steps*h, func(from, to int, w *worker) {
+	l.pool.reserve(h, 0)
+	return l.pool.forRanges(k.shape[0], 4*steps*h, func(from, to int, w *worker) {
 		for b := from; b < to; b++ {
 			before := w.floats(h)
 			clear(before)
@@ -68,13 +68,13 @@ func (c compiler) gru(s op.GRU, k call) func() {
 	})
 }
 
-func (c compiler) gruGrad(s op.GRUGrad, k call) func() {
+func lowerGRUGrad(l *lowering, s op.GRUGrad, k call) func() {
 	steps, h := k.shape[1], k.shape[2]/3
 	order := walk{steps, s.Reverse}
 	out, trace, hidden, grad := k.out, k.in[1], k.in[2], k.in[3]
-	turn, back := c.transposed(k.in[0], h, 3*h)
-	c.reserve((4*k.shape[0]+1)*h, 0)
-	return sequence(turn, c.examples(k.shape[0], steps*h*h, func(from, to int, w *worker) {
+	turn, back := lowerTranspose(l, k.in[0], h, 3*h)
+	l.pool.reserve((4*k.shape[0]+1)*h, 0)
+	return sequence(turn, l.pool.forExamples(k.shape[0], steps*h*h, func(from, to int, w *worker) {
 		product := simd.Gemm{M: to - from, N: h, K: 3 * h, LDA: 3 * h, LDB: h, LDC: h, Accumulate: true}
 		n := (to - from) * h
 		memory := w.floats(4*n + h)
@@ -120,9 +120,9 @@ func gruSignals(d, signals, carry, y, before, grad []float32) {
 	}
 }
 
-func (c compiler) gruHidden(k call) func() {
+func lowerGRUHidden(l *lowering, k call) func() {
 	out, trace, x, h := k.out, k.in[0], k.in[1], k.shape[2]/3
-	return c.over(len(out)/(3*h), 3*h, func(from, to int, _ *worker) {
+	return l.pool.forRanges(len(out)/(3*h), 3*h, func(from, to int, _ *worker) {
 		for r := from; r < to; r++ {
 			copy(out[r*3*h:][:2*h], x[r*3*h:][:2*h])
 			simd.Mul(out[r*3*h+2*h:][:h], x[r*3*h+2*h:][:h], trace[r*4*h:][:h])

@@ -14,25 +14,25 @@ const linePad = 16
 const ahead = 4
 
 // lstmTrace holds a step's gates i, f, g, o and its cell side by side.
-func (c compiler) lstmTrace(s op.LSTMTrace, k call) func() {
+func lowerLSTMTrace(l *lowering, s op.LSTMTrace, k call) func() {
 	steps, h := k.shape[1], k.shape[2]/5
 	order := walk{steps, s.Reverse}
 	out, x := k.out, k.in[0]
 	squashed := zeros(len(out) / 5)
-	c.tanhs[k.base] = squashed
-	pack, weight := c.panels(k.in[1], h, 4*h, false)
-	inputs := c.gateInputs(k)
+	l.saved.cellTanh[k.base] = squashed
+	pack, weight := lowerPanels(l, k.in[1], h, 4*h, false)
+	inputs := newGateInputs(l, k)
 	var reads []int
 	if inputs != nil {
 		pack, reads = sequence(pack, inputs.pack), inputs.reads
 	}
-	states, _ := c.takes(k, reads, func(i plan.Instruction) bool {
+	states, _ := l.takes(k, reads, func(i plan.Instruction) bool {
 		_, ok := i.Spec.(op.LSTM)
-		return ok && c.reads(i, 2, k.base, 5*h)
+		return ok && l.reads(i, 2, k.base, 5*h)
 	})
 	wide, wide4 := h+linePad, 4*h+linePad
-	c.reserve(k.shape[0]*(wide+2*wide4)+4*h, 0)
-	return sequence(pack, c.examples(k.shape[0], steps*h*h, func(from, to int, w *worker) {
+	l.pool.reserve(k.shape[0]*(wide+2*wide4)+4*h, 0)
+	return sequence(pack, l.pool.forExamples(k.shape[0], steps*h*h, func(from, to int, w *worker) {
 		n := to - from
 		memory := w.floats(n*(wide+2*wide4) + 4*h)
 		hidden, product := memory[:n*wide], memory[n*wide:][:n*wide4]
@@ -93,13 +93,13 @@ type gateInputs struct {
 }
 
 // gateInputs is the product that was left to an LSTM's trace; nil where none was.
-func (c compiler) gateInputs(trace call) *gateInputs {
-	k, ok := c.left[trace.bases[0]]
+func newGateInputs(l *lowering, trace call) *gateInputs {
+	k, ok := l.left[trace.bases[0]]
 	if !ok {
 		return nil
 	}
 	width := k.shapes[1][0]
-	pack, weight := c.panels(k.in[1], width, k.shapes[1][1], false)
+	pack, weight := lowerPanels(l, k.in[1], width, k.shapes[1][1], false)
 	return &gateInputs{pack, k.bases, weight, k.in[0], k.in[2], width, trace.shape[1] * width}
 }
 
@@ -111,12 +111,12 @@ func (g *gateInputs) product(to []float32, wide, row, n int) {
 
 // squashed is memory for tanh of the cells of a trace; the step fills it unless
 // the step that makes the trace does.
-func (c compiler) squashed(base int, trace []float32, h int) (step func(), to []float32) {
-	if to, known := c.tanhs[base]; known {
+func lowerCellTanh(l *lowering, base int, trace []float32, h int) (step func(), to []float32) {
+	if to, known := l.saved.cellTanh[base]; known {
 		return func() {}, to
 	}
 	to = zeros(len(trace) / 5)
-	return c.over(len(to)/h, 4*h, func(from, end int, _ *worker) {
+	return l.pool.forRanges(len(to)/h, 4*h, func(from, end int, _ *worker) {
 		for r := from; r < end; r++ {
 			simd.Tanh(to[r*h:][:h], trace[r*5*h+4*h:][:h])
 		}
@@ -124,39 +124,39 @@ func (c compiler) squashed(base int, trace []float32, h int) (step func(), to []
 }
 
 // lstm reads the hidden states off the trace.
-func (c compiler) lstm(k call) func() {
-	if c.made(k) {
+func lowerLSTM(l *lowering, k call) func() {
+	if l.made(k) {
 		return func() {}
 	}
 	out, trace, h := k.out, k.in[2], k.shape[2]
-	squash, squashed := c.squashed(k.bases[2], trace, h)
-	return sequence(squash, c.over(len(out)/h, 2*h, func(from, to int, _ *worker) {
+	squash, squashed := lowerCellTanh(l, k.bases[2], trace, h)
+	return sequence(squash, l.pool.forRanges(len(out)/h, 2*h, func(from, to int, _ *worker) {
 		for r := from; r < to; r++ {
 			simd.Mul(out[r*h:][:h], squashed[r*h:][:h], trace[r*5*h+3*h:][:h])
 		}
 	}))
 }
 
-func (c compiler) lstmGrad(s op.LSTMGrad, k call) func() {
+func lowerLSTMGrad(l *lowering, s op.LSTMGrad, k call) func() {
 	steps, h := k.shape[1], k.shape[2]/4
 	order := walk{steps, s.Reverse}
 	out, trace, grad := k.out, k.in[1], k.in[2]
-	squash, squashed := c.squashed(k.bases[1], trace, h)
-	pack, weight := c.panels(k.in[0], 4*h, h, true)
+	squash, squashed := lowerCellTanh(l, k.bases[1], trace, h)
+	pack, weight := lowerPanels(l, k.in[0], 4*h, h, true)
 	var width int
 	var inputs *simd.Panels
-	below, ok := c.takes(k, nil, func(i plan.Instruction) bool {
-		return i.Spec == op.Spec(op.MatMul{TransB: true}) && c.reads(i, 0, k.base, 4*h) &&
-			c.program.Buffers[c.base(i.In[1])].Role != plan.RoleTemporary
+	below, ok := l.takes(k, nil, func(i plan.Instruction) bool {
+		return i.Spec == op.Spec(op.MatMul{TransB: true}) && l.reads(i, 0, k.base, 4*h) &&
+			l.program.Buffers[l.base(i.In[1])].Role != plan.RoleTemporary
 	})
 	if ok {
 		width = below.shape[1]
-		packInputs, p := c.panels(below.in[1], 4*h, width, true)
+		packInputs, p := lowerPanels(l, below.in[1], 4*h, width, true)
 		pack, inputs = sequence(pack, packInputs), p
 	}
 	wide, wide4 := h+linePad, 4*h+linePad
-	c.reserve(k.shape[0]*(wide+wide4+h)+h, 0)
-	return sequence(squash, pack, c.examples(k.shape[0], steps*h*h, func(from, to int, w *worker) {
+	l.pool.reserve(k.shape[0]*(wide+wide4+h)+h, 0)
+	return sequence(squash, pack, l.pool.forExamples(k.shape[0], steps*h*h, func(from, to int, w *worker) {
 		n := to - from
 		memory := w.floats(n*(wide+wide4+h) + h)
 		hidden, signals := memory[:n*wide], memory[n*wide:n*(wide+wide4)]

@@ -25,7 +25,7 @@ func TestSizeIsWhatIsAllocated(t *testing.T) {
 	}
 	for _, kind := range []plan.OptimizerKind{plan.SGD, plan.Momentum, plan.Adam} {
 		for _, average := range []bool{false, true} {
-			m, o := &Machine{program: p}, plan.Optimizer{Kind: kind}
+			m, o := &Executable{program: p}, plan.Optimizer{Kind: kind}
 			m.allocate(o, average)
 			floats := 0
 			for _, b := range m.memory {
@@ -46,13 +46,13 @@ func TestSizeIsWhatIsAllocated(t *testing.T) {
 
 func TestFits(t *testing.T) {
 	room := memory.Headroom{Bytes: 2e9, LimitedBy: "control group /job"}
-	if err := fits(2e9, room); err != nil {
+	if err := checkMemory(2e9, room); err != nil {
 		t.Error(err)
 	}
-	if err := fits(2e9+1, room); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "control group /job has room for 2.0 GB") {
+	if err := checkMemory(2e9+1, room); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "control group /job has room for 2.0 GB") {
 		t.Error(err)
 	}
-	if err := fits(math.MaxInt, memory.Headroom{}); err != nil {
+	if err := checkMemory(math.MaxInt, memory.Headroom{}); err != nil {
 		t.Errorf("where nothing tells: %v", err)
 	}
 }

@@ -17,9 +17,9 @@ func deviation(n op.Normalize, x []float32) (mean, scale float64) {
 	return mean, 1 / math.Sqrt(simd.Deviations(x, mean)/size+n.Eps)
 }
 
-func (c compiler) normalize(s op.Normalize, k call) func() {
+func lowerNormalize(l *lowering, s op.Normalize, k call) func() {
 	out, in, n := k.out, k.in[0], s.Chunk
-	return c.over(len(out)/n, n+32, func(from, to int, _ *worker) {
+	return l.pool.forRanges(len(out)/n, n+32, func(from, to int, _ *worker) {
 		for r := from; r < to; r++ {
 			x, y := in[r*n:(r+1)*n], out[r*n:(r+1)*n]
 			mean, scale := deviation(s, x)
@@ -30,9 +30,9 @@ func (c compiler) normalize(s op.Normalize, k call) func() {
 }
 
 // normalizeGrad is (dx̂ − mean(dx̂) − x̂·mean(dx̂·x̂))/√(σ²+Eps).
-func (c compiler) normalizeGrad(s op.NormalizeGrad, k call) func() {
+func lowerNormalizeGrad(l *lowering, s op.NormalizeGrad, k call) func() {
 	out, in, delta, n := k.out, k.in[0], k.in[1], s.Chunk
-	return c.over(len(out)/n, 2*n+32, func(from, to int, _ *worker) {
+	return l.pool.forRanges(len(out)/n, 2*n+32, func(from, to int, _ *worker) {
 		for r := from; r < to; r++ {
 			x, d, y := in[r*n:(r+1)*n], delta[r*n:(r+1)*n], out[r*n:(r+1)*n]
 			mean, scale := deviation(op.Normalize(s), x)
@@ -45,4 +45,123 @@ func (c compiler) normalizeGrad(s op.NormalizeGrad, k call) func() {
 			simd.NormalizeGrad(y, x, d, float32(mean), slope, shift, float32(scale))
 		}
 	})
+}
+
+// A tensor with channels is [rows, channels, inner] in memory.
+
+func lowerScaleShift(l *lowering, s op.ScaleShift, k call) func() {
+	out, x, gamma, beta := k.out, k.in[0], k.in[1], k.in[2]
+	if s.Inner == 1 {
+		return l.pool.forRanges(len(out)/s.Channels, s.Channels, func(from, to int, _ *worker) {
+			for r := from; r < to; r++ {
+				y := out[r*s.Channels:][:s.Channels]
+				simd.Mul(y, x[r*s.Channels:][:s.Channels], gamma)
+				simd.Add(y, y, beta)
+			}
+		})
+	}
+	return l.pool.forRanges(len(out)/s.Inner, s.Inner, func(from, to int, _ *worker) {
+		for r := from; r < to; r++ {
+			g, b := gamma[r%s.Channels], beta[r%s.Channels]
+			y := out[r*s.Inner:][:s.Inner]
+			for j, v := range x[r*s.Inner:][:s.Inner] {
+				y[j] = v*g + b
+			}
+		}
+	})
+}
+
+func lowerChannelScale(l *lowering, s op.ChannelScale, k call) func() {
+	out, x, gamma := k.out, k.in[0], k.in[1]
+	if s.Inner == 1 {
+		return l.pool.forRanges(len(out)/s.Channels, s.Channels, func(from, to int, _ *worker) {
+			for r := from; r < to; r++ {
+				simd.Mul(out[r*s.Channels:][:s.Channels], x[r*s.Channels:][:s.Channels], gamma)
+			}
+		})
+	}
+	return l.pool.forRanges(len(out)/s.Inner, s.Inner, func(from, to int, _ *worker) {
+		for r := from; r < to; r++ {
+			simd.Scale(out[r*s.Inner:][:s.Inner], x[r*s.Inner:][:s.Inner], gamma[r%s.Channels])
+		}
+	})
+}
+
+func lowerChannelShift(l *lowering, s op.ChannelShift, k call) func() {
+	out, x, beta := k.out, k.in[0], k.in[1]
+	if s.Inner == 1 {
+		return l.pool.forRanges(len(out)/s.Channels, s.Channels, func(from, to int, _ *worker) {
+			for r := from; r < to; r++ {
+				simd.Add(out[r*s.Channels:][:s.Channels], x[r*s.Channels:][:s.Channels], beta)
+			}
+		})
+	}
+	return l.pool.forRanges(len(out)/s.Inner, s.Inner, func(from, to int, _ *worker) {
+		for r := from; r < to; r++ {
+			b, y := beta[r%s.Channels], out[r*s.Inner:][:s.Inner]
+			for j, v := range x[r*s.Inner:][:s.Inner] {
+				y[j] = v + b
+			}
+		}
+	})
+}
+
+// channelSums makes a step that sums each channel of Δ, or of A⊙Δ where a is
+// given, over all rows and inner elements, each row times the factor of its
+// record where factors are given. A task owns channels and goes through the rows
+// in order, so that the sums do not depend on how channels are shared out.
+func lowerChannelSums(l *lowering, channels, inner int, k call, a, delta, factors []float32) func() {
+	rows := len(delta) / (channels * inner)
+	spread, ofRow := expandFactors(factors, rows)
+	s := channelSum{channels, inner, rows, a, delta, ofRow}
+	if a != nil {
+		l.pool.reserve(channels, 0)
+	}
+	out := k.out
+	return sequence(spread, l.pool.forRanges(channels, rows*inner, func(from, to int, w *worker) {
+		s.run(out[from:to], from, k.accumulate, w)
+	}))
+}
+
+// channelSum sums channels over rows.
+type channelSum struct {
+	channels, inner, rows int
+	a, delta              []float32
+	factors               []float32 // one a row; nil where all are 1
+}
+
+// run sums as many channels as dst holds, the first of them first.
+func (s *channelSum) run(dst []float32, first int, accumulate bool, w *worker) {
+	if s.inner == 1 && s.a == nil {
+		simd.ColSums(dst, s.delta[first:], s.channels, s.rows, len(dst), s.factors, accumulate)
+		return
+	}
+	if !accumulate {
+		clear(dst)
+	}
+	for r := range s.rows {
+		f := float32(1)
+		if s.factors != nil {
+			if f = s.factors[r]; f == 0 {
+				continue
+			}
+		}
+		at, n := (r*s.channels+first)*s.inner, len(dst)*s.inner
+		d := s.delta[at:][:n]
+		switch {
+		case s.inner == 1:
+			both := w.floats(n)
+			simd.Mul(both, s.a[at:][:n], d)
+			simd.Axpy(dst, both, f)
+		case s.a == nil:
+			for j := range dst {
+				dst[j] += f * float32(simd.Sum(d[j*s.inner:][:s.inner]))
+			}
+		default:
+			a := s.a[at:][:n]
+			for j := range dst {
+				dst[j] += f * float32(simd.Dot(a[j*s.inner:][:s.inner], d[j*s.inner:][:s.inner]))
+			}
+		}
+	}
 }

@@ -30,7 +30,7 @@ func TestPool(t *testing.T) {
 			if round%200 == 0 {
 				time.Sleep(200 * time.Microsecond) // helpers go to sleep
 			}
-			p.each(n, task)
+			p.run(n, task)
 			if plain != round+1 {
 				t.Fatalf("%d threads, round %d: its first task ran %d times in all", threads, round, plain)
 			}
@@ -55,13 +55,13 @@ func TestPoolPanics(t *testing.T) {
 					t.Fatal("the panic was lost")
 				}
 			}()
-			p.each(7, func(i int, _ *worker) {
+			p.run(7, func(i int, _ *worker) {
 				if i == 5 {
 					panic("five")
 				}
 			})
 		}()
-		p.each(7, func(int, *worker) {})
+		p.run(7, func(int, *worker) {})
 	}
 }
 
@@ -71,13 +71,13 @@ func TestFailuresQuoteNothing(t *testing.T) {
 	defer p.close()
 	table, secret := make([]float32, 3), 271828
 	bug := func(int, *worker) { table[secret]++ }
-	for _, step := range []func(){func() { bug(0, nil) }, func() { p.each(2, bug) }} {
-		err := run([]func(){step})
+	for _, step := range []func(){func() { bug(0, nil) }, func() { p.run(2, bug) }} {
+		err := runSteps([]func(){step})
 		if err == nil || strings.Contains(err.Error(), "271828") || !strings.Contains(err.Error(), "a bug at pool_test.go:") {
 			t.Errorf("the error is %v", err)
 		}
 	}
-	if err := run([]func(){func() { panic("an operation's own words") }}); err == nil || !strings.HasSuffix(err.Error(), "failed: an operation's own words") {
+	if err := runSteps([]func(){func() { panic("an operation's own words") }}); err == nil || !strings.HasSuffix(err.Error(), "failed: an operation's own words") {
 		t.Errorf("the error is %v", err)
 	}
 }

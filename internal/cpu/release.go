@@ -6,51 +6,56 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// block is how many elements are noised and moved at once: whole grains of the
-// generator, few enough to stay in the first cache.
-const block = 8 * noise.Grain
+// releaseBlockSize is how many elements a task adds noise to and updates at once: a
+// multiple of the generator's grain that stays in the first-level cache.
+const releaseBlockSize = 8 * noise.Grain
 
-// releaser noises sums and moves weights, block by block, each memory touched
-// once.
+// releaser adds noise to the sums and updates the weights. It does both block by block,
+// so that each block goes through the cache once.
 type releaser struct {
-	machine *Machine
-	tasks   []span
+	sums    [][]float32 // by parameter
+	state   plan.State
+	blocks  []parameterBlock
 	task    func(i int, w *worker)
-	now     *plan.Release
+	current *plan.Release
 	errors  []error
 }
 
-// span is one block of one vector.
-type span struct {
+// parameterBlock is a range of one parameter's elements.
+type parameterBlock struct {
 	vector, from, to int
 	slots            [][]float32
 }
 
-func (r *releaser) prepare() {
-	for v, p := range r.machine.program.Parameters {
+// prepare cuts the trained parameters of an executable into blocks.
+func (r *releaser) prepare(m *Executable) {
+	r.state = m.state
+	r.sums = make([][]float32, len(m.program.Parameters))
+	for v, p := range m.program.Parameters {
 		if p.ClippedSum < 0 {
 			continue
 		}
+		r.sums[v] = m.Sum(v)
 		n := p.Shape.TotalSize()
-		for from := 0; from < n; from += block {
-			s := span{vector: v, from: from, to: min(from+block, n)}
-			for _, slot := range r.machine.state.Slots[v] {
-				s.slots = append(s.slots, slot[s.from:s.to])
+		for from := 0; from < n; from += releaseBlockSize {
+			b := parameterBlock{vector: v, from: from, to: min(from+releaseBlockSize, n)}
+			for _, slot := range m.state.Slots[v] {
+				b.slots = append(b.slots, slot[b.from:b.to])
 			}
-			r.tasks = append(r.tasks, s)
+			r.blocks = append(r.blocks, b)
 		}
 	}
-	r.errors = make([]error, len(r.tasks))
-	for _, w := range r.machine.pool.workers {
-		w.floats(block)
+	r.errors = make([]error, len(r.blocks))
+	for _, w := range m.pool.workers {
+		w.floats(releaseBlockSize)
 	}
-	r.task = func(i int, w *worker) { r.errors[i] = r.block(r.tasks[i], w) }
+	r.task = func(i int, w *worker) { r.errors[i] = r.process(r.blocks[i], w) }
 }
 
-// Release adds noise to the sums, moves the weights and clears the sums.
-func (m *Machine) Release(now *plan.Release) error {
-	m.release.now = now
-	m.pool.each(len(m.release.tasks), m.release.task)
+// Release adds noise to the sums, updates the weights and clears the sums.
+func (m *Executable) Release(now *plan.Release) error {
+	m.release.current = now
+	m.pool.run(len(m.release.blocks), m.release.task)
 	for _, err := range m.release.errors {
 		if err != nil {
 			return err
@@ -59,32 +64,32 @@ func (m *Machine) Release(now *plan.Release) error {
 	return nil
 }
 
-func (r *releaser) block(s span, w *worker) error {
-	now, v := r.now, s.vector
-	sum := r.machine.Sum(v)[s.from:s.to]
+func (r *releaser) process(b parameterBlock, w *worker) error {
+	now, v := r.current, b.vector
+	sum := r.sums[v][b.from:b.to]
 	if sigma := float32(now.Sigma[v]); sigma > 0 {
-		normals := w.floats(block)[:len(sum)]
+		normals := w.floats(releaseBlockSize)[:len(sum)]
 		stream := noise.Stream{Purpose: noise.Release, Lot: now.Lot, Vector: uint32(v)}
-		if err := now.Source.Normals(normals, stream, uint64(s.from)); err != nil {
+		if err := now.Source.Normals(normals, stream, uint64(b.from)); err != nil {
 			return err
 		}
 		simd.Axpy(sum, normals, sigma)
 	}
 	simd.Scale(sum, sum, float32(now.Scale))
-	weights := r.machine.state.Weights[v][s.from:s.to]
-	if err := move(now, v, weights, sum, s.slots); err != nil {
+	weights := r.state.Weights[v][b.from:b.to]
+	if err := updateWeights(now, v, weights, sum, b.slots); err != nil {
 		return err
 	}
 	clear(sum)
 	if now.Average.Decay > 0 {
-		return now.Average.Apply(now.Step, r.machine.state.Average[v][s.from:s.to], weights)
+		return now.Average.Apply(now.Step, r.state.Average[v][b.from:b.to], weights)
 	}
 	return nil
 }
 
-// move is the optimiser's step. SGD, with momentum or without, is written in
-// vectors, each operation rounded as in optim; the gradient is overwritten.
-func move(now *plan.Release, v int, weights, gradient []float32, slots [][]float32) error {
+// updateWeights takes the optimiser's step. SGD, with or without momentum, uses vector
+// kernels that round each operation as package optim does. It overwrites the gradient.
+func updateWeights(now *plan.Release, v int, weights, gradient []float32, slots [][]float32) error {
 	o, rate := now.OptimizerOf(v)
 	if o.Kind != plan.SGD && o.Kind != plan.Momentum {
 		return o.Apply(now.Step, rate, weights, gradient, slots)

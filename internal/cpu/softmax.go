@@ -9,20 +9,20 @@ import (
 
 // lines makes a step that goes through the lines of an axis: at is the first
 // element of a line, and step leads to the next.
-func (c compiler) lines(axis, cost int, k call, f func(at, step, n int, w *worker)) func() {
+func lowerLines(l *lowering, axis, cost int, k call, f func(at, step, n int, w *worker)) func() {
 	n := k.shapes[0][axis]
 	_, step := op.OuterInner(k.shapes[0], axis)
-	return c.over(len(k.out)/n, cost*n, func(from, to int, w *worker) {
+	return l.pool.forRanges(len(k.out)/n, cost*n, func(from, to int, w *worker) {
 		for i := from; i < to; i++ {
 			f(i/step*n*step+i%step, step, n, w)
 		}
 	})
 }
 
-func (c compiler) softmax(s op.Softmax, k call) func() {
+func lowerSoftmax(l *lowering, s op.Softmax, k call) func() {
 	out, x := k.out, k.in[0]
-	c.reserve(2*k.shapes[0][s.Axis], 0)
-	return c.lines(s.Axis, 4, k, func(at, step, n int, w *worker) {
+	l.pool.reserve(2*k.shapes[0][s.Axis], 0)
+	return lowerLines(l, s.Axis, 4, k, func(at, step, n int, w *worker) {
 		if step == 1 && !s.Log {
 			simd.Softmax(out[at:at+n], x[at:at+n])
 			return
@@ -41,9 +41,9 @@ func (c compiler) softmax(s op.Softmax, k call) func() {
 	})
 }
 
-func (c compiler) softmaxGrad(s op.SoftmaxGrad, k call) func() {
+func lowerSoftmaxGrad(l *lowering, s op.SoftmaxGrad, k call) func() {
 	out, y, d := k.out, k.in[0], k.in[1]
-	return c.lines(s.Axis, 8, k, func(at, step, n int, _ *worker) {
+	return lowerLines(l, s.Axis, 8, k, func(at, step, n int, _ *worker) {
 		var along float64
 		for i := at; i < at+n*step; i += step {
 			if s.Log {

@@ -31,7 +31,7 @@ type winograd struct {
 // newWinograd is nil where the transforms do not serve or do not pay. flipped
 // convolves with the filters turned around and their channels exchanged, as the
 // gradient in the pictures does.
-func (c compiler) newWinograd(v *convolution, pictures int, flipped bool) *winograd {
+func newWinograd(l *lowering, v *convolution, pictures int, flipped bool) *winograd {
 	f, side := v.ConvWeight, v.KernelH
 	if side != 3 && side != 5 || f.KernelW != side || f.StrideH != 1 || f.StrideW != 1 || f.DilationH != 1 || f.DilationW != 1 ||
 		f.Groups != 1 || max(f.PadH, f.PadW) >= side || min(f.C, f.O) < winogradChannels {
@@ -42,7 +42,7 @@ func (c compiler) newWinograd(v *convolution, pictures int, flipped bool) *winog
 		return nil
 	}
 	oh, ow := v.window.Out()
-	g := &winograd{Winograd: t, in: f.C, out: f.O, h: f.H, w: f.W, oh: oh, ow: ow, padH: f.PadH, padW: f.PadW, filters: c.filters, transposed: flipped}
+	g := &winograd{Winograd: t, in: f.C, out: f.O, h: f.H, w: f.W, oh: oh, ow: ow, padH: f.PadH, padW: f.PadW, filters: l.winogradMemory, transposed: flipped}
 	if flipped {
 		g.in, g.out, g.h, g.w, g.oh, g.ow = f.O, f.C, oh, ow, f.H, f.W
 		g.padH, g.padW = side-1-f.PadH, side-1-f.PadW
@@ -52,7 +52,7 @@ func (c compiler) newWinograd(v *convolution, pictures int, flipped bool) *winog
 	g.line = 2*(g.wide+simd.WinogradLanes) + side - 1
 	g.group = 1
 	if tiles := g.tall * g.wide; g.strip == g.tall {
-		each := (pictures + len(c.pool.workers) - 1) / len(c.pool.workers)
+		each := (pictures + len(l.pool.workers) - 1) / len(l.pool.workers)
 		g.group = max(1, winogradTiles/tiles)
 		if n := g.group * tiles; 4*(-n&15) >= n { // a quarter of the vectors' lanes would lie idle
 			g.group *= 2
@@ -64,11 +64,11 @@ func (c compiler) newWinograd(v *convolution, pictures int, flipped bool) *winog
 }
 
 // gradientWinograd is newWinograd for the filters' gradient of one picture at a time.
-func (c compiler) gradientWinograd(v *convolution) *winograd {
+func newGradientWinograd(l *lowering, v *convolution) *winograd {
 	if v.area < winogradArea {
 		return nil
 	}
-	return c.newWinograd(v, 1, false)
+	return newWinograd(l, v, 1, false)
 }
 
 func (g *winograd) plane(channels int) int { return channels*g.columns + winogradPad }
@@ -79,8 +79,8 @@ func (g *winograd) scratch() int {
 }
 
 // winograd makes the step from pictures x to results y.
-func (c compiler) winograd(g *winograd, y, x, weight []float32) func() {
-	c.reserve(g.scratch(), 0)
+func lowerWinograd(l *lowering, g *winograd, y, x, weight []float32) func() {
+	l.pool.reserve(g.scratch(), 0)
 	if n := g.Planes() * g.filterPlane(); len(*g.filters) < n {
 		*g.filters = make([]float32, n)
 	}
@@ -90,9 +90,9 @@ func (c compiler) winograd(g *winograd, y, x, weight []float32) func() {
 	size, taps := g.in*g.out, g.Taps*g.Taps
 	vectors := size / simd.WinogradLanes
 	if g.transposed {
-		c.reserve((rangeOf(vectors, 512)+1)*simd.WinogradLanes*taps, 0)
+		l.pool.reserve((longestRange(vectors, 512)+1)*simd.WinogradLanes*taps, 0)
 	}
-	transform := c.over(vectors, 512, func(from, to int, w *worker) {
+	transform := l.pool.forRanges(vectors, 512, func(from, to int, w *worker) {
 		from, to = from*simd.WinogradLanes, to*simd.WinogradLanes
 		if size-to < simd.WinogradLanes {
 			to = size
@@ -109,7 +109,7 @@ func (c compiler) winograd(g *winograd, y, x, weight []float32) func() {
 		}
 		g.Filters((*g.filters)[from:], g.filterPlane(), filters)
 	})
-	return sequence(transform, c.over(batches, g.columns*g.Planes()*size/8, func(from, to int, w *worker) {
+	return sequence(transform, l.pool.forRanges(batches, g.columns*g.Planes()*size/8, func(from, to int, w *worker) {
 		for b := from; b < to; b++ {
 			first := b / strips * g.group
 			top := b % strips * g.strip

@@ -19,11 +19,11 @@ type winogradSum struct {
 
 // summingWinograd is gradientWinograd for clipped sums, whose roundings are part of every
 // record's norm: those of 5×5 windows would be too much of it.
-func (c compiler) summingWinograd(v *convolution) *winograd {
+func newSumWinograd(l *lowering, v *convolution) *winograd {
 	if v.KernelH != 3 {
 		return nil
 	}
-	return c.gradientWinograd(v)
+	return newGradientWinograd(l, v)
 }
 
 // winogradGrowth is (‖|G|‖‖|B|‖‖|A|‖)² of the transforms' matrices for 3×3 windows, and
@@ -58,10 +58,10 @@ func pictureTiles(v *convolution) int {
 }
 
 // newWinogradSum is nil where the transforms do not serve or do not pay.
-func (c compiler) newWinogradSum(v *convolution, x, delta, factors []float32) *winogradSum {
-	g := c.gradientWinograd(v)
+func newWinogradSum(l *lowering, v *convolution, x, delta, factors []float32) *winogradSum {
+	g := newGradientWinograd(l, v)
 	if factors != nil {
-		g = c.summingWinograd(v)
+		g = newSumWinograd(l, v)
 	}
 	if g == nil {
 		return nil
@@ -74,7 +74,7 @@ func (c compiler) newWinogradSum(v *convolution, x, delta, factors []float32) *w
 	g.strip = g.tall
 	g.group = max(1, min(pictures, winogradSums/s.tiles))
 	g.columns = g.group*s.tiles + winogradPad // what a row of tiles writes too much meets no other channel's
-	c.reserve((2*g.tall+g.Taps-1)*g.line, 0)
+	l.pool.reserve((2*g.tall+g.Taps-1)*g.line, 0)
 	v0, d0, sums := s.parts()
 	if n := v0 + d0 + sums; len(*g.filters) < n {
 		*g.filters = make([]float32, n)
@@ -88,10 +88,10 @@ func (s *winogradSum) parts() (v, d, sums int) {
 }
 
 // winogradSum makes the step that writes the sum to out, or adds it.
-func (c compiler) winogradSum(s *winogradSum, out []float32, accumulate bool) func() {
+func lowerWinogradSum(l *lowering, s *winogradSum, out []float32, accumulate bool) func() {
 	nv, nd, _ := s.parts()
 	cost := s.group * s.tiles * s.Planes()
-	transform := c.over(s.in+s.out, cost, func(from, to int, w *worker) {
+	transform := l.pool.forRanges(s.in+s.out, cost, func(from, to int, w *worker) {
 		padded := w.floats((2*s.tall + s.Taps - 1) * s.line)
 		if from < s.in {
 			clear(padded)
@@ -110,7 +110,7 @@ func (c compiler) winogradSum(s *winogradSum, out []float32, accumulate bool) fu
 			}
 		}
 	})
-	multiply := c.over(s.Planes(), s.in*s.out*s.group*s.tiles/8, func(from, to int, w *worker) {
+	multiply := l.pool.forRanges(s.Planes(), s.in*s.out*s.group*s.tiles/8, func(from, to int, w *worker) {
 		product := simd.Gemm{
 			TransB: true, M: s.out, N: s.in, K: s.count * s.tiles,
 			LDA: s.columns, LDB: s.columns, LDC: s.in, Accumulate: s.first > 0,
@@ -120,8 +120,8 @@ func (c compiler) winogradSum(s *winogradSum, out []float32, accumulate bool) fu
 		}
 	})
 	taps, vectors := s.Taps*s.Taps, s.in*s.out/simd.WinogradLanes
-	c.reserve((rangeOf(vectors, 512)+1)*simd.WinogradLanes*taps, 0)
-	finish := c.over(vectors, 512, func(from, to int, w *worker) {
+	l.pool.reserve((longestRange(vectors, 512)+1)*simd.WinogradLanes*taps, 0)
+	finish := l.pool.forRanges(vectors, 512, func(from, to int, w *worker) {
 		from, to = from*simd.WinogradLanes, to*simd.WinogradLanes
 		if s.in*s.out-to < simd.WinogradLanes {
 			to = s.in * s.out

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/simd"
 	"gorgonia.org/tensor"
 )
@@ -36,7 +37,7 @@ func TestWinogradSum(t *testing.T) {
 		}
 		start := normal(f.Size())
 		want := make([]float32, f.Size())
-		reference(op.ClippedSum{Form: f, Records: records}, call{
+		lowerReference(op.ClippedSum{Form: f, Records: records}, call{
 			in: [][]float32{x, delta, factors}, out: want,
 			shapes: []tensor.Shape{{records * each, f.C, f.H, f.W}, {records * each, f.O, f.H, f.W}, {records}},
 		})()
@@ -52,13 +53,13 @@ func TestWinogradSum(t *testing.T) {
 			for threads := 1; threads <= 3; threads++ {
 				pool := newPool(threads)
 				defer pool.close()
-				c := compiler{Machine: &Machine{pool: pool}, filters: new([]float32)}
-				s := c.newWinogradSum(v, x, delta, factors)
+				l := newLowering(&plan.Program{}, nil, pool)
+				s := newWinogradSum(l, v, x, delta, factors)
 				if s == nil {
 					t.Skip("no kernel")
 				}
 				out := append([]float32(nil), start...)
-				step := c.winogradSum(s, out, accumulate)
+				step := lowerWinogradSum(l, s, out, accumulate)
 				step()
 				if !accumulate { // a second time it starts anew
 					step()
@@ -93,15 +94,15 @@ func TestWinogradBeyondFloats(t *testing.T) {
 	v := newConvolution(f)
 	pool := newPool(1)
 	defer pool.close()
-	c := compiler{Machine: &Machine{pool: pool}, filters: new([]float32)}
+	l := newLowering(&plan.Program{}, nil, pool)
 	x, delta := make([]float32, f.C*f.H*f.W), make([]float32, f.O*v.area)
-	s := c.newWinogradSum(v, x, delta, []float32{1})
+	s := newWinogradSum(l, v, x, delta, []float32{1})
 	if s == nil {
 		t.Skip("no kernel")
 	}
 	squared, sum := make([]float32, 1), make([]float32, f.Size())
-	norms := c.convGram(f, 1, call{in: [][]float32{x, delta}, out: squared})
-	add := c.winogradSum(s, sum, false)
+	norms := lowerConvGramNorms(l, f, 1, call{in: [][]float32{x, delta}, out: squared})
+	add := lowerWinogradSum(l, s, sum, false)
 	refused := false
 	for _, size := range []float32{1e30, 1e36, 1e37, 5e37, 1e38, math.MaxFloat32} {
 		for i := range x {

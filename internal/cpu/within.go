@@ -14,86 +14,86 @@ import (
 
 // leaves tells whether the product k is left to the LSTM that follows: nothing
 // else reads it, and what it reads is there until then.
-func (c compiler) leaves(k call) bool {
-	if c.program.Buffers[k.base].Role != plan.RoleTemporary {
+func (l *lowering) leaves(k call) bool {
+	if l.program.Buffers[k.base].Role != plan.RoleTemporary {
 		return false
 	}
 	left := false
-	for _, i := range slices.Concat(k.next, c.program.Back) {
-		if !left && c.overlaps(k.bases, i.Out) {
+	for _, i := range slices.Concat(k.next, l.program.Back) {
+		if !left && l.overlaps(k.bases, i.Out) {
 			return false
 		}
 		switch i.Spec.(type) {
 		case op.LSTM: // takes everything off its trace
 			continue
 		case op.LSTMTrace:
-			if !left && c.reads(i, 0, k.base, k.shape[1]) {
+			if !left && l.reads(i, 0, k.base, k.shape[1]) {
 				left = true
 				continue
 			}
 		}
-		if slices.ContainsFunc(i.In, func(id int) bool { return c.base(id) == k.base }) {
+		if slices.ContainsFunc(i.In, func(id int) bool { return l.base(id) == k.base }) {
 			return false
 		}
 	}
 	if left {
-		c.left[k.base] = k
+		l.left[k.base] = k
 	}
 	return left
 }
 
 // reads tells whether an instruction reads, as its input number in, the rows of a
 // buffer.
-func (c compiler) reads(i plan.Instruction, in, base, width int) bool {
-	shape := c.program.Buffers[i.In[in]].Shape
-	return c.base(i.In[in]) == base && shape[len(shape)-1] == width
+func (l *lowering) reads(i plan.Instruction, in, base, width int) bool {
+	shape := l.program.Buffers[i.In[in]].Shape
+	return l.base(i.In[in]) == base && shape[len(shape)-1] == width
 }
 
 // takes gives the first of the wanted operations that follow k, if k can make its
 // result as well; made then tells that it is done. What k reads besides its inputs
 // is told by others.
-func (c compiler) takes(k call, others []int, wanted func(plan.Instruction) bool) (taken call, ok bool) {
+func (l *lowering) takes(k call, others []int, wanted func(plan.Instruction) bool) (taken call, ok bool) {
 	used := append(others, k.bases...)
 	for _, i := range k.next {
 		if !wanted(i) {
 			used = append(append(used, i.In...), i.Out)
 			continue
 		}
-		if i.Accumulate || c.program.Buffers[c.base(i.Out)].Role != plan.RoleTemporary {
+		if i.Accumulate || l.program.Buffers[l.base(i.Out)].Role != plan.RoleTemporary {
 			break
 		}
-		if c.overlaps(used, i.Out) {
-			c.apart(i.Out)
+		if l.overlaps(used, i.Out) {
+			l.apart(i.Out)
 		}
-		taken = c.call(i)
-		c.early[taken.base] = true
+		taken = l.call(i)
+		l.early[taken.base] = true
 		return taken, true
 	}
 	return call{}, false
 }
 
 // made tells whether an operation before has made the result of k.
-func (c compiler) made(k call) bool { return c.early[k.base] }
+func (l *lowering) made(k call) bool { return l.early[k.base] }
 
-func (c compiler) base(id int) int { return c.program.Buffers[id].Base }
+func (l *lowering) base(id int) int { return l.program.Buffers[id].Base }
 
 // overlaps tells whether a buffer shares memory of the arena with one of others.
-func (c compiler) overlaps(others []int, id int) bool {
-	b := c.program.Buffers[c.base(id)]
+func (l *lowering) overlaps(others []int, id int) bool {
+	b := l.program.Buffers[l.base(id)]
 	return b.Role == plan.RoleTemporary && slices.ContainsFunc(others, func(other int) bool {
-		a := c.program.Buffers[c.base(other)]
+		a := l.program.Buffers[l.base(other)]
 		return a.Role == plan.RoleTemporary && a.Offset < b.Offset+b.Size() && b.Offset < a.Offset+a.Size()
 	})
 }
 
 // apart gives a buffer memory of its own, before any operation that knows it is
 // made.
-func (c compiler) apart(id int) {
-	base := c.base(id)
-	memory := zeros(c.program.Buffers[base].Size())
-	for i, b := range c.program.Buffers {
+func (l *lowering) apart(id int) {
+	base := l.base(id)
+	memory := zeros(l.program.Buffers[base].Size())
+	for i, b := range l.program.Buffers {
 		if b.Base == base {
-			c.memory[i] = memory
+			l.memory[i] = memory
 		}
 	}
 }

@@ -44,7 +44,7 @@ func testWithin(t *testing.T, units int, recurrent layer.Recurrent, norms, flat 
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := func(threads int, alone bool) *Machine {
+	run := func(threads int, alone bool) *Executable {
 		m, err := New(program, plan.Optimizer{Kind: plan.SGD}, false, threads)
 		if err != nil {
 			t.Fatal(err)
@@ -96,16 +96,16 @@ func testWithin(t *testing.T, units int, recurrent layer.Recurrent, norms, flat 
 }
 
 // compileAlone makes every operation know nothing of what follows it.
-func (m *Machine) compileAlone(t *testing.T) {
-	c := m.compiler()
-	together := m.compiler()
-	together.all(m.program.Front)
+func (m *Executable) compileAlone(t *testing.T) {
+	c := newLowering(m.program, m.memory, m.pool)
+	together := newLowering(m.program, m.memory, m.pool)
+	together.lowerAll(m.program.Front)
 	if len(together.left) == 0 || len(together.early) == 0 {
 		t.Fatal("no operation makes the result of another")
 	}
 	alone := func(code []plan.Instruction) (steps []func()) {
 		for n := range code {
-			steps = append(steps, c.all(code[n:n+1])...)
+			steps = append(steps, c.lowerAll(code[n:n+1])...)
 		}
 		return steps
 	}

@@ -1,20 +1,20 @@
 package simd
 
-// Twins are two weight gradients with the same B and the same factors, which is
+// GemmPair are two weight gradients with the same B and the same factors, which is
 // copied once for both: those of an LSTM's two weights. Their K, N, LDB and Factors
 // agree; both have factors.
-type Twins [2]Gemm
+type GemmPair [2]Gemm
 
 // Run computes one share out of shares of both products, cs[i] of as[i] and b. The
 // bits are those of Gemm.
-func (g *Twins) Run(cs, as *[2][]float32, b []float32, ws *Workspace, share, shares int) {
+func (g *GemmPair) Run(cs, as *[2][]float32, b []float32, ws *Workspace, share, shares int) {
 	g.run(active, cs, as, b, ws, share, shares)
 }
 
-func (g *Twins) run(k *kernels, cs, as *[2][]float32, b []float32, ws *Workspace, share, shares int) {
+func (g *GemmPair) run(k *kernels, cs, as *[2][]float32, b []float32, ws *Workspace, share, shares int) {
 	x, y := &g[0], &g[1]
 	if x.K != y.K || x.N != y.N || x.LDB != y.LDB || len(x.Factors) != x.K || len(y.Factors) != y.K || x.K > 0 && &x.Factors[0] != &y.Factors[0] {
-		panic("simd: twins are of different matrices B")
+		panic("simd: the products of a GemmPair must have the same B, K, N and factors")
 	}
 	for i := range g {
 		g[i].check(len(cs[i]), len(as[i]), len(b))

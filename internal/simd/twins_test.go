@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Twins have the bits of two products.
+// GemmPair have the bits of two products.
 func TestTwins(t *testing.T) {
 	rounds := 30
 	if testing.Short() {
@@ -22,7 +22,7 @@ func TestTwins(t *testing.T) {
 			if rng.IntN(2) == 0 {
 				factors[rng.IntN(rows)] = 0
 			}
-			var g Twins
+			var g GemmPair
 			var as, got, want [2][]float32
 			for i := range g {
 				m := 1 + rng.IntN(200)

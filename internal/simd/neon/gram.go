@@ -7,7 +7,7 @@ func gram() []*function { return []*function{gramTile(), gramColumns()} }
 // them, at least one, which are added up before. The distances are in bytes. A step
 // reads sixteen numbers of y and four of x, five registers for sixteen multiply-adds.
 func gramTile() *function {
-	f := newFunction("gramTileNEON", "func(dst *float32, stride int, x, y *float32, ld, steps int)")
+	f := newFunction("multiplyTileNEON", "func(dst *float32, stride int, x, y *float32, ld, steps int)")
 	r := f.loads("dst", "stride", "x", "y", "ld", "steps")
 	dst, stride, x, y, ld, steps := r[0], r[1], r[2], r[3], r[4], r[5]
 	var acc [4][4]*reg
@@ -41,7 +41,7 @@ func gramTile() *function {
 // gramColumns lays the first numbers of eight rows of x, four at a time, out as
 // columns. The distances are in bytes.
 func gramColumns() *function {
-	f := newFunction("gramColumnsNEON", "func(dst *float32, ld int, x *float32, ldx, fours int)")
+	f := newFunction("packColumnsNEON", "func(dst *float32, ld int, x *float32, ldx, fours int)")
 	r := f.loads("dst", "ld", "x", "ldx", "fours")
 	dst, ld, x, ldx, fours := r[0], r[1], r[2], r[3], r[4]
 	f.repeat(fours, func() {

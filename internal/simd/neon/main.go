@@ -27,7 +27,7 @@ var files = []struct {
 	{"internal/simd", "reduce", reduce},
 	{"internal/simd", "window", window},
 	{"internal/simd", "winograd", winograd},
-	{"internal/cpu", "gram", gram},
+	{"internal/cpu/gram", "gram", gram},
 	{"noise", "chacha", chacha},
 	{"noise", "boxmuller", boxMuller},
 }

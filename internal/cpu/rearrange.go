@@ -5,13 +5,13 @@ import (
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
-func (c compiler) copied(k call) func() {
+func lowerCopy(l *lowering, k call) func() {
 	out, x := k.out, k.in[0]
-	return c.over(len(out), 1, func(from, to int, _ *worker) { copy(out[from:to], x[from:to]) })
+	return l.pool.forRanges(len(out), 1, func(from, to int, _ *worker) { copy(out[from:to], x[from:to]) })
 }
 
 // permute moves runs of elements that stay neighbours.
-func (c compiler) permute(s op.Permute, k call) func() {
+func lowerPermute(l *lowering, s op.Permute, k call) func() {
 	out, x := k.out, k.in[0]
 	order := s.Order.List()
 	run, outer := 1, s.Order.N
@@ -20,7 +20,7 @@ func (c compiler) permute(s op.Permute, k call) func() {
 		run *= k.shapes[0][outer]
 	}
 	if outer == 0 {
-		return c.copied(k)
+		return lowerCopy(l, k)
 	}
 	at := make([]int32, len(out)/run)
 	for i, from := range s.Index(k.shapes[0]) {
@@ -28,7 +28,7 @@ func (c compiler) permute(s op.Permute, k call) func() {
 			at[i/run] = from
 		}
 	}
-	return c.over(len(at), run+3, func(from, to int, _ *worker) {
+	return l.pool.forRanges(len(at), run+3, func(from, to int, _ *worker) {
 		if run == 1 {
 			for i := from; i < to; i++ {
 				out[i] = x[at[i]]
@@ -41,33 +41,33 @@ func (c compiler) permute(s op.Permute, k call) func() {
 	})
 }
 
-func (c compiler) repeat(s op.Repeat, k call) func() {
+func lowerRepeat(l *lowering, s op.Repeat, k call) func() {
 	out, x := k.out, k.in[0]
 	_, inner := op.OuterInner(k.shapes[0], s.Axis)
-	return c.over(len(out)/inner, inner+3, func(from, to int, _ *worker) {
+	return l.pool.forRanges(len(out)/inner, inner+3, func(from, to int, _ *worker) {
 		for i := from; i < to; i++ {
 			copy(out[i*inner:(i+1)*inner], x[i/s.Times*inner:])
 		}
 	})
 }
 
-func (c compiler) slice(s op.Slice, k call) func() {
+func lowerSlice(l *lowering, s op.Slice, k call) func() {
 	out, x := k.out, k.in[0]
 	whole := k.shapes[0][s.Axis]
 	_, inner := op.OuterInner(k.shapes[0], s.Axis)
-	return c.over(len(out)/inner, inner+3, func(from, to int, _ *worker) {
+	return l.pool.forRanges(len(out)/inner, inner+3, func(from, to int, _ *worker) {
 		for i := from; i < to; i++ {
 			copy(out[i*inner:(i+1)*inner], x[(i/s.Count*whole+s.From+i%s.Count*s.Step)*inner:])
 		}
 	})
 }
 
-func (c compiler) sliceGrad(s op.SliceGrad, k call) func() {
+func lowerSliceGrad(l *lowering, s op.SliceGrad, k call) func() {
 	out, d := k.out, k.in[1]
 	whole := k.shapes[0][s.Slice.Axis]
 	_, inner := op.OuterInner(k.shapes[0], s.Slice.Axis)
 	block := s.Slice.Count * inner
-	return c.over(len(out)/(whole*inner), whole*inner, func(from, to int, _ *worker) {
+	return l.pool.forRanges(len(out)/(whole*inner), whole*inner, func(from, to int, _ *worker) {
 		for o := from; o < to; o++ {
 			y := out[o*whole*inner : (o+1)*whole*inner]
 			clear(y)
@@ -80,14 +80,14 @@ func (c compiler) sliceGrad(s op.SliceGrad, k call) func() {
 
 // joined makes a step that cuts every input into outer blocks and lays the first
 // blocks of all one after the other, then the second blocks, and so on.
-func (c compiler) joined(outer int, k call) func() {
+func lowerConcatBlocks(l *lowering, outer int, k call) func() {
 	sizes, total := make([]int, len(k.in)), 0
 	for i, x := range k.in {
 		sizes[i] = len(x) / outer
 		total += sizes[i]
 	}
 	out, in := k.out, k.in
-	return c.over(outer, total, func(from, to int, _ *worker) {
+	return l.pool.forRanges(outer, total, func(from, to int, _ *worker) {
 		for o := from; o < to; o++ {
 			at := o * total
 			for i, x := range in {
@@ -97,14 +97,14 @@ func (c compiler) joined(outer int, k call) func() {
 	})
 }
 
-func (c compiler) concat(s op.Concat, k call) func() {
+func lowerConcat(l *lowering, s op.Concat, k call) func() {
 	outer, _ := op.OuterInner(k.shape, s.Axis)
-	return c.joined(outer, k)
+	return lowerConcatBlocks(l, outer, k)
 }
 
 // sumAxes sums neighbouring axes together where all or none of them are summed
 // over, so that what is left alternates.
-func (c compiler) sumAxes(s op.SumAxes, k call) func() {
+func lowerSumAxes(l *lowering, s op.SumAxes, k call) func() {
 	var sizes []int
 	var over []bool
 	for axis, n := range k.shapes[0] {
@@ -116,13 +116,13 @@ func (c compiler) sumAxes(s op.SumAxes, k call) func() {
 		sizes, over = append(sizes, n), append(over, o)
 	}
 	if len(sizes) == 0 {
-		return c.copied(k)
+		return lowerCopy(l, k)
 	}
-	return c.sumRuns(sizes, over, k)
+	return lowerSumRuns(l, sizes, over, k)
 }
 
 // sumRuns: kept and summed axes alternate.
-func (c compiler) sumRuns(sizes []int, over []bool, k call) func() {
+func lowerSumRuns(l *lowering, sizes []int, over []bool, k call) func() {
 	// Strides of the kept and of the summed axes, the last one first.
 	type axis struct{ size, stride int }
 	var kept, summed []axis
@@ -149,7 +149,7 @@ func (c compiler) sumRuns(sizes []int, over []bool, k call) func() {
 	out, x := k.out, k.in[0]
 	if over[len(over)-1] || len(kept) == 0 {
 		run := summed[0].size
-		return c.over(len(out), terms, func(from, to int, _ *worker) {
+		return l.pool.forRanges(len(out), terms, func(from, to int, _ *worker) {
 			for i := from; i < to; i++ {
 				at := place(i, kept)
 				var s float64
@@ -163,8 +163,8 @@ func (c compiler) sumRuns(sizes []int, over []bool, k call) func() {
 	run := kept[0].size
 	const block = 64
 	blocks := (run + block - 1) / block
-	c.reserve(0, block)
-	return c.over(len(out)/run*blocks, terms*min(run, block), func(from, to int, w *worker) {
+	l.pool.reserve(0, block)
+	return l.pool.forRanges(len(out)/run*blocks, terms*min(run, block), func(from, to int, w *worker) {
 		for i := from; i < to; i++ {
 			first := i % blocks * block
 			width := min(block, run-first)

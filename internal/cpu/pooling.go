@@ -12,9 +12,9 @@ func pooling(w op.Window, height, width int) (win *simd.Window, plane, area int)
 	return &p, height * width, oh * ow
 }
 
-// winners remembers which cells the maxima of a buffer came from, for the
+// poolKey remembers which cells the maxima of a buffer came from, for the
 // gradient that asks for them again.
-type winners struct {
+type poolKey struct {
 	buffer        int
 	window        op.Window
 	height, width int
@@ -26,14 +26,14 @@ func channelPool(w op.Window, shape []int) *simd.ChannelPool {
 }
 
 // maxPoolLast takes pictures with their channels last.
-func (c compiler) maxPoolLast(s op.MaxPool2D, k call) func() {
+func lowerMaxPoolChannelsLast(l *lowering, s op.MaxPool2D, k call) func() {
 	shape := k.shapes[0]
 	p, channels := channelPool(s.Window, shape), shape[1]
 	out, x := k.out, k.in[0]
 	size, n := len(x)/shape[0], len(out)/shape[0]
-	at, _ := recalled(c.places, winners{k.bases[0], s.Window, shape[2], shape[3]}, len(out))
-	c.reserve(n, 0)
-	return c.over(shape[0], n*(s.KernelH*s.KernelW+2)/4, func(from, to int, w *worker) {
+	at, _ := saveFor(l.saved.maxTaps, poolKey{k.bases[0], s.Window, shape[2], shape[3]}, len(out))
+	l.pool.reserve(n, 0)
+	return l.pool.forRanges(shape[0], n*(s.KernelH*s.KernelW+2)/4, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
 			y, at, x := out[r*n:(r+1)*n], at[r*n:(r+1)*n], x[r*size:(r+1)*size]
 			if k.outLast {
@@ -47,14 +47,14 @@ func (c compiler) maxPoolLast(s op.MaxPool2D, k call) func() {
 	})
 }
 
-func (c compiler) maxPoolGradLast(s op.MaxPoolGrad, k call) func() {
+func lowerMaxPoolGradChannelsLast(l *lowering, s op.MaxPoolGrad, k call) func() {
 	shape := k.shapes[0]
 	p, channels := channelPool(s.Window, shape), shape[1]
 	out, x, delta := k.out, k.in[0], k.in[1]
 	size, n := len(x)/shape[0], len(delta)/shape[0]
-	at, filled := recalled(c.places, winners{k.bases[0], s.Window, shape[2], shape[3]}, len(delta))
-	c.reserve(n+size, 0)
-	return c.over(shape[0], n*(s.KernelH*s.KernelW+2)/4, func(from, to int, w *worker) {
+	at, filled := saveFor(l.saved.maxTaps, poolKey{k.bases[0], s.Window, shape[2], shape[3]}, len(delta))
+	l.pool.reserve(n+size, 0)
+	return l.pool.forRanges(shape[0], n*(s.KernelH*s.KernelW+2)/4, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
 			y, at, d := out[r*size:(r+1)*size], at[r*n:(r+1)*n], delta[r*n:(r+1)*n]
 			memory := w.floats(n + size)
@@ -76,29 +76,29 @@ func (c compiler) maxPoolGradLast(s op.MaxPoolGrad, k call) func() {
 	})
 }
 
-func (c compiler) maxPool(s op.MaxPool2D, k call) func() {
+func lowerMaxPool(l *lowering, s op.MaxPool2D, k call) func() {
 	if k.last[0] {
-		return c.maxPoolLast(s, k)
+		return lowerMaxPoolChannelsLast(l, s, k)
 	}
 	p, plane, area := pooling(s.Window, k.shapes[0][2], k.shapes[0][3])
 	out, x := k.out, k.in[0]
-	at, _ := recalled(c.chosen, winners{k.bases[0], s.Window, k.shapes[0][2], k.shapes[0][3]}, len(out))
-	return c.over(len(out)/area, area*(s.KernelH*s.KernelW+2)/2, func(from, to int, _ *worker) {
+	at, _ := saveFor(l.saved.maxCells, poolKey{k.bases[0], s.Window, k.shapes[0][2], k.shapes[0][3]}, len(out))
+	return l.pool.forRanges(len(out)/area, area*(s.KernelH*s.KernelW+2)/2, func(from, to int, _ *worker) {
 		for n := from; n < to; n++ {
 			p.MaxPool(out[n*area:(n+1)*area], at[n*area:(n+1)*area], x[n*plane:(n+1)*plane])
 		}
 	})
 }
 
-func (c compiler) maxPoolGrad(s op.MaxPoolGrad, k call) func() {
+func lowerMaxPoolGrad(l *lowering, s op.MaxPoolGrad, k call) func() {
 	if k.last[0] {
-		return c.maxPoolGradLast(s, k)
+		return lowerMaxPoolGradChannelsLast(l, s, k)
 	}
 	p, plane, area := pooling(s.Window, k.shapes[0][2], k.shapes[0][3])
 	out, x, delta := k.out, k.in[0], k.in[1]
-	at, filled := recalled(c.chosen, winners{k.bases[0], s.Window, k.shapes[0][2], k.shapes[0][3]}, len(delta))
-	c.reserve(area, 0)
-	return c.over(len(delta)/area, area+plane, func(from, to int, w *worker) {
+	at, filled := saveFor(l.saved.maxCells, poolKey{k.bases[0], s.Window, k.shapes[0][2], k.shapes[0][3]}, len(delta))
+	l.pool.reserve(area, 0)
+	return l.pool.forRanges(len(delta)/area, area+plane, func(from, to int, w *worker) {
 		for n := from; n < to; n++ {
 			at := at[n*area : (n+1)*area]
 			if !filled {
@@ -120,19 +120,19 @@ func global(w op.Window, height, width int) bool {
 	return w.KernelH == height && w.KernelW == width && w.PadH == 0 && w.PadW == 0 && w.DilationH == 1 && w.DilationW == 1
 }
 
-func (c compiler) avgPool(s op.AvgPool2D, k call) func() {
+func lowerAvgPool(l *lowering, s op.AvgPool2D, k call) func() {
 	h, wide := k.shapes[0][2], k.shapes[0][3]
 	p, plane, area := pooling(s.Window, h, wide)
 	out, x := k.out, k.in[0]
 	if global(s.Window, h, wide) {
-		return c.over(len(out), plane, func(from, to int, _ *worker) {
+		return l.pool.forRanges(len(out), plane, func(from, to int, _ *worker) {
 			for n := from; n < to; n++ {
 				out[n] = float32(simd.Sum(x[n*plane:(n+1)*plane]) / float64(plane))
 			}
 		})
 	}
 	columns := columnwise(s.Window, h)
-	return c.over(len(out)/area, plane, func(from, to int, _ *worker) {
+	return l.pool.forRanges(len(out)/area, plane, func(from, to int, _ *worker) {
 		for n := from; n < to; n++ {
 			y, x := out[n*area:(n+1)*area], x[n*plane:(n+1)*plane]
 			if columns {
@@ -145,11 +145,11 @@ func (c compiler) avgPool(s op.AvgPool2D, k call) func() {
 	})
 }
 
-func (c compiler) avgPoolGrad(s op.AvgPoolGrad, k call) func() {
+func lowerAvgPoolGrad(l *lowering, s op.AvgPoolGrad, k call) func() {
 	p, plane, area := pooling(s.Window, s.H, s.W)
 	out, delta := k.out, k.in[0]
 	if global(s.Window, s.H, s.W) {
-		return c.over(len(delta), plane, func(from, to int, _ *worker) {
+		return l.pool.forRanges(len(delta), plane, func(from, to int, _ *worker) {
 			for n := from; n < to; n++ {
 				share := delta[n] / float32(plane)
 				for i := range out[n*plane : (n+1)*plane] {
@@ -159,7 +159,7 @@ func (c compiler) avgPoolGrad(s op.AvgPoolGrad, k call) func() {
 		})
 	}
 	columns := columnwise(s.Window, s.H)
-	return c.over(len(delta)/area, plane, func(from, to int, _ *worker) {
+	return l.pool.forRanges(len(delta)/area, plane, func(from, to int, _ *worker) {
 		for n := from; n < to; n++ {
 			x, y := out[n*plane:(n+1)*plane], delta[n*area:(n+1)*area]
 			if !columns {

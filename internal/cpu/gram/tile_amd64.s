@@ -2,11 +2,11 @@
 
 #include "textflag.h"
 
-// func gramTileAVX2(dst *float32, stride int, x, y *float32, ld, steps int)
+// func multiplyTileAVX2(dst *float32, stride int, x, y *float32, ld, steps int)
 //
-// Y0 to Y7 are the tile, two registers a row. A step reads sixteen numbers of y
-// and four of x: eight multiply-adds for six loads.
-TEXT ·gramTileAVX2(SB), NOSPLIT, $0-48
+// Y0 to Y7 contain half a tile, two registers per row. A step loads sixteen numbers of y
+// and broadcasts four of x: eight multiply-adds for six loads.
+TEXT ·multiplyTileAVX2(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DI
 	MOVQ stride+8(FP), SI
 	MOVQ x+16(FP), AX
@@ -63,10 +63,10 @@ step:
 	VZEROUPPER
 	RET
 
-// func gramTileAVX512(dst *float32, stride int, x, y *float32, ld, steps int)
+// func multiplyTileAVX512(dst *float32, stride int, x, y *float32, ld, steps int)
 //
-// As gramTileAVX2, of eight rows, one register a row.
-TEXT ·gramTileAVX512(SB), NOSPLIT, $0-48
+// Like multiplyTileAVX2, with eight rows and one register per row.
+TEXT ·multiplyTileAVX512(SB), NOSPLIT, $0-48
 	MOVQ dst+0(FP), DI
 	MOVQ stride+8(FP), SI
 	MOVQ x+16(FP), AX
@@ -119,11 +119,11 @@ step:
 	VZEROUPPER
 	RET
 
-// func gramColumnsAVX2(dst *float32, ld int, x *float32, ldx, fours int)
+// func packColumnsAVX2(dst *float32, ld int, x *float32, ldx, fours int)
 //
-// Four numbers of eight rows become four columns of eight. What follows in the
-// rows is fetched: it is wanted next.
-TEXT ·gramColumnsAVX2(SB), NOSPLIT, $0-40
+// Four numbers of each of eight rows become four columns of eight. The numbers that follow
+// in the rows are prefetched for the next iteration.
+TEXT ·packColumnsAVX2(SB), NOSPLIT, $0-40
 	MOVQ dst+0(FP), DI
 	MOVQ ld+8(FP), SI
 	MOVQ x+16(FP), AX

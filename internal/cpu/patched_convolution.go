@@ -33,13 +33,13 @@ func newPatched(v *convolution, picture, result bool) *patched {
 		return nil
 	}
 	rows, padded := g.patches.Floats()
-	g.rows, g.padded = lines(rows), lines(padded)
-	g.pitch = lines(v.taps) + rowPad
+	g.rows, g.padded = roundToLines(rows), roundToLines(padded)
+	g.pitch = roundToLines(v.taps) + rowPad
 	return g
 }
 
 // lines rounds up to whole lines of the cache.
-func lines(floats int) int { return (floats + 15) &^ 15 }
+func roundToLines(floats int) int { return (floats + 15) &^ 15 }
 
 // scratch is what each of the methods needs: windows, a padded picture, and a
 // result or a gradient.
@@ -54,10 +54,10 @@ func (g *patched) cut(w *worker) (rows, padded, rest []float32) {
 }
 
 // patchedForward makes the step from pictures x to results y.
-func (c compiler) patchedForward(g *patched, s op.Conv2D, y, x, weight, bias []float32) func() {
-	c.reserve(g.scratch(), 0)
+func lowerPatchedConv(l *lowering, g *patched, s op.Conv2D, y, x, weight, bias []float32) func() {
+	l.pool.reserve(g.scratch(), 0)
 	turned := make([]float32, g.taps*g.O)
-	turn := c.over(g.cg, g.kernel*g.O, func(from, to int, _ *worker) {
+	turn := l.pool.forRanges(g.cg, g.kernel*g.O, func(from, to int, _ *worker) {
 		if g.kernel == 1 {
 			simd.Transpose(turned[from*g.O:], g.O, weight[from:], g.taps, g.O, to-from)
 			return
@@ -68,7 +68,7 @@ func (c compiler) patchedForward(g *patched, s op.Conv2D, y, x, weight, bias []f
 	})
 	f := activations[s.Act].apply
 	product := simd.Gemm{M: g.area, N: g.O, K: g.taps, LDA: g.taps, LDB: g.O, LDC: g.O, ColBias: bias, ReLU: s.Act == op.ReLU}
-	return sequence(turn, c.over(len(y)/(g.O*g.area), g.O*g.taps*g.area/8, func(from, to int, w *worker) {
+	return sequence(turn, l.pool.forRanges(len(y)/(g.O*g.area), g.O*g.taps*g.area/8, func(from, to int, w *worker) {
 		rows, padded, result := g.cut(w)
 		for n := from; n < to; n++ {
 			g.patches.Rows(rows, g.picture(x, n), padded)
@@ -87,10 +87,10 @@ func (c compiler) patchedForward(g *patched, s op.Conv2D, y, x, weight, bias []f
 }
 
 // patchedBack makes the step from what comes back to the pictures' gradient.
-func (c compiler) patchedBack(g *patched, x, delta, weight []float32) func() {
-	c.reserve(g.scratch(), 0)
+func lowerPatchedGradInput(l *lowering, g *patched, x, delta, weight []float32) func() {
+	l.pool.reserve(g.scratch(), 0)
 	turned := make([]float32, g.O*g.pitch)
-	turn := c.over(g.O, g.taps, func(from, to int, _ *worker) {
+	turn := l.pool.forRanges(g.O, g.taps, func(from, to int, _ *worker) {
 		for o := from; o < to; o++ {
 			simd.Transpose(turned[o*g.pitch:], g.cg, weight[o*g.taps:], g.kernel, g.cg, g.kernel)
 		}
@@ -99,7 +99,7 @@ func (c compiler) patchedBack(g *patched, x, delta, weight []float32) func() {
 	if g.last {
 		product.TransA, product.LDA = false, g.O
 	}
-	return sequence(turn, c.over(len(delta)/(g.O*g.area), g.O*g.taps*g.area/8, func(from, to int, w *worker) {
+	return sequence(turn, l.pool.forRanges(len(delta)/(g.O*g.area), g.O*g.taps*g.area/8, func(from, to int, w *worker) {
 		rows, padded, _ := g.cut(w)
 		for n := from; n < to; n++ {
 			product.Run(rows, g.result(delta, n), turned, w.gemm, 0, 1)
@@ -125,8 +125,8 @@ func (g *patched) gradient(dst, x, delta []float32, first, pictures, o0, o1 int,
 }
 
 // builder makes a record's gradient in the order of the weight.
-func (g *patched) builder(x, delta []float32, pictures int) builder {
-	return builder{func(dst []float32, r int, w *worker) {
+func (g *patched) gradientBuilder(x, delta []float32, pictures int) gradientBuilder {
+	return gradientBuilder{func(dst []float32, r int, w *worker) {
 		if g.cg == 1 {
 			g.gradient(dst, x, delta, r*pictures, pictures, 0, g.O, w)
 			return
@@ -151,12 +151,12 @@ func (g *patched) turnBack(dst, gradient []float32, outputs int) {
 // outright tells whether making a record's gradient, in float32, is less work than
 // the Gram matrices of its rows, in float64. Its sums then add up the very
 // gradients whose norms were taken.
-func outright(v *convolution, pictures int) bool {
+func buildsGradients(v *convolution, pictures int) bool {
 	return 4*v.Size() <= 5*pictures*v.area*(v.taps+v.O)
 }
 
-// gradientOf names the gradients of records: by the buffers they are made from.
-type gradientOf struct {
+// gradientKey names the gradients of records: by the buffers they are made from.
+type gradientKey struct {
 	x, delta int
 	form     op.ConvWeight
 }
@@ -166,25 +166,25 @@ type gradientOf struct {
 const keptGradients = 1 << 20
 
 // keepGradients is memory for the gradients of records; nil where they are made again.
-func (c compiler) keepGradients(g *patched, k call, records int) []float32 {
+func saveGradients(l *lowering, g *patched, k call, records int) []float32 {
 	n := records * g.Size()
 	if n > keptGradients {
 		return nil
 	}
 	kept := make([]float32, n)
-	c.gradients[gradientOf{k.bases[0], k.bases[1], g.ConvWeight}] = kept
+	l.saved.gradients[gradientKey{k.bases[0], k.bases[1], g.ConvWeight}] = kept
 	return kept
 }
 
 // patchedNorms keeps clip.Single's promise for what patchedSum adds up: the float32
 // gradients of the same products, whose bits depend on their record alone
 // (simd.Gemm). It says nothing of the gradients of exact arithmetic.
-func (c compiler) patchedNorms(g *patched, records int, k call) func() {
-	c.reserve(g.scratch(), 0)
+func lowerPatchedNorms(l *lowering, g *patched, records int, k call) func() {
+	l.pool.reserve(g.scratch(), 0)
 	out, x, delta := k.out, k.in[0], k.in[1]
 	pictures := len(delta) / (g.O * g.area) / records
-	kept := c.keepGradients(g, k, records)
-	return c.over(records, pictures*g.area*g.Size()/8, func(from, to int, w *worker) {
+	kept := saveGradients(l, g, k, records)
+	return l.pool.forRanges(records, pictures*g.area*g.Size()/8, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
 			_, _, one := g.cut(w)
 			if one = one[:g.Size()]; kept != nil {
@@ -198,8 +198,8 @@ func (c compiler) patchedNorms(g *patched, records int, k call) func() {
 
 // patchedSum adds up the gradients of records, each times its factor, in the order of
 // the records. A task, or a thread where no norms have left gradients, owns outputs.
-func (c compiler) patchedSum(g *patched, k call, factors []float32) func() {
-	c.reserve(g.scratch(), 0)
+func lowerPatchedSum(l *lowering, g *patched, k call, factors []float32) func() {
+	l.pool.reserve(g.scratch(), 0)
 	out, x, delta := k.out, k.in[0], k.in[1]
 	pictures := len(delta) / (g.O * g.area) / len(factors)
 	sums, turned := make([]float32, g.Size()), make([]float32, g.Size())
@@ -212,14 +212,14 @@ func (c compiler) patchedSum(g *patched, k call, factors []float32) func() {
 		g.turnBack(turned, sums, o1-o0)
 		simd.Add(out, out, turned)
 	}
-	if kept := c.gradients[gradientOf{k.bases[0], k.bases[1], g.ConvWeight}]; kept != nil {
-		return c.over(g.O, len(factors)*g.taps, func(from, to int, _ *worker) {
+	if kept := l.saved.gradients[gradientKey{k.bases[0], k.bases[1], g.ConvWeight}]; kept != nil {
+		return l.pool.forRanges(g.O, len(factors)*g.taps, func(from, to int, _ *worker) {
 			at := from * g.taps
 			simd.ColSums(sums[at:to*g.taps], kept[at:], g.Size(), len(factors), (to-from)*g.taps, factors, false)
 			finish(from, to)
 		})
 	}
-	return c.shards(len(factors)*pictures*g.area*g.Size()/8, func(shard, shards int, w *worker) {
+	return l.pool.forShards(len(factors)*pictures*g.area*g.Size()/8, func(shard, shards int, w *worker) {
 		o0, o1 := g.O*shard/shards, g.O*(shard+1)/shards
 		if o0 == o1 {
 			return

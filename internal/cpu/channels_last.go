@@ -10,19 +10,19 @@ import (
 // channelsLast finds the buffers of pictures that are kept with their channels last:
 // temporaries that nothing but patched convolutions, maxima and what goes element by
 // element reads or writes. Everything else finds its pictures channel by channel.
-func (c compiler) channelsLast() map[int]bool {
+func planChannelsLast(l *lowering) map[int]bool {
 	last := map[int]bool{}
-	for i, b := range c.program.Buffers {
+	for i, b := range l.program.Buffers {
 		last[i] = b.Role == plan.RoleTemporary && b.Base == i && b.Shape.Dims() == 4 && b.Shape[1]%8 == 0
 	}
-	for i, b := range c.program.Buffers {
+	for i, b := range l.program.Buffers {
 		if b.Base != i { // somebody sees it in another shape
 			last[b.Base] = false
 		}
 	}
-	code := slices.Concat(c.program.Front, c.program.Back)
+	code := slices.Concat(l.program.Front, l.program.Back)
 	for _, i := range code {
-		in, out := c.takesLast(i)
+		in, out := acceptsChannelsLast(l, i)
 		for j, id := range i.In {
 			if j >= len(in) || !in[j] {
 				last[id] = false
@@ -58,8 +58,8 @@ func (c compiler) channelsLast() map[int]bool {
 
 // takesLast tells which operands of an instruction may have their channels last, and
 // whether its result may.
-func (c compiler) takesLast(i plan.Instruction) (in []bool, out bool) {
-	shape := func(operand int) []int { return c.program.Buffers[i.In[operand]].Shape }
+func acceptsChannelsLast(l *lowering, i plan.Instruction) (in []bool, out bool) {
+	shape := func(operand int) []int { return l.program.Buffers[i.In[operand]].Shape }
 	form := func(f op.Form, records int) (v *convolution, pictures int, ok bool) {
 		w, ok := f.(op.ConvWeight)
 		if !ok {
@@ -72,27 +72,27 @@ func (c compiler) takesLast(i plan.Instruction) (in []bool, out bool) {
 	case op.Conv2D:
 		x := shape(0)
 		v := newConvolution(op.ConvWeight{Window: s.Window, Groups: s.Groups, C: x[1], H: x[2], W: x[3], O: shape(1)[0]})
-		if c.newWinograd(v, x[0], false) == nil && newPatched(v, false, false) != nil {
+		if newWinograd(l, v, x[0], false) == nil && newPatched(v, false, false) != nil {
 			return []bool{true}, true
 		}
 	case op.ConvGradInput:
 		v := newConvolution(op.ConvWeight(s))
-		if c.newWinograd(v, shape(0)[0], true) == nil && newPatched(v, false, false) != nil {
+		if newWinograd(l, v, shape(0)[0], true) == nil && newPatched(v, false, false) != nil {
 			return []bool{true}, true
 		}
 	case op.RecordGradients:
 		if _, ok := s.Form.(op.Shift); ok {
 			return []bool{true}, false
 		}
-		if v, _, ok := form(s.Form, s.Records); ok && c.gradientWinograd(v) == nil {
+		if v, _, ok := form(s.Form, s.Records); ok && newGradientWinograd(l, v) == nil {
 			return []bool{true, true}, false
 		}
 	case op.SquaredNorms:
-		if v, pictures, ok := form(s.Form, s.Records); ok && s.Method == op.Gram && outright(v, pictures) {
+		if v, pictures, ok := form(s.Form, s.Records); ok && s.Method == op.Gram && buildsGradients(v, pictures) {
 			return []bool{true, true}, false
 		}
 	case op.ClippedSum:
-		if v, pictures, ok := form(s.Form, s.Records); ok && outright(v, pictures) {
+		if v, pictures, ok := form(s.Form, s.Records); ok && buildsGradients(v, pictures) {
 			return []bool{true, true}, false
 		}
 	case op.MaxPool2D:

@@ -1,4 +1,4 @@
-package cpu
+package gram
 
 import (
 	"math"
@@ -13,10 +13,10 @@ func TestGramTile(t *testing.T) {
 	for _, steps := range []int{0, 1, 2, 7, 48} {
 		const ld, stride = 40, 32
 		x := normals(r, 48*ld)
-		got := normals(r, gramHigh*stride)
+		got := normals(r, tileRows*stride)
 		want := append([]float32(nil), got...)
-		gramTile(got, stride, x[4:], x[8:], ld, steps)
-		gramTileGo(want, stride, x[4:], x[8:], ld, steps)
+		multiplyTile(got, stride, x[4:], x[8:], ld, steps)
+		multiplyTileGo(want, stride, x[4:], x[8:], ld, steps)
 		for i := range got {
 			if !(math.Abs(float64(got[i]-want[i])) <= 1e-6*float64(steps+1)) || steps == 0 && got[i] != want[i] {
 				t.Fatalf("%d steps: element %d is %v, want %v", steps, i, got[i], want[i])
@@ -32,7 +32,7 @@ func TestGramColumns(t *testing.T) {
 	for cols := range 20 {
 		const ld, ldx = 11, 23
 		x, got := normals(r, 8*ldx), make([]float32, 20*ld)
-		gramColumns(got, ld, x, ldx, cols)
+		packColumns(got, ld, x, ldx, cols)
 		for i, v := range got {
 			var want float32
 			if c, row := i/ld, i%ld; c < cols && row < 8 {
@@ -53,16 +53,16 @@ func TestGramBound(t *testing.T) {
 		{1, 3, 5, 1}, {7, 200, 33, 1}, {16, 64, 1000, 1}, {64, 128, 512, 1}, {65, 31, 31, 1},
 		{9, 20, 10, 9}, {64, 100, 64, 64}, {50, 49, 7, 25}, {300, 27, 16, 300},
 	} {
-		a, d := vectors{normals(r, s.rows*s.na), s.na, s.beside}, vectors{normals(r, s.rows*s.nd), s.nd, s.beside}
-		for i := range a.x { // alike, as activations are
-			a.x[i] += 2
+		a, d := Vectors{normals(r, s.rows*s.na), s.na, s.beside}, Vectors{normals(r, s.rows*s.nd), s.nd, s.beside}
+		for i := range a.Data { // alike, as activations are
+			a.Data[i] += 2
 		}
-		g := newGram(make([]float32, gramScratch(s.rows)), s.rows)
-		g.multiply(g.a, a)
-		g.multiply(g.d, d)
-		total, off, length := g.inner(s.na, s.nd)
+		g := New(make([]float32, Scratch(s.rows)), s.rows)
+		g.Multiply(g.A, a)
+		g.Multiply(g.D, d)
+		total, off, length := g.Inner(s.na, s.nd)
 		want := product(a, d, s.rows)
-		exactly, rest, lengths := innerExactly(a, d, s.rows)
+		exactly, rest, lengths := InnerFloat64(a, d, s.rows)
 		if !(lengths <= length && length <= 2*lengths) {
 			t.Errorf("%v: lengths of %v, and they are %v", s, length, lengths)
 		}
@@ -72,19 +72,19 @@ func TestGramBound(t *testing.T) {
 		if !(math.Abs(total-want) <= off && off <= 1e-3*want) {
 			t.Errorf("%v: %v within %v, want %v", s, total, off, want)
 		}
-		if sq, _ := newGram(make([]float32, gramScratch(s.rows)), s.rows).squared(a, d, false); sq != total+off {
+		if sq, _ := New(make([]float32, Scratch(s.rows)), s.rows).SquaredNorm(a, d, false); sq != total+off {
 			t.Errorf("%v: squared norm %v, want %v and %v", s, sq, total, off)
 		}
 	}
 }
 
 // product is ‖Σ_t a_t ⊗ δ_t‖², of the gradient itself.
-func product(a, d vectors, rows int) (squares float64) {
-	at := func(v vectors, t, k int) float64 {
-		return float64(v.x[(t/v.beside*v.n+k)*v.beside+t%v.beside])
+func product(a, d Vectors, rows int) (squares float64) {
+	at := func(v Vectors, t, k int) float64 {
+		return float64(v.Data[(t/v.Block*v.Len+k)*v.Block+t%v.Block])
 	}
-	for i := range a.n {
-		for j := range d.n {
+	for i := range a.Len {
+		for j := range d.Len {
 			var sum float64
 			for t := range rows {
 				sum += at(a, t, i) * at(d, t, j)
@@ -104,31 +104,31 @@ func TestGramDoubt(t *testing.T) {
 		"below float32":  {0, 1e15, 1e-25},
 	} {
 		const rows, n = 10, 40
-		a, d := rowsOf(normals(r, rows*n), n), rowsOf(normals(r, rows*n), n)
-		copy(a.x[rows*n/2:], a.x)
+		a, d := ContiguousRows(normals(r, rows*n), n), ContiguousRows(normals(r, rows*n), n)
+		copy(a.Data[rows*n/2:], a.Data)
 		for i := range rows * n / 2 {
-			d.x[rows*n/2+i] = -s.back * d.x[i]
+			d.Data[rows*n/2+i] = -s.back * d.Data[i]
 		}
-		for i := range a.x {
-			a.x[i] *= s.a
-			d.x[i] *= s.d
+		for i := range a.Data {
+			a.Data[i] *= s.a
+			d.Data[i] *= s.d
 		}
-		g := newGram(make([]float32, gramScratch(rows)), rows)
+		g := New(make([]float32, Scratch(rows)), rows)
 		want := product(a, d, rows)
-		got, _ := g.squared(a, d, false)
-		if total, off, _ := g.inner(n, n); !doubtful(total, off) {
+		got, _ := g.SquaredNorm(a, d, false)
+		if total, off, _ := g.Inner(n, n); !Inexact(total, off) {
 			t.Errorf("%s: %v within %v is not doubted, true is %v", name, total, off, want)
 		}
 		if !(want <= got && got <= want*(1+1e-4)) {
 			t.Errorf("%s: squared norm %v, want %v", name, got, want)
 		}
 	}
-	zero := rowsOf(make([]float32, 30), 10)
-	g := newGram(make([]float32, gramScratch(3)), 3)
-	if sq, _ := g.squared(rowsOf(normals(r, 30), 10), zero, false); !(sq <= 1e-30) {
+	zero := ContiguousRows(make([]float32, 30), 10)
+	g := New(make([]float32, Scratch(3)), 3)
+	if sq, _ := g.SquaredNorm(ContiguousRows(normals(r, 30), 10), zero, false); !(sq <= 1e-30) {
 		t.Errorf("no signal: squared norm %v", sq)
 	}
-	if total, off, _ := g.inner(10, 10); doubtful(total, off) {
+	if total, off, _ := g.Inner(10, 10); Inexact(total, off) {
 		t.Errorf("no signal: %v within %v is doubted", total, off)
 	}
 }
@@ -139,4 +139,32 @@ func normals(r *rand.Rand, n int) []float32 {
 		x[i] = float32(r.NormFloat64())
 	}
 	return x
+}
+
+// The bounds on rounding in float32 count the roundings of an element.
+func TestNorm_CountsRoundings(t *testing.T) {
+	expect := func(what string, got, want float64) {
+		t.Helper()
+		if !(math.Abs(got-want) <= 1e-6*want) {
+			t.Errorf("%s: got %v, want %v", what, got, want)
+		}
+	}
+	for _, n := range []int{10, 200} {
+		const rows = 20
+		x := make([]float32, rows*n)
+		for i := range x {
+			x[i] = 1
+		}
+		g := New(make([]float32, Scratch(rows)), rows)
+		g.Multiply(g.A, ContiguousRows(x, n))
+		cols := panelCols(Width(rows))
+		k := float64(min(n, cols)+n/cols+2) * 0x1p-24
+		norm, rounding, trace := g.norm(g.A, n)
+		expect("norm", norm, float64(rows*n))
+		expect("trace", trace, float64(rows*n)/(1-k/(1-k)))
+		expect("rounding", rounding, k/(1-k)*trace)
+	}
+	if inf := math.Inf(1); !Inexact(inf, inf) {
+		t.Error("an infinite norm counts as exact")
+	}
 }

@@ -4,7 +4,7 @@
 
 #include "textflag.h"
 
-TEXT ·gramTileNEON(SB), NOSPLIT, $0-48
+TEXT ·multiplyTileNEON(SB), NOSPLIT, $0-48
 	MOVD dst+0(FP), R0
 	MOVD stride+8(FP), R1
 	MOVD x+16(FP), R2
@@ -90,7 +90,7 @@ loop_1:
 	ADD R1, R0, R0
 	RET
 
-TEXT ·gramColumnsNEON(SB), NOSPLIT, $0-40
+TEXT ·packColumnsNEON(SB), NOSPLIT, $0-40
 	MOVD dst+0(FP), R0
 	MOVD ld+8(FP), R1
 	MOVD x+16(FP), R2

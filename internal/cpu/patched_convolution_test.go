@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/simd"
 	"gorgonia.org/tensor"
 )
@@ -39,9 +40,9 @@ func TestPatched(t *testing.T) {
 			const records = 3
 			pool := newPool(2)
 			defer pool.close()
-			c := compiler{Machine: &Machine{pool: pool}, filters: new([]float32), gradients: map[gradientOf][]float32{}}
+			l := newLowering(&plan.Program{}, nil, pool)
 			v := newConvolution(f)
-			if g := newPatched(v, false, false); g == nil || outright(v, pictures) != s.outright {
+			if g := newPatched(v, false, false); g == nil || buildsGradients(v, pictures) != s.outright {
 				t.Fatalf("%v: %v", f, g)
 			}
 			oh, ow := v.window.Out()
@@ -66,16 +67,16 @@ func TestPatched(t *testing.T) {
 				k := call{in: s.in, shapes: s.shapes, shape: s.shape, out: normal(s.shape.TotalSize()), accumulate: sum, bases: make([]int, len(s.in)), last: make([]bool, len(s.in))}
 				want := k
 				want.out = append([]float32(nil), k.out...)
-				c.native(s.spec, k)()
-				reference(s.spec, want)()
+				l.lowerNative(s.spec, k)()
+				lowerReference(s.spec, want)()
 				var off, size float64
 				for i, v := range want.out {
 					off += math.Pow(float64(v-k.out[i]), 2)
 					size += float64(v) * float64(v)
 				}
 				within := 1e-6
-				if _, ok := s.spec.(op.SquaredNorms); ok && !outright(v, pictures) {
-					within = gramTrust
+				if _, ok := s.spec.(op.SquaredNorms); ok && !buildsGradients(v, pictures) {
+					within = 1.0 / 256
 				}
 				if !(off <= within*within*size) {
 					t.Errorf("%v, %d pictures a record: off by %v of its length", s.spec, pictures, math.Sqrt(off/size))
@@ -95,12 +96,12 @@ func TestPatched(t *testing.T) {
 				alone[record] = 1
 				out := make([]float32, f.Size())
 				// Of other buffers, whose gradients no norms have kept.
-				c.native(op.ClippedSum{Form: f, Records: records}, call{
+				l.lowerNative(op.ClippedSum{Form: f, Records: records}, call{
 					in: [][]float32{x, delta, alone}, shapes: []tensor.Shape{xs, ys, {records}}, shape: tensor.Shape{f.Size()}, last: make([]bool, 3), bases: []int{1, 1, 1}, out: out,
 				})()
-				if fast := c.newWinogradSum(v, x, delta, alone); fast != nil {
+				if fast := newWinogradSum(l, v, x, delta, alone); fast != nil {
 					other := make([]float32, f.Size())
-					if c.winogradSum(fast, other, false)(); slices.Equal(out, other) {
+					if lowerWinogradSum(l, fast, other, false)(); slices.Equal(out, other) {
 						t.Fatalf("%v: what is summed is made by transforms, and norms are of products", f)
 					}
 					continue

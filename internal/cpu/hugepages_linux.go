@@ -6,8 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// zeros gives memory for n numbers. Much of it is asked for in pages of 2 MiB: a
-// step walks through tens of MiB, often by more than a page of 4 KiB at a time.
+// zeros allocates n zeroed float32 numbers. It asks the kernel for pages of 2 MiB
+// where the memory fills at least one: a step walks through tens of MiB, often with
+// strides above 4 KiB, and would miss the TLB with small pages.
 func zeros(n int) []float32 {
 	const page = 2 << 20
 	if 4*n < page {

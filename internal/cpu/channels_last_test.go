@@ -33,12 +33,12 @@ func TestChannelsLast(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer m.Close()
-		want := &Machine{program: program}
+		want := &Executable{program: program}
 		want.allocate(sgd, false)
-		want.draw(program)
-		c := compiler{Machine: m, filters: new([]float32)}
+		want.drawValues(program)
+		l := newLowering(m.program, m.memory, m.pool)
 		last := 0
-		for _, is := range c.channelsLast() {
+		for _, is := range l.channelsLast {
 			if is {
 				last++
 			}
@@ -74,7 +74,7 @@ func TestChannelsLast(t *testing.T) {
 					k.in = append(k.in, want.memory[id])
 					k.shapes = append(k.shapes, program.Buffers[id].Shape)
 				}
-				reference(i.Spec, k)()
+				lowerReference(i.Spec, k)()
 			}
 		}
 		for v := range program.Parameters {

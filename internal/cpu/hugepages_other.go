@@ -2,5 +2,5 @@
 
 package cpu
 
-// zeros gives memory for n numbers.
+// zeros allocates n zeroed float32 numbers.
 func zeros(n int) []float32 { return make([]float32, n) }

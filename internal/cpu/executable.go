@@ -1,0 +1,207 @@
+// Package cpu runs the programs of package plan on the CPU, with SIMD kernels in
+// Go assembly and without cgo.
+//
+// [New] allocates the buffers of a program and lowers each instruction to a step,
+// a function over fixed memory. Steps share a pool of threads and allocate nothing.
+// Results have the same bits for any number of threads.
+package cpu
+
+import (
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/dptrain/dptrain/internal/plan"
+)
+
+// Executable is a program that is ready to run on the CPU.
+type Executable struct {
+	program *plan.Program
+	pool    *pool
+	memory  [][]float32 // one slice per buffer
+	front   []func()
+	back    []func()
+	inputs  [][]float32
+	state   plan.State
+	release releaser
+}
+
+// New prepares a program. The number of threads does not change results; 0 means
+// GOMAXPROCS. The error is [ErrMemory] if the host lacks memory.
+func New(p *plan.Program, o plan.Optimizer, average bool, threads int) (*Executable, error) {
+	bytes := size(p, o, average)
+	room := availableMemory(bytes)
+	if err := checkMemory(bytes, room); err != nil {
+		return nil, err
+	}
+	m := &Executable{program: p, pool: newPool(threads)}
+	m.allocate(o, average)
+	m.program = p.WithoutInitialValues()
+	l := newLowering(m.program, m.memory, m.pool)
+	m.front, m.back = l.lowerAll(m.program.Front), l.lowerAll(m.program.Back)
+	if err := checkMemory(bytes+m.pool.scratchBytes(), room); err != nil {
+		m.pool.close()
+		return nil, err
+	}
+	m.drawValues(p) // only now: a refused program must not consume random numbers
+	m.pool.allocateScratch()
+	m.release.prepare(m)
+	return m, nil
+}
+
+// allocate lays out every buffer. Temporaries share the arena.
+func (m *Executable) allocate(o plan.Optimizer, average bool) {
+	lasting := 0
+	for i, b := range m.program.Buffers {
+		if b.Base == i && b.Role != plan.RoleTemporary && !b.Borrowed {
+			lasting += roundToLines(b.Size())
+		}
+	}
+	arena, rest := zeros(m.program.Arena), zeros(lasting)
+	m.memory = make([][]float32, len(m.program.Buffers))
+	for i, b := range m.program.Buffers {
+		n := b.Size()
+		switch {
+		case b.Base != i:
+			continue
+		case b.Role == plan.RoleTemporary:
+			m.memory[i] = arena[b.Offset:][:n:n]
+		case b.Borrowed:
+			m.memory[i] = b.Value
+		default:
+			m.memory[i] = rest[:n:n]
+			copy(m.memory[i], b.Value)
+			rest = rest[roundToLines(n):]
+		}
+	}
+	for i, b := range m.program.Buffers {
+		m.memory[i] = m.memory[b.Base]
+		if b.Role == plan.RoleInput {
+			m.inputs = append(m.inputs, m.memory[i])
+		}
+	}
+	for _, v := range m.program.Parameters {
+		w := m.memory[v.Value]
+		m.state.Weights = append(m.state.Weights, w)
+		if v.ClippedSum < 0 {
+			continue
+		}
+		slots := make([][]float32, o.Slots())
+		for s := range slots {
+			slots[s] = zeros(len(w))
+		}
+		m.state.Slots = append(m.state.Slots, slots)
+		if average {
+			m.state.Average = append(m.state.Average, zeros(len(w)))
+		}
+	}
+}
+
+// drawValues writes the initial values that the program draws instead of storing.
+func (m *Executable) drawValues(p *plan.Program) {
+	for i, b := range p.Buffers {
+		if b.Draw != nil {
+			b.Draw(m.memory[i])
+		}
+	}
+}
+
+// bufferOf returns the memory of the first buffer of a role, nil if there is none.
+func (m *Executable) bufferOf(r plan.Role) []float32 {
+	if id := m.program.FindBuffer(r, 0); id >= 0 {
+		return m.memory[id]
+	}
+	return nil
+}
+
+// Input returns the buffer for column k of the next microbatch.
+func (m *Executable) Input(k int) []float32 { return m.inputs[k] }
+
+// ExampleWeights returns the buffer for the examples' weights within their records.
+func (m *Executable) ExampleWeights() []float32 { return m.bufferOf(plan.RoleExampleWeights) }
+
+// MaskSeed returns the buffer for the examples' mask seeds.
+func (m *Executable) MaskSeed() []float32 { return m.bufferOf(plan.RoleMaskSeed) }
+
+// SquaredNorms returns the squared per-record norms of parameter v, nil if the program
+// does not compute them.
+func (m *Executable) SquaredNorms(v int) []float32 {
+	if id := m.program.Parameters[v].SquaredNorms; id >= 0 {
+		return m.memory[id]
+	}
+	return nil
+}
+
+// ClipFactors returns the buffer for the clip factors of parameter v.
+func (m *Executable) ClipFactors(v int) []float32 {
+	return m.memory[m.program.Parameters[v].ClipFactors]
+}
+
+// Output returns the network's output.
+func (m *Executable) Output() []float32 { return m.bufferOf(plan.RoleOutput) }
+
+// Losses returns the examples' losses.
+func (m *Executable) Losses() []float32 { return m.bufferOf(plan.RoleLosses) }
+
+// Sum returns the accumulator of parameter v.
+func (m *Executable) Sum(v int) []float32 { return m.memory[m.program.Parameters[v].ClippedSum] }
+
+// Forward runs the forward pass, the backward pass and the squared norms.
+func (m *Executable) Forward() error { return runSteps(m.front) }
+
+// AddClippedSums adds the clipped sums to the accumulators.
+func (m *Executable) AddClippedSums() error { return runSteps(m.back) }
+
+// runSteps runs steps in order. It turns a panic, which is a bug or the failure of a
+// foreign operation, into an error, so that the run ends with its ledger closed.
+func runSteps(steps []func()) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("cpu: an operation failed: %v", redactPanic(p))
+		}
+	}()
+	for _, step := range steps {
+		step()
+	}
+	return nil
+}
+
+// redactPanic must be called while recovering from p. It replaces Go's own runtime
+// errors, whose text may quote a number that comes from a record, by the position of
+// the panic. It returns other values unchanged.
+func redactPanic(p any) any {
+	if _, ok := p.(runtime.Error); !ok {
+		return p
+	}
+	callers := make([]uintptr, 64)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers)])
+	panicked := false
+	for {
+		f, more := frames.Next()
+		inRuntime := strings.HasPrefix(f.Function, "runtime.")
+		if panicked && !inRuntime || !more {
+			return fmt.Sprintf("a bug at %s:%d", filepath.Base(f.File), f.Line)
+		}
+		panicked = panicked || inRuntime
+	}
+}
+
+// State returns the weights, averages and optimiser slots; the slices alias the
+// memory of the program.
+func (m *Executable) State() plan.State { return m.state }
+
+// SyncState does nothing: State is always up to date.
+func (m *Executable) SyncState() error { return nil }
+
+// LoadState does nothing: steps read the memory that State returns.
+func (m *Executable) LoadState() error { return nil }
+
+// WorkspaceBytes returns the bytes of the threads' scratch memory.
+func (m *Executable) WorkspaceBytes() int { return m.pool.scratchBytes() }
+
+// Close ends the threads.
+func (m *Executable) Close() error {
+	m.pool.close()
+	return nil
+}

@@ -1,0 +1,190 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/simd"
+)
+
+// perRow makes a step that adds f of each element of two tensors up over the
+// rows of axis 0.
+func lowerRowSums(l *lowering, k call, cost int, f func(x, y float64) float64) func() {
+	out, x, y := k.out, k.in[0], k.in[1]
+	n := len(x) / len(out)
+	return l.pool.forRanges(len(out), cost*n, func(from, to int, _ *worker) {
+		for r := from; r < to; r++ {
+			var s float64
+			for i := r * n; i < (r+1)*n; i++ {
+				s += f(float64(x[i]), float64(y[i]))
+			}
+			out[r] = float32(s)
+		}
+	})
+}
+
+// perRowGrad makes a step that multiplies f of each element of two tensors by
+// the number of its row.
+func lowerRowSumsGrad(l *lowering, k call, cost int, f func(x, y float64) float64) func() {
+	out, x, y, d := k.out, k.in[0], k.in[1], k.in[2]
+	n := len(out) / len(d)
+	return l.pool.forRanges(len(d), cost*n, func(from, to int, _ *worker) {
+		for r := from; r < to; r++ {
+			g := float64(d[r])
+			for i := r * n; i < (r+1)*n; i++ {
+				out[i] = float32(g * f(float64(x[i]), float64(y[i])))
+			}
+		}
+	})
+}
+
+func lowerLoss(l *lowering, spec op.Spec, k call) func() {
+	switch s := spec.(type) {
+	case op.CrossEntropy:
+		return lowerCrossEntropy(l, s, k)
+	case op.CrossEntropyGrad:
+		return lowerCrossEntropyGrad(l, s, k)
+	case op.ElementLosses:
+		return lowerRowSums(l, k, 16, func(x, target float64) float64 {
+			loss, _ := s.Kind.At(x, target, s.Width)
+			return loss
+		})
+	case op.ElementLossesGrad:
+		return lowerRowSumsGrad(l, k, 16, func(x, target float64) float64 {
+			_, slope := s.Kind.At(x, target, s.Width)
+			return slope
+		})
+	case op.Replace:
+		return lowerReplace(l, s, k)
+	case op.SigmoidCrossEntropy:
+		return lowerRowSums(l, k, 32, func(x, target float64) float64 {
+			return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) - x*target
+		})
+	case op.SigmoidCrossEntropyGrad:
+		return lowerRowSumsGrad(l, k, 16, func(x, target float64) float64 { return 1/(1+math.Exp(-x)) - target })
+	case op.SquaredError:
+		return lowerRowSums(l, k, 2, func(x, target float64) float64 { return (x - target) * (x - target) })
+	case op.SquaredErrorGrad:
+		return lowerRowSumsGrad(l, k, 2, func(x, target float64) float64 { return 2 * (x - target) })
+	}
+	return nil
+}
+
+func lowerReplace(l *lowering, s op.Replace, k call) func() {
+	out, x, from, to := k.out, k.in[0], float32(s.Old), float32(s.New)
+	return l.pool.forRanges(len(out), 2, func(lo, hi int, _ *worker) {
+		for i, v := range x[lo:hi] {
+			if v == from {
+				v = to
+			}
+			out[lo+i] = v
+		}
+	})
+}
+
+// class reads a label: a class, or none because the row is ignored, or neither.
+func class(label float32, classes int) (c int, ignored, ok bool) {
+	if label == -1 {
+		return 0, true, true
+	}
+	c = int(label)
+	return c, false, label >= 0 && c < classes && float32(c) == label
+}
+
+// rowsAtOnce is how many rows of logits go through the steps of a softmax
+// together: as many as stay in the first cache.
+func rowsAtOnce(classes int) int { return max(1, 1024/classes) }
+
+// sum adds up a row of exponentials.
+func sum(x []float32) (total float64) {
+	if len(x) > 32 {
+		return simd.Sum(x)
+	}
+	for _, v := range x {
+		total += float64(v)
+	}
+	return total
+}
+
+func lowerCrossEntropy(l *lowering, s op.CrossEntropy, k call) func() {
+	out, x, labels := k.out, k.in[0], k.in[1]
+	n := k.shapes[0][1]
+	norms, known := saveFor(l.saved.logSumExp, rowsKey{k.bases[0], n}, len(labels))
+	block, cost := rowsAtOnce(n), 8
+	if !known {
+		cost = 4 * n
+		l.pool.reserve(block*n, 0)
+	}
+	return l.pool.forRanges(len(out), cost, func(from, to int, w *worker) {
+		for r := from; r < to && !known; r += block {
+			end := min(r+block, to)
+			e := w.floats(block * n)[:(end-r)*n]
+			simd.ExpRows(e, x[r*n:end*n], n, norms[r:end])
+			for i := range norms[r:end] {
+				norms[r+i] += math.Log(sum(e[i*n : (i+1)*n]))
+			}
+		}
+		for r := from; r < to; r++ {
+			switch label, ignored, ok := class(labels[r], n); {
+			case ignored:
+				out[r] = 0
+			case ok:
+				row := x[r*n : (r+1)*n]
+				at := float64(row[label])
+				loss := norms[r] - at
+				if s.Smoothing > 0 {
+					loss += s.Smoothing * (at - simd.Sum(row)/float64(n))
+				}
+				out[r] = float32(loss)
+			default:
+				out[r] = float32(math.NaN())
+			}
+		}
+	})
+}
+
+// crossEntropyGrad: what the label's class lacks to 1 is the sum of the others,
+// which keeps its digits where the label is nearly certain.
+func lowerCrossEntropyGrad(l *lowering, s op.CrossEntropyGrad, k call) func() {
+	out, x, labels, d := k.out, k.in[0], k.in[1], k.in[2]
+	n := k.shapes[0][1]
+	spread := s.Smoothing / float64(n) // what every class is given
+	norms, _ := saveFor(l.saved.logSumExp, rowsKey{k.bases[0], n}, len(labels))
+	block := rowsAtOnce(n)
+	return l.pool.forRanges(len(labels), 4*n, func(from, to int, _ *worker) {
+		for first := from; first < to; first += block {
+			end := min(first+block, to)
+			simd.ExpRows(out[first*n:end*n], x[first*n:end*n], n, norms[first:end])
+			for r := first; r < end; r++ {
+				y := out[r*n : (r+1)*n]
+				total := sum(y)
+				norms[r] += math.Log(total)
+				label, ignored, ok := class(labels[r], n)
+				switch {
+				case ignored:
+					clear(y)
+					continue
+				case !ok:
+					total = math.NaN()
+					label = 0
+				}
+				g := float64(d[r])
+				own := g * (s.Smoothing - spread - (total-float64(y[label]))/total)
+				scale, less := float32(g/total), float32(g*spread)
+				if n <= 32 {
+					for j, e := range y {
+						y[j] = e*scale - less
+					}
+				} else {
+					simd.Scale(y, y, scale)
+					if less != 0 {
+						for j := range y {
+							y[j] -= less
+						}
+					}
+				}
+				y[label] = float32(own)
+			}
+		}
+	})
+}
