@@ -24,7 +24,7 @@ type Augmentation struct {
 	// Name it in Config.Same, for Resume cannot tell one function from another.
 	//
 	// What r gives is drawn anew for each view of each example in each lot, from the run's
-	// cryptographic generator, as what layer.Net.Dropout drops is.
+	// cryptographic generator, as what layer.Dropout drops is.
 	Change func(view [][]float32, r *rand.Rand)
 }
 

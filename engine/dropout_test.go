@@ -19,10 +19,11 @@ import (
 // dropping is mlp with dropout after its input and after its hidden layer.
 func dropping(rate float64) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, 1)
+		n := layer.NewBuilder(batch, 1)
 		x, labels := n.Input("x", features), n.Input("label")
-		h := n.Dense(n.Dropout(x, rate/2), "fc1", 7, layer.Tanh)
-		n.CrossEntropy(n.Dense(n.Dropout(h, rate), "fc2", classes, layer.Identity), labels)
+		h := layer.Dense(n, layer.Dropout(n, x, rate/2), "fc1", 7, layer.Tanh)
+		logits := layer.Dense(n, layer.Dropout(n, h, rate), "fc2", classes, layer.Identity)
+		n.SetLoss(layer.CrossEntropy(n, logits, labels), logits)
 		return n.Network()
 	}
 }
@@ -30,11 +31,11 @@ func dropping(rate float64) perexample.Build {
 // revealing has the gradient D(x) in its weight: each record's sum shows its mask.
 func revealing(size int, rate float64) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, 1)
-		x := n.Dropout(n.Input("x0", size), rate)
-		w := n.Param("w0", layer.Constant(0), size, 1)
+		n := layer.NewBuilder(batch, 1)
+		x := layer.Dropout(n, n.Input("x0", size), rate)
+		w := n.Parameter("w0", layer.Constant(0), size, 1)
 		y := n.Try(func() (*G.Node, error) { return G.Mul(x, w) })
-		n.Loss(n.Try(func() (*G.Node, error) { return G.Reshape(y, []int{batch}) }), nil)
+		n.SetLoss(n.Try(func() (*G.Node, error) { return G.Reshape(y, []int{batch}) }), nil)
 		return n.Network()
 	}
 }

@@ -17,12 +17,12 @@ import (
 // where the network has no such loss, of the first column whose classes the Output may score.
 type Evaluation struct {
 	Examples int
-	Labels   int     // that were compared with an answer, but for data.Pad and layer.Net.Ignore's; 0 where the Output scores no classes
+	Labels   int     // that were compared with an answer, but for data.Pad and layer.IgnoreLabel's; 0 where the Output scores no classes
 	Accuracy float64 // the share of Labels that were right; 0 where Labels is
 	Loss     float64 // mean; 0 where the network keeps no losses
 	// Confusion counts, for each true class, what was answered.
 	Confusion [][]int
-	Targets   int // numbers that were to be predicted; 0 where no loss such as layer.Net.SquaredError compares the Output with them
+	Targets   int // numbers that were to be predicted; 0 where no loss such as layer.SquaredError compares the Output with them
 	Errors        // of these; zeros where Targets is 0
 }
 

@@ -67,12 +67,12 @@ func TestEvaluation(t *testing.T) {
 // example is answered as it is by itself.
 func TestAlone(t *testing.T) {
 	build := func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, 1)
-		h := n.Dense(n.Input("x", 2), "fc", 9, layer.Tanh)
+		n := layer.NewBuilder(batch, 1)
+		h := layer.Dense(n, n.Input("x", 2), "fc", 9, layer.Tanh)
 		h = n.Try(func() (*G.Node, error) { return G.Reshape(h, tensor.Shape{1, batch, 9}) })
 		h = n.Try(func() (*G.Node, error) { return op.Apply(op.Attention{Heads: 1}, h) })
 		h = n.Try(func() (*G.Node, error) { return G.Reshape(h, tensor.Shape{batch, 3}) })
-		n.CrossEntropy(h, n.Input("label"))
+		n.SetLoss(layer.CrossEntropy(n, h, n.Input("label")), h)
 		return n.Network()
 	}
 	e := evaluator(t, build)
@@ -97,9 +97,10 @@ func TestAlone(t *testing.T) {
 // whatever its label is.
 func TestAnswers(t *testing.T) {
 	build := func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, 1)
+		n := layer.NewBuilder(batch, 1)
 		x, label := n.Input("x", 2), n.Input("label")
-		n.CrossEntropy(n.Dense(x, "fc", 3, layer.Identity), label)
+		logits := layer.Dense(n, x, "fc", 3, layer.Identity)
+		n.SetLoss(layer.CrossEntropy(n, logits, label), logits)
 		return n.Network()
 	}
 	const count = evaluationBatch + 3
@@ -141,9 +142,10 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("one at a time: ended after %d by %v", last, err)
 	}
 	late := func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, 1)
+		n := layer.NewBuilder(batch, 1)
 		label, x := n.Input("label"), n.Input("x", 2)
-		n.CrossEntropy(n.Dense(x, "fc", 3, layer.Identity), label)
+		logits := layer.Dense(n, x, "fc", 3, layer.Identity)
+		n.SetLoss(layer.CrossEntropy(n, logits, label), logits)
 		return n.Network()
 	}
 	if _, err := evaluator(t, late).Answers([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone); err == nil || !strings.Contains(err.Error(), "2 inputs and the data 1 columns") {
@@ -165,9 +167,10 @@ func TestEvaluationWithoutLabels(t *testing.T) {
 // TestEvaluationOfSequences: an example of several labels counts each of them.
 func TestEvaluationOfSequences(t *testing.T) {
 	build := func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, 1)
+		n := layer.NewBuilder(batch, 1)
 		x, labels := n.Input("x", 2, 3), n.Input("label", 2)
-		n.CrossEntropy(n.Dense(x, "fc", 3, layer.Identity), labels)
+		logits := layer.Dense(n, x, "fc", 3, layer.Identity)
+		n.SetLoss(layer.CrossEntropy(n, logits, labels), logits)
 		return n.Network()
 	}
 	set, err := data.NewTable([]data.Column{{Name: "x", Shape: []int{2, 3}}, {Name: "label", Kind: data.Label, Shape: []int{2}, Classes: 3}},

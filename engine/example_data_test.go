@@ -57,9 +57,10 @@ func Example_dataSet() {
 	}
 	run, err := engine.New(engine.Config{
 		Network: func(batch int) (*perexample.Network, error) {
-			n := layer.New(batch, 1)
+			n := layer.NewBuilder(batch, 1)
 			x, ill := n.Input("reading", 8), n.Input("ill")
-			n.CrossEntropy(n.Dense(x, "fc", 2, layer.Identity), ill)
+			logits := layer.Dense(n, x, "fc", 2, layer.Identity)
+			n.SetLoss(layer.CrossEntropy(n, logits, ill), logits)
 			return n.Network()
 		},
 		Train: set, Records: engine.Records{Users: true, Examples: 5}, // no more than five rows of a patient

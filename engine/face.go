@@ -24,7 +24,7 @@ type face struct {
 type label struct {
 	known   bool // else any column of labels may be it
 	input   int  // -1: none, or not known
-	ignored int  // the class that is none, as layer.Net.Ignore has it; data.Pad: there is none
+	ignored int  // the class that is none, as layer.IgnoreLabel has it; data.Pad: there is none
 }
 
 // facet is an input: its name, how many numbers of an example it takes, and, where

@@ -41,18 +41,18 @@ func TestHeads(t *testing.T) {
 			labels int
 		}{"a": {a, count}, "b": {b, count - (count+2)/3}, "softmax of b": {b, count - (count+2)/3}, "twice a": {a, count}, "y": {}, "features": {}} {
 			build := func(batch int) (*perexample.Network, error) {
-				n := layer.New(batch, 1)
+				n := layer.NewBuilder(batch, 1)
 				x, labelA, labelB, y := n.Input("x", 2), n.Input("a"), n.Input("b"), n.Input("y", 3)
-				heads := map[string]*G.Node{"features": n.Dense(x, "body", 5, layer.Tanh)}
-				heads["a"] = n.Dense(heads["features"], "head.a", classes[0], layer.Identity)
-				heads["b"] = n.Dense(heads["features"], "head.b", classes[1], layer.Identity)
+				heads := map[string]*G.Node{"features": layer.Dense(n, x, "body", 5, layer.Tanh)}
+				heads["a"] = layer.Dense(n, heads["features"], "head.a", classes[0], layer.Identity)
+				heads["b"] = layer.Dense(n, heads["features"], "head.b", classes[1], layer.Identity)
 				heads["softmax of b"] = n.Try(func() (*G.Node, error) { return G.SoftMax(heads["b"]) })
 				heads["twice a"] = n.Try(func() (*G.Node, error) {
-					return G.HadamardProd(G.NewConstant(float32(2)), n.Add(heads["a"], heads["a"]))
+					return G.HadamardProd(G.NewConstant(float32(2)), layer.Add(n, heads["a"], heads["a"]))
 				})
-				heads["y"] = n.Dense(heads["features"], "head.y", 3, layer.Identity)
-				losses := n.Add(n.CrossEntropies(heads["a"], labelA), n.CrossEntropies(heads["b"], n.Ignore(labelB, void)))
-				n.Loss(n.Add(losses, n.SquaredErrors(heads["y"], y)), heads[answers])
+				heads["y"] = layer.Dense(n, heads["features"], "head.y", 3, layer.Identity)
+				losses := layer.Add(n, layer.CrossEntropy(n, heads["a"], labelA), layer.CrossEntropy(n, heads["b"], layer.IgnoreLabel(n, labelB, void)))
+				n.SetLoss(layer.Add(n, losses, layer.SquaredError(n, heads["y"], y)), heads[answers])
 				return n.Network()
 			}
 			e := evaluator(t, build)

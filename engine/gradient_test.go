@@ -42,9 +42,10 @@ func unbound(t *testing.T, r *Run) {
 // logistic regression in float64, written out by hand.
 func TestIsOrdinarySGD(t *testing.T) {
 	logistic := func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, 1)
+		n := layer.NewBuilder(batch, 1)
 		x, labels := n.Input("x", features), n.Input("label")
-		n.CrossEntropy(n.Dense(x, "fc", classes, layer.Identity), labels)
+		logits := layer.Dense(n, x, "fc", classes, layer.Identity)
+		n.SetLoss(layer.CrossEntropy(n, logits, labels), logits)
 		return n.Network()
 	}
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {

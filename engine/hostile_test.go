@@ -87,15 +87,15 @@ func length(a, b []float64) float64 {
 }
 
 // regression is Σ‖W·x − y‖² over rows of features, with a weight from 0 made by weight.
-func regression(rows, in, out int, weight func(n *layer.Net) *G.Node) perexample.Build {
+func regression(rows, in, out int, weight func(n *layer.Builder) *G.Node) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, 1)
+		n := layer.NewBuilder(batch, 1)
 		x := n.Input("x", rows, in)
 		x = n.Try(func() (*G.Node, error) { return G.Reshape(x, []int{batch * rows, in}) })
 		w := weight(n)
 		p := n.Try(func() (*G.Node, error) { return G.Mul(x, w) })
 		p = n.Try(func() (*G.Node, error) { return G.Reshape(p, []int{batch, rows, out}) })
-		n.SquaredError(p, n.Input("y", rows, out))
+		n.SetLoss(layer.SquaredError(n, p, n.Input("y", rows, out)), p)
 		return n.Network()
 	}
 }
@@ -118,16 +118,16 @@ func pairs(t *testing.T, count, rows, in, out int, x, y []float32) data.Set {
 func TestSignalsOfNoGradient(t *testing.T) {
 	onEvery(t, func(t *testing.T, c Config) {
 		for _, rows := range []int{1, 3} {
-			for name, weight := range map[string]func(n *layer.Net) *G.Node{
-				"product": func(n *layer.Net) *G.Node { return n.Param("w", layer.Constant(0), 16, 16) },
-				"repeated": func(n *layer.Net) *G.Node {
-					w := n.Param("w", layer.Constant(0), 8, 16)
+			for name, weight := range map[string]func(n *layer.Builder) *G.Node{
+				"product": func(n *layer.Builder) *G.Node { return n.Parameter("w", layer.Constant(0), 16, 16) },
+				"repeated": func(n *layer.Builder) *G.Node {
+					w := n.Parameter("w", layer.Constant(0), 8, 16)
 					return n.Try(func() (*G.Node, error) { return G.Concat(0, w, w) })
 				},
-				"added": func(n *layer.Net) *G.Node {
-					w := n.Param("w", layer.Constant(0), 8, 16)
-					twice := n.Try(func() (*G.Node, error) { return G.Concat(0, w, n.Param("v", layer.Constant(0), 8, 16)) })
-					again := n.Try(func() (*G.Node, error) { return G.Concat(0, n.Param("u", layer.Constant(0), 8, 16), w) })
+				"added": func(n *layer.Builder) *G.Node {
+					w := n.Parameter("w", layer.Constant(0), 8, 16)
+					twice := n.Try(func() (*G.Node, error) { return G.Concat(0, w, n.Parameter("v", layer.Constant(0), 8, 16)) })
+					again := n.Try(func() (*G.Node, error) { return G.Concat(0, n.Parameter("u", layer.Constant(0), 8, 16), w) })
 					return n.Try(func() (*G.Node, error) { return G.Add(twice, again) })
 				},
 			} {
@@ -148,8 +148,9 @@ func TestSignalsOfNoGradient(t *testing.T) {
 func TestOneWordOverAndOver(t *testing.T) {
 	const words = 3000
 	network := func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, 1)
-		n.SquaredError(n.EmbeddingBag(n.Input("words", words), "table", 4, 1), n.Input("y", 1))
+		n := layer.NewBuilder(batch, 1)
+		prediction := layer.EmbeddingBag(n, n.Input("words", words), "table", 4, 1)
+		n.SetLoss(layer.SquaredError(n, prediction, n.Input("y", 1)), prediction)
 		return n.Network()
 	}
 	index := make([]float32, 2*words)
@@ -178,8 +179,8 @@ func TestOneWordOverAndOver(t *testing.T) {
 // TestPlacesTakeEachOtherBack: where a parameter is met in several places whose gradients
 // cancel, what float32 leaves of them is within the bound.
 func TestPlacesTakeEachOtherBack(t *testing.T) {
-	network := regression(1, 3, 2, func(n *layer.Net) *G.Node {
-		w := n.Param("w", layer.Constant(0), 1, 2)
+	network := regression(1, 3, 2, func(n *layer.Builder) *G.Node {
+		w := n.Parameter("w", layer.Constant(0), 1, 2)
 		return n.Try(func() (*G.Node, error) { return G.Concat(0, w, w, w) })
 	})
 	var x, y []float32
@@ -213,7 +214,7 @@ func TestRowsInTwoChains(t *testing.T) {
 		others[i] = i + 1
 	}
 	onEvery(t, func(t *testing.T, c Config) {
-		c.Network = regression(rows, width, width, func(n *layer.Net) *G.Node { return n.Param("w", layer.Constant(0), width, width) })
+		c.Network = regression(rows, width, width, func(n *layer.Builder) *G.Node { return n.Parameter("w", layer.Constant(0), width, width) })
 		c.Train, c.Lot, c.Rate, c.Microbatch = pairs(t, records, rows, width, width, x, y), 0, 1, records
 		if m := start(t, c).program.Parameters[0].Method; m != "gram" {
 			t.Fatalf("norms by %s: the test shows nothing", m)
@@ -251,25 +252,25 @@ func TestStatisticBelowFloats(t *testing.T) {
 // one of them drowns little of what others look up before it adds the other.
 func TestUsesTakeEachOtherBack(t *testing.T) {
 	const lookups, records = 64, 257
-	network := func(width int, use func(n *layer.Net, x, table *G.Node) *G.Node) perexample.Build {
+	network := func(width int, use func(n *layer.Builder, x, table *G.Node) *G.Node) perexample.Build {
 		return func(batch int) (*perexample.Network, error) {
-			n := layer.New(batch, 1)
-			table := n.Param("table", layer.Constant(0), 2, width)
+			n := layer.NewBuilder(batch, 1)
+			table := n.Parameter("table", layer.Constant(0), 2, width)
 			x := n.Input("x", width)
 			scores := use(n, x, table)
-			looked := n.Reshape(n.Lookup(table, n.Input("ids", lookups)), lookups*width)
+			looked := layer.Reshape(n, layer.Lookup(n, table, n.Input("ids", lookups)), lookups*width)
 			both := n.Try(func() (*G.Node, error) { return G.Concat(1, scores, looked) })
-			n.SquaredError(both, n.Input("y", 2+lookups*width))
+			n.SetLoss(layer.SquaredError(n, both, n.Input("y", 2+lookups*width)), both)
 			return n.Network()
 		}
 	}
 	// Norms of a table that is multiplied with, turned over or not, are found without building
 	// its gradient, but where a third use is made of it.
-	straight := (*layer.Net).Scores
-	turned := func(n *layer.Net, x, table *G.Node) *G.Node {
+	straight := layer.TiedLogits
+	turned := func(n *layer.Builder, x, table *G.Node) *G.Node {
 		return n.Try(func() (*G.Node, error) { return G.Mul(x, G.Must(G.Transpose(table, 1, 0))) })
 	}
-	thrice := func(n *layer.Net, x, table *G.Node) *G.Node {
+	thrice := func(n *layer.Builder, x, table *G.Node) *G.Node {
 		return n.Try(func() (*G.Node, error) {
 			row := G.Must(G.Reshape(table, tensor.Shape{1, 2}))
 			nothing := G.Must(G.BroadcastHadamardProd(G.Must(G.Sub(x, x)), row, []byte{1}, []byte{0}))
@@ -284,7 +285,7 @@ func TestUsesTakeEachOtherBack(t *testing.T) {
 		for _, of := range []struct {
 			each  float64
 			width int
-			use   func(n *layer.Net, x, table *G.Node) *G.Node
+			use   func(n *layer.Builder, x, table *G.Node) *G.Node
 		}{
 			{1.0 / 4096, 1, straight}, {1.0 / 1024, 1, straight}, {1.0 / 1024, 2, straight}, {1.0 / 1024, 2, turned},
 			{1.0 / 4096, 1, thrice},

@@ -18,12 +18,13 @@ import (
 // that are drawn for it.
 func wide(units int, drawn *int) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, 1)
+		n := layer.NewBuilder(batch, 1)
 		x, labels := n.Input("x", features), n.Input("label")
-		h := n.Dense(x, "fc1", units, layer.Tanh)
-		square := n.Param("square", func(r *rand.Rand) float64 { *drawn++; return r.NormFloat64() }, units, units)
+		h := layer.Dense(n, x, "fc1", units, layer.Tanh)
+		square := n.Parameter("square", func(r *rand.Rand) float64 { *drawn++; return r.NormFloat64() }, units, units)
 		h = n.Try(func() (*G.Node, error) { return G.Mul(h, square) })
-		n.CrossEntropy(n.Dense(h, "fc2", classes, layer.Identity), labels)
+		logits := layer.Dense(n, h, "fc2", classes, layer.Identity)
+		n.SetLoss(layer.CrossEntropy(n, logits, labels), logits)
 		return n.Network()
 	}
 }

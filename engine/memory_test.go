@@ -133,10 +133,11 @@ func TestMicrobatchIsCut(t *testing.T) {
 		c := ordinary(t)
 		c.Lot, c.Microbatch = 55, asked
 		c.Network = func(batch int) (*perexample.Network, error) {
-			n := layer.New(batch, 1)
+			n := layer.NewBuilder(batch, 1)
 			x, labels := n.Input("x", features), n.Input("label")
-			h := n.Dense(x, "fc1", 3<<16, layer.Tanh)
-			n.CrossEntropy(n.Dense(h, "fc2", classes, layer.Identity), labels)
+			h := layer.Dense(n, x, "fc1", 3<<16, layer.Tanh)
+			logits := layer.Dense(n, h, "fc2", classes, layer.Identity)
+			n.SetLoss(layer.CrossEntropy(n, logits, labels), logits)
 			return n.Network()
 		}
 		if p := start(t, c).program; p.Records != want || p.Large() != (asked != 0) {

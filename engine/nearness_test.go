@@ -12,7 +12,6 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/models/layer"
-	G "gorgonia.org/gorgonia"
 )
 
 // limited are the bounds of targets that are mostly within them.
@@ -59,7 +58,7 @@ func heldTargets(t *testing.T, sigma float64) Config {
 		return scaled(t, in, out, x, y, users)
 	}
 	c := ordinary(t)
-	c.Network, c.Train = predicting(in, out, (*layer.Net).SquaredError), set(60, 1)
+	c.Network, c.Train = predicting(in, out, layer.SquaredError), set(60, 1)
 	c.Validation = Validation{Set: set(40, 2), Noise: sigma}
 	return c
 }
@@ -149,7 +148,7 @@ func TestErrorsOfScaledTargets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := evaluator(t, predicting(in, out, (*layer.Net).SquaredError))
+	e := evaluator(t, predicting(in, out, layer.SquaredError))
 	got, err := e.Score(e.Weights(), set)
 	if err != nil {
 		t.Fatal(err)
@@ -171,7 +170,7 @@ func TestSensitivityOfTheValidationError(t *testing.T) {
 	wild := func() float32 {
 		return []float32{float32(r.NormFloat64()), float32(1e3 * r.NormFloat64()), 1e38, -1e38, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))}[r.IntN(7)]
 	}
-	e := evaluator(t, predicting(in, out, (*layer.Net).SquaredError))
+	e := evaluator(t, predicting(in, out, layer.SquaredError))
 	most := 0.0
 	for range 60 {
 		w := [][]float32{make([]float32, in*out), make([]float32, out)}
@@ -274,7 +273,7 @@ func TestValidationErrorRefuses(t *testing.T) {
 		},
 		"differs in shape, classes or bounds": func(c *Config) { c.Validation.Set = targets(t, 10, in, out, 0) },
 		"no distance of its Output": func(c *Config) {
-			c.Network = predicting(in, out, func(n *layer.Net, prediction, target *G.Node) { n.PoissonLoss(prediction, target) })
+			c.Network = predicting(in, out, layer.PoissonLoss)
 		},
 		"a positive number": func(c *Config) { c.Validation.Noise = math.MaxFloat64 / 2 },
 		"inputs and the data": func(c *Config) {

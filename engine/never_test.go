@@ -164,12 +164,12 @@ func TestEachRecordOnce(t *testing.T) {
 func TestBadGradientStaysAlone(t *testing.T) {
 	// The gradient of √x·w in w is √x: not a number for x < 0.
 	root := func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, 1)
+		n := layer.NewBuilder(batch, 1)
 		x := n.Input("x0", 2)
-		w := n.Param("w0", layer.Constant(0), 2, 1)
+		w := n.Parameter("w0", layer.Constant(0), 2, 1)
 		y := n.Try(func() (*G.Node, error) { return G.Sqrt(x) })
 		y = n.Try(func() (*G.Node, error) { return G.Mul(y, w) })
-		n.Loss(n.Try(func() (*G.Node, error) { return G.Reshape(y, []int{batch}) }), nil)
+		n.SetLoss(n.Try(func() (*G.Node, error) { return G.Reshape(y, []int{batch}) }), nil)
 		return n.Network()
 	}
 	run := func(bad float32) ([]float32, int) {

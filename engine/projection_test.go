@@ -26,10 +26,11 @@ func behind(directions []float32) (perexample.Build, error) {
 
 func behindOf(width int, directions []float32) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, 1)
-		x := n.Project(n.Input("x", width), "projection.weight", directions)
+		n := layer.NewBuilder(batch, 1)
+		x := layer.FixedProjection(n, n.Input("x", width), "projection.weight", directions)
 		labels := n.Input("label")
-		n.CrossEntropy(n.Dense(x, "fc", classes, layer.Identity), labels)
+		logits := layer.Dense(n, x, "fc", classes, layer.Identity)
+		n.SetLoss(layer.CrossEntropy(n, logits, labels), logits)
 		return n.Network()
 	}
 }
@@ -350,9 +351,10 @@ func TestProjectionIsReleased(t *testing.T) {
 		plain := projected(t)
 		plain.NonPrivate, plain.Projection, plain.Train = !private, Projection{}, table(products, labels, nil)
 		plain.Network = func(batch int) (*perexample.Network, error) {
-			n := layer.New(batch, 1)
+			n := layer.NewBuilder(batch, 1)
 			x, labels := n.Input("x", 3), n.Input("label")
-			n.CrossEntropy(n.Dense(x, "fc", classes, layer.Identity), labels)
+			logits := layer.Dense(n, x, "fc", classes, layer.Identity)
+			n.SetLoss(layer.CrossEntropy(n, logits, labels), logits)
 			return n.Network()
 		}
 		other := start(t, plain)

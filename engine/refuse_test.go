@@ -61,9 +61,9 @@ func unchecked() raw {
 }
 
 // broken is a network with something wrong at its end.
-func broken(end func(n *layer.Net, x, label *G.Node)) perexample.Build {
+func broken(end func(n *layer.Builder, x, label *G.Node)) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, 1)
+		n := layer.NewBuilder(batch, 1)
 		end(n, n.Input("x", features), n.Input("label"))
 		return n.Network()
 	}
@@ -73,7 +73,7 @@ func broken(end func(n *layer.Net, x, label *G.Node)) perexample.Build {
 // wrong, before anything is written.
 func TestRefuses(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
-	dense := func(n *layer.Net, x *G.Node) *G.Node { return n.Dense(x, "fc", classes, layer.Identity) }
+	dense := func(n *layer.Builder, x *G.Node) *G.Node { return layer.Dense(n, x, "fc", classes, layer.Identity) }
 	for _, test := range []struct {
 		change func(*Config)
 		says   string
@@ -186,45 +186,50 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Ledger = "" }, "ledger"},
 		{func(c *Config) { c.Ledger = filepath.Join(c.Ledger, "no", "such", "folder") }, "folder"},
 		{func(c *Config) {
-			c.Network = broken(func(n *layer.Net, x, label *G.Node) {
-				n.CrossEntropy(n.Dense(x, "fc", classes-1, layer.Identity), label)
+			c.Network = broken(func(n *layer.Builder, x, label *G.Node) {
+				logits := layer.Dense(n, x, "fc", classes-1, layer.Identity)
+				n.SetLoss(layer.CrossEntropy(n, logits, label), logits)
 			})
 		}, "3 classes"},
 		{func(c *Config) {
-			c.Network = broken(func(n *layer.Net, x, label *G.Node) { // whose loss does not say what its answers are
-				scores := n.Dense(x, "fc", classes-1, layer.Identity)
+			c.Network = broken(func(n *layer.Builder, x, label *G.Node) { // whose loss does not say what its answers are
+				scores := layer.Dense(n, x, "fc", classes-1, layer.Identity)
 				wrong := n.Try(func() (*G.Node, error) { return G.Sub(G.Must(G.Sum(scores, 1)), label) })
-				n.Loss(n.Try(func() (*G.Node, error) { return G.Square(wrong) }), scores)
+				n.SetLoss(n.Try(func() (*G.Node, error) { return G.Square(wrong) }), scores)
 			})
 		}, "2 scores where column label has 3 classes"},
 		{func(c *Config) { c.Train = columns(60, zeros, features, 1) }, "column x1 is a feature: make it a data.Label"},
 		{func(c *Config) {
-			c.Network = broken(func(n *layer.Net, x, label *G.Node) {
-				n.SquaredError(dense(n, x), n.Embedding(n.Reshape(label), "table", classes-1, classes))
+			c.Network = broken(func(n *layer.Builder, x, label *G.Node) {
+				prediction := dense(n, x)
+				n.SetLoss(layer.SquaredError(n, prediction, layer.Embedding(n, layer.Reshape(n, label), "table", classes-1, classes)), prediction)
 			})
 		}, "input label reads indices below 2 where column label has 3 classes"},
 		{func(c *Config) {
-			c.Network = broken(func(n *layer.Net, x, label *G.Node) {
-				n.Param("unused", layer.Constant(1), 3)
-				n.CrossEntropy(dense(n, x), label)
+			c.Network = broken(func(n *layer.Builder, x, label *G.Node) {
+				n.Parameter("unused", layer.Constant(1), 3)
+				logits := dense(n, x)
+				n.SetLoss(layer.CrossEntropy(n, logits, label), logits)
 			})
 		}, "unused"},
 		{func(c *Config) {
-			c.Network = broken(func(n *layer.Net, x, label *G.Node) {
-				w := n.Param("w", layer.Constant(float64(float32(math.NaN()))), features, classes)
-				n.CrossEntropy(n.Try(func() (*G.Node, error) { return G.Mul(x, w) }), label)
+			c.Network = broken(func(n *layer.Builder, x, label *G.Node) {
+				w := n.Parameter("w", layer.Constant(float64(float32(math.NaN()))), features, classes)
+				logits := n.Try(func() (*G.Node, error) { return G.Mul(x, w) })
+				n.SetLoss(layer.CrossEntropy(n, logits, label), logits)
 			})
 		}, "parameter w starts with a value that is not finite"},
 		{func(c *Config) {
-			c.Network = broken(func(n *layer.Net, x, label *G.Node) {
+			c.Network = broken(func(n *layer.Builder, x, label *G.Node) {
 				h := n.Try(func() (*G.Node, error) { return G.HadamardProd(dense(n, x), G.NewConstant(float32(math.NaN()))) })
-				n.CrossEntropy(h, label)
+				n.SetLoss(layer.CrossEntropy(n, h, label), h)
 			})
 		}, "holds a value that is not finite"},
 		{func(c *Config) {
-			c.Network = broken(func(n *layer.Net, x, label *G.Node) {
-				w := n.Param("w", func(*rand.Rand) float64 { panic("nothing to start from") }, features, classes)
-				n.CrossEntropy(n.Try(func() (*G.Node, error) { return G.Mul(x, w) }), label)
+			c.Network = broken(func(n *layer.Builder, x, label *G.Node) {
+				w := n.Parameter("w", func(*rand.Rand) float64 { panic("nothing to start from") }, features, classes)
+				logits := n.Try(func() (*G.Node, error) { return G.Mul(x, w) })
+				n.SetLoss(layer.CrossEntropy(n, logits, label), logits)
 			})
 		}, "nothing to start from"},
 		{func(c *Config) {
@@ -246,7 +251,7 @@ func TestRefuses(t *testing.T) {
 			}
 		}, "sum"},
 		{func(c *Config) {
-			c.Network = broken(func(n *layer.Net, x, label *G.Node) {
+			c.Network = broken(func(n *layer.Builder, x, label *G.Node) {
 				mixed := n.Try(func() (*G.Node, error) {
 					mean, err := G.Mean(x, 0)
 					if err != nil {
@@ -254,13 +259,15 @@ func TestRefuses(t *testing.T) {
 					}
 					return G.BroadcastSub(x, mean, nil, []byte{0})
 				})
-				n.CrossEntropy(dense(n, mixed), label)
+				logits := dense(n, mixed)
+				n.SetLoss(layer.CrossEntropy(n, logits, label), logits)
 			})
 		}, "example"},
 		{func(c *Config) {
-			c.Network = broken(func(n *layer.Net, x, label *G.Node) {
+			c.Network = broken(func(n *layer.Builder, x, label *G.Node) {
 				w := G.NewTensor(n.Graph(), tensor.Float32, 1, G.WithShape(3), G.WithName("unbound"))
-				n.CrossEntropy(n.Try(func() (*G.Node, error) { return G.BroadcastAdd(dense(n, x), w, nil, []byte{0}) }), label)
+				logits := n.Try(func() (*G.Node, error) { return G.BroadcastAdd(dense(n, x), w, nil, []byte{0}) })
+				n.SetLoss(layer.CrossEntropy(n, logits, label), logits)
 			})
 		}, "unbound"},
 	} {
@@ -369,10 +376,11 @@ func TestRefusesWhatNoHostHolds(t *testing.T) {
 		c := ordinary(t)
 		c.Train, c.Lot, c.Microbatch = set, 2, microbatch
 		c.Network = func(batch int) (*perexample.Network, error) {
-			n := layer.New(batch, 1)
-			x := n.Embedding(n.Input("ids", steps), "embedding", 2, 8)
-			x = n.MeanOverTime(n.Attention(x, "attention", layer.Attention{Heads: 1}))
-			n.CrossEntropy(n.Dense(x, "fc", 2, layer.Identity), n.Input("label"))
+			n := layer.NewBuilder(batch, 1)
+			x := layer.Embedding(n, n.Input("ids", steps), "embedding", 2, 8)
+			x = layer.MeanOverTime(n, layer.SelfAttention(n, x, "attention", layer.AttentionOptions{Heads: 1}))
+			logits := layer.Dense(n, x, "fc", 2, layer.Identity)
+			n.SetLoss(layer.CrossEntropy(n, logits, n.Input("label")), logits)
 			return n.Network()
 		}
 		_, err := New(c)

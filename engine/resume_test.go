@@ -254,17 +254,19 @@ func TestResumeRefuses(t *testing.T) {
 		{func(c *Config) { c.Records.Examples = 2 }, "microbatch:2"},
 		{func(c *Config) {
 			c.Network = func(batch int) (*perexample.Network, error) {
-				n := layer.New(batch, 1)
+				n := layer.NewBuilder(batch, 1)
 				x, labels := n.Input("x", features), n.Input("label")
-				n.CrossEntropy(n.Dense(n.Dense(x, "fc1", 8, layer.Tanh), "fc2", classes, layer.Identity), labels)
+				logits := layer.Dense(n, layer.Dense(n, x, "fc1", 8, layer.Tanh), "fc2", classes, layer.Identity)
+				n.SetLoss(layer.CrossEntropy(n, logits, labels), logits)
 				return n.Network()
 			}
 		}, "parameter fc1.weight is (5, 8) (it was (5, 7))"},
 		{func(c *Config) {
 			c.Network = func(batch int) (*perexample.Network, error) {
-				n := layer.New(batch, 1)
+				n := layer.NewBuilder(batch, 1)
 				x, labels := n.Input("x", features), n.Input("label")
-				n.CrossEntropy(n.Dense(n.Dense(x, "fc1", 7, layer.ReLU), "fc2", classes, layer.Identity), labels)
+				logits := layer.Dense(n, layer.Dense(n, x, "fc1", 7, layer.ReLU), "fc2", classes, layer.Identity)
+				n.SetLoss(layer.CrossEntropy(n, logits, labels), logits)
 				return n.Network()
 			}
 		}, "operations of the network"},

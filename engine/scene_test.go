@@ -26,11 +26,12 @@ const (
 
 // mlp is a network of four vectors.
 func mlp(batch int) (*perexample.Network, error) {
-	n := layer.New(batch, 1)
+	n := layer.NewBuilder(batch, 1)
 	x := n.Input("x", features)
 	labels := n.Input("label")
-	h := n.Dense(x, "fc1", 7, layer.Tanh)
-	n.CrossEntropy(n.Dense(h, "fc2", classes, layer.Identity), labels)
+	h := layer.Dense(n, x, "fc1", 7, layer.Tanh)
+	logits := layer.Dense(n, h, "fc2", classes, layer.Identity)
+	n.SetLoss(layer.CrossEntropy(n, logits, labels), logits)
 	return n.Network()
 }
 
@@ -38,19 +39,19 @@ func mlp(batch int) (*perexample.Network, error) {
 // Σ x_k·w_k, so that the gradient in w_k is its column x_k.
 func linear(sizes ...int) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, 1)
+		n := layer.NewBuilder(batch, 1)
 		var total *G.Node
 		for k, size := range sizes {
 			x := n.Input(fmt.Sprintf("x%d", k), size)
-			w := n.Param(fmt.Sprintf("w%d", k), layer.Constant(0), size, 1)
+			w := n.Parameter(fmt.Sprintf("w%d", k), layer.Constant(0), size, 1)
 			term := n.Try(func() (*G.Node, error) { return G.Mul(x, w) })
 			if k == 0 {
 				total = term
 			} else {
-				total = n.Add(total, term)
+				total = layer.Add(n, total, term)
 			}
 		}
-		n.Loss(n.Try(func() (*G.Node, error) { return G.Reshape(total, []int{batch}) }), nil)
+		n.SetLoss(n.Try(func() (*G.Node, error) { return G.Reshape(total, []int{batch}) }), nil)
 		return n.Network()
 	}
 }

@@ -16,11 +16,12 @@ import (
 )
 
 // predicting is a dense layer that ends in a loss of its targets.
-func predicting(in, out int, end func(n *layer.Net, prediction, target *G.Node)) perexample.Build {
+func predicting(in, out int, loss func(n *layer.Builder, prediction, target *G.Node) *G.Node) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, 1)
+		n := layer.NewBuilder(batch, 1)
 		x, y := n.Input("x", in), n.Input("y", out)
-		end(n, n.Dense(x, "fc", out, layer.Identity), y)
+		prediction := layer.Dense(n, x, "fc", out, layer.Identity)
+		n.SetLoss(loss(n, prediction, y), prediction)
 		return n.Network()
 	}
 }
@@ -50,7 +51,7 @@ func targets(t *testing.T, count, in, out int, base float64) data.Set {
 func TestStepOfARegression(t *testing.T) {
 	const in, records, bound = 3, 60, 6
 	c := ordinary(t)
-	c.Network = predicting(in, 1, (*layer.Net).SquaredError)
+	c.Network = predicting(in, 1, layer.SquaredError)
 	c.Clipping = clip.Flat(clip.Constant(bound), nil)
 	c.Train, c.Steps, c.Microbatch, c.Schedule = targets(t, records, in, 1, 0), 4, 5, optim.Schedule{Base: 0.2}
 	run := start(t, c)
@@ -124,7 +125,7 @@ func TestErrors(t *testing.T) {
 	}{{1, 1, 0}, {3, 1, 0}, {evaluationBatch + 5, 2, 0}, {2 * evaluationBatch, 2, 1e6}} {
 		weights := [][]float32{w[:in*c.out], w[4 : 4+c.out]}
 		set := targets(t, c.count, in, c.out, c.base)
-		e := evaluator(t, predicting(in, c.out, (*layer.Net).SquaredError))
+		e := evaluator(t, predicting(in, c.out, layer.SquaredError))
 		got, err := e.Score(weights, set)
 		if err != nil {
 			t.Fatal(err)
@@ -162,12 +163,14 @@ func TestErrors(t *testing.T) {
 			t.Errorf("R² of one target is %v", got.R2)
 		}
 	}
-	for name, end := range map[string]func(n *layer.Net, prediction, target *G.Node){
-		"absolute": (*layer.Net).AbsoluteError,
-		"Huber":    func(n *layer.Net, prediction, target *G.Node) { n.HuberError(prediction, target, 1) },
-		"Poisson":  (*layer.Net).PoissonLoss,
+	for name, loss := range map[string]func(n *layer.Builder, prediction, target *G.Node) *G.Node{
+		"absolute": layer.AbsoluteError,
+		"Huber": func(n *layer.Builder, prediction, target *G.Node) *G.Node {
+			return layer.HuberLoss(n, prediction, target, 1)
+		},
+		"Poisson": layer.PoissonLoss,
 	} {
-		got, err := evaluator(t, predicting(in, 1, end)).Score([][]float32{{1, 1}, {0}}, targets(t, 4, in, 1, 0))
+		got, err := evaluator(t, predicting(in, 1, loss)).Score([][]float32{{1, 1}, {0}}, targets(t, 4, in, 1, 0))
 		if err != nil {
 			t.Fatal(err)
 		}

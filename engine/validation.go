@@ -77,7 +77,7 @@ func (f face) compared(v *Validation) (width float64, err error) {
 	case !v.predicts():
 		return 0, nil
 	case f.target < 0:
-		return 0, fmt.Errorf("validation compares answers with labels or targets: the data have no label, and this network's loss is no distance of its Output from a target, as layer.Net.SquaredError is")
+		return 0, fmt.Errorf("validation compares answers with labels or targets: the data have no label, and this network's loss is no distance of its Output from a target, as layer.SquaredError is")
 	case columns[f.target].Bounds == data.Bounds{}:
 		return 0, fmt.Errorf("validation on targets in column %s, which have no bounds, so that one record could decide the error: scale them by public ones (data.Bounds.Scaled) and set Column.Bounds", columns[f.target].Name)
 	}

@@ -7,28 +7,28 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-func logistic(n *layer.Net, x *G.Node, e Example, _ args) *G.Node {
-	return n.Dense(n.Flatten(x), "fc", e.answers(), layer.Identity)
+func logistic(b *layer.Builder, x *G.Node, e Example, _ args) *G.Node {
+	return layer.Dense(b, layer.Flatten(b, x), "fc", e.answers(), layer.Identity)
 }
 
-func mlp(n *layer.Net, x *G.Node, e Example, a args) *G.Node {
-	x = n.Flatten(x)
+func mlp(b *layer.Builder, x *G.Node, e Example, a args) *G.Node {
+	x = layer.Flatten(b, x)
 	for i, units := range a.hidden {
-		x = n.Dropout(n.Dense(x, fmt.Sprintf("fc%d", i+1), units, a.act), a.dropout)
+		x = layer.Dropout(b, layer.Dense(b, x, fmt.Sprintf("fc%d", i+1), units, a.act), a.dropout)
 	}
-	return n.Dense(x, fmt.Sprintf("fc%d", len(a.hidden)+1), e.answers(), layer.Identity)
+	return layer.Dense(b, x, fmt.Sprintf("fc%d", len(a.hidden)+1), e.answers(), layer.Identity)
 }
 
-func abadiMLP(n *layer.Net, x *G.Node, e Example, _ args) *G.Node {
-	return mlp(n, x, e, args{hidden: []int{1000}, act: layer.ReLU})
+func abadiMLP(b *layer.Builder, x *G.Node, e Example, _ args) *G.Node {
+	return mlp(b, x, e, args{hidden: []int{1000}, act: layer.ReLU})
 }
 
-func embeddingBag(n *layer.Net, ids *G.Node, e Example, a args) *G.Node {
-	bag := n.EmbeddingBag
+func embeddingBag(b *layer.Builder, ids *G.Node, e Example, a args) *G.Node {
+	bag := layer.EmbeddingBag
 	if e.Padded {
-		bag = n.EmbeddingBagWithoutPadding
+		bag = layer.EmbeddingBagWithoutPadding
 	}
-	x := bag(ids, "embedding", e.Vocabulary, a.hidden[0])
-	x = n.Dense(x, "fc1", a.hidden[0], layer.ReLU)
-	return n.Dense(x, "fc2", e.answers(), layer.Identity)
+	x := bag(b, ids, "embedding", e.Vocabulary, a.hidden[0])
+	x = layer.Dense(b, x, "fc1", a.hidden[0], layer.ReLU)
+	return layer.Dense(b, x, "fc2", e.answers(), layer.Identity)
 }

@@ -55,18 +55,18 @@ func Projected(spec string, e Example, seed uint64, directions []float32) (perex
 		return nil, fmt.Errorf("model %s: it reads %s, and a projection leaves none; mlp, abadi-mlp and logistic take one", spec, f.reads)
 	}
 	build := func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, seed)
-		x := n.Input("features", e.Shape...)
+		b := layer.NewBuilder(batch, seed)
+		x := b.Input("features", e.Shape...)
 		if directions != nil {
-			x = n.Project(n.Flatten(x), Projection, directions)
+			x = layer.FixedProjection(b, layer.Flatten(b, x), Projection, directions)
 		}
-		answers := f.body(n, x, e, a)
+		answers := f.body(b, x, e, a)
 		if e.Targets > 0 {
-			n.SquaredError(answers, n.Input("target", e.Targets))
+			b.SetLoss(layer.SquaredError(b, answers, b.Input("target", e.Targets)), answers)
 		} else {
-			n.CrossEntropy(answers, n.Input("label", e.Labels...))
+			b.SetLoss(layer.CrossEntropy(b, answers, b.Input("label", e.Labels...)), answers)
 		}
-		return n.Network()
+		return b.Network()
 	}
 	if _, err := build(1); err != nil {
 		return nil, fmt.Errorf("model %s: %w", spec, err)
@@ -95,7 +95,7 @@ type family struct {
 	Description
 	reads takes
 	read  func(text string) (args, error)
-	body  func(n *layer.Net, x *G.Node, e Example, a args) *G.Node
+	body  func(b *layer.Builder, x *G.Node, e Example, a args) *G.Node
 }
 
 // takes is what kind of features a model reads.

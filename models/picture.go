@@ -8,9 +8,9 @@ import (
 )
 
 // head flattens the picture and answers through one hidden layer.
-func head(n *layer.Net, x *G.Node, units int, act layer.Activation, answers int) *G.Node {
-	x = n.Dense(n.Flatten(x), "fc1", units, act)
-	return n.Dense(x, "fc2", answers, layer.Identity)
+func head(b *layer.Builder, x *G.Node, units int, act layer.Activation, answers int) *G.Node {
+	x = layer.Dense(b, layer.Flatten(b, x), "fc1", units, act)
+	return layer.Dense(b, x, "fc2", answers, layer.Identity)
 }
 
 var halve = layer.Window{Size: 2, Stride: 2}
@@ -18,42 +18,42 @@ var halve = layer.Window{Size: 2, Stride: 2}
 // digitsCNN takes 0.1 million multiplications and has 6,346 parameters on 28×28
 // pictures. Bounded activations keep gradients small, hence little is clipped
 // (Papernot et al. 2021).
-func digitsCNN(n *layer.Net, x *G.Node, e Example, _ args) *G.Node {
-	x = n.Conv2D(x, "conv1", 8, layer.Window{Size: 5, Stride: 2, Pad: 2}, layer.Tanh)
-	x = n.MaxPool(x, halve)
-	x = n.Conv2D(x, "conv2", 16, layer.Window{Size: 3, Pad: 1}, layer.Tanh)
-	x = n.MaxPool(x, halve)
-	return head(n, x, 32, layer.Tanh, e.answers())
+func digitsCNN(b *layer.Builder, x *G.Node, e Example, _ args) *G.Node {
+	x = layer.Conv2D(b, x, "conv1", 8, layer.Window{Size: 5, Stride: 2, Pad: 2}, layer.Tanh)
+	x = layer.MaxPool(b, x, halve)
+	x = layer.Conv2D(b, x, "conv2", 16, layer.Window{Size: 3, Pad: 1}, layer.Tanh)
+	x = layer.MaxPool(b, x, halve)
+	return head(b, x, 32, layer.Tanh, e.answers())
 }
 
 // mnistCNN pads its first convolution as TensorFlow's "same" does on 28×28, and
 // starts as Keras does.
-func mnistCNN(n *layer.Net, x *G.Node, e Example, a args) *G.Node {
-	n.LikeKeras()
+func mnistCNN(b *layer.Builder, x *G.Node, e Example, a args) *G.Node {
+	b.UseKerasInitialization()
 	overlap := layer.Window{Size: 2}
-	x = n.Conv2D(x, "conv1", 16, layer.Window{Size: 8, Stride: 2, Pad: 3}, a.act)
-	x = n.MaxPool(x, overlap)
-	x = n.Conv2D(x, "conv2", 32, layer.Window{Size: 4, Stride: 2}, a.act)
-	x = n.MaxPool(x, overlap)
-	return head(n, x, 32, a.act, e.answers())
+	x = layer.Conv2D(b, x, "conv1", 16, layer.Window{Size: 8, Stride: 2, Pad: 3}, a.act)
+	x = layer.MaxPool(b, x, overlap)
+	x = layer.Conv2D(b, x, "conv2", 32, layer.Window{Size: 4, Stride: 2}, a.act)
+	x = layer.MaxPool(b, x, overlap)
+	return head(b, x, 32, a.act, e.answers())
 }
 
-func cifarAbadi(n *layer.Net, x *G.Node, e Example, _ args) *G.Node {
+func cifarAbadi(b *layer.Builder, x *G.Node, e Example, _ args) *G.Node {
 	for _, name := range []string{"conv1", "conv2"} {
-		x = n.Conv2D(x, name, 64, layer.Window{Size: 5, Pad: 2}, layer.ReLU)
-		x = n.MaxPool(x, halve)
+		x = layer.Conv2D(b, x, name, 64, layer.Window{Size: 5, Pad: 2}, layer.ReLU)
+		x = layer.MaxPool(b, x, halve)
 	}
-	return head(n, x, 384, layer.ReLU, e.answers())
+	return head(b, x, 384, layer.ReLU, e.answers())
 }
 
-func cifarTanh(n *layer.Net, x *G.Node, e Example, _ args) *G.Node {
+func cifarTanh(b *layer.Builder, x *G.Node, e Example, _ args) *G.Node {
 	for i, channels := range []int{32, 32, 64, 64, 128, 128} {
-		x = n.Conv2D(x, fmt.Sprintf("conv%d", i+1), channels, layer.Window{Size: 3, Pad: 1}, layer.Tanh)
+		x = layer.Conv2D(b, x, fmt.Sprintf("conv%d", i+1), channels, layer.Window{Size: 3, Pad: 1}, layer.Tanh)
 		if i%2 == 1 {
-			x = n.MaxPool(x, halve)
+			x = layer.MaxPool(b, x, halve)
 		}
 	}
-	return head(n, x, 128, layer.Tanh, e.answers())
+	return head(b, x, 128, layer.Tanh, e.answers())
 }
 
 // groups is the number of groups that De et al. (2022) normalise channels in.
@@ -62,33 +62,33 @@ const groups = 16
 // wideResNet has three stages of two blocks, 64, 128 and 256 channels wide; the
 // second and third halve the picture. De et al. (2022) standardise the weights of
 // its convolutions too.
-func wideResNet(n *layer.Net, x *G.Node, e Example, a args) *G.Node {
+func wideResNet(b *layer.Builder, x *G.Node, e Example, a args) *G.Node {
 	if a.standardized {
-		n.StandardizeWeights()
+		b.StandardizeConvWeights()
 	}
-	x = n.Conv2D(x, "conv1", 16, layer.Window{Size: 3, Pad: 1}, layer.Identity)
+	x = layer.Conv2D(b, x, "conv1", 16, layer.Window{Size: 3, Pad: 1}, layer.Identity)
 	for stage, channels := range []int{64, 128, 256} {
 		for i := range 2 {
 			stride := 1
 			if stage > 0 && i == 0 {
 				stride = 2
 			}
-			x = block(n, x, fmt.Sprintf("block%d.%d", stage+1, i), channels, stride)
+			x = block(b, x, fmt.Sprintf("block%d.%d", stage+1, i), channels, stride)
 		}
 	}
-	x = n.Activate(n.GroupNorm(x, "norm", groups), layer.ReLU)
-	return n.Dense(n.GlobalAvgPool(x), "fc", e.answers(), layer.Identity)
+	x = layer.Activate(b, layer.GroupNorm(b, x, "norm", groups), layer.ReLU)
+	return layer.Dense(b, layer.GlobalAvgPool(b, x), "fc", e.answers(), layer.Identity)
 }
 
 // block normalises and activates before each of its convolutions; where the
 // shape changes, the shortcut is a 1×1 convolution of what was activated.
-func block(n *layer.Net, x *G.Node, name string, channels, stride int) *G.Node {
-	h := n.Activate(n.GroupNorm(x, name+".norm1", groups), layer.ReLU)
+func block(b *layer.Builder, x *G.Node, name string, channels, stride int) *G.Node {
+	h := layer.Activate(b, layer.GroupNorm(b, x, name+".norm1", groups), layer.ReLU)
 	if x != nil && x.Shape()[1] != channels {
-		x = n.Conv2D(h, name+".shortcut", channels, layer.Window{Size: 1, Stride: stride}, layer.Identity)
+		x = layer.Conv2D(b, h, name+".shortcut", channels, layer.Window{Size: 1, Stride: stride}, layer.Identity)
 	}
-	h = n.Conv2D(h, name+".conv1", channels, layer.Window{Size: 3, Stride: stride, Pad: 1}, layer.Identity)
-	h = n.Activate(n.GroupNorm(h, name+".norm2", groups), layer.ReLU)
-	h = n.Conv2D(h, name+".conv2", channels, layer.Window{Size: 3, Pad: 1}, layer.Identity)
-	return n.Add(x, h)
+	h = layer.Conv2D(b, h, name+".conv1", channels, layer.Window{Size: 3, Stride: stride, Pad: 1}, layer.Identity)
+	h = layer.Activate(b, layer.GroupNorm(b, h, name+".norm2", groups), layer.ReLU)
+	h = layer.Conv2D(b, h, name+".conv2", channels, layer.Window{Size: 3, Pad: 1}, layer.Identity)
+	return layer.Add(b, x, h)
 }

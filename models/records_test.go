@@ -32,12 +32,13 @@ func named(t *testing.T, spec string, e Example) whole {
 }
 
 // made is a network that has no name.
-func made(name string, e Example, body func(n *layer.Net, x *G.Node) *G.Node) whole {
+func made(name string, e Example, body func(b *layer.Builder, x *G.Node) *G.Node) whole {
 	return whole{name, e, func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, 3)
-		x := n.Input("features", e.Shape...)
-		n.CrossEntropy(body(n, x), n.Input("label", e.Labels...))
-		return n.Network()
+		b := layer.NewBuilder(batch, 3)
+		x := b.Input("features", e.Shape...)
+		logits := body(b, x)
+		b.SetLoss(layer.CrossEntropy(b, logits, b.Input("label", e.Labels...)), logits)
+		return b.Network()
 	}}
 }
 
@@ -64,40 +65,40 @@ func wholeNetworks(t *testing.T) []whole {
 		named(t, "transformer:tied", tokens),
 		named(t, "mlp:8,act=tanh", Example{Shape: []int{5}, Targets: 1}),
 		named(t, "gru:9", Example{Shape: []int{6}, Vocabulary: 30, Targets: 2}),
-		made("two layers of LSTM in both directions", text, func(n *layer.Net, x *G.Node) *G.Node {
-			x = n.LSTM(n.Embedding(x, "table", 30, 5), "lstm", 4, layer.Recurrent{Layers: 2, Bidirectional: true})
-			return n.Dense(n.MeanOverTime(x), "fc", 3, layer.Identity)
+		made("two layers of LSTM in both directions", text, func(b *layer.Builder, x *G.Node) *G.Node {
+			x = layer.LSTM(b, layer.Embedding(b, x, "table", 30, 5), "lstm", 4, layer.RecurrentOptions{Layers: 2, Bidirectional: true})
+			return layer.Dense(b, layer.MeanOverTime(b, x), "fc", 3, layer.Identity)
 		}),
-		made("GRU in both directions", text, func(n *layer.Net, x *G.Node) *G.Node {
-			x = n.GRU(n.Embedding(x, "table", 30, 5), "gru", 4, layer.Recurrent{Bidirectional: true})
-			return n.Dense(n.MeanOverTime(x), "fc", 3, layer.Identity)
+		made("GRU in both directions", text, func(b *layer.Builder, x *G.Node) *G.Node {
+			x = layer.GRU(b, layer.Embedding(b, x, "table", 30, 5), "gru", 4, layer.RecurrentOptions{Bidirectional: true})
+			return layer.Dense(b, layer.MeanOverTime(b, x), "fc", 3, layer.Identity)
 		}),
-		made("rotary attention with padding", text, func(n *layer.Net, ids *G.Node) *G.Node {
-			padding := n.Try(func() (*G.Node, error) { return G.Sub(ids, G.NewConstant(float32(9))) })
-			x := n.RMSNorm(n.Embedding(ids, "table", 30, 8), "norm")
-			x = n.Add(x, n.Attention(x, "attention", layer.Attention{Heads: 2, Rotary: true, Padding: padding}))
-			return n.Dense(n.MeanOverTime(x), "fc", 3, layer.Identity)
+		made("rotary attention with padding", text, func(b *layer.Builder, ids *G.Node) *G.Node {
+			padding := b.Try(func() (*G.Node, error) { return G.Sub(ids, G.NewConstant(float32(9))) })
+			x := layer.RMSNorm(b, layer.Embedding(b, ids, "table", 30, 8), "norm")
+			x = layer.Add(b, x, layer.SelfAttention(b, x, "attention", layer.AttentionOptions{Heads: 2, Rotary: true, Padding: padding}))
+			return layer.Dense(b, layer.MeanOverTime(b, x), "fc", 3, layer.Identity)
 		}),
-		made("convolutions in groups, dilated and transposed", picture, func(n *layer.Net, x *G.Node) *G.Node {
-			x = n.Conv2D(x, "conv1", 6, layer.Window{Size: 3, Stride: 2, Pad: 2, Dilation: 2, Groups: 2}, layer.SiLU)
-			x = n.ConvTranspose2D(n.InstanceNorm(x, "norm"), "conv2", 4, layer.Window{Size: 3, Stride: 2, Pad: 1, Groups: 2}, layer.LeakyReLU)
-			return n.Dense(n.Flatten(x), "fc", 3, layer.Identity)
+		made("convolutions in groups, dilated and transposed", picture, func(b *layer.Builder, x *G.Node) *G.Node {
+			x = layer.Conv2D(b, x, "conv1", 6, layer.Window{Size: 3, Stride: 2, Pad: 2, Dilation: 2, Groups: 2}, layer.SiLU)
+			x = layer.ConvTranspose2D(b, layer.InstanceNorm(b, x, "norm"), "conv2", 4, layer.Window{Size: 3, Stride: 2, Pad: 1, Groups: 2}, layer.LeakyReLU)
+			return layer.Dense(b, layer.Flatten(b, x), "fc", 3, layer.Identity)
 		}),
 		named(t, "mlp:40,30,dropout=0.5", Example{Shape: []int{20}, Classes: 3}),
-		made("dropout of pictures and steps", picture, func(n *layer.Net, x *G.Node) *G.Node {
-			x = n.Dropout(n.Conv2D(x, "conv", 6, layer.Window{Size: 3}, layer.ReLU), 0.3)
-			x = n.Dropout(n.GRU(n.Reshape(x, 10, 15), "gru", 4, layer.Recurrent{}), 0.2)
-			return n.Dense(n.MeanOverTime(x), "fc", 3, layer.Identity)
+		made("dropout of pictures and steps", picture, func(b *layer.Builder, x *G.Node) *G.Node {
+			x = layer.Dropout(b, layer.Conv2D(b, x, "conv", 6, layer.Window{Size: 3}, layer.ReLU), 0.3)
+			x = layer.Dropout(b, layer.GRU(b, layer.Reshape(b, x, 10, 15), "gru", 4, layer.RecurrentOptions{}), 0.2)
+			return layer.Dense(b, layer.MeanOverTime(b, x), "fc", 3, layer.Identity)
 		}),
-		made("standardised convolutions of lines", Example{Shape: []int{3, 9}, Classes: 3}, func(n *layer.Net, x *G.Node) *G.Node {
-			n.StandardizeWeights()
-			x = n.Conv1D(x, "conv", 8, layer.Window{Size: 3, Groups: 1}, layer.Tanh)
-			return n.Dense(n.Flatten(x), "fc", 3, layer.Identity)
+		made("standardised convolutions of lines", Example{Shape: []int{3, 9}, Classes: 3}, func(b *layer.Builder, x *G.Node) *G.Node {
+			b.StandardizeConvWeights()
+			x = layer.Conv1D(b, x, "conv", 8, layer.Window{Size: 3, Groups: 1}, layer.Tanh)
+			return layer.Dense(b, layer.Flatten(b, x), "fc", 3, layer.Identity)
 		}),
-		made("convolutions of lines", Example{Shape: []int{3, 20}, Classes: 3}, func(n *layer.Net, x *G.Node) *G.Node {
-			x = n.Conv1D(x, "conv1", 8, layer.Window{Size: 5, Stride: 2, Dilation: 2}, layer.ELU)
-			x = n.Conv1D(x, "conv2", 12, layer.Window{Size: 3, Pad: 1, Groups: 4}, layer.Softplus)
-			return n.Dense(n.Flatten(x), "fc", 3, layer.Identity)
+		made("convolutions of lines", Example{Shape: []int{3, 20}, Classes: 3}, func(b *layer.Builder, x *G.Node) *G.Node {
+			x = layer.Conv1D(b, x, "conv1", 8, layer.Window{Size: 5, Stride: 2, Dilation: 2}, layer.ELU)
+			x = layer.Conv1D(b, x, "conv2", 12, layer.Window{Size: 3, Pad: 1, Groups: 4}, layer.Softplus)
+			return layer.Dense(b, layer.Flatten(b, x), "fc", 3, layer.Identity)
 		}),
 	}
 }

@@ -28,7 +28,7 @@ type Network struct {
 	Loss     *G.Node   // scalar: the sum of the examples' losses
 	Output   *G.Node   // what the network answers, batch on axis 0; nil where there is nothing to score
 	Losses   *G.Node   // the loss of each example; nil where the graph does not keep them apart
-	MaskSeed *G.Node   // what layer.Net.Dropout reads, to tell an example's masks by; nil where nothing is drawn
+	MaskSeed *G.Node   // what layer.Dropout reads, to tell an example's masks by; nil where nothing is drawn
 }
 
 // Build makes the network for microbatches of the given number of examples. It

@@ -20,9 +20,10 @@ import (
 // network has a body that reads points of a plane, and a head of so many classes.
 func network(classes int) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, 1)
-		h := n.Dense(n.Input("point", 2), "body", 16, layer.Tanh)
-		n.CrossEntropy(n.Dense(h, "head", classes, layer.Identity), n.Input("label"))
+		n := layer.NewBuilder(batch, 1)
+		h := layer.Dense(n, n.Input("point", 2), "body", 16, layer.Tanh)
+		logits := layer.Dense(n, h, "head", classes, layer.Identity)
+		n.SetLoss(layer.CrossEntropy(n, logits, n.Input("label")), logits)
 		return n.Network()
 	}
 }

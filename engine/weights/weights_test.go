@@ -15,9 +15,10 @@ import (
 
 func dense(out int) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, 1)
-		h := n.Dense(n.Input("x", 3), "body", 2, layer.Tanh)
-		n.SquaredError(n.Dense(h, "head", out, layer.Identity), n.Input("y", out))
+		n := layer.NewBuilder(batch, 1)
+		h := layer.Dense(n, n.Input("x", 3), "body", 2, layer.Tanh)
+		prediction := layer.Dense(n, h, "head", out, layer.Identity)
+		n.SetLoss(layer.SquaredError(n, prediction, n.Input("y", out)), prediction)
 		return n.Network()
 	}
 }

@@ -14,7 +14,7 @@ import (
 // give when each is alone: clipped all together, and each parameter by itself.
 func TestWithin(t *testing.T) {
 	for _, units := range []int{20, 70} {
-		for _, recurrent := range []layer.Recurrent{{}, {Layers: 2, Bidirectional: true}} {
+		for _, recurrent := range []layer.RecurrentOptions{{}, {Layers: 2, Bidirectional: true}} {
 			for _, norms := range []bool{true, false} {
 				for _, flat := range []bool{true, false} {
 					if testing.Short() && flat != norms {
@@ -28,13 +28,14 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-func testWithin(t *testing.T, units int, recurrent layer.Recurrent, norms, flat bool) {
+func testWithin(t *testing.T, units int, recurrent layer.RecurrentOptions, norms, flat bool) {
 	const records, steps, vocabulary, classes = 29, 5, 30, 3
 	network, err := perexample.Compile(func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, 1)
-		x := n.Embedding(n.Input("features", steps), "table", vocabulary, 50)
-		x = n.MeanOverTime(n.LSTM(x, "lstm", units, recurrent))
-		n.CrossEntropy(n.Dense(x, "fc", classes, layer.Identity), n.Input("label"))
+		n := layer.NewBuilder(batch, 1)
+		x := layer.Embedding(n, n.Input("features", steps), "table", vocabulary, 50)
+		x = layer.MeanOverTime(n, layer.LSTM(n, x, "lstm", units, recurrent))
+		logits := layer.Dense(n, x, "fc", classes, layer.Identity)
+		n.SetLoss(layer.CrossEntropy(n, logits, n.Input("label")), logits)
 		return n.Network()
 	}, records, 1)
 	if err != nil {

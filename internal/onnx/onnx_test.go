@@ -135,33 +135,35 @@ func TestModel_Fields(t *testing.T) {
 }
 
 func TestModel_UnsupportedOperationIsNamed(t *testing.T) {
-	for want, body := range map[string]func(n *layer.Net){
-		"rotary": func(n *layer.Net) {
-			x := n.Attention(n.Input("x", 3, 4), "attention", layer.Attention{Heads: 1, Rotary: true})
-			n.SquaredError(x, n.Input("y", 3, 4))
+	for want, body := range map[string]func(n *layer.Builder){
+		"rotary": func(n *layer.Builder) {
+			x := layer.SelfAttention(n, n.Input("x", 3, 4), "attention", layer.AttentionOptions{Heads: 1, Rotary: true})
+			n.SetLoss(layer.SquaredError(n, x, n.Input("y", 3, 4)), x)
 		},
-		"convGradInput": func(n *layer.Net) {
-			x := n.ConvTranspose2D(n.Input("x", 1, 3, 3), "up", 1, layer.Window{Size: 2}, layer.Identity)
-			n.SquaredError(x, n.Input("y", 1, 4, 4))
+		"convGradInput": func(n *layer.Builder) {
+			x := layer.ConvTranspose2D(n, n.Input("x", 1, 3, 3), "up", 1, layer.Window{Size: 2}, layer.Identity)
+			n.SetLoss(layer.SquaredError(n, x, n.Input("y", 1, 4, 4)), x)
 		},
-		"dilated average pooling": func(n *layer.Net) {
-			x := n.AvgPool(n.Input("x", 1, 5, 5), layer.Window{Size: 2, Dilation: 2})
-			n.SquaredError(x, n.Input("y", 1, 3, 3))
+		"dilated average pooling": func(n *layer.Builder) {
+			x := layer.AvgPool(n, n.Input("x", 1, 5, 5), layer.Window{Size: 2, Dilation: 2})
+			n.SetLoss(layer.SquaredError(n, x, n.Input("y", 1, 3, 3)), x)
 		},
-		"not computed by one dense layer": func(n *layer.Net) { // an activation follows the dense layer
-			gates, w := n.Dense(n.Input("x", 3, 2), "gates", 8, layer.Tanh), n.Param("w", layer.Normal(1), 2, 8)
+		"not computed by one dense layer": func(n *layer.Builder) { // an activation follows the dense layer
+			gates, w := layer.Dense(n, n.Input("x", 3, 2), "gates", 8, layer.Tanh), n.Parameter("w", layer.Normal(1), 2, 8)
 			apply := func(s op.Spec, in ...*G.Node) *G.Node {
 				return n.Try(func() (*G.Node, error) { return op.Apply(s, in...) })
 			}
-			n.SquaredError(apply(op.LSTM{}, gates, w, apply(op.LSTMTrace{}, gates, w)), n.Input("y", 3, 2))
+			prediction := apply(op.LSTM{}, gates, w, apply(op.LSTMTrace{}, gates, w))
+			n.SetLoss(layer.SquaredError(n, prediction, n.Input("y", 3, 2)), prediction)
 		},
-		"labels": func(n *layer.Net) {
+		"labels": func(n *layer.Builder) {
 			x, y := n.Input("x", 3), n.Input("labels", 3)
-			n.SquaredError(n.Dense(n.Add(x, y), "fc", 3, layer.Identity), y)
+			prediction := layer.Dense(n, layer.Add(n, x, y), "fc", 3, layer.Identity)
+			n.SetLoss(layer.SquaredError(n, prediction, y), prediction)
 		},
 	} {
 		_, err := Model(func(batch int) (*perexample.Network, error) {
-			n := layer.New(batch, 1)
+			n := layer.NewBuilder(batch, 1)
 			body(n)
 			return n.Network()
 		}, nil)
@@ -313,26 +315,26 @@ func withKnownWeights(b perexample.Build) perexample.Build {
 
 // layers has every activation, and the image layers that no model has.
 func layers(batch int) (*perexample.Network, error) {
-	n := layer.New(batch, 1)
-	n.StandardizeWeights()
+	n := layer.NewBuilder(batch, 1)
+	n.StandardizeConvWeights()
 	x := n.Input("x", 4, 9, 7)
-	x = n.Conv2D(x, "conv", 6, layer.Window{Size: 3, Stride: 2, Pad: 2, Dilation: 2, Groups: 2}, layer.SiLU)
-	x = n.MaxPool(n.InstanceNorm(x, "norm"), layer.Window{Size: 2, Pad: 1})
-	x = n.AvgPool(x, layer.Window{Size: 2, Pad: 1, Stride: 2})
+	x = layer.Conv2D(n, x, "conv", 6, layer.Window{Size: 3, Stride: 2, Pad: 2, Dilation: 2, Groups: 2}, layer.SiLU)
+	x = layer.MaxPool(n, layer.InstanceNorm(n, x, "norm"), layer.Window{Size: 2, Pad: 1})
+	x = layer.AvgPool(n, x, layer.Window{Size: 2, Pad: 1, Stride: 2})
 	for i, act := range []layer.Activation{layer.LeakyReLU, layer.ELU, layer.Softplus, layer.Sigmoid, layer.GELU, layer.ReLU, layer.Tanh} {
-		x = n.Dense(n.Flatten(x), fmt.Sprintf("fc%d", i), 8, act)
+		x = layer.Dense(n, layer.Flatten(n, x), fmt.Sprintf("fc%d", i), 8, act)
 	}
-	n.SquaredError(x, n.Input("y", 8))
+	n.SetLoss(layer.SquaredError(n, x, n.Input("y", 8)), x)
 	return n.Network()
 }
 
 // bidirectional has stacked bidirectional recurrent layers.
 func bidirectional(batch int) (*perexample.Network, error) {
-	n := layer.New(batch, 1)
-	x := n.RMSNorm(n.Conv1D(n.Input("x", 5, 4), "conv", 5, layer.Window{Size: 3, Pad: 1}, layer.ReLU), "norm")
-	x = n.LSTM(x, "lstm", 3, layer.Recurrent{Layers: 2, Bidirectional: true})
-	x = n.GRU(x, "gru", 4, layer.Recurrent{Bidirectional: true})
-	x = n.Attention(x, "attention", layer.Attention{Heads: 2, Causal: true})
-	n.SquaredError(x, n.Input("y", 5, 8))
+	n := layer.NewBuilder(batch, 1)
+	x := layer.RMSNorm(n, layer.Conv1D(n, n.Input("x", 5, 4), "conv", 5, layer.Window{Size: 3, Pad: 1}, layer.ReLU), "norm")
+	x = layer.LSTM(n, x, "lstm", 3, layer.RecurrentOptions{Layers: 2, Bidirectional: true})
+	x = layer.GRU(n, x, "gru", 4, layer.RecurrentOptions{Bidirectional: true})
+	x = layer.SelfAttention(n, x, "attention", layer.AttentionOptions{Heads: 2, Causal: true})
+	n.SetLoss(layer.SquaredError(n, x, n.Input("y", 5, 8)), x)
 	return n.Network()
 }

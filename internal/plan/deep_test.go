@@ -14,12 +14,12 @@ import (
 func TestDeepNetworks(t *testing.T) {
 	allocations := func(layers int) float64 {
 		network, err := perexample.Compile(func(batch int) (*perexample.Network, error) {
-			n := layer.New(batch, 1)
+			n := layer.NewBuilder(batch, 1)
 			h := n.Input("x", 2)
 			for i := range layers {
-				h = n.Dense(h, fmt.Sprint("fc", i), 2, layer.Tanh)
+				h = layer.Dense(n, h, fmt.Sprint("fc", i), 2, layer.Tanh)
 			}
-			n.SquaredError(h, n.Input("y", 2))
+			n.SetLoss(layer.SquaredError(n, h, n.Input("y", 2)), h)
 			return n.Network()
 		}, 2, 1)
 		if err != nil {

@@ -34,13 +34,14 @@ func parse(t *testing.T, spec string, e models.Example) perexample.Build {
 // every has each kind of parameter whose layout or name differs in PyTorch, and others.
 func every(t *testing.T) *perexample.Network {
 	t.Helper()
-	n := layer.New(1, 1)
-	x := n.Embedding(n.Input("ids", 4), "embedding", 6, 3)
-	x = n.LSTM(x, "lstm", 2, layer.Recurrent{Layers: 2, Bidirectional: true})
-	x = n.LayerNorm(n.GRU(x, "gru", 3, layer.Recurrent{}), "norm")
-	x = n.Reshape(x, 1, 4, 3)
-	x = n.Conv2D(x, "conv", 2, layer.Window{Size: 2}, layer.ReLU)
-	n.SquaredError(n.Dense(n.Flatten(x), "fc.0.input", 5, layer.Identity), n.Input("y", 5))
+	n := layer.NewBuilder(1, 1)
+	x := layer.Embedding(n, n.Input("ids", 4), "embedding", 6, 3)
+	x = layer.LSTM(n, x, "lstm", 2, layer.RecurrentOptions{Layers: 2, Bidirectional: true})
+	x = layer.LayerNorm(n, layer.GRU(n, x, "gru", 3, layer.RecurrentOptions{}), "norm")
+	x = layer.Reshape(n, x, 1, 4, 3)
+	x = layer.Conv2D(n, x, "conv", 2, layer.Window{Size: 2}, layer.ReLU)
+	prediction := layer.Dense(n, layer.Flatten(n, x), "fc.0.input", 5, layer.Identity)
+	n.SetLoss(layer.SquaredError(n, prediction, n.Input("y", 5)), prediction)
 	net, err := n.Network()
 	if err != nil {
 		t.Fatal(err)
@@ -75,12 +76,12 @@ func TestExport_NamesAndShapes(t *testing.T) {
 
 // A layer without a bias is a module with bias=False.
 func TestExport_LayersWithoutBias(t *testing.T) {
-	n := layer.New(1, 1)
-	n.Biases(false)
-	x := n.Conv2D(n.Input("x", 1, 3, 3), "conv", 2, layer.Window{Size: 2}, layer.ReLU)
-	x = n.Flatten(x)
-	x = n.Add(n.Dense(x, "fc", 5, layer.Identity), n.LowRank(x, "lora", 5, 3, 1))
-	n.SquaredError(x, n.Input("y", 5))
+	n := layer.NewBuilder(1, 1)
+	n.UseBias(false)
+	x := layer.Conv2D(n, n.Input("x", 1, 3, 3), "conv", 2, layer.Window{Size: 2}, layer.ReLU)
+	x = layer.Flatten(n, x)
+	x = layer.Add(n, layer.Dense(n, x, "fc", 5, layer.Identity), layer.LoRA(n, x, "lora", 5, 3, 1))
+	n.SetLoss(layer.SquaredError(n, x, n.Input("y", 5)), x)
 	net, err := n.Network()
 	if err != nil {
 		t.Fatal(err)
@@ -108,9 +109,9 @@ func TestExport_LayersWithoutBias(t *testing.T) {
 // The dense weights of a network without an output are found through its loss. Otherwise a square
 // weight would be read without the transposition.
 func TestImport_NetworkWithoutOutput(t *testing.T) {
-	n := layer.New(1, 1)
-	x := n.Dense(n.Input("x", 2), "fc", 2, layer.Identity)
-	n.Loss(n.SquaredErrors(x, n.Input("y", 2)), nil)
+	n := layer.NewBuilder(1, 1)
+	x := layer.Dense(n, n.Input("x", 2), "fc", 2, layer.Identity)
+	n.SetLoss(layer.SquaredError(n, x, n.Input("y", 2)), nil)
 	net, err := n.Network()
 	if err != nil {
 		t.Fatal(err)
@@ -252,8 +253,9 @@ func TestImport_SquareWeightsNeedMetadata(t *testing.T) {
 
 // A weight with a single value is the same in both layouts.
 func TestImport_SingleValueNeedsNoMetadata(t *testing.T) {
-	n := layer.New(1, 1)
-	n.SquaredError(n.Dense(n.Input("x", 1), "fc", 1, layer.Identity), n.Input("y", 1))
+	n := layer.NewBuilder(1, 1)
+	prediction := layer.Dense(n, n.Input("x", 1), "fc", 1, layer.Identity)
+	n.SetLoss(layer.SquaredError(n, prediction, n.Input("y", 1)), prediction)
 	net, err := n.Network()
 	if err != nil {
 		t.Fatal(err)
@@ -268,8 +270,9 @@ func TestImport_SingleValueNeedsNoMetadata(t *testing.T) {
 	}
 
 	// So is a square one that no dense layer multiplies by.
-	n = layer.New(1, 1)
-	n.SquaredError(n.Flatten(n.Embedding(n.Input("ids", 1), "table", 3, 3)), n.Input("y", 3))
+	n = layer.NewBuilder(1, 1)
+	prediction = layer.Flatten(n, layer.Embedding(n, n.Input("ids", 1), "table", 3, 3))
+	n.SetLoss(layer.SquaredError(n, prediction, n.Input("y", 3)), prediction)
 	if net, err = n.Network(); err != nil {
 		t.Fatal(err)
 	}

@@ -13,13 +13,14 @@ import (
 // nothing to the network.
 func TestDropoutByName(t *testing.T) {
 	const size = 200
-	n := New(2, 7)
+	n := NewBuilder(2, 7)
 	x := n.Input("x", size)
-	a, b := n.Dropout(x, 0.25), n.Dropout(x, 0.25)
-	if n.Dropout(x, 0) != x {
+	a, b := Dropout(n, x, 0.25), Dropout(n, x, 0.25)
+	if Dropout(n, x, 0) != x {
 		t.Error("a rate of zero is an operation")
 	}
-	n.SquaredError(n.Add(a, b), n.Input("target", size))
+	prediction := Add(n, a, b)
+	n.SetLoss(SquaredError(n, prediction, n.Input("target", size)), prediction)
 	net, err := n.Network()
 	if err != nil {
 		t.Fatal(err)
@@ -63,10 +64,10 @@ func TestDropoutByName(t *testing.T) {
 
 func TestMasksDependOnTheSeed(t *testing.T) {
 	masked := func(seed uint64) []float32 {
-		n := New(1, seed)
-		y := n.Dropout(n.Input("x", 100), 0.5)
-		n.SquaredError(y, n.Input("target", 100))
-		net, err := n.Network()
+		b := NewBuilder(1, seed)
+		y := Dropout(b, b.Input("x", 100), 0.5)
+		b.SetLoss(SquaredError(b, y, b.Input("target", 100)), y)
+		net, err := b.Network()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,9 +89,9 @@ func TestMasksDependOnTheSeed(t *testing.T) {
 
 func TestDropoutRefusesRates(t *testing.T) {
 	for _, rate := range []float64{-0.1, 1, math.NaN()} {
-		n := New(2, 1)
-		n.Dropout(n.Input("x", 3), rate)
-		if _, err := n.Network(); err == nil || !strings.Contains(err.Error(), "less than 1") {
+		b := NewBuilder(2, 1)
+		Dropout(b, b.Input("x", 3), rate)
+		if _, err := b.Network(); err == nil || !strings.Contains(err.Error(), "less than 1") {
 			t.Errorf("rate %v: %v", rate, err)
 		}
 	}

@@ -11,14 +11,14 @@ import (
 // A network of one's own: layers, with a function of Gorgonia's in between.
 func Example() {
 	build := func(batch int) (*perexample.Network, error) {
-		n := layer.New(batch, 1)
-		x := n.Input("picture", 1, 28, 28)
-		h := n.Conv2D(x, "conv1", 8, layer.Window{Size: 5, Stride: 2, Pad: 2}, layer.Tanh)
-		h = n.Try(func() (*gorgonia.Node, error) { return gorgonia.Square(h) })
-		h = n.MaxPool(h, layer.Window{Size: 2, Stride: 2})
-		logits := n.Dense(n.Flatten(h), "fc", 10, layer.Identity)
-		n.CrossEntropy(logits, n.Input("label"))
-		return n.Network()
+		b := layer.NewBuilder(batch, 1)
+		x := b.Input("picture", 1, 28, 28)
+		h := layer.Conv2D(b, x, "conv1", 8, layer.Window{Size: 5, Stride: 2, Pad: 2}, layer.Tanh)
+		h = b.Try(func() (*gorgonia.Node, error) { return gorgonia.Square(h) })
+		h = layer.MaxPool(b, h, layer.Window{Size: 2, Stride: 2})
+		logits := layer.Dense(b, layer.Flatten(b, h), "fc", 10, layer.Identity)
+		b.SetLoss(layer.CrossEntropy(b, logits, b.Input("label")), logits)
+		return b.Network()
 	}
 	net, err := build(32)
 	if err != nil {

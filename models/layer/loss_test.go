@@ -11,19 +11,19 @@ import (
 func TestLosses(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		end    func(n *Net, x, target *G.Node)
+		loss   func(b *Builder, prediction, target *G.Node) *G.Node
 		target []float32
 		want   []float64
 	}{
-		{"absolute", (*Net).AbsoluteError, []float32{1, 1, 1, 1}, []float64{0.5 + 3, 1 + 2}},
-		{"Huber", func(n *Net, x, y *G.Node) { n.HuberError(x, y, 1) }, []float32{1, 1, 1, 1}, []float64{0.125 + 2.5, 0.5 + 1.5}},
-		{"Poisson", (*Net).PoissonLoss, []float32{1, 0, 2, 3}, []float64{math.Exp(0.5) - 0.5 + math.Exp(-2), 1 + math.Exp(3) - 9}},
-		{"hinge", (*Net).HingeLoss, []float32{1, 1, -1, 1}, []float64{0.5 + 3, 1}},
+		{"absolute", AbsoluteError, []float32{1, 1, 1, 1}, []float64{0.5 + 3, 1 + 2}},
+		{"Huber", func(b *Builder, x, y *G.Node) *G.Node { return HuberLoss(b, x, y, 1) }, []float32{1, 1, 1, 1}, []float64{0.125 + 2.5, 0.5 + 1.5}},
+		{"Poisson", PoissonLoss, []float32{1, 0, 2, 3}, []float64{math.Exp(0.5) - 0.5 + math.Exp(-2), 1 + math.Exp(3) - 9}},
+		{"hinge", HingeLoss, []float32{1, 1, -1, 1}, []float64{0.5 + 3, 1}},
 	} {
-		n := New(2, 1)
-		x := n.Input("x", 2)
-		c.end(n, x, n.Input("target", 2))
-		net, err := n.Network()
+		b := NewBuilder(2, 1)
+		x := b.Input("x", 2)
+		b.SetLoss(c.loss(b, x, b.Input("target", 2)), x)
+		net, err := b.Network()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,15 +36,14 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// Losses in the plural are those that the singular ends a network in, whatever is then made
-// of them.
+// Losses that are weighted and added have the same values as losses that end a network alone.
 func TestLossesOfTwoHeads(t *testing.T) {
 	xs, weights := []float32{0.5, -2, 0, 3, 1, 2, -1, 0.25, 2, 0, 1, -3}, []float32{0.25, 4}
-	alone := func(shape []int, labels []float32, dims []int, end func(n *Net, x, target *G.Node)) []float32 {
-		n := New(2, 1)
-		x := n.Input("x", shape...)
-		end(n, x, n.Input("target", dims...))
-		net, err := n.Network()
+	alone := func(shape []int, labels []float32, dims []int, loss func(b *Builder, prediction, target *G.Node) *G.Node) []float32 {
+		b := NewBuilder(2, 1)
+		x := b.Input("x", shape...)
+		b.SetLoss(loss(b, x, b.Input("target", dims...)), x)
+		net, err := b.Network()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,28 +51,28 @@ func TestLossesOfTwoHeads(t *testing.T) {
 	}
 	class, steps, real := []float32{5, 2}, []float32{1, -1, 0, 0, 0, 1}, []float32{1, 1, -1, 1, 0.5, 1, 0, 0, 1, 2, 3, -1}
 	parts := [][]float32{
-		alone([]int{6}, class, nil, (*Net).CrossEntropy),
-		alone([]int{3, 2}, steps, []int{3}, (*Net).CrossEntropy),
-		alone([]int{6}, real, []int{6}, (*Net).SigmoidCrossEntropy),
-		alone([]int{6}, real, []int{6}, (*Net).SquaredError),
-		alone([]int{6}, real, []int{6}, (*Net).AbsoluteError),
-		alone([]int{6}, real, []int{6}, func(n *Net, x, y *G.Node) { n.HuberError(x, y, 0.7) }),
-		alone([]int{6}, real, []int{6}, (*Net).PoissonLoss),
-		alone([]int{6}, real, []int{6}, (*Net).HingeLoss),
+		alone([]int{6}, class, nil, CrossEntropy),
+		alone([]int{3, 2}, steps, []int{3}, CrossEntropy),
+		alone([]int{6}, real, []int{6}, SigmoidCrossEntropy),
+		alone([]int{6}, real, []int{6}, SquaredError),
+		alone([]int{6}, real, []int{6}, AbsoluteError),
+		alone([]int{6}, real, []int{6}, func(b *Builder, x, y *G.Node) *G.Node { return HuberLoss(b, x, y, 0.7) }),
+		alone([]int{6}, real, []int{6}, PoissonLoss),
+		alone([]int{6}, real, []int{6}, HingeLoss),
 	}
-	n := New(2, 1)
-	x, y := n.Input("x", 6), n.Input("y", 6)
+	b := NewBuilder(2, 1)
+	x, y := b.Input("x", 6), b.Input("y", 6)
 	all := G.Nodes{
-		n.CrossEntropies(x, n.Input("class")), n.CrossEntropies(n.Reshape(x, 3, 2), n.Input("steps", 3)),
-		n.SigmoidCrossEntropies(x, y), n.SquaredErrors(x, y), n.AbsoluteErrors(x, y), n.HuberErrors(x, y, 0.7), n.PoissonLosses(x, y), n.HingeLosses(x, y),
+		CrossEntropy(b, x, b.Input("class")), CrossEntropy(b, Reshape(b, x, 3, 2), b.Input("steps", 3)),
+		SigmoidCrossEntropy(b, x, y), SquaredError(b, x, y), AbsoluteError(b, x, y), HuberLoss(b, x, y, 0.7), PoissonLoss(b, x, y), HingeLoss(b, x, y),
 	}
-	weight := n.Input("weight")
+	weight := b.Input("weight")
 	sum := all[0]
 	for _, one := range all[1:] {
-		sum = n.Add(sum, one)
+		sum = Add(b, sum, one)
 	}
-	n.Loss(n.Try(func() (*G.Node, error) { return G.HadamardProd(sum, weight) }), x)
-	net, err := n.Network()
+	b.SetLoss(b.Try(func() (*G.Node, error) { return G.HadamardProd(sum, weight) }), x)
+	net, err := b.Network()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,71 +2,89 @@ package layer
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/dptrain/dptrain/internal/op"
 	G "gorgonia.org/gorgonia"
 )
 
-// epsilon is added to variances, as PyTorch does by default but for RMSNorm.
+// epsilon is added to variances. It is PyTorch's default except for RMSNorm.
 const epsilon = 1e-5
 
-// GroupNorm normalises each example's channels in groups (Wu & He 2018), 1e-5 being
-// added to their variances, then scales and shifts each channel by name.weight and
-// name.bias. It is what to use in place of batch normalisation.
-func (n *Net) GroupNorm(x *G.Node, name string, groups int) *G.Node {
-	if !n.pictures(name, x) {
+// weightEpsilon is added to the variances of weights. It is far below any layer's
+// variance, which starts at a third of one over the number of inputs.
+const weightEpsilon = 1e-8
+
+// GroupNorm normalizes each example's channels in groups (Wu & He 2018), with 1e-5
+// added to their variances. Then it scales and shifts each channel by the parameters
+// name.weight and name.bias. Use it instead of batch normalization.
+func GroupNorm(b *Builder, x *G.Node, name string, groups int) *G.Node {
+	if !b.requirePictures(name, x) {
 		return nil
 	}
 	s := x.Shape()
 	if groups < 1 || s[1]%groups != 0 {
-		return n.fail(fmt.Errorf("%s: %d channels cannot be cut into %d groups", name, s[1], groups))
+		return b.fail(fmt.Errorf("%s: %d channels cannot be divided into %d groups", name, s[1], groups))
 	}
-	return n.norm(x, name, s[1]/groups*s[2]*s[3], s[1], s[2]*s[3])
+	return normalize(b, x, name, s[1]/groups*s[2]*s[3], s[1], s[2]*s[3])
 }
 
-// InstanceNorm normalises each channel of each example by itself (Ulyanov et al.
-// 2016): GroupNorm with as many groups as channels.
-func (n *Net) InstanceNorm(x *G.Node, name string) *G.Node {
-	if !n.pictures(name, x) {
+// InstanceNorm normalizes each channel of each example separately (Ulyanov et al.
+// 2016). It is GroupNorm with one group for each channel.
+func InstanceNorm(b *Builder, x *G.Node, name string) *G.Node {
+	if !b.requirePictures(name, x) {
 		return nil
 	}
-	return n.GroupNorm(x, name, x.Shape()[1])
+	return GroupNorm(b, x, name, x.Shape()[1])
 }
 
-// LayerNorm normalises the last axis (Ba et al. 2016), 1e-5 being added to its variance,
-// then scales and shifts each of its elements by name.weight and name.bias.
-func (n *Net) LayerNorm(x *G.Node, name string) *G.Node {
-	if !n.features(name, x) {
-		return nil
-	}
-	last := x.Shape()[x.Dims()-1]
-	return n.norm(x, name, last, last, 1)
-}
-
-// RMSNorm divides the last axis by its root mean square (Zhang & Sennrich 2019), 1e-5
-// being added to the mean of squares (PyTorch adds 1.2e-7 by default), then scales each
-// of its elements by name.weight. It does not centre and has no shift.
-func (n *Net) RMSNorm(x *G.Node, name string) *G.Node {
-	if !n.features(name, x) {
+// LayerNorm normalizes the last axis (Ba et al. 2016), with 1e-5 added to its
+// variance. Then it scales and shifts each of its elements by the parameters
+// name.weight and name.bias.
+func LayerNorm(b *Builder, x *G.Node, name string) *G.Node {
+	if !b.requireFeatures(name, x) {
 		return nil
 	}
 	last := x.Shape()[x.Dims()-1]
-	scale := n.Param(name+".weight", Constant(1), last)
-	y := n.apply(name, op.Normalize{Chunk: last, Eps: epsilon}, x)
-	return n.apply(name, op.ChannelScale{Channels: last, Inner: 1}, y, scale)
+	return normalize(b, x, name, last, last, 1)
 }
 
-// features checks that x is [batch, …, features].
-func (n *Net) features(what string, x *G.Node) bool {
-	if n.ready(what, x) && x.Dims() < 2 {
-		n.fail(fmt.Errorf("%s: input of shape %v: [batch, …, features] is needed", what, x.Shape()))
+// RMSNorm divides the last axis by its root mean square (Zhang & Sennrich 2019),
+// with 1e-5 added to the mean of squares (PyTorch adds 1.2e-7 by default). Then it
+// scales each of its elements by the parameter name.weight. It does not center and
+// has no shift.
+func RMSNorm(b *Builder, x *G.Node, name string) *G.Node {
+	if !b.requireFeatures(name, x) {
+		return nil
 	}
-	return n.err == nil
+	last := x.Shape()[x.Dims()-1]
+	scale := b.Parameter(name+".weight", Constant(1), last)
+	y := b.apply(name, op.Normalize{Chunk: last, Eps: epsilon}, x)
+	return b.apply(name, op.ChannelScale{Channels: last, Inner: 1}, y, scale)
 }
 
-func (n *Net) norm(x *G.Node, name string, chunk, channels, inner int) *G.Node {
-	scale := n.Param(name+".weight", Constant(1), channels)
-	shift := n.Param(name+".bias", Constant(0), channels)
-	y := n.apply(name, op.Normalize{Chunk: chunk, Eps: epsilon, Center: true}, x)
-	return n.apply(name, op.ScaleShift{Channels: channels, Inner: inner}, y, scale, shift)
+// StandardizeWeight returns the weight [out, …] with each output's k numbers
+// standardized to mean 0 and variance 1/k. Qiao et al. (2019) standardize to variance
+// 1; the division by √k follows Brock et al. (2021), so that a layer keeps the scale of
+// its input. Training and clipping apply to the parameter itself: a record's gradient
+// is propagated back through the standardization before its norm is taken.
+func StandardizeWeight(b *Builder, weight *G.Node) *G.Node {
+	const layer = "standardization"
+	if !b.present(layer, weight) {
+		return nil
+	}
+	inputs := weight.Shape().TotalSize() / weight.Shape()[0]
+	w := b.apply(layer, op.Normalize{Chunk: inputs, Eps: weightEpsilon, Center: true}, weight)
+	return b.Try(func() (*G.Node, error) {
+		return G.HadamardProd(w, G.NewConstant(float32(1/math.Sqrt(float64(inputs)))))
+	})
+}
+
+// normalize normalizes chunks of consecutive elements, then scales and shifts each
+// channel of inner consecutive elements.
+func normalize(b *Builder, x *G.Node, name string, chunk, channels, inner int) *G.Node {
+	scale := b.Parameter(name+".weight", Constant(1), channels)
+	shift := b.Parameter(name+".bias", Constant(0), channels)
+	y := b.apply(name, op.Normalize{Chunk: chunk, Eps: epsilon, Center: true}, x)
+	return b.apply(name, op.ScaleShift{Channels: channels, Inner: inner}, y, scale, shift)
 }

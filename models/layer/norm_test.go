@@ -14,17 +14,17 @@ import (
 func TestNormalisationsByDefinition(t *testing.T) {
 	const batch, channels, area = 2, 4, 6
 	for name, c := range map[string]struct {
-		layer           func(n *Net, x *G.Node) *G.Node
+		layer           func(b *Builder, x *G.Node) *G.Node
 		chunk, repeated int // elements normalised together, and those that share a scale
 	}{
-		"group":    {func(n *Net, x *G.Node) *G.Node { return n.GroupNorm(x, "norm", 2) }, 2 * area, area},
-		"instance": {func(n *Net, x *G.Node) *G.Node { return n.InstanceNorm(x, "norm") }, area, area},
-		"layer":    {func(n *Net, x *G.Node) *G.Node { return n.LayerNorm(x, "norm") }, 3, 1},
+		"group":    {func(b *Builder, x *G.Node) *G.Node { return GroupNorm(b, x, "norm", 2) }, 2 * area, area},
+		"instance": {func(b *Builder, x *G.Node) *G.Node { return InstanceNorm(b, x, "norm") }, area, area},
+		"layer":    {func(b *Builder, x *G.Node) *G.Node { return LayerNorm(b, x, "norm") }, 3, 1},
 	} {
-		n := New(batch, 1)
-		y := c.layer(n, n.Input("x", channels, 2, 3))
-		n.SquaredError(y, n.Input("target", channels, 2, 3))
-		net, err := n.Network()
+		b := NewBuilder(batch, 1)
+		y := c.layer(b, b.Input("x", channels, 2, 3))
+		b.SetLoss(SquaredError(b, y, b.Input("target", channels, 2, 3)), y)
+		net, err := b.Network()
 		if err != nil {
 			t.Fatal(err)
 		}

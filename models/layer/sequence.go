@@ -8,93 +8,71 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// sequence checks that x is [batch, time, features].
-func (n *Net) sequence(what string, x *G.Node) bool {
-	if n.ready(what, x) && x.Dims() != 3 {
-		n.fail(fmt.Errorf("%s: input of shape %v: [batch, time, features] is needed", what, x.Shape()))
-	}
-	return n.err == nil
+// AttentionOptions configures SelfAttention.
+type AttentionOptions struct {
+	Heads  int
+	Causal bool // a step does not see the steps after it
+	Rotary bool // rotary position embedding of queries and keys (Su et al. 2021)
+	// Padding is nil or [batch, time]. No step sees a step whose number in it is below
+	// zero. The indices that Embedding reads can serve as padding.
+	Padding *G.Node
 }
 
-// Lookup gives a row of a table [vocabulary, dim] for each index, as Embedding
-// does; the table is a parameter that may serve elsewhere too.
-func (n *Net) Lookup(table, ids *G.Node) *G.Node {
-	if !n.ready("lookup", table, ids) {
+// SelfAttention is multi-head attention of x [batch, time, width] to itself (Vaswani
+// et al. 2017). The parameter name.qkv.weight [width, 3·width] contains queries, keys
+// and values side by side, with name.qkv.bias. A dense layer with name.out.weight and
+// name.out.bias follows.
+func SelfAttention(b *Builder, x *G.Node, name string, o AttentionOptions) *G.Node {
+	if !b.requireSequence(name, x) {
 		return nil
 	}
-	return n.apply("lookup", op.Embed{}, table, ids)
+	width := x.Shape()[2]
+	if o.Heads < 1 || width%o.Heads != 0 {
+		return b.fail(fmt.Errorf("%s: %d heads cannot share a width of %d", name, o.Heads, width))
+	}
+	packed := Dense(b, x, name+".qkv", 3*width, Identity)
+	if o.Rotary {
+		packed = b.apply(name, op.Rotary{HeadDim: width / o.Heads, RotaryDims: 2 * width}, packed)
+	}
+	in := []*G.Node{packed}
+	if o.Padding != nil {
+		in = append(in, o.Padding)
+	}
+	y := b.apply(name, op.Attention{Heads: o.Heads, Causal: o.Causal}, in...)
+	return Dense(b, y, name+".out", width, Identity)
 }
 
-// Scores multiplies x [batch, …, dim] with every row of a table [vocabulary, dim]:
-// logits [batch, …, vocabulary] of a head that shares its weight with an
-// embedding (Press & Wolf 2017).
-func (n *Net) Scores(x, table *G.Node) *G.Node {
-	const what = "scores"
-	if !n.ready(what, table) || !n.features(what, x) {
+// MeanOverTime averages x [batch, time, features] over its steps, including
+// padding. The result is [batch, features].
+func MeanOverTime(b *Builder, x *G.Node) *G.Node {
+	const layer = "mean over time"
+	if !b.requireSequence(layer, x) {
 		return nil
 	}
-	rows, back := n.rows(what, x)
-	return back(n.apply(what, op.MatMul{TransB: true}, rows, table))
+	return b.meanOverTime(layer, x)
 }
 
-// rows lays the vectors of x [batch, …, features] out as a matrix, and gives the
-// way back for a matrix of as many rows.
-func (n *Net) rows(what string, x *G.Node) (matrix *G.Node, back func(y *G.Node) *G.Node) {
-	shape := x.Shape().Clone()
-	last := len(shape) - 1
-	if last == 1 {
-		return x, func(y *G.Node) *G.Node { return y }
-	}
-	return n.reshape(what, x, shape.TotalSize()/shape[last], shape[last]), func(y *G.Node) *G.Node {
-		if y == nil {
-			return nil
-		}
-		shape[last] = y.Shape()[1]
-		return n.reshape(what, y, shape...)
-	}
-}
-
-// MeanOverTime averages x [batch, time, features] over its steps, padding among
-// them: [batch, features].
-func (n *Net) MeanOverTime(x *G.Node) *G.Node {
-	const what = "mean over time"
-	if !n.sequence(what, x) {
-		return nil
-	}
-	return n.mean(what, x)
-}
-
-// MeanWithoutPadding averages x [batch, time, features] over an example's own steps, those
-// whose number in padding [batch, time], such as the indices that Embedding reads, is not
-// below zero: [batch, features]. It is zeros where an example is padding alone, and to the
-// bit MeanOverTime where nothing is padded.
-func (n *Net) MeanWithoutPadding(x, padding *G.Node) *G.Node {
-	const what = "mean without padding"
-	if !n.sequence(what, x) || !n.ready(what, padding) {
+// MeanWithoutPadding averages x [batch, time, features] over the steps that are not
+// padding. A step is padding if its number in padding [batch, time] is below zero;
+// the indices that Embedding reads can serve as padding. The result is [batch,
+// features]. It is zeros for an example that consists of padding only, and has the
+// bits of MeanOverTime for an example without padding.
+func MeanWithoutPadding(b *Builder, x, padding *G.Node) *G.Node {
+	const layer = "mean without padding"
+	if !b.requireSequence(layer, x) || !b.present(layer, padding) {
 		return nil
 	}
 	s, p := x.Shape(), padding.Shape()
 	if !slices.Equal(p, s[:2]) {
-		return n.fail(fmt.Errorf("%s: padding of shape %v and input of shape %v: a number for each step is needed", what, p, s))
+		return b.fail(fmt.Errorf("%s: padding of shape %v and input of shape %v: a number for each step is needed", layer, p, s))
 	}
-	return n.mean(what, n.apply(what, op.ScaleRows{}, x, n.ownSteps(what, padding)))
+	return b.meanOverTime(layer, b.apply(layer, op.ScaleRows{}, x, stepWeights(b, layer, padding)))
 }
 
-// ownSteps weighs the steps of padding [batch, time] so that each example's weights add up to
-// all its steps: of T steps, k of which are an example's own, these have T/k and padding 0.
-func (n *Net) ownSteps(what string, padding *G.Node) *G.Node {
-	own := n.apply(what, op.Binary{Kind: ">="}, padding, G.NewConstant(float32(0)))
-	root := n.apply(what, op.Normalize{Chunk: padding.Shape()[1], Eps: 1e-30}, own) // their mean square is 1
-	return n.apply(what, op.ScaleRows{}, root, root)
-}
-
-// Positions adds name.weight [time, width], a learnt vector for each position, to
-// x [batch, time, width].
-func (n *Net) Positions(x *G.Node, name string) *G.Node {
-	if !n.sequence(name, x) {
-		return nil
-	}
-	s := x.Shape()
-	w := n.Param(name+".weight", Normal(0.02), s[1], s[2])
-	return n.apply(name, op.ChannelShift{Channels: s[1] * s[2], Inner: 1}, x, w)
+// stepWeights returns weights [batch, time] whose mean over an example's T steps is
+// 1. If k steps are not padding, each of these has weight T/k; padding has weight 0.
+func stepWeights(b *Builder, layer string, padding *G.Node) *G.Node {
+	own := b.apply(layer, op.Binary{Kind: ">="}, padding, G.NewConstant(float32(0)))
+	root := b.apply(layer, op.Normalize{Chunk: padding.Shape()[1], Eps: 1e-30}, own) // the mean of its squares is 1
+	return b.apply(layer, op.ScaleRows{}, root, root)
 }

@@ -11,15 +11,15 @@ import (
 )
 
 func TestRecurrentLayersByName(t *testing.T) {
-	n := New(2, 1)
-	x := n.Input("x", 5, 3)
-	x = n.LSTM(x, "lstm", 4, Recurrent{Layers: 2, Bidirectional: true})
+	b := NewBuilder(2, 1)
+	x := b.Input("x", 5, 3)
+	x = LSTM(b, x, "lstm", 4, RecurrentOptions{Layers: 2, Bidirectional: true})
 	if !x.Shape().Eq(tensor.Shape{2, 5, 8}) {
 		t.Errorf("hidden states %v", x.Shape())
 	}
-	y := n.MeanOverTime(n.GRU(x, "gru", 2, Recurrent{}))
-	n.SquaredError(y, n.Input("target", 2))
-	net, err := n.Network()
+	y := MeanOverTime(b, GRU(b, x, "gru", 2, RecurrentOptions{}))
+	b.SetLoss(SquaredError(b, y, b.Input("target", 2)), y)
+	net, err := b.Network()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,10 +36,10 @@ func TestRecurrentLayersByName(t *testing.T) {
 // A layer that reads from the end gives the first step the most: what it says
 // there changes with the last step, what the other direction says does not.
 func TestBidirectionalReadsFromBothEnds(t *testing.T) {
-	n := New(1, 1)
+	n := NewBuilder(1, 1)
 	x := n.Input("x", 3, 1)
-	y := n.GRU(x, "gru", 1, Recurrent{Bidirectional: true})
-	n.SquaredError(y, n.Input("target", 3, 2))
+	y := GRU(n, x, "gru", 1, RecurrentOptions{Bidirectional: true})
+	n.SetLoss(SquaredError(n, y, n.Input("target", 3, 2)), y)
 	net, err := n.Network()
 	if err != nil {
 		t.Fatal(err)
@@ -53,14 +53,14 @@ func TestBidirectionalReadsFromBothEnds(t *testing.T) {
 }
 
 func TestAttentionByName(t *testing.T) {
-	n := New(2, 1)
-	ids := n.Input("ids", 4)
-	table := n.Param("table", Normal(1), 7, 6)
-	x := n.Positions(n.Lookup(table, ids), "position")
-	x = n.Attention(n.RMSNorm(x, "norm"), "attention", Attention{Heads: 3, Causal: true, Rotary: true, Padding: ids})
-	logits := n.Scores(x, table)
-	n.CrossEntropy(logits, n.Ignore(n.Input("labels", 4), 0))
-	net, err := n.Network()
+	b := NewBuilder(2, 1)
+	ids := b.Input("ids", 4)
+	table := b.Parameter("table", Normal(1), 7, 6)
+	x := AddPositionEmbedding(b, Lookup(b, table, ids), "position")
+	x = SelfAttention(b, RMSNorm(b, x, "norm"), "attention", AttentionOptions{Heads: 3, Causal: true, Rotary: true, Padding: ids})
+	logits := TiedLogits(b, x, table)
+	b.SetLoss(CrossEntropy(b, logits, IgnoreLabel(b, b.Input("labels", 4), 0)), logits)
+	net, err := b.Network()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,10 +102,10 @@ func TestAttentionByName(t *testing.T) {
 // and keys tell positions, and what stands at a padded step matters to no other.
 func TestRotaryAndPaddedAttention(t *testing.T) {
 	answers := func(rotary bool, x, padding []float32) []float32 {
-		n := New(1, 1)
+		n := NewBuilder(1, 1)
 		in, ids := n.Input("x", 3, 4), n.Input("ids", 3)
-		y := n.Attention(in, "attention", Attention{Heads: 2, Rotary: rotary, Padding: ids})
-		n.SquaredError(y, n.Input("target", 3, 4))
+		y := SelfAttention(n, in, "attention", AttentionOptions{Heads: 2, Rotary: rotary, Padding: ids})
+		n.SetLoss(SquaredError(n, y, n.Input("target", 3, 4)), y)
 		net, err := n.Network()
 		if err != nil {
 			t.Fatal(err)
@@ -140,10 +140,10 @@ func TestRotaryAndPaddedAttention(t *testing.T) {
 // has none, and to the bit that of all where all are its own.
 func TestMeanWithoutPadding(t *testing.T) {
 	const batch, steps, width = 4, 7, 3
-	n := New(batch, 1)
+	n := NewBuilder(batch, 1)
 	x, ids := n.Input("x", steps, width), n.Input("ids", steps)
-	y, all := n.MeanWithoutPadding(x, ids), n.MeanOverTime(x)
-	n.SquaredError(y, n.Input("target", width))
+	y, all := MeanWithoutPadding(n, x, ids), MeanOverTime(n, x)
+	n.SetLoss(SquaredError(n, y, n.Input("target", width)), y)
 	net, err := n.Network()
 	if err != nil {
 		t.Fatal(err)
@@ -187,8 +187,8 @@ func TestMeanWithoutPadding(t *testing.T) {
 		}
 	}
 
-	n = New(2, 1)
-	n.MeanWithoutPadding(n.Input("x", 5, 3), n.Input("ids", 4))
+	n = NewBuilder(2, 1)
+	MeanWithoutPadding(n, n.Input("x", 5, 3), n.Input("ids", 4))
 	if _, err := n.Network(); err == nil || !strings.Contains(err.Error(), "padding of shape (2, 4)") {
 		t.Errorf("padding of another length: %v", err)
 	}

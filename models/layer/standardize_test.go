@@ -9,14 +9,14 @@ import (
 // Each output's weights have mean 0 and squares that add up to 1, whatever they
 // start from; the parameter stays what it was.
 func TestStandardize(t *testing.T) {
-	n := New(1, 3)
-	n.StandardizeWeights()
-	w := n.Param("w", func(r *rand.Rand) float64 { return 5 + 0.01*r.NormFloat64() }, 4, 2, 3, 3)
-	v := n.Standardize(w)
-	x := n.Input("x", 2, 5, 5)
-	y := n.Conv2D(x, "conv", 3, Window{Size: 3}, Identity)
-	n.SquaredError(y, n.Input("target", 3, 3, 3))
-	net, err := n.Network()
+	b := NewBuilder(1, 3)
+	b.StandardizeConvWeights()
+	w := b.Parameter("w", func(r *rand.Rand) float64 { return 5 + 0.01*r.NormFloat64() }, 4, 2, 3, 3)
+	v := StandardizeWeight(b, w)
+	x := b.Input("x", 2, 5, 5)
+	y := Conv2D(b, x, "conv", 3, Window{Size: 3}, Identity)
+	b.SetLoss(SquaredError(b, y, b.Input("target", 3, 3, 3)), y)
+	net, err := b.Network()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,10 +50,11 @@ func names(nodes G.Nodes) string {
 }
 
 func TestDenseNetworkByHand(t *testing.T) {
-	n := New(2, 7)
+	n := NewBuilder(2, 7)
 	x := n.Input("x", 2)
-	y := n.Dense(x, "fc1", 3, GELU)
-	n.SquaredError(n.Dense(y, "fc2", 1, Identity), n.Input("target", 1))
+	y := Dense(n, x, "fc1", 3, GELU)
+	prediction := Dense(n, y, "fc2", 1, Identity)
+	n.SetLoss(SquaredError(n, prediction, n.Input("target", 1)), prediction)
 	net, err := n.Network()
 	if err != nil {
 		t.Fatal(err)
@@ -91,11 +92,11 @@ func TestDenseNetworkByHand(t *testing.T) {
 // Dense works on the last axis of whatever it is given, and a sequence's loss is
 // the mean over its length.
 func TestSequence(t *testing.T) {
-	n := New(2, 1)
-	x := n.Embedding(n.Input("ids", 3), "embedding", 5, 4)
-	x = n.LayerNorm(x, "norm")
-	logits := n.Dense(x, "head", 2, Identity)
-	n.CrossEntropy(logits, n.Input("labels", 3))
+	n := NewBuilder(2, 1)
+	x := Embedding(n, n.Input("ids", 3), "embedding", 5, 4)
+	x = LayerNorm(n, x, "norm")
+	logits := Dense(n, x, "head", 2, Identity)
+	n.SetLoss(CrossEntropy(n, logits, n.Input("labels", 3)), logits)
 	net, err := n.Network()
 	if err != nil {
 		t.Fatal(err)
@@ -125,13 +126,13 @@ func TestSequence(t *testing.T) {
 func TestEmbeddingBagIsTheMean(t *testing.T) {
 	for _, c := range []struct {
 		title string
-		bag   func(*Net, *G.Node, string, int, int) *G.Node
+		bag   func(*Builder, *G.Node, string, int, int) *G.Node
 		whole float32 // how many rows count of the last example, which has one and padding
-	}{{"all", (*Net).EmbeddingBag, 3}, {"without padding", (*Net).EmbeddingBagWithoutPadding, 1}} {
-		n := New(4, 1)
-		y := c.bag(n, n.Input("ids", 3), "embedding", 3, 2)
-		n.SquaredError(y, n.Input("target", 2))
-		net, err := n.Network()
+	}{{"all", EmbeddingBag, 3}, {"without padding", EmbeddingBagWithoutPadding, 1}} {
+		b := NewBuilder(4, 1)
+		y := c.bag(b, b.Input("ids", 3), "embedding", 3, 2)
+		b.SetLoss(SquaredError(b, y, b.Input("target", 2)), y)
+		net, err := b.Network()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,13 +150,13 @@ func TestEmbeddingBagIsTheMean(t *testing.T) {
 // Group normalisation leaves each group of channels with mean 0 and variance 1
 // while scale and shift are at their start, and pooling gives the shapes it says.
 func TestPictureLayers(t *testing.T) {
-	n := New(2, 1)
-	x := n.Input("x", 2, 4, 6)
-	h := n.GroupNorm(n.Conv2D(x, "conv", 4, Window{Size: 3, Pad: 1, Groups: 2}, Identity), "norm", 2)
-	pooled := n.AvgPool(n.MaxPool(n.Add(h, h), Window{Size: 2, Stride: 2}), Window{Size: 2})
-	y := n.GlobalAvgPool(pooled)
-	n.SquaredError(y, n.Input("target", 4))
-	net, err := n.Network()
+	b := NewBuilder(2, 1)
+	x := b.Input("x", 2, 4, 6)
+	h := GroupNorm(b, Conv2D(b, x, "conv", 4, Window{Size: 3, Pad: 1, Groups: 2}, Identity), "norm", 2)
+	pooled := AvgPool(b, MaxPool(b, Add(b, h, h), Window{Size: 2, Stride: 2}), Window{Size: 2})
+	y := GlobalAvgPool(b, pooled)
+	b.SetLoss(SquaredError(b, y, b.Input("target", 4)), y)
+	net, err := b.Network()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,13 +187,14 @@ func TestPictureLayers(t *testing.T) {
 // bounds.
 func TestStartingWeights(t *testing.T) {
 	weights := func(seed uint64, batch int, other bool) []float32 {
-		n := New(batch, seed)
-		x := n.Input("x", 400)
+		b := NewBuilder(batch, seed)
+		x := b.Input("x", 400)
 		if other {
-			x = n.Dense(x, "before", 400, ReLU)
+			x = Dense(b, x, "before", 400, ReLU)
 		}
-		n.CrossEntropy(n.Dense(x, "fc", 50, ReLU), n.Input("label"))
-		net, err := n.Network()
+		logits := Dense(b, x, "fc", 50, ReLU)
+		b.SetLoss(CrossEntropy(b, logits, b.Input("label")), logits)
+		net, err := b.Network()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,12 +215,12 @@ func TestStartingWeights(t *testing.T) {
 // Recurrent layers start within one over the root of their hidden units, the
 // input's weight too; positions start small.
 func TestRecurrentStarts(t *testing.T) {
-	n := New(1, 1)
-	x := n.Input("x", 2, 9)
-	n.LSTM(x, "lstm", 16, Recurrent{})
-	x = n.Positions(n.GRU(x, "gru", 16, Recurrent{}), "positions")
-	n.SquaredError(x, n.Input("target", 2, 16))
-	net, err := n.Network()
+	b := NewBuilder(1, 1)
+	x := b.Input("x", 2, 9)
+	LSTM(b, x, "lstm", 16, RecurrentOptions{})
+	x = AddPositionEmbedding(b, GRU(b, x, "gru", 16, RecurrentOptions{}), "positions")
+	b.SetLoss(SquaredError(b, x, b.Input("target", 2, 16)), x)
+	net, err := b.Network()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,21 +236,22 @@ func TestRecurrentStarts(t *testing.T) {
 }
 
 func TestLossesOfAnotherNumber(t *testing.T) {
-	n := New(3, 1)
-	n.Loss(n.Try(func() (*G.Node, error) { return G.Reshape(n.Input("x", 2), tensor.Shape{6}) }), nil)
-	if _, err := n.Network(); err == nil || !strings.Contains(err.Error(), "one for each of 3 examples") {
+	b := NewBuilder(3, 1)
+	b.SetLoss(b.Try(func() (*G.Node, error) { return G.Reshape(b.Input("x", 2), tensor.Shape{6}) }), nil)
+	if _, err := b.Network(); err == nil || !strings.Contains(err.Error(), "one loss for each of 3 examples") {
 		t.Error(err)
 	}
 }
 
 // Gorgonia's own functions fit between layers, and their gradients arrive.
 func TestOwnNodes(t *testing.T) {
-	n := New(3, 1)
-	x := n.Input("x", 4)
-	h := n.Dense(x, "fc1", 4, Tanh)
-	h = n.Try(func() (*G.Node, error) { return G.HadamardProd(h, x) })
-	n.CrossEntropy(n.Dense(h, "fc2", 2, Identity), n.Input("label"))
-	net, err := n.Network()
+	b := NewBuilder(3, 1)
+	x := b.Input("x", 4)
+	h := Dense(b, x, "fc1", 4, Tanh)
+	h = b.Try(func() (*G.Node, error) { return G.HadamardProd(h, x) })
+	logits := Dense(b, h, "fc2", 2, Identity)
+	b.SetLoss(CrossEntropy(b, logits, b.Input("label")), logits)
+	net, err := b.Network()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,67 +279,80 @@ func TestOwnNodes(t *testing.T) {
 func TestTheFirstMistakeIsToldInOneLine(t *testing.T) {
 	for _, c := range []struct {
 		name  string
-		build func(n *Net)
+		build func(b *Builder)
 		says  string
 	}{
-		{"no loss", func(n *Net) { n.Input("x", 2) }, "no loss"},
-		{"two names", func(n *Net) { n.Input("x", 2); n.Input("x", 3) }, "called x"},
-		{"no name", func(n *Net) { n.Input("", 2) }, "has no name"},
-		{"two layers of one name", func(n *Net) { x := n.Input("x", 2); n.Dense(n.Dense(x, "fc", 2, ReLU), "fc", 2, ReLU) }, "called fc.weight"},
-		{"no length", func(n *Net) { n.Input("x", 0) }, "x of shape [0]"},
-		{"no units", func(n *Net) { n.Dense(n.Input("x", 2), "fc", 0, ReLU) }, "fc.weight of shape [2 0]"},
-		{"no shape", func(n *Net) { n.Param("p", Constant(0)) }, "p needs a shape"},
-		{"too many weights", func(n *Net) { n.Dense(n.Input("x", 2), "fc", 1<<30, ReLU) }, "fc.weight of shape [2 1073741824]: with it the network has more than 2147483647 weights"},
-		{"too many together", func(n *Net) { n.Param("p", Constant(0), 9); n.Param("q", Constant(0), 1<<30, 1<<30) }, "q of shape [1073741824 1073741824]: with it"},
-		{"no start", func(n *Net) { n.Param("p", nil, 2) }, "p needs a shape and a start"},
-		{"no activation", func(n *Net) { n.Dense(n.Input("x", 2), "fc", 2, 99) }, "fc: there is no activation 99"},
-		{"nothing to activate", func(n *Net) { n.Activate(nil, ReLU) }, "activation: its input is missing"},
-		{"missing input", func(n *Net) { n.Dense(nil, "fc", 2, ReLU) }, "fc: its input is missing"},
-		{"a vector", func(n *Net) { n.Dense(n.Input("x"), "fc", 2, ReLU) }, "fc: input of shape (2)"},
-		{"no picture", func(n *Net) { n.Conv2D(n.Input("x", 2), "conv", 2, Window{Size: 3}, ReLU) }, "conv: input of shape (2, 2)"},
-		{"kernel too large", func(n *Net) { n.Conv2D(n.Input("x", 1, 4, 4), "conv", 2, Window{Size: 5}, ReLU) }, "conv: conv2d"},
-		{"no kernel", func(n *Net) { n.Conv2D(n.Input("x", 1, 4, 4), "conv", 2, Window{}, ReLU) }, "conv.weight of shape"},
-		{"groups", func(n *Net) { n.Conv2D(n.Input("x", 3, 4, 4), "conv", 2, Window{Size: 1, Groups: 2}, ReLU) }, "2 groups"},
-		{"negative groups", func(n *Net) { n.Conv2D(n.Input("x", 3, 4, 4), "conv", 2, Window{Size: 1, Groups: -1}, ReLU) }, "-1 groups"},
-		{"grouped pooling", func(n *Net) { n.MaxPool(n.Input("x", 3, 4, 4), Window{Size: 2, Groups: 3}) }, "3 groups"},
-		{"groups of a norm", func(n *Net) { n.GroupNorm(n.Input("x", 3, 4, 4), "norm", 2) }, "norm: 3 channels"},
-		{"norm of numbers", func(n *Net) { n.LayerNorm(n.Input("x"), "norm") }, "norm: input of shape (2)"},
-		{"bag of one", func(n *Net) { n.EmbeddingBag(n.Input("x"), "e", 3, 2) }, "e: indices of shape (2)"},
-		{"shapes that differ", func(n *Net) { n.Add(n.Input("x", 2), n.Input("y", 3)) }, "add: add"},
-		{"other numbers", func(n *Net) { n.Reshape(n.Input("x", 3), 2, 2) }, "reshape: a tensor of shape (2, 3) cannot take shape [2 2 2]"},
-		{"no sequence", func(n *Net) { n.LSTM(n.Input("x", 2), "lstm", 3, Recurrent{}) }, "lstm: input of shape (2, 2)"},
-		{"no hidden units", func(n *Net) { n.GRU(n.Input("x", 2, 2), "gru", 0, Recurrent{Layers: 2, Bidirectional: true}) }, "gru.0.input.weight of shape [2 0]"},
-		{"negative layers", func(n *Net) { n.GRU(n.Input("x", 2, 2), "gru", 1, Recurrent{Layers: -1}) }, "gru: -1 layers"},
-		{"heads", func(n *Net) { n.Attention(n.Input("x", 2, 4), "a", Attention{Heads: 3}) }, "a: 3 heads"},
-		{"odd heads", func(n *Net) { n.Attention(n.Input("x", 2, 3), "a", Attention{Heads: 1, Rotary: true}) }, "even width"},
-		{"no line", func(n *Net) { n.Conv1D(n.Input("x", 2), "conv", 2, Window{Size: 3}, ReLU) }, "conv: input of shape (2, 2)"},
-		{"groups of a line", func(n *Net) { n.Conv1D(n.Input("x", 3, 4), "conv", 2, Window{Size: 3, Groups: 2}, ReLU) }, "2 groups"},
-		{"padding beyond", func(n *Net) { n.ConvTranspose2D(n.Input("x", 3, 1, 1), "conv", 2, Window{Size: 3, Pad: 2}, ReLU) }, "cannot be spread"},
-		{"transposed groups", func(n *Net) { n.ConvTranspose2D(n.Input("x", 3, 4, 4), "conv", 2, Window{Size: 3, Groups: 2}, ReLU) }, "2 groups"},
-		{"smoothing", func(n *Net) { n.SmoothedCrossEntropy(n.Input("x", 2), n.Input("y"), 1) }, "smoothing 1"},
-		{"width of Huber", func(n *Net) { n.HuberError(n.Input("x", 2), n.Input("y", 2), 0) }, "width 0"},
-		{"losses of a sum", func(n *Net) { n.Loss(n.Input("x", 2), nil) }, "losses of shape (2, 2)"},
-		{"two losses", func(n *Net) { x := n.Input("x"); n.Loss(x, x); n.Loss(x, x) }, "two losses"},
-		{"an own mistake", func(n *Net) { n.Try(func() (*G.Node, error) { return nil, fmt.Errorf("mine") }); n.Loss(nil, nil) }, "mine"},
+		{"no loss", func(b *Builder) { b.Input("x", 2) }, "no loss"},
+		{"two names", func(b *Builder) { b.Input("x", 2); b.Input("x", 3) }, "called x"},
+		{"no name", func(b *Builder) { b.Input("", 2) }, "has no name"},
+		{"two layers of one name", func(b *Builder) { x := b.Input("x", 2); Dense(b, Dense(b, x, "fc", 2, ReLU), "fc", 2, ReLU) }, "called fc.weight"},
+		{"no length", func(b *Builder) { b.Input("x", 0) }, "x of shape [0]"},
+		{"no units", func(b *Builder) { Dense(b, b.Input("x", 2), "fc", 0, ReLU) }, "fc.weight of shape [2 0]"},
+		{"no shape", func(b *Builder) { b.Parameter("p", Constant(0)) }, "p needs a shape"},
+		{"too many weights", func(b *Builder) { Dense(b, b.Input("x", 2), "fc", 1<<30, ReLU) }, "fc.weight of shape [2 1073741824]: with it the network has more than 2147483647 weights"},
+		{"too many together", func(b *Builder) { b.Parameter("p", Constant(0), 9); b.Parameter("q", Constant(0), 1<<30, 1<<30) }, "q of shape [1073741824 1073741824]: with it"},
+		{"no start", func(b *Builder) { b.Parameter("p", nil, 2) }, "p needs a shape and an initializer"},
+		{"no activation", func(b *Builder) { Dense(b, b.Input("x", 2), "fc", 2, 99) }, "fc: there is no activation 99"},
+		{"nothing to activate", func(b *Builder) { Activate(b, nil, ReLU) }, "activation: its input is missing"},
+		{"missing input", func(b *Builder) { Dense(b, nil, "fc", 2, ReLU) }, "fc: its input is missing"},
+		{"a vector", func(b *Builder) { Dense(b, b.Input("x"), "fc", 2, ReLU) }, "fc: input of shape (2)"},
+		{"no picture", func(b *Builder) { Conv2D(b, b.Input("x", 2), "conv", 2, Window{Size: 3}, ReLU) }, "conv: input of shape (2, 2)"},
+		{"kernel too large", func(b *Builder) { Conv2D(b, b.Input("x", 1, 4, 4), "conv", 2, Window{Size: 5}, ReLU) }, "conv: conv2d"},
+		{"no kernel", func(b *Builder) { Conv2D(b, b.Input("x", 1, 4, 4), "conv", 2, Window{}, ReLU) }, "conv.weight of shape"},
+		{"groups", func(b *Builder) { Conv2D(b, b.Input("x", 3, 4, 4), "conv", 2, Window{Size: 1, Groups: 2}, ReLU) }, "2 groups"},
+		{"negative groups", func(b *Builder) { Conv2D(b, b.Input("x", 3, 4, 4), "conv", 2, Window{Size: 1, Groups: -1}, ReLU) }, "-1 groups"},
+		{"grouped pooling", func(b *Builder) { MaxPool(b, b.Input("x", 3, 4, 4), Window{Size: 2, Groups: 3}) }, "3 groups"},
+		{"groups of a norm", func(b *Builder) { GroupNorm(b, b.Input("x", 3, 4, 4), "norm", 2) }, "norm: 3 channels"},
+		{"norm of numbers", func(b *Builder) { LayerNorm(b, b.Input("x"), "norm") }, "norm: input of shape (2)"},
+		{"bag of one", func(b *Builder) { EmbeddingBag(b, b.Input("x"), "e", 3, 2) }, "e: indices of shape (2)"},
+		{"shapes that differ", func(b *Builder) { Add(b, b.Input("x", 2), b.Input("y", 3)) }, "add: add"},
+		{"other numbers", func(b *Builder) { Reshape(b, b.Input("x", 3), 2, 2) }, "reshape: a tensor of shape (2, 3) cannot take shape [2 2 2]"},
+		{"no sequence", func(b *Builder) { LSTM(b, b.Input("x", 2), "lstm", 3, RecurrentOptions{}) }, "lstm: input of shape (2, 2)"},
+		{"no hidden units", func(b *Builder) {
+			GRU(b, b.Input("x", 2, 2), "gru", 0, RecurrentOptions{Layers: 2, Bidirectional: true})
+		}, "gru.0.input.weight of shape [2 0]"},
+		{"negative layers", func(b *Builder) { GRU(b, b.Input("x", 2, 2), "gru", 1, RecurrentOptions{Layers: -1}) }, "gru: -1 layers"},
+		{"heads", func(b *Builder) { SelfAttention(b, b.Input("x", 2, 4), "a", AttentionOptions{Heads: 3}) }, "a: 3 heads"},
+		{"odd heads", func(b *Builder) { SelfAttention(b, b.Input("x", 2, 3), "a", AttentionOptions{Heads: 1, Rotary: true}) }, "even width"},
+		{"no line", func(b *Builder) { Conv1D(b, b.Input("x", 2), "conv", 2, Window{Size: 3}, ReLU) }, "conv: input of shape (2, 2)"},
+		{"groups of a line", func(b *Builder) { Conv1D(b, b.Input("x", 3, 4), "conv", 2, Window{Size: 3, Groups: 2}, ReLU) }, "2 groups"},
+		{"padding beyond", func(b *Builder) { ConvTranspose2D(b, b.Input("x", 3, 1, 1), "conv", 2, Window{Size: 3, Pad: 2}, ReLU) }, "does not fit pictures"},
+		{"transposed groups", func(b *Builder) {
+			ConvTranspose2D(b, b.Input("x", 3, 4, 4), "conv", 2, Window{Size: 3, Groups: 2}, ReLU)
+		}, "2 groups"},
+		{"smoothing", func(b *Builder) {
+			logits := b.Input("x", 2)
+			b.SetLoss(SmoothedCrossEntropy(b, logits, b.Input("y"), 1), logits)
+		}, "smoothing 1"},
+		{"width of Huber", func(b *Builder) {
+			prediction := b.Input("x", 2)
+			b.SetLoss(HuberLoss(b, prediction, b.Input("y", 2), 0), prediction)
+		}, "width 0"},
+		{"losses of a sum", func(b *Builder) { b.SetLoss(b.Input("x", 2), nil) }, "losses of shape (2, 2)"},
+		{"two losses", func(b *Builder) { x := b.Input("x"); b.SetLoss(x, x); b.SetLoss(x, x) }, "two losses"},
+		{"an own mistake", func(b *Builder) {
+			b.Try(func() (*G.Node, error) { return nil, fmt.Errorf("mine") })
+			b.SetLoss(nil, nil)
+		}, "mine"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			n := New(2, 1)
-			c.build(n)
-			_, err := n.Network()
+			b := NewBuilder(2, 1)
+			c.build(b)
+			_, err := b.Network()
 			if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%v does not say %q in one line", err, c.says)
 			}
 		})
 	}
-	n := New(0, 1)
-	n.GlobalAvgPool(n.Reshape(n.Flatten(n.Activate(n.Input("x"), ReLU)), 2))
-	n.CrossEntropy(nil, nil)
-	n.SquaredError(nil, nil)
-	n.SigmoidCrossEntropy(nil, nil)
-	n.AbsoluteError(nil, nil)
-	n.Scores(n.LSTM(n.Lookup(nil, nil), "lstm", 2, Recurrent{Bidirectional: true}), nil)
-	n.ConvTranspose2D(n.Conv1D(n.InstanceNorm(nil, "norm"), "conv", 2, Window{}, ReLU), "up", 2, Window{}, ReLU)
-	if _, err := n.Network(); err == nil || !strings.Contains(err.Error(), "0 examples") {
+	b := NewBuilder(0, 1)
+	GlobalAvgPool(b, Reshape(b, Flatten(b, Activate(b, b.Input("x"), ReLU)), 2))
+	b.SetLoss(CrossEntropy(b, nil, nil), nil)
+	b.SetLoss(SquaredError(b, nil, nil), nil)
+	b.SetLoss(SigmoidCrossEntropy(b, nil, nil), nil)
+	b.SetLoss(AbsoluteError(b, nil, nil), nil)
+	TiedLogits(b, LSTM(b, Lookup(b, nil, nil), "lstm", 2, RecurrentOptions{Bidirectional: true}), nil)
+	ConvTranspose2D(b, Conv1D(b, InstanceNorm(b, nil, "norm"), "conv", 2, Window{}, ReLU), "up", 2, Window{}, ReLU)
+	if _, err := b.Network(); err == nil || !strings.Contains(err.Error(), "0 examples") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -344,16 +360,17 @@ func TestTheFirstMistakeIsToldInOneLine(t *testing.T) {
 // Without biases a network has the weights alone, and answers as with biases of zeros.
 func TestBiases(t *testing.T) {
 	build := func(biases bool) (*perexample.Network, *G.Node) {
-		n := New(2, 7)
-		n.LikeKeras() // biases start as zeros
-		n.Biases(biases)
-		x := n.Conv2D(n.Input("x", 2, 4, 4), "conv", 4, Window{Size: 3, Pad: 1}, Tanh)
-		x = n.ConvTranspose2D(x, "wider", 2, Window{Size: 2}, Tanh)
-		x = n.Conv1D(n.Reshape(x, 10, 5), "line", 3, Window{Size: 2}, GELU)
-		x = n.Dense(x, "each", 3, ReLU)
-		n.Biases(true)
-		n.SquaredError(n.Dense(n.Flatten(x), "fc", 2, Identity), n.Input("target", 2))
-		net, err := n.Network()
+		b := NewBuilder(2, 7)
+		b.UseKerasInitialization() // biases start as zeros
+		b.UseBias(biases)
+		x := Conv2D(b, b.Input("x", 2, 4, 4), "conv", 4, Window{Size: 3, Pad: 1}, Tanh)
+		x = ConvTranspose2D(b, x, "wider", 2, Window{Size: 2}, Tanh)
+		x = Conv1D(b, Reshape(b, x, 10, 5), "line", 3, Window{Size: 2}, GELU)
+		x = Dense(b, x, "each", 3, ReLU)
+		b.UseBias(true)
+		prediction := Dense(b, Flatten(b, x), "fc", 2, Identity)
+		b.SetLoss(SquaredError(b, prediction, b.Input("target", 2)), prediction)
+		net, err := b.Network()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -379,21 +396,23 @@ func TestBiases(t *testing.T) {
 		t.Errorf("answers %v, with biases of zeros %v", got, want)
 	}
 
-	n := New(2, 7)
-	n.Biases(false)
-	x := n.Dense(n.Input("x", 2), "fc", 2, Identity)
-	n.SquaredError(n.Dense(x, "fc", 2, Identity), n.Input("target", 2))
-	if _, err := n.Network(); err == nil || !strings.Contains(err.Error(), "fc.weight") {
+	b := NewBuilder(2, 7)
+	b.UseBias(false)
+	x := Dense(b, b.Input("x", 2), "fc", 2, Identity)
+	prediction := Dense(b, x, "fc", 2, Identity)
+	b.SetLoss(SquaredError(b, prediction, b.Input("target", 2)), prediction)
+	if _, err := b.Network(); err == nil || !strings.Contains(err.Error(), "fc.weight") {
 		t.Errorf("two layers of one name: %v", err)
 	}
 }
 
 // What is of low rank adds nothing at first, and then scale·x·A·B to each step.
 func TestLowRank(t *testing.T) {
-	n := New(1, 7)
+	n := NewBuilder(1, 7)
 	x := n.Input("x", 2, 3)
-	y := n.LowRank(x, "lora.fc", 4, 2, 1.5)
-	n.SquaredError(n.Flatten(y), n.Input("target", 8))
+	y := LoRA(n, x, "lora.fc", 4, 2, 1.5)
+	prediction := Flatten(n, y)
+	n.SetLoss(SquaredError(n, prediction, n.Input("target", 8)), prediction)
 	net, err := n.Network()
 	if err != nil {
 		t.Fatal(err)
@@ -422,12 +441,12 @@ func TestLowRank(t *testing.T) {
 			t.Errorf("step %d, element %d: %v, want %v", step, o, got[i], want)
 		}
 	}
-	for _, mistake := range []func(n *Net, x *G.Node){
-		func(n *Net, x *G.Node) { n.LowRank(x, "lora", 4, 0, 1) },
-		func(n *Net, x *G.Node) { n.LowRank(n.LowRank(x, "lora", 4, 1, 1), "lora", 4, 1, 1) },
-		func(n *Net, x *G.Node) { n.LowRank(n.Input("one"), "lora", 4, 1, 1) },
+	for _, mistake := range []func(n *Builder, x *G.Node){
+		func(n *Builder, x *G.Node) { LoRA(n, x, "lora", 4, 0, 1) },
+		func(n *Builder, x *G.Node) { LoRA(n, LoRA(n, x, "lora", 4, 1, 1), "lora", 4, 1, 1) },
+		func(n *Builder, x *G.Node) { LoRA(n, n.Input("one"), "lora", 4, 1, 1) },
 	} {
-		n := New(1, 7)
+		n := NewBuilder(1, 7)
 		mistake(n, n.Input("x", 3))
 		if _, err := n.Network(); err == nil || !strings.Contains(err.Error(), "lora") && !strings.Contains(err.Error(), "one") {
 			t.Errorf("a mistake gives %v", err)

@@ -1,0 +1,81 @@
+package layer
+
+import (
+	"fmt"
+
+	"github.com/dptrain/dptrain/internal/op"
+	G "gorgonia.org/gorgonia"
+)
+
+// Embedding looks up a row of the parameter name.weight [vocabulary, dim] for each
+// index. Ids [batch] or [batch, time] become [batch, dim] or [batch, time, dim]. An
+// index below zero is padding and gives zeros. The weights are initialized from the
+// standard normal distribution.
+func Embedding(b *Builder, ids *G.Node, name string, vocabulary, dim int) *G.Node {
+	if !b.present(name, ids) {
+		return nil
+	}
+	table := b.Parameter(name+".weight", Normal(1), vocabulary, dim)
+	return b.apply(name, op.Embed{}, table, ids)
+}
+
+// EmbeddingBag is the mean of the rows of the parameter name.weight [vocabulary,
+// dim] at the indices [batch, time]. The result is [batch, dim]. An index below zero
+// is padding and counts as a row of zeros.
+func EmbeddingBag(b *Builder, ids *G.Node, name string, vocabulary, dim int) *G.Node {
+	if !b.present(name, ids) {
+		return nil
+	}
+	if ids.Dims() != 2 {
+		return b.fail(fmt.Errorf("%s: indices of shape %v: [batch, time] is needed", name, ids.Shape()))
+	}
+	table := b.Parameter(name+".weight", Normal(1), vocabulary, dim)
+	return b.apply(name, op.EmbedBag{Scale: 1 / float64(ids.Shape()[1])}, table, ids)
+}
+
+// EmbeddingBagWithoutPadding is EmbeddingBag, but the mean excludes padding. It is
+// zeros for an example that consists of padding only.
+func EmbeddingBagWithoutPadding(b *Builder, ids *G.Node, name string, vocabulary, dim int) *G.Node {
+	x := EmbeddingBag(b, ids, name, vocabulary, dim)
+	if x == nil {
+		return nil
+	}
+	// EmbeddingBag divides by T. If k of T steps are not padding, the result needs the
+	// factor T/k. The k weights T/k and the zeros have the mean square T/k.
+	weights := stepWeights(b, name, ids)
+	squares := b.apply(name, op.ScaleRows{}, weights, weights)
+	factor := b.meanOverTime(name, b.reshape(name, squares, b.net.Batch, ids.Shape()[1], 1))
+	return b.apply(name, op.ScaleRows{}, x, b.reshape(name, factor, b.net.Batch))
+}
+
+// Lookup returns a row of a table [vocabulary, dim] for each index, as Embedding
+// does. Other layers may use the same table, which is a parameter.
+func Lookup(b *Builder, table, ids *G.Node) *G.Node {
+	if !b.present("lookup", table, ids) {
+		return nil
+	}
+	return b.apply("lookup", op.Embed{}, table, ids)
+}
+
+// TiedLogits multiplies x [batch, …, dim] with every row of a table [vocabulary,
+// dim]. The result is the logits [batch, …, vocabulary] of a head that shares its weight
+// with an embedding (Press & Wolf 2017).
+func TiedLogits(b *Builder, x, table *G.Node) *G.Node {
+	const layer = "tied logits"
+	if !b.present(layer, table) || !b.requireFeatures(layer, x) {
+		return nil
+	}
+	rows, restore := b.flattenRows(layer, x)
+	return restore(b.apply(layer, op.MatMul{TransB: true}, rows, table))
+}
+
+// AddPositionEmbedding adds a learned vector for each position to x [batch, time,
+// width]. The vectors are the parameter name.weight [time, width].
+func AddPositionEmbedding(b *Builder, x *G.Node, name string) *G.Node {
+	if !b.requireSequence(name, x) {
+		return nil
+	}
+	s := x.Shape()
+	w := b.Parameter(name+".weight", Normal(0.02), s[1], s[2])
+	return b.apply(name, op.ChannelShift{Channels: s[1] * s[2], Inner: 1}, x, w)
+}
