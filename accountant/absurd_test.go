@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // What is left out of the integrals where noise is next to nothing is nothing.
@@ -37,10 +39,10 @@ func TestIntegralsOfLittleNoise(t *testing.T) {
 func TestAbsurdTargets(t *testing.T) {
 	t.Parallel()
 	for _, accountant := range []string{"rdp", "pld"} {
-		for _, s := range []Sampling{{Policy: Poisson, Rate: 0.01}, {Policy: Fixed, Records: 60000, Lot: 600}} {
-			p := Plan{Sampling: s, Steps: 100, Adjacency: AddRemove}
-			if s.Policy == Fixed {
-				p.Adjacency = ReplaceOne
+		for _, s := range []ledger.Sampling{{Policy: ledger.Poisson, Rate: 0.01}, {Policy: ledger.FixedSize, Records: 60000, LotSize: 600}} {
+			p := Plan{Sampling: s, Steps: 100, Adjacency: ledger.AddRemove}
+			if s.Policy == ledger.FixedSize {
+				p.Adjacency = ledger.ReplaceOne
 			}
 			noise, err := CalibrateNoise(p, 1e9, 1e-5, accountant)
 			if err != nil {
@@ -56,18 +58,18 @@ func TestAbsurdTargets(t *testing.T) {
 
 // Counts that are added up do not wrap around: equal groups of a lot count together.
 func TestCountsDoNotWrap(t *testing.T) {
-	lot := Lot{Sampling: Sampling{Policy: Every}}
+	lot := ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FullBatch}}
 	for range 1100 {
-		lot.Queries = append(lot.Queries, Query{"g", Laplace, 1, 1e9})
+		lot.Queries = append(lot.Queries, ledger.Query{Group: "g", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: 1e9})
 	}
 	for _, accountant := range Names() {
-		if a, err := Epsilon(History{Spent: []Spent{{lot, mostLots}}}, 1e-5, accountant); !errors.Is(err, ErrArgument) {
+		if a, err := Epsilon(ledger.History{Lots: []ledger.RepeatedLot{{Lot: lot, Count: ledger.MaxLots}}}, 1e-5, accountant); !errors.Is(err, ErrArgument) {
 			t.Errorf("%s: %+v, %v", accountant, a, err)
 		}
 	}
-	h := History{Spent: []Spent{{lot, mostLots / 1100}, {Lot{Sampling{Policy: Every}, lot.Queries[:1]}, mostLots % 1100}}}
+	h := ledger.History{Lots: []ledger.RepeatedLot{{Lot: lot, Count: ledger.MaxLots / 1100}, {Lot: ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FullBatch}, Queries: lot.Queries[:1]}, Count: ledger.MaxLots % 1100}}}
 	near(t, "as many as can be counted", epsilonOf(t, h, 1e-5, "pld").Epsilon,
-		epsilonOf(t, History{Spent: []Spent{{Lot{Sampling{Policy: Every}, lot.Queries[:1]}, mostLots}}}, 1e-5, "pld").Epsilon, 1e-9)
+		epsilonOf(t, ledger.History{Lots: []ledger.RepeatedLot{{Lot: ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FullBatch}, Queries: lot.Queries[:1]}, Count: ledger.MaxLots}}}, 1e-5, "pld").Epsilon, 1e-9)
 }
 
 // Unsampled lots that all differ are told apart in a time that grows with their number.
@@ -92,9 +94,9 @@ func TestManyKindsAreSeparatedInTime(t *testing.T) {
 // Discrete Gaussians that would fill the memory are refused.
 func TestManyWideLattices(t *testing.T) {
 	t.Parallel()
-	var h History
+	var h ledger.History
 	for i := range 1000 {
-		h.Spent = append(h.Spent, lots(.01, 1, Query{"g", DiscreteGaussian, 100, 10000 + float64(i)}))
+		h.Lots = append(h.Lots, lots(.01, 1, ledger.Query{Group: "g", Mechanism: ledger.DiscreteGaussian, Sensitivity: 100, Noise: 10000 + float64(i)}))
 	}
 	if a, err := Epsilon(h, 1e-5, "pld"); !errors.Is(err, ErrArgument) {
 		t.Errorf("%+v, %v", a, err)
@@ -104,9 +106,9 @@ func TestManyWideLattices(t *testing.T) {
 
 // Where the curve of so little noise is not laid on points, pld is not above zcdp.
 func TestLittleNoiseIsNotAboveZCDP(t *testing.T) {
-	for _, adjacency := range []Adjacency{AddRemove, ReplaceOne} {
-		h := History{Header: Header{Adjacency: adjacency}, Spent: []Spent{
-			lots(.5, 1, Query{"g", Gaussian, 3.3, 1}), lots(.035, 5, Query{"g", Gaussian, 1, .0137})}}
+	for _, adjacency := range []ledger.Adjacency{ledger.AddRemove, ledger.ReplaceOne} {
+		h := ledger.History{Header: ledger.Header{Adjacency: adjacency}, Lots: []ledger.RepeatedLot{
+			lots(.5, 1, ledger.Query{Group: "g", Mechanism: ledger.Gaussian, Sensitivity: 3.3, Noise: 1}), lots(.035, 5, ledger.Query{Group: "g", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: .0137})}}
 		pld, zcdp := epsilonOf(t, h, 5e-7, "pld").Epsilon, epsilonOf(t, h, 5e-7, "zcdp").Epsilon
 		if pld > zcdp {
 			t.Errorf("%s: pld %v, zcdp %v", adjacency, pld, zcdp)
@@ -118,16 +120,16 @@ func TestLittleNoiseIsNotAboveZCDP(t *testing.T) {
 // budget, is one: apart, the events would be accounted at other points, and cost more or less
 // by chance.
 func TestMovingBoundsAreOneEvent(t *testing.T) {
-	plan := Plan{Sampling: Sampling{Policy: Poisson, Rate: 0.0009639908697761039}, Steps: 1987, Adjacency: AddRemove}
+	plan := Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 0.0009639908697761039}, Steps: 1987, Adjacency: ledger.AddRemove}
 	const target = 1.4553956864131814
 	noise, err := CalibrateNoise(plan, target, 1e-5, "pld")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var h History
+	var h ledger.History
 	for lot := range plan.Steps {
 		bound := 0.5 + 0.123*float64(lot%7)
-		h.Spent = append(h.Spent, Spent{Lot{plan.Sampling, []Query{{"all", Gaussian, bound, noise * bound}}}, 1})
+		h.Lots = append(h.Lots, ledger.RepeatedLot{Lot: ledger.Lot{Sampling: plan.Sampling, Queries: []ledger.Query{{Group: "all", Mechanism: ledger.Gaussian, Sensitivity: bound, Noise: noise * bound}}}, Count: 1})
 	}
 	if s, err := spend(h); err != nil || len(s.events) != 1 || s.events[0].count != plan.Steps || s.events[0].gaussian < 1/noise {
 		t.Errorf("%+v, %v", s, err)
@@ -139,10 +141,10 @@ func TestMovingBoundsAreOneEvent(t *testing.T) {
 
 // Next to no noise on a group beside others is answered, and does not panic.
 func TestNextToNoNoiseBesideOthers(t *testing.T) {
-	for _, mechanism := range []Mechanism{Gaussian, DiscreteGaussian} {
+	for _, mechanism := range []ledger.Mechanism{ledger.Gaussian, ledger.DiscreteGaussian} {
 		for _, noise := range []float64{1e-2, 1e-9, 1e-100, 1e-200} {
-			h := History{Spent: []Spent{lots(.5, 3, Query{"a", Gaussian, 1, .5}, Query{"b", mechanism, 2, noise})}}
-			if a := epsilonOf(t, h, 1e-5, "pld"); !(a.Epsilon > 1) || !(a.Lower <= a.Epsilon) {
+			h := ledger.History{Lots: []ledger.RepeatedLot{lots(.5, 3, ledger.Query{Group: "a", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: .5}, ledger.Query{Group: "b", Mechanism: mechanism, Sensitivity: 2, Noise: noise})}}
+			if a := epsilonOf(t, h, 1e-5, "pld"); !(a.Epsilon > 1) || !(a.LowerBound <= a.Epsilon) {
 				t.Errorf("%s of %v: %+v", mechanism, noise, a)
 			}
 			deltaOf(t, h, 1, "pld")
@@ -153,21 +155,21 @@ func TestNextToNoNoiseBesideOthers(t *testing.T) {
 // What several groups sampled together spend is no less than what one of them does alone,
 // down to next to no noise.
 func TestNoGroupIsForgotten(t *testing.T) {
-	for _, queries := range [][]Query{
-		{{"a", Gaussian, 1, 1}, {"b", Laplace, 1, .005}},
-		{{"a", Laplace, 1, .01}, {"b", Laplace, 1, .001}},
-		{{"a", Gaussian, 1, 1. / 80}, {"b", Laplace, 1, 1}},
-		{{"a", DiscreteGaussian, 1, 1. / 90}, {"b", Gaussian, 1, 10}},
-		{{"a", Gaussian, 1, 1. / 70}, {"b", DiscreteGaussian, 1, 1. / 70}},
+	for _, queries := range [][]ledger.Query{
+		{{Group: "a", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 1}, {Group: "b", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: .005}},
+		{{Group: "a", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: .01}, {Group: "b", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: .001}},
+		{{Group: "a", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 1. / 80}, {Group: "b", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: 1}},
+		{{Group: "a", Mechanism: ledger.DiscreteGaussian, Sensitivity: 1, Noise: 1. / 90}, {Group: "b", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 10}},
+		{{Group: "a", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 1. / 70}, {Group: "b", Mechanism: ledger.DiscreteGaussian, Sensitivity: 1, Noise: 1. / 70}},
 	} {
-		for _, adjacency := range []Adjacency{AddRemove, ReplaceOne} {
-			at := func(q ...Query) Answer {
-				return epsilonOf(t, History{Header: Header{Adjacency: adjacency}, Spent: []Spent{lots(.05, 2, q...)}}, 1e-6, "pld")
+		for _, adjacency := range []ledger.Adjacency{ledger.AddRemove, ledger.ReplaceOne} {
+			at := func(q ...ledger.Query) Guarantee {
+				return epsilonOf(t, ledger.History{Header: ledger.Header{Adjacency: adjacency}, Lots: []ledger.RepeatedLot{lots(.05, 2, q...)}}, 1e-6, "pld")
 			}
 			joint := at(queries...)
 			for _, q := range queries {
-				if alone := at(q); joint.Epsilon < alone.Lower {
-					t.Errorf("%s: %v together spend %v, %s alone at least %v", adjacency, queries, joint.Epsilon, q.Group, alone.Lower)
+				if alone := at(q); joint.Epsilon < alone.LowerBound {
+					t.Errorf("%s: %v together spend %v, %s alone at least %v", adjacency, queries, joint.Epsilon, q.Group, alone.LowerBound)
 				}
 			}
 		}
@@ -177,13 +179,13 @@ func TestNoGroupIsForgotten(t *testing.T) {
 // However little noise groups have that are sampled together, nothing is told of a record
 // that a lot lacks.
 func TestWhatIsNotDrawnIsNotTold(t *testing.T) {
-	for _, queries := range [][]Query{
-		{{"a", Gaussian, 1, 1. / 18}, {"b", Laplace, 1, 15}},
-		{{"a", Gaussian, 1, 0.1}, {"b", Laplace, 1, 0.1}},
+	for _, queries := range [][]ledger.Query{
+		{{Group: "a", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 1. / 18}, {Group: "b", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: 15}},
+		{{Group: "a", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 0.1}, {Group: "b", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: 0.1}},
 	} {
 		for _, rate := range []float64{.04, .4} {
-			a, err := Delta(History{Spent: []Spent{lots(rate, 1, queries...)}}, .03, "pld")
-			if err != nil || !(a.Delta <= rate && a.Lower >= .99*rate) {
+			a, err := Delta(ledger.History{Lots: []ledger.RepeatedLot{lots(rate, 1, queries...)}}, .03, "pld")
+			if err != nil || !(a.Delta <= rate && a.LowerBound >= .99*rate) {
 				t.Errorf("%v at rate %v: δ %+v (%v)", queries, rate, a, err)
 			}
 		}
@@ -193,15 +195,15 @@ func TestWhatIsNotDrawnIsNotTold(t *testing.T) {
 // Laplace noise that is next to none, beside a Gaussian or with one, is answered before go
 // test loses patience.
 func TestNextToNoLaplace(t *testing.T) {
-	for _, adjacency := range []Adjacency{AddRemove, ReplaceOne} {
+	for _, adjacency := range []ledger.Adjacency{ledger.AddRemove, ledger.ReplaceOne} {
 		for _, scale := range []float64{1e-6, 1e-100, 1e-300} {
-			loud := Query{"l", Laplace, 1, scale}
-			for name, spent := range map[string][]Spent{
-				"sampled":      {lots(.01, 100, Query{"g", Gaussian, 1, 1}), lots(.01, 1, loud)},
-				"of all":       {lots(.01, 100, Query{"g", Gaussian, 1, 1}), lots(1, 1, loud)},
-				"the same lot": {lots(.01, 100, Query{"g", Gaussian, 1, 1}, loud)},
+			loud := ledger.Query{Group: "l", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: scale}
+			for name, spent := range map[string][]ledger.RepeatedLot{
+				"sampled":      {lots(.01, 100, ledger.Query{Group: "g", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 1}), lots(.01, 1, loud)},
+				"of all":       {lots(.01, 100, ledger.Query{Group: "g", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 1}), lots(1, 1, loud)},
+				"the same lot": {lots(.01, 100, ledger.Query{Group: "g", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 1}, loud)},
 			} {
-				h := History{Header: Header{Adjacency: adjacency}, Spent: spent}
+				h := ledger.History{Header: ledger.Header{Adjacency: adjacency}, Lots: spent}
 				Delta(h, 1, "pld")
 				if a, _ := Epsilon(h, 1e-5, "pld"); !(a.Epsilon > .9/scale) {
 					t.Errorf("%s, %s, scale %v: %+v", adjacency, name, scale, a)
@@ -214,8 +216,8 @@ func TestNextToNoLaplace(t *testing.T) {
 // The square of what Gaussian noise hides may be no number.
 func TestSquaresBeyondNumbers(t *testing.T) {
 	for _, rate := range []float64{.1, 1} {
-		for _, other := range []Mechanism{Gaussian, Laplace, DiscreteGaussian} {
-			h := History{Spent: []Spent{lots(.3, 15, Query{"g", other, 1, 2}), lots(rate, 2, Query{"g", Gaussian, 1e308, 5})}}
+		for _, other := range []ledger.Mechanism{ledger.Gaussian, ledger.Laplace, ledger.DiscreteGaussian} {
+			h := ledger.History{Lots: []ledger.RepeatedLot{lots(.3, 15, ledger.Query{Group: "g", Mechanism: other, Sensitivity: 1, Noise: 2}), lots(rate, 2, ledger.Query{Group: "g", Mechanism: ledger.Gaussian, Sensitivity: 1e308, Noise: 5})}}
 			for _, accountant := range []string{"pld", "rdp", "zcdp", "strong", "naive"} {
 				if a, err := Epsilon(h, 1e-5, accountant); err == nil && !(a.Epsilon > 1e100) {
 					t.Errorf("%s, rate %v, beside %s: %+v", accountant, rate, other, a)
@@ -231,9 +233,9 @@ func TestSquaresBeyondNumbers(t *testing.T) {
 // More kinds of lots than can be summed in a moment are refused, where the noise is such
 // that they are not rounded to fewer.
 func TestManyKindsAreRefused(t *testing.T) {
-	var h History
+	var h ledger.History
 	for i := range 20_000 {
-		h.Spent = append(h.Spent, lots(.001, 1, Query{"l", Laplace, 1, 10 + .001*float64(i)}))
+		h.Lots = append(h.Lots, lots(.001, 1, ledger.Query{Group: "l", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: 10 + .001*float64(i)}))
 	}
 	for _, accountant := range []string{"pld", "rdp", "moments"} {
 		if a, err := Epsilon(h, 1e-5, accountant); !errors.Is(err, ErrArgument) {

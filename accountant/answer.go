@@ -4,31 +4,33 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
-// Answer is what a history spent: it satisfies (Epsilon, Delta)-differential
+// Guarantee is what a history spent: it satisfies (Epsilon, Delta)-differential
 // privacy under Adjacency, unless Note says that the accountant is an
 // approximation, or that lots of a fixed size are answered as they are published.
-type Answer struct {
-	Epsilon    float64   `json:"epsilon"`
-	Delta      float64   `json:"delta"`
-	Accountant string    `json:"accountant"`
-	Adjacency  Adjacency `json:"adjacency"`
-	Order      float64   `json:"order,omitempty"`  // rdp and moments: the order that gave the answer
-	Lower      float64   `json:"lower,omitempty"`  // pld: what was asked for cannot be below this, unless Note calls it a bound
-	Proven     float64   `json:"proven,omitempty"` // pld and rdp, lots of a fixed size: the bound for any data on what was asked for, where it is larger
-	Note       string    `json:"note,omitempty"`   // sentences, where the answer needs them
+type Guarantee struct {
+	Epsilon     float64          `json:"epsilon"`
+	Delta       float64          `json:"delta"`
+	Accountant  string           `json:"accountant"`
+	Adjacency   ledger.Adjacency `json:"adjacency"`
+	Order       float64          `json:"order,omitempty"`  // rdp and moments: the order that gave the answer
+	LowerBound  float64          `json:"lower,omitempty"`  // pld: what was asked for cannot be below this, unless Note calls it a bound
+	ProvenBound float64          `json:"proven,omitempty"` // pld and rdp, lots of a fixed size: the bound for any data on what was asked for, where it is larger
+	Note        string           `json:"note,omitempty"`   // sentences, where the answer needs them
 }
 
-// Bound is the ε that a budget is held to: what is proven for any data, where that is
+// UpperBound is the ε that a budget is held to: what is proven for any data, where that is
 // more than what is published.
-func (a Answer) Bound() float64 { return max(a.Epsilon, a.Proven) }
+func (a Guarantee) UpperBound() float64 { return max(a.Epsilon, a.ProvenBound) }
 
 // method answers one question about a spending.
 type method struct {
 	name    string
-	epsilon func(s spending, delta float64) (Answer, error)
-	delta   func(s spending, epsilon float64) (Answer, error)
+	epsilon func(s spending, delta float64) (Guarantee, error)
+	delta   func(s spending, epsilon float64) (Guarantee, error)
 }
 
 var methods = []method{
@@ -70,8 +72,8 @@ func methodNamed(accountant string) (method, error) {
 }
 
 // Epsilon says the ε that h spent at delta.
-func Epsilon(h History, delta float64, accountant string) (Answer, error) {
-	return Prepare(h).Epsilon(delta, accountant)
+func Epsilon(h ledger.History, delta float64, accountant string) (Guarantee, error) {
+	return Compose(h).Epsilon(delta, accountant)
 }
 
 const replacedNote = "A record replaced in Poisson lots that have other than Gaussian noise is accounted by a bound that holds for any two records (Balle, Barthe and Gaboardi 2018), and is not tight."
@@ -83,19 +85,19 @@ func (s spending) replacesPoisson() bool {
 }
 
 // Delta says the δ that h spent at epsilon.
-func Delta(h History, epsilon float64, accountant string) (Answer, error) {
+func Delta(h ledger.History, epsilon float64, accountant string) (Guarantee, error) {
 	if !(epsilon >= 0) || math.IsInf(epsilon, 0) {
-		return Answer{}, badArgument("epsilon %v: must be a finite number, 0 or more", epsilon)
+		return Guarantee{}, badArgument("epsilon %v: must be a finite number, 0 or more", epsilon)
 	}
-	p := Prepare(h)
+	p := Compose(h)
 	m, err := p.method(accountant)
 	if err != nil {
-		return Answer{}, err
+		return Guarantee{}, err
 	}
 	s := p.spending
 	answer, err := m.delta(s, epsilon)
 	if err != nil {
-		return Answer{}, err
+		return Guarantee{}, err
 	}
 	answer.Epsilon = epsilon
 	if epsilon < mostLoss(s.events) { // else δ may be nothing; here it is only too little for a number
@@ -106,14 +108,14 @@ func Delta(h History, epsilon float64, accountant string) (Answer, error) {
 	case s.shuffled:
 		answer.addNote(shuffleNote(s.adjacency))
 	case s.published(m):
-		var proven Answer
+		var proven Guarantee
 		proven, err = pldDelta(s.asProven(), epsilon)
 		answer.prove("delta", answer.Delta, proven.Delta)
 	}
 	return answer, err
 }
 
-func (a *Answer) complete(m method, s spending) {
+func (a *Guarantee) complete(m method, s spending) {
 	a.Accountant, a.Adjacency = m.name, s.adjacency
 	a.addNote(s.note)
 	if s.replacesPoisson() && (m.name == "pld" || m.name == "rdp" || m.name == "moments") {
@@ -121,7 +123,7 @@ func (a *Answer) complete(m method, s spending) {
 	}
 }
 
-func (a *Answer) addNote(sentence string) {
+func (a *Guarantee) addNote(sentence string) {
 	if sentence == "" {
 		return
 	}

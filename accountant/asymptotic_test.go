@@ -4,13 +4,15 @@ import (
 	"errors"
 	"math"
 	"testing"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // Over real moments λ the bound is least at λ = √(ln(1/δ)/a) for a = T·q²/((1-q)σ²),
 // where it is a + 2√(a·ln(1/δ)): whole moments come close to that from above.
 func TestAsymptoticMoments(t *testing.T) {
 	plan := func(rate, noise float64, steps int) Plan {
-		return Plan{Sampling: Sampling{Policy: Poisson, Rate: rate}, Noise: noise, Steps: steps}
+		return Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: rate}, Noise: noise, Steps: steps}
 	}
 	for _, c := range []struct {
 		rate, noise float64
@@ -25,8 +27,8 @@ func TestAsymptoticMoments(t *testing.T) {
 		}
 	}
 	laplace := plan(0.1, 1, 1)
-	laplace.Groups = []Query{{"all", Laplace, 1, 1}}
-	for _, p := range []Plan{plan(0, 1, 1), plan(1, 1, 1), plan(0.1, 0, 1), plan(0.1, 1, 0), plan(math.NaN(), 1, 1), laplace, {Sampling: Sampling{Policy: Every}, Noise: 1, Steps: 1}} {
+	laplace.Groups = []ledger.Query{{Group: "all", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: 1}}
+	for _, p := range []Plan{plan(0, 1, 1), plan(1, 1, 1), plan(0.1, 0, 1), plan(0.1, 1, 0), plan(math.NaN(), 1, 1), laplace, {Sampling: ledger.Sampling{Policy: ledger.FullBatch}, Noise: 1, Steps: 1}} {
 		if _, err := AsymptoticMoments(p, 0.1); !errors.Is(err, ErrArgument) {
 			t.Errorf("%+v: %v, want a bad argument", p, err)
 		}

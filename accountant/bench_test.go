@@ -4,9 +4,11 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
-func benchmarkEpsilon(b *testing.B, h History, accountant string) {
+func benchmarkEpsilon(b *testing.B, h ledger.History, accountant string) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := Epsilon(h, 1e-5, accountant); err != nil {
@@ -20,7 +22,7 @@ func BenchmarkEpsilonPLD1e7(b *testing.B) { benchmarkEpsilon(b, poisson(.01, 1.1
 func BenchmarkEpsilonRDP(b *testing.B)    { benchmarkEpsilon(b, poisson(.01, 1.1, 1e4), "rdp") }
 
 func BenchmarkNoisePLD(b *testing.B) {
-	plan := Plan{Sampling: Sampling{Policy: Poisson, Rate: .04}, Steps: 2000}
+	plan := Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: .04}, Steps: 2000}
 	for b.Loop() {
 		if _, err := CalibrateNoise(plan, 8, 1e-5, "pld"); err != nil {
 			b.Fatal(err)
@@ -31,9 +33,9 @@ func BenchmarkNoisePLD(b *testing.B) {
 // BenchmarkSchedule accounts for 100,000 lots, no two alike.
 func BenchmarkSchedule(b *testing.B) {
 	const lots = 100000
-	var h History
+	var h ledger.History
 	for i := range lots {
-		h.Spent = append(h.Spent, poisson(.005, 1+float64(i)/lots, 1).Spent...)
+		h.Lots = append(h.Lots, poisson(.005, 1+float64(i)/lots, 1).Lots...)
 	}
 	for b.Loop() {
 		if _, err := Epsilon(h, 1e-5, "pld"); err != nil {

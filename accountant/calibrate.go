@@ -1,16 +1,20 @@
 package accountant
 
-import "math"
+import (
+	"math"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
+)
 
 // epsilon is what a calibration holds to its target.
 func (p Plan) epsilon(delta float64, accountant string) (float64, error) {
-	return Prepare(p.History()).Bound(delta, accountant)
+	return Compose(p.History()).EpsilonUpperBound(delta, accountant)
 }
 
 // precision is how near a calibration comes to its target: to the last digits where
 // ε is smooth, less where it comes from a grid that is chosen anew each time.
 func (p Plan) precision(accountant string) float64 {
-	asked := Prepare(p.History())
+	asked := Compose(p.History())
 	m, _ := asked.method(accountant)
 	s := asked.spending
 	if m.name != "pld" && !s.published(m) {
@@ -24,7 +28,7 @@ func (p Plan) precision(accountant string) float64 {
 
 // quick is an accountant that is quick where the one named is not, and a little above it.
 func (p Plan) quick(accountant string) string {
-	switch name, fixed := nameOf(accountant), p.Sampling.Policy == Fixed; {
+	switch name, fixed := nameOf(accountant), p.Sampling.Policy == ledger.FixedSize; {
 	case fixed && (name == "pld" || name == "rdp"): // which asks pld
 		return "moments"
 	case name == "pld":
@@ -128,14 +132,14 @@ func CalibrateRate(p Plan, epsilon, delta float64, accountant string) (float64, 
 		return 0, badArgument("%d steps: must be at least 1", p.Steps)
 	}
 	switch p.Sampling.Policy {
-	case Poisson:
+	case ledger.Poisson:
 		return calibratePoissonRate(p, epsilon, delta, accountant)
-	case Fixed, Shuffle:
+	case ledger.FixedSize, ledger.Shuffle:
 		if p.Sampling.Records < 1 {
 			return 0, badArgument("%s lots need the number of records", p.Sampling.Policy)
 		}
 		lot, at, err := largest(p.Sampling.Records, func(lot int) (float64, error) {
-			p.Sampling.Lot = lot
+			p.Sampling.LotSize = lot
 			return p.epsilon(delta, accountant)
 		}, epsilon)
 		if err != nil {
@@ -146,7 +150,7 @@ func CalibrateRate(p Plan, epsilon, delta float64, accountant string) (float64, 
 		}
 		return float64(lot) / float64(p.Sampling.Records), nil
 	default:
-		return 0, badArgument("sampling %q has no rate to calibrate: use %s, %s or %s", p.Sampling.Policy, Poisson, Fixed, Shuffle)
+		return 0, badArgument("sampling %q has no rate to calibrate: use %s, %s or %s", p.Sampling.Policy, ledger.Poisson, ledger.FixedSize, ledger.Shuffle)
 	}
 }
 
@@ -205,7 +209,7 @@ func CalibrateSteps(p Plan, epsilon, delta float64, accountant string) (int, err
 // the target. It is 1 if no δ below that will do, and 0 if epsilon is never exceeded.
 func CalibrateDelta(p Plan, epsilon float64, accountant string) (float64, error) {
 	answer, err := Delta(p.History(), epsilon, accountant)
-	start := max(answer.Delta, answer.Proven)
+	start := max(answer.Delta, answer.ProvenBound)
 	if err != nil || start == 0 || start >= 1 {
 		return start, err
 	}

@@ -34,26 +34,26 @@ func gdpShift(s spending) (float64, error) {
 	return math.Sqrt(squares), nil
 }
 
-func gdpEpsilon(s spending, delta float64) (Answer, error) {
+func gdpEpsilon(s spending, delta float64) (Guarantee, error) {
 	shift, err := gdpShift(s)
 	if err != nil || math.IsInf(shift, 1) {
-		return Answer{Epsilon: math.Inf(1), Note: gdpNote}, err
+		return Guarantee{Epsilon: math.Inf(1), Note: gdpNote}, err
 	}
-	return Answer{Epsilon: gaussianEpsilon(shift, delta), Note: gdpNote}, nil
+	return Guarantee{Epsilon: gaussianEpsilon(shift, delta), Note: gdpNote}, nil
 }
 
-func gdpDelta(s spending, epsilon float64) (Answer, error) {
+func gdpDelta(s spending, epsilon float64) (Guarantee, error) {
 	shift, err := gdpShift(s)
 	if err != nil || math.IsInf(shift, 1) {
-		return Answer{Delta: 1, Note: gdpNote}, err
+		return Guarantee{Delta: 1, Note: gdpNote}, err
 	}
-	return Answer{Delta: gaussianDelta(shift, epsilon), Note: gdpNote}, nil
+	return Guarantee{Delta: gaussianDelta(shift, epsilon), Note: gdpNote}, nil
 }
 
 // zcdpEpsilon adds up ρ: (S/σ)²/2 for Gaussians (Bun and Steinke 2016, proposition
 // 1.6; Canonne et al. 2020, theorem 4, for discrete ones), ε²/2 for a Laplace group
 // that is ε-private (proposition 1.4), and converts at the best order.
-func zcdpEpsilon(s spending, delta float64) (Answer, error) {
+func zcdpEpsilon(s spending, delta float64) (Guarantee, error) {
 	rho := 0.0
 	for _, e := range s.events {
 		one := e.gaussian * e.gaussian / 2
@@ -65,7 +65,7 @@ func zcdpEpsilon(s spending, delta float64) (Answer, error) {
 		}
 		rho += float64(e.count) * one
 	}
-	answer := Answer{}
+	answer := Guarantee{}
 	if !s.unsampled() {
 		answer.Note = zcdpNote
 	}
@@ -132,7 +132,7 @@ func (s spending) parts() float64 {
 // naiveEpsilon adds up the ε of every step, each at an equal part of δ, amplified
 // by sampling as (log(1 + q(e^ε - 1)), qδ) (Balle, Barthe and Gaboardi 2018,
 // theorem 8).
-func naiveEpsilon(s spending, delta float64) (Answer, error) {
+func naiveEpsilon(s spending, delta float64) (Guarantee, error) {
 	parts := s.parts()
 	total := 0.0
 	for _, e := range s.events {
@@ -144,7 +144,7 @@ func naiveEpsilon(s spending, delta float64) (Answer, error) {
 		}
 		total += float64(e.count) * one
 	}
-	return Answer{Epsilon: total}, nil
+	return Guarantee{Epsilon: total}, nil
 }
 
 // strongEpsilon composes the classical Gaussian mechanism, ε₀ = √(2 log(1.25/δ₀))·S/σ
@@ -152,7 +152,7 @@ func naiveEpsilon(s spending, delta float64) (Answer, error) {
 // √(2 log(1/δ')·Σε²) + Σε(e^ε - 1) (theorem 3.20), at the best split of δ. A sampled
 // step counts qε₀, as in Abadi et al. (2016, section 5.1): a little less than the
 // theorem, so the answer is never let below that of rdp.
-func strongEpsilon(s spending, delta float64) (Answer, error) {
+func strongEpsilon(s spending, delta float64) (Guarantee, error) {
 	parts := s.parts()
 	value := func(logOdds float64) float64 {
 		share := 1 / (1 + math.Exp(-logOdds))
@@ -171,7 +171,7 @@ func strongEpsilon(s spending, delta float64) (Answer, error) {
 	}
 	epsilon := value(lowest(value, -30, 30))
 	floor, err := rdpEpsilon(s, delta)
-	answer := Answer{Epsilon: max(epsilon, floor.Epsilon)}
+	answer := Guarantee{Epsilon: max(epsilon, floor.Epsilon)}
 	if !s.unsampled() {
 		answer.Note = strongNote
 	}
@@ -179,8 +179,8 @@ func strongEpsilon(s spending, delta float64) (Answer, error) {
 }
 
 // deltaBy is the least δ at which an accountant that answers for ε says epsilon.
-func deltaBy(epsilonOf func(spending, float64) (Answer, error)) func(spending, float64) (Answer, error) {
-	return func(s spending, epsilon float64) (Answer, error) {
+func deltaBy(epsilonOf func(spending, float64) (Guarantee, error)) func(spending, float64) (Guarantee, error) {
+	return func(s spending, epsilon float64) (Guarantee, error) {
 		below, above := math.Log(1e-300), math.Log1p(-1e-12)
 		answer, err := epsilonOf(s, math.Exp(above))
 		if err != nil {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/dsp/fourier"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // A second way to compose, as simple as can be and good for moderate δ: losses of one
@@ -136,40 +138,46 @@ func denseDelta(d direction, step, epsilon float64, phases []phase) float64 {
 	return delta
 }
 
-func lots(rate float64, steps int, queries ...Query) Spent {
-	return Spent{Lot{Sampling{Policy: Poisson, Rate: rate}, queries}, steps}
+func lots(rate float64, steps int, queries ...ledger.Query) ledger.RepeatedLot {
+	return ledger.RepeatedLot{Lot: ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: rate}, Queries: queries}, Count: steps}
 }
 
 func TestCompositionAnotherWay(t *testing.T) {
 	t.Parallel()
-	gaussian := func(sigma float64) Query { return Query{"g", Gaussian, 1, sigma} }
-	laplace := func(scale float64) Query { return Query{"l", Laplace, 1, scale} }
-	lattice := func(shift, sigma float64) Query { return Query{"d", DiscreteGaussian, shift, sigma} }
+	gaussian := func(sigma float64) ledger.Query {
+		return ledger.Query{Group: "g", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: sigma}
+	}
+	laplace := func(scale float64) ledger.Query {
+		return ledger.Query{Group: "l", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: scale}
+	}
+	lattice := func(shift, sigma float64) ledger.Query {
+		return ledger.Query{Group: "d", Mechanism: ledger.DiscreteGaussian, Sensitivity: shift, Noise: sigma}
+	}
 	both := product(gaussianBase(1/1.5), laplaceBase(1.0/3))
 	for _, c := range []struct {
 		what      string
-		adjacency Adjacency
+		adjacency ledger.Adjacency
 		epsilon   float64
-		spent     []Spent
+		spent     []ledger.RepeatedLot
 		phases    []phase
 	}{
-		{"Gaussians", AddRemove, 1.5, []Spent{lots(.1, 60, gaussian(1.2))}, []phase{{gaussianBase(1 / 1.2), .1, 60}}},
-		{"few Gaussians of little noise", AddRemove, 4, []Spent{lots(.02, 7, gaussian(.5))}, []phase{{gaussianBase(2), .02, 7}}},
-		{"Laplaces", AddRemove, 2, []Spent{lots(.2, 40, laplace(1))}, []phase{{laplaceBase(1), .2, 40}}},
-		{"Laplaces unsampled", AddRemove, 3, []Spent{lots(1, 12, laplace(2))}, []phase{{laplaceBase(.5), 1, 12}}},
-		{"discrete Gaussians", AddRemove, 5, []Spent{lots(.05, 30, lattice(3, 2))}, []phase{{latticeBase(3, 2), .05, 30}}},
-		{"phases", AddRemove, 1, []Spent{lots(.05, 100, gaussian(1.5)), lots(.1, 20, laplace(2))}, []phase{{gaussianBase(1 / 1.5), .05, 100}, {laplaceBase(.5), .1, 20}}},
-		{"releases that all take part in", AddRemove, 2, []Spent{lots(.1, 60, gaussian(1.2)), lots(1, 3, gaussian(4)), lots(1, 2, laplace(9))},
+		{"Gaussians", ledger.AddRemove, 1.5, []ledger.RepeatedLot{lots(.1, 60, gaussian(1.2))}, []phase{{gaussianBase(1 / 1.2), .1, 60}}},
+		{"few Gaussians of little noise", ledger.AddRemove, 4, []ledger.RepeatedLot{lots(.02, 7, gaussian(.5))}, []phase{{gaussianBase(2), .02, 7}}},
+		{"Laplaces", ledger.AddRemove, 2, []ledger.RepeatedLot{lots(.2, 40, laplace(1))}, []phase{{laplaceBase(1), .2, 40}}},
+		{"Laplaces unsampled", ledger.AddRemove, 3, []ledger.RepeatedLot{lots(1, 12, laplace(2))}, []phase{{laplaceBase(.5), 1, 12}}},
+		{"discrete Gaussians", ledger.AddRemove, 5, []ledger.RepeatedLot{lots(.05, 30, lattice(3, 2))}, []phase{{latticeBase(3, 2), .05, 30}}},
+		{"phases", ledger.AddRemove, 1, []ledger.RepeatedLot{lots(.05, 100, gaussian(1.5)), lots(.1, 20, laplace(2))}, []phase{{gaussianBase(1 / 1.5), .05, 100}, {laplaceBase(.5), .1, 20}}},
+		{"releases that all take part in", ledger.AddRemove, 2, []ledger.RepeatedLot{lots(.1, 60, gaussian(1.2)), lots(1, 3, gaussian(4)), lots(1, 2, laplace(9))},
 			[]phase{{gaussianBase(1 / 1.2), .1, 60}, {gaussianBase(.25), 1, 3}, {laplaceBase(1. / 9), 1, 2}}},
-		{"Gaussian and Laplace in one lot", AddRemove, 1, []Spent{lots(.05, 100, gaussian(1.5), laplace(3))}, []phase{{both, .05, 100}}},
-		{"discrete Gaussian and Laplace in one lot", AddRemove, 9, []Spent{lots(1e-3, 500, lattice(6, 1.6), laplace(2.4))}, []phase{{product(latticeBase(6, 1.6), laplaceBase(1/2.4)), 1e-3, 500}}},
-		{"a record replaced", ReplaceOne, 1, []Spent{lots(.05, 60, gaussian(2.4))}, []phase{{opposedBase(.05, 1/2.4), 1, 60}}},
-		{"a record replaced, little noise", ReplaceOne, 5, []Spent{lots(.02, 30, gaussian(.6))}, []phase{{opposedBase(.02, 1/.6), 1, 30}}},
-		{"a record replaced in lots of two kinds of noise", ReplaceOne, 1, []Spent{lots(.05, 100, gaussian(3), laplace(6))}, []phase{{both, .05, 100}}},
-		{"a run of rare losses", AddRemove, .2, []Spent{lots(1e-3, 2000, gaussian(.8))}, []phase{{gaussianBase(1 / .8), 1e-3, 2000}}},
+		{"Gaussian and Laplace in one lot", ledger.AddRemove, 1, []ledger.RepeatedLot{lots(.05, 100, gaussian(1.5), laplace(3))}, []phase{{both, .05, 100}}},
+		{"discrete Gaussian and Laplace in one lot", ledger.AddRemove, 9, []ledger.RepeatedLot{lots(1e-3, 500, lattice(6, 1.6), laplace(2.4))}, []phase{{product(latticeBase(6, 1.6), laplaceBase(1/2.4)), 1e-3, 500}}},
+		{"a record replaced", ledger.ReplaceOne, 1, []ledger.RepeatedLot{lots(.05, 60, gaussian(2.4))}, []phase{{opposedBase(.05, 1/2.4), 1, 60}}},
+		{"a record replaced, little noise", ledger.ReplaceOne, 5, []ledger.RepeatedLot{lots(.02, 30, gaussian(.6))}, []phase{{opposedBase(.02, 1/.6), 1, 30}}},
+		{"a record replaced in lots of two kinds of noise", ledger.ReplaceOne, 1, []ledger.RepeatedLot{lots(.05, 100, gaussian(3), laplace(6))}, []phase{{both, .05, 100}}},
+		{"a run of rare losses", ledger.AddRemove, .2, []ledger.RepeatedLot{lots(1e-3, 2000, gaussian(.8))}, []phase{{gaussianBase(1 / .8), 1e-3, 2000}}},
 	} {
 		directions := []direction{removing, adding}
-		if c.adjacency == ReplaceOne {
+		if c.adjacency == ledger.ReplaceOne {
 			directions = []direction{replacing}
 			if c.phases[0].rate == 1 {
 				directions = []direction{removing}
@@ -184,14 +192,14 @@ func TestCompositionAnotherWay(t *testing.T) {
 			wide, narrow := denseDelta(d, 2*step, c.epsilon, c.phases), denseDelta(d, step, c.epsilon, c.phases)
 			want = max(want, narrow+(narrow-wide)/3)
 		}
-		h := History{Header: Header{Adjacency: c.adjacency}, Spent: c.spent}
+		h := ledger.History{Header: ledger.Header{Adjacency: c.adjacency}, Lots: c.spent}
 		got := deltaOf(t, h, c.epsilon, "pld")
-		if want < 1e-7 || got.Delta < want*(1-2e-4) || got.Lower > want*(1+2e-4) || got.Delta-got.Lower > 2e-3*got.Delta {
-			t.Errorf("%s: δ(%v) is %v, want it in [%v, %v]", c.what, c.epsilon, want, got.Lower, got.Delta)
+		if want < 1e-7 || got.Delta < want*(1-2e-4) || got.LowerBound > want*(1+2e-4) || got.Delta-got.LowerBound > 2e-3*got.Delta {
+			t.Errorf("%s: δ(%v) is %v, want it in [%v, %v]", c.what, c.epsilon, want, got.LowerBound, got.Delta)
 		}
 		back := epsilonOf(t, h, want, "pld")
-		if back.Epsilon < c.epsilon*(1-2e-4) || back.Lower > c.epsilon*(1+2e-4) || back.Epsilon-back.Lower > 2e-3*back.Epsilon {
-			t.Errorf("%s: ε(%v) is %v, want it in [%v, %v]", c.what, want, c.epsilon, back.Lower, back.Epsilon)
+		if back.Epsilon < c.epsilon*(1-2e-4) || back.LowerBound > c.epsilon*(1+2e-4) || back.Epsilon-back.LowerBound > 2e-3*back.Epsilon {
+			t.Errorf("%s: ε(%v) is %v, want it in [%v, %v]", c.what, want, c.epsilon, back.LowerBound, back.Epsilon)
 		}
 	}
 }

@@ -5,38 +5,40 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // randomHistory draws a history of any kind: one or two phases, any sampling and
 // adjacency, one or two groups of any noise.
-func randomHistory(r *rand.Rand) History {
-	query := func() Query {
+func randomHistory(r *rand.Rand) ledger.History {
+	query := func() ledger.Query {
 		noise := between(r.Float64(), .2, 50)
 		switch r.IntN(5) {
 		case 0:
-			return Query{"l", Laplace, 1, noise}
+			return ledger.Query{Group: "l", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: noise}
 		case 1:
 			shift := float64(1 + r.IntN(4))
-			return Query{"d", DiscreteGaussian, shift, min(200, noise*shift)}
+			return ledger.Query{Group: "d", Mechanism: ledger.DiscreteGaussian, Sensitivity: shift, Noise: min(200, noise*shift)}
 		}
-		return Query{"g", Gaussian, 1, noise}
+		return ledger.Query{Group: "g", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: noise}
 	}
-	var h History
+	var h ledger.History
 	if r.IntN(4) == 0 {
-		h.Header.Adjacency = ReplaceOne
+		h.Header.Adjacency = ledger.ReplaceOne
 	}
 	for range 1 + r.IntN(5)/3 {
-		lot := Lot{Sampling{Policy: Poisson, Rate: between(r.Float64(), 1e-6, 1)}, []Query{query()}}
+		lot := ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: between(r.Float64(), 1e-6, 1)}, Queries: []ledger.Query{query()}}
 		switch r.IntN(10) {
 		case 0:
-			lot.Sampling = Sampling{Policy: Every}
+			lot.Sampling = ledger.Sampling{Policy: ledger.FullBatch}
 		case 1:
-			lot.Sampling = Sampling{Policy: Fixed, Lot: 1 + r.IntN(500), Records: 100000}
+			lot.Sampling = ledger.Sampling{Policy: ledger.FixedSize, LotSize: 1 + r.IntN(500), Records: 100000}
 		}
 		if r.IntN(5) == 0 {
 			lot.Queries = append(lot.Queries, query())
 		}
-		h.Spent = append(h.Spent, Spent{lot, int(between(r.Float64(), 1, 1e6))})
+		h.Lots = append(h.Lots, ledger.RepeatedLot{Lot: lot, Count: int(between(r.Float64(), 1, 1e6))})
 	}
 	return h
 }
@@ -55,20 +57,20 @@ func TestBracketsAgree(t *testing.T) {
 	for range cases {
 		h, delta := randomHistory(r), between(r.Float64(), 1e-12, .3)
 		a := epsilonOf(t, h, delta, "pld")
-		if !(a.Epsilon >= a.Lower && a.Lower >= 0) || math.IsInf(a.Epsilon, 1) {
+		if !(a.Epsilon >= a.LowerBound && a.LowerBound >= 0) || math.IsInf(a.Epsilon, 1) {
 			t.Errorf("%+v at %v: %+v", h, delta, a)
 		}
-		if a.Lower < a.Epsilon*(1-3e-3) {
+		if a.LowerBound < a.Epsilon*(1-3e-3) {
 			wide++
 		}
-		if at := deltaOf(t, h, a.Epsilon, "pld"); at.Lower > delta*(1+1e-9) {
-			t.Errorf("%+v: ε(%v) is at most %v, where δ is at least %v", h, delta, a.Epsilon, at.Lower)
+		if at := deltaOf(t, h, a.Epsilon, "pld"); at.LowerBound > delta*(1+1e-9) {
+			t.Errorf("%+v: ε(%v) is at most %v, where δ is at least %v", h, delta, a.Epsilon, at.LowerBound)
 		}
-		if at := deltaOf(t, h, a.Lower, "pld"); a.Lower > 0 && at.Delta < delta*(1-1e-9) {
-			t.Errorf("%+v: ε(%v) is at least %v, where δ is at most %v", h, delta, a.Lower, at.Delta)
+		if at := deltaOf(t, h, a.LowerBound, "pld"); a.LowerBound > 0 && at.Delta < delta*(1-1e-9) {
+			t.Errorf("%+v: ε(%v) is at least %v, where δ is at most %v", h, delta, a.LowerBound, at.Delta)
 		}
-		if rdp := epsilonOf(t, h, delta, "rdp").Epsilon; rdp < a.Lower*(1-1e-9) {
-			t.Errorf("%+v at %v: rdp says %v, and %v was spent", h, delta, rdp, a.Lower)
+		if rdp := epsilonOf(t, h, delta, "rdp").Epsilon; rdp < a.LowerBound*(1-1e-9) {
+			t.Errorf("%+v at %v: rdp says %v, and %v was spent", h, delta, rdp, a.LowerBound)
 		}
 	}
 	if wide > cases/12 {
@@ -79,9 +81,9 @@ func TestBracketsAgree(t *testing.T) {
 // TestDeltaIsTheOtherWayRound: at the ε that an accountant says, δ is what it was asked for.
 func TestDeltaIsTheOtherWayRound(t *testing.T) {
 	replaced := poisson(.02, 1.5, 300)
-	replaced.Header.Adjacency = ReplaceOne
-	for what, h := range map[string]History{"sampled": poisson(.01, 1, 1000), "of all": poisson(1, 9, 20), "replaced": replaced,
-		"Laplace": {Spent: []Spent{laplaceLots(1, 8, 30)}}, "Laplace, sampled": {Spent: []Spent{laplaceLots(.1, 2, 200)}}} {
+	replaced.Header.Adjacency = ledger.ReplaceOne
+	for what, h := range map[string]ledger.History{"sampled": poisson(.01, 1, 1000), "of all": poisson(1, 9, 20), "replaced": replaced,
+		"Laplace": {Lots: []ledger.RepeatedLot{laplaceLots(1, 8, 30)}}, "Laplace, sampled": {Lots: []ledger.RepeatedLot{laplaceLots(.1, 2, 200)}}} {
 		for _, name := range Names() {
 			const delta = 1e-5
 			a, err := Epsilon(h, delta, name)
@@ -115,18 +117,18 @@ func TestDeltaIsTheOtherWayRound(t *testing.T) {
 // TestFarApart is of noise so little that losses lie hundreds apart, and their
 // exponentials are no numbers.
 func TestFarApart(t *testing.T) {
-	few := Lot{Sampling{Policy: Poisson, Rate: .0024}, []Query{{"d", DiscreteGaussian, 3, .2}}}
-	two := Lot{Sampling{Policy: Fixed, Lot: 331, Records: 100000}, []Query{{"d", DiscreteGaussian, 2, .127}, {"g", Gaussian, 1, .316}}}
-	for _, h := range []History{
-		{Header: Header{Adjacency: ReplaceOne}, Spent: []Spent{{few, 487}}},
-		{Spent: []Spent{{two, 353274}, poisson(.42, 1.27, 2).Spent[0]}},
+	few := ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: .0024}, Queries: []ledger.Query{{Group: "d", Mechanism: ledger.DiscreteGaussian, Sensitivity: 3, Noise: .2}}}
+	two := ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FixedSize, LotSize: 331, Records: 100000}, Queries: []ledger.Query{{Group: "d", Mechanism: ledger.DiscreteGaussian, Sensitivity: 2, Noise: .127}, {Group: "g", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: .316}}}
+	for _, h := range []ledger.History{
+		{Header: ledger.Header{Adjacency: ledger.ReplaceOne}, Lots: []ledger.RepeatedLot{{Lot: few, Count: 487}}},
+		{Lots: []ledger.RepeatedLot{{Lot: two, Count: 353274}, poisson(.42, 1.27, 2).Lots[0]}},
 	} {
 		a := epsilonOf(t, h, 6.6e-9, "pld")
-		if !(a.Epsilon > 0 && a.Lower >= 0 && a.Lower <= a.Epsilon) {
+		if !(a.Epsilon > 0 && a.LowerBound >= 0 && a.LowerBound <= a.Epsilon) {
 			t.Errorf("%+v: %+v", h, a)
 		}
-		if at := deltaOf(t, h, a.Epsilon, "pld"); at.Lower > 6.6e-9*(1+1e-9) {
-			t.Errorf("%+v: ε is at most %v, where δ is at least %v", h, a.Epsilon, at.Lower)
+		if at := deltaOf(t, h, a.Epsilon, "pld"); at.LowerBound > 6.6e-9*(1+1e-9) {
+			t.Errorf("%+v: ε is at most %v, where δ is at least %v", h, a.Epsilon, at.LowerBound)
 		}
 	}
 }

@@ -1,8 +1,7 @@
-// Package accountant says what a run cost: it keeps the privacy ledger and
-// turns a ledger into (ε, δ).
+// Package accountant computes the (ε, δ) that the lots of a privacy ledger cost, and
+// calibrates noise, sampling rate, steps or δ to a target.
 //
-// It imports nothing of dptrain but the lock that keeps a ledger to one writer, so
-// that no bug in what is trained, or in the mechanism that guards it, can change the
-// answer (McMahan et al. 2019, "A General Approach to Adding Differential Privacy to
-// Iterative Training Procedures", section 4).
+// Its only input is a [ledger.History]. It imports no package that trains, clips or adds
+// noise, so a bug there cannot change its answer (McMahan et al. 2019, "A General
+// Approach to Adding Differential Privacy to Iterative Training Procedures", section 4).
 package accountant

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // event is what one lot does to the one record in which two data sets differ:
@@ -38,24 +40,24 @@ func (e event) key() string {
 	return fmt.Sprint(e.rate, e.replace, e.fixed, e.gaussian, e.laplace, e.lattice)
 }
 
-func eventOf(lot Lot, scale float64) event {
+func eventOf(lot ledger.Lot, scale float64) event {
 	e := event{rate: 1}
 	switch lot.Sampling.Policy {
-	case Poisson:
+	case ledger.Poisson:
 		e.rate = lot.Sampling.Rate
-	case Fixed:
-		e.rate = float64(lot.Sampling.Lot) / float64(lot.Sampling.Records)
+	case ledger.FixedSize:
+		e.rate = float64(lot.Sampling.LotSize) / float64(lot.Sampling.Records)
 	}
 	squares := 0.0
 	for _, q := range lot.Queries {
 		ratio := scale * q.Sensitivity / q.Noise
 		switch {
 		case ratio == 0:
-		case q.Mechanism == Gaussian:
+		case q.Mechanism == ledger.Gaussian:
 			squares += ratio * ratio
-		case q.Mechanism == Laplace:
+		case q.Mechanism == ledger.Laplace:
 			e.laplace = append(e.laplace, ratio)
-		case q.Mechanism == DiscreteGaussian:
+		case q.Mechanism == ledger.DiscreteGaussian:
 			e.lattice = append(e.lattice, lattice{scale * q.Sensitivity, q.Noise})
 		}
 	}

@@ -7,12 +7,13 @@ import (
 	"path/filepath"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // The noise that a budget allows, before a run.
 func ExampleCalibrateNoise() {
 	plan := accountant.Plan{
-		Sampling: accountant.Sampling{Policy: accountant.Poisson, Rate: 0.01},
+		Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 0.01},
 		Steps:    1000,
 	}
 	noise, err := accountant.CalibrateNoise(plan, 1, 1e-5, accountant.Default)
@@ -26,7 +27,7 @@ func ExampleCalibrateNoise() {
 
 // A ledger of one's own, of a mechanism that is not the engine's: each lot is on
 // disk before it is released, and what all of them cost is read back.
-func ExampleLedger() {
+func Example_ledger() {
 	dir, err := os.MkdirTemp("", "dptrain")
 	if err != nil {
 		log.Fatal(err)
@@ -34,27 +35,27 @@ func ExampleLedger() {
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "ledger.jsonl")
 
-	ledger, err := accountant.Create(path, accountant.Header{
-		Unit: "example", Records: 50000, Adjacency: accountant.AddRemove, Secure: true,
+	writer, err := ledger.Create(path, ledger.Header{
+		Unit: "example", Records: 50000, Adjacency: ledger.AddRemove, Secure: true,
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
-	lot := accountant.Lot{
-		Sampling: accountant.Sampling{Policy: accountant.Poisson, Rate: 0.01, Records: 50000},
-		Queries:  []accountant.Query{{Group: "gradient", Mechanism: accountant.Gaussian, Sensitivity: 0.5, Noise: 0.6}},
+	lot := ledger.Lot{
+		Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 0.01, Records: 50000},
+		Queries:  []ledger.Query{{Group: "gradient", Mechanism: ledger.Gaussian, Sensitivity: 0.5, Noise: 0.6}},
 	}
 	for range 1000 {
-		if err := ledger.Spend(lot); err != nil {
+		if err := writer.Spend(lot); err != nil {
 			log.Fatal(err) // and release nothing
 		}
 		// Only now is the noised sum of the lot released.
 	}
-	if err := ledger.Close(); err != nil {
+	if err := writer.Close(); err != nil {
 		log.Fatal(err)
 	}
 
-	history, err := accountant.Read(path)
+	history, err := ledger.Read(path)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func ExampleLedger() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%d lots cost ε = %.2f at δ = %g\n", history.Lots(), spent.Epsilon, spent.Delta)
+	fmt.Printf("%d lots cost ε = %.2f at δ = %g\n", history.LotCount(), spent.Epsilon, spent.Delta)
 	// Output:
 	// 1000 lots cost ε = 1.30 at δ = 1e-05
 }

@@ -1,6 +1,10 @@
 package accountant
 
-import "math"
+import (
+	"math"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
+)
 
 // Filter guards a budget where the parameters of a lot may be chosen after seeing
 // what earlier lots released: adaptive noise, early stopping on a private metric.
@@ -12,13 +16,13 @@ import "math"
 // Filter", theorem 4.3; Lécuyer 2021, theorem 1).
 type Filter struct {
 	order, budget, spent float64
-	adjacency            Adjacency
+	adjacency            ledger.Adjacency
 }
 
 // NewFilter opens a filter for (epsilon, delta). The order decides only how much
 // fits, and must not depend on the data: take the Order that rdp answers for the
 // run that is expected.
-func NewFilter(epsilon, delta, order float64, adjacency Adjacency) (*Filter, error) {
+func NewFilter(epsilon, delta, order float64, adjacency ledger.Adjacency) (*Filter, error) {
 	if err := checkTarget(epsilon, delta); err != nil {
 		return nil, err
 	}
@@ -26,7 +30,7 @@ func NewFilter(epsilon, delta, order float64, adjacency Adjacency) (*Filter, err
 		return nil, badArgument("order %v: must be a finite number above 1", order)
 	}
 	if adjacency == "" {
-		adjacency = AddRemove
+		adjacency = ledger.AddRemove
 	}
 	budget := epsilon - convertRDP(order, 0, delta)
 	if !(budget > 0) {
@@ -37,8 +41,8 @@ func NewFilter(epsilon, delta, order float64, adjacency Adjacency) (*Filter, err
 
 // Admit spends count lots if they fit into the budget, and says whether they did.
 // What does not fit must not be released.
-func (f *Filter) Admit(lot Lot, count int) (bool, error) {
-	s, err := spend(History{Header: Header{Adjacency: f.adjacency}, Spent: []Spent{{lot, count}}})
+func (f *Filter) Admit(lot ledger.Lot, count int) (bool, error) {
+	s, err := spend(ledger.History{Header: ledger.Header{Adjacency: f.adjacency}, Lots: []ledger.RepeatedLot{{Lot: lot, Count: count}}})
 	if err != nil {
 		return false, err
 	}
@@ -53,5 +57,5 @@ func (f *Filter) Admit(lot Lot, count int) (bool, error) {
 	return true, nil
 }
 
-// Used is the part of the budget that is spent, from 0 to 1.
-func (f *Filter) Used() float64 { return f.spent / f.budget }
+// UsedFraction is the part of the budget that is spent, from 0 to 1.
+func (f *Filter) UsedFraction() float64 { return f.spent / f.budget }

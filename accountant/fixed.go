@@ -41,9 +41,9 @@ func (s spending) asProven() spending {
 }
 
 // prove puts what is proven for any data beside a published figure that is below it.
-func (a *Answer) prove(asked string, published, proven float64) {
+func (a *Guarantee) prove(asked string, published, proven float64) {
 	if proven > published {
-		a.Proven = proven
+		a.ProvenBound = proven
 		a.addNote(fmt.Sprintf(fixedHint, asked, writtenUp(proven)))
 	}
 }

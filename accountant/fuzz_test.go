@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // between spreads u in [0, 1] logarithmically over [from, to].
@@ -51,27 +53,27 @@ func checkExtreme(t *testing.T, noise, rate, steps, delta float64) {
 			answer, err = Epsilon(h, d, name)
 		}
 		if err != nil {
-			t.Fatalf("%s of %+v at %v: %v", name, h.Spent, d, err)
+			t.Fatalf("%s of %+v at %v: %v", name, h.Lots, d, err)
 		}
 		infinite := math.IsInf(answer.Epsilon, 1) && name != "pld" && name != "rdp"
-		if !(answer.Epsilon >= 0) || answer.Adjacency != AddRemove || math.IsInf(answer.Epsilon, 0) && !infinite || answer.Lower > answer.Epsilon {
-			t.Fatalf("%s of %+v at %v: %+v", name, h.Spent, d, answer)
+		if !(answer.Epsilon >= 0) || answer.Adjacency != ledger.AddRemove || math.IsInf(answer.Epsilon, 0) && !infinite || answer.LowerBound > answer.Epsilon {
+			t.Fatalf("%s of %+v at %v: %+v", name, h.Lots, d, answer)
 		}
 		if took := time.Since(start); took > time.Minute { // under the race detector too
-			t.Fatalf("%s of %+v at %v took %v", name, h.Spent, d, took)
+			t.Fatalf("%s of %+v at %v took %v", name, h.Lots, d, took)
 		}
 		if one := oneLot(q, 1/sigma, answer.Epsilon); name != "gdp" && one > d*(1+1e-6)+1e-14*q {
-			t.Fatalf("%s of %+v at %v: %+v, where one lot alone has delta %v", name, h.Spent, d, answer, one)
+			t.Fatalf("%s of %+v at %v: %+v, where one lot alone has delta %v", name, h.Lots, d, answer, one)
 		}
 		switch {
 		case name == "pld":
-			least = answer.Lower
+			least = answer.LowerBound
 			back, err := Delta(h, answer.Epsilon, name)
-			if err != nil || !(back.Delta >= 0 && back.Delta <= 1 && back.Lower <= d*(1+1e-9)) {
-				t.Fatalf("%+v: epsilon %v at %v, and back %+v (%v)", h.Spent, answer.Epsilon, d, back, err)
+			if err != nil || !(back.Delta >= 0 && back.Delta <= 1 && back.LowerBound <= d*(1+1e-9)) {
+				t.Fatalf("%+v: epsilon %v at %v, and back %+v (%v)", h.Lots, answer.Epsilon, d, back, err)
 			}
 		case name == "rdp" && answer.Epsilon < least*(1-1e-9):
-			t.Fatalf("rdp %v of %+v at %v is below %v, the least that was spent", answer.Epsilon, h.Spent, d, least)
+			t.Fatalf("rdp %v of %+v at %v is below %v, the least that was spent", answer.Epsilon, h.Lots, d, least)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // spentAtLeast is an ε that a run of sampled Gaussians spends at delta: that of whoever
@@ -42,12 +44,12 @@ func TestLittleNoise(t *testing.T) {
 		h := poisson(rate, noise, steps)
 		shift := 1 / noise
 		if r.IntN(3) == 0 {
-			h.Header.Adjacency = ReplaceOne // which shows no less: what is above is rarer without the record
+			h.Header.Adjacency = ledger.ReplaceOne // which shows no less: what is above is rarer without the record
 		}
 		least := spentAtLeast(rate, shift, steps, delta)
 		for _, name := range []string{"pld", "rdp", "naive"} {
 			got := epsilonOf(t, h, delta, name)
-			if !(got.Epsilon >= least*(1-1e-12)) || got.Lower > got.Epsilon {
+			if !(got.Epsilon >= least*(1-1e-12)) || got.LowerBound > got.Epsilon {
 				t.Errorf("%s: noise %v, rate %v, %d steps, %s, at %v: %+v, and at least %v was spent", name, noise, rate, steps, h.Header.Adjacency, delta, got, least)
 			}
 			if name != "pld" || got.Epsilon == 0 || shift > 20 {
@@ -56,8 +58,8 @@ func TestLittleNoise(t *testing.T) {
 			if got.Epsilon < 1.2*least {
 				near++
 			}
-			if got.Epsilon < 1e5 && got.Epsilon > 1.005*got.Lower {
-				t.Errorf("noise %v, rate %v, %d steps, at %v: the bracket [%v, %v] is wide", noise, rate, steps, delta, got.Lower, got.Epsilon)
+			if got.Epsilon < 1e5 && got.Epsilon > 1.005*got.LowerBound {
+				t.Errorf("noise %v, rate %v, %d steps, at %v: the bracket [%v, %v] is wide", noise, rate, steps, delta, got.LowerBound, got.Epsilon)
 			}
 			if at := deltaOf(t, h, least, name); at.Delta < delta*(1-1e-9) {
 				t.Errorf("noise %v, rate %v, %d steps: δ(%v) is %v, at least %v was spent", noise, rate, steps, least, at.Delta, delta)

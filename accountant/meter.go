@@ -1,11 +1,15 @@
 package accountant
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
+)
 
 // Meter says what a run of equal lots has spent as it goes.
 type Meter struct {
-	past       History
-	lot        Lot
+	past       ledger.History
+	lot        ledger.Lot
 	delta      float64
 	accountant string
 	lots       int
@@ -14,7 +18,7 @@ type Meter struct {
 
 // NewMeter prepares for lots like lot, after past (an empty History for a new
 // run), at delta.
-func NewMeter(past History, lot Lot, delta float64, accountant string) (*Meter, error) {
+func NewMeter(past ledger.History, lot ledger.Lot, delta float64, accountant string) (*Meter, error) {
 	m := &Meter{past: past, lot: lot, delta: delta, accountant: accountant, lots: -1}
 	_, err := m.Epsilon(1)
 	return m, err
@@ -26,8 +30,8 @@ func (m *Meter) Epsilon(n int) (float64, error) {
 		return m.epsilon, nil
 	}
 	h := m.past
-	h.Spent = append(slices.Clip(h.Spent), Spent{m.lot, n})
-	bound, err := Prepare(h).Bound(m.delta, m.accountant)
+	h.Lots = append(slices.Clip(h.Lots), ledger.RepeatedLot{Lot: m.lot, Count: n})
+	bound, err := Compose(h).EpsilonUpperBound(m.delta, m.accountant)
 	if err != nil {
 		return 0, err
 	}
@@ -35,11 +39,11 @@ func (m *Meter) Epsilon(n int) (float64, error) {
 	return bound, nil
 }
 
-// Most is the largest number of lots that spends at most epsilon: 0 if the first
+// MaxLots is the largest number of lots that spends at most epsilon: 0 if the first
 // lot would spend more. It is a number fixed before the run, so stopping there is
 // no choice that depends on the data. The gdp accountant is refused: it may say
 // less than was spent.
-func (m *Meter) Most(epsilon float64) (int, error) {
+func (m *Meter) MaxLots(epsilon float64) (int, error) {
 	if err := checkTarget(epsilon, m.delta); err != nil {
 		return 0, err
 	}

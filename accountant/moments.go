@@ -1,6 +1,10 @@
 package accountant
 
-import "math"
+import (
+	"math"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
+)
 
 // mostMoment is the largest moment that is tried; Abadi et al. found 32 enough.
 const mostMoment = 255
@@ -10,26 +14,26 @@ const mostMoment = 255
 // δ = min over λ of exp(Σα(λ) - λε) (Abadi et al. 2016, "Deep Learning with
 // Differential Privacy", theorem 2). Order is λ + 1, the Rényi order that the
 // moment is.
-func momentsEpsilon(s spending, delta float64) (Answer, error) {
+func momentsEpsilon(s spending, delta float64) (Guarantee, error) {
 	events, err := renyiEvents(s.events)
 	if err != nil {
-		return Answer{}, err
+		return Guarantee{}, err
 	}
 	order, least := leastMoment(func(moment float64) float64 {
 		return (logMoments(events, moment) - math.Log(delta)) / moment
 	})
-	return Answer{Epsilon: max(0, least), Order: order}, nil
+	return Guarantee{Epsilon: max(0, least), Order: order}, nil
 }
 
-func momentsDelta(s spending, epsilon float64) (Answer, error) {
+func momentsDelta(s spending, epsilon float64) (Guarantee, error) {
 	events, err := renyiEvents(s.events)
 	if err != nil {
-		return Answer{}, err
+		return Guarantee{}, err
 	}
 	order, least := leastMoment(func(moment float64) float64 {
 		return logMoments(events, moment) - moment*epsilon
 	})
-	return Answer{Delta: math.Exp(min(0, least)), Order: order}, nil
+	return Guarantee{Delta: math.Exp(min(0, least)), Order: order}, nil
 }
 
 // leastMoment is the least of the values of whole moments, and the order at which it is.
@@ -57,17 +61,17 @@ const asymptoticNote = "The asymptotic bound leaves out a term of third order in
 // AsymptoticMoments is ε at delta by the bound α(λ) ≤ q²λ(λ+1)/((1-q)σ²) of Abadi et
 // al. (2016, section 3.2), without its term of third order: as history, an
 // approximation that may be optimistic. It is for Poisson samples with Gaussian noise.
-func AsymptoticMoments(p Plan, delta float64) (Answer, error) {
+func AsymptoticMoments(p Plan, delta float64) (Guarantee, error) {
 	s, err := spend(p.History())
 	switch {
 	case err != nil:
-		return Answer{}, err
+		return Guarantee{}, err
 	case p.Steps < 1:
-		return Answer{}, badArgument("%d steps: must be at least 1", p.Steps)
+		return Guarantee{}, badArgument("%d steps: must be at least 1", p.Steps)
 	case !(delta > 0 && delta < 1):
-		return Answer{}, badArgument("delta %v: must be above 0 and below 1", delta)
-	case p.Sampling.Policy != Poisson || p.Sampling.Rate == 1 || !s.pureGaussian():
-		return Answer{}, badArgument("the asymptotic bound is for Poisson samples of a rate below 1 with Gaussian noise: use moments")
+		return Guarantee{}, badArgument("delta %v: must be above 0 and below 1", delta)
+	case p.Sampling.Policy != ledger.Poisson || p.Sampling.Rate == 1 || !s.pureGaussian():
+		return Guarantee{}, badArgument("the asymptotic bound is for Poisson samples of a rate below 1 with Gaussian noise: use moments")
 	}
 	perMoment := 0.0
 	for _, e := range s.events {
@@ -76,5 +80,5 @@ func AsymptoticMoments(p Plan, delta float64) (Answer, error) {
 	order, least := leastMoment(func(moment float64) float64 {
 		return perMoment*(moment+1) - math.Log(delta)/moment
 	})
-	return Answer{Epsilon: least, Delta: delta, Order: order, Accountant: "moments", Adjacency: s.adjacency, Note: asymptoticNote}, nil
+	return Guarantee{Epsilon: least, Delta: delta, Order: order, Accountant: "moments", Adjacency: s.adjacency, Note: asymptoticNote}, nil
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // replacedDelta is δ(ε) of the pair that opposed.go describes, in closed form, by the
@@ -25,9 +27,9 @@ func replacedDelta(rate, shift, epsilon float64) float64 {
 	return p - math.Exp(epsilon)*q
 }
 
-func replacedLots(rate, noise float64, steps int) History {
+func replacedLots(rate, noise float64, steps int) ledger.History {
 	h := poisson(rate, noise, steps)
-	h.Header.Adjacency = ReplaceOne
+	h.Header.Adjacency = ledger.ReplaceOne
 	return h
 }
 
@@ -37,8 +39,8 @@ func TestOneLotReplaced(t *testing.T) {
 	} {
 		want := replacedDelta(c.rate, 1/c.noise, c.epsilon)
 		got := deltaOf(t, replacedLots(c.rate, c.noise, 1), c.epsilon, "pld")
-		if !(got.Delta >= want*(1-1e-6) && got.Lower <= want*(1+1e-6) && got.Delta <= 1.002*got.Lower) {
-			t.Errorf("%+v: δ is in [%v, %v], want %v", c, got.Lower, got.Delta, want)
+		if !(got.Delta >= want*(1-1e-6) && got.LowerBound <= want*(1+1e-6) && got.Delta <= 1.002*got.LowerBound) {
+			t.Errorf("%+v: δ is in [%v, %v], want %v", c, got.LowerBound, got.Delta, want)
 		}
 	}
 }
@@ -92,10 +94,10 @@ func TestReplacedAsPublished(t *testing.T) {
 	} {
 		h := replacedLots(c.rate, c.noise, c.steps)
 		got := epsilonOf(t, h, 1e-5, "pld")
-		if !(got.Lower <= c.epsilon*(1+1e-4) && got.Epsilon >= c.epsilon*(1-1e-4) && got.Epsilon <= 1.001*got.Lower) {
-			t.Errorf("%+v: ε is in [%v, %v]", c, got.Lower, got.Epsilon)
+		if !(got.LowerBound <= c.epsilon*(1+1e-4) && got.Epsilon >= c.epsilon*(1-1e-4) && got.Epsilon <= 1.001*got.LowerBound) {
+			t.Errorf("%+v: ε is in [%v, %v]", c, got.LowerBound, got.Epsilon)
 		}
-		if rdp := epsilonOf(t, h, 1e-5, "rdp"); !(rdp.Epsilon >= got.Lower && rdp.Epsilon <= 1.2*got.Epsilon) {
+		if rdp := epsilonOf(t, h, 1e-5, "rdp"); !(rdp.Epsilon >= got.LowerBound && rdp.Epsilon <= 1.2*got.Epsilon) {
 			t.Errorf("%+v: by rdp %v, by pld %v", c, rdp.Epsilon, got.Epsilon)
 		}
 	}

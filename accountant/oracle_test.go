@@ -5,6 +5,8 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // The δ(ε) of single sampled mechanisms, in floating point of 400 bits: closed forms
@@ -278,20 +280,20 @@ func TestOneRelease(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
 	for i := range cases {
 		s := randomSingle(r, i%3 == 2)
-		query := Query{"all", Gaussian, s.shift, 1}
+		query := ledger.Query{Group: "all", Mechanism: ledger.Gaussian, Sensitivity: s.shift, Noise: 1}
 		oracle := single.gaussianDelta
 		switch i % 3 {
 		case 1:
-			query.Mechanism, oracle = Laplace, single.laplaceDelta
+			query.Mechanism, oracle = ledger.Laplace, single.laplaceDelta
 		case 2:
-			query.Mechanism, query.Noise, oracle = DiscreteGaussian, s.sigma, single.latticeDelta
+			query.Mechanism, query.Noise, oracle = ledger.DiscreteGaussian, s.sigma, single.latticeDelta
 		}
 		epsilon := math.Pow(10, -5+6*r.Float64())
 		want := 0.0
 		for _, s.direction = range []direction{removing, adding} {
 			want = max(want, float(oracle(s, epsilon)))
 		}
-		h := History{Spent: []Spent{{Lot{Sampling{Policy: Poisson, Rate: s.rate}, []Query{query}}, 1}}}
+		h := ledger.History{Lots: []ledger.RepeatedLot{{Lot: ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: s.rate}, Queries: []ledger.Query{query}}, Count: 1}}}
 		if want < 1e-60 { // too little for the oracle
 			continue
 		}
@@ -304,8 +306,8 @@ func TestOneRelease(t *testing.T) {
 		if want < 1e-9 {
 			width = 2e-3
 		}
-		if got.Delta < want || got.Lower > want || want > 1e-15 && got.Delta-got.Lower > width*want {
-			t.Errorf("%d: %+v at %v: %v in [%v, %v], %.2g wide", i, s, epsilon, want, got.Lower, got.Delta, (got.Delta-got.Lower)/want)
+		if got.Delta < want || got.LowerBound > want || want > 1e-15 && got.Delta-got.LowerBound > width*want {
+			t.Errorf("%d: %+v at %v: %v in [%v, %v], %.2g wide", i, s, epsilon, want, got.LowerBound, got.Delta, (got.Delta-got.LowerBound)/want)
 		}
 	}
 }

@@ -1,33 +1,37 @@
 package accountant
 
+import (
+	"github.com/dptrain/dptrain/accountant/ledger"
+)
+
 // Plan is what a run would spend: Steps equal lots.
 type Plan struct {
-	Sampling Sampling
+	Sampling ledger.Sampling
 	Steps    int
 	// Noise is the noise multiplier: one Gaussian group of sensitivity 1 with
 	// σ = Noise. Where Groups are given it is the factor on the noise of each, and
 	// 0 stands for 1.
 	Noise     float64
-	Groups    []Query
-	Adjacency Adjacency
+	Groups    []ledger.Query
+	Adjacency ledger.Adjacency
 }
 
 // History is the ledger that the plan would leave behind.
-func (p Plan) History() History {
-	queries := []Query{{Group: "all", Mechanism: Gaussian, Sensitivity: 1, Noise: p.Noise}}
+func (p Plan) History() ledger.History {
+	queries := []ledger.Query{{Group: "all", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: p.Noise}}
 	if len(p.Groups) > 0 {
 		factor := p.Noise
 		if factor == 0 {
 			factor = 1
 		}
-		queries = make([]Query, len(p.Groups))
+		queries = make([]ledger.Query, len(p.Groups))
 		for i, q := range p.Groups {
 			queries[i] = q
 			queries[i].Noise *= factor
 		}
 	}
-	return History{
-		Header: Header{Version: 1, Records: p.Sampling.Records, Adjacency: p.Adjacency},
-		Spent:  []Spent{{Lot{p.Sampling, queries}, p.Steps}},
+	return ledger.History{
+		Header: ledger.Header{Version: 1, Records: p.Sampling.Records, Adjacency: p.Adjacency},
+		Lots:   []ledger.RepeatedLot{{Lot: ledger.Lot{Sampling: p.Sampling, Queries: queries}, Count: p.Steps}},
 	}
 }

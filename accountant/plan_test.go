@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 func TestCalibrateNoisePublished(t *testing.T) {
@@ -25,7 +27,7 @@ func TestCalibrateNoisePublished(t *testing.T) {
 		{.01, 1, 1, 1e-5, "pld", .67379294682, 1e-3},
 		{.001, 25, 1, 1e-5, "pld", 3.20956502598 / 6, 1e-3},
 	} {
-		plan := Plan{Sampling: Sampling{Policy: Poisson, Rate: c.rate}, Steps: c.steps}
+		plan := Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: c.rate}, Steps: c.steps}
 		got, err := CalibrateNoise(plan, c.epsilon, c.delta, c.accountant)
 		if err != nil {
 			t.Fatal(err)
@@ -46,7 +48,7 @@ func TestCalibrationsAreConservative(t *testing.T) {
 	for range cases {
 		for _, name := range []string{"pld", "rdp", "moments"} {
 			epsilon, delta := .3+8*r.Float64(), math.Pow(10, -4-4*r.Float64())
-			plan := Plan{Sampling: Sampling{Policy: Poisson, Rate: math.Pow(10, -2.5*r.Float64())}, Steps: 1 + r.IntN(3000)}
+			plan := Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: math.Pow(10, -2.5*r.Float64())}, Steps: 1 + r.IntN(3000)}
 			noise, err := CalibrateNoise(plan, epsilon, delta, name)
 			if err != nil {
 				t.Fatal(err)
@@ -90,7 +92,7 @@ func TestCalibrationsAreConservative(t *testing.T) {
 // TestLeastDelta: where what an accountant says of δ is far above what it says of ε, δ is
 // found from ε.
 func TestLeastDelta(t *testing.T) {
-	plan := Plan{Sampling: Sampling{Policy: Poisson, Rate: 1e-3}, Steps: 10, Noise: .02}
+	plan := Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 1e-3}, Steps: 10, Noise: .02}
 	const epsilon = .5
 	delta, err := CalibrateDelta(plan, epsilon, "pld")
 	if err != nil {
@@ -99,7 +101,7 @@ func TestLeastDelta(t *testing.T) {
 	if back := epsilonOf(t, plan.History(), delta, "pld").Epsilon; back > epsilon || back < epsilon*(1-1e-3) {
 		t.Errorf("at δ = %v it spends %v of %v", delta, back, epsilon)
 	}
-	plan = Plan{Sampling: Sampling{Policy: Poisson}, Steps: 1, Noise: 100}
+	plan = Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson}, Steps: 1, Noise: 100}
 	if rate, err := CalibrateRate(plan, epsilon, 1e-5, "pld"); err != nil || rate != 1 {
 		t.Errorf("all records may take part in every lot: a rate of %v (%v)", rate, err)
 	}
@@ -118,7 +120,7 @@ func TestFixedBudgetsHoldForAnyData(t *testing.T) {
 		for _, name := range []string{"pld", "rdp"} {
 			const records = 10000
 			epsilon, delta := .3+8*r.Float64(), math.Pow(10, -4-4*r.Float64())
-			plan := Plan{Sampling: Sampling{Policy: Fixed, Lot: int(between(r.Float64(), 10, records)), Records: records}, Steps: 1 + r.IntN(3000)}
+			plan := Plan{Sampling: ledger.Sampling{Policy: ledger.FixedSize, LotSize: int(between(r.Float64(), 10, records)), Records: records}, Steps: 1 + r.IntN(3000)}
 			proven := func(p Plan, delta float64) float64 {
 				t.Helper()
 				s, err := spend(p.History())
@@ -153,7 +155,7 @@ func TestFixedBudgetsHoldForAnyData(t *testing.T) {
 			if rate, err := CalibrateRate(plan, epsilon, delta, name); err != nil {
 				t.Errorf("rate by %s: %v", name, err)
 			} else {
-				plan.Sampling.Lot = int(rate*records + .5)
+				plan.Sampling.LotSize = int(rate*records + .5)
 				check("rate", plan, delta, 1)
 			}
 			if plan.Steps, err = CalibrateSteps(plan, epsilon, delta, name); err != nil {
@@ -169,8 +171,8 @@ func TestFixedBudgetsHoldForAnyData(t *testing.T) {
 
 func TestCalibrateGroups(t *testing.T) {
 	plan := Plan{
-		Sampling: Sampling{Policy: Poisson, Rate: .01}, Steps: 500,
-		Groups: []Query{{"a", Gaussian, 1, 3}, {"b", Gaussian, 2, 2}},
+		Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: .01}, Steps: 500,
+		Groups: []ledger.Query{{Group: "a", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 3}, {Group: "b", Mechanism: ledger.Gaussian, Sensitivity: 2, Noise: 2}},
 	}
 	factor, err := CalibrateNoise(plan, 2, 1e-5, "rdp")
 	if err != nil {
@@ -184,22 +186,22 @@ func TestCalibrateGroups(t *testing.T) {
 }
 
 func TestBadInput(t *testing.T) {
-	good := Plan{Sampling: Sampling{Policy: Poisson, Rate: .01}, Steps: 100, Noise: 1}
+	good := Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: .01}, Steps: 100, Noise: 1}
 	with := func(change func(*Plan)) Plan {
 		p := good
 		change(&p)
 		return p
 	}
 	taken := good.History()
-	taken.Spent = append(taken.Spent, Spent{taken.Spent[0].Lot, -50})
-	fixed := Sampling{Policy: Fixed, Lot: 10, Records: 5}
+	taken.Lots = append(taken.Lots, ledger.RepeatedLot{Lot: taken.Lots[0].Lot, Count: -50})
+	fixed := ledger.Sampling{Policy: ledger.FixedSize, LotSize: 10, Records: 5}
 	endless := good.History()
-	endless.Spent = []Spent{{endless.Spent[0].Lot, math.MaxInt}, {endless.Spent[0].Lot, math.MaxInt}}
-	wide := History{Spent: []Spent{{Lot{good.Sampling, []Query{{"a", DiscreteGaussian, 1e12, 1}}}, 1}}}
-	half := History{Spent: []Spent{{Lot{good.Sampling, []Query{{"a", DiscreteGaussian, 1.25, 3}}}, 1}}}
-	halfFixed := History{Spent: []Spent{{Lot{Sampling{Policy: Fixed, Lot: 5, Records: 50}, half.Spent[0].Lot.Queries}, 1}}}
-	query := func(sensitivity, noise float64) History {
-		return History{Spent: []Spent{{Lot{good.Sampling, []Query{{"a", Laplace, sensitivity, noise}}}, 1}}}
+	endless.Lots = []ledger.RepeatedLot{{Lot: endless.Lots[0].Lot, Count: math.MaxInt}, {Lot: endless.Lots[0].Lot, Count: math.MaxInt}}
+	wide := ledger.History{Lots: []ledger.RepeatedLot{{Lot: ledger.Lot{Sampling: good.Sampling, Queries: []ledger.Query{{Group: "a", Mechanism: ledger.DiscreteGaussian, Sensitivity: 1e12, Noise: 1}}}, Count: 1}}}
+	half := ledger.History{Lots: []ledger.RepeatedLot{{Lot: ledger.Lot{Sampling: good.Sampling, Queries: []ledger.Query{{Group: "a", Mechanism: ledger.DiscreteGaussian, Sensitivity: 1.25, Noise: 3}}}, Count: 1}}}
+	halfFixed := ledger.History{Lots: []ledger.RepeatedLot{{Lot: ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FixedSize, LotSize: 5, Records: 50}, Queries: half.Lots[0].Lot.Queries}, Count: 1}}}
+	query := func(sensitivity, noise float64) ledger.History {
+		return ledger.History{Lots: []ledger.RepeatedLot{{Lot: ledger.Lot{Sampling: good.Sampling, Queries: []ledger.Query{{Group: "a", Mechanism: ledger.Laplace, Sensitivity: sensitivity, Noise: noise}}}, Count: 1}}}
 	}
 	for what, err := range map[string]error{
 		"sensitivity":   second(Epsilon(query(-1, 1), 1e-5, "rdp")),
@@ -207,7 +209,7 @@ func TestBadInput(t *testing.T) {
 		"no bound":      second(Epsilon(query(math.Inf(1), 1), 1e-5, "rdp")),
 		"endless noise": second(Epsilon(query(1, math.Inf(1)), 1e-5, "rdp")),
 		"points":        second(Epsilon(wide, 1e-5, "pld")),
-		"wide noise":    second(Epsilon(History{Spent: []Spent{{Lot{good.Sampling, []Query{{"a", DiscreteGaussian, 1, 5e4}}}, 1}}}, 1e-5, "pld")),
+		"wide noise":    second(Epsilon(ledger.History{Lots: []ledger.RepeatedLot{{Lot: ledger.Lot{Sampling: good.Sampling, Queries: []ledger.Query{{Group: "a", Mechanism: ledger.DiscreteGaussian, Sensitivity: 1, Noise: 5e4}}}, Count: 1}}}, 1e-5, "pld")),
 		"half a point":  second(Epsilon(half, 1e-5, "pld")),
 		"of fixed lots": second(Epsilon(halfFixed, 1e-5, "rdp")),
 		"their delta":   second(Delta(halfFixed, 1, "rdp")),
@@ -221,19 +223,19 @@ func TestBadInput(t *testing.T) {
 		"noise 0":       second(Epsilon(with(func(p *Plan) { p.Noise = 0 }).History(), 1e-5, "rdp")),
 		"noise NaN":     second(Epsilon(with(func(p *Plan) { p.Noise = math.NaN() }).History(), 1e-5, "rdp")),
 		"lot too large": second(Epsilon(with(func(p *Plan) { p.Sampling = fixed }).History(), 1e-5, "rdp")),
-		"mechanism":     second(Epsilon(with(func(p *Plan) { p.Groups = []Query{{"a", "dice", 1, 1}} }).History(), 1e-5, "rdp")),
+		"mechanism":     second(Epsilon(with(func(p *Plan) { p.Groups = []ledger.Query{{Group: "a", Mechanism: "dice", Sensitivity: 1, Noise: 1}} }).History(), 1e-5, "rdp")),
 		"policy":        second(Epsilon(with(func(p *Plan) { p.Sampling.Policy = "raffle" }).History(), 1e-5, "rdp")),
 		"adjacency":     second(Epsilon(with(func(p *Plan) { p.Adjacency = "far" }).History(), 1e-5, "rdp")),
-		"lot of none":   second(Epsilon(with(func(p *Plan) { p.Sampling = Sampling{Policy: Fixed, Records: 5} }).History(), 1e-5, "rdp")),
-		"pass of none":  second(Epsilon(with(func(p *Plan) { p.Sampling = Sampling{Policy: Shuffle, Records: 5} }).History(), 1e-5, "rdp")),
+		"lot of none":   second(Epsilon(with(func(p *Plan) { p.Sampling = ledger.Sampling{Policy: ledger.FixedSize, Records: 5} }).History(), 1e-5, "rdp")),
+		"pass of none":  second(Epsilon(with(func(p *Plan) { p.Sampling = ledger.Sampling{Policy: ledger.Shuffle, Records: 5} }).History(), 1e-5, "rdp")),
 		"negative lots": second(Epsilon(taken, 1e-5, "rdp")),
 		"lots":          second(Epsilon(endless, 1e-5, "rdp")),
 		"epsilon":       second(Delta(good.History(), -1, "rdp")),
-		"filter":        second(NewFilter(1, 1.5, 3, AddRemove)),
-		"order":         second(NewFilter(1, 1e-5, 1, AddRemove)),
+		"filter":        second(NewFilter(1, 1.5, 3, ledger.AddRemove)),
+		"order":         second(NewFilter(1, 1e-5, 1, ledger.AddRemove)),
 		"target":        second(CalibrateNoise(good, 0, 1e-5, "pld")),
 		"no steps":      second(CalibrateNoise(with(func(p *Plan) { p.Steps = 0 }), 1, 1e-5, "pld")),
-		"no rate":       second(CalibrateRate(with(func(p *Plan) { p.Sampling.Policy = Every }), 1, 1e-5, "pld")),
+		"no rate":       second(CalibrateRate(with(func(p *Plan) { p.Sampling.Policy = ledger.FullBatch }), 1, 1e-5, "pld")),
 	} {
 		if !errors.Is(err, ErrArgument) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", what, err)
@@ -242,8 +244,8 @@ func TestBadInput(t *testing.T) {
 	for what, err := range map[string]error{
 		"steps": second(CalibrateSteps(with(func(p *Plan) { p.Noise = .2; p.Sampling.Rate = 1 }), .1, 1e-5, "pld")),
 		"rate":  second(CalibrateRate(with(func(p *Plan) { p.Noise = .05; p.Steps = 1e9 }), .01, 1e-15, "rdp")),
-		"a lot": second(CalibrateRate(with(func(p *Plan) { p.Sampling = Sampling{Policy: Fixed, Records: 50}; p.Noise = .05 }), .01, 1e-15, "zcdp")),
-		"order": second(NewFilter(.1, 1e-9, 3, AddRemove)),
+		"a lot": second(CalibrateRate(with(func(p *Plan) { p.Sampling = ledger.Sampling{Policy: ledger.FixedSize, Records: 50}; p.Noise = .05 }), .01, 1e-15, "zcdp")),
+		"order": second(NewFilter(.1, 1e-9, 3, ledger.AddRemove)),
 	} {
 		if !errors.Is(err, ErrUnreachable) {
 			t.Errorf("%s: %v", what, err)
@@ -254,11 +256,11 @@ func TestBadInput(t *testing.T) {
 // TestRange: what counts of a lot is S/σ, also where the square of either is out of
 // range; where that of S/σ is, nothing is protected.
 func TestRange(t *testing.T) {
-	epsilon := func(m Mechanism, sensitivity, noise float64, accountant string) float64 {
-		return epsilonOf(t, History{Spent: []Spent{{Lot{Sampling{Policy: Every}, []Query{{"a", m, sensitivity, noise}}}, 3}}}, 1e-5, accountant).Epsilon
+	epsilon := func(m ledger.Mechanism, sensitivity, noise float64, accountant string) float64 {
+		return epsilonOf(t, ledger.History{Lots: []ledger.RepeatedLot{{Lot: ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.FullBatch}, Queries: []ledger.Query{{Group: "a", Mechanism: m, Sensitivity: sensitivity, Noise: noise}}}, Count: 3}}}, 1e-5, accountant).Epsilon
 	}
 	for _, accountant := range []string{"rdp", "moments", "zcdp", "naive", "gdp", "strong"} {
-		for _, m := range []Mechanism{Gaussian, DiscreteGaussian} {
+		for _, m := range []ledger.Mechanism{ledger.Gaussian, ledger.DiscreteGaussian} {
 			for _, scale := range []float64{1e-200, 1e200} {
 				near(t, fmt.Sprint(accountant, m, scale), epsilon(m, scale, 2*scale, accountant), epsilon(m, 1, 2, accountant), 1e-9)
 			}
@@ -272,9 +274,9 @@ func TestRange(t *testing.T) {
 func second[T any](_ T, err error) error { return err }
 
 func TestFilter(t *testing.T) {
-	lot := poisson(.01, 1, 1).Spent[0].Lot
+	lot := poisson(.01, 1, 1).Lots[0].Lot
 	answer := epsilonOf(t, poisson(.01, 1, 1000), 1e-5, "rdp")
-	f, err := NewFilter(answer.Epsilon*(1+1e-12), 1e-5, answer.Order, AddRemove)
+	f, err := NewFilter(answer.Epsilon*(1+1e-12), 1e-5, answer.Order, ledger.AddRemove)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +288,7 @@ func TestFilter(t *testing.T) {
 	if ok, _ := f.Admit(lot, 1); ok {
 		t.Error("one lot more was admitted")
 	}
-	near(t, "used", f.Used(), 1, 1e-9)
+	near(t, "used", f.UsedFraction(), 1, 1e-9)
 	lot.Sampling.Rate = 2
 	if ok, err := f.Admit(lot, 1); ok || !errors.Is(err, ErrArgument) {
 		t.Errorf("a lot that is none: %v, %v", ok, err)
@@ -297,18 +299,18 @@ func TestFilter(t *testing.T) {
 // and shuffled ones under zero-out; neither adds up with what others cost under add or
 // remove one.
 func TestFilterKeepsToOneAdjacency(t *testing.T) {
-	query := []Query{{"all", Gaussian, 1, 4}}
-	for policy, good := range map[Policy]Adjacency{Fixed: ReplaceOne, Shuffle: ZeroOut} {
-		for _, adjacency := range []Adjacency{"", AddRemove, ReplaceOne, ZeroOut} {
+	query := []ledger.Query{{Group: "all", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 4}}
+	for policy, good := range map[ledger.Policy]ledger.Adjacency{ledger.FixedSize: ledger.ReplaceOne, ledger.Shuffle: ledger.ZeroOut} {
+		for _, adjacency := range []ledger.Adjacency{"", ledger.AddRemove, ledger.ReplaceOne, ledger.ZeroOut} {
 			f, err := NewFilter(10, 1e-5, 4, adjacency)
 			if err != nil {
 				t.Fatal(err)
 			}
-			ok, err := f.Admit(Lot{Sampling{Policy: policy, Lot: 10, Records: 100}, query}, 1)
-			if want := adjacency == good || adjacency == ReplaceOne; ok != want || (err == nil) != want {
+			ok, err := f.Admit(ledger.Lot{Sampling: ledger.Sampling{Policy: policy, LotSize: 10, Records: 100}, Queries: query}, 1)
+			if want := adjacency == good || adjacency == ledger.ReplaceOne; ok != want || (err == nil) != want {
 				t.Errorf("%s lots under %q: %v, %v", policy, adjacency, ok, err)
 			}
-			if ok, err := f.Admit(poisson(.1, 4, 1).Spent[0].Lot, 1); !ok || err != nil {
+			if ok, err := f.Admit(poisson(.1, 4, 1).Lots[0].Lot, 1); !ok || err != nil {
 				t.Errorf("then a Poisson sample under %q: %v, %v", adjacency, ok, err)
 			}
 		}
@@ -317,7 +319,7 @@ func TestFilterKeepsToOneAdjacency(t *testing.T) {
 
 func TestMeter(t *testing.T) {
 	past := poisson(.02, 1.5, 300)
-	lot := poisson(.01, 1, 1).Spent[0].Lot
+	lot := poisson(.01, 1, 1).Lots[0].Lot
 	m, err := NewMeter(past, lot, 1e-5, "pld")
 	if err != nil {
 		t.Fatal(err)
@@ -327,9 +329,9 @@ func TestMeter(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := past
-	all.Spent = append(all.Spent, Spent{lot, 700})
+	all.Lots = append(all.Lots, ledger.RepeatedLot{Lot: lot, Count: 700})
 	near(t, "epsilon", got, epsilonOf(t, all, 1e-5, "pld").Epsilon, 1e-12)
-	most, err := m.Most(got)
+	most, err := m.MaxLots(got)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +339,7 @@ func TestMeter(t *testing.T) {
 		t.Errorf("%d lots fit where 700 do", most)
 	}
 	fixed := fixedLots(4, 1)
-	if m, err = NewMeter(History{Header: fixed.Header}, fixed.Spent[0].Lot, 1e-5, "pld"); err != nil {
+	if m, err = NewMeter(ledger.History{Header: fixed.Header}, fixed.Lots[0].Lot, 1e-5, "pld"); err != nil {
 		t.Fatal(err)
 	}
 	if got, err = m.Epsilon(10000); err != nil {
@@ -349,7 +351,7 @@ func TestMeter(t *testing.T) {
 	}
 	if gdp, err := NewMeter(past, lot, 1e-5, "gdp"); err != nil {
 		t.Error(err)
-	} else if _, err = gdp.Most(1); !errors.Is(err, ErrArgument) {
+	} else if _, err = gdp.MaxLots(1); !errors.Is(err, ErrArgument) {
 		t.Errorf("gdp as a stop condition: %v", err)
 	}
 }

@@ -24,29 +24,29 @@ const (
 	fewEvents  = 400
 )
 
-func pldEpsilon(s spending, delta float64) (Answer, error) {
+func pldEpsilon(s spending, delta float64) (Guarantee, error) {
 	if shift, ok := s.oneGaussian(); ok {
 		epsilon := gaussianEpsilon(shift, delta)
-		return Answer{Epsilon: epsilon, Lower: epsilon}, nil
+		return Guarantee{Epsilon: epsilon, LowerBound: epsilon}, nil
 	}
 	c, err := newComposer(s)
 	if err != nil {
-		return Answer{}, err
+		return Guarantee{}, err
 	}
 	if variation(s.events) <= delta {
-		return Answer{}, nil
+		return Guarantee{}, nil
 	}
 	naive, err := naiveEpsilon(spending{events: c.upper}, delta)
 	if err != nil {
-		return Answer{}, err
+		return Guarantee{}, err
 	}
 	zcdp, err := zcdpEpsilon(spending{events: c.upper}, delta)
 	if err != nil {
-		return Answer{}, err
+		return Guarantee{}, err
 	}
 	known := min(mostLoss(s.events), soundRDP(c.upper, delta), naive.Epsilon, zcdp.Epsilon)
 	if c.unlaid() {
-		return Answer{Epsilon: known}, nil
+		return Guarantee{Epsilon: known}, nil
 	}
 	logDelta := math.Log(delta)
 	at := 0.0 // where ε is about
@@ -65,23 +65,23 @@ func pldEpsilon(s spending, delta float64) (Answer, error) {
 		bracket: func(c *curve) bracket { return c.epsilons(delta, at) },
 		below:   func(c *curve, epsilon float64) bool { return c.deltaUp(epsilon) <= delta },
 	})
-	return Answer{Epsilon: b.high, Lower: b.low}, nil
+	return Guarantee{Epsilon: b.high, LowerBound: b.low}, nil
 }
 
-func pldDelta(s spending, epsilon float64) (Answer, error) {
+func pldDelta(s spending, epsilon float64) (Guarantee, error) {
 	if shift, ok := s.oneGaussian(); ok {
 		delta := gaussianDelta(shift, epsilon)
-		return Answer{Delta: delta, Lower: delta}, nil
+		return Guarantee{Delta: delta, LowerBound: delta}, nil
 	}
 	c, err := newComposer(s)
 	if err != nil {
-		return Answer{}, err
+		return Guarantee{}, err
 	}
 	if epsilon >= mostLoss(s.events) {
-		return Answer{}, nil
+		return Guarantee{}, nil
 	}
 	if c.unlaid() {
-		return Answer{Delta: min(1, variation(s.events))}, nil
+		return Guarantee{Delta: min(1, variation(s.events))}, nil
 	}
 	cut := c.cut(epsilon)
 	b := c.answer(question{
@@ -105,7 +105,7 @@ func pldDelta(s spending, epsilon float64) (Answer, error) {
 		bracket: func(c *curve) bracket { return c.deltas(epsilon) },
 		below:   func(c *curve, delta float64) bool { return c.deltaUp(epsilon) <= delta },
 	})
-	return Answer{Delta: b.high, Lower: b.low}, nil
+	return Guarantee{Delta: b.high, LowerBound: b.low}, nil
 }
 
 // mostShift is the largest shift of a Gaussian that is laid on points. Noise of less than

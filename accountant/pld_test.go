@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
-func epsilonOf(t *testing.T, h History, delta float64, accountant string) Answer {
+func epsilonOf(t *testing.T, h ledger.History, delta float64, accountant string) Guarantee {
 	t.Helper()
 	answer, err := Epsilon(h, delta, accountant)
 	if err != nil {
@@ -17,7 +19,7 @@ func epsilonOf(t *testing.T, h History, delta float64, accountant string) Answer
 	return answer
 }
 
-func deltaOf(t *testing.T, h History, epsilon float64, accountant string) Answer {
+func deltaOf(t *testing.T, h ledger.History, epsilon float64, accountant string) Guarantee {
 	t.Helper()
 	answer, err := Delta(h, epsilon, accountant)
 	if err != nil {
@@ -47,8 +49,8 @@ func TestPLDPublished(t *testing.T) {
 	} {
 		got := epsilonOf(t, poisson(c.rate, c.noise, c.steps), c.delta, "pld")
 		near(t, "epsilon", got.Epsilon, c.want, c.tolerance)
-		if got.Lower > c.want*(1+1e-4) || got.Epsilon < c.want*(1-5e-4) {
-			t.Errorf("%+v: the bracket [%v, %v] misses it", c, got.Lower, got.Epsilon)
+		if got.LowerBound > c.want*(1+1e-4) || got.Epsilon < c.want*(1-5e-4) {
+			t.Errorf("%+v: the bracket [%v, %v] misses it", c, got.LowerBound, got.Epsilon)
 		}
 	}
 }
@@ -61,17 +63,17 @@ func TestPLDDeltaPublished(t *testing.T) {
 	near(t, "sigma", epsilonOf(t, poisson(1, 4.22467888932684, 1), 1e-6, "pld").Epsilon, 1, 1e-12)
 }
 
-func laplaceLots(rate, scale float64, steps int) Spent {
-	return Spent{Lot{Sampling{Policy: Poisson, Rate: rate}, []Query{{"all", Laplace, 1, scale}}}, steps}
+func laplaceLots(rate, scale float64, steps int) ledger.RepeatedLot {
+	return ledger.RepeatedLot{Lot: ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: rate}, Queries: []ledger.Query{{Group: "all", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: scale}}}, Count: steps}
 }
 
 func TestPLDLaplacePublished(t *testing.T) {
-	h := History{Spent: []Spent{laplaceLots(1, 1, 3), laplaceLots(1, 2, 2)}}
+	h := ledger.History{Lots: []ledger.RepeatedLot{laplaceLots(1, 1, 3), laplaceLots(1, 2, 2)}}
 	near(t, "five Laplaces", epsilonOf(t, h, 1e-14, "pld").Epsilon, 4, 1e-9)
-	h = History{Spent: []Spent{laplaceLots(.2, .5, 3)}}
+	h = ledger.History{Lots: []ledger.RepeatedLot{laplaceLots(.2, .5, 3)}}
 	near(t, "sampled Laplaces", epsilonOf(t, h, 1e-14, "pld").Epsilon, 2.46964, 1e-5)
 	for steps, want := range map[int]float64{20: 13.6, 500: 71.0} {
-		plan := Plan{Sampling: Sampling{Policy: Every}, Steps: steps, Groups: []Query{{"all", Laplace, 1, 1}}}
+		plan := Plan{Sampling: ledger.Sampling{Policy: ledger.FullBatch}, Steps: steps, Groups: []ledger.Query{{Group: "all", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: 1}}}
 		scale, err := CalibrateNoise(plan, 1, 1e-4, "pld")
 		if err != nil {
 			t.Fatal(err)
@@ -82,9 +84,9 @@ func TestPLDLaplacePublished(t *testing.T) {
 	}
 }
 
-func fixedLots(noise float64, steps int) History {
+func fixedLots(noise float64, steps int) ledger.History {
 	h := poisson(1, noise, steps)
-	h.Spent[0].Lot.Sampling = Sampling{Policy: Fixed, Lot: 1024, Records: 50000}
+	h.Lots[0].Lot.Sampling = ledger.Sampling{Policy: ledger.FixedSize, LotSize: 1024, Records: 50000}
 	return h
 }
 
@@ -93,19 +95,19 @@ func TestFixedPublished(t *testing.T) {
 	pld, rdp := epsilonOf(t, h, 1e-5, "pld"), epsilonOf(t, h, 1e-5, "rdp")
 	near(t, "pld", pld.Epsilon, 4.89011, 1e-3)
 	near(t, "rdp", rdp.Epsilon, 4.984953, 1e-6)
-	if rdp.Order != 5 || pld.Adjacency != ReplaceOne || rdp.Adjacency != ReplaceOne {
+	if rdp.Order != 5 || pld.Adjacency != ledger.ReplaceOne || rdp.Adjacency != ledger.ReplaceOne {
 		t.Errorf("got %+v and %+v", pld, rdp)
 	}
-	for _, a := range []Answer{pld, rdp} {
-		near(t, a.Accountant+", proven", a.Proven, 5.818, 1e-3)
+	for _, a := range []Guarantee{pld, rdp} {
+		near(t, a.Accountant+", proven", a.ProvenBound, 5.818, 1e-3)
 		if !strings.Contains(a.Note, "proven bound for any data is epsilon 5.81") {
 			t.Errorf("the note of %s does not give the proven figure: %s", a.Accountant, a.Note)
 		}
-		if d := deltaOf(t, h, 4, a.Accountant); !(d.Proven > d.Delta) || !strings.Contains(d.Note, "proven bound for any data is delta") {
+		if d := deltaOf(t, h, 4, a.Accountant); !(d.ProvenBound > d.Delta) || !strings.Contains(d.Note, "proven bound for any data is delta") {
 			t.Errorf("of δ %s says %+v", a.Accountant, d)
 		}
 	}
-	if whole := epsilonOf(t, h, 1e-5, "zcdp"); whole.Proven != 0 || strings.Contains(whole.Note, "any data") {
+	if whole := epsilonOf(t, h, 1e-5, "zcdp"); whole.ProvenBound != 0 || strings.Contains(whole.Note, "any data") {
 		t.Errorf("zcdp, which holds for any data, says %+v", whole)
 	}
 	// The same pair.
@@ -145,7 +147,7 @@ func TestFixedLotsOfOpposedCandidates(t *testing.T) {
 		}
 	}
 	h := poisson(1, 1, 2)
-	h.Spent[0].Lot.Sampling = Sampling{Policy: Fixed, Lot: 95, Records: 100}
+	h.Lots[0].Lot.Sampling = ledger.Sampling{Policy: ledger.FixedSize, LotSize: 95, Records: 100}
 	if published := deltaOf(t, h, epsilon, "pld").Delta; published > delta*.995 {
 		t.Errorf("published δ %v is not below %v: say so in fixed.go", published, delta)
 	}
@@ -164,7 +166,7 @@ func TestHistoricalAccountants(t *testing.T) {
 	near(t, "moments", epsilonOf(t, h, 1e-5, "moments").Epsilon, 1.26, 2e-3)
 	near(t, "strong", epsilonOf(t, h, 1e-5, "strong").Epsilon, 9.34, 2e-3)
 	near(t, "gdp", epsilonOf(t, poisson(.04, 1.5, 2249), 1e-5, "gdp").Epsilon, 6.599821, 1e-5)
-	pld := epsilonOf(t, h, 1e-5, "pld").Lower
+	pld := epsilonOf(t, h, 1e-5, "pld").LowerBound
 	for _, name := range []string{"rdp", "moments", "zcdp", "strong", "naive"} {
 		if got := epsilonOf(t, h, 1e-5, name).Epsilon; got < pld {
 			t.Errorf("%s says %v, and at least %v was spent", name, got, pld)
@@ -245,8 +247,8 @@ func TestMonteCarlo(t *testing.T) {
 	mean := sum / draws
 	margin := 5 * math.Sqrt((squares/draws-mean*mean)/draws)
 	got := deltaOf(t, poisson(rate, noise, steps), epsilon, "pld")
-	if mean > got.Delta+margin || mean < got.Lower-margin {
-		t.Errorf("drawn %v ± %v, computed [%v, %v]", mean, margin, got.Lower, got.Delta)
+	if mean > got.Delta+margin || mean < got.LowerBound-margin {
+		t.Errorf("drawn %v ± %v, computed [%v, %v]", mean, margin, got.LowerBound, got.Delta)
 	}
 }
 
@@ -262,7 +264,7 @@ func TestMonotone(t *testing.T) {
 		steps, delta := 1+r.IntN(5000), math.Pow(10, -3-6*r.Float64())
 		for _, name := range []string{"pld", "rdp"} {
 			base := epsilonOf(t, poisson(rate, noise, steps), delta, name)
-			if base.Lower > base.Epsilon {
+			if base.LowerBound > base.Epsilon {
 				t.Errorf("the lower twin is above: %+v", base)
 			}
 			for what, more := range map[string]float64{
@@ -275,32 +277,32 @@ func TestMonotone(t *testing.T) {
 					t.Errorf("%s: %s lowers epsilon from %v to %v (rate %v noise %v steps %d delta %v)", name, what, base.Epsilon, more, rate, noise, steps, delta)
 				}
 			}
-			if rdp := epsilonOf(t, poisson(rate, noise, steps), delta, "rdp").Epsilon; rdp < base.Lower {
-				t.Errorf("rdp %v is below what was spent, %v", rdp, base.Lower)
+			if rdp := epsilonOf(t, poisson(rate, noise, steps), delta, "rdp").Epsilon; rdp < base.LowerBound {
+				t.Errorf("rdp %v is below what was spent, %v", rdp, base.LowerBound)
 			}
 		}
 	}
 }
 
 func TestGroups(t *testing.T) {
-	lot := Lot{Sampling{Policy: Poisson, Rate: .02}, []Query{{"a", Gaussian, 2, 6}, {"b", Gaussian, 1, 4}}}
+	lot := ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: .02}, Queries: []ledger.Query{{Group: "a", Mechanism: ledger.Gaussian, Sensitivity: 2, Noise: 6}, {Group: "b", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 4}}}
 	z := 1 / math.Sqrt(4./36+1./16)
-	got := epsilonOf(t, History{Spent: []Spent{{lot, 500}}}, 1e-5, "pld").Epsilon
+	got := epsilonOf(t, ledger.History{Lots: []ledger.RepeatedLot{{Lot: lot, Count: 500}}}, 1e-5, "pld").Epsilon
 	near(t, "two groups", got, epsilonOf(t, poisson(.02, z, 500), 1e-5, "pld").Epsilon, 1e-12)
 
 	// Gaussian and Laplace together: more than either alone, less than both as if
 	// each had its own lots, and no more than rdp.
-	both := Lot{lot.Sampling, []Query{{"a", Gaussian, 1, 2}, {"b", Laplace, 1, 4}}}
-	mixed := epsilonOf(t, History{Spent: []Spent{{both, 500}}}, 1e-5, "pld")
-	gauss := epsilonOf(t, History{Spent: []Spent{{Lot{lot.Sampling, both.Queries[:1]}, 500}}}, 1e-5, "pld")
-	rdp := epsilonOf(t, History{Spent: []Spent{{both, 500}}}, 1e-5, "rdp")
-	if !(mixed.Lower > gauss.Epsilon && mixed.Epsilon < rdp.Epsilon && mixed.Epsilon < 1.0005*mixed.Lower) {
+	both := ledger.Lot{Sampling: lot.Sampling, Queries: []ledger.Query{{Group: "a", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 2}, {Group: "b", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: 4}}}
+	mixed := epsilonOf(t, ledger.History{Lots: []ledger.RepeatedLot{{Lot: both, Count: 500}}}, 1e-5, "pld")
+	gauss := epsilonOf(t, ledger.History{Lots: []ledger.RepeatedLot{{Lot: ledger.Lot{Sampling: lot.Sampling, Queries: both.Queries[:1]}, Count: 500}}}, 1e-5, "pld")
+	rdp := epsilonOf(t, ledger.History{Lots: []ledger.RepeatedLot{{Lot: both, Count: 500}}}, 1e-5, "rdp")
+	if !(mixed.LowerBound > gauss.Epsilon && mixed.Epsilon < rdp.Epsilon && mixed.Epsilon < 1.0005*mixed.LowerBound) {
 		t.Errorf("mixed %+v, Gaussian alone %v, rdp %v", mixed, gauss.Epsilon, rdp.Epsilon)
 	}
 
 	// A discrete Gaussian of much noise is a Gaussian.
-	discrete := Lot{lot.Sampling, []Query{{"a", DiscreteGaussian, 4, 40}}}
-	got = epsilonOf(t, History{Spent: []Spent{{discrete, 500}}}, 1e-5, "pld").Epsilon
+	discrete := ledger.Lot{Sampling: lot.Sampling, Queries: []ledger.Query{{Group: "a", Mechanism: ledger.DiscreteGaussian, Sensitivity: 4, Noise: 40}}}
+	got = epsilonOf(t, ledger.History{Lots: []ledger.RepeatedLot{{Lot: discrete, Count: 500}}}, 1e-5, "pld").Epsilon
 	near(t, "discrete Gaussian", got, epsilonOf(t, poisson(.02, 10, 500), 1e-5, "pld").Epsilon, 3e-3)
 }
 
@@ -308,13 +310,13 @@ func TestHeterogeneous(t *testing.T) {
 	// Splitting a run into entries changes nothing but rounding.
 	whole := epsilonOf(t, poisson(.01, 1.2, 3000), 1e-6, "pld")
 	parts := poisson(.01, 1.2, 1000)
-	parts.Spent = append(parts.Spent, Spent{parts.Spent[0].Lot, 2000})
+	parts.Lots = append(parts.Lots, ledger.RepeatedLot{Lot: parts.Lots[0].Lot, Count: 2000})
 	near(t, "two entries", epsilonOf(t, parts, 1e-6, "pld").Epsilon, whole.Epsilon, 1e-12)
 	// Two phases lie between the run that is all one and all the other.
-	parts.Spent[1] = poisson(.01, 1.6, 2000).Spent[0]
+	parts.Lots[1] = poisson(.01, 1.6, 2000).Lots[0]
 	both := epsilonOf(t, parts, 1e-6, "pld")
 	least := epsilonOf(t, poisson(.01, 1.6, 3000), 1e-6, "pld")
-	if both.Epsilon >= whole.Epsilon || both.Lower <= least.Lower || both.Epsilon > 1.0005*both.Lower {
+	if both.Epsilon >= whole.Epsilon || both.LowerBound <= least.LowerBound || both.Epsilon > 1.0005*both.LowerBound {
 		t.Errorf("phases %+v, between %v and %v", both, least, whole)
 	}
 }
@@ -324,8 +326,8 @@ func TestSchedule(t *testing.T) {
 	for _, c := range []struct {
 		lots       int
 		rateGrows  float64
-		wide       float64 // that the bracket may be
-		least, top History // between which it is
+		wide       float64        // that the bracket may be
+		least, top ledger.History // between which it is
 	}{
 		{300, 1, 1.003, poisson(.005, 2, 300), poisson(.005, 1, 300)},
 		{1500, 1, 1.004, poisson(.005, 2, 1500), poisson(.005, 1, 1500)}, // rounded
@@ -334,14 +336,14 @@ func TestSchedule(t *testing.T) {
 		if testing.Short() && c.lots > 300 {
 			continue
 		}
-		var h History
+		var h ledger.History
 		for i := range c.lots {
 			part := float64(i) / float64(c.lots)
-			h.Spent = append(h.Spent, poisson(.005*math.Pow(c.rateGrows, part), 1+part, 1).Spent...)
+			h.Lots = append(h.Lots, poisson(.005*math.Pow(c.rateGrows, part), 1+part, 1).Lots...)
 		}
 		got := epsilonOf(t, h, 1e-5, "pld")
 		low, high := epsilonOf(t, c.least, 1e-5, "pld").Epsilon, epsilonOf(t, c.top, 1e-5, "pld").Epsilon
-		if got.Epsilon <= low || got.Epsilon >= high || got.Epsilon > c.wide*got.Lower {
+		if got.Epsilon <= low || got.Epsilon >= high || got.Epsilon > c.wide*got.LowerBound {
 			t.Errorf("%+v: schedule %+v, between %v and %v", c, got, low, high)
 		}
 	}
@@ -349,43 +351,43 @@ func TestSchedule(t *testing.T) {
 
 func TestShuffle(t *testing.T) {
 	h := poisson(1, 2, 25)
-	h.Spent[0].Lot.Sampling = Sampling{Policy: Shuffle, Lot: 100, Records: 1000}
+	h.Lots[0].Lot.Sampling = ledger.Sampling{Policy: ledger.Shuffle, LotSize: 100, Records: 1000}
 	got := epsilonOf(t, h, 1e-5, "pld") // two passes and a half: three
 	near(t, "three passes", got.Epsilon, epsilonOf(t, poisson(1, 2, 3), 1e-5, "pld").Epsilon, 1e-12)
-	if got.Adjacency != ZeroOut || !strings.Contains(got.Note, "Poisson sampling at the same rate would have given epsilon") {
+	if got.Adjacency != ledger.ZeroOut || !strings.Contains(got.Note, "Poisson sampling at the same rate would have given epsilon") {
 		t.Errorf("got %+v", got)
 	}
-	if d := deltaOf(t, h, 1, "pld"); d.Adjacency != ZeroOut || d.Note != shuffleNote(ZeroOut) {
+	if d := deltaOf(t, h, 1, "pld"); d.Adjacency != ledger.ZeroOut || d.Note != shuffleNote(ledger.ZeroOut) {
 		t.Errorf("δ is %+v", d)
 	}
 	replaced := h
-	replaced.Header.Adjacency = ReplaceOne
+	replaced.Header.Adjacency = ledger.ReplaceOne
 	if d := deltaOf(t, replaced, 1, "pld"); !strings.Contains(d.Note, "under replace-one") {
 		t.Errorf("where a record is replaced: %+v", d)
 	}
 	// A pass whose noise changes halfway counts with the least of its noise, whichever
 	// comes first.
 	two := epsilonOf(t, poisson(1, 2, 2), 1e-5, "pld").Epsilon
-	h.Spent[0].Count = 15
-	other := h.Spent[0]
-	other.Lot.Queries = []Query{{"all", Gaussian, 1, 4}}
+	h.Lots[0].Count = 15
+	other := h.Lots[0]
+	other.Lot.Queries = []ledger.Query{{Group: "all", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 4}}
 	other.Count = 5
-	h.Spent = []Spent{h.Spent[0], other}
+	h.Lots = []ledger.RepeatedLot{h.Lots[0], other}
 	near(t, "two passes, noise rising", epsilonOf(t, h, 1e-5, "pld").Epsilon, two, 1e-12)
-	h.Spent = []Spent{other, h.Spent[0]}
+	h.Lots = []ledger.RepeatedLot{other, h.Lots[0]}
 	near(t, "two passes, noise falling", epsilonOf(t, h, 1e-5, "pld").Epsilon, two, 1e-12)
 	// Lots of another size begin another pass: of three and six lots, of ten and of five a
 	// pass, the last is the third.
-	larger := h.Spent[1]
-	larger.Lot.Sampling.Lot, larger.Count = 200, 6
-	h.Spent[1].Count = 3
-	h.Spent = []Spent{h.Spent[1], larger}
+	larger := h.Lots[1]
+	larger.Lot.Sampling.LotSize, larger.Count = 200, 6
+	h.Lots[1].Count = 3
+	h.Lots = []ledger.RepeatedLot{h.Lots[1], larger}
 	near(t, "passes of two sizes", epsilonOf(t, h, 1e-5, "pld").Epsilon, epsilonOf(t, poisson(1, 2, 3), 1e-5, "pld").Epsilon, 1e-12)
 }
 
 func TestNothingSpent(t *testing.T) {
 	for _, name := range []string{"pld", "rdp", "gdp"} {
-		if epsilon, delta := epsilonOf(t, History{}, 1e-5, name).Epsilon, deltaOf(t, History{}, 1, name).Delta; epsilon != 0 || delta != 0 {
+		if epsilon, delta := epsilonOf(t, ledger.History{}, 1e-5, name).Epsilon, deltaOf(t, ledger.History{}, 1, name).Delta; epsilon != 0 || delta != 0 {
 			t.Errorf("%s: ε = %v, δ = %v", name, epsilon, delta)
 		}
 	}
@@ -394,21 +396,23 @@ func TestNothingSpent(t *testing.T) {
 // TestPassOfOtherNoise: a pass tells at least as much as each of its lots, whatever noise
 // they have.
 func TestPassOfOtherNoise(t *testing.T) {
-	of := func(s Sampling, queries []Query) Spent { return Spent{Lot{s, queries}, 1} }
-	half, all := Sampling{Policy: Shuffle, Lot: 1, Records: 2}, Sampling{Policy: Every}
-	kinds := [][]Query{
-		{{"g", Gaussian, 1, 1}},
-		{{"l", Laplace, 1, .5}},
-		{{"l", Laplace, 1, .7}, {"m", Laplace, 1, .4}},
-		{{"d", DiscreteGaussian, 1, 1}},
-		{{"d", DiscreteGaussian, 2, 3}, {"e", DiscreteGaussian, 3, 3}, {"l", Laplace, 1, 9}},
+	of := func(s ledger.Sampling, queries []ledger.Query) ledger.RepeatedLot {
+		return ledger.RepeatedLot{Lot: ledger.Lot{Sampling: s, Queries: queries}, Count: 1}
+	}
+	half, all := ledger.Sampling{Policy: ledger.Shuffle, LotSize: 1, Records: 2}, ledger.Sampling{Policy: ledger.FullBatch}
+	kinds := [][]ledger.Query{
+		{{Group: "g", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 1}},
+		{{Group: "l", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: .5}},
+		{{Group: "l", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: .7}, {Group: "m", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: .4}},
+		{{Group: "d", Mechanism: ledger.DiscreteGaussian, Sensitivity: 1, Noise: 1}},
+		{{Group: "d", Mechanism: ledger.DiscreteGaussian, Sensitivity: 2, Noise: 3}, {Group: "e", Mechanism: ledger.DiscreteGaussian, Sensitivity: 3, Noise: 3}, {Group: "l", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: 9}},
 	}
 	for _, name := range []string{"pld", "rdp", "zcdp"} {
 		for _, a := range kinds {
 			for _, b := range kinds {
-				pass := epsilonOf(t, History{Spent: []Spent{of(half, a), of(half, b)}}, 1e-3, name).Epsilon
-				for _, lot := range [][]Query{a, b} {
-					if alone := epsilonOf(t, History{Spent: []Spent{of(all, lot)}}, 1e-3, name); pass < alone.Epsilon*(1-1e-3) {
+				pass := epsilonOf(t, ledger.History{Lots: []ledger.RepeatedLot{of(half, a), of(half, b)}}, 1e-3, name).Epsilon
+				for _, lot := range [][]ledger.Query{a, b} {
+					if alone := epsilonOf(t, ledger.History{Lots: []ledger.RepeatedLot{of(all, lot)}}, 1e-3, name); pass < alone.Epsilon*(1-1e-3) {
 						t.Errorf("%s: a pass of %v and %v spends %v, and %v alone %v", name, a, b, pass, lot, alone.Epsilon)
 					}
 				}
@@ -420,17 +424,17 @@ func TestPassOfOtherNoise(t *testing.T) {
 // TestPassWithOthersBetween: a lot of another kind between those of a pass does not end
 // it. If it did, the strong halves of two passes would count as one.
 func TestPassWithOthersBetween(t *testing.T) {
-	half := func(noise float64) Spent {
-		return Spent{Lot{Sampling{Policy: Shuffle, Lot: 100, Records: 1000}, []Query{{"all", Gaussian, 1, noise}}}, 5}
+	half := func(noise float64) ledger.RepeatedLot {
+		return ledger.RepeatedLot{Lot: ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Shuffle, LotSize: 100, Records: 1000}, Queries: []ledger.Query{{Group: "all", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: noise}}}, Count: 5}
 	}
 	two := epsilonOf(t, poisson(1, 2, 2), 1e-5, "pld").Epsilon
-	between := poisson(1, 1e6, 1).Spent[0]
-	h := History{Spent: []Spent{half(100), between, half(2), half(2), half(100)}}
+	between := poisson(1, 1e6, 1).Lots[0]
+	h := ledger.History{Lots: []ledger.RepeatedLot{half(100), between, half(2), half(2), half(100)}}
 	near(t, "two passes", epsilonOf(t, h, 1e-5, "pld").Epsilon, two, 1e-6)
-	for _, first := range []History{h, fixedLots(4, 1)} {
+	for _, first := range []ledger.History{h, fixedLots(4, 1)} {
 		alone := epsilonOf(t, first, 1e-5, "pld").Adjacency
-		mixed := History{Spent: append(slices.Clip(first.Spent), between)}
-		if got := epsilonOf(t, mixed, 1e-5, "pld").Adjacency; alone == AddRemove || got != alone {
+		mixed := ledger.History{Lots: append(slices.Clip(first.Lots), between)}
+		if got := epsilonOf(t, mixed, 1e-5, "pld").Adjacency; alone == ledger.AddRemove || got != alone {
 			t.Errorf("accounted under %s, with others after them under %s", alone, got)
 		}
 	}
@@ -440,25 +444,25 @@ func TestPassWithOthersBetween(t *testing.T) {
 // privacy, which Gaussian noise does not give.
 func TestDeltaIsNoZero(t *testing.T) {
 	for _, name := range []string{"pld", "rdp", "moments", "gdp"} {
-		for _, h := range []History{poisson(1, .1, 3), poisson(.5, .5, 1000)} {
+		for _, h := range []ledger.History{poisson(1, .1, 3), poisson(.5, .5, 1000)} {
 			if a := deltaOf(t, h, 1e9, name); !(a.Delta > 0 && a.Delta < 1e-200) {
 				t.Errorf("%s: got δ = %v", name, a.Delta)
 			}
 		}
 	}
-	if a := deltaOf(t, History{Spent: []Spent{laplaceLots(1, 1, 3)}}, 4, "pld"); a.Delta != 0 {
+	if a := deltaOf(t, ledger.History{Lots: []ledger.RepeatedLot{laplaceLots(1, 1, 3)}}, 4, "pld"); a.Delta != 0 {
 		t.Errorf("three Laplaces of scale 1: got δ = %v at ε = 4", a.Delta)
 	}
 }
 
 func TestReplacedNote(t *testing.T) {
 	for _, c := range []struct {
-		adjacency Adjacency
+		adjacency ledger.Adjacency
 		rate      float64
-		mechanism Mechanism
+		mechanism ledger.Mechanism
 		noted     bool
-	}{{ReplaceOne, .1, Laplace, true}, {ReplaceOne, .1, Gaussian, false}, {ReplaceOne, 1, Laplace, false}, {AddRemove, .1, Laplace, false}} {
-		h := History{Header: Header{Adjacency: c.adjacency}, Spent: []Spent{lots(c.rate, 10, Query{"g", c.mechanism, 1, 4})}}
+	}{{ledger.ReplaceOne, .1, ledger.Laplace, true}, {ledger.ReplaceOne, .1, ledger.Gaussian, false}, {ledger.ReplaceOne, 1, ledger.Laplace, false}, {ledger.AddRemove, .1, ledger.Laplace, false}} {
+		h := ledger.History{Header: ledger.Header{Adjacency: c.adjacency}, Lots: []ledger.RepeatedLot{lots(c.rate, 10, ledger.Query{Group: "g", Mechanism: c.mechanism, Sensitivity: 1, Noise: 4})}}
 		if a := epsilonOf(t, h, 1e-5, "pld"); strings.Contains(a.Note, "not tight") != c.noted {
 			t.Errorf("%s at rate %v, %s: the note is %q", c.adjacency, c.rate, c.mechanism, a.Note)
 		}

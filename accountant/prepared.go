@@ -1,47 +1,51 @@
 package accountant
 
-import "fmt"
+import (
+	"fmt"
 
-// Prepared is a history that is asked about more than once. What several accountants ask
+	"github.com/dptrain/dptrain/accountant/ledger"
+)
+
+// Composition is a history that is asked about more than once. What several accountants ask
 // alike is computed once. It is for one goroutine at a time.
-type Prepared struct {
-	history  History
+type Composition struct {
+	history  ledger.History
 	spending spending
 	wrong    error // with the history: what every question is answered by
 }
 
-// Prepare reads a history.
-func Prepare(h History) *Prepared {
+// Compose reads a history.
+func Compose(h ledger.History) *Composition {
 	s, err := spend(h)
-	return &Prepared{h, s, err}
+	return &Composition{h, s, err}
 }
 
 // Epsilon says the ε that the history spent at delta.
-func (p *Prepared) Epsilon(delta float64, accountant string) (Answer, error) {
+func (p *Composition) Epsilon(delta float64, accountant string) (Guarantee, error) {
 	answer, err := p.answer(delta, accountant)
 	if err == nil && p.spending.shuffled {
 		var poisson float64
-		poisson, err = Prepare(asPoisson(p.history)).Published(delta, accountant)
+		poisson, err = Compose(asPoisson(p.history)).PublishedEpsilon(delta, accountant)
 		answer.addNote(fmt.Sprintf("%s Poisson sampling at the same rate would have given epsilon %.4g.", shuffleNote(answer.Adjacency), poisson))
 	}
 	return answer, err
 }
 
-// Published is the Epsilon of that answer alone. What the answer has beside it, for lots
+// PublishedEpsilon is the Epsilon of that answer alone. What the answer has beside it, for lots
 // of a fixed size and for shuffled ones, is not computed.
-func (p *Prepared) Published(delta float64, accountant string) (float64, error) {
+func (p *Composition) PublishedEpsilon(delta float64, accountant string) (float64, error) {
 	answer, _, err := p.figure(delta, accountant)
 	return answer.Epsilon, err
 }
 
-// Bound is the Bound of that answer alone.
-func (p *Prepared) Bound(delta float64, accountant string) (float64, error) {
+// EpsilonUpperBound is the Bound of that answer alone.
+func (p *Composition) EpsilonUpperBound(delta float64, accountant string) (float64, error) {
 	answer, err := p.answer(delta, accountant)
-	return answer.Bound(), err
+	return answer.UpperBound(), err
 }
 
 // method is how an accountant answers, if there is one and there is something to answer.
-func (p *Prepared) method(accountant string) (method, error) {
+func (p *Composition) method(accountant string) (method, error) {
 	m, err := methodNamed(accountant)
 	if err == nil {
 		err = p.wrong
@@ -50,13 +54,13 @@ func (p *Prepared) method(accountant string) (method, error) {
 }
 
 // figure is the published answer, without what is proven beside it.
-func (p *Prepared) figure(delta float64, accountant string) (Answer, method, error) {
+func (p *Composition) figure(delta float64, accountant string) (Guarantee, method, error) {
 	m, err := p.method(accountant)
 	if err == nil {
 		err = checkDelta(delta)
 	}
 	if err != nil {
-		return Answer{}, m, err
+		return Guarantee{}, m, err
 	}
 	answer, err := m.epsilon(p.spending, delta)
 	answer.Delta = delta
@@ -65,10 +69,10 @@ func (p *Prepared) figure(delta float64, accountant string) (Answer, method, err
 }
 
 // answer is Epsilon but for what the note on shuffled lots compares with.
-func (p *Prepared) answer(delta float64, accountant string) (Answer, error) {
+func (p *Composition) answer(delta float64, accountant string) (Guarantee, error) {
 	answer, m, err := p.figure(delta, accountant)
 	if err == nil && p.spending.published(m) {
-		var proven Answer
+		var proven Guarantee
 		proven, err = p.spending.asProven().pld(delta)
 		answer.prove("epsilon", answer.Epsilon, proven.Epsilon)
 	}
@@ -82,7 +86,7 @@ type pldQuestion struct {
 }
 
 // pld is pldEpsilon, computed once: of lots of a fixed size rdp and strong ask it, too.
-func (s spending) pld(delta float64) (Answer, error) {
+func (s spending) pld(delta float64) (Guarantee, error) {
 	q := pldQuestion{delta, s.proven}
 	if answer, known := s.answered[q]; known {
 		return answer, nil

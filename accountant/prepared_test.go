@@ -3,43 +3,45 @@ package accountant
 import (
 	"errors"
 	"testing"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // A prepared history gives the very numbers of one that is asked about once.
 func TestPrepared(t *testing.T) {
 	both := fixedLots(4, 10)
-	both.Spent = append(both.Spent, poisson(.01, 2, 5).Spent...)
-	passes := Plan{Sampling: Sampling{Policy: Shuffle, Lot: 100, Records: 1000}, Steps: 25, Noise: 3}.History()
-	for policy, h := range map[string]History{"poisson": poisson(.01, 1, 100), "fixed": fixedLots(4, 10), "both": both, "shuffle": passes} {
-		p := Prepare(h)
+	both.Lots = append(both.Lots, poisson(.01, 2, 5).Lots...)
+	passes := Plan{Sampling: ledger.Sampling{Policy: ledger.Shuffle, LotSize: 100, Records: 1000}, Steps: 25, Noise: 3}.History()
+	for policy, h := range map[string]ledger.History{"poisson": poisson(.01, 1, 100), "fixed": fixedLots(4, 10), "both": both, "shuffle": passes} {
+		p := Compose(h)
 		for _, name := range Names() {
 			want, err := Epsilon(h, 1e-5, name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			epsilon, failed := p.Published(1e-5, name)
-			bound, unbound := p.Bound(1e-5, name)
+			epsilon, failed := p.PublishedEpsilon(1e-5, name)
+			bound, unbound := p.EpsilonUpperBound(1e-5, name)
 			again, err := p.Epsilon(1e-5, name)
-			if epsilon != want.Epsilon || bound != want.Bound() || again != want || errors.Join(failed, unbound, err) != nil {
+			if epsilon != want.Epsilon || bound != want.UpperBound() || again != want || errors.Join(failed, unbound, err) != nil {
 				t.Errorf("%s, %s: ε = %v, bound %v, %+v (%v), want %+v", policy, name, epsilon, bound, again, errors.Join(failed, unbound, err), want)
 			}
-			if other, err := p.Published(1e-6, name); err != nil || other <= epsilon && name != "naive" {
+			if other, err := p.PublishedEpsilon(1e-6, name); err != nil || other <= epsilon && name != "naive" {
 				t.Errorf("%s, %s: ε = %v at a smaller δ, %v at the other (%v)", policy, name, other, epsilon, err)
 			}
 		}
 	}
-	for _, p := range []*Prepared{Prepare(poisson(2, 1, 1)), Prepare(fixedLots(-1, 1))} {
-		if _, err := p.Published(1e-5, ""); !errors.Is(err, ErrArgument) {
+	for _, p := range []*Composition{Compose(poisson(2, 1, 1)), Compose(fixedLots(-1, 1))} {
+		if _, err := p.PublishedEpsilon(1e-5, ""); !errors.Is(err, ErrArgument) {
 			t.Errorf("lots that cannot be: %v", err)
 		}
 	}
-	p := Prepare(passes)
+	p := Compose(passes)
 	for _, delta := range []float64{0, 1} {
-		if _, err := p.Bound(delta, ""); !errors.Is(err, ErrArgument) {
+		if _, err := p.EpsilonUpperBound(delta, ""); !errors.Is(err, ErrArgument) {
 			t.Errorf("δ = %v: %v", delta, err)
 		}
 	}
-	if _, err := p.Published(1e-5, "tea leaves"); !errors.Is(err, ErrArgument) {
+	if _, err := p.PublishedEpsilon(1e-5, "tea leaves"); !errors.Is(err, ErrArgument) {
 		t.Errorf("an accountant that nobody knows: %v", err)
 	}
 }
@@ -47,23 +49,23 @@ func TestPrepared(t *testing.T) {
 // Of lots of a fixed size three accountants ask pld, which computes once, and what is
 // proven of them only where a bound is asked for.
 func TestPreparedIsAskedOnce(t *testing.T) {
-	p := Prepare(fixedLots(4, 10))
-	if _, err := p.Published(1e-5, "pld"); err != nil {
+	p := Compose(fixedLots(4, 10))
+	if _, err := p.PublishedEpsilon(1e-5, "pld"); err != nil {
 		t.Fatal(err)
 	}
 	if len(p.spending.answered) != 1 {
 		t.Errorf("pld was asked %d times for a published figure", len(p.spending.answered))
 	}
 	const mark = 12345.
-	p.spending.answered[pldQuestion{1e-5, false}] = Answer{Epsilon: mark}
+	p.spending.answered[pldQuestion{1e-5, false}] = Guarantee{Epsilon: mark}
 	for _, name := range []string{"pld", "rdp", "strong"} {
-		if e, err := p.Published(1e-5, name); err != nil || e != mark {
+		if e, err := p.PublishedEpsilon(1e-5, name); err != nil || e != mark {
 			t.Errorf("%s: ε = %v (%v), not what pld had answered", name, e, err)
 		}
 	}
-	p.spending.answered[pldQuestion{1e-5, true}] = Answer{Epsilon: 2 * mark}
+	p.spending.answered[pldQuestion{1e-5, true}] = Guarantee{Epsilon: 2 * mark}
 	for _, name := range []string{"pld", "rdp"} {
-		if e, err := p.Bound(1e-5, name); err != nil || e != 2*mark {
+		if e, err := p.EpsilonUpperBound(1e-5, name); err != nil || e != 2*mark {
 			t.Errorf("%s: bound %v (%v), not what had been proven", name, e, err)
 		}
 	}

@@ -20,10 +20,10 @@ var orders = func() []float64 {
 	return list
 }()
 
-func rdpEpsilon(s spending, delta float64) (Answer, error) {
+func rdpEpsilon(s spending, delta float64) (Guarantee, error) {
 	events, err := renyiEvents(s.events)
 	if err != nil {
-		return Answer{}, err
+		return Guarantee{}, err
 	}
 	answer := rdpBy(publishedRDP(), events, delta)
 	if !s.fixed() {
@@ -34,23 +34,23 @@ func rdpEpsilon(s spending, delta float64) (Answer, error) {
 	return answer, err
 }
 
-func rdpBy(of func(event, float64) float64, events []counted, delta float64) Answer {
+func rdpBy(of func(event, float64) float64, events []counted, delta float64) Guarantee {
 	order, epsilon := bestOrder(func(order float64) float64 {
 		return convertRDP(order, rdpTotal(events, order, of), delta)
 	})
-	return Answer{Epsilon: max(0, epsilon), Order: order}
+	return Guarantee{Epsilon: max(0, epsilon), Order: order}
 }
 
-func rdpDelta(s spending, epsilon float64) (Answer, error) {
+func rdpDelta(s spending, epsilon float64) (Guarantee, error) {
 	events, err := renyiEvents(s.events)
 	if err != nil {
-		return Answer{}, err
+		return Guarantee{}, err
 	}
 	of := publishedRDP()
 	order, logDelta := bestOrder(func(order float64) float64 {
 		return logDeltaRDP(order, rdpTotal(events, order, of), epsilon)
 	})
-	answer := Answer{Delta: min(1, math.Exp(logDelta)), Order: order}
+	answer := Guarantee{Delta: min(1, math.Exp(logDelta)), Order: order}
 	if !s.fixed() {
 		return answer, nil
 	}

@@ -3,10 +3,12 @@ package accountant
 import (
 	"math"
 	"testing"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
-func poisson(rate, noise float64, steps int) History {
-	return Plan{Sampling: Sampling{Policy: Poisson, Rate: rate}, Noise: noise, Steps: steps}.History()
+func poisson(rate, noise float64, steps int) ledger.History {
+	return Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: rate}, Noise: noise, Steps: steps}.History()
 }
 
 func near(t *testing.T, what string, got, want, relative float64) {
@@ -120,23 +122,23 @@ func TestRareRecordsFarOut(t *testing.T) {
 // What closed forms say of lots of other noise, and of their sums.
 func TestClosedForms(t *testing.T) {
 	const delta, scale, steps = 1e-5, 20., 100
-	of := func(m Mechanism, accountant string) float64 {
-		return epsilonOf(t, History{Spent: []Spent{lots(1, steps, Query{"g", m, 1, scale})}}, delta, accountant).Epsilon
+	of := func(m ledger.Mechanism, accountant string) float64 {
+		return epsilonOf(t, ledger.History{Lots: []ledger.RepeatedLot{lots(1, steps, ledger.Query{Group: "g", Mechanism: m, Sensitivity: 1, Noise: scale})}}, delta, accountant).Epsilon
 	}
 	for _, accountant := range []string{"rdp", "zcdp", "gdp", "moments"} {
-		near(t, "discrete Gaussian, "+accountant, of(DiscreteGaussian, accountant), of(Gaussian, accountant), 1e-9)
+		near(t, "discrete Gaussian, "+accountant, of(ledger.DiscreteGaussian, accountant), of(ledger.Gaussian, accountant), 1e-9)
 	}
-	near(t, "Laplace, zcdp", of(Laplace, "zcdp"), of(Gaussian, "zcdp"), 1e-9)
-	near(t, "Laplace, naive", of(Laplace, "naive"), steps/scale, 1e-9)
-	near(t, "naive", of(Gaussian, "naive"), steps*gaussianEpsilon(1/scale, delta/steps), 1e-9)
+	near(t, "Laplace, zcdp", of(ledger.Laplace, "zcdp"), of(ledger.Gaussian, "zcdp"), 1e-9)
+	near(t, "Laplace, naive", of(ledger.Laplace, "naive"), steps/scale, 1e-9)
+	near(t, "naive", of(ledger.Gaussian, "naive"), steps*gaussianEpsilon(1/scale, delta/steps), 1e-9)
 	const rate = .05
 	near(t, "naive, sampled", epsilonOf(t, poisson(rate, 1, steps), delta, "naive").Epsilon,
 		steps*math.Log1p(rate*math.Expm1(gaussianEpsilon(1, delta/(rate*steps)))), 1e-9)
-	near(t, "Laplace, strong", of(Laplace, "strong"), math.Sqrt(-2*math.Log(delta)*steps)/scale+steps/scale*math.Expm1(1/scale), 1e-6)
+	near(t, "Laplace, strong", of(ledger.Laplace, "strong"), math.Sqrt(-2*math.Log(delta)*steps)/scale+steps/scale*math.Expm1(1/scale), 1e-6)
 }
 
 func TestCalibrateRDPNoise(t *testing.T) {
-	plan := Plan{Sampling: Sampling{Policy: Poisson, Rate: .04}, Steps: 2000}
+	plan := Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: .04}, Steps: 2000}
 	noise, err := CalibrateNoise(plan, 8, 1e-5, "rdp")
 	if err != nil {
 		t.Fatal(err)

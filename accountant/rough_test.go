@@ -3,6 +3,8 @@ package accountant
 import (
 	"math"
 	"testing"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // A target decides how closely a composition is looked at, not whether the bounds hold:
@@ -10,12 +12,12 @@ import (
 // rough here that leaving its charge out would show.
 func TestRoughLooksAreStillBounds(t *testing.T) {
 	const epsilon = 1
-	with := func(h History, m Mechanism) History {
-		h.Spent[0].Lot.Queries[0].Mechanism = m
+	with := func(h ledger.History, m ledger.Mechanism) ledger.History {
+		h.Lots[0].Lot.Queries[0].Mechanism = m
 		return h
 	}
-	for _, h := range []History{poisson(.01, 1, 100), poisson(.2, 3, 30),
-		with(poisson(.2, 3, 30), Laplace), with(poisson(.2, 3, 30), DiscreteGaussian)} {
+	for _, h := range []ledger.History{poisson(.01, 1, 100), poisson(.2, 3, 30),
+		with(poisson(.2, 3, 30), ledger.Laplace), with(poisson(.2, 3, 30), ledger.DiscreteGaussian)} {
 		s, err := spend(h)
 		if err != nil {
 			t.Fatal(err)
@@ -44,8 +46,8 @@ func TestRoughLooksAreStillBounds(t *testing.T) {
 				rough := close
 				roughen(&rough, by)
 				seen := c.curve(removing, rough)
-				if up, low := seen.deltaUp(epsilon), seen.deltaLow(epsilon); up < known.Lower || low > known.Delta {
-					t.Errorf("rough %s, %v: δ between %v and %v, by a closer look %v and %v", name, by, low, up, known.Lower, known.Delta)
+				if up, low := seen.deltaUp(epsilon), seen.deltaLow(epsilon); up < known.LowerBound || low > known.Delta {
+					t.Errorf("rough %s, %v: δ between %v and %v, by a closer look %v and %v", name, by, low, up, known.LowerBound, known.Delta)
 				}
 			}
 		}

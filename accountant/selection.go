@@ -1,9 +1,13 @@
 package accountant
 
-import "math"
+import (
+	"math"
 
-// Runs says how the number of runs of a selection is drawn.
-type Runs struct {
+	"github.com/dptrain/dptrain/accountant/ledger"
+)
+
+// RunDistribution says how the number of runs of a selection is drawn.
+type RunDistribution struct {
 	// Shape is η of a truncated negative binomial distribution: 1 is the geometric
 	// one, 0 the logarithmic one. +Inf stands for the Poisson distribution.
 	Shape float64
@@ -14,7 +18,7 @@ type Runs struct {
 // mostRuns is the largest mean that is taken.
 const mostRuns = 500
 
-func (r Runs) check() error {
+func (r RunDistribution) check() error {
 	switch {
 	case !(r.Shape > -1):
 		return badArgument("runs of shape %v: must be above -1, such as 1 (geometric), 0 (logarithmic) or +Inf (Poisson)", r.Shape)
@@ -24,11 +28,11 @@ func (r Runs) check() error {
 	return nil
 }
 
-func (r Runs) poisson() bool { return math.IsInf(r.Shape, 1) }
+func (r RunDistribution) poisson() bool { return math.IsInf(r.Shape, 1) }
 
 // gamma is the second parameter of the truncated negative binomial distribution
 // with this mean, η(1-γ)/(γ(1-γ^η)), which falls from ∞ to 1 as γ rises.
-func (r Runs) gamma() float64 {
+func (r RunDistribution) gamma() float64 {
 	low, high := -60.0, 0.0 // of log γ
 	for range 200 {
 		middle := (low + high) / 2
@@ -48,7 +52,7 @@ func (r Runs) gamma() float64 {
 // Quantile is the least number of runs k of which P[K ≤ k] > u: drawn with a
 // uniform u from [0, 1), it is a number of runs. Of the Poisson distribution it may
 // be 0. The probability beyond what u of 53 bits can tell goes to the last number.
-func (r Runs) Quantile(u float64) (int, error) {
+func (r RunDistribution) Quantile(u float64) (int, error) {
 	if err := r.check(); err != nil {
 		return 0, err
 	}
@@ -99,32 +103,32 @@ func (r Runs) Quantile(u float64) (int, error) {
 // fixed size are taken at their proven cost (Balle, Barthe and Gaboardi 2018), not
 // at the one that rdp publishes.
 type Selection struct {
-	Runs       Runs
-	Candidates []History // what a run releases, for each setting that it may draw
+	Runs       RunDistribution
+	Candidates []ledger.History // what a run releases, for each setting that it may draw
 }
 
 // Epsilon says the ε that the selection spends at delta, by Rényi divergences.
-func (s Selection) Epsilon(delta float64) (Answer, error) {
+func (s Selection) Epsilon(delta float64) (Guarantee, error) {
 	if err := s.Runs.check(); err != nil {
-		return Answer{}, err
+		return Guarantee{}, err
 	}
 	if err := checkDelta(delta); err != nil {
-		return Answer{}, err
+		return Guarantee{}, err
 	}
 	if len(s.Candidates) == 0 {
-		return Answer{}, badArgument("a selection among no candidates: give at least one")
+		return Guarantee{}, badArgument("a selection among no candidates: give at least one")
 	}
 	var all []spending
 	for _, h := range s.Candidates {
 		one, err := spend(h)
 		if err != nil {
-			return Answer{}, err
+			return Guarantee{}, err
 		}
 		if len(all) > 0 && one.adjacency != all[0].adjacency {
-			return Answer{}, badArgument("candidates under %s and under %s adjacency: they must agree, to be one guarantee", all[0].adjacency, one.adjacency)
+			return Guarantee{}, badArgument("candidates under %s and under %s adjacency: they must agree, to be one guarantee", all[0].adjacency, one.adjacency)
 		}
 		if one.events, err = renyiEvents(one.events); err != nil {
-			return Answer{}, err
+			return Guarantee{}, err
 		}
 		all = append(all, one)
 	}
@@ -141,7 +145,7 @@ func (s Selection) Epsilon(delta float64) (Answer, error) {
 	}
 	best := s.Runs.rdp(run)
 	order, epsilon := bestOrder(func(order float64) float64 { return convertRDP(order, best(order), delta) })
-	answer := Answer{Epsilon: max(0, epsilon), Delta: delta, Accountant: "rdp", Adjacency: all[0].adjacency, Order: order}
+	answer := Guarantee{Epsilon: max(0, epsilon), Delta: delta, Accountant: "rdp", Adjacency: all[0].adjacency, Order: order}
 	answer.addNote("The best of a random number of runs was released (Papernot and Steinke 2022); the cost covers all of them.")
 	answer.addNote(all[0].note)
 	if all[0].shuffled {
@@ -151,7 +155,7 @@ func (s Selection) Epsilon(delta float64) (Answer, error) {
 }
 
 // rdp turns the divergence of one run into that of the selection.
-func (r Runs) rdp(run func(order float64) float64) func(order float64) float64 {
+func (r RunDistribution) rdp(run func(order float64) float64) func(order float64) float64 {
 	if r.poisson() {
 		return func(order float64) float64 {
 			epsilon := math.Log1p(1 / (order - 1))

@@ -7,16 +7,18 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 var byPoisson = math.Inf(1)
 
-func selectionOf(runs Runs, rate, noise float64, steps int) Selection {
-	s := Sampling{Policy: Poisson, Rate: rate}
+func selectionOf(runs RunDistribution, rate, noise float64, steps int) Selection {
+	s := ledger.Sampling{Policy: ledger.Poisson, Rate: rate}
 	if rate == 1 {
-		s = Sampling{Policy: Every}
+		s = ledger.Sampling{Policy: ledger.FullBatch}
 	}
-	return Selection{Runs: runs, Candidates: []History{Plan{Sampling: s, Steps: steps, Noise: noise}.History()}}
+	return Selection{Runs: runs, Candidates: []ledger.History{Plan{Sampling: s, Steps: steps, Noise: noise}.History()}}
 }
 
 // ε of dp-accounting 0.6 (RepeatAndSelectDpEvent under its RdpAccountant, orders 1.05,
@@ -25,19 +27,19 @@ func TestSelectionOfAnotherAccountant(t *testing.T) {
 	for _, c := range []struct {
 		rate, noise float64
 		steps       int
-		runs        Runs
+		runs        RunDistribution
 		want        float64
 	}{
-		{0.01, 1, 1000, Runs{0, 10}, 3.52223},
-		{0.01, 1, 1000, Runs{1, 10}, 4.10290},
-		{0.01, 1, 1000, Runs{0.5, 10}, 3.83023},
-		{0.01, 1, 1000, Runs{byPoisson, 10}, 4.32882},
-		{0.01, 1, 1000, Runs{1, 1.5}, 2.73661},
-		{0.005, 4, 2000, Runs{byPoisson, 16}, 0.650774},
-		{0.005, 4, 2000, Runs{1, 16}, 0.510962},
-		{0.005, 4, 2000, Runs{0, 16}, 0.409909},
-		{1, 10, 10, Runs{byPoisson, 5}, 2.20136},
-		{1, 10, 10, Runs{1, 5}, 2.45960},
+		{0.01, 1, 1000, RunDistribution{0, 10}, 3.52223},
+		{0.01, 1, 1000, RunDistribution{1, 10}, 4.10290},
+		{0.01, 1, 1000, RunDistribution{0.5, 10}, 3.83023},
+		{0.01, 1, 1000, RunDistribution{byPoisson, 10}, 4.32882},
+		{0.01, 1, 1000, RunDistribution{1, 1.5}, 2.73661},
+		{0.005, 4, 2000, RunDistribution{byPoisson, 16}, 0.650774},
+		{0.005, 4, 2000, RunDistribution{1, 16}, 0.510962},
+		{0.005, 4, 2000, RunDistribution{0, 16}, 0.409909},
+		{1, 10, 10, RunDistribution{byPoisson, 5}, 2.20136},
+		{1, 10, 10, RunDistribution{1, 5}, 2.45960},
 	} {
 		got, err := selectionOf(c.runs, c.rate, c.noise, c.steps).Epsilon(1e-5)
 		if err != nil || !(math.Abs(got.Epsilon/c.want-1) <= 2e-3) {
@@ -59,7 +61,7 @@ func divergence(p, q []float64, order float64) float64 {
 }
 
 // runChances are P[K = k] by their definition, up to where no mass is left.
-func runChances(r Runs) []float64 {
+func runChances(r RunDistribution) []float64 {
 	p := []float64{0}
 	if r.poisson() {
 		for k := range 400 {
@@ -82,7 +84,7 @@ func runChances(r Runs) []float64 {
 	return p
 }
 
-var someRuns = []Runs{{1, 2}, {1, 10}, {0, 3}, {0, 20}, {0.5, 8}, {-0.5, 4}, {3, 6}, {byPoisson, 1.5}, {byPoisson, 10}}
+var someRuns = []RunDistribution{{1, 2}, {1, 10}, {0, 3}, {0, 20}, {0.5, 8}, {-0.5, 4}, {3, 6}, {byPoisson, 1.5}, {byPoisson, 10}}
 
 func TestRunsAreDrawnAsTheySay(t *testing.T) {
 	for _, r := range someRuns {
@@ -162,7 +164,7 @@ func TestSelectionBoundsExactDivergences(t *testing.T) {
 // A selection costs more than its worst candidate, and one more never makes it
 // cheaper.
 func TestSelectionTakesTheWorst(t *testing.T) {
-	for _, r := range []Runs{{1, 5}, {0, 5}, {byPoisson, 5}} {
+	for _, r := range []RunDistribution{{1, 5}, {0, 5}, {byPoisson, 5}} {
 		small, large := selectionOf(r, 0.01, 2, 500), selectionOf(r, 0.02, 1, 300)
 		both := Selection{r, append(small.Candidates, large.Candidates...)}
 		a, errA := small.Epsilon(1e-6)
@@ -179,22 +181,22 @@ func TestSelectionTakesTheWorst(t *testing.T) {
 }
 
 func TestSelectionsThatCannotBe(t *testing.T) {
-	good := selectionOf(Runs{1, 5}, 0.01, 1, 10)
-	mixed := Selection{Runs{1, 5}, append(selectionOf(Runs{}, 0.01, 1, 1).Candidates,
-		Plan{Sampling: Sampling{Policy: Fixed, Lot: 5, Records: 50}, Steps: 1, Noise: 1}.History())}
-	var kinds History // each of which takes integrals, for every order that is tried
+	good := selectionOf(RunDistribution{1, 5}, 0.01, 1, 10)
+	mixed := Selection{RunDistribution{1, 5}, append(selectionOf(RunDistribution{}, 0.01, 1, 1).Candidates,
+		Plan{Sampling: ledger.Sampling{Policy: ledger.FixedSize, LotSize: 5, Records: 50}, Steps: 1, Noise: 1}.History())}
+	var kinds ledger.History // each of which takes integrals, for every order that is tried
 	for i := range 500 {
-		kinds.Spent = append(kinds.Spent, Spent{Lot{Sampling{Policy: Poisson, Rate: 0.01}, []Query{{"g", Laplace, 1, 1 + 1e-3*float64(i)}}}, 1})
+		kinds.Lots = append(kinds.Lots, ledger.RepeatedLot{Lot: ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 0.01}, Queries: []ledger.Query{{Group: "g", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: 1 + 1e-3*float64(i)}}}, Count: 1})
 	}
 	for says, s := range map[string]Selection{
-		"no candidates":     {Runs: Runs{1, 5}},
-		"so many kinds":     {Runs{1, 5}, []History{kinds}},
-		"shape -1":          selectionOf(Runs{-1, 5}, 0.01, 1, 1),
-		"shape NaN":         selectionOf(Runs{math.NaN(), 5}, 0.01, 1, 1),
-		"0 runs on average": selectionOf(Runs{1, 0}, 0.01, 1, 1),
-		"1 runs on average": selectionOf(Runs{1, 1}, 0.01, 1, 1),
-		"501 runs":          selectionOf(Runs{byPoisson, 501}, 0.01, 1, 1),
-		"sampling rate":     selectionOf(Runs{1, 5}, 2, 1, 1),
+		"no candidates":     {Runs: RunDistribution{1, 5}},
+		"so many kinds":     {RunDistribution{1, 5}, []ledger.History{kinds}},
+		"shape -1":          selectionOf(RunDistribution{-1, 5}, 0.01, 1, 1),
+		"shape NaN":         selectionOf(RunDistribution{math.NaN(), 5}, 0.01, 1, 1),
+		"0 runs on average": selectionOf(RunDistribution{1, 0}, 0.01, 1, 1),
+		"1 runs on average": selectionOf(RunDistribution{1, 1}, 0.01, 1, 1),
+		"501 runs":          selectionOf(RunDistribution{byPoisson, 501}, 0.01, 1, 1),
+		"sampling rate":     selectionOf(RunDistribution{1, 5}, 2, 1, 1),
 		"they must agree":   mixed,
 	} {
 		if _, err := s.Epsilon(1e-5); err == nil || !strings.Contains(err.Error(), says) || !errors.Is(err, ErrArgument) {
@@ -206,7 +208,7 @@ func TestSelectionsThatCannotBe(t *testing.T) {
 			t.Errorf("δ = %v was taken", delta)
 		}
 	}
-	if _, err := (Runs{1, 0}).Quantile(.5); err == nil {
+	if _, err := (RunDistribution{1, 0}).Quantile(.5); err == nil {
 		t.Error("a quantile of no runs was taken")
 	}
 	for _, u := range []float64{-0.1, 1, math.NaN()} {

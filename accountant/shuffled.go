@@ -3,9 +3,11 @@ package accountant
 import (
 	"fmt"
 	"slices"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
-func shuffleNote(a Adjacency) string {
+func shuffleNote(a ledger.Adjacency) string {
 	return fmt.Sprintf("Shuffled batches are not amplified by sampling: each pass counts as one unsampled release under %s adjacency.", a)
 }
 
@@ -13,7 +15,7 @@ func shuffleNote(a Adjacency) string {
 // one of them, and which one is not accounted, so it is taken to be in the one
 // that tells most.
 type shufflePass struct {
-	sampling Sampling
+	sampling ledger.Sampling
 	left     int // lots still to come in this pass
 	worst    event
 }
@@ -25,12 +27,12 @@ func (p *shufflePass) end(add func(event, int)) {
 	*p = shufflePass{}
 }
 
-func (p *shufflePass) lots(e event, run Spent, add func(event, int)) {
+func (p *shufflePass) lots(e event, run ledger.RepeatedLot, add func(event, int)) {
 	if run.Lot.Sampling != p.sampling {
 		p.end(add)
 		p.sampling = run.Lot.Sampling
 	}
-	inPass := (p.sampling.Records + p.sampling.Lot - 1) / p.sampling.Lot
+	inPass := (p.sampling.Records + p.sampling.LotSize - 1) / p.sampling.LotSize
 	count := run.Count
 	if p.left > 0 {
 		p.worst = worse(p.worst, e)
@@ -48,11 +50,11 @@ func (p *shufflePass) lots(e event, run Spent, add func(event, int)) {
 }
 
 // asPoisson is h with every shuffled lot drawn as a Poisson sample instead.
-func asPoisson(h History) History {
-	h.Spent = slices.Clone(h.Spent)
-	for i, run := range h.Spent {
-		if s := run.Lot.Sampling; s.Policy == Shuffle {
-			h.Spent[i].Lot.Sampling = Sampling{Policy: Poisson, Rate: float64(s.Lot) / float64(s.Records), Records: s.Records}
+func asPoisson(h ledger.History) ledger.History {
+	h.Lots = slices.Clone(h.Lots)
+	for i, run := range h.Lots {
+		if s := run.Lot.Sampling; s.Policy == ledger.Shuffle {
+			h.Lots[i].Lot.Sampling = ledger.Sampling{Policy: ledger.Poisson, Rate: float64(s.LotSize) / float64(s.Records), Records: s.Records}
 		}
 	}
 	return h

@@ -5,16 +5,18 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // spending is a history as the accountants see it.
 type spending struct {
 	events    []counted
-	adjacency Adjacency
+	adjacency ledger.Adjacency
 	proven    bool // lots of a fixed size by the symmetric curve: see fixed.go
 	shuffled  bool // some lots were a shuffled pass and got no amplification
 	note      string
-	answered  map[pldQuestion]Answer
+	answered  map[pldQuestion]Guarantee
 }
 
 // unsampled tells that no event is amplified by sampling.
@@ -34,41 +36,41 @@ func (s spending) pureGaussian() bool {
 //     size of the data is public: every sensitivity counts twice;
 //   - shuffled passes are accounted under zero-out: one unsampled mechanism a
 //     pass, whose noise is the least of that pass.
-func spend(h History) (spending, error) {
-	s := spending{adjacency: h.Header.Adjacency, answered: map[pldQuestion]Answer{}}
+func spend(h ledger.History) (spending, error) {
+	s := spending{adjacency: h.Header.Adjacency, answered: map[pldQuestion]Guarantee{}}
 	switch s.adjacency {
 	case "":
-		s.adjacency = AddRemove
-	case AddRemove, ReplaceOne, ZeroOut:
+		s.adjacency = ledger.AddRemove
+	case ledger.AddRemove, ledger.ReplaceOne, ledger.ZeroOut:
 	default:
-		return s, badArgument("adjacency %q is unknown: use %s, %s or %s", s.adjacency, AddRemove, ReplaceOne, ZeroOut)
+		return s, badArgument("adjacency %q is unknown: use %s, %s or %s", s.adjacency, ledger.AddRemove, ledger.ReplaceOne, ledger.ZeroOut)
 	}
-	if err := checkSpent(h.Spent); err != nil {
+	if err := checkSpent(h.Lots); err != nil {
 		return s, err
 	}
 	fixed := false
-	for _, run := range h.Spent {
-		fixed = fixed || run.Lot.Sampling.Policy == Fixed && run.Lot.Sampling.Lot < run.Lot.Sampling.Records
-		s.shuffled = s.shuffled || run.Lot.Sampling.Policy == Shuffle
+	for _, run := range h.Lots {
+		fixed = fixed || run.Lot.Sampling.Policy == ledger.FixedSize && run.Lot.Sampling.LotSize < run.Lot.Sampling.Records
+		s.shuffled = s.shuffled || run.Lot.Sampling.Policy == ledger.Shuffle
 	}
 	switch {
-	case fixed && s.adjacency != ReplaceOne:
-		s.adjacency = ReplaceOne
+	case fixed && s.adjacency != ledger.ReplaceOne:
+		s.adjacency = ledger.ReplaceOne
 		s.note = fixedNote
-	case s.shuffled && s.adjacency == AddRemove:
-		s.adjacency = ZeroOut
+	case s.shuffled && s.adjacency == ledger.AddRemove:
+		s.adjacency = ledger.ZeroOut
 	}
 	scale := 1.0
-	if s.adjacency == ReplaceOne {
+	if s.adjacency == ledger.ReplaceOne {
 		scale = 2
 	}
-	all := tally{make([]counted, 0, len(h.Spent)), make(map[eventKey]int, len(h.Spent))}
+	all := tally{make([]counted, 0, len(h.Lots)), make(map[eventKey]int, len(h.Lots))}
 	var pass shufflePass
-	for _, run := range h.Spent {
+	for _, run := range h.Lots {
 		e := eventOf(run.Lot, scale)
-		e.replace = s.adjacency == ReplaceOne
-		e.fixed = run.Lot.Sampling.Policy == Fixed && e.sampled()
-		if run.Lot.Sampling.Policy == Shuffle {
+		e.replace = s.adjacency == ledger.ReplaceOne
+		e.fixed = run.Lot.Sampling.Policy == ledger.FixedSize && e.sampled()
+		if run.Lot.Sampling.Policy == ledger.Shuffle {
 			pass.lots(e, run, all.add)
 		} else {
 			all.add(e, run.Count)
@@ -80,8 +82,8 @@ func spend(h History) (spending, error) {
 }
 
 // checkSpent refuses lots that are none, and more of them than can be counted.
-func checkSpent(spent []Spent) error {
-	left := mostLots
+func checkSpent(spent []ledger.RepeatedLot) error {
+	left := ledger.MaxLots
 	for i, run := range spent {
 		if err := checkLot(run); err != nil {
 			return fmt.Errorf("entry %d: %w", i+1, err)
@@ -95,23 +97,23 @@ func checkSpent(spent []Spent) error {
 	return nil
 }
 
-func checkLot(run Spent) error {
+func checkLot(run ledger.RepeatedLot) error {
 	if run.Count < 0 {
 		return badArgument("a run of %d lots: the count cannot be negative", run.Count)
 	}
 	s := run.Lot.Sampling
 	switch s.Policy {
-	case Poisson:
+	case ledger.Poisson:
 		if !(s.Rate > 0 && s.Rate <= 1) {
 			return badArgument("sampling rate %v: must be above 0 and at most 1", s.Rate)
 		}
-	case Fixed, Shuffle:
-		if s.Records < 1 || s.Lot < 1 || s.Lot > s.Records {
-			return badArgument("%s lots of %d from %d records: the lot must be between 1 and the number of records", s.Policy, s.Lot, s.Records)
+	case ledger.FixedSize, ledger.Shuffle:
+		if s.Records < 1 || s.LotSize < 1 || s.LotSize > s.Records {
+			return badArgument("%s lots of %d from %d records: the lot must be between 1 and the number of records", s.Policy, s.LotSize, s.Records)
 		}
-	case Every:
+	case ledger.FullBatch:
 	default:
-		names := []string{string(Poisson), string(Fixed), string(Shuffle), string(Every)}
+		names := []string{string(ledger.Poisson), string(ledger.FixedSize), string(ledger.Shuffle), string(ledger.FullBatch)}
 		return badArgument("sampling %q is unknown: use one of %s", s.Policy, strings.Join(names, ", "))
 	}
 	for _, q := range run.Lot.Queries {
@@ -122,9 +124,9 @@ func checkLot(run Spent) error {
 			return badArgument("group %q: noise %v must be a finite number above 0", q.Group, q.Noise)
 		}
 		switch q.Mechanism {
-		case Gaussian, Laplace, DiscreteGaussian:
+		case ledger.Gaussian, ledger.Laplace, ledger.DiscreteGaussian:
 		default:
-			return badArgument("group %q: mechanism %q is unknown: use %s, %s or %s", q.Group, q.Mechanism, Gaussian, DiscreteGaussian, Laplace)
+			return badArgument("group %q: mechanism %q is unknown: use %s, %s or %s", q.Group, q.Mechanism, ledger.Gaussian, ledger.DiscreteGaussian, ledger.Laplace)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/sample"
@@ -145,7 +146,7 @@ func TestAuditFromOutside(t *testing.T) {
 			lots := cmp.Or(a.lots, 4000)
 			room := math.Sqrt(math.Log(1e8) / float64(lots))
 			var told [2]float64
-			var h accountant.History
+			var h ledger.History
 			for k, set := range []data.Set{a.with, a.without} {
 				c := ordinary(t)
 				unit(&c)
@@ -158,13 +159,13 @@ func TestAuditFromOutside(t *testing.T) {
 				}
 				h = lotsIn(t, c.Ledger)
 			}
-			h.Spent = slices.Clone(h.Spent[:1])
-			h.Spent[0].Count = 1
+			h.Lots = slices.Clone(h.Lots[:1])
+			h.Lots[0].Count = 1
 			claim, err := accountant.Delta(h, 0, "pld")
 			if err != nil {
 				t.Fatal(err)
 			}
-			most := max(claim.Delta, claim.Proven)
+			most := max(claim.Delta, claim.ProvenBound)
 			if d := told[0] - told[1]; !(d <= most+room) || !a.loose && !(d >= most-room) {
 				t.Errorf("told with probabilities %.3f and %.3f, apart by %.3f where %.3f is claimed", told[0], told[1], d, most)
 			}

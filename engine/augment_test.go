@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
 )
@@ -128,7 +128,7 @@ func TestViewsAreAveragedBeforeClipping(t *testing.T) {
 			}
 			if !test.records.Users && test.records.Examples == 0 {
 				r.Close()
-				if h := lotsIn(t, c.Ledger); h.Header.Unit != "example" || h.Header.Records != len(users) || h.Header.Adjacency != accountant.AddRemove {
+				if h := lotsIn(t, c.Ledger); h.Header.Unit != "example" || h.Header.Records != len(users) || h.Header.Adjacency != ledger.AddRemove {
 					t.Errorf("the ledger protects %+v", h.Header)
 				}
 			}

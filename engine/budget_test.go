@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/sample"
 )
@@ -46,8 +47,8 @@ func TestBudgetEndsTheRun(t *testing.T) {
 			train(t, r, func(p *Progress) error {
 				most = max(most, p.Epsilon)
 				if p.Lot < 4 || p.Lot%50 == 0 { // were the process killed now
-					if a, err := r.Spent(c.Accountant); err != nil || a.Bound() > c.StopAtEpsilon {
-						t.Errorf("lot %d: the ledger says ε = %v (%v)", p.Lot, a.Bound(), err)
+					if a, err := r.Spent(c.Accountant); err != nil || a.UpperBound() > c.StopAtEpsilon {
+						t.Errorf("lot %d: the ledger says ε = %v (%v)", p.Lot, a.UpperBound(), err)
 					}
 				}
 				return nil
@@ -58,20 +59,20 @@ func TestBudgetEndsTheRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			h := lotsIn(t, c.Ledger)
-			if n := h.Lots(); n != r.Steps() || n < 3 || n == c.Steps {
+			if n := h.LotCount(); n != r.Steps() || n < 3 || n == c.Steps {
 				t.Fatalf("%d lots in the ledger after %d steps", n, r.Steps())
 			}
-			if a.Bound() > c.StopAtEpsilon || most > c.StopAtEpsilon {
-				t.Errorf("ε = %v, shown up to %v, above the budget of %v", a.Bound(), most, c.StopAtEpsilon)
+			if a.UpperBound() > c.StopAtEpsilon || most > c.StopAtEpsilon {
+				t.Errorf("ε = %v, shown up to %v, above the budget of %v", a.UpperBound(), most, c.StopAtEpsilon)
 			}
-			last := h.Spent[len(h.Spent)-1].Lot
+			last := h.Lots[len(h.Lots)-1].Lot
 			if c.NoiseAt != nil {
 				last.Queries[0].Noise = last.Queries[0].Sensitivity * c.NoiseAt(r.Steps())
 			}
-			h.Spent = append(h.Spent, accountant.Spent{Lot: last, Count: 1})
+			h.Lots = append(h.Lots, ledger.RepeatedLot{Lot: last, Count: 1})
 			one, err := accountant.Epsilon(h, c.Delta, c.Accountant)
-			if err != nil || one.Bound() <= c.StopAtEpsilon {
-				t.Errorf("one lot more would have ε = %v (%v), within the budget", one.Bound(), err)
+			if err != nil || one.UpperBound() <= c.StopAtEpsilon {
+				t.Errorf("one lot more would have ε = %v (%v), within the budget", one.UpperBound(), err)
 			}
 		})
 	}
@@ -128,7 +129,7 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("error %v after %d lots", err, r.Steps())
 	}
 	r.Close()
-	if n := lotsIn(t, c.Ledger).Lots(); n != 37 {
+	if n := lotsIn(t, c.Ledger).LotCount(); n != 37 {
 		t.Errorf("the ledger holds %d lots", n)
 	}
 }
@@ -167,8 +168,8 @@ func TestBudgetIsUsedUp(t *testing.T) {
 		if err := again.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if a, err := again.Spent(c.Accountant); err != nil || a.Bound() > c.StopAtEpsilon || lotsIn(t, c.Ledger).Lots() != 1+left {
-			t.Errorf("%s: ε = %v, %d lots of %d (%v)", name, a.Bound(), lotsIn(t, c.Ledger).Lots(), 1+left, err)
+		if a, err := again.Spent(c.Accountant); err != nil || a.UpperBound() > c.StopAtEpsilon || lotsIn(t, c.Ledger).LotCount() != 1+left {
+			t.Errorf("%s: ε = %v, %d lots of %d (%v)", name, a.UpperBound(), lotsIn(t, c.Ledger).LotCount(), 1+left, err)
 		}
 		if c.NoiseAt == nil {
 			if _, err := Extended(c); !errors.Is(err, ErrBudget) {
@@ -230,8 +231,8 @@ func TestPlanned(t *testing.T) {
 			t.Fatal(err)
 		}
 		a, err := again.Spent(c.Accountant)
-		if off := max(math.Abs(planned-a.Bound()), math.Abs(first-a.Bound())); err != nil || off > 1e-9*planned {
-			t.Errorf("%s: planned ε = %v, before the first lot %v, and all of it cost %v (%v)", name, planned, first, a.Bound(), err)
+		if off := max(math.Abs(planned-a.UpperBound()), math.Abs(first-a.UpperBound())); err != nil || off > 1e-9*planned {
+			t.Errorf("%s: planned ε = %v, before the first lot %v, and all of it cost %v (%v)", name, planned, first, a.UpperBound(), err)
 		}
 	}
 	c := ordinary(t)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
@@ -13,42 +14,42 @@ import (
 // end: all lots with their statistics, and what is released beside them. c must be one that
 // New takes. Bounds cost nothing, so a lot's gradient groups and adaptive counts are one
 // query here, which costs as much.
-func Foreseen(c Config) accountant.History {
+func Foreseen(c Config) ledger.History {
 	n := RecordCount(c.Train, c.Records)
 	policy := c.policy()
-	sampling := accountant.Sampling{Policy: accountant.Policy(policy), Records: n}
+	sampling := ledger.Sampling{Policy: ledger.Policy(policy), Records: n}
 	if lot, rate := c.draws(n); policy == sample.PolicyPoisson {
 		sampling.Rate = rate
 	} else {
-		sampling.Lot = lot
+		sampling.LotSize = lot
 	}
 	plan := accountant.Plan{Sampling: sampling, Steps: c.Steps, Noise: c.Noise, Adjacency: Adjacency(policy)}
 	h := plan.History()
 	h.Header.Unit = c.Records.Unit()
 	for _, s := range c.Statistics {
-		lot := &h.Spent[0].Lot
+		lot := &h.Lots[0].Lot
 		lot.Queries = append(lot.Queries, s.query())
 	}
 	if c.NoiseAt != nil {
-		h.Spent = c.varied(h.Spent[0].Lot)
+		h.Lots = c.varied(h.Lots[0].Lot)
 	}
 	return c.withRest(h)
 }
 
 // withRest is a history with the projection and the validation to come: lots must leave
 // room for them.
-func (c *Config) withRest(h accountant.History) accountant.History {
+func (c *Config) withRest(h ledger.History) ledger.History {
 	if c.projecting() {
-		h.Spent = append(slices.Clip(h.Spent), accountant.Spent{Lot: c.projectionLot(h.Header.Records), Count: 1})
+		h.Lots = append(slices.Clip(h.Lots), ledger.RepeatedLot{Lot: c.projectionLot(h.Header.Records), Count: 1})
 	}
 	if c.Validation.Set != nil {
-		h.Spent = append(slices.Clip(h.Spent), accountant.Spent{Lot: c.validationLot(), Count: 1})
+		h.Lots = append(slices.Clip(h.Lots), ledger.RepeatedLot{Lot: c.validationLot(), Count: 1})
 	}
 	return h
 }
 
 // varied are lots of which each has its own noise.
-func (c *Config) varied(lot accountant.Lot) (spent []accountant.Spent) {
+func (c *Config) varied(lot ledger.Lot) (spent []ledger.RepeatedLot) {
 	for i := range c.Steps {
 		z := c.multiplier(i)
 		if k := len(spent) - 1; k >= 0 && spent[k].Lot.Queries[0].Noise == z {
@@ -57,7 +58,7 @@ func (c *Config) varied(lot accountant.Lot) (spent []accountant.Spent) {
 		}
 		lot.Queries = slices.Clone(lot.Queries)
 		lot.Queries[0].Noise = z
-		spent = append(spent, accountant.Spent{Lot: lot, Count: 1})
+		spent = append(spent, ledger.RepeatedLot{Lot: lot, Count: 1})
 	}
 	return spent
 }
@@ -84,15 +85,15 @@ func CalibrateNoise(c Config, epsilon float64) (float64, error) {
 		c.Delta = DefaultDelta(d.count)
 	}
 	lots := Foreseen(c)
-	plan := accountant.Plan{Sampling: lots.Spent[0].Lot.Sampling, Steps: c.Steps, Adjacency: lots.Header.Adjacency}
+	plan := accountant.Plan{Sampling: lots.Lots[0].Lot.Sampling, Steps: c.Steps, Adjacency: lots.Header.Adjacency}
 	low, err := accountant.CalibrateNoise(plan, epsilon, c.Delta, c.Accountant)
-	if err != nil || len(lots.Spent) == 1 && len(c.Statistics) == 0 {
+	if err != nil || len(lots.Lots) == 1 && len(c.Statistics) == 0 {
 		return low, err
 	}
 	over := func(z float64) (bool, error) {
-		lots.Spent[0].Lot.Queries[0].Noise = z
+		lots.Lots[0].Lot.Queries[0].Noise = z
 		a, err := accountant.Epsilon(lots, c.Delta, c.Accountant)
-		return a.Bound() > epsilon, err
+		return a.UpperBound() > epsilon, err
 	}
 	if above, err := over(mostNoise); err != nil || above {
 		return 0, cmp.Or(err, fmt.Errorf("%w: what is released beside the gradients costs it alone; give a larger --validation-noise or --project-noise, or statistics more noise", ErrBudget))

@@ -61,8 +61,8 @@ func TestForeseenIsWhatIsSpent(t *testing.T) {
 		}
 		r.Close()
 		spent := lotsIn(t, c.Ledger)
-		if seen.Header.Unit != spent.Header.Unit || seen.Header.Records != spent.Header.Records || seen.Header.Adjacency != spent.Header.Adjacency || seen.Lots() != spent.Lots() {
-			t.Errorf("%s: %+v and %d lots, the ledger has %+v and %d", name, seen.Header, seen.Lots(), spent.Header, spent.Lots())
+		if seen.Header.Unit != spent.Header.Unit || seen.Header.Records != spent.Header.Records || seen.Header.Adjacency != spent.Header.Adjacency || seen.LotCount() != spent.LotCount() {
+			t.Errorf("%s: %+v and %d lots, the ledger has %+v and %d", name, seen.Header, seen.LotCount(), spent.Header, spent.LotCount())
 		}
 		for _, who := range []string{"rdp", "zcdp"} {
 			if who == "zcdp" && c.Sampling == sample.PolicyFixed {

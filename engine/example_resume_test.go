@@ -76,7 +76,7 @@ func Example_resume() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("within the budget:", spent.Bound() <= 4, run.Steps() < c.Steps)
+	fmt.Println("within the budget:", spent.UpperBound() <= 4, run.Steps() < c.Steps)
 	// Output:
 	// stopped: good enough
 	// the plan is within the budget: true

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/optim"
 )
@@ -55,11 +55,11 @@ func Example_statistic() {
 	}
 	fmt.Printf("inside %.1f, outside %.1f\n", inside, outside)
 
-	history, err := accountant.Read(c.Ledger)
+	history, err := ledger.Read(c.Ledger)
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, q := range history.Spent[0].Lot.Queries {
+	for _, q := range history.Lots[0].Lot.Queries {
 		fmt.Printf("%s: sensitivity %g, noise %g\n", q.Group, q.Sensitivity, q.Noise)
 	}
 	// Output:

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
@@ -35,7 +35,7 @@ func TestExtended(t *testing.T) {
 				t.Fatal(err)
 			}
 			if lost > 0 {
-				l, err := accountant.Open(c.Ledger)
+				l, err := ledger.Open(c.Ledger)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -63,8 +63,8 @@ func TestExtended(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-			if a, err := r.Spent("rdp"); err != nil || a.Bound() > c.StopAtEpsilon || a.Bound() < 0.8*c.StopAtEpsilon {
-				t.Errorf("%s, %d lost: ε = %v of %v (%v)", name, lost, a.Bound(), c.StopAtEpsilon, err)
+			if a, err := r.Spent("rdp"); err != nil || a.UpperBound() > c.StopAtEpsilon || a.UpperBound() < 0.8*c.StopAtEpsilon {
+				t.Errorf("%s, %d lost: ε = %v of %v (%v)", name, lost, a.UpperBound(), c.StopAtEpsilon, err)
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
@@ -93,7 +93,7 @@ func TestKilled(t *testing.T) {
 			if h.last != c.Steps {
 				t.Errorf("it ended after %d lots, want %d", h.last, c.Steps)
 			}
-			report, err := accountant.Verify(c.Ledger)
+			report, err := ledger.Verify(c.Ledger)
 			if err != nil || !report.Ended {
 				t.Errorf("ledger %+v, %v", report, err)
 			}
@@ -164,14 +164,14 @@ func (h *witness) check(t *testing.T, c Config) {
 	if _, err := os.Stat(c.Ledger); errors.Is(err, os.ErrNotExist) && h.released == 0 {
 		return
 	}
-	history, err := accountant.Read(c.Ledger)
+	history, err := ledger.Read(c.Ledger)
 	if err != nil && h.released == 0 {
 		return // killed before the header was written
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := history.Lots(); n < h.released {
+	if n := history.LotCount(); n < h.released {
 		t.Errorf("the ledger holds %d lots, %d were released", n, h.released)
 	}
 }

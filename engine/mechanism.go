@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/plan"
@@ -19,20 +19,20 @@ type mechanism struct {
 	scales  []float64     // [vector]: its scale within the group
 	shares  []float64     // [group]: σ over sensitivity, for the multiplier 1
 	queries []int         // [group]: its query in lot
-	lot     accountant.Lot
+	lot     ledger.Lot
 }
 
 // Adjacency says how two data sets may differ that a run of lots drawn so keeps from being
 // told apart: by a record more or less; where lots have a fixed size, by another record in
 // the place of one; where they are shuffled, by a record that is blanked.
-func Adjacency(p sample.Policy) accountant.Adjacency {
+func Adjacency(p sample.Policy) ledger.Adjacency {
 	switch p {
 	case sample.PolicyFixed:
-		return accountant.ReplaceOne
+		return ledger.ReplaceOne
 	case sample.PolicyShuffle:
-		return accountant.ZeroOut
+		return ledger.ZeroOut
 	}
-	return accountant.AddRemove
+	return ledger.AddRemove
 }
 
 // protect binds clipping and noise to the program's vectors.
@@ -92,13 +92,13 @@ func (r *Run) protect() error {
 // enter lays out the ledger's entry for a lot.
 func (r *Run) enter() error {
 	m, e := &r.mechanism, r.Event()
-	m.lot.Sampling = accountant.Sampling{Policy: accountant.Policy(e.Policy), Rate: e.Rate, Lot: e.Lot, Records: e.Records}
+	m.lot.Sampling = ledger.Sampling{Policy: ledger.Policy(e.Policy), Rate: e.Rate, LotSize: e.Lot, Records: e.Records}
 	for _, p := range m.clipper.Parts() {
 		m.queries = append(m.queries, len(m.lot.Queries))
-		m.lot.Queries = append(m.lot.Queries, accountant.Query{Group: p.Name, Mechanism: accountant.Gaussian})
+		m.lot.Queries = append(m.lot.Queries, ledger.Query{Group: p.Name, Mechanism: ledger.Gaussian})
 		if p.CountNoise > 0 {
-			m.lot.Queries = append(m.lot.Queries, accountant.Query{
-				Group: p.Name + "/unclipped", Mechanism: accountant.Gaussian, Sensitivity: clip.CountSensitivity, Noise: p.CountNoise})
+			m.lot.Queries = append(m.lot.Queries, ledger.Query{
+				Group: p.Name + "/unclipped", Mechanism: ledger.Gaussian, Sensitivity: clip.CountSensitivity, Noise: p.CountNoise})
 		}
 	}
 	for _, t := range r.tallies {
@@ -206,7 +206,7 @@ func (r *Run) reserve() {
 	if r.config.StopAtEpsilon > 0 && r.config.NoiseAt != nil {
 		ahead = min(ahead, 1) // the next lot may cost less than this one
 	}
-	r.ledger.ReserveAtMost(ahead)
+	r.ledger.LimitReservations(ahead)
 }
 
 // adapt releases the counts behind adaptive bounds and moves the bounds.

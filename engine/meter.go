@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // ErrBudget is what an error unwraps to where StopAtEpsilon allows not one lot, or where
@@ -31,7 +32,7 @@ type meter struct {
 }
 
 // newMeter starts from what the ledger held before this process.
-func (r *Run) newMeter(past accountant.History) (*meter, error) {
+func (r *Run) newMeter(past ledger.History) (*meter, error) {
 	c := &r.config
 	m := &meter{allowed: math.MaxInt}
 	left := c.Steps - r.step
@@ -42,7 +43,7 @@ func (r *Run) newMeter(past accountant.History) (*meter, error) {
 		}
 		m.cost = equal.Epsilon
 		if c.StopAtEpsilon > 0 {
-			if m.allowed, err = equal.Most(c.StopAtEpsilon); err != nil {
+			if m.allowed, err = equal.MaxLots(c.StopAtEpsilon); err != nil {
 				return nil, err
 			}
 		}
@@ -66,30 +67,30 @@ func (r *Run) noRoom(m *meter) error {
 
 // done reports whether a resumed run has used its budget up and not passed it: it trains
 // no further, and has weights that were paid for. A crash may have taken its last lots.
-func (r *Run) done(past accountant.History) bool {
+func (r *Run) done(past ledger.History) bool {
 	if r.step == 0 {
 		return false
 	}
 	a, err := accountant.Epsilon(past, r.config.Delta, r.config.Accountant)
-	return err == nil && a.Bound() <= r.config.StopAtEpsilon
+	return err == nil && a.UpperBound() <= r.config.StopAtEpsilon
 }
 
 // meterOf is newMeter for lots of scheduled noise.
-func (r *Run) meterOf(past accountant.History, m *meter, left int) error {
+func (r *Run) meterOf(past ledger.History, m *meter, left int) error {
 	c := &r.config
 	m.cost = func(n int) (float64, error) {
 		h := past
-		h.Spent = slices.Clip(h.Spent)
+		h.Lots = slices.Clip(h.Lots)
 		for i := range n {
 			lot := r.lotOf(i)
-			if k := len(h.Spent) - 1; k >= len(past.Spent) && slices.Equal(h.Spent[k].Lot.Queries, lot.Queries) {
-				h.Spent[k].Count++
+			if k := len(h.Lots) - 1; k >= len(past.Lots) && slices.Equal(h.Lots[k].Lot.Queries, lot.Queries) {
+				h.Lots[k].Count++
 			} else {
-				h.Spent = append(h.Spent, accountant.Spent{Lot: lot, Count: 1})
+				h.Lots = append(h.Lots, ledger.RepeatedLot{Lot: lot, Count: 1})
 			}
 		}
 		a, err := accountant.Epsilon(h, c.Delta, c.Accountant)
-		return a.Bound(), err
+		return a.UpperBound(), err
 	}
 	if c.StopAtEpsilon == 0 {
 		_, err := m.cost(1)
@@ -111,7 +112,7 @@ func (r *Run) meterOf(past accountant.History, m *meter, left int) error {
 
 // lotOf is a lot that costs as much as the i-th from here on. Bounds cost nothing:
 // their noise moves with them.
-func (r *Run) lotOf(i int) accountant.Lot {
+func (r *Run) lotOf(i int) ledger.Lot {
 	m := &r.mechanism
 	lot := m.lot
 	lot.Queries = slices.Clone(lot.Queries)

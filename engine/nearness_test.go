@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/models/layer"
 )
@@ -122,9 +122,9 @@ func TestValidationError(t *testing.T) {
 			if name == "no number" && got.MAE < 0.999*width {
 				t.Errorf("answers that are no numbers miss by %v of %v", got.MAE, width)
 			}
-			last := lotsIn(t, c.Ledger).Spent
-			query := accountant.Query{Group: "validation error", Mechanism: accountant.Gaussian, Sensitivity: 1, Noise: tiny}
-			if lot := last[len(last)-1].Lot; lot.Sampling.Policy != accountant.Every || lot.Sampling.Records != owners || len(lot.Queries) != 1 || lot.Queries[0] != query {
+			last := lotsIn(t, c.Ledger).Lots
+			query := ledger.Query{Group: "validation error", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: tiny}
+			if lot := last[len(last)-1].Lot; lot.Sampling.Policy != ledger.FullBatch || lot.Sampling.Records != owners || len(lot.Queries) != 1 || lot.Queries[0] != query {
 				t.Errorf("%s, %+v: the ledger ends with %+v", name, records, lot)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
@@ -104,7 +104,7 @@ func TestEmptyLotIsALot(t *testing.T) {
 		return nil
 	})
 	r.Close()
-	if n := lotsIn(t, c.Ledger).Lots(); n != 3 {
+	if n := lotsIn(t, c.Ledger).LotCount(); n != 3 {
 		t.Errorf("the ledger holds %d lots, want 3", n)
 	}
 }
@@ -232,7 +232,7 @@ func TestLedgerComesFirst(t *testing.T) {
 		asked := 0
 		r.machine = &spy{r.machine, func(*plan.Release) error {
 			asked++
-			if n := lotsIn(t, c.Ledger).Lots(); n < asked || n > c.Steps {
+			if n := lotsIn(t, c.Ledger).LotCount(); n < asked || n > c.Steps {
 				t.Errorf("release %d while the ledger holds %d lots", asked, n)
 			}
 			return nil
@@ -282,7 +282,7 @@ func TestFailedReleaseEndsTheRun(t *testing.T) {
 		t.Errorf("%d releases, want 1", calls)
 	}
 	r.Close()
-	if n := lotsIn(t, c.Ledger).Lots(); n != 1 {
+	if n := lotsIn(t, c.Ledger).LotCount(); n != 1 {
 		t.Errorf("the ledger holds %d lots, want the one that may have been released", n)
 	}
 }
@@ -382,7 +382,7 @@ func TestPanicInData(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
-		report, err := accountant.Verify(c.Ledger)
+		report, err := ledger.Verify(c.Ledger)
 		if err != nil || !report.Ended || report.Lots != of.lots {
 			t.Errorf("%s: the ledger holds %+v: %v", name, report, err)
 		}
@@ -411,7 +411,7 @@ func TestPanicInData(t *testing.T) {
 	if p := recovered(func() { r.Validate() }); p != bug {
 		t.Errorf("Validate panicked with %v", p)
 	}
-	if lots := lotsIn(t, c.Ledger).Lots(); lots != c.Steps {
+	if lots := lotsIn(t, c.Ledger).LotCount(); lots != c.Steps {
 		t.Errorf("the ledger holds %d lots", lots)
 	}
 	set.left = math.MaxInt
@@ -623,11 +623,11 @@ func TestLedgerSaysWhatRan(t *testing.T) {
 		train(t, r, nil)
 		r.Close()
 		h := lotsIn(t, c.Ledger)
-		if len(h.Spent) != 1 || h.Spent[0].Count != c.Steps {
-			t.Fatalf("%s: the ledger says %+v", policy, h.Spent)
+		if len(h.Lots) != 1 || h.Lots[0].Count != c.Steps {
+			t.Fatalf("%s: the ledger says %+v", policy, h.Lots)
 		}
-		want := accountant.Sampling{Policy: accountant.Policy(policy), Rate: e.Rate, Lot: e.Lot, Records: 60}
-		if got := h.Spent[0].Lot.Sampling; got != want {
+		want := ledger.Sampling{Policy: ledger.Policy(policy), Rate: e.Rate, LotSize: e.Lot, Records: 60}
+		if got := h.Lots[0].Lot.Sampling; got != want {
 			t.Errorf("sampling %+v, want %+v", got, want)
 		}
 		if h.Header.Adjacency != Adjacency(policy) || h.Header.Unit != "example" || h.Header.Records != 60 {

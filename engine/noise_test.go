@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
@@ -73,10 +73,10 @@ func TestZeroGradientsGiveNoise(t *testing.T) {
 
 // expected works out each vector's deviation from the ledger's entry, and checks
 // that the entry costs what was asked for.
-func expected(t *testing.T, queries []accountant.Query, r *Run, a Allocation) [2]float64 {
+func expected(t *testing.T, queries []ledger.Query, r *Run, a Allocation) [2]float64 {
 	t.Helper()
 	var left float64
-	var groups []accountant.Query
+	var groups []ledger.Query
 	for _, q := range queries {
 		left += q.Sensitivity / q.Noise * q.Sensitivity / q.Noise
 		if !strings.HasSuffix(q.Group, "/unclipped") {
@@ -144,7 +144,7 @@ func TestScheduledNoise(t *testing.T) {
 	train(t, r, nil)
 	r.Close()
 	var got []float64
-	for _, s := range lotsIn(t, c.Ledger).Spent {
+	for _, s := range lotsIn(t, c.Ledger).Lots {
 		for range s.Count {
 			got = append(got, s.Lot.Queries[0].Noise)
 		}
@@ -206,7 +206,7 @@ func TestScheduledBound(t *testing.T) {
 		}
 	}
 	r.Close()
-	for i, s := range lotsIn(t, c.Ledger).Spent {
+	for i, s := range lotsIn(t, c.Ledger).Lots {
 		got = append(got, s.Lot.Queries[0].Sensitivity)
 		if z := s.Lot.Queries[0].Noise / s.Lot.Queries[0].Sensitivity; z != 1 {
 			t.Errorf("lot %d: multiplier %v", i, z)
@@ -254,7 +254,7 @@ func TestAdaptiveBound(t *testing.T) {
 		t.Errorf("after 60 lots the bound is %v, far from the median 100.5", bound)
 	}
 	r.Close()
-	for i, s := range lotsIn(t, c.Ledger).Spent {
+	for i, s := range lotsIn(t, c.Ledger).Lots {
 		total := 0.0
 		for _, q := range s.Lot.Queries {
 			total += math.Pow(q.Sensitivity/q.Noise, 2)

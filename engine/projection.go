@@ -9,7 +9,7 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -114,10 +114,10 @@ func (c *Config) projecting() bool {
 	return c.Projection.Directions > 0 && c.Projection.released == nil
 }
 
-func (c *Config) projectionLot(records int) accountant.Lot {
-	return accountant.Lot{
-		Sampling: accountant.Sampling{Policy: accountant.Every, Records: records},
-		Queries: []accountant.Query{{Group: secondMomentsGroup, Mechanism: accountant.Gaussian, Sensitivity: 1,
+func (c *Config) projectionLot(records int) ledger.Lot {
+	return ledger.Lot{
+		Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: records},
+		Queries: []ledger.Query{{Group: secondMomentsGroup, Mechanism: ledger.Gaussian, Sensitivity: 1,
 			Noise: c.Projection.Noise}},
 	}
 }
@@ -193,7 +193,7 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 		return nil, err
 	}
 	if r.ledger != nil { // that there are none would tell of the moments too
-		r.ledger.ReserveAtMost(1)
+		r.ledger.LimitReservations(1)
 		if err := r.ledger.Spend(r.config.projectionLot(r.deck.count)); err != nil {
 			return nil, err
 		}

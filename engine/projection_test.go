@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/models/layer"
@@ -386,8 +387,8 @@ func TestDevicesAgreeBehindAProjection(t *testing.T) {
 }
 
 // projections counts a ledger's releases of second moments, and the other lots.
-func projections(h accountant.History) (moments, others int) {
-	for _, s := range h.Spent {
+func projections(h ledger.History) (moments, others int) {
+	for _, s := range h.Lots {
 		if s.Lot.Queries[0].Group == secondMomentsGroup {
 			moments += s.Count
 		} else {
@@ -406,30 +407,30 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 		train(t, r, nil)
 		r.Close()
 		h := lotsIn(t, c.Ledger)
-		first := h.Spent[0]
-		if first.Count != 1 || first.Lot.Sampling != (accountant.Sampling{Policy: accountant.Every, Records: 60}) ||
-			!slices.Equal(first.Lot.Queries, []accountant.Query{{Group: secondMomentsGroup, Mechanism: accountant.Gaussian, Sensitivity: 1, Noise: 4}}) {
+		first := h.Lots[0]
+		if first.Count != 1 || first.Lot.Sampling != (ledger.Sampling{Policy: ledger.FullBatch, Records: 60}) ||
+			!slices.Equal(first.Lot.Queries, []ledger.Query{{Group: secondMomentsGroup, Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 4}}) {
 			t.Fatalf("%s: the ledger begins with %+v", policy, first)
 		}
 		if moments, others := projections(h); moments != 1 || others != r.Steps() || others == 0 || others == 1000 {
 			t.Fatalf("%s: %d releases of moments and %d lots, of %d", policy, moments, others, r.Steps())
 		}
-		composed := accountant.History{Header: accountant.Header{Records: 60, Unit: "example", Adjacency: Adjacency(policy)}}
-		composed.Spent = append(composed.Spent, accountant.Spent{Lot: first.Lot, Count: 1}, accountant.Spent{Lot: r.lotOf(0), Count: r.Steps()})
+		composed := ledger.History{Header: ledger.Header{Records: 60, Unit: "example", Adjacency: Adjacency(policy)}}
+		composed.Lots = append(composed.Lots, ledger.RepeatedLot{Lot: first.Lot, Count: 1}, ledger.RepeatedLot{Lot: r.lotOf(0), Count: r.Steps()})
 		want, err := accountant.Epsilon(composed, c.Delta, "rdp")
 		if err != nil {
 			t.Fatal(err)
 		}
 		got, err := r.Spent("rdp")
-		if err != nil || !(math.Abs(got.Epsilon-want.Epsilon) <= 1e-9) || got.Bound() > 6 {
+		if err != nil || !(math.Abs(got.Epsilon-want.Epsilon) <= 1e-9) || got.UpperBound() > 6 {
 			t.Errorf("%s: ε = %v, composed %v, %v", policy, got.Epsilon, want.Epsilon, err)
 		}
-		composed.Spent[1].Count += 1
+		composed.Lots[1].Count += 1
 		if policy == sample.PolicyShuffle {
-			composed.Spent[1].Count += 4 // a pass
+			composed.Lots[1].Count += 4 // a pass
 		}
-		if more, err := accountant.Epsilon(composed, c.Delta, "rdp"); err != nil || more.Bound() <= 6 {
-			t.Errorf("%s: there was room for another lot: ε = %v, %v", policy, more.Bound(), err)
+		if more, err := accountant.Epsilon(composed, c.Delta, "rdp"); err != nil || more.UpperBound() <= 6 {
+			t.Errorf("%s: there was room for another lot: ε = %v, %v", policy, more.UpperBound(), err)
 		}
 	}
 	c := projected(t)
@@ -623,7 +624,7 @@ func TestProjectionIsInterrupted(t *testing.T) {
 	if !seen {
 		t.Error("the search was waited for")
 	}
-	if spent := r.ledger.History().Spent; len(spent) > 0 || r.Directions() != nil {
+	if spent := r.ledger.History().Lots; len(spent) > 0 || r.Directions() != nil {
 		t.Fatalf("interrupted, and the ledger says %v", spent)
 	}
 	if err := r.Train(context.Background(), nil); err != nil {
@@ -632,8 +633,8 @@ func TestProjectionIsInterrupted(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	h, err := accountant.Read(c.Ledger)
-	if err != nil || h.Lots() != 3 || r.Directions() == nil {
-		t.Errorf("then: %d lots in the ledger, %v", h.Lots(), err)
+	h, err := ledger.Read(c.Ledger)
+	if err != nil || h.LotCount() != 3 || r.Directions() == nil {
+		t.Errorf("then: %d lots in the ledger, %v", h.LotCount(), err)
 	}
 }

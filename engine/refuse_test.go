@@ -419,7 +419,7 @@ func TestDataAreLost(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if lots := lotsIn(t, c.Ledger).Lots(); lots > 0 {
+		if lots := lotsIn(t, c.Ledger).LotCount(); lots > 0 {
 			t.Errorf("%s: the ledger holds %d lots", name, lots)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
@@ -38,7 +38,7 @@ func Resume(c Config) (*Run, error) {
 		return New(c)
 	}
 	defer saved.file.Close()
-	var spent accountant.History
+	var spent ledger.History
 	if !c.NonPrivate {
 		if spent, err = history(c.Ledger, saved.Head); err != nil {
 			return nil, err
@@ -79,7 +79,7 @@ func Extended(c Config) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	var spent accountant.History
+	var spent ledger.History
 	c.Steps = 1
 	if saved != nil {
 		defer saved.file.Close()
@@ -116,7 +116,7 @@ func turn(c *Config, saved *checkpoint) uint64 {
 	if c.NonPrivate {
 		return uint64(saved.Step)
 	}
-	report, _ := accountant.Verify(c.Ledger) // which was read, but for a last line that may be cut short
+	report, _ := ledger.Verify(c.Ledger) // which was read, but for a last line that may be cut short
 	return uint64(report.Runs)
 }
 
@@ -171,11 +171,11 @@ func clearLedger(c *Config) error {
 	if c.NonPrivate {
 		return nil
 	}
-	err := accountant.Discard(c.Ledger)
+	err := ledger.Discard(c.Ledger)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil
-	case errors.Is(err, accountant.ErrSpent):
+	case errors.Is(err, ledger.ErrNotEmpty):
 		return fmt.Errorf("checkpoint: %s holds none, but the ledger %s says that lots were spent: restore the folder, or begin another run", c.Checkpoint, c.Ledger)
 	}
 	return err
@@ -183,20 +183,20 @@ func clearLedger(c *Config) error {
 
 // history reads the ledger, which must hold the line that was its last when the
 // checkpoint was taken.
-func history(ledger, head string) (accountant.History, error) {
-	holds, err := accountant.Holds(ledger, head)
+func history(path, head string) (ledger.History, error) {
+	holds, err := ledger.ContainsHead(path, head)
 	if err != nil {
-		return accountant.History{}, fmt.Errorf("%w: ledger: %w: without it nobody knows what was spent; restore it", ErrDamaged, err)
+		return ledger.History{}, fmt.Errorf("%w: ledger: %w: without it nobody knows what was spent; restore it", ErrDamaged, err)
 	}
 	if !holds {
-		return accountant.History{}, fmt.Errorf("%w: the ledger %s lacks lines that it had when the checkpoint was taken, so it says less than was spent; restore it", ErrDamaged, ledger)
+		return ledger.History{}, fmt.Errorf("%w: the ledger %s lacks lines that it had when the checkpoint was taken, so it says less than was spent; restore it", ErrDamaged, path)
 	}
-	return accountant.Read(ledger)
+	return ledger.Read(path)
 }
 
 // goOn makes a built run the continuation of a checkpoint. The ledger is opened
 // last: nothing is written before all has been compared.
-func (r *Run) goOn(saved *checkpoint, spent accountant.History) (err error) {
+func (r *Run) goOn(saved *checkpoint, spent ledger.History) (err error) {
 	c := &r.config
 	if r.keeper, err = r.keepIn(c.Checkpoint); err != nil {
 		return err
@@ -237,16 +237,16 @@ func sameShape(a, b *checkpoint) error {
 }
 
 // reopen goes on with the ledger.
-func (r *Run) reopen(spent accountant.History) (err error) {
-	read := spent.Lots()
+func (r *Run) reopen(spent ledger.History) (err error) {
+	read := spent.LotCount()
 	spent, broken := r.withBrokenPass(spent)
 	if r.meter, err = r.newMeter(r.config.withRest(spent)); err != nil {
 		return err
 	}
-	if r.ledger, err = accountant.Open(r.config.Ledger); err != nil {
+	if r.ledger, err = ledger.Open(r.config.Ledger); err != nil {
 		return err
 	}
-	if r.ledger.History().Lots() != read {
+	if r.ledger.History().LotCount() != read {
 		return fmt.Errorf("the ledger %s was written to by another run while this one began: resume again", r.config.Ledger)
 	}
 	if !r.source.Secure() {
@@ -255,7 +255,7 @@ func (r *Run) reopen(spent accountant.History) (err error) {
 		}
 	}
 	for ; broken > 0; broken-- {
-		r.ledger.ReserveAtMost(broken)
+		r.ledger.LimitReservations(broken)
 		if err := r.ledger.Spend(r.mechanism.lot); err != nil {
 			return err
 		}
@@ -265,24 +265,24 @@ func (r *Run) reopen(spent accountant.History) (err error) {
 
 // withBrokenPass adds to a history the lots that are left of a shuffled pass that
 // was broken off, and says how many they are.
-func (r *Run) withBrokenPass(h accountant.History) (accountant.History, int) {
+func (r *Run) withBrokenPass(h ledger.History) (ledger.History, int) {
 	broken := r.brokenPass(h)
 	if broken > 0 {
-		h.Spent = append(slices.Clip(h.Spent), accountant.Spent{Lot: r.lotOf(0), Count: broken})
+		h.Lots = append(slices.Clip(h.Lots), ledger.RepeatedLot{Lot: r.lotOf(0), Count: broken})
 	}
 	return h, broken
 }
 
 // brokenPass is how many lots are left of a shuffled pass that was broken off.
 // They are stated and not run: their records are dealt again, in the next pass.
-func (r *Run) brokenPass(h accountant.History) int {
+func (r *Run) brokenPass(h ledger.History) int {
 	e := r.Event()
 	if e.Policy != sample.PolicyShuffle {
 		return 0
 	}
 	dealt := 0
-	for _, s := range h.Spent {
-		if s.Lot.Sampling.Policy == accountant.Shuffle {
+	for _, s := range h.Lots {
+		if s.Lot.Sampling.Policy == ledger.Shuffle {
 			dealt += s.Count
 		}
 	}
@@ -296,6 +296,6 @@ func (r *Run) withdraw() {
 	os.Remove(r.config.Checkpoint) // only if it is empty
 	if r.ledger != nil {
 		r.ledger.Close()
-		accountant.Discard(r.config.Ledger)
+		ledger.Discard(r.config.Ledger)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
@@ -82,10 +82,10 @@ func TestResumeGoesOn(t *testing.T) {
 		after := standing(second)
 		second.Close()
 		if private {
-			if h := lotsIn(t, c.Ledger); h.Lots() != 9 {
-				t.Errorf("the ledger holds %d lots", h.Lots())
+			if h := lotsIn(t, c.Ledger); h.LotCount() != 9 {
+				t.Errorf("the ledger holds %d lots", h.LotCount())
 			}
-			if report, err := accountant.Verify(c.Ledger); err != nil || report.Runs != 2 || !report.Ended {
+			if report, err := ledger.Verify(c.Ledger); err != nil || report.Runs != 2 || !report.Ended {
 				t.Errorf("ledger %+v, %v", report, err)
 			}
 		}
@@ -133,7 +133,7 @@ func TestResumeDrawsAfresh(t *testing.T) {
 			}
 			made[standing(r)] = true
 			r.Close()
-			if n := lotsIn(t, c.Ledger).Lots(); n != total {
+			if n := lotsIn(t, c.Ledger).LotCount(); n != total {
 				t.Errorf("the ledger holds %d lots, %d were released", n, total)
 			}
 		}
@@ -225,7 +225,7 @@ func TestBrokenPassCountsWhole(t *testing.T) {
 		shown.counted = 0
 		e := shown.shown(0)
 		r.Close()
-		if n, want := lotsIn(t, c.Ledger).Lots(), (done+4)/5*5+5; n != want {
+		if n, want := lotsIn(t, c.Ledger).LotCount(), (done+4)/5*5+5; n != want {
 			t.Errorf("after %d lots and five more the ledger holds %d, want %d", done, n, want)
 		}
 		if a, err := r.Spent(c.Accountant); err != nil || !(math.Abs(a.Epsilon-e) <= 1e-9) {
@@ -503,7 +503,7 @@ func TestResumedMeanwhile(t *testing.T) {
 		t.Errorf("%d steps, then", r.Steps())
 	}
 	r.Close()
-	if n := lotsIn(t, c.Ledger).Lots(); n != 9 {
+	if n := lotsIn(t, c.Ledger).LotCount(); n != 9 {
 		t.Errorf("%d lots", n)
 	}
 }
@@ -513,12 +513,12 @@ func TestResumedMeanwhile(t *testing.T) {
 func TestLedgerOfAnotherIsKept(t *testing.T) {
 	c := lasting(t)
 	r := start(t, withoutCheckpoint(c))
-	if _, err := Resume(c); !errors.Is(err, accountant.ErrLocked) {
+	if _, err := Resume(c); !errors.Is(err, ledger.ErrLocked) {
 		t.Errorf("error %v", err)
 	}
 	train(t, r, nil)
 	r.Close()
-	if n := lotsIn(t, c.Ledger).Lots(); n != 5 {
+	if n := lotsIn(t, c.Ledger).LotCount(); n != 5 {
 		t.Errorf("%d lots", n)
 	}
 }
@@ -530,7 +530,7 @@ func TestStake(t *testing.T) {
 	r := start(t, c)
 	most := 0
 	train(t, r, func(p *Progress) error {
-		most = max(most, r.ledger.History().Lots()-p.Lot)
+		most = max(most, r.ledger.History().LotCount()-p.Lot)
 		return nil
 	})
 	if most >= c.stake() {

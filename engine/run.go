@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/noise"
@@ -39,8 +39,8 @@ type Run struct {
 	program   *plan.Program
 	note      string // what the user should know of the device
 	mechanism mechanism
-	ledger    *accountant.Ledger // nil where the run is not private
-	meter     *meter             // nil where the run is not private
+	ledger    *ledger.Writer // nil where the run is not private
+	meter     *meter         // nil where the run is not private
 	tallies   []*tally
 	keeper    *keeper // nil where no checkpoint is kept
 
@@ -164,10 +164,10 @@ func (r *Run) open() (err error) {
 		}
 	}
 	if !c.NonPrivate {
-		if r.meter, err = r.newMeter(c.withRest(accountant.History{Header: r.header()})); err != nil {
+		if r.meter, err = r.newMeter(c.withRest(ledger.History{Header: r.header()})); err != nil {
 			return err
 		}
-		if r.ledger, err = accountant.Create(c.Ledger, r.header()); err != nil {
+		if r.ledger, err = ledger.Create(c.Ledger, r.header()); err != nil {
 			return err
 		}
 	}
@@ -181,8 +181,8 @@ func (r *Run) open() (err error) {
 	return nil
 }
 
-func (r *Run) header() accountant.Header {
-	return accountant.Header{Unit: r.config.Records.Unit(), Records: r.deck.count,
+func (r *Run) header() ledger.Header {
+	return ledger.Header{Unit: r.config.Records.Unit(), Records: r.deck.count,
 		Adjacency: Adjacency(r.config.Sampling), Secure: r.source.Secure()}
 }
 

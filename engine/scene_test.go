@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
@@ -144,9 +144,9 @@ func weights(t testing.TB, r *Run) []float32 {
 	return all
 }
 
-func lotsIn(t testing.TB, ledger string) accountant.History {
+func lotsIn(t testing.TB, path string) ledger.History {
 	t.Helper()
-	h, err := accountant.Read(ledger)
+	h, err := ledger.Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
 )
 
@@ -73,8 +73,8 @@ func (s Statistic) check() error {
 	return nil
 }
 
-func (s Statistic) query() accountant.Query {
-	return accountant.Query{Group: s.Name, Mechanism: accountant.Gaussian, Sensitivity: s.Sensitivity, Noise: s.Noise}
+func (s Statistic) query() ledger.Query {
+	return ledger.Query{Group: s.Name, Mechanism: ledger.Gaussian, Sensitivity: s.Sensitivity, Noise: s.Noise}
 }
 
 // Accuracy is the share of right answers to the label column, a record counting

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/noise"
 )
@@ -165,17 +166,17 @@ func TestStatisticsArePaidFor(t *testing.T) {
 		if !asked {
 			continue
 		}
-		queries := lotsIn(t, c.Ledger).Spent[0].Lot.Queries
-		want := []accountant.Query{
-			{Group: "gradient", Mechanism: accountant.Gaussian, Sensitivity: 1, Noise: 1},
-			{Group: "accuracy", Mechanism: accountant.Gaussian, Sensitivity: 1, Noise: 2},
-			{Group: "loss", Mechanism: accountant.Gaussian, Sensitivity: 0.8, Noise: 1.6},
+		queries := lotsIn(t, c.Ledger).Lots[0].Lot.Queries
+		want := []ledger.Query{
+			{Group: "gradient", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 1},
+			{Group: "accuracy", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 2},
+			{Group: "loss", Mechanism: ledger.Gaussian, Sensitivity: 0.8, Noise: 1.6},
 		}
 		if len(queries) != 3 || queries[0] != want[0] || queries[1] != want[1] || queries[2] != want[2] {
 			t.Errorf("queries %+v, want %+v", queries, want)
 		}
 		// 1 + ¼ + ¼ is the square of one query's ratio.
-		single := accountant.Plan{Sampling: lotsIn(t, c.Ledger).Spent[0].Lot.Sampling, Steps: c.Steps, Noise: math.Sqrt(1 / 1.5)}
+		single := accountant.Plan{Sampling: lotsIn(t, c.Ledger).Lots[0].Lot.Sampling, Steps: c.Steps, Noise: math.Sqrt(1 / 1.5)}
 		b, err := accountant.Epsilon(single.History(), DefaultDelta(60), "")
 		if err != nil || !(math.Abs(b.Epsilon-a.Epsilon) <= 1e-6) {
 			t.Errorf("ε = %v, of one query that costs the same %v (%v)", a.Epsilon, b.Epsilon, err)

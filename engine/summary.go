@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // Parameter is a trained parameter: its name, shape and values.
@@ -60,13 +61,13 @@ func (r *Run) Steps() int { return r.step }
 // Spent is what the run cost by its ledger, after Close; before it, lots that the
 // ledger has reserved count too. The accountant is one of accountant.Names, or ""
 // for the default.
-func (r *Run) Spent(name string) (accountant.Answer, error) {
+func (r *Run) Spent(name string) (accountant.Guarantee, error) {
 	if r.config.NonPrivate {
-		return accountant.Answer{}, fmt.Errorf("a run without privacy has no ledger: its ε is infinite")
+		return accountant.Guarantee{}, fmt.Errorf("a run without privacy has no ledger: its ε is infinite")
 	}
-	h, err := accountant.Read(r.config.Ledger)
+	h, err := ledger.Read(r.config.Ledger)
 	if err != nil {
-		return accountant.Answer{}, err
+		return accountant.Guarantee{}, err
 	}
 	return accountant.Epsilon(h, r.config.Delta, name)
 }

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
 )
 
@@ -97,11 +97,11 @@ func sameColumns(train, held data.Set) error {
 	return nil
 }
 
-func (c *Config) validationLot() accountant.Lot {
+func (c *Config) validationLot() ledger.Lot {
 	v := &c.Validation
-	return accountant.Lot{
-		Sampling: accountant.Sampling{Policy: accountant.Every, Records: RecordCount(v.Set, c.Records)},
-		Queries:  []accountant.Query{{Group: v.released(), Mechanism: accountant.Gaussian, Sensitivity: 1, Noise: v.Noise}},
+	return ledger.Lot{
+		Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: RecordCount(v.Set, c.Records)},
+		Queries:  []ledger.Query{{Group: v.released(), Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: v.Noise}},
 	}
 }
 
@@ -150,7 +150,7 @@ func (r *Run) Validate() (Validated, error) {
 			return Validated{}, err
 		}
 		r.validated = true
-		r.ledger.ReserveAtMost(1)
+		r.ledger.LimitReservations(1)
 		if err := r.ledger.Spend(r.config.validationLot()); err != nil {
 			return Validated{}, err
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/noise"
@@ -113,14 +113,14 @@ func TestValidationIsPaidFor(t *testing.T) {
 			t.Error("the accuracy was released twice")
 		}
 		r.Close()
-		h, err := accountant.Read(c.Ledger)
+		h, err := ledger.Read(c.Ledger)
 		if err != nil {
 			t.Fatal(err)
 		}
-		last := h.Spent[len(h.Spent)-1]
-		want := accountant.Query{Group: "validation accuracy", Mechanism: accountant.Gaussian, Sensitivity: 1, Noise: 4}
-		if h.Lots() != 6 || last.Count != 1 || last.Lot.Sampling.Policy != accountant.Every || last.Lot.Sampling.Records != 400 || len(last.Lot.Queries) != 1 || last.Lot.Queries[0] != want {
-			t.Errorf("%s: the ledger holds %d lots, the last is %+v", policy, h.Lots(), last)
+		last := h.Lots[len(h.Lots)-1]
+		want := ledger.Query{Group: "validation accuracy", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 4}
+		if h.LotCount() != 6 || last.Count != 1 || last.Lot.Sampling.Policy != ledger.FullBatch || last.Lot.Sampling.Records != 400 || len(last.Lot.Queries) != 1 || last.Lot.Queries[0] != want {
+			t.Errorf("%s: the ledger holds %d lots, the last is %+v", policy, h.LotCount(), last)
 		}
 	}
 
@@ -157,11 +157,11 @@ func TestValidationStaysInBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := again.ledger.History().Lots()
+	before := again.ledger.History().LotCount()
 	if got, err := again.Validate(); !errors.Is(err, ErrBudget) || got != (Validated{}) {
 		t.Errorf("a second validation beyond the budget: %+v, %v", got, err)
 	}
-	if n := again.ledger.History().Lots(); n != before {
+	if n := again.ledger.History().LotCount(); n != before {
 		t.Errorf("%d lots after the refusal, %d before", n, before)
 	}
 	again.Close()
@@ -184,8 +184,8 @@ func TestShuffledPassAfterValidation(t *testing.T) {
 	}
 	defer again.Close()
 	shuffled := 0
-	for _, s := range again.ledger.History().Spent {
-		if s.Lot.Sampling.Policy == accountant.Shuffle {
+	for _, s := range again.ledger.History().Lots {
+		if s.Lot.Sampling.Policy == ledger.Shuffle {
 			shuffled += s.Count
 		}
 	}

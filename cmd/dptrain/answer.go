@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/report"
 	"github.com/spf13/cobra"
@@ -12,24 +13,24 @@ import (
 
 // answerJSON is an accountant's answer as scripts see it.
 type answerJSON struct {
-	Epsilon    number               `json:"epsilon"`
-	Delta      number               `json:"delta"`
-	Accountant string               `json:"accountant"`
-	Adjacency  accountant.Adjacency `json:"adjacency,omitempty"`
-	Order      float64              `json:"order,omitempty"`
-	Lower      number               `json:"lower,omitempty"`
-	Proven     number               `json:"proven,omitempty"`
-	Note       string               `json:"note,omitempty"`
+	Epsilon    number           `json:"epsilon"`
+	Delta      number           `json:"delta"`
+	Accountant string           `json:"accountant"`
+	Adjacency  ledger.Adjacency `json:"adjacency,omitempty"`
+	Order      float64          `json:"order,omitempty"`
+	Lower      number           `json:"lower,omitempty"`
+	Proven     number           `json:"proven,omitempty"`
+	Note       string           `json:"note,omitempty"`
 }
 
-func answerOf(a accountant.Answer) answerJSON {
-	return answerJSON{number(a.Epsilon), number(a.Delta), a.Accountant, a.Adjacency, a.Order, number(a.Lower), number(a.Proven), a.Note}
+func answerOf(a accountant.Guarantee) answerJSON {
+	return answerJSON{number(a.Epsilon), number(a.Delta), a.Accountant, a.Adjacency, a.Order, number(a.LowerBound), number(a.ProvenBound), a.Note}
 }
 
 // answer is the accountant's answer again.
-func (a answerJSON) answer() accountant.Answer {
-	return accountant.Answer{Epsilon: float64(a.Epsilon), Delta: float64(a.Delta), Accountant: a.Accountant,
-		Adjacency: a.Adjacency, Order: a.Order, Lower: float64(a.Lower), Proven: float64(a.Proven), Note: a.Note}
+func (a answerJSON) answer() accountant.Guarantee {
+	return accountant.Guarantee{Epsilon: float64(a.Epsilon), Delta: float64(a.Delta), Accountant: a.Accountant,
+		Adjacency: a.Adjacency, Order: a.Order, LowerBound: float64(a.Lower), ProvenBound: float64(a.Proven), Note: a.Note}
 }
 
 // epsilonWords is an ε, and beside it what is proven for any data, where that is more.

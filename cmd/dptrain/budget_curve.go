@@ -97,11 +97,11 @@ func newBudgetCurve(s *screen) *cobra.Command {
 func (c *curves) compute(plan accountant.Plan, names []string, points int) error {
 	perEpoch := lotsPerEpoch(plan.Sampling)
 	c.At = report.Spread(plan.Steps, points)
-	begun := make([]*accountant.Prepared, len(c.At))
+	begun := make([]*accountant.Composition, len(c.At))
 	for i, at := range c.At {
 		c.Epochs = append(c.Epochs, float64(at)/perEpoch)
 		plan.Steps = at
-		begun[i] = accountant.Prepare(plan.History())
+		begun[i] = accountant.Compose(plan.History())
 	}
 	for _, name := range names {
 		line, err := curveOf(begun, c.Delta, name)
@@ -115,10 +115,10 @@ func (c *curves) compute(plan accountant.Plan, names []string, points int) error
 
 // curveOf asks an accountant about longer and longer beginnings of a run, and for a note
 // on the last.
-func curveOf(begun []*accountant.Prepared, delta float64, name string) (curve, error) {
+func curveOf(begun []*accountant.Composition, delta float64, name string) (curve, error) {
 	line := curve{Accountant: name, Epsilon: make([]number, len(begun))}
 	for i, p := range begun {
-		epsilon, err := p.Published(delta, name)
+		epsilon, err := p.PublishedEpsilon(delta, name)
 		if err != nil {
 			return line, err
 		}

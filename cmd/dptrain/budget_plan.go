@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/spf13/cobra"
@@ -35,8 +36,8 @@ type planFlags struct {
 var answers = map[string][]string{"epsilon": {"epsilon"}, "noise": {"noise"}, "steps": {"steps", "epochs"}, "rate": {"rate", "lot"}, "delta": {"delta"}}
 
 var (
-	policies    = []string{string(accountant.Poisson), string(accountant.Fixed), string(accountant.Shuffle), string(accountant.Every)}
-	adjacencies = []string{string(accountant.AddRemove), string(accountant.ReplaceOne), string(accountant.ZeroOut)}
+	policies    = []string{string(ledger.Poisson), string(ledger.FixedSize), string(ledger.Shuffle), string(ledger.FullBatch)}
+	adjacencies = []string{string(ledger.AddRemove), string(ledger.ReplaceOne), string(ledger.ZeroOut)}
 )
 
 // planFlagsOf gives cmd the flags of a run of which it computes unknown.
@@ -74,7 +75,7 @@ func (p *planFlags) given(flag string) bool { return p.cmd.Flags().Changed(flag)
 
 // plan reads the flags. The unknown quantity is left zero.
 func (p *planFlags) plan() (accountant.Plan, error) {
-	plan := accountant.Plan{Adjacency: accountant.Adjacency(p.adjacency)}
+	plan := accountant.Plan{Adjacency: ledger.Adjacency(p.adjacency)}
 	if err := exitcode.CheckChoice("sampling", p.sampling, policies); err != nil {
 		return plan, err
 	}
@@ -108,10 +109,10 @@ func (p *planFlags) readContradictions(*accountant.Plan) error {
 
 func (p *planFlags) readSampling(plan *accountant.Plan) error {
 	s := &plan.Sampling
-	s.Policy, s.Records = accountant.Policy(p.sampling), p.records
-	lots := s.Policy == accountant.Fixed || s.Policy == accountant.Shuffle
+	s.Policy, s.Records = ledger.Policy(p.sampling), p.records
+	lots := s.Policy == ledger.FixedSize || s.Policy == ledger.Shuffle
 	switch {
-	case s.Policy == accountant.Every:
+	case s.Policy == ledger.FullBatch:
 		if p.given("rate") || p.given("lot") || p.unknown == "rate" {
 			return exitcode.Usagef("--sampling none takes every record: it has no rate and no lot")
 		}
@@ -130,7 +131,7 @@ func (p *planFlags) readSampling(plan *accountant.Plan) error {
 			return exitcode.Usagef("--lot %d is impossible: give 1 to %d, the number of records", p.lot, p.records)
 		}
 		if lots {
-			s.Lot = p.lot
+			s.LotSize = p.lot
 		} else {
 			s.Rate = float64(p.lot) / float64(p.records)
 		}
@@ -148,23 +149,23 @@ func (p *planFlags) readSampling(plan *accountant.Plan) error {
 
 // lotsOf is how many lots of an expected size so many epochs of some records are: the nearest
 // number, and at least one. A pass of shuffled lots that was begun is paid for whole.
-func lotsOf(epochs float64, policy accountant.Policy, records, lot float64) float64 {
+func lotsOf(epochs float64, policy ledger.Policy, records, lot float64) float64 {
 	lots := epochs * records / lot
-	if policy == accountant.Shuffle {
+	if policy == ledger.Shuffle {
 		lots = epochs * math.Ceil(records/lot)
 	}
 	return max(1, math.Round(lots))
 }
 
 // lotsPerEpoch is how many lots draw each record once, on average.
-func lotsPerEpoch(s accountant.Sampling) float64 {
+func lotsPerEpoch(s ledger.Sampling) float64 {
 	switch s.Policy {
-	case accountant.Poisson:
+	case ledger.Poisson:
 		return 1 / s.Rate
-	case accountant.Fixed:
-		return float64(s.Records) / float64(s.Lot)
-	case accountant.Shuffle:
-		return math.Ceil(float64(s.Records) / float64(s.Lot))
+	case ledger.FixedSize:
+		return float64(s.Records) / float64(s.LotSize)
+	case ledger.Shuffle:
+		return math.Ceil(float64(s.Records) / float64(s.LotSize))
 	}
 	return 1
 }
@@ -208,8 +209,8 @@ func (p *planFlags) readNoise(plan *accountant.Plan) error {
 			if !ok || err1 != nil || err2 != nil || !positive(sensitivity) || !positive(noise) {
 				return exitcode.Usagef("--groups: %q is not S:σ, a sensitivity and a noise above 0, as in 1:4,0.5:2", text)
 			}
-			plan.Groups = append(plan.Groups, accountant.Query{
-				Group: strconv.Itoa(i + 1), Mechanism: accountant.Gaussian, Sensitivity: sensitivity, Noise: noise,
+			plan.Groups = append(plan.Groups, ledger.Query{
+				Group: strconv.Itoa(i + 1), Mechanism: ledger.Gaussian, Sensitivity: sensitivity, Noise: noise,
 			})
 		}
 	case p.unknown == "noise":
@@ -266,22 +267,22 @@ type planGroup struct {
 
 func planOf(plan accountant.Plan) planJSON {
 	s := plan.Sampling
-	v := planJSON{Sampling: string(s.Policy), Rate: s.Rate, Records: s.Records, Lot: s.Lot, Steps: plan.Steps, Noise: plan.Noise}
+	v := planJSON{Sampling: string(s.Policy), Rate: s.Rate, Records: s.Records, Lot: s.LotSize, Steps: plan.Steps, Noise: plan.Noise}
 	switch s.Policy {
-	case accountant.Poisson:
+	case ledger.Poisson:
 		if lot := math.Round(s.Rate * float64(s.Records)); lot/float64(s.Records) == s.Rate {
 			v.Lot = int(lot)
 		}
-	case accountant.Fixed, accountant.Shuffle:
-		v.Rate = float64(s.Lot) / float64(s.Records)
-	case accountant.Every:
+	case ledger.FixedSize, ledger.Shuffle:
+		v.Rate = float64(s.LotSize) / float64(s.Records)
+	case ledger.FullBatch:
 		v.Rate = 1
 	}
 	v.Epochs = float64(plan.Steps) / lotsPerEpoch(s)
 	if len(plan.Groups) > 0 {
 		// Gaussian groups are one Gaussian (McMahan et al. 2019, section 3).
 		squares := 0.0
-		for _, q := range plan.History().Spent[0].Lot.Queries {
+		for _, q := range plan.History().Lots[0].Lot.Queries {
 			squares += (q.Sensitivity / q.Noise) * (q.Sensitivity / q.Noise)
 			v.Groups = append(v.Groups, planGroup{q.Sensitivity, q.Noise})
 		}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/spf13/cobra"
 )
@@ -64,7 +65,7 @@ func newBudgetSolve(s *screen, q quantity) *cobra.Command {
 		}
 		var v solvedJSON
 		if asymptotic {
-			var answer accountant.Answer
+			var answer accountant.Guarantee
 			answer, err = accountant.AsymptoticMoments(plan, flags.delta)
 			v = solvedJSON{answerJSON: answerOf(answer), planJSON: planOf(plan)}
 		} else {
@@ -107,10 +108,10 @@ func solve(unknown string, plan accountant.Plan, epsilon, delta float64, name st
 		plan.Steps, err = accountant.CalibrateSteps(plan, epsilon, delta, name)
 	case "rate":
 		var rate float64
-		if rate, err = accountant.CalibrateRate(plan, epsilon, delta, name); plan.Sampling.Policy == accountant.Poisson {
+		if rate, err = accountant.CalibrateRate(plan, epsilon, delta, name); plan.Sampling.Policy == ledger.Poisson {
 			plan.Sampling.Rate = rate
 		} else {
-			plan.Sampling.Lot = int(rate*float64(plan.Sampling.Records) + 0.5)
+			plan.Sampling.LotSize = int(rate*float64(plan.Sampling.Records) + 0.5)
 		}
 	}
 	if err != nil {
@@ -126,9 +127,9 @@ func solve(unknown string, plan accountant.Plan, epsilon, delta float64, name st
 }
 
 // spend notes what the answer, put back, spends of the target.
-func (v *solvedJSON) spend(back accountant.Answer) {
+func (v *solvedJSON) spend(back accountant.Guarantee) {
 	spent := number(back.Epsilon)
-	v.Spent, v.SpentProven = &spent, number(back.Proven)
+	v.Spent, v.SpentProven = &spent, number(back.ProvenBound)
 }
 
 // solveDelta answers for δ. Where it is 0 or 1 there is nothing to put back.

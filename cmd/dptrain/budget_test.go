@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/report"
 	"gonum.org/v1/plot/plotter"
@@ -232,7 +233,7 @@ func TestCompare(t *testing.T) {
 			t.Errorf("row %d is %v, want %s", i, row["accountant"], name)
 		}
 		alone, err := accountant.Epsilon(accountant.Plan{
-			Sampling: accountant.Sampling{Policy: accountant.Poisson, Rate: 0.01}, Steps: 1000, Noise: 4, Adjacency: accountant.AddRemove,
+			Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 0.01}, Steps: 1000, Noise: 4, Adjacency: ledger.AddRemove,
 		}.History(), 1e-5, name)
 		if err != nil || row["epsilon"] != alone.Epsilon {
 			t.Errorf("row %v, alone it says %v, %v", row, alone, err)

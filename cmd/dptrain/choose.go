@@ -58,7 +58,7 @@ func (s *screen) choose(set *settings, base *job, trials int, distribution strin
 		return exitcode.AsUsage(err)
 	}
 	plan := selection{Runs: runsOf(number), Delta: base.config.Delta, Budget: set.epsilon, Score: scoreWords(base)}
-	answer, err := patiently(s, "Working out the noise of "+plural(trials, "setting"), func() (accountant.Answer, error) { return plan.share(settings) })
+	answer, err := patiently(s, "Working out the noise of "+plural(trials, "setting"), func() (accountant.Guarantee, error) { return plan.share(settings) })
 	if err != nil {
 		return exitcode.AsUsage(fmt.Errorf("--epsilon %v: %w", set.epsilon, err))
 	}

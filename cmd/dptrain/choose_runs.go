@@ -12,13 +12,14 @@ import (
 	"strconv"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
 // parseRuns reads --runs.
-func parseRuns(text string, mean int) (accountant.Runs, error) {
-	r := accountant.Runs{Mean: float64(mean)}
+func parseRuns(text string, mean int) (accountant.RunDistribution, error) {
+	r := accountant.RunDistribution{Mean: float64(mean)}
 	switch text {
 	case "geometric":
 		r.Shape = 1
@@ -54,7 +55,7 @@ func (o *outcome) winner(j *job) winner {
 // bestOf runs as many settings as chance says, and gives the best outcome and its
 // setting. Of runs that did as well the first is best: as good as any, since they
 // are alike. All that the runs write lies in a folder of their own, and goes.
-func bestOf(ctx context.Context, settings []*job, number accountant.Runs, folder string) (best outcome, at int, err error) {
+func bestOf(ctx context.Context, settings []*job, number accountant.RunDistribution, folder string) (best outcome, at int, err error) {
 	var eight [8]byte
 	crand.Read(eight[:]) // it never fails
 	count, err := number.Quantile(float64(binary.LittleEndian.Uint64(eight[:])>>11) * 0x1p-53)
@@ -131,8 +132,8 @@ func (j *job) once(ctx context.Context, ledger string) (out outcome, err error) 
 }
 
 // within refuses a run whose ledger says more than what was stated of it.
-func (j *job) within(ledger string) error {
-	h, err := accountant.Read(ledger)
+func (j *job) within(path string) error {
+	h, err := ledger.Read(path)
 	if err != nil {
 		return err
 	}

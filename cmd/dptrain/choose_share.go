@@ -32,8 +32,8 @@ func (s *settings) candidates(base *job, trials int) ([]*job, error) {
 
 // share gives every setting the same ε, as much as the budget for all of them
 // allows, and states what they release.
-func (p *selection) share(settings []*job) (accountant.Answer, error) {
-	var answer accountant.Answer
+func (p *selection) share(settings []*job) (accountant.Guarantee, error) {
+	var answer accountant.Guarantee
 	cost := func(each float64) (float64, error) {
 		p.Candidates = p.Candidates[:0]
 		for _, j := range settings {

@@ -80,7 +80,7 @@ func TestChoiceOnPrivateData(t *testing.T) {
 			}
 			least, most = min(least, a.Epsilon), max(most, a.Epsilon)
 			if name == "geometric" { // its score, which comes last
-				h.Spent = h.Spent[len(h.Spent)-1:]
+				h.Lots = h.Lots[len(h.Lots)-1:]
 				if score, err := accountant.Epsilon(h, p.Delta, "rdp"); err != nil || !(math.Abs(score.Epsilon/a.Epsilon-chooseShare) <= 0.01) {
 					t.Errorf("of a run's ε = %v its score costs %v alone, %v", a.Epsilon, score.Epsilon, err)
 				}
@@ -194,14 +194,14 @@ func TestRunsOfAChoiceLeaveNothing(t *testing.T) {
 	j := jobOf(t, "--ignore owner --model logistic --steps 1 --noise 1 --accountant rdp"+columns)
 	stopped, stop := context.WithCancel(context.Background())
 	stop()
-	if _, _, err := bestOf(stopped, []*job{j}, accountant.Runs{Shape: 1, Mean: 3}, "runs"); !errors.Is(err, context.Canceled) {
+	if _, _, err := bestOf(stopped, []*job{j}, accountant.RunDistribution{Shape: 1, Mean: 3}, "runs"); !errors.Is(err, context.Canceled) {
 		t.Errorf("a stopped choice: %v", err)
 	}
 	// The Poisson distribution draws no run now and then; at a mean of 1.01, 60 draws
 	// all find some with a chance of 1e-12.
 	none := false
 	for range 60 {
-		best, _, err := bestOf(context.Background(), []*job{j}, accountant.Runs{Shape: math.Inf(1), Mean: 1.01}, "runs")
+		best, _, err := bestOf(context.Background(), []*job{j}, accountant.RunDistribution{Shape: math.Inf(1), Mean: 1.01}, "runs")
 		if err == nil && len(best.parameters) == 0 {
 			t.Fatal("a choice without an outcome")
 		}
@@ -225,7 +225,7 @@ func TestTheBestIsChosen(t *testing.T) {
 	for _, held := range []string{"", " --validation-split 0.1 --validation-noise 0.01"} {
 		flags := "--ignore owner --model logistic --lot 100 --steps 10 --noise 0.1 --accountant rdp" + held + columns
 		lame, fit := jobOf(t, strings.NewReplacer("--ignore owner", "--ignore owner,colour", " --vocabulary colour=red|blue", "").Replace(flags)), jobOf(t, flags)
-		best, at, err := bestOf(context.Background(), []*job{lame, fit, fit, fit, fit, fit}, accountant.Runs{Shape: math.Inf(1), Mean: 16}, "runs")
+		best, at, err := bestOf(context.Background(), []*job{lame, fit, fit, fit, fit, fit}, accountant.RunDistribution{Shape: math.Inf(1), Mean: 16}, "runs")
 		if err != nil || at == 0 || *best.accuracy < 0.9 || best.merit < 0.9 || (best.deviation > 0) != (held != "") {
 			t.Errorf("%s: setting %d with an accuracy of %v, by a score of %v ± %v, was chosen: %v", held, at, *best.accuracy, best.merit, best.deviation, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
 )
 
@@ -18,7 +19,7 @@ func (j *job) hide(budget float64) error {
 
 // alone is the noise with which one release of sensitivity 1 costs a share of the
 // budget by itself.
-func (j *job) alone(share, budget float64, sampling accountant.Sampling) (float64, error) {
+func (j *job) alone(share, budget float64, sampling ledger.Sampling) (float64, error) {
 	c := &j.config
 	if budget == 0 {
 		alone := *c
@@ -27,7 +28,7 @@ func (j *job) alone(share, budget float64, sampling accountant.Sampling) (float6
 		if err != nil {
 			return 0, err
 		}
-		budget = lots.Bound()
+		budget = lots.UpperBound()
 	}
 	one := accountant.Plan{Sampling: sampling, Steps: 1, Adjacency: engine.Adjacency(c.Sampling)}
 	return accountant.CalibrateNoise(one, share*budget, c.Delta, c.Accountant)

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/rundir"
 )
@@ -75,9 +75,9 @@ func TestOnSmallDisk(t *testing.T) {
 		}
 		complaints[stderr] = true
 		if least := told(t, "disk/run"); least > 0 {
-			h, err := accountant.Read("disk/run/ledger.jsonl")
-			if err != nil || h.Lots() < least {
-				t.Fatalf("with %d pages free the ledger holds %d lots, and %d are told of (%v)", free, h.Lots(), least, err)
+			h, err := ledger.Read("disk/run/ledger.jsonl")
+			if err != nil || h.LotCount() < least {
+				t.Fatalf("with %d pages free the ledger holds %d lots, and %d are told of (%v)", free, h.LotCount(), least, err)
 			}
 		}
 		if err := os.Remove("disk/ballast"); err != nil {
@@ -93,7 +93,7 @@ func TestOnSmallDisk(t *testing.T) {
 		if _, stderr, code := dptrain(again); code != exitcode.Done {
 			t.Fatalf("with %d pages free, and then room, %s: exit %d, %s", free, again, code, stderr)
 		}
-		report, err := accountant.Verify("disk/run/ledger.jsonl")
+		report, err := ledger.Verify("disk/run/ledger.jsonl")
 		if err != nil || !report.Ended || report.Lots < 12 || told(t, "disk/run") != 12 {
 			t.Fatalf("with %d pages free, and then room: %+v, %d lots told of, %v", free, report, told(t, "disk/run"), err)
 		}

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
@@ -243,7 +243,7 @@ func (s *settings) lots(c *engine.Config) error {
 	if !(s.epochs > 0) || math.IsInf(s.epochs, 0) {
 		return exitcode.Usagef("--epochs %v: give a number above 0", s.epochs)
 	}
-	steps := lotsOf(s.epochs, accountant.Policy(c.Sampling), float64(n), expected)
+	steps := lotsOf(s.epochs, ledger.Policy(c.Sampling), float64(n), expected)
 	if steps > 1<<53 {
 		return exitcode.Usagef("--epochs %v: that is more than 2^53 lots", s.epochs)
 	}

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/rundir"
 )
@@ -84,8 +84,8 @@ func TestTrainIsKilled(t *testing.T) {
 			err := child.Wait()
 			timer.Stop()
 			if least := told(t, dir); least > 0 {
-				if h, err := accountant.Read(filepath.Join(dir, "ledger.jsonl")); err != nil || h.Lots() < least {
-					t.Fatalf("the ledger holds %d lots, and %d are told of (%v)", h.Lots(), least, err)
+				if h, err := ledger.Read(filepath.Join(dir, "ledger.jsonl")); err != nil || h.LotCount() < least {
+					t.Fatalf("the ledger holds %d lots, and %d are told of (%v)", h.LotCount(), least, err)
 				}
 			}
 			if err == nil {
@@ -96,7 +96,7 @@ func TestTrainIsKilled(t *testing.T) {
 			}
 		}
 		done++
-		report, err := accountant.Verify(filepath.Join(dir, "ledger.jsonl"))
+		report, err := ledger.Verify(filepath.Join(dir, "ledger.jsonl"))
 		if err != nil || !report.Ended || report.Lots < 300 || told(t, dir) != 300 {
 			t.Fatalf("%+v, %d lots told of, %v", report, told(t, dir), err)
 		}
@@ -129,7 +129,7 @@ func TestTrainIsInterrupted(t *testing.T) {
 	}
 	for i, signal := range signals {
 		for deadline := time.Now().Add(5 * time.Minute); ; {
-			if h, err := accountant.Read("run/ledger.jsonl"); err == nil && h.Lots() > told(t, "run") && h.Lots() > 5 {
+			if h, err := ledger.Read("run/ledger.jsonl"); err == nil && h.LotCount() > told(t, "run") && h.LotCount() > 5 {
 				break
 			} else if err != nil && !errors.Is(err, fs.ErrNotExist) && time.Now().After(deadline) {
 				t.Fatal(err)
@@ -151,7 +151,7 @@ func TestTrainIsInterrupted(t *testing.T) {
 		if err := child.Wait(); !errors.As(err, &exit) || exit.ExitCode() != exitcode.Interrupted || !strings.Contains(stderr.String(), "dptrain train --resume run") {
 			t.Fatalf("%v: %v\n%s", signal, err, stderr)
 		}
-		report, err := accountant.Verify("run/ledger.jsonl")
+		report, err := ledger.Verify("run/ledger.jsonl")
 		if err != nil || !report.Ended || report.Lots != told(t, "run") {
 			t.Fatalf("%+v, %d lots told of, %v", report, told(t, "run"), err)
 		}

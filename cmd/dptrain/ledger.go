@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/report"
 	"github.com/spf13/cobra"
@@ -21,7 +21,7 @@ func newLedger(s *screen) *cobra.Command {
 		Long: `A ledger is the record of everything that a run released. It is written before
 each release, each line sealed with the hash of the line before. A lot is a release,
 and so are a projection's directions and a validation, which are counted with the
-lots here. FILE is a ledger, or a run's folder. accountant/FORMAT.md describes the
+lots here. FILE is a ledger, or a run's folder. accountant/ledger/FORMAT.md describes the
 format.`,
 		Example: `  dptrain ledger show runs/mnist
   dptrain ledger epsilon runs/mnist/ledger.jsonl --delta 1e-5
@@ -58,26 +58,26 @@ func ledgerPath(args []string) (string, error) {
 }
 
 // readLedger reads the ledger that the arguments name.
-func readLedger(args []string) (path string, history accountant.History, seal accountant.Report, cutShort bool, err error) {
+func readLedger(args []string) (path string, history ledger.History, seal ledger.Summary, cutShort bool, err error) {
 	if path, err = ledgerPath(args); err != nil {
 		return
 	}
-	if history, err = accountant.Read(path); err != nil {
+	if history, err = ledger.Read(path); err != nil {
 		return
 	}
 	// What Read accepts, Verify only finds fault with if its end is cut short.
-	seal, damage := accountant.Verify(path)
+	seal, damage := ledger.Verify(path)
 	return path, history, seal, damage != nil, nil
 }
 
 type spentJSON struct {
 	Lots int `json:"lots"`
-	accountant.Lot
+	ledger.Lot
 }
 
-func spentOf(h accountant.History) []spentJSON {
+func spentOf(h ledger.History) []spentJSON {
 	all := []spentJSON{}
-	for _, spent := range h.Spent {
+	for _, spent := range h.Lots {
 		all = append(all, spentJSON{spent.Count, spent.Lot})
 	}
 	return all
@@ -103,14 +103,14 @@ func plural(n int, noun string) string {
 // groupJSON is what a ledger says about one group: where its lots differ, the
 // largest sensitivity and the least noise.
 type groupJSON struct {
-	Group       string               `json:"group"`
-	Mechanism   accountant.Mechanism `json:"mechanism"`
-	Sensitivity float64              `json:"sensitivity"`
-	Noise       float64              `json:"noise"`
-	Lots        int                  `json:"lots"`
+	Group       string           `json:"group"`
+	Mechanism   ledger.Mechanism `json:"mechanism"`
+	Sensitivity float64          `json:"sensitivity"`
+	Noise       float64          `json:"noise"`
+	Lots        int              `json:"lots"`
 }
 
-func groupsOf(h accountant.History) []groupJSON {
+func groupsOf(h ledger.History) []groupJSON {
 	groups := []groupJSON{}
 	for _, g := range report.Groups(h) {
 		groups = append(groups, groupJSON{g.Name, g.Mechanism, g.MostS, g.LeastNoise, g.Lots})

@@ -65,7 +65,7 @@ func (s *screen) ledgerEpsilon(args []string, delta float64, name string) error 
 		Secure  bool        `json:"secure"`
 		Ended   bool        `json:"ended"`
 		Groups  []groupJSON `json:"groups"`
-	}{answerOf(answer), "", history.Lots(), h.Unit, h.Records, h.Secure, seal.Ended, groupsOf(history)}
+	}{answerOf(answer), "", history.LotCount(), h.Unit, h.Records, h.Secure, seal.Ended, groupsOf(history)}
 	if used := usedBy(path, seal.Head); used != answer.Accountant {
 		v.Used = used
 	}

@@ -5,22 +5,22 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/spf13/cobra"
 )
 
 type ledgerJSON struct {
-	Unit      string               `json:"unit"`
-	Records   int                  `json:"records"`
-	Adjacency accountant.Adjacency `json:"adjacency"`
-	Secure    bool                 `json:"secure"`
-	Steps     int                  `json:"steps"`
-	Runs      int                  `json:"runs"`
-	Entries   int                  `json:"entries"`
-	Ended     bool                 `json:"ended"`
-	CutShort  bool                 `json:"cut_short"` // the last line is; it counts as the most that it may have stated
-	Head      string               `json:"head"`
-	Spent     []spentJSON          `json:"spent"`
+	Unit      string           `json:"unit"`
+	Records   int              `json:"records"`
+	Adjacency ledger.Adjacency `json:"adjacency"`
+	Secure    bool             `json:"secure"`
+	Steps     int              `json:"steps"`
+	Runs      int              `json:"runs"`
+	Entries   int              `json:"entries"`
+	Ended     bool             `json:"ended"`
+	CutShort  bool             `json:"cut_short"` // the last line is; it counts as the most that it may have stated
+	Head      string           `json:"head"`
+	Spent     []spentJSON      `json:"spent"`
 }
 
 func newLedgerShow(s *screen) *cobra.Command {
@@ -34,7 +34,7 @@ func newLedgerShow(s *screen) *cobra.Command {
 				return err
 			}
 			h := history.Header
-			v := ledgerJSON{h.Unit, h.Records, h.Adjacency, h.Secure, history.Lots(), seal.Runs, seal.Entries,
+			v := ledgerJSON{h.Unit, h.Records, h.Adjacency, h.Secure, history.LotCount(), seal.Runs, seal.Entries,
 				seal.Ended, cutShort, seal.Head, spentOf(history)}
 			return s.show(v, strconv.Itoa(v.Steps), func(w io.Writer) { printLedger(w, v) })
 		},
@@ -72,12 +72,12 @@ func secureWords(secure bool) string {
 	return "INSECURE: seeded or not cryptographic, for experiments only"
 }
 
-func samplingWords(s accountant.Sampling) string {
+func samplingWords(s ledger.Sampling) string {
 	switch s.Policy {
-	case accountant.Poisson:
+	case ledger.Poisson:
 		return fmt.Sprintf("poisson, rate %g", s.Rate)
-	case accountant.Every:
+	case ledger.FullBatch:
 		return "every record"
 	}
-	return fmt.Sprintf("%s, %d of %d", s.Policy, s.Lot, s.Records)
+	return fmt.Sprintf("%s, %d of %d", s.Policy, s.LotSize, s.Records)
 }

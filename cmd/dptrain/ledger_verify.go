@@ -6,7 +6,7 @@ import (
 	"io"
 	"path/filepath"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/spf13/cobra"
 )
@@ -27,7 +27,7 @@ for, and one that you know from elsewhere is given with --head.`,
 			if err != nil {
 				return err
 			}
-			report, err := accountant.Verify(path)
+			report, err := ledger.Verify(path)
 			if err == nil && head == "" {
 				err = checkSummary(path)
 			} else if err == nil && head != report.Head {
@@ -45,8 +45,8 @@ for, and one that you know from elsewhere is given with --head.`,
 			}{err == nil, report.Entries, report.Head, report.Lots, report.Runs, report.Ended, 0, ""}
 			if err != nil {
 				v.Why = err.Error()
-				if damage := (*accountant.Damage)(nil); errors.As(err, &damage) {
-					v.Line, v.Why = damage.Line, damage.Why
+				if damage := (*ledger.DamageError)(nil); errors.As(err, &damage) {
+					v.Line, v.Why = damage.Line, damage.Reason
 				}
 				if s.json && exitcode.Of(err) == exitcode.Damaged {
 					return errors.Join(err, s.show(v, "", nil))
@@ -66,14 +66,14 @@ for, and one that you know from elsewhere is given with --head.`,
 
 // checkSummary finds that a run's ledger lacks the line that was its last when the summary
 // was written; a run that was resumed since has others after it.
-func checkSummary(ledger string) error {
-	_, head := summaryBeside(ledger)
-	if head == "" || filepath.Base(ledger) != "ledger.jsonl" {
+func checkSummary(path string) error {
+	_, head := summaryBeside(path)
+	if head == "" || filepath.Base(path) != "ledger.jsonl" {
 		return nil
 	}
-	holds, err := accountant.Holds(ledger, head)
+	holds, err := ledger.ContainsHead(path, head)
 	if err == nil && !holds {
-		err = &exitcode.Error{Code: exitcode.Damaged, Err: fmt.Errorf("%s: it lacks the line whose hash is ledger_head in the run.json beside it, %s: lines are missing at its end, or it is another run's", ledger, head)}
+		err = &exitcode.Error{Code: exitcode.Damaged, Err: fmt.Errorf("%s: it lacks the line whose hash is ledger_head in the run.json beside it, %s: lines are missing at its end, or it is another run's", path, head)}
 	}
 	return err
 }

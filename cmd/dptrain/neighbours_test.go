@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
@@ -56,7 +57,7 @@ func trace(t *testing.T, dir, line string, epsilons []float64) map[string]string
 				all[path] += maskPoint(t, l, epsilons)
 			}
 		case base == "ledger.jsonl": // its lines depend on how long a sync takes
-			h, err := accountant.Read(path)
+			h, err := ledger.Read(path)
 			if err != nil {
 				return err
 			}
@@ -154,11 +155,11 @@ func neighbours(t *testing.T, what string, records int, projection string) {
 		" --out run" + projection
 	var epsilons []float64
 	for n := 1; n <= 8; n++ {
-		h := accountant.Plan{Sampling: accountant.Sampling{Policy: accountant.Poisson, Rate: 50 / float64(records), Records: records},
-			Steps: n, Noise: 0.05, Adjacency: accountant.AddRemove}.History()
+		h := accountant.Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 50 / float64(records), Records: records},
+			Steps: n, Noise: 0.05, Adjacency: ledger.AddRemove}.History()
 		if projection != "" {
-			every := accountant.Plan{Sampling: accountant.Sampling{Policy: accountant.Every, Records: records}, Steps: 1, Noise: 0.5, Adjacency: accountant.AddRemove}
-			h.Spent = append(every.History().Spent, h.Spent...)
+			every := accountant.Plan{Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: records}, Steps: 1, Noise: 0.5, Adjacency: ledger.AddRemove}
+			h.Lots = append(every.History().Lots, h.Lots...)
 		}
 		a, err := accountant.Epsilon(h, 1e-5, "rdp")
 		if err != nil {

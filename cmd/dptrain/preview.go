@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
@@ -19,27 +20,27 @@ import (
 
 // preview is what train --dry-run answers: the run before it is paid for.
 type preview struct {
-	Data        string               `json:"data"`
-	Model       string               `json:"model"`
-	Layers      []previewLayer       `json:"layers"`
-	Parameters  int                  `json:"parameters"`
-	Records     int                  `json:"records"`
-	Unit        string               `json:"unit"`
-	Steps       int                  `json:"steps"`
-	ExpectedLot float64              `json:"expected_lot"`
-	Microbatch  int                  `json:"microbatch"`
-	Bytes       int                  `json:"bytes"` // of the device's buffers, whatever the lot
-	Epsilon     number               `json:"epsilon"`
-	Delta       number               `json:"delta"`
-	Accountant  string               `json:"accountant"`
-	Adjacency   accountant.Adjacency `json:"adjacency,omitempty"`
-	Proven      number               `json:"epsilon_proven,omitempty"`
-	Note        string               `json:"note,omitempty"`
-	Secure      bool                 `json:"secure"`
-	Start       string               `json:"init,omitempty"` // what was found in that file
-	Noise       float64              `json:"noise_multiplier"`
-	HeldOut     int                  `json:"validation_records,omitempty"`
-	HeldNoise   float64              `json:"validation_noise,omitempty"`
+	Data        string           `json:"data"`
+	Model       string           `json:"model"`
+	Layers      []previewLayer   `json:"layers"`
+	Parameters  int              `json:"parameters"`
+	Records     int              `json:"records"`
+	Unit        string           `json:"unit"`
+	Steps       int              `json:"steps"`
+	ExpectedLot float64          `json:"expected_lot"`
+	Microbatch  int              `json:"microbatch"`
+	Bytes       int              `json:"bytes"` // of the device's buffers, whatever the lot
+	Epsilon     number           `json:"epsilon"`
+	Delta       number           `json:"delta"`
+	Accountant  string           `json:"accountant"`
+	Adjacency   ledger.Adjacency `json:"adjacency,omitempty"`
+	Proven      number           `json:"epsilon_proven,omitempty"`
+	Note        string           `json:"note,omitempty"`
+	Secure      bool             `json:"secure"`
+	Start       string           `json:"init,omitempty"` // what was found in that file
+	Noise       float64          `json:"noise_multiplier"`
+	HeldOut     int              `json:"validation_records,omitempty"`
+	HeldNoise   float64          `json:"validation_noise,omitempty"`
 	*projectionSummary
 	*augmentation
 	Seconds float64 `json:"seconds"` // likely, from a few lots of blank examples
@@ -127,7 +128,7 @@ func (s *screen) preview(set *settings) error {
 			return exitcode.AsUsage(err)
 		}
 		p.Epsilon, p.Delta, p.Accountant, p.Noise = number(a.Epsilon), number(a.Delta), a.Accountant, c.Noise
-		p.Adjacency, p.Proven, p.Note = a.Adjacency, number(a.Proven), a.Note
+		p.Adjacency, p.Proven, p.Note = a.Adjacency, number(a.ProvenBound), a.Note
 	}
 	warn := func(words string) { p.Warning = strings.TrimPrefix(p.Warning+"; "+words, "; ") }
 	if w := deltaWarning(float64(p.Delta), job.records); w != "" {

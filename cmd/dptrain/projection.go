@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
@@ -82,8 +82,8 @@ func (j *job) hideProjection(budget float64) (err error) {
 	return nil
 }
 
-func (j *job) everyone() accountant.Sampling {
-	return accountant.Sampling{Policy: accountant.Every, Records: engine.RecordCount(j.config.Train, j.config.Records)}
+func (j *job) everyone() ledger.Sampling {
+	return ledger.Sampling{Policy: ledger.FullBatch, Records: engine.RecordCount(j.config.Train, j.config.Records)}
 }
 
 // startDirections takes the directions that come with starting weights: they were

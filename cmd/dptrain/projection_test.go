@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/models"
 )
@@ -35,12 +36,12 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 		if c.name == "stated" && sigma != 20 || seen["projection_noise"] != sigma || got["projection"] != 2.0 || seen["projection"] != 2.0 || seen["epsilon"] != got["epsilon"] {
 			t.Errorf("%s: %v directions with noise %v, ε %v; foreseen %v with %v, %v", c.name, got["projection"], sigma, got["epsilon"], seen["projection"], seen["projection_noise"], seen["epsilon"])
 		}
-		h, err := accountant.Read(c.name + "/ledger.jsonl")
+		h, err := ledger.Read(c.name + "/ledger.jsonl")
 		if err != nil {
 			t.Fatal(err)
 		}
-		first := h.Spent[0]
-		if first.Lot.Sampling != (accountant.Sampling{Policy: accountant.Every, Records: h.Header.Records}) || first.Count != 1 || first.Lot.Queries[0] != (accountant.Query{Group: "second moments", Mechanism: accountant.Gaussian, Sensitivity: 1, Noise: sigma}) {
+		first := h.Lots[0]
+		if first.Lot.Sampling != (ledger.Sampling{Policy: ledger.FullBatch, Records: h.Header.Records}) || first.Count != 1 || first.Lot.Queries[0] != (ledger.Query{Group: "second moments", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: sigma}) {
 			t.Errorf("%s: the ledger begins with %+v", c.name, first)
 		}
 		// Composed by hand: the one query, the lots, and what else there is.
@@ -49,7 +50,7 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 			t.Errorf("%s: the ledger's ε is %v, %v", c.name, spent.Epsilon, err)
 		}
 		alone := h
-		alone.Spent = alone.Spent[:1]
+		alone.Lots = alone.Lots[:1]
 		if one, err := accountant.Epsilon(alone, got["delta"].(float64), got["accountant"].(string)); err != nil || c.name != "stated" && !(math.Abs(one.Epsilon-0.5) <= 0.01) {
 			t.Errorf("%s: the directions alone cost ε = %v of a budget of 2, %v", c.name, one.Epsilon, err)
 		}
@@ -150,9 +151,9 @@ func TestProjectedModel(t *testing.T) {
 			if d, err := directionsIn(weights, []int{4}); err != nil || !slices.Equal(d, directions) {
 				t.Errorf("started from %v with directions %v, %v", directions, d, err)
 			}
-			h, err := accountant.Read("next/ledger.jsonl")
-			if err != nil || len(h.Spent) != 1 {
-				t.Errorf("the ledger holds %+v, %v", h.Spent, err)
+			h, err := ledger.Read("next/ledger.jsonl")
+			if err != nil || len(h.Lots) != 1 {
+				t.Errorf("the ledger holds %+v, %v", h.Lots, err)
 			}
 			answer(t, "train --resume next --steps 3")
 			if err := os.RemoveAll("next"); err != nil {
@@ -212,12 +213,12 @@ func TestProjectionOfResumedRuns(t *testing.T) {
 	if len(a) != 8 || !slices.Equal(a, b) {
 		t.Errorf("directions %v became %v", a, b)
 	}
-	h, err := accountant.Read("run/ledger.jsonl")
+	h, err := ledger.Read("run/ledger.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, s := range h.Spent {
-		if every := s.Lot.Sampling.Policy == accountant.Every; every != (i == 0) {
+	for i, s := range h.Lots {
+		if every := s.Lot.Sampling.Policy == ledger.FullBatch; every != (i == 0) {
 			t.Errorf("entry %d: %+v", i, s)
 		}
 	}

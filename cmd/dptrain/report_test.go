@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
@@ -100,13 +101,13 @@ func TestReport(t *testing.T) {
 func ledgerOf(t *testing.T, lots int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
-	l, err := accountant.Create(path, accountant.Header{Unit: "example", Records: 40000, Adjacency: accountant.AddRemove, Secure: true})
+	l, err := ledger.Create(path, ledger.Header{Unit: "example", Records: 40000, Adjacency: ledger.AddRemove, Secure: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range lots {
-		if err := l.Spend(accountant.Lot{Sampling: accountant.Sampling{Policy: accountant.Poisson, Rate: 0.005},
-			Queries: []accountant.Query{{Group: "all", Mechanism: accountant.Gaussian, Sensitivity: 1, Noise: 3}}}); err != nil {
+		if err := l.Spend(ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 0.005},
+			Queries: []ledger.Query{{Group: "all", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 3}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,7 +133,7 @@ func TestMetricsNeverSayLess(t *testing.T) {
 		if err := json.Unmarshal(line, &p); err != nil {
 			t.Fatal(err)
 		}
-		plan := accountant.Plan{Sampling: accountant.Sampling{Policy: accountant.Poisson, Rate: 200. / 4000, Records: 4000}, Steps: p.Lot, Noise: 2, Adjacency: accountant.AddRemove}
+		plan := accountant.Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 200. / 4000, Records: 4000}, Steps: p.Lot, Noise: 2, Adjacency: ledger.AddRemove}
 		cost, err := accountant.Epsilon(plan.History(), 1e-5, "rdp")
 		if err != nil {
 			t.Fatal(err)

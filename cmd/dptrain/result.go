@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/atomicfile"
@@ -18,32 +19,32 @@ import (
 
 // result is run.json: what is public about a run that ended.
 type result struct {
-	Epsilon         number               `json:"epsilon"`
-	Delta           number               `json:"delta"`
-	Accountant      string               `json:"accountant"`
-	Order           float64              `json:"order,omitempty"`
-	Adjacency       accountant.Adjacency `json:"adjacency"`
-	Proven          number               `json:"epsilon_proven,omitempty"` // lots of a fixed size: the bound for any data, where it is above epsilon
-	Unit            string               `json:"unit"`
-	NoiseMultiplier float64              `json:"noise_multiplier"`
-	Sampling        string               `json:"sampling"`
-	Rate            float64              `json:"rate"`
-	Records         int                  `json:"records"`
-	ExpectedLot     float64              `json:"expected_lot"`
-	Microbatch      int                  `json:"microbatch"`
-	Steps           int                  `json:"steps"`
-	Lost            int                  `json:"lost_lots,omitempty"` // that the ledger holds beyond steps: a crash took what they made
-	Clipping        string               `json:"clipping"`
-	Groups          []accountant.Query   `json:"groups"`
-	Device          string               `json:"device"`
-	Threads         int                  `json:"threads"`
-	Resumed         int                  `json:"resumed_at,omitempty"` // lots done before this command, of which neither of these is
-	Seconds         float64              `json:"seconds"`              // of the whole command
-	ExamplesPerSec  float64              `json:"examples_per_second"`  // of the expected lots, while they ran; 0 where none did
-	TestAccuracy    number               `json:"test_accuracy"`        // null where there are no test data
-	TestLoss        number               `json:"test_loss"`
-	TestExamples    int                  `json:"test_examples"`
-	TestLabels      int                  `json:"test_labels"` // that the accuracy is a share of
+	Epsilon         number           `json:"epsilon"`
+	Delta           number           `json:"delta"`
+	Accountant      string           `json:"accountant"`
+	Order           float64          `json:"order,omitempty"`
+	Adjacency       ledger.Adjacency `json:"adjacency"`
+	Proven          number           `json:"epsilon_proven,omitempty"` // lots of a fixed size: the bound for any data, where it is above epsilon
+	Unit            string           `json:"unit"`
+	NoiseMultiplier float64          `json:"noise_multiplier"`
+	Sampling        string           `json:"sampling"`
+	Rate            float64          `json:"rate"`
+	Records         int              `json:"records"`
+	ExpectedLot     float64          `json:"expected_lot"`
+	Microbatch      int              `json:"microbatch"`
+	Steps           int              `json:"steps"`
+	Lost            int              `json:"lost_lots,omitempty"` // that the ledger holds beyond steps: a crash took what they made
+	Clipping        string           `json:"clipping"`
+	Groups          []ledger.Query   `json:"groups"`
+	Device          string           `json:"device"`
+	Threads         int              `json:"threads"`
+	Resumed         int              `json:"resumed_at,omitempty"` // lots done before this command, of which neither of these is
+	Seconds         float64          `json:"seconds"`              // of the whole command
+	ExamplesPerSec  float64          `json:"examples_per_second"`  // of the expected lots, while they ran; 0 where none did
+	TestAccuracy    number           `json:"test_accuracy"`        // null where there are no test data
+	TestLoss        number           `json:"test_loss"`
+	TestExamples    int              `json:"test_examples"`
+	TestLabels      int              `json:"test_labels"` // that the accuracy is a share of
 	*missed
 	Target       string       `json:"target,omitempty"`
 	TargetBounds *data.Bounds `json:"target_bounds,omitempty"`
@@ -101,7 +102,7 @@ func (s *screen) finish(w *watch, held *validated, took time.Duration) (*result,
 	r := &result{
 		Epsilon: number(math.Inf(1)), TestAccuracy: number(math.NaN()), TestLoss: number(math.NaN()), Sampling: string(run.Event().Policy), Rate: d.ExpectedLot / float64(d.Records),
 		Records: d.Records, ExpectedLot: d.ExpectedLot, Microbatch: d.Microbatch, Steps: run.Steps(),
-		Clipping: j.set.clipping, Device: d.Device, Groups: []accountant.Query{}, Threads: d.Threads, Resumed: w.first, Seconds: took.Seconds(),
+		Clipping: j.set.clipping, Device: d.Device, Groups: []ledger.Query{}, Threads: d.Threads, Resumed: w.first, Seconds: took.Seconds(),
 		ExamplesPerSec: w.speed(run.Steps(), w.took),
 		Secure:         d.Secure && !j.config.NonPrivate, Private: !j.config.NonPrivate, Version: thisBuild().Version,
 		Data: j.task.Name, Model: j.model, Out: j.out, Unit: j.config.Records.Unit(),
@@ -184,7 +185,7 @@ func (j *job) kind() string {
 
 // account reads the closed ledger.
 func (r *result) account(j *job, run *engine.Run) error {
-	h, err := accountant.Read(j.config.Ledger)
+	h, err := ledger.Read(j.config.Ledger)
 	if err != nil {
 		return err
 	}
@@ -192,22 +193,22 @@ func (r *result) account(j *job, run *engine.Run) error {
 	if err != nil {
 		return err
 	}
-	sealed, err := accountant.Verify(j.config.Ledger)
+	sealed, err := ledger.Verify(j.config.Ledger)
 	if err != nil {
 		return err
 	}
 	r.Epsilon, r.Delta, r.Accountant, r.Order, r.Adjacency, r.Note = number(a.Epsilon), number(a.Delta), a.Accountant, a.Order, a.Adjacency, a.Note
-	r.Proven = number(a.Proven)
+	r.Proven = number(a.ProvenBound)
 	r.NoiseMultiplier, r.LedgerHead = j.config.Noise, sealed.Head
 	r.Clip, r.Allocation = j.set.clip, j.set.allocation
-	for _, spent := range h.Spent {
-		if spent.Lot.Sampling.Policy == accountant.Policy(run.Event().Policy) {
+	for _, spent := range h.Lots {
+		if spent.Lot.Sampling.Policy == ledger.Policy(run.Event().Policy) {
 			r.Groups = spent.Lot.Queries
 			r.Lost += spent.Count
 		}
 	}
 	r.Lost -= r.Steps
-	if r.Interrupted && h.Lots() > 0 { // else nothing was shown
+	if r.Interrupted && h.LotCount() > 0 { // else nothing was shown
 		planned, err := run.Planned()
 		if err != nil {
 			return err

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/rundir"
 )
@@ -79,7 +79,7 @@ func TestRunsThatBeginAtOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		report, err := accountant.Verify(dir + "/ledger.jsonl")
+		report, err := ledger.Verify(dir + "/ledger.jsonl")
 		if done != 1 || err != nil || report.Lots != 4 {
 			t.Fatalf("%d runs, a ledger of %+v, %v", done, report, err)
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
@@ -67,12 +68,12 @@ func contents(t testing.TB, path string) []byte {
 func inFixtures(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	lot := func(noise float64) accountant.Lot {
-		return accountant.Lot{
-			Sampling: accountant.Sampling{Policy: accountant.Poisson, Rate: 0.01, Records: 60000},
-			Queries: []accountant.Query{
-				{Group: "convolutions", Mechanism: accountant.Gaussian, Sensitivity: 1, Noise: noise},
-				{Group: "dense", Mechanism: accountant.Gaussian, Sensitivity: 0.5, Noise: noise},
+	lot := func(noise float64) ledger.Lot {
+		return ledger.Lot{
+			Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 0.01, Records: 60000},
+			Queries: []ledger.Query{
+				{Group: "convolutions", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: noise},
+				{Group: "dense", Mechanism: ledger.Gaussian, Sensitivity: 0.5, Noise: noise},
 			},
 		}
 	}
@@ -85,9 +86,9 @@ func inFixtures(t *testing.T) {
 	write := func(path string, secure, ended bool) []byte {
 		t.Helper()
 		must(os.MkdirAll(filepath.Dir(path), 0o755))
-		l, err := accountant.Create(path, accountant.Header{Unit: "example", Records: 60000, Adjacency: accountant.AddRemove, Secure: secure})
+		l, err := ledger.Create(path, ledger.Header{Unit: "example", Records: 60000, Adjacency: ledger.AddRemove, Secure: secure})
 		must(err)
-		l.ReserveAtMost(1) // one lot a line, whatever the clock says
+		l.LimitReservations(1) // one lot a line, whatever the clock says
 		for _, noise := range []float64{2, 2, 2, 4, 4} {
 			must(l.Spend(lot(noise)))
 		}

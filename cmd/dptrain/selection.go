@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/rundir"
@@ -21,14 +22,14 @@ import (
 // before its first run, so that anyone can account for it again. It does not say
 // how many runs there were, for that is part of what must not be known.
 type selection struct {
-	Runs       runs                 `json:"runs"`
-	Score      string               `json:"score"`
-	Unit       string               `json:"unit"`
-	Records    int                  `json:"records"`
-	Adjacency  accountant.Adjacency `json:"adjacency"`
-	Delta      float64              `json:"delta"`
-	Budget     float64              `json:"budget"`
-	Candidates []candidate          `json:"candidates"`
+	Runs       runs             `json:"runs"`
+	Score      string           `json:"score"`
+	Unit       string           `json:"unit"`
+	Records    int              `json:"records"`
+	Adjacency  ledger.Adjacency `json:"adjacency"`
+	Delta      float64          `json:"delta"`
+	Budget     float64          `json:"budget"`
+	Candidates []candidate      `json:"candidates"`
 }
 
 // runs is how the number of runs is drawn.
@@ -43,18 +44,18 @@ const (
 	binomialRuns = "truncated-negative-binomial"
 )
 
-func runsOf(r accountant.Runs) runs {
+func runsOf(r accountant.RunDistribution) runs {
 	if math.IsInf(r.Shape, 1) {
 		return runs{poissonRuns, 0, r.Mean}
 	}
 	return runs{binomialRuns, r.Shape, r.Mean}
 }
 
-func (r runs) accounted() accountant.Runs {
+func (r runs) accounted() accountant.RunDistribution {
 	if r.Distribution == poissonRuns {
-		return accountant.Runs{Shape: math.Inf(1), Mean: r.Mean}
+		return accountant.RunDistribution{Shape: math.Inf(1), Mean: r.Mean}
 	}
-	return accountant.Runs{Shape: r.Shape, Mean: r.Mean}
+	return accountant.RunDistribution{Shape: r.Shape, Mean: r.Mean}
 }
 
 func (r runs) words() string {
@@ -80,9 +81,9 @@ type candidate struct {
 func (p *selection) accounted() accountant.Selection {
 	s := accountant.Selection{Runs: p.Runs.accounted()}
 	for _, c := range p.Candidates {
-		h := accountant.History{Header: accountant.Header{Adjacency: p.Adjacency}}
+		h := ledger.History{Header: ledger.Header{Adjacency: p.Adjacency}}
 		for _, spent := range c.Spent {
-			h.Spent = append(h.Spent, accountant.Spent{Lot: spent.Lot, Count: spent.Lots})
+			h.Lots = append(h.Lots, ledger.RepeatedLot{Lot: spent.Lot, Count: spent.Lots})
 		}
 		s.Candidates = append(s.Candidates, h)
 	}

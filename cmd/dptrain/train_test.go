@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
@@ -65,7 +65,7 @@ func TestTrainLeavesWhatItPromises(t *testing.T) {
 	if err := json.Unmarshal(file, &saved); err != nil || saved["ledger_head"] != got["ledger_head"] {
 		t.Errorf("run.json says %v, the command said %v (%v)", saved["ledger_head"], got["ledger_head"], err)
 	}
-	report, err := accountant.Verify("run/ledger.jsonl")
+	report, err := ledger.Verify("run/ledger.jsonl")
 	if err != nil || report.Lots != 20 || report.Head != got["ledger_head"] {
 		t.Errorf("the ledger: %+v, %v", report, err)
 	}
@@ -432,7 +432,7 @@ func TestSettingsRoundTrip(t *testing.T) {
 	if a["secure"] != false {
 		t.Error("a seeded run is not marked insecure in run.json")
 	}
-	h, err := accountant.Read("a/ledger.jsonl")
+	h, err := ledger.Read("a/ledger.jsonl")
 	if err != nil || h.Header.Secure {
 		t.Errorf("a seeded run is not marked insecure in the ledger (%v)", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/report"
@@ -78,8 +78,8 @@ func (j *job) hideValidation(budget float64) (err error) {
 	return nil
 }
 
-func (j *job) validationSampling() accountant.Sampling {
-	return accountant.Sampling{Policy: accountant.Every, Records: engine.RecordCount(j.config.Validation.Set, j.config.Records)}
+func (j *job) validationSampling() ledger.Sampling {
+	return ledger.Sampling{Policy: ledger.FullBatch, Records: engine.RecordCount(j.config.Validation.Set, j.config.Records)}
 }
 
 // hidden is what of records held out gets noise.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
@@ -42,12 +42,12 @@ func TestValidationIsInTheBudget(t *testing.T) {
 		if a, b := got["validation_accuracy"].(float64), got["test_accuracy"].(float64); !(math.Abs(a-b) <= 6*(sigma/400+0.01)) {
 			t.Errorf("%s: accuracy %v on what was held out, %v on test data", c.name, a, b)
 		}
-		h, err := accountant.Read(c.name + "/ledger.jsonl")
+		h, err := ledger.Read(c.name + "/ledger.jsonl")
 		if err != nil {
 			t.Fatal(err)
 		}
-		last := h.Spent[len(h.Spent)-1]
-		if last.Lot.Sampling.Policy != accountant.Every || last.Count != 1 || last.Lot.Queries[0].Noise != sigma {
+		last := h.Lots[len(h.Lots)-1]
+		if last.Lot.Sampling.Policy != ledger.FullBatch || last.Count != 1 || last.Lot.Queries[0].Noise != sigma {
 			t.Errorf("%s: the ledger ends with %+v", c.name, last)
 		}
 		if groups := got["groups"].([]any); groups[0].(map[string]any)["group"] != "gradient" {

@@ -165,8 +165,8 @@ func (w *watch) observe(p *engine.Progress) error {
 		if err != nil {
 			return err
 		}
-		p.Epsilon = spent.Bound()
-		line.Epsilon, line.Proven = number(spent.Epsilon), number(spent.Proven)
+		p.Epsilon = spent.UpperBound()
+		line.Epsilon, line.Proven = number(spent.Epsilon), number(spent.ProvenBound)
 	}
 	parameters, err := w.run.Standing()
 	if err != nil {

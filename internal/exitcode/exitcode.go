@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/nearest"
 )
@@ -65,7 +66,7 @@ func AsFailure(err error) error {
 // follows from the error's kind. A failure of the machine is never a usage error.
 func Of(err error) int {
 	var coded *Error
-	var damage *accountant.Damage
+	var damage *ledger.DamageError
 	switch {
 	case err == nil:
 		return Done
@@ -78,7 +79,7 @@ func Of(err error) int {
 	case errors.Is(err, engine.ErrBudget):
 		return OverBudget
 	case errors.Is(err, accountant.ErrArgument), errors.Is(err, accountant.ErrUnreachable),
-		errors.Is(err, accountant.ErrLocked), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrPermission):
+		errors.Is(err, ledger.ErrLocked), errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrExist), errors.Is(err, fs.ErrPermission):
 		return Usage
 	}
 	return Failed

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // ErrOtherLedger is what an error unwraps to where a run's summary names another
@@ -15,9 +16,9 @@ var ErrOtherLedger = errors.New("the ledger is not the one of this run")
 
 // account is what a ledger says about a run.
 type account struct {
-	history accountant.History
-	answer  accountant.Answer
-	seal    accountant.Report
+	history ledger.History
+	answer  accountant.Guarantee
+	seal    ledger.Summary
 	curves  []curve
 	groups  []Group
 }
@@ -36,7 +37,7 @@ func (c curve) last() float64 { return c.epsilon[len(c.epsilon)-1] }
 // Group is what a ledger says about one group of vectors.
 type Group struct {
 	Name                  string
-	Mechanism             accountant.Mechanism
+	Mechanism             ledger.Mechanism
 	LeastS, MostS         float64 // sensitivity
 	LeastNoise, MostNoise float64
 	Lots                  int
@@ -49,16 +50,16 @@ const epsilonPoints = 40
 // readAccount verifies the ledger and accounts for it. head is what the run's
 // summary says it ends with.
 func readAccount(path, head string, delta float64, name string) (*account, error) {
-	h, err := accountant.Read(path)
+	h, err := ledger.Read(path)
 	if err != nil {
 		return nil, err
 	}
 	a := &account{history: h}
-	if a.seal, err = accountant.Verify(path); err != nil {
+	if a.seal, err = ledger.Verify(path); err != nil {
 		return nil, err
 	}
 	if a.seal.Head != head {
-		if later, err := accountant.Holds(path, head); err == nil && later {
+		if later, err := ledger.ContainsHead(path, head); err == nil && later {
 			return nil, fmt.Errorf("%s has lines after the one that the summary names: the run went on, and writes its report when it ends; if it was killed, go on with it by dptrain train --resume", path)
 		}
 		return nil, fmt.Errorf("%w: %s ends with %s, the summary names %q", ErrOtherLedger, path, a.seal.Head, head)
@@ -77,12 +78,12 @@ const secondMoments = "second moments"
 
 // apart parts a history into training lots and sums that were released beside
 // them, over all records of their own, where lots were drawn.
-func apart(h accountant.History) (training accountant.History, beside []accountant.Spent) {
+func apart(h ledger.History) (training ledger.History, beside []ledger.RepeatedLot) {
 	training.Header = h.Header
-	sampled := slices.ContainsFunc(h.Spent, func(s accountant.Spent) bool { return s.Lot.Sampling.Policy != accountant.Every })
-	for _, spent := range h.Spent {
-		to := &training.Spent
-		if lot := spent.Lot; lot.Sampling.Policy == accountant.Every && (sampled || lot.Queries[0].Group == secondMoments) {
+	sampled := slices.ContainsFunc(h.Lots, func(s ledger.RepeatedLot) bool { return s.Lot.Sampling.Policy != ledger.FullBatch })
+	for _, spent := range h.Lots {
+		to := &training.Lots
+		if lot := spent.Lot; lot.Sampling.Policy == ledger.FullBatch && (sampled || lot.Queries[0].Group == secondMoments) {
 			to = &beside
 		}
 		*to = append(*to, spent)
@@ -91,15 +92,15 @@ func apart(h accountant.History) (training accountant.History, beside []accounta
 }
 
 // prefix is the history of the first n lots.
-func prefix(h accountant.History, n int) accountant.History {
-	begun := accountant.History{Header: h.Header}
-	for _, spent := range h.Spent {
+func prefix(h ledger.History, n int) ledger.History {
+	begun := ledger.History{Header: h.Header}
+	for _, spent := range h.Lots {
 		if n == 0 {
 			break
 		}
 		spent.Count = min(spent.Count, n)
 		n -= spent.Count
-		begun.Spent = append(begun.Spent, spent)
+		begun.Lots = append(begun.Lots, spent)
 	}
 	return begun
 }
@@ -119,8 +120,8 @@ func Spread(all, points int) []int {
 }
 
 // curvesOf computes ε after at most points numbers of lots.
-func curvesOf(h accountant.History, delta float64, accountants []string, points int) []curve {
-	all := h.Lots()
+func curvesOf(h ledger.History, delta float64, accountants []string, points int) []curve {
+	all := h.LotCount()
 	curves := make([]curve, len(accountants))
 	for i, name := range accountants {
 		curves[i].accountant = name
@@ -129,15 +130,15 @@ func curvesOf(h accountant.History, delta float64, accountants []string, points 
 		}
 	}
 	for _, n := range Spread(all, points) {
-		begun := accountant.Prepare(prefix(h, n))
+		begun := accountant.Compose(prefix(h, n))
 		for i := range curves {
 			c := &curves[i]
 			if c.why != "" {
 				continue
 			}
-			epsilon, err := begun.Published(delta, c.accountant)
+			epsilon, err := begun.PublishedEpsilon(delta, c.accountant)
 			if err == nil && n == all {
-				c.bound, err = begun.Bound(delta, c.accountant)
+				c.bound, err = begun.EpsilonUpperBound(delta, c.accountant)
 			}
 			if err != nil {
 				c.why = err.Error()
@@ -152,13 +153,13 @@ func curvesOf(h accountant.History, delta float64, accountants []string, points 
 // noiseMultipliers are the least and the largest noise over sensitivity of a
 // training lot, its groups together: (Σ(S/σ)²)^(-1/2) (McMahan et al. 2019, section 3). It is not
 // ok where noise that is not Gaussian was added.
-func noiseMultipliers(h accountant.History) (low, high float64, ok bool) {
+func noiseMultipliers(h ledger.History) (low, high float64, ok bool) {
 	low = math.Inf(1)
 	h, _ = apart(h)
-	for _, spent := range h.Spent {
+	for _, spent := range h.Lots {
 		squares := 0.0
 		for _, q := range spent.Lot.Queries {
-			if q.Mechanism == accountant.Laplace {
+			if q.Mechanism == ledger.Laplace {
 				return 0, 0, false
 			}
 			squares += (q.Sensitivity / q.Noise) * (q.Sensitivity / q.Noise)
@@ -166,19 +167,19 @@ func noiseMultipliers(h accountant.History) (low, high float64, ok bool) {
 		z := 1 / math.Sqrt(squares)
 		low, high = min(low, z), max(high, z)
 	}
-	return low, high, len(h.Spent) > 0
+	return low, high, len(h.Lots) > 0
 }
 
 // Groups adds up what each group took, in the order in which they appear.
-func Groups(h accountant.History) []Group {
+func Groups(h ledger.History) []Group {
 	type key struct {
 		name      string
-		mechanism accountant.Mechanism
+		mechanism ledger.Mechanism
 	}
 	at := map[key]int{}
 	groups := []Group{}
 	var all float64
-	for _, spent := range h.Spent {
+	for _, spent := range h.Lots {
 		for _, q := range spent.Lot.Queries {
 			k := key{q.Group, q.Mechanism}
 			i, seen := at[k]
@@ -208,5 +209,5 @@ func Groups(h accountant.History) []Group {
 
 // after is ε of the first n lots.
 func (a *account) after(n int) (float64, error) {
-	return accountant.Prepare(prefix(a.history, n)).Published(a.answer.Delta, a.answer.Accountant)
+	return accountant.Compose(prefix(a.history, n)).PublishedEpsilon(a.answer.Delta, a.answer.Accountant)
 }

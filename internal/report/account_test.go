@@ -5,15 +5,16 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // A curve is what the accountant says of each prefix: here of plans of as many steps,
 // which are other histories of the same cost.
 func TestCurve(t *testing.T) {
-	plan := accountant.Plan{Sampling: accountant.Sampling{Policy: accountant.Poisson, Rate: 0.01, Records: 60000}, Noise: 1.1, Adjacency: accountant.AddRemove}
-	h := accountant.History{Header: accountant.Header{Adjacency: accountant.AddRemove, Records: 60000, Secure: true}}
+	plan := accountant.Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 0.01, Records: 60000}, Noise: 1.1, Adjacency: ledger.AddRemove}
+	h := ledger.History{Header: ledger.Header{Adjacency: ledger.AddRemove, Records: 60000, Secure: true}}
 	for _, count := range []int{1, 300, 7, 500} {
-		h.Spent = append(h.Spent, accountant.Spent{Lot: lot(1, 1.1), Count: count})
+		h.Lots = append(h.Lots, ledger.RepeatedLot{Lot: lot(1, 1.1), Count: count})
 	}
 	for _, c := range curvesOf(h, 1e-5, []string{"rdp", "gdp", "naive"}, 10) {
 		name := c.accountant
@@ -38,7 +39,7 @@ func TestCurve(t *testing.T) {
 
 // Gaussian groups of one lot are one Gaussian: shares are of what it costs.
 func TestGroupsAddUp(t *testing.T) {
-	h := accountant.History{Spent: []accountant.Spent{{Lot: lot(1, 2), Count: 5}, {Lot: lot(1, 4, 3, 4), Count: 2}}}
+	h := ledger.History{Lots: []ledger.RepeatedLot{{Lot: lot(1, 2), Count: 5}, {Lot: lot(1, 4, 3, 4), Count: 2}}}
 	groups := Groups(h)
 	first, second := 5*0.25+2*0.0625, 2*0.5625
 	if len(groups) != 2 || !(math.Abs(groups[0].Share-first/(first+second)) <= 1e-15) || !(math.Abs(groups[1].Share-second/(first+second)) <= 1e-15) {

@@ -158,7 +158,7 @@ func path(x, y axis, points [][2]float64) string {
 // epsilonChart draws ε over lots for every accountant, those that cost most first.
 // It is nil where there is too little to draw.
 func (a *account) epsilonChart() *chart {
-	steps := a.history.Lots()
+	steps := a.history.LotCount()
 	least, most := math.Inf(1), 0.0
 	lowest := math.Inf(1)
 	for _, c := range a.curves {
@@ -239,7 +239,7 @@ func (r *Run) accuracyChart() (*chart, error) {
 			// Lots that a crash lost, and releases beside the lots, are charged to every
 			// point, as which lots of the ledger were kept is not said: ε is then too large,
 			// never too small.
-			a, err := r.account.after(min(p.Lot+beyond, r.account.history.Lots()))
+			a, err := r.account.after(min(p.Lot+beyond, r.account.history.LotCount()))
 			if err != nil {
 				return nil, err
 			}

@@ -36,7 +36,7 @@ type page struct {
 	Confusion   *confusion
 	Settings    []row
 	Machine     []row
-	Ledger      *ledger
+	Ledger      *ledgerCard
 	Version     string
 }
 
@@ -142,7 +142,7 @@ func (r *Run) warnings() (all []warning) {
 		all = append(all, warning{"caution", "Insecure", "The noise or the lots came from a seed, not from the operating system's cryptographic generator. Whoever knows or guesses the seed can subtract the noise. The ε below holds only against those who cannot: this run is for experiments."})
 	}
 	switch {
-	case a.Proven > 0:
+	case a.ProvenBound > 0:
 		all = append(all, warning{"caution", "Published, not proven", a.Note})
 	case a.Accountant == "gdp":
 		all = append(all, warning{"caution", "Approximate", a.Note})
@@ -163,8 +163,8 @@ func (r *Run) figures() []figure {
 		switch {
 		case !r.secure():
 			note = "insecure: seeded"
-		case a.Proven > 0:
-			note = "published; proven for any data is " + rounded(a.Proven, 1, 4)
+		case a.ProvenBound > 0:
+			note = "published; proven for any data is " + rounded(a.ProvenBound, 1, 4)
 		}
 		all = append(all, figure{rounded(a.Epsilon, 1, 4), "ε", note}, figure{raised(a.Delta), "δ", r.deltaNote()})
 	}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 type privacy struct {
@@ -29,7 +29,7 @@ type guess struct {
 
 func (r *Run) privacy() *privacy {
 	h, a := r.account.history, r.account.answer
-	bound := a.Bound()
+	bound := a.UpperBound()
 	p := &privacy{
 		Statement: Statement(h, a) + r.endedEarly() + r.startedFrom(),
 		Differ:    differBy(a.Adjacency, UnitWords(h.Header.Unit)),
@@ -40,10 +40,10 @@ func (r *Run) privacy() *privacy {
 	switch {
 	case p.Approximate:
 		bracket = "ε ≈ " + RoundUp(a.Epsilon) + ", an approximation that may be too small"
-	case a.Proven > 0:
-		bracket = fmt.Sprintf("ε = %s as published, ε ≤ %s as proven for any data", RoundUp(a.Epsilon), RoundUp(a.Proven))
-	case a.Lower > 0:
-		bracket = fmt.Sprintf("%s ≤ ε ≤ %s", RoundDown(a.Lower), RoundUp(a.Epsilon))
+	case a.ProvenBound > 0:
+		bracket = fmt.Sprintf("ε = %s as published, ε ≤ %s as proven for any data", RoundUp(a.Epsilon), RoundUp(a.ProvenBound))
+	case a.LowerBound > 0:
+		bracket = fmt.Sprintf("%s ≤ ε ≤ %s", RoundDown(a.LowerBound), RoundUp(a.Epsilon))
 	}
 	order := ""
 	if a.Order != 0 {
@@ -63,7 +63,7 @@ func (r *Run) privacy() *privacy {
 	if low, high, ok := noiseMultipliers(h); ok {
 		p.Facts = append(p.Facts, row{"noise multiplier", span(low, high)})
 	}
-	if len(h.Spent) > 0 && !math.IsInf(bound, 1) && !p.Approximate {
+	if len(h.Lots) > 0 && !math.IsInf(bound, 1) && !p.Approximate {
 		sure := guessing(bound, a.Delta)
 		digits := 1
 		if sure > 0.99 {
@@ -122,7 +122,7 @@ type costRow struct {
 
 // cost lists what every accountant says.
 func (a *account) cost() *cost {
-	if len(a.history.Spent) == 0 {
+	if len(a.history.Lots) == 0 {
 		return nil
 	}
 	c := &cost{Chart: a.epsilonChart()}
@@ -154,7 +154,7 @@ type groupRow struct {
 func (a *account) groupRows() (rows []groupRow, shares bool) {
 	for _, g := range a.groups {
 		one := groupRow{Name: g.Name, Sensitivity: span(g.LeastS, g.MostS), Noise: span(g.LeastNoise, g.MostNoise)}
-		if g.Mechanism != accountant.Gaussian {
+		if g.Mechanism != ledger.Gaussian {
 			one.Name += " (" + string(g.Mechanism) + ")"
 		}
 		if len(a.groups) > 1 && !math.IsNaN(g.Share) {
@@ -177,14 +177,14 @@ func part(share float64) string {
 	return strconv.FormatFloat(100*share, 'f', 1, 64) + "%"
 }
 
-type ledger struct {
+type ledgerCard struct {
 	Head, State, Verify, Account string
 }
 
-func (r *Run) ledger() *ledger {
+func (r *Run) ledger() *ledgerCard {
 	seal, a := r.account.seal, r.account.answer
 	state := fmt.Sprintf("%s, %s, %s; verified when this page was made", plural(seal.Entries, "line"), plural(seal.Lots, "release"), plural(seal.Runs, "run"))
-	return &ledger{
+	return &ledgerCard{
 		Head: seal.Head, State: state,
 		Verify:  "dptrain ledger verify ledger.jsonl --head " + seal.Head,
 		Account: fmt.Sprintf("dptrain ledger epsilon ledger.jsonl --delta %s --accountant %s", written(a.Delta, -1), a.Accountant),

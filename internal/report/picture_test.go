@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // opened is a scene's run.
@@ -49,7 +50,7 @@ func TestCurvesOfEpsilon(t *testing.T) {
 	s.lots[0].Count = 400
 	c := s.opened(t).account.epsilonChart()
 	most, costs := 0.0, map[string]float64{}
-	h := accountant.History{Header: s.header, Spent: s.lots}
+	h := ledger.History{Header: s.header, Lots: s.lots}
 	for _, name := range accountant.Names() {
 		a, err := accountant.Epsilon(h, 1e-5, name)
 		if err != nil {
@@ -90,7 +91,7 @@ func TestCurveOfAccuracy(t *testing.T) {
 	}
 	cost := func(lots int) float64 {
 		s.lots[0].Count = lots
-		a, err := accountant.Epsilon(accountant.History{Header: s.header, Spent: s.lots}, 1e-5, "pld")
+		a, err := accountant.Epsilon(ledger.History{Header: s.header, Lots: s.lots}, 1e-5, "pld")
 		if err != nil {
 			t.Fatal(err)
 		}

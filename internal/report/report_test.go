@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"gopkg.in/yaml.v3"
 )
 
@@ -20,12 +21,12 @@ import (
 func TestPrivateRun(t *testing.T) {
 	s := plain()
 	page, card := s.written(t)
-	plan := accountant.Plan{Sampling: s.lots[0].Lot.Sampling, Steps: 1000, Noise: 1.1, Adjacency: accountant.AddRemove}
+	plan := accountant.Plan{Sampling: s.lots[0].Lot.Sampling, Steps: 1000, Noise: 1.1, Adjacency: ledger.AddRemove}
 	a, err := accountant.Epsilon(plan.History(), 1e-5, "pld")
 	if err != nil {
 		t.Fatal(err)
 	}
-	bracket := RoundDown(a.Lower) + " ≤ ε ≤ " + RoundUp(a.Epsilon)
+	bracket := RoundDown(a.LowerBound) + " ≤ ε ≤ " + RoundUp(a.Epsilon)
 	history := plan.History()
 	history.Header.Unit, history.Header.Secure = "example", true
 	head := s.summary["ledger_head"].(string)
@@ -74,17 +75,17 @@ func TestInsecure(t *testing.T) {
 // proven.
 func TestNoBound(t *testing.T) {
 	s := plain()
-	s.header.Adjacency = accountant.ReplaceOne
-	s.lots[0].Lot.Sampling = accountant.Sampling{Policy: accountant.Fixed, Lot: 600, Records: 60000}
+	s.header.Adjacency = ledger.ReplaceOne
+	s.lots[0].Lot.Sampling = ledger.Sampling{Policy: ledger.FixedSize, LotSize: 600, Records: 60000}
 	s.lots[0].Lot.Queries[0].Noise, s.lots[0].Count = 4, 10
 	page, card := s.written(t)
-	a, err := accountant.Epsilon(accountant.History{Header: s.header, Spent: s.lots}, 1e-5, "pld")
+	a, err := accountant.Epsilon(ledger.History{Header: s.header, Lots: s.lots}, 1e-5, "pld")
 	if err != nil {
 		t.Fatal(err)
 	}
-	published := "ε = " + RoundUp(a.Epsilon) + " as published, ε ≤ " + RoundUp(a.Proven) + " as proven for any data"
-	says(t, "the page", page, "Published, not proven", a.Note, published, "with ε = "+RoundUp(a.Proven)+" (", "published; proven for any data is "+rounded(a.Proven, 1, 4)+"</span></dd>",
-		strconv.FormatFloat(math.Ceil(1000*guessing(a.Proven, a.Delta))/10, 'f', 1, 64)+"%</strong>")
+	published := "ε = " + RoundUp(a.Epsilon) + " as published, ε ≤ " + RoundUp(a.ProvenBound) + " as proven for any data"
+	says(t, "the page", page, "Published, not proven", a.Note, published, "with ε = "+RoundUp(a.ProvenBound)+" (", "published; proven for any data is "+rounded(a.ProvenBound, 1, 4)+"</span></dd>",
+		strconv.FormatFloat(math.Ceil(1000*guessing(a.ProvenBound, a.Delta))/10, 'f', 1, 64)+"%</strong>")
 	says(t, "the card", card, "> **PUBLISHED, NOT PROVEN.**", markdown(a.Note), published)
 
 	s = plain()
@@ -129,7 +130,7 @@ func TestHostileNames(t *testing.T) {
 		s.header.Unit = "user:" + name
 		l := lot(1, 2, 1, 2)
 		l.Queries[0].Group = name
-		s.lots = []accountant.Spent{{Lot: l, Count: 3}}
+		s.lots = []ledger.RepeatedLot{{Lot: l, Count: 3}}
 		s.summary["steps"] = 3
 		return s.written(t)
 	}
@@ -202,7 +203,7 @@ func TestOneLotAndNone(t *testing.T) {
 // Adaptive clipping moves bound and noise together and pays for its counts.
 func TestAdaptiveGroups(t *testing.T) {
 	s := plain()
-	s.lots = []accountant.Spent{{Lot: lot(1, 2, 0.5, 0.5), Count: 1}, {Lot: lot(3, 6, 0.5, 0.5), Count: 2}}
+	s.lots = []ledger.RepeatedLot{{Lot: lot(1, 2, 0.5, 0.5), Count: 1}, {Lot: lot(3, 6, 0.5, 0.5), Count: 2}}
 	s.summary["steps"], s.summary["clipping"] = 3, "adaptive"
 	page, _ := s.written(t)
 	// Each lot spends (1/2)² on the gradient and 1² on the counts: 20% and 80%.
@@ -212,8 +213,8 @@ func TestAdaptiveGroups(t *testing.T) {
 func TestLaplaceHasNoShare(t *testing.T) {
 	s := plain()
 	l := lot(1, 2, 1, 2)
-	l.Queries[1].Mechanism = accountant.Laplace
-	s.lots = []accountant.Spent{{Lot: l, Count: 3}}
+	l.Queries[1].Mechanism = ledger.Laplace
+	s.lots = []ledger.RepeatedLot{{Lot: l, Count: 3}}
 	s.summary["steps"], s.summary["accountant"] = 3, "rdp"
 	page, _ := s.written(t)
 	says(t, "the page", page, "dense (laplace)", "sum with noise.", "the gdp accountant is for Gaussian noise", "rdp (Rényi, order ")
@@ -222,7 +223,7 @@ func TestLaplaceHasNoShare(t *testing.T) {
 
 func TestLargeEpsilon(t *testing.T) {
 	s := plain()
-	s.lots = []accountant.Spent{{Lot: lot(1, 0.1), Count: 2}}
+	s.lots = []ledger.RepeatedLot{{Lot: lot(1, 0.1), Count: 2}}
 	s.summary["steps"], s.summary["accountant"] = 2, "naive"
 	page, _ := s.written(t)
 	says(t, "the page", page, "<strong>100.00%</strong>", "above 1000")
@@ -251,8 +252,8 @@ func TestManyClasses(t *testing.T) {
 func TestReleasesBesideTheLots(t *testing.T) {
 	s := plain()
 	beside := lot(1, 20)
-	beside.Sampling = accountant.Sampling{Policy: accountant.Every, Records: 4000}
-	s.lots = []accountant.Spent{{Lot: lot(1, 1.1), Count: 500}, {Lot: beside, Count: 1}, {Lot: lot(1, 1.1), Count: 500}, {Lot: beside, Count: 1}}
+	beside.Sampling = ledger.Sampling{Policy: ledger.FullBatch, Records: 4000}
+	s.lots = []ledger.RepeatedLot{{Lot: lot(1, 1.1), Count: 500}, {Lot: beside, Count: 1}, {Lot: lot(1, 1.1), Count: 500}, {Lot: beside, Count: 1}}
 	run, err := Open(s.make(t))
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // Run is a run as its folder tells of it.
@@ -226,7 +226,7 @@ func (r *Run) lost() int {
 		return 0
 	}
 	training, _ := apart(r.account.history)
-	return max(0, training.Lots()-r.summary.Steps)
+	return max(0, training.LotCount()-r.summary.Steps)
 }
 
 // beyond is how many lots of any kind the ledger holds beyond those that made the
@@ -235,7 +235,7 @@ func (r *Run) beyond() int {
 	if r.account == nil {
 		return 0
 	}
-	return max(0, r.account.history.Lots()-r.summary.Steps)
+	return max(0, r.account.history.LotCount()-r.summary.Steps)
 }
 
 // data is the data set's name; of a path only the last part, as folders may tell of
@@ -262,7 +262,7 @@ func (s *summary) epochs() float64 {
 		return 0
 	}
 	records, lots := float64(s.Records), float64(s.Steps)
-	if s.Sampling == string(accountant.Shuffle) && s.ExpectedLot > 0 { // the last lot of a pass may be smaller
+	if s.Sampling == string(ledger.Shuffle) && s.ExpectedLot > 0 { // the last lot of a pass may be smaller
 		pass := math.Ceil(records / s.ExpectedLot)
 		return math.Floor(lots/pass) + math.Mod(lots, pass)*s.ExpectedLot/records
 	}

@@ -7,23 +7,23 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // scene is a run's folder to be made.
 type scene struct {
-	header  accountant.Header
-	lots    []accountant.Spent
+	header  ledger.Header
+	lots    []ledger.RepeatedLot
 	summary map[string]any
 	metrics string
 }
 
 // lot is a Poisson lot from 60000 records with one group a pair of S and σ.
-func lot(pairs ...float64) accountant.Lot {
-	l := accountant.Lot{Sampling: accountant.Sampling{Policy: accountant.Poisson, Rate: 0.01, Records: 60000}}
+func lot(pairs ...float64) ledger.Lot {
+	l := ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 0.01, Records: 60000}}
 	for i := 0; i < len(pairs); i += 2 {
-		l.Queries = append(l.Queries, accountant.Query{Group: []string{"convolutions", "dense", "counts"}[i/2],
-			Mechanism: accountant.Gaussian, Sensitivity: pairs[i], Noise: pairs[i+1]})
+		l.Queries = append(l.Queries, ledger.Query{Group: []string{"convolutions", "dense", "counts"}[i/2],
+			Mechanism: ledger.Gaussian, Sensitivity: pairs[i], Noise: pairs[i+1]})
 	}
 	return l
 }
@@ -31,8 +31,8 @@ func lot(pairs ...float64) accountant.Lot {
 // plain is an ordinary private run of 1000 lots.
 func plain() *scene {
 	return &scene{
-		header: accountant.Header{Unit: "example", Records: 60000, Adjacency: accountant.AddRemove, Secure: true},
-		lots:   []accountant.Spent{{Lot: lot(1, 1.1), Count: 1000}},
+		header: ledger.Header{Unit: "example", Records: 60000, Adjacency: ledger.AddRemove, Secure: true},
+		lots:   []ledger.RepeatedLot{{Lot: lot(1, 1.1), Count: 1000}},
 		summary: map[string]any{
 			"private": true, "accountant": "pld", "delta": 1e-5, "unit": "example", "sampling": "poisson",
 			"records": 60000, "expected_lot": 600, "rate": 0.01, "steps": 1000, "data": "/home/anna/secret-study/mnist", "task": "image-classification",
@@ -57,7 +57,7 @@ func (s *scene) make(t *testing.T) string {
 	}
 	if s.summary["private"] == true {
 		path := filepath.Join(dir, "ledger.jsonl")
-		l, err := accountant.Create(path, s.header)
+		l, err := ledger.Create(path, s.header)
 		must(err)
 		for _, spent := range s.lots {
 			for range spent.Count {

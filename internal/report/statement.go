@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // UnitWords says what a ledger's unit protects; what it does not know it repeats.
@@ -24,24 +25,24 @@ func UnitWords(unit string) string {
 }
 
 // differBy says how neighbouring data sets differ.
-func differBy(adjacency accountant.Adjacency, unit string) string {
+func differBy(adjacency ledger.Adjacency, unit string) string {
 	switch adjacency {
-	case accountant.AddRemove:
+	case ledger.AddRemove:
 		return "adding or removing " + unit
-	case accountant.ReplaceOne:
+	case ledger.ReplaceOne:
 		return "replacing " + unit + " by another"
-	case accountant.ZeroOut:
+	case ledger.ZeroOut:
 		return "replacing " + unit + " by one that adds nothing to any gradient"
 	}
 	return string(adjacency) + " of " + unit
 }
 
 // inQuestion is what someone who looks at the model wants to know.
-func inQuestion(adjacency accountant.Adjacency, unit string) string {
+func inQuestion(adjacency ledger.Adjacency, unit string) string {
 	switch adjacency {
-	case accountant.ReplaceOne:
+	case ledger.ReplaceOne:
 		return "which of two candidates for " + unit + " was in the data"
-	case accountant.ZeroOut:
+	case ledger.ZeroOut:
 		return "whether " + unit + " was in the data or left blank"
 	}
 	return "whether " + unit + " was in the data"
@@ -69,9 +70,9 @@ func computed(name string) string {
 }
 
 // drawn says how the records of the lots were chosen.
-func drawn(h accountant.History) string {
-	s := h.Spent[0].Lot.Sampling
-	for _, spent := range h.Spent {
+func drawn(h ledger.History) string {
+	s := h.Lots[0].Lot.Sampling
+	for _, spent := range h.Lots {
 		if spent.Lot.Sampling != s {
 			return "took a lot of the records, not all of them in the same way"
 		}
@@ -81,26 +82,26 @@ func drawn(h accountant.History) string {
 		records = fmt.Sprintf("%d records", n)
 	}
 	switch s.Policy {
-	case accountant.Poisson:
+	case ledger.Poisson:
 		return fmt.Sprintf("drew each of the %s independently with probability %s", records, Short(s.Rate))
-	case accountant.Fixed:
-		return fmt.Sprintf("drew %d of the %s without replacement", s.Lot, records)
-	case accountant.Shuffle:
-		return fmt.Sprintf("took the next %d of the %s in a random order", s.Lot, records)
+	case ledger.FixedSize:
+		return fmt.Sprintf("drew %d of the %s without replacement", s.LotSize, records)
+	case ledger.Shuffle:
+		return fmt.Sprintf("took the next %d of the %s in a random order", s.LotSize, records)
 	}
 	return "took all of the " + records
 }
 
 // noised says what was added to the sums.
-func noised(h accountant.History) string {
-	kinds := map[accountant.Mechanism]string{
-		accountant.Gaussian:         "Gaussian noise",
-		accountant.DiscreteGaussian: "discrete Gaussian noise",
-		accountant.Laplace:          "Laplace noise",
+func noised(h ledger.History) string {
+	kinds := map[ledger.Mechanism]string{
+		ledger.Gaussian:         "Gaussian noise",
+		ledger.DiscreteGaussian: "discrete Gaussian noise",
+		ledger.Laplace:          "Laplace noise",
 	}
-	first := h.Spent[0].Lot.Queries
+	first := h.Lots[0].Lot.Queries
 	kind := kinds[first[0].Mechanism]
-	for _, spent := range h.Spent {
+	for _, spent := range h.Lots {
 		for _, q := range spent.Lot.Queries {
 			if q.Mechanism != first[0].Mechanism {
 				kind = "noise"
@@ -132,14 +133,14 @@ const insecure = "The randomness came from a seed, so this holds only against th
 // what it protects, the mechanism, how it was accounted, and what is not covered
 // (after Ponomareva et al. 2023, "How to DP-fy ML", section 5.3). It says of a
 // history what a, an accountant's answer to it, found.
-func Statement(h accountant.History, a accountant.Answer) string {
-	if len(h.Spent) == 0 {
+func Statement(h ledger.History, a accountant.Guarantee) string {
+	if len(h.Lots) == 0 {
 		return "Nothing that depends on the training data was released."
 	}
 	training, beside := apart(h)
 	guarantee := "and satisfies (ε, δ)-differential privacy with ε ="
 	switch {
-	case a.Proven > 0:
+	case a.ProvenBound > 0:
 		guarantee = "for which (ε, δ)-differential privacy is published, though not proven for any data, with ε ="
 	case a.Accountant == "gdp":
 		guarantee = "for which an approximation, and no proof, gives (ε, δ)-differential privacy with ε ≈"
@@ -148,8 +149,8 @@ func Statement(h accountant.History, a accountant.Answer) string {
 		fmt.Sprintf("The model was trained with DP-SGD %s %s and δ = %s, in the central model, for neighbouring data sets that differ by %s.",
 			guarantee, RoundUp(a.Epsilon), RoundUp(a.Delta), differBy(a.Adjacency, UnitWords(h.Header.Unit))),
 	}
-	if len(training.Spent) > 0 {
-		lines = append(lines, fmt.Sprintf("Each of the %d steps %s, clipped the gradient of each and released their sum with %s.", training.Lots(), drawn(training), noised(training)))
+	if len(training.Lots) > 0 {
+		lines = append(lines, fmt.Sprintf("Each of the %d steps %s, clipped the gradient of each and released their sum with %s.", training.LotCount(), drawn(training), noised(training)))
 	}
 	lines = append(lines,
 		fmt.Sprintf("The cost of all steps together was computed %s; the guarantee covers the release of every intermediate model.", computed(a.Accountant)))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 // No rounding takes a number to the wrong side, or far.
@@ -67,49 +68,49 @@ func TestWords(t *testing.T) {
 }
 
 func TestStatement(t *testing.T) {
-	header := accountant.Header{Unit: "example", Records: 500, Adjacency: accountant.ReplaceOne, Secure: true}
-	of := func(s accountant.Sampling, groups ...accountant.Query) accountant.Lot {
-		return accountant.Lot{Sampling: s, Queries: groups}
+	header := ledger.Header{Unit: "example", Records: 500, Adjacency: ledger.ReplaceOne, Secure: true}
+	of := func(s ledger.Sampling, groups ...ledger.Query) ledger.Lot {
+		return ledger.Lot{Sampling: s, Queries: groups}
 	}
-	gaussian := accountant.Query{Group: "all", Mechanism: accountant.Gaussian, Sensitivity: 1, Noise: 2}
+	gaussian := ledger.Query{Group: "all", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 2}
 	discrete, laplace, more := gaussian, gaussian, gaussian
-	discrete.Mechanism, laplace.Mechanism, more.Noise = accountant.DiscreteGaussian, accountant.Laplace, 3
+	discrete.Mechanism, laplace.Mechanism, more.Noise = ledger.DiscreteGaussian, ledger.Laplace, 3
 	moments := gaussian
 	moments.Group, moments.Noise = secondMoments, 7
-	fixed := accountant.Sampling{Policy: accountant.Fixed, Lot: 20, Records: 500}
-	shuffle := accountant.Sampling{Policy: accountant.Shuffle, Lot: 20, Records: 500}
-	every := accountant.Sampling{Policy: accountant.Every}
-	answer := accountant.Answer{Epsilon: 1.23456789, Delta: 1e-5, Accountant: "rdp", Adjacency: accountant.ReplaceOne}
+	fixed := ledger.Sampling{Policy: ledger.FixedSize, LotSize: 20, Records: 500}
+	shuffle := ledger.Sampling{Policy: ledger.Shuffle, LotSize: 20, Records: 500}
+	every := ledger.Sampling{Policy: ledger.FullBatch}
+	answer := accountant.Guarantee{Epsilon: 1.23456789, Delta: 1e-5, Accountant: "rdp", Adjacency: ledger.ReplaceOne}
 	for _, test := range []struct {
-		spent []accountant.Spent
+		spent []ledger.RepeatedLot
 		says  []string
 	}{
-		{[]accountant.Spent{{Lot: of(fixed, gaussian), Count: 3}}, []string{"and satisfies (ε, δ)-differential privacy with ε = 1.23457 and δ = 1e-5", "replacing one training example by another", "Each of the 3 steps drew 20 of the 500 records without replacement", "Gaussian noise (noise multiplier 2)", "by Rényi differential privacy"}},
-		{[]accountant.Spent{{Lot: of(shuffle, gaussian, gaussian), Count: 3}}, []string{"and satisfies (ε, δ)-differential privacy with ε", "took the next 20 of the 500 records in a random order", "2 groups of vectors, which together amount to a noise multiplier of 1.414"}},
-		{[]accountant.Spent{{Lot: of(every, discrete), Count: 1}}, []string{"took all of the 500 records", "with discrete Gaussian noise"}},
-		{[]accountant.Spent{{Lot: of(every, laplace), Count: 1}}, []string{"with Laplace noise."}},
-		{[]accountant.Spent{{Lot: of(fixed, gaussian), Count: 3}, {Lot: of(fixed, more), Count: 1}}, []string{"Each of the 4 steps", "noise multiplier 2 to 3"}},
-		{[]accountant.Spent{{Lot: of(fixed, gaussian), Count: 3}, {Lot: of(shuffle, gaussian), Count: 1}}, []string{"not all of them in the same way"}},
-		{[]accountant.Spent{{Lot: of(fixed, gaussian), Count: 3}, {Lot: of(accountant.Sampling{Policy: accountant.Every, Records: 40}, more), Count: 1}},
+		{[]ledger.RepeatedLot{{Lot: of(fixed, gaussian), Count: 3}}, []string{"and satisfies (ε, δ)-differential privacy with ε = 1.23457 and δ = 1e-5", "replacing one training example by another", "Each of the 3 steps drew 20 of the 500 records without replacement", "Gaussian noise (noise multiplier 2)", "by Rényi differential privacy"}},
+		{[]ledger.RepeatedLot{{Lot: of(shuffle, gaussian, gaussian), Count: 3}}, []string{"and satisfies (ε, δ)-differential privacy with ε", "took the next 20 of the 500 records in a random order", "2 groups of vectors, which together amount to a noise multiplier of 1.414"}},
+		{[]ledger.RepeatedLot{{Lot: of(every, discrete), Count: 1}}, []string{"took all of the 500 records", "with discrete Gaussian noise"}},
+		{[]ledger.RepeatedLot{{Lot: of(every, laplace), Count: 1}}, []string{"with Laplace noise."}},
+		{[]ledger.RepeatedLot{{Lot: of(fixed, gaussian), Count: 3}, {Lot: of(fixed, more), Count: 1}}, []string{"Each of the 4 steps", "noise multiplier 2 to 3"}},
+		{[]ledger.RepeatedLot{{Lot: of(fixed, gaussian), Count: 3}, {Lot: of(shuffle, gaussian), Count: 1}}, []string{"not all of them in the same way"}},
+		{[]ledger.RepeatedLot{{Lot: of(fixed, gaussian), Count: 3}, {Lot: of(ledger.Sampling{Policy: ledger.FullBatch, Records: 40}, more), Count: 1}},
 			[]string{"Each of the 3 steps drew 20 of", "noise multiplier 2)", "includes 1 release of all over 40 records, with noise of 3 times"}},
-		{[]accountant.Spent{{Lot: of(every, moments), Count: 1}, {Lot: of(fixed, gaussian), Count: 3}},
+		{[]ledger.RepeatedLot{{Lot: of(every, moments), Count: 1}, {Lot: of(fixed, gaussian), Count: 3}},
 			[]string{"Each of the 3 steps drew 20 of", "noise multiplier 2)", "includes 1 release of second moments over all records, with noise of 7 times"}},
 	} {
-		got := Statement(accountant.History{Header: header, Spent: test.spent}, answer)
+		got := Statement(ledger.History{Header: header, Lots: test.spent}, answer)
 		says(t, "the statement", got, test.says...)
 		silent(t, "the statement", got, insecure)
 	}
 	published := answer
-	published.Proven = 1.3
-	says(t, "the statement", Statement(accountant.History{Header: header, Spent: []accountant.Spent{{Lot: of(fixed, gaussian), Count: 3}}}, published),
+	published.ProvenBound = 1.3
+	says(t, "the statement", Statement(ledger.History{Header: header, Lots: []ledger.RepeatedLot{{Lot: of(fixed, gaussian), Count: 3}}}, published),
 		"is published, though not proven for any data, with ε = 1.23457 and δ = 1e-5")
 	approximate := answer
 	approximate.Accountant = "gdp"
-	approximated := Statement(accountant.History{Header: header, Spent: []accountant.Spent{{Lot: of(fixed, gaussian), Count: 3}}}, approximate)
+	approximated := Statement(ledger.History{Header: header, Lots: []ledger.RepeatedLot{{Lot: of(fixed, gaussian), Count: 3}}}, approximate)
 	says(t, "the statement", approximated, "for which an approximation, and no proof, gives (ε, δ)-differential privacy with ε ≈ 1.23457 and δ = 1e-5")
 	silent(t, "the statement", approximated, "satisfies", "is published")
 	// A run that was stopped between its projection and its first lot.
-	got := Statement(accountant.History{Header: header, Spent: []accountant.Spent{{Lot: of(every, moments), Count: 2}}}, answer)
+	got := Statement(ledger.History{Header: header, Lots: []ledger.RepeatedLot{{Lot: of(every, moments), Count: 2}}}, answer)
 	says(t, "the statement", got, "includes 2 releases of second moments")
 	silent(t, "the statement", got, "steps took", "steps drew")
 	for _, name := range accountant.Names() {

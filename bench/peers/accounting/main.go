@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
 const (
@@ -104,7 +105,7 @@ func cases() []Case {
 
 func answer(c Case, name string) (Result, error) {
 	plan := accountant.Plan{
-		Sampling: accountant.Sampling{Policy: accountant.Poisson, Rate: c.Rate},
+		Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: c.Rate},
 		Noise:    c.Noise, Steps: c.Steps,
 	}
 	least := Result{Seconds: math.Inf(1)}
@@ -115,7 +116,7 @@ func answer(c Case, name string) (Result, error) {
 		if c.Kind == "noise" {
 			value, err = accountant.CalibrateNoise(plan, c.Epsilon, c.Delta, name)
 		} else {
-			var a accountant.Answer
+			var a accountant.Guarantee
 			a, err = accountant.Epsilon(plan.History(), c.Delta, name)
 			value = a.Epsilon
 		}

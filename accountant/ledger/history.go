@@ -1,4 +1,4 @@
-package accountant
+package ledger
 
 // Policy says how the records of a lot were chosen.
 type Policy string
@@ -6,14 +6,14 @@ type Policy string
 const (
 	// Poisson: each record takes part with probability Rate, independently.
 	Poisson Policy = "poisson"
-	// Fixed: Lot records drawn uniformly without replacement, afresh each lot.
-	Fixed Policy = "fixed"
+	// FixedSize: Lot records drawn uniformly without replacement, afresh each lot.
+	FixedSize Policy = "fixed"
 	// Shuffle: a pass over disjoint batches in a random order; every record is in
 	// exactly one lot of each pass. It is not accounted as sampling: a pass is one
 	// unsampled mechanism.
 	Shuffle Policy = "shuffle"
-	// Every: all records take part in every lot.
-	Every Policy = "none"
+	// FullBatch: all records take part in every lot.
+	FullBatch Policy = "none"
 )
 
 // Mechanism names the noise added to a sum.
@@ -41,7 +41,7 @@ const (
 type Sampling struct {
 	Policy  Policy  `json:"policy"`
 	Rate    float64 `json:"rate,omitempty"`    // Poisson: the probability of each record
-	Lot     int     `json:"lot,omitempty"`     // Fixed and Shuffle: records in a lot
+	LotSize int     `json:"lot,omitempty"`     // Fixed and Shuffle: records in a lot
 	Records int     `json:"records,omitempty"` // N, public
 }
 
@@ -60,8 +60,8 @@ type Lot struct {
 	Queries  []Query  `json:"queries"`
 }
 
-// Spent is a run of equal lots.
-type Spent struct {
+// RepeatedLot is a run of equal lots.
+type RepeatedLot struct {
 	Lot   Lot
 	Count int
 }
@@ -78,13 +78,13 @@ type Header struct {
 // History is everything that a ledger says was spent, in order.
 type History struct {
 	Header Header
-	Spent  []Spent
+	Lots   []RepeatedLot
 }
 
-// Lots is how many lots the history holds.
-func (h History) Lots() int {
+// LotCount is how many lots the history holds.
+func (h History) LotCount() int {
 	n := 0
-	for _, spent := range h.Spent {
+	for _, spent := range h.Lots {
 		n += spent.Count
 	}
 	return n

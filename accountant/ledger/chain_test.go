@@ -1,4 +1,4 @@
-package accountant
+package ledger
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ func TestOrderOfLines(t *testing.T) {
 		{"header", []entry{spend(1)}},
 		{"second header", []entry{header, header}},
 		{"no lot", []entry{header, spend(0)}},
-		{"counted", []entry{header, spend(mostLots), spend(1)}},
+		{"counted", []entry{header, spend(MaxLots), spend(1)}},
 		{"returns", []entry{header, spend(3), {kind: returnLine, count: 4}}},
 		{"returns", []entry{header, spend(3), {kind: returnLine, count: 0}}},
 		{"returns", []entry{header, spend(3), {kind: returnLine, count: 2}, {kind: returnLine, count: 2}}},
@@ -61,8 +61,8 @@ func TestReturnedLots(t *testing.T) {
 	} {
 		c.apply(e, digest{})
 	}
-	if want := []Spent{{exampleLot(1), 2}}; c.lots != 2 || !reflect.DeepEqual(c.history.Spent, want) {
-		t.Errorf("left are %d lots, %+v", c.lots, c.history.Spent)
+	if want := []RepeatedLot{{exampleLot(1), 2}}; c.lots != 2 || !reflect.DeepEqual(c.history.Lots, want) {
+		t.Errorf("left are %d lots, %+v", c.lots, c.history.Lots)
 	}
 }
 
@@ -85,10 +85,10 @@ func TestExampleOfAnotherWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	report, err := Verify(path)
-	if want := (Report{Entries: 3, Lots: 10, Runs: 1, Head: string(head), Ended: true}); err != nil || report != want {
+	if want := (Summary{Entries: 3, Lots: 10, Runs: 1, Head: string(head), Ended: true}); err != nil || report != want {
 		t.Errorf("verified as %+v, %v, want %+v", report, err, want)
 	}
-	want := []Spent{{Lot{Sampling{Policy: Poisson, Rate: 0.01, Records: 60000}, []Query{{"all", Gaussian, 1, 4}}}, 10}}
+	want := []RepeatedLot{{Lot{Sampling{Policy: Poisson, Rate: 0.01, Records: 60000}, []Query{{"all", Gaussian, 1, 4}}}, 10}}
 	if got := read(t, path); !reflect.DeepEqual(got, History{exampleHeader, want}) {
 		t.Errorf("read as %+v", got)
 	}

@@ -1,4 +1,4 @@
-package accountant
+package ledger
 
 import (
 	"bytes"
@@ -152,7 +152,7 @@ func (p *parser) sampling() (s Sampling) {
 		case 1:
 			s.Rate = p.number()
 		case 2:
-			s.Lot = p.integer()
+			s.LotSize = p.integer()
 		case 3:
 			s.Records = p.integer()
 		}
@@ -338,7 +338,7 @@ func (p *parser) integer() int {
 	start := p.at
 	p.whole()
 	n, err := strconv.ParseUint(string(p.text[start:p.at]), 10, 64)
-	if err != nil || n > mostLots {
+	if err != nil || n > MaxLots {
 		p.fail("a number is too large")
 		return 0
 	}

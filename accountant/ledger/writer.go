@@ -1,4 +1,4 @@
-package accountant
+package ledger
 
 import (
 	"encoding/hex"
@@ -20,8 +20,8 @@ import (
 // to the ledger.
 var ErrLocked = errors.New("another writer holds the ledger")
 
-// ErrSpent says that a ledger has lots, and must be kept.
-var ErrSpent = errors.New("lots were spent")
+// ErrNotEmpty says that a ledger has lots, and must be kept.
+var ErrNotEmpty = errors.New("lots were spent")
 
 var (
 	errClosed = errors.New("the ledger is closed")
@@ -36,7 +36,7 @@ const (
 	mostReserved = 1 << 16
 )
 
-// Ledger writes what a run spends. It keeps one promise: at any moment, were the
+// Writer writes what a run spends. It keeps one promise: at any moment, were the
 // process killed or the power cut, the file states at least every lot whose Spend
 // has returned, as long as the disk keeps what it says it has synced. FORMAT.md
 // describes the file.
@@ -44,7 +44,7 @@ const (
 // A sync may cost more than a lot. So a synced line may state equal lots before
 // they run; after a crash these count as spent, and Close, or a lot that differs,
 // gives the rest back. A Ledger may be used by several goroutines.
-type Ledger struct {
+type Writer struct {
 	mu    sync.Mutex
 	file  *os.File
 	place string // where the file is, whatever the working folder
@@ -65,7 +65,7 @@ type Ledger struct {
 
 // Create begins a ledger in a new file and refuses a file that exists. A Version
 // of 0 stands for the current one.
-func Create(path string, h Header) (*Ledger, error) {
+func Create(path string, h Header) (*Writer, error) {
 	if h.Version == 0 {
 		h.Version = formatVersion
 	}
@@ -145,18 +145,18 @@ func unspent(file *os.File) error {
 	if err != nil && !s.headless {
 		return err
 	}
-	if s.history().Lots() > 0 {
-		return ErrSpent
+	if s.history().LotCount() > 0 {
+		return ErrNotEmpty
 	}
 	return nil
 }
 
-func newLedger(file *os.File, c chain) *Ledger {
+func newLedger(file *os.File, c chain) *Writer {
 	place, err := filepath.Abs(file.Name())
 	if err != nil {
 		place = file.Name()
 	}
-	return &Ledger{file: file, place: place, write: file.Write, sync: file.Sync, chain: c, ahead: mostLots}
+	return &Writer{file: file, place: place, write: file.Write, sync: file.Sync, chain: c, ahead: MaxLots}
 }
 
 // inPlace refuses a file that was removed or replaced while it is written: nobody would
@@ -178,7 +178,7 @@ func inPlace(f *os.File, place string) error {
 // short with the most that it may have stated, and refuses a ledger that is
 // damaged (*Damage) or being written (ErrLocked). The header stays as it was;
 // a run that is not secure must say so with MarkInsecure.
-func Open(path string) (*Ledger, error) {
+func Open(path string) (*Writer, error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
@@ -191,7 +191,7 @@ func Open(path string) (*Ledger, error) {
 	return l, nil
 }
 
-func resume(file *os.File) (*Ledger, error) {
+func resume(file *os.File) (*Writer, error) {
 	// The lock comes first: a ledger that is being written must not be repaired.
 	if err := lockFile(file); err != nil {
 		return nil, err
@@ -231,7 +231,7 @@ func cut(file *os.File, offset int64) error {
 // released; when it returns an error the lot must not be released, and nothing
 // can be spent from this ledger any more unless the lot itself was the fault. It
 // does not allocate, and costs a comparison, while a reservation lasts.
-func (l *Ledger) Spend(lot Lot) error {
+func (l *Writer) Spend(lot Lot) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.reserved == 0 || !sameLot(lot, l.lot) {
@@ -244,10 +244,10 @@ func (l *Ledger) Spend(lot Lot) error {
 	return nil
 }
 
-// ReserveAtMost promises that no reservation reaches beyond the next lots lots:
+// LimitReservations promises that no reservation reaches beyond the next lots lots:
 // those left in the run, or those that a budget still allows. After them, lots
 // are stated one at a time.
-func (l *Ledger) ReserveAtMost(lots int) {
+func (l *Writer) LimitReservations(lots int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ahead = max(0, lots)
@@ -256,7 +256,7 @@ func (l *Ledger) ReserveAtMost(lots int) {
 // MarkInsecure states that from here on noise or sampling comes from a generator
 // that is seeded or not cryptographic. There is no way back: the whole ledger is
 // insecure from then on.
-func (l *Ledger) MarkInsecure() error {
+func (l *Writer) MarkInsecure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.fault == nil && !l.chain.history.Header.Secure {
@@ -267,19 +267,19 @@ func (l *Ledger) MarkInsecure() error {
 
 // History is what the ledger would say if the process died now, so it includes
 // what is reserved.
-func (l *Ledger) History() History {
+func (l *Writer) History() History {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	h := l.chain.history
-	h.Spent = slices.Clone(h.Spent)
-	for i := range h.Spent {
-		h.Spent[i].Lot = cloneLot(h.Spent[i].Lot)
+	h.Lots = slices.Clone(h.Lots)
+	for i := range h.Lots {
+		h.Lots[i].Lot = cloneLot(h.Lots[i].Lot)
 	}
 	return h
 }
 
 // Head is the hash of the last line on disk, in hexadecimal.
-func (l *Ledger) Head() string {
+func (l *Writer) Head() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return hex.EncodeToString(l.chain.head[:])
@@ -287,7 +287,7 @@ func (l *Ledger) Head() string {
 
 // Close gives back what was reserved and did not run, ends the run and lets
 // another writer in. If that cannot be written, the reserved lots stay spent.
-func (l *Ledger) Close() error {
+func (l *Writer) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.fault == errClosed {
@@ -299,7 +299,7 @@ func (l *Ledger) Close() error {
 }
 
 // leftover is the line that gives back what is reserved, if anything is.
-func (l *Ledger) leftover() []entry {
+func (l *Writer) leftover() []entry {
 	if l.reserved == 0 {
 		return nil
 	}
@@ -307,7 +307,7 @@ func (l *Ledger) leftover() []entry {
 }
 
 // reserve states lot, once or more often, and returns when that is on disk.
-func (l *Ledger) reserve(lot Lot) error {
+func (l *Writer) reserve(lot Lot) error {
 	if why := lotFault(lot); why != "" {
 		return fmt.Errorf("ledger %s: %s", l.file.Name(), why)
 	}
@@ -330,7 +330,7 @@ func (l *Ledger) reserve(lot Lot) error {
 // share of the time at the pace of the lots so far, at most twice as many as
 // before (so that a line cut short can be bounded by the line before it) and no
 // more than were allowed.
-func (l *Ledger) appetite() int {
+func (l *Writer) appetite() int {
 	enough := mostReserved
 	if pace := time.Since(l.synced) / time.Duration(l.stated); pace > 0 {
 		enough = int(min(mostReserved, l.syncTime*syncShare/pace))
@@ -340,7 +340,7 @@ func (l *Ledger) appetite() int {
 
 // append writes entries and returns when they are on disk. After a failure the
 // end of the file is unknown, so that the ledger takes no more.
-func (l *Ledger) append(entries ...entry) error {
+func (l *Writer) append(entries ...entry) error {
 	if l.fault != nil {
 		return l.fault
 	}

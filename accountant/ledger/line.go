@@ -1,4 +1,4 @@
-package accountant
+package ledger
 
 import (
 	"crypto/sha256"
@@ -97,9 +97,9 @@ func appendLot(b []byte, lot Lot) []byte {
 		b = append(b, `,"rate":`...)
 		b = appendNumber(b, lot.Sampling.Rate)
 	}
-	if lot.Sampling.Lot != 0 {
+	if lot.Sampling.LotSize != 0 {
 		b = append(b, `,"lot":`...)
-		b = strconv.AppendInt(b, int64(lot.Sampling.Lot), 10)
+		b = strconv.AppendInt(b, int64(lot.Sampling.LotSize), 10)
 	}
 	if lot.Sampling.Records != 0 {
 		b = append(b, `,"records":`...)

@@ -1,4 +1,4 @@
-package accountant
+package ledger
 
 import (
 	"bytes"
@@ -99,7 +99,7 @@ func FuzzLedgerLine(f *testing.F) {
 		e, why := p.line(sealed(says), digest{})
 		var c chain
 		c.lines, c.lots, c.runLots, c.runs = 1, 5, 5, 1
-		c.history.Spent = []Spent{{exampleLot(1), 5}}
+		c.history.Lots = []RepeatedLot{{exampleLot(1), 5}}
 		c.guess(&p, []byte(says)) // must not crash
 		if why != "" {
 			return
@@ -138,8 +138,8 @@ func FuzzLedger(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if h.Lots() != c.lots {
-			t.Fatalf("%d lots in the history, %d in the chain", h.Lots(), c.lots)
+		if h.LotCount() != c.lots {
+			t.Fatalf("%d lots in the history, %d in the chain", h.LotCount(), c.lots)
 		}
 	})
 }

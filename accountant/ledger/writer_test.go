@@ -1,4 +1,4 @@
-package accountant
+package ledger
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ func exampleLot(noise float64) Lot {
 	}
 }
 
-func create(t testing.TB) (*Ledger, string) {
+func create(t testing.TB) (*Writer, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
 	l, err := Create(path, exampleHeader)
@@ -43,9 +43,9 @@ func create(t testing.TB) (*Ledger, string) {
 }
 
 // reserveGreedily makes reservations double without bound, whatever the clock says.
-func reserveGreedily(l *Ledger) { l.syncTime = time.Hour }
+func reserveGreedily(l *Writer) { l.syncTime = time.Hour }
 
-func spendLots(t testing.TB, l *Ledger, lot Lot, times int) {
+func spendLots(t testing.TB, l *Writer, lot Lot, times int) {
 	t.Helper()
 	for range times {
 		if err := l.Spend(lot); err != nil {
@@ -75,7 +75,7 @@ func TestLedgerTellsWhatWasSpent(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	want := History{exampleHeader, []Spent{{exampleLot(1), 1000}, {exampleLot(2), 3}, {exampleLot(1), 1}}}
+	want := History{exampleHeader, []RepeatedLot{{exampleLot(1), 1000}, {exampleLot(2), 3}, {exampleLot(1), 1}}}
 	if got := read(t, path); !reflect.DeepEqual(got, want) {
 		t.Errorf("read %v, want %v", got, want)
 	}
@@ -95,7 +95,7 @@ func TestSpendIsOnDiskWhenItReturns(t *testing.T) {
 	l, path := create(t)
 	for i := 1; i <= 300; i++ {
 		spendLots(t, l, exampleLot(float64(1+i/100)), 1)
-		if got := read(t, path).Lots(); got < i {
+		if got := read(t, path).LotCount(); got < i {
 			t.Fatalf("after lot %d the file says %d", i, got)
 		}
 	}
@@ -111,7 +111,7 @@ func TestResumedLedger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := l.History().Lots(); got != 7 {
+	if got := l.History().LotCount(); got != 7 {
 		t.Errorf("a dead run states %d lots, want the 7 that it reserved", got)
 	}
 	spendLots(t, l, exampleLot(1), 2)
@@ -123,8 +123,8 @@ func TestResumedLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := read(t, path)
-	if h.Lots() != 10 || len(h.Spent) != 1 || h.Header.Secure {
-		t.Errorf("got %d lots in %d runs, secure %v; want 10 equal ones, insecure", h.Lots(), len(h.Spent), h.Header.Secure)
+	if h.LotCount() != 10 || len(h.Lots) != 1 || h.Header.Secure {
+		t.Errorf("got %d lots in %d runs, secure %v; want 10 equal ones, insecure", h.LotCount(), len(h.Lots), h.Header.Secure)
 	}
 	if r, err := Verify(path); err != nil || r.Runs != 2 || !r.Ended {
 		t.Errorf("report %+v, %v", r, err)
@@ -134,16 +134,16 @@ func TestResumedLedger(t *testing.T) {
 func TestReservation(t *testing.T) {
 	l, _ := create(t)
 	reserveGreedily(l)
-	l.ReserveAtMost(10)
+	l.LimitReservations(10)
 	for i := 1; i <= 10; i++ {
 		spendLots(t, l, exampleLot(1), 1)
-		if got := l.History().Lots(); got > 10 {
+		if got := l.History().LotCount(); got > 10 {
 			t.Fatalf("lot %d: %d stated of 10 allowed", i, got)
 		}
 	}
 	for i := 11; i <= 13; i++ {
 		spendLots(t, l, exampleLot(1), 1)
-		if got := l.History().Lots(); got != i {
+		if got := l.History().LotCount(); got != i {
 			t.Errorf("beyond what was allowed, lot %d is stated as %d", i, got)
 		}
 	}
@@ -154,7 +154,7 @@ func TestReservation(t *testing.T) {
 		for i := 2; i < 6; i++ {
 			time.Sleep(time.Millisecond) // and a sync takes no time at all
 			spendLots(t, l, exampleLot(1), 1)
-			if got := l.History().Lots(); got != i {
+			if got := l.History().LotCount(); got != i {
 				t.Errorf("lot %d is stated as %d", i, got)
 			}
 		}
@@ -208,15 +208,15 @@ func TestSpendKeepsItsOwnCopy(t *testing.T) {
 	spendLots(t, l, lot, 2)
 	often := exampleLot(5)
 	often.Sampling.Rate = 0.5
-	want := []Spent{{exampleLot(1), 2}, {exampleLot(5), 2}, {often, 3}}
-	seen := l.History().Spent
+	want := []RepeatedLot{{exampleLot(1), 2}, {exampleLot(5), 2}, {often, 3}}
+	seen := l.History().Lots
 	seen[0].Lot.Queries[0].Noise, seen[1].Count = 7, 0
-	if got := l.History().Spent; !reflect.DeepEqual(got, want) {
+	if got := l.History().Lots; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	l.Close()
 	want[2].Count = 2
-	if got := read(t, path).Spent; !reflect.DeepEqual(got, want) {
+	if got := read(t, path).Lots; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if err := l.Spend(lot); err == nil {
@@ -259,7 +259,7 @@ func TestManySpendersOneLedger(t *testing.T) {
 	}
 	all.Wait()
 	l.Close()
-	if got := read(t, path).Lots(); got != 1600 {
+	if got := read(t, path).LotCount(); got != 1600 {
 		t.Errorf("%d lots, want 1600", got)
 	}
 	if _, err := Verify(path); err != nil {
@@ -292,13 +292,13 @@ func TestLedgerRefusesNonsense(t *testing.T) {
 		lot(func(l *Lot) { l.Sampling.Rate = 0 }),
 		lot(func(l *Lot) { l.Sampling.Rate = 1.5 }),
 		lot(func(l *Lot) { l.Sampling.Rate = math.NaN() }),
-		lot(func(l *Lot) { l.Sampling.Lot = 5 }),
+		lot(func(l *Lot) { l.Sampling.LotSize = 5 }),
 		lot(func(l *Lot) { l.Sampling.Records = -1 }),
-		lot(func(l *Lot) { l.Sampling = Sampling{Policy: Fixed, Lot: 10, Records: 9} }),
-		lot(func(l *Lot) { l.Sampling = Sampling{Policy: Fixed, Records: 9} }),
-		lot(func(l *Lot) { l.Sampling = Sampling{Policy: Shuffle, Lot: 3, Records: 9, Rate: 0.1} }),
-		lot(func(l *Lot) { l.Sampling = Sampling{Policy: Every, Rate: 1} }),
-		lot(func(l *Lot) { l.Sampling = Sampling{Policy: Every, Lot: 9, Records: 9} }),
+		lot(func(l *Lot) { l.Sampling = Sampling{Policy: FixedSize, LotSize: 10, Records: 9} }),
+		lot(func(l *Lot) { l.Sampling = Sampling{Policy: FixedSize, Records: 9} }),
+		lot(func(l *Lot) { l.Sampling = Sampling{Policy: Shuffle, LotSize: 3, Records: 9, Rate: 0.1} }),
+		lot(func(l *Lot) { l.Sampling = Sampling{Policy: FullBatch, Rate: 1} }),
+		lot(func(l *Lot) { l.Sampling = Sampling{Policy: FullBatch, LotSize: 9, Records: 9} }),
 		lot(func(l *Lot) { l.Queries = nil }),
 		lot(func(l *Lot) { l.Queries[1].Mechanism = "uniform" }),
 		lot(func(l *Lot) { l.Queries[1].Noise = 0 }),
@@ -311,7 +311,7 @@ func TestLedgerRefusesNonsense(t *testing.T) {
 		}
 	}
 	for _, sampling := range []Sampling{
-		{Policy: Poisson, Rate: 1}, {Policy: Fixed, Lot: 1, Records: 1}, {Policy: Shuffle, Lot: 1, Records: 9}, {Policy: Every, Records: 9},
+		{Policy: Poisson, Rate: 1}, {Policy: FixedSize, LotSize: 1, Records: 1}, {Policy: Shuffle, LotSize: 1, Records: 9}, {Policy: FullBatch, Records: 9},
 	} {
 		spendLots(t, l, lot(func(l *Lot) { l.Sampling = sampling }), 1)
 	}
@@ -322,7 +322,7 @@ func TestLedgerRefusesNonsense(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Errorf("closing twice: %v", err)
 	}
-	if got := read(t, path).Lots(); got != 4 {
+	if got := read(t, path).LotCount(); got != 4 {
 		t.Errorf("%d lots, want 4", got)
 	}
 	if _, err := Open(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) {
@@ -355,9 +355,9 @@ func TestDiscard(t *testing.T) {
 		"half a header":         {file[:header/2], nil},
 		"a header":              {file[:header], nil},
 		"without its newline":   {file[:header-1], nil},
-		"a lot":                 {file, ErrSpent},
-		"a lot that was killed": {file[:spend], ErrSpent},
-		"half a lot":            {file[:spend-9], ErrSpent},
+		"a lot":                 {file, ErrNotEmpty},
+		"a lot that was killed": {file[:spend], ErrNotEmpty},
+		"half a lot":            {file[:spend-9], ErrNotEmpty},
 	} {
 		if err := os.WriteFile(path, c.text, 0o644); err != nil {
 			t.Fatal(err)
@@ -370,7 +370,7 @@ func TestDiscard(t *testing.T) {
 		}
 	}
 	os.WriteFile(path, []byte("hello\n"), 0o644)
-	var damage *Damage
+	var damage *DamageError
 	if err := Discard(path); !errors.As(err, &damage) {
 		t.Errorf("another file: %v", err)
 	}
@@ -425,7 +425,7 @@ func TestManyBegin(t *testing.T) {
 		for range 4 {
 			all.Go(func() {
 				for range 5 {
-					if err := Discard(path); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, ErrLocked) && !errors.Is(err, ErrSpent) {
+					if err := Discard(path); err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, ErrLocked) && !errors.Is(err, ErrNotEmpty) {
 						t.Error(err)
 					}
 					l, err := Create(path, exampleHeader)
@@ -440,7 +440,7 @@ func TestManyBegin(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if got := read(t, path).Lots(); spent.Load() != 1 || got != 1 {
+		if got := read(t, path).LotCount(); spent.Load() != 1 || got != 1 {
 			t.Fatalf("%d lots were spent, the ledger says %d; one can be", spent.Load(), got)
 		}
 	}
@@ -456,12 +456,12 @@ func TestHolds(t *testing.T) {
 	lines := bytes.Split(bytes.TrimSuffix(file, []byte("\n")), []byte("\n"))
 	for i, line := range lines {
 		sum := sha256.Sum256(line)
-		if holds, err := Holds(path, hex.EncodeToString(sum[:])); !holds || err != nil {
+		if holds, err := ContainsHead(path, hex.EncodeToString(sum[:])); !holds || err != nil {
 			t.Errorf("line %d: %v, %v", i+1, holds, err)
 		}
 		sum[0] ^= 1
 		for _, other := range []string{hex.EncodeToString(sum[:]), hex.EncodeToString(sum[:31]), "", "x", strings.Repeat("0", 64), strings.Repeat("0", 66)} {
-			if holds, err := Holds(path, other); holds || err != nil {
+			if holds, err := ContainsHead(path, other); holds || err != nil {
 				t.Errorf("%q: %v, %v", other, holds, err)
 			}
 		}

@@ -1,4 +1,4 @@
-package accountant
+package ledger
 
 import "fmt"
 
@@ -30,7 +30,7 @@ func (c *chain) fault(e entry) string {
 		if e.count < 1 {
 			return "it spends no lot"
 		}
-		if e.count > mostLots-c.lots {
+		if e.count > MaxLots-c.lots {
 			return "the ledger has more lots than can be counted"
 		}
 	case returnLine:
@@ -68,21 +68,21 @@ func (c *chain) apply(e entry, hash digest) {
 		c.reserved = e.count
 		c.lots += e.count
 		c.runLots += e.count
-		spent := c.history.Spent
+		spent := c.history.Lots
 		if n := len(spent); n > 0 && sameLot(spent[n-1].Lot, e.lot) {
 			spent[n-1].Count += e.count
 		} else {
-			c.history.Spent = append(spent, Spent{e.lot, e.count})
+			c.history.Lots = append(spent, RepeatedLot{e.lot, e.count})
 		}
 	case returnLine:
 		c.lots -= e.count
 		c.runLots -= e.count
 		for left := e.count; left > 0; {
-			last := &c.history.Spent[len(c.history.Spent)-1]
+			last := &c.history.Lots[len(c.history.Lots)-1]
 			taken := min(left, last.Count)
 			left -= taken
 			if last.Count -= taken; last.Count == 0 {
-				c.history.Spent = c.history.Spent[:len(c.history.Spent)-1]
+				c.history.Lots = c.history.Lots[:len(c.history.Lots)-1]
 			}
 		}
 	}

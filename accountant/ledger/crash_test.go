@@ -1,4 +1,4 @@
-package accountant
+package ledger
 
 import (
 	"bytes"
@@ -84,7 +84,7 @@ func record(t testing.TB) *recording {
 
 func byNoise(h History) map[float64]int {
 	n := map[float64]int{}
-	for _, s := range h.Spent {
+	for _, s := range h.Lots {
 		n[s.Lot.Queries[0].Noise] += s.Count
 	}
 	return n
@@ -141,8 +141,8 @@ func TestLostEndOfSyncedLineStillCounts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if h.Lots() < i+1 {
-				t.Fatalf("%d lots were released, cut to %q it says %d", i+1, file[start:size], h.Lots())
+			if h.LotCount() < i+1 {
+				t.Fatalf("%d lots were released, cut to %q it says %d", i+1, file[start:size], h.LotCount())
 			}
 		}
 	}
@@ -157,19 +157,19 @@ func TestCutLine(t *testing.T) {
 		`{"r`: 4, `{"return":2`: 4, `{"resume":2`: 4, `{"end":4,`: 4, `{"insecure":true`: 4, `{"other":9`: 12,
 		"{\"retur\x00\x00\x00": 4, "{\"\x00\x00": 12, `{"spend":3,` + "\x00": 7,
 	} {
-		if h, _, err := scanBytes(append(bytes.Clone(file), cut...)); err != nil || h.Lots() != want {
-			t.Errorf("cut to %s: %d lots, want %d (%v)", cut, h.Lots(), want, err)
+		if h, _, err := scanBytes(append(bytes.Clone(file), cut...)); err != nil || h.LotCount() != want {
+			t.Errorf("cut to %s: %d lots, want %d (%v)", cut, h.LotCount(), want, err)
 		}
 	}
 	line, _ := appendLine(nil, entry{kind: spendLine, count: 3, lot: exampleLot(1)}, digest{})
 	for size := range line { // of a lot that is not read to its end, nothing is taken
-		if h, _, err := scanBytes(append(bytes.Clone(file), line[:size]...)); err != nil || len(h.Spent) != 1 {
-			t.Errorf("cut to %s: %+v, %v", line[:size], h.Spent, err)
+		if h, _, err := scanBytes(append(bytes.Clone(file), line[:size]...)); err != nil || len(h.Lots) != 1 {
+			t.Errorf("cut to %s: %+v, %v", line[:size], h.Lots, err)
 		}
 	}
 	file, _ = appendLine(file, entry{kind: resumeLine, count: 2}, sha256.Sum256(bytes.TrimSpace(file[bytes.IndexByte(file, '\n'):])))
-	if h, _, err := scanBytes(append(file, `{"spend":`...)); err != nil || h.Lots() != 5 {
-		t.Errorf("in another run: %d lots, want 5 (%v)", h.Lots(), err)
+	if h, _, err := scanBytes(append(file, `{"spend":`...)); err != nil || h.LotCount() != 5 {
+		t.Errorf("in another run: %d lots, want 5 (%v)", h.LotCount(), err)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestOpenRepairsAnyCut(t *testing.T) {
 		if _, err := Verify(path); err != nil {
 			t.Fatalf("cut at byte %d, after the repair: %v", size, err)
 		}
-		if got, want := read(t, path).Lots(), before.Lots()+1; got != want {
+		if got, want := read(t, path).LotCount(), before.LotCount()+1; got != want {
 			t.Fatalf("cut at byte %d: %d lots after the repair and one more, want %d", size, got, want)
 		}
 	}
@@ -245,7 +245,7 @@ func verifyBytes(t testing.TB, file []byte) error {
 // damagedLine is the line that Verify would name, or 0 for a sound file.
 func damagedLine(file []byte) int {
 	s, err := scan(bytes.NewReader(file))
-	var damage *Damage
+	var damage *DamageError
 	switch {
 	case errors.As(err, &damage):
 		return damage.Line
@@ -285,7 +285,7 @@ func TestVerifyFindsMissingMovedAndDoubledLines(t *testing.T) {
 	lines = lines[:len(lines)-1]
 	check := func(what string, want int, changed ...[]byte) {
 		t.Helper()
-		var damage *Damage
+		var damage *DamageError
 		err := verifyBytes(t, bytes.Join(changed, nil))
 		if !errors.As(err, &damage) || damage.Line != want {
 			t.Errorf("%s: %v, want damage at line %d", what, err, want)
@@ -350,7 +350,7 @@ func TestNoLedger(t *testing.T) {
 		"no header":      string(bytes.SplitN(record(t).file, []byte("\n"), 2)[1]),
 		"endless line":   strings.Repeat("x", longestLine+1<<20),
 	} {
-		var damage *Damage
+		var damage *DamageError
 		if err := verifyBytes(t, []byte(text)); !errors.As(err, &damage) || damage.Line != 1 || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -397,7 +397,7 @@ func TestFailingDisk(t *testing.T) {
 		if err := l.Close(); !errors.Is(err, full) {
 			t.Fatalf("closing a ledger that failed: %v", err)
 		}
-		if got := read(t, path).Lots(); got < released {
+		if got := read(t, path).LotCount(); got < released {
 			t.Fatalf("%d bytes written: %d lots were released, the file says %d", written, released, got)
 		}
 	}
@@ -507,7 +507,7 @@ func TestKilledProcess(t *testing.T) {
 		rest, _ := io.ReadAll(out)
 		child.Wait()
 		total += len(first) + len(rest)
-		if got := read(t, path).Lots(); got < total {
+		if got := read(t, path).LotCount(); got < total {
 			t.Fatalf("%d lots were released, the ledger says %d", total, got)
 		}
 	}

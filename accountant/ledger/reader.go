@@ -1,4 +1,4 @@
-package accountant
+package ledger
 
 import (
 	"bufio"
@@ -10,16 +10,16 @@ import (
 	"os"
 )
 
-// Damage says where a ledger is not what its writer wrote.
-type Damage struct {
-	Line int // counted from 1, the header
-	Why  string
+// DamageError says where a ledger is not what its writer wrote.
+type DamageError struct {
+	Line   int // counted from 1, the header
+	Reason string
 }
 
-func (d *Damage) Error() string { return fmt.Sprintf("line %d: %s", d.Line, d.Why) }
+func (d *DamageError) Error() string { return fmt.Sprintf("line %d: %s", d.Line, d.Reason) }
 
-// Report is what Verify found.
-type Report struct {
+// Summary is what Verify found.
+type Summary struct {
 	Entries int    // lines, the header among them
 	Lots    int    // lots spent, reserved ones included
 	Runs    int    // runs that wrote to this ledger
@@ -40,9 +40,9 @@ func Read(path string) (History, error) {
 	return s.history(), nil
 }
 
-// Holds reports whether a ledger has a line whose SHA-256 is head, such as one that was
+// ContainsHead reports whether a ledger has a line whose SHA-256 is head, such as one that was
 // its last when somebody made a note of it.
-func Holds(path, head string) (bool, error) {
+func ContainsHead(path, head string) (bool, error) {
 	sought, err := hex.DecodeString(head)
 	if err != nil || len(sought) != len(digest{}) {
 		return false, nil
@@ -57,10 +57,10 @@ func Holds(path, head string) (bool, error) {
 // with the one in the run's summary, or look for that one with Holds.
 // The chain holds no secret: it shows accidents and careless edits, and whoever
 // rewrites a whole ledger changes its head.
-func Verify(path string) (Report, error) {
+func Verify(path string) (Summary, error) {
 	s, err := scanFile(path, digest{})
 	if err == nil && s.tail.size > 0 {
-		err = fmt.Errorf("%s: %w", path, &Damage{s.chain.lines + 1, "the last line is cut short; the next run that appends to this ledger counts what it may have stated"})
+		err = fmt.Errorf("%s: %w", path, &DamageError{s.chain.lines + 1, "the last line is cut short; the next run that appends to this ledger counts what it may have stated"})
 	}
 	return s.report(), err
 }
@@ -81,9 +81,9 @@ func (s *scanned) history() History {
 	return s.chain.history
 }
 
-func (s scanned) report() Report {
+func (s scanned) report() Summary {
 	c := s.chain
-	r := Report{Entries: c.lines, Lots: c.lots, Runs: c.runs, Ended: c.ended}
+	r := Summary{Entries: c.lines, Lots: c.lots, Runs: c.runs, Ended: c.ended}
 	if c.lines > 0 {
 		r.Head = hex.EncodeToString(c.head[:])
 	}
@@ -132,7 +132,7 @@ func scanFor(r io.Reader, sought digest) (scanned, error) {
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
 			if errors.Is(err, bufio.ErrBufferFull) {
-				err = &Damage{s.chain.lines + 1, "it is too long for a line of a ledger"}
+				err = &DamageError{s.chain.lines + 1, "it is too long for a line of a ledger"}
 			}
 			return s, err
 		}
@@ -160,7 +160,7 @@ func (s *scanned) last(p *parser, text []byte, offset int64) error {
 	s.headless = s.chain.lines == 0
 	if len(text) == 0 {
 		if s.headless {
-			return &Damage{1, "the file is empty: no run wrote to it, remove it"}
+			return &DamageError{1, "the file is empty: no run wrote to it, remove it"}
 		}
 		return nil
 	}
@@ -190,11 +190,11 @@ func (c *chain) read(p *parser, text []byte) (entry, string) {
 }
 
 // damage is what is wrong with the line after those of c.
-func (c *chain) damage(text []byte, why string) *Damage {
+func (c *chain) damage(text []byte, why string) *DamageError {
 	if c.lines == 0 && !bytes.HasPrefix(text, []byte(`{"ledger"`)) {
 		why = "this file is no dptrain ledger, or its header is gone"
 	}
-	return &Damage{c.lines + 1, why}
+	return &DamageError{c.lines + 1, why}
 }
 
 // guess says what a line of which only text is left may have stated at most.
@@ -229,7 +229,7 @@ func (c *chain) guess(p *parser, text []byte) (entry, bool) {
 		e.lot = p.lot()
 	}
 	if p.fault != "" || lotFault(e.lot) != "" {
-		spent := c.history.Spent
+		spent := c.history.Lots
 		if len(spent) == 0 {
 			return entry{}, false
 		}

@@ -1,4 +1,4 @@
-package accountant
+package ledger
 
 import (
 	"fmt"
@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// mostLots bounds the lots of one ledger, so that sums of counts stay exact in
+// MaxLots bounds the lots of one ledger, so that sums of counts stay exact in
 // an int and in the float64 of any program that reads JSON.
-const mostLots = min(1<<53, math.MaxInt)
+const MaxLots = min(1<<53, math.MaxInt)
 
 // sameLot says whether two lots spend the same. It does not allocate.
 func sameLot(a, b Lot) bool {
@@ -70,22 +70,22 @@ func samplingFault(s Sampling) string {
 		if !(s.Rate > 0 && s.Rate <= 1) {
 			return fmt.Sprintf("sampling: rate %g is outside (0, 1]", s.Rate)
 		}
-		if s.Lot != 0 {
+		if s.LotSize != 0 {
 			return "sampling: poisson has a rate, not a lot size"
 		}
-	case Fixed, Shuffle:
-		if s.Lot < 1 || s.Lot > s.Records {
-			return fmt.Sprintf("sampling: a lot of %d from %d records is impossible", s.Lot, s.Records)
+	case FixedSize, Shuffle:
+		if s.LotSize < 1 || s.LotSize > s.Records {
+			return fmt.Sprintf("sampling: a lot of %d from %d records is impossible", s.LotSize, s.Records)
 		}
 		if s.Rate != 0 {
 			return fmt.Sprintf("sampling: %s has a lot size, not a rate", s.Policy)
 		}
-	case Every:
-		if s.Rate != 0 || s.Lot != 0 {
+	case FullBatch:
+		if s.Rate != 0 || s.LotSize != 0 {
 			return "sampling: none takes every record, it has neither rate nor lot size"
 		}
 	default:
-		return fmt.Sprintf("sampling: policy %q is none of %s, %s, %s, %s", s.Policy, Poisson, Fixed, Shuffle, Every)
+		return fmt.Sprintf("sampling: policy %q is none of %s, %s, %s, %s", s.Policy, Poisson, FixedSize, Shuffle, FullBatch)
 	}
 	return ""
 }

@@ -1,4 +1,4 @@
-package accountant
+package ledger
 
 import (
 	"bufio"
@@ -26,8 +26,8 @@ func TestMillionEqualLots(t *testing.T) {
 		t.Errorf("a million equal lots take %d bytes", info.Size())
 	}
 	h := read(t, path)
-	if h.Lots() != 1_000_000 || len(h.Spent) != 1 {
-		t.Errorf("%d lots in %d entries", h.Lots(), len(h.Spent))
+	if h.LotCount() != 1_000_000 || len(h.Lots) != 1 {
+		t.Errorf("%d lots in %d entries", h.LotCount(), len(h.Lots))
 	}
 }
 
@@ -43,7 +43,7 @@ func TestLongLine(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := read(t, path).Spent, []Spent{{lot, 1}, {exampleLot(1), 1}}; !reflect.DeepEqual(got, want) {
+	if got, want := read(t, path).Lots, []RepeatedLot{{lot, 1}, {exampleLot(1), 1}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("%d lots, or not what was spent", len(got))
 	}
 }
@@ -85,8 +85,19 @@ func TestScheduleOfDifferentLots(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := read(t, path)
-	if h.Lots() != n || len(h.Spent) != n {
-		t.Errorf("%d lots in %d entries", h.Lots(), len(h.Spent))
+	if h.LotCount() != n || len(h.Lots) != n {
+		t.Errorf("%d lots in %d entries", h.LotCount(), len(h.Lots))
+	}
+}
+
+func TestRead_MillionDifferentLots(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("a million lots, in -short")
+	}
+	h := read(t, writeSchedule(t))
+	if h.LotCount() != 1_000_000 || len(h.Lots) != 1_000_000 {
+		t.Errorf("%d lots in %d entries", h.LotCount(), len(h.Lots))
 	}
 }
 
@@ -100,39 +111,6 @@ func BenchmarkReadMillionDifferentLots(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		read(b, path)
-	}
-}
-
-// TestScheduleIsAccountedInTime reads and accounts for a million lots that all
-// differ. It takes some 3 s on one idle core; go test would not wait for what takes time
-// of the square of their number.
-func TestScheduleIsAccountedInTime(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("a million lots, in -short")
-	}
-	path := writeSchedule(t)
-	h := read(t, path)
-	if h.Lots() != 1_000_000 || len(h.Spent) != 1_000_000 {
-		t.Errorf("%d lots in %d entries", h.Lots(), len(h.Spent))
-	}
-	answer, err := Epsilon(h, 1e-5, "pld")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !(answer.Lower > 0 && answer.Epsilon > answer.Lower && answer.Epsilon < 1.005*answer.Lower) {
-		t.Errorf("got %+v", answer)
-	}
-}
-
-// BenchmarkLedgerEpsilon reads and accounts for a million lots that all differ.
-func BenchmarkLedgerEpsilon(b *testing.B) {
-	path := writeSchedule(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := Epsilon(read(b, path), 1e-5, "pld"); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
 
