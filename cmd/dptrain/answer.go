@@ -7,24 +7,26 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/report"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
 // answerJSON is an accountant's answer as scripts see it.
 type answerJSON struct {
-	Epsilon    number           `json:"epsilon"`
-	Delta      number           `json:"delta"`
+	Epsilon    number.Float     `json:"epsilon"`
+	Delta      number.Float     `json:"delta"`
 	Accountant string           `json:"accountant"`
 	Adjacency  ledger.Adjacency `json:"adjacency,omitempty"`
 	Order      float64          `json:"order,omitempty"`
-	Lower      number           `json:"lower,omitempty"`
-	Proven     number           `json:"proven,omitempty"`
+	Lower      number.Float     `json:"lower,omitempty"`
+	Proven     number.Float     `json:"proven,omitempty"`
 	Note       string           `json:"note,omitempty"`
 }
 
 func answerOf(a accountant.Guarantee) answerJSON {
-	return answerJSON{number(a.Epsilon), number(a.Delta), a.Accountant, a.Adjacency, a.Order, number(a.LowerBound), number(a.ProvenBound), a.Note}
+	return answerJSON{number.Float(a.Epsilon), number.Float(a.Delta), a.Accountant, a.Adjacency, a.Order, number.Float(a.LowerBound), number.Float(a.ProvenBound), a.Note}
 }
 
 // answer is the accountant's answer again.
@@ -34,23 +36,23 @@ func (a answerJSON) answer() accountant.Guarantee {
 }
 
 // epsilonWords is an ε, and beside it what is proven for any data, where that is more.
-func epsilonWords(epsilon, proven number) string {
+func epsilonWords(epsilon, proven number.Float) string {
 	if proven == 0 {
-		return roundUp(float64(epsilon))
+		return number.RoundUp(float64(epsilon))
 	}
-	return fmt.Sprintf("%s (published), %s (proven for any data)", roundUp(float64(epsilon)), roundUp(float64(proven)))
+	return fmt.Sprintf("%s (published), %s (proven for any data)", number.RoundUp(float64(epsilon)), number.RoundUp(float64(proven)))
 }
 
 // print writes the answer; where it is δ that was computed, δ stands elsewhere, and
 // where ε was asked for, what was reached of it.
 func (a answerJSON) print(w io.Writer, computed string) {
-	epsilon := roundUp(float64(a.Epsilon))
+	epsilon := number.RoundUp(float64(a.Epsilon))
 	if computed == "epsilon" {
 		epsilon = epsilonWords(a.Epsilon, a.Proven)
 	}
 	fmt.Fprintf(w, "epsilon\t%s\n", epsilon)
 	if computed != "delta" {
-		fmt.Fprintf(w, "delta\t%s\n", roundUp(float64(a.Delta)))
+		fmt.Fprintf(w, "delta\t%s\n", number.RoundUp(float64(a.Delta)))
 	}
 	fmt.Fprintf(w, "accountant\t%s\n", a.accountantWords())
 	fmt.Fprintf(w, "adjacency\t%s\n", a.Adjacency)
@@ -90,9 +92,9 @@ func deltaWarning(delta float64, records int) string {
 	return ""
 }
 
-func (s *screen) warnOfDelta(delta float64, records int) {
+func warnAboutDelta(term *terminal.Terminal, delta float64, records int) {
 	if w := deltaWarning(delta, records); w != "" {
-		s.note("Warning: %s.", w)
+		term.Note("Warning: %s.", w)
 	}
 }
 

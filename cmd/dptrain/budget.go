@@ -1,10 +1,11 @@
 package main
 
 import (
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
-func newBudget(s *screen) *cobra.Command {
+func newBudget(term *terminal.Terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "budget",
 		Short: "Plan a run: what it costs, or what it may do at a given cost",
@@ -18,8 +19,8 @@ are held to what is proven for any data, which is more than the ε published for
 	}
 	groupSubcommands(cmd)
 	for _, q := range quantities {
-		cmd.AddCommand(newBudgetSolve(s, q))
+		cmd.AddCommand(newBudgetSolve(term, q))
 	}
-	cmd.AddCommand(newBudgetCompare(s), newBudgetCurve(s), newBudgetStatement(s))
+	cmd.AddCommand(newBudgetCompare(term), newBudgetCurve(term), newBudgetStatement(term))
 	return cmd
 }

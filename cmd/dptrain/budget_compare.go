@@ -5,10 +5,12 @@ import (
 	"io"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
-func newBudgetCompare(s *screen) *cobra.Command {
+func newBudgetCompare(term *terminal.Terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compare",
 		Short: "The ε of a run by every accountant, side by side",
@@ -35,12 +37,12 @@ remark says that they are an approximation, or that more is proven for any data.
 			}
 			v.Rows = append(v.Rows, answerOf(a))
 		}
-		return s.show(v, compareBare(v.Rows), func(w io.Writer) {
+		return term.Print(v, compareBare(v.Rows), func(w io.Writer) {
 			fmt.Fprintf(w, "accountant\tepsilon\t\n")
 			for _, r := range v.Rows {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", r.Accountant, roundUp(float64(r.Epsilon)), r.remark())
+				fmt.Fprintf(w, "%s\t%s\t%s\n", r.Accountant, number.RoundUp(float64(r.Epsilon)), r.remark())
 			}
-			fmt.Fprintf(w, "\ndelta\t%s\n", roundUp(v.Delta))
+			fmt.Fprintf(w, "\ndelta\t%s\n", number.RoundUp(v.Delta))
 			v.planJSON.print(w)
 		})
 	}
@@ -64,7 +66,7 @@ func compareBare(rows []answerJSON) string {
 		if i > 0 {
 			text += "\n"
 		}
-		text += r.Accountant + " " + roundUp(float64(r.Epsilon))
+		text += r.Accountant + " " + number.RoundUp(float64(r.Epsilon))
 	}
 	return text
 }

@@ -9,15 +9,17 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/report"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
 // curve is ε after each of some numbers of steps, by one accountant.
 type curve struct {
-	Accountant string   `json:"accountant"`
-	Epsilon    []number `json:"epsilon"`
-	Note       string   `json:"note,omitempty"` // on the last
+	Accountant string         `json:"accountant"`
+	Epsilon    []number.Float `json:"epsilon"`
+	Note       string         `json:"note,omitempty"` // on the last
 }
 
 type curves struct {
@@ -32,7 +34,7 @@ type curves struct {
 
 var curveFormats = []string{".svg", ".png", ".csv"}
 
-func newBudgetCurve(s *screen) *cobra.Command {
+func newBudgetCurve(term *terminal.Terminal) *cobra.Command {
 	var out string
 	var names []string
 	var points int
@@ -83,10 +85,10 @@ func newBudgetCurve(s *screen) *cobra.Command {
 		if err := os.WriteFile(out, picture, 0o644); err != nil {
 			return exitcode.Usagef("%w: choose a file that can be written", err)
 		}
-		return s.show(c, out, func(w io.Writer) {
-			fmt.Fprintf(w, "wrote %s: ε at δ = %s after %d steps\n", out, roundUp(c.Delta), plan.Steps)
+		return term.Print(c, out, func(w io.Writer) {
+			fmt.Fprintf(w, "wrote %s: ε at δ = %s after %d steps\n", out, number.RoundUp(c.Delta), plan.Steps)
 			for _, line := range c.Curves {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", line.Accountant, roundUp(line.last()), line.Note)
+				fmt.Fprintf(w, "%s\t%s\t%s\n", line.Accountant, number.RoundUp(line.last()), line.Note)
 			}
 		})
 	}
@@ -116,13 +118,13 @@ func (c *curves) compute(plan accountant.Plan, names []string, points int) error
 // curveOf asks an accountant about longer and longer beginnings of a run, and for a note
 // on the last.
 func curveOf(begun []*accountant.Composition, delta float64, name string) (curve, error) {
-	line := curve{Accountant: name, Epsilon: make([]number, len(begun))}
+	line := curve{Accountant: name, Epsilon: make([]number.Float, len(begun))}
 	for i, p := range begun {
 		epsilon, err := p.PublishedEpsilon(delta, name)
 		if err != nil {
 			return line, err
 		}
-		line.Epsilon[i] = number(epsilon)
+		line.Epsilon[i] = number.Float(epsilon)
 	}
 	last, err := begun[len(begun)-1].Epsilon(delta, name)
 	line.Note = last.Note

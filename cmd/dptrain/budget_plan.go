@@ -13,6 +13,7 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
 	"github.com/spf13/cobra"
 )
 
@@ -299,7 +300,7 @@ func (v planJSON) print(w io.Writer, but ...string) {
 		}
 	}
 	line("sampling", v.Sampling)
-	line("rate", roundDown(v.Rate))
+	line("rate", number.RoundDown(v.Rate))
 	if v.Records > 0 {
 		line("records", strconv.Itoa(v.Records))
 	}
@@ -308,8 +309,8 @@ func (v planJSON) print(w io.Writer, but ...string) {
 	}
 	line("steps", strconv.Itoa(v.Steps))
 	line("epochs", strconv.FormatFloat(v.Epochs, 'g', 6, 64))
-	line("noise", roundUp(v.Noise))
+	line("noise", number.RoundUp(v.Noise))
 	for i, g := range v.Groups {
-		line(fmt.Sprintf("group %d", i+1), fmt.Sprintf("sensitivity %g, noise %s", g.Sensitivity, roundUp(g.Noise)))
+		line(fmt.Sprintf("group %d", i+1), fmt.Sprintf("sensitivity %g, noise %s", g.Sensitivity, number.RoundUp(g.Noise)))
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -38,12 +40,12 @@ var quantities = []quantity{
 // solvedJSON is the answer of a budget command: everything, given or computed.
 type solvedJSON struct {
 	answerJSON
-	Spent       *number `json:"epsilon_spent,omitempty"`  // where ε is a target: what the answer spends of it
-	SpentProven number  `json:"epsilon_proven,omitempty"` // for any data, where that is more: what meets the target
+	Spent       *number.Float `json:"epsilon_spent,omitempty"`  // where ε is a target: what the answer spends of it
+	SpentProven number.Float  `json:"epsilon_proven,omitempty"` // for any data, where that is more: what meets the target
 	planJSON
 }
 
-func newBudgetSolve(s *screen, q quantity) *cobra.Command {
+func newBudgetSolve(term *terminal.Terminal, q quantity) *cobra.Command {
 	var name string
 	var asymptotic bool
 	cmd := &cobra.Command{Use: q.flag, Short: q.short, Long: q.short + ".", Example: q.example, Args: noArguments}
@@ -74,15 +76,15 @@ func newBudgetSolve(s *screen, q quantity) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s.warnOfDelta(float64(v.Delta), v.Records)
+		warnAboutDelta(term, float64(v.Delta), v.Records)
 		bare := map[string]string{
-			"epsilon": roundUp(float64(v.Epsilon)),
-			"noise":   roundUp(v.Noise),
+			"epsilon": number.RoundUp(float64(v.Epsilon)),
+			"noise":   number.RoundUp(v.Noise),
 			"steps":   strconv.Itoa(v.Steps),
-			"rate":    roundDown(v.Rate),
-			"delta":   roundUp(float64(v.Delta)),
+			"rate":    number.RoundDown(v.Rate),
+			"delta":   number.RoundUp(float64(v.Delta)),
 		}[q.flag]
-		return s.show(v, bare, func(w io.Writer) {
+		return term.Print(v, bare, func(w io.Writer) {
 			if q.flag != "epsilon" {
 				fmt.Fprintf(w, "%s\t%s\n", q.flag, bare)
 			}
@@ -121,15 +123,15 @@ func solve(unknown string, plan accountant.Plan, epsilon, delta float64, name st
 	v := solvedJSON{answerJSON: answerOf(answer), planJSON: planOf(plan)}
 	if unknown != "epsilon" {
 		v.spend(answer)
-		v.Epsilon = number(epsilon)
+		v.Epsilon = number.Float(epsilon)
 	}
 	return v, err
 }
 
 // spend notes what the answer, put back, spends of the target.
 func (v *solvedJSON) spend(back accountant.Guarantee) {
-	spent := number(back.Epsilon)
-	v.Spent, v.SpentProven = &spent, number(back.ProvenBound)
+	spent := number.Float(back.Epsilon)
+	v.Spent, v.SpentProven = &spent, number.Float(back.ProvenBound)
 }
 
 // solveDelta answers for δ. Where it is 0 or 1 there is nothing to put back.
@@ -140,7 +142,7 @@ func solveDelta(plan accountant.Plan, epsilon float64, name string) (solvedJSON,
 	}
 	v := solvedJSON{answerJSON: answerOf(answer), planJSON: planOf(plan)}
 	delta, err := accountant.CalibrateDelta(plan, epsilon, name)
-	if v.Delta = number(delta); err != nil || delta == 0 || delta == 1 {
+	if v.Delta = number.Float(delta); err != nil || delta == 0 || delta == 1 {
 		return v, err
 	}
 	back, err := accountant.Epsilon(plan.History(), delta, name)

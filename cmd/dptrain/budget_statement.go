@@ -7,10 +7,11 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/report"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
-func newBudgetStatement(s *screen) *cobra.Command {
+func newBudgetStatement(term *terminal.Terminal) *cobra.Command {
 	var name, record string
 	cmd := &cobra.Command{
 		Use:   "statement",
@@ -46,7 +47,7 @@ Ponomareva et al. 2023, "How to DP-fy ML", section 5.3).`,
 			Statement string `json:"statement"`
 			solvedJSON
 		}{text, solved}
-		return s.show(v, text, func(w io.Writer) { fmt.Fprintln(w, text) })
+		return term.Print(v, text, func(w io.Writer) { fmt.Fprintln(w, text) })
 	}
 	return cmd
 }

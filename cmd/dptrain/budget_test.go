@@ -17,6 +17,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/report"
 	"gonum.org/v1/plot/plotter"
 )
@@ -105,7 +106,7 @@ func TestDeltaCanBePutBack(t *testing.T) {
 	t.Parallel()
 	const poisson = "--rate 0.01 --noise 1.1 --steps 3000"
 	quiet, _, _ := dptrain("budget delta --quiet --epsilon 3 " + poisson)
-	if exact := answer(t, "budget delta --epsilon 3 "+poisson)["delta"].(float64); strings.TrimSpace(quiet) != roundUp(exact) {
+	if exact := answer(t, "budget delta --epsilon 3 "+poisson)["delta"].(float64); strings.TrimSpace(quiet) != number.RoundUp(exact) {
 		t.Errorf("δ is %v, and printed as %s", exact, quiet)
 	}
 	// Nor where it is next to nothing, and too little for a number.
@@ -124,7 +125,7 @@ func TestDeltaCanBePutBack(t *testing.T) {
 				if delta == 1 {
 					continue
 				}
-				for _, value := range []string{roundUp(delta), strconv.FormatFloat(delta, 'g', -1, 64)} {
+				for _, value := range []string{number.RoundUp(delta), strconv.FormatFloat(delta, 'g', -1, 64)} {
 					back := bound(answer(t, "budget epsilon --delta "+value+rest))
 					if back > epsilon || back < epsilon*0.999 {
 						t.Errorf("%s gives %s, which spends %v", line, value, back)
@@ -146,11 +147,11 @@ func TestPublishedIsToldFromProven(t *testing.T) {
 		if v["epsilon"] != 5.0 || !(spent < 4.5) || !(proven > 4.99 && proven <= 5) {
 			t.Errorf("%s: of %v %v is spent, and %v proven", line, v["epsilon"], spent, proven)
 		}
-		says := fmt.Sprintf("%s (published), %s (proven for any data)\n", roundUp(spent), roundUp(proven))
+		says := fmt.Sprintf("%s (published), %s (proven for any data)\n", number.RoundUp(spent), number.RoundUp(proven))
 		if stdout, _, _ := dptrain("budget " + line); !strings.Contains(stdout, "epsilon spent  "+says) {
 			t.Errorf("%s does not say %q:\n%s", line, says, stdout)
 		}
-		if note := " is epsilon " + roundUp(proven) + " (Zhu"; !strings.HasPrefix(line, "delta") && !strings.Contains(v["note"].(string), note) {
+		if note := " is epsilon " + number.RoundUp(proven) + " (Zhu"; !strings.HasPrefix(line, "delta") && !strings.Contains(v["note"].(string), note) {
 			t.Errorf("%s does not note %q: %s", line, note, v["note"])
 		}
 	}
@@ -314,7 +315,7 @@ func TestCurve(t *testing.T) {
 
 // What is infinite, or nothing on a logarithmic axis, is not drawn; a line begins at 0.
 func TestPointsOfACurve(t *testing.T) {
-	free, spent := curve{Epsilon: []number{0, 0, 0}}, curve{Epsilon: []number{0, 2, number(math.Inf(1))}}
+	free, spent := curve{Epsilon: []number.Float{0, 0, 0}}, curve{Epsilon: []number.Float{0, 2, number.Float(math.Inf(1))}}
 	for _, test := range []struct {
 		inEpochs, logarithmic bool
 		want                  plotter.XYs
@@ -327,7 +328,7 @@ func TestPointsOfACurve(t *testing.T) {
 			t.Errorf("%v, want %v", got, test.want)
 		}
 	}
-	c := curves{Curves: []curve{free, spent, {Epsilon: []number{1, 2, 8}}, {Epsilon: []number{3, 3, 4}}}}
+	c := curves{Curves: []curve{free, spent, {Epsilon: []number.Float{1, 2, 8}}, {Epsilon: []number.Float{3, 3, 4}}}}
 	if c.spread() != 2 || c.floor() != 4 {
 		t.Errorf("the last differ by %v, and the axis begins at %v", c.spread(), c.floor())
 	}

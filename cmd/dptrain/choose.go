@@ -10,8 +10,10 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/report"
 	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/terminal"
 )
 
 // chosen is what tune answers on private data. All of it is the outcome of the
@@ -45,11 +47,11 @@ type winner struct {
 // release, is on disk before the first run; a run that its own ledger says
 // released more is refused; and but for the outcome nothing of the runs remains,
 // not even their number, which is drawn from the operating system's generator.
-func (s *screen) choose(set *settings, base *job, trials int, distribution string) error {
+func chooseSettings(term *terminal.Terminal, set *settings, base *job, trials int, distribution string) error {
 	if err := set.checkChoice(base); err != nil {
 		return err
 	}
-	number, err := parseRuns(distribution, trials)
+	runs, err := parseRuns(distribution, trials)
 	if err != nil {
 		return err
 	}
@@ -57,8 +59,8 @@ func (s *screen) choose(set *settings, base *job, trials int, distribution strin
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	plan := selection{Runs: runsOf(number), Delta: base.config.Delta, Budget: set.epsilon, Score: scoreWords(base)}
-	answer, err := patiently(s, "Working out the noise of "+plural(trials, "setting"), func() (accountant.Guarantee, error) { return plan.share(settings) })
+	plan := selection{Runs: runsOf(runs), Delta: base.config.Delta, Budget: set.epsilon, Score: scoreWords(base)}
+	answer, err := terminal.Await(term, "Working out the noise of "+number.Plural(trials, "setting"), func() (accountant.Guarantee, error) { return plan.share(settings) })
 	if err != nil {
 		return exitcode.AsUsage(fmt.Errorf("--epsilon %v: %w", set.epsilon, err))
 	}
@@ -74,11 +76,11 @@ func (s *screen) choose(set *settings, base *job, trials int, distribution strin
 	if err != nil {
 		return err
 	}
-	s.warnOfDelta(plan.Delta, base.records)
-	s.note("Choosing among %s of %s on %s, by %s. How many runs it takes stays secret, and how they do: this may take a while.",
-		plural(trials, "setting"), base.model, base.task.Name, plan.Score)
+	warnAboutDelta(term, plan.Delta, base.records)
+	term.Note("Choosing among %s of %s on %s, by %s. How many runs it takes stays secret, and how they do: this may take a while.",
+		number.Plural(trials, "setting"), base.model, base.task.Name, plan.Score)
 
-	best, at, err := bestOf(ctx, settings, number, filepath.Join(base.out, rundir.TrialsDir))
+	best, at, err := bestOf(ctx, settings, runs, filepath.Join(base.out, rundir.TrialsDir))
 	if errors.Is(err, context.Canceled) {
 		return &exitcode.Error{Code: exitcode.Interrupted, Err: fmt.Errorf("interrupted: nothing was chosen or kept; %s says what was set aside for it", filepath.Join(base.out, rundir.SelectionFile))}
 	}
@@ -93,7 +95,7 @@ func (s *screen) choose(set *settings, base *job, trials int, distribution strin
 	out := chosen{answerJSON: answerOf(answer), Data: base.task.Name, Model: base.model,
 		Best:  best.winner(j),
 		Flags: j.flags(), Score: plan.Score, Settings: trials, Runs: plan.Runs, Unit: plan.Unit, Records: plan.Records, LedgerHead: head, Out: base.out}
-	return s.show(out, out.Flags, out.print)
+	return term.Print(out, out.Flags, out.print)
 }
 
 // checkChoice refuses what a choice on private data cannot be made with.
@@ -140,7 +142,7 @@ func (a chosen) print(w io.Writer) {
 	default:
 		fmt.Fprintf(w, "accuracy\t%.2f%% on public test examples%s\n", 100**a.Best.Accuracy, flatters)
 	}
-	fmt.Fprintf(w, "privacy\tε = %s at δ = %s for all runs together, by Rényi divergences\n", roundUp(float64(a.Epsilon)), roundUp(float64(a.Delta)))
+	fmt.Fprintf(w, "privacy\tε = %s at δ = %s for all runs together, by Rényi divergences\n", number.RoundUp(float64(a.Epsilon)), number.RoundUp(float64(a.Delta)))
 	fmt.Fprintf(w, "\tadjacency %s, %s, %d settings, %s\n", a.Adjacency, report.UnitWords(a.Unit), a.Settings, a.Runs.words())
 	fmt.Fprintf(w, "note\t%s\n", a.Note)
 	fmt.Fprintf(w, "files\t%s\n", a.Out)

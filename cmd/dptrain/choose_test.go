@@ -16,7 +16,9 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -160,7 +162,7 @@ func TestTheBestFlatters(t *testing.T) {
 }
 
 func jsonNumber(x float64) string {
-	b, _ := number(x).MarshalJSON()
+	b, _ := number.Float(x).MarshalJSON()
 	return string(b)
 }
 
@@ -181,7 +183,7 @@ func settingsOf(t *testing.T, flags string) *settings {
 // jobOf is what train would do with some flags.
 func jobOf(t *testing.T, flags string) *job {
 	t.Helper()
-	j, err := settingsOf(t, flags).job(&screen{quiet: true})
+	j, err := settingsOf(t, flags).job(&terminal.Terminal{Quiet: true})
 	if err != nil {
 		t.Fatal(err)
 	}

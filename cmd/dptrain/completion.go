@@ -7,10 +7,11 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
-func newCompletion(s *screen) *cobra.Command {
+func newCompletion(term *terminal.Terminal) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
@@ -48,10 +49,10 @@ functions of the package bash-completion, which has to be installed.`,
 			}
 			value := map[string]string{"shell": args[0], "script": script.String()}
 			text := strings.TrimSuffix(script.String(), "\n")
-			if s.json {
-				return s.show(value, text, nil)
+			if term.JSON {
+				return term.Print(value, text, nil)
 			}
-			_, err = io.WriteString(s.out, text+"\n")
+			_, err = io.WriteString(term.Out, text+"\n")
 			return err
 		},
 	}

@@ -11,12 +11,13 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/memory"
 	"github.com/dptrain/dptrain/internal/simd"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/noise"
 	"github.com/spf13/cobra"
 )
 
 // newDevices asks the driver only when the command runs.
-func newDevices(s *screen) *cobra.Command {
+func newDevices(term *terminal.Terminal) *cobra.Command {
 	type row struct {
 		Name  string `json:"name"`
 		About string `json:"about"`
@@ -35,7 +36,7 @@ func newDevices(s *screen) *cobra.Command {
 			if reason != nil {
 				shown["no_gpu"] = reason.Error()
 			}
-			return s.show(shown, strings.Join(names, "\n"), func(w io.Writer) {
+			return term.Print(shown, strings.Join(names, "\n"), func(w io.Writer) {
 				for _, r := range rows {
 					fmt.Fprintf(w, "%s\t%s\n", r.Name, r.About)
 				}
@@ -55,7 +56,7 @@ type finding struct {
 	Advice string `json:"advice,omitempty"`
 }
 
-func newDoctor(s *screen) *cobra.Command {
+func newDoctor(term *terminal.Terminal) *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Say what works on this host, what does not, and what to install",
 		Example: "  dptrain doctor", Args: noArguments,
@@ -66,7 +67,7 @@ func newDoctor(s *screen) *cobra.Command {
 			for _, f := range all {
 				ok = ok && f.OK
 			}
-			return s.show(map[string]any{"ok": ok, "findings": all}, fmt.Sprint(ok), func(w io.Writer) {
+			return term.Print(map[string]any{"ok": ok, "findings": all}, fmt.Sprint(ok), func(w io.Writer) {
 				for _, f := range all {
 					mark := "works"
 					if !f.OK {

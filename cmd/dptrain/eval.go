@@ -9,7 +9,9 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/report"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -17,20 +19,20 @@ import (
 type evaluated struct {
 	Accuracy *float64 `json:"accuracy,omitempty"`
 	*distance
-	Loss     number `json:"loss"`
-	Examples int    `json:"examples"`
-	Data     string `json:"data"`
-	Model    string `json:"model"`
+	Loss     number.Float `json:"loss"`
+	Examples int          `json:"examples"`
+	Data     string       `json:"data"`
+	Model    string       `json:"model"`
 }
 
 // distance is that of a regression's answers from the targets, in their own units.
 type distance struct {
-	RMSE number `json:"rmse"`
-	MAE  number `json:"mae"`
-	R2   number `json:"r2"`
+	RMSE number.Float `json:"rmse"`
+	MAE  number.Float `json:"mae"`
+	R2   number.Float `json:"r2"`
 }
 
-func newEval(s *screen) *cobra.Command {
+func newEval(term *terminal.Terminal) *cobra.Command {
 	set := &settings{}
 	cmd := &cobra.Command{
 		Use:   "eval DIR",
@@ -46,7 +48,7 @@ may be what the model was trained on.`,
   dptrain eval runs/reviews --data held-back.jsonl`,
 		Args: oneRunDir("eval runs/mine"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return s.eval(args[0], set)
+			return evaluate(term, args[0], set)
 		},
 	}
 	f := cmd.Flags()
@@ -56,7 +58,7 @@ may be what the model was trained on.`,
 	return cmd
 }
 
-func (s *screen) eval(dir string, set *settings) error {
+func evaluate(term *terminal.Terminal, dir string, set *settings) error {
 	b, build, err := trained(dir)
 	if err != nil {
 		return err
@@ -74,7 +76,7 @@ func (s *screen) eval(dir string, set *settings) error {
 	if s := options.Schema; target != "" && (s.Target != target || s.Bounds[target] != limits) {
 		return exitcode.Usagef("the model predicts %s between %v and %v, as it was trained to: leave out --target, and %[1]s of --bounds", target, limits[0], limits[1])
 	}
-	task, err := s.read(set.data, options)
+	task, err := readData(term, set.data, options)
 	if err != nil && !named {
 		return exitcode.AsUsage(fmt.Errorf("what the model was trained on: %w; --data names other data", err))
 	}
@@ -87,9 +89,9 @@ func (s *screen) eval(dir string, set *settings) error {
 	}
 	if test == nil {
 		test = task.Train
-		s.note("%s has no test part: measuring on all of it.", task.Name)
+		term.Note("%s has no test part: measuring on all of it.", task.Name)
 		if task.Private && sameFile(set.data, b.Data) {
-			s.note("PRIVATE, do not publish: the model was trained on these very records.")
+			term.Note("PRIVATE, do not publish: the model was trained on these very records.")
 		}
 	}
 	x := test.Columns()[0]
@@ -104,20 +106,20 @@ func (s *screen) eval(dir string, set *settings) error {
 		return exitcode.AsUsage(err)
 	}
 	defer e.Close()
-	got, err := patiently(s, "Measuring on "+plural(test.Len(), "example"), func() (engine.Evaluation, error) { return e.Score(e.Weights(), test) })
+	got, err := terminal.Await(term, "Measuring on "+number.Plural(test.Len(), "example"), func() (engine.Evaluation, error) { return e.Score(e.Weights(), test) })
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	answer := evaluated{Loss: number(got.Loss), Examples: got.Examples, Data: task.Name, Model: b.Model}
+	answer := evaluated{Loss: number.Float(got.Loss), Examples: got.Examples, Data: task.Name, Model: b.Model}
 	if m := missedOf(&got); m != nil {
 		answer.distance = (*distance)(m)
-		return s.show(answer, report.Short(got.RMSE), func(w io.Writer) {
+		return term.Print(answer, report.Short(got.RMSE), func(w io.Writer) {
 			m.print(w, " ("+task.Schema.Target+")")
 			fmt.Fprintf(w, "loss\t%.4f\nexamples\t%d\n", got.Loss, got.Examples)
 		})
 	}
 	answer.Accuracy = &got.Accuracy
-	return s.show(answer, fmt.Sprintf("%.4f", got.Accuracy), func(w io.Writer) {
+	return term.Print(answer, fmt.Sprintf("%.4f", got.Accuracy), func(w io.Writer) {
 		fmt.Fprintf(w, "accuracy\t%.2f%%\nloss\t%.4f\nexamples\t%d\n", 100*got.Accuracy, got.Loss, got.Examples)
 	})
 }

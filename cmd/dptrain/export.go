@@ -14,6 +14,7 @@ import (
 	"github.com/dptrain/dptrain/internal/onnx"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/safetensors"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/internal/torch"
 	"github.com/dptrain/dptrain/perexample"
 	"github.com/spf13/cobra"
@@ -30,7 +31,7 @@ type exported struct {
 
 var exportFormats = []string{"safetensors", "onnx"}
 
-func newExport(s *screen) *cobra.Command {
+func newExport(term *terminal.Terminal) *cobra.Command {
 	var format, out string
 	cmd := &cobra.Command{
 		Use:   "export DIR",
@@ -60,7 +61,7 @@ Both are functions of the trained weights: they cost no privacy beyond the run's
 			if out == "" {
 				return exitcode.Usagef("--out is missing: name the file to write, as in --out mine.%s", format)
 			}
-			return s.export(args[0], format, out)
+			return exportModel(term, args[0], format, out)
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", exportFormats[0], "what to write: "+list(exportFormats))
@@ -69,7 +70,7 @@ Both are functions of the trained weights: they cost no privacy beyond the run's
 	return cmd
 }
 
-func (s *screen) export(dir, format, out string) error {
+func exportModel(term *terminal.Terminal, dir, format, out string) error {
 	b, build, err := trained(dir)
 	if err != nil {
 		return err
@@ -84,7 +85,7 @@ func (s *screen) export(dir, format, out string) error {
 	if err := atomicfile.Write(out, file); err != nil {
 		return exitcode.AsUsage(fmt.Errorf("--out %s: %w", out, err))
 	}
-	return s.show(exported{format, out, b.Model, len(file)}, out, func(w io.Writer) {
+	return term.Print(exported{format, out, b.Model, len(file)}, out, func(w io.Writer) {
 		fmt.Fprintf(w, "model\t%s\nformat\t%s\nfile\t%s (%d bytes)\n", b.Model, format, out, len(file))
 	})
 }

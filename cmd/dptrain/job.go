@@ -18,6 +18,7 @@ import (
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/perexample"
 )
@@ -46,7 +47,7 @@ type job struct {
 const checkpointEvery = 5 * time.Second
 
 // job reads the data and works out the rest.
-func (s *settings) job(screen *screen) (*job, error) {
+func (s *settings) job(term *terminal.Terminal) (*job, error) {
 	j := &job{set: s, out: s.out, start: 1, validationShare: validationShare}
 	if s.given["seed"] {
 		j.start = s.seed
@@ -59,7 +60,7 @@ func (s *settings) job(screen *screen) (*job, error) {
 	if sameFile(s.data, s.test) {
 		return nil, exitcode.Usagef("--test %s is the training data itself: what is measured on it is shown as public, and would tell of its records", s.test)
 	}
-	if j.task, err = screen.read(s.data, options); err != nil {
+	if j.task, err = readData(term, s.data, options); err != nil {
 		return nil, err
 	}
 	if err := j.project(); err != nil {
@@ -82,12 +83,12 @@ func (s *settings) job(screen *screen) (*job, error) {
 	if err := j.holdOut(); err != nil {
 		return nil, err
 	}
-	return patiently(screen, "Working out the noise", func() (*job, error) { return j, j.settle() })
+	return terminal.Await(term, "Working out the noise", func() (*job, error) { return j, j.settle() })
 }
 
 // read opens a data set.
-func (s *screen) read(name string, options data.Options) (*data.Task, error) {
-	return patiently(s, "Reading "+name, func() (*data.Task, error) { return data.Open(name, options) })
+func readData(term *terminal.Terminal, name string, options data.Options) (*data.Task, error) {
+	return terminal.Await(term, "Reading "+name, func() (*data.Task, error) { return data.Open(name, options) })
 }
 
 // sameFile reports whether two paths name one file.

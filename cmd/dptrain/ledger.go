@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,10 +10,11 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/report"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
-func newLedger(s *screen) *cobra.Command {
+func newLedger(term *terminal.Terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ledger",
 		Short: "Read, account and verify the ledger of a run",
@@ -28,7 +28,7 @@ format.`,
   dptrain ledger verify runs/mnist/ledger.jsonl`,
 	}
 	groupSubcommands(cmd)
-	cmd.AddCommand(newLedgerShow(s), newLedgerEpsilon(s), newLedgerVerify(s))
+	cmd.AddCommand(newLedgerShow(term), newLedgerEpsilon(term), newLedgerVerify(term))
 	return cmd
 }
 
@@ -91,13 +91,6 @@ func stateWords(ended, cutShort bool) string {
 		return "ended"
 	}
 	return "not ended: the run was killed or still runs, or lines are missing at the end"
-}
-
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // groupJSON is what a ledger says about one group: where its lots differ, the

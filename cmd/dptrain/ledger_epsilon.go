@@ -7,10 +7,12 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
-func newLedgerEpsilon(s *screen) *cobra.Command {
+func newLedgerEpsilon(term *terminal.Terminal) *cobra.Command {
 	var delta float64
 	var name string
 	cmd := &cobra.Command{
@@ -31,10 +33,10 @@ the largest power of ten below one over the number of records.`,
 			}
 			if len(args) == 1 {
 				if path, is := selectionAt(args[0]); is {
-					return s.selectionEpsilon(path, delta, name)
+					return printSelectionEpsilon(term, path, delta, name)
 				}
 			}
-			return s.ledgerEpsilon(args, delta, name)
+			return printLedgerEpsilon(term, args, delta, name)
 		},
 	}
 	cmd.Flags().Float64Var(&delta, "delta", 0, "the δ of (ε, δ), between 0 and 1")
@@ -43,7 +45,7 @@ the largest power of ten below one over the number of records.`,
 }
 
 // ledgerEpsilon accounts for the ledger that args name; a delta of 0 is the usual one.
-func (s *screen) ledgerEpsilon(args []string, delta float64, name string) error {
+func printLedgerEpsilon(term *terminal.Terminal, args []string, delta float64, name string) error {
 	path, history, seal, cutShort, err := readLedger(args)
 	if err != nil {
 		return err
@@ -70,13 +72,13 @@ func (s *screen) ledgerEpsilon(args []string, delta float64, name string) error 
 		v.Used = used
 	}
 	if !v.Ended {
-		s.note("State of the ledger: %s.", stateWords(false, cutShort))
+		term.Note("State of the ledger: %s.", stateWords(false, cutShort))
 	}
 	if !h.Secure {
-		s.note("This ledger is insecure: noise or sampling was seeded or not cryptographic, and the ε holds only against those who cannot guess it.")
+		term.Note("This ledger is insecure: noise or sampling was seeded or not cryptographic, and the ε holds only against those who cannot guess it.")
 	}
-	s.warnOfDelta(delta, h.Records)
-	return s.show(v, roundUp(answer.Epsilon), func(w io.Writer) {
+	warnAboutDelta(term, delta, h.Records)
+	return term.Print(v, number.RoundUp(answer.Epsilon), func(w io.Writer) {
 		v.print(w, "epsilon")
 		if v.Used != "" {
 			fmt.Fprintf(w, "the run used\t%s (its own ε: --accountant %s)\n", v.Used, v.Used)

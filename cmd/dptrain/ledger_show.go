@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -23,7 +25,7 @@ type ledgerJSON struct {
 	Spent     []spentJSON      `json:"spent"`
 }
 
-func newLedgerShow(s *screen) *cobra.Command {
+func newLedgerShow(term *terminal.Terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:     "show FILE",
 		Short:   "Print what a ledger says was released",
@@ -36,7 +38,7 @@ func newLedgerShow(s *screen) *cobra.Command {
 			h := history.Header
 			v := ledgerJSON{h.Unit, h.Records, h.Adjacency, h.Secure, history.LotCount(), seal.Runs, seal.Entries,
 				seal.Ended, cutShort, seal.Head, spentOf(history)}
-			return s.show(v, strconv.Itoa(v.Steps), func(w io.Writer) { printLedger(w, v) })
+			return term.Print(v, strconv.Itoa(v.Steps), func(w io.Writer) { printLedger(w, v) })
 		},
 	}
 }
@@ -46,7 +48,7 @@ func printLedger(w io.Writer, v ledgerJSON) {
 	fmt.Fprintf(w, "records\t%d\n", v.Records)
 	fmt.Fprintf(w, "adjacency\t%s\n", v.Adjacency)
 	fmt.Fprintf(w, "generator\t%s\n", secureWords(v.Secure))
-	fmt.Fprintf(w, "releases\t%d in %s\n", v.Steps, plural(v.Runs, "run"))
+	fmt.Fprintf(w, "releases\t%d in %s\n", v.Steps, number.Plural(v.Runs, "run"))
 	fmt.Fprintf(w, "state\t%s\n", stateWords(v.Ended, v.CutShort))
 	fmt.Fprintf(w, "head\t%s\n", v.Head)
 	fmt.Fprintf(w, "\nreleases\tsampling\tgroup\tmechanism\tsensitivity\tnoise\n")

@@ -8,10 +8,12 @@ import (
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
-func newLedgerVerify(s *screen) *cobra.Command {
+func newLedgerVerify(term *terminal.Terminal) *cobra.Command {
 	var head string
 	cmd := &cobra.Command{
 		Use:   "verify FILE",
@@ -48,13 +50,13 @@ for, and one that you know from elsewhere is given with --head.`,
 				if damage := (*ledger.DamageError)(nil); errors.As(err, &damage) {
 					v.Line, v.Why = damage.Line, damage.Reason
 				}
-				if s.json && exitcode.Of(err) == exitcode.Damaged {
-					return errors.Join(err, s.show(v, "", nil))
+				if term.JSON && exitcode.Of(err) == exitcode.Damaged {
+					return errors.Join(err, term.Print(v, "", nil))
 				}
 				return err
 			}
-			return s.show(v, "ok", func(w io.Writer) {
-				fmt.Fprintf(w, "ok\t%s, %s, %s\n", plural(v.Entries, "line"), plural(v.Steps, "release"), plural(v.Runs, "run"))
+			return term.Print(v, "ok", func(w io.Writer) {
+				fmt.Fprintf(w, "ok\t%s, %s, %s\n", number.Plural(v.Entries, "line"), number.Plural(v.Steps, "release"), number.Plural(v.Runs, "run"))
 				fmt.Fprintf(w, "state\t%s\n", stateWords(v.Ended, false))
 				fmt.Fprintf(w, "head\t%s\n", v.Head)
 			})

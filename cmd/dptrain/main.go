@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -26,19 +27,19 @@ func collectOften() {
 
 // run is the whole program: arguments in, output and exit code out.
 func run(args []string, stdout, stderr io.Writer) int {
-	s := &screen{out: stdout, err: stderr}
-	root := newRoot(s)
+	term := &terminal.Terminal{Out: stdout, Err: stderr}
+	root := newRoot(term)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteC()
 	if err != nil {
-		fmt.Fprintln(s.err, errorLine(cmd, err))
+		fmt.Fprintln(term.Err, errorLine(cmd, err))
 	}
 	return exitcode.Of(err)
 }
 
-func newRoot(s *screen) *cobra.Command {
+func newRoot(term *terminal.Terminal) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dptrain",
 		Short: "Train networks with differential privacy, and know what it cost",
@@ -51,27 +52,27 @@ cost: an (ε, δ) that anyone can compute again from the run's ledger.`,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
-	root.PersistentFlags().BoolVar(&s.json, "json", false, "print one JSON object and nothing else on standard output")
-	root.PersistentFlags().BoolVar(&s.quiet, "quiet", false, "print the bare result, and no progress or notes")
+	root.PersistentFlags().BoolVar(&term.JSON, "json", false, "print one JSON object and nothing else on standard output")
+	root.PersistentFlags().BoolVar(&term.Quiet, "quiet", false, "print the bare result, and no progress or notes")
 	root.SetFlagErrorFunc(explainFlagError)
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(
-		newTrain(s),
-		newTune(s),
-		newEval(s),
-		newPredict(s),
-		newExport(s),
-		newReport(s),
-		newBudget(s),
-		newLedger(s),
-		newData(s),
-		newModels(s),
-		newPresets(s),
-		newDevices(s),
-		newDoctor(s),
-		newVersion(s),
-		newCompletion(s),
-		newMan(s),
+		newTrain(term),
+		newTune(term),
+		newEval(term),
+		newPredict(term),
+		newExport(term),
+		newReport(term),
+		newBudget(term),
+		newLedger(term),
+		newData(term),
+		newModels(term),
+		newPresets(term),
+		newDevices(term),
+		newDoctor(term),
+		newVersion(term),
+		newCompletion(term),
+		newMan(term),
 	)
 	groupSubcommands(root)
 	inDecimal(root)

@@ -9,11 +9,12 @@ import (
 
 	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
-func newMan(s *screen) *cobra.Command {
+func newMan(term *terminal.Terminal) *cobra.Command {
 	out := ""
 	cmd := &cobra.Command{
 		Use:     "man",
@@ -34,7 +35,7 @@ func newMan(s *screen) *cobra.Command {
 				}
 				files = append(files, file)
 			}
-			return s.show(map[string][]string{"files": files}, strings.Join(files, "\n"), func(w io.Writer) {
+			return term.Print(map[string][]string{"files": files}, strings.Join(files, "\n"), func(w io.Writer) {
 				fmt.Fprintf(w, "wrote\t%d pages into %s\n", len(files), out)
 			})
 		},

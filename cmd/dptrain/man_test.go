@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/pflag"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestManPages(t *testing.T) {
 	t.Chdir(t.TempDir())
 	files := answer(t, "man --out man1")["files"].([]any)
-	root := newRoot(&screen{})
+	root := newRoot(&terminal.Terminal{})
 	all := family(root)
 	if len(files) != len(all) || len(all) < 15 {
 		t.Errorf("%d pages of %d commands", len(files), len(all))

@@ -13,6 +13,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -33,7 +34,7 @@ type asked struct {
 	scores   bool
 }
 
-func newPredict(s *screen) *cobra.Command {
+func newPredict(term *terminal.Terminal) *cobra.Command {
 	set := &asked{}
 	cmd := &cobra.Command{
 		Use:   "predict DIR",
@@ -61,7 +62,7 @@ its records away. Answers tell of the examples asked about: treat them as those.
   dptrain predict runs/first --data digits --quiet | head`,
 		Args: oneRunDir("predict runs/mine --data new.csv"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return s.predict(args[0], set)
+			return predict(term, args[0], set)
 		},
 	}
 	f := cmd.Flags()
@@ -75,8 +76,8 @@ its records away. Answers tell of the examples asked about: treat them as those.
 	return cmd
 }
 
-func (s *screen) predict(dir string, set *asked) error {
-	if err := set.settle(s.json); err != nil {
+func predict(term *terminal.Terminal, dir string, set *asked) error {
+	if err := set.settle(term.JSON); err != nil {
 		return err
 	}
 	b, build, err := trained(dir)
@@ -93,7 +94,7 @@ func (s *screen) predict(dir string, set *asked) error {
 		}
 	}
 	options := data.Options{Dir: set.dataDir, Standardize: b.Standardize, Schema: b.Schema}
-	questions, err := patiently(s, "Reading "+set.data, func() (data.Questions, error) {
+	questions, err := terminal.Await(term, "Reading "+set.data, func() (data.Questions, error) {
 		return data.OpenQuestions(set.data, options, data.Lesson{Name: b.Data, Shape: b.Shape, Elements: b.Elements})
 	})
 	if err != nil {
@@ -112,10 +113,10 @@ func (s *screen) predict(dir string, set *asked) error {
 		columns = slices.Insert(slices.Clone(columns), 0, "file")
 	}
 	write := func(w io.Writer) error {
-		return s.answer(e, questions, reply, newSheet(w, set.format, columns), set.out)
+		return writePredictions(term, e, questions, reply, newSheet(w, set.format, columns), set.out)
 	}
 	if set.out == "" {
-		return exitcode.AsFailure(write(s.out))
+		return exitcode.AsFailure(write(term.Out))
 	}
 	var told *exitcode.Error
 	switch err := atomicfile.WriteFunc(set.out, write); {
@@ -127,7 +128,7 @@ func (s *screen) predict(dir string, set *asked) error {
 		return exitcode.AsFailure(fmt.Errorf("--out %s: %w", set.out, err))
 	}
 	answer := prediction{questions.Len(), set.out, set.format, columns, set.data, b.Model}
-	return s.show(answer, set.out, func(w io.Writer) {
+	return term.Print(answer, set.out, func(w io.Writer) {
 		fmt.Fprintf(w, "model\t%s\nexamples\t%d\nfile\t%s\n", b.Model, questions.Len(), set.out)
 	})
 }
@@ -150,11 +151,11 @@ func (a *asked) settle(json bool) error {
 }
 
 // answer writes a line for each of the questions.
-func (s *screen) answer(e *engine.Evaluator, q data.Questions, reply reply, lines *sheet, out string) error {
+func writePredictions(term *terminal.Terminal, e *engine.Evaluator, q data.Questions, reply reply, lines *sheet, out string) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
-	pace := s.headway(q.Len(), out != "")
-	defer pace.bar.hide()
+	pace := term.NewExampleProgress(q.Len(), out != "")
+	defer pace.Close()
 	var cells []any
 	err := e.Answer(e.Weights(), q.Set, func(i int, output []float32) error {
 		if errors.Is(ctx.Err(), context.Canceled) {
@@ -167,7 +168,7 @@ func (s *screen) answer(e *engine.Evaluator, q data.Questions, reply reply, line
 		if cells, err = reply.of(cells, output); err != nil {
 			return exitcode.Usagef("example %d, counted from 0: %w", i, err)
 		}
-		if err = errors.Join(lines.write(cells), pace.show(i+1)); err != nil {
+		if err = errors.Join(lines.write(cells), pace.Update(i+1)); err != nil {
 			err = &exitcode.Error{Code: exitcode.Failed, Err: err}
 		}
 		return err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/terminal"
 )
 
 // cellsOf are the cells of a CSV text below its first line, by column.
@@ -171,8 +172,8 @@ func TestPredictTables(t *testing.T) {
 func TestPredictTellsHowFar(t *testing.T) {
 	inWorkshop(t)
 	answer(t, baseline+" --steps 1 --out run")
-	defer func(was time.Duration) { patience = was }(patience)
-	patience = 0
+	defer func(was time.Duration) { terminal.NoteDelay = was }(terminal.NoteDelay)
+	terminal.NoteDelay = 0
 	for flags, says := range map[string]string{"": "example 2400/4000, ", " --quiet": ""} {
 		if _, stderr, code := dptrain("predict run --data people.csv --out a.csv" + flags); code != exitcode.Done || !strings.Contains(stderr, says) || (says == "") != (stderr == "") {
 			t.Errorf("%s: exit %d, %s", flags, code, stderr)

@@ -15,6 +15,8 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"gorgonia.org/tensor"
 )
 
@@ -30,11 +32,11 @@ type preview struct {
 	ExpectedLot float64          `json:"expected_lot"`
 	Microbatch  int              `json:"microbatch"`
 	Bytes       int              `json:"bytes"` // of the device's buffers, whatever the lot
-	Epsilon     number           `json:"epsilon"`
-	Delta       number           `json:"delta"`
+	Epsilon     number.Float     `json:"epsilon"`
+	Delta       number.Float     `json:"delta"`
 	Accountant  string           `json:"accountant"`
 	Adjacency   ledger.Adjacency `json:"adjacency,omitempty"`
-	Proven      number           `json:"epsilon_proven,omitempty"`
+	Proven      number.Float     `json:"epsilon_proven,omitempty"`
 	Note        string           `json:"note,omitempty"`
 	Secure      bool             `json:"secure"`
 	Start       string           `json:"init,omitempty"` // what was found in that file
@@ -91,8 +93,8 @@ const rehearsed = 2 * time.Second
 
 // preview describes a run and times it on blank examples. It spends nothing: its
 // ledger lies in a folder of its own and goes with it.
-func (s *screen) preview(set *settings) error {
-	job, err := set.job(s)
+func previewRun(term *terminal.Terminal, set *settings) error {
+	job, err := set.job(term)
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
@@ -115,7 +117,7 @@ func (s *screen) preview(set *settings) error {
 	defer run.Close()
 	d := run.Describe()
 	p := &preview{Data: job.task.Name, Model: job.model, Records: d.Records, Unit: c.Records.Unit(), Steps: c.Steps,
-		ExpectedLot: d.ExpectedLot, Parameters: weightsOf(d), Microbatch: d.Microbatch, Bytes: d.Bytes, Device: d.Device, Warning: d.Warning, Epsilon: number(math.Inf(1)), Secure: d.Secure && !c.NonPrivate}
+		ExpectedLot: d.ExpectedLot, Parameters: weightsOf(d), Microbatch: d.Microbatch, Bytes: d.Bytes, Device: d.Device, Warning: d.Warning, Epsilon: number.Float(math.Inf(1)), Secure: d.Secure && !c.NonPrivate}
 	if job.matched != "" {
 		p.Start = job.startWords()
 	}
@@ -127,8 +129,8 @@ func (s *screen) preview(set *settings) error {
 		if err != nil {
 			return exitcode.AsUsage(err)
 		}
-		p.Epsilon, p.Delta, p.Accountant, p.Noise = number(a.Epsilon), number(a.Delta), a.Accountant, c.Noise
-		p.Adjacency, p.Proven, p.Note = a.Adjacency, number(a.ProvenBound), a.Note
+		p.Epsilon, p.Delta, p.Accountant, p.Noise = number.Float(a.Epsilon), number.Float(a.Delta), a.Accountant, c.Noise
+		p.Adjacency, p.Proven, p.Note = a.Adjacency, number.Float(a.ProvenBound), a.Note
 	}
 	warn := func(words string) { p.Warning = strings.TrimPrefix(p.Warning+"; "+words, "; ") }
 	if w := deltaWarning(float64(p.Delta), job.records); w != "" {
@@ -145,10 +147,10 @@ func (s *screen) preview(set *settings) error {
 		p.projectionSummary = &projectionSummary{q.Directions, q.Noise}
 	}
 	p.augmentation = job.augmented()
-	if p.Seconds, err = patiently(s, "Timing lots of blank examples", func() (float64, error) { return rehearse(run, c.Steps) }); err != nil {
+	if p.Seconds, err = terminal.Await(term, "Timing lots of blank examples", func() (float64, error) { return rehearse(run, c.Steps) }); err != nil {
 		return err
 	}
-	return s.show(p, fmt.Sprintf("%s %.0f", roundUp(float64(p.Epsilon)), p.Seconds), p.print)
+	return term.Print(p, fmt.Sprintf("%s %.0f", number.RoundUp(float64(p.Epsilon)), p.Seconds), p.print)
 }
 
 // weightsOf is how many weights are trained.
@@ -195,7 +197,7 @@ func (p *preview) print(w io.Writer) {
 	if p.Accountant == "" {
 		fmt.Fprintf(w, "privacy\tNONE: no clipping, no noise, ε = ∞\n")
 	} else {
-		fmt.Fprintf(w, "privacy\tε = %s at δ = %s after all lots, by the %s accountant; noise multiplier %.4g\n", epsilonWords(p.Epsilon, p.Proven), roundUp(float64(p.Delta)), p.Accountant, p.Noise)
+		fmt.Fprintf(w, "privacy\tε = %s at δ = %s after all lots, by the %s accountant; noise multiplier %.4g\n", epsilonWords(p.Epsilon, p.Proven), number.RoundUp(float64(p.Delta)), p.Accountant, p.Noise)
 		fmt.Fprintf(w, "\tadjacency %s\n", p.Adjacency)
 		if !p.Secure {
 			fmt.Fprintf(w, "\t%s\n", insecureWords)

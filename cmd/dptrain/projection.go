@@ -10,6 +10,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/models"
 	"github.com/dptrain/dptrain/perexample"
@@ -139,8 +140,8 @@ func directionsParameter(directions []float32, features []int) engine.Parameter 
 
 func (p *projectionSummary) print(w io.Writer) {
 	if p.Noise == 0 {
-		fmt.Fprintf(w, "projection\ton %s\n", plural(p.Directions, "principal direction"))
+		fmt.Fprintf(w, "projection\ton %s\n", number.Plural(p.Directions, "principal direction"))
 		return
 	}
-	fmt.Fprintf(w, "projection\ton %s, released with noise of %.4g times a record's share; paid for\n", plural(p.Directions, "principal direction"), p.Noise)
+	fmt.Fprintf(w, "projection\ton %s, released with noise of %.4g times a record's share; paid for\n", number.Plural(p.Directions, "principal direction"), p.Noise)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/models"
 )
 
@@ -90,14 +91,14 @@ func TestProjectionThatNeverWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &screen{out: io.Discard, err: io.Discard}
-	w, err := s.watch(j, run)
+	term := &terminal.Terminal{Out: io.Discard, Err: io.Discard}
+	w, err := newWatch(term, j, run)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.close()
 	w.done()
-	r, err := s.finish(w, nil, time.Second)
+	r, err := finishRun(term, w, nil, time.Second)
 	if err != nil || r.projectionSummary != nil {
 		t.Fatalf("%+v, %v", r, err)
 	}

@@ -9,10 +9,11 @@ import (
 	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/report"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
-func newReport(s *screen) *cobra.Command {
+func newReport(term *terminal.Terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:   "report DIR",
 		Short: "Write report.html and MODEL_CARD.md of a run again",
@@ -31,7 +32,7 @@ and the ledger, which is verified first. All that they show is public.`,
 			v := struct {
 				Files []string `json:"files"`
 			}{files}
-			return s.show(v, files[0], func(w io.Writer) {
+			return term.Print(v, files[0], func(w io.Writer) {
 				for _, f := range files {
 					fmt.Fprintf(w, "wrote\t%s\n", f)
 				}

@@ -13,18 +13,20 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/report"
 	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/terminal"
 )
 
 // result is run.json: what is public about a run that ended.
 type result struct {
-	Epsilon         number           `json:"epsilon"`
-	Delta           number           `json:"delta"`
+	Epsilon         number.Float     `json:"epsilon"`
+	Delta           number.Float     `json:"delta"`
 	Accountant      string           `json:"accountant"`
 	Order           float64          `json:"order,omitempty"`
 	Adjacency       ledger.Adjacency `json:"adjacency"`
-	Proven          number           `json:"epsilon_proven,omitempty"` // lots of a fixed size: the bound for any data, where it is above epsilon
+	Proven          number.Float     `json:"epsilon_proven,omitempty"` // lots of a fixed size: the bound for any data, where it is above epsilon
 	Unit            string           `json:"unit"`
 	NoiseMultiplier float64          `json:"noise_multiplier"`
 	Sampling        string           `json:"sampling"`
@@ -41,8 +43,8 @@ type result struct {
 	Resumed         int              `json:"resumed_at,omitempty"` // lots done before this command, of which neither of these is
 	Seconds         float64          `json:"seconds"`              // of the whole command
 	ExamplesPerSec  float64          `json:"examples_per_second"`  // of the expected lots, while they ran; 0 where none did
-	TestAccuracy    number           `json:"test_accuracy"`        // null where there are no test data
-	TestLoss        number           `json:"test_loss"`
+	TestAccuracy    number.Float     `json:"test_accuracy"`        // null where there are no test data
+	TestLoss        number.Float     `json:"test_loss"`
 	TestExamples    int              `json:"test_examples"`
 	TestLabels      int              `json:"test_labels"` // that the accuracy is a share of
 	*missed
@@ -51,33 +53,33 @@ type result struct {
 	*validated
 	*projectionSummary
 	*augmentation
-	Interrupted  bool      `json:"interrupted,omitempty"`     // before its last lot: dptrain train --resume goes on with it
-	Planned      number    `json:"epsilon_planned,omitempty"` // of an interrupted run: what all its lots would have cost
-	Secure       bool      `json:"secure"`
-	Private      bool      `json:"private"`
-	LedgerHead   string    `json:"ledger_head"`
-	Version      string    `json:"version"`
-	Data         string    `json:"data"`
-	Model        string    `json:"model"`
-	Parameters   int       `json:"parameters"`
-	Note         string    `json:"note,omitempty"`
-	Out          string    `json:"out"`
-	Task         string    `json:"task"` // as the Hugging Face Hub names it
-	Clip         float64   `json:"clip,omitempty"`
-	Allocation   string    `json:"allocation,omitempty"`
-	Optimizer    string    `json:"optimizer"`
-	DecayOf      string    `json:"decay_of,omitempty"` // where it is not all
-	LearningRate float64   `json:"learning_rate"`
-	RateOf       string    `json:"lr_of,omitempty"` // LAYER=FACTOR,…
-	Schedule     string    `json:"schedule"`
-	Average      float64   `json:"ema,omitempty"`
-	Preset       string    `json:"preset,omitempty"`
-	Start        string    `json:"init,omitempty"`   // the name of the file with the starting weights
-	Frozen       string    `json:"freeze,omitempty"` // the layers that keep them
-	Platform     string    `json:"platform"`
-	Finished     time.Time `json:"finished"`
-	ClassNames   []string  `json:"class_names,omitempty"`
-	Confusion    [][]int   `json:"confusion,omitempty"` // of each true class, what was answered on the test data
+	Interrupted  bool         `json:"interrupted,omitempty"`     // before its last lot: dptrain train --resume goes on with it
+	Planned      number.Float `json:"epsilon_planned,omitempty"` // of an interrupted run: what all its lots would have cost
+	Secure       bool         `json:"secure"`
+	Private      bool         `json:"private"`
+	LedgerHead   string       `json:"ledger_head"`
+	Version      string       `json:"version"`
+	Data         string       `json:"data"`
+	Model        string       `json:"model"`
+	Parameters   int          `json:"parameters"`
+	Note         string       `json:"note,omitempty"`
+	Out          string       `json:"out"`
+	Task         string       `json:"task"` // as the Hugging Face Hub names it
+	Clip         float64      `json:"clip,omitempty"`
+	Allocation   string       `json:"allocation,omitempty"`
+	Optimizer    string       `json:"optimizer"`
+	DecayOf      string       `json:"decay_of,omitempty"` // where it is not all
+	LearningRate float64      `json:"learning_rate"`
+	RateOf       string       `json:"lr_of,omitempty"` // LAYER=FACTOR,…
+	Schedule     string       `json:"schedule"`
+	Average      float64      `json:"ema,omitempty"`
+	Preset       string       `json:"preset,omitempty"`
+	Start        string       `json:"init,omitempty"`   // the name of the file with the starting weights
+	Frozen       string       `json:"freeze,omitempty"` // the layers that keep them
+	Platform     string       `json:"platform"`
+	Finished     time.Time    `json:"finished"`
+	ClassNames   []string     `json:"class_names,omitempty"`
+	Confusion    [][]int      `json:"confusion,omitempty"` // of each true class, what was answered on the test data
 
 	dataDir string // that eval needs too
 }
@@ -87,7 +89,7 @@ type result struct {
 const mostConfused = 200
 
 // finish closes the run that was watched, and writes its files.
-func (s *screen) finish(w *watch, held *validated, took time.Duration) (*result, error) {
+func finishRun(term *terminal.Terminal, w *watch, held *validated, took time.Duration) (*result, error) {
 	j, run := w.job, w.run
 	parameters, err := run.Standing()
 	if err != nil {
@@ -100,7 +102,7 @@ func (s *screen) finish(w *watch, held *validated, took time.Duration) (*result,
 		return nil, err
 	}
 	r := &result{
-		Epsilon: number(math.Inf(1)), TestAccuracy: number(math.NaN()), TestLoss: number(math.NaN()), Sampling: string(run.Event().Policy), Rate: d.ExpectedLot / float64(d.Records),
+		Epsilon: number.Float(math.Inf(1)), TestAccuracy: number.Float(math.NaN()), TestLoss: number.Float(math.NaN()), Sampling: string(run.Event().Policy), Rate: d.ExpectedLot / float64(d.Records),
 		Records: d.Records, ExpectedLot: d.ExpectedLot, Microbatch: d.Microbatch, Steps: run.Steps(),
 		Clipping: j.set.clipping, Device: d.Device, Groups: []ledger.Query{}, Threads: d.Threads, Resumed: w.first, Seconds: took.Seconds(),
 		ExamplesPerSec: w.speed(run.Steps(), w.took),
@@ -156,7 +158,7 @@ func (s *screen) finish(w *watch, held *validated, took time.Duration) (*result,
 func (r *result) tested(score *engine.Evaluation, task *data.Task) {
 	r.TestLoss, r.TestExamples, r.TestLabels = finite(score.Loss), score.Examples, score.Labels
 	if score.Labels > 0 {
-		r.TestAccuracy = number(score.Accuracy)
+		r.TestAccuracy = number.Float(score.Accuracy)
 	}
 	r.missed = missedOf(score)
 	if len(score.Confusion) <= mostConfused && !task.Schema.Next {
@@ -197,8 +199,8 @@ func (r *result) account(j *job, run *engine.Run) error {
 	if err != nil {
 		return err
 	}
-	r.Epsilon, r.Delta, r.Accountant, r.Order, r.Adjacency, r.Note = number(a.Epsilon), number(a.Delta), a.Accountant, a.Order, a.Adjacency, a.Note
-	r.Proven = number(a.ProvenBound)
+	r.Epsilon, r.Delta, r.Accountant, r.Order, r.Adjacency, r.Note = number.Float(a.Epsilon), number.Float(a.Delta), a.Accountant, a.Order, a.Adjacency, a.Note
+	r.Proven = number.Float(a.ProvenBound)
 	r.NoiseMultiplier, r.LedgerHead = j.config.Noise, sealed.Head
 	r.Clip, r.Allocation = j.set.clip, j.set.allocation
 	for _, spent := range h.Lots {
@@ -213,7 +215,7 @@ func (r *result) account(j *job, run *engine.Run) error {
 		if err != nil {
 			return err
 		}
-		r.Planned = number(planned)
+		r.Planned = number.Float(planned)
 	}
 	return nil
 }
@@ -230,16 +232,16 @@ func (r *result) bare() string {
 	case r.TestLabels == 0 && v != nil:
 		scored = fmt.Sprintf("%.4f", *v.ValidationAccuracy)
 	}
-	return scored + " " + roundUp(float64(r.Epsilon))
+	return scored + " " + number.RoundUp(float64(r.Epsilon))
 }
 
 // print tells a person how it went and what may come next.
 func (r *result) print(w io.Writer) {
 	if r.TestLabels > 0 {
-		fmt.Fprintf(w, "accuracy\t%.2f%% on %s\n", 100*float64(r.TestAccuracy), plural(r.TestExamples, "public test example"))
+		fmt.Fprintf(w, "accuracy\t%.2f%% on %s\n", 100*float64(r.TestAccuracy), number.Plural(r.TestExamples, "public test example"))
 	}
 	if r.missed != nil {
-		r.missed.print(w, fmt.Sprintf(" (%s) on %s", r.Target, plural(r.TestExamples, "public test example")))
+		r.missed.print(w, fmt.Sprintf(" (%s) on %s", r.Target, number.Plural(r.TestExamples, "public test example")))
 	}
 	if r.validated != nil {
 		r.validated.print(w, r.Target)
@@ -248,13 +250,13 @@ func (r *result) print(w io.Writer) {
 		r.projectionSummary.print(w)
 	}
 	if r.Private {
-		fmt.Fprintf(w, "privacy\tε = %s at δ = %s, by the %s accountant\n", epsilonWords(r.Epsilon, r.Proven), roundUp(float64(r.Delta)), r.Accountant)
-		fmt.Fprintf(w, "\tadjacency %s, %s, %s of about %.0f from %d\n", r.Adjacency, report.UnitWords(r.Unit), plural(r.Steps, "lot"), r.ExpectedLot, r.Records)
+		fmt.Fprintf(w, "privacy\tε = %s at δ = %s, by the %s accountant\n", epsilonWords(r.Epsilon, r.Proven), number.RoundUp(float64(r.Delta)), r.Accountant)
+		fmt.Fprintf(w, "\tadjacency %s, %s, %s of about %.0f from %d\n", r.Adjacency, report.UnitWords(r.Unit), number.Plural(r.Steps, "lot"), r.ExpectedLot, r.Records)
 		if r.Planned > 0 {
-			fmt.Fprintf(w, "\tε = %s, the whole plan's, if it was stopped for what it had shown\n", roundUp(float64(r.Planned)))
+			fmt.Fprintf(w, "\tε = %s, the whole plan's, if it was stopped for what it had shown\n", number.RoundUp(float64(r.Planned)))
 		}
 		if r.Lost > 0 {
-			fmt.Fprintf(w, "\tand %s whose work a crash took: ε covers them too\n", plural(r.Lost, "lot"))
+			fmt.Fprintf(w, "\tand %s whose work a crash took: ε covers them too\n", number.Plural(r.Lost, "lot"))
 		}
 	} else {
 		fmt.Fprintf(w, "privacy\tNONE: trained without clipping and noise, ε = ∞\n")
@@ -270,7 +272,7 @@ func (r *result) print(w io.Writer) {
 	}
 	pace := ""
 	if r.ExamplesPerSec > 0 {
-		pace = "lots at " + speed(r.ExamplesPerSec) + " "
+		pace = "lots at " + terminal.Speed(r.ExamplesPerSec) + " "
 	}
 	fmt.Fprintf(w, "time\t%.1f s, %son %s, %d threads\n", r.Seconds, pace, r.Device, r.Threads)
 	fmt.Fprintf(w, "files\t%s\n", r.Out)
@@ -284,7 +286,7 @@ func (r *result) print(w io.Writer) {
 	}
 	if r.Private {
 		fmt.Fprintf(w, "next\tdptrain eval %s%s\n", rundir.ShellQuote(r.Out), elsewhere)
-		fmt.Fprintf(w, "\tdptrain ledger epsilon %s --delta %s --accountant rdp\n", rundir.ShellQuote(filepath.Join(r.Out, "ledger.jsonl")), roundUp(float64(r.Delta)))
+		fmt.Fprintf(w, "\tdptrain ledger epsilon %s --delta %s --accountant rdp\n", rundir.ShellQuote(filepath.Join(r.Out, "ledger.jsonl")), number.RoundUp(float64(r.Delta)))
 	} else {
 		fmt.Fprintf(w, "next\tdptrain train (the same, with privacy)\n")
 	}

@@ -18,11 +18,12 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/terminal"
 )
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata with what the program prints")
 
-func init() { patience = time.Hour } // so that a slow machine says no more than a fast one
+func init() { terminal.NoteDelay = time.Hour } // so that a slow machine says no more than a fast one
 
 // dptrain runs a command line, given without the program's name.
 func dptrain(line string) (stdout, stderr string, code int) {
@@ -328,7 +329,7 @@ func TestNoArgumentsIsHelp(t *testing.T) {
 // Every example in the help of these commands is a command line that works.
 func TestExamplesWork(t *testing.T) {
 	inFixtures(t)
-	root := newRoot(&screen{})
+	root := newRoot(&terminal.Terminal{})
 	ran := 0
 	for _, group := range root.Commands() {
 		switch group.Name() {

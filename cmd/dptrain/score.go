@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/report"
 )
 
@@ -50,17 +51,17 @@ func meritWords(e *engine.Evaluation) string {
 // missed is by how much a regression misses the public test data's targets, as run.json
 // and metrics.jsonl have it.
 type missed struct {
-	RMSE number `json:"test_rmse"`
-	MAE  number `json:"test_mae"`
-	R2   number `json:"test_r2"` // null where the targets do not vary
+	RMSE number.Float `json:"test_rmse"`
+	MAE  number.Float `json:"test_mae"`
+	R2   number.Float `json:"test_r2"` // null where the targets do not vary
 }
 
 // finite is a number, or null in place of one beyond all bounds.
-func finite(x float64) number {
+func finite(x float64) number.Float {
 	if math.IsInf(x, 0) {
-		return number(math.NaN())
+		return number.Float(math.NaN())
 	}
-	return number(x)
+	return number.Float(x)
 }
 
 // missedOf is nil where nothing was to be predicted but a class.

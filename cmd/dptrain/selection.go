@@ -15,7 +15,9 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/terminal"
 )
 
 // selection is what selection.json holds: all that a choice may release, stated
@@ -133,13 +135,13 @@ func selectionAt(path string) (string, bool) {
 }
 
 // selectionEpsilon accounts for a choice again.
-func (s *screen) selectionEpsilon(path string, delta float64, name string) error {
+func printSelectionEpsilon(term *terminal.Terminal, path string, delta float64, name string) error {
 	p, err := readSelection(path)
 	if err != nil {
 		return err
 	}
 	if name != "rdp" && name != accountant.Default {
-		s.note("What a choice costs is known by Rényi divergences alone: the rdp accountant answers.")
+		term.Note("What a choice costs is known by Rényi divergences alone: the rdp accountant answers.")
 	}
 	if delta == 0 {
 		delta = p.Delta
@@ -155,9 +157,9 @@ func (s *screen) selectionEpsilon(path string, delta float64, name string) error
 		Unit     string `json:"unit"`
 		Records  int    `json:"records"`
 	}{answerOf(answer), len(p.Candidates), p.Runs, p.Unit, p.Records}
-	return s.show(v, roundUp(answer.Epsilon), func(w io.Writer) {
+	return term.Print(v, number.RoundUp(answer.Epsilon), func(w io.Writer) {
 		v.print(w, "epsilon")
-		fmt.Fprintf(w, "runs\t%s, of %s\n", p.Runs.words(), plural(v.Settings, "setting"))
+		fmt.Fprintf(w, "runs\t%s, of %s\n", p.Runs.words(), number.Plural(v.Settings, "setting"))
 		fmt.Fprintf(w, "unit of privacy\t%s\n", v.Unit)
 	})
 }

@@ -13,10 +13,11 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
-func newTrain(s *screen) *cobra.Command {
+func newTrain(term *terminal.Terminal) *cobra.Command {
 	set := &settings{}
 	cmd := &cobra.Command{
 		Use:   "train",
@@ -45,16 +46,16 @@ to ε = 2.`,
 			if err := set.complete(cmd); err != nil {
 				return err
 			}
-			if set.printConfig && s.json {
-				return s.show(set.values(), "", nil)
+			if set.printConfig && term.JSON {
+				return term.Print(set.values(), "", nil)
 			}
 			if set.printConfig {
-				return set.print(s.out)
+				return set.print(term.Out)
 			}
 			if set.dryRun {
-				return s.preview(set)
+				return previewRun(term, set)
 			}
-			return s.train(set)
+			return train(term, set)
 		},
 	}
 	set.flags(cmd)
@@ -62,13 +63,13 @@ to ε = 2.`,
 }
 
 // train runs one training from data to files.
-func (s *screen) train(set *settings) error {
+func train(term *terminal.Terminal, set *settings) error {
 	began := time.Now()
-	job, err := set.job(s)
+	job, err := set.job(term)
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	return job.afterwards(s.run(job, began))
+	return job.afterwards(startRun(term, job, began))
 }
 
 // afterwards says what to do where the disk was full.
@@ -82,7 +83,7 @@ func (j *job) afterwards(err error) error {
 	return fmt.Errorf("%w; make room and go on with dptrain train --resume %s", err, rundir.ShellQuote(j.out))
 }
 
-func (s *screen) run(job *job, began time.Time) error {
+func startRun(term *terminal.Terminal, job *job, began time.Time) error {
 	exporter, err := answerScrapes(job.set.metricsAddr)
 	if err != nil {
 		return err
@@ -97,15 +98,15 @@ func (s *screen) run(job *job, began time.Time) error {
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	s.announce(job, run)
-	return exitcode.AsFailure(s.follow(job, run, exporter, began))
+	announce(term, job, run)
+	return exitcode.AsFailure(followRun(term, job, run, exporter, began))
 }
 
 // follow trains a run that has begun, and writes its files.
-func (s *screen) follow(job *job, run *engine.Run, exporter *exporter, began time.Time) error {
+func followRun(term *terminal.Terminal, job *job, run *engine.Run, exporter *exporter, began time.Time) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
-	watch, err := s.watch(job, run)
+	watch, err := newWatch(term, job, run)
 	if err != nil {
 		run.Close()
 		return err
@@ -117,12 +118,12 @@ func (s *screen) follow(job *job, run *engine.Run, exporter *exporter, began tim
 	watch.done()
 	var held *validated
 	if trained == nil {
-		if held, err = s.validate(job, run, run.Steps()-watch.first); err != nil {
+		if held, err = validate(term, job, run, run.Steps()-watch.first); err != nil {
 			run.Close()
 			return err
 		}
 	}
-	result, err := s.finish(watch, held, time.Since(began))
+	result, err := finishRun(term, watch, held, time.Since(began))
 	switch {
 	case trained != nil && !watch.interrupted:
 		return fmt.Errorf("training stopped: %w%s", trained, job.whereSpent())
@@ -130,15 +131,15 @@ func (s *screen) follow(job *job, run *engine.Run, exporter *exporter, began tim
 		return err
 	case watch.interrupted:
 		err = &exitcode.Error{Code: exitcode.Interrupted, Err: fmt.Errorf("interrupted after %d of %d lots, all of them saved: go on with dptrain train --resume %s", result.Steps, job.config.Steps, rundir.ShellQuote(job.out))}
-		if s.json {
-			err = errors.Join(err, s.show(result, "", nil))
+		if term.JSON {
+			err = errors.Join(err, term.Print(result, "", nil))
 		}
 		return err
 	}
 	if result.Steps < job.config.Steps {
-		s.note("The budget ended the run after %d of %d lots.", result.Steps, job.config.Steps)
+		term.Note("The budget ended the run after %d of %d lots.", result.Steps, job.config.Steps)
 	}
-	return s.show(result, result.bare(), result.print)
+	return term.Print(result, result.bare(), result.print)
 }
 
 // whereSpent says where to read what a run has spent that stopped.

@@ -20,7 +20,9 @@ import (
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/terminal"
 )
 
 // columns are those of table, in the files that inWorkshop makes; brief is a run on
@@ -193,8 +195,8 @@ func TestBudgetsOfFixedLots(t *testing.T) {
 		t.Fatal(err)
 	}
 	within(v, 2)
-	says := fmt.Sprintf("ε = %s (published), %s (proven for any data) at δ = 1e-5", roundUp(v["epsilon"].(float64)), roundUp(v["epsilon_proven"].(float64)))
-	if last := fmt.Sprintf("lot 20/20, ε %s of 2,", roundUp(math.Ceil(1000*bound(v))/1000)); !strings.Contains(stdout, says) || !strings.Contains(stderr, last) {
+	says := fmt.Sprintf("ε = %s (published), %s (proven for any data) at δ = 1e-5", number.RoundUp(v["epsilon"].(float64)), number.RoundUp(v["epsilon_proven"].(float64)))
+	if last := fmt.Sprintf("lot 20/20, ε %s of 2,", number.RoundUp(math.Ceil(1000*bound(v))/1000)); !strings.Contains(stdout, says) || !strings.Contains(stderr, last) {
 		t.Errorf("neither %q nor %q may be missing:\n%s%s", says, last, stdout, stderr)
 	}
 	lines := bytes.Split(bytes.TrimSpace(contents(t, "run/metrics.jsonl")), []byte("\n"))
@@ -322,8 +324,8 @@ func TestTheEndIsMeasuredOnce(t *testing.T) {
 		j := jobOf(t, flags)
 		test := &counted{Set: j.task.Test}
 		j.task.Test = test
-		s := &screen{out: io.Discard, err: io.Discard}
-		if err := s.run(j, time.Now()); err != nil {
+		term := &terminal.Terminal{Out: io.Discard, Err: io.Discard}
+		if err := startRun(term, j, time.Now()); err != nil {
 			t.Fatal(name, err)
 		}
 		if test.rows != test.Len() {
@@ -367,7 +369,7 @@ func TestLostLotsAreTold(t *testing.T) {
 	}
 	lost := 10 - before
 	stdout, stderr, code := dptrain("train --resume run")
-	if want := fmt.Sprintf("and %s whose work a crash took", plural(lost, "lot")); code != exitcode.Done || !strings.Contains(stdout, want) {
+	if want := fmt.Sprintf("and %s whose work a crash took", number.Plural(lost, "lot")); code != exitcode.Done || !strings.Contains(stdout, want) {
 		t.Errorf("exit %d, want %q: %s%s", code, want, stdout, stderr)
 	}
 	if got := answer(t, "train --resume run"); got["lost_lots"] != float64(lost) || got["steps"] != 10.0 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -54,7 +55,7 @@ func (j *job) setting() setting {
 var notTuned = []string{"resume", "config", "preset", "noise", "rate", "stop-at-epsilon",
 	"metrics-addr", "show-private", "non-private", "dry-run", "print-config"}
 
-func newTune(s *screen) *cobra.Command {
+func newTune(term *terminal.Terminal) *cobra.Command {
 	set := &settings{}
 	trials, public, runs := 16, false, "geometric"
 	cmd := &cobra.Command{
@@ -94,14 +95,14 @@ mean absolute error on private records held out.`,
 			if err := set.complete(cmd); err != nil {
 				return err
 			}
-			base, err := set.job(s)
+			base, err := set.job(term)
 			if err != nil {
 				return exitcode.AsUsage(err)
 			}
 			if base.task.Private && !public {
-				return s.choose(set, base, trials, runs)
+				return chooseSettings(term, set, base, trials, runs)
 			}
-			return s.tune(set, base, trials)
+			return tune(term, set, base, trials)
 		},
 	}
 	set.flags(cmd)
@@ -118,7 +119,7 @@ mean absolute error on private records held out.`,
 }
 
 // tune tries settings on public data.
-func (s *screen) tune(set *settings, base *job, trials int) error {
+func tune(term *terminal.Terminal, set *settings, base *job, trials int) error {
 	for _, name := range []string{"out", "validation-split", "validation-noise", "runs"} {
 		if set.cmd.Flags().Changed(name) {
 			return exitcode.Usagef("--%s is for private data: on public data all trials are shown, and none is kept", name)
@@ -137,14 +138,14 @@ func (s *screen) tune(set *settings, base *job, trials int) error {
 
 	answer := tuned{Data: base.task.Name, Model: base.model}
 	for i := range trials {
-		one, err := s.tryOut(ctx, base, set.variant(i, base), filepath.Join(folder, strconv.Itoa(i)), fmt.Sprintf("trial %d/%d", i+1, trials))
+		one, err := tryOut(term, ctx, base, set.variant(i, base), filepath.Join(folder, strconv.Itoa(i)), fmt.Sprintf("trial %d/%d", i+1, trials))
 		if errors.Is(err, context.Canceled) {
 			break
 		}
 		if err != nil {
 			return exitcode.AsUsage(err)
 		}
-		s.note("trial %d/%d: %s: %s", i+1, trials, one.Flags, meritWords(&one.score))
+		term.Note("trial %d/%d: %s: %s", i+1, trials, one.Flags, meritWords(&one.score))
 		answer.Rows = append(answer.Rows, one)
 	}
 	if len(answer.Rows) == 0 {
@@ -153,7 +154,7 @@ func (s *screen) tune(set *settings, base *job, trials int) error {
 	slices.SortStableFunc(answer.Rows, func(a, b trial) int { return cmp.Compare(merit(&b.score), merit(&a.score)) })
 	best := answer.Rows[0]
 	answer.Flags = best.Flags
-	if err := s.show(answer, answer.Flags, answer.print); err != nil || len(answer.Rows) == trials {
+	if err := term.Print(answer, answer.Flags, answer.print); err != nil || len(answer.Rows) == trials {
 		return err
 	}
 	return &exitcode.Error{Code: exitcode.Interrupted, Err: fmt.Errorf("interrupted after %d of %d trials: the best of those is no more than that", len(answer.Rows), trials)}
@@ -199,7 +200,7 @@ func rounded(x float64) float64 {
 }
 
 // tryOut trains with some settings, under a name, and keeps nothing but the score.
-func (s *screen) tryOut(ctx context.Context, base *job, set *settings, folder, name string) (trial, error) {
+func tryOut(term *terminal.Terminal, ctx context.Context, base *job, set *settings, folder, name string) (trial, error) {
 	j, err := base.with(set)
 	if err != nil {
 		return trial{}, err
@@ -213,10 +214,10 @@ func (s *screen) tryOut(ctx context.Context, base *job, set *settings, folder, n
 		return trial{}, err
 	}
 	defer run.Close()
-	bar := s.bar(j.config.Steps)
-	defer bar.hide()
+	bar := term.NewProgressBar(j.config.Steps)
+	defer bar.Hide()
 	err = run.Train(ctx, func(p *engine.Progress) error {
-		return bar.show(p.Lot, func() []string { return []string{name} })
+		return bar.Update(p.Lot, func() []string { return []string{name} })
 	})
 	if err != nil {
 		return trial{}, err

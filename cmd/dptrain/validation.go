@@ -12,7 +12,9 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/report"
+	"github.com/dptrain/dptrain/internal/terminal"
 )
 
 // validationShare is what the validation may cost alone, as a share of
@@ -93,7 +95,7 @@ func (j *job) hidden() string {
 // validate releases the accuracy on the held-out records of a run that ended, or the
 // error; nil where none are held out. A run that was resumed with nothing left to do
 // keeps what was released for the same weights.
-func (s *screen) validate(j *job, run *engine.Run, lots int) (*validated, error) {
+func validate(term *terminal.Terminal, j *job, run *engine.Run, lots int) (*validated, error) {
 	if j.config.Validation.Set == nil {
 		return nil, nil
 	}
@@ -104,7 +106,7 @@ func (s *screen) validate(j *job, run *engine.Run, lots int) (*validated, error)
 	}
 	got, err := run.Validate()
 	if errors.Is(err, engine.ErrBudget) {
-		s.note("No validation %s: %v.", j.measure(), err)
+		term.Note("No validation %s: %v.", j.measure(), err)
 		return nil, nil
 	}
 	if err != nil {
@@ -144,10 +146,10 @@ func (v *validated) print(w io.Writer, target string) {
 		fmt.Fprintf(w, "validation\t%s", noisyShare(*v.ValidationAccuracy, v.ValidationDeviation))
 	}
 	if v.ValidationDeviation == 0 {
-		fmt.Fprintf(w, " on %s held out\n", plural(v.ValidationRecords, "record"))
+		fmt.Fprintf(w, " on %s held out\n", number.Plural(v.ValidationRecords, "record"))
 		return
 	}
-	fmt.Fprintf(w, " on %s held out; paid for\n", plural(v.ValidationRecords, "private record"))
+	fmt.Fprintf(w, " on %s held out; paid for\n", number.Plural(v.ValidationRecords, "private record"))
 }
 
 // noisy is a released number, and noisyShare a share, with the deviation of its noise.

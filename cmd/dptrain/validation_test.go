@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
 )
 
 func TestValidationIsInTheBudget(t *testing.T) {
@@ -125,9 +126,9 @@ func TestBareResult(t *testing.T) {
 		result
 	}{
 		{"0.7500 2", result{TestAccuracy: 0.75, TestLabels: 4, validated: &validated{ValidationAccuracy: &half}}},
-		{"0.5000 2", result{TestAccuracy: number(math.NaN()), validated: &validated{ValidationAccuracy: &half}}},
-		{"2.25 2", result{TestAccuracy: number(math.NaN()), validated: &validated{ValidationMAE: &hours}}},
-		{"3 2", result{TestAccuracy: number(math.NaN()), missed: &missed{RMSE: 3}, validated: &validated{ValidationMAE: &hours}}},
+		{"0.5000 2", result{TestAccuracy: number.Float(math.NaN()), validated: &validated{ValidationAccuracy: &half}}},
+		{"2.25 2", result{TestAccuracy: number.Float(math.NaN()), validated: &validated{ValidationMAE: &hours}}},
+		{"3 2", result{TestAccuracy: number.Float(math.NaN()), missed: &missed{RMSE: 3}, validated: &validated{ValidationMAE: &hours}}},
 	} {
 		c.Epsilon = 2
 		if got := c.bare(); got != c.want {

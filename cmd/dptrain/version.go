@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
@@ -42,7 +43,7 @@ func thisBuild() build {
 	return b
 }
 
-func newVersion(s *screen) *cobra.Command {
+func newVersion(term *terminal.Terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
 		Short:   "Say which dptrain this is",
@@ -50,7 +51,7 @@ func newVersion(s *screen) *cobra.Command {
 		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			b := thisBuild()
-			return s.show(b, b.Version, func(w io.Writer) {
+			return term.Print(b, b.Version, func(w io.Writer) {
 				fmt.Fprintf(w, "dptrain %s, %s, %s\n", b.Version, b.Go, b.Platform)
 				if b.Revision != "" {
 					fmt.Fprintf(w, "revision %s\n", b.Revision)

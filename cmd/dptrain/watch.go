@@ -10,30 +10,32 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/report"
 	"github.com/dptrain/dptrain/internal/tensorboard"
+	"github.com/dptrain/dptrain/internal/terminal"
 )
 
 // announce says what is about to happen.
-func (s *screen) announce(j *job, run *engine.Run) {
+func announce(term *terminal.Terminal, j *job, run *engine.Run) {
 	d := run.Describe()
-	s.note("Training %s (%d weights) on %s: %d records, %s of about %.0f.", j.model, weightsOf(d), j.task.Name, d.Records, plural(j.config.Steps, "lot"), d.ExpectedLot)
+	term.Note("Training %s (%d weights) on %s: %d records, %s of about %.0f.", j.model, weightsOf(d), j.task.Name, d.Records, number.Plural(j.config.Steps, "lot"), d.ExpectedLot)
 	if n := j.config.Projection.Directions; n > 0 && run.Directions() == nil {
-		s.note("First %s of the features: released once, before the first lot.", plural(n, "principal direction"))
+		term.Note("First %s of the features: released once, before the first lot.", number.Plural(n, "principal direction"))
 	}
 	if j.matched != "" {
-		s.note("Starting from %s.", j.startWords())
+		term.Note("Starting from %s.", j.startWords())
 	}
 	switch {
 	case j.config.NonPrivate:
-		s.note("NOT PRIVATE: no clipping, no noise, ε = ∞. The weights may give away any record.")
+		term.Note("NOT PRIVATE: no clipping, no noise, ε = ∞. The weights may give away any record.")
 	case !d.Secure:
-		s.note("%s.", insecureWords)
+		term.Note("%s.", insecureWords)
 	}
 	if d.Warning != "" {
-		s.note("Warning: %s.", d.Warning)
+		term.Note("Warning: %s.", d.Warning)
 	}
-	s.warnOfDelta(j.config.Delta, j.records)
+	warnAboutDelta(term, j.config.Delta, j.records)
 }
 
 // watch follows a run: a bar where there is a terminal, a line at each tenth
@@ -43,10 +45,10 @@ func (s *screen) announce(j *job, run *engine.Run) {
 // The test set is measured at the end, and at a report where as many examples as it has
 // are expected to have been trained on since: then it takes a small part of the time.
 type watch struct {
-	screen    *screen
+	term      *terminal.Terminal
 	job       *job
 	run       *engine.Run
-	bar       *bar // nil where there is no terminal
+	bar       *terminal.ProgressBar // nil where there is no terminal
 	metrics   *os.File
 	events    *tensorboard.Writer
 	evaluator *engine.Evaluator
@@ -62,9 +64,9 @@ type watch struct {
 	interrupted bool          // before the last lot
 }
 
-func (s *screen) watch(j *job, run *engine.Run) (*watch, error) {
+func newWatch(term *terminal.Terminal, j *job, run *engine.Run) (*watch, error) {
 	d := run.Describe()
-	w := &watch{screen: s, job: j, run: run, began: time.Now(), each: d.ExpectedLot * float64(d.PerRecord), every: max(1, j.config.Steps/10), first: run.Steps(), measured: run.Steps()}
+	w := &watch{term: term, job: j, run: run, began: time.Now(), each: d.ExpectedLot * float64(d.PerRecord), every: max(1, j.config.Steps/10), first: run.Steps(), measured: run.Steps()}
 	var err error
 	if w.metrics, err = os.OpenFile(filepath.Join(j.out, "metrics.jsonl"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
 		return nil, err
@@ -77,8 +79,8 @@ func (s *screen) watch(j *job, run *engine.Run) (*watch, error) {
 			return nil, err
 		}
 	}
-	w.bar = s.bar(j.config.Steps)
-	return w, w.bar.show(w.first, func() []string { return nil })
+	w.bar = term.NewProgressBar(j.config.Steps)
+	return w, w.bar.Update(w.first, func() []string { return nil })
 }
 
 // evaluate has the trained network measured on the test set, if there is one.
@@ -133,24 +135,24 @@ func (w *watch) end(parameters []engine.Parameter) error {
 	if err := w.evaluate(); err != nil || w.evaluator == nil {
 		return err
 	}
-	_, err := patiently(w.screen, "Measuring on "+plural(w.job.task.Test.Len(), "test example"), func() (any, error) { return nil, w.measure(parameters) })
+	_, err := terminal.Await(w.term, "Measuring on "+number.Plural(w.job.task.Test.Len(), "test example"), func() (any, error) { return nil, w.measure(parameters) })
 	return err
 }
 
 // point is one line of metrics.jsonl.
 type point struct {
-	Lot          int      `json:"lot"`
-	Epsilon      number   `json:"epsilon,omitempty"`
-	Proven       number   `json:"epsilon_proven,omitempty"` // as in run.json
-	TestAccuracy *float64 `json:"test_accuracy,omitempty"`
-	TestLoss     *number  `json:"test_loss,omitempty"`
+	Lot          int           `json:"lot"`
+	Epsilon      number.Float  `json:"epsilon,omitempty"`
+	Proven       number.Float  `json:"epsilon_proven,omitempty"` // as in run.json
+	TestAccuracy *float64      `json:"test_accuracy,omitempty"`
+	TestLoss     *number.Float `json:"test_loss,omitempty"`
 	*missed
 	LearningRate float64 `json:"learning_rate"`
 	Seconds      float64 `json:"seconds"`
 }
 
 func (w *watch) observe(p *engine.Progress) error {
-	if err := w.bar.show(p.Lot, func() []string { return w.standing(p) }); err != nil {
+	if err := w.bar.Update(p.Lot, func() []string { return w.standing(p) }); err != nil {
 		return err
 	}
 	defer w.publish(p)
@@ -166,7 +168,7 @@ func (w *watch) observe(p *engine.Progress) error {
 			return err
 		}
 		p.Epsilon = spent.UpperBound()
-		line.Epsilon, line.Proven = number(spent.Epsilon), number(spent.ProvenBound)
+		line.Epsilon, line.Proven = number.Float(spent.Epsilon), number.Float(spent.ProvenBound)
 	}
 	parameters, err := w.run.Standing()
 	if err != nil {
@@ -182,19 +184,19 @@ func (w *watch) observe(p *engine.Progress) error {
 		if err := w.measure(parameters); err != nil {
 			return err
 		}
-		line.TestLoss = (*number)(&w.score.Loss)
+		line.TestLoss = (*number.Float)(&w.score.Loss)
 		if w.score.Labels > 0 {
 			line.TestAccuracy = &w.score.Accuracy
 		}
 		line.missed = missedOf(w.score)
 	}
-	if w.bar == nil && !w.screen.quiet {
-		w.screen.note("lot %d/%d, %s", p.Lot, p.Lots, strings.Join(w.standing(p), ", "))
+	if w.bar == nil && !w.term.Quiet {
+		w.term.Note("lot %d/%d, %s", p.Lot, p.Lots, strings.Join(w.standing(p), ", "))
 	}
 	if w.job.set.showPrivate {
 		p := w.run.Private()
-		w.bar.hide()
-		w.screen.note("PRIVATE, do not publish: the last lot held %d records, %d of them unscaled, %d refused; mean loss %.4f", p.Records, p.Whole, p.Refused, p.Loss)
+		w.bar.Hide()
+		w.term.Note("PRIVATE, do not publish: the last lot held %d records, %d of them unscaled, %d refused; mean loss %.4f", p.Records, p.Whole, p.Refused, p.Loss)
 	}
 	b, err := json.Marshal(line)
 	if err != nil {
@@ -246,16 +248,11 @@ func (p *point) scalars() []tensorboard.Scalar {
 func (w *watch) standing(p *engine.Progress) []string {
 	epsilon := w.epsilon(p)
 	took := time.Since(w.began)
-	words := []string{epsilon, timeLeft(took, p.Lot-w.first, p.Lots-p.Lot)}
+	words := []string{epsilon, terminal.TimeLeft(took, p.Lot-w.first, p.Lots-p.Lot)}
 	if known := w.scored(); known != "" && (w.bar != nil || w.measured == p.Lot) {
 		words = append(words, known)
 	}
-	return append(words, speed(w.speed(p.Lot, took)))
-}
-
-// timeLeft is how long some more will take, by how long those done took.
-func timeLeft(took time.Duration, done, more int) string {
-	return time.Duration(float64(took)/float64(done)*float64(more)).Round(time.Second).String() + " left"
+	return append(words, terminal.Speed(w.speed(p.Lot, took)))
 }
 
 // epsilon is what the budget is held to so far, with a mark where it is an approximation
@@ -269,7 +266,7 @@ func (w *watch) epsilon(p *engine.Progress) string {
 	if c.Accountant == "gdp" {
 		text += "≈ "
 	}
-	text += roundUp(math.Ceil(1000*p.Epsilon) / 1000)
+	text += number.RoundUp(math.Ceil(1000*p.Epsilon) / 1000)
 	if c.StopAtEpsilon > 0 {
 		text += fmt.Sprintf(" of %g", c.StopAtEpsilon)
 	}
@@ -288,14 +285,6 @@ func (w *watch) speed(lot int, took time.Duration) float64 {
 	return w.each * float64(lot-w.first) / took.Seconds()
 }
 
-// speed is a rate in words.
-func speed(examples float64) string {
-	if examples < 9.95 {
-		return fmt.Sprintf("%.2g examples/s", examples)
-	}
-	return fmt.Sprintf("%.0f examples/s", examples)
-}
-
 // publish hands what is known of a lot to those who scrape.
 func (w *watch) publish(p *engine.Progress) {
 	g := gauges{lots: p.Lot, planned: p.Lots, epsilon: p.Epsilon, delta: w.job.config.Delta, speed: w.speed(p.Lot, time.Since(w.began)), learningRate: p.Rate, testAccuracy: w.accuracy(), missed: missedOf(w.score)}
@@ -308,7 +297,7 @@ func (w *watch) publish(p *engine.Progress) {
 // done ends what is shown of the lots.
 func (w *watch) done() {
 	w.took = time.Since(w.began)
-	w.bar.hide()
+	w.bar.Hide()
 	w.metrics.Close()
 	w.events.Close()
 }

@@ -1,0 +1,75 @@
+// Package terminal prints the results, notes and progress of a command.
+//
+// Results go to standard output. Notes and progress go to standard error, so that a script
+// can read the result alone.
+package terminal
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// Terminal is where a command prints.
+type Terminal struct {
+	Out, Err io.Writer
+	JSON     bool // print results as one JSON object
+	Quiet    bool // print the bare result, and no notes or progress
+}
+
+// Print prints a result: value as one JSON object under --json, the line bare under
+// --quiet, and otherwise the text that the function writes. A tab in that text separates
+// aligned columns.
+func (t *Terminal) Print(value any, bare string, text func(w io.Writer)) error {
+	switch {
+	case t.JSON:
+		b, err := json.MarshalIndent(value, "", "  ")
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(t.Out, "%s\n", b)
+		return err
+	case t.Quiet:
+		_, err := fmt.Fprintln(t.Out, bare)
+		return err
+	}
+	w := tabwriter.NewWriter(t.Out, 0, 8, 2, ' ', 0)
+	text(w)
+	return w.Flush()
+}
+
+// Note prints a line on standard error, unless --quiet was given.
+func (t *Terminal) Note(format string, values ...any) {
+	if !t.Quiet {
+		fmt.Fprintf(t.Err, format+"\n", values...)
+	}
+}
+
+// NoteDelay is the delay before a progress note is printed.
+var NoteDelay = 3 * time.Second
+
+// Await calls do. If do runs for longer than NoteDelay, Await prints the activity.
+func Await[T any](t *Terminal, activity string, do func() (T, error)) (T, error) {
+	done, noted := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(noted)
+		select {
+		case <-done:
+		case <-time.After(NoteDelay):
+			t.Note("%s …", activity)
+		}
+	}()
+	defer func() { close(done); <-noted }()
+	return do()
+}
+
+// terminalFile returns the file behind w if it is a terminal.
+func terminalFile(w io.Writer) (f *os.File, ok bool) {
+	f, ok = w.(*os.File)
+	return f, ok && term.IsTerminal(int(f.Fd()))
+}
