@@ -189,10 +189,10 @@ func TestRunsThatADeviceLeads(t *testing.T) {
 				x[i] = float32(i%11) / 10
 			}
 			x[0] = math.MaxFloat32 // the norm is not a number
-			c.Train, c.Lot = table(x, labels, nil), 45
+			c.Train, c.Sampling.Lot = table(x, labels, nil), 45
 		},
 		"adaptive": func(c *Config) {
-			c.Clipping = clip.Flat(clip.Quantile{Initial: 0.5, Target: 0.5, Rate: 0.5, Noise: 4}, nil)
+			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 0.5, Target: 0.5, Rate: 0.5, Noise: 4}, nil)
 		},
 		"users": func(c *Config) {
 			x, labels, users := make([]float32, 60*features), make([]float32, 60), make([]int32, 60)
@@ -211,7 +211,7 @@ func TestRunsThatADeviceLeads(t *testing.T) {
 				c.Network, c.Microbatch = dropping(0.5), 5
 				change(&c)
 				host := start(t, c)
-				c.Ledger += "2"
+				c.Files.Ledger += "2"
 				led := start(t, c)
 				a := &ahead{Executable: led.machine, stays: stays, vectors: len(led.program.Parameters)}
 				for k := range c.Train.Columns() {

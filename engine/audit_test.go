@@ -71,51 +71,55 @@ func mixed(q, y, sigma float64) float64 {
 
 var audits = map[string]audited{
 	"poisson": {
-		change: func(c *Config) { c.Rate = 0.5 },
+		change: func(c *Config) { c.Sampling.Rate = 0.5 },
 		with:   planted(6, 1, 40), without: planted(6, 0, 0),
 		score: func(l seenLot) float64 { return mixed(0.5, l.sum[0], 1) },
 	},
 	"at the bound": {
-		change: func(c *Config) { c.Rate = 1 },
+		change: func(c *Config) { c.Sampling.Rate = 1 },
 		with:   planted(6, 1, 1), without: planted(6, 0, 0),
 		score: func(l seenLot) float64 { return mixed(1, l.sum[0], 1) },
 	},
 	"fixed": {
-		change: func(c *Config) { c.Lot, c.Sampling, c.Noise = 3, sample.PolicyFixed, 2 },
-		with:   planted(5, 1, 40), without: planted(5, 1, -40),
+		change: func(c *Config) {
+			c.Sampling.Lot, c.Sampling.Policy, c.Mechanism.NoiseMultiplier = 3, sample.PolicyFixed, 2
+		},
+		with: planted(5, 1, 40), without: planted(5, 1, -40),
 		score: func(l seenLot) float64 { return l.sum[0] }, loose: true,
 	},
 	"fixed, all": {
-		change: func(c *Config) { c.Lot, c.Sampling, c.Noise = 6, sample.PolicyFixed, 2 },
-		with:   planted(5, 1, 40), without: planted(5, 1, -40),
+		change: func(c *Config) {
+			c.Sampling.Lot, c.Sampling.Policy, c.Mechanism.NoiseMultiplier = 6, sample.PolicyFixed, 2
+		},
+		with: planted(5, 1, 40), without: planted(5, 1, -40),
 		score: func(l seenLot) float64 { return l.sum[0] },
 	},
 	"shuffled, all": {
-		change: func(c *Config) { c.Lot, c.Sampling = 6, sample.PolicyShuffle },
+		change: func(c *Config) { c.Sampling.Lot, c.Sampling.Policy = 6, sample.PolicyShuffle },
 		with:   planted(5, 1, 40), without: planted(5, 1, 0),
 		score: func(l seenLot) float64 { return mixed(1, l.sum[0], 1) },
 	},
 	"user": {
-		change: func(c *Config) { c.Rate, c.Records, c.Microbatch = 0.5, Records{Users: true, Examples: 2}, 2 },
+		change: func(c *Config) { c.Sampling.Rate, c.Records, c.Microbatch = 0.5, Records{Users: true, Examples: 2}, 2 },
 		with:   ownedBy(planted(5, 4, 40), 1, 1, 5, 7, 5, 6, 6, 6, 6), without: ownedBy(planted(5, 0, 0), 1, 1, 5, 7, 5),
 		score: func(l seenLot) float64 { return mixed(0.5, l.sum[0], 1) },
 	},
 	"microbatch": {
-		change: func(c *Config) { c.Rate, c.Records, c.Microbatch = 0.5, Records{Examples: 3}, 2 },
+		change: func(c *Config) { c.Sampling.Rate, c.Records, c.Microbatch = 0.5, Records{Examples: 3}, 2 },
 		with:   planted(6, 3, 40), without: planted(6, 0, 0),
 		score: func(l seenLot) float64 { return mixed(0.5, l.sum[0], 1) },
 	},
 	"scaled": {
 		change: func(c *Config) {
-			c.Rate = 0.5
-			c.Clipping = []clip.Group{{Name: "all", Vectors: []string{"w0"}, Scales: []float64{0.1}, Bound: clip.Constant(3)}}
+			c.Sampling.Rate = 0.5
+			c.Mechanism.Clipping = []clip.Group{{Name: "all", Vectors: []string{"w0"}, Scales: []float64{0.1}, Bound: clip.Constant(3)}}
 		},
 		with: planted(6, 1, 40), without: planted(6, 0, 0),
 		score: func(l seenLot) float64 { return mixed(0.5, l.sum[0]/0.3, 1) },
 	},
 	"statistic": {
 		change: func(c *Config) {
-			c.Lot, c.Sampling, c.Noise = 6, sample.PolicyFixed, 3
+			c.Sampling.Lot, c.Sampling.Policy, c.Mechanism.NoiseMultiplier = 6, sample.PolicyFixed, 3
 			c.Statistics = []Statistic{{Name: "first", Size: 1, Sensitivity: 2, Noise: 6,
 				Of: func(dst []float64, record []Example) { dst[0] = float64(record[0].Columns[0][0]) }}}
 		},
@@ -124,8 +128,8 @@ var audits = map[string]audited{
 	},
 	"adaptive count": {
 		change: func(c *Config) {
-			c.Rate, c.Noise = 1, 0.9
-			c.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 1e-4, Noise: 0.5}, nil)
+			c.Sampling.Rate, c.Mechanism.NoiseMultiplier = 1, 0.9
+			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 1e-4, Noise: 0.5}, nil)
 		},
 		with: planted(6, 1, 40), without: planted(6, 0, 0),
 		// The count, which tells nearly all that 0.9 allows; the others' is ½ each.
@@ -150,14 +154,14 @@ func TestAuditFromOutside(t *testing.T) {
 			for k, set := range []data.Set{a.with, a.without} {
 				c := ordinary(t)
 				unit(&c)
-				c.Network, c.Train, c.Lot, c.Noise, c.Steps, c.Seed = linear(2), set, 0, 1, lots, nil
+				c.Network, c.Train, c.Sampling.Lot, c.Mechanism.NoiseMultiplier, c.Steps, c.Seed = linear(2), set, 0, 1, lots, nil
 				a.change(&c)
 				for _, s := range auditLots(t, c) {
 					if a.score(s) > 0 {
 						told[k] += 1 / float64(lots)
 					}
 				}
-				h = lotsIn(t, c.Ledger)
+				h = lotsIn(t, c.Files.Ledger)
 			}
 			h.Lots = slices.Clone(h.Lots[:1])
 			h.Lots[0].Count = 1

@@ -21,7 +21,7 @@ type Augmentation struct {
 	// must depend on them, on r and on public things alone, so not on other examples, and
 	// leave labels and indices in their range. It is called from one goroutine.
 	//
-	// Name it in Config.Same, for Resume cannot tell one function from another.
+	// Name it in Config.Fingerprint, for Resume cannot tell one function from another.
 	//
 	// What r gives is drawn anew for each view of each example in each lot, from the run's
 	// cryptographic generator, as what layer.Dropout drops is.

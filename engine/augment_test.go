@@ -68,9 +68,9 @@ func TestViewsAreAveragedBeforeClipping(t *testing.T) {
 			c := ordinary(t)
 			unit(&c)
 			s := &seen{}
-			c.Network, c.Train, c.Steps, c.Lot = linear(size), owned, 5, 4
-			c.Device, c.Microbatch, c.Records, c.Statistics = test.device, test.microbatch, test.records, test.statistics
-			c.Clipping = clip.Flat(clip.Constant(bound), nil)
+			c.Network, c.Train, c.Steps, c.Sampling.Lot = linear(size), owned, 5, 4
+			c.Device.Name, c.Microbatch, c.Records, c.Statistics = test.device, test.microbatch, test.records, test.statistics
+			c.Mechanism.Clipping = clip.Flat(clip.Constant(bound), nil)
 			c.Augmentation = Augmentation{views, s.change}
 			r := start(t, c)
 			quiet(r)
@@ -128,7 +128,7 @@ func TestViewsAreAveragedBeforeClipping(t *testing.T) {
 			}
 			if !test.records.Users && test.records.Examples == 0 {
 				r.Close()
-				if h := lotsIn(t, c.Ledger); h.Header.Unit != "example" || h.Header.Records != len(users) || h.Header.Adjacency != ledger.AddRemove {
+				if h := lotsIn(t, c.Files.Ledger); h.Header.Unit != "example" || h.Header.Records != len(users) || h.Header.Adjacency != ledger.AddRemove {
 					t.Errorf("the ledger protects %+v", h.Header)
 				}
 			}
@@ -161,7 +161,7 @@ func TestViewsAreDrawnForEachExample(t *testing.T) {
 		made, step := map[string]float32{}, 0
 		var drawn []int
 		c := ordinary(t)
-		c.Network, c.Train, c.Steps, c.Lot, c.Rate = linear(size), columns(12, one, size), 4, 0, 0.6
+		c.Network, c.Train, c.Steps, c.Sampling.Lot, c.Sampling.Rate = linear(size), columns(12, one, size), 4, 0, 0.6
 		c.Microbatch, c.Seed = microbatch, &seed
 		c.Augmentation = Augmentation{views, func(view [][]float32, r *rand.Rand) {
 			view[0][0] = r.Float32()
@@ -206,8 +206,8 @@ func TestViewsDropApart(t *testing.T) {
 	bit := func(i, k, j int) float32 { return float32(uint32(1) << i) }
 	c := ordinary(t)
 	unit(&c)
-	c.Network, c.Train, c.Steps, c.Lot = revealing(size, 0.5), columns(records, bit, size), 1, 5
-	c.Clipping = clip.Flat(clip.Constant(1e9), nil)
+	c.Network, c.Train, c.Steps, c.Sampling.Lot = revealing(size, 0.5), columns(records, bit, size), 1, 5
+	c.Mechanism.Clipping = clip.Flat(clip.Constant(1e9), nil)
 	c.Augmentation = Augmentation{views, func([][]float32, *rand.Rand) {}}
 	r := start(t, c)
 	quiet(r)
@@ -244,7 +244,7 @@ func TestResumeKeepsTheViews(t *testing.T) {
 		}
 	}
 	d := c
-	d.Steps, d.Same = 7, map[string]string{"change": "another"}
+	d.Steps, d.Fingerprint = 7, map[string]string{"change": "another"}
 	if _, err := Resume(d); err == nil || !strings.Contains(err.Error(), "change is new (another)") {
 		t.Errorf("a run of another change was gone on with: %v", err)
 	}

@@ -20,18 +20,20 @@ import (
 func TestBudgetEndsTheRun(t *testing.T) {
 	stair := func(lot int) float64 { return max(0.5, 2-0.01*float64(lot/10)) }
 	for name, change := range map[string]func(*Config){
-		"poisson":   func(c *Config) {},
-		"fixed":     func(c *Config) { c.Sampling, c.Lot, c.Noise = sample.PolicyFixed, 3, 4 },
-		"shuffle":   func(c *Config) { c.Sampling, c.StopAtEpsilon = sample.PolicyShuffle, 9 },
-		"scheduled": func(c *Config) { c.Noise, c.NoiseAt = 0, stair },
+		"poisson": func(c *Config) {},
+		"fixed": func(c *Config) {
+			c.Sampling.Policy, c.Sampling.Lot, c.Mechanism.NoiseMultiplier = sample.PolicyFixed, 3, 4
+		},
+		"shuffle":   func(c *Config) { c.Sampling.Policy, c.Budget.StopAtEpsilon = sample.PolicyShuffle, 9 },
+		"scheduled": func(c *Config) { c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt = 0, stair },
 		"fixed, scheduled": func(c *Config) {
-			c.Sampling, c.Lot, c.Steps, c.Noise, c.NoiseAt = sample.PolicyFixed, 3, 100, 0, stair
+			c.Sampling.Policy, c.Sampling.Lot, c.Steps, c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt = sample.PolicyFixed, 3, 100, 0, stair
 		},
 		"moving": func(c *Config) {
-			c.Clipping = clip.Flat(clip.Schedule(func(i int) float64 { return 1 / float64(1+i) }), nil)
+			c.Mechanism.Clipping = clip.Flat(clip.Schedule(func(i int) float64 { return 1 / float64(1+i) }), nil)
 		},
 		"adaptive": func(c *Config) {
-			c.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.1, Noise: 9}, nil)
+			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.1, Noise: 9}, nil)
 		},
 		"statistics": func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, 2)} },
 	} {
@@ -40,38 +42,38 @@ func TestBudgetEndsTheRun(t *testing.T) {
 				t.Skip("to account these lots takes seconds")
 			}
 			c := ordinary(t)
-			c.Noise, c.Lot, c.Steps, c.StopAtEpsilon, c.Delta = 2, 10, 4000, 3, 1e-5
+			c.Mechanism.NoiseMultiplier, c.Sampling.Lot, c.Steps, c.Budget.StopAtEpsilon, c.Budget.Delta = 2, 10, 4000, 3, 1e-5
 			change(&c)
 			r := start(t, c)
 			most := 0.0
 			train(t, r, func(p *Progress) error {
 				most = max(most, p.Epsilon)
 				if p.Lot < 4 || p.Lot%50 == 0 { // were the process killed now
-					if a, err := r.Spent(c.Accountant); err != nil || a.UpperBound() > c.StopAtEpsilon {
+					if a, err := r.Spent(c.Budget.Accountant); err != nil || a.UpperBound() > c.Budget.StopAtEpsilon {
 						t.Errorf("lot %d: the ledger says ε = %v (%v)", p.Lot, a.UpperBound(), err)
 					}
 				}
 				return nil
 			})
 			r.Close()
-			a, err := r.Spent(c.Accountant)
+			a, err := r.Spent(c.Budget.Accountant)
 			if err != nil {
 				t.Fatal(err)
 			}
-			h := lotsIn(t, c.Ledger)
+			h := lotsIn(t, c.Files.Ledger)
 			if n := h.LotCount(); n != r.Steps() || n < 3 || n == c.Steps {
 				t.Fatalf("%d lots in the ledger after %d steps", n, r.Steps())
 			}
-			if a.UpperBound() > c.StopAtEpsilon || most > c.StopAtEpsilon {
-				t.Errorf("ε = %v, shown up to %v, above the budget of %v", a.UpperBound(), most, c.StopAtEpsilon)
+			if a.UpperBound() > c.Budget.StopAtEpsilon || most > c.Budget.StopAtEpsilon {
+				t.Errorf("ε = %v, shown up to %v, above the budget of %v", a.UpperBound(), most, c.Budget.StopAtEpsilon)
 			}
 			last := h.Lots[len(h.Lots)-1].Lot
-			if c.NoiseAt != nil {
-				last.Queries[0].Noise = last.Queries[0].Sensitivity * c.NoiseAt(r.Steps())
+			if c.Mechanism.NoiseMultiplierAt != nil {
+				last.Queries[0].Noise = last.Queries[0].Sensitivity * c.Mechanism.NoiseMultiplierAt(r.Steps())
 			}
 			h.Lots = append(h.Lots, ledger.RepeatedLot{Lot: last, Count: 1})
-			one, err := accountant.Epsilon(h, c.Delta, c.Accountant)
-			if err != nil || one.UpperBound() <= c.StopAtEpsilon {
+			one, err := accountant.Epsilon(h, c.Budget.Delta, c.Budget.Accountant)
+			if err != nil || one.UpperBound() <= c.Budget.StopAtEpsilon {
 				t.Errorf("one lot more would have ε = %v (%v), within the budget", one.UpperBound(), err)
 			}
 		})
@@ -82,7 +84,7 @@ func TestBudgetEndsTheRun(t *testing.T) {
 // written.
 func TestBudgetForNothing(t *testing.T) {
 	c := ordinary(t)
-	c.StopAtEpsilon = 1e-3
+	c.Budget.StopAtEpsilon = 1e-3
 	_, err := New(c)
 	if !errors.Is(err, ErrBudget) {
 		t.Errorf("error %v", err)
@@ -106,7 +108,7 @@ func TestShownEpsilonIsTheLedgers(t *testing.T) {
 		return nil
 	})
 	r.Close()
-	a, err := r.Spent(c.Accountant)
+	a, err := r.Spent(c.Budget.Accountant)
 	if err != nil || !(math.Abs(a.Epsilon-shown) <= 1e-12) {
 		t.Errorf("shown %v, the ledger says %v (%v)", shown, a.Epsilon, err)
 	}
@@ -129,7 +131,7 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("error %v after %d lots", err, r.Steps())
 	}
 	r.Close()
-	if n := lotsIn(t, c.Ledger).LotCount(); n != 37 {
+	if n := lotsIn(t, c.Files.Ledger).LotCount(); n != 37 {
 		t.Errorf("the ledger holds %d lots", n)
 	}
 }
@@ -138,13 +140,15 @@ func TestInterrupted(t *testing.T) {
 // trains no further and has the weights that were paid for, but under no smaller budget.
 func TestBudgetIsUsedUp(t *testing.T) {
 	for name, change := range map[string]func(*Config){
-		"poisson":   func(*Config) {},
-		"scheduled": func(c *Config) { c.Noise, c.NoiseAt = 0, func(int) float64 { return 2 } },
-		"shuffle":   func(c *Config) { c.Sampling, c.StopAtEpsilon = sample.PolicyShuffle, 30 },
+		"poisson": func(*Config) {},
+		"scheduled": func(c *Config) {
+			c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt = 0, func(int) float64 { return 2 }
+		},
+		"shuffle": func(c *Config) { c.Sampling.Policy, c.Budget.StopAtEpsilon = sample.PolicyShuffle, 30 },
 	} {
 		c := ordinary(t)
-		c.Noise, c.Lot, c.Steps, c.Delta, c.StopAtEpsilon = 2, 10, 1000, 1e-5, 3
-		c.Checkpoint = filepath.Join(t.TempDir(), "checkpoint")
+		c.Mechanism.NoiseMultiplier, c.Sampling.Lot, c.Steps, c.Budget.Delta, c.Budget.StopAtEpsilon = 2, 10, 1000, 1e-5, 3
+		c.Files.CheckpointFolder = filepath.Join(t.TempDir(), "checkpoint")
 		change(&c)
 		r := start(t, c)
 		stopped := errors.New("stopped")
@@ -168,15 +172,15 @@ func TestBudgetIsUsedUp(t *testing.T) {
 		if err := again.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if a, err := again.Spent(c.Accountant); err != nil || a.UpperBound() > c.StopAtEpsilon || lotsIn(t, c.Ledger).LotCount() != 1+left {
-			t.Errorf("%s: ε = %v, %d lots of %d (%v)", name, a.UpperBound(), lotsIn(t, c.Ledger).LotCount(), 1+left, err)
+		if a, err := again.Spent(c.Budget.Accountant); err != nil || a.UpperBound() > c.Budget.StopAtEpsilon || lotsIn(t, c.Files.Ledger).LotCount() != 1+left {
+			t.Errorf("%s: ε = %v, %d lots of %d (%v)", name, a.UpperBound(), lotsIn(t, c.Files.Ledger).LotCount(), 1+left, err)
 		}
-		if c.NoiseAt == nil {
+		if c.Mechanism.NoiseMultiplierAt == nil {
 			if _, err := Extended(c); !errors.Is(err, ErrBudget) {
 				t.Errorf("%s: extended, %v", name, err)
 			}
 		}
-		c.StopAtEpsilon /= 2
+		c.Budget.StopAtEpsilon /= 2
 		if _, err := Resume(c); !errors.Is(err, ErrBudget) {
 			t.Errorf("%s: resumed with half of what was spent, %v", name, err)
 		}
@@ -187,16 +191,18 @@ func TestBudgetIsUsedUp(t *testing.T) {
 // plan costs, which the ledger says once all of it ran.
 func TestPlanned(t *testing.T) {
 	for name, change := range map[string]func(*Config){
-		"lots":       func(*Config) {},
-		"scheduled":  func(c *Config) { c.Noise, c.NoiseAt = 0, func(lot int) float64 { return 2 + float64(lot%3) } },
+		"lots": func(*Config) {},
+		"scheduled": func(c *Config) {
+			c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt = 0, func(lot int) float64 { return 2 + float64(lot%3) }
+		},
 		"validation": func(c *Config) { c.Validation = Validation{Set: examples(400, 9), Noise: 2} },
 		"projection": func(c *Config) {
 			c.Network, c.Projection = nil, Projection{Directions: 3, Noise: 4, Network: behind}
 		},
-		"budget": func(c *Config) { c.StopAtEpsilon = 1.2 },
+		"budget": func(c *Config) { c.Budget.StopAtEpsilon = 1.2 },
 	} {
 		c := lasting(t)
-		c.Noise, c.Lot, c.Steps, c.Delta, c.Seed = 2, 10, 20, 1e-5, nil
+		c.Mechanism.NoiseMultiplier, c.Sampling.Lot, c.Steps, c.Budget.Delta, c.Seed = 2, 10, 20, 1e-5, nil
 		change(&c)
 		r := start(t, c)
 		first, err := r.Planned()
@@ -230,13 +236,13 @@ func TestPlanned(t *testing.T) {
 		if err := again.Close(); err != nil {
 			t.Fatal(err)
 		}
-		a, err := again.Spent(c.Accountant)
+		a, err := again.Spent(c.Budget.Accountant)
 		if off := max(math.Abs(planned-a.UpperBound()), math.Abs(first-a.UpperBound())); err != nil || off > 1e-9*planned {
 			t.Errorf("%s: planned ε = %v, before the first lot %v, and all of it cost %v (%v)", name, planned, first, a.UpperBound(), err)
 		}
 	}
 	c := ordinary(t)
-	c.NonPrivate = true
+	c.Mechanism.NonPrivate = true
 	if planned, err := start(t, c).Planned(); err != nil || !math.IsInf(planned, 1) {
 		t.Errorf("without privacy: planned ε = %v (%v)", planned, err)
 	}

@@ -15,8 +15,8 @@ func TestClosedOnEveryDevice(t *testing.T) {
 	for _, device := range devices {
 		for _, average := range []float64{0, 0.5} {
 			c := ordinary(t)
-			c.Device, c.Average.Decay = device.Name, average
-			c.Checkpoint = t.TempDir()
+			c.Device.Name, c.Optimization.Average.Decay = device.Name, average
+			c.Files.CheckpointFolder = t.TempDir()
 			r := start(t, c)
 			enough := errors.New("enough")
 			if err := r.Train(t.Context(), func(p *Progress) error {
@@ -40,7 +40,7 @@ func TestClosedOnEveryDevice(t *testing.T) {
 				t.Errorf("%s: a closed run trained %d lots, %v", device.Name, r.Steps(), err)
 			}
 		}
-		e, err := NewEvaluator(mlp, Place{Device: device.Name, Threads: 1})
+		e, err := NewEvaluator(mlp, DeviceOptions{Name: device.Name, Threads: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

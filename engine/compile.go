@@ -22,7 +22,7 @@ func (r *Run) compile() error {
 	if r.note, err = place.settle(); err != nil {
 		return err
 	}
-	r.config.Device = place.Device
+	r.config.Device.Name = place.Name
 	limit, err := place.memory()
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (r *Run) lower(records int) (*perexample.PrivateNetwork, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.program, err = plan.LowerTraining(network, plan.Options{Norms: !r.config.NonPrivate, Output: len(r.config.Statistics) > 0})
+	r.program, err = plan.LowerTraining(network, plan.Options{Norms: !r.config.Mechanism.NonPrivate, Output: len(r.config.Statistics) > 0})
 	return network, err
 }
 
@@ -92,18 +92,18 @@ func (r *Run) build(network *perexample.PrivateNetwork) (m plan.Executable, err 
 		}
 	}()
 	c := &r.config
-	average := c.Average.Decay > 0
-	if c.Device == "gorgonia" {
-		return tape.New(network, !c.NonPrivate, c.Optimizer.ForDevice(), average)
+	average := c.Optimization.Average.Decay > 0
+	if c.Device.Name == "gorgonia" {
+		return tape.New(network, !c.Mechanism.NonPrivate, c.Optimization.Optimizer.ForDevice(), average)
 	}
-	return r.place().open(r.program, c.Optimizer.ForDevice(), average)
+	return r.place().open(r.program, c.Optimization.Optimizer.ForDevice(), average)
 }
 
 // comfortable is a microbatch large enough to keep the processor busy and small
 // enough that the padding of a lot's last one costs little.
 func (r *Run) comfortable() int {
 	lot := r.Event().ExpectedLot()
-	if r.config.Sampling != sample.PolicyPoisson {
+	if r.config.Sampling.Policy != sample.PolicyPoisson {
 		return min(int(lot), 512)
 	}
 	// Room for what a Poisson lot varies by, cut into equal parts.

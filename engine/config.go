@@ -14,67 +14,88 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// Config says what is trained, which mechanism guards it and how long.
+// Config describes a training run: the network and the data, the mechanism that protects
+// the records, and the length of the run. The zero value of a field selects its default.
 //
-// The guarantee is for the records of Train and Validation, as Records defines
-// them, and holds for everything that a run releases: weights, averages, statistics.
+// The guarantee is for the records of Train and Validation, as Records defines them. It
+// holds for everything that a run releases: weights, averages, statistics.
 type Config struct {
-	Network perexample.Build // where there is no Projection, which gives its own
-	Train   data.Set
-	Records Records
+	Network perexample.Build // the network to train; a Projection builds its own
+	Train   data.Set         // private training examples
+	Records Records          // unit of privacy; default: one example
 
-	Validation Validation // private records that are held out
-	Projection Projection // a first layer found privately
+	Validation   Validation   // held-out private records; default: none
+	Projection   Projection   // private first layer; default: none
+	Augmentation Augmentation // views of an example that replace the example; default: none
+	Statistics   []Statistic  // further sums released with each lot; they cost ε in addition to the gradients
 
-	Augmentation Augmentation // views of an example in place of itself
+	Sampling     Sampling     // how lots are drawn
+	Steps        int          // number of lots; required
+	Mechanism    Mechanism    // clipping and noise
+	Budget       Budget       // δ, accountant and limit on ε
+	Optimization Optimization // how released sums change the weights
 
-	Sampling sample.Policy // none given: Poisson
-	Rate     float64       // each record's probability, or the share of them in a lot; or give Lot
-	Lot      int           // records in a lot; for Poisson the expected number
-	Steps    int           // lots
+	Device     DeviceOptions // what executes the program
+	Microbatch int           // records computed together; 0: the engine chooses
+	Seed       *uint64       // makes the run reproducible and marks it insecure everywhere; nil: keys from the operating system
+	Files      Files         // ledger and checkpoints
 
-	Clipping   []clip.Group          // none given: all vectors together, bound 1
-	Noise      float64               // z: noise over sensitivity, all gradient groups and adaptive counts together
-	NoiseAt    func(lot int) float64 // z of each lot, from 0, in place of Noise; a function of public things
-	Allocation Allocation
-	Statistics []Statistic // other sums released with each lot, paid for on top of Noise
-
-	Delta         float64 // none given: the largest power of ten below 1/records
-	Accountant    string  // none given: the accountant's default
-	StopAtEpsilon float64 // end before the lot that would exceed it (accountant.Answer.Bound), at most Steps; 0: only Steps ends the run
-
-	Optimizer optim.Optimizer       // no kind given: SGD
-	Schedule  optim.Schedule        // no shape given: constant
-	RateAt    func(lot int) float64 // learning rate of each lot, from 0, in place of Schedule; a function of public things
-	Average   optim.Average         // Decay 0: none is kept
-
-	// What a parameter's learning rate and weight decay are multiplied by; none given: 1.
-	// They are functions of public things, asked once for each parameter, by its name. What
-	// they change comes after the noise and costs no privacy.
-	RateOf  func(parameter string) float64 // above 0; a parameter left out of the network's Params stays as it is
-	DecayOf func(parameter string) float64 // 0: it does not decay
-
-	Microbatch int     // records computed together; 0: chosen
-	Device     string  // auto, cpu, gorgonia, cuda:N
-	Precision  string  // of products on a GPU: fp32 (if none is given), tf32, bf16
-	Threads    int     // 0: one a processor
-	Seed       *uint64 // reproducible, and marked insecure everywhere
-	Ledger     string  // the file to be written; needed unless NonPrivate
-	NonPrivate bool    // no clipping, no noise, ε = ∞: the baseline
-
-	Same            map[string]string // other public things, by name, that must be the same for [Resume] to go on: how the data were read, say
-	Checkpoint      string            // the folder that [Resume] goes on from; none given: nothing is saved
-	CheckpointEvery time.Duration     // the most time between two, unless a write takes longer; 0: half a minute
+	// Fingerprint contains further public settings, by name, which must be equal for [Resume]
+	// to continue a run; for example, how the data were read.
+	Fingerprint map[string]string
 }
 
-// Allocation says how noise is shared among groups (McMahan et al. 2019,
-// section 4).
+// Sampling describes how lots are drawn. Set one of Rate and Lot.
+type Sampling struct {
+	Policy sample.Policy // default: Poisson
+	Rate   float64       // probability of each record, or its share of a fixed-size lot
+	Lot    int           // records in a lot; for Poisson the expected number
+}
+
+// Mechanism describes how the influence of a record is bounded and which noise is added.
+type Mechanism struct {
+	NonPrivate        bool                  // no clipping, no noise, ε = ∞: the baseline
+	Clipping          []clip.Group          // default: all parameters together, bound 1
+	NoiseMultiplier   float64               // z = σ/S of all gradient groups and adaptive counts together
+	NoiseMultiplierAt func(lot int) float64 // z of each lot, from 0; replaces NoiseMultiplier; must depend on public values only
+	Allocation        Allocation            // how noise is divided among groups; default: Proportional
+}
+
+// Budget describes how the cost of a run is computed and limited.
+type Budget struct {
+	Delta         float64 // δ; default: [DefaultDelta] of the number of records
+	Accountant    string  // one of accountant.Names; default: the accountant's default
+	StopAtEpsilon float64 // the run ends before the lot that would exceed this ε (accountant.Answer.Bound), and after Steps at the latest; 0: no limit
+}
+
+// Optimization describes how released sums change the weights. It comes after the noise and
+// costs no privacy.
+type Optimization struct {
+	Optimizer      optim.Optimizer       // default: SGD
+	Schedule       optim.Schedule        // learning rate; default shape: constant
+	LearningRateAt func(lot int) float64 // learning rate of each lot, from 0; replaces Schedule; must depend on public values only
+	Average        optim.Average         // moving average of the weights; Decay 0: none
+
+	// LearningRateMultiplier and WeightDecayMultiplier give a factor for each parameter; nil:
+	// 1. They must depend on public values only, and are called once for each parameter name.
+	LearningRateMultiplier func(parameter string) float64 // above 0; omit a parameter from the network's Params to freeze it
+	WeightDecayMultiplier  func(parameter string) float64 // 0: the parameter does not decay
+}
+
+// Files names the files that a run writes.
+type Files struct {
+	Ledger             string        // required unless Mechanism.NonPrivate
+	CheckpointFolder   string        // folder that [Resume] reads; "": no checkpoints
+	CheckpointInterval time.Duration // longest time between two checkpoints, unless a write takes longer; default: 30 s
+}
+
+// Allocation is a way to divide the noise among groups (McMahan et al. 2019, section 4).
 type Allocation string
 
 const (
-	// Proportional noise has every group at the same ratio of noise to sensitivity.
+	// Proportional gives every group the same ratio of noise to sensitivity.
 	Proportional Allocation = "proportional"
-	// DimensionAdjusted noise gives large groups less of the budget a coordinate.
+	// DimensionAdjusted gives a coordinate of a large group a smaller share of the budget.
 	DimensionAdjusted Allocation = "dimension"
 )
 
@@ -97,24 +118,24 @@ func (c *Config) check() error {
 	if err := c.Augmentation.check(c.Train.Columns()); err != nil {
 		return err
 	}
-	c.Sampling = c.policy()
+	c.Sampling.Policy = c.policy()
 	if c.Steps < 1 {
 		return fmt.Errorf("%d steps: at least one lot is needed", c.Steps)
 	}
 	if c.Microbatch < 0 {
 		return fmt.Errorf("a microbatch of %d records: give at least 1, or 0 to have it chosen", c.Microbatch)
 	}
-	if c.CheckpointEvery < 0 {
-		return fmt.Errorf("a checkpoint every %v: give a positive time", c.CheckpointEvery)
+	if c.Files.CheckpointInterval < 0 {
+		return fmt.Errorf("a checkpoint every %v: give a positive time", c.Files.CheckpointInterval)
 	}
-	if c.CheckpointEvery == 0 {
-		c.CheckpointEvery = 30 * time.Second
+	if c.Files.CheckpointInterval == 0 {
+		c.Files.CheckpointInterval = 30 * time.Second
 	}
-	if c.Allocation == "" {
-		c.Allocation = Proportional
+	if c.Mechanism.Allocation == "" {
+		c.Mechanism.Allocation = Proportional
 	}
-	if c.Allocation != Proportional && c.Allocation != DimensionAdjusted {
-		return fmt.Errorf("allocation %q is unknown: use %s or %s", c.Allocation, Proportional, DimensionAdjusted)
+	if c.Mechanism.Allocation != Proportional && c.Mechanism.Allocation != DimensionAdjusted {
+		return fmt.Errorf("allocation %q is unknown: use %s or %s", c.Mechanism.Allocation, Proportional, DimensionAdjusted)
 	}
 	if err := c.checkLearning(); err != nil {
 		return err
@@ -123,20 +144,20 @@ func (c *Config) check() error {
 }
 
 func (c *Config) checkLearning() error {
-	if c.Optimizer.Kind == "" {
-		c.Optimizer.Kind = optim.KindSGD
+	if c.Optimization.Optimizer.Kind == "" {
+		c.Optimization.Optimizer.Kind = optim.KindSGD
 	}
-	if err := c.Optimizer.Check(); err != nil {
+	if err := c.Optimization.Optimizer.Check(); err != nil {
 		return err
 	}
-	if c.Schedule.Shape == "" {
-		c.Schedule.Shape = optim.ShapeConstant
+	if c.Optimization.Schedule.Shape == "" {
+		c.Optimization.Schedule.Shape = optim.ShapeConstant
 	}
 	if err := c.checkRates(); err != nil {
 		return err
 	}
-	if c.Average.Decay != 0 {
-		return c.Average.Check()
+	if c.Optimization.Average.Decay != 0 {
+		return c.Optimization.Average.Check()
 	}
 	return nil
 }
@@ -144,15 +165,15 @@ func (c *Config) checkLearning() error {
 // checkRates asks for every lot's learning rate before the first, so that one cannot
 // fail in the middle of a run.
 func (c *Config) checkRates() error {
-	if c.RateAt == nil {
-		return c.Schedule.Check()
+	if c.Optimization.LearningRateAt == nil {
+		return c.Optimization.Schedule.Check()
 	}
-	if c.Schedule.Base != 0 {
-		return fmt.Errorf("both a schedule (%v) and a learning rate for each lot were given: set one of Schedule and RateAt", c.Schedule)
+	if c.Optimization.Schedule.Base != 0 {
+		return fmt.Errorf("both a schedule (%v) and a learning rate for each lot were given: set one of Optimization.Schedule and Optimization.LearningRateAt", c.Optimization.Schedule)
 	}
 	for lot := range c.Steps {
-		if rate := c.RateAt(lot); !(rate >= 0) || math.IsInf(rate, 1) {
-			return fmt.Errorf("lot %d: a learning rate of %v: RateAt must give a number from 0 on", lot, rate)
+		if rate := c.Optimization.LearningRateAt(lot); !(rate >= 0) || math.IsInf(rate, 1) {
+			return fmt.Errorf("lot %d: a learning rate of %v: LearningRateAt must return a number of at least 0", lot, rate)
 		}
 	}
 	return nil
@@ -160,10 +181,10 @@ func (c *Config) checkRates() error {
 
 // learning is the learning rate of a lot.
 func (c *Config) learning(lot int, e sample.Event) float64 {
-	if c.RateAt != nil {
-		return c.RateAt(lot)
+	if c.Optimization.LearningRateAt != nil {
+		return c.Optimization.LearningRateAt(lot)
 	}
-	return c.Schedule.Rate(lot+1, e.LotsPerEpoch(), c.Steps)
+	return c.Optimization.Schedule.Rate(lot+1, e.LotsPerEpoch(), c.Steps)
 }
 
 func (c *Config) checkPrivacy() error {
@@ -174,23 +195,23 @@ func (c *Config) checkPrivacy() error {
 		return err
 	}
 	switch {
-	case c.NonPrivate:
+	case c.Mechanism.NonPrivate:
 		return nil
-	case c.Ledger == "":
-		return fmt.Errorf("a private run needs a ledger: set Config.Ledger to a file")
-	case c.Delta != 0 && !(c.Delta > 0 && c.Delta < 1):
-		return fmt.Errorf("delta %v: it must lie between 0 and 1, well below one over the number of records", c.Delta)
-	case !(c.StopAtEpsilon >= 0) || math.IsInf(c.StopAtEpsilon, 1):
-		return fmt.Errorf("a budget of ε = %v: it must be a positive number", c.StopAtEpsilon)
-	case c.NoiseAt == nil:
-		if err := checkNoise(c.Noise); err != nil {
+	case c.Files.Ledger == "":
+		return fmt.Errorf("a private run needs a ledger: set Config.Files.Ledger to a file")
+	case c.Budget.Delta != 0 && !(c.Budget.Delta > 0 && c.Budget.Delta < 1):
+		return fmt.Errorf("delta %v: it must lie between 0 and 1, well below one over the number of records", c.Budget.Delta)
+	case !(c.Budget.StopAtEpsilon >= 0) || math.IsInf(c.Budget.StopAtEpsilon, 1):
+		return fmt.Errorf("a budget of ε = %v: it must be a positive number", c.Budget.StopAtEpsilon)
+	case c.Mechanism.NoiseMultiplierAt == nil:
+		if err := checkNoise(c.Mechanism.NoiseMultiplier); err != nil {
 			return err
 		}
-	case c.Noise != 0:
-		return fmt.Errorf("both a noise (%v) and one for each lot were given: set one of Noise and NoiseAt", c.Noise)
+	case c.Mechanism.NoiseMultiplier != 0:
+		return fmt.Errorf("both a noise (%v) and one for each lot were given: set one of Mechanism.NoiseMultiplier and Mechanism.NoiseMultiplierAt", c.Mechanism.NoiseMultiplier)
 	}
-	if len(c.Clipping) == 0 {
-		c.Clipping = clip.Flat(clip.Constant(1), nil)
+	if len(c.Mechanism.Clipping) == 0 {
+		c.Mechanism.Clipping = clip.Flat(clip.Constant(1), nil)
 	}
 	return nil
 }
@@ -209,14 +230,14 @@ func checkNoise(z float64) error {
 
 // multiplier is z of a lot.
 func (c *Config) multiplier(lot int) float64 {
-	if c.NoiseAt != nil {
-		return c.NoiseAt(lot)
+	if c.Mechanism.NoiseMultiplierAt != nil {
+		return c.Mechanism.NoiseMultiplierAt(lot)
 	}
-	return c.Noise
+	return c.Mechanism.NoiseMultiplier
 }
 
 // policy is how lots are drawn.
-func (c *Config) policy() sample.Policy { return cmp.Or(c.Sampling, sample.PolicyPoisson) }
+func (c *Config) policy() sample.Policy { return cmp.Or(c.Sampling.Policy, sample.PolicyPoisson) }
 
 // DefaultDelta is the largest power of ten below 1/records.
 func DefaultDelta(records int) float64 {

@@ -23,14 +23,14 @@ func Foreseen(c Config) ledger.History {
 	} else {
 		sampling.LotSize = lot
 	}
-	plan := accountant.Plan{Sampling: sampling, Steps: c.Steps, Noise: c.Noise, Adjacency: Adjacency(policy)}
+	plan := accountant.Plan{Sampling: sampling, Steps: c.Steps, Noise: c.Mechanism.NoiseMultiplier, Adjacency: Adjacency(policy)}
 	h := plan.History()
 	h.Header.Unit = c.Records.Unit()
 	for _, s := range c.Statistics {
 		lot := &h.Lots[0].Lot
 		lot.Queries = append(lot.Queries, s.query())
 	}
-	if c.NoiseAt != nil {
+	if c.Mechanism.NoiseMultiplierAt != nil {
 		h.Lots = c.varied(h.Lots[0].Lot)
 	}
 	return c.withRest(h)
@@ -66,13 +66,13 @@ func (c *Config) varied(lot ledger.Lot) (spent []ledger.RepeatedLot) {
 // mostNoise is what no gradient is heard through.
 const mostNoise = 1e6
 
-// CalibrateNoise finds the Config.Noise with which all that a run of c releases costs epsilon
+// CalibrateNoise finds the Config.Mechanism.NoiseMultiplier with which all that a run of c releases costs epsilon
 // at c.Delta, and no more: lots with their statistics, a projection and a validation. c.Noise
 // is not read. Where the releases that have noise of their own cost more without the
 // gradients, the error unwraps to [ErrBudget].
 func CalibrateNoise(c Config, epsilon float64) (float64, error) {
-	if c.NonPrivate || c.NoiseAt != nil {
-		return 0, fmt.Errorf("there is no noise to find: leave NonPrivate and NoiseAt out")
+	if c.Mechanism.NonPrivate || c.Mechanism.NoiseMultiplierAt != nil {
+		return 0, fmt.Errorf("CalibrateNoise finds one noise multiplier for all lots of a private run: leave Mechanism.NonPrivate and Mechanism.NoiseMultiplierAt unset")
 	}
 	if c.Train == nil || c.Train.Len() == 0 {
 		return 0, errNoExamples
@@ -81,18 +81,18 @@ func CalibrateNoise(c Config, epsilon float64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if c.Delta == 0 {
-		c.Delta = DefaultDelta(d.count)
+	if c.Budget.Delta == 0 {
+		c.Budget.Delta = DefaultDelta(d.count)
 	}
 	lots := Foreseen(c)
 	plan := accountant.Plan{Sampling: lots.Lots[0].Lot.Sampling, Steps: c.Steps, Adjacency: lots.Header.Adjacency}
-	low, err := accountant.CalibrateNoise(plan, epsilon, c.Delta, c.Accountant)
+	low, err := accountant.CalibrateNoise(plan, epsilon, c.Budget.Delta, c.Budget.Accountant)
 	if err != nil || len(lots.Lots) == 1 && len(c.Statistics) == 0 {
 		return low, err
 	}
 	over := func(z float64) (bool, error) {
 		lots.Lots[0].Lot.Queries[0].Noise = z
-		a, err := accountant.Epsilon(lots, c.Delta, c.Accountant)
+		a, err := accountant.Epsilon(lots, c.Budget.Delta, c.Budget.Accountant)
 		return a.UpperBound() > epsilon, err
 	}
 	if above, err := over(mostNoise); err != nil || above {

@@ -16,15 +16,15 @@ func costly(t *testing.T) map[string]Config {
 	all := map[string]Config{}
 	for name, change := range map[string]func(c *Config){
 		"plain":   func(c *Config) {},
-		"rate":    func(c *Config) { c.Lot, c.Rate = 0, 0.13 },
-		"fixed":   func(c *Config) { c.Sampling = sample.PolicyFixed },
-		"shuffle": func(c *Config) { c.Sampling = sample.PolicyShuffle },
+		"rate":    func(c *Config) { c.Sampling.Lot, c.Sampling.Rate = 0, 0.13 },
+		"fixed":   func(c *Config) { c.Sampling.Policy = sample.PolicyFixed },
+		"shuffle": func(c *Config) { c.Sampling.Policy = sample.PolicyShuffle },
 		"groups": func(c *Config) {
 			c.Records.Examples = 2
-			c.Clipping = clip.PerVector(names(t, *c), clip.Constant(3), nil)
+			c.Mechanism.Clipping = clip.PerVector(names(t, *c), clip.Constant(3), nil)
 		},
 		"adaptive": func(c *Config) {
-			c.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 9}, nil)
+			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 9}, nil)
 		},
 		"statistics": func(c *Config) { c.Statistics = []Statistic{MeanLoss(2, 30), FeatureMeans(0, features, 1, 9)} },
 		"validation": func(c *Config) { c.Validation = Validation{Set: examples(10, 9), Noise: 6} },
@@ -47,10 +47,10 @@ func names(t *testing.T, c Config) (all []string) {
 func TestForeseenIsWhatIsSpent(t *testing.T) {
 	all := costly(t)
 	c := ordinary(t)
-	c.Noise, c.NoiseAt = 0, func(lot int) float64 { return 1 + float64(lot/2) }
+	c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt = 0, func(lot int) float64 { return 1 + float64(lot/2) }
 	all["schedule"] = c
 	for name, c := range all {
-		c.Ledger += name
+		c.Files.Ledger += name
 		seen := Foreseen(c)
 		r := start(t, c)
 		train(t, r, nil)
@@ -60,12 +60,12 @@ func TestForeseenIsWhatIsSpent(t *testing.T) {
 			}
 		}
 		r.Close()
-		spent := lotsIn(t, c.Ledger)
+		spent := lotsIn(t, c.Files.Ledger)
 		if seen.Header.Unit != spent.Header.Unit || seen.Header.Records != spent.Header.Records || seen.Header.Adjacency != spent.Header.Adjacency || seen.LotCount() != spent.LotCount() {
 			t.Errorf("%s: %+v and %d lots, the ledger has %+v and %d", name, seen.Header, seen.LotCount(), spent.Header, spent.LotCount())
 		}
 		for _, who := range []string{"rdp", "zcdp"} {
-			if who == "zcdp" && c.Sampling == sample.PolicyFixed {
+			if who == "zcdp" && c.Sampling.Policy == sample.PolicyFixed {
 				continue
 			}
 			a, err := accountant.Epsilon(seen, 1e-5, who)
@@ -81,14 +81,14 @@ func TestForeseenIsWhatIsSpent(t *testing.T) {
 // no more.
 func TestCalibratedNoiseSpendsTheBudget(t *testing.T) {
 	for name, c := range costly(t) {
-		c.Ledger += name
-		c.Noise, c.Delta, c.Steps = 0, 1e-3, 20
+		c.Files.Ledger += name
+		c.Mechanism.NoiseMultiplier, c.Budget.Delta, c.Steps = 0, 1e-3, 20
 		budget := 8.0
 		z, err := CalibrateNoise(c, budget)
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		c.Noise = z
+		c.Mechanism.NoiseMultiplier = z
 		r := start(t, c)
 		planned, err := r.Planned()
 		if err != nil || planned > budget || planned < 0.99*budget {
@@ -97,15 +97,15 @@ func TestCalibratedNoiseSpendsTheBudget(t *testing.T) {
 		r.Close()
 	}
 	c := ordinary(t)
-	c.Noise, c.Statistics = 0, []Statistic{MeanLoss(2, 0.01)}
+	c.Mechanism.NoiseMultiplier, c.Statistics = 0, []Statistic{MeanLoss(2, 0.01)}
 	if _, err := CalibrateNoise(c, 1); !errors.Is(err, ErrBudget) {
 		t.Errorf("a statistic that costs the budget alone: %v", err)
 	}
 	for says, change := range map[string]func(c *Config){
-		"NonPrivate":       func(c *Config) { c.NonPrivate = true },
+		"NonPrivate":       func(c *Config) { c.Mechanism.NonPrivate = true },
 		"no training data": func(c *Config) { c.Train = nil },
 		"whose":            func(c *Config) { c.Records = Records{Users: true, Examples: 2} },
-		"rate 0":           func(c *Config) { c.Lot = 0 },
+		"rate 0":           func(c *Config) { c.Sampling.Lot = 0 },
 	} {
 		c := ordinary(t)
 		change(&c)

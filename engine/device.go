@@ -14,7 +14,7 @@ import (
 
 // Device is something that a run can be trained on.
 type Device struct {
-	Name  string // as Config.Device takes it
+	Name  string // as DeviceOptions.Name takes it
 	About string
 }
 
@@ -48,16 +48,16 @@ const (
 // mostThreads is more than any host has processors.
 const mostThreads = 1 << 16
 
-// Place is where programs run, in the words of Config.
-type Place struct {
-	Device    string // auto (if none is given), cpu, gorgonia, cuda:N
-	Precision string // of products on a GPU: fp32 (if none is given), tf32, bf16
-	Threads   int    // of the CPU; 0: one a processor
+// DeviceOptions select what executes a program.
+type DeviceOptions struct {
+	Name      string // auto (the default), cpu, gorgonia, cuda:N
+	Precision string // of matrix products on a GPU: fp32 (the default), tf32, bf16
+	Threads   int    // CPU threads; 0: one per processor
 }
 
 // settle names the device: the first GPU, or the CPU where there is none, unless
 // another was asked for. The note, if any, is what the user should know of it.
-func (p *Place) settle() (note string, err error) {
+func (p *DeviceOptions) settle() (note string, err error) {
 	precision, err := cuda.ParsePrecision(p.Precision)
 	if err != nil {
 		return "", err
@@ -65,7 +65,7 @@ func (p *Place) settle() (note string, err error) {
 	if p.Threads < 0 || p.Threads > mostThreads {
 		return "", fmt.Errorf("%d threads: give at least 1 and at most %d, or 0 for one a processor", p.Threads, mostThreads)
 	}
-	if p.Device == "" || p.Device == "auto" {
+	if p.Name == "" || p.Name == "auto" {
 		note = p.choose()
 	}
 	switch {
@@ -77,52 +77,52 @@ func (p *Place) settle() (note string, err error) {
 		if _, err := cuda.Library(g.Ordinal); err != nil && !errors.Is(err, cuda.ErrNoLibrary) {
 			note = fmt.Sprintf("own kernels compute all products: %v", err)
 		}
-	case p.Device != "cpu" && p.Device != "gorgonia":
-		return "", fmt.Errorf("device %q is unknown: use auto, cpu, gorgonia or cuda:N", p.Device)
+	case p.Name != "cpu" && p.Name != "gorgonia":
+		return "", fmt.Errorf("device %q is unknown: use auto, cpu, gorgonia or cuda:N", p.Name)
 	case precision != cuda.FP32:
-		return "", fmt.Errorf("precision %v is a GPU's: %s computes in float32; leave it out", precision, p.Device)
+		return "", fmt.Errorf("precision %v is a GPU's: %s computes in float32; leave it out", precision, p.Name)
 	}
 	return note, nil
 }
 
 // choose takes the first GPU, or the CPU where there is none.
-func (p *Place) choose() (note string) {
-	p.Device = "cpu"
+func (p *DeviceOptions) choose() (note string) {
+	p.Name = "cpu"
 	gpus, err := cuda.Devices()
 	switch {
 	case errors.Is(err, cuda.ErrNotBuilt):
 	case err != nil:
 		note = fmt.Sprintf("training on the CPU: %v", err)
 	case len(gpus) > 0 && !gpus[0].Emulated:
-		p.Device = gpus[0].String()
+		p.Name = gpus[0].String()
 	}
 	return note
 }
 
-func (p Place) onGPU() bool { return strings.HasPrefix(p.Device, "cuda") }
+func (p DeviceOptions) onGPU() bool { return strings.HasPrefix(p.Name, "cuda") }
 
 // gpu describes the GPU that the device names.
-func (p Place) gpu() (cuda.Device, error) {
+func (p DeviceOptions) gpu() (cuda.Device, error) {
 	gpus, err := cuda.Devices()
 	if err != nil {
-		return cuda.Device{}, fmt.Errorf("device %s: %w", p.Device, err)
+		return cuda.Device{}, fmt.Errorf("device %s: %w", p.Name, err)
 	}
 	for _, g := range gpus {
-		if g.String() == p.Device || p.Device == "cuda" {
+		if g.String() == p.Name || p.Name == "cuda" {
 			return g, nil
 		}
 	}
 	switch len(gpus) {
 	case 0:
-		return cuda.Device{}, fmt.Errorf("device %s: %w", p.Device, errNoGPU)
+		return cuda.Device{}, fmt.Errorf("device %s: %w", p.Name, errNoGPU)
 	case 1:
-		return cuda.Device{}, fmt.Errorf("device %s: this host has cuda:0 alone", p.Device)
+		return cuda.Device{}, fmt.Errorf("device %s: this host has cuda:0 alone", p.Name)
 	}
-	return cuda.Device{}, fmt.Errorf("device %s: this host has cuda:0 to cuda:%d", p.Device, len(gpus)-1)
+	return cuda.Device{}, fmt.Errorf("device %s: this host has cuda:0 to cuda:%d", p.Name, len(gpus)-1)
 }
 
 // memory is what a microbatch chosen by the engine may take.
-func (p Place) memory() (int64, error) {
+func (p DeviceOptions) memory() (int64, error) {
 	if !p.onGPU() {
 		return memoryForMicrobatch, nil
 	}
@@ -135,7 +135,7 @@ func (p Place) memory() (int64, error) {
 }
 
 // open makes a program ready on the CPU or a GPU.
-func (p Place) open(program *plan.Program, o plan.Optimizer, average bool) (plan.Executable, error) {
+func (p DeviceOptions) open(program *plan.Program, o plan.Optimizer, average bool) (plan.Executable, error) {
 	if !p.onGPU() {
 		m, err := cpu.New(program, o, average, p.Threads)
 		if err != nil {
@@ -155,8 +155,8 @@ func (p Place) open(program *plan.Program, o plan.Optimizer, average bool) (plan
 }
 
 // place is where the run's programs run.
-func (r *Run) place() Place {
-	return Place{Device: r.config.Device, Precision: r.config.Precision, Threads: r.config.Threads}
+func (r *Run) place() DeviceOptions {
+	return r.config.Device
 }
 
 // noMemory reports whether a smaller microbatch may fit.
@@ -165,10 +165,10 @@ func noMemory(err error) bool { return errors.Is(err, cuda.ErrMemory) || errors.
 // threads is how many the run uses.
 func (r *Run) threads() int {
 	switch {
-	case r.config.Device != "cpu":
+	case r.config.Device.Name != "cpu":
 		return 1
-	case r.config.Threads > 0:
-		return r.config.Threads
+	case r.config.Device.Threads > 0:
+		return r.config.Device.Threads
 	}
 	return runtime.GOMAXPROCS(0)
 }

@@ -63,8 +63,8 @@ func TestMasksAreDrawnForEachExample(t *testing.T) {
 			c := ordinary(t)
 			unit(&c)
 			c.Network, c.Train, c.Steps = revealing(size, 0.5), columns(records, bit, size), 6
-			c.Device, c.Microbatch, c.Records, c.Lot, c.Statistics = test.device, test.microbatch, test.records, 4, test.statistics
-			c.Clipping = clip.Flat(clip.Constant(1e9), nil)
+			c.Device.Name, c.Microbatch, c.Records, c.Sampling.Lot, c.Statistics = test.device, test.microbatch, test.records, 4, test.statistics
+			c.Mechanism.Clipping = clip.Flat(clip.Constant(1e9), nil)
 			r := start(t, c)
 			quiet(r)
 			for lot := range c.Steps {
@@ -150,7 +150,7 @@ func TestDropoutKeepsNeighboursApart(t *testing.T) {
 		}
 		c := ordinary(t)
 		unit(&c)
-		c.Network, c.Train, c.Steps, c.Lot, c.Microbatch = revealing(size, 0.5), columns(records, value, size), 10, 15, 4
+		c.Network, c.Train, c.Steps, c.Sampling.Lot, c.Microbatch = revealing(size, 0.5), columns(records, value, size), 10, 15, 4
 		r := start(t, c)
 		quiet(r)
 		before := make([]float32, size)
@@ -193,9 +193,9 @@ func TestResumeGoesOnWithTheStepsMasks(t *testing.T) {
 	bit := func(i, k, j int) float32 { return float32(uint32(1) << i) }
 	c := lasting(t)
 	unit(&c)
-	c.Average.Decay = 0
-	c.Network, c.Train, c.Lot, c.Rate, c.Steps = revealing(size, 0.5), columns(records, bit, size), 0, 1, 3
-	c.Clipping = clip.Flat(clip.Constant(1e9), nil)
+	c.Optimization.Average.Decay = 0
+	c.Network, c.Train, c.Sampling.Lot, c.Sampling.Rate, c.Steps = revealing(size, 0.5), columns(records, bit, size), 0, 1, 3
+	c.Mechanism.Clipping = clip.Flat(clip.Constant(1e9), nil)
 	r := start(t, c)
 	train(t, r, nil)
 	r.Close()
@@ -244,7 +244,7 @@ func TestTrainsWithDropout(t *testing.T) {
 	var made [][]float32
 	for _, device := range devices() {
 		c := ordinary(t)
-		c.Network, c.Device, c.Sampling, c.Steps = dropping(0.5), device, sample.PolicyFixed, 8
+		c.Network, c.Device.Name, c.Sampling.Policy, c.Steps = dropping(0.5), device, sample.PolicyFixed, 8
 		r := start(t, c)
 		train(t, r, nil)
 		made = append(made, weights(t, r))
@@ -256,7 +256,7 @@ func TestTrainsWithDropout(t *testing.T) {
 	}
 	c := ordinary(t)
 	c.Steps = 8
-	c.Network, c.Sampling = mlp, sample.PolicyFixed
+	c.Network, c.Sampling.Policy = mlp, sample.PolicyFixed
 	r := start(t, c)
 	train(t, r, nil)
 	if d := distance(made[0], weights(t, r)); d < 1e-3 {
@@ -274,11 +274,11 @@ func TestTrainsWithDropout(t *testing.T) {
 		}
 	}
 	c = ordinary(t)
-	c.Network, c.Train, c.Lot, c.Steps, c.Schedule = dropping(0.2), table(x, labels, nil), 60, 150, optim.Schedule{Base: 2}
+	c.Network, c.Train, c.Sampling.Lot, c.Steps, c.Optimization.Schedule = dropping(0.2), table(x, labels, nil), 60, 150, optim.Schedule{Base: 2}
 	r = start(t, c)
 	train(t, r, nil)
 	score := func(build perexample.Build) Evaluation {
-		e, err := NewEvaluator(build, Place{Threads: 1})
+		e, err := NewEvaluator(build, DeviceOptions{Threads: 1})
 		if err != nil {
 			t.Fatal(err)
 		}

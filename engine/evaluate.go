@@ -41,7 +41,7 @@ const evaluationBatch = 256
 // and has none of its own. It serves one goroutine.
 type Evaluator struct {
 	build   perexample.Build
-	place   Place
+	place   DeviceOptions
 	network face
 	program *plan.Program
 	weights [][]float32     // that the machine has; nil before there are any
@@ -55,7 +55,7 @@ type Evaluator struct {
 // refuse, such as one whose answer to an example depends on the others in the batch.
 // One that a run computes one record at a time, for an operation that has no rule, it
 // asks one example at a time. The CPU stands in for the device gorgonia.
-func NewEvaluator(build perexample.Build, place Place) (*Evaluator, error) {
+func NewEvaluator(build perexample.Build, place DeviceOptions) (*Evaluator, error) {
 	alone, err := build.NeedsSingleExamples()
 	if err != nil {
 		return nil, err

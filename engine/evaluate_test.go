@@ -19,7 +19,7 @@ import (
 
 func evaluator(t *testing.T, build perexample.Build) *Evaluator {
 	t.Helper()
-	e, err := NewEvaluator(build, Place{Threads: 1})
+	e, err := NewEvaluator(build, DeviceOptions{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func TestEvaluationRefuses(t *testing.T) {
 		"index out of range":   func(batch int) (*perexample.Network, error) { return mlp(G.Nodes{}[batch].Dims()) },
 		"mixes examples":       mixing,
 	} {
-		if _, err := NewEvaluator(build, Place{Threads: 1}); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := NewEvaluator(build, DeviceOptions{Threads: 1}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("error %v, want %q", err, says)
 		}
 	}
@@ -259,7 +259,7 @@ func TestEvaluationOnEveryDevice(t *testing.T) {
 			if precision != "fp32" && !on {
 				continue
 			}
-			e, err := NewEvaluator(mlp, Place{Device: d.Name, Precision: precision, Threads: 1})
+			e, err := NewEvaluator(mlp, DeviceOptions{Name: d.Name, Precision: precision, Threads: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -294,7 +294,7 @@ func TestEvaluationOnEveryDevice(t *testing.T) {
 			}
 		}
 	}
-	if _, err := NewEvaluator(mlp, Place{Device: "tpu"}); err == nil || !strings.Contains(err.Error(), `device "tpu" is unknown`) {
+	if _, err := NewEvaluator(mlp, DeviceOptions{Name: "tpu"}); err == nil || !strings.Contains(err.Error(), `device "tpu" is unknown`) {
 		t.Error(err)
 	}
 }

@@ -30,13 +30,16 @@ func Example_clipping() {
 	defer os.RemoveAll(dir)
 	falling := clip.Schedule(func(lot int) float64 { return 2 / (1 + float64(lot)/50) })
 	run, err := engine.New(engine.Config{
-		Network: ringNetwork, Train: ring(2000, 1), Lot: 100, Steps: 50, Noise: 1,
-		Clipping: []clip.Group{
+		Network:  ringNetwork,
+		Train:    ring(2000, 1),
+		Sampling: engine.Sampling{Lot: 100},
+		Steps:    50,
+		Mechanism: engine.Mechanism{NoiseMultiplier: 1, Clipping: []clip.Group{
 			{Name: "hidden", Vectors: []string{"w1", "b1"}, Bound: falling, Rule: smooth{}},
 			{Name: "last", Vectors: []string{"w2"}, Bound: clip.Constant(0.5), Rule: smooth{}},
-		},
-		Allocation: engine.DimensionAdjusted,
-		Schedule:   optim.Schedule{Base: 1}, Ledger: filepath.Join(dir, "ledger.jsonl"),
+		}, Allocation: engine.DimensionAdjusted},
+		Optimization: engine.Optimization{Schedule: optim.Schedule{Base: 1}},
+		Files:        engine.Files{Ledger: filepath.Join(dir, "ledger.jsonl")},
 	})
 	if err != nil {
 		log.Fatal(err)

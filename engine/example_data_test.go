@@ -63,9 +63,13 @@ func Example_dataSet() {
 			n.SetLoss(layer.CrossEntropy(n, logits, ill), logits)
 			return n.Network()
 		},
-		Train: set, Records: engine.Records{Users: true, Examples: 5}, // no more than five rows of a patient
-		Rate: 0.1, Steps: 100, Noise: 1.5, Schedule: optim.Schedule{Base: 1},
-		Ledger: filepath.Join(dir, "ledger.jsonl"),
+		Train:        set,
+		Records:      engine.Records{Users: true, Examples: 5}, // no more than five rows of a patient
+		Sampling:     engine.Sampling{Rate: 0.1},
+		Steps:        100,
+		Mechanism:    engine.Mechanism{NoiseMultiplier: 1.5},
+		Optimization: engine.Optimization{Schedule: optim.Schedule{Base: 1}},
+		Files:        engine.Files{Ledger: filepath.Join(dir, "ledger.jsonl")},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -22,9 +22,13 @@ func Example_inference() {
 	}
 	defer os.RemoveAll(dir)
 	run, err := engine.New(engine.Config{
-		Network: ringNetwork, Train: ring(2000, 1), Lot: 100, Steps: 200, Noise: 1,
-		Optimizer: optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9},
-		Schedule:  optim.Schedule{Base: 0.3}, Ledger: filepath.Join(dir, "ledger.jsonl"),
+		Network:      ringNetwork,
+		Train:        ring(2000, 1),
+		Sampling:     engine.Sampling{Lot: 100},
+		Steps:        200,
+		Mechanism:    engine.Mechanism{NoiseMultiplier: 1},
+		Optimization: engine.Optimization{Optimizer: optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}, Schedule: optim.Schedule{Base: 0.3}},
+		Files:        engine.Files{Ledger: filepath.Join(dir, "ledger.jsonl")},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -52,7 +56,7 @@ func Example_inference() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	evaluator, err := engine.NewEvaluator(network, engine.Place{})
+	evaluator, err := engine.NewEvaluator(network, engine.DeviceOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -78,10 +78,14 @@ func Example_network() {
 	}
 	defer os.RemoveAll(dir)
 	run, err := engine.New(engine.Config{
-		Network: ringNetwork, Train: ring(2000, 1), Lot: 100, Steps: 200, Noise: 1,
-		Optimizer: optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9},
-		Schedule:  optim.Schedule{Base: 0.3},
-		Delta:     1e-5, Ledger: filepath.Join(dir, "ledger.jsonl"),
+		Network:      ringNetwork,
+		Train:        ring(2000, 1),
+		Sampling:     engine.Sampling{Lot: 100},
+		Steps:        200,
+		Mechanism:    engine.Mechanism{NoiseMultiplier: 1},
+		Optimization: engine.Optimization{Optimizer: optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}, Schedule: optim.Schedule{Base: 0.3}},
+		Budget:       engine.Budget{Delta: 1e-5},
+		Files:        engine.Files{Ledger: filepath.Join(dir, "ledger.jsonl")},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -102,7 +106,7 @@ func Example_network() {
 		log.Fatal(err)
 	}
 
-	judge, err := engine.NewEvaluator(ringNetwork, engine.Place{})
+	judge, err := engine.NewEvaluator(ringNetwork, engine.DeviceOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

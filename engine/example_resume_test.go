@@ -21,17 +21,20 @@ func Example_resume() {
 	}
 	defer os.RemoveAll(dir)
 	c := engine.Config{
-		Network: ringNetwork, Train: ring(2000, 1), Lot: 100, Steps: 200, Noise: 1,
-		Delta: 1e-5, StopAtEpsilon: 4, // the run ends before the lot that would cost more
-		Optimizer: optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9},
-		Schedule:  optim.Schedule{Base: 0.3},
-		Ledger:    filepath.Join(dir, "ledger.jsonl"), Checkpoint: filepath.Join(dir, "checkpoint"),
+		Network:      ringNetwork,
+		Train:        ring(2000, 1),
+		Sampling:     engine.Sampling{Lot: 100},
+		Steps:        200,
+		Mechanism:    engine.Mechanism{NoiseMultiplier: 1},
+		Budget:       engine.Budget{Delta: 1e-5, StopAtEpsilon: 4}, // the run ends before the lot that would cost more
+		Optimization: engine.Optimization{Optimizer: optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}, Schedule: optim.Schedule{Base: 0.3}},
+		Files:        engine.Files{Ledger: filepath.Join(dir, "ledger.jsonl"), CheckpointFolder: filepath.Join(dir, "checkpoint")},
 	}
 	run, err := engine.New(c)
 	if err != nil {
 		log.Fatal(err)
 	}
-	judge, err := engine.NewEvaluator(ringNetwork, engine.Place{})
+	judge, err := engine.NewEvaluator(ringNetwork, engine.DeviceOptions{})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -33,9 +33,14 @@ func Example_statistic() {
 		},
 	}
 	c := engine.Config{
-		Network: ringNetwork, Train: ring(4000, 1), Lot: 400, Steps: 100, Noise: 2,
-		Statistics: []engine.Statistic{shares},
-		Schedule:   optim.Schedule{Base: 1}, Ledger: filepath.Join(dir, "ledger.jsonl"),
+		Network:      ringNetwork,
+		Train:        ring(4000, 1),
+		Sampling:     engine.Sampling{Lot: 400},
+		Steps:        100,
+		Mechanism:    engine.Mechanism{NoiseMultiplier: 2},
+		Statistics:   []engine.Statistic{shares},
+		Optimization: engine.Optimization{Schedule: optim.Schedule{Base: 1}},
+		Files:        engine.Files{Ledger: filepath.Join(dir, "ledger.jsonl")},
 	}
 	run, err := engine.New(c)
 	if err != nil {
@@ -55,7 +60,7 @@ func Example_statistic() {
 	}
 	fmt.Printf("inside %.1f, outside %.1f\n", inside, outside)
 
-	history, err := ledger.Read(c.Ledger)
+	history, err := ledger.Read(c.Files.Ledger)
 	if err != nil {
 		log.Fatal(err)
 	}

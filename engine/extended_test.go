@@ -16,8 +16,8 @@ import (
 func TestExtended(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"poisson":    func(*Config) {},
-		"fixed":      func(c *Config) { c.Sampling, c.StopAtEpsilon = sample.PolicyFixed, 9 },
-		"shuffle":    func(c *Config) { c.Sampling, c.StopAtEpsilon = sample.PolicyShuffle, 30 },
+		"fixed":      func(c *Config) { c.Sampling.Policy, c.Budget.StopAtEpsilon = sample.PolicyFixed, 9 },
+		"shuffle":    func(c *Config) { c.Sampling.Policy, c.Budget.StopAtEpsilon = sample.PolicyShuffle, 30 },
 		"validation": func(c *Config) { c.Validation = Validation{Set: examples(40, 9), Noise: 4} },
 	} {
 		if testing.Short() && name == "fixed" {
@@ -25,9 +25,9 @@ func TestExtended(t *testing.T) {
 		}
 		for lost, more := range map[int]int{0: 5, 13: 0} {
 			c := ordinary(t)
-			c.Noise, c.Lot, c.Steps, c.Delta, c.Accountant = 2, 10, 7, 1e-5, "rdp"
-			c.Checkpoint = filepath.Join(t.TempDir(), "checkpoint")
-			c.StopAtEpsilon = 3
+			c.Mechanism.NoiseMultiplier, c.Sampling.Lot, c.Steps, c.Budget.Delta, c.Budget.Accountant = 2, 10, 7, 1e-5, "rdp"
+			c.Files.CheckpointFolder = filepath.Join(t.TempDir(), "checkpoint")
+			c.Budget.StopAtEpsilon = 3
 			change(&c)
 			r := start(t, c)
 			train(t, r, nil)
@@ -35,7 +35,7 @@ func TestExtended(t *testing.T) {
 				t.Fatal(err)
 			}
 			if lost > 0 {
-				l, err := ledger.Open(c.Ledger)
+				l, err := ledger.Open(c.Files.Ledger)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -63,8 +63,8 @@ func TestExtended(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
-			if a, err := r.Spent("rdp"); err != nil || a.UpperBound() > c.StopAtEpsilon || a.UpperBound() < 0.8*c.StopAtEpsilon {
-				t.Errorf("%s, %d lost: ε = %v of %v (%v)", name, lost, a.UpperBound(), c.StopAtEpsilon, err)
+			if a, err := r.Spent("rdp"); err != nil || a.UpperBound() > c.Budget.StopAtEpsilon || a.UpperBound() < 0.8*c.Budget.StopAtEpsilon {
+				t.Errorf("%s, %d lost: ε = %v of %v (%v)", name, lost, a.UpperBound(), c.Budget.StopAtEpsilon, err)
 			}
 		}
 	}
@@ -72,12 +72,14 @@ func TestExtended(t *testing.T) {
 
 func TestExtendedRefuses(t *testing.T) {
 	c := ordinary(t)
-	c.Checkpoint = filepath.Join(t.TempDir(), "checkpoint")
+	c.Files.CheckpointFolder = filepath.Join(t.TempDir(), "checkpoint")
 	train(t, start(t, c), nil)
 	for says, change := range map[string]func(*Config){
-		"ε = 0":    func(c *Config) { c.StopAtEpsilon = 0 },
-		"private":  func(c *Config) { c.StopAtEpsilon, c.NonPrivate = 3, true },
-		"each lot": func(c *Config) { c.StopAtEpsilon, c.Noise, c.NoiseAt = 3, 0, func(int) float64 { return 1 } },
+		"ε = 0":   func(c *Config) { c.Budget.StopAtEpsilon = 0 },
+		"private": func(c *Config) { c.Budget.StopAtEpsilon, c.Mechanism.NonPrivate = 3, true },
+		"each lot": func(c *Config) {
+			c.Budget.StopAtEpsilon, c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt = 3, 0, func(int) float64 { return 1 }
+		},
 	} {
 		d := c
 		change(&d)
@@ -85,7 +87,7 @@ func TestExtendedRefuses(t *testing.T) {
 			t.Errorf("error %v, want %q", err, says)
 		}
 	}
-	c.StopAtEpsilon = 1e-3
+	c.Budget.StopAtEpsilon = 1e-3
 	if _, err := Extended(c); !errors.Is(err, ErrBudget) {
 		t.Errorf("a budget for nothing: %v", err)
 	}

@@ -51,7 +51,7 @@ func TestIsOrdinarySGD(t *testing.T) {
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
 		t.Run(string(policy), func(t *testing.T) {
 			c := ordinary(t)
-			c.Network, c.Sampling, c.Steps, c.Microbatch = logistic, policy, 20, 5
+			c.Network, c.Sampling.Policy, c.Steps, c.Microbatch = logistic, policy, 20, 5
 			private := start(t, c)
 			quiet(private)
 			unbound(t, private)
@@ -60,7 +60,7 @@ func TestIsOrdinarySGD(t *testing.T) {
 			if d := distance(weights(t, private), want); d > 2e-6 {
 				t.Errorf("private run without noise or bound: off by %g", d)
 			}
-			c.NonPrivate = true
+			c.Mechanism.NonPrivate = true
 			open := start(t, c)
 			train(t, open, nil)
 			if d := distance(weights(t, open), want); d > 2e-6 {
@@ -75,13 +75,13 @@ func byHand(t *testing.T, c Config) []float32 {
 	source := noise.Seeded(*c.Seed)
 	var lots sample.Sampler
 	var err error
-	switch c.Sampling {
+	switch c.Sampling.Policy {
 	case sample.PolicyPoisson:
-		lots, err = sample.NewPoisson(float64(c.Lot)/60, 60, source)
+		lots, err = sample.NewPoisson(float64(c.Sampling.Lot)/60, 60, source)
 	case sample.PolicyFixed:
-		lots, err = sample.NewFixed(c.Lot, 60, source)
+		lots, err = sample.NewFixed(c.Sampling.Lot, 60, source)
 	default:
-		lots, err = sample.NewShuffle(c.Lot, 60, source)
+		lots, err = sample.NewShuffle(c.Sampling.Lot, 60, source)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +132,7 @@ func byHand(t *testing.T, c Config) []float32 {
 				}
 			}
 		}
-		rate := c.Schedule.Base / lots.Event().ExpectedLot()
+		rate := c.Optimization.Schedule.Base / lots.Event().ExpectedLot()
 		for i := range weight {
 			weight[i] -= rate * dw[i]
 		}
@@ -154,7 +154,7 @@ func TestMicrobatchChangesNothing(t *testing.T) {
 			var first []float32
 			for _, size := range []int{1, 7, 12, 60} {
 				c := ordinary(t)
-				c.Train, c.Records, c.Microbatch, c.Lot = owned(), records, size, 6
+				c.Train, c.Records, c.Microbatch, c.Sampling.Lot = owned(), records, size, 6
 				r := start(t, c)
 				train(t, r, nil)
 				if first == nil {
@@ -162,7 +162,7 @@ func TestMicrobatchChangesNothing(t *testing.T) {
 				} else if d := distance(weights(t, r), first); d > 1e-5 {
 					t.Errorf("microbatches of %d: weights differ by %g from those of 1", size, d)
 				}
-				if got := lotsIn(t, c.Ledger).Header.Unit; got != unit {
+				if got := lotsIn(t, c.Files.Ledger).Header.Unit; got != unit {
 					t.Errorf("the ledger's unit is %q", got)
 				}
 			}
@@ -197,7 +197,7 @@ func TestContributionIsItsOwn(t *testing.T) {
 	for _, threads := range []int{1, 2, 5} {
 		for _, batch := range [][]int{{record}, {3, record}, {record, 4, 5, 6}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, record}, {record, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50}} {
 			c := ordinary(t)
-			c.Threads, c.Microbatch = threads, 12
+			c.Device.Threads, c.Microbatch = threads, 12
 			r := start(t, c)
 			copy(r.batch.records, batch)
 			n := len(batch)
@@ -244,7 +244,7 @@ func TestResultForAnyThreads(t *testing.T) {
 	var first []float32
 	for _, threads := range []int{1, 2, 3} {
 		c := ordinary(t)
-		c.Threads, c.Optimizer = threads, optim.Optimizer{Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
+		c.Device.Threads, c.Optimization.Optimizer = threads, optim.Optimizer{Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
 		r := start(t, c)
 		train(t, r, nil)
 		got := weights(t, r)
@@ -259,7 +259,7 @@ func TestResultForAnyThreads(t *testing.T) {
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	c := ordinary(t)
-	c.Threads, c.Optimizer = 0, optim.Optimizer{Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
+	c.Device.Threads, c.Optimization.Optimizer = 0, optim.Optimizer{Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
 	r := start(t, c)
 	train(t, r, nil)
 	if d := distance(weights(t, r), first); d != 0 {
@@ -272,19 +272,19 @@ func TestResultForAnyThreads(t *testing.T) {
 func TestDevicesAgree(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"examples": func(c *Config) {},
-		"users":    func(c *Config) { c.Train, c.Records, c.Lot = owned(), Records{Users: true, Examples: 3}, 5 },
+		"users":    func(c *Config) { c.Train, c.Records, c.Sampling.Lot = owned(), Records{Users: true, Examples: 3}, 5 },
 		"adaptive": func(c *Config) {
-			c.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 4}, nil)
+			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 4}, nil)
 		},
 		"statistics":  func(c *Config) { c.Statistics = []Statistic{Accuracy(1, 2), MeanLoss(1, 2)} },
-		"non-private": func(c *Config) { c.NonPrivate = true },
+		"non-private": func(c *Config) { c.Mechanism.NonPrivate = true },
 	} {
 		var first []float32
 		var released []float64
 		devices, _ := Devices()
 		for _, device := range devices {
 			c := ordinary(t)
-			c.Device, c.Average.Decay = device.Name, 0.5
+			c.Device.Name, c.Optimization.Average.Decay = device.Name, 0.5
 			change(&c)
 			r := start(t, c)
 			var seen []float64
@@ -335,8 +335,8 @@ func TestRecordsAreAveraged(t *testing.T) {
 					t.Fatal(err)
 				}
 				c.Network, c.Train, c.Records, c.Microbatch = linear(1), set, test.records, microbatch
-				c.Lot, c.Rate, c.Steps, c.Schedule.Base = 0, 1, 1, 1
-				c.Clipping = clip.Flat(clip.Constant(1e6), nil)
+				c.Sampling.Lot, c.Sampling.Rate, c.Steps, c.Optimization.Schedule.Base = 0, 1, 1, 1
+				c.Mechanism.Clipping = clip.Flat(clip.Constant(1e6), nil)
 				r := start(t, c)
 				quiet(r)
 				train(t, r, nil)
@@ -369,12 +369,12 @@ func TestLearns(t *testing.T) {
 		}
 	}
 	c := ordinary(t)
-	c.Train, c.Lot, c.Steps, c.Schedule.Base = table(x, labels, nil), 60, 150, 2
+	c.Train, c.Sampling.Lot, c.Steps, c.Optimization.Schedule.Base = table(x, labels, nil), 60, 150, 2
 	r := start(t, c)
 	if err := r.Train(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
-	e, err := NewEvaluator(mlp, Place{Threads: 1})
+	e, err := NewEvaluator(mlp, DeviceOptions{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

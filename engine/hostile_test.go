@@ -34,7 +34,7 @@ func (d *drawn) Next(dst []int) (int, error) {
 // own.
 func sumOf(t *testing.T, c Config, lot int, records ...int) (sum []float64) {
 	t.Helper()
-	c.Ledger = filepath.Join(t.TempDir(), "ledger.jsonl")
+	c.Files.Ledger = filepath.Join(t.TempDir(), "ledger.jsonl")
 	r, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func onEvery(t *testing.T, test func(t *testing.T, c Config)) {
 	for _, device := range devices() {
 		t.Run(device, func(t *testing.T) {
 			c := ordinary(t)
-			c.Device = device
+			c.Device.Name = device
 			test(t, c)
 		})
 	}
@@ -132,9 +132,9 @@ func TestSignalsOfNoGradient(t *testing.T) {
 				},
 			} {
 				c := c
-				c.Network, c.Lot, c.Rate = regression(rows, 16, 16, weight), 0, 1
+				c.Network, c.Sampling.Lot, c.Sampling.Rate = regression(rows, 16, 16, weight), 0, 1
 				c.Train = pairs(t, 2, rows, 16, 16, nil, []float32{math.MaxFloat32 / 100})
-				c.Clipping = clip.Flat(clip.Constant(1), clip.Normalized{Gamma: 1e-6})
+				c.Mechanism.Clipping = clip.Flat(clip.Constant(1), clip.Normalized{Gamma: 1e-6})
 				if sum := sumOf(t, c, 0, 0); !(length(sum, make([]float64, len(sum))) <= 1) {
 					t.Errorf("%s of %d rows: a sum of %v", name, rows, sum)
 				}
@@ -165,8 +165,8 @@ func TestOneWordOverAndOver(t *testing.T) {
 	}
 	bound := func(lot int) float64 { return 1 + float64(lot)/60 }
 	onEvery(t, func(t *testing.T, c Config) {
-		c.Network, c.Train, c.Lot, c.Rate, c.Steps = network, set, 0, 1, 60
-		c.Clipping = clip.Flat(clip.Schedule(bound), nil)
+		c.Network, c.Train, c.Sampling.Lot, c.Sampling.Rate, c.Steps = network, set, 0, 1, 60
+		c.Mechanism.Clipping = clip.Flat(clip.Schedule(bound), nil)
 		for lot := 0; lot < c.Steps; lot += 4 {
 			sum := sumOf(t, c, lot, 0, 1)
 			if got := length(sum, make([]float64, len(sum))); !(got <= bound(lot) && got >= 0.99*bound(lot)) {
@@ -190,7 +190,7 @@ func TestPlacesTakeEachOtherBack(t *testing.T) {
 		x, y = append(x, a, b, -(a+b)), append(y, 1777.7*float32(i+1), 0.1)
 	}
 	onEvery(t, func(t *testing.T, c Config) {
-		c.Network, c.Train, c.Lot, c.Rate = network, pairs(t, records, 1, 3, 2, x, y), 0, 1
+		c.Network, c.Train, c.Sampling.Lot, c.Sampling.Rate = network, pairs(t, records, 1, 3, 2, x, y), 0, 1
 		for i := range records {
 			sum := sumOf(t, c, 0, i)
 			if got := length(sum, make([]float64, len(sum))); !(got <= 1) {
@@ -215,7 +215,7 @@ func TestRowsInTwoChains(t *testing.T) {
 	}
 	onEvery(t, func(t *testing.T, c Config) {
 		c.Network = regression(rows, width, width, func(n *layer.Builder) *G.Node { return n.Parameter("w", layer.Constant(0), width, width) })
-		c.Train, c.Lot, c.Rate, c.Microbatch = pairs(t, records, rows, width, width, x, y), 0, 1, records
+		c.Train, c.Sampling.Lot, c.Sampling.Rate, c.Microbatch = pairs(t, records, rows, width, width, x, y), 0, 1, records
 		if m := start(t, c).program.Parameters[0].Method; m != "gram" {
 			t.Fatalf("norms by %s: the test shows nothing", m)
 		}
@@ -308,7 +308,7 @@ func TestUsesTakeEachOtherBack(t *testing.T) {
 			}, [][]float32{x, ids, y}, nil); err != nil {
 				t.Fatal(err)
 			}
-			c.Network, c.Lot, c.Rate, c.Microbatch = network(width, of.use), 0, 1, records
+			c.Network, c.Sampling.Lot, c.Sampling.Rate, c.Microbatch = network(width, of.use), 0, 1, records
 			without := sumOf(t, c, 0, others...)
 			for _, at := range []int{0, 256} {
 				with := sumOf(t, c, 0, slices.Insert(slices.Clone(others), at, 0)...)

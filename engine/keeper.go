@@ -37,14 +37,14 @@ const (
 // newKeeper begins a folder of checkpoints; one that another run has used is
 // refused.
 func (r *Run) newKeeper() (*keeper, error) {
-	names, err := checkpoints(r.config.Checkpoint)
+	names, err := checkpoints(r.config.Files.CheckpointFolder)
 	if err != nil {
 		return nil, err
 	}
 	if len(names) > 0 {
-		return nil, fmt.Errorf("checkpoint: %s holds those of another run: resume it, or choose another folder", r.config.Checkpoint)
+		return nil, fmt.Errorf("checkpoint: %s holds those of another run: resume it, or choose another folder", r.config.Files.CheckpointFolder)
 	}
-	return r.keepIn(r.config.Checkpoint)
+	return r.keepIn(r.config.Files.CheckpointFolder)
 }
 
 func (r *Run) keepIn(folder string) (*keeper, error) {
@@ -52,8 +52,8 @@ func (r *Run) keepIn(folder string) (*keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &keeper{folder: folder, every: r.config.CheckpointEvery}
-	k.last = checkpoint{Run: traits, Average: r.config.Average.Decay > 0, Slots: r.config.Optimizer.Slots(), Projection: len(r.Directions())}
+	k := &keeper{folder: folder, every: r.config.Files.CheckpointInterval}
+	k.last = checkpoint{Run: traits, Average: r.config.Optimization.Average.Decay > 0, Slots: r.config.Optimization.Optimizer.Slots(), Projection: len(r.Directions())}
 	for _, v := range r.program.Parameters {
 		k.last.Sizes = append(k.last.Sizes, v.Shape.TotalSize())
 	}

@@ -17,8 +17,8 @@ import (
 // however long the file takes to be written. A pipe that nobody reads takes it.
 func TestSavedWhileTheNextLotIsSummed(t *testing.T) {
 	c, drawn := lasting(t), 0
-	c.Network, c.Average.Decay = wide(300, &drawn), 0
-	c.Optimizer = optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}
+	c.Network, c.Optimization.Average.Decay = wide(300, &drawn), 0
+	c.Optimization.Optimizer = optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}
 	r := start(t, c)
 	if err := r.oneLot(); err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func TestSavedWhileTheNextLotIsSummed(t *testing.T) {
 	for _, w := range r.machine.State().Weights {
 		want = append(want, slices.Clone(w))
 	}
-	path := filepath.Join(c.Checkpoint, unfinished)
+	path := filepath.Join(c.Files.CheckpointFolder, unfinished)
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}

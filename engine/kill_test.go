@@ -21,8 +21,8 @@ import (
 func mortal(t testing.TB, folder string, policy sample.Policy, steps int) Config {
 	c := lasting(t)
 	c.Seed = nil
-	c.Sampling, c.Steps, c.CheckpointEvery = policy, steps, 2*time.Millisecond
-	c.Ledger, c.Checkpoint = filepath.Join(folder, "ledger.jsonl"), filepath.Join(folder, "checkpoint")
+	c.Sampling.Policy, c.Steps, c.Files.CheckpointInterval = policy, steps, 2*time.Millisecond
+	c.Files.Ledger, c.Files.CheckpointFolder = filepath.Join(folder, "ledger.jsonl"), filepath.Join(folder, "checkpoint")
 	return c
 }
 
@@ -93,7 +93,7 @@ func TestKilled(t *testing.T) {
 			if h.last != c.Steps {
 				t.Errorf("it ended after %d lots, want %d", h.last, c.Steps)
 			}
-			report, err := ledger.Verify(c.Ledger)
+			report, err := ledger.Verify(c.Files.Ledger)
 			if err != nil || !report.Ended {
 				t.Errorf("ledger %+v, %v", report, err)
 			}
@@ -161,10 +161,10 @@ func (h *witness) live(t *testing.T, wait time.Duration) bool {
 // check compares the ledger with what was released.
 func (h *witness) check(t *testing.T, c Config) {
 	t.Helper()
-	if _, err := os.Stat(c.Ledger); errors.Is(err, os.ErrNotExist) && h.released == 0 {
+	if _, err := os.Stat(c.Files.Ledger); errors.Is(err, os.ErrNotExist) && h.released == 0 {
 		return
 	}
-	history, err := ledger.Read(c.Ledger)
+	history, err := ledger.Read(c.Files.Ledger)
 	if err != nil && h.released == 0 {
 		return // killed before the header was written
 	}
@@ -180,7 +180,7 @@ func (h *witness) check(t *testing.T, c Config) {
 // checkpoint, is there in part.
 func injure(t *testing.T, c Config, random *rand.Rand) {
 	t.Helper()
-	names, err := checkpoints(c.Checkpoint)
+	names, err := checkpoints(c.Files.CheckpointFolder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func injure(t *testing.T, c Config, random *rand.Rand) {
 		}
 	}
 	if len(names) > 0 && random.IntN(3) == 0 {
-		file, err := os.OpenFile(c.Ledger, os.O_WRONLY|os.O_APPEND, 0)
+		file, err := os.OpenFile(c.Files.Ledger, os.O_WRONLY|os.O_APPEND, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

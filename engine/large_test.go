@@ -52,8 +52,8 @@ func TestLargeNetwork(t *testing.T) {
 	const pages = 8 << 20 // that large memory begins in, and all that is small
 
 	c := lasting(t)
-	c.Network, c.Steps, c.CheckpointEvery, c.Average.Decay = wide(units, &drawn), 8, 1, 0
-	c.Optimizer = optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}
+	c.Network, c.Steps, c.Files.CheckpointInterval, c.Optimization.Average.Decay = wide(units, &drawn), 8, 1, 0
+	c.Optimization.Optimizer = optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}
 	c.Microbatch = 2
 	r := start(t, c)
 	allocated("New", 3*each+pages)
@@ -112,8 +112,8 @@ func TestTooLargeIsRefused(t *testing.T) {
 	}
 	drawn := 0
 	c := ordinary(t)
-	c.Network, c.Average.Decay = wide(units, &drawn), 0.99
-	c.Optimizer = optim.Optimizer{Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
+	c.Network, c.Optimization.Average.Decay = wide(units, &drawn), 0.99
+	c.Optimization.Optimizer = optim.Optimizer{Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
 	if _, err := New(c); !errors.Is(err, cpu.ErrMemory) || drawn > 0 {
 		t.Errorf("error %v after %d draws", err, drawn)
 	}
@@ -124,7 +124,7 @@ func TestTooLargeIsRefused(t *testing.T) {
 func TestWeightsCutNoMicrobatch(t *testing.T) {
 	drawn := 0
 	c := ordinary(t)
-	c.Lot, c.Network = 55, wide(3300, &drawn) // 87 MB with the sums
+	c.Sampling.Lot, c.Network = 55, wide(3300, &drawn) // 87 MB with the sums
 	if p := start(t, c).program; p.Records != 60 || p.Bytes() < 72<<20 {
 		t.Errorf("%d records in %d bytes", p.Records, p.Bytes())
 	}

@@ -41,7 +41,7 @@ func (r *Run) protect() error {
 	vectors := r.program.Parameters
 	m.groups = make([]int, len(vectors))
 	r.release = plan.Release{Source: r.source, Sigma: make([]float64, len(vectors)), Scale: 1 / r.Event().ExpectedLot(),
-		Optimizer: c.Optimizer.ForDevice(), Average: c.Average.ForDevice()}
+		Optimizer: c.Optimization.Optimizer.ForDevice(), Average: c.Optimization.Average.ForDevice()}
 	var err error
 	if r.release.ParamGroups, err = r.paces(); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (r *Run) protect() error {
 		}
 		r.tallies = append(r.tallies, t)
 	}
-	if c.NonPrivate {
+	if c.Mechanism.NonPrivate {
 		r.factors = [][]float32{make([]float32, r.program.Records)}
 		return nil
 	}
@@ -63,7 +63,7 @@ func (r *Run) protect() error {
 		names[i] = v.Name
 		r.squared = append(r.squared, r.machine.SquaredNorms(i))
 	}
-	if m.clipper, err = clip.Bind(names, c.Clipping, clip.Single); err != nil {
+	if m.clipper, err = clip.Bind(names, c.Mechanism.Clipping, clip.Single); err != nil {
 		return err
 	}
 	var groups []noise.Group
@@ -77,7 +77,7 @@ func (r *Run) protect() error {
 		groups = append(groups, noise.Group{Sensitivity: 1, Dimension: dimension})
 	}
 	allocate := noise.Proportional
-	if c.Allocation == DimensionAdjusted {
+	if c.Mechanism.Allocation == DimensionAdjusted {
 		allocate = noise.DimensionAdjusted
 	}
 	if m.shares, err = allocate(1, groups); err != nil {
@@ -135,10 +135,10 @@ func (r *Run) checkLots() error {
 // scheduled reports whether a later lot's bounds or noise may differ from the
 // first one's without its having been released.
 func (r *Run) scheduled() bool {
-	if r.config.NoiseAt != nil {
+	if r.config.Mechanism.NoiseMultiplierAt != nil {
 		return true
 	}
-	for _, g := range r.config.Clipping {
+	for _, g := range r.config.Mechanism.Clipping {
 		switch g.Bound.(type) {
 		case clip.Constant, clip.Quantile:
 		default:
@@ -203,7 +203,7 @@ func roundUp(x float64) float64 {
 // more than its stake.
 func (r *Run) reserve() {
 	ahead := min(r.meter.allowed, r.config.Steps-r.step, r.config.stake())
-	if r.config.StopAtEpsilon > 0 && r.config.NoiseAt != nil {
+	if r.config.Budget.StopAtEpsilon > 0 && r.config.Mechanism.NoiseMultiplierAt != nil {
 		ahead = min(ahead, 1) // the next lot may cost less than this one
 	}
 	r.ledger.LimitReservations(ahead)

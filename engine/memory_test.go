@@ -20,31 +20,33 @@ func TestLotAllocatesNothing(t *testing.T) {
 	label := data.Column{Kind: data.Label, Classes: classes}
 	for name, change := range map[string]func(*Config){
 		"plain":      func(c *Config) {},
-		"fixed":      func(c *Config) { c.Sampling = sample.PolicyFixed },
-		"shuffle":    func(c *Config) { c.Sampling = sample.PolicyShuffle },
-		"users":      func(c *Config) { c.Train, c.Records, c.Lot = owned(), Records{Users: true, Examples: 3}, 5 },
-		"groups":     func(c *Config) { c.Clipping = perVector(clip.Constant(1)) },
-		"normalised": func(c *Config) { c.Clipping = clip.Flat(clip.Constant(1), clip.Normalized{Gamma: 0.01}) },
+		"fixed":      func(c *Config) { c.Sampling.Policy = sample.PolicyFixed },
+		"shuffle":    func(c *Config) { c.Sampling.Policy = sample.PolicyShuffle },
+		"users":      func(c *Config) { c.Train, c.Records, c.Sampling.Lot = owned(), Records{Users: true, Examples: 3}, 5 },
+		"groups":     func(c *Config) { c.Mechanism.Clipping = perVector(clip.Constant(1)) },
+		"normalised": func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(1), clip.Normalized{Gamma: 0.01}) },
 		"statistics": func(c *Config) {
 			c.Statistics = []Statistic{Accuracy(1, 2), MeanLoss(1, 2), ClassCounts(1, label, 2), FeatureMeans(0, features, 1, 2)}
 		},
 		"adam and average": func(c *Config) {
-			c.Optimizer = optim.Optimizer{Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
-			c.Average.Decay = 0.99
+			c.Optimization.Optimizer = optim.Optimizer{Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
+			c.Optimization.Average.Decay = 0.99
 		},
-		"paces": func(c *Config) { c.RateOf, c.DecayOf = of("fc1.bias", 2), of("fc2.weight", 0) },
+		"paces": func(c *Config) {
+			c.Optimization.LearningRateMultiplier, c.Optimization.WeightDecayMultiplier = of("fc1.bias", 2), of("fc2.weight", 0)
+		},
 		"views": func(c *Config) {
 			c.Augmentation = Augmentation{3, func(view [][]float32, r *rand.Rand) { view[0][0] += r.Float32() }}
 		},
 		"dropout":     func(c *Config) { c.Network = dropping(0.5) },
-		"threads":     func(c *Config) { c.Threads = 2 },
-		"budget":      func(c *Config) { c.StopAtEpsilon = 1e4 },
-		"non-private": func(c *Config) { c.NonPrivate = true },
+		"threads":     func(c *Config) { c.Device.Threads = 2 },
+		"budget":      func(c *Config) { c.Budget.StopAtEpsilon = 1e4 },
+		"non-private": func(c *Config) { c.Mechanism.NonPrivate = true },
 		"adaptive": func(c *Config) {
-			c.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.1, Noise: 5}, nil)
+			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.1, Noise: 5}, nil)
 		},
 		"moving": func(c *Config) {
-			c.Clipping = perVector(clip.Schedule(func(lot int) float64 { return 1 / float64(lot+1) }))
+			c.Mechanism.Clipping = perVector(clip.Schedule(func(lot int) float64 { return 1 / float64(lot+1) }))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +112,7 @@ func TestMemoryKnowsNoLot(t *testing.T) {
 		for k, lot := range []int{1000, 50000} {
 			set := &endless{count: 60000}
 			c := ordinary(t)
-			c.Train, c.Lot, c.Steps, c.Microbatch, c.Sampling = set, lot, 1, 256, policy
+			c.Train, c.Sampling.Lot, c.Steps, c.Microbatch, c.Sampling.Policy = set, lot, 1, 256, policy
 			r, err := New(c) // not by start, which would keep it alive
 			if err != nil {
 				t.Fatal(err)
@@ -131,7 +133,7 @@ func TestMemoryKnowsNoLot(t *testing.T) {
 func TestMicrobatchIsCut(t *testing.T) {
 	for asked, want := range map[int]int{0: 30, 60: 60} {
 		c := ordinary(t)
-		c.Lot, c.Microbatch = 55, asked
+		c.Sampling.Lot, c.Microbatch = 55, asked
 		c.Network = func(batch int) (*perexample.Network, error) {
 			n := layer.NewBuilder(batch, 1)
 			x, labels := n.Input("x", features), n.Input("label")
@@ -150,7 +152,7 @@ func TestMicrobatchIsCut(t *testing.T) {
 func TestScratchIsToldOf(t *testing.T) {
 	for _, device := range devices() {
 		c := ordinary(t)
-		c.Device, c.Train, c.Lot, c.Rate = device, examples(600, 3), 0, 1 // rows enough to be summed in slices
+		c.Device.Name, c.Train, c.Sampling.Lot, c.Sampling.Rate = device, examples(600, 3), 0, 1 // rows enough to be summed in slices
 		r := start(t, c)
 		beside := r.machine.WorkspaceBytes()
 		if told := r.Describe().Bytes - r.program.Bytes(); told != beside || beside == 0 && r.place().onGPU() {

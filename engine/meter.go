@@ -36,14 +36,14 @@ func (r *Run) newMeter(past ledger.History) (*meter, error) {
 	c := &r.config
 	m := &meter{allowed: math.MaxInt}
 	left := c.Steps - r.step
-	if c.NoiseAt == nil {
-		equal, err := accountant.NewMeter(past, r.lotOf(0), c.Delta, c.Accountant)
+	if c.Mechanism.NoiseMultiplierAt == nil {
+		equal, err := accountant.NewMeter(past, r.lotOf(0), c.Budget.Delta, c.Budget.Accountant)
 		if err != nil {
 			return nil, err
 		}
 		m.cost = equal.Epsilon
-		if c.StopAtEpsilon > 0 {
-			if m.allowed, err = equal.MaxLots(c.StopAtEpsilon); err != nil {
+		if c.Budget.StopAtEpsilon > 0 {
+			if m.allowed, err = equal.MaxLots(c.Budget.StopAtEpsilon); err != nil {
 				return nil, err
 			}
 		}
@@ -62,7 +62,7 @@ func (r *Run) noRoom(m *meter) error {
 	if err != nil {
 		return err
 	}
-	return fmt.Errorf("%w: the next lot would bring ε to %.4g, above %g; raise the noise or the budget", ErrBudget, one, r.config.StopAtEpsilon)
+	return fmt.Errorf("%w: the next lot would bring ε to %.4g, above %g; raise the noise or the budget", ErrBudget, one, r.config.Budget.StopAtEpsilon)
 }
 
 // done reports whether a resumed run has used its budget up and not passed it: it trains
@@ -71,8 +71,8 @@ func (r *Run) done(past ledger.History) bool {
 	if r.step == 0 {
 		return false
 	}
-	a, err := accountant.Epsilon(past, r.config.Delta, r.config.Accountant)
-	return err == nil && a.UpperBound() <= r.config.StopAtEpsilon
+	a, err := accountant.Epsilon(past, r.config.Budget.Delta, r.config.Budget.Accountant)
+	return err == nil && a.UpperBound() <= r.config.Budget.StopAtEpsilon
 }
 
 // meterOf is newMeter for lots of scheduled noise.
@@ -89,14 +89,14 @@ func (r *Run) meterOf(past ledger.History, m *meter, left int) error {
 				h.Lots = append(h.Lots, ledger.RepeatedLot{Lot: lot, Count: 1})
 			}
 		}
-		a, err := accountant.Epsilon(h, c.Delta, c.Accountant)
+		a, err := accountant.Epsilon(h, c.Budget.Delta, c.Budget.Accountant)
 		return a.UpperBound(), err
 	}
-	if c.StopAtEpsilon == 0 {
+	if c.Budget.StopAtEpsilon == 0 {
 		_, err := m.cost(1)
 		return err
 	}
-	if c.Accountant == "gdp" {
+	if c.Budget.Accountant == "gdp" {
 		return fmt.Errorf("the gdp accountant is an approximation and cannot decide when to stop: use pld or rdp, or give the noise (--noise) and no budget")
 	}
 	var failed error
@@ -105,7 +105,7 @@ func (r *Run) meterOf(past ledger.History, m *meter, left int) error {
 		if err != nil {
 			failed = err
 		}
-		return e > c.StopAtEpsilon
+		return e > c.Budget.StopAtEpsilon
 	})
 	return failed
 }

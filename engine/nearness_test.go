@@ -73,7 +73,7 @@ func TestValidationError(t *testing.T) {
 	for name, weight := range map[string]float32{"near": 0.3, "far": 40, "no number": float32(math.NaN()), "beyond": float32(math.Inf(1))} {
 		for _, records := range []Records{{}, {Examples: 7}, {Users: true, Examples: 2}} {
 			c := heldTargets(t, tiny)
-			c.Records, c.Lot = records, 4
+			c.Records, c.Sampling.Lot = records, 4
 			r := trained(t, c)
 			w := weights(t, r)
 			parameters, err := r.Standing()
@@ -122,7 +122,7 @@ func TestValidationError(t *testing.T) {
 			if name == "no number" && got.MAE < 0.999*width {
 				t.Errorf("answers that are no numbers miss by %v of %v", got.MAE, width)
 			}
-			last := lotsIn(t, c.Ledger).Lots
+			last := lotsIn(t, c.Files.Ledger).Lots
 			query := ledger.Query{Group: "validation error", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: tiny}
 			if lot := last[len(last)-1].Lot; lot.Sampling.Policy != ledger.FullBatch || lot.Sampling.Records != owners || len(lot.Queries) != 1 || lot.Queries[0] != query {
 				t.Errorf("%s, %+v: the ledger ends with %+v", name, records, lot)
@@ -226,7 +226,7 @@ func TestSensitivityOfTheValidationError(t *testing.T) {
 // A budget has room for the error, which is released once and never unpaid.
 func TestValidationErrorIsPaidFor(t *testing.T) {
 	c := heldTargets(t, 2)
-	c.Steps, c.StopAtEpsilon, c.Delta, c.Checkpoint = 1000, 8, 1e-5, t.TempDir()
+	c.Steps, c.Budget.StopAtEpsilon, c.Budget.Delta, c.Files.CheckpointFolder = 1000, 8, 1e-5, t.TempDir()
 	r := trained(t, c)
 	if r.Steps() < 1 || r.Steps() >= 1000 {
 		t.Fatalf("%d lots", r.Steps())

@@ -25,7 +25,7 @@ import (
 
 // unit makes the weights after a lot minus the released sum over q·N.
 func unit(c *Config) {
-	c.Optimizer, c.Schedule = optim.Optimizer{Kind: optim.KindSGD}, optim.Schedule{Base: 1}
+	c.Optimization.Optimizer, c.Optimization.Schedule = optim.Optimizer{Kind: optim.KindSGD}, optim.Schedule{Base: 1}
 }
 
 // TestDividesByWhatIsPublic: 1/qN in every lot, whatever its size, and data sets
@@ -85,8 +85,8 @@ func TestDividesByWhatIsPublic(t *testing.T) {
 // TestEmptyLotIsALot: it moves the weights by noise, and is spent.
 func TestEmptyLotIsALot(t *testing.T) {
 	c := ordinary(t)
-	c.Lot, c.Rate, c.Steps = 0, 1e-12, 3
-	c.Schedule.Base = 1e-12
+	c.Sampling.Lot, c.Sampling.Rate, c.Steps = 0, 1e-12, 3
+	c.Optimization.Schedule.Base = 1e-12
 	r := start(t, c)
 	before := weights(t, r)
 	train(t, r, func(*Progress) error {
@@ -104,7 +104,7 @@ func TestEmptyLotIsALot(t *testing.T) {
 		return nil
 	})
 	r.Close()
-	if n := lotsIn(t, c.Ledger).LotCount(); n != 3 {
+	if n := lotsIn(t, c.Files.Ledger).LotCount(); n != 3 {
 		t.Errorf("the ledger holds %d lots, want 3", n)
 	}
 }
@@ -118,8 +118,8 @@ func TestEachRecordOnce(t *testing.T) {
 		for _, microbatch := range []int{1, 3, 8, 20} {
 			c := ordinary(t)
 			unit(&c)
-			c.Network, c.Train, c.Sampling, c.Microbatch, c.Lot, c.Steps = linear(1), columns(records, bit, 1), policy, microbatch, 8, 5
-			c.Clipping = clip.Flat(clip.Constant(1e9), nil)
+			c.Network, c.Train, c.Sampling.Policy, c.Microbatch, c.Sampling.Lot, c.Steps = linear(1), columns(records, bit, 1), policy, microbatch, 8, 5
+			c.Mechanism.Clipping = clip.Flat(clip.Constant(1e9), nil)
 			r := start(t, c)
 			quiet(r)
 			seen := 0
@@ -175,7 +175,7 @@ func TestBadGradientStaysAlone(t *testing.T) {
 	run := func(bad float32) ([]float32, int) {
 		c := ordinary(t)
 		unit(&c)
-		c.Network, c.Lot, c.Rate, c.Steps, c.Microbatch = root, 0, 1, 2, 4
+		c.Network, c.Sampling.Lot, c.Sampling.Rate, c.Steps, c.Microbatch = root, 0, 1, 2, 4
 		c.Train = columns(10, func(i, k, j int) float32 {
 			if i == 5 && j == 1 {
 				return bad
@@ -206,7 +206,7 @@ func TestPrivateFigures(t *testing.T) {
 	c := ordinary(t)
 	// Gradients 1 to 10 from weight 0: losses of 0 at first, and then x·w.
 	c.Network, c.Train = linear(1), columns(10, func(i, k, j int) float32 { return float32(i + 1) }, 1)
-	c.Clipping, c.Lot, c.Rate, c.Steps, c.Microbatch = clip.Flat(clip.Constant(4.5), nil), 0, 1, 2, 3
+	c.Mechanism.Clipping, c.Sampling.Lot, c.Sampling.Rate, c.Steps, c.Microbatch = clip.Flat(clip.Constant(4.5), nil), 0, 1, 2, 3
 	r := start(t, c)
 	if p := r.Private(); p != (Private{}) {
 		t.Errorf("%+v before the first lot", p)
@@ -227,12 +227,12 @@ func TestPrivateFigures(t *testing.T) {
 func TestLedgerComesFirst(t *testing.T) {
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
 		c := ordinary(t)
-		c.Sampling, c.Steps = policy, 40
+		c.Sampling.Policy, c.Steps = policy, 40
 		r := start(t, c)
 		asked := 0
 		r.machine = &spy{r.machine, func(*plan.Release) error {
 			asked++
-			if n := lotsIn(t, c.Ledger).LotCount(); n < asked || n > c.Steps {
+			if n := lotsIn(t, c.Files.Ledger).LotCount(); n < asked || n > c.Steps {
 				t.Errorf("release %d while the ledger holds %d lots", asked, n)
 			}
 			return nil
@@ -249,7 +249,7 @@ func TestLedgerComesFirst(t *testing.T) {
 func TestNothingMovesWithoutLedger(t *testing.T) {
 	c := ordinary(t)
 	c.Statistics = []Statistic{MeanLoss(1, 1)}
-	c.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 3}, nil)
+	c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 3}, nil)
 	r := start(t, c)
 	if err := r.ledger.Close(); err != nil {
 		t.Fatal(err)
@@ -282,7 +282,7 @@ func TestFailedReleaseEndsTheRun(t *testing.T) {
 		t.Errorf("%d releases, want 1", calls)
 	}
 	r.Close()
-	if n := lotsIn(t, c.Ledger).LotCount(); n != 1 {
+	if n := lotsIn(t, c.Files.Ledger).LotCount(); n != 1 {
 		t.Errorf("the ledger holds %d lots, want the one that may have been released", n)
 	}
 }
@@ -302,8 +302,8 @@ func (b brittle) Factor(norm, bound float64) float64 {
 func TestPanicEndsTheRun(t *testing.T) {
 	left := 3
 	c := ordinary(t)
-	c.Microbatch, c.Sampling = 1, sample.PolicyFixed
-	c.Clipping = clip.Flat(clip.Constant(1), brittle{&left})
+	c.Microbatch, c.Sampling.Policy = 1, sample.PolicyFixed
+	c.Mechanism.Clipping = clip.Flat(clip.Constant(1), brittle{&left})
 	r := start(t, c)
 	before := weights(t, r)
 	func() {
@@ -354,7 +354,7 @@ func TestPanicInData(t *testing.T) {
 	}
 	untouched(t, c)
 	c = lasting(t)
-	c.Threads, c.Noise, c.NoiseAt = 3, 0, func(int) float64 { panic(bug) }
+	c.Device.Threads, c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt = 3, 0, func(int) float64 { panic(bug) }
 	if p := recovered(func() { New(c) }); p != bug {
 		t.Errorf("New panicked with %v", p)
 	}
@@ -366,7 +366,7 @@ func TestPanicInData(t *testing.T) {
 	}{"projection": {projected(t), 0}, "lots": {lasting(t), 2}} {
 		whole, set := of.c.Train, &buggy{of.c.Train, math.MaxInt}
 		c := of.c
-		c.Train, c.Sampling, c.Microbatch, c.Threads = set, sample.PolicyFixed, 6, 3
+		c.Train, c.Sampling.Policy, c.Microbatch, c.Device.Threads = set, sample.PolicyFixed, 6, 3
 		r, err := New(c)
 		if err != nil {
 			t.Fatal(err)
@@ -382,7 +382,7 @@ func TestPanicInData(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
-		report, err := ledger.Verify(c.Ledger)
+		report, err := ledger.Verify(c.Files.Ledger)
 		if err != nil || !report.Ended || report.Lots != of.lots {
 			t.Errorf("%s: the ledger holds %+v: %v", name, report, err)
 		}
@@ -411,7 +411,7 @@ func TestPanicInData(t *testing.T) {
 	if p := recovered(func() { r.Validate() }); p != bug {
 		t.Errorf("Validate panicked with %v", p)
 	}
-	if lots := lotsIn(t, c.Ledger).LotCount(); lots != c.Steps {
+	if lots := lotsIn(t, c.Files.Ledger).LotCount(); lots != c.Steps {
 		t.Errorf("the ledger holds %d lots", lots)
 	}
 	set.left = math.MaxInt
@@ -444,7 +444,7 @@ func TestSameNoiseNever(t *testing.T) {
 		unit(&c)
 		c.Seed = nil
 		c.Network, c.Train, c.Steps = linear(3, 3, 3), columns(30, zeros, 3, 3, 3), 12
-		c.Clipping = []clip.Group{
+		c.Mechanism.Clipping = []clip.Group{
 			{Name: "a", Vectors: []string{"w0"}, Bound: clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 5}},
 			{Name: "b", Vectors: []string{"w1", "w2"}, Bound: clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 5}},
 		}
@@ -521,7 +521,7 @@ func TestSeedIsMarked(t *testing.T) {
 		if d := r.Describe(); d.Secure == seeded {
 			t.Errorf("seeded %v: described as secure %v", seeded, d.Secure)
 		}
-		if h := lotsIn(t, c.Ledger); h.Header.Secure == seeded {
+		if h := lotsIn(t, c.Files.Ledger); h.Header.Secure == seeded {
 			t.Errorf("seeded %v: secure %v in the ledger", seeded, h.Header.Secure)
 		}
 		key := r.source.Key()
@@ -545,7 +545,7 @@ func TestNeighboursLookAlike(t *testing.T) {
 	}
 	look := func(set data.Set, policy sample.Policy) seen {
 		c := ordinary(t)
-		c.Train, c.Sampling, c.Steps, c.Checkpoint = set, policy, 12, t.TempDir()
+		c.Train, c.Sampling.Policy, c.Steps, c.Files.CheckpointFolder = set, policy, 12, t.TempDir()
 		c.Statistics = []Statistic{Accuracy(1, 3), MeanLoss(2, 3)}
 		r := start(t, c)
 		var s seen
@@ -572,7 +572,7 @@ func TestNeighboursLookAlike(t *testing.T) {
 			return nil
 		})
 		s.Weights = weights(t, r)
-		saved, err := newest(c.Checkpoint)
+		saved, err := newest(c.Files.CheckpointFolder)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -580,7 +580,7 @@ func TestNeighboursLookAlike(t *testing.T) {
 		saved.Head = "" // of a file whose lines depend on how long a sync takes
 		show(saved)
 		r.Close()
-		show(lotsIn(t, c.Ledger))
+		show(lotsIn(t, c.Files.Ledger))
 		return s
 	}
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
@@ -617,12 +617,12 @@ func TestNeighboursLookAlike(t *testing.T) {
 func TestLedgerSaysWhatRan(t *testing.T) {
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
 		c := ordinary(t)
-		c.Sampling = policy
+		c.Sampling.Policy = policy
 		r := start(t, c)
 		e := r.Event()
 		train(t, r, nil)
 		r.Close()
-		h := lotsIn(t, c.Ledger)
+		h := lotsIn(t, c.Files.Ledger)
 		if len(h.Lots) != 1 || h.Lots[0].Count != c.Steps {
 			t.Fatalf("%s: the ledger says %+v", policy, h.Lots)
 		}
@@ -633,7 +633,7 @@ func TestLedgerSaysWhatRan(t *testing.T) {
 		if h.Header.Adjacency != Adjacency(policy) || h.Header.Unit != "example" || h.Header.Records != 60 {
 			t.Errorf("header %+v", h.Header)
 		}
-		if policy == sample.PolicyPoisson && e.Rate < float64(c.Lot)/60 {
+		if policy == sample.PolicyPoisson && e.Rate < float64(c.Sampling.Lot)/60 {
 			t.Errorf("rate %v is below what was asked for", e.Rate)
 		}
 	}

@@ -37,7 +37,7 @@ func TestZeroGradientsGiveNoise(t *testing.T) {
 				c := ordinary(t)
 				unit(&c)
 				c.Network, c.Train = linear(size, size/9), columns(20, zeros, size, size/9)
-				c.Clipping, c.Allocation, c.Noise, c.Steps, c.Lot = groups, allocation, 1.7, 3, 5
+				c.Mechanism.Clipping, c.Mechanism.Allocation, c.Mechanism.NoiseMultiplier, c.Steps, c.Sampling.Lot = groups, allocation, 1.7, 3, 5
 				r := start(t, c)
 				before := weights(t, r)
 				var squares, count [2]float64
@@ -113,10 +113,10 @@ func TestNoiseIsWhatTheLedgerSays(t *testing.T) {
 	for name, groups := range grouped {
 		for _, z := range []float64{0.1, 1.0 / 3, 1.7, 40} {
 			c := ordinary(t)
-			c.Network, c.Train, c.Noise = linear(4, 3), columns(20, zeros, 4, 3), z
-			c.Clipping, c.Lot = groups, 5
+			c.Network, c.Train, c.Mechanism.NoiseMultiplier = linear(4, 3), columns(20, zeros, 4, 3), z
+			c.Mechanism.Clipping, c.Sampling.Lot = groups, 5
 			if name == "adaptive" {
-				c.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.3, Noise: 40}, nil)
+				c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.3, Noise: 40}, nil)
 			}
 			r := start(t, c)
 			for lot := range 3 {
@@ -138,13 +138,13 @@ func TestNoiseIsWhatTheLedgerSays(t *testing.T) {
 // TestScheduledNoise: each lot has its own multiplier, in the ledger too.
 func TestScheduledNoise(t *testing.T) {
 	c := ordinary(t)
-	c.Noise, c.Steps = 0, 6
-	c.NoiseAt = func(lot int) float64 { return 3 - float64(lot/2) }
+	c.Mechanism.NoiseMultiplier, c.Steps = 0, 6
+	c.Mechanism.NoiseMultiplierAt = func(lot int) float64 { return 3 - float64(lot/2) }
 	r := start(t, c)
 	train(t, r, nil)
 	r.Close()
 	var got []float64
-	for _, s := range lotsIn(t, c.Ledger).Lots {
+	for _, s := range lotsIn(t, c.Files.Ledger).Lots {
 		for range s.Count {
 			got = append(got, s.Lot.Queries[0].Noise)
 		}
@@ -157,8 +157,8 @@ func TestScheduledNoise(t *testing.T) {
 // TestEpochsOfPasses: an epoch of a schedule is a pass, however short its last lot.
 func TestEpochsOfPasses(t *testing.T) {
 	c := ordinary(t)
-	c.Sampling, c.Lot, c.Steps = sample.PolicyShuffle, 25, 7 // 25, 25 and 10 of 60
-	c.Schedule = optim.Schedule{Base: 1, Shape: optim.ShapeStep, Factor: 0.5, At: []float64{1, 2}}
+	c.Sampling.Policy, c.Sampling.Lot, c.Steps = sample.PolicyShuffle, 25, 7 // 25, 25 and 10 of 60
+	c.Optimization.Schedule = optim.Schedule{Base: 1, Shape: optim.ShapeStep, Factor: 0.5, At: []float64{1, 2}}
 	var rates []float64
 	train(t, start(t, c), func(p *Progress) error {
 		rates = append(rates, p.Rate)
@@ -173,15 +173,15 @@ func TestEpochsOfPasses(t *testing.T) {
 // of the same rates does.
 func TestRateOfEachLot(t *testing.T) {
 	c := ordinary(t)
-	c.Steps, c.Schedule = 6, optim.Schedule{Base: 0.3, Shape: optim.ShapeCosine}
+	c.Steps, c.Optimization.Schedule = 6, optim.Schedule{Base: 0.3, Shape: optim.ShapeCosine}
 	planned := start(t, c)
 	train(t, planned, nil)
-	cosine := c.Schedule
-	c.Schedule, c.Ledger = optim.Schedule{}, filepath.Join(t.TempDir(), "ledger.jsonl")
-	c.RateAt = func(lot int) float64 { return cosine.Rate(lot+1, 5, 6) }
+	cosine := c.Optimization.Schedule
+	c.Optimization.Schedule, c.Files.Ledger = optim.Schedule{}, filepath.Join(t.TempDir(), "ledger.jsonl")
+	c.Optimization.LearningRateAt = func(lot int) float64 { return cosine.Rate(lot+1, 5, 6) }
 	r := start(t, c)
 	train(t, r, func(p *Progress) error {
-		if want := c.RateAt(p.Lot - 1); p.Rate != want {
+		if want := c.Optimization.LearningRateAt(p.Lot - 1); p.Rate != want {
 			t.Errorf("lot %d at a rate of %v, want %v", p.Lot, p.Rate, want)
 		}
 		return nil
@@ -196,7 +196,7 @@ func TestRateOfEachLot(t *testing.T) {
 func TestScheduledBound(t *testing.T) {
 	c := ordinary(t)
 	c.Steps = 4
-	c.Clipping = clip.Flat(clip.Schedule(func(lot int) float64 { return []float64{4, 2, 1, 0.5}[lot] }), nil)
+	c.Mechanism.Clipping = clip.Flat(clip.Schedule(func(lot int) float64 { return []float64{4, 2, 1, 0.5}[lot] }), nil)
 	r := start(t, c)
 	var got []float64
 	for range c.Steps {
@@ -206,7 +206,7 @@ func TestScheduledBound(t *testing.T) {
 		}
 	}
 	r.Close()
-	for i, s := range lotsIn(t, c.Ledger).Lots {
+	for i, s := range lotsIn(t, c.Files.Ledger).Lots {
 		got = append(got, s.Lot.Queries[0].Sensitivity)
 		if z := s.Lot.Queries[0].Noise / s.Lot.Queries[0].Sensitivity; z != 1 {
 			t.Errorf("lot %d: multiplier %v", i, z)
@@ -224,10 +224,10 @@ func TestAdaptiveBound(t *testing.T) {
 	// Gradients of length 1, 2, …, 200, half of them below 100.5.
 	c.Network = linear(1)
 	c.Train = columns(200, func(i, k, j int) float32 { return float32(i + 1) }, 1)
-	c.Lot, c.Rate, c.Steps, c.Noise = 0, 1, 60, 2
+	c.Sampling.Lot, c.Sampling.Rate, c.Steps, c.Mechanism.NoiseMultiplier = 0, 1, 60, 2
 	q := clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.3, Noise: 10}
-	c.Clipping = clip.Flat(q, nil)
-	c.Schedule.Base = 1e-6
+	c.Mechanism.Clipping = clip.Flat(q, nil)
+	c.Optimization.Schedule.Base = 1e-6
 	r := start(t, c)
 	bound := 1.0
 	train(t, r, func(p *Progress) error {
@@ -254,7 +254,7 @@ func TestAdaptiveBound(t *testing.T) {
 		t.Errorf("after 60 lots the bound is %v, far from the median 100.5", bound)
 	}
 	r.Close()
-	for i, s := range lotsIn(t, c.Ledger).Lots {
+	for i, s := range lotsIn(t, c.Files.Ledger).Lots {
 		total := 0.0
 		for _, q := range s.Lot.Queries {
 			total += math.Pow(q.Sensitivity/q.Noise, 2)

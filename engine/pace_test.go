@@ -71,11 +71,11 @@ func TestDevicesAgreeOnPaces(t *testing.T) {
 			o.Epsilon = 0.01
 		}
 		c := ordinary(t)
-		c.NonPrivate, c.Ledger, c.Optimizer = true, "", o
-		c.Network, c.Train, c.Lot, c.Rate, c.Steps = linear(sizes...), columns(4, value, sizes...), 0, 1, steps
-		c.Schedule, c.RateAt = optim.Schedule{}, func(lot int) float64 { return 0.1 * float64(lot) }
-		c.RateOf = func(p string) float64 { return rates[p] }
-		c.DecayOf = func(p string) float64 { return decays[p] }
+		c.Mechanism.NonPrivate, c.Files.Ledger, c.Optimization.Optimizer = true, "", o
+		c.Network, c.Train, c.Sampling.Lot, c.Sampling.Rate, c.Steps = linear(sizes...), columns(4, value, sizes...), 0, 1, steps
+		c.Optimization.Schedule, c.Optimization.LearningRateAt = optim.Schedule{}, func(lot int) float64 { return 0.1 * float64(lot) }
+		c.Optimization.LearningRateMultiplier = func(p string) float64 { return rates[p] }
+		c.Optimization.WeightDecayMultiplier = func(p string) float64 { return decays[p] }
 
 		var want []float32
 		for k, name := range []string{"w0", "w1"} {
@@ -86,13 +86,13 @@ func TestDevicesAgreeOnPaces(t *testing.T) {
 					gradient += float64(value(i, k, j)) / 4
 				}
 				for lot := range steps {
-					d.move(o, lot+1, c.RateAt(lot)*rates[name], o.WeightDecay*decays[name], gradient)
+					d.move(o, lot+1, c.Optimization.LearningRateAt(lot)*rates[name], o.WeightDecay*decays[name], gradient)
 				}
 				want = append(want, float32(d.weight))
 			}
 		}
 		for _, device := range devices {
-			c.Device = device.Name
+			c.Device.Name = device.Name
 			r := start(t, c)
 			train(t, r, nil)
 			if d := distance(weights(t, r), want); d > 1e-6 {
@@ -115,12 +115,12 @@ func TestPacesOfOne(t *testing.T) {
 			}
 			o.WeightDecay = 0.3
 			c := lasting(t)
-			c.Device, c.Optimizer, c.NonPrivate = device.Name, o, true
+			c.Device.Name, c.Optimization.Optimizer, c.Mechanism.NonPrivate = device.Name, o, true
 			plain := start(t, c)
 			train(t, plain, nil)
-			c.Checkpoint = filepath.Join(t.TempDir(), "checkpoint")
+			c.Files.CheckpointFolder = filepath.Join(t.TempDir(), "checkpoint")
 			with := c
-			with.RateOf, with.DecayOf = one, one
+			with.Optimization.LearningRateMultiplier, with.Optimization.WeightDecayMultiplier = one, one
 			r := start(t, with)
 			train(t, r, nil)
 			if !slices.Equal(weights(t, r), weights(t, plain)) {
@@ -136,9 +136,9 @@ func TestPacesOfOne(t *testing.T) {
 // TestPacesAreAskedForOnce: New asks for each parameter, and no lot does.
 func TestPacesAreAskedForOnce(t *testing.T) {
 	c := lasting(t)
-	c.CheckpointEvery = 1
+	c.Files.CheckpointInterval = 1
 	var asked []string
-	c.RateOf = func(p string) float64 {
+	c.Optimization.LearningRateMultiplier = func(p string) float64 {
 		asked = append(asked, p)
 		return float64(len(asked))
 	}

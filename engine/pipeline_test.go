@@ -37,7 +37,7 @@ func TestDataThatDoNotFit(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			c := ordinary(t)
-			c.Network, c.Device, c.Microbatch = dropping(0.5), "cuda:0", 5
+			c.Network, c.Device.Name, c.Microbatch = dropping(0.5), "cuda:0", 5
 			change(&c)
 			r := start(t, c)
 			if copied := r.pipeline.Rows() == nil; copied != inside {

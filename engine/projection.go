@@ -66,7 +66,7 @@ func (c *Config) checkProjection() (err error) {
 		return fmt.Errorf("a projection of %d features: the principal directions of at most %d can be found", width, MaxProjected)
 	case p.Directions < 0 || p.Directions > width:
 		return fmt.Errorf("%d directions of %d features: give between 1 and %d", p.Directions, width, width)
-	case !c.NonPrivate && !(p.Noise > 0 && p.Noise <= 1e100):
+	case !c.Mechanism.NonPrivate && !(p.Noise > 0 && p.Noise <= 1e100):
 		return fmt.Errorf("projection noise %v: it must be a positive number up to 1e100; without noise the directions would be private data", p.Noise)
 	}
 	if len(p.released) != p.Directions*width { // none, or of another run, which Resume says
@@ -165,7 +165,7 @@ func (r *Run) principalDirections(ctx context.Context) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum, err := secondMoments(ctx, c.Train, r.deck, column, !c.NonPrivate, cmp.Or(c.Threads, runtime.GOMAXPROCS(0)))
+	sum, err := secondMoments(ctx, c.Train, r.deck, column, !c.Mechanism.NonPrivate, cmp.Or(c.Device.Threads, runtime.GOMAXPROCS(0)))
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +237,7 @@ func (r *Run) rebuild(directions []float32) error {
 	}
 	other.ledger, other.meter = r.ledger, r.meter
 	if r.keeper != nil {
-		other.keeper, err = other.keepIn(c.Checkpoint)
+		other.keeper, err = other.keepIn(c.Files.CheckpointFolder)
 	}
 	if err = errors.Join(err, r.machine.Close()); err != nil {
 		return err

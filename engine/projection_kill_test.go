@@ -15,9 +15,9 @@ import (
 // and so do the lots.
 func doomed(t testing.TB, folder string) Config {
 	c := projected(t)
-	c.Seed, c.Steps, c.CheckpointEvery = nil, 60, time.Millisecond
+	c.Seed, c.Steps, c.Files.CheckpointInterval = nil, 60, time.Millisecond
 	c.Train = examples(40000, 3)
-	c.Ledger, c.Checkpoint = filepath.Join(folder, "ledger.jsonl"), filepath.Join(folder, "checkpoint")
+	c.Files.Ledger, c.Files.CheckpointFolder = filepath.Join(folder, "ledger.jsonl"), filepath.Join(folder, "checkpoint")
 	return c
 }
 
@@ -78,12 +78,12 @@ func TestKilledWhileProjecting(t *testing.T) {
 				last, seen[directions] = directions, true
 			}
 			if len(made) > 0 {
-				if moments, lots := projections(lotsIn(t, c.Ledger)); moments < 1 || lots < len(made) {
+				if moments, lots := projections(lotsIn(t, c.Files.Ledger)); moments < 1 || lots < len(made) {
 					t.Fatalf("the ledger holds %d releases of moments and %d lots after %d lots", moments, lots, len(made))
 				}
 			}
 		}
-		moments, _ := projections(lotsIn(t, c.Ledger))
+		moments, _ := projections(lotsIn(t, c.Files.Ledger))
 		if moments < 1 {
 			t.Fatal("no release of moments in the ledger")
 		}

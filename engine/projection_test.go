@@ -299,7 +299,7 @@ func TestProjectionNoise(t *testing.T) {
 func TestProjectionIsReleased(t *testing.T) {
 	for _, private := range []bool{true, false} {
 		c := projected(t)
-		c.NonPrivate = !private
+		c.Mechanism.NonPrivate = !private
 		r := start(t, c)
 		if r.Directions() != nil {
 			t.Fatal("directions before Train")
@@ -350,7 +350,7 @@ func TestProjectionIsReleased(t *testing.T) {
 			}
 		}
 		plain := projected(t)
-		plain.NonPrivate, plain.Projection, plain.Train = !private, Projection{}, table(products, labels, nil)
+		plain.Mechanism.NonPrivate, plain.Projection, plain.Train = !private, Projection{}, table(products, labels, nil)
 		plain.Network = func(batch int) (*perexample.Network, error) {
 			n := layer.NewBuilder(batch, 1)
 			x, labels := n.Input("x", 3), n.Input("label")
@@ -371,7 +371,7 @@ func TestDevicesAgreeBehindAProjection(t *testing.T) {
 	var first *Run
 	for _, device := range devices() {
 		c := projected(t)
-		c.Device, c.Steps = device, 8
+		c.Device.Name, c.Steps = device, 8
 		r := start(t, c)
 		train(t, r, nil)
 		if first == nil {
@@ -402,11 +402,11 @@ func projections(h ledger.History) (moments, others int) {
 func TestProjectionIsInTheBudget(t *testing.T) {
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
 		c := projected(t)
-		c.Sampling, c.Delta, c.Noise, c.Steps, c.StopAtEpsilon, c.Clipping = policy, 1e-5, 3, 1000, 6, nil
+		c.Sampling.Policy, c.Budget.Delta, c.Mechanism.NoiseMultiplier, c.Steps, c.Budget.StopAtEpsilon, c.Mechanism.Clipping = policy, 1e-5, 3, 1000, 6, nil
 		r := start(t, c)
 		train(t, r, nil)
 		r.Close()
-		h := lotsIn(t, c.Ledger)
+		h := lotsIn(t, c.Files.Ledger)
 		first := h.Lots[0]
 		if first.Count != 1 || first.Lot.Sampling != (ledger.Sampling{Policy: ledger.FullBatch, Records: 60}) ||
 			!slices.Equal(first.Lot.Queries, []ledger.Query{{Group: secondMomentsGroup, Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 4}}) {
@@ -417,7 +417,7 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 		}
 		composed := ledger.History{Header: ledger.Header{Records: 60, Unit: "example", Adjacency: Adjacency(policy)}}
 		composed.Lots = append(composed.Lots, ledger.RepeatedLot{Lot: first.Lot, Count: 1}, ledger.RepeatedLot{Lot: r.lotOf(0), Count: r.Steps()})
-		want, err := accountant.Epsilon(composed, c.Delta, "rdp")
+		want, err := accountant.Epsilon(composed, c.Budget.Delta, "rdp")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -429,17 +429,17 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 		if policy == sample.PolicyShuffle {
 			composed.Lots[1].Count += 4 // a pass
 		}
-		if more, err := accountant.Epsilon(composed, c.Delta, "rdp"); err != nil || more.UpperBound() <= 6 {
+		if more, err := accountant.Epsilon(composed, c.Budget.Delta, "rdp"); err != nil || more.UpperBound() <= 6 {
 			t.Errorf("%s: there was room for another lot: ε = %v, %v", policy, more.UpperBound(), err)
 		}
 	}
 	c := projected(t)
-	c.Projection.Noise, c.StopAtEpsilon = 0.5, 2
+	c.Projection.Noise, c.Budget.StopAtEpsilon = 0.5, 2
 	if _, err := New(c); !errors.Is(err, ErrBudget) {
 		t.Errorf("a projection beyond the budget: %v", err)
 	}
 	c = projected(t)
-	c.StopAtEpsilon, c.Noise = 6, 3
+	c.Budget.StopAtEpsilon, c.Mechanism.NoiseMultiplier = 6, 3
 	if with, err := Extended(c); err != nil {
 		t.Error(err)
 	} else {
@@ -475,13 +475,13 @@ func TestProjectionOfResumedRuns(t *testing.T) {
 		r := start(t, c)
 		r.Close() // nothing was spent
 		r = resume(t, c)
-		names, err := checkpoints(c.Checkpoint)
+		names, err := checkpoints(c.Files.CheckpointFolder)
 		if err != nil {
 			t.Fatal(err)
 		}
 		before := contents(t, names[0])
 		train(t, r, func(p *Progress) error {
-			names, err := checkpoints(c.Checkpoint)
+			names, err := checkpoints(c.Files.CheckpointFolder)
 			for _, name := range names {
 				saved, err := openCheckpoint(name)
 				if err != nil {
@@ -496,7 +496,7 @@ func TestProjectionOfResumedRuns(t *testing.T) {
 		})
 		first, stood := r.Directions(), standing(r)
 		r.Close()
-		if m, n := projections(lotsIn(t, c.Ledger)); m != 1 || n != 5 {
+		if m, n := projections(lotsIn(t, c.Files.Ledger)); m != 1 || n != 5 {
 			t.Fatalf("%d releases of moments, %d lots", m, n)
 		}
 
@@ -510,7 +510,7 @@ func TestProjectionOfResumedRuns(t *testing.T) {
 			t.Error("other directions")
 		}
 		r.Close()
-		if m, n := projections(lotsIn(t, c.Ledger)); m != 1 || n != 7 {
+		if m, n := projections(lotsIn(t, c.Files.Ledger)); m != 1 || n != 7 {
 			t.Errorf("%d releases of moments, %d lots", m, n)
 		}
 
@@ -529,10 +529,10 @@ func TestProjectionOfResumedRuns(t *testing.T) {
 			}
 		}
 
-		if err := os.RemoveAll(c.Checkpoint); err != nil {
+		if err := os.RemoveAll(c.Files.CheckpointFolder); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Mkdir(c.Checkpoint, 0o755); err != nil {
+		if err := os.Mkdir(c.Files.CheckpointFolder, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile(names[0], before, 0o644); err != nil {
@@ -545,7 +545,7 @@ func TestProjectionOfResumedRuns(t *testing.T) {
 			t.Error("the same noise twice")
 		}
 		r.Close()
-		if m, n := projections(lotsIn(t, c.Ledger)); m != 2 || n != 12 {
+		if m, n := projections(lotsIn(t, c.Files.Ledger)); m != 2 || n != 12 {
 			t.Errorf("%d releases of moments, %d lots, where both were made twice", m, n)
 		}
 	}
@@ -633,7 +633,7 @@ func TestProjectionIsInterrupted(t *testing.T) {
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
-	h, err := ledger.Read(c.Ledger)
+	h, err := ledger.Read(c.Files.Ledger)
 	if err != nil || h.LotCount() != 3 || r.Directions() == nil {
 		t.Errorf("then: %d lots in the ledger, %v", h.LotCount(), err)
 	}

@@ -24,7 +24,7 @@ import (
 // untouched checks that nothing lies where the run would have written.
 func untouched(t *testing.T, c Config) {
 	t.Helper()
-	entries, err := os.ReadDir(filepath.Dir(c.Ledger))
+	entries, err := os.ReadDir(filepath.Dir(c.Files.Ledger))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,51 +100,53 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Records.Examples = -1 }, "records of -1"},
 		{func(c *Config) { c.Records.Users = true }, "user"},
 		{func(c *Config) { c.Train, c.Records.Users = owned(), true }, "how many examples of a user"},
-		{func(c *Config) { c.Lot = 61 }, "a lot of 61 records from 60"},
-		{func(c *Config) { c.Lot, c.Records.Examples = 12, 10 }, "a lot of 12 records from 6"},
-		{func(c *Config) { c.Lot = -1 }, "a lot of -1"},
-		{func(c *Config) { c.Lot = 0 }, "neither a lot nor a rate"},
-		{func(c *Config) { c.Rate = 0.5 }, "both a lot"},
-		{func(c *Config) { c.Lot, c.Rate = 0, 1.1 }, "rate 1.1"},
-		{func(c *Config) { c.Lot, c.Rate = 0, -0.1 }, "rate -0.1"},
-		{func(c *Config) { c.Lot, c.Rate = 0, nan }, "rate NaN"},
-		{func(c *Config) { c.Sampling, c.Lot, c.Rate = sample.PolicyFixed, 0, -0.1 }, "rate -0.1"},
-		{func(c *Config) { c.Sampling, c.Lot, c.Rate = sample.PolicyFixed, 0, 1.001 }, "rate 1.001"},
-		{func(c *Config) { c.Sampling = "poison" }, "poisson"},
+		{func(c *Config) { c.Sampling.Lot = 61 }, "a lot of 61 records from 60"},
+		{func(c *Config) { c.Sampling.Lot, c.Records.Examples = 12, 10 }, "a lot of 12 records from 6"},
+		{func(c *Config) { c.Sampling.Lot = -1 }, "a lot of -1"},
+		{func(c *Config) { c.Sampling.Lot = 0 }, "neither a lot nor a rate"},
+		{func(c *Config) { c.Sampling.Rate = 0.5 }, "both a lot"},
+		{func(c *Config) { c.Sampling.Lot, c.Sampling.Rate = 0, 1.1 }, "rate 1.1"},
+		{func(c *Config) { c.Sampling.Lot, c.Sampling.Rate = 0, -0.1 }, "rate -0.1"},
+		{func(c *Config) { c.Sampling.Lot, c.Sampling.Rate = 0, nan }, "rate NaN"},
+		{func(c *Config) { c.Sampling.Policy, c.Sampling.Lot, c.Sampling.Rate = sample.PolicyFixed, 0, -0.1 }, "rate -0.1"},
+		{func(c *Config) { c.Sampling.Policy, c.Sampling.Lot, c.Sampling.Rate = sample.PolicyFixed, 0, 1.001 }, "rate 1.001"},
+		{func(c *Config) { c.Sampling.Policy = "poison" }, "poisson"},
 		{func(c *Config) { c.Steps = 0 }, "0 steps"},
 		{func(c *Config) { c.Microbatch = -1 }, "microbatch of -1"},
-		{func(c *Config) { c.Threads = -1 }, "-1 threads"},
-		{func(c *Config) { c.Threads = math.MaxInt }, "at most 65536"},
-		{func(c *Config) { c.CheckpointEvery = -1 }, "checkpoint every"},
-		{func(c *Config) { c.Device = "tpu" }, "auto, cpu"},
-		{func(c *Config) { c.Device = "cuda:77" }, "cuda:77"},
-		{func(c *Config) { c.Noise = 0 }, "--non-private"},
-		{func(c *Config) { c.Noise = -1 }, "noise -1"},
-		{func(c *Config) { c.Noise = nan }, "noise NaN"},
-		{func(c *Config) { c.Noise = inf }, "infinite"},
-		{func(c *Config) { c.Noise = 1e-45 }, "out of the range of float32"},
-		{func(c *Config) { c.Noise = 1e40 }, "out of the range of float32"},
-		{func(c *Config) { c.NoiseAt = func(int) float64 { return 1 } }, "both a noise"},
-		{func(c *Config) { c.Noise, c.NoiseAt = 0, func(lot int) float64 { return float64(3 - lot) } }, "lot 3: noise 0 "},
-		{func(c *Config) { c.Allocation = "equal" }, "proportional"},
-		{func(c *Config) { c.Clipping = clip.Flat(clip.Constant(0), nil) }, "bound 0"},
-		{func(c *Config) { c.Clipping = clip.Flat(clip.Constant(-1), nil) }, "bound -1"},
-		{func(c *Config) { c.Clipping = clip.Flat(clip.Constant(nan), nil) }, "bound NaN"},
-		{func(c *Config) { c.Clipping = clip.Flat(clip.Constant(inf), nil) }, "--non-private"},
+		{func(c *Config) { c.Device.Threads = -1 }, "-1 threads"},
+		{func(c *Config) { c.Device.Threads = math.MaxInt }, "at most 65536"},
+		{func(c *Config) { c.Files.CheckpointInterval = -1 }, "checkpoint every"},
+		{func(c *Config) { c.Device.Name = "tpu" }, "auto, cpu"},
+		{func(c *Config) { c.Device.Name = "cuda:77" }, "cuda:77"},
+		{func(c *Config) { c.Mechanism.NoiseMultiplier = 0 }, "--non-private"},
+		{func(c *Config) { c.Mechanism.NoiseMultiplier = -1 }, "noise -1"},
+		{func(c *Config) { c.Mechanism.NoiseMultiplier = nan }, "noise NaN"},
+		{func(c *Config) { c.Mechanism.NoiseMultiplier = inf }, "infinite"},
+		{func(c *Config) { c.Mechanism.NoiseMultiplier = 1e-45 }, "out of the range of float32"},
+		{func(c *Config) { c.Mechanism.NoiseMultiplier = 1e40 }, "out of the range of float32"},
+		{func(c *Config) { c.Mechanism.NoiseMultiplierAt = func(int) float64 { return 1 } }, "both a noise"},
 		{func(c *Config) {
-			c.Clipping = clip.PerVector([]string{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}, clip.Constant(inf), nil)
+			c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt = 0, func(lot int) float64 { return float64(3 - lot) }
+		}, "lot 3: noise 0 "},
+		{func(c *Config) { c.Mechanism.Allocation = "equal" }, "proportional"},
+		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(0), nil) }, "bound 0"},
+		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(-1), nil) }, "bound -1"},
+		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(nan), nil) }, "bound NaN"},
+		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(inf), nil) }, "--non-private"},
+		{func(c *Config) {
+			c.Mechanism.Clipping = clip.PerVector([]string{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}, clip.Constant(inf), nil)
 		}, "--non-private"},
 		{func(c *Config) {
-			c.Clipping = clip.Flat(clip.Schedule(func(i int) float64 { return float64(4 - i) }), nil)
+			c.Mechanism.Clipping = clip.Flat(clip.Schedule(func(i int) float64 { return float64(4 - i) }), nil)
 		}, "lot 4"},
 		{func(c *Config) {
-			c.Clipping = []clip.Group{{Name: "a", Vectors: []string{"fc1*"}, Bound: clip.Constant(1)}}
+			c.Mechanism.Clipping = []clip.Group{{Name: "a", Vectors: []string{"fc1*"}, Bound: clip.Constant(1)}}
 		}, "fc2.weight"},
 		{func(c *Config) {
-			c.Clipping = []clip.Group{{Name: "a", Vectors: []string{"fc3.weight", "*"}, Bound: clip.Constant(1)}}
+			c.Mechanism.Clipping = []clip.Group{{Name: "a", Vectors: []string{"fc3.weight", "*"}, Bound: clip.Constant(1)}}
 		}, "nearest"},
 		{func(c *Config) {
-			c.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 0.1}, nil)
+			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 0.1}, nil)
 		}, "leaves nothing"},
 		{func(c *Config) {
 			c.Statistics = []Statistic{{Name: "gradient", Size: 1, Sensitivity: 1, Noise: 1, Of: func([]float64, []Example) {}}}
@@ -161,30 +163,32 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) {
 			c.Network, c.Train, c.Statistics = linear(features), columns(60, zeros, features), []Statistic{Accuracy(0, 1)}
 		}, "keeps no answers"},
-		{func(c *Config) { c.Delta = 1 }, "delta 1"},
-		{func(c *Config) { c.Delta = nan }, "delta NaN"},
-		{func(c *Config) { c.Accountant = "rpd" }, "rdp"},
+		{func(c *Config) { c.Budget.Delta = 1 }, "delta 1"},
+		{func(c *Config) { c.Budget.Delta = nan }, "delta NaN"},
+		{func(c *Config) { c.Budget.Accountant = "rpd" }, "rdp"},
 		{func(c *Config) {
-			c.Noise, c.NoiseAt, c.StopAtEpsilon, c.Accountant = 0, func(int) float64 { return 1 }, 3, "gdp"
+			c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt, c.Budget.StopAtEpsilon, c.Budget.Accountant = 0, func(int) float64 { return 1 }, 3, "gdp"
 		}, "cannot decide when to stop"},
-		{func(c *Config) { c.StopAtEpsilon = -1 }, "budget"},
-		{func(c *Config) { c.StopAtEpsilon = nan }, "budget"},
-		{func(c *Config) { c.Optimizer.Kind = "adamn" }, "adam"},
-		{func(c *Config) { c.Schedule.Base = 0 }, "learning rate"},
-		{func(c *Config) { c.Schedule.Shape = "cosin" }, "cosine"},
-		{func(c *Config) { c.RateAt = func(int) float64 { return 1 } }, "both a schedule"},
-		{func(c *Config) { c.Schedule.Base, c.RateAt = 0, func(lot int) float64 { return float64(3 - lot) } }, "lot 4: a learning rate of -1"},
-		{func(c *Config) { c.RateOf = of("fc1.bias", 0) }, "parameter fc1.bias: 0 times the learning rate"},
-		{func(c *Config) { c.RateOf = of("fc2.weight", -1) }, "parameter fc2.weight: -1 times the learning rate"},
-		{func(c *Config) { c.RateOf = of("fc2.weight", nan) }, "parameter fc2.weight: NaN times the learning rate"},
-		{func(c *Config) { c.RateOf = of("fc2.weight", inf) }, "parameter fc2.weight: +Inf times the learning rate"},
-		{func(c *Config) { c.DecayOf = of("fc1.weight", -1) }, "parameter fc1.weight: -1 times the weight decay"},
-		{func(c *Config) { c.DecayOf = of("fc1.weight", nan) }, "parameter fc1.weight: NaN times the weight decay"},
-		{func(c *Config) { c.DecayOf = of("fc1.weight", inf) }, "parameter fc1.weight: +Inf times the weight decay"},
-		{func(c *Config) { c.Optimizer.Kind = optim.KindMomentum }, "which is sgd"},
-		{func(c *Config) { c.Average.Decay = 1 }, "average"},
-		{func(c *Config) { c.Ledger = "" }, "ledger"},
-		{func(c *Config) { c.Ledger = filepath.Join(c.Ledger, "no", "such", "folder") }, "folder"},
+		{func(c *Config) { c.Budget.StopAtEpsilon = -1 }, "budget"},
+		{func(c *Config) { c.Budget.StopAtEpsilon = nan }, "budget"},
+		{func(c *Config) { c.Optimization.Optimizer.Kind = "adamn" }, "adam"},
+		{func(c *Config) { c.Optimization.Schedule.Base = 0 }, "learning rate"},
+		{func(c *Config) { c.Optimization.Schedule.Shape = "cosin" }, "cosine"},
+		{func(c *Config) { c.Optimization.LearningRateAt = func(int) float64 { return 1 } }, "both a schedule"},
+		{func(c *Config) {
+			c.Optimization.Schedule.Base, c.Optimization.LearningRateAt = 0, func(lot int) float64 { return float64(3 - lot) }
+		}, "lot 4: a learning rate of -1"},
+		{func(c *Config) { c.Optimization.LearningRateMultiplier = of("fc1.bias", 0) }, "parameter fc1.bias: 0 times the learning rate"},
+		{func(c *Config) { c.Optimization.LearningRateMultiplier = of("fc2.weight", -1) }, "parameter fc2.weight: -1 times the learning rate"},
+		{func(c *Config) { c.Optimization.LearningRateMultiplier = of("fc2.weight", nan) }, "parameter fc2.weight: NaN times the learning rate"},
+		{func(c *Config) { c.Optimization.LearningRateMultiplier = of("fc2.weight", inf) }, "parameter fc2.weight: +Inf times the learning rate"},
+		{func(c *Config) { c.Optimization.WeightDecayMultiplier = of("fc1.weight", -1) }, "parameter fc1.weight: -1 times the weight decay"},
+		{func(c *Config) { c.Optimization.WeightDecayMultiplier = of("fc1.weight", nan) }, "parameter fc1.weight: NaN times the weight decay"},
+		{func(c *Config) { c.Optimization.WeightDecayMultiplier = of("fc1.weight", inf) }, "parameter fc1.weight: +Inf times the weight decay"},
+		{func(c *Config) { c.Optimization.Optimizer.Kind = optim.KindMomentum }, "which is sgd"},
+		{func(c *Config) { c.Optimization.Average.Decay = 1 }, "average"},
+		{func(c *Config) { c.Files.Ledger = "" }, "ledger"},
+		{func(c *Config) { c.Files.Ledger = filepath.Join(c.Files.Ledger, "no", "such", "folder") }, "folder"},
 		{func(c *Config) {
 			c.Network = broken(func(n *layer.Builder, x, label *G.Node) {
 				logits := layer.Dense(n, x, "fc", classes-1, layer.Identity)
@@ -282,7 +286,7 @@ func TestRefuses(t *testing.T) {
 		if !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %q, want %q in one line", err, test.says)
 		}
-		if c.Ledger != "" && !strings.Contains(c.Ledger, "such") {
+		if c.Files.Ledger != "" && !strings.Contains(c.Files.Ledger, "such") {
 			untouched(t, c)
 		}
 	}
@@ -291,14 +295,14 @@ func TestRefuses(t *testing.T) {
 // TestTakenFiles: a ledger or a checkpoint that is there stays as it is.
 func TestTakenFiles(t *testing.T) {
 	c := ordinary(t)
-	c.Checkpoint = filepath.Join(filepath.Dir(c.Ledger), "checkpoint")
+	c.Files.CheckpointFolder = filepath.Join(filepath.Dir(c.Files.Ledger), "checkpoint")
 	r := start(t, c)
 	train(t, r, nil)
 	r.Close()
-	ledger := contents(t, c.Ledger)
+	ledger := contents(t, c.Files.Ledger)
 	for name, change := range map[string]func(*Config){
-		"ledger":     func(c *Config) { c.Checkpoint = "" },
-		"checkpoint": func(c *Config) { c.Ledger += "2" },
+		"ledger":     func(c *Config) { c.Files.CheckpointFolder = "" },
+		"checkpoint": func(c *Config) { c.Files.Ledger += "2" },
 		"both":       func(c *Config) {},
 	} {
 		d := c
@@ -306,11 +310,11 @@ func TestTakenFiles(t *testing.T) {
 		if _, err := New(d); err == nil {
 			t.Errorf("%s: a second run was begun over the first", name)
 		}
-		if _, err := os.Stat(c.Ledger + "2"); err == nil {
+		if _, err := os.Stat(c.Files.Ledger + "2"); err == nil {
 			t.Errorf("%s: a ledger was left behind", name)
 		}
 	}
-	after, err := os.ReadFile(c.Ledger)
+	after, err := os.ReadFile(c.Files.Ledger)
 	if err != nil || string(after) != string(ledger) {
 		t.Errorf("the ledger changed (%v)", err)
 	}
@@ -320,9 +324,9 @@ func TestTakenFiles(t *testing.T) {
 // and has no ε.
 func TestNonPrivateNeedsNothing(t *testing.T) {
 	c := ordinary(t)
-	c.NonPrivate, c.Noise, c.Clipping = true, 0, nil
-	ledger := c.Ledger
-	c.Ledger = ""
+	c.Mechanism.NonPrivate, c.Mechanism.NoiseMultiplier, c.Mechanism.Clipping = true, 0, nil
+	ledger := c.Files.Ledger
+	c.Files.Ledger = ""
 	r := start(t, c)
 	train(t, r, func(p *Progress) error {
 		if p.Epsilon != 0 {
@@ -333,7 +337,7 @@ func TestNonPrivateNeedsNothing(t *testing.T) {
 	if _, err := r.Spent(""); err == nil || !strings.Contains(err.Error(), "infinite") {
 		t.Errorf("error %v", err)
 	}
-	c.Ledger = ledger
+	c.Files.Ledger = ledger
 	untouched(t, c)
 	if fmt.Sprint(r.Describe().Vectors[0].Sigma) != "0" {
 		t.Error("noise in a run without privacy")
@@ -344,7 +348,7 @@ func TestNonPrivateNeedsNothing(t *testing.T) {
 func TestHugeCountsAreAllThatThereIs(t *testing.T) {
 	for _, huge := range []func(c *Config){
 		func(c *Config) { c.Microbatch = math.MaxInt },
-		func(c *Config) { c.Records, c.Rate, c.Lot = Records{Examples: math.MaxInt}, 0, 1 },
+		func(c *Config) { c.Records, c.Sampling.Rate, c.Sampling.Lot = Records{Examples: math.MaxInt}, 0, 1 },
 	} {
 		c := ordinary(t)
 		huge(&c)
@@ -374,7 +378,7 @@ func TestRefusesWhatNoHostHolds(t *testing.T) {
 	}
 	for microbatch, says := range map[int]string{0: "even a microbatch of one record", 2: "a microbatch of 2 records"} {
 		c := ordinary(t)
-		c.Train, c.Lot, c.Microbatch = set, 2, microbatch
+		c.Train, c.Sampling.Lot, c.Microbatch = set, 2, microbatch
 		c.Network = func(batch int) (*perexample.Network, error) {
 			n := layer.NewBuilder(batch, 1)
 			x := layer.Embedding(n, n.Input("ids", steps), "embedding", 2, 8)
@@ -419,7 +423,7 @@ func TestDataAreLost(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if lots := lotsIn(t, c.Ledger).LotCount(); lots > 0 {
+		if lots := lotsIn(t, c.Files.Ledger).LotCount(); lots > 0 {
 			t.Errorf("%s: the ledger holds %d lots", name, lots)
 		}
 	}

@@ -24,10 +24,10 @@ import (
 // A run that was stopped before its first checkpoint is begun anew. One whose budget was
 // used up trains no further, and has the checkpoint's weights.
 func Resume(c Config) (*Run, error) {
-	if c.Checkpoint == "" {
-		return nil, fmt.Errorf("nothing to resume: set Config.Checkpoint to the folder of a run's checkpoints")
+	if c.Files.CheckpointFolder == "" {
+		return nil, fmt.Errorf("nothing to resume: set Config.Files.CheckpointFolder to the folder of a run's checkpoints")
 	}
-	saved, err := newest(c.Checkpoint)
+	saved, err := newest(c.Files.CheckpointFolder)
 	if err != nil {
 		return nil, err
 	}
@@ -39,8 +39,8 @@ func Resume(c Config) (*Run, error) {
 	}
 	defer saved.file.Close()
 	var spent ledger.History
-	if !c.NonPrivate {
-		if spent, err = history(c.Ledger, saved.Head); err != nil {
+	if !c.Mechanism.NonPrivate {
+		if spent, err = history(c.Files.Ledger, saved.Head); err != nil {
 			return nil, err
 		}
 	}
@@ -64,18 +64,18 @@ func Resume(c Config) (*Run, error) {
 }
 
 // Extended is how many lots, those done included, the run saved in c.Checkpoint can have
-// when it is resumed with c and nothing but the budget c.StopAtEpsilon ends it: c.Steps is
+// when it is resumed with c and nothing but the budget c.Budget.StopAtEpsilon ends it: c.Steps is
 // not read. What the ledger holds beyond the checkpoint, and a projection and a validation
 // that are still to come, leave room for fewer. Where there is none for one lot more, the
 // error unwraps to [ErrBudget].
 func Extended(c Config) (int, error) {
 	switch {
-	case c.NoiseAt != nil:
+	case c.Mechanism.NoiseMultiplierAt != nil:
 		return 0, fmt.Errorf("noise for each lot is no noise of lots to come: extend such a run by Steps")
-	case c.NonPrivate || !(c.StopAtEpsilon > 0):
-		return 0, fmt.Errorf("a budget of ε = %v for more lots: a private run and a number above 0 are needed", c.StopAtEpsilon)
+	case c.Mechanism.NonPrivate || !(c.Budget.StopAtEpsilon > 0):
+		return 0, fmt.Errorf("a budget of ε = %v for more lots: a private run and a number above 0 are needed", c.Budget.StopAtEpsilon)
 	}
-	saved, err := newest(c.Checkpoint)
+	saved, err := newest(c.Files.CheckpointFolder)
 	if err != nil {
 		return 0, err
 	}
@@ -83,7 +83,7 @@ func Extended(c Config) (int, error) {
 	c.Steps = 1
 	if saved != nil {
 		defer saved.file.Close()
-		if spent, err = history(c.Ledger, saved.Head); err != nil {
+		if spent, err = history(c.Files.Ledger, saved.Head); err != nil {
 			return 0, err
 		}
 		c.Steps += saved.Step
@@ -113,10 +113,10 @@ func Extended(c Config) (int, error) {
 // a line in the ledger before it drew anything, whichever checkpoint it went on from. Where
 // nothing is private, and there is no ledger, the same may be drawn twice.
 func turn(c *Config, saved *checkpoint) uint64 {
-	if c.NonPrivate {
+	if c.Mechanism.NonPrivate {
 		return uint64(saved.Step)
 	}
-	report, _ := ledger.Verify(c.Ledger) // which was read, but for a last line that may be cut short
+	report, _ := ledger.Verify(c.Files.Ledger) // which was read, but for a last line that may be cut short
 	return uint64(report.Runs)
 }
 
@@ -168,15 +168,15 @@ func openCheckpoint(name string) (c *checkpoint, err error) {
 // clearLedger removes the ledger of a run that was stopped before it had spent
 // anything.
 func clearLedger(c *Config) error {
-	if c.NonPrivate {
+	if c.Mechanism.NonPrivate {
 		return nil
 	}
-	err := ledger.Discard(c.Ledger)
+	err := ledger.Discard(c.Files.Ledger)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil
 	case errors.Is(err, ledger.ErrNotEmpty):
-		return fmt.Errorf("checkpoint: %s holds none, but the ledger %s says that lots were spent: restore the folder, or begin another run", c.Checkpoint, c.Ledger)
+		return fmt.Errorf("checkpoint: %s holds none, but the ledger %s says that lots were spent: restore the folder, or begin another run", c.Files.CheckpointFolder, c.Files.Ledger)
 	}
 	return err
 }
@@ -198,11 +198,11 @@ func history(path, head string) (ledger.History, error) {
 // last: nothing is written before all has been compared.
 func (r *Run) goOn(saved *checkpoint, spent ledger.History) (err error) {
 	c := &r.config
-	if r.keeper, err = r.keepIn(c.Checkpoint); err != nil {
+	if r.keeper, err = r.keepIn(c.Files.CheckpointFolder); err != nil {
 		return err
 	}
 	if d := differences(saved.Run, r.keeper.last.Run); d != "" {
-		return fmt.Errorf("this is not the run that was saved in %s: %s; give what it was, or begin another run", c.Checkpoint, d)
+		return fmt.Errorf("this is not the run that was saved in %s: %s; give what it was, or begin another run", c.Files.CheckpointFolder, d)
 	}
 	if err := sameShape(saved, &r.keeper.last); err != nil {
 		return err
@@ -217,7 +217,7 @@ func (r *Run) goOn(saved *checkpoint, spent ledger.History) (err error) {
 	if err := r.machine.LoadState(); err != nil {
 		return err
 	}
-	if c.NonPrivate {
+	if c.Mechanism.NonPrivate {
 		return nil
 	}
 	if err := r.mechanism.clipper.Restore(saved.Bounds); err != nil {
@@ -243,11 +243,11 @@ func (r *Run) reopen(spent ledger.History) (err error) {
 	if r.meter, err = r.newMeter(r.config.withRest(spent)); err != nil {
 		return err
 	}
-	if r.ledger, err = ledger.Open(r.config.Ledger); err != nil {
+	if r.ledger, err = ledger.Open(r.config.Files.Ledger); err != nil {
 		return err
 	}
 	if r.ledger.History().LotCount() != read {
-		return fmt.Errorf("the ledger %s was written to by another run while this one began: resume again", r.config.Ledger)
+		return fmt.Errorf("the ledger %s was written to by another run while this one began: resume again", r.config.Files.Ledger)
 	}
 	if !r.source.Secure() {
 		if err := r.ledger.MarkInsecure(); err != nil {
@@ -293,9 +293,9 @@ func (r *Run) brokenPass(h ledger.History) int {
 // withdraw takes back a ledger under which nothing was spent, and the folder of checkpoints
 // that nothing was written into.
 func (r *Run) withdraw() {
-	os.Remove(r.config.Checkpoint) // only if it is empty
+	os.Remove(r.config.Files.CheckpointFolder) // only if it is empty
 	if r.ledger != nil {
 		r.ledger.Close()
-		ledger.Discard(r.config.Ledger)
+		ledger.Discard(r.config.Files.Ledger)
 	}
 }

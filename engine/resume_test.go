@@ -24,11 +24,11 @@ import (
 // lasting is a run with all that a checkpoint can hold.
 func lasting(t testing.TB) Config {
 	c := ordinary(t)
-	c.Checkpoint = filepath.Join(filepath.Dir(c.Ledger), "checkpoint")
-	c.CheckpointEvery = time.Hour
-	c.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 4}, nil)
-	c.Optimizer = optim.Optimizer{Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
-	c.Average.Decay = 0.9
+	c.Files.CheckpointFolder = filepath.Join(filepath.Dir(c.Files.Ledger), "checkpoint")
+	c.Files.CheckpointInterval = time.Hour
+	c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 4}, nil)
+	c.Optimization.Optimizer = optim.Optimizer{Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
+	c.Optimization.Average.Decay = 0.9
 	return c
 }
 
@@ -56,7 +56,7 @@ func standing(r *Run) string {
 func TestResumeGoesOn(t *testing.T) {
 	for _, private := range []bool{true, false} {
 		c := lasting(t)
-		c.NonPrivate = !private
+		c.Mechanism.NonPrivate = !private
 		first := start(t, c)
 		train(t, first, nil)
 		before := standing(first)
@@ -82,10 +82,10 @@ func TestResumeGoesOn(t *testing.T) {
 		after := standing(second)
 		second.Close()
 		if private {
-			if h := lotsIn(t, c.Ledger); h.LotCount() != 9 {
+			if h := lotsIn(t, c.Files.Ledger); h.LotCount() != 9 {
 				t.Errorf("the ledger holds %d lots", h.LotCount())
 			}
-			if report, err := ledger.Verify(c.Ledger); err != nil || report.Runs != 2 || !report.Ended {
+			if report, err := ledger.Verify(c.Files.Ledger); err != nil || report.Runs != 2 || !report.Ended {
 				t.Errorf("ledger %+v, %v", report, err)
 			}
 		}
@@ -133,11 +133,11 @@ func TestResumeDrawsAfresh(t *testing.T) {
 			}
 			made[standing(r)] = true
 			r.Close()
-			if n := lotsIn(t, c.Ledger).LotCount(); n != total {
+			if n := lotsIn(t, c.Files.Ledger).LotCount(); n != total {
 				t.Errorf("the ledger holds %d lots, %d were released", n, total)
 			}
 		}
-		if h := lotsIn(t, c.Ledger); h.Header.Secure == seeded {
+		if h := lotsIn(t, c.Files.Ledger); h.Header.Secure == seeded {
 			t.Errorf("seeded %v, secure %v", seeded, h.Header.Secure)
 		}
 	}
@@ -167,14 +167,14 @@ func TestOlderCheckpointDrawsAfresh(t *testing.T) {
 		r.Close()
 	}
 	until(start(t, c), 8)
-	name := filepath.Join(c.Checkpoint, fmt.Sprintf(checkpointName, 8))
+	name := filepath.Join(c.Files.CheckpointFolder, fmt.Sprintf(checkpointName, 8))
 	old := contents(t, name)
 	until(resume(t, c), 10)
 	until(resume(t, c), 12)
-	if err := os.RemoveAll(c.Checkpoint); err != nil {
+	if err := os.RemoveAll(c.Files.CheckpointFolder); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(c.Checkpoint, 0o755); err != nil {
+	if err := os.Mkdir(c.Files.CheckpointFolder, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(name, old, 0o644); err != nil {
@@ -193,7 +193,7 @@ func TestSeededResumeIsMarked(t *testing.T) {
 	r.Close()
 	c.Seed, c.Steps = seed, 6
 	train(t, resume(t, c), nil)
-	if lotsIn(t, c.Ledger).Header.Secure {
+	if lotsIn(t, c.Files.Ledger).Header.Secure {
 		t.Error("the ledger still says that it is secure")
 	}
 }
@@ -203,7 +203,7 @@ func TestSeededResumeIsMarked(t *testing.T) {
 func TestBrokenPassCountsWhole(t *testing.T) {
 	for _, done := range []int{1, 4, 5, 7} {
 		c := lasting(t)
-		c.Sampling, c.Steps = sample.PolicyShuffle, done // 5 lots a pass
+		c.Sampling.Policy, c.Steps = sample.PolicyShuffle, done // 5 lots a pass
 		r := start(t, c)
 		train(t, r, nil)
 		r.Close()
@@ -225,10 +225,10 @@ func TestBrokenPassCountsWhole(t *testing.T) {
 		shown.counted = 0
 		e := shown.shown(0)
 		r.Close()
-		if n, want := lotsIn(t, c.Ledger).LotCount(), (done+4)/5*5+5; n != want {
+		if n, want := lotsIn(t, c.Files.Ledger).LotCount(), (done+4)/5*5+5; n != want {
 			t.Errorf("after %d lots and five more the ledger holds %d, want %d", done, n, want)
 		}
-		if a, err := r.Spent(c.Accountant); err != nil || !(math.Abs(a.Epsilon-e) <= 1e-9) {
+		if a, err := r.Spent(c.Budget.Accountant); err != nil || !(math.Abs(a.Epsilon-e) <= 1e-9) {
 			t.Errorf("shown %v, spent %v (%v)", e, a.Epsilon, err)
 		}
 	}
@@ -240,7 +240,7 @@ func TestResumeRefuses(t *testing.T) {
 	r := start(t, c)
 	train(t, r, nil)
 	r.Close()
-	ledger := contents(t, c.Ledger)
+	ledger := contents(t, c.Files.Ledger)
 	for _, test := range []struct {
 		change func(*Config)
 		says   string
@@ -270,25 +270,27 @@ func TestResumeRefuses(t *testing.T) {
 				return n.Network()
 			}
 		}, "operations of the network"},
-		{func(c *Config) { c.Noise = 2 }, "noise is 2 (it was 1)"},
-		{func(c *Config) { c.Allocation = DimensionAdjusted }, "allocation is dimension"},
-		{func(c *Config) { c.Clipping = nil }, "group gradient is"},
-		{func(c *Config) { c.Clipping = perVector(clip.Constant(1)) }, "group fc1.weight is new"},
-		{func(c *Config) { c.Lot = 10 }, "expected lot is 10"},
-		{func(c *Config) { c.Sampling = sample.PolicyFixed }, "sampling is fixed (it was poisson)"},
+		{func(c *Config) { c.Mechanism.NoiseMultiplier = 2 }, "noise is 2 (it was 1)"},
+		{func(c *Config) { c.Mechanism.Allocation = DimensionAdjusted }, "allocation is dimension"},
+		{func(c *Config) { c.Mechanism.Clipping = nil }, "group gradient is"},
+		{func(c *Config) { c.Mechanism.Clipping = perVector(clip.Constant(1)) }, "group fc1.weight is new"},
+		{func(c *Config) { c.Sampling.Lot = 10 }, "expected lot is 10"},
+		{func(c *Config) { c.Sampling.Policy = sample.PolicyFixed }, "sampling is fixed (it was poisson)"},
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, 1)} }, "statistic loss is new"},
-		{func(c *Config) { c.Optimizer = optim.Optimizer{} }, "optimizer is"},
-		{func(c *Config) { c.Schedule.Base = 1 }, "schedule is"},
-		{func(c *Config) { c.Schedule.Base, c.RateAt = 0, func(int) float64 { return 0.1 } }, "schedule is"},
-		{func(c *Config) { c.RateOf = of("fc2.weight", 3) }, "learning rate of fc2.weight is new (times 3)"},
-		{func(c *Config) { c.DecayOf = of("fc1.bias", 0) }, "weight decay of fc1.bias is new (times 0)"},
-		{func(c *Config) { c.Average.Decay = 0 }, "average is 0"},
-		{func(c *Config) { c.NonPrivate = true }, "private is false"},
+		{func(c *Config) { c.Optimization.Optimizer = optim.Optimizer{} }, "optimizer is"},
+		{func(c *Config) { c.Optimization.Schedule.Base = 1 }, "schedule is"},
+		{func(c *Config) {
+			c.Optimization.Schedule.Base, c.Optimization.LearningRateAt = 0, func(int) float64 { return 0.1 }
+		}, "schedule is"},
+		{func(c *Config) { c.Optimization.LearningRateMultiplier = of("fc2.weight", 3) }, "learning rate of fc2.weight is new (times 3)"},
+		{func(c *Config) { c.Optimization.WeightDecayMultiplier = of("fc1.bias", 0) }, "weight decay of fc1.bias is new (times 0)"},
+		{func(c *Config) { c.Optimization.Average.Decay = 0 }, "average is 0"},
+		{func(c *Config) { c.Mechanism.NonPrivate = true }, "private is false"},
 		{func(c *Config) { c.Steps = 4 }, "has done 5 already"},
-		{func(c *Config) { c.Steps, c.StopAtEpsilon = 9, 1e-3 }, "budget"},
-		{func(c *Config) { c.Checkpoint = "" }, "nothing to resume"},
-		{func(c *Config) { c.Checkpoint += "2" }, "says that lots were spent"},
-		{func(c *Config) { c.Ledger += "2" }, "restore it"},
+		{func(c *Config) { c.Steps, c.Budget.StopAtEpsilon = 9, 1e-3 }, "budget"},
+		{func(c *Config) { c.Files.CheckpointFolder = "" }, "nothing to resume"},
+		{func(c *Config) { c.Files.CheckpointFolder += "2" }, "says that lots were spent"},
+		{func(c *Config) { c.Files.Ledger += "2" }, "restore it"},
 	} {
 		d := c
 		test.change(&d)
@@ -298,7 +300,7 @@ func TestResumeRefuses(t *testing.T) {
 		} else if !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %q, want %q", err, test.says)
 		}
-		now := contents(t, c.Ledger)
+		now := contents(t, c.Files.Ledger)
 		if test.says == "says that lots were spent" {
 			ledger = now // it was opened and closed
 		}
@@ -308,7 +310,7 @@ func TestResumeRefuses(t *testing.T) {
 	}
 	// What may differ does.
 	d := c
-	d.Steps, d.Threads, d.Microbatch, d.Accountant, d.Delta, d.StopAtEpsilon = 7, 2, 3, "rdp", 1e-6, 100
+	d.Steps, d.Device.Threads, d.Microbatch, d.Budget.Accountant, d.Budget.Delta, d.Budget.StopAtEpsilon = 7, 2, 3, "rdp", 1e-6, 100
 	train(t, resume(t, d), nil)
 }
 
@@ -319,10 +321,10 @@ func TestCutLedger(t *testing.T) {
 	r := start(t, c)
 	train(t, r, nil)
 	r.Close()
-	text := contents(t, c.Ledger)
+	text := contents(t, c.Files.Ledger)
 	lines := strings.SplitAfter(string(text), "\n")
 	for keep := range len(lines) - 3 { // the last lines end the run, after the checkpoint
-		if err := os.WriteFile(c.Ledger, []byte(strings.Join(lines[:keep], "")), 0o644); err != nil {
+		if err := os.WriteFile(c.Files.Ledger, []byte(strings.Join(lines[:keep], "")), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Resume(c); !errors.Is(err, ErrDamaged) {
@@ -334,11 +336,11 @@ func TestCutLedger(t *testing.T) {
 // TestDamagedCheckpoint: the one before it serves; without one, the error says so.
 func TestDamagedCheckpoint(t *testing.T) {
 	c := lasting(t)
-	c.CheckpointEvery = 1
+	c.Files.CheckpointInterval = 1
 	r := start(t, c)
 	train(t, r, nil)
 	r.Close()
-	names, err := checkpoints(c.Checkpoint)
+	names, err := checkpoints(c.Files.CheckpointFolder)
 	if err != nil || len(names) != 2 {
 		t.Fatalf("checkpoints %v (%v), want two", names, err)
 	}
@@ -355,7 +357,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 		t.Errorf("%d steps", r.Steps())
 	}
 	r.Close()
-	names, err = checkpoints(c.Checkpoint)
+	names, err = checkpoints(c.Files.CheckpointFolder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -373,18 +375,18 @@ func TestDamagedCheckpoint(t *testing.T) {
 func TestStoppedBeforeFirstCheckpoint(t *testing.T) {
 	for name, prepare := range map[string]func(c Config){
 		"nothing":       func(Config) {},
-		"empty ledger":  func(c Config) { os.WriteFile(c.Ledger, nil, 0o644) },
-		"half a header": func(c Config) { os.WriteFile(c.Ledger, []byte(`{"ledger":"dptr`), 0o644) },
+		"empty ledger":  func(c Config) { os.WriteFile(c.Files.Ledger, nil, 0o644) },
+		"half a header": func(c Config) { os.WriteFile(c.Files.Ledger, []byte(`{"ledger":"dptr`), 0o644) },
 		"header alone":  func(c Config) { start(t, withoutCheckpoint(c)).Close() },
 		"half a file": func(c Config) {
-			os.MkdirAll(c.Checkpoint, 0o755)
-			os.WriteFile(filepath.Join(c.Checkpoint, unfinished), []byte("x"), 0o644)
+			os.MkdirAll(c.Files.CheckpointFolder, 0o755)
+			os.WriteFile(filepath.Join(c.Files.CheckpointFolder, unfinished), []byte("x"), 0o644)
 		},
-		"only a folder":  func(c Config) { os.MkdirAll(c.Checkpoint, 0o755) },
+		"only a folder":  func(c Config) { os.MkdirAll(c.Files.CheckpointFolder, 0o755) },
 		"without ledger": func(c Config) {},
 	} {
 		c := lasting(t)
-		c.NonPrivate = name == "without ledger"
+		c.Mechanism.NonPrivate = name == "without ledger"
 		prepare(c)
 		r, err := Resume(c)
 		if err != nil {
@@ -400,7 +402,7 @@ func TestStoppedBeforeFirstCheckpoint(t *testing.T) {
 }
 
 func withoutCheckpoint(c Config) Config {
-	c.Checkpoint = ""
+	c.Files.CheckpointFolder = ""
 	return c
 }
 
@@ -408,7 +410,7 @@ func withoutCheckpoint(c Config) Config {
 // and leaves the older one whole.
 func TestFullDisk(t *testing.T) {
 	c := lasting(t)
-	c.CheckpointEvery = 1
+	c.Files.CheckpointInterval = 1
 	c.Steps = 1_000_000 // more than there is time for while a write fails
 	r := start(t, c)
 	lot := 0
@@ -416,7 +418,7 @@ func TestFullDisk(t *testing.T) {
 		if lot = p.Lot; lot == 3 {
 			r.keeper.wait()
 			// No file can be made where a folder has its name.
-			return os.MkdirAll(filepath.Join(c.Checkpoint, unfinished, "full"), 0o755)
+			return os.MkdirAll(filepath.Join(c.Files.CheckpointFolder, unfinished, "full"), 0o755)
 		}
 		return nil
 	})
@@ -424,7 +426,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("error %v after %d lots", err, lot)
 	}
 	r.Close()
-	if err := os.RemoveAll(filepath.Join(c.Checkpoint, unfinished)); err != nil {
+	if err := os.RemoveAll(filepath.Join(c.Files.CheckpointFolder, unfinished)); err != nil {
 		t.Fatal(err)
 	}
 	if r = resume(t, c); r.Steps() == 0 || r.Steps() > 3 {
@@ -436,19 +438,19 @@ func TestFullDisk(t *testing.T) {
 	r = start(t, c)
 	if err := r.Train(t.Context(), func(p *Progress) error {
 		r.keeper.wait()
-		return os.MkdirAll(filepath.Join(c.Checkpoint, unfinished, "full"), 0o755)
+		return os.MkdirAll(filepath.Join(c.Files.CheckpointFolder, unfinished, "full"), 0o755)
 	}); !errors.Is(err, ErrCheckpoint) {
 		t.Errorf("of the last checkpoint: error %v", err)
 	}
 
 	c = lasting(t)
-	if err := os.MkdirAll(filepath.Join(c.Checkpoint, unfinished, "full"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(c.Files.CheckpointFolder, unfinished, "full"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := New(c); !errors.Is(err, ErrCheckpoint) {
 		t.Errorf("of the first checkpoint: error %v", err)
 	}
-	if _, err := os.Stat(c.Ledger); err == nil {
+	if _, err := os.Stat(c.Files.Ledger); err == nil {
 		t.Error("a ledger was left behind, and no checkpoint")
 	}
 }
@@ -459,11 +461,11 @@ func TestCheckpointHoldsNoKey(t *testing.T) {
 	c.Seed = nil
 	r := start(t, c)
 	train(t, r, nil)
-	names, err := checkpoints(c.Checkpoint)
+	names, err := checkpoints(c.Files.CheckpointFolder)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append(names, c.Ledger) {
+	for _, name := range append(names, c.Files.Ledger) {
 		file := contents(t, name)
 		for _, w := range r.source.Key() {
 			little := []byte{byte(w), byte(w >> 8), byte(w >> 16), byte(w >> 24)}
@@ -503,7 +505,7 @@ func TestResumedMeanwhile(t *testing.T) {
 		t.Errorf("%d steps, then", r.Steps())
 	}
 	r.Close()
-	if n := lotsIn(t, c.Ledger).LotCount(); n != 9 {
+	if n := lotsIn(t, c.Files.Ledger).LotCount(); n != 9 {
 		t.Errorf("%d lots", n)
 	}
 }
@@ -518,7 +520,7 @@ func TestLedgerOfAnotherIsKept(t *testing.T) {
 	}
 	train(t, r, nil)
 	r.Close()
-	if n := lotsIn(t, c.Ledger).LotCount(); n != 5 {
+	if n := lotsIn(t, c.Files.Ledger).LotCount(); n != 5 {
 		t.Errorf("%d lots", n)
 	}
 }

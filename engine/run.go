@@ -119,17 +119,17 @@ func build(c Config) (*Run, error) {
 func (r *Run) sampling() (err error) {
 	c, n := &r.config, r.deck.count
 	switch {
-	case c.Rate < 0 || c.Rate > 1 || math.IsNaN(c.Rate):
-		return fmt.Errorf("rate %v: a probability between 0 and 1 is needed", c.Rate)
-	case c.Lot < 0 || c.Lot > n:
-		return fmt.Errorf("a lot of %d records from %d: give between 1 and %d", c.Lot, n, n)
-	case c.Lot == 0 && c.Rate == 0:
+	case c.Sampling.Rate < 0 || c.Sampling.Rate > 1 || math.IsNaN(c.Sampling.Rate):
+		return fmt.Errorf("rate %v: a probability between 0 and 1 is needed", c.Sampling.Rate)
+	case c.Sampling.Lot < 0 || c.Sampling.Lot > n:
+		return fmt.Errorf("a lot of %d records from %d: give between 1 and %d", c.Sampling.Lot, n, n)
+	case c.Sampling.Lot == 0 && c.Sampling.Rate == 0:
 		return fmt.Errorf("neither a lot nor a rate was given: say how many records make a lot")
-	case c.Lot != 0 && c.Rate != 0:
-		return fmt.Errorf("both a lot (%d) and a rate (%v) were given: one follows from the other", c.Lot, c.Rate)
+	case c.Sampling.Lot != 0 && c.Sampling.Rate != 0:
+		return fmt.Errorf("both a lot (%d) and a rate (%v) were given: one follows from the other", c.Sampling.Lot, c.Sampling.Rate)
 	}
 	lot, rate := c.draws(n)
-	switch c.Sampling {
+	switch c.Sampling.Policy {
 	case sample.PolicyPoisson:
 		r.sampler, err = sample.NewPoisson(rate, n, r.source)
 	case sample.PolicyFixed:
@@ -137,10 +137,10 @@ func (r *Run) sampling() (err error) {
 	case sample.PolicyShuffle:
 		r.sampler, err = sample.NewShuffle(lot, n, r.source)
 	default:
-		err = fmt.Errorf("sampling %q is unknown: use %s, %s or %s", c.Sampling, sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle)
+		err = fmt.Errorf("sampling %q is unknown: use %s, %s or %s", c.Sampling.Policy, sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle)
 	}
-	if c.Delta == 0 {
-		c.Delta = DefaultDelta(n)
+	if c.Budget.Delta == 0 {
+		c.Budget.Delta = DefaultDelta(n)
 	}
 	return err
 }
@@ -148,26 +148,26 @@ func (r *Run) sampling() (err error) {
 // draws is how many of n records make a lot, and each one's probability: Lot and Rate, of which
 // one was given.
 func (c *Config) draws(n int) (lot int, rate float64) {
-	if c.Lot == 0 {
-		return max(1, int(math.Round(c.Rate*float64(n)))), c.Rate
+	if c.Sampling.Lot == 0 {
+		return max(1, int(math.Round(c.Sampling.Rate*float64(n)))), c.Sampling.Rate
 	}
-	return c.Lot, float64(c.Lot) / float64(n)
+	return c.Sampling.Lot, float64(c.Sampling.Lot) / float64(n)
 }
 
 // open begins the run's files: the ledger, then the first checkpoint, so that a
 // ledger without a checkpoint says that nothing was spent.
 func (r *Run) open() (err error) {
 	c := &r.config
-	if c.Checkpoint != "" {
+	if c.Files.CheckpointFolder != "" {
 		if r.keeper, err = r.newKeeper(); err != nil {
 			return err
 		}
 	}
-	if !c.NonPrivate {
+	if !c.Mechanism.NonPrivate {
 		if r.meter, err = r.newMeter(c.withRest(ledger.History{Header: r.header()})); err != nil {
 			return err
 		}
-		if r.ledger, err = ledger.Create(c.Ledger, r.header()); err != nil {
+		if r.ledger, err = ledger.Create(c.Files.Ledger, r.header()); err != nil {
 			return err
 		}
 	}
@@ -183,7 +183,7 @@ func (r *Run) open() (err error) {
 
 func (r *Run) header() ledger.Header {
 	return ledger.Header{Unit: r.config.Records.Unit(), Records: r.deck.count,
-		Adjacency: Adjacency(r.config.Sampling), Secure: r.source.Secure()}
+		Adjacency: Adjacency(r.config.Sampling.Policy), Secure: r.source.Secure()}
 }
 
 // Event is how lots are drawn, as it is accounted.

@@ -107,10 +107,16 @@ func zeros(i, k, j int) float32 { return 0 }
 func ordinary(t testing.TB) Config {
 	seed := uint64(7)
 	return Config{
-		Network: mlp, Train: examples(60, 3), Lot: 12, Steps: 5,
-		Clipping: clip.Flat(clip.Constant(1), nil), Noise: 1,
-		Schedule: optim.Schedule{Base: 0.1}, Seed: &seed, Device: "cpu", Threads: 1, Accountant: "rdp",
-		Ledger: filepath.Join(t.TempDir(), "ledger.jsonl"),
+		Network:      mlp,
+		Train:        examples(60, 3),
+		Sampling:     Sampling{Lot: 12},
+		Steps:        5,
+		Mechanism:    Mechanism{Clipping: clip.Flat(clip.Constant(1), nil), NoiseMultiplier: 1},
+		Optimization: Optimization{Schedule: optim.Schedule{Base: 0.1}},
+		Seed:         &seed,
+		Device:       DeviceOptions{Name: "cpu", Threads: 1},
+		Budget:       Budget{Accountant: "rdp"},
+		Files:        Files{Ledger: filepath.Join(t.TempDir(), "ledger.jsonl")},
 	}
 }
 

@@ -17,11 +17,11 @@ func TestStatistics(t *testing.T) {
 	for name, records := range map[string]Records{"example": {}, "microbatch": {Examples: 4}, "user": {Users: true, Examples: 3}} {
 		t.Run(name, func(t *testing.T) {
 			c := ordinary(t)
-			c.Train, c.Records, c.Lot, c.Steps, c.Microbatch = owned(), records, 5, 6, 3
+			c.Train, c.Records, c.Sampling.Lot, c.Steps, c.Microbatch = owned(), records, 5, 6, 3
 			label := c.Train.Columns()[1]
 			c.Statistics = []Statistic{Accuracy(1, 2), MeanLoss(0.8, 3), ClassCounts(1, label, 4), FeatureMeans(0, features, 1.5, 5)}
 			r := start(t, c)
-			e, err := NewEvaluator(mlp, Place{Threads: 1})
+			e, err := NewEvaluator(mlp, DeviceOptions{Threads: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -166,7 +166,7 @@ func TestStatisticsArePaidFor(t *testing.T) {
 		if !asked {
 			continue
 		}
-		queries := lotsIn(t, c.Ledger).Lots[0].Lot.Queries
+		queries := lotsIn(t, c.Files.Ledger).Lots[0].Lot.Queries
 		want := []ledger.Query{
 			{Group: "gradient", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 1},
 			{Group: "accuracy", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 2},
@@ -176,7 +176,7 @@ func TestStatisticsArePaidFor(t *testing.T) {
 			t.Errorf("queries %+v, want %+v", queries, want)
 		}
 		// 1 + ¼ + ¼ is the square of one query's ratio.
-		single := accountant.Plan{Sampling: lotsIn(t, c.Ledger).Lots[0].Lot.Sampling, Steps: c.Steps, Noise: math.Sqrt(1 / 1.5)}
+		single := accountant.Plan{Sampling: lotsIn(t, c.Files.Ledger).Lots[0].Lot.Sampling, Steps: c.Steps, Noise: math.Sqrt(1 / 1.5)}
 		b, err := accountant.Epsilon(single.History(), DefaultDelta(60), "")
 		if err != nil || !(math.Abs(b.Epsilon-a.Epsilon) <= 1e-6) {
 			t.Errorf("ε = %v, of one query that costs the same %v (%v)", a.Epsilon, b.Epsilon, err)

@@ -11,7 +11,7 @@ func (r *Run) countStream(group int) noise.Stream {
 }
 
 func (r *Run) statisticStream(i int) noise.Stream {
-	return r.stream(len(r.program.Parameters) + len(r.config.Clipping) + i)
+	return r.stream(len(r.program.Parameters) + len(r.config.Mechanism.Clipping) + i)
 }
 
 func (r *Run) validationStream() noise.Stream { return r.statisticStream(len(r.config.Statistics)) }

@@ -62,14 +62,14 @@ func (r *Run) Steps() int { return r.step }
 // ledger has reserved count too. The accountant is one of accountant.Names, or ""
 // for the default.
 func (r *Run) Spent(name string) (accountant.Guarantee, error) {
-	if r.config.NonPrivate {
+	if r.config.Mechanism.NonPrivate {
 		return accountant.Guarantee{}, fmt.Errorf("a run without privacy has no ledger: its ε is infinite")
 	}
-	h, err := ledger.Read(r.config.Ledger)
+	h, err := ledger.Read(r.config.Files.Ledger)
 	if err != nil {
 		return accountant.Guarantee{}, err
 	}
-	return accountant.Epsilon(h, r.config.Delta, name)
+	return accountant.Epsilon(h, r.config.Budget.Delta, name)
 }
 
 // Planned is ε of the whole plan, as a budget is held to it: of all lots to the last, or to
@@ -117,8 +117,8 @@ func (r *Run) Describe() Description {
 	d := Description{
 		Records: r.deck.count, ExpectedLot: e.ExpectedLot(),
 		Microbatch: r.program.Records, PerRecord: r.deck.per, Bytes: r.program.Bytes() + r.machine.WorkspaceBytes(),
-		Device: r.config.Device, Threads: r.threads(), Secure: r.source.Secure(),
-		Delta: r.config.Delta, Warning: r.warning(),
+		Device: r.config.Device.Name, Threads: r.threads(), Secure: r.source.Secure(),
+		Delta: r.config.Budget.Delta, Warning: r.warning(),
 	}
 	for v, p := range r.program.Parameters {
 		vd := VectorDescription{Name: p.Name, Shape: p.Shape, Kind: p.Kind, Method: p.Method}

@@ -52,8 +52,8 @@ func TestStepOfARegression(t *testing.T) {
 	const in, records, bound = 3, 60, 6
 	c := ordinary(t)
 	c.Network = predicting(in, 1, layer.SquaredError)
-	c.Clipping = clip.Flat(clip.Constant(bound), nil)
-	c.Train, c.Steps, c.Microbatch, c.Schedule = targets(t, records, in, 1, 0), 4, 5, optim.Schedule{Base: 0.2}
+	c.Mechanism.Clipping = clip.Flat(clip.Constant(bound), nil)
+	c.Train, c.Steps, c.Microbatch, c.Optimization.Schedule = targets(t, records, in, 1, 0), 4, 5, optim.Schedule{Base: 0.2}
 	run := start(t, c)
 	quiet(run)
 	var weight []float64
@@ -62,7 +62,7 @@ func TestStepOfARegression(t *testing.T) {
 	}
 	train(t, run, nil)
 
-	lots, err := sample.NewPoisson(float64(c.Lot)/records, records, noise.Seeded(*c.Seed))
+	lots, err := sample.NewPoisson(float64(c.Sampling.Lot)/records, records, noise.Seeded(*c.Seed))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestStepOfARegression(t *testing.T) {
 			}
 		}
 		for k, s := range sum {
-			weight[k] -= c.Schedule.Base / float64(c.Lot) * s
+			weight[k] -= c.Optimization.Schedule.Base / float64(c.Sampling.Lot) * s
 		}
 	}
 	var want []float32

@@ -30,7 +30,7 @@ func (r *Run) traits() ([]trait, error) {
 	note := func(what, format string, values ...any) {
 		all = append(all, trait{what, fmt.Sprintf(format, values...)})
 	}
-	note("private", "%v", !c.NonPrivate)
+	note("private", "%v", !c.Mechanism.NonPrivate)
 	note("unit", "%s of at most %d examples", c.Records.Unit(), r.deck.per)
 	note("records", "%d", r.deck.count)
 	for _, column := range c.Train.Columns() {
@@ -51,12 +51,12 @@ func (r *Run) traits() ([]trait, error) {
 	e := r.Event()
 	note("sampling", "%s", e.Policy)
 	note("expected lot", "%.9g", e.ExpectedLot())
-	if !c.NonPrivate {
-		for _, g := range c.Clipping {
+	if !c.Mechanism.NonPrivate {
+		for _, g := range c.Mechanism.Clipping {
 			note("group "+g.Name, "vectors %q, scales %v, bound %s, rule %s", g.Vectors, g.Scales, bound(g.Bound), rule(g.Rule))
 		}
 		note("noise", "%v", c.multiplier(0))
-		note("allocation", "%s", c.Allocation)
+		note("allocation", "%s", c.Mechanism.Allocation)
 	}
 	for _, s := range c.Statistics {
 		note("statistic "+s.Name, "%d numbers, sensitivity %v, noise %v", s.Size, s.Sensitivity, s.Noise)
@@ -70,11 +70,11 @@ func (r *Run) traits() ([]trait, error) {
 	if a := c.Augmentation; a.Views > 0 {
 		note("augmentation", "%d views", a.Views)
 	}
-	note("optimizer", "%+v", c.Optimizer)
-	if c.RateAt == nil {
-		note("schedule", "%v", c.Schedule)
+	note("optimizer", "%+v", c.Optimization.Optimizer)
+	if c.Optimization.LearningRateAt == nil {
+		note("schedule", "%v", c.Optimization.Schedule)
 	} else {
-		note("schedule", "a function from %v", c.RateAt(0)) // as it is known of a bound
+		note("schedule", "a function from %v", c.Optimization.LearningRateAt(0)) // as it is known of a bound
 	}
 	for v, p := range r.release.ParamGroups {
 		name := r.program.Parameters[v].Name
@@ -85,9 +85,9 @@ func (r *Run) traits() ([]trait, error) {
 			note("weight decay of "+name, "times %v", p.DecayMultiplier)
 		}
 	}
-	note("average", "%v", c.Average.Decay)
-	for _, what := range slices.Sorted(maps.Keys(c.Same)) {
-		note(what, "%s", c.Same[what])
+	note("average", "%v", c.Optimization.Average.Decay)
+	for _, what := range slices.Sorted(maps.Keys(c.Fingerprint)) {
+		note(what, "%s", c.Fingerprint[what])
 	}
 	return all, nil
 }

@@ -57,7 +57,7 @@ func (c *Config) checkValidation() error {
 	if v.width, err = faceOf(net).compared(v); err != nil {
 		return err
 	}
-	if !c.NonPrivate && (!(v.Noise > 0) || math.IsInf(v.Noise*max(1, v.width), 0)) {
+	if !c.Mechanism.NonPrivate && (!(v.Noise > 0) || math.IsInf(v.Noise*max(1, v.width), 0)) {
 		return fmt.Errorf("validation noise %v: it must be a positive number; without noise the count would be private data", v.Noise)
 	}
 	return nil
@@ -170,7 +170,7 @@ func (r *Run) Validate() (Validated, error) {
 }
 
 func (r *Run) affordValidation() error {
-	budget := r.config.StopAtEpsilon
+	budget := r.config.Budget.StopAtEpsilon
 	if budget == 0 {
 		return nil
 	}

@@ -36,7 +36,7 @@ func trained(t *testing.T, c Config) *Run {
 // deviations: a false alarm in 1e7 (and the seeds are fixed).
 func TestValidationNoise(t *testing.T) {
 	c := heldOut(t, 8)
-	c.NonPrivate, c.Ledger = true, ""
+	c.Mechanism.NonPrivate, c.Files.Ledger = true, ""
 	r := trained(t, c)
 	exact, err := r.Validate()
 	if err != nil {
@@ -46,7 +46,7 @@ func TestValidationNoise(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := NewEvaluator(c.Network, Place{Threads: 1})
+	e, err := NewEvaluator(c.Network, DeviceOptions{Threads: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestValidationNoise(t *testing.T) {
 func TestValidationIsPaidFor(t *testing.T) {
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
 		c := heldOut(t, 4)
-		c.Sampling = policy
+		c.Sampling.Policy = policy
 		r := trained(t, c)
 		if _, err := r.Validate(); err != nil {
 			t.Fatal(err)
@@ -113,7 +113,7 @@ func TestValidationIsPaidFor(t *testing.T) {
 			t.Error("the accuracy was released twice")
 		}
 		r.Close()
-		h, err := ledger.Read(c.Ledger)
+		h, err := ledger.Read(c.Files.Ledger)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,8 +137,8 @@ func TestValidationIsPaidFor(t *testing.T) {
 // left releases nothing.
 func TestValidationStaysInBudget(t *testing.T) {
 	c := heldOut(t, 2)
-	c.Steps, c.StopAtEpsilon, c.Delta = 1000, 8, 1e-5
-	c.Checkpoint = t.TempDir()
+	c.Steps, c.Budget.StopAtEpsilon, c.Budget.Delta = 1000, 8, 1e-5
+	c.Files.CheckpointFolder = t.TempDir()
 	r := trained(t, c)
 	if r.Steps() < 1 || r.Steps() >= 1000 {
 		t.Fatalf("%d lots", r.Steps())
@@ -170,8 +170,8 @@ func TestValidationStaysInBudget(t *testing.T) {
 // A pass that was broken off is completed, whatever was released in between.
 func TestShuffledPassAfterValidation(t *testing.T) {
 	c := heldOut(t, 4)
-	c.Sampling, c.Lot, c.Steps = sample.PolicyShuffle, 12, 7 // a pass has 5 lots
-	c.Checkpoint = t.TempDir()
+	c.Sampling.Policy, c.Sampling.Lot, c.Steps = sample.PolicyShuffle, 12, 7 // a pass has 5 lots
+	c.Files.CheckpointFolder = t.TempDir()
 	r := trained(t, c)
 	if _, err := r.Validate(); err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestValidationRefuses(t *testing.T) {
 		}
 	}
 	c := heldOut(t, 0)
-	c.NonPrivate, c.Noise, c.Clipping, c.Ledger = true, 0, nil, ""
+	c.Mechanism.NonPrivate, c.Mechanism.NoiseMultiplier, c.Mechanism.Clipping, c.Files.Ledger = true, 0, nil, ""
 	if _, err := start(t, c).Validate(); err != nil {
 		t.Errorf("without privacy and noise: %v", err)
 	}

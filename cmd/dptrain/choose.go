@@ -59,7 +59,7 @@ func chooseSettings(term *terminal.Terminal, set *settings, base *job, trials in
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	plan := selection{Runs: runsOf(runs), Delta: base.config.Delta, Budget: set.epsilon, Score: scoreWords(base)}
+	plan := selection{Runs: runsOf(runs), Delta: base.config.Budget.Delta, Budget: set.epsilon, Score: scoreWords(base)}
 	answer, err := terminal.Await(term, "Working out the noise of "+number.Plural(trials, "setting"), func() (accountant.Guarantee, error) { return plan.share(settings) })
 	if err != nil {
 		return exitcode.AsUsage(fmt.Errorf("--epsilon %v: %w", set.epsilon, err))
@@ -113,7 +113,7 @@ func (s *settings) checkChoice(base *job) error {
 
 // flags are those that repeat the setting.
 func (j *job) flags() string {
-	return fmt.Sprintf("--clip %v --lr %v --lot %d --steps %d", j.set.clip, j.set.lr, j.config.Lot, j.config.Steps)
+	return fmt.Sprintf("--clip %v --lr %v --lot %d --steps %d", j.set.clip, j.set.lr, j.config.Sampling.Lot, j.config.Steps)
 }
 
 func scoreWords(j *job) string {

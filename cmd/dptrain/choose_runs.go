@@ -89,7 +89,7 @@ func bestOf(ctx context.Context, settings []*job, number accountant.RunDistribut
 // once trains with a setting, and scores what came out.
 func (j *job) once(ctx context.Context, ledger string) (out outcome, err error) {
 	c := j.config
-	c.Checkpoint, c.Ledger = "", ledger
+	c.Files.CheckpointFolder, c.Files.Ledger = "", ledger
 	defer os.Remove(ledger)
 	run, err := engine.New(c)
 	if err != nil {
@@ -137,11 +137,11 @@ func (j *job) within(path string) error {
 	if err != nil {
 		return err
 	}
-	spent, err := accountant.Epsilon(h, j.config.Delta, "rdp")
+	spent, err := accountant.Epsilon(h, j.config.Budget.Delta, "rdp")
 	if err != nil {
 		return err
 	}
-	stated, err := accountant.Epsilon(engine.Foreseen(j.config), j.config.Delta, "rdp")
+	stated, err := accountant.Epsilon(engine.Foreseen(j.config), j.config.Budget.Delta, "rdp")
 	if err != nil {
 		return err
 	}

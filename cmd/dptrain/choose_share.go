@@ -78,8 +78,8 @@ func (j *job) recalibrate(epsilon float64) error {
 		return err
 	}
 	var err error
-	j.config.Noise, err = engine.CalibrateNoise(j.config, j.set.epsilon)
-	j.config.StopAtEpsilon = 0
+	j.config.Mechanism.NoiseMultiplier, err = engine.CalibrateNoise(j.config, j.set.epsilon)
+	j.config.Budget.StopAtEpsilon = 0
 	return err
 }
 

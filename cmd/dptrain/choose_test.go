@@ -244,7 +244,7 @@ func TestRunsThatSpendMoreAreRefused(t *testing.T) {
 		refused      bool
 	}{{stated, stated, false}, {stated, spent, false}, {spent, stated, true}} {
 		c := test.runs.config
-		c.Checkpoint, c.Ledger = "", filepath.Join(t.TempDir(), "ledger.jsonl")
+		c.Files.CheckpointFolder, c.Files.Ledger = "", filepath.Join(t.TempDir(), "ledger.jsonl")
 		run, err := engine.New(c)
 		if err != nil {
 			t.Fatal(err)
@@ -252,8 +252,8 @@ func TestRunsThatSpendMoreAreRefused(t *testing.T) {
 		if err := errors.Join(run.Train(context.Background(), nil), run.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if err := test.states.within(c.Ledger); (err != nil) != test.refused {
-			t.Errorf("noise %v where %v was stated: %v", c.Noise, test.states.config.Noise, err)
+		if err := test.states.within(c.Files.Ledger); (err != nil) != test.refused {
+			t.Errorf("noise %v where %v was stated: %v", c.Mechanism.NoiseMultiplier, test.states.config.Mechanism.NoiseMultiplier, err)
 		}
 	}
 }

@@ -17,15 +17,15 @@ func (j *job) groups() error {
 	s, bound := j.set, clip.Constant(j.set.clip)
 	switch s.clipping {
 	case "flat":
-		j.config.Clipping = clip.Flat(bound, nil)
+		j.config.Mechanism.Clipping = clip.Flat(bound, nil)
 	case "normalized":
-		j.config.Clipping = clip.Flat(bound, clip.Normalized{Gamma: gamma})
+		j.config.Mechanism.Clipping = clip.Flat(bound, clip.Normalized{Gamma: gamma})
 	case "adaptive":
-		expected := float64(j.config.Lot)
-		if j.config.Rate > 0 {
-			expected = j.config.Rate * float64(engine.RecordCount(j.config.Train, j.config.Records))
+		expected := float64(j.config.Sampling.Lot)
+		if j.config.Sampling.Rate > 0 {
+			expected = j.config.Sampling.Rate * float64(engine.RecordCount(j.config.Train, j.config.Records))
 		}
-		j.config.Clipping = clip.Flat(clip.Quantile{Initial: s.clip, Target: 0.5, Rate: 0.2, Noise: expected / 20}, nil)
+		j.config.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: s.clip, Target: 0.5, Rate: 0.2, Noise: expected / 20}, nil)
 	default:
 		net, err := j.config.Network(1)
 		if err != nil {
@@ -38,7 +38,7 @@ func (j *job) groups() error {
 			roots = append(roots, math.Sqrt(float64(p.Shape().TotalSize())))
 		}
 		if s.clipping == "per-layer" {
-			j.config.Clipping = clip.PerVector(names, bound, nil)
+			j.config.Mechanism.Clipping = clip.PerVector(names, bound, nil)
 			return nil
 		}
 		// Joint: a vector's scale is the root of its share of the coordinates, the
@@ -50,7 +50,7 @@ func (j *job) groups() error {
 		for i := range roots {
 			roots[i] /= math.Sqrt(all)
 		}
-		j.config.Clipping = []clip.Group{{Name: "gradient", Vectors: names, Scales: roots, Bound: bound}}
+		j.config.Mechanism.Clipping = []clip.Group{{Name: "gradient", Vectors: names, Scales: roots, Bound: bound}}
 	}
 	return nil
 }

@@ -49,8 +49,8 @@ func (s *settings) takeUp() error {
 // keep writes the settings, with steps and noise as they were worked out, into
 // the run's folder.
 func (s *settings) keep(c *engine.Config) error {
-	s.steps, s.noise, s.stopAtEpsilon = c.Steps, c.Noise, c.StopAtEpsilon
-	s.given["steps"], s.given["noise"] = true, !c.NonPrivate
+	s.steps, s.noise, s.stopAtEpsilon = c.Steps, c.Mechanism.NoiseMultiplier, c.Budget.StopAtEpsilon
+	s.given["steps"], s.given["noise"] = true, !c.Mechanism.NonPrivate
 	delete(s.given, "epochs")
 	delete(s.given, "epsilon")
 	var b bytes.Buffer

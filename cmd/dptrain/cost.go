@@ -24,14 +24,14 @@ func (j *job) alone(share, budget float64, sampling ledger.Sampling) (float64, e
 	if budget == 0 {
 		alone := *c
 		alone.Projection, alone.Validation = engine.Projection{}, engine.Validation{}
-		lots, err := accountant.Epsilon(engine.Foreseen(alone), c.Delta, c.Accountant)
+		lots, err := accountant.Epsilon(engine.Foreseen(alone), c.Budget.Delta, c.Budget.Accountant)
 		if err != nil {
 			return 0, err
 		}
 		budget = lots.UpperBound()
 	}
-	one := accountant.Plan{Sampling: sampling, Steps: 1, Adjacency: engine.Adjacency(c.Sampling)}
-	return accountant.CalibrateNoise(one, share*budget, c.Delta, c.Accountant)
+	one := accountant.Plan{Sampling: sampling, Steps: 1, Adjacency: engine.Adjacency(c.Sampling.Policy)}
+	return accountant.CalibrateNoise(one, share*budget, c.Budget.Delta, c.Budget.Accountant)
 }
 
 // extend gives a resumed run the lots that a new budget allows.
@@ -40,7 +40,7 @@ func (j *job) extend() error {
 	if budget == 0 {
 		return nil
 	}
-	j.config.StopAtEpsilon = budget
+	j.config.Budget.StopAtEpsilon = budget
 	steps, err := engine.Extended(j.config)
 	if err != nil {
 		return fmt.Errorf("--epsilon %v: %w", budget, err)
@@ -52,7 +52,7 @@ func (j *job) extend() error {
 // hold makes a budget bind even where a crash cost lots that the plan did not
 // know of.
 func (j *job) hold(epsilon float64) {
-	if j.config.StopAtEpsilon == 0 || epsilon < j.config.StopAtEpsilon {
-		j.config.StopAtEpsilon = epsilon
+	if j.config.Budget.StopAtEpsilon == 0 || epsilon < j.config.Budget.StopAtEpsilon {
+		j.config.Budget.StopAtEpsilon = epsilon
 	}
 }

@@ -12,7 +12,7 @@ import (
 // What a run that stopped has spent is in a ledger only where one is left.
 func TestWhereSpent(t *testing.T) {
 	ledger := filepath.Join(t.TempDir(), "ledger.jsonl")
-	j := &job{config: engine.Config{Ledger: ledger}}
+	j := &job{config: engine.Config{Files: engine.Files{Ledger: ledger}}}
 	if said := j.whereSpent(); !strings.HasSuffix(said, ", which said what was spent, is gone") {
 		t.Error(said)
 	}
@@ -22,7 +22,7 @@ func TestWhereSpent(t *testing.T) {
 	if said := j.whereSpent(); !strings.HasSuffix(said, " says what was spent") {
 		t.Error(said)
 	}
-	j.config = engine.Config{NonPrivate: true}
+	j.config = engine.Config{Mechanism: engine.Mechanism{NonPrivate: true}}
 	if said := j.whereSpent(); said != "" {
 		t.Error(said)
 	}

@@ -74,7 +74,7 @@ func (s *settings) job(term *terminal.Terminal) (*job, error) {
 	}
 	c := &j.config
 	c.Train = j.task.Train
-	if c.Same, err = j.reading(); err != nil {
+	if c.Fingerprint, err = j.reading(); err != nil {
 		return nil, err
 	}
 	if c.Records, err = s.records(); err != nil {
@@ -108,28 +108,28 @@ func (j *job) settle() error {
 		return err
 	}
 	var err error
-	if c.Optimizer, err = optim.Parse(s.optimizer); err != nil {
+	if c.Optimization.Optimizer, err = optim.Parse(s.optimizer); err != nil {
 		return fmt.Errorf("--optimizer: %w", err)
 	}
 	if !(s.lr > 0) || math.IsInf(s.lr, 0) {
 		return exitcode.Usagef("--lr %v: a learning rate above 0 is needed", s.lr)
 	}
-	if c.Schedule, err = optim.ParseSchedule(s.schedule, s.lr); err != nil {
+	if c.Optimization.Schedule, err = optim.ParseSchedule(s.schedule, s.lr); err != nil {
 		return fmt.Errorf("--schedule: %w", err)
 	}
-	if c.DecayOf != nil && c.Optimizer.WeightDecay == 0 {
+	if c.Optimization.WeightDecayMultiplier != nil && c.Optimization.Optimizer.WeightDecay == 0 {
 		return exitcode.Usagef("--decay-of %s: --optimizer %s decays nothing: give it a weight-decay, as in adamw:weight-decay=0.1, or leave --decay-of out", s.decayOf, s.optimizer)
 	}
-	c.Average = optim.Average{Decay: s.ema}
-	c.Checkpoint, c.CheckpointEvery = filepath.Join(j.out, "checkpoint"), checkpointEvery
+	c.Optimization.Average = optim.Average{Decay: s.ema}
+	c.Files.CheckpointFolder, c.Files.CheckpointInterval = filepath.Join(j.out, "checkpoint"), checkpointEvery
 	// What is beyond the records would be padding, and take memory for nothing.
 	c.Microbatch = min(s.microbatch, max(1, engine.RecordCount(c.Train, c.Records)))
-	c.Device, c.Precision, c.Threads = s.device, s.precision, s.threads
+	c.Device.Name, c.Device.Precision, c.Device.Threads = s.device, s.precision, s.threads
 	if s.given["seed"] {
 		c.Seed = &s.seed
 	}
 	if s.nonPrivate {
-		c.NonPrivate = true
+		c.Mechanism.NonPrivate = true
 		return nil
 	}
 	return j.mechanism()
@@ -216,8 +216,8 @@ func (s *settings) records() (engine.Records, error) {
 // lots fixes rate and steps.
 func (s *settings) lots(c *engine.Config) error {
 	n := engine.RecordCount(c.Train, c.Records)
-	c.Sampling = sample.Policy(s.sampling)
-	c.Lot, c.Rate = s.lot, s.rate
+	c.Sampling.Policy = sample.Policy(s.sampling)
+	c.Sampling.Lot, c.Sampling.Rate = s.lot, s.rate
 	if s.given["lot"] && (s.lot < 1 || s.lot > n) {
 		return exitcode.Usagef("--lot %d: give between 1 and the %d records of the data", s.lot, n)
 	}
@@ -228,11 +228,11 @@ func (s *settings) lots(c *engine.Config) error {
 		return exitcode.Usagef("--rate %v: a probability above 0 and at most 1 is needed", s.rate)
 	}
 	if !s.given["lot"] && !s.given["rate"] {
-		c.Lot = max(1, min(1024, n/40))
+		c.Sampling.Lot = max(1, min(1024, n/40))
 	}
-	expected := float64(c.Lot)
-	if c.Rate > 0 {
-		expected = c.Rate * float64(n)
+	expected := float64(c.Sampling.Lot)
+	if c.Sampling.Rate > 0 {
+		expected = c.Sampling.Rate * float64(n)
 	}
 	if s.given["steps"] {
 		c.Steps = s.steps
@@ -244,7 +244,7 @@ func (s *settings) lots(c *engine.Config) error {
 	if !(s.epochs > 0) || math.IsInf(s.epochs, 0) {
 		return exitcode.Usagef("--epochs %v: give a number above 0", s.epochs)
 	}
-	steps := lotsOf(s.epochs, ledger.Policy(c.Sampling), float64(n), expected)
+	steps := lotsOf(s.epochs, ledger.Policy(c.Sampling.Policy), float64(n), expected)
 	if steps > 1<<53 {
 		return exitcode.Usagef("--epochs %v: that is more than 2^53 lots", s.epochs)
 	}
@@ -255,15 +255,15 @@ func (s *settings) lots(c *engine.Config) error {
 // mechanism fixes clipping and noise.
 func (j *job) mechanism() error {
 	s, c := j.set, &j.config
-	c.Ledger = filepath.Join(j.out, "ledger.jsonl")
-	c.Delta, c.Accountant, c.StopAtEpsilon = s.delta, s.accountant, s.stopAtEpsilon
-	c.Allocation = engine.Allocation(s.allocation)
+	c.Files.Ledger = filepath.Join(j.out, "ledger.jsonl")
+	c.Budget.Delta, c.Budget.Accountant, c.Budget.StopAtEpsilon = s.delta, s.accountant, s.stopAtEpsilon
+	c.Mechanism.Allocation = engine.Allocation(s.allocation)
 	if s.given["delta"] {
 		if err := checkDelta(s.delta); err != nil {
 			return err
 		}
 	} else {
-		c.Delta = engine.DefaultDelta(j.records)
+		c.Budget.Delta = engine.DefaultDelta(j.records)
 	}
 	if !(s.clip > 0) || math.IsInf(s.clip, 0) {
 		return exitcode.Usagef("--clip %v: a bound above 0 is needed; --non-private trains without one", s.clip)
@@ -275,7 +275,7 @@ func (j *job) mechanism() error {
 		if !(s.noise > 0) || math.IsInf(s.noise, 0) {
 			return exitcode.Usagef("--noise %v: a finite multiplier above 0 is needed; --non-private trains without noise", s.noise)
 		}
-		c.Noise = s.noise
+		c.Mechanism.NoiseMultiplier = s.noise
 		if err := j.hide(cmp.Or(s.stopAtEpsilon, s.extended)); err != nil {
 			return err
 		}
@@ -288,7 +288,7 @@ func (j *job) mechanism() error {
 		return err
 	}
 	var err error
-	if c.Noise, err = engine.CalibrateNoise(j.config, j.set.epsilon); err != nil {
+	if c.Mechanism.NoiseMultiplier, err = engine.CalibrateNoise(j.config, j.set.epsilon); err != nil {
 		return fmt.Errorf("--epsilon %v: %w", s.epsilon, err)
 	}
 	j.hold(s.epsilon)

@@ -44,7 +44,7 @@ func (j *job) pace() error {
 				factors[p.Name()] = factor
 			}
 		}
-		c.RateOf = func(parameter string) float64 {
+		c.Optimization.LearningRateMultiplier = func(parameter string) float64 {
 			if factor, given := factors[parameter]; given {
 				return factor
 			}
@@ -58,7 +58,7 @@ func (j *job) pace() error {
 				decays[p.Name()] = 1
 			}
 		}
-		c.DecayOf = func(parameter string) float64 { return decays[parameter] }
+		c.Optimization.WeightDecayMultiplier = func(parameter string) float64 { return decays[parameter] }
 	}
 	return nil
 }

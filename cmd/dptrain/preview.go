@@ -105,10 +105,10 @@ func previewRun(term *terminal.Terminal, set *settings) error {
 	defer os.RemoveAll(folder)
 	c := job.config
 	c.Train = blanked(c.Train)
-	c.Checkpoint = ""
+	c.Files.CheckpointFolder = ""
 	c.Projection = engine.Projection{} // behind directions of zeros all takes as long
-	if !c.NonPrivate {
-		c.Ledger = filepath.Join(folder, "ledger.jsonl")
+	if !c.Mechanism.NonPrivate {
+		c.Files.Ledger = filepath.Join(folder, "ledger.jsonl")
 	}
 	run, err := engine.New(c)
 	if err != nil {
@@ -117,26 +117,26 @@ func previewRun(term *terminal.Terminal, set *settings) error {
 	defer run.Close()
 	d := run.Describe()
 	p := &preview{Data: job.task.Name, Model: job.model, Records: d.Records, Unit: c.Records.Unit(), Steps: c.Steps,
-		ExpectedLot: d.ExpectedLot, Parameters: weightsOf(d), Microbatch: d.Microbatch, Bytes: d.Bytes, Device: d.Device, Warning: d.Warning, Epsilon: number.Float(math.Inf(1)), Secure: d.Secure && !c.NonPrivate}
+		ExpectedLot: d.ExpectedLot, Parameters: weightsOf(d), Microbatch: d.Microbatch, Bytes: d.Bytes, Device: d.Device, Warning: d.Warning, Epsilon: number.Float(math.Inf(1)), Secure: d.Secure && !c.Mechanism.NonPrivate}
 	if job.matched != "" {
 		p.Start = job.startWords()
 	}
 	for _, v := range d.Vectors {
 		p.Layers = append(p.Layers, previewLayer{v.Name, v.Shape, v.Kind, v.Method, v.Group, v.Clip, v.Sigma})
 	}
-	if !c.NonPrivate {
-		a, err := accountant.Epsilon(engine.Foreseen(job.config), c.Delta, c.Accountant)
+	if !c.Mechanism.NonPrivate {
+		a, err := accountant.Epsilon(engine.Foreseen(job.config), c.Budget.Delta, c.Budget.Accountant)
 		if err != nil {
 			return exitcode.AsUsage(err)
 		}
-		p.Epsilon, p.Delta, p.Accountant, p.Noise = number.Float(a.Epsilon), number.Float(a.Delta), a.Accountant, c.Noise
+		p.Epsilon, p.Delta, p.Accountant, p.Noise = number.Float(a.Epsilon), number.Float(a.Delta), a.Accountant, c.Mechanism.NoiseMultiplier
 		p.Adjacency, p.Proven, p.Note = a.Adjacency, number.Float(a.ProvenBound), a.Note
 	}
 	warn := func(words string) { p.Warning = strings.TrimPrefix(p.Warning+"; "+words, "; ") }
 	if w := deltaWarning(float64(p.Delta), job.records); w != "" {
 		warn(w)
 	}
-	if stop := job.config.StopAtEpsilon; stop > 0 && max(float64(p.Epsilon), float64(p.Proven)) > stop {
+	if stop := job.config.Budget.StopAtEpsilon; stop > 0 && max(float64(p.Epsilon), float64(p.Proven)) > stop {
 		warn(fmt.Sprintf("all lots together cost more than ε = %g, so the run ends before the first that would exceed it", stop))
 	}
 	if c.Validation.Set != nil {

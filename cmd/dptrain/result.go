@@ -106,7 +106,7 @@ func finishRun(term *terminal.Terminal, w *watch, held *validated, took time.Dur
 		Records: d.Records, ExpectedLot: d.ExpectedLot, Microbatch: d.Microbatch, Steps: run.Steps(),
 		Clipping: j.set.clipping, Device: d.Device, Groups: []ledger.Query{}, Threads: d.Threads, Resumed: w.first, Seconds: took.Seconds(),
 		ExamplesPerSec: w.speed(run.Steps(), w.took),
-		Secure:         d.Secure && !j.config.NonPrivate, Private: !j.config.NonPrivate, Version: thisBuild().Version,
+		Secure:         d.Secure && !j.config.Mechanism.NonPrivate, Private: !j.config.Mechanism.NonPrivate, Version: thisBuild().Version,
 		Data: j.task.Name, Model: j.model, Out: j.out, Unit: j.config.Records.Unit(),
 		Task: j.kind(), Optimizer: j.set.optimizer, LearningRate: j.set.lr, RateOf: j.set.lrOf, Schedule: j.set.schedule, Average: j.set.ema,
 		augmentation: j.augmented(), validated: held, Interrupted: w.interrupted, Preset: j.set.preset, dataDir: j.set.dataDir, Platform: thisBuild().Platform, Finished: time.Now().UTC().Truncate(time.Second),
@@ -115,7 +115,7 @@ func finishRun(term *terminal.Terminal, w *watch, held *validated, took time.Dur
 		bounds := s.Bounds[s.Target]
 		r.Target, r.TargetBounds = s.Target, &bounds
 	}
-	if j.config.DecayOf != nil {
+	if j.config.Optimization.WeightDecayMultiplier != nil {
 		r.DecayOf = j.set.decayOf
 	}
 	if j.set.init != "" {
@@ -127,7 +127,7 @@ func finishRun(term *terminal.Terminal, w *watch, held *validated, took time.Dur
 	for _, p := range parameters {
 		r.Parameters += len(p.Values)
 	}
-	if j.config.NonPrivate {
+	if j.config.Mechanism.NonPrivate {
 		r.Clipping, r.Accountant, r.Adjacency = "none", "none", "none"
 	} else if err := r.account(j, run); err != nil {
 		return nil, err
@@ -187,21 +187,21 @@ func (j *job) kind() string {
 
 // account reads the closed ledger.
 func (r *result) account(j *job, run *engine.Run) error {
-	h, err := ledger.Read(j.config.Ledger)
+	h, err := ledger.Read(j.config.Files.Ledger)
 	if err != nil {
 		return err
 	}
-	a, err := accountant.Epsilon(h, j.config.Delta, j.config.Accountant)
+	a, err := accountant.Epsilon(h, j.config.Budget.Delta, j.config.Budget.Accountant)
 	if err != nil {
 		return err
 	}
-	sealed, err := ledger.Verify(j.config.Ledger)
+	sealed, err := ledger.Verify(j.config.Files.Ledger)
 	if err != nil {
 		return err
 	}
 	r.Epsilon, r.Delta, r.Accountant, r.Order, r.Adjacency, r.Note = number.Float(a.Epsilon), number.Float(a.Delta), a.Accountant, a.Order, a.Adjacency, a.Note
 	r.Proven = number.Float(a.ProvenBound)
-	r.NoiseMultiplier, r.LedgerHead = j.config.Noise, sealed.Head
+	r.NoiseMultiplier, r.LedgerHead = j.config.Mechanism.NoiseMultiplier, sealed.Head
 	r.Clip, r.Allocation = j.set.clip, j.set.allocation
 	for _, spent := range h.Lots {
 		if spent.Lot.Sampling.Policy == ledger.Policy(run.Event().Policy) {

@@ -138,8 +138,8 @@ func (s *settings) placeFlags(cmd *cobra.Command) {
 	complete(cmd, "precision", []string{"fp32", "tf32", "bf16"})
 }
 
-func (s *settings) place() engine.Place {
-	return engine.Place{Device: s.device, Precision: s.precision, Threads: s.threads}
+func (s *settings) place() engine.DeviceOptions {
+	return engine.DeviceOptions{Name: s.device, Precision: s.precision, Threads: s.threads}
 }
 
 // dataFlags are those that say how to read the data set.

@@ -182,8 +182,10 @@ func TestRegressionIsExported(t *testing.T) {
 		return all
 	}
 	bounds := b.Schema.Bounds["hours"]
-	scaled := answers(func() (*engine.Evaluator, error) { return engine.NewEvaluator(build, engine.Place{}) })
-	own := answers(func() (*engine.Evaluator, error) { return engine.NewEvaluator(inUnits(build, bounds), engine.Place{}) })
+	scaled := answers(func() (*engine.Evaluator, error) { return engine.NewEvaluator(build, engine.DeviceOptions{}) })
+	own := answers(func() (*engine.Evaluator, error) {
+		return engine.NewEvaluator(inUnits(build, bounds), engine.DeviceOptions{})
+	})
 	for i, x := range scaled {
 		if want := bounds.Value(float64(x[0])); math.Abs(float64(own[i][0])-want) > 1e-4 {
 			t.Fatalf("example %d is answered with %v, want %v", i, own[i][0], want)

@@ -144,13 +144,13 @@ func followRun(term *terminal.Terminal, job *job, run *engine.Run, exporter *exp
 
 // whereSpent says where to read what a run has spent that stopped.
 func (j *job) whereSpent() string {
-	if j.config.NonPrivate {
+	if j.config.Mechanism.NonPrivate {
 		return ""
 	}
-	if _, err := os.Stat(j.config.Ledger); errors.Is(err, os.ErrNotExist) {
-		return fmt.Sprintf("; the ledger %s, which said what was spent, is gone", j.config.Ledger)
+	if _, err := os.Stat(j.config.Files.Ledger); errors.Is(err, os.ErrNotExist) {
+		return fmt.Sprintf("; the ledger %s, which said what was spent, is gone", j.config.Files.Ledger)
 	}
-	return fmt.Sprintf("; the ledger %s says what was spent", j.config.Ledger)
+	return fmt.Sprintf("; the ledger %s says what was spent", j.config.Files.Ledger)
 }
 
 // untilInterrupted is a context that the first Ctrl-C ends, or another of endings. The

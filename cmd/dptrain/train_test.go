@@ -112,8 +112,8 @@ func TestLotsOfARate(t *testing.T) {
 	inWorkshop(t)
 	j := jobOf(t, "--rate 0.05 --epochs 2 --record microbatch:4 --clipping adaptive --noise 9 --seed 7 --microbatch 5000 --ignore owner"+columns)
 	c := j.config
-	if q, _ := c.Clipping[0].Bound.(clip.Quantile); c.Rate != 0.05 || c.Lot != 0 || c.Steps != 40 || c.Records.Examples != 4 || j.records != 1000 || q.Noise != 50./20 || c.Microbatch != 1000 || j.start != 7 {
-		t.Errorf("a rate of %v, a lot of %d, %d steps, %d records of %d examples, %d at a time, noise %v on their count, weights of seed %d", c.Rate, c.Lot, c.Steps, j.records, c.Records.Examples, c.Microbatch, q.Noise, j.start)
+	if q, _ := c.Mechanism.Clipping[0].Bound.(clip.Quantile); c.Sampling.Rate != 0.05 || c.Sampling.Lot != 0 || c.Steps != 40 || c.Records.Examples != 4 || j.records != 1000 || q.Noise != 50./20 || c.Microbatch != 1000 || j.start != 7 {
+		t.Errorf("a rate of %v, a lot of %d, %d steps, %d records of %d examples, %d at a time, noise %v on their count, weights of seed %d", c.Sampling.Rate, c.Sampling.Lot, c.Steps, j.records, c.Records.Examples, c.Microbatch, q.Noise, j.start)
 	}
 }
 
@@ -566,8 +566,8 @@ func TestBaselineIgnoresNothingTyped(t *testing.T) {
 	if _, stderr, code := dptrain("train --resume run0 --epsilon 3"); code != exitcode.Usage || !strings.Contains(stderr, "--epsilon") {
 		t.Errorf("a baseline resumed with a budget: exit %d, %s", code, stderr)
 	}
-	if j := jobOf(t, "--preset abadi-mnist --data digits --non-private"); !j.config.NonPrivate || j.config.Projection.Noise != 0 || j.config.Lot != 600 {
-		t.Errorf("of lots of %d, the baseline of a preset is private: %v", j.config.Lot, !j.config.NonPrivate)
+	if j := jobOf(t, "--preset abadi-mnist --data digits --non-private"); !j.config.Mechanism.NonPrivate || j.config.Projection.Noise != 0 || j.config.Sampling.Lot != 600 {
+		t.Errorf("of lots of %d, the baseline of a preset is private: %v", j.config.Sampling.Lot, !j.config.Mechanism.NonPrivate)
 	}
 }
 

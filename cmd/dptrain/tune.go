@@ -48,7 +48,7 @@ type setting struct {
 }
 
 func (j *job) setting() setting {
-	return setting{j.set.clip, j.set.lr, j.config.Lot, j.config.Steps, j.config.Noise}
+	return setting{j.set.clip, j.set.lr, j.config.Sampling.Lot, j.config.Steps, j.config.Mechanism.NoiseMultiplier}
 }
 
 // notTuned are train's flags that tune has no use for.
@@ -208,7 +208,7 @@ func tryOut(term *terminal.Terminal, ctx context.Context, base *job, set *settin
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return trial{}, err
 	}
-	j.config.Checkpoint, j.config.Ledger = "", filepath.Join(folder, "ledger.jsonl")
+	j.config.Files.CheckpointFolder, j.config.Files.Ledger = "", filepath.Join(folder, "ledger.jsonl")
 	run, err := engine.New(j.config)
 	if err != nil {
 		return trial{}, err

@@ -27,7 +27,7 @@ func announce(term *terminal.Terminal, j *job, run *engine.Run) {
 		term.Note("Starting from %s.", j.startWords())
 	}
 	switch {
-	case j.config.NonPrivate:
+	case j.config.Mechanism.NonPrivate:
 		term.Note("NOT PRIVATE: no clipping, no noise, ε = ∞. The weights may give away any record.")
 	case !d.Secure:
 		term.Note("%s.", insecureWords)
@@ -35,7 +35,7 @@ func announce(term *terminal.Terminal, j *job, run *engine.Run) {
 	if d.Warning != "" {
 		term.Note("Warning: %s.", d.Warning)
 	}
-	warnAboutDelta(term, j.config.Delta, j.records)
+	warnAboutDelta(term, j.config.Budget.Delta, j.records)
 }
 
 // watch follows a run: a bar where there is a terminal, a line at each tenth
@@ -162,8 +162,8 @@ func (w *watch) observe(p *engine.Progress) error {
 	line := point{Lot: p.Lot, LearningRate: p.Rate, Seconds: time.Since(w.began).Seconds()}
 	// What is written down must not be older than the lot: the ledger as it stands,
 	// with what it has reserved, is never less than was spent.
-	if !w.job.config.NonPrivate {
-		spent, err := w.run.Spent(w.job.config.Accountant)
+	if !w.job.config.Mechanism.NonPrivate {
+		spent, err := w.run.Spent(w.job.config.Budget.Accountant)
 		if err != nil {
 			return err
 		}
@@ -259,16 +259,16 @@ func (w *watch) standing(p *engine.Progress) []string {
 // or the run insecure.
 func (w *watch) epsilon(p *engine.Progress) string {
 	c := &w.job.config
-	if c.NonPrivate {
+	if c.Mechanism.NonPrivate {
 		return "ε = ∞"
 	}
 	text := "ε "
-	if c.Accountant == "gdp" {
+	if c.Budget.Accountant == "gdp" {
 		text += "≈ "
 	}
 	text += number.RoundUp(math.Ceil(1000*p.Epsilon) / 1000)
-	if c.StopAtEpsilon > 0 {
-		text += fmt.Sprintf(" of %g", c.StopAtEpsilon)
+	if c.Budget.StopAtEpsilon > 0 {
+		text += fmt.Sprintf(" of %g", c.Budget.StopAtEpsilon)
 	}
 	if c.Seed != nil {
 		text += " (INSECURE)"
@@ -287,8 +287,8 @@ func (w *watch) speed(lot int, took time.Duration) float64 {
 
 // publish hands what is known of a lot to those who scrape.
 func (w *watch) publish(p *engine.Progress) {
-	g := gauges{lots: p.Lot, planned: p.Lots, epsilon: p.Epsilon, delta: w.job.config.Delta, speed: w.speed(p.Lot, time.Since(w.began)), learningRate: p.Rate, testAccuracy: w.accuracy(), missed: missedOf(w.score)}
-	if w.job.config.NonPrivate {
+	g := gauges{lots: p.Lot, planned: p.Lots, epsilon: p.Epsilon, delta: w.job.config.Budget.Delta, speed: w.speed(p.Lot, time.Since(w.began)), learningRate: p.Rate, testAccuracy: w.accuracy(), missed: missedOf(w.score)}
+	if w.job.config.Mechanism.NonPrivate {
 		g.epsilon, g.delta = math.Inf(1), 0
 	}
 	w.exporter.set(g)

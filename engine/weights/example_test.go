@@ -55,8 +55,13 @@ func Example() {
 	defer os.RemoveAll(dir)
 	train := func(build perexample.Build, set data.Set, private bool) []engine.Parameter {
 		run, err := engine.New(engine.Config{
-			Network: build, Train: set, Lot: 100, Steps: 20, Noise: 1, NonPrivate: !private,
-			Schedule: optim.Schedule{Base: 0.5}, Ledger: filepath.Join(dir, "ledger.jsonl"),
+			Network:      build,
+			Train:        set,
+			Sampling:     engine.Sampling{Lot: 100},
+			Steps:        20,
+			Mechanism:    engine.Mechanism{NoiseMultiplier: 1, NonPrivate: !private},
+			Optimization: engine.Optimization{Schedule: optim.Schedule{Base: 0.5}},
+			Files:        engine.Files{Ledger: filepath.Join(dir, "ledger.jsonl")},
 		})
 		if err != nil {
 			log.Fatal(err)
