@@ -224,10 +224,10 @@ func TestRunsThatADeviceLeads(t *testing.T) {
 				if a.followed != c.Train.Len() || led.pipeline == nil {
 					t.Fatalf("a data set of %d examples was announced, want %d", a.followed, c.Train.Len())
 				}
-				var seen []Private
-				train(t, host, func(*Progress) error { seen = append(seen, host.Private()); return nil })
+				var seen []PrivateStats
+				train(t, host, func(*Progress) error { seen = append(seen, host.PrivateStats()); return nil })
 				train(t, led, func(*Progress) error {
-					got, want := led.Private(), seen[0]
+					got, want := led.PrivateStats(), seen[0]
 					if math.Abs(got.Loss-want.Loss) < 1e-12 {
 						got.Loss = want.Loss
 					}

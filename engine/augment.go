@@ -17,7 +17,7 @@ import (
 // stay what they are. Evaluation and validation see examples as they are.
 type Augmentation struct {
 	Views int // of an example; 0: none, and nothing is changed
-	// Change changes one view of an example: its numbers in each column of Config.Train. It
+	// Transform changes one view of an example: its numbers in each column of Config.Train. It
 	// must depend on them, on r and on public things alone, so not on other examples, and
 	// leave labels and indices in their range. It is called from one goroutine.
 	//
@@ -25,16 +25,16 @@ type Augmentation struct {
 	//
 	// What r gives is drawn anew for each view of each example in each lot, from the run's
 	// cryptographic generator, as what layer.Dropout drops is.
-	Change func(view [][]float32, r *rand.Rand)
+	Transform func(view [][]float32, r *rand.Rand)
 }
 
 func (a Augmentation) check(columns []data.Column) error {
 	switch {
 	case a.Views < 0:
 		return fmt.Errorf("augmentation: %d views of an example: give at least 1, or 0 for none", a.Views)
-	case a.Views == 0 && a.Change != nil:
+	case a.Views == 0 && a.Transform != nil:
 		return fmt.Errorf("augmentation: a change and no views were given: say how many views of an example there are")
-	case a.Views > 0 && a.Change == nil:
+	case a.Views > 0 && a.Transform == nil:
 		return fmt.Errorf("augmentation: views and no change were given: say how an example is changed")
 	case a.Views > mostViews:
 		return fmt.Errorf("augmentation: %d views of an example are too many: at most %d", a.Views, mostViews)
@@ -45,7 +45,7 @@ func (a Augmentation) check(columns []data.Column) error {
 	for _, c := range columns {
 		zeros = append(zeros, make([]float32, c.Size()))
 	}
-	if said := panicked(func() { a.Change(zeros, newViewer(a).rand) }); said != nil {
+	if said := panicked(func() { a.Transform(zeros, newViewer(a).rand) }); said != nil {
 		return fmt.Errorf("augmentation: its function panicked on an example of zeros (%v): does it read what the data have?", said)
 	}
 	return nil
@@ -99,7 +99,7 @@ func (v *viewer) change(example [][]float32, words []uint64) (err error) {
 		binary.LittleEndian.PutUint64(v.seed[8*i:], word)
 	}
 	v.words.Seed(v.seed)
-	v.Change(example, v.rand)
+	v.Transform(example, v.rand)
 	return nil
 }
 
@@ -107,7 +107,7 @@ func (v *viewer) change(example [][]float32, words []uint64) (err error) {
 // does not fill stays as it is: nothing in it can be worse than what the record holds.
 func (r *Run) augment(views int) error {
 	v, b := r.viewer, &r.batch
-	if v.Change == nil {
+	if v.Transform == nil {
 		return nil
 	}
 	words := b.words[:views*changeWords]

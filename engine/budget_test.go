@@ -61,15 +61,15 @@ func TestBudgetEndsTheRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			h := lotsIn(t, c.Files.Ledger)
-			if n := h.LotCount(); n != r.Steps() || n < 3 || n == c.Steps {
-				t.Fatalf("%d lots in the ledger after %d steps", n, r.Steps())
+			if n := h.LotCount(); n != r.StepsDone() || n < 3 || n == c.Steps {
+				t.Fatalf("%d lots in the ledger after %d steps", n, r.StepsDone())
 			}
 			if a.UpperBound() > c.Budget.StopAtEpsilon || most > c.Budget.StopAtEpsilon {
 				t.Errorf("ε = %v, shown up to %v, above the budget of %v", a.UpperBound(), most, c.Budget.StopAtEpsilon)
 			}
 			last := h.Lots[len(h.Lots)-1].Lot
 			if c.Mechanism.NoiseMultiplierAt != nil {
-				last.Queries[0].Noise = last.Queries[0].Sensitivity * c.Mechanism.NoiseMultiplierAt(r.Steps())
+				last.Queries[0].Noise = last.Queries[0].Sensitivity * c.Mechanism.NoiseMultiplierAt(r.StepsDone())
 			}
 			h.Lots = append(h.Lots, ledger.RepeatedLot{Lot: last, Count: 1})
 			one, err := accountant.Epsilon(h, c.Budget.Delta, c.Budget.Accountant)
@@ -127,8 +127,8 @@ func TestInterrupted(t *testing.T) {
 		}
 		return nil
 	})
-	if !errors.Is(err, context.Canceled) || r.Steps() != 37 {
-		t.Errorf("error %v after %d lots", err, r.Steps())
+	if !errors.Is(err, context.Canceled) || r.StepsDone() != 37 {
+		t.Errorf("error %v after %d lots", err, r.StepsDone())
 	}
 	r.Close()
 	if n := lotsIn(t, c.Files.Ledger).LotCount(); n != 37 {
@@ -166,8 +166,8 @@ func TestBudgetIsUsedUp(t *testing.T) {
 		}
 		again := resume(t, c)
 		train(t, again, nil)
-		if again.Steps() != 1 || !slices.Equal(weights(t, again), want) {
-			t.Errorf("%s: %d lots, or other weights", name, again.Steps())
+		if again.StepsDone() != 1 || !slices.Equal(weights(t, again), want) {
+			t.Errorf("%s: %d lots, or other weights", name, again.StepsDone())
 		}
 		if err := again.Close(); err != nil {
 			t.Fatal(err)
@@ -176,7 +176,7 @@ func TestBudgetIsUsedUp(t *testing.T) {
 			t.Errorf("%s: ε = %v, %d lots of %d (%v)", name, a.UpperBound(), lotsIn(t, c.Files.Ledger).LotCount(), 1+left, err)
 		}
 		if c.Mechanism.NoiseMultiplierAt == nil {
-			if _, err := Extended(c); !errors.Is(err, ErrBudget) {
+			if _, err := AffordableSteps(c); !errors.Is(err, ErrBudget) {
 				t.Errorf("%s: extended, %v", name, err)
 			}
 		}
@@ -205,7 +205,7 @@ func TestPlanned(t *testing.T) {
 		c.Mechanism.NoiseMultiplier, c.Sampling.Lot, c.Steps, c.Budget.Delta, c.Seed = 2, 10, 20, 1e-5, nil
 		change(&c)
 		r := start(t, c)
-		first, err := r.Planned()
+		first, err := r.PlannedEpsilon()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +222,7 @@ func TestPlanned(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
 		}
-		planned, err := r.Planned()
+		planned, err := r.PlannedEpsilon()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +243,7 @@ func TestPlanned(t *testing.T) {
 	}
 	c := ordinary(t)
 	c.Mechanism.NonPrivate = true
-	if planned, err := start(t, c).Planned(); err != nil || !math.IsInf(planned, 1) {
+	if planned, err := start(t, c).PlannedEpsilon(); err != nil || !math.IsInf(planned, 1) {
 		t.Errorf("without privacy: planned ε = %v (%v)", planned, err)
 	}
 }

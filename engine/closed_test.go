@@ -36,8 +36,8 @@ func TestClosedOnEveryDevice(t *testing.T) {
 			if !slices.Equal(weights(t, r), want) {
 				t.Errorf("%s: a closed run has other weights", device.Name)
 			}
-			if err := r.Train(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "the run is closed") || r.Steps() != 2 {
-				t.Errorf("%s: a closed run trained %d lots, %v", device.Name, r.Steps(), err)
+			if err := r.Train(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "the run is closed") || r.StepsDone() != 2 {
+				t.Errorf("%s: a closed run trained %d lots, %v", device.Name, r.StepsDone(), err)
 			}
 		}
 		e, err := NewEvaluator(mlp, DeviceOptions{Name: device.Name, Threads: 1})

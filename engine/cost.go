@@ -10,11 +10,11 @@ import (
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
-// Foreseen is the history that the ledger of a run of c will hold if the run goes to its
+// PlannedHistory is the history that the ledger of a run of c will hold if the run goes to its
 // end: all lots with their statistics, and what is released beside them. c must be one that
 // New takes. Bounds cost nothing, so a lot's gradient groups and adaptive counts are one
 // query here, which costs as much.
-func Foreseen(c Config) ledger.History {
+func PlannedHistory(c Config) ledger.History {
 	n := RecordCount(c.Train, c.Records)
 	policy := c.policy()
 	sampling := ledger.Sampling{Policy: ledger.Policy(policy), Records: n}
@@ -84,7 +84,7 @@ func CalibrateNoise(c Config, epsilon float64) (float64, error) {
 	if c.Budget.Delta == 0 {
 		c.Budget.Delta = DefaultDelta(d.count)
 	}
-	lots := Foreseen(c)
+	lots := PlannedHistory(c)
 	plan := accountant.Plan{Sampling: lots.Lots[0].Lot.Sampling, Steps: c.Steps, Adjacency: lots.Header.Adjacency}
 	low, err := accountant.CalibrateNoise(plan, epsilon, c.Budget.Delta, c.Budget.Accountant)
 	if err != nil || len(lots.Lots) == 1 && len(c.Statistics) == 0 {

@@ -37,7 +37,7 @@ func costly(t *testing.T) map[string]Config {
 }
 
 func names(t *testing.T, c Config) (all []string) {
-	for _, v := range start(t, c).Describe().Vectors {
+	for _, v := range start(t, c).Describe().Parameters {
 		all = append(all, v.Name)
 	}
 	return all
@@ -51,7 +51,7 @@ func TestForeseenIsWhatIsSpent(t *testing.T) {
 	all["schedule"] = c
 	for name, c := range all {
 		c.Files.Ledger += name
-		seen := Foreseen(c)
+		seen := PlannedHistory(c)
 		r := start(t, c)
 		train(t, r, nil)
 		if c.Validation.Set != nil {
@@ -90,7 +90,7 @@ func TestCalibratedNoiseSpendsTheBudget(t *testing.T) {
 		}
 		c.Mechanism.NoiseMultiplier = z
 		r := start(t, c)
-		planned, err := r.Planned()
+		planned, err := r.PlannedEpsilon()
 		if err != nil || planned > budget || planned < 0.99*budget {
 			t.Errorf("%s: noise %v plans to spend %v of %v (%v)", name, z, planned, budget, err)
 		}

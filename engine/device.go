@@ -14,8 +14,8 @@ import (
 
 // Device is something that a run can be trained on.
 type Device struct {
-	Name  string // as DeviceOptions.Name takes it
-	About string
+	Name        string // as DeviceOptions.Name takes it
+	Description string
 }
 
 // Devices are the devices of this build and host, and what keeps GPUs from being

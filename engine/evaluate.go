@@ -21,14 +21,14 @@ type Evaluation struct {
 	Accuracy float64 // the share of Labels that were right; 0 where Labels is
 	Loss     float64 // mean; 0 where the network keeps no losses
 	// Confusion counts, for each true class, what was answered.
-	Confusion [][]int
-	Targets   int // numbers that were to be predicted; 0 where no loss such as layer.SquaredError compares the Output with them
-	Errors        // of these; zeros where Targets is 0
+	Confusion        [][]int
+	Targets          int // numbers that were to be predicted; 0 where no loss such as layer.SquaredError compares the Output with them
+	RegressionErrors     // of these; zeros where Targets is 0
 }
 
-// Errors are by how much answers miss targets, in the targets' own units where their column
+// RegressionErrors are by how much answers miss targets, in the targets' own units where their column
 // has Bounds, else in those of its numbers.
-type Errors struct {
+type RegressionErrors struct {
 	RMSE float64 // the root of the mean squared error
 	MAE  float64 // the mean absolute error
 	R2   float64 // 1 less the squared errors as a share of those of the targets' means; NaN where targets do not vary
@@ -168,7 +168,7 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 	}
 	score.Loss /= float64(s.Len())
 	if target >= 0 {
-		score.Targets, score.Errors = missed.count, missed.errors(columns[target].Unit())
+		score.Targets, score.RegressionErrors = missed.count, missed.errors(columns[target].Unit())
 	}
 	return score, nil
 }
@@ -190,11 +190,11 @@ func (e *Evaluation) count(column data.Column, padded bool, labels, answers []fl
 	return nil
 }
 
-// Answers are what the network answers, by weights, to each example of a set: its
+// Predictions are what the network answers, by weights, to each example of a set: its
 // Output, one slice an example. They do not depend on columns that the loss alone
 // reads, such as labels, and the set may be without those at the end.
-func (e *Evaluator) Answers(weights [][]float32, s data.Set) (all [][]float32, err error) {
-	err = e.Answer(weights, s, func(_ int, answer []float32) error {
+func (e *Evaluator) Predictions(weights [][]float32, s data.Set) (all [][]float32, err error) {
+	err = e.Predict(weights, s, func(_ int, answer []float32) error {
 		all = append(all, slices.Clone(answer))
 		return nil
 	})
@@ -204,9 +204,9 @@ func (e *Evaluator) Answers(weights [][]float32, s data.Set) (all [][]float32, e
 	return all, nil
 }
 
-// Answer is Answers one at a time, for more examples than memory holds answers to: each
+// Predict is Answers one at a time, for more examples than memory holds answers to: each
 // goes to a function, in order, which may read it until it returns and whose error ends all.
-func (e *Evaluator) Answer(weights [][]float32, s data.Set, to func(example int, answer []float32) error) error {
+func (e *Evaluator) Predict(weights [][]float32, s data.Set, to func(example int, answer []float32) error) error {
 	network := e.network
 	if s != nil {
 		network = network.without(len(s.Columns()))
@@ -239,12 +239,12 @@ func (e *Evaluator) readyFor(weights [][]float32, s data.Set, network face) erro
 	if s.Len() == 0 {
 		return fmt.Errorf("evaluation on a set of no examples: give at least one")
 	}
-	return e.Ready(weights)
+	return e.LoadWeights(weights)
 }
 
-// Ready takes the weights to compute with, as Score and Answer do by themselves. It is an
+// LoadWeights takes the weights to compute with, as Score and Answer do by themselves. It is an
 // error if there is no memory for that.
-func (e *Evaluator) Ready(weights [][]float32) error {
+func (e *Evaluator) LoadWeights(weights [][]float32) error {
 	vectors := e.program.Parameters
 	if len(vectors) != len(weights) {
 		return fmt.Errorf("evaluation: %d parameters given, the network has %d", len(weights), len(vectors))

@@ -77,7 +77,7 @@ func TestAlone(t *testing.T) {
 	}
 	e := evaluator(t, build)
 	set := table([]float32{1, 2, -3, 4, 5, -6}, []float32{0, 1, 0}, nil)
-	all, err := e.Answers(e.Weights(), set)
+	all, err := e.Predictions(e.Weights(), set)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := e.Answers(e.Weights(), alone)
+		got, err := e.Predictions(e.Weights(), alone)
 		if err != nil || !slices.Equal(got[0], want) {
 			t.Errorf("example %d is answered by %v, alone by %v (%v)", i, want, got, err)
 		}
@@ -108,7 +108,7 @@ func TestAnswers(t *testing.T) {
 	for i := range count {
 		x[2*i], x[2*i+1], labels[i] = float32(i), 1, float32(i%3)
 	}
-	answers, err := evaluator(t, build).Answers([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, table(x, labels, nil))
+	answers, err := evaluator(t, build).Predictions([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, table(x, labels, nil))
 	if err != nil || len(answers) != count {
 		t.Fatalf("%d answers, %v; want %d", len(answers), err, count)
 	}
@@ -121,7 +121,7 @@ func TestAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := evaluator(t, build).Answers([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone)
+	again, err := evaluator(t, build).Predictions([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone)
 	if err != nil || !reflect.DeepEqual(again, answers) {
 		t.Errorf("without labels: other answers, or %v", err)
 	}
@@ -129,7 +129,7 @@ func TestAnswers(t *testing.T) {
 		t.Errorf("scored without labels: %v", err)
 	}
 	enough, last := errors.New("enough"), -1
-	err = evaluator(t, build).Answer([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone, func(i int, answer []float32) error {
+	err = evaluator(t, build).Predict([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone, func(i int, answer []float32) error {
 		if last++; i != last || !slices.Equal(answer, answers[i]) {
 			t.Errorf("answer %d to example %d: %v", last, i, answer)
 		}
@@ -148,10 +148,10 @@ func TestAnswers(t *testing.T) {
 		n.SetLoss(layer.CrossEntropy(n, logits, label), logits)
 		return n.Network()
 	}
-	if _, err := evaluator(t, late).Answers([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone); err == nil || !strings.Contains(err.Error(), "2 inputs and the data 1 columns") {
+	if _, err := evaluator(t, late).Predictions([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone); err == nil || !strings.Contains(err.Error(), "2 inputs and the data 1 columns") {
 		t.Errorf("the labels come first: %v", err)
 	}
-	if _, err := evaluator(t, linear(2)).Answers([][]float32{{1, 2}}, columns(5, zeros, 2)); err == nil || !strings.Contains(err.Error(), "set Output") {
+	if _, err := evaluator(t, linear(2)).Predictions([][]float32{{1, 2}}, columns(5, zeros, 2)); err == nil || !strings.Contains(err.Error(), "set Output") {
 		t.Errorf("a network without answers: %v", err)
 	}
 }

@@ -46,7 +46,7 @@ func Example_clipping() {
 	}
 	defer run.Close()
 	show := func() {
-		for _, v := range run.Describe().Vectors {
+		for _, v := range run.Describe().Parameters {
 			fmt.Printf("  %s: group %s, bound %.2f, noise %.2f\n", v.Name, v.Group, v.Clip, v.Sigma)
 		}
 	}

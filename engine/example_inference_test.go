@@ -47,7 +47,7 @@ func Example_inference() {
 	}
 
 	// The other program.
-	network, _, err := weights.Start(ringNetwork, bytes.NewReader(file.Bytes()))
+	network, _, err := weights.Load(ringNetwork, bytes.NewReader(file.Bytes()))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func Example_inference() {
 		log.Fatal(err)
 	}
 	defer evaluator.Close()
-	answers, err := evaluator.Answers(evaluator.Weights(), points)
+	answers, err := evaluator.Predictions(evaluator.Weights(), points)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func Example_resume() {
 		if p.Lot%20 != 0 {
 			return nil
 		}
-		now, err := run.Standing()
+		now, err := run.BorrowParameters()
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func Example_resume() {
 	fmt.Println("stopped:", err)
 	// That it was stopped for what it had shown is an answer, too: were it left at that, it
 	// would have cost all of its plan.
-	planned, err := run.Planned()
+	planned, err := run.PlannedEpsilon()
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func Example_resume() {
 		log.Fatal(err)
 	}
 	defer run.Close()
-	fmt.Println("nothing is lost:", run.Steps()%20 == 0 && run.Steps() > 0)
+	fmt.Println("nothing is lost:", run.StepsDone()%20 == 0 && run.StepsDone() > 0)
 	if err := run.Train(context.Background(), nil); err != nil {
 		log.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func Example_resume() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("within the budget:", spent.UpperBound() <= 4, run.Steps() < c.Steps)
+	fmt.Println("within the budget:", spent.UpperBound() <= 4, run.StepsDone() < c.Steps)
 	// Output:
 	// stopped: good enough
 	// the plan is within the budget: true

@@ -48,15 +48,15 @@ func TestExtended(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			steps, err := Extended(c)
+			steps, err := AffordableSteps(c)
 			if err != nil || steps <= 7 {
 				t.Fatalf("%s: extended to %d lots, %v", name, steps, err)
 			}
 			c.Steps = steps + more
 			r = resume(t, c)
 			train(t, r, nil)
-			if r.Steps() != steps {
-				t.Errorf("%s, %d lost: %d lots of the %d that were promised", name, lost, r.Steps(), steps)
+			if r.StepsDone() != steps {
+				t.Errorf("%s, %d lost: %d lots of the %d that were promised", name, lost, r.StepsDone(), steps)
 			}
 			if c.Validation.Set != nil {
 				if _, err := r.Validate(); err != nil {
@@ -83,12 +83,12 @@ func TestExtendedRefuses(t *testing.T) {
 	} {
 		d := c
 		change(&d)
-		if _, err := Extended(d); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := AffordableSteps(d); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("error %v, want %q", err, says)
 		}
 	}
 	c.Budget.StopAtEpsilon = 1e-3
-	if _, err := Extended(c); !errors.Is(err, ErrBudget) {
+	if _, err := AffordableSteps(c); !errors.Is(err, ErrBudget) {
 		t.Errorf("a budget for nothing: %v", err)
 	}
 }

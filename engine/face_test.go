@@ -60,7 +60,7 @@ func TestHeads(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v, %s: %v", classes, answers, err)
 			}
-			all, err := e.Answers(e.Weights(), set)
+			all, err := e.Predictions(e.Weights(), set)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -45,14 +45,14 @@ func TestMortal(t *testing.T) {
 	say := func(what string, step int) {
 		fmt.Printf("%s %d %x\n", what, step, sha256.Sum256([]byte(standing(r))))
 	}
-	say("from", r.Steps())
+	say("from", r.StepsDone())
 	if err := r.Train(context.Background(), func(p *Progress) error { say("lot", p.Lot); return nil }); err != nil {
 		fmt.Println("error", err)
 	}
 	if err := r.Close(); err != nil {
 		fmt.Println("error", err)
 	}
-	say("end", r.Steps())
+	say("end", r.StepsDone())
 }
 
 // TestKilled kills a process that trains at random moments and resumes it each

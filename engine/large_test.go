@@ -59,7 +59,7 @@ func TestLargeNetwork(t *testing.T) {
 	allocated("New", 3*each+pages)
 	e := evaluator(t, r.Network())
 	score := func(*Progress) error {
-		p, err := r.Standing()
+		p, err := r.BorrowParameters()
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func TestParametersAreACopy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	standing, err := r.Standing()
+	standing, err := r.BorrowParameters()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func (r *Run) newMicrobatch() {
 	b.used = make([][]float32, len(b.inputs))
 	b.weights, b.ticket = r.machine.ExampleWeights(), r.machine.MaskSeed()
 	b.output, b.losses = r.machine.Output(), r.machine.Losses()
-	if b.ticket != nil || r.viewer.Change != nil {
+	if b.ticket != nil || r.viewer.Transform != nil {
 		b.words = make([]uint64, changeWords*len(b.rows))
 	}
 	b.example = make([]Example, r.slots())
@@ -148,7 +148,7 @@ func (r *Run) look(n int) error {
 			whole = whole && f[i] >= 1
 		}
 		if whole {
-			r.private.Whole++
+			r.private.Unclipped++
 		}
 	}
 	if len(r.tallies) == 0 && r.batch.losses == nil {

@@ -30,13 +30,13 @@ func (m *misses) add(targets, answers []float32, size int) {
 }
 
 // errors are in units of which 1 in the numbers added is so many.
-func (m *misses) errors(unit float64) Errors {
+func (m *misses) errors(unit float64) RegressionErrors {
 	n := float64(m.count)
 	var varied float64
 	for k, sum := range m.sum {
 		varied += m.square[k] - sum*sum*float64(len(m.sum))/n
 	}
-	e := Errors{RMSE: math.Sqrt(m.squared/n) * unit, MAE: m.absolute / n * unit, R2: math.NaN()}
+	e := RegressionErrors{RMSE: math.Sqrt(m.squared/n) * unit, MAE: m.absolute / n * unit, R2: math.NaN()}
 	if varied > 0 {
 		e.R2 = 1 - m.squared/varied
 	}

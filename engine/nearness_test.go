@@ -76,7 +76,7 @@ func TestValidationError(t *testing.T) {
 			c.Records, c.Sampling.Lot = records, 4
 			r := trained(t, c)
 			w := weights(t, r)
-			parameters, err := r.Standing()
+			parameters, err := r.BorrowParameters()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -158,7 +158,7 @@ func TestErrorsOfScaledTargets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if unit := limited.Unit(); got.RMSE != unit*one.RMSE || got.MAE != unit*one.MAE || got.R2 != one.R2 || got.RMSE == 0 {
-		t.Errorf("%+v, want %v times %+v", got.Errors, unit, one.Errors)
+		t.Errorf("%+v, want %v times %+v", got.RegressionErrors, unit, one.RegressionErrors)
 	}
 }
 
@@ -228,8 +228,8 @@ func TestValidationErrorIsPaidFor(t *testing.T) {
 	c := heldTargets(t, 2)
 	c.Steps, c.Budget.StopAtEpsilon, c.Budget.Delta, c.Files.CheckpointFolder = 1000, 8, 1e-5, t.TempDir()
 	r := trained(t, c)
-	if r.Steps() < 1 || r.Steps() >= 1000 {
-		t.Fatalf("%d lots", r.Steps())
+	if r.StepsDone() < 1 || r.StepsDone() >= 1000 {
+		t.Fatalf("%d lots", r.StepsDone())
 	}
 	if _, err := r.Validate(); err != nil {
 		t.Fatal(err)
@@ -241,13 +241,13 @@ func TestValidationErrorIsPaidFor(t *testing.T) {
 	if spent, err := r.Spent("rdp"); err != nil || spent.Epsilon > 8 || spent.Epsilon < 7 {
 		t.Errorf("ε = %v of 8 (%v)", spent.Epsilon, err)
 	}
-	c.Steps = r.Steps()
+	c.Steps = r.StepsDone()
 	again, err := Resume(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	if got, err := again.Validate(); !errors.Is(err, ErrBudget) || got != (Validated{}) || !strings.Contains(fmt.Sprint(err), "the validation error would") {
+	if got, err := again.Validate(); !errors.Is(err, ErrBudget) || got != (ValidationResult{}) || !strings.Contains(fmt.Sprint(err), "the validation error would") {
 		t.Errorf("beyond the budget: %+v, %v", got, err)
 	}
 
@@ -260,7 +260,7 @@ func TestValidationErrorIsPaidFor(t *testing.T) {
 
 	r = trained(t, heldTargets(t, 2))
 	r.ledger.Close() // nothing can be written any more
-	if got, err := r.Validate(); err == nil || got != (Validated{}) {
+	if got, err := r.Validate(); err == nil || got != (ValidationResult{}) {
 		t.Errorf("without a ledger entry: %+v, %v", got, err)
 	}
 }

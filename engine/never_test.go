@@ -58,7 +58,7 @@ func TestDividesByWhatIsPublic(t *testing.T) {
 			sums[k] = append(sums[k], -(w-before)*12)
 			before = w
 			if k == 0 {
-				sizes = append(sizes, r.Private().Records)
+				sizes = append(sizes, r.PrivateStats().Records)
 			}
 			return nil
 		})
@@ -90,7 +90,7 @@ func TestEmptyLotIsALot(t *testing.T) {
 	r := start(t, c)
 	before := weights(t, r)
 	train(t, r, func(*Progress) error {
-		if n := r.Private().Records; n != 0 {
+		if n := r.PrivateStats().Records; n != 0 {
 			t.Fatalf("a lot of %d records", n)
 		}
 		after := weights(t, r)
@@ -185,7 +185,7 @@ func TestBadGradientStaysAlone(t *testing.T) {
 		r := start(t, c)
 		quiet(r)
 		train(t, r, nil)
-		return weights(t, r), r.Private().Refused
+		return weights(t, r), r.PrivateStats().NonFinite
 	}
 	// The record alone, clipped to length 1, is what a sound one adds.
 	sound, none := run(6)
@@ -208,13 +208,13 @@ func TestPrivateFigures(t *testing.T) {
 	c.Network, c.Train = linear(1), columns(10, func(i, k, j int) float32 { return float32(i + 1) }, 1)
 	c.Mechanism.Clipping, c.Sampling.Lot, c.Sampling.Rate, c.Steps, c.Microbatch = clip.Flat(clip.Constant(4.5), nil), 0, 1, 2, 3
 	r := start(t, c)
-	if p := r.Private(); p != (Private{}) {
+	if p := r.PrivateStats(); p != (PrivateStats{}) {
 		t.Errorf("%+v before the first lot", p)
 	}
 	w := 0.0
 	train(t, r, func(*Progress) error {
-		p := r.Private()
-		if p.Records != 10 || p.Refused != 0 || p.Whole != 4 || !(math.Abs(p.Loss-5.5*w) <= 1e-5) {
+		p := r.PrivateStats()
+		if p.Records != 10 || p.NonFinite != 0 || p.Unclipped != 4 || !(math.Abs(p.Loss-5.5*w) <= 1e-5) {
 			t.Errorf("%+v, want 10 records, 4 of them whole, a mean loss of %v", p, 5.5*w)
 		}
 		w = float64(weights(t, r)[0])
@@ -261,7 +261,7 @@ func TestNothingMovesWithoutLedger(t *testing.T) {
 			t.Errorf("error %v, want one about the ledger", err)
 		}
 	}
-	if distance(before, weights(t, r)) != 0 || r.Steps() != 0 || r.tallies[0].mean[0] != 0 || !slices.Equal(bounds, r.mechanism.clipper.State(nil)) {
+	if distance(before, weights(t, r)) != 0 || r.StepsDone() != 0 || r.tallies[0].mean[0] != 0 || !slices.Equal(bounds, r.mechanism.clipper.State(nil)) {
 		t.Error("something moved")
 	}
 }
@@ -317,7 +317,7 @@ func TestPanicEndsTheRun(t *testing.T) {
 	if err := r.Train(context.Background(), nil); !errors.Is(err, errBroken) {
 		t.Errorf("error %v, want %v", err, errBroken)
 	}
-	if r.Steps() != 0 || distance(before, weights(t, r)) != 0 {
+	if r.StepsDone() != 0 || distance(before, weights(t, r)) != 0 {
 		t.Error("a lot was released after the panic")
 	}
 }
@@ -391,8 +391,8 @@ func TestPanicInData(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		train(t, r, nil)
-		if r.Steps() != c.Steps {
-			t.Errorf("%s: the resumed run made %d lots", name, r.Steps())
+		if r.StepsDone() != c.Steps {
+			t.Errorf("%s: the resumed run made %d lots", name, r.StepsDone())
 		}
 		if err := r.Close(); err != nil {
 			t.Error(err)
@@ -479,7 +479,7 @@ func TestSameNoiseNever(t *testing.T) {
 			for g, b := range r.mechanism.clipper.State(nil) {
 				// b = old·exp(−0.2·(noised/12 + ½ − ½)), and noised is the records' ½ each and 5·z.
 				noised := -math.Log(b/bounds[g]) / 0.2 * 12
-				singles = append(singles, (noised-0.5*float64(r.Private().Records))/5)
+				singles = append(singles, (noised-0.5*float64(r.PrivateStats().Records))/5)
 				bounds[g] = b
 			}
 			return nil
@@ -565,7 +565,7 @@ func TestNeighboursLookAlike(t *testing.T) {
 				public.Epsilon = r.meter.shown(0)
 			}
 			show(public)
-			show(r.Steps())
+			show(r.StepsDone())
 			for _, released := range p.Released {
 				s.Released = append(s.Released, slices.Clone(released.Mean))
 			}

@@ -161,7 +161,7 @@ func TestEpochsOfPasses(t *testing.T) {
 	c.Optimization.Schedule = optim.Schedule{Base: 1, Shape: optim.ShapeStep, Factor: 0.5, At: []float64{1, 2}}
 	var rates []float64
 	train(t, start(t, c), func(p *Progress) error {
-		rates = append(rates, p.Rate)
+		rates = append(rates, p.LearningRate)
 		return nil
 	})
 	if want := []float64{1, 1, 1, 0.5, 0.5, 0.5, 0.25}; !slices.Equal(rates, want) {
@@ -181,8 +181,8 @@ func TestRateOfEachLot(t *testing.T) {
 	c.Optimization.LearningRateAt = func(lot int) float64 { return cosine.Rate(lot+1, 5, 6) }
 	r := start(t, c)
 	train(t, r, func(p *Progress) error {
-		if want := c.Optimization.LearningRateAt(p.Lot - 1); p.Rate != want {
-			t.Errorf("lot %d at a rate of %v, want %v", p.Lot, p.Rate, want)
+		if want := c.Optimization.LearningRateAt(p.Lot - 1); p.LearningRate != want {
+			t.Errorf("lot %d at a rate of %v, want %v", p.Lot, p.LearningRate, want)
 		}
 		return nil
 	})
@@ -200,7 +200,7 @@ func TestScheduledBound(t *testing.T) {
 	r := start(t, c)
 	var got []float64
 	for range c.Steps {
-		got = append(got, r.Describe().Vectors[0].Clip)
+		got = append(got, r.Describe().Parameters[0].Clip)
 		if err := r.oneLot(); err != nil {
 			t.Fatal(err)
 		}

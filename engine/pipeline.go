@@ -64,7 +64,7 @@ func (r *Run) collect() error {
 	if err := r.pipeline.FinishLot(t); err != nil {
 		return err
 	}
-	r.private.Whole, r.private.Loss = t.Unclipped, t.Loss
+	r.private.Unclipped, r.private.Loss = t.Unclipped, t.Loss
 	if r.mechanism.clipper != nil {
 		r.mechanism.clipper.Counted(r.private.Records, t.NonFinite, t.Within)
 	}

@@ -19,7 +19,7 @@ const scarce = "DPTRAIN_EMU_MEMORY=8M"
 // them.
 func TestDataThatDoNotFit(t *testing.T) {
 	list, _ := Devices()
-	if last := list[len(list)-1]; !strings.Contains(last.About, "emulated") {
+	if last := list[len(list)-1]; !strings.Contains(last.Description, "emulated") {
 		t.Skip("needs the emulated device: make test-emu PKG=./engine")
 	}
 	const many = 200000

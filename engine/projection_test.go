@@ -412,11 +412,11 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 			!slices.Equal(first.Lot.Queries, []ledger.Query{{Group: secondMomentsGroup, Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 4}}) {
 			t.Fatalf("%s: the ledger begins with %+v", policy, first)
 		}
-		if moments, others := projections(h); moments != 1 || others != r.Steps() || others == 0 || others == 1000 {
-			t.Fatalf("%s: %d releases of moments and %d lots, of %d", policy, moments, others, r.Steps())
+		if moments, others := projections(h); moments != 1 || others != r.StepsDone() || others == 0 || others == 1000 {
+			t.Fatalf("%s: %d releases of moments and %d lots, of %d", policy, moments, others, r.StepsDone())
 		}
 		composed := ledger.History{Header: ledger.Header{Records: 60, Unit: "example", Adjacency: Adjacency(policy)}}
-		composed.Lots = append(composed.Lots, ledger.RepeatedLot{Lot: first.Lot, Count: 1}, ledger.RepeatedLot{Lot: r.lotOf(0), Count: r.Steps()})
+		composed.Lots = append(composed.Lots, ledger.RepeatedLot{Lot: first.Lot, Count: 1}, ledger.RepeatedLot{Lot: r.lotOf(0), Count: r.StepsDone()})
 		want, err := accountant.Epsilon(composed, c.Budget.Delta, "rdp")
 		if err != nil {
 			t.Fatal(err)
@@ -440,11 +440,11 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 	}
 	c = projected(t)
 	c.Budget.StopAtEpsilon, c.Mechanism.NoiseMultiplier = 6, 3
-	if with, err := Extended(c); err != nil {
+	if with, err := AffordableSteps(c); err != nil {
 		t.Error(err)
 	} else {
 		c.Network, c.Projection = mlp, Projection{}
-		if without, err := Extended(c); err != nil || with >= without {
+		if without, err := AffordableSteps(c); err != nil || with >= without {
 			t.Errorf("%d lots beside a projection, %d without one, %v", with, without, err)
 		}
 	}
@@ -459,8 +459,8 @@ func TestProjectionAfterItsEntry(t *testing.T) {
 	if err := r.Train(context.Background(), nil); err == nil {
 		t.Error("trained without a ledger")
 	}
-	if r.Directions() != nil || r.Steps() != 0 || r.fault == nil {
-		t.Errorf("directions %v after %d lots, fault %v", r.Directions(), r.Steps(), r.fault)
+	if r.Directions() != nil || r.StepsDone() != 0 || r.fault == nil {
+		t.Errorf("directions %v after %d lots, fault %v", r.Directions(), r.StepsDone(), r.fault)
 	}
 }
 

@@ -81,7 +81,7 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Network = nil }, "no network"},
 		{func(c *Config) { c.Augmentation.Views = -1 }, "-1 views"},
 		{func(c *Config) { c.Augmentation.Views = 2 }, "say how an example is changed"},
-		{func(c *Config) { c.Augmentation.Change = func([][]float32, *rand.Rand) {} }, "say how many views"},
+		{func(c *Config) { c.Augmentation.Transform = func([][]float32, *rand.Rand) {} }, "say how many views"},
 		{func(c *Config) { c.Augmentation = Augmentation{1 << 20, func([][]float32, *rand.Rand) {}} }, "at most 4096"},
 		{func(c *Config) {
 			c.Augmentation = Augmentation{2, func(view [][]float32, _ *rand.Rand) { view[2][0] = 0 }}
@@ -339,7 +339,7 @@ func TestNonPrivateNeedsNothing(t *testing.T) {
 	}
 	c.Files.Ledger = ledger
 	untouched(t, c)
-	if fmt.Sprint(r.Describe().Vectors[0].Sigma) != "0" {
+	if fmt.Sprint(r.Describe().Parameters[0].Sigma) != "0" {
 		t.Error("noise in a run without privacy")
 	}
 }
@@ -417,8 +417,8 @@ func TestDataAreLost(t *testing.T) {
 		r := start(t, c)
 		set.gone = true
 		err := r.Train(context.Background(), nil)
-		if err == nil || !strings.HasSuffix(err.Error(), "training data: the share is gone") || r.Steps() > 0 {
-			t.Errorf("%s: after %d lots %v", name, r.Steps(), err)
+		if err == nil || !strings.HasSuffix(err.Error(), "training data: the share is gone") || r.StepsDone() > 0 {
+			t.Errorf("%s: after %d lots %v", name, r.StepsDone(), err)
 		}
 		if err := r.Close(); err != nil {
 			t.Fatal(err)

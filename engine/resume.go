@@ -63,12 +63,12 @@ func Resume(c Config) (*Run, error) {
 	return r, nil
 }
 
-// Extended is how many lots, those done included, the run saved in c.Checkpoint can have
+// AffordableSteps is how many lots, those done included, the run saved in c.Checkpoint can have
 // when it is resumed with c and nothing but the budget c.Budget.StopAtEpsilon ends it: c.Steps is
 // not read. What the ledger holds beyond the checkpoint, and a projection and a validation
 // that are still to come, leave room for fewer. Where there is none for one lot more, the
 // error unwraps to [ErrBudget].
-func Extended(c Config) (int, error) {
+func AffordableSteps(c Config) (int, error) {
 	switch {
 	case c.Mechanism.NoiseMultiplierAt != nil:
 		return 0, fmt.Errorf("noise for each lot is no noise of lots to come: extend such a run by Steps")

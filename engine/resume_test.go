@@ -67,8 +67,8 @@ func TestResumeGoesOn(t *testing.T) {
 		if got := standing(second); got != before {
 			t.Fatalf("it stands at\n%s\nand stood at\n%s", got, before)
 		}
-		if second.Steps() != 5 {
-			t.Fatalf("%d steps done", second.Steps())
+		if second.StepsDone() != 5 {
+			t.Fatalf("%d steps done", second.StepsDone())
 		}
 		numbers, steps := []uint64{}, []int{}
 		second.machine = &spy{second.machine, func(p *plan.Release) error {
@@ -90,7 +90,7 @@ func TestResumeGoesOn(t *testing.T) {
 			}
 		}
 		third := resume(t, c)
-		if third.Steps() != 9 || standing(third) != after {
+		if third.StepsDone() != 9 || standing(third) != after {
 			t.Error("the last checkpoint is not where the run ended")
 		}
 		train(t, third, func(*Progress) error { t.Error("a lot too many"); return nil })
@@ -115,8 +115,8 @@ func TestResumeDrawsAfresh(t *testing.T) {
 			} else {
 				r = resume(t, c)
 			}
-			if r.Steps() != 0 {
-				t.Fatalf("%d steps done; the checkpoint is of 0", r.Steps())
+			if r.StepsDone() != 0 {
+				t.Fatalf("%d steps done; the checkpoint is of 0", r.StepsDone())
 			}
 			if keys[r.source.Key()] {
 				t.Error("a key was used twice")
@@ -152,7 +152,7 @@ func TestOlderCheckpointDrawsAfresh(t *testing.T) {
 	until := func(r *Run, steps int) {
 		t.Helper()
 		if keys[r.source.Key()] {
-			t.Errorf("a key was used twice, from lot %d on", r.Steps())
+			t.Errorf("a key was used twice, from lot %d on", r.StepsDone())
 		}
 		keys[r.source.Key()] = true
 		stop := errors.New("stop")
@@ -348,13 +348,13 @@ func TestDamagedCheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = resume(t, c)
-	if r.Steps() >= 5 {
-		t.Errorf("%d steps from the checkpoint before the last", r.Steps())
+	if r.StepsDone() >= 5 {
+		t.Errorf("%d steps from the checkpoint before the last", r.StepsDone())
 	}
 	train(t, r, nil)
 	r.Close()
-	if r = resume(t, c); r.Steps() != 5 {
-		t.Errorf("%d steps", r.Steps())
+	if r = resume(t, c); r.StepsDone() != 5 {
+		t.Errorf("%d steps", r.StepsDone())
 	}
 	r.Close()
 	names, err = checkpoints(c.Files.CheckpointFolder)
@@ -395,8 +395,8 @@ func TestStoppedBeforeFirstCheckpoint(t *testing.T) {
 		}
 		train(t, r, nil)
 		r.Close()
-		if r.Steps() != 5 {
-			t.Errorf("%s: %d steps", name, r.Steps())
+		if r.StepsDone() != 5 {
+			t.Errorf("%s: %d steps", name, r.StepsDone())
 		}
 	}
 }
@@ -429,8 +429,8 @@ func TestFullDisk(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(c.Files.CheckpointFolder, unfinished)); err != nil {
 		t.Fatal(err)
 	}
-	if r = resume(t, c); r.Steps() == 0 || r.Steps() > 3 {
-		t.Errorf("resumed at %d", r.Steps())
+	if r = resume(t, c); r.StepsDone() == 0 || r.StepsDone() > 3 {
+		t.Errorf("resumed at %d", r.StepsDone())
 	}
 
 	c = lasting(t)
@@ -501,8 +501,8 @@ func TestResumedMeanwhile(t *testing.T) {
 	if _, err := Resume(late); err == nil || !strings.Contains(err.Error(), "resume again") {
 		t.Errorf("error %v", err)
 	}
-	if r = resume(t, late); r.Steps() != 9 {
-		t.Errorf("%d steps, then", r.Steps())
+	if r = resume(t, late); r.StepsDone() != 9 {
+		t.Errorf("%d steps, then", r.StepsDone())
 	}
 	r.Close()
 	if n := lotsIn(t, c.Files.Ledger).LotCount(); n != 9 {

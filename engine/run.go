@@ -16,7 +16,7 @@ import (
 //
 // The guarantee, under the adjacency and unit that its ledger names: everything
 // that Train hands to its observer, everything read from the run after it but for
-// [Run.Private], and every file that it writes is (ε, δ)-differentially private
+// [Run.PrivateStats], and every file that it writes is (ε, δ)-differentially private
 // for the ε that an accountant computes from the ledger, provided that the noise
 // source was drawn from the operating system (computational differential privacy,
 // see package noise) and up to the rounding of floating-point sums (see package
@@ -25,7 +25,7 @@ import (
 //
 // Nor is a number of lots that was chosen by what they released. Whoever ends a run because
 // of that, by the observer's error or by ctx, or gives it more Steps, has spent what the most
-// lots that there might have been would cost ([Run.Planned], for the Steps that it has). The
+// lots that there might have been would cost ([Run.PlannedEpsilon], for the Steps that it has). The
 // ledger's ε is that of a number of lots that was fixed beforehand; after such a choice the δ
 // beside it may be several times too low. An [accountant.Filter] allows such choices.
 type Run struct {
@@ -49,7 +49,7 @@ type Run struct {
 	squared   [][]float32    // [vector][record]
 	counts    plan.LotCounts // what the pipeline counts of a lot
 	release   plan.Release
-	private   Private
+	private   PrivateStats
 	validated bool  // the validation's answer was released
 	step      int   // lots done
 	began     int   // lots done before this process
@@ -191,11 +191,11 @@ func (r *Run) Event() sample.Event { return r.sampler.Event() }
 
 // Progress is what is public after a lot.
 type Progress struct {
-	Lot      int     // lots done, this one with them: from 1
-	Lots     int     // lots that the run is to have
-	Epsilon  float64 // what a budget is held to; of the lots so far and, where it takes long to compute, of some lots to come
-	Rate     float64 // the learning rate of the lot, before Config's RateOf
-	Released []Released
+	Lot          int     // lots done, this one with them: from 1
+	Lots         int     // lots that the run is to have
+	Epsilon      float64 // what a budget is held to; of the lots so far and, where it takes long to compute, of some lots to come
+	LearningRate float64 // the learning rate of the lot, before Config's RateOf
+	Released     []ReleasedStatistic
 }
 
 // Train releases the directions of a projection, if there is one, and runs lots until
@@ -220,9 +220,9 @@ func (r *Run) Train(ctx context.Context, observe func(*Progress) error) error {
 }
 
 func (r *Run) train(ctx context.Context, observe func(*Progress) error) error {
-	p := Progress{Lots: r.config.Steps, Released: make([]Released, len(r.tallies))}
+	p := Progress{Lots: r.config.Steps, Released: make([]ReleasedStatistic, len(r.tallies))}
 	for i, t := range r.tallies {
-		p.Released[i] = Released{Name: t.Name, Mean: t.mean}
+		p.Released[i] = ReleasedStatistic{Name: t.Name, Mean: t.mean}
 	}
 	for r.step < r.config.Steps {
 		if err := ctx.Err(); err != nil {
@@ -248,7 +248,7 @@ func (r *Run) train(ctx context.Context, observe func(*Progress) error) error {
 		if observe == nil {
 			continue
 		}
-		p.Lot, p.Rate = r.step, r.release.Rate
+		p.Lot, p.LearningRate = r.step, r.release.Rate
 		if r.meter != nil {
 			p.Epsilon = r.meter.shown(r.config.Steps - r.step)
 		}
@@ -295,7 +295,7 @@ func (r *Run) oneLot() error {
 
 // sum draws a lot and adds up its records.
 func (r *Run) sum() error {
-	r.private = Private{}
+	r.private = PrivateStats{}
 	if err := r.sampler.Start(uint64(r.step - r.began)); err != nil {
 		return err
 	}
@@ -350,7 +350,7 @@ func (r *Run) publish() error {
 	if r.mechanism.clipper == nil {
 		return nil
 	}
-	r.private.Refused = r.mechanism.clipper.Refused()
+	r.private.NonFinite = r.mechanism.clipper.Refused()
 	return r.adapt()
 }
 
@@ -360,7 +360,7 @@ func (r *Run) Close() error {
 	if r.closed {
 		return nil
 	}
-	_, err := r.Standing()
+	_, err := r.BorrowParameters()
 	r.closed = true
 	if e := r.machine.Close(); err == nil {
 		err = e

@@ -34,9 +34,9 @@ type Example struct {
 	Loss    float32     // NaN if it keeps no losses
 }
 
-// Released is a noised statistic of a lot, divided by the expected number of
+// ReleasedStatistic is a noised statistic of a lot, divided by the expected number of
 // records: an estimate of the mean, and public.
-type Released struct {
+type ReleasedStatistic struct {
 	Name string
 	Mean []float64
 }

@@ -28,15 +28,15 @@ func Values(parameters []Parameter) [][]float32 {
 // Parameters are the trained weights, or their moving average where one is kept.
 // They are a released value: public once the ledger is.
 func (r *Run) Parameters() ([]Parameter, error) {
-	out, err := r.Standing()
+	out, err := r.BorrowParameters()
 	for v := range out {
 		out[v].Values = slices.Clone(out[v].Values)
 	}
 	return out, err
 }
 
-// Standing is Parameters without a copy: the next lot overwrites the values.
-func (r *Run) Standing() ([]Parameter, error) {
+// BorrowParameters is Parameters without a copy: the next lot overwrites the values.
+func (r *Run) BorrowParameters() ([]Parameter, error) {
 	if !r.closed {
 		r.keeper.still()
 		if err := r.machine.SyncState(); err != nil {
@@ -55,8 +55,8 @@ func (r *Run) Standing() ([]Parameter, error) {
 	return out, nil
 }
 
-// Steps is how many lots were released.
-func (r *Run) Steps() int { return r.step }
+// StepsDone is how many lots were released.
+func (r *Run) StepsDone() int { return r.step }
 
 // Spent is what the run cost by its ledger, after Close; before it, lots that the
 // ledger has reserved count too. The accountant is one of accountant.Names, or ""
@@ -72,12 +72,12 @@ func (r *Run) Spent(name string) (accountant.Guarantee, error) {
 	return accountant.Epsilon(h, r.config.Budget.Delta, name)
 }
 
-// Planned is ε of the whole plan, as a budget is held to it: of all lots to the last, or to
+// PlannedEpsilon is ε of the whole plan, as a budget is held to it: of all lots to the last, or to
 // the budget's end, of a projection and of a validation. A run that was ended early because
 // of what it had shown has cost that much: how many lots it ran is then an answer, too
 // (Rogers et al. 2016, "Privacy odometers and filters"), and the plan was the most that it
 // could run.
-func (r *Run) Planned() (float64, error) {
+func (r *Run) PlannedEpsilon() (float64, error) {
 	if r.meter == nil {
 		return math.Inf(1), nil
 	}
@@ -96,12 +96,12 @@ type Description struct {
 	Secure      bool // the generator was keyed by the operating system
 	Delta       float64
 	Warning     string
-	Vectors     []VectorDescription
+	Parameters  []ParameterDescription
 }
 
-// VectorDescription is one parameter: how it is used, clipped and noised in the
+// ParameterDescription is one parameter: how it is used, clipped and noised in the
 // lot to come.
-type VectorDescription struct {
+type ParameterDescription struct {
 	Name   string
 	Shape  []int
 	Kind   string
@@ -121,13 +121,13 @@ func (r *Run) Describe() Description {
 		Delta: r.config.Budget.Delta, Warning: r.warning(),
 	}
 	for v, p := range r.program.Parameters {
-		vd := VectorDescription{Name: p.Name, Shape: p.Shape, Kind: p.Kind, Method: p.Method}
+		vd := ParameterDescription{Name: p.Name, Shape: p.Shape, Kind: p.Kind, Method: p.Method}
 		if m := &r.mechanism; m.clipper != nil {
 			vd.Group = m.clipper.Parts()[m.groups[v]].Name
 			vd.Clip = m.clipper.Sensitivities()[m.groups[v]]
 			vd.Sigma = r.release.Sigma[v]
 		}
-		d.Vectors = append(d.Vectors, vd)
+		d.Parameters = append(d.Parameters, vd)
 	}
 	return d
 }

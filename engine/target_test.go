@@ -130,7 +130,7 @@ func TestErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		answers, err := e.Answers(weights, set)
+		answers, err := e.Predictions(weights, set)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,10 +154,10 @@ func TestErrors(t *testing.T) {
 			varied += (float64(v) - mean[i%c.out]) * (float64(v) - mean[i%c.out])
 		}
 		n := float64(len(y))
-		want := Errors{math.Sqrt(squared / n), absolute / n, 1 - squared/varied}
+		want := RegressionErrors{math.Sqrt(squared / n), absolute / n, 1 - squared/varied}
 		near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
 		if got.Targets != len(y) || got.Labels != 0 || !near(got.RMSE, want.RMSE) || !near(got.MAE, want.MAE) || c.count > 1 && !near(got.R2, want.R2) {
-			t.Errorf("%+v: %d targets, %+v; want %+v", c, got.Targets, got.Errors, want)
+			t.Errorf("%+v: %d targets, %+v; want %+v", c, got.Targets, got.RegressionErrors, want)
 		}
 		if c.count == 1 && !math.IsNaN(got.R2) {
 			t.Errorf("R² of one target is %v", got.R2)
@@ -174,8 +174,8 @@ func TestErrors(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if told := got.Targets == 4; told == (name == "Poisson") || !told && got.Errors != (Errors{}) {
-			t.Errorf("%s: %d targets, %+v", name, got.Targets, got.Errors)
+		if told := got.Targets == 4; told == (name == "Poisson") || !told && got.RegressionErrors != (RegressionErrors{}) {
+			t.Errorf("%s: %d targets, %+v", name, got.Targets, got.RegressionErrors)
 		}
 	}
 }

@@ -105,8 +105,8 @@ func (c *Config) validationLot() ledger.Lot {
 	}
 }
 
-// Validated is the released accuracy on the records that were held out, or the error.
-type Validated struct {
+// ValidationResult is the released accuracy on the records that were held out, or the error.
+type ValidationResult struct {
 	Accuracy  float64 // between 0 and 1; 0 of targets
 	MAE       float64 // of targets the mean absolute error, in their own units: between 0 and the width of their bounds
 	Score     float64 // to compare runs by, the more the better: the share of right answers as the noise left it, beyond 0 and 1 too
@@ -129,34 +129,34 @@ type Validated struct {
 // which holds for whichever way the records were parted (see [HoldOut]). A budget given by
 // StopAtEpsilon has room for one validation from the start; where a resumed run
 // has used that up, the error unwraps to [ErrBudget] and nothing is released.
-func (r *Run) Validate() (Validated, error) {
+func (r *Run) Validate() (ValidationResult, error) {
 	v := &r.config.Validation
 	switch {
 	case v.Set == nil:
-		return Validated{}, fmt.Errorf("no records were held out: set Config.Validation")
+		return ValidationResult{}, fmt.Errorf("no records were held out: set Config.Validation")
 	case r.fault != nil:
-		return Validated{}, r.fault
+		return ValidationResult{}, r.fault
 	case r.validated:
-		return Validated{}, fmt.Errorf("the %s was released already; keep what was returned", v.released())
+		return ValidationResult{}, fmt.Errorf("the %s was released already; keep what was returned", v.released())
 	}
 	count, err := r.rightAnswers()
 	if err != nil {
-		return Validated{}, err
+		return ValidationResult{}, err
 	}
 	records := float64(RecordCount(v.Set, r.config.Records))
-	out := Validated{Records: int(records)}
+	out := ValidationResult{Records: int(records)}
 	if r.ledger != nil {
 		if err := r.affordValidation(); err != nil {
-			return Validated{}, err
+			return ValidationResult{}, err
 		}
 		r.validated = true
 		r.ledger.LimitReservations(1)
 		if err := r.ledger.Spend(r.config.validationLot()); err != nil {
-			return Validated{}, err
+			return ValidationResult{}, err
 		}
 		normal, err := r.normal(r.validationStream())
 		if err != nil {
-			return Validated{}, err
+			return ValidationResult{}, err
 		}
 		count += v.Noise * normal
 		out.Deviation = v.Noise / records
@@ -184,7 +184,7 @@ func (r *Run) affordValidation() error {
 // rightAnswers adds up the held-out records. It is private.
 func (r *Run) rightAnswers() (float64, error) {
 	s := r.config.Validation.Set
-	parameters, err := r.Standing()
+	parameters, err := r.BorrowParameters()
 	if err != nil {
 		return 0, err
 	}

@@ -127,7 +127,7 @@ func TestValidationIsPaidFor(t *testing.T) {
 	c := heldOut(t, 4)
 	r := trained(t, c)
 	r.ledger.Close() // nothing can be written any more
-	if got, err := r.Validate(); err == nil || got != (Validated{}) {
+	if got, err := r.Validate(); err == nil || got != (ValidationResult{}) {
 		t.Errorf("without a ledger entry: %+v, %v", got, err)
 	}
 	r.Close()
@@ -140,8 +140,8 @@ func TestValidationStaysInBudget(t *testing.T) {
 	c.Steps, c.Budget.StopAtEpsilon, c.Budget.Delta = 1000, 8, 1e-5
 	c.Files.CheckpointFolder = t.TempDir()
 	r := trained(t, c)
-	if r.Steps() < 1 || r.Steps() >= 1000 {
-		t.Fatalf("%d lots", r.Steps())
+	if r.StepsDone() < 1 || r.StepsDone() >= 1000 {
+		t.Fatalf("%d lots", r.StepsDone())
 	}
 	if _, err := r.Validate(); err != nil {
 		t.Fatal(err)
@@ -152,13 +152,13 @@ func TestValidationStaysInBudget(t *testing.T) {
 		t.Errorf("ε = %v of 8 (%v)", spent.Epsilon, err)
 	}
 
-	c.Steps = r.Steps()
+	c.Steps = r.StepsDone()
 	again, err := Resume(c)
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := again.ledger.History().LotCount()
-	if got, err := again.Validate(); !errors.Is(err, ErrBudget) || got != (Validated{}) {
+	if got, err := again.Validate(); !errors.Is(err, ErrBudget) || got != (ValidationResult{}) {
 		t.Errorf("a second validation beyond the budget: %+v, %v", got, err)
 	}
 	if n := again.ledger.History().LotCount(); n != before {

@@ -31,7 +31,7 @@ func (j *job) augment() error {
 	if err != nil {
 		return exitcode.Usagef("--augment: %w", err)
 	}
-	j.config.Augmentation = engine.Augmentation{Views: s.views, Change: change}
+	j.config.Augmentation = engine.Augmentation{Views: s.views, Transform: change}
 	return nil
 }
 

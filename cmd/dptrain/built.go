@@ -44,7 +44,7 @@ func (b built) exampleOf() models.Example {
 func (j *job) save(parameters []engine.Parameter) error {
 	if j.whole != nil {
 		var err error
-		if parameters, err = weights.Whole(j.whole, parameters); err != nil {
+		if parameters, err = weights.WithFrozen(j.whole, parameters); err != nil {
 			return err
 		}
 	}

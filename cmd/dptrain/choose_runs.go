@@ -141,7 +141,7 @@ func (j *job) within(path string) error {
 	if err != nil {
 		return err
 	}
-	stated, err := accountant.Epsilon(engine.Foreseen(j.config), j.config.Budget.Delta, "rdp")
+	stated, err := accountant.Epsilon(engine.PlannedHistory(j.config), j.config.Budget.Delta, "rdp")
 	if err != nil {
 		return err
 	}

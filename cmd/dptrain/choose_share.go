@@ -40,7 +40,7 @@ func (p *selection) share(settings []*job) (accountant.Guarantee, error) {
 			if err := j.recalibrate(each); err != nil {
 				return 0, err
 			}
-			h := engine.Foreseen(j.config)
+			h := engine.PlannedHistory(j.config)
 			p.Unit, p.Records, p.Adjacency = j.config.Records.Unit(), h.Header.Records, h.Header.Adjacency
 			p.Candidates = append(p.Candidates, candidate{j.flags(), spentOf(h)})
 		}

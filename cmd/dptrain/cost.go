@@ -24,7 +24,7 @@ func (j *job) alone(share, budget float64, sampling ledger.Sampling) (float64, e
 	if budget == 0 {
 		alone := *c
 		alone.Projection, alone.Validation = engine.Projection{}, engine.Validation{}
-		lots, err := accountant.Epsilon(engine.Foreseen(alone), c.Budget.Delta, c.Budget.Accountant)
+		lots, err := accountant.Epsilon(engine.PlannedHistory(alone), c.Budget.Delta, c.Budget.Accountant)
 		if err != nil {
 			return 0, err
 		}
@@ -41,7 +41,7 @@ func (j *job) extend() error {
 		return nil
 	}
 	j.config.Budget.StopAtEpsilon = budget
-	steps, err := engine.Extended(j.config)
+	steps, err := engine.AffordableSteps(j.config)
 	if err != nil {
 		return fmt.Errorf("--epsilon %v: %w", budget, err)
 	}

@@ -30,7 +30,7 @@ func newDevices(term *terminal.Terminal) *cobra.Command {
 			var rows []row
 			var names []string
 			for _, d := range list {
-				rows, names = append(rows, row{d.Name, d.About}), append(names, d.Name)
+				rows, names = append(rows, row{d.Name, d.Description}), append(names, d.Name)
 			}
 			shown := map[string]any{"devices": rows}
 			if reason != nil {
@@ -111,7 +111,7 @@ func driverFinding() finding {
 	var gpus []string
 	for _, d := range list {
 		if strings.HasPrefix(d.Name, "cuda") {
-			gpus = append(gpus, d.Name+": "+d.About)
+			gpus = append(gpus, d.Name+": "+d.Description)
 		}
 	}
 	switch {

@@ -35,7 +35,7 @@ func (j *job) pace() error {
 				return err
 			}
 			for _, p := range net.Params {
-				if !weights.Belongs(p.Name(), layers...) {
+				if !weights.BelongsTo(p.Name(), layers...) {
 					continue
 				}
 				if factors[p.Name()] != 0 {

@@ -105,7 +105,7 @@ func predict(term *terminal.Terminal, dir string, set *asked) error {
 		return exitcode.AsUsage(err)
 	}
 	defer e.Close()
-	if err := e.Ready(e.Weights()); err != nil {
+	if err := e.LoadWeights(e.Weights()); err != nil {
 		return exitcode.AsFailure(err)
 	}
 	columns := reply.columns
@@ -157,7 +157,7 @@ func writePredictions(term *terminal.Terminal, e *engine.Evaluator, q data.Quest
 	pace := term.NewExampleProgress(q.Len(), out != "")
 	defer pace.Close()
 	var cells []any
-	err := e.Answer(e.Weights(), q.Set, func(i int, output []float32) error {
+	err := e.Predict(e.Weights(), q.Set, func(i int, output []float32) error {
 		if errors.Is(ctx.Err(), context.Canceled) {
 			return interruptedAt(i, q.Len(), out)
 		}

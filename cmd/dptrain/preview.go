@@ -121,11 +121,11 @@ func previewRun(term *terminal.Terminal, set *settings) error {
 	if job.matched != "" {
 		p.Start = job.startWords()
 	}
-	for _, v := range d.Vectors {
+	for _, v := range d.Parameters {
 		p.Layers = append(p.Layers, previewLayer{v.Name, v.Shape, v.Kind, v.Method, v.Group, v.Clip, v.Sigma})
 	}
 	if !c.Mechanism.NonPrivate {
-		a, err := accountant.Epsilon(engine.Foreseen(job.config), c.Budget.Delta, c.Budget.Accountant)
+		a, err := accountant.Epsilon(engine.PlannedHistory(job.config), c.Budget.Delta, c.Budget.Accountant)
 		if err != nil {
 			return exitcode.AsUsage(err)
 		}
@@ -155,7 +155,7 @@ func previewRun(term *terminal.Terminal, set *settings) error {
 
 // weightsOf is how many weights are trained.
 func weightsOf(d engine.Description) (n int) {
-	for _, v := range d.Vectors {
+	for _, v := range d.Parameters {
 		n += tensor.ProdInts(v.Shape)
 	}
 	return n

@@ -91,7 +91,7 @@ const mostConfused = 200
 // finish closes the run that was watched, and writes its files.
 func finishRun(term *terminal.Terminal, w *watch, held *validated, took time.Duration) (*result, error) {
 	j, run := w.job, w.run
-	parameters, err := run.Standing()
+	parameters, err := run.BorrowParameters()
 	if err != nil {
 		run.Close()
 		return nil, err
@@ -103,9 +103,9 @@ func finishRun(term *terminal.Terminal, w *watch, held *validated, took time.Dur
 	}
 	r := &result{
 		Epsilon: number.Float(math.Inf(1)), TestAccuracy: number.Float(math.NaN()), TestLoss: number.Float(math.NaN()), Sampling: string(run.Event().Policy), Rate: d.ExpectedLot / float64(d.Records),
-		Records: d.Records, ExpectedLot: d.ExpectedLot, Microbatch: d.Microbatch, Steps: run.Steps(),
+		Records: d.Records, ExpectedLot: d.ExpectedLot, Microbatch: d.Microbatch, Steps: run.StepsDone(),
 		Clipping: j.set.clipping, Device: d.Device, Groups: []ledger.Query{}, Threads: d.Threads, Resumed: w.first, Seconds: took.Seconds(),
-		ExamplesPerSec: w.speed(run.Steps(), w.took),
+		ExamplesPerSec: w.speed(run.StepsDone(), w.took),
 		Secure:         d.Secure && !j.config.Mechanism.NonPrivate, Private: !j.config.Mechanism.NonPrivate, Version: thisBuild().Version,
 		Data: j.task.Name, Model: j.model, Out: j.out, Unit: j.config.Records.Unit(),
 		Task: j.kind(), Optimizer: j.set.optimizer, LearningRate: j.set.lr, RateOf: j.set.lrOf, Schedule: j.set.schedule, Average: j.set.ema,
@@ -211,7 +211,7 @@ func (r *result) account(j *job, run *engine.Run) error {
 	}
 	r.Lost -= r.Steps
 	if r.Interrupted && h.LotCount() > 0 { // else nothing was shown
-		planned, err := run.Planned()
+		planned, err := run.PlannedEpsilon()
 		if err != nil {
 			return err
 		}

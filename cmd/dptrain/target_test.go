@@ -175,7 +175,7 @@ func TestRegressionIsExported(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer e.Close()
-		all, err := e.Answers(e.Weights(), task.Train)
+		all, err := e.Predictions(e.Weights(), task.Train)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -286,10 +286,10 @@ func TestTuneARegression(t *testing.T) {
 		t.Errorf("ε = %v of 4", cost)
 	}
 	for e, want := range map[*engine.Evaluation]float64{
-		{Labels: 1, Accuracy: 0.5}:                             0.5,
-		{Targets: 1, Errors: engine.Errors{RMSE: 2}}:           -2,
-		{Targets: 1, Errors: engine.Errors{RMSE: math.NaN()}}:  -math.MaxFloat64,
-		{Targets: 1, Errors: engine.Errors{RMSE: math.Inf(1)}}: -math.MaxFloat64,
+		{Labels: 1, Accuracy: 0.5}:                                                 0.5,
+		{Targets: 1, RegressionErrors: engine.RegressionErrors{RMSE: 2}}:           -2,
+		{Targets: 1, RegressionErrors: engine.RegressionErrors{RMSE: math.NaN()}}:  -math.MaxFloat64,
+		{Targets: 1, RegressionErrors: engine.RegressionErrors{RMSE: math.Inf(1)}}: -math.MaxFloat64,
 	} {
 		if got := merit(e); got != want {
 			t.Errorf("%+v is worth %v, want %v", *e, got, want)

@@ -118,7 +118,7 @@ func followRun(term *terminal.Terminal, job *job, run *engine.Run, exporter *exp
 	watch.done()
 	var held *validated
 	if trained == nil {
-		if held, err = validate(term, job, run, run.Steps()-watch.first); err != nil {
+		if held, err = validate(term, job, run, run.StepsDone()-watch.first); err != nil {
 			run.Close()
 			return err
 		}

@@ -222,7 +222,7 @@ func tryOut(term *terminal.Terminal, ctx context.Context, base *job, set *settin
 	if err != nil {
 		return trial{}, err
 	}
-	parameters, err := run.Standing()
+	parameters, err := run.BorrowParameters()
 	if err != nil {
 		return trial{}, err
 	}

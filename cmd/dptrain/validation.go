@@ -100,7 +100,7 @@ func validate(term *terminal.Terminal, j *job, run *engine.Run, lots int) (*vali
 		return nil, nil
 	}
 	if lots == 0 {
-		if known := readValidated(j.out, run.Steps()); known != nil && (known.ValidationMAE != nil) == (j.example.Targets > 0) {
+		if known := readValidated(j.out, run.StepsDone()); known != nil && (known.ValidationMAE != nil) == (j.example.Targets > 0) {
 			return known, nil
 		}
 	}

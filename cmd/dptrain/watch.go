@@ -66,7 +66,7 @@ type watch struct {
 
 func newWatch(term *terminal.Terminal, j *job, run *engine.Run) (*watch, error) {
 	d := run.Describe()
-	w := &watch{term: term, job: j, run: run, began: time.Now(), each: d.ExpectedLot * float64(d.PerRecord), every: max(1, j.config.Steps/10), first: run.Steps(), measured: run.Steps()}
+	w := &watch{term: term, job: j, run: run, began: time.Now(), each: d.ExpectedLot * float64(d.PerRecord), every: max(1, j.config.Steps/10), first: run.StepsDone(), measured: run.StepsDone()}
 	var err error
 	if w.metrics, err = os.OpenFile(filepath.Join(j.out, "metrics.jsonl"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
 		return nil, err
@@ -91,18 +91,18 @@ func (w *watch) evaluate() (err error) {
 	if w.evaluator, err = engine.NewEvaluator(w.run.Network(), w.job.set.place()); err != nil {
 		return err
 	}
-	parameters, err := w.run.Standing()
+	parameters, err := w.run.BorrowParameters()
 	if err != nil {
 		return err
 	}
-	return w.evaluator.Ready(engine.Values(parameters))
+	return w.evaluator.LoadWeights(engine.Values(parameters))
 }
 
 // measure scores the weights after the lots so far.
 func (w *watch) measure(parameters []engine.Parameter) error {
 	score, err := w.evaluator.Score(engine.Values(parameters), w.job.task.Test)
 	if err == nil {
-		w.score, w.measured = &score, w.run.Steps()
+		w.score, w.measured = &score, w.run.StepsDone()
 	}
 	return err
 }
@@ -129,7 +129,7 @@ func (w *watch) scored() string {
 // end scores the weights that the run ended with, if there is a test set and the last
 // lot's report has not.
 func (w *watch) end(parameters []engine.Parameter) error {
-	if w.score != nil && w.measured == w.run.Steps() {
+	if w.score != nil && w.measured == w.run.StepsDone() {
 		return nil
 	}
 	if err := w.evaluate(); err != nil || w.evaluator == nil {
@@ -159,7 +159,7 @@ func (w *watch) observe(p *engine.Progress) error {
 	if p.Lot%w.every != 0 && p.Lot != p.Lots {
 		return nil
 	}
-	line := point{Lot: p.Lot, LearningRate: p.Rate, Seconds: time.Since(w.began).Seconds()}
+	line := point{Lot: p.Lot, LearningRate: p.LearningRate, Seconds: time.Since(w.began).Seconds()}
 	// What is written down must not be older than the lot: the ledger as it stands,
 	// with what it has reserved, is never less than was spent.
 	if !w.job.config.Mechanism.NonPrivate {
@@ -170,7 +170,7 @@ func (w *watch) observe(p *engine.Progress) error {
 		p.Epsilon = spent.UpperBound()
 		line.Epsilon, line.Proven = number.Float(spent.Epsilon), number.Float(spent.ProvenBound)
 	}
-	parameters, err := w.run.Standing()
+	parameters, err := w.run.BorrowParameters()
 	if err != nil {
 		return err
 	}
@@ -194,9 +194,9 @@ func (w *watch) observe(p *engine.Progress) error {
 		w.term.Note("lot %d/%d, %s", p.Lot, p.Lots, strings.Join(w.standing(p), ", "))
 	}
 	if w.job.set.showPrivate {
-		p := w.run.Private()
+		p := w.run.PrivateStats()
 		w.bar.Hide()
-		w.term.Note("PRIVATE, do not publish: the last lot held %d records, %d of them unscaled, %d refused; mean loss %.4f", p.Records, p.Whole, p.Refused, p.Loss)
+		w.term.Note("PRIVATE, do not publish: the last lot held %d records, %d of them unscaled, %d refused; mean loss %.4f", p.Records, p.Unclipped, p.NonFinite, p.Loss)
 	}
 	b, err := json.Marshal(line)
 	if err != nil {
@@ -287,7 +287,7 @@ func (w *watch) speed(lot int, took time.Duration) float64 {
 
 // publish hands what is known of a lot to those who scrape.
 func (w *watch) publish(p *engine.Progress) {
-	g := gauges{lots: p.Lot, planned: p.Lots, epsilon: p.Epsilon, delta: w.job.config.Budget.Delta, speed: w.speed(p.Lot, time.Since(w.began)), learningRate: p.Rate, testAccuracy: w.accuracy(), missed: missedOf(w.score)}
+	g := gauges{lots: p.Lot, planned: p.Lots, epsilon: p.Epsilon, delta: w.job.config.Budget.Delta, speed: w.speed(p.Lot, time.Since(w.began)), learningRate: p.LearningRate, testAccuracy: w.accuracy(), missed: missedOf(w.score)}
 	if w.job.config.Mechanism.NonPrivate {
 		g.epsilon, g.delta = math.Inf(1), 0
 	}

@@ -42,11 +42,11 @@ func (j *job) initialised(build perexample.Build) (perexample.Build, error) {
 		return nil, err
 	}
 	for _, p := range net.Params {
-		if weights.Belongs(p.Name(), fresh...) && weights.Belongs(p.Name(), frozen...) {
+		if weights.BelongsTo(p.Name(), fresh...) && weights.BelongsTo(p.Name(), frozen...) {
 			return nil, exitcode.Usagef("--freeze %s: %s would keep numbers drawn at random, as --fresh has it start anew", s.freeze, p.Name())
 		}
 	}
-	if !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return !weights.Belongs(p.Name(), frozen...) }) {
+	if !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return !weights.BelongsTo(p.Name(), frozen...) }) {
 		return nil, exitcode.Usagef("--freeze %s: nothing is left to train", s.freeze)
 	}
 	if err := j.alike(s.init); err != nil {
@@ -88,8 +88,8 @@ func layersOf(net *perexample.Network, flag, list string) ([]string, error) {
 	layers := strings.Split(list, ",")
 	for i, name := range layers {
 		layers[i] = strings.TrimSpace(name)
-		if !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return weights.Belongs(p.Name(), layers[i]) }) {
-			known := weights.Layers(net)
+		if !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return weights.BelongsTo(p.Name(), layers[i]) }) {
+			known := weights.LayerNames(net)
 			return nil, exitcode.Usagef("%s %q: the network has no such layer to train; the nearest is %s (of %s)", flag, name, nearest.Closest(layers[i], known), strings.Join(known, ", "))
 		}
 	}
@@ -108,7 +108,7 @@ func startFrom(build perexample.Build, file string, directions bool, fresh ...st
 	if directions {
 		fresh = append(fresh, models.Projection)
 	}
-	started, matched, err = weights.Start(build, f, fresh...)
+	started, matched, err = weights.Load(build, f, fresh...)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", file, err)
 	}

@@ -81,7 +81,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	body, found, err := weights.Start(network(3), bytes.NewReader(file.Bytes()), "head")
+	body, found, err := weights.Load(network(3), bytes.NewReader(file.Bytes()), "head")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func Example() {
 	for _, p := range head {
 		fmt.Println("trained", p.Name, p.Shape)
 	}
-	whole, err := weights.Whole(body, head)
+	whole, err := weights.WithFrozen(body, head)
 	if err != nil {
 		log.Fatal(err)
 	}

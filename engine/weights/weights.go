@@ -27,7 +27,7 @@ import (
 
 // Write writes parameters, such as those that engine.Run.Parameters gives. They are a
 // released value, which costs no more privacy than the run did. Frozen ones are not among
-// those: [Whole] adds them.
+// those: [WithFrozen] adds them.
 func Write(w io.Writer, parameters []engine.Parameter) error {
 	var tensors []safetensors.Tensor
 	for _, p := range parameters {
@@ -40,7 +40,7 @@ func Write(w io.Writer, parameters []engine.Parameter) error {
 // its state_dict; Start reads these files, too. Of the parameters those that [Freeze] left out
 // may be missing: build is the network before.
 func WritePyTorch(w io.Writer, build perexample.Build, parameters []engine.Parameter) error {
-	whole, err := Whole(build, parameters)
+	whole, err := WithFrozen(build, parameters)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func WritePyTorch(w io.Writer, build perexample.Build, parameters []engine.Param
 	return safetensors.Write(w, tensors, map[string]string{"format": string(torch.PyTorch)})
 }
 
-// Start has a network start from the weights in a file, which must hold all of the network's
+// Load has a network start from the weights in a file, which must hold all of the network's
 // Params and nothing else; but layers, or single parameters, that are named in except start
 // as they did, and what the file holds of them is not read: a new head on a trained body.
 // One that neither the network nor the file has is refused. Found says in words what was found.
@@ -68,7 +68,7 @@ func WritePyTorch(w io.Writer, build perexample.Build, parameters []engine.Param
 // A network to train further is given to engine.New as engine.Config.Network; one to answer
 // is given to engine.NewEvaluator, and its Evaluator.Weights are then these. What the
 // weights tell of the records that they were trained on is no part of a further run's ε.
-func Start(build perexample.Build, file io.ReadSeeker, except ...string) (started perexample.Build, found string, err error) {
+func Load(build perexample.Build, file io.ReadSeeker, except ...string) (started perexample.Build, found string, err error) {
 	size, err := file.Seek(0, io.SeekEnd)
 	if err != nil {
 		return nil, "", err
@@ -92,11 +92,11 @@ func Start(build perexample.Build, file io.ReadSeeker, except ...string) (starte
 		named = append(named, t.Name)
 	}
 	for _, name := range except {
-		if !slices.ContainsFunc(named, func(n string) bool { return Belongs(n, name) }) {
-			return nil, "", fmt.Errorf("weights: %q starts anew, and neither network nor file has a layer or parameter of that name: %s is the nearest", name, nearest.Closest(name, append(Layers(net), named...)))
+		if !slices.ContainsFunc(named, func(n string) bool { return BelongsTo(n, name) }) {
+			return nil, "", fmt.Errorf("weights: %q starts anew, and neither network nor file has a layer or parameter of that name: %s is the nearest", name, nearest.Closest(name, append(LayerNames(net), named...)))
 		}
 	}
-	excepted := slices.DeleteFunc(named, func(n string) bool { return !Belongs(n, except...) })
+	excepted := slices.DeleteFunc(named, func(n string) bool { return !BelongsTo(n, except...) })
 	values, layout, err := torch.Import(net, tensors, metadata, excepted...)
 	if err != nil {
 		return nil, "", err
@@ -132,17 +132,17 @@ func Freeze(build perexample.Build, layers ...string) perexample.Build {
 			return nil, err
 		}
 		for _, name := range layers {
-			if !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return Belongs(p.Name(), name) }) {
-				return nil, fmt.Errorf("weights: no layer or parameter %q to freeze: the network has %s", name, strings.Join(Layers(net), ", "))
+			if !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return BelongsTo(p.Name(), name) }) {
+				return nil, fmt.Errorf("weights: no layer or parameter %q to freeze: the network has %s", name, strings.Join(LayerNames(net), ", "))
 			}
 		}
-		net.Params = slices.DeleteFunc(slices.Clone(net.Params), func(p *G.Node) bool { return Belongs(p.Name(), layers...) })
+		net.Params = slices.DeleteFunc(slices.Clone(net.Params), func(p *G.Node) bool { return BelongsTo(p.Name(), layers...) })
 		return net, nil
 	}
 }
 
-// Layers are the names of a network's layers that have parameters, in their order.
-func Layers(net *perexample.Network) []string {
+// LayerNames are the names of a network's layers that have parameters, in their order.
+func LayerNames(net *perexample.Network) []string {
 	var layers []string
 	for _, p := range net.Params {
 		layer := p.Name()
@@ -156,9 +156,9 @@ func Layers(net *perexample.Network) []string {
 	return layers
 }
 
-// Whole are all parameters of a network, as it is before [Freeze], of which some were
+// WithFrozen are all parameters of a network, as it is before [Freeze], of which some were
 // trained, in its order: the others are as they start.
-func Whole(build perexample.Build, trained []engine.Parameter) ([]engine.Parameter, error) {
+func WithFrozen(build perexample.Build, trained []engine.Parameter) ([]engine.Parameter, error) {
 	net, err := build.ForBatch(1)
 	if err != nil {
 		return nil, err
@@ -188,7 +188,7 @@ func Whole(build perexample.Build, trained []engine.Parameter) ([]engine.Paramet
 	return whole, nil
 }
 
-// Belongs reports whether a parameter is one of the layers', or is named itself.
-func Belongs(parameter string, layers ...string) bool {
+// BelongsTo reports whether a parameter is one of the layers', or is named itself.
+func BelongsTo(parameter string, layers ...string) bool {
 	return slices.ContainsFunc(layers, func(l string) bool { return parameter == l || strings.HasPrefix(parameter, l+".") })
 }

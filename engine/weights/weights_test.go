@@ -59,7 +59,7 @@ func starting(t *testing.T, build perexample.Build) map[string][]float32 {
 func TestWhatIsWrittenStartsANetwork(t *testing.T) {
 	file := written(t, counted())
 	for range 2 { // wherever the file was read up to
-		build, _, err := Start(dense(1), file)
+		build, _, err := Load(dense(1), file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestPyTorchsLayout(t *testing.T) {
 			t.Errorf("the body's weight is %v %v", x.Shape, x.Values)
 		}
 	}
-	build, found, err := Start(dense(1), bytes.NewReader(file.Bytes()))
+	build, found, err := Load(dense(1), bytes.NewReader(file.Bytes()))
 	if err != nil || !strings.Contains(found, "4 of the network's 4 parameters, in PyTorch's") {
 		t.Fatal(found, err)
 	}
@@ -111,7 +111,7 @@ func TestPyTorchsLayout(t *testing.T) {
 }
 
 func TestWhatIsExceptedStartsAsItDid(t *testing.T) {
-	build, _, err := Start(dense(4), written(t, counted()), "head")
+	build, _, err := Load(dense(4), written(t, counted()), "head")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestWhatIsExceptedStartsAsItDid(t *testing.T) {
 	if !slices.Equal(got["body.weight"], counted()[0].Values) || !slices.Equal(got["head.weight"], fresh["head.weight"]) {
 		t.Errorf("started from %v", got)
 	}
-	if build, _, err = Start(dense(1), written(t, counted()), "head.bias"); err != nil {
+	if build, _, err = Load(dense(1), written(t, counted()), "head.bias"); err != nil {
 		t.Fatal(err)
 	}
 	if got = starting(t, build); got["head.weight"][1] != 10 || got["head.bias"][0] == 11 {
@@ -143,7 +143,7 @@ func TestStartRefuses(t *testing.T) {
 		{dense(1), strings.NewReader("weights"), nil, "safetensors"},
 		{nil, written(t, counted()), nil, "there is no network"},
 	} {
-		_, _, err := Start(c.build, c.file, c.except...)
+		_, _, err := Load(c.build, c.file, c.except...)
 		switch {
 		case c.says == "" && err != nil:
 			t.Error(err)
@@ -172,7 +172,7 @@ func TestWholeRefuses(t *testing.T) {
 		"body.bias of shape [2] has 1 numbers": {Name: "body.bias", Shape: []int{2}, Values: []float32{1}},
 		"no parameter head.bias of shape [2]":  {Name: "head.bias", Shape: []int{2}, Values: []float32{1, 2}},
 	} {
-		if whole, err := Whole(dense(1), []engine.Parameter{trained}); err == nil || !strings.Contains(err.Error(), says) {
+		if whole, err := WithFrozen(dense(1), []engine.Parameter{trained}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v does not say %q: %v", err, says, whole)
 		}
 	}
