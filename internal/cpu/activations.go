@@ -7,8 +7,9 @@ import (
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
-// activations are the kernels of each activation and of its gradient, and what they cost
-// an element. slope multiplies d by the slope at v.
+// activations are the kernels of each activation and of its gradient, with their cost per
+// element. slope multiplies d by the activation's slope; v is the activation's input or
+// output, whichever package op passes to the gradient.
 var activations = [...]struct {
 	apply     func(out, in []float32)
 	cost      int
@@ -26,21 +27,21 @@ var activations = [...]struct {
 	op.Softplus:  {softplus, 32, softplusGrad, 6},
 }
 
-// activated makes a step that applies an activation; in and out may be the same.
+// lowerActivation applies an activation; in and out may be the same memory.
 func lowerActivation(l *lowering, a op.Activation, out, in []float32) func() {
 	f := activations[a].apply
 	return l.pool.forRanges(len(out), activations[a].cost, func(from, to int, _ *worker) { f(out[from:to], in[from:to]) })
 }
 
-// activationGrad makes a step that multiplies a gradient by the slope at v.
+// lowerActivationGrad multiplies a gradient by the activation's slope.
 func lowerActivationGrad(l *lowering, a op.Activation, k call) func() {
 	f := activations[a].slope
 	out, v, d := k.out, k.in[0], k.in[1]
 	return l.pool.forRanges(len(out), activations[a].slopeCost, func(from, to int, _ *worker) { f(out[from:to], d[from:to], v[from:to]) })
 }
 
-// Activations that no kernel of package simd computes. silu, siluGrad and
-// softplusGrad need out to lie apart from what they read.
+// Package simd has no kernels for the activations below. The out of silu, siluGrad and
+// softplusGrad must not overlap their inputs.
 
 func leakyReLU(out, x []float32) {
 	out = out[:len(x)]

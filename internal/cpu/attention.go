@@ -7,13 +7,13 @@ import (
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
-// heads is the geometry of attention. One head of one example is a task of its
-// own; queries, keys and values lie side by side in steps of packed floats.
+// heads is the geometry of attention. One head of one example is one task. Queries, keys
+// and values of a step are adjacent, in packed floats per step.
 type heads struct {
 	op.Attention
 	steps, packed, width, size int
 	scale                      float32
-	query, key                 simd.Gemm // weights = query·keyᵀ, and weights·key
+	query, key                 simd.Gemm // query·keyᵀ, and weights·key
 }
 
 func newHeads(a op.Attention, steps, packed int) *heads {
@@ -25,17 +25,18 @@ func newHeads(a op.Attention, steps, packed int) *heads {
 	return h
 }
 
-// cost is that of one head, in elementary operations.
+// cost returns the work of one head in elementary operations.
 func (h *heads) cost() int { return h.steps * h.steps * (h.size/4 + 4) }
 
-// at gives where example and head task lie: in packed memory and in the result.
+// at returns the example of a task, and the offsets of its head in packed memory and in
+// the result.
 func (h *heads) at(task int) (example, packed, result int) {
 	example, head := task/h.Heads, task%h.Heads
 	return example, example*h.steps*h.packed + head*h.size, example*h.steps*h.width + head*h.size
 }
 
-// weights writes how much each step attends to each, [steps, steps]. Steps that
-// are not seen get 0, and so does everything where nothing is seen.
+// weights writes the attention weights, [steps, steps]. Masked steps get weight 0; a row
+// in which all steps are masked is 0.
 func (h *heads) weights(dst, x, padding []float32, w *worker) {
 	h.query.Run(dst, x, x[h.width:], w.gemm, 0, 1)
 	simd.Scale(dst, dst, h.scale)
@@ -56,7 +57,7 @@ func (h *heads) weights(dst, x, padding []float32, w *worker) {
 	}
 }
 
-// padding is the part of the input that marks it, if there is one, for an example.
+// padding returns the part of the padding mask for an example, nil if there is no mask.
 func (h *heads) padding(in [][]float32, example int) []float32 {
 	if len(in) == 0 {
 		return nil
@@ -64,16 +65,16 @@ func (h *heads) padding(in [][]float32, example int) []float32 {
 	return in[0][example*h.steps:][:h.steps]
 }
 
-// attentionKey names the weights of an attention: by the memory that it reads, and as
-// what.
+// attentionKey identifies the weights of an attention by the buffers that it reads and
+// by its geometry.
 type attentionKey struct {
 	op.Attention
 	packed, padding int
 	steps, width    int
 }
 
-// attentionKey names the attention of an instruction whose input number in marks
-// padding, if it has so many.
+// saveKey returns the key of an attention whose input number in, if present, is the padding
+// mask.
 func (h *heads) saveKey(k call, in int) attentionKey {
 	if len(k.bases) > in {
 		return attentionKey{h.Attention, k.bases[0], k.bases[in], h.steps, h.width}
@@ -88,20 +89,20 @@ func lowerAttention(l *lowering, s op.Attention, k call) func() {
 	product := h.key
 	product.LDC = h.width
 	square := h.steps * h.steps
-	var kept []float32
-	// The gradient needs the weights too. They are kept where they take no more than
-	// the input.
+	var saved []float32
+	// The gradient needs the weights too. They are saved if they are not larger than the
+	// input.
 	if trains(l.program) && h.steps <= 3*h.size {
-		kept = make([]float32, x[0]*s.Heads*square)
-		l.saved.attention[h.saveKey(k, 1)] = kept
+		saved = make([]float32, x[0]*s.Heads*square)
+		l.saved.attention[h.saveKey(k, 1)] = saved
 	}
 	l.pool.reserve(square, 0)
 	return l.pool.forRanges(x[0]*s.Heads, h.cost(), func(from, to int, w *worker) {
 		for task := from; task < to; task++ {
 			example, at, y := h.at(task)
 			weights := w.floats(square)
-			if kept != nil {
-				weights = kept[task*square:][:square]
+			if saved != nil {
+				weights = saved[task*square:][:square]
 			}
 			h.weights(weights, in[at:], h.padding(padding, example), w)
 			product.Run(out[y:], weights, in[at+2*h.width:], w.gemm, 0, 1)
@@ -109,8 +110,9 @@ func lowerAttention(l *lowering, s op.Attention, k call) func() {
 	})
 }
 
-// attentionGrad: with weights P and the gradient dO of the result, dV = PᵀdO,
-// dP = dO·Vᵀ, dS = P⊙(dP − rowsum(P⊙dP)), dQ = dS·K and dK = dSᵀ·Q, both scaled.
+// lowerAttentionGrad computes, with weights P and the gradient dO of the result,
+// dV = PᵀdO, dP = dO·Vᵀ, dS = P⊙(dP − rowsum(P⊙dP)), dQ = dS·K and dK = dSᵀ·Q, the last
+// two scaled.
 func lowerAttentionGrad(l *lowering, s op.AttentionGrad, k call) func() {
 	x := k.shapes[0]
 	h := newHeads(op.Attention(s), x[1], x[2])
@@ -118,11 +120,11 @@ func lowerAttentionGrad(l *lowering, s op.AttentionGrad, k call) func() {
 	square := h.steps * h.steps
 	slopes := h.query
 	slopes.LDA = h.width
-	turned := h.key
-	turned.TransA = true
-	values := turned
+	transposed := h.key
+	transposed.TransA = true
+	values := transposed
 	values.LDB = h.width
-	kept := l.saved.attention[h.saveKey(k, 2)]
+	saved := l.saved.attention[h.saveKey(k, 2)]
 	l.pool.reserve(2*square, 0)
 	return l.pool.forRanges(x[0]*s.Heads, 3*h.cost(), func(from, to int, w *worker) {
 		for task := from; task < to; task++ {
@@ -130,8 +132,8 @@ func lowerAttentionGrad(l *lowering, s op.AttentionGrad, k call) func() {
 			memory := w.floats(2 * square)
 			weights, ds := memory[:square], memory[square:]
 			x, d := in[at:], out[at:]
-			if kept != nil {
-				weights = kept[task*square:][:square]
+			if saved != nil {
+				weights = saved[task*square:][:square]
 			} else {
 				h.weights(weights, x, h.padding(padding, example), w)
 			}
@@ -146,12 +148,12 @@ func lowerAttentionGrad(l *lowering, s op.AttentionGrad, k call) func() {
 				simd.SoftmaxGrad(row, p, row, h.scale)
 			}
 			h.key.Run(d, ds, x[h.width:], w.gemm, 0, 1)
-			turned.Run(d[h.width:], ds, x, w.gemm, 0, 1)
+			transposed.Run(d[h.width:], ds, x, w.gemm, 0, 1)
 		}
 	})
 }
 
-// rotary turns pairs of columns by angles that are worked out once.
+// lowerRotary rotates pairs of columns by angles that are computed once.
 func lowerRotary(l *lowering, s op.Rotary, k call) func() {
 	steps, width, half := k.shape[1], k.shape[2], s.HeadDim/2
 	cos, sin := op.RotaryAngles[float32](s, steps)

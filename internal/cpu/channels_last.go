@@ -7,16 +7,16 @@ import (
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
-// channelsLast finds the buffers of pictures that are kept with their channels last:
-// temporaries that nothing but patched convolutions, maxima and what goes element by
-// element reads or writes. Everything else finds its pictures channel by channel.
+// planChannelsLast finds the buffers of pictures that have their channels last: temporaries
+// that only patched convolutions, max pools and elementwise operations read and write. All
+// other operations read pictures channel by channel.
 func planChannelsLast(l *lowering) map[int]bool {
 	last := map[int]bool{}
 	for i, b := range l.program.Buffers {
 		last[i] = b.Role == plan.RoleTemporary && b.Base == i && b.Shape.Dims() == 4 && b.Shape[1]%8 == 0
 	}
 	for i, b := range l.program.Buffers {
-		if b.Base != i { // somebody sees it in another shape
+		if b.Base != i { // a view reads it in another shape
 			last[b.Base] = false
 		}
 	}
@@ -34,9 +34,9 @@ func planChannelsLast(l *lowering) map[int]bool {
 	}
 	for changed := true; changed; {
 		changed = false
-		agree := func(as bool, ids ...int) {
+		restrict := func(allowed bool, ids ...int) {
 			for _, id := range ids {
-				if !as && last[id] {
+				if !allowed && last[id] {
 					last[id], changed = false, true
 				}
 			}
@@ -45,19 +45,19 @@ func planChannelsLast(l *lowering) map[int]bool {
 			switch i.Spec.(type) {
 			case op.ActivationGrad:
 				ids := append(i.In[:len(i.In):len(i.In)], i.Out)
-				agree(!slices.ContainsFunc(ids, func(id int) bool { return !last[id] }), ids...)
+				restrict(!slices.ContainsFunc(ids, func(id int) bool { return !last[id] }), ids...)
 			case op.MaxPool2D:
-				agree(last[i.In[0]], i.Out)
+				restrict(last[i.In[0]], i.Out)
 			case op.MaxPoolGrad:
-				agree(last[i.In[0]], i.In[1], i.Out)
+				restrict(last[i.In[0]], i.In[1], i.Out)
 			}
 		}
 	}
 	return last
 }
 
-// takesLast tells which operands of an instruction may have their channels last, and
-// whether its result may.
+// acceptsChannelsLast reports which operands of an instruction may have their channels
+// last, and whether its result may.
 func acceptsChannelsLast(l *lowering, i plan.Instruction) (in []bool, out bool) {
 	shape := func(operand int) []int { return l.program.Buffers[i.In[operand]].Shape }
 	form := func(f op.Form, records int) (v *convolution, pictures int, ok bool) {

@@ -8,29 +8,29 @@ import (
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
-// window is a window over pictures of c planes of h by w.
-func window(w op.Window, c, height, width int) simd.Window {
+// simdWindow converts a window over pictures of c planes of height by width.
+func simdWindow(w op.Window, c, height, width int) simd.Window {
 	return simd.Window{
 		C: c, H: height, W: width, KH: w.KernelH, KW: w.KernelW, StrideH: w.StrideH, StrideW: w.StrideW,
 		PadH: w.PadH, PadW: w.PadW, DilH: w.DilationH, DilW: w.DilationW,
 	}
 }
 
-// convolution is a convolution's geometry: with the windows of a picture written
-// out as columns, [taps, area] for each group, the result is W·columns, the
-// weight's gradient Δ·columnsᵀ, and the picture's Wᵀ·Δ folded back.
+// convolution is the geometry of a convolution. With the windows of a picture written as
+// columns (im2col), [taps, area] for each group, the result is W·columns, the gradient of
+// the weight is Δ·columnsᵀ, and that of the picture is Wᵀ·Δ folded back (col2im).
 type convolution struct {
 	op.ConvWeight
 	window       simd.Window // over the channels of one group
-	area         int         // places of the result
-	cg, og, taps int         // of a group: channels, outputs, elements under the kernel
+	area         int         // positions in a plane of the result
+	cg, og, taps int         // of a group: channels, outputs, elements of a window
 
 	unfolding *simd.Unfolding
 }
 
 func newConvolution(f op.ConvWeight) *convolution {
 	v := &convolution{ConvWeight: f, cg: f.C / f.Groups, og: f.O / f.Groups}
-	v.window = window(f.Window, v.cg, f.H, f.W)
+	v.window = simdWindow(f.Window, v.cg, f.H, f.W)
 	oh, ow := v.window.Out()
 	v.area = oh * ow
 	v.taps = v.cg * f.KernelH * f.KernelW
@@ -38,40 +38,40 @@ func newConvolution(f op.ConvWeight) *convolution {
 	return v
 }
 
-// direct tells whether a picture is its own columns.
+// direct reports whether a picture is its own columns.
 func (v *convolution) direct() bool {
 	return v.KernelH == 1 && v.KernelW == 1 && v.StrideH == 1 && v.StrideW == 1 && v.PadH == 0 && v.PadW == 0
 }
 
-// patches is how many floats the columns of one group hold.
+// patches returns the number of floats of one group's columns.
 func (v *convolution) patches() int { return v.taps * v.area }
 
-// scratch is how many floats it takes to write them out.
+// scratch returns how many floats of scratch memory columns needs.
 func (v *convolution) scratch() int {
 	columns, phases := v.unfolding.Floats()
 	return columns + phases
 }
 
-// picture is one picture of several.
+// picture returns picture n of a batch.
 func (v *convolution) picture(x []float32, n int) []float32 {
 	size := v.C * v.H * v.W
 	return x[n*size : (n+1)*size]
 }
 
-// result is what belongs to one picture.
+// result returns the result of picture n, or its gradient, of a batch.
 func (v *convolution) result(y []float32, n int) []float32 {
 	size := v.O * v.area
 	return y[n*size : (n+1)*size]
 }
 
-// channels are those of one group of a picture.
+// channels returns the channels of group g of a picture.
 func (v *convolution) channels(picture []float32, g int) []float32 {
 	size := v.cg * v.H * v.W
 	return picture[g*size : (g+1)*size]
 }
 
-// columns are those of group g of a picture, in the worker's scratch memory
-// where they are not the picture itself.
+// columns returns the columns of group g of a picture: the picture itself, or columns in
+// the worker's scratch memory.
 func (v *convolution) columns(picture []float32, g int, w *worker) []float32 {
 	if v.direct() {
 		return v.channels(picture, g)
@@ -79,14 +79,15 @@ func (v *convolution) columns(picture []float32, g int, w *worker) []float32 {
 	return v.unfold(v.channels(picture, g), w.floats(v.scratch()))
 }
 
-// unfold writes the columns of some channels out.
+// unfold writes the columns of some channels to memory.
 func (v *convolution) unfold(channels, memory []float32) []float32 {
 	columns, _ := v.unfolding.Floats()
 	v.unfolding.Columns(memory[:columns], channels, memory[columns:])
 	return memory[:v.patches()]
 }
 
-// conv2D computes picture by picture: W·columns + b.
+// lowerConv2D computes W·columns + b for each picture, unless Winograd transforms or
+// patches pay.
 func lowerConv2D(l *lowering, s op.Conv2D, k call) func() {
 	x, y := k.shapes[0], k.shape
 	v := newConvolution(op.ConvWeight{Window: s.Window, Groups: s.Groups, C: x[1], H: x[2], W: x[3], O: y[1]})
@@ -124,7 +125,7 @@ func lowerConv2D(l *lowering, s op.Conv2D, k call) func() {
 	})
 }
 
-// convGradInput folds Wᵀ·Δ back into pictures.
+// lowerConvGradInput folds Wᵀ·Δ back into pictures.
 func lowerConvGradInput(l *lowering, s op.ConvGradInput, k call) func() {
 	v := newConvolution(op.ConvWeight(s))
 	out, delta, weight := k.out, k.in[0], k.in[1]
@@ -153,7 +154,7 @@ func lowerConvGradInput(l *lowering, s op.ConvGradInput, k call) func() {
 	})
 }
 
-// gradWeight is the weight's gradient for one picture, or is added to it.
+// gradWeight writes the weight's gradient of one picture to dst, or adds it.
 func (v *convolution) gradWeight(dst, picture, delta []float32, accumulate bool, w *worker) {
 	product := simd.Gemm{
 		TransB: true, M: v.og, N: v.taps, K: v.area, LDA: v.area, LDB: v.area, LDC: v.taps, Accumulate: accumulate,
@@ -164,15 +165,15 @@ func (v *convolution) gradWeight(dst, picture, delta []float32, accumulate bool,
 	}
 }
 
-// convSum adds up the weight's gradient over all pictures, each times the factor
-// of its record where factors are given. A thread owns some of a group's
-// channels, or where these are few some of its outputs, for all pictures in
-// order: no sum depends on how many threads there are.
+// lowerConvSum adds the weight's gradients of all pictures. If factors is not nil, each is
+// multiplied by the factor of its record. A thread owns some of a group's channels, or some
+// of its outputs if channels are few, and reads all pictures in order, so that no sum
+// depends on the number of threads.
 func lowerConvSum(l *lowering, f op.ConvWeight, k call, factors []float32) func() {
 	v := newConvolution(f)
 	out, x, delta := k.out, k.in[0], k.in[1]
 	pictures := len(delta) / (v.O * v.area)
-	if factors != nil && buildsGradients(v, pictures/len(factors)) { // as the norms are
+	if factors != nil && buildsGradients(v, pictures/len(factors)) { // lowerSquaredNorms makes the same choice
 		if g := newPatched(v, k.last[0], k.last[1]); g != nil {
 			return lowerPatchedSum(l, g, k, factors)
 		}
@@ -180,9 +181,9 @@ func lowerConvSum(l *lowering, f op.ConvWeight, k call, factors []float32) func(
 	if s := newWinogradSum(l, v, x, delta, factors); s != nil {
 		return lowerWinogradSum(l, s, out, k.accumulate)
 	}
-	each := pictures
+	perRecord := pictures
 	if factors != nil {
-		each /= len(factors)
+		perRecord /= len(factors)
 	}
 	kernel, scaled := f.KernelH*f.KernelW, v.og*v.area
 	l.pool.reserve(v.scratch()+scaled, 0)
@@ -211,7 +212,7 @@ func lowerConvSum(l *lowering, f op.ConvWeight, k call, factors []float32) func(
 		for n := range pictures {
 			factor := float32(1)
 			if factors != nil {
-				factor = factors[n/each]
+				factor = factors[n/perRecord]
 			}
 			if factor == 0 {
 				continue
@@ -233,8 +234,8 @@ func lowerConvSum(l *lowering, f op.ConvWeight, k call, factors []float32) func(
 	})
 }
 
-// convGram: the rows of the product are the windows of a record's pictures, and
-// groups are products of their own.
+// lowerConvGramNorms computes norms from Gram matrices. The rows are the windows of a
+// record's pictures, and each group is a product of its own.
 func lowerConvGramNorms(l *lowering, f op.ConvWeight, records int, k call) func() {
 	v := newConvolution(f)
 	out, x, delta := k.out, k.in[0], k.in[1]
@@ -252,7 +253,7 @@ func lowerConvGramNorms(l *lowering, f op.ConvWeight, records int, k call) func(
 				a := v.columns(v.picture(x, first), group, w)
 				d := v.result(delta, first)[group*v.og*v.area:][:v.og*v.area]
 				if pictures > 1 {
-					a, d = v.together(x, delta, first, pictures, group, w)
+					a, d = v.concatPictures(x, delta, first, pictures, group, w)
 				}
 				g := gram.New(w.floats(scratch)[before:], rows)
 				square, _ := g.SquaredNorm(gram.Vectors{Data: a, Len: v.taps, Block: v.area}, gram.Vectors{Data: d, Len: v.og, Block: v.area}, false)
@@ -263,14 +264,14 @@ func lowerConvGramNorms(l *lowering, f op.ConvWeight, records int, k call) func(
 	})
 }
 
-// lengths is at least the sum over a record's windows of ‖a_t‖‖δ_t‖: each place of its
-// pictures lies in so many windows at most.
+// lengths returns an upper bound on the sum over a record's windows of ‖a_t‖‖δ_t‖: each
+// element of its pictures lies in at most KernelH·KernelW windows.
 func (v *convolution) lengths(x, delta []float32) float64 {
 	return math.Sqrt(float64(v.KernelH*v.KernelW) * simd.SumSquares(x) * simd.SumSquares(delta))
 }
 
-// convRoundings is how many roundings of lengths [compiler.convSum] leaves of a record
-// of so many pictures.
+// convSumRoundings returns how many roundings, relative to lengths, lowerConvSum leaves in
+// the gradient of a record of this many pictures.
 func convSumRoundings(l *lowering, v *convolution, pictures int) int {
 	if newSumWinograd(l, v) != nil {
 		return winogradRoundings(v, pictures)
@@ -278,8 +279,9 @@ func convSumRoundings(l *lowering, v *convolution, pictures int) int {
 	return sequentialRoundings(pictures * v.area)
 }
 
-// convMeanwhile is how many roundings of lengths the other records of so many pictures leave
-// of what a record has added and another use of the weight takes back.
+// convSumCrossRoundings returns how many roundings, relative to lengths, a microbatch of
+// this many pictures leaves in the gradient of a record, between the use that adds it and
+// another use of the weight that cancels it.
 func convSumCrossRoundings(l *lowering, v *convolution, pictures int) int {
 	if newSumWinograd(l, v) != nil {
 		return winogradLength * (simd.Chain + countChains(pictures*pictureTiles(v)))
@@ -287,9 +289,9 @@ func convSumCrossRoundings(l *lowering, v *convolution, pictures int) int {
 	return pictures * countChains(v.area)
 }
 
-// together lays the columns and signals of a record's pictures out one after the
+// concatPictures writes the columns and signals of a record's pictures one after the
 // other.
-func (v *convolution) together(x, delta []float32, first, pictures, group int, w *worker) (a, d []float32) {
+func (v *convolution) concatPictures(x, delta []float32, first, pictures, group int, w *worker) (a, d []float32) {
 	na, nd := v.taps*v.area, v.og*v.area
 	memory := w.floats(v.scratch() + pictures*(na+nd))[v.scratch():]
 	a, d = memory[:pictures*na], memory[pictures*na:]
@@ -300,7 +302,7 @@ func (v *convolution) together(x, delta []float32, first, pictures, group int, w
 	return a, d
 }
 
-// windows writes each window of a picture out as a row: its columns, transposed.
+// lowerIm2Col writes each window of a picture as a row: the transpose of its columns.
 func lowerIm2Col(l *lowering, s op.Im2Col, k call) func() {
 	x := k.shapes[0]
 	v := newConvolution(op.ConvWeight{Window: s.Window, Groups: 1, C: x[1], H: x[2], W: x[3]})
@@ -314,7 +316,7 @@ func lowerIm2Col(l *lowering, s op.Im2Col, k call) func() {
 	})
 }
 
-// foldWindows adds rows back to the pictures that they came from.
+// lowerCol2Im adds rows to the windows of the pictures that they belong to.
 func lowerCol2Im(l *lowering, s op.Col2Im, k call) func() {
 	v := newConvolution(op.ConvWeight{Window: s.Window, Groups: 1, C: s.C, H: s.H, W: s.W})
 	out, rows := k.out, k.in[0]

@@ -7,8 +7,8 @@ import (
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
-// binary applies an operator to two tensors of one shape, or to a tensor and a
-// scalar. The result may lie where an operand does.
+// lowerBinary applies an operator to two tensors of one shape, or to a tensor and a
+// scalar. The result may share the memory of an operand.
 func lowerBinary(l *lowering, s op.Binary, k call) func() {
 	f, ok := operators[s.Kind]
 	if !ok {
@@ -32,7 +32,7 @@ func lowerBinary(l *lowering, s op.Binary, k call) func() {
 	})
 }
 
-// filled is n times a number, in the worker's scratch memory.
+// filled returns n copies of a number in the worker's scratch memory.
 func filled(w *worker, n int, v float32) []float32 {
 	x := w.floats(n)
 	for i := range x {
@@ -41,6 +41,7 @@ func filled(w *worker, n int, v float32) []float32 {
 	return x
 }
 
+// operator is the kernel of a binary operator and its cost per element.
 type operator struct {
 	apply func(out, x, y []float32)
 	cost  int
@@ -78,11 +79,11 @@ func quotients(out, x, y []float32) {
 	}
 }
 
-// comparison gives 1 where it holds and 0 elsewhere.
-func comparison(holds func(x, y float32) bool) operator {
+// comparison is an operator that gives 1 where a predicate is true and 0 elsewhere.
+func comparison(predicate func(x, y float32) bool) operator {
 	return operator{func(out, x, y []float32) {
 		for i, v := range x {
-			if holds(v, y[i]) {
+			if predicate(v, y[i]) {
 				out[i] = 1
 			} else {
 				out[i] = 0
@@ -92,7 +93,7 @@ func comparison(holds func(x, y float32) bool) operator {
 }
 
 func lowerUnary(l *lowering, s op.Unary, k call) func() {
-	f, cost := function(s.Kind)
+	f, cost := unaryFunction(s.Kind)
 	if f == nil {
 		return nil
 	}
@@ -100,9 +101,9 @@ func lowerUnary(l *lowering, s op.Unary, k call) func() {
 	return l.pool.forRanges(len(out), cost, func(from, to int, _ *worker) { f(out[from:to], x[from:to]) })
 }
 
-// function is a kernel for one of Gorgonia's functions, and what an element
-// costs.
-func function(kind string) (f func(out, x []float32), cost int) {
+// unaryFunction returns the kernel for one of Gorgonia's functions, and its cost per
+// element.
+func unaryFunction(kind string) (f func(out, x []float32), cost int) {
 	switch kind {
 	case "neg":
 		return func(out, x []float32) {
@@ -148,7 +149,7 @@ func function(kind string) (f func(out, x []float32), cost int) {
 	}, 16
 }
 
-// spread fills a tensor with a multiple of a scalar.
+// lowerSpread fills a tensor with a multiple of a scalar.
 func lowerSpread(l *lowering, s op.Spread, k call) func() {
 	out, x, scale := k.out, k.in[0], float32(s.Scale)
 	return l.pool.forRanges(len(out), 1, func(from, to int, _ *worker) {
@@ -159,23 +160,23 @@ func lowerSpread(l *lowering, s op.Spread, k call) func() {
 	})
 }
 
-// total is a multiple of the sum of all elements, added up on one thread.
+// lowerTotal computes a multiple of the sum of all elements, on one thread.
 func lowerTotal(s op.Total, k call) func() {
 	out, x := k.out, k.in[0]
 	return func() { out[0] = float32(s.Scale * simd.Sum(x)) }
 }
 
-// dropout takes four elements with each turn of the generator; words choose by
-// arithmetic, for a branch on them could not be foretold.
+// lowerDropout draws the masks of four elements at a time from the generator. It selects
+// elements by arithmetic: branches on random words would be mispredicted.
 func lowerDropout(l *lowering, s op.Dropout, k call) func() {
-	out, in, tickets := k.out, k.in[0], k.in[1]
+	out, in, seeds := k.out, k.in[0], k.in[1]
 	examples := k.shape[0]
 	n := len(out) / examples
-	k0, k1 := s.Key()
-	least, scale := int64(s.Threshold()), float32(s.Scale())
+	key0, key1 := s.Key()
+	threshold, scale := int64(s.Threshold()), float32(s.Scale())
 	keep := func(word uint32, x float32) float32 {
-		stays := ^uint32((int64(word) - least) >> 63)
-		return math.Float32frombits(math.Float32bits(x*scale) & stays)
+		mask := ^uint32((int64(word) - threshold) >> 63)
+		return math.Float32frombits(math.Float32bits(x*scale) & mask)
 	}
 	const cost = 12
 	blocks := (n + 3) / 4
@@ -185,7 +186,7 @@ func lowerDropout(l *lowering, s op.Dropout, k call) func() {
 			last := min(blocks, first+to-from)
 			from += last - first
 			x, y := in[e*n:(e+1)*n], out[e*n:(e+1)*n]
-			c1, c2, c3, ok := op.MaskCounter(tickets[e*op.MaskSeedWidth:][:op.MaskSeedWidth])
+			c1, c2, c3, ok := op.MaskCounter(seeds[e*op.MaskSeedWidth:][:op.MaskSeedWidth])
 			if !ok {
 				for i := 4 * first; i < min(4*last, n); i++ {
 					y[i] = float32(math.NaN())
@@ -193,7 +194,7 @@ func lowerDropout(l *lowering, s op.Dropout, k call) func() {
 				continue
 			}
 			for b := first; b < last; b++ {
-				w0, w1, w2, w3 := op.Philox(uint32(b), c1, c2, c3, k0, k1)
+				w0, w1, w2, w3 := op.Philox(uint32(b), c1, c2, c3, key0, key1)
 				if i := 4 * b; i+4 <= n {
 					u, v := x[i:i+4:i+4], y[i:i+4:i+4]
 					v[0], v[1], v[2], v[3] = keep(w0, u[0]), keep(w1, u[1]), keep(w2, u[2]), keep(w3, u[3])

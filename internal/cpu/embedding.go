@@ -8,9 +8,9 @@ import (
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
-// entry reads a number as one of n entries.
+// parseIndex reads a number as the index of one of n rows of a table.
 func parseIndex(v float32, n int) (int, bool) {
-	i := int32(v) // of NaN and of what is too large, a number that the comparisons find out
+	i := int32(v) // undefined for NaN and large numbers; the comparisons reject the result
 	return int(i), float32(i) == v && uint32(i) < uint32(n)
 }
 
@@ -29,14 +29,14 @@ func lowerEmbed(l *lowering, k call) func() {
 	})
 }
 
-// entries lists the entries of a table of n that indices name, of those that the
-// shard owns; what is no entry is left out.
+// ownRows lists the rows that indices name of those that the shard owns, in a table of n
+// rows. It leaves invalid indices out.
 func (w *worker) ownRows(index []float32, n, shard, shards int) []int32 {
 	rows, k := w.rows[:len(index)], 0
 	for _, v := range index {
 		row, ok := parseIndex(v, n)
 		rows[k] = int32(row)
-		own := 0 // added, for which of them are the shard's cannot be predicted
+		own := 0 // added without a branch, which would be mispredicted
 		if owner(row, shards) == shard {
 			own = 1
 		}
@@ -47,13 +47,13 @@ func (w *worker) ownRows(index []float32, n, shard, shards int) []int32 {
 	return rows[:k]
 }
 
-// owner is the shard that owns a row of a table. Frequent rows, which vocabularies
-// list first, are spread.
+// owner returns the shard that owns a row of a table. A hash spreads the frequent rows,
+// which vocabularies list first.
 func owner(row, shards int) int {
 	return int(uint64(uint32(row)*2654435769) * uint64(shards) >> 32)
 }
 
-// embedBag adds rows up in the order of the indices.
+// lowerEmbedBag adds rows in the order of the indices.
 func lowerEmbedBag(l *lowering, s op.EmbedBag, k call) func() {
 	out, table, index := k.out, k.in[0], k.in[1]
 	n, d, bag := k.shapes[0][0], k.shapes[0][1], k.shapes[1][1]
@@ -67,15 +67,15 @@ func lowerEmbedBag(l *lowering, s op.EmbedBag, k call) func() {
 	})
 }
 
-// gatherSum adds rows of Δ to the rows of a table that indices name, each times
-// the factor of its record where factors are given. A thread owns some rows of
-// the table and goes through the indices in order: each row of the table is added
-// up in one order however many threads there are.
+// lowerGatherSum adds rows of Δ to the rows of a table that indices name. If factors is not
+// nil, each row is multiplied by the factor of its record. A thread owns some rows of the
+// table and reads the indices in order, so that the order in which a row of the table is
+// summed does not depend on the number of threads.
 func lowerGatherSum(l *lowering, f op.Gather, k call, index, delta, factors []float32) func() {
 	out := k.out
-	each := len(index)
+	perRecord := len(index)
 	if factors != nil {
-		each /= len(factors)
+		perRecord /= len(factors)
 	}
 	l.pool.reserveRows(f.Bag)
 	l.pool.reserve(f.Dim, 0)
@@ -91,14 +91,14 @@ func lowerGatherSum(l *lowering, f op.Gather, k call, index, delta, factors []fl
 			rows := w.ownRows(index[t:t+f.Bag], f.Vocabulary, shard, shards)
 			d := delta[t/f.Bag*f.Dim:][:f.Dim]
 			if factors != nil {
-				if len(rows) == 0 || factors[t/each] == 0 {
+				if len(rows) == 0 || factors[t/perRecord] == 0 {
 					continue
 				}
 				if len(rows) == 1 {
-					simd.Axpy(out[int(rows[0])*f.Dim:][:f.Dim], d, factors[t/each])
+					simd.Axpy(out[int(rows[0])*f.Dim:][:f.Dim], d, factors[t/perRecord])
 					continue
 				}
-				simd.Scale(w.floats(f.Dim), d, factors[t/each])
+				simd.Scale(w.floats(f.Dim), d, factors[t/perRecord])
 				d = w.floats(f.Dim)
 			}
 			simd.AddToRows(out, rows, d)
@@ -106,8 +106,8 @@ func lowerGatherSum(l *lowering, f op.Gather, k call, index, delta, factors []fl
 	})
 }
 
-// groupNorms adds up the rows of Δ of one record that share an index, then
-// squares, in float64.
+// lowerGatherNorms adds the rows of Δ of one record that share an index, then squares the
+// sums, in float64.
 func lowerGatherNorms(l *lowering, f op.Gather, records int, k call) func() {
 	out, index, delta := k.out, k.in[0], k.in[1]
 	rows := len(index) / records
@@ -130,8 +130,8 @@ func lowerGatherNorms(l *lowering, f op.Gather, records int, k call) func() {
 	})
 }
 
-// squared is the squared norm of the groups' sums, and the norms of the rows that had to
-// be added up for them; single rows had not.
+// squared returns the squared norm of the groups' sums, and the sum of the norms of the
+// rows in groups of several rows.
 func (g *groups) squared(delta []float32, f op.Gather, w *worker) (total, length float64) {
 	row := func(t int32) []float32 { return delta[int(t)/f.Bag*f.Dim:][:f.Dim] }
 	for _, first := range g.first {
@@ -154,7 +154,7 @@ func (g *groups) squared(delta []float32, f op.Gather, w *worker) (total, length
 	return total, length
 }
 
-// groups are the rows of a record, those of one index linked together.
+// groups are the rows of a record, grouped by index in linked lists.
 type groups struct {
 	first []int32 // the first row of each group
 	next  []int32 // the row of the same group that follows a row, or -1
@@ -162,7 +162,7 @@ type groups struct {
 	table []int32 // a hash table of groups by their index; -1 where empty
 }
 
-// sized is memory for the groups of some rows.
+// sized returns empty groups with memory for this many rows.
 func (g groups) sized(rows int) groups {
 	slots := 1 << bits.Len(uint(2*rows))
 	if cap(g.table) < slots {
@@ -171,7 +171,7 @@ func (g groups) sized(rows int) groups {
 	return groups{g.first[:0], g.next[:0], g.last[:0], g.table[:slots]}
 }
 
-// slot is where in the table an index is, or would be.
+// slot returns the place of an index in the table, or the empty place for it.
 func (g *groups) slot(index []float32, v float32) uint32 {
 	shift := 33 - bits.Len(uint(len(g.table)))
 	at := uint32(int32(v)) * 2654435769 >> shift
@@ -188,9 +188,9 @@ func (g *groups) clear() {
 	}
 }
 
-// pairs counts the pairs of rows of equal index, each row with itself and the
-// others: the sum of the squared sizes of the groups; and the rows that have others of
-// their index before them. What is no entry of the table counts nothing.
+// pairs returns the number of pairs of rows with equal index, each row paired with itself
+// too: the sum of the squared sizes of the groups. repeated is the number of rows whose
+// index occurs in an earlier row. Rows with an invalid index do not count.
 func (g *groups) pairs(index []float32, entries int) (pairs float64, repeated int) {
 	g.clear()
 	total := 0
@@ -203,7 +203,7 @@ func (g *groups) pairs(index []float32, entries int) (pairs float64, repeated in
 		if group < 0 {
 			g.table[at] = int32(len(g.first))
 			g.first = append(g.first, int32(t))
-			g.last = append(g.last, 1) // here: how many
+			g.last = append(g.last, 1) // in this method, the size of the group
 			total++
 			continue
 		}
@@ -214,8 +214,8 @@ func (g *groups) pairs(index []float32, entries int) (pairs float64, repeated in
 	return float64(total), repeated
 }
 
-// find links rows of equal index. Groups and rows are in the record's order. A
-// row whose index is no entry of the table belongs to none.
+// find links rows of equal index. Groups and rows are in the record's order. A row with an
+// invalid index belongs to no group.
 func (g *groups) find(index []float32, entries int) {
 	g.clear()
 	for t, v := range index {

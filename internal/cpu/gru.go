@@ -5,10 +5,10 @@ import (
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
-// gruTrace holds a step's r, z, q and n side by side.
+// lowerGRUTrace computes a trace: r, z, q and n of a step, one after the other.
 func lowerGRUTrace(l *lowering, s op.GRUTrace, k call) func() {
 	steps, h := k.shape[1], k.shape[2]/4
-	order := walk{steps, s.Reverse}
+	order := stepOrder{steps, s.Reverse}
 	out, x, weight, bias := k.out, k.in[0], k.in[1], k.in[2]
 	l.pool.reserve(k.shape[0]*h, 0)
 	return l.pool.forExamples(k.shape[0], steps*h*h, func(from, to int, w *worker) {
@@ -34,35 +34,35 @@ func lowerGRUTrace(l *lowering, s op.GRUTrace, k call) func() {
 				simd.Mul(n, y[:h], y[2*h:3*h])
 				simd.Add(n, n, x[(b*steps+t)*3*h+2*h:][:h])
 				simd.Tanh(n, n)
-				blend(hidden[(b-from)*h:][:h], y[h:2*h], n, hidden[(b-from)*h:][:h])
+				interpolate(hidden[(b-from)*h:][:h], y[h:2*h], n, hidden[(b-from)*h:][:h])
 			}
 		}
 	})
 }
 
-// blend sets dst = (1−z)·n + z·before.
-func blend(dst, z, n, before []float32) {
-	z, n, before = z[:len(dst)], n[:len(dst)], before[:len(dst)]
+// interpolate sets dst = (1−z)·n + z·previous.
+func interpolate(dst, z, n, previous []float32) {
+	z, n, previous = z[:len(dst)], n[:len(dst)], previous[:len(dst)]
 	for j := range dst {
-		dst[j] = (1-z[j])*n[j] + z[j]*before[j]
+		dst[j] = (1-z[j])*n[j] + z[j]*previous[j]
 	}
 }
 
-// gru reads the hidden states off the trace.
+// lowerGRU computes the hidden states from the trace.
 func lowerGRU(l *lowering, s op.GRU, k call) func() {
 	steps, h := k.shape[1], k.shape[2]
-	order := walk{steps, s.Reverse}
+	order := stepOrder{steps, s.Reverse}
 	out, trace := k.out, k.in[3]
 	l.pool.reserve(h, 0)
 	return l.pool.forRanges(k.shape[0], 4*steps*h, func(from, to int, w *worker) {
 		for b := from; b < to; b++ {
-			before := w.floats(h)
-			clear(before)
+			previous := w.floats(h)
+			clear(previous)
 			for i := range steps {
 				r := b*steps + order.at(i)
 				v := out[r*h:][:h]
-				blend(v, trace[r*4*h+h:][:h], trace[r*4*h+3*h:][:h], before)
-				before = v
+				interpolate(v, trace[r*4*h+h:][:h], trace[r*4*h+3*h:][:h], previous)
+				previous = v
 			}
 		}
 	})
@@ -70,27 +70,27 @@ func lowerGRU(l *lowering, s op.GRU, k call) func() {
 
 func lowerGRUGrad(l *lowering, s op.GRUGrad, k call) func() {
 	steps, h := k.shape[1], k.shape[2]/3
-	order := walk{steps, s.Reverse}
+	order := stepOrder{steps, s.Reverse}
 	out, trace, hidden, grad := k.out, k.in[1], k.in[2], k.in[3]
-	turn, back := lowerTranspose(l, k.in[0], h, 3*h)
+	transpose, back := lowerTranspose(l, k.in[0], h, 3*h)
 	l.pool.reserve((4*k.shape[0]+1)*h, 0)
-	return sequence(turn, l.pool.forExamples(k.shape[0], steps*h*h, func(from, to int, w *worker) {
+	return sequence(transpose, l.pool.forExamples(k.shape[0], steps*h*h, func(from, to int, w *worker) {
 		product := simd.Gemm{M: to - from, N: h, K: 3 * h, LDA: 3 * h, LDB: h, LDC: h, Accumulate: true}
 		n := (to - from) * h
 		memory := w.floats(4*n + h)
-		carry, signals, none := memory[:n], memory[n:4*n], memory[4*n:]
+		carry, signals, zero := memory[:n], memory[n:4*n], memory[4*n:]
 		clear(carry)
-		clear(none)
+		clear(zero)
 		for i := steps - 1; i >= 0; i-- {
 			t := order.at(i)
 			for b := from; b < to; b++ {
-				before := none
+				previous := zero
 				if i > 0 {
-					before = hidden[(b*steps+order.at(i-1))*h:][:h]
+					previous = hidden[(b*steps+order.at(i-1))*h:][:h]
 				}
 				r := b*steps + t
 				gruSignals(out[r*3*h:][:3*h], signals[(b-from)*3*h:][:3*h], carry[(b-from)*h:][:h],
-					trace[r*4*h:][:4*h], before, grad[r*h:][:h])
+					trace[r*4*h:][:4*h], previous, grad[r*h:][:h])
 			}
 			if i > 0 {
 				product.Run(carry, signals, back, w.gemm, 0, 1)
@@ -99,12 +99,12 @@ func lowerGRUGrad(l *lowering, s op.GRUGrad, k call) func() {
 	}))
 }
 
-// gruSignals gives the gradient d in one step's share of the gates and the
-// signals at h·W, and turns the gradient of the hidden state that comes from the
-// step after into that which passes z for the step before.
-func gruSignals(d, signals, carry, y, before, grad []float32) {
+// gruSignals computes the gradient d of one step's gate inputs and the signals at h·W. carry
+// is the gradient of the hidden state that comes from the following step; gruSignals
+// replaces it by the part that goes through z to the previous step.
+func gruSignals(d, signals, carry, y, previous, grad []float32) {
 	h := len(grad)
-	carry, before = carry[:h], before[:h]
+	carry, previous = carry[:h], previous[:h]
 	yr, yz, yq, yn := y[:h], y[h:][:h], y[2*h:][:h], y[3*h:][:h]
 	dr, dz, dn := d[:h], d[h:][:h], d[2*h:][:h]
 	sr, sz, sn := signals[:h], signals[h:][:h], signals[2*h:][:h]
@@ -113,7 +113,7 @@ func gruSignals(d, signals, carry, y, before, grad []float32) {
 		v += carry[j]
 		slope := v * (1 - z) * (1 - n*n)
 		dr[j] = slope * yq[j] * r * (1 - r)
-		dz[j] = v * (before[j] - n) * z * (1 - z)
+		dz[j] = v * (previous[j] - n) * z * (1 - z)
 		dn[j] = slope
 		sr[j], sz[j], sn[j] = dr[j], dz[j], slope*r
 		carry[j] = v * z

@@ -7,8 +7,7 @@ import (
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
-// perRow makes a step that adds f of each element of two tensors up over the
-// rows of axis 0.
+// lowerRowSums sums f(x, y) over the elements of each row of axis 0.
 func lowerRowSums(l *lowering, k call, cost int, f func(x, y float64) float64) func() {
 	out, x, y := k.out, k.in[0], k.in[1]
 	n := len(x) / len(out)
@@ -23,8 +22,8 @@ func lowerRowSums(l *lowering, k call, cost int, f func(x, y float64) float64) f
 	})
 }
 
-// perRowGrad makes a step that multiplies f of each element of two tensors by
-// the number of its row.
+// lowerRowSumsGrad computes f(x, y) of each element, times the row's number in the third
+// input.
 func lowerRowSumsGrad(l *lowering, k call, cost int, f func(x, y float64) float64) func() {
 	out, x, y, d := k.out, k.in[0], k.in[1], k.in[2]
 	n := len(out) / len(d)
@@ -38,6 +37,8 @@ func lowerRowSumsGrad(l *lowering, k call, cost int, f func(x, y float64) float6
 	})
 }
 
+// lowerLoss makes the step of a loss or of its gradient. It returns nil for other
+// operations.
 func lowerLoss(l *lowering, spec op.Spec, k call) func() {
 	switch s := spec.(type) {
 	case op.CrossEntropy:
@@ -82,8 +83,8 @@ func lowerReplace(l *lowering, s op.Replace, k call) func() {
 	})
 }
 
-// class reads a label: a class, or none because the row is ignored, or neither.
-func class(label float32, classes int) (c int, ignored, ok bool) {
+// parseLabel reads a label: a class, −1 for an ignored row, or an invalid number.
+func parseLabel(label float32, classes int) (c int, ignored, ok bool) {
 	if label == -1 {
 		return 0, true, true
 	}
@@ -91,12 +92,12 @@ func class(label float32, classes int) (c int, ignored, ok bool) {
 	return c, false, label >= 0 && c < classes && float32(c) == label
 }
 
-// rowsAtOnce is how many rows of logits go through the steps of a softmax
-// together: as many as stay in the first cache.
-func rowsAtOnce(classes int) int { return max(1, 1024/classes) }
+// softmaxRows returns how many rows of logits go through the passes of a softmax
+// together, so that they stay in the first-level cache.
+func softmaxRows(classes int) int { return max(1, 1024/classes) }
 
-// sum adds up a row of exponentials.
-func sum(x []float32) (total float64) {
+// sumExponentials sums a row of exponentials.
+func sumExponentials(x []float32) (total float64) {
 	if len(x) > 32 {
 		return simd.Sum(x)
 	}
@@ -109,8 +110,8 @@ func sum(x []float32) (total float64) {
 func lowerCrossEntropy(l *lowering, s op.CrossEntropy, k call) func() {
 	out, x, labels := k.out, k.in[0], k.in[1]
 	n := k.shapes[0][1]
-	norms, known := saveFor(l.saved.logSumExp, rowsKey{k.bases[0], n}, len(labels))
-	block, cost := rowsAtOnce(n), 8
+	logSums, known := saveFor(l.saved.logSumExp, rowsKey{k.bases[0], n}, len(labels))
+	block, cost := softmaxRows(n), 8
 	if !known {
 		cost = 4 * n
 		l.pool.reserve(block*n, 0)
@@ -119,19 +120,19 @@ func lowerCrossEntropy(l *lowering, s op.CrossEntropy, k call) func() {
 		for r := from; r < to && !known; r += block {
 			end := min(r+block, to)
 			e := w.floats(block * n)[:(end-r)*n]
-			simd.ExpRows(e, x[r*n:end*n], n, norms[r:end])
-			for i := range norms[r:end] {
-				norms[r+i] += math.Log(sum(e[i*n : (i+1)*n]))
+			simd.ExpRows(e, x[r*n:end*n], n, logSums[r:end])
+			for i := range logSums[r:end] {
+				logSums[r+i] += math.Log(sumExponentials(e[i*n : (i+1)*n]))
 			}
 		}
 		for r := from; r < to; r++ {
-			switch label, ignored, ok := class(labels[r], n); {
+			switch label, ignored, ok := parseLabel(labels[r], n); {
 			case ignored:
 				out[r] = 0
 			case ok:
 				row := x[r*n : (r+1)*n]
 				at := float64(row[label])
-				loss := norms[r] - at
+				loss := logSums[r] - at
 				if s.Smoothing > 0 {
 					loss += s.Smoothing * (at - simd.Sum(row)/float64(n))
 				}
@@ -143,23 +144,23 @@ func lowerCrossEntropy(l *lowering, s op.CrossEntropy, k call) func() {
 	})
 }
 
-// crossEntropyGrad: what the label's class lacks to 1 is the sum of the others,
-// which keeps its digits where the label is nearly certain.
+// lowerCrossEntropyGrad computes 1 − p of the label's class as the sum of the other
+// classes' probabilities, which stays accurate where p is close to 1.
 func lowerCrossEntropyGrad(l *lowering, s op.CrossEntropyGrad, k call) func() {
 	out, x, labels, d := k.out, k.in[0], k.in[1], k.in[2]
 	n := k.shapes[0][1]
-	spread := s.Smoothing / float64(n) // what every class is given
-	norms, _ := saveFor(l.saved.logSumExp, rowsKey{k.bases[0], n}, len(labels))
-	block := rowsAtOnce(n)
+	share := s.Smoothing / float64(n) // of the target probability, for every class
+	logSums, _ := saveFor(l.saved.logSumExp, rowsKey{k.bases[0], n}, len(labels))
+	block := softmaxRows(n)
 	return l.pool.forRanges(len(labels), 4*n, func(from, to int, _ *worker) {
 		for first := from; first < to; first += block {
 			end := min(first+block, to)
-			simd.ExpRows(out[first*n:end*n], x[first*n:end*n], n, norms[first:end])
+			simd.ExpRows(out[first*n:end*n], x[first*n:end*n], n, logSums[first:end])
 			for r := first; r < end; r++ {
 				y := out[r*n : (r+1)*n]
-				total := sum(y)
-				norms[r] += math.Log(total)
-				label, ignored, ok := class(labels[r], n)
+				total := sumExponentials(y)
+				logSums[r] += math.Log(total)
+				label, ignored, ok := parseLabel(labels[r], n)
 				switch {
 				case ignored:
 					clear(y)
@@ -169,17 +170,17 @@ func lowerCrossEntropyGrad(l *lowering, s op.CrossEntropyGrad, k call) func() {
 					label = 0
 				}
 				g := float64(d[r])
-				own := g * (s.Smoothing - spread - (total-float64(y[label]))/total)
-				scale, less := float32(g/total), float32(g*spread)
+				own := g * (s.Smoothing - share - (total-float64(y[label]))/total)
+				scale, shift := float32(g/total), float32(g*share)
 				if n <= 32 {
 					for j, e := range y {
-						y[j] = e*scale - less
+						y[j] = e*scale - shift
 					}
 				} else {
 					simd.Scale(y, y, scale)
-					if less != 0 {
+					if shift != 0 {
 						for j := range y {
-							y[j] -= less
+							y[j] -= shift
 						}
 					}
 				}

@@ -6,20 +6,22 @@ import (
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
-// linePad keeps rows of scratch memory off the same lines of the cache.
+// linePad keeps rows of scratch memory in different sets of the cache.
 const linePad = 16
 
-// ahead is how many examples before their turn a step fetches what they read and
-// write, which lies a sequence apart. Much more, and the lines push each other out.
-const ahead = 4
+// prefetchDistance is how many examples prefetchDistance a step prefetches operands, which lie a
+// sequence apart. With a much larger distance the cache lines evict each other.
+const prefetchDistance = 4
 
-// lstmTrace holds a step's gates i, f, g, o and its cell side by side.
+// lowerLSTMTrace computes a trace: the gates i, f, g, o of a step and its cell, one after
+// the other. It also computes the gates' inputs and the hidden states of operations that
+// are fused with it.
 func lowerLSTMTrace(l *lowering, s op.LSTMTrace, k call) func() {
 	steps, h := k.shape[1], k.shape[2]/5
-	order := walk{steps, s.Reverse}
+	order := stepOrder{steps, s.Reverse}
 	out, x := k.out, k.in[0]
-	squashed := zeros(len(out) / 5)
-	l.saved.cellTanh[k.base] = squashed
+	cellTanh := zeros(len(out) / 5)
+	l.saved.cellTanh[k.base] = cellTanh
 	pack, weight := lowerPanels(l, k.in[1], h, 4*h, false)
 	inputs := newGateInputs(l, k)
 	var reads []int
@@ -36,12 +38,12 @@ func lowerLSTMTrace(l *lowering, s op.LSTMTrace, k call) func() {
 		n := to - from
 		memory := w.floats(n*(wide+2*wide4) + 4*h)
 		hidden, product := memory[:n*wide], memory[n*wide:][:n*wide4]
-		given, none := memory[n*(wide+wide4):][:n*wide4], memory[n*(wide+2*wide4):]
-		clear(none)
+		fromInputs, zero := memory[n*(wide+wide4):][:n*wide4], memory[n*(wide+2*wide4):]
+		clear(zero)
 		fetch := func(b, i int) {
 			at := b*steps + order.at(i)
 			simd.Fetch(out[at*5*h:][:5*h])
-			simd.Fetch(squashed[at*h:][:h])
+			simd.Fetch(cellTanh[at*h:][:h])
 			if inputs == nil {
 				simd.Fetch(x[at*4*h:][:4*h])
 			}
@@ -58,22 +60,22 @@ func lowerLSTMTrace(l *lowering, s op.LSTMTrace, k call) func() {
 				weight.Product(product, wide4, hidden, wide, n, nil)
 			}
 			if inputs != nil {
-				inputs.product(given, wide4, from*steps+t, n)
+				inputs.product(fromInputs, wide4, from*steps+t, n)
 			}
 			for b := from; b < to; b++ {
-				if b+ahead < to {
-					fetch(b+ahead, i)
+				if b+prefetchDistance < to {
+					fetch(b+prefetchDistance, i)
 				}
-				at, sums, before := b*steps+t, none, none[:h]
+				at, sums, previous := b*steps+t, zero, zero[:h]
 				if i > 0 {
-					sums, before = product[(b-from)*wide4:][:4*h], out[(b*steps+order.at(i-1))*5*h+4*h:][:h]
+					sums, previous = product[(b-from)*wide4:][:4*h], out[(b*steps+order.at(i-1))*5*h+4*h:][:h]
 				}
-				gates := given[(b-from)*wide4:][:4*h]
+				gates := fromInputs[(b-from)*wide4:][:4*h]
 				if inputs == nil {
 					gates = x[at*4*h:][:4*h]
 				}
 				state := hidden[(b-from)*wide:][:h]
-				simd.LSTMStep(out[at*5*h:][:5*h], state, squashed[at*h:][:h], gates, sums, before)
+				simd.LSTMStep(out[at*5*h:][:5*h], state, cellTanh[at*h:][:h], gates, sums, previous)
 				if states.out != nil {
 					copy(states.out[at*h:], state)
 				}
@@ -82,17 +84,18 @@ func lowerLSTMTrace(l *lowering, s op.LSTMTrace, k call) func() {
 	}))
 }
 
-// gateInputs is what a product of an LSTM's inputs is made of.
+// gateInputs are the operands of the product of an LSTM's inputs that is fused with it.
 type gateInputs struct {
-	pack     func()
-	reads    []int
-	weight   *simd.Panels
-	x, bias  []float32
-	width    int
-	distance int // of an example from the next
+	pack    func()
+	reads   []int
+	weight  *simd.Panels
+	x, bias []float32
+	width   int
+	stride  int // from one example to the next
 }
 
-// gateInputs is the product that was left to an LSTM's trace; nil where none was.
+// newGateInputs returns the product that is fused with an LSTM's trace, nil if there is
+// none.
 func newGateInputs(l *lowering, trace call) *gateInputs {
 	k, ok := l.left[trace.bases[0]]
 	if !ok {
@@ -103,14 +106,14 @@ func newGateInputs(l *lowering, trace call) *gateInputs {
 	return &gateInputs{pack, k.bases, weight, k.in[0], k.in[2], width, trace.shape[1] * width}
 }
 
-// product is what the inputs give the gates of n examples, row and those that
-// are a sequence apart from it.
+// product computes the inputs' part of the gates for n examples. The first reads the given
+// row, the others rows a sequence apart.
 func (g *gateInputs) product(to []float32, wide, row, n int) {
-	g.weight.Product(to, wide, g.x[row*g.width:], g.distance, n, g.bias)
+	g.weight.Product(to, wide, g.x[row*g.width:], g.stride, n, g.bias)
 }
 
-// squashed is memory for tanh of the cells of a trace; the step fills it unless
-// the step that makes the trace does.
+// lowerCellTanh returns memory for tanh of a trace's cells, and a step that fills it unless
+// the step that computes the trace does.
 func lowerCellTanh(l *lowering, base int, trace []float32, h int) (step func(), to []float32) {
 	if to, known := l.saved.cellTanh[base]; known {
 		return func() {}, to
@@ -123,25 +126,25 @@ func lowerCellTanh(l *lowering, base int, trace []float32, h int) (step func(), 
 	}), to
 }
 
-// lstm reads the hidden states off the trace.
+// lowerLSTM computes the hidden states from the trace.
 func lowerLSTM(l *lowering, k call) func() {
 	if l.made(k) {
 		return func() {}
 	}
 	out, trace, h := k.out, k.in[2], k.shape[2]
-	squash, squashed := lowerCellTanh(l, k.bases[2], trace, h)
-	return sequence(squash, l.pool.forRanges(len(out)/h, 2*h, func(from, to int, _ *worker) {
+	computeTanh, cellTanh := lowerCellTanh(l, k.bases[2], trace, h)
+	return sequence(computeTanh, l.pool.forRanges(len(out)/h, 2*h, func(from, to int, _ *worker) {
 		for r := from; r < to; r++ {
-			simd.Mul(out[r*h:][:h], squashed[r*h:][:h], trace[r*5*h+3*h:][:h])
+			simd.Mul(out[r*h:][:h], cellTanh[r*h:][:h], trace[r*5*h+3*h:][:h])
 		}
 	}))
 }
 
 func lowerLSTMGrad(l *lowering, s op.LSTMGrad, k call) func() {
 	steps, h := k.shape[1], k.shape[2]/4
-	order := walk{steps, s.Reverse}
+	order := stepOrder{steps, s.Reverse}
 	out, trace, grad := k.out, k.in[1], k.in[2]
-	squash, squashed := lowerCellTanh(l, k.bases[1], trace, h)
+	computeTanh, cellTanh := lowerCellTanh(l, k.bases[1], trace, h)
 	pack, weight := lowerPanels(l, k.in[0], 4*h, h, true)
 	var width int
 	var inputs *simd.Panels
@@ -156,19 +159,19 @@ func lowerLSTMGrad(l *lowering, s op.LSTMGrad, k call) func() {
 	}
 	wide, wide4 := h+linePad, 4*h+linePad
 	l.pool.reserve(k.shape[0]*(wide+wide4+h)+h, 0)
-	return sequence(squash, pack, l.pool.forExamples(k.shape[0], steps*h*h, func(from, to int, w *worker) {
+	return sequence(computeTanh, pack, l.pool.forExamples(k.shape[0], steps*h*h, func(from, to int, w *worker) {
 		n := to - from
 		memory := w.floats(n*(wide+wide4+h) + h)
 		hidden, signals := memory[:n*wide], memory[n*wide:n*(wide+wide4)]
-		cell, none := memory[n*(wide+wide4):][:n*h], memory[n*(wide+wide4+h):]
+		cell, zero := memory[n*(wide+wide4):][:n*h], memory[n*(wide+wide4+h):]
 		clear(hidden)
 		clear(cell)
-		clear(none)
+		clear(zero)
 		fetch := func(b, i int) {
 			at := b*steps + order.at(i)
 			simd.Fetch(out[at*4*h:][:4*h])
 			simd.Fetch(trace[at*5*h:][:5*h])
-			simd.Fetch(squashed[at*h:][:h])
+			simd.Fetch(cellTanh[at*h:][:h])
 			simd.Fetch(grad[at*h:][:h])
 			if i > 0 {
 				simd.Fetch(trace[(b*steps+order.at(i-1))*5*h+4*h:][:h])
@@ -180,15 +183,15 @@ func lowerLSTMGrad(l *lowering, s op.LSTMGrad, k call) func() {
 				weight.Product(hidden, wide, signals, wide4, n, nil)
 			}
 			for b := from; b < to; b++ {
-				if b+ahead < to {
-					fetch(b+ahead, i)
+				if b+prefetchDistance < to {
+					fetch(b+prefetchDistance, i)
 				}
-				at, before := b*steps+t, none
+				at, previous := b*steps+t, zero
 				if i > 0 {
-					before = trace[(b*steps+order.at(i-1))*5*h+4*h:][:h]
+					previous = trace[(b*steps+order.at(i-1))*5*h+4*h:][:h]
 				}
 				d := out[at*4*h:][:4*h]
-				simd.LSTMSignals(d, cell[(b-from)*h:][:h], trace[at*5*h:][:5*h], squashed[at*h:][:h], before,
+				simd.LSTMSignals(d, cell[(b-from)*h:][:h], trace[at*5*h:][:5*h], cellTanh[at*h:][:h], previous,
 					grad[at*h:][:h], hidden[(b-from)*wide:][:h])
 				copy(signals[(b-from)*wide4:], d)
 			}

@@ -7,9 +7,9 @@ import (
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
-// deviation gives the mean of a chunk (0 where it is not centred) and the
-// reciprocal of its deviation, both in float64.
-func deviation(n op.Normalize, x []float32) (mean, scale float64) {
+// chunkStatistics returns the mean of a chunk, 0 if the operation does not centre it, and
+// the reciprocal of its standard deviation, both in float64.
+func chunkStatistics(n op.Normalize, x []float32) (mean, scale float64) {
 	size := float64(len(x))
 	if n.Center {
 		mean = simd.Sum(x) / size
@@ -22,20 +22,20 @@ func lowerNormalize(l *lowering, s op.Normalize, k call) func() {
 	return l.pool.forRanges(len(out)/n, n+32, func(from, to int, _ *worker) {
 		for r := from; r < to; r++ {
 			x, y := in[r*n:(r+1)*n], out[r*n:(r+1)*n]
-			mean, scale := deviation(s, x)
-			// x·scale − μ·scale would cancel.
+			mean, scale := chunkStatistics(s, x)
+			// The kernel computes (x − μ)·scale: x·scale − μ·scale would cancel.
 			simd.Normalize(y, x, mean, scale)
 		}
 	})
 }
 
-// normalizeGrad is (dx̂ − mean(dx̂) − x̂·mean(dx̂·x̂))/√(σ²+Eps).
+// lowerNormalizeGrad computes (dx̂ − mean(dx̂) − x̂·mean(dx̂·x̂))/√(σ²+Eps).
 func lowerNormalizeGrad(l *lowering, s op.NormalizeGrad, k call) func() {
 	out, in, delta, n := k.out, k.in[0], k.in[1], s.Chunk
 	return l.pool.forRanges(len(out)/n, 2*n+32, func(from, to int, _ *worker) {
 		for r := from; r < to; r++ {
 			x, d, y := in[r*n:(r+1)*n], delta[r*n:(r+1)*n], out[r*n:(r+1)*n]
-			mean, scale := deviation(op.Normalize(s), x)
+			mean, scale := chunkStatistics(op.Normalize(s), x)
 			var total float64
 			if s.Center {
 				total = simd.Sum(d)
@@ -47,7 +47,7 @@ func lowerNormalizeGrad(l *lowering, s op.NormalizeGrad, k call) func() {
 	})
 }
 
-// A tensor with channels is [rows, channels, inner] in memory.
+// The operations on channels below see a tensor as [rows, channels, inner].
 
 func lowerScaleShift(l *lowering, s op.ScaleShift, k call) func() {
 	out, x, gamma, beta := k.out, k.in[0], k.in[1], k.in[2]
@@ -106,31 +106,31 @@ func lowerChannelShift(l *lowering, s op.ChannelShift, k call) func() {
 	})
 }
 
-// channelSums makes a step that sums each channel of Δ, or of A⊙Δ where a is
-// given, over all rows and inner elements, each row times the factor of its
-// record where factors are given. A task owns channels and goes through the rows
-// in order, so that the sums do not depend on how channels are shared out.
+// lowerChannelSums sums each channel of Δ, or of A⊙Δ if a is not nil, over all rows and
+// inner elements. If factors is not nil, each row is multiplied by the factor of its
+// record. A task computes some channels and reads the rows in order, so that sums do not
+// depend on how channels are divided among tasks.
 func lowerChannelSums(l *lowering, channels, inner int, k call, a, delta, factors []float32) func() {
 	rows := len(delta) / (channels * inner)
-	spread, ofRow := expandFactors(factors, rows)
+	expand, ofRow := expandFactors(factors, rows)
 	s := channelSum{channels, inner, rows, a, delta, ofRow}
 	if a != nil {
 		l.pool.reserve(channels, 0)
 	}
 	out := k.out
-	return sequence(spread, l.pool.forRanges(channels, rows*inner, func(from, to int, w *worker) {
+	return sequence(expand, l.pool.forRanges(channels, rows*inner, func(from, to int, w *worker) {
 		s.run(out[from:to], from, k.accumulate, w)
 	}))
 }
 
-// channelSum sums channels over rows.
+// channelSum sums channels over rows, see lowerChannelSums.
 type channelSum struct {
 	channels, inner, rows int
 	a, delta              []float32
-	factors               []float32 // one a row; nil where all are 1
+	factors               []float32 // one per row; nil if all are 1
 }
 
-// run sums as many channels as dst holds, the first of them first.
+// run computes the sums of len(dst) channels, from channel first on.
 func (s *channelSum) run(dst []float32, first int, accumulate bool, w *worker) {
 	if s.inner == 1 && s.a == nil {
 		simd.ColSums(dst, s.delta[first:], s.channels, s.rows, len(dst), s.factors, accumulate)
@@ -150,9 +150,9 @@ func (s *channelSum) run(dst []float32, first int, accumulate bool, w *worker) {
 		d := s.delta[at:][:n]
 		switch {
 		case s.inner == 1:
-			both := w.floats(n)
-			simd.Mul(both, s.a[at:][:n], d)
-			simd.Axpy(dst, both, f)
+			product := w.floats(n)
+			simd.Mul(product, s.a[at:][:n], d)
+			simd.Axpy(dst, product, f)
 		case s.a == nil:
 			for j := range dst {
 				dst[j] += f * float32(simd.Sum(d[j*s.inner:][:s.inner]))

@@ -6,24 +6,24 @@ import (
 )
 
 const (
-	patchOutputs = 16 // fewer, and vectors of a result's channels would lie half idle
-	rowPad       = 16 // floats between rows, against cache conflicts
+	patchOutputs = 16 // the fewest outputs that fill vectors of a result's channels
+	rowPad       = 16 // floats between rows, which avoid cache conflicts
 )
 
-// patched convolves with channels last: a picture's windows are the rows of a
-// matrix, [area, taps], its result is rows·Wᵀ with the bias of a column, the
-// weight's gradient Δ·rows, and the picture's Δᵀ·W folded back. Taps are in the
-// order of memory, kernel rows, kernel columns, channels.
+// patched is a convolution with channels last. The windows of a picture are the rows of a
+// matrix, [area, taps]. The result is rows·Wᵀ plus a bias per column, the gradient of the
+// weight is Δ·rows, and that of the picture is Δᵀ·W folded back. Taps are in the order of
+// memory: kernel rows, kernel columns, channels.
 type patched struct {
 	*convolution
 	patches       *simd.Patches
 	rows, padded  int  // floats
-	kernel, pitch int  // places of the kernel; floats between the weight's rows
-	last          bool // results, and what comes back to them, have their channels last
+	kernel, pitch int  // elements of a kernel plane; floats from one row of the weight to the next
+	last          bool // results and their gradients have their channels last
 }
 
-// newPatched is nil where that does not pay. Pictures and results may have their
-// channels last already.
+// newPatched returns nil where patches do not pay. picture and result state whether
+// pictures and results have their channels last already.
 func newPatched(v *convolution, picture, result bool) *patched {
 	if v.direct() || v.Groups != 1 || v.O < patchOutputs {
 		return nil
@@ -38,45 +38,45 @@ func newPatched(v *convolution, picture, result bool) *patched {
 	return g
 }
 
-// lines rounds up to whole lines of the cache.
+// roundToLines rounds a number of floats up to whole cache lines.
 func roundToLines(floats int) int { return (floats + 15) &^ 15 }
 
-// scratch is what each of the methods needs: windows, a padded picture, and a
-// result or a gradient.
+// scratch returns how many floats of scratch memory each method needs: for the rows, a
+// padded picture, and a result or a gradient.
 func (g *patched) scratch() int {
 	return g.rows + g.padded + max(g.area*g.O, g.O*g.taps)
 }
 
-// cut gives the parts of scratch memory.
-func (g *patched) cut(w *worker) (rows, padded, rest []float32) {
+// splitScratch returns the parts of the scratch memory.
+func (g *patched) splitScratch(w *worker) (rows, padded, rest []float32) {
 	memory := w.floats(g.scratch())
 	return memory[:g.rows], memory[g.rows:][:g.padded], memory[g.rows+g.padded:]
 }
 
-// patchedForward makes the step from pictures x to results y.
+// lowerPatchedConv computes results y from pictures x.
 func lowerPatchedConv(l *lowering, g *patched, s op.Conv2D, y, x, weight, bias []float32) func() {
 	l.pool.reserve(g.scratch(), 0)
-	turned := make([]float32, g.taps*g.O)
-	turn := l.pool.forRanges(g.cg, g.kernel*g.O, func(from, to int, _ *worker) {
+	transposed := make([]float32, g.taps*g.O)
+	transpose := l.pool.forRanges(g.cg, g.kernel*g.O, func(from, to int, _ *worker) {
 		if g.kernel == 1 {
-			simd.Transpose(turned[from*g.O:], g.O, weight[from:], g.taps, g.O, to-from)
+			simd.Transpose(transposed[from*g.O:], g.O, weight[from:], g.taps, g.O, to-from)
 			return
 		}
 		for ch := from; ch < to; ch++ {
-			simd.Transpose(turned[ch*g.O:], g.cg*g.O, weight[ch*g.kernel:], g.taps, g.O, g.kernel)
+			simd.Transpose(transposed[ch*g.O:], g.cg*g.O, weight[ch*g.kernel:], g.taps, g.O, g.kernel)
 		}
 	})
 	f := activations[s.Act].apply
 	product := simd.Gemm{M: g.area, N: g.O, K: g.taps, LDA: g.taps, LDB: g.O, LDC: g.O, ColBias: bias, ReLU: s.Act == op.ReLU}
-	return sequence(turn, l.pool.forRanges(len(y)/(g.O*g.area), g.O*g.taps*g.area/8, func(from, to int, w *worker) {
-		rows, padded, result := g.cut(w)
+	return sequence(transpose, l.pool.forRanges(len(y)/(g.O*g.area), g.O*g.taps*g.area/8, func(from, to int, w *worker) {
+		rows, padded, result := g.splitScratch(w)
 		for n := from; n < to; n++ {
 			g.patches.Rows(rows, g.picture(x, n), padded)
 			y := g.result(y, n)
 			if g.last {
-				product.Run(y, rows, turned, w.gemm, 0, 1)
+				product.Run(y, rows, transposed, w.gemm, 0, 1)
 			} else {
-				product.Run(result, rows, turned, w.gemm, 0, 1)
+				product.Run(result, rows, transposed, w.gemm, 0, 1)
 				simd.Transpose(y, g.area, result, g.O, g.area, g.O)
 			}
 			if s.Act != op.Identity && s.Act != op.ReLU {
@@ -86,32 +86,32 @@ func lowerPatchedConv(l *lowering, g *patched, s op.Conv2D, y, x, weight, bias [
 	}))
 }
 
-// patchedBack makes the step from what comes back to the pictures' gradient.
+// lowerPatchedGradInput computes the gradient of pictures x.
 func lowerPatchedGradInput(l *lowering, g *patched, x, delta, weight []float32) func() {
 	l.pool.reserve(g.scratch(), 0)
-	turned := make([]float32, g.O*g.pitch)
-	turn := l.pool.forRanges(g.O, g.taps, func(from, to int, _ *worker) {
+	transposed := make([]float32, g.O*g.pitch)
+	transpose := l.pool.forRanges(g.O, g.taps, func(from, to int, _ *worker) {
 		for o := from; o < to; o++ {
-			simd.Transpose(turned[o*g.pitch:], g.cg, weight[o*g.taps:], g.kernel, g.cg, g.kernel)
+			simd.Transpose(transposed[o*g.pitch:], g.cg, weight[o*g.taps:], g.kernel, g.cg, g.kernel)
 		}
 	})
 	product := simd.Gemm{TransA: true, M: g.area, N: g.taps, K: g.O, LDA: g.area, LDB: g.pitch, LDC: g.taps}
 	if g.last {
 		product.TransA, product.LDA = false, g.O
 	}
-	return sequence(turn, l.pool.forRanges(len(delta)/(g.O*g.area), g.O*g.taps*g.area/8, func(from, to int, w *worker) {
-		rows, padded, _ := g.cut(w)
+	return sequence(transpose, l.pool.forRanges(len(delta)/(g.O*g.area), g.O*g.taps*g.area/8, func(from, to int, w *worker) {
+		rows, padded, _ := g.splitScratch(w)
 		for n := from; n < to; n++ {
-			product.Run(rows, g.result(delta, n), turned, w.gemm, 0, 1)
+			product.Run(rows, g.result(delta, n), transposed, w.gemm, 0, 1)
 			g.patches.Fold(g.picture(x, n), rows, padded)
 		}
 	}))
 }
 
-// gradient sets dst to outputs o0 to o1 of the weight's gradient for one record's
-// pictures, their taps in the order of patched.
+// gradient writes outputs o0 to o1-1 of the weight's gradient of one record's pictures to
+// dst. Taps are in the order of patched.
 func (g *patched) gradient(dst, x, delta []float32, first, pictures, o0, o1 int, w *worker) {
-	rows, padded, _ := g.cut(w)
+	rows, padded, _ := g.splitScratch(w)
 	product := simd.Gemm{M: o1 - o0, N: g.taps, K: g.area, LDA: g.area, LDB: g.taps, LDC: g.taps}
 	from := o0 * g.area
 	if g.last {
@@ -124,21 +124,22 @@ func (g *patched) gradient(dst, x, delta []float32, first, pictures, o0, o1 int,
 	}
 }
 
-// builder makes a record's gradient in the order of the weight.
+// gradientBuilder makes a builder of records' gradients, with taps in the order of the
+// weight.
 func (g *patched) gradientBuilder(x, delta []float32, pictures int) gradientBuilder {
 	return gradientBuilder{func(dst []float32, r int, w *worker) {
 		if g.cg == 1 {
 			g.gradient(dst, x, delta, r*pictures, pictures, 0, g.O, w)
 			return
 		}
-		_, _, one := g.cut(w)
+		_, _, one := g.splitScratch(w)
 		g.gradient(one, x, delta, r*pictures, pictures, 0, g.O, w)
-		g.turnBack(dst, one, g.O)
+		g.toWeightOrder(dst, one, g.O)
 	}, pictures * g.area * g.Size() / 8}
 }
 
-// turnBack writes outputs of a gradient in the order of the weight.
-func (g *patched) turnBack(dst, gradient []float32, outputs int) {
+// toWeightOrder copies outputs of a gradient, with taps in the order of the weight.
+func (g *patched) toWeightOrder(dst, gradient []float32, outputs int) {
 	if g.cg == 1 {
 		copy(dst, gradient)
 		return
@@ -148,47 +149,48 @@ func (g *patched) turnBack(dst, gradient []float32, outputs int) {
 	}
 }
 
-// outright tells whether making a record's gradient, in float32, is less work than
-// the Gram matrices of its rows, in float64. Its sums then add up the very
-// gradients whose norms were taken.
+// buildsGradients reports whether building a record's gradient in float32 is less work
+// than its Gram matrices. The clipped sum then adds exactly the gradients whose norms were
+// computed.
 func buildsGradients(v *convolution, pictures int) bool {
 	return 4*v.Size() <= 5*pictures*v.area*(v.taps+v.O)
 }
 
-// gradientKey names the gradients of records: by the buffers they are made from.
+// gradientKey identifies records' gradients by the buffers that they are computed from.
 type gradientKey struct {
 	x, delta int
 	form     op.ConvWeight
 }
 
-// keptGradients is how many floats of gradients are kept from the norms to the sum:
-// what stays near a core. More, and making them again is as fast.
-const keptGradients = 1 << 20
+// maxSavedGradients is how many floats of gradients are saved from the norms to the clipped
+// sum. That many stay in a cache near the core; computing more of them again is as fast.
+const maxSavedGradients = 1 << 20
 
-// keepGradients is memory for the gradients of records; nil where they are made again.
+// saveGradients returns memory for records' gradients, nil if the clipped sum computes them
+// again.
 func saveGradients(l *lowering, g *patched, k call, records int) []float32 {
 	n := records * g.Size()
-	if n > keptGradients {
+	if n > maxSavedGradients {
 		return nil
 	}
-	kept := make([]float32, n)
-	l.saved.gradients[gradientKey{k.bases[0], k.bases[1], g.ConvWeight}] = kept
-	return kept
+	saved := make([]float32, n)
+	l.saved.gradients[gradientKey{k.bases[0], k.bases[1], g.ConvWeight}] = saved
+	return saved
 }
 
-// patchedNorms keeps clip.Single's promise for what patchedSum adds up: the float32
-// gradients of the same products, whose bits depend on their record alone
-// (simd.Gemm). It says nothing of the gradients of exact arithmetic.
+// lowerPatchedNorms keeps clip.Single's promise for the gradients that lowerPatchedSum
+// adds: the float32 results of the same products, whose bits depend on their record alone
+// (simd.Gemm). It promises nothing about the gradients of exact arithmetic.
 func lowerPatchedNorms(l *lowering, g *patched, records int, k call) func() {
 	l.pool.reserve(g.scratch(), 0)
 	out, x, delta := k.out, k.in[0], k.in[1]
 	pictures := len(delta) / (g.O * g.area) / records
-	kept := saveGradients(l, g, k, records)
+	saved := saveGradients(l, g, k, records)
 	return l.pool.forRanges(records, pictures*g.area*g.Size()/8, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
-			_, _, one := g.cut(w)
-			if one = one[:g.Size()]; kept != nil {
-				one = kept[r*g.Size():][:g.Size()]
+			_, _, one := g.splitScratch(w)
+			if one = one[:g.Size()]; saved != nil {
+				one = saved[r*g.Size():][:g.Size()]
 			}
 			g.gradient(one, x, delta, r*pictures, pictures, 0, g.O, w)
 			out[r] = float32(simd.SumSquares(one))
@@ -196,26 +198,26 @@ func lowerPatchedNorms(l *lowering, g *patched, records int, k call) func() {
 	})
 }
 
-// patchedSum adds up the gradients of records, each times its factor, in the order of
-// the records. A task, or a thread where no norms have left gradients, owns outputs.
+// lowerPatchedSum adds the gradients of records, each times its factor, in the order of the
+// records. Each task, or each thread if the norms did not save gradients, owns some outputs.
 func lowerPatchedSum(l *lowering, g *patched, k call, factors []float32) func() {
 	l.pool.reserve(g.scratch(), 0)
 	out, x, delta := k.out, k.in[0], k.in[1]
 	pictures := len(delta) / (g.O * g.area) / len(factors)
-	sums, turned := make([]float32, g.Size()), make([]float32, g.Size())
+	sums, transposed := make([]float32, g.Size()), make([]float32, g.Size())
 	finish := func(o0, o1 int) {
-		sums, turned, out := sums[o0*g.taps:o1*g.taps], turned[o0*g.taps:o1*g.taps], out[o0*g.taps:o1*g.taps]
+		sums, transposed, out := sums[o0*g.taps:o1*g.taps], transposed[o0*g.taps:o1*g.taps], out[o0*g.taps:o1*g.taps]
 		if !k.accumulate {
-			g.turnBack(out, sums, o1-o0)
+			g.toWeightOrder(out, sums, o1-o0)
 			return
 		}
-		g.turnBack(turned, sums, o1-o0)
-		simd.Add(out, out, turned)
+		g.toWeightOrder(transposed, sums, o1-o0)
+		simd.Add(out, out, transposed)
 	}
-	if kept := l.saved.gradients[gradientKey{k.bases[0], k.bases[1], g.ConvWeight}]; kept != nil {
+	if saved := l.saved.gradients[gradientKey{k.bases[0], k.bases[1], g.ConvWeight}]; saved != nil {
 		return l.pool.forRanges(g.O, len(factors)*g.taps, func(from, to int, _ *worker) {
 			at := from * g.taps
-			simd.ColSums(sums[at:to*g.taps], kept[at:], g.Size(), len(factors), (to-from)*g.taps, factors, false)
+			simd.ColSums(sums[at:to*g.taps], saved[at:], g.Size(), len(factors), (to-from)*g.taps, factors, false)
 			finish(from, to)
 		})
 	}
@@ -226,7 +228,7 @@ func lowerPatchedSum(l *lowering, g *patched, k call, factors []float32) func() 
 		}
 		sums := sums[o0*g.taps : o1*g.taps]
 		clear(sums)
-		_, _, one := g.cut(w)
+		_, _, one := g.splitScratch(w)
 		one = one[:len(sums)]
 		for r, factor := range factors {
 			if factor != 0 {

@@ -5,27 +5,28 @@ import (
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
-// pooling is a window over single planes.
-func pooling(w op.Window, height, width int) (win *simd.Window, plane, area int) {
-	p := window(w, 1, height, width)
+// planeWindow returns a window over single planes, and the floats of a plane and of its
+// result.
+func planeWindow(w op.Window, height, width int) (win *simd.Window, plane, area int) {
+	p := simdWindow(w, 1, height, width)
 	oh, ow := p.Out()
 	return &p, height * width, oh * ow
 }
 
-// poolKey remembers which cells the maxima of a buffer came from, for the
-// gradient that asks for them again.
+// poolKey identifies the maxima of a buffer, so that the gradient finds the cells that they
+// come from.
 type poolKey struct {
 	buffer        int
 	window        op.Window
 	height, width int
 }
 
-// channelPool is a pool over pictures with their channels last.
+// channelPool returns a pool over pictures with their channels last.
 func channelPool(w op.Window, shape []int) *simd.ChannelPool {
-	return window(w, shape[1], shape[2], shape[3]).ChannelPool()
+	return simdWindow(w, shape[1], shape[2], shape[3]).ChannelPool()
 }
 
-// maxPoolLast takes pictures with their channels last.
+// lowerMaxPoolChannelsLast is lowerMaxPool for pictures with their channels last.
 func lowerMaxPoolChannelsLast(l *lowering, s op.MaxPool2D, k call) func() {
 	shape := k.shapes[0]
 	p, channels := channelPool(s.Window, shape), shape[1]
@@ -47,19 +48,20 @@ func lowerMaxPoolChannelsLast(l *lowering, s op.MaxPool2D, k call) func() {
 	})
 }
 
+// lowerMaxPoolGradChannelsLast is lowerMaxPoolGrad for pictures with their channels last.
 func lowerMaxPoolGradChannelsLast(l *lowering, s op.MaxPoolGrad, k call) func() {
 	shape := k.shapes[0]
 	p, channels := channelPool(s.Window, shape), shape[1]
 	out, x, delta := k.out, k.in[0], k.in[1]
 	size, n := len(x)/shape[0], len(delta)/shape[0]
-	at, filled := saveFor(l.saved.maxTaps, poolKey{k.bases[0], s.Window, shape[2], shape[3]}, len(delta))
+	at, saved := saveFor(l.saved.maxTaps, poolKey{k.bases[0], s.Window, shape[2], shape[3]}, len(delta))
 	l.pool.reserve(n+size, 0)
 	return l.pool.forRanges(shape[0], n*(s.KernelH*s.KernelW+2)/4, func(from, to int, w *worker) {
 		for r := from; r < to; r++ {
 			y, at, d := out[r*size:(r+1)*size], at[r*n:(r+1)*n], delta[r*n:(r+1)*n]
 			memory := w.floats(n + size)
 			last, image := memory[:n], memory[n:]
-			if !filled {
+			if !saved {
 				p.Max(last, at, x[r*size:(r+1)*size])
 			}
 			if !k.last[1] {
@@ -80,7 +82,7 @@ func lowerMaxPool(l *lowering, s op.MaxPool2D, k call) func() {
 	if k.last[0] {
 		return lowerMaxPoolChannelsLast(l, s, k)
 	}
-	p, plane, area := pooling(s.Window, k.shapes[0][2], k.shapes[0][3])
+	p, plane, area := planeWindow(s.Window, k.shapes[0][2], k.shapes[0][3])
 	out, x := k.out, k.in[0]
 	at, _ := saveFor(l.saved.maxCells, poolKey{k.bases[0], s.Window, k.shapes[0][2], k.shapes[0][3]}, len(out))
 	return l.pool.forRanges(len(out)/area, area*(s.KernelH*s.KernelW+2)/2, func(from, to int, _ *worker) {
@@ -94,14 +96,14 @@ func lowerMaxPoolGrad(l *lowering, s op.MaxPoolGrad, k call) func() {
 	if k.last[0] {
 		return lowerMaxPoolGradChannelsLast(l, s, k)
 	}
-	p, plane, area := pooling(s.Window, k.shapes[0][2], k.shapes[0][3])
+	p, plane, area := planeWindow(s.Window, k.shapes[0][2], k.shapes[0][3])
 	out, x, delta := k.out, k.in[0], k.in[1]
-	at, filled := saveFor(l.saved.maxCells, poolKey{k.bases[0], s.Window, k.shapes[0][2], k.shapes[0][3]}, len(delta))
+	at, saved := saveFor(l.saved.maxCells, poolKey{k.bases[0], s.Window, k.shapes[0][2], k.shapes[0][3]}, len(delta))
 	l.pool.reserve(area, 0)
 	return l.pool.forRanges(len(delta)/area, area+plane, func(from, to int, w *worker) {
 		for n := from; n < to; n++ {
 			at := at[n*area : (n+1)*area]
-			if !filled {
+			if !saved {
 				p.MaxPool(w.floats(area), at, x[n*plane:(n+1)*plane])
 			}
 			simd.MaxPoolGrad(out[n*plane:(n+1)*plane], delta[n*area:(n+1)*area], at)
@@ -109,35 +111,35 @@ func lowerMaxPoolGrad(l *lowering, s op.MaxPoolGrad, k call) func() {
 	})
 }
 
-// columnwise tells whether a window is as high as the picture and one column
-// wide: the mean over an axis, as in a bag of embeddings.
-func columnwise(w op.Window, height int) bool {
+// averagesColumns reports whether a window is as high as the picture and one column wide:
+// the mean over an axis, as in a bag of embeddings.
+func averagesColumns(w op.Window, height int) bool {
 	return w.KernelH == height && w.KernelW == 1 && w.PadH == 0 && w.PadW == 0 && w.StrideW == 1 && w.DilationH == 1
 }
 
-// global tells whether a window sees the whole picture, once.
-func global(w op.Window, height, width int) bool {
+// coversPicture reports whether there is one window, the whole picture.
+func coversPicture(w op.Window, height, width int) bool {
 	return w.KernelH == height && w.KernelW == width && w.PadH == 0 && w.PadW == 0 && w.DilationH == 1 && w.DilationW == 1
 }
 
 func lowerAvgPool(l *lowering, s op.AvgPool2D, k call) func() {
-	h, wide := k.shapes[0][2], k.shapes[0][3]
-	p, plane, area := pooling(s.Window, h, wide)
+	height, width := k.shapes[0][2], k.shapes[0][3]
+	p, plane, area := planeWindow(s.Window, height, width)
 	out, x := k.out, k.in[0]
-	if global(s.Window, h, wide) {
+	if coversPicture(s.Window, height, width) {
 		return l.pool.forRanges(len(out), plane, func(from, to int, _ *worker) {
 			for n := from; n < to; n++ {
 				out[n] = float32(simd.Sum(x[n*plane:(n+1)*plane]) / float64(plane))
 			}
 		})
 	}
-	columns := columnwise(s.Window, h)
+	columns := averagesColumns(s.Window, height)
 	return l.pool.forRanges(len(out)/area, plane, func(from, to int, _ *worker) {
 		for n := from; n < to; n++ {
 			y, x := out[n*area:(n+1)*area], x[n*plane:(n+1)*plane]
 			if columns {
-				simd.ColSums(y, x, wide, h, wide, nil, false)
-				simd.Scale(y, y, 1/float32(h))
+				simd.ColSums(y, x, width, height, width, nil, false)
+				simd.Scale(y, y, 1/float32(height))
 			} else {
 				p.AvgPool(y, x)
 			}
@@ -146,9 +148,9 @@ func lowerAvgPool(l *lowering, s op.AvgPool2D, k call) func() {
 }
 
 func lowerAvgPoolGrad(l *lowering, s op.AvgPoolGrad, k call) func() {
-	p, plane, area := pooling(s.Window, s.H, s.W)
+	p, plane, area := planeWindow(s.Window, s.H, s.W)
 	out, delta := k.out, k.in[0]
-	if global(s.Window, s.H, s.W) {
+	if coversPicture(s.Window, s.H, s.W) {
 		return l.pool.forRanges(len(delta), plane, func(from, to int, _ *worker) {
 			for n := from; n < to; n++ {
 				share := delta[n] / float32(plane)
@@ -158,7 +160,7 @@ func lowerAvgPoolGrad(l *lowering, s op.AvgPoolGrad, k call) func() {
 			}
 		})
 	}
-	columns := columnwise(s.Window, s.H)
+	columns := averagesColumns(s.Window, s.H)
 	return l.pool.forRanges(len(delta)/area, plane, func(from, to int, _ *worker) {
 		for n := from; n < to; n++ {
 			x, y := out[n*plane:(n+1)*plane], delta[n*area:(n+1)*area]

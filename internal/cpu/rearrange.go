@@ -10,7 +10,7 @@ func lowerCopy(l *lowering, k call) func() {
 	return l.pool.forRanges(len(out), 1, func(from, to int, _ *worker) { copy(out[from:to], x[from:to]) })
 }
 
-// permute moves runs of elements that stay neighbours.
+// lowerPermute copies runs of elements that stay adjacent.
 func lowerPermute(l *lowering, s op.Permute, k call) func() {
 	out, x := k.out, k.in[0]
 	order := s.Order.List()
@@ -53,23 +53,23 @@ func lowerRepeat(l *lowering, s op.Repeat, k call) func() {
 
 func lowerSlice(l *lowering, s op.Slice, k call) func() {
 	out, x := k.out, k.in[0]
-	whole := k.shapes[0][s.Axis]
+	length := k.shapes[0][s.Axis]
 	_, inner := op.OuterInner(k.shapes[0], s.Axis)
 	return l.pool.forRanges(len(out)/inner, inner+3, func(from, to int, _ *worker) {
 		for i := from; i < to; i++ {
-			copy(out[i*inner:(i+1)*inner], x[(i/s.Count*whole+s.From+i%s.Count*s.Step)*inner:])
+			copy(out[i*inner:(i+1)*inner], x[(i/s.Count*length+s.From+i%s.Count*s.Step)*inner:])
 		}
 	})
 }
 
 func lowerSliceGrad(l *lowering, s op.SliceGrad, k call) func() {
 	out, d := k.out, k.in[1]
-	whole := k.shapes[0][s.Slice.Axis]
+	length := k.shapes[0][s.Slice.Axis]
 	_, inner := op.OuterInner(k.shapes[0], s.Slice.Axis)
 	block := s.Slice.Count * inner
-	return l.pool.forRanges(len(out)/(whole*inner), whole*inner, func(from, to int, _ *worker) {
+	return l.pool.forRanges(len(out)/(length*inner), length*inner, func(from, to int, _ *worker) {
 		for o := from; o < to; o++ {
-			y := out[o*whole*inner : (o+1)*whole*inner]
+			y := out[o*length*inner : (o+1)*length*inner]
 			clear(y)
 			for i := range s.Slice.Count {
 				copy(y[(s.Slice.From+i*s.Slice.Step)*inner:][:inner], d[o*block+i*inner:])
@@ -78,8 +78,8 @@ func lowerSliceGrad(l *lowering, s op.SliceGrad, k call) func() {
 	})
 }
 
-// joined makes a step that cuts every input into outer blocks and lays the first
-// blocks of all one after the other, then the second blocks, and so on.
+// lowerConcatBlocks cuts every input into outer blocks. It concatenates the first blocks
+// of all inputs, then the second blocks, and so on.
 func lowerConcatBlocks(l *lowering, outer int, k call) func() {
 	sizes, total := make([]int, len(k.in)), 0
 	for i, x := range k.in {
@@ -102,8 +102,8 @@ func lowerConcat(l *lowering, s op.Concat, k call) func() {
 	return lowerConcatBlocks(l, outer, k)
 }
 
-// sumAxes sums neighbouring axes together where all or none of them are summed
-// over, so that what is left alternates.
+// lowerSumAxes merges adjacent axes of which all or none are summed over. Summed and kept
+// axes then alternate.
 func lowerSumAxes(l *lowering, s op.SumAxes, k call) func() {
 	var sizes []int
 	var over []bool
@@ -121,9 +121,9 @@ func lowerSumAxes(l *lowering, s op.SumAxes, k call) func() {
 	return lowerSumRuns(l, sizes, over, k)
 }
 
-// sumRuns: kept and summed axes alternate.
+// lowerSumRuns sums over axes of which every second one is summed over.
 func lowerSumRuns(l *lowering, sizes []int, over []bool, k call) func() {
-	// Strides of the kept and of the summed axes, the last one first.
+	// The kept and the summed axes with their strides, the innermost axis first.
 	type axis struct{ size, stride int }
 	var kept, summed []axis
 	stride := 1
@@ -139,7 +139,7 @@ func lowerSumRuns(l *lowering, sizes []int, over []bool, k call) func() {
 	for _, a := range summed {
 		terms *= a.size
 	}
-	place := func(i int, axes []axis) (at int) {
+	offset := func(i int, axes []axis) (at int) {
 		for _, a := range axes {
 			at += i % a.size * a.stride
 			i /= a.size
@@ -151,10 +151,10 @@ func lowerSumRuns(l *lowering, sizes []int, over []bool, k call) func() {
 		run := summed[0].size
 		return l.pool.forRanges(len(out), terms, func(from, to int, _ *worker) {
 			for i := from; i < to; i++ {
-				at := place(i, kept)
+				at := offset(i, kept)
 				var s float64
 				for j := range terms / run {
-					s += simd.Sum(x[at+place(j, summed[1:]):][:run])
+					s += simd.Sum(x[at+offset(j, summed[1:]):][:run])
 				}
 				out[i] = float32(s)
 			}
@@ -168,11 +168,11 @@ func lowerSumRuns(l *lowering, sizes []int, over []bool, k call) func() {
 		for i := from; i < to; i++ {
 			first := i % blocks * block
 			width := min(block, run-first)
-			at := place(i/blocks, kept[1:]) + first
+			at := offset(i/blocks, kept[1:]) + first
 			s := w.doubles(width)
 			clear(s)
 			for j := range terms {
-				for e, v := range x[at+place(j, summed):][:width] {
+				for e, v := range x[at+offset(j, summed):][:width] {
 					s[e] += float64(v)
 				}
 			}

@@ -5,33 +5,33 @@ import (
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
-// A recurrent layer must take its steps one after the other, but its examples
-// know nothing of each other: every thread walks through all steps with some of
-// the examples, and none waits for another in between.
+// The steps of a recurrent layer depend on each other; its examples do not. Every thread
+// computes all steps of some examples, so that threads do not wait for each other between
+// steps.
 
-// walk is the order in which a recurrent layer reads the steps of a sequence.
-type walk struct {
+// stepOrder is the order in which a recurrent layer reads the steps of a sequence.
+type stepOrder struct {
 	steps   int
 	reverse bool
 }
 
-// at is when the k-th step is.
-func (w walk) at(k int) int {
+// at returns the index of the step that is read k-th.
+func (w stepOrder) at(k int) int {
 	if w.reverse {
 		return w.steps - 1 - k
 	}
 	return k
 }
 
-// transposed makes a step that writes a weight [rows, cols] transposed, and gives
-// where.
+// lowerTranspose makes a step that transposes a weight [rows, cols], and returns the
+// destination.
 func lowerTranspose(l *lowering, weight []float32, rows, cols int) (step func(), to []float32) {
 	to = make([]float32, len(weight))
 	return func() { simd.Transpose(to, rows, weight, cols, rows, cols) }, to
 }
 
-// panels makes a step that lays out a weight, k rows of n columns or, where it is
-// stored so, n rows of k, for many products with it.
+// lowerPanels makes a step that packs a weight for many products, and returns the packed
+// weight. It has k rows of n columns or, if transposed, n rows of k columns.
 func lowerPanels(l *lowering, weight []float32, k, n int, transposed bool) (step func(), to *simd.Panels) {
 	ld := n
 	if transposed {
@@ -43,7 +43,7 @@ func lowerPanels(l *lowering, weight []float32, k, n int, transposed bool) (step
 
 func lowerDelay(l *lowering, s op.Delay, k call) func() {
 	steps, d := k.shape[1], k.shape[2]
-	order := walk{steps, s.Reverse}
+	order := stepOrder{steps, s.Reverse}
 	out, x := k.out, k.in[0]
 	return l.pool.forRanges(k.shape[0], steps*d, func(from, to int, _ *worker) {
 		for b := from; b < to; b++ {

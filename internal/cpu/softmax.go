@@ -7,8 +7,8 @@ import (
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
-// lines makes a step that goes through the lines of an axis: at is the first
-// element of a line, and step leads to the next.
+// lowerLines makes a step that runs f on every line of n elements along an axis. at is the
+// first element of the line; its elements are step apart.
 func lowerLines(l *lowering, axis, cost int, k call, f func(at, step, n int, w *worker)) func() {
 	n := k.shapes[0][axis]
 	_, step := op.OuterInner(k.shapes[0], axis)
@@ -44,19 +44,19 @@ func lowerSoftmax(l *lowering, s op.Softmax, k call) func() {
 func lowerSoftmaxGrad(l *lowering, s op.SoftmaxGrad, k call) func() {
 	out, y, d := k.out, k.in[0], k.in[1]
 	return lowerLines(l, s.Axis, 8, k, func(at, step, n int, _ *worker) {
-		var along float64
+		var sum float64
 		for i := at; i < at+n*step; i += step {
 			if s.Log {
-				along += float64(d[i])
+				sum += float64(d[i])
 			} else {
-				along += float64(y[i]) * float64(d[i])
+				sum += float64(y[i]) * float64(d[i])
 			}
 		}
 		for i := at; i < at+n*step; i += step {
 			if s.Log {
-				out[i] = float32(float64(d[i]) - math.Exp(float64(y[i]))*along)
+				out[i] = float32(float64(d[i]) - math.Exp(float64(y[i]))*sum)
 			} else {
-				out[i] = float32(float64(y[i]) * (float64(d[i]) - along))
+				out[i] = float32(float64(y[i]) * (float64(d[i]) - sum))
 			}
 		}
 	})

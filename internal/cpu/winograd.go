@@ -3,34 +3,34 @@ package cpu
 import "github.com/dptrain/dptrain/internal/simd"
 
 const (
-	winogradChannels = 16  // fewer, in or out, and the transforms cost more than they save
-	winogradTiles    = 64  // of a product, or somewhat fewer
-	winogradSums     = 256 // the same where the product sums over the tiles of several pictures
-	winogradArea     = 64  // places of a result; fewer, and a gradient's transforms cost more than they save
-	winogradPad      = 16  // floats between planes: for what the transforms write too much, and against cache conflicts
+	winogradChannels = 16  // the fewest input and output channels for which the transforms pay
+	winogradTiles    = 64  // the most tiles of one product
+	winogradSums     = 256 // the same if the product sums over the tiles of several pictures
+	winogradArea     = 64  // the fewest positions of a result for which a gradient's transforms pay
+	winogradPad      = 16  // floats between planes: transforms write past the end, and it avoids cache conflicts
 )
 
-// winograd convolves by windows of 3×3 or 5×5 with the transforms of package
-// simd. A batch of tiles, a strip of a picture or several small pictures, is one
-// product for each plane. A tile's bits do not depend on the batch it is in.
+// winograd is a convolution with windows of 3×3 or 5×5 that uses the transforms of package
+// simd. A batch of tiles, a strip of a picture or several small pictures, is one product
+// per plane. The bits of a tile do not depend on its batch.
 type winograd struct {
 	simd.Winograd
 	in, out       int // channels
 	h, w, oh, ow  int
 	padH, padW    int
-	tall, wide    int // tiles of a picture
-	strip, group  int // of a batch: rows of tiles of a picture, pictures
-	columns, line int // tiles of a batch; floats of a padded row
+	tall, wide    int // tiles of a picture, down and across
+	strip, group  int // of a batch: rows of tiles per picture, pictures
+	columns, line int // tiles of a batch; floats of a padded line
 	transposed    bool
-	filters       *[]float32 // transformed; the layers take turns
+	filters       *[]float32 // transformed filters, in memory that all layers share
 	bias          []float32
 	relu          bool
-	activate      func(out, in []float32) // after that; nil for nothing
+	activate      func(out, in []float32) // applied after bias and ReLU; may be nil
 }
 
-// newWinograd is nil where the transforms do not serve or do not pay. flipped
-// convolves with the filters turned around and their channels exchanged, as the
-// gradient in the pictures does.
+// newWinograd returns nil where the transforms do not apply or do not pay. flipped
+// convolves with the filters rotated by 180° and their channels exchanged, as the gradient
+// of the pictures does.
 func newWinograd(l *lowering, v *convolution, pictures int, flipped bool) *winograd {
 	f, side := v.ConvWeight, v.KernelH
 	if side != 3 && side != 5 || f.KernelW != side || f.StrideH != 1 || f.StrideW != 1 || f.DilationH != 1 || f.DilationW != 1 ||
@@ -54,7 +54,7 @@ func newWinograd(l *lowering, v *convolution, pictures int, flipped bool) *winog
 	if tiles := g.tall * g.wide; g.strip == g.tall {
 		each := (pictures + len(l.pool.workers) - 1) / len(l.pool.workers)
 		g.group = max(1, winogradTiles/tiles)
-		if n := g.group * tiles; 4*(-n&15) >= n { // a quarter of the vectors' lanes would lie idle
+		if n := g.group * tiles; 4*(-n&15) >= n { // a quarter of the vectors' lanes would be unused
 			g.group *= 2
 		}
 		g.group = max(1, min(g.group, each))
@@ -63,7 +63,7 @@ func newWinograd(l *lowering, v *convolution, pictures int, flipped bool) *winog
 	return g
 }
 
-// gradientWinograd is newWinograd for the filters' gradient of one picture at a time.
+// newGradientWinograd is newWinograd for the filters' gradient of one picture at a time.
 func newGradientWinograd(l *lowering, v *convolution) *winograd {
 	if v.area < winogradArea {
 		return nil
@@ -71,14 +71,17 @@ func newGradientWinograd(l *lowering, v *convolution) *winograd {
 	return newWinograd(l, v, 1, false)
 }
 
+// plane and filterPlane return the floats of a plane of transformed channels and of
+// transformed filters.
 func (g *winograd) plane(channels int) int { return channels*g.columns + winogradPad }
 func (g *winograd) filterPlane() int       { return g.in*g.out + winogradPad }
 
+// scratch returns how many floats of scratch memory batch needs.
 func (g *winograd) scratch() int {
 	return g.Planes()*(g.plane(g.in)+g.plane(g.out)) + (2*g.strip+g.Taps-1)*g.line
 }
 
-// winograd makes the step from pictures x to results y.
+// lowerWinograd computes results y from pictures x.
 func lowerWinograd(l *lowering, g *winograd, y, x, weight []float32) func() {
 	l.pool.reserve(g.scratch(), 0)
 	if n := g.Planes() * g.filterPlane(); len(*g.filters) < n {
@@ -99,13 +102,13 @@ func lowerWinograd(l *lowering, g *winograd, y, x, weight []float32) func() {
 		}
 		filters := weight[taps*from : taps*to]
 		if g.transposed {
-			turned := w.floats(len(filters))
+			flipped := w.floats(len(filters))
 			for k := 0; k < len(filters); k += taps {
 				for i, x := range filters[k : k+taps] {
-					turned[k+taps-1-i] = x
+					flipped[k+taps-1-i] = x
 				}
 			}
-			filters = turned
+			filters = flipped
 		}
 		g.Filters((*g.filters)[from:], g.filterPlane(), filters)
 	})
@@ -139,9 +142,9 @@ func (g *winograd) batch(y, x []float32, first, pictures, top, rows int, w *work
 	g.results(y, m, padded, first, pictures, top, rows)
 }
 
-// images transforms rows of tiles of channels from to to-1, by way of lines that are
-// padded with zeros, as it finds and leaves them. What is written past a
-// row of tiles is overwritten by the next.
+// images transforms rows of tiles of channels from … to-1. It copies them to padded, whose
+// margins must be zero and stay zero. What it writes past a row of tiles is overwritten by
+// the next row.
 func (g *winograd) images(v, padded, x []float32, first, pictures, top, rows, from, to int) {
 	plane := g.plane(g.in)
 	for ch := from; ch < to; ch++ {
@@ -163,7 +166,7 @@ func (g *winograd) images(v, padded, x []float32, first, pictures, top, rows, fr
 	}
 }
 
-// results turns rows of tiles back into rows of every channel.
+// results transforms the products of rows of tiles into rows of every output channel.
 func (g *winograd) results(y, m, padded []float32, first, pictures, top, rows int) {
 	plane := g.plane(g.out)
 	for ch := range g.out {
@@ -190,8 +193,8 @@ func (g *winograd) results(y, m, padded []float32, first, pictures, top, rows in
 	}
 }
 
-// gradient makes the filters' gradient of a record of several pictures: the
-// transforms' adjoints, with the sums over tiles as products.
+// gradient computes the filters' gradient of a record's pictures by the adjoint
+// transforms, with the sums over tiles as products.
 func (g *winograd) gradient(dst, x, delta []float32, first, pictures int, w *worker) {
 	plane := g.filterPlane()
 	memory := w.floats(g.scratch() + g.Planes()*plane)
@@ -217,8 +220,8 @@ func (g *winograd) gradient(dst, x, delta []float32, first, pictures int, w *wor
 	g.Gradients(dst, sums, plane)
 }
 
-// signals transforms rows of tiles of what comes back to outputs from to to-1 of a
-// picture, times a factor, by way of lines that end in zeros.
+// signals transforms rows of tiles of the gradient of a picture's outputs from … to-1,
+// times a factor. It copies them to padded, whose margins must be zero.
 func (g *winograd) signals(d, padded, delta []float32, factor float32, n, top, rows, from, to int) {
 	plane := g.plane(g.out)
 	for ch := from; ch < to; ch++ {

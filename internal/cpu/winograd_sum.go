@@ -2,23 +2,23 @@ package cpu
 
 import "github.com/dptrain/dptrain/internal/simd"
 
-// winogradSum adds up the filters' gradients of many pictures in the transforms'
-// planes, each picture times the factor of its record. The tiles of some pictures
-// together are what one product of each plane sums over.
+// winogradSum sums the filters' gradients of many pictures in the planes of the
+// transforms, each picture times the factor of its record. One product per plane sums over
+// the tiles of several pictures.
 type winogradSum struct {
 	*winograd
 	x, delta []float32
-	factors  []float32 // nil where all are 1
+	factors  []float32 // nil if all are 1
 	tiles    int       // of a picture
 	all      int       // pictures
-	each     int       // of them of a record
-	pictures []int     // whose factor is not 0
+	each     int       // pictures of a record
+	pictures []int     // the pictures whose factor is not 0
 
-	first, count int // of the pictures under way
+	first, count int // the pictures that are being summed
 }
 
-// summingWinograd is gradientWinograd for clipped sums, whose roundings are part of every
-// record's norm: those of 5×5 windows would be too much of it.
+// newSumWinograd is newGradientWinograd for clipped sums. Every record's norm includes
+// their rounding errors, and those of 5×5 windows would be too large a part of it.
 func newSumWinograd(l *lowering, v *convolution) *winograd {
 	if v.KernelH != 3 {
 		return nil
@@ -26,38 +26,39 @@ func newSumWinograd(l *lowering, v *convolution) *winograd {
 	return newGradientWinograd(l, v)
 }
 
-// winogradGrowth is (‖|G|‖‖|B|‖‖|A|‖)² of the transforms' matrices for 3×3 windows, and
-// winogradLength what it makes of [convolution.lengths]. winogradSumGrowth is (‖Gᵀa‖‖B‖)²,
-// a being the lengths of the rows of A: of a product of planes (BᵀxB) ⊙ (AdAᵀ), whose second
-// factor is at most aaᵀ·‖d‖ in size, it is what roundings make alone, whatever their signs.
+// winogradGrowth is (‖|G|‖‖|B|‖‖|A|‖)² of the transforms' matrices for 3×3 windows.
+// winogradLength is the bound that follows from it, relative to [convolution.lengths].
+// winogradSumGrowth is (‖Gᵀa‖‖B‖)², where a are the lengths of the rows of A. It bounds the
+// effect of rounding in the product of planes (BᵀxB) ⊙ (AdAᵀ) alone, for any signs: the
+// elements of the second factor are at most aaᵀ·‖d‖.
 const (
 	winogradGrowth    = 108
 	winogradLength    = winogradGrowth * 2 / 3
 	winogradSumGrowth = 10.25
 )
 
-// winogradRoundings is how many roundings of [convolution.lengths] a sum leaves of a
-// record of so many pictures. With the transforms' matrices, the gradient of a tile x of a
-// picture and its signals d is Gᵀ((BᵀxB) ⊙ (AdAᵀ))G, and every rounding in it is of at most
-// winogradGrowth·‖x‖‖d‖. A picture's place is in four tiles at most, so that over all tiles
-// ‖x‖‖d‖ adds up to at most 2/3 of lengths. A number passes through one rounding for every
-// tile, and in the transforms through fewer than 24. A picture lies in chains of its own or
-// in one.
+// winogradRoundings returns how many roundings, relative to [convolution.lengths], a sum
+// leaves in the gradient of a record of this many pictures. The gradient of a tile x of a
+// picture with signals d is Gᵀ((BᵀxB) ⊙ (AdAᵀ))G, and every rounding in it is at most
+// winogradGrowth·‖x‖‖d‖. An element of a picture lies in at most four tiles, so that the sum
+// of ‖x‖‖d‖ over all tiles is at most 2/3 of lengths. A number passes through one rounding
+// per tile, and through fewer than 24 in the transforms. A picture lies in chains of its own
+// or in one chain.
 //
-// Several pictures that lie in two chains have what inChains says, too, and it is covered: a
-// rounding of the sum itself is of at most winogradSumGrowth·‖x‖‖d‖, a tenth of what every
-// tile is taken for, and two pictures have 32 tiles.
+// For several pictures that lie in two chains, the roundings that chainedRoundings adds are
+// covered: a rounding of the sum itself is at most winogradSumGrowth·‖x‖‖d‖, a tenth of what
+// is counted for every tile, and two pictures have 32 tiles.
 func winogradRoundings(v *convolution, pictures int) int {
 	return winogradLength * (pictures*pictureTiles(v) + 24)
 }
 
-// pictureTiles is how many tiles a picture has.
+// pictureTiles returns how many tiles a picture has.
 func pictureTiles(v *convolution) int {
 	oh, ow := v.window.Out()
 	return ((oh + 1) / 2) * ((ow + 1) / 2)
 }
 
-// newWinogradSum is nil where the transforms do not serve or do not pay.
+// newWinogradSum returns nil where the transforms do not apply or do not pay.
 func newWinogradSum(l *lowering, v *convolution, x, delta, factors []float32) *winogradSum {
 	g := newGradientWinograd(l, v)
 	if factors != nil {
@@ -73,7 +74,7 @@ func newWinogradSum(l *lowering, v *convolution, x, delta, factors []float32) *w
 	}
 	g.strip = g.tall
 	g.group = max(1, min(pictures, winogradSums/s.tiles))
-	g.columns = g.group*s.tiles + winogradPad // what a row of tiles writes too much meets no other channel's
+	g.columns = g.group*s.tiles + winogradPad // a row of tiles writes past its end, which must not reach the next channel
 	l.pool.reserve((2*g.tall+g.Taps-1)*g.line, 0)
 	v0, d0, sums := s.parts()
 	if n := v0 + d0 + sums; len(*g.filters) < n {
@@ -82,12 +83,12 @@ func newWinogradSum(l *lowering, v *convolution, x, delta, factors []float32) *w
 	return s
 }
 
-// parts are the floats of the pictures, the signals and the sums.
+// parts returns the floats of the pictures, the signals and the sums.
 func (s *winogradSum) parts() (v, d, sums int) {
 	return s.Planes() * s.plane(s.in), s.Planes() * s.plane(s.out), s.Planes() * s.filterPlane()
 }
 
-// winogradSum makes the step that writes the sum to out, or adds it.
+// lowerWinogradSum writes the sum to out, or adds it.
 func lowerWinogradSum(l *lowering, s *winogradSum, out []float32, accumulate bool) func() {
 	nv, nd, _ := s.parts()
 	cost := s.group * s.tiles * s.Planes()
