@@ -162,7 +162,7 @@ func TestStepsOnAGPU(t *testing.T) {
 	if len(gpus) == 0 {
 		t.Skip("no GPU here: make test-emu PKG=./bench RUN=GPU runs this on the emulated device")
 	}
-	list := []Workload{{"tiny", "mlp:16", models.Example{Shape: []int{20}, Classes: 10}, 24}}
+	list := []Workload{{"tiny", "mlp:16", models.DataSpec{Shape: []int{20}, Classes: 10}, 24}}
 	if !gpus[0].Emulated {
 		list = append(list, Workloads()...)
 	}

@@ -62,7 +62,7 @@ func factored(t *testing.T, n network, f clip.Formula, bounds []float64, squared
 // and on a bound. What follows the records gets 0, whatever was there.
 func TestFactorsAreTheClippers(t *testing.T) {
 	device(t)
-	n := network{model: "mlp:3", example: models.Example{Shape: []int{5}, Classes: 2}, batch: 300}
+	n := network{model: "mlp:3", example: models.DataSpec{Shape: []int{5}, Classes: 2}, batch: 300}
 	const records = 290
 	program, _ := n.compiled(t)
 	random := rand.New(rand.NewPCG(3, 4))
@@ -154,7 +154,7 @@ func TestFactorsAreTheClippers(t *testing.T) {
 // Where nothing is clipped, records take part as they are and padding does not.
 func TestFactorsOfNoGroups(t *testing.T) {
 	device(t)
-	n := network{model: "mlp:3", example: models.Example{Shape: []int{5}, Classes: 2}, batch: 5}
+	n := network{model: "mlp:3", example: models.DataSpec{Shape: []int{5}, Classes: 2}, batch: 5}
 	factors, counts := factored(t, n, clip.Formula{}, nil, nil, 3)
 	if counts.Unclipped != 3 {
 		t.Errorf("%d records are whole, want 3", counts.Unclipped)

@@ -20,25 +20,25 @@ import (
 // network is a model and what it is shown.
 type network struct {
 	model   string
-	example models.Example
+	example models.DataSpec
 	batch   int
 	steps   int
 }
 
 func networks() []network {
-	pixels := models.Example{Shape: []int{784}, Classes: 10}
-	digits := models.Example{Shape: []int{1, 28, 28}, Classes: 10}
-	small := models.Example{Shape: []int{3, 24, 24}, Classes: 10}
-	pictures := models.Example{Shape: []int{3, 32, 32}, Classes: 10}
-	tiny := models.Example{Shape: []int{3, 4, 4}, Classes: 10}
-	text := models.Example{Shape: []int{11}, Vocabulary: 50, Classes: 2}
-	short := models.Example{Shape: []int{11}, Vocabulary: 50, Padded: true, Classes: 2}
-	language := models.Example{Shape: []int{11}, Vocabulary: 50, Classes: 50, Labels: []int{11}}
+	pixels := models.DataSpec{Shape: []int{784}, Classes: 10}
+	digits := models.DataSpec{Shape: []int{1, 28, 28}, Classes: 10}
+	small := models.DataSpec{Shape: []int{3, 24, 24}, Classes: 10}
+	pictures := models.DataSpec{Shape: []int{3, 32, 32}, Classes: 10}
+	tiny := models.DataSpec{Shape: []int{3, 4, 4}, Classes: 10}
+	text := models.DataSpec{Shape: []int{11}, Vocabulary: 50, Classes: 2}
+	short := models.DataSpec{Shape: []int{11}, Vocabulary: 50, Padded: true, Classes: 2}
+	language := models.DataSpec{Shape: []int{11}, Vocabulary: 50, Classes: 50, Labels: []int{11}}
 	return []network{
 		{"logistic", pixels, 33, 10},
 		{"mlp:1000", pixels, 5, 10},
 		{"mlp:50,dropout=0.5", pixels, 6, 10},
-		{"abadi-mlp", models.Example{Shape: []int{60}, Classes: 10}, 37, 10},
+		{"abadi-mlp", models.DataSpec{Shape: []int{60}, Classes: 10}, 37, 10},
 		{"digits-cnn", digits, 5, 10},
 		{"mnist-cnn", digits, 5, 10},
 		{"cifar-abadi", small, 2, 10},
@@ -90,7 +90,7 @@ func TestNetworks(t *testing.T) {
 		})
 		tried[n.base()] = true
 	}
-	for _, d := range models.Known() {
+	for _, d := range models.Supported() {
 		if !tried[d.Name] {
 			t.Errorf("model %s is not tried", d.Name)
 		}

@@ -199,8 +199,8 @@ func (l lots) onDevice(t *testing.T, resident bool, push push) [][]float32 {
 
 func streamed() []network {
 	return []network{
-		{"mlp:50,dropout=0.5", models.Example{Shape: []int{30}, Classes: 10}, 6, 3},
-		{"lstm", models.Example{Shape: []int{5}, Vocabulary: 50, Classes: 2}, 3, 2},
+		{"mlp:50,dropout=0.5", models.DataSpec{Shape: []int{30}, Classes: 10}, 6, 3},
+		{"lstm", models.DataSpec{Shape: []int{5}, Vocabulary: 50, Classes: 2}, 3, 2},
 	}
 }
 

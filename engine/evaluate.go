@@ -168,7 +168,7 @@ func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
 	}
 	score.Loss /= float64(s.Len())
 	if target >= 0 {
-		score.Targets, score.RegressionErrors = missed.count, missed.errors(columns[target].Unit())
+		score.Targets, score.RegressionErrors = missed.count, missed.errors(columns[target].ScaleFactor())
 	}
 	return score, nil
 }

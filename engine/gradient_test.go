@@ -100,7 +100,7 @@ func byHand(t *testing.T, c Config) []float32 {
 	members := make([]int, 60)
 	x, label := make([]float32, features), make([]float32, 1)
 	for step := range c.Steps {
-		if err := lots.Start(uint64(step)); err != nil {
+		if err := lots.StartLot(uint64(step)); err != nil {
 			t.Fatal(err)
 		}
 		n, err := lots.Next(members)

@@ -92,7 +92,7 @@ func (r *Run) protect() error {
 // enter lays out the ledger's entry for a lot.
 func (r *Run) enter() error {
 	m, e := &r.mechanism, r.Event()
-	m.lot.Sampling = ledger.Sampling{Policy: ledger.Policy(e.Policy), Rate: e.Rate, LotSize: e.Lot, Records: e.Records}
+	m.lot.Sampling = ledger.Sampling{Policy: ledger.Policy(e.Policy), Rate: e.Rate, LotSize: e.LotSize, Records: e.Records}
 	for _, p := range m.clipper.Parts() {
 		m.queries = append(m.queries, len(m.lot.Queries))
 		m.lot.Queries = append(m.lot.Queries, ledger.Query{Group: p.Name, Mechanism: ledger.Gaussian})

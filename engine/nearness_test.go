@@ -38,7 +38,7 @@ func scaled(t *testing.T, in, out int, x, y []float32, users []int32) data.Set {
 	t.Helper()
 	numbers := make([]float32, len(y))
 	for i, v := range y {
-		numbers[i] = limited.Scaled(float64(v))
+		numbers[i] = limited.Scale(float64(v))
 	}
 	set, err := data.NewTable([]data.Column{
 		{Name: "x", Shape: []int{in}}, {Name: "y", Kind: data.Target, Shape: []int{out}, Bounds: limited},
@@ -104,7 +104,7 @@ func TestValidationError(t *testing.T) {
 						missed := width
 						if !math.IsNaN(answer) {
 							held := func(v float64) float64 { return min(max(v, limited[0]), limited[1]) }
-							missed = math.Abs(held(limited.Value(answer)) - held(float64(y[row*out+k])))
+							missed = math.Abs(held(limited.Unscale(answer)) - held(float64(y[row*out+k])))
 						}
 						sum += missed / float64(out*n)
 					}
@@ -157,7 +157,7 @@ func TestErrorsOfScaledTargets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if unit := limited.Unit(); got.RMSE != unit*one.RMSE || got.MAE != unit*one.MAE || got.R2 != one.R2 || got.RMSE == 0 {
+	if unit := limited.ScaleFactor(); got.RMSE != unit*one.RMSE || got.MAE != unit*one.MAE || got.R2 != one.R2 || got.RMSE == 0 {
 		t.Errorf("%+v, want %v times %+v", got.RegressionErrors, unit, one.RegressionErrors)
 	}
 }

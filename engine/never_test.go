@@ -127,7 +127,7 @@ func TestEachRecordOnce(t *testing.T) {
 				// From weight 0, so that the difference is exact.
 				r.machine.State().Weights[0][0] = 0
 				members := map[int]bool{}
-				if err := r.sampler.Start(uint64(lot)); err != nil {
+				if err := r.sampler.StartLot(uint64(lot)); err != nil {
 					t.Fatal(err)
 				}
 				drawn := make([]int, records+1)
@@ -626,7 +626,7 @@ func TestLedgerSaysWhatRan(t *testing.T) {
 		if len(h.Lots) != 1 || h.Lots[0].Count != c.Steps {
 			t.Fatalf("%s: the ledger says %+v", policy, h.Lots)
 		}
-		want := ledger.Sampling{Policy: ledger.Policy(policy), Rate: e.Rate, LotSize: e.Lot, Records: 60}
+		want := ledger.Sampling{Policy: ledger.Policy(policy), Rate: e.Rate, LotSize: e.LotSize, Records: 60}
 		if got := h.Lots[0].Lot.Sampling; got != want {
 			t.Errorf("sampling %+v, want %+v", got, want)
 		}

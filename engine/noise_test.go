@@ -158,7 +158,7 @@ func TestScheduledNoise(t *testing.T) {
 func TestEpochsOfPasses(t *testing.T) {
 	c := ordinary(t)
 	c.Sampling.Policy, c.Sampling.Lot, c.Steps = sample.PolicyShuffle, 25, 7 // 25, 25 and 10 of 60
-	c.Optimization.Schedule = optim.Schedule{Base: 1, Shape: optim.ShapeStep, Factor: 0.5, At: []float64{1, 2}}
+	c.Optimization.Schedule = optim.Schedule{Base: 1, Shape: optim.ShapeStep, Factor: 0.5, Milestones: []float64{1, 2}}
 	var rates []float64
 	train(t, start(t, c), func(p *Progress) error {
 		rates = append(rates, p.LearningRate)

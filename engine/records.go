@@ -49,7 +49,7 @@ func newDeck(s data.Set, r Records) (*deck, error) {
 		d.count = (d.rows + d.per - 1) / d.per
 		return d, nil
 	}
-	users, err := data.Owners(s)
+	users, err := data.ValidatedUsers(s)
 	if err != nil {
 		return nil, fmt.Errorf("user-level records: %w", err)
 	}

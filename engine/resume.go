@@ -286,7 +286,7 @@ func (r *Run) brokenPass(h ledger.History) int {
 			dealt += s.Count
 		}
 	}
-	pass := (e.Records + e.Lot - 1) / e.Lot
+	pass := (e.Records + e.LotSize - 1) / e.LotSize
 	return (pass - dealt%pass) % pass
 }
 

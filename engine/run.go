@@ -296,7 +296,7 @@ func (r *Run) oneLot() error {
 // sum draws a lot and adds up its records.
 func (r *Run) sum() error {
 	r.private = PrivateStats{}
-	if err := r.sampler.Start(uint64(r.step - r.began)); err != nil {
+	if err := r.sampler.StartLot(uint64(r.step - r.began)); err != nil {
 		return err
 	}
 	for {

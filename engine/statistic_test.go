@@ -53,7 +53,7 @@ func TestStatistics(t *testing.T) {
 // draw is the records of a lot, drawn a second time.
 func draw(t *testing.T, r *Run, lot int) []int {
 	t.Helper()
-	if err := r.sampler.Start(uint64(lot)); err != nil {
+	if err := r.sampler.StartLot(uint64(lot)); err != nil {
 		t.Fatal(err)
 	}
 	all := make([]int, r.deck.count+1)

@@ -69,7 +69,7 @@ func TestStepOfARegression(t *testing.T) {
 	members, x, y := make([]int, records), make([]float32, in), make([]float32, 1)
 	clipped, whole := 0, 0
 	for step := range c.Steps {
-		if err := lots.Start(uint64(step)); err != nil {
+		if err := lots.StartLot(uint64(step)); err != nil {
 			t.Fatal(err)
 		}
 		n, err := lots.Next(members)

@@ -81,7 +81,7 @@ func (f face) compared(v *Validation) (width float64, err error) {
 	case columns[f.target].Bounds == data.Bounds{}:
 		return 0, fmt.Errorf("validation on targets in column %s, which have no bounds, so that one record could decide the error: scale them by public ones (data.Bounds.Scaled) and set Column.Bounds", columns[f.target].Name)
 	}
-	return 2 * columns[f.target].Unit(), nil
+	return 2 * columns[f.target].ScaleFactor(), nil
 }
 
 func sameColumns(train, held data.Set) error {

@@ -7,11 +7,11 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-func logistic(b *layer.Builder, x *G.Node, e Example, _ args) *G.Node {
+func logistic(b *layer.Builder, x *G.Node, e DataSpec, _ args) *G.Node {
 	return layer.Dense(b, layer.Flatten(b, x), "fc", e.answers(), layer.Identity)
 }
 
-func mlp(b *layer.Builder, x *G.Node, e Example, a args) *G.Node {
+func mlp(b *layer.Builder, x *G.Node, e DataSpec, a args) *G.Node {
 	x = layer.Flatten(b, x)
 	for i, units := range a.hidden {
 		x = layer.Dropout(b, layer.Dense(b, x, fmt.Sprintf("fc%d", i+1), units, a.act), a.dropout)
@@ -19,11 +19,11 @@ func mlp(b *layer.Builder, x *G.Node, e Example, a args) *G.Node {
 	return layer.Dense(b, x, fmt.Sprintf("fc%d", len(a.hidden)+1), e.answers(), layer.Identity)
 }
 
-func abadiMLP(b *layer.Builder, x *G.Node, e Example, _ args) *G.Node {
+func abadiMLP(b *layer.Builder, x *G.Node, e DataSpec, _ args) *G.Node {
 	return mlp(b, x, e, args{hidden: []int{1000}, act: layer.ReLU})
 }
 
-func embeddingBag(b *layer.Builder, ids *G.Node, e Example, a args) *G.Node {
+func embeddingBag(b *layer.Builder, ids *G.Node, e DataSpec, a args) *G.Node {
 	bag := layer.EmbeddingBag
 	if e.Padded {
 		bag = layer.EmbeddingBagWithoutPadding

@@ -38,7 +38,7 @@ func deal(t *testing.T, net *perexample.Network, row int) {
 }
 
 // fill binds random features and labels to the network's inputs.
-func fill(t *testing.T, net *perexample.Network, e Example, r *rand.Rand) {
+func fill(t *testing.T, net *perexample.Network, e DataSpec, r *rand.Rand) {
 	t.Helper()
 	deal(t, net, 0)
 	for i, in := range net.Inputs {
@@ -67,27 +67,27 @@ func fill(t *testing.T, net *perexample.Network, e Example, r *rand.Rand) {
 // its gradient is that of its loss, and an untrained classifier's loss is about
 // log(classes).
 func TestModels(t *testing.T) {
-	mnist := Example{Shape: []int{1, 28, 28}, Classes: 10}
-	cifar := Example{Shape: []int{3, 32, 32}, Classes: 10}
-	text := Example{Shape: []int{64}, Vocabulary: 200, Classes: 2}
+	mnist := DataSpec{Shape: []int{1, 28, 28}, Classes: 10}
+	cifar := DataSpec{Shape: []int{3, 32, 32}, Classes: 10}
+	text := DataSpec{Shape: []int{64}, Vocabulary: 200, Classes: 2}
 	const transformerBlock = 4*(128*128+128) + 128*512 + 512 + 512*128 + 128 + 4*128
 	for _, c := range []struct {
 		spec       string
-		e          Example
+		e          DataSpec
 		parameters int
 		tried      []int // the shape that the gradient is tried on, where e's takes long
 	}{
-		{"logistic", Example{Shape: []int{784}, Classes: 10}, 7850, nil},
+		{"logistic", DataSpec{Shape: []int{784}, Classes: 10}, 7850, nil},
 		{"mlp", mnist, 784*128 + 128 + 1290, nil},
-		{"mlp:30,20,act=tanh", Example{Shape: []int{7}, Classes: 3}, 7*30 + 30 + 30*20 + 20 + 63, nil},
-		{"mlp:30,20,dropout=0.5", Example{Shape: []int{7}, Classes: 3}, 7*30 + 30 + 30*20 + 20 + 63, nil},
-		{"abadi-mlp", Example{Shape: []int{60}, Classes: 10}, 71010, nil},
+		{"mlp:30,20,act=tanh", DataSpec{Shape: []int{7}, Classes: 3}, 7*30 + 30 + 30*20 + 20 + 63, nil},
+		{"mlp:30,20,dropout=0.5", DataSpec{Shape: []int{7}, Classes: 3}, 7*30 + 30 + 30*20 + 20 + 63, nil},
+		{"abadi-mlp", DataSpec{Shape: []int{60}, Classes: 10}, 71010, nil},
 		{"digits-cnn", mnist, 208 + 1168 + 144*32 + 32 + 330, nil},
 		{"mnist-cnn", mnist, 26010, nil}, // as Keras counts it
 		{"mnist-cnn:act=tanh", mnist, 26010, nil},
-		{"embbag", Example{Shape: []int{128}, Vocabulary: 200, Classes: 2}, 200*16 + 272 + 34, nil},
-		{"embbag:4", Example{Shape: []int{5}, Vocabulary: 7, Classes: 2}, 28 + 20 + 10, nil},
-		{"cifar-abadi", Example{Shape: []int{3, 24, 24}, Classes: 10}, 4864 + 102464 + 2304*384 + 384 + 3850, []int{3, 8, 8}},
+		{"embbag", DataSpec{Shape: []int{128}, Vocabulary: 200, Classes: 2}, 200*16 + 272 + 34, nil},
+		{"embbag:4", DataSpec{Shape: []int{5}, Vocabulary: 7, Classes: 2}, 28 + 20 + 10, nil},
+		{"cifar-abadi", DataSpec{Shape: []int{3, 24, 24}, Classes: 10}, 4864 + 102464 + 2304*384 + 384 + 3850, []int{3, 8, 8}},
 		{"cifar-tanh", cifar, 550570, []int{3, 8, 8}}, // Papernot et al. 2021, table 2
 		// Without the convolutions' 2,256 biases, as Zagoruyko & Komodakis (2016) build
 		// it: 2.7 million.
@@ -143,10 +143,10 @@ func TestModelsAreBuiltAsDescribed(t *testing.T) {
 		wide += relu + conv(1, stride, 0, "identity") + conv(3, stride, 1, "identity") + second + second + second
 	}
 	wide += relu + "linear{identity} "
-	mnist, cifar := Example{Shape: []int{1, 28, 28}, Classes: 10}, Example{Shape: []int{3, 32, 32}, Classes: 10}
+	mnist, cifar := DataSpec{Shape: []int{1, 28, 28}, Classes: 10}, DataSpec{Shape: []int{3, 32, 32}, Classes: 10}
 	for _, c := range []struct {
 		spec string
-		e    Example
+		e    DataSpec
 		want string
 	}{
 		{"logistic", mnist, "linear{identity} "},
@@ -201,11 +201,11 @@ func TestModelsAreBuiltAsDescribed(t *testing.T) {
 
 // Every body predicts numbers as well, and its loss is then their squared error.
 func TestRegressions(t *testing.T) {
-	for _, m := range Known() {
+	for _, m := range Supported() {
 		f, _ := find(m.Name)
-		e := Example{Shape: []int{1, 28, 28}, Targets: 2}
+		e := DataSpec{Shape: []int{1, 28, 28}, Targets: 2}
 		if f.reads >= indices {
-			e = Example{Shape: []int{5}, Vocabulary: 7, Targets: 2}
+			e = DataSpec{Shape: []int{5}, Vocabulary: 7, Targets: 2}
 		}
 		build, err := Parse(m.Name, e, 1)
 		if err != nil {
@@ -224,7 +224,7 @@ func TestRegressions(t *testing.T) {
 
 // Networks that answer at every step: the loss is the mean over the steps.
 func TestModelsOfSequences(t *testing.T) {
-	e := Example{Shape: []int{6}, Vocabulary: 50, Classes: 50, Labels: []int{6}}
+	e := DataSpec{Shape: []int{6}, Vocabulary: 50, Classes: 50, Labels: []int{6}}
 	for _, spec := range []string{"lstm:9", "gru:9", "transformer", "transformer:tied"} {
 		t.Run(spec, func(t *testing.T) {
 			build, err := Parse(spec, e, 1)
@@ -246,7 +246,7 @@ func TestModelsOfSequences(t *testing.T) {
 // A language model sees no step after the one that it predicts from, and padding
 // nowhere.
 func TestTransformersSeeThePastAlone(t *testing.T) {
-	e := Example{Shape: []int{6}, Vocabulary: 50, Classes: 50, Labels: []int{6}}
+	e := DataSpec{Shape: []int{6}, Vocabulary: 50, Classes: 50, Labels: []int{6}}
 	answers := func(ids []float32) []float32 {
 		build, err := Parse("transformer", e, 1)
 		if err != nil {
@@ -277,7 +277,7 @@ func TestTransformersSeeThePastAlone(t *testing.T) {
 		}
 	}
 
-	build, err := Parse("transformer", Example{Shape: []int{6}, Vocabulary: 50, Classes: 2}, 1)
+	build, err := Parse("transformer", DataSpec{Shape: []int{6}, Vocabulary: 50, Classes: 2}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +301,7 @@ func TestTransformersSeeThePastAlone(t *testing.T) {
 
 // follow takes a small step against the gradient and compares the fall of the
 // loss with what the gradient foretells.
-func follow(t *testing.T, net *perexample.Network, e Example) {
+func follow(t *testing.T, net *perexample.Network, e DataSpec) {
 	grads, err := G.Grad(net.Loss, net.Params...)
 	if err != nil {
 		t.Fatal(err)
@@ -350,10 +350,10 @@ func follow(t *testing.T, net *perexample.Network, e Example) {
 }
 
 func TestSpecsThatCannotBe(t *testing.T) {
-	mnist := Example{Shape: []int{1, 28, 28}, Classes: 10}
+	mnist := DataSpec{Shape: []int{1, 28, 28}, Classes: 10}
 	for _, c := range []struct {
 		spec string
-		e    Example
+		e    DataSpec
 		says string
 	}{
 		{"mnist-cn", mnist, `did you mean "mnist-cnn"?`},
@@ -372,28 +372,28 @@ func TestSpecsThatCannotBe(t *testing.T) {
 		{"mlp:dropout=1", mnist, "less than 1"},
 		{"mlp:dropout=x", mnist, "less than 1"},
 		{"mlp:drop=0.5", mnist, "dropout=RATE, is needed"},
-		{"embbag:x", Example{Shape: []int{3}, Vocabulary: 5, Classes: 2}, `"x"`},
-		{"mlp", Example{Shape: []int{3}, Classes: 1}, "1 classes"},
-		{"mlp", Example{Shape: []int{3}, Classes: 2, Targets: 1}, "numbers or a class"},
-		{"mlp", Example{Shape: []int{3}, Targets: -1}, "numbers or a class"},
-		{"transformer:tied", Example{Shape: []int{3}, Vocabulary: 5, Targets: 1}, "label for each step"},
-		{"mlp", Example{Classes: 2}, "no features"},
-		{"mlp", Example{Shape: []int{-1}, Classes: 2}, "every axis needs"},
-		{"transformer", Example{Shape: []int{3}, Vocabulary: 5, Targets: 1, Labels: []int{3}}, "numbers or a class"},
-		{"embbag", Example{Shape: []int{3}, Classes: 2}, "lists of indices"},
-		{"embbag", Example{Shape: []int{2, 3}, Vocabulary: 5, Classes: 2}, "lists of indices"},
-		{"mlp", Example{Shape: []int{3}, Vocabulary: 5, Classes: 2}, "embbag reads those"},
+		{"embbag:x", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 2}, `"x"`},
+		{"mlp", DataSpec{Shape: []int{3}, Classes: 1}, "1 classes"},
+		{"mlp", DataSpec{Shape: []int{3}, Classes: 2, Targets: 1}, "numbers or a class"},
+		{"mlp", DataSpec{Shape: []int{3}, Targets: -1}, "numbers or a class"},
+		{"transformer:tied", DataSpec{Shape: []int{3}, Vocabulary: 5, Targets: 1}, "label for each step"},
+		{"mlp", DataSpec{Classes: 2}, "no features"},
+		{"mlp", DataSpec{Shape: []int{-1}, Classes: 2}, "every axis needs"},
+		{"transformer", DataSpec{Shape: []int{3}, Vocabulary: 5, Targets: 1, Labels: []int{3}}, "numbers or a class"},
+		{"embbag", DataSpec{Shape: []int{3}, Classes: 2}, "lists of indices"},
+		{"embbag", DataSpec{Shape: []int{2, 3}, Vocabulary: 5, Classes: 2}, "lists of indices"},
+		{"mlp", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 2}, "embbag reads those"},
 		{"embbag", mnist, "lists of indices"},
-		{"lstm:x", Example{Shape: []int{3}, Vocabulary: 5, Classes: 2}, `"x"`},
+		{"lstm:x", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 2}, `"x"`},
 		{"gru", mnist, "lists of indices"},
-		{"wrn16-4:standardised", Example{Shape: []int{3, 8, 8}, Classes: 2}, `"standardised"`},
-		{"transformer:big", Example{Shape: []int{3}, Vocabulary: 5, Classes: 2}, `"big"`},
-		{"transformer:tied", Example{Shape: []int{3}, Vocabulary: 5, Classes: 5}, "label for each step"},
-		{"transformer:tied", Example{Shape: []int{3}, Vocabulary: 5, Classes: 4, Labels: []int{3}}, "vocabulary of 5"},
-		{"transformer", Example{Shape: []int{3}, Vocabulary: 5, Classes: 4, Labels: []int{2}}, "labels of shape [2]"},
-		{"embbag", Example{Shape: []int{3}, Vocabulary: 5, Classes: 4, Labels: []int{3}}, "sequence models"},
-		{"mnist-cnn", Example{Shape: []int{784}, Classes: 10}, "reads pictures"},
-		{"mnist-cnn", Example{Shape: []int{1, 8, 8}, Classes: 10}, "conv2"},
+		{"wrn16-4:standardised", DataSpec{Shape: []int{3, 8, 8}, Classes: 2}, `"standardised"`},
+		{"transformer:big", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 2}, `"big"`},
+		{"transformer:tied", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 5}, "label for each step"},
+		{"transformer:tied", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 4, Labels: []int{3}}, "vocabulary of 5"},
+		{"transformer", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 4, Labels: []int{2}}, "labels of shape [2]"},
+		{"embbag", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 4, Labels: []int{3}}, "sequence models"},
+		{"mnist-cnn", DataSpec{Shape: []int{784}, Classes: 10}, "reads pictures"},
+		{"mnist-cnn", DataSpec{Shape: []int{1, 8, 8}, Classes: 10}, "conv2"},
 	} {
 		_, err := Parse(c.spec, c.e, 1)
 		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
@@ -423,7 +423,7 @@ func TestPresetsNameModelsThatAre(t *testing.T) {
 			}
 			flags[f.Name] = f.Value
 		}
-		if _, err := Parse(flags["model"], Example{Shape: []int{1, 28, 28}, Classes: 10}, 1); err != nil {
+		if _, err := Parse(flags["model"], DataSpec{Shape: []int{1, 28, 28}, Classes: 10}, 1); err != nil {
 			t.Errorf("preset %s: %v", p.Name, err)
 		}
 	}
@@ -433,8 +433,8 @@ func TestPresetsNameModelsThatAre(t *testing.T) {
 }
 
 func TestKnownDescribesEveryModel(t *testing.T) {
-	for _, d := range Known() {
-		if _, ok := find(d.Name); !ok || d.About == "" {
+	for _, d := range Supported() {
+		if _, ok := find(d.Name); !ok || d.Summary == "" {
 			t.Errorf("%+v", d)
 		}
 	}
@@ -443,14 +443,14 @@ func TestKnownDescribesEveryModel(t *testing.T) {
 // Behind directions a network is the one that reads an example's products with them,
 // and has as many parameters (Abadi et al. 2016, section 5.2: 60 inputs).
 func TestProjected(t *testing.T) {
-	e := Example{Shape: []int{1, 28, 28}, Classes: 10}
+	e := DataSpec{Shape: []int{1, 28, 28}, Classes: 10}
 	r := rand.New(rand.NewPCG(9, 9))
 	directions := make([]float32, 60*784)
 	for i := range directions {
 		directions[i] = float32(r.NormFloat64()) / 28
 	}
 	for spec, want := range map[string]int{"abadi-mlp": 71010, "logistic": 610, "mlp:20,10,act=tanh": 61*20 + 210 + 110} {
-		build, err := Projected(spec, e, 1, directions)
+		build, err := ParseProjected(spec, e, 1, directions)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -466,17 +466,17 @@ func TestProjected(t *testing.T) {
 		}
 		follow(t, net, e)
 	}
-	for spec, e := range map[string]Example{
+	for spec, e := range map[string]DataSpec{
 		"digits-cnn": e, "wrn16-4": e,
 		"embbag": {Shape: []int{60}, Vocabulary: 9, Classes: 2},
 		"lstm":   {Shape: []int{60}, Vocabulary: 9, Classes: 2},
 		"mlp":    {Shape: []int{59}, Classes: 2},
 	} {
-		if _, err := Projected(spec, e, 1, directions); err == nil || strings.ContainsRune(err.Error(), '\n') {
+		if _, err := ParseProjected(spec, e, 1, directions); err == nil || strings.ContainsRune(err.Error(), '\n') {
 			t.Errorf("%s behind directions: %v", spec, err)
 		}
 	}
-	if _, err := Projected("mlp", e, 1, []float32{}); err == nil {
+	if _, err := ParseProjected("mlp", e, 1, []float32{}); err == nil {
 		t.Error("no directions were taken")
 	}
 }

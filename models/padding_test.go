@@ -18,7 +18,7 @@ var readers = []string{"embbag:4", "lstm:7", "gru:7", "transformer"}
 // answers are the network's to examples of so many steps.
 func answers(t *testing.T, spec string, steps int, ids ...[]float32) [][]float32 {
 	t.Helper()
-	build, err := Parse(spec, Example{Shape: []int{steps}, Vocabulary: 20, Padded: true, Classes: 3}, 1)
+	build, err := Parse(spec, DataSpec{Shape: []int{steps}, Vocabulary: 20, Padded: true, Classes: 3}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestAnswersDoNotDependOnPadding(t *testing.T) {
 func TestPaddingThatIsNotThereChangesNothing(t *testing.T) {
 	for _, spec := range readers {
 		sums := func(padded bool) (all [][]float32) {
-			e := Example{Shape: []int{13}, Vocabulary: 20, Padded: padded, Classes: 3}
+			e := DataSpec{Shape: []int{13}, Vocabulary: 20, Padded: padded, Classes: 3}
 			p, err := perexample.Compile(named(t, spec, e).build, 3, 1)
 			if err != nil {
 				t.Fatal(err)

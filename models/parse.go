@@ -10,9 +10,9 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// Example is what a network is told of the data: public facts, none of them
+// DataSpec is what a network is told of the data: public facts, none of them
 // learnt from it.
-type Example struct {
+type DataSpec struct {
 	Shape      []int // of one example's features: [784], [1, 28, 28], …
 	Vocabulary int   // features are indices below it; 0 where they are numbers
 	Padded     bool  // indices below 0 are no part of an example, which is shorter than others
@@ -22,23 +22,23 @@ type Example struct {
 }
 
 // answers is how many numbers an example, or a step of it, is answered with.
-func (e Example) answers() int { return e.Classes + e.Targets }
+func (e DataSpec) answers() int { return e.Classes + e.Targets }
 
-// Projection is the name of the directions in a network of [Projected].
-const Projection = "projection.weight"
+// ProjectionName is the name of the directions in a network of [ParseProjected].
+const ProjectionName = "projection.weight"
 
 // Parse reads NAME[:ARGS] and gives the builder of that network for such
 // examples, with starting weights from the given public seed. Its inputs are the
 // features and the label, in this order; it ends in cross-entropy. Where targets
 // are predicted these stand in the label's place, and it ends in the squared error.
-func Parse(spec string, e Example, seed uint64) (perexample.Build, error) {
-	return Projected(spec, e, seed, nil)
+func Parse(spec string, e DataSpec, seed uint64) (perexample.Build, error) {
+	return ParseProjected(spec, e, seed, nil)
 }
 
-// Projected is Parse for a network that sees of an example its products with
+// ParseProjected is Parse for a network that sees of an example its products with
 // some public directions alone: rows as long as an example's features, one after
 // the other, which are not trained. None are given: it is Parse.
-func Projected(spec string, e Example, seed uint64, directions []float32) (perexample.Build, error) {
+func ParseProjected(spec string, e DataSpec, seed uint64, directions []float32) (perexample.Build, error) {
 	name, text, _ := strings.Cut(spec, ":")
 	f, ok := find(name)
 	if !ok {
@@ -58,7 +58,7 @@ func Projected(spec string, e Example, seed uint64, directions []float32) (perex
 		b := layer.NewBuilder(batch, seed)
 		x := b.Input("features", e.Shape...)
 		if directions != nil {
-			x = layer.FixedProjection(b, layer.Flatten(b, x), Projection, directions)
+			x = layer.FixedProjection(b, layer.Flatten(b, x), ProjectionName, directions)
 		}
 		answers := f.body(b, x, e, a)
 		if e.Targets > 0 {
@@ -76,13 +76,13 @@ func Projected(spec string, e Example, seed uint64, directions []float32) (perex
 
 // Description says what a model is and what can be said behind its name.
 type Description struct {
-	Name  string
-	Args  string // how arguments are written; empty where there are none
-	About string
+	Name    string
+	Args    string // how arguments are written; empty where there are none
+	Summary string
 }
 
-// Known describes every model, the simplest first.
-func Known() []Description {
+// Supported describes every model, the simplest first.
+func Supported() []Description {
 	list := make([]Description, len(families))
 	for i, f := range families {
 		list[i] = f.Description
@@ -95,7 +95,7 @@ type family struct {
 	Description
 	reads takes
 	read  func(text string) (args, error)
-	body  func(b *layer.Builder, x *G.Node, e Example, a args) *G.Node
+	body  func(b *layer.Builder, x *G.Node, e DataSpec, a args) *G.Node
 }
 
 // takes is what kind of features a model reads.
@@ -113,7 +113,7 @@ func (t takes) String() string {
 }
 
 // fits says why the model cannot read such examples.
-func (f family) fits(e Example) error {
+func (f family) fits(e DataSpec) error {
 	switch {
 	case e.Targets < 0 || e.Targets > 0 && (e.Classes != 0 || len(e.Labels) > 0):
 		return fmt.Errorf("%d targets and %d classes: a network predicts numbers or a class", e.Targets, e.Classes)

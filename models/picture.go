@@ -18,7 +18,7 @@ var halve = layer.Window{Size: 2, Stride: 2}
 // digitsCNN takes 0.1 million multiplications and has 6,346 parameters on 28×28
 // pictures. Bounded activations keep gradients small, hence little is clipped
 // (Papernot et al. 2021).
-func digitsCNN(b *layer.Builder, x *G.Node, e Example, _ args) *G.Node {
+func digitsCNN(b *layer.Builder, x *G.Node, e DataSpec, _ args) *G.Node {
 	x = layer.Conv2D(b, x, "conv1", 8, layer.Window{Size: 5, Stride: 2, Pad: 2}, layer.Tanh)
 	x = layer.MaxPool(b, x, halve)
 	x = layer.Conv2D(b, x, "conv2", 16, layer.Window{Size: 3, Pad: 1}, layer.Tanh)
@@ -28,7 +28,7 @@ func digitsCNN(b *layer.Builder, x *G.Node, e Example, _ args) *G.Node {
 
 // mnistCNN pads its first convolution as TensorFlow's "same" does on 28×28, and
 // starts as Keras does.
-func mnistCNN(b *layer.Builder, x *G.Node, e Example, a args) *G.Node {
+func mnistCNN(b *layer.Builder, x *G.Node, e DataSpec, a args) *G.Node {
 	b.UseKerasInitialization()
 	overlap := layer.Window{Size: 2}
 	x = layer.Conv2D(b, x, "conv1", 16, layer.Window{Size: 8, Stride: 2, Pad: 3}, a.act)
@@ -38,7 +38,7 @@ func mnistCNN(b *layer.Builder, x *G.Node, e Example, a args) *G.Node {
 	return head(b, x, 32, a.act, e.answers())
 }
 
-func cifarAbadi(b *layer.Builder, x *G.Node, e Example, _ args) *G.Node {
+func cifarAbadi(b *layer.Builder, x *G.Node, e DataSpec, _ args) *G.Node {
 	for _, name := range []string{"conv1", "conv2"} {
 		x = layer.Conv2D(b, x, name, 64, layer.Window{Size: 5, Pad: 2}, layer.ReLU)
 		x = layer.MaxPool(b, x, halve)
@@ -46,7 +46,7 @@ func cifarAbadi(b *layer.Builder, x *G.Node, e Example, _ args) *G.Node {
 	return head(b, x, 384, layer.ReLU, e.answers())
 }
 
-func cifarTanh(b *layer.Builder, x *G.Node, e Example, _ args) *G.Node {
+func cifarTanh(b *layer.Builder, x *G.Node, e DataSpec, _ args) *G.Node {
 	for i, channels := range []int{32, 32, 64, 64, 128, 128} {
 		x = layer.Conv2D(b, x, fmt.Sprintf("conv%d", i+1), channels, layer.Window{Size: 3, Pad: 1}, layer.Tanh)
 		if i%2 == 1 {
@@ -62,7 +62,7 @@ const groups = 16
 // wideResNet has three stages of two blocks, 64, 128 and 256 channels wide; the
 // second and third halve the picture. De et al. (2022) standardise the weights of
 // its convolutions too.
-func wideResNet(b *layer.Builder, x *G.Node, e Example, a args) *G.Node {
+func wideResNet(b *layer.Builder, x *G.Node, e DataSpec, a args) *G.Node {
 	if a.standardized {
 		b.StandardizeConvWeights()
 	}

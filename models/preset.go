@@ -3,11 +3,11 @@ package models
 // Preset is a published training run: flags of `dptrain train` that repeat it,
 // and what its authors found.
 type Preset struct {
-	Name   string
-	About  string
-	Source string
-	Flags  []Flag
-	Result string // as published
+	Name    string
+	Summary string
+	Source  string
+	Flags   []Flag
+	Result  string // as published
 }
 
 // Flag is the name of a flag, without dashes, and its value.

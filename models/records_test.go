@@ -18,11 +18,11 @@ import (
 // whole is a network whose private step is compared with one record at a time.
 type whole struct {
 	name  string
-	e     Example
+	e     DataSpec
 	build perexample.Build
 }
 
-func named(t *testing.T, spec string, e Example) whole {
+func named(t *testing.T, spec string, e DataSpec) whole {
 	t.Helper()
 	build, err := Parse(spec, e, 3)
 	if err != nil {
@@ -32,7 +32,7 @@ func named(t *testing.T, spec string, e Example) whole {
 }
 
 // made is a network that has no name.
-func made(name string, e Example, body func(b *layer.Builder, x *G.Node) *G.Node) whole {
+func made(name string, e DataSpec, body func(b *layer.Builder, x *G.Node) *G.Node) whole {
 	return whole{name, e, func(batch int) (*perexample.Network, error) {
 		b := layer.NewBuilder(batch, 3)
 		x := b.Input("features", e.Shape...)
@@ -43,15 +43,15 @@ func made(name string, e Example, body func(b *layer.Builder, x *G.Node) *G.Node
 }
 
 func wholeNetworks(t *testing.T) []whole {
-	text := Example{Shape: []int{6}, Vocabulary: 30, Classes: 3}
-	short := Example{Shape: []int{6}, Vocabulary: 30, Padded: true, Classes: 3}
-	tokens := Example{Shape: []int{6}, Vocabulary: 30, Classes: 30, Labels: []int{6}}
-	picture := Example{Shape: []int{4, 7, 7}, Classes: 3}
+	text := DataSpec{Shape: []int{6}, Vocabulary: 30, Classes: 3}
+	short := DataSpec{Shape: []int{6}, Vocabulary: 30, Padded: true, Classes: 3}
+	tokens := DataSpec{Shape: []int{6}, Vocabulary: 30, Classes: 30, Labels: []int{6}}
+	picture := DataSpec{Shape: []int{4, 7, 7}, Classes: 3}
 	return []whole{
-		named(t, "cifar-tanh", Example{Shape: []int{3, 8, 8}, Classes: 10}),
-		named(t, "cifar-abadi", Example{Shape: []int{3, 8, 8}, Classes: 10}),
-		named(t, "wrn16-4", Example{Shape: []int{3, 4, 4}, Classes: 10}),
-		named(t, "wrn16-4:standardized", Example{Shape: []int{3, 4, 4}, Classes: 10}),
+		named(t, "cifar-tanh", DataSpec{Shape: []int{3, 8, 8}, Classes: 10}),
+		named(t, "cifar-abadi", DataSpec{Shape: []int{3, 8, 8}, Classes: 10}),
+		named(t, "wrn16-4", DataSpec{Shape: []int{3, 4, 4}, Classes: 10}),
+		named(t, "wrn16-4:standardized", DataSpec{Shape: []int{3, 4, 4}, Classes: 10}),
 		named(t, "embbag", text),
 		named(t, "embbag", short),
 		named(t, "lstm:20", text),
@@ -63,8 +63,8 @@ func wholeNetworks(t *testing.T) []whole {
 		named(t, "transformer", short),
 		named(t, "transformer", tokens),
 		named(t, "transformer:tied", tokens),
-		named(t, "mlp:8,act=tanh", Example{Shape: []int{5}, Targets: 1}),
-		named(t, "gru:9", Example{Shape: []int{6}, Vocabulary: 30, Targets: 2}),
+		named(t, "mlp:8,act=tanh", DataSpec{Shape: []int{5}, Targets: 1}),
+		named(t, "gru:9", DataSpec{Shape: []int{6}, Vocabulary: 30, Targets: 2}),
 		made("two layers of LSTM in both directions", text, func(b *layer.Builder, x *G.Node) *G.Node {
 			x = layer.LSTM(b, layer.Embedding(b, x, "table", 30, 5), "lstm", 4, layer.RecurrentOptions{Layers: 2, Bidirectional: true})
 			return layer.Dense(b, layer.MeanOverTime(b, x), "fc", 3, layer.Identity)
@@ -84,18 +84,18 @@ func wholeNetworks(t *testing.T) []whole {
 			x = layer.ConvTranspose2D(b, layer.InstanceNorm(b, x, "norm"), "conv2", 4, layer.Window{Size: 3, Stride: 2, Pad: 1, Groups: 2}, layer.LeakyReLU)
 			return layer.Dense(b, layer.Flatten(b, x), "fc", 3, layer.Identity)
 		}),
-		named(t, "mlp:40,30,dropout=0.5", Example{Shape: []int{20}, Classes: 3}),
+		named(t, "mlp:40,30,dropout=0.5", DataSpec{Shape: []int{20}, Classes: 3}),
 		made("dropout of pictures and steps", picture, func(b *layer.Builder, x *G.Node) *G.Node {
 			x = layer.Dropout(b, layer.Conv2D(b, x, "conv", 6, layer.Window{Size: 3}, layer.ReLU), 0.3)
 			x = layer.Dropout(b, layer.GRU(b, layer.Reshape(b, x, 10, 15), "gru", 4, layer.RecurrentOptions{}), 0.2)
 			return layer.Dense(b, layer.MeanOverTime(b, x), "fc", 3, layer.Identity)
 		}),
-		made("standardised convolutions of lines", Example{Shape: []int{3, 9}, Classes: 3}, func(b *layer.Builder, x *G.Node) *G.Node {
+		made("standardised convolutions of lines", DataSpec{Shape: []int{3, 9}, Classes: 3}, func(b *layer.Builder, x *G.Node) *G.Node {
 			b.StandardizeConvWeights()
 			x = layer.Conv1D(b, x, "conv", 8, layer.Window{Size: 3, Groups: 1}, layer.Tanh)
 			return layer.Dense(b, layer.Flatten(b, x), "fc", 3, layer.Identity)
 		}),
-		made("convolutions of lines", Example{Shape: []int{3, 20}, Classes: 3}, func(b *layer.Builder, x *G.Node) *G.Node {
+		made("convolutions of lines", DataSpec{Shape: []int{3, 20}, Classes: 3}, func(b *layer.Builder, x *G.Node) *G.Node {
 			x = layer.Conv1D(b, x, "conv1", 8, layer.Window{Size: 5, Stride: 2, Dilation: 2}, layer.ELU)
 			x = layer.Conv1D(b, x, "conv2", 12, layer.Window{Size: 3, Pad: 1, Groups: 4}, layer.Softplus)
 			return layer.Dense(b, layer.Flatten(b, x), "fc", 3, layer.Identity)

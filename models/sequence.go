@@ -9,7 +9,7 @@ import (
 
 // answer answers each step where labels are one a step, else the mean over the steps that
 // are no padding.
-func answer(b *layer.Builder, x, ids *G.Node, e Example) *G.Node {
+func answer(b *layer.Builder, x, ids *G.Node, e DataSpec) *G.Node {
 	switch {
 	case len(e.Labels) > 0:
 	case e.Padded:
@@ -23,12 +23,12 @@ func answer(b *layer.Builder, x, ids *G.Node, e Example) *G.Node {
 // embedded is the width that recurrent networks embed indices in.
 const embedded = 100
 
-func lstm(b *layer.Builder, ids *G.Node, e Example, a args) *G.Node {
+func lstm(b *layer.Builder, ids *G.Node, e DataSpec, a args) *G.Node {
 	x := layer.Embedding(b, ids, "embedding", e.Vocabulary, embedded)
 	return answer(b, layer.LSTM(b, x, "lstm", a.hidden[0], layer.RecurrentOptions{}), ids, e)
 }
 
-func gru(b *layer.Builder, ids *G.Node, e Example, a args) *G.Node {
+func gru(b *layer.Builder, ids *G.Node, e DataSpec, a args) *G.Node {
 	x := layer.Embedding(b, ids, "embedding", e.Vocabulary, embedded)
 	return answer(b, layer.GRU(b, x, "gru", a.hidden[0], layer.RecurrentOptions{}), ids, e)
 }
@@ -44,7 +44,7 @@ const (
 // transformer normalises before each half of its blocks, as GPT-2 does (Radford
 // et al. 2019), and like it starts its embeddings small. With a label for each
 // step, such as the index that follows, no step sees those after it.
-func transformer(b *layer.Builder, ids *G.Node, e Example, a args) *G.Node {
+func transformer(b *layer.Builder, ids *G.Node, e DataSpec, a args) *G.Node {
 	if a.tied && (len(e.Labels) == 0 || e.Classes != e.Vocabulary) {
 		return b.Try(func() (*G.Node, error) {
 			return nil, fmt.Errorf("tied embeddings need a label for each step, an index into the vocabulary of %d; drop :tied", e.Vocabulary)

@@ -27,7 +27,7 @@ func (j *job) augment() error {
 	if s.views < 1 {
 		return exitcode.Usagef("--views %d: give at least 1", s.views)
 	}
-	change, err := data.ParseChange(s.augment, j.task.Train.Columns())
+	change, err := data.ParseAugmentation(s.augment, j.task.Train.Columns())
 	if err != nil {
 		return exitcode.Usagef("--augment: %w", err)
 	}

@@ -27,7 +27,7 @@ type built struct {
 	Data       string   `json:"data"`
 	Test       string   `json:"test,omitempty"` // a second file
 	// Elements are empty where a release wrote it that did not tell them.
-	Elements data.Elements `json:"elements,omitempty"`
+	Elements data.ElementType `json:"elements,omitempty"`
 	// Standardize is said of pixels, as by --standardize.
 	Standardize bool        `json:"standardize,omitempty"`
 	Schema      data.Schema `json:"schema,omitzero"`
@@ -36,8 +36,8 @@ type built struct {
 }
 
 // exampleOf is what the network is told of the data, from model.json.
-func (b built) exampleOf() models.Example {
-	return models.Example{Shape: b.Shape, Vocabulary: b.Vocabulary, Padded: b.Padded, Classes: b.Classes, Targets: b.Targets, Labels: b.Labels}
+func (b built) exampleOf() models.DataSpec {
+	return models.DataSpec{Shape: b.Shape, Vocabulary: b.Vocabulary, Padded: b.Padded, Classes: b.Classes, Targets: b.Targets, Labels: b.Labels}
 }
 
 // save writes the weights and what is needed to build their network.

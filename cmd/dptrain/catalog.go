@@ -36,8 +36,8 @@ func newData(term *terminal.Terminal) *cobra.Command {
 		What  string `json:"what"`
 		Looks string `json:"looks"`
 	}
-	return catalog(term, "data", "List the data that can be read, and where it is looked for", "dptrain train --data mnist --data-dir ~/mnist", data.Known(), func(d data.Description) (string, any, string) {
-		return d.Name, row{d.Name, d.What, d.Looks}, fmt.Sprintf("%s\t%s\n\t%s\n", d.Name, d.What, d.Looks)
+	return catalog(term, "data", "List the data that can be read, and where it is looked for", "dptrain train --data mnist --data-dir ~/mnist", data.Supported(), func(d data.Description) (string, any, string) {
+		return d.Name, row{d.Name, d.Summary, d.Source}, fmt.Sprintf("%s\t%s\n\t%s\n", d.Name, d.Summary, d.Source)
 	})
 }
 
@@ -47,12 +47,12 @@ func newModels(term *terminal.Terminal) *cobra.Command {
 		Args  string `json:"args"`
 		About string `json:"about"`
 	}
-	return catalog(term, "models", "List the networks that can be trained by name", "dptrain train --model mlp:64,32,act=tanh", models.Known(), func(m models.Description) (string, any, string) {
+	return catalog(term, "models", "List the networks that can be trained by name", "dptrain train --model mlp:64,32,act=tanh", models.Supported(), func(m models.Description) (string, any, string) {
 		spec := m.Name
 		if m.Args != "" {
 			spec += ":" + m.Args
 		}
-		return m.Name, row{m.Name, m.Args, m.About}, fmt.Sprintf("%s\t%s\n", spec, m.About)
+		return m.Name, row{m.Name, m.Args, m.Summary}, fmt.Sprintf("%s\t%s\n", spec, m.Summary)
 	})
 }
 
@@ -69,6 +69,6 @@ func newPresets(term *terminal.Terminal) *cobra.Command {
 		for _, f := range p.Flags {
 			flags[f.Name] = f.Value
 		}
-		return p.Name, row{p.Name, p.About, p.Source, p.Result, flags}, fmt.Sprintf("%s\t%s\n\tpublished: %s\n\t%s\n", p.Name, p.About, p.Result, p.Source)
+		return p.Name, row{p.Name, p.Summary, p.Source, p.Result, flags}, fmt.Sprintf("%s\t%s\n\tpublished: %s\n\t%s\n", p.Name, p.Summary, p.Result, p.Source)
 	})
 }

@@ -98,7 +98,7 @@ func evaluate(term *terminal.Terminal, dir string, set *settings) error {
 	if len(x.Shape) == len(b.Shape) && !slices.Equal(x.Shape, b.Shape) {
 		return exitcode.Usagef("%s: examples have shape %v, and the model was trained on examples of shape %v", task.Name, x.Shape, b.Shape)
 	}
-	if err := x.Elements.Check(b.Elements); err != nil {
+	if err := x.ElementType.CheckCompatible(b.Elements); err != nil {
 		return exitcode.Usagef("%s: %w", task.Name, err)
 	}
 	e, err := engine.NewEvaluator(build, set.place())

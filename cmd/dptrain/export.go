@@ -112,11 +112,11 @@ func inUnits(build perexample.Build, b data.Bounds) perexample.Build {
 		if err != nil {
 			return nil, err
 		}
-		grown, err := G.HadamardProd(net.Output, G.NewConstant(float32(b.Unit())))
+		grown, err := G.HadamardProd(net.Output, G.NewConstant(float32(b.ScaleFactor())))
 		if err != nil {
 			return nil, err
 		}
-		net.Output, err = G.Add(grown, G.NewConstant(float32(b.Value(0))))
+		net.Output, err = G.Add(grown, G.NewConstant(float32(b.Unscale(0))))
 		return net, err
 	}
 }

@@ -28,7 +28,7 @@ type job struct {
 	config  engine.Config
 	task    *data.Task
 	model   string // NAME[:ARGS]
-	example models.Example
+	example models.DataSpec
 	start   uint64 // public seed of the starting weights
 	matched string // what --init found
 
@@ -145,7 +145,7 @@ func (j *job) with(s *settings) (*job, error) {
 // network reads the model; the data say which one serves where none is named.
 func (j *job) network() error {
 	columns := j.task.Train.Columns()
-	j.example = models.Example{Classes: j.task.Classes}
+	j.example = models.DataSpec{Classes: j.task.Classes}
 	for _, c := range columns {
 		switch c.Kind {
 		case data.Feature:
@@ -175,7 +175,7 @@ func (j *job) network() error {
 	return j.pace()
 }
 
-func defaultModel(e models.Example, projected bool) string {
+func defaultModel(e models.DataSpec, projected bool) string {
 	switch {
 	case projected:
 		return denseModel

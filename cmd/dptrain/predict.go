@@ -94,8 +94,8 @@ func predict(term *terminal.Terminal, dir string, set *asked) error {
 		}
 	}
 	options := data.Options{Dir: set.dataDir, Standardize: b.Standardize, Schema: b.Schema}
-	questions, err := terminal.Await(term, "Reading "+set.data, func() (data.Questions, error) {
-		return data.OpenQuestions(set.data, options, data.Lesson{Name: b.Data, Shape: b.Shape, Elements: b.Elements})
+	questions, err := terminal.Await(term, "Reading "+set.data, func() (data.Unlabeled, error) {
+		return data.OpenUnlabeled(set.data, options, data.TrainedInput{Name: b.Data, Shape: b.Shape, ElementType: b.Elements})
 	})
 	if err != nil {
 		return exitcode.AsUsage(err)
@@ -151,7 +151,7 @@ func (a *asked) settle(json bool) error {
 }
 
 // answer writes a line for each of the questions.
-func writePredictions(term *terminal.Terminal, e *engine.Evaluator, q data.Questions, reply reply, lines *sheet, out string) error {
+func writePredictions(term *terminal.Terminal, e *engine.Evaluator, q data.Unlabeled, reply reply, lines *sheet, out string) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
 	pace := term.NewExampleProgress(q.Len(), out != "")

@@ -60,7 +60,7 @@ func (j *job) project() error {
 
 // build makes the network behind directions, or the whole one where there are none.
 func (j *job) build(directions []float32) (build perexample.Build, err error) {
-	if build, err = models.Projected(j.model, j.example, j.start, directions); err != nil {
+	if build, err = models.ParseProjected(j.model, j.example, j.start, directions); err != nil {
 		return nil, fmt.Errorf("--model: %w", err)
 	}
 	return j.initialised(build)
@@ -121,7 +121,7 @@ func (j *job) takeDirections(run *engine.Run) {
 // directionsIn are the directions that a file of weights holds; nil where there are
 // none.
 func directionsIn(tensors []safetensors.Tensor, features []int) ([]float32, error) {
-	at := slices.IndexFunc(tensors, func(t safetensors.Tensor) bool { return t.Name == models.Projection })
+	at := slices.IndexFunc(tensors, func(t safetensors.Tensor) bool { return t.Name == models.ProjectionName })
 	if at < 0 {
 		return nil, nil
 	}
@@ -135,7 +135,7 @@ func directionsIn(tensors []safetensors.Tensor, features []int) ([]float32, erro
 // directionsParameter is how files of weights hold directions.
 func directionsParameter(directions []float32, features []int) engine.Parameter {
 	width := tensor.ProdInts(features)
-	return engine.Parameter{Name: models.Projection, Shape: []int{len(directions) / width, width}, Values: directions}
+	return engine.Parameter{Name: models.ProjectionName, Shape: []int{len(directions) / width, width}, Values: directions}
 }
 
 func (p *projectionSummary) print(w io.Writer) {

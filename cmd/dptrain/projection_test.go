@@ -174,7 +174,7 @@ func TestProjectedModel(t *testing.T) {
 		}
 		same("what was exported")
 		answer(t, "export run --format onnx --out model.onnx")
-		if model, err := os.ReadFile("model.onnx"); err != nil || !strings.Contains(string(model), models.Projection) {
+		if model, err := os.ReadFile("model.onnx"); err != nil || !strings.Contains(string(model), models.ProjectionName) {
 			t.Errorf("the ONNX model lacks the directions, %v", err)
 		}
 		if err := os.RemoveAll("run"); err != nil {

@@ -50,4 +50,4 @@ func (j *job) reading() (map[string]string, error) {
 }
 
 // elements are what the features were read from.
-func (j *job) elements() data.Elements { return j.task.Train.Columns()[0].Elements }
+func (j *job) elements() data.ElementType { return j.task.Train.Columns()[0].ElementType }

@@ -20,7 +20,7 @@ func (b built) reply(scores bool) (reply, error) {
 	if b.Targets > 0 {
 		return b.number(scores)
 	}
-	if b.Schema.Next || len(b.Labels) > 0 {
+	if b.Schema.PredictNext || len(b.Labels) > 0 {
 		return reply{}, errors.New("the model answers every step of an example, as one of the language does, and predict writes one answer an example; dptrain export DIR --format onnx writes it for programs that want all of them")
 	}
 	names := b.ClassNames
@@ -57,7 +57,7 @@ func (b built) number(scores bool) (reply, error) {
 		return reply{}, fmt.Errorf("model.json tells of %d numbers to predict and bounds of none of them", b.Targets)
 	}
 	return reply{[]string{name}, func(cells []any, output []float32) ([]any, error) {
-		v := float32(bounds.Value(float64(output[0])))
+		v := float32(bounds.Unscale(float64(output[0])))
 		if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
 			return nil, errNotFinite
 		}

@@ -161,7 +161,7 @@ func (r *result) tested(score *engine.Evaluation, task *data.Task) {
 		r.TestAccuracy = number.Float(score.Accuracy)
 	}
 	r.missed = missedOf(score)
-	if len(score.Confusion) <= mostConfused && !task.Schema.Next {
+	if len(score.Confusion) <= mostConfused && !task.Schema.PredictNext {
 		r.Confusion, r.ClassNames = score.Confusion, task.ClassNames
 	}
 }
@@ -173,7 +173,7 @@ func (j *job) kind() string {
 		return "tabular-regression"
 	case j.example.Targets > 0:
 		return "other" // the Hub has no name for it
-	case j.task.Schema.Next:
+	case j.task.Schema.PredictNext:
 		return "text-generation"
 	case len(j.example.Labels) > 0:
 		return "token-classification"

@@ -72,7 +72,7 @@ func (s *settings) readSchema(schema data.Schema) (data.Schema, error) {
 	if s.length != 0 {
 		schema.Length = s.length
 	}
-	schema.Next = schema.Next || s.next
+	schema.PredictNext = schema.PredictNext || s.next
 	schema.Ignore = append(schema.Ignore, s.ignore...)
 	if column, user := strings.CutPrefix(s.record, "user:"); user {
 		schema.User = column

@@ -121,7 +121,7 @@ func (s *settings) flags(cmd *cobra.Command) {
 	for _, p := range models.Presets() {
 		presets = append(presets, p.Name)
 	}
-	for _, m := range models.Known() {
+	for _, m := range models.Supported() {
 		networks = append(networks, m.Name)
 	}
 	complete(cmd, "preset", presets)

@@ -187,7 +187,7 @@ func TestRegressionIsExported(t *testing.T) {
 		return engine.NewEvaluator(inUnits(build, bounds), engine.DeviceOptions{})
 	})
 	for i, x := range scaled {
-		if want := bounds.Value(float64(x[0])); math.Abs(float64(own[i][0])-want) > 1e-4 {
+		if want := bounds.Unscale(float64(x[0])); math.Abs(float64(own[i][0])-want) > 1e-4 {
 			t.Fatalf("example %d is answered with %v, want %v", i, own[i][0], want)
 		}
 	}

@@ -91,17 +91,17 @@ func TestOlderModelsAverageTheirPadding(t *testing.T) {
 
 func TestModelsWhereNoneIsNamed(t *testing.T) {
 	for _, c := range []struct {
-		example   models.Example
+		example   models.DataSpec
 		projected bool
 		want      string
 	}{
-		{models.Example{Shape: []int{9}, Vocabulary: 5, Labels: []int{9}}, false, "lstm"},
-		{models.Example{Shape: []int{9}, Vocabulary: 5}, false, "embbag"},
-		{models.Example{Shape: []int{1, 28, 28}}, false, "digits-cnn"},
-		{models.Example{Shape: []int{1, 28, 28}}, true, denseModel},
-		{models.Example{Shape: []int{1, 32, 28}}, false, denseModel},
-		{models.Example{Shape: []int{1, 28, 32}}, false, denseModel},
-		{models.Example{Shape: []int{9}}, false, denseModel},
+		{models.DataSpec{Shape: []int{9}, Vocabulary: 5, Labels: []int{9}}, false, "lstm"},
+		{models.DataSpec{Shape: []int{9}, Vocabulary: 5}, false, "embbag"},
+		{models.DataSpec{Shape: []int{1, 28, 28}}, false, "digits-cnn"},
+		{models.DataSpec{Shape: []int{1, 28, 28}}, true, denseModel},
+		{models.DataSpec{Shape: []int{1, 32, 28}}, false, denseModel},
+		{models.DataSpec{Shape: []int{1, 28, 32}}, false, denseModel},
+		{models.DataSpec{Shape: []int{9}}, false, denseModel},
 	} {
 		if got := defaultModel(c.example, c.projected); got != c.want {
 			t.Errorf("%+v: %s, want %s", c.example, got, c.want)

@@ -110,7 +110,7 @@ func TestConfusionsThatAreKept(t *testing.T) {
 	for classes, kept := range map[int]bool{mostConfused: true, mostConfused + 1: false} {
 		for _, next := range []bool{false, true} {
 			var r result
-			r.tested(&engine.Evaluation{Labels: 1, Confusion: make([][]int, classes)}, &data.Task{Schema: data.Schema{Next: next}})
+			r.tested(&engine.Evaluation{Labels: 1, Confusion: make([][]int, classes)}, &data.Task{Schema: data.Schema{PredictNext: next}})
 			if (r.Confusion != nil) != (kept && !next) {
 				t.Errorf("of %d classes, of the next token %v: %d rows are kept", classes, next, len(r.Confusion))
 			}

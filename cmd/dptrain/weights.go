@@ -74,7 +74,7 @@ func (j *job) alike(file string) error {
 	if err != nil || filepath.Base(file) != rundir.WeightsFile {
 		return nil
 	}
-	if err := j.elements().Check(b.Elements); err != nil {
+	if err := j.elements().CheckCompatible(b.Elements); err != nil {
 		return fmt.Errorf("%w; or, where both are on one scale all the same, give the weights alone, as dptrain export writes them", err)
 	}
 	return nil
@@ -106,7 +106,7 @@ func startFrom(build perexample.Build, file string, directions bool, fresh ...st
 	}
 	defer f.Close()
 	if directions {
-		fresh = append(fresh, models.Projection)
+		fresh = append(fresh, models.ProjectionName)
 	}
 	started, matched, err = weights.Load(build, f, fresh...)
 	if err != nil {
@@ -163,7 +163,7 @@ func trained(dir string) (built, perexample.Build, error) {
 	if b.directions, err = directionsIn(tensors, b.Shape); err != nil {
 		return b, nil, exitcode.Usagef("%s: %w", file, err)
 	}
-	build, err := models.Projected(b.Model, b.exampleOf(), 1, b.directions)
+	build, err := models.ParseProjected(b.Model, b.exampleOf(), 1, b.directions)
 	if err != nil {
 		return b, nil, exitcode.AsUsage(err)
 	}

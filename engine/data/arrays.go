@@ -38,16 +38,16 @@ func openArrays(tree fs.FS, where string, s Schema) (*Task, error) {
 	switch {
 	case s.Length != 0:
 		return nil, fmt.Errorf("%s: the length of examples is that of the array; leave out --length", where)
-	case s.Next && indices == 0:
+	case s.PredictNext && indices == 0:
 		return nil, fmt.Errorf("%s: for each step to predict the next, x must hold indices; write --tokens with how many there are", where)
 	case s.Target != "" && len(s.Bounds) == 0:
 		return nil, fmt.Errorf("%s: the limits of the target y were not given; write --bounds y=LOW:HIGH, and take them from public knowledge, not from these arrays", where)
-	case s.Target == "" && len(s.Classes) < 2 && !s.Next:
+	case s.Target == "" && len(s.Classes) < 2 && !s.PredictNext:
 		return nil, fmt.Errorf("%s: how many classes there are was not given; write --classes with their count or public names", where)
 	}
 	task := &Task{ClassNames: s.Classes, Private: true, Schema: s}
 	read := func(x, y string) (set Set, err error) {
-		if s.Next {
+		if s.PredictNext {
 			set, err = readSteps(tree, x, indices)
 		} else {
 			set, err = readArrays(tree, x, y, indices, s)
@@ -72,7 +72,7 @@ func openArrays(tree fs.FS, where string, s Schema) (*Task, error) {
 	if !slices.EqualFunc(train.Columns(), test.Columns(), Column.equal) {
 		return nil, fmt.Errorf("%s: %s has examples of another shape than %s", where, arrayTestX, arrayTrainX)
 	}
-	if is, was := test.Columns()[0].Elements, train.Columns()[0].Elements; is != was {
+	if is, was := test.Columns()[0].ElementType, train.Columns()[0].ElementType; is != was {
 		return nil, fmt.Errorf("%s: %s holds %s and %s %s: bytes (uint8) are scaled to [0, 1] and numbers taken as they are; save both as one", where, arrayTestX, is, arrayTrainX, was)
 	}
 	task.Test = test
@@ -119,20 +119,20 @@ func readArrays(tree fs.FS, xName, yName string, indices int, s Schema) (Set, er
 }
 
 // readExamples reads what a network is asked about.
-func readExamples(tree fs.FS, name string, indices int) (filled, Column, error) {
+func readExamples(tree fs.FS, name string, indices int) (arrayContent, Column, error) {
 	x, err := readArray(tree, name, indices == 0)
 	if err != nil {
 		return x, Column{}, err
 	}
 	if indices == 0 {
-		return x, Column{Name: "x", Kind: Feature, Shape: x.shape[1:], Elements: x.elements()}, nil
+		return x, Column{Name: "x", Kind: Feature, Shape: x.shape[1:], ElementType: x.elements()}, nil
 	}
 	return x, Column{Name: "x", Kind: Index, Shape: x.shape[1:], Classes: indices}, x.indices(name)
 }
 
 // withTarget is a set of examples of which a number is predicted. Its greys are kept as
 // numbers: only labelled pictures are kept as bytes.
-func withTarget(features Column, x, y filled, yName string, bounds Bounds) (Set, error) {
+func withTarget(features Column, x, y arrayContent, yName string, bounds Bounds) (Set, error) {
 	if y.total() != y.shape[0] || y.shape[0] != x.shape[0] {
 		return nil, fmt.Errorf("%s has shape %v; %d examples need as many targets", yName, y.shape, x.shape[0])
 	}
@@ -141,7 +141,7 @@ func withTarget(features Column, x, y filled, yName string, bounds Bounds) (Set,
 		return nil, err
 	}
 	for i, v := range y.values {
-		y.values[i] = bounds.Scaled(float64(v))
+		y.values[i] = bounds.Scale(float64(v))
 	}
 	target.Bounds = bounds
 	if x.greys != nil {
@@ -153,7 +153,7 @@ func withTarget(features Column, x, y filled, yName string, bounds Bounds) (Set,
 	return NewTable([]Column{features, target}, [][]float32{x.values, y.values}, nil)
 }
 
-func (a array) elements() Elements {
+func (a arrayHeader) elements() ElementType {
 	if a.byte {
 		return Bytes
 	}
@@ -161,7 +161,7 @@ func (a array) elements() Elements {
 }
 
 // indices refuses an array that holds no lists of indices.
-func (a array) indices(name string) error {
+func (a arrayHeader) indices(name string) error {
 	if !a.whole || len(a.shape) != 2 {
 		return fmt.Errorf("%s: lists of indices are whole numbers of shape [examples, length]", name)
 	}
@@ -191,15 +191,15 @@ func readSteps(tree fs.FS, name string, indices int) (*Table, error) {
 	return NewTable(steps.columns(Column{}), [][]float32{features, labels}, nil)
 }
 
-// filled is an array with its numbers or, if it holds bytes and these may stay, with
+// arrayContent is an array with its numbers or, if it holds bytes and these may stay, with
 // the bytes instead.
-type filled struct {
-	array
+type arrayContent struct {
+	arrayHeader
 	values []float32
 	greys  []byte
 }
 
-func readArray(tree fs.FS, name string, stay bool) (a filled, err error) {
+func readArray(tree fs.FS, name string, stay bool) (a arrayContent, err error) {
 	f, err := openFile(tree, name)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -208,7 +208,7 @@ func readArray(tree fs.FS, name string, stay bool) (a filled, err error) {
 		return a, fmt.Errorf("%s: %w", name, err)
 	}
 	defer f.Close()
-	if a.array, err = readHeader(f); err == nil {
+	if a.arrayHeader, err = readHeader(f); err == nil {
 		if a.byte && stay {
 			a.greys, err = readExactly(f, a.total())
 		} else {

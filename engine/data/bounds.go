@@ -15,20 +15,20 @@ func (b Bounds) proper() bool {
 	return width > 0 && width <= 1e300
 }
 
-// Scaled is where a number lies between the limits, from -1 to 1; beyond a limit it
+// Scale is where a number lies between the limits, from -1 to 1; beyond a limit it
 // counts as the limit.
-func (b Bounds) Scaled(v float64) float32 {
+func (b Bounds) Scale(v float64) float32 {
 	low, high := b[0], b[1]
 	v = min(max(v, low), high)
 	return float32(2*((v-low)/(high-low)) - 1)
 }
 
-// Value is the number that is scaled to x, or would be were there no limits: what a network
+// Unscale is the number that is scaled to x, or would be were there no limits: what a network
 // answers of a target in the target's own units.
-func (b Bounds) Value(x float64) float64 { return b[0] + (x+1)*b.Unit() }
+func (b Bounds) Unscale(x float64) float64 { return b[0] + (x+1)*b.ScaleFactor() }
 
-// Unit is the difference of two numbers that are 1 apart once they are scaled.
-func (b Bounds) Unit() float64 { return (b[1] - b[0]) / 2 }
+// ScaleFactor is the difference of two numbers that are 1 apart once they are scaled.
+func (b Bounds) ScaleFactor() float64 { return (b[1] - b[0]) / 2 }
 
 // ParseBounds reads limits as a flag gives them: COLUMN=LOW:HIGH, several with
 // commas between.

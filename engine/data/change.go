@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// ParseChange reads how pictures are changed at random, as a flag gives it, several with
+// ParseAugmentation reads how pictures are changed at random, as a flag gives it, several with
 // commas between:
 //
 //	flip      from left to right, every other one
 //	shift:P   by up to P pixels each way, which the picture's own mirror image fills
 //
 // The change is for engine.Augmentation; it has memory of its own and serves one goroutine.
-func ParseChange(text string, columns []Column) (func(example [][]float32, r *rand.Rand), error) {
+func ParseAugmentation(text string, columns []Column) (func(example [][]float32, r *rand.Rand), error) {
 	column := -1
 	for k, c := range columns {
 		if c.Kind == Feature && len(c.Shape) == 3 {

@@ -16,7 +16,7 @@ func pictures(shape ...int) []Column {
 // often.
 func changed(t *testing.T, text string, shape ...int) map[string]int {
 	t.Helper()
-	change, err := ParseChange(text, pictures(shape...))
+	change, err := ParseAugmentation(text, pictures(shape...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestShift(t *testing.T) {
 }
 
 func TestChangeAllocatesNothing(t *testing.T) {
-	change, err := ParseChange("flip,shift:1", pictures(2, 3, 4))
+	change, err := ParseAugmentation("flip,shift:1", pictures(2, 3, 4))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,11 +112,11 @@ func TestParseChangeRefuses(t *testing.T) {
 		"shift:0":    "from 1 to 3",
 		"flip,shift": `"shift": give shift:P`,
 	} {
-		if _, err := ParseChange(text, pictures(3, 4, 5)); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := ParseAugmentation(text, pictures(3, 4, 5)); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want %q", text, err, says)
 		}
 	}
-	if _, err := ParseChange("flip", []Column{{Name: "x", Shape: []int{20}}}); err == nil || !strings.Contains(err.Error(), "no pictures") {
+	if _, err := ParseAugmentation("flip", []Column{{Name: "x", Shape: []int{20}}}); err == nil || !strings.Contains(err.Error(), "no pictures") {
 		t.Errorf("a table: %v", err)
 	}
 }

@@ -11,7 +11,7 @@ var cifarClasses = []string{"airplane", "automobile", "bird", "cat", "deer", "do
 
 // cifarTones are the channels' means and deviations in common use for CIFAR-10;
 // being published, they are public.
-var cifarTones = []Tone{{0.4914, 0.2470}, {0.4822, 0.2435}, {0.4465, 0.2616}}
+var cifarTones = []Standardization{{0.4914, 0.2470}, {0.4822, 0.2435}, {0.4465, 0.2616}}
 
 const (
 	cifarSide   = 32
@@ -22,9 +22,9 @@ const (
 // openCIFAR reads CIFAR-10 (Krizhevsky 2009): its binary version, or its
 // pictures in folders train/CLASS and test/CLASS.
 func openCIFAR(tree fs.FS, o Options) (*Task, error) {
-	var tones []Tone
+	var tones []Standardization
 	if o.Standardize {
-		tones = published("cifar10")
+		tones = publishedStandardization("cifar10")
 	}
 	for _, folder := range []string{".", "cifar-10-batches-bin", "cifar10"} {
 		if _, err := fs.Stat(tree, path.Join(folder, "data_batch_1.bin")); err == nil {
@@ -41,7 +41,7 @@ func openCIFAR(tree fs.FS, o Options) (*Task, error) {
 	return nil, fmt.Errorf("%s has neither data_batch_1.bin (looked in it, cifar-10-batches-bin and cifar10) nor train/CLASS folders of pictures; unpack the binary version of CIFAR-10 and name its folder with --data-dir", o.Dir)
 }
 
-func readCIFAR(tree fs.FS, folder, where string, tones []Tone) (*Task, error) {
+func readCIFAR(tree fs.FS, folder, where string, tones []Standardization) (*Task, error) {
 	read := func(names ...string) (*Pictures, error) {
 		var pixels []byte
 		var labels []int32
@@ -80,13 +80,13 @@ func readCIFARBatch(r io.Reader, pixels []byte, labels []int32, expected int) ([
 			return pixels, labels, nil
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("ends within picture %d; a picture has %d bytes: %w", len(labels)-first, cifarRecord, short(err))
+			return nil, nil, fmt.Errorf("ends within picture %d; a picture has %d bytes: %w", len(labels)-first, cifarRecord, unexpectedEOF(err))
 		}
 		if int(record[0]) >= len(cifarClasses) {
 			return nil, nil, fmt.Errorf("picture %d: the label is not from 0 to %d", len(labels)-first, len(cifarClasses)-1)
 		}
 		if cap(pixels)-len(pixels) < size && len(labels) < expected {
-			if pixels, err = roomier(pixels, expected*size); err != nil {
+			if pixels, err = grow(pixels, expected*size); err != nil {
 				return nil, nil, err
 			}
 		}

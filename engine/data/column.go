@@ -49,19 +49,19 @@ type Column struct {
 	// Bounds are the public limits by which a Target was scaled to [-1, 1], in its own
 	// units; zero where its numbers are as they are.
 	Bounds Bounds
-	// Elements are what a feature's numbers were read from, where that decides their scale.
-	Elements Elements
+	// ElementType are what a feature's numbers were read from, where that decides their scale.
+	ElementType ElementType
 }
 
 // bounded reports whether a target was scaled by limits.
 func (c Column) bounded() bool { return c.Bounds != Bounds{} }
 
-// Unit is the difference, in a target's own units, that 1 in the column stands for.
-func (c Column) Unit() float64 {
+// ScaleFactor is the difference, in a target's own units, that 1 in the column stands for.
+func (c Column) ScaleFactor() float64 {
 	if !c.bounded() {
 		return 1
 	}
-	return c.Bounds.Unit()
+	return c.Bounds.ScaleFactor()
 }
 
 // Size is how many numbers one example has in this column.
@@ -109,8 +109,8 @@ func (c Column) validate() error {
 	return nil
 }
 
-// fault says what is wrong with a value, or returns "". It never shows it.
-func (c Column) fault(v float32) string {
+// problem says what is wrong with a value, or returns "". It never shows it.
+func (c Column) problem(v float32) string {
 	switch c.Kind {
 	case Label, Index:
 		if v == Pad && c.padded() {

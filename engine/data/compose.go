@@ -34,7 +34,7 @@ func Subset(s Set, rows []int) (Set, error) {
 		}
 	}
 	sub := &subset{of: s, rows: slices.Clone(rows)}
-	users, err := Owners(s)
+	users, err := ValidatedUsers(s)
 	if err != nil {
 		return nil, fmt.Errorf("subset: %w", err)
 	}
@@ -88,7 +88,7 @@ func Concat(parts ...Set) (Set, error) {
 		if !slices.EqualFunc(p.Columns(), c.columns, Column.equal) {
 			return nil, fmt.Errorf("part %d has other columns than part 0; only sets of equal columns can be joined", i)
 		}
-		users, err := Owners(p)
+		users, err := ValidatedUsers(p)
 		if err != nil {
 			return nil, fmt.Errorf("part %d: %w", i, err)
 		}

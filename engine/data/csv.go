@@ -34,7 +34,7 @@ func readCSV(r io.Reader, s Schema) (Set, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	rows := rows{layout: l, known: map[string]int32{}}
+	rows := exampleReader{rowLayout: l, known: map[string]int32{}}
 	for {
 		row, err := in.Read()
 		if errors.Is(err, io.EOF) {

@@ -84,7 +84,7 @@ func TestBadCSVIsRefusedWithoutCitingIt(t *testing.T) {
 		{"--label", "secret,30,low\n", with(func(s *Schema) { s.Label = "" })},
 		{"--classes", header + "1,secret,low\n", with(func(s *Schema) { s.Classes = nil })},
 		{"--classes", header + "1,secret,low\n", with(func(s *Schema) { s.Classes = Classes{"low"} })},
-		{"--text", "secret,secret\n", Schema{Next: true, Tokens: "bytes", Length: 2}},
+		{"--text", "secret,secret\n", Schema{PredictNext: true, Tokens: "bytes", Length: 2}},
 		{"known about age; write --bounds age=LOW:HIGH", header + "1,secret,low\n", with(func(s *Schema) { s.Bounds = nil })},
 		{"known about age, job; write", header + "1,secret,low\n", with(func(s *Schema) { s.Bounds, s.Vocabulary = nil, nil })},
 		{`no column "jbo"; did you mean "job"?`, header + "1,secret,low\n", with(func(s *Schema) { s.Ignore = []string{"jbo"} })},
@@ -118,7 +118,7 @@ func TestBadCSVIsRefusedWithoutCitingIt(t *testing.T) {
 // that the schema leaves out.
 func TestColumnsWithoutAName(t *testing.T) {
 	file := filepath.Join(writeFiles(t, map[string][]byte{"a.csv": []byte(",text\n0,ab\n")}), "a.csv")
-	s := Schema{Next: true, Text: "text", Tokens: "bytes", Length: 2}
+	s := Schema{PredictNext: true, Text: "text", Tokens: "bytes", Length: 2}
 	wantError(t, file, Options{Schema: s}, "gives column 1 no name", "--ignore")
 	s.Ignore = []string{""}
 	task, err := Open(file, Options{Schema: s})

@@ -48,7 +48,7 @@ func drawDigits(first, n int) *Pictures {
 	var wait sync.WaitGroup
 	for w := range workers {
 		wait.Go(func() {
-			var h hand
+			var h digitPen
 			for i := w * n / workers; i < (w+1)*n/workers; i++ {
 				h.take(uint64(first + i))
 				labels[i] = int32(h.rng.IntN(10))
@@ -64,8 +64,8 @@ func drawDigits(first, n int) *Pictures {
 	return p
 }
 
-// hand writes one digit after the other.
-type hand struct {
+// digitPen writes one digit after the other.
+type digitPen struct {
 	source rand.PCG
 	rng    *rand.Rand
 	ink    canvas
@@ -73,7 +73,7 @@ type hand struct {
 }
 
 // take seeds the hand for one picture.
-func (h *hand) take(picture uint64) {
+func (h *digitPen) take(picture uint64) {
 	h.source.Seed(digitsSeed, picture)
 	if h.rng == nil {
 		h.rng = rand.New(&h.source)
@@ -81,16 +81,16 @@ func (h *hand) take(picture uint64) {
 }
 
 // within draws uniformly from [low, high).
-func (h *hand) within(low, high float64) float64 { return low + (high-low)*h.rng.Float64() }
+func (h *digitPen) within(low, high float64) float64 { return low + (high-low)*h.rng.Float64() }
 
 // about draws from a bell around 0 that ends at ±spread (three uniforms' sum,
 // of deviation spread/3).
-func (h *hand) about(spread float64) float64 {
+func (h *digitPen) about(spread float64) float64 {
 	return spread * (2*(h.rng.Float64()+h.rng.Float64()+h.rng.Float64())/3 - 1)
 }
 
 // write draws a digit into a picture.
-func (h *hand) write(digit int, picture []byte) {
+func (h *digitPen) write(digit int, picture []byte) {
 	clear(h.ink[:])
 	ways := glyphs[digit]
 	way := ways[h.rng.IntN(len(ways))]
@@ -118,7 +118,7 @@ func (h *hand) write(digit int, picture []byte) {
 }
 
 // develop turns ink into greys: the pen's darkness, and noise on every pixel.
-func (h *hand) develop(picture []byte) {
+func (h *digitPen) develop(picture []byte) {
 	dark := h.within(.75, 1) * 255
 	noise := h.within(0, .25)
 	var random uint64

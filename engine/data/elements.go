@@ -2,18 +2,18 @@ package data
 
 import "errors"
 
-// Elements says what an array's numbers were read from: the same picture gives a network
+// ElementType says what an array's numbers were read from: the same picture gives a network
 // other numbers from bytes than from numbers.
-type Elements string
+type ElementType string
 
 const (
-	Bytes   Elements = "bytes"   // scaled to [0, 1], and then perhaps standardized
-	Numbers Elements = "numbers" // taken as they are
+	Bytes   ElementType = "bytes"   // scaled to [0, 1], and then perhaps standardized
+	Numbers ElementType = "numbers" // taken as they are
 )
 
-// Check says why a network that learnt from other elements cannot be asked about these. It
+// CheckCompatible says why a network that learnt from other elements cannot be asked about these. It
 // says nothing where one of the two is not known.
-func (e Elements) Check(learnt Elements) error {
+func (e ElementType) CheckCompatible(learnt ElementType) error {
 	switch {
 	case e == learnt || e == "" || learnt == "":
 		return nil

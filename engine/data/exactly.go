@@ -19,22 +19,22 @@ func readExactly(r io.Reader, n int) ([]byte, error) {
 	var content []byte
 	for len(content) < n {
 		var err error
-		if content, err = roomier(content, n); err != nil {
+		if content, err = grow(content, n); err != nil {
 			return nil, err
 		}
 		got, err := io.ReadFull(r, content[len(content):cap(content)])
 		content = content[:len(content)+got]
 		if err != nil {
-			return nil, fmt.Errorf("ends after %d of the %d bytes that its header announces: %w", len(content), n, short(err))
+			return nil, fmt.Errorf("ends after %d of the %d bytes that its header announces: %w", len(content), n, unexpectedEOF(err))
 		}
 	}
-	return content, ended(r)
+	return content, checkEnd(r)
 }
 
-// roomier is values with more room, at last for n of them and no more. A header that
+// grow is values with more room, at last for n of them and no more. A header that
 // announces too many costs 16 times what has come at most, and a 16th of what comes
 // is held twice. What memory does not hold is refused.
-func roomier[T any](values []T, n int) ([]T, error) {
+func grow[T any](values []T, n int) ([]T, error) {
 	const least = 1 << 12
 	room := n
 	for room/16 > max(len(values), least) {
@@ -46,8 +46,8 @@ func roomier[T any](values []T, n int) ([]T, error) {
 	return append(make([]T, 0, room), values...), nil
 }
 
-// ended refuses a file that goes on, or whose checksum at the end is wrong.
-func ended(r io.Reader) error {
+// checkEnd refuses a file that goes on, or whose checksum at the end is wrong.
+func checkEnd(r io.Reader) error {
 	var next [1]byte
 	switch n, err := io.ReadFull(r, next[:]); {
 	case n > 0:
@@ -58,9 +58,9 @@ func ended(r io.Reader) error {
 	return nil
 }
 
-// short turns an end of file, which is where it should not be, into a name that
+// unexpectedEOF turns an end of file, which is where it should not be, into a name that
 // says so.
-func short(err error) error {
+func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}

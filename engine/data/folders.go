@@ -32,7 +32,7 @@ type pictureFile struct {
 // openFolders reads pictures from folders train/CLASS and test/CLASS, or from
 // CLASS folders alone, which are then all for training. The names of the folders
 // are taken as public: they are the classes, in the order of the alphabet.
-func openFolders(tree fs.FS, root, where string, tones []Tone) (*Task, error) {
+func openFolders(tree fs.FS, root, where string, tones []Standardization) (*Task, error) {
 	top, err := subfolders(tree, root)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
@@ -79,16 +79,16 @@ func openFolders(tree fs.FS, root, where string, tones []Tone) (*Task, error) {
 func subfolders(tree fs.FS, name string) ([]string, error) {
 	entries, err := fs.ReadDir(tree, name)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, cause(err))
+		return nil, fmt.Errorf("%s: %w", name, withoutPath(err))
 	}
 	var folders []string
 	for _, e := range entries {
-		if hidden(e.Name()) {
+		if isHidden(e.Name()) {
 			continue
 		}
 		info, err := fs.Stat(tree, path.Join(name, e.Name()))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path.Join(name, e.Name()), cause(err))
+			return nil, fmt.Errorf("%s: %w", path.Join(name, e.Name()), withoutPath(err))
 		}
 		if info.IsDir() {
 			folders = append(folders, e.Name())
@@ -97,8 +97,8 @@ func subfolders(tree fs.FS, name string) ([]string, error) {
 	return folders, nil
 }
 
-// hidden also covers what macOS adds to archives.
-func hidden(name string) bool { return strings.HasPrefix(name, ".") || name == "__MACOSX" }
+// isHidden also covers what macOS adds to archives.
+func isHidden(name string) bool { return strings.HasPrefix(name, ".") || name == "__MACOSX" }
 
 // listPictures lists the pictures in a root's class folders, at least one.
 func listPictures(tree fs.FS, root string, classes []string) ([]pictureFile, error) {
@@ -114,10 +114,10 @@ func listPictures(tree fs.FS, root string, classes []string) ([]pictureFile, err
 		}
 		entries, err := fs.ReadDir(tree, path.Join(root, folder))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", folder, cause(err))
+			return nil, fmt.Errorf("%s: %w", folder, withoutPath(err))
 		}
 		for _, e := range entries {
-			if hidden(e.Name()) {
+			if isHidden(e.Name()) {
 				continue
 			}
 			full := path.Join(root, folder, e.Name())
@@ -138,8 +138,8 @@ func pictureName(name string) bool {
 	return slices.Contains([]string{".png", ".jpg", ".jpeg"}, strings.ToLower(path.Ext(name)))
 }
 
-// frame is the shape that all pictures of a set have.
-type frame struct{ channels, height, width int }
+// pictureShape is the shape that all pictures of a set have.
+type pictureShape struct{ channels, height, width int }
 
 // maxEncoded bounds a picture's file, whatever size an archive claims for it.
 const maxEncoded = 1 << 28
@@ -147,39 +147,39 @@ const maxEncoded = 1 << 28
 func readPicture(tree fs.FS, name string) ([]byte, error) {
 	f, err := tree.Open(name)
 	if err != nil {
-		return nil, cause(err)
+		return nil, withoutPath(err)
 	}
 	defer f.Close()
 	encoded, err := io.ReadAll(io.LimitReader(f, maxEncoded+1))
 	if err == nil && len(encoded) > maxEncoded {
 		err = fmt.Errorf("is longer than %d bytes", maxEncoded)
 	}
-	return encoded, cause(err)
+	return encoded, withoutPath(err)
 }
 
 // frameOf is the shape of the picture in a file.
-func frameOf(tree fs.FS, name string) (frame, error) {
+func frameOf(tree fs.FS, name string) (pictureShape, error) {
 	encoded, err := readPicture(tree, name)
 	if err != nil {
-		return frame{}, err
+		return pictureShape{}, err
 	}
 	return shapeOf(encoded)
 }
 
 // shapeOf tells the shape of an encoded picture: one channel if it is grey, else
 // three.
-func shapeOf(encoded []byte) (frame, error) {
+func shapeOf(encoded []byte) (pictureShape, error) {
 	c, format, err := image.DecodeConfig(bytes.NewReader(encoded))
 	if err != nil {
-		return frame{}, err
+		return pictureShape{}, err
 	}
 	if format != "png" && format != "jpeg" { // a program may have others registered
-		return frame{}, fmt.Errorf("is a %s picture by another name; only .png and .jpg are read", format)
+		return pictureShape{}, fmt.Errorf("is a %s picture by another name; only .png and .jpg are read", format)
 	}
 	if c.Width < 1 || c.Height < 1 || c.Width > maxSide || c.Height > maxSide {
-		return frame{}, fmt.Errorf("has not a size that can be read; a side has from 1 to %d pixels", maxSide)
+		return pictureShape{}, fmt.Errorf("has not a size that can be read; a side has from 1 to %d pixels", maxSide)
 	}
-	shape := frame{3, c.Height, c.Width}
+	shape := pictureShape{3, c.Height, c.Width}
 	if c.ColorModel == color.GrayModel || c.ColorModel == color.Gray16Model {
 		shape.channels = 1
 	}
@@ -188,7 +188,7 @@ func shapeOf(encoded []byte) (frame, error) {
 
 // decodePictures reads the files on all processors. Grey pictures among coloured
 // ones become coloured; the reverse is an error, as is another size.
-func decodePictures(tree fs.FS, files []pictureFile, shape frame, classes int, tones []Tone) (*Pictures, error) {
+func decodePictures(tree fs.FS, files []pictureFile, shape pictureShape, classes int, tones []Standardization) (*Pictures, error) {
 	pixels, err := decodePixels(tree, files, shape)
 	if err != nil {
 		return nil, err
@@ -200,7 +200,7 @@ func decodePictures(tree fs.FS, files []pictureFile, shape frame, classes int, t
 	return NewPictures(shape.channels, shape.height, shape.width, pixels, labels, classes, tones)
 }
 
-func decodePixels(tree fs.FS, files []pictureFile, shape frame) ([]byte, error) {
+func decodePixels(tree fs.FS, files []pictureFile, shape pictureShape) ([]byte, error) {
 	size := shape.channels * shape.height * shape.width
 	if room := memory.Available(); len(files) > maxBytes/size || !room.Fits(int64(len(files)*size)) {
 		return nil, fmt.Errorf("%d pictures of %d×%d pixels are too many to hold in memory; make them smaller", len(files), shape.width, shape.height)
@@ -233,21 +233,21 @@ func decodePixels(tree fs.FS, files []pictureFile, shape frame) ([]byte, error) 
 	return pixels, nil
 }
 
-// darkroom turns encoded pictures into planes of bytes, one after the other.
-type darkroom struct {
-	shape frame
+// pictureDecoder turns encoded pictures into planes of bytes, one after the other.
+type pictureDecoder struct {
+	shape pictureShape
 	sheet draw.Image
 }
 
-func newDarkroom(shape frame) *darkroom {
+func newDarkroom(shape pictureShape) *pictureDecoder {
 	area := image.Rect(0, 0, shape.width, shape.height)
 	if shape.channels == 1 {
-		return &darkroom{shape, image.NewGray(area)}
+		return &pictureDecoder{shape, image.NewGray(area)}
 	}
-	return &darkroom{shape, image.NewRGBA(area)}
+	return &pictureDecoder{shape, image.NewRGBA(area)}
 }
 
-func (d *darkroom) decode(encoded, pixels []byte) error {
+func (d *pictureDecoder) decode(encoded, pixels []byte) error {
 	shape, err := shapeOf(encoded)
 	if err != nil {
 		return err

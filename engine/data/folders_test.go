@@ -320,7 +320,7 @@ func TestPicturesThatMemoryDoesNotHold(t *testing.T) {
 		t.Skip("nothing tells how much memory there is")
 	}
 	files := make([]pictureFile, 2*room.Bytes/(3*maxSide*maxSide)+1)
-	if _, err := decodePictures(os.DirFS(t.TempDir()), files, frame{3, maxSide, maxSide}, 2, nil); err == nil || !strings.Contains(err.Error(), "too many to hold in memory") {
+	if _, err := decodePictures(os.DirFS(t.TempDir()), files, pictureShape{3, maxSide, maxSide}, 2, nil); err == nil || !strings.Contains(err.Error(), "too many to hold in memory") {
 		t.Error(err)
 	}
 }

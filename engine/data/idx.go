@@ -13,7 +13,7 @@ import (
 func readIDX(r io.Reader, axes int) (shape []int, bytes []byte, err error) {
 	var magic [4]byte
 	if _, err := io.ReadFull(r, magic[:]); err != nil {
-		return nil, nil, fmt.Errorf("too short for an IDX file: %w", short(err))
+		return nil, nil, fmt.Errorf("too short for an IDX file: %w", unexpectedEOF(err))
 	}
 	const unsignedByte = 8
 	if magic[0] != 0 || magic[1] != 0 {
@@ -27,7 +27,7 @@ func readIDX(r io.Reader, axes int) (shape []int, bytes []byte, err error) {
 	for i := range shape {
 		var length [4]byte
 		if _, err := io.ReadFull(r, length[:]); err != nil {
-			return nil, nil, fmt.Errorf("ends within its header: %w", short(err))
+			return nil, nil, fmt.Errorf("ends within its header: %w", unexpectedEOF(err))
 		}
 		shape[i] = int(binary.BigEndian.Uint32(length[:]))
 		if shape[i] < 1 || total > maxBytes/shape[i] {

@@ -184,7 +184,7 @@ func TestRoomForWhatIsAnnounced(t *testing.T) {
 		var values []byte
 		for before := 0; len(values) < n; values = values[:cap(values)] {
 			var err error
-			if values, err = roomier(values, n); err != nil {
+			if values, err = grow(values, n); err != nil {
 				t.Fatal(err)
 			}
 			if cap(values) <= len(values) || cap(values) > n || cap(values) > 16*max(len(values), 1<<13) {
@@ -195,10 +195,10 @@ func TestRoomForWhatIsAnnounced(t *testing.T) {
 			}
 		}
 	}
-	if values, err := roomier[byte](nil, maxBytes); cap(values) > 1<<17 {
+	if values, err := grow[byte](nil, maxBytes); cap(values) > 1<<17 {
 		t.Errorf("an empty file that announces much was given %d bytes: %v", cap(values), err)
 	}
-	if _, err := roomier[[1 << 30]byte](nil, 1<<12); memory.Available().LimitedBy != "" && err == nil {
+	if _, err := grow[[1 << 30]byte](nil, 1<<12); memory.Available().LimitedBy != "" && err == nil {
 		t.Error("room for 4 TiB is found")
 	}
 }

@@ -19,8 +19,8 @@ func readJSONL(r io.Reader, s Schema) (Set, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	at := indexed(names)
-	rows, row := rows{layout: l, known: map[string]int32{}}, make([]string, len(names))
+	at := indexOf(names)
+	rows, row := exampleReader{rowLayout: l, known: map[string]int32{}}, make([]string, len(names))
 	err = eachLine(r, func(number int, line []byte) error {
 		clear(row)
 		if err := readObject(row, line, at, s.unlabelled); err != nil {

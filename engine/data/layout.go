@@ -10,17 +10,17 @@ import (
 	"github.com/dptrain/dptrain/internal/nearest"
 )
 
-// role is what one column of the file turns into.
-type role struct {
+// columnRole is what one column of the file turns into.
+type columnRole struct {
 	name   string
 	bounds Bounds
 	slots  map[string]int // of a word's 1; nil for a numeric column
 	ignore bool
 }
 
-// layout is how a row becomes an example.
-type layout struct {
-	roles             []role
+// rowLayout is how a row becomes an example.
+type rowLayout struct {
+	roles             []columnRole
 	order             []int // the columns as they are read: features of one kind of row stand in one order
 	label, user, text int   // columns; -1 where there is none
 	target            int   // as these; it has bounds
@@ -37,10 +37,10 @@ func checkNames(names []string, s Schema) error {
 	if s.unlabelled {
 		return checkFeatures(names, s)
 	}
-	if s.Label == "" && s.Target == "" && !s.Next {
+	if s.Label == "" && s.Target == "" && !s.PredictNext {
 		return errors.New("no label column was named; write --label with a name of the first line, or --target with that of a number to predict")
 	}
-	if s.Next && s.Text == "" {
+	if s.PredictNext && s.Text == "" {
 		return errors.New("no column of text was named; write --text with a name of the first line")
 	}
 	for role, name := range map[string]string{"label": s.Label, "target": s.Target, "text": s.Text} {
@@ -53,13 +53,13 @@ func checkNames(names []string, s Schema) error {
 	}
 	for _, c := range s.columns() {
 		if !slices.Contains(names, c) {
-			return fmt.Errorf("the header has no column %q%s", c, meant(c, names))
+			return fmt.Errorf("the header has no column %q%s", c, suggestion(c, names))
 		}
 	}
 	if _, bounded := s.Bounds[s.Target]; s.Target != "" && !bounded {
 		return fmt.Errorf("the limits of target column %q were not given; write --bounds %[1]s=LOW:HIGH, and take them from public knowledge, not from these rows", s.Target)
 	}
-	if len(s.Classes) < 2 && s.Target == "" && !s.Next {
+	if len(s.Classes) < 2 && s.Target == "" && !s.PredictNext {
 		return fmt.Errorf("the classes of label column %q were not given; write --classes with their public names (A,B,…) or their count", s.Label)
 	}
 	if k := slices.Index(names, ""); k >= 0 && !slices.Contains(s.Ignore, "") {
@@ -91,7 +91,7 @@ func notNamed(names []string, role, name string) error {
 }
 
 // newLayout matches a header with the schema.
-func newLayout(header []string, s Schema) (*layout, error) {
+func newLayout(header []string, s Schema) (*rowLayout, error) {
 	names := make([]string, len(header))
 	for k, name := range header {
 		names[k] = strings.TrimSpace(name)
@@ -105,7 +105,7 @@ func newLayout(header []string, s Schema) (*layout, error) {
 		}
 		return slices.Index(names, name)
 	}
-	l := &layout{label: at(s.Label), user: at(s.User), text: at(s.Text), target: at(s.Target), classes: indexed(s.Classes)}
+	l := &rowLayout{label: at(s.Label), user: at(s.User), text: at(s.Text), target: at(s.Target), classes: indexOf(s.Classes)}
 	if s.Text != "" {
 		var err error
 		if l.tokens, err = s.tokenizer(); err != nil {
@@ -117,7 +117,7 @@ func newLayout(header []string, s Schema) (*layout, error) {
 	}
 	var unknown []string
 	for k, name := range names {
-		r := role{name: name, ignore: slices.Contains(s.Ignore, name)}
+		r := columnRole{name: name, ignore: slices.Contains(s.Ignore, name)}
 		bounds, numeric := s.Bounds[name]
 		vocabulary, word := s.Vocabulary[name]
 		switch {
@@ -127,7 +127,7 @@ func newLayout(header []string, s Schema) (*layout, error) {
 				l.width++
 			}
 		case word:
-			r.slots = indexed(vocabulary)
+			r.slots = indexOf(vocabulary)
 			l.width += len(vocabulary) + 1
 		case k != l.label && k != l.user && k != l.text && !r.ignore:
 			r.ignore = true
@@ -141,7 +141,7 @@ func newLayout(header []string, s Schema) (*layout, error) {
 		l.roles = append(l.roles, r)
 	}
 	if len(unknown) > 0 {
-		return nil, fmt.Errorf("nothing public is known about %s; write --bounds %s=LOW:HIGH for numbers, --vocabulary %[2]s=WORD|WORD for words, --text %[2]s for text, or --ignore %[2]s, and take the limits and words from public knowledge, not from these rows", some(unknown), unknown[0])
+		return nil, fmt.Errorf("nothing public is known about %s; write --bounds %s=LOW:HIGH for numbers, --vocabulary %[2]s=WORD|WORD for words, --text %[2]s for text, or --ignore %[2]s, and take the limits and words from public knowledge, not from these rows", abbreviated(unknown), unknown[0])
 	}
 	if err := l.arrange(s.Inputs); err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func newLayout(header []string, s Schema) (*layout, error) {
 
 // arrange says in which order columns are read: that of the file, or the inputs as
 // they are listed.
-func (l *layout) arrange(inputs []string) error {
+func (l *rowLayout) arrange(inputs []string) error {
 	for k := range l.roles {
 		l.order = append(l.order, k)
 	}
@@ -162,7 +162,7 @@ func (l *layout) arrange(inputs []string) error {
 		return nil
 	}
 	if got, want := slices.Sorted(slices.Values(l.inputs)), slices.Sorted(slices.Values(inputs)); !slices.Equal(got, want) {
-		return fmt.Errorf("its inputs are to be %s, and bounds, vocabulary and text name %s", some(inputs), some(l.inputs))
+		return fmt.Errorf("its inputs are to be %s, and bounds, vocabulary and text name %s", abbreviated(inputs), abbreviated(l.inputs))
 	}
 	place := func(k int) int { return slices.Index(inputs, l.roles[k].name) }
 	slices.SortStableFunc(l.order, func(a, b int) int { return cmp.Compare(place(a), place(b)) })
@@ -170,7 +170,7 @@ func (l *layout) arrange(inputs []string) error {
 	return nil
 }
 
-func indexed(list []string) map[string]int {
+func indexOf(list []string) map[string]int {
 	at := make(map[string]int, len(list))
 	for i, w := range list {
 		at[w] = i
@@ -178,8 +178,8 @@ func indexed(list []string) map[string]int {
 	return at
 }
 
-// some lists names, of many the first ones.
-func some(names []string) string {
+// abbreviated lists names, of many the first ones.
+func abbreviated(names []string) string {
 	const most = 10
 	if len(names) <= most {
 		return strings.Join(names, ", ")

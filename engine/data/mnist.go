@@ -7,35 +7,35 @@ import (
 	"strings"
 )
 
-// archetype is a published data set in MNIST's format.
-type archetype struct {
+// mnistFormat is a published data set in MNIST's format.
+type mnistFormat struct {
 	folders []string // where its files may lie below the given folder
 	classes []string
-	tone    Tone
+	tone    Standardization
 }
 
 // mnistLike holds the data sets that come in MNIST's four IDX files. The tones
 // are the constants in common use for them (MNIST's are those of PyTorch's
 // MNIST example); being published, they are public.
-var mnistLike = map[string]archetype{
+var mnistLike = map[string]mnistFormat{
 	"mnist": {
 		folders: []string{".", "mnist", "MNIST/raw"},
 		classes: tenDigits(),
-		tone:    Tone{Mean: 0.1307, Deviation: 0.3081},
+		tone:    Standardization{Mean: 0.1307, Deviation: 0.3081},
 	},
 	"fashion-mnist": {
 		folders: []string{".", "fashion-mnist", "FashionMNIST/raw"},
 		classes: []string{"t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot"},
-		tone:    Tone{Mean: 0.2860, Deviation: 0.3530},
+		tone:    Standardization{Mean: 0.2860, Deviation: 0.3530},
 	},
 }
 
 // openMNIST reads the four IDX files, plain or gzipped, in either spelling.
 func openMNIST(tree fs.FS, name string, o Options) (*Task, error) {
 	kind := mnistLike[name]
-	var tones []Tone
+	var tones []Standardization
 	if o.Standardize {
-		tones = published(name)
+		tones = publishedStandardization(name)
 	}
 	read := func(prefix string) (*Pictures, error) {
 		shape, pixels, err := findIDX(tree, o.Dir, kind.folders, prefix+"-images", 3)
@@ -83,7 +83,7 @@ func findIDX(tree fs.FS, where string, folders []string, stem string, axes int) 
 	for _, s := range spellings {
 		names = append(names, s+".gz")
 	}
-	name, ok := find(tree, folders, names)
+	name, ok := findFile(tree, folders, names)
 	if !ok {
 		return nil, nil, fmt.Errorf("%s has no %s (looked in %s for %s); name the folder with --data-dir", where, spellings[0], strings.Join(folders, ", "), strings.Join(names, ", "))
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/dptrain/dptrain/internal/nearest"
 )
 
-// meant suggests the known name nearest to a wrong one, if one is near.
-func meant(name string, known []string) string {
+// suggestion suggests the known name nearest to a wrong one, if one is near.
+func suggestion(name string, known []string) string {
 	best := nearest.LikelyTypo(name, known)
 	if best == "" {
 		return ""

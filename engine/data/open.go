@@ -26,13 +26,13 @@ type Options struct {
 
 // Description says what a data set is and what Open reads it from.
 type Description struct {
-	Name  string // to give to Open; in capitals, what stands for a path
-	What  string
-	Looks string // where and for what Open looks, and what it must be told
+	Name    string // to give to Open; in capitals, what stands for a path
+	Summary string
+	Source  string // where and for what Open looks, and what it must be told
 }
 
-// Known lists what Open can read.
-func Known() []Description {
+// Supported lists what Open can read.
+func Supported() []Description {
 	return []Description{
 		{"digits", fmt.Sprintf("%d + %d handwritten digits, 28×28 grey, 10 classes, drawn by the program; public", digitsTrain, digitsTest), "nowhere: nothing is read"},
 		{"remarks", fmt.Sprintf("%d + %d short remarks, kind or unkind, put together by the program; public", remarksTrain, remarksTest), "nowhere: nothing is read; --next makes a language model of them"},
@@ -64,12 +64,12 @@ func open(name string, o Options) (*Task, error) {
 	case "":
 		return nil, errors.New("no data set was named; write --data with one of " + strings.Join(knownNames, ", ") + ", or a path")
 	case "digits", "remarks":
-		return openOwn(name, o)
+		return openSynthetic(name, o)
 	case "mnist", "fashion-mnist", "cifar10":
 		if o.Dir == "" {
 			return nil, fmt.Errorf("where the files of %s lie was not given; write --data-dir FOLDER", name)
 		}
-		if err := noTable(o, name); err != nil {
+		if err := refuseTableOptions(o, name); err != nil {
 			return nil, err
 		}
 		tree, closer, err := openTree(o.Dir)
@@ -82,7 +82,7 @@ func open(name string, o Options) (*Task, error) {
 		}
 		return openMNIST(tree, name, o)
 	}
-	folder, err := lookAt(name, o)
+	folder, err := isFolder(name, o)
 	if err != nil {
 		return nil, err
 	}
@@ -101,18 +101,18 @@ func open(name string, o Options) (*Task, error) {
 	return nil, fmt.Errorf("%s: cannot tell what %q files hold; .csv, .jsonl and .txt, .gz or not, .npz, .zip and folders are read", name, filepath.Ext(name))
 }
 
-// lookAt finds whether a path is a folder, or an archive.
-func lookAt(name string, o Options) (folder bool, err error) {
+// isFolder finds whether a path is a folder, or an archive.
+func isFolder(name string, o Options) (folder bool, err error) {
 	info, err := os.Stat(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return false, fmt.Errorf("%q is neither a known data set (%s) nor a path%s", name, strings.Join(knownNames, ", "), meant(name, knownNames))
+		return false, fmt.Errorf("%q is neither a known data set (%s) nor a path%s", name, strings.Join(knownNames, ", "), suggestion(name, knownNames))
 	case err != nil:
-		return false, fmt.Errorf("cannot read %s: %w", name, cause(err))
+		return false, fmt.Errorf("cannot read %s: %w", name, withoutPath(err))
 	case o.Dir != "":
 		return false, fmt.Errorf("%s is a path of its own; leave out --data-dir", name)
 	}
-	return info.IsDir() || archive(name), nil
+	return info.IsDir() || isArchive(name), nil
 }
 
 // extension is how a file's name ends, but for the .gz of a packed one.
@@ -120,8 +120,8 @@ func extension(name string) string {
 	return filepath.Ext(strings.TrimSuffix(strings.ToLower(name), ".gz"))
 }
 
-// openOwn draws a data set that comes with the program.
-func openOwn(name string, o Options) (*Task, error) {
+// openSynthetic draws a data set that comes with the program.
+func openSynthetic(name string, o Options) (*Task, error) {
 	if o.Dir != "" {
 		return nil, fmt.Errorf("%s are drawn by the program; leave out --data-dir, or name the data set that lies there with --data", name)
 	}
@@ -134,7 +134,7 @@ func openOwn(name string, o Options) (*Task, error) {
 		}
 		return Remarks(o.Schema)
 	}
-	if err := noTable(o, name); err != nil {
+	if err := refuseTableOptions(o, name); err != nil {
 		return nil, err
 	}
 	return Digits(), nil
@@ -147,7 +147,7 @@ func openPath(name string, o Options) (*Task, error) {
 		return nil, err
 	}
 	defer closer.Close()
-	if _, found := find(tree, []string{"."}, []string{arrayTrainX, arrayTrainY, arrayTestX, arrayTestY}); found || strings.HasSuffix(name, ".npz") {
+	if _, found := findFile(tree, []string{"."}, []string{arrayTrainX, arrayTrainY, arrayTestX, arrayTestY}); found || strings.HasSuffix(name, ".npz") {
 		s := o.Schema
 		if s.Target == arrayTarget {
 			s = s.withoutTarget()
@@ -157,14 +157,14 @@ func openPath(name string, o Options) (*Task, error) {
 		}
 		return openArrays(tree, name, o.Schema)
 	}
-	if err := noTable(o, name); err != nil {
+	if err := refuseTableOptions(o, name); err != nil {
 		return nil, err
 	}
 	return openFolders(tree, ".", name, nil)
 }
 
-// noTable refuses what only a table has a use for.
-func noTable(o Options, name string) error {
+// refuseTableOptions refuses what only a table has a use for.
+func refuseTableOptions(o Options, name string) error {
 	if !o.Schema.empty() {
 		return fmt.Errorf("%s has no named columns; label, classes, target, bounds, vocabulary, text and user are for CSV and JSONL files", name)
 	}

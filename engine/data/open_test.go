@@ -30,7 +30,7 @@ func TestPointlessOptionsAreRefused(t *testing.T) {
 	wantError(t, "digits", Options{Standardize: true}, "published")
 	for _, s := range []Schema{
 		{Label: "x"}, {Classes: Classes{"a", "b"}}, {Bounds: map[string]Bounds{"x": {0, 1}}}, {Vocabulary: map[string][]string{"x": {"a"}}},
-		{Text: "x"}, {Tokens: byBytes}, {Words: []string{"a"}}, {Length: 1}, {Next: true}, {Ignore: []string{"x"}}, {User: "x"},
+		{Text: "x"}, {Tokens: byBytes}, {Words: []string{"a"}}, {Length: 1}, {PredictNext: true}, {Ignore: []string{"x"}}, {User: "x"},
 	} {
 		wantError(t, "digits", Options{Schema: s}, "for CSV and JSONL files")
 	}
@@ -42,9 +42,9 @@ func TestPointlessOptionsAreRefused(t *testing.T) {
 
 func TestEveryNameIsDescribed(t *testing.T) {
 	var described []string
-	for _, d := range Known() {
+	for _, d := range Supported() {
 		described = append(described, d.Name)
-		if d.What == "" || d.Looks == "" {
+		if d.Summary == "" || d.Source == "" {
 			t.Errorf("%s is not described", d.Name)
 		}
 	}

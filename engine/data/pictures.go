@@ -17,17 +17,17 @@ type Pictures struct {
 	tone    [][256]float32 // by channel, or one for all: the number that a byte stands for
 }
 
-// Tone turns a pixel's byte b into the number (b/255 - Mean) / Deviation. Its
+// Standardization turns a pixel's byte b into the number (b/255 - Mean) / Deviation. Its
 // constants must be public: published for the data set, or simply 0 and 1.
-type Tone struct{ Mean, Deviation float64 }
+type Standardization struct{ Mean, Deviation float64 }
 
 // unit is the tone that maps bytes to [0, 1].
-var unit = Tone{Mean: 0, Deviation: 1}
+var unit = Standardization{Mean: 0, Deviation: 1}
 
-// published are the tones that --standardize takes for a data set; nil where none are known.
-func published(name string) []Tone {
+// publishedStandardization are the tones that --standardize takes for a data set; nil where none are known.
+func publishedStandardization(name string) []Standardization {
 	if kind, is := mnistLike[name]; is {
-		return []Tone{kind.tone}
+		return []Standardization{kind.tone}
 	}
 	if name == "cifar10" {
 		return cifarTones
@@ -39,7 +39,7 @@ func published(name string) []Tone {
 // their bytes one after the other in that order; tones has one entry a channel,
 // or is nil for bytes scaled to [0, 1]. Its columns are "picture" and "label". It
 // keeps the slices.
-func NewPictures(channels, height, width int, pixels []byte, labels []int32, classes int, tones []Tone) (*Pictures, error) {
+func NewPictures(channels, height, width int, pixels []byte, labels []int32, classes int, tones []Standardization) (*Pictures, error) {
 	if tones != nil && len(tones) != channels {
 		return nil, fmt.Errorf("%d tones for %d channels; give one a channel", len(tones), channels)
 	}
@@ -49,9 +49,9 @@ func NewPictures(channels, height, width int, pixels []byte, labels []int32, cla
 	}, pixels, labels, tones)
 }
 
-func newPictures(columns []Column, pixels []byte, labels []int32, tones []Tone) (*Pictures, error) {
+func newPictures(columns []Column, pixels []byte, labels []int32, tones []Standardization) (*Pictures, error) {
 	p := &Pictures{columns: slices.Clone(columns), pixels: pixels, labels: labels}
-	p.columns[0].Elements = Bytes
+	p.columns[0].ElementType = Bytes
 	for _, c := range p.columns {
 		if err := c.validate(); err != nil {
 			return nil, err
@@ -68,7 +68,7 @@ func newPictures(columns []Column, pixels []byte, labels []int32, tones []Tone) 
 		}
 	}
 	if tones == nil {
-		tones = []Tone{unit}
+		tones = []Standardization{unit}
 	}
 	p.tone = make([][256]float32, len(tones))
 	for c, t := range tones {

@@ -11,7 +11,7 @@ func openText(file string, o Options) (*Task, error) {
 	if o.Schema.named() || len(o.Schema.Classes) > 0 {
 		return nil, fmt.Errorf("%s is plain text, whose lines have no columns: leave out label, classes, target, text, bounds, vocabulary, ignore and user, or write a .csv or .jsonl file", file)
 	}
-	o.Schema.Next = true
+	o.Schema.PredictNext = true
 	return openLines(file, o, readText)
 }
 
@@ -21,7 +21,7 @@ func readText(r io.Reader, s Schema) (Set, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	rows := rows{layout: lines(t)}
+	rows := exampleReader{rowLayout: lines(t)}
 	if err := eachLine(r, func(number int, line []byte) error {
 		if _, err := rows.add([]string{string(line)}); err != nil {
 			return fmt.Errorf("line %d: %w", number, err)
@@ -38,6 +38,6 @@ func readText(r io.Reader, s Schema) (Set, []string, error) {
 }
 
 // lines is the layout of plain text: a row is a text.
-func lines(t *tokenizer) *layout {
-	return &layout{order: []int{0}, label: -1, user: -1, tokens: t}
+func lines(t *tokenizer) *rowLayout {
+	return &rowLayout{order: []int{0}, label: -1, user: -1, tokens: t}
 }

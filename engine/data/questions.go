@@ -12,27 +12,27 @@ import (
 	"strings"
 )
 
-// Questions are examples that a trained network is to answer. Nobody has labelled
+// Unlabeled are examples that a trained network is to answer. Nobody has labelled
 // them, or the labels are not read.
-type Questions struct {
+type Unlabeled struct {
 	Set
 	// Files names the file that each example is, or is nil where one file has several.
 	Files []string
 }
 
-// Lesson is what a network learnt from.
-type Lesson struct {
-	Name     string // of the data set, as Open had it
-	Shape    []int  // of an example
-	Elements Elements
+// TrainedInput is what a network learnt from.
+type TrainedInput struct {
+	Name        string // of the data set, as Open had it
+	Shape       []int  // of an example
+	ElementType ElementType
 }
 
-// OpenQuestions reads examples for a network from what Open reads, or a single array or
+// OpenUnlabeled reads examples for a network from what Open reads, or a single array or
 // picture. The options are those by which what it learnt from was read: of the schema's
 // columns the features alone are read, and no other needs to be there; pixels are
 // standardized by that data set's constants. Of a named data set, the test examples are
 // taken.
-func OpenQuestions(name string, o Options, learnt Lesson) (Questions, error) {
+func OpenUnlabeled(name string, o Options, learnt TrainedInput) (Unlabeled, error) {
 	q, err := openQuestions(name, o, learnt)
 	if err != nil {
 		return q, err
@@ -41,22 +41,22 @@ func OpenQuestions(name string, o Options, learnt Lesson) (Questions, error) {
 	if !slices.Equal(got.Shape, learnt.Shape) {
 		return q, fmt.Errorf("%s: examples have shape %v, and the model was trained on examples of shape %v", name, got.Shape, learnt.Shape)
 	}
-	if err := got.Elements.Check(learnt.Elements); err != nil {
+	if err := got.ElementType.CheckCompatible(learnt.ElementType); err != nil {
 		return q, fmt.Errorf("%s: %w", name, err)
 	}
 	return q, nil
 }
 
-func openQuestions(name string, o Options, learnt Lesson) (q Questions, err error) {
-	var tones []Tone
+func openQuestions(name string, o Options, learnt TrainedInput) (q Unlabeled, err error) {
+	var tones []Standardization
 	if o.Standardize {
-		tones = published(learnt.Name)
+		tones = publishedStandardization(learnt.Name)
 	}
 	if slices.Contains(knownNames, name) {
 		q.Set, err = knownQuestions(name, o, tones)
 		return q, err
 	}
-	folder, err := lookAt(name, o)
+	folder, err := isFolder(name, o)
 	if err != nil {
 		return q, err
 	}
@@ -90,7 +90,7 @@ func (s Schema) features(shape []int) Schema {
 }
 
 // knownQuestions are the test examples of a named data set, or all where it has none.
-func knownQuestions(name string, o Options, tones []Tone) (Set, error) {
+func knownQuestions(name string, o Options, tones []Standardization) (Set, error) {
 	plain := Options{Dir: o.Dir}
 	if name == "remarks" {
 		plain.Schema = Schema{Tokens: o.Schema.Tokens, Words: o.Schema.Words, Length: o.Schema.Length}
@@ -122,13 +122,13 @@ func lineQuestions(name string, s Schema, read lineReader) (Set, error) {
 }
 
 // folderQuestions reads a folder or archive, by what is in it.
-func folderQuestions(name string, s Schema, shape []int, tones []Tone) (q Questions, err error) {
+func folderQuestions(name string, s Schema, shape []int, tones []Standardization) (q Unlabeled, err error) {
 	tree, closer, err := openTree(name)
 	if err != nil {
 		return q, err
 	}
 	defer closer.Close()
-	if file, found := find(tree, []string{"."}, []string{"x.npy", arrayTestX, arrayTrainX}); found {
+	if file, found := findFile(tree, []string{"."}, []string{"x.npy", arrayTestX, arrayTrainX}); found {
 		q.Set, err = arrayQuestions(tree, file, s, tones)
 	} else if strings.HasSuffix(name, ".npz") {
 		err = errors.New("has no array x, x_test or x_train")
@@ -145,7 +145,7 @@ func folderQuestions(name string, s Schema, shape []int, tones []Tone) (q Questi
 }
 
 // arrayQuestions reads an array that has no labels beside it.
-func arrayQuestions(tree fs.FS, name string, s Schema, tones []Tone) (Set, error) {
+func arrayQuestions(tree fs.FS, name string, s Schema, tones []Standardization) (Set, error) {
 	indices, err := 0, error(nil)
 	if s.Tokens != "" {
 		indices, err = strconv.Atoi(s.Tokens)
@@ -169,11 +169,11 @@ func allPictures(tree fs.FS) ([]pictureFile, error) {
 	err := fs.WalkDir(tree, ".", func(name string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			return fmt.Errorf("%s: %w", name, cause(err))
+			return fmt.Errorf("%s: %w", name, withoutPath(err))
 		case name == ".":
-		case hidden(e.Name()) && e.IsDir():
+		case isHidden(e.Name()) && e.IsDir():
 			return fs.SkipDir
-		case hidden(e.Name()) || e.IsDir():
+		case isHidden(e.Name()) || e.IsDir():
 		case !pictureName(name):
 			return fmt.Errorf("%s is neither .png nor .jpg; only those pictures are read", name)
 		default:
@@ -188,11 +188,11 @@ func allPictures(tree fs.FS) ([]pictureFile, error) {
 }
 
 // pictureQuestions reads pictures of the shape that the network was trained on.
-func pictureQuestions(tree fs.FS, files []pictureFile, s Schema, shape []int, tones []Tone) (q Questions, err error) {
+func pictureQuestions(tree fs.FS, files []pictureFile, s Schema, shape []int, tones []Standardization) (q Unlabeled, err error) {
 	if s.named() || s.Tokens != "" || len(shape) != 3 || shape[0] != 1 && shape[0] != 3 {
 		return q, fmt.Errorf("%s is a picture, and the model was trained on none", files[0].name)
 	}
-	want := frame{shape[0], shape[1], shape[2]}
+	want := pictureShape{shape[0], shape[1], shape[2]}
 	got, err := frameOf(tree, files[0].name)
 	switch {
 	case err != nil:

@@ -71,7 +71,7 @@ func TestQuestionsAreReadAsLessons(t *testing.T) {
 		o.Schema = task.Schema
 		want := everyFeature(t, task.Train)
 		for _, name := range asked {
-			q, err := OpenQuestions(filepath.Join(dir, name), o, Lesson{Name: lesson, Shape: task.Train.Columns()[0].Shape})
+			q, err := OpenUnlabeled(filepath.Join(dir, name), o, TrainedInput{Name: lesson, Shape: task.Train.Columns()[0].Shape})
 			if err != nil {
 				t.Errorf("%s by %s: %v", name, lesson, err)
 				continue
@@ -85,7 +85,7 @@ func TestQuestionsAreReadAsLessons(t *testing.T) {
 			}
 		}
 	}
-	q, err := OpenQuestions(filepath.Join(dir, "pictures"), Options{}, Lesson{Shape: []int{3, 1, 2}})
+	q, err := OpenUnlabeled(filepath.Join(dir, "pictures"), Options{}, TrainedInput{Shape: []int{3, 1, 2}})
 	if err != nil || fmt.Sprint(q.Files) != "[1.png 2.PNG]" {
 		t.Errorf("files %v, %v", q.Files, err)
 	}
@@ -94,12 +94,12 @@ func TestQuestionsAreReadAsLessons(t *testing.T) {
 // Pixels are standardized as those were that a network learnt from.
 func TestQuestionsAreStandardised(t *testing.T) {
 	dir := writeFiles(t, map[string][]byte{"a.png": pngOf(t, grey(2, 1))})
-	lesson := Lesson{Name: "mnist", Shape: []int{1, 1, 2}}
-	plain, err := OpenQuestions(dir, Options{}, lesson)
+	lesson := TrainedInput{Name: "mnist", Shape: []int{1, 1, 2}}
+	plain, err := OpenUnlabeled(dir, Options{}, lesson)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := OpenQuestions(dir, Options{Standardize: true}, lesson)
+	q, err := OpenUnlabeled(dir, Options{Standardize: true}, lesson)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestQuestionsAreStandardised(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known, err := OpenQuestions("mnist", Options{Dir: writeFiles(t, tinyMNIST()), Standardize: true}, Lesson{Name: "mnist", Shape: task.Test.Columns()[0].Shape})
+	known, err := OpenUnlabeled("mnist", Options{Dir: writeFiles(t, tinyMNIST()), Standardize: true}, TrainedInput{Name: "mnist", Shape: task.Test.Columns()[0].Shape})
 	if err != nil || !slices.Equal(everyFeature(t, known.Set), everyFeature(t, task.Test)) {
 		t.Errorf("the data set itself: %v", err)
 	}
@@ -159,7 +159,7 @@ func TestQuestionsOfAnotherKindAreRefused(t *testing.T) {
 		if name != archive && name != "remarks" {
 			name = filepath.Join(dir, name)
 		}
-		if _, err := OpenQuestions(name, Options{Schema: c.schema}, Lesson{Shape: c.shape}); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := OpenUnlabeled(name, Options{Schema: c.schema}, TrainedInput{Shape: c.shape}); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.says)
 		}
 	}
@@ -175,7 +175,7 @@ func TestQuestionsWithoutTheirTarget(t *testing.T) {
 	})
 	table := Schema{Target: "hours", Bounds: map[string]Bounds{"hours": {0, 9}, "age": {0, 40}}}
 	for name, s := range map[string]Schema{"lesson.csv": table, "asked.csv": table, "arrays": {Target: "y", Bounds: map[string]Bounds{"y": {0, 9}}}} {
-		q, err := OpenQuestions(filepath.Join(dir, name), Options{Schema: s}, Lesson{Shape: []int{1}})
+		q, err := OpenUnlabeled(filepath.Join(dir, name), Options{Schema: s}, TrainedInput{Shape: []int{1}})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

@@ -30,7 +30,7 @@ func TestErrorsQuoteNothing(t *testing.T) {
 	}
 	arrays := map[string][]byte{"x_train.npy": x, "y_train.npy": y}
 	classes := Schema{Classes: Classes{"0", "1"}}
-	dir, lesson := t.TempDir(), Lesson{Shape: []int{1, 2, 3}}
+	dir, lesson := t.TempDir(), TrainedInput{Shape: []int{1, 2, 3}}
 	for kind, of := range map[string]struct {
 		spoilt string // the file that the marks are put into
 		from   int    // where
@@ -90,7 +90,7 @@ func TestErrorsQuoteNothing(t *testing.T) {
 					_, err := Open(of.name, of.o)
 					var unlabelled error
 					if of.o.Dir == "" && of.o.Test == "" { // else read by the same as before
-						_, unlabelled = OpenQuestions(of.name, of.o, lesson)
+						_, unlabelled = OpenUnlabeled(of.name, of.o, lesson)
 					}
 					if err == nil && unlabelled == nil {
 						continue

@@ -63,13 +63,13 @@ func Remarks(s Schema) (*Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !s.Next {
+	if !s.PredictNext {
 		task.Classes, task.ClassNames = 2, []string{"unkind", "kind"}
 	} else {
 		task.Classes = t.count
 	}
 	remarks, labels := writtenRemarks()
-	part := func(from, to int) (set *texts, err error) {
+	part := func(from, to int) (set *tokenSequences, err error) {
 		var indices []float32
 		var ends []int
 		for _, text := range remarks[from:to] {
@@ -78,7 +78,7 @@ func Remarks(s Schema) (*Task, error) {
 			}
 			ends = append(ends, len(indices))
 		}
-		if s.Next {
+		if s.PredictNext {
 			return newTexts(t.columns(Column{}), indices, ends, nil, nil)
 		}
 		return newTexts(t.columns(Column{Name: "label", Kind: Label, Classes: 2}), indices, ends, labels[from:to], nil)

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// rows gathers the examples of a file.
-type rows struct {
-	*layout
-	features, labels parts
+// exampleReader gathers the examples of a file.
+type exampleReader struct {
+	*rowLayout
+	features, labels chunkedValues
 	ends             []int // of each text's indices among the features
 	users            []int32
 	known            map[string]int32 // the number of each user so far
 	count            int
 }
 
-// parts is a list that grows without its numbers being copied each time, which would
+// chunkedValues is a list that grows without its numbers being copied each time, which would
 // take three times their memory while a file is read.
-type parts struct {
+type chunkedValues struct {
 	full   [][]float32
 	last   []float32
 	before int // numbers in the full ones
@@ -31,14 +31,14 @@ const partLength = 1 << 20
 
 // cut begins a new part after a row if the last one is long enough. Rows of one width
 // fill it as before.
-func (p *parts) cut() {
+func (p *chunkedValues) cut() {
 	if len(p.last) >= partLength {
 		p.full, p.before = append(p.full, p.last), p.before+len(p.last)
 		p.last = make([]float32, 0, len(p.last))
 	}
 }
 
-func (p *parts) joined() []float32 {
+func (p *chunkedValues) joined() []float32 {
 	if len(p.full) == 0 {
 		return p.last
 	}
@@ -46,7 +46,7 @@ func (p *parts) joined() []float32 {
 }
 
 // set is that of all rows.
-func (r *rows) set(s Schema) (Set, error) {
+func (r *exampleReader) set(s Schema) (Set, error) {
 	if r.count == 0 {
 		return nil, errors.New("has no rows")
 	}
@@ -64,7 +64,7 @@ func (r *rows) set(s Schema) (Set, error) {
 }
 
 // unlabelled is the set of all rows' features alone.
-func (r *rows) unlabelled() (Set, error) {
+func (r *exampleReader) unlabelled() (Set, error) {
 	if r.tokens != nil {
 		return newTexts(r.tokens.columns(Column{})[:1], r.features.joined(), r.ends, nil, nil)
 	}
@@ -72,7 +72,7 @@ func (r *rows) unlabelled() (Set, error) {
 }
 
 // add appends one row; an error belongs to the column returned.
-func (r *rows) add(row []string) (column int, err error) {
+func (r *exampleReader) add(row []string) (column int, err error) {
 	r.count++
 	for _, k := range r.order {
 		cell := strings.TrimSpace(row[k])
@@ -120,7 +120,7 @@ func (r *rows) add(row []string) (column int, err error) {
 }
 
 // encode appends what a cell turns into.
-func (r role) encode(features []float32, cell string) ([]float32, error) {
+func (r columnRole) encode(features []float32, cell string) ([]float32, error) {
 	if r.slots != nil {
 		slot, ok := r.slots[cell]
 		if !ok {
@@ -142,7 +142,7 @@ func (r role) encode(features []float32, cell string) ([]float32, error) {
 var errNoNumber = errors.New("not a number; for words write a vocabulary instead of bounds")
 
 // scaled is the number in a cell, scaled by the column's bounds.
-func (r role) scaled(cell string) (float32, error) {
+func (r columnRole) scaled(cell string) (float32, error) {
 	if cell == "" {
 		return 0, errors.New("the cell is empty; fill it or drop the row")
 	}
@@ -150,5 +150,5 @@ func (r role) scaled(cell string) (float32, error) {
 	if (err != nil && !errors.Is(err, strconv.ErrRange)) || math.IsNaN(v) {
 		return 0, errNoNumber
 	}
-	return r.bounds.Scaled(v), nil
+	return r.bounds.Scale(v), nil
 }

@@ -18,7 +18,7 @@ func TestManyRows(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	rows := rows{layout: l}
+	rows := exampleReader{rowLayout: l}
 	row := make([]string, 4)
 	for i := range count {
 		row[0], row[1], row[2], row[3] = strconv.Itoa(i%3), "np"[i%2:i%2+1], strconv.Itoa(i%2), "2"
@@ -49,13 +49,13 @@ func TestManyRows(t *testing.T) {
 // too.
 func TestManyTexts(t *testing.T) {
 	const length, count = 1 << 15, 1000
-	tok, err := Schema{Tokens: "bytes", Length: length, Next: true}.tokenizer()
+	tok, err := Schema{Tokens: "bytes", Length: length, PredictNext: true}.tokenizer()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	rows := rows{layout: lines(tok)}
+	rows := exampleReader{rowLayout: lines(tok)}
 	text := strings.Repeat("a", partLength/300) + "b"
 	for range count {
 		if _, err := rows.add([]string{text}); err != nil {

@@ -64,9 +64,9 @@ type Schema struct {
 	// Length is how many indices an example has: longer texts are cut, shorter
 	// ones padded.
 	Length int `yaml:"length" json:"length,omitempty"`
-	// Next has no label column: the label of each step is the index that follows.
+	// PredictNext has no label column: the label of each step is the index that follows.
 	// Texts then begin and end with one more index, by bytes that of a newline.
-	Next bool `yaml:"next" json:"next,omitempty"`
+	PredictNext bool `yaml:"next" json:"next,omitempty"`
 	// Ignore lists columns that are not read.
 	Ignore []string `yaml:"ignore" json:"ignore,omitempty"`
 	// User names the column that says whose a row is; it is no feature.
@@ -96,7 +96,7 @@ func (c *Classes) UnmarshalYAML(node *yaml.Node) error {
 func ReadSchema(file string) (Schema, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return Schema{}, fmt.Errorf("cannot read the schema %s: %w", file, cause(err))
+		return Schema{}, fmt.Errorf("cannot read the schema %s: %w", file, withoutPath(err))
 	}
 	s, err := parseSchema(text)
 	if err != nil {
@@ -176,7 +176,7 @@ func (s Schema) named() bool {
 
 // textual reports whether something was said of how indices are made.
 func (s Schema) textual() bool {
-	return s.Tokens != "" || len(s.Words) > 0 || s.Length != 0 || s.Next
+	return s.Tokens != "" || len(s.Words) > 0 || s.Length != 0 || s.PredictNext
 }
 
 func (s Schema) validate() error {
@@ -209,9 +209,9 @@ func (s Schema) validate() error {
 		return fmt.Errorf("column %q is text, and others have bounds or a vocabulary: a network reads indices or numbers; ignore one kind", s.Text)
 	case s.Target != "" && (s.Label != "" || len(s.Classes) > 0):
 		return fmt.Errorf("a target, %q, and a label or classes were given: a network predicts a number or a class; leave one out", s.Target)
-	case s.Next && s.Target != "":
+	case s.PredictNext && s.Target != "":
 		return errors.New("a target was given, and that each step predicts the next: what is predicted are the indices that follow; leave one out")
-	case s.Next && (s.Label != "" || len(s.Classes) > 0):
+	case s.PredictNext && (s.Label != "" || len(s.Classes) > 0):
 		return errors.New("a label or classes were given, and that each step predicts the next: the labels are the indices that follow; leave one out")
 	}
 	if c, twice := repeated(s.columns()); twice {

@@ -21,8 +21,8 @@ type Set interface {
 	Read(dst [][]float32, rows []int) error
 }
 
-// Grouped is a Set that knows whose its examples are.
-type Grouped interface {
+// UserSet is a Set that knows whose its examples are.
+type UserSet interface {
 	Set
 	// Users holds each example's owner as a number from 0 on, or is nil where
 	// every example is an owner of its own. The caller must not change it.
@@ -31,14 +31,14 @@ type Grouped interface {
 
 // Users returns the owner of each of a set's examples, nil if it knows none.
 func Users(s Set) []int32 {
-	if g, ok := s.(Grouped); ok {
+	if g, ok := s.(UserSet); ok {
 		return g.Users()
 	}
 	return nil
 }
 
-// Owners are Users, and an error where these cannot be the owners of the set's examples.
-func Owners(s Set) ([]int32, error) {
+// ValidatedUsers are Users, and an error where these cannot be the owners of the set's examples.
+func ValidatedUsers(s Set) ([]int32, error) {
 	users := Users(s)
 	if users == nil {
 		return nil, nil
@@ -67,21 +67,21 @@ type Task struct {
 // value that is not finite, a label or index out of range. Sets made by this
 // package were checked when they were made; Check is for a set of one's own.
 func Check(s Set) error {
-	if sound(s) {
+	if validated(s) {
 		return nil
 	}
 	return checkAll(s)
 }
 
-// sound reports whether a set was made by this package.
-func sound(s Set) bool {
+// validated reports whether a set was made by this package.
+func validated(s Set) bool {
 	switch s := s.(type) {
-	case *Table, *Pictures, *texts:
+	case *Table, *Pictures, *tokenSequences:
 		return true
 	case *subset:
-		return sound(s.of)
+		return validated(s.of)
 	case *concat:
-		return !slices.ContainsFunc(s.parts, func(part Set) bool { return !sound(part) })
+		return !slices.ContainsFunc(s.parts, func(part Set) bool { return !validated(part) })
 	}
 	return false
 }
@@ -99,7 +99,7 @@ func checkAll(s Set) error {
 		}
 		dst[k] = make([]float32, batch*c.Size())
 	}
-	if _, err := Owners(s); err != nil {
+	if _, err := ValidatedUsers(s); err != nil {
 		return err
 	}
 	rows := make([]int, 0, batch)
@@ -127,7 +127,7 @@ func checkAll(s Set) error {
 // first.
 func checkValues(c Column, values []float32, first int) error {
 	for i, v := range values {
-		if fault := c.fault(v); fault != "" {
+		if fault := c.problem(v); fault != "" {
 			return fmt.Errorf("example %d, column %q: %s", first+i/c.Size(), c.Name, fault)
 		}
 	}

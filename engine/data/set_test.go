@@ -286,15 +286,15 @@ func TestBadPicturesAreRefused(t *testing.T) {
 		pixels                  []byte
 		labels                  []int32
 		classes                 int
-		tones                   []Tone
+		tones                   []Standardization
 	}{
 		{"length of at least 1", 0, 2, 2, four, []int32{0}, 2, nil},
 		{"2 labels but 4 bytes", 1, 2, 2, four, []int32{0, 1}, 2, nil},
 		{"1 labels but 5 bytes", 1, 2, 2, make([]byte, 5), []int32{0}, 2, nil},
 		{"picture 0: the label", 1, 2, 2, four, []int32{2}, 2, nil},
 		{"picture 0: the label", 1, 2, 2, four, []int32{-1}, 2, nil},
-		{"2 tones for 1", 1, 2, 2, four, []int32{0}, 2, []Tone{unit, unit}},
-		{"not positive", 1, 2, 2, four, []int32{0}, 2, []Tone{{}}},
+		{"2 tones for 1", 1, 2, 2, four, []int32{0}, 2, []Standardization{unit, unit}},
+		{"not positive", 1, 2, 2, four, []int32{0}, 2, []Standardization{{}}},
 	} {
 		_, err := NewPictures(c.channels, c.height, c.width, c.pixels, c.labels, c.classes, c.tones)
 		if err == nil || !strings.Contains(err.Error(), c.say) {
@@ -304,8 +304,8 @@ func TestBadPicturesAreRefused(t *testing.T) {
 }
 
 func TestTonesThatMakeNoNumbers(t *testing.T) {
-	for _, tone := range []Tone{{0, 0}, {0, -1}, {math.NaN(), 1}, {math.Inf(1), 1}, {0, 1e-300}, {0, math.NaN()}} {
-		if _, err := NewPictures(1, 1, 1, []byte{1}, []int32{0}, 2, []Tone{tone}); err == nil {
+	for _, tone := range []Standardization{{0, 0}, {0, -1}, {math.NaN(), 1}, {math.Inf(1), 1}, {0, 1e-300}, {0, math.NaN()}} {
+		if _, err := NewPictures(1, 1, 1, []byte{1}, []int32{0}, 2, []Standardization{tone}); err == nil {
 			t.Errorf("tone %v was taken", tone)
 		}
 	}
@@ -317,7 +317,7 @@ func TestEveryByteIsRead(t *testing.T) {
 	for i := range pixels {
 		pixels[i] = byte(i)
 	}
-	for _, tones := range [][]Tone{nil, cifarTones} {
+	for _, tones := range [][]Standardization{nil, cifarTones} {
 		p, err := NewPictures(3, 16, 16, pixels, []int32{1}, 2, tones)
 		if err != nil {
 			t.Fatal(err)
@@ -345,7 +345,7 @@ func TestEveryByteIsRead(t *testing.T) {
 }
 
 func TestTonesAreAppliedByChannel(t *testing.T) {
-	p, err := NewPictures(2, 1, 2, []byte{0, 255, 51, 102}, []int32{1}, 2, []Tone{{0, 1}, {.5, .25}})
+	p, err := NewPictures(2, 1, 2, []byte{0, 255, 51, 102}, []int32{1}, 2, []Standardization{{0, 1}, {.5, .25}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,12 +69,12 @@ func TestTargets(t *testing.T) {
 		}
 		b := c.schema.Bounds[c.schema.Target]
 		for i, want := range []float64{30, 10, 50} {
-			if got := b.Value(float64(dst[1][i])); got != want {
+			if got := b.Unscale(float64(dst[1][i])); got != want {
 				t.Errorf("%s: %v stands for %v, want %v", name, dst[1][i], got, want)
 			}
 		}
-		if half := math.Abs(b.Value(.25)-b.Value(-.25)) / .5; half != b.Unit() || half != columns[1].Unit() {
-			t.Errorf("a unit is %v, want %v", b.Unit(), half)
+		if half := math.Abs(b.Unscale(.25)-b.Unscale(-.25)) / .5; half != b.ScaleFactor() || half != columns[1].ScaleFactor() {
+			t.Errorf("a unit is %v, want %v", b.ScaleFactor(), half)
 		}
 	}
 	// A test file of the columns in another order is read by name.
@@ -104,7 +104,7 @@ func TestTargetsThatCannotBe(t *testing.T) {
 		"write --bounds hours=LOW:HIGH":             {good, with(func(s *Schema) { s.Bounds = map[string]Bounds{"age": {0, 1}} })},
 		"a target, \"hours\", and a label":          {good, with(func(s *Schema) { s.Label = "job" })},
 		"a number or a class":                       {good, with(func(s *Schema) { s.Classes = Classes{"a", "b"} })},
-		"each step predicts the next":               {good, with(func(s *Schema) { s.Next = true })},
+		"each step predicts the next":               {good, with(func(s *Schema) { s.PredictNext = true })},
 		"two roles":                                 {good, with(func(s *Schema) { s.Ignore = []string{"hours"} })},
 		"is text, and others":                       {good, with(func(s *Schema) { s.Text = "job" })},
 		"column \"hours\": the target is no number": {"age,hours,job,person\n25,secret,baker,a\n", hours},
@@ -152,7 +152,7 @@ func TestTargetsThatHaveBounds(t *testing.T) {
 	if _, err := Concat(whole, other); err == nil {
 		t.Error("targets scaled by other limits were joined")
 	}
-	if unit := (Column{Kind: Target}).Unit(); unit != 1 {
+	if unit := (Column{Kind: Target}).ScaleFactor(); unit != 1 {
 		t.Errorf("a unit of targets as they are is %v", unit)
 	}
 	for says, c := range map[string]struct {

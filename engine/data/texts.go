@@ -1,8 +1,8 @@
 package data
 
-// texts is a Set of lists of indices, each kept as short as it is: what an example does
+// tokenSequences is a Set of lists of indices, each kept as short as it is: what an example does
 // not reach of its length is padded when it is read.
-type texts struct {
+type tokenSequences struct {
 	columns []Column
 	sizes   []int
 	indices []float32 // of the examples, one after the other
@@ -11,20 +11,20 @@ type texts struct {
 	users   []int32
 }
 
-func newTexts(columns []Column, indices []float32, ends []int, labels []float32, users []int32) (*texts, error) {
+func newTexts(columns []Column, indices []float32, ends []int, labels []float32, users []int32) (*tokenSequences, error) {
 	for _, c := range columns {
 		if err := c.validate(); err != nil {
 			return nil, err
 		}
 	}
-	return &texts{columns, sizesOf(columns), indices, ends, labels, users}, nil
+	return &tokenSequences{columns, sizesOf(columns), indices, ends, labels, users}, nil
 }
 
-func (t *texts) Len() int          { return len(t.ends) }
-func (t *texts) Columns() []Column { return t.columns }
-func (t *texts) Users() []int32    { return t.users }
+func (t *tokenSequences) Len() int          { return len(t.ends) }
+func (t *tokenSequences) Columns() []Column { return t.columns }
+func (t *tokenSequences) Users() []int32    { return t.users }
 
-func (t *texts) Read(dst [][]float32, rows []int) error {
+func (t *tokenSequences) Read(dst [][]float32, rows []int) error {
 	if err := checkRead(t.columns, t.sizes, len(t.ends), dst, rows); err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func ParseTokens(text string) (tokens string, words []string, err error) {
 	if file, ok := strings.CutPrefix(text, byWords+":"); ok {
 		content, err := os.ReadFile(file)
 		if err != nil {
-			return "", nil, fmt.Errorf("tokens: cannot read the vocabulary %s: %w", file, cause(err))
+			return "", nil, fmt.Errorf("tokens: cannot read the vocabulary %s: %w", file, withoutPath(err))
 		}
 		for line := range strings.Lines(strings.TrimPrefix(string(content), "\ufeff")) {
 			if word := strings.TrimSpace(line); word != "" {
@@ -128,16 +128,16 @@ func (s Schema) tokenizer() (*tokenizer, error) {
 	if s.Length < 1 {
 		return nil, errors.New("how many indices an example has was not given; write --length with a public number: longer texts are cut, shorter ones padded")
 	}
-	t := &tokenizer{kind: s.Tokens, edge: Pad, length: s.Length, next: s.Next}
+	t := &tokenizer{kind: s.Tokens, edge: Pad, length: s.Length, next: s.PredictNext}
 	switch s.Tokens {
 	case byBytes:
 		t.count = 256
-		if s.Next {
+		if s.PredictNext {
 			t.edge = newline
 		}
 	case byWords:
-		t.known, t.count = indexed(s.Words), len(s.Words)+1 // all others share one
-		if s.Next {
+		t.known, t.count = indexOf(s.Words), len(s.Words)+1 // all others share one
+		if s.PredictNext {
 			t.edge = t.count
 			t.count++
 		}

@@ -39,24 +39,24 @@ func TestExamplesOfText(t *testing.T) {
 		{Schema{Tokens: "bytes", Length: 4}, "ab", []float32{97, 98, -1, -1}, nil, 256},
 		{Schema{Tokens: "bytes", Length: 4}, "abcdef", []float32{97, 98, 99, 100}, nil, 256},
 		{Schema{Tokens: "bytes", Length: 4}, "", []float32{-1, -1, -1, -1}, nil, 256},
-		{Schema{Tokens: "bytes", Length: 4, Next: true}, "ab", []float32{10, 97, 98, -1}, []float32{97, 98, 10, -1}, 256},
-		{Schema{Tokens: "bytes", Length: 4, Next: true}, "abc", []float32{10, 97, 98, 99}, []float32{97, 98, 99, 10}, 256},
-		{Schema{Tokens: "bytes", Length: 4, Next: true}, "abcdef", []float32{10, 97, 98, 99}, []float32{97, 98, 99, 100}, 256},
-		{Schema{Tokens: "bytes", Length: 4, Next: true}, "", []float32{10, -1, -1, -1}, []float32{10, -1, -1, -1}, 256},
+		{Schema{Tokens: "bytes", Length: 4, PredictNext: true}, "ab", []float32{10, 97, 98, -1}, []float32{97, 98, 10, -1}, 256},
+		{Schema{Tokens: "bytes", Length: 4, PredictNext: true}, "abc", []float32{10, 97, 98, 99}, []float32{97, 98, 99, 10}, 256},
+		{Schema{Tokens: "bytes", Length: 4, PredictNext: true}, "abcdef", []float32{10, 97, 98, 99}, []float32{97, 98, 99, 100}, 256},
+		{Schema{Tokens: "bytes", Length: 4, PredictNext: true}, "", []float32{10, -1, -1, -1}, []float32{10, -1, -1, -1}, 256},
 		{Schema{Tokens: "words", Words: vocabulary, Length: 4}, "The dog sat.", []float32{0, 3, 2, 3}, nil, 4},
-		{Schema{Tokens: "words", Words: vocabulary, Length: 4, Next: true}, "the cat", []float32{4, 0, 1, -1}, []float32{0, 1, 4, -1}, 5},
+		{Schema{Tokens: "words", Words: vocabulary, Length: 4, PredictNext: true}, "the cat", []float32{4, 0, 1, -1}, []float32{0, 1, 4, -1}, 5},
 		{Schema{Tokens: "9", Length: 3}, "8 0", []float32{8, 0, -1}, nil, 9},
 		{Schema{Tokens: "9", Length: 3}, "8 -1 1 2", []float32{8, -1, 1}, nil, 9},
-		{Schema{Tokens: "9", Length: 3, Next: true}, "8 0 1 2 3", []float32{8, 0, 1}, []float32{0, 1, 2}, 9},
-		{Schema{Tokens: "9", Length: 3, Next: true}, "8", []float32{-1, -1, -1}, []float32{-1, -1, -1}, 9},
-		{Schema{Tokens: "9", Length: 3, Next: true}, "", []float32{-1, -1, -1}, []float32{-1, -1, -1}, 9},
+		{Schema{Tokens: "9", Length: 3, PredictNext: true}, "8 0 1 2 3", []float32{8, 0, 1}, []float32{0, 1, 2}, 9},
+		{Schema{Tokens: "9", Length: 3, PredictNext: true}, "8", []float32{-1, -1, -1}, []float32{-1, -1, -1}, 9},
+		{Schema{Tokens: "9", Length: 3, PredictNext: true}, "", []float32{-1, -1, -1}, []float32{-1, -1, -1}, 9},
 	} {
 		tok, err := c.schema.tokenizer()
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows := rows{layout: lines(tok)}
-		if !c.schema.Next {
+		rows := exampleReader{rowLayout: lines(tok)}
+		if !c.schema.PredictNext {
 			rows.labels.last, c.labels = []float32{1}, []float32{1}
 		}
 		if _, err := rows.add([]string{c.text}); err != nil {
@@ -198,7 +198,7 @@ func TestBadJSONLIsRefusedWithoutCitingIt(t *testing.T) {
 		{"--length", row, with(func(s *Schema) { s.Length = 0 })},
 		{"length -1", row, with(func(s *Schema) { s.Length = -1 })},
 		{"a network reads indices or numbers", row, with(func(s *Schema) { s.Bounds = map[string]Bounds{"z": {0, 1}} })},
-		{"leave one out", row, with(func(s *Schema) { s.Next = true })},
+		{"leave one out", row, with(func(s *Schema) { s.PredictNext = true })},
 		{"--label", row, with(func(s *Schema) { s.Label, s.Classes = "", nil })},
 		{"--text", row, with(func(s *Schema) { s.Text = "" })},
 		{"two roles", row, with(func(s *Schema) { s.User = "text" })},
@@ -243,7 +243,7 @@ func TestCSVOfTextAndIndices(t *testing.T) {
 	if err := task.Train.Read(dst, []int{0, 1}); err != nil || !slices.Equal(dst[0], []float32{'s', 'o', ',', -1, -1, -1}) || !slices.Equal(dst[1], []float32{0, 1}) {
 		t.Errorf("%v, %v", dst, err)
 	}
-	task, err = Open(filepath.Join(dir, "ids.csv"), Options{Schema: Schema{Next: true, Text: "tokens", Tokens: "5", Length: 2}})
+	task, err = Open(filepath.Join(dir, "ids.csv"), Options{Schema: Schema{PredictNext: true, Text: "tokens", Tokens: "5", Length: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,8 +251,8 @@ func TestCSVOfTextAndIndices(t *testing.T) {
 	if err := task.Train.Read(dst, []int{0, 1}); err != nil || !slices.Equal(dst[0], []float32{1, 2, -1, -1}) || !slices.Equal(dst[1], []float32{2, 3, -1, -1}) || task.Classes != 5 {
 		t.Errorf("%v, %d classes, %v", dst, task.Classes, err)
 	}
-	wantError(t, filepath.Join(dir, "ids.csv"), Options{Schema: Schema{Next: true, Text: "token", Tokens: "5", Length: 2}}, `did you mean what it says in column 1?`)
-	wantError(t, filepath.Join(dir, "ids.csv"), Options{Schema: Schema{Next: true, Tokens: "5", Length: 2}}, "--text")
+	wantError(t, filepath.Join(dir, "ids.csv"), Options{Schema: Schema{PredictNext: true, Text: "token", Tokens: "5", Length: 2}}, `did you mean what it says in column 1?`)
+	wantError(t, filepath.Join(dir, "ids.csv"), Options{Schema: Schema{PredictNext: true, Tokens: "5", Length: 2}}, "--text")
 }
 
 func TestPlainText(t *testing.T) {
@@ -296,7 +296,7 @@ func TestArraysOfIndices(t *testing.T) {
 	if err != nil || !slices.Equal(dst[1], []float32{0, 1, -1, 1, 1, 1}) || !slices.Equal(task.Train.Columns()[1].Shape, []int{3}) {
 		t.Errorf("%v, %v", dst, err)
 	}
-	dst, task, err = open(map[string][]byte{arrayTrainX: x}, Schema{Tokens: "5", Next: true})
+	dst, task, err = open(map[string][]byte{arrayTrainX: x}, Schema{Tokens: "5", PredictNext: true})
 	if err != nil || !slices.Equal(dst[0], []float32{1, 2, 4, 0}) || !slices.Equal(dst[1], []float32{2, -1, 0, 3}) || task.Classes != 5 {
 		t.Errorf("%v, %v", dst, err)
 	}
@@ -308,11 +308,11 @@ func TestArraysOfIndices(t *testing.T) {
 		{"no whole number from 0 to 3", map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "4"}},
 		{"arrays hold no text", map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "bytes"}},
 		{"leave out --length", map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "5", Length: 3}},
-		{"--tokens", map[string][]byte{arrayTrainX: x}, Schema{Next: true}},
+		{"--tokens", map[string][]byte{arrayTrainX: x}, Schema{PredictNext: true}},
 		{"2 examples need as many labels", map[string][]byte{arrayTrainX: x, arrayTrainY: each}, Schema{Classes: two}},
 		{"[examples, length]", map[string][]byte{arrayTrainX: y, arrayTrainY: y}, Schema{Classes: two, Tokens: "5"}},
 		{"[examples, length]", map[string][]byte{arrayTrainX: npy("<f4", "False", "(2, 3)", make([]float32, 6)), arrayTrainY: y}, Schema{Classes: two, Tokens: "5"}},
-		{"at least two", map[string][]byte{arrayTrainX: npy("<i4", "False", "(2, 1)", []int32{1, 2})}, Schema{Tokens: "5", Next: true}},
+		{"at least two", map[string][]byte{arrayTrainX: npy("<i4", "False", "(2, 1)", []int32{1, 2})}, Schema{Tokens: "5", PredictNext: true}},
 		{"no named columns", map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "5", Text: "x"}},
 		// A class of its own, and no padding, for a label of the whole example.
 		{"no whole number from 0 to 1", map[string][]byte{arrayTrainX: x, arrayTrainY: npy("<i8", "False", "(2,)", []int64{0, -1})}, Schema{Classes: two, Tokens: "5"}},
@@ -389,7 +389,7 @@ func TestRemarks(t *testing.T) {
 	if c := task.Train.Columns()[0]; c.Classes != len(remarkWords)+1 || c.Size() != remarkLength {
 		t.Errorf("%+v", c)
 	}
-	task, err = Open("remarks", Options{Schema: Schema{Tokens: "bytes", Length: 40, Next: true}})
+	task, err = Open("remarks", Options{Schema: Schema{Tokens: "bytes", Length: 40, PredictNext: true}})
 	if err != nil || task.Classes != 256 || task.Train.Columns()[1].Size() != 40 || task.ClassNames != nil {
 		t.Errorf("%+v, %v", task, err)
 	}
@@ -425,7 +425,7 @@ func FuzzText(f *testing.F) {
 	f.Add("To be, or\nnot to be\n", 5, true)
 	f.Add("\xff\x00", 1, false)
 	f.Fuzz(func(t *testing.T, text string, length int, bytes bool) {
-		s := Schema{Tokens: "words", Words: []string{"to", "be"}, Length: 1 + int(uint(length)%50), Next: true}
+		s := Schema{Tokens: "words", Words: []string{"to", "be"}, Length: 1 + int(uint(length)%50), PredictNext: true}
 		if bytes {
 			s.Tokens, s.Words = "bytes", nil
 		}

@@ -94,13 +94,13 @@ func ParseSchedule(spec string, base float64) (Schedule, error) {
 		if err != nil || n < 1 {
 			return s, fmt.Errorf("optim: schedule %q: warm-up of %q steps, want a whole number such as warmup:500", spec, steps)
 		}
-		s.Warmup, rest = n, shape
+		s.WarmupSteps, rest = n, shape
 		if !more {
 			return s, s.Check()
 		}
 	}
 	word, arguments, given := strings.Cut(rest, ":")
-	s.Shape = Shape(word)
+	s.Shape = ScheduleShape(word)
 	var err error
 	switch s.Shape {
 	case ShapeConstant, ShapeCosine:
@@ -112,10 +112,10 @@ func ParseSchedule(spec string, base float64) (Schedule, error) {
 		if !ok {
 			return s, fmt.Errorf("optim: schedule %q: want a rate and epochs, such as linear:0.052@10", spec)
 		}
-		if s.To, err = number(spec, to); err != nil {
+		if s.FinalRate, err = number(spec, to); err != nil {
 			return s, err
 		}
-		if s.Over, err = number(spec, over); err != nil {
+		if s.FinalEpoch, err = number(spec, over); err != nil {
 			return s, err
 		}
 	case ShapeStep:
@@ -131,7 +131,7 @@ func ParseSchedule(spec string, base float64) (Schedule, error) {
 			if err != nil {
 				return s, err
 			}
-			s.At = append(s.At, epoch)
+			s.Milestones = append(s.Milestones, epoch)
 		}
 	case "warmup":
 		return s, fmt.Errorf("optim: schedule %q: a warm-up comes first and once, such as warmup:500+cosine", spec)

@@ -5,27 +5,27 @@ import (
 	"math"
 )
 
-// Shape is how a learning rate goes over time.
-type Shape string
+// ScheduleShape is how a learning rate goes over time.
+type ScheduleShape string
 
 const (
-	ShapeConstant Shape = "constant"
-	ShapeLinear   Shape = "linear" // to To over the first Over epochs, then flat (Abadi et al. 2016, section 5.2)
-	ShapeCosine   Shape = "cosine" // from the end of the warm-up down to 0 at the end of the run (Loshchilov and Hutter 2017)
-	ShapeStep     Shape = "step"   // times Factor at each epoch of At
+	ShapeConstant ScheduleShape = "constant"
+	ShapeLinear   ScheduleShape = "linear" // to To over the first Over epochs, then flat (Abadi et al. 2016, section 5.2)
+	ShapeCosine   ScheduleShape = "cosine" // from the end of the warm-up down to 0 at the end of the run (Loshchilov and Hutter 2017)
+	ShapeStep     ScheduleShape = "step"   // times Factor at each epoch of At
 )
 
 // Schedule is a learning rate over time: a shape, and a warm-up over it in which
 // the rate rises linearly from Base/Warmup at the first step to the shape's own.
 // It is a function of public numbers alone.
 type Schedule struct {
-	Base   float64 // the rate at first, or after the warm-up
-	Shape  Shape
-	To     float64   // linear: the rate at its end
-	Over   float64   // linear: how many epochs it takes
-	Factor float64   // step
-	At     []float64 // step: epochs, ascending
-	Warmup int       // steps
+	Base        float64 // the rate at first, or after the warm-up
+	Shape       ScheduleShape
+	FinalRate   float64   // linear: the rate at its end
+	FinalEpoch  float64   // linear: how many epochs it takes
+	Factor      float64   // step
+	Milestones  []float64 // step: epochs, ascending
+	WarmupSteps int       // steps
 }
 
 // String says what matters of a schedule.
@@ -33,12 +33,12 @@ func (s Schedule) String() string {
 	text := fmt.Sprintf("%s %g", s.Shape, s.Base)
 	switch s.Shape {
 	case ShapeLinear:
-		text += fmt.Sprintf(" to %g over %g epochs", s.To, s.Over)
+		text += fmt.Sprintf(" to %g over %g epochs", s.FinalRate, s.FinalEpoch)
 	case ShapeStep:
-		text += fmt.Sprintf(" times %g at epochs %v", s.Factor, s.At)
+		text += fmt.Sprintf(" times %g at epochs %v", s.Factor, s.Milestones)
 	}
-	if s.Warmup > 0 {
-		text += fmt.Sprintf(" after %d steps of warm-up", s.Warmup)
+	if s.WarmupSteps > 0 {
+		text += fmt.Sprintf(" after %d steps of warm-up", s.WarmupSteps)
 	}
 	return text
 }
@@ -49,24 +49,24 @@ func (s Schedule) Check() error {
 	if !positive(s.Base) {
 		return fmt.Errorf("optim: learning rate %v, want a positive number", s.Base)
 	}
-	if s.Warmup < 0 {
-		return fmt.Errorf("optim: warm-up of %d steps, want 0 or more", s.Warmup)
+	if s.WarmupSteps < 0 {
+		return fmt.Errorf("optim: warm-up of %d steps, want 0 or more", s.WarmupSteps)
 	}
 	switch s.Shape {
 	case ShapeConstant, ShapeCosine:
 	case ShapeLinear:
-		if !(s.To >= 0) || math.IsInf(s.To, 1) || !positive(s.Over) {
-			return fmt.Errorf("optim: linear to %v over %v epochs, want a rate of 0 or more and a positive number of epochs", s.To, s.Over)
+		if !(s.FinalRate >= 0) || math.IsInf(s.FinalRate, 1) || !positive(s.FinalEpoch) {
+			return fmt.Errorf("optim: linear to %v over %v epochs, want a rate of 0 or more and a positive number of epochs", s.FinalRate, s.FinalEpoch)
 		}
 	case ShapeStep:
 		if !positive(s.Factor) {
 			return fmt.Errorf("optim: step by a factor of %v, want a positive number", s.Factor)
 		}
-		if len(s.At) == 0 {
+		if len(s.Milestones) == 0 {
 			return fmt.Errorf("optim: step by a factor of %v at no epoch; name the epochs", s.Factor)
 		}
 		last := 0.0
-		for _, epoch := range s.At {
+		for _, epoch := range s.Milestones {
 			if !(epoch > last) || math.IsInf(epoch, 1) {
 				return fmt.Errorf("optim: step at epoch %v, want positive epochs in ascending order", epoch)
 			}
@@ -75,7 +75,7 @@ func (s Schedule) Check() error {
 	default:
 		return unknown("schedule", string(s.Shape), shapes)
 	}
-	if s.Shape != ShapeLinear && (s.To != 0 || s.Over != 0) || s.Shape != ShapeStep && (s.Factor != 0 || len(s.At) > 0) {
+	if s.Shape != ShapeLinear && (s.FinalRate != 0 || s.FinalEpoch != 0) || s.Shape != ShapeStep && (s.Factor != 0 || len(s.Milestones) > 0) {
 		return fmt.Errorf("optim: a schedule of shape %q was given the numbers of another: To and Over are of %s, Factor and At of %s", s.Shape, ShapeLinear, ShapeStep)
 	}
 	return nil
@@ -90,9 +90,9 @@ func (s Schedule) Rate(step int, stepsPerEpoch float64, total int) float64 {
 	rate := s.Base
 	switch s.Shape {
 	case ShapeLinear:
-		rate += (s.To - s.Base) * min(1, epoch/s.Over)
+		rate += (s.FinalRate - s.Base) * min(1, epoch/s.FinalEpoch)
 	case ShapeCosine:
-		if warm := float64(s.Warmup); done >= warm {
+		if warm := float64(s.WarmupSteps); done >= warm {
 			left := 1.0
 			if float64(total) > warm {
 				left = (done - warm) / (float64(total) - warm)
@@ -100,14 +100,14 @@ func (s Schedule) Rate(step int, stepsPerEpoch float64, total int) float64 {
 			rate *= (1 + math.Cos(math.Pi*min(1, left))) / 2
 		}
 	case ShapeStep:
-		for _, at := range s.At {
+		for _, at := range s.Milestones {
 			if epoch >= at {
 				rate *= s.Factor
 			}
 		}
 	}
-	if step <= s.Warmup {
-		rate *= float64(step) / float64(s.Warmup)
+	if step <= s.WarmupSteps {
+		rate *= float64(step) / float64(s.WarmupSteps)
 	}
 	return rate
 }

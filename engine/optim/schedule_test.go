@@ -93,10 +93,10 @@ func TestRatesBetweenEpochs(t *testing.T) {
 
 func TestParseSchedule(t *testing.T) {
 	s, err := ParseSchedule("warmup:500+step:0.1@30,60", 0.25)
-	if want := (Schedule{Base: 0.25, Shape: ShapeStep, Factor: 0.1, At: []float64{30, 60}, Warmup: 500}); err != nil || !reflect.DeepEqual(s, want) {
+	if want := (Schedule{Base: 0.25, Shape: ShapeStep, Factor: 0.1, Milestones: []float64{30, 60}, WarmupSteps: 500}); err != nil || !reflect.DeepEqual(s, want) {
 		t.Errorf("parsed %+v (%v), want %+v", s, err, want)
 	}
-	if s, err := ParseSchedule("warmup:1", 0.25); err != nil || s.Warmup != 1 {
+	if s, err := ParseSchedule("warmup:1", 0.25); err != nil || s.WarmupSteps != 1 {
 		t.Errorf("parsed %+v (%v)", s, err)
 	}
 	for spec, says := range map[string]string{
@@ -138,12 +138,12 @@ func TestParseSchedule(t *testing.T) {
 		oneLine(t, "warmup:5", err, "learning rate")
 	}
 	for _, s := range []Schedule{
-		{Base: 1, Shape: ShapeConstant, To: 0.1}, {Base: 1, Shape: ShapeCosine, Over: 3}, {Base: 1, Shape: ShapeStep, Factor: 0.1, At: []float64{1}, Over: 3},
-		{Base: 1, Shape: ShapeConstant, Factor: 0.1}, {Base: 1, Shape: ShapeLinear, Over: 3, At: []float64{1}},
+		{Base: 1, Shape: ShapeConstant, FinalRate: 0.1}, {Base: 1, Shape: ShapeCosine, FinalEpoch: 3}, {Base: 1, Shape: ShapeStep, Factor: 0.1, Milestones: []float64{1}, FinalEpoch: 3},
+		{Base: 1, Shape: ShapeConstant, Factor: 0.1}, {Base: 1, Shape: ShapeLinear, FinalEpoch: 3, Milestones: []float64{1}},
 	} {
 		oneLine(t, "a schedule", s.Check(), "numbers of another")
 	}
-	for _, s := range []Schedule{{Base: 1}, {Base: 1, Shape: ShapeStep, Factor: 1}, {Base: 1, Shape: ShapeConstant, Warmup: -1}} {
+	for _, s := range []Schedule{{Base: 1}, {Base: 1, Shape: ShapeStep, Factor: 1}, {Base: 1, Shape: ShapeConstant, WarmupSteps: -1}} {
 		oneLine(t, "a schedule", s.Check(), "optim")
 	}
 }

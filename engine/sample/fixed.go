@@ -25,14 +25,14 @@ func NewFixed(lot, records int, source *noise.Source) (*Fixed, error) {
 
 // Event is sampling without replacement.
 func (f *Fixed) Event() Event {
-	return Event{Policy: PolicyFixed, Lot: f.lot, Records: f.records}
+	return Event{Policy: PolicyFixed, LotSize: f.lot, Records: f.records}
 }
 
-// Start draws the lot, by Floyd's method (Bentley and Floyd 1987, "A sample of
+// StartLot draws the lot, by Floyd's method (Bentley and Floyd 1987, "A sample of
 // brilliance"): for j among the last records, a uniform record up to j is chosen,
 // or j where that one was chosen already. It makes every set equally likely and
 // needs one draw a member.
-func (f *Fixed) Start(lot uint64) error {
+func (f *Fixed) StartLot(lot uint64) error {
 	clear(f.chosen)
 	f.at = 0
 	if err := checkNumber(lot); err != nil {

@@ -17,7 +17,7 @@ func TestFixedLotsAreUniform(t *testing.T) {
 		counts := map[int]float64{}
 		dst := make([]int, records+1)
 		for lot := range uint64(lots) {
-			if err := f.Start(lot); err != nil {
+			if err := f.StartLot(lot); err != nil {
 				t.Fatal(err)
 			}
 			n, err := f.Next(dst)

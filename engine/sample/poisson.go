@@ -55,8 +55,8 @@ func (p *Poisson) Event() Event {
 	return Event{Policy: PolicyPoisson, Rate: p.rate, Records: p.records}
 }
 
-// Start begins a lot.
-func (p *Poisson) Start(lot uint64) error {
+// StartLot begins a lot.
+func (p *Poisson) StartLot(lot uint64) error {
 	p.record = p.records
 	if err := checkNumber(lot); err != nil {
 		return err

@@ -73,7 +73,7 @@ func TestPoissonAtTheThreshold(t *testing.T) {
 	for _, q := range []float64{0.3, 1e-3, 0.9} {
 		p := must(NewPoisson(q, 8, noise.Seeded(0)))
 		for _, below := range []uint64{0, 1} {
-			if err := p.Start(0); err != nil {
+			if err := p.StartLot(0); err != nil {
 				t.Fatal(err)
 			}
 			for i := range p.bytes.buffer {
@@ -102,7 +102,7 @@ func TestPoissonCountsAreBinomial(t *testing.T) {
 		spread, total := 0.0, 0.0
 		dst := make([]int, c.records)
 		for lot := range c.lots {
-			if err := p.Start(uint64(lot)); err != nil {
+			if err := p.StartLot(uint64(lot)); err != nil {
 				t.Fatal(err)
 			}
 			n, err := p.Next(dst)
@@ -139,7 +139,7 @@ func TestPoissonRecordsArePairwiseIndependent(t *testing.T) {
 	var before []int
 	dst := make([]int, 2*records)
 	for lot := range uint64(lots) {
-		if err := p.Start(lot); err != nil {
+		if err := p.StartLot(lot); err != nil {
 			t.Fatal(err)
 		}
 		now := dst[lot%2*records:][:records]

@@ -21,7 +21,7 @@ const (
 type Event struct {
 	Policy  Policy
 	Rate    float64 // Poisson: the probability of each record, exactly as drawn
-	Lot     int     // Fixed and Shuffle: records in a lot
+	LotSize int     // Fixed and Shuffle: records in a lot
 	Records int
 }
 
@@ -31,7 +31,7 @@ func (e Event) ExpectedLot() float64 {
 	if e.Policy == PolicyPoisson {
 		return e.Rate * float64(e.Records)
 	}
-	return float64(e.Lot)
+	return float64(e.LotSize)
 }
 
 // LotsPerEpoch is how many lots see each record once: on average or, of Shuffle, whose
@@ -48,8 +48,8 @@ func (e Event) LotsPerEpoch() float64 {
 type Sampler interface {
 	Event() Event
 
-	// Start begins a lot; what the last one had left is forgotten.
-	Start(lot uint64) error
+	// StartLot begins a lot; what the last one had left is forgotten.
+	StartLot(lot uint64) error
 
 	// Next fills dst with records of the lot, each once and none that came before,
 	// and returns how many they are; fewer than len(dst) only at the lot's end.

@@ -27,7 +27,7 @@ func chiSquare(t *testing.T, what string, sum float64, freedom int) {
 
 func draw(t *testing.T, s Sampler, lot uint64, block int) []int {
 	t.Helper()
-	if err := s.Start(lot); err != nil {
+	if err := s.StartLot(lot); err != nil {
 		t.Fatal(err)
 	}
 	var all []int
@@ -67,7 +67,7 @@ func TestLotsAreFunctionsOfTheirNumber(t *testing.T) {
 		for _, lot := range []uint64{0, 1, 14, 15, 16, 1 << 40, noise.MaxLots - 1} {
 			want := draw(t, s, lot, 1000)
 			for _, block := range []int{1, 7, 64, 70} {
-				if err := again.Start(3); err != nil { // leave a lot half read
+				if err := again.StartLot(3); err != nil { // leave a lot half read
 					t.Fatal(err)
 				}
 				if _, err := again.Next(make([]int, 9)); err != nil {
@@ -127,8 +127,8 @@ func TestEvents(t *testing.T) {
 		epoch    float64
 	}{
 		{must(NewPoisson(0.125, 10, source)), Event{Policy: PolicyPoisson, Rate: 0.125, Records: 10}, 1.25, 8},
-		{must(NewFixed(4, 10, source)), Event{Policy: PolicyFixed, Lot: 4, Records: 10}, 4, 2.5},
-		{must(NewShuffle(4, 10, source)), Event{Policy: PolicyShuffle, Lot: 4, Records: 10}, 4, 3},
+		{must(NewFixed(4, 10, source)), Event{Policy: PolicyFixed, LotSize: 4, Records: 10}, 4, 2.5},
+		{must(NewShuffle(4, 10, source)), Event{Policy: PolicyShuffle, LotSize: 4, Records: 10}, 4, 3},
 	} {
 		if got := c.s.Event(); got != c.event || got.ExpectedLot() != c.expected || got.LotsPerEpoch() != c.epoch {
 			t.Errorf("%+v with an expected lot of %v, %v an epoch, want %+v with %v, %v", got, got.ExpectedLot(), got.LotsPerEpoch(), c.event, c.expected, c.epoch)
@@ -151,7 +151,7 @@ func TestStreamsThatFail(t *testing.T) {
 	p := must(NewPoisson(0.3, 5000, source))
 	want := draw(t, p, 2, 100)
 	for _, stream := range []*words{&p.bytes, &p.ties} {
-		if err := p.Start(2); err != nil {
+		if err := p.StartLot(2); err != nil {
 			t.Fatal(err)
 		}
 		stream.open(noise.MaxLots, poissonBytes)
@@ -169,7 +169,7 @@ func TestNothingIsAllocated(t *testing.T) {
 		dst := make([]int, 64)
 		lot := uint64(0)
 		allocs := testing.AllocsPerRun(50, func() {
-			if err := s.Start(lot); err != nil {
+			if err := s.StartLot(lot); err != nil {
 				t.Fatal(err)
 			}
 			for n := len(dst); n == len(dst); {
@@ -213,10 +213,10 @@ func TestBadInput(t *testing.T) {
 		if n, err := s.Next(make([]int, 5)); n != 0 || err != nil {
 			t.Errorf("%s: before a start: %d, %v", s.Event().Policy, n, err)
 		}
-		if err := s.Start(0); err != nil { // a lot of which nothing is read
+		if err := s.StartLot(0); err != nil { // a lot of which nothing is read
 			t.Fatal(err)
 		}
-		refused(string(s.Event().Policy), s.Start(noise.MaxLots))
+		refused(string(s.Event().Policy), s.StartLot(noise.MaxLots))
 		if n, _ := s.Next(make([]int, 5)); n != 0 {
 			t.Errorf("%s: a lot that could not start has %d records", s.Event().Policy, n)
 		}
@@ -230,7 +230,7 @@ func BenchmarkLot(b *testing.B) {
 				dst := make([]int, 256)
 				lot := uint64(0)
 				for b.Loop() {
-					if err := s.Start(lot); err != nil {
+					if err := s.StartLot(lot); err != nil {
 						b.Fatal(err)
 					}
 					for n := len(dst); n == len(dst); {

@@ -30,14 +30,14 @@ func NewShuffle(lot, records int, source *noise.Source) (*Shuffle, error) {
 
 // Event is a pass over disjoint lots.
 func (s *Shuffle) Event() Event {
-	return Event{Policy: PolicyShuffle, Lot: s.lot, Records: s.records}
+	return Event{Policy: PolicyShuffle, LotSize: s.lot, Records: s.records}
 }
 
 // lotsPerPass is the number of lots in which each record appears once.
 func (s *Shuffle) lotsPerPass() int { return (s.records + s.lot - 1) / s.lot }
 
-// Start begins a lot, and shuffles if its pass is another than the last lot's.
-func (s *Shuffle) Start(lot uint64) error {
+// StartLot begins a lot, and shuffles if its pass is another than the last lot's.
+func (s *Shuffle) StartLot(lot uint64) error {
 	s.at, s.end = 0, 0
 	if err := checkNumber(lot); err != nil {
 		return err

@@ -16,7 +16,7 @@ func TestShuffleIsUniform(t *testing.T) {
 	var before, now [4]int
 	for pass := range uint64(passes) {
 		for k := range uint64(4) {
-			if err := s.Start(4*pass + k); err != nil {
+			if err := s.StartLot(4*pass + k); err != nil {
 				t.Fatal(err)
 			}
 			if n, err := s.Next(now[k : k+1]); n != 1 || err != nil {

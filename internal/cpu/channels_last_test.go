@@ -14,7 +14,7 @@ import (
 // A network whose pictures have their channels last has the norms and the sums that
 // its operations' own float64 loops give, one after the other.
 func TestChannelsLast(t *testing.T) {
-	build, err := models.Parse("mnist-cnn", models.Example{Shape: []int{1, 28, 28}, Classes: 10}, 1)
+	build, err := models.Parse("mnist-cnn", models.DataSpec{Shape: []int{1, 28, 28}, Classes: 10}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

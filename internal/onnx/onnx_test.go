@@ -71,7 +71,7 @@ func of(list []field, number int) []string {
 	return out
 }
 
-func build(t *testing.T, spec string, e models.Example) perexample.Build {
+func build(t *testing.T, spec string, e models.DataSpec) perexample.Build {
 	t.Helper()
 	b, err := models.Parse(spec, e, 1)
 	if err != nil {
@@ -82,7 +82,7 @@ func build(t *testing.T, spec string, e models.Example) perexample.Build {
 
 // The test decodes the model of a small network field by field. Dropout is not in the model.
 func TestModel_Fields(t *testing.T) {
-	b := build(t, "mlp:2,act=tanh,dropout=0.5", models.Example{Shape: []int{3}, Classes: 2})
+	b := build(t, "mlp:2,act=tanh,dropout=0.5", models.DataSpec{Shape: []int{3}, Classes: 2})
 	file, err := Model(b, map[string]string{"epsilon": "2"})
 	if err != nil {
 		t.Fatal(err)
@@ -228,11 +228,11 @@ func sample(t *testing.T, dir string, b perexample.Build, vocabulary int) {
 // DPTRAIN_PYTHON names a Python with onnxruntime. Without it, the test compares the digest of the
 // exported models with the one that passed last.
 func TestModel_MatchesONNXRuntime(t *testing.T) {
-	mnist := models.Example{Shape: []int{1, 28, 28}, Classes: 10}
-	cifar := models.Example{Shape: []int{3, 32, 32}, Classes: 10}
-	text := models.Example{Shape: []int{7}, Vocabulary: 20, Classes: 3}
-	short := models.Example{Shape: []int{7}, Vocabulary: 20, Padded: true, Classes: 3}
-	each := models.Example{Shape: []int{6}, Vocabulary: 20, Classes: 20, Labels: []int{6}}
+	mnist := models.DataSpec{Shape: []int{1, 28, 28}, Classes: 10}
+	cifar := models.DataSpec{Shape: []int{3, 32, 32}, Classes: 10}
+	text := models.DataSpec{Shape: []int{7}, Vocabulary: 20, Classes: 3}
+	short := models.DataSpec{Shape: []int{7}, Vocabulary: 20, Padded: true, Classes: 3}
+	each := models.DataSpec{Shape: []int{6}, Vocabulary: 20, Classes: 20, Labels: []int{6}}
 	var folders []string
 	written := sha256.New()
 	add := func(b perexample.Build, vocabulary int) {
@@ -250,7 +250,7 @@ func TestModel_MatchesONNXRuntime(t *testing.T) {
 	covered := map[string]bool{}
 	for _, c := range []struct {
 		spec string
-		e    models.Example
+		e    models.DataSpec
 	}{
 		{"logistic", mnist}, {"mlp:30,20,dropout=0.5", mnist}, {"abadi-mlp", mnist}, {"digits-cnn", mnist}, {"mnist-cnn", mnist},
 		{"cifar-abadi", cifar}, {"cifar-tanh", cifar}, {"wrn16-4", cifar}, {"wrn16-4:standardized", cifar}, {"embbag", text}, {"lstm:9", text},
@@ -267,7 +267,7 @@ func TestModel_MatchesONNXRuntime(t *testing.T) {
 		name, _, _ := strings.Cut(c.spec, ":")
 		covered[name] = true
 	}
-	for _, d := range models.Known() {
+	for _, d := range models.Supported() {
 		if !covered[d.Name] && !testing.Short() {
 			t.Errorf("model %s is not tried", d.Name)
 		}

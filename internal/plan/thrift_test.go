@@ -12,7 +12,7 @@ import (
 )
 
 // private lowers a model's step.
-func private(t *testing.T, model string, e models.Example, records, each int) *plan.Program {
+func private(t *testing.T, model string, e models.DataSpec, records, each int) *plan.Program {
 	build, err := models.Parse(model, e, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func private(t *testing.T, model string, e models.Example, records, each int) *p
 }
 
 // step is the bits of all that a step makes.
-func step(t *testing.T, p *plan.Program, e models.Example) (bits []uint32) {
+func step(t *testing.T, p *plan.Program, e models.DataSpec) (bits []uint32) {
 	m, err := cpu.New(p, plan.Optimizer{Kind: plan.SGD}, false, 2)
 	if err != nil {
 		t.Fatal(err)
@@ -80,11 +80,11 @@ func step(t *testing.T, p *plan.Program, e models.Example) (bits []uint32) {
 // TestAgain: what is made again has the bits of what was kept, whatever else is then
 // made again, and less memory is taken in the end.
 func TestAgain(t *testing.T) {
-	picture := models.Example{Shape: []int{3, 32, 32}, Classes: 4}
-	text := models.Example{Shape: []int{9}, Vocabulary: 20, Classes: 20, Labels: []int{9}}
+	picture := models.DataSpec{Shape: []int{3, 32, 32}, Classes: 4}
+	text := models.DataSpec{Shape: []int{9}, Vocabulary: 20, Classes: 20, Labels: []int{9}}
 	for _, c := range []struct {
 		model   string
-		example models.Example
+		example models.DataSpec
 		each    int
 		saves   float64 // of the arena
 	}{
@@ -93,7 +93,7 @@ func TestAgain(t *testing.T) {
 		{"transformer", text, 1, 0.05},
 		{"transformer:tied", text, 1, 0.05},
 		{"cifar-tanh", picture, 1, 0},
-		{"mlp:30", models.Example{Shape: []int{12}, Classes: 4}, 2, 0},
+		{"mlp:30", models.DataSpec{Shape: []int{12}, Classes: 4}, 2, 0},
 	} {
 		t.Run(c.model, func(t *testing.T) {
 			p := private(t, c.model, c.example, 4, c.each)
@@ -138,7 +138,7 @@ func TestThrift(t *testing.T) {
 		{"mlp:1000", []int{784}, 1024, false},
 		{"digits-cnn", []int{1, 28, 28}, 4, false},
 	} {
-		p := private(t, c.model, models.Example{Shape: c.shape, Classes: 10}, c.records, 1)
+		p := private(t, c.model, models.DataSpec{Shape: c.shape, Classes: 10}, c.records, 1)
 		before, code := p.Arena, len(p.Front)+len(p.Back)
 		p.Rematerialize()
 		if less := p.Arena <= before-before/8; less != c.less || less != (len(p.Front)+len(p.Back) > code) {

@@ -22,7 +22,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-func parse(t *testing.T, spec string, e models.Example) perexample.Build {
+func parse(t *testing.T, spec string, e models.DataSpec) perexample.Build {
 	t.Helper()
 	b, err := models.Parse(spec, e, 1)
 	if err != nil {
@@ -225,7 +225,7 @@ func TestImport_AddsSecondBias(t *testing.T) {
 
 // Only the metadata determine the orientation of square matrices.
 func TestImport_SquareWeightsNeedMetadata(t *testing.T) {
-	b := parse(t, "logistic", models.Example{Shape: []int{3}, Classes: 3})
+	b := parse(t, "logistic", models.DataSpec{Shape: []int{3}, Classes: 3})
 	net, err := b(1)
 	if err != nil {
 		t.Fatal(err)
@@ -339,7 +339,7 @@ func TestImport_ReadsBothBiases(t *testing.T) {
 }
 
 func TestImport_ReportsMismatches(t *testing.T) {
-	net, err := parse(t, "mlp:4", models.Example{Shape: []int{3}, Classes: 2})(1)
+	net, err := parse(t, "mlp:4", models.DataSpec{Shape: []int{3}, Classes: 2})(1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,10 +388,10 @@ func TestExport_MatchesNumPyNetworks(t *testing.T) {
 	if err := exec.Command(python, "-c", "import numpy, safetensors").Run(); err != nil {
 		t.Skipf("%s has no numpy and safetensors: set DPTRAIN_PYTHON to one that does", python)
 	}
-	mnist := models.Example{Shape: []int{1, 28, 28}, Classes: 10}
-	text := models.Example{Shape: []int{7}, Vocabulary: 20, Classes: 3}
+	mnist := models.DataSpec{Shape: []int{1, 28, 28}, Classes: 10}
+	text := models.DataSpec{Shape: []int{7}, Vocabulary: 20, Classes: 3}
 	args := []string{"testdata/check.py"}
-	for spec, e := range map[string]models.Example{"mlp:20": mnist, "mnist-cnn": mnist, "lstm:9": text, "gru:9": text} {
+	for spec, e := range map[string]models.DataSpec{"mlp:20": mnist, "mnist-cnn": mnist, "lstm:9": text, "gru:9": text} {
 		dir := t.TempDir()
 		net, err := parse(t, spec, e)(3)
 		if err != nil {
