@@ -46,29 +46,29 @@ type Host struct {
 	Threads   int // of the CPU; 0: one a processor
 }
 
-func (h Host) machine(p *plan.Program, o plan.Optimizer) (plan.Executable, error) {
+func (h Host) device() (plan.Device, error) {
 	if h.GPU {
-		return cuda.New(p, o, false, cuda.Options{Ordinal: h.Ordinal, Precision: h.Precision})
+		return cuda.NewDevice(cuda.Options{Ordinal: h.Ordinal, Precision: h.Precision})
 	}
-	return cpu.New(p, o, false, h.Threads)
+	return cpu.NewDevice(h.Threads), nil
 }
 
 // NewStep makes a workload ready.
 func NewStep(w Workload, private bool, h Host) (*Step, error) {
-	cut := w.cut
-	if h.GPU {
-		cut = w.whole
+	device, err := h.device()
+	if err != nil {
+		return nil, err
 	}
-	program, err := cut(private)
+	program, err := w.cut(private, device)
 	if err != nil {
 		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
 	}
 	sgd := plan.Optimizer{Kind: plan.SGD}
-	machine, err := h.machine(program, sgd)
+	machine, err := device.Compile(program, sgd, false)
 	if err != nil {
 		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
 	}
-	program = program.WithoutInitialValues()
+	program = program.Stripped()
 	debug.FreeOSMemory() // that the graph took
 	s := &Step{machine: machine, columns: w.columns(), batch: w.Batch, records: program.Records, release: plan.Release{
 		Source: noise.Seeded(1), Sigma: make([]float64, len(program.Parameters)),
@@ -127,17 +127,15 @@ func (s *Step) follow() (err error) {
 	})
 }
 
-// whole is a step's program for the whole batch, cut one for as many records as the
-// engine would have computed together on the CPU.
-func (w Workload) whole(private bool) (*plan.Program, error) { return w.program(private, w.Batch) }
-
-func (w Workload) cut(private bool) (p *plan.Program, err error) {
-	p, err = w.whole(private)
-	for err == nil && p.Large() && p.Records%2 == 0 {
+// cut is a step's program for as many records as the engine would compute together on a
+// device.
+func (w Workload) cut(private bool, device plan.Device) (p *plan.Program, err error) {
+	p, err = w.program(private, w.Batch)
+	for err == nil && device.PreferredMicrobatch(p) < p.Records && p.Records%2 == 0 {
 		p, err = w.program(private, p.Records/2)
 	}
 	if err == nil {
-		p.Rematerialize()
+		device.Optimize(p)
 	}
 	return p, err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/cuda"
+	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/simd"
 	"github.com/dptrain/dptrain/models"
 )
@@ -93,7 +94,7 @@ func TestSteps(t *testing.T) {
 func TestMemory(t *testing.T) {
 	most := map[string]int{"wrn16-4-16": 118e6, "transformer-32": 77e6}
 	for _, w := range Workloads() {
-		p, err := w.cut(true)
+		p, err := w.cut(true, cpu.NewDevice(0))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,8 +8,6 @@ import (
 var (
 	// ErrNotBuilt is why a build without the tag gpu has no devices.
 	ErrNotBuilt = errors.New("this build has no CUDA: build it with `make gpu`, or use --device cpu")
-	// ErrMemory is a lack of memory on the device: a smaller microbatch may fit.
-	ErrMemory = errors.New("out of memory")
 	// ErrNoLibrary says that a library is not installed; what it would compute follows.
 	ErrNoLibrary = errors.New("own kernels compute all")
 )

@@ -53,7 +53,7 @@ func New(p *plan.Program, o plan.Optimizer, average bool, options Options) (plan
 	if err := m.prepare(o, average); err != nil {
 		m.Close()
 		if errors.Is(err, driver.ErrMemory) {
-			err = fmt.Errorf("%w: use a smaller --microbatch: %v", ErrMemory, err)
+			err = fmt.Errorf("%w: %v", plan.ErrOutOfMemory, err)
 		}
 		return nil, err
 	}

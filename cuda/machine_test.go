@@ -38,7 +38,7 @@ func TestBufferOfTooManyElements(t *testing.T) {
 	device(t)
 	p := &plan.Program{Buffers: []plan.Buffer{{Name: "huge", Shape: tensor.Shape{1 << 15, 1 << 16}, Role: plan.RoleTemporary}}}
 	_, err := New(p, plan.Optimizer{Kind: plan.SGD}, false, Options{})
-	if !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "buffer huge has 2147483648 elements") {
+	if !errors.Is(err, plan.ErrOutOfMemory) || !strings.Contains(err.Error(), "buffer huge has 2147483648 elements") {
 		t.Error(err)
 	}
 }

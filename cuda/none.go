@@ -24,6 +24,9 @@ func Library(int) (string, error) { return "", ErrNotBuilt }
 // ConvolutionLibrary describes the cuDNN that computes large convolutions on a GPU.
 func ConvolutionLibrary(int) (string, error) { return "", ErrNotBuilt }
 
+// NewDevice is a GPU as a device.
+func NewDevice(Options) (plan.Device, error) { return nil, ErrNotBuilt }
+
 // New makes a program ready on a GPU.
 func New(*plan.Program, plan.Optimizer, bool, Options) (plan.Executable, error) {
 	return nil, ErrNotBuilt

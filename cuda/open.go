@@ -8,6 +8,7 @@ import (
 
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/cuda/kernels"
+	"github.com/dptrain/dptrain/internal/plan"
 )
 
 // opened are the devices in use: every machine of a process shares a device's
@@ -69,4 +70,33 @@ func Taken(ordinal int) (int64, error) {
 		return 0, err
 	}
 	return d.Taken(), nil
+}
+
+// microbatchShare is the share of a GPU's free memory that a microbatch chosen by the
+// engine may take.
+const microbatchShare = 0.4
+
+// gpu is a GPU as a device.
+type gpu struct{ options Options }
+
+// NewDevice is a GPU as a device.
+func NewDevice(o Options) (plan.Device, error) { return gpu{o}, nil }
+
+func (g gpu) Name() string { return Device{Ordinal: g.options.Ordinal}.String() }
+
+// MemoryLimit is a share of the free memory.
+func (g gpu) MemoryLimit() (int64, error) {
+	free, err := Free(g.options.Ordinal)
+	return int64(microbatchShare * float64(free)), err
+}
+
+func (gpu) MaxMicrobatch() int { return 1024 }
+
+func (gpu) PreferredMicrobatch(p *plan.Program) int { return p.Records }
+
+// Optimize changes nothing: no pass makes programs faster here.
+func (gpu) Optimize(*plan.Program) {}
+
+func (g gpu) Compile(p *plan.Program, o plan.Optimizer, average bool) (plan.Executable, error) {
+	return New(p, o, average, g.options)
 }

@@ -8,9 +8,7 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/engine/sample"
-	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/plan"
-	"github.com/dptrain/dptrain/internal/tape"
 	"github.com/dptrain/dptrain/perexample"
 )
 
@@ -23,13 +21,17 @@ func (r *Run) compile() error {
 		return err
 	}
 	r.config.Device.Name = place.Name
-	limit, err := place.memory()
+	device, err := place.open()
+	if err != nil {
+		return err
+	}
+	limit, err := device.MemoryLimit()
 	if err != nil {
 		return err
 	}
 	records := min(r.config.Microbatch, r.deck.count) // no lot has more
 	if records == 0 {
-		records = r.comfortable()
+		records = r.comfortable(device)
 	}
 	for {
 		network, err := r.lower(records)
@@ -38,7 +40,7 @@ func (r *Run) compile() error {
 		}
 		small := r.config.Microbatch != 0 || network.Records == 1
 		records = max(1, network.Records/2)
-		if bytes := int64(r.program.MicrobatchBytes()); !small && (bytes > limit || !place.onGPU() && r.program.Large()) {
+		if bytes := int64(r.program.MicrobatchBytes()); !small && (bytes > limit || device.PreferredMicrobatch(r.program) < r.program.Records) {
 			// Half the records take half the memory or more.
 			for bytes /= 2; bytes > limit && records > 1; bytes /= 2 {
 				records /= 2
@@ -48,16 +50,14 @@ func (r *Run) compile() error {
 		if err := r.checkProgram(network); err != nil {
 			return err
 		}
-		if !place.onGPU() {
-			r.program.Rematerialize()
-		}
-		r.machine, err = r.build(network)
+		device.Optimize(r.program)
+		r.machine, err = r.build(device)
 		switch {
-		case noMemory(err) && !small:
+		case errors.Is(err, plan.ErrOutOfMemory) && !small:
 			continue
-		case errors.Is(err, cpu.ErrMemory) && network.Records > 1:
+		case errors.Is(err, plan.ErrOutOfMemory) && network.Records > 1:
 			return fmt.Errorf("a microbatch of %d records: %w; use a smaller --microbatch", network.Records, err)
-		case errors.Is(err, cpu.ErrMemory):
+		case errors.Is(err, plan.ErrOutOfMemory):
 			return fmt.Errorf("even a microbatch of one record: %w; use a smaller network, or shorter examples", err)
 		case err != nil:
 			return err
@@ -66,7 +66,7 @@ func (r *Run) compile() error {
 			r.machine.Close()
 			return err
 		}
-		r.program = r.program.WithoutInitialValues()
+		r.program = r.program.Stripped()
 		debug.FreeOSMemory() // that the graph took
 		r.newMicrobatch()
 		return nil
@@ -85,33 +85,26 @@ func (r *Run) lower(records int) (*perexample.PrivateNetwork, error) {
 
 // build makes the program ready on the run's device. What draws the starting weights
 // may be the user's: a panic in it is an error of the network.
-func (r *Run) build(network *perexample.PrivateNetwork) (m plan.Executable, err error) {
+func (r *Run) build(device plan.Device) (m plan.Executable, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			m, err = nil, fmt.Errorf("making the network ready failed: %v", p)
 		}
 	}()
 	c := &r.config
-	average := c.Optimization.Average.Decay > 0
-	if c.Device.Name == "gorgonia" {
-		return tape.New(network, !c.Mechanism.NonPrivate, c.Optimization.Optimizer.ForDevice(), average)
-	}
-	return r.place().open(r.program, c.Optimization.Optimizer.ForDevice(), average)
+	return device.Compile(r.program, c.Optimization.Optimizer.ForDevice(), c.Optimization.Average.Decay > 0)
 }
 
 // comfortable is a microbatch large enough to keep the processor busy and small
 // enough that the padding of a lot's last one costs little.
-func (r *Run) comfortable() int {
+func (r *Run) comfortable(device plan.Device) int {
 	lot := r.Event().ExpectedLot()
 	if r.config.Sampling.Policy != sample.PolicyPoisson {
 		return min(int(lot), 512)
 	}
 	// Room for what a Poisson lot varies by, cut into equal parts.
-	most, part := lot+2*math.Sqrt(lot), 512.0
-	if r.place().onGPU() {
-		part = 1024
-	}
-	parts := math.Ceil(most / part)
+	most := lot + 2*math.Sqrt(lot)
+	parts := math.Ceil(most / float64(device.MaxMicrobatch()))
 	n := int(math.Ceil(most/parts/8)) * 8
 	return max(1, min(n, r.deck.count))
 }

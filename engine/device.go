@@ -10,6 +10,7 @@ import (
 	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/simd"
+	"github.com/dptrain/dptrain/internal/tape"
 )
 
 // Device is something that a run can be trained on.
@@ -37,13 +38,6 @@ func Devices() ([]Device, error) {
 }
 
 var errNoGPU = errors.New("this host shows no NVIDIA driver or GPU; use --device cpu")
-
-// memoryForMicrobatch is what a microbatch chosen by the engine may take of the
-// host's memory, and shareForMicrobatch of a GPU's free memory.
-const (
-	memoryForMicrobatch = 512 << 20
-	shareForMicrobatch  = 0.4
-)
 
 // mostThreads is more than any host has processors.
 const mostThreads = 1 << 16
@@ -121,27 +115,14 @@ func (p DeviceOptions) gpu() (cuda.Device, error) {
 	return cuda.Device{}, fmt.Errorf("device %s: this host has cuda:0 to cuda:%d", p.Name, len(gpus)-1)
 }
 
-// memory is what a microbatch chosen by the engine may take.
-func (p DeviceOptions) memory() (int64, error) {
-	if !p.onGPU() {
-		return memoryForMicrobatch, nil
+// open opens the device that the place names.
+func (p DeviceOptions) open() (plan.Device, error) {
+	host := cpu.NewDevice(p.Threads)
+	if p.Name == "gorgonia" {
+		return tape.NewDevice(host), nil
 	}
-	g, err := p.gpu()
-	if err != nil {
-		return 0, err
-	}
-	free, err := cuda.Free(g.Ordinal)
-	return int64(shareForMicrobatch * float64(free)), err
-}
-
-// open makes a program ready on the CPU or a GPU.
-func (p DeviceOptions) open(program *plan.Program, o plan.Optimizer, average bool) (plan.Executable, error) {
 	if !p.onGPU() {
-		m, err := cpu.New(program, o, average, p.Threads)
-		if err != nil {
-			return nil, err
-		}
-		return m, nil
+		return host, nil
 	}
 	g, err := p.gpu()
 	if err != nil {
@@ -151,16 +132,13 @@ func (p DeviceOptions) open(program *plan.Program, o plan.Optimizer, average boo
 	if err != nil {
 		return nil, err
 	}
-	return cuda.New(program, o, average, cuda.Options{Ordinal: g.Ordinal, Precision: precision})
+	return cuda.NewDevice(cuda.Options{Ordinal: g.Ordinal, Precision: precision})
 }
 
 // place is where the run's programs run.
 func (r *Run) place() DeviceOptions {
 	return r.config.Device
 }
-
-// noMemory reports whether a smaller microbatch may fit.
-func noMemory(err error) bool { return errors.Is(err, cuda.ErrMemory) || errors.Is(err, cpu.ErrMemory) }
 
 // threads is how many the run uses.
 func (r *Run) threads() int {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -41,10 +42,11 @@ const evaluationBatch = 256
 // and has none of its own. It serves one goroutine.
 type Evaluator struct {
 	build   perexample.Build
-	place   DeviceOptions
+	device  plan.Device
 	network face
 	program *plan.Program
 	weights [][]float32     // that the machine has; nil before there are any
+	borrows bool            // the machine computes with the caller's own memory
 	machine plan.Executable // nil before it has weights
 	inputs  [][]float32
 	used    [][]float32
@@ -63,11 +65,18 @@ func NewEvaluator(build perexample.Build, place DeviceOptions) (*Evaluator, erro
 	if _, err := place.settle(); err != nil {
 		return nil, err
 	}
-	limit, err := place.memory()
+	if place.Name == "gorgonia" {
+		place.Name = "cpu"
+	}
+	device, err := place.open()
 	if err != nil {
 		return nil, err
 	}
-	e := &Evaluator{build: build, place: place}
+	limit, err := device.MemoryLimit()
+	if err != nil {
+		return nil, err
+	}
+	e := &Evaluator{build: build, device: device}
 	batch := evaluationBatch
 	if alone {
 		batch = 1
@@ -76,7 +85,7 @@ func NewEvaluator(build perexample.Build, place DeviceOptions) (*Evaluator, erro
 		if err := e.lower(batch); err != nil {
 			return nil, err
 		}
-		if batch == 1 || int64(e.program.MicrobatchBytes()) <= limit && (place.onGPU() || !e.program.Large()) {
+		if batch == 1 || int64(e.program.MicrobatchBytes()) <= limit && device.PreferredMicrobatch(e.program) == e.program.Records {
 			return e, nil
 		}
 	}
@@ -258,7 +267,7 @@ func (e *Evaluator) LoadWeights(weights [][]float32) error {
 	}
 	switch {
 	case there:
-	case e.machine != nil && e.place.onGPU():
+	case e.machine != nil && !e.borrows:
 		for v := range weights {
 			copy(e.weights[v], weights[v])
 		}
@@ -276,19 +285,20 @@ func (e *Evaluator) open(weights [][]float32) error {
 		return err
 	}
 	for {
-		m, err := e.place.open(e.program.WithBorrowedWeights(weights), plan.Optimizer{Kind: plan.SGD}, false)
+		m, err := e.device.Compile(e.program.WithBorrowedWeights(weights), plan.Optimizer{Kind: plan.SGD}, false)
 		if err == nil {
 			e.machine, e.weights, e.inputs = m, m.State().Weights, nil
+			e.borrows = &e.weights[0][0] == &weights[0][0]
 			break
 		}
-		if !noMemory(err) || e.network.batch == 1 {
+		if !errors.Is(err, plan.ErrOutOfMemory) || e.network.batch == 1 {
 			return err
 		}
 		if err := e.lower(e.network.batch / 2); err != nil {
 			return err
 		}
 	}
-	e.program = e.program.WithoutInitialValues()
+	e.program = e.program.Stripped()
 	debug.FreeOSMemory() // that the graph took
 	for k := range e.used {
 		e.inputs = append(e.inputs, e.machine.Input(k))

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/engine/optim"
-	"github.com/dptrain/dptrain/internal/cpu"
 	"github.com/dptrain/dptrain/internal/memory"
+	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/models/layer"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
@@ -114,7 +114,7 @@ func TestTooLargeIsRefused(t *testing.T) {
 	c := ordinary(t)
 	c.Network, c.Optimization.Average.Decay = wide(units, &drawn), 0.99
 	c.Optimization.Optimizer = optim.Optimizer{Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
-	if _, err := New(c); !errors.Is(err, cpu.ErrMemory) || drawn > 0 {
+	if _, err := New(c); !errors.Is(err, plan.ErrOutOfMemory) || drawn > 0 {
 		t.Errorf("error %v after %d draws", err, drawn)
 	}
 }

@@ -28,7 +28,7 @@ type Executable struct {
 }
 
 // New prepares a program. The number of threads does not change results; 0 means
-// GOMAXPROCS. The error is [ErrMemory] if the host lacks memory.
+// GOMAXPROCS. The error is [plan.ErrOutOfMemory] if the host lacks memory.
 func New(p *plan.Program, o plan.Optimizer, average bool, threads int) (*Executable, error) {
 	bytes := size(p, o, average)
 	room := availableMemory(bytes)
@@ -37,7 +37,7 @@ func New(p *plan.Program, o plan.Optimizer, average bool, threads int) (*Executa
 	}
 	m := &Executable{program: p, pool: newPool(threads)}
 	m.allocate(o, average)
-	m.program = p.WithoutInitialValues()
+	m.program = p.Stripped()
 	l := newLowering(m.program, m.memory, m.pool)
 	m.front, m.back = l.lowerAll(m.program.Front), l.lowerAll(m.program.Back)
 	if err := checkMemory(bytes+m.pool.scratchBytes(), room); err != nil {

@@ -1,16 +1,12 @@
 package cpu
 
 import (
-	"errors"
 	"fmt"
 	"runtime/debug"
 
 	"github.com/dptrain/dptrain/internal/memory"
 	"github.com/dptrain/dptrain/internal/plan"
 )
-
-// ErrMemory means that the host lacks memory; a smaller microbatch may fit.
-var ErrMemory = errors.New("out of memory")
 
 // availableMemory returns the memory that is left for an executable of the given
 // size. If twice that size does not fit, it first returns unused memory to the system.
@@ -23,11 +19,11 @@ func availableMemory(bytes int) memory.Headroom {
 	return room
 }
 
-// checkMemory returns ErrMemory if bytes do not fit. Linux would grant the memory all
+// checkMemory returns plan.ErrOutOfMemory if bytes do not fit. Linux would grant the memory all
 // the same and kill the process when it touches the pages.
 func checkMemory(bytes int, room memory.Headroom) error {
 	if !room.Fits(int64(bytes)) {
-		return fmt.Errorf("%w: the program needs %.1f GB, but %s has room for %.1f GB", ErrMemory, float64(bytes)/1e9, room.LimitedBy, float64(room.Bytes)/1e9)
+		return fmt.Errorf("%w: the program needs %.1f GB, but %s has room for %.1f GB", plan.ErrOutOfMemory, float64(bytes)/1e9, room.LimitedBy, float64(room.Bytes)/1e9)
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func TestFits(t *testing.T) {
 	if err := checkMemory(2e9, room); err != nil {
 		t.Error(err)
 	}
-	if err := checkMemory(2e9+1, room); !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), "control group /job has room for 2.0 GB") {
+	if err := checkMemory(2e9+1, room); !errors.Is(err, plan.ErrOutOfMemory) || !strings.Contains(err.Error(), "control group /job has room for 2.0 GB") {
 		t.Error(err)
 	}
 	if err := checkMemory(math.MaxInt, memory.Headroom{}); err != nil {

@@ -19,7 +19,7 @@ type Options struct {
 // LowerTraining lowers a network with the nodes of a private step.
 func LowerTraining(p *perexample.PrivateNetwork, w Options) (*Program, error) {
 	l := lowering{program: &Program{
-		Batch: p.Batch, Records: p.Records, PerRecord: p.Batch / p.Records, Warning: p.Warning,
+		Batch: p.Batch, Records: p.Records, PerRecord: p.Batch / p.Records, Warning: p.Warning, Network: p,
 	}, buffers: map[*G.Node]int{}}
 	if err := l.leaves(p.Network, p.ExampleWeights); err != nil {
 		return nil, err

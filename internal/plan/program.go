@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -65,6 +66,7 @@ type Program struct {
 	Arena      int // elements that the temporaries share
 	Warning    string
 	Parameters []Parameter
+	Network    *perexample.PrivateNetwork // the graph of a training program; the device gorgonia runs it
 }
 
 // Parameter is one parameter of the program.
@@ -120,10 +122,11 @@ func (b Buffer) Initialize(into []float32) {
 	copy(into, b.Value)
 }
 
-// WithoutInitialValues is the program without the values that its parameters start with, which a
+// Stripped is the program without the values that its parameters start with, which a
 // machine has once it is ready.
-func (p *Program) WithoutInitialValues() *Program {
+func (p *Program) Stripped() *Program {
 	q := *p
+	q.Network = nil
 	q.Buffers = slices.Clone(p.Buffers)
 	for i, b := range q.Buffers {
 		if b.Role == RoleParameter {
@@ -136,25 +139,10 @@ func (p *Program) WithoutInitialValues() *Program {
 // WithBorrowedWeights is an evaluating program that computes with weights where they lie, one slice a
 // parameter, instead of having its own. A device with memory of its own copies them.
 func (p *Program) WithBorrowedWeights(weights [][]float32) *Program {
-	q := p.WithoutInitialValues()
+	q := p.Stripped()
 	for v, w := range weights {
 		b := &q.Buffers[q.Parameters[v].Value]
 		b.Value, b.Borrowed = w, true
 	}
 	return q
-}
-
-// Large tells whether half the records would be computed as fast on a CPU, or faster,
-// and in less memory: more than a cache shared by cores holds, most of it not weights
-// and sums, which each half would go through again; or temporaries that a core's cache
-// could hold of a network with few weights. Measured on the workloads of package bench.
-func (p *Program) Large() bool {
-	if all := p.Bytes(); all > 72<<20 && p.MicrobatchBytes() > all/2 {
-		return p.Records >= 16
-	}
-	weights := 0
-	for _, v := range p.Parameters {
-		weights += p.Buffers[v.Value].Size()
-	}
-	return p.Records >= 128 && p.Arena > max(1<<20, 16*weights)
 }

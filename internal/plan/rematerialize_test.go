@@ -140,7 +140,7 @@ func TestThrift(t *testing.T) {
 	} {
 		p := private(t, c.model, models.DataSpec{Shape: c.shape, Classes: 10}, c.records, 1)
 		before, code := p.Arena, len(p.Front)+len(p.Back)
-		p.Rematerialize()
+		p.Rematerialize(8 << 20)
 		if less := p.Arena <= before-before/8; less != c.less || less != (len(p.Front)+len(p.Back) > code) {
 			t.Errorf("%s, %d records: %d elements of %d, %d instructions of %d", c.model, c.records, p.Arena, before, len(p.Front)+len(p.Back), code)
 		}

@@ -7,15 +7,12 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// cached is as much as a core's cache may hold: results that fit there cost nothing to
-// keep.
-const cached = 8 << 20
-
 // Rematerialize makes results again on the way back instead of keeping them, where that is done
 // in next to no time and makes the arena smaller by an eighth or more. Every result keeps
-// its bits.
-func (p *Program) Rematerialize() {
-	if p.Bytes() <= cached {
+// its bits. Programs of at most cacheBytes stay as they are: results that fit the
+// device's cache cost nothing to keep.
+func (p *Program) Rematerialize(cacheBytes int) {
+	if p.Bytes() <= cacheBytes {
 		return
 	}
 	best, least := p, math.MaxInt

@@ -1,0 +1,48 @@
+package plan
+
+// Executable is a program that a device has compiled. It serves one goroutine.
+//
+// For each lot the caller runs these steps. For each microbatch: fill the inputs, call
+// Forward, read the squared norms, fill the clip factors, call AddClippedSums. After the
+// last microbatch: call Release once. The slices that an executable returns are the host's
+// view. They stay the same until Close, and are valid after the call that computes them.
+type Executable interface {
+	// Input is the memory for column k of the next microbatch.
+	Input(k int) []float32
+	// ExampleWeights is the memory for each example's weight within its record; nil
+	// where records are examples.
+	ExampleWeights() []float32
+	// MaskSeed is the memory for the examples' mask seeds, which op.WriteMaskSeed
+	// writes; nil where the program reads none.
+	MaskSeed() []float32
+	// Forward runs the program's Front.
+	Forward() error
+	// SquaredNorms are the squared gradient norms of parameter i, one per record.
+	SquaredNorms(i int) []float32
+	// ClipFactors is the memory for the clip factors of parameter i, one per record.
+	ClipFactors(i int) []float32
+	// AddClippedSums runs the program's Back, which adds clipped sums to the accumulators.
+	AddClippedSums() error
+	// Output and Losses are the network's output and the examples' losses; nil where the
+	// program does not keep them.
+	Output() []float32
+	Losses() []float32
+	// Release turns the accumulators into a step and sets them to zero.
+	Release(r *Release) error
+	// State is the host's view of what a checkpoint stores; SyncState updates it.
+	State() State
+	// SyncState copies the device's state to State; LoadState copies State to the device.
+	SyncState() error
+	LoadState() error
+	// WorkspaceBytes is the memory that the executable takes in addition to the
+	// program's buffers.
+	WorkspaceBytes() int
+	Close() error
+}
+
+// State is the training state of each parameter.
+type State struct {
+	Weights [][]float32
+	Average [][]float32   // nil where no average is kept
+	Slots   [][][]float32 // [parameter][slot]: the optimiser's state
+}

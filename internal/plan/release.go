@@ -1,0 +1,34 @@
+package plan
+
+import "github.com/dptrain/dptrain/noise"
+
+// Release describes how a lot's sums become a step. The device adds noise of standard
+// deviation Sigma[i] to each element of parameter i's sum, multiplies the result by Scale,
+// and passes it to the optimiser as the gradient.
+//
+// Element j of parameter i takes normal j of the source's stream (Release, Lot, i), on
+// every device. The caller must have written the lot's ledger entry to disk before.
+type Release struct {
+	Source      *noise.Source
+	Lot         uint64
+	Sigma       []float64
+	Scale       float64
+	Optimizer   Optimizer
+	Step        int
+	Rate        float64
+	ParamGroups []ParamGroup // of each parameter; nil: every multiplier is 1
+	Average     Average
+}
+
+// ParamGroup multiplies a parameter's learning rate and weight decay.
+type ParamGroup struct{ RateMultiplier, DecayMultiplier float64 }
+
+// OptimizerOf is the optimiser and the learning rate of parameter i.
+func (r *Release) OptimizerOf(i int) (Optimizer, float64) {
+	o, rate := r.Optimizer, r.Rate
+	if r.ParamGroups != nil {
+		o.WeightDecay *= r.ParamGroups[i].DecayMultiplier
+		rate *= r.ParamGroups[i].RateMultiplier
+	}
+	return o, rate
+}
