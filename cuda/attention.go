@@ -11,18 +11,18 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// heads is the geometry of attention, as in kernels/attention.cu.
-type heads struct {
+// attentionShape is the geometry of attention, as in kernels/attention.cu.
+type attentionShape struct {
 	Steps, Heads, Size, Causal int32
 	Scale                      float32
 }
 
-// tiled shares attention out: a block takes 64 steps of one head of one example and
+// attentionGrid shares attention out: a block takes 64 steps of one head of one example and
 // up to 128 of the head's columns. Kernels are named after the columns, in chunks
 // of 32, and how products are computed.
-func (c *compiler) tiled(kernel string, a op.Attention, x tensor.Shape) (name string, h heads, grid dim) {
+func (c *compiler) attentionGrid(kernel string, a op.Attention, x tensor.Shape) (name string, h attentionShape, grid dim) {
 	size := x[2] / 3 / a.Heads
-	h = heads{int32(x[1]), int32(a.Heads), int32(size), flag(a.Causal), float32(1 / math.Sqrt(float64(size)))}
+	h = attentionShape{int32(x[1]), int32(a.Heads), int32(size), boolArg(a.Causal), float32(1 / math.Sqrt(float64(size)))}
 	chunks := 1
 	for chunks < 4 && 32*chunks < size {
 		chunks *= 2
@@ -32,26 +32,26 @@ func (c *compiler) tiled(kernel string, a op.Attention, x tensor.Shape) (name st
 	return name, h, dim{uint32(x[0] * a.Heads), uint32(ceil(x[1], 64)), uint32(parts)}
 }
 
-// marked is the input that marks padding, if there is one.
-func marked(in []driver.Pointer) driver.Pointer {
+// paddingMask is the input that marks padding, if there is one.
+func paddingMask(in []driver.Pointer) driver.Pointer {
 	if len(in) == 0 {
 		return 0
 	}
 	return in[0]
 }
 
-func (c *compiler) attention(s op.Attention, k call) {
-	kernel, h, grid := c.tiled("attention", s, k.shapes[0])
-	c.launch(kernel, grid, threads, k.out, k.in[0], marked(k.in[1:]), h)
+func (c *compiler) lowerAttention(s op.Attention, k call) {
+	kernel, h, grid := c.attentionGrid("attention", s, k.shapes[0])
+	c.launch(kernel, grid, threads, k.out, k.in[0], paddingMask(k.in[1:]), h)
 }
 
-// attentionGrad finds the gradient of the queries, and with it what is needed of
+// lowerAttentionGrad finds the gradient of the queries, and with it what is needed of
 // each row of weights, then that of keys and values.
-func (c *compiler) attentionGrad(s op.AttentionGrad, k call) {
+func (c *compiler) lowerAttentionGrad(s op.AttentionGrad, k call) {
 	x := k.shapes[0]
 	rows := c.scratch(4 * 3 * x[0] * s.Heads * x[1])
 	for _, kernel := range []string{"attention_queries", "attention_keys"} {
-		kernel, h, grid := c.tiled(kernel, op.Attention(s), x)
-		c.launch(kernel, grid, threads, k.out, rows, k.in[0], k.in[1], marked(k.in[2:]), h)
+		kernel, h, grid := c.attentionGrid(kernel, op.Attention(s), x)
+		c.launch(kernel, grid, threads, k.out, rows, k.in[0], k.in[1], paddingMask(k.in[2:]), h)
 	}
 }

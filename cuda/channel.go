@@ -7,53 +7,53 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// channels queues what treats channels or rows alike: normalisations, scales and shifts,
+// lowerChannelOp queues what treats channels or rows alike: normalisations, scales and shifts,
 // their sums, softmax.
-func (c *compiler) channels(spec op.Spec, k call) bool {
+func (c *compiler) lowerChannelOp(spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.Normalize:
-		c.normalize(s, k)
+		c.lowerNormalize(s, k)
 	case op.NormalizeGrad:
-		c.normalizeGrad(s, k)
+		c.lowerNormalizeGrad(s, k)
 	case op.ScaleShift:
-		c.channelAffine(s.Channels, s.Inner, k, k.in[1], k.in[2])
+		c.launchChannelAffine(s.Channels, s.Inner, k, k.in[1], k.in[2])
 	case op.ChannelScale:
-		c.channelAffine(s.Channels, s.Inner, k, k.in[1], 0)
+		c.launchChannelAffine(s.Channels, s.Inner, k, k.in[1], 0)
 	case op.ChannelShift:
-		c.channelAffine(s.Channels, s.Inner, k, 0, k.in[1])
+		c.launchChannelAffine(s.Channels, s.Inner, k, 0, k.in[1])
 	case op.ChannelSum:
-		c.total(channelSum{s.Channels, s.Inner, 0, k.in[0], 0, k.size(0), 1, 1}, k)
+		c.sumChannels(channelSum{s.Channels, s.Inner, 0, k.in[0], 0, k.size(0), 1, 1}, k)
 	case op.ChannelDot:
-		c.total(channelSum{s.Channels, s.Inner, k.in[0], k.in[1], 0, k.size(0), 1, 1}, k)
+		c.sumChannels(channelSum{s.Channels, s.Inner, k.in[0], k.in[1], 0, k.size(0), 1, 1}, k)
 	case op.Total:
-		c.total(channelSum{1, 1, 0, k.in[0], 0, k.size(0), 1, float32(s.Scale)}, k)
+		c.sumChannels(channelSum{1, 1, 0, k.in[0], 0, k.size(0), 1, float32(s.Scale)}, k)
 	case op.Softmax:
-		c.along("softmax", s, k, k.in[0])
+		c.launchSoftmax("softmax", s, k, k.in[0])
 	case op.SoftmaxGrad:
-		c.along("softmax_gradient", op.Softmax(s), k, k.in[0], k.in[1])
+		c.launchSoftmax("softmax_gradient", op.Softmax(s), k, k.in[0], k.in[1])
 	default:
 		return false
 	}
 	return true
 }
 
-// channelAffine is x⊙scale + shift, each channel with its own; 0 leaves one out.
-func (c *compiler) channelAffine(channels, inner int, k call, scale, shift driver.Pointer) {
+// launchChannelAffine is x⊙scale + shift, each channel with its own; 0 leaves one out.
+func (c *compiler) launchChannelAffine(channels, inner int, k call, scale, shift driver.Pointer) {
 	n := k.results()
 	c.launch("channel_affine", blocks(n), threads, k.out, k.in[0], scale, shift, int32(n), newDivider(inner), newDivider(channels))
 }
 
-// channelRows is how the sums over channels are shared out, as in
+// channelLayout is how the sums over channels are shared out, as in
 // kernels/channel.cu.
-type channelRows struct {
+type channelLayout struct {
 	Rows, Channels, Inner       int32
 	Each                        divider
 	Group, Across, Lanes, Tiles int32
 }
 
-// seats gives the layout for groups of rows, and a block's threads. The channels
+// newChannelLayout gives the layout for groups of rows, and a block's threads. The channels
 // and the rows of a group decide, not how many groups there are.
-func seats(channels, inner, rows, each, group int) (channelRows, dim) {
+func newChannelLayout(channels, inner, rows, each, group int) (channelLayout, dim) {
 	const most = 256
 	lanes := 1
 	for lanes < 32 && 2*lanes <= inner {
@@ -63,7 +63,7 @@ func seats(channels, inner, rows, each, group int) (channelRows, dim) {
 	across := ceil(channels, tiles)
 	tiles = ceil(channels, across)
 	busy := across * lanes * min(group, most/(across*lanes))
-	return channelRows{
+	return channelLayout{
 		int32(rows), int32(channels), int32(inner), newDivider(each), int32(group), int32(across), int32(lanes), int32(tiles),
 	}, dim{uint32(ceil(busy, 32) * 32), 1, 1}
 }
@@ -79,18 +79,18 @@ type channelSum struct {
 
 func (s channelSum) rows() int { return s.elements / (s.channels * s.inner) }
 
-// total adds all rows up: a part of them a block, then the parts. The shape alone
+// sumChannels adds all rows up: a part of them a block, then the parts. The shape alone
 // decides how many parts there are.
-func (c *compiler) total(s channelSum, k call) {
+func (c *compiler) sumChannels(s channelSum, k call) {
 	rows := s.rows()
 	each := rows / s.records
-	layout, _ := seats(s.channels, s.inner, rows, each, rows)
+	layout, _ := newChannelLayout(s.channels, s.inner, rows, each, rows)
 	tiles := int(layout.Tiles)
 	parts := max(1, min(s.elements/4096/tiles, 1024/tiles, 256, rows))
 	group := ceil(rows, parts)
 	parts = ceil(rows, group)
-	accumulate := flag(k.accumulate)
-	layout, block := seats(s.channels, s.inner, rows, each, group)
+	accumulate := boolArg(k.accumulate)
+	layout, block := newChannelLayout(s.channels, s.inner, rows, each, group)
 	grid := dim{uint32(parts * tiles), 1, 1}
 	if parts == 1 {
 		c.launch("channel_sums", grid, block, k.out, driver.Pointer(0), s.a, s.delta, s.factors, layout, s.scale, accumulate)
@@ -98,25 +98,25 @@ func (c *compiler) total(s channelSum, k call) {
 	}
 	partial := c.scratch(8 * parts * s.channels)
 	c.launch("channel_sums", grid, block, k.out, partial, s.a, s.delta, s.factors, layout, float32(1), int32(0))
-	layout, block = seats(s.channels, 1, parts, 1, parts)
+	layout, block = newChannelLayout(s.channels, 1, parts, 1, parts)
 	c.launch("channel_parts", dim{uint32(layout.Tiles), 1, 1}, block, k.out, partial, layout, s.scale, accumulate)
 }
 
-// perRecord gives every record its sums.
-func (c *compiler) perRecord(s channelSum, k call) {
+// sumChannelsPerRecord gives every record its sums.
+func (c *compiler) sumChannelsPerRecord(s channelSum, k call) {
 	each := s.rows() / s.records
-	layout, block := seats(s.channels, s.inner, s.rows(), each, each)
+	layout, block := newChannelLayout(s.channels, s.inner, s.rows(), each, each)
 	c.launch("channel_sums", dim{uint32(s.records) * uint32(layout.Tiles), 1, 1}, block,
 		k.out, driver.Pointer(0), s.a, s.delta, s.factors, layout, s.scale, int32(0))
 }
 
-// recordNorms gives the squared norm of every record's sums. They are added up in
+// channelNorms gives the squared norm of every record's sums. They are added up in
 // double, n terms, which costs at most n+8 roundings of the sum of their sizes. A
 // block takes some thousand elements.
-func (c *compiler) recordNorms(s channelSum, k call) {
+func (c *compiler) channelNorms(s channelSum, k call) {
 	each := s.rows() / s.records
 	roundings := float64(each*s.inner+8) * roundoff
-	layout, block := seats(s.channels, s.inner, s.rows(), each, each)
+	layout, block := newChannelLayout(s.channels, s.inner, s.rows(), each, each)
 	tiles := int(layout.Tiles)
 	run := min(tiles, max(1, 8192/(int(layout.Across)*s.inner*each)))
 	runs := ceil(tiles, run)
@@ -132,8 +132,8 @@ func (c *compiler) recordNorms(s channelSum, k call) {
 	}
 }
 
-// channelForm reads a form whose gradient is a sum over channels.
-func channelForm(form op.Form, records int, k call) channelSum {
+// newChannelSum reads a form whose gradient is a sum over channels.
+func newChannelSum(form op.Form, records int, k call) channelSum {
 	if f, shift := form.(op.Shift); shift {
 		return channelSum{f.Channels, f.Inner, 0, k.in[0], 0, k.size(0), records, 1}
 	}

@@ -9,27 +9,27 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// convolutions queues what a window moving over pictures does.
-func (c *compiler) convolutions(spec op.Spec, k call) bool {
+// lowerConvolutionOp queues what a window moving over pictures does.
+func (c *compiler) lowerConvolutionOp(spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.Conv2D:
-		return c.conv2D(s, k)
+		return c.lowerConv2D(s, k)
 	case op.ConvGradWeight:
-		return c.sumOverPlaces(op.ConvWeight(s), k, 0, k.shapes[0][0])
+		return c.sumWeightGradients(op.ConvWeight(s), k, 0, k.shapes[0][0])
 	case op.ConvGradInput:
-		return c.convGradInput(op.ConvWeight(s), k)
+		return c.lowerConvGradInput(op.ConvWeight(s), k)
 	case op.Im2Col:
-		c.windows(s, k)
+		c.lowerIm2Col(s, k)
 	case op.Col2Im:
-		c.foldWindows(s, k)
+		c.lowerCol2Im(s, k)
 	case op.MaxPool2D:
-		c.maxPool(s, k)
+		c.lowerMaxPool(s, k)
 	case op.MaxPoolGrad:
-		c.maxPoolGrad(s, k)
+		c.lowerMaxPoolGrad(s, k)
 	case op.AvgPool2D:
-		c.avgPool(s, k)
+		c.lowerAvgPool(s, k)
 	case op.AvgPoolGrad:
-		c.avgPoolGrad(s, k)
+		c.lowerAvgPoolGrad(s, k)
 	default:
 		return false
 	}
@@ -44,62 +44,62 @@ type phase struct {
 	Out, Down, Across     int32
 }
 
-// meetings are all phases of a convolution with their tables: what of the kernel, in
+// phaseTables are all phases of a convolution with their tables: what of the kernel, in
 // bytes, meets what of a patch.
-type meetings struct {
+type phaseTables struct {
 	phases        []phase
-	taps, corners reaches
+	taps, corners reachTable
 	weights       []int32
 }
 
-// begin is a phase of the given places, whose taps come next. The tables of taps start
+// beginPhase is a phase of the given places, whose taps come next. The tables of taps start
 // with 32 that see zeros.
-func (m *meetings) begin(high, wide int) phase {
+func (m *phaseTables) beginPhase(high, wide int) phase {
 	if len(m.weights) == 0 {
-		m.add(0, noSide, 0)
-		m.pad()
+		m.addTap(0, unmatchedSide, 0)
+		m.padTaps()
 	}
 	return phase{
 		First: int32(len(m.weights)), Corners: int32(len(m.corners) / 2), Area: newDivider(high * wide), Row: newDivider(wide),
 	}
 }
 
-func (m *meetings) add(cell int, sides uint32, weight int) {
+func (m *phaseTables) addTap(cell int, sides uint32, weight int) {
 	m.taps.add(cell, sides)
 	m.weights = append(m.weights, int32(4*weight))
 }
 
-// pad goes on to a multiple of 32 with taps that see zeros.
-func (m *meetings) pad() {
-	m.taps.pad(32, noSide)
+// padTaps goes on to a multiple of 32 with taps that see zeros.
+func (m *phaseTables) padTaps() {
+	m.taps.pad(32, unmatchedSide)
 	m.weights = append(m.weights, make([]int32, len(m.taps)/2-len(m.weights))...)
 }
 
-func (m *meetings) end(p phase) {
+func (m *phaseTables) endPhase(p phase) {
 	p.Depth = int32(len(m.weights)) - p.First
-	m.pad()
+	m.padTaps()
 	m.phases = append(m.phases, p)
 }
 
-// forward meets every element of the kernel at every place.
-func (v convolution) forward() (m meetings) {
-	p := m.begin(v.high, v.wide)
-	p.Down, p.Across = int32(v.wide), 1
+// forwardPhases meets every element of the kernel at every place.
+func (v convGeometry) forwardPhases() (m phaseTables) {
+	p := m.beginPhase(v.outH, v.outW)
+	p.Down, p.Across = int32(v.outW), 1
 	taps := v.taps()
-	for k := range v.width {
-		m.add(int(taps[2*k])/4, uint32(taps[2*k+1]), k)
+	for k := range v.patchWidth {
+		m.addTap(int(taps[2*k])/4, uint32(taps[2*k+1]), k)
 	}
 	m.corners = v.corners()
-	m.end(p)
+	m.endPhase(p)
 	return m
 }
 
-// backward has a phase for each remainder of a cell's row and column by the strides:
+// backwardPhases has a phase for each remainder of a cell's row and column by the strides:
 // cell·s + r is reached from the places (cell·s + r + pad − k·dilation)/s of those k
 // for which that is whole.
-func (v convolution) backward() (m meetings) {
-	met := func(far axis, r, stride int) (list []int, places axis) {
-		places = make(axis, len(far))
+func (v convGeometry) backwardPhases() (m phaseTables) {
+	met := func(far axisOffsets, r, stride int) (list []int, places axisOffsets) {
+		places = make(axisOffsets, len(far))
 		for k := range far {
 			if from := r - far[k]; from%stride == 0 {
 				list = append(list, k)
@@ -114,61 +114,61 @@ func (v convolution) backward() (m meetings) {
 			ys, down := met(rows, ry, v.StrideH)
 			xs, across := met(columns, rx, v.StrideW)
 			high, wide := ceil(v.H-ry, v.StrideH), ceil(v.W-rx, v.StrideW)
-			p := m.begin(high, wide)
+			p := m.beginPhase(high, wide)
 			p.Out, p.Down, p.Across = int32(ry*v.W+rx), int32(v.StrideH*v.W), int32(v.StrideW)
-			for o := range v.og {
+			for o := range v.groupOutputs {
 				for _, ky := range ys {
 					for _, kx := range xs {
-						m.add(o*v.area+down[ky]*v.wide+across[kx], 1<<ky|1<<(v.KernelH+kx), o*v.width+ky*v.KernelW+kx)
+						m.addTap(o*v.outArea+down[ky]*v.outW+across[kx], 1<<ky|1<<(v.KernelH+kx), o*v.patchWidth+ky*v.KernelW+kx)
 					}
 				}
 			}
-			m.corners.corners(down, across, high, wide, 1, 1, v.high, v.wide)
-			m.end(p)
+			m.corners.corners(down, across, high, wide, 1, 1, v.outH, v.outW)
+			m.endPhase(p)
 		}
 	}
 	return m
 }
 
-// mostPhases is how many phases a launch takes.
-const mostPhases = 16
+// maxPhases is how many phases a launch takes.
+const maxPhases = 16
 
 // convolutionArgs is the argument of the kernels of kernels/convolution.cu.
 type convolutionArgs struct {
-	Planes                 planes
+	Planes                 imagePlanes
 	Taps, Corners, Weights driver.Pointer
 	Kernels, Bias, Out     driver.Pointer
 	Kernel, Group, Rows    int32
 	Pictures, Groups       int32
 	Plane, Slice, Act      int32
 	Phases                 int32
-	Phase                  [mostPhases]phase
+	Phase                  [maxPhases]phase
 	_                      int32
 }
 
-// convolved is a result to be made: planes of size Plane, Rows channels a group.
-type convolved struct {
-	from                       planes
+// convolutionOutput is a result to be made: planes of size Plane, Rows channels a group.
+type convolutionOutput struct {
+	from                       imagePlanes
 	weight, bias, out          driver.Pointer
 	kernel, rows, plane, count int
 	act                        op.Activation
 	backward                   bool
 }
 
-func (c *compiler) conv2D(s op.Conv2D, k call) bool {
+func (c *compiler) lowerConv2D(s op.Conv2D, k call) bool {
 	x := k.shapes[0]
-	v := newConvolution(op.ConvWeight{Window: s.Window, Groups: s.Groups, C: x[1], H: x[2], W: x[3], O: k.shape[1]})
-	return v.patched() && c.convolve(v, v.forward(), convolved{
-		from: v.pictures(k.in[0]), weight: k.in[1], bias: k.in[2], out: k.out,
-		kernel: v.width, rows: v.og, plane: v.area, count: x[0], act: s.Act,
+	v := newConvGeometry(op.ConvWeight{Window: s.Window, Groups: s.Groups, C: x[1], H: x[2], W: x[3], O: k.shape[1]})
+	return v.supported() && c.launchConvolution(v, v.forwardPhases(), convolutionOutput{
+		from: v.inputPlanes(k.in[0]), weight: k.in[1], bias: k.in[2], out: k.out,
+		kernel: v.patchWidth, rows: v.groupOutputs, plane: v.outArea, count: x[0], act: s.Act,
 	})
 }
 
-func (c *compiler) convGradInput(f op.ConvWeight, k call) bool {
-	v := newConvolution(f)
-	return v.patched() && c.convolve(v, v.backward(), convolved{
-		from: v.signals(k.in[0]), weight: k.in[1], out: k.out,
-		kernel: v.cells, rows: v.cg, plane: v.H * v.W, count: k.shape[0], backward: true,
+func (c *compiler) lowerConvGradInput(f op.ConvWeight, k call) bool {
+	v := newConvGeometry(f)
+	return v.supported() && c.launchConvolution(v, v.backwardPhases(), convolutionOutput{
+		from: v.deltaPlanes(k.in[0]), weight: k.in[1], out: k.out,
+		kernel: v.kernelCells, rows: v.groupChannels, plane: v.H * v.W, count: k.shape[0], backward: true,
 	})
 }
 
@@ -186,9 +186,9 @@ var convolutionTiles = map[Precision][]tile{
 	},
 }
 
-// convolve launches all phases of a convolution.
-func (c *compiler) convolve(v convolution, m meetings, r convolved) bool {
-	if !fits(v.Groups) {
+// launchConvolution launches all phases of a convolution.
+func (c *compiler) launchConvolution(v convGeometry, m phaseTables, r convolutionOutput) bool {
+	if !fitsGridDepth(v.Groups) {
 		return false
 	}
 	depth, columns := 0, 0
@@ -197,37 +197,37 @@ func (c *compiler) convolve(v convolution, m meetings, r convolved) bool {
 		columns = max(columns, r.count*int(p.Area.By))
 	}
 	// A picture gets the same bits in every microbatch: its shape alone cuts the sum.
-	length, count := cut(depth, depth/256)
+	length, count := splitSum(depth, depth/256)
 	all := columns * v.Groups * len(m.phases)
-	s := c.plan(convolutionTiles[c.options.Precision], r.rows, all, depth, length, count)
-	if c.convolvedByLibrary(v, r, all, depth, s.time) {
+	s := c.chooseTile(convolutionTiles[c.options.Precision], r.rows, all, depth, length, count)
+	if c.convolveWithCuDNN(v, r, all, depth, s.seconds) {
 		return true
 	}
 	args := convolutionArgs{
 		Planes: r.from, Taps: c.constant(m.taps), Corners: c.constant(m.corners), Weights: c.constant(m.weights),
-		Kernels: r.weight, Bias: r.bias, Out: r.out, Kernel: int32(r.kernel), Group: int32(v.og * v.width), Rows: int32(r.rows),
+		Kernels: r.weight, Bias: r.bias, Out: r.out, Kernel: int32(r.kernel), Group: int32(v.groupOutputs * v.patchWidth), Rows: int32(r.rows),
 		Pictures: int32(r.count), Groups: int32(v.Groups), Plane: int32(r.plane), Slice: int32(length), Act: int32(r.act),
 	}
 	apart := 1
 	size := r.count * v.Groups * r.rows * r.plane
-	if s.apart {
+	if s.separate {
 		apart = count
 		args.Out = c.scratch(4 * size * count)
 	}
 	for len(m.phases) > 0 {
-		n := copy(args.Phase[:min(mostPhases, math.MaxUint16/v.Groups)], m.phases)
+		n := copy(args.Phase[:min(maxPhases, math.MaxUint16/v.Groups)], m.phases)
 		args.Phases, m.phases = int32(n), m.phases[n:]
 		grid := dim{uint32(s.tile.count(r.rows, columns)), uint32(n * v.Groups), uint32(apart)}
 		c.launch("convolution_"+s.tile.name, grid, dim{s.tile.threads, 1, 1}, args)
 	}
-	if s.apart {
-		c.endConvolution(v, r, args.Out, count)
+	if s.separate {
+		c.finishConvolution(v, r, args.Out, count)
 	}
 	return true
 }
 
-// endConvolution adds up slices that were computed apart, with the bias and the activation.
-func (c *compiler) endConvolution(v convolution, r convolved, partial driver.Pointer, slices int) {
+// finishConvolution adds up slices that were computed apart, with the bias and the activation.
+func (c *compiler) finishConvolution(v convGeometry, r convolutionOutput, partial driver.Pointer, slices int) {
 	size := r.count * v.Groups * r.rows * r.plane
 	c.launch("convolution_end", blocks(size), threads, r.out, partial, r.bias, int32(size),
 		newDivider(r.plane), newDivider(v.Groups*r.rows), int32(slices), int32(r.act))

@@ -48,8 +48,8 @@ func TestConvolutionWeightTilesAgree(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(2, 6))
 	const records = 3
-	all := weightTiles
-	defer func() { weightTiles = all }()
+	all := weightGradientTiles
+	defer func() { weightGradientTiles = all }()
 	for _, side := range [][2]int{{20, 16}, {18, 18}, {17, 19}} {
 		f := op.ConvWeight{Window: square(3, 1, 1), Groups: 1, C: 15, H: side[0], W: side[1], O: 33}
 		x, y := tensor.Shape{records, 15, side[0], side[1]}, tensor.Shape{records, 33, side[0], side[1]}
@@ -60,7 +60,7 @@ func TestConvolutionWeightTilesAgree(t *testing.T) {
 		for _, one := range all {
 			for _, speed := range []float64{1e-6, 1e6} { // slices apart, and not
 				one.speed = speed
-				weightTiles = []tile{one}
+				weightGradientTiles = []tile{one}
 				got := kept.run(t, Options{})
 				if first == nil {
 					kept.compare(t, got, 1e-6)
@@ -80,7 +80,7 @@ func TestConvolutionOfManyGroups(t *testing.T) {
 	for groups, want := range map[int]int{5000: 2, 1 << 16: 0} {
 		f := op.ConvWeight{Window: square(4, 4, 0), Groups: groups, C: groups, H: 4, W: 4, O: groups}
 		o := given(rand.New(rand.NewPCG(3, 6)), op.ConvGradInput(f), tensor.Shape{1, groups, 1, 1}, tensor.Shape{groups, 1, 4, 4})
-		if got := len(o.machine(t, Options{}).(*Machine).front.steps); want > 0 && got != want {
+		if got := len(o.machine(t, Options{}).(*Executable).front.steps); want > 0 && got != want {
 			t.Errorf("%d groups: %d launches, want %d", groups, got, want)
 		}
 	}
@@ -91,8 +91,8 @@ func TestConvolutionOfManyGroups(t *testing.T) {
 // computed by the host.
 func TestSumsDeeperThanAGrid(t *testing.T) {
 	device(t)
-	defer func(n int) { deepest = n }(deepest)
-	deepest = 3
+	defer func(n int) { maxGridDepth = n }(maxGridDepth)
+	maxGridDepth = 3
 	r := rand.New(rand.NewPCG(4, 6))
 	f := op.ConvWeight{Window: square(3, 1, 1), Groups: 2, C: 4, H: 5, W: 7, O: 6}
 	x, y := tensor.Shape{7, 4, 5, 7}, tensor.Shape{7, 6, 5, 7}
@@ -106,7 +106,7 @@ func TestSumsDeeperThanAGrid(t *testing.T) {
 		{given(r, op.ClippedSum{Form: large, Records: 2}, tensor.Shape{2, 1, 20, 20}, tensor.Shape{2, 1, 20, 20}, tensor.Shape{2}), 1},
 		{given(r, op.ClippedSum{Form: op.Product{In: 5, Out: 40}, Records: 300}, tensor.Shape{300, 5}, tensor.Shape{300, 40}, tensor.Shape{300}), 1},
 	} {
-		if got := len(each.machine(t, Options{}).(*Machine).front.steps); got != each.launches {
+		if got := len(each.machine(t, Options{}).(*Executable).front.steps); got != each.launches {
 			t.Errorf("%v: %d steps, want %d", each.spec, got, each.launches)
 		}
 		each.compare(t, each.run(t, Options{}), 1e-6)

@@ -7,9 +7,9 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// weightGradient is the argument of the kernels of kernels/convolution_weight.cu.
-type weightGradient struct {
-	Planes              planes
+// weightGradientArgs is the argument of the kernels of kernels/convolution_weight.cu.
+type weightGradientArgs struct {
+	Planes              imagePlanes
 	Taps, Corners       driver.Pointer
 	Delta, Factors, Out driver.Pointer
 	Places, PerRecord   divider
@@ -20,112 +20,114 @@ type weightGradient struct {
 	_                   int32
 }
 
-// weightTiles are the tiles of kernels/convolution_weight.cu.
-var weightTiles = []tile{
+// weightGradientTiles are the tiles of kernels/convolution_weight.cu.
+var weightGradientTiles = []tile{
 	{"128x128", 128, 128, 256, 0.68}, {"64x128", 64, 128, 128, 0.63}, {"64x64", 64, 64, 128, 0.55},
 	{"32x64", 32, 64, 64, 0.48}, {"32x32", 32, 32, 64, 0.38},
 }
 
-// counted is the places of a picture, up to a multiple of four.
-func (v convolution) counted() int { return ceil(v.area, 4) * 4 }
+// paddedOutputs is the places of a picture, up to a multiple of four.
+func (v convGeometry) paddedOutputs() int { return ceil(v.outArea, 4) * 4 }
 
-// tiles is about how many tiles the weight has.
-func (v convolution) tiles() int { return v.Groups * ceil(v.og, 64) * ceil(v.width, 64) }
+// weightTileCount is about how many tiles the weight has.
+func (v convGeometry) weightTileCount() int {
+	return v.Groups * ceil(v.groupOutputs, 64) * ceil(v.patchWidth, 64)
+}
 
-// gradients makes sums over the places of so many pictures each, of which slices may
+// launchWeightGradients makes sums over the places of so many pictures each, of which slices may
 // have blocks of their own, one after the other.
-func (c *compiler) gradients(v convolution, x, delta, factors, out driver.Pointer, perRecord, sums, pictures int, t tile, length, apart int) {
-	args := weightGradient{
+func (c *compiler) launchWeightGradients(v convGeometry, x, delta, factors, out driver.Pointer, perRecord, sums, pictures int, t tile, length, apart int) {
+	args := weightGradientArgs{
 		Taps: c.constant(v.taps()), Corners: c.constant(v.corners()), Factors: factors,
-		Places: newDivider(v.counted()), PerRecord: newDivider(perRecord), Area: int32(v.area),
-		Outputs: int32(v.og), Width: int32(v.width), Groups: int32(v.Groups),
+		Places: newDivider(v.paddedOutputs()), PerRecord: newDivider(perRecord), Area: int32(v.outArea),
+		Outputs: int32(v.groupOutputs), Width: int32(v.patchWidth), Groups: int32(v.Groups),
 		Pictures: int32(pictures), Slices: int32(apart), Slice: int32(length),
 	}
 	kernel := "convolution_weight_"
 	if factors != 0 {
 		kernel = "convolution_clipped_"
 	}
-	each := deepest / apart
+	each := maxGridDepth / apart
 	for first := 0; first < sums; first += each {
 		n := min(each, sums-first)
 		at := func(p driver.Pointer, elements int) driver.Pointer { return p + driver.Pointer(4*first*elements) }
-		args.Planes = v.pictures(at(x, pictures*v.C*v.H*v.W))
-		args.Delta, args.Out = at(delta, pictures*v.O*v.area), at(out, apart*v.Size())
-		grid := dim{uint32(t.count(v.og, v.width)), uint32(v.Groups), uint32(n * apart)}
+		args.Planes = v.inputPlanes(at(x, pictures*v.C*v.H*v.W))
+		args.Delta, args.Out = at(delta, pictures*v.O*v.outArea), at(out, apart*v.Size())
+		grid := dim{uint32(t.count(v.groupOutputs, v.patchWidth)), uint32(v.Groups), uint32(n * apart)}
 		c.launch(kernel+t.name, grid, dim{t.threads, 1, 1}, args)
 	}
 }
 
-// addParts adds up the parts of each of several runs of size sums; up to 32 of them
+// launchAddParts adds up the parts of each of several runs of size sums; up to 32 of them
 // in the order in which one block would.
-func (c *compiler) addParts(out, parts driver.Pointer, runs, size, count int, add bool) {
-	for first := 0; first < runs; first += deepest {
-		n := min(deepest, runs-first)
+func (c *compiler) launchAddParts(out, parts driver.Pointer, runs, size, count int, add bool) {
+	for first := 0; first < runs; first += maxGridDepth {
+		n := min(maxGridDepth, runs-first)
 		c.launch("add_parts", dim{uint32(ceil(size, 32)), uint32(n), 1}, dim{uint32(32 * min(count, 32)), 1, 1},
-			out+driver.Pointer(4*first*size), parts+driver.Pointer(4*first*size*count), int32(size), int32(count), flag(add))
+			out+driver.Pointer(4*first*size), parts+driver.Pointer(4*first*size*count), int32(size), int32(count), boolArg(add))
 	}
 }
 
-// slicesOfPlaces cuts a sum over the places of records, so many pictures each, so that the
+// splitOutputs cuts a sum over the places of records, so many pictures each, so that the
 // slices fill the card; a launch takes the slices of as many records as a grid is deep for,
 // which may be none.
-func (c *compiler) slicesOfPlaces(v convolution, records, each int) (length, count, atOnce int) {
-	of := func(records int) (terms int) { return records * each * v.counted() }
-	terms, most := of(records), ceil(3*c.device.Multiprocessors(), v.tiles())
-	length, _ = cut(terms, max(min(most, ceil(terms, 64)), ceil(terms, longestSlice)))
-	if atOnce = min(records, deepest*length/of(1)); atOnce == 0 {
+func (c *compiler) splitOutputs(v convGeometry, records, each int) (length, count, atOnce int) {
+	of := func(records int) (terms int) { return records * each * v.paddedOutputs() }
+	terms, most := of(records), ceil(3*c.device.Multiprocessors(), v.weightTileCount())
+	length, _ = splitSum(terms, max(min(most, ceil(terms, 64)), ceil(terms, maxSliceRows)))
+	if atOnce = min(records, maxGridDepth*length/of(1)); atOnce == 0 {
 		return length, 0, 0
 	}
 	return length, records/atOnce*ceil(of(atOnce), length) + ceil(of(records%atOnce), length), atOnce
 }
 
-// sumOverPlaces adds up over the places of all pictures: g_r of all records, each times its
+// sumWeightGradients adds up over the places of all pictures: g_r of all records, each times its
 // factor where factors are given.
-func (c *compiler) sumOverPlaces(f op.ConvWeight, k call, factors driver.Pointer, records int) bool {
-	v := newConvolution(f)
-	each := k.size(1) / (v.O * v.area) / records // pictures
-	if !v.patched() || !fits(v.Groups) {
+func (c *compiler) sumWeightGradients(f op.ConvWeight, k call, factors driver.Pointer, records int) bool {
+	v := newConvGeometry(f)
+	each := k.size(1) / (v.O * v.outArea) / records // pictures
+	if !v.supported() || !fitsGridDepth(v.Groups) {
 		return false
 	}
-	length, count, atOnce := c.slicesOfPlaces(v, records, each)
+	length, count, atOnce := c.splitOutputs(v, records, each)
 	if atOnce == 0 {
 		return false
 	}
 	parts := c.scratch(4 * v.Size() * count)
-	s := c.plan(weightTiles, v.og, v.width*v.Groups*count, length, length, 1)
+	s := c.chooseTile(weightGradientTiles, v.groupOutputs, v.patchWidth*v.Groups*count, length, length, 1)
 	x, delta, to := k.in[0], k.in[1], parts
 	for left := records; left > 0; left -= atOnce {
 		n := min(atOnce, left)
-		slices := ceil(n*each*v.counted(), length)
-		c.gradients(v, x, delta, factors, to, each, 1, n*each, s.tile, length, slices)
+		slices := ceil(n*each*v.paddedOutputs(), length)
+		c.launchWeightGradients(v, x, delta, factors, to, each, 1, n*each, s.tile, length, slices)
 		x += driver.Pointer(4 * n * each * v.C * v.H * v.W)
-		delta += driver.Pointer(4 * n * each * v.O * v.area)
+		delta += driver.Pointer(4 * n * each * v.O * v.outArea)
 		if factors != 0 {
 			factors += driver.Pointer(4 * n)
 		}
 		to += driver.Pointer(4 * v.Size() * slices)
 	}
-	c.addParts(k.out, parts, 1, v.Size(), count, k.accumulate)
+	c.launchAddParts(k.out, parts, 1, v.Size(), count, k.accumulate)
 	return true
 }
 
-// convGradients gives each record's gradient. The slices of its sum come of its shape
+// lowerConvRecordGradients gives each record's gradient. The slices of its sum come of its shape
 // alone: a record gets the same bits in every microbatch.
-func (c *compiler) convGradients(f op.ConvWeight, records int, k call) bool {
-	v := newConvolution(f)
-	if !v.patched() || !fits(v.Groups) {
+func (c *compiler) lowerConvRecordGradients(f op.ConvWeight, records int, k call) bool {
+	v := newConvGeometry(f)
+	if !v.supported() || !fitsGridDepth(v.Groups) {
 		return false
 	}
-	pictures := k.size(1) / (v.O * v.area) / records
-	terms := pictures * v.counted()
-	length, count := cut(terms, min(ceil(terms, 256), ceil(32, v.tiles())))
-	s := c.plan(weightTiles, v.og, v.width*v.Groups*records, terms, length, count)
-	if !s.apart {
-		c.gradients(v, k.in[0], k.in[1], 0, k.out, 1, records, pictures, s.tile, length, 1)
+	pictures := k.size(1) / (v.O * v.outArea) / records
+	terms := pictures * v.paddedOutputs()
+	length, count := splitSum(terms, min(ceil(terms, 256), ceil(32, v.weightTileCount())))
+	s := c.chooseTile(weightGradientTiles, v.groupOutputs, v.patchWidth*v.Groups*records, terms, length, count)
+	if !s.separate {
+		c.launchWeightGradients(v, k.in[0], k.in[1], 0, k.out, 1, records, pictures, s.tile, length, 1)
 		return true
 	}
 	parts := c.scratch(4 * records * v.Size() * count)
-	c.gradients(v, k.in[0], k.in[1], 0, parts, 1, records, pictures, s.tile, length, count)
-	c.addParts(k.out, parts, records, v.Size(), count, false)
+	c.launchWeightGradients(v, k.in[0], k.in[1], 0, parts, 1, records, pictures, s.tile, length, count)
+	c.launchAddParts(k.out, parts, records, v.Size(), count, false)
 	return true
 }

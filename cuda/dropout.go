@@ -4,8 +4,8 @@ package cuda
 
 import "github.com/dptrain/dptrain/internal/op"
 
-// dropout has a thread for every counter of the generator: four elements.
-func (c *compiler) dropout(s op.Dropout, k call) {
+// lowerDropout has a thread for every counter of the generator: four elements.
+func (c *compiler) lowerDropout(s op.Dropout, k call) {
 	examples := k.shape[0]
 	n := k.results() / examples
 	counters := ceil(n, 4)

@@ -6,21 +6,21 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// elements queues what is done to every element by itself.
-func (c *compiler) elements(spec op.Spec, k call) bool {
+// lowerElementwiseOp queues what is done to every element by itself.
+func (c *compiler) lowerElementwiseOp(spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.Add:
-		return c.binary(op.Binary{Kind: "+"}, k)
+		return c.lowerBinary(op.Binary{Kind: "+"}, k)
 	case op.Binary:
-		return c.binary(s, k)
+		return c.lowerBinary(s, k)
 	case op.Unary:
-		return c.unary(s, k)
+		return c.lowerUnary(s, k)
 	case op.Activate:
 		c.launch("activation", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(s.Act))
 	case op.ActivationGrad:
 		c.launch("activation_gradient", blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(s.Act))
 	case op.Dropout:
-		c.dropout(s, k)
+		c.lowerDropout(s, k)
 	case op.Spread:
 		c.launch("spread", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), float32(s.Scale))
 	case op.Replace:
@@ -31,10 +31,10 @@ func (c *compiler) elements(spec op.Spec, k call) bool {
 	return true
 }
 
-// binary applies an operator to two tensors of one shape, or to a tensor and a
+// lowerBinary applies an operator to two tensors of one shape, or to a tensor and a
 // scalar. The result may lie where an operand does.
-func (c *compiler) binary(s op.Binary, k call) bool {
-	code, ok := operators[s.Kind]
+func (c *compiler) lowerBinary(s op.Binary, k call) bool {
+	code, ok := binaryCodes[s.Kind]
 	if !ok {
 		return false
 	}
@@ -49,20 +49,20 @@ func (c *compiler) binary(s op.Binary, k call) bool {
 	return true
 }
 
-func (c *compiler) unary(s op.Unary, k call) bool {
-	code, ok := functions[s.Kind]
+func (c *compiler) lowerUnary(s op.Unary, k call) bool {
+	code, ok := unaryCodes[s.Kind]
 	if ok {
 		c.launch("unary", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), code)
 	}
 	return ok
 }
 
-// operators and functions are numbered as in kernels/elementwise.cu.
-var operators = map[string]int32{
+// binaryCodes and functions are numbered as in kernels/elementwise.cu.
+var binaryCodes = map[string]int32{
 	"+": 0, "-": 1, "*": 2, "/": 3, "^": 4, "<": 5, ">": 6, "<=": 7, ">=": 8, "==": 9, "!=": 10,
 }
 
-var functions = map[string]int32{
+var unaryCodes = map[string]int32{
 	"abs": 0, "sign": 1, "ceil": 2, "floor": 3, "sin": 4, "cos": 5, "exp": 6, "ln": 7, "neg": 8, "square": 9,
 	"sqrt": 10, "inv": 11, "cube": 12, "tanh": 13, "sigmoid": 14, "log1p": 15, "expm1": 16, "softplus": 17,
 }

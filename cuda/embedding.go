@@ -7,24 +7,24 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// tables queues what looks rows of a table up, and the gradient of that.
-func (c *compiler) tables(spec op.Spec, k call) bool {
+// lowerEmbeddingOp queues what looks rows of a table up, and the gradient of that.
+func (c *compiler) lowerEmbeddingOp(spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.Embed:
 		d := k.shapes[0][1]
 		c.launch("embed", blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(k.shapes[0][0]), int32(d))
 	case op.EmbedBag:
-		c.embedBag(s, k)
+		c.lowerEmbedBag(s, k)
 	case op.EmbedGrad:
-		c.gatherSum(op.Gather(s), k, 0)
+		c.launchScatterAdd(op.Gather(s), k, 0)
 	default:
 		return false
 	}
 	return true
 }
 
-// embedBag gives each bag a block, whose threads share out columns and steps.
-func (c *compiler) embedBag(s op.EmbedBag, k call) {
+// lowerEmbedBag gives each bag a block, whose threads share out columns and steps.
+func (c *compiler) lowerEmbedBag(s op.EmbedBag, k call) {
 	vocabulary, width, columns := k.shapes[0][0], k.shapes[0][1], 1
 	for columns < min(width, 32) {
 		columns *= 2
@@ -34,10 +34,10 @@ func (c *compiler) embedBag(s op.EmbedBag, k call) {
 		int32(k.shapes[1][1]), int32(vocabulary), int32(width), int32(columns), float32(s.Scale))
 }
 
-// gatherSum adds rows of Δ to the rows of a table that indices name, each times
+// launchScatterAdd adds rows of Δ to the rows of a table that indices name, each times
 // the factor of its record where factors are given. Every block owns the rows of
 // the table whose number leaves its own remainder.
-func (c *compiler) gatherSum(f op.Gather, k call, factors driver.Pointer) {
+func (c *compiler) launchScatterAdd(f op.Gather, k call, factors driver.Pointer) {
 	if !k.accumulate {
 		c.zero(k.out, 4*k.results())
 	}
@@ -50,14 +50,14 @@ func (c *compiler) gatherSum(f op.Gather, k call, factors driver.Pointer) {
 		int32(n), int32(each), int32(f.Vocabulary), int32(f.Dim), int32(f.Bag))
 }
 
-// lookedUp is how many sums of others' rows gatherSum of so many adds, at most, to what a
+// scatterAddRoundings is how many sums of others' rows gatherSum of so many adds, at most, to what a
 // record has added. A list of 2048 to 4096 rows is cut among 16 groups of threads or more, up
 // to 512: a group adds its rows one by one, then those of the next are added to its sum.
-func lookedUp(rows int) int { return rows/2048 + 1 + 4096/16 + 512 }
+func scatterAddRoundings(rows int) int { return rows/2048 + 1 + 4096/16 + 512 }
 
-// perTable queues a kernel that sorts each record's indices: a block a record.
+// launchSortedGather queues a kernel that sorts each record's indices: a block a record.
 // Long records are sorted in scratch memory.
-func (c *compiler) perTable(kernel string, f op.Gather, records int, k call) {
+func (c *compiler) launchSortedGather(kernel string, f op.Gather, records int, k call) {
 	const room = 4096 // as in kernels/embedding.cu
 	rows, slots := k.size(0)/records, 1
 	for slots < rows {

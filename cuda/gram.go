@@ -21,21 +21,21 @@ const (
 	singleRoundoff = 1.0 / (1 << 24)
 )
 
-func (c *compiler) productNorms(f op.Product, s op.SquaredNorms, k call) {
+func (c *compiler) lowerProductNorms(f op.Product, s op.SquaredNorms, k call) {
 	rows := k.size(1) / f.Out / s.Records
 	switch {
 	case s.Method == op.RankOne && rows == 1:
-		c.launch("rank_one", dim{uint32(s.Records), 1, 1}, squaring(f.In+f.Out), k.out, k.in[0], k.in[1], int32(f.In), int32(f.Out), op.OperandNormShare)
+		c.launch("rank_one", dim{uint32(s.Records), 1, 1}, squaresBlock(f.In+f.Out), k.out, k.in[0], k.in[1], int32(f.In), int32(f.Out), op.OperandNormShare)
 	case s.Method == op.Gram:
-		c.productGram(f, s.Records, rows, k)
+		c.lowerProductGram(f, s.Records, rows, k)
 	default:
-		c.mixed(op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: s.Form}}, Size: s.Form.Size(), Records: s.Records}, k)
+		c.lowerMultiUseNorms(op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: s.Form}}, Size: s.Form.Size(), Records: s.Records}, k)
 	}
 }
 
-// gram is a squared norm that is found from Gram matrices, by the kernels of
+// gramNorm is a squared norm that is found from Gram matrices, by the kernels of
 // kernels/gram.cu and convolution_norm.cu.
-type gram struct {
+type gramNorm struct {
 	kernel  string
 	args    []any
 	tiles   []int // whose kernels there are in float, the smaller first
@@ -45,23 +45,23 @@ type gram struct {
 	na, nd  int // elements of a row of A and of Δ
 	delta   int // the buffer of a Δ that other products may have too, or -1
 
-	meanwhile int // roundings by others' rows between two uses
+	otherRowsRoundings int // roundings by others' rows between two uses
 }
 
 // gramArgs is struct Gram of kernels/gram.h.
 type gramArgs struct {
-	Partial, Signals, Doubted driver.Pointer
-	Known, Rows, Pairs, Slice int32
+	Partial, DeltaGrams, Recheck driver.Pointer
+	Known, Rows, Pairs, Slice    int32
 }
 
 // gramRoundings is struct Roundings of kernels/gram.cu.
 type gramRoundings struct{ Gamma, Lost float64 }
 
-func (c *compiler) productGram(f op.Product, records, rows int, k call) {
-	c.gramNorms(gram{
+func (c *compiler) lowerProductGram(f op.Product, records, rows int, k call) {
+	c.launchGramNorms(gramNorm{
 		kernel: "product_gram", tiles: []int{32, 64},
 		args: []any{gramRows{
-			k.in[0], k.in[1], int32(f.In), int32(f.Out), aligned(k.in[0], f.In), aligned(k.in[1], f.Out),
+			k.in[0], k.in[1], int32(f.In), int32(f.Out), alignedArg(k.in[0], f.In), alignedArg(k.in[1], f.Out),
 		}},
 		records: records, groups: 1, rows: rows, na: f.In, nd: f.Out, delta: k.bases[1],
 	}, k.out)
@@ -73,49 +73,49 @@ type gramRows struct {
 	In, Out, AlignedA, AlignedDelta int32
 }
 
-// gramNorms finds norms in double, or where a card does few doubles in float, and in
+// launchGramNorms finds norms in double, or where a card does few doubles in float, and in
 // double those alone that are in doubt.
-func (c *compiler) gramNorms(g gram, out driver.Pointer) {
+func (c *compiler) launchGramNorms(g gramNorm, out driver.Pointer) {
 	const tile = 32
 	var doubted driver.Pointer
 	if c.device.SlowDoubles() {
-		doubted = c.gramNormsInFloat(g, out)
+		doubted = c.launchFloatGramNorms(g, out)
 	}
-	args, grid := c.newGram(g, tile, 3)
-	if args.Doubted = doubted; doubted == 0 {
-		c.signalGrams(&args, g, 8*tile*tile)
+	args, grid := c.newGramArgs(g, tile, 3)
+	if args.Recheck = doubted; doubted == 0 {
+		c.shareDeltaGrams(&args, g, 8*tile*tile)
 	}
 	c.launch(g.kernel, grid, dim{128, 1, 1}, append([]any{args}, g.args...)...)
 	c.launch("gram_norms", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
 		out, args.Partial, doubted, int32(g.records), args.Pairs*int32(g.groups),
-		2*float64(g.na+g.nd+2*g.rows+8)*roundoff, g.added())
+		2*float64(g.na+g.nd+2*g.rows+8)*roundoff, g.addedError())
 }
 
-// gramAdded is struct Added of kernels/gram.cu.
-type gramAdded struct{ Summed, Share float64 }
+// gramAddedError is struct Added of kernels/gram.cu.
+type gramAddedError struct{ Summed, Share float64 }
 
-// inSlices is how many roundings a record's rows pass through where a sum in float32 takes
+// sliceRoundings is how many roundings a record's rows pass through where a sum in float32 takes
 // them one by one, each times the factor. Where they lie in two slices and take each other
 // back, the rows of others in either are rounded as coarsely as what is taken back.
-func inSlices(rows int) int { return rows + 1 + longestSlice }
+func sliceRoundings(rows int) int { return rows + 1 + maxSliceRows }
 
-// added is, of the sum of the rows' lengths, what roundings leave of it.
-func (g gram) added() gramAdded {
-	return gramAdded{float64(inSlices(g.rows)+g.meanwhile) * singleRoundoff, op.OperandNormShare}
+// addedError is, of the sum of the rows' lengths, what roundings leave of it.
+func (g gramNorm) addedError() gramAddedError {
+	return gramAddedError{float64(sliceRoundings(g.rows)+g.otherRowsRoundings) * singleRoundoff, op.OperandNormShare}
 }
 
 // gramSlice is how many products are added up in float before their sum is added to
 // others: few, so that a bound on their roundings is small.
 const gramSlice = 64
 
-// gramNormsInFloat gives the records that are in doubt.
-func (c *compiler) gramNormsInFloat(g gram, out driver.Pointer) (doubted driver.Pointer) {
+// launchFloatGramNorms gives the records that are in doubt.
+func (c *compiler) launchFloatGramNorms(g gramNorm, out driver.Pointer) (doubted driver.Pointer) {
 	tile := g.tiles[0]
 	if g.rows > tile {
 		tile = g.tiles[len(g.tiles)-1]
 	}
-	args, grid := c.newGram(g, tile, 5)
-	c.signalGrams(&args, g, 4*tile*tile)
+	args, grid := c.newGramArgs(g, tile, 5)
+	c.shareDeltaGrams(&args, g, 4*tile*tile)
 	c.launch(g.kernel+"_float_"+strconv.Itoa(tile), grid, dim{2 * uint32(tile), 1, 1}, append([]any{args}, g.args...)...)
 
 	// An element is a sum of n products that passes through k roundings, and so it is off
@@ -133,13 +133,13 @@ func (c *compiler) gramNormsInFloat(g gram, out driver.Pointer) (doubted driver.
 	doubted = c.scratch(4 * g.records)
 	c.launch("gram_norms_float", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
 		out, doubted, args.Partial, int32(g.records), args.Pairs*int32(g.groups), roundings(g.na), roundings(g.nd),
-		(ofThread+2)*u, 2*float64(g.groups*g.rows*g.rows)*least, g.added())
+		(ofThread+2)*u, 2*float64(g.groups*g.rows*g.rows)*least, g.addedError())
 	return doubted
 }
 
-// newGram is the layout of blocks of square tiles, and their number; every block leaves
+// newGramArgs is the layout of blocks of square tiles, and their number; every block leaves
 // so many sums.
-func (c *compiler) newGram(g gram, tile, sums int) (args gramArgs, grid dim) {
+func (c *compiler) newGramArgs(g gramNorm, tile, sums int) (args gramArgs, grid dim) {
 	tiles := ceil(g.rows, tile)
 	pairs := tiles * (tiles + 1) / 2
 	blocks := g.records * g.groups * pairs
@@ -147,14 +147,14 @@ func (c *compiler) newGram(g gram, tile, sums int) (args gramArgs, grid dim) {
 	return args, dim{uint32(blocks), 1, 1}
 }
 
-// signalsOf is the note of the ΔΔᵀ of a buffer's rows, which others may read in rows of
+// deltaGramKey is the note of the ΔΔᵀ of a buffer's rows, which others may read in rows of
 // another width.
-type signalsOf struct{ delta, width int }
+type deltaGramKey struct{ delta, width int }
 
-// signalGrams is memory for ΔΔᵀ of every record, where several products of the
+// shareDeltaGrams is memory for ΔΔᵀ of every record, where several products of the
 // program have the same Δ, as the two weights of an LSTM have, and it takes less
 // than Δ itself. A pair of tiles takes so many bytes.
-func (c *compiler) signalGrams(args *gramArgs, g gram, tile int) {
+func (c *compiler) shareDeltaGrams(args *gramArgs, g gramNorm, tile int) {
 	size := int(args.Pairs) * tile
 	if g.delta < 0 || size > 4*g.rows*g.nd {
 		return
@@ -171,6 +171,6 @@ func (c *compiler) signalGrams(args *gramArgs, g gram, tile int) {
 		return
 	}
 	var known bool
-	args.Signals, known = c.note(signalsOf{g.delta, g.nd}, g.records*size)
-	args.Known = flag(known)
+	args.DeltaGrams, known = c.sharedMemory(deltaGramKey{g.delta, g.nd}, g.records*size)
+	args.Known = boolArg(known)
 }

@@ -92,7 +92,7 @@ func TestGramAddsWhatItMust(t *testing.T) {
 		for _, cancel := range []bool{false, true} {
 			const in, out, u = 200, 90, 0x1p-24
 			o := gramOf(rand.New(rand.NewPCG(1, 1)), 1, rows, in, out)
-			slow := o.machine(t, Options{}).(*Machine).device.SlowDoubles()
+			slow := o.machine(t, Options{}).(*Executable).device.SlowDoubles()
 			for k, n := range []int{in, out} {
 				for i := range o.in[k] {
 					o.in[k][i] = 1
@@ -175,9 +175,9 @@ func TestGramOfManyRows(t *testing.T) {
 
 	m := twoNorms(t, "-", o, o, plan.Buffer{Shape: o.shapes[0]}, plan.Buffer{Shape: o.shapes[1], Base: 1})
 	same(t, "ΔΔᵀ read again", m.Output(), make([]float32, records))
-	c := &compiler{Machine: m, access: &access{}, notes: map[any]driver.Pointer{}, seen: map[any]bool{}}
+	c := &compiler{Executable: m, access: &access{}, shared: map[any]driver.Pointer{}, written: map[any]bool{}}
 	args := gramArgs{Pairs: 6}
-	if c.signalGrams(&args, gram{records: records, rows: rows, nd: out, delta: 1}, 8*32*32); args.Signals == 0 {
+	if c.shareDeltaGrams(&args, gramNorm{records: records, rows: rows, nd: out, delta: 1}, 8*32*32); args.DeltaGrams == 0 {
 		t.Fatal("no memory is kept for ΔΔᵀ")
 	}
 }
@@ -202,7 +202,7 @@ func TestGramOfTwoWidths(t *testing.T) {
 
 // twoNorms is a machine that has combined the norms that two operations find of the first
 // and of the last two buffers.
-func twoNorms(t *testing.T, kind string, first, second operation, buffers ...plan.Buffer) *Machine {
+func twoNorms(t *testing.T, kind string, first, second operation, buffers ...plan.Buffer) *Executable {
 	t.Helper()
 	p := &plan.Program{Batch: 1, Records: 1, PerRecord: 1, Arena: 32}
 	for i, b := range buffers {
@@ -227,7 +227,7 @@ func twoNorms(t *testing.T, kind string, first, second operation, buffers ...pla
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := made.(*Machine)
+	m := made.(*Executable)
 	t.Cleanup(func() {
 		if err := m.Close(); err != nil {
 			t.Error(err)

@@ -14,131 +14,131 @@ import (
 	"github.com/dptrain/dptrain/cuda/driver"
 )
 
-// libraries are NVIDIA's on a device, each opened when it is first asked for, and which
+// mathLibraries are NVIDIA's on a device, each opened when it is first asked for, and which
 // of what they compute was found to keep records apart.
-type libraries struct {
-	blas  func() (*driver.Blas, error)
-	dnn   func() (*driver.Dnn, error)
-	apart map[shape]bool
+type mathLibraries struct {
+	blas     func() (*driver.CuBLASLt, error)
+	dnn      func() (*driver.CuDNN, error)
+	isolates map[libraryShape]bool
 }
 
-// shape is what a library may compute in place of own kernels: of records that lie one
+// libraryShape is what a library may compute in place of own kernels: of records that lie one
 // after the other, with weights, records one after the other. It can be compared.
-type shape interface {
+type libraryShape interface {
 	// records is how many there are, and how many numbers one has where it is read, the
 	// weights have, and one has where it is written.
 	records() (count, in, weights, out int)
-	prepare(l *libraries, o operands) (*driver.Prepared, error)
+	prepare(l *mathLibraries, o operands) (*driver.PreparedCall, error)
 }
 
 // operands are where a shape is computed.
 type operands struct{ in, weights, out driver.Pointer }
 
-// task is a shape with its operands.
-type task struct {
-	shape
+// libraryTask is a shape with its operands.
+type libraryTask struct {
+	libraryShape
 	operands
 }
 
-// ofLibraries stands for the memory that libraries may have of their own: one of their
+// libraryMemory stands for the memory that libraries may have of their own: one of their
 // tasks runs at a time, as they have it on a stream.
-var ofLibraries = span{1, 2}
+var libraryMemory = span{1, 2}
 
-// worth is how many seconds it must save to have something computed by a library.
-var worth = 2e-6
+// minLibrarySaving is how many seconds it must save to have something computed by a library.
+var minLibrarySaving = 2e-6
 
-// Library describes the cuBLASLt that computes large products on a GPU, or says why own
+// ProductLibrary describes the cuBLASLt that computes large products on a GPU, or says why own
 // kernels compute all of them, which is [ErrNoLibrary] where none is found. It opens
 // the GPU.
-func Library(ordinal int) (string, error) {
+func ProductLibrary(ordinal int) (string, error) {
 	d, err := open(ordinal)
 	if err != nil {
 		return "", err
 	}
-	return said(librariesOf(ordinal, d).blas())
+	return describeLibrary(openLibraries(ordinal, d).blas())
 }
 
 // ConvolutionLibrary describes the cuDNN that computes large convolutions, as
-// [Library] does.
+// [ProductLibrary] does.
 func ConvolutionLibrary(ordinal int) (string, error) {
 	d, err := open(ordinal)
 	if err != nil {
 		return "", err
 	}
-	return said(librariesOf(ordinal, d).dnn())
+	return describeLibrary(openLibraries(ordinal, d).dnn())
 }
 
-func said(l fmt.Stringer, err error) (string, error) {
+func describeLibrary(l fmt.Stringer, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}
 	return l.String(), nil
 }
 
-func librariesOf(ordinal int, d *driver.Device) *libraries {
+func openLibraries(ordinal int, d *driver.Device) *mathLibraries {
 	opened.Lock()
 	defer opened.Unlock()
 	if l := opened.libraries[ordinal]; l != nil {
 		return l
 	}
-	l := &libraries{
-		blas: sync.OnceValues(func() (*driver.Blas, error) {
-			b, err := driver.OpenBlas(d)
-			return b, absent("products", err)
+	l := &mathLibraries{
+		blas: sync.OnceValues(func() (*driver.CuBLASLt, error) {
+			b, err := driver.OpenCuBLASLt(d)
+			return b, wrapNotFound("products", err)
 		}),
-		dnn: sync.OnceValues(func() (*driver.Dnn, error) {
-			n, err := driver.OpenDnn(d)
-			return n, absent("convolutions", err)
+		dnn: sync.OnceValues(func() (*driver.CuDNN, error) {
+			n, err := driver.OpenCuDNN(d)
+			return n, wrapNotFound("convolutions", err)
 		}),
-		apart: map[shape]bool{},
+		isolates: map[libraryShape]bool{},
 	}
 	if opened.libraries == nil {
-		opened.libraries = map[int]*libraries{}
+		opened.libraries = map[int]*mathLibraries{}
 	}
 	opened.libraries[ordinal] = l
 	return l
 }
 
-func absent(work string, err error) error {
+func wrapNotFound(work string, err error) error {
 	if errors.Is(err, driver.ErrNotFound) {
 		return fmt.Errorf("%w %s: %v", ErrNoLibrary, work, err)
 	}
 	return err
 }
 
-// byLibrary has a library compute what takes it so many seconds, and own kernels so
+// useLibrary has a library compute what takes it so many seconds, and own kernels so
 // many, where that saves time. Sums over records never go there. The same shape has
 // the same bits wherever in a program it stands, which is what a gradient built once for
 // its norm and once for the sum relies on: how a library computes it hangs on shape and
 // precision alone.
-func (c *compiler) byLibrary(name string, t task, time, own float64) bool {
-	if worth+time >= own || (t.in|t.weights|t.out)%16 != 0 {
+func (c *compiler) useLibrary(name string, t libraryTask, time, own float64) bool {
+	if minLibrarySaving+time >= own || (t.in|t.weights|t.out)%16 != 0 {
 		return false
 	}
-	prepared := c.prepare(t)
+	prepared := c.prepareLibraryCall(t)
 	if prepared == nil {
 		return false
 	}
 	workspace := c.scratch(prepared.Workspace())
-	c.access.writes = append(c.access.writes, ofLibraries)
+	c.access.writes = append(c.access.writes, libraryMemory)
 	c.queue(c.name+" ("+name+")", func() error { return prepared.Run(workspace) })
 	return true
 }
 
-// passing is how long a kernel takes that reads and writes so many numbers.
-func passing(numbers int) float64 { return launching + 8*float64(numbers)/bandwidth }
+// passSeconds is how long a kernel takes that reads and writes so many numbers.
+func passSeconds(numbers int) float64 { return launchSeconds + 8*float64(numbers)/bandwidth }
 
-// prepare has the library choose how to compute a task, once in a machine's life; nil
+// prepareLibraryCall has the library choose how to compute a task, once in a machine's life; nil
 // where it has no way that may be used.
-func (c *compiler) prepare(t task) *driver.Prepared {
+func (c *compiler) prepareLibraryCall(t libraryTask) *driver.PreparedCall {
 	if m, ok := c.prepared[t]; ok {
 		return m
 	}
-	l := librariesOf(c.options.Ordinal, c.device)
+	l := openLibraries(c.options.Ordinal, c.device)
 	m, err := t.prepare(l, t.operands)
 	if err == nil {
-		c.library = append(c.library, m)
-		apart, err := c.keepsApart(l, t.shape)
+		c.libraryCalls = append(c.libraryCalls, m)
+		apart, err := c.isolatesRecords(l, t.libraryShape)
 		if !apart {
 			m = nil
 		}
@@ -150,27 +150,27 @@ func (c *compiler) prepare(t task) *driver.Prepared {
 	return m
 }
 
-// keepsApart tells whether a library's way to compute a shape is fit for different
+// isolatesRecords tells whether a library's way to compute a shape is fit for different
 // records: a record's bits depend neither on where it stands nor on what stands beside
 // it, and a NaN stays one and stays in its record. It is tried, with equal records among
 // records of NaN, because the libraries promise nothing of the kind.
-func (c *compiler) keepsApart(l *libraries, s shape) (bool, error) {
+func (c *compiler) isolatesRecords(l *mathLibraries, s libraryShape) (bool, error) {
 	opened.Lock()
 	defer opened.Unlock()
-	if apart, ok := l.apart[s]; ok {
+	if apart, ok := l.isolates[s]; ok {
 		return apart, nil
 	}
-	apart, err := c.try(l, s)
+	apart, err := c.testIsolation(l, s)
 	if err == nil {
-		l.apart[s] = apart
+		l.isolates[s] = apart
 	}
 	return apart, err
 }
 
-// try computes a shape twice: at once with the odd records of NaN, which has the library
+// testIsolation computes a shape twice: at once with the odd records of NaN, which has the library
 // load what it needs, then recorded and run again, as a program has it, with the even
 // ones. What a library refuses to compute does not keep records apart.
-func (c *compiler) try(l *libraries, s shape) (apart bool, err error) {
+func (c *compiler) testIsolation(l *mathLibraries, s libraryShape) (apart bool, err error) {
 	var taken []driver.Pointer
 	defer func() {
 		for _, t := range taken {
@@ -202,7 +202,7 @@ func (c *compiler) try(l *libraries, s shape) (apart bool, err error) {
 		if err != nil {
 			return err
 		}
-		return cmp.Or(c.device.Run(g), c.device.Run(g), g.Close())
+		return cmp.Or(c.device.LaunchGraph(g), c.device.LaunchGraph(g), g.Close())
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	record, constant := make([]float32, in), make([]float32, weights)
@@ -217,28 +217,28 @@ func (c *compiler) try(l *libraries, s shape) (apart bool, err error) {
 	records, results := make([]float32, count*in), make([]float32, count*out)
 	var whole []float32 // the result of the record
 	for parity, run := range []func() error{atOnce, recorded} {
-		among(records, record, parity)
+		fillRecords(records, record, parity)
 		if err := c.upload(at.in, bytesOf(records)); err != nil {
 			return false, err
 		}
 		if run() != nil {
-			return false, c.device.Wait()
+			return false, c.device.Synchronize()
 		}
-		if err := cmp.Or(c.device.CopyOut(bytesOf(results), at.out), c.device.Wait()); err != nil {
+		if err := cmp.Or(c.device.CopyOut(bytesOf(results), at.out), c.device.Synchronize()); err != nil {
 			return false, err
 		}
 		if whole == nil {
 			whole = append(whole, results[:out]...)
 		}
-		if !stayed(results, whole, parity) {
+		if !recordsIsolated(results, whole, parity) {
 			return false, nil
 		}
 	}
 	return true, nil
 }
 
-// among fills the places of a parity with the record, and the others with NaN.
-func among(records, record []float32, parity int) {
+// fillRecords fills the places of a parity with the record, and the others with NaN.
+func fillRecords(records, record []float32, parity int) {
 	n := len(record)
 	for i := range len(records) / n {
 		to := records[i*n : (i+1)*n]
@@ -250,21 +250,21 @@ func among(records, record []float32, parity int) {
 	}
 }
 
-// stayed tells whether the results of such records are the record's and NaN.
-func stayed(results, whole []float32, parity int) bool {
+// recordsIsolated tells whether the results of such records are the record's and NaN.
+func recordsIsolated(results, whole []float32, parity int) bool {
 	n := len(whole)
 	for i := range len(results) / n {
 		got := results[i*n : (i+1)*n]
-		if i%2 == parity && !bytes.Equal(bytesOf(got), bytesOf(whole)) || i%2 != parity && !lost(got, whole) {
+		if i%2 == parity && !bytes.Equal(bytesOf(got), bytesOf(whole)) || i%2 != parity && !isNaNWhereUsed(got, whole) {
 			return false
 		}
 	}
 	return true
 }
 
-// lost tells whether NaN is in every number of a result that comes of anything: a number
+// isNaNWhereUsed tells whether NaN is in every number of a result that comes of anything: a number
 // to which a window brings nothing is zero.
-func lost(got, whole []float32) bool {
+func isNaNWhereUsed(got, whole []float32) bool {
 	for j, v := range got {
 		if v == v && whole[j] != 0 {
 			return false

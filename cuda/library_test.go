@@ -24,7 +24,7 @@ type twin struct {
 }
 
 var (
-	blasTwin = twin{"libcublasLt", "cuBLASLt", "DPTRAIN_CUBLASLT", "products", Library}
+	blasTwin = twin{"libcublasLt", "cuBLASLt", "DPTRAIN_CUBLASLT", "products", ProductLibrary}
 	dnnTwin  = twin{"libcudnn", "cuDNN", "DPTRAIN_CUDNN", "convolutions", ConvolutionLibrary}
 )
 
@@ -67,7 +67,7 @@ func (w twin) set(t *testing.T, file string) {
 
 // computes counts the steps that the library computes.
 func (w twin) computes(m plan.Executable) (n int) {
-	for _, c := range []*code{&m.(*Machine).front, &m.(*Machine).back} {
+	for _, c := range []*stepSequence{&m.(*Executable).front, &m.(*Executable).back} {
 		for _, s := range c.steps {
 			if strings.Contains(s.name, "("+w.name+")") {
 				n++
@@ -82,7 +82,7 @@ func (w twin) computes(m plan.Executable) (n int) {
 func (w twin) wanted(t *testing.T, m plan.Executable) {
 	t.Helper()
 	complain := t.Errorf
-	if !m.(*Machine).device.Emulated() {
+	if !m.(*Executable).device.Emulated() {
 		complain = t.Logf
 	}
 	if w.computes(m) == 0 {
@@ -109,9 +109,9 @@ func (w twin) check(t *testing.T, o operation, precision Precision, goes bool) {
 // eager has everything that may go to a library go there.
 func eager(t *testing.T) {
 	t.Helper()
-	own, blas, dnn := worth, productLibrary, convolutionLibrary
-	t.Cleanup(func() { worth, productLibrary, convolutionLibrary = own, blas, dnn })
-	worth = -1
+	own, blas, dnn := minLibrarySaving, cublasltTiles, cudnnTiles
+	t.Cleanup(func() { minLibrarySaving, cublasltTiles, cudnnTiles = own, blas, dnn })
+	minLibrarySaving = -1
 	quick := func(all map[Precision]tile) map[Precision]tile {
 		tiles := map[Precision]tile{}
 		for p, one := range all {
@@ -120,7 +120,7 @@ func eager(t *testing.T) {
 		}
 		return tiles
 	}
-	productLibrary, convolutionLibrary = quick(blas), quick(dnn)
+	cublasltTiles, cudnnTiles = quick(blas), quick(dnn)
 }
 
 // The forward product and the gradient in the inputs go to the library, sums over
@@ -197,7 +197,7 @@ func TestNetworksWithTheLibrary(t *testing.T) {
 	blasTwin.use(t, "")
 	eager(t)
 	l := newLots(t, streamed()[0])
-	want, first, again := l.onCPU(t), l.onDevice(t, true, (*Machine).Push), l.onDevice(t, false, (*Machine).Push)
+	want, first, again := l.onCPU(t), l.onDevice(t, true, (*Executable).Push), l.onDevice(t, false, (*Executable).Push)
 	for v := range want {
 		same(t, "run again", again[v], first[v])
 		if d := apart(first[v], want[v]); !(d <= 1e-4) {

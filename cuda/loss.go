@@ -12,41 +12,41 @@ const (
 	squaredError
 )
 
-// loss queues losses and their gradients.
-func (c *compiler) loss(spec op.Spec, k call) bool {
+// lowerLossOp queues losses and their gradients.
+func (c *compiler) lowerLossOp(spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.CrossEntropy:
 		rows, classes := k.shapes[0][0], k.shapes[0][1]
-		c.teams("cross_entropy", rows, classes, k.out, k.in[0], k.in[1], int32(rows), int32(classes), float32(s.Smoothing))
+		c.launchPerRow("cross_entropy", rows, classes, k.out, k.in[0], k.in[1], int32(rows), int32(classes), float32(s.Smoothing))
 	case op.CrossEntropyGrad:
 		rows, classes := k.shapes[0][0], k.shapes[0][1]
-		c.teams("cross_entropy_gradient", rows, classes, k.out, k.in[0], k.in[1], k.in[2],
+		c.launchPerRow("cross_entropy_gradient", rows, classes, k.out, k.in[0], k.in[1], k.in[2],
 			int32(rows), int32(classes), float32(s.Smoothing))
 	case op.ElementLosses:
-		c.losses(int32(s.Kind), s.Width, k)
+		c.launchLosses(int32(s.Kind), s.Width, k)
 	case op.ElementLossesGrad:
-		c.lossesGrad(int32(s.Kind), s.Width, k)
+		c.launchLossGradients(int32(s.Kind), s.Width, k)
 	case op.SigmoidCrossEntropy:
-		c.losses(binaryEntropy, 0, k)
+		c.launchLosses(binaryEntropy, 0, k)
 	case op.SigmoidCrossEntropyGrad:
-		c.lossesGrad(binaryEntropy, 0, k)
+		c.launchLossGradients(binaryEntropy, 0, k)
 	case op.SquaredError:
-		c.losses(squaredError, 0, k)
+		c.launchLosses(squaredError, 0, k)
 	case op.SquaredErrorGrad:
-		c.lossesGrad(squaredError, 0, k)
+		c.launchLossGradients(squaredError, 0, k)
 	default:
 		return false
 	}
 	return true
 }
 
-func (c *compiler) losses(loss int32, width float64, k call) {
+func (c *compiler) launchLosses(loss int32, width float64, k call) {
 	rows := k.results()
 	n := k.size(0) / rows
-	c.teams("losses", rows, n, k.out, k.in[0], k.in[1], int32(rows), int32(n), loss, float32(width))
+	c.launchPerRow("losses", rows, n, k.out, k.in[0], k.in[1], int32(rows), int32(n), loss, float32(width))
 }
 
-func (c *compiler) lossesGrad(loss int32, width float64, k call) {
+func (c *compiler) launchLossGradients(loss int32, width float64, k call) {
 	n := k.results()
 	c.launch("losses_gradient", blocks(n), threads, k.out, k.in[0], k.in[1], k.in[2],
 		int32(n), newDivider(n/k.size(2)), loss, float32(width))

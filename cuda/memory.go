@@ -13,7 +13,7 @@ import (
 )
 
 // alloc takes memory that Close gives back.
-func (m *Machine) alloc(bytes int) (driver.Pointer, error) {
+func (m *Executable) alloc(bytes int) (driver.Pointer, error) {
 	p, err := m.device.Alloc(max(bytes, 4))
 	if err == nil {
 		m.owned = append(m.owned, p)
@@ -21,18 +21,18 @@ func (m *Machine) alloc(bytes int) (driver.Pointer, error) {
 	return p, err
 }
 
-// mostElements of a buffer leave room below 2^31 for where a kernel stands when it finds
+// maxElements of a buffer leave room below 2^31 for where a kernel stands when it finds
 // that it is past the end: a tile or a stride further on.
-const mostElements = 1<<31 - 1<<24
+const maxElements = 1<<31 - 1<<24
 
-// guard has temporary buffers, and what instructions scratch on, each in memory of its own
+// guardBuffers has temporary buffers, and what instructions scratch on, each in memory of its own
 // on the emulated device, where the ends of that are guarded.
-var guard = true
+var guardBuffers = true
 
-func (m *Machine) guarded() bool { return guard && m.device.Emulated() }
+func (m *Executable) guarded() bool { return guardBuffers && m.device.Emulated() }
 
 // allocate lays out every buffer; temporaries share the arena.
-func (m *Machine) allocate(o plan.Optimizer, average bool) (err error) {
+func (m *Executable) allocate(o plan.Optimizer, average bool) (err error) {
 	p := m.program
 	var arena driver.Pointer
 	if !m.guarded() {
@@ -42,8 +42,8 @@ func (m *Machine) allocate(o plan.Optimizer, average bool) (err error) {
 	}
 	m.memory = make([]driver.Pointer, len(p.Buffers))
 	for i, b := range p.Buffers {
-		if b.Size() > mostElements {
-			return fmt.Errorf("%w: buffer %s has %d elements, and kernels count to %d", driver.ErrMemory, b.Name, b.Size(), mostElements)
+		if b.Size() > maxElements {
+			return fmt.Errorf("%w: buffer %s has %d elements, and kernels count to %d", driver.ErrOutOfMemory, b.Name, b.Size(), maxElements)
 		}
 		switch {
 		case b.Base != i:
@@ -72,17 +72,17 @@ func (m *Machine) allocate(o plan.Optimizer, average bool) (err error) {
 }
 
 // upload copies what need not be page-locked and waits.
-func (m *Machine) upload(to driver.Pointer, from []byte) error {
+func (m *Executable) upload(to driver.Pointer, from []byte) error {
 	if err := m.device.CopyIn(to, from); err != nil {
 		return err
 	}
-	err := m.device.Wait()
+	err := m.device.Synchronize()
 	runtime.KeepAlive(from) // the copy may still read it where the driver takes it as it lies
 	return err
 }
 
-// giveBack frees the memory that was taken after the first so many pieces.
-func (m *Machine) giveBack(after int) (err error) {
+// freeAfter frees the memory that was taken after the first so many pieces.
+func (m *Executable) freeAfter(after int) (err error) {
 	for _, p := range m.owned[after:] {
 		err = cmp.Or(err, m.device.Free(p))
 	}

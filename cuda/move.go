@@ -8,49 +8,49 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// moves queues what moves elements or adds up along axes.
-func (c *compiler) moves(spec op.Spec, k call) bool {
+// lowerLayoutOp queues what moves elements or adds up along axes.
+func (c *compiler) lowerLayoutOp(spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.Reshape:
 		c.queue(c.name, func() error { return c.device.Copy(k.out, k.in[0], 4*k.results()) })
 	case op.Permute:
-		c.permute(s, k.out, k.in[0], k.shapes[0])
+		c.launchPermute(s, k.out, k.in[0], k.shapes[0])
 	case op.Repeat:
 		_, inner := op.OuterInner(k.shapes[0], s.Axis)
 		c.launch("repeat", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(inner), int32(s.Times))
 	case op.Slice:
-		c.slice("slice", s, k.in[0], k.shapes[0], k)
+		c.launchSlice("slice", s, k.in[0], k.shapes[0], k)
 	case op.SliceGrad:
-		c.slice("slice_gradient", s.Slice, k.in[1], k.shapes[0], k)
+		c.launchSlice("slice_gradient", s.Slice, k.in[1], k.shapes[0], k)
 	case op.Concat:
 		outer, _ := op.OuterInner(k.shape, s.Axis)
-		c.joined(outer, k)
+		c.launchConcat(outer, k)
 	case op.SumAxes:
-		c.sumAxes(s, k)
+		c.lowerSumAxes(s, k)
 	default:
 		return false
 	}
 	return true
 }
 
-// axes are sizes and the strides of what is read, the last axis first.
-type axes struct {
+// stridedAxes are sizes and the strides of what is read, the last axis first.
+type stridedAxes struct {
 	Count        int32
 	Size, Stride [8]int32
 }
 
-func (a *axes) add(size, stride int) {
+func (a *stridedAxes) add(size, stride int) {
 	a.Size[a.Count], a.Stride[a.Count] = int32(size), int32(stride)
 	a.Count++
 }
 
-func (c *compiler) permute(s op.Permute, out, from driver.Pointer, shape tensor.Shape) {
+func (c *compiler) launchPermute(s op.Permute, out, from driver.Pointer, shape tensor.Shape) {
 	n := shape.TotalSize()
-	c.launch("permute", blocks(n), threads, out, from, int32(n), permuted(s, shape))
+	c.launch("permute", blocks(n), threads, out, from, int32(n), permutedAxes(s, shape))
 }
 
-// permuted takes axes that stay neighbours as one.
-func permuted(s op.Permute, in tensor.Shape) (a axes) {
+// permutedAxes takes axes that stay neighbours as one.
+func permutedAxes(s op.Permute, in tensor.Shape) (a stridedAxes) {
 	stride, order := in.CalcStrides(), s.Order.List()
 	for i := len(order) - 1; i >= 0; i-- {
 		size, step := in[order[i]], stride[order[i]]
@@ -63,15 +63,15 @@ func permuted(s op.Permute, in tensor.Shape) (a axes) {
 	return a
 }
 
-func (c *compiler) slice(kernel string, s op.Slice, from any, whole tensor.Shape, k call) {
+func (c *compiler) launchSlice(kernel string, s op.Slice, from any, whole tensor.Shape, k call) {
 	_, inner := op.OuterInner(whole, s.Axis)
 	c.launch(kernel, blocks(k.results()), threads, k.out, from, int32(k.results()), int32(inner),
 		int32(whole[s.Axis]), int32(s.From), int32(s.Count), int32(s.Step))
 }
 
-// joined cuts every input into outer blocks and lays the first blocks of all one
+// launchConcat cuts every input into outer blocks and lays the first blocks of all one
 // after the other, then the second blocks, and so on.
-func (c *compiler) joined(outer int, k call) {
+func (c *compiler) launchConcat(outer int, k call) {
 	offset, total := 0, k.results()/outer
 	for i, x := range k.in {
 		size := k.size(i) / outer
@@ -82,8 +82,8 @@ func (c *compiler) joined(outer int, k call) {
 	}
 }
 
-func (c *compiler) sumAxes(s op.SumAxes, k call) {
-	var kept, summed axes
+func (c *compiler) lowerSumAxes(s op.SumAxes, k call) {
+	var kept, summed stridedAxes
 	stride, terms, last := k.shapes[0].CalcStrides(), 1, false
 	for i := len(k.shapes[0]) - 1; i >= 0; i-- {
 		size := k.shapes[0][i]

@@ -68,7 +68,7 @@ func TestNetworks(t *testing.T) {
 			want := n.train(t, func(p *plan.Program, o plan.Optimizer) (plan.Executable, error) { return cpu.New(p, o, false, 0) })
 			got := n.train(t, func(p *plan.Program, o plan.Optimizer) (plan.Executable, error) {
 				m, err := New(p, o, false, Options{})
-				if m, ok := m.(*Machine); ok && (m.front.host() || m.back.host()) {
+				if m, ok := m.(*Executable); ok && (m.front.runsOnHost() || m.back.runsOnHost()) {
 					t.Error("the host computes a part of it")
 				}
 				return m, err

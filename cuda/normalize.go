@@ -4,10 +4,10 @@ package cuda
 
 import "github.com/dptrain/dptrain/internal/op"
 
-// teams launches a kernel that gives every row, n elements long, to a team: a warp
+// launchPerRow launches a kernel that gives every row, n elements long, to a team: a warp
 // where rows are short, a block where they are long. Rows alone decide, so that
 // a record's bits do not depend on how many there are.
-func (c *compiler) teams(kernel string, rows, n int, args ...any) {
+func (c *compiler) launchPerRow(kernel string, rows, n int, args ...any) {
 	switch {
 	case n <= 1024:
 		c.launch(kernel+"_warp", dim{uint32(ceil(rows, 4)), 1, 1}, dim{128, 1, 1}, args...)
@@ -18,22 +18,22 @@ func (c *compiler) teams(kernel string, rows, n int, args ...any) {
 	}
 }
 
-// chunks are laid out as in kernels/normalize.cu.
-type chunks struct {
+// normalizeChunks are laid out as in kernels/normalize.cu.
+type normalizeChunks struct {
 	Count, Size, Center, _ int32
 	Epsilon                float64
 }
 
-func newChunks(s op.Normalize, elements int) chunks {
-	return chunks{Count: int32(elements / s.Chunk), Size: int32(s.Chunk), Center: flag(s.Center), Epsilon: s.Eps}
+func newNormalizeChunks(s op.Normalize, elements int) normalizeChunks {
+	return normalizeChunks{Count: int32(elements / s.Chunk), Size: int32(s.Chunk), Center: boolArg(s.Center), Epsilon: s.Eps}
 }
 
-func (c *compiler) normalize(s op.Normalize, k call) {
-	n := newChunks(s, k.results())
-	c.teams("normalize", int(n.Count), s.Chunk, k.out, k.in[0], n)
+func (c *compiler) lowerNormalize(s op.Normalize, k call) {
+	n := newNormalizeChunks(s, k.results())
+	c.launchPerRow("normalize", int(n.Count), s.Chunk, k.out, k.in[0], n)
 }
 
-func (c *compiler) normalizeGrad(s op.NormalizeGrad, k call) {
-	n := newChunks(op.Normalize(s), k.results())
-	c.teams("normalize_gradient", int(n.Count), s.Chunk, k.out, k.in[0], k.in[1], n)
+func (c *compiler) lowerNormalizeGrad(s op.NormalizeGrad, k call) {
+	n := newNormalizeChunks(op.Normalize(s), k.results())
+	c.launchPerRow("normalize_gradient", int(n.Count), s.Chunk, k.out, k.in[0], k.in[1], n)
 }

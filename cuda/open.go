@@ -16,7 +16,7 @@ import (
 var opened struct {
 	sync.Mutex
 	devices   map[int]*driver.Device
-	libraries map[int]*libraries
+	libraries map[int]*mathLibraries
 }
 
 func open(ordinal int) (*driver.Device, error) {
@@ -31,7 +31,7 @@ func open(ordinal int) (*driver.Device, error) {
 	}
 	image, err := kernels.Image(d.Arch())
 	if err == nil {
-		err = d.Load(image)
+		err = d.LoadModule(image)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cuda:%d (%s): %w", ordinal, d.Name(), err)
@@ -45,7 +45,7 @@ func open(ordinal int) (*driver.Device, error) {
 
 // Devices describes the GPUs of this host. It opens none of them.
 func Devices() ([]Device, error) {
-	list, err := driver.List()
+	list, err := driver.Devices()
 	var devices []Device
 	for n, l := range list {
 		devices = append(devices, Device{n, l.Name, l.Arch, l.Memory, l.Emulated()})
@@ -53,23 +53,23 @@ func Devices() ([]Device, error) {
 	return devices, err
 }
 
-// Free is how many bytes of a GPU's memory are free. It opens the GPU.
-func Free(ordinal int) (int64, error) {
+// FreeMemory is how many bytes of a GPU's memory are free. It opens the GPU.
+func FreeMemory(ordinal int) (int64, error) {
 	d, err := open(ordinal)
 	if err != nil {
 		return 0, err
 	}
-	free, _, err := d.Memory()
+	free, _, err := d.MemoryInfo()
 	return free, err
 }
 
-// Taken is how many bytes of a GPU's memory programs of this process hold. It opens the GPU.
-func Taken(ordinal int) (int64, error) {
+// AllocatedMemory is how many bytes of a GPU's memory programs of this process hold. It opens the GPU.
+func AllocatedMemory(ordinal int) (int64, error) {
 	d, err := open(ordinal)
 	if err != nil {
 		return 0, err
 	}
-	return d.Taken(), nil
+	return d.Allocated(), nil
 }
 
 // microbatchShare is the share of a GPU's free memory that a microbatch chosen by the
@@ -86,7 +86,7 @@ func (g gpu) Name() string { return Device{Ordinal: g.options.Ordinal}.String() 
 
 // MemoryLimit is a share of the free memory.
 func (g gpu) MemoryLimit() (int64, error) {
-	free, err := Free(g.options.Ordinal)
+	free, err := FreeMemory(g.options.Ordinal)
 	return int64(microbatchShare * float64(free)), err
 }
 

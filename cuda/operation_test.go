@@ -130,9 +130,9 @@ func (o operation) tilesAgree(t *testing.T, tiles map[Precision][]tile, precisio
 
 // forced runs f with one tile alone to choose from, and no library.
 func forced[K comparable](from map[K][]tile, key K, one tile, f func() []float32) []float32 {
-	all, own := from[key], worth
-	from[key], worth = []tile{one}, math.Inf(1)
-	defer func() { from[key], worth = all, own }()
+	all, own := from[key], minLibrarySaving
+	from[key], minLibrarySaving = []tile{one}, math.Inf(1)
+	defer func() { from[key], minLibrarySaving = all, own }()
 	return f()
 }
 

@@ -22,10 +22,10 @@ type access struct{ reads, writes []span }
 // conflicts tells whether one order of two pieces of work may give other results than the
 // other: both touch some memory, which one of them writes.
 func (a *access) conflicts(b *access) bool {
-	return meet(a.writes, b.writes) || meet(a.writes, b.reads) || meet(a.reads, b.writes)
+	return overlap(a.writes, b.writes) || overlap(a.writes, b.reads) || overlap(a.reads, b.writes)
 }
 
-func meet(a, b []span) bool {
+func overlap(a, b []span) bool {
 	for _, x := range a {
 		for _, y := range b {
 			if x.from < y.to && y.from < x.to {
@@ -36,7 +36,7 @@ func meet(a, b []span) bool {
 	return false
 }
 
-// order says which earlier steps each one waits for: those that it conflicts with, but not
+// dependencies says which earlier steps each one waits for: those that it conflicts with, but not
 // those that another of them waits for already. So small kernels that have nothing to do
 // with each other run side by side, where one after the other they would leave most of a
 // card idle: norms beside the way back, sums beside each other. Half of the kernels of a
@@ -44,7 +44,7 @@ func meet(a, b []span) bool {
 // for an H100, at 2 µs for a small kernel and the next one's start, 80 µs of such a step
 // become 40. What need not wait waits for the first, a copy: no driver documents what it
 // makes of a set of none.
-func order(steps []step) [][]int {
+func dependencies(steps []step) [][]int {
 	waits := make([][]int, len(steps))
 	before := make([]big.Int, len(steps)) // for each, a bit for all that come before it
 	for i, s := range steps {
@@ -64,23 +64,23 @@ func order(steps []step) [][]int {
 
 // capture records steps as a graph, each behind those that it waits for.
 func capture(d *driver.Device, steps []step) (*driver.Graph, error) {
-	waits := order(steps)
+	waits := dependencies(steps)
 	return d.Capture(func() error {
-		ends := make([]driver.Point, len(steps))
+		ends := make([]driver.CapturePoint, len(steps))
 		for i, s := range steps {
-			var behind []driver.Point
+			var behind []driver.CapturePoint
 			for _, j := range waits[i] {
 				behind = append(behind, ends[j])
 			}
 			var err error
 			if i > 0 {
-				err = d.Behind(behind...)
+				err = d.SetCaptureDependencies(behind...)
 			}
 			if err == nil {
 				err = s.queue()
 			}
 			if err == nil {
-				ends[i], err = d.Reached()
+				ends[i], err = d.CapturePoint()
 			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)

@@ -15,23 +15,23 @@ import (
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
-// pipe is what a machine has besides when it computes factors itself: two slots of
+// pipeline is what a machine has besides when it computes factors itself: two slots of
 // the host's memory, one being filled while the device works on the other. A
 // microbatch is one graph.
-type pipe struct {
-	slots   [2]slot
-	at      int
-	lane    *driver.Lane
-	command driver.Pointer // on the device: records, bounds, rows
-	counts  driver.Pointer
-	loss    driver.Pointer
-	tally   []byte // page-locked: loss, counts
-	groups  int
+type pipeline struct {
+	slots      [2]pipelineSlot
+	current    int
+	copyStream *driver.Stream
+	header     driver.Pointer // on the device: records, bounds, rows
+	counts     driver.Pointer
+	loss       driver.Pointer
+	counters   []byte // page-locked: loss, counts
+	groups     int
 }
 
-// slot is one microbatch's memory.
-type slot struct {
-	command []byte // records, bounds of the groups, rows
+// pipelineSlot is one microbatch's memory.
+type pipelineSlot struct {
+	header  []byte // records, bounds of the groups, rows
 	weights []byte
 	ticket  []byte
 	inputs  [][]byte // where the data set is not on the device
@@ -41,31 +41,31 @@ type slot struct {
 	done    *driver.Event
 }
 
-// residentShare is how much of the free memory a data set may take.
-var residentShare = 0.5
+// maxDataSetShare is how much of the free memory a data set may take.
+var maxDataSetShare = 0.5
 
 // Configure makes factors the device's work. It is not to be called twice.
-func (m *Machine) Configure(f clip.Formula, examples int, read func(dst [][]float32, rows []int) error) error {
-	if m.front.host() || m.back.host() {
+func (m *Executable) Configure(f clip.Formula, examples int, read func(dst [][]float32, rows []int) error) error {
+	if m.front.runsOnHost() || m.back.runsOnHost() {
 		return plan.ErrNoPipeline
 	}
-	p := &pipe{groups: len(f.Groups)}
-	m.pipe = p
-	sets, err := m.hold(examples, read)
+	p := &pipeline{groups: len(f.Groups)}
+	m.pipeline = p
+	sets, err := m.loadDataSet(examples, read)
 	if err != nil {
 		return err
 	}
-	if err := m.pipeMemory(sets != nil); err != nil {
+	if err := m.allocatePipeline(sets != nil); err != nil {
 		return err
 	}
-	factors, err := m.factorSteps(f)
+	factors, err := m.clipFactorSteps(f)
 	if err != nil {
 		return err
 	}
 	steps := slices.Concat(m.front.steps, factors, m.back.steps)
 	for i := range p.slots {
 		s := &p.slots[i]
-		taken, err := m.take(s, sets)
+		taken, err := m.inputSteps(s, sets)
 		if err != nil {
 			return err
 		}
@@ -73,11 +73,11 @@ func (m *Machine) Configure(f clip.Formula, examples int, read func(dst [][]floa
 			return err
 		}
 	}
-	return m.device.Wait()
+	return m.device.Synchronize()
 }
 
-// hold copies the data set to the device; nil where it does not fit, or must not stay there.
-func (m *Machine) hold(examples int, read func(dst [][]float32, rows []int) error) ([]driver.Pointer, error) {
+// loadDataSet copies the data set to the device; nil where it does not fit, or must not stay there.
+func (m *Executable) loadDataSet(examples int, read func(dst [][]float32, rows []int) error) ([]driver.Pointer, error) {
 	if read == nil {
 		return nil, nil
 	}
@@ -85,19 +85,19 @@ func (m *Machine) hold(examples int, read func(dst [][]float32, rows []int) erro
 	for _, x := range m.inputs {
 		total += 4 * len(x.values) / m.program.Batch * examples
 	}
-	free, _, err := m.device.Memory()
+	free, _, err := m.device.MemoryInfo()
 	if err != nil {
 		return nil, err
 	}
-	if float64(total) > residentShare*float64(free) || examples > math.MaxInt32 {
+	if float64(total) > maxDataSetShare*float64(free) || examples > math.MaxInt32 {
 		return nil, nil
 	}
 	sets, taken := make([]driver.Pointer, len(m.inputs)), len(m.owned)
 	views := make([][]float32, len(m.inputs))
 	for k, x := range m.inputs {
 		sets[k], err = m.alloc(4 * len(x.values) / m.program.Batch * examples)
-		if errors.Is(err, driver.ErrMemory) { // another program has taken it, or free parts of it are small
-			return nil, m.giveBack(taken)
+		if errors.Is(err, driver.ErrOutOfMemory) { // another program has taken it, or free parts of it are small
+			return nil, m.freeAfter(taken)
 		}
 		if err != nil {
 			return nil, err
@@ -121,21 +121,21 @@ func (m *Machine) hold(examples int, read func(dst [][]float32, rows []int) erro
 				return nil, err
 			}
 		}
-		if err := m.device.Wait(); err != nil {
+		if err := m.device.Synchronize(); err != nil {
 			return nil, err
 		}
 	}
 	return sets, nil
 }
 
-// pipeMemory takes the slots' memory.
-func (m *Machine) pipeMemory(resident bool) (err error) {
-	p := m.pipe
+// allocatePipeline takes the slots' memory.
+func (m *Executable) allocatePipeline(resident bool) (err error) {
+	p := m.pipeline
 	pinned := func(bytes int) (b []byte) {
 		if err == nil {
-			if b, err = m.device.Pinned(max(bytes, 4)); err == nil {
+			if b, err = m.device.AllocPinned(max(bytes, 4)); err == nil {
 				clear(b)
-				m.locked = append(m.locked, b)
+				m.pinned = append(m.pinned, b)
 			}
 		}
 		return b
@@ -146,12 +146,12 @@ func (m *Machine) pipeMemory(resident bool) (err error) {
 		}
 		return d
 	}
-	bytes := m.rowsAt() + 4*m.program.Batch
-	p.command, p.loss, p.counts = taken(bytes), taken(8), taken(4*(2+p.groups))
-	p.tally = pinned(8 + 4*(2+p.groups))
+	bytes := m.rowsOffset() + 4*m.program.Batch
+	p.header, p.loss, p.counts = taken(bytes), taken(8), taken(4*(2+p.groups))
+	p.counters = pinned(8 + 4*(2+p.groups))
 	for i := range p.slots {
 		s := &p.slots[i]
-		s.command = pinned(bytes)
+		s.header = pinned(bytes)
 		if m.weights != nil {
 			s.weights = pinned(len(m.weights.bytes))
 		}
@@ -161,7 +161,7 @@ func (m *Machine) pipeMemory(resident bool) (err error) {
 		if err != nil {
 			return err
 		}
-		if s.done, err = m.device.Event(); err != nil {
+		if s.done, err = m.device.NewEvent(); err != nil {
 			return err
 		}
 		if resident {
@@ -174,37 +174,37 @@ func (m *Machine) pipeMemory(resident bool) (err error) {
 		if err != nil {
 			return err
 		}
-		if s.copied, err = m.device.Event(); err != nil {
+		if s.copied, err = m.device.NewEvent(); err != nil {
 			return err
 		}
 	}
 	if err == nil && !resident {
-		p.lane, err = m.device.Lane()
+		p.copyStream, err = m.device.NewStream()
 	}
 	if err != nil {
 		return err
 	}
-	return m.clearTally()
+	return m.clearCounters()
 }
 
-func (m *Machine) clearTally() error {
-	if err := m.device.Zero(m.pipe.loss, 8); err != nil {
+func (m *Executable) clearCounters() error {
+	if err := m.device.Zero(m.pipeline.loss, 8); err != nil {
 		return err
 	}
-	return m.device.Zero(m.pipe.counts, 4*(2+m.pipe.groups))
+	return m.device.Zero(m.pipeline.counts, 4*(2+m.pipeline.groups))
 }
 
-// rowsAt is where the rows begin in a command: after the number of records and
+// rowsOffset is where the rows begin in a command: after the number of records and
 // the bounds.
-func (m *Machine) rowsAt() int { return 8 + 8*m.pipe.groups }
+func (m *Executable) rowsOffset() int { return 8 + 8*m.pipeline.groups }
 
-// take is what brings a slot's microbatch where the network reads it.
-func (m *Machine) take(s *slot, sets []driver.Pointer) ([]step, error) {
-	p := m.pipe
-	c := &compiler{Machine: m, code: &code{}, name: "take"}
-	bring := func(to span, queue func() error) { c.code.steps = append(c.code.steps, copying(to, queue)) }
-	command := bytesAt(p.command, len(s.command))
-	bring(command, func() error { return m.device.CopyIn(p.command, s.command) })
+// inputSteps is what brings a slot's microbatch where the network reads it.
+func (m *Executable) inputSteps(s *pipelineSlot, sets []driver.Pointer) ([]step, error) {
+	p := m.pipeline
+	c := &compiler{Executable: m, code: &stepSequence{}, name: "take"}
+	bring := func(to span, queue func() error) { c.code.steps = append(c.code.steps, copyInStep(to, queue)) }
+	command := bytesAt(p.header, len(s.header))
+	bring(command, func() error { return m.device.CopyIn(p.header, s.header) })
 	if m.weights != nil {
 		bring(m.weights.span(), func() error { return m.device.CopyIn(m.weights.device, s.weights[:4*len(m.weights.values)]) })
 	}
@@ -218,96 +218,96 @@ func (m *Machine) take(s *slot, sets []driver.Pointer) ([]step, error) {
 		}
 		n := len(x.values)
 		c.access = &access{reads: []span{command}, writes: []span{x.span()}}
-		c.launch("take", blocks(n), threads, x.device, sets[k], p.command+driver.Pointer(m.rowsAt()), p.command,
+		c.launch("take", blocks(n), threads, x.device, sets[k], p.header+driver.Pointer(m.rowsOffset()), p.header,
 			int32(m.program.PerRecord), int32(n), int32(n/m.program.Batch))
 	}
 	return c.code.steps, c.err
 }
 
 // Rows is where the rows of the next microbatch's examples are put.
-func (m *Machine) Rows() []int32 {
-	if m.pipe == nil || m.pipe.lane != nil {
+func (m *Executable) Rows() []int32 {
+	if m.pipeline == nil || m.pipeline.copyStream != nil {
 		return nil
 	}
-	b := m.pipe.slots[m.pipe.at].command[m.rowsAt():]
+	b := m.pipeline.slots[m.pipeline.current].header[m.rowsOffset():]
 	return unsafe.Slice((*int32)(unsafe.Pointer(&b[0])), m.program.Batch)
 }
 
 // Push queues the microbatch in the slot and waits for the other slot, whose memory
 // the next one takes.
-func (m *Machine) Push(records int, bounds []float64) error {
-	p := m.pipe
-	s := &p.slots[p.at]
-	if err := m.command(s, records, bounds); err != nil {
+func (m *Executable) Push(records int, bounds []float64) error {
+	p := m.pipeline
+	s := &p.slots[p.current]
+	if err := m.writeHeader(s, records, bounds); err != nil {
 		return err
 	}
-	if p.lane != nil {
-		if err := m.send(s); err != nil {
+	if p.copyStream != nil {
+		if err := m.copyInputs(s); err != nil {
 			return err
 		}
-		if err := m.device.Follow(s.copied); err != nil {
+		if err := m.device.WaitEvent(s.copied); err != nil {
 			return err
 		}
 	}
-	if err := m.start(s); err != nil {
+	if err := m.launchSlot(s); err != nil {
 		return err
 	}
-	p.at = 1 - p.at
-	return p.slots[p.at].done.Wait()
+	p.current = 1 - p.current
+	return p.slots[p.current].done.Synchronize()
 }
 
-// command says how many of the slot's records count, and the bounds of the groups.
-func (m *Machine) command(s *slot, records int, bounds []float64) error {
-	if len(bounds) != m.pipe.groups {
-		return fmt.Errorf("cuda: bounds for %d groups, want %d", len(bounds), m.pipe.groups)
+// writeHeader says how many of the slot's records count, and the bounds of the groups.
+func (m *Executable) writeHeader(s *pipelineSlot, records int, bounds []float64) error {
+	if len(bounds) != m.pipeline.groups {
+		return fmt.Errorf("cuda: bounds for %d groups, want %d", len(bounds), m.pipeline.groups)
 	}
-	binary.LittleEndian.PutUint32(s.command, uint32(records))
+	binary.LittleEndian.PutUint32(s.header, uint32(records))
 	for g, b := range bounds {
-		binary.LittleEndian.PutUint64(s.command[8+8*g:], math.Float64bits(b))
+		binary.LittleEndian.PutUint64(s.header[8+8*g:], math.Float64bits(b))
 	}
 	return nil
 }
 
-// send copies a slot's examples beside the device's work.
-func (m *Machine) send(s *slot) error {
+// copyInputs copies a slot's examples beside the device's work.
+func (m *Executable) copyInputs(s *pipelineSlot) error {
 	for k, x := range s.inputs {
-		if err := m.pipe.lane.CopyIn(s.staged[k], x[:4*len(m.inputs[k].values)]); err != nil {
+		if err := m.pipeline.copyStream.CopyIn(s.staged[k], x[:4*len(m.inputs[k].values)]); err != nil {
 			return err
 		}
 	}
-	return m.pipe.lane.Mark(s.copied)
+	return m.pipeline.copyStream.RecordEvent(s.copied)
 }
 
-// start queues the work on a slot.
-func (m *Machine) start(s *slot) error {
-	if err := m.device.Run(s.graph); err != nil {
+// launchSlot queues the work on a slot.
+func (m *Executable) launchSlot(s *pipelineSlot) error {
+	if err := m.device.LaunchGraph(s.graph); err != nil {
 		return err
 	}
-	return m.device.Mark(s.done)
+	return m.device.RecordEvent(s.done)
 }
 
 // FinishLot waits for the lot and gives what it counted, which is then forgotten.
-func (m *Machine) FinishLot(t *plan.LotCounts) error {
-	p, d := m.pipe, m.device
-	if err := d.CopyOut(p.tally[:8], p.loss); err != nil {
+func (m *Executable) FinishLot(t *plan.LotCounts) error {
+	p, d := m.pipeline, m.device
+	if err := d.CopyOut(p.counters[:8], p.loss); err != nil {
 		return err
 	}
-	if err := d.CopyOut(p.tally[8:8+4*(2+p.groups)], p.counts); err != nil {
+	if err := d.CopyOut(p.counters[8:8+4*(2+p.groups)], p.counts); err != nil {
 		return err
 	}
-	if err := d.Wait(); err != nil {
+	if err := d.Synchronize(); err != nil {
 		return err
 	}
-	count := func(i int) int { return int(binary.LittleEndian.Uint32(p.tally[8+4*i:])) }
-	t.Loss = math.Float64frombits(binary.LittleEndian.Uint64(p.tally))
+	count := func(i int) int { return int(binary.LittleEndian.Uint32(p.counters[8+4*i:])) }
+	t.Loss = math.Float64frombits(binary.LittleEndian.Uint64(p.counters))
 	t.NonFinite, t.Unclipped = count(0), count(1)
 	for g := range t.Within {
 		t.Within[g] = count(2 + g)
 	}
-	return m.clearTally()
+	return m.clearCounters()
 }
 
-func (p *pipe) close() {
+func (p *pipeline) close() {
 	if p == nil {
 		return
 	}
@@ -316,5 +316,5 @@ func (p *pipe) close() {
 		p.slots[i].copied.Close()
 		p.slots[i].done.Close()
 	}
-	p.lane.Close()
+	p.copyStream.Close()
 }

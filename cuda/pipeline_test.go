@@ -110,8 +110,8 @@ func (l lots) run(t *testing.T, m plan.Executable, work func(step int, rows []in
 		for _, rows := range lot {
 			work(step, rows)
 		}
-		if p, ok := m.(*Machine); ok {
-			tally := plan.LotCounts{Within: make([]int, p.pipe.groups)}
+		if p, ok := m.(*Executable); ok {
+			tally := plan.LotCounts{Within: make([]int, p.pipeline.groups)}
 			if err := p.FinishLot(&tally); err != nil {
 				t.Fatal(err)
 			}
@@ -156,15 +156,15 @@ func (l lots) onCPU(t *testing.T) [][]float32 {
 }
 
 // push is a way to queue what is in a machine's slot.
-type push func(m *Machine, records int, bounds []float64) error
+type push func(m *Executable, records int, bounds []float64) error
 
 // onDevice has the set on the device, or copies each microbatch beside the work on
 // the one before.
 func (l lots) onDevice(t *testing.T, resident bool, push push) [][]float32 {
 	t.Helper()
-	defer func(share float64) { residentShare = share }(residentShare)
+	defer func(share float64) { maxDataSetShare = share }(maxDataSetShare)
 	if !resident {
-		residentShare = 0
+		maxDataSetShare = 0
 	}
 	made, err := New(l.program, plan.Optimizer{Kind: plan.SGD}, false, Options{})
 	if err != nil {
@@ -175,7 +175,7 @@ func (l lots) onDevice(t *testing.T, resident bool, push push) [][]float32 {
 			t.Error(err)
 		}
 	})
-	m := made.(*Machine)
+	m := made.(*Executable)
 	if err := l.clipper.Begin(0); err != nil {
 		t.Fatal(err)
 	}
@@ -212,8 +212,8 @@ func TestCopiesBesideTheWork(t *testing.T) {
 		t.Run(n.model, func(t *testing.T) {
 			l := newLots(t, n)
 			want := l.onCPU(t)
-			resident := l.onDevice(t, true, (*Machine).Push)
-			copied := l.onDevice(t, false, (*Machine).Push)
+			resident := l.onDevice(t, true, (*Executable).Push)
+			copied := l.onDevice(t, false, (*Executable).Push)
 			for v := range want {
 				same(t, l.program.Parameters[v].Name, copied[v], resident[v])
 				if d := apart(copied[v], want[v]); !(d <= 1e-4) {
@@ -236,23 +236,23 @@ func TestMissingWaitsOfCopiesAreSeen(t *testing.T) {
 		t.Skip("a GPU does not show it each time")
 	}
 	l := newLots(t, streamed()[0])
-	want := l.onDevice(t, false, (*Machine).Push)
+	want := l.onDevice(t, false, (*Executable).Push)
 	for name, fault := range map[string]push{
-		"the work does not wait for the copies": func(m *Machine, records int, bounds []float64) error {
-			p := m.pipe
-			s := &p.slots[p.at]
-			err := cmp.Or(m.command(s, records, bounds), m.send(s))
-			err = cmp.Or(err, m.start(s))
-			p.at = 1 - p.at
-			return cmp.Or(err, p.slots[p.at].done.Wait())
+		"the work does not wait for the copies": func(m *Executable, records int, bounds []float64) error {
+			p := m.pipeline
+			s := &p.slots[p.current]
+			err := cmp.Or(m.writeHeader(s, records, bounds), m.copyInputs(s))
+			err = cmp.Or(err, m.launchSlot(s))
+			p.current = 1 - p.current
+			return cmp.Or(err, p.slots[p.current].done.Synchronize())
 		},
-		"the host does not wait for the other slot": func(m *Machine, records int, bounds []float64) error {
-			p := m.pipe
-			s := &p.slots[p.at]
-			err := cmp.Or(m.command(s, records, bounds), m.send(s))
-			err = cmp.Or(err, m.device.Follow(s.copied))
-			p.at = 1 - p.at
-			return cmp.Or(err, m.start(s))
+		"the host does not wait for the other slot": func(m *Executable, records int, bounds []float64) error {
+			p := m.pipeline
+			s := &p.slots[p.current]
+			err := cmp.Or(m.writeHeader(s, records, bounds), m.copyInputs(s))
+			err = cmp.Or(err, m.device.WaitEvent(s.copied))
+			p.current = 1 - p.current
+			return cmp.Or(err, m.launchSlot(s))
 		},
 	} {
 		got := l.onDevice(t, false, fault)

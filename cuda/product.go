@@ -7,34 +7,34 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// products queues what is a product of matrices.
-func (c *compiler) products(spec op.Spec, k call) bool {
+// lowerProductOp queues what is a product of matrices.
+func (c *compiler) lowerProductOp(spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.MatMul:
-		c.product(multiplied(s, k.shapes, k))
+		c.launchProduct(newMatrixProduct(s, k.shapes, k))
 	case op.MatVec:
 		matrices, shapes := s.Product(k.shapes)
-		c.product(multiplied(matrices, shapes, k))
+		c.launchProduct(newMatrixProduct(matrices, shapes, k))
 	case op.Linear:
-		p := multiplied(op.MatMul{}, k.shapes, k)
+		p := newMatrixProduct(op.MatMul{}, k.shapes, k)
 		p.bias, p.act = k.in[2], s.Act
-		c.product(p)
+		c.launchProduct(p)
 	case op.Dot:
-		c.dot(k)
+		c.lowerDot(k)
 	default:
 		return false
 	}
 	return true
 }
 
-// multiplied is the product of the first two operands, matrices of the given shapes.
-func multiplied(s op.MatMul, shapes []tensor.Shape, k call) product {
+// newMatrixProduct is the product of the first two operands, matrices of the given shapes.
+func newMatrixProduct(s op.MatMul, shapes []tensor.Shape, k call) matrixProduct {
 	m, n, d, _ := s.Sizes(shapes[0], shapes[1])
-	return product{a: k.in[0], b: k.in[1], out: k.out, transA: s.TransA, transB: s.TransB, rows: m, columns: n, depth: d}
+	return matrixProduct{a: k.in[0], b: k.in[1], out: k.out, transA: s.TransA, transB: s.TransB, rows: m, columns: n, depth: d}
 }
 
-// dot adds up in float64: parts, then the parts.
-func (c *compiler) dot(k call) {
+// lowerDot adds up in float64: parts, then the parts.
+func (c *compiler) lowerDot(k call) {
 	n := k.size(0)
 	parts := min(ceil(n, 4096), 256)
 	partial := c.scratch(8 * parts)

@@ -7,20 +7,20 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// productLibrary says what part of the peak of float32 cuBLASLt is taken to reach with
+// cublasltTiles says what part of the peak of float32 cuBLASLt is taken to reach with
 // large products, as productTiles do. Not measured.
-var productLibrary = map[Precision]tile{
+var cublasltTiles = map[Precision]tile{
 	FP32: {"cuBLASLt", 128, 128, 256, 0.9},
 	TF32: {"cuBLASLt", 128, 128, 256, 4.5},
 	BF16: {"cuBLASLt", 128, 128, 256, 5},
 }
 
-// libraryProduct is a product of matrices, whose rows are of different records.
-type libraryProduct driver.Product
+// cublasltProduct is a product of matrices, whose rows are of different records.
+type cublasltProduct driver.Product
 
-func (p libraryProduct) records() (count, in, weights, out int) { return p.M, p.K, p.K * p.N, p.N }
+func (p cublasltProduct) records() (count, in, weights, out int) { return p.M, p.K, p.K * p.N, p.N }
 
-func (p libraryProduct) prepare(l *libraries, o operands) (*driver.Prepared, error) {
+func (p cublasltProduct) prepare(l *mathLibraries, o operands) (*driver.PreparedCall, error) {
 	b, err := l.blas()
 	if err != nil {
 		return nil, err
@@ -28,24 +28,24 @@ func (p libraryProduct) prepare(l *libraries, o operands) (*driver.Prepared, err
 	return b.Prepare(driver.Product(p), o.in, o.weights, o.out)
 }
 
-// productByLibrary has cuBLASLt compute a product where that saves time against own
+// multiplyWithCuBLASLt has cuBLASLt compute a product where that saves time against own
 // kernels, which take so many seconds.
-func (c *compiler) productByLibrary(p product, own float64) bool {
+func (c *compiler) multiplyWithCuBLASLt(p matrixProduct, own float64) bool {
 	if p.transA {
 		return false
 	}
-	s := libraryProduct{TransB: p.transB, M: p.rows, N: p.columns, K: p.depth, Precision: driver.Precision(c.options.Precision)}
-	t := productLibrary[c.options.Precision]
-	time := t.time(t.count(p.rows, p.columns), c.device.Multiprocessors()) * float64(p.depth)
+	s := cublasltProduct{TransB: p.transB, M: p.rows, N: p.columns, K: p.depth, Precision: driver.Precision(c.options.Precision)}
+	t := cublasltTiles[c.options.Precision]
+	time := t.stepSeconds(t.count(p.rows, p.columns), c.device.Multiprocessors()) * float64(p.depth)
 	ended := p.bias == 0 && p.act == op.Identity
 	if !ended {
-		time += passing(p.rows * p.columns)
+		time += passSeconds(p.rows * p.columns)
 	}
-	if !c.byLibrary(t.name, task{s, operands{p.a, p.b, p.out}}, time, own) {
+	if !c.useLibrary(t.name, libraryTask{s, operands{p.a, p.b, p.out}}, time, own) {
 		return false
 	}
 	if !ended {
-		c.addSlices(p.out, p.out, p.bias, p.rows*p.columns, p.columns, 1, p.act, false)
+		c.launchAddSlices(p.out, p.out, p.bias, p.rows*p.columns, p.columns, 1, p.act, false)
 	}
 	return true
 }

@@ -148,8 +148,8 @@ func TestRankOneOfHuge(t *testing.T) {
 // rows, built where they have many, some records at a time.
 func TestMixedWays(t *testing.T) {
 	device(t)
-	defer func(n int) { exactMemory = n }(exactMemory)
-	exactMemory = 1
+	defer func(n int) { maxGradientBytes = n }(maxGradientBytes)
+	maxGradientBytes = 1
 	r := rand.New(rand.NewPCG(9, 6))
 	const records, d, v = 3, 30, 200
 	at := make([]int32, d*v)
@@ -274,17 +274,17 @@ func TestSlicesTakeNoMoreThanTheirRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &compiler{Machine: &Machine{device: d}}
-	for _, tiles := range [][]tile{productTiles[FP32], productTiles[BF16], {slim}} {
+	c := &compiler{Executable: &Executable{device: d}}
+	for _, tiles := range [][]tile{productTiles[FP32], productTiles[BF16], {narrowTile}} {
 		for _, rows := range []int{16, 64, 256, 1024, 4096} {
 			for _, columns := range []int{16, 64, 256, 1024, 4096} {
 				for depth := 1 << 8; depth <= 1<<24; depth *= 4 {
-					length, count := byRows(rows, columns, depth)
-					s := c.plan(tiles, rows, columns, depth, length, count)
-					if taken, of := 4*rows*columns*count, 4*depth*(rows+columns); s.apart && taken > max(of, scratchBeside) {
+					length, count := splitByRows(rows, columns, depth)
+					s := c.chooseTile(tiles, rows, columns, depth, length, count)
+					if taken, of := 4*rows*columns*count, 4*depth*(rows+columns); s.separate && taken > max(of, concurrentScratch) {
 						t.Errorf("%d by %d over %d rows: slices of %d MB, and the rows have %d", rows, columns, depth, taken>>20, of>>20)
 					}
-					if rows*columns <= 256*32 && depth == 1<<20 && !s.apart {
+					if rows*columns <= 256*32 && depth == 1<<20 && !s.separate {
 						t.Errorf("%d by %d over %d rows: the slices share blocks", rows, columns, depth)
 					}
 				}

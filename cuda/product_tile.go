@@ -26,79 +26,79 @@ var (
 		TF32: {{"128_tf32", 128, 128, 256, 2.2}, {"64_tf32", 64, 64, 128, 1.5}},
 		BF16: {{"128_bf16", 128, 128, 256, 2.4}, {"64_bf16", 64, 64, 128, 1.6}},
 	}
-	slim = tile{"16", 64, 16, 64, 0.25}
+	narrowTile = tile{"16", 64, 16, 64, 0.25}
 )
 
 func ceil(a, b int) int { return (a + b - 1) / b }
 
 func (t tile) count(rows, columns int) int { return ceil(rows, t.rows) * ceil(columns, t.columns) }
 
-// cut divides k into parts that are summed apart: how long one is, and how many.
+// splitSum divides k into parts that are summed apart: how long one is, and how many.
 // The cut is part of the order in which a sum is made.
-func cut(depth, most int) (length, count int) {
+func splitSum(depth, most int) (length, count int) {
 	length = ceil(ceil(depth, max(most, 1)), 32) * 32
 	return length, ceil(depth, length)
 }
 
-// byShape cuts a sum over the elements of rows. How many rows there are has no part
+// splitByShape cuts a sum over the elements of rows. How many rows there are has no part
 // in it: a record gets the same bits in every microbatch.
-func byShape(columns, depth int) (length, count int) {
-	return cut(depth, min(ceil(depth, 256), 128/ceil(columns, 64)))
+func splitByShape(columns, depth int) (length, count int) {
+	return splitSum(depth, min(ceil(depth, 256), 128/ceil(columns, 64)))
 }
 
-// longestSlice is the most rows that are added up one after the other, of whatever records:
+// maxSliceRows is the most rows that are added up one after the other, of whatever records:
 // as many roundings are in the norm of each (inSlices).
-const longestSlice = 256
+const maxSliceRows = 256
 
-// byRows cuts a sum over the rows of a microbatch so that the blocks of all slices
+// splitByRows cuts a sum over the rows of a microbatch so that the blocks of all slices
 // fill a card.
-func byRows(rows, columns, depth int) (length, count int) {
+func splitByRows(rows, columns, depth int) (length, count int) {
 	most := min(ceil(depth, 32), 256/(ceil(rows, 64)*ceil(columns, 64)))
-	return cut(depth, max(most, ceil(depth, longestSlice)))
+	return splitSum(depth, max(most, ceil(depth, maxSliceRows)))
 }
 
-// schedule is how a product is laid out on the card.
-type schedule struct {
-	tile  tile
-	apart bool    // every slice has blocks of its own
-	time  float64 // that it is expected to take
+// tileSchedule is how a product is laid out on the card.
+type tileSchedule struct {
+	tile     tile
+	separate bool    // every slice has blocks of its own
+	seconds  float64 // that it is expected to take
 }
 
 const (
-	launching = 2e-6 // seconds that a launch takes
-	bandwidth = 2e12 // bytes a second
+	launchSeconds = 2e-6 // seconds that a launch takes
+	bandwidth     = 2e12 // bytes a second
 )
 
-// time is what the blocks of a tile take for each step of k. Fewer than eight warps on
+// stepSeconds is what the blocks of a tile take for each step of k. Fewer than eight warps on
 // a multiprocessor do not hide what they wait for.
-func (t tile) time(blocks, multiprocessors int) float64 {
+func (t tile) stepSeconds(blocks, multiprocessors int) float64 {
 	const peak = 2e11 // fmaf a second of one multiprocessor
 	each := ceil(blocks, multiprocessors)
 	busy := min(1, 0.25+0.75*float64(each)*float64(t.threads)/256)
 	return float64(each*t.rows*t.columns) / (peak * t.speed * busy)
 }
 
-// roomy tells whether slices of so many numbers have room apart: what they take is no more
+// slicesFit tells whether slices of so many numbers have room apart: what they take is no more
 // than what they are summed of. Weights for which it would be have blocks enough without.
-func roomy(rows, columns, depth, count int) bool {
-	return rows*columns*count <= max(scratchBeside/4, depth*(rows+columns))
+func slicesFit(rows, columns, depth, count int) bool {
+	return rows*columns*count <= max(concurrentScratch/4, depth*(rows+columns))
 }
 
-// plan finds the tile, and whether to give slices blocks of their own, that would
+// chooseTile finds the tile, and whether to give slices blocks of their own, that would
 // take the shortest time. It changes no bit of the result.
-func (c *compiler) plan(tiles []tile, rows, columns, depth, length, count int) (best schedule) {
-	best.time = math.Inf(1)
+func (c *compiler) chooseTile(tiles []tile, rows, columns, depth, length, count int) (best tileSchedule) {
+	best.seconds = math.Inf(1)
 	for _, t := range tiles {
 		n := t.count(rows, columns)
-		if time := t.time(n, c.device.Multiprocessors()) * float64(depth); time < best.time {
-			best = schedule{t, false, time}
+		if time := t.stepSeconds(n, c.device.Multiprocessors()) * float64(depth); time < best.seconds {
+			best = tileSchedule{t, false, time}
 		}
-		if count == 1 || !fits(count) || !roomy(rows, columns, depth, count) {
+		if count == 1 || !fitsGridDepth(count) || !slicesFit(rows, columns, depth, count) {
 			continue
 		}
-		time := t.time(n*count, c.device.Multiprocessors())*float64(length) + passing(rows*columns*count)
-		if time < best.time {
-			best = schedule{t, true, time}
+		time := t.stepSeconds(n*count, c.device.Multiprocessors())*float64(length) + passSeconds(rows*columns*count)
+		if time < best.seconds {
+			best = tileSchedule{t, true, time}
 		}
 	}
 	return best
@@ -111,42 +111,42 @@ type productArgs struct {
 	AlignedA, AlignedB, Whole        int32
 }
 
-// product is out = act(A·B + bias).
-type product struct {
+// matrixProduct is out = act(A·B + bias).
+type matrixProduct struct {
 	a, b, bias, out      driver.Pointer
 	transA, transB       bool
 	rows, columns, depth int
 	act                  op.Activation
 }
 
-func (c *compiler) product(p product) {
+func (c *compiler) launchProduct(p matrixProduct) {
 	if !p.transA && p.columns <= 32 {
-		c.skinny(p)
+		c.launchSkinny(p)
 		return
 	}
-	length, count := byShape(p.columns, p.depth)
+	length, count := splitByShape(p.columns, p.depth)
 	if p.transA {
-		length, count = byRows(p.rows, p.columns, p.depth)
+		length, count = splitByRows(p.rows, p.columns, p.depth)
 	}
 	layouts := map[bool]string{false: "n", true: "t"}[p.transA] + map[bool]string{false: "n", true: "t"}[p.transB]
 	tiles := productTiles[c.options.Precision]
 	switch {
 	case p.transA && p.transB: // rare
 		tiles = productTiles[FP32][2:]
-	case p.columns <= slim.columns:
-		tiles = []tile{slim}
+	case p.columns <= narrowTile.columns:
+		tiles = []tile{narrowTile}
 	}
-	s := c.plan(tiles, p.rows, p.columns, p.depth, length, count)
-	if c.productByLibrary(p, s.time) {
+	s := c.chooseTile(tiles, p.rows, p.columns, p.depth, length, count)
+	if c.multiplyWithCuBLASLt(p, s.seconds) {
 		return
 	}
 	args := productArgs{
 		A: p.a, B: p.b, Out: p.out,
 		Rows: int32(p.rows), Columns: int32(p.columns), Depth: int32(p.depth), Slice: int32(length),
-		AlignedA: aligned(p.a, p.depth), AlignedB: aligned(p.b, p.depth), Whole: aligned(p.out|p.bias, p.columns),
+		AlignedA: alignedArg(p.a, p.depth), AlignedB: alignedArg(p.b, p.depth), Whole: alignedArg(p.out|p.bias, p.columns),
 	}
 	kernel, grid := "product_"+layouts+"_"+s.tile.name, dim{uint32(s.tile.count(p.rows, p.columns)), 1, 1}
-	if !s.apart {
+	if !s.separate {
 		args.Bias, args.Act = p.bias, int32(p.act)
 		c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
 		return
@@ -154,7 +154,7 @@ func (c *compiler) product(p product) {
 	args.Out = c.scratch(4 * p.rows * p.columns * count)
 	grid[2] = uint32(count)
 	c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
-	c.addSlices(p.out, args.Out, p.bias, p.rows*p.columns, p.columns, count, p.act, false)
+	c.launchAddSlices(p.out, args.Out, p.bias, p.rows*p.columns, p.columns, count, p.act, false)
 }
 
 // skinnyArgs is the argument of the kernels of kernels/skinny.cu.
@@ -164,11 +164,11 @@ type skinnyArgs struct {
 	_                                     int32
 }
 
-// skinny is a product with few columns, a warp for every row or, where there are
+// launchSkinny is a product with few columns, a warp for every row or, where there are
 // enough, for some.
-func (c *compiler) skinny(p product) {
+func (c *compiler) launchSkinny(p matrixProduct) {
 	args := skinnyArgs{
-		p.a, p.b, p.bias, p.out, int32(p.rows), int32(p.columns), int32(p.depth), flag(p.transB), int32(p.act), 0,
+		p.a, p.b, p.bias, p.out, int32(p.rows), int32(p.columns), int32(p.depth), boolArg(p.transB), int32(p.act), 0,
 	}
 	kernel, high := "skinny_32", 2
 	switch {
@@ -183,19 +183,19 @@ func (c *compiler) skinny(p product) {
 	c.launch(kernel+"_"+strconv.Itoa(high), dim{uint32(ceil(p.rows, 4*high)), 1, 1}, dim{128, 1, 1}, args)
 }
 
-// addSlices ends a product whose slices were computed apart: out = act(Σ + bias), or
+// launchAddSlices ends a product whose slices were computed apart: out = act(Σ + bias), or
 // out += Σ.
-func (c *compiler) addSlices(out, partial, bias driver.Pointer, size, columns, count int, act op.Activation, add bool) {
+func (c *compiler) launchAddSlices(out, partial, bias driver.Pointer, size, columns, count int, act op.Activation, add bool) {
 	c.launch("add_slices", blocks(size), threads,
-		out, partial, bias, int32(size), int32(columns), int32(count), int32(act), flag(add))
+		out, partial, bias, int32(size), int32(columns), int32(count), int32(act), boolArg(add))
 }
 
-func flag(x bool) int32 {
+func boolArg(x bool) int32 {
 	if x {
 		return 1
 	}
 	return 0
 }
 
-// aligned tells whether rows of n floats start at multiples of 16 bytes.
-func aligned(p driver.Pointer, n int) int32 { return flag(p%16 == 0 && n%4 == 0) }
+// alignedArg tells whether rows of n floats start at multiples of 16 bytes.
+func alignedArg(p driver.Pointer, n int) int32 { return boolArg(p%16 == 0 && n%4 == 0) }

@@ -8,73 +8,73 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// sequences queues what goes along the steps of sequences.
-func (c *compiler) sequences(spec op.Spec, k call) bool {
+// lowerSequenceOp queues what goes along the steps of sequences.
+func (c *compiler) lowerSequenceOp(spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.LSTM:
 		c.launch("lstm_states", blocks(k.results()), threads, k.out, k.in[2], int32(k.results()), int32(k.shape[2]))
 	case op.LSTMTrace:
-		c.forwards("lstm_trace", k, 4, s.Reverse)
+		c.launchRecurrentForward("lstm_trace", k, 4, s.Reverse)
 	case op.LSTMGrad:
-		c.backwards("lstm_gradient", k, 4, s.Reverse)
+		c.launchRecurrentBackward("lstm_gradient", k, 4, s.Reverse)
 	case op.GRU:
 		n := k.results() / k.shape[1]
-		c.launch("gru_states", blocks(n), threads, k.out, k.in[3], int32(n), int32(k.shape[2]), int32(k.shape[1]), flag(s.Reverse))
+		c.launch("gru_states", blocks(n), threads, k.out, k.in[3], int32(n), int32(k.shape[2]), int32(k.shape[1]), boolArg(s.Reverse))
 	case op.GRUTrace:
-		c.forwards("gru_trace", k, 3, s.Reverse)
+		c.launchRecurrentForward("gru_trace", k, 3, s.Reverse)
 	case op.GRUGrad:
-		c.backwards("gru_gradient", k, 3, s.Reverse)
+		c.launchRecurrentBackward("gru_gradient", k, 3, s.Reverse)
 	case op.GRUHidden:
 		c.launch("gru_hidden", blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(k.shape[2]/3))
 	case op.Delay:
-		c.launch("delay", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(k.shape[2]), int32(k.shape[1]), flag(s.Reverse))
+		c.launch("delay", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(k.shape[2]), int32(k.shape[1]), boolArg(s.Reverse))
 	case op.Join:
 		outer, _ := op.OuterInner(k.shape, k.shape.Dims()-1)
-		c.joined(outer, k)
+		c.launchConcat(outer, k)
 	case op.Attention:
-		c.attention(s, k)
+		c.lowerAttention(s, k)
 	case op.AttentionGrad:
-		c.attentionGrad(s, k)
+		c.lowerAttentionGrad(s, k)
 	case op.Rotary:
-		c.rotary(s, k)
+		c.lowerRotary(s, k)
 	default:
 		return false
 	}
 	return true
 }
 
-// walk is as in kernels/recurrent.cu: which steps of a sequence a launch takes.
-type walk struct{ Records, Steps, Hidden, Reverse, From, To int32 }
+// recurrentSpan is as in kernels/recurrent.cu: which steps of a sequence a launch takes.
+type recurrentSpan struct{ Records, Steps, Hidden, Reverse, From, To int32 }
 
-// walkers is how a recurrent layer is shared out: over blocks that walk with some of
+// recurrentGrid is how a recurrent layer is shared out: over blocks that walk with some of
 // the records each, and, where the weight is too large for one block to keep at
 // hand, over blocks that take some of the hidden units for one step a launch.
-type walkers struct {
-	together int // records of a block
-	grid     dim
-	block    dim
-	alone    bool // a block has all units, and walks through all steps
+type recurrentGrid struct {
+	recordsPerBlock int // records of a block
+	grid            dim
+	block           dim
+	allSteps        bool // a block has all units, and walks through all steps
 }
 
-func (c *compiler) walkers(records, hidden, gates int) walkers {
+func (c *compiler) newRecurrentGrid(records, hidden, gates int) recurrentGrid {
 	const most = 128 // units of a block
 	units := ceil(hidden, 64) * 64
-	w := walkers{alone: hidden <= most, together: 1}
-	if !w.alone {
+	w := recurrentGrid{allSteps: hidden <= most, recordsPerBlock: 1}
+	if !w.allSteps {
 		units = 64
 	}
 	shares := ceil(hidden, units)
-	for w.together < 8 && ceil(records, w.together)*shares > c.device.Multiprocessors() {
-		w.together *= 2
+	for w.recordsPerBlock < 8 && ceil(records, w.recordsPerBlock)*shares > c.device.Multiprocessors() {
+		w.recordsPerBlock *= 2
 	}
-	w.grid = dim{uint32(ceil(records, w.together)), uint32(shares), 1}
+	w.grid = dim{uint32(ceil(records, w.recordsPerBlock)), uint32(shares), 1}
 	w.block = dim{uint32(gates * units / 2), 1, 1}
 	return w
 }
 
-// launches are the stretches of steps that launches take.
-func (w walkers) launches(steps int) (stretches [][2]int32) {
-	if w.alone {
+// stepRanges are the stretches of steps that launches take.
+func (w recurrentGrid) stepRanges(steps int) (stretches [][2]int32) {
+	if w.allSteps {
 		return [][2]int32{{0, int32(steps)}}
 	}
 	for t := range int32(steps) {
@@ -83,36 +83,36 @@ func (w walkers) launches(steps int) (stretches [][2]int32) {
 	return stretches
 }
 
-// forwards queues the kernel that walks with some records a block; passed are
+// launchRecurrentForward queues the kernel that walks with some records a block; passed are
 // what several launches hand on.
-func (c *compiler) forwards(kernel string, k call, gates int, reverse bool) {
+func (c *compiler) launchRecurrentForward(kernel string, k call, gates int, reverse bool) {
 	records, steps, hidden := k.shape[0], k.shape[1], k.shapes[1][0]
-	w := c.walkers(records, hidden, gates)
+	w := c.newRecurrentGrid(records, hidden, gates)
 	states, memory := c.scratch(8*records*hidden), c.scratch(4*records*hidden)
 	args := []any{k.out}
 	for _, x := range k.in {
 		args = append(args, x)
 	}
-	for _, s := range w.launches(steps) {
-		q := walk{int32(records), int32(steps), int32(hidden), flag(reverse), s[0], s[1]}
-		c.launch(fmt.Sprintf("%s_%d", kernel, w.together), w.grid, w.block, append(args, states, memory, q)...)
+	for _, s := range w.stepRanges(steps) {
+		q := recurrentSpan{int32(records), int32(steps), int32(hidden), boolArg(reverse), s[0], s[1]}
+		c.launch(fmt.Sprintf("%s_%d", kernel, w.recordsPerBlock), w.grid, w.block, append(args, states, memory, q)...)
 	}
 }
 
-// backwards queues the kernel that walks back. The weight is transposed first, so
+// launchRecurrentBackward queues the kernel that walks back. The weight is transposed first, so
 // that neighbouring threads read neighbouring numbers of it.
-func (c *compiler) backwards(kernel string, k call, gates int, reverse bool) {
+func (c *compiler) launchRecurrentBackward(kernel string, k call, gates int, reverse bool) {
 	records, steps, hidden := k.shape[0], k.shape[1], k.shapes[0][0]
-	w := c.walkers(records, hidden, gates)
+	w := c.newRecurrentGrid(records, hidden, gates)
 	turned, memory := c.scratch(4*k.size(0)), c.scratch(4*records*hidden)
-	c.permute(op.Permute{Order: op.AxesOf(1, 0)}, turned, k.in[0], k.shapes[0])
+	c.launchPermute(op.Permute{Order: op.AxesOf(1, 0)}, turned, k.in[0], k.shapes[0])
 	args := []any{k.out, turned}
 	for _, x := range k.in[1:] {
 		args = append(args, x)
 	}
-	stretches := w.launches(steps)
+	stretches := w.stepRanges(steps)
 	for i := len(stretches) - 1; i >= 0; i-- {
-		q := walk{int32(records), int32(steps), int32(hidden), flag(reverse), stretches[i][0], stretches[i][1]}
-		c.launch(fmt.Sprintf("%s_%d", kernel, w.together), w.grid, w.block, append(args, memory, q)...)
+		q := recurrentSpan{int32(records), int32(steps), int32(hidden), boolArg(reverse), stretches[i][0], stretches[i][1]}
+		c.launch(fmt.Sprintf("%s_%d", kernel, w.recordsPerBlock), w.grid, w.block, append(args, memory, q)...)
 	}
 }

@@ -17,12 +17,12 @@ import (
 const releaseBlock = 8 * noise.Grain
 
 // A vector is no longer than a stream.
-const _ = uint64(noise.MaxValues - mostElements)
+const _ = uint64(noise.MaxValues - maxElements)
 
 // releaser launches the one kernel that noises all sums and moves all weights: once for
 // each pace that vectors go at.
 type releaser struct {
-	machine  *Machine
+	machine  *Executable
 	kernel   driver.Kernel
 	slots    int
 	vectors  []releaseVector
@@ -61,13 +61,13 @@ var releaseRules = map[plan.OptimizerKind]int32{
 }
 
 // prepare takes the tables of vectors and blocks, and lays them out for one pace.
-func (r *releaser) prepare(m *Machine, o plan.Optimizer) (err error) {
-	*r = releaser{machine: m, slots: o.Slots(), vectors: make([]releaseVector, len(m.trained)), sigma: make([]float32, len(m.trained)), args: &releaseArgs{}}
+func (r *releaser) prepare(m *Executable, o plan.Optimizer) (err error) {
+	*r = releaser{machine: m, slots: o.Slots(), vectors: make([]releaseVector, len(m.parameters)), sigma: make([]float32, len(m.parameters)), args: &releaseArgs{}}
 	if r.kernel, err = m.device.Kernel("release"); err != nil {
 		return err
 	}
 	blocks := 0
-	for i, t := range m.trained {
+	for i, t := range m.parameters {
 		if t.sum == 0 {
 			continue
 		}
@@ -97,13 +97,13 @@ func (r *releaser) prepare(m *Machine, o plan.Optimizer) (err error) {
 	if err = m.upload(r.args.Sigma, bytesOf(r.sigma)); err != nil {
 		return err
 	}
-	return r.arrange(nil)
+	return r.layOut(nil)
 }
 
 func (v releaseVector) blocks() int { return ceil(int(v.Size), releaseBlock) }
 
-// arrange lays out the launches: one for each pace, of the blocks of its vectors.
-func (r *releaser) arrange(paces []plan.ParamGroup) error {
+// layOut lays out the launches: one for each pace, of the blocks of its vectors.
+func (r *releaser) layOut(paces []plan.ParamGroup) error {
 	var launches []releaseLaunch
 	var owner []int32
 	placed := make([]bool, len(r.vectors))
@@ -147,18 +147,18 @@ func (r *releaser) run(now *plan.Release) error {
 		return err
 	}
 	if !slices.Equal(now.ParamGroups, r.paces) {
-		if err := r.arrange(now.ParamGroups); err != nil {
+		if err := r.layOut(now.ParamGroups); err != nil {
 			return err
 		}
 	}
 	a := r.args
 	defer func() { a.Key = noise.Key{} }()
-	if err := r.noise(now); err != nil {
+	if err := r.setNoise(now); err != nil {
 		return err
 	}
 	packed := unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
 	for _, l := range r.launches {
-		r.optimizer(now, l.vector)
+		r.setOptimizer(now, l.vector)
 		a.Owner = r.owner + driver.Pointer(4*l.first)
 		if err := r.machine.device.Launch(r.kernel, dim{uint32(l.blocks), 1, 1}, dim{128, 1, 1}, packed); err != nil {
 			return err
@@ -179,7 +179,7 @@ func (r *releaser) check(now *plan.Release) error {
 		return fmt.Errorf("cuda: %d paces for %d vectors", len(now.ParamGroups), len(r.vectors))
 	}
 	if now.Average.Decay > 0 {
-		for _, t := range r.machine.trained {
+		for _, t := range r.machine.parameters {
 			if t.sum != 0 && t.average == 0 {
 				return fmt.Errorf("cuda: an average of the weights is asked for, and this machine keeps none")
 			}
@@ -188,9 +188,9 @@ func (r *releaser) check(now *plan.Release) error {
 	return nil
 }
 
-// noise sets the stream, and brings the standard deviations to the device where
+// setNoise sets the stream, and brings the standard deviations to the device where
 // they are others than before.
-func (r *releaser) noise(now *plan.Release) error {
+func (r *releaser) setNoise(now *plan.Release) error {
 	noisy, changed := false, false
 	for v, s := range now.Sigma {
 		if !(s >= 0) {
@@ -218,9 +218,9 @@ func (r *releaser) noise(now *plan.Release) error {
 	return r.machine.upload(r.args.Sigma, bytesOf(r.sigma))
 }
 
-// optimizer turns the numbers of a vector's optimiser into the kernel's, each rounded
+// setOptimizer turns the numbers of a vector's optimiser into the kernel's, each rounded
 // once, as in package optim.
-func (r *releaser) optimizer(now *plan.Release, vector int) {
+func (r *releaser) setOptimizer(now *plan.Release, vector int) {
 	o, rate := now.OptimizerOf(vector)
 	a := r.args
 	a.Rule = releaseRules[o.Kind]

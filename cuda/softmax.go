@@ -7,14 +7,14 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// lines are laid out as in kernels/softmax.cu.
-type lines struct{ Count, Size, Step, Log int32 }
+// softmaxLines are laid out as in kernels/softmax.cu.
+type softmaxLines struct{ Count, Size, Step, Log int32 }
 
-// along queues a kernel that goes over lines along an axis.
-func (c *compiler) along(kernel string, s op.Softmax, k call, operands ...driver.Pointer) {
+// launchSoftmax queues a kernel that goes over lines along an axis.
+func (c *compiler) launchSoftmax(kernel string, s op.Softmax, k call, operands ...driver.Pointer) {
 	n := k.shapes[0][s.Axis]
 	_, step := op.OuterInner(k.shapes[0], s.Axis)
-	l := lines{int32(k.results() / n), int32(n), int32(step), flag(s.Log)}
+	l := softmaxLines{int32(k.results() / n), int32(n), int32(step), boolArg(s.Log)}
 	args := []any{k.out}
 	for _, x := range operands {
 		args = append(args, x)
@@ -22,7 +22,7 @@ func (c *compiler) along(kernel string, s op.Softmax, k call, operands ...driver
 	args = append(args, l)
 	switch {
 	case step == 1:
-		c.teams(kernel, int(l.Count), n, args...)
+		c.launchPerRow(kernel, int(l.Count), n, args...)
 	case n <= 16:
 		c.launch(kernel+"_alone", dim{uint32(l.Count+127) / 128, 1, 1}, dim{128, 1, 1}, args...)
 	default:

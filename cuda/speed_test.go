@@ -30,15 +30,15 @@ const together = 10
 // BenchmarkCopy is the memory's speed, that a release is held against.
 func BenchmarkCopy(b *testing.B) {
 	n := numbered(b)
-	m := machineOf(b, bare([]int{n}), plan.Optimizer{Kind: plan.SGD}).(*Machine)
+	m := machineOf(b, bare([]int{n}), plan.Optimizer{Kind: plan.SGD}).(*Executable)
 	b.SetBytes(together * 8 * int64(n))
 	for b.Loop() {
 		for range together {
-			if err := m.device.Copy(m.trained[0].sum, m.trained[0].weights, 4*n); err != nil {
+			if err := m.device.Copy(m.parameters[0].sum, m.parameters[0].weights, 4*n); err != nil {
 				b.Fatal(err)
 			}
 		}
-		if err := m.device.Wait(); err != nil {
+		if err := m.device.Synchronize(); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -49,7 +49,7 @@ func BenchmarkRelease(b *testing.B) {
 	n := numbered(b)
 	for _, o := range []plan.Optimizer{{Kind: plan.SGD}, {Kind: plan.Momentum, Momentum: 0.9}, {Kind: plan.Adam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}} {
 		b.Run(string(o.Kind), func(b *testing.B) {
-			m := machineOf(b, bare([]int{n}), o).(*Machine)
+			m := machineOf(b, bare([]int{n}), o).(*Executable)
 			now := plan.Release{Source: noise.Seeded(1), Sigma: []float64{1}, Scale: 1, Optimizer: o, Rate: 0.01}
 			b.SetBytes(together * 8 * int64(2+o.Slots()) * int64(n))
 			for b.Loop() {
@@ -59,7 +59,7 @@ func BenchmarkRelease(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				if err := m.device.Wait(); err != nil {
+				if err := m.device.Synchronize(); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -72,7 +72,7 @@ func BenchmarkRelease(b *testing.B) {
 func BenchmarkPush(b *testing.B) {
 	device(b)
 	l := newLots(b, streamed()[0])
-	m := machineOf(b, l.program, plan.Optimizer{Kind: plan.SGD}).(*Machine)
+	m := machineOf(b, l.program, plan.Optimizer{Kind: plan.SGD}).(*Executable)
 	if err := l.clipper.Begin(0); err != nil {
 		b.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func BenchmarkPush(b *testing.B) {
 			b.Fatal(err)
 		}
 		host += time.Since(start)
-		if err := m.device.Wait(); err != nil {
+		if err := m.device.Synchronize(); err != nil {
 			b.Fatal(err)
 		}
 	}

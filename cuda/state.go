@@ -7,8 +7,8 @@ import (
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
-// trained is the memory on the device behind one vector's State.
-type trained struct {
+// parameterMemory is the memory on the device behind one vector's State.
+type parameterMemory struct {
 	weights driver.Pointer
 	average driver.Pointer // 0: none is kept
 	slots   []driver.Pointer
@@ -16,10 +16,10 @@ type trained struct {
 	size    int
 }
 
-func (m *Machine) allocateState(o plan.Optimizer, average bool) error {
+func (m *Executable) allocateState(o plan.Optimizer, average bool) error {
 	for _, v := range m.program.Parameters {
 		b := m.program.Buffers[v.Value]
-		t := trained{weights: m.memory[v.Value], size: b.Size()}
+		t := parameterMemory{weights: m.memory[v.Value], size: b.Size()}
 		w := make([]float32, t.size)
 		b.Initialize(w)
 		if err := m.upload(t.weights, bytesOf(w)); err != nil {
@@ -47,36 +47,36 @@ func (m *Machine) allocateState(o plan.Optimizer, average bool) error {
 				m.state.Average = append(m.state.Average, make([]float32, t.size))
 			}
 		}
-		m.trained = append(m.trained, t)
+		m.parameters = append(m.parameters, t)
 	}
 	return nil
 }
 
 // State is the host's copy of weights, averages and optimiser memory.
-func (m *Machine) State() plan.State { return m.state }
+func (m *Executable) State() plan.State { return m.state }
 
 // Sum is the accumulator of vector v.
-func (m *Machine) Sum(v int) ([]float32, error) {
-	x := make([]float32, m.trained[v].size)
-	if err := m.device.CopyOut(bytesOf(x), m.trained[v].sum); err != nil {
+func (m *Executable) Sum(v int) ([]float32, error) {
+	x := make([]float32, m.parameters[v].size)
+	if err := m.device.CopyOut(bytesOf(x), m.parameters[v].sum); err != nil {
 		return nil, err
 	}
-	return x, m.device.Wait()
+	return x, m.device.Synchronize()
 }
 
 // SyncState copies the state from the device.
-func (m *Machine) SyncState() error {
+func (m *Executable) SyncState() error {
 	return m.eachState(func(host []float32, device driver.Pointer) error { return m.device.CopyOut(bytesOf(host), device) })
 }
 
 // LoadState copies the state to the device.
-func (m *Machine) LoadState() error {
+func (m *Executable) LoadState() error {
 	return m.eachState(func(host []float32, device driver.Pointer) error { return m.device.CopyIn(device, bytesOf(host)) })
 }
 
 // eachState copies each part of the state and waits.
-func (m *Machine) eachState(copying func(host []float32, device driver.Pointer) error) error {
-	for v, t := range m.trained {
+func (m *Executable) eachState(copying func(host []float32, device driver.Pointer) error) error {
+	for v, t := range m.parameters {
 		if err := copying(m.state.Weights[v], t.weights); err != nil {
 			return err
 		}
@@ -94,5 +94,5 @@ func (m *Machine) eachState(copying func(host []float32, device driver.Pointer) 
 			}
 		}
 	}
-	return m.device.Wait()
+	return m.device.Synchronize()
 }

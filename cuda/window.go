@@ -16,8 +16,8 @@ func newDivider(by int) divider {
 	return divider{uint32(((uint64(1)<<shift-uint64(by))<<32)/uint64(by) + 1), uint32(shift), uint32(by)}
 }
 
-// window is a window over planes, as kernels/window.h lays it out.
-type window struct {
+// windowGeometry is a window over planes, as kernels/window.h lays it out.
+type windowGeometry struct {
 	Height, Width         int32
 	High, Wide            int32
 	KernelH, KernelW      int32
@@ -29,9 +29,9 @@ type window struct {
 	Down, Across, PerCell divider
 }
 
-func newWindow(w op.Window, height, width int) window {
+func newWindowGeometry(w op.Window, height, width int) windowGeometry {
 	oh, ow, _ := w.OutputSize(height, width)
-	return window{
+	return windowGeometry{
 		Height: int32(height), Width: int32(width), High: int32(oh), Wide: int32(ow),
 		KernelH: int32(w.KernelH), KernelW: int32(w.KernelW), StrideH: int32(w.StrideH), StrideW: int32(w.StrideW),
 		PadH: int32(w.PadH), PadW: int32(w.PadW), DilationH: int32(w.DilationH), DilationW: int32(w.DilationW),
@@ -40,16 +40,16 @@ func newWindow(w op.Window, height, width int) window {
 	}
 }
 
-// windows writes each window of a picture out as a row.
-func (c *compiler) windows(s op.Im2Col, k call) {
+// lowerIm2Col writes each window of a picture out as a row.
+func (c *compiler) lowerIm2Col(s op.Im2Col, k call) {
 	x, n := k.shapes[0], k.results()
 	cells := s.KernelH * s.KernelW
 	c.launch("windows", blocks(n), threads, k.out, k.in[0], int32(n),
-		newDivider(x[1]*cells), newDivider(cells), int32(x[1]), newWindow(s.Window, x[2], x[3]))
+		newDivider(x[1]*cells), newDivider(cells), int32(x[1]), newWindowGeometry(s.Window, x[2], x[3]))
 }
 
-// foldWindows adds rows back to the pictures that they came from.
-func (c *compiler) foldWindows(s op.Col2Im, k call) {
+// lowerCol2Im adds rows back to the pictures that they came from.
+func (c *compiler) lowerCol2Im(s op.Col2Im, k call) {
 	n := k.results()
-	c.launch("fold_windows", blocks(n), threads, k.out, k.in[0], int32(n), newDivider(s.C), newWindow(s.Window, s.H, s.W))
+	c.launch("fold_windows", blocks(n), threads, k.out, k.in[0], int32(n), newDivider(s.C), newWindowGeometry(s.Window, s.H, s.W))
 }

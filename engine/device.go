@@ -68,7 +68,7 @@ func (p *DeviceOptions) settle() (note string, err error) {
 		if err != nil {
 			return "", err
 		}
-		if _, err := cuda.Library(g.Ordinal); err != nil && !errors.Is(err, cuda.ErrNoLibrary) {
+		if _, err := cuda.ProductLibrary(g.Ordinal); err != nil && !errors.Is(err, cuda.ErrNoLibrary) {
 			note = fmt.Sprintf("own kernels compute all products: %v", err)
 		}
 	case p.Name != "cpu" && p.Name != "gorgonia":

@@ -26,11 +26,11 @@ func init() {
 		if err != nil {
 			return nil, err
 		}
-		return onCard{m.(*cuda.Machine)}, nil
+		return onCard{m.(*cuda.Executable)}, nil
 	}}
 	devices = []device{card}
 }
 
-type onCard struct{ *cuda.Machine }
+type onCard struct{ *cuda.Executable }
 
-func (m onCard) Sum(v int) []float32 { return must(m.Machine.Sum(v)) }
+func (m onCard) Sum(v int) []float32 { return must(m.Executable.Sum(v)) }

@@ -38,7 +38,7 @@ func (c *comparison) printStep(text string) error {
 	if !host.GPU {
 		m.Peak = bench.Peak(c.threads)
 	} else {
-		for what, library := range map[string]func(int) (string, error){"products": cuda.Library, "convolutions": cuda.ConvolutionLibrary} {
+		for what, library := range map[string]func(int) (string, error){"products": cuda.ProductLibrary, "convolutions": cuda.ConvolutionLibrary} {
 			if name, err := library(0); err == nil {
 				m.Versions["dptrain's "+what], _, _ = strings.Cut(name, " (")
 			}
@@ -53,7 +53,7 @@ func (c *comparison) printStep(text string) error {
 	}
 	m.Memory = memory("/proc/self/status", "VmHWM:")
 	if host.GPU {
-		taken, err := cuda.Taken(0) // as the peers count: without code and contexts
+		taken, err := cuda.AllocatedMemory(0) // as the peers count: without code and contexts
 		if err != nil {
 			return err
 		}

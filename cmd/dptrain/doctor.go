@@ -128,7 +128,7 @@ func libraryFindings() (list []finding) {
 	gpus, _ := cuda.Devices()
 	for _, g := range gpus {
 		list = append(list,
-			libraryFinding(g, "products", cuda.Library, "nvidia-cublas-cu12 brings cuBLASLt"),
+			libraryFinding(g, "products", cuda.ProductLibrary, "nvidia-cublas-cu12 brings cuBLASLt"),
 			libraryFinding(g, "convolutions", cuda.ConvolutionLibrary, "nvidia-cudnn-cu12 brings cuDNN"))
 	}
 	return list

@@ -6,7 +6,7 @@ static _Thread_local CUstream replaced, recording;
 
 static int records(CUstream stream) { return recording && stream == replaced; }
 
-CUstream driver_target(CUstream stream) { return records(stream) ? recording : stream; }
+CUstream driver_stream_or_capture(CUstream stream) { return records(stream) ? recording : stream; }
 
 #define ENTER(context) \
 	do { \
@@ -20,43 +20,43 @@ CUresult driver_launch(CUcontext context, CUstream stream, CUfunction function,
 	unsigned char *args, size_t bytes) {
 	ENTER(context);
 	void *packed[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, args, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
-	return cuLaunchKernel(function, gx, gy, gz, bx, by, bz, 0, driver_target(stream), NULL, bytes ? packed : NULL);
+	return cuLaunchKernel(function, gx, gy, gz, bx, by, bz, 0, driver_stream_or_capture(stream), NULL, bytes ? packed : NULL);
 }
 
 CUresult driver_copy_in(CUcontext context, CUstream stream, CUdeviceptr to, const unsigned char *from, size_t bytes, int pinned) {
 	ENTER(context);
 	if (records(stream) && !pinned)
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	return cuMemcpyHtoDAsync(to, from, bytes, driver_target(stream));
+	return cuMemcpyHtoDAsync(to, from, bytes, driver_stream_or_capture(stream));
 }
 
 CUresult driver_copy_out(CUcontext context, CUstream stream, unsigned char *to, CUdeviceptr from, size_t bytes, int pinned) {
 	ENTER(context);
 	if (records(stream) && !pinned)
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-	return cuMemcpyDtoHAsync(to, from, bytes, driver_target(stream));
+	return cuMemcpyDtoHAsync(to, from, bytes, driver_stream_or_capture(stream));
 }
 
 CUresult driver_copy(CUcontext context, CUstream stream, CUdeviceptr to, CUdeviceptr from, size_t bytes) {
 	ENTER(context);
-	return cuMemcpyDtoDAsync(to, from, bytes, driver_target(stream));
+	return cuMemcpyDtoDAsync(to, from, bytes, driver_stream_or_capture(stream));
 }
 
 CUresult driver_zero(CUcontext context, CUstream stream, CUdeviceptr to, size_t bytes) {
 	ENTER(context);
 	if (to % 4 == 0 && bytes % 4 == 0)
-		return cuMemsetD32Async(to, 0, bytes / 4, driver_target(stream));
-	return cuMemsetD8Async(to, 0, bytes, driver_target(stream));
+		return cuMemsetD32Async(to, 0, bytes / 4, driver_stream_or_capture(stream));
+	return cuMemsetD8Async(to, 0, bytes, driver_stream_or_capture(stream));
 }
 
-CUresult driver_wait(CUcontext context, CUstream stream) {
+CUresult driver_synchronize(CUcontext context, CUstream stream) {
 	ENTER(context);
 	if (records(stream))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	return cuStreamSynchronize(stream);
 }
 
-CUresult driver_record(CUcontext context, CUstream stream, CUstream through) {
+CUresult driver_begin_capture(CUcontext context, CUstream stream, CUstream through) {
 	ENTER(context);
 	CUresult begun = cuStreamBeginCapture(through, CU_STREAM_CAPTURE_MODE_RELAXED);
 	if (begun == CUDA_SUCCESS) {
@@ -66,7 +66,7 @@ CUresult driver_record(CUcontext context, CUstream stream, CUstream through) {
 	return begun;
 }
 
-CUresult driver_recorded(CUstream through, CUgraph *graph) {
+CUresult driver_end_capture(CUstream through, CUgraph *graph) {
 	replaced = recording = NULL;
 	return cuStreamEndCapture(through, graph);
 }
@@ -76,7 +76,7 @@ CUresult driver_recorded(CUstream through, CUgraph *graph) {
 CUresult capture_info(CUstream, CUstreamCaptureStatus *, cuuint64_t *, CUgraph *, const CUgraphNode **, size_t *) __asm__("cuStreamGetCaptureInfo_v2");
 CUresult update_dependencies(CUstream, CUgraphNode *, size_t, unsigned) __asm__("cuStreamUpdateCaptureDependencies");
 
-CUresult driver_reached(CUstream through, const CUgraphNode **nodes, size_t *count) {
+CUresult driver_capture_point(CUstream through, const CUgraphNode **nodes, size_t *count) {
 	CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
 	CUresult asked = recording == through ? capture_info(through, &status, NULL, NULL, nodes, count) : CUDA_ERROR_ILLEGAL_STATE;
 	if (asked == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
@@ -84,7 +84,7 @@ CUresult driver_reached(CUstream through, const CUgraphNode **nodes, size_t *cou
 	return asked;
 }
 
-CUresult driver_behind(CUstream through, CUgraphNode *nodes, size_t count) {
+CUresult driver_set_capture_dependencies(CUstream through, CUgraphNode *nodes, size_t count) {
 	if (recording != through)
 		return CUDA_ERROR_ILLEGAL_STATE;
 	return update_dependencies(through, nodes, count, CU_STREAM_SET_CAPTURE_DEPENDENCIES);
@@ -97,61 +97,61 @@ CUresult driver_instantiate(CUcontext context, CUgraph graph, CUgraphExec *exec)
 	return made != CUDA_SUCCESS ? made : dropped;
 }
 
-CUresult driver_run(CUcontext context, CUstream stream, CUgraphExec exec) {
+CUresult driver_launch_graph(CUcontext context, CUstream stream, CUgraphExec exec) {
 	ENTER(context);
-	return cuGraphLaunch(exec, driver_target(stream));
+	return cuGraphLaunch(exec, driver_stream_or_capture(stream));
 }
 
-CUresult driver_drop(CUcontext context, CUgraphExec exec) {
+CUresult driver_destroy_graph(CUcontext context, CUgraphExec exec) {
 	ENTER(context);
 	return cuGraphExecDestroy(exec);
 }
 
-CUresult driver_lane(CUcontext context, CUstream *lane) {
+CUresult driver_create_stream(CUcontext context, CUstream *lane) {
 	ENTER(context);
 	return cuStreamCreate(lane, CU_STREAM_NON_BLOCKING);
 }
 
-CUresult driver_lane_copy_in(CUcontext context, CUstream lane, CUdeviceptr to, const unsigned char *from, size_t bytes) {
+CUresult driver_stream_copy_in(CUcontext context, CUstream lane, CUdeviceptr to, const unsigned char *from, size_t bytes) {
 	ENTER(context);
 	return cuMemcpyHtoDAsync(to, from, bytes, lane);
 }
 
-CUresult driver_drop_lane(CUcontext context, CUstream lane) {
+CUresult driver_destroy_stream(CUcontext context, CUstream lane) {
 	ENTER(context);
 	return cuStreamDestroy(lane);
 }
 
-CUresult driver_event(CUcontext context, CUevent *event) {
+CUresult driver_create_event(CUcontext context, CUevent *event) {
 	ENTER(context);
 	return cuEventCreate(event, CU_EVENT_DISABLE_TIMING);
 }
 
-CUresult driver_mark(CUcontext context, CUevent event, CUstream stream) {
+CUresult driver_record_event(CUcontext context, CUevent event, CUstream stream) {
 	ENTER(context);
 	if (records(stream))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	return cuEventRecord(event, stream);
 }
 
-CUresult driver_follow(CUcontext context, CUevent event, CUstream stream) {
+CUresult driver_wait_event(CUcontext context, CUevent event, CUstream stream) {
 	ENTER(context);
 	if (records(stream))
 		return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
 	return cuStreamWaitEvent(stream, event, 0);
 }
 
-CUresult driver_reach(CUcontext context, CUevent event) {
+CUresult driver_synchronize_event(CUcontext context, CUevent event) {
 	ENTER(context);
 	return cuEventSynchronize(event);
 }
 
-CUresult driver_drop_event(CUcontext context, CUevent event) {
+CUresult driver_destroy_event(CUcontext context, CUevent event) {
 	ENTER(context);
 	return cuEventDestroy(event);
 }
 
-CUresult driver_pin(CUcontext context, size_t bytes, void **memory) {
+CUresult driver_alloc_pinned(CUcontext context, size_t bytes, void **memory) {
 	ENTER(context);
 	return cuMemHostAlloc(memory, bytes, 0);
 }

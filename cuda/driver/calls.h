@@ -9,7 +9,7 @@
    records, to the stream that is being captured in its place. A graph outlives
    the call that records it, so what it copies must be page-locked memory. */
 
-CUstream driver_target(CUstream stream);
+CUstream driver_stream_or_capture(CUstream stream);
 CUresult driver_launch(CUcontext context, CUstream stream, CUfunction function,
 	unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
 	unsigned char *args, size_t bytes);
@@ -17,33 +17,33 @@ CUresult driver_copy_in(CUcontext context, CUstream stream, CUdeviceptr to, cons
 CUresult driver_copy_out(CUcontext context, CUstream stream, unsigned char *to, CUdeviceptr from, size_t bytes, int pinned);
 CUresult driver_copy(CUcontext context, CUstream stream, CUdeviceptr to, CUdeviceptr from, size_t bytes);
 CUresult driver_zero(CUcontext context, CUstream stream, CUdeviceptr to, size_t bytes);
-CUresult driver_wait(CUcontext context, CUstream stream);
+CUresult driver_synchronize(CUcontext context, CUstream stream);
 
-/* From driver_record to driver_recorded, what this thread sends to stream is
+/* From driver_begin_capture to driver_end_capture, what this thread sends to stream is
    captured through the stream through instead of running. */
-CUresult driver_record(CUcontext context, CUstream stream, CUstream through);
-CUresult driver_recorded(CUstream through, CUgraph *graph);
+CUresult driver_begin_capture(CUcontext context, CUstream stream, CUstream through);
+CUresult driver_end_capture(CUstream through, CUgraph *graph);
 
 /* What is recorded next runs after these nodes of the recording, and no others. The
    driver's list of them is good until its next call. */
-CUresult driver_reached(CUstream through, const CUgraphNode **nodes, size_t *count);
-CUresult driver_behind(CUstream through, CUgraphNode *nodes, size_t count);
+CUresult driver_capture_point(CUstream through, const CUgraphNode **nodes, size_t *count);
+CUresult driver_set_capture_dependencies(CUstream through, CUgraphNode *nodes, size_t count);
 
 CUresult driver_instantiate(CUcontext context, CUgraph graph, CUgraphExec *exec);
-CUresult driver_run(CUcontext context, CUstream stream, CUgraphExec exec);
-CUresult driver_drop(CUcontext context, CUgraphExec exec);
+CUresult driver_launch_graph(CUcontext context, CUstream stream, CUgraphExec exec);
+CUresult driver_destroy_graph(CUcontext context, CUgraphExec exec);
 
 /* A lane is a stream beside; what is sent to it is never recorded, and events mark
    and wait for what runs, not for what is recorded. */
-CUresult driver_lane(CUcontext context, CUstream *lane);
-CUresult driver_lane_copy_in(CUcontext context, CUstream lane, CUdeviceptr to, const unsigned char *from, size_t bytes);
-CUresult driver_drop_lane(CUcontext context, CUstream lane);
-CUresult driver_event(CUcontext context, CUevent *event);
-CUresult driver_mark(CUcontext context, CUevent event, CUstream stream);
-CUresult driver_follow(CUcontext context, CUevent event, CUstream stream);
-CUresult driver_reach(CUcontext context, CUevent event);
-CUresult driver_drop_event(CUcontext context, CUevent event);
+CUresult driver_create_stream(CUcontext context, CUstream *lane);
+CUresult driver_stream_copy_in(CUcontext context, CUstream lane, CUdeviceptr to, const unsigned char *from, size_t bytes);
+CUresult driver_destroy_stream(CUcontext context, CUstream lane);
+CUresult driver_create_event(CUcontext context, CUevent *event);
+CUresult driver_record_event(CUcontext context, CUevent event, CUstream stream);
+CUresult driver_wait_event(CUcontext context, CUevent event, CUstream stream);
+CUresult driver_synchronize_event(CUcontext context, CUevent event);
+CUresult driver_destroy_event(CUcontext context, CUevent event);
 
-CUresult driver_pin(CUcontext context, size_t bytes, void **memory);
+CUresult driver_alloc_pinned(CUcontext context, size_t bytes, void **memory);
 
 #endif

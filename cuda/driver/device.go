@@ -1,81 +1,124 @@
 //go:build gpu
 
-// Package driver runs kernels on NVIDIA GPUs through CUDA's driver, which it
-// opens at run time: a program that links this package starts on any host. The
-// environment variable DPTRAIN_LIBCUDA names another file than the system's
-// libcuda.so.1, such as the emulated device's.
+// Package driver launches kernels on NVIDIA GPUs through the CUDA driver API. It
+// opens libcuda at run time, so a program that links this package starts on a host
+// without a driver. The environment variable DPTRAIN_LIBCUDA names another file than
+// the system's libcuda.so.1, for example the emulated device's.
 //
-// Work is sent to one stream a device and runs in order. Whatever says that it is
-// asynchronous may report an earlier call's failure.
+// Each device has one stream, on which work runs in order. A method that is documented
+// as asynchronous returns before its work has run, and may report the failure of an
+// earlier call.
 package driver
 
 // #cgo CFLAGS: -I${SRCDIR}/../include -Wall
 // #cgo LDFLAGS: -L${SRCDIR}/lib -ldl -lpthread
 // #include "calls.h"
-// #include "library.h"
+// #include "libcuda.h"
 import "C"
 
 import (
 	"fmt"
 	"os"
 	"runtime"
-	"sync"
-	"sync/atomic"
+	"strings"
 	"unsafe"
 
 	"gorgonia.org/cu"
 )
 
-// MinArch is the oldest compute capability that kernels are compiled for: 7.5.
+// MinArch is the oldest compute capability for which there are kernels: 7.5.
 const MinArch = 75
 
-// Device is one GPU of this host. Its methods may be called from several
-// goroutines.
+// Device is an open GPU of this host. Several goroutines may call its methods.
 type Device struct {
-	ordinal    int
-	card       Listed
-	context    cu.CUContext
-	current    C.CUcontext
-	stream     C.CUstream
-	capture    C.CUstream // where recordings go
-	capturing  sync.Mutex
-	recordings atomic.Int32
-	mu         sync.Mutex
-	modules    []cu.Module
-	kernels    map[string]Kernel
-	taken      map[Pointer]int // the size of each piece of the device's memory
-	pinned     map[*byte]int   // the size of each page-locked block
+	ordinal int
+	info    DeviceInfo
+	context cu.CUContext
+	current C.CUcontext
+	stream  C.CUstream
+	allocator
+	modules
+	capturer
 }
 
-// Count returns how many GPUs the driver shows, 0 where there is no driver. A driver
-// that was asked for by name must be there.
+// DeviceInfo describes a GPU that need not be open.
+type DeviceInfo struct {
+	Name   string
+	Arch   int // 90 for compute capability 9.0
+	Memory int64
+
+	multiprocessors int
+	floatsPerDouble int // float operations in the time of one double operation
+	device          cu.Device
+}
+
+// Emulated reports whether this is the emulated device and not a GPU.
+func (i DeviceInfo) Emulated() bool { return strings.Contains(strings.ToLower(i.Name), "emulated") }
+
+// Count returns the number of GPUs that the driver shows, 0 if no driver is installed.
+// It is an error if DPTRAIN_LIBCUDA names a driver that cannot be opened.
 func Count() (int, error) {
 	library := C.driver_open()
 	if name := os.Getenv("DPTRAIN_LIBCUDA"); library.found == 0 && name != "" {
-		return 0, fmt.Errorf("DPTRAIN_LIBCUDA names no driver: %s", C.GoString(&library.failure[0]))
+		return 0, fmt.Errorf("DPTRAIN_LIBCUDA does not name a driver: %s", C.GoString(&library.failure[0]))
 	}
 	if library.found == 0 || library.started == C.CUDA_ERROR_NO_DEVICE {
 		return 0, nil
 	}
-	if err := usable(library); err != nil {
+	if err := checkLibrary(library); err != nil {
 		return 0, err
 	}
 	n, err := cu.NumDevices()
 	if err != nil {
-		return 0, fmt.Errorf("the NVIDIA driver does not count its devices: %w", named(err))
+		return 0, fmt.Errorf("the NVIDIA driver cannot count its devices: %w", describeError(err))
 	}
 	return n, nil
 }
 
-// Open makes GPU n of this host ready.
+// Devices describes the GPUs that the driver shows. It opens none of them.
+func Devices() ([]DeviceInfo, error) {
+	count, err := Count()
+	if err != nil {
+		return nil, err
+	}
+	list := make([]DeviceInfo, count)
+	for n := range list {
+		if list[n], err = describeDevice(n); err != nil {
+			return nil, fmt.Errorf("cuda:%d cannot be queried: %w", n, describeError(err))
+		}
+	}
+	return list, nil
+}
+
+func describeDevice(n int) (i DeviceInfo, err error) {
+	if i.device, err = cu.GetDevice(n); err != nil {
+		return i, err
+	}
+	if i.Name, err = i.device.Name(); err != nil {
+		return i, err
+	}
+	i.Name = strings.TrimSpace(i.Name)
+	attributes, err := i.device.Attributes(cu.ComputeCapabilityMajor, cu.ComputeCapabilityMinor, cu.MultiprocessorCount, cu.SingleToDoublePrecisionPerfRatio)
+	if err != nil {
+		return i, err
+	}
+	i.Arch, i.multiprocessors, i.floatsPerDouble = 10*attributes[0]+attributes[1], attributes[2], attributes[3]
+	i.Memory, err = i.device.TotalMem()
+	return i, err
+}
+
+// Open opens GPU n of this host.
 func Open(n int) (*Device, error) {
-	d := &Device{ordinal: n, kernels: map[string]Kernel{}, taken: map[Pointer]int{}, pinned: map[*byte]int{}}
+	d := &Device{ordinal: n}
+	d.allocator = allocator{device: d, allocations: map[Pointer]int{}, pinned: map[*byte]int{}}
+	d.modules = modules{device: d, kernels: map[string]Kernel{}}
+	d.capturer = capturer{device: d}
 	count, err := Count()
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", d, err)
 	}
 	if n < 0 || n >= count {
-		return nil, fmt.Errorf("%v: %w", d, absent(count))
+		return nil, fmt.Errorf("%v: %w", d, noDeviceError(count))
 	}
 	if err := d.open(); err != nil {
 		return nil, err
@@ -84,61 +127,63 @@ func Open(n int) (*Device, error) {
 }
 
 func (d *Device) open() error {
-	card, err := listed(d.ordinal)
+	info, err := describeDevice(d.ordinal)
 	if err != nil {
-		return d.failed("it does not describe itself", code(err))
+		return d.failed("the device cannot be queried", errorCode(err))
 	}
-	d.card = card
-	if card.Arch < MinArch {
-		return fmt.Errorf("%v: the card is too old: its compute capability is %d.%d, and dptrain needs %d.%d or newer",
-			d, card.Arch/10, card.Arch%10, MinArch/10, MinArch%10)
+	d.info = info
+	if info.Arch < MinArch {
+		return fmt.Errorf("%v: the GPU is too old: its compute capability is %d.%d, and dptrain needs %d.%d or newer",
+			d, info.Arch/10, info.Arch%10, MinArch/10, MinArch%10)
 	}
-	if d.context, err = card.device.RetainPrimaryCtx(); err != nil {
-		return d.failed("it cannot be used", code(err))
+	if d.context, err = info.device.RetainPrimaryCtx(); err != nil {
+		return d.failed("the device's context cannot be opened", errorCode(err))
 	}
-	d.current = C.CUcontext(handle(d.context))
-	return d.on("no stream can be made", func() error {
+	d.current = C.CUcontext(handlePointer(d.context))
+	return d.withContext("a stream cannot be created", func() error {
 		const nonBlocking = 1
 		main, err := cu.MakeStream(nonBlocking)
 		if err != nil {
 			return err
 		}
 		capture, err := cu.MakeStream(nonBlocking)
-		d.stream, d.capture = C.CUstream(unsafe.Pointer(main.C())), C.CUstream(unsafe.Pointer(capture.C()))
+		d.stream, d.captureStream = C.CUstream(unsafe.Pointer(main.C())), C.CUstream(unsafe.Pointer(capture.C()))
 		return err
 	})
 }
 
-// Name returns what the maker calls the card.
-func (d *Device) Name() string { return d.card.Name }
+// Name returns the GPU's product name.
+func (d *Device) Name() string { return d.info.Name }
 
 // Arch returns the compute capability, 90 for 9.0.
-func (d *Device) Arch() int { return d.card.Arch }
+func (d *Device) Arch() int { return d.info.Arch }
 
-// Multiprocessors returns how many blocks can run side by side at the least.
-func (d *Device) Multiprocessors() int { return d.card.multiprocessors }
+// Multiprocessors returns the number of multiprocessors: at least that many blocks can
+// run at the same time.
+func (d *Device) Multiprocessors() int { return d.info.multiprocessors }
 
-// SlowDoubles tells whether the card does one operation in double for many in float.
-func (d *Device) SlowDoubles() bool { return d.card.doubles > 8 }
+// SlowDoubles reports whether the GPU computes many float operations in the time of
+// one double operation.
+func (d *Device) SlowDoubles() bool { return d.info.floatsPerDouble > 8 }
 
-// Emulated tells whether this is no GPU but the emulated device: its results
-// prove nothing about speed.
-func (d *Device) Emulated() bool { return d.card.Emulated() }
+// Emulated reports whether this is the emulated device: its timings do not apply to a
+// GPU.
+func (d *Device) Emulated() bool { return d.info.Emulated() }
 
 func (d *Device) String() string {
-	if d.card.Name == "" {
+	if d.info.Name == "" {
 		return fmt.Sprintf("cuda:%d", d.ordinal)
 	}
-	return fmt.Sprintf("cuda:%d (%s)", d.ordinal, d.card.Name)
+	return fmt.Sprintf("cuda:%d (%s)", d.ordinal, d.info.Name)
 }
 
-// Wait returns when all that was sent to the device has run.
-func (d *Device) Wait() error {
-	return d.check("its work does not end", C.driver_wait(d.current, d.stream))
+// Synchronize waits until all work on the device's stream has run.
+func (d *Device) Synchronize() error {
+	return d.check("waiting for its work failed", C.driver_synchronize(d.current, d.stream))
 }
 
-// on runs calls of package cu with the device's context current.
-func (d *Device) on(failure string, calls func() error) error {
+// withContext makes the device's context current for calls of package cu.
+func (d *Device) withContext(failure string, calls func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := cu.SetCurrentContext(d.context)
@@ -146,12 +191,12 @@ func (d *Device) on(failure string, calls func() error) error {
 		err = calls()
 	}
 	if err != nil {
-		return d.failed(failure, code(err))
+		return d.failed(failure, errorCode(err))
 	}
 	return nil
 }
 
-// handle is the pointer that package cu keeps in a struct of its own.
-func handle[T cu.CUContext | cu.Function](v T) unsafe.Pointer {
+// handlePointer returns the pointer that package cu wraps in a struct.
+func handlePointer[T cu.CUContext | cu.Function](v T) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&v))
 }

@@ -33,7 +33,7 @@ func open() (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d, d.Load(image)
+	return d, d.LoadModule(image)
 }
 
 func device(t testing.TB) *Device {
@@ -81,7 +81,7 @@ func read(t *testing.T, d *Device, p Pointer, bytes int) []byte {
 	t.Helper()
 	b := make([]byte, bytes)
 	must(t, d.CopyOut(b, p))
-	must(t, d.Wait())
+	must(t, d.Synchronize())
 	return b
 }
 
@@ -90,7 +90,7 @@ func TestDescribes(t *testing.T) {
 	if d.Name() == "" || d.Arch() < MinArch || d.Multiprocessors() < 1 {
 		t.Errorf("name %q, arch %d, %d multiprocessors", d.Name(), d.Arch(), d.Multiprocessors())
 	}
-	free, total, err := d.Memory()
+	free, total, err := d.MemoryInfo()
 	must(t, err)
 	if free <= 0 || total < free {
 		t.Errorf("%d bytes free of %d", free, total)
@@ -118,7 +118,7 @@ func TestCopies(t *testing.T) {
 	for i := range src {
 		src[i] = byte(i * 7)
 	}
-	pinned, err := d.Pinned(n)
+	pinned, err := d.AllocPinned(n)
 	must(t, err)
 	copy(pinned, src)
 	for name, from := range map[string][]byte{"pageable": src, "pinned": pinned} {
@@ -138,7 +138,7 @@ func TestCopies(t *testing.T) {
 		clear(want[101:104])
 		out := pinned
 		must(t, d.CopyOut(out, a))
-		must(t, d.Wait())
+		must(t, d.Synchronize())
 		if string(out) != string(want) {
 			t.Errorf("%s: parts are not cleared, or more than them", name)
 		}
@@ -160,7 +160,7 @@ func TestCopies(t *testing.T) {
 		if _, err := d.Alloc(bytes); err == nil {
 			t.Errorf("Alloc(%d) succeeds", bytes)
 		}
-		if _, err := d.Pinned(bytes); err == nil {
+		if _, err := d.AllocPinned(bytes); err == nil {
 			t.Errorf("Pinned(%d) succeeds", bytes)
 		}
 	}
@@ -168,27 +168,27 @@ func TestCopies(t *testing.T) {
 
 func TestOutOfMemory(t *testing.T) {
 	d := device(t)
-	_, total, err := d.Memory()
+	_, total, err := d.MemoryInfo()
 	must(t, err)
 	_, err = d.Alloc(int(2 * total))
-	if !errors.Is(err, ErrMemory) || !strings.Contains(err.Error(), size(2*total)+" asked for, ") || !strings.Contains(err.Error(), " of "+size(total)+" free") {
+	if !errors.Is(err, ErrOutOfMemory) || !strings.Contains(err.Error(), formatBytes(2*total)+" asked for, ") || !strings.Contains(err.Error(), " of "+formatBytes(total)+" free") {
 		t.Errorf("an allocation of twice the card: %v", err)
 	}
-	before := d.Taken()
+	before := d.Allocated()
 	p, err := d.Alloc(1000)
 	must(t, err)
-	if taken := d.Taken() - before; taken != 1000 {
+	if taken := d.Allocated() - before; taken != 1000 {
 		t.Errorf("1000 bytes taken are %d", taken)
 	}
 	must(t, d.Free(p))
-	if d.Taken() != before {
+	if d.Allocated() != before {
 		t.Error("what is given back is taken")
 	}
 }
 
 // After an error that the card keeps to one process nothing works in it any more.
 func TestContainedErrorIsLoss(t *testing.T) {
-	if err := new(Device).failed("it fails", 226); !errors.Is(err, ErrLost) || !strings.HasPrefix(err.Error(), "cuda:0: ") {
+	if err := new(Device).failed("it fails", 226); !errors.Is(err, ErrDeviceLost) || !strings.HasPrefix(err.Error(), "cuda:0: ") {
 		t.Error(err)
 	}
 }
@@ -216,7 +216,7 @@ func TestLaunch(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "kernel unary cannot be launched with grid [1 1 1], block [4096 1 1]") {
 		t.Errorf("a block of 4096 threads: %v", err)
 	}
-	must(t, d.Wait())
+	must(t, d.Synchronize())
 }
 
 func TestPack(t *testing.T) {
@@ -247,7 +247,7 @@ func TestGraph(t *testing.T) {
 	k, p, err := square(d)
 	must(t, err)
 	defer d.Free(p)
-	pinned, err := d.Pinned(16)
+	pinned, err := d.AllocPinned(16)
 	must(t, err)
 	defer d.FreePinned(pinned)
 	copy(pinned, floats(2, 3, -1, 0))
@@ -277,14 +277,14 @@ func TestGraph(t *testing.T) {
 	if got := read(t, d, p, 32); string(got) != string(append(floats(9, 9, 9, 9), make([]byte, 16)...)) {
 		t.Fatalf("a recording ran: %x", got)
 	}
-	must(t, d.Run(g))
-	must(t, d.Wait())
+	must(t, d.LaunchGraph(g))
+	must(t, d.Synchronize())
 	if string(pinned) != string(floats(2, 3, 4, 9)) {
 		t.Errorf("after one run: %x", pinned)
 	}
 	copy(pinned, floats(-5))
-	must(t, d.Run(g))
-	must(t, d.Run(g))
+	must(t, d.LaunchGraph(g))
+	must(t, d.LaunchGraph(g))
 	if got := read(t, d, p, 16); string(got) != string(floats(25, 9, 81*81*81*81, 81*81*81*81)) {
 		t.Errorf("after three runs: %x", got)
 	}
@@ -293,7 +293,7 @@ func TestGraph(t *testing.T) {
 
 	empty, err := d.Capture(func() error { return nil })
 	must(t, err)
-	must(t, d.Run(empty))
+	must(t, d.LaunchGraph(empty))
 	must(t, empty.Close())
 }
 
@@ -310,42 +310,42 @@ func TestOrderOfARecording(t *testing.T) {
 	}
 	g, err := d.Capture(func() error {
 		must(t, squared(1, 0))
-		fork, err := d.Reached()
+		fork, err := d.CapturePoint()
 		must(t, err)
 		must(t, squared(2, 1))
-		left, err := d.Reached()
+		left, err := d.CapturePoint()
 		must(t, err)
-		must(t, d.Behind(fork))
+		must(t, d.SetCaptureDependencies(fork))
 		must(t, squared(3, 1))
-		right, err := d.Reached()
+		right, err := d.CapturePoint()
 		must(t, err)
-		must(t, d.Behind(left, right))
+		must(t, d.SetCaptureDependencies(left, right))
 		return squared(0, 3)
 	})
 	must(t, err)
 	defer g.Close()
-	must(t, d.Run(g))
+	must(t, d.LaunchGraph(g))
 	if got := read(t, d, p, 16); string(got) != string(floats(6561, 9, 81, 81)) {
 		t.Errorf("%x", got)
 	}
 	if d.Emulated() {
 		g, err := d.Capture(func() error {
 			must(t, squared(1, 0))
-			must(t, d.Behind())
+			must(t, d.SetCaptureDependencies())
 			return squared(2, 1)
 		})
 		must(t, err)
 		defer g.Close()
 		must(t, d.CopyIn(p, floats(2, 7)))
-		must(t, d.Run(g))
+		must(t, d.LaunchGraph(g))
 		if got := read(t, d, p, 12); string(got) != string(floats(2, 4, 49)) {
 			t.Errorf("what does not wait came later: %x", got)
 		}
 	}
-	if _, err := d.Reached(); err == nil {
+	if _, err := d.CapturePoint(); err == nil {
 		t.Error("a place in no recording")
 	}
-	if err := d.Behind(); err == nil {
+	if err := d.SetCaptureDependencies(); err == nil {
 		t.Error("an order of no recording")
 	}
 }
@@ -355,16 +355,16 @@ func TestCaptureRefuses(t *testing.T) {
 	p, err := d.Alloc(16)
 	must(t, err)
 	defer d.Free(p)
-	e, err := d.Event()
+	e, err := d.NewEvent()
 	must(t, err)
 	defer e.Close()
 	asked := errors.New("asked")
 	for name, record := range map[string]func() error{
-		"wait":          d.Wait,
+		"wait":          d.Synchronize,
 		"pageable copy": func() error { return d.CopyIn(p, make([]byte, 16)) },
 		"pageable read": func() error { return d.CopyOut(make([]byte, 16), p) },
-		"mark":          func() error { return d.Mark(e) },
-		"follow":        func() error { return d.Follow(e) },
+		"mark":          func() error { return d.RecordEvent(e) },
+		"follow":        func() error { return d.WaitEvent(e) },
 		"its own error": func() error { return asked },
 	} {
 		g, err := d.Capture(record)
@@ -384,7 +384,7 @@ func TestCaptureRefuses(t *testing.T) {
 		d.Capture(func() error { panic("in a recording") })
 	}()
 	must(t, d.CopyIn(p, make([]byte, 16)))
-	must(t, d.Wait())
+	must(t, d.Synchronize())
 }
 
 func TestLane(t *testing.T) {
@@ -392,28 +392,28 @@ func TestLane(t *testing.T) {
 	k, p, err := square(d)
 	must(t, err)
 	defer d.Free(p)
-	lane, err := d.Lane()
+	lane, err := d.NewStream()
 	must(t, err)
-	copied, err := d.Event()
+	copied, err := d.NewEvent()
 	must(t, err)
-	read2, err := d.Event()
+	read2, err := d.NewEvent()
 	must(t, err)
-	pinned, err := d.Pinned(8)
+	pinned, err := d.AllocPinned(8)
 	must(t, err)
 	defer d.FreePinned(pinned)
-	out, err := d.Pinned(8)
+	out, err := d.AllocPinned(8)
 	must(t, err)
 	defer d.FreePinned(out)
 	for i := range 20 {
-		must(t, read2.Wait())
+		must(t, read2.Synchronize())
 		copy(pinned, floats(float32(i), 1))
 		must(t, lane.CopyIn(p, pinned))
-		must(t, lane.Mark(copied))
-		must(t, d.Follow(copied))
+		must(t, lane.RecordEvent(copied))
+		must(t, d.WaitEvent(copied))
 		must(t, d.Launch(k, Dim{1, 1, 1}, Dim{32, 1, 1}, Pack(p, p, int32(2), int32(9))))
 		must(t, d.CopyOut(out, p))
-		must(t, d.Mark(read2))
-		must(t, read2.Wait())
+		must(t, d.RecordEvent(read2))
+		must(t, read2.Synchronize())
 		if string(out) != string(floats(float32(i*i), 1)) {
 			t.Fatalf("round %d: %x", i, out)
 		}
@@ -449,10 +449,10 @@ func TestGoroutines(t *testing.T) {
 					})
 					return err
 				},
-				func() error { return d.Run(g) },
-				func() error { return d.Run(g) },
+				func() error { return d.LaunchGraph(g) },
+				func() error { return d.LaunchGraph(g) },
 				func() error { return d.CopyOut(b, p) },
-				d.Wait,
+				d.Synchronize,
 				func() error { return g.Close() },
 			} {
 				if err := step(); err != nil {
@@ -473,7 +473,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	k, p, err := square(d)
 	must(t, err)
 	defer d.Free(p)
-	pinned, err := d.Pinned(16)
+	pinned, err := d.AllocPinned(16)
 	must(t, err)
 	defer d.FreePinned(pinned)
 	args := Pack(p, p, int32(4), int32(9))
@@ -481,25 +481,25 @@ func TestNothingIsAllocated(t *testing.T) {
 	g, err := d.Capture(func() error { return d.Launch(k, Dim{1, 1, 1}, Dim{32, 1, 1}, args) })
 	must(t, err)
 	defer g.Close()
-	lane, err := d.Lane()
+	lane, err := d.NewStream()
 	must(t, err)
 	defer lane.Close()
-	e, err := d.Event()
+	e, err := d.NewEvent()
 	must(t, err)
 	defer e.Close()
 	for name, call := range map[string]func() error{
-		"Launch":      func() error { return d.Launch(k, Dim{1, 1, 1}, Dim{32, 1, 1}, args) },
-		"Run":         func() error { return d.Run(g) },
-		"CopyIn":      func() error { return d.CopyIn(p, pinned) },
-		"CopyOut":     func() error { return d.CopyOut(pinned, p) },
-		"pageable":    func() error { return d.CopyIn(p, pageable) },
-		"Copy":        func() error { return d.Copy(p, p+64, 16) },
-		"Zero":        func() error { return d.Zero(p, 16) },
-		"Wait":        d.Wait,
-		"Lane.CopyIn": func() error { return lane.CopyIn(p, pinned) },
-		"Mark":        func() error { return d.Mark(e) },
-		"Follow":      func() error { return d.Follow(e) },
-		"Event.Wait":  e.Wait,
+		"Launch":        func() error { return d.Launch(k, Dim{1, 1, 1}, Dim{32, 1, 1}, args) },
+		"Run":           func() error { return d.LaunchGraph(g) },
+		"CopyIn":        func() error { return d.CopyIn(p, pinned) },
+		"CopyOut":       func() error { return d.CopyOut(pinned, p) },
+		"pageable":      func() error { return d.CopyIn(p, pageable) },
+		"Copy":          func() error { return d.Copy(p, p+64, 16) },
+		"Zero":          func() error { return d.Zero(p, 16) },
+		"Wait":          d.Synchronize,
+		"Stream.CopyIn": func() error { return lane.CopyIn(p, pinned) },
+		"Mark":          func() error { return d.RecordEvent(e) },
+		"Follow":        func() error { return d.WaitEvent(e) },
+		"Event.Wait":    e.Synchronize,
 	} {
 		var failed error
 		if n := testing.AllocsPerRun(50, func() {
@@ -510,7 +510,7 @@ func TestNothingIsAllocated(t *testing.T) {
 			t.Errorf("%s: %v allocations, %v", name, n, failed)
 		}
 	}
-	must(t, d.Wait())
+	must(t, d.Synchronize())
 }
 
 // A driver may copy from and to a program's memory after the call, as it lies. A stack
@@ -526,12 +526,12 @@ func TestCopiedMemoryDoesNotMove(t *testing.T) {
 		"CopyIn": func() {
 			var b [16]byte
 			failed = d.CopyIn(p, b[:])
-			d.Wait()
+			d.Synchronize()
 		},
 		"CopyOut": func() {
 			var b [16]byte
 			failed = d.CopyOut(b[:], p)
-			d.Wait()
+			d.Synchronize()
 		},
 	} {
 		if n := testing.AllocsPerRun(5, call); n != 1 || failed != nil {
@@ -548,8 +548,8 @@ func BenchmarkLaunch(b *testing.B) {
 	for i := 0; b.Loop(); i++ {
 		must(b, d.Launch(k, Dim{1, 1, 1}, Dim{32, 1, 1}, args))
 		if i%1000 == 999 {
-			must(b, d.Wait())
+			must(b, d.Synchronize())
 		}
 	}
-	must(b, d.Wait())
+	must(b, d.Synchronize())
 }

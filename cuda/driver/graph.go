@@ -3,51 +3,61 @@
 package driver
 
 // #include "calls.h"
-// #cgo nocallback driver_run
-// #cgo nocallback driver_wait
+// #cgo nocallback driver_launch_graph
+// #cgo nocallback driver_synchronize
 import "C"
 
 import (
 	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 )
 
-// Graph is a recording of work that one call repeats.
+// Graph is captured work that one call launches.
 type Graph struct {
 	device *Device
 	exec   C.CUgraphExec
 }
 
-// Capture records what the function sends to the device from its own goroutine,
-// without running it. Other goroutines go on as before. The function may take
-// memory and load images, but it may not Wait, and it copies page-locked memory
-// alone.
-func (d *Device) Capture(record func() error) (*Graph, error) {
-	d.capturing.Lock()
-	defer d.capturing.Unlock()
-	d.recordings.Add(1)
-	defer d.recordings.Add(-1)
-	graph, err := d.record(record)
+// capturer captures a device's work into graphs.
+type capturer struct {
+	device        *Device
+	captureStream C.CUstream
+	capturing     sync.Mutex
+	captures      atomic.Int32 // in progress
+}
+
+// Capture captures the work that f sends to the device from its own goroutine, without
+// running it. Other goroutines are not affected. f may allocate memory and load modules;
+// it may not call Synchronize, and it may copy only from and to page-locked memory.
+func (c *capturer) Capture(f func() error) (*Graph, error) {
+	c.capturing.Lock()
+	defer c.capturing.Unlock()
+	c.captures.Add(1)
+	defer c.captures.Add(-1)
+	graph, err := c.capture(f)
 	if err != nil {
 		return nil, err
 	}
-	g := &Graph{device: d}
-	if err := d.check("a recording cannot be made ready", C.driver_instantiate(d.current, graph, &g.exec)); err != nil {
+	g := &Graph{device: c.device}
+	if err := c.device.check("a graph cannot be instantiated", C.driver_instantiate(c.device.current, graph, &g.exec)); err != nil {
 		return nil, err
 	}
 	return g, nil
 }
 
-func (d *Device) record(record func() error) (graph C.CUgraph, err error) {
+func (c *capturer) capture(f func() error) (graph C.CUgraph, err error) {
+	d := c.device
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := d.check("no recording can begin", C.driver_record(d.current, d.stream, d.capture)); err != nil {
+	if err := d.check("a capture cannot begin", C.driver_begin_capture(d.current, d.stream, c.captureStream)); err != nil {
 		return nil, err
 	}
-	// Ended on a panic too, or this thread would record for ever.
+	// Also after a panic: otherwise this thread would capture for ever.
 	defer func() {
-		ended := d.check("a recording cannot be ended", C.driver_recorded(d.capture, &graph))
+		ended := d.check("a capture cannot end", C.driver_end_capture(c.captureStream, &graph))
 		if err == nil {
 			err = ended
 		}
@@ -55,43 +65,45 @@ func (d *Device) record(record func() error) (graph C.CUgraph, err error) {
 			C.cuGraphDestroy(graph)
 		}
 	}()
-	return nil, record()
+	return nil, f()
 }
 
-// Point is a place in a recording.
-type Point struct{ nodes []C.CUgraphNode }
+// CapturePoint is a position in a capture: the nodes that the next node would depend on.
+type CapturePoint struct{ nodes []C.CUgraphNode }
 
-// Reached is the place behind what was recorded so far, by the one who records.
-func (d *Device) Reached() (Point, error) {
+// CapturePoint returns the position after the work captured so far. Only the capturing
+// function may call it.
+func (c *capturer) CapturePoint() (CapturePoint, error) {
 	var nodes *C.CUgraphNode
 	var count C.size_t
-	if err := d.check("no place in a recording", C.driver_reached(d.capture, &nodes, &count)); err != nil {
-		return Point{}, err
+	if err := c.device.check("a capture's position cannot be read", C.driver_capture_point(c.captureStream, &nodes, &count)); err != nil {
+		return CapturePoint{}, err
 	}
-	return Point{slices.Clone(unsafe.Slice(nodes, count))}, nil
+	return CapturePoint{slices.Clone(unsafe.Slice(nodes, count))}, nil
 }
 
-// Behind has what is recorded next run after the points, and not after anything else
-// that was recorded.
-func (d *Device) Behind(points ...Point) error {
+// SetCaptureDependencies makes the work captured next depend on these points, and on no
+// other captured work.
+func (c *capturer) SetCaptureDependencies(points ...CapturePoint) error {
 	var nodes []C.CUgraphNode
 	for _, p := range points {
 		nodes = append(nodes, p.nodes...)
 	}
-	return d.check("no order of a recording", C.driver_behind(d.capture, unsafe.SliceData(nodes), C.size_t(len(nodes))))
+	return c.device.check("a capture's dependencies cannot be set",
+		C.driver_set_capture_dependencies(c.captureStream, unsafe.SliceData(nodes), C.size_t(len(nodes))))
 }
 
-// Run repeats a recording, asynchronously. It takes no memory.
-func (d *Device) Run(g *Graph) error {
-	return d.check("a recording cannot be run", C.driver_run(d.current, d.stream, g.exec))
+// LaunchGraph launches captured work, asynchronously. It allocates nothing.
+func (d *Device) LaunchGraph(g *Graph) error {
+	return d.check("a graph cannot be launched", C.driver_launch_graph(d.current, d.stream, g.exec))
 }
 
-// Close gives back what a recording holds. It may still be running.
+// Close destroys the graph. It may still be running.
 func (g *Graph) Close() error {
 	if g == nil || g.exec == nil {
 		return nil
 	}
 	exec := g.exec
 	g.exec = nil
-	return g.device.check("a recording cannot be given back", C.driver_drop(g.device.current, exec))
+	return g.device.check("a graph cannot be destroyed", C.driver_destroy_graph(g.device.current, exec))
 }

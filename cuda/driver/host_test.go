@@ -48,9 +48,9 @@ func launchTwice() error {
 			return fmt.Errorf("launch: %w", err)
 		}
 	}
-	err = d.Wait()
-	if err != nil && !errors.Is(err, ErrLost) {
-		return fmt.Errorf("not ErrLost: %w", err)
+	err = d.Synchronize()
+	if err != nil && !errors.Is(err, ErrDeviceLost) {
+		return fmt.Errorf("not ErrDeviceLost: %w", err)
 	}
 	return err
 }

@@ -1,5 +1,5 @@
 /* The functions of libcuda that gorgonia.org/cu and this package link to. Those
-   of CUDA 12's and of CUDA 13's headers are both here. cuInit is not: library.c
+   of CUDA 12's and of CUDA 13's headers are both here. cuInit is not: libcuda.c
    defines it. */
 FORWARD(cuArray3DCreate_v2)
 FORWARD(cuArray3DGetDescriptor_v2)

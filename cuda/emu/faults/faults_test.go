@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	if kernels := os.Getenv(kernelsVariable); kernels != "" {
 		d, err := driver.Open(0)
 		if err == nil {
-			err = d.Load([]byte(".version 8.8\n.target sm_75 // kernels are in the library"))
+			err = d.LoadModule([]byte(".version 8.8\n.target sm_75 // kernels are in the library"))
 		}
 		for name := range strings.FieldsSeq(kernels) {
 			if err == nil {
@@ -88,7 +88,7 @@ func launch(d *driver.Device, name string) error {
 	if err := d.CopyOut(bytes(y), to); err != nil {
 		return err
 	}
-	if err := d.Wait(); err != nil {
+	if err := d.Synchronize(); err != nil {
 		return err
 	}
 	hash, what := fnv.New64(), "bits"

@@ -18,7 +18,7 @@ import (
 // cuDNN, and on the emulated device with its plain twin.
 func TestDnn(t *testing.T) {
 	d := device(t)
-	n := opened(t, d, "DPTRAIN_CUDNN", "libcudnn", OpenDnn)
+	n := opened(t, d, "DPTRAIN_CUDNN", "libcudnn", OpenCuDNN)
 	r := rand.New(rand.NewPCG(1, 2))
 	computed := false
 	for tried := 0; tried < 60; {
@@ -50,7 +50,7 @@ func window(v Convolution) op.Window {
 
 // checkConvolution runs a convolution as it is, and recorded. For some cuDNN itself need
 // not have a deterministic way.
-func checkConvolution(t *testing.T, d *Device, n *Dnn, v Convolution, r *rand.Rand) (computed bool) {
+func checkConvolution(t *testing.T, d *Device, n *CuDNN, v Convolution, r *rand.Rand) (computed bool) {
 	t.Helper()
 	in, out := tensor.Shape{v.N, v.C, v.H, v.W}, tensor.Shape{v.N, v.O, v.High, v.Wide}
 	kernels := tensor.Shape{v.O, v.C / v.Groups, v.Kernel[0], v.Kernel[1]}
@@ -119,7 +119,7 @@ func checkConvolution(t *testing.T, d *Device, n *Dnn, v Convolution, r *rand.Ra
 	}
 	compare("at once")
 	must(t, d.Zero(y, 4*len(want)))
-	must(t, d.Run(g))
+	must(t, d.LaunchGraph(g))
 	compare("recorded")
 	return true
 }
@@ -128,7 +128,7 @@ func TestDnnThatCannotServe(t *testing.T) {
 	d := device(t)
 	expect := func(says string, none bool) {
 		t.Helper()
-		_, err := OpenDnn(d)
+		_, err := OpenCuDNN(d)
 		cannotServe(t, err, says, none)
 	}
 	t.Setenv("DPTRAIN_CUDNN", "none")
@@ -148,7 +148,7 @@ func TestDnnThatCannotServe(t *testing.T) {
 		expect(says, false)
 	}
 	t.Setenv("DPTRAIN_TWIN", "eight")
-	n, err := OpenDnn(d)
+	n, err := OpenCuDNN(d)
 	must(t, err)
 	if !strings.HasPrefix(n.String(), "cuDNN 8.9.7 (") {
 		t.Error(n)
@@ -166,7 +166,7 @@ func TestDnnThatMayNotCompute(t *testing.T) {
 		t.Skip("only the twin has faults")
 	}
 	t.Setenv("DPTRAIN_CUDNN", twin(t, "libcudnn"))
-	n, err := OpenDnn(d)
+	n, err := OpenCuDNN(d)
 	must(t, err)
 	defer n.Close()
 	p, err := d.Alloc(4096)

@@ -2,7 +2,7 @@
 
 package driver
 
-// #include "dnn.h"
+// #include "cudnn.h"
 // #cgo nocallback driver_dnn_run
 import "C"
 
@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// Dnn is cuDNN on a device.
-type Dnn struct {
+// CuDNN is cuDNN on a device.
+type CuDNN struct {
 	library
 	c     *C.driver_dnn
 	using sync.Mutex // its stream is set before each call
@@ -29,10 +29,10 @@ type Convolution struct {
 	Precision                     Precision
 }
 
-// OpenDnn opens the cuDNN that DPTRAIN_CUDNN names, or the newest that is installed. A
+// OpenCuDNN opens the cuDNN that DPTRAIN_CUDNN names, or the newest that is installed. A
 // name that is no file's, such as none, does without.
-func OpenDnn(d *Device) (*Dnn, error) {
-	n := &Dnn{library: library{device: d, name: "cuDNN", variable: "DPTRAIN_CUDNN", file: "libcudnn.so.",
+func OpenCuDNN(d *Device) (*CuDNN, error) {
+	n := &CuDNN{library: library{device: d, name: "cuDNN", variable: "DPTRAIN_CUDNN", file: "libcudnn.so.",
 		versions: []int{9, 8}, wheels: []string{"nvidia/cudnn/lib"}}}
 	n.status = func(status C.int) string { return C.GoString(C.driver_dnn_status(n.c, status)) }
 	err := n.find(func(path *C.char, found *C.int, failure *C.char, bytes C.size_t) bool {
@@ -49,18 +49,18 @@ func OpenDnn(d *Device) (*Dnn, error) {
 	return n, nil
 }
 
-func (n *Dnn) start() error {
+func (n *CuDNN) start() error {
 	if v := n.version(); v < 80900 || v >= 100000 {
 		return fmt.Errorf("%v cannot be used: its version must be 8.9 or 9", n)
 	}
-	if cuda := int(C.driver_dnn_cuda(n.c)) / 1000; cuda > newest() {
-		return fmt.Errorf("%v cannot be used: it is made for CUDA %d, and the driver serves %d", n, cuda, newest())
+	if cuda := int(C.driver_dnn_cuda(n.c)) / 1000; cuda > newestCUDA() {
+		return fmt.Errorf("%v cannot be used: it is made for CUDA %d, and the driver serves %d", n, cuda, newestCUDA())
 	}
 	return n.check("cuDNN does not start", C.driver_dnn_start(n.device.current, n.c))
 }
 
 // version is 91002 for 9.10.2.
-func (n *Dnn) version() int {
+func (n *CuDNN) version() int {
 	v := int(C.driver_dnn_version(n.c))
 	if v < 10000 { // as versions up to 8 count
 		v = v/1000*10000 + v%1000
@@ -68,7 +68,7 @@ func (n *Dnn) version() int {
 	return v
 }
 
-func (n *Dnn) String() string {
+func (n *CuDNN) String() string {
 	v := n.version()
 	return fmt.Sprintf("cuDNN %d.%d.%d (%s)", v/10000, v/100%100, v%100, n.path)
 }
@@ -78,16 +78,16 @@ func (n *Dnn) String() string {
 // one that cuDNN calls deterministic. Its workspace is no larger than the operands and
 // 32 MiB. TF32 rounds operands on tensor cores; there is no BF16, for which cuDNN wants
 // operands of bfloat16.
-func (n *Dnn) Prepare(v Convolution, in, kernels, out Pointer) (*Prepared, error) {
+func (n *CuDNN) Prepare(v Convolution, in, kernels, out Pointer) (*PreparedCall, error) {
 	if err := v.valid(); err != nil {
 		return nil, err
 	}
 	pair := func(p [2]int) [2]C.int { return [2]C.int{C.int(p[0]), C.int(p[1])} }
-	pictures := C.driver_pictures{
-		backward: bit(v.Backward), n: C.int(v.N), c: C.int(v.C), h: C.int(v.H), w: C.int(v.W),
+	pictures := C.driver_convolution_shape{
+		backward: cBool(v.Backward), n: C.int(v.N), c: C.int(v.C), h: C.int(v.H), w: C.int(v.W),
 		o: C.int(v.O), groups: C.int(v.Groups), high: C.int(v.High), wide: C.int(v.Wide),
 		kernel: pair(v.Kernel), stride: pair(v.Stride), pad: pair(v.Pad), dilation: pair(v.Dilation),
-		tensor_cores: bit(v.Precision == TF32),
+		tensor_cores: cBool(v.Precision == TF32),
 		most:         C.uint64_t(4*v.N*(v.C*v.H*v.W+v.O*v.High*v.Wide) + 32<<20),
 		in:           C.CUdeviceptr(in), kernels: C.CUdeviceptr(kernels), out: C.CUdeviceptr(out),
 	}
@@ -96,24 +96,24 @@ func (n *Dnn) Prepare(v Convolution, in, kernels, out Pointer) (*Prepared, error
 	if err := n.check(fmt.Sprintf("cuDNN has no way to compute %+v", v), status); err != nil {
 		return nil, err
 	}
-	return &Prepared{
+	return &PreparedCall{
 		library: &n.library, what: v, workspace: int(C.driver_dnn_workspace(made)),
 		run: func(workspace C.CUdeviceptr) C.int {
 			n.using.Lock()
 			defer n.using.Unlock()
 			return C.driver_dnn_run(n.device.current, n.device.stream, made, workspace)
 		},
-		drop: func() { C.driver_dnn_drop(made) },
+		drop: func() { C.driver_dnn_destroy(made) },
 	}, nil
 }
 
 // Close gives back what the library took of the device, after all that was prepared.
-func (n *Dnn) Close() { C.driver_dnn_close(n.device.current, n.c) }
+func (n *CuDNN) Close() { C.driver_dnn_close(n.device.current, n.c) }
 
 // valid tells which number of a convolution is impossible.
 func (v Convolution) valid() error {
 	refused := func(why string) error { return fmt.Errorf("convolution %+v: %s", v, why) }
-	size := func(i, over int) int { return (over+2*v.Pad[i]-v.Dilation[i]*(v.Kernel[i]-1)-1)/v.Stride[i] + 1 }
+	outputSize := func(i, over int) int { return (over+2*v.Pad[i]-v.Dilation[i]*(v.Kernel[i]-1)-1)/v.Stride[i] + 1 }
 	switch {
 	case min(v.N, v.C, v.H, v.W, v.O, v.Groups, v.High, v.Wide) < 1,
 		min(v.Kernel[0], v.Kernel[1], v.Stride[0], v.Stride[1], v.Dilation[0], v.Dilation[1]) < 1:
@@ -122,8 +122,8 @@ func (v Convolution) valid() error {
 		return refused("Pad must be at least 0")
 	case v.C%v.Groups != 0 || v.O%v.Groups != 0:
 		return refused("Groups must divide C and O")
-	case size(0, v.H) != v.High || size(1, v.W) != v.Wide:
-		return refused(fmt.Sprintf("its result is %d×%d", size(0, v.H), size(1, v.W)))
+	case outputSize(0, v.H) != v.High || outputSize(1, v.W) != v.Wide:
+		return refused(fmt.Sprintf("its result is %d×%d", outputSize(0, v.H), outputSize(1, v.W)))
 	case v.Precision > TF32:
 		return refused("Precision must be FP32 or TF32")
 	}

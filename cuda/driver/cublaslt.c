@@ -7,9 +7,9 @@
 
 #include <stdlib.h>
 
-#include "blas.h"
+#include "cublaslt.h"
 #include "calls.h"
-#include "link.h"
+#include "library.h"
 
 enum {
 	REAL_32F = 0, // CUDA_R_32F
@@ -58,7 +58,7 @@ struct driver_blas {
 struct driver_product {
 	const driver_blas *blas;
 	void *operation, *a, *b, *c; // descriptions
-	driver_shape shape;
+	driver_product_shape shape;
 	algorithm algo;
 	size_t workspace;
 };
@@ -74,7 +74,7 @@ driver_blas *driver_blas_open(const char *path, int *found, char *failure, size_
 		FUNCTION(MatmulAlgoGetHeuristic), FUNCTION(MatmulAlgoConfigGetAttribute), FUNCTION(Matmul),
 #undef FUNCTION
 	};
-	if (!driver_link(path, functions, sizeof functions / sizeof functions[0], found, failure, bytes)) {
+	if (!driver_load_functions(path, functions, sizeof functions / sizeof functions[0], found, failure, bytes)) {
 		free(blas);
 		return NULL;
 	}
@@ -83,7 +83,7 @@ driver_blas *driver_blas_open(const char *path, int *found, char *failure, size_
 
 int driver_blas_start(CUcontext context, driver_blas *blas, uint64_t most) {
 	blas->most = most;
-	return driver_enter(context) ?: blas->Create(&blas->handle);
+	return driver_set_context(context) ?: blas->Create(&blas->handle);
 }
 
 size_t driver_blas_version(const driver_blas *blas) { return blas->GetVersion(); }
@@ -102,7 +102,7 @@ static int layout(const driver_blas *blas, void **made, uint64_t rows, uint64_t 
 
 static int describe(driver_product *p) {
 	const driver_blas *blas = p->blas;
-	const driver_shape *s = &p->shape;
+	const driver_product_shape *s = &p->shape;
 	const int32_t a = s->transpose; // CUBLAS_OP_N is 0, CUBLAS_OP_T 1
 	return blas->MatmulDescCreate(&p->operation, s->compute, REAL_32F) ?:
 		blas->MatmulDescSetAttribute(p->operation, DESC_TRANSA, &a, sizeof a) ?:
@@ -160,15 +160,15 @@ static int choose(driver_product *p) {
 	return STATUS_NOT_SUPPORTED;
 }
 
-int driver_blas_prepare(CUcontext context, driver_blas *blas, const driver_shape *shape, driver_product **product) {
+int driver_blas_prepare(CUcontext context, driver_blas *blas, const driver_product_shape *shape, driver_product **product) {
 	driver_product *p = calloc(1, sizeof *p);
 	if (!p)
 		return STATUS_ALLOC_FAILED;
 	p->blas = blas;
 	p->shape = *shape;
-	int failed = driver_enter(context) ?: describe(p) ?: choose(p);
+	int failed = driver_set_context(context) ?: describe(p) ?: choose(p);
 	if (failed)
-		driver_blas_drop(p);
+		driver_blas_destroy(p);
 	else
 		*product = p;
 	return failed;
@@ -179,11 +179,11 @@ uint64_t driver_blas_workspace(const driver_product *p) { return p->workspace; }
 int driver_blas_run(CUcontext context, CUstream stream, const driver_product *p, CUdeviceptr workspace) {
 	const float one = 1, zero = 0;
 	void *c = (void *)p->shape.c;
-	return driver_enter(context) ?: p->blas->Matmul(p->blas->handle, p->operation, &one, (void *)p->shape.a, p->a, (void *)p->shape.b, p->b,
-		&zero, c, p->c, c, p->c, &p->algo, (void *)workspace, p->workspace, driver_target(stream));
+	return driver_set_context(context) ?: p->blas->Matmul(p->blas->handle, p->operation, &one, (void *)p->shape.a, p->a, (void *)p->shape.b, p->b,
+		&zero, c, p->c, c, p->c, &p->algo, (void *)workspace, p->workspace, driver_stream_or_capture(stream));
 }
 
-void driver_blas_drop(driver_product *p) {
+void driver_blas_destroy(driver_product *p) {
 	if (p->operation)
 		p->blas->MatmulDescDestroy(p->operation);
 	void *layouts[] = {p->a, p->b, p->c};

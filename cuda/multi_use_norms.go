@@ -9,54 +9,54 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// exactMemory is how many bytes records' gradients in float64 may take together; one
+// maxGradientBytes is how many bytes records' gradients in float64 may take together; one
 // always has room.
-var exactMemory = 64 << 20
+var maxGradientBytes = 64 << 20
 
-// mixed adds up the uses of a parameter in float64, for some records at a time, and
+// lowerMultiUseNorms adds up the uses of a parameter in float64, for some records at a time, and
 // squares: where uses cancel, float32 would find far less than the norm. Several uses, or
 // several places of a use that are one element of the parameter, are summed one after the
 // other in float32, each for all records of a microbatch, and what its roundings may leave
 // of them, and of the other records meanwhile, is added; plans have another way for a single
 // one.
-func (c *compiler) mixed(s op.MultiUseNorms, k call) {
-	if t, ok := tiedUses(s, k); ok {
-		c.tiedNorms(t, s.Records, k)
+func (c *compiler) lowerMultiUseNorms(s op.MultiUseNorms, k call) {
+	if t, ok := newTiedTable(s, k); ok {
+		c.launchTiedNorms(t, s.Records, k)
 		return
 	}
 	largest, terms, each := 0, 0, roundoff
 	for i, p := range *s.Parts {
 		largest = max(largest, p.Form.Size())
 		meet := p.Map.MaxMultiplicity(s.Size)
-		terms += newExactUse(s, i, 0, k).terms + c.meanwhile(s, i, k) + meet
+		terms += newParameterUse(s, i, 0, k).terms + c.otherRowsRoundings(s, i, k) + meet
 		if len(*s.Parts) > 1 || meet > 1 {
 			each = singleRoundoff
 		}
 	}
 	relative := float64(terms+8) * each
-	at := min(s.Records, deepest, max(1, exactMemory/(8*(s.Size+largest))))
-	chunk := max(8192, ceil(s.Size, deepest))
+	at := min(s.Records, maxGridDepth, max(1, maxGradientBytes/(8*(s.Size+largest))))
+	chunk := max(8192, ceil(s.Size, maxGridDepth))
 	chunks := ceil(s.Size, chunk)
 	sum, view := c.scratch(8*s.Size*at), c.scratch(8*largest*at)
 	squares, bound, operands := c.scratch(8*chunks*at), c.scratch(8*at), c.scratch(8*at)
 	for first := 0; first < s.Records; first += at {
 		records := min(at, s.Records-first)
 		for i, p := range *s.Parts {
-			u := newExactUse(s, i, first, k)
+			u := newParameterUse(s, i, first, k)
 			if i == 0 && p.Map == nil {
-				c.build(u, records, sum)
+				c.buildGradients(u, records, sum)
 			} else {
-				c.build(u, records, view)
+				c.buildGradients(u, records, view)
 				var first, from driver.Pointer
 				if p.Map != nil {
 					places, of := op.Scatter{At: p.Map, Size: s.Size}.Sources()
 					first, from = c.constant(places), c.constant(of)
 				}
 				c.launch("exact_add", blocks(records*s.Size), threads,
-					sum, view, first, from, int32(records), int32(p.Form.Size()), int32(s.Size), flag(i > 0))
+					sum, view, first, from, int32(records), int32(p.Form.Size()), int32(s.Size), boolArg(i > 0))
 			}
 			c.launch("exact_bound", dim{uint32(records), 1, 1}, threads,
-				bound, operands, u.bounding, u.delta, int32(u.na), int32(u.nd), relative*u.scale, flag(i > 0))
+				bound, operands, u.bounding, u.delta, int32(u.na), int32(u.nd), relative*u.scale, boolArg(i > 0))
 		}
 		c.launch("exact_squares", dim{uint32(chunks), uint32(records), 1}, threads, squares, sum, int32(s.Size), int32(chunk))
 		c.launch("exact_norms", blocks(records), threads,
@@ -68,8 +68,8 @@ func (c *compiler) zero(p driver.Pointer, bytes int) {
 	c.queue(c.name+" (zeros)", func() error { return c.device.Zero(p, bytes) })
 }
 
-// exactUse is a use of a parameter by some records.
-type exactUse struct {
+// parameterUse is a use of a parameter by some records.
+type parameterUse struct {
 	form     op.Form
 	a, delta driver.Pointer
 	na, nd   int            // elements of a record's blocks
@@ -78,13 +78,13 @@ type exactUse struct {
 	scale    float64        // the sum of their sizes is at most this times ‖A‖‖Δ‖
 }
 
-// newExactUse is that of a part by the records from the first given on.
+// newParameterUse is that of a part by the records from the first given on.
 //
 // Adding up n terms costs at most n+8 roundings of the sum of their sizes, and that is at
 // most √repeats·‖A‖‖Δ‖ where each element of A meets that many rows of Δ. Where there is
 // no A it is √n·‖Δ‖, and √(n·bag)·‖Δ‖ where a row of Δ is added for every index of a bag.
-func newExactUse(s op.MultiUseNorms, part, first int, k call) exactUse {
-	u := exactUse{form: (*s.Parts)[part].Form}
+func newParameterUse(s op.MultiUseNorms, part, first int, k call) parameterUse {
+	u := parameterUse{form: (*s.Parts)[part].Form}
 	from, to := s.InputRange(part)
 	u.nd = k.size(to-1) / s.Records
 	u.delta = k.in[to-1] + driver.Pointer(4*first*u.nd)
@@ -96,9 +96,9 @@ func newExactUse(s op.MultiUseNorms, part, first int, k call) exactUse {
 	u.bounding = u.a
 	switch f := u.form.(type) {
 	case op.Product:
-		u.terms = inSlices(u.nd / f.Out)
+		u.terms = sliceRoundings(u.nd / f.Out)
 	case op.ConvWeight:
-		u.terms, repeats = inSlices(u.nd/f.O), f.KernelH*f.KernelW
+		u.terms, repeats = sliceRoundings(u.nd/f.O), f.KernelH*f.KernelW
 	case op.Scale:
 		u.terms = u.nd / f.Channels
 	case op.Shift:
@@ -112,36 +112,36 @@ func newExactUse(s op.MultiUseNorms, part, first int, k call) exactUse {
 	return u
 }
 
-// meanwhile is how many sums of others' rows a use's sum over all records adds, at most, to
+// otherRowsRoundings is how many sums of others' rows a use's sum over all records adds, at most, to
 // what a record has added and another use takes back: each is rounded as coarsely as that is.
-func (c *compiler) meanwhile(s op.MultiUseNorms, part int, k call) int {
+func (c *compiler) otherRowsRoundings(s op.MultiUseNorms, part int, k call) int {
 	from, to := s.InputRange(part)
 	switch f := (*s.Parts)[part].Form.(type) {
 	case op.Product:
-		_, count := byRows(f.In, f.Out, k.size(to-1)/f.Out)
+		_, count := splitByRows(f.In, f.Out, k.size(to-1)/f.Out)
 		return count
 	case op.ConvWeight:
-		v := newConvolution(f)
-		_, count, _ := c.slicesOfPlaces(v, s.Records, k.size(to-1)/(v.O*v.area)/s.Records)
+		v := newConvGeometry(f)
+		_, count, _ := c.splitOutputs(v, s.Records, k.size(to-1)/(v.O*v.outArea)/s.Records)
 		return count
 	case op.Gather:
-		return lookedUp(k.size(from))
+		return scatterAddRoundings(k.size(from))
 	}
 	return 1
 }
 
-// build writes the gradients of records in float64, [records, size].
-func (c *compiler) build(u exactUse, records int, out driver.Pointer) {
+// buildGradients writes the gradients of records in float64, [records, size].
+func (c *compiler) buildGradients(u parameterUse, records int, out driver.Pointer) {
 	switch f := u.form.(type) {
 	case op.Product:
 		c.launch("exact_product", dim{uint32(ceil(f.In, 64) * ceil(f.Out, 64)), uint32(records), 1}, dim{128, 1, 1},
 			out, u.a, u.delta, int32(u.nd/f.Out), int32(f.In), int32(f.Out))
 	case op.ConvWeight:
-		c.buildConv(f, records, u.na/(f.C*f.H*f.W), u.a, u.delta, out)
+		c.buildConvGradients(f, records, u.na/(f.C*f.H*f.W), u.a, u.delta, out)
 	case op.Shift:
-		c.buildChannels(f.Channels, f.Inner, u, records, out)
+		c.buildChannelGradients(f.Channels, f.Inner, u, records, out)
 	case op.Scale:
-		c.buildChannels(f.Channels, f.Inner, u, records, out)
+		c.buildChannelGradients(f.Channels, f.Inner, u, records, out)
 	case op.Gather:
 		c.zero(out, 8*f.Size()*records)
 		c.launch("exact_lookups", dim{uint32(ceil(f.Dim, 128)), uint32(records), 1}, dim{128, 1, 1},
@@ -149,7 +149,7 @@ func (c *compiler) build(u exactUse, records int, out driver.Pointer) {
 	}
 }
 
-func (c *compiler) buildChannels(channels, inner int, u exactUse, records int, out driver.Pointer) {
+func (c *compiler) buildChannelGradients(channels, inner int, u parameterUse, records int, out driver.Pointer) {
 	c.launch("exact_channels", blocks(64*records*channels), dim{128, 1, 1},
 		out, u.a, u.delta, int32(records), int32(u.nd/(channels*inner)), int32(channels), int32(inner))
 }

@@ -14,30 +14,30 @@ import (
 // Built tells whether this binary can use a GPU.
 const Built = true
 
-// Machine runs a program on a GPU. Its memory is laid out when it is made, so
+// Executable runs a program on a GPU. Its memory is laid out when it is made, so
 // every launch has fixed arguments and a run is the replay of a few graphs.
-type Machine struct {
-	program *plan.Program
-	options Options
-	device  *driver.Device
-	memory  []driver.Pointer // one a buffer
-	owned   []driver.Pointer // what Close gives back
-	pooled  int              // bytes of the memory that instructions scratch on
-	front   code
-	back    code
-	inputs  []*mirror
-	weights *mirror
-	ticket  *mirror
-	squared []*mirror
-	factors []*mirror
-	output  *mirror
-	losses  *mirror
-	pipe    *pipe              // nil where the host computes factors
-	library []*driver.Prepared // what libraries compute
-	locked  [][]byte           // page-locked memory that Close gives back
-	state   plan.State
-	trained []trained
-	release releaser
+type Executable struct {
+	program      *plan.Program
+	options      Options
+	device       *driver.Device
+	memory       []driver.Pointer // one a buffer
+	owned        []driver.Pointer // what Close gives back
+	scratchBytes int              // bytes of the memory that instructions scratch on
+	front        stepSequence
+	back         stepSequence
+	inputs       []*pinnedBuffer
+	weights      *pinnedBuffer
+	ticket       *pinnedBuffer
+	squared      []*pinnedBuffer
+	factors      []*pinnedBuffer
+	output       *pinnedBuffer
+	losses       *pinnedBuffer
+	pipeline     *pipeline              // nil where the host computes factors
+	libraryCalls []*driver.PreparedCall // what libraries compute
+	pinned       [][]byte               // page-locked memory that Close gives back
+	state        plan.State
+	parameters   []parameterMemory
+	release      releaser
 }
 
 // New makes a program ready on a GPU.
@@ -49,10 +49,10 @@ func New(p *plan.Program, o plan.Optimizer, average bool, options Options) (plan
 	if d.Arch() < 80 { // no tensor cores that take TF32 or bfloat16
 		options.Precision = FP32
 	}
-	m := &Machine{program: p, options: options, device: d}
+	m := &Executable{program: p, options: options, device: d}
 	if err := m.prepare(o, average); err != nil {
 		m.Close()
-		if errors.Is(err, driver.ErrMemory) {
+		if errors.Is(err, driver.ErrOutOfMemory) {
 			err = fmt.Errorf("%w: %v", plan.ErrOutOfMemory, err)
 		}
 		return nil, err
@@ -60,7 +60,7 @@ func New(p *plan.Program, o plan.Optimizer, average bool, options Options) (plan
 	return m, nil
 }
 
-func (m *Machine) prepare(o plan.Optimizer, average bool) error {
+func (m *Executable) prepare(o plan.Optimizer, average bool) error {
 	if err := m.allocate(o, average); err != nil {
 		return err
 	}
@@ -76,41 +76,41 @@ func (m *Machine) prepare(o plan.Optimizer, average bool) error {
 	if err := m.LoadState(); err != nil {
 		return err
 	}
-	return m.device.Wait()
+	return m.device.Synchronize()
 }
 
 // WorkspaceBytes is what instructions work in.
-func (m *Machine) WorkspaceBytes() int { return m.pooled }
+func (m *Executable) WorkspaceBytes() int { return m.scratchBytes }
 
 // Forward copies the microbatch in, goes through the network and back, and
 // copies the squared norms and answers out.
-func (m *Machine) Forward() error {
+func (m *Executable) Forward() error {
 	if err := m.front.run(m.device); err != nil {
 		return err
 	}
-	return m.device.Wait()
+	return m.device.Synchronize()
 }
 
 // AddClippedSums copies the factors in and adds clipped sums to the accumulators. It
 // returns while the device still works; factors may be filled again after the
 // next Forward.
-func (m *Machine) AddClippedSums() error { return m.back.run(m.device) }
+func (m *Executable) AddClippedSums() error { return m.back.run(m.device) }
 
 // Release adds noise to the sums, moves the weights and clears the sums.
-func (m *Machine) Release(now *plan.Release) error { return m.release.run(now) }
+func (m *Executable) Release(now *plan.Release) error { return m.release.run(now) }
 
 // Close gives memory and graphs back.
-func (m *Machine) Close() error {
-	err := m.device.Wait()
+func (m *Executable) Close() error {
+	err := m.device.Synchronize()
 	m.front.close()
 	m.back.close()
-	m.pipe.close()
-	for _, p := range m.library {
+	m.pipeline.close()
+	for _, p := range m.libraryCalls {
 		p.Close()
 	}
-	for _, b := range m.locked {
+	for _, b := range m.pinned {
 		err = cmp.Or(err, m.device.FreePinned(b))
 	}
-	m.locked = nil
-	return cmp.Or(err, m.giveBack(0))
+	m.pinned = nil
+	return cmp.Or(err, m.freeAfter(0))
 }

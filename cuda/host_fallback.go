@@ -8,13 +8,13 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// host adds a step that the host computes: operands come over, the result goes
+// runOnHost adds a step that the host computes: operands come over, the result goes
 // back. It is for operations that have no kernel, and slow.
-func (c *compiler) host(k call, compute func(in [][]float32, out []float32) error) {
+func (c *compiler) runOnHost(k call, compute func(in [][]float32, out []float32) error) {
 	if c.measuring {
 		return
 	}
-	m, name := c.Machine, c.name
+	m, name := c.Executable, c.name
 	in := make([][]float32, len(k.in))
 	for i := range in {
 		in[i] = make([]float32, k.size(i))
@@ -31,7 +31,7 @@ func (c *compiler) host(k call, compute func(in [][]float32, out []float32) erro
 				return err
 			}
 		}
-		if err := m.device.Wait(); err != nil {
+		if err := m.device.Synchronize(); err != nil {
 			return err
 		}
 		if err := compute(in, out); err != nil {
@@ -41,14 +41,14 @@ func (c *compiler) host(k call, compute func(in [][]float32, out []float32) erro
 	}})
 }
 
-// reference runs an operation's own Do on the host, in float64.
-func (c *compiler) reference(spec op.Spec, k call) {
+// runReference runs an operation's own Do on the host, in float64.
+func (c *compiler) runReference(spec op.Spec, k call) {
 	wide := make([][]float64, len(k.in))
 	for i := range wide {
 		wide[i] = make([]float64, k.size(i))
 	}
 	result := make([]float64, k.results())
-	c.host(k, func(in [][]float32, out []float32) error {
+	c.runOnHost(k, func(in [][]float32, out []float32) error {
 		for i, x := range in {
 			for j, v := range x {
 				wide[i][j] = float64(v)
@@ -65,9 +65,9 @@ func (c *compiler) reference(spec op.Spec, k call) {
 	})
 }
 
-// foreign runs an operation that only Gorgonia knows. It allocates.
-func (c *compiler) foreign(f G.Op, k call) {
-	c.host(k, func(in [][]float32, out []float32) error {
+// runGorgoniaOp runs an operation that only Gorgonia knows. It allocates.
+func (c *compiler) runGorgoniaOp(f G.Op, k call) {
+	c.runOnHost(k, func(in [][]float32, out []float32) error {
 		args := make([]G.Value, len(in))
 		for i, x := range in {
 			if k.shapes[i].Dims() == 0 {

@@ -1,5 +1,5 @@
-#ifndef DPTRAIN_DRIVER_DNN_H
-#define DPTRAIN_DRIVER_DNN_H
+#ifndef DPTRAIN_DRIVER_CUDNN_H
+#define DPTRAIN_DRIVER_CUDNN_H
 
 #include <cuda.h>
 #include <stddef.h>
@@ -17,9 +17,9 @@ typedef struct {
 	int tensor_cores;
 	uint64_t most; /* bytes of workspace */
 	CUdeviceptr in, kernels, out;
-} driver_pictures;
+} driver_convolution_shape;
 
-/* As driver_link. */
+/* As driver_load_functions. */
 driver_dnn *driver_dnn_open(const char *path, int *found, char *failure, size_t bytes);
 int driver_dnn_start(CUcontext context, driver_dnn *dnn);
 size_t driver_dnn_version(const driver_dnn *dnn);
@@ -29,9 +29,9 @@ void driver_dnn_close(CUcontext context, driver_dnn *dnn);
 
 /* driver_dnn_prepare chooses how the convolution is computed, and with it how many
    bytes of workspace it takes. */
-int driver_dnn_prepare(CUcontext context, driver_dnn *dnn, const driver_pictures *pictures, driver_convolution **convolution);
+int driver_dnn_prepare(CUcontext context, driver_dnn *dnn, const driver_convolution_shape *pictures, driver_convolution **convolution);
 uint64_t driver_dnn_workspace(const driver_convolution *convolution);
 int driver_dnn_run(CUcontext context, CUstream stream, const driver_convolution *convolution, CUdeviceptr workspace);
-void driver_dnn_drop(driver_convolution *convolution);
+void driver_dnn_destroy(driver_convolution *convolution);
 
 #endif

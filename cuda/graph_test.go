@@ -45,7 +45,7 @@ func TestOrder(t *testing.T) {
 		for i := range steps {
 			steps[i].access = &access{reads: some(), writes: some()}
 		}
-		waits := order(steps)
+		waits := dependencies(steps)
 		before := make([]map[int]bool, len(steps))
 		for i := range steps {
 			before[i] = map[int]bool{}
@@ -88,13 +88,13 @@ func TestAnyOrder(t *testing.T) {
 			var chain, all int
 			train := func(apart bool) [][]float32 {
 				if !apart {
-					defer func(most int) { guard, scratchBeside = true, most }(scratchBeside)
-					guard, scratchBeside = false, 0
+					defer func(most int) { guardBuffers, concurrentScratch = true, most }(concurrentScratch)
+					guardBuffers, concurrentScratch = false, 0
 				}
 				return n.train(t, func(p *plan.Program, o plan.Optimizer) (plan.Executable, error) {
 					m, err := New(p, o, false, Options{})
 					if err == nil {
-						chain, all = longest(m.(*Machine).front.steps, m.(*Machine).back.steps)
+						chain, all = longest(m.(*Executable).front.steps, m.(*Executable).back.steps)
 					}
 					return m, err
 				})
@@ -121,7 +121,7 @@ func longest(parts ...[]step) (chain, all int) {
 	for _, steps := range parts {
 		ends := make([]int, len(steps))
 		last := 0
-		for i, waits := range order(steps) {
+		for i, waits := range dependencies(steps) {
 			for _, j := range waits {
 				ends[i] = max(ends[i], ends[j])
 			}

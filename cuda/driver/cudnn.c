@@ -7,8 +7,8 @@
 #include <stdlib.h>
 
 #include "calls.h"
-#include "dnn.h"
-#include "link.h"
+#include "cudnn.h"
+#include "library.h"
 
 enum {
 	DATA_FLOAT = 0,
@@ -65,7 +65,7 @@ struct driver_dnn {
 struct driver_convolution {
 	const driver_dnn *dnn;
 	void *pictures, *kernels, *result, *window; // descriptions
-	driver_pictures shape;
+	driver_convolution_shape shape;
 	int algo;
 	size_t workspace;
 };
@@ -84,7 +84,7 @@ driver_dnn *driver_dnn_open(const char *path, int *found, char *failure, size_t 
 		FUNCTION(ConvolutionForward), FUNCTION(ConvolutionBackwardData),
 #undef FUNCTION
 	};
-	if (!driver_link(path, functions, sizeof functions / sizeof functions[0], found, failure, bytes)) {
+	if (!driver_load_functions(path, functions, sizeof functions / sizeof functions[0], found, failure, bytes)) {
 		free(dnn);
 		return NULL;
 	}
@@ -92,7 +92,7 @@ driver_dnn *driver_dnn_open(const char *path, int *found, char *failure, size_t 
 }
 
 int driver_dnn_start(CUcontext context, driver_dnn *dnn) {
-	return driver_enter(context) ?: dnn->Create(&dnn->handle);
+	return driver_set_context(context) ?: dnn->Create(&dnn->handle);
 }
 
 size_t driver_dnn_version(const driver_dnn *dnn) { return dnn->GetVersion(); }
@@ -111,7 +111,7 @@ void driver_dnn_close(CUcontext context, driver_dnn *dnn) {
 
 static int describe(driver_convolution *v) {
 	const driver_dnn *dnn = v->dnn;
-	const driver_pictures *s = &v->shape;
+	const driver_convolution_shape *s = &v->shape;
 	return dnn->CreateTensorDescriptor(&v->pictures) ?:
 		dnn->SetTensor4dDescriptor(v->pictures, TENSOR_NCHW, DATA_FLOAT, s->n, s->c, s->h, s->w) ?:
 		dnn->CreateTensorDescriptor(&v->result) ?:
@@ -170,15 +170,15 @@ static int choose(driver_convolution *v) {
 	return NO_WAY;
 }
 
-int driver_dnn_prepare(CUcontext context, driver_dnn *dnn, const driver_pictures *pictures, driver_convolution **convolution) {
+int driver_dnn_prepare(CUcontext context, driver_dnn *dnn, const driver_convolution_shape *pictures, driver_convolution **convolution) {
 	driver_convolution *v = calloc(1, sizeof *v);
 	if (!v)
 		return -(int)CUDA_ERROR_OUT_OF_MEMORY;
 	v->dnn = dnn;
 	v->shape = *pictures;
-	int failed = driver_enter(context) ?: describe(v) ?: choose(v);
+	int failed = driver_set_context(context) ?: describe(v) ?: choose(v);
 	if (failed)
-		driver_dnn_drop(v);
+		driver_dnn_destroy(v);
 	else
 		*convolution = v;
 	return failed;
@@ -188,8 +188,8 @@ uint64_t driver_dnn_workspace(const driver_convolution *v) { return v->workspace
 
 int driver_dnn_run(CUcontext context, CUstream stream, const driver_convolution *v, CUdeviceptr workspace) {
 	const driver_dnn *dnn = v->dnn;
-	const driver_pictures *s = &v->shape;
-	int failed = driver_enter(context) ?: dnn->SetStream(dnn->handle, driver_target(stream));
+	const driver_convolution_shape *s = &v->shape;
+	int failed = driver_set_context(context) ?: dnn->SetStream(dnn->handle, driver_stream_or_capture(stream));
 	if (failed)
 		return failed;
 	const float one = 1, zero = 0;
@@ -202,7 +202,7 @@ int driver_dnn_run(CUcontext context, CUstream stream, const driver_convolution 
 		space, v->workspace, &zero, v->result, out);
 }
 
-void driver_dnn_drop(driver_convolution *v) {
+void driver_dnn_destroy(driver_convolution *v) {
 	if (v->pictures)
 		v->dnn->DestroyTensorDescriptor(v->pictures);
 	if (v->result)

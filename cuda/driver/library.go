@@ -3,7 +3,7 @@
 package driver
 
 // #include <stdlib.h>
-// #include "link.h"
+// #include "library.h"
 import "C"
 
 import (
@@ -33,7 +33,7 @@ type library struct {
 }
 
 // newest is the newest CUDA whose libraries the driver serves, of those known.
-func newest() int {
+func newestCUDA() int {
 	if cu.Version() < 13000 {
 		return 12
 	}
@@ -111,8 +111,8 @@ func (l *library) check(failure string, status C.int) error {
 	return fmt.Errorf("%v: %s: %s (%s)", l.device, failure, l.status(status), l.path)
 }
 
-// Prepared is what a library is to compute of certain operands.
-type Prepared struct {
+// PreparedCall is what a library is to compute of certain operands.
+type PreparedCall struct {
 	library   *library
 	what      any
 	workspace int
@@ -121,11 +121,11 @@ type Prepared struct {
 }
 
 // Workspace is how many bytes Run needs.
-func (m *Prepared) Workspace() int { return m.workspace }
+func (m *PreparedCall) Workspace() int { return m.workspace }
 
 // Run computes it, asynchronously. It takes no memory but the workspace, and may be
 // recorded.
-func (m *Prepared) Run(workspace Pointer) error {
+func (m *PreparedCall) Run(workspace Pointer) error {
 	if status := m.run(C.CUdeviceptr(workspace)); status != 0 {
 		return m.library.check(fmt.Sprintf("%s cannot compute %+v", m.library.name, m.what), status)
 	}
@@ -133,7 +133,7 @@ func (m *Prepared) Run(workspace Pointer) error {
 }
 
 // Close gives back what was prepared. Recordings of it stay good.
-func (m *Prepared) Close() {
+func (m *PreparedCall) Close() {
 	if m != nil && m.drop != nil {
 		m.drop()
 		m.drop = nil

@@ -23,7 +23,7 @@ func factored(t *testing.T, n network, f clip.Formula, bounds []float64, squared
 		t.Fatal(err)
 	}
 	defer made.Close()
-	m := made.(*Machine)
+	m := made.(*Executable)
 	try := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -41,17 +41,17 @@ func factored(t *testing.T, n network, f clip.Formula, bounds []float64, squared
 		}
 		try(m.in(x))
 	}
-	s := &m.pipe.slots[0]
-	try(m.command(s, records, bounds))
-	try(m.upload(m.pipe.command, s.command))
-	steps, err := m.factorSteps(f)
+	s := &m.pipeline.slots[0]
+	try(m.writeHeader(s, records, bounds))
+	try(m.upload(m.pipeline.header, s.header))
+	steps, err := m.clipFactorSteps(f)
 	try(err)
 	try(steps[0].queue())
 	counts.Within = make([]int, len(f.Groups))
 	try(m.FinishLot(&counts))
 	for _, x := range m.factors {
 		try(m.out(x))
-		try(m.device.Wait())
+		try(m.device.Synchronize())
 		factors = append(factors, slices.Clone(x.values))
 	}
 	return factors, counts

@@ -1,5 +1,5 @@
-#ifndef DPTRAIN_DRIVER_BLAS_H
-#define DPTRAIN_DRIVER_BLAS_H
+#ifndef DPTRAIN_DRIVER_CUBLASLT_H
+#define DPTRAIN_DRIVER_CUBLASLT_H
 
 #include <cuda.h>
 #include <stddef.h>
@@ -14,9 +14,9 @@ typedef struct {
 	int transpose; /* a */
 	int compute; /* a cublasComputeType_t */
 	CUdeviceptr a, b, c;
-} driver_shape;
+} driver_product_shape;
 
-/* As driver_link. */
+/* As driver_load_functions. */
 driver_blas *driver_blas_open(const char *path, int *found, char *failure, size_t bytes);
 int driver_blas_start(CUcontext context, driver_blas *blas, uint64_t most);
 size_t driver_blas_version(const driver_blas *blas);
@@ -25,9 +25,9 @@ void driver_blas_close(CUcontext context, driver_blas *blas);
 
 /* driver_blas_prepare chooses how the product is computed, and with it how many bytes
    of workspace it takes. */
-int driver_blas_prepare(CUcontext context, driver_blas *blas, const driver_shape *shape, driver_product **product);
+int driver_blas_prepare(CUcontext context, driver_blas *blas, const driver_product_shape *shape, driver_product **product);
 uint64_t driver_blas_workspace(const driver_product *product);
 int driver_blas_run(CUcontext context, CUstream stream, const driver_product *product, CUdeviceptr workspace);
-void driver_blas_drop(driver_product *product);
+void driver_blas_destroy(driver_product *product);
 
 #endif

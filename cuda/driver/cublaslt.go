@@ -2,14 +2,14 @@
 
 package driver
 
-// #include "blas.h"
+// #include "cublaslt.h"
 // #cgo nocallback driver_blas_run
 import "C"
 
 import "fmt"
 
-// Blas is cuBLASLt on a device.
-type Blas struct {
+// CuBLASLt is cuBLASLt on a device.
+type CuBLASLt struct {
 	library
 	c *C.driver_blas
 }
@@ -31,13 +31,13 @@ type Product struct {
 	Precision Precision
 }
 
-// OpenBlas opens the cuBLASLt that DPTRAIN_CUBLASLT names, or the newest that is
+// OpenCuBLASLt opens the cuBLASLt that DPTRAIN_CUBLASLT names, or the newest that is
 // installed and that the driver serves. A name that is no file's, such as none, does
 // without.
-func OpenBlas(d *Device) (*Blas, error) {
-	b := &Blas{library: library{device: d, name: "cuBLASLt", variable: "DPTRAIN_CUBLASLT", file: "libcublasLt.so.",
+func OpenCuBLASLt(d *Device) (*CuBLASLt, error) {
+	b := &CuBLASLt{library: library{device: d, name: "cuBLASLt", variable: "DPTRAIN_CUBLASLT", file: "libcublasLt.so.",
 		wheels: []string{"nvidia/cublas/lib", "nvidia/cu13/lib"}}}
-	for v := newest(); v >= 12; v-- {
+	for v := newestCUDA(); v >= 12; v-- {
 		b.versions = append(b.versions, v)
 	}
 	b.status = func(status C.int) string { return C.GoString(C.driver_blas_status(b.c, status)) }
@@ -55,10 +55,10 @@ func OpenBlas(d *Device) (*Blas, error) {
 	return b, nil
 }
 
-func (b *Blas) start() error {
-	if major := b.version() / 10000; major < 12 || major > newest() {
+func (b *CuBLASLt) start() error {
+	if major := b.version() / 10000; major < 12 || major > newestCUDA() {
 		wanted := "12 or 13"
-		if newest() == 12 {
+		if newestCUDA() == 12 {
 			wanted = "12"
 		}
 		return fmt.Errorf("%v cannot be used: with this driver its version must be %s", b, wanted)
@@ -71,7 +71,7 @@ func (b *Blas) start() error {
 }
 
 // version is 120901 for 12.9.1.
-func (b *Blas) version() int {
+func (b *CuBLASLt) version() int {
 	v := int(C.driver_blas_version(b.c))
 	if v < 100000 { // as versions up to 11 count
 		v = v/1000*10000 + v%1000
@@ -79,7 +79,7 @@ func (b *Blas) version() int {
 	return v
 }
 
-func (b *Blas) String() string {
+func (b *CuBLASLt) String() string {
 	v := b.version()
 	return fmt.Sprintf("cuBLASLt %d.%d.%d (%s)", v/10000, v/100%100, v%100, b.path)
 }
@@ -87,14 +87,14 @@ func (b *Blas) String() string {
 // Prepare chooses how to compute a product of operands at these addresses: always
 // the same way for the same shape, card, library and alignment up to 16 bytes, and each
 // number as one sum.
-func (b *Blas) Prepare(p Product, at, bt, ct Pointer) (*Prepared, error) {
+func (b *CuBLASLt) Prepare(p Product, at, bt, ct Pointer) (*PreparedCall, error) {
 	if err := p.valid(); err != nil {
 		return nil, err
 	}
 	// Rows that lie one after the other are the columns of the transposed matrix, and
 	// the transposed product is that of the transposed operands in the other order.
-	shape := C.driver_shape{
-		m: C.uint64_t(p.N), n: C.uint64_t(p.M), k: C.uint64_t(p.K), transpose: bit(p.TransB),
+	shape := C.driver_product_shape{
+		m: C.uint64_t(p.N), n: C.uint64_t(p.M), k: C.uint64_t(p.K), transpose: cBool(p.TransB),
 		compute: [...]C.int{FP32: 68, TF32: 77, BF16: 75}[p.Precision], // CUBLAS_COMPUTE_32F, _FAST_TF32, _FAST_16BF
 		a:       C.CUdeviceptr(bt), b: C.CUdeviceptr(at), c: C.CUdeviceptr(ct),
 	}
@@ -103,12 +103,12 @@ func (b *Blas) Prepare(p Product, at, bt, ct Pointer) (*Prepared, error) {
 	if err := b.check(fmt.Sprintf("cuBLASLt has no way to compute %+v", p), status); err != nil {
 		return nil, err
 	}
-	return &Prepared{
+	return &PreparedCall{
 		library: &b.library, what: p, workspace: int(C.driver_blas_workspace(made)),
 		run: func(workspace C.CUdeviceptr) C.int {
 			return C.driver_blas_run(b.device.current, b.device.stream, made, workspace)
 		},
-		drop: func() { C.driver_blas_drop(made) },
+		drop: func() { C.driver_blas_destroy(made) },
 	}, nil
 }
 
@@ -124,9 +124,9 @@ func (p Product) valid() error {
 }
 
 // Close gives back what the library took of the device, after all that was prepared.
-func (b *Blas) Close() { C.driver_blas_close(b.device.current, b.c) }
+func (b *CuBLASLt) Close() { C.driver_blas_close(b.device.current, b.c) }
 
-func bit(set bool) C.int {
+func cBool(set bool) C.int {
 	if set {
 		return 1
 	}

@@ -18,21 +18,21 @@ type dim = driver.Dim
 // program twice: once to learn how much scratch memory each instruction wants, once
 // with that memory at hand.
 type compiler struct {
-	*Machine
-	code      *code
-	name      string  // of the instruction being compiled
-	access    *access // of it
-	err       error
-	measuring bool
-	wanted    []int          // scratch bytes of each instruction
-	begun     int            // instructions
-	from      int            // where this one's scratch memory begins
-	taken     int            // bytes of it
-	pool      driver.Pointer // the scratch memory
-	constants map[string]driver.Pointer
-	notes     map[any]driver.Pointer
-	seen      map[any]bool // notes that an earlier instruction of the program writes
-	prepared  map[task]*driver.Prepared
+	*Executable
+	code         *stepSequence
+	name         string  // of the instruction being compiled
+	access       *access // of it
+	err          error
+	measuring    bool
+	scratchSizes []int          // scratch bytes of each instruction
+	instruction  int            // instructions
+	scratchStart int            // where this one's scratch memory begins
+	scratchUsed  int            // bytes of it
+	scratchBase  driver.Pointer // the scratch memory
+	constants    map[string]driver.Pointer
+	shared       map[any]driver.Pointer
+	written      map[any]bool // notes that an earlier instruction of the program writes
+	prepared     map[libraryTask]*driver.PreparedCall
 }
 
 // call is one instruction with its memory.
@@ -51,21 +51,21 @@ func (k call) size(i int) int { return k.shapes[i].TotalSize() }
 // results is the number of elements of the result.
 func (k call) results() int { return k.shape.TotalSize() }
 
-func (m *Machine) compile() error {
+func (m *Executable) compile() error {
 	c := &compiler{
-		Machine: m, measuring: true, constants: map[string]driver.Pointer{}, notes: map[any]driver.Pointer{},
-		prepared: map[task]*driver.Prepared{},
+		Executable: m, measuring: true, constants: map[string]driver.Pointer{}, shared: map[any]driver.Pointer{},
+		prepared: map[libraryTask]*driver.PreparedCall{},
 	}
 	if err := c.all(); err != nil {
 		return err
 	}
-	for _, bytes := range c.wanted {
-		m.pooled += bytes
+	for _, bytes := range c.scratchSizes {
+		m.scratchBytes += bytes
 	}
-	m.pooled = max(min(m.pooled, scratchBeside), slices.Max(append(c.wanted, 0)))
+	m.scratchBytes = max(min(m.scratchBytes, concurrentScratch), slices.Max(append(c.scratchSizes, 0)))
 	if !m.guarded() {
 		var err error
-		if c.pool, err = m.alloc(m.pooled); err != nil {
+		if c.scratchBase, err = m.alloc(m.scratchBytes); err != nil {
 			return err
 		}
 	}
@@ -78,12 +78,12 @@ func (m *Machine) compile() error {
 
 // record makes the graphs that answer to the host: what it fills is copied in and
 // what it reads is copied out.
-func (m *Machine) record() error {
-	in := func(x *mirror) step { return copying(x.span(), func() error { return m.in(x) }) }
-	out := func(x *mirror) step {
+func (m *Executable) record() error {
+	in := func(x *pinnedBuffer) step { return copyInStep(x.span(), func() error { return m.in(x) }) }
+	out := func(x *pinnedBuffer) step {
 		return step{name: "copy out", access: &access{reads: []span{x.span()}}, queue: func() error { return m.out(x) }}
 	}
-	each := func(f func(*mirror) step, list ...*mirror) (steps []step) {
+	each := func(f func(*pinnedBuffer) step, list ...*pinnedBuffer) (steps []step) {
 		for _, x := range list {
 			if x != nil {
 				steps = append(steps, f(x))
@@ -100,9 +100,9 @@ func (m *Machine) record() error {
 }
 
 func (c *compiler) all() error {
-	c.seen = map[any]bool{}
-	c.begun, c.from, c.taken = 0, 0, 0
-	c.front, c.back = code{}, code{}
+	c.written = map[any]bool{}
+	c.instruction, c.scratchStart, c.scratchUsed = 0, 0, 0
+	c.front, c.back = stepSequence{}, stepSequence{}
 	c.code = &c.front
 	if err := c.instructions(c.program.Front); err != nil {
 		return err
@@ -124,11 +124,11 @@ func (c *compiler) instructions(list []plan.Instruction) error {
 		}
 		if i.Spec == nil {
 			c.name = i.Foreign.String()
-			c.foreign(i.Foreign, k)
+			c.runGorgoniaOp(i.Foreign, k)
 		} else {
 			c.name = i.Spec.String()
-			if !c.native(i.Spec, k) {
-				c.reference(i.Spec, k)
+			if !c.lowerNative(i.Spec, k) {
+				c.runReference(i.Spec, k)
 			}
 		}
 		if c.err != nil {
@@ -139,50 +139,50 @@ func (c *compiler) instructions(list []plan.Instruction) error {
 	return nil
 }
 
-// scratchBeside is how many bytes of scratch memory are taken so that instructions may run
+// concurrentScratch is how many bytes of scratch memory are taken so that instructions may run
 // beside each other.
-var scratchBeside = 32 << 20
+var concurrentScratch = 32 << 20
 
 // begin gives an instruction scratch memory behind that of the one before it, as far as
 // there is such, and where ends are guarded memory of its own.
 func (c *compiler) begin() {
 	c.access = &access{}
-	c.from, c.taken = c.from+c.taken, 0
+	c.scratchStart, c.scratchUsed = c.scratchStart+c.scratchUsed, 0
 	switch {
 	case c.measuring:
 	case c.guarded():
-		c.from = 0
-		c.pool, c.err = c.alloc(c.wanted[c.begun])
-	case c.from+c.wanted[c.begun] > c.pooled:
-		c.from = 0
+		c.scratchStart = 0
+		c.scratchBase, c.err = c.alloc(c.scratchSizes[c.instruction])
+	case c.scratchStart+c.scratchSizes[c.instruction] > c.scratchBytes:
+		c.scratchStart = 0
 	}
-	c.begun++
+	c.instruction++
 }
 
 func (c *compiler) end() {
 	if c.measuring {
-		c.wanted = append(c.wanted, c.taken)
+		c.scratchSizes = append(c.scratchSizes, c.scratchUsed)
 	}
-	c.access.writes = append(c.access.writes, bytesAt(c.pool+driver.Pointer(c.from), c.taken))
+	c.access.writes = append(c.access.writes, bytesAt(c.scratchBase+driver.Pointer(c.scratchStart), c.scratchUsed))
 }
 
 // span is a buffer's memory.
-func (m *Machine) span(id int) span {
+func (m *Executable) span(id int) span {
 	return floatsAt(m.memory[id], m.program.Buffers[m.program.Buffers[id].Base].Size())
 }
 
-// native queues the kernels for an operation; false where there is none for
+// lowerNative queues the kernels for an operation; false where there is none for
 // these shapes and the host's reference serves. An operation is in one of the lists.
-func (c *compiler) native(spec op.Spec, k call) bool {
+func (c *compiler) lowerNative(spec op.Spec, k call) bool {
 	switch s := spec.(type) { // these alone add to what is there
 	case op.ClippedSum:
-		return c.clippedSum(s, k)
+		return c.lowerClippedSum(s, k)
 	case op.WeightedRows:
-		c.weightedRows(k)
+		c.lowerWeightedRows(k)
 		return true
 	}
-	return !k.accumulate && (c.records(spec, k) || c.products(spec, k) || c.convolutions(spec, k) || c.channels(spec, k) || c.loss(spec, k) ||
-		c.sequences(spec, k) || c.tables(spec, k) || c.elements(spec, k) || c.moves(spec, k))
+	return !k.accumulate && (c.lowerRecordOp(spec, k) || c.lowerProductOp(spec, k) || c.lowerConvolutionOp(spec, k) || c.lowerChannelOp(spec, k) || c.lowerLossOp(spec, k) ||
+		c.lowerSequenceOp(spec, k) || c.lowerEmbeddingOp(spec, k) || c.lowerElementwiseOp(spec, k) || c.lowerLayoutOp(spec, k))
 }
 
 // queue adds work for the device.
@@ -205,16 +205,16 @@ func (c *compiler) launch(kernel string, grid, block dim, args ...any) {
 
 // scratch is memory for the instruction being compiled alone.
 func (c *compiler) scratch(bytes int) driver.Pointer {
-	at := c.from + c.taken
-	c.taken += (bytes + 255) &^ 255
-	return c.pool + driver.Pointer(at)
+	at := c.scratchStart + c.scratchUsed
+	c.scratchUsed += (bytes + 255) &^ 255
+	return c.scratchBase + driver.Pointer(at)
 }
 
 // constant is memory that holds x for the machine's life; equal contents share
 // it.
-func (c *compiler) constant(x []int32) driver.Pointer { return c.kept(bytesOf(x)) }
+func (c *compiler) constant(x []int32) driver.Pointer { return c.constantBytes(bytesOf(x)) }
 
-func (c *compiler) kept(content []byte) driver.Pointer {
+func (c *compiler) constantBytes(content []byte) driver.Pointer {
 	if p, ok := c.constants[string(content)]; ok {
 		return p
 	}
@@ -229,21 +229,21 @@ func (c *compiler) kept(content []byte) driver.Pointer {
 	return p
 }
 
-// note is memory in which one instruction leaves something for later ones, such
+// sharedMemory is memory in which one instruction leaves something for later ones, such
 // as the cells that maxima came from, which then run one after the other. Known tells
 // whether an earlier instruction asked for it, and so writes it.
-func (c *compiler) note(key any, bytes int) (p driver.Pointer, known bool) {
-	p, ok := c.notes[key]
+func (c *compiler) sharedMemory(key any, bytes int) (p driver.Pointer, known bool) {
+	p, ok := c.shared[key]
 	if !ok {
 		var err error
 		if p, err = c.alloc(bytes); err != nil && c.err == nil {
 			c.err = err
 		}
-		c.notes[key] = p
+		c.shared[key] = p
 	}
 	c.access.writes = append(c.access.writes, bytesAt(p, bytes))
-	known = c.seen[key]
-	c.seen[key] = true
+	known = c.written[key]
+	c.written[key] = true
 	return p, known
 }
 

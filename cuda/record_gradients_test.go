@@ -45,7 +45,7 @@ func computed(t *testing.T, s op.Spec, in []operand) []float32 {
 	p.Buffers = append(p.Buffers, plan.Buffer{Name: "output", Shape: shape, Role: plan.RoleOutput, Base: len(in)})
 	p.Front = []plan.Instruction{code}
 	m := machineOf(t, p, plan.Optimizer{Kind: plan.SGD})
-	if m.(*Machine).front.host() {
+	if m.(*Executable).front.runsOnHost() {
 		t.Fatalf("%v: left to the host", s)
 	}
 	for i, x := range in {

@@ -9,9 +9,9 @@ import (
 	"github.com/dptrain/dptrain/cuda/driver"
 )
 
-// code is a run of a program's part: graphs of launches, and between them what
+// stepSequence is a run of a program's part: graphs of launches, and between them what
 // only the host can do.
-type code struct {
+type stepSequence struct {
 	steps  []step
 	graphs []segment
 }
@@ -25,8 +25,8 @@ type step struct {
 	host   func() error
 }
 
-// copying is a step that copies to the device's memory.
-func copying(to span, queue func() error) step {
+// copyInStep is a step that copies to the device's memory.
+func copyInStep(to span, queue func() error) step {
 	return step{name: "copy in", access: &access{writes: []span{to}}, queue: queue}
 }
 
@@ -38,7 +38,7 @@ type segment struct {
 }
 
 // record turns the steps, with others before and after, into graphs.
-func (c *code) record(d *driver.Device, before, after []step) error {
+func (c *stepSequence) record(d *driver.Device, before, after []step) error {
 	steps := slices.Concat(before, c.steps, after)
 	for at := 0; at < len(steps); {
 		if steps[at].host != nil {
@@ -60,22 +60,22 @@ func (c *code) record(d *driver.Device, before, after []step) error {
 	return nil
 }
 
-// host reports whether a step is the host's.
-func (c *code) host() bool {
+// runsOnHost reports whether a step is the host's.
+func (c *stepSequence) runsOnHost() bool {
 	return slices.ContainsFunc(c.steps, func(s step) bool { return s.host != nil })
 }
 
 // run replays the graphs. It returns while the device still works.
-func (c *code) run(d *driver.Device) error {
+func (c *stepSequence) run(d *driver.Device) error {
 	for i := range c.graphs {
 		g := &c.graphs[i]
 		if g.graph != nil {
-			if err := d.Run(g.graph); err != nil {
+			if err := d.LaunchGraph(g.graph); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := d.Wait(); err != nil {
+		if err := d.Synchronize(); err != nil {
 			return err
 		}
 		if err := g.host(); err != nil {
@@ -85,7 +85,7 @@ func (c *code) run(d *driver.Device) error {
 	return nil
 }
 
-func (c *code) close() {
+func (c *stepSequence) close() {
 	for _, g := range c.graphs {
 		if g.graph != nil {
 			g.graph.Close()

@@ -15,18 +15,18 @@ import (
 // A data set for which there is less room than the driver said does without: its examples
 // are copied as they are needed, and what was taken is given back.
 func TestNoRoomForTheDataSet(t *testing.T) {
-	defer func(share float64) { residentShare = share }(residentShare)
-	residentShare = math.Inf(1)
+	defer func(share float64) { maxDataSetShare = share }(maxDataSetShare)
+	maxDataSetShare = math.Inf(1)
 	device(t)
 	d, err := open(0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &Machine{device: d, program: &plan.Program{Batch: 1}}
+	m := &Executable{device: d, program: &plan.Program{Batch: 1}}
 	for _, width := range []int{1, 1 << 20} { // the second of 2^31 examples takes 2^53 bytes
-		m.inputs = append(m.inputs, &mirror{values: make([]float32, width)})
+		m.inputs = append(m.inputs, &pinnedBuffer{values: make([]float32, width)})
 	}
-	sets, err := m.hold(math.MaxInt32, func([][]float32, []int) error { return errors.New("the set was read") })
+	sets, err := m.loadDataSet(math.MaxInt32, func([][]float32, []int) error { return errors.New("the set was read") })
 	if sets != nil || err != nil || len(m.owned) > 0 {
 		t.Errorf("sets %v, error %v, %d pieces of memory are kept", sets, err, len(m.owned))
 	}

@@ -7,16 +7,16 @@ import (
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
-// mirror is page-locked memory of the host beside a buffer of the device.
-type mirror struct {
+// pinnedBuffer is page-locked memory of the host beside a buffer of the device.
+type pinnedBuffer struct {
 	device driver.Pointer
 	bytes  []byte
 	values []float32
 }
 
-func (x *mirror) span() span { return floatsAt(x.device, len(x.values)) }
+func (x *pinnedBuffer) span() span { return floatsAt(x.device, len(x.values)) }
 
-func (x *mirror) view() []float32 {
+func (x *pinnedBuffer) slice() []float32 {
 	if x == nil {
 		return nil
 	}
@@ -24,9 +24,9 @@ func (x *mirror) view() []float32 {
 }
 
 // mirrors gives the host its view of what it fills and reads each microbatch.
-func (m *Machine) mirrors() (err error) {
-	made := map[int]*mirror{}
-	mirrored := func(id int) *mirror {
+func (m *Executable) mirrors() (err error) {
+	made := map[int]*pinnedBuffer{}
+	mirrored := func(id int) *pinnedBuffer {
 		if id < 0 || err != nil {
 			return nil
 		}
@@ -34,10 +34,10 @@ func (m *Machine) mirrors() (err error) {
 		if x := made[base]; x != nil {
 			return x
 		}
-		x := &mirror{device: m.memory[id]}
+		x := &pinnedBuffer{device: m.memory[id]}
 		made[base] = x
-		if x.bytes, err = m.device.Pinned(max(4, 4*m.program.Buffers[id].Size())); err == nil {
-			m.locked = append(m.locked, x.bytes)
+		if x.bytes, err = m.device.AllocPinned(max(4, 4*m.program.Buffers[id].Size())); err == nil {
+			m.pinned = append(m.pinned, x.bytes)
 			clear(x.bytes)
 			x.values = floats(x.bytes)[:m.program.Buffers[id].Size()]
 		}
@@ -60,14 +60,14 @@ func (m *Machine) mirrors() (err error) {
 }
 
 // in and out queue a mirror's copy.
-func (m *Machine) in(x *mirror) error {
+func (m *Executable) in(x *pinnedBuffer) error {
 	if len(x.values) == 0 {
 		return nil
 	}
 	return m.device.CopyIn(x.device, x.bytes[:4*len(x.values)])
 }
 
-func (m *Machine) out(x *mirror) error {
+func (m *Executable) out(x *pinnedBuffer) error {
 	if len(x.values) == 0 {
 		return nil
 	}
@@ -75,37 +75,37 @@ func (m *Machine) out(x *mirror) error {
 }
 
 // Input is where column k of the next microbatch is put.
-func (m *Machine) Input(k int) []float32 {
-	if m.pipe != nil && m.pipe.lane != nil {
-		return floats(m.pipe.slots[m.pipe.at].inputs[k])[:len(m.inputs[k].values)]
+func (m *Executable) Input(k int) []float32 {
+	if m.pipeline != nil && m.pipeline.copyStream != nil {
+		return floats(m.pipeline.slots[m.pipeline.current].inputs[k])[:len(m.inputs[k].values)]
 	}
-	return m.inputs[k].view()
+	return m.inputs[k].slice()
 }
 
 // ExampleWeights is where the examples' weights within their records are put.
-func (m *Machine) ExampleWeights() []float32 {
-	if m.pipe != nil && m.weights != nil {
-		return floats(m.pipe.slots[m.pipe.at].weights)[:len(m.weights.values)]
+func (m *Executable) ExampleWeights() []float32 {
+	if m.pipeline != nil && m.weights != nil {
+		return floats(m.pipeline.slots[m.pipeline.current].weights)[:len(m.weights.values)]
 	}
-	return m.weights.view()
+	return m.weights.slice()
 }
 
 // MaskSeed is where the examples' tickets are put.
-func (m *Machine) MaskSeed() []float32 {
-	if m.pipe != nil && m.ticket != nil {
-		return floats(m.pipe.slots[m.pipe.at].ticket)[:len(m.ticket.values)]
+func (m *Executable) MaskSeed() []float32 {
+	if m.pipeline != nil && m.ticket != nil {
+		return floats(m.pipeline.slots[m.pipeline.current].ticket)[:len(m.ticket.values)]
 	}
-	return m.ticket.view()
+	return m.ticket.slice()
 }
 
 // SquaredNorms are the squared norms of vector v.
-func (m *Machine) SquaredNorms(v int) []float32 { return m.squared[v].view() }
+func (m *Executable) SquaredNorms(v int) []float32 { return m.squared[v].slice() }
 
 // ClipFactors is where the factors of vector v are put.
-func (m *Machine) ClipFactors(v int) []float32 { return m.factors[v].view() }
+func (m *Executable) ClipFactors(v int) []float32 { return m.factors[v].slice() }
 
 // Output is what the network answered.
-func (m *Machine) Output() []float32 { return m.output.view() }
+func (m *Executable) Output() []float32 { return m.output.slice() }
 
 // Losses are the examples' losses.
-func (m *Machine) Losses() []float32 { return m.losses.view() }
+func (m *Executable) Losses() []float32 { return m.losses.slice() }

@@ -18,30 +18,30 @@ type clippedProductArgs struct {
 
 // gradientTiles are the tiles for a weight's gradient.
 func gradientTiles(f op.Product) []tile {
-	if f.Out <= slim.columns {
-		return []tile{slim}
+	if f.Out <= narrowTile.columns {
+		return []tile{narrowTile}
 	}
 	return productTiles[FP32]
 }
 
-// clippedProduct adds Aᵀ·diag(c)·Δ to the accumulator.
-func (c *compiler) clippedProduct(f op.Product, records int, k call) {
+// lowerClippedProduct adds Aᵀ·diag(c)·Δ to the accumulator.
+func (c *compiler) lowerClippedProduct(f op.Product, records int, k call) {
 	rows := k.size(1) / f.Out
-	length, count := byRows(f.In, f.Out, rows)
-	s := c.plan(gradientTiles(f), f.In, f.Out, rows, length, count)
+	length, count := splitByRows(f.In, f.Out, rows)
+	s := c.chooseTile(gradientTiles(f), f.In, f.Out, rows, length, count)
 	args := clippedProductArgs{
 		A: k.in[0], Delta: k.in[1], Factors: k.in[2], Out: k.out, Record: newDivider(rows / records),
-		Rows: int32(f.In), Columns: int32(f.Out), Depth: int32(rows), Slice: int32(length), Add: flag(k.accumulate), Whole: aligned(k.out, f.Out),
+		Rows: int32(f.In), Columns: int32(f.Out), Depth: int32(rows), Slice: int32(length), Add: boolArg(k.accumulate), Whole: alignedArg(k.out, f.Out),
 	}
 	kernel, grid := "clipped_product_"+s.tile.name, dim{uint32(s.tile.count(f.In, f.Out)), 1, 1}
-	if !s.apart {
+	if !s.separate {
 		c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
 		return
 	}
 	grid[2] = uint32(count)
 	args.Out, args.Add = c.scratch(4*f.Size()*count), 0
 	c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
-	c.addSlices(k.out, args.Out, 0, f.Size(), f.Size(), count, op.Identity, k.accumulate)
+	c.launchAddSlices(k.out, args.Out, 0, f.Size(), f.Size(), count, op.Identity, k.accumulate)
 }
 
 // recordProductArgs is the argument of the kernels record_product of
@@ -51,46 +51,46 @@ type recordProductArgs struct {
 	Rows, Columns, Depth, Whole int32
 }
 
-// recordProducts writes AᵀΔ of every record.
-func (c *compiler) recordProducts(f op.Product, records int, k call) {
+// launchRecordProducts writes AᵀΔ of every record.
+func (c *compiler) launchRecordProducts(f op.Product, records int, k call) {
 	rows := k.size(1) / f.Out / records
-	s := c.plan(gradientTiles(f), records*f.In, f.Out, rows, rows, 1)
+	s := c.chooseTile(gradientTiles(f), records*f.In, f.Out, rows, rows, 1)
 	c.launch("record_product_"+s.tile.name, dim{uint32(s.tile.count(f.In, f.Out)), uint32(records), 1}, dim{s.tile.threads, 1, 1},
-		recordProductArgs{k.in[0], k.in[1], k.out, int32(f.In), int32(f.Out), int32(rows), aligned(k.out, f.Out)})
+		recordProductArgs{k.in[0], k.in[1], k.out, int32(f.In), int32(f.Out), int32(rows), alignedArg(k.out, f.Out)})
 }
 
-// weightedRows adds up the rows of a matrix, each times its factor: slices of rows,
+// lowerWeightedRows adds up the rows of a matrix, each times its factor: slices of rows,
 // as many as fill a card, then the slices.
-func (c *compiler) weightedRows(k call) {
+func (c *compiler) lowerWeightedRows(k call) {
 	rows, columns := k.size(1), k.results()
 	across := ceil(columns, 32)
 	slice := ceil(rows, max(1, min(1024/across, rows/32)))
 	count := ceil(rows, slice)
 	grid := dim{uint32(across), uint32(count), 1}
 	if count == 1 {
-		c.launch("weighted_rows", grid, threads, k.out, k.in[0], k.in[1], int32(rows), int32(columns), int32(slice), flag(k.accumulate))
+		c.launch("weighted_rows", grid, threads, k.out, k.in[0], k.in[1], int32(rows), int32(columns), int32(slice), boolArg(k.accumulate))
 		return
 	}
 	partial := c.scratch(4 * columns * count)
 	c.launch("weighted_rows", grid, threads, partial, k.in[0], k.in[1], int32(rows), int32(columns), int32(slice), int32(0))
-	c.addSlices(k.out, partial, 0, columns, columns, count, op.Identity, k.accumulate)
+	c.launchAddSlices(k.out, partial, 0, columns, columns, count, op.Identity, k.accumulate)
 }
 
-// rowSquares gives the squared norms of rows. Their length decides how one is cut.
-func (c *compiler) rowSquares(k call) {
+// lowerRowSquares gives the squared norms of rows. Their length decides how one is cut.
+func (c *compiler) lowerRowSquares(k call) {
 	rows := k.results()
 	n := k.size(0) / rows
-	chunk := max(8192, ceil(n, deepest))
+	chunk := max(8192, ceil(n, maxGridDepth))
 	count := ceil(n, chunk)
 	var chunks driver.Pointer
 	if count > 1 {
 		chunks = c.scratch(8 * rows * count)
 	}
-	c.launch("row_squares", dim{uint32(rows), uint32(count), 1}, squaring(n), k.out, chunks, k.in[0], int32(n), int32(chunk))
+	c.launch("row_squares", dim{uint32(rows), uint32(count), 1}, squaresBlock(n), k.out, chunks, k.in[0], int32(n), int32(chunk))
 	if count > 1 {
 		c.launch("sum_chunks", blocks(rows), threads, k.out, chunks, int32(rows), int32(count))
 	}
 }
 
-// squaring is a block that adds up n squares.
-func squaring(n int) dim { return dim{uint32(min(max(ceil(n, 8*32), 1), 8) * 32), 1, 1} }
+// squaresBlock is a block that adds up n squares.
+func squaresBlock(n int) dim { return dim{uint32(min(max(ceil(n, 8*32), 1), 8) * 32), 1, 1} }

@@ -12,14 +12,14 @@ const Built = false
 // Devices describes the GPUs of this host.
 func Devices() ([]Device, error) { return nil, ErrNotBuilt }
 
-// Free is how many bytes of a GPU's memory are free.
-func Free(int) (int64, error) { return 0, ErrNotBuilt }
+// FreeMemory is how many bytes of a GPU's memory are free.
+func FreeMemory(int) (int64, error) { return 0, ErrNotBuilt }
 
-// Taken is how many bytes of a GPU's memory programs of this process hold.
-func Taken(int) (int64, error) { return 0, ErrNotBuilt }
+// AllocatedMemory is how many bytes of a GPU's memory programs of this process hold.
+func AllocatedMemory(int) (int64, error) { return 0, ErrNotBuilt }
 
-// Library describes the cuBLASLt that computes large products on a GPU.
-func Library(int) (string, error) { return "", ErrNotBuilt }
+// ProductLibrary describes the cuBLASLt that computes large products on a GPU.
+func ProductLibrary(int) (string, error) { return "", ErrNotBuilt }
 
 // ConvolutionLibrary describes the cuDNN that computes large convolutions on a GPU.
 func ConvolutionLibrary(int) (string, error) { return "", ErrNotBuilt }

@@ -10,21 +10,21 @@ import (
 	"github.com/dptrain/dptrain/cuda/driver"
 )
 
-// formula is laid out as in kernels/factors.cu.
-type formula struct {
+// clipFormula is laid out as in kernels/factors.cu.
+type clipFormula struct {
 	Groups, Vectors, Weights  driver.Pointer
 	Squared, Factors          driver.Pointer
 	GroupCount, VectorCount   int64
 	Inverse, Margin, Smallest float64
 }
 
-type formulaGroup struct {
+type clipGroup struct {
 	First, Count    int32
 	Absolute, Gamma float64
 }
 
-// table copies numbers of any fixed layout to the device.
-func table[T any](m *Machine, rows []T) (driver.Pointer, error) {
+// uploadTable copies numbers of any fixed layout to the device.
+func uploadTable[T any](m *Executable, rows []T) (driver.Pointer, error) {
 	content, err := binary.Append(nil, binary.LittleEndian, rows)
 	if err != nil {
 		return 0, err
@@ -36,16 +36,16 @@ func table[T any](m *Machine, rows []T) (driver.Pointer, error) {
 	return p, m.upload(p, content)
 }
 
-// factorSteps turn squared norms into factors, and count; then the losses are added up.
-func (m *Machine) factorSteps(f clip.Formula) ([]step, error) {
-	p := m.pipe
-	laid := formula{GroupCount: int64(len(f.Groups)), VectorCount: int64(len(m.program.Parameters)),
+// clipFactorSteps turn squared norms into factors, and count; then the losses are added up.
+func (m *Executable) clipFactorSteps(f clip.Formula) ([]step, error) {
+	p := m.pipeline
+	laid := clipFormula{GroupCount: int64(len(f.Groups)), VectorCount: int64(len(m.program.Parameters)),
 		Inverse: f.Inverse, Margin: f.Margin, Smallest: f.Smallest}
-	var groups []formulaGroup
+	var groups []clipGroup
 	var vectors []int32
 	var weights []float64
 	for _, g := range f.Groups {
-		groups = append(groups, formulaGroup{int32(len(vectors)), int32(len(g.Vectors)), g.Absolute, g.Gamma})
+		groups = append(groups, clipGroup{int32(len(vectors)), int32(len(g.Vectors)), g.Absolute, g.Gamma})
 		for i, v := range g.Vectors {
 			vectors, weights = append(vectors, int32(v)), append(weights, g.Weights[i])
 		}
@@ -62,13 +62,13 @@ func (m *Machine) factorSteps(f clip.Formula) ([]step, error) {
 		err = cmp.Or(err, e)
 		return p
 	}
-	laid.Groups, laid.Vectors, laid.Weights = keep(table(m, groups)), keep(table(m, vectors)), keep(table(m, weights))
-	laid.Squared, laid.Factors = keep(table(m, squared)), keep(table(m, factors))
+	laid.Groups, laid.Vectors, laid.Weights = keep(uploadTable(m, groups)), keep(uploadTable(m, vectors)), keep(uploadTable(m, weights))
+	laid.Squared, laid.Factors = keep(uploadTable(m, squared)), keep(uploadTable(m, factors))
 	if err != nil {
 		return nil, err
 	}
-	c := &compiler{Machine: m, code: &code{}, name: "factors"}
-	command := bytesAt(p.command, m.rowsAt())
+	c := &compiler{Executable: m, code: &stepSequence{}, name: "factors"}
+	command := bytesAt(p.header, m.rowsOffset())
 	c.access = &access{reads: []span{command}, writes: []span{bytesAt(p.counts, 4*(2+p.groups))}}
 	for v := range m.program.Parameters {
 		c.access.writes = append(c.access.writes, m.factors[v].span())
@@ -77,7 +77,7 @@ func (m *Machine) factorSteps(f clip.Formula) ([]step, error) {
 		}
 	}
 	n := m.program.Records
-	c.launch("factors", dim{uint32(ceil(n, 128)), 1, 1}, dim{128, 1, 1}, laid, p.command, p.command+8, int32(n), p.counts)
+	c.launch("factors", dim{uint32(ceil(n, 128)), 1, 1}, dim{128, 1, 1}, laid, p.header, p.header+8, int32(n), p.counts)
 	if m.losses != nil {
 		c.access = &access{reads: []span{command, m.losses.span()}, writes: []span{bytesAt(p.loss, 8)}}
 		var weights driver.Pointer
@@ -85,7 +85,7 @@ func (m *Machine) factorSteps(f clip.Formula) ([]step, error) {
 			weights = m.weights.device
 			c.access.reads = append(c.access.reads, m.weights.span())
 		}
-		c.launch("mean_losses", dim{1, 1, 1}, threads, p.loss, m.losses.device, weights, p.command,
+		c.launch("mean_losses", dim{1, 1, 1}, threads, p.loss, m.losses.device, weights, p.header,
 			int32(m.program.PerRecord), int32(len(m.losses.values)/m.program.Batch))
 	}
 	return c.code.steps, c.err

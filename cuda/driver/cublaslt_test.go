@@ -16,7 +16,7 @@ import (
 // the emulated device with its plain twin.
 func TestBlas(t *testing.T) {
 	d := device(t)
-	b := opened(t, d, "DPTRAIN_CUBLASLT", "libcublasLt", OpenBlas)
+	b := opened(t, d, "DPTRAIN_CUBLASLT", "libcublasLt", OpenCuBLASLt)
 	r := rand.New(rand.NewPCG(1, 2))
 	computed := false
 	for range 60 {
@@ -31,7 +31,7 @@ func TestBlas(t *testing.T) {
 
 // checkProduct runs a product as it is, and recorded, at addresses that are multiples
 // of 4 bytes and no more, for which cuBLASLt itself need not have a way.
-func checkProduct(t *testing.T, d *Device, b *Blas, p Product, r *rand.Rand) (computed bool) {
+func checkProduct(t *testing.T, d *Device, b *CuBLASLt, p Product, r *rand.Rand) (computed bool) {
 	t.Helper()
 	const beside = 3 // numbers before the matrices and behind them
 	var at [3]Pointer
@@ -62,8 +62,8 @@ func checkProduct(t *testing.T, d *Device, b *Blas, p Product, r *rand.Rand) (co
 		g, err := d.Capture(run)
 		must(t, err)
 		defer g.Close()
-		must(t, d.Run(g))
-		must(t, d.Run(g))
+		must(t, d.LaunchGraph(g))
+		must(t, d.LaunchGraph(g))
 	}
 	if n := testing.AllocsPerRun(10, func() { run() }); n != 0 { // of ten, for the runtime may take some meanwhile
 		t.Errorf("Run takes memory %v times", n)
@@ -119,7 +119,7 @@ func TestBlasThatCannotServe(t *testing.T) {
 	d := device(t)
 	expect := func(says string, none bool) {
 		t.Helper()
-		_, err := OpenBlas(d)
+		_, err := OpenCuBLASLt(d)
 		cannotServe(t, err, says, none)
 	}
 	for _, name := range []string{"/nonexistent/libcublasLt.so.12", "none"} {

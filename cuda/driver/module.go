@@ -1,0 +1,126 @@
+//go:build gpu
+
+package driver
+
+// #include "calls.h"
+// #cgo noescape driver_launch
+// #cgo nocallback driver_launch
+import "C"
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+	"unsafe"
+
+	"gorgonia.org/cu"
+)
+
+// Kernel is a function that runs on the device.
+type Kernel struct {
+	name     string
+	function C.CUfunction
+}
+
+// Dim is the size of a grid or of a block along x, y and z.
+type Dim [3]uint32
+
+// Args are a kernel's arguments in C's layout.
+type Args []byte
+
+// modules owns the modules loaded on a device and finds kernels in them.
+type modules struct {
+	device  *Device
+	mu      sync.Mutex
+	loaded  []cu.Module
+	kernels map[string]Kernel
+}
+
+// LoadModule loads an image, a cubin for the device or PTX, and makes its kernels
+// available.
+func (m *modules) LoadModule(image []byte) error {
+	return m.device.withContext(fmt.Sprintf("an image of %s cannot be loaded", formatBytes(int64(len(image)))), func() error {
+		module, err := cu.LoadData(string(image))
+		if err == nil {
+			m.mu.Lock()
+			m.loaded = append(m.loaded, module)
+			m.mu.Unlock()
+		}
+		return err
+	})
+}
+
+// Kernel returns the kernel of this name from the loaded modules.
+func (m *modules) Kernel(name string) (Kernel, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k, ok := m.kernels[name]; ok {
+		return k, nil
+	}
+	failure := "kernel " + name + " is in no loaded module"
+	err := fmt.Errorf("%v: %s", m.device, failure)
+	for _, module := range m.loaded {
+		err = m.device.withContext(failure, func() error {
+			function, err := module.Function(name)
+			if err == nil {
+				m.kernels[name] = Kernel{name, C.CUfunction(handlePointer(function))}
+			}
+			return err
+		})
+		if err == nil {
+			return m.kernels[name], nil
+		}
+	}
+	return Kernel{}, err
+}
+
+// Launch launches a kernel on a grid of blocks, asynchronously. It allocates nothing.
+func (d *Device) Launch(k Kernel, grid, block Dim, args Args) error {
+	result := C.driver_launch(d.current, d.stream, k.function,
+		C.uint(grid[0]), C.uint(grid[1]), C.uint(grid[2]), C.uint(block[0]), C.uint(block[1]), C.uint(block[2]),
+		(*C.uchar)(unsafe.SliceData(args)), C.size_t(len(args)))
+	if result != C.CUDA_SUCCESS {
+		return d.failed(fmt.Sprintf("kernel %s cannot be launched with grid %v, block %v", k.name, grid, block), result)
+	}
+	return nil
+}
+
+// Pack lays arguments out as C does, each at a multiple of its alignment. An argument is
+// a Pointer, a number of fixed size, or an array or a struct of these. Pack panics on any
+// other type, because C may give it another size.
+func Pack(args ...any) Args {
+	var packed Args
+	for _, arg := range args {
+		v := reflect.ValueOf(arg)
+		if !v.IsValid() || !hasFixedLayout(v.Type()) {
+			panic(fmt.Sprintf("driver.Pack: a kernel cannot take an argument of type %T", arg))
+		}
+		for len(packed)%v.Type().Align() != 0 {
+			packed = append(packed, 0)
+		}
+		value := reflect.New(v.Type())
+		value.Elem().Set(v)
+		packed = append(packed, unsafe.Slice((*byte)(value.UnsafePointer()), v.Type().Size())...)
+	}
+	return packed
+}
+
+// hasFixedLayout reports whether Go and C agree on the layout of a type.
+func hasFixedLayout(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64,
+		reflect.Float32, reflect.Float64:
+		return true
+	case reflect.Array:
+		return hasFixedLayout(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if !hasFixedLayout(t.Field(i).Type) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
