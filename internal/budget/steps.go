@@ -1,0 +1,17 @@
+package budget
+
+import (
+	"math"
+
+	"github.com/dptrain/dptrain/accountant"
+)
+
+// StepsOf returns how many lots of an expected size a number of epochs takes: the nearest
+// whole number, and at least 1. A shuffled pass that starts is paid for as a whole.
+func StepsOf(epochs float64, policy accountant.Policy, records, lot float64) float64 {
+	lots := epochs * records / lot
+	if policy == accountant.Shuffle {
+		lots = epochs * math.Ceil(records/lot)
+	}
+	return max(1, math.Round(lots))
+}

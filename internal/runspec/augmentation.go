@@ -1,0 +1,27 @@
+package runspec
+
+import (
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/exitcode"
+)
+
+// resolveAugmentation sets how images are changed, and the number of views.
+func (s *Spec) resolveAugmentation() error {
+	f := s.Flags
+	if !f.given["augment"] {
+		if f.given["views"] {
+			return exitcode.Usagef("--views %d needs --augment: without a random change all views are equal", f.Views)
+		}
+		return nil
+	}
+	if f.Views < 1 {
+		return exitcode.Usagef("--views %d: give at least 1", f.Views)
+	}
+	change, err := data.ParseChange(f.Augment, s.Task.Train.Columns())
+	if err != nil {
+		return exitcode.Usagef("--augment: %w", err)
+	}
+	s.Config.Augmentation = engine.Augmentation{Views: f.Views, Change: change}
+	return nil
+}

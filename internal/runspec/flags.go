@@ -1,0 +1,305 @@
+// Package runspec turns the flags and the configuration file of train into a run
+// specification: an engine.Config with calibrated noise.
+//
+// A value on the command line overrides the configuration file, and the file overrides
+// the preset. [Flags] contains the values, [Flags.Resolve] merges the three sources, and
+// [New] derives a [Spec] from them and from the data.
+package runspec
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/models"
+	"github.com/spf13/pflag"
+)
+
+// Flags contains the values of train's flags. Each flag is also a key of the configuration
+// file.
+type Flags struct {
+	DataFlags
+	Device engine.DeviceOptions
+
+	Preset, Model, Config, Out, Resume string
+	Init, Fresh, Freeze                string // starting weights
+
+	ValidationSplit, ValidationNoise float64
+	Projection                       int // number of principal directions
+	ProjectionNoise                  float64
+	Augment                          string
+	Views                            int
+
+	Lot, Microbatch, Steps int
+	Rate, Epochs           float64
+	Record, Sampling       string
+	UserExamples           int
+
+	Clip, Noise, Epsilon, Delta, StopAtEpsilon float64
+	Clipping, Allocation, Accountant           string
+
+	Optimizer, Schedule     string
+	LearningRate, EMA       float64
+	LearningRateOf          string // factors of single layers
+	WeightDecayOf           string // one of weightDecayTargets
+	Seed                    uint64
+	MetricsAddr             string
+	ShowPrivate, NonPrivate bool
+	PrintConfig, DryRun     bool
+	set                     *pflag.FlagSet
+	given                   map[string]bool // flags that have a value from any source
+	resumedEpsilon          float64         // the new budget of a resumed run; 0: unchanged
+}
+
+var (
+	samplings          = []string{string(sample.PolicyPoisson), string(sample.PolicyFixed), string(sample.PolicyShuffle)}
+	clippings          = []string{"flat", "per-layer", "joint", "normalized", "adaptive"}
+	allocations        = []string{string(engine.Proportional), string(engine.DimensionAdjusted)}
+	weightDecayTargets = []string{"all", "matrices"}
+)
+
+// Define adds the flags to a flag set, in the order of the help text.
+func (s *Flags) Define(f *pflag.FlagSet) {
+	s.set = f
+	f.SortFlags = false
+	f.StringVar(&s.Data, "data", "digits", "data set: a name (see dptrain data), a file or a directory")
+	s.DataFlags.Define(f)
+	f.StringVar(&s.Preset, "preset", "", "repeat a published run (see dptrain presets)")
+	f.StringVar(&s.Model, "model", "", "network, NAME[:ARGS] (see dptrain models); default: depends on the data")
+	f.StringVar(&s.Config, "config", "", "YAML file with flags as keys")
+	f.StringVar(&s.Out, "out", "", "directory for the run's files (default runs/<time>)")
+	f.StringVar(&s.Resume, "resume", "", "continue the run in this directory; --steps, --epochs or --epsilon can extend it")
+
+	f.Float64Var(&s.ValidationSplit, "validation-split", 0, "share of the private records to hold out, chosen by a hash; their accuracy, or the mean absolute error of a --target, is released once, with noise, and its cost is part of ε")
+	f.Float64Var(&s.ValidationNoise, "validation-noise", 0, "standard deviation of the noise on the count of correct predictions or, for a --target, on the sum of errors in widths of its bounds (default: alone it costs a twentieth of the budget)")
+	f.IntVar(&s.Projection, "project", 0, "project the features onto this many principal directions; the directions are released once, with noise, before the first lot, and their cost is part of ε")
+	f.Float64Var(&s.ProjectionNoise, "project-noise", 0, "standard deviation of the noise on the sum of second moments from which the directions are computed; each record contributes a matrix of norm 1 (default: alone it costs a quarter of the budget)")
+
+	f.StringVar(&s.Augment, "augment", "", "change images at random, differently in every lot: flip, shift:PIXELS, or both, separated by a comma")
+	f.IntVar(&s.Views, "views", 1, "with --augment: random views of each image whose gradients are averaged before clipping; more views cost time, not privacy")
+
+	f.IntVar(&s.Lot, "lot", 0, "records in a lot; with Poisson sampling the expected number (default 1024, or a fortieth of the data)")
+	f.Float64Var(&s.Rate, "rate", 0, "sampling probability of each record; replaces --lot")
+	f.Var((*countOrAuto)(&s.Microbatch), "microbatch", "records computed together: a number, or auto")
+	f.Float64Var(&s.Epochs, "epochs", 15, "average number of passes over the data")
+	f.IntVar(&s.Steps, "steps", 0, "number of lots; replaces --epochs")
+	f.StringVar(&s.Record, "record", "example", "unit of privacy: example, microbatch:K or user:COLUMN")
+	f.IntVar(&s.UserExamples, "user-examples", 16, "largest number of examples that a user contributes; this number is public")
+	f.StringVar(&s.Sampling, "sampling", "poisson", "how lots are sampled: "+orList(samplings))
+
+	f.Float64Var(&s.Clip, "clip", 1, "bound on the norm of a record's gradient")
+	f.StringVar(&s.Clipping, "clipping", "flat", orList(clippings))
+	f.StringVar(&s.Allocation, "allocation", "proportional", "how noise is divided among groups: "+orList(allocations))
+	f.Float64Var(&s.Noise, "noise", 0, "noise multiplier: standard deviation of the noise divided by the sensitivity")
+	f.Float64Var(&s.Epsilon, "epsilon", 2, "privacy budget: the noise is calibrated so that all steps together cost this ε (for lots of a fixed size, the ε that is proven for any data); replaces --noise")
+	f.Float64Var(&s.Delta, "delta", 0, "δ (default: the largest power of ten below one over the number of records)")
+	f.Float64Var(&s.StopAtEpsilon, "stop-at-epsilon", 0, "stop before the lot that would exceed this ε")
+	f.StringVar(&s.Accountant, "accountant", accountant.Default, "privacy accountant: "+orList(accountant.Names()))
+
+	f.StringVar(&s.Optimizer, "optimizer", "momentum", strings.Join(optim.Kinds(), ", ")+"; options as in adam:beta2=0.99")
+	f.Float64Var(&s.LearningRate, "lr", 0.5, "learning rate (default for a --target: 0.05)")
+	f.StringVar(&s.LearningRateOf, "lr-of", "", "LAYER=FACTOR,…: multiply the learning rate of these layers; --dry-run lists the layers")
+	f.StringVar(&s.WeightDecayOf, "decay-of", "all", "parameters that the optimizer's weight-decay shrinks: all, or matrices, which excludes parameters with one dimension (biases, gains and shifts)")
+	f.StringVar(&s.Schedule, "schedule", "constant", "constant, linear:TO@EPOCHS, cosine, step:FACTOR@EPOCH,…, warmup:STEPS[+SHAPE]")
+	f.Float64Var(&s.EMA, "ema", 0, "decay of a moving average of the weights; the run then keeps the average")
+	DefineDeviceFlags(f, &s.Device)
+	f.Uint64Var(&s.Seed, "seed", 0, "repeat the same noise and lots; the run is then insecure and marked so everywhere")
+	f.StringVar(&s.Init, "init", "", "starting weights: a safetensors file in dptrain's or PyTorch's layout")
+	f.StringVar(&s.Fresh, "fresh", "", "with --init: LAYER,… that start with random weights, such as a head for other classes; their weights in the file are ignored")
+	f.StringVar(&s.Freeze, "freeze", "", "with --init: LAYER,… that keep the file's weights; the other layers are trained")
+	f.StringVar(&s.MetricsAddr, "metrics-addr", "", "HOST:PORT that serves /metrics to Prometheus while the run lasts; :PORT listens on this machine only")
+	f.BoolVar(&s.ShowPrivate, "show-private", false, "also print values that depend on the private data; each line is marked")
+	f.BoolVar(&s.NonPrivate, "non-private", false, "no clipping and no noise: a baseline with ε = ∞")
+	f.BoolVar(&s.DryRun, "dry-run", false, "describe the run, its cost and its likely duration; spend nothing")
+	f.BoolVar(&s.PrintConfig, "print-config", false, "print all settings as a configuration file and stop")
+}
+
+// DefineDeviceFlags adds the flags that select the device.
+func DefineDeviceFlags(f *pflag.FlagSet, d *engine.DeviceOptions) {
+	f.StringVar(&d.Name, "device", "auto", "auto, cpu, gorgonia or cuda:N")
+	f.StringVar(&d.Precision, "precision", "fp32", "precision of products on a GPU: fp32, tf32 or bf16; norms, sums and noise are always float32")
+	f.IntVar(&d.Threads, "threads", 0, "number of threads (default: GOMAXPROCS, one for each processor that the process may use); results do not depend on it")
+}
+
+// Choices returns the values of each flag that has a fixed set of them, for shell
+// completion.
+func Choices() map[string][]string {
+	choices := map[string][]string{
+		"sampling": samplings, "clipping": clippings, "allocation": allocations, "decay-of": weightDecayTargets,
+		"optimizer": optim.Kinds(), "accountant": accountant.Names(),
+	}
+	for _, p := range models.Presets() {
+		choices["preset"] = append(choices["preset"], p.Name)
+	}
+	for _, m := range models.Known() {
+		choices["model"] = append(choices["model"], m.Name)
+	}
+	maps.Copy(choices, DeviceChoices())
+	return choices
+}
+
+// DeviceChoices is [Choices] for the flags of [DefineDeviceFlags].
+func DeviceChoices() map[string][]string {
+	return map[string][]string{"device": {"auto", "cpu", "gorgonia"}, "precision": {"fp32", "tf32", "bf16"}}
+}
+
+// orList joins names as in "a, b or c".
+func orList(names []string) string {
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+// countOrAuto is a flag value: a number, or auto, which is 0.
+type countOrAuto int
+
+func (c *countOrAuto) Type() string { return "B|auto" }
+
+func (c *countOrAuto) String() string {
+	if *c == 0 {
+		return "auto"
+	}
+	return fmt.Sprint(int(*c))
+}
+
+func (c *countOrAuto) Set(text string) error {
+	*c = 0
+	if text == "auto" {
+		return nil
+	}
+	var n int
+	if _, err := fmt.Sscanf(text, "%d", &n); err != nil || n < 1 || fmt.Sprint(n) != text {
+		return fmt.Errorf("give a number, 1 or more, or auto")
+	}
+	*c = countOrAuto(n)
+	return nil
+}
+
+// Given reports whether a flag has a value from the command line, the configuration file
+// or a preset.
+func (s *Flags) Given(name string) bool { return s.given[name] }
+
+// OnCommandLine reports whether a flag is on the command line.
+func (s *Flags) OnCommandLine(name string) bool { return s.set.Changed(name) }
+
+// Resolve merges the command line with the configuration file and the preset, and refuses
+// contradictions.
+func (s *Flags) Resolve() error {
+	s.given = map[string]bool{}
+	empty := ""
+	s.set.Visit(func(f *pflag.Flag) {
+		s.given[f.Name] = true
+		if f.Value.Type() == "string" && f.Value.String() == "" {
+			empty = f.Name
+		}
+	})
+	if empty != "" { // probably an unset variable of a script
+		return exitcode.Usagef("--%s is empty: give a value, or drop the flag", empty)
+	}
+	typed := maps.Clone(s.given)
+	if s.given["stop-at-epsilon"] && !(s.StopAtEpsilon > 0) { // in a file, 0 means no limit
+		return exitcode.Usagef("--stop-at-epsilon %v must be above 0; drop the flag to train all steps", s.StopAtEpsilon)
+	}
+	if s.given["resume"] {
+		if err := s.resolveResume(); err != nil {
+			return err
+		}
+	}
+	if s.Config != "" {
+		if err := s.readConfig(); err != nil {
+			return err
+		}
+	}
+	if err := s.readPreset(); err != nil {
+		return err
+	}
+	if !s.given["lr"] && s.predictsNumber() {
+		s.LearningRate = regressionLearningRate
+	}
+	for _, pair := range alternatives {
+		if s.given[pair[0]] && s.given[pair[1]] {
+			return exitcode.Usagef("--%s and --%s exclude each other: drop one of them", pair[0], pair[1])
+		}
+	}
+	if err := s.checkBaseline(typed); err != nil {
+		return err
+	}
+	if typed["user-examples"] && !strings.HasPrefix(s.Record, "user:") {
+		return exitcode.Usagef("--user-examples %d needs --record user:COLUMN, and --record is %s: change --record, or drop --user-examples", s.UserExamples, s.Record)
+	}
+	for _, c := range []struct {
+		flag, value string
+		choices     []string
+	}{{"accountant", s.Accountant, accountant.Names()}, {"clipping", s.Clipping, clippings}, {"sampling", s.Sampling, samplings}, {"decay-of", s.WeightDecayOf, weightDecayTargets}} {
+		if err := exitcode.CheckChoice(c.flag, c.value, c.choices); err != nil {
+			return err
+		}
+	}
+	if s.Out == "" {
+		s.Out = "runs/" + time.Now().Format("2006-01-02_15-04-05.000")
+	}
+	return nil
+}
+
+// readPreset takes the values of flags that have no value yet from the preset.
+func (s *Flags) readPreset() error {
+	if s.Preset == "" {
+		return nil
+	}
+	p, err := models.FindPreset(s.Preset)
+	if err != nil {
+		return exitcode.AsUsage(err)
+	}
+	for _, f := range p.Flags {
+		if s.overridden(f.Name) {
+			continue
+		}
+		if err := s.set.Set(f.Name, f.Value); err != nil {
+			return fmt.Errorf("preset %s: %w", p.Name, err)
+		}
+		s.given[f.Name] = true
+	}
+	return nil
+}
+
+// alternatives are pairs of flags that set the same quantity.
+var alternatives = [][2]string{{"lot", "rate"}, {"epochs", "steps"}, {"noise", "epsilon"}}
+
+// hasAlternative reports whether the alternative of a flag has a value.
+func (s *Flags) hasAlternative(name string) bool {
+	return slices.ContainsFunc(alternatives, func(pair [2]string) bool {
+		return name == pair[0] && s.given[pair[1]] || name == pair[1] && s.given[pair[0]]
+	})
+}
+
+// overridden reports whether a source with higher priority sets a flag or its alternative.
+// --epsilon also overrides the limit that a run's own file stores as stop-at-epsilon.
+func (s *Flags) overridden(name string) bool {
+	return s.given[name] || s.hasAlternative(name) || name == "stop-at-epsilon" && s.given["epsilon"]
+}
+
+// privacyFlags have no meaning with --non-private.
+var privacyFlags = []string{"clip", "clipping", "allocation", "noise", "epsilon", "delta", "stop-at-epsilon", "accountant", "validation-noise", "project-noise"}
+
+// checkBaseline refuses privacy flags on the command line of a non-private run. A preset
+// or a file may contain them: --non-private trains the baseline of either.
+func (s *Flags) checkBaseline(typed map[string]bool) error {
+	if !s.NonPrivate {
+		return nil
+	}
+	for _, name := range privacyFlags {
+		switch {
+		case typed[name] && typed["non-private"]:
+			return exitcode.Usagef("--%s and --non-private exclude each other: a non-private run has no clipping, noise or accounting; drop one of them", name)
+		case typed[name]:
+			return exitcode.Usagef("--%s contradicts non-private in %s: a non-private run has no clipping, noise or accounting; drop one of them", name, s.Config)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,225 @@
+package runspec
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/weights"
+	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/nearest"
+	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/models"
+	"github.com/dptrain/dptrain/perexample"
+	G "gorgonia.org/gorgonia"
+)
+
+// Network describes the network of a run and the weights that it starts with.
+type Network struct {
+	Model   string // NAME[:ARGS]
+	Example models.Example
+
+	// StartingWeights describes the weights that --init loaded; "" without --init.
+	StartingWeights string
+
+	flags    *Flags
+	seed     uint64 // public seed of the random starting weights
+	elements data.Elements
+
+	// loadsDirections reports that the file of --init contains directions.
+	loadsDirections bool
+
+	// unfrozen builds the network with the layers that --freeze excludes; nil without
+	// --freeze.
+	unfrozen perexample.Build
+}
+
+// publicSeed is the seed of the random starting weights, unless --seed is given.
+const publicSeed = 1
+
+// buildNetwork builds the network that --model names or, without --model, one that suits
+// the data.
+func (s *Spec) buildNetwork() error {
+	n, f := s.Network, s.Flags
+	for _, c := range s.Task.Train.Columns() {
+		switch c.Kind {
+		case data.Feature:
+			n.Example.Shape = c.Shape
+		case data.Index:
+			n.Example.Shape, n.Example.Vocabulary, n.Example.Padded = c.Shape, c.Classes, true
+		case data.Label:
+			n.Example.Labels = c.Shape
+		case data.Target:
+			n.Example.Targets = c.Size()
+		}
+	}
+	err := s.loadDirections()
+	if f.Resume != "" && errors.Is(err, fs.ErrNotExist) {
+		return exitcode.Usagef("--init: %w: the run started from that file; restore it, or give its new path with --init", err)
+	}
+	if err != nil {
+		return fmt.Errorf("--init: %w", err)
+	}
+	if n.Model == "" {
+		n.Model = defaultModel(n.Example, s.Directions != nil)
+	}
+	s.Config.Network, err = n.Build(s.Directions)
+	return err
+}
+
+// loadDirections takes the directions from the file of --init. The run that wrote the file
+// released them.
+func (s *Spec) loadDirections() error {
+	file := s.Flags.Init
+	if file == "" {
+		return nil
+	}
+	tensors, err := rundir.ReadWeights(file)
+	if err != nil {
+		return err
+	}
+	directions, err := rundir.Directions(tensors, s.Network.Example.Shape)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", file, err)
+	case directions == nil:
+	case s.Directions != nil:
+		return fmt.Errorf("%s contains weights and the directions of their projection: drop --project", file)
+	default:
+		s.Directions, s.Network.loadsDirections = directions, true
+	}
+	return nil
+}
+
+const defaultDenseModel = "mlp:64,act=tanh"
+
+func defaultModel(e models.Example, projected bool) string {
+	switch {
+	case projected:
+		return defaultDenseModel
+	case len(e.Labels) > 0:
+		return "lstm"
+	case e.Vocabulary > 0:
+		return "embbag"
+	case len(e.Shape) == 3 && e.Shape[1] == 28 && e.Shape[2] == 28:
+		return "digits-cnn"
+	}
+	return defaultDenseModel
+}
+
+// Build returns the network behind a projection onto directions; nil stands for no
+// projection. Its weights are as --init, --fresh and --freeze ask.
+func (n *Network) Build(directions []float32) (perexample.Build, error) {
+	build, err := models.Projected(n.Model, n.Example, n.seed, directions)
+	if err != nil {
+		return nil, fmt.Errorf("--model: %w", err)
+	}
+	return n.initialize(build)
+}
+
+// initialize gives the network the weights that --init, --fresh and --freeze ask for.
+func (n *Network) initialize(build perexample.Build) (perexample.Build, error) {
+	f := n.flags
+	if f.Init == "" {
+		for _, flag := range [][2]string{{"--freeze", f.Freeze}, {"--fresh", f.Fresh}} {
+			if flag[1] != "" {
+				return nil, exitcode.Usagef("%s %s needs --init, which names the file with the starting weights: give --init, or drop %[1]s", flag[0], flag[1])
+			}
+		}
+		return build, nil
+	}
+	net, err := build.For(1)
+	if err != nil {
+		return nil, err
+	}
+	fresh, err := parseLayers(net, "--fresh", f.Fresh)
+	if err != nil {
+		return nil, err
+	}
+	frozen, err := parseLayers(net, "--freeze", f.Freeze)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range net.Params {
+		if weights.Belongs(p.Name(), fresh...) && weights.Belongs(p.Name(), frozen...) {
+			return nil, exitcode.Usagef("--freeze %s: %s would keep random weights, because --fresh names it too; drop it from one of them", f.Freeze, p.Name())
+		}
+	}
+	if !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return !weights.Belongs(p.Name(), frozen...) }) {
+		return nil, exitcode.Usagef("--freeze %s: no layer is left to train; name fewer layers", f.Freeze)
+	}
+	if err := n.checkElements(f.Init); err != nil {
+		return nil, fmt.Errorf("--init: %s: %w", f.Init, err)
+	}
+	if build, n.StartingWeights, err = rundir.StartFrom(build, f.Init, n.loadsDirections, fresh...); err != nil {
+		return nil, fmt.Errorf("--init: %w", err)
+	}
+	if len(fresh) > 0 {
+		n.StartingWeights += "; random: " + f.Fresh
+	}
+	if len(frozen) == 0 {
+		return build, nil
+	}
+	n.StartingWeights += "; frozen: " + f.Freeze
+	n.unfrozen = build
+	return weights.Freeze(build, frozen...), nil
+}
+
+// checkElements refuses weights that were trained on other elements, according to the
+// manifest next to the file.
+func (n *Network) checkElements(file string) error {
+	m, err := rundir.ReadManifest(filepath.Dir(file))
+	if err != nil || filepath.Base(file) != rundir.WeightsFile {
+		return nil
+	}
+	if err := n.elements.Check(m.Elements); err != nil {
+		return fmt.Errorf("%w; if both have the same scale, give the file that dptrain export writes", err)
+	}
+	return nil
+}
+
+// StartNote describes the starting weights and the limit of what the ledger covers; ""
+// without --init.
+func (n *Network) StartNote() string {
+	if n.StartingWeights == "" {
+		return ""
+	}
+	return n.StartingWeights + "; this run's ε does not cover the records that those weights were trained on"
+}
+
+// parseLayers parses a list of layers, or of single parameters, of a network.
+func parseLayers(net *perexample.Network, flag, list string) ([]string, error) {
+	if list == "" {
+		return nil, nil
+	}
+	layers := strings.Split(list, ",")
+	for i, name := range layers {
+		layers[i] = strings.TrimSpace(name)
+		if !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return weights.Belongs(p.Name(), layers[i]) }) {
+			known := weights.Layers(net)
+			return nil, exitcode.Usagef("%s %q: the network has no such layer to train; the nearest is %s (choose from %s)", flag, name, nearest.Closest(layers[i], known), strings.Join(known, ", "))
+		}
+	}
+	return layers, nil
+}
+
+// Save writes the weights, and the manifest from which their network is built, to the run's
+// directory.
+func (s *Spec) Save(parameters []engine.Parameter) error {
+	if s.Network.unfrozen != nil {
+		var err error
+		if parameters, err = weights.Whole(s.Network.unfrozen, parameters); err != nil {
+			return err
+		}
+	}
+	e := s.Network.Example
+	return rundir.WriteModel(s.Flags.Out, rundir.Manifest{
+		Model: s.Network.Model, Shape: e.Shape, Vocabulary: e.Vocabulary, Padded: e.Padded, Classes: e.Classes, Targets: e.Targets, Labels: e.Labels,
+		ClassNames: s.Task.ClassNames, Data: s.Flags.Data, Test: s.Flags.Test, Elements: featureElements(s.Task), Standardize: s.Flags.Standardize, Schema: s.Task.Schema,
+	}, parameters, s.Directions)
+}

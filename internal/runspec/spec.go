@@ -1,0 +1,299 @@
+package runspec
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/engine/optim"
+	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/budget"
+	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/models"
+)
+
+// Spec is the specification of a run: the settings and what follows from them and the data.
+type Spec struct {
+	Flags   *Flags
+	Config  engine.Config
+	Task    *data.Task
+	Network *Network
+	Records int // private records, those held out included
+
+	// Directions are the principal directions in front of the network; nil without a
+	// projection. They are zero until the run has released them.
+	Directions []float32
+
+	// ValidationShare is the share of ε that the validation may cost alone, if its noise is
+	// not given.
+	ValidationShare float64
+}
+
+// checkpointInterval bounds the work that a crash can lose. The privacy cost of lost lots
+// is spent.
+const checkpointInterval = 5 * time.Second
+
+// New derives a specification from resolved flags and the data. It does not calibrate the
+// noise: see [Spec.Calibrate].
+func New(flags *Flags, task *data.Task) (*Spec, error) {
+	s := &Spec{Flags: flags, Task: task, ValidationShare: validationShare}
+	s.Network = &Network{Model: flags.Model, Example: models.Example{Classes: task.Classes}, flags: flags, seed: publicSeed, elements: featureElements(task)}
+	if flags.given["seed"] {
+		s.Network.seed = flags.Seed
+	}
+	if err := s.resolveProjection(); err != nil {
+		return nil, err
+	}
+	if err := s.resolveAugmentation(); err != nil {
+		return nil, err
+	}
+	if err := s.buildNetwork(); err != nil {
+		return nil, err
+	}
+	var err error
+	c := &s.Config
+	if c.Optimization.LearningRateMultiplier, c.Optimization.WeightDecayMultiplier, err = flags.multipliers(c.Network); err != nil {
+		return nil, err
+	}
+	c.Train = task.Train
+	if c.Fingerprint, err = dataFingerprint(flags, task); err != nil {
+		return nil, err
+	}
+	if c.Records, err = flags.records(); err != nil {
+		return nil, err
+	}
+	return s, s.holdOut()
+}
+
+// WithFlags returns the specification of a run on the same data and network with other
+// flags. Its noise is calibrated.
+func (s *Spec) WithFlags(flags *Flags) (*Spec, error) {
+	other := *s
+	other.Flags = flags
+	return &other, other.Calibrate()
+}
+
+// Calibrate checks the remaining settings, and calibrates the noise.
+func (s *Spec) Calibrate() error {
+	f, c := s.Flags, &s.Config
+	if err := f.resolveLots(c); err != nil {
+		return err
+	}
+	var err error
+	if c.Optimization.Optimizer, err = optim.Parse(f.Optimizer); err != nil {
+		return fmt.Errorf("--optimizer: %w", err)
+	}
+	if !(f.LearningRate > 0) || math.IsInf(f.LearningRate, 0) {
+		return exitcode.Usagef("--lr %v: give a finite learning rate above 0", f.LearningRate)
+	}
+	if c.Optimization.Schedule, err = optim.ParseSchedule(f.Schedule, f.LearningRate); err != nil {
+		return fmt.Errorf("--schedule: %w", err)
+	}
+	if c.Optimization.WeightDecayMultiplier != nil && c.Optimization.Optimizer.WeightDecay == 0 {
+		return exitcode.Usagef("--decay-of %s has no effect: --optimizer %s has no weight decay; give it a weight-decay, as in adamw:weight-decay=0.1, or drop --decay-of", f.WeightDecayOf, f.Optimizer)
+	}
+	c.Optimization.Average = optim.Average{Decay: f.EMA}
+	c.Files.CheckpointFolder, c.Files.CheckpointInterval = filepath.Join(f.Out, rundir.CheckpointDir), checkpointInterval
+	// A microbatch larger than the data would consist of padding and waste memory.
+	c.Microbatch = min(f.Microbatch, max(1, engine.RecordCount(c.Train, c.Records)))
+	c.Device = f.Device
+	if f.given["seed"] {
+		c.Seed = &f.Seed
+	}
+	if f.NonPrivate {
+		c.Mechanism.NonPrivate = true
+		return nil
+	}
+	return s.resolveMechanism()
+}
+
+// records parses --record.
+func (s *Flags) records() (engine.Records, error) {
+	kind, rest, _ := strings.Cut(s.Record, ":")
+	switch kind {
+	case "example":
+		if rest == "" {
+			return engine.Records{}, nil
+		}
+	case "microbatch":
+		if k, err := strconv.Atoi(rest); err == nil && k > 0 {
+			return engine.Records{Examples: k}, nil
+		}
+	case "user":
+		if s.UserExamples < 1 {
+			return engine.Records{}, exitcode.Usagef("--user-examples %d: give at least 1", s.UserExamples)
+		}
+		if rest != "" {
+			return engine.Records{Users: true, Examples: s.UserExamples}, nil
+		}
+	}
+	return engine.Records{}, exitcode.Usagef("--record %q: give example, microbatch:K with K of at least 1, or user:COLUMN", s.Record)
+}
+
+// resolveLots sets the sampling and the number of steps.
+func (s *Flags) resolveLots(c *engine.Config) error {
+	n := engine.RecordCount(c.Train, c.Records)
+	c.Sampling = engine.Sampling{Policy: sample.Policy(s.Sampling), Lot: s.Lot, Rate: s.Rate}
+	if s.given["lot"] && (s.Lot < 1 || s.Lot > n) {
+		return exitcode.Usagef("--lot %d: give a number from 1 to %d, the number of records", s.Lot, n)
+	}
+	if s.given["rate"] && s.Sampling != "poisson" {
+		return exitcode.Usagef("--rate requires --sampling poisson: with --sampling %s, give --lot", s.Sampling)
+	}
+	if s.given["rate"] && !(s.Rate > 0 && s.Rate <= 1) {
+		return exitcode.Usagef("--rate %v: give a probability above 0 and at most 1", s.Rate)
+	}
+	if !s.given["lot"] && !s.given["rate"] {
+		c.Sampling.Lot = max(1, min(1024, n/40))
+	}
+	if s.given["steps"] {
+		c.Steps = s.Steps
+		if s.Steps < 1 {
+			return exitcode.Usagef("--steps %d: give at least 1", s.Steps)
+		}
+		return nil
+	}
+	if !(s.Epochs > 0) || math.IsInf(s.Epochs, 0) {
+		return exitcode.Usagef("--epochs %v: give a finite number above 0", s.Epochs)
+	}
+	steps := budget.StepsOf(s.Epochs, accountant.Policy(c.Sampling.Policy), float64(n), expectedLot(c))
+	if steps > 1<<53 {
+		return exitcode.Usagef("--epochs %v amounts to more than 2^53 lots: give fewer epochs", s.Epochs)
+	}
+	c.Steps = int(steps)
+	return nil
+}
+
+// expectedLot returns the expected number of records in a lot.
+func expectedLot(c *engine.Config) float64 {
+	if c.Sampling.Rate > 0 {
+		return c.Sampling.Rate * float64(engine.RecordCount(c.Train, c.Records))
+	}
+	return float64(c.Sampling.Lot)
+}
+
+// resolveMechanism sets clipping and noise.
+func (s *Spec) resolveMechanism() error {
+	f, c := s.Flags, &s.Config
+	c.Files.Ledger = filepath.Join(f.Out, rundir.LedgerFile)
+	c.Budget = engine.Budget{Delta: f.Delta, Accountant: f.Accountant, StopAtEpsilon: f.StopAtEpsilon}
+	c.Mechanism.Allocation = engine.Allocation(f.Allocation)
+	if f.given["delta"] {
+		if err := CheckDelta(f.Delta); err != nil {
+			return err
+		}
+	} else {
+		c.Budget.Delta = engine.DefaultDelta(s.Records)
+	}
+	if !(f.Clip > 0) || math.IsInf(f.Clip, 0) {
+		return exitcode.Usagef("--clip %v: give a finite bound above 0; --non-private trains without clipping", f.Clip)
+	}
+	var err error
+	if c.Mechanism.Clipping, err = f.clippingGroups(c); err != nil {
+		return err
+	}
+	if f.given["noise"] {
+		if !(f.Noise > 0) || math.IsInf(f.Noise, 0) {
+			return exitcode.Usagef("--noise %v: give a finite multiplier above 0; --non-private trains without noise", f.Noise)
+		}
+		c.Mechanism.NoiseMultiplier = f.Noise
+		if err := s.calibrateExtraReleases(cmp.Or(f.StopAtEpsilon, f.resumedEpsilon)); err != nil {
+			return err
+		}
+		return s.extendSteps()
+	}
+	if !(f.Epsilon > 0) || math.IsInf(f.Epsilon, 0) {
+		return exitcode.Usagef("--epsilon %v: give a finite budget above 0; --non-private trains without one", f.Epsilon)
+	}
+	if err := s.calibrateExtraReleases(f.Epsilon); err != nil {
+		return err
+	}
+	if c.Mechanism.NoiseMultiplier, err = engine.CalibrateNoise(*c, f.Epsilon); err != nil {
+		return fmt.Errorf("--epsilon %v: %w", f.Epsilon, err)
+	}
+	// The budget holds even if a crash loses lots that the plan does not include.
+	if c.Budget.StopAtEpsilon == 0 || f.Epsilon < c.Budget.StopAtEpsilon {
+		c.Budget.StopAtEpsilon = f.Epsilon
+	}
+	return nil
+}
+
+// Recalibrate sets the noise for another budget. The run then has no limit on ε.
+func (s *Spec) Recalibrate(epsilon float64) error {
+	s.Flags.ForgetDerivedNoise()
+	s.Flags.Epsilon = epsilon
+	if err := s.calibrateExtraReleases(epsilon); err != nil {
+		return err
+	}
+	var err error
+	s.Config.Mechanism.NoiseMultiplier, err = engine.CalibrateNoise(s.Config, epsilon)
+	s.Config.Budget.StopAtEpsilon = 0
+	return err
+}
+
+// ForgetDerivedNoise removes the noise of the extra releases, unless it is on the command
+// line, so that the next calibration sets it again.
+func (s *Flags) ForgetDerivedNoise() {
+	for _, name := range []string{"validation-noise", "project-noise"} {
+		if !s.OnCommandLine(name) {
+			delete(s.given, name)
+		}
+	}
+}
+
+// calibrateExtraReleases sets the noise of the projection and of the validation for a
+// budget; 0 stands for the cost of the lots.
+func (s *Spec) calibrateExtraReleases(epsilon float64) error {
+	if err := s.calibrateProjection(epsilon); err != nil {
+		return err
+	}
+	return s.calibrateValidation(epsilon)
+}
+
+// noiseAlone returns the noise at which one release of sensitivity 1 over all records costs
+// a share of the budget by itself.
+func (s *Spec) noiseAlone(share, epsilon float64, records int) (float64, error) {
+	c := &s.Config
+	if epsilon == 0 {
+		lotsOnly := *c
+		lotsOnly.Projection, lotsOnly.Validation = engine.Projection{}, engine.Validation{}
+		lots, err := accountant.Epsilon(engine.Foreseen(lotsOnly), c.Budget.Delta, c.Budget.Accountant)
+		if err != nil {
+			return 0, err
+		}
+		epsilon = lots.Bound()
+	}
+	release := accountant.Plan{Sampling: accountant.Sampling{Policy: accountant.Every, Records: records}, Steps: 1, Adjacency: engine.Adjacency(c.Sampling.Policy)}
+	return accountant.CalibrateNoise(release, share*epsilon, c.Budget.Delta, c.Budget.Accountant)
+}
+
+// extendSteps gives a resumed run as many lots as its new budget allows.
+func (s *Spec) extendSteps() error {
+	epsilon := s.Flags.resumedEpsilon
+	if epsilon == 0 {
+		return nil
+	}
+	s.Config.Budget.StopAtEpsilon = epsilon
+	steps, err := engine.Extended(s.Config)
+	if err != nil {
+		return fmt.Errorf("--epsilon %v: %w", epsilon, err)
+	}
+	s.Config.Steps = steps
+	return nil
+}
+
+// CheckDelta refuses a δ outside (0, 1).
+func CheckDelta(delta float64) error {
+	if !(delta > 0 && delta < 1) {
+		return exitcode.Usagef("--delta %v: give a value above 0 and below 1, usually well below one over the number of records", delta)
+	}
+	return nil
+}
