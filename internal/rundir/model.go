@@ -133,7 +133,7 @@ func StartFrom(build perexample.Build, file string, hasDirections bool, fresh ..
 	if hasDirections {
 		fresh = append(fresh, models.Projection)
 	}
-	started, found, err = weights.Start(build, f, fresh...)
+	started, found, err = weights.Load(build, f, fresh...)
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", file, err)
 	}

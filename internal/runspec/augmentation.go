@@ -22,6 +22,6 @@ func (s *Spec) resolveAugmentation() error {
 	if err != nil {
 		return exitcode.Usagef("--augment: %w", err)
 	}
-	s.Config.Augmentation = engine.Augmentation{Views: f.Views, Change: change}
+	s.Config.Augmentation = engine.Augmentation{Views: f.Views, Transform: change}
 	return nil
 }

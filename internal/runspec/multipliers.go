@@ -16,7 +16,7 @@ func (s *Flags) multipliers(build perexample.Build) (learningRate, weightDecay f
 	if s.LearningRateOf == "" && s.WeightDecayOf == "all" {
 		return nil, nil, nil
 	}
-	net, err := build.For(1)
+	net, err := build.ForBatch(1)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -57,7 +57,7 @@ func (s *Flags) learningRateFactors(net *perexample.Network) (map[string]float64
 			return nil, err
 		}
 		for _, p := range net.Params {
-			if !weights.Belongs(p.Name(), layers...) {
+			if !weights.BelongsTo(p.Name(), layers...) {
 				continue
 			}
 			if factors[p.Name()] != 0 {

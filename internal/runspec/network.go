@@ -133,7 +133,7 @@ func (n *Network) initialize(build perexample.Build) (perexample.Build, error) {
 		}
 		return build, nil
 	}
-	net, err := build.For(1)
+	net, err := build.ForBatch(1)
 	if err != nil {
 		return nil, err
 	}
@@ -146,11 +146,11 @@ func (n *Network) initialize(build perexample.Build) (perexample.Build, error) {
 		return nil, err
 	}
 	for _, p := range net.Params {
-		if weights.Belongs(p.Name(), fresh...) && weights.Belongs(p.Name(), frozen...) {
+		if weights.BelongsTo(p.Name(), fresh...) && weights.BelongsTo(p.Name(), frozen...) {
 			return nil, exitcode.Usagef("--freeze %s: %s would keep random weights, because --fresh names it too; drop it from one of them", f.Freeze, p.Name())
 		}
 	}
-	if !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return !weights.Belongs(p.Name(), frozen...) }) {
+	if !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return !weights.BelongsTo(p.Name(), frozen...) }) {
 		return nil, exitcode.Usagef("--freeze %s: no layer is left to train; name fewer layers", f.Freeze)
 	}
 	if err := n.checkElements(f.Init); err != nil {
@@ -200,8 +200,8 @@ func parseLayers(net *perexample.Network, flag, list string) ([]string, error) {
 	layers := strings.Split(list, ",")
 	for i, name := range layers {
 		layers[i] = strings.TrimSpace(name)
-		if !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return weights.Belongs(p.Name(), layers[i]) }) {
-			known := weights.Layers(net)
+		if !slices.ContainsFunc(net.Params, func(p *G.Node) bool { return weights.BelongsTo(p.Name(), layers[i]) }) {
+			known := weights.LayerNames(net)
 			return nil, exitcode.Usagef("%s %q: the network has no such layer to train; the nearest is %s (choose from %s)", flag, name, nearest.Closest(layers[i], known), strings.Join(known, ", "))
 		}
 	}
@@ -213,7 +213,7 @@ func parseLayers(net *perexample.Network, flag, list string) ([]string, error) {
 func (s *Spec) Save(parameters []engine.Parameter) error {
 	if s.Network.unfrozen != nil {
 		var err error
-		if parameters, err = weights.Whole(s.Network.unfrozen, parameters); err != nil {
+		if parameters, err = weights.WithFrozen(s.Network.unfrozen, parameters); err != nil {
 			return err
 		}
 	}

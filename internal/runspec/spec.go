@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
@@ -164,7 +165,7 @@ func (s *Flags) resolveLots(c *engine.Config) error {
 	if !(s.Epochs > 0) || math.IsInf(s.Epochs, 0) {
 		return exitcode.Usagef("--epochs %v: give a finite number above 0", s.Epochs)
 	}
-	steps := budget.StepsOf(s.Epochs, accountant.Policy(c.Sampling.Policy), float64(n), expectedLot(c))
+	steps := budget.StepsOf(s.Epochs, ledger.Policy(c.Sampling.Policy), float64(n), expectedLot(c))
 	if steps > 1<<53 {
 		return exitcode.Usagef("--epochs %v amounts to more than 2^53 lots: give fewer epochs", s.Epochs)
 	}
@@ -265,13 +266,13 @@ func (s *Spec) noiseAlone(share, epsilon float64, records int) (float64, error) 
 	if epsilon == 0 {
 		lotsOnly := *c
 		lotsOnly.Projection, lotsOnly.Validation = engine.Projection{}, engine.Validation{}
-		lots, err := accountant.Epsilon(engine.Foreseen(lotsOnly), c.Budget.Delta, c.Budget.Accountant)
+		lots, err := accountant.Epsilon(engine.PlannedHistory(lotsOnly), c.Budget.Delta, c.Budget.Accountant)
 		if err != nil {
 			return 0, err
 		}
-		epsilon = lots.Bound()
+		epsilon = lots.UpperBound()
 	}
-	release := accountant.Plan{Sampling: accountant.Sampling{Policy: accountant.Every, Records: records}, Steps: 1, Adjacency: engine.Adjacency(c.Sampling.Policy)}
+	release := accountant.Plan{Sampling: ledger.Sampling{Policy: ledger.FullBatch, Records: records}, Steps: 1, Adjacency: engine.Adjacency(c.Sampling.Policy)}
 	return accountant.CalibrateNoise(release, share*epsilon, c.Budget.Delta, c.Budget.Accountant)
 }
 
@@ -282,7 +283,7 @@ func (s *Spec) extendSteps() error {
 		return nil
 	}
 	s.Config.Budget.StopAtEpsilon = epsilon
-	steps, err := engine.Extended(s.Config)
+	steps, err := engine.AffordableSteps(s.Config)
 	if err != nil {
 		return fmt.Errorf("--epsilon %v: %w", epsilon, err)
 	}

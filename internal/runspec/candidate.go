@@ -1,0 +1,69 @@
+package runspec
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"strconv"
+
+	"github.com/dptrain/dptrain/engine"
+)
+
+// Hyperparameters are the settings that tune varies, and the noise that follows from them.
+type Hyperparameters struct {
+	Clip            float64 `json:"clip"`
+	LearningRate    float64 `json:"learning_rate"`
+	Lot             int     `json:"lot"`
+	Steps           int     `json:"steps"`
+	NoiseMultiplier float64 `json:"noise_multiplier"`
+}
+
+// Hyperparameters returns the settings that tune varies.
+func (s *Spec) Hyperparameters() Hyperparameters {
+	return Hyperparameters{s.Flags.Clip, s.Flags.LearningRate, s.Config.Sampling.Lot, s.Config.Steps, s.Config.Mechanism.NoiseMultiplier}
+}
+
+// Flags returns the flags that repeat the settings. The noise follows from the budget.
+func (h Hyperparameters) Flags() string {
+	return fmt.Sprintf("--clip %v --lr %v --lot %d --steps %d", h.Clip, h.LearningRate, h.Lot, h.Steps)
+}
+
+// Candidate returns the flags of the i-th candidate of a hyperparameter search. Candidate 0
+// has the specification's own flags. The others cover plausible ranges on a logarithmic
+// scale. They are evenly spread for any number of candidates: each axis takes multiples of
+// a power of the inverse of the root of x⁵ = x + 1. Flags with a value keep it.
+func (s *Spec) Candidate(i int) *Flags {
+	f := *s.Flags
+	f.given = maps.Clone(s.Flags.given)
+	if i == 0 {
+		return &f
+	}
+	const root = 1.1673039782614187
+	axis := 0
+	spread := func(low, high float64) float64 {
+		axis++
+		_, part := math.Modf(0.5 + float64(i)*math.Pow(root, -float64(axis)))
+		return roundTo2Digits(low * math.Pow(high/low, part))
+	}
+	n := float64(engine.RecordCount(s.Config.Train, s.Config.Records))
+	clip, lr, lot, epochs := spread(0.1, 10), spread(0.06*f.LearningRate, 6*f.LearningRate), spread(max(1, n/200), max(1, n/10)), spread(2, 30)
+	if !f.given["clip"] {
+		f.Clip = clip
+	}
+	if !f.given["lr"] {
+		f.LearningRate = lr
+	}
+	if !f.given["lot"] {
+		f.Lot, f.given["lot"] = int(lot), true
+	}
+	if !f.given["steps"] && !f.given["epochs"] {
+		f.Epochs, f.given["epochs"] = epochs, true
+	}
+	return &f
+}
+
+// roundTo2Digits rounds a positive number to two significant digits.
+func roundTo2Digits(x float64) float64 {
+	x, _ = strconv.ParseFloat(strconv.FormatFloat(x, 'g', 2, 64), 64)
+	return x
+}
