@@ -32,7 +32,7 @@ type Manifest struct {
 	Data       string   `json:"data"`
 	Test       string   `json:"test,omitempty"` // a second file
 	// Elements is empty in files of older releases.
-	Elements data.Elements `json:"elements,omitempty"`
+	Elements data.ElementType `json:"elements,omitempty"`
 	// Standardize is the value of --standardize.
 	Standardize bool        `json:"standardize,omitempty"`
 	Schema      data.Schema `json:"schema,omitzero"`
@@ -52,8 +52,8 @@ func ReadManifest(dir string) (m Manifest, err error) {
 }
 
 // Example returns the inputs and outputs of the network.
-func (m Manifest) Example() models.Example {
-	return models.Example{Shape: m.Shape, Vocabulary: m.Vocabulary, Padded: m.Padded, Classes: m.Classes, Targets: m.Targets, Labels: m.Labels}
+func (m Manifest) Example() models.DataSpec {
+	return models.DataSpec{Shape: m.Shape, Vocabulary: m.Vocabulary, Padded: m.Padded, Classes: m.Classes, Targets: m.Targets, Labels: m.Labels}
 }
 
 // Model is the trained model of a run.
@@ -78,7 +78,7 @@ func ReadModel(dir string) (*Model, error) {
 	if m.Directions, err = Directions(tensors, m.Shape); err != nil {
 		return nil, exitcode.Usagef("%s: %w", file, err)
 	}
-	build, err := models.Projected(m.Model, m.Example(), 1, m.Directions)
+	build, err := models.ParseProjected(m.Model, m.Example(), 1, m.Directions)
 	if err != nil {
 		return nil, exitcode.AsUsage(err)
 	}
@@ -131,7 +131,7 @@ func StartFrom(build perexample.Build, file string, hasDirections bool, fresh ..
 	}
 	defer f.Close()
 	if hasDirections {
-		fresh = append(fresh, models.Projection)
+		fresh = append(fresh, models.ProjectionName)
 	}
 	started, found, err = weights.Load(build, f, fresh...)
 	if err != nil {
@@ -143,7 +143,7 @@ func StartFrom(build perexample.Build, file string, hasDirections bool, fresh ..
 // Directions returns the principal directions among the tensors of a model with the given
 // shape of features; nil if there are none.
 func Directions(tensors []safetensors.Tensor, features []int) ([]float32, error) {
-	i := slices.IndexFunc(tensors, func(t safetensors.Tensor) bool { return t.Name == models.Projection })
+	i := slices.IndexFunc(tensors, func(t safetensors.Tensor) bool { return t.Name == models.ProjectionName })
 	if i < 0 {
 		return nil, nil
 	}
@@ -157,5 +157,5 @@ func Directions(tensors []safetensors.Tensor, features []int) ([]float32, error)
 // DirectionsParameter returns principal directions as files of weights contain them.
 func DirectionsParameter(directions []float32, features []int) engine.Parameter {
 	width := tensor.ProdInts(features)
-	return engine.Parameter{Name: models.Projection, Shape: []int{len(directions) / width, width}, Values: directions}
+	return engine.Parameter{Name: models.ProjectionName, Shape: []int{len(directions) / width, width}, Values: directions}
 }

@@ -18,10 +18,10 @@ func (s *Spec) resolveAugmentation() error {
 	if f.Views < 1 {
 		return exitcode.Usagef("--views %d: give at least 1", f.Views)
 	}
-	change, err := data.ParseChange(f.Augment, s.Task.Train.Columns())
+	transform, err := data.ParseAugmentation(f.Augment, s.Task.Train.Columns())
 	if err != nil {
 		return exitcode.Usagef("--augment: %w", err)
 	}
-	s.Config.Augmentation = engine.Augmentation{Views: f.Views, Transform: change}
+	s.Config.Augmentation = engine.Augmentation{Views: f.Views, Transform: transform}
 	return nil
 }

@@ -107,7 +107,7 @@ func (d *DataFlags) ReadSchema(schema data.Schema) (data.Schema, error) {
 	if d.Length != 0 {
 		schema.Length = d.Length
 	}
-	schema.Next = schema.Next || d.NextToken
+	schema.PredictNext = schema.PredictNext || d.NextToken
 	schema.Ignore = append(schema.Ignore, d.Ignore...)
 	return schema, nil
 }

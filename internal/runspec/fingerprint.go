@@ -51,4 +51,4 @@ func dataFingerprint(f *Flags, task *data.Task) (map[string]string, error) {
 }
 
 // featureElements returns what the features were read from.
-func featureElements(task *data.Task) data.Elements { return task.Train.Columns()[0].Elements }
+func featureElements(task *data.Task) data.ElementType { return task.Train.Columns()[0].ElementType }

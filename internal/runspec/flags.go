@@ -138,7 +138,7 @@ func Choices() map[string][]string {
 	for _, p := range models.Presets() {
 		choices["preset"] = append(choices["preset"], p.Name)
 	}
-	for _, m := range models.Known() {
+	for _, m := range models.Supported() {
 		choices["model"] = append(choices["model"], m.Name)
 	}
 	maps.Copy(choices, DeviceChoices())

@@ -22,14 +22,14 @@ import (
 // Network describes the network of a run and the weights that it starts with.
 type Network struct {
 	Model   string // NAME[:ARGS]
-	Example models.Example
+	Example models.DataSpec
 
 	// StartingWeights describes the weights that --init loaded; "" without --init.
 	StartingWeights string
 
 	flags    *Flags
 	seed     uint64 // public seed of the random starting weights
-	elements data.Elements
+	elements data.ElementType
 
 	// loadsDirections reports that the file of --init contains directions.
 	loadsDirections bool
@@ -98,7 +98,7 @@ func (s *Spec) loadDirections() error {
 
 const defaultDenseModel = "mlp:64,act=tanh"
 
-func defaultModel(e models.Example, projected bool) string {
+func defaultModel(e models.DataSpec, projected bool) string {
 	switch {
 	case projected:
 		return defaultDenseModel
@@ -115,7 +115,7 @@ func defaultModel(e models.Example, projected bool) string {
 // Build returns the network behind a projection onto directions; nil stands for no
 // projection. Its weights are as --init, --fresh and --freeze ask.
 func (n *Network) Build(directions []float32) (perexample.Build, error) {
-	build, err := models.Projected(n.Model, n.Example, n.seed, directions)
+	build, err := models.ParseProjected(n.Model, n.Example, n.seed, directions)
 	if err != nil {
 		return nil, fmt.Errorf("--model: %w", err)
 	}
@@ -177,7 +177,7 @@ func (n *Network) checkElements(file string) error {
 	if err != nil || filepath.Base(file) != rundir.WeightsFile {
 		return nil
 	}
-	if err := n.elements.Check(m.Elements); err != nil {
+	if err := n.elements.CheckCompatible(m.Elements); err != nil {
 		return fmt.Errorf("%w; if both have the same scale, give the file that dptrain export writes", err)
 	}
 	return nil

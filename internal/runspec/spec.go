@@ -46,7 +46,7 @@ const checkpointInterval = 5 * time.Second
 // noise: see [Spec.Calibrate].
 func New(flags *Flags, task *data.Task) (*Spec, error) {
 	s := &Spec{Flags: flags, Task: task, ValidationShare: validationShare}
-	s.Network = &Network{Model: flags.Model, Example: models.Example{Classes: task.Classes}, flags: flags, seed: publicSeed, elements: featureElements(task)}
+	s.Network = &Network{Model: flags.Model, Example: models.DataSpec{Classes: task.Classes}, flags: flags, seed: publicSeed, elements: featureElements(task)}
 	if flags.given["seed"] {
 		s.Network.seed = flags.Seed
 	}
