@@ -9,14 +9,15 @@ import (
 
 func (w Workload) build() (perexample.Build, error) { return models.Parse(w.Model, w.Example, 1) }
 
-// Operations counts the floating-point operations of one ordinary step, two for
-// each multiply-add of a matrix product, convolution, recurrence or attention:
-// once forward, once for the gradient in the weights (of attention: the other
-// operand) and once for the gradient in the inputs, unless these are the data.
-// Nothing else is counted: no activations, pooling, normalisation, lookups, noise
-// or update, and none of what a private step adds. So private and plain steps, and
-// other programs' steps, are held against the same work.
-func (w Workload) Operations() (float64, error) {
+// FloatingPointOperations counts the floating-point operations of one ordinary step: two for each
+// multiply-add of a matrix product, convolution, recurrence or attention. Each counts once for the
+// forward pass, once for the weight gradient (for attention: the gradient of the other operand) and
+// once for the input gradient, unless the input is the data.
+//
+// Activations, pooling, normalisation, lookups, noise, updates and the additional work of a private
+// step do not count. Private steps, plain steps and the steps of other programs are thus compared
+// for the same work.
+func (w Workload) FloatingPointOperations() (float64, error) {
 	build, err := w.build()
 	if err != nil {
 		return 0, err
@@ -35,13 +36,13 @@ func (w Workload) Operations() (float64, error) {
 		if program.Buffers[program.Buffers[in.In[0]].Base].Role == plan.RoleInput {
 			passes = 2
 		}
-		total += passes * forward(program, in)
+		total += passes * forwardMultiplyAdds(program, in)
 	}
 	return 2 * float64(total), nil
 }
 
-// forward counts the multiply-adds of an instruction.
-func forward(p *plan.Program, in plan.Instruction) int {
+// forwardMultiplyAdds counts the multiply-adds of an instruction in the forward pass.
+func forwardMultiplyAdds(p *plan.Program, in plan.Instruction) int {
 	out := p.Buffers[in.Out].Shape
 	second := func(axis int) int { return p.Buffers[in.In[1]].Shape[axis] }
 	switch s := in.Spec.(type) {
@@ -57,11 +58,11 @@ func forward(p *plan.Program, in plan.Instruction) int {
 	case op.LSTM:
 		return out.TotalSize() * 4 * second(0)
 	case op.Attention:
-		seen := out[1] // steps that one looks at, in the mean
+		steps := out[1]
 		if s.Causal {
-			return out.TotalSize() * (seen + 1)
+			return out.TotalSize() * (steps + 1) // a position attends to (steps+1)/2 positions on average
 		}
-		return out.TotalSize() * 2 * seen
+		return out.TotalSize() * 2 * steps
 	}
 	return 0
 }

@@ -1,3 +1,3 @@
 // Package bench measures throughput: whole training steps of fixed workloads,
-// private and plain, against the machine's peak and against other programs.
+// private and plain, relative to the machine's peak and to other programs.
 package bench

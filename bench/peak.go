@@ -8,9 +8,9 @@ import (
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
-// Peak is the most GFLOP/s that so many threads reach together with independent
-// fused multiply-adds in registers: the best of several tries of a few
-// milliseconds. It is 0 where only pure Go runs. Threads 0 means one a processor.
+// Peak measures the GFLOP/s of independent fused multiply-adds in registers, summed over the given
+// number of threads. It returns the best of ten measurements of a few milliseconds, or 0 if only
+// pure Go code is available. 0 threads means one per processor.
 func Peak(threads int) float64 {
 	if threads <= 0 {
 		threads = runtime.GOMAXPROCS(0)

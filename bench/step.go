@@ -16,50 +16,51 @@ import (
 
 // The mechanism of a private step.
 const (
-	bound      = 1.0 // of each record's gradient, all parameters together
-	multiplier = 1.1 // noise over bound
+	clipNorm        = 1.0 // of each record's gradient, all parameters together
+	noiseMultiplier = 1.1 // noise over bound
 )
 
-// Step is a training step of a workload whose whole batch is in memory already. On
-// a GPU the batch is one microbatch, on the CPU it is cut as the engine would cut it.
-// A private step is norms per record, clipping, the sum, noise and an update by SGD; a
-// plain one has neither norms nor noise, and every factor is 1.
+// Step is a training step of a workload whose whole batch is in memory. On a GPU the batch is one
+// microbatch. On the CPU the batch is split into microbatches of the engine's size.
+//
+// A private step computes the norm of each record's gradient, clips, sums, adds noise and updates by
+// SGD. A plain step has no norms and no noise, and all clip factors are 1.
 type Step struct {
-	machine plan.Executable
-	columns [][]float32   // the batch
-	pipe    plan.Pipeline // nil where the host computes factors
-	bounds  []float64
-	tally   plan.LotCounts
-	clipper *clip.Clipper // nil: the step is plain
-	squared [][]float32
-	factors [][]float32 // the machine's, one slice a parameter
-	release plan.Release
-	batch   int
-	records int // in a microbatch
+	executable   plan.Executable
+	columns      [][]float32   // the batch
+	pipeline     plan.Pipeline // nil if the host computes clip factors
+	bounds       []float64
+	counts       plan.LotCounts
+	clipper      *clip.Clipper // nil for a plain step
+	squaredNorms [][]float32
+	clipFactors  [][]float32 // one slice per parameter, owned by the executable
+	release      plan.Release
+	batch        int
+	microbatch   int // records per microbatch
 }
 
-// Host says where a step runs.
-type Host struct {
-	GPU       bool // else the CPU
-	Ordinal   int  // of the GPU
+// DeviceConfig selects the device of a step.
+type DeviceConfig struct {
+	GPU       bool // false: the CPU
+	Ordinal   int  // number of the GPU
 	Precision cuda.Precision
-	Threads   int // of the CPU; 0: one a processor
+	Threads   int // CPU threads; 0: one per processor
 }
 
-func (h Host) device() (plan.Device, error) {
+func (h DeviceConfig) device() (plan.Device, error) {
 	if h.GPU {
 		return cuda.NewDevice(cuda.Options{Ordinal: h.Ordinal, Precision: h.Precision})
 	}
 	return cpu.NewDevice(h.Threads), nil
 }
 
-// NewStep makes a workload ready.
-func NewStep(w Workload, private bool, h Host) (*Step, error) {
+// NewStep compiles a workload for a device and loads its batch.
+func NewStep(w Workload, private bool, h DeviceConfig) (*Step, error) {
 	device, err := h.device()
 	if err != nil {
 		return nil, err
 	}
-	program, err := w.cut(private, device)
+	program, err := w.microbatchProgram(private, device)
 	if err != nil {
 		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
 	}
@@ -69,30 +70,30 @@ func NewStep(w Workload, private bool, h Host) (*Step, error) {
 		return nil, fmt.Errorf("workload %s: %w", w.Name, err)
 	}
 	program = program.Stripped()
-	debug.FreeOSMemory() // that the graph took
-	s := &Step{machine: machine, columns: w.columns(), batch: w.Batch, records: program.Records, release: plan.Release{
+	debug.FreeOSMemory() // returns the memory of the graph
+	s := &Step{executable: machine, columns: w.columns(), batch: w.Batch, microbatch: program.Records, release: plan.Release{
 		Source: noise.Seeded(1), Sigma: make([]float64, len(program.Parameters)),
 		Scale: 1 / float64(w.Batch), Optimizer: sgd, Rate: 0.01,
 	}}
-	s.fill(0)
+	s.loadMicrobatch(0)
 	names := make([]string, len(program.Parameters))
 	for v, vector := range program.Parameters {
 		names[v] = vector.Name
-		s.factors = append(s.factors, machine.ClipFactors(v))
+		s.clipFactors = append(s.clipFactors, machine.ClipFactors(v))
 		if private {
-			s.squared = append(s.squared, machine.SquaredNorms(v))
-			s.release.Sigma[v] = multiplier * bound
+			s.squaredNorms = append(s.squaredNorms, machine.SquaredNorms(v))
+			s.release.Sigma[v] = noiseMultiplier * clipNorm
 			continue
 		}
-		for r := range s.factors[v] {
-			s.factors[v][r] = 1
+		for r := range s.clipFactors[v] {
+			s.clipFactors[v][r] = 1
 		}
 	}
 	if private {
-		s.clipper, err = clip.Bind(names, clip.Flat(clip.Constant(bound), clip.Threshold{}), clip.Single)
+		s.clipper, err = clip.Bind(names, clip.Flat(clip.Constant(clipNorm), clip.Threshold{}), clip.Single)
 	}
 	if err == nil {
-		err = s.follow()
+		err = s.configurePipeline()
 	}
 	if err != nil {
 		machine.Close()
@@ -101,9 +102,10 @@ func NewStep(w Workload, private bool, h Host) (*Step, error) {
 	return s, nil
 }
 
-// follow leaves factors, and a data set of one batch, to a device that can.
-func (s *Step) follow() (err error) {
-	p, ok := s.machine.(plan.Pipeline)
+// configurePipeline gives the clipping formula and the batch to a device that computes clip factors
+// itself.
+func (s *Step) configurePipeline() (err error) {
+	p, ok := s.executable.(plan.Pipeline)
 	if !ok {
 		return nil
 	}
@@ -115,7 +117,7 @@ func (s *Step) follow() (err error) {
 		formula, _ = s.clipper.Formula()
 		s.bounds = s.clipper.Sensitivities()
 	}
-	s.pipe = p
+	s.pipeline = p
 	return p.Configure(formula, s.batch, func(dst [][]float32, rows []int) error {
 		for k, column := range s.columns {
 			width := len(column) / s.batch
@@ -127,12 +129,11 @@ func (s *Step) follow() (err error) {
 	})
 }
 
-// cut is a step's program for as many records as the engine would compute together on a
-// device.
-func (w Workload) cut(private bool, device plan.Device) (p *plan.Program, err error) {
-	p, err = w.program(private, w.Batch)
+// microbatchProgram lowers a step for the microbatch that the engine would choose on the device.
+func (w Workload) microbatchProgram(private bool, device plan.Device) (p *plan.Program, err error) {
+	p, err = w.lower(private, w.Batch)
 	for err == nil && device.PreferredMicrobatch(p) < p.Records && p.Records%2 == 0 {
-		p, err = w.program(private, p.Records/2)
+		p, err = w.lower(private, p.Records/2)
 	}
 	if err == nil {
 		device.Optimize(p)
@@ -140,7 +141,7 @@ func (w Workload) cut(private bool, device plan.Device) (p *plan.Program, err er
 	return p, err
 }
 
-func (w Workload) program(private bool, records int) (*plan.Program, error) {
+func (w Workload) lower(private bool, records int) (*plan.Program, error) {
 	build, err := w.build()
 	if err != nil {
 		return nil, err
@@ -150,12 +151,12 @@ func (w Workload) program(private bool, records int) (*plan.Program, error) {
 		return nil, err
 	}
 	if network.Warning != "" {
-		return nil, fmt.Errorf("it is not computed with many records at once: %s", network.Warning)
+		return nil, fmt.Errorf("the network cannot be computed in batches: %s", network.Warning)
 	}
 	return plan.LowerTraining(network, plan.Options{Norms: private})
 }
 
-// columns are a batch of normals, or of indices, and of labels.
+// columns returns a batch of features (normal deviates or indices) and labels.
 func (w Workload) columns() [][]float32 {
 	r := rand.New(rand.NewPCG(1, 2))
 	features := make([]float32, w.Batch*tensor.ProdInts(w.Example.Shape))
@@ -173,82 +174,83 @@ func (w Workload) columns() [][]float32 {
 	return [][]float32{features, labels}
 }
 
-// fill puts the records from one on into the machine.
-func (s *Step) fill(record int) {
+// loadMicrobatch copies the records from the given one on into the inputs of the executable.
+func (s *Step) loadMicrobatch(record int) {
 	for k, column := range s.columns {
-		copy(s.machine.Input(k), column[record*(len(column)/s.batch):])
+		copy(s.executable.Input(k), column[record*(len(column)/s.batch):])
 	}
 }
 
-// Run is one whole step. A device that computes factors itself works on when it returns.
+// Run executes one step. On a device with a pipeline it returns before the step is complete; see
+// [Step.Wait].
 func (s *Step) Run() error {
-	if err := s.sum(); err != nil {
+	if err := s.accumulate(); err != nil {
 		return err
 	}
 	s.release.Lot++
 	s.release.Step++
-	return s.machine.Release(&s.release)
+	return s.executable.Release(&s.release)
 }
 
-// sum adds the clipped sums of the whole batch.
-func (s *Step) sum() error {
-	if s.pipe != nil {
-		return s.push()
+// accumulate adds the clipped sums of all microbatches.
+func (s *Step) accumulate() error {
+	if s.pipeline != nil {
+		return s.pushBatch()
 	}
-	for record := 0; record < s.batch; record += s.records {
-		if s.records < s.batch {
-			s.fill(record)
+	for record := 0; record < s.batch; record += s.microbatch {
+		if s.microbatch < s.batch {
+			s.loadMicrobatch(record)
 		}
-		if err := s.add(); err != nil {
+		if err := s.accumulateMicrobatch(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// add adds a microbatch's clipped sums.
-func (s *Step) add() error {
-	if err := s.machine.Forward(); err != nil {
+// accumulateMicrobatch adds the clipped sums of one microbatch.
+func (s *Step) accumulateMicrobatch() error {
+	if err := s.executable.Forward(); err != nil {
 		return err
 	}
 	if s.clipper != nil {
-		if err := s.clip(); err != nil {
+		if err := s.computeClipFactors(); err != nil {
 			return err
 		}
 	}
-	return s.machine.AddClippedSums()
+	return s.executable.AddClippedSums()
 }
 
-// push leaves the batch to a device that computes factors itself.
-func (s *Step) push() error {
-	rows := s.pipe.Rows()
+// pushBatch sends the whole batch to the pipeline.
+func (s *Step) pushBatch() error {
+	rows := s.pipeline.Rows()
 	for i := range rows {
 		rows[i] = int32(i)
 	}
-	return s.pipe.Push(s.batch, s.bounds)
+	return s.pipeline.Push(s.batch, s.bounds)
 }
 
-// Wait returns when the steps so far have run.
+// Wait blocks until all steps are complete.
 func (s *Step) Wait() error {
-	if s.pipe == nil {
+	if s.pipeline == nil {
 		return nil
 	}
-	return s.pipe.FinishLot(&s.tally)
+	return s.pipeline.FinishLot(&s.counts)
 }
 
-// clip hands every parameter the factors of the one group.
-func (s *Step) clip() error {
+// computeClipFactors computes the factors of the single group and copies them to every parameter.
+func (s *Step) computeClipFactors() error {
 	if err := s.clipper.Begin(s.release.Step); err != nil {
 		return err
 	}
-	if err := s.clipper.Factors(s.factors[:1], s.squared, s.records); err != nil {
+	if err := s.clipper.Factors(s.clipFactors[:1], s.squaredNorms, s.microbatch); err != nil {
 		return err
 	}
-	for _, f := range s.factors[1:] {
-		copy(f, s.factors[0])
+	for _, f := range s.clipFactors[1:] {
+		copy(f, s.clipFactors[0])
 	}
 	return nil
 }
 
-// Close ends the machine's threads.
-func (s *Step) Close() error { return s.machine.Close() }
+// Close releases the executable and its threads.
+func (s *Step) Close() error { return s.executable.Close() }

@@ -14,12 +14,12 @@ import (
 )
 
 var (
-	device    = flag.String("device", "cpu", "where BenchmarkStep runs: cpu or cuda:N")
-	precision = flag.String("precision", "fp32", "of its products on a GPU: fp32, tf32 or bf16")
+	device    = flag.String("device", "cpu", "device of BenchmarkStep: cpu or cuda:N")
+	precision = flag.String("precision", "fp32", "precision of matrix products on a GPU: fp32, tf32 or bf16")
 )
 
-// host is where the flags say that steps run.
-func host() (h Host, err error) {
+// deviceFromFlags returns the device that the flags select.
+func deviceFromFlags() (h DeviceConfig, err error) {
 	if *device == "cpu" {
 		return h, nil
 	}
@@ -31,30 +31,30 @@ func host() (h Host, err error) {
 	return h, err
 }
 
-// TestSteps runs two steps of every workload: weights stay finite, they move, all
-// of them under noise, and nothing is allocated.
-func TestSteps(t *testing.T) {
+// The test runs two steps of every workload. Weights stay finite and change (with noise, all of
+// them), and a step allocates nothing.
+func TestStep_AllWorkloads(t *testing.T) {
 	for _, w := range Workloads() {
 		for _, private := range []bool{true, false} {
 			t.Run(name(w, private), func(t *testing.T) {
-				operations, err := w.Operations()
+				operations, err := w.FloatingPointOperations()
 				if err != nil {
 					t.Fatal(err)
 				}
 				if operations > 1e9 && (testing.Short() || simd.ISA() == "go") {
 					t.Skipf("%.0f million operations a step", operations/1e6)
 				}
-				s, err := NewStep(w, private, Host{})
+				s, err := NewStep(w, private, DeviceConfig{})
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer s.Close()
 				var before [][]float32
-				for _, v := range s.machine.State().Weights {
+				for _, v := range s.executable.State().Weights {
 					before = append(before, append([]float32(nil), v...))
 				}
-				// What a step allocates, it allocates every time; the runtime may do so
-				// meanwhile, when it puts a thread to sleep.
+				// An allocation of the step occurs in every try. The runtime may allocate in some
+				// tries, for example when a thread goes to sleep.
 				n := 1.0
 				for try := 0; try < 3 && n != 0 && err == nil; try++ {
 					n = testing.AllocsPerRun(1, func() { err = s.Run() })
@@ -63,7 +63,7 @@ func TestSteps(t *testing.T) {
 					t.Errorf("%v allocations, error %v", n, err)
 				}
 				moved := 0
-				for v, weights := range s.machine.State().Weights {
+				for v, weights := range s.executable.State().Weights {
 					by := 0
 					for i, x := range weights {
 						if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
@@ -94,7 +94,7 @@ func TestSteps(t *testing.T) {
 func TestMemory(t *testing.T) {
 	most := map[string]int{"wrn16-4-16": 118e6, "transformer-32": 77e6}
 	for _, w := range Workloads() {
-		p, err := w.cut(true, cpu.NewDevice(0))
+		p, err := w.microbatchProgram(true, cpu.NewDevice(0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +140,7 @@ func TestOperations(t *testing.T) {
 				if w.Name != c.name {
 					continue
 				}
-				got, err := w.Operations()
+				got, err := w.FloatingPointOperations()
 				if want := 2 * float64(w.Batch) * (2*c.data + 3*c.other); err != nil || got != want {
 					t.Errorf("%v operations, want %v (%v)", got, want, err)
 				}
@@ -174,9 +174,9 @@ func TestStepsOnAGPU(t *testing.T) {
 				if private {
 					steps = 10
 				}
-				start, want := trained(t, w, private, Host{}, 0), trained(t, w, private, Host{}, steps)
+				start, want := trainedWeights(t, w, private, DeviceConfig{}, 0), trainedWeights(t, w, private, DeviceConfig{}, steps)
 				var off, way float64
-				for v, weights := range trained(t, w, private, Host{GPU: true}, steps) {
+				for v, weights := range trainedWeights(t, w, private, DeviceConfig{GPU: true}, steps) {
 					for i, x := range weights {
 						off += math.Pow(float64(x-want[v][i]), 2)
 						way += math.Pow(float64(want[v][i]-start[v][i]), 2)
@@ -190,8 +190,8 @@ func TestStepsOnAGPU(t *testing.T) {
 	}
 }
 
-// trained are a workload's weights after so many steps.
-func trained(t *testing.T, w Workload, private bool, h Host, steps int) (weights [][]float32) {
+// trainedWeights returns a workload's weights after the given number of steps.
+func trainedWeights(t *testing.T, w Workload, private bool, h DeviceConfig, steps int) (weights [][]float32) {
 	t.Helper()
 	s, err := NewStep(w, private, h)
 	if err != nil {
@@ -206,20 +206,19 @@ func trained(t *testing.T, w Workload, private bool, h Host, steps int) (weights
 	if err := s.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.machine.SyncState(); err != nil {
+	if err := s.executable.SyncState(); err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range s.machine.State().Weights {
+	for _, v := range s.executable.State().Weights {
 		weights = append(weights, append([]float32(nil), v...))
 	}
 	return weights
 }
 
-// BenchmarkStep is a whole step of each workload, on the device that -device names.
-// On the CPU %peak is its share of the fused multiply-adds that as many threads reach
-// in the same run.
+// BenchmarkStep times a whole step of each workload on the device given by -device. On the CPU, %peak
+// is the ratio to the fused multiply-adds that the same number of threads reaches in the same run.
 func BenchmarkStep(b *testing.B) {
-	h, err := host()
+	h, err := deviceFromFlags()
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -227,7 +226,7 @@ func BenchmarkStep(b *testing.B) {
 	for _, w := range Workloads() {
 		for _, private := range []bool{true, false} {
 			b.Run(name(w, private), func(b *testing.B) {
-				operations, err := w.Operations()
+				operations, err := w.FloatingPointOperations()
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -254,7 +253,7 @@ func BenchmarkStep(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				if err := s.Wait(); err != nil { // a GPU is still at its last step
+				if err := s.Wait(); err != nil { // a GPU may still compute the last steps
 					b.Fatal(err)
 				}
 				second := time.Since(start).Seconds() / float64(b.N)

@@ -4,16 +4,15 @@ import (
 	"github.com/dptrain/dptrain/models"
 )
 
-// Workload is a network and the batch that it is trained on. The batch is random,
-// of a fixed seed.
+// Workload is a network and its training batch. The batch is random with a fixed seed.
 type Workload struct {
 	Name    string
-	Model   string // as [models.Parse] reads it
+	Model   string // in the syntax of [models.Parse]
 	Example models.DataSpec
 	Batch   int
 }
 
-// Workloads are the networks that speed is measured on.
+// Workloads returns the workloads of the speed comparison.
 func Workloads() []Workload {
 	digits := models.DataSpec{Shape: []int{1, 28, 28}, Classes: 10}
 	pixels := models.DataSpec{Shape: []int{784}, Classes: 10}

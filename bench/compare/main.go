@@ -1,14 +1,13 @@
-// Command compare times every workload under dptrain and under its peers, one
-// after the other and never two at once, and writes the table side by side.
+// Command compare times every workload with dptrain and with its peers, one program at a time, and
+// writes the results as a table.
 //
 // Run it from the root of the repository on a machine with nothing else to do:
 //
 //	go run ./bench/compare
 //
-// Built with the tag gpu it times the first GPU with -device cuda, and the peers
-// there; the results are then named after the card. It needs Python 3.11 or later and,
-// the first time, the network: the peers are installed into a virtual environment
-// outside the tree.
+// If it is built with the tag gpu, -device cuda times all programs on the first GPU, and the result
+// files are named after the card. It needs Python 3.11 or later. The first run needs the network,
+// because it installs the peers into a virtual environment outside the repository.
 package main
 
 import (
@@ -31,19 +30,19 @@ import (
 
 func main() {
 	var c comparison
-	flag.StringVar(&c.python, "python", "python3", "the Python to make the environment with")
-	flag.StringVar(&c.venv, "venv", filepath.Join(os.TempDir(), "dptrain-peers", "venv"), "the environment of the peers, made where it is not there; none: the peers that -python has")
-	flag.StringVar(&c.peers, "peers", filepath.Join("bench", "peers"), "the folder of the peers' scripts")
-	flag.StringVar(&c.out, "out", filepath.Join("bench", "results"), "the folder for the results")
+	flag.StringVar(&c.python, "python", "python3", "Python that creates the environment of the peers")
+	flag.StringVar(&c.venv, "venv", filepath.Join(os.TempDir(), "dptrain-peers", "venv"), "virtual environment of the peers, created if it is missing; empty: use the packages of -python")
+	flag.StringVar(&c.peers, "peers", filepath.Join("bench", "peers"), "folder of the peers' scripts")
+	flag.StringVar(&c.out, "out", filepath.Join("bench", "results"), "output folder")
 	flag.StringVar(&c.device, "device", "cpu", "cpu or cuda")
-	precisions := flag.String("precision", "fp32", "of products on a GPU: one or more of fp32, tf32, bf16, with commas between")
-	flag.Func("check", "NAME=OUTCOME of something else that was run on the machine, to be kept with the results", c.check)
-	flag.DurationVar(&c.time, "time", 3*time.Second, "how long each is measured, after a third of it to warm up")
-	flag.IntVar(&c.threads, "threads", 2, "threads for each")
-	only := flag.String("only", "", "WORKLOADS or WORKLOADS/PROGRAMS, a regular expression each, for a part of the table")
-	flag.BoolVar(&c.add, "add", false, "keep what the results that are there hold beside that part")
-	readme := flag.String("readme", "", "measure nothing, but write the tables of this README anew from the results")
-	step := flag.String("step", "", "time dptrain alone on WORKLOAD/private or WORKLOAD/plain")
+	precisions := flag.String("precision", "fp32", "precisions of matrix products on a GPU: a comma-separated list of fp32, tf32, bf16")
+	flag.Func("check", "NAME=OUTCOME of another check on this machine, stored with the results", c.addCheck)
+	flag.DurationVar(&c.time, "time", 3*time.Second, "duration of each measurement, after a warm-up of a third of it")
+	flag.IntVar(&c.threads, "threads", 2, "threads per program")
+	only := flag.String("only", "", "WORKLOADS or WORKLOADS/PROGRAMS: regular expressions that select a part of the table")
+	flag.BoolVar(&c.add, "add", false, "keep the other measurements of existing result files")
+	tables := flag.String("tables", "", "measure nothing; update the tables of this Markdown file from the result files")
+	step := flag.String("step", "", "time only dptrain on WORKLOAD/private or WORKLOAD/plain")
 	flag.Parse()
 	err := func() (err error) {
 		for _, name := range strings.Split(*precisions, ",") {
@@ -54,10 +53,10 @@ func main() {
 			c.precisions = append(c.precisions, p)
 		}
 		if c.device != "cpu" && c.device != "cuda" {
-			return fmt.Errorf("-device %s: cpu or cuda", c.device)
+			return fmt.Errorf("-device %s is unknown; use cpu or cuda", c.device)
 		}
-		if *readme != "" {
-			return c.readme(*readme)
+		if *tables != "" {
+			return c.writeTables(*tables)
 		}
 		if *step != "" {
 			return c.printStep(*step)
@@ -83,12 +82,12 @@ type comparison struct {
 	checks                           map[string]string
 	time                             time.Duration
 	threads                          int
-	workloads, programs              *regexp.Regexp // that are measured
+	workloads, programs              *regexp.Regexp // those that are measured
 	add                              bool
 }
 
 func (c *comparison) run() error {
-	if err := c.install(); err != nil {
+	if err := c.installPeers(); err != nil {
 		return err
 	}
 	m, err := c.machine()
@@ -97,7 +96,7 @@ func (c *comparison) run() error {
 	}
 	r := results{Versions: map[string]string{}, Checks: map[string]string{}}
 	if c.add {
-		if err := c.keep(&r, m.name()); err != nil {
+		if err := c.readExisting(&r, m.fileName()); err != nil {
 			return err
 		}
 	}
@@ -109,7 +108,7 @@ func (c *comparison) run() error {
 			return err
 		}
 	}
-	// What is done is kept, should what comes later end the run.
+	// Results are written after every measurement, so a later failure loses nothing.
 	timed := 0
 	for _, precision := range c.precisions {
 		for _, w := range bench.Workloads() {
@@ -117,7 +116,7 @@ func (c *comparison) run() error {
 				continue
 			}
 			var row []measurement
-			for _, p := range r.order() {
+			for _, p := range r.measurementOrder() {
 				if !c.programs.MatchString(p.name) {
 					continue
 				}
@@ -135,12 +134,12 @@ func (c *comparison) run() error {
 		}
 	}
 	if timed == 0 && len(c.checks) == 0 {
-		return fmt.Errorf("-only %v/%v: nothing is of that name; workloads are %s", c.workloads, c.programs, names())
+		return fmt.Errorf("-only %v/%v: matches no workload and program; workloads are %s", c.workloads, c.programs, workloadNames())
 	}
 	return nil
 }
 
-func names() string {
+func workloadNames() string {
 	var list []string
 	for _, w := range bench.Workloads() {
 		list = append(list, w.Name)
@@ -148,8 +147,8 @@ func names() string {
 	return strings.Join(list, ", ")
 }
 
-// keep reads the results that are there.
-func (c *comparison) keep(r *results, name string) error {
+// readExisting reads the existing result file, if there is one.
+func (c *comparison) readExisting(r *results, name string) error {
 	text, err := os.ReadFile(filepath.Join(c.out, name+".json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -163,10 +162,10 @@ func (c *comparison) keep(r *results, name string) error {
 	return nil
 }
 
-func (c *comparison) check(text string) error {
+func (c *comparison) addCheck(text string) error {
 	name, outcome, ok := strings.Cut(text, "=")
 	if !ok {
-		return fmt.Errorf("NAME=OUTCOME is needed")
+		return fmt.Errorf("the argument must have the form NAME=OUTCOME")
 	}
 	if c.checks == nil {
 		c.checks = map[string]string{}
@@ -176,7 +175,7 @@ func (c *comparison) check(text string) error {
 }
 
 func (c *comparison) write(r results) error {
-	slices.SortStableFunc(r.Measurements, func(a, b measurement) int { return slices.Compare(r.place(a), r.place(b)) })
+	slices.SortStableFunc(r.Measurements, func(a, b measurement) int { return slices.Compare(r.sortKey(a), r.sortKey(b)) })
 	if err := os.MkdirAll(c.out, 0o755); err != nil {
 		return err
 	}
@@ -184,12 +183,12 @@ func (c *comparison) write(r results) error {
 	if err != nil {
 		return err
 	}
-	name := filepath.Join(c.out, r.Machine.name())
+	name := filepath.Join(c.out, r.Machine.fileName())
 	if err := os.WriteFile(name+".json", append(text, '\n'), 0o644); err != nil {
 		return err
 	}
 	if len(r.Measurements) > 0 {
-		if err := os.WriteFile(name+".svg", []byte(r.picture()), 0o644); err != nil {
+		if err := os.WriteFile(name+".svg", []byte(r.chart()), 0o644); err != nil {
 			return err
 		}
 	}

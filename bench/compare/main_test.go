@@ -13,11 +13,11 @@ import (
 	"github.com/dptrain/dptrain/cuda"
 )
 
-// A part that is measured later takes the place of its like and of nothing else.
-func TestKeep(t *testing.T) {
+// A new measurement replaces only measurements of the same workload, program and precision.
+func TestResults_ReplaceExisting(t *testing.T) {
 	c := comparison{out: t.TempDir()}
 	var r results
-	if err := c.keep(&r, "gpu-x"); err != nil || len(r.Measurements) != 0 {
+	if err := c.readExisting(&r, "gpu-x"); err != nil || len(r.Measurements) != 0 {
 		t.Fatalf("from nothing: %v, %v", r.Measurements, err)
 	}
 	text, err := json.Marshal(results{Checks: map[string]string{"suite": "passed"}, Measurements: []measurement{
@@ -31,7 +31,7 @@ func TestKeep(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(c.out, "gpu-x.json"), text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.keep(&r, "gpu-x"); err != nil {
+	if err := c.readExisting(&r, "gpu-x"); err != nil {
 		t.Fatal(err)
 	}
 	r.replace([]measurement{{Workload: "mlp-256", Program: "torch.func", Precision: "fp32", Median: 7}})
@@ -46,14 +46,13 @@ func TestKeep(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(c.out, "gpu-x.json"), text[1:], 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if c.keep(&r, "gpu-x") == nil {
+	if c.readExisting(&r, "gpu-x") == nil {
 		t.Error("a damaged file was taken")
 	}
 }
 
-// Of a workload, a program that is named is timed and no other; a name that is none is
-// said.
-func TestOnly(t *testing.T) {
+// -only selects workloads and programs; an expression without a match is an error.
+func TestRun_OnlySelectedPrograms(t *testing.T) {
 	c := comparison{
 		python: "/nonexistent/python", out: t.TempDir(), device: "cpu", threads: 1, precisions: []cuda.Precision{cuda.FP32},
 		workloads: regexp.MustCompile("^mlp-256$"), programs: regexp.MustCompile("^JAX$"),
@@ -61,7 +60,7 @@ func TestOnly(t *testing.T) {
 	if err := c.run(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := c.load("cpu.json")
+	r, err := c.readResults("cpu.json")
 	if err != nil || len(r.Measurements) != 1 || r.Measurements[0].Program != "JAX" || !strings.HasSuffix(r.Measurements[0].Error, "/nonexistent/python: no such file or directory") {
 		t.Errorf("%v, %v", r.Measurements, err)
 	}
@@ -75,11 +74,11 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// What a peer leaves running is not waited for, whether the peer is done or takes too long,
-// and what was measured before is kept by then.
-func TestWhatIsLeftRunning(t *testing.T) {
-	defer func(whole, rest time.Duration) { longest, lingering = whole, rest }(longest, lingering)
-	lingering = 50 * time.Millisecond
+// The child processes of a peer do not delay the comparison, whether the peer ends or times out.
+// Earlier measurements are on disk by then.
+func TestMeasure_IgnoresChildProcesses(t *testing.T) {
+	defer func(whole, rest time.Duration) { measurementTimeout, outputTimeout = whole, rest }(measurementTimeout, outputTimeout)
+	outputTimeout = 50 * time.Millisecond
 	t.Chdir(t.TempDir())
 	script := `#!/bin/sh
 case "$2" in
@@ -100,26 +99,26 @@ esac
 		t.Fatal(err)
 	}
 	for _, file := range []string{"before.json", "cpu.json"} {
-		r, err := c.load(file)
+		r, err := c.readResults(file)
 		if err != nil || len(r.Measurements) == 0 || r.Measurements[0].Median != 7 || r.Measurements[0].Error != "" {
 			t.Errorf("%s: %v, %v", file, r.Measurements, err)
 		}
 	}
-	longest = 100 * time.Millisecond
-	m := c.measure(bench.Workloads()[0], program{peer: "slow"}, cuda.FP32, 0)
-	if took := time.Since(start); m.Error != "not done in 100ms" || took > 2500*time.Millisecond {
+	measurementTimeout = 100 * time.Millisecond
+	m := c.measure(bench.Workloads()[0], program{script: "slow"}, cuda.FP32, 0)
+	if took := time.Since(start); m.Error != "not complete after 100ms" || took > 2500*time.Millisecond {
 		t.Errorf("%q after %v", m.Error, took)
 	}
 }
 
-func TestReason(t *testing.T) {
+func TestLastError_PythonTracebacks(t *testing.T) {
 	for complaint, want := range map[string]string{
 		"Traceback:\n  here\nValueError: no\n----\nFor simplicity, frames are left out.\n": "ValueError: no",
 		"  raise\nAssertionError\n----\nFor simplicity\n":                                  "AssertionError",
 		"a warning\nopacus is not installed here\n":                                        "opacus is not installed here",
 		"": "",
 	} {
-		if got := reason(complaint); got != want {
+		if got := lastError(complaint); got != want {
 			t.Errorf("%q: %q", complaint, got)
 		}
 	}

@@ -19,13 +19,13 @@ import (
 	"github.com/dptrain/dptrain/cuda"
 )
 
-// program is something that trains.
+// program is a training program to time.
 type program struct {
-	name    string
-	peer    string // as bench/peers/measure.py knows it; empty for dptrain
-	private bool
-	records []int // how many records at a time are tried; 0 is the whole batch
-	again   bool  // timed once more after the others on a CPU, as ratios stand on it and a machine's speed drifts
+	name     string
+	script   string // its name in bench/peers/measure.py; empty for dptrain
+	private  bool
+	records  []int // microbatch sizes to try; 0 is the whole batch
+	repeated bool  // on a CPU, timed again after the others, because the ratios depend on it and the machine's speed drifts
 }
 
 var programs = []program{
@@ -39,14 +39,13 @@ var programs = []program{
 	{"jax-privacy", "jax-privacy", true, []int{0, 16, 1}, false},
 }
 
-// On a GPU there are also dptrain without cuBLASLt and cuDNN, and PyTorch's step by
-// torch.compile, the better one there.
+// Programs timed on a GPU only: dptrain without cuBLASLt and cuDNN, and PyTorch with torch.compile.
 var (
 	ownKernels = program{"dptrain, own kernels", "", true, []int{0}, false}
 	compiled   = program{"PyTorch compiled", "pytorch-compiled", false, []int{0}, false}
 )
 
-// programs are those that are timed on the machine.
+// programs returns the programs to time on the machine.
 func (r results) programs() []program {
 	if r.Machine.GPU == "" {
 		return programs
@@ -54,42 +53,41 @@ func (r results) programs() []program {
 	return slices.Insert(slices.Insert(slices.Clone(programs), 3, compiled), 1, ownKernels)
 }
 
-// order is how programs are timed on a workload: all, then some again, but for a GPU,
-// which is ours alone.
-func (r results) order() []program {
+// measurementOrder returns the order of the measurements of a workload: all programs, then the
+// repeated ones. A GPU needs no repetition, because no other process uses it.
+func (r results) measurementOrder() []program {
 	list := r.programs()
 	for _, p := range r.programs() {
-		if p.again && r.Machine.GPU == "" {
+		if p.repeated && r.Machine.GPU == "" {
 			list = append(list, p)
 		}
 	}
 	return list
 }
 
-// Freed memory is kept. Otherwise page faults take most of the time of the peers
-// that build a gradient for each record.
-var keepMemory = []string{"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=-1", "MALLOC_TOP_PAD_=67108864"}
+// keepFreedMemory makes the allocator keep freed memory. Otherwise page faults dominate the time of
+// peers that build a gradient for each record.
+var keepFreedMemory = []string{"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESHOLD_=-1", "MALLOC_TOP_PAD_=67108864"}
 
-// longest is how long one measurement may take in all; torch.compile looks for its kernels
-// for most of that, in processes of its own, which may outlive the one that started them:
-// what they print is waited for no longer than lingering.
+// measurementTimeout limits one measurement; torch.compile needs most of it. torch.compile starts
+// processes that can outlive their parent; outputTimeout limits the wait for their output.
 var (
-	longest   = 2 * time.Minute
-	lingering = 5 * time.Second
+	measurementTimeout = 2 * time.Minute
+	outputTimeout      = 5 * time.Second
 )
 
-// install makes the peers' environment, or finds it as it should be.
-func (c *comparison) install() error {
+// installPeers creates or updates the virtual environment of the peers.
+func (c *comparison) installPeers() error {
 	if c.venv == "" {
 		return nil
 	}
 	python := c.interpreter()
 	if _, err := os.Stat(python); err != nil {
-		if err := talk(exec.Command(c.python, "-m", "venv", c.venv)); err != nil {
+		if err := runWithOutput(exec.Command(c.python, "-m", "venv", c.venv)); err != nil {
 			return err
 		}
 	}
-	return talk(exec.Command(python, "-m", "pip", "install", "--quiet", "--requirement", filepath.Join(c.peers, "requirements.txt")))
+	return runWithOutput(exec.Command(python, "-m", "pip", "install", "--quiet", "--requirement", filepath.Join(c.peers, "requirements.txt")))
 }
 
 func (c *comparison) interpreter() string {
@@ -99,7 +97,7 @@ func (c *comparison) interpreter() string {
 	return filepath.Join(c.venv, "bin", "python")
 }
 
-func talk(cmd *exec.Cmd) error {
+func runWithOutput(cmd *exec.Cmd) error {
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w", strings.Join(cmd.Args, " "), err)
@@ -107,42 +105,42 @@ func talk(cmd *exec.Cmd) error {
 	return nil
 }
 
-// measure runs a program in a process of its own.
+// measure times a program in a separate process.
 func (c *comparison) measure(w bench.Workload, p program, precision cuda.Precision, records int) (m measurement) {
 	defer func() {
 		m.Workload, m.Program, m.Private, m.Records, m.Precision = w.Name, p.name, p.private, records, precision.String()
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	ctx, cancel := context.WithTimeout(context.Background(), measurementTimeout)
 	defer cancel()
 	cmd, err := c.command(ctx, w, p, precision, records)
 	if err != nil {
 		m.Error = err.Error()
 		return m
 	}
-	var complaint bytes.Buffer
-	cmd.Stderr, cmd.WaitDelay = &complaint, lingering
+	var stderr bytes.Buffer
+	cmd.Stderr, cmd.WaitDelay = &stderr, outputTimeout
 	text, err := cmd.Output()
 	if err == nil || errors.Is(err, exec.ErrWaitDelay) {
 		err = json.Unmarshal(text, &m)
 	}
 	switch {
 	case ctx.Err() != nil:
-		m.Error = fmt.Sprintf("not done in %v", longest)
+		m.Error = fmt.Sprintf("not complete after %v", measurementTimeout)
 	case err != nil:
-		m.Error = strings.TrimSuffix(fmt.Sprintf("%v: %s", err, reason(complaint.String())), ": ")
+		m.Error = strings.TrimSuffix(fmt.Sprintf("%v: %s", err, lastError(stderr.String())), ": ")
 	}
 	return m
 }
 
-// raised is how Python's last word of an error begins.
-var raised = regexp.MustCompile(`^[\w.]+(Error|Exception)\b`)
+// pythonError matches the line with which Python ends a traceback.
+var pythonError = regexp.MustCompile(`^[\w.]+(Error|Exception)\b`)
 
-// reason is the line that says why a program ended: the last that names an error, for
-// JAX has advice behind it, else the last.
-func reason(complaint string) string {
-	lines := strings.Split(strings.TrimSpace(complaint), "\n")
+// lastError returns the last line that names an exception, because JAX prints advice after it, or the
+// last line if there is none.
+func lastError(stderr string) string {
+	lines := strings.Split(strings.TrimSpace(stderr), "\n")
 	for _, l := range slices.Backward(lines) {
-		if raised.MatchString(l) {
+		if pythonError.MatchString(l) {
 			return l
 		}
 	}
@@ -151,7 +149,7 @@ func reason(complaint string) string {
 
 func (c *comparison) command(ctx context.Context, w bench.Workload, p program, precision cuda.Precision, records int) (*exec.Cmd, error) {
 	threads := strconv.Itoa(c.threads)
-	if p.peer == "" {
+	if p.script == "" {
 		self, err := os.Executable()
 		kind := "/plain"
 		if p.private {
@@ -164,8 +162,8 @@ func (c *comparison) command(ctx context.Context, w bench.Workload, p program, p
 		}
 		return cmd, err
 	}
-	cmd := exec.CommandContext(ctx, c.interpreter(), filepath.Join(c.peers, "measure.py"), p.peer, w.Name,
+	cmd := exec.CommandContext(ctx, c.interpreter(), filepath.Join(c.peers, "measure.py"), p.script, w.Name,
 		"--device", c.device, "--precision", precision.String(), "--records", strconv.Itoa(records), "--threads", threads, "--seconds", fmt.Sprint(c.time.Seconds()))
-	cmd.Env = append(os.Environ(), append(keepMemory, "PYTHONDONTWRITEBYTECODE=1")...)
+	cmd.Env = append(os.Environ(), append(keepFreedMemory, "PYTHONDONTWRITEBYTECODE=1")...)
 	return cmd, nil
 }

@@ -15,36 +15,36 @@ import (
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
-// results is what cpu.json holds.
+// results is the content of a result file, such as cpu.json.
 type results struct {
 	Machine      machine           `json:"machine"`
 	Date         string            `json:"date"`
-	Seconds      float64           `json:"seconds"` // that each was measured for
+	Seconds      float64           `json:"seconds"` // duration of each measurement
 	Versions     map[string]string `json:"versions"`
-	Checks       map[string]string `json:"checks,omitempty"` // what else was run, and how it ended
+	Checks       map[string]string `json:"checks,omitempty"` // other checks and their outcomes
 	Measurements []measurement     `json:"measurements"`
 }
 
 type machine struct {
 	CPU          string  `json:"cpu"`
 	Processors   int     `json:"processors"`
-	Threads      int     `json:"threads"` // that each program was given
+	Threads      int     `json:"threads"` // per program
 	Memory       float64 `json:"memory_mb"`
 	System       string  `json:"system"`
-	Instructions string  `json:"instructions"` // that dptrain chose
-	Peak         float64 `json:"peak_gflops"`  // fused multiply-adds, the best seen during the run
+	Instructions string  `json:"instructions"` // chosen by dptrain
+	Peak         float64 `json:"peak_gflops"`  // fused multiply-adds, best of the run
 	GPU          string  `json:"gpu,omitempty"`
 }
 
-// name is that of the files of results: gpu and the card's, or cpu.
-func (m machine) name() string {
+// fileName returns the name of the result files without extension: cpu, or gpu- and the card's name.
+func (m machine) fileName() string {
 	if m.GPU == "" {
 		return "cpu"
 	}
 	return "gpu-" + regexp.MustCompile("[^a-z0-9]+").ReplaceAllString(strings.ToLower(m.GPU), "-")
 }
 
-// machine describes what the results are of.
+// machine describes the machine that is measured.
 func (c *comparison) machine() (machine, error) {
 	m := thisMachine(c.threads)
 	if c.device != "cuda" {
@@ -55,23 +55,23 @@ func (c *comparison) machine() (machine, error) {
 		return m, err
 	}
 	if len(gpus) == 0 {
-		return m, errors.New("-device cuda: this host shows no NVIDIA driver or GPU")
+		return m, errors.New("-device cuda: no NVIDIA driver or GPU was found on this host")
 	}
 	m.GPU = gpus[0].Name
 	return m, nil
 }
 
-// measurement is one program on one workload. Times are milliseconds a step.
+// measurement is the result of one program on one workload. Times are milliseconds per step.
 type measurement struct {
 	Workload  string            `json:"workload"`
 	Program   string            `json:"program"`
 	Private   bool              `json:"private"`
-	Records   int               `json:"records"` // at a time; 0: the whole batch
+	Records   int               `json:"records"` // microbatch; 0: the whole batch
 	Precision string            `json:"precision"`
 	Median    float64           `json:"median_ms"`
 	Best      float64           `json:"best_ms"`
 	Steps     int               `json:"steps"`
-	Memory    float64           `json:"peak_mb"` // of the process
+	Memory    float64           `json:"peak_mb"` // of the process, or on the GPU
 	Rate      float64           `json:"gflops,omitempty"`
 	Peak      float64           `json:"peak_gflops,omitempty"`
 	Versions  map[string]string `json:"versions,omitempty"`
@@ -85,8 +85,8 @@ func (m measurement) String() string {
 	return fmt.Sprintf("%8.2f ms (best %.2f of %d), %.0f MB", m.Median, m.Best, m.Steps, m.Memory)
 }
 
-// place is where a measurement belongs: by workload, then precision, then program.
-func (r results) place(m measurement) []int {
+// sortKey orders measurements by workload, precision and program.
+func (r results) sortKey(m measurement) []int {
 	precision, _ := cuda.ParsePrecision(m.Precision)
 	return []int{
 		slices.IndexFunc(bench.Workloads(), func(w bench.Workload) bool { return w.Name == m.Workload }),
@@ -95,7 +95,7 @@ func (r results) place(m measurement) []int {
 	}
 }
 
-// replace puts a row in the place of what was measured of the same before.
+// replace adds measurements and deletes older ones of the same workload, program and precision.
 func (r *results) replace(row []measurement) {
 	r.Measurements = slices.DeleteFunc(r.Measurements, func(old measurement) bool {
 		return slices.ContainsFunc(row, func(m measurement) bool {
@@ -116,7 +116,7 @@ func (r *results) add(m measurement) {
 
 func thisMachine(threads int) machine {
 	m := machine{CPU: runtime.GOARCH, Processors: runtime.NumCPU(), Threads: threads, Instructions: simd.ISA(),
-		Memory: memory("/proc/meminfo", "MemTotal:"), System: runtime.GOOS + "/" + runtime.GOARCH}
+		Memory: readMemory("/proc/meminfo", "MemTotal:"), System: runtime.GOOS + "/" + runtime.GOARCH}
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(text)) {
 		if name, ok := strings.CutPrefix(line, "model name"); ok {

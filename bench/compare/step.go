@@ -14,21 +14,21 @@ import (
 	"github.com/dptrain/dptrain/cuda"
 )
 
-// printStep times a step of dptrain as bench/peers/measure.py times the peers' and
-// prints it in the same form.
+// printStep times a step of dptrain with the method of bench/peers/measure.py and prints the result in
+// the same format.
 func (c *comparison) printStep(text string) error {
 	name, kind, _ := strings.Cut(text, "/")
 	list := bench.Workloads()
 	i := slices.IndexFunc(list, func(w bench.Workload) bool { return w.Name == name })
 	if i < 0 || kind != "private" && kind != "plain" {
-		return fmt.Errorf("-step %s: WORKLOAD/private or WORKLOAD/plain is needed", text)
+		return fmt.Errorf("-step %s must have the form WORKLOAD/private or WORKLOAD/plain", text)
 	}
 	runtime.GOMAXPROCS(c.threads)
-	operations, err := list[i].Operations()
+	operations, err := list[i].FloatingPointOperations()
 	if err != nil {
 		return err
 	}
-	host := bench.Host{GPU: c.device == "cuda", Precision: c.precisions[0], Threads: c.threads}
+	host := bench.DeviceConfig{GPU: c.device == "cuda", Precision: c.precisions[0], Threads: c.threads}
 	step, err := bench.NewStep(list[i], kind == "private", host)
 	if err != nil {
 		return err
@@ -44,16 +44,16 @@ func (c *comparison) printStep(text string) error {
 			}
 		}
 	}
-	if _, err = c.repeat(step, 2, c.time/3); err != nil {
+	if _, err = c.timeGroups(step, 2, c.time/3); err != nil {
 		return err
 	}
-	times, err := c.repeat(step, 5, c.time)
+	times, err := c.timeGroups(step, 5, c.time)
 	if err != nil {
 		return err
 	}
-	m.Memory = memory("/proc/self/status", "VmHWM:")
+	m.Memory = readMemory("/proc/self/status", "VmHWM:")
 	if host.GPU {
-		taken, err := cuda.AllocatedMemory(0) // as the peers count: without code and contexts
+		taken, err := cuda.AllocatedMemory(0) // without code and contexts, as for the peers
 		if err != nil {
 			return err
 		}
@@ -64,25 +64,25 @@ func (c *comparison) printStep(text string) error {
 	slices.Sort(times)
 	half := len(times) / 2
 	m.Median = 1e3 * (times[half] + times[len(times)-1-half]) / 2
-	m.Best, m.Steps = 1e3*times[0], c.group()*len(times)
+	m.Best, m.Steps = 1e3*times[0], c.stepsPerGroup()*len(times)
 	m.Rate = operations / m.Median / 1e6
 	return json.NewEncoder(os.Stdout).Encode(m)
 }
 
-// group is how many steps are sent before their end is waited for.
-func (c *comparison) group() int {
+// stepsPerGroup returns the number of steps that are started before a wait for their end.
+func (c *comparison) stepsPerGroup() int {
 	if c.device == "cuda" {
 		return 10
 	}
 	return 1
 }
 
-// repeat times groups of steps, in seconds a step: at least so many groups, and
-// for at least so long.
-func (c *comparison) repeat(step *bench.Step, least int, long time.Duration) (times []float64, err error) {
-	for end := time.Now().Add(long); len(times) < least || time.Now().Before(end); {
+// timeGroups times groups of steps, in seconds per step. It runs at least minGroups groups and at
+// least for the given duration.
+func (c *comparison) timeGroups(step *bench.Step, minGroups int, duration time.Duration) (times []float64, err error) {
+	for end := time.Now().Add(duration); len(times) < minGroups || time.Now().Before(end); {
 		start := time.Now()
-		for range c.group() {
+		for range c.stepsPerGroup() {
 			if err := step.Run(); err != nil {
 				return nil, err
 			}
@@ -90,14 +90,14 @@ func (c *comparison) repeat(step *bench.Step, least int, long time.Duration) (ti
 		if err := step.Wait(); err != nil {
 			return nil, err
 		}
-		times = append(times, time.Since(start).Seconds()/float64(c.group()))
+		times = append(times, time.Since(start).Seconds()/float64(c.stepsPerGroup()))
 	}
 	return times, nil
 }
 
-// memory reads a line of one of Linux's files that counts in kB, in millions of
-// bytes; 0 on other systems.
-func memory(file, line string) float64 {
+// readMemory reads a value in kB from a file in /proc and returns it in megabytes (10⁶ bytes). It
+// returns 0 on systems other than Linux.
+func readMemory(file, line string) float64 {
 	text, _ := os.ReadFile(file)
 	for l := range strings.Lines(string(text)) {
 		if fields := strings.Fields(l); len(fields) > 1 && fields[0] == line {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// markdown is the table for people.
+// markdown returns the results as Markdown tables.
 func (r results) markdown() string {
 	var s strings.Builder
 	m := r.Machine
@@ -27,28 +27,28 @@ func (r results) markdown() string {
 		versions = append(versions, name+" "+strings.TrimPrefix(r.Versions[name], "go"))
 	}
 	fmt.Fprintf(&s, "Versions: %s.\n\n", strings.Join(versions, ", "))
-	fmt.Fprintf(&s, "Milliseconds a step, median over %v s after warming up; batch in memory. ", r.Seconds)
-	fmt.Fprintf(&s, "Where a program was tried with all records, 16 and 1 at a time, the best stands, with /16 or /1 behind it")
+	fmt.Fprintf(&s, "Milliseconds per step: median over %v s after a warm-up; the batch is in memory. ", r.Seconds)
+	fmt.Fprintf(&s, "If a program was timed with several microbatch sizes, the table shows the fastest; /16 and /1 mark microbatches of 16 and 1 records")
 	if m.GPU == "" {
-		fmt.Fprintf(&s, "; dptrain and PyTorch were timed before and after the others, and the better median stands")
+		fmt.Fprintf(&s, "; dptrain and PyTorch were timed before and after the others, and the table shows the better median")
 	}
 	fmt.Fprintf(&s, ". Written by `go run ./bench/compare`.\n\n")
 	precisions := r.distinct(func(m measurement) string { return m.Precision })
 	for _, precision := range precisions {
-		part := r.in(precision)
+		part := r.withPrecision(precision)
 		if len(precisions) > 1 {
 			fmt.Fprintf(&s, "\n## Products in %s\n\n", precision)
 		}
-		part.table(&s, func(m measurement) float64 { return m.Median }, part.ratios)
+		part.table(&s, func(m measurement) float64 { return m.Median }, part.ratioCells)
 		fmt.Fprintf(&s, "\n### Peak memory of the process, or on the GPU, MB\n\n")
 		part.table(&s, func(m measurement) float64 { return m.Memory }, nil)
 	}
-	r.errors(&s)
+	r.writeErrors(&s)
 	return s.String()
 }
 
-// in are the results of one precision.
-func (r results) in(precision string) results {
+// withPrecision returns the results of one precision.
+func (r results) withPrecision(precision string) results {
 	var list []measurement
 	for _, m := range r.Measurements {
 		if m.Precision == precision {
@@ -59,8 +59,7 @@ func (r results) in(precision string) results {
 	return r
 }
 
-// table writes a row for each workload and a column for each program, then more
-// columns of its own.
+// table writes a row for each workload and a column for each program. more returns additional columns.
 func (r results) table(s *strings.Builder, value func(measurement) float64, more func(workload string) []string) {
 	header := []string{"workload"}
 	for _, p := range r.programs() {
@@ -84,7 +83,7 @@ func (r results) table(s *strings.Builder, value func(measurement) float64, more
 				cells = append(cells, "–")
 				continue
 			}
-			cell := number(value(m))
+			cell := threeDigits(value(m))
 			if m.Records > 0 {
 				cell += fmt.Sprintf(" /%d", m.Records)
 			}
@@ -97,8 +96,8 @@ func (r results) table(s *strings.Builder, value func(measurement) float64, more
 	}
 }
 
-// ratios are what the table is for.
-func (r results) ratios(workload string) []string {
+// ratioCells returns the ratios of dptrain to the other programs for a workload.
+func (r results) ratioCells(workload string) []string {
 	ours, ok := r.best(workload, "dptrain")
 	if !ok {
 		return []string{"–", "–", "–", "–", "–"}
@@ -116,10 +115,10 @@ func (r results) ratios(workload string) []string {
 	if ours.Peak > 0 {
 		share = fmt.Sprintf("%.0f%%", 100*ours.Rate/ours.Peak)
 	}
-	return []string{over(r.ordinary(workload)), over(r.best(workload, "dptrain plain")), ahead, fmt.Sprintf("%.0f", ours.Rate), share}
+	return []string{over(r.baseline(workload)), over(r.best(workload, "dptrain plain")), ahead, fmt.Sprintf("%.0f", ours.Rate), share}
 }
 
-// best is the fastest that a program was on a workload.
+// best returns the fastest measurement of a program on a workload.
 func (r results) best(workload, program string) (best measurement, ok bool) {
 	for _, m := range r.Measurements {
 		if m.Workload == workload && m.Program == program && m.Error == "" && (!ok || m.Median < best.Median) {
@@ -129,9 +128,8 @@ func (r results) best(workload, program string) (best measurement, ok bool) {
 	return best, ok
 }
 
-// ordinary is PyTorch's step that is not private, compiled where that was tried and is
-// faster.
-func (r results) ordinary(workload string) (measurement, bool) {
+// baseline returns PyTorch's step without privacy: the compiled one if it was measured and is faster.
+func (r results) baseline(workload string) (measurement, bool) {
 	eager, ok := r.best(workload, "PyTorch")
 	if m, there := r.best(workload, compiled.name); there && (!ok || m.Median < eager.Median) {
 		return m, true
@@ -139,17 +137,17 @@ func (r results) ordinary(workload string) (measurement, bool) {
 	return eager, ok
 }
 
-// bestPeer is the fastest private step of others.
+// bestPeer returns the fastest private step of the peers.
 func (r results) bestPeer(workload string) (best measurement, ok bool) {
 	for _, p := range r.programs() {
-		if m, there := r.best(workload, p.name); there && p.private && p.peer != "" && (!ok || m.Median < best.Median) {
+		if m, there := r.best(workload, p.name); there && p.private && p.script != "" && (!ok || m.Median < best.Median) {
 			best, ok = m, true
 		}
 	}
 	return best, ok
 }
 
-// distinct are the values of a field, in the order of the measurements.
+// distinct returns the values of a field in the order of the measurements, without repetitions.
 func (r results) distinct(field func(measurement) string) []string {
 	var list []string
 	for _, m := range r.Measurements {
@@ -160,8 +158,8 @@ func (r results) distinct(field func(measurement) string) []string {
 	return list
 }
 
-// number has three figures.
-func number(x float64) string {
+// threeDigits formats a number with three significant digits.
+func threeDigits(x float64) string {
 	switch {
 	case x >= 99.95:
 		return fmt.Sprintf("%.0f", x)
@@ -171,8 +169,8 @@ func number(x float64) string {
 	return fmt.Sprintf("%.2f", x)
 }
 
-// errors says what could not be measured.
-func (r results) errors(s *strings.Builder) {
+// writeErrors lists the failed measurements.
+func (r results) writeErrors(s *strings.Builder) {
 	title := "\n## Not measured\n\n"
 	for _, m := range r.Measurements {
 		if m.Error != "" {
@@ -180,7 +178,7 @@ func (r results) errors(s *strings.Builder) {
 			if r.Machine.GPU != "" {
 				name += " in " + m.Precision
 			}
-			fmt.Fprintf(s, "%s- %s, %s, records at a time %d: %s\n", title, name, m.Program, m.Records, m.Error)
+			fmt.Fprintf(s, "%s- %s, %s, microbatch %d: %s\n", title, name, m.Program, m.Records, m.Error)
 			title = ""
 		}
 	}

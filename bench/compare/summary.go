@@ -11,9 +11,9 @@ import (
 	"github.com/dptrain/dptrain/bench"
 )
 
-// readme writes the tables of a README anew from the files of results beside it: text
-// between <!-- cpu --> or <!-- gpu --> and <!-- end -->.
-func (c *comparison) readme(path string) error {
+// writeTables replaces the tables of a Markdown file by those of the result files. A table is the
+// text between a line <!-- cpu --> or <!-- gpu --> and a line <!-- end -->.
+func (c *comparison) writeTables(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func (c *comparison) readme(path string) error {
 		before, rest, found := strings.Cut(whole, "<!-- "+table.name+" -->\n")
 		_, after, ended := strings.Cut(rest, "<!-- end -->\n")
 		if !found || !ended {
-			return fmt.Errorf("%s: a line <!-- %s --> and then one <!-- end --> are needed", path, table.name)
+			return fmt.Errorf("%s: the file needs a line <!-- %s --> followed by a line <!-- end -->", path, table.name)
 		}
 		made, err := table.make()
 		if err != nil {
@@ -37,7 +37,7 @@ func (c *comparison) readme(path string) error {
 	return os.WriteFile(path, []byte(whole), 0o644)
 }
 
-func (c *comparison) load(name string) (r results, err error) {
+func (c *comparison) readResults(name string) (r results, err error) {
 	text, err := os.ReadFile(filepath.Join(c.out, name))
 	if err != nil {
 		return r, err
@@ -49,11 +49,11 @@ func (c *comparison) load(name string) (r results, err error) {
 }
 
 func (c *comparison) cpuTable() (string, error) {
-	r, err := c.load("cpu.json")
-	return r.short(), err
+	r, err := c.readResults("cpu.json")
+	return r.summaryTable(), err
 }
 
-// gpuTables has a table for each card and precision, or says that there is none.
+// gpuTables returns a table for each card and precision, or a note if there are no results.
 func (c *comparison) gpuTables() (string, error) {
 	files, err := filepath.Glob(filepath.Join(c.out, "gpu-*.json"))
 	if err != nil {
@@ -61,23 +61,23 @@ func (c *comparison) gpuTables() (string, error) {
 	}
 	var s strings.Builder
 	for _, file := range files {
-		r, err := c.load(filepath.Base(file))
+		r, err := c.readResults(filepath.Base(file))
 		if err != nil {
 			return "", err
 		}
 		for _, precision := range r.distinct(func(m measurement) string { return m.Precision }) {
-			fmt.Fprintf(&s, "%s, %s, %s:\n\n%s\n", r.Machine.GPU, precision, r.Date, r.in(precision).short())
+			fmt.Fprintf(&s, "%s, %s, %s:\n\n%s\n", r.Machine.GPU, precision, r.Date, r.withPrecision(precision).summaryTable())
 		}
 	}
 	if s.Len() == 0 {
-		return "Not run on any card yet: `bench/results/` has no results of one.\n", nil
+		return "No GPU results exist yet: `bench/results/` contains none.\n", nil
 	}
 	return s.String(), nil
 }
 
-// short is the table of what users ask first. A workload that was never run on a card has a
-// row that says so.
-func (r results) short() string {
+// summaryTable returns the summary of the results. On a GPU, a workload that was not measured has a
+// row "not run".
+func (r results) summaryTable() string {
 	var s strings.Builder
 	fmt.Fprintln(&s, "| workload | private | not private | PyTorch, not private | JAX, not private | fastest private peer | ours ÷ PyTorch | MB, ours / PyTorch |")
 	fmt.Fprintln(&s, "|---|---:|---:|---:|---:|---:|---:|---:|")
@@ -87,14 +87,14 @@ func (r results) short() string {
 			if !ok {
 				return "–"
 			}
-			return number(m.Median)
+			return threeDigits(m.Median)
 		}
 		peer, ratio, megabytes := "–", "–", "–"
 		if m, ok := r.bestPeer(workload); ok {
-			peer = number(m.Median) + " (" + m.Program + ")"
+			peer = threeDigits(m.Median) + " (" + m.Program + ")"
 		}
 		ours, there := r.best(workload, "dptrain")
-		ordinary, ok := r.ordinary(workload)
+		ordinary, ok := r.baseline(workload)
 		if there && ok {
 			ratio = fmt.Sprintf("%.2f", ours.Median/ordinary.Median)
 			megabytes = fmt.Sprintf("%.0f / %.0f", ours.Memory, ordinary.Memory)

@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// TestPicture: the picture is well-formed whatever a program or a machine is called,
-// the axis holds every mark, and a step as long as PyTorch's stands on its line.
-func TestPicture(t *testing.T) {
+// The chart is well-formed XML for all names, the axis covers every mark, and a step as long as
+// PyTorch's is at 1.
+func TestChart_MarksAndEscaping(t *testing.T) {
 	r := results{Machine: machine{CPU: `A<B> & "C"`, Threads: 2}, Date: "2026-01-02"}
 	for program, median := range map[string]float64{"PyTorch": 2, "dptrain": 1, "dptrain plain": 2, "JAX": 40, "Opacus ghost": 9, "torch.func": 8} {
 		r.add(measurement{Workload: "one", Program: program, Median: median})
 	}
 	r.add(measurement{Workload: "two", Program: "dptrain", Median: 1}) // nothing to hold it against
-	text := r.picture()
+	text := r.chart()
 	circles := map[string]string{}
 	for d := xml.NewDecoder(strings.NewReader(text)); ; {
 		token, err := d.Token()
@@ -43,13 +43,13 @@ func TestPicture(t *testing.T) {
 	}
 	for _, want := range []string{">torch.func<", ">32<", ">0.5<", "A&lt;B&gt;", ">two<"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the picture lacks %s", want)
+			t.Errorf("the chart does not contain %s", want)
 		}
 	}
 }
 
-// TestRatios: the better of two timings stands, and the better of PyTorch's two.
-func TestRatios(t *testing.T) {
+// The tables use the faster of two timings and the faster of PyTorch's two programs.
+func TestRatioCells_FasterTiming(t *testing.T) {
 	r := results{Machine: machine{GPU: "a card"}}
 	for _, m := range []measurement{
 		{Program: "dptrain", Median: 3, Rate: 50, Peak: 100}, {Program: "dptrain", Median: 2, Rate: 75, Peak: 100},
@@ -60,10 +60,10 @@ func TestRatios(t *testing.T) {
 		m.Workload = "one"
 		r.add(m)
 	}
-	if got, want := strings.Join(r.ratios("one"), " "), "0.50 1.25 10.0 75 75%"; got != want {
+	if got, want := strings.Join(r.ratioCells("one"), " "), "0.50 1.25 10.0 75 75%"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if got := strings.Join(r.ratios("another"), " "); got != "– – – – –" {
-		t.Errorf("of nothing: %s", got)
+	if got := strings.Join(r.ratioCells("another"), " "); got != "– – – – –" {
+		t.Errorf("unknown workload: %s", got)
 	}
 }

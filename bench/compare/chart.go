@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// The picture's measures, in its own units.
+// Dimensions of the chart in SVG units.
 const (
-	pictureWidth = 860.0
-	pictureLeft  = 140.0 // of the axis; the names of workloads stand before it
-	pictureRight = 740.0 // the names of private peers after it
-	pictureTop   = 84.0
-	rowHeight    = 30.0
+	chartWidth = 860.0
+	chartLeft  = 140.0 // start of the axis, after the workload names
+	chartRight = 740.0 // end of the axis, before the names of the peers
+	chartTop   = 84.0
+	rowHeight  = 30.0
 )
 
-// picture shows every workload as a row of marks, each a program's time as a multiple
-// of PyTorch's ordinary step, on a logarithmic axis, in the first precision measured.
-func (r results) picture() string {
+// chart returns an SVG with one row of marks per workload. A mark is the time of a program divided by
+// that of PyTorch's ordinary step, on a logarithmic axis, for the first precision measured.
+func (r results) chart() string {
 	var s strings.Builder
 	precision := r.distinct(func(m measurement) string { return m.Precision })[0]
-	r = r.in(precision)
+	r = r.withPrecision(precision)
 	workloads := r.distinct(func(m measurement) string { return m.Workload })
 	marks := map[string][]mark{}
 	low, high := 0.5, 2.0
@@ -33,10 +33,10 @@ func (r results) picture() string {
 	}
 	low, high = math.Pow(2, math.Floor(math.Log2(low))), math.Pow(2, math.Ceil(math.Log2(high)))
 	at := func(times float64) float64 {
-		return pictureLeft + (pictureRight-pictureLeft)*math.Log(times/low)/math.Log(high/low)
+		return chartLeft + (chartRight-chartLeft)*math.Log(times/low)/math.Log(high/low)
 	}
-	bottom := pictureTop + rowHeight*float64(len(workloads))
-	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="system-ui, sans-serif" font-size="13">`+"\n", pictureWidth, bottom+50)
+	bottom := chartTop + rowHeight*float64(len(workloads))
+	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="system-ui, sans-serif" font-size="13">`+"\n", chartWidth, bottom+50)
 	fmt.Fprintf(&s, "<title>Time of a training step, as a multiple of PyTorch's ordinary one</title>\n")
 	fmt.Fprintf(&s, `<rect width="100%%" height="100%%" fill="#fff"/>`+"\n")
 	text := func(x, y float64, anchor, colour, words string) {
@@ -53,23 +53,23 @@ func (r results) picture() string {
 		text(x+18, 50.5, "start", "#333", k.words)
 		x += 40 + 6.6*float64(len(k.words))
 	}
-	text(pictureWidth-16, bottom+38, "end", "#777", host+", "+r.Date)
+	text(chartWidth-16, bottom+38, "end", "#777", host+", "+r.Date)
 	for times := low; times <= high*1.001; times *= 2 {
 		colour, width := "#e6e6e6", 1.0
 		if times == 1 {
 			colour, width = "#555", 1.5
 		}
-		fmt.Fprintf(&s, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="%.1f"/>`+"\n", at(times), pictureTop-12, at(times), bottom, colour, width)
+		fmt.Fprintf(&s, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="%s" stroke-width="%.1f"/>`+"\n", at(times), chartTop-12, at(times), bottom, colour, width)
 		text(at(times), bottom+20, "middle", "#555", fmt.Sprintf("%g", times))
 	}
-	text(at(1), pictureTop-16, "middle", "#555", "PyTorch, not private")
+	text(at(1), chartTop-16, "middle", "#555", "PyTorch, not private")
 	for i, w := range workloads {
-		y := pictureTop + rowHeight*(float64(i)+0.5)
-		text(pictureLeft-14, y+4.5, "end", "#1a1a1a", w)
+		y := chartTop + rowHeight*(float64(i)+0.5)
+		text(chartLeft-14, y+4.5, "end", "#1a1a1a", w)
 		for _, m := range marks[w] {
 			fmt.Fprint(&s, symbol(m.kind, at(m.times), y))
 			if m.kind == "peer" {
-				text(pictureRight+16, y+4.5, "start", "#c2571a", m.name)
+				text(chartRight+16, y+4.5, "start", "#c2571a", m.name)
 			}
 		}
 	}
@@ -77,14 +77,14 @@ func (r results) picture() string {
 	return s.String()
 }
 
-// mark is a program's time over PyTorch's ordinary step.
+// mark is the time of a program divided by that of PyTorch's ordinary step.
 type mark struct {
 	kind, name string
 	times      float64
 }
 
 func (r results) marks(workload string) (list []mark) {
-	base, ok := r.ordinary(workload)
+	base, ok := r.baseline(workload)
 	if !ok {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (r results) marks(workload string) (list []mark) {
 	return list
 }
 
-// symbol is told apart by its shape, not by colour alone.
+// symbol returns a mark. Its shape identifies the kind without colour.
 func symbol(kind string, x, y float64) string {
 	switch kind {
 	case "ours":
