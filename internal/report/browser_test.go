@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// probe shows the page at several widths and says how far each may be scrolled
-// sideways, how much it loaded, and whether its style was taken.
+// probe shows the page at several widths. It reports how far each can be scrolled sideways, how
+// many resources it loaded, and whether its style was applied.
 const probe = `<!doctype html><title>probe</title><link rel="icon" href="data:,"><body><pre id="found"></pre>
 <script>
 const widths = [360, 768, 1280];
@@ -34,9 +34,9 @@ for (const width of widths) {
 }
 </script>`
 
-// A real browser shows the page without a complaint, asks for nothing else, and
-// never scrolls sideways.
-func TestInChromium(t *testing.T) {
+// A real browser shows the page without an error, requests nothing else, and does not scroll
+// sideways.
+func TestPage_InChromium(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starting a browser takes seconds")
 	}
@@ -48,17 +48,17 @@ func TestInChromium(t *testing.T) {
 		}
 	}
 	if browser == "" {
-		t.Skip("no Chromium is installed: the page was not looked at in a browser")
+		t.Skip("no Chromium is installed: the page was not tested in a browser")
 	}
-	s := plain()
+	s := newFixture()
 	s.summary["class_names"] = []string{strings.Repeat("a very long name ", 20), strings.Repeat("W", 200)}
 	s.summary["preset"] = strings.Repeat("x", 300)
-	page, _ := s.written(t)
+	page, _ := s.render(t)
 
-	// The server is also the browser's proxy: what it wants of its makers stays here.
-	var looked atomic.Bool
+	// The server is also the browser's proxy, so that no request leaves this machine.
+	var requested atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		looked.Store(looked.Load() || r.URL.Path == "/report.html")
+		requested.Store(requested.Load() || r.URL.Path == "/report.html")
 		text := map[string]string{"/report.html": page, "/probe.html": probe}[r.URL.Path]
 		if text == "" || r.URL.IsAbs() {
 			http.Error(w, "no", http.StatusNotFound)
@@ -75,26 +75,26 @@ func TestInChromium(t *testing.T) {
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--user-data-dir="+t.TempDir(),
 		"--proxy-server="+server.URL, "--enable-logging=stderr", "--virtual-time-budget=10000", "--window-size=1400,1000", "--dump-dom", server.URL+"/probe.html")
 	cmd.WaitDelay = 5 * time.Second
-	var said bytes.Buffer
-	cmd.Stderr = &said
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
 	dom, err := cmd.Output()
 	if ctx.Err() != nil {
-		t.Skip("the browser did not answer within a minute: the page was not looked at")
+		t.Skip("the browser did not answer within a minute: the page was not tested")
 	}
-	if !looked.Load() {
-		t.Skipf("the browser does not run here: the page was not looked at: %v\n%s", err, said.Bytes())
+	if !requested.Load() {
+		t.Skipf("the browser does not run here: the page was not tested: %v\n%s", err, stderr.Bytes())
 	}
 	if err != nil {
-		t.Fatalf("%v\n%s", err, said.Bytes())
+		t.Fatalf("%v\n%s", err, stderr.Bytes())
 	}
 	for _, width := range []int{360, 768, 1280} {
 		if want := fmt.Sprintf("width %d scrolls 0 loads 0 weight 600\n", width); !strings.Contains(string(dom), want) {
 			t.Errorf("want %q in\n%s", want, dom)
 		}
 	}
-	for line := range strings.Lines(said.String()) {
+	for line := range strings.Lines(stderr.String()) {
 		if strings.Contains(line, ":CONSOLE") {
-			t.Errorf("the browser complains: %s", line)
+			t.Errorf("the browser reports: %s", line)
 		}
 	}
 }

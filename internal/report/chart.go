@@ -5,19 +5,21 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/dptrain/dptrain/internal/number"
 )
 
-// The canvas of a chart, in its own units: the page scales it.
+// The canvas of a chart, in its own units. The page scales it.
 const (
 	chartWidth, chartHeight = 480.0, 260.0
 	left, right             = 46.0, 14.0
 	top, bottom             = 26.0, 44.0
 )
 
-// chart is a picture of lines, ready for the page's template.
+// chart is a line chart, ready for the page's template.
 type chart struct {
 	ID             string
-	Title, About   string // for those who cannot see it
+	Title, About   string // for screen readers
 	XLabel, YLabel string
 	XTicks, YTicks []tick
 	Lines          []line
@@ -31,7 +33,7 @@ type tick struct {
 	Label string
 }
 
-// line is a line in a style, with dots where they are wanted.
+// line is one line of a chart, with optional dots.
 type line struct {
 	Style string
 	Path  string
@@ -43,14 +45,14 @@ type dot struct {
 	Title string
 }
 
-// axis maps values to the canvas.
+// axis maps values to canvas coordinates.
 type axis struct {
-	low, high   float64
-	from, to    float64
+	low, high   float64 // values
+	from, to    float64 // coordinates
 	logarithmic bool
 }
 
-func (a axis) at(v float64) float64 {
+func (a axis) position(v float64) float64 {
 	low, high := a.low, a.high
 	if a.logarithmic {
 		v, low, high = math.Log(v), math.Log(low), math.Log(high)
@@ -59,40 +61,20 @@ func (a axis) at(v float64) float64 {
 }
 
 func (a axis) ticks(label func(float64) string) []tick {
-	values := RoundNumbers(a.low, a.high, 6)
+	values := number.Multiples(a.low, a.high, 6)
 	if a.logarithmic {
-		values = powers(a.low, a.high)
+		values = logarithmicTicks(a.low, a.high)
 	}
 	var ticks []tick
 	for _, v := range values {
-		ticks = append(ticks, tick{a.at(v), label(v)})
+		ticks = append(ticks, tick{a.position(v), label(v)})
 	}
 	return ticks
 }
 
-// RoundNumbers are at most about most multiples of 1, 2 or 5 times a power of ten,
-// from low to high.
-func RoundNumbers(low, high float64, most int) []float64 {
-	if !(high > low) {
-		return nil
-	}
-	unit := math.Pow(10, math.Floor(math.Log10(high-low)))
-	for _, share := range []float64{0.1, 0.2, 0.5, 1, 2} {
-		if step := unit * share; (high-low)/step <= float64(most-1) {
-			unit = step
-			break
-		}
-	}
-	var values []float64
-	for i := math.Ceil(low / unit * (1 - 1e-12)); i*unit <= high*(1+1e-9); i++ {
-		values = append(values, i*unit)
-	}
-	return values
-}
-
-// powers are the powers of ten from low to high, every few where they are many, with
-// 2 and 5 times them between where they are few.
-func powers(low, high float64) []float64 {
+// logarithmicTicks returns powers of ten from low to high. It skips some if there are many,
+// and adds 2 and 5 times each power if there are few.
+func logarithmicTicks(low, high float64) []float64 {
 	from, to := math.Floor(math.Log10(low)), math.Ceil(math.Log10(high))
 	factors, each := []float64{1}, math.Ceil((to-from)/6)
 	if math.Log10(high/low) < 1.5 {
@@ -109,148 +91,132 @@ func powers(low, high float64) []float64 {
 	return values
 }
 
-// newChart makes a chart without lines.
+// newChart returns a chart without lines.
 func newChart(id string, x, y axis, label func(float64) string) *chart {
 	return &chart{
-		ID: id, XTicks: x.ticks(numeral), YTicks: y.ticks(label),
+		ID: id, XTicks: x.ticks(tickLabel), YTicks: y.ticks(label),
 		Width: chartWidth, Height: chartHeight,
 		Left: left, Right: chartWidth - right, Top: top, Bottom: chartHeight - bottom,
 	}
 }
 
-func across(low, high float64) axis {
+func horizontalAxis(low, high float64) axis {
 	return axis{low: low, high: high, from: left, to: chartWidth - right}
 }
 
-func upwards(low, high float64) axis {
+func verticalAxis(low, high float64) axis {
 	return axis{low: low, high: high, from: chartHeight - bottom, to: top}
 }
 
-// numeral labels a tick.
-func numeral(v float64) string {
-	if v >= 1000 && v < 1e7 && v == math.Trunc(v) {
-		return Thousands(int(v))
-	}
-	return raisedShort(v)
-}
-
-// raisedShort writes a round number: 0.02, 500, 10⁷.
-func raisedShort(v float64) string {
-	if v >= 1e-3 && v < 1e7 || v == 0 {
-		return strconv.FormatFloat(v, 'g', 4, 64)
-	}
-	return raised(v)
-}
-
-// path draws straight lines between points.
-func path(x, y axis, points [][2]float64) string {
+// svgPath joins points by straight lines.
+func svgPath(x, y axis, points [][2]float64) string {
 	var b strings.Builder
 	for i, p := range points {
 		letter := "L"
 		if i == 0 {
 			letter = "M"
 		}
-		fmt.Fprintf(&b, "%s%g %g", letter, x.at(p[0]), y.at(p[1]))
+		fmt.Fprintf(&b, "%s%g %g", letter, x.position(p[0]), y.position(p[1]))
 	}
 	return b.String()
 }
 
-// epsilonChart draws ε over lots for every accountant, those that cost most first.
-// It is nil where there is too little to draw.
-func (a *account) epsilonChart() *chart {
+// epsilonChart draws ε over lots for every accountant. It returns nil if there are not
+// enough points.
+func (a *accounting) epsilonChart() *chart {
 	steps := a.history.LotCount()
 	least, most := math.Inf(1), 0.0
 	lowest := math.Inf(1)
 	for _, c := range a.curves {
-		if c.why != "" || math.IsInf(c.last(), 1) || c.last() <= 0 {
+		if c.failure != "" || math.IsInf(c.last(), 1) || c.last() <= 0 {
 			continue
 		}
 		least, most = min(least, c.last()), max(most, c.last())
-		// The first lots cost next to nothing: an axis that began there would be empty.
+		// The first lots cost little: an axis that started at their ε would be mostly empty.
 		lowest = min(lowest, c.epsilon[len(c.epsilon)/5])
 	}
 	if most == 0 || steps < 2 {
 		return nil
 	}
-	x, y := across(0, float64(steps)), upwards(0, most*1.04)
+	x, y := horizontalAxis(0, float64(steps)), verticalAxis(0, most*1.04)
 	if most/least > 20 && lowest > 0 {
 		y.logarithmic, y.low, y.high = true, min(lowest, least/4), most*1.2
 	}
-	c := newChart("cost", x, y, numeral)
+	c := newChart("cost", x, y, tickLabel)
 	c.XLabel, c.YLabel = "lots", "ε"
-	if _, beside := apart(a.history); len(beside) > 0 {
+	if _, others := splitTraining(a.history); len(others) > 0 {
 		c.XLabel = "releases"
 	}
 	c.Title = "ε over " + c.XLabel
-	c.About = fmt.Sprintf("Line chart of ε at δ = %s after each number of %s, a line for each accountant. The table beside it has the last values.", raised(a.answer.Delta), c.XLabel)
+	c.About = fmt.Sprintf("Line chart of ε at δ = %s after each number of %s, with one line for each accountant. The table next to it has the final values.", powerOfTen(a.answer.Delta), c.XLabel)
 	if y.logarithmic {
 		c.YLabel = "ε, logarithmic"
 	}
 	for _, each := range a.curves {
-		if each.why != "" || each.accountant == a.answer.Accountant {
+		if each.failure != "" || each.accountant == a.answer.Accountant {
 			continue
 		}
-		c.Lines = append(c.Lines, line{Style: style(each.accountant), Path: each.path(x, y)})
+		c.Lines = append(c.Lines, line{Style: lineStyle(each.accountant), Path: each.path(x, y)})
 	}
-	for _, each := range a.curves { // the one that counts lies on top
+	for _, each := range a.curves { // draw the run's own accountant on top
 		if each.accountant == a.answer.Accountant {
-			c.Lines = append(c.Lines, line{Style: style(each.accountant) + " main", Path: each.path(x, y)})
+			c.Lines = append(c.Lines, line{Style: lineStyle(each.accountant) + " main", Path: each.path(x, y)})
 		}
 	}
 	return c
 }
 
-// path leaves out what lies below a logarithmic axis or is infinite; a linear curve
-// begins at the origin.
-func (c curve) path(x, y axis) string {
+// path omits values that are infinite or below a logarithmic axis. A curve on a linear axis
+// starts at the origin.
+func (c epsilonCurve) path(x, y axis) string {
 	var points [][2]float64
 	if !y.logarithmic {
 		points = append(points, [2]float64{0, 0})
 	}
 	for i, e := range c.epsilon {
 		if !math.IsInf(e, 1) && e >= y.low {
-			points = append(points, [2]float64{float64(c.at[i]), e})
+			points = append(points, [2]float64{float64(c.lots[i]), e})
 		}
 	}
-	return path(x, y, points)
+	return svgPath(x, y, points)
 }
 
-// style is the class that colours an accountant's line.
-func style(accountant string) string {
+// lineStyle is the CSS class of an accountant's line.
+func lineStyle(accountant string) string {
 	if _, known := accountantNames[accountant]; known {
 		return accountant
 	}
 	return "other"
 }
 
-// accuracyChart draws test accuracy, or the error of a regression, over ε, or over lots
-// where ε is infinite. It is nil where there are no points.
-func (r *Run) accuracyChart() (*chart, error) {
-	of := accuracies
-	if r.regressed() {
-		of = rmses
+// scoreChart draws the test accuracy, or the RMSE of a regression, over ε. It draws it over
+// lots if the run is not private. It returns nil if there are no points.
+func (r *Run) scoreChart() (*chart, error) {
+	style := accuracyStyle
+	if r.isRegression() {
+		style = rmseStyle
 	}
 	var points [][2]float64
 	var titles []string
-	beyond := r.beyond()
+	extra := r.extraReleases()
 	for _, p := range r.points {
-		at, words := float64(p.Lot), plural(p.Lot, "lot")
-		if r.account != nil {
-			// Lots that a crash lost, and releases beside the lots, are charged to every
-			// point, as which lots of the ledger were kept is not said: ε is then too large,
-			// never too small.
-			a, err := r.account.after(min(p.Lot+beyond, r.account.history.LotCount()))
+		x, label := float64(p.Lot), plural(p.Lot, "lot")
+		if r.accounting != nil {
+			// Every point is charged for the lots that a crash lost and for releases other than
+			// training lots, because the ledger does not state which lots were kept. The shown ε
+			// may be too large, but never too small.
+			epsilon, err := r.accounting.epsilonAfter(min(p.Lot+extra, r.accounting.history.LotCount()))
 			if err != nil {
 				return nil, err
 			}
-			if math.IsInf(a, 1) {
+			if math.IsInf(epsilon, 1) {
 				continue
 			}
-			at, words = a, "ε = "+rounded(a, 1, 4)
+			x, label = epsilon, "ε = "+number.Round(epsilon, 1, 4)
 		}
 		score, _ := p.score()
-		points = append(points, [2]float64{at, score})
-		titles = append(titles, of.words(score)+" at "+words)
+		points = append(points, [2]float64{x, score})
+		titles = append(titles, style.format(score)+" at "+label)
 	}
 	if len(points) == 0 {
 		return nil, nil
@@ -260,34 +226,34 @@ func (r *Run) accuracyChart() (*chart, error) {
 	for _, p := range points {
 		least, most, furthest = min(least, p[1]), max(most, p[1]), max(furthest, p[0])
 	}
-	room := max(of.room(most), (most-least)*0.08)
-	x, y := across(0, furthest*1.04), upwards(max(0, least-room), min(of.highest, most+room))
-	c := newChart("accuracy", x, y, of.tick)
-	c.Title, c.YLabel = of.title+" over ε", of.label
+	margin := max(style.margin(most), (most-least)*0.08)
+	x, y := horizontalAxis(0, furthest*1.04), verticalAxis(max(0, least-margin), min(style.highest, most+margin))
+	c := newChart("accuracy", x, y, style.tick)
+	c.Title, c.YLabel = style.title+" over ε", style.label
 	c.XLabel = "ε spent"
-	if r.account == nil {
-		c.Title, c.XLabel = of.title+" over lots", "lots"
+	if r.accounting == nil {
+		c.Title, c.XLabel = style.title+" over lots", "lots"
 	}
 	c.About = "Line chart from " + titles[0] + " to " + titles[len(titles)-1] + "."
-	l := line{Style: "measured", Path: path(x, y, points)}
+	l := line{Style: "measured", Path: svgPath(x, y, points)}
 	for i, p := range points {
-		l.Dots = append(l.Dots, dot{x.at(p[0]), y.at(p[1]), titles[i]})
+		l.Dots = append(l.Dots, dot{x.position(p[0]), y.position(p[1]), titles[i]})
 	}
 	c.Lines = []line{l}
 	return c, nil
 }
 
-// measure is what accuracyChart draws.
-type measure struct {
+// scoreStyle describes how scoreChart draws a score.
+type scoreStyle struct {
 	title, label string
 	highest      float64
-	room         func(most float64) float64 // above and below the points, at least
-	tick, words  func(float64) string
+	margin       func(most float64) float64 // least space above and below the points
+	tick, format func(float64) string
 }
 
-var accuracies = measure{"Test accuracy", "accuracy on public test data", 1,
+var accuracyStyle = scoreStyle{"Test accuracy", "accuracy on public test data", 1,
 	func(float64) float64 { return 0.05 },
 	func(v float64) string { return strconv.FormatFloat(100*v, 'g', 4, 64) + "%" }, percent}
 
-var rmses = measure{"Test RMSE", "root mean squared error on public test data", math.Inf(1),
-	func(most float64) float64 { return max(0.05*most, 1e-9) }, numeral, Short}
+var rmseStyle = scoreStyle{"Test RMSE", "root mean squared error on public test data", math.Inf(1),
+	func(most float64) float64 { return max(0.05*most, 1e-9) }, tickLabel, number.Short}

@@ -8,14 +8,14 @@ import (
 	"testing"
 )
 
-// Whatever a folder's summary and points hold, page and card are written or refused
-// by an error of one line; nothing in them becomes markup.
+// For any summary and metrics, the page and the card are written, or Open returns an error.
+// Nothing in the files becomes markup.
 func FuzzRun(f *testing.F) {
-	summary, err := json.Marshal(plain().summary)
+	summary, err := json.Marshal(newFixture().summary)
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add([]byte(strings.Replace(string(summary), `"private":true`, `"private":false`, 1)), []byte(plain().metrics))
+	f.Add([]byte(strings.Replace(string(summary), `"private":true`, `"private":false`, 1)), []byte(newFixture().metrics))
 	f.Add([]byte(`{"model":"<script>x</script>","confusion":[[1,0],[0,1]],"test_labels":2,"test_accuracy":1,"class_names":["<script>"]}`), []byte(`{"lot":1,"test_accuracy":1}`))
 	f.Add([]byte(`{"steps":3,"records":0,"seconds":1e308,"test_labels":1,"test_accuracy":0.5}`), []byte("{\"lot\":1,\"test_accuracy\":0.5}\n{\"lot\":1"))
 	f.Fuzz(func(t *testing.T, summary, metrics []byte) {

@@ -8,6 +8,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/dptrain/dptrain/internal/number"
 )
 
 var (
@@ -19,52 +21,52 @@ var (
 	pageTemplate = template.Must(template.New("page").Parse(strings.Replace(pageText, "/*style*/", pageStyle, 1)))
 )
 
-// page is what page.html shows. All of it is text that the template escapes.
+// page has the values that page.html shows. The template escapes all of them.
 type page struct {
-	Title, Lede string
-	Warnings    []warning
-	Figures     []figure
-	Privacy     *privacy
-	Cost        *cost
-	Accuracy    *chart
-	Predicted   string // the target of a regression
-	Tested      string
-	Known       string // where nothing was tested
-	Score       []row
-	Groups      []groupRow
-	Shares      bool
-	Confusion   *confusion
-	Settings    []row
-	Machine     []row
-	Ledger      *ledgerCard
-	Version     string
+	Title, Summary string
+	Warnings       []warning
+	Figures        []figure
+	Privacy        *privacySection
+	Cost           *costSection
+	ScoreChart     *chart
+	Target         string // of a regression
+	TestNote       string // empty without a score on public test data
+	Validation     string
+	Score          []row
+	Groups         []groupRow
+	HaveShares     bool
+	Confusion      *confusionMatrix
+	Settings       []row
+	Machine        []row
+	Ledger         *ledgerSection
+	Version        string
 }
 
 type warning struct{ Level, Title, Text string }
 
-type figure struct{ Value, Label, Note string }
-
-// Upper is the title as it is shouted where there is no colour.
+// Upper is the title in capitals, for documents without colours.
 func (w warning) Upper() string { return strings.ToUpper(w.Title) }
+
+type figure struct{ Value, Label, Note string }
 
 type row struct{ Name, Value string }
 
-// Page is report.html: one file that loads nothing.
+// Page writes report.html: one file that loads no other file.
 func (r *Run) Page() ([]byte, error) {
 	s := &r.summary
 	p := &page{
-		Title: s.Model + " trained on " + s.data(), Lede: r.lede(),
+		Title: s.Model + " trained on " + s.dataName(), Summary: r.summaryLine(),
 		Warnings: r.warnings(), Figures: r.figures(),
-		Confusion: r.confusion(), Settings: r.settings(), Machine: r.machine(), Version: s.Version, Predicted: s.Target, Known: s.known(),
+		Confusion: r.confusionMatrix(), Settings: r.settingRows(), Machine: r.machineRows(), Version: s.Version, Target: s.Target, Validation: s.validationSummary(),
 	}
 	var err error
-	if p.Accuracy, err = r.accuracyChart(); err != nil {
+	if p.ScoreChart, err = r.scoreChart(); err != nil {
 		return nil, err
 	}
-	p.Tested, p.Score = r.tests()
-	if r.account != nil {
-		p.Privacy, p.Cost, p.Ledger = r.privacy(), r.account.cost(), r.ledger()
-		p.Groups, p.Shares = r.account.groupRows()
+	p.TestNote, p.Score = r.testScore()
+	if r.accounting != nil {
+		p.Privacy, p.Cost, p.Ledger = r.privacySection(), r.accounting.costSection(), r.accounting.ledgerSection()
+		p.Groups, p.HaveShares = r.accounting.groupRows()
 	}
 	var b bytes.Buffer
 	if err := pageTemplate.Execute(&b, p); err != nil {
@@ -73,73 +75,66 @@ func (r *Run) Page() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// tests says what was measured on public test data: nothing where there were none.
-func (r *Run) tests() (words string, score []row) {
+// testScore describes what was measured on public test data. The note is empty if nothing
+// was measured.
+func (r *Run) testScore() (note string, score []row) {
 	s := &r.summary
-	if !r.tested() {
+	if !r.hasTestScore() {
 		return "", nil
 	}
-	words, score = "Measured on public test data, which are not protected.", []row{{"accuracy", percent(s.TestAccuracy)}}
-	if r.regressed() {
-		words += " Errors are in the units of " + s.Target + s.between() + "."
-		score = s.errors()
+	note, score = "Measured on public test data, which the guarantee does not protect.", []row{{"accuracy", percent(s.TestAccuracy)}}
+	if r.isRegression() {
+		note += " Errors are in the units of " + s.Target + "." + s.boundsSentence()
+		score = s.regressionErrors()
 	}
-	return words, append(score, row{"mean loss", finite(s.TestLoss)}, row{"test examples", Thousands(s.TestExamples)})
+	return note, append(score, row{"mean loss", finiteNumber(s.TestLoss)}, row{"test examples", number.Thousands(s.TestExamples)})
 }
 
-// finite is a number, if it is one.
-func finite(x *float64) string {
-	if x == nil {
-		return "no finite number"
-	}
-	return Short(*x)
-}
-
-// between says what a target's limits do.
-func (s *summary) between() string {
+// boundsSentence states the bounds of the target.
+func (s *summary) boundsSentence() string {
 	if len(s.TargetBounds) != 2 {
 		return ""
 	}
-	return fmt.Sprintf(", which lies between %s and %s: what lies beyond counts as the limit", Short(s.TargetBounds[0]), Short(s.TargetBounds[1]))
+	return fmt.Sprintf(" Values are clipped to its bounds, %s and %s.", number.Short(s.TargetBounds[0]), number.Short(s.TargetBounds[1]))
 }
 
-// errors are those of a regression.
-func (s *summary) errors() []row {
-	rows := []row{{"root mean squared error", finite(s.TestRMSE)}, {"mean absolute error", finite(s.TestMAE)}}
+func (s *summary) regressionErrors() []row {
+	rows := []row{{"root mean squared error", finiteNumber(s.TestRMSE)}, {"mean absolute error", finiteNumber(s.TestMAE)}}
 	if s.TestR2 != nil {
-		rows = append(rows, row{"R²", Short(*s.TestR2)})
+		rows = append(rows, row{"R²", number.Short(*s.TestR2)})
 	}
 	return rows
 }
 
-func (r *Run) lede() string {
+// summaryLine is the line below the title.
+func (r *Run) summaryLine() string {
 	s := &r.summary
 	text := fmt.Sprintf("%s trained in %s", plural(s.Parameters, "weight"), plural(s.Steps, "lot"))
 	if s.Records > 0 {
-		text += fmt.Sprintf(" of about %s from %s", Thousands(int(math.Round(s.ExpectedLot))), plural(s.Records, "record"))
+		text += fmt.Sprintf(" of about %s from %s", number.Thousands(int(math.Round(s.ExpectedLot))), plural(s.Records, "record"))
 	}
-	if day := s.day(); day != "" {
-		text += ", " + day
+	if date := s.date(); date != "" {
+		text += ", " + date
 	}
 	return text + "."
 }
 
-// day is the date on which the run ended, if it says so.
-func (s *summary) day() string {
-	at, err := time.Parse(time.RFC3339, s.Finished)
+// date is the day on which the run ended; "" if the summary has none.
+func (s *summary) date() string {
+	finished, err := time.Parse(time.RFC3339, s.Finished)
 	if err != nil {
 		return ""
 	}
-	return at.UTC().Format("2 January 2006")
+	return finished.UTC().Format("2 January 2006")
 }
 
 func (r *Run) warnings() (all []warning) {
-	if r.account == nil {
-		return []warning{{"danger", "Not private", "This model was trained without clipping and without noise: ε = ∞. Its weights may give away any record that it was trained on. It is a baseline to compare with, not a model to publish."}}
+	if r.accounting == nil {
+		return []warning{{"danger", "Not private", "This model was trained without clipping and without noise: ε = ∞. Its weights may reveal any training record. Use it as a baseline for comparison; do not publish it."}}
 	}
-	a := r.account.answer
-	if !r.secure() {
-		all = append(all, warning{"caution", "Insecure", "The noise or the lots came from a seed, not from the operating system's cryptographic generator. Whoever knows or guesses the seed can subtract the noise. The ε below holds only against those who cannot: this run is for experiments."})
+	a := r.accounting.answer
+	if !r.isSecure() {
+		all = append(all, warning{"caution", "Insecure", "The noise or the lots came from a seed and not from the operating system's cryptographic generator. An adversary who knows or guesses the seed can subtract the noise. The ε below holds only against other adversaries. Use this run for experiments only."})
 	}
 	switch {
 	case a.ProvenBound > 0:
@@ -147,44 +142,45 @@ func (r *Run) warnings() (all []warning) {
 	case a.Accountant == "gdp":
 		all = append(all, warning{"caution", "Approximate", a.Note})
 	}
-	if w := DeltaWarning(a.Delta, r.account.history.Header.Records); w != "" {
+	if w := DeltaWarning(a.Delta, r.accounting.history.Header.Records); w != "" {
 		all = append(all, warning{"caution", "Delta too large", "The " + w + "."})
 	}
 	return all
 }
 
+// figures are the large numbers at the top of the page.
 func (r *Run) figures() []figure {
 	var all []figure
-	if r.account == nil {
+	if r.accounting == nil {
 		all = append(all, figure{"∞", "ε", "no guarantee"})
 	} else {
-		a := r.account.answer
+		a := r.accounting.answer
 		note := "by the " + a.Accountant + " accountant"
 		switch {
-		case !r.secure():
+		case !r.isSecure():
 			note = "insecure: seeded"
 		case a.ProvenBound > 0:
-			note = "published; proven for any data is " + rounded(a.ProvenBound, 1, 4)
+			note = "published; the bound proven for any data is " + number.Round(a.ProvenBound, 1, 4)
 		}
-		all = append(all, figure{rounded(a.Epsilon, 1, 4), "ε", note}, figure{raised(a.Delta), "δ", r.deltaNote()})
+		all = append(all, figure{number.Round(a.Epsilon, 1, 4), "ε", note}, figure{powerOfTen(a.Delta), "δ", r.deltaNote()})
 	}
 	switch {
-	case r.regressed():
-		all = append(all, figure{finite(r.summary.TestRMSE), "test RMSE", "of " + r.summary.Target + ", on public data"})
-	case r.tested():
+	case r.isRegression():
+		all = append(all, figure{finiteNumber(r.summary.TestRMSE), "test RMSE", "of " + r.summary.Target + ", on public data"})
+	case r.hasTestScore():
 		all = append(all, figure{percent(r.summary.TestAccuracy), "test accuracy", "on public data"})
 	}
-	if r.account != nil {
-		all = append(all, figure{unitShort(r.account.history.Header.Unit), "protected", Thousands(r.account.history.Header.Records) + " trained on"})
+	if r.accounting != nil {
+		all = append(all, figure{shortUnit(r.accounting.history.Header.Unit), "protected", "of " + number.Thousands(r.accounting.history.Header.Records) + " training records"})
 	}
 	return all
 }
 
-// deltaNote compares δ with one over the records.
+// deltaNote compares δ with one over the number of records.
 func (r *Run) deltaNote() string {
-	n := r.account.history.Header.Records
-	if DeltaWarning(r.account.answer.Delta, n) == "" {
-		return "below 1 / " + Thousands(n) + " records"
+	n := r.accounting.history.Header.Records
+	if DeltaWarning(r.accounting.answer.Delta, n) == "" {
+		return "below 1 / " + number.Thousands(n) + " records"
 	}
-	return "TOO LARGE: not below 1 / " + Thousands(n) + " records"
+	return "TOO LARGE: not below 1 / " + number.Thousands(n) + " records"
 }

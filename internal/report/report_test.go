@@ -14,114 +14,114 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/internal/number"
 	"gopkg.in/yaml.v3"
 )
 
-// What a private run is told to have cost is what an accountant says of its ledger.
-func TestPrivateRun(t *testing.T) {
-	s := plain()
-	page, card := s.written(t)
+// The reported cost of a private run is what an accountant computes from its ledger.
+func TestPage_PrivateRun(t *testing.T) {
+	s := newFixture()
+	page, card := s.render(t)
 	plan := accountant.Plan{Sampling: s.lots[0].Lot.Sampling, Steps: 1000, Noise: 1.1, Adjacency: ledger.AddRemove}
 	a, err := accountant.Epsilon(plan.History(), 1e-5, "pld")
 	if err != nil {
 		t.Fatal(err)
 	}
-	bracket := RoundDown(a.LowerBound) + " ≤ ε ≤ " + RoundUp(a.Epsilon)
+	bracket := number.RoundDown(a.LowerBound) + " ≤ ε ≤ " + number.RoundUp(a.Epsilon)
 	history := plan.History()
 	history.Header.Unit, history.Header.Secure = "example", true
 	head := s.summary["ledger_head"].(string)
 	both := []string{bracket, "10⁻⁵", "add-or-remove-one", "one training example", "cryptographic generator", "95.00%", "digits-cnn trained on mnist",
 		"1 min 23 s", "linux/amd64", "momentum", "v1.0.0", "dptrain ledger verify ledger.jsonl --head " + head}
-	says(t, "the page", page, append(both, `<dt>test accuracy</dt><dd><span class="value">95.00%</span> <span class="note">on public data</span>`, "below 1 / 60\u202f000 records", "60\u202f000 trained on", "ε over lots", `<td class="right">94%</td>`, `<td class="right">96%</td>`, "1\u202f000 releases, 1 run", ">cat<", ">dog<", "26\u202f010 weights", "1 March 2026",
+	requireContains(t, "the page", page, append(both, `<dt>test accuracy</dt><dd><span class="value">95.00%</span> <span class="note">on public data</span>`, "below 1 / 60\u202f000 records", "of 60\u202f000 training records", "ε over lots", `<td class="right">94%</td>`, `<td class="right">96%</td>`, "1\u202f000 releases, 1 run", ">cat<", ">dog<", "26\u202f010 weights", "1 March 2026",
 		Statement(history, a), `aria-labelledby="cost-name cost-about"`, `aria-labelledby="accuracy-name accuracy-about"`)...)
-	says(t, "the card", card, append(both, "differential-privacy", "dptrain ledger epsilon ledger.jsonl --delta 1e-5 --accountant pld", markdown(Statement(history, a)))...)
-	silent(t, "the page", page, "role=\"alert\"", "NOT PRIVATE", "INSECURE", "Insecure", "anna", "secret-study")
-	silent(t, "the card", card, "NOT PRIVATE", "INSECURE", "anna", "secret-study")
+	requireContains(t, "the card", card, append(both, "differential-privacy", "dptrain ledger epsilon ledger.jsonl --delta 1e-5 --accountant pld", markdown(Statement(history, a)))...)
+	requireLacks(t, "the page", page, "role=\"alert\"", "NOT PRIVATE", "INSECURE", "Insecure", "anna", "secret-study")
+	requireLacks(t, "the card", card, "NOT PRIVATE", "INSECURE", "anna", "secret-study")
 	for _, name := range accountant.Names() {
-		says(t, "the page", page, AccountantName(name), `class="line `+name)
+		requireContains(t, "the page", page, AccountantName(name), `class="line `+name)
 	}
 }
 
-// The page holds all that it needs: nothing in it makes a browser ask for more.
-func TestSelfContained(t *testing.T) {
-	page, _ := plain().written(t)
-	silent(t, "the page", page, "http://", "https://", "url(", "@import", "<script", "<img", "<iframe", "src=", "/*style*/")
-	says(t, "the page", page, "default-src 'none'", "--paper: #fdfcfa")
+// The page is self-contained: a browser loads nothing else.
+func TestPage_SelfContained(t *testing.T) {
+	page, _ := newFixture().render(t)
+	requireLacks(t, "the page", page, "http://", "https://", "url(", "@import", "<script", "<img", "<iframe", "src=", "/*style*/")
+	requireContains(t, "the page", page, "default-src 'none'", "--paper: #fdfcfa")
 }
 
-func TestNotPrivate(t *testing.T) {
-	s := plain()
+func TestPage_NotPrivate(t *testing.T) {
+	s := newFixture()
 	for _, key := range []string{"delta", "unit"} {
 		delete(s.summary, key)
 	}
 	s.summary["private"], s.summary["accountant"], s.summary["clipping"] = false, "none", "none"
-	page, card := s.written(t)
-	says(t, "the page", page, `class="warning danger" role="alert"`, "Not private", "ε = ∞", "There is no privacy guarantee", "Test accuracy over lots", "95.00%")
-	silent(t, "the page", page, "ledger.jsonl", "DP-SGD", "The ledger", "Everything on this page is public")
-	says(t, "the card", card, "> **NOT PRIVATE.**", "There is no privacy guarantee (ε = ∞)")
-	silent(t, "the card", card, "differential-privacy", "dp-sgd", "ledger.jsonl")
+	page, card := s.render(t)
+	requireContains(t, "the page", page, `class="warning danger" role="alert"`, "Not private", "ε = ∞", "There is no privacy guarantee", "Test accuracy over lots", "95.00%")
+	requireLacks(t, "the page", page, "ledger.jsonl", "DP-SGD", "The ledger", "Everything on this page is public")
+	requireContains(t, "the card", card, "> **NOT PRIVATE.**", "There is no privacy guarantee (ε = ∞)")
+	requireLacks(t, "the card", card, "differential-privacy", "dp-sgd", "ledger.jsonl")
 }
 
-func TestInsecure(t *testing.T) {
-	s := plain()
+func TestPage_Insecure(t *testing.T) {
+	s := newFixture()
 	s.header.Secure = false
-	page, card := s.written(t)
-	says(t, "the page", page, `class="warning caution" role="alert"`, "Insecure", "INSECURE: from a seed", "insecure: seeded", "someone who does not know the seed", insecure)
-	says(t, "the card", card, "> **INSECURE.**", "INSECURE: from a seed", insecure)
-	silent(t, "the card", card, "differential-privacy", "dp-sgd")
+	page, card := s.render(t)
+	requireContains(t, "the page", page, `class="warning caution" role="alert"`, "Insecure", "INSECURE: from a seed", "insecure: seeded", "An adversary who does not know the seed", insecureSentence)
+	requireContains(t, "the card", card, "> **INSECURE.**", "INSECURE: from a seed", insecureSentence)
+	requireLacks(t, "the card", card, "differential-privacy", "dp-sgd")
 }
 
-// Where an answer is no bound for any data, page and card say so, and promise what is
-// proven.
-func TestNoBound(t *testing.T) {
-	s := plain()
+// If ε is not proven for any data, the page and the card state this and use the proven
+// bound.
+func TestPage_EpsilonWithoutProof(t *testing.T) {
+	s := newFixture()
 	s.header.Adjacency = ledger.ReplaceOne
 	s.lots[0].Lot.Sampling = ledger.Sampling{Policy: ledger.FixedSize, LotSize: 600, Records: 60000}
 	s.lots[0].Lot.Queries[0].Noise, s.lots[0].Count = 4, 10
-	page, card := s.written(t)
+	page, card := s.render(t)
 	a, err := accountant.Epsilon(ledger.History{Header: s.header, Lots: s.lots}, 1e-5, "pld")
 	if err != nil {
 		t.Fatal(err)
 	}
-	published := "ε = " + RoundUp(a.Epsilon) + " as published, ε ≤ " + RoundUp(a.ProvenBound) + " as proven for any data"
-	says(t, "the page", page, "Published, not proven", a.Note, published, "with ε = "+RoundUp(a.ProvenBound)+" (", "published; proven for any data is "+rounded(a.ProvenBound, 1, 4)+"</span></dd>",
-		strconv.FormatFloat(math.Ceil(1000*guessing(a.ProvenBound, a.Delta))/10, 'f', 1, 64)+"%</strong>")
-	says(t, "the card", card, "> **PUBLISHED, NOT PROVEN.**", markdown(a.Note), published)
+	published := "ε = " + number.RoundUp(a.Epsilon) + " as published, ε ≤ " + number.RoundUp(a.ProvenBound) + " as proven for any data"
+	requireContains(t, "the page", page, "Published, not proven", a.Note, published, "with ε = "+number.RoundUp(a.ProvenBound)+" (", "published; the bound proven for any data is "+number.Round(a.ProvenBound, 1, 4)+"</span></dd>",
+		strconv.FormatFloat(math.Ceil(1000*guessProbability(a.ProvenBound, a.Delta))/10, 'f', 1, 64)+"%</strong>")
+	requireContains(t, "the card", card, "> **PUBLISHED, NOT PROVEN.**", markdown(a.Note), published)
 
-	s = plain()
+	s = newFixture()
 	s.summary["accountant"], s.lots[0].Count = "gdp", 10
-	page, card = s.written(t)
-	says(t, "the page", page, `"warning-title">Approximate<`, "which may say less than was spent", "with ε ≈ ", ", an approximation that may be too small")
-	silent(t, "the page", page, "Blind guessing")
-	says(t, "the card", card, "> **APPROXIMATE.**", "which may say less than was spent", "ε ≈ ")
+	page, card = s.render(t)
+	requireContains(t, "the page", page, `"warning-title">Approximate<`, "which may say less than was spent", "with ε ≈ ", ", an approximation that may be too small")
+	requireLacks(t, "the page", page, "Blind guessing")
+	requireContains(t, "the card", card, "> **APPROXIMATE.**", "which may say less than was spent", "ε ≈ ")
 
-	s = plain()
+	s = newFixture()
 	s.summary["delta"], s.lots[0].Count = 1e-3, 10
-	page, card = s.written(t)
-	says(t, "the page", page, "Delta too large", "TOO LARGE: not below", "δ = 0.001 is not below one over the 60000 records")
-	says(t, "the card", card, "> **DELTA TOO LARGE.**", "δ = 0.001 is not below one over the 60000 records")
+	page, card = s.render(t)
+	requireContains(t, "the page", page, "Delta too large", "TOO LARGE: not below", "δ = 0.001 is not below 1/60000, one over the number of records")
+	requireContains(t, "the card", card, "> **DELTA TOO LARGE.**", "δ = 0.001 is not below 1/60000, one over the number of records")
 }
 
-// Keys that the report does not know never reach it, whoever wrote them: what
-// depends on the private data is not among those that it knows.
-func TestOnlyWhatIsPublic(t *testing.T) {
-	s := plain()
+// The report shows only the keys that it knows. None of them depends on the private data.
+func TestPage_ShowsOnlyPublicKeys(t *testing.T) {
+	s := newFixture()
 	s.summary["train_loss"], s.summary["lot_sizes"], s.summary["seed"], s.summary["out"] = 0.7771, []int{77721}, 77731, "/home/77741/out"
 	s.summary["clipped"] = map[string]any{"fraction": 0.7775, "PRIVATE": "7776private"}
 	s.metrics = `{"lot":500,"test_accuracy":0.9,"train_loss":0.7778,"records":77781,"note":"7779private"}` + "\n" + `{"lot":1000,"private":{"test_accuracy":0.7770}}` + "\n"
-	page, card := s.written(t)
-	silent(t, "the page", page, "777")
-	silent(t, "the card", card, "777")
+	page, card := s.render(t)
+	requireLacks(t, "the page", page, "777")
+	requireLacks(t, "the card", card, "777")
 }
 
-// A name is only a name, whatever is in it.
-func TestHostileNames(t *testing.T) {
+// A name cannot add markup.
+func TestPage_EscapesHostileNames(t *testing.T) {
 	const hostile = `"><script>alert(1)</script><img src=x onerror='a()'> | ](javascript:b) ` + "`c` {{.Title}}\n# d\n---\n\u2028"
 	tags := func(page string) []string {
 		return regexp.MustCompile(`<[!/]?[a-zA-Z][a-zA-Z0-9]*`).FindAllString(page, -1)
 	}
 	named := func(name string) (page, card string) {
-		s := plain()
+		s := newFixture()
 		for _, key := range []string{"model", "clipping", "optimizer", "decay_of", "lr_of", "schedule", "preset", "init", "freeze", "device", "platform", "version", "sampling", "task", "allocation"} {
 			s.summary[key] = name
 		}
@@ -132,7 +132,7 @@ func TestHostileNames(t *testing.T) {
 		l.Queries[0].Group = name
 		s.lots = []ledger.RepeatedLot{{Lot: l, Count: 3}}
 		s.summary["steps"] = 3
-		return s.written(t)
+		return s.render(t)
 	}
 	page, card := named(hostile)
 	mild, _ := named("name")
@@ -140,8 +140,8 @@ func TestHostileNames(t *testing.T) {
 	if strings.Join(got, " ") != strings.Join(want, " ") {
 		t.Errorf("a name adds to the page's elements: %d instead of %d", len(got), len(want))
 	}
-	silent(t, "the page", page, "<script", "<img", "onerror='")
-	says(t, "the page", page, "&lt;script&gt;alert(1)")
+	requireLacks(t, "the page", page, "<script", "<img", "onerror='")
+	requireContains(t, "the page", page, "&lt;script&gt;alert(1)")
 
 	_, rest, _ := strings.Cut(card, "---\n")
 	end := strings.Index(rest, "\n---\n")
@@ -158,7 +158,7 @@ func TestHostileNames(t *testing.T) {
 		t.Errorf("the card's front matter reads back as %+v", front)
 	}
 	body := rest[end+5:]
-	silent(t, "the card", strings.ReplaceAll(body, `\]`, ""), "<", "](", "`c`")
+	requireLacks(t, "the card", strings.ReplaceAll(body, `\]`, ""), "<", "](", "`c`")
 	for line := range strings.Lines(body) {
 		if strings.HasPrefix(line, "|") && len(regexp.MustCompile(`[^\\]\|`).FindAllString(" "+line, -1)) != 3 {
 			t.Errorf("not two cells: %s", line)
@@ -169,70 +169,70 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-func TestWithoutTestData(t *testing.T) {
-	s := plain()
+func TestPage_WithoutTestData(t *testing.T) {
+	s := newFixture()
 	for _, key := range []string{"test_accuracy", "test_loss", "test_examples", "test_labels", "confusion", "class_names"} {
 		delete(s.summary, key)
 	}
 	s.metrics = `{"lot":500}` + "\n" + `{"lot":1000}` + "\n"
-	page, card := s.written(t)
-	says(t, "the page", page, "no public test data")
-	silent(t, "the page", page, "test accuracy", "<table class=\"confusion\"", "accuracy-about")
-	says(t, "the card", card, "no public test data")
-	silent(t, "the card", card, "model-index")
+	page, card := s.render(t)
+	requireContains(t, "the page", page, "no public test data")
+	requireLacks(t, "the page", page, "test accuracy", "<table class=\"confusion\"", "accuracy-about")
+	requireContains(t, "the card", card, "no public test data")
+	requireLacks(t, "the card", card, "model-index")
 }
 
-// One lot has no curve, no lot has no ε to speak of: neither breaks the page.
-func TestOneLotAndNone(t *testing.T) {
-	s := plain()
+// One lot gives no curve, and a run without lots has no ε. The page can show both.
+func TestPage_OneLotOrNone(t *testing.T) {
+	s := newFixture()
 	s.lots[0].Count, s.summary["steps"] = 1, 1
 	s.metrics = `{"lot":1,"test_accuracy":0.1}` + "\n"
-	page, card := s.written(t)
-	says(t, "the page", page, "1 lot of about 600", `class="key"`, `class="dot"`)
-	silent(t, "the page", page, "cost-about", "NaN", "Inf")
-	says(t, "the card", card, "Each of the 1 steps")
+	page, card := s.render(t)
+	requireContains(t, "the page", page, "1 lot of about 600", `class="key"`, `class="dot"`)
+	requireLacks(t, "the page", page, "cost-about", "NaN", "Inf")
+	requireContains(t, "the card", card, "Each of the 1 steps")
 
-	s = plain()
+	s = newFixture()
 	s.lots, s.summary["steps"], s.metrics = nil, 0, ""
-	page, card = s.written(t)
-	says(t, "the page", page, "Nothing that depends on the training data was released")
-	silent(t, "the page", page, "NaN", "Inf", `class="key"`)
-	says(t, "the card", card, "Nothing that depends on the training data was released")
+	page, card = s.render(t)
+	requireContains(t, "the page", page, "Nothing that depends on the training data was released")
+	requireLacks(t, "the page", page, "NaN", "Inf", `class="key"`)
+	requireContains(t, "the card", card, "Nothing that depends on the training data was released")
 }
 
-// Adaptive clipping moves bound and noise together and pays for its counts.
-func TestAdaptiveGroups(t *testing.T) {
-	s := plain()
+// Adaptive clipping changes the bound and the noise together. Its counts cost budget.
+func TestPage_AdaptiveGroups(t *testing.T) {
+	s := newFixture()
 	s.lots = []ledger.RepeatedLot{{Lot: lot(1, 2, 0.5, 0.5), Count: 1}, {Lot: lot(3, 6, 0.5, 0.5), Count: 2}}
 	s.summary["steps"], s.summary["clipping"] = 3, "adaptive"
-	page, _ := s.written(t)
+	page, _ := s.render(t)
 	// Each lot spends (1/2)² on the gradient and 1² on the counts: 20% and 80%.
-	says(t, "the page", page, "1 to 3", "2 to 6", ">20.0%<", ">80.0%<", `width="20"`, `width="80"`, "first clip bound", "noise multiplier</dt><dd>0.8944<")
+	requireContains(t, "the page", page, "1 to 3", "2 to 6", ">20.0%<", ">80.0%<", `width="20"`, `width="80"`, "first clip bound", "noise multiplier</dt><dd>0.8944<")
 }
 
-func TestLaplaceHasNoShare(t *testing.T) {
-	s := plain()
+func TestPage_LaplaceHasNoShare(t *testing.T) {
+	s := newFixture()
 	l := lot(1, 2, 1, 2)
 	l.Queries[1].Mechanism = ledger.Laplace
 	s.lots = []ledger.RepeatedLot{{Lot: l, Count: 3}}
 	s.summary["steps"], s.summary["accountant"] = 3, "rdp"
-	page, _ := s.written(t)
-	says(t, "the page", page, "dense (laplace)", "sum with noise.", "the gdp accountant is for Gaussian noise", "rdp (Rényi, order ")
-	silent(t, "the page", page, `class="bar"`, "NaN")
+	page, _ := s.render(t)
+	requireContains(t, "the page", page, "dense (laplace)", "sum with noise.", "the gdp accountant is for Gaussian noise", "rdp (Rényi, order ")
+	requireLacks(t, "the page", page, `class="bar"`, "NaN")
 }
 
-func TestLargeEpsilon(t *testing.T) {
-	s := plain()
+func TestPage_LargeEpsilon(t *testing.T) {
+	s := newFixture()
 	s.lots = []ledger.RepeatedLot{{Lot: lot(1, 0.1), Count: 2}}
 	s.summary["steps"], s.summary["accountant"] = 2, "naive"
-	page, _ := s.written(t)
-	says(t, "the page", page, "<strong>100.00%</strong>", "above 1000")
-	silent(t, "the page", page, "NaN", "+Inf")
+	page, _ := s.render(t)
+	requireContains(t, "the page", page, "<strong>100.00%</strong>", "above 1000")
+	requireLacks(t, "the page", page, "NaN", "+Inf")
 }
 
-// With more classes than fit, the worst mistakes stand in for the matrix.
-func TestManyClasses(t *testing.T) {
-	s := plain()
+// With too many classes for a matrix, the page lists the worst mistakes.
+func TestPage_ManyClasses(t *testing.T) {
+	s := newFixture()
 	counts := make([][]int, 40)
 	var names []string
 	for i := range counts {
@@ -242,19 +242,19 @@ func TestManyClasses(t *testing.T) {
 	}
 	counts[7][9], counts[3][4] = 123, 45
 	s.summary["confusion"], s.summary["class_names"] = counts, names
-	page, _ := s.written(t)
-	says(t, "the page", page, "<td>class-7</td><td>class-9</td><td class=\"number\">123</td></tr>\n<tr><td>class-3</td>")
-	silent(t, "the page", page, "<table class=\"confusion\"")
+	page, _ := s.render(t)
+	requireContains(t, "the page", page, "<td>class-7</td><td>class-9</td><td class=\"number\">123</td></tr>\n<tr><td>class-3</td>")
+	requireLacks(t, "the page", page, "<table class=\"confusion\"")
 }
 
-// A release beside the lots is no lot that a crash lost, and no accuracy is shown at
-// an ε that leaves it out.
-func TestReleasesBesideTheLots(t *testing.T) {
-	s := plain()
-	beside := lot(1, 20)
-	beside.Sampling = ledger.Sampling{Policy: ledger.FullBatch, Records: 4000}
-	s.lots = []ledger.RepeatedLot{{Lot: lot(1, 1.1), Count: 500}, {Lot: beside, Count: 1}, {Lot: lot(1, 1.1), Count: 500}, {Lot: beside, Count: 1}}
-	run, err := Open(s.make(t))
+// A release other than a training lot is not counted as a lost lot, and no accuracy is shown
+// at an ε that omits it.
+func TestPage_OtherReleases(t *testing.T) {
+	s := newFixture()
+	other := lot(1, 20)
+	other.Sampling = ledger.Sampling{Policy: ledger.FullBatch, Records: 4000}
+	s.lots = []ledger.RepeatedLot{{Lot: lot(1, 1.1), Count: 500}, {Lot: other, Count: 1}, {Lot: lot(1, 1.1), Count: 500}, {Lot: other, Count: 1}}
+	run, err := Open(s.write(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,30 +262,30 @@ func TestReleasesBesideTheLots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	silent(t, "the page", string(page), "crash", "ε over lots", "number of lots")
-	says(t, "the page", string(page), "ε over releases", "after each number of releases")
-	saysCosts(t, run, page, 502, 1002)
+	requireLacks(t, "the page", string(page), "crash", "ε over lots", "number of lots")
+	requireContains(t, "the page", string(page), "ε over releases", "after each number of releases")
+	requireCosts(t, run, page, 502, 1002)
 }
 
 // saysCosts fails where the page lacks ε of the first lots.
-func saysCosts(t *testing.T, run *Run, page []byte, lots ...int) {
+func requireCosts(t *testing.T, run *Run, page []byte, lots ...int) {
 	t.Helper()
 	for _, at := range lots {
-		e, err := run.account.after(at)
+		e, err := run.accounting.epsilonAfter(at)
 		if err != nil {
 			t.Fatal(err)
 		}
-		says(t, "the page", string(page), "at ε = "+rounded(e, 1, 4)+"<")
+		requireContains(t, "the page", string(page), "at ε = "+number.Round(e, 1, 4)+"<")
 	}
 }
 
-// A crash makes a ledger state lots that made no model. They count, and no accuracy
-// is shown at an ε below what it cost.
-func TestLotsThatACrashLost(t *testing.T) {
-	s := plain()
+// After a crash the ledger has lots that did not train the model. They count, and no accuracy
+// is shown at an ε below its cost.
+func TestPage_LostLots(t *testing.T) {
+	s := newFixture()
 	s.summary["steps"] = 900
 	s.metrics = `{"lot":450,"test_accuracy":0.8}` + "\n" + `{"lot":700,"test_accuracy":0.85}` + "\n" + `{"lot":450,"test_accuracy":0.81}` + "\n" + `{"lot":900,"test_accuracy":0.95}` + "\n" + `{"lot":9`
-	run, err := Open(s.make(t))
+	run, err := Open(s.write(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,37 +296,37 @@ func TestLotsThatACrashLost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	says(t, "the page", string(page), "The ledger holds 100 lots that a crash lost")
-	saysCosts(t, run, page, 550, 1000)
+	requireContains(t, "the page", string(page), "The ledger also contains 100 lots that a crash lost")
+	requireCosts(t, run, page, 550, 1000)
 }
 
-// What cannot be told is refused in one line that says where.
-func TestRefused(t *testing.T) {
+// An invalid directory is refused by an error of one line that names the place.
+func TestOpen_Errors(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(s *scene, dir string) // dir is empty before the folder is made
-		says   string
+		change func(s *runFixture, dir string) // dir is empty before the folder is made
+		want   string
 	}{
-		"another ledger": {func(s *scene, dir string) { s.summary["ledger_head"] = strings.Repeat("0", 64) }, "summary names"},
-		"negative count": {func(s *scene, dir string) { s.summary["confusion"] = [][]int{{1, -1}, {0, 1}} }, "a count is -1"},
-		"ragged matrix":  {func(s *scene, dir string) { s.summary["confusion"] = [][]int{{1}, {0, 1}} }, "a row has 1 counts"},
-		"accuracy":       {func(s *scene, dir string) { s.summary["test_accuracy"] = 1.5 }, "test_accuracy 1.5"},
-		"no share":       {func(s *scene, dir string) { s.summary["test_accuracy"] = -0.5 }, "test_accuracy -0.5"},
-		"no steps":       {func(s *scene, dir string) { s.summary["steps"] = -1 }, "-1 steps on "},
-		"no records":     {func(s *scene, dir string) { s.summary["records"] = -1 }, " on -1 records"},
-		"delta":          {func(s *scene, dir string) { s.summary["delta"] = 2 }, "delta 2"},
-		"accountant":     {func(s *scene, dir string) { s.summary["accountant"] = "mine" }, "mine"},
-		"metrics":        {func(s *scene, dir string) { s.metrics = "{\"lot\":1}\nrubbish\n" }, "metrics.jsonl: line 2"},
-		"no summary": {func(s *scene, dir string) {
+		"another ledger": {func(s *runFixture, dir string) { s.summary["ledger_head"] = strings.Repeat("0", 64) }, "summary names"},
+		"negative count": {func(s *runFixture, dir string) { s.summary["confusion"] = [][]int{{1, -1}, {0, 1}} }, "a count is -1"},
+		"ragged matrix":  {func(s *runFixture, dir string) { s.summary["confusion"] = [][]int{{1}, {0, 1}} }, "a row has 1 counts"},
+		"accuracy":       {func(s *runFixture, dir string) { s.summary["test_accuracy"] = 1.5 }, "test_accuracy 1.5"},
+		"no share":       {func(s *runFixture, dir string) { s.summary["test_accuracy"] = -0.5 }, "test_accuracy -0.5"},
+		"no steps":       {func(s *runFixture, dir string) { s.summary["steps"] = -1 }, "steps -1,"},
+		"no records":     {func(s *runFixture, dir string) { s.summary["records"] = -1 }, "records -1:"},
+		"delta":          {func(s *runFixture, dir string) { s.summary["delta"] = 2 }, "delta 2"},
+		"accountant":     {func(s *runFixture, dir string) { s.summary["accountant"] = "mine" }, "mine"},
+		"metrics":        {func(s *runFixture, dir string) { s.metrics = "{\"lot\":1}\nrubbish\n" }, "metrics.jsonl: line 2"},
+		"no summary": {func(s *runFixture, dir string) {
 			if dir != "" {
 				os.Remove(filepath.Join(dir, "run.json"))
 			}
 		}, "run.json"},
-		"no ledger": {func(s *scene, dir string) {
+		"no ledger": {func(s *runFixture, dir string) {
 			if dir != "" {
 				os.Remove(filepath.Join(dir, "ledger.jsonl"))
 			}
 		}, "ledger.jsonl"},
-		"damaged ledger": {func(s *scene, dir string) {
+		"damaged ledger": {func(s *runFixture, dir string) {
 			if dir == "" {
 				return
 			}
@@ -334,37 +334,37 @@ func TestRefused(t *testing.T) {
 			text, _ := os.ReadFile(path)
 			os.WriteFile(path, []byte(strings.Replace(string(text), `"noise":1.1`, `"noise":9.1`, 1)), 0o644)
 		}, "line 2"},
-		"summary of another kind": {func(s *scene, dir string) {
+		"summary of another kind": {func(s *runFixture, dir string) {
 			if dir != "" {
 				os.WriteFile(filepath.Join(dir, "run.json"), []byte("[]"), 0o644)
 			}
 		}, "run.json"},
-		"summary of nothing": {func(s *scene, dir string) {
+		"summary of nothing": {func(s *runFixture, dir string) {
 			if dir != "" {
 				os.WriteFile(filepath.Join(dir, "run.json"), []byte("null"), 0o644)
 			}
 		}, "names no model"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := plain()
+			s := newFixture()
 			s.lots[0].Count, s.summary["steps"] = 3, 3
 			test.change(s, "")
-			dir := s.make(t)
+			dir := s.write(t)
 			test.change(s, dir)
 			_, err := Open(dir)
-			if err == nil || !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("want one line with %q, got %v", test.says, err)
+			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("want one line with %q, got %v", test.want, err)
 			}
 			if name == "another ledger" && !errors.Is(err, ErrOtherLedger) {
-				t.Errorf("%v is no ErrOtherLedger", err)
+				t.Errorf("%v is not ErrOtherLedger", err)
 			}
 		})
 	}
 }
 
-// What Open reads is run.json's own: a summary that was read and written says the same.
-func TestSummaryKeys(t *testing.T) {
-	run, err := Open(plain().make(t))
+// The summary keeps the values of run.json under the same keys.
+func TestSummary_Keys(t *testing.T) {
+	run, err := Open(newFixture().write(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -376,30 +376,30 @@ func TestSummaryKeys(t *testing.T) {
 	if err := json.Unmarshal(text, &again); err != nil {
 		t.Fatal(err)
 	}
-	for key, value := range plain().summary {
+	for key, value := range newFixture().summary {
 		if fmt.Sprint(again[key]) != fmt.Sprint(value) {
 			t.Errorf("%s: %v was read as %v", key, value, again[key])
 		}
 	}
 }
 
-// A run that was ended early says what it cost if its end was chosen by what it had shown.
-func TestEndedEarly(t *testing.T) {
-	for planned, says := range map[any]string{3.25: "ε = 3.25 holds instead", "Infinity": "ε = ∞ holds instead"} {
-		s := plain()
+// For a run that was stopped early, the page and the card state the cost of the whole plan.
+func TestPage_StoppedEarly(t *testing.T) {
+	for planned, want := range map[any]string{3.25: "the guarantee is that of the whole plan: ε = 3.25.", "Infinity": "the guarantee is that of the whole plan: ε = ∞."} {
+		s := newFixture()
 		s.summary["epsilon_planned"] = planned
-		page, card := s.written(t)
+		page, card := s.render(t)
 		for _, text := range []string{page, card} {
-			if !strings.Contains(text, says) {
-				t.Errorf("no %q in %.200s…", says, text)
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q in %.200s…", want, text)
 			}
 		}
 	}
 }
 
-// regressed is a scene of a run that predicts a number.
-func regressed() *scene {
-	s := plain()
+// newRegressionFixture is a run that predicts a number.
+func newRegressionFixture() *runFixture {
+	s := newFixture()
 	s.lots[0].Count, s.summary["steps"] = 20, 20
 	for _, key := range []string{"confusion", "class_names"} {
 		delete(s.summary, key)
@@ -412,55 +412,56 @@ func regressed() *scene {
 	return s
 }
 
-// Of a regression page and card show errors in the target's units, over ε, and no accuracy.
-func TestRegression(t *testing.T) {
-	page, card := regressed().written(t)
-	says(t, "the page", page, "12.35", "test RMSE", "of hours &lt;b&gt;*, on public data", ">Errors<", "which lies between 0 and 99", "mean absolute error",
+// For a regression the page and the card show errors in the target's units over ε, and no
+// accuracy.
+func TestPage_Regression(t *testing.T) {
+	page, card := newRegressionFixture().render(t)
+	requireContains(t, "the page", page, "12.35", "test RMSE", "of hours &lt;b&gt;*, on public data", ">Errors<", "Values are clipped to its bounds, 0 and 99.", "mean absolute error",
 		"<dt>R²</dt><dd>0.25</dd>", "Test RMSE over ε", "<title>15.5 at ε = ", "<title>12.35 at ε = ", "<dt>predicted</dt>")
 	if n := strings.Count(page, `class="dot"`); n != 2 {
 		t.Errorf("%d dots of two points with an error", n)
 	}
-	says(t, "the card", card, "type: rmse", "value: 12.3456", "type: mae", "type: r_squared", "type: tabular-regression", "Measured on public test data, which are not protected", `in the units of hours &lt;b\>\*, which lies between`, "| R² | 0.25 |")
+	requireContains(t, "the card", card, "type: rmse", "value: 12.3456", "type: mae", "type: r_squared", "type: tabular-regression", "Measured on public test data, which the guarantee does not protect", `in the units of hours &lt;b\>\*. Values are clipped`, "| R² | 0.25 |")
 	for what, text := range map[string]string{"the page": page, "the card": card} {
-		silent(t, what, text, ">Accuracy<", "test accuracy", "| accuracy |", "0.00%", "Which classes are confused", "type: accuracy", "<b>")
+		requireLacks(t, what, text, ">Accuracy<", "test accuracy", "| accuracy |", "0.00%", "Confusion matrix", "type: accuracy", "<b>")
 	}
 
-	s := regressed()
+	s := newRegressionFixture()
 	s.summary["private"] = false
 	s.summary["test_r2"], s.metrics = nil, `{"lot":10,"test_rmse":0}`+"\n"
-	page, card = s.written(t)
-	silent(t, "the page of targets that do not vary", page, "<dt>R²</dt>", "NaN", "Inf")
-	silent(t, "the card of targets that do not vary", card, "r_squared", "| R² |")
+	page, card = s.render(t)
+	requireLacks(t, "the page of constant targets", page, "<dt>R²</dt>", "NaN", "Inf")
+	requireLacks(t, "the card of constant targets", card, "r_squared", "| R² |")
 
-	s = regressed() // whose answers were too large
+	s = newRegressionFixture() // its predictions overflowed
 	s.summary["private"] = false
 	s.summary["test_rmse"], s.summary["test_mae"], s.summary["test_r2"], s.metrics = nil, nil, nil, ""
-	page, card = s.written(t)
-	says(t, "the page of a model that went astray", page, "<dd>no finite number</dd>", ">Errors<")
-	silent(t, "the card of a model that went astray", card, "model-index")
+	page, card = s.render(t)
+	requireContains(t, "the page of a diverged model", page, "<dd>not a finite number</dd>", ">Errors<")
+	requireLacks(t, "the card of a diverged model", card, "model-index")
 
-	s = regressed()
+	s = newRegressionFixture()
 	s.summary["private"] = false
 	s.summary["test_rmse"], s.summary["test_examples"], s.metrics = nil, 0, ""
-	page, card = s.written(t)
-	says(t, "the page without test data", page, "The error on the private data is itself private")
-	says(t, "the card without test data", card, "There were no public test data, so nothing was measured.")
+	page, card = s.render(t)
+	requireContains(t, "the page without test data", page, "The error on the private data is itself private")
+	requireContains(t, "the card without test data", card, "There were no public test data, so the model was not evaluated.")
 
 	s.summary["validation_mae"], s.summary["validation_deviation"], s.summary["validation_records"] = 3.25, 0.125, 40
-	page, card = s.written(t)
-	says(t, "the page of records held out", page, "There were no public test data. Known is the mean absolute error on 40 records held out: 3.25 ± 0.12 of noise, paid for; in the units of hours &lt;b&gt;*, answers beyond its limits", "<dt>mean absolute error on them</dt>")
-	says(t, "the card of records held out", card, `Known is the mean absolute error on 40 records held out: 3.25 ± 0.12 of noise, paid for; in the units of hours &lt;b\>\*`)
+	page, card = s.render(t)
+	requireContains(t, "the page with validation records", page, "There were no public test data. Released instead: mean absolute error on 40 records held out for validation: 3.25 ± 0.12 of noise (ε includes its cost), in the units of hours &lt;b&gt;*, with predictions clipped to its bounds", "<dt>validation mean absolute error</dt>")
+	requireContains(t, "the card with validation records", card, `Released instead: mean absolute error on 40 records held out for validation: 3.25 ± 0.12 of noise (ε includes its cost), in the units of hours &lt;b\>\*`)
 	for what, text := range map[string]string{"the page": page, "the card": card} {
-		silent(t, what+" of records held out", text, "nothing was measured", "itself private", "<b>", "accuracy on them")
+		requireLacks(t, what+" with validation records", text, "not evaluated", "itself private", "<b>", "validation accuracy")
 	}
 	s.summary["validation_deviation"] = 0
-	page, _ = s.written(t)
-	silent(t, "the page of a baseline", page, "of noise")
+	page, _ = s.render(t)
+	requireLacks(t, "the page of a run without privacy", page, "of noise")
 
 	for key, value := range map[string]any{"test_rmse": -1, "target_bounds": []float64{1}} {
-		s := regressed()
+		s := newRegressionFixture()
 		s.summary["private"], s.summary[key] = false, value
-		if _, err := Open(s.make(t)); err == nil || !strings.Contains(err.Error(), key) {
+		if _, err := Open(s.write(t)); err == nil || !strings.Contains(err.Error(), key) {
 			t.Errorf("%s %v: %v", key, value, err)
 		}
 	}

@@ -1,3 +1,9 @@
+// Package report writes the documents that describe a training run: the page report.html,
+// the model card and the privacy statement.
+//
+// It reads only public files: run.json, metrics.jsonl and the ledger, and of these only the
+// keys listed here. Its statements about privacy come from the ledger and an accountant,
+// not from numbers that another program wrote.
 package report
 
 import (
@@ -14,26 +20,26 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
-// Run is a run as its folder tells of it.
+// Run is a training run, read from its directory.
 type Run struct {
-	summary summary
-	points  []point
-	account *account // nil where the run is not private
+	summary    summary
+	points     []metricPoint
+	accounting *accounting // nil if the run is not private
 }
 
-// summary is what is shown of run.json. Keys that are not here are not shown.
+// summary has the keys of run.json that are shown. Other keys are never shown.
 type summary struct {
-	Private     bool    `json:"private"`
-	Accountant  string  `json:"accountant"`
-	Delta       float64 `json:"delta"`
-	Planned     epsilon `json:"epsilon_planned"` // of a run that was ended early
-	LedgerHead  string  `json:"ledger_head"`
-	Unit        string  `json:"unit"`
-	Sampling    string  `json:"sampling"`
-	Records     int     `json:"records"`
-	ExpectedLot float64 `json:"expected_lot"`
-	Rate        float64 `json:"rate"`
-	Steps       int     `json:"steps"`
+	Private     bool        `json:"private"`
+	Accountant  string      `json:"accountant"`
+	Delta       float64     `json:"delta"`
+	Planned     jsonEpsilon `json:"epsilon_planned"` // of a run that was stopped early
+	LedgerHead  string      `json:"ledger_head"`
+	Unit        string      `json:"unit"`
+	Sampling    string      `json:"sampling"`
+	Records     int         `json:"records"`
+	ExpectedLot float64     `json:"expected_lot"`
+	Rate        float64     `json:"rate"`
+	Steps       int         `json:"steps"`
 
 	Data       string `json:"data"`
 	Task       string `json:"task"`
@@ -41,19 +47,19 @@ type summary struct {
 	Parameters int    `json:"parameters"`
 
 	TestAccuracy float64   `json:"test_accuracy"`
-	TestLoss     *float64  `json:"test_loss"` // nil where it is no finite number
+	TestLoss     *float64  `json:"test_loss"` // nil if it is not finite
 	TestExamples int       `json:"test_examples"`
 	TestLabels   int       `json:"test_labels"`
-	TestRMSE     *float64  `json:"test_rmse"` // of a target; nil where there is none, or it is no number
+	TestRMSE     *float64  `json:"test_rmse"` // of a regression; nil if it is not finite
 	TestMAE      *float64  `json:"test_mae"`
-	TestR2       *float64  `json:"test_r2"` // nil where the targets do not vary
+	TestR2       *float64  `json:"test_r2"` // nil if all targets are equal
 	Target       string    `json:"target"`
 	TargetBounds []float64 `json:"target_bounds"`
 	Confusion    [][]int   `json:"confusion"`
 	ClassNames   []string  `json:"class_names"`
 
 	ValidationAccuracy  float64  `json:"validation_accuracy"`
-	ValidationMAE       *float64 `json:"validation_mae"` // in place of it, where a target is predicted
+	ValidationMAE       *float64 `json:"validation_mae"` // of a regression, instead of the accuracy
 	ValidationDeviation float64  `json:"validation_deviation"`
 	ValidationRecords   int      `json:"validation_records"`
 
@@ -86,26 +92,26 @@ type summary struct {
 	Finished string  `json:"finished"`
 }
 
-// epsilon is a number, or "Infinity", which JSON has no number for.
-type epsilon float64
+// jsonEpsilon is an ε in JSON, which writes infinity as the string "Infinity".
+type jsonEpsilon float64
 
-func (e *epsilon) UnmarshalJSON(text []byte) error {
+func (e *jsonEpsilon) UnmarshalJSON(text []byte) error {
 	if string(text) == `"Infinity"` {
-		*e = epsilon(math.Inf(1))
+		*e = jsonEpsilon(math.Inf(1))
 		return nil
 	}
 	return json.Unmarshal(text, (*float64)(e))
 }
 
-// point is what is shown of a line of metrics.jsonl.
-type point struct {
+// metricPoint has the keys of a line of metrics.jsonl that are shown.
+type metricPoint struct {
 	Lot      int      `json:"lot"`
 	Accuracy *float64 `json:"test_accuracy"`
 	RMSE     *float64 `json:"test_rmse"`
 }
 
-// score is what the chart shows of a point, and whether it has that.
-func (p *point) score() (float64, bool) {
+// score returns the accuracy or the RMSE. It reports false if the line has neither.
+func (p *metricPoint) score() (float64, bool) {
 	switch {
 	case p.Accuracy != nil && *p.Accuracy >= 0 && *p.Accuracy <= 1:
 		return *p.Accuracy, true
@@ -115,73 +121,73 @@ func (p *point) score() (float64, bool) {
 	return 0, false
 }
 
-// Open reads a run's folder: run.json, metrics.jsonl and, where the run is
-// private, its ledger, which it verifies.
+// Open reads a run's directory: run.json, metrics.jsonl and, if the run is private, the
+// ledger. It verifies the ledger.
 func Open(dir string) (*Run, error) {
 	path := filepath.Join(dir, "run.json")
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s holds no run.json, which a run writes at its end: name a run's folder", dir)
+		return nil, fmt.Errorf("%s contains no run.json, which a run writes at its end: give the directory of a finished run", dir)
 	}
 	if err != nil {
 		return nil, err
 	}
 	r := &Run{}
 	if err := json.Unmarshal(text, &r.summary); err != nil {
-		return nil, fmt.Errorf("%s is no summary of a run: %w; dptrain train --resume %s writes it again", path, err, dir)
+		return nil, fmt.Errorf("%s is not a valid run summary: %w; write it again with dptrain train --resume %s", path, err, dir)
 	}
 	if err := r.summary.check(); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if r.points, err = readPoints(filepath.Join(dir, "metrics.jsonl")); err != nil {
+	if r.points, err = readMetrics(filepath.Join(dir, "metrics.jsonl")); err != nil {
 		return nil, err
 	}
 	if !r.summary.Private {
 		return r, nil
 	}
 	s := &r.summary
-	r.account, err = readAccount(filepath.Join(dir, "ledger.jsonl"), s.LedgerHead, s.Delta, s.Accountant)
+	r.accounting, err = accountFor(filepath.Join(dir, "ledger.jsonl"), s.LedgerHead, s.Delta, s.Accountant)
 	return r, err
 }
 
-// check refuses what cannot be drawn.
+// check rejects values that cannot be shown.
 func (s *summary) check() error {
 	classes := len(s.Confusion)
 	for _, row := range s.Confusion {
 		if len(row) < classes {
-			return fmt.Errorf("confusion: a row has %d counts, %d classes need as many", len(row), classes)
+			return fmt.Errorf("confusion: a row has %d counts; it needs one for each of the %d classes", len(row), classes)
 		}
 		for _, n := range row {
 			if n < 0 {
-				return fmt.Errorf("confusion: a count is %d", n)
+				return fmt.Errorf("confusion: a count is %d; counts cannot be negative", n)
 			}
 		}
 	}
 	if s.TestLabels < 0 || !(s.TestAccuracy >= 0 && s.TestAccuracy <= 1) {
-		return fmt.Errorf("test_accuracy %v of %d: a share between 0 and 1 is needed", s.TestAccuracy, s.TestLabels)
+		return fmt.Errorf("test_accuracy %v of test_labels %d: the accuracy must be between 0 and 1 and the number of labels cannot be negative", s.TestAccuracy, s.TestLabels)
 	}
 	if s.TestRMSE != nil && *s.TestRMSE < 0 {
 		return fmt.Errorf("test_rmse %v: it cannot be negative", *s.TestRMSE)
 	}
 	if len(s.TargetBounds) != 0 && len(s.TargetBounds) != 2 {
-		return fmt.Errorf("target_bounds are %d numbers: a low and a high limit are needed", len(s.TargetBounds))
+		return fmt.Errorf("target_bounds has %d numbers; it needs a lower and an upper bound", len(s.TargetBounds))
 	}
 	if s.Model == "" {
-		return errors.New("it names no model, as the summary of a run does")
+		return errors.New("the summary names no model; is it the run.json of a dptrain run?")
 	}
 	if s.Planned < 0 {
 		return fmt.Errorf("epsilon_planned %v: it cannot be negative", s.Planned)
 	}
 	if s.Steps < 0 || s.Records < 0 {
-		return fmt.Errorf("%d steps on %d records: neither can be negative", s.Steps, s.Records)
+		return fmt.Errorf("steps %d, records %d: they cannot be negative", s.Steps, s.Records)
 	}
 	return nil
 }
 
-// readPoints reads the lines with an accuracy, or the error of a regression, in the order
-// of the lots. Of a lot that a resumed run repeated, and of those that it had yet to
-// repeat, the later line holds. A last line cut short by a crash is passed over.
-func readPoints(path string) ([]point, error) {
+// readMetrics reads the lines that have an accuracy or an RMSE, in the order of their lots.
+// A resumed run repeats the lots after its checkpoint: the later line replaces earlier ones
+// of the same or a later lot. A last line that a crash truncated is ignored.
+func readMetrics(path string) ([]metricPoint, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -189,16 +195,16 @@ func readPoints(path string) ([]point, error) {
 	if err != nil {
 		return nil, err
 	}
-	var points []point
-	number := 0
+	var points []metricPoint
+	lineNumber := 0
 	for line := range bytes.Lines(text) {
-		number++
-		var p point
+		lineNumber++
+		var p metricPoint
 		if err := json.Unmarshal(line, &p); err != nil {
 			if !bytes.HasSuffix(line, []byte("\n")) {
 				break
 			}
-			return nil, fmt.Errorf("%s: line %d: %w", path, number, err)
+			return nil, fmt.Errorf("%s: line %d is not valid: %w", path, lineNumber, err)
 		}
 		for len(points) > 0 && points[len(points)-1].Lot >= p.Lot {
 			points = points[:len(points)-1]
@@ -210,45 +216,44 @@ func readPoints(path string) ([]point, error) {
 	return points, nil
 }
 
-// tested reports whether there is an accuracy, or an error, on public test data.
-func (r *Run) tested() bool { return r.summary.TestLabels > 0 || r.regressed() }
+// hasTestScore reports whether the run measured an accuracy or an error on public test data.
+func (r *Run) hasTestScore() bool { return r.summary.TestLabels > 0 || r.isRegression() }
 
-// regressed reports whether the errors of a regression were measured on public test data.
-func (r *Run) regressed() bool { return r.summary.Target != "" && r.summary.TestExamples > 0 }
+// isRegression reports whether the run measured regression errors on public test data.
+func (r *Run) isRegression() bool { return r.summary.Target != "" && r.summary.TestExamples > 0 }
 
-// secure reports whether the ledger says that no seed was used.
-func (r *Run) secure() bool { return r.account != nil && r.account.history.Header.Secure }
+// isSecure reports whether the ledger states that the run used no seed.
+func (r *Run) isSecure() bool { return r.accounting != nil && r.accounting.history.Header.Secure }
 
-// lost is how many training lots the ledger holds beyond those that made the model:
-// a crash had them stated and not kept.
-func (r *Run) lost() int {
-	if r.account == nil {
+// lostLots is the number of training lots in the ledger beyond the lots that made the
+// model. A crash lost their results after the ledger recorded them.
+func (r *Run) lostLots() int {
+	if r.accounting == nil {
 		return 0
 	}
-	training, _ := apart(r.account.history)
+	training, _ := splitTraining(r.accounting.history)
 	return max(0, training.LotCount()-r.summary.Steps)
 }
 
-// beyond is how many lots of any kind the ledger holds beyond those that made the
-// model, releases beside the training among them.
-func (r *Run) beyond() int {
-	if r.account == nil {
+// extraReleases is the number of releases in the ledger beyond the lots that made the model:
+// lost lots, and releases other than training lots.
+func (r *Run) extraReleases() int {
+	if r.accounting == nil {
 		return 0
 	}
-	return max(0, r.account.history.LotCount()-r.summary.Steps)
+	return max(0, r.accounting.history.LotCount()-r.summary.Steps)
 }
 
-// data is the data set's name; of a path only the last part, as folders may tell of
-// people.
-func (s *summary) data() string {
+// dataName is the name of the data set. Of a path it keeps only the last element, because
+// directory names may identify people.
+func (s *summary) dataName() string {
 	name := filepath.Base(strings.ReplaceAll(s.Data, `\`, "/"))
 	if name == "." || name == "/" {
-		return "data without a name"
+		return "unnamed data"
 	}
 	return name
 }
 
-// className is what a class is called.
 func (s *summary) className(i int) string {
 	if i < len(s.ClassNames) && s.ClassNames[i] != "" {
 		return s.ClassNames[i]
@@ -256,7 +261,7 @@ func (s *summary) className(i int) string {
 	return fmt.Sprint(i)
 }
 
-// epochs is how often each record was drawn, on average.
+// epochs is the average number of times that each record was drawn.
 func (s *summary) epochs() float64 {
 	if s.Records == 0 {
 		return 0
@@ -267,16 +272,4 @@ func (s *summary) epochs() float64 {
 		return math.Floor(lots/pass) + math.Mod(lots, pass)*s.ExpectedLot/records
 	}
 	return s.ExpectedLot * lots / records
-}
-
-// guessing is how often, at most, someone who tosses a fair coin between two
-// neighbouring data sets beforehand guesses right afterwards: the point of the
-// region of Kairouz et al. (2015, "The Composition Theorem for Differential
-// Privacy", section 2) at which both kinds of error are alike.
-func guessing(epsilon, delta float64) float64 {
-	if math.IsInf(epsilon, 1) {
-		return 1
-	}
-	// (e^ε + δ)/(1 + e^ε), without overflow.
-	return min(1, (1+delta*math.Exp(-epsilon))/(1+math.Exp(-epsilon)))
 }

@@ -6,10 +6,11 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/internal/number"
 )
 
-// UnitWords says what a ledger's unit protects; what it does not know it repeats.
-func UnitWords(unit string) string {
+// DescribeUnit describes a ledger's unit of privacy. It repeats a unit that it does not know.
+func DescribeUnit(unit string) string {
 	kind, detail, _ := strings.Cut(unit, ":")
 	switch {
 	case kind == "example":
@@ -24,32 +25,32 @@ func UnitWords(unit string) string {
 	return "one " + unit
 }
 
-// differBy says how neighbouring data sets differ.
-func differBy(adjacency ledger.Adjacency, unit string) string {
+// describeDifference describes how neighbouring data sets differ.
+func describeDifference(adjacency ledger.Adjacency, unit string) string {
 	switch adjacency {
 	case ledger.AddRemove:
 		return "adding or removing " + unit
 	case ledger.ReplaceOne:
 		return "replacing " + unit + " by another"
 	case ledger.ZeroOut:
-		return "replacing " + unit + " by one that adds nothing to any gradient"
+		return "replacing " + unit + " by one that contributes nothing to any gradient"
 	}
 	return string(adjacency) + " of " + unit
 }
 
-// inQuestion is what someone who looks at the model wants to know.
-func inQuestion(adjacency ledger.Adjacency, unit string) string {
+// describeSecret describes what an adversary wants to learn.
+func describeSecret(adjacency ledger.Adjacency, unit string) string {
 	switch adjacency {
 	case ledger.ReplaceOne:
 		return "which of two candidates for " + unit + " was in the data"
 	case ledger.ZeroOut:
-		return "whether " + unit + " was in the data or left blank"
+		return "whether " + unit + " was in the data or was blank"
 	}
 	return "whether " + unit + " was in the data"
 }
 
-// computed says how an accountant came to its answer.
-func computed(name string) string {
+// describeAccountant describes an accountant's method and cites its source.
+func describeAccountant(name string) string {
 	switch name {
 	case "pld":
 		return "by composing privacy-loss distributions (connect-the-dots, Doroshenko et al. 2022)"
@@ -69,12 +70,12 @@ func computed(name string) string {
 	return "by the " + name + " accountant"
 }
 
-// drawn says how the records of the lots were chosen.
-func drawn(h ledger.History) string {
+// describeSampling describes how the records of a lot were chosen.
+func describeSampling(h ledger.History) string {
 	s := h.Lots[0].Lot.Sampling
 	for _, spent := range h.Lots {
 		if spent.Lot.Sampling != s {
-			return "took a lot of the records, not all of them in the same way"
+			return "took a lot of the records, not always chosen in the same way"
 		}
 	}
 	records := "records"
@@ -83,7 +84,7 @@ func drawn(h ledger.History) string {
 	}
 	switch s.Policy {
 	case ledger.Poisson:
-		return fmt.Sprintf("drew each of the %s independently with probability %s", records, Short(s.Rate))
+		return fmt.Sprintf("drew each of the %s independently with probability %s", records, number.Short(s.Rate))
 	case ledger.FixedSize:
 		return fmt.Sprintf("drew %d of the %s without replacement", s.LotSize, records)
 	case ledger.Shuffle:
@@ -92,8 +93,8 @@ func drawn(h ledger.History) string {
 	return "took all of the " + records
 }
 
-// noised says what was added to the sums.
-func noised(h ledger.History) string {
+// describeNoise describes the noise that was added to the sums.
+func describeNoise(h ledger.History) string {
 	kinds := map[ledger.Mechanism]string{
 		ledger.Gaussian:         "Gaussian noise",
 		ledger.DiscreteGaussian: "discrete Gaussian noise",
@@ -113,66 +114,66 @@ func noised(h ledger.History) string {
 	case !ok:
 		return kind
 	case len(first) > 1:
-		return fmt.Sprintf("%s (%d groups of vectors, which together amount to a noise multiplier of %s)", kind, len(first), span(low, high))
+		return fmt.Sprintf("%s (%d groups, with a joint noise multiplier of %s)", kind, len(first), valueRange(low, high))
 	}
-	return fmt.Sprintf("%s (noise multiplier %s)", kind, span(low, high))
+	return fmt.Sprintf("%s (noise multiplier %s)", kind, valueRange(low, high))
 }
 
-// DeltaWarning says what is wrong with a δ that lets a mechanism show a record in
-// full; "" where it does not (Dwork and Roth 2014, section 2.3).
+// DeltaWarning warns about a δ for which a mechanism may publish a record in full (Dwork
+// and Roth 2014, section 2.3). It returns "" for a smaller δ.
 func DeltaWarning(delta float64, records int) string {
 	if delta*float64(records) < 1 {
 		return ""
 	}
-	return fmt.Sprintf("δ = %s is not below one over the %d records, so publishing one of them as it is would satisfy the guarantee", RoundUp(delta), records)
+	return fmt.Sprintf("δ = %s is not below 1/%d, one over the number of records, so a mechanism that publishes one record in full satisfies this guarantee", number.RoundUp(delta), records)
 }
 
-const insecure = "The randomness came from a seed, so this holds only against those who neither know nor guess it."
+const insecureSentence = "The randomness came from a seed, so the guarantee holds only against an adversary who neither knows nor guesses the seed."
 
-// Statement is the paragraph on privacy for a paper or a model card: the guarantee,
-// what it protects, the mechanism, how it was accounted, and what is not covered
-// (after Ponomareva et al. 2023, "How to DP-fy ML", section 5.3). It says of a
-// history what a, an accountant's answer to it, found.
+// Statement is the paragraph on privacy for a paper or a model card: the guarantee, what it
+// protects, the mechanism, how it was accounted, and what is not covered (after Ponomareva
+// et al. 2023, "How to DP-fy ML", section 5.3). It describes a history and an accountant's
+// answer to it.
 func Statement(h ledger.History, a accountant.Guarantee) string {
 	if len(h.Lots) == 0 {
 		return "Nothing that depends on the training data was released."
 	}
-	training, beside := apart(h)
+	training, others := splitTraining(h)
 	guarantee := "and satisfies (ε, δ)-differential privacy with ε ="
 	switch {
 	case a.ProvenBound > 0:
-		guarantee = "for which (ε, δ)-differential privacy is published, though not proven for any data, with ε ="
+		guarantee = "for which the published analysis, which is not proven for all data, gives (ε, δ)-differential privacy with ε ="
 	case a.Accountant == "gdp":
-		guarantee = "for which an approximation, and no proof, gives (ε, δ)-differential privacy with ε ≈"
+		guarantee = "for which an approximation, which is not a proven bound, gives (ε, δ)-differential privacy with ε ≈"
 	}
-	lines := []string{
+	sentences := []string{
 		fmt.Sprintf("The model was trained with DP-SGD %s %s and δ = %s, in the central model, for neighbouring data sets that differ by %s.",
-			guarantee, RoundUp(a.Epsilon), RoundUp(a.Delta), differBy(a.Adjacency, UnitWords(h.Header.Unit))),
+			guarantee, number.RoundUp(a.Epsilon), number.RoundUp(a.Delta), describeDifference(a.Adjacency, DescribeUnit(h.Header.Unit))),
 	}
 	if len(training.Lots) > 0 {
-		lines = append(lines, fmt.Sprintf("Each of the %d steps %s, clipped the gradient of each and released their sum with %s.", training.LotCount(), drawn(training), noised(training)))
+		sentences = append(sentences, fmt.Sprintf("Each of the %d steps %s, clipped the gradient of each and released their sum with %s.", training.LotCount(), describeSampling(training), describeNoise(training)))
 	}
-	lines = append(lines,
-		fmt.Sprintf("The cost of all steps together was computed %s; the guarantee covers the release of every intermediate model.", computed(a.Accountant)))
-	for _, spent := range beside {
-		over := "all records"
+	sentences = append(sentences,
+		fmt.Sprintf("The cost of all steps together was computed %s; the guarantee covers the release of every intermediate model.", describeAccountant(a.Accountant)))
+	for _, spent := range others {
+		records := "all records"
 		if n := spent.Lot.Sampling.Records; n > 0 {
-			over = fmt.Sprintf("%d records", n)
+			records = fmt.Sprintf("%d records", n)
 		}
 		for _, q := range spent.Lot.Queries {
-			lines = append(lines, fmt.Sprintf("The cost includes %s of %s over %s, with noise of %s times its sensitivity.",
-				plural(spent.Count, "release"), q.Group, over, Short(q.Noise/q.Sensitivity)))
+			sentences = append(sentences, fmt.Sprintf("The cost includes %s of %s over %s, with noise of %s times its sensitivity.",
+				plural(spent.Count, "release"), q.Group, records, number.Short(q.Noise/q.Sensitivity)))
 		}
 	}
 	if !h.Header.Secure {
-		lines = append(lines, insecure)
+		sentences = append(sentences, insecureSentence)
 	}
 	if a.Note != "" {
-		lines = append(lines, a.Note)
+		sentences = append(sentences, a.Note)
 	}
 	if w := DeltaWarning(a.Delta, h.Header.Records); w != "" {
-		lines = append(lines, "The "+w+".")
+		sentences = append(sentences, "The "+w+".")
 	}
-	lines = append(lines, "It does not cover choices made by looking at the private data outside of training, such as the tuning of hyperparameters.")
-	return strings.Join(lines, " ")
+	sentences = append(sentences, "The guarantee does not cover choices made by inspecting the private data outside of training, such as hyperparameter tuning.")
+	return strings.Join(sentences, " ")
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
-// scene is a run's folder to be made.
-type scene struct {
+// runFixture describes a run's directory.
+type runFixture struct {
 	header  ledger.Header
 	lots    []ledger.RepeatedLot
 	summary map[string]any
 	metrics string
 }
 
-// lot is a Poisson lot from 60000 records with one group a pair of S and σ.
+// lot is a Poisson lot from 60000 records, with one group for each pair of S and σ.
 func lot(pairs ...float64) ledger.Lot {
 	l := ledger.Lot{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 0.01, Records: 60000}}
 	for i := 0; i < len(pairs); i += 2 {
@@ -28,9 +28,9 @@ func lot(pairs ...float64) ledger.Lot {
 	return l
 }
 
-// plain is an ordinary private run of 1000 lots.
-func plain() *scene {
-	return &scene{
+// newFixture is a private run of 1000 lots.
+func newFixture() *runFixture {
+	return &runFixture{
 		header: ledger.Header{Unit: "example", Records: 60000, Adjacency: ledger.AddRemove, Secure: true},
 		lots:   []ledger.RepeatedLot{{Lot: lot(1, 1.1), Count: 1000}},
 		summary: map[string]any{
@@ -45,8 +45,8 @@ func plain() *scene {
 	}
 }
 
-// make writes the folder.
-func (s *scene) make(t *testing.T) string {
+// write writes the directory.
+func (s *runFixture) write(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	must := func(err error) {
@@ -78,10 +78,10 @@ func (s *scene) make(t *testing.T) string {
 	return dir
 }
 
-// written is the page and the card of a scene.
-func (s *scene) written(t *testing.T) (page, card string) {
+// render writes the directory and returns its page and its card.
+func (s *runFixture) render(t *testing.T) (page, card string) {
 	t.Helper()
-	run, err := Open(s.make(t))
+	run, err := Open(s.write(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,22 +96,22 @@ func (s *scene) written(t *testing.T) (page, card string) {
 	return string(p), string(c)
 }
 
-// says fails where text lacks a piece.
-func says(t *testing.T, what, text string, pieces ...string) {
+// requireContains fails if text lacks a piece.
+func requireContains(t *testing.T, what, text string, pieces ...string) {
 	t.Helper()
 	for _, piece := range pieces {
 		if !strings.Contains(text, piece) {
-			t.Errorf("%s does not say %q", what, piece)
+			t.Errorf("%s lacks %q", what, piece)
 		}
 	}
 }
 
-// silent fails where text has a piece.
-func silent(t *testing.T, what, text string, pieces ...string) {
+// requireLacks fails if text contains a piece.
+func requireLacks(t *testing.T, what, text string, pieces ...string) {
 	t.Helper()
 	for _, piece := range pieces {
 		if strings.Contains(text, piece) {
-			t.Errorf("%s says %q", what, piece)
+			t.Errorf("%s contains %q", what, piece)
 		}
 	}
 }

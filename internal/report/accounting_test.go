@@ -8,20 +8,20 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
-// A curve is what the accountant says of each prefix: here of plans of as many steps,
-// which are other histories of the same cost.
-func TestCurve(t *testing.T) {
+// A curve has the accountant's ε of each prefix. Here the prefixes are compared with plans of
+// as many steps, which are other histories of the same cost.
+func TestEpsilonCurves(t *testing.T) {
 	plan := accountant.Plan{Sampling: ledger.Sampling{Policy: ledger.Poisson, Rate: 0.01, Records: 60000}, Noise: 1.1, Adjacency: ledger.AddRemove}
 	h := ledger.History{Header: ledger.Header{Adjacency: ledger.AddRemove, Records: 60000, Secure: true}}
 	for _, count := range []int{1, 300, 7, 500} {
 		h.Lots = append(h.Lots, ledger.RepeatedLot{Lot: lot(1, 1.1), Count: count})
 	}
-	for _, c := range curvesOf(h, 1e-5, []string{"rdp", "gdp", "naive"}, 10) {
+	for _, c := range epsilonCurves(h, 1e-5, []string{"rdp", "gdp", "naive"}, 10) {
 		name := c.accountant
-		if len(c.at) != 10 || c.at[9] != 808 {
-			t.Fatalf("%s: computed at %v, want ten numbers of lots up to 808", name, c.at)
+		if len(c.lots) != 10 || c.lots[9] != 808 {
+			t.Fatalf("%s: computed at %v, want ten numbers of lots up to 808", name, c.lots)
 		}
-		for i, at := range c.at {
+		for i, at := range c.lots {
 			plan.Steps = at
 			want, err := accountant.Epsilon(plan.History(), 1e-5, name)
 			if err != nil {
@@ -32,20 +32,20 @@ func TestCurve(t *testing.T) {
 			}
 		}
 	}
-	if c := curvesOf(h, 2, []string{"rdp"}, 10)[0]; c.why == "" {
-		t.Error("an impossible δ has a curve")
+	if c := epsilonCurves(h, 2, []string{"rdp"}, 10)[0]; c.failure == "" {
+		t.Error("an invalid δ has a curve")
 	}
 }
 
-// Gaussian groups of one lot are one Gaussian: shares are of what it costs.
-func TestGroupsAddUp(t *testing.T) {
+// The Gaussian groups of one lot are one Gaussian query. The shares are shares of its cost.
+func TestGroups_Shares(t *testing.T) {
 	h := ledger.History{Lots: []ledger.RepeatedLot{{Lot: lot(1, 2), Count: 5}, {Lot: lot(1, 4, 3, 4), Count: 2}}}
 	groups := Groups(h)
 	first, second := 5*0.25+2*0.0625, 2*0.5625
 	if len(groups) != 2 || !(math.Abs(groups[0].Share-first/(first+second)) <= 1e-15) || !(math.Abs(groups[1].Share-second/(first+second)) <= 1e-15) {
 		t.Errorf("%+v", groups)
 	}
-	if g := groups[0]; g.LeastS != 1 || g.MostS != 1 || g.LeastNoise != 2 || g.MostNoise != 4 {
+	if g := groups[0]; g.MinSensitivity != 1 || g.MaxSensitivity != 1 || g.MinNoise != 2 || g.MaxNoise != 4 {
 		t.Errorf("%+v", g)
 	}
 	low, high, ok := noiseMultipliers(h)
@@ -54,16 +54,16 @@ func TestGroupsAddUp(t *testing.T) {
 	}
 }
 
-// Against the Gaussian mechanism the best guess is known: right with probability
-// Φ(μ/2). The bound is never below it, and meets it at ε = 0, for δ(ε) =
-// Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Balle and Wang 2018, theorem 8).
-func TestGuessing(t *testing.T) {
+// Against the Gaussian mechanism the best guess is right with probability Φ(μ/2). The bound is
+// never below it and equals it at ε = 0, for δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Balle
+// and Wang 2018, theorem 8).
+func TestGuessProbability(t *testing.T) {
 	normal := func(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
 	for _, mu := range []float64{0.05, 0.3, 1, 2.5, 6} {
 		best := normal(mu / 2)
 		for epsilon := 0.0; epsilon < 12; epsilon += 0.25 {
 			delta := normal(mu/2-epsilon/mu) - math.Exp(epsilon)*normal(-mu/2-epsilon/mu)
-			got := guessing(epsilon, delta)
+			got := guessProbability(epsilon, delta)
 			if got < best-1e-12 || got > 1 {
 				t.Errorf("μ = %v, ε = %v: bound %v below %v", mu, epsilon, got, best)
 			}
@@ -72,7 +72,7 @@ func TestGuessing(t *testing.T) {
 			}
 		}
 	}
-	if guessing(1e6, 0) != 1 || guessing(math.Inf(1), 0.5) != 1 || guessing(0, 0) != 0.5 {
-		t.Error("the ends are wrong")
+	if guessProbability(1e6, 0) != 1 || guessProbability(math.Inf(1), 0.5) != 1 || guessProbability(0, 0) != 0.5 {
+		t.Error("the limits for ε = ∞ and ε = δ = 0 are wrong")
 	}
 }

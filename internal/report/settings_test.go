@@ -8,12 +8,13 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/internal/number"
 )
 
-// opened is a scene's run.
-func (s *scene) opened(t *testing.T) *Run {
+// opened is a runFixture's run.
+func (s *runFixture) open(t *testing.T) *Run {
 	t.Helper()
-	r, err := Open(s.make(t))
+	r, err := Open(s.write(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,16 +23,16 @@ func (s *scene) opened(t *testing.T) *Run {
 
 // near fails where a point of a chart is not at these shares of the plotted area's width
 // and height, from its lower left corner.
-func near(t *testing.T, what string, c *chart, at [2]float64, across, up float64) {
+func requirePosition(t *testing.T, what string, c *chart, at [2]float64, across, up float64) {
 	t.Helper()
 	x, y := (at[0]-c.Left)/(c.Right-c.Left), (c.Bottom-at[1])/(c.Bottom-c.Top)
 	if math.Abs(x-across) > 1e-4 || math.Abs(y-up) > 1e-4 {
-		t.Errorf("%s lies at (%v, %v) of the picture, want (%v, %v)", what, x, y, across, up)
+		t.Errorf("%s is at (%v, %v) of the chart, want (%v, %v)", what, x, y, across, up)
 	}
 }
 
 // pointsOf are those of a path, which are joined by straight lines.
-func pointsOf(t *testing.T, path string) (points [][2]float64) {
+func parsePath(t *testing.T, path string) (points [][2]float64) {
 	t.Helper()
 	for i, part := range strings.Split(strings.TrimPrefix(path, "M"), "L") {
 		var p [2]float64
@@ -43,12 +44,11 @@ func pointsOf(t *testing.T, path string) (points [][2]float64) {
 	return points
 }
 
-// The curve of ε begins at nothing, ends at all lots and what they cost, and goes through
-// what fewer cost; the accountant that counts lies on top.
-func TestCurvesOfEpsilon(t *testing.T) {
-	s := plain()
+// Every curve of ε ends at all lots and their cost. The run's own accountant is drawn on top.
+func TestEpsilonChart(t *testing.T) {
+	s := newFixture()
 	s.lots[0].Count = 400
-	c := s.opened(t).account.epsilonChart()
+	c := s.open(t).accounting.epsilonChart()
 	most, costs := 0.0, map[string]float64{}
 	h := ledger.History{Header: s.header, Lots: s.lots}
 	for _, name := range accountant.Names() {
@@ -68,11 +68,11 @@ func TestCurvesOfEpsilon(t *testing.T) {
 	ends := map[string][2]float64{}
 	for _, l := range c.Lines {
 		name, _, _ := strings.Cut(l.Style, " ")
-		points := pointsOf(t, l.Path)
+		points := parsePath(t, l.Path)
 		ends[name] = points[len(points)-1]
-		near(t, name, c, [2]float64{ends[name][0], c.Bottom}, 1, 0)
+		requirePosition(t, name, c, [2]float64{ends[name][0], c.Bottom}, 1, 0)
 	}
-	// Of a logarithmic axis equal distances are equal factors.
+	// On a logarithmic axis equal distances are equal factors.
 	unit := (ends["rdp"][1] - ends["naive"][1]) / math.Log(costs["naive"]/costs["rdp"])
 	for name, at := range ends {
 		if want := ends["naive"][1] + unit*math.Log(costs["naive"]/costs[name]); math.Abs(at[1]-want) > 0.02 {
@@ -81,11 +81,11 @@ func TestCurvesOfEpsilon(t *testing.T) {
 	}
 }
 
-func TestCurveOfAccuracy(t *testing.T) {
-	s := plain()
+func TestScoreChart(t *testing.T) {
+	s := newFixture()
 	s.lots[0].Count, s.summary["steps"] = 400, 400
 	s.metrics = `{"lot":100,"test_accuracy":0.7}` + "\n" + `{"lot":400,"test_accuracy":0.9}` + "\n"
-	c, err := s.opened(t).accuracyChart()
+	c, err := s.open(t).scoreChart()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,60 +98,60 @@ func TestCurveOfAccuracy(t *testing.T) {
 		return a.Epsilon
 	}
 	first, all := cost(100), cost(400)
-	// The axis goes from .65 to .95, a twentieth beyond the points.
-	points, dots := pointsOf(t, c.Lines[0].Path), c.Lines[0].Dots
-	near(t, "the first point", c, points[0], first/(1.04*all), 1./6)
-	near(t, "the last point", c, points[1], 1/1.04, 5./6)
+	// The axis goes from .65 to .95: 0.05 beyond the points.
+	points, dots := parsePath(t, c.Lines[0].Path), c.Lines[0].Dots
+	requirePosition(t, "the first point", c, points[0], first/(1.04*all), 1./6)
+	requirePosition(t, "the last point", c, points[1], 1/1.04, 5./6)
 	for i, d := range dots {
 		if [2]float64{d.X, d.Y} != points[i] {
-			t.Errorf("dot %d lies beside its point", i)
+			t.Errorf("dot %d is not at its point", i)
 		}
 	}
-	if want := "70.00% at ε = " + rounded(first, 1, 4); dots[0].Title != want {
-		t.Errorf("a dot says %q, want %q", dots[0].Title, want)
+	if want := "70.00% at ε = " + number.Round(first, 1, 4); dots[0].Title != want {
+		t.Errorf("the title of a dot is %q, want %q", dots[0].Title, want)
 	}
 }
 
-// The darker a cell, the larger its share of the class.
-func TestConfusionIsShaded(t *testing.T) {
-	s := plain()
+// The heat of a cell grows with its share of the class.
+func TestConfusionMatrix_Heat(t *testing.T) {
+	s := newFixture()
 	s.lots[0].Count = 1
-	page, _ := s.written(t)
-	says(t, "the page", page,
-		`<td class="hit heat10">50</td><td class="miss heat2" title="3 of class cat taken for dog">3</td><td class="right">94%</td>`,
-		`<td class="miss heat2" title="2 of class dog taken for cat">2</td><td class="hit heat10">45</td><td class="right">96%</td>`)
-	nearly := (&Run{summary: summary{Confusion: [][]int{{999, 1}, {0, 5}}}}).confusion()
+	page, _ := s.render(t)
+	requireContains(t, "the page", page,
+		`<td class="hit heat10">50</td><td class="miss heat2" title="3 of class cat predicted as dog">3</td><td class="right">94%</td>`,
+		`<td class="miss heat2" title="2 of class dog predicted as cat">2</td><td class="hit heat10">45</td><td class="right">96%</td>`)
+	nearly := (&Run{summary: summary{Confusion: [][]int{{999, 1}, {0, 5}}}}).confusionMatrix()
 	if one, all := nearly.Rows[0].Right, nearly.Rows[1].Right; one != "99%" || all != "100%" {
 		t.Errorf("999 of 1000 are %s, and 5 of 5 are %s", one, all)
 	}
 }
 
-// Whatever was set is on the page, and what was not is not.
-func TestEverySetting(t *testing.T) {
-	s := plain()
+// The page shows every setting that was given, and no other.
+func TestPage_EverySetting(t *testing.T) {
+	s := newFixture()
 	s.lots[0].Count = 1
-	page, _ := s.written(t)
+	page, _ := s.render(t)
 	settings := map[string][2]string{
-		"validation_records": {"held out", "300 records"}, "projection": {"first layer", "60 principal directions, released with noise of 7 times a record&#39;s share, paid for"},
+		"validation_records": {"validation records", "300 records"}, "projection": {"first layer", "60 principal directions, released with noise of 7 times one record&#39;s contribution; ε includes their cost"},
 		"views": {"views of a picture", "4, changed by flip"}, "preset": {"preset", "abadi"}, "init": {"starting weights", "public.pt"},
-		"freeze": {"layers that keep them", "fc1"}, "ema": {"moving average", "decay 0.999"}, "lr_of": {"learning rate of layers", "fc2=2 (times that)"},
-		"decay_of": {"weight decay of", "matrices"},
+		"freeze": {"frozen layers", "fc1"}, "ema": {"moving average", "decay 0.999"}, "lr_of": {"learning-rate factors", "fc2=2"},
+		"decay_of": {"layers with weight decay", "matrices"},
 	}
 	for _, row := range settings {
-		silent(t, "the page", page, "<dt>"+row[0]+"</dt>")
+		requireLacks(t, "the page", page, "<dt>"+row[0]+"</dt>")
 	}
 	for key, value := range map[string]any{"validation_records": 300, "validation_accuracy": 0.5, "projection": 60, "projection_noise": 7, "views": 4, "augment": "flip",
 		"preset": "abadi", "init": "public.pt", "freeze": "fc1", "ema": 0.999, "lr_of": "fc2=2", "decay_of": "matrices"} {
 		s.summary[key] = value
 	}
 	delete(s.summary, "ledger_head")
-	page, _ = s.written(t)
+	page, _ = s.render(t)
 	for _, row := range settings {
-		says(t, "the page", page, "<dt>"+row[0]+"</dt><dd>"+row[1]+"</dd>")
+		requireContains(t, "the page", page, "<dt>"+row[0]+"</dt><dd>"+row[1]+"</dd>")
 	}
 	for _, row := range [][2]string{{"network", "digits-cnn"}, {"weights", "26\u202f010"}, {"data", "mnist"}, {"records", "60\u202f000"}, {"sampling", "poisson"},
 		{"expected lot", "600"}, {"sampling rate", "0.01"}, {"lots", "1\u202f000"}, {"epochs", "10"}, {"clipping", "flat"}, {"clip bound", "1"}, {"optimizer", "momentum"},
 		{"learning rate", "0.5"}, {"schedule", "constant"}, {"device", "cpu, 2 threads"}, {"platform", "linux/amd64"}, {"time", "1 min 23 s"}, {"microbatch", "120"}, {"dptrain", "v1.0.0"}} {
-		says(t, "the page", page, "<dt>"+row[0]+"</dt><dd>"+row[1]+"</dd>")
+		requireContains(t, "the page", page, "<dt>"+row[0]+"</dt><dd>"+row[1]+"</dd>")
 	}
 }

@@ -10,21 +10,21 @@ import (
 )
 
 var (
-	//go:embed card.md
+	//go:embed model_card.md
 	cardText     string
 	cardTemplate = template.Must(template.New("card").Parse(cardText))
 )
 
-// card is what card.md shows. All of it is Markdown already.
-type card struct {
-	Title, Lede, Statement, Tested, Known, Unit string
-	Predicted                                   bool // a number is, and no class
-	Warnings                                    []warning
-	Facts, Score, Settings, Machine             []row
-	Verify, Account                             string
+// modelCard has the values that model_card.md shows. They are escaped Markdown.
+type modelCard struct {
+	Title, Summary, Statement, TestNote, Validation, Unit string
+	Regression                                            bool
+	Warnings                                              []warning
+	Facts, Score, Settings, Machine                       []row
+	Verify, Account                                       string
 }
 
-// frontMatter is the head of a model card as the Hugging Face Hub reads it
+// frontMatter is the metadata of a model card that the Hugging Face Hub reads
 // (Hub documentation, "Model Cards", section "Model card metadata").
 type frontMatter struct {
 	Library string       `yaml:"library_name"`
@@ -50,7 +50,7 @@ type modelMetric struct {
 	Name  string  `yaml:"name"`
 }
 
-// Card is the model card MODEL_CARD.md, in the form that the Hugging Face Hub knows.
+// Card writes MODEL_CARD.md, a model card in the format of the Hugging Face Hub.
 func (r *Run) Card() ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString("---\n")
@@ -61,20 +61,20 @@ func (r *Run) Card() ([]byte, error) {
 	}
 	b.WriteString("---\n\n")
 	s := &r.summary
-	c := card{
-		Title: markdown(s.Model + " trained on " + s.data()), Lede: markdown(r.lede()),
-		Statement: "**There is no privacy guarantee (ε = ∞).** The model was trained without clipping and without noise.",
-		Predicted: s.Target != "", Warnings: r.warnings(), Settings: markdownRows(r.settings()), Machine: markdownRows(r.machine()),
+	c := modelCard{
+		Title: markdown(s.Model + " trained on " + s.dataName()), Summary: markdown(r.summaryLine()),
+		Statement:  "**There is no privacy guarantee (ε = ∞).** The model was trained without clipping and without noise.",
+		Regression: s.Target != "", Warnings: r.warnings(), Settings: markdownRows(r.settingRows()), Machine: markdownRows(r.machineRows()),
 	}
-	if r.account != nil {
-		p := r.privacy()
+	if r.accounting != nil {
+		p := r.privacySection()
 		c.Statement, c.Facts = markdown(p.Statement), markdownRows(p.Facts)
-		c.Unit = markdown(UnitWords(r.account.history.Header.Unit))
-		l := r.ledger()
+		c.Unit = markdown(DescribeUnit(r.accounting.history.Header.Unit))
+		l := r.accounting.ledgerSection()
 		c.Verify, c.Account = l.Verify, l.Account
 	}
-	c.Tested, c.Score = r.tests()
-	c.Tested, c.Known = markdown(c.Tested), markdown(s.known())
+	c.TestNote, c.Score = r.testScore()
+	c.TestNote, c.Validation = markdown(c.TestNote), markdown(s.validationSummary())
 	err := cardTemplate.Execute(&b, c)
 	return b.Bytes(), err
 }
@@ -82,20 +82,20 @@ func (r *Run) Card() ([]byte, error) {
 func (r *Run) frontMatter() frontMatter {
 	s := &r.summary
 	f := frontMatter{Library: "dptrain", Task: s.Task, Tags: []string{"dptrain"}}
-	if r.secure() {
+	if r.isSecure() {
 		f.Tags = append(f.Tags, "differential-privacy", "dp-sgd")
 	}
 	if metrics := r.metrics(); len(metrics) > 0 && s.Task != "" {
 		f.Index = []modelIndex{{s.Model, []modelResult{{
 			Task:    map[string]string{"type": s.Task},
-			Dataset: map[string]string{"name": s.data(), "type": s.data(), "split": "test"},
+			Dataset: map[string]string{"name": s.dataName(), "type": s.dataName(), "split": "test"},
 			Metrics: metrics,
 		}}}}
 	}
 	return f
 }
 
-// metrics are what was measured on public test data.
+// metrics lists the scores on public test data.
 func (r *Run) metrics() (all []modelMetric) {
 	s := &r.summary
 	add := func(x *float64, kind, name string) {
@@ -104,18 +104,17 @@ func (r *Run) metrics() (all []modelMetric) {
 		}
 	}
 	switch {
-	case r.regressed():
+	case r.isRegression():
 		add(s.TestRMSE, "rmse", "root mean squared error")
 		add(s.TestMAE, "mae", "mean absolute error")
 		add(s.TestR2, "r_squared", "R²")
-	case r.tested():
+	case r.hasTestScore():
 		add(&s.TestAccuracy, "accuracy", "accuracy")
 	}
 	return all
 }
 
-// markdown escapes text so that a name is only a name: no markup, no HTML, no line
-// of its own.
+// markdown escapes text, so that a name cannot add markup, HTML or line breaks.
 func markdown(text string) string {
 	var b strings.Builder
 	for _, r := range strings.Join(strings.Fields(text), " ") {

@@ -1,0 +1,108 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/dptrain/dptrain/internal/number"
+)
+
+// settingRows lists how the model was trained.
+func (r *Run) settingRows() []row {
+	s := &r.summary
+	rows := []row{{"network", s.Model}, {"weights", number.Thousands(s.Parameters)}, {"data", s.dataName()}, {"records", number.Thousands(s.Records)}}
+	if s.Target != "" {
+		rows = slices.Insert(rows, 3, row{"predicted", s.Target})
+	}
+	add := func(show bool, name, value string) {
+		if show {
+			rows = append(rows, row{name, value})
+		}
+	}
+	add(s.ValidationRecords > 0, "validation records", plural(s.ValidationRecords, "record"))
+	if s.ValidationRecords > 0 {
+		metric, value := s.validationResult()
+		add(true, "validation "+metric, value)
+	}
+	add(s.Projection > 0, "first layer", plural(s.Projection, "principal direction")+s.projectionNoise())
+	add(s.Views > 0, "views of a picture", fmt.Sprintf("%d, changed by %s", s.Views, s.Augment))
+	add(s.Preset != "", "preset", s.Preset)
+	add(s.Start != "", "starting weights", s.Start)
+	add(s.Frozen != "", "frozen layers", s.Frozen)
+	add(true, "sampling", s.Sampling)
+	add(true, "expected lot", number.Short(s.ExpectedLot))
+	add(s.Rate > 0, "sampling rate", number.Short(s.Rate))
+	add(true, "lots", number.Thousands(s.Steps))
+	add(s.epochs() > 0, "epochs", number.Short(s.epochs()))
+	add(s.Private, "clipping", s.Clipping)
+	bound := "clip bound"
+	if s.Clipping == "adaptive" {
+		bound = "first clip bound"
+	}
+	add(s.Private && s.Clip > 0, bound, number.Short(s.Clip))
+	add(s.Private && s.Allocation != "" && len(r.accounting.groups) > 1, "noise allocation", s.Allocation)
+	add(s.Optimizer != "", "optimizer", s.Optimizer)
+	add(s.DecayOf != "", "layers with weight decay", s.DecayOf)
+	add(s.LearningRate > 0, "learning rate", number.Short(s.LearningRate))
+	add(s.RateOf != "", "learning-rate factors", s.RateOf)
+	add(s.Schedule != "", "schedule", s.Schedule)
+	add(s.Average > 0, "moving average", "decay "+strconv.FormatFloat(s.Average, 'g', -1, 64))
+	return rows
+}
+
+// projectionNoise describes the noise on the projection, if the projection was private.
+func (s *summary) projectionNoise() string {
+	if s.ProjectionNoise == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", released with noise of %s times one record's contribution; ε includes their cost", number.Short(s.ProjectionNoise))
+}
+
+// validationResult is the metric that was released for the validation records, and its
+// value with the standard deviation of the noise.
+func (s *summary) validationResult() (metric, value string) {
+	noise := func(deviation string) string {
+		if s.ValidationDeviation == 0 {
+			return ""
+		}
+		return " ± " + deviation + " of noise (ε includes its cost)"
+	}
+	if s.ValidationMAE == nil {
+		return "accuracy", percent(s.ValidationAccuracy) + noise(fmt.Sprintf("%.2f%%", 100*s.ValidationDeviation))
+	}
+	return "mean absolute error", number.Short(*s.ValidationMAE) + noise(fmt.Sprintf("%.2g", s.ValidationDeviation)) + ", in the units of " + s.Target + ", with predictions clipped to its bounds"
+}
+
+// validationSummary describes the validation result; "" if there were no validation records.
+func (s *summary) validationSummary() string {
+	if s.ValidationRecords == 0 {
+		return ""
+	}
+	metric, value := s.validationResult()
+	return fmt.Sprintf("%s on %s held out for validation: %s", metric, plural(s.ValidationRecords, "record"), value)
+}
+
+// machineRows lists the hardware and the time.
+func (r *Run) machineRows() []row {
+	s := &r.summary
+	device := s.Device
+	if s.Threads > 0 {
+		device += ", " + plural(s.Threads, "thread")
+	}
+	rows := []row{{"device", device}}
+	if s.Platform != "" {
+		rows = append(rows, row{"platform", s.Platform})
+	}
+	elapsed := duration(s.Seconds)
+	if s.Resumed > 0 {
+		elapsed += " after lot " + number.Thousands(s.Resumed) + ", where the run was resumed"
+	}
+	rows = append(rows, row{"time", elapsed})
+	if s.Speed > 0 {
+		rows = append(rows, row{"speed", speed(s.Speed)})
+	}
+	return append(rows,
+		row{"microbatch", number.Thousands(s.Microbatch)},
+		row{"dptrain", s.Version})
+}
