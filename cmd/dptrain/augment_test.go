@@ -26,7 +26,7 @@ func TestViewsOfPictures(t *testing.T) {
 		t.Error("the same was learnt from pictures that were changed")
 	}
 	if card := string(contents(t, "run/MODEL_CARD.md")); !strings.Contains(card, "| views of a picture | 2, changed by flip,shift:3 |") {
-		t.Error("the model card does not tell of views")
+		t.Error("the model card does not list the views")
 	}
 	if _, stderr, code := dptrain("train --resume run --steps 4 --views 3"); code != exitcode.Usage || !strings.Contains(stderr, "augmentation is 3 views (it was 2 views)") {
 		t.Errorf("resumed with other views: exit %d, %s", code, stderr)

@@ -98,7 +98,7 @@ func newBudgetCurve(term *terminal.Terminal) *cobra.Command {
 // compute fills in the curves.
 func (c *curves) compute(plan accountant.Plan, names []string, points int) error {
 	perEpoch := lotsPerEpoch(plan.Sampling)
-	c.At = report.Spread(plan.Steps, points)
+	c.At = report.CurvePoints(plan.Steps, points)
 	begun := make([]*accountant.Composition, len(c.At))
 	for i, at := range c.At {
 		c.Epochs = append(c.Epochs, float64(at)/perEpoch)

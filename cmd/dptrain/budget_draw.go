@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/report"
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -139,11 +140,11 @@ func (c *curves) draw() (*plot.Plot, plot.Legend, error) {
 }
 
 func (c *curves) title() string {
-	sampling := "rate " + report.Short(c.Rate)
+	sampling := "rate " + number.Short(c.Rate)
 	if c.Sampling != "poisson" {
 		sampling = c.Sampling + ", " + sampling
 	}
-	return fmt.Sprintf("Cost of a run: %s, noise %s, δ = %s", sampling, report.Short(c.Noise), report.Short(c.Delta))
+	return fmt.Sprintf("Cost of a run: %s, noise %s, δ = %s", sampling, number.Short(c.Noise), number.Short(c.Delta))
 }
 
 // last is what the run costs in the end.
@@ -201,10 +202,10 @@ type ticks struct{}
 
 func (ticks) Ticks(low, high float64) []plot.Tick {
 	var marks []plot.Tick
-	for _, x := range report.RoundNumbers(low, high, 9) {
+	for _, x := range number.Multiples(low, high, 9) {
 		label := strconv.FormatFloat(x, 'g', 4, 64)
 		if x >= 1000 && x < 1e9 && x == math.Trunc(x) {
-			label = report.Thousands(int(x))
+			label = number.Thousands(int(x))
 		}
 		marks = append(marks, plot.Tick{Value: x, Label: label})
 	}

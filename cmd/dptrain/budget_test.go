@@ -341,7 +341,7 @@ func TestTicks(t *testing.T) {
 			t.Errorf("up to %g: %v", high, marks)
 		}
 	}
-	if got := report.Thousands(1234567); got != "1\u202f234\u202f567" {
+	if got := number.Thousands(1234567); got != "1\u202f234\u202f567" {
 		t.Errorf("%q", got)
 	}
 }

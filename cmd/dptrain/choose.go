@@ -143,7 +143,7 @@ func (a chosen) print(w io.Writer) {
 		fmt.Fprintf(w, "accuracy\t%.2f%% on public test examples%s\n", 100**a.Best.Accuracy, flatters)
 	}
 	fmt.Fprintf(w, "privacy\tε = %s at δ = %s for all runs together, by Rényi divergences\n", number.RoundUp(float64(a.Epsilon)), number.RoundUp(float64(a.Delta)))
-	fmt.Fprintf(w, "\tadjacency %s, %s, %d settings, %s\n", a.Adjacency, report.UnitWords(a.Unit), a.Settings, a.Runs.words())
+	fmt.Fprintf(w, "\tadjacency %s, %s, %d settings, %s\n", a.Adjacency, report.DescribeUnit(a.Unit), a.Settings, a.Runs.words())
 	fmt.Fprintf(w, "note\t%s\n", a.Note)
 	fmt.Fprintf(w, "files\t%s\n", a.Out)
 	fmt.Fprintf(w, "next\tdptrain eval %s\n", rundir.ShellQuote(a.Out))

@@ -10,7 +10,6 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
-	"github.com/dptrain/dptrain/internal/report"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -113,7 +112,7 @@ func evaluate(term *terminal.Terminal, dir string, set *settings) error {
 	answer := evaluated{Loss: number.Float(got.Loss), Examples: got.Examples, Data: task.Name, Model: b.Model}
 	if m := missedOf(&got); m != nil {
 		answer.distance = (*distance)(m)
-		return term.Print(answer, report.Short(got.RMSE), func(w io.Writer) {
+		return term.Print(answer, number.Short(got.RMSE), func(w io.Writer) {
 			m.print(w, " ("+task.Schema.Target+")")
 			fmt.Fprintf(w, "loss\t%.4f\nexamples\t%d\n", got.Loss, got.Examples)
 		})

@@ -34,7 +34,7 @@ func TestExport(t *testing.T) {
 	if code != exitcode.Done || !strings.Contains(stderr, "match") || !strings.Contains(stderr, "PyTorch's layout") {
 		t.Errorf("--init: exit %d, %s", code, stderr)
 	}
-	if card := string(readFiles(t, "next")[1]); !strings.Contains(card, "what the starting weights, from model.pt.safetensors, tell") || !strings.Contains(stderr, "no part of this run's ε") {
+	if card := string(readFiles(t, "next")[1]); !strings.Contains(card, "the data that the starting weights, from model.pt.safetensors, were trained on") || !strings.Contains(stderr, "no part of this run's ε") {
 		t.Errorf("nothing is said of what the starting weights cost:\n%s%s", stderr, card)
 	}
 	if err := os.Rename("model.pt.safetensors", "run/model.safetensors"); err != nil {
@@ -59,7 +59,7 @@ func TestExport(t *testing.T) {
 	for line, says := range map[string]string{
 		"export run --format onx --out m":        "onnx",
 		"export run":                             "--out is missing",
-		"export":                                 "one folder",
+		"export":                                 "one run directory",
 		"export nowhere --out m":                 "nowhere holds no model",
 		"export run --out run/model.safetensors": "the run's own",
 		"export run --out ./run/config.yaml":     "the run's own",

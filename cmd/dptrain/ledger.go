@@ -106,7 +106,7 @@ type groupJSON struct {
 func groupsOf(h ledger.History) []groupJSON {
 	groups := []groupJSON{}
 	for _, g := range report.Groups(h) {
-		groups = append(groups, groupJSON{g.Name, g.Mechanism, g.MostS, g.LeastNoise, g.Lots})
+		groups = append(groups, groupJSON{g.Name, g.Mechanism, g.MaxSensitivity, g.MinNoise, g.Lots})
 	}
 	return groups
 }

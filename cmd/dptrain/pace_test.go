@@ -64,7 +64,7 @@ func TestPacesAreTold(t *testing.T) {
 		t.Errorf("run.json says %v of %v, decay of %v", told["lr_of"], told["learning_rate"], told["decay_of"])
 	}
 	card, err := os.ReadFile("run/MODEL_CARD.md")
-	if err != nil || !strings.Contains(string(card), "| learning rate of layers | fc2=3 (times that) |") || !strings.Contains(string(card), "| weight decay of | matrices |") {
+	if err != nil || !strings.Contains(string(card), "| learning-rate factors | fc2=3 |") || !strings.Contains(string(card), "| layers with weight decay | matrices |") {
 		t.Errorf("the card (%v) says\n%s", err, card)
 	}
 	_, stderr, code := dptrain("train --resume run --steps 3 --lr-of fc2=4")

@@ -62,11 +62,11 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 	page, card := readFiles(t, "stated")[0], readFiles(t, "stated")[1]
 	for _, text := range [][]byte{page, card} {
 		if !strings.Contains(string(text), "1 release of second moments over 4000 records, with noise of 20 times its sensitivity") {
-			t.Errorf("page or card do not tell of the release:\n%s", text)
+			t.Errorf("the page or the card does not list the release:\n%s", text)
 		}
 	}
 	if !strings.Contains(string(page), "2 principal directions, released with noise of 20") {
-		t.Error("the page does not tell of the first layer")
+		t.Error("the page does not describe the first layer")
 	}
 	stdout, stderr, _ := dptrain(brief + " --steps 2 --noise 2 --project 1 --out few")
 	if !strings.Contains(stdout, "on 1 principal direction, released with noise of") || !strings.Contains(stderr, "First 1 principal direction of the features: released once, ") {

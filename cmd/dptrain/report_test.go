@@ -70,8 +70,8 @@ func TestReport(t *testing.T) {
 	if err := os.WriteFile("run/run.json", before, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr, code := dptrain("report run"); code != exitcode.Usage || !strings.Contains(stderr, "the run went on") {
-		t.Errorf("of a run that went on: exit %d, %s", code, stderr)
+	if _, stderr, code := dptrain("report run"); code != exitcode.Usage || !strings.Contains(stderr, "the run was resumed") {
+		t.Errorf("a run that was resumed: exit %d, %s", code, stderr)
 	}
 	if err := os.WriteFile("run/run.json", after, 0o644); err != nil {
 		t.Fatal(err)
@@ -83,8 +83,8 @@ func TestReport(t *testing.T) {
 		code         int
 		says         string
 	}{
-		{"report", string(ledger), exitcode.Usage, "one folder"},
-		{"report nowhere", string(ledger), exitcode.Usage, "nowhere holds no run.json"},
+		{"report", string(ledger), exitcode.Usage, "one run directory"},
+		{"report nowhere", string(ledger), exitcode.Usage, "nowhere contains no run.json"},
 		{"report run", strings.Replace(string(ledger), `"noise":2`, `"noise":9`, 1), exitcode.Damaged, "line 2"},
 		{"report run", ledgerOf(t, 7), exitcode.Damaged, "summary names"},
 	} {
@@ -151,14 +151,14 @@ func TestMetricsNeverSayLess(t *testing.T) {
 	}
 }
 
-// Whatever the report reads of run.json and metrics.jsonl, a run writes: a key that one of
-// the two alone renames would be shown as nothing.
-func TestReportReadsKeysThatAreWritten(t *testing.T) {
+// A run writes every key of run.json and metrics.jsonl that the report reads. A key that only
+// one of the two renamed would be shown as missing.
+func TestReport_ReadsWrittenKeys(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "internal", "report", "run.go"), nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, writes := range map[string]any{"summary": result{}, "point": point{}} {
+	for name, writes := range map[string]any{"summary": result{}, "metricPoint": point{}} {
 		written := map[string]bool{}
 		for _, f := range reflect.VisibleFields(reflect.TypeOf(writes)) {
 			written[key(string(f.Tag))] = true

@@ -226,9 +226,9 @@ func (r *result) bare() string {
 	scored := fmt.Sprintf("%.4f", r.TestAccuracy)
 	switch v := r.validated; {
 	case r.missed != nil:
-		scored = report.Short(float64(r.missed.RMSE))
+		scored = number.Short(float64(r.missed.RMSE))
 	case r.TestLabels == 0 && v != nil && v.ValidationMAE != nil:
-		scored = report.Short(*v.ValidationMAE)
+		scored = number.Short(*v.ValidationMAE)
 	case r.TestLabels == 0 && v != nil:
 		scored = fmt.Sprintf("%.4f", *v.ValidationAccuracy)
 	}
@@ -251,7 +251,7 @@ func (r *result) print(w io.Writer) {
 	}
 	if r.Private {
 		fmt.Fprintf(w, "privacy\tε = %s at δ = %s, by the %s accountant\n", epsilonWords(r.Epsilon, r.Proven), number.RoundUp(float64(r.Delta)), r.Accountant)
-		fmt.Fprintf(w, "\tadjacency %s, %s, %s of about %.0f from %d\n", r.Adjacency, report.UnitWords(r.Unit), number.Plural(r.Steps, "lot"), r.ExpectedLot, r.Records)
+		fmt.Fprintf(w, "\tadjacency %s, %s, %s of about %.0f from %d\n", r.Adjacency, report.DescribeUnit(r.Unit), number.Plural(r.Steps, "lot"), r.ExpectedLot, r.Records)
 		if r.Planned > 0 {
 			fmt.Fprintf(w, "\tε = %s, the whole plan's, if it was stopped for what it had shown\n", number.RoundUp(float64(r.Planned)))
 		}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/number"
-	"github.com/dptrain/dptrain/internal/report"
 )
 
 // score measures weights on the test set.
@@ -43,7 +42,7 @@ func merit(e *engine.Evaluation) float64 {
 // meritWords are the same in words.
 func meritWords(e *engine.Evaluation) string {
 	if m := missedOf(e); m != nil {
-		return "RMSE " + report.Short(e.RMSE)
+		return "RMSE " + number.Short(e.RMSE)
 	}
 	return fmt.Sprintf("%.2f%%", 100*e.Accuracy)
 }
@@ -74,8 +73,8 @@ func missedOf(e *engine.Evaluation) *missed {
 
 // print writes the rows of a table.
 func (m *missed) print(w io.Writer, of string) {
-	fmt.Fprintf(w, "RMSE\t%s%s\nMAE\t%s\n", report.Short(float64(m.RMSE)), of, report.Short(float64(m.MAE)))
+	fmt.Fprintf(w, "RMSE\t%s%s\nMAE\t%s\n", number.Short(float64(m.RMSE)), of, number.Short(float64(m.MAE)))
 	if r := float64(m.R2); !math.IsNaN(r) {
-		fmt.Fprintf(w, "R²\t%s\n", report.Short(r))
+		fmt.Fprintf(w, "R²\t%s\n", number.Short(r))
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/report"
+	"github.com/dptrain/dptrain/internal/number"
 )
 
 // predicted are columns of hours, and regression a run on them that takes a moment.
@@ -84,7 +84,7 @@ func TestRegression(t *testing.T) {
 			t.Errorf("eval%s: exit %d, %s", flags, code, stderr)
 		}
 	}
-	if shown := strings.Join(strings.Fields(said(t, "eval run")), " "); !strings.HasPrefix(shown, "RMSE "+report.Short(e)+" (hours) MAE "+report.Short(mae)+" R² ") || !strings.HasSuffix(shown, " examples 500") {
+	if shown := strings.Join(strings.Fields(said(t, "eval run")), " "); !strings.HasPrefix(shown, "RMSE "+number.Short(e)+" (hours) MAE "+number.Short(mae)+" R² ") || !strings.HasSuffix(shown, " examples 500") {
 		t.Errorf("eval shows %s", shown)
 	}
 	if stdout, _, _ := dptrain("eval run --quiet"); stdout != fmt.Sprintf("%.4g\n", e) {
@@ -141,7 +141,7 @@ func TestRegressionThatWentAstray(t *testing.T) {
 	if got["test_loss"] != nil || got["test_rmse"].(float64) < 1e15 {
 		t.Errorf("the loss is %v, the error %v", got["test_loss"], got["test_rmse"])
 	}
-	if page := readFiles(t, "run")[0]; !bytes.Contains(page, []byte("no finite number")) {
+	if page := readFiles(t, "run")[0]; !bytes.Contains(page, []byte("not a finite number")) {
 		t.Error("the page does not say what became of the loss")
 	}
 }
@@ -333,7 +333,7 @@ func TestRegressionIsValidated(t *testing.T) {
 	// A run that ended keeps its answer, and one that was killed before the answer was
 	// written down cannot pay for another.
 	stdout, _, code := dptrain("train --resume run")
-	if want := fmt.Sprintf("validation  MAE %s ± 4.5 (noise) of hours, answers beyond its limits counting as these, on 400 private records held out; paid for", report.Short(mae)); code != exitcode.Done || !strings.Contains(stdout, want) {
+	if want := fmt.Sprintf("validation  MAE %s ± 4.5 (noise) of hours, answers beyond its limits counting as these, on 400 private records held out; paid for", number.Short(mae)); code != exitcode.Done || !strings.Contains(stdout, want) {
 		t.Errorf("resumed with nothing to do: exit %d, no %q in\n%s", code, want, stdout)
 	}
 	for what, summary := range map[string]string{"lost": "", "of another kind": strings.Replace(string(contents(t, "run/run.json")), "validation_mae", "validation_accuracy", 1)} {
@@ -352,8 +352,8 @@ func TestRegressionIsValidated(t *testing.T) {
 		t.Errorf("without privacy: %v", got)
 	}
 	for _, text := range readFiles(t, "open") {
-		if !bytes.Contains(text, []byte("There were no public test data. Known is the mean absolute error on 1 record held out: ")) || bytes.Contains(text, []byte("nothing was measured")) {
-			t.Error("page or card do not say what is known")
+		if !bytes.Contains(text, []byte("There were no public test data. Released instead: mean absolute error on 1 record held out for validation: ")) || bytes.Contains(text, []byte("not evaluated")) {
+			t.Error("the page or the card lacks the validation error")
 		}
 	}
 }

@@ -152,7 +152,7 @@ func TestTrainGoesOn(t *testing.T) {
 		t.Errorf("a speed of no lots is shown:\n%s", stdout)
 	}
 	// Nor is its time that of lots before.
-	if card := string(contents(t, "run/MODEL_CARD.md")); first["resumed_at"] != nil || second["resumed_at"] != 10.0 || !strings.Contains(card, " s for what followed lot 25, where") || strings.Contains(card, "| speed |") {
+	if card := string(contents(t, "run/MODEL_CARD.md")); first["resumed_at"] != nil || second["resumed_at"] != 10.0 || !strings.Contains(card, " s after lot 25, where") || strings.Contains(card, "| speed |") {
 		t.Errorf("resumed at %v, then at %v, and the card is\n%s", first["resumed_at"], second["resumed_at"], card)
 	}
 	extended := answer(t, "train --resume run --epsilon 1.5")

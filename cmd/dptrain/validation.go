@@ -13,7 +13,6 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
-	"github.com/dptrain/dptrain/internal/report"
 	"github.com/dptrain/dptrain/internal/terminal"
 )
 
@@ -155,9 +154,9 @@ func (v *validated) print(w io.Writer, target string) {
 // noisy is a released number, and noisyShare a share, with the deviation of its noise.
 func noisy(x, deviation float64) string {
 	if deviation == 0 {
-		return report.Short(x)
+		return number.Short(x)
 	}
-	return fmt.Sprintf("%s ± %.2g (noise)", report.Short(x), deviation)
+	return fmt.Sprintf("%s ± %.2g (noise)", number.Short(x), deviation)
 }
 
 func noisyShare(x, deviation float64) string {

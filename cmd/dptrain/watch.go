@@ -11,7 +11,6 @@ import (
 
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/number"
-	"github.com/dptrain/dptrain/internal/report"
 	"github.com/dptrain/dptrain/internal/tensorboard"
 	"github.com/dptrain/dptrain/internal/terminal"
 )
@@ -118,7 +117,7 @@ func (w *watch) accuracy() float64 {
 // scored says how the weights did last on the test set; "" where that is not known.
 func (w *watch) scored() string {
 	if m := missedOf(w.score); m != nil {
-		return "test RMSE " + report.Short(float64(m.RMSE))
+		return "test RMSE " + number.Short(float64(m.RMSE))
 	}
 	if a := w.accuracy(); !math.IsNaN(a) {
 		return fmt.Sprintf("test accuracy %.2f%%", 100*a)

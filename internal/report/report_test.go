@@ -267,7 +267,7 @@ func TestPage_OtherReleases(t *testing.T) {
 	requireCosts(t, run, page, 502, 1002)
 }
 
-// saysCosts fails where the page lacks ε of the first lots.
+// requireCosts fails if the page lacks the ε of the first lots.
 func requireCosts(t *testing.T, run *Run, page []byte, lots ...int) {
 	t.Helper()
 	for _, at := range lots {

@@ -11,7 +11,7 @@ import (
 	"github.com/dptrain/dptrain/internal/number"
 )
 
-// opened is a runFixture's run.
+// open writes the fixture and opens it.
 func (s *runFixture) open(t *testing.T) *Run {
 	t.Helper()
 	r, err := Open(s.write(t))
@@ -21,8 +21,8 @@ func (s *runFixture) open(t *testing.T) *Run {
 	return r
 }
 
-// near fails where a point of a chart is not at these shares of the plotted area's width
-// and height, from its lower left corner.
+// requirePosition fails if a point of a chart is not at these fractions of the plotted
+// area's width and height, from its lower left corner.
 func requirePosition(t *testing.T, what string, c *chart, at [2]float64, across, up float64) {
 	t.Helper()
 	x, y := (at[0]-c.Left)/(c.Right-c.Left), (c.Bottom-at[1])/(c.Bottom-c.Top)
@@ -31,7 +31,7 @@ func requirePosition(t *testing.T, what string, c *chart, at [2]float64, across,
 	}
 }
 
-// pointsOf are those of a path, which are joined by straight lines.
+// parsePath returns the points of an SVG path of straight lines.
 func parsePath(t *testing.T, path string) (points [][2]float64) {
 	t.Helper()
 	for i, part := range strings.Split(strings.TrimPrefix(path, "M"), "L") {
