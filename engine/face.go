@@ -47,10 +47,31 @@ func faceOf(n *perexample.Network) face {
 	if n.Output != nil {
 		f.output = n.Output.Shape().TotalSize() / n.Batch
 		f.asked = asked(n)
-		f.target = predicted(n)
-		f.label = answered(n)
+		if f.target = slices.Index(n.Inputs, n.Target); n.Target == nil {
+			f.target = predicted(n)
+		}
+		if f.label = declared(n); n.Label == nil {
+			f.label = answered(n)
+		}
 	}
 	return f
+}
+
+// declared is the label that the network declares, with the class that its
+// cross-entropies ignore.
+func declared(n *perexample.Network) label {
+	l := label{true, slices.Index(n.Inputs, n.Label), data.Pad}
+	for _, loss := range n.Loss.Graph().AllNodes() {
+		if _, is := op.SpecOf(loss).(op.CrossEntropy); !is {
+			continue
+		}
+		labels := reshaped(op.Operands(loss)[1])
+		if r, replaced := op.SpecOf(labels).(op.Replace); replaced && reshaped(op.Operands(labels)[0]) == n.Label {
+			l.ignored = int(r.Old)
+			break
+		}
+	}
+	return l
 }
 
 // asked is how many of the inputs, the first ones, reach the output.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/dptrain/dptrain/engine/data"
@@ -40,7 +41,7 @@ func TestHeads(t *testing.T) {
 			truth  []float32
 			labels int
 		}{"a": {a, count}, "b": {b, count - (count+2)/3}, "softmax of b": {b, count - (count+2)/3}, "twice a": {a, count}, "y": {}, "features": {}} {
-			build := func(batch int) (*perexample.Network, error) {
+			build := perexample.Build(func(batch int) (*perexample.Network, error) {
 				n := layer.NewBuilder(batch, 1)
 				x, labelA, labelB, y := n.Input("x", 2), n.Input("a"), n.Input("b"), n.Input("y", 3)
 				heads := map[string]*G.Node{"features": layer.Dense(n, x, "body", 5, layer.Tanh)}
@@ -54,6 +55,18 @@ func TestHeads(t *testing.T) {
 				losses := layer.Add(n, layer.CrossEntropy(n, heads["a"], labelA), layer.CrossEntropy(n, heads["b"], layer.IgnoreLabel(n, labelB, void)))
 				n.SetLoss(layer.Add(n, losses, layer.SquaredError(n, heads["y"], y)), heads[answers])
 				return n.Network()
+			})
+			net, err := build.ForBatch(2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if declares := net.Label != nil || net.Target != nil; declares != (answers == "a" || answers == "b" || answers == "y") {
+				t.Errorf("%v, %s: label %v and target %v are declared", classes, answers, net.Label, net.Target)
+			}
+			declared := faceOf(net)
+			net.Label, net.Target = nil, nil
+			if inferred := faceOf(net); !reflect.DeepEqual(declared, inferred) {
+				t.Errorf("%v, %s: declared %+v, inferred %+v", classes, answers, declared, inferred)
 			}
 			e := evaluator(t, build)
 			got, err := e.Score(e.Weights(), set)

@@ -21,12 +21,18 @@ import (
 // Gorgonia's own tape machine is not to be trusted with it: it gives memory away
 // that is still to be read, and computes some graphs wrongly. engine.Evaluator
 // tells what a network answers.
+//
+// Label and Target tell evaluation what to compare Output with. Package models/layer sets
+// them where Output is what a loss reads. Where they are nil, package engine infers them
+// from the loss graph.
 type Network struct {
 	Batch    int       // examples in a microbatch
 	Inputs   []*G.Node // in the order of the data set's columns
 	Params   []*G.Node // trained; each holds its starting value, a tensor or a *Start
 	Loss     *G.Node   // scalar: the sum of the examples' losses
 	Output   *G.Node   // what the network answers, batch on axis 0; nil where there is nothing to score
+	Label    *G.Node   // the input whose classes Output scores, or nil
+	Target   *G.Node   // the input whose values Output predicts, or nil
 	Losses   *G.Node   // the loss of each example; nil where the graph does not keep them apart
 	MaskSeed *G.Node   // what layer.Dropout reads, to tell an example's masks by; nil where nothing is drawn
 }
@@ -110,6 +116,12 @@ func check(net *Network, batch int) error {
 	}
 	if err := checkTicket(net); err != nil {
 		return err
+	}
+	if n := net.Label; n != nil && !slices.Contains(net.Inputs, n) {
+		return fmt.Errorf("%s is set as Label and is not in Inputs: set Label to an input, or leave it nil", n.Name())
+	}
+	if n := net.Target; n != nil && !slices.Contains(net.Inputs, n) {
+		return fmt.Errorf("%s is set as Target and is not in Inputs: set Target to an input, or leave it nil", n.Name())
 	}
 	for _, p := range net.Params {
 		if slices.Contains(net.Inputs, p) {

@@ -26,6 +26,15 @@ var refusals = []struct {
 		m.param("W", 3, 2)
 		return must(G.Sum(m.net.Params[0]))
 	}, []string{"no inputs"}},
+	{"a label that is no input", func(m *maker) *G.Node {
+		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
+		m.net.Label = h
+		return squares(h)
+	}, []string{"is set as Label", "Inputs"}},
+	{"a target that is no input", func(m *maker) *G.Node {
+		m.net.Target = m.param("W", 3, 2)
+		return squares(must(G.Mul(m.input("x", 3), m.net.Target)))
+	}, []string{"W is set as Target", "Inputs"}},
 	{"mean over the batch", func(m *maker) *G.Node {
 		return must(G.Mean(must(G.Square(must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))))))
 	}, []string{"scales by the size of the batch", "gorgonia.Sum, not Mean"}},

@@ -22,6 +22,7 @@ package layer
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/perexample"
@@ -43,6 +44,8 @@ type Builder struct {
 	weights     int    // elements of all parameters
 	dropouts    uint32 // dropout layers so far
 	perStepLoss map[*G.Node]stepLosses
+	labels      map[*G.Node]*G.Node // of logits: the first that a cross-entropy compares them with
+	targets     map[*G.Node]*G.Node // of predictions: the first that a regression loss compares them with
 
 	standardizeConv bool // convolutions standardize their weights
 	noBias          bool // dense and convolution layers have no bias
@@ -59,6 +62,7 @@ func NewBuilder(batch int, seed uint64) *Builder {
 	b := &Builder{
 		seed: seed, denseInit: pyTorchInit, graph: G.NewGraph(), net: perexample.Network{Batch: batch},
 		names: map[string]bool{}, perStepLoss: map[*G.Node]stepLosses{},
+		labels: map[*G.Node]*G.Node{}, targets: map[*G.Node]*G.Node{},
 	}
 	if batch < 1 {
 		b.fail(fmt.Errorf("a microbatch of %d examples: at least one is needed", batch))
@@ -142,6 +146,22 @@ func (b *Builder) SetLoss(losses, output *G.Node) {
 	b.net.Loss = b.apply("loss", op.Total{Scale: scale}, summands)
 	b.net.Output = output
 	b.net.Losses = losses
+	b.net.Label, b.net.Target = b.input(b.labels[output]), b.input(b.targets[output])
+}
+
+// input returns x if it is an input, or the input whose labels IgnoreLabel replaced to
+// make x, else nil.
+func (b *Builder) input(x *G.Node) *G.Node {
+	if x == nil {
+		return nil
+	}
+	if _, replaced := op.SpecOf(x).(op.Replace); replaced {
+		x = op.Operands(x)[0]
+	}
+	if slices.Contains(b.net.Inputs, x) {
+		return x
+	}
+	return nil
 }
 
 // Try adds nodes made by Gorgonia's own functions. It calls f unless an earlier

@@ -27,6 +27,9 @@ func SmoothedCrossEntropy(b *Builder, logits, labels *G.Node, smoothing float64)
 	if !b.present(layer, logits, labels) {
 		return nil
 	}
+	if b.labels[logits] == nil {
+		b.labels[logits] = labels
+	}
 	loss := op.CrossEntropy{Smoothing: smoothing}
 	if logits.Dims() != 3 {
 		return b.apply(layer, loss, logits, labels)
@@ -68,20 +71,20 @@ func SigmoidCrossEntropy(b *Builder, logits, targets *G.Node) *G.Node {
 // SquaredError returns the losses [batch] of a regression. An example's loss is the
 // sum of (prediction − target)² over its elements.
 func SquaredError(b *Builder, prediction, target *G.Node) *G.Node {
-	return elementLoss(b, "squared error", op.SquaredError{}, prediction, target)
+	return regressionLoss(b, "squared error", op.SquaredError{}, prediction, target)
 }
 
 // AbsoluteError returns the losses [batch] of a regression. An example's loss is the
 // sum of |prediction − target| over its elements.
 func AbsoluteError(b *Builder, prediction, target *G.Node) *G.Node {
-	return elementLoss(b, "absolute error", op.ElementLosses{Kind: op.AbsoluteError}, prediction, target)
+	return regressionLoss(b, "absolute error", op.ElementLosses{Kind: op.AbsoluteError}, prediction, target)
 }
 
 // HuberLoss returns the losses [batch] of a regression (Huber 1964). An element's
 // loss is half the squared error up to an error of width. Beyond, it grows by width for
 // every unit of error.
 func HuberLoss(b *Builder, prediction, target *G.Node, width float64) *G.Node {
-	return elementLoss(b, "Huber loss", op.ElementLosses{Kind: op.HuberError, Width: width}, prediction, target)
+	return regressionLoss(b, "Huber loss", op.ElementLosses{Kind: op.HuberError, Width: width}, prediction, target)
 }
 
 // PoissonLoss returns the losses [batch] of a regression on counts. The prediction
@@ -94,6 +97,15 @@ func PoissonLoss(b *Builder, prediction, target *G.Node) *G.Node {
 // loss is max(0, 1 − target·prediction), and its target is −1 or 1.
 func HingeLoss(b *Builder, prediction, target *G.Node) *G.Node {
 	return elementLoss(b, "hinge loss", op.ElementLosses{Kind: op.HingeLoss}, prediction, target)
+}
+
+// regressionLoss is a loss which is smallest where the prediction is the target.
+func regressionLoss(b *Builder, name string, loss op.Spec, prediction, target *G.Node) *G.Node {
+	losses := elementLoss(b, name, loss, prediction, target)
+	if losses != nil && b.targets[prediction] == nil {
+		b.targets[prediction] = target
+	}
+	return losses
 }
 
 func elementLoss(b *Builder, name string, loss op.Spec, prediction, target *G.Node) *G.Node {
