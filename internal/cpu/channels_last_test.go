@@ -11,9 +11,9 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// A network whose pictures have their channels last has the norms and the sums that
-// its operations' own float64 loops give, one after the other.
-func TestChannelsLast(t *testing.T) {
+// Norms and sums of a network whose pictures have their channels last are those of its
+// operations' reference loops in float64.
+func TestChannelsLast_AgreesWithReference(t *testing.T) {
 	build, err := models.Parse("mnist-cnn", models.DataSpec{Shape: []int{1, 28, 28}, Classes: 10}, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -38,13 +38,13 @@ func TestChannelsLast(t *testing.T) {
 		want.drawValues(program)
 		l := newLowering(m.program, m.memory, m.pool)
 		last := 0
-		for _, is := range l.channelsLast {
-			if is {
+		for _, channelsLast := range l.channelsLast {
+			if channelsLast {
 				last++
 			}
 		}
 		if kernels := simd.ISA() != "go"; kernels != (last == 8) {
-			t.Errorf("%d buffers have their channels last", last)
+			t.Errorf("%d buffers have their channels last, want 8", last)
 		}
 		r := rand.New(rand.NewPCG(7, 8))
 		for i := range want.inputs[0] {
@@ -85,7 +85,7 @@ func TestChannelsLast(t *testing.T) {
 					size += float64(x) * float64(x)
 				}
 				if !(off <= 1e-10*size) {
-					t.Errorf("private %v, vector %d: off by %v of its length", private, v, math.Sqrt(off/size))
+					t.Errorf("private %v, parameter %d: relative error %v", private, v, math.Sqrt(off/size))
 				}
 			}
 		}

@@ -11,7 +11,7 @@ func backend(p *plan.Program, o plan.Optimizer, average bool, threads int) (plan
 	return New(p, o, average, threads)
 }
 
-func TestOperations(t *testing.T) { plantest.Operations(t, backend, 3) }
-func TestSums(t *testing.T)       { plantest.Sums(t, backend, 2) }
-func TestNorms(t *testing.T)      { plantest.Norms(t, backend) }
-func TestRelease(t *testing.T)    { plantest.Release(t, backend, 3) }
+func TestConformance_Operations(t *testing.T) { plantest.Operations(t, backend, 3) }
+func TestConformance_Sums(t *testing.T)       { plantest.Sums(t, backend, 2) }
+func TestConformance_Norms(t *testing.T)      { plantest.Norms(t, backend) }
+func TestConformance_Release(t *testing.T)    { plantest.Release(t, backend, 3) }

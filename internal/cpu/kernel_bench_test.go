@@ -9,14 +9,14 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// kernelCase is one operation at a shape of the workloads; flops counts two for a
-// multiply-add, and is 0 where memory is what counts.
+// kernelCase is one operation at a shape of the workloads. flops counts a multiply-add as
+// two, and is 0 where memory bandwidth limits the operation.
 type kernelCase struct {
-	name  string
-	spec  op.Spec
-	in    []tensor.Shape
-	whole int // where above 0, the last input holds indices below it
-	flops int
+	name       string
+	spec       op.Spec
+	in         []tensor.Shape
+	vocabulary int // if above 0, the last input contains indices below it
+	flops      int
 }
 
 func kernelCases() []kernelCase {
@@ -95,8 +95,8 @@ func BenchmarkKernel(b *testing.B) {
 			r := rand.New(rand.NewPCG(1, 2))
 			for i := range c.in {
 				for j := range m.Input(i) {
-					if m.Input(i)[j] = float32(r.NormFloat64()); c.whole > 0 && i == len(c.in)-1 {
-						m.Input(i)[j] = float32(r.IntN(c.whole))
+					if m.Input(i)[j] = float32(r.NormFloat64()); c.vocabulary > 0 && i == len(c.in)-1 {
+						m.Input(i)[j] = float32(r.IntN(c.vocabulary))
 					}
 				}
 			}

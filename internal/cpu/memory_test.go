@@ -11,8 +11,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// What an optimiser and an average remember is memory, too.
-func TestSizeIsWhatIsAllocated(t *testing.T) {
+// The size includes the optimiser's slots and the average.
+func TestSize_MatchesAllocation(t *testing.T) {
 	shape := tensor.Shape{16, 32}
 	p := &plan.Program{
 		Arena: 160,
@@ -38,13 +38,13 @@ func TestSizeIsWhatIsAllocated(t *testing.T) {
 				floats += len(a)
 			}
 			if got := size(p, o, average); got != 4*floats {
-				t.Errorf("%s, average %v: %d bytes where %d are allocated", kind, average, got, 4*floats)
+				t.Errorf("%s, average %v: size is %d bytes, allocated are %d", kind, average, got, 4*floats)
 			}
 		}
 	}
 }
 
-func TestFits(t *testing.T) {
+func TestCheckMemory_ComparesWithHeadroom(t *testing.T) {
 	room := memory.Headroom{Bytes: 2e9, LimitedBy: "control group /job"}
 	if err := checkMemory(2e9, room); err != nil {
 		t.Error(err)
@@ -53,6 +53,6 @@ func TestFits(t *testing.T) {
 		t.Error(err)
 	}
 	if err := checkMemory(math.MaxInt, memory.Headroom{}); err != nil {
-		t.Errorf("where nothing tells: %v", err)
+		t.Errorf("without a known limit: %v", err)
 	}
 }

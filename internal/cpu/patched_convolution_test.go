@@ -12,9 +12,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Convolutions with channels last give what the operations' own float64 loops give,
-// and norms are those of the gradients that are summed.
-func TestPatched(t *testing.T) {
+// Convolutions with channels last agree with the operations' reference loops in float64, and
+// their norms are the norms of the gradients that the clipped sum adds.
+func TestPatched_AgreesWithReference(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	normal := func(n int) []float32 {
 		x := make([]float32, n)
@@ -74,12 +74,12 @@ func TestPatched(t *testing.T) {
 					off += math.Pow(float64(v-k.out[i]), 2)
 					size += float64(v) * float64(v)
 				}
-				within := 1e-6
+				tolerance := 1e-6
 				if _, ok := s.spec.(op.SquaredNorms); ok && !buildsGradients(v, pictures) {
-					within = 1.0 / 256
+					tolerance = 1.0 / 256
 				}
-				if !(off <= within*within*size) {
-					t.Errorf("%v, %d pictures a record: off by %v of its length", s.spec, pictures, math.Sqrt(off/size))
+				if !(off <= tolerance*tolerance*size) {
+					t.Errorf("%v, %d pictures per record: relative error %v", s.spec, pictures, math.Sqrt(off/size))
 				}
 				switch s.spec.(type) {
 				case op.RecordGradients:
@@ -95,24 +95,24 @@ func TestPatched(t *testing.T) {
 				alone := make([]float32, records)
 				alone[record] = 1
 				out := make([]float32, f.Size())
-				// Of other buffers, whose gradients no norms have kept.
+				// Other buffer numbers, for which no norms have saved gradients.
 				l.lowerNative(op.ClippedSum{Form: f, Records: records}, call{
 					in: [][]float32{x, delta, alone}, shapes: []tensor.Shape{xs, ys, {records}}, shape: tensor.Shape{f.Size()}, last: make([]bool, 3), bases: []int{1, 1, 1}, out: out,
 				})()
 				if fast := newWinogradSum(l, v, x, delta, alone); fast != nil {
 					other := make([]float32, f.Size())
 					if lowerWinogradSum(l, fast, other, false)(); slices.Equal(out, other) {
-						t.Fatalf("%v: what is summed is made by transforms, and norms are of products", f)
+						t.Fatalf("%v: the sum uses Winograd transforms, and the norms are those of plain products", f)
 					}
 					continue
 				}
 				for i, v := range gradients[record*f.Size():][:f.Size()] {
 					if out[i] != v {
-						t.Fatalf("%v: record %d: element %d of the sum is %v, of the gradient %v", f, record, i, out[i], v)
+						t.Fatalf("%v: record %d: element %d of the sum is %v, that of the gradient is %v", f, record, i, out[i], v)
 					}
 				}
 				if got := simd.SumSquares(out); !(math.Abs(got-float64(norms[record])) <= 1e-7*got) {
-					t.Errorf("%v: record %d: squared norm %v, of what is summed %v", f, record, norms[record], got)
+					t.Errorf("%v: record %d: squared norm %v, that of the summed gradient is %v", f, record, norms[record], got)
 				}
 			}
 		}

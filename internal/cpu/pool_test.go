@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Every task of every round runs once and before each returns, whether threads
-// wait, sleep or are more than the processors.
-func TestPool(t *testing.T) {
+// Every task of every round runs once before run returns, whether helpers spin, sleep or
+// outnumber the processors.
+func TestPool_RunsEveryTaskOnce(t *testing.T) {
 	rounds := 3000
 	if testing.Short() {
 		rounds = 500
@@ -28,7 +28,7 @@ func TestPool(t *testing.T) {
 		for round := range rounds {
 			n := 1 + round%len(ran)
 			if round%200 == 0 {
-				time.Sleep(200 * time.Microsecond) // helpers go to sleep
+				time.Sleep(200 * time.Microsecond) // until helpers sleep
 			}
 			p.run(n, task)
 			if plain != round+1 {
@@ -44,8 +44,8 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// A task's panic reaches the caller, and the pool goes on.
-func TestPoolPanics(t *testing.T) {
+// A task's panic reaches the caller, and the pool stays usable.
+func TestPool_PanicReachesCaller(t *testing.T) {
 	p := newPool(3)
 	defer p.close()
 	for range 100 {
@@ -65,8 +65,9 @@ func TestPoolPanics(t *testing.T) {
 	}
 }
 
-// A bug's error says where it is, and no number of a record that Go's words would quote.
-func TestFailuresQuoteNothing(t *testing.T) {
+// The error for a bug names its position and does not contain Go's message, which may quote
+// a number of a record.
+func TestRunSteps_RedactsRuntimeErrors(t *testing.T) {
 	p := newPool(2)
 	defer p.close()
 	table, secret := make([]float32, 3), 271828
@@ -82,9 +83,9 @@ func TestFailuresQuoteNothing(t *testing.T) {
 	}
 }
 
-// Where no number of threads is given, Go's counts: it knows of a container's limit
-// and of what the user asked for.
-func TestThreadsFollowGo(t *testing.T) {
+// The default number of threads is GOMAXPROCS, which respects the limits of a container and
+// the user's setting.
+func TestNewPool_DefaultsToGOMAXPROCS(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	for _, threads := range []int{1, 3} {
 		runtime.GOMAXPROCS(threads)

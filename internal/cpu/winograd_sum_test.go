@@ -12,9 +12,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Sums made in the transforms' planes are those of float64 loops, whatever records
-// of factor 0 hold, and have the same bits on any number of threads.
-func TestWinogradSum(t *testing.T) {
+// Sums in the planes of the transforms agree with loops in float64 and have the same bits for
+// any number of threads. NaN in records of factor 0 does not change them.
+func TestWinogradSum_AgreesWithReference(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	normal := func(n int) []float32 {
 		x := make([]float32, n)
@@ -32,7 +32,7 @@ func TestWinogradSum(t *testing.T) {
 		const records, each = 12, 2
 		x, delta := normal(records*each*f.C*f.H*f.W), normal(records*each*f.O*v.area)
 		factors := []float32{0.5, 0, 2, 1, 0.1, 3, 1, 1, 0, 0.25, 1, 0.7}
-		if f.KernelH == 5 { // where nothing is clipped
+		if f.KernelH == 5 { // 5×5 windows are summed without factors only
 			factors = slices.Repeat([]float32{1}, records)
 		}
 		start := normal(f.Size())
@@ -61,7 +61,7 @@ func TestWinogradSum(t *testing.T) {
 				out := append([]float32(nil), start...)
 				step := lowerWinogradSum(l, s, out, accumulate)
 				step()
-				if !accumulate { // a second time it starts anew
+				if !accumulate { // the second run overwrites the first
 					step()
 				}
 				var off, size float64
@@ -74,21 +74,21 @@ func TestWinogradSum(t *testing.T) {
 					size += float64(w) * float64(w)
 				}
 				if !(off <= 1e-11*size) {
-					t.Errorf("%v: off by %v of its length", f, math.Sqrt(off/size))
+					t.Errorf("%v: relative error %v", f, math.Sqrt(off/size))
 				}
 				if first == nil {
 					first = out
 				} else if !slices.Equal(first, out) {
-					t.Errorf("%v: other bits on %d threads", f, threads)
+					t.Errorf("%v: different bits with %d threads", f, threads)
 				}
 			}
 		}
 	}
 }
 
-// A picture whose transform leaves the range of float32 would make a sum no number, though
-// its record's gradient is zero: the record takes no part.
-func TestWinogradBeyondFloats(t *testing.T) {
+// A picture whose transform overflows float32 would make the sum NaN although its record's
+// gradient is zero. Its norm must be infinite or NaN, which excludes the record.
+func TestWinogradSum_ExcludesOverflow(t *testing.T) {
 	f := op.ConvWeight{Window: op.Window{KernelH: 3, KernelW: 3, PadH: 1, PadW: 1}, Groups: 1, C: 16, H: 9, W: 11, O: 17}
 	f.StrideH, f.StrideW, f.DilationH, f.DilationW = 1, 1, 1, 1
 	v := newConvolution(f)
@@ -112,16 +112,16 @@ func TestWinogradBeyondFloats(t *testing.T) {
 		add()
 		number := !slices.ContainsFunc(sum, func(v float32) bool { return v != v })
 		if refused = !(squared[0] <= math.MaxFloat32); !refused && !number {
-			t.Errorf("pictures of %v without a signal: a squared norm of %v, and the sum is no number", size, squared[0])
+			t.Errorf("pictures of %v without a signal: the squared norm is %v, but the sum is NaN", size, squared[0])
 		}
 	}
 	if !refused {
-		t.Error("no picture was too large")
+		t.Error("no picture overflowed")
 	}
 }
 
-// What roundings make of a sum is that of the transforms' own matrices.
-func TestWinogradRoundings(t *testing.T) {
+// The constants of winogradRoundings bound the norms of the transforms' matrices.
+func TestWinogradRoundings_BoundTransforms(t *testing.T) {
 	w := simd.Winograd{Taps: 3}
 	if !w.Pays() {
 		t.Skip("no kernels")
@@ -153,7 +153,7 @@ func TestWinogradRoundings(t *testing.T) {
 		signals = append(signals, column(make([]float32, 3*signal), p/2*signal+p%2, func(dst, in []float32) { w.Signal(dst, lanes, in, signal, 1) }))
 	}
 	if growth := spectral(images) * spectral(signals) * spectral(gradients); !(growth <= winogradGrowth && growth > winogradGrowth/2) {
-		t.Errorf("the matrices make %.1f of roundings, and %v is taken", growth, winogradGrowth)
+		t.Errorf("the matrices multiply rounding errors by %.1f, the constant is %v", growth, winogradGrowth)
 	}
 	for p, g := range gradients {
 		var row float64 // of the signals' matrix
@@ -165,16 +165,16 @@ func TestWinogradRoundings(t *testing.T) {
 		}
 	}
 	if growth := norm(images) * norm(gradients); !(growth <= winogradSumGrowth && growth > winogradSumGrowth*0.99) {
-		t.Errorf("the matrices make %.3f of a sum's roundings, and %v is taken", growth, winogradSumGrowth)
+		t.Errorf("the matrices multiply the rounding errors of a sum by %.3f, the constant is %v", growth, winogradSumGrowth)
 	}
-	// Two pictures of the fewest places, the tiles of others in their chains, and a rounding
-	// where each chain is added to those before.
+	// Two pictures with the fewest positions, the tiles of other pictures in their chains, and
+	// one rounding where each chain is added to the previous ones.
 	if tiles := 2.0 * winogradArea / 4; !((tiles+simd.Chain+2)*winogradSumGrowth <= tiles*winogradGrowth) {
-		t.Errorf("%v tiles are too few to cover what lies in two chains", tiles)
+		t.Errorf("%v tiles are too few to cover pictures that lie in two chains", tiles)
 	}
 }
 
-// norm is a matrix's largest singular value, by the power method.
+// norm returns the largest singular value of a matrix by the power method.
 func norm(columns [][]float64) (value float64) {
 	v := make([]float64, len(columns))
 	for k := range v {
@@ -206,8 +206,8 @@ func dot(a, b []float64) (sum float64) {
 	return sum
 }
 
-// spectral is at least the norm of a matrix of sizes: the geometric mean of the largest
-// sums of columns and of rows.
+// spectral returns an upper bound on the norm of a matrix of absolute values: the geometric
+// mean of the largest column sum and the largest row sum.
 func spectral(columns [][]float64) float64 {
 	var column, row float64
 	for k := range columns[0] {

@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// A tile in assembly gives what the one in Go gives, but for the rounding of a
-// product.
-func TestGramTile(t *testing.T) {
+// The assembly computes the same tile as Go, except for the rounding of products.
+func TestMultiplyTile_AgreesWithGo(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, steps := range []int{0, 1, 2, 7, 48} {
 		const ld, stride = 40, 32
@@ -25,9 +24,8 @@ func TestGramTile(t *testing.T) {
 	}
 }
 
-// Columns are the rows turned, whichever way they are made, and nothing else is
-// written.
-func TestGramColumns(t *testing.T) {
+// packColumns transposes rows and writes nothing else.
+func TestPackColumns_Transposes(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for cols := range 20 {
 		const ld, ldx = 11, 23
@@ -45,41 +43,41 @@ func TestGramColumns(t *testing.T) {
 	}
 }
 
-// What float32 may have changed is bounded, and not by far, for rows that stand one
-// after the other and side by side; what float64 finds is the same for both.
-func TestGramBound(t *testing.T) {
+// The bound on rounding in float32 holds and is tight, for contiguous and interleaved rows.
+// The result in float64 is the same for both.
+func TestInner_BoundsRounding(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for _, s := range []struct{ rows, na, nd, beside int }{
+	for _, s := range []struct{ rows, na, nd, block int }{
 		{1, 3, 5, 1}, {7, 200, 33, 1}, {16, 64, 1000, 1}, {64, 128, 512, 1}, {65, 31, 31, 1},
 		{9, 20, 10, 9}, {64, 100, 64, 64}, {50, 49, 7, 25}, {300, 27, 16, 300},
 	} {
-		a, d := Vectors{normals(r, s.rows*s.na), s.na, s.beside}, Vectors{normals(r, s.rows*s.nd), s.nd, s.beside}
-		for i := range a.Data { // alike, as activations are
+		a, d := Vectors{normals(r, s.rows*s.na), s.na, s.block}, Vectors{normals(r, s.rows*s.nd), s.nd, s.block}
+		for i := range a.Data { // a common mean, as activations have
 			a.Data[i] += 2
 		}
 		g := New(make([]float32, Scratch(s.rows)), s.rows)
 		g.Multiply(g.A, a)
 		g.Multiply(g.D, d)
-		total, off, length := g.Inner(s.na, s.nd)
-		want := product(a, d, s.rows)
+		total, rounding, length := g.Inner(s.na, s.nd)
+		want := squaredNormOfGradient(a, d, s.rows)
 		exactly, rest, lengths := InnerFloat64(a, d, s.rows)
 		if !(lengths <= length && length <= 2*lengths) {
-			t.Errorf("%v: lengths of %v, and they are %v", s, length, lengths)
+			t.Errorf("%v: the bound on the lengths is %v, their sum is %v", s, length, lengths)
 		}
 		if !(math.Abs(exactly-want) <= 1e-12*want && rest <= 1e-9*want) {
-			t.Errorf("%v: in float64 %v within %v, want %v", s, exactly, rest, want)
+			t.Errorf("%v: in float64 %v ± %v, want %v", s, exactly, rest, want)
 		}
-		if !(math.Abs(total-want) <= off && off <= 1e-3*want) {
-			t.Errorf("%v: %v within %v, want %v", s, total, off, want)
+		if !(math.Abs(total-want) <= rounding && rounding <= 1e-3*want) {
+			t.Errorf("%v: %v ± %v, want %v", s, total, rounding, want)
 		}
-		if sq, _ := New(make([]float32, Scratch(s.rows)), s.rows).SquaredNorm(a, d, false); sq != total+off {
-			t.Errorf("%v: squared norm %v, want %v and %v", s, sq, total, off)
+		if sq, _ := New(make([]float32, Scratch(s.rows)), s.rows).SquaredNorm(a, d, false); sq != total+rounding {
+			t.Errorf("%v: squared norm %v, want %v + %v", s, sq, total, rounding)
 		}
 	}
 }
 
-// product is ‖Σ_t a_t ⊗ δ_t‖², of the gradient itself.
-func product(a, d Vectors, rows int) (squares float64) {
+// squaredNormOfGradient builds Σ_t a_t ⊗ δ_t and returns its squared norm.
+func squaredNormOfGradient(a, d Vectors, rows int) (squares float64) {
 	at := func(v Vectors, t, k int) float64 {
 		return float64(v.Data[(t/v.Block*v.Len+k)*v.Block+t%v.Block])
 	}
@@ -95,11 +93,11 @@ func product(a, d Vectors, rows int) (squares float64) {
 	return squares
 }
 
-// Where rows take each other back, or leave the range of float32, float64 is asked.
-func TestGramDoubt(t *testing.T) {
+// Rows that cancel, or whose products leave the range of float32, are computed in float64.
+func TestSquaredNorm_FallsBackToFloat64(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	for name, s := range map[string]struct{ back, a, d float32 }{
-		"taken back":     {1 - 1e-4, 1, 1},
+	for name, s := range map[string]struct{ cancelled, a, d float32 }{
+		"cancelling":     {1 - 1e-4, 1, 1},
 		"beyond float32": {0, 1e25, 1e-25},
 		"below float32":  {0, 1e15, 1e-25},
 	} {
@@ -107,17 +105,17 @@ func TestGramDoubt(t *testing.T) {
 		a, d := ContiguousRows(normals(r, rows*n), n), ContiguousRows(normals(r, rows*n), n)
 		copy(a.Data[rows*n/2:], a.Data)
 		for i := range rows * n / 2 {
-			d.Data[rows*n/2+i] = -s.back * d.Data[i]
+			d.Data[rows*n/2+i] = -s.cancelled * d.Data[i]
 		}
 		for i := range a.Data {
 			a.Data[i] *= s.a
 			d.Data[i] *= s.d
 		}
 		g := New(make([]float32, Scratch(rows)), rows)
-		want := product(a, d, rows)
+		want := squaredNormOfGradient(a, d, rows)
 		got, _ := g.SquaredNorm(a, d, false)
-		if total, off, _ := g.Inner(n, n); !Inexact(total, off) {
-			t.Errorf("%s: %v within %v is not doubted, true is %v", name, total, off, want)
+		if total, rounding, _ := g.Inner(n, n); !Inexact(total, rounding) {
+			t.Errorf("%s: %v ± %v counts as exact, the true norm is %v", name, total, rounding, want)
 		}
 		if !(want <= got && got <= want*(1+1e-4)) {
 			t.Errorf("%s: squared norm %v, want %v", name, got, want)
@@ -128,8 +126,8 @@ func TestGramDoubt(t *testing.T) {
 	if sq, _ := g.SquaredNorm(ContiguousRows(normals(r, 30), 10), zero, false); !(sq <= 1e-30) {
 		t.Errorf("no signal: squared norm %v", sq)
 	}
-	if total, off, _ := g.Inner(10, 10); Inexact(total, off) {
-		t.Errorf("no signal: %v within %v is doubted", total, off)
+	if total, rounding, _ := g.Inner(10, 10); Inexact(total, rounding) {
+		t.Errorf("no signal: %v ± %v counts as inexact", total, rounding)
 	}
 }
 

@@ -4,12 +4,12 @@ package gram
 
 import "testing"
 
-// The tile of AVX2, where AVX-512 is there to be preferred.
-func TestGramTileAVX2(t *testing.T) {
+// The AVX2 kernel is also correct on processors that use the AVX-512 kernel.
+func TestMultiplyTile_AVX2(t *testing.T) {
 	if !avx512 {
-		t.Skip("TestGramTile runs it")
+		t.Skip("TestMultiplyTile_AgreesWithGo tests it")
 	}
 	avx512 = false
 	defer func() { avx512 = true }()
-	TestGramTile(t)
+	TestMultiplyTile_AgreesWithGo(t)
 }
