@@ -1,6 +1,9 @@
 package simd
 
-import "fmt"
+import (
+	"fmt"
+	"unsafe"
+)
 
 // Chain is how many steps of k a product adds up in one chain.
 const Chain = kBlock
@@ -131,3 +134,86 @@ func (g *Gemm) cut(k *kernels, share, shares int) rect {
 }
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
+
+// GemmPair are two weight gradients with the same B and the same factors, which is
+// copied once for both: those of an LSTM's two weights. Their K, N, LDB and Factors
+// agree; both have factors.
+type GemmPair [2]Gemm
+
+// Run computes one share out of shares of both products, cs[i] of as[i] and b. The
+// bits are those of Gemm.
+func (g *GemmPair) Run(cs, as *[2][]float32, b []float32, ws *Workspace, share, shares int) {
+	g.run(active, cs, as, b, ws, share, shares)
+}
+
+func (g *GemmPair) run(k *kernels, cs, as *[2][]float32, b []float32, ws *Workspace, share, shares int) {
+	x, y := &g[0], &g[1]
+	if x.K != y.K || x.N != y.N || x.LDB != y.LDB || len(x.Factors) != x.K || len(y.Factors) != y.K || x.K > 0 && &x.Factors[0] != &y.Factors[0] {
+		panic("simd: the products of a GemmPair must have the same B, K, N and factors")
+	}
+	for i := range g {
+		g[i].check(len(cs[i]), len(as[i]), len(b))
+	}
+	if x.M == 0 || x.N <= skinny || y.M == 0 {
+		x.run(k, cs[0], as[0], b, ws, share, shares)
+		y.run(k, cs[1], as[1], b, ws, share, shares)
+		return
+	}
+	panels := ceilDiv(x.N, k.nr)
+	from, to := share*panels/shares*k.nr, min((share+1)*panels/shares*k.nr, x.N)
+	if from == to {
+		return
+	}
+	second := product{Gemm: *y, k: k, ws: ws, a: as[1], b: b, c: cs[1]}
+	second.Factors = nil // B has them
+	first := product{Gemm: *x, k: k, ws: ws, a: as[0], b: b, c: cs[0]}
+	first.blocked(rect{0, x.M, from, to}, &second)
+}
+
+// Sizes of the blocks that a product is cut into. kBlock is part of the
+// definition of a product's bits (see Gemm); the others are chosen for the
+// caches: B's block takes 256 KiB, A's 144 KiB.
+const (
+	kBlock = 256
+	mBlock = 144
+	nBlock = 256
+
+	paddedRows = mBlock * 4 / 3 // what A's rows take when panels of 6 or 12 are padded to 8 or 16
+	rowPad     = 16             // floats between packed rows, against cache conflicts
+	packedRows = 16             // rows of B packed at a time
+	skinny     = 16             // columns that make a product skinny
+	strip      = 512            // columns of a skinny product's result held at a time
+	aligned    = 64             // bytes
+)
+
+// Workspace is the scratch memory of one thread. It may be used by one product
+// at a time.
+type Workspace struct {
+	a, b []float32
+	c    []float32 // a skinny product's transposed result
+	keep []float32 // 1 where a factor is not zero
+}
+
+// NewWorkspace allocates the scratch memory that one thread needs for products
+// of any shape, about half a MiB.
+func NewWorkspace() *Workspace {
+	sizes := []int{
+		paddedRows * (kBlock + rowPad),
+		kBlock * nBlock,
+		skinny * strip,
+		kBlock,
+	}
+	total := aligned / 4
+	for _, n := range sizes {
+		total += n
+	}
+	mem := make([]float32, total)
+	skip := int(-uintptr(unsafe.Pointer(&mem[0]))%aligned) / 4
+	mem = mem[skip:]
+	cut := func(n int) []float32 {
+		part := mem[:n:n]
+		mem = mem[n:]
+		return part
+	}
+	return &Workspace{a: cut(sizes[0]), b: cut(sizes[1]), c: cut(sizes[2]), keep: cut(sizes[3])}
+}

@@ -148,3 +148,226 @@ func transpose8Go(dst *float32, ldd int, src *float32, lds, blocks int) {
 		}
 	}
 }
+
+func addGo(dst, x, y *float32, n int) {
+	d, a, b := unsafe.Slice(dst, n), unsafe.Slice(x, n), unsafe.Slice(y, n)
+	for i := range d {
+		d[i] = a[i] + b[i]
+	}
+}
+
+func mulGo(dst, x, y *float32, n int) {
+	d, a, b := unsafe.Slice(dst, n), unsafe.Slice(x, n), unsafe.Slice(y, n)
+	for i := range d {
+		d[i] = a[i] * b[i]
+	}
+}
+
+func scaleGo(dst, x *float32, n int, alpha float32) {
+	d, a := unsafe.Slice(dst, n), unsafe.Slice(x, n)
+	for i := range d {
+		d[i] = a[i] * alpha
+	}
+}
+
+func axpyGo(dst, x *float32, n int, alpha float32) {
+	d, a := unsafe.Slice(dst, n), unsafe.Slice(x, n)
+	for i := range d {
+		d[i] += float32(a[i] * alpha)
+	}
+}
+
+func normalizeGo(dst, x *float32, n int, mean, rest, scale float32) {
+	d, a := unsafe.Slice(dst, n), unsafe.Slice(x, n)
+	for i, v := range a {
+		d[i] = (v - mean - rest) * scale
+	}
+}
+
+func normalizeGradGo(dst, x, d *float32, n int, mean, slope, shift, scale float32) {
+	y, a, b := unsafe.Slice(dst, n), unsafe.Slice(x, n), unsafe.Slice(d, n)
+	for i, v := range b {
+		y[i] = (v - shift - float32((a[i]-mean)*slope)) * scale
+	}
+}
+
+func softmaxGradGo(dst, p, dp *float32, n int, mean, scale float32) {
+	d, a, b := unsafe.Slice(dst, n), unsafe.Slice(p, n), unsafe.Slice(dp, n)
+	for i, v := range a {
+		x := b[i] - mean
+		if d[i] = float32(v*x) * scale; v == 0 {
+			d[i] = 0
+		}
+	}
+}
+
+func reluGo(dst, x *float32, n int) {
+	d, a := unsafe.Slice(dst, n), unsafe.Slice(x, n)
+	for i, v := range a {
+		if v < 0 {
+			v = 0
+		}
+		d[i] = v
+	}
+}
+
+func reluGradGo(dst, dy, y *float32, n int) {
+	d, a, b := unsafe.Slice(dst, n), unsafe.Slice(dy, n), unsafe.Slice(y, n)
+	for i := range d {
+		v := a[i]
+		if b[i] <= 0 {
+			v = 0
+		}
+		d[i] = v
+	}
+}
+
+// unary and binary make a kernel of a function of one element.
+func unary(f func(x float32) float32) func(dst, x *float32, n int) {
+	return func(dst, x *float32, n int) {
+		d := unsafe.Slice(dst, n)
+		for i, v := range unsafe.Slice(x, n) {
+			d[i] = f(v)
+		}
+	}
+}
+
+func binary(f func(x, y float32) float32) func(dst, x, y *float32, n int) {
+	return func(dst, x, y *float32, n int) {
+		d, a, b := unsafe.Slice(dst, n), unsafe.Slice(x, n), unsafe.Slice(y, n)
+		for i := range d {
+			d[i] = f(a[i], b[i])
+		}
+	}
+}
+
+func expGo(dst, x *float32, n int, shift float32) {
+	d := unsafe.Slice(dst, n)
+	for i, v := range unsafe.Slice(x, n) {
+		d[i] = float32(math.Exp(float64(v - shift)))
+	}
+}
+
+func sigmoidGo(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))) }
+
+// Beyond normalEnd Φ(-x) is below what float32 can hold.
+const normalEnd = 15
+
+func geluGo(x float32) float32 {
+	v := max(float64(x), -normalEnd)
+	return float32(v * math.Erfc(-v/math.Sqrt2) / 2)
+}
+
+func geluGradGo(dy, x float32) float32 {
+	v := min(max(float64(x), -normalEnd), normalEnd)
+	return dy * float32(math.Erfc(-v/math.Sqrt2)/2+v*math.Exp(-v*v/2)/math.Sqrt(2*math.Pi))
+}
+
+// lanes64 sums n terms as the assembly does.
+func lanes64(n int, term func(i int) float64) float64 {
+	var lanes [32]float64
+	for i := range n {
+		lanes[i%32] += term(i)
+	}
+	for half := 16; half >= 1; half /= 2 {
+		for i := range half {
+			lanes[i] += lanes[i+half]
+		}
+	}
+	return lanes[0]
+}
+
+func dotGo(x, y *float32, n int) float64 {
+	a, b := unsafe.Slice(x, n), unsafe.Slice(y, n)
+	return lanes64(n, func(i int) float64 { return float64(a[i]) * float64(b[i]) })
+}
+
+func sumGo(x *float32, n int) float64 {
+	a := unsafe.Slice(x, n)
+	return lanes64(n, func(i int) float64 { return float64(a[i]) })
+}
+
+func sumSquaresGo(x *float32, n int) float64 { return dotGo(x, x, n) }
+
+func deviationsGo(x *float32, n int, mean float64) float64 {
+	a := unsafe.Slice(x, n)
+	return lanes64(n, func(i int) float64 { v := float64(a[i]) - mean; return float64(v * v) })
+}
+
+func maximumGo(x *float32, n int) float32 {
+	top := float32(math.Inf(-1))
+	for _, v := range unsafe.Slice(x, n) {
+		if v > top {
+			top = v
+		}
+	}
+	return top
+}
+
+func colSumsGo(dst, x *float32, ldx, rows, cols int, factors *float32) {
+	d, a := unsafe.Slice(dst, cols), unsafe.Slice(x, (rows-1)*ldx+cols)
+	for c := range d {
+		var sum float32
+		for r := range rows {
+			v := a[r*ldx+c]
+			if factors != nil {
+				f := unsafe.Slice(factors, rows)[r]
+				if f == 0 {
+					continue
+				}
+				v = float32(v * f)
+			}
+			sum += v
+		}
+		d[c] += sum
+	}
+}
+
+func sumRowsGo(dst, table *float32, rows *int32, n, dim int) {
+	d := unsafe.Slice(dst, dim)
+	for _, r := range unsafe.Slice(rows, n) {
+		row := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(table), 4*int(r)*dim)), dim)
+		for j, v := range row {
+			d[j] += v
+		}
+	}
+}
+
+func addToRowsGo(table *float32, rows *int32, n int, src *float32, dim int) {
+	s := unsafe.Slice(src, dim)
+	for _, r := range unsafe.Slice(rows, n) {
+		row := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(table), 4*int(r)*dim)), dim)
+		for j, v := range s {
+			row[j] += v
+		}
+	}
+}
+
+func lstmStepGo(trace, hidden, squashed, x, p, before *float32, n int) {
+	y, s, r := unsafe.Slice(trace, 5*n), unsafe.Slice(x, 4*n), unsafe.Slice(p, 4*n)
+	h, tc, last := unsafe.Slice(hidden, n), unsafe.Slice(squashed, n), unsafe.Slice(before, n)
+	for j := range h {
+		i, f := sigmoidGo(s[j]+r[j]), sigmoidGo(s[n+j]+r[n+j])
+		g, o := float32(math.Tanh(float64(s[2*n+j]+r[2*n+j]))), sigmoidGo(s[3*n+j]+r[3*n+j])
+		c := float32(f*last[j]) + float32(i*g)
+		y[j], y[n+j], y[2*n+j], y[3*n+j], y[4*n+j] = i, f, g, o, c
+		tc[j] = float32(math.Tanh(float64(c)))
+		h[j] = o * tc[j]
+	}
+}
+
+func lstmSignalsGo(d, cell, trace, squashed, before, grad, back *float32, n int) {
+	y, s := unsafe.Slice(trace, 5*n), unsafe.Slice(d, 4*n)
+	k, tc, last := unsafe.Slice(cell, n), unsafe.Slice(squashed, n), unsafe.Slice(before, n)
+	above, after := unsafe.Slice(grad, n), unsafe.Slice(back, n)
+	for j := range k {
+		v := above[j] + after[j]
+		i, f, g, o, t := y[j], y[n+j], y[2*n+j], y[3*n+j], tc[j]
+		dc := k[j] + float32(float32(v*o)*(1-float32(t*t)))
+		s[j] = float32(float32(dc*g)*i) * (1 - i)
+		s[n+j] = float32(float32(dc*last[j])*f) * (1 - f)
+		s[2*n+j] = float32(dc*i) * (1 - float32(g*g))
+		s[3*n+j] = float32(float32(v*t)*o) * (1 - o)
+		k[j] = dc * f
+	}
+}
