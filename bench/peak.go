@@ -22,7 +22,7 @@ func Peak(threads int) float64 {
 		var all sync.WaitGroup
 		start := time.Now()
 		for i := range threads {
-			all.Go(func() { operations[i] = simd.FMA(rounds) })
+			all.Go(func() { operations[i] = simd.RunFMA(rounds) })
 		}
 		all.Wait()
 		total := 0.0

@@ -31,7 +31,7 @@ type convolution struct {
 func newConvolution(f op.ConvWeight) *convolution {
 	v := &convolution{ConvWeight: f, cg: f.C / f.Groups, og: f.O / f.Groups}
 	v.window = simdWindow(f.Window, v.cg, f.H, f.W)
-	oh, ow := v.window.Out()
+	oh, ow := v.window.OutputSize()
 	v.area = oh * ow
 	v.taps = v.cg * f.KernelH * f.KernelW
 	v.unfolding = v.window.Unfolding()
@@ -48,7 +48,7 @@ func (v *convolution) patches() int { return v.taps * v.area }
 
 // scratch returns how many floats of scratch memory columns needs.
 func (v *convolution) scratch() int {
-	columns, phases := v.unfolding.Floats()
+	columns, phases := v.unfolding.BufferSizes()
 	return columns + phases
 }
 
@@ -81,7 +81,7 @@ func (v *convolution) columns(picture []float32, g int, w *worker) []float32 {
 
 // unfold writes the columns of some channels to memory.
 func (v *convolution) unfold(channels, memory []float32) []float32 {
-	columns, _ := v.unfolding.Floats()
+	columns, _ := v.unfolding.BufferSizes()
 	v.unfolding.Columns(memory[:columns], channels, memory[columns:])
 	return memory[:v.patches()]
 }

@@ -42,16 +42,16 @@ func lowerLSTMTrace(l *lowering, s op.LSTMTrace, k call) func() {
 		clear(zero)
 		fetch := func(b, i int) {
 			at := b*steps + order.at(i)
-			simd.Fetch(out[at*5*h:][:5*h])
-			simd.Fetch(cellTanh[at*h:][:h])
+			simd.Prefetch(out[at*5*h:][:5*h])
+			simd.Prefetch(cellTanh[at*h:][:h])
 			if inputs == nil {
-				simd.Fetch(x[at*4*h:][:4*h])
+				simd.Prefetch(x[at*4*h:][:4*h])
 			}
 			if states.out != nil {
-				simd.Fetch(states.out[at*h:][:h])
+				simd.Prefetch(states.out[at*h:][:h])
 			}
 			if i > 0 {
-				simd.Fetch(out[(b*steps+order.at(i-1))*5*h+4*h:][:h])
+				simd.Prefetch(out[(b*steps+order.at(i-1))*5*h+4*h:][:h])
 			}
 		}
 		for i := range steps {
@@ -169,12 +169,12 @@ func lowerLSTMGrad(l *lowering, s op.LSTMGrad, k call) func() {
 		clear(zero)
 		fetch := func(b, i int) {
 			at := b*steps + order.at(i)
-			simd.Fetch(out[at*4*h:][:4*h])
-			simd.Fetch(trace[at*5*h:][:5*h])
-			simd.Fetch(cellTanh[at*h:][:h])
-			simd.Fetch(grad[at*h:][:h])
+			simd.Prefetch(out[at*4*h:][:4*h])
+			simd.Prefetch(trace[at*5*h:][:5*h])
+			simd.Prefetch(cellTanh[at*h:][:h])
+			simd.Prefetch(grad[at*h:][:h])
 			if i > 0 {
-				simd.Fetch(trace[(b*steps+order.at(i-1))*5*h+4*h:][:h])
+				simd.Prefetch(trace[(b*steps+order.at(i-1))*5*h+4*h:][:h])
 			}
 		}
 		for i := steps - 1; i >= 0; i-- {

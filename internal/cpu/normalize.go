@@ -14,7 +14,7 @@ func chunkStatistics(n op.Normalize, x []float32) (mean, scale float64) {
 	if n.Center {
 		mean = simd.Sum(x) / size
 	}
-	return mean, 1 / math.Sqrt(simd.Deviations(x, mean)/size+n.Eps)
+	return mean, 1 / math.Sqrt(simd.SumSquaredDeviations(x, mean)/size+n.Eps)
 }
 
 func lowerNormalize(l *lowering, s op.Normalize, k call) func() {

@@ -32,7 +32,7 @@ func newPatched(v *convolution, picture, result bool) *patched {
 	if g.patches == nil {
 		return nil
 	}
-	rows, padded := g.patches.Floats()
+	rows, padded := g.patches.BufferSizes()
 	g.rows, g.padded = roundToLines(rows), roundToLines(padded)
 	g.pitch = roundToLines(v.taps) + rowPad
 	return g

@@ -45,7 +45,7 @@ func TestPatched_AgreesWithReference(t *testing.T) {
 			if g := newPatched(v, false, false); g == nil || buildsGradients(v, pictures) != s.outright {
 				t.Fatalf("%v: %v", f, g)
 			}
-			oh, ow := v.window.Out()
+			oh, ow := v.window.OutputSize()
 			n := records * pictures
 			xs, ws, ys := tensor.Shape{n, f.C, f.H, f.W}, tensor.Shape{f.O, f.C, f.KernelH, f.KernelW}, tensor.Shape{n, f.O, oh, ow}
 			x, weight, bias, delta := normal(xs.TotalSize()), normal(ws.TotalSize()), normal(f.O), normal(ys.TotalSize())

@@ -9,7 +9,7 @@ import (
 // result.
 func planeWindow(w op.Window, height, width int) (win *simd.Window, plane, area int) {
 	p := simdWindow(w, 1, height, width)
-	oh, ow := p.Out()
+	oh, ow := p.OutputSize()
 	return &p, height * width, oh * ow
 }
 

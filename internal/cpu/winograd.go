@@ -38,10 +38,10 @@ func newWinograd(l *lowering, v *convolution, pictures int, flipped bool) *winog
 		return nil
 	}
 	t := simd.Winograd{Taps: side}
-	if !t.Pays() {
+	if !t.HasKernels() {
 		return nil
 	}
-	oh, ow := v.window.Out()
+	oh, ow := v.window.OutputSize()
 	g := &winograd{Winograd: t, in: f.C, out: f.O, h: f.H, w: f.W, oh: oh, ow: ow, padH: f.PadH, padW: f.PadW, filters: l.winogradMemory, transposed: flipped}
 	if flipped {
 		g.in, g.out, g.h, g.w, g.oh, g.ow = f.O, f.C, oh, ow, f.H, f.W

@@ -54,7 +54,7 @@ func winogradRoundings(v *convolution, pictures int) int {
 
 // pictureTiles returns how many tiles a picture has.
 func pictureTiles(v *convolution) int {
-	oh, ow := v.window.Out()
+	oh, ow := v.window.OutputSize()
 	return ((oh + 1) / 2) * ((ow + 1) / 2)
 }
 

@@ -117,7 +117,7 @@ func BenchmarkWindow(b *testing.B) {
 		{"pool2x2s1", Window{16, 14, 14, 2, 2, 1, 1, 0, 0, 1, 1}},
 		{"pool2x2s2", Window{64, 24, 24, 2, 2, 2, 2, 0, 0, 1, 1}},
 	} {
-		oh, ow := f.w.Out()
+		oh, ow := f.w.OutputSize()
 		places, taps := oh*ow, f.w.C*f.w.KH*f.w.KW
 		img, patches := random(rng, f.w.C*f.w.H*f.w.W), random(rng, taps*places)
 		pooled, arg := random(rng, f.w.C*places), make([]int32, f.w.C*places)

@@ -83,7 +83,7 @@ func TestNothingIsReadOutside(t *testing.T) {
 				Sum(x)
 				SumSquares(x)
 				Max(x)
-				Deviations(x, 0.5)
+				SumSquaredDeviations(x, 0.5)
 				Normalize(d, x, 0.5, 2)
 				NormalizeGrad(d, x, y, 0.5, 1, 2, 3)
 				SoftmaxGrad(d, x, y, 2)
@@ -106,7 +106,7 @@ func TestNothingIsReadOutside(t *testing.T) {
 				SumRows(e.floats(n), table, ids)
 				AddToRows(table, ids, e.floats(n))
 
-				if v := winograds[e.rng.IntN(2)]; v.Pays() {
+				if v := winograds[e.rng.IntN(2)]; v.HasKernels() {
 					e.used = 0
 					tiles := 1 + e.rng.IntN(20)
 					_, n := tileVectors(tiles)
@@ -121,14 +121,14 @@ func TestNothingIsReadOutside(t *testing.T) {
 
 				e.used = 0
 				w := someWindow(e.rng)
-				oh, ow := w.Out()
+				oh, ow := w.OutputSize()
 				places, taps := oh*ow, w.C*w.KH*w.KW
 				img, patches := e.floats(w.C*w.H*w.W), e.floats(taps*places)
 				w.Im2col(patches, places, img)
 				w.Col2im(img, patches, places)
 				w.MaxPool(e.floats(w.C*places), make([]int32, w.C*places), img)
 				u := w.Unfolding()
-				dst, scratch := u.Floats()
+				dst, scratch := u.BufferSizes()
 				u.Columns(e.floats(dst), img, e.floats(scratch))
 				if e.rng.IntN(2) == 0 {
 					w.C = 8 + 4*e.rng.IntN(3)
@@ -142,7 +142,7 @@ func TestNothingIsReadOutside(t *testing.T) {
 				}
 				w.DilH, w.DilW = 1, 1
 				if p := w.Patches(e.rng.IntN(2) == 0); p != nil {
-					if dst, scratch := p.Floats(); max(dst, scratch) <= edgeArea/4 {
+					if dst, scratch := p.BufferSizes(); max(dst, scratch) <= edgeArea/4 {
 						e.used = 0
 						img, rows, padded := e.floats(w.C*w.H*w.W), e.floats(dst), e.floats(scratch)
 						p.Rows(rows, img, padded)

@@ -64,13 +64,13 @@ func (g *Gemm) run(k *kernels, c, a, b []float32, ws *Workspace, share, shares i
 		return
 	}
 	p := product{Gemm: *g, k: k, ws: ws, a: a, b: b, c: c}
-	r := g.cut(k, share, shares)
+	r := g.shareOf(k, share, shares)
 	switch {
 	case r.i0 == r.i1 || r.j0 == r.j1:
 	case p.isSkinny():
-		p.skinny(r)
+		p.runSkinny(r)
 	default:
-		p.blocked(r, nil)
+		p.runBlocked(r, nil)
 	}
 }
 
@@ -104,9 +104,9 @@ func (g *Gemm) check(c, a, b int) {
 // rect is the part C[i0:i1, j0:j1].
 type rect struct{ i0, i1, j0, j1 int }
 
-// cut gives one share of C. The grid of shares is the one whose largest share
+// shareOf gives one share of C. The grid of shares is the one whose largest share
 // has the fewest tiles.
-func (g *Gemm) cut(k *kernels, share, shares int) rect {
+func (g *Gemm) shareOf(k *kernels, share, shares int) rect {
 	if shares == 1 {
 		return rect{0, g.M, 0, g.N}
 	}
@@ -167,7 +167,7 @@ func (g *GemmPair) run(k *kernels, cs, as *[2][]float32, b []float32, ws *Worksp
 	second := product{Gemm: *y, k: k, ws: ws, a: as[1], b: b, c: cs[1]}
 	second.Factors = nil // B has them
 	first := product{Gemm: *x, k: k, ws: ws, a: as[0], b: b, c: cs[0]}
-	first.blocked(rect{0, x.M, from, to}, &second)
+	first.runBlocked(rect{0, x.M, from, to}, &second)
 }
 
 // Sizes of the blocks that a product is cut into. kBlock is part of the
@@ -189,9 +189,9 @@ const (
 // Workspace is the scratch memory of one thread. It may be used by one product
 // at a time.
 type Workspace struct {
-	a, b []float32
-	c    []float32 // a skinny product's transposed result
-	keep []float32 // 1 where a factor is not zero
+	a, b    []float32
+	c       []float32 // a skinny product's transposed result
+	nonzero []float32 // 1 where a factor is not zero
 }
 
 // NewWorkspace allocates the scratch memory that one thread needs for products
@@ -215,5 +215,5 @@ func NewWorkspace() *Workspace {
 		mem = mem[n:]
 		return part
 	}
-	return &Workspace{a: cut(sizes[0]), b: cut(sizes[1]), c: cut(sizes[2]), keep: cut(sizes[3])}
+	return &Workspace{a: cut(sizes[0]), b: cut(sizes[1]), c: cut(sizes[2]), nonzero: cut(sizes[3])}
 }

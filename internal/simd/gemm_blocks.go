@@ -2,8 +2,8 @@ package simd
 
 import "unsafe"
 
-// at points to s[i], or nowhere where there is nothing to read.
-func at(s []float32, i int) *float32 {
+// pointerTo points to s[i], or nowhere where there is nothing to read.
+func pointerTo(s []float32, i int) *float32 {
 	if i >= len(s) {
 		return nil
 	}
@@ -27,10 +27,10 @@ func (a panel) skip(i int, byCols bool) panel {
 	return panel{(*float32)(unsafe.Add(unsafe.Pointer(a.p), 4*i)), a.ld}
 }
 
-// blocked computes C over r, cut into blocks that fit the caches; a twin, if there
+// runBlocked computes C over r, cut into blocks that fit the caches; a twin, if there
 // is one, meets the same copy of B.
-func (p *product) blocked(r rect, twin *product) {
-	packA, packB := p.packsA(r), p.packsB(r)
+func (p *product) runBlocked(r rect, twin *product) {
+	packA, packB := p.shouldPackA(r), p.shouldPackB(r)
 	for j0 := r.j0; j0 < r.j1; j0 += nBlock {
 		j1 := min(j0+nBlock, r.j1)
 		for p.k0, p.k1 = 0, min(kBlock, p.K); ; p.k0, p.k1 = p.k1, min(p.k1+kBlock, p.K) {
@@ -42,11 +42,11 @@ func (p *product) blocked(r rect, twin *product) {
 				}
 			}
 			p.packB(tail, j1)
-			zeros := p.noteZeros()
-			p.strips(r.i0, r.i1, j0, j1, tail, packA, zeros)
+			zeros := p.markZeroFactors()
+			p.multiplyRows(r.i0, r.i1, j0, j1, tail, packA, zeros)
 			if twin != nil {
 				twin.k0, twin.k1 = p.k0, p.k1
-				twin.strips(0, twin.M, j0, j1, tail, packA, zeros)
+				twin.multiplyRows(0, twin.M, j0, j1, tail, packA, zeros)
 			}
 			if p.k1 == p.K {
 				break
@@ -55,17 +55,17 @@ func (p *product) blocked(r rect, twin *product) {
 	}
 }
 
-// strips computes rows i0 to i1 of C, columns j0 to j1, over the steps of k under
+// multiplyRows computes rows i0 to i1 of C, columns j0 to j1, over the steps of k under
 // way.
-func (p *product) strips(i0, i1, j0, j1, tail int, packA, zeros bool) {
+func (p *product) multiplyRows(i0, i1, j0, j1, tail int, packA, zeros bool) {
 	for i := i0; i < i1; i += mBlock {
-		p.macro(rect{i, min(i+mBlock, i1), j0, j1}, tail, packA, zeros)
+		p.multiplyBlock(rect{i, min(i+mBlock, i1), j0, j1}, tail, packA, zeros)
 	}
 }
 
-// macro computes one block of C over the steps of k under way. B is packed from
+// multiplyBlock computes one block of C over the steps of k under way. B is packed from
 // column tail on.
-func (p *product) macro(r rect, tail int, packA, zeros bool) {
+func (p *product) multiplyBlock(r rect, tail int, packA, zeros bool) {
 	rows, panels := r.i1-r.i0, ceilDiv(r.i1-r.i0, p.k.mr)
 	packA = packA || zeros
 	if packA {
@@ -73,29 +73,29 @@ func (p *product) macro(r rect, tail int, packA, zeros bool) {
 	}
 	for j := r.j0; j < r.j1; j += p.k.nr {
 		n := min(p.k.nr, r.j1-j)
-		b := panel{at(p.b, p.k0*p.LDB+j), p.LDB}
+		b := panel{pointerTo(p.b, p.k0*p.LDB+j), p.LDB}
 		if j >= tail {
 			b = panel{&p.ws.b[(j-tail)*(p.k1-p.k0)], p.k.nr}
 		}
 		for q := range panels {
 			i := r.i0 + q*rows/panels
 			m := r.i0 + (q+1)*rows/panels - i
-			p.fetchB(r, (j-r.j0)/p.k.nr*panels+q, ceilDiv(r.j1-r.j0, p.k.nr)*panels)
-			p.tile(m, n, p.panelA(i, r.i0, q, packA), b, at(p.c, i*p.LDC+j), p.LDC, i, j)
+			p.prefetchB(r, (j-r.j0)/p.k.nr*panels+q, ceilDiv(r.j1-r.j0, p.k.nr)*panels)
+			p.tile(m, n, p.panelA(i, r.i0, q, packA), b, pointerTo(p.c, i*p.LDC+j), p.LDC, i, j)
 		}
 	}
 }
 
-// fetchB asks for a part of what packB reads next, once a block of columns. A
+// prefetchB asks for a part of what packB reads next, once a block of columns. A
 // weight gradient's B is what the whole batch left behind, more than caches hold.
-func (p *product) fetchB(r rect, part, parts int) {
-	if p.Factors == nil || r.i0 >= mBlock || p.k.fetchRows == nil {
+func (p *product) prefetchB(r rect, part, parts int) {
+	if p.Factors == nil || r.i0 >= mBlock || p.k.prefetchRows == nil {
 		return
 	}
 	rows := min(kBlock, p.K-p.k1)
 	from, to := part*rows/parts, (part+1)*rows/parts
 	if from < to {
-		p.k.fetchRows(&p.b[(p.k1+from)*p.LDB+r.j0], p.LDB, to-from, ceilDiv(r.j1-r.j0, 16))
+		p.k.prefetchRows(&p.b[(p.k1+from)*p.LDB+r.j0], p.LDB, to-from, ceilDiv(r.j1-r.j0, 16))
 	}
 }
 
@@ -123,9 +123,9 @@ func (p *product) tile(m, n int, a, b panel, c *float32, ldc, i, j int) {
 	}
 }
 
-// packsB tells whether copying B pays: it must where B is stored transposed or
+// shouldPackB tells whether copying B pays: it must where B is stored transposed or
 // has factors, and does where a panel meets several tiles.
-func (p *product) packsB(r rect) bool {
+func (p *product) shouldPackB(r rect) bool {
 	return p.TransB || p.Factors != nil || r.i1-r.i0 > 3*p.k.mr
 }
 
@@ -163,10 +163,10 @@ func (p *product) packB(j0, j1 int) {
 	}
 }
 
-// packsA tells whether copying A pays: where many panels of B meet it, and its
+// shouldPackA tells whether copying A pays: where many panels of B meet it, and its
 // rows, read where they are, would lie far apart or fall on the same lines of the
 // cache.
-func (p *product) packsA(r rect) bool {
+func (p *product) shouldPackA(r rect) bool {
 	return r.j1-r.j0 > 8*p.k.nr && (p.TransA || p.LDA%256 == 0)
 }
 
@@ -187,7 +187,7 @@ func (p *product) packA(i0, rows, panels int, zeros bool) {
 	}
 	var keep *float32
 	if zeros {
-		keep = &p.ws.keep[0]
+		keep = &p.ws.nonzero[0]
 	}
 	width := p.widthA()
 	for q := range panels {
@@ -206,22 +206,22 @@ func (p *product) panelA(i, i0, q int, packed bool) panel {
 	case packed:
 		return panel{&p.ws.a[(i-i0)*p.rowA()], p.rowA()}
 	case p.TransA:
-		return panel{at(p.a, p.k0*p.LDA+i), p.LDA}
+		return panel{pointerTo(p.a, p.k0*p.LDA+i), p.LDA}
 	}
-	return panel{at(p.a, i*p.LDA+p.k0), p.LDA}
+	return panel{pointerTo(p.a, i*p.LDA+p.k0), p.LDA}
 }
 
-// noteZeros tells whether a factor of the steps under way is 0, and if so notes
+// markZeroFactors tells whether a factor of the steps under way is 0, and if so notes
 // in keep which ones are not.
-func (p *product) noteZeros() bool {
+func (p *product) markZeroFactors() bool {
 	if p.Factors == nil {
 		return false
 	}
 	zeros := false
 	for i, f := range p.Factors[p.k0:p.k1] {
-		p.ws.keep[i] = 1
+		p.ws.nonzero[i] = 1
 		if f == 0 {
-			p.ws.keep[i] = 0
+			p.ws.nonzero[i] = 0
 			zeros = true
 		}
 	}

@@ -3,33 +3,33 @@ package simd
 // Panels is the matrix B of a product, copied once as tiles read it, for a loop
 // that multiplies a few rows at a time by one B: the weight of a recurrent layer.
 type Panels struct {
-	k, n int
-	by   *kernels
-	data []float32
+	k, n    int
+	kernels *kernels
+	data    []float32
 }
 
 // NewPanels allocates memory for k rows of n columns.
 func NewPanels(k, n int) *Panels {
-	p := &Panels{k: k, n: n, by: active}
-	p.data = make([]float32, k*p.Count()*p.by.nr)
+	p := &Panels{k: k, n: n, kernels: active}
+	p.data = make([]float32, k*p.Count()*p.kernels.nr)
 	return p
 }
 
 // Count is the number of panels. Threads may pack some each.
-func (p *Panels) Count() int { return ceilDiv(p.n, p.by.nr) }
+func (p *Panels) Count() int { return ceilDiv(p.n, p.kernels.nr) }
 
 // Pack copies panels from to to-1 of b, or of b transposed, whose stored rows are
 // ld floats apart.
 func (p *Panels) Pack(b []float32, ld int, transposed bool, from, to int) {
-	nr := p.by.nr
+	nr := p.kernels.nr
 	for j := from; j < to && p.k > 0; j++ {
 		dst, n := p.data[j*p.k*nr:][:p.k*nr], min(nr, p.n-j*nr)
 		if !transposed {
-			p.by.packRows(&dst[0], nr, &b[j*nr], ld, p.k, n, nil)
+			p.kernels.packRows(&dst[0], nr, &b[j*nr], ld, p.k, n, nil)
 			continue
 		}
 		clear(dst)
-		p.by.transpose(dst, nr, b[j*nr*ld:], ld, n, p.k)
+		p.kernels.transpose(dst, nr, b[j*nr*ld:], ld, n, p.k)
 	}
 }
 
@@ -43,7 +43,7 @@ func (p *Panels) Product(c []float32, ldc int, a []float32, lda, rows int, bias 
 	if bias != nil {
 		_ = bias[p.n-1]
 	}
-	nr, tiles := p.by.nr, ceilDiv(rows, p.by.mr)
+	nr, tiles := p.kernels.nr, ceilDiv(rows, p.kernels.mr)
 	for j := range p.Count() {
 		b, n := p.data[j*p.k*nr:][:p.k*nr], min(nr, p.n-j*nr)
 		for k := 0; k < p.k; k += kBlock {
@@ -56,7 +56,7 @@ func (p *Panels) Product(c []float32, ldc int, a []float32, lda, rows int, bias 
 			}
 			for q := range tiles {
 				i, end := q*rows/tiles, (q+1)*rows/tiles
-				p.by.tileRows(end-i, n, min(kBlock, p.k-k), &a[i*lda+k], lda, &b[k*nr], nr, &c[i*ldc+j*nr], ldc, flags, add)
+				p.kernels.tileRows(end-i, n, min(kBlock, p.k-k), &a[i*lda+k], lda, &b[k*nr], nr, &c[i*ldc+j*nr], ldc, flags, add)
 			}
 		}
 	}

@@ -4,10 +4,10 @@ package simd
 // narrow, and A is stored so that its rows are vectors along M.
 func (g *Gemm) isSkinny() bool { return g.TransA && g.N <= skinny && g.M > g.N }
 
-// skinny computes C over r transposed, in the workspace, and copies it back.
+// runSkinny computes C over r transposed, in the workspace, and copies it back.
 // The bits are those of blocked: a multiply-add does not care which factor
 // comes first.
-func (p *product) skinny(r rect) {
+func (p *product) runSkinny(r rect) {
 	t := product{
 		Gemm: Gemm{
 			TransA: !p.TransB, M: p.N, N: p.M, K: p.K, LDA: p.LDB, LDB: p.LDA,
@@ -22,7 +22,7 @@ func (p *product) skinny(r rect) {
 			t.k.transpose(t.ws.c, strip, c, p.LDC, i1-i0, r.j1-r.j0)
 		}
 		for t.k0, t.k1 = 0, min(kBlock, t.K); ; t.k0, t.k1 = t.k1, min(t.k1+kBlock, t.K) {
-			t.skinnyBlock(rect{r.j0, r.j1, i0, i1})
+			t.multiplySkinnyBlock(rect{r.j0, r.j1, i0, i1})
 			if t.k1 == t.K {
 				break
 			}
@@ -31,16 +31,16 @@ func (p *product) skinny(r rect) {
 	}
 }
 
-// skinnyBlock computes a strip of Cᵀ over the steps of k under way. B, the wide
+// multiplySkinnyBlock computes a strip of Cᵀ over the steps of k under way. B, the wide
 // operand, is read where it is unless it must be cut or has rows to drop; A is
 // copied only to multiply by the factors.
-func (t *product) skinnyBlock(r rect) {
+func (t *product) multiplySkinnyBlock(r rect) {
 	steps := t.k1 - t.k0
-	a := panel{at(t.a, t.k0*t.LDA+r.i0), t.LDA}
+	a := panel{pointerTo(t.a, t.k0*t.LDA+r.i0), t.LDA}
 	if !t.TransA {
-		a.p = at(t.a, r.i0*t.LDA+t.k0)
+		a.p = pointerTo(t.a, r.i0*t.LDA+t.k0)
 	}
-	zeros := t.noteZeros()
+	zeros := t.markZeroFactors()
 	if t.Factors != nil && steps > 0 {
 		t.k.packRows(&t.ws.a[0], skinny, a.p, a.ld, steps, r.i1-r.i0, &t.Factors[t.k0])
 		a = panel{&t.ws.a[0], skinny}
@@ -48,11 +48,11 @@ func (t *product) skinnyBlock(r rect) {
 	rows, panels := r.i1-r.i0, ceilDiv(r.i1-r.i0, t.k.mr)
 	for j := r.j0; j < r.j1; j += t.k.nr {
 		n := min(t.k.nr, r.j1-j)
-		b := panel{at(t.b, t.k0*t.LDB+j), t.LDB}
+		b := panel{pointerTo(t.b, t.k0*t.LDB+j), t.LDB}
 		if steps > 0 && (zeros || n < t.k.nr && !t.k.exactRead) {
 			var keep *float32
 			if zeros {
-				keep = &t.ws.keep[0]
+				keep = &t.ws.nonzero[0]
 			}
 			t.k.packRows(&t.ws.b[0], t.k.nr, b.p, b.ld, steps, n, keep)
 			b = panel{&t.ws.b[0], t.k.nr}

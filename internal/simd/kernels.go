@@ -27,9 +27,9 @@ type kernels struct {
 	tileRows  tileFunc
 	tileCols  tileFunc
 
-	packRows   func(dst *float32, width int, src *float32, lds, rows, cols int, factors *float32)
-	fetchRows  func(p *float32, ld, rows, lines int) // a hint; nil where it is not given
-	transpose8 func(dst *float32, ldd int, src *float32, lds, blocks int)
+	packRows     func(dst *float32, width int, src *float32, lds, rows, cols int, factors *float32)
+	prefetchRows func(p *float32, ld, rows, lines int) // a hint; nil where it is not given
+	transpose8   func(dst *float32, ldd int, src *float32, lds, blocks int)
 
 	add, mul, reluGrad, tanhGrad, sigmoidGrad, geluGrad func(dst, x, y *float32, n int)
 	relu, tanh, sigmoid, gelu                           func(dst, x *float32, n int)
@@ -52,14 +52,14 @@ type kernels struct {
 	colSums         func(dst, x *float32, ldx, rows, cols int, factors *float32)
 
 	// Windows; nil where plain loops do. The index is stride-1.
-	copyTaps    [2]copyTapFunc
-	maxPoolRows [2]maxPoolRowsFunc
-	unfold      func(dst *float32, cols, rows int, src *float32, lds int, starts *int32, taps int)
-	fold        func(dst *float32, lds int, starts *int32, n int, src *float32, cols, rows int)
-	maxTaps     func(dst *float32, arg *uint8, img *float32, channels, places, step int, taps *int32, n int)
-	giveTaps    func(img, dy *float32, arg *uint8, channels, places, step int, taps *int32, n int)
-	sumTaps     func(dst *float32, cols int, p *float32, offset, ldp, next, khs, kws, w, dil, width int)
-	sumTaps2    func(dst *float32, cols int, p *float32, offset0, offset1, ldp, next, khs, kws0, kws1, w0, w1, width int)
+	copyTaps     [2]copyTapFunc
+	maxPoolRows  [2]maxPoolRowsFunc
+	unfold       func(dst *float32, cols, rows int, src *float32, lds int, starts *int32, taps int)
+	fold         func(dst *float32, lds int, starts *int32, n int, src *float32, cols, rows int)
+	maxTaps      func(dst *float32, arg *uint8, img *float32, channels, places, step int, taps *int32, n int)
+	addToMaxTaps func(img, dy *float32, arg *uint8, channels, places, step int, taps *int32, n int)
+	sumTaps      func(dst *float32, cols int, p *float32, offset, ldp, next, khs, kws, w, dil, width int)
+	sumTaps2     func(dst *float32, cols int, p *float32, offset0, offset1, ldp, next, khs, kws0, kws1, w0, w1, width int)
 
 	winograd [2]winogradKernels // for three and for five taps; empty where Im2col does
 
@@ -90,11 +90,11 @@ func (k *kernels) maxPool(stride, cols int) maxPoolRowsFunc {
 	return k.maxPoolRows[stride-1]
 }
 
-// FMA runs rounds of independent fused multiply-adds in registers, the fastest
+// RunFMA runs rounds of independent fused multiply-adds in registers, the fastest
 // arithmetic that the processor has, and gives the number of floating-point
 // operations that they were. It is what kernels are measured against. In pure Go,
 // which has no such kernel, it does nothing and gives 0.
-func FMA(rounds int) (operations float64) { return active.fma(rounds) }
+func RunFMA(rounds int) (operations float64) { return active.fma(rounds) }
 
 func (k *kernels) fma(rounds int) float64 {
 	if k.fmaPeak == nil || rounds < 1 {

@@ -25,7 +25,7 @@ func assembly() []*kernels {
 	neon.copyTaps = [2]copyTapFunc{copyTap1NEON, copyTap2NEON}
 	neon.maxPoolRows = [2]maxPoolRowsFunc{maxPoolRows1NEON, maxPoolRows2NEON}
 	neon.unfold, neon.sumTaps, neon.sumTaps2 = unfoldNEON, sumTapsNEON, sumTaps2NEON
-	neon.fold, neon.maxTaps, neon.giveTaps = foldNEON, maxTapsNEON, giveTapsNEON
+	neon.fold, neon.maxTaps, neon.addToMaxTaps = foldNEON, maxTapsNEON, giveTapsNEON
 	neon.winograd = [2]winogradKernels{
 		{winogradFilters3NEON, winogradImage3NEON, winogradSignal3NEON, winogradResult3NEON, winogradGradients3NEON},
 		{winogradFilters5NEON, winogradImage5NEON, winogradSignal5NEON, winogradResult5NEON, winogradGradients5NEON},

@@ -14,18 +14,18 @@ type Patches struct {
 	starts []int32 // of the windows in the padded image
 }
 
-// transposable is how many channels make channels last pay.
-const transposable = 8
+// minChannels is how many channels make channels last pay.
+const minChannels = 8
 
 // Patches prepares for images of a window's size, which may have their channels last
 // already; nil where runs would be too short or have gaps.
 func (w Window) Patches(last bool) *Patches {
-	if w.DilH != 1 || w.DilW != 1 || w.KW*w.C < transposable ||
-		w.C > 1 && (w.C < transposable || w.W < transposable && !last) || last && w.C%8 != 0 {
+	if w.DilH != 1 || w.DilW != 1 || w.KW*w.C < minChannels ||
+		w.C > 1 && (w.C < minChannels || w.W < minChannels && !last) || last && w.C%8 != 0 {
 		return nil
 	}
 	p := &Patches{window: w, last: last, run: w.KW * w.C, line: (w.W + 2*w.PadW) * w.C}
-	oh, ow := w.Out()
+	oh, ow := w.OutputSize()
 	p.starts = make([]int32, 0, oh*ow)
 	for y := range oh {
 		for x := range ow {
@@ -37,14 +37,14 @@ func (w Window) Patches(last bool) *Patches {
 
 func (p *Patches) padded() int { return (p.window.H + 2*p.window.PadH) * p.line }
 
-// Floats are how many floats Rows and Fold need of rows, in which Rows overwrites
+// BufferSizes are how many floats Rows and Fold need of rows, in which Rows overwrites
 // all, and of scratch.
-func (p *Patches) Floats() (rows, scratch int) {
+func (p *Patches) BufferSizes() (rows, scratch int) {
 	return len(p.starts)*p.window.KH*p.run + unfoldSlack, p.padded() + unfoldSlack
 }
 
 func (p *Patches) check(img, rows, scratch int) {
-	needed, padded := p.Floats()
+	needed, padded := p.BufferSizes()
 	if w := &p.window; img != w.C*w.H*w.W || rows < needed || scratch < padded {
 		panic(fmt.Sprintf("simd: windows of an image of %d floats in slices of %d and %d", img, rows, scratch))
 	}
@@ -60,12 +60,12 @@ func (p *Patches) Rows(rows, img, scratch []float32) {
 		clear(scratch[:p.padded()])
 	}
 	switch {
-	case p.asIs():
+	case p.readsInPlace():
 		from = img
 	case p.last || w.C == 1:
-		p.eachLine(func(line, at, n int) { copy(scratch[line:][:n*w.C], img[at*w.C:]) })
+		p.forEachLine(func(line, at, n int) { copy(scratch[line:][:n*w.C], img[at*w.C:]) })
 	default:
-		p.eachLine(func(line, at, n int) { Transpose(scratch[line:], w.C, img[at:], w.H*w.W, w.C, n) })
+		p.forEachLine(func(line, at, n int) { Transpose(scratch[line:], w.C, img[at:], w.H*w.W, w.C, n) })
 	}
 	if active.unfold != nil {
 		active.unfold(&rows[0], p.run, w.KH, &from[0], p.line, &p.starts[0], len(p.starts))
@@ -84,7 +84,7 @@ func (p *Patches) Fold(img, rows, scratch []float32) {
 	p.check(len(img), len(rows), len(scratch))
 	w := &p.window
 	to := scratch[:p.padded()]
-	if p.asIs() {
+	if p.readsInPlace() {
 		to = img
 	}
 	clear(to)
@@ -100,21 +100,21 @@ func (p *Patches) Fold(img, rows, scratch []float32) {
 		}
 	}
 	switch {
-	case p.asIs():
+	case p.readsInPlace():
 	case p.last || w.C == 1:
-		p.eachLine(func(line, at, n int) { copy(img[at*w.C:][:n*w.C], scratch[line:]) })
+		p.forEachLine(func(line, at, n int) { copy(img[at*w.C:][:n*w.C], scratch[line:]) })
 	default:
-		p.eachLine(func(line, at, n int) { Transpose(img[at:], w.H*w.W, scratch[line:], w.C, n, w.C) })
+		p.forEachLine(func(line, at, n int) { Transpose(img[at:], w.H*w.W, scratch[line:], w.C, n, w.C) })
 	}
 }
 
-// asIs tells whether windows are cut from images where these lie. Runs of whole
+// readsInPlace tells whether windows are cut from images where these lie. Runs of whole
 // vectors read nothing beyond them.
-func (p *Patches) asIs() bool { return p.last && p.window.PadH == 0 && p.window.PadW == 0 }
+func (p *Patches) readsInPlace() bool { return p.last && p.window.PadH == 0 && p.window.PadW == 0 }
 
-// eachLine visits where in the padded image and where in a channel of the image
+// forEachLine visits where in the padded image and where in a channel of the image
 // places lie that follow each other in both, and how many these are.
-func (p *Patches) eachLine(visit func(line, at, n int)) {
+func (p *Patches) forEachLine(visit func(line, at, n int)) {
 	w := &p.window
 	if w.PadW == 0 {
 		visit(w.PadH*p.line, 0, w.H*w.W)

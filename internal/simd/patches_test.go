@@ -25,12 +25,12 @@ func TestPatches(t *testing.T) {
 				continue
 			}
 			found++
-			oh, ow := w.Out()
+			oh, ow := w.OutputSize()
 			area, kernel := oh*ow, w.KH*w.KW
 			taps := w.C * kernel
 			img, checkImg := fill(t, random(rng, w.C*w.H*w.W))
 			p := w.Patches(false)
-			needed, padded := p.Floats()
+			needed, padded := p.BufferSizes()
 			rows, checkRows := guarded(t, needed)
 			scratch, checkScratch := guarded(t, padded)
 			for i := range scratch {
@@ -97,7 +97,7 @@ func TestChannelPool(t *testing.T) {
 			if with(k, func() { p = w.ChannelPool() }); p == nil {
 				t.Skip("no kernel")
 			}
-			oh, ow := w.Out()
+			oh, ow := w.OutputSize()
 			places := w.C * oh * ow
 			values := random(rng, w.C*w.H*w.W)
 			for i := range values {

@@ -9,14 +9,14 @@ import (
 // arg where in img it stands. Of equal ones the first counts, row by row; NaN
 // beats every number. A window that sees only padding gives -Inf and -1.
 func (w *Window) MaxPool(dst []float32, arg []int32, img []float32) {
-	oh, ow := w.Out()
+	oh, ow := w.OutputSize()
 	img = img[:w.C*w.H*w.W]
 	maxPoolRows := active.maxPool(w.StrideW, ow)
 	for c := range w.C {
 		for o := 0; o < oh; o++ {
 			d, a := dst[(c*oh+o)*ow:][:ow], arg[(c*oh+o)*ow:][:ow]
 			y := o*w.StrideH - w.PadH
-			first, end := inside(y, w.DilH, w.H, w.KH)
+			first, end := clipRange(y, w.DilH, w.H, w.KH)
 			from := (c*w.H + y + first*w.DilH) * w.W
 			if first < end && maxPoolRows != nil {
 				rows := 1
@@ -29,7 +29,7 @@ func (w *Window) MaxPool(dst []float32, arg []int32, img []float32) {
 			}
 			for j := range d {
 				x := j*w.StrideW - w.PadW
-				left, right := inside(x, w.DilW, w.W, w.KW)
+				left, right := clipRange(x, w.DilW, w.W, w.KW)
 				best, where := float32(math.Inf(-1)), int32(-1)
 				for kh := range end - first {
 					for kw := left; kw < right; kw++ {
@@ -58,10 +58,10 @@ func MaxPoolGrad(dimg, dy []float32, arg []int32) {
 // AvgPool writes the mean of what the window sees, plane by plane; padding
 // counts, as zeros.
 func (w *Window) AvgPool(dst, img []float32) {
-	oh, ow := w.Out()
+	oh, ow := w.OutputSize()
 	dst = dst[:w.C*oh*ow]
 	clear(dst)
-	w.eachTapRow(func(c, _, o, row, x, left, right int) {
+	w.forEachTapRow(func(c, _, o, row, x, left, right int) {
 		d, s := dst[(c*oh+o)*ow:][:ow], img[row*w.W:][:w.W]
 		for j := left; j < right; j++ {
 			d[j] += s[x+j*w.StrideW]
@@ -72,10 +72,10 @@ func (w *Window) AvgPool(dst, img []float32) {
 
 // AvgPoolGrad sets dimg to the gradient of AvgPool's image.
 func (w *Window) AvgPoolGrad(dimg, dy []float32) {
-	oh, ow := w.Out()
+	oh, ow := w.OutputSize()
 	dimg = dimg[:w.C*w.H*w.W]
 	clear(dimg)
-	w.eachTapRow(func(c, _, o, row, x, left, right int) {
+	w.forEachTapRow(func(c, _, o, row, x, left, right int) {
 		d, s := dimg[row*w.W:][:w.W], dy[(c*oh+o)*ow:][:ow]
 		for j := left; j < right; j++ {
 			d[x+j*w.StrideW] += s[j]
@@ -84,19 +84,19 @@ func (w *Window) AvgPoolGrad(dimg, dy []float32) {
 	Scale(dimg, dimg, 1/float32(w.KH*w.KW))
 }
 
-// eachTapRow visits, in the order of the taps, what a tap sees from one row of
+// forEachTapRow visits, in the order of the taps, what a tap sees from one row of
 // positions o of plane c: positions left ≤ j < right see column x+j·StrideW of
 // the image's row. Taps and rows are counted over all planes.
-func (w *Window) eachTapRow(visit func(c, tap, o, row, x, left, right int)) {
-	oh, ow := w.Out()
+func (w *Window) forEachTapRow(visit func(c, tap, o, row, x, left, right int)) {
+	oh, ow := w.OutputSize()
 	tap := 0
 	for c := range w.C {
 		for kh := range w.KH {
 			y := kh*w.DilH - w.PadH
-			top, bottom := inside(y, w.StrideH, w.H, oh)
+			top, bottom := clipRange(y, w.StrideH, w.H, oh)
 			for kw := range w.KW {
 				x := kw*w.DilW - w.PadW
-				left, right := inside(x, w.StrideW, w.W, ow)
+				left, right := clipRange(x, w.StrideW, w.W, ow)
 				for o := top; o < bottom; o++ {
 					visit(c, tap, o, c*w.H+y+o*w.StrideH, x, left, right)
 				}
@@ -119,26 +119,26 @@ type poolRun struct {
 	taps          []int32 // from there
 }
 
-// nowhere is the tap of a window that sees only padding.
-const nowhere = math.MaxUint8
+// noTap is the tap of a window that sees only padding.
+const noTap = math.MaxUint8
 
 // ChannelPool prepares for images of a window's size; nil where the channels are no
 // multiple of eight, or where there is no kernel.
 func (w Window) ChannelPool() *ChannelPool {
-	if w.C%8 != 0 || w.KH*w.KW >= nowhere || active.maxTaps == nil {
+	if w.C%8 != 0 || w.KH*w.KW >= noTap || active.maxTaps == nil {
 		return nil
 	}
-	oh, ow := w.Out()
+	oh, ow := w.OutputSize()
 	p := &ChannelPool{channels: w.C, size: w.C * w.H * w.W, area: oh * ow}
 	for o := range oh {
 		y := o*w.StrideH - w.PadH
-		top, bottom := inside(y, w.DilH, w.H, w.KH)
+		top, bottom := clipRange(y, w.DilH, w.H, w.KH)
 		for j := 0; j < ow; {
 			x := j*w.StrideW - w.PadW
-			left, right := inside(x, w.DilW, w.W, w.KW)
+			left, right := clipRange(x, w.DilW, w.W, w.KW)
 			r := poolRun{place: o*ow + j, places: 1, from: (y*w.W + x) * w.C, step: w.StrideW * w.C}
 			for j++; j < ow; j++ {
-				if l, e := inside(j*w.StrideW-w.PadW, w.DilW, w.W, w.KW); l != left || e != right {
+				if l, e := clipRange(j*w.StrideW-w.PadW, w.DilW, w.W, w.KW); l != left || e != right {
 					break
 				}
 				r.places++
@@ -176,7 +176,7 @@ func (p *ChannelPool) Max(dst []float32, arg []uint8, img []float32) {
 		at := r.place * p.channels
 		if len(r.taps) == 0 {
 			for c := at; c < at+r.places*p.channels; c++ {
-				dst[c], arg[c] = float32(math.Inf(-1)), nowhere
+				dst[c], arg[c] = float32(math.Inf(-1)), noTap
 			}
 			continue
 		}
@@ -191,7 +191,7 @@ func (p *ChannelPool) Grad(dimg, dy []float32, arg []uint8) {
 	for i := range p.runs {
 		if r := &p.runs[i]; len(r.taps) > 0 {
 			at := r.place * p.channels
-			active.giveTaps(&dimg[r.from], &dy[at], &arg[at], p.channels, r.places, r.step, &r.taps[0], len(r.taps))
+			active.addToMaxTaps(&dimg[r.from], &dy[at], &arg[at], p.channels, r.places, r.step, &r.taps[0], len(r.taps))
 		}
 	}
 }

@@ -263,8 +263,8 @@ func geluGradGo(dy, x float32) float32 {
 	return dy * float32(math.Erfc(-v/math.Sqrt2)/2+v*math.Exp(-v*v/2)/math.Sqrt(2*math.Pi))
 }
 
-// lanes64 sums n terms as the assembly does.
-func lanes64(n int, term func(i int) float64) float64 {
+// sumLanes64 sums n terms as the assembly does.
+func sumLanes64(n int, term func(i int) float64) float64 {
 	var lanes [32]float64
 	for i := range n {
 		lanes[i%32] += term(i)
@@ -279,19 +279,19 @@ func lanes64(n int, term func(i int) float64) float64 {
 
 func dotGo(x, y *float32, n int) float64 {
 	a, b := unsafe.Slice(x, n), unsafe.Slice(y, n)
-	return lanes64(n, func(i int) float64 { return float64(a[i]) * float64(b[i]) })
+	return sumLanes64(n, func(i int) float64 { return float64(a[i]) * float64(b[i]) })
 }
 
 func sumGo(x *float32, n int) float64 {
 	a := unsafe.Slice(x, n)
-	return lanes64(n, func(i int) float64 { return float64(a[i]) })
+	return sumLanes64(n, func(i int) float64 { return float64(a[i]) })
 }
 
 func sumSquaresGo(x *float32, n int) float64 { return dotGo(x, x, n) }
 
 func deviationsGo(x *float32, n int, mean float64) float64 {
 	a := unsafe.Slice(x, n)
-	return lanes64(n, func(i int) float64 { v := float64(a[i]) - mean; return float64(v * v) })
+	return sumLanes64(n, func(i int) float64 { v := float64(a[i]) - mean; return float64(v * v) })
 }
 
 func maximumGo(x *float32, n int) float32 {

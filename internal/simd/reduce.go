@@ -7,7 +7,7 @@ import "math"
 // error is at most n/32·2⁻⁵³ of the sum of the absolute terms, and every
 // implementation gives the same bits.
 func Dot(x, y []float32) float64 {
-	if !same(len(x), len(y)) {
+	if !sameLength(len(x), len(y)) {
 		return 0
 	}
 	return active.dot(&x[0], &y[0], len(x))
@@ -29,9 +29,9 @@ func SumSquares(x []float32) float64 {
 	return active.sumSquares(&x[0], len(x))
 }
 
-// Deviations is Σ (x - mean)², in the lanes of Sum but for the last len(x) mod 32
+// SumSquaredDeviations is Σ (x - mean)², in the lanes of Sum but for the last len(x) mod 32
 // elements, which are added after them.
-func Deviations(x []float32, mean float64) (sum float64) {
+func SumSquaredDeviations(x []float32, mean float64) (sum float64) {
 	n := len(x) &^ 31
 	if n > 0 {
 		sum = active.deviations(&x[0], n, mean)
@@ -46,7 +46,7 @@ func Deviations(x []float32, mean float64) (sum float64) {
 // Normalize sets dst = (x - mean)·scale; the difference is rounded first. dst may
 // be x.
 func Normalize(dst, x []float32, mean, scale float64) {
-	if same(len(dst), len(x)) {
+	if sameLength(len(dst), len(x)) {
 		m := float32(mean)
 		active.normalize(&dst[0], &x[0], len(x), m, float32(mean-float64(m)), float32(scale))
 	}
@@ -54,7 +54,7 @@ func Normalize(dst, x []float32, mean, scale float64) {
 
 // NormalizeGrad sets dst = (d - shift - (x - mean)·slope)·scale. dst may be d.
 func NormalizeGrad(dst, x, d []float32, mean, slope, shift, scale float32) {
-	if same(len(dst), len(x), len(d)) {
+	if sameLength(len(dst), len(x), len(d)) {
 		active.normalizeGrad(&dst[0], &x[0], &d[0], len(x), mean, slope, shift, scale)
 	}
 }
@@ -70,7 +70,7 @@ func Max(x []float32) float32 {
 // Softmax sets dst = exp(x)/Σ exp(x) and returns log Σ exp(x). A row of -Inf
 // alone gives zeros and -Inf; NaN anywhere gives NaN everywhere.
 func Softmax(dst, x []float32) float64 {
-	if !same(len(dst), len(x)) {
+	if !sameLength(len(dst), len(x)) {
 		return math.Inf(-1)
 	}
 	top := Max(x)
@@ -93,7 +93,7 @@ func Softmax(dst, x []float32) float64 {
 // SoftmaxGrad sets dst = p·(dp - Σ p·dp)·scale, the gradient in the logits of a
 // softmax p, and to 0 where p is 0, whatever dp holds there. dst may be dp.
 func SoftmaxGrad(dst, p, dp []float32, scale float32) {
-	if same(len(dst), len(p), len(dp)) {
+	if sameLength(len(dst), len(p), len(dp)) {
 		active.softmaxGrad(&dst[0], &p[0], &dp[0], len(dst), float32(Dot(p, dp)), scale)
 	}
 }
@@ -102,7 +102,7 @@ func SoftmaxGrad(dst, p, dp []float32, scale float32) {
 // element, and gives the tops. A row that holds NaN, Inf or -Inf alone becomes
 // NaN somewhere.
 func ExpRows(dst, x []float32, n int, tops []float64) {
-	if !same(len(dst), len(x), n*len(tops)) {
+	if !sameLength(len(dst), len(x), n*len(tops)) {
 		return
 	}
 	if n > 32 {

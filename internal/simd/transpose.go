@@ -29,9 +29,9 @@ func Transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
 	active.transpose(dst[:(cols-1)*ldd+rows], ldd, src[:(rows-1)*lds+cols], lds, rows, cols)
 }
 
-// Fetch asks for memory that is wanted soon. It is a hint.
-func Fetch(x []float32) {
-	if active.fetchRows != nil && len(x) > 0 {
-		active.fetchRows(&x[0], 0, 1, ceilDiv(len(x), 16))
+// Prefetch asks for memory that is wanted soon. It is a hint.
+func Prefetch(x []float32) {
+	if active.prefetchRows != nil && len(x) > 0 {
+		active.prefetchRows(&x[0], 0, 1, ceilDiv(len(x), 16))
 	}
 }

@@ -18,11 +18,11 @@ const unfoldSlack = 7
 
 // Unfolding prepares for images of a window's size.
 func (w Window) Unfolding() *Unfolding {
-	oh, ow := w.Out()
+	oh, ow := w.OutputSize()
 	u := &Unfolding{window: w, area: oh * ow}
 	u.high = oh + (w.KH-1)*w.DilH/w.StrideH
 	u.wide = ow + (w.KW-1)*w.DilW/w.StrideW
-	if !u.phased() {
+	if !u.hasKernels() {
 		return u
 	}
 	u.starts = make([]int32, 0, w.C*w.KH*w.KW)
@@ -38,8 +38,8 @@ func (w Window) Unfolding() *Unfolding {
 	return u
 }
 
-// phased tells whether there are kernels for it.
-func (u *Unfolding) phased() bool {
+// hasKernels tells whether there are kernels for it.
+func (u *Unfolding) hasKernels() bool {
 	return active.unfold != nil && u.window.StrideH <= 2 && active.copyTap(u.window.StrideW, u.wide) != nil
 }
 
@@ -47,9 +47,9 @@ func (u *Unfolding) phases() int {
 	return u.window.C * u.window.StrideH * u.window.StrideW * u.high * u.wide
 }
 
-// Floats are how many floats Columns needs of dst, in which it overwrites all,
+// BufferSizes are how many floats Columns needs of dst, in which it overwrites all,
 // and of scratch.
-func (u *Unfolding) Floats() (dst, scratch int) {
+func (u *Unfolding) BufferSizes() (dst, scratch int) {
 	return u.window.C*u.window.KH*u.window.KW*u.area + unfoldSlack, u.phases() + unfoldSlack
 }
 
@@ -58,7 +58,7 @@ func (u *Unfolding) Floats() (dst, scratch int) {
 func (u *Unfolding) Columns(dst, img, scratch []float32) {
 	w := u.window
 	w.C = len(img) / (w.H * w.W)
-	needed, phases := u.Floats()
+	needed, phases := u.BufferSizes()
 	if w.C > u.window.C || len(img) != w.C*w.H*w.W || len(dst) < needed || len(scratch) < phases {
 		panic(fmt.Sprintf("simd: columns of an image of %d floats in slices of %d and %d", len(img), len(dst), len(scratch)))
 	}
@@ -67,7 +67,7 @@ func (u *Unfolding) Columns(dst, img, scratch []float32) {
 		return
 	}
 	u.pad(scratch, img, w)
-	oh, ow := w.Out()
+	oh, ow := w.OutputSize()
 	active.unfold(&dst[0], ow, oh, &scratch[0], u.wide, &u.starts[0], w.C*w.KH*w.KW)
 }
 
@@ -78,7 +78,7 @@ func (u *Unfolding) pad(dst, img []float32, w Window) {
 	for c := range w.C {
 		for ph := range w.StrideH {
 			y := ph - w.PadH
-			top, bottom := inside(y, w.StrideH, w.H, u.high)
+			top, bottom := clipRange(y, w.StrideH, w.H, u.high)
 			for pw := range w.StrideW {
 				phase := dst[:size]
 				dst = dst[size:]

@@ -10,14 +10,14 @@ type Window struct {
 	DilH, DilW       int // distance of its taps, 1 if they touch
 }
 
-// Out is the size of what sliding gives.
-func (w *Window) Out() (height, width int) {
+// OutputSize is the size of what sliding gives.
+func (w *Window) OutputSize() (height, width int) {
 	return (w.H+2*w.PadH-w.DilH*(w.KH-1)-1)/w.StrideH + 1, (w.W+2*w.PadW-w.DilW*(w.KW-1)-1)/w.StrideW + 1
 }
 
-// inside gives the positions o, first ≤ o < end, for which start+o·step is
+// clipRange gives the positions o, first ≤ o < end, for which start+o·step is
 // within 0 ≤ … < size; o itself is below count.
-func inside(start, step, size, count int) (first, end int) {
+func clipRange(start, step, size, count int) (first, end int) {
 	if start < 0 {
 		first = ceilDiv(-start, step)
 	}
@@ -28,13 +28,13 @@ func inside(start, step, size, count int) (first, end int) {
 // Im2col writes row (c·KH+kh)·KW+kw of dst, rows ldd floats apart, as what tap
 // (kh, kw) sees of plane c at each position.
 func (w *Window) Im2col(dst []float32, ldd int, img []float32) {
-	oh, ow := w.Out()
+	oh, ow := w.OutputSize()
 	img = img[:w.C*w.H*w.W]
 	tap := 0
 	for c := range w.C {
 		for kh := range w.KH {
 			y := kh*w.DilH - w.PadH
-			top, bottom := inside(y, w.StrideH, w.H, oh)
+			top, bottom := clipRange(y, w.StrideH, w.H, oh)
 			from := (c*w.H + y + top*w.StrideH) * w.W
 			for kw := range w.KW {
 				x := kw*w.DilW - w.PadW
@@ -42,7 +42,7 @@ func (w *Window) Im2col(dst []float32, ldd int, img []float32) {
 				tap++
 				clear(d[:top*ow])
 				clear(d[bottom*ow:])
-				left, right := inside(x, w.StrideW, w.W, ow)
+				left, right := clipRange(x, w.StrideW, w.W, ow)
 				for o := top; o < bottom; o++ {
 					row := d[o*ow:][:ow]
 					s := img[from+(o-top)*w.StrideH*w.W:][:w.W]
@@ -60,7 +60,7 @@ func (w *Window) Im2col(dst []float32, ldd int, img []float32) {
 // Col2im is Im2col's adjoint: it sets each place of img to the sum of the
 // entries of patches that Im2col would copy from it, in the order of the taps.
 func (w *Window) Col2im(img, patches []float32, ldp int) {
-	oh, ow := w.Out()
+	oh, ow := w.OutputSize()
 	img = img[:w.C*w.H*w.W]
 	patches = patches[:(w.C*w.KH*w.KW-1)*ldp+oh*ow]
 	if active.sumTaps != nil && w.StrideH == 1 && w.StrideW == 1 && w.W >= 4 {
@@ -84,11 +84,11 @@ func (w *Window) Col2im(img, patches []float32, ldp int) {
 		return
 	}
 	if active.sumTaps2 != nil && w.StrideH == 2 && w.StrideW == 2 && w.DilH == 1 && w.DilW == 1 {
-		w.col2im2(img, patches, ldp, oh, ow)
+		w.col2imStride2(img, patches, ldp, oh, ow)
 		return
 	}
 	clear(img)
-	w.eachTapRow(func(_, tap, o, row, x, left, right int) {
+	w.forEachTapRow(func(_, tap, o, row, x, left, right int) {
 		d, s := img[row*w.W:][:w.W], patches[tap*ldp+o*ow:][:ow]
 		for j := left; j < right; j++ {
 			d[x+j*w.StrideW] += s[j]
@@ -96,9 +96,9 @@ func (w *Window) Col2im(img, patches []float32, ldp int) {
 	})
 }
 
-// col2im2 is Col2im for stride 2: of the taps, every other one sees a row, and of
+// col2imStride2 is Col2im for stride 2: of the taps, every other one sees a row, and of
 // a row every other place.
-func (w *Window) col2im2(img, patches []float32, ldp, oh, ow int) {
+func (w *Window) col2imStride2(img, patches []float32, ldp, oh, ow int) {
 	for c := range w.C {
 		for h := range w.H {
 			y := h + w.PadH

@@ -5,12 +5,12 @@ package simd
 import "unsafe"
 
 func copyTap1NEON(dst *float32, cols int, img *float32, offset, lds, rows, w, width int) {
-	left, right := inside(w, 1, width, cols)
+	left, right := clipRange(w, 1, width, cols)
 	copyRows1NEON(dst, cols, from(img, offset+w+left, left < right), lds, rows, left, right-left)
 }
 
 func copyTap2NEON(dst *float32, cols int, img *float32, offset, lds, rows, w, width int) {
-	left, right := inside(w, 2, width, cols)
+	left, right := clipRange(w, 2, width, cols)
 	copyRows2NEON(dst, cols, from(img, offset+w+2*left, left < right), lds, rows, left, right-left)
 }
 

@@ -37,7 +37,7 @@ func TestIm2col(t *testing.T) {
 		rng := rand.New(rand.NewPCG(21, 22))
 		for range 500 {
 			w := someWindow(rng)
-			oh, ow := w.Out()
+			oh, ow := w.OutputSize()
 			ld, taps := oh*ow+rng.IntN(4), w.C*w.KH*w.KW
 			img, checkImg := fill(t, random(rng, w.C*w.H*w.W))
 			got, check := guarded(t, (taps-1)*ld+oh*ow)
@@ -45,7 +45,7 @@ func TestIm2col(t *testing.T) {
 			check()
 			if ld == oh*ow {
 				channels := 1 + rng.IntN(w.C)
-				needed, scratch := w.Unfolding().Floats()
+				needed, scratch := w.Unfolding().BufferSizes()
 				columns, checkColumns := guarded(t, needed)
 				phases, checkPhases := guarded(t, scratch)
 				with(k, func() { w.Unfolding().Columns(columns, img[:channels*w.H*w.W], phases) })
@@ -87,7 +87,7 @@ func TestPools(t *testing.T) {
 		rng := rand.New(rand.NewPCG(23, 24))
 		for range 500 {
 			w := someWindow(rng)
-			oh, ow := w.Out()
+			oh, ow := w.OutputSize()
 			values := random(rng, w.C*w.H*w.W)
 			for i := range values {
 				switch rng.IntN(12) {

@@ -35,8 +35,8 @@ type winogradKernels struct {
 
 func (w Winograd) kernels() *winogradKernels { return &active.winograd[(w.Taps-3)/2] }
 
-// Pays tells whether this processor has kernels that make it worth while.
-func (w Winograd) Pays() bool { return w.kernels().filters != nil }
+// HasKernels tells whether this processor has kernels that make it worth while.
+func (w Winograd) HasKernels() bool { return w.kernels().filters != nil }
 
 // Points is the side of what a tile sees.
 func (w Winograd) Points() int { return w.Taps + 1 }
@@ -44,9 +44,9 @@ func (w Winograd) Points() int { return w.Taps + 1 }
 // Planes is how many planes there are.
 func (w Winograd) Planes() int { return w.Points() * w.Points() }
 
-// need panics unless n floats suffice for all planes, of which the last ends
+// checkPlanes panics unless n floats suffice for all planes, of which the last ends
 // early.
-func (w Winograd) need(what string, n, plane, last int) {
+func (w Winograd) checkPlanes(what string, n, plane, last int) {
 	if plane < last || n < (w.Planes()-1)*plane+last {
 		panic(fmt.Sprintf("simd: %s: %d planes of %d floats, the last of %d, in a slice of %d", what, w.Planes(), plane, last, n))
 	}
@@ -55,7 +55,7 @@ func (w Winograd) need(what string, n, plane, last int) {
 // Filters sets place k of plane i of dst, planes being plane floats apart, to
 // number i of filter k, for as many filters as there are, at least eight.
 func (w Winograd) Filters(dst []float32, plane int, filters []float32) {
-	n := w.filters(filters, dst, plane)
+	n := w.countFilters(filters, dst, plane)
 	w.kernels().filters(&dst[0], plane, &filters[0], n/WinogradLanes)
 	if last := n - WinogradLanes; n%WinogradLanes > 0 {
 		w.kernels().filters(&dst[last], plane, &filters[w.Taps*w.Taps*last], 1)
@@ -65,20 +65,20 @@ func (w Winograd) Filters(dst []float32, plane int, filters []float32) {
 // Gradients is the adjoint of Filters: it turns what belongs to the planes of
 // the filters into what belongs to the filters.
 func (w Winograd) Gradients(filters, src []float32, plane int) {
-	n := w.filters(filters, src, plane)
+	n := w.countFilters(filters, src, plane)
 	w.kernels().gradients(&filters[0], &src[0], plane, n/WinogradLanes)
 	if last := n - WinogradLanes; n%WinogradLanes > 0 {
 		w.kernels().gradients(&filters[w.Taps*w.Taps*last], &src[last], plane, 1)
 	}
 }
 
-func (w Winograd) filters(filters, planes []float32, plane int) int {
+func (w Winograd) countFilters(filters, planes []float32, plane int) int {
 	size := w.Taps * w.Taps
 	n := len(filters) / size
 	if n < WinogradLanes || len(filters)%size != 0 {
 		panic(fmt.Sprintf("simd: %d floats are not eight filters of %d or more", len(filters), size))
 	}
-	w.need("filters", len(planes), plane, n)
+	w.checkPlanes("filters", len(planes), plane, n)
 	return n
 }
 
@@ -91,7 +91,7 @@ func tileVectors(tiles int) (vectors, rounded int) {
 // rows of a padded picture, ld floats apart, and becomes place t of every plane.
 func (w Winograd) Image(dst []float32, plane int, rows []float32, ld, tiles int) {
 	vectors, n := tileVectors(tiles)
-	w.need("image", len(dst), plane, n)
+	w.checkPlanes("image", len(dst), plane, n)
 	if tiles < 1 || len(rows) < w.Taps*ld+2*n+w.Taps-1 {
 		panic(fmt.Sprintf("simd: %d tiles of %d rows of %d in a slice of %d", tiles, w.Points(), ld, len(rows)))
 	}
@@ -102,7 +102,7 @@ func (w Winograd) Image(dst []float32, plane int, rows []float32, ld, tiles int)
 // 2t+1 of two rows, ld floats apart.
 func (w Winograd) Signal(dst []float32, plane int, rows []float32, ld, tiles int) {
 	vectors, n := tileVectors(tiles)
-	w.need("signal", len(dst), plane, n)
+	w.checkPlanes("signal", len(dst), plane, n)
 	if tiles < 1 || len(rows) < ld+2*n {
 		panic(fmt.Sprintf("simd: %d tiles of two rows of %d in a slice of %d", tiles, ld, len(rows)))
 	}
@@ -113,7 +113,7 @@ func (w Winograd) Signal(dst []float32, plane int, rows []float32, ld, tiles int
 // bias, and with relu stores max(0, x), NaN kept.
 func (w Winograd) Result(top, bottom, src []float32, plane, tiles int, bias float32, relu bool) {
 	vectors, n := tileVectors(tiles)
-	w.need("result", len(src), plane, n)
+	w.checkPlanes("result", len(src), plane, n)
 	if tiles < 1 || len(top) < 2*n || len(bottom) < 2*n {
 		panic(fmt.Sprintf("simd: %d tiles into rows of %d and %d", tiles, len(top), len(bottom)))
 	}
