@@ -33,17 +33,17 @@ func gemmFile(g *generator) {
 	masks := g.maskTable(8)
 	for _, byRows := range []bool{true, false} {
 		mode := map[bool]string{true: "Rows", false: "Cols"}[byRows]
-		g.tile(masks, tileShape{
+		emitTile(g, masks, tileShape{
 			name: "tile" + mode + "AVX2", lanes: 8, mr: 6, unroll: 4, byRows: byRows,
 			vector: func(g *generator) reg.VecVirtual { return g.YMM() },
 		})
-		g.tile(masks, tileShape{
+		emitTile(g, masks, tileShape{
 			name: "tile" + mode + "AVX512", lanes: 16, mr: 12, unroll: 2, byRows: byRows, maskable: true,
 			vector: func(g *generator) reg.VecVirtual { return g.ZMM() },
 		})
 	}
-	g.fmaPeak("fmaPeakAVX2", func() reg.VecVirtual { return g.YMM() })
-	g.fmaPeak("fmaPeakAVX512", func() reg.VecVirtual { return g.ZMM() })
+	emitFMAPeak(g, "fmaPeakAVX2", func() reg.VecVirtual { return g.YMM() })
+	emitFMAPeak(g, "fmaPeakAVX512", func() reg.VecVirtual { return g.ZMM() })
 }
 
 type tileArgs struct {
@@ -51,7 +51,7 @@ type tileArgs struct {
 	masks                                        Mem
 }
 
-func (g *generator) tile(masks Mem, s tileShape) {
+func emitTile(g *generator, masks Mem, s tileShape) {
 	g.fn(s.name, "func(m, n, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, flags int, bias *float32)")
 	load := func(name string) reg.Register { return g.param(name) }
 	t := tileArgs{
@@ -80,7 +80,7 @@ func (g *generator) tile(masks Mem, s tileShape) {
 				g.CMPQ(t.m, U8(m))
 				g.JNE(LabelRef(next))
 			}
-			g.tileBody(s, t, m, vectors, lanes)
+			emitTileBody(g, s, t, m, vectors, lanes)
 			if m > 1 {
 				g.Label(next)
 			}
@@ -103,8 +103,8 @@ func (g *generator) tile(masks Mem, s tileShape) {
 	}
 }
 
-// tileBody is the kernel for exactly m rows and one or two vectors of columns.
-func (g *generator) tileBody(s tileShape, t tileArgs, m, vectors int, lanes []reg.Register) {
+// emitTileBody is the kernel for exactly m rows and one or two vectors of columns.
+func emitTileBody(g *generator, s tileShape, t tileArgs, m, vectors int, lanes []reg.Register) {
 	acc := make([][]reg.VecVirtual, m)
 	for i := range acc {
 		acc[i] = make([]reg.VecVirtual, vectors)
@@ -190,17 +190,17 @@ func (g *generator) tileBody(s tileShape, t tileArgs, m, vectors int, lanes []re
 	g.JEQ(LabelRef(done))
 	g.repeat("single", t.k, func() { steps(1) })
 	g.Label(done)
-	g.finish(s, t, acc, lanes)
+	finishTile(g, s, t, acc, lanes)
 }
 
-// finish adds what the flags ask for and stores the tile.
-func (g *generator) finish(s tileShape, t tileArgs, acc [][]reg.VecVirtual, lanes []reg.Register) {
+// finishTile adds what the flags ask for and stores the tile.
+func finishTile(g *generator, s tileShape, t tileArgs, acc [][]reg.VecVirtual, lanes []reg.Register) {
 	vectors := len(acc[0])
 	t.flags = g.param("flags")
 	t.bias = g.param("bias")
 	plain := g.label("store")
 	if s.maskable {
-		g.epilogue(s, t, acc, func(mem Mem, v int, x reg.Register) {
+		storeTile(g, s, t, acc, func(mem Mem, v int, x reg.Register) {
 			g.VMOVUPS_Z(mem, lanes[v], x)
 		}, func(x reg.Register, v int, mem Mem) {
 			g.VMOVUPS(x, lanes[v], mem)
@@ -216,7 +216,7 @@ func (g *generator) finish(s tileShape, t tileArgs, acc [][]reg.VecVirtual, lane
 	g.MOVQ(U32(s.lanes*vectors), word)
 	g.SUBQ(t.n, word)
 	g.VMOVUPS(Mem{Base: table, Index: word, Scale: 4}, mask)
-	g.epilogue(s, t, acc, func(mem Mem, v int, x reg.Register) {
+	storeTile(g, s, t, acc, func(mem Mem, v int, x reg.Register) {
 		if v == vectors-1 {
 			g.VMASKMOVPS(mem, mask, x)
 		} else {
@@ -230,11 +230,11 @@ func (g *generator) finish(s tileShape, t tileArgs, acc [][]reg.VecVirtual, lane
 		}
 	})
 	g.Label(plain)
-	g.epilogue(s, t, acc, func(mem Mem, _ int, x reg.Register) { g.VMOVUPS(mem, x) },
+	storeTile(g, s, t, acc, func(mem Mem, _ int, x reg.Register) { g.VMOVUPS(mem, x) },
 		func(x reg.Register, _ int, mem Mem) { g.VMOVUPS(x, mem) })
 }
 
-func (g *generator) epilogue(s tileShape, t tileArgs, acc [][]reg.VecVirtual, load func(Mem, int, reg.Register), store func(reg.Register, int, Mem)) {
+func storeTile(g *generator, s tileShape, t tileArgs, acc [][]reg.VecVirtual, load func(Mem, int, reg.Register), store func(reg.Register, int, Mem)) {
 	optional := func(flag int, body func()) {
 		skip := g.label("skip")
 		g.TESTQ(U32(flag), t.flags)
@@ -294,9 +294,9 @@ func (g *generator) epilogue(s tileShape, t tileArgs, acc [][]reg.VecVirtual, lo
 	g.leave()
 }
 
-// fmaPeak runs rounds of twelve independent fused multiply-adds: the fastest
+// emitFMAPeak runs rounds of twelve independent fused multiply-adds: the fastest
 // arithmetic the machine has, against which kernels are measured.
-func (g *generator) fmaPeak(name string, vector func() reg.VecVirtual) {
+func emitFMAPeak(g *generator, name string, vector func() reg.VecVirtual) {
 	g.fn(name, "func(rounds int)")
 	rounds := g.param("rounds")
 	x := vector()

@@ -6,12 +6,12 @@ import (
 )
 
 func lookupFile(g *generator) {
-	g.sumRows()
-	g.addToRows()
+	emitSumRows(g)
+	emitAddToRows(g)
 }
 
-// eachRow runs body with the address of every row that rows names.
-func (g *generator) eachRow(table, rows, n, size reg.Register, body func(row reg.Register)) {
+// forEachRow runs body with the address of every row that rows names.
+func forEachRow(g *generator, table, rows, n, size reg.Register, body func(row reg.Register)) {
 	at, left, row := g.GP64(), g.GP64(), g.GP64()
 	g.MOVQ(rows, at)
 	g.MOVQ(n, left)
@@ -24,20 +24,20 @@ func (g *generator) eachRow(table, rows, n, size reg.Register, body func(row reg
 	})
 }
 
-// sumRows adds to dst the rows of a table in the order of rows; n is at least one.
-func (g *generator) sumRows() {
+// emitSumRows adds to dst the rows of a table in the order of rows; n is at least one.
+func emitSumRows(g *generator) {
 	g.fn("sumRowsAVX2", "func(dst, table *float32, rows *int32, n, dim int)")
 	dst, table := g.param("dst"), g.param("table")
 	rows, n := g.param("rows"), g.param("n")
 	dim, size := g.param("dim"), g.GP64()
 	g.MOVQ(dim, size)
 	g.SHLQ(U8(2), size)
-	g.columns("strip", dim, []reg.Register{dst, table}, []int{4, 2, 1}, func(vectors int, load func(Mem) vec, store func(vec, Mem)) {
+	forColumnStrips(g, "strip", dim, []reg.Register{dst, table}, []int{4, 2, 1}, func(vectors int, load func(Mem) vec, store func(vec, Mem)) {
 		sums := make([]vec, vectors)
 		for v := range sums {
 			sums[v] = load(Mem{Base: dst, Disp: 32 * v})
 		}
-		g.eachRow(table, rows, n, size, func(row reg.Register) {
+		forEachRow(g, table, rows, n, size, func(row reg.Register) {
 			for v := range sums {
 				g.VADDPS(load(Mem{Base: row, Disp: 32 * v}), sums[v], sums[v])
 			}
@@ -48,20 +48,20 @@ func (g *generator) sumRows() {
 	})
 }
 
-// addToRows adds src to rows of a table in the order of rows; n is at least one.
-func (g *generator) addToRows() {
+// emitAddToRows adds src to rows of a table in the order of rows; n is at least one.
+func emitAddToRows(g *generator) {
 	g.fn("addToRowsAVX2", "func(table *float32, rows *int32, n int, src *float32, dim int)")
 	table, rows := g.param("table"), g.param("rows")
 	n, src := g.param("n"), g.param("src")
 	dim, size := g.param("dim"), g.GP64()
 	g.MOVQ(dim, size)
 	g.SHLQ(U8(2), size)
-	g.columns("strip", dim, []reg.Register{src, table}, []int{4, 2, 1}, func(vectors int, load func(Mem) vec, store func(vec, Mem)) {
+	forColumnStrips(g, "strip", dim, []reg.Register{src, table}, []int{4, 2, 1}, func(vectors int, load func(Mem) vec, store func(vec, Mem)) {
 		add := make([]vec, vectors)
 		for v := range add {
 			add[v] = load(Mem{Base: src, Disp: 32 * v})
 		}
-		g.eachRow(table, rows, n, size, func(row reg.Register) {
+		forEachRow(g, table, rows, n, size, func(row reg.Register) {
 			for v := range add {
 				x := load(Mem{Base: row, Disp: 32 * v})
 				g.VADDPS(add[v], x, x)

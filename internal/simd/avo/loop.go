@@ -33,8 +33,8 @@ func (g *generator) turns(n reg.Register, step Op, body func()) {
 	g.ADDQ(step, n)
 }
 
-// eights runs body for j = 0, 8, … below n, at least once.
-func (g *generator) eights(name string, n reg.Register, body func(j reg.GPVirtual)) {
+// forEights runs body for j = 0, 8, … below n, at least once.
+func forEights(g *generator, name string, n reg.Register, body func(j reg.GPVirtual)) {
 	j, loop := g.GP64(), g.label(name)
 	g.XORQ(j, j)
 	g.Label(loop)
@@ -44,9 +44,9 @@ func (g *generator) eights(name string, n reg.Register, body func(j reg.GPVirtua
 	g.JLT(LabelRef(loop))
 }
 
-// eachVector runs body on vectors of everything that pointers point to; the last
+// forEachVector runs body on vectors of everything that pointers point to; the last
 // may be masked.
-func (g *generator) eachVector(n reg.Register, pointers []reg.Register, body func(load func(Mem) vec, store func(vec, Mem))) {
+func forEachVector(g *generator, n reg.Register, pointers []reg.Register, body func(load func(Mem) vec, store func(vec, Mem))) {
 	g.turns(n, U8(g.lanes), func() {
 		body(g.load, g.store)
 		for _, p := range pointers {
@@ -55,15 +55,15 @@ func (g *generator) eachVector(n reg.Register, pointers []reg.Register, body fun
 	})
 	done := g.label("done")
 	g.JEQ(LabelRef(done))
-	body(g.partial(n))
+	body(partialAccess(g, n))
 	g.Label(done)
 	g.leave()
 }
 
-// columns runs body on strips of columns, as many vectors wide as the first of widths
+// forColumnStrips runs body on strips of columns, as many vectors wide as the first of widths
 // says while that fits, then as the next, the last masked. Base registers move on with
 // the strips.
-func (g *generator) columns(name string, dim reg.Register, bases []reg.Register, widths []int, body func(vectors int, load func(Mem) vec, store func(vec, Mem))) {
+func forColumnStrips(g *generator, name string, dim reg.Register, bases []reg.Register, widths []int, body func(vectors int, load func(Mem) vec, store func(vec, Mem))) {
 	for _, vectors := range widths {
 		loop, end := g.label(name), g.label("end")
 		g.Label(loop)
@@ -80,7 +80,7 @@ func (g *generator) columns(name string, dim reg.Register, bases []reg.Register,
 	done := g.label("done")
 	g.TESTQ(dim, dim)
 	g.JEQ(LabelRef(done))
-	load, store := g.partial(dim)
+	load, store := partialAccess(g, dim)
 	body(1, load, store)
 	g.Label(done)
 	g.leave()

@@ -18,9 +18,9 @@ var expQ = []float64{0.4999999403953552, 0.1666652113199234, 0.04166838899254799
 // Mathematics of Computation 36, 1981.)
 var millsP = []float64{0.7552851438522339, -0.6078965663909912, 0.38713690638542175, -0.1865234375, 0.06040383130311966, -0.00752527080476284, -0.0035125527065247297, 0.0015699233626946807, 0.00017935229698196054, -0.00013197283260524273}
 
-// reduce writes x as n·ln2 + r, |r| ≤ ln2/2, and returns n as integers and
+// reduceExp writes x as n·ln2 + r, |r| ≤ ln2/2, and returns n as integers and
 // exp(r)-1.
-func (g *generator) reduce(x vec) (n, expm1 vec) {
+func reduceExp(g *generator, x vec) (n, expm1 vec) {
 	const high = 0.693145751953125 // n·high is exact for |n| < 2⁸
 	whole := g.mul(x, g.num(math.Log2E))
 	if g.lanes == 16 {
@@ -33,12 +33,12 @@ func (g *generator) reduce(x vec) (n, expm1 vec) {
 	g.VFNMADD231PS(g.num(math.Ln2-high), whole, r)
 	n = g.vector()
 	g.VCVTPS2DQ(whole, n)
-	q := g.polynomial(r, expQ...)
+	q := polynomial(g, r, expQ...)
 	return n, g.fma(g.mul(r, r), q, r)
 }
 
-// power is 2ⁿ, -126 ≤ n ≤ 127.
-func (g *generator) power(n vec) vec {
+// powerOfTwo is 2ⁿ, -126 ≤ n ≤ 127.
+func powerOfTwo(g *generator, n vec) vec {
 	z := g.vector()
 	g.VPADDD(g.bits(127), n, z)
 	g.VPSLLD(U8(23), z, z)
@@ -47,61 +47,61 @@ func (g *generator) power(n vec) vec {
 
 // exp overflows to Inf above 88.72 and reaches 0 below -103.97 through the
 // subnormal numbers.
-func (g *generator) exp(x vec) vec {
+func exp(g *generator, x vec) vec {
 	x = g.min(g.copyOf(g.num(89)), x)
 	x = g.max(g.copyOf(g.num(-105)), x)
-	n, expm1 := g.reduce(x)
+	n, expm1 := reduceExp(g, x)
 	half, rest := g.vector(), g.vector()
 	g.VPSRAD(U8(1), n, half)
 	g.VPSUBD(half, n, rest)
-	return g.mul(g.mul(g.add(expm1, g.num(1)), g.power(half)), g.power(rest))
+	return g.mul(g.mul(g.add(expm1, g.num(1)), powerOfTwo(g, half)), powerOfTwo(g, rest))
 }
 
-func (g *generator) abs(x vec) vec  { return g.and(x, g.bits(1<<31-1)) }
-func (g *generator) sign(x vec) vec { return g.and(x, g.bits(1<<31)) }
+func abs(g *generator, x vec) vec  { return g.and(x, g.bits(1<<31-1)) }
+func sign(g *generator, x vec) vec { return g.and(x, g.bits(1<<31)) }
 
 // sigmoid is 1/(1+z) above zero and z/(1+z) below, z = exp(-|x|).
-func (g *generator) sigmoid(x vec) vec {
-	z := g.exp(g.or(x, g.bits(1<<31)))
+func sigmoid(g *generator, x vec) vec {
+	z := exp(g, g.or(x, g.bits(1<<31)))
 	d := g.div(g.copyOf(g.num(1)), g.add(z, g.num(1)))
-	return g.signed(x, g.mul(z, d), d)
+	return selectBySign(g, x, g.mul(z, d), d)
 }
 
 // tanh is -e/(2+e) with the sign of x, e = exp(-2|x|)-1.
-func (g *generator) tanh(x vec) vec {
-	y := g.max(g.copyOf(g.num(-30)), g.mul(g.abs(x), g.num(-2)))
-	n, expm1 := g.reduce(y)
-	s := g.power(n)
+func tanh(g *generator, x vec) vec {
+	y := g.max(g.copyOf(g.num(-30)), g.mul(abs(g, x), g.num(-2)))
+	n, expm1 := reduceExp(g, y)
+	s := powerOfTwo(g, n)
 	e := g.fma(s, expm1, g.sub(s, g.num(1)))
 	t := g.div(e, g.add(e, g.num(2)))
-	return g.or(g.abs(t), g.sign(x))
+	return g.or(abs(g, t), sign(g, x))
 }
 
-// normal returns t = min(|x|, 14.5), exp(-t²/2) and Φ(-t). Rounding t² would
+// normalTail returns t = min(|x|, 14.5), exp(-t²/2) and Φ(-t). Rounding t² would
 // cost the exponential t²/2 units of the last place, so what is lost is kept.
-func (g *generator) normal(x vec) (t, density, tail vec) {
-	t = g.min(g.copyOf(g.num(14.5)), g.abs(x))
+func normalTail(g *generator, x vec) (t, density, tail vec) {
+	t = g.min(g.copyOf(g.num(14.5)), abs(g, x))
 	square := g.mul(t, t)
 	lost := g.copyOf(t)
 	g.VFMSUB213PS(square, t, lost)
-	e := g.exp(g.mul(square, g.num(-0.5)))
+	e := exp(g, g.mul(square, g.num(-0.5)))
 	density = g.fnma(g.mul(e, g.num(0.5)), lost, e)
 	inverse := g.div(g.copyOf(g.num(1)), g.add(t, g.num(4)))
 	q := g.mul(g.sub(t, g.num(4)), inverse)
-	tail = g.mul(density, g.mul(g.polynomial(q, millsP...), inverse))
+	tail = g.mul(density, g.mul(polynomial(g, q, millsP...), inverse))
 	return t, density, tail
 }
 
 // gelu is x·Φ(x).
-func (g *generator) gelu(x vec) vec {
-	t, _, tail := g.normal(x)
+func gelu(g *generator, x vec) vec {
+	t, _, tail := normalTail(g, x)
 	negative := g.or(g.mul(t, tail), g.bits(1<<31))
-	return g.signed(x, negative, g.mul(x, g.sub(g.copyOf(g.num(1)), tail)))
+	return selectBySign(g, x, negative, g.mul(x, g.sub(g.copyOf(g.num(1)), tail)))
 }
 
 // geluGrad is Φ(x) + x·φ(x).
-func (g *generator) geluGrad(x vec) vec {
-	t, density, tail := g.normal(x)
+func geluGrad(g *generator, x vec) vec {
+	t, density, tail := normalTail(g, x)
 	slope := g.mul(t, g.mul(density, g.num(1/math.Sqrt(2*math.Pi))))
-	return g.signed(x, g.sub(tail, slope), g.add(g.sub(g.copyOf(g.num(1)), tail), slope))
+	return selectBySign(g, x, g.sub(tail, slope), g.add(g.sub(g.copyOf(g.num(1)), tail), slope))
 }

@@ -7,13 +7,13 @@ import (
 
 func packFile(g *generator) {
 	masks := g.maskTable(8)
-	g.packRows(masks)
-	g.transpose8()
-	g.fetchRows()
+	emitPackRows(g, masks)
+	emitTranspose8(g)
+	emitPrefetchRows(g)
 }
 
-// fetchRows asks for lines of 16 floats of each of some rows, at least one.
-func (g *generator) fetchRows() {
+// emitPrefetchRows asks for lines of 16 floats of each of some rows, at least one.
+func emitPrefetchRows(g *generator) {
 	g.fn("fetchRowsAVX2", "func(p *float32, ld, rows, lines int)")
 	p, ld := g.param("p"), g.param("ld")
 	rows, lines := g.param("rows"), g.param("lines")
@@ -31,10 +31,10 @@ func (g *generator) fetchRows() {
 	g.RET()
 }
 
-// packRows copies rows of cols floats to rows of width floats, width a multiple
+// emitPackRows copies rows of cols floats to rows of width floats, width a multiple
 // of eight, and fills up with zeros. With factors, row r is multiplied by
 // factors[r], and a factor of zero makes zeros of anything, NaN included.
-func (g *generator) packRows(masks Mem) {
+func emitPackRows(g *generator, masks Mem) {
 	g.fn("packRowsAVX2", "func(dst *float32, width int, src *float32, lds, rows, cols int, factors *float32)")
 	dst := g.param("dst")
 	width := g.param("width")
@@ -115,9 +115,9 @@ func (g *generator) packRows(masks Mem) {
 	rowLoop(func(reg.VecVirtual) {}, func() {})
 }
 
-// transpose8 writes eight rows of src as columns of dst: dst[c*ldd+r] =
+// emitTranspose8 writes eight rows of src as columns of dst: dst[c*ldd+r] =
 // src[r*lds+c] for r below 8 and c below 8*blocks.
-func (g *generator) transpose8() {
+func emitTranspose8(g *generator) {
 	g.fn("transpose8AVX2", "func(dst *float32, ldd int, src *float32, lds, blocks int)")
 	dst := g.param("dst")
 	ldd := g.param("ldd")
@@ -157,7 +157,7 @@ func (g *generator) transpose8() {
 		}
 	}
 	for h := range quads {
-		for i, x := range g.lanes4(quads[h]) {
+		for i, x := range transpose4x4(g, quads[h]) {
 			g.VMOVUPS(x, at(dst, ldd, ldd3, i))
 		}
 		g.LEAQ(Mem{Base: dst, Index: ldd, Scale: 4}, dst)

@@ -7,7 +7,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// pointwise is dst[i] = body(inputs[i], scalars) for i below n. dst may be one
+// emitPointwise is dst[i] = body(inputs[i], scalars) for i below n. dst may be one
 // of the inputs; an input named dst is.
 type pointwise struct {
 	name    string
@@ -51,33 +51,33 @@ func pointwiseFile(g *generator) {
 			return g.and(g.mul(g.mul(in[0], g.sub(in[1], s[0])), s[1]), seen)
 		}},
 	} {
-		g.pointwise(p)
+		emitPointwise(g, p)
 	}
 	// The curves take many steps that wait for each other. Vectors twice as wide
 	// keep twice as many in flight.
 	curves := []pointwise{
-		{"exp", list("x"), list("shift"), 1, func(g *generator, in, s []vec) vec { return g.exp(g.sub(in[0], s[0])) }},
-		{"tanh", list("x"), nil, 1, func(g *generator, in, _ []vec) vec { return g.tanh(in[0]) }},
-		{"sigmoid", list("x"), nil, 1, func(g *generator, in, _ []vec) vec { return g.sigmoid(in[0]) }},
-		{"gelu", list("x"), nil, 1, func(g *generator, in, _ []vec) vec { return g.gelu(in[0]) }},
-		{"geluGrad", list("dy", "x"), nil, 1, func(g *generator, in, _ []vec) vec { return g.mul(in[0], g.geluGrad(in[1])) }},
+		{"exp", list("x"), list("shift"), 1, func(g *generator, in, s []vec) vec { return exp(g, g.sub(in[0], s[0])) }},
+		{"tanh", list("x"), nil, 1, func(g *generator, in, _ []vec) vec { return tanh(g, in[0]) }},
+		{"sigmoid", list("x"), nil, 1, func(g *generator, in, _ []vec) vec { return sigmoid(g, in[0]) }},
+		{"gelu", list("x"), nil, 1, func(g *generator, in, _ []vec) vec { return gelu(g, in[0]) }},
+		{"geluGrad", list("dy", "x"), nil, 1, func(g *generator, in, _ []vec) vec { return g.mul(in[0], geluGrad(g, in[1])) }},
 	}
 	for _, g.lanes = range []int{8, 16} {
 		for _, p := range curves {
-			g.pointwise(p)
+			emitPointwise(g, p)
 		}
 	}
 }
 
-// set is the suffix of a kernel's name.
-func (g *generator) set() string {
+// instructionSet is the suffix of a kernel's name.
+func instructionSet(g *generator) string {
 	if g.lanes == 16 {
 		return "AVX512"
 	}
 	return "AVX2"
 }
 
-func (g *generator) pointwise(p pointwise) {
+func emitPointwise(g *generator, p pointwise) {
 	var params []string
 	if len(p.inputs) == 0 || p.inputs[0] != "dst" {
 		params = append(params, "dst")
@@ -87,7 +87,7 @@ func (g *generator) pointwise(p pointwise) {
 	if p.scalars != nil {
 		signature += ", " + strings.Join(p.scalars, ", ") + " float32"
 	}
-	g.fn(p.name+g.set(), signature+")")
+	g.fn(p.name+instructionSet(g), signature+")")
 	pointers := map[string]reg.Register{}
 	for _, name := range params {
 		pointers[name] = g.param(name)
@@ -124,17 +124,17 @@ func (g *generator) pointwise(p pointwise) {
 	done := g.label("done")
 	g.TESTQ(n, n)
 	g.JEQ(LabelRef(done))
-	load, store := g.partial(n)
+	load, store := partialAccess(g, n)
 	store(p.body(g, inputs(load, 0), scalars), Mem{Base: pointers["dst"]})
 	g.Label(done)
 	g.leave()
 }
 
-// partial loads and stores the first n lanes of a vector, n less than all; it
+// partialAccess loads and stores the first n lanes of a vector, n less than all; it
 // destroys n. The other lanes are loaded as 0.
-func (g *generator) partial(n reg.Register) (load func(Mem) vec, store func(vec, Mem)) {
+func partialAccess(g *generator, n reg.Register) (load func(Mem) vec, store func(vec, Mem)) {
 	if g.lanes == 8 {
-		mask := g.firstLanes(n)
+		mask := firstLanesMask(g, n)
 		return func(m Mem) vec {
 			x := g.vector()
 			g.VMASKMOVPS(m, mask, x)
@@ -152,8 +152,8 @@ func (g *generator) partial(n reg.Register) (load func(Mem) vec, store func(vec,
 	}, func(x vec, m Mem) { g.VMOVUPS(x, mask, m) }
 }
 
-// firstLanes is the mask of the first n lanes, n at most eight; it destroys n.
-func (g *generator) firstLanes(n reg.Register) vec {
+// firstLanesMask is the mask of the first n lanes, n at most eight; it destroys n.
+func firstLanesMask(g *generator, n reg.Register) vec {
 	table, mask := g.GP64(), g.YMM()
 	g.LEAQ(g.maskTable(8), table)
 	g.NEGQ(n)

@@ -8,58 +8,58 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// beats is the mask of the lanes where x is larger than best, or NaN.
-func (g *generator) beats(x, best vec, width int) vec {
-	larger, nan := g.ymmOrXmm(width), g.ymmOrXmm(width)
+// largerOrNaN is the mask of the lanes where x is larger than best, or NaN.
+func largerOrNaN(g *generator, x, best vec, width int) vec {
+	larger, nan := vectorOf(g, width), vectorOf(g, width)
 	g.VCMPPS(U8(0x1e), best, x, larger)
 	g.VCMPPS(U8(3), x, x, nan)
 	g.VORPS(nan, larger, larger)
 	return larger
 }
 
-// maxPoolRows takes the largest of khs×kws places for each output column: row kh
+// emitMaxPoolRows takes the largest of khs×kws places for each output column: row kh
 // starts at img[offset+kh*lds], column j looks at w+j*stride+kw*dil where that is
 // in the row. The next output row's rows start step further on. arg is the place, counted
 // from img. Of equals the first is taken; NaN beats all.
-func (g *generator) maxPoolRows(stride int) {
+func emitMaxPoolRows(g *generator, stride int) {
 	g.fn(fmt.Sprintf("maxPoolRows%dAVX2", stride), "func(dst *float32, arg *int32, cols int, img *float32, offset, lds, khs, kws, w, dil, width, rows, step int)")
 	cols := g.param("cols")
 	offset := g.param("offset").(reg.GPVirtual)
 	lds := g.param("lds").(reg.GPVirtual)
 	w := g.param("w").(reg.GPVirtual)
 	dil := g.param("dil").(reg.GPVirtual)
-	g.wide(cols, func(width int) {
-		limit, minusOne := g.broadcast(g.param("width").(reg.GPVirtual), width), g.ones(width)
-		forth, down := g.broadcast(dil, width), g.broadcast(lds, width)
+	forWidths(g, cols, func(width int) {
+		limit, minusOne := broadcastInt(g, g.param("width").(reg.GPVirtual), width), ones(g, width)
+		forth, down := broadcastInt(g, dil, width), broadcastInt(g, lds, width)
 		done, left := g.GP64(), g.param("rows")
 		g.XORQ(done, done)
 		g.repeat("row", left, func() {
-			g.groups(cols, width, func(j reg.GPVirtual) {
+			forColumnGroups(g, cols, width, func(j reg.GPVirtual) {
 				first := g.GP64()
 				g.LEAQ(Mem{Base: w, Index: j, Scale: uint8(stride)}, first)
-				best, arg := g.ymmOrXmm(width), g.ones(width)
+				best, arg := vectorOf(g, width), ones(g, width)
 				g.VMOVUPS(g.num(math.Inf(-1)), best)
-				rowStart := g.broadcast(offset, width)
+				rowStart := broadcastInt(g, offset, width)
 				row, khs := g.param("img"), g.param("khs")
 				g.LEAQ(Mem{Base: row, Index: offset, Scale: 4}, row)
 				g.LEAQ(Mem{Base: row, Index: first, Scale: 4}, row)
 				g.repeat("kh", khs, func() {
 					at, kws := g.GP64(), g.param("kws")
 					g.MOVQ(row, at)
-					base := g.broadcast(first, width)
+					base := broadcastInt(g, first, width)
 					g.repeat("kw", kws, func() {
-						place := g.plus(base, g.spread(0, stride, false), width)
-						valid := g.within(place, limit, minusOne, width)
+						place := addInts(g, base, columnOffsets(g, 0, stride, false), width)
+						valid := insideMask(g, place, limit, minusOne, width)
 						masks := []vec{valid}
 						if stride > 1 {
-							masks = g.inside(base, limit, minusOne, stride, width)
+							masks = strideMasks(g, base, limit, minusOne, stride, width)
 						}
-						x := g.strided(Mem{Base: at}, masks, width)
-						taken := g.beats(x, best, width)
+						x := loadStrided(g, Mem{Base: at}, masks, width)
+						taken := largerOrNaN(g, x, best, width)
 						g.VORPS(arg, taken, taken) // below zero: nothing taken yet
 						g.VANDPS(valid, taken, taken)
 						g.VBLENDVPS(taken, x, best, best)
-						g.VBLENDVPS(taken, g.plus(place, rowStart, width), arg, arg)
+						g.VBLENDVPS(taken, addInts(g, place, rowStart, width), arg, arg)
 						g.VPADDD(forth, base, base)
 						g.LEAQ(Mem{Base: at, Index: dil, Scale: 4}, at)
 					})
@@ -79,19 +79,19 @@ func (g *generator) maxPoolRows(stride int) {
 	})
 }
 
-// places runs body for eight channels of each of some places, j the first of the
+// forPlaces runs body for eight channels of each of some places, j the first of the
 // channels. Pointers move on by a place after each.
-func (g *generator) places(channels, places reg.Register, body func(j reg.GPVirtual), next func()) {
+func forPlaces(g *generator, channels, places reg.Register, body func(j reg.GPVirtual), next func()) {
 	g.repeat("place", places, func() {
-		g.eights("eight", channels, body)
+		forEights(g, "eight", channels, body)
 		next()
 	})
 }
 
-// maxTaps takes, channel by channel, the largest of what n taps see of an image
+// emitMaxTaps takes, channel by channel, the largest of what n taps see of an image
 // with channels last, for places that lie step floats apart in it, and which tap
 // that is: of equal ones the first, of NaN the last.
-func (g *generator) maxTaps() {
+func emitMaxTaps(g *generator) {
 	g.fn("maxTapsAVX2", "func(dst *float32, arg *uint8, img *float32, channels, places, step int, taps *int32, n int)")
 	dst := g.param("dst")
 	arg := g.param("arg")
@@ -101,8 +101,8 @@ func (g *generator) maxTaps() {
 	step := g.param("step")
 	taps := g.param("taps")
 	n := g.param("n")
-	minusOne := g.ones(8)
-	g.places(channels, places, func(j reg.GPVirtual) {
+	minusOne := ones(g, 8)
+	forPlaces(g, channels, places, func(j reg.GPVirtual) {
 		best, which, number := g.YMM(), g.YMM(), g.YMM()
 		at, t := g.GP64(), g.GP64()
 		g.MOVLQSX(Mem{Base: taps}, at)
@@ -120,7 +120,7 @@ func (g *generator) maxTaps() {
 		x := g.YMM()
 		g.VMOVUPS(Mem{Base: img, Index: at, Scale: 4}, x)
 		g.VPSUBD(minusOne, number, number)
-		larger := g.beats(x, best, 8)
+		larger := largerOrNaN(g, x, best, 8)
 		g.VBLENDVPS(larger, x, best, best)
 		g.VBLENDVPS(larger, number, which, which)
 		g.INCQ(t)
@@ -141,8 +141,8 @@ func (g *generator) maxTaps() {
 	g.leave()
 }
 
-// giveTaps adds dy to img where maxTaps took its maxima from.
-func (g *generator) giveTaps() {
+// emitAddToMaxTaps adds dy to img where maxTaps took its maxima from.
+func emitAddToMaxTaps(g *generator) {
 	g.fn("giveTapsAVX2", "func(img, dy *float32, arg *uint8, channels, places, step int, taps *int32, n int)")
 	img := g.param("img")
 	dy := g.param("dy")
@@ -152,8 +152,8 @@ func (g *generator) giveTaps() {
 	step := g.param("step")
 	taps := g.param("taps")
 	n := g.param("n")
-	minusOne := g.ones(8)
-	g.places(channels, places, func(j reg.GPVirtual) {
+	minusOne := ones(g, 8)
+	forPlaces(g, channels, places, func(j reg.GPVirtual) {
 		d, which, number := g.YMM(), g.YMM(), g.YMM()
 		at, t := g.GP64(), g.GP64()
 		g.VMOVUPS(Mem{Base: dy, Index: j, Scale: 4}, d)

@@ -7,12 +7,12 @@ import (
 
 func recurrentFile(g *generator) {
 	for _, g.lanes = range []int{8, 16} {
-		g.lstmStep()
-		g.lstmSignals()
+		emitLSTMStep(g)
+		emitLSTMSignals(g)
 	}
 }
 
-// gates walks over several arrays of n floats that lie one after the other.
+// loadGates walks over several arrays of n floats that lie one after the other.
 type gates struct {
 	low, high reg.Register // the first, and the fourth
 	size      reg.Register // bytes of one array
@@ -28,47 +28,47 @@ func (s gates) at(i int) Mem {
 	return Mem{Base: s.low, Index: s.size, Scale: uint8(i)}
 }
 
-// gates loads a parameter that points to four or five arrays.
-func (g *generator) gates(name string, size reg.Register) gates {
+// loadGates loads a parameter that points to four or five arrays.
+func loadGates(g *generator, name string, size reg.Register) gates {
 	s := gates{g.param(name), g.GP64(), size}
 	g.LEAQ(Mem{Base: s.low, Index: size, Scale: 2}, s.high)
 	g.ADDQ(size, s.high)
 	return s
 }
 
-func (g *generator) lstmStep() {
-	g.fn("lstmStep"+g.set(), "func(trace, hidden, squashed, x, p, before *float32, n int)")
+func emitLSTMStep(g *generator) {
+	g.fn("lstmStep"+instructionSet(g), "func(trace, hidden, squashed, x, p, before *float32, n int)")
 	n := g.param("n")
 	size := g.GP64()
 	g.MOVQ(n, size)
 	g.SHLQ(U8(2), size)
-	trace, x, p := g.gates("trace", size), g.gates("x", size), g.gates("p", size)
+	trace, x, p := loadGates(g, "trace", size), loadGates(g, "x", size), loadGates(g, "p", size)
 	hidden := g.param("hidden")
 	squashed := g.param("squashed")
 	before := g.param("before")
 	pointers := []reg.Register{trace.low, trace.high, x.low, x.high, p.low, p.high, hidden, squashed, before}
-	g.eachVector(n, pointers, func(load func(Mem) vec, store func(vec, Mem)) {
+	forEachVector(g, n, pointers, func(load func(Mem) vec, store func(vec, Mem)) {
 		gate := func(i int, f func(vec) vec) vec {
 			y := f(g.add(load(x.at(i)), load(p.at(i))))
 			store(y, trace.at(i))
 			return y
 		}
-		c := g.mul(gate(0, g.sigmoid), gate(2, g.tanh))
-		g.VFMADD231PS(load(Mem{Base: before}), gate(1, g.sigmoid), c)
+		c := g.mul(gate(0, func(x vec) vec { return sigmoid(g, x) }), gate(2, func(x vec) vec { return tanh(g, x) }))
+		g.VFMADD231PS(load(Mem{Base: before}), gate(1, func(x vec) vec { return sigmoid(g, x) }), c)
 		store(c, trace.at(4))
-		t := g.tanh(c)
+		t := tanh(g, c)
 		store(t, Mem{Base: squashed})
-		store(g.mul(gate(3, g.sigmoid), t), Mem{Base: hidden})
+		store(g.mul(gate(3, func(x vec) vec { return sigmoid(g, x) }), t), Mem{Base: hidden})
 	})
 }
 
-func (g *generator) lstmSignals() {
-	g.fn("lstmSignals"+g.set(), "func(d, cell, trace, squashed, before, grad, back *float32, n int)")
+func emitLSTMSignals(g *generator) {
+	g.fn("lstmSignals"+instructionSet(g), "func(d, cell, trace, squashed, before, grad, back *float32, n int)")
 	n := g.param("n")
 	size := g.GP64()
 	g.MOVQ(n, size)
 	g.SHLQ(U8(2), size)
-	d, trace := g.gates("d", size), g.gates("trace", size)
+	d, trace := loadGates(g, "d", size), loadGates(g, "trace", size)
 	pointers := []reg.Register{d.low, d.high, trace.low, trace.high}
 	at := func(name string) Mem {
 		p := g.param(name)
@@ -76,7 +76,7 @@ func (g *generator) lstmSignals() {
 		return Mem{Base: p}
 	}
 	cell, squashed, before, grad, back := at("cell"), at("squashed"), at("before"), at("grad"), at("back")
-	g.eachVector(n, pointers, func(load func(Mem) vec, store func(vec, Mem)) {
+	forEachVector(g, n, pointers, func(load func(Mem) vec, store func(vec, Mem)) {
 		// rest is 1 - x.
 		rest := func(x vec) vec { return g.sub(g.copyOf(g.num(1)), x) }
 		v := g.add(load(grad), load(back))

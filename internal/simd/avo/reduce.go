@@ -8,16 +8,16 @@ import (
 )
 
 func reduceFile(g *generator) {
-	g.sum64("dotAVX2", []string{"x", "y"}, func(in []vec, acc vec) { g.VFMADD231PD(in[1], in[0], acc) })
-	g.sum64("sumSquaresAVX2", []string{"x"}, func(in []vec, acc vec) { g.VFMADD231PD(in[0], in[0], acc) })
-	g.sum64("sumAVX2", []string{"x"}, func(in []vec, acc vec) { g.VADDPD(in[0], acc, acc) })
-	g.deviations()
-	g.maximum()
-	g.colSums()
+	emitSum64(g, "dotAVX2", []string{"x", "y"}, func(in []vec, acc vec) { g.VFMADD231PD(in[1], in[0], acc) })
+	emitSum64(g, "sumSquaresAVX2", []string{"x"}, func(in []vec, acc vec) { g.VFMADD231PD(in[0], in[0], acc) })
+	emitSum64(g, "sumAVX2", []string{"x"}, func(in []vec, acc vec) { g.VADDPD(in[0], acc, acc) })
+	emitDeviations(g)
+	emitMaximum(g)
+	emitColSums(g)
 }
 
-// deviations is the sum of (x-mean)² in the lanes of sum64; n is a multiple of 32.
-func (g *generator) deviations() {
+// emitDeviations is the sum of (x-mean)² in the lanes of sum64; n is a multiple of 32.
+func emitDeviations(g *generator) {
 	g.fn("deviationsAVX2", "func(x *float32, n int, mean float64) float64")
 	x := g.param("x")
 	n := g.param("n")
@@ -42,12 +42,12 @@ func (g *generator) deviations() {
 	g.SUBQ(U8(32), n)
 	g.JNE(LabelRef(loop))
 	g.Label(end)
-	g.fold(acc)
+	returnLaneSum(g, acc)
 }
 
-// sum64 sums in 32 lanes of float64: term i goes to lane i mod 32; then lane l
+// emitSum64 sums in 32 lanes of float64: term i goes to lane i mod 32; then lane l
 // takes lane l+16, l+8, l+4, l+2, l+1.
-func (g *generator) sum64(name string, inputs []string, term func(in []vec, acc vec)) {
+func emitSum64(g *generator, name string, inputs []string, term func(in []vec, acc vec)) {
 	signature := "func(x"
 	if len(inputs) == 2 {
 		signature += ", y"
@@ -93,11 +93,11 @@ func (g *generator) sum64(name string, inputs []string, term func(in []vec, acc 
 		})
 	}
 	g.Label(folded)
-	g.fold(acc)
+	returnLaneSum(g, acc)
 }
 
-// fold adds up the lanes of eight vectors of float64 and returns the sum.
-func (g *generator) fold(acc [8]vec) {
+// returnLaneSum adds up the lanes of eight vectors of float64 and returns the sum.
+func returnLaneSum(g *generator, acc [8]vec) {
 	for half := 4; half >= 1; half /= 2 {
 		for i := range half {
 			g.VADDPD(acc[i+half], acc[i], acc[i])
@@ -113,8 +113,8 @@ func (g *generator) fold(acc [8]vec) {
 	g.leave()
 }
 
-// maximum is the largest of n numbers, -Inf of none.
-func (g *generator) maximum() {
+// emitMaximum is the largest of n numbers, -Inf of none.
+func emitMaximum(g *generator) {
 	g.fn("maximumAVX2", "func(x *float32, n int) float32")
 	x := g.param("x")
 	n := g.param("n")
@@ -134,7 +134,7 @@ func (g *generator) maximum() {
 	whole := g.label("whole")
 	g.TESTQ(n, n)
 	g.JEQ(LabelRef(whole))
-	mask, last := g.firstLanes(n), g.YMM()
+	mask, last := firstLanesMask(g, n), g.YMM()
 	g.VMASKMOVPS(Mem{Base: x}, mask, last)
 	g.VBLENDVPS(mask, last, lowest, last)
 	g.VMAXPS(last, acc[0], acc[0])
@@ -153,10 +153,10 @@ func (g *generator) maximum() {
 	g.leave()
 }
 
-// colSums adds to dst[c] the sum over rows of x[r*ldx+c]·factors[r], taken from
+// emitColSums adds to dst[c] the sum over rows of x[r*ldx+c]·factors[r], taken from
 // zero in the order of the rows; a row whose factor is 0 is not looked at.
 // Without factors they count as 1.
-func (g *generator) colSums() {
+func emitColSums(g *generator) {
 	g.fn("colSumsAVX2", "func(dst, x *float32, ldx, rows, cols int, factors *float32)")
 	dst := g.param("dst")
 	x := g.param("x")
@@ -218,5 +218,5 @@ func (g *generator) colSums() {
 			store(y, Mem{Base: dst, Disp: 32 * i})
 		}
 	}
-	g.columns("cols", cols, []reg.Register{x, dst}, []int{4, 1}, strip)
+	forColumnStrips(g, "cols", cols, []reg.Register{x, dst}, []int{4, 1}, strip)
 }

@@ -5,10 +5,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// unfold copies rows of cols floats, lds apart, for each tap from where it starts,
+// emitUnfold copies rows of cols floats, lds apart, for each tap from where it starts,
 // one after the other. Whole vectors are copied: what is written too much the
 // next row overwrites.
-func (g *generator) unfold() {
+func emitUnfold(g *generator) {
 	g.fn("unfoldAVX2", "func(dst *float32, cols, rows int, src *float32, lds int, starts *int32, taps int)")
 	dst := g.param("dst")
 	cols := g.param("cols")
@@ -28,7 +28,7 @@ func (g *generator) unfold() {
 			}
 			return
 		}
-		g.eights("vector", cols, func(j reg.GPVirtual) {
+		forEights(g, "vector", cols, func(j reg.GPVirtual) {
 			x := g.YMM()
 			g.VMOVUPS(Mem{Base: from, Index: j, Scale: 4}, x)
 			g.VMOVUPS(x, Mem{Base: dst, Index: j, Scale: 4})
@@ -59,9 +59,9 @@ func (g *generator) unfold() {
 	}
 }
 
-// foldRows adds rows of cols floats, a multiple of eight, to where unfold would copy
+// emitFold adds rows of cols floats, a multiple of eight, to where unfold would copy
 // them from: rows that lie lds apart, for each of n starts.
-func (g *generator) foldRows() {
+func emitFold(g *generator) {
 	g.fn("foldAVX2", "func(dst *float32, lds int, starts *int32, n int, src *float32, cols, rows int)")
 	dst := g.param("dst")
 	lds := g.param("lds")
@@ -78,7 +78,7 @@ func (g *generator) foldRows() {
 		g.LEAQ(Mem{Base: dst, Index: to, Scale: 4}, to)
 		g.MOVQ(height, rows)
 		g.repeat("row", rows, func() {
-			g.eights("vector", cols, func(j reg.GPVirtual) {
+			forEights(g, "vector", cols, func(j reg.GPVirtual) {
 				x := g.YMM()
 				g.VMOVUPS(Mem{Base: to, Index: j, Scale: 4}, x)
 				g.VADDPS(Mem{Base: src, Index: j, Scale: 4}, x, x)

@@ -100,8 +100,8 @@ func (g *generator) fnma(x, y vec, z Op) vec {
 	return r
 }
 
-// signed picks negative where x's sign bit is set, else positive.
-func (g *generator) signed(x, negative, positive vec) vec {
+// selectBySign picks negative where x's sign bit is set, else positive.
+func selectBySign(g *generator, x, negative, positive vec) vec {
 	z := g.vector()
 	if g.lanes == 16 {
 		below := g.K()
@@ -114,7 +114,7 @@ func (g *generator) signed(x, negative, positive vec) vec {
 }
 
 // polynomial is c[0] + c[1]x + …
-func (g *generator) polynomial(x vec, c ...float64) vec {
+func polynomial(g *generator, x vec, c ...float64) vec {
 	p := g.copyOf(g.num(c[len(c)-1]))
 	for i := len(c) - 2; i >= 0; i-- {
 		g.VFMADD213PS(g.num(c[i]), x, p)
@@ -122,8 +122,8 @@ func (g *generator) polynomial(x vec, c ...float64) vec {
 	return p
 }
 
-// lanes4 transposes the 4×4 floats of each half of four vectors.
-func (g *generator) lanes4(q [4]vec) (out [4]vec) {
+// transpose4x4 transposes the 4×4 floats of each half of four vectors.
+func transpose4x4(g *generator, q [4]vec) (out [4]vec) {
 	t := [4]vec{g.YMM(), g.YMM(), g.YMM(), g.YMM()}
 	g.VUNPCKLPS(q[1], q[0], t[0])
 	g.VUNPCKHPS(q[1], q[0], t[1])

@@ -13,27 +13,27 @@ import (
 // padding are masked: they are not read.
 func windowFile(g *generator) {
 	for stride := 1; stride <= 2; stride++ {
-		g.copyTap(stride)
-		g.maxPoolRows(stride)
+		emitCopyTap(g, stride)
+		emitMaxPoolRows(g, stride)
 	}
-	g.sumTaps()
-	g.sumTaps2()
-	g.unfold()
-	g.foldRows()
-	g.maxTaps()
-	g.giveTaps()
+	emitSumTaps(g)
+	emitSumTaps2(g)
+	emitUnfold(g)
+	emitFold(g)
+	emitMaxTaps(g)
+	emitAddToMaxTaps(g)
 }
 
-func (g *generator) ymmOrXmm(width int) vec {
+func vectorOf(g *generator, width int) vec {
 	if width == 4 {
 		return g.XMM()
 	}
 	return g.YMM()
 }
 
-// wide runs body once for vectors of eight and once for vectors of four; the
+// forWidths runs body once for vectors of eight and once for vectors of four; the
 // code chooses by cols.
-func (g *generator) wide(cols reg.Register, body func(width int)) {
+func forWidths(g *generator, cols reg.Register, body func(width int)) {
 	four := g.label("four")
 	g.CMPQ(cols, U8(8))
 	g.JLT(LabelRef(four))
@@ -42,8 +42,8 @@ func (g *generator) wide(cols reg.Register, body func(width int)) {
 	body(4)
 }
 
-// groups runs body for each vector of columns, j the first of them.
-func (g *generator) groups(cols reg.Register, width int, body func(j reg.GPVirtual)) {
+// forColumnGroups runs body for each vector of columns, j the first of them.
+func forColumnGroups(g *generator, cols reg.Register, width int, body func(j reg.GPVirtual)) {
 	j, last := g.GP64(), g.GP64()
 	g.XORQ(j, j)
 	g.MOVQ(cols, last)
@@ -60,9 +60,9 @@ func (g *generator) groups(cols reg.Register, width int, body func(j reg.GPVirtu
 	g.Label(end)
 }
 
-// spread is the vector of words start, start+step, …; holes puts a number far
+// columnOffsets is the vector of words start, start+step, …; holes puts a number far
 // outside any image at every odd place.
-func (g *generator) spread(start, step int, holes bool) Mem {
+func columnOffsets(g *generator, start, step int, holes bool) Mem {
 	return g.words(fmt.Sprintf("spread%d_%d_%v", start, step, holes), 8, func(i int) uint32 {
 		if holes && i%2 == 1 {
 			return 1 << 30
@@ -71,45 +71,45 @@ func (g *generator) spread(start, step int, holes bool) Mem {
 	})
 }
 
-// broadcast copies the low half of a general register to every lane.
-func (g *generator) broadcast(r reg.GP, width int) vec {
-	x := g.ymmOrXmm(width)
+// broadcastInt copies the low half of a general register to every lane.
+func broadcastInt(g *generator, r reg.GP, width int) vec {
+	x := vectorOf(g, width)
 	low := g.XMM()
 	g.VMOVD(r.As32(), low)
 	g.VPBROADCASTD(low, x)
 	return x
 }
 
-func (g *generator) plus(x vec, y Op, width int) vec {
-	z := g.ymmOrXmm(width)
+func addInts(g *generator, x vec, y Op, width int) vec {
+	z := vectorOf(g, width)
 	g.VPADDD(y, x, z)
 	return z
 }
 
-// within is the mask of the lanes with 0 ≤ x < limit.
-func (g *generator) within(x, limit, minusOne vec, width int) vec {
-	low, high := g.ymmOrXmm(width), g.ymmOrXmm(width)
+// insideMask is the mask of the lanes with 0 ≤ x < limit.
+func insideMask(g *generator, x, limit, minusOne vec, width int) vec {
+	low, high := vectorOf(g, width), vectorOf(g, width)
 	g.VPCMPGTD(minusOne, x, low)
 	g.VPCMPGTD(x, limit, high)
 	g.VPAND(low, high, high)
 	return high
 }
 
-func (g *generator) ones(width int) vec {
-	x := g.ymmOrXmm(width)
+func ones(g *generator, width int) vec {
+	x := vectorOf(g, width)
 	g.VPCMPEQD(x, x, x)
 	return x
 }
 
-// strided loads width floats that lie stride apart, under one mask a source
+// loadStrided loads width floats that lie stride apart, under one mask a source
 // vector; the others are 0.
-func (g *generator) strided(m Mem, masks []vec, width int) vec {
-	x := g.ymmOrXmm(width)
+func loadStrided(g *generator, m Mem, masks []vec, width int) vec {
+	x := vectorOf(g, width)
 	g.VMASKMOVPS(m, masks[0], x)
 	if len(masks) == 1 {
 		return x
 	}
-	y, z := g.ymmOrXmm(width), g.ymmOrXmm(width)
+	y, z := vectorOf(g, width), vectorOf(g, width)
 	m.Disp += 4 * width
 	g.VMASKMOVPS(m, masks[1], y)
 	g.VSHUFPS(U8(0x88), y, x, z)
@@ -119,27 +119,27 @@ func (g *generator) strided(m Mem, masks []vec, width int) vec {
 	return z
 }
 
-// sources gives, relative to the first of a group, the place in the image row
+// sourceOffsets gives, relative to the first of a group, the place in the image row
 // of each lane to be loaded.
-func (g *generator) sources(stride, width int) []Mem {
+func sourceOffsets(g *generator, stride, width int) []Mem {
 	if stride == 1 {
-		return []Mem{g.spread(0, 1, false)}
+		return []Mem{columnOffsets(g, 0, 1, false)}
 	}
-	return []Mem{g.spread(0, 1, true), g.spread(width, 1, true)}
+	return []Mem{columnOffsets(g, 0, 1, true), columnOffsets(g, width, 1, true)}
 }
 
-// inside is the masks of the lanes to be loaded of a group from base on.
-func (g *generator) inside(base, limit, minusOne vec, stride, width int) (masks []vec) {
-	for _, s := range g.sources(stride, width) {
-		masks = append(masks, g.within(g.plus(base, s, width), limit, minusOne, width))
+// strideMasks is the masks of the lanes to be loaded of a group from base on.
+func strideMasks(g *generator, base, limit, minusOne vec, stride, width int) (masks []vec) {
+	for _, s := range sourceOffsets(g, stride, width) {
+		masks = append(masks, insideMask(g, addInts(g, base, s, width), limit, minusOne, width))
 	}
 	return masks
 }
 
-// copyTap copies what one tap of the window sees: dst[r*cols+j] =
+// emitCopyTap copies what one tap of the window sees: dst[r*cols+j] =
 // row_r[w+j*stride] where 0 ≤ w+j*stride < width, else 0. Row r starts at
 // img[offset+r*lds].
-func (g *generator) copyTap(stride int) {
+func emitCopyTap(g *generator, stride int) {
 	g.fn(fmt.Sprintf("copyTap%dAVX2", stride), "func(dst *float32, cols int, img *float32, offset, lds, rows, w, width int)")
 	dst := g.param("dst")
 	cols := g.param("cols")
@@ -150,19 +150,19 @@ func (g *generator) copyTap(stride int) {
 	g.ADDQ(w, offset)
 	g.LEAQ(Mem{Base: img, Index: offset, Scale: 4}, img)
 	g.SHLQ(U8(2), lds)
-	g.wide(cols, func(width int) {
-		limit, minusOne := g.broadcast(g.param("width").(reg.GPVirtual), width), g.ones(width)
-		g.groups(cols, width, func(j reg.GPVirtual) {
+	forWidths(g, cols, func(width int) {
+		limit, minusOne := broadcastInt(g, g.param("width").(reg.GPVirtual), width), ones(g, width)
+		forColumnGroups(g, cols, width, func(j reg.GPVirtual) {
 			first := g.GP64()
 			g.LEAQ(Mem{Base: w, Index: j, Scale: uint8(stride)}, first)
-			base := g.broadcast(first, width)
-			masks := g.inside(base, limit, minusOne, stride, width)
+			base := broadcastInt(g, first, width)
+			masks := strideMasks(g, base, limit, minusOne, stride, width)
 			rows := g.param("rows")
 			from, to := g.GP64(), g.GP64()
 			g.LEAQ(Mem{Base: img, Index: j, Scale: uint8(4 * stride)}, from)
 			g.LEAQ(Mem{Base: dst, Index: j, Scale: 4}, to)
 			g.repeat("row", rows, func() {
-				g.VMOVUPS(g.strided(Mem{Base: from}, masks, width), Mem{Base: to})
+				g.VMOVUPS(loadStrided(g, Mem{Base: from}, masks, width), Mem{Base: to})
 				g.ADDQ(lds, from)
 				g.LEAQ(Mem{Base: to, Index: cols, Scale: 4}, to)
 			})
@@ -171,9 +171,9 @@ func (g *generator) copyTap(stride int) {
 	})
 }
 
-// sumTaps is the adjoint for stride 1: dst[j] = Σ over kh < khs, kw < kws of
+// emitSumTaps is the adjoint for stride 1: dst[j] = Σ over kh < khs, kw < kws of
 // p[kh*next + kw*ldp + j+w-kw*dil] where 0 ≤ j+w-kw*dil < width.
-func (g *generator) sumTaps() {
+func emitSumTaps(g *generator) {
 	g.fn("sumTapsAVX2", "func(dst *float32, cols int, p *float32, offset, ldp, next, khs, kws, w, dil, width int)")
 	dst := g.param("dst")
 	cols := g.param("cols")
@@ -187,24 +187,24 @@ func (g *generator) sumTaps() {
 	g.SHLQ(U8(2), step)
 	next := g.param("next")
 	g.SHLQ(U8(2), next)
-	g.wide(cols, func(width int) {
-		limit, minusOne := g.broadcast(g.param("width").(reg.GPVirtual), width), g.ones(width)
-		back := g.broadcast(dil, width)
-		g.groups(cols, width, func(j reg.GPVirtual) {
+	forWidths(g, cols, func(width int) {
+		limit, minusOne := broadcastInt(g, g.param("width").(reg.GPVirtual), width), ones(g, width)
+		back := broadcastInt(g, dil, width)
+		forColumnGroups(g, cols, width, func(j reg.GPVirtual) {
 			first, row, khs := g.GP64(), g.GP64(), g.param("khs")
 			g.LEAQ(Mem{Base: j, Index: w, Scale: 1}, first)
-			start := g.plus(g.broadcast(first, width), g.spread(0, 1, false), width)
+			start := addInts(g, broadcastInt(g, first, width), columnOffsets(g, 0, 1, false), width)
 			g.LEAQ(Mem{Base: p, Index: first, Scale: 4}, row)
-			sum := g.ymmOrXmm(width)
+			sum := vectorOf(g, width)
 			g.VXORPS(sum, sum, sum)
 			g.repeat("kh", khs, func() {
 				at, kws := g.GP64(), g.param("kws")
 				g.MOVQ(row, at)
-				place := g.ymmOrXmm(width)
+				place := vectorOf(g, width)
 				g.VMOVAPS(start, place)
 				g.repeat("kw", kws, func() {
-					x := g.ymmOrXmm(width)
-					g.VMASKMOVPS(Mem{Base: at}, g.within(place, limit, minusOne, width), x)
+					x := vectorOf(g, width)
+					g.VMASKMOVPS(Mem{Base: at}, insideMask(g, place, limit, minusOne, width), x)
 					g.VADDPS(x, sum, sum)
 					g.VPSUBD(back, place, place)
 					g.ADDQ(step, at)
@@ -217,11 +217,11 @@ func (g *generator) sumTaps() {
 	})
 }
 
-// sumTaps2 is the adjoint for stride 2: the places of a row are of two phases,
+// emitSumTaps2 is the adjoint for stride 2: the places of a row are of two phases,
 // each of which every other tap of a row of taps sees. For phase q: dst[2j+q] =
 // Σ over kh < khs, kw < kws_q of p[offset_q + kh*next + kw*ldp + j+w_q-kw] where
 // 0 ≤ j+w_q-kw < width.
-func (g *generator) sumTaps2() {
+func emitSumTaps2(g *generator) {
 	g.fn("sumTaps2AVX2", "func(dst *float32, cols int, p *float32, offset0, offset1, ldp, next, khs, kws0, kws1, w0, w1, width int)")
 	dst := g.param("dst")
 	cols := g.param("cols")
@@ -231,7 +231,7 @@ func (g *generator) sumTaps2() {
 	g.SHLQ(U8(2), step)
 	next := g.param("next")
 	g.SHLQ(U8(2), next)
-	limit, ones := g.broadcast(g.param("width").(reg.GPVirtual), 8), g.ones(8)
+	limit, ones := broadcastInt(g, g.param("width").(reg.GPVirtual), 8), ones(g, 8)
 	j, group := g.GP64(), g.label("group")
 	g.XORQ(j, j)
 	g.Label(group)
@@ -239,7 +239,7 @@ func (g *generator) sumTaps2() {
 	for q := range sums {
 		first := g.param([]string{"w0", "w1"}[q]).(reg.GPVirtual)
 		g.ADDQ(j, first)
-		start := g.plus(g.broadcast(first, 8), g.spread(0, 1, false), 8)
+		start := addInts(g, broadcastInt(g, first, 8), columnOffsets(g, 0, 1, false), 8)
 		row := g.param([]string{"offset0", "offset1"}[q])
 		g.ADDQ(first, row)
 		g.LEAQ(Mem{Base: p, Index: row, Scale: 4}, row)
@@ -258,7 +258,7 @@ func (g *generator) sumTaps2() {
 		place := g.copyOf(start)
 		g.Label(kwLoop)
 		x := g.YMM()
-		g.VMASKMOVPS(Mem{Base: at}, g.within(place, limit, ones, 8), x)
+		g.VMASKMOVPS(Mem{Base: at}, insideMask(g, place, limit, ones, 8), x)
 		g.VADDPS(x, sums[q], sums[q])
 		g.VPADDD(ones, place, place)
 		g.ADDQ(step, at)
@@ -272,14 +272,14 @@ func (g *generator) sumTaps2() {
 	low, high := g.YMM(), g.YMM()
 	g.VUNPCKLPS(sums[1], sums[0], low)
 	g.VUNPCKHPS(sums[1], sums[0], high)
-	place, end := g.GP64(), g.broadcast(cols.(reg.GPVirtual), 8)
+	place, end := g.GP64(), broadcastInt(g, cols.(reg.GPVirtual), 8)
 	g.LEAQ(Mem{Base: j, Index: j, Scale: 1}, place)
-	here := g.plus(g.broadcast(place, 8), g.spread(0, 1, false), 8)
+	here := addInts(g, broadcastInt(g, place, 8), columnOffsets(g, 0, 1, false), 8)
 	for h, half := range []int{0x20, 0x31} {
 		x, mask := g.YMM(), g.YMM()
 		g.VPERM2F128(U8(half), high, low, x)
 		if h == 1 {
-			here = g.plus(here, g.spread(8, 0, false), 8)
+			here = addInts(g, here, columnOffsets(g, 8, 0, false), 8)
 		}
 		g.VPCMPGTD(here, end, mask)
 		g.VMASKMOVPS(x, mask, Mem{Base: dst, Index: place, Scale: 4, Disp: 32 * h})

@@ -191,7 +191,7 @@ func (w winograd) filters() {
 				m.Disp += 16 * size
 				w.VINSERTF128(U8(1), m, q[i], q[i])
 			}
-			for i, x := range w.lanes4(q) {
+			for i, x := range transpose4x4(w.generator, q) {
 				w.VMOVAPS(x, Mem{Base: stack, Disp: 32 * (first + i)})
 			}
 		}
@@ -326,7 +326,7 @@ func (w winograd) gradients() {
 			for i := range q {
 				q[i] = w.load(Mem{Base: stack, Disp: 32 * (first + i)})
 			}
-			for i, x := range w.lanes4(q) {
+			for i, x := range transpose4x4(w.generator, q) {
 				m := Mem{Base: filters, Disp: 4 * (i*size + first)}
 				w.VMOVUPS(x.AsX(), m)
 				m.Disp += 16 * size
