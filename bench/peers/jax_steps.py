@@ -63,7 +63,7 @@ def plain(workload, _):
 
 
 def private(workload, records):
-    """Clips so many records at a time; 0: all."""
+    """Clips the given number of records at a time; 0: all."""
     from jax_privacy.clipping import clipped_grad
 
     VERSIONS["jax-privacy"] = version("jax-privacy")

@@ -31,7 +31,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("peer", choices=PEERS)
     parser.add_argument("workload", choices=WORKLOADS)
-    parser.add_argument("--records", type=int, default=0, help="so many at a time; 0: the whole batch")
+    parser.add_argument("--records", type=int, default=0, help="microbatch; 0: the whole batch")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=3, help="to measure, after as long again to warm up")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
@@ -41,7 +41,7 @@ def main():
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])
 
     module, name, *packages = PEERS[args.peer]
-    # Said at once, not after seconds of importing the others.
+    # Fail now, not after seconds of other imports.
     for package in packages:
         if importlib.util.find_spec(package) is None:
             sys.exit(f"{package} is not installed here")
@@ -61,7 +61,7 @@ def main():
 
 
 def repeat(step, finish, group, least, seconds):
-    """Times groups of steps, each group to its end: at least so many, and for at least so long."""
+    """Times groups of steps, each to its end: at least `least` groups and at least the given time."""
     times, end = [], time.perf_counter() + seconds
     while len(times) < least or time.perf_counter() < end:
         start = time.perf_counter()

@@ -39,7 +39,7 @@ def cifar_tanh(_):
 
 
 class Block(nn.Module):
-    """Two convolutions, each after a norm and ReLU, beside a shortcut."""
+    """Two convolutions, each after a norm and ReLU and a shortcut."""
 
     def __init__(self, before, channels, stride):
         super().__init__()

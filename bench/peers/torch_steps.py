@@ -147,7 +147,7 @@ FORM_FOR_FUNC = {"lstm": "lstm_by_step", "embedding_bag": "embedding_bag_of_rows
 
 
 def func(workload, records):
-    """vmap(grad) over so many records at a time; 0: all."""
+    """vmap(grad) over the given number of records at a time; 0: all."""
     features, labels = batch(workload)
     net, features = channels_last(workload, network(workload, FORM_FOR_FUNC), features)
     params = {name: p.detach() for name, p in net.named_parameters()}

@@ -1,13 +1,13 @@
-"""Lets dptrain, dp-accounting and Opacus answer the cases that main.go draws, one
-core each and each as often, in one sitting.
+"""Compares dptrain, dp-accounting and Opacus on the cases that main.go draws. Each uses one core
+and runs the same number of times, in one run of this script.
 
     pip install dp-accounting==0.6.0 && pip install --no-deps opacus
     python bench/peers/accounting/compare.py bench/results/accounting.json
 
-To be run from the root of the repository, on a machine that does nothing else. Runs
-main.go, then the peers; writes the answers and times into the file, and a table
-beside it (.md). Opacus' accountant needs no torch, which its package imports: an
-empty module stands in.
+Run it from the root of the repository on a machine without other work. It runs main.go and then
+the peers. It writes answers and times to the JSON file, and a table to a Markdown file with the
+same name. Opacus' accountant needs no torch, but its package imports torch; an empty module
+replaces it.
 """
 
 import importlib
