@@ -131,7 +131,7 @@ func TestMovingBoundsAreOneEvent(t *testing.T) {
 		bound := 0.5 + 0.123*float64(lot%7)
 		h.Lots = append(h.Lots, ledger.RepeatedLot{Lot: ledger.Lot{Sampling: plan.Sampling, Queries: []ledger.Query{{Group: "all", Mechanism: ledger.Gaussian, Sensitivity: bound, Noise: noise * bound}}}, Count: 1})
 	}
-	if s, err := spend(h); err != nil || len(s.events) != 1 || s.events[0].count != plan.Steps || s.events[0].gaussian < 1/noise {
+	if s, err := FromHistory(h); err != nil || len(s.Events) != 1 || s.Events[0].count != plan.Steps || s.Events[0].gaussian < 1/noise {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if got := epsilonOf(t, h, 1e-5, "pld").Epsilon; got > target {

@@ -29,12 +29,12 @@ func (a Guarantee) UpperBound() float64 { return max(a.Epsilon, a.ProvenBound) }
 // method answers one question about a spending.
 type method struct {
 	name    string
-	epsilon func(s spending, delta float64) (Guarantee, error)
-	delta   func(s spending, epsilon float64) (Guarantee, error)
+	epsilon func(s composed, delta float64) (Guarantee, error)
+	delta   func(s composed, epsilon float64) (Guarantee, error)
 }
 
 var methods = []method{
-	{"pld", spending.pld, pldDelta},
+	{"pld", pldEpsilon, pldDelta},
 	{"rdp", rdpEpsilon, rdpDelta},
 	{"moments", momentsEpsilon, momentsDelta},
 	{"gdp", gdpEpsilon, gdpDelta},
@@ -66,7 +66,7 @@ func methodNamed(accountant string) (method, error) {
 	accountant = nameOf(accountant)
 	i := slices.IndexFunc(methods, func(m method) bool { return m.name == accountant })
 	if i < 0 {
-		return method{}, badArgument("accountant %q is unknown: use one of %s", accountant, strings.Join(Names(), ", "))
+		return method{}, InvalidArgument("accountant %q is unknown: use one of %s", accountant, strings.Join(Names(), ", "))
 	}
 	return methods[i], nil
 }
@@ -80,33 +80,33 @@ const replacedNote = "A record replaced in Poisson lots that have other than Gau
 
 // replacesPoisson tells that a record is replaced in some Poisson sample with noise for
 // which the worst pair is not known.
-func (s spending) replacesPoisson() bool {
-	return slices.ContainsFunc(s.events, func(e counted) bool { return e.replace && e.sampled() && !e.fixed && !e.opposed() })
+func (s composed) replacesPoisson() bool {
+	return slices.ContainsFunc(s.Events, func(e counted) bool { return e.replace && e.sampled() && !e.fixed && !e.IsPoissonReplaceOne() })
 }
 
 // Delta says the δ that h spent at epsilon.
 func Delta(h ledger.History, epsilon float64, accountant string) (Guarantee, error) {
 	if !(epsilon >= 0) || math.IsInf(epsilon, 0) {
-		return Guarantee{}, badArgument("epsilon %v: must be a finite number, 0 or more", epsilon)
+		return Guarantee{}, InvalidArgument("epsilon %v: must be a finite number, 0 or more", epsilon)
 	}
 	p := Compose(h)
 	m, err := p.method(accountant)
 	if err != nil {
 		return Guarantee{}, err
 	}
-	s := p.spending
+	s := p.composed
 	answer, err := m.delta(s, epsilon)
 	if err != nil {
 		return Guarantee{}, err
 	}
 	answer.Epsilon = epsilon
-	if epsilon < mostLoss(s.events) { // else δ may be nothing; here it is only too little for a number
+	if epsilon < mostLoss(s.Events) { // else δ may be nothing; here it is only too little for a number
 		answer.Delta = max(answer.Delta, leastDelta)
 	}
 	answer.complete(m, s)
 	switch {
-	case s.shuffled:
-		answer.addNote(shuffleNote(s.adjacency))
+	case s.Shuffled:
+		answer.addNote(shuffleNote(s.Adjacency))
 	case s.published(m):
 		var proven Guarantee
 		proven, err = pldDelta(s.asProven(), epsilon)
@@ -115,9 +115,9 @@ func Delta(h ledger.History, epsilon float64, accountant string) (Guarantee, err
 	return answer, err
 }
 
-func (a *Guarantee) complete(m method, s spending) {
-	a.Accountant, a.Adjacency = m.name, s.adjacency
-	a.addNote(s.note)
+func (a *Guarantee) complete(m method, s composed) {
+	a.Accountant, a.Adjacency = m.name, s.Adjacency
+	a.addNote(s.Note)
 	if s.replacesPoisson() && (m.name == "pld" || m.name == "rdp" || m.name == "moments") {
 		a.addNote(replacedNote)
 	}

@@ -16,11 +16,11 @@ func (p Plan) epsilon(delta float64, accountant string) (float64, error) {
 func (p Plan) precision(accountant string) float64 {
 	asked := Compose(p.History())
 	m, _ := asked.method(accountant)
-	s := asked.spending
+	s := asked.composed
 	if m.name != "pld" && !s.published(m) {
 		return 1e-10
 	}
-	if _, exact := s.oneGaussian(); exact {
+	if _, exact := EquivalentGaussian(s.Events); exact {
 		return 1e-13
 	}
 	return 2e-4
@@ -39,14 +39,14 @@ func (p Plan) quick(accountant string) string {
 
 func checkTarget(epsilon, delta float64) error {
 	if !(epsilon > 0) || math.IsInf(epsilon, 0) {
-		return badArgument("epsilon %v: must be a finite number above 0", epsilon)
+		return InvalidArgument("epsilon %v: must be a finite number above 0", epsilon)
 	}
 	return checkDelta(delta)
 }
 
 func checkDelta(delta float64) error {
 	if !(delta > 0 && delta < 1) {
-		return badArgument("delta %v: must be above 0 and below 1", delta)
+		return InvalidArgument("delta %v: must be above 0 and below 1", delta)
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func CalibrateNoise(p Plan, epsilon, delta float64, accountant string) (float64,
 		return 0, err
 	}
 	if p.Steps < 1 {
-		return 0, badArgument("%d steps: must be at least 1", p.Steps)
+		return 0, InvalidArgument("%d steps: must be at least 1", p.Steps)
 	}
 	spent := func(logNoise float64) (float64, error) {
 		p.Noise = math.Exp(logNoise)
@@ -105,7 +105,7 @@ func CalibrateNoise(p Plan, epsilon, delta float64, accountant string) (float64,
 	}
 	for stride := math.Ln2; atHigh > epsilon; stride *= 1.5 {
 		if high > math.Log(mostNoise) {
-			return 0, unreachable("epsilon %v cannot be reached by the %s accountant at delta %s: noise %.3g still spends %.6g", epsilon, nameOf(accountant), written(delta), math.Exp(high), atHigh)
+			return 0, unreachable("epsilon %v cannot be reached by the %s accountant at delta %s: noise %.3g still spends %.6g", epsilon, nameOf(accountant), formatDelta(delta), math.Exp(high), atHigh)
 		}
 		low, atLow = high, atHigh
 		high += stride
@@ -129,14 +129,14 @@ func CalibrateRate(p Plan, epsilon, delta float64, accountant string) (float64, 
 		return 0, err
 	}
 	if p.Steps < 1 {
-		return 0, badArgument("%d steps: must be at least 1", p.Steps)
+		return 0, InvalidArgument("%d steps: must be at least 1", p.Steps)
 	}
 	switch p.Sampling.Policy {
 	case ledger.Poisson:
 		return calibratePoissonRate(p, epsilon, delta, accountant)
 	case ledger.FixedSize, ledger.Shuffle:
 		if p.Sampling.Records < 1 {
-			return 0, badArgument("%s lots need the number of records", p.Sampling.Policy)
+			return 0, InvalidArgument("%s lots need the number of records", p.Sampling.Policy)
 		}
 		lot, at, err := largest(p.Sampling.Records, func(lot int) (float64, error) {
 			p.Sampling.LotSize = lot
@@ -146,11 +146,11 @@ func CalibrateRate(p Plan, epsilon, delta float64, accountant string) (float64, 
 			return 0, err
 		}
 		if lot == 0 {
-			return 0, unreachable("epsilon %v cannot be reached at delta %s: lots of one record already spend %.6g", epsilon, written(delta), at)
+			return 0, unreachable("epsilon %v cannot be reached at delta %s: lots of one record already spend %.6g", epsilon, formatDelta(delta), at)
 		}
 		return float64(lot) / float64(p.Sampling.Records), nil
 	default:
-		return 0, badArgument("sampling %q has no rate to calibrate: use %s, %s or %s", p.Sampling.Policy, ledger.Poisson, ledger.FixedSize, ledger.Shuffle)
+		return 0, InvalidArgument("sampling %q has no rate to calibrate: use %s, %s or %s", p.Sampling.Policy, ledger.Poisson, ledger.FixedSize, ledger.Shuffle)
 	}
 }
 
@@ -169,7 +169,7 @@ func calibratePoissonRate(p Plan, epsilon, delta float64, accountant string) (fl
 	high, atHigh := low, atLow
 	for atHigh > epsilon {
 		if high > -math.Log(leastRate) {
-			return 0, unreachable("epsilon %v cannot be reached at delta %s: rate %.3g still spends %.6g", epsilon, written(delta), math.Exp(-high), atHigh)
+			return 0, unreachable("epsilon %v cannot be reached at delta %s: rate %.3g still spends %.6g", epsilon, formatDelta(delta), math.Exp(-high), atHigh)
 		}
 		low, atLow = high, atHigh
 		high += 2
@@ -197,9 +197,9 @@ func CalibrateSteps(p Plan, epsilon, delta float64, accountant string) (int, err
 	case err != nil:
 		return 0, err
 	case steps == 0:
-		return 0, unreachable("epsilon %v cannot be reached at delta %s: one step already spends %.6g", epsilon, written(delta), at)
+		return 0, unreachable("epsilon %v cannot be reached at delta %s: one step already spends %.6g", epsilon, formatDelta(delta), at)
 	case steps == mostSteps:
-		return 0, unreachable("epsilon %v is not spent in %d steps at delta %s: they spend %.6g", epsilon, steps, written(delta), at)
+		return 0, unreachable("epsilon %v is not spent in %d steps at delta %s: they spend %.6g", epsilon, steps, formatDelta(delta), at)
 	}
 	return steps, nil
 }

@@ -2,29 +2,22 @@ package accountant
 
 import "math"
 
-const (
-	gdpNote  = "The gdp accountant is a central-limit approximation, which may say less than was spent."
-	zcdpNote = "zCDP knows no amplification by sampling: the lots are accounted as if every record took part."
-	// Abadi et al. compare with a step of (qε, qδ), which holds up to a constant.
-	strongNote = "Strong composition as Abadi et al. (2016) draw it, with a sampled step taken to be (qε, qδ); of historical interest."
-)
-
 // gdpShift is the shift of the Gaussian that the composition tends to: by the
 // central limit theorem of Bu, Dong, Long and Su, "Deep Learning with Gaussian
 // Differential Privacy" (2020), μ² = Σ q²·(e^(1/σ²) - 1) for sampled Gaussians;
 // exact for unsampled ones.
-func gdpShift(s spending) (float64, error) {
+func gdpShift(events []counted) (float64, error) {
 	squares := 0.0
-	for _, e := range s.events {
+	for _, e := range events {
 		if len(e.laplace) > 0 {
-			return 0, badArgument("the gdp accountant is for Gaussian noise, and group noise here is Laplace: use pld or rdp")
+			return 0, InvalidArgument("the gdp accountant is for Gaussian noise, and group noise here is Laplace: use pld or rdp")
 		}
 		shift := e.gaussian * e.gaussian
 		for _, d := range e.lattice {
 			shift += d.squared()
 		}
 		switch {
-		case e.opposed(): // the variance of q·(e^(ax - a²/2) - e^(-ax - a²/2)), 2a the shift
+		case e.IsPoissonReplaceOne(): // the variance of q·(e^(ax - a²/2) - e^(-ax - a²/2)), 2a the shift
 			shift = 4 * e.rate * e.rate * math.Sinh(shift/4)
 		case e.sampled():
 			shift = e.rate * e.rate * math.Expm1(shift)
@@ -34,28 +27,30 @@ func gdpShift(s spending) (float64, error) {
 	return math.Sqrt(squares), nil
 }
 
-func gdpEpsilon(s spending, delta float64) (Guarantee, error) {
-	shift, err := gdpShift(s)
+// GDPEpsilon is ε at delta of that Gaussian.
+func GDPEpsilon(events []counted, delta float64) (float64, error) {
+	shift, err := gdpShift(events)
 	if err != nil || math.IsInf(shift, 1) {
-		return Guarantee{Epsilon: math.Inf(1), Note: gdpNote}, err
+		return math.Inf(1), err
 	}
-	return Guarantee{Epsilon: gaussianEpsilon(shift, delta), Note: gdpNote}, nil
+	return gaussianEpsilon(shift, delta), nil
 }
 
-func gdpDelta(s spending, epsilon float64) (Guarantee, error) {
-	shift, err := gdpShift(s)
+// GDPDelta is δ at epsilon of that Gaussian.
+func GDPDelta(events []counted, epsilon float64) (float64, error) {
+	shift, err := gdpShift(events)
 	if err != nil || math.IsInf(shift, 1) {
-		return Guarantee{Delta: 1, Note: gdpNote}, err
+		return 1, err
 	}
-	return Guarantee{Delta: gaussianDelta(shift, epsilon), Note: gdpNote}, nil
+	return gaussianDelta(shift, epsilon), nil
 }
 
-// zcdpEpsilon adds up ρ: (S/σ)²/2 for Gaussians (Bun and Steinke 2016, proposition
+// ZCDPEpsilon adds up ρ: (S/σ)²/2 for Gaussians (Bun and Steinke 2016, proposition
 // 1.6; Canonne et al. 2020, theorem 4, for discrete ones), ε²/2 for a Laplace group
 // that is ε-private (proposition 1.4), and converts at the best order.
-func zcdpEpsilon(s spending, delta float64) (Guarantee, error) {
+func ZCDPEpsilon(events []counted, delta float64) float64 {
 	rho := 0.0
-	for _, e := range s.events {
+	for _, e := range events {
 		one := e.gaussian * e.gaussian / 2
 		for _, d := range e.lattice {
 			one += d.squared() / 2
@@ -65,13 +60,8 @@ func zcdpEpsilon(s spending, delta float64) (Guarantee, error) {
 		}
 		rho += float64(e.count) * one
 	}
-	answer := Guarantee{}
-	if !s.unsampled() {
-		answer.Note = zcdpNote
-	}
 	if rho == 0 || math.IsInf(rho, 1) {
-		answer.Epsilon = rho
-		return answer, nil
+		return rho
 	}
 	value := func(logOrder float64) float64 {
 		order := 1 + math.Exp(logOrder)
@@ -79,8 +69,7 @@ func zcdpEpsilon(s spending, delta float64) (Guarantee, error) {
 	}
 	guess := math.Log(-math.Log(delta)/rho) / 2
 	from := max(guess-20, -30) // below, the order is 1 to float64
-	answer.Epsilon = max(0, value(lowest(value, from, max(guess+20, from))))
-	return answer, nil
+	return max(0, value(lowest(value, from, max(guess+20, from))))
 }
 
 // lowest is where a function that falls and then rises is least, by golden section.
@@ -121,21 +110,21 @@ func stepEpsilon(e event, delta float64) float64 {
 }
 
 // parts is in how many lots a record is expected to take part.
-func (s spending) parts() float64 {
-	parts := 0.0
-	for _, e := range s.events {
-		parts += float64(e.count) * e.rate
+func parts(events []counted) float64 {
+	total := 0.0
+	for _, e := range events {
+		total += float64(e.count) * e.rate
 	}
-	return parts
+	return total
 }
 
-// naiveEpsilon adds up the ε of every step, each at an equal part of δ, amplified
+// BasicEpsilon adds up the ε of every step, each at an equal part of δ, amplified
 // by sampling as (log(1 + q(e^ε - 1)), qδ) (Balle, Barthe and Gaboardi 2018,
 // theorem 8).
-func naiveEpsilon(s spending, delta float64) (Guarantee, error) {
-	parts := s.parts()
+func BasicEpsilon(events []counted, delta float64) float64 {
+	parts := parts(events)
 	total := 0.0
-	for _, e := range s.events {
+	for _, e := range events {
 		one := stepEpsilon(e.event, min(delta/parts, 0.999))
 		if e.sampled() && one < 700 {
 			one = math.Log1p(e.rate * math.Expm1(one))
@@ -144,21 +133,21 @@ func naiveEpsilon(s spending, delta float64) (Guarantee, error) {
 		}
 		total += float64(e.count) * one
 	}
-	return Guarantee{Epsilon: total}, nil
+	return total
 }
 
-// strongEpsilon composes the classical Gaussian mechanism, ε₀ = √(2 log(1.25/δ₀))·S/σ
+// AdvancedEpsilon composes the classical Gaussian mechanism, ε₀ = √(2 log(1.25/δ₀))·S/σ
 // (Dwork and Roth 2014, theorem A.1), by advanced composition,
 // √(2 log(1/δ')·Σε²) + Σε(e^ε - 1) (theorem 3.20), at the best split of δ. A sampled
 // step counts qε₀, as in Abadi et al. (2016, section 5.1): a little less than the
 // theorem, so the answer is never let below that of rdp.
-func strongEpsilon(s spending, delta float64) (Guarantee, error) {
-	parts := s.parts()
+func AdvancedEpsilon(events []counted, delta float64) float64 {
+	parts := parts(events)
 	value := func(logOdds float64) float64 {
 		share := 1 / (1 + math.Exp(-logOdds))
 		each := share * delta / max(parts, 1)
 		sum, squares := 0.0, 0.0
-		for _, e := range s.events {
+		for _, e := range events {
 			one := e.gaussian * math.Sqrt(2*math.Log(1.25/each))
 			if !e.pureGaussian() {
 				one = stepEpsilon(e.event, each)
@@ -169,39 +158,5 @@ func strongEpsilon(s spending, delta float64) (Guarantee, error) {
 		}
 		return sum + math.Sqrt(-2*math.Log((1-share)*delta)*squares)
 	}
-	epsilon := value(lowest(value, -30, 30))
-	floor, err := rdpEpsilon(s, delta)
-	answer := Guarantee{Epsilon: max(epsilon, floor.Epsilon)}
-	if !s.unsampled() {
-		answer.Note = strongNote
-	}
-	return answer, err
-}
-
-// deltaBy is the least δ at which an accountant that answers for ε says epsilon.
-func deltaBy(epsilonOf func(spending, float64) (Guarantee, error)) func(spending, float64) (Guarantee, error) {
-	return func(s spending, epsilon float64) (Guarantee, error) {
-		below, above := math.Log(1e-300), math.Log1p(-1e-12)
-		answer, err := epsilonOf(s, math.Exp(above))
-		if err != nil {
-			return answer, err
-		}
-		if answer.Epsilon > epsilon {
-			answer.Delta = 1
-			return answer, nil
-		}
-		for range 60 {
-			middle := (below + above) / 2
-			if answer, err = epsilonOf(s, math.Exp(middle)); err != nil {
-				return answer, err
-			}
-			if answer.Epsilon <= epsilon {
-				above = middle
-			} else {
-				below = middle
-			}
-		}
-		answer.Delta = math.Exp(above)
-		return answer, nil
-	}
+	return value(lowest(value, -30, 30))
 }

@@ -70,23 +70,11 @@ func checkKinds(events []counted, takes func(event) bool) error {
 			groups *= manyKinds
 		}
 		if kinds += groups; kinds > mostKinds {
-			return badArgument("lots of so many kinds with other than Gaussian noise: at most %d are summed, and %d groups that are sampled together; zcdp and naive take more", mostKinds, mostKinds/manyKinds)
+			return InvalidArgument("lots of so many kinds with other than Gaussian noise: at most %d are summed, and %d groups that are sampled together; zcdp and naive take more", mostKinds, mostKinds/manyKinds)
 		}
 	}
 	return nil
 }
-
-// renyiEvents are events rounded to so few kinds that their Rényi divergences are summed
-// quickly.
-func renyiEvents(events []counted) ([]counted, error) {
-	if err := checkKinds(events, sampledLaplace); err != nil {
-		return nil, err
-	}
-	return coalesce(events, rdpEvents, true), nil
-}
-
-// sampledLaplace tells that the Rényi divergence of an event takes an integral.
-func sampledLaplace(e event) bool { return e.sampled() && len(e.laplace) > 0 }
 
 func mergeNear(events []counted, rateWidth, shiftWidth float64, up bool) []counted {
 	type cell struct {

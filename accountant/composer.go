@@ -16,23 +16,23 @@ type composer struct {
 	joints       map[string]pair
 }
 
-func newComposer(s spending) (*composer, error) {
+func newComposer(lots []counted, symmetric bool) (*composer, error) {
 	points := 0.0
-	for _, e := range s.events {
+	for _, e := range lots {
 		for _, d := range e.lattice {
 			if points += 30*d.sigma + d.shift; points > mostPoints {
-				return nil, badArgument("discrete Gaussians of so many kinds and such wide noise: pld sums at most about %v integers in all; use rdp", float64(mostPoints))
+				return nil, InvalidArgument("discrete Gaussians of so many kinds and such wide noise: pld sums at most about %v integers in all; use rdp", float64(mostPoints))
 			}
 			if d.shift != math.Round(d.shift) {
-				return nil, badArgument("discrete Gaussian of sensitivity %v: pld needs a whole number of lattice steps; use rdp", d.shift)
+				return nil, InvalidArgument("discrete Gaussian of sensitivity %v: pld needs a whole number of lattice steps; use rdp", d.shift)
 			}
 			if d.sigma > mostLattice || d.shift > mostMoved {
-				return nil, badArgument("discrete Gaussian of sensitivity %v and noise %v: pld sums at most %v and %v; use rdp", d.shift, d.sigma, float64(mostMoved), float64(mostLattice))
+				return nil, InvalidArgument("discrete Gaussian of sensitivity %v and noise %v: pld sums at most %v and %v; use rdp", d.shift, d.sigma, float64(mostMoved), float64(mostLattice))
 			}
 		}
 	}
-	c := &composer{directions: []direction{removing, adding}, proven: s.proven, joints: map[string]pair{}}
-	events := separate(s.events)
+	c := &composer{directions: []direction{removing, adding}, proven: symmetric, joints: map[string]pair{}}
+	events := separate(lots)
 	if err := checkKinds(events, func(event) bool { return true }); err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func separate(events []counted) []counted {
 // pairOf is the pair of an event that is one group, or several sampled together,
 // but for losses above cut and for others of chance share at most.
 func (c *composer) pairOf(e event, d direction, cut, share float64) pair {
-	if e.opposed() {
+	if e.IsPoissonReplaceOne() {
 		p := opposedPair(e.rate, e.gaussian/2)
 		p.trim(cut, share)
 		return p

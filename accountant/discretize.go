@@ -273,10 +273,10 @@ func (d *discretizer) stretch(i int) {
 	width := (xb - xa) / float64(panels)
 	for panel := range panels {
 		start := xa + width*float64(panel)
-		for k, node := range legendreNodes {
+		for k, node := range Nodes {
 			x := start + width*(1+node)/2
 			excess, l := p.ratioFast(p.slope*x + p.offset)
-			chance := width / 2 * legendreWeights[k]
+			chance := width / 2 * Weights[k]
 			logQ := p.logDensity(x) + d.tilt*reference - d.logSum
 			var apart float64 // e^(reference - loss) - 1
 			switch {

@@ -14,7 +14,7 @@ func rdpOf(e event, order float64) float64 {
 	switch {
 	case !e.sampled():
 		return rdpUnsampled(e, order)
-	case e.opposed():
+	case e.IsPoissonReplaceOne():
 		return rdpOpposed(e.rate, e.gaussian/2, order)
 	case e.pureGaussian() && e.replace:
 		return rdpReplacedGaussian(e.rate, e.gaussian, order)
@@ -151,7 +151,7 @@ func rdpReplacedGaussian(rate, shift, order float64) float64 {
 		if x := shift/2 + width*panel; x > gone && x+width < back {
 			continue
 		}
-		for i, node := range legendreNodes {
+		for i, node := range Nodes {
 			x := shift/2 + width*(panel+(1+node)/2)
 			y := shift*x - shift*shift/2
 			t := rate * math.Expm1(y)
@@ -160,7 +160,7 @@ func rdpReplacedGaussian(rate, shift, order float64) float64 {
 				l = math.Log(rate) + y
 			}
 			gauss := -x * x / 2
-			weight := legendreWeights[i]
+			weight := Weights[i]
 			if order*l < 1 { // (r^a - 1)(1 - r^(1-a))... as a product, which does not cancel
 				all.sum += weight * math.Expm1(order*l) * -math.Expm1((1-order)*l) * math.Exp(gauss-all.scale)
 				continue
@@ -171,12 +171,6 @@ func rdpReplacedGaussian(rate, shift, order float64) float64 {
 	}
 	return all.divergence(width/2/math.Sqrt(2*math.Pi), order)
 }
-
-// Gauss–Legendre nodes and weights of five points (Abramowitz and Stegun, 25.4.30).
-var (
-	legendreNodes   = [5]float64{-0.906179845938663992797626878299, -0.538469310105683091036314420700, 0, 0.538469310105683091036314420700, 0.906179845938663992797626878299}
-	legendreWeights = [5]float64{0.236926885056189087514264040720, 0.478628670499366468041291514836, 0.568888888888888888888888888889, 0.478628670499366468041291514836, 0.236926885056189087514264040720}
-)
 
 // rdpSampled bounds the divergence of any sampled event from the divergences of
 // the unsampled one at whole orders, by the binomial theorem; between whole orders

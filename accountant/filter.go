@@ -27,14 +27,14 @@ func NewFilter(epsilon, delta, order float64, adjacency ledger.Adjacency) (*Filt
 		return nil, err
 	}
 	if !(order > 1) || math.IsInf(order, 0) {
-		return nil, badArgument("order %v: must be a finite number above 1", order)
+		return nil, InvalidArgument("order %v: must be a finite number above 1", order)
 	}
 	if adjacency == "" {
 		adjacency = ledger.AddRemove
 	}
 	budget := epsilon - convertRDP(order, 0, delta)
 	if !(budget > 0) {
-		return nil, unreachable("order %v leaves nothing of epsilon %v at delta %s: even no release converts to %.6g; use a larger order", order, epsilon, written(delta), epsilon-budget)
+		return nil, unreachable("order %v leaves nothing of epsilon %v at delta %s: even no release converts to %.6g; use a larger order", order, epsilon, formatDelta(delta), epsilon-budget)
 	}
 	return &Filter{order: order, budget: budget, adjacency: adjacency}, nil
 }
@@ -42,14 +42,14 @@ func NewFilter(epsilon, delta, order float64, adjacency ledger.Adjacency) (*Filt
 // Admit spends count lots if they fit into the budget, and says whether they did.
 // What does not fit must not be released.
 func (f *Filter) Admit(lot ledger.Lot, count int) (bool, error) {
-	s, err := spend(ledger.History{Header: ledger.Header{Adjacency: f.adjacency}, Lots: []ledger.RepeatedLot{{Lot: lot, Count: count}}})
+	s, err := FromHistory(ledger.History{Header: ledger.Header{Adjacency: f.adjacency}, Lots: []ledger.RepeatedLot{{Lot: lot, Count: count}}})
 	if err != nil {
 		return false, err
 	}
-	if s.adjacency != f.adjacency {
-		return false, badArgument("%s lots are accounted under %s adjacency, and this filter is under %s: open one under %s for all lots", lot.Sampling.Policy, s.adjacency, f.adjacency, s.adjacency)
+	if s.Adjacency != f.adjacency {
+		return false, InvalidArgument("%s lots are accounted under %s adjacency, and this filter is under %s: open one under %s for all lots", lot.Sampling.Policy, s.Adjacency, f.adjacency, s.Adjacency)
 	}
-	cost := rdpTotal(s.events, f.order, rdpOf)
+	cost := rdpTotal(s.Events, f.order, rdpOf)
 	if !(f.spent+cost <= f.budget) {
 		return false, nil
 	}

@@ -15,7 +15,7 @@ func TestWhatIsLeftOutIsCharged(t *testing.T) {
 		{rate: .6, gaussian: 1, laplace: []float64{1}},
 	} {
 		for _, count := range []int{1, 3} {
-			c, err := newComposer(spending{events: []counted{{e, count}}})
+			c, err := newComposer([]counted{{e, count}}, false)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +50,7 @@ func TestWhatIsLeftOutIsCharged(t *testing.T) {
 // it much, they would by as much.
 func TestDoubtsWidenTheBracket(t *testing.T) {
 	const epsilon = .5
-	c, err := newComposer(spending{events: []counted{{event{rate: .6, gaussian: 1}, 3}}})
+	c, err := newComposer([]counted{{event{rate: .6, gaussian: 1}, 3}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestDoubtsWidenTheBracket(t *testing.T) {
 // what they would add.
 func TestHighFrequencies(t *testing.T) {
 	const epsilon = .5
-	c, err := newComposer(spending{events: []counted{{event{rate: .6, gaussian: 1}, 3}, {event{rate: .2, laplace: []float64{1}}, 2}, {event{rate: 1, gaussian: .2}, 1}}})
+	c, err := newComposer([]counted{{event{rate: .6, gaussian: 1}, 3}, {event{rate: .2, laplace: []float64{1}}, 2}, {event{rate: 1, gaussian: .2}, 1}}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,9 +46,9 @@ func millsGap(a, b float64) float64 {
 		return mills(a) - mills(b)
 	}
 	sum := 0.0
-	for i, node := range legendreNodes {
+	for i, node := range Nodes {
 		x := a + (b-a)*(1+node)/2
-		sum += legendreWeights[i] * millsFall(x)
+		sum += Weights[i] * millsFall(x)
 	}
 	return sum * (b - a) / 2
 }

@@ -201,7 +201,7 @@ func TestReplacedFromBothSides(t *testing.T) {
 		{event{rate: .3, lattice: []lattice{{2, 2}}, replace: true, fixed: true}, false, removing},
 		{event{rate: .3, gaussian: 1, replace: true, fixed: true}, true, replacing},
 	} {
-		k, err := newComposer(spending{events: []counted{{c.event, 1}}, proven: c.proven})
+		k, err := newComposer([]counted{{c.event, 1}}, c.proven)
 		if err != nil {
 			t.Fatal(err)
 		}

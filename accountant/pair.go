@@ -76,6 +76,13 @@ func (s stays) beyond(epsilon, lost float64) (low, high float64) {
 // atom is a point of chance e^logQ without the record, e^(logQ+y) with it.
 type atom struct{ y, logQ float64 }
 
+// opposedPair is the pair of a record replaced in a Poisson lot. It is its own mirror image.
+func opposedPair(rate, shift float64) pair {
+	p := gaussianPair(shift)
+	p.rate, p.opposed = rate, true
+	return p
+}
+
 func gaussianPair(shift float64) pair {
 	return pair{rate: 1, continuous: true, gaussian: true, slope: shift, offset: -shift * shift / 2, from: math.Inf(-1), to: math.Inf(1)}
 }
@@ -190,23 +197,17 @@ func (p *pair) ratio(y float64) (excess, logRatio float64) {
 	if p.rate == 1 {
 		return math.Expm1(y), y
 	}
-	base := 0.0 // log of what Q has of the Gaussian's density
 	if p.opposed {
-		base = p.logMixed(p.opposite(y))
+		return p.mixture().LikelihoodRatio(y)
 	}
 	if y > 600 {
-		return math.Inf(1), y + math.Log(p.rate) - base
+		return math.Inf(1), y + math.Log(p.rate)
 	}
 	excess = p.rate * math.Expm1(y)
-	if p.opposed {
-		l := math.Log1p(excess) - base
-		return math.Expm1(l), l
-	}
 	return excess, math.Log1p(excess)
 }
 
-// logMixed is log(1 + rate·(e^y - 1)) where e^y is a number.
-func (p *pair) logMixed(y float64) float64 { return math.Log1p(p.rate * math.Expm1(y)) }
+func (p *pair) mixture() PoissonReplaceOne { return PoissonReplaceOne{p.rate, p.slope} }
 
 func (p *pair) logDensity(x float64) float64 {
 	if !p.gaussian {
@@ -214,7 +215,7 @@ func (p *pair) logDensity(x float64) float64 {
 	}
 	density := -x*x/2 - 0.918938533204672741780329736406 // log √2π
 	if p.opposed {
-		density += p.logMixed(p.opposite(p.slope*x + p.offset))
+		density += p.mixture().LogBase(p.slope*x + p.offset)
 	}
 	return density
 }

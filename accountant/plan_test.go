@@ -123,15 +123,15 @@ func TestFixedBudgetsHoldForAnyData(t *testing.T) {
 			plan := Plan{Sampling: ledger.Sampling{Policy: ledger.FixedSize, LotSize: int(between(r.Float64(), 10, records)), Records: records}, Steps: 1 + r.IntN(3000)}
 			proven := func(p Plan, delta float64) float64 {
 				t.Helper()
-				s, err := spend(p.History())
+				s, err := FromHistory(p.History())
 				if err != nil {
 					t.Fatal(err)
 				}
-				answer, err := pldEpsilon(s.asProven(), delta)
+				epsilon, _, err := PLDEpsilon(s.Events, true, delta)
 				if err != nil {
 					t.Fatal(err)
 				}
-				return answer.Epsilon
+				return epsilon
 			}
 			check := func(what string, p Plan, delta, tolerance float64) {
 				t.Helper()

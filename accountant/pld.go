@@ -24,29 +24,21 @@ const (
 	fewEvents  = 400
 )
 
-func pldEpsilon(s spending, delta float64) (Guarantee, error) {
-	if shift, ok := s.oneGaussian(); ok {
+func PLDEpsilon(events []counted, symmetric bool, delta float64) (upper, lower float64, err error) {
+	if shift, ok := EquivalentGaussian(events); ok {
 		epsilon := gaussianEpsilon(shift, delta)
-		return Guarantee{Epsilon: epsilon, LowerBound: epsilon}, nil
+		return epsilon, epsilon, nil
 	}
-	c, err := newComposer(s)
+	c, err := newComposer(events, symmetric)
 	if err != nil {
-		return Guarantee{}, err
+		return 0, 0, err
 	}
-	if variation(s.events) <= delta {
-		return Guarantee{}, nil
+	if variation(events) <= delta {
+		return 0, 0, nil
 	}
-	naive, err := naiveEpsilon(spending{events: c.upper}, delta)
-	if err != nil {
-		return Guarantee{}, err
-	}
-	zcdp, err := zcdpEpsilon(spending{events: c.upper}, delta)
-	if err != nil {
-		return Guarantee{}, err
-	}
-	known := min(mostLoss(s.events), soundRDP(c.upper, delta), naive.Epsilon, zcdp.Epsilon)
+	known := min(mostLoss(events), soundRDP(c.upper, delta), BasicEpsilon(c.upper, delta), ZCDPEpsilon(c.upper, delta))
 	if c.unlaid() {
-		return Guarantee{Epsilon: known}, nil
+		return known, 0, nil
 	}
 	logDelta := math.Log(delta)
 	at := 0.0 // where ε is about
@@ -65,27 +57,27 @@ func pldEpsilon(s spending, delta float64) (Guarantee, error) {
 		bracket: func(c *curve) bracket { return c.epsilons(delta, at) },
 		below:   func(c *curve, epsilon float64) bool { return c.deltaUp(epsilon) <= delta },
 	})
-	return Guarantee{Epsilon: b.high, LowerBound: b.low}, nil
+	return b.high, b.low, nil
 }
 
-func pldDelta(s spending, epsilon float64) (Guarantee, error) {
-	if shift, ok := s.oneGaussian(); ok {
+func PLDDelta(events []counted, symmetric bool, epsilon float64) (upper, lower float64, err error) {
+	if shift, ok := EquivalentGaussian(events); ok {
 		delta := gaussianDelta(shift, epsilon)
-		return Guarantee{Delta: delta, LowerBound: delta}, nil
+		return delta, delta, nil
 	}
-	c, err := newComposer(s)
+	c, err := newComposer(events, symmetric)
 	if err != nil {
-		return Guarantee{}, err
+		return 0, 0, err
 	}
-	if epsilon >= mostLoss(s.events) {
-		return Guarantee{}, nil
+	if epsilon >= mostLoss(events) {
+		return 0, 0, nil
 	}
 	if c.unlaid() {
-		return Guarantee{Delta: min(1, variation(s.events))}, nil
+		return min(1, variation(events)), 0, nil
 	}
 	cut := c.cut(epsilon)
 	b := c.answer(question{
-		known:   min(1, variation(s.events)),
+		known:   min(1, variation(events)),
 		trifle:  1e-25,
 		epsilon: func(float64) float64 { return epsilon },
 		target: func(d direction, high float64) target {
@@ -105,7 +97,7 @@ func pldDelta(s spending, epsilon float64) (Guarantee, error) {
 		bracket: func(c *curve) bracket { return c.deltas(epsilon) },
 		below:   func(c *curve, delta float64) bool { return c.deltaUp(epsilon) <= delta },
 	})
-	return Guarantee{Delta: b.high, LowerBound: b.low}, nil
+	return b.high, b.low, nil
 }
 
 // mostShift is the largest shift of a Gaussian that is laid on points. Noise of less than
@@ -128,7 +120,8 @@ func (c *composer) unlaid() bool {
 // soundRDP is ε by Rényi divergences that bound what pld composes: where no curve is
 // sharp enough, it is the answer.
 func soundRDP(events []counted, delta float64) float64 {
-	return rdpBy(rdpOf, coalesce(events, rdpEvents, true), delta).Epsilon
+	epsilon, _ := RDPEpsilon(rdpOf, coalesce(events, rdpEvents, true), delta)
+	return epsilon
 }
 
 // variation bounds the total variation distance, δ at ε = 0: a lot in which the record
@@ -166,17 +159,4 @@ func mostLoss(events []counted) float64 {
 		total += float64(e.count) * one
 	}
 	return total
-}
-
-// oneGaussian is the shift of the one Gaussian that an unsampled history of
-// Gaussians is equal to.
-func (s spending) oneGaussian() (shift float64, ok bool) {
-	if !s.unsampled() || !s.pureGaussian() {
-		return 0, false
-	}
-	squares := 0.0
-	for _, e := range s.events {
-		squares += float64(e.count) * e.gaussian * e.gaussian
-	}
-	return math.Sqrt(squares), true
 }

@@ -151,13 +151,12 @@ func TestFixedLotsOfOpposedCandidates(t *testing.T) {
 	if published := deltaOf(t, h, epsilon, "pld").Delta; published > delta*.995 {
 		t.Errorf("published δ %v is not below %v: say so in fixed.go", published, delta)
 	}
-	s, err := spend(h)
+	s, err := FromHistory(h)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.proven = true
-	if proven, err := pldDelta(s, epsilon); err != nil || proven.Delta < delta {
-		t.Errorf("proven δ %v is below %v (%v)", proven.Delta, delta, err)
+	if proven, _, err := PLDDelta(s.Events, true, epsilon); err != nil || proven < delta {
+		t.Errorf("proven δ %v is below %v (%v)", proven, delta, err)
 	}
 }
 

@@ -10,20 +10,20 @@ import (
 // alike is computed once. It is for one goroutine at a time.
 type Composition struct {
 	history  ledger.History
-	spending spending
+	composed composed
 	wrong    error // with the history: what every question is answered by
 }
 
 // Compose reads a history.
 func Compose(h ledger.History) *Composition {
-	s, err := spend(h)
-	return &Composition{h, s, err}
+	s, err := FromHistory(h)
+	return &Composition{h, composed{Sequence: s, pldEpsilons: map[pldQuery]Guarantee{}}, err}
 }
 
 // Epsilon says the ε that the history spent at delta.
 func (p *Composition) Epsilon(delta float64, accountant string) (Guarantee, error) {
 	answer, err := p.answer(delta, accountant)
-	if err == nil && p.spending.shuffled {
+	if err == nil && p.composed.Shuffled {
 		var poisson float64
 		poisson, err = Compose(asPoisson(p.history)).PublishedEpsilon(delta, accountant)
 		answer.addNote(fmt.Sprintf("%s Poisson sampling at the same rate would have given epsilon %.4g.", shuffleNote(answer.Adjacency), poisson))
@@ -62,38 +62,19 @@ func (p *Composition) figure(delta float64, accountant string) (Guarantee, metho
 	if err != nil {
 		return Guarantee{}, m, err
 	}
-	answer, err := m.epsilon(p.spending, delta)
+	answer, err := m.epsilon(p.composed, delta)
 	answer.Delta = delta
-	answer.complete(m, p.spending)
+	answer.complete(m, p.composed)
 	return answer, m, err
 }
 
 // answer is Epsilon but for what the note on shuffled lots compares with.
 func (p *Composition) answer(delta float64, accountant string) (Guarantee, error) {
 	answer, m, err := p.figure(delta, accountant)
-	if err == nil && p.spending.published(m) {
+	if err == nil && p.composed.published(m) {
 		var proven Guarantee
-		proven, err = p.spending.asProven().pld(delta)
+		proven, err = pldEpsilon(p.composed.asProven(), delta)
 		answer.prove("epsilon", answer.Epsilon, proven.Epsilon)
-	}
-	return answer, err
-}
-
-// pldQuestion is what pld was asked of a spending.
-type pldQuestion struct {
-	delta  float64
-	proven bool
-}
-
-// pld is pldEpsilon, computed once: of lots of a fixed size rdp and strong ask it, too.
-func (s spending) pld(delta float64) (Guarantee, error) {
-	q := pldQuestion{delta, s.proven}
-	if answer, known := s.answered[q]; known {
-		return answer, nil
-	}
-	answer, err := pldEpsilon(s, delta)
-	if err == nil {
-		s.answered[q] = answer
 	}
 	return answer, err
 }

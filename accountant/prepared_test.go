@@ -53,17 +53,17 @@ func TestPreparedIsAskedOnce(t *testing.T) {
 	if _, err := p.PublishedEpsilon(1e-5, "pld"); err != nil {
 		t.Fatal(err)
 	}
-	if len(p.spending.answered) != 1 {
-		t.Errorf("pld was asked %d times for a published figure", len(p.spending.answered))
+	if len(p.composed.pldEpsilons) != 1 {
+		t.Errorf("pld was asked %d times for a published figure", len(p.composed.pldEpsilons))
 	}
 	const mark = 12345.
-	p.spending.answered[pldQuestion{1e-5, false}] = Guarantee{Epsilon: mark}
+	p.composed.pldEpsilons[pldQuery{1e-5, false}] = Guarantee{Epsilon: mark}
 	for _, name := range []string{"pld", "rdp", "strong"} {
 		if e, err := p.PublishedEpsilon(1e-5, name); err != nil || e != mark {
 			t.Errorf("%s: ε = %v (%v), not what pld had answered", name, e, err)
 		}
 	}
-	p.spending.answered[pldQuestion{1e-5, true}] = Guarantee{Epsilon: 2 * mark}
+	p.composed.pldEpsilons[pldQuery{1e-5, true}] = Guarantee{Epsilon: 2 * mark}
 	for _, name := range []string{"pld", "rdp"} {
 		if e, err := p.EpsilonUpperBound(1e-5, name); err != nil || e != 2*mark {
 			t.Errorf("%s: bound %v (%v), not what had been proven", name, e, err)

@@ -20,43 +20,20 @@ var orders = func() []float64 {
 	return list
 }()
 
-func rdpEpsilon(s spending, delta float64) (Guarantee, error) {
-	events, err := renyiEvents(s.events)
-	if err != nil {
-		return Guarantee{}, err
-	}
-	answer := rdpBy(publishedRDP(), events, delta)
-	if !s.fixed() {
-		return answer, nil
-	}
-	floor, err := s.pld(delta)
-	answer.Epsilon, answer.Note = max(answer.Epsilon, floor.Epsilon), wangNote
-	return answer, err
-}
-
-func rdpBy(of func(event, float64) float64, events []counted, delta float64) Guarantee {
-	order, epsilon := bestOrder(func(order float64) float64 {
+// RDPEpsilon returns ε at delta and the order that gives it, by a Rényi divergence of each event.
+func RDPEpsilon(of func(event, float64) float64, events []counted, delta float64) (epsilon, order float64) {
+	order, epsilon = bestOrder(func(order float64) float64 {
 		return convertRDP(order, rdpTotal(events, order, of), delta)
 	})
-	return Guarantee{Epsilon: max(0, epsilon), Order: order}
+	return max(0, epsilon), order
 }
 
-func rdpDelta(s spending, epsilon float64) (Guarantee, error) {
-	events, err := renyiEvents(s.events)
-	if err != nil {
-		return Guarantee{}, err
-	}
-	of := publishedRDP()
+// RDPDelta returns δ at epsilon and the order that gives it.
+func RDPDelta(of func(event, float64) float64, events []counted, epsilon float64) (delta, order float64) {
 	order, logDelta := bestOrder(func(order float64) float64 {
 		return logDeltaRDP(order, rdpTotal(events, order, of), epsilon)
 	})
-	answer := Guarantee{Delta: min(1, math.Exp(logDelta)), Order: order}
-	if !s.fixed() {
-		return answer, nil
-	}
-	floor, err := pldDelta(s, epsilon)
-	answer.Delta, answer.Note = max(answer.Delta, floor.Delta), wangNote
-	return answer, err
+	return min(1, math.Exp(logDelta)), order
 }
 
 // rdpEvents is how many different events the orders are computed for; a schedule
@@ -107,3 +84,15 @@ func rdpTotal(events []counted, order float64, of func(event, float64) float64) 
 	}
 	return total
 }
+
+// renyiEvents are events rounded to so few kinds that their Rényi divergences are summed
+// quickly.
+func renyiEvents(events []counted) ([]counted, error) {
+	if err := checkKinds(events, sampledLaplace); err != nil {
+		return nil, err
+	}
+	return coalesce(events, rdpEvents, true), nil
+}
+
+// sampledLaplace tells that the Rényi divergence of an event takes an integral.
+func sampledLaplace(e event) bool { return e.sampled() && len(e.laplace) > 0 }

@@ -18,24 +18,24 @@ func TestRoughLooksAreStillBounds(t *testing.T) {
 	}
 	for _, h := range []ledger.History{poisson(.01, 1, 100), poisson(.2, 3, 30),
 		with(poisson(.2, 3, 30), ledger.Laplace), with(poisson(.2, 3, 30), ledger.DiscreteGaussian)} {
-		s, err := spend(h)
+		s, err := FromHistory(h)
 		if err != nil {
 			t.Fatal(err)
 		}
-		known, err := pldDelta(s, epsilon)
+		knownDelta, knownLower, err := PLDDelta(s.Events, false, epsilon)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := newComposer(s)
+		c, err := newComposer(s.Events, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		logDelta := math.Log(known.Delta)
+		logDelta := math.Log(knownDelta)
 		w := c.whole(removing, c.cut(epsilon), c.share(logDelta))
 		close := c.target(w, w.tiltForEpsilon(epsilon), epsilon, logDelta, 1)
 		close.limit = epsilon
 		for name, roughen := range map[string]func(*target, float64){
-			"share":     func(t *target, by float64) { t.share = by * known.Delta / c.steps },
+			"share":     func(t *target, by float64) { t.share = by * knownDelta / c.steps },
 			"threshold": func(t *target, by float64) { t.threshold *= by * 1e9 },
 			"enough":    func(t *target, by float64) { t.enough *= by * 1e6 },
 			"period":    func(t *target, by float64) { t.period /= 1 + by },
@@ -46,8 +46,8 @@ func TestRoughLooksAreStillBounds(t *testing.T) {
 				rough := close
 				roughen(&rough, by)
 				seen := c.curve(removing, rough)
-				if up, low := seen.deltaUp(epsilon), seen.deltaLow(epsilon); up < known.LowerBound || low > known.Delta {
-					t.Errorf("rough %s, %v: δ between %v and %v, by a closer look %v and %v", name, by, low, up, known.LowerBound, known.Delta)
+				if up, low := seen.deltaUp(epsilon), seen.deltaLow(epsilon); up < knownLower || low > knownDelta {
+					t.Errorf("rough %s, %v: δ between %v and %v, by a closer look %v and %v", name, by, low, up, knownLower, knownDelta)
 				}
 			}
 		}

@@ -21,9 +21,9 @@ const mostRuns = 500
 func (r RunDistribution) check() error {
 	switch {
 	case !(r.Shape > -1):
-		return badArgument("runs of shape %v: must be above -1, such as 1 (geometric), 0 (logarithmic) or +Inf (Poisson)", r.Shape)
+		return InvalidArgument("runs of shape %v: must be above -1, such as 1 (geometric), 0 (logarithmic) or +Inf (Poisson)", r.Shape)
 	case !(r.Mean > 1 && r.Mean <= mostRuns):
-		return badArgument("%v runs on average: must be more than 1, and at most %d", r.Mean, mostRuns)
+		return InvalidArgument("%v runs on average: must be more than 1, and at most %d", r.Mean, mostRuns)
 	}
 	return nil
 }
@@ -57,7 +57,7 @@ func (r RunDistribution) Quantile(u float64) (int, error) {
 		return 0, err
 	}
 	if !(u >= 0 && u < 1) {
-		return 0, badArgument("quantile %v: must be from 0 to less than 1", u)
+		return 0, InvalidArgument("quantile %v: must be from 0 to less than 1", u)
 	}
 	k, p := 0, math.Exp(-r.Mean)
 	grow := func(k float64) float64 { return r.Mean / (k + 1) }
@@ -116,18 +116,18 @@ func (s Selection) Epsilon(delta float64) (Guarantee, error) {
 		return Guarantee{}, err
 	}
 	if len(s.Candidates) == 0 {
-		return Guarantee{}, badArgument("a selection among no candidates: give at least one")
+		return Guarantee{}, InvalidArgument("a selection among no candidates: give at least one")
 	}
-	var all []spending
+	var all []Sequence
 	for _, h := range s.Candidates {
-		one, err := spend(h)
+		one, err := FromHistory(h)
 		if err != nil {
 			return Guarantee{}, err
 		}
-		if len(all) > 0 && one.adjacency != all[0].adjacency {
-			return Guarantee{}, badArgument("candidates under %s and under %s adjacency: they must agree, to be one guarantee", all[0].adjacency, one.adjacency)
+		if len(all) > 0 && one.Adjacency != all[0].Adjacency {
+			return Guarantee{}, InvalidArgument("candidates under %s and under %s adjacency: they must agree, to be one guarantee", all[0].Adjacency, one.Adjacency)
 		}
-		if one.events, err = renyiEvents(one.events); err != nil {
+		if one.Events, err = renyiEvents(one.Events); err != nil {
 			return Guarantee{}, err
 		}
 		all = append(all, one)
@@ -137,7 +137,7 @@ func (s Selection) Epsilon(delta float64) (Guarantee, error) {
 		worst, seen := known[order]
 		if !seen {
 			for _, one := range all {
-				worst = max(worst, rdpTotal(one.events, order, rdpOf))
+				worst = max(worst, rdpTotal(one.Events, order, rdpOf))
 			}
 			known[order] = worst
 		}
@@ -145,10 +145,10 @@ func (s Selection) Epsilon(delta float64) (Guarantee, error) {
 	}
 	best := s.Runs.rdp(run)
 	order, epsilon := bestOrder(func(order float64) float64 { return convertRDP(order, best(order), delta) })
-	answer := Guarantee{Epsilon: max(0, epsilon), Delta: delta, Accountant: "rdp", Adjacency: all[0].adjacency, Order: order}
+	answer := Guarantee{Epsilon: max(0, epsilon), Delta: delta, Accountant: "rdp", Adjacency: all[0].Adjacency, Order: order}
 	answer.addNote("The best of a random number of runs was released (Papernot and Steinke 2022); the cost covers all of them.")
-	answer.addNote(all[0].note)
-	if all[0].shuffled {
+	answer.addNote(all[0].Note)
+	if all[0].Shuffled {
 		answer.addNote(shuffleNote(answer.Adjacency))
 	}
 	return answer, nil

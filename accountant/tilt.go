@@ -53,9 +53,9 @@ func (p *pair) points() []point {
 	panels := p.panels()
 	for i := 1; i < len(panels); i++ {
 		half := (panels[i] - panels[i-1]) / 2
-		for k, node := range legendreNodes {
+		for k, node := range Nodes {
 			x := panels[i-1] + half*(1+node)
-			add(x, p.slope*x+p.offset, p.logDensity(x)+math.Log(half*legendreWeights[k]))
+			add(x, p.slope*x+p.offset, p.logDensity(x)+math.Log(half*Weights[k]))
 		}
 	}
 	for _, end := range [2]float64{p.from, p.to} { // without a chance of its own, it ends a cell

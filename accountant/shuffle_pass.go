@@ -1,15 +1,6 @@
 package accountant
 
-import (
-	"fmt"
-	"slices"
-
-	"github.com/dptrain/dptrain/accountant/ledger"
-)
-
-func shuffleNote(a ledger.Adjacency) string {
-	return fmt.Sprintf("Shuffled batches are not amplified by sampling: each pass counts as one unsampled release under %s adjacency.", a)
-}
+import "github.com/dptrain/dptrain/accountant/ledger"
 
 // shufflePass gathers the lots of a pass over disjoint batches: a record is in
 // one of them, and which one is not accounted, so it is taken to be in the one
@@ -47,15 +38,4 @@ func (p *shufflePass) lots(e event, run ledger.RepeatedLot, add func(event, int)
 	if rest := count % inPass; rest > 0 {
 		p.left, p.worst = inPass-rest, e
 	}
-}
-
-// asPoisson is h with every shuffled lot drawn as a Poisson sample instead.
-func asPoisson(h ledger.History) ledger.History {
-	h.Lots = slices.Clone(h.Lots)
-	for i, run := range h.Lots {
-		if s := run.Lot.Sampling; s.Policy == ledger.Shuffle {
-			h.Lots[i].Lot.Sampling = ledger.Sampling{Policy: ledger.Poisson, Rate: float64(s.LotSize) / float64(s.Records), Records: s.Records}
-		}
-	}
-	return h
 }

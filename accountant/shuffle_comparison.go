@@ -1,0 +1,23 @@
+package accountant
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
+)
+
+func shuffleNote(a ledger.Adjacency) string {
+	return fmt.Sprintf("Shuffled batches are not amplified by sampling: each pass counts as one unsampled release under %s adjacency.", a)
+}
+
+// asPoisson is h with every shuffled lot drawn as a Poisson sample instead.
+func asPoisson(h ledger.History) ledger.History {
+	h.Lots = slices.Clone(h.Lots)
+	for i, run := range h.Lots {
+		if s := run.Lot.Sampling; s.Policy == ledger.Shuffle {
+			h.Lots[i].Lot.Sampling = ledger.Sampling{Policy: ledger.Poisson, Rate: float64(s.LotSize) / float64(s.Records), Records: s.Records}
+		}
+	}
+	return h
+}
