@@ -4,6 +4,10 @@ import (
 	"math"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/internal/composition"
+	"github.com/dptrain/dptrain/internal/dpevent"
+	"github.com/dptrain/dptrain/internal/pld"
+	"github.com/dptrain/dptrain/internal/rdp"
 )
 
 const (
@@ -16,7 +20,7 @@ const (
 // composed is a sequence of events with the answers of the pld accountant, which other
 // accountants also need.
 type composed struct {
-	Sequence
+	dpevent.Sequence
 	symmetric   bool // fixed-size lots by the symmetric curve: see fixed_size.go
 	pldEpsilons map[pldQuery]Guarantee
 }
@@ -33,7 +37,7 @@ func pldEpsilon(s composed, delta float64) (Guarantee, error) {
 	if g, known := s.pldEpsilons[q]; known {
 		return g, nil
 	}
-	epsilon, lower, err := PLDEpsilon(s.Events, s.symmetric, delta)
+	epsilon, lower, err := pld.Epsilon(s.Events, s.symmetric, delta)
 	g := Guarantee{Epsilon: epsilon, LowerBound: lower}
 	if err == nil {
 		s.pldEpsilons[q] = g
@@ -42,55 +46,55 @@ func pldEpsilon(s composed, delta float64) (Guarantee, error) {
 }
 
 func pldDelta(s composed, epsilon float64) (Guarantee, error) {
-	delta, lower, err := PLDDelta(s.Events, s.symmetric, epsilon)
+	delta, lower, err := pld.Delta(s.Events, s.symmetric, epsilon)
 	return Guarantee{Delta: delta, LowerBound: lower}, err
 }
 
 func rdpEpsilon(s composed, delta float64) (Guarantee, error) {
-	events, err := renyiEvents(s.Events)
+	events, err := rdp.RoundEvents(s.Events)
 	if err != nil {
 		return Guarantee{}, err
 	}
-	epsilon, order := RDPEpsilon(publishedRDP(), events, delta)
+	epsilon, order := rdp.Epsilon(rdp.PublishedDivergence(), events, delta)
 	g := Guarantee{Epsilon: epsilon, Order: order}
-	if !AnyFixedSize(s.Events) {
+	if !dpevent.AnyFixedSize(s.Events) {
 		return g, nil
 	}
 	floor, err := pldEpsilon(s, delta)
-	g.Epsilon, g.Note = max(g.Epsilon, floor.Epsilon), wangNote
+	g.Epsilon, g.Note = max(g.Epsilon, floor.Epsilon), withoutReplacementNote
 	return g, err
 }
 
 func rdpDelta(s composed, epsilon float64) (Guarantee, error) {
-	events, err := renyiEvents(s.Events)
+	events, err := rdp.RoundEvents(s.Events)
 	if err != nil {
 		return Guarantee{}, err
 	}
-	delta, order := RDPDelta(publishedRDP(), events, epsilon)
+	delta, order := rdp.Delta(rdp.PublishedDivergence(), events, epsilon)
 	g := Guarantee{Delta: delta, Order: order}
-	if !AnyFixedSize(s.Events) {
+	if !dpevent.AnyFixedSize(s.Events) {
 		return g, nil
 	}
 	floor, err := pldDelta(s, epsilon)
-	g.Delta, g.Note = max(g.Delta, floor.Delta), wangNote
+	g.Delta, g.Note = max(g.Delta, floor.Delta), withoutReplacementNote
 	return g, err
 }
 
 func momentsEpsilon(s composed, delta float64) (Guarantee, error) {
-	events, err := renyiEvents(s.Events)
+	events, err := rdp.RoundEvents(s.Events)
 	if err != nil {
 		return Guarantee{}, err
 	}
-	epsilon, order := MomentsEpsilon(events, delta)
+	epsilon, order := rdp.MomentsEpsilon(events, delta)
 	return Guarantee{Epsilon: epsilon, Order: order}, nil
 }
 
 func momentsDelta(s composed, epsilon float64) (Guarantee, error) {
-	events, err := renyiEvents(s.Events)
+	events, err := rdp.RoundEvents(s.Events)
 	if err != nil {
 		return Guarantee{}, err
 	}
-	delta, order := MomentsDelta(events, epsilon)
+	delta, order := rdp.MomentsDelta(events, epsilon)
 	return Guarantee{Delta: delta, Order: order}, nil
 }
 
@@ -100,48 +104,48 @@ const asymptoticNote = "The asymptotic bound leaves out a term of third order in
 // al. (2016, section 3.2), without its term of third order: as history, an
 // approximation that may be optimistic. It is for Poisson samples with Gaussian noise.
 func AsymptoticMoments(p Plan, delta float64) (Guarantee, error) {
-	s, err := FromHistory(p.History())
+	s, err := dpevent.FromHistory(p.History())
 	switch {
 	case err != nil:
 		return Guarantee{}, err
 	case p.Steps < 1:
-		return Guarantee{}, InvalidArgument("%d steps: must be at least 1", p.Steps)
+		return Guarantee{}, dpevent.InvalidArgument("%d steps: must be at least 1", p.Steps)
 	case !(delta > 0 && delta < 1):
-		return Guarantee{}, InvalidArgument("delta %v: must be above 0 and below 1", delta)
-	case p.Sampling.Policy != ledger.Poisson || p.Sampling.Rate == 1 || !AllGaussian(s.Events):
-		return Guarantee{}, InvalidArgument("the asymptotic bound is for Poisson samples of a rate below 1 with Gaussian noise: use moments")
+		return Guarantee{}, dpevent.InvalidArgument("delta %v: must be above 0 and below 1", delta)
+	case p.Sampling.Policy != ledger.Poisson || p.Sampling.Rate == 1 || !dpevent.AllGaussian(s.Events):
+		return Guarantee{}, dpevent.InvalidArgument("the asymptotic bound is for Poisson samples of a rate below 1 with Gaussian noise: use moments")
 	}
-	epsilon, order := AsymptoticMomentsEpsilon(s.Events, delta)
+	epsilon, order := rdp.AsymptoticMomentsEpsilon(s.Events, delta)
 	return Guarantee{Epsilon: epsilon, Delta: delta, Order: order, Accountant: "moments", Adjacency: s.Adjacency, Note: asymptoticNote}, nil
 }
 
 func gdpEpsilon(s composed, delta float64) (Guarantee, error) {
-	epsilon, err := GDPEpsilon(s.Events, delta)
+	epsilon, err := composition.GDPEpsilon(s.Events, delta)
 	return Guarantee{Epsilon: epsilon, Note: gdpNote}, err
 }
 
 func gdpDelta(s composed, epsilon float64) (Guarantee, error) {
-	delta, err := GDPDelta(s.Events, epsilon)
+	delta, err := composition.GDPDelta(s.Events, epsilon)
 	return Guarantee{Delta: delta, Note: gdpNote}, err
 }
 
 func zcdpEpsilon(s composed, delta float64) (Guarantee, error) {
-	g := Guarantee{Epsilon: ZCDPEpsilon(s.Events, delta)}
-	if AnySubsampled(s.Events) {
+	g := Guarantee{Epsilon: composition.ZCDPEpsilon(s.Events, delta)}
+	if dpevent.AnySubsampled(s.Events) {
 		g.Note = zcdpNote
 	}
 	return g, nil
 }
 
 func naiveEpsilon(s composed, delta float64) (Guarantee, error) {
-	return Guarantee{Epsilon: BasicEpsilon(s.Events, delta)}, nil
+	return Guarantee{Epsilon: composition.BasicEpsilon(s.Events, delta)}, nil
 }
 
 func strongEpsilon(s composed, delta float64) (Guarantee, error) {
-	epsilon := AdvancedEpsilon(s.Events, delta)
+	epsilon := composition.AdvancedEpsilon(s.Events, delta)
 	floor, err := rdpEpsilon(s, delta)
 	g := Guarantee{Epsilon: max(epsilon, floor.Epsilon)}
-	if AnySubsampled(s.Events) {
+	if dpevent.AnySubsampled(s.Events) {
 		g.Note = strongNote
 	}
 	return g, err

@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/internal/dpevent"
+	"github.com/dptrain/dptrain/internal/solve"
 )
 
 // epsilon is what a calibration holds to its target.
@@ -17,17 +19,17 @@ func (p Plan) precision(accountant string) float64 {
 	asked := Compose(p.History())
 	m, _ := asked.method(accountant)
 	s := asked.composed
-	if m.name != "pld" && !s.published(m) {
+	if m.name != "pld" && !s.isPublished(m) {
 		return 1e-10
 	}
-	if _, exact := EquivalentGaussian(s.Events); exact {
+	if _, exact := dpevent.EquivalentGaussian(s.Events); exact {
 		return 1e-13
 	}
 	return 2e-4
 }
 
-// quick is an accountant that is quick where the one named is not, and a little above it.
-func (p Plan) quick(accountant string) string {
+// fastAccountant is an accountant that is quick where the one named is not, and a little above it.
+func (p Plan) fastAccountant(accountant string) string {
 	switch name, fixed := nameOf(accountant), p.Sampling.Policy == ledger.FixedSize; {
 	case fixed && (name == "pld" || name == "rdp"): // which asks pld
 		return "moments"
@@ -39,30 +41,30 @@ func (p Plan) quick(accountant string) string {
 
 func checkTarget(epsilon, delta float64) error {
 	if !(epsilon > 0) || math.IsInf(epsilon, 0) {
-		return InvalidArgument("epsilon %v: must be a finite number above 0", epsilon)
+		return dpevent.InvalidArgument("epsilon %v: must be a finite number above 0", epsilon)
 	}
 	return checkDelta(delta)
 }
 
 func checkDelta(delta float64) error {
 	if !(delta > 0 && delta < 1) {
-		return InvalidArgument("delta %v: must be above 0 and below 1", delta)
+		return dpevent.InvalidArgument("delta %v: must be above 0 and below 1", delta)
 	}
 	return nil
 }
 
 // Noise multipliers outside this range are not looked for.
 const (
-	leastNoise = 1e-4
-	mostNoise  = 1e12
+	minNoise = 1e-4
+	maxNoise = 1e12
 )
 
 // Where accountants give up on so little noise that it protects nobody, ε jumps, which
 // only targets above absurd are near. Such a place is looked for to within jump, since
 // each look takes long there.
 const (
-	absurd = 1e4
-	jump   = 2e-6
+	unprotectiveEpsilon = 1e4
+	jumpTolerance       = 2e-6
 )
 
 // CalibrateNoise finds the least noise with which p spends at most epsilon at
@@ -73,14 +75,14 @@ func CalibrateNoise(p Plan, epsilon, delta float64, accountant string) (float64,
 		return 0, err
 	}
 	if p.Steps < 1 {
-		return 0, InvalidArgument("%d steps: must be at least 1", p.Steps)
+		return 0, dpevent.InvalidArgument("%d steps: must be at least 1", p.Steps)
 	}
 	spent := func(logNoise float64) (float64, error) {
 		p.Noise = math.Exp(logNoise)
 		return p.epsilon(delta, accountant)
 	}
 	low, high := math.Log(0.5), math.Log(2)
-	if quick := p.quick(accountant); quick != "" {
+	if quick := p.fastAccountant(accountant); quick != "" {
 		if noise, err := CalibrateNoise(p, epsilon, delta, quick); err == nil {
 			high = math.Log(noise)
 			low = high - 0.15
@@ -91,7 +93,7 @@ func CalibrateNoise(p Plan, epsilon, delta float64, accountant string) (float64,
 		return 0, err
 	}
 	for stride := high - low; atLow <= epsilon; stride *= 1.5 {
-		if low < math.Log(leastNoise) {
+		if low < math.Log(minNoise) {
 			return 0, unreachable("epsilon %v is not spent even with noise %.3g: nothing to calibrate; the nearest is epsilon %.6g", epsilon, math.Exp(low), atLow)
 		}
 		high, low = low, low-stride
@@ -104,7 +106,7 @@ func CalibrateNoise(p Plan, epsilon, delta float64, accountant string) (float64,
 		return 0, err
 	}
 	for stride := math.Ln2; atHigh > epsilon; stride *= 1.5 {
-		if high > math.Log(mostNoise) {
+		if high > math.Log(maxNoise) {
 			return 0, unreachable("epsilon %v cannot be reached by the %s accountant at delta %s: noise %.3g still spends %.6g", epsilon, nameOf(accountant), formatDelta(delta), math.Exp(high), atHigh)
 		}
 		low, atLow = high, atHigh
@@ -113,11 +115,11 @@ func CalibrateNoise(p Plan, epsilon, delta float64, accountant string) (float64,
 			return 0, err
 		}
 	}
-	narrow := rounding
-	if epsilon > absurd {
-		narrow = jump
+	narrow := solve.Tolerance
+	if epsilon > unprotectiveEpsilon {
+		narrow = jumpTolerance
 	}
-	noise, err := root(spent, low, atLow, high, atHigh, epsilon, p.precision(accountant), narrow)
+	noise, err := solve.Root(spent, low, atLow, high, atHigh, epsilon, p.precision(accountant), narrow)
 	return math.Exp(noise), err
 }
 
@@ -129,16 +131,16 @@ func CalibrateRate(p Plan, epsilon, delta float64, accountant string) (float64, 
 		return 0, err
 	}
 	if p.Steps < 1 {
-		return 0, InvalidArgument("%d steps: must be at least 1", p.Steps)
+		return 0, dpevent.InvalidArgument("%d steps: must be at least 1", p.Steps)
 	}
 	switch p.Sampling.Policy {
 	case ledger.Poisson:
 		return calibratePoissonRate(p, epsilon, delta, accountant)
 	case ledger.FixedSize, ledger.Shuffle:
 		if p.Sampling.Records < 1 {
-			return 0, InvalidArgument("%s lots need the number of records", p.Sampling.Policy)
+			return 0, dpevent.InvalidArgument("%s lots need the number of records", p.Sampling.Policy)
 		}
-		lot, at, err := largest(p.Sampling.Records, func(lot int) (float64, error) {
+		lot, at, err := solve.LargestInt(p.Sampling.Records, func(lot int) (float64, error) {
 			p.Sampling.LotSize = lot
 			return p.epsilon(delta, accountant)
 		}, epsilon)
@@ -150,11 +152,11 @@ func CalibrateRate(p Plan, epsilon, delta float64, accountant string) (float64, 
 		}
 		return float64(lot) / float64(p.Sampling.Records), nil
 	default:
-		return 0, InvalidArgument("sampling %q has no rate to calibrate: use %s, %s or %s", p.Sampling.Policy, ledger.Poisson, ledger.FixedSize, ledger.Shuffle)
+		return 0, dpevent.InvalidArgument("sampling %q has no rate to calibrate: use %s, %s or %s", p.Sampling.Policy, ledger.Poisson, ledger.FixedSize, ledger.Shuffle)
 	}
 }
 
-const leastRate = 1e-12
+const minRate = 1e-12
 
 func calibratePoissonRate(p Plan, epsilon, delta float64, accountant string) (float64, error) {
 	spent := func(minusLogRate float64) (float64, error) {
@@ -168,7 +170,7 @@ func calibratePoissonRate(p Plan, epsilon, delta float64, accountant string) (fl
 	}
 	high, atHigh := low, atLow
 	for atHigh > epsilon {
-		if high > -math.Log(leastRate) {
+		if high > -math.Log(minRate) {
 			return 0, unreachable("epsilon %v cannot be reached at delta %s: rate %.3g still spends %.6g", epsilon, formatDelta(delta), math.Exp(-high), atHigh)
 		}
 		low, atLow = high, atHigh
@@ -177,11 +179,11 @@ func calibratePoissonRate(p Plan, epsilon, delta float64, accountant string) (fl
 			return 0, err
 		}
 	}
-	rate, err := root(spent, low, atLow, high, atHigh, epsilon, p.precision(accountant), rounding)
+	rate, err := solve.Root(spent, low, atLow, high, atHigh, epsilon, p.precision(accountant), solve.Tolerance)
 	return math.Exp(-rate), err
 }
 
-const mostSteps = min(1<<40, math.MaxInt)
+const maxSteps = min(1<<40, math.MaxInt)
 
 // CalibrateSteps finds the largest number of steps with which p spends at most
 // epsilon at delta. p.Steps is not read.
@@ -189,7 +191,7 @@ func CalibrateSteps(p Plan, epsilon, delta float64, accountant string) (int, err
 	if err := checkTarget(epsilon, delta); err != nil {
 		return 0, err
 	}
-	steps, at, err := largest(mostSteps, func(steps int) (float64, error) {
+	steps, at, err := solve.LargestInt(maxSteps, func(steps int) (float64, error) {
 		p.Steps = steps
 		return p.epsilon(delta, accountant)
 	}, epsilon)
@@ -198,7 +200,7 @@ func CalibrateSteps(p Plan, epsilon, delta float64, accountant string) (int, err
 		return 0, err
 	case steps == 0:
 		return 0, unreachable("epsilon %v cannot be reached at delta %s: one step already spends %.6g", epsilon, formatDelta(delta), at)
-	case steps == mostSteps:
+	case steps == maxSteps:
 		return 0, unreachable("epsilon %v is not spent in %d steps at delta %s: they spend %.6g", epsilon, steps, formatDelta(delta), at)
 	}
 	return steps, nil
@@ -225,9 +227,9 @@ func CalibrateDelta(p Plan, epsilon float64, accountant string) (float64, error)
 		}
 		atHigh, err = spent(high)
 	}
-	for stride := precision; err == nil && atLow <= epsilon && atHigh < epsilon*(1-precision) && low > math.Log(leastDelta); stride *= 2 {
+	for stride := precision; err == nil && atLow <= epsilon && atHigh < epsilon*(1-precision) && low > math.Log(minDelta); stride *= 2 {
 		high, atHigh = low, atLow
-		low = max(low-stride, math.Log(leastDelta))
+		low = max(low-stride, math.Log(minDelta))
 		atLow, err = spent(low)
 	}
 	if err != nil {
@@ -236,10 +238,10 @@ func CalibrateDelta(p Plan, epsilon float64, accountant string) (float64, error)
 	if atLow <= epsilon {
 		high = low
 	} else if epsilon > 0 {
-		high, err = root(spent, low, atLow, high, atHigh, epsilon, precision, rounding)
+		high, err = solve.Root(spent, low, atLow, high, atHigh, epsilon, precision, solve.Tolerance)
 	}
 	return math.Exp(high), err
 }
 
-// leastDelta is below every δ that is looked for.
-const leastDelta = 1e-300
+// minDelta is below every δ that is looked for.
+const minDelta = 1e-300

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+
+	"github.com/dptrain/dptrain/internal/dpevent"
 )
 
 var (
 	// ErrArgument is wrapped by errors about invalid input.
-	ErrArgument = ErrInvalid
+	ErrArgument = dpevent.ErrInvalid
 	// ErrUnreachable is wrapped by an error about valid input for which no answer exists: a
 	// target that no noise, rate or number of steps meets. The message states the nearest
 	// value that can be reached.
@@ -16,7 +18,7 @@ var (
 )
 
 func unreachable(format string, values ...any) error {
-	return NewError(ErrUnreachable, format, values...)
+	return dpevent.NewError(ErrUnreachable, format, values...)
 }
 
 // formatDelta writes 1e-5 rather than 1e-05.

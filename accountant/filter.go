@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/internal/dpevent"
+	"github.com/dptrain/dptrain/internal/rdp"
 )
 
 // Filter guards a budget where the parameters of a lot may be chosen after seeing
@@ -27,12 +29,12 @@ func NewFilter(epsilon, delta, order float64, adjacency ledger.Adjacency) (*Filt
 		return nil, err
 	}
 	if !(order > 1) || math.IsInf(order, 0) {
-		return nil, InvalidArgument("order %v: must be a finite number above 1", order)
+		return nil, dpevent.InvalidArgument("order %v: must be a finite number above 1", order)
 	}
 	if adjacency == "" {
 		adjacency = ledger.AddRemove
 	}
-	budget := epsilon - convertRDP(order, 0, delta)
+	budget := epsilon - rdp.ToEpsilon(order, 0, delta)
 	if !(budget > 0) {
 		return nil, unreachable("order %v leaves nothing of epsilon %v at delta %s: even no release converts to %.6g; use a larger order", order, epsilon, formatDelta(delta), epsilon-budget)
 	}
@@ -42,14 +44,14 @@ func NewFilter(epsilon, delta, order float64, adjacency ledger.Adjacency) (*Filt
 // Admit spends count lots if they fit into the budget, and says whether they did.
 // What does not fit must not be released.
 func (f *Filter) Admit(lot ledger.Lot, count int) (bool, error) {
-	s, err := FromHistory(ledger.History{Header: ledger.Header{Adjacency: f.adjacency}, Lots: []ledger.RepeatedLot{{Lot: lot, Count: count}}})
+	s, err := dpevent.FromHistory(ledger.History{Header: ledger.Header{Adjacency: f.adjacency}, Lots: []ledger.RepeatedLot{{Lot: lot, Count: count}}})
 	if err != nil {
 		return false, err
 	}
 	if s.Adjacency != f.adjacency {
-		return false, InvalidArgument("%s lots are accounted under %s adjacency, and this filter is under %s: open one under %s for all lots", lot.Sampling.Policy, s.Adjacency, f.adjacency, s.Adjacency)
+		return false, dpevent.InvalidArgument("%s lots are accounted under %s adjacency, and this filter is under %s: open one under %s for all lots", lot.Sampling.Policy, s.Adjacency, f.adjacency, s.Adjacency)
 	}
-	cost := rdpTotal(s.Events, f.order, rdpOf)
+	cost := rdp.TotalDivergence(s.Events, f.order, rdp.Divergence)
 	if !(f.spent+cost <= f.budget) {
 		return false, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/internal/gaussian"
 )
 
 // between spreads u in [0, 1] logarithmically over [from, to].
@@ -23,7 +24,7 @@ func logAbove(x float64) float64 {
 	if x < 5 {
 		return math.Log(math.Erfc(x*math.Sqrt2/2) / 2)
 	}
-	return -x*x/2 - math.Log(2*math.Pi)/2 + math.Log(mills(x))
+	return -x*x/2 - math.Log(2*math.Pi)/2 + math.Log(gaussian.MillsRatio(x))
 }
 
 // oneLot is δ(ε) of one sampled Gaussian with the record, by its closed form in

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/internal/dpevent"
+	"github.com/dptrain/dptrain/internal/solve"
 )
 
 // Meter says what a run of equal lots has spent as it goes.
@@ -48,8 +50,8 @@ func (m *Meter) MaxLots(epsilon float64) (int, error) {
 		return 0, err
 	}
 	if m.accountant == "gdp" {
-		return 0, InvalidArgument("the gdp accountant is an approximation and cannot decide when to stop: use pld or rdp, or give the noise (--noise) and no budget")
+		return 0, dpevent.InvalidArgument("the gdp accountant is an approximation and cannot decide when to stop: use pld or rdp, or give the noise (--noise) and no budget")
 	}
-	lots, _, err := largest(mostSteps, m.Epsilon, epsilon)
+	lots, _, err := solve.LargestInt(maxSteps, m.Epsilon, epsilon)
 	return lots, err
 }

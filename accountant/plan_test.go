@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/internal/dpevent"
+	"github.com/dptrain/dptrain/internal/pld"
 )
 
 func TestCalibrateNoisePublished(t *testing.T) {
@@ -123,11 +125,11 @@ func TestFixedBudgetsHoldForAnyData(t *testing.T) {
 			plan := Plan{Sampling: ledger.Sampling{Policy: ledger.FixedSize, LotSize: int(between(r.Float64(), 10, records)), Records: records}, Steps: 1 + r.IntN(3000)}
 			proven := func(p Plan, delta float64) float64 {
 				t.Helper()
-				s, err := FromHistory(p.History())
+				s, err := dpevent.FromHistory(p.History())
 				if err != nil {
 					t.Fatal(err)
 				}
-				epsilon, _, err := PLDEpsilon(s.Events, true, delta)
+				epsilon, _, err := pld.Epsilon(s.Events, true, delta)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/internal/dpevent"
+	"github.com/dptrain/dptrain/internal/pld"
 )
 
 func epsilonOf(t *testing.T, h ledger.History, delta float64, accountant string) Guarantee {
@@ -113,10 +115,6 @@ func TestFixedPublished(t *testing.T) {
 	// The same pair.
 	near(t, "Poisson at half the noise", epsilonOf(t, poisson(1024./50000, 2, 10000), 1e-5, "pld").Epsilon, pld.Epsilon, 1e-12)
 
-	w := &wang{.01, 1 / 2.5, map[int]float64{}}
-	for order, want := range map[float64]float64{1.5: 3.4701e-3, 2.5: 4.6386e-3, 5: 8.7634e-3, 50: 9.8474e-2} {
-		near(t, "Wang et al.", 50*w.rdp(order), want, 1e-4)
-	}
 	// Little noise, where the published Rényi bound is below the loss itself.
 	h = fixedLots(.8, 100)
 	if pld, rdp := epsilonOf(t, h, 1e-5, "pld"), epsilonOf(t, h, 1e-5, "rdp"); rdp.Epsilon < pld.Epsilon {
@@ -151,11 +149,11 @@ func TestFixedLotsOfOpposedCandidates(t *testing.T) {
 	if published := deltaOf(t, h, epsilon, "pld").Delta; published > delta*.995 {
 		t.Errorf("published δ %v is not below %v: say so in fixed.go", published, delta)
 	}
-	s, err := FromHistory(h)
+	s, err := dpevent.FromHistory(h)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if proven, _, err := PLDDelta(s.Events, true, epsilon); err != nil || proven < delta {
+	if proven, _, err := pld.Delta(s.Events, true, epsilon); err != nil || proven < delta {
 		t.Errorf("proven δ %v is below %v (%v)", proven, delta, err)
 	}
 }
@@ -176,48 +174,6 @@ func TestHistoricalAccountants(t *testing.T) {
 	for _, name := range Names() {
 		if got := epsilonOf(t, unsampled, 1e-6, name).Epsilon; got < exact*(1-1e-12) {
 			t.Errorf("%s says %v, and %v was spent", name, got, exact)
-		}
-	}
-}
-
-// TestGaussianClosedForm compares the closed form with math.Erfc where that does
-// not cancel, and with composition on the grid.
-func TestGaussianClosedForm(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 4))
-	for range 3000 {
-		shift, epsilon := math.Pow(10, -3+5*r.Float64()), 10*r.Float64()
-		first := math.Erfc((epsilon/shift-shift/2)*math.Sqrt2/2) / 2
-		second := math.Exp(epsilon) * math.Erfc((epsilon/shift+shift/2)*math.Sqrt2/2) / 2
-		got := gaussianDelta(shift, epsilon)
-		if want := first - second; want > 1e-3*first && first > 1e-40 {
-			near(t, "delta", got, want, 1e-10)
-		}
-	}
-}
-
-// TestCompositionOfGaussians lays n Gaussians on points, though their composition is
-// known, and compares it with what is known.
-func TestCompositionOfGaussians(t *testing.T) {
-	const total, tilt = 1.7, 1.3
-	for _, steps := range []float64{1, 7, 64, 1000, 123457, 1e7} {
-		p := gaussianPair(total / math.Sqrt(steps))
-		p.trim(math.Inf(1), 1e-20/steps)
-		laid := newSurvey(p, tilt, 1e-12/steps)
-		l := laid.discretize(2e-4*laid.variance, 1)
-		look := target{tilt: tilt, period: 30, blur: 1e-4, enough: 1e-9, limit: 10}
-		var sides [2]*spectrum
-		for side := range sides {
-			sides[side] = &spectrum{tilt: tilt}
-			sides[side].add(l.twins[side], l.beyond[side], steps)
-			look.evaluate(sides[side])
-		}
-		c := newCurve(sides[up], sides[low], look.limit)
-		for _, epsilon := range []float64{.5, 2, 4, 7} {
-			want := gaussianDelta(total, epsilon)
-			high, low := c.deltaUp(epsilon), c.deltaLow(epsilon)
-			if high < want || low > want || high > 1.002*low {
-				t.Errorf("%v Gaussians at %v: %v in [%v, %v]", steps, epsilon, want, low, high)
-			}
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/internal/dpevent"
+	"github.com/dptrain/dptrain/internal/rdp"
 )
 
 // RunDistribution says how the number of runs of a selection is drawn.
@@ -15,15 +17,15 @@ type RunDistribution struct {
 	Mean float64
 }
 
-// mostRuns is the largest mean that is taken.
-const mostRuns = 500
+// maxMeanRuns is the largest mean that is taken.
+const maxMeanRuns = 500
 
 func (r RunDistribution) check() error {
 	switch {
 	case !(r.Shape > -1):
-		return InvalidArgument("runs of shape %v: must be above -1, such as 1 (geometric), 0 (logarithmic) or +Inf (Poisson)", r.Shape)
-	case !(r.Mean > 1 && r.Mean <= mostRuns):
-		return InvalidArgument("%v runs on average: must be more than 1, and at most %d", r.Mean, mostRuns)
+		return dpevent.InvalidArgument("runs of shape %v: must be above -1, such as 1 (geometric), 0 (logarithmic) or +Inf (Poisson)", r.Shape)
+	case !(r.Mean > 1 && r.Mean <= maxMeanRuns):
+		return dpevent.InvalidArgument("%v runs on average: must be more than 1, and at most %d", r.Mean, maxMeanRuns)
 	}
 	return nil
 }
@@ -57,7 +59,7 @@ func (r RunDistribution) Quantile(u float64) (int, error) {
 		return 0, err
 	}
 	if !(u >= 0 && u < 1) {
-		return 0, InvalidArgument("quantile %v: must be from 0 to less than 1", u)
+		return 0, dpevent.InvalidArgument("quantile %v: must be from 0 to less than 1", u)
 	}
 	k, p := 0, math.Exp(-r.Mean)
 	grow := func(k float64) float64 { return r.Mean / (k + 1) }
@@ -116,18 +118,18 @@ func (s Selection) Epsilon(delta float64) (Guarantee, error) {
 		return Guarantee{}, err
 	}
 	if len(s.Candidates) == 0 {
-		return Guarantee{}, InvalidArgument("a selection among no candidates: give at least one")
+		return Guarantee{}, dpevent.InvalidArgument("a selection among no candidates: give at least one")
 	}
-	var all []Sequence
+	var all []dpevent.Sequence
 	for _, h := range s.Candidates {
-		one, err := FromHistory(h)
+		one, err := dpevent.FromHistory(h)
 		if err != nil {
 			return Guarantee{}, err
 		}
 		if len(all) > 0 && one.Adjacency != all[0].Adjacency {
-			return Guarantee{}, InvalidArgument("candidates under %s and under %s adjacency: they must agree, to be one guarantee", all[0].Adjacency, one.Adjacency)
+			return Guarantee{}, dpevent.InvalidArgument("candidates under %s and under %s adjacency: they must agree, to be one guarantee", all[0].Adjacency, one.Adjacency)
 		}
-		if one.Events, err = renyiEvents(one.Events); err != nil {
+		if one.Events, err = rdp.RoundEvents(one.Events); err != nil {
 			return Guarantee{}, err
 		}
 		all = append(all, one)
@@ -137,14 +139,14 @@ func (s Selection) Epsilon(delta float64) (Guarantee, error) {
 		worst, seen := known[order]
 		if !seen {
 			for _, one := range all {
-				worst = max(worst, rdpTotal(one.Events, order, rdpOf))
+				worst = max(worst, rdp.TotalDivergence(one.Events, order, rdp.Divergence))
 			}
 			known[order] = worst
 		}
 		return worst
 	}
 	best := s.Runs.rdp(run)
-	order, epsilon := bestOrder(func(order float64) float64 { return convertRDP(order, best(order), delta) })
+	order, epsilon := rdp.BestOrder(func(order float64) float64 { return rdp.ToEpsilon(order, best(order), delta) })
 	answer := Guarantee{Epsilon: max(0, epsilon), Delta: delta, Accountant: "rdp", Adjacency: all[0].Adjacency, Order: order}
 	answer.addNote("The best of a random number of runs was released (Papernot and Steinke 2022); the cost covers all of them.")
 	answer.addNote(all[0].Note)
@@ -159,13 +161,13 @@ func (r RunDistribution) rdp(run func(order float64) float64) func(order float64
 	if r.poisson() {
 		return func(order float64) float64 {
 			epsilon := math.Log1p(1 / (order - 1))
-			_, logDelta := bestOrder(func(order float64) float64 { return logDeltaRDP(order, run(order), epsilon) })
+			_, logDelta := rdp.BestOrder(func(order float64) float64 { return rdp.ToLogDelta(order, run(order), epsilon) })
 			return run(order) + r.Mean*min(1, math.Exp(logDelta)) + math.Log(r.Mean)/(order-1)
 		}
 	}
 	price := -math.Log(r.gamma())
 	// At the order 1 the divergence has no share; it is one more to try.
-	_, least := bestOrder(func(order float64) float64 { return (1-1/order)*run(order) + price/order })
+	_, least := rdp.BestOrder(func(order float64) float64 { return (1-1/order)*run(order) + price/order })
 	extra := (1 + r.Shape) * min(least, price)
 	return func(order float64) float64 {
 		return run(order) + extra + math.Log(r.Mean)/(order-1)

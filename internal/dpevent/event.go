@@ -1,0 +1,86 @@
+package dpevent
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
+)
+
+// Event is what one lot does to the one record in which two data sets differ:
+// the record takes part with probability rate, and then every group's sum moves
+// by its sensitivity, or by twice that if the record is replaced.
+//
+// The Gaussian groups are one Gaussian: the joint release of N(x_g, σ_g²) with
+// ‖x_g‖ ≤ S_g is, by rotation and scaling, one unit Gaussian moved by at most
+// (Σ (S_g/σ_g)²)^(1/2) (McMahan et al. 2019, section 3).
+type Event struct {
+	Rate              float64            // 1: no sampling
+	ReplaceOne        bool               // the record is replaced, not added or removed
+	FixedSize         bool               // replaced in a lot of a fixed size, drawn without replacement
+	GaussianShift     float64            // (Σ (S/σ)²)^(1/2) over the Gaussian groups
+	LaplaceShifts     []float64          // S/scale of every Laplace group
+	DiscreteGaussians []DiscreteGaussian // the discrete Gaussian groups
+}
+
+// DiscreteGaussian is a discrete Gaussian group: integers, moved by shift.
+type DiscreteGaussian struct{ Shift, Sigma float64 }
+
+// SquaredRatio is (shift/σ)², without the squares of either, which may be out of range.
+func (d DiscreteGaussian) SquaredRatio() float64 { return d.Shift / d.Sigma * (d.Shift / d.Sigma) }
+
+// GaussianOnly tells that the lot has Gaussian noise alone.
+func (e Event) GaussianOnly() bool { return len(e.LaplaceShifts) == 0 && len(e.DiscreteGaussians) == 0 }
+
+// Subsampled tells that the record may miss the lot.
+func (e Event) Subsampled() bool { return e.Rate < 1 }
+
+func (e Event) Key() string {
+	return fmt.Sprint(e.Rate, e.ReplaceOne, e.FixedSize, e.GaussianShift, e.LaplaceShifts, e.DiscreteGaussians)
+}
+
+func newEvent(lot ledger.Lot, scale float64) Event {
+	e := Event{Rate: 1}
+	switch lot.Sampling.Policy {
+	case ledger.Poisson:
+		e.Rate = lot.Sampling.Rate
+	case ledger.FixedSize:
+		e.Rate = float64(lot.Sampling.LotSize) / float64(lot.Sampling.Records)
+	}
+	squares := 0.0
+	for _, q := range lot.Queries {
+		ratio := scale * q.Sensitivity / q.Noise
+		switch {
+		case ratio == 0:
+		case q.Mechanism == ledger.Gaussian:
+			squares += ratio * ratio
+		case q.Mechanism == ledger.Laplace:
+			e.LaplaceShifts = append(e.LaplaceShifts, ratio)
+		case q.Mechanism == ledger.DiscreteGaussian:
+			e.DiscreteGaussians = append(e.DiscreteGaussians, DiscreteGaussian{scale * q.Sensitivity, q.Noise})
+		}
+	}
+	e.GaussianShift = math.Sqrt(squares)
+	slices.Sort(e.LaplaceShifts)
+	return e
+}
+
+// dominatingEvent is an event that tells at least as much as a and as b.
+func dominatingEvent(a, b Event) Event {
+	w := Event{Rate: max(a.Rate, b.Rate), ReplaceOne: a.ReplaceOne || b.ReplaceOne, GaussianShift: max(a.GaussianShift, b.GaussianShift)}
+	few, many := a.LaplaceShifts, b.LaplaceShifts
+	if len(few) > len(many) {
+		few, many = many, few
+	}
+	w.LaplaceShifts = slices.Clone(many)
+	for i, ratio := range few {
+		w.LaplaceShifts[i] = max(ratio, many[i])
+	}
+	if slices.Equal(a.DiscreteGaussians, b.DiscreteGaussians) {
+		w.DiscreteGaussians = a.DiscreteGaussians
+	} else {
+		w.DiscreteGaussians = slices.Concat(a.DiscreteGaussians, b.DiscreteGaussians)
+	}
+	return w
+}

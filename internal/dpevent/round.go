@@ -1,0 +1,117 @@
+package dpevent
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// RoundEvents makes at most about limit different Gaussian events of any number, by
+// giving neighbours in (rate, shift) one rate and one shift: the largest of them
+// if up, else the least. A Gaussian event dominates another of no larger rate and
+// no larger shift, so the result spends no less (up) or no more (not up).
+func RoundEvents(events []RepeatedEvent, limit int, up bool) []RepeatedEvent {
+	if len(events) <= limit {
+		return events
+	}
+	var kept, gaussians []RepeatedEvent
+	apart := min(16, limit/4) // so many sampling rates are not rounded
+	rates := map[float64]bool{}
+	least, most := math.Inf(1), 0.0
+	for _, e := range events {
+		if !e.GaussianOnly() {
+			kept = append(kept, e)
+			continue
+		}
+		gaussians = append(gaussians, e)
+		if len(rates) <= apart {
+			rates[e.Rate] = true
+		}
+		least, most = min(least, e.GaussianShift), max(most, e.GaussianShift)
+	}
+	merge := func(width float64) []RepeatedEvent {
+		if len(rates) <= apart {
+			return mergeNeighbours(gaussians, 0, width, up)
+		}
+		return mergeNeighbours(gaussians, width, width, up)
+	}
+	// The number of cells falls at most with the square of their width.
+	width := max(1e-9, math.Log(most/least)/float64(20*limit))
+	for {
+		if gaussians = merge(width); len(gaussians) <= 20*limit {
+			break
+		}
+		width *= 2
+	}
+	for merged := gaussians; ; merged = merge(width) {
+		if len(merged) <= limit {
+			return append(kept, merged...)
+		}
+		width *= max(1.1, math.Sqrt(float64(len(merged))/float64(limit)))
+	}
+}
+
+// mostKinds bounds the kinds of lots that are not rounded to fewer, each of which takes
+// integrals of its own; several groups sampled together take those of manyKinds.
+const (
+	maxIntegratedGroups = 400
+	jointGroupCost      = 20
+)
+
+// CheckIntegratedEvents refuses too many kinds, of those that take integrals.
+func CheckIntegratedEvents(events []RepeatedEvent, takes func(Event) bool) error {
+	kinds := 0
+	for _, e := range events {
+		if e.GaussianOnly() || !takes(e.Event) {
+			continue
+		}
+		groups := len(e.LaplaceShifts) + len(e.DiscreteGaussians)
+		if groups > 1 || e.GaussianShift > 0 {
+			groups *= jointGroupCost
+		}
+		if kinds += groups; kinds > maxIntegratedGroups {
+			return InvalidArgument("lots of so many kinds with other than Gaussian noise: at most %d are summed, and %d groups that are sampled together; zcdp and naive take more", maxIntegratedGroups, maxIntegratedGroups/jointGroupCost)
+		}
+	}
+	return nil
+}
+
+func mergeNeighbours(events []RepeatedEvent, rateWidth, shiftWidth float64, up bool) []RepeatedEvent {
+	type cell struct {
+		rate    float64
+		shift   int
+		replace bool
+		fixed   bool
+	}
+	index := map[cell]int{}
+	var merged []RepeatedEvent
+	var before cell
+	at := 0 // of before: a schedule changes slowly
+	for _, e := range events {
+		c := cell{e.Rate, int(math.Floor(math.Log(e.GaussianShift) / shiftWidth)), e.ReplaceOne, e.FixedSize}
+		if rateWidth > 0 && e.Rate < 1 {
+			c.rate = -1 - math.Floor(-math.Log(e.Rate)/rateWidth)
+		}
+		if c != before || len(merged) == 0 {
+			i, seen := index[c]
+			if !seen {
+				i = len(merged)
+				index[c] = i
+				merged = append(merged, e)
+			}
+			before, at = c, i
+			if !seen {
+				continue
+			}
+		}
+		m := &merged[at]
+		m.Count += e.Count
+		if up {
+			m.Rate, m.GaussianShift = max(m.Rate, e.Rate), max(m.GaussianShift, e.GaussianShift)
+		} else {
+			m.Rate, m.GaussianShift = min(m.Rate, e.Rate), min(m.GaussianShift, e.GaussianShift)
+		}
+	}
+	slices.SortFunc(merged, func(a, b RepeatedEvent) int { return cmp.Compare(a.GaussianShift, b.GaussianShift) })
+	return merged
+}

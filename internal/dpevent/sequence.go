@@ -1,0 +1,151 @@
+package dpevent
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
+)
+
+// Sequence is a ledger's history as privacy events.
+type Sequence struct {
+	Events    []RepeatedEvent
+	Adjacency ledger.Adjacency
+	Shuffled  bool   // some lots are shuffled passes, which are not amplified by sampling
+	Note      string // why Adjacency is not that of the ledger's header, for the user
+}
+
+// AnySubsampled reports whether some event is amplified by sampling.
+func AnySubsampled(events []RepeatedEvent) bool {
+	return slices.ContainsFunc(events, func(e RepeatedEvent) bool { return e.Subsampled() })
+}
+
+// AllGaussian reports whether every event has Gaussian noise alone.
+func AllGaussian(events []RepeatedEvent) bool {
+	return !slices.ContainsFunc(events, func(e RepeatedEvent) bool { return !e.GaussianOnly() })
+}
+
+// AnyFixedSize reports whether some event is a lot of a fixed size.
+func AnyFixedSize(events []RepeatedEvent) bool {
+	return slices.ContainsFunc(events, func(e RepeatedEvent) bool { return e.FixedSize })
+}
+
+// EquivalentGaussian returns the shift of the one Gaussian mechanism to which unsampled
+// Gaussian events compose, and whether the events are of this kind.
+func EquivalentGaussian(events []RepeatedEvent) (shift float64, ok bool) {
+	if AnySubsampled(events) || !AllGaussian(events) {
+		return 0, false
+	}
+	squares := 0.0
+	for _, e := range events {
+		squares += float64(e.Count) * e.GaussianShift * e.GaussianShift
+	}
+	return math.Sqrt(squares), true
+}
+
+const fixedNote = "Lots of a fixed size are accounted under replace-one adjacency, because they make the number of records public."
+
+// FromHistory converts a history. The adjacency of the result is the header's
+// (add-or-remove-one if the header has none), changed where a lot needs it:
+//
+//   - A fixed-size lot without replacement makes the number of records public, so it is
+//     accounted under replace-one: every sensitivity counts twice.
+//   - Shuffled passes are accounted under zero-out: each pass is one unsampled mechanism
+//     whose noise is the least of that pass.
+func FromHistory(h ledger.History) (Sequence, error) {
+	s := Sequence{Adjacency: h.Header.Adjacency}
+	switch s.Adjacency {
+	case "":
+		s.Adjacency = ledger.AddRemove
+	case ledger.AddRemove, ledger.ReplaceOne, ledger.ZeroOut:
+	default:
+		return s, InvalidArgument("adjacency %q is unknown: use %s, %s or %s", s.Adjacency, ledger.AddRemove, ledger.ReplaceOne, ledger.ZeroOut)
+	}
+	if err := checkLots(h.Lots); err != nil {
+		return s, err
+	}
+	fixed := false
+	for _, run := range h.Lots {
+		fixed = fixed || run.Lot.Sampling.Policy == ledger.FixedSize && run.Lot.Sampling.LotSize < run.Lot.Sampling.Records
+		s.Shuffled = s.Shuffled || run.Lot.Sampling.Policy == ledger.Shuffle
+	}
+	switch {
+	case fixed && s.Adjacency != ledger.ReplaceOne:
+		s.Adjacency = ledger.ReplaceOne
+		s.Note = fixedNote
+	case s.Shuffled && s.Adjacency == ledger.AddRemove:
+		s.Adjacency = ledger.ZeroOut
+	}
+	scale := 1.0
+	if s.Adjacency == ledger.ReplaceOne {
+		scale = 2
+	}
+	all := eventCounter{make([]RepeatedEvent, 0, len(h.Lots)), make(map[roundedEventKey]int, len(h.Lots))}
+	var pass shufflePass
+	for _, run := range h.Lots {
+		e := newEvent(run.Lot, scale)
+		e.ReplaceOne = s.Adjacency == ledger.ReplaceOne
+		e.FixedSize = run.Lot.Sampling.Policy == ledger.FixedSize && e.Subsampled()
+		if run.Lot.Sampling.Policy == ledger.Shuffle {
+			pass.add(e, run, all.add)
+		} else {
+			all.add(e, run.Count)
+		}
+	}
+	pass.flush(all.add)
+	s.Events = all.events
+	return s, nil
+}
+
+// checkLots refuses lots that are none, and more of them than can be counted.
+func checkLots(spent []ledger.RepeatedLot) error {
+	left := ledger.MaxLots
+	for i, run := range spent {
+		if err := checkLot(run); err != nil {
+			return fmt.Errorf("entry %d: %w", i+1, err)
+		}
+		each := max(1, len(run.Lot.Queries)) // equal ones count together
+		if run.Count > left/each {           // counts are added up: they must not wrap around
+			return InvalidArgument("entry %d: a run of %d lots: with those before it there are more than 2^53 lots, or queries", i+1, run.Count)
+		}
+		left -= run.Count * each
+	}
+	return nil
+}
+
+func checkLot(run ledger.RepeatedLot) error {
+	if run.Count < 0 {
+		return InvalidArgument("a run of %d lots: the count cannot be negative", run.Count)
+	}
+	s := run.Lot.Sampling
+	switch s.Policy {
+	case ledger.Poisson:
+		if !(s.Rate > 0 && s.Rate <= 1) {
+			return InvalidArgument("sampling rate %v: must be above 0 and at most 1", s.Rate)
+		}
+	case ledger.FixedSize, ledger.Shuffle:
+		if s.Records < 1 || s.LotSize < 1 || s.LotSize > s.Records {
+			return InvalidArgument("%s lots of %d from %d records: the lot must be between 1 and the number of records", s.Policy, s.LotSize, s.Records)
+		}
+	case ledger.FullBatch:
+	default:
+		names := []string{string(ledger.Poisson), string(ledger.FixedSize), string(ledger.Shuffle), string(ledger.FullBatch)}
+		return InvalidArgument("sampling %q is unknown: use one of %s", s.Policy, strings.Join(names, ", "))
+	}
+	for _, q := range run.Lot.Queries {
+		if !(q.Sensitivity >= 0) || math.IsInf(q.Sensitivity, 0) {
+			return InvalidArgument("group %q: sensitivity %v must be a finite number, 0 or more", q.Group, q.Sensitivity)
+		}
+		if !(q.Noise > 0) || math.IsInf(q.Noise, 0) {
+			return InvalidArgument("group %q: noise %v must be a finite number above 0", q.Group, q.Noise)
+		}
+		switch q.Mechanism {
+		case ledger.Gaussian, ledger.Laplace, ledger.DiscreteGaussian:
+		default:
+			return InvalidArgument("group %q: mechanism %q is unknown: use %s, %s or %s", q.Group, q.Mechanism, ledger.Gaussian, ledger.DiscreteGaussian, ledger.Laplace)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,248 @@
+package pld
+
+import (
+	"math"
+	"slices"
+)
+
+// A composition multiplies characteristic functions. They are taken of the tilted
+// losses at multiples of one frequency, straight from the points of every event, so
+// that the cost does not depend on how often an event happened.
+//
+// The characteristic function of points need not vanish at high frequencies. So the
+// composition is composed once more, with a Gaussian mechanism whose loss has a small
+// variance v: that is a composition of private mechanisms, so D_v, its hockey-stick
+// divergence, is an upper bound of D, and it is cut off at a few multiples of 1/√v.
+// By Itô's formula dD_v/dv at ε is half the density of loss + Gaussian at ε, and
+// from 0 to v it grows at most by contrast(v) times what it grows from v to 4v, for
+// the density p_w(u) of the Gaussian's loss is e^(-u²/2w)·e^(-w/8)/√w up to a factor
+// that does not depend on w. So D is at least D_v - contrast(v)·(D_4v - D_v).
+
+// frequencyBand says at which frequencies: 0, step, …, count·step.
+type frequencyBand struct {
+	step         float64
+	count        int
+	blurVariance float64 // v
+}
+
+// period is what sums over the band wrap around: they give Σ over whole k of what is
+// asked for at ε + k·period, and none of these is negative.
+func (b frequencyBand) period() float64 { return 2 * math.Pi / b.step }
+
+// blurGrowthRatio is ∫ from 0 to v over ∫ from v to 4v of e^(-w/8)/√w dw.
+func blurGrowthRatio(v float64) float64 {
+	inner := math.Erf(math.Sqrt(v / 8))
+	return inner / (math.Erf(math.Sqrt(v/2)) - inner)
+}
+
+// characteristicFunction is the characteristic function of a tilted composition.
+type characteristicFunction struct {
+	tilt             float64
+	events           []repeatedEstimate
+	gaussianVariance float64       // variance of the loss of the Gaussian mechanisms composed with
+	logScale         float64       // mass·e^(log - tilt·loss) is the untilted chance
+	centre           float64       // of the loss
+	missingMass      float64       // mass that is left out, at most
+	logRelativeError float64       // logarithm of by how much chances may be wrong, as all are positive
+	truncated        probabilities // left out, untilted
+	retained         logRetained
+	logMoments       [4]float64
+
+	frequencyBand
+	tailBound     float64   // bounds what the frequencies above the band would add
+	logModulus    []float64 // logarithm of the modulus at every frequency of the band
+	phase         []float64 // the phase, beyond that of centre
+	roundingError []float64 // bounds what rounding did to the two
+}
+
+// repeatedEstimate is an event that is composed count times.
+type repeatedEstimate struct {
+	lossEstimate
+	count, centre float64
+}
+
+// The moments E e^(s·(loss - centre)) of a spectrum, whose logarithms are its rises,
+// at s = tilt·rise: Chernoff's bound on high losses takes the best.
+var chernoffFactors = [4]float64{0.25, 0.5, 1, 2}
+
+// addGaussian composes with a Gaussian mechanism of the sum of squares of shifts given.
+func (s *characteristicFunction) addGaussian(squares float64) {
+	s.gaussianVariance += squares
+	s.logScale += s.tilt * (s.tilt + 1) * squares / 2
+	s.centre += (0.5 + s.tilt) * squares
+	for i, rise := range chernoffFactors {
+		s.logMoments[i] += squares * s.tilt * s.tilt * rise * rise / 2
+	}
+}
+
+// add composes with count times t.
+func (s *characteristicFunction) add(t lossEstimate, beyond probabilities, count float64) {
+	centre := 0.0
+	for i, m := range t.mass {
+		centre += m * t.loss[i]
+	}
+	s.events = append(s.events, repeatedEstimate{t, count, centre})
+	s.logScale += count * t.logScale
+	s.centre += count * centre
+	s.missingMass += count * t.missingMass
+	s.logRelativeError += count * t.relativeError
+	s.retained.addEvent(beyond, count)
+	for i, rise := range chernoffFactors {
+		sum := 0.0
+		for k, m := range t.mass {
+			sum += m * math.Expm1(s.tilt*rise*(t.loss[k]-centre))
+		}
+		s.logMoments[i] += count * math.Log1p(sum)
+	}
+}
+
+// kernelTransform is the transform of e^(-tu)·(1 - e^(-u)), u > 0, that is 1/((t + iω)(t + 1 + iω)).
+func kernelTransform(t, frequency float64) (size, phase float64) {
+	x, y := t*(t+1)-frequency*frequency, (2*t+1)*frequency
+	return 1 / math.Hypot(x, y), -math.Atan2(y, x)
+}
+
+// evaluate fills the band.
+func (s *characteristicFunction) evaluate(b frequencyBand, rest float64) {
+	s.frequencyBand, s.tailBound = b, rest
+	n := b.count + 1
+	room := make([]float64, 3*n)
+	s.logModulus, s.phase, s.roundingError = room[:n:n], room[n:2*n:2*n], room[2*n:]
+	for j := range s.logModulus {
+		frequency := s.step * float64(j)
+		s.logModulus[j] = -s.gaussianVariance * frequency * frequency / 2
+	}
+	for _, e := range s.events {
+		s.multiply(e)
+	}
+}
+
+// rotatingPoint is a point: mass·(e^(iωx) - 1) = re + i·im at one frequency ω, and at the
+// next what a rotation by 1 + a + ib makes of it.
+type rotatingPoint struct{ a, b, massA, massB, re, im float64 }
+
+func (s *characteristicFunction) multiply(e repeatedEstimate) {
+	const block = 32 // so many points are added up at once, and so often turned before they are set right
+	points := make([]rotatingPoint, len(e.mass))
+	spread := 0.0 // E |x|
+	for k, m := range e.mass {
+		x := e.loss[k] - e.centre
+		spread += m * math.Abs(x)
+		a, b := expMinusOne(s.step * x)
+		points[k] = rotatingPoint{a: a, b: b, massA: m * a, massB: m * b}
+	}
+	rounding := roundingUnit * float64(7*block+len(points)/block+4)
+	for j := 1; j <= s.frequencyBand.count; j++ {
+		if j%block == 0 {
+			for k, m := range e.mass {
+				a, b := expMinusOne(s.step * float64(j-1) * (e.loss[k] - e.centre))
+				points[k].re, points[k].im = m*a, m*b
+			}
+		}
+		re, im := 0.0, 0.0
+		for part := range slices.Chunk(points, block) {
+			x, y := rotate(part)
+			re, im = re+x, im+y
+		}
+		size := logModulusOnePlus(re, im)
+		phase := math.Atan2(im, 1+re)
+		s.logModulus[j] += e.count * size
+		s.phase[j] += e.count * phase
+		angle := spread * s.step * float64(j)
+		wrong := rounding*min(2, angle) + 4*roundingUnit*angle
+		s.roundingError[j] += e.count * (math.Log1p(wrong*math.Exp(-size)) + 4*roundingUnit*(math.Abs(size)+math.Abs(phase)))
+	}
+}
+
+// rotate turns points to the next frequency and adds them up.
+func rotate(points []rotatingPoint) (re, im float64) {
+	for k := range points {
+		p := &points[k]
+		p.re, p.im = p.re+p.massA+(p.a*p.re-p.b*p.im), p.im+p.massB+(p.a*p.im+p.b*p.re)
+		re += p.re
+		im += p.im
+	}
+	return re, im
+}
+
+// logModulusOnePlus is log |1 + re + i·im|, with its relative precision near 0 and the absolute
+// precision of |1 + re + i·im| where that is small.
+func logModulusOnePlus(re, im float64) float64 {
+	if square := 2*re + re*re + im*im; square > -0.5 {
+		return math.Log1p(square) / 2
+	}
+	return max(-600, math.Log(math.Hypot(1+re, im)))
+}
+
+// expMinusOne is e^(i·angle) - 1.
+func expMinusOne(angle float64) (re, im float64) {
+	sin, cos := math.Sincos(angle / 2)
+	return -2 * sin * sin, 2 * sin * cos
+}
+
+// roundingUnit is above the relative rounding of one operation.
+const roundingUnit = 1.2e-16
+
+// blurredDivergence is the hockey-stick divergence of a spectrum composed with a Gaussian.
+type blurredDivergence struct {
+	*characteristicFunction
+	variance                    float64
+	logScale, centre            float64
+	re, im                      []float64 // what is summed, but for the phase of ε
+	constantError, epsilonError float64   // how far a sum may be off: off + drift·|ε|
+	missingMass                 float64
+}
+
+// blurred composes with a Gaussian wide times as wide as the band says.
+func (s *characteristicFunction) blurred(wide float64) *blurredDivergence {
+	t := s.tilt
+	variance := s.blurVariance * wide * wide
+	b := &blurredDivergence{characteristicFunction: s, variance: variance, logScale: s.logScale + t*(t+1)*variance/2, centre: s.centre + (0.5+t)*variance}
+	b.re, b.im = make([]float64, len(s.logModulus)), make([]float64, len(s.logModulus))
+	for j := range b.re {
+		frequency := s.step * float64(j)
+		size, phase := kernelTransform(t, frequency)
+		grow := s.logModulus[j] - variance*frequency*frequency/2
+		height := math.Exp(grow) * size
+		sin, cos := math.Sincos(s.phase[j] + phase)
+		b.re[j], b.im[j] = height*cos, height*sin
+		b.constantError += (math.Exp(grow+s.roundingError[j])-math.Exp(grow))*size +
+			roundingUnit*height*(16+8*float64(j)+float64(s.frequencyBand.count)+4*frequency*math.Abs(b.centre))
+		b.epsilonError += roundingUnit * height * 4 * frequency
+	}
+	b.re[0] /= 2
+	// A wrong mass at loss x moves δ(ε) by at most the greatest value of
+	// e^(-tu)(1 - e^(-u)), in units of e^(log - tilt·ε).
+	b.missingMass = s.missingMass * kernelPeak(t)
+	return b
+}
+
+// kernelPeak is the greatest value of e^(-tu)(1 - e^(-u)).
+func kernelPeak(t float64) float64 { return math.Exp(t*(math.Log(t)-math.Log1p(t))) / (1 + t) }
+
+// delta is the divergence at epsilon, with all that wraps around, and how far it may
+// be off.
+func (b *blurredDivergence) delta(epsilon float64) (value, off float64) {
+	sin, cos := math.Sincos(b.step * (b.centre - epsilon))
+	c, s := 1.0, 0.0
+	sum := 0.0
+	for j, re := range b.re {
+		sum += re*c - b.im[j]*s
+		c, s = c*cos-s*sin, s*cos+c*sin
+	}
+	scale := math.Exp(b.logScale - b.tilt*epsilon)
+	off = scale * (b.step/math.Pi*(b.constantError+b.epsilonError*math.Abs(epsilon)) + b.tailBound + b.missingMass)
+	return scale * b.step / math.Pi * sum, off
+}
+
+// wrapAround bounds what delta has from ε ± period, ε ± 2·period, …
+func (b *blurredDivergence) wrapAround(epsilon float64) float64 {
+	period := b.period()
+	above := math.Inf(1)
+	for i, rise := range chernoffFactors {
+		s := b.tilt * rise
+		moment := b.logMoments[i] + s*s*b.variance/2
+		above = min(above, moment-s*(epsilon+period-b.centre)-math.Log(-math.Expm1(-s*period)))
+	}
+	return 1/math.Expm1(b.tilt*period) + kernelPeak(b.tilt)*math.Exp(b.logScale-b.tilt*epsilon+above)
+}

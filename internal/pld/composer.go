@@ -1,0 +1,201 @@
+package pld
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/dptrain/dptrain/internal/dpevent"
+)
+
+// composer holds what is composed, and from which directions it is looked at.
+type composer struct {
+	roundedUp, roundedDown []dpevent.RepeatedEvent // the same, unless a schedule was coalesced
+	rounded                bool
+	lots                   float64
+	directions             []lossDirection
+	symmetric              bool // lots of a fixed size by the symmetric curve
+	jointPairs             map[string]lossPair
+}
+
+func newComposer(lots []dpevent.RepeatedEvent, symmetric bool) (*composer, error) {
+	points := 0.0
+	for _, e := range lots {
+		for _, d := range e.DiscreteGaussians {
+			if points += 30*d.Sigma + d.Shift; points > maxDiscretePoints {
+				return nil, dpevent.InvalidArgument("discrete Gaussians of so many kinds and such wide noise: pld sums at most about %v integers in all; use rdp", float64(maxDiscretePoints))
+			}
+			if d.Shift != math.Round(d.Shift) {
+				return nil, dpevent.InvalidArgument("discrete Gaussian of sensitivity %v: pld needs a whole number of lattice steps; use rdp", d.Shift)
+			}
+			if d.Sigma > maxDiscreteSigma || d.Shift > maxDiscreteShift {
+				return nil, dpevent.InvalidArgument("discrete Gaussian of sensitivity %v and noise %v: pld sums at most %v and %v; use rdp", d.Shift, d.Sigma, float64(maxDiscreteShift), float64(maxDiscreteSigma))
+			}
+		}
+	}
+	c := &composer{directions: []lossDirection{removeRecord, addRecord}, symmetric: symmetric, jointPairs: map[string]lossPair{}}
+	events := separateUnsampled(lots)
+	if err := dpevent.CheckIntegratedEvents(events, func(dpevent.Event) bool { return true }); err != nil {
+		return nil, err
+	}
+	c.roundedUp = dpevent.RoundEvents(events, maxEventsUp, true)
+	if !slices.ContainsFunc(events, func(e dpevent.RepeatedEvent) bool { return e.Subsampled() && !c.isSymmetric(e.Event) }) {
+		c.directions = c.directions[:1] // every pair is its own mirror image
+	}
+	c.roundedDown = c.roundedUp
+	if c.rounded = len(events) > maxEventsUp; c.rounded {
+		c.roundedDown = dpevent.RoundEvents(events, maxEventsDown, false)
+	}
+	for _, e := range c.roundedUp {
+		c.lots += float64(e.Count)
+	}
+	return c, nil
+}
+
+// separateUnsampled takes unsampled lots of several kinds of noise apart into their groups,
+// which compose as if released one after the other, and joins all unsampled
+// Gaussians into one.
+func separateUnsampled(events []dpevent.RepeatedEvent) []dpevent.RepeatedEvent {
+	out := make([]dpevent.RepeatedEvent, 0, len(events))
+	index := map[string]int{}
+	merge := func(e dpevent.Event, count int) {
+		key := e.Key()
+		at, seen := index[key]
+		if !seen {
+			at = len(out)
+			index[key] = at
+			out = append(out, dpevent.RepeatedEvent{Event: e})
+		}
+		out[at].Count += count
+	}
+	squares := 0.0
+	for _, e := range events {
+		if e.Subsampled() {
+			out = append(out, e)
+			continue
+		}
+		squares += float64(e.Count) * e.GaussianShift * e.GaussianShift
+		for _, ratio := range e.LaplaceShifts {
+			merge(dpevent.Event{Rate: 1, LaplaceShifts: []float64{ratio}}, e.Count)
+		}
+		for _, d := range e.DiscreteGaussians {
+			merge(dpevent.Event{Rate: 1, DiscreteGaussians: []dpevent.DiscreteGaussian{d}}, e.Count)
+		}
+	}
+	if squares > 0 {
+		out = append(out, dpevent.RepeatedEvent{Event: dpevent.Event{Rate: 1, GaussianShift: math.Sqrt(squares)}, Count: 1})
+	}
+	return out
+}
+
+// dominatingPair is the pair of an event that is one group, or several sampled together,
+// but for losses above cut and for others of chance share at most.
+func (c *composer) dominatingPair(e dpevent.Event, d lossDirection, cut, share float64) lossPair {
+	if e.IsPoissonReplaceOne() {
+		p := poissonReplaceOnePair(e.Rate, e.GaussianShift/2)
+		p.truncate(cut, share)
+		return p
+	}
+	var p lossPair
+	switch groups := len(e.LaplaceShifts) + len(e.DiscreteGaussians); {
+	case groups == 0:
+		p = gaussianPair(e.GaussianShift)
+	case groups > 1 || e.GaussianShift > 0:
+		key := fmt.Sprint(e.Key(), share)
+		if _, known := c.jointPairs[key]; !known {
+			c.jointPairs[key] = jointPair(e, share)
+		}
+		p = c.jointPairs[key]
+	case len(e.LaplaceShifts) == 1:
+		p = laplacePair(e.LaplaceShifts[0])
+	default:
+		p = discreteGaussianPair(e.DiscreteGaussians[0], share)
+	}
+	p.rate = e.Rate
+	p.direction = d
+	if c.isSymmetric(e) {
+		p.direction = bothDirections
+	}
+	p.truncate(cut, share)
+	return p
+}
+
+// isSymmetric tells that the pair of an event is its own mirror image though sampled.
+func (c *composer) isSymmetric(e dpevent.Event) bool {
+	return e.Subsampled() && e.ReplaceOne && (c.symmetric || !e.FixedSize)
+}
+
+// maxAddingLoss is the largest loss seen from data without the record: that of an event is
+// at most -log(1-q), if no record is replaced.
+func (c *composer) maxAddingLoss() float64 {
+	most := 0.0
+	for _, e := range c.roundedUp {
+		if c.isSymmetric(e.Event) {
+			return math.Inf(1)
+		}
+		most -= float64(e.Count) * math.Log1p(-e.Rate)
+	}
+	return most
+}
+
+// cutLoss is the loss of one event above which that of the whole is more than epsilon, whatever
+// the losses of the others.
+func (c *composer) cutLoss(epsilon float64) float64 { return epsilon + c.maxAddingLoss() }
+
+// truncatedShare is the chance that may be left out of an event where δ is e^logDelta.
+func (c *composer) truncatedShare(logDelta float64) float64 {
+	return math.Exp(max(-680, logDelta+logSumTolerance-math.Log(c.lots)))
+}
+
+// cumulants is what a target is chosen from: of a long schedule a few events.
+func (c *composer) cumulants(d lossDirection, cut, share float64) *compositionCumulants {
+	w := &compositionCumulants{}
+	for _, e := range dpevent.RoundEvents(c.roundedUp, 12, true) {
+		p := c.dominatingPair(e.Event, d, cut, share)
+		w.pairs = append(w.pairs, p)
+		w.counts = append(w.counts, float64(e.Count))
+		w.samples = append(w.samples, p.samples())
+		w.retained.addEvent(p.cutOff[pessimistic], float64(e.Count))
+	}
+	return w
+}
+
+// bounds composes all events seen from one direction.
+func (c *composer) bounds(d lossDirection, t computation) *divergenceBounds {
+	upper, lower := c.discretize(c.roundedUp, d, t)
+	if c.rounded {
+		_, lower = c.discretize(c.roundedDown, d, t)
+	}
+	t.evaluate(upper)
+	t.evaluate(lower)
+	return newDivergenceBounds(upper, lower, t.maxEpsilon)
+}
+
+// discretize lays every event on points. For a number of points the error is least where
+// an event's cells may be wrong by its count times its variance to the power 1/3.
+func (c *composer) discretize(events []dpevent.RepeatedEvent, d lossDirection, t computation) (upper, lower *characteristicFunction) {
+	upper, lower = &characteristicFunction{tilt: t.tilt}, &characteristicFunction{tilt: t.tilt}
+	surveys := make([]tiltedPair, 0, len(events))
+	counts := make([]float64, 0, len(events))
+	shares := 0.0
+	for _, e := range events {
+		count := float64(e.Count)
+		if !e.Subsampled() && e.GaussianOnly() {
+			upper.addGaussian(count * e.GaussianShift * e.GaussianShift)
+			lower.addGaussian(count * e.GaussianShift * e.GaussianShift)
+			continue
+		}
+		s := tiltPair(c.dominatingPair(e.Event, d, c.cutLoss(t.maxEpsilon), t.truncatedShare), t.tilt, t.truncatedTilted/c.lots)
+		surveys, counts = append(surveys, s), append(counts, count)
+		shares += math.Cbrt(count * s.variance)
+	}
+	for i := range surveys {
+		s, count := &surveys[i], counts[i]
+		square := t.cellVariance / shares * math.Cbrt(count*s.variance) / count
+		l := s.discretize(min(square, maxCellVariance*s.variance), t.maxCellWidth)
+		upper.add(l.estimates[pessimistic], l.cutOff[pessimistic], count)
+		lower.add(l.estimates[optimistic], l.cutOff[optimistic], count)
+		upper.truncated.add(probabilities{count * l.truncated.with, count * l.truncated.without})
+	}
+	return upper, lower
+}

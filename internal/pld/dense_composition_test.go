@@ -1,0 +1,201 @@
+package pld
+
+import (
+	"math"
+	"math/cmplx"
+	"testing"
+
+	"gonum.org/v1/gonum/dsp/fourier"
+
+	"github.com/dptrain/dptrain/accountant/ledger"
+)
+
+// A second way to compose, as simple as can be and good for moderate δ: losses of one
+// lot by the midpoint rule, split between the points of a dense grid, and one power of
+// their Fourier transform. The error is of second order in the step of the grid, and is
+// extrapolated away.
+
+const denseSize = 1 << 16
+
+// base are base losses and their chances without the record.
+type base struct{ loss, chance []float64 }
+
+func (b *base) add(loss, chance float64) {
+	b.loss, b.chance = append(b.loss, loss), append(b.chance, chance)
+}
+
+func gaussianBase(shift float64) (b base) {
+	const step = 1.0 / 64
+	for x := -9.0; x < 9+shift; x += step {
+		b.add(shift*x-shift*shift/2, math.Exp(-x*x/2)/math.Sqrt(2*math.Pi)*step)
+	}
+	return b
+}
+
+// opposedBase are the losses of a lot in which one record is replaced by its opposite,
+// and their chances with the other: a phase of rate 1.
+func opposedBase(rate, shift float64) (b base) {
+	const step = 1.0 / 64
+	for x := -9.0 - shift; x < 9+shift; x += step {
+		one, other := rate*math.Exp(shift*x-shift*shift/2)+1-rate, rate*math.Exp(-shift*x-shift*shift/2)+1-rate
+		b.add(math.Log(one/other), other*math.Exp(-x*x/2)/math.Sqrt(2*math.Pi)*step)
+	}
+	return b
+}
+
+func laplaceBase(shift float64) (b base) {
+	const parts = 400
+	b.add(-shift, 0.5)
+	b.add(shift, math.Exp(-shift)/2)
+	for i := range parts {
+		x := shift * (float64(i) + 0.5) / parts
+		b.add(2*x-shift, math.Exp(-x)/2*shift/parts)
+	}
+	return b
+}
+
+func latticeBase(shift, sigma float64) (b base) {
+	total := 0.0
+	for k := -60.0; k <= 60; k++ {
+		chance := math.Exp(-k * k / (2 * sigma * sigma))
+		total += chance
+		b.add((2*k-shift)*shift/(2*sigma*sigma), chance)
+	}
+	for i := range b.chance {
+		b.chance[i] /= total
+	}
+	return b
+}
+
+func product(a, b base) (both base) {
+	for i, x := range a.loss {
+		for k, y := range b.loss {
+			if chance := a.chance[i] * b.chance[k]; chance*math.Exp(max(0, x+y)) > 1e-18 {
+				both.add(x+y, chance)
+			}
+		}
+	}
+	return both
+}
+
+// phase is lots that are all alike.
+type phase struct {
+	base
+	rate  float64
+	steps int
+}
+
+// dense are the chances of the losses of one lot, seen from a direction, on the grid.
+func (p phase) dense(d lossDirection, step float64) []float64 {
+	x := make([]float64, denseSize)
+	rest := 1.0
+	put := func(loss, chance float64) {
+		cell := math.Floor(loss / step)
+		part := math.Expm1((cell+1)*step-loss) / math.Expm1(step)
+		i := int(cell) & (denseSize - 1)
+		x[i] += chance * part
+		x[(i+1)&(denseSize-1)] += chance * (1 - part)
+		rest -= chance
+	}
+	for i, y := range p.loss {
+		ratio := 1 + p.rate*math.Expm1(y)
+		switch {
+		case d == removeRecord:
+			put(math.Log(ratio), p.chance[i]*ratio)
+		case d == addRecord:
+			put(-math.Log(ratio), p.chance[i])
+		case y > 0:
+			put(math.Log(ratio), p.chance[i]*ratio)
+			put(-math.Log(ratio), p.chance[i])
+		}
+	}
+	x[0] += rest
+	return x
+}
+
+// denseDelta is δ(ε) of the phases together on a grid of the step given.
+func denseDelta(d lossDirection, step, epsilon float64, phases []phase) float64 {
+	transform := fourier.NewFFT(denseSize)
+	all := make([]complex128, denseSize/2+1)
+	for i := range all {
+		all[i] = 1
+	}
+	for _, p := range phases {
+		for i, z := range transform.Coefficients(nil, p.dense(d, step)) {
+			all[i] *= cmplx.Pow(z, complex(float64(p.steps), 0))
+		}
+	}
+	delta := 0.0
+	for i, chance := range transform.Sequence(nil, all) {
+		loss := float64(i) * step
+		if i > denseSize*3/4 {
+			loss -= denseSize * step
+		}
+		if loss > epsilon {
+			delta -= chance / denseSize * math.Expm1(epsilon-loss)
+		}
+	}
+	return delta
+}
+
+func TestCompositionAnotherWay(t *testing.T) {
+	t.Parallel()
+	gaussian := func(sigma float64) ledger.Query {
+		return ledger.Query{Group: "g", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: sigma}
+	}
+	laplace := func(scale float64) ledger.Query {
+		return ledger.Query{Group: "l", Mechanism: ledger.Laplace, Sensitivity: 1, Noise: scale}
+	}
+	lattice := func(shift, sigma float64) ledger.Query {
+		return ledger.Query{Group: "d", Mechanism: ledger.DiscreteGaussian, Sensitivity: shift, Noise: sigma}
+	}
+	both := product(gaussianBase(1/1.5), laplaceBase(1.0/3))
+	for _, c := range []struct {
+		what      string
+		adjacency ledger.Adjacency
+		epsilon   float64
+		spent     []ledger.RepeatedLot
+		phases    []phase
+	}{
+		{"Gaussians", ledger.AddRemove, 1.5, []ledger.RepeatedLot{repeatedLot(.1, 60, gaussian(1.2))}, []phase{{gaussianBase(1 / 1.2), .1, 60}}},
+		{"few Gaussians of little noise", ledger.AddRemove, 4, []ledger.RepeatedLot{repeatedLot(.02, 7, gaussian(.5))}, []phase{{gaussianBase(2), .02, 7}}},
+		{"Laplaces", ledger.AddRemove, 2, []ledger.RepeatedLot{repeatedLot(.2, 40, laplace(1))}, []phase{{laplaceBase(1), .2, 40}}},
+		{"Laplaces unsampled", ledger.AddRemove, 3, []ledger.RepeatedLot{repeatedLot(1, 12, laplace(2))}, []phase{{laplaceBase(.5), 1, 12}}},
+		{"discrete Gaussians", ledger.AddRemove, 5, []ledger.RepeatedLot{repeatedLot(.05, 30, lattice(3, 2))}, []phase{{latticeBase(3, 2), .05, 30}}},
+		{"phases", ledger.AddRemove, 1, []ledger.RepeatedLot{repeatedLot(.05, 100, gaussian(1.5)), repeatedLot(.1, 20, laplace(2))}, []phase{{gaussianBase(1 / 1.5), .05, 100}, {laplaceBase(.5), .1, 20}}},
+		{"releases that all take part in", ledger.AddRemove, 2, []ledger.RepeatedLot{repeatedLot(.1, 60, gaussian(1.2)), repeatedLot(1, 3, gaussian(4)), repeatedLot(1, 2, laplace(9))},
+			[]phase{{gaussianBase(1 / 1.2), .1, 60}, {gaussianBase(.25), 1, 3}, {laplaceBase(1. / 9), 1, 2}}},
+		{"Gaussian and Laplace in one lot", ledger.AddRemove, 1, []ledger.RepeatedLot{repeatedLot(.05, 100, gaussian(1.5), laplace(3))}, []phase{{both, .05, 100}}},
+		{"discrete Gaussian and Laplace in one lot", ledger.AddRemove, 9, []ledger.RepeatedLot{repeatedLot(1e-3, 500, lattice(6, 1.6), laplace(2.4))}, []phase{{product(latticeBase(6, 1.6), laplaceBase(1/2.4)), 1e-3, 500}}},
+		{"a record replaced", ledger.ReplaceOne, 1, []ledger.RepeatedLot{repeatedLot(.05, 60, gaussian(2.4))}, []phase{{opposedBase(.05, 1/2.4), 1, 60}}},
+		{"a record replaced, little noise", ledger.ReplaceOne, 5, []ledger.RepeatedLot{repeatedLot(.02, 30, gaussian(.6))}, []phase{{opposedBase(.02, 1/.6), 1, 30}}},
+		{"a record replaced in lots of two kinds of noise", ledger.ReplaceOne, 1, []ledger.RepeatedLot{repeatedLot(.05, 100, gaussian(3), laplace(6))}, []phase{{both, .05, 100}}},
+		{"a run of rare losses", ledger.AddRemove, .2, []ledger.RepeatedLot{repeatedLot(1e-3, 2000, gaussian(.8))}, []phase{{gaussianBase(1 / .8), 1e-3, 2000}}},
+	} {
+		directions := []lossDirection{removeRecord, addRecord}
+		if c.adjacency == ledger.ReplaceOne {
+			directions = []lossDirection{bothDirections}
+			if c.phases[0].rate == 1 {
+				directions = []lossDirection{removeRecord}
+			}
+		}
+		want := 0.0
+		for _, d := range directions {
+			step := 1. / 1024
+			if c.phases[0].steps > 1000 {
+				step = 1. / 8192
+			}
+			wide, narrow := denseDelta(d, 2*step, c.epsilon, c.phases), denseDelta(d, step, c.epsilon, c.phases)
+			want = max(want, narrow+(narrow-wide)/3)
+		}
+		h := ledger.History{Header: ledger.Header{Adjacency: c.adjacency}, Lots: c.spent}
+		got := deltaBounds(t, h, c.epsilon)
+		if want < 1e-7 || got.upper < want*(1-2e-4) || got.lower > want*(1+2e-4) || got.upper-got.lower > 2e-3*got.upper {
+			t.Errorf("%s: δ(%v) is %v, want it in [%v, %v]", c.what, c.epsilon, want, got.lower, got.upper)
+		}
+		back := epsilonBounds(t, h, want)
+		if back.upper < c.epsilon*(1-2e-4) || back.lower > c.epsilon*(1+2e-4) || back.upper-back.lower > 2e-3*back.upper {
+			t.Errorf("%s: ε(%v) is %v, want it in [%v, %v]", c.what, want, c.epsilon, back.lower, back.upper)
+		}
+	}
+}

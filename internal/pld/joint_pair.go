@@ -1,0 +1,108 @@
+package pld
+
+import (
+	"math"
+
+	"github.com/dptrain/dptrain/internal/dpevent"
+)
+
+// jointPair is the pair of several groups of different noise in one sampled lot.
+// Their joint loss, before sampling, is laid on points; sampling then acts on
+// points, as it acts on any pair that dominates (Zhu, Dong and Wang 2022,
+// "Optimal Accounting of Differential Privacy via Characteristic Function",
+// theorem 11). Of the losses chance share at most is lost.
+func jointPair(e dpevent.Event, share float64) lossPair {
+	var parts []lossPair
+	if e.GaussianShift > 0 {
+		p := gaussianPair(e.GaussianShift)
+		p.from, p.to = -quantileBound(1e-25*share), p.slope+quantileBound(share)
+		without, with := p.unsampledTail(p.to)
+		p.truncated = probabilities{with + 1e-25*share, without + 1e-25*share}
+		parts = append(parts, p)
+	}
+	for _, ratio := range e.LaplaceShifts {
+		parts = append(parts, laplacePair(ratio))
+	}
+	for _, d := range e.DiscreteGaussians {
+		parts = append(parts, discreteGaussianPair(d, share))
+	}
+	joint := parts[0]
+	for i := range parts[1:] {
+		joint = convolvePairs(&joint, &parts[i+1])
+	}
+	return joint
+}
+
+// Losses of groups are laid on points tilted by evenly, where P and Q count alike, in
+// cells of finest of their standard deviation.
+const (
+	balancedTilt   = -0.5
+	jointCellWidth = 0.01
+)
+
+// convolvePairs is the pair of two independent releases, on points.
+func convolvePairs(a, b *lossPair) lossPair {
+	var x, y tiltedCumulants
+	x.evaluate(a.samples(), balancedTilt, 1e-18)
+	y.evaluate(b.samples(), balancedTilt, 1e-18)
+	step := jointCellWidth * math.Sqrt(x.variance+y.variance)
+	of := func(p *lossPair) discretizedLoss {
+		s := tiltPair(*p, balancedTilt, 1e-290)
+		l := s.discretize(2*jointCellWidth*jointCellWidth*s.variance, 2*step)
+		missing := 2 * s.truncatedUntilted
+		if !(l.estimates[pessimistic].missingMass < math.Inf(1)) {
+			missing = 1 // nothing is known of it
+		}
+		l.truncated.add(probabilities{missing, missing})
+		return l
+	}
+	left, right := of(a), of(b)
+	out := lossPair{rate: 1, truncated: left.truncated, atomError: left.estimates[pessimistic].relativeError + right.estimates[pessimistic].relativeError + 32*roundingUnit}
+	out.truncated.add(right.truncated)
+	var faded probabilities
+	out.atoms, faded = convolve(left.estimates[pessimistic], right.estimates[pessimistic], step, true)
+	out.truncated.add(faded)
+	out.optimisticAtoms, _ = convolve(left.estimates[optimistic], right.estimates[optimistic], step, false)
+	return out
+}
+
+// minProduct is far above where products of chances lose their precision.
+const minProduct = 1e-295
+
+// convolve is what two losses add up to, as points rising: split between the ends of cells,
+// or gathered, as in discretize. What is too small for a number is left out, and said.
+func convolve(a, b lossEstimate, step float64, split bool) (atoms []atom, faded probabilities) {
+	start := a.loss[0] + b.loss[0]
+	n := int((a.loss[len(a.loss)-1]+b.loss[len(b.loss)-1]-start)/step) + 3
+	mass, moment := make([]float64, n), make([]float64, n)
+	whole, grow := math.Expm1(step), math.Exp(balancedTilt*step)
+	for i, x := range a.loss {
+		for k, y := range b.loss {
+			loss := x + y
+			if a.mass[i]*b.mass[k] < minProduct {
+				with := math.Log(a.mass[i]) + math.Log(b.mass[k]) + a.logScale + b.logScale - balancedTilt*loss
+				faded.add(probabilities{math.Exp(with), math.Exp(with - loss)})
+				continue
+			}
+			cell := int((loss - start) / step)
+			beyond := loss - (start + float64(cell)*step)
+			chance := a.mass[i] * b.mass[k] * math.Exp(-balancedTilt*beyond) // as if at the left end
+			if split {
+				part := math.Expm1(step-beyond) / whole
+				mass[cell] += chance * part
+				mass[cell+1] += chance * (1 - part) * grow
+			} else {
+				mass[cell] += chance
+				moment[cell] += chance * math.Expm1(-beyond)
+			}
+		}
+	}
+	for i, m := range mass {
+		if m > 0 {
+			end := start + float64(i)*step
+			loss := end - math.Log1p(moment[i]/m)
+			atoms = append(atoms, atom{loss, math.Log(m) + a.logScale + b.logScale - balancedTilt*end - loss})
+		}
+	}
+	return atoms, faded
+}

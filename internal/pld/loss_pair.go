@@ -1,0 +1,267 @@
+package pld
+
+import (
+	"math"
+
+	"github.com/dptrain/dptrain/internal/dpevent"
+	"github.com/dptrain/dptrain/internal/gaussian"
+)
+
+// lossDirection says which of two neighbouring data sets the loss is seen from.
+type lossDirection int
+
+const (
+	removeRecord   lossDirection = iota // the record is in the data that ran
+	addRecord                           // the record is not
+	bothDirections                      // both at once: see pair
+)
+
+// lossPair is the two distributions that one lot may release from, seen along the
+// line in which they differ: with base distributions Q, without the record, and
+// Q·e^y with it, the lot releases from Q·r where r = 1 + rate·(e^y - 1).
+//
+// Removing: the loss is log r and the chances are those of Q·r. Adding: the loss
+// is -log r and the chances are those of Q. Replacing: the hockey-stick curve of
+// the sampled pair at every ε ≥ 0, on both sides (see rdpReplacedGaussian): the
+// chances of Q·r where r > 1, their mirror image, and the rest at loss 0.
+//
+// An opposed pair (see opposed.go) is removing, and both of its distributions are
+// mixtures.
+type lossPair struct {
+	direction         lossDirection
+	rate              float64
+	poissonReplaceOne bool
+
+	// The continuous part: Q has density density(x) and y = slope·x + offset, on
+	// (from, to).
+	continuous    bool
+	gaussian      bool // density e^(-x²/2)/√2π on the whole line; else e^(-x)/2
+	slope, offset float64
+	from, to      float64
+
+	// Points of positive chance, rising in y.
+	atoms           []atom
+	optimisticAtoms []atom // for the optimistic twin, where it has others
+
+	cutOff    [2]probabilities // of the losses that were cut off, for either twin
+	truncated probabilities    // of anything else that is left out, at most
+	atomError float64          // by how much the chances of atoms may be wrong, relative to them
+}
+
+// probabilities is a part of all chances, with the record and without it.
+type probabilities struct{ with, without float64 }
+
+func (c *probabilities) add(more probabilities) {
+	c.with, c.without = c.with+more.with, c.without+more.without
+}
+
+// logRetained are logarithms of the chances that no event's loss was cut off.
+type logRetained probabilities
+
+func (s *logRetained) addEvent(beyond probabilities, count float64) {
+	s.with += count * math.Log1p(-beyond.with)
+	s.without += count * math.Log1p(-beyond.without)
+}
+
+// cutOffDivergence bounds what the compositions add in which some event's loss was cut off: the
+// sum of their P - e^ε·Q, all of which are positive up to a limit of ε. Of their Q,
+// lost may be missing.
+func (s logRetained) cutOffDivergence(epsilon, lost float64) (low, high float64) {
+	if s.with == 0 {
+		return 0, 0
+	}
+	with, without := -math.Expm1(s.with), -math.Expm1(s.without)
+	if epsilon > 600 { // where their e^ε·Q may be no number
+		return 0, with * (1 + 256*roundingUnit)
+	}
+	grown := math.Exp(epsilon)
+	without *= grown
+	off := 256 * roundingUnit * (with + without)
+	return max(0, with-without-off), min(with-without+lost*grown, with) + off
+}
+
+// atom is a point of chance e^logQ without the record, e^(logQ+y) with it.
+type atom struct{ y, logQ float64 }
+
+// poissonReplaceOnePair is the pair of a record replaced in a Poisson lot. It is its own mirror image.
+func poissonReplaceOnePair(rate, shift float64) lossPair {
+	p := gaussianPair(shift)
+	p.rate, p.poissonReplaceOne = rate, true
+	return p
+}
+
+func gaussianPair(shift float64) lossPair {
+	return lossPair{rate: 1, continuous: true, gaussian: true, slope: shift, offset: -shift * shift / 2, from: math.Inf(-1), to: math.Inf(1)}
+}
+
+// laplacePair is Laplace noise of scale 1 moved by shift.
+func laplacePair(shift float64) lossPair {
+	return lossPair{
+		rate: 1, continuous: true, slope: 2, offset: -shift, from: 0, to: shift,
+		atoms: []atom{{-shift, -math.Ln2}, {shift, -shift - math.Ln2}},
+	}
+}
+
+// discreteGaussianPair is integer noise of chance proportional to e^(-k²/2σ²), moved by a
+// whole shift, but for chances far below share at either end (Canonne, Kamath and
+// Steinke 2020, proposition 25: its tails are below e^(-k²/2σ²)).
+func discreteGaussianPair(d dpevent.DiscreteGaussian, share float64) lossPair {
+	share *= 1e-20
+	reach := math.Ceil(d.Sigma * math.Sqrt(-2*math.Log(share)))
+	total := 0.0
+	for k := -reach; k <= reach; k++ {
+		total += math.Exp(-k * k / (2 * d.Sigma * d.Sigma))
+	}
+	p := lossPair{rate: 1, truncated: probabilities{2 * share, 2 * share}}
+	for k := -reach; k <= reach+d.Shift; k++ {
+		p.atoms = append(p.atoms, atom{
+			y:    (2*k - d.Shift) * d.Shift / (2 * d.Sigma * d.Sigma),
+			logQ: -k*k/(2*d.Sigma*d.Sigma) - math.Log(total),
+		})
+	}
+	return p
+}
+
+// mostLattice and mostMoved are the largest σ and shift of a discrete Gaussian that
+// is summed point by point, mostPoints about how many points all of them may have: each
+// takes some sixty bytes.
+const (
+	maxDiscreteSigma  = 2e4
+	maxDiscreteShift  = 1e6
+	maxDiscretePoints = 2e7
+)
+
+// quantileBound is at least where the unit Gaussian has chance share above it.
+func quantileBound(share float64) float64 { return math.Sqrt(max(0, -2*math.Log(2*share))) }
+
+// truncate takes away the losses above cut, of a pair that is removing, and leaves out the
+// largest of the others, of chance share at most: they may be so large that, tilted,
+// they would be all that is seen.
+func (p *lossPair) truncate(cut, share float64) {
+	if p.direction != removeRecord {
+		cut = math.Inf(1)
+	}
+	if p.gaussian && p.direction == addRecord {
+		p.from = -quantileBound(share)
+		p.truncated.without += gaussian.TailProbability(-p.from)
+	}
+	if p.continuous && p.direction != addRecord {
+		end := p.to
+		if p.gaussian {
+			end = max(quantileBound(share/2), p.slope+quantileBound(share/(2*p.rate)))
+		}
+		beyond := p.coordinate(p.baseLoss(cut))
+		end = min(end, beyond)
+		all := p.tailProbabilities(end)
+		if p.to = end; end == beyond {
+			p.cutOff = [2]probabilities{all, all}
+		} else {
+			p.truncated.add(all)
+		}
+	}
+	if p.optimisticAtoms != nil {
+		p.optimisticAtoms, _ = p.truncateAtoms(p.optimisticAtoms, cut, share, &p.cutOff[optimistic])
+	} else {
+		p.truncateAtoms(p.atoms, cut, share, &p.cutOff[optimistic])
+	}
+	var lost probabilities
+	p.atoms, lost = p.truncateAtoms(p.atoms, cut, share, &p.cutOff[pessimistic])
+	p.truncated.add(lost)
+}
+
+func (p *lossPair) truncateAtoms(list []atom, cut, share float64, beyond *probabilities) (rest []atom, lost probabilities) {
+	for len(list) > 1 {
+		largest, rest := list[len(list)-1], list[:len(list)-1]
+		if p.direction == addRecord {
+			largest, rest = list[0], list[1:]
+		}
+		_, loss := p.likelihoodRatio(largest.y)
+		all := probabilities{math.Exp(largest.logQ + loss), math.Exp(largest.logQ)}
+		switch {
+		case loss > cut:
+			beyond.add(all)
+		case p.direction == addRecord && lost.without+all.without <= share,
+			p.direction != addRecord && !p.continuous && beyond.with == 0 && lost.with+all.with <= share:
+			lost.add(all)
+		default:
+			return list, lost
+		}
+		list = rest
+	}
+	return list, lost
+}
+
+// baseLoss is the base loss whose loss is l.
+func (p *lossPair) baseLoss(l float64) float64 {
+	if l > 600 {
+		return l - math.Log(p.rate)
+	}
+	return math.Log1p(math.Expm1(l) / p.rate)
+}
+
+// likelihoodRatio is r-1 and log r at base loss y.
+func (p *lossPair) likelihoodRatio(y float64) (excess, logRatio float64) {
+	if p.rate == 1 {
+		return math.Expm1(y), y
+	}
+	if p.poissonReplaceOne {
+		return p.poissonReplaceOnePair().LikelihoodRatio(y)
+	}
+	if y > 600 {
+		return math.Inf(1), y + math.Log(p.rate)
+	}
+	excess = p.rate * math.Expm1(y)
+	return excess, math.Log1p(excess)
+}
+
+func (p *lossPair) poissonReplaceOnePair() dpevent.PoissonReplaceOne {
+	return dpevent.PoissonReplaceOne{Rate: p.rate, Shift: p.slope}
+}
+
+func (p *lossPair) logDensity(x float64) float64 {
+	if !p.gaussian {
+		return -x - math.Ln2
+	}
+	density := -x*x/2 - 0.918938533204672741780329736406 // log √2π
+	if p.poissonReplaceOne {
+		density += p.poissonReplaceOnePair().LogBase(p.slope*x + p.offset)
+	}
+	return density
+}
+
+// zeroLossProbability is the chance that the two mirrored halves of a replacing pair, with the
+// atoms given, leave at loss 0.
+func (p *lossPair) zeroLossProbability(atoms []atom) float64 {
+	halves := 0.0
+	if p.continuous {
+		zero := p.coordinate(0)
+		without, with := p.unsampledTail(zero)
+		halves += without + (1-p.rate)*without + p.rate*with
+	}
+	for _, a := range atoms {
+		if a.y > 0 {
+			_, loss := p.likelihoodRatio(a.y)
+			halves += math.Exp(a.logQ) + math.Exp(a.logQ+loss)
+		}
+	}
+	return max(0, 1-halves)
+}
+
+// tailProbabilities is what P and Q have of the continuous part beyond x.
+func (p *lossPair) tailProbabilities(x float64) probabilities {
+	without, with := p.unsampledTail(x)
+	all := probabilities{p.rate*with + (1-p.rate)*without, without}
+	if p.poissonReplaceOne {
+		all.without = p.rate*gaussian.TailProbability(x+p.slope) + (1-p.rate)*without
+	}
+	return all
+}
+
+// unsampledTail is the chance of the continuous part beyond x, without the record and
+// with it.
+func (p *lossPair) unsampledTail(x float64) (without, with float64) {
+	if p.gaussian {
+		return gaussian.TailProbability(x), gaussian.TailProbability(x - p.slope)
+	}
+	return (math.Exp(-x) - math.Exp(-p.to)) / 2, (1 - math.Exp(x-p.to)) / 2
+}

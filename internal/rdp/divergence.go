@@ -1,0 +1,236 @@
+package rdp
+
+import (
+	"math"
+
+	"github.com/dptrain/dptrain/internal/dpevent"
+	"github.com/dptrain/dptrain/internal/quadrature"
+)
+
+// Divergence is the Rényi divergence of the order given between what an event releases
+// on two neighbouring data sets, the larger of the two directions, or a bound on
+// it.
+//
+// Adding or removing a record: the larger direction is the one with the mixture
+// first (Mironov, Talwar and Zhang 2019, "Rényi Differential Privacy of the
+// Sampled Gaussian Mechanism", theorem 5; it needs only that a reflection swaps
+// the two outputs, which holds for every noise here).
+func Divergence(e dpevent.Event, order float64) float64 {
+	switch {
+	case !e.Subsampled():
+		return UnsampledDivergence(e, order)
+	case e.IsPoissonReplaceOne():
+		return poissonReplaceOneDivergence(e.Rate, e.GaussianShift/2, order)
+	case e.GaussianOnly() && e.ReplaceOne:
+		return replacedGaussianDivergence(e.Rate, e.GaussianShift, order)
+	case e.GaussianOnly():
+		return sampledGaussianDivergence(e.Rate, e.GaussianShift, order)
+	default:
+		return sampledDivergence(e, order)
+	}
+}
+
+func UnsampledDivergence(e dpevent.Event, order float64) float64 {
+	total := order * e.GaussianShift * e.GaussianShift / 2
+	for _, d := range e.DiscreteGaussians {
+		total += order * d.SquaredRatio() / 2 // Canonne et al. 2020, theorem 4
+	}
+	for _, ratio := range e.LaplaceShifts {
+		total += laplaceDivergence(ratio, order)
+	}
+	return total
+}
+
+// laplaceDivergence is proposition 6 of Mironov, "Rényi Differential Privacy" (2017).
+func laplaceDivergence(ratio, order float64) float64 {
+	up, down := order/(2*order-1), (order-1)/(2*order-1)
+	if grow := (order - 1) * ratio; grow > 600 {
+		return ratio + math.Log(up)/(order-1)
+	}
+	return math.Log1p(up*math.Expm1((order-1)*ratio)+down*math.Expm1(-order*ratio)) / (order - 1)
+}
+
+// sampledGaussianDivergence is the Rényi divergence of (1-q)N(0,1) + qN(shift,1) from
+// N(0,1), for any order above 1: the logarithm of
+//
+//	1 + ∫ φ(x) ((1+t)^order - 1 - order·t) dx,  t = q(e^(shift·x - shift²/2) - 1),
+//
+// whose integrand is never negative, so that nothing cancels however small q is.
+// The trapezoidal rule converges exponentially on it: the nearest singularity lies
+// π/shift off the real line.
+func sampledGaussianDivergence(rate, shift, order float64) float64 {
+	const tail = 12
+	step := min(0.5, 0.5/shift)
+	end := max(order, 2)*shift + tail
+	if end/step > 1e6 { // no order that large is ever best
+		return math.Inf(1)
+	}
+	gone, back := negligibleInterval(shift, order)
+	var all scaledSum
+	for x := -float64(tail); x <= end; x += step {
+		if x > gone && x < back {
+			continue
+		}
+		t := rate * math.Expm1(shift*x-shift*shift/2)
+		gauss := -x * x / 2
+		if math.Abs(t)*order < 1e-3 {
+			all.sum += binomialRemainder(t, order) * math.Exp(gauss-all.logScale)
+			continue
+		}
+		grown := order*math.Log1p(t) + gauss
+		if rate == 1 || math.IsInf(t, 1) {
+			grown = order*(math.Log(rate)+shift*x-shift*shift/2) + gauss
+		}
+		all.rescale(grown)
+		value := math.Exp(grown - all.logScale)
+		if t < 1e300 { // else 1 + order·t is nothing beside it
+			value = max(0, value-(1+order*t)*math.Exp(gauss-all.logScale))
+		}
+		all.sum += value
+	}
+	return all.divergence(step/math.Sqrt(2*math.Pi), order)
+}
+
+// scaledSum is a sum, times e^scale, of terms that may be too large for numbers.
+type scaledSum struct{ sum, logScale float64 }
+
+// rescale sees to it that terms of about e^log are numbers once divided by e^scale.
+func (g *scaledSum) rescale(log float64) {
+	if log > g.logScale+500 {
+		g.sum *= math.Exp(g.logScale - log)
+		g.logScale = log
+	}
+}
+
+// divergence is log(1 + part·sum·e^scale)/(order - 1).
+func (g *scaledSum) divergence(part, order float64) float64 {
+	sum := g.sum * part
+	if g.logScale == 0 {
+		return math.Log1p(sum) / (order - 1)
+	}
+	return (g.logScale + math.Log(sum+math.Exp(-g.logScale))) / (order - 1)
+}
+
+// negligibleInterval gives two places between which φ(x)·r^order adds nothing that float64
+// could hold to its integral, if gone is below back. There r is at most twice the larger
+// of 1 and rate·e^(shift·x - shift²/2), so the integrand is at most 2^order times the
+// larger of φ(x) and the second's part, which falls as a normal density does on both
+// sides of its peak at order·shift. Both are then below e^-1012.
+func negligibleInterval(shift, order float64) (gone, back float64) {
+	const far = 45
+	if order > 300 {
+		return 0, 0
+	}
+	return far, order*shift - far
+}
+
+// binomialRemainder is (1+t)^a - 1 - a·t for small a·t, by its series.
+func binomialRemainder(t, a float64) float64 {
+	sum, term := 0.0, a*t
+	for k := 2.0; k < 8; k++ {
+		term *= (a - k + 1) * t / k
+		sum += term
+	}
+	return sum
+}
+
+// replacedGaussianDivergence bounds the Rényi divergence when one record is replaced and
+// the lot is one of fixed size without replacement, or a Poisson sample. For every
+// ε ≥ 0 the hockey-stick divergence of the two releases is then at most that of
+// the sampled Gaussian pair whose sensitivity is the distance of the two records'
+// contributions, in the direction with the mixture first, whichever data set comes
+// first (Balle, Barthe and Gaboardi 2018, theorems 10 and 11). The divergence is
+// that of the pair with this curve on both sides:
+//
+//	1 + ∫ over x > shift/2 of φ(x) (r^order + r^(1-order) - 1 - r) dx,  r = 1 + t.
+func replacedGaussianDivergence(rate, shift, order float64) float64 {
+	end := max(order, 2)*shift + 12
+	width := min(0.5, 0.5/shift)
+	panels := math.Ceil((end - shift/2) / width)
+	if panels > 1e6 {
+		return math.Inf(1)
+	}
+	var all scaledSum
+	gone, back := negligibleInterval(shift, order)
+	for panel := 0.0; panel < panels; panel++ {
+		if x := shift/2 + width*panel; x > gone && x+width < back {
+			continue
+		}
+		for i, node := range quadrature.Nodes {
+			x := shift/2 + width*(panel+(1+node)/2)
+			y := shift*x - shift*shift/2
+			t := rate * math.Expm1(y)
+			l := math.Log1p(t)
+			if math.IsInf(t, 1) {
+				l = math.Log(rate) + y
+			}
+			gauss := -x * x / 2
+			weight := quadrature.Weights[i]
+			if order*l < 1 { // (r^a - 1)(1 - r^(1-a))... as a product, which does not cancel
+				all.sum += weight * math.Expm1(order*l) * -math.Expm1((1-order)*l) * math.Exp(gauss-all.logScale)
+				continue
+			}
+			all.rescale(order*l + gauss)
+			all.sum += weight * math.Exp(order*l+gauss-all.logScale) * -math.Expm1(-order*l) * -math.Expm1((1-order)*l)
+		}
+	}
+	return all.divergence(width/2/math.Sqrt(2*math.Pi), order)
+}
+
+// sampledDivergence bounds the divergence of any sampled event from the divergences of
+// the unsampled one at whole orders, by the binomial theorem; between whole orders
+// (order-1)·divergence is convex (Wang, Balle and Kasiviswanathan 2019, corollary
+// 10). A replaced record at most doubles the moment less one: see
+// rdpReplacedGaussian, where e^(-order·ε) ≤ e^((order-1)·ε).
+func sampledDivergence(e dpevent.Event, order float64) float64 {
+	if order > 512 {
+		return math.Inf(1)
+	}
+	below := math.Floor(order)
+	low := logSampledMoment(e, below)
+	if order == below {
+		return low / (order - 1)
+	}
+	high := logSampledMoment(e, below+1)
+	part := order - below
+	return ((1-part)*low + part*high) / (order - 1)
+}
+
+func logSampledMoment(e dpevent.Event, order float64) float64 {
+	excess := math.Inf(-1)
+	for k := 2.0; k <= order; k++ {
+		moment := (k - 1) * UnsampledDivergence(e, k)
+		term := logChoose(order, k) + (order-k)*math.Log1p(-e.Rate) + k*math.Log(e.Rate) + logExpm1(moment)
+		excess = logAddExp(excess, term)
+	}
+	if e.ReplaceOne {
+		excess += math.Ln2
+	}
+	return logAddExp(0, excess)
+}
+
+func logChoose(n, k float64) float64 {
+	a, _ := math.Lgamma(n + 1)
+	b, _ := math.Lgamma(k + 1)
+	c, _ := math.Lgamma(n - k + 1)
+	return a - b - c
+}
+
+// logAddExp is log(e^a + e^b).
+func logAddExp(a, b float64) float64 {
+	if a < b {
+		a, b = b, a
+	}
+	if math.IsInf(b, -1) {
+		return a
+	}
+	return a + math.Log1p(math.Exp(b-a))
+}
+
+// logExpm1 is log(e^x - 1).
+func logExpm1(x float64) float64 {
+	if x > 30 {
+		return x
+	}
+	return math.Log(math.Expm1(x))
+}

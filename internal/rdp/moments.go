@@ -1,0 +1,63 @@
+package rdp
+
+import (
+	"math"
+
+	"github.com/dptrain/dptrain/internal/dpevent"
+)
+
+// maxMoment is the largest moment that is tried; Abadi et al. found 32 enough.
+const maxMoment = 255
+
+// MomentsEpsilon is the moments accountant as published: the logarithms of whole
+// moments of the privacy loss, by numerical integration, and the tail bound
+// δ = min over λ of exp(Σα(λ) - λε) (Abadi et al. 2016, "Deep Learning with
+// Differential Privacy", theorem 2). The order is λ + 1, the Rényi order of the moment.
+func MomentsEpsilon(events []dpevent.RepeatedEvent, delta float64) (epsilon, order float64) {
+	order, least := bestMoment(func(moment float64) float64 {
+		return (logMoments(events, moment) - math.Log(delta)) / moment
+	})
+	return max(0, least), order
+}
+
+// MomentsDelta is δ at epsilon by the same tail bound.
+func MomentsDelta(events []dpevent.RepeatedEvent, epsilon float64) (delta, order float64) {
+	order, least := bestMoment(func(moment float64) float64 {
+		return logMoments(events, moment) - moment*epsilon
+	})
+	return math.Exp(min(0, least)), order
+}
+
+// AsymptoticMomentsEpsilon is ε at delta by the bound α(λ) ≤ q²λ(λ+1)/((1-q)σ²) of Abadi
+// et al. (2016, section 3.2) without its term of third order, which is an approximation
+// and may be optimistic. It is for Poisson samples of a rate below 1 with Gaussian noise.
+func AsymptoticMomentsEpsilon(events []dpevent.RepeatedEvent, delta float64) (epsilon, order float64) {
+	perMoment := 0.0
+	for _, e := range events {
+		perMoment += float64(e.Count) * e.Rate * e.Rate * e.GaussianShift * e.GaussianShift / (1 - e.Rate)
+	}
+	order, epsilon = bestMoment(func(moment float64) float64 {
+		return perMoment*(moment+1) - math.Log(delta)/moment
+	})
+	return epsilon, order
+}
+
+// bestMoment is the least of the values of whole moments, and the order at which it is.
+func bestMoment(value func(moment float64) float64) (order, least float64) {
+	least = math.Inf(1)
+	for moment := 1.0; moment <= maxMoment; moment++ {
+		v := value(moment)
+		if v < least {
+			order, least = moment+1, v
+		} else if moment > order+8 {
+			break
+		}
+	}
+	return order, least
+}
+
+// logMoments is Σ α(λ). The moment with the mixture first is the larger of the two
+// that the paper takes the maximum of (see rdpOf).
+func logMoments(events []dpevent.RepeatedEvent, moment float64) float64 {
+	return moment * TotalDivergence(events, moment+1, Divergence)
+}
