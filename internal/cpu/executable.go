@@ -30,6 +30,10 @@ type Executable struct {
 // New prepares a program. The number of threads does not change results; 0 means
 // GOMAXPROCS. The error is [plan.ErrOutOfMemory] if the host lacks memory.
 func New(p *plan.Program, o plan.Optimizer, average bool, threads int) (*Executable, error) {
+	return newExecutable(p.FuseLSTM(), o, average, threads)
+}
+
+func newExecutable(p *plan.Program, o plan.Optimizer, average bool, threads int) (*Executable, error) {
 	bytes := size(p, o, average)
 	room := availableMemory(bytes)
 	if err := checkMemory(bytes, room); err != nil {

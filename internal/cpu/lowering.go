@@ -23,7 +23,6 @@ type lowering struct {
 	gramUses     map[rowsKey]int // how many Gram norms read these rows as Δ
 	saved        savedResults
 
-	left  map[int]call // products that an LSTM computes, by the buffers of their results
 	early map[int]bool // buffers whose result an earlier step has computed
 
 	winogradMemory *[]float32 // transformed filters or sums of one layer; the layers share it
@@ -55,7 +54,7 @@ func newLowering(p *plan.Program, memory [][]float32, threads *pool) *lowering {
 			cellTanh: map[int][]float32{}, attention: map[attentionKey][]float32{},
 			gradients: map[gradientKey][]float32{},
 		},
-		left: map[int]call{}, early: map[int]bool{},
+		early:          map[int]bool{},
 		winogradMemory: new([]float32),
 	}
 	l.channelsLast = planChannelsLast(l)
@@ -85,6 +84,8 @@ type call struct {
 	outLast    bool
 	accumulate bool               // the step adds its result to out
 	next       []plan.Instruction // the instructions that follow
+	before     *call              // the fused instruction that computes operand 0, or nil
+	after      *call              // the fused instruction that reads the result, or nil
 }
 
 // trains reports whether a program computes gradients.
@@ -125,8 +126,19 @@ func (l *lowering) call(i plan.Instruction) call {
 		k.bases = append(k.bases, l.program.Buffers[id].Base)
 		k.last = append(k.last, l.channelsLast[id])
 	}
+	if i.Before != nil {
+		before := l.call(*i.Before)
+		k.before = &before
+	}
+	if i.After != nil {
+		after := l.call(*i.After)
+		k.after = &after
+	}
 	return k
 }
+
+// base is the buffer that owns a buffer's memory.
+func (l *lowering) base(id int) int { return l.program.Buffers[id].Base }
 
 // lowerNative makes the step of an operation from kernels. It returns nil if there is
 // no kernel for these shapes.

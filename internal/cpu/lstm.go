@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"github.com/dptrain/dptrain/internal/op"
-	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/simd"
 )
 
@@ -24,14 +23,13 @@ func lowerLSTMTrace(l *lowering, s op.LSTMTrace, k call) func() {
 	l.saved.cellTanh[k.base] = cellTanh
 	pack, weight := lowerPanels(l, k.in[1], h, 4*h, false)
 	inputs := newGateInputs(l, k)
-	var reads []int
 	if inputs != nil {
-		pack, reads = sequence(pack, inputs.pack), inputs.reads
+		pack = sequence(pack, inputs.pack)
 	}
-	states, _ := l.takes(k, reads, func(i plan.Instruction) bool {
-		_, ok := i.Spec.(op.LSTM)
-		return ok && l.reads(i, 2, k.base, 5*h)
-	})
+	var states []float32
+	if k.after != nil {
+		states = k.after.out
+	}
 	wide, wide4 := h+linePad, 4*h+linePad
 	l.pool.reserve(k.shape[0]*(wide+2*wide4)+4*h, 0)
 	return sequence(pack, l.pool.forExamples(k.shape[0], steps*h*h, func(from, to int, w *worker) {
@@ -47,8 +45,8 @@ func lowerLSTMTrace(l *lowering, s op.LSTMTrace, k call) func() {
 			if inputs == nil {
 				simd.Prefetch(x[at*4*h:][:4*h])
 			}
-			if states.out != nil {
-				simd.Prefetch(states.out[at*h:][:h])
+			if states != nil {
+				simd.Prefetch(states[at*h:][:h])
 			}
 			if i > 0 {
 				simd.Prefetch(out[(b*steps+order.at(i-1))*5*h+4*h:][:h])
@@ -76,8 +74,8 @@ func lowerLSTMTrace(l *lowering, s op.LSTMTrace, k call) func() {
 				}
 				state := hidden[(b-from)*wide:][:h]
 				simd.LSTMStep(out[at*5*h:][:5*h], state, cellTanh[at*h:][:h], gates, sums, previous)
-				if states.out != nil {
-					copy(states.out[at*h:], state)
+				if states != nil {
+					copy(states[at*h:], state)
 				}
 			}
 		}
@@ -87,7 +85,6 @@ func lowerLSTMTrace(l *lowering, s op.LSTMTrace, k call) func() {
 // gateInputs are the operands of the product of an LSTM's inputs that is fused with it.
 type gateInputs struct {
 	pack    func()
-	reads   []int
 	weight  *simd.Panels
 	x, bias []float32
 	width   int
@@ -97,13 +94,13 @@ type gateInputs struct {
 // newGateInputs returns the product that is fused with an LSTM's trace, nil if there is
 // none.
 func newGateInputs(l *lowering, trace call) *gateInputs {
-	k, ok := l.left[trace.bases[0]]
-	if !ok {
+	k := trace.before
+	if k == nil {
 		return nil
 	}
 	width := k.shapes[1][0]
 	pack, weight := lowerPanels(l, k.in[1], width, k.shapes[1][1], false)
-	return &gateInputs{pack, k.bases, weight, k.in[0], k.in[2], width, trace.shape[1] * width}
+	return &gateInputs{pack, weight, k.in[0], k.in[2], width, trace.shape[1] * width}
 }
 
 // product computes the inputs' part of the gates for n examples. The first reads the given
@@ -128,9 +125,6 @@ func lowerCellTanh(l *lowering, base int, trace []float32, h int) (step func(), 
 
 // lowerLSTM computes the hidden states from the trace.
 func lowerLSTM(l *lowering, k call) func() {
-	if l.made(k) {
-		return func() {}
-	}
 	out, trace, h := k.out, k.in[2], k.shape[2]
 	computeTanh, cellTanh := lowerCellTanh(l, k.bases[2], trace, h)
 	return sequence(computeTanh, l.pool.forRanges(len(out)/h, 2*h, func(from, to int, _ *worker) {
@@ -148,13 +142,10 @@ func lowerLSTMGrad(l *lowering, s op.LSTMGrad, k call) func() {
 	pack, weight := lowerPanels(l, k.in[0], 4*h, h, true)
 	var width int
 	var inputs *simd.Panels
-	below, ok := l.takes(k, nil, func(i plan.Instruction) bool {
-		return i.Spec == op.Spec(op.MatMul{TransB: true}) && l.reads(i, 0, k.base, 4*h) &&
-			l.program.Buffers[l.base(i.In[1])].Role != plan.RoleTemporary
-	})
-	if ok {
-		width = below.shape[1]
-		packInputs, p := lowerPanels(l, below.in[1], 4*h, width, true)
+	var inputGrad []float32 // the gradient of the LSTM's input
+	if k.after != nil {
+		inputGrad, width = k.after.out, k.after.shape[1]
+		packInputs, p := lowerPanels(l, k.after.in[1], 4*h, width, true)
 		pack, inputs = sequence(pack, packInputs), p
 	}
 	wide, wide4 := h+linePad, 4*h+linePad
@@ -196,7 +187,7 @@ func lowerLSTMGrad(l *lowering, s op.LSTMGrad, k call) func() {
 				copy(signals[(b-from)*wide4:], d)
 			}
 			if inputs != nil {
-				inputs.Product(below.out[(from*steps+t)*width:], steps*width, signals, wide4, n, nil)
+				inputs.Product(inputGrad[(from*steps+t)*width:], steps*width, signals, wide4, n, nil)
 			}
 		}
 	}))

@@ -15,9 +15,6 @@ func lowerGemm(l *lowering, g simd.Gemm, out, a, b []float32) func() {
 }
 
 func lowerMatMul(l *lowering, s op.MatMul, k call) func() {
-	if l.made(k) {
-		return func() {}
-	}
 	m, n, d, _ := s.Sizes(k.shapes[0], k.shapes[1])
 	g := simd.Gemm{TransA: s.TransA, TransB: s.TransB, M: m, N: n, K: d, LDA: d, LDB: n, LDC: n}
 	if s.TransA {
@@ -30,9 +27,6 @@ func lowerMatMul(l *lowering, s op.MatMul, k call) func() {
 }
 
 func lowerLinear(l *lowering, s op.Linear, k call) func() {
-	if s.Act == op.Identity && l.leaves(k) {
-		return func() {}
-	}
 	m, n, d, _ := op.MatMul{}.Sizes(k.shapes[0], k.shapes[1])
 	g := simd.Gemm{M: m, N: n, K: d, LDA: d, LDB: n, LDC: n, ColBias: k.in[2], ReLU: s.Act == op.ReLU}
 	product := lowerGemm(l, g, k.out, k.in[0], k.in[1])
@@ -71,7 +65,7 @@ func lowerClippedSum(l *lowering, s op.ClippedSum, k call) func() {
 // of the row's record. Two sums with the same Δ run as one step while their factors are
 // equal, which packs Δ once.
 func lowerProductSum(l *lowering, f op.Product, k call, factors []float32) func() {
-	if l.made(k) {
+	if l.early[k.base] {
 		return func() {}
 	}
 	rows := len(k.in[1]) / f.Out

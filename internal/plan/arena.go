@@ -13,6 +13,9 @@ const alignment = 16
 // span is a place in the arena, and from when to when it is taken.
 type span struct{ id, from, to, size int }
 
+// alignedSize is a number of elements rounded up to whole alignments.
+func alignedSize(n int) int { return (n + alignment - 1) / alignment * alignment }
+
 // reuse gives every temporary a place in one arena such that no two that are
 // alive together overlap, but for a result that is written over an operand. The
 // largest are placed first, each at the lowest place that is free for as long as it
@@ -42,7 +45,7 @@ func (p *Program) spans() []*span {
 	spans := make([]*span, len(p.Buffers))
 	for id, t := range p.lives() {
 		if len(t) > 0 {
-			spans[id] = &span{id, t[0], t[len(t)-1], (p.Buffers[id].Size() + alignment - 1) / alignment * alignment}
+			spans[id] = &span{id, t[0], t[len(t)-1], alignedSize(p.Buffers[id].Size())}
 		}
 	}
 	for at, c := range slices.Concat(p.Front, p.Back) {

@@ -48,7 +48,11 @@ type Instruction struct {
 	Foreign    G.Op    // an operation known only to Gorgonia, run by its own Do
 	In         []int
 	Out        int
-	Accumulate bool // the result is added to what Out holds
+	Accumulate bool // the result is added to what Out contains
+
+	// FuseLSTM sets these. Before computes operand 0, which is not stored anywhere. After
+	// reads the result and is run together with this instruction.
+	Before, After *Instruction
 }
 
 // Program is what a device runs. Front goes forward and backward through the

@@ -10,9 +10,9 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// What an operation makes beside its own result has the bits that the operations
-// give when each is alone: clipped all together, and each parameter by itself.
-func TestWithin(t *testing.T) {
+// A step that computes the results of several instructions gives the bits that one step
+// per instruction gives, with the same clip factors for all parameters and with others.
+func TestFusion_KeepsBits(t *testing.T) {
 	for _, units := range []int{20, 70} {
 		for _, recurrent := range []layer.RecurrentOptions{{}, {Layers: 2, Bidirectional: true}} {
 			for _, norms := range []bool{true, false} {
@@ -21,14 +21,14 @@ func TestWithin(t *testing.T) {
 						continue
 					}
 					name := fmt.Sprintf("%d units, %+v, norms %v, flat %v", units, recurrent, norms, flat)
-					t.Run(name, func(t *testing.T) { testWithin(t, units, recurrent, norms, flat) })
+					t.Run(name, func(t *testing.T) { testFusion(t, units, recurrent, norms, flat) })
 				}
 			}
 		}
 	}
 }
 
-func testWithin(t *testing.T, units int, recurrent layer.RecurrentOptions, norms, flat bool) {
+func testFusion(t *testing.T, units int, recurrent layer.RecurrentOptions, norms, flat bool) {
 	const records, steps, vocabulary, classes = 29, 5, 30, 3
 	network, err := perexample.Compile(func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
@@ -45,14 +45,20 @@ func testWithin(t *testing.T, units int, recurrent layer.RecurrentOptions, norms
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := func(threads int, alone bool) *Executable {
-		m, err := New(program, plan.Optimizer{Kind: plan.SGD}, false, threads)
+	run := func(threads int, fuse bool) *Executable {
+		open := newExecutable
+		if fuse {
+			open = New
+		}
+		m, err := open(program, plan.Optimizer{Kind: plan.SGD}, false, threads)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { m.Close() })
-		if alone {
-			m.compileAlone(t)
+		if fuse {
+			m.checkFused(t, norms)
+		} else {
+			m.lowerEachAlone(t)
 		}
 		r := rand.New(rand.NewPCG(1, 2))
 		for i := range m.Input(0) {
@@ -77,9 +83,9 @@ func testWithin(t *testing.T, units int, recurrent layer.RecurrentOptions, norms
 		}
 		return m
 	}
-	alone := run(1, true)
+	alone := run(1, false)
 	for threads := 1; threads <= 3; threads++ {
-		m := run(threads, false)
+		m := run(threads, true)
 		equal := func(what string, x, y []float32) {
 			t.Helper()
 			for i, v := range x {
@@ -96,22 +102,38 @@ func testWithin(t *testing.T, units int, recurrent layer.RecurrentOptions, norms
 	}
 }
 
-// compileAlone makes every operation know nothing of what follows it.
-func (m *Executable) compileAlone(t *testing.T) {
-	c := newLowering(m.program, m.memory, m.pool)
-	together := newLowering(m.program, m.memory, m.pool)
-	together.lowerAll(m.program.Front)
-	if len(together.left) == 0 || len(together.early) == 0 {
-		t.Fatal("no operation makes the result of another")
+// checkFused checks that steps of this executable compute results of several instructions.
+func (m *Executable) checkFused(t *testing.T, pairs bool) {
+	before, after := 0, 0
+	for _, i := range m.program.Front {
+		if i.Before != nil {
+			before++
+		}
+		if i.After != nil {
+			after++
+		}
 	}
+	l := newLowering(m.program, m.memory, m.pool)
+	l.lowerAll(m.program.Back)
+	if before == 0 || after == 0 || pairs != (len(l.early) > 0) {
+		t.Fatalf("%d products before an LSTM, %d instructions after one, %d paired sums", before, after, len(l.early))
+	}
+}
+
+// lowerEachAlone lowers every instruction as if no other followed it.
+func (m *Executable) lowerEachAlone(t *testing.T) {
+	l := newLowering(m.program, m.memory, m.pool)
 	alone := func(code []plan.Instruction) (steps []func()) {
 		for n := range code {
-			steps = append(steps, c.lowerAll(code[n:n+1])...)
+			if code[n].Before != nil || code[n].After != nil {
+				t.Fatal("the program has fused instructions")
+			}
+			steps = append(steps, l.lowerAll(code[n:n+1])...)
 		}
 		return steps
 	}
 	m.front, m.back = alone(m.program.Front), alone(m.program.Back)
-	if len(c.left)+len(c.early) > 0 {
-		t.Fatal("a product was left to another operation")
+	if len(l.early) > 0 {
+		t.Fatal("a step computes the result of another instruction")
 	}
 }
