@@ -9,7 +9,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,7 +18,6 @@ import (
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/report"
-	"gonum.org/v1/plot/plotter"
 )
 
 func TestBudgetEchoesItsInputs(t *testing.T) {
@@ -298,7 +296,7 @@ func TestCurve(t *testing.T) {
 	}
 	all := contents(t, "all.svg")
 	for _, name := range accountant.Names() {
-		if !bytes.Contains(all, []byte(report.AccountantName(name))) || lineColors[name] == nil {
+		if !bytes.Contains(all, []byte(report.AccountantName(name))) {
 			t.Errorf("all.svg does not show %s", name)
 		}
 	}
@@ -310,38 +308,5 @@ func TestCurve(t *testing.T) {
 	v := answer(t, run+" --steps 7 --out c.csv")
 	if at := v["at"].([]any); len(at) != 7 || at[0] != 1.0 || at[6] != 7.0 {
 		t.Errorf("7 steps are drawn at %v", at)
-	}
-}
-
-// What is infinite, or nothing on a logarithmic axis, is not drawn; a line begins at 0.
-func TestPointsOfACurve(t *testing.T) {
-	free, spent := curve{Epsilon: []number.Float{0, 0, 0}}, curve{Epsilon: []number.Float{0, 2, number.Float(math.Inf(1))}}
-	for _, test := range []struct {
-		inEpochs, logarithmic bool
-		want                  plotter.XYs
-	}{
-		{false, false, plotter.XYs{{X: 0, Y: 0}, {X: 1, Y: 0}, {X: 5, Y: 2}}},
-		{true, true, plotter.XYs{{X: 0.5, Y: 2}}},
-	} {
-		c := curves{At: []int{1, 5, 9}, Epochs: []float64{0.1, 0.5, 0.9}, inEpochs: test.inEpochs}
-		if got := c.points(spent, test.logarithmic); !slices.Equal(got, test.want) {
-			t.Errorf("%v, want %v", got, test.want)
-		}
-	}
-	c := curves{Curves: []curve{free, spent, {Epsilon: []number.Float{1, 2, 8}}, {Epsilon: []number.Float{3, 3, 4}}}}
-	if c.spread() != 2 || c.floor() != 4 {
-		t.Errorf("the last differ by %v, and the axis begins at %v", c.spread(), c.floor())
-	}
-}
-
-func TestTicks(t *testing.T) {
-	for _, high := range []float64{0.0013, 0.7, 1, 2.4, 9.99, 10, 123, 40000, 1e7} {
-		marks := ticks{}.Ticks(0, high)
-		if len(marks) < 3 || len(marks) > 9 || marks[0].Label != "0" {
-			t.Errorf("up to %g: %v", high, marks)
-		}
-	}
-	if got := number.Thousands(1234567); got != "1\u202f234\u202f567" {
-		t.Errorf("%q", got)
 	}
 }

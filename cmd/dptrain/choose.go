@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/report"
@@ -19,18 +20,18 @@ import (
 // chosen is what tune answers on private data. All of it is the outcome of the
 // selection, or was fixed before it.
 type chosen struct {
-	answerJSON        // the cost of all runs together
-	Data       string `json:"data"`
-	Model      string `json:"model"`
-	Best       winner `json:"best"`
-	Flags      string `json:"flags"`
-	Score      string `json:"score"` // what runs were compared by
-	Settings   int    `json:"settings"`
-	Runs       runs   `json:"runs"`
-	Unit       string `json:"unit"`
-	Records    int    `json:"records"`
-	LedgerHead string `json:"ledger_head"`
-	Out        string `json:"out"`
+	budget.Guarantee        // the cost of all runs together
+	Data             string `json:"data"`
+	Model            string `json:"model"`
+	Best             winner `json:"best"`
+	Flags            string `json:"flags"`
+	Score            string `json:"score"` // what runs were compared by
+	Settings         int    `json:"settings"`
+	Runs             runs   `json:"runs"`
+	Unit             string `json:"unit"`
+	Records          int    `json:"records"`
+	LedgerHead       string `json:"ledger_head"`
+	Out              string `json:"out"`
 }
 
 // winner is the best run.
@@ -92,7 +93,7 @@ func chooseSettings(term *terminal.Terminal, set *settings, base *job, trials in
 	if err := j.save(best.parameters); err != nil {
 		return exitcode.AsFailure(err)
 	}
-	out := chosen{answerJSON: answerOf(answer), Data: base.task.Name, Model: base.model,
+	out := chosen{Guarantee: budget.NewGuarantee(answer), Data: base.task.Name, Model: base.model,
 		Best:  best.winner(j),
 		Flags: j.flags(), Score: plan.Score, Settings: trials, Runs: plan.Runs, Unit: plan.Unit, Records: plan.Records, LedgerHead: head, Out: base.out}
 	return term.Print(out, out.Flags, out.print)

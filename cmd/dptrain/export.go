@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/internal/onnx"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/safetensors"
@@ -64,9 +65,9 @@ Both are functions of the trained weights: they cost no privacy beyond the run's
 			return exportModel(term, args[0], format, out)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", exportFormats[0], "what to write: "+list(exportFormats))
+	cmd.Flags().StringVar(&format, "format", exportFormats[0], "what to write: "+flags.Alternatives(exportFormats))
 	cmd.Flags().StringVar(&out, "out", "", "the file to write")
-	complete(cmd, "format", exportFormats)
+	flags.Complete(cmd, "format", exportFormats)
 	return cmd
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/models"
@@ -244,7 +245,7 @@ func (s *settings) lots(c *engine.Config) error {
 	if !(s.epochs > 0) || math.IsInf(s.epochs, 0) {
 		return exitcode.Usagef("--epochs %v: give a number above 0", s.epochs)
 	}
-	steps := lotsOf(s.epochs, ledger.Policy(c.Sampling.Policy), float64(n), expected)
+	steps := budget.LotCount(s.epochs, ledger.Policy(c.Sampling.Policy), float64(n), expected)
 	if steps > 1<<53 {
 		return exitcode.Usagef("--epochs %v: that is more than 2^53 lots", s.epochs)
 	}
@@ -259,7 +260,7 @@ func (j *job) mechanism() error {
 	c.Budget.Delta, c.Budget.Accountant, c.Budget.StopAtEpsilon = s.delta, s.accountant, s.stopAtEpsilon
 	c.Mechanism.Allocation = engine.Allocation(s.allocation)
 	if s.given["delta"] {
-		if err := checkDelta(s.delta); err != nil {
+		if err := budget.CheckDelta(s.delta); err != nil {
 			return err
 		}
 	} else {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/terminal"
@@ -28,7 +29,7 @@ the largest power of ten below one over the number of records.`,
 			}
 			if !cmd.Flags().Changed("delta") {
 				delta = 0
-			} else if err := checkDelta(delta); err != nil {
+			} else if err := budget.CheckDelta(delta); err != nil {
 				return err
 			}
 			if len(args) == 1 {
@@ -40,7 +41,7 @@ the largest power of ten below one over the number of records.`,
 		},
 	}
 	cmd.Flags().Float64Var(&delta, "delta", 0, "the δ of (ε, δ), between 0 and 1")
-	accountantFlag(cmd, &name)
+	addAccountantFlag(cmd, &name)
 	return cmd
 }
 
@@ -59,7 +60,7 @@ func printLedgerEpsilon(term *terminal.Terminal, args []string, delta float64, n
 	}
 	h := history.Header
 	v := struct {
-		answerJSON
+		budget.Guarantee
 		Used    string      `json:"run_accountant,omitempty"` // where the run's own is another
 		Steps   int         `json:"steps"`
 		Unit    string      `json:"unit"`
@@ -67,7 +68,7 @@ func printLedgerEpsilon(term *terminal.Terminal, args []string, delta float64, n
 		Secure  bool        `json:"secure"`
 		Ended   bool        `json:"ended"`
 		Groups  []groupJSON `json:"groups"`
-	}{answerOf(answer), "", history.LotCount(), h.Unit, h.Records, h.Secure, seal.Ended, groupsOf(history)}
+	}{budget.NewGuarantee(answer), "", history.LotCount(), h.Unit, h.Records, h.Secure, seal.Ended, groupsOf(history)}
 	if used := usedBy(path, seal.Head); used != answer.Accountant {
 		v.Used = used
 	}
@@ -79,7 +80,7 @@ func printLedgerEpsilon(term *terminal.Terminal, args []string, delta float64, n
 	}
 	warnAboutDelta(term, delta, h.Records)
 	return term.Print(v, number.RoundUp(answer.Epsilon), func(w io.Writer) {
-		v.print(w, "epsilon")
+		v.Print(w, budget.Epsilon)
 		if v.Used != "" {
 			fmt.Fprintf(w, "the run used\t%s (its own ε: --accountant %s)\n", v.Used, v.Used)
 		}

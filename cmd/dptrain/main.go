@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -75,6 +76,6 @@ cost: an (ε, δ) that anyone can compute again from the run's ledger.`,
 		newMan(term),
 	)
 	groupSubcommands(root)
-	inDecimal(root)
+	flags.ReadDecimal(root)
 	return root
 }

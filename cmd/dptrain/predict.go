@@ -13,6 +13,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -69,9 +70,9 @@ its records away. Answers tell of the examples asked about: treat them as those.
 	f.StringVar(&set.data, "data", "", "the examples: a file, a folder, or a data set by its name")
 	f.StringVar(&set.dataDir, "data-dir", "", "where a named data set's files lie")
 	f.StringVar(&set.out, "out", "", "the file to write (default: standard output)")
-	f.StringVar(&set.format, "format", "", list(sheetFormats)+" (default: jsonl where --out ends so, else csv)")
+	f.StringVar(&set.format, "format", "", flags.Alternatives(sheetFormats)+" (default: jsonl where --out ends so, else csv)")
 	f.BoolVar(&set.scores, "scores", false, "add the probability of every class to each line")
-	complete(cmd, "format", sheetFormats)
+	flags.Complete(cmd, "format", sheetFormats)
 	set.placeFlags(cmd)
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/terminal"
@@ -133,7 +134,7 @@ func previewRun(term *terminal.Terminal, set *settings) error {
 		p.Adjacency, p.Proven, p.Note = a.Adjacency, number.Float(a.ProvenBound), a.Note
 	}
 	warn := func(words string) { p.Warning = strings.TrimPrefix(p.Warning+"; "+words, "; ") }
-	if w := deltaWarning(float64(p.Delta), job.records); w != "" {
+	if w := budget.DeltaWarning(float64(p.Delta), job.records); w != "" {
 		warn(w)
 	}
 	if stop := job.config.Budget.StopAtEpsilon; stop > 0 && max(float64(p.Epsilon), float64(p.Proven)) > stop {
@@ -197,10 +198,10 @@ func (p *preview) print(w io.Writer) {
 	if p.Accountant == "" {
 		fmt.Fprintf(w, "privacy\tNONE: no clipping, no noise, ε = ∞\n")
 	} else {
-		fmt.Fprintf(w, "privacy\tε = %s at δ = %s after all lots, by the %s accountant; noise multiplier %.4g\n", epsilonWords(p.Epsilon, p.Proven), number.RoundUp(float64(p.Delta)), p.Accountant, p.Noise)
+		fmt.Fprintf(w, "privacy\tε = %s at δ = %s after all lots, by the %s accountant; noise multiplier %.4g\n", budget.FormatEpsilon(p.Epsilon, p.Proven), number.RoundUp(float64(p.Delta)), p.Accountant, p.Noise)
 		fmt.Fprintf(w, "\tadjacency %s\n", p.Adjacency)
 		if !p.Secure {
-			fmt.Fprintf(w, "\t%s\n", insecureWords)
+			fmt.Fprintf(w, "\t%s\n", insecureWarning)
 		}
 	}
 	if p.Note != "" {

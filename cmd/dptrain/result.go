@@ -13,6 +13,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/report"
 	"github.com/dptrain/dptrain/internal/rundir"
@@ -250,7 +251,7 @@ func (r *result) print(w io.Writer) {
 		r.projectionSummary.print(w)
 	}
 	if r.Private {
-		fmt.Fprintf(w, "privacy\tε = %s at δ = %s, by the %s accountant\n", epsilonWords(r.Epsilon, r.Proven), number.RoundUp(float64(r.Delta)), r.Accountant)
+		fmt.Fprintf(w, "privacy\tε = %s at δ = %s, by the %s accountant\n", budget.FormatEpsilon(r.Epsilon, r.Proven), number.RoundUp(float64(r.Delta)), r.Accountant)
 		fmt.Fprintf(w, "\tadjacency %s, %s, %s of about %.0f from %d\n", r.Adjacency, report.DescribeUnit(r.Unit), number.Plural(r.Steps, "lot"), r.ExpectedLot, r.Records)
 		if r.Planned > 0 {
 			fmt.Fprintf(w, "\tε = %s, the whole plan's, if it was stopped for what it had shown\n", number.RoundUp(float64(r.Planned)))
@@ -262,9 +263,9 @@ func (r *result) print(w io.Writer) {
 		fmt.Fprintf(w, "privacy\tNONE: trained without clipping and noise, ε = ∞\n")
 	}
 	if r.Private && !r.Secure {
-		fmt.Fprintf(w, "\t%s\n", insecureWords)
+		fmt.Fprintf(w, "\t%s\n", insecureWarning)
 	}
-	if d := deltaWarning(float64(r.Delta), r.Records); d != "" {
+	if d := budget.DeltaWarning(float64(r.Delta), r.Records); d != "" {
 		fmt.Fprintf(w, "warning\t%s\n", d)
 	}
 	if r.Note != "" {

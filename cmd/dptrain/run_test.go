@@ -247,9 +247,9 @@ func TestFaults(t *testing.T) {
 		{"budget steps --epochs 3 --rate 0.01 --noise 4 --delta 1e-5 --epsilon 1", 2, "leave it out"},
 		{"budget rate --lot 3 --records 5 --noise 4 --steps 1 --epsilon 1", 2, "leave it out"},
 		{"budget rate --epochs 3 --noise 4 --delta 1e-5 --epsilon 1", 2, "give --steps"},
-		{"budget epsilon --lot 6 --records 600" + run, 2, "contradict"},
-		{"budget epsilon --epochs 3" + run, 2, "contradict"},
-		{"budget epsilon --groups 1:4" + run, 2, "contradict"},
+		{"budget epsilon --lot 6 --records 600" + run, 2, "exclude each other"},
+		{"budget epsilon --epochs 3" + run, 2, "exclude each other"},
+		{"budget epsilon --groups 1:4" + run, 2, "exclude each other"},
 		{"budget epsilon --sampling fixed" + run, 2, "no rate"},
 		{"budget epsilon --sampling none" + run, 2, "every record"},
 

@@ -14,6 +14,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/atomicfile"
+	"github.com/dptrain/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/rundir"
@@ -151,14 +152,14 @@ func printSelectionEpsilon(term *terminal.Terminal, path string, delta float64, 
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	v := struct {
-		answerJSON
+		budget.Guarantee
 		Settings int    `json:"settings"`
 		Runs     runs   `json:"runs"`
 		Unit     string `json:"unit"`
 		Records  int    `json:"records"`
-	}{answerOf(answer), len(p.Candidates), p.Runs, p.Unit, p.Records}
+	}{budget.NewGuarantee(answer), len(p.Candidates), p.Runs, p.Unit, p.Records}
 	return term.Print(v, number.RoundUp(answer.Epsilon), func(w io.Writer) {
-		v.print(w, "epsilon")
+		v.Print(w, budget.Epsilon)
 		fmt.Fprintf(w, "runs\t%s, of %s\n", p.Runs.words(), number.Plural(v.Settings, "setting"))
 		fmt.Fprintf(w, "unit of privacy\t%s\n", v.Unit)
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/models"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -84,7 +85,7 @@ func (s *settings) flags(cmd *cobra.Command) {
 	f.IntVar(&s.steps, "steps", 0, "lots, in place of --epochs")
 	f.StringVar(&s.record, "record", "example", "what is protected: example, microbatch:K or user:COLUMN")
 	f.IntVar(&s.userExamples, "user-examples", 16, "examples of a user that take part, at most; the number is public")
-	f.StringVar(&s.sampling, "sampling", "poisson", "how lots are drawn: "+list(samplings))
+	f.StringVar(&s.sampling, "sampling", "poisson", "how lots are drawn: "+flags.Alternatives(samplings))
 
 	f.Float64Var(&s.clip, "clip", 1, "bound on the norm of a record's gradient")
 	f.StringVar(&s.clipping, "clipping", "flat", "flat, per-layer, joint, normalized or adaptive")
@@ -93,7 +94,7 @@ func (s *settings) flags(cmd *cobra.Command) {
 	f.Float64Var(&s.epsilon, "epsilon", 2, "budget: the noise is chosen so that all steps together cost this (fixed lots: what is proven for any data); in place of --noise")
 	f.Float64Var(&s.delta, "delta", 0, "δ (default: the largest power of ten below one over the records)")
 	f.Float64Var(&s.stopAtEpsilon, "stop-at-epsilon", 0, "end before the lot that would cost more than this")
-	accountantFlag(cmd, &s.accountant)
+	addAccountantFlag(cmd, &s.accountant)
 
 	f.StringVar(&s.optimizer, "optimizer", "momentum", strings.Join(optim.Kinds(), ", ")+"; options as in adam:beta2=0.99")
 	f.Float64Var(&s.lr, "lr", 0.5, "learning rate; where none is given that of a --target is 0.05")
@@ -112,11 +113,11 @@ func (s *settings) flags(cmd *cobra.Command) {
 	f.BoolVar(&s.dryRun, "dry-run", false, "describe the run, what it will cost and how long it may take, and spend nothing")
 	f.BoolVar(&s.printConfig, "print-config", false, "print every setting as a configuration file and stop")
 
-	complete(cmd, "sampling", samplings)
-	complete(cmd, "clipping", clippings)
-	complete(cmd, "optimizer", optim.Kinds())
-	complete(cmd, "decay-of", decaying)
-	complete(cmd, "allocation", []string{"proportional", "dimension"})
+	flags.Complete(cmd, "sampling", samplings)
+	flags.Complete(cmd, "clipping", clippings)
+	flags.Complete(cmd, "optimizer", optim.Kinds())
+	flags.Complete(cmd, "decay-of", decaying)
+	flags.Complete(cmd, "allocation", []string{"proportional", "dimension"})
 	var presets, networks []string
 	for _, p := range models.Presets() {
 		presets = append(presets, p.Name)
@@ -124,8 +125,8 @@ func (s *settings) flags(cmd *cobra.Command) {
 	for _, m := range models.Supported() {
 		networks = append(networks, m.Name)
 	}
-	complete(cmd, "preset", presets)
-	complete(cmd, "model", networks)
+	flags.Complete(cmd, "preset", presets)
+	flags.Complete(cmd, "model", networks)
 }
 
 // placeFlags are those that say where programs run.
@@ -134,8 +135,8 @@ func (s *settings) placeFlags(cmd *cobra.Command) {
 	f.StringVar(&s.device, "device", "auto", "auto, cpu, gorgonia or cuda:N")
 	f.StringVar(&s.precision, "precision", "fp32", "products on a GPU: fp32, tf32 or bf16; norms, sums and noise are float32 always")
 	f.IntVar(&s.threads, "threads", 0, "threads (default: GOMAXPROCS, one a processor that the process may use); results do not depend on it")
-	complete(cmd, "device", []string{"auto", "cpu", "gorgonia"})
-	complete(cmd, "precision", []string{"fp32", "tf32", "bf16"})
+	flags.Complete(cmd, "device", []string{"auto", "cpu", "gorgonia"})
+	flags.Complete(cmd, "precision", []string{"fp32", "tf32", "bf16"})
 }
 
 func (s *settings) place() engine.DeviceOptions {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -114,7 +115,7 @@ mean absolute error on private records held out.`,
 	cmd.Flags().IntVar(&trials, "trials", trials, "settings to try, train's own among them; on private data also how many runs there are, on average")
 	cmd.Flags().BoolVar(&public, "public", false, "the data are public: nobody in them needs protection")
 	cmd.Flags().StringVar(&runs, "runs", runs, "private data: how their number is drawn, geometric, logarithmic (costs less, tries less), poisson, or the shape of a truncated negative binomial distribution")
-	complete(cmd, "runs", []string{"geometric", "logarithmic", "poisson"})
+	flags.Complete(cmd, "runs", []string{"geometric", "logarithmic", "poisson"})
 	return cmd
 }
 

@@ -29,7 +29,7 @@ func announce(term *terminal.Terminal, j *job, run *engine.Run) {
 	case j.config.Mechanism.NonPrivate:
 		term.Note("NOT PRIVATE: no clipping, no noise, ε = ∞. The weights may give away any record.")
 	case !d.Secure:
-		term.Note("%s.", insecureWords)
+		term.Note("%s.", insecureWarning)
 	}
 	if d.Warning != "" {
 		term.Note("Warning: %s.", d.Warning)

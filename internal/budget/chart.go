@@ -1,14 +1,11 @@
-package main
+package budget
 
 import (
 	"bytes"
-	"cmp"
-	"encoding/csv"
 	"fmt"
 	"image/color"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 
 	"github.com/dptrain/dptrain/internal/number"
@@ -22,12 +19,15 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// render makes the file's contents.
-func (c *curves) render(format string) ([]byte, error) {
+// ChartFormats are the formats of Render, as file name extensions.
+var ChartFormats = []string{".svg", ".png", ".csv"}
+
+// Render writes the curves in one of ChartFormats.
+func (c *Curves) Render(format string) ([]byte, error) {
 	if format == ".csv" {
 		return c.table()
 	}
-	p, key, err := c.draw()
+	p, legend, err := c.draw()
 	if err != nil {
 		return nil, err
 	}
@@ -39,36 +39,17 @@ func (c *curves) render(format string) ([]byte, error) {
 	if format == ".png" {
 		canvas = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(200))}
 	}
-	const margin, keyWidth = 8, 5.2 * vg.Centimeter
+	const margin, legendWidth = 8, 5.2 * vg.Centimeter
 	whole := draw.Crop(draw.New(canvas), margin, -margin, margin, -margin)
-	p.Draw(draw.Crop(whole, 0, -keyWidth, 0, 0))
-	key.Draw(draw.Crop(whole, width-keyWidth, 0, 0, -28))
+	p.Draw(draw.Crop(whole, 0, -legendWidth, 0, 0))
+	legend.Draw(draw.Crop(whole, width-legendWidth, 0, 0, -28))
 	var b bytes.Buffer
 	_, err = canvas.WriteTo(&b)
 	return b.Bytes(), err
 }
 
-func (c *curves) table() ([]byte, error) {
-	var b bytes.Buffer
-	w := csv.NewWriter(&b)
-	row := []string{"steps", "epochs"}
-	for _, line := range c.Curves {
-		row = append(row, line.Accountant)
-	}
-	w.Write(row)
-	for i, at := range c.At {
-		row = append(row[:0], strconv.Itoa(at), strconv.FormatFloat(c.Epochs[i], 'g', -1, 64))
-		for _, line := range c.Curves {
-			row = append(row, strconv.FormatFloat(float64(line.Epsilon[i]), 'g', -1, 64))
-		}
-		w.Write(row)
-	}
-	w.Flush()
-	return b.Bytes(), w.Error()
-}
-
-// A line's colour tells its accountant in every picture; they stay apart for the
-// colour-blind (Okabe and Ito 2008).
+// lineColors gives each accountant the same colour in every chart. Colour-blind readers can
+// distinguish them (Okabe and Ito 2008).
 var lineColors = map[string]color.Color{
 	"pld":     color.RGBA{0x00, 0x72, 0xb2, 0xff},
 	"rdp":     color.RGBA{0xd5, 0x5e, 0x00, 0xff},
@@ -79,9 +60,9 @@ var lineColors = map[string]color.Color{
 	"naive":   color.RGBA{0x80, 0x80, 0x80, 0xff},
 }
 
-// draw makes the picture, and the key to its lines in the order of what they end
-// at. The cost axis is logarithmic where one accountant would flatten the others.
-func (c *curves) draw() (*plot.Plot, plot.Legend, error) {
+// draw draws the chart, and a legend in the order of the last ε. The ε axis is logarithmic
+// if one accountant would flatten the other curves.
+func (c *Curves) draw() (*plot.Plot, plot.Legend, error) {
 	sans := func(size vg.Length) font.Font { return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size} }
 	gray := color.Gray{0x55}
 	p := plot.New()
@@ -99,91 +80,61 @@ func (c *curves) draw() (*plot.Plot, plot.Legend, error) {
 		axis.Color, axis.Tick.Color = gray, gray
 		axis.Padding = 0
 	}
-	key := plot.NewLegend()
-	key.TextStyle.Font = sans(10)
-	key.Top, key.Left = true, true
-	key.Padding = 3
+	legend := plot.NewLegend()
+	legend.TextStyle.Font = sans(10)
+	legend.Top, legend.Left = true, true
+	legend.Padding = 3
 	grid := plotter.NewGrid()
 	grid.Vertical.Color = color.Gray{0xe8}
 	grid.Horizontal.Color = color.Gray{0xe8}
 	p.Add(grid)
 
-	logarithmic := c.spread() > 20
-	for _, each := range c.costliestFirst() {
-		line, err := plotter.NewLine(c.points(each, logarithmic))
+	logarithmic := c.lastRatio() > 20
+	for _, curve := range c.costliestFirst() {
+		line, err := plotter.NewLine(c.points(curve, logarithmic))
 		if err != nil {
-			return nil, key, fmt.Errorf("drawing %s: %w", each.Accountant, err)
+			return nil, legend, fmt.Errorf("drawing the curve of %s: %w", curve.Accountant, err)
 		}
 		line.Width = 1.6
 		line.Color = gray
-		if own, ok := lineColors[each.Accountant]; ok {
-			line.Color = own
+		if known, ok := lineColors[curve.Accountant]; ok {
+			line.Color = known
 		}
-		if each.Accountant == "gdp" {
+		if curve.Accountant == "gdp" {
 			line.Dashes = []vg.Length{5, 3}
 		}
 		p.Add(line)
-		key.Add(report.AccountantName(each.Accountant), line)
+		legend.Add(report.AccountantName(curve.Accountant), line)
 	}
 	p.X.Min = 0
 	p.X.Tick.Marker = ticks{}
 	if logarithmic {
 		p.Y.Scale = plot.LogScale{}
 		p.Y.Tick.Marker = plot.LogTicks{Prec: -1}
-		p.Y.Min = c.floor()
+		p.Y.Min = c.logarithmicMin()
 	} else {
 		p.Y.Min = 0
 		p.Y.Max *= 1.05
 		p.Y.Tick.Marker = ticks{}
 	}
-	return p, key, nil
+	return p, legend, nil
 }
 
-func (c *curves) title() string {
+func (c *Curves) title() string {
 	sampling := "rate " + number.Short(c.Rate)
 	if c.Sampling != "poisson" {
 		sampling = c.Sampling + ", " + sampling
 	}
-	return fmt.Sprintf("Cost of a run: %s, noise %s, δ = %s", sampling, number.Short(c.Noise), number.Short(c.Delta))
+	return fmt.Sprintf("Privacy cost of a run: %s, noise %s, δ = %s", sampling, number.Short(c.Noise), number.Short(c.Delta))
 }
 
-// last is what the run costs in the end.
-func (c curve) last() float64 { return float64(c.Epsilon[len(c.Epsilon)-1]) }
-
-func (c *curves) costliestFirst() []curve {
-	return slices.SortedStableFunc(slices.Values(c.Curves), func(a, b curve) int { return cmp.Compare(b.last(), a.last()) })
-}
-
-// spread is how many times the largest final ε is the smallest.
-func (c *curves) spread() float64 {
-	least, most := math.Inf(1), 0.0
-	for _, line := range c.Curves {
-		if last := line.last(); !math.IsInf(last, 1) && last > 0 {
-			least, most = min(least, last), max(most, last)
-		}
-	}
-	return most / least
-}
-
-// floor is where a logarithmic axis begins: at the least ε of the tenth point, as
-// the first steps cost next to nothing.
-func (c *curves) floor() float64 {
-	floor := math.Inf(1)
-	for _, line := range c.Curves {
-		if at := float64(line.Epsilon[min(9, len(line.Epsilon)-1)]); at > 0 {
-			floor = min(floor, at)
-		}
-	}
-	return floor
-}
-
-// points leaves out what cannot be drawn; a linear curve begins at the origin.
-func (c *curves) points(line curve, logarithmic bool) plotter.XYs {
+// points omits values that cannot be drawn. A curve on a linear axis starts at the origin.
+func (c *Curves) points(curve Curve, logarithmic bool) plotter.XYs {
 	var points plotter.XYs
 	if !logarithmic {
 		points = append(points, plotter.XY{})
 	}
-	for i, epsilon := range line.Epsilon {
+	for i, epsilon := range curve.Epsilon {
 		x := float64(c.At[i])
 		if c.inEpochs {
 			x = c.Epochs[i]
@@ -197,7 +148,7 @@ func (c *curves) points(line curve, logarithmic bool) plotter.XYs {
 	return points
 }
 
-// ticks are at most nine round numbers, with thousands apart.
+// ticks marks at most nine round numbers.
 type ticks struct{}
 
 func (ticks) Ticks(low, high float64) []plot.Tick {

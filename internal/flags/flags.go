@@ -1,0 +1,50 @@
+// Package flags has helpers for the flags of commands.
+package flags
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Alternatives lists the values of a flag for its help: a, b or c.
+func Alternatives(values []string) string {
+	last := len(values) - 1
+	return strings.Join(values[:last], ", ") + " or " + values[last]
+}
+
+// Complete makes the shell complete a flag with the values. It panics if cmd lacks the flag.
+func Complete(cmd *cobra.Command, flag string, values []string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err)
+	}
+}
+
+// decimal is an integer flag that reads decimal numbers only. Without it, pflag reads
+// integers like Go source: 010 would be eight.
+type decimal struct{ pflag.Value }
+
+func (d decimal) Set(text string) error {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		text = strconv.FormatInt(n, 10)
+	} else if n, err := strconv.ParseUint(text, 10, 64); err == nil {
+		text = strconv.FormatUint(n, 10)
+	} else {
+		return err
+	}
+	return d.Value.Set(text)
+}
+
+// ReadDecimal makes the integer flags of cmd and its subcommands read decimal numbers.
+func ReadDecimal(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if t := f.Value.Type(); t == "int" || t == "uint64" {
+			f.Value = decimal{f.Value}
+		}
+	})
+	for _, c := range cmd.Commands() {
+		ReadDecimal(c)
+	}
+}
