@@ -72,7 +72,7 @@ func NewStep(w Workload, private bool, h DeviceConfig) (*Step, error) {
 	program = program.Stripped()
 	debug.FreeOSMemory() // returns the memory of the graph
 	s := &Step{executable: machine, columns: w.columns(), batch: w.Batch, microbatch: program.Records, release: plan.Release{
-		Source: noise.Seeded(1), Sigma: make([]float64, len(program.Parameters)),
+		Source: noise.NewSeeded(1), Sigma: make([]float64, len(program.Parameters)),
 		Scale: 1 / float64(w.Batch), Optimizer: sgd, Rate: 0.01,
 	}}
 	s.loadMicrobatch(0)
@@ -90,7 +90,7 @@ func NewStep(w Workload, private bool, h DeviceConfig) (*Step, error) {
 		}
 	}
 	if private {
-		s.clipper, err = clip.Bind(names, clip.Flat(clip.Constant(clipNorm), clip.Threshold{}), clip.Single)
+		s.clipper, err = clip.NewClipper(names, clip.Flat(clip.Constant(clipNorm), clip.Threshold{}), clip.Float32Accuracy)
 	}
 	if err == nil {
 		err = s.configurePipeline()
@@ -111,7 +111,7 @@ func (s *Step) configurePipeline() (err error) {
 	}
 	var formula clip.Formula
 	if s.clipper != nil {
-		if err := s.clipper.Begin(0); err != nil {
+		if err := s.clipper.BeginLot(0); err != nil {
 			return err
 		}
 		formula, _ = s.clipper.Formula()
@@ -240,10 +240,10 @@ func (s *Step) Wait() error {
 
 // computeClipFactors computes the factors of the single group and copies them to every parameter.
 func (s *Step) computeClipFactors() error {
-	if err := s.clipper.Begin(s.release.Step); err != nil {
+	if err := s.clipper.BeginLot(s.release.Step); err != nil {
 		return err
 	}
-	if err := s.clipper.Factors(s.clipFactors[:1], s.squaredNorms, s.microbatch); err != nil {
+	if err := s.clipper.ComputeFactors(s.clipFactors[:1], s.squaredNorms, s.microbatch); err != nil {
 		return err
 	}
 	for _, f := range s.clipFactors[1:] {

@@ -6,7 +6,7 @@ import (
 )
 
 // Accuracy is what the program that computes squared norms promises about them:
-// for every record and vector, with sq the number handed to [Clipper.Factors],
+// for every record and vector, with sq the number handed to [Clipper.ComputeFactors],
 //
 //	‖u‖² ≤ (sq + Absolute) / (1 − Relative)
 //
@@ -18,10 +18,10 @@ type Accuracy struct {
 	Absolute float64 // of what underflow may have lost
 }
 
-// Single is the promise of a float32 program that adds up squares so that none
+// Float32Accuracy is the promise of a float32 program that adds up squares so that none
 // passes through more than 160 roundings (160·2⁻²⁴ < 10⁻⁵), by adding in blocks,
 // and flushes numbers under 2⁻¹²⁶ to zero (8·10⁷ of them < 10⁻³⁰).
-var Single = Accuracy{Relative: 1e-5, Absolute: 1e-30}
+var Float32Accuracy = Accuracy{Relative: 1e-5, Absolute: 1e-30}
 
 func (a Accuracy) check() error {
 	if !(a.Relative >= 0 && a.Relative < 0.5) {
@@ -36,11 +36,11 @@ func (a Accuracy) check() error {
 // Bounds and scales keep to this range, so that no product, square root or
 // quotient of them and of float32 squares leaves the normal float64 numbers.
 const (
-	smallest = 1e-18
-	largest  = 1e18
+	minBound = 1e-18
+	maxBound = 1e18
 )
 
-// margin covers every rounding between the true quotient S/‖u‖ and c·u:
+// roundingMargin covers every rounding between the true quotient S/‖u‖ and c·u:
 //
 //   - upper, below, is at least ‖u‖·(1 − (V+4)·2⁻⁵³) for V vectors: V products
 //     and V sums of positive terms, a division, a square root, each within 2⁻⁵³;
@@ -51,16 +51,16 @@ const (
 //     normal product.
 //
 // Together less than 2⁻²² for V up to 2³⁰, so c·‖u‖ < S·(1 − 2⁻²⁰)(1 + 2⁻²²) < S.
-const margin = 1 - 1.0/(1<<20)
+const roundingMargin = 1 - 1.0/(1<<20)
 
-// smallestNormal is the least float32 with a full significand; below it the
+// minFactor is the least float32 with a full significand; below it the
 // conversion could exceed its relative error, so factors there become 0.
-const smallestNormal = 0x1p-126
+const minFactor = 0x1p-126
 
-// factor is the factor of a record whose group has a true norm of at most upper.
-func factor(rule Rule, upper, bound float64) float32 {
-	c := min(rule.Factor(upper, bound), bound*margin/upper)
-	if !(c >= smallestNormal) { // NaN too
+// clipFactor is the factor of a record whose group has a true norm of at most upper.
+func clipFactor(rule Rule, upper, bound float64) float32 {
+	c := min(rule.Factor(upper, bound), bound*roundingMargin/upper)
+	if !(c >= minFactor) { // NaN too
 		return 0
 	}
 	return float32(min(c, math.MaxFloat32))

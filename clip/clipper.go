@@ -9,12 +9,12 @@ import (
 // Member is a vector of a group: its place in the fixed order of the vectors, and
 // its scale. Noise of standard deviation σ for the group is σ·Scale for it.
 type Member struct {
-	Vector int
-	Scale  float64
+	Parameter int
+	Scale     float64
 }
 
-// Part is a group whose vectors are known.
-type Part struct {
+// ResolvedGroup is a group whose vectors are known.
+type ResolvedGroup struct {
 	Name    string
 	Members []Member
 
@@ -27,13 +27,13 @@ type Part struct {
 // Clipper computes the factors of the groups it was bound to. It serves one
 // goroutine.
 type Clipper struct {
-	vectors       int
-	parts         []Part
+	parameters    int
+	resolved      []ResolvedGroup
 	groups        []group
 	sensitivities []float64
 	begun         bool
 	inverse       float64 // 1/(1 − Relative)
-	refused       int
+	excluded      int
 }
 
 // group is what Factors needs of a Part.
@@ -47,18 +47,18 @@ type group struct {
 	count    float64   // Σ(b_i − ½) since Begin; private
 }
 
-// Bind deals the named vectors into the groups: every vector into exactly one.
-func Bind(names []string, groups []Group, accuracy Accuracy) (*Clipper, error) {
+// NewClipper deals the named vectors into the groups: every vector into exactly one.
+func NewClipper(names []string, groups []Group, accuracy Accuracy) (*Clipper, error) {
 	if err := accuracy.check(); err != nil {
 		return nil, err
 	}
-	parts, err := deal(names, groups)
+	parts, err := resolveGroups(names, groups)
 	if err != nil {
 		return nil, err
 	}
 	c := &Clipper{
-		vectors:       len(names),
-		parts:         parts,
+		parameters:    len(names),
+		resolved:      parts,
 		groups:        make([]group, len(groups)),
 		sensitivities: make([]float64, len(groups)),
 		inverse:       1 / (1 - accuracy.Relative),
@@ -68,7 +68,7 @@ func Bind(names []string, groups []Group, accuracy Accuracy) (*Clipper, error) {
 			return nil, err
 		}
 		if q := c.groups[i].quantile; q != nil {
-			c.parts[i].CountNoise = q.Noise
+			c.resolved[i].CountNoise = q.Noise
 		}
 	}
 	return c, nil
@@ -115,11 +115,11 @@ func newGroup(g Group, members []Member, accuracy Accuracy) (group, error) {
 	return made, nil
 }
 
-// Parts are the groups with their vectors, in the order of the factors.
-func (c *Clipper) Parts() []Part { return c.parts }
+// Groups are the groups with their vectors, in the order of the factors.
+func (c *Clipper) Groups() []ResolvedGroup { return c.resolved }
 
-// Begin fixes the bounds of a lot. Lots are numbered from 0.
-func (c *Clipper) Begin(lot int) error {
+// BeginLot fixes the bounds of a lot. Lots are numbered from 0.
+func (c *Clipper) BeginLot(lot int) error {
 	c.begun = false
 	for i := range c.groups {
 		g := &c.groups[i]
@@ -128,12 +128,12 @@ func (c *Clipper) Begin(lot int) error {
 			bound = g.schedule.At(lot)
 		}
 		if err := checkBound(bound, g.rule); err != nil {
-			return fmt.Errorf("clip: group %q, lot %d: %w", c.parts[i].Name, lot, err)
+			return fmt.Errorf("clip: group %q, lot %d: %w", c.resolved[i].Name, lot, err)
 		}
 		c.sensitivities[i] = bound
 		g.count = 0
 	}
-	c.refused = 0
+	c.excluded = 0
 	c.begun = true
 	return nil
 }
@@ -145,8 +145,8 @@ func checkBound(bound float64, rule Rule) error {
 		}
 		return nil
 	}
-	if !(bound >= smallest && bound <= largest) {
-		return fmt.Errorf("bound %v, want a number from %v to %v", bound, smallest, largest)
+	if !(bound >= minBound && bound <= maxBound) {
+		return fmt.Errorf("bound %v, want a number from %v to %v", bound, minBound, maxBound)
 	}
 	return nil
 }
@@ -156,22 +156,22 @@ func checkBound(bound float64, rule Rule) error {
 // overwritten by Begin.
 func (c *Clipper) Sensitivities() []float64 { return c.sensitivities }
 
-// Factors turns the squared norms of a microbatch into factors: sq[v][r] is that
+// ComputeFactors turns the squared norms of a microbatch into factors: sq[v][r] is that
 // of vector v and record r, factors[g][r] the factor of all vectors of group g.
 // The first records rows are records, what follows is padding and gets 0.
 //
 // A record whose squared norm in any vector is NaN, infinite or negative gets 0
 // in every group: it takes no part in the lot.
-func (c *Clipper) Factors(factors, sq [][]float32, records int) error {
+func (c *Clipper) ComputeFactors(factors, sq [][]float32, records int) error {
 	if err := c.checkShapes(factors, sq, records); err != nil {
 		return err
 	}
 	var bad [blockSize]bool
 	for first := 0; first < records; first += blockSize {
 		n := min(blockSize, records-first)
-		c.refused += mark(bad[:n], sq, first)
+		c.excluded += markExcluded(bad[:n], sq, first)
 		for g := range c.groups {
-			c.groups[g].factors(factors[g][first:first+n], bad[:n], sq, c.parts[g].Members, first, c.sensitivities[g], c.inverse)
+			c.groups[g].computeFactors(factors[g][first:first+n], bad[:n], sq, c.resolved[g].Members, first, c.sensitivities[g], c.inverse)
 		}
 	}
 	for g := range factors {
@@ -183,8 +183,8 @@ func (c *Clipper) Factors(factors, sq [][]float32, records int) error {
 // blockSize is the number of records worked on at a time, on the stack.
 const blockSize = 128
 
-// mark finds the records from first on that take no part, and counts them.
-func mark(bad []bool, sq [][]float32, first int) int {
+// markExcluded finds the records from first on that take no part, and counts them.
+func markExcluded(bad []bool, sq [][]float32, first int) int {
 	clear(bad)
 	for _, row := range sq {
 		for r, x := range row[first : first+len(bad)] {
@@ -202,12 +202,12 @@ func mark(bad []bool, sq [][]float32, first int) int {
 	return n
 }
 
-func (g *group) factors(factors []float32, bad []bool, sq [][]float32, members []Member, first int, bound, inverse float64) {
+func (g *group) computeFactors(factors []float32, bad []bool, sq [][]float32, members []Member, first int, bound, inverse float64) {
 	var sums [blockSize]float64
 	n := len(factors)
 	for i, m := range members {
 		weight := g.weights[i]
-		for r, x := range sq[m.Vector][first : first+n] {
+		for r, x := range sq[m.Parameter][first : first+n] {
 			sums[r] += weight * float64(x)
 		}
 	}
@@ -218,7 +218,7 @@ func (g *group) factors(factors []float32, bad []bool, sq [][]float32, members [
 			continue
 		}
 		upper := math.Sqrt((sums[r] + g.absolute) * inverse)
-		factors[r] = factor(g.rule, upper, bound)
+		factors[r] = clipFactor(g.rule, upper, bound)
 		if upper <= bound {
 			g.count += 0.5
 		} else {
@@ -231,8 +231,8 @@ func (c *Clipper) checkShapes(factors, sq [][]float32, records int) error {
 	if !c.begun {
 		return errors.New("clip: Factors was called before Begin, so no bound is in force")
 	}
-	if len(factors) != len(c.groups) || len(sq) != c.vectors || records < 0 {
-		return fmt.Errorf("clip: factors for %d groups and norms of %d vectors for %d records, want %d groups and %d vectors", len(factors), len(sq), records, len(c.groups), c.vectors)
+	if len(factors) != len(c.groups) || len(sq) != c.parameters || records < 0 {
+		return fmt.Errorf("clip: factors for %d groups and norms of %d vectors for %d records, want %d groups and %d vectors", len(factors), len(sq), records, len(c.groups), c.parameters)
 	}
 	for _, row := range factors {
 		if len(row) < records {
@@ -247,18 +247,18 @@ func (c *Clipper) checkShapes(factors, sq [][]float32, records int) error {
 	return nil
 }
 
-// Refused is the number of records since Begin that took no part because a norm
+// ExcludedRecords is the number of records since Begin that took no part because a norm
 // was not a finite number. It is private.
-func (c *Clipper) Refused() int { return c.refused }
+func (c *Clipper) ExcludedRecords() int { return c.excluded }
 
-// Count is Σ(b_i − ½) over the records of the lot so far, for an adaptive group.
+// QuantileCount is Σ(b_i − ½) over the records of the lot so far, for an adaptive group.
 // It is private: release it with noise of the part's CountNoise, enter it in the
 // ledger, and hand what was released to Update.
-func (c *Clipper) Count(part int) float64 { return c.groups[part].count }
+func (c *Clipper) QuantileCount(part int) float64 { return c.groups[part].count }
 
-// Update moves the bound of an adaptive group by a released count. The expected
+// UpdateBound moves the bound of an adaptive group by a released count. The expected
 // lot is the public q·N; the new bound is in force from the next Begin.
-func (c *Clipper) Update(part int, noisedCount, expectedLot float64) error {
+func (c *Clipper) UpdateBound(part int, noisedCount, expectedLot float64) error {
 	if part < 0 || part >= len(c.groups) || c.groups[part].quantile == nil {
 		return fmt.Errorf("clip: part %d has no adaptive bound to update", part)
 	}
@@ -268,7 +268,7 @@ func (c *Clipper) Update(part int, noisedCount, expectedLot float64) error {
 	g := &c.groups[part]
 	next := g.quantile.next(g.adapted, noisedCount, expectedLot)
 	if err := checkBound(next, g.rule); err != nil || math.IsInf(next, 1) {
-		return fmt.Errorf("clip: group %q: the count %v moves the bound from %v to %v, out of range; lower the noise of the count or the rate", c.parts[part].Name, noisedCount, g.adapted, next)
+		return fmt.Errorf("clip: group %q: the count %v moves the bound from %v to %v, out of range; lower the noise of the count or the rate", c.resolved[part].Name, noisedCount, g.adapted, next)
 	}
 	g.adapted = next
 	return nil
@@ -290,11 +290,11 @@ func (c *Clipper) Restore(state []float64) error {
 	}
 	for i, bound := range state {
 		if g := &c.groups[i]; g.quantile != nil {
-			if !(bound >= smallest && bound <= largest) {
-				return fmt.Errorf("clip: group %q: a checkpoint with bound %v, want a number from %v to %v", c.parts[i].Name, bound, smallest, largest)
+			if !(bound >= minBound && bound <= maxBound) {
+				return fmt.Errorf("clip: group %q: a checkpoint with bound %v, want a number from %v to %v", c.resolved[i].Name, bound, minBound, maxBound)
 			}
 		} else if bound != 0 {
-			return fmt.Errorf("clip: group %q: a checkpoint with an adapted bound, but the group's bound does not adapt", c.parts[i].Name)
+			return fmt.Errorf("clip: group %q: a checkpoint with an adapted bound, but the group's bound does not adapt", c.resolved[i].Name)
 		}
 	}
 	for i, bound := range state {

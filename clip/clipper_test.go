@@ -21,13 +21,13 @@ var names = []string{"conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias",
 func strategies(bound float64) []strategy {
 	return []strategy{
 		{"flat", Flat(Constant(bound), nil)},
-		{"per vector", PerVector(names, Constant(bound), nil)},
+		{"per vector", PerParameter(names, Constant(bound), nil)},
 		{"by pattern", []Group{
-			{Name: "convolutions", Vectors: []string{"conv*"}, Bound: Constant(bound)},
-			{Name: "rest", Vectors: []string{"fc.*"}, Bound: Constant(3 * bound)},
+			{Name: "convolutions", Parameters: []string{"conv*"}, Bound: Constant(bound)},
+			{Name: "rest", Parameters: []string{"fc.*"}, Bound: Constant(3 * bound)},
 		}},
 		{"joint", []Group{{
-			Name: "all", Vectors: []string{"*.weight", "*.bias"}, Scales: []float64{7.3, 0.013}, Bound: Constant(bound),
+			Name: "all", Parameters: []string{"*.weight", "*.bias"}, Scales: []float64{7.3, 0.013}, Bound: Constant(bound),
 		}}},
 		{"normalized", Flat(Constant(bound), Normalized{Gamma: 0.01})},
 		{"normalized, nearly unstable", Flat(Constant(bound), Normalized{Gamma: 1e-40})},
@@ -58,7 +58,7 @@ func squares(record [][]float32) []float32 {
 func moved(c float32, record [][]float32, members []Member) float64 {
 	sum := 0.0
 	for _, m := range members {
-		for _, e := range record[m.Vector] {
+		for _, e := range record[m.Parameter] {
 			x := float64(c) * float64(e) / m.Scale
 			sum += x * x
 		}
@@ -68,7 +68,7 @@ func moved(c float32, record [][]float32, members []Member) float64 {
 
 func bind(t *testing.T, groups []Group, accuracy Accuracy) *Clipper {
 	t.Helper()
-	c, err := Bind(names, groups, accuracy)
+	c, err := NewClipper(names, groups, accuracy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestNoRecordMovesAGroupByMoreThanItsSensitivity(t *testing.T) {
 		for _, s := range strategies(bound) {
 			c := bind(t, s.groups, exact)
 			for lot := range 2 {
-				if err := c.Begin(lot); err != nil {
+				if err := c.BeginLot(lot); err != nil {
 					t.Fatal(err)
 				}
 				check(t, s.title, c, records)
@@ -147,8 +147,8 @@ func check(t *testing.T, title string, c *Clipper, records [][][]float32) {
 			sq[v][r] = x
 		}
 	}
-	factors := matrix(len(c.Parts()), len(records))
-	if err := c.Factors(factors, sq, len(records)); err != nil {
+	factors := matrix(len(c.Groups()), len(records))
+	if err := c.ComputeFactors(factors, sq, len(records)); err != nil {
 		t.Fatal(err)
 	}
 	refused := 0
@@ -160,7 +160,7 @@ func check(t *testing.T, title string, c *Clipper, records [][][]float32) {
 		if !finite {
 			refused++
 		}
-		for g, part := range c.Parts() {
+		for g, part := range c.Groups() {
 			f := factors[g][r]
 			if !(f >= 0 && f <= math.MaxFloat32) {
 				t.Fatalf("%s: factor %v", title, f)
@@ -176,8 +176,8 @@ func check(t *testing.T, title string, c *Clipper, records [][][]float32) {
 			}
 		}
 	}
-	if c.Refused() != refused {
-		t.Fatalf("%s: %d records refused, want %d", title, c.Refused(), refused)
+	if c.ExcludedRecords() != refused {
+		t.Fatalf("%s: %d records refused, want %d", title, c.ExcludedRecords(), refused)
 	}
 }
 
@@ -190,14 +190,14 @@ func TestAccuracyIsTakenIntoAccount(t *testing.T) {
 		truths = append(truths, math.Exp(8*random.NormFloat64()))
 	}
 	const small, large = 1e-3, 50
-	joint := []Group{{Name: "all", Vectors: []string{"w", "v"}, Scales: []float64{small, large}, Bound: Constant(1)}}
+	joint := []Group{{Name: "all", Parameters: []string{"w", "v"}, Scales: []float64{small, large}, Bound: Constant(1)}}
 	factors, sq := matrix(1, 1), matrix(2, 1)
-	for _, accuracy := range []Accuracy{{}, Single, {Relative: 0.1, Absolute: 1e-6}, {Relative: 0.4999, Absolute: 1}} {
-		c, err := Bind([]string{"w", "v"}, joint, accuracy)
+	for _, accuracy := range []Accuracy{{}, Float32Accuracy, {Relative: 0.1, Absolute: 1e-6}, {Relative: 0.4999, Absolute: 1}} {
+		c, err := NewClipper([]string{"w", "v"}, joint, accuracy)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Begin(0); err != nil {
+		if err := c.BeginLot(0); err != nil {
 			t.Fatal(err)
 		}
 		for i, truth := range truths {
@@ -213,7 +213,7 @@ func TestAccuracyIsTakenIntoAccount(t *testing.T) {
 				sq[v][0] = lowest
 				all += square / (scale * scale)
 			}
-			if err := c.Factors(factors, sq, 1); err != nil {
+			if err := c.ComputeFactors(factors, sq, 1); err != nil {
 				t.Fatal(err)
 			}
 			if m := float64(factors[0][0]) * math.Sqrt(all) * (1 + 0x1p-22); m > 1 {
@@ -229,10 +229,10 @@ func TestFactorIsSound(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
 	for _, c := range []struct{ proposed, upper, bound, want float64 }{
 		{nan, 1, 1, 0}, {-1, 1, 1, 0}, {-inf, 1, 1, 0}, {0, 1, 1, 0}, {0.5, 1, 1, 0.5},
-		{inf, 2, 1, float64(float32(0.5 * margin))}, {inf, 0, 1, math.MaxFloat32}, {1e39, 0, inf, math.MaxFloat32},
+		{inf, 2, 1, float64(float32(0.5 * roundingMargin))}, {inf, 0, 1, math.MaxFloat32}, {1e39, 0, inf, math.MaxFloat32},
 		{0x1.8p-148, 1, 1, 0}, {0x1.fffffffp-127, 1, 1, 0}, {0x1p-126, 1, 1, 0x1p-126}, {1, 0x1p130, 1, 0},
 	} {
-		if got := factor(rule(func(_, _ float64) float64 { return c.proposed }), c.upper, c.bound); float64(got) != c.want {
+		if got := clipFactor(rule(func(_, _ float64) float64 { return c.proposed }), c.upper, c.bound); float64(got) != c.want {
 			t.Errorf("%+v: factor %v", c, got)
 		}
 	}
@@ -249,25 +249,25 @@ func TestFactorsAreTheFormulas(t *testing.T) {
 		want   [][]float64
 	}{
 		{"flat: norms 5, 0.5, 0", Flat(Constant(1), nil), [][]float64{{0.2, 0, 1, 1}}},
-		{"each vector by 1/√2", PerVector([]string{"a", "b"}, Constant(1), nil),
+		{"each vector by 1/√2", PerParameter([]string{"a", "b"}, Constant(1), nil),
 			[][]float64{{math.Sqrt2 / 6, 0, 1, 1}, {math.Sqrt2 / 8, 0, 1, 1}}},
-		{"scaled norms √(1+4), √0.05, 0", []Group{{Name: "all", Vectors: []string{"a", "b"}, Scales: []float64{3, 2}, Bound: Constant(0.2)}},
+		{"scaled norms √(1+4), √0.05, 0", []Group{{Name: "all", Parameters: []string{"a", "b"}, Scales: []float64{3, 2}, Bound: Constant(0.2)}},
 			[][]float64{{0.2 / math.Sqrt(5), 0, 0.2 / math.Sqrt(0.05), 1}}},
 		{"normalized", Flat(Constant(2), Normalized{0.5}), [][]float64{{2 / 5.5, 0, 2, 4}}},
 		{"no bound", Flat(Constant(math.Inf(1)), nil), [][]float64{{1, 0, 1, 1}}},
 	} {
-		k, err := Bind([]string{"a", "b"}, c.groups, Accuracy{})
+		k, err := NewClipper([]string{"a", "b"}, c.groups, Accuracy{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := k.Begin(0); err != nil {
+		if err := k.BeginLot(0); err != nil {
 			t.Fatal(err)
 		}
 		factors := matrix(len(c.want), 6)
 		for g := range factors {
 			copy(factors[g], []float32{7, 7, 7, 7, 7, 7})
 		}
-		if err := k.Factors(factors, sq, 4); err != nil {
+		if err := k.ComputeFactors(factors, sq, 4); err != nil {
 			t.Fatal(err)
 		}
 		for g, row := range c.want {
@@ -291,12 +291,12 @@ func TestFactorsDoNotDependOnNeighbours(t *testing.T) {
 		}
 	}
 	for _, s := range strategies(1) {
-		c := bind(t, s.groups, Single)
-		if err := c.Begin(0); err != nil {
+		c := bind(t, s.groups, Float32Accuracy)
+		if err := c.BeginLot(0); err != nil {
 			t.Fatal(err)
 		}
 		whole, alone := matrix(len(s.groups), n), matrix(len(s.groups), 1)
-		if err := c.Factors(whole, sq, n); err != nil {
+		if err := c.ComputeFactors(whole, sq, n); err != nil {
 			t.Fatal(err)
 		}
 		one := matrix(len(names), 1)
@@ -304,7 +304,7 @@ func TestFactorsDoNotDependOnNeighbours(t *testing.T) {
 			for v := range sq {
 				one[v][0] = sq[v][r]
 			}
-			if err := c.Factors(alone, one, 1); err != nil {
+			if err := c.ComputeFactors(alone, one, 1); err != nil {
 				t.Fatal(err)
 			}
 			for g := range alone {
@@ -319,13 +319,13 @@ func TestFactorsDoNotDependOnNeighbours(t *testing.T) {
 func TestFactorsAllocateNothing(t *testing.T) {
 	sq := matrix(len(names), 300)
 	for _, s := range strategies(1) {
-		c := bind(t, s.groups, Single)
+		c := bind(t, s.groups, Float32Accuracy)
 		factors := matrix(len(s.groups), 300)
 		lot := 0
 		state := make([]float64, 0, len(names))
 		allocs := testing.AllocsPerRun(20, func() {
 			lot++
-			if c.Begin(lot) != nil || c.Factors(factors, sq, 290) != nil {
+			if c.BeginLot(lot) != nil || c.ComputeFactors(factors, sq, 290) != nil {
 				t.Fatal("failed")
 			}
 			c.State(state)
@@ -337,32 +337,32 @@ func TestFactorsAllocateNothing(t *testing.T) {
 }
 
 func TestScheduleIsCheckedWhenItsLotBegins(t *testing.T) {
-	c := bind(t, Flat(Schedule(func(lot int) float64 { return 1 - float64(lot)/2 }), nil), Single)
+	c := bind(t, Flat(Schedule(func(lot int) float64 { return 1 - float64(lot)/2 }), nil), Float32Accuracy)
 	for lot, want := range []float64{1, 0.5} {
-		if err := c.Begin(lot); err != nil || c.Sensitivities()[0] != want {
+		if err := c.BeginLot(lot); err != nil || c.Sensitivities()[0] != want {
 			t.Fatalf("lot %d: sensitivity %v (%v), want %v", lot, c.Sensitivities()[0], err, want)
 		}
 	}
-	if err := c.Begin(2); err == nil {
+	if err := c.BeginLot(2); err == nil {
 		t.Fatal("a bound of 0 was accepted")
 	}
-	if err := c.Factors(matrix(1, 1), matrix(len(names), 1), 1); err == nil {
+	if err := c.ComputeFactors(matrix(1, 1), matrix(len(names), 1), 1); err == nil {
 		t.Fatal("factors were given without a bound in force")
 	}
 }
 
 func BenchmarkFactors(b *testing.B) {
-	c, err := Bind(names, Flat(Constant(1), nil), Single)
+	c, err := NewClipper(names, Flat(Constant(1), nil), Float32Accuracy)
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := c.Begin(0); err != nil {
+	if err := c.BeginLot(0); err != nil {
 		b.Fatal(err)
 	}
 	const n = 256
 	sq, factors := matrix(len(names), n), matrix(1, n)
 	for b.Loop() {
-		if err := c.Factors(factors, sq, n); err != nil {
+		if err := c.ComputeFactors(factors, sq, n); err != nil {
 			b.Fatal(err)
 		}
 	}

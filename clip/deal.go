@@ -7,14 +7,14 @@ import (
 	"github.com/dptrain/dptrain/internal/nearest"
 )
 
-// deal finds the members of each group. Every vector belongs to exactly one
+// resolveGroups finds the members of each group. Every vector belongs to exactly one
 // group, every pattern is good for at least one vector.
-func deal(names []string, groups []Group) ([]Part, error) {
+func resolveGroups(names []string, groups []Group) ([]ResolvedGroup, error) {
 	if len(names) == 0 {
 		return nil, errors.New("clip: there are no vectors to clip")
 	}
 	owner := make([]string, len(names)) // the group that claimed it
-	parts := make([]Part, len(groups))
+	parts := make([]ResolvedGroup, len(groups))
 	taken := make(map[string]bool, len(groups))
 	for i, g := range groups {
 		if g.Name == "" {
@@ -24,22 +24,22 @@ func deal(names []string, groups []Group) ([]Part, error) {
 			return nil, fmt.Errorf("clip: two groups are called %q; the ledger needs to tell them apart", g.Name)
 		}
 		taken[g.Name] = true
-		if len(g.Scales) != 0 && len(g.Scales) != len(g.Vectors) {
-			return nil, fmt.Errorf("clip: group %q has %d scales for %d entries of vectors; give one for each, or none", g.Name, len(g.Scales), len(g.Vectors))
+		if len(g.Scales) != 0 && len(g.Scales) != len(g.Parameters) {
+			return nil, fmt.Errorf("clip: group %q has %d scales for %d entries of vectors; give one for each, or none", g.Name, len(g.Scales), len(g.Parameters))
 		}
-		if len(g.Vectors) == 0 {
+		if len(g.Parameters) == 0 {
 			return nil, fmt.Errorf("clip: group %q names no vectors", g.Name)
 		}
 		parts[i].Name = g.Name
-		for j, pattern := range g.Vectors {
+		for j, pattern := range g.Parameters {
 			scale := 1.0
 			if len(g.Scales) != 0 {
 				scale = g.Scales[j]
 			}
-			if !(scale >= smallest && scale <= largest) {
-				return nil, fmt.Errorf("clip: group %q: scale %v of %q, want a number from %v to %v", g.Name, scale, pattern, smallest, largest)
+			if !(scale >= minBound && scale <= maxBound) {
+				return nil, fmt.Errorf("clip: group %q: scale %v of %q, want a number from %v to %v", g.Name, scale, pattern, minBound, maxBound)
 			}
-			claimed, err := claim(names, owner, pattern, g.Name)
+			claimed, err := claimParameters(names, owner, pattern, g.Name)
 			if err != nil {
 				return nil, err
 			}
@@ -56,8 +56,8 @@ func deal(names []string, groups []Group) ([]Part, error) {
 	return parts, nil
 }
 
-// claim makes a group the owner of the vectors that a pattern is good for.
-func claim(names, owner []string, pattern, group string) (claimed []int, err error) {
+// claimParameters makes a group the owner of the vectors that a pattern is good for.
+func claimParameters(names, owner []string, pattern, group string) (claimed []int, err error) {
 	for v, name := range names {
 		if !matches(pattern, name) {
 			continue

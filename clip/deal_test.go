@@ -9,10 +9,10 @@ import (
 
 func TestVectorsAreDealt(t *testing.T) {
 	c := bind(t, []Group{
-		{Name: "rest", Vectors: []string{"fc.weight"}, Bound: Constant(1)},
-		{Name: "convolutions", Vectors: []string{"conv*bias", "conv*.w*ght"}, Scales: []float64{2, 3}, Bound: Constant(1)},
-	}, Single)
-	parts := c.Parts()
+		{Name: "rest", Parameters: []string{"fc.weight"}, Bound: Constant(1)},
+		{Name: "convolutions", Parameters: []string{"conv*bias", "conv*.w*ght"}, Scales: []float64{2, 3}, Bound: Constant(1)},
+	}, Float32Accuracy)
+	parts := c.Groups()
 	if !slices.Equal(parts[0].Members, []Member{{4, 1}}) || !slices.Equal(parts[1].Members, []Member{{1, 2}, {3, 2}, {0, 3}, {2, 3}}) {
 		t.Errorf("dealt %+v", parts)
 	}
@@ -32,22 +32,22 @@ func TestBindRefuses(t *testing.T) {
 		says   string
 	}{
 		{"no group", nil, `"conv1.weight" is in no group`},
-		{"a vector in none", []Group{{Name: "c", Vectors: []string{"conv*"}, Bound: one}}, `"fc.weight" is in no group`},
-		{"a vector in two", []Group{{Name: "c", Vectors: []string{"*"}, Bound: one}, {Name: "d", Vectors: []string{"fc*"}, Bound: one}}, `"fc.weight" is claimed by group "c" and again by "fc*" of group "d"`},
-		{"a vector twice in one", []Group{{Name: "c", Vectors: []string{"*", "fc*"}, Bound: one}}, `"fc.weight" is claimed`},
-		{"an unknown vector", []Group{{Name: "c", Vectors: []string{"*.bias", "conv*weight", "fc.wieght"}, Bound: one}}, `nearest is "fc.weight"`},
+		{"a vector in none", []Group{{Name: "c", Parameters: []string{"conv*"}, Bound: one}}, `"fc.weight" is in no group`},
+		{"a vector in two", []Group{{Name: "c", Parameters: []string{"*"}, Bound: one}, {Name: "d", Parameters: []string{"fc*"}, Bound: one}}, `"fc.weight" is claimed by group "c" and again by "fc*" of group "d"`},
+		{"a vector twice in one", []Group{{Name: "c", Parameters: []string{"*", "fc*"}, Bound: one}}, `"fc.weight" is claimed`},
+		{"an unknown vector", []Group{{Name: "c", Parameters: []string{"*.bias", "conv*weight", "fc.wieght"}, Bound: one}}, `nearest is "fc.weight"`},
 		{"no vectors", []Group{{Name: "c", Bound: one}}, "names no vectors"},
-		{"no name", []Group{{Vectors: []string{"*"}, Bound: one}}, "no name"},
-		{"one name twice", []Group{{Name: "c", Vectors: []string{"conv*"}, Bound: one}, {Name: "c", Vectors: []string{"fc*"}, Bound: one}}, "two groups"},
-		{"no bound", []Group{{Name: "c", Vectors: []string{"*"}}}, "no bound"},
+		{"no name", []Group{{Parameters: []string{"*"}, Bound: one}}, "no name"},
+		{"one name twice", []Group{{Name: "c", Parameters: []string{"conv*"}, Bound: one}, {Name: "c", Parameters: []string{"fc*"}, Bound: one}}, "two groups"},
+		{"no bound", []Group{{Name: "c", Parameters: []string{"*"}}}, "no bound"},
 		{"a nil schedule", Flat(Schedule(nil), nil), "no bound"},
-		{"a share of nothing", PerVector(names, nil, nil), "no bound"},
-		{"a share of an adaptive bound", PerVector(names, good, nil), "give each group its own"},
+		{"a share of nothing", PerParameter(names, nil, nil), "no bound"},
+		{"a share of an adaptive bound", PerParameter(names, good, nil), "give each group its own"},
 		{"an adaptive bound by reference", Flat(&good, nil), "by value"},
-		{"too few scales", []Group{{Name: "c", Vectors: []string{"conv*", "fc*"}, Scales: []float64{1}, Bound: one}}, "1 scales for 2"},
-		{"scale 0", []Group{{Name: "c", Vectors: []string{"*"}, Scales: []float64{0}, Bound: one}}, "scale 0"},
-		{"scale 1e19", []Group{{Name: "c", Vectors: []string{"*"}, Scales: []float64{1e19}, Bound: one}}, "scale 1e+19"},
-		{"scale NaN", []Group{{Name: "c", Vectors: []string{"*"}, Scales: []float64{math.NaN()}, Bound: one}}, "scale NaN"},
+		{"too few scales", []Group{{Name: "c", Parameters: []string{"conv*", "fc*"}, Scales: []float64{1}, Bound: one}}, "1 scales for 2"},
+		{"scale 0", []Group{{Name: "c", Parameters: []string{"*"}, Scales: []float64{0}, Bound: one}}, "scale 0"},
+		{"scale 1e19", []Group{{Name: "c", Parameters: []string{"*"}, Scales: []float64{1e19}, Bound: one}}, "scale 1e+19"},
+		{"scale NaN", []Group{{Name: "c", Parameters: []string{"*"}, Scales: []float64{math.NaN()}, Bound: one}}, "scale NaN"},
 		{"gamma 0", Flat(one, Normalized{}), "stability constant 0"},
 		{"gamma infinite", Flat(one, Normalized{math.Inf(1)}), "stability constant +Inf"},
 		{"gamma NaN", Flat(one, Normalized{math.NaN()}), "stability constant NaN"},
@@ -61,16 +61,16 @@ func TestBindRefuses(t *testing.T) {
 		{"noise infinite", quantile(func(q *Quantile) { q.Noise = math.Inf(1) }), "noise +Inf on the count"},
 		{"noise 0", quantile(func(q *Quantile) { q.Noise = 0 }), "noise 0 on the count"},
 	} {
-		_, err := Bind(names, c.groups, Single)
+		_, err := NewClipper(names, c.groups, Float32Accuracy)
 		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want one line with %q", c.title, err, c.says)
 		}
 	}
-	if _, err := Bind(nil, nil, Single); err == nil {
+	if _, err := NewClipper(nil, nil, Float32Accuracy); err == nil {
 		t.Error("no vectors and no groups: no error")
 	}
 	for _, a := range []Accuracy{{-1, 0}, {0.5, 0}, {math.NaN(), 0}, {0, -1}, {0, 2}, {0, math.NaN()}} {
-		if _, err := Bind(names, Flat(one, nil), a); err == nil {
+		if _, err := NewClipper(names, Flat(one, nil), a); err == nil {
 			t.Errorf("%+v was accepted", a)
 		}
 	}
@@ -78,24 +78,24 @@ func TestBindRefuses(t *testing.T) {
 
 func TestBeginRefusesBounds(t *testing.T) {
 	for _, bound := range []float64{0, -1, math.NaN(), math.Inf(-1), 1e-30, 1e30} {
-		if err := bind(t, Flat(Constant(bound), nil), Single).Begin(0); err == nil {
+		if err := bind(t, Flat(Constant(bound), nil), Float32Accuracy).BeginLot(0); err == nil {
 			t.Errorf("bound %v was accepted", bound)
 		}
 	}
-	if err := bind(t, Flat(Constant(math.Inf(1)), Normalized{1}), Single).Begin(0); err == nil {
+	if err := bind(t, Flat(Constant(math.Inf(1)), Normalized{1}), Float32Accuracy).BeginLot(0); err == nil {
 		t.Error("normalising to an infinite bound was accepted")
 	}
 }
 
 func TestFactorsRefusesShapes(t *testing.T) {
-	c := bind(t, Flat(Constant(1), nil), Single)
-	if err := c.Begin(0); err != nil {
+	c := bind(t, Flat(Constant(1), nil), Float32Accuracy)
+	if err := c.BeginLot(0); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []struct{ groups, factors, vectors, norms, records int }{
 		{2, 4, 5, 4, 4}, {0, 4, 5, 4, 4}, {1, 3, 5, 4, 4}, {1, 4, 4, 4, 4}, {1, 4, 5, 3, 4}, {1, 4, 5, 4, -1},
 	} {
-		if err := c.Factors(matrix(s.groups, s.factors), matrix(s.vectors, s.norms), s.records); err == nil {
+		if err := c.ComputeFactors(matrix(s.groups, s.factors), matrix(s.vectors, s.norms), s.records); err == nil {
 			t.Errorf("%+v was accepted", s)
 		}
 	}

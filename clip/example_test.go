@@ -15,26 +15,26 @@ func (soft) Factor(norm, bound float64) float64 { return bound / math.Hypot(norm
 
 func ExampleRule() {
 	groups := []clip.Group{
-		{Name: "convolutions", Vectors: []string{"conv*"}, Bound: clip.Constant(0.5), Rule: soft{}},
-		{Name: "head", Vectors: []string{"fc.weight", "fc.bias"}, Scales: []float64{1, 0.1}, Bound: clip.Constant(1)},
+		{Name: "convolutions", Parameters: []string{"conv*"}, Bound: clip.Constant(0.5), Rule: soft{}},
+		{Name: "head", Parameters: []string{"fc.weight", "fc.bias"}, Scales: []float64{1, 0.1}, Bound: clip.Constant(1)},
 	}
 	names := []string{"conv.weight", "conv.bias", "fc.weight", "fc.bias"}
-	c, err := clip.Bind(names, groups, clip.Single)
+	c, err := clip.NewClipper(names, groups, clip.Float32Accuracy)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	if err := c.Begin(0); err != nil {
+	if err := c.BeginLot(0); err != nil {
 		fmt.Println(err)
 		return
 	}
 	sq := [][]float32{{9, 0.09}, {16, 0.16}, {3, 0}, {0.06, 0.0001}}
 	factors := [][]float32{make([]float32, 2), make([]float32, 2)}
-	if err := c.Factors(factors, sq, 2); err != nil {
+	if err := c.ComputeFactors(factors, sq, 2); err != nil {
 		fmt.Println(err)
 		return
 	}
-	for g, part := range c.Parts() {
+	for g, part := range c.Groups() {
 		fmt.Printf("%s: S = %g, factors %.3f\n", part.Name, c.Sensitivities()[g], factors[g])
 	}
 	// Output:

@@ -1,6 +1,6 @@
 package clip
 
-// Formula is what [Clipper.Factors] computes, as numbers, for a device that
+// Formula is what [Clipper.ComputeFactors] computes, as numbers, for a device that
 // computes the same where the squared norms are. The promise of the package
 // holds for factors that follow it in float64 arithmetic:
 //
@@ -19,20 +19,20 @@ type Formula struct {
 
 // GroupFormula is the part of a [Formula] that belongs to one group.
 type GroupFormula struct {
-	Vectors  []int
-	Weights  []float64 // 1/s² of each vector
-	Absolute float64
-	Gamma    float64 // of [Normalized]; negative: the rule is [Threshold]
+	Parameters []int
+	Weights    []float64 // 1/s² of each vector
+	Absolute   float64
+	Gamma      float64 // of [Normalized]; negative: the rule is [Threshold]
 }
 
 // Formula gives the clipper's formula; ok is false where a rule is one that only
 // its own code knows.
 func (c *Clipper) Formula() (f Formula, ok bool) {
-	f = Formula{Inverse: c.inverse, Margin: margin, Smallest: smallestNormal}
+	f = Formula{Inverse: c.inverse, Margin: roundingMargin, Smallest: minFactor}
 	for i, g := range c.groups {
 		part := GroupFormula{Weights: g.weights, Absolute: g.absolute, Gamma: -1}
-		for _, m := range c.parts[i].Members {
-			part.Vectors = append(part.Vectors, m.Vector)
+		for _, m := range c.resolved[i].Members {
+			part.Parameters = append(part.Parameters, m.Parameter)
 		}
 		switch r := g.rule.(type) {
 		case Threshold:
@@ -46,11 +46,11 @@ func (c *Clipper) Formula() (f Formula, ok bool) {
 	return f, true
 }
 
-// Counted tells the clipper what a device that follows the formula counted since
+// SetCounts tells the clipper what a device that follows the formula counted since
 // Begin: of so many records, how many took no part, and how many were within the
 // bound of each group.
-func (c *Clipper) Counted(records, refused int, within []int) {
-	c.refused = refused
+func (c *Clipper) SetCounts(records, refused int, within []int) {
+	c.excluded = refused
 	for g := range c.groups {
 		c.groups[g].count = float64(within[g]) - float64(records)/2
 	}

@@ -21,7 +21,7 @@ func TestFormulaIsWhatFactorsComputes(t *testing.T) {
 	sq[2][11] = math.MaxFloat32
 	for _, s := range strategies(1) {
 		c := bind(t, s.groups, Accuracy{Relative: 0.01, Absolute: 1e-3})
-		if err := c.Begin(0); err != nil {
+		if err := c.BeginLot(0); err != nil {
 			t.Fatal(err)
 		}
 		formula, ok := c.Formula()
@@ -31,7 +31,7 @@ func TestFormulaIsWhatFactorsComputes(t *testing.T) {
 			continue
 		}
 		want := matrix(len(s.groups), n)
-		if err := c.Factors(want, sq, n); err != nil {
+		if err := c.ComputeFactors(want, sq, n); err != nil {
 			t.Fatal(err)
 		}
 		within := make([]int, len(s.groups))
@@ -42,7 +42,7 @@ func TestFormulaIsWhatFactorsComputes(t *testing.T) {
 			}
 			for g, f := range formula.Groups {
 				sum, bound := 0.0, c.Sensitivities()[g]
-				for i, v := range f.Vectors {
+				for i, v := range f.Parameters {
 					sum += f.Weights[i] * float64(sq[v][r])
 				}
 				upper := math.Sqrt((sum + f.Absolute) * formula.Inverse)
@@ -64,16 +64,16 @@ func TestFormulaIsWhatFactorsComputes(t *testing.T) {
 		}
 		counts := make([]float64, len(s.groups))
 		for g := range counts {
-			counts[g] = c.Count(g)
+			counts[g] = c.QuantileCount(g)
 		}
-		refused := c.Refused()
-		if err := c.Begin(0); err != nil {
+		refused := c.ExcludedRecords()
+		if err := c.BeginLot(0); err != nil {
 			t.Fatal(err)
 		}
-		c.Counted(n, refused, within)
+		c.SetCounts(n, refused, within)
 		for g := range counts {
-			if c.Count(g) != counts[g] || c.Refused() != 3 {
-				t.Errorf("%s: counted %v and %d refused, want %v and 3", s.title, c.Count(g), c.Refused(), counts[g])
+			if c.QuantileCount(g) != counts[g] || c.ExcludedRecords() != 3 {
+				t.Errorf("%s: counted %v and %d refused, want %v and 3", s.title, c.QuantileCount(g), c.ExcludedRecords(), counts[g])
 			}
 		}
 	}

@@ -7,9 +7,9 @@ import "math"
 type Group struct {
 	Name string
 
-	// Vectors are the names of the vectors, or patterns in which * stands for any
+	// Parameters are the names of the vectors, or patterns in which * stands for any
 	// run of characters.
-	Vectors []string
+	Parameters []string
 
 	// Scales, one for each entry of Vectors, make the clipping joint (McMahan et
 	// al. 2019): each vector is divided by its scale, the whole is clipped once,
@@ -72,17 +72,17 @@ func (n Normalized) Factor(norm, bound float64) float64 { return bound / (norm +
 
 // Flat clips all vectors together: one group, called gradient.
 func Flat(bound Bound, rule Rule) []Group {
-	return []Group{{Name: "gradient", Vectors: []string{"*"}, Bound: bound, Rule: rule}}
+	return []Group{{Name: "gradient", Parameters: []string{"*"}, Bound: bound, Rule: rule}}
 }
 
-// PerVector makes each vector a group of its own, called after it, with the bound
+// PerParameter makes each vector a group of its own, called after it, with the bound
 // total/√G for G vectors, so that the whole is still bounded by total. The bound
 // total cannot adapt: a [Quantile] follows the norms of one group.
-func PerVector(names []string, total Bound, rule Rule) []Group {
+func PerParameter(names []string, total Bound, rule Rule) []Group {
 	groups := make([]Group, len(names))
 	share := share{total, 1 / math.Sqrt(float64(len(names)))}
 	for i, name := range names {
-		groups[i] = Group{Name: name, Vectors: []string{name}, Bound: share, Rule: rule}
+		groups[i] = Group{Name: name, Parameters: []string{name}, Bound: share, Rule: rule}
 	}
 	return groups
 }

@@ -12,7 +12,7 @@ func TestQuantileFollowsTheQuantile(t *testing.T) {
 	const expected = 1000
 	for _, target := range []float64{0.2, 0.5, 0.9} {
 		q := Quantile{Initial: 0.1, Target: target, Rate: 0.2, Noise: expected / 20}
-		c, err := Bind([]string{"w"}, Flat(q, nil), Single)
+		c, err := NewClipper([]string{"w"}, Flat(q, nil), Float32Accuracy)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -20,7 +20,7 @@ func TestQuantileFollowsTheQuantile(t *testing.T) {
 		late := 0.0
 		const lots, kept = 400, 200
 		for lot := range lots {
-			if err := c.Begin(lot); err != nil {
+			if err := c.BeginLot(lot); err != nil {
 				t.Fatal(err)
 			}
 			n := 900 + random.IntN(201) // the size of the lot varies about what is expected
@@ -28,13 +28,13 @@ func TestQuantileFollowsTheQuantile(t *testing.T) {
 				norm := 10 * random.ExpFloat64()
 				sq[0][r] = float32(norm * norm)
 			}
-			if err := c.Factors(factors, sq, n); err != nil {
+			if err := c.ComputeFactors(factors, sq, n); err != nil {
 				t.Fatal(err)
 			}
 			if lot >= lots-kept {
 				late += math.Log(c.Sensitivities()[0]) / kept
 			}
-			if err := c.Update(0, c.Count(0)+q.Noise*random.NormFloat64(), expected); err != nil {
+			if err := c.UpdateBound(0, c.QuantileCount(0)+q.Noise*random.NormFloat64(), expected); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -48,37 +48,37 @@ func TestQuantileFollowsTheQuantile(t *testing.T) {
 }
 
 func TestQuantileUpdateIsTheFormula(t *testing.T) {
-	c, err := Bind([]string{"w"}, Flat(Quantile{Initial: 2, Target: 0.5, Rate: 0.2, Noise: 3}, nil), Accuracy{})
+	c, err := NewClipper([]string{"w"}, Flat(Quantile{Initial: 2, Target: 0.5, Rate: 0.2, Noise: 3}, nil), Accuracy{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if noise := c.Parts()[0].CountNoise; noise != 3 {
+	if noise := c.Groups()[0].CountNoise; noise != 3 {
 		t.Fatalf("the count is to be released with noise %v, want 3", noise)
 	}
-	if err := c.Begin(0); err != nil {
+	if err := c.BeginLot(0); err != nil {
 		t.Fatal(err)
 	}
 	// Norms 1, 2 and 3: two at most 2. A record without a norm counts as above.
 	nan := float32(math.NaN())
-	if err := c.Factors(matrix(1, 5), [][]float32{{1, 4, 9, nan, 0}}, 4); err != nil {
+	if err := c.ComputeFactors(matrix(1, 5), [][]float32{{1, 4, 9, nan, 0}}, 4); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.Count(0); got != 0 {
+	if got := c.QuantileCount(0); got != 0 {
 		t.Fatalf("Σ(b−½) is %v, want 2−4/2 = 0", got)
 	}
-	if err := c.Update(0, 3.5, 10); err != nil { // b̃ = 0.85
+	if err := c.UpdateBound(0, 3.5, 10); err != nil { // b̃ = 0.85
 		t.Fatal(err)
 	}
 	if s := c.Sensitivities()[0]; s != 2 {
 		t.Fatalf("the bound moved to %v within its lot", s)
 	}
-	if err := c.Begin(1); err != nil {
+	if err := c.BeginLot(1); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := c.Sensitivities()[0], 2*math.Exp(-0.2*0.35); !(math.Abs(got-want) <= 1e-15) {
 		t.Errorf("bound %v, want %v", got, want)
 	}
-	if c.Count(0) != 0 {
+	if c.QuantileCount(0) != 0 {
 		t.Error("a new lot starts with an old count")
 	}
 }
@@ -89,17 +89,17 @@ func TestCountSensitivity(t *testing.T) {
 	factors := matrix(1, 1)
 	one := matrix(len(names), 1)
 	for i, record := range adversarial(1) {
-		if err := c.Begin(0); err != nil {
+		if err := c.BeginLot(0); err != nil {
 			t.Fatal(err)
 		}
 		for v, x := range squares(record) {
 			one[v][0] = x
 		}
-		if err := c.Factors(factors, one, 1); err != nil {
+		if err := c.ComputeFactors(factors, one, 1); err != nil {
 			t.Fatal(err)
 		}
-		if math.Abs(c.Count(0)) != CountSensitivity {
-			t.Errorf("record %d moves the count by %v", i, c.Count(0))
+		if math.Abs(c.QuantileCount(0)) != CountSensitivity {
+			t.Errorf("record %d moves the count by %v", i, c.QuantileCount(0))
 		}
 	}
 }
@@ -107,10 +107,10 @@ func TestCountSensitivity(t *testing.T) {
 func TestNoiseMultiplierComposesToTheTotal(t *testing.T) {
 	q := Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 5}
 	groups := []Group{
-		{Name: "a", Vectors: []string{"conv*"}, Bound: q},
-		{Name: "b", Vectors: []string{"fc*"}, Bound: q},
+		{Name: "a", Parameters: []string{"conv*"}, Bound: q},
+		{Name: "b", Parameters: []string{"fc*"}, Bound: q},
 	}
-	c := bind(t, groups, Single)
+	c := bind(t, groups, Float32Accuracy)
 	z, err := c.NoiseMultiplier(1.1)
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestNoiseMultiplierComposesToTheTotal(t *testing.T) {
 	if total := 1 / math.Sqrt(1/(z*z)+2.0/100); !(math.Abs(total-1.1) <= 1e-14) || z <= 1.1 {
 		t.Errorf("multiplier %v composes with the counts to %v, want 1.1", z, total)
 	}
-	if z, err = bind(t, Flat(Constant(1), nil), Single).NoiseMultiplier(1.1); z != 1.1 || err != nil {
+	if z, err = bind(t, Flat(Constant(1), nil), Float32Accuracy).NoiseMultiplier(1.1); z != 1.1 || err != nil {
 		t.Errorf("without counts: %v, %v", z, err)
 	}
 	for _, total := range []float64{8, math.Inf(1), 0, -1, math.NaN()} {
@@ -131,19 +131,19 @@ func TestNoiseMultiplierComposesToTheTotal(t *testing.T) {
 
 func TestStateIsRestored(t *testing.T) {
 	groups := []Group{
-		{Name: "a", Vectors: []string{"conv*"}, Bound: Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 5}},
-		{Name: "b", Vectors: []string{"fc*"}, Bound: Constant(3)},
+		{Name: "a", Parameters: []string{"conv*"}, Bound: Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 5}},
+		{Name: "b", Parameters: []string{"fc*"}, Bound: Constant(3)},
 	}
-	old := bind(t, groups, Single)
-	if err := old.Update(0, -7, 20); err != nil {
+	old := bind(t, groups, Float32Accuracy)
+	if err := old.UpdateBound(0, -7, 20); err != nil {
 		t.Fatal(err)
 	}
 	state := old.State(nil)
-	fresh := bind(t, groups, Single)
+	fresh := bind(t, groups, Float32Accuracy)
 	if err := fresh.Restore(state); err != nil {
 		t.Fatal(err)
 	}
-	if err := fresh.Begin(1); err != nil {
+	if err := fresh.BeginLot(1); err != nil {
 		t.Fatal(err)
 	}
 	if s := fresh.Sensitivities(); !(math.Abs(s[0]-math.Exp(0.2*0.35)) <= 1e-15) || s[1] != 3 {
@@ -158,15 +158,15 @@ func TestStateIsRestored(t *testing.T) {
 
 func TestUpdateRefusesNonsense(t *testing.T) {
 	groups := []Group{
-		{Name: "a", Vectors: []string{"conv*"}, Bound: Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 5}},
-		{Name: "b", Vectors: []string{"fc*"}, Bound: Constant(3)},
+		{Name: "a", Parameters: []string{"conv*"}, Bound: Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 5}},
+		{Name: "b", Parameters: []string{"fc*"}, Bound: Constant(3)},
 	}
-	c := bind(t, groups, Single)
+	c := bind(t, groups, Float32Accuracy)
 	for _, u := range []struct {
 		part        int
 		count, size float64
 	}{{1, 0, 10}, {-1, 0, 10}, {2, 0, 10}, {0, math.NaN(), 10}, {0, math.Inf(1), 10}, {0, math.Inf(-1), 10}, {0, 1e9, 10}, {0, 1, 0}, {0, 1, -10}, {0, 1, math.Inf(1)}, {0, 1, math.NaN()}} {
-		if err := c.Update(u.part, u.count, u.size); err == nil {
+		if err := c.UpdateBound(u.part, u.count, u.size); err == nil {
 			t.Errorf("update %+v was accepted", u)
 		} else if strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q is not one line", err)

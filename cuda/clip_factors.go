@@ -45,8 +45,8 @@ func (m *Executable) clipFactorSteps(f clip.Formula) ([]step, error) {
 	var vectors []int32
 	var weights []float64
 	for _, g := range f.Groups {
-		groups = append(groups, clipGroup{int32(len(vectors)), int32(len(g.Vectors)), g.Absolute, g.Gamma})
-		for i, v := range g.Vectors {
+		groups = append(groups, clipGroup{int32(len(vectors)), int32(len(g.Parameters)), g.Absolute, g.Gamma})
+		for i, v := range g.Parameters {
 			vectors, weights = append(vectors, int32(v)), append(weights, g.Weights[i])
 		}
 	}

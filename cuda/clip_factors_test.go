@@ -87,18 +87,18 @@ func TestFactorsAreTheClippers(t *testing.T) {
 	}{
 		{"flat", clip.Flat(clip.Constant(2), nil), clip.Accuracy{Relative: 0.01, Absolute: 1e-3}},
 		{"flat, norms that are exact", clip.Flat(clip.Constant(2), nil), clip.Accuracy{}},
-		{"each vector", clip.PerVector(names, clip.Constant(2), nil), clip.Single},
-		{"scaled", []clip.Group{{Name: "all", Vectors: names, Scales: []float64{3, 0.5, 2, 1}, Bound: clip.Constant(0.2)}}, clip.Single},
-		{"normalized", clip.Flat(clip.Constant(2), clip.Normalized{Gamma: 1e-3}), clip.Single},
-		{"factors below floats", []clip.Group{{Name: "all", Vectors: names, Scales: []float64{1e-3, 1, 1, 1}, Bound: clip.Constant(1e-18)}}, clip.Accuracy{}},
+		{"each vector", clip.PerParameter(names, clip.Constant(2), nil), clip.Float32Accuracy},
+		{"scaled", []clip.Group{{Name: "all", Parameters: names, Scales: []float64{3, 0.5, 2, 1}, Bound: clip.Constant(0.2)}}, clip.Float32Accuracy},
+		{"normalized", clip.Flat(clip.Constant(2), clip.Normalized{Gamma: 1e-3}), clip.Float32Accuracy},
+		{"factors below floats", []clip.Group{{Name: "all", Parameters: names, Scales: []float64{1e-3, 1, 1, 1}, Bound: clip.Constant(1e-18)}}, clip.Accuracy{}},
 		{"factors above floats", clip.Flat(clip.Constant(1e18), clip.Normalized{Gamma: 1e-30}), clip.Accuracy{}},
 	} {
 		t.Run(c.title, func(t *testing.T) {
-			clipper, err := clip.Bind(names, c.groups, c.accuracy)
+			clipper, err := clip.NewClipper(names, c.groups, c.accuracy)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := clipper.Begin(0); err != nil {
+			if err := clipper.BeginLot(0); err != nil {
 				t.Fatal(err)
 			}
 			f, ok := clipper.Formula()
@@ -109,11 +109,11 @@ func TestFactorsAreTheClippers(t *testing.T) {
 			for g := range want {
 				want[g] = make([]float32, n.batch)
 			}
-			if err := clipper.Factors(want, squared, records); err != nil {
+			if err := clipper.ComputeFactors(want, squared, records); err != nil {
 				t.Fatal(err)
 			}
 			bounds := clipper.Sensitivities()
-			counts := plan.LotCounts{NonFinite: clipper.Refused(), Within: make([]int, len(f.Groups))}
+			counts := plan.LotCounts{NonFinite: clipper.ExcludedRecords(), Within: make([]int, len(f.Groups))}
 			for r := range records {
 				good, whole := true, true
 				for _, x := range squared {
@@ -121,7 +121,7 @@ func TestFactorsAreTheClippers(t *testing.T) {
 				}
 				for g, group := range f.Groups {
 					sum := 0.0
-					for i, v := range group.Vectors {
+					for i, v := range group.Parameters {
 						sum += float64(group.Weights[i] * float64(squared[v][r])) // not fused
 					}
 					if good && math.Sqrt((sum+group.Absolute)*f.Inverse) <= bounds[g] {
@@ -139,7 +139,7 @@ func TestFactorsAreTheClippers(t *testing.T) {
 				t.Errorf("counted %d refused, %d whole, %d within; want %d, %d, %d", counted.NonFinite, counted.Unclipped, counted.Within, counts.NonFinite, counts.Unclipped, counts.Within)
 			}
 			for g, group := range f.Groups {
-				for _, v := range group.Vectors {
+				for _, v := range group.Parameters {
 					for r, x := range got[v] {
 						if x != want[g][r] {
 							t.Fatalf("vector %d, record %d: factor %v, want %v", v, r, x, want[g][r])

@@ -138,7 +138,7 @@ func (n network) compiled(t testing.TB) (*plan.Program, *clip.Clipper) {
 	for _, v := range program.Parameters {
 		names = append(names, v.Name)
 	}
-	clipper, err := clip.Bind(names, clip.Flat(clip.Constant(1), nil), clip.Single)
+	clipper, err := clip.NewClipper(names, clip.Flat(clip.Constant(1), nil), clip.Float32Accuracy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func (n network) train(t *testing.T, open func(*plan.Program, plan.Optimizer) (p
 	defer m.Close()
 	n.fill(m)
 	var squared, factors [][]float32
-	release := plan.Release{Source: noise.Seeded(1), Scale: 1 / float64(n.batch), Optimizer: o, Rate: 0.1}
+	release := plan.Release{Source: noise.NewSeeded(1), Scale: 1 / float64(n.batch), Optimizer: o, Rate: 0.1}
 	for v := range program.Parameters {
 		squared, factors = append(squared, m.SquaredNorms(v)), append(factors, m.ClipFactors(v))
 		release.Sigma = append(release.Sigma, 0.1)
@@ -166,10 +166,10 @@ func (n network) train(t *testing.T, open func(*plan.Program, plan.Optimizer) (p
 		if err := m.Forward(); err != nil {
 			t.Fatal(err)
 		}
-		if err := clipper.Begin(step); err != nil {
+		if err := clipper.BeginLot(step); err != nil {
 			t.Fatal(err)
 		}
-		if err := clipper.Factors(factors[:1], squared, n.batch); err != nil {
+		if err := clipper.ComputeFactors(factors[:1], squared, n.batch); err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range factors[1:] {

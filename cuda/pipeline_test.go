@@ -99,12 +99,12 @@ func (l lots) put(t testing.TB, m plan.Executable, rows []int, resident []int32,
 // run trains with the given way to work on a microbatch, and gives the weights.
 func (l lots) run(t *testing.T, m plan.Executable, work func(step int, rows []int)) [][]float32 {
 	t.Helper()
-	release := plan.Release{Source: noise.Seeded(1), Scale: 1 / float64(4*l.batch), Optimizer: plan.Optimizer{Kind: plan.SGD}, Rate: 0.5}
+	release := plan.Release{Source: noise.NewSeeded(1), Scale: 1 / float64(4*l.batch), Optimizer: plan.Optimizer{Kind: plan.SGD}, Rate: 0.5}
 	for range l.program.Parameters {
 		release.Sigma = append(release.Sigma, 0.1)
 	}
 	for step, lot := range l.rows {
-		if err := l.clipper.Begin(step); err != nil {
+		if err := l.clipper.BeginLot(step); err != nil {
 			t.Fatal(err)
 		}
 		for _, rows := range lot {
@@ -143,7 +143,7 @@ func (l lots) onCPU(t *testing.T) [][]float32 {
 		if err := m.Forward(); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.clipper.Factors(factors[:1], squared, len(rows)); err != nil {
+		if err := l.clipper.ComputeFactors(factors[:1], squared, len(rows)); err != nil {
 			t.Fatal(err)
 		}
 		for _, f := range factors[1:] {
@@ -176,7 +176,7 @@ func (l lots) onDevice(t *testing.T, resident bool, push push) [][]float32 {
 		}
 	})
 	m := made.(*Executable)
-	if err := l.clipper.Begin(0); err != nil {
+	if err := l.clipper.BeginLot(0); err != nil {
 		t.Fatal(err)
 	}
 	formula, ok := l.clipper.Formula()

@@ -14,7 +14,7 @@ import (
 )
 
 // releaseBlock is how many elements a block of kernels/release.cu takes.
-const releaseBlock = 8 * noise.Grain
+const releaseBlock = 8 * noise.NormalBatch
 
 // A vector is no longer than a stream.
 const _ = uint64(noise.MaxValues - maxElements)

@@ -47,7 +47,7 @@ func TestReleaseDrawsTheNormalsOfPackageNoise(t *testing.T) {
 	device(t)
 	sizes := []int{1, 15, 16, 17, 31, 33, 511, 512, 513, 1023, 1024, 1025, 4095, 4096, 4097, 5000, 12345, 40000}
 	sgd := plan.Optimizer{Kind: plan.SGD}
-	source := noise.Seeded(11)
+	source := noise.NewSeeded(11)
 	sigma := make([]float64, len(sizes))
 	for v := range sigma {
 		sigma[v] = 1
@@ -89,7 +89,7 @@ func TestReleaseOfOtherStandardDeviations(t *testing.T) {
 	device(t)
 	sgd := plan.Optimizer{Kind: plan.SGD}
 	m := machineOf(t, bare([]int{100, 600}), sgd)
-	source := noise.Seeded(3)
+	source := noise.NewSeeded(3)
 	want := [][]float32{make([]float32, 100), make([]float32, 600)}
 	for lot, sigma := range [][]float64{{1, 2}, {1, 2}, {0.5, 0}, {0, 0}, {0, 3}} {
 		now := &plan.Release{Source: source, Lot: uint64(lot), Sigma: sigma, Scale: 1, Optimizer: sgd, Step: lot + 1, Rate: -1}
@@ -122,7 +122,7 @@ func TestReleaseRefusesWhatMakesNoSense(t *testing.T) {
 	device(t)
 	sgd := plan.Optimizer{Kind: plan.SGD}
 	m := machineOf(t, bare([]int{5}), sgd)
-	good := plan.Release{Source: noise.Seeded(1), Sigma: []float64{1}, Scale: 1, Optimizer: sgd, Step: 1, Rate: 1}
+	good := plan.Release{Source: noise.NewSeeded(1), Sigma: []float64{1}, Scale: 1, Optimizer: sgd, Step: 1, Rate: 1}
 	for want, spoil := range map[string]func(r *plan.Release){
 		"2^48":                func(r *plan.Release) { r.Lot = noise.MaxLots },
 		"numbered from 1":     func(r *plan.Release) { r.Step = 0 },

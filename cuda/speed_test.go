@@ -50,7 +50,7 @@ func BenchmarkRelease(b *testing.B) {
 	for _, o := range []plan.Optimizer{{Kind: plan.SGD}, {Kind: plan.Momentum, Momentum: 0.9}, {Kind: plan.Adam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}} {
 		b.Run(string(o.Kind), func(b *testing.B) {
 			m := machineOf(b, bare([]int{n}), o).(*Executable)
-			now := plan.Release{Source: noise.Seeded(1), Sigma: []float64{1}, Scale: 1, Optimizer: o, Rate: 0.01}
+			now := plan.Release{Source: noise.NewSeeded(1), Sigma: []float64{1}, Scale: 1, Optimizer: o, Rate: 0.01}
 			b.SetBytes(together * 8 * int64(2+o.Slots()) * int64(n))
 			for b.Loop() {
 				for range together {
@@ -73,7 +73,7 @@ func BenchmarkPush(b *testing.B) {
 	device(b)
 	l := newLots(b, streamed()[0])
 	m := machineOf(b, l.program, plan.Optimizer{Kind: plan.SGD}).(*Executable)
-	if err := l.clipper.Begin(0); err != nil {
+	if err := l.clipper.BeginLot(0); err != nil {
 		b.Fatal(err)
 	}
 	formula, _ := l.clipper.Formula()

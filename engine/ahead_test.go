@@ -134,7 +134,7 @@ func (a *ahead) factor(r int, w given) {
 	whole := true
 	for g, f := range a.formula.Groups {
 		sum := f.Absolute
-		for i, v := range f.Vectors {
+		for i, v := range f.Parameters {
 			sum += f.Weights[i] * float64(a.SquaredNorms(v)[r])
 		}
 		upper := math.Sqrt(sum * a.formula.Inverse)
@@ -143,7 +143,7 @@ func (a *ahead) factor(r int, w given) {
 			a.counted.Within[g]++
 		}
 		whole = whole && float32(c) >= 1
-		for _, v := range f.Vectors {
+		for _, v := range f.Parameters {
 			a.ClipFactors(v)[r] = float32(c)
 		}
 	}

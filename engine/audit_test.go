@@ -112,7 +112,7 @@ var audits = map[string]audited{
 	"scaled": {
 		change: func(c *Config) {
 			c.Sampling.Rate = 0.5
-			c.Mechanism.Clipping = []clip.Group{{Name: "all", Vectors: []string{"w0"}, Scales: []float64{0.1}, Bound: clip.Constant(3)}}
+			c.Mechanism.Clipping = []clip.Group{{Name: "all", Parameters: []string{"w0"}, Scales: []float64{0.1}, Bound: clip.Constant(3)}}
 		},
 		with: planted(6, 1, 40), without: planted(6, 0, 0),
 		score: func(l seenLot) float64 { return mixed(0.5, l.sum[0]/0.3, 1) },

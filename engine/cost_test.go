@@ -21,7 +21,7 @@ func costly(t *testing.T) map[string]Config {
 		"shuffle": func(c *Config) { c.Sampling.Policy = sample.PolicyShuffle },
 		"groups": func(c *Config) {
 			c.Records.Examples = 2
-			c.Mechanism.Clipping = clip.PerVector(names(t, *c), clip.Constant(3), nil)
+			c.Mechanism.Clipping = clip.PerParameter(names(t, *c), clip.Constant(3), nil)
 		},
 		"adaptive": func(c *Config) {
 			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 9}, nil)

@@ -124,7 +124,7 @@ func fromZero(t *testing.T, r *Run) {
 func stays(t *testing.T, r *Run, rate float64, slot, step, element int) bool {
 	t.Helper()
 	var drawn [1]uint64
-	if err := r.source.Uint64s(drawn[:], noise.Stream{Purpose: noise.Variation, Lot: uint64(step)}, uint64(slot)); err != nil {
+	if err := r.source.Uint64s(drawn[:], noise.Stream{Purpose: noise.ExampleRandomness, Lot: uint64(step)}, uint64(slot)); err != nil {
 		t.Fatal(err)
 	}
 	var ticket [op.MaskSeedWidth]float32

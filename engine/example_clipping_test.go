@@ -35,8 +35,8 @@ func Example_clipping() {
 		Sampling: engine.Sampling{Lot: 100},
 		Steps:    50,
 		Mechanism: engine.Mechanism{NoiseMultiplier: 1, Clipping: []clip.Group{
-			{Name: "hidden", Vectors: []string{"w1", "b1"}, Bound: falling, Rule: smooth{}},
-			{Name: "last", Vectors: []string{"w2"}, Bound: clip.Constant(0.5), Rule: smooth{}},
+			{Name: "hidden", Parameters: []string{"w1", "b1"}, Bound: falling, Rule: smooth{}},
+			{Name: "last", Parameters: []string{"w2"}, Bound: clip.Constant(0.5), Rule: smooth{}},
 		}, Allocation: engine.DimensionAdjusted},
 		Optimization: engine.Optimization{Schedule: optim.Schedule{Base: 1}},
 		Files:        engine.Files{Ledger: filepath.Join(dir, "ledger.jsonl")},

@@ -30,10 +30,10 @@ func unbound(t *testing.T, r *Run) {
 		names = append(names, v.Name)
 	}
 	var err error
-	if r.mechanism.clipper, err = clip.Bind(names, clip.Flat(clip.Constant(math.Inf(1)), nil), clip.Single); err != nil {
+	if r.mechanism.clipper, err = clip.NewClipper(names, clip.Flat(clip.Constant(math.Inf(1)), nil), clip.Float32Accuracy); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.mechanism.clipper.Begin(0); err != nil {
+	if err := r.mechanism.clipper.BeginLot(0); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -72,7 +72,7 @@ func TestIsOrdinarySGD(t *testing.T) {
 
 // byHand is softmax regression by SGD in float64 on the lots that c draws.
 func byHand(t *testing.T, c Config) []float32 {
-	source := noise.Seeded(*c.Seed)
+	source := noise.NewSeeded(*c.Seed)
 	var lots sample.Sampler
 	var err error
 	switch c.Sampling.Policy {

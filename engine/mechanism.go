@@ -63,16 +63,16 @@ func (r *Run) protect() error {
 		names[i] = v.Name
 		r.squared = append(r.squared, r.machine.SquaredNorms(i))
 	}
-	if m.clipper, err = clip.Bind(names, c.Mechanism.Clipping, clip.Single); err != nil {
+	if m.clipper, err = clip.NewClipper(names, c.Mechanism.Clipping, clip.Float32Accuracy); err != nil {
 		return err
 	}
 	var groups []noise.Group
-	for g, p := range m.clipper.Parts() {
+	for g, p := range m.clipper.Groups() {
 		r.factors = append(r.factors, make([]float32, r.program.Records))
 		dimension := 0
 		for _, member := range p.Members {
-			m.groups[member.Vector], m.scales[member.Vector] = g, member.Scale
-			dimension += vectors[member.Vector].Shape.TotalSize()
+			m.groups[member.Parameter], m.scales[member.Parameter] = g, member.Scale
+			dimension += vectors[member.Parameter].Shape.TotalSize()
 		}
 		groups = append(groups, noise.Group{Sensitivity: 1, Dimension: dimension})
 	}
@@ -93,7 +93,7 @@ func (r *Run) protect() error {
 func (r *Run) enter() error {
 	m, e := &r.mechanism, r.Event()
 	m.lot.Sampling = ledger.Sampling{Policy: ledger.Policy(e.Policy), Rate: e.Rate, LotSize: e.LotSize, Records: e.Records}
-	for _, p := range m.clipper.Parts() {
+	for _, p := range m.clipper.Groups() {
 		m.queries = append(m.queries, len(m.lot.Queries))
 		m.lot.Queries = append(m.lot.Queries, ledger.Query{Group: p.Name, Mechanism: ledger.Gaussian})
 		if p.CountNoise > 0 {
@@ -150,7 +150,7 @@ func (r *Run) scheduled() bool {
 
 // changing reports whether the next lot's bounds may differ from this one's.
 func (r *Run) changing() bool {
-	for _, p := range r.mechanism.clipper.Parts() {
+	for _, p := range r.mechanism.clipper.Groups() {
 		if p.CountNoise > 0 {
 			return true
 		}
@@ -163,7 +163,7 @@ func (r *Run) changing() bool {
 // is rounded up to the float32 that devices compute with.
 func (r *Run) prepare(lot int) error {
 	m := &r.mechanism
-	if err := m.clipper.Begin(lot); err != nil {
+	if err := m.clipper.BeginLot(lot); err != nil {
 		return err
 	}
 	z, err := m.clipper.NoiseMultiplier(r.config.multiplier(lot))
@@ -172,7 +172,7 @@ func (r *Run) prepare(lot int) error {
 	}
 	for g, s := range m.clipper.Sensitivities() {
 		if math.IsInf(s, 1) {
-			return fmt.Errorf("group %s has no bound in lot %d, so no noise could hide a record: give a bound, or train without privacy by NonPrivate (--non-private)", m.clipper.Parts()[g].Name, lot)
+			return fmt.Errorf("group %s has no bound in lot %d, so no noise could hide a record: give a bound, or train without privacy by NonPrivate (--non-private)", m.clipper.Groups()[g].Name, lot)
 		}
 		q := &m.lot.Queries[m.queries[g]]
 		q.Sensitivity, q.Noise = s, z*m.shares[g]*s
@@ -212,7 +212,7 @@ func (r *Run) reserve() {
 // adapt releases the counts behind adaptive bounds and moves the bounds.
 func (r *Run) adapt() error {
 	clipper := r.mechanism.clipper
-	for g, p := range clipper.Parts() {
+	for g, p := range clipper.Groups() {
 		if p.CountNoise == 0 {
 			continue
 		}
@@ -220,8 +220,8 @@ func (r *Run) adapt() error {
 		if err != nil {
 			return err
 		}
-		noised := clipper.Count(g) + p.CountNoise*normal
-		if err := clipper.Update(g, noised, r.Event().ExpectedLot()); err != nil {
+		noised := clipper.QuantileCount(g) + p.CountNoise*normal
+		if err := clipper.UpdateBound(g, noised, r.Event().ExpectedLot()); err != nil {
 			return err
 		}
 	}

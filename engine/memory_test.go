@@ -72,7 +72,7 @@ func TestLotAllocatesNothing(t *testing.T) {
 }
 
 func perVector(b clip.Bound) []clip.Group {
-	return clip.PerVector([]string{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}, b, nil)
+	return clip.PerParameter([]string{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}, b, nil)
 }
 
 // endless makes its examples as they are read, and looks at the heap now and then.

@@ -121,7 +121,7 @@ func (r *Run) tickets(views int) error {
 // weigh hands every record's factor to the machine: 0 for padding.
 func (r *Run) weigh(n int) error {
 	if clipper := r.mechanism.clipper; clipper != nil {
-		if err := clipper.Factors(r.factors, r.squared, n); err != nil {
+		if err := clipper.ComputeFactors(r.factors, r.squared, n); err != nil {
 			return err
 		}
 	} else {

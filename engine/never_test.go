@@ -445,8 +445,8 @@ func TestSameNoiseNever(t *testing.T) {
 		c.Seed = nil
 		c.Network, c.Train, c.Steps = linear(3, 3, 3), columns(30, zeros, 3, 3, 3), 12
 		c.Mechanism.Clipping = []clip.Group{
-			{Name: "a", Vectors: []string{"w0"}, Bound: clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 5}},
-			{Name: "b", Vectors: []string{"w1", "w2"}, Bound: clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 5}},
+			{Name: "a", Parameters: []string{"w0"}, Bound: clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 5}},
+			{Name: "b", Parameters: []string{"w1", "w2"}, Bound: clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 5}},
 		}
 		nothing := func([]float64, []Example) {}
 		c.Statistics = []Statistic{

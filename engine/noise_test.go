@@ -18,9 +18,9 @@ import (
 // grouped are the ways to clip two vectors.
 var grouped = map[string][]clip.Group{
 	"flat":     clip.Flat(clip.Constant(0.5), nil),
-	"separate": {{Name: "a", Vectors: []string{"w0"}, Bound: clip.Constant(0.25)}, {Name: "b", Vectors: []string{"w1"}, Bound: clip.Constant(2)}},
-	"each":     clip.PerVector([]string{"w0", "w1"}, clip.Constant(3), nil),
-	"joint":    {{Name: "all", Vectors: []string{"w0", "w1"}, Scales: []float64{0.1, 3}, Bound: clip.Constant(1.5)}},
+	"separate": {{Name: "a", Parameters: []string{"w0"}, Bound: clip.Constant(0.25)}, {Name: "b", Parameters: []string{"w1"}, Bound: clip.Constant(2)}},
+	"each":     clip.PerParameter([]string{"w0", "w1"}, clip.Constant(3), nil),
+	"joint":    {{Name: "all", Parameters: []string{"w0", "w1"}, Scales: []float64{0.1, 3}, Bound: clip.Constant(1.5)}},
 	"moving":   clip.Flat(clip.Schedule(func(lot int) float64 { return 1 / float64(1+lot) }), nil),
 	"adaptive": clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.3, Noise: 4}, nil),
 }

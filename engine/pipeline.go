@@ -66,7 +66,7 @@ func (r *Run) collect() error {
 	}
 	r.private.Unclipped, r.private.Loss = t.Unclipped, t.Loss
 	if r.mechanism.clipper != nil {
-		r.mechanism.clipper.Counted(r.private.Records, t.NonFinite, t.Within)
+		r.mechanism.clipper.SetCounts(r.private.Records, t.NonFinite, t.Within)
 	}
 	return nil
 }

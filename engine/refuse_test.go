@@ -134,16 +134,16 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(nan), nil) }, "bound NaN"},
 		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(inf), nil) }, "--non-private"},
 		{func(c *Config) {
-			c.Mechanism.Clipping = clip.PerVector([]string{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}, clip.Constant(inf), nil)
+			c.Mechanism.Clipping = clip.PerParameter([]string{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}, clip.Constant(inf), nil)
 		}, "--non-private"},
 		{func(c *Config) {
 			c.Mechanism.Clipping = clip.Flat(clip.Schedule(func(i int) float64 { return float64(4 - i) }), nil)
 		}, "lot 4"},
 		{func(c *Config) {
-			c.Mechanism.Clipping = []clip.Group{{Name: "a", Vectors: []string{"fc1*"}, Bound: clip.Constant(1)}}
+			c.Mechanism.Clipping = []clip.Group{{Name: "a", Parameters: []string{"fc1*"}, Bound: clip.Constant(1)}}
 		}, "fc2.weight"},
 		{func(c *Config) {
-			c.Mechanism.Clipping = []clip.Group{{Name: "a", Vectors: []string{"fc3.weight", "*"}, Bound: clip.Constant(1)}}
+			c.Mechanism.Clipping = []clip.Group{{Name: "a", Parameters: []string{"fc3.weight", "*"}, Bound: clip.Constant(1)}}
 		}, "nearest"},
 		{func(c *Config) {
 			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 0.1}, nil)

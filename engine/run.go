@@ -87,7 +87,7 @@ func build(c Config) (*Run, error) {
 		return nil, err
 	}
 	if c.Seed != nil {
-		r.source = noise.Seeded(*c.Seed)
+		r.source = noise.NewSeeded(*c.Seed)
 	} else if r.source, err = noise.New(); err != nil {
 		return nil, err
 	}
@@ -288,7 +288,7 @@ func (r *Run) oneLot() error {
 		return nil
 	}
 	if !r.changing() {
-		return r.mechanism.clipper.Begin(r.step)
+		return r.mechanism.clipper.BeginLot(r.step)
 	}
 	return r.prepare(r.step)
 }
@@ -350,7 +350,7 @@ func (r *Run) publish() error {
 	if r.mechanism.clipper == nil {
 		return nil
 	}
-	r.private.NonFinite = r.mechanism.clipper.Refused()
+	r.private.NonFinite = r.mechanism.clipper.ExcludedRecords()
 	return r.adapt()
 }
 

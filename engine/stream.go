@@ -33,7 +33,7 @@ const (
 // befalls an example is as likely whoever else is in the lot, or in the data.
 func (r *Run) vary(words []uint64, each int, what uint32) error {
 	first := r.private.Records * r.slots() * each
-	return r.source.Uint64s(words, noise.Stream{Purpose: noise.Variation, Lot: uint64(r.step), Vector: what}, uint64(first))
+	return r.source.Uint64s(words, noise.Stream{Purpose: noise.ExampleRandomness, Lot: uint64(r.step), Vector: what}, uint64(first))
 }
 
 // normal is a standard normal, the first of a stream.

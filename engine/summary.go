@@ -123,7 +123,7 @@ func (r *Run) Describe() Description {
 	for v, p := range r.program.Parameters {
 		vd := ParameterDescription{Name: p.Name, Shape: p.Shape, Kind: p.Kind, Method: p.Method}
 		if m := &r.mechanism; m.clipper != nil {
-			vd.Group = m.clipper.Parts()[m.groups[v]].Name
+			vd.Group = m.clipper.Groups()[m.groups[v]].Name
 			vd.Clip = m.clipper.Sensitivities()[m.groups[v]]
 			vd.Sigma = r.release.Sigma[v]
 		}

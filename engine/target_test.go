@@ -62,7 +62,7 @@ func TestStepOfARegression(t *testing.T) {
 	}
 	train(t, run, nil)
 
-	lots, err := sample.NewPoisson(float64(c.Sampling.Lot)/records, records, noise.Seeded(*c.Seed))
+	lots, err := sample.NewPoisson(float64(c.Sampling.Lot)/records, records, noise.NewSeeded(*c.Seed))
 	if err != nil {
 		t.Fatal(err)
 	}

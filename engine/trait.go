@@ -53,7 +53,7 @@ func (r *Run) traits() ([]trait, error) {
 	note("expected lot", "%.9g", e.ExpectedLot())
 	if !c.Mechanism.NonPrivate {
 		for _, g := range c.Mechanism.Clipping {
-			note("group "+g.Name, "vectors %q, scales %v, bound %s, rule %s", g.Vectors, g.Scales, bound(g.Bound), rule(g.Rule))
+			note("group "+g.Name, "vectors %q, scales %v, bound %s, rule %s", g.Parameters, g.Scales, bound(g.Bound), rule(g.Rule))
 		}
 		note("noise", "%v", c.multiplier(0))
 		note("allocation", "%s", c.Mechanism.Allocation)

@@ -72,7 +72,7 @@ func TestValidationNoise(t *testing.T) {
 	}
 	var sum, squares float64
 	for i := range keys {
-		r.source = noise.Seeded(uint64(1000 + i))
+		r.source = noise.NewSeeded(uint64(1000 + i))
 		normal, err := r.normal(r.validationStream())
 		if err != nil {
 			t.Fatal(err)

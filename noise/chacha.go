@@ -2,14 +2,14 @@ package noise
 
 import "math/bits"
 
-// state is the input of ChaCha20's block function (RFC 8439, section 2.3): four
+// chachaState is the input of ChaCha20's block function (RFC 8439, section 2.3): four
 // constants, the key, the block counter (word 12) and the nonce.
-type state [16]uint32
+type chachaState [16]uint32
 
 const counterWord = 12
 
-func initial(key Key, nonce [3]uint32) state {
-	s := state{0x61707865, 0x3320646e, 0x79622d32, 0x6b206574} // "expand 32-byte k"
+func newState(key Key, nonce [3]uint32) chachaState {
+	s := chachaState{0x61707865, 0x3320646e, 0x79622d32, 0x6b206574} // "expand 32-byte k"
 	copy(s[4:], key[:])
 	copy(s[13:], nonce[:])
 	return s
@@ -25,11 +25,11 @@ const (
 
 // groupsGeneric writes the next len(dst)/groupWords groups, starting at the
 // block that the state's counter names.
-func groupsGeneric(dst []uint32, s *state) {
+func groupsGeneric(dst []uint32, s *chachaState) {
 	in := *s
 	for ; len(dst) >= groupWords; dst = dst[groupWords:] {
 		for l := range lanes {
-			out := block(&in)
+			out := chachaBlock(&in)
 			for j, w := range out {
 				dst[j*lanes+l] = w
 			}
@@ -38,18 +38,18 @@ func groupsGeneric(dst []uint32, s *state) {
 	}
 }
 
-// block is the ChaCha20 block function, its result as words.
-func block(s *state) state {
+// chachaBlock is the ChaCha20 block function, its result as words.
+func chachaBlock(s *chachaState) chachaState {
 	x := *s
 	for range 10 {
-		x[0], x[4], x[8], x[12] = quarter(x[0], x[4], x[8], x[12])
-		x[1], x[5], x[9], x[13] = quarter(x[1], x[5], x[9], x[13])
-		x[2], x[6], x[10], x[14] = quarter(x[2], x[6], x[10], x[14])
-		x[3], x[7], x[11], x[15] = quarter(x[3], x[7], x[11], x[15])
-		x[0], x[5], x[10], x[15] = quarter(x[0], x[5], x[10], x[15])
-		x[1], x[6], x[11], x[12] = quarter(x[1], x[6], x[11], x[12])
-		x[2], x[7], x[8], x[13] = quarter(x[2], x[7], x[8], x[13])
-		x[3], x[4], x[9], x[14] = quarter(x[3], x[4], x[9], x[14])
+		x[0], x[4], x[8], x[12] = quarterRound(x[0], x[4], x[8], x[12])
+		x[1], x[5], x[9], x[13] = quarterRound(x[1], x[5], x[9], x[13])
+		x[2], x[6], x[10], x[14] = quarterRound(x[2], x[6], x[10], x[14])
+		x[3], x[7], x[11], x[15] = quarterRound(x[3], x[7], x[11], x[15])
+		x[0], x[5], x[10], x[15] = quarterRound(x[0], x[5], x[10], x[15])
+		x[1], x[6], x[11], x[12] = quarterRound(x[1], x[6], x[11], x[12])
+		x[2], x[7], x[8], x[13] = quarterRound(x[2], x[7], x[8], x[13])
+		x[3], x[4], x[9], x[14] = quarterRound(x[3], x[4], x[9], x[14])
 	}
 	for i := range x {
 		x[i] += s[i]
@@ -57,7 +57,7 @@ func block(s *state) state {
 	return x
 }
 
-func quarter(a, b, c, d uint32) (uint32, uint32, uint32, uint32) {
+func quarterRound(a, b, c, d uint32) (uint32, uint32, uint32, uint32) {
 	a += b
 	d = bits.RotateLeft32(d^a, 16)
 	c += d

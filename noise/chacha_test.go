@@ -34,11 +34,11 @@ func TestBlockVectors(t *testing.T) {
 			"c2c64d378cd536374ae204b9ef933fcd1a8b2288b3dfa49672ab765b54ee27c78a970e0e955c14f3a88e741b97c286f75f8fc299e8148362fa198a39531bed6d"},
 	} {
 		n, _ := hex.DecodeString(c.nonce)
-		in := initial(keyOf(c.key), [3]uint32{
+		in := newState(keyFromBytes(c.key), [3]uint32{
 			binary.LittleEndian.Uint32(n), binary.LittleEndian.Uint32(n[4:]), binary.LittleEndian.Uint32(n[8:])})
 		in[counterWord] = c.counter
 		var got []byte
-		for _, w := range block(&in) {
+		for _, w := range chachaBlock(&in) {
 			got = binary.LittleEndian.AppendUint32(got, w)
 		}
 		if hex.EncodeToString(got) != c.want {

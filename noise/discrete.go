@@ -37,7 +37,7 @@ func (s *Source) DiscreteGaussians(dst []int64, st Stream, first uint64, varianc
 	g := newDiscreteGaussian(variance)
 	for i := range dst {
 		in[counterWord] = uint32(first + uint64(i))
-		out := block(&in)
+		out := chachaBlock(&in)
 		g.bits.restart(Key(out[:8]))
 		dst[i] = g.next()
 	}
@@ -49,7 +49,7 @@ var maxVariance = new(big.Rat).SetInt(new(big.Int).Lsh(big.NewInt(1), 100))
 // discreteGaussian draws for the variance n/d. Its proposals are discrete Laplace
 // values of scale t = ⌊σ⌋+1.
 type discreteGaussian struct {
-	bits    bitSource
+	bits    uniformBits
 	t       uint64
 	n, td   *big.Int // n and t·d
 	twoNDT2 *big.Int // 2·n·d·t²
@@ -135,20 +135,20 @@ func (g *discreteGaussian) bernoulliBig(num *big.Int) bool {
 	return false
 }
 
-// bitSource gives the uniform 64-bit values of one key.
-type bitSource struct {
-	in, out state
+// uniformBits gives the uniform 64-bit values of one key.
+type uniformBits struct {
+	in, out chachaState
 	used    int
 }
 
-func (b *bitSource) restart(key Key) {
-	b.in = initial(key, [3]uint32{})
+func (b *uniformBits) restart(key Key) {
+	b.in = newState(key, [3]uint32{})
 	b.used = len(b.out)
 }
 
-func (b *bitSource) next() uint64 {
+func (b *uniformBits) next() uint64 {
 	if b.used == len(b.out) {
-		b.out = block(&b.in)
+		b.out = chachaBlock(&b.in)
 		b.in[counterWord]++
 		b.used = 0
 	}
@@ -158,7 +158,7 @@ func (b *bitSource) next() uint64 {
 
 // below is uniform on 0 … n-1: the high word of a draw times n, redrawn where
 // the low word falls in the part that would make some values likelier.
-func (b *bitSource) below(n uint64) uint64 {
+func (b *uniformBits) below(n uint64) uint64 {
 	for {
 		if hi, lo := bits.Mul64(b.next(), n); lo >= -n%n {
 			return hi
@@ -168,7 +168,7 @@ func (b *bitSource) below(n uint64) uint64 {
 
 // bernoulli is true with probability num/den, num < den: it compares a uniform
 // real with the quotient, 64 bits at a time until they differ.
-func (b *bitSource) bernoulli(num, den uint64) bool {
+func (b *uniformBits) bernoulli(num, den uint64) bool {
 	for num > 0 {
 		var digit uint64
 		digit, num = bits.Div64(num, 0, den)
@@ -181,7 +181,7 @@ func (b *bitSource) bernoulli(num, den uint64) bool {
 
 // bernoulliExp is algorithm 1: true with probability exp(-γ), given a coin that
 // is true with probability γ <= 1. A coin of γ/k is that coin and one of 1/k.
-func (b *bitSource) bernoulliExp(coin func() bool) bool {
+func (b *uniformBits) bernoulliExp(coin func() bool) bool {
 	for k := uint64(1); ; k++ {
 		if !coin() || k > 1 && !b.bernoulli(1, k) {
 			return k%2 == 1
@@ -189,6 +189,6 @@ func (b *bitSource) bernoulliExp(coin func() bool) bool {
 	}
 }
 
-func (b *bitSource) bernoulliExpMinus1() bool {
+func (b *uniformBits) bernoulliExpMinus1() bool {
 	return b.bernoulliExp(func() bool { return true })
 }

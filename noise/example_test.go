@@ -9,18 +9,18 @@ import (
 
 // Any part of a vector of noise can be drawn anywhere, in any order.
 func ExampleSource_Normals() {
-	source := noise.Seeded(1) // noise.New() where privacy is meant
+	source := noise.NewSeeded(1) // noise.New() where privacy is meant
 	stream := noise.Stream{Purpose: noise.Release, Lot: 12, Vector: 3}
 
-	whole := make([]float32, 2*noise.Grain)
+	whole := make([]float32, 2*noise.NormalBatch)
 	if err := source.Normals(whole, stream, 0); err != nil {
 		fmt.Println(err)
 	}
-	half := make([]float32, noise.Grain)
-	if err := source.Normals(half, stream, noise.Grain); err != nil {
+	half := make([]float32, noise.NormalBatch)
+	if err := source.Normals(half, stream, noise.NormalBatch); err != nil {
 		fmt.Println(err)
 	}
-	fmt.Println(slices.Equal(half, whole[noise.Grain:]), source.Secure())
+	fmt.Println(slices.Equal(half, whole[noise.NormalBatch:]), source.Secure())
 	// Output: true false
 }
 

@@ -1,13 +1,13 @@
 package noise
 
-// Grain is the number of normals computed together. A range that begins and
+// NormalBatch is the number of normals computed together. A range that begins and
 // ends at multiples of Grain wastes no work.
-const Grain = 2 * groupWords
+const NormalBatch = 2 * groupWords
 
 const (
 	// Three words make a pair of normals, so three groups of blocks make a grain.
-	grainWords  = 3 * groupWords
-	grainBlocks = 3 * lanes
+	batchWords  = 3 * groupWords
+	batchBlocks = 3 * lanes
 )
 
 // Normals fills dst with the standard normals first, first+1, … of the stream.
@@ -24,21 +24,21 @@ func (s *Source) Normals(dst []float32, st Stream, first uint64) error {
 	if err != nil {
 		return err
 	}
-	var words [2 * grainWords]uint32
+	var words [2 * batchWords]uint32
 	for len(dst) > 0 {
-		in[counterWord] = uint32(first / Grain * grainBlocks)
-		skip := int(first % Grain)
-		n := min(Grain-skip, len(dst))
-		if n < Grain {
-			var grain [Grain]float32
-			groups(words[:grainWords], &in)
-			boxMullers(&grain, (*[grainWords]uint32)(words[:]))
+		in[counterWord] = uint32(first / NormalBatch * batchBlocks)
+		skip := int(first % NormalBatch)
+		n := min(NormalBatch-skip, len(dst))
+		if n < NormalBatch {
+			var grain [NormalBatch]float32
+			groups(words[:batchWords], &in)
+			boxMullers(&grain, (*[batchWords]uint32)(words[:]))
 			copy(dst, grain[skip:skip+n])
 		} else { // two grains where there are two: an even number of groups is faster
-			n = min(2*Grain, len(dst)/Grain*Grain)
-			groups(words[:n/Grain*grainWords], &in)
-			for i := 0; i < n/Grain; i++ {
-				boxMullers((*[Grain]float32)(dst[i*Grain:]), (*[grainWords]uint32)(words[i*grainWords:]))
+			n = min(2*NormalBatch, len(dst)/NormalBatch*NormalBatch)
+			groups(words[:n/NormalBatch*batchWords], &in)
+			for i := 0; i < n/NormalBatch; i++ {
+				boxMullers((*[NormalBatch]float32)(dst[i*NormalBatch:]), (*[batchWords]uint32)(words[i*batchWords:]))
 			}
 		}
 		dst = dst[n:]
@@ -48,7 +48,7 @@ func (s *Source) Normals(dst []float32, st Stream, first uint64) error {
 }
 
 // boxMullersGeneric turns the words of a grain into its normals.
-func boxMullersGeneric(dst *[Grain]float32, words *[grainWords]uint32) {
+func boxMullersGeneric(dst *[NormalBatch]float32, words *[batchWords]uint32) {
 	for i := range groupWords {
 		at := i/lanes*2*lanes + i%lanes
 		dst[at], dst[at+lanes] = BoxMuller(words[i], words[groupWords+i], words[2*groupWords+i])

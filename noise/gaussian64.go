@@ -37,7 +37,7 @@ func (s *Source) Normals64(dst []float64, st Stream, first uint64) error {
 }
 
 func boxMuller64(radius, angle uint64) (x, y float64) {
-	r := math.Sqrt(2 * minusLog(radius))
+	r := math.Sqrt(2 * negativeLog(radius))
 	phi := float64(angle<<1&(1<<62-1)|1) * (math.Pi / 4 / (1 << 62))
 	z := phi * phi
 	sin := phi * horner(z, sinSeries[:])
@@ -51,9 +51,9 @@ func boxMuller64(radius, angle uint64) (x, y float64) {
 	return x, y
 }
 
-// minusLog is -ln((u + 1/2) / 2^64), by the steps of BoxMuller. It is our own
+// negativeLog is -ln((u + 1/2) / 2^64), by the steps of BoxMuller. It is our own
 // because math.Log may differ in the last bit between machines.
-func minusLog(u uint64) float64 {
+func negativeLog(u uint64) float64 {
 	top := float64(u>>32) * 0x1p-32
 	low := (float64(uint32(u)) + 0.5) * 0x1p-64
 	v := top + low

@@ -35,13 +35,13 @@ func TestNormals64AgainstMath(t *testing.T) {
 func TestMinusLog(t *testing.T) {
 	for _, u := range []uint64{0, 1, 2, 1<<32 - 1, 1 << 32, 1<<62 + 12345, 0xb504f333f9de6484, 0xb504f333f9de6000,
 		1 << 63, 1<<63 - 1, math.MaxUint64 - 1<<40, math.MaxUint64 - 1<<52} {
-		got := minusLog(u)
+		got := negativeLog(u)
 		want, _ := bigMinusLog(u).Float64()
 		if e := math.Abs(got-want) / want; !(e < 4*0x1p-53) {
 			t.Errorf("minusLog(%#x) = %v, want %v, relative error %.2f·2^-53", u, got, want, e*(1<<53))
 		}
 	}
-	if v := minusLog(math.MaxUint64); v < 0 || v > 0x1p-60 {
+	if v := negativeLog(math.MaxUint64); v < 0 || v > 0x1p-60 {
 		t.Errorf("minusLog(2^64-1) = %v", v)
 	}
 }

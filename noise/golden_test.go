@@ -11,7 +11,7 @@ import (
 // The streams are fixed: seed, stream and index give these bits on every
 // processor, with and without assembly, in this release and the next.
 func TestStreamsAreFixed(t *testing.T) {
-	s, st := Seeded(2026), Stream{Purpose: Release, Lot: 1<<40 + 3, Vector: 9}
+	s, st := NewSeeded(2026), Stream{Purpose: Release, Lot: 1<<40 + 3, Vector: 9}
 	const n = 10_000
 	words, normals, wide := make([]uint64, n), make([]float32, n), make([]float64, n)
 	laplaces, integers := make([]float64, n), make([]int64, n)

@@ -14,8 +14,8 @@ const (
 	avx512
 )
 
-// best is the widest instruction set of this processor. All give the same bits.
-var best = func() instructionSet {
+// widestSet is the widest instruction set of this processor. All give the same bits.
+var widestSet = func() instructionSet {
 	switch {
 	case cpu.X86.HasAVX512F:
 		return avx512
@@ -26,8 +26,8 @@ var best = func() instructionSet {
 }()
 
 // groups is groupsGeneric. len(dst) is a positive multiple of groupWords.
-func groups(dst []uint32, s *state) {
-	switch best {
+func groups(dst []uint32, s *chachaState) {
+	switch widestSet {
 	case avx512:
 		groupsAVX512(&dst[0], (*[16]uint32)(s), len(dst)/groupWords)
 	case avx2:
@@ -38,8 +38,8 @@ func groups(dst []uint32, s *state) {
 }
 
 // boxMullers is boxMullersGeneric.
-func boxMullers(dst *[Grain]float32, words *[grainWords]uint32) {
-	switch best {
+func boxMullers(dst *[NormalBatch]float32, words *[batchWords]uint32) {
+	switch widestSet {
 	case avx512:
 		boxMullersAVX512(dst, words)
 	case avx2:

@@ -5,9 +5,9 @@ package noise
 // Every processor of 64 bits has NEON, which gives the bits of pure Go.
 
 // groups is groupsGeneric. len(dst) is a positive multiple of groupWords.
-func groups(dst []uint32, s *state) {
+func groups(dst []uint32, s *chachaState) {
 	groupsNEON(&dst[0], (*[16]uint32)(s), len(dst)/groupWords)
 }
 
 // boxMullers is boxMullersGeneric.
-func boxMullers(dst *[Grain]float32, words *[grainWords]uint32) { boxMullersNEON(dst, words) }
+func boxMullers(dst *[NormalBatch]float32, words *[batchWords]uint32) { boxMullersNEON(dst, words) }

@@ -2,6 +2,6 @@
 
 package noise
 
-func groups(dst []uint32, s *state) { groupsGeneric(dst, s) }
+func groups(dst []uint32, s *chachaState) { groupsGeneric(dst, s) }
 
-func boxMullers(dst *[Grain]float32, words *[grainWords]uint32) { boxMullersGeneric(dst, words) }
+func boxMullers(dst *[NormalBatch]float32, words *[batchWords]uint32) { boxMullersGeneric(dst, words) }

@@ -18,7 +18,7 @@ func FuzzKernelsGiveTheBitsOfPureGo(f *testing.F) {
 		0x5a827999, 0xffffff00, 0xfffffffe, 0xffffffff, 1 << 29, 1<<29 - 1, 3 << 30}
 	f.Fuzz(func(t *testing.T, seed uint64, counter uint32) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		var in state
+		var in chachaState
 		for i := range in {
 			in[i] = rng.Uint32()
 		}
@@ -27,14 +27,14 @@ func FuzzKernelsGiveTheBitsOfPureGo(f *testing.F) {
 		want := make([]uint32, n*groupWords)
 		groupsGeneric(want, &in)
 
-		var words [grainWords]uint32
+		var words [batchWords]uint32
 		for i := range words {
 			words[i] = rng.Uint32() >> (rng.UintN(4) * rng.UintN(11))
 			if rng.IntN(3) == 0 {
 				words[i] = edges[rng.IntN(len(edges))]
 			}
 		}
-		var normals [Grain]float32
+		var normals [NormalBatch]float32
 		boxMullersGeneric(&normals, &words)
 
 		eachSet(t, func(t testing.TB, set string) {
@@ -44,12 +44,12 @@ func FuzzKernelsGiveTheBitsOfPureGo(f *testing.F) {
 			if in != before || got[n*groupWords] != 0 || !slices.Equal(got[:n*groupWords], want) {
 				t.Errorf("%s: the blocks differ", set)
 			}
-			out := make([]float32, Grain+2)
-			boxMullers((*[Grain]float32)(out[1:]), &words)
-			if out[0] != 0 || out[Grain+1] != 0 {
+			out := make([]float32, NormalBatch+2)
+			boxMullers((*[NormalBatch]float32)(out[1:]), &words)
+			if out[0] != 0 || out[NormalBatch+1] != 0 {
 				t.Errorf("%s: wrote outside", set)
 			}
-			for i, v := range out[1 : Grain+1] {
+			for i, v := range out[1 : NormalBatch+1] {
 				if math.Float32bits(v) != math.Float32bits(normals[i]) {
 					p := i/32*16 + i%16
 					t.Fatalf("%s: normal %d of %#x, %#x, %#x is %v, in pure Go %v", set, i,
@@ -61,15 +61,15 @@ func FuzzKernelsGiveTheBitsOfPureGo(f *testing.F) {
 }
 
 func BenchmarkKernels(b *testing.B) {
-	var words [grainWords]uint32
-	var normals [Grain]float32
-	in := initial(Key{1}, [3]uint32{})
+	var words [batchWords]uint32
+	var normals [NormalBatch]float32
+	in := newState(Key{1}, [3]uint32{})
 	rate := func(name string, f func()) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				f()
 			}
-			b.ReportMetric(Grain*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mnormals/s")
+			b.ReportMetric(NormalBatch*float64(b.N)/b.Elapsed().Seconds()/1e6, "Mnormals/s")
 		})
 	}
 	rate("ChaCha/Go", func() { groupsGeneric(words[:], &in) })

@@ -23,7 +23,7 @@ func (s *Source) Laplaces(dst []float64, st Stream, first uint64) error {
 			return err
 		}
 		for i, w := range words[:n] {
-			dst[i] = math.Float64frombits(math.Float64bits(minusLog(w<<1)) | w&(1<<63))
+			dst[i] = math.Float64frombits(math.Float64bits(negativeLog(w<<1)) | w&(1<<63))
 		}
 		dst = dst[n:]
 		first += uint64(n)

@@ -6,14 +6,14 @@ import "testing"
 
 // eachSet runs the test once for every instruction set that this processor has.
 func eachSet(t testing.TB, run func(t testing.TB, set string)) {
-	widest := best
-	defer func() { best = widest }()
+	widest := widestSet
+	defer func() { widestSet = widest }()
 	for set, name := range map[instructionSet]string{avx2: "AVX2", avx512: "AVX512"} {
 		if set > widest {
 			t.Logf("this processor has no %s", name)
 			continue
 		}
-		best = set
+		widestSet = set
 		run(t, name)
 	}
 }

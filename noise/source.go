@@ -32,19 +32,19 @@ func newFrom(entropy io.Reader) (*Source, error) {
 	if _, err := io.ReadFull(entropy, b[:]); err != nil {
 		return nil, fmt.Errorf("noise: no key from the operating system: %w; nothing private can run without one", err)
 	}
-	return &Source{key: keyOf(b), secure: true}, nil
+	return &Source{key: keyFromBytes(b), secure: true}, nil
 }
 
-// Seeded returns a Source whose values anyone can reproduce from the seed, for
+// NewSeeded returns a Source whose values anyone can reproduce from the seed, for
 // tests and public randomness. Noise from it protects nobody: Secure is false.
 // The key is the seed's eight bytes, little-endian, and 24 zeros.
-func Seeded(seed uint64) *Source {
+func NewSeeded(seed uint64) *Source {
 	var b [32]byte
 	binary.LittleEndian.PutUint64(b[:], seed)
-	return &Source{key: keyOf(b)}
+	return &Source{key: keyFromBytes(b)}
 }
 
-func keyOf(b [32]byte) (k Key) {
+func keyFromBytes(b [32]byte) (k Key) {
 	for i := range k {
 		k[i] = binary.LittleEndian.Uint32(b[4*i:])
 	}

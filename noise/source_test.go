@@ -21,10 +21,10 @@ func TestNewIsSecureAndFresh(t *testing.T) {
 	if !a.Secure() || !b.Secure() || a.Key() == b.Key() || a.Key() == (Key{}) {
 		t.Error("two fresh sources must be secure and differ")
 	}
-	if s := Seeded(1); s.Secure() || s.Key() == Seeded(2).Key() || s.Key() != Seeded(1).Key() {
+	if s := NewSeeded(1); s.Secure() || s.Key() == NewSeeded(2).Key() || s.Key() != NewSeeded(1).Key() {
 		t.Error("a seeded source must be insecure and given by its seed")
 	}
-	if got := fmt.Sprint(a, Seeded(1)); got != "noise.Source(secure) noise.Source(insecure)" {
+	if got := fmt.Sprint(a, NewSeeded(1)); got != "noise.Source(secure) noise.Source(insecure)" {
 		t.Errorf("printed as %s", got)
 	}
 }
@@ -40,7 +40,7 @@ func TestEntropyFailureIsAnError(t *testing.T) {
 }
 
 func TestKeyIsNotPrinted(t *testing.T) {
-	s := Seeded(0x1234567)
+	s := NewSeeded(0x1234567)
 	for _, verb := range []string{"%v", "%+v", "%#v", "%x", "%d", "%s"} {
 		for _, v := range []any{s, s.Key(), struct{ S *Source }{s}, struct{ K Key }{s.Key()}} {
 			out := fmt.Sprintf(verb, v)
@@ -53,7 +53,7 @@ func TestKeyIsNotPrinted(t *testing.T) {
 
 func TestNoncesDiffer(t *testing.T) {
 	seen := map[[3]uint32]string{}
-	for _, p := range []Purpose{Release, Sampling, Variation} {
+	for _, p := range []Purpose{Release, Sampling, ExampleRandomness} {
 		for _, lot := range []uint64{0, 1, 1 << 16, 1 << 31, 1 << 32, MaxLots - 1} {
 			for _, v := range []uint32{0, 1, 1 << 16, math.MaxUint32} {
 				for by := uniformSampler; by <= discreteSampler; by++ {
@@ -73,7 +73,7 @@ func TestNoncesDiffer(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	s := Seeded(1)
+	s := NewSeeded(1)
 	ok := Stream{Purpose: Release}
 	draw := func(st Stream, first uint64) error { return s.Normals(make([]float32, 2), st, first) }
 	if err := draw(ok, MaxValues-2); err != nil {
@@ -100,7 +100,7 @@ func TestLimits(t *testing.T) {
 
 // The last values of a stream come from the last blocks, not from wrapped ones.
 func TestCounterDoesNotWrap(t *testing.T) {
-	if last := uint64(MaxValues)/Grain*grainBlocks - 1; last > math.MaxUint32 {
+	if last := uint64(MaxValues)/NormalBatch*batchBlocks - 1; last > math.MaxUint32 {
 		t.Errorf("the last grain ends at block %d", last)
 	}
 	if last := uint64(MaxValues)/groupUint64s*lanes - 1; last > math.MaxUint32 {

@@ -17,9 +17,9 @@ func definedNormal(s *Source, st Stream, i uint64) float32 {
 	grain, k := i/512, i%512
 	j, l, second := k/32, k%16, k%32 >= 16
 	word := func(part uint64) uint32 {
-		in := initial(s.key, nonce)
+		in := newState(s.key, nonce)
 		in[counterWord] = uint32(48*grain + 16*part + l)
-		return block(&in)[j]
+		return chachaBlock(&in)[j]
 	}
 	x, y := BoxMuller(word(0), word(1), word(2))
 	if second {
@@ -29,7 +29,7 @@ func definedNormal(s *Source, st Stream, i uint64) float32 {
 }
 
 func TestNormalsAreAsDefined(t *testing.T) {
-	s := Seeded(3)
+	s := NewSeeded(3)
 	for _, first := range []uint64{0, 1000, 1 << 33, MaxValues - 1200} {
 		got := make([]float32, 1200)
 		if err := s.Normals(got, testStream, first); err != nil {
@@ -54,7 +54,7 @@ func FuzzAnySplitGivesTheSame(f *testing.F) {
 		first %= MaxValues - 1<<16
 		n %= 2048
 		cut = min(cut, n)
-		s := Seeded(first)
+		s := NewSeeded(first)
 		split(t, "Uint64s", int(n), int(cut), first, func(d []uint64, f uint64) error { return s.Uint64s(d, testStream, f) })
 		split(t, "Normals", int(n), int(cut), first, func(d []float32, f uint64) error { return s.Normals(d, testStream, f) })
 		split(t, "Normals64", int(n), int(cut), first, func(d []float64, f uint64) error { return s.Normals64(d, testStream, f) })
@@ -83,7 +83,7 @@ func split[T comparable](t *testing.T, name string, n, cut int, first uint64, dr
 }
 
 func TestDrawingAllocatesNothing(t *testing.T) {
-	s := Seeded(1)
+	s := NewSeeded(1)
 	normals, normals64, words := make([]float32, 1000), make([]float64, 1000), make([]uint64, 1000)
 	if n := testing.AllocsPerRun(20, func() {
 		s.Normals(normals, testStream, 77)
@@ -96,7 +96,7 @@ func TestDrawingAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkNormals(b *testing.B) {
-	s := Seeded(1)
+	s := NewSeeded(1)
 	dst := make([]float32, 4096)
 	b.SetBytes(int64(4 * len(dst)))
 	for b.Loop() {
@@ -106,7 +106,7 @@ func BenchmarkNormals(b *testing.B) {
 }
 
 func BenchmarkUint64s(b *testing.B) {
-	s := Seeded(1)
+	s := NewSeeded(1)
 	dst := make([]uint64, 4096)
 	b.SetBytes(int64(8 * len(dst)))
 	for b.Loop() {
@@ -115,7 +115,7 @@ func BenchmarkUint64s(b *testing.B) {
 }
 
 func BenchmarkDiscreteGaussians(b *testing.B) {
-	s := Seeded(1)
+	s := NewSeeded(1)
 	dst := make([]int64, 1000)
 	variance := big.NewRat(1<<40, 1)
 	b.ReportAllocs()

@@ -90,15 +90,15 @@ func check(t *testing.T, name string, z float64) {
 func TestNormalsLaw(t *testing.T) {
 	n := sampleSize(t, 1<<20)
 	p := make([]float64, n)
-	for i, x := range drawn(t, n, Seeded(11).Normals, testStream) {
+	for i, x := range drawn(t, n, NewSeeded(11).Normals, testStream) {
 		p[i] = normalCDF(float64(x))
 	}
 	checkLaw(t, "Normals", p)
-	for i, x := range drawn(t, n, Seeded(12).Normals64, testStream) {
+	for i, x := range drawn(t, n, NewSeeded(12).Normals64, testStream) {
 		p[i] = normalCDF(x)
 	}
 	checkLaw(t, "Normals64", p)
-	for i, x := range drawn(t, n, Seeded(13).Laplaces, testStream) {
+	for i, x := range drawn(t, n, NewSeeded(13).Laplaces, testStream) {
 		p[i] = laplaceCDF(x)
 	}
 	checkLaw(t, "Laplaces", p)
@@ -109,7 +109,7 @@ func TestNormalsLaw(t *testing.T) {
 func TestNormalsTailLaw(t *testing.T) {
 	for _, k := range []int{20, 40, 55} {
 		n := sampleSize(t, 1<<18)
-		words := drawn(t, 2*n, Seeded(uint64(k)).Uint64s, testStream)
+		words := drawn(t, 2*n, NewSeeded(uint64(k)).Uint64s, testStream)
 		p, p64 := make([]float64, n), make([]float64, n)
 		for i := range n {
 			u := words[2*i] >> k
@@ -137,7 +137,7 @@ func TestNormalsTailLaw(t *testing.T) {
 
 func TestNormalsMoments(t *testing.T) {
 	n := sampleSize(t, 1<<22)
-	x := drawn(t, n, Seeded(21).Normals, testStream)
+	x := drawn(t, n, NewSeeded(21).Normals, testStream)
 	var sums [6]float64
 	for _, v := range x {
 		power := 1.0
@@ -155,7 +155,7 @@ func TestNormalsMoments(t *testing.T) {
 
 func TestNormalsTailCounts(t *testing.T) {
 	n := sampleSize(t, 1<<24)
-	x := drawn(t, n, Seeded(31).Normals, testStream)
+	x := drawn(t, n, NewSeeded(31).Normals, testStream)
 	for _, a := range []float64{2, 3, 4, 5, 5.5} {
 		above, below := 0, 0
 		for _, v := range x {
@@ -189,7 +189,7 @@ func poissonBeyond(count int, mean float64) float64 {
 // next grain (512).
 func TestNormalsAreIndependent(t *testing.T) {
 	n := sampleSize(t, 1<<20)
-	x := drawn(t, n+2048, Seeded(41).Normals, testStream)
+	x := drawn(t, n+2048, NewSeeded(41).Normals, testStream)
 	lags := []int{1, 2, 3, 4, 8, 15, 16, 17, 31, 32, 48, 64, 256, 496, 511, 512, 513, 528, 1024, 1536}
 	for _, lag := range lags {
 		checkUncorrelated(t, "lag", x[:n], x[lag:lag+n])
@@ -223,12 +223,12 @@ func checkUncorrelated(t *testing.T, name string, a, b []float32) {
 
 func TestStreamsAreIndependent(t *testing.T) {
 	n := sampleSize(t, 1<<19)
-	base := drawn(t, n, Seeded(51).Normals, testStream)
+	base := drawn(t, n, NewSeeded(51).Normals, testStream)
 	for name, other := range map[string][]float32{
-		"seed":    drawn(t, n, Seeded(52).Normals, testStream),
-		"purpose": drawn(t, n, Seeded(51).Normals, Stream{Sampling, testStream.Lot, testStream.Vector}),
-		"lot":     drawn(t, n, Seeded(51).Normals, Stream{Release, testStream.Lot + 1, testStream.Vector}),
-		"vector":  drawn(t, n, Seeded(51).Normals, Stream{Release, testStream.Lot, testStream.Vector + 1}),
+		"seed":    drawn(t, n, NewSeeded(52).Normals, testStream),
+		"purpose": drawn(t, n, NewSeeded(51).Normals, Stream{Sampling, testStream.Lot, testStream.Vector}),
+		"lot":     drawn(t, n, NewSeeded(51).Normals, Stream{Release, testStream.Lot + 1, testStream.Vector}),
+		"vector":  drawn(t, n, NewSeeded(51).Normals, Stream{Release, testStream.Lot, testStream.Vector + 1}),
 	} {
 		checkUncorrelated(t, name, base, other)
 	}
@@ -238,7 +238,7 @@ func TestStreamsAreIndependent(t *testing.T) {
 // of equal probability.
 func TestPairsFillThePlane(t *testing.T) {
 	n := sampleSize(t, 1<<21)
-	x := drawn(t, n, Seeded(61).Normals, testStream)
+	x := drawn(t, n, NewSeeded(61).Normals, testStream)
 	counts, want := make([]float64, 64*16), make([]float64, 64*16)
 	pairs := 0
 	for i := range n {
@@ -259,7 +259,7 @@ func TestPairsFillThePlane(t *testing.T) {
 
 func TestUint64sAreUniform(t *testing.T) {
 	n := sampleSize(t, 1<<20)
-	words := drawn(t, n, Seeded(71).Uint64s, testStream)
+	words := drawn(t, n, NewSeeded(71).Uint64s, testStream)
 	var ones [64]float64
 	counts, want := make([]float64, 256), make([]float64, 256)
 	for i, w := range words {
@@ -282,7 +282,7 @@ func TestDiscreteGaussiansLaw(t *testing.T) {
 		n := sampleSize(t, 160_000)
 		variance := big.NewRat(c.num, c.den)
 		x := make([]int64, n)
-		if err := Seeded(81).DiscreteGaussians(x, testStream, 0, variance); err != nil {
+		if err := NewSeeded(81).DiscreteGaussians(x, testStream, 0, variance); err != nil {
 			t.Fatal(err)
 		}
 		// Counts of the values that are expected at least ten times, and of the rest.
@@ -319,7 +319,7 @@ func TestWideDiscreteGaussianIsGaussian(t *testing.T) {
 	n := sampleSize(t, 100_000)
 	x := make([]int64, n)
 	variance := new(big.Rat).SetInt(new(big.Int).Lsh(big.NewInt(1), 80))
-	if err := Seeded(82).DiscreteGaussians(x, testStream, 0, variance); err != nil {
+	if err := NewSeeded(82).DiscreteGaussians(x, testStream, 0, variance); err != nil {
 		t.Fatal(err)
 	}
 	p := make([]float64, n)
@@ -330,7 +330,7 @@ func TestWideDiscreteGaussianIsGaussian(t *testing.T) {
 }
 
 func TestDiscreteGaussiansRefuse(t *testing.T) {
-	s, dst := Seeded(1), make([]int64, 2)
+	s, dst := NewSeeded(1), make([]int64, 2)
 	for name, variance := range map[string]*big.Rat{
 		"none": nil, "0": new(big.Rat), "negative": big.NewRat(-1, 2),
 		"above 2^100": new(big.Rat).Add(maxVariance, big.NewRat(1, 3)),
@@ -351,8 +351,8 @@ func TestDiscreteGaussiansRefuse(t *testing.T) {
 // numbers would come twice as often. Bounds are 5.2 standard deviations: 2e-7.
 func TestBelowIsUniform(t *testing.T) {
 	const n, draws = 3 << 62, 30000
-	var bits bitSource
-	bits.restart(Seeded(21).Key())
+	var bits uniformBits
+	bits.restart(NewSeeded(21).Key())
 	var thirds [3]float64
 	for range draws {
 		thirds[bits.below(n)%3]++

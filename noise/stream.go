@@ -10,8 +10,8 @@ const (
 	Release Purpose = 1 + iota
 	// Sampling decides which records make a lot.
 	Sampling
-	// Variation decides how an example is seen: what is dropped of it, how it is changed.
-	Variation
+	// ExampleRandomness decides how an example is seen: what is dropped of it, how it is changed.
+	ExampleRandomness
 )
 
 // A Stream names one sequence of values of a Source. Streams that differ in any
@@ -55,7 +55,7 @@ const (
 func (s Stream) NormalsNonce() ([3]uint32, error) { return s.nonce(normalSampler) }
 
 func (s Stream) nonce(by sampler) ([3]uint32, error) {
-	if s.Purpose < Release || s.Purpose > Variation {
+	if s.Purpose < Release || s.Purpose > ExampleRandomness {
 		return [3]uint32{}, fmt.Errorf("noise: stream of purpose %d: must be Release, Sampling or Variation", s.Purpose)
 	}
 	if s.Lot >= MaxLots {
@@ -70,13 +70,13 @@ func (s Stream) nonce(by sampler) ([3]uint32, error) {
 
 // open returns the generator's state at block 0 of the stream, after checking
 // that values first … first+n-1 are within the limit.
-func (s *Source) open(st Stream, by sampler, first uint64, n int, limit uint64) (state, error) {
+func (s *Source) open(st Stream, by sampler, first uint64, n int, limit uint64) (chachaState, error) {
 	nonce, err := st.nonce(by)
 	if err != nil {
-		return state{}, err
+		return chachaState{}, err
 	}
 	if first > limit || uint64(n) > limit-first {
-		return state{}, fmt.Errorf("noise: values %d to %d of a stream that has %d: split the vector", first, first+uint64(n), limit)
+		return chachaState{}, fmt.Errorf("noise: values %d to %d of a stream that has %d: split the vector", first, first+uint64(n), limit)
 	}
-	return initial(s.key, nonce), nil
+	return newState(s.key, nonce), nil
 }

@@ -200,7 +200,7 @@ func adds(t *testing.T, m accumulator, record int, factor float32) (square float
 func empty(t *testing.T, m plan.Executable, vectors int) {
 	t.Helper()
 	still := plan.Release{
-		Source: noise.Seeded(1), Sigma: make([]float64, vectors), Optimizer: plan.Optimizer{Kind: plan.SGD}, Step: 1,
+		Source: noise.NewSeeded(1), Sigma: make([]float64, vectors), Optimizer: plan.Optimizer{Kind: plan.SGD}, Step: 1,
 	}
 	if err := m.Release(&still); err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func (j *job) groups() error {
 			roots = append(roots, math.Sqrt(float64(p.Shape().TotalSize())))
 		}
 		if s.clipping == "per-layer" {
-			j.config.Mechanism.Clipping = clip.PerVector(names, bound, nil)
+			j.config.Mechanism.Clipping = clip.PerParameter(names, bound, nil)
 			return nil
 		}
 		// Joint: a vector's scale is the root of its share of the coordinates, the
@@ -50,7 +50,7 @@ func (j *job) groups() error {
 		for i := range roots {
 			roots[i] /= math.Sqrt(all)
 		}
-		j.config.Mechanism.Clipping = []clip.Group{{Name: "gradient", Vectors: names, Scales: roots, Bound: bound}}
+		j.config.Mechanism.Clipping = []clip.Group{{Name: "gradient", Parameters: names, Scales: roots, Bound: bound}}
 	}
 	return nil
 }

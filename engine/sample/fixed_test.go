@@ -13,7 +13,7 @@ import (
 func TestFixedLotsAreUniform(t *testing.T) {
 	const records, lots = 6, 30000
 	for k := 1; k < records; k++ {
-		f := must(NewFixed(k, records, noise.Seeded(10)))
+		f := must(NewFixed(k, records, noise.NewSeeded(10)))
 		counts := map[int]float64{}
 		dst := make([]int, records+1)
 		for lot := range uint64(lots) {
@@ -57,7 +57,7 @@ func uniform[K comparable](t *testing.T, what string, counts map[K]float64, tota
 // scaled by (N−1)/N their squared scores have the chi-square law of N−1.
 func TestFixedInclusions(t *testing.T) {
 	const records, size, lots = 1500, 131, 6000
-	f := must(NewFixed(size, records, noise.Seeded(11)))
+	f := must(NewFixed(size, records, noise.NewSeeded(11)))
 	counts := make([]float64, records)
 	for lot := range uint64(lots) {
 		got := draw(t, f, lot, 50)
@@ -77,7 +77,7 @@ func TestFixedInclusions(t *testing.T) {
 }
 
 func TestBelowIsUniform(t *testing.T) {
-	w := words{source: noise.Seeded(12)}
+	w := words{source: noise.NewSeeded(12)}
 	w.open(0, fixedWords)
 	counts := map[uint64]float64{}
 	for range 60000 {

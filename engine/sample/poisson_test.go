@@ -20,7 +20,7 @@ func TestPoissonRateIsExact(t *testing.T) {
 		rates = append(rates, math.Exp(-40*random.Float64()))
 	}
 	for _, q := range rates {
-		p := must(NewPoisson(q, 10, noise.Seeded(0)))
+		p := must(NewPoisson(q, 10, noise.NewSeeded(0)))
 		threshold := new(big.Int).Lsh(big.NewInt(int64(p.top)), 56)
 		threshold.Add(threshold, new(big.Int).SetUint64(p.low))
 		drawn := new(big.Rat).SetFrac(threshold, new(big.Int).Lsh(big.NewInt(1), 64))
@@ -37,7 +37,7 @@ func TestPoissonRateIsExact(t *testing.T) {
 // Lots are those of one comparison a record, written down as the doc comment has
 // it: byte first, the rest on a tie.
 func TestPoissonIsOneComparisonARecord(t *testing.T) {
-	source := noise.Seeded(7)
+	source := noise.NewSeeded(7)
 	for _, q := range []float64{1e-6, 1.0 / 512, 1.0 / 256, 0.0043, 0.0061, 0.3, 127.5 / 256, 0.5, 128.5 / 256, 0.9, 0.999, math.Nextafter(1, 0)} {
 		const records = 20003
 		p := must(NewPoisson(q, records, source))
@@ -71,7 +71,7 @@ func TestPoissonIsOneComparisonARecord(t *testing.T) {
 // threshold itself is not.
 func TestPoissonAtTheThreshold(t *testing.T) {
 	for _, q := range []float64{0.3, 1e-3, 0.9} {
-		p := must(NewPoisson(q, 8, noise.Seeded(0)))
+		p := must(NewPoisson(q, 8, noise.NewSeeded(0)))
 		for _, below := range []uint64{0, 1} {
 			if err := p.StartLot(0); err != nil {
 				t.Fatal(err)
@@ -96,7 +96,7 @@ func TestPoissonCountsAreBinomial(t *testing.T) {
 		if testing.Short() {
 			c.lots /= 4
 		}
-		p := must(NewPoisson(c.rate, c.records, noise.Seeded(8)))
+		p := must(NewPoisson(c.rate, c.records, noise.NewSeeded(8)))
 		counts := make([]float64, c.records)
 		mean, variance := c.rate*float64(c.records), c.rate*(1-c.rate)*float64(c.records)
 		spread, total := 0.0, 0.0
@@ -134,7 +134,7 @@ func TestPoissonCountsAreBinomial(t *testing.T) {
 // as independence has it. All 552 scores are within 6.5 but once in 20 million.
 func TestPoissonRecordsArePairwiseIndependent(t *testing.T) {
 	const records, lots, rate = 24, 100000, 0.3
-	p := must(NewPoisson(rate, records, noise.Seeded(9)))
+	p := must(NewPoisson(rate, records, noise.NewSeeded(9)))
 	var same, next [records][records]float64
 	var before []int
 	dst := make([]int, 2*records)

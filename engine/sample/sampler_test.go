@@ -60,7 +60,7 @@ func samplers(lot, records int, source *noise.Source) []Sampler {
 }
 
 func TestLotsAreFunctionsOfTheirNumber(t *testing.T) {
-	source := noise.Seeded(1)
+	source := noise.NewSeeded(1)
 	for i, s := range samplers(70, 999, source) {
 		again := samplers(70, 999, source)[i]
 		seen := map[string]bool{}
@@ -87,14 +87,14 @@ func TestLotsAreFunctionsOfTheirNumber(t *testing.T) {
 				seen[key] = true
 			}
 		}
-		if other := draw(t, samplers(70, 999, noise.Seeded(2))[i], 1, 1000); slices.Equal(other, draw(t, s, 1, 1000)) {
+		if other := draw(t, samplers(70, 999, noise.NewSeeded(2))[i], 1, 1000); slices.Equal(other, draw(t, s, 1, 1000)) {
 			t.Errorf("%s: another key draws the same lot", s.Event().Policy)
 		}
 	}
 }
 
 func TestEdges(t *testing.T) {
-	source := noise.Seeded(3)
+	source := noise.NewSeeded(3)
 	for _, n := range []int{1, 2, 7, 8, 9, 63, 64, 65, 1000} {
 		all := make([]int, n)
 		for i := range all {
@@ -119,7 +119,7 @@ func TestEdges(t *testing.T) {
 }
 
 func TestEvents(t *testing.T) {
-	source := noise.Seeded(16)
+	source := noise.NewSeeded(16)
 	for _, c := range []struct {
 		s        Sampler
 		event    Event
@@ -139,7 +139,7 @@ func TestEvents(t *testing.T) {
 // A stream that cannot be read is an error and gives no records; the lot that
 // starts after it is whole.
 func TestStreamsThatFail(t *testing.T) {
-	source := noise.Seeded(17)
+	source := noise.NewSeeded(17)
 	w := words{source: source}
 	w.open(noise.MaxLots, fixedWords)
 	if w.below(7); w.err == nil {
@@ -165,7 +165,7 @@ func TestStreamsThatFail(t *testing.T) {
 }
 
 func TestNothingIsAllocated(t *testing.T) {
-	for _, s := range samplers(300, 10000, noise.Seeded(4)) {
+	for _, s := range samplers(300, 10000, noise.NewSeeded(4)) {
 		dst := make([]int, 64)
 		lot := uint64(0)
 		allocs := testing.AllocsPerRun(50, func() {
@@ -187,7 +187,7 @@ func TestNothingIsAllocated(t *testing.T) {
 }
 
 func TestBadInput(t *testing.T) {
-	source := noise.Seeded(5)
+	source := noise.NewSeeded(5)
 	refused := func(what string, err error) {
 		t.Helper()
 		if err == nil || strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "sample: ") {
@@ -225,7 +225,7 @@ func TestBadInput(t *testing.T) {
 
 func BenchmarkLot(b *testing.B) {
 	for _, c := range []struct{ lot, records int }{{256, 60_000}, {30_000, 60_000}, {4096, 100_000_000}} {
-		for _, s := range samplers(c.lot, c.records, noise.Seeded(6))[:2] {
+		for _, s := range samplers(c.lot, c.records, noise.NewSeeded(6))[:2] {
 			b.Run(fmt.Sprintf("%s/%d of %d", s.Event().Policy, c.lot, c.records), func(b *testing.B) {
 				dst := make([]int, 256)
 				lot := uint64(0)

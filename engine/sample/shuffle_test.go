@@ -11,7 +11,7 @@ import (
 // orders of consecutive passes.
 func TestShuffleIsUniform(t *testing.T) {
 	const passes = 60000
-	s := must(NewShuffle(1, 4, noise.Seeded(13)))
+	s := must(NewShuffle(1, 4, noise.NewSeeded(13)))
 	orders, pairs := map[[4]int]float64{}, map[[8]int]float64{}
 	var before, now [4]int
 	for pass := range uint64(passes) {
@@ -40,7 +40,7 @@ func TestEveryRecordIsOnceInAPass(t *testing.T) {
 	for _, c := range []struct{ records, lot, lots, last int }{
 		{100, 25, 4, 25}, {103, 25, 5, 3}, {10, 10, 1, 10}, {10, 9, 2, 1}, {1, 1, 1, 1},
 	} {
-		s := must(NewShuffle(c.lot, c.records, noise.Seeded(14)))
+		s := must(NewShuffle(c.lot, c.records, noise.NewSeeded(14)))
 		if s.lotsPerPass() != c.lots {
 			t.Fatalf("%+v: %d lots a pass", c, s.lotsPerPass())
 		}

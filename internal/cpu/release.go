@@ -8,7 +8,7 @@ import (
 
 // releaseBlockSize is how many elements a task adds noise to and updates at once: a
 // multiple of the generator's grain that stays in the first-level cache.
-const releaseBlockSize = 8 * noise.Grain
+const releaseBlockSize = 8 * noise.NormalBatch
 
 // releaser adds noise to the sums and updates the weights. It does both block by block,
 // so that each block goes through the cache once.

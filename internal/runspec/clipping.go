@@ -32,7 +32,7 @@ func (s *Flags) clippingGroups(c *engine.Config) ([]clip.Group, error) {
 		roots = append(roots, math.Sqrt(float64(p.Shape().TotalSize())))
 	}
 	if s.Clipping == "per-layer" {
-		return clip.PerVector(names, bound, nil), nil
+		return clip.PerParameter(names, bound, nil), nil
 	}
 	// Joint clipping: the scale of a parameter is the root of its share of all coordinates,
 	// which would be its norm if all coordinates were equal.
@@ -43,5 +43,5 @@ func (s *Flags) clippingGroups(c *engine.Config) ([]clip.Group, error) {
 	for i := range roots {
 		roots[i] /= math.Sqrt(total)
 	}
-	return []clip.Group{{Name: "gradient", Vectors: names, Scales: roots, Bound: bound}}, nil
+	return []clip.Group{{Name: "gradient", Parameters: names, Scales: roots, Bound: bound}}, nil
 }

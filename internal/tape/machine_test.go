@@ -127,7 +127,7 @@ func TestStepsAreTheCPUs(t *testing.T) {
 			}
 		}
 		release := &plan.Release{
-			Source: noise.Seeded(1), Lot: lot, Sigma: []float64{0.5, 1, 0}, Scale: 0.1,
+			Source: noise.NewSeeded(1), Lot: lot, Sigma: []float64{0.5, 1, 0}, Scale: 0.1,
 			Optimizer: o, Step: int(lot) + 1, Rate: 0.01, Average: plan.Average{Decay: 0.9},
 			ParamGroups: []plan.ParamGroup{{RateMultiplier: 2, DecayMultiplier: 1}, {RateMultiplier: 1, DecayMultiplier: 0}, {RateMultiplier: 0.5, DecayMultiplier: 3}},
 		}

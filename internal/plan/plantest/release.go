@@ -30,7 +30,7 @@ func Release(t *testing.T, new Compile, threads int) {
 		for _, decay := range []float64{0, 0.9} {
 			t.Run(string(o.Kind), func(t *testing.T) {
 				for n := 1; n <= threads; n++ {
-					release(t, new, noise.Seeded(7), o, plan.Average{Decay: decay}, n)
+					release(t, new, noise.NewSeeded(7), o, plan.Average{Decay: decay}, n)
 				}
 			})
 		}
