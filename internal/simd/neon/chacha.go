@@ -28,14 +28,14 @@ func chacha() []*function {
 	const waiting, numbers = 8, 64
 	slot := func(state int) int { return 32 * state }
 	stack := f.locals(numbers + 32)
-	f.storeAll([]*reg{f.row([4]uint32{0, 1, 2, 3}).reg, f.row([4]uint32{4, 5, 6, 7}).reg}, stack, numbers)
+	storeVectors(f, []*reg{f.row([4]uint32{0, 1, 2, 3}).reg, f.row([4]uint32{4, 5, 6, 7}).reg}, stack, numbers)
 	rotate8 := f.row([4]uint32{0x02010003, 0x06050407, 0x0a09080b, 0x0e0d0c0f}).reg // every word's bytes
 	at, counter, passes, rounds := f.gp(), f.gp(), f.gp(), f.gp()
 	f.op(fmt.Sprintf("MOVWU %d(R%%d), R%%d", 4*counterWord), in, counter)
 
 	// rotate turns the words of x xor y, which becomes y.
 	rotate := func(x, y *reg, by int) {
-		both := f.xor(x, y)
+		both := xor(f, x, y)
 		switch by {
 		case 16:
 			f.op("VREV32 V%d.H8, V%d.H8", both, y)
@@ -48,34 +48,34 @@ func chacha() []*function {
 	}
 	// first is what a word of both states is at first; words are asked for in order.
 	first := func(word int) [2]*reg {
-		x := f.everyAt(at)
+		x := loadBroadcast(f, at)
 		if word != counterWord {
 			return [2]*reg{x, x}
 		}
 		f.op("VDUP R%d, V%d.S4", counter, x)
-		n := f.vectorsAt(stack, numbers, 2)
-		return [2]*reg{f.plus(x, n[0]), f.plus(x, n[1])}
+		n := loadVectors(f, stack, numbers, 2)
+		return [2]*reg{addInts(f, x, n[0]), addInts(f, x, n[1])}
 	}
-	f.repeat(groups, func() {
+	repeat(f, groups, func() {
 		f.op("MOVD $2, R%d", passes)
-		f.repeat(passes, func() {
+		repeat(f, passes, func() {
 			var x [2][16]*reg
 			f.op("MOVD R%d, R%d", in, at)
 			for j := range x[0] {
 				for i, w := range first(j) {
-					if x[i][j] = f.copyOf(w); j == waiting+1 {
-						f.storeAll(x[i][waiting:j+1], stack, slot(i))
+					if x[i][j] = copyOf(f, w); j == waiting+1 {
+						storeVectors(f, x[i][waiting:j+1], stack, slot(i))
 					}
 				}
 			}
 			f.op(fmt.Sprintf("MOVD $%d, R%%d", doubleRounds), rounds)
-			f.repeat(rounds, func() {
+			repeat(f, rounds, func() {
 				for _, round := range [][4][4]int{columns, diagonals} {
 					half := func(sum, add, mix, by int) {
 						for i := range x {
 							x := &x[i]
 							if sum == 2 {
-								copy(x[waiting:], f.vectorsAt(stack, slot(i), 2))
+								copy(x[waiting:], loadVectors(f, stack, slot(i), 2))
 							}
 							for _, q := range round {
 								f.op("VADD V%d.S4, V%d.S4, V%d.S4", x[q[add]], x[q[sum]], x[q[sum]])
@@ -84,7 +84,7 @@ func chacha() []*function {
 								rotate(x[q[sum]], x[q[mix]], by)
 							}
 							if sum == 2 {
-								f.storeAll(x[waiting:waiting+2], stack, slot(i))
+								storeVectors(f, x[waiting:waiting+2], stack, slot(i))
 							}
 						}
 					}
@@ -98,16 +98,16 @@ func chacha() []*function {
 			for j := range x[0] {
 				for i, w := range first(j) {
 					if j == waiting {
-						copy(x[i][j:], f.vectorsAt(stack, slot(i), 2))
+						copy(x[i][j:], loadVectors(f, stack, slot(i), 2))
 					}
 					f.op("VADD V%d.S4, V%d.S4, V%d.S4", w, x[i][j], x[i][j])
 				}
-				f.storeAll([]*reg{x[0][j], x[1][j]}, dst, 4*blockLanes*j)
+				storeVectors(f, []*reg{x[0][j], x[1][j]}, dst, 4*blockLanes*j)
 			}
-			f.addTo(counter, 8)
-			f.addTo(dst, 32)
+			increment(f, counter, 8)
+			increment(f, dst, 32)
 		})
-		f.addTo(dst, groupBytes-4*blockLanes)
+		increment(f, dst, groupBytes-4*blockLanes)
 	})
 	f.ret()
 	return []*function{f}

@@ -68,8 +68,8 @@ func (f *function) byLane(name string, d, n *reg, m lane) {
 		fmt.Sprintf("%s v%%d.4s, v%%d.4s, v%%d.s[%d]", name, m.i), d, n, m.of)
 }
 
-// shiftRight is arithmetic, by 1 to 32 bits.
-func (f *function) shiftRight(d, n *reg, by int) {
+// shiftRightSigned is arithmetic, by 1 to 32 bits.
+func shiftRightSigned(f *function, d, n *reg, by int) {
 	f.encoded(0x4f000400|uint32(64-by)<<16, fmt.Sprintf("sshr v%%d.4s, v%%d.4s, #%d", by), d, n)
 }
 
@@ -81,20 +81,20 @@ func (f *function) make(format string, operands ...*reg) *reg {
 	return z
 }
 
-func (f *function) add(x, y *reg) *reg { return f.make("fadd v%d.4s, v%d.4s, v%d.4s", x, y) }
-func (f *function) sub(x, y *reg) *reg { return f.make("fsub v%d.4s, v%d.4s, v%d.4s", x, y) }
-func (f *function) mul(x, y *reg) *reg { return f.make("fmul v%d.4s, v%d.4s, v%d.4s", x, y) }
-func (f *function) div(x, y *reg) *reg { return f.make("fdiv v%d.4s, v%d.4s, v%d.4s", x, y) }
+func add(f *function, x, y *reg) *reg { return f.make("fadd v%d.4s, v%d.4s, v%d.4s", x, y) }
+func sub(f *function, x, y *reg) *reg { return f.make("fsub v%d.4s, v%d.4s, v%d.4s", x, y) }
+func mul(f *function, x, y *reg) *reg { return f.make("fmul v%d.4s, v%d.4s, v%d.4s", x, y) }
+func div(f *function, x, y *reg) *reg { return f.make("fdiv v%d.4s, v%d.4s, v%d.4s", x, y) }
 
-// max and min give NaN where x or y is NaN.
-func (f *function) max(x, y *reg) *reg { return f.make("fmax v%d.4s, v%d.4s, v%d.4s", x, y) }
-func (f *function) min(x, y *reg) *reg { return f.make("fmin v%d.4s, v%d.4s, v%d.4s", x, y) }
+// fmax and min give NaN where x or y is NaN.
+func fmax(f *function, x, y *reg) *reg { return f.make("fmax v%d.4s, v%d.4s, v%d.4s", x, y) }
+func fmin(f *function, x, y *reg) *reg { return f.make("fmin v%d.4s, v%d.4s, v%d.4s", x, y) }
 
-func (f *function) abs(x *reg) *reg     { return f.make("fabs v%d.4s, v%d.4s", x) }
-func (f *function) float(x *reg) *reg   { return f.make("scvtf v%d.4s, v%d.4s", x) }
-func (f *function) nearest(x *reg) *reg { return f.make("frintn v%d.4s, v%d.4s", x) }
+func abs(f *function, x *reg) *reg        { return f.make("fabs v%d.4s, v%d.4s", x) }
+func toFloat(f *function, x *reg) *reg    { return f.make("scvtf v%d.4s, v%d.4s", x) }
+func roundToInt(f *function, x *reg) *reg { return f.make("frintn v%d.4s, v%d.4s", x) }
 
-func (f *function) times(x *reg, y lane) *reg {
+func mulLane(f *function, x *reg, y lane) *reg {
 	z := f.vec()
 	f.byLane("fmul", z, x, y)
 	return z
@@ -109,68 +109,68 @@ func (f *function) known(name, arrangement string, x, y *reg) *reg {
 	return z
 }
 
-func (f *function) and(x, y *reg) *reg    { return f.known("VAND", "B16", x, y) }
-func (f *function) or(x, y *reg) *reg     { return f.known("VORR", "B16", x, y) }
-func (f *function) xor(x, y *reg) *reg    { return f.known("VEOR", "B16", x, y) }
-func (f *function) plus(x, y *reg) *reg   { return f.known("VADD", "S4", x, y) }
-func (f *function) minus(x, y *reg) *reg  { return f.known("VSUB", "S4", x, y) }
-func (f *function) butNot(x, y *reg) *reg { return f.make("bic v%d.16b, v%d.16b, v%d.16b", x, y) }
+func and(f *function, x, y *reg) *reg     { return f.known("VAND", "B16", x, y) }
+func or(f *function, x, y *reg) *reg      { return f.known("VORR", "B16", x, y) }
+func xor(f *function, x, y *reg) *reg     { return f.known("VEOR", "B16", x, y) }
+func addInts(f *function, x, y *reg) *reg { return f.known("VADD", "S4", x, y) }
+func subInts(f *function, x, y *reg) *reg { return f.known("VSUB", "S4", x, y) }
+func andNot(f *function, x, y *reg) *reg  { return f.make("bic v%d.16b, v%d.16b, v%d.16b", x, y) }
 
-func (f *function) shift(name string, x *reg, by int) *reg {
+func shift(f *function, name string, x *reg, by int) *reg {
 	z := f.vec()
 	f.op(fmt.Sprintf("%s $%d, V%%d.S4, V%%d.S4", name, by), x, z)
 	return z
 }
 
-func (f *function) left(x *reg, by int) *reg  { return f.shift("VSHL", x, by) }
-func (f *function) right(x *reg, by int) *reg { return f.shift("VUSHR", x, by) }
+func shiftLeft(f *function, x *reg, by int) *reg  { return shift(f, "VSHL", x, by) }
+func shiftRight(f *function, x *reg, by int) *reg { return shift(f, "VUSHR", x, by) }
 
-// sign has all bits of a lane set where x's first bit is.
-func (f *function) sign(x *reg) *reg {
+// signMask has all bits of a lane set where x's first bit is.
+func signMask(f *function, x *reg) *reg {
 	z := f.vec()
-	f.shiftRight(z, x, 31)
+	shiftRightSigned(f, z, x, 31)
 	return z
 }
 
-func (f *function) zero() *reg {
+func zero(f *function) *reg {
 	z := f.vec()
 	f.op("VEOR V%d.B16, V%d.B16, V%d.B16", z, z, z)
 	return z
 }
 
-func (f *function) copyOf(x *reg) *reg {
+func copyOf(f *function, x *reg) *reg {
 	z := f.vec()
 	f.op("VMOV V%d.B16, V%d.B16", x, z)
 	return z
 }
 
-func (f *function) broadcast(l lane) *reg {
+func broadcast(f *function, l lane) *reg {
 	z := f.vec()
 	f.op(fmt.Sprintf("VDUP V%%d.S[%d], V%%d.S4", l.i), l.of, z)
 	return z
 }
 
 // fma adds x·y to sum, rounding once.
-func (f *function) fma(sum, x, y *reg) { f.op("VFMLA V%d.S4, V%d.S4, V%d.S4", y, x, sum) }
+func fma(f *function, sum, x, y *reg) { f.op("VFMLA V%d.S4, V%d.S4, V%d.S4", y, x, sum) }
 
-// choose picks x where mask is set and y elsewhere; it destroys mask.
-func (f *function) choose(mask, x, y *reg) *reg {
+// selectBits picks x where mask is set and y elsewhere; it destroys mask.
+func selectBits(f *function, mask, x, y *reg) *reg {
 	f.op("VBSL V%d.B16, V%d.B16, V%d.B16", y, x, mask)
 	return mask
 }
 
-// withSign gives x the sign of y.
-func (f *function) withSign(x, y *reg) *reg {
+// copySign gives x the sign of y.
+func copySign(f *function, x, y *reg) *reg {
 	f.op("VBIT V%d.B16, V%d.B16, V%d.B16", f.bits(1<<31), y, x)
 	return x
 }
 
 // polynomial is c[0] + c[1]x + …, with fused multiply-adds.
-func (f *function) polynomial(x *reg, c ...float64) *reg {
+func polynomial(f *function, x *reg, c ...float64) *reg {
 	p := f.read(c[len(c)-1])
 	for i := len(c) - 2; i >= 0; i-- {
 		next := f.read(c[i])
-		f.fma(next, p, x)
+		fma(f, next, p, x)
 		p = next
 	}
 	return p

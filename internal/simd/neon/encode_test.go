@@ -80,7 +80,7 @@ func TestKnownEncodings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.shiftRight(regs[0], regs[1], by)
+			shiftRightSigned(f, regs[0], regs[1], by)
 		case strings.HasSuffix(text, "]"):
 			seen[name] = true
 			f.byLane(name, regs[0], regs[1], lane{regs[2], int(text[last] - '0')})

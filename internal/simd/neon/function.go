@@ -206,7 +206,7 @@ func (f *function) read(x float64) *reg {
 		i = len(f.constants)
 		f.constants = append(f.constants, &constant{nil, words})
 	}
-	return f.vectorAt(f.table, 16*i)
+	return loadVector(f, f.table, 16*i)
 }
 
 // part is a float that shares its register with three others.

@@ -9,14 +9,14 @@ import (
 // with gives it back.
 func TestRegistersLiveThroughLoops(t *testing.T) {
 	f := newFunction("f", "func(n int)")
-	n, kept := f.load("n"), f.zero()
+	n, kept := f.load("n"), zero(f)
 	var used, later *reg
-	f.repeat(n, func() {
-		used = f.add(kept, kept)
-		f.mul(used, used)
-		later = f.zero()
+	repeat(f, n, func() {
+		used = add(f, kept, kept)
+		mul(f, used, used)
+		later = zero(f)
 	})
-	after := f.zero()
+	after := zero(f)
 	f.finish()
 	if later.number == kept.number {
 		t.Error("a register that the next turn reads was taken")
@@ -40,7 +40,7 @@ func TestTogether(t *testing.T) {
 					f.at(f.label("here"))
 				}
 				f.op("FMOVQ (R%d), F%d", n, x)
-				f.mul(x, x)
+				mul(f, x, x)
 			}
 		}
 		f.together(piece(p), piece(q))
@@ -64,10 +64,10 @@ func TestTooManyRegisters(t *testing.T) {
 	f := newFunction("f", "func()")
 	var all []*reg
 	for range 33 {
-		all = append(all, f.zero())
+		all = append(all, zero(f))
 	}
 	for _, r := range all {
-		f.mul(r, r)
+		mul(f, r, r)
 	}
 	defer func() {
 		if recover() == nil {

@@ -33,7 +33,7 @@ func tile(name string, byRows bool) *function {
 	f := newFunction(name, "func(m, n, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, flags int, bias *float32)")
 	r := f.loads("m", "n", "k", "a", "lda", "b", "ldb", "c", "ldc")
 	t := tileArgs{r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8]}
-	f.bytes(t.lda, t.ldb, t.ldc)
+	toBytes(f, t.lda, t.ldb, t.ldc)
 	for vectors := tileVectors; vectors >= 1; vectors-- {
 		narrower := f.label("narrower")
 		if vectors > 1 {
@@ -46,7 +46,7 @@ func tile(name string, byRows bool) *function {
 				f.op(fmt.Sprintf("CMP $%d, R%%d", m), t.m)
 				f.branch("BNE", lower)
 			}
-			f.tileBody(t, m, vectors, byRows)
+			emitTileBody(f, t, m, vectors, byRows)
 			f.at(lower)
 		}
 		f.at(narrower)
@@ -54,18 +54,18 @@ func tile(name string, byRows bool) *function {
 	return f
 }
 
-// tileBody is the kernel for exactly m rows and so many vectors of columns.
-func (f *function) tileBody(t tileArgs, m, vectors int, byRows bool) {
+// emitTileBody is the kernel for exactly m rows and so many vectors of columns.
+func emitTileBody(f *function, t tileArgs, m, vectors int, byRows bool) {
 	acc := make([][]*reg, m)
 	for i := range acc {
 		for range vectors {
-			acc[i] = append(acc[i], f.zero())
+			acc[i] = append(acc[i], zero(f))
 		}
 	}
 	// multiply takes one step; a holds row i's element.
 	multiply := func(a []lane) {
 		for v := 0; v < vectors; v += 2 {
-			b := f.vectorsAt(t.b, 16*v, min(2, vectors-v))
+			b := loadVectors(f, t.b, 16*v, min(2, vectors-v))
 			for i := range acc {
 				for w, x := range b {
 					f.byLane("fmla", acc[i][v+w], x, a[i])
@@ -94,21 +94,21 @@ func (f *function) tileBody(t tileArgs, m, vectors int, byRows bool) {
 				multiply(a)
 			}
 		}
-		f.turns(t.k, 4, func() { steps("FMOVQ", 4) })
-		f.turns(t.k, 1, func() { steps("FMOVS", 1) })
+		forChunks(f, t.k, 4, func() { steps("FMOVQ", 4) })
+		forChunks(f, t.k, 1, func() { steps("FMOVS", 1) })
 	} else {
 		step := func() {
-			multiply(f.panelAt(t.a, m))
+			multiply(loadLanes(f, t.a, m))
 			f.op("ADD R%d, R%d, R%d", t.lda, t.a, t.a)
 		}
-		f.turns(t.k, 2, func() { step(); step() })
-		f.turns(t.k, 1, step)
+		forChunks(f, t.k, 2, func() { step(); step() })
+		forChunks(f, t.k, 1, step)
 	}
-	f.finishTile(t, acc)
+	finishTile(f, t, acc)
 }
 
-// panelAt reads m floats that stand one after the other.
-func (f *function) panelAt(p *reg, m int) (a []lane) {
+// loadLanes reads m floats that stand one after the other.
+func loadLanes(f *function, p *reg, m int) (a []lane) {
 	for at := 0; at < m; {
 		load, n := "FMOVS", 1
 		switch {
@@ -128,25 +128,25 @@ func (f *function) panelAt(p *reg, m int) (a []lane) {
 }
 
 // finishTile adds what the flags ask for and stores the tile.
-func (f *function) finishTile(t tileArgs, acc [][]*reg) {
+func finishTile(f *function, t tileArgs, acc [][]*reg) {
 	vectors := len(acc[0])
 	flags, bias := f.load("flags"), f.load("bias")
 	whole := f.label("whole")
 	f.op("TST $3, R%d", t.n)
 	f.branch("BEQ", whole)
 	last := 16 * (vectors - 1)
-	f.epilogue(t, acc, flags, bias, func(p *reg) []*reg {
-		return append(f.vectorsAt(p, 0, vectors-1), f.firstAt(p, last, t.n))
+	storeTile(f, t, acc, flags, bias, func(p *reg) []*reg {
+		return append(loadVectors(f, p, 0, vectors-1), loadFirst(f, p, last, t.n))
 	}, func(x []*reg, p *reg) {
-		f.storeAll(x[:vectors-1], p, 0)
-		f.storeFirst(x[vectors-1], p, last, t.n)
+		storeVectors(f, x[:vectors-1], p, 0)
+		storeFirst(f, x[vectors-1], p, last, t.n)
 	})
 	f.at(whole)
-	f.epilogue(t, acc, flags, bias, func(p *reg) []*reg { return f.vectorsAt(p, 0, vectors) },
-		func(x []*reg, p *reg) { f.storeAll(x, p, 0) })
+	storeTile(f, t, acc, flags, bias, func(p *reg) []*reg { return loadVectors(f, p, 0, vectors) },
+		func(x []*reg, p *reg) { storeVectors(f, x, p, 0) })
 }
 
-func (f *function) epilogue(t tileArgs, acc [][]*reg, flags, bias *reg, load func(p *reg) []*reg, store func(x []*reg, p *reg)) {
+func storeTile(f *function, t tileArgs, acc [][]*reg, flags, bias *reg, load func(p *reg) []*reg, store func(x []*reg, p *reg)) {
 	optional := func(bit int, body func()) {
 		skip := f.label("skip")
 		f.branch(fmt.Sprintf("TBZ $%d, R%%d,", bit), skip, flags)
@@ -175,7 +175,7 @@ func (f *function) epilogue(t tileArgs, acc [][]*reg, flags, bias *reg, load fun
 	})
 	optional(flagRowBias, func() {
 		for i := range acc {
-			x := f.everyAt(bias)
+			x := loadBroadcast(f, bias)
 			for _, sum := range acc[i] {
 				add(sum, x)
 			}
@@ -203,14 +203,14 @@ func (f *function) epilogue(t tileArgs, acc [][]*reg, flags, bias *reg, load fun
 func fmaPeak() *function {
 	f := newFunction("fmaPeakNEON", "func(rounds int)")
 	rounds := f.load("rounds")
-	x := f.zero()
+	x := zero(f)
 	acc := make([]*reg, 24)
 	for i := range acc {
-		acc[i] = f.zero()
+		acc[i] = zero(f)
 	}
-	f.repeat(rounds, func() {
+	repeat(f, rounds, func() {
 		for _, a := range acc {
-			f.fma(a, x, x)
+			fma(f, a, x, x)
 		}
 	})
 	f.ret()

@@ -13,11 +13,11 @@ func gramTile() *function {
 	var acc [4][4]*reg
 	for i := range acc {
 		for j := range acc[i] {
-			acc[i][j] = f.zero()
+			acc[i][j] = zero(f)
 		}
 	}
-	f.repeat(steps, func() {
-		a, b := f.vectorAt(x, 0), f.vectorsAt(y, 0, 4)
+	repeat(f, steps, func() {
+		a, b := loadVector(f, x, 0), loadVectors(f, y, 0, 4)
 		for i := range acc {
 			for j, v := range b {
 				f.byLane("fmla", acc[i][j], v, lane{a, i})
@@ -27,11 +27,11 @@ func gramTile() *function {
 		f.op("ADD R%d, R%d, R%d", ld, y, y)
 	})
 	for i := range acc {
-		row := f.vectorsAt(dst, 0, 4)
+		row := loadVectors(f, dst, 0, 4)
 		for j := range row {
-			row[j] = f.add(row[j], acc[i][j])
+			row[j] = add(f, row[j], acc[i][j])
 		}
-		f.storeAll(row, dst, 0)
+		storeVectors(f, row, dst, 0)
 		f.op("ADD R%d, R%d, R%d", stride, dst, dst)
 	}
 	f.ret()
@@ -44,21 +44,21 @@ func gramColumns() *function {
 	f := newFunction("packColumnsNEON", "func(dst *float32, ld int, x *float32, ldx, fours int)")
 	r := f.loads("dst", "ld", "x", "ldx", "fours")
 	dst, ld, x, ldx, fours := r[0], r[1], r[2], r[3], r[4]
-	f.repeat(fours, func() {
+	repeat(f, fours, func() {
 		row := f.gp()
 		f.op("MOVD R%d, R%d", x, row)
-		f.addTo(x, 16)
+		increment(f, x, 16)
 		var halves [2][4]*reg
 		for h := range halves {
 			var q [4]*reg
 			for i := range q {
-				q[i] = f.vectorAt(row, 0)
+				q[i] = loadVector(f, row, 0)
 				f.op("ADD R%d, R%d, R%d", ldx, row, row)
 			}
-			halves[h] = f.transpose4(q)
+			halves[h] = transpose4x4(f, q)
 		}
 		for c := range 4 {
-			f.storeAll([]*reg{halves[0][c], halves[1][c]}, dst, 0)
+			storeVectors(f, []*reg{halves[0][c], halves[1][c]}, dst, 0)
 			f.op("ADD R%d, R%d, R%d", ld, dst, dst)
 		}
 	})

@@ -3,31 +3,31 @@ package main
 // last is what pictures with their channels last go through.
 func last() []*function { return []*function{fold(), maxTaps(), giveTaps()} }
 
-// fold adds rows of cols floats, a multiple of eight, to where unfold would copy
+// returnLaneSum adds rows of cols floats, a multiple of eight, to where unfold would copy
 // them from: rows that lie lds apart, for each of n starts.
 func fold() *function {
 	f := newFunction("foldNEON", "func(dst *float32, lds int, starts *int32, n int, src *float32, cols, rows int)")
 	r := f.loads("dst", "lds", "starts", "n", "src", "cols", "rows")
 	dst, lds, starts, n, src, cols, rows := r[0], r[1], r[2], r[3], r[4], r[5], r[6]
-	f.bytes(lds)
-	f.repeat(n, func() {
+	toBytes(f, lds)
+	repeat(f, n, func() {
 		row, left := f.gp(), f.gp()
 		f.op("MOVW.P 4(R%d), R%d", starts, row)
 		f.op("ADD R%d<<2, R%d, R%d", row, dst, row)
 		f.op("MOVD R%d, R%d", rows, left)
-		f.repeat(left, func() {
+		repeat(f, left, func() {
 			to, i := f.gp(), f.gp()
 			f.op("MOVD R%d, R%d", row, to)
 			f.op("MOVD R%d, R%d", cols, i)
 			for _, vectors := range []int{4, 2} {
-				f.turns(i, 4*vectors, func() {
-					sums := f.vectorsAt(to, 0, vectors)
-					for v, x := range f.vectorsAt(src, 0, vectors) {
+				forChunks(f, i, 4*vectors, func() {
+					sums := loadVectors(f, to, 0, vectors)
+					for v, x := range loadVectors(f, src, 0, vectors) {
 						f.vector("fadd v%d.4s, v%d.4s, v%d.4s", sums[v], x, sums[v])
 					}
-					f.storeAll(sums, to, 0)
-					f.addTo(src, 16*vectors)
-					f.addTo(to, 16*vectors)
+					storeVectors(f, sums, to, 0)
+					increment(f, src, 16*vectors)
+					increment(f, to, 16*vectors)
 				})
 			}
 			f.op("ADD R%d, R%d, R%d", lds, row, row)
@@ -52,15 +52,15 @@ func (t *taps) eights(body func()) {
 	t.arg, t.img, t.taps, t.n = r[0], r[1], r[2], r[3]
 	channels, places, step := r[4], r[5], r[6]
 	t.op("SUB R%d, R%d, R%d", channels, step, step) // body has moved on by the channels
-	t.bytes(step)
-	t.repeat(places, func() {
+	toBytes(t.function, step)
+	repeat(t.function, places, func() {
 		eights := t.gp()
 		t.op("LSR $3, R%d, R%d", channels, eights)
-		t.repeat(eights, func() {
+		repeat(t.function, eights, func() {
 			body()
-			t.addTo(t.values, 32)
-			t.addTo(t.arg, 8)
-			t.addTo(t.img, 32)
+			increment(t.function, t.values, 32)
+			increment(t.function, t.arg, 8)
+			increment(t.function, t.img, 32)
 		})
 		t.op("ADD R%d, R%d, R%d", step, t.img, t.img)
 	})
@@ -82,15 +82,15 @@ func maxTaps() *function {
 	t := taps{function: f, values: f.load("dst")}
 	one := f.bits(1)
 	t.eights(func() {
-		at, left, number := f.gp(), f.gp(), f.zero()
+		at, left, number := f.gp(), f.gp(), zero(f)
 		f.op("MOVD R%d, R%d", t.taps, at)
-		best, which := f.vectorsAt(t.next(at), 0, 2), []*reg{f.zero(), f.zero()}
+		best, which := loadVectors(f, t.next(at), 0, 2), []*reg{zero(f), zero(f)}
 		only := f.label("only")
 		f.op("SUBS $1, R%d, R%d", t.n, left)
 		f.branch("BEQ", only)
-		f.repeat(left, func() {
+		repeat(f, left, func() {
 			f.op("VADD V%d.S4, V%d.S4, V%d.S4", one, number, number)
-			for v, x := range f.vectorsAt(t.next(at), 0, 2) {
+			for v, x := range loadVectors(f, t.next(at), 0, 2) {
 				larger := f.make("fcmgt v%d.4s, v%d.4s, v%d.4s", x, best[v])
 				same := f.make("fcmeq v%d.4s, v%d.4s, v%d.4s", x, x)
 				f.vector("orn v%d.16b, v%d.16b, v%d.16b", larger, larger, same)
@@ -99,7 +99,7 @@ func maxTaps() *function {
 			}
 		})
 		f.at(only)
-		f.storeAll(best, t.values, 0)
+		storeVectors(f, best, t.values, 0)
 		low := f.known("VUZP1", "H8", which[0], which[1])
 		f.op("FMOVD F%d, (R%d)", f.known("VUZP1", "B16", low, low), t.arg)
 	})
@@ -112,23 +112,23 @@ func giveTaps() *function {
 	t := taps{function: f, values: f.load("dy")}
 	one := f.bits(1)
 	t.eights(func() {
-		at, left, number := f.gp(), f.gp(), f.zero()
+		at, left, number := f.gp(), f.gp(), zero(f)
 		f.op("MOVD R%d, R%d", t.taps, at)
 		f.op("MOVD R%d, R%d", t.n, left)
-		d := f.vectorsAt(t.values, 0, 2)
+		d := loadVectors(f, t.values, 0, 2)
 		narrow, which := f.vec(), []*reg{f.vec(), f.vec()}
 		f.op("FMOVD (R%d), F%d", t.arg, narrow)
 		f.op("VUXTL V%d.B8, V%d.H8", narrow, narrow)
 		f.op("VUXTL V%d.H4, V%d.S4", narrow, which[0])
 		f.op("VUXTL2 V%d.H8, V%d.S4", narrow, which[1])
-		f.repeat(left, func() {
+		repeat(f, left, func() {
 			place := t.next(at)
-			sums := f.vectorsAt(place, 0, 2)
+			sums := loadVectors(f, place, 0, 2)
 			for v, sum := range sums {
 				given := f.known("VCMEQ", "S4", which[v], number)
-				f.vector("fadd v%d.4s, v%d.4s, v%d.4s", sum, f.and(d[v], given), sum)
+				f.vector("fadd v%d.4s, v%d.4s, v%d.4s", sum, and(f, d[v], given), sum)
 			}
-			f.storeAll(sums, place, 0)
+			storeVectors(f, sums, place, 0)
 			f.op("VADD V%d.S4, V%d.S4, V%d.S4", one, number, number)
 		})
 	})

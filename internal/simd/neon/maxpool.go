@@ -27,9 +27,9 @@ func maxPoolRows(stride int) *function {
 	f.op("MUL R%d, R%d, R%d", p.kws, p.dil, end)
 	f.op("SUB R%d, R%d, R%d", end, p.width, end)
 	f.op("ADD R%d, R%d, R%d", p.dil, end, end)
-	f.addTo(end, -3*stride)
+	increment(f, end, -3*stride)
 
-	f.repeat(rows, func() {
+	repeat(f, rows, func() {
 		cols := f.load("cols")
 		p.first = f.load("w")
 		loop, single, done := f.label("column"), f.label("one"), f.label("done")
@@ -40,12 +40,12 @@ func maxPoolRows(stride int) *function {
 		f.op("CMP R%d, R%d", end, p.first)
 		f.branch("BGE", single)
 		p.columns(4)
-		f.addTo(cols, -4)
+		increment(f, cols, -4)
 		f.branch("CBNZ R%d,", loop, cols)
 		f.branch("B", done)
 		f.at(single)
 		p.columns(1)
-		f.addTo(cols, -1)
+		increment(f, cols, -1)
 		f.branch("CBNZ R%d,", loop, cols)
 		f.at(done)
 		f.op("ADD R%d, R%d, R%d", step, p.offset, p.offset)
@@ -68,17 +68,17 @@ func (p maxPool) columns(n int) {
 	f.op("ADD R%d, R%d, R%d", p.first, p.offset, start)
 	f.op("ADD R%d<<2, R%d, R%d", start, p.img, row)
 	f.op("MOVD R%d, R%d", p.khs, khs)
-	rowPlace, best, arg := f.vec(), f.copyOf(p.lowest), f.vec()
+	rowPlace, best, arg := f.vec(), copyOf(f, p.lowest), f.vec()
 	f.op("VDUP R%d, V%d.S4", start, rowPlace)
 	f.op("VADD V%d.S4, V%d.S4, V%d.S4", p.places, rowPlace, rowPlace)
 	f.op("VCMEQ V%d.S4, V%d.S4, V%d.S4", best, best, arg) // -1: none
-	f.repeat(khs, func() {
+	repeat(f, khs, func() {
 		at, column, kws := f.gp(), f.gp(), f.gp()
 		f.op("MOVD R%d, R%d", row, at)
 		f.op("MOVD R%d, R%d", p.first, column)
 		f.op("MOVD R%d, R%d", p.kws, kws)
-		place := f.copyOf(rowPlace)
-		f.repeat(kws, func() {
+		place := copyOf(f, rowPlace)
+		repeat(f, kws, func() {
 			skip := f.label("skip")
 			var x *reg
 			if n == 1 {
@@ -87,11 +87,11 @@ func (p maxPool) columns(n int) {
 				x = f.vec()
 				f.op("FMOVS (R%d), F%d", at, x)
 			} else {
-				x = f.strided(at, p.stride)
+				x = loadStrided(f, at, p.stride)
 			}
 			larger := f.make("fcmgt v%d.4s, v%d.4s, v%d.4s", x, best)
 			number := f.make("fcmeq v%d.4s, v%d.4s, v%d.4s", x, x)
-			larger = f.or(f.make("orn v%d.16b, v%d.16b, v%d.16b", larger, number), f.sign(arg))
+			larger = or(f, f.make("orn v%d.16b, v%d.16b, v%d.16b", larger, number), signMask(f, arg))
 			f.op("VBIT V%d.B16, V%d.B16, V%d.B16", larger, x, best)
 			f.op("VBIT V%d.B16, V%d.B16, V%d.B16", larger, place, arg)
 			f.at(skip)
@@ -105,5 +105,5 @@ func (p maxPool) columns(n int) {
 	move := map[int]string{4: "FMOVQ", 1: "FMOVS"}[n]
 	f.op(fmt.Sprintf("%s.P F%%d, %d(R%%d)", move, 4*n), best, p.dst)
 	f.op(fmt.Sprintf("%s.P F%%d, %d(R%%d)", move, 4*n), arg, p.arg)
-	f.addTo(p.first, n*p.stride)
+	increment(f, p.first, n*p.stride)
 }

@@ -2,18 +2,18 @@ package main
 
 import "fmt"
 
-func (f *function) vectorAt(base *reg, at int) *reg {
+func loadVector(f *function, base *reg, at int) *reg {
 	x := f.vec()
 	f.op(fmt.Sprintf("FMOVQ %d(R%%d), F%%d", at), base, x)
 	return x
 }
 
-func (f *function) store(x, base *reg, at int) {
+func storeVector(f *function, x, base *reg, at int) {
 	f.op(fmt.Sprintf("FMOVQ F%%d, %d(R%%d)", at), x, base)
 }
 
-// vectorsAt reads vectors that stand one after the other.
-func (f *function) vectorsAt(base *reg, at, n int) (x []*reg) {
+// loadVectors reads vectors that stand one after the other.
+func loadVectors(f *function, base *reg, at, n int) (x []*reg) {
 	for ; n >= 2; n -= 2 {
 		a, b := f.vec(), f.vec()
 		f.op(fmt.Sprintf("FLDPQ %d(R%%d), (F%%d, F%%d)", at), base, a, b)
@@ -21,24 +21,24 @@ func (f *function) vectorsAt(base *reg, at, n int) (x []*reg) {
 		at += 32
 	}
 	if n == 1 {
-		x = append(x, f.vectorAt(base, at))
+		x = append(x, loadVector(f, base, at))
 	}
 	return x
 }
 
-func (f *function) storeAll(x []*reg, base *reg, at int) {
+func storeVectors(f *function, x []*reg, base *reg, at int) {
 	for ; len(x) >= 2; x = x[2:] {
 		f.op(fmt.Sprintf("FSTPQ (F%%d, F%%d), %d(R%%d)", at), x[0], x[1], base)
 		at += 32
 	}
 	if len(x) == 1 {
-		f.store(x[0], base, at)
+		storeVector(f, x[0], base, at)
 	}
 }
 
-// cut splits what is done with the last n%4 floats of a row, at least one: two
+// forTail splits what is done with the last n%4 floats of a row, at least one: two
 // runs where there are two, then third or not, and one where there is one.
-func (f *function) cut(n *reg, two, third, one func()) {
+func forTail(f *function, n *reg, two, third, one func()) {
 	single, done := f.label("single"), f.label("done")
 	f.branch("TBZ $1, R%d,", single, n)
 	two()
@@ -50,10 +50,10 @@ func (f *function) cut(n *reg, two, third, one func()) {
 	f.at(done)
 }
 
-// firstAt reads n%4 floats, at least one; the other lanes are 0.
-func (f *function) firstAt(base *reg, at int, n *reg) *reg {
+// loadFirst reads n%4 floats, at least one; the other lanes are 0.
+func loadFirst(f *function, base *reg, at int, n *reg) *reg {
 	x, third := f.vec(), f.gp()
-	f.cut(n,
+	forTail(f, n,
 		func() { f.op(fmt.Sprintf("FMOVD %d(R%%d), F%%d", at), base, x) },
 		func() {
 			f.op(fmt.Sprintf("ADD $%d, R%%d, R%%d", at+8), base, third)
@@ -63,9 +63,9 @@ func (f *function) firstAt(base *reg, at int, n *reg) *reg {
 	return x
 }
 
-func (f *function) storeFirst(x, base *reg, at int, n *reg) {
+func storeFirst(f *function, x, base *reg, at int, n *reg) {
 	third := f.gp()
-	f.cut(n,
+	forTail(f, n,
 		func() { f.op(fmt.Sprintf("FMOVD F%%d, %d(R%%d)", at), x, base) },
 		func() {
 			f.op(fmt.Sprintf("ADD $%d, R%%d, R%%d", at+8), base, third)
@@ -74,24 +74,24 @@ func (f *function) storeFirst(x, base *reg, at int, n *reg) {
 		func() { f.op(fmt.Sprintf("FMOVS F%%d, %d(R%%d)", at), x, base) })
 }
 
-// everyAt reads one float into every lane and moves on.
-func (f *function) everyAt(p *reg) *reg {
+// loadBroadcast reads one float into every lane and moves on.
+func loadBroadcast(f *function, p *reg) *reg {
 	x := f.vec()
 	f.op("VLD1R.P 4(R%d), [V%d.S4]", p, x)
 	return x
 }
 
-func (f *function) addTo(r *reg, n int) { f.op(fmt.Sprintf("ADD $%d, R%%d, R%%d", n), r, r) }
+func increment(f *function, r *reg, n int) { f.op(fmt.Sprintf("ADD $%d, R%%d, R%%d", n), r, r) }
 
-// bytes turns counts of floats into counts of bytes.
-func (f *function) bytes(counts ...*reg) {
+// toBytes turns counts of floats into counts of bytes.
+func toBytes(f *function, counts ...*reg) {
 	for _, r := range counts {
 		f.op("LSL $2, R%d, R%d", r, r)
 	}
 }
 
-// turns runs body as long as n floats or more are left, and takes them off.
-func (f *function) turns(left *reg, n int, body func()) {
+// forChunks runs body as long as n floats or more are left, and takes them off.
+func forChunks(f *function, left *reg, n int, body func()) {
 	loop, end := f.label("loop"), f.label("end")
 	f.op(fmt.Sprintf("SUBS $%d, R%%d, R%%d", n), left, left)
 	f.branch("BLT", end)
@@ -100,11 +100,11 @@ func (f *function) turns(left *reg, n int, body func()) {
 	f.op(fmt.Sprintf("SUBS $%d, R%%d, R%%d", n), left, left)
 	f.branch("BGE", loop)
 	f.at(end)
-	f.addTo(left, n)
+	increment(f, left, n)
 }
 
 // repeat runs body count times, at least once; it destroys count.
-func (f *function) repeat(count *reg, body func()) {
+func repeat(f *function, count *reg, body func()) {
 	loop := f.label("loop")
 	f.at(loop)
 	body()

@@ -11,12 +11,12 @@ func packRows() *function {
 	f := newFunction("packRowsNEON", "func(dst *float32, width int, src *float32, lds, rows, cols int, factors *float32)")
 	r := f.loads("dst", "width", "src", "lds", "rows", "cols", "factors")
 	dst, width, src, lds, rows, cols, factors := r[0], r[1], r[2], r[3], r[4], r[5], r[6]
-	f.bytes(width, lds)
-	empty, plain, zero := f.label("empty"), f.label("plain"), f.zero()
+	toBytes(f, width, lds)
+	empty, plain, zero := f.label("empty"), f.label("plain"), zero(f)
 	f.branch("CBZ R%d,", empty, rows)
 	f.branch("CBZ R%d,", plain, factors)
 	copyRows := func(change func(x *reg) *reg, start func()) {
-		f.repeat(rows, func() {
+		repeat(f, rows, func() {
 			start()
 			from, to, end, left := f.gp(), f.gp(), f.gp(), f.gp()
 			f.op("MOVD R%d, R%d", src, from)
@@ -25,20 +25,20 @@ func packRows() *function {
 			f.op("MOVD R%d, R%d", dst, end)
 			f.op("MOVD R%d, R%d", cols, left)
 			for _, vectors := range []int{4, 1} {
-				f.turns(left, 4*vectors, func() {
-					x := f.vectorsAt(from, 0, vectors)
+				forChunks(f, left, 4*vectors, func() {
+					x := loadVectors(f, from, 0, vectors)
 					for i := range x {
 						x[i] = change(x[i])
 					}
-					f.storeAll(x, to, 0)
-					f.addTo(from, 16*vectors)
-					f.addTo(to, 16*vectors)
+					storeVectors(f, x, to, 0)
+					increment(f, from, 16*vectors)
+					increment(f, to, 16*vectors)
 				})
 			}
 			fill, fillLoop, full := f.label("fill"), f.label("fillLoop"), f.label("full")
 			f.branch("CBZ R%d,", fill, left)
-			f.store(change(f.firstAt(from, 0, left)), to, 0)
-			f.addTo(to, 16)
+			storeVector(f, change(loadFirst(f, from, 0, left)), to, 0)
+			increment(f, to, 16)
 			f.at(fill)
 			f.op("CMP R%d, R%d", end, to)
 			f.branch("BHS", full)
@@ -51,8 +51,8 @@ func packRows() *function {
 		})
 	}
 	var factor, drop *reg
-	copyRows(func(x *reg) *reg { return f.butNot(f.mul(x, factor), drop) }, func() {
-		factor = f.everyAt(factors)
+	copyRows(func(x *reg) *reg { return andNot(f, mul(f, x, factor), drop) }, func() {
+		factor = loadBroadcast(f, factors)
 		drop = f.make("fcmeq v%d.4s, v%d.4s, #0.0", factor)
 	})
 	f.ret()
@@ -69,7 +69,7 @@ func transpose8() *function {
 	f := newFunction("transpose8NEON", "func(dst *float32, ldd int, src *float32, lds, blocks int)")
 	r := f.loads("dst", "ldd", "src", "lds", "blocks")
 	dst, ldd, src, lds, blocks := r[0], r[1], r[2], r[3], r[4]
-	f.bytes(ldd, lds)
+	toBytes(f, ldd, lds)
 	end := f.label("empty")
 	f.branch("CBZ R%d,", end, blocks)
 	f.op("LSL $1, R%d, R%d", blocks, blocks)
@@ -79,7 +79,7 @@ func transpose8() *function {
 		f.op("ADD R%d, R%d, R%d", lds, rows[i-1], next)
 		rows = append(rows, next)
 	}
-	f.repeat(blocks, func() { // four columns
+	repeat(f, blocks, func() { // four columns
 		var columns [4][]*reg
 		for half := range 2 {
 			var x [4]*reg
@@ -87,12 +87,12 @@ func transpose8() *function {
 				x[i] = f.vec()
 				f.op("FMOVQ.P 16(R%d), F%d", rows[4*half+i], x[i])
 			}
-			for i, c := range f.transpose4(x) {
+			for i, c := range transpose4x4(f, x) {
 				columns[i] = append(columns[i], c)
 			}
 		}
 		for _, c := range columns {
-			f.storeAll(c, dst, 0)
+			storeVectors(f, c, dst, 0)
 			f.op("ADD R%d, R%d, R%d", ldd, dst, dst)
 		}
 	})
@@ -101,7 +101,7 @@ func transpose8() *function {
 	return f
 }
 
-func (f *function) transpose4(x [4]*reg) (columns [4]*reg) {
+func transpose4x4(f *function, x [4]*reg) (columns [4]*reg) {
 	// Elements 0 and 2 of two rows, or 1 and 3.
 	pair := func(a, b *reg) [2]*reg {
 		return [2]*reg{f.known("VTRN1", "S4", a, b), f.known("VTRN2", "S4", a, b)}

@@ -14,38 +14,38 @@ type elementwise struct {
 
 func pointwise() (list []*function) {
 	for _, p := range []elementwise{
-		{"addNEON", "x y", "", 4, func(f *function, in []*reg, _ []lane) *reg { return f.add(in[0], in[1]) }},
-		{"mulNEON", "x y", "", 4, func(f *function, in []*reg, _ []lane) *reg { return f.mul(in[0], in[1]) }},
-		{"scaleNEON", "x", "alpha", 4, func(f *function, in []*reg, s []lane) *reg { return f.times(in[0], s[0]) }},
+		{"addNEON", "x y", "", 4, func(f *function, in []*reg, _ []lane) *reg { return add(f, in[0], in[1]) }},
+		{"mulNEON", "x y", "", 4, func(f *function, in []*reg, _ []lane) *reg { return mul(f, in[0], in[1]) }},
+		{"scaleNEON", "x", "alpha", 4, func(f *function, in []*reg, s []lane) *reg { return mulLane(f, in[0], s[0]) }},
 		{"axpyNEON", "dst x", "alpha", 4, func(f *function, in []*reg, s []lane) *reg {
-			return f.add(in[0], f.times(in[1], s[0]))
+			return add(f, in[0], mulLane(f, in[1], s[0]))
 		}},
-		{"reluNEON", "x", "", 4, func(f *function, in []*reg, _ []lane) *reg { return f.relu(in[0]) }},
+		{"reluNEON", "x", "", 4, func(f *function, in []*reg, _ []lane) *reg { return relu(f, in[0]) }},
 		{"reluGradNEON", "dy y", "", 4, func(f *function, in []*reg, _ []lane) *reg {
-			return f.butNot(in[0], f.make("fcmle v%d.4s, v%d.4s, #0.0", in[1]))
+			return andNot(f, in[0], f.make("fcmle v%d.4s, v%d.4s, #0.0", in[1]))
 		}},
 		{"tanhGradNEON", "dy y", "", 2, func(f *function, in []*reg, _ []lane) *reg {
-			return f.mul(in[0], f.sub(f.num(1), f.mul(in[1], in[1])))
+			return mul(f, in[0], sub(f, f.num(1), mul(f, in[1], in[1])))
 		}},
 		{"sigmoidGradNEON", "dy y", "", 2, func(f *function, in []*reg, _ []lane) *reg {
-			return f.mul(f.mul(in[0], in[1]), f.sub(f.num(1), in[1]))
+			return mul(f, mul(f, in[0], in[1]), sub(f, f.num(1), in[1]))
 		}},
 		{"normalizeNEON", "x", "mean rest scale", 4, func(f *function, in []*reg, s []lane) *reg {
-			return f.times(f.sub(f.sub(in[0], s[0].of), s[1].of), s[2])
+			return mulLane(f, sub(f, sub(f, in[0], s[0].of), s[1].of), s[2])
 		}},
 		{"normalizeGradNEON", "x d", "mean slope shift scale", 2, func(f *function, in []*reg, s []lane) *reg {
-			along := f.times(f.sub(in[0], s[0].of), s[1])
-			return f.times(f.sub(f.sub(in[1], s[2].of), along), s[3])
+			along := mulLane(f, sub(f, in[0], s[0].of), s[1])
+			return mulLane(f, sub(f, sub(f, in[1], s[2].of), along), s[3])
 		}},
 		{"softmaxGradNEON", "p dp", "mean scale", 2, func(f *function, in []*reg, s []lane) *reg {
 			unseen := f.make("fcmeq v%d.4s, v%d.4s, #0.0", in[0])
-			return f.butNot(f.times(f.mul(in[0], f.sub(in[1], s[0].of)), s[1]), unseen)
+			return andNot(f, mulLane(f, mul(f, in[0], sub(f, in[1], s[0].of)), s[1]), unseen)
 		}},
-		{"expNEON", "x", "shift", 4, func(f *function, in []*reg, s []lane) *reg { return f.exp(f.sub(in[0], s[0].of)) }},
-		{"tanhNEON", "x", "", 4, func(f *function, in []*reg, _ []lane) *reg { return f.tanh(in[0]) }},
-		{"sigmoidNEON", "x", "", 4, func(f *function, in []*reg, _ []lane) *reg { return f.sigmoid(in[0]) }},
-		{"geluNEON", "x", "", 3, func(f *function, in []*reg, _ []lane) *reg { return f.gelu(in[0]) }},
-		{"geluGradNEON", "dy x", "", 3, func(f *function, in []*reg, _ []lane) *reg { return f.mul(in[0], f.geluGrad(in[1])) }},
+		{"expNEON", "x", "shift", 4, func(f *function, in []*reg, s []lane) *reg { return exp(f, sub(f, in[0], s[0].of)) }},
+		{"tanhNEON", "x", "", 4, func(f *function, in []*reg, _ []lane) *reg { return tanh(f, in[0]) }},
+		{"sigmoidNEON", "x", "", 4, func(f *function, in []*reg, _ []lane) *reg { return sigmoid(f, in[0]) }},
+		{"geluNEON", "x", "", 3, func(f *function, in []*reg, _ []lane) *reg { return gelu(f, in[0]) }},
+		{"geluGradNEON", "dy x", "", 3, func(f *function, in []*reg, _ []lane) *reg { return mul(f, in[0], geluGrad(f, in[1])) }},
 	} {
 		list = append(list, p.function())
 	}
@@ -53,7 +53,7 @@ func pointwise() (list []*function) {
 }
 
 // relu keeps NaN and the sign of zero.
-func (f *function) relu(x *reg) *reg { return f.butNot(x, f.make("fcmlt v%d.4s, v%d.4s, #0.0", x)) }
+func relu(f *function, x *reg) *reg { return andNot(f, x, f.make("fcmlt v%d.4s, v%d.4s, #0.0", x)) }
 
 func (p elementwise) function() *function {
 	inputs, scalars := strings.Fields(p.inputs), strings.Fields(p.scalars)
@@ -73,13 +73,13 @@ func (p elementwise) function() *function {
 	n := f.load("n")
 	s := make([]lane, len(scalars))
 	for i, name := range scalars {
-		s[i] = lane{of: f.broadcast(f.scalar(name))}
+		s[i] = lane{of: broadcast(f, f.scalar(name))}
 	}
 	turn := func(vectors int) {
-		f.turns(n, 4*vectors, func() {
+		forChunks(f, n, 4*vectors, func() {
 			in := make([][]*reg, vectors)
 			for _, name := range inputs {
-				for v, x := range f.vectorsAt(at[name], 0, vectors) {
+				for v, x := range loadVectors(f, at[name], 0, vectors) {
 					in[v] = append(in[v], x)
 				}
 			}
@@ -88,9 +88,9 @@ func (p elementwise) function() *function {
 				bodies[v] = func() { out[v] = p.body(f, in[v], s) }
 			}
 			f.together(bodies...)
-			f.storeAll(out, at["dst"], 0)
+			storeVectors(f, out, at["dst"], 0)
 			for _, name := range pointers {
-				f.addTo(at[name], 16*vectors)
+				increment(f, at[name], 16*vectors)
 			}
 		})
 	}
@@ -102,9 +102,9 @@ func (p elementwise) function() *function {
 	f.branch("CBZ R%d,", done, n)
 	var in []*reg
 	for _, name := range inputs {
-		in = append(in, f.firstAt(at[name], 0, n))
+		in = append(in, loadFirst(f, at[name], 0, n))
 	}
-	f.storeFirst(p.body(f, in, s), at["dst"], 0, n)
+	storeFirst(f, p.body(f, in, s), at["dst"], 0, n)
 	f.at(done)
 	f.ret()
 	return f

@@ -29,14 +29,14 @@ func sum64(name, signature string, inputs []string, term func(f *function, acc, 
 	n := f.load("n")
 	var acc [16]*reg
 	for i := range acc {
-		acc[i] = f.zero()
+		acc[i] = zero(f)
 	}
 	// group adds four terms to accumulators 2i and 2i+1.
 	group := func(i int, load func(p *reg) *reg) {
 		wide := map[string][]*reg{}
 		for _, name := range inputs {
 			if _, ok := wide[name]; !ok {
-				wide[name] = f.wide(load(pointers[name]))
+				wide[name] = widen(f, load(pointers[name]))
 			}
 		}
 		x, y := wide[inputs[0]], wide[inputs[len(inputs)-1]]
@@ -49,7 +49,7 @@ func sum64(name, signature string, inputs []string, term func(f *function, acc, 
 		f.op("FMOVQ.P 16(R%d), F%d", p, x)
 		return x
 	}
-	f.turns(n, 32, func() {
+	forChunks(f, n, 32, func() {
 		for i := range 8 {
 			group(i, whole)
 		}
@@ -64,21 +64,21 @@ func sum64(name, signature string, inputs []string, term func(f *function, acc, 
 		f.op("CMP $4, R%d", n)
 		f.branch("BLT", cuts[i])
 		group(i, whole)
-		f.addTo(n, -4)
+		increment(f, n, -4)
 	}
 	for i := 7; i >= 0; i-- {
 		f.at(cuts[i])
 		f.branch("CBZ R%d,", fold, n)
-		group(i, func(p *reg) *reg { return f.firstAt(p, 0, n) })
+		group(i, func(p *reg) *reg { return loadFirst(f, p, 0, n) })
 		f.branch("B", fold)
 	}
 	f.at(fold)
-	f.fold(acc)
+	returnLaneSum(f, acc)
 	return f
 }
 
-// fold ends a sum in 32 lanes.
-func (f *function) fold(acc [16]*reg) {
+// returnLaneSum ends a sum in 32 lanes.
+func returnLaneSum(f *function, acc [16]*reg) {
 	for half := 8; half >= 1; half /= 2 {
 		for i := range half {
 			f.vector("fadd v%d.2d, v%d.2d, v%d.2d", acc[i], acc[i], acc[i+half])
@@ -97,19 +97,19 @@ func deviations() *function {
 	f.op("VDUP V%d.D[0], V%d.D2", mean, mean)
 	var acc [16]*reg
 	for i := range acc {
-		acc[i] = f.zero()
+		acc[i] = zero(f)
 	}
-	f.turns(n, 32, func() {
+	forChunks(f, n, 32, func() {
 		for i := range 8 {
-			for h, v := range f.wide(f.vectorAt(x, 16*i)) {
+			for h, v := range widen(f, loadVector(f, x, 16*i)) {
 				v = f.make("fsub v%d.2d, v%d.2d, v%d.2d", v, mean)
 				v = f.make("fmul v%d.2d, v%d.2d, v%d.2d", v, v)
 				f.vector("fadd v%d.2d, v%d.2d, v%d.2d", acc[2*i+h], acc[2*i+h], v)
 			}
 		}
-		f.addTo(x, 128)
+		increment(f, x, 128)
 	})
-	f.fold(acc)
+	returnLaneSum(f, acc)
 	return f
 }
 
@@ -121,19 +121,19 @@ func maximum() *function {
 	larger := func(top, x *reg) { f.vector("fmaxnm v%d.4s, v%d.4s, v%d.4s", top, top, x) }
 	var acc [4]*reg
 	for i := range acc {
-		acc[i] = f.copyOf(lowest)
+		acc[i] = copyOf(f, lowest)
 	}
 	for _, vectors := range []int{4, 1} {
-		f.turns(n, 4*vectors, func() {
-			for i, v := range f.vectorsAt(x, 0, vectors) {
+		forChunks(f, n, 4*vectors, func() {
+			for i, v := range loadVectors(f, x, 0, vectors) {
 				larger(acc[i], v)
 			}
-			f.addTo(x, 16*vectors)
+			increment(f, x, 16*vectors)
 		})
 	}
 	whole := f.label("whole")
 	f.branch("CBZ R%d,", whole, n)
-	f.repeat(n, func() { larger(acc[0], f.everyAt(x)) })
+	repeat(f, n, func() { larger(acc[0], loadBroadcast(f, x)) })
 	f.at(whole)
 	larger(acc[0], acc[1])
 	larger(acc[2], acc[3])
@@ -150,12 +150,12 @@ func colSums() *function {
 	f := newFunction("colSumsNEON", "func(dst, x *float32, ldx, rows, cols int, factors *float32)")
 	r := f.loads("dst", "x", "ldx", "rows", "cols", "factors")
 	dst, x, ldx, rows, cols, factors := r[0], r[1], r[2], r[3], r[4], r[5]
-	f.bytes(ldx)
+	toBytes(f, ldx)
 	add := func(sum, x *reg) { f.vector("fadd v%d.4s, v%d.4s, v%d.4s", sum, sum, x) }
 	strip := func(vectors int, load func(p *reg) []*reg, store func(x []*reg)) {
 		acc := make([]*reg, vectors)
 		for i := range acc {
-			acc[i] = f.zero()
+			acc[i] = zero(f)
 		}
 		row, left := f.gp(), f.gp()
 		f.op("MOVD R%d, R%d", x, row)
@@ -164,20 +164,20 @@ func colSums() *function {
 		f.branch("CBZ R%d,", plain, factors)
 		next, factor := f.gp(), lane{of: f.vec()}
 		f.op("MOVD R%d, R%d", factors, next)
-		f.repeat(left, func() {
+		repeat(f, left, func() {
 			skip := f.label("skip")
 			f.op("FMOVS.P 4(R%d), F%d", next, factor.of)
 			f.op("FCMPS $(0.0), F%d", factor.of)
 			f.branch("BEQ", skip) // not taken for NaN
 			for i, y := range load(row) {
-				add(acc[i], f.times(y, factor))
+				add(acc[i], mulLane(f, y, factor))
 			}
 			f.at(skip)
 			f.op("ADD R%d, R%d, R%d", ldx, row, row)
 		})
 		f.branch("B", end)
 		f.at(plain)
-		f.repeat(left, func() {
+		repeat(f, left, func() {
 			for i, y := range load(row) {
 				add(acc[i], y)
 			}
@@ -191,23 +191,23 @@ func colSums() *function {
 		store(sums)
 	}
 	for _, vectors := range []int{8, 1} {
-		f.turns(cols, 4*vectors, func() {
-			strip(vectors, func(p *reg) []*reg { return f.vectorsAt(p, 0, vectors) },
-				func(x []*reg) { f.storeAll(x, dst, 0) })
-			f.addTo(x, 16*vectors)
-			f.addTo(dst, 16*vectors)
+		forChunks(f, cols, 4*vectors, func() {
+			strip(vectors, func(p *reg) []*reg { return loadVectors(f, p, 0, vectors) },
+				func(x []*reg) { storeVectors(f, x, dst, 0) })
+			increment(f, x, 16*vectors)
+			increment(f, dst, 16*vectors)
 		})
 	}
 	done := f.label("done")
 	f.branch("CBZ R%d,", done, cols)
-	strip(1, func(p *reg) []*reg { return []*reg{f.firstAt(p, 0, cols)} },
-		func(x []*reg) { f.storeFirst(x[0], dst, 0, cols) })
+	strip(1, func(p *reg) []*reg { return []*reg{loadFirst(f, p, 0, cols)} },
+		func(x []*reg) { storeFirst(f, x[0], dst, 0, cols) })
 	f.at(done)
 	f.ret()
 	return f
 }
 
-// wide is four floats as doubles.
-func (f *function) wide(x *reg) []*reg {
+// widen is four floats as doubles.
+func widen(f *function, x *reg) []*reg {
 	return []*reg{f.make("fcvtl v%d.2d, v%d.2s", x), f.make("fcvtl2 v%d.2d, v%d.4s", x)}
 }

@@ -6,13 +6,13 @@ func window() []*function {
 	return []*function{copyRows(1), copyRows(2), unfold(), sumTaps(), sumTaps2(), maxPoolRows(1), maxPoolRows(2)}
 }
 
-// strided reads four floats that lie one or two apart, and nothing beyond them.
-func (f *function) strided(p *reg, stride int) *reg {
-	x := f.vectorAt(p, 0)
+// loadStrided reads four floats that lie one or two apart, and nothing beyond them.
+func loadStrided(f *function, p *reg, stride int) *reg {
+	x := loadVector(f, p, 0)
 	if stride == 1 {
 		return x
 	}
-	y := f.vectorAt(p, 12)
+	y := loadVector(f, p, 12)
 	return f.known("VZIP1", "D2", f.known("VUZP1", "S4", x, x), f.known("VUZP2", "S4", y, y))
 }
 
@@ -22,7 +22,7 @@ func copyRows(stride int) *function {
 	f := newFunction(fmt.Sprintf("copyRows%dNEON", stride), "func(dst *float32, cols int, src *float32, lds, rows, left, n int)")
 	r := f.loads("dst", "cols", "src", "lds", "rows", "left", "n")
 	dst, cols, src, lds, rows, left, n := r[0], r[1], r[2], r[3], r[4], r[5], r[6]
-	f.bytes(lds)
+	toBytes(f, lds)
 	right := f.gp()
 	f.op("SUB R%d, R%d, R%d", left, cols, right)
 	f.op("SUB R%d, R%d, R%d", n, right, right)
@@ -30,19 +30,19 @@ func copyRows(stride int) *function {
 		none, i := f.label("none"), f.gp()
 		f.branch("CBZ R%d,", none, count)
 		f.op("MOVD R%d, R%d", count, i)
-		f.repeat(i, func() { f.op("MOVW.P ZR, 4(R%d)", dst) })
+		repeat(f, i, func() { f.op("MOVW.P ZR, 4(R%d)", dst) })
 		f.at(none)
 	}
-	f.repeat(rows, func() {
+	repeat(f, rows, func() {
 		zeros(left)
 		from, i := f.gp(), f.gp()
 		f.op("MOVD R%d, R%d", src, from)
 		f.op("MOVD R%d, R%d", n, i)
-		f.turns(i, 4, func() {
-			f.op("FMOVQ.P F%d, 16(R%d)", f.strided(from, stride), dst)
-			f.addTo(from, 16*stride)
+		forChunks(f, i, 4, func() {
+			f.op("FMOVQ.P F%d, 16(R%d)", loadStrided(f, from, stride), dst)
+			increment(f, from, 16*stride)
 		})
-		f.turns(i, 1, func() {
+		forChunks(f, i, 1, func() {
 			x := f.gp()
 			f.op(fmt.Sprintf("MOVWU.P %d(R%%d), R%%d", 4*stride), from, x)
 			f.op("MOVW.P R%d, 4(R%d)", x, dst)
@@ -62,19 +62,19 @@ func sumTaps() *function {
 	dst, cols, row, offset, step, next, khs, kws, w, dil, width := r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8], r[9], r[10]
 	f.op("SUB R%d, R%d, R%d", dil, step, step)
 	f.op("ADD R%d, R%d, R%d", w, offset, offset)
-	f.bytes(offset, step, next)
+	toBytes(f, offset, step, next)
 	f.op("ADD R%d, R%d, R%d", offset, row, row)
-	to, i, zero := f.gp(), f.gp(), f.zero()
+	to, i, zero := f.gp(), f.gp(), zero(f)
 	f.op("MOVD R%d, R%d", dst, to)
 	f.op("MOVD R%d, R%d", cols, i)
-	f.turns(i, 4, func() { f.op("FMOVQ.P F%d, 16(R%d)", zero, to) })
-	f.turns(i, 1, func() { f.op("FMOVS.P F%d, 4(R%d)", zero, to) })
-	f.repeat(khs, func() {
+	forChunks(f, i, 4, func() { f.op("FMOVQ.P F%d, 16(R%d)", zero, to) })
+	forChunks(f, i, 1, func() { f.op("FMOVS.P F%d, 4(R%d)", zero, to) })
+	repeat(f, khs, func() {
 		p, place, taps := f.gp(), f.gp(), f.gp()
 		f.op("MOVD R%d, R%d", row, p)
 		f.op("MOVD R%d, R%d", w, place)
 		f.op("MOVD R%d, R%d", kws, taps)
-		f.repeat(taps, func() {
+		repeat(f, taps, func() {
 			// Columns max(0, -place) to min(cols, width-place) see the tap.
 			first, n, from, none := f.gp(), f.gp(), f.gp(), f.label("none")
 			f.op("NEGS R%d, R%d", place, first)
@@ -87,17 +87,17 @@ func sumTaps() *function {
 			f.op("ADD R%d<<2, R%d, R%d", first, p, from)
 			f.op("ADD R%d<<2, R%d, R%d", first, dst, to)
 			for _, vectors := range []int{4, 1} {
-				f.turns(n, 4*vectors, func() {
-					sums := f.vectorsAt(to, 0, vectors)
-					for v, x := range f.vectorsAt(from, 0, vectors) {
+				forChunks(f, n, 4*vectors, func() {
+					sums := loadVectors(f, to, 0, vectors)
+					for v, x := range loadVectors(f, from, 0, vectors) {
 						f.vector("fadd v%d.4s, v%d.4s, v%d.4s", sums[v], sums[v], x)
 					}
-					f.storeAll(sums, to, 0)
-					f.addTo(from, 16*vectors)
-					f.addTo(to, 16*vectors)
+					storeVectors(f, sums, to, 0)
+					increment(f, from, 16*vectors)
+					increment(f, to, 16*vectors)
 				})
 			}
-			f.turns(n, 1, func() {
+			forChunks(f, n, 1, func() {
 				x, sum := f.vec(), f.vec()
 				f.op("FMOVS.P 4(R%d), F%d", from, x)
 				f.op("FMOVS (R%d), F%d", to, sum)
@@ -124,18 +124,18 @@ func unfold() *function {
 	eights := f.gp()
 	f.op("ADD $7, R%d, R%d", cols, eights)
 	f.op("LSR $3, R%d, R%d", eights, eights)
-	f.bytes(cols, lds)
-	f.repeat(taps, func() {
+	toBytes(f, cols, lds)
+	repeat(f, taps, func() {
 		row, left := f.gp(), f.gp()
 		f.op("MOVW.P 4(R%d), R%d", starts, row)
 		f.op("ADD R%d<<2, R%d, R%d", row, src, row)
 		f.op("MOVD R%d, R%d", rows, left)
-		f.repeat(left, func() {
+		repeat(f, left, func() {
 			from, to, i := f.gp(), f.gp(), f.gp()
 			f.op("MOVD R%d, R%d", row, from)
 			f.op("MOVD R%d, R%d", dst, to)
 			f.op("MOVD R%d, R%d", eights, i)
-			f.repeat(i, func() {
+			repeat(f, i, func() {
 				x, y := f.vec(), f.vec()
 				f.op("FLDPQ.P 32(R%d), (F%d, F%d)", from, x, y)
 				f.op("FSTPQ.P (F%d, F%d), 32(R%d)", x, y, to)
@@ -157,8 +157,8 @@ func sumTaps2() *function {
 	f := newFunction("sumTaps2NEON", "func(dst *float32, cols int, p *float32, offset0, offset1, ldp, next, khs, kws0, kws1, w0, w1, width int)")
 	r := f.loads("dst", "cols", "p", "ldp", "next", "khs", "width")
 	dst, cols, p, step, next, khs, width := r[0], r[1], r[2], r[3], r[4], r[5], r[6]
-	f.addTo(step, -1)
-	f.bytes(step, next)
+	increment(f, step, -1)
+	toBytes(f, step, next)
 	eight := f.gp()
 	f.op("MOVD $8, R%d", eight)
 	for q := range 2 {
@@ -172,17 +172,17 @@ func sumTaps2() *function {
 		f.op("LSR $1, R%d, R%d", left, left)
 		// columns sums n of them.
 		columns := func(n int) {
-			sum, at, rows := f.zero(), f.gp(), f.gp()
+			sum, at, rows := zero(f), f.gp(), f.gp()
 			none := f.label("none")
 			f.branch("CBZ R%d,", none, kws)
 			f.op("MOVD R%d, R%d", row, at)
 			f.op("MOVD R%d, R%d", khs, rows)
-			f.repeat(rows, func() {
+			repeat(f, rows, func() {
 				tap, place, taps := f.gp(), f.gp(), f.gp()
 				f.op("MOVD R%d, R%d", at, tap)
 				f.op("MOVD R%d, R%d", first, place)
 				f.op("MOVD R%d, R%d", kws, taps)
-				f.repeat(taps, func() {
+				repeat(f, taps, func() {
 					skip, x := f.label("skip"), f.vec()
 					if n == 1 {
 						f.op("CMP R%d, R%d", width, place)
@@ -193,7 +193,7 @@ func sumTaps2() *function {
 					}
 					f.vector("fadd v%d.4s, v%d.4s, v%d.4s", sum, sum, x)
 					f.at(skip)
-					f.addTo(place, -1)
+					increment(f, place, -1)
 					f.op("ADD R%d, R%d, R%d", step, tap, tap)
 				})
 				f.op("ADD R%d, R%d, R%d", next, at, at)
@@ -202,9 +202,9 @@ func sumTaps2() *function {
 			for i := range n {
 				f.op(fmt.Sprintf("VST1.P V%%d.S[%d], (R%%d)(R%%d)", i), sum, to, eight)
 			}
-			f.addTo(row, 4*n)
-			f.addTo(first, n)
-			f.addTo(left, -n)
+			increment(f, row, 4*n)
+			increment(f, first, n)
+			increment(f, left, -n)
 		}
 		loop, single, done := f.label("column"), f.label("one"), f.label("done")
 		f.at(loop)
@@ -213,7 +213,7 @@ func sumTaps2() *function {
 		f.branch("BLT", single)
 		bound := f.gp()
 		f.op("SUB R%d, R%d, R%d", kws, first, bound)
-		f.addTo(bound, 1)
+		increment(f, bound, 1)
 		f.branch("TBNZ $63, R%d,", single, bound)
 		f.op("ADD $3, R%d, R%d", first, bound)
 		f.op("CMP R%d, R%d", width, bound)

@@ -34,88 +34,88 @@ func newTransforms(name, signature string, taps, rows int) transforms {
 // last.
 type linear func(in []*reg, out func(x *reg))
 
-func (t transforms) scaled(x *reg, c float64) *reg { return t.times(x, t.part(c)) }
+func (t transforms) scaled(x *reg, c float64) *reg { return mulLane(t.function, x, t.part(c)) }
 
 // overFilter, overImage, overSignal, overResult and overGradient are the maps of
 // package simd's tests of the same names.
 func (t transforms) overFilter(f []*reg, out func(x *reg)) {
 	if t.taps == 3 {
-		ends := t.add(f[0], f[2])
+		ends := add(t.function, f[0], f[2])
 		out(f[0])
-		out(t.scaled(t.add(ends, f[1]), 0.5))
-		out(t.scaled(t.sub(ends, f[1]), 0.5))
+		out(t.scaled(add(t.function, ends, f[1]), 0.5))
+		out(t.scaled(sub(t.function, ends, f[1]), 0.5))
 		out(f[2])
 		return
 	}
 	out(f[0])
-	even, odd := t.add(t.add(f[0], f[2]), f[4]), t.add(f[1], f[3])
-	out(t.scaled(t.add(even, odd), 1./3))
-	out(t.scaled(t.sub(odd, even), 1./3))
-	odd = t.add(t.scaled(f[1], 0.5), t.scaled(f[3], 0.125))
-	even = t.add(t.add(f[0], t.scaled(f[2], 0.25)), t.scaled(f[4], 0.0625))
-	out(t.scaled(t.add(even, odd), -16./15))
-	odd = t.add(t.scaled(f[1], 2), t.scaled(f[3], 8))
-	even = t.add(t.add(f[0], t.scaled(f[2], 4)), t.scaled(f[4], 16))
-	out(t.scaled(t.sub(even, odd), 1./15))
+	even, odd := add(t.function, add(t.function, f[0], f[2]), f[4]), add(t.function, f[1], f[3])
+	out(t.scaled(add(t.function, even, odd), 1./3))
+	out(t.scaled(sub(t.function, odd, even), 1./3))
+	odd = add(t.function, t.scaled(f[1], 0.5), t.scaled(f[3], 0.125))
+	even = add(t.function, add(t.function, f[0], t.scaled(f[2], 0.25)), t.scaled(f[4], 0.0625))
+	out(t.scaled(add(t.function, even, odd), -16./15))
+	odd = add(t.function, t.scaled(f[1], 2), t.scaled(f[3], 8))
+	even = add(t.function, add(t.function, f[0], t.scaled(f[2], 4)), t.scaled(f[4], 16))
+	out(t.scaled(sub(t.function, even, odd), 1./15))
 	out(f[4])
 }
 
 func (t transforms) overImage(d []*reg, out func(x *reg)) {
 	if t.taps == 3 {
-		out(t.sub(d[0], d[2]))
-		out(t.add(d[1], d[2]))
-		out(t.sub(d[2], d[1]))
-		out(t.sub(d[1], d[3]))
+		out(sub(t.function, d[0], d[2]))
+		out(add(t.function, d[1], d[2]))
+		out(sub(t.function, d[2], d[1]))
+		out(sub(t.function, d[1], d[3]))
 		return
 	}
-	odd, even := t.sub(d[3], d[1]), t.sub(d[4], d[2])
-	out(t.add(t.add(d[0], d[4]), t.sub(t.scaled(odd, 1.5), t.scaled(d[2], 2))))
-	out(t.add(t.sub(d[4], d[1]), t.add(t.scaled(d[2], 0.5), t.scaled(d[3], 2.5))))
-	out(t.add(t.add(d[4], d[1]), t.sub(t.scaled(d[3], 0.5), t.scaled(d[2], 2.5))))
-	out(t.add(even, t.scaled(odd, 2)))
-	out(t.sub(even, t.scaled(odd, 0.5)))
-	out(t.add(t.add(d[5], d[1]), t.sub(t.scaled(even, 1.5), t.scaled(d[3], 2))))
+	odd, even := sub(t.function, d[3], d[1]), sub(t.function, d[4], d[2])
+	out(add(t.function, add(t.function, d[0], d[4]), sub(t.function, t.scaled(odd, 1.5), t.scaled(d[2], 2))))
+	out(add(t.function, sub(t.function, d[4], d[1]), add(t.function, t.scaled(d[2], 0.5), t.scaled(d[3], 2.5))))
+	out(add(t.function, add(t.function, d[4], d[1]), sub(t.function, t.scaled(d[3], 0.5), t.scaled(d[2], 2.5))))
+	out(add(t.function, even, t.scaled(odd, 2)))
+	out(sub(t.function, even, t.scaled(odd, 0.5)))
+	out(add(t.function, add(t.function, d[5], d[1]), sub(t.function, t.scaled(even, 1.5), t.scaled(d[3], 2))))
 }
 
 func (t transforms) overSignal(y []*reg, out func(x *reg)) {
 	out(y[0])
-	out(t.add(y[0], y[1]))
-	out(t.sub(y[0], y[1]))
+	out(add(t.function, y[0], y[1]))
+	out(sub(t.function, y[0], y[1]))
 	if t.taps == 3 {
-		out(t.sub(t.bits(0), y[1]))
+		out(sub(t.function, t.bits(0), y[1]))
 		return
 	}
-	out(t.add(y[0], t.scaled(y[1], 0.5)))
-	out(t.sub(y[0], t.scaled(y[1], 2)))
+	out(add(t.function, y[0], t.scaled(y[1], 0.5)))
+	out(sub(t.function, y[0], t.scaled(y[1], 2)))
 	out(y[1])
 }
 
 func (t transforms) overResult(m []*reg, out func(x *reg)) {
-	sum, difference := t.add(m[1], m[2]), t.sub(m[1], m[2])
+	sum, difference := add(t.function, m[1], m[2]), sub(t.function, m[1], m[2])
 	if t.taps == 3 {
-		out(t.add(m[0], sum))
-		out(t.sub(difference, m[3]))
+		out(add(t.function, m[0], sum))
+		out(sub(t.function, difference, m[3]))
 		return
 	}
-	out(t.add(t.add(m[0], sum), t.add(m[3], m[4])))
-	out(t.add(t.add(difference, m[5]), t.sub(t.scaled(m[3], 0.5), t.scaled(m[4], 2))))
+	out(add(t.function, add(t.function, m[0], sum), add(t.function, m[3], m[4])))
+	out(add(t.function, add(t.function, difference, m[5]), sub(t.function, t.scaled(m[3], 0.5), t.scaled(m[4], 2))))
 }
 
 func (t transforms) overGradient(s []*reg, out func(x *reg)) {
 	if t.taps == 3 {
-		sum := t.scaled(t.add(s[1], s[2]), 0.5)
-		out(t.add(s[0], sum))
-		out(t.scaled(t.sub(s[1], s[2]), 0.5))
-		out(t.add(sum, s[3]))
+		sum := t.scaled(add(t.function, s[1], s[2]), 0.5)
+		out(add(t.function, s[0], sum))
+		out(t.scaled(sub(t.function, s[1], s[2]), 0.5))
+		out(add(t.function, sum, s[3]))
 		return
 	}
-	even, odd := t.scaled(t.sub(s[1], s[2]), 1./3), t.scaled(t.add(s[1], s[2]), 1./3)
+	even, odd := t.scaled(sub(t.function, s[1], s[2]), 1./3), t.scaled(add(t.function, s[1], s[2]), 1./3)
 	third, fourth := t.scaled(s[3], -16./15), t.scaled(s[4], 1./15)
-	out(t.add(t.add(s[0], even), t.add(third, fourth)))
-	out(t.add(odd, t.sub(t.scaled(third, 0.5), t.scaled(fourth, 2))))
-	out(t.add(even, t.add(t.scaled(third, 0.25), t.scaled(fourth, 4))))
-	out(t.add(odd, t.sub(t.scaled(third, 0.125), t.scaled(fourth, 8))))
-	out(t.add(t.add(s[5], even), t.add(t.scaled(third, 0.0625), t.scaled(fourth, 16))))
+	out(add(t.function, add(t.function, s[0], even), add(t.function, third, fourth)))
+	out(add(t.function, odd, sub(t.function, t.scaled(third, 0.5), t.scaled(fourth, 2))))
+	out(add(t.function, even, add(t.function, t.scaled(third, 0.25), t.scaled(fourth, 4))))
+	out(add(t.function, odd, sub(t.function, t.scaled(third, 0.125), t.scaled(fourth, 8))))
+	out(add(t.function, add(t.function, s[5], even), add(t.function, t.scaled(third, 0.0625), t.scaled(fourth, 16))))
 }
 
 // twice applies a map to rows and then to the columns. load gives a row; out takes
@@ -129,7 +129,7 @@ func (t transforms) twice(rows int, load func(i int) []*reg, f linear, out func(
 				waiting = append(waiting, make([]*reg, rows))
 			}
 			if t.stack != nil {
-				t.store(x, t.stack, 16*(j*rows+i))
+				storeVector(t.function, x, t.stack, 16*(j*rows+i))
 			}
 			waiting[j][i] = x
 			j++
@@ -138,7 +138,7 @@ func (t transforms) twice(rows int, load func(i int) []*reg, f linear, out func(
 	for j, column := range waiting {
 		if t.stack != nil {
 			for i := range column {
-				column[i] = t.vectorAt(t.stack, 16*(j*rows+i))
+				column[i] = loadVector(t.function, t.stack, 16*(j*rows+i))
 			}
 		}
 		f(column, out)
@@ -152,14 +152,14 @@ func (t transforms) columns(dst, plane *reg) func(x *reg) {
 	t.op(fmt.Sprintf("MOVD $%d, R%%d", t.points), down)
 	t.op("MUL R%d, R%d, R%d", plane, down, down)
 	t.op("MOVD R%d, R%d", dst, column)
-	t.addTo(dst, 16)
+	increment(t.function, dst, 16)
 	i := 0
 	return func(x *reg) {
 		if i%t.points == 0 {
 			t.op("MOVD R%d, R%d", column, to)
 			t.op("ADD R%d, R%d, R%d", plane, column, column)
 		}
-		t.store(x, to, 0)
+		storeVector(t.function, x, to, 0)
 		t.op("ADD R%d, R%d, R%d", down, to, to)
 		i++
 	}
@@ -168,7 +168,7 @@ func (t transforms) columns(dst, plane *reg) func(x *reg) {
 // planes reads the numbers of one row, one plane after the other.
 func (t transforms) planes(at, plane *reg) (row []*reg) {
 	for range t.points {
-		row = append(row, t.vectorAt(at, 0))
+		row = append(row, loadVector(t.function, at, 0))
 		t.op("ADD R%d, R%d, R%d", plane, at, at)
 	}
 	return row
@@ -177,7 +177,7 @@ func (t transforms) planes(at, plane *reg) (row []*reg) {
 // fours runs body twice a vector.
 func (t transforms) fours(vectors *reg, body func()) {
 	t.op("LSL $1, R%d, R%d", vectors, vectors)
-	t.repeat(vectors, body)
+	repeat(t.function, vectors, body)
 	t.ret()
 }
 
@@ -186,7 +186,7 @@ func winogradFilters(taps int) *function {
 	t := newTransforms("Filters", "func(dst *float32, plane int, filters *float32, vectors int)", taps, taps)
 	r := t.loads("dst", "plane", "filters", "vectors")
 	dst, plane, filters, vectors := r[0], r[1], r[2], r[3]
-	t.bytes(plane)
+	toBytes(t.function, plane)
 	bytes := 4 * taps * taps
 	t.fours(vectors, func() {
 		at := []*reg{filters}
@@ -205,7 +205,7 @@ func winogradFilters(taps int) *function {
 			}
 			return row
 		}, t.overFilter, t.columns(dst, plane))
-		t.addTo(filters, 3*bytes)
+		increment(t.function, filters, 3*bytes)
 	})
 	return t.function
 }
@@ -215,7 +215,7 @@ func winogradGradients(taps int) *function {
 	t := newTransforms("Gradients", "func(filters, src *float32, plane, vectors int)", taps, taps+1)
 	r := t.loads("filters", "src", "plane", "vectors")
 	filters, src, plane, vectors := r[0], r[1], r[2], r[3]
-	t.bytes(plane)
+	toBytes(t.function, plane)
 	bytes, stride := 4*taps*taps, t.gp()
 	t.op(fmt.Sprintf("MOVD $%d, R%%d", bytes), stride)
 	t.fours(vectors, func() {
@@ -228,8 +228,8 @@ func winogradGradients(taps int) *function {
 			}
 			k++
 		})
-		t.addTo(filters, 4*bytes)
-		t.addTo(src, 16)
+		increment(t.function, filters, 4*bytes)
+		increment(t.function, src, 16)
 	})
 	return t.function
 }
@@ -239,14 +239,14 @@ func tiles(name string, taps, rows int, f func(t transforms) linear) *function {
 	t := newTransforms(name, "func(dst *float32, plane int, rows *float32, ld, vectors int)", taps, rows)
 	r := t.loads("dst", "plane", "rows", "ld", "vectors")
 	dst, plane, from, ld, vectors := r[0], r[1], r[2], r[3], r[4]
-	t.bytes(plane, ld)
+	toBytes(t.function, plane, ld)
 	t.fours(vectors, func() {
 		row := t.gp()
 		t.op("MOVD R%d, R%d", from, row)
-		t.addTo(from, 32)
+		increment(t.function, from, 32)
 		t.twice(rows, func(int) (places []*reg) {
 			for k := range rows / 2 {
-				x := t.vectorsAt(row, 8*k, 2)
+				x := loadVectors(t.function, row, 8*k, 2)
 				places = append(places, t.known("VUZP1", "S4", x[0], x[1]), t.known("VUZP2", "S4", x[0], x[1]))
 			}
 			t.op("ADD R%d, R%d, R%d", ld, row, row)
@@ -269,23 +269,23 @@ func winogradResult(taps int) *function {
 	t := newTransforms("Result", "func(top, bottom, src *float32, plane, vectors int, bias, floor float32)", taps, taps+1)
 	r := t.loads("top", "bottom", "src", "plane", "vectors")
 	rows, src, plane, vectors := r[:2], r[2], r[3], r[4]
-	t.bytes(plane)
-	bias, floor := t.broadcast(t.scalar("bias")), t.broadcast(t.scalar("floor"))
+	toBytes(t.function, plane)
+	bias, floor := broadcast(t.function, t.scalar("bias")), broadcast(t.function, t.scalar("floor"))
 	t.fours(vectors, func() {
 		at := t.gp()
 		t.op("MOVD R%d, R%d", src, at)
-		t.addTo(src, 16)
+		increment(t.function, src, 16)
 		var places []*reg // top left, bottom left, top right, bottom right
 		t.twice(t.points, func(int) []*reg { return t.planes(at, plane) }, t.overResult, func(x *reg) {
-			x = t.add(x, bias)
+			x = add(t.function, x, bias)
 			below := t.make("fcmgt v%d.4s, v%d.4s, v%d.4s", floor, x) // not NaN, nor a zero
 			t.op("VBIT V%d.B16, V%d.B16, V%d.B16", below, floor, x)
 			places = append(places, x)
 		})
 		for i, to := range rows {
 			left, right := places[i], places[2+i]
-			t.storeAll([]*reg{t.known("VZIP1", "S4", left, right), t.known("VZIP2", "S4", left, right)}, to, 0)
-			t.addTo(to, 32)
+			storeVectors(t.function, []*reg{t.known("VZIP1", "S4", left, right), t.known("VZIP2", "S4", left, right)}, to, 0)
+			increment(t.function, to, 32)
 		}
 	})
 	return t.function
