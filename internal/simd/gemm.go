@@ -5,52 +5,52 @@ import (
 	"unsafe"
 )
 
-// Chain is how many steps of k a product adds up in one chain.
+// Chain is the number of steps of k that a product adds in one chain.
 const Chain = kBlock
 
 // Gemm describes the product C = op(A)·op(B), or C += op(A)·op(B), of matrices
 // stored by rows: op(A) is M×K, op(B) is K×N, C is M×N.
 //
-// The bits of C[i][j] depend on row i of op(A), column j of op(B), and C[i][j]
-// alone: k is cut into blocks of 256, each block is one chain of multiply-adds
-// from zero in the order of k, the blocks are added in order (to C if
-// Accumulate), then the bias. They do not depend on M, on N, on where the
-// element stands, on how many threads share the product, or (but for the sign of
-// a zero) on zeros appended along k. AVX2, AVX-512 and NEON give the same bits;
-// pure Go, which rounds each product before adding it, gives others.
+// The bits of C[i][j] depend only on row i of op(A), column j of op(B), and C[i][j]: k is
+// cut into blocks of 256, each block is one chain of multiply-adds from zero in the order of
+// k, the blocks are added in order (to C if Accumulate), then the bias. The bits do not
+// depend on M, on N, on the element's position, on the number of threads that share the
+// product, or (except for the sign of a zero) on zeros appended along k. AVX2, AVX-512 and
+// NEON give the same bits; pure Go rounds each product before it adds it and gives
+// different bits.
 type Gemm struct {
-	// TransA says that A is stored K×M, TransB that B is stored N×K.
+	// TransA means that A is stored K×M, TransB that B is stored N×K.
 	TransA, TransB bool
 	M, N, K        int
-	// LDA, LDB and LDC count the floats from one stored row to the next.
+	// LDA, LDB and LDC are the floats from one stored row to the next.
 	LDA, LDB, LDC int
 	// Accumulate adds to C instead of overwriting it.
 	Accumulate bool
-	// ColBias, of length N, is added to every row; RowBias, of length M, to
-	// every column. At most one of them may be set.
+	// ColBias, of length N, is added to every row; RowBias, of length M, to every column.
+	// Only one of them may be set.
 	ColBias, RowBias []float32
 	// ReLU stores max(0, x); NaN stays NaN.
 	ReLU bool
-	// Factors, of length K, multiplies row k of B. Where the factor is 0, row k
-	// of A and of B count as zeros, so that NaN and Inf there reach no sum. It
-	// needs TransA and not TransB: the shape of a weight gradient, where k runs
-	// over the rows of a batch.
+	// Factors, of length K, multiplies row k of B. Where the factor is 0, row k of A and of
+	// B count as zeros, so that NaN and infinities in them do not reach a sum. It requires
+	// TransA without TransB: the shape of a weight gradient, where k runs over the rows of a
+	// batch.
 	Factors []float32
 }
 
-// product is a Gemm under way on one thread.
+// product is the execution of a Gemm on one thread.
 type product struct {
 	Gemm
 	k       *kernels
 	ws      *Workspace
 	a, b, c []float32
-	// The steps of k under way.
+	// The block of steps of k that is being computed.
 	k0, k1 int
 }
 
-// Run computes one share out of shares of the product; together the shares
-// write every element of C once, and none writes what another reads or writes.
-// C must not overlap A or B. ws belongs to the calling thread.
+// Run computes one of several shares of the product. Together the shares write every
+// element of C once; no share writes memory that another reads or writes. C must not overlap
+// A or B. ws belongs to the calling thread.
 func (g *Gemm) Run(c, a, b []float32, ws *Workspace, share, shares int) {
 	g.run(active, c, a, b, ws, share, shares)
 }
@@ -58,7 +58,7 @@ func (g *Gemm) Run(c, a, b []float32, ws *Workspace, share, shares int) {
 func (g *Gemm) run(k *kernels, c, a, b []float32, ws *Workspace, share, shares int) {
 	g.check(len(c), len(a), len(b))
 	if uint(share) >= uint(shares) {
-		panic(fmt.Sprintf("simd: share %d of %d", share, shares))
+		panic(fmt.Sprintf("simd: share %d must be below the number of shares, %d", share, shares))
 	}
 	if g.M == 0 || g.N == 0 {
 		return
@@ -77,7 +77,7 @@ func (g *Gemm) run(k *kernels, c, a, b []float32, ws *Workspace, share, shares i
 func (g *Gemm) check(c, a, b int) {
 	need := func(name string, rows, cols, ld, have int) {
 		if rows < 0 || cols < 0 || ld < cols || rows > 0 && cols > 0 && have < (rows-1)*ld+cols {
-			panic(fmt.Sprintf("simd: matrix %s is %d×%d, %d floats a row, in a slice of %d", name, rows, cols, ld, have))
+			panic(fmt.Sprintf("simd: matrix %s of %d×%d, with rows %d floats apart, does not fit a slice of %d", name, rows, cols, ld, have))
 		}
 	}
 	if g.TransA {
@@ -95,17 +95,17 @@ func (g *Gemm) check(c, a, b int) {
 	case g.ColBias != nil && g.RowBias != nil:
 		panic("simd: a product takes a bias per column or per row, not both")
 	case g.ColBias != nil && len(g.ColBias) != g.N, g.RowBias != nil && len(g.RowBias) != g.M:
-		panic("simd: the bias of a product is not as long as C is wide or high")
+		panic("simd: the length of a product's bias must be the width or the height of C")
 	case g.Factors != nil && (len(g.Factors) != g.K || !g.TransA || g.TransB):
-		panic("simd: factors need the product AᵀB and one factor for each of its K rows")
+		panic("simd: factors require the product AᵀB and one factor for each of its K rows")
 	}
 }
 
 // rect is the part C[i0:i1, j0:j1].
 type rect struct{ i0, i1, j0, j1 int }
 
-// shareOf gives one share of C. The grid of shares is the one whose largest share
-// has the fewest tiles.
+// shareOf returns one share of C. It chooses the grid of shares whose largest share has the
+// fewest tiles.
 func (g *Gemm) shareOf(k *kernels, share, shares int) rect {
 	if shares == 1 {
 		return rect{0, g.M, 0, g.N}
@@ -135,13 +135,13 @@ func (g *Gemm) shareOf(k *kernels, share, shares int) rect {
 
 func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
-// GemmPair are two weight gradients with the same B and the same factors, which is
-// copied once for both: those of an LSTM's two weights. Their K, N, LDB and Factors
-// agree; both have factors.
+// GemmPair is two weight gradients with the same B and the same factors, such as those of
+// an LSTM's two weights. B is packed once for both. Their K, N, LDB and Factors must agree,
+// and Factors must not be nil.
 type GemmPair [2]Gemm
 
-// Run computes one share out of shares of both products, cs[i] of as[i] and b. The
-// bits are those of Gemm.
+// Run computes one of several shares of both products, cs[i] from as[i] and b. The bits are
+// those of Gemm.
 func (g *GemmPair) Run(cs, as *[2][]float32, b []float32, ws *Workspace, share, shares int) {
 	g.run(active, cs, as, b, ws, share, shares)
 }
@@ -165,37 +165,35 @@ func (g *GemmPair) run(k *kernels, cs, as *[2][]float32, b []float32, ws *Worksp
 		return
 	}
 	second := product{Gemm: *y, k: k, ws: ws, a: as[1], b: b, c: cs[1]}
-	second.Factors = nil // B has them
+	second.Factors = nil // the packed B is already multiplied by them
 	first := product{Gemm: *x, k: k, ws: ws, a: as[0], b: b, c: cs[0]}
 	first.runBlocked(rect{0, x.M, from, to}, &second)
 }
 
-// Sizes of the blocks that a product is cut into. kBlock is part of the
-// definition of a product's bits (see Gemm); the others are chosen for the
-// caches: B's block takes 256 KiB, A's 144 KiB.
+// Sizes of the blocks of a product. kBlock is part of the definition of a product's bits,
+// see Gemm. The others are chosen for the caches: a block of B takes 256 KiB, a block of A
+// 144 KiB.
 const (
 	kBlock = 256
 	mBlock = 144
 	nBlock = 256
 
-	paddedRows = mBlock * 4 / 3 // what A's rows take when panels of 6 or 12 are padded to 8 or 16
-	rowPad     = 16             // floats between packed rows, against cache conflicts
+	paddedRows = mBlock * 4 / 3 // rows of A when panels of 6 or 12 are padded to 8 or 16
+	rowPad     = 16             // floats between packed rows, which avoid cache conflicts
 	packedRows = 16             // rows of B packed at a time
-	skinny     = 16             // columns that make a product skinny
-	strip      = 512            // columns of a skinny product's result held at a time
+	skinny     = 16             // the most columns of a skinny product
+	strip      = 512            // columns of a skinny product's transposed result in the workspace
 	aligned    = 64             // bytes
 )
 
-// Workspace is the scratch memory of one thread. It may be used by one product
-// at a time.
+// Workspace is the scratch memory of one thread. Only one product at a time may use it.
 type Workspace struct {
 	a, b    []float32
 	c       []float32 // a skinny product's transposed result
-	nonzero []float32 // 1 where a factor is not zero
+	nonzero []float32 // 1 where a factor is not 0, else 0
 }
 
-// NewWorkspace allocates the scratch memory that one thread needs for products
-// of any shape, about half a MiB.
+// NewWorkspace allocates the scratch memory for products of any shape, about half a MiB.
 func NewWorkspace() *Workspace {
 	sizes := []int{
 		paddedRows * (kBlock + rowPad),

@@ -2,7 +2,7 @@ package simd
 
 import "unsafe"
 
-// pointerTo points to s[i], or nowhere where there is nothing to read.
+// pointerTo returns the address of s[i], nil if i is out of range.
 func pointerTo(s []float32, i int) *float32 {
 	if i >= len(s) {
 		return nil
@@ -10,13 +10,13 @@ func pointerTo(s []float32, i int) *float32 {
 	return &s[i]
 }
 
-// panel is a strip of an operand as a tile reads it.
+// panel is the part of an operand that a tile reads.
 type panel struct {
 	p  *float32
 	ld int
 }
 
-// skip moves a panel of A down by i rows.
+// skip returns the panel of A that starts i rows further down.
 func (a panel) skip(i int, byCols bool) panel {
 	if a.p == nil {
 		return a
@@ -27,14 +27,14 @@ func (a panel) skip(i int, byCols bool) panel {
 	return panel{(*float32)(unsafe.Add(unsafe.Pointer(a.p), 4*i)), a.ld}
 }
 
-// runBlocked computes C over r, cut into blocks that fit the caches; a twin, if there
-// is one, meets the same copy of B.
-func (p *product) runBlocked(r rect, twin *product) {
+// runBlocked computes C over r in blocks that fit the caches. second, if not nil, is
+// computed from the same packed copies of B.
+func (p *product) runBlocked(r rect, second *product) {
 	packA, packB := p.shouldPackA(r), p.shouldPackB(r)
 	for j0 := r.j0; j0 < r.j1; j0 += nBlock {
 		j1 := min(j0+nBlock, r.j1)
 		for p.k0, p.k1 = 0, min(kBlock, p.K); ; p.k0, p.k1 = p.k1, min(p.k1+kBlock, p.K) {
-			tail := j0 // first column of what is packed
+			tail := j0 // the first packed column
 			if !packB {
 				tail = j1
 				if n := (j1 - j0) % p.k.nr; n > 0 && !p.k.exactRead {
@@ -44,9 +44,9 @@ func (p *product) runBlocked(r rect, twin *product) {
 			p.packB(tail, j1)
 			zeros := p.markZeroFactors()
 			p.multiplyRows(r.i0, r.i1, j0, j1, tail, packA, zeros)
-			if twin != nil {
-				twin.k0, twin.k1 = p.k0, p.k1
-				twin.multiplyRows(0, twin.M, j0, j1, tail, packA, zeros)
+			if second != nil {
+				second.k0, second.k1 = p.k0, p.k1
+				second.multiplyRows(0, second.M, j0, j1, tail, packA, zeros)
 			}
 			if p.k1 == p.K {
 				break
@@ -55,15 +55,14 @@ func (p *product) runBlocked(r rect, twin *product) {
 	}
 }
 
-// multiplyRows computes rows i0 to i1 of C, columns j0 to j1, over the steps of k under
-// way.
+// multiplyRows computes C[i0:i1, j0:j1] over the current block of k.
 func (p *product) multiplyRows(i0, i1, j0, j1, tail int, packA, zeros bool) {
 	for i := i0; i < i1; i += mBlock {
 		p.multiplyBlock(rect{i, min(i+mBlock, i1), j0, j1}, tail, packA, zeros)
 	}
 }
 
-// multiplyBlock computes one block of C over the steps of k under way. B is packed from
+// multiplyBlock computes one block of C over the current block of k. B is packed from
 // column tail on.
 func (p *product) multiplyBlock(r rect, tail int, packA, zeros bool) {
 	rows, panels := r.i1-r.i0, ceilDiv(r.i1-r.i0, p.k.mr)
@@ -86,8 +85,8 @@ func (p *product) multiplyBlock(r rect, tail int, packA, zeros bool) {
 	}
 }
 
-// prefetchB asks for a part of what packB reads next, once a block of columns. A
-// weight gradient's B is what the whole batch left behind, more than caches hold.
+// prefetchB prefetches a part of what packB reads next, once per block of columns. The B of
+// a weight gradient comes from the whole batch and does not fit the caches.
 func (p *product) prefetchB(r rect, part, parts int) {
 	if p.Factors == nil || r.i0 >= mBlock || p.k.prefetchRows == nil {
 		return
@@ -123,13 +122,13 @@ func (p *product) tile(m, n int, a, b panel, c *float32, ldc, i, j int) {
 	}
 }
 
-// shouldPackB tells whether copying B pays: it must where B is stored transposed or
-// has factors, and does where a panel meets several tiles.
+// shouldPackB reports whether B is packed: it must be if B is stored transposed or has
+// factors, and it pays if several tiles read a panel.
 func (p *product) shouldPackB(r rect) bool {
 	return p.TransB || p.Factors != nil || r.i1-r.i0 > 3*p.k.mr
 }
 
-// packB copies columns j0 to j1 of B, k0 to k1, into panels.
+// packB copies columns j0 … j1-1 of B, steps k0 … k1-1, to panels.
 func (p *product) packB(j0, j1 int) {
 	nr, steps := p.k.nr, p.k1-p.k0
 	if steps == 0 {
@@ -140,7 +139,7 @@ func (p *product) packB(j0, j1 int) {
 		factors = &p.Factors[p.k0]
 	}
 	if !p.TransB {
-		// Some rows at a time, so that what is read lies together.
+		// A few rows at a time, so that reads stay close together.
 		for k := p.k0; k < p.k1; k += packedRows {
 			rows := min(packedRows, p.k1-k)
 			if factors != nil {
@@ -163,19 +162,19 @@ func (p *product) packB(j0, j1 int) {
 	}
 }
 
-// shouldPackA tells whether copying A pays: where many panels of B meet it, and its
-// rows, read where they are, would lie far apart or fall on the same lines of the
-// cache.
+// shouldPackA reports whether packing A pays: if many panels of B are multiplied with it
+// and its unpacked rows would be far apart or in the same sets of the cache.
 func (p *product) shouldPackA(r rect) bool {
 	return r.j1-r.j0 > 8*p.k.nr && (p.TransA || p.LDA%256 == 0)
 }
 
-// widthA and rowA are the lengths of a packed row, by columns and by rows.
+// widthA and rowA return the length of a packed row of A, if A is packed by columns or by
+// rows.
 func (p *product) widthA() int { return (p.k.mr + 7) &^ 7 }
 func (p *product) rowA() int   { return (p.k1-p.k0+7)&^7 + rowPad }
 
-// packA copies rows of op(A): whole rows where A is stored by rows, else panels
-// of columns. With zeros, the steps whose factor is 0 become zeros.
+// packA copies rows of op(A): whole rows if A is stored by rows, else panels of columns. If
+// zeros is true, the steps whose factor is 0 become zeros.
 func (p *product) packA(i0, rows, panels int, zeros bool) {
 	steps := p.k1 - p.k0
 	if steps == 0 {
@@ -197,8 +196,7 @@ func (p *product) packA(i0, rows, panels int, zeros bool) {
 	}
 }
 
-// panelA is the part of op(A) from row i on: panel q of a block that starts at
-// row i0.
+// panelA returns the part of op(A) from row i on: panel q of a block that starts at row i0.
 func (p *product) panelA(i, i0, q int, packed bool) panel {
 	switch {
 	case packed && p.TransA:
@@ -211,8 +209,8 @@ func (p *product) panelA(i, i0, q int, packed bool) panel {
 	return panel{pointerTo(p.a, i*p.LDA+p.k0), p.LDA}
 }
 
-// markZeroFactors tells whether a factor of the steps under way is 0, and if so notes
-// in keep which ones are not.
+// markZeroFactors reports whether a factor of the current block is 0, and marks in
+// ws.nonzero which factors are not.
 func (p *product) markZeroFactors() bool {
 	if p.Factors == nil {
 		return false

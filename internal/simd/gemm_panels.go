@@ -1,25 +1,25 @@
 package simd
 
-// Panels is the matrix B of a product, copied once as tiles read it, for a loop
-// that multiplies a few rows at a time by one B: the weight of a recurrent layer.
+// Panels is the matrix B of a product, packed once in the order in which tiles read it. It
+// serves loops that multiply a few rows at a time by one B, the weight of a recurrent layer.
 type Panels struct {
 	k, n    int
 	kernels *kernels
 	data    []float32
 }
 
-// NewPanels allocates memory for k rows of n columns.
+// NewPanels allocates panels for k rows of n columns.
 func NewPanels(k, n int) *Panels {
 	p := &Panels{k: k, n: n, kernels: active}
 	p.data = make([]float32, k*p.Count()*p.kernels.nr)
 	return p
 }
 
-// Count is the number of panels. Threads may pack some each.
+// Count returns the number of panels. Several threads may pack some each.
 func (p *Panels) Count() int { return ceilDiv(p.n, p.kernels.nr) }
 
-// Pack copies panels from to to-1 of b, or of b transposed, whose stored rows are
-// ld floats apart.
+// Pack packs panels from … to-1 of b, or of bᵀ if transposed. The stored rows of b are ld
+// floats apart.
 func (p *Panels) Pack(b []float32, ld int, transposed bool, from, to int) {
 	nr := p.kernels.nr
 	for j := from; j < to && p.k > 0; j++ {
@@ -33,8 +33,8 @@ func (p *Panels) Pack(b []float32, ld int, transposed bool, from, to int) {
 	}
 }
 
-// Product sets c to a·B, rows of c and a that are ldc and lda floats apart, and
-// adds bias to each unless it is nil. The bits are those of Gemm.
+// Product sets c = a·B + bias. The rows of c and a are ldc and lda floats apart; bias may be
+// nil. The bits are those of Gemm.
 func (p *Panels) Product(c []float32, ldc int, a []float32, lda, rows int, bias []float32) {
 	if rows == 0 || p.n == 0 || p.k == 0 {
 		return

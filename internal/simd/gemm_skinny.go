@@ -1,12 +1,11 @@
 package simd
 
-// isSkinny tells whether the product is computed as Cᵀ = op(B)ᵀ·op(A)ᵀ: C is
-// narrow, and A is stored so that its rows are vectors along M.
+// isSkinny reports whether the product is computed as Cᵀ = op(B)ᵀ·op(A)ᵀ: C is narrow, and
+// the stored rows of A are vectors along M.
 func (g *Gemm) isSkinny() bool { return g.TransA && g.N <= skinny && g.M > g.N }
 
 // runSkinny computes C over r transposed, in the workspace, and copies it back.
-// The bits are those of blocked: a multiply-add does not care which factor
-// comes first.
+// The bits are those of runBlocked: multiplication commutes.
 func (p *product) runSkinny(r rect) {
 	t := product{
 		Gemm: Gemm{
@@ -31,9 +30,9 @@ func (p *product) runSkinny(r rect) {
 	}
 }
 
-// multiplySkinnyBlock computes a strip of Cᵀ over the steps of k under way. B, the wide
-// operand, is read where it is unless it must be cut or has rows to drop; A is
-// copied only to multiply by the factors.
+// multiplySkinnyBlock computes a strip of Cᵀ over the current block of k. B, the wide
+// operand, is packed only if its last panel is too narrow or some of its rows count as
+// zeros. A is packed only to multiply it by the factors.
 func (t *product) multiplySkinnyBlock(r rect) {
 	steps := t.k1 - t.k0
 	a := panel{pointerTo(t.a, t.k0*t.LDA+r.i0), t.LDA}

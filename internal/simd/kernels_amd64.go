@@ -14,7 +14,7 @@ func assembly() []*kernels {
 		name: "avx2",
 		mr:   6, nr: 16,
 		tileRows: tileRowsAVX2, tileCols: tileColsAVX2,
-		prefetchRows: fetchRowsAVX2,
+		prefetchRows: prefetchRowsAVX2,
 		packRows:     packRowsAVX2, transpose8: transpose8AVX2,
 		add:         addAVX2,
 		mul:         mulAVX2,
@@ -47,7 +47,7 @@ func assembly() []*kernels {
 		unfold:       unfoldAVX2,
 		fold:         foldAVX2,
 		maxTaps:      maxTapsAVX2,
-		addToMaxTaps: giveTapsAVX2,
+		addToMaxTaps: addToMaxTapsAVX2,
 		sumTaps:      sumTapsAVX2,
 		sumTaps2:     sumTaps2AVX2,
 		winograd: [2]winogradKernels{

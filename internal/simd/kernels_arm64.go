@@ -2,8 +2,8 @@
 
 package simd
 
-// assembly lists the implementations that this processor can run: every one of
-// 64 bits has NEON. What has no kernel of its own is pure Go's.
+// assembly lists the implementations that this processor can run: every 64-bit processor
+// has NEON. Where there is no NEON kernel, the pure-Go function remains.
 func assembly() []*kernels {
 	neon := pureGo
 	neon.name = "neon"
@@ -25,7 +25,7 @@ func assembly() []*kernels {
 	neon.copyTaps = [2]copyTapFunc{copyTap1NEON, copyTap2NEON}
 	neon.maxPoolRows = [2]maxPoolRowsFunc{maxPoolRows1NEON, maxPoolRows2NEON}
 	neon.unfold, neon.sumTaps, neon.sumTaps2 = unfoldNEON, sumTapsNEON, sumTaps2NEON
-	neon.fold, neon.maxTaps, neon.addToMaxTaps = foldNEON, maxTapsNEON, giveTapsNEON
+	neon.fold, neon.maxTaps, neon.addToMaxTaps = foldNEON, maxTapsNEON, addToMaxTapsNEON
 	neon.winograd = [2]winogradKernels{
 		{winogradFilters3NEON, winogradImage3NEON, winogradSignal3NEON, winogradResult3NEON, winogradGradients3NEON},
 		{winogradFilters5NEON, winogradImage5NEON, winogradSignal5NEON, winogradResult5NEON, winogradGradients5NEON},

@@ -2,10 +2,10 @@ package simd
 
 import "fmt"
 
-// Patches writes the windows of an image out one after the other, each as one row
-// of KH·KW·C floats with the channels of a place together. It copies the image
-// with its padding and its channels last first: a row of a window is then one run.
-// Of an image that has its channels last and needs no padding, nothing is copied.
+// Patches writes the windows of an image one after the other, each as one row of KH·KW·C
+// floats with the channels of a position together. It first copies the image with padding
+// and channels last, so that a row of a window is contiguous. An image that has its channels
+// last and needs no padding is not copied.
 type Patches struct {
 	window Window
 	last   bool    // the images have their channels last
@@ -14,11 +14,12 @@ type Patches struct {
 	starts []int32 // of the windows in the padded image
 }
 
-// minChannels is how many channels make channels last pay.
+// minChannels is the fewest channels for which channels last pay.
 const minChannels = 8
 
-// Patches prepares for images of a window's size, which may have their channels last
-// already; nil where runs would be too short or have gaps.
+// Patches returns the patches for images of a window's size. last means that the images
+// have their channels last already. It returns nil if the rows of windows would be too short
+// or have gaps.
 func (w Window) Patches(last bool) *Patches {
 	if w.DilH != 1 || w.DilW != 1 || w.KW*w.C < minChannels ||
 		w.C > 1 && (w.C < minChannels || w.W < minChannels && !last) || last && w.C%8 != 0 {
@@ -37,8 +38,8 @@ func (w Window) Patches(last bool) *Patches {
 
 func (p *Patches) padded() int { return (p.window.H + 2*p.window.PadH) * p.line }
 
-// BufferSizes are how many floats Rows and Fold need of rows, in which Rows overwrites
-// all, and of scratch.
+// BufferSizes returns how many floats Rows and Fold need in rows, all of which Rows
+// overwrites, and in scratch.
 func (p *Patches) BufferSizes() (rows, scratch int) {
 	return len(p.starts)*p.window.KH*p.run + unfoldSlack, p.padded() + unfoldSlack
 }
@@ -46,12 +47,12 @@ func (p *Patches) BufferSizes() (rows, scratch int) {
 func (p *Patches) check(img, rows, scratch int) {
 	needed, padded := p.BufferSizes()
 	if w := &p.window; img != w.C*w.H*w.W || rows < needed || scratch < padded {
-		panic(fmt.Sprintf("simd: windows of an image of %d floats in slices of %d and %d", img, rows, scratch))
+		panic(fmt.Sprintf("simd: windows of an image of %d floats do not fit slices of %d and %d", img, rows, scratch))
 	}
 }
 
-// Rows writes the windows of an image: element (kh·KW+kw)·C+c of a row is what
-// Im2col writes in row (c·KH+kh)·KW+kw.
+// Rows writes the windows of an image. Element (kh·KW+kw)·C+c of a row is what Im2col writes
+// in row (c·KH+kh)·KW+kw.
 func (p *Patches) Rows(rows, img, scratch []float32) {
 	p.check(len(img), len(rows), len(scratch))
 	w := &p.window
@@ -78,8 +79,8 @@ func (p *Patches) Rows(rows, img, scratch []float32) {
 	}
 }
 
-// Fold is the adjoint of Rows: it sets each place of img to the sum of the entries
-// of rows that Rows would copy from it, in the order of the windows.
+// Fold is the adjoint of Rows: it sets each element of img to the sum of the elements of
+// rows that Rows would copy from it, in the order of the windows.
 func (p *Patches) Fold(img, rows, scratch []float32) {
 	p.check(len(img), len(rows), len(scratch))
 	w := &p.window
@@ -108,12 +109,12 @@ func (p *Patches) Fold(img, rows, scratch []float32) {
 	}
 }
 
-// readsInPlace tells whether windows are cut from images where these lie. Runs of whole
-// vectors read nothing beyond them.
+// readsInPlace reports whether windows are read from the image itself. Rows of whole
+// vectors read nothing past the image.
 func (p *Patches) readsInPlace() bool { return p.last && p.window.PadH == 0 && p.window.PadW == 0 }
 
-// forEachLine visits where in the padded image and where in a channel of the image
-// places lie that follow each other in both, and how many these are.
+// forEachLine visits the runs of n positions that are contiguous both in the padded image,
+// from line on, and in a channel of the image, from at on.
 func (p *Patches) forEachLine(visit func(line, at, n int)) {
 	w := &p.window
 	if w.PadW == 0 {

@@ -2,18 +2,17 @@ package simd
 
 import "fmt"
 
-// sameLength panics unless every slice has n elements, and tells whether there are
-// any.
+// sameLength panics unless all lengths are n, and reports whether n is positive.
 func sameLength(n int, lengths ...int) bool {
 	for _, l := range lengths {
 		if l != n {
-			panic(fmt.Sprintf("simd: slices of %d and %d floats where the lengths must agree", n, l))
+			panic(fmt.Sprintf("simd: the lengths of slices must agree, but are %d and %d floats", n, l))
 		}
 	}
 	return n > 0
 }
 
-// Add sets dst = x + y. Here and below dst may be x or y.
+// Add sets dst = x + y. In this and the following functions dst may be an input.
 func Add(dst, x, y []float32) {
 	if sameLength(len(dst), len(x), len(y)) {
 		active.add(&dst[0], &x[0], &y[0], len(dst))
@@ -48,22 +47,22 @@ func ReLU(dst, x []float32) {
 	}
 }
 
-// ReLUGrad sets dst to dy where y, ReLU's input or result, is not ≤ 0, and to 0
-// elsewhere. Where y is NaN dy passes.
+// ReLUGrad sets dst to dy where y, the input or the result of ReLU, is positive or NaN, and
+// to 0 elsewhere.
 func ReLUGrad(dst, dy, y []float32) {
 	if sameLength(len(dst), len(dy), len(y)) {
 		active.reluGrad(&dst[0], &dy[0], &y[0], len(dst))
 	}
 }
 
-// Exp sets dst = exp(x), to 2 units of the last place.
+// Exp sets dst = exp(x), with an error of at most 2 units in the last place (ULP).
 func Exp(dst, x []float32) {
 	if sameLength(len(dst), len(x)) {
 		active.exp(&dst[0], &x[0], len(dst), 0)
 	}
 }
 
-// Tanh sets dst = tanh(x), to 4 units of the last place.
+// Tanh sets dst = tanh(x), with an error of at most 4 ULP.
 func Tanh(dst, x []float32) {
 	if sameLength(len(dst), len(x)) {
 		active.tanh(&dst[0], &x[0], len(dst))
@@ -77,7 +76,7 @@ func TanhGrad(dst, dy, y []float32) {
 	}
 }
 
-// Sigmoid sets dst = 1/(1+exp(-x)), to 4 units of the last place.
+// Sigmoid sets dst = 1/(1+exp(-x)), with an error of at most 4 ULP.
 func Sigmoid(dst, x []float32) {
 	if sameLength(len(dst), len(x)) {
 		active.sigmoid(&dst[0], &x[0], len(dst))
@@ -91,39 +90,40 @@ func SigmoidGrad(dst, dy, y []float32) {
 	}
 }
 
-// GELU sets dst = x·Φ(x), Φ the normal distribution function, to 6 units of
-// the last place (subnormal results excepted).
+// GELU sets dst = x·Φ(x), where Φ is the normal distribution function, with an error of at
+// most 6 ULP, except for subnormal results.
 func GELU(dst, x []float32) {
 	if sameLength(len(dst), len(x)) {
 		active.gelu(&dst[0], &x[0], len(dst))
 	}
 }
 
-// GELUGrad sets dst = dy·(Φ(x) + x·φ(x)), to 6 units of the last place of the
-// larger term.
+// GELUGrad sets dst = dy·(Φ(x) + x·φ(x)), with an error of at most 6 ULP of the larger
+// term.
 func GELUGrad(dst, dy, x []float32) {
 	if sameLength(len(dst), len(dy), len(x)) {
 		active.geluGrad(&dst[0], &dy[0], &x[0], len(dst))
 	}
 }
 
-// LSTMStep computes the gates of one example at one step of an LSTM, n units, in
-// one pass. The sums of the gates i, f, g, o are x + p, each 4n; the trace, 5n,
-// gets the gates and the cell f·before + i·g; squashed gets tanh of the cell and
-// hidden o·tanh of the cell. The functions are as accurate as Sigmoid and Tanh.
-func LSTMStep(trace, hidden, squashed, x, p, before []float32) {
+// LSTMStep computes one step of an LSTM of n units for one example. It reads the inputs of
+// the gates i, f, g, o, which are x + p, 4n floats each, and the previous cell. It writes the
+// gates and the cell f·previousCell + i·g to trace, 5n floats, tanh of the cell to cellTanh,
+// and o·tanh of the cell to hidden. It is as accurate as Sigmoid and Tanh.
+func LSTMStep(trace, hidden, cellTanh, x, p, previousCell []float32) {
 	n := len(hidden)
-	if sameLength(5*n, len(trace)) && sameLength(4*n, len(x), len(p)) && sameLength(n, len(squashed), len(before)) {
-		active.lstmStep(&trace[0], &hidden[0], &squashed[0], &x[0], &p[0], &before[0], n)
+	if sameLength(5*n, len(trace)) && sameLength(4*n, len(x), len(p)) && sameLength(n, len(cellTanh), len(previousCell)) {
+		active.lstmStep(&trace[0], &hidden[0], &cellTanh[0], &x[0], &p[0], &previousCell[0], n)
 	}
 }
 
-// LSTMSignals goes back through LSTMStep: from the gradient grad + back of the
-// hidden state it writes the signals d at the gates, 4n, and turns the gradient
-// of the cell that comes from the step after into that for the step before.
-func LSTMSignals(d, cell, trace, squashed, before, grad, back []float32) {
+// LSTMSignals is the backward pass of LSTMStep. The gradient of the hidden state is
+// grad + recurrentGrad. It writes the gradient of the gates' inputs, 4n floats, to d. It
+// replaces cell, the gradient of the cell that comes from the next step, by the gradient of
+// the previous cell.
+func LSTMSignals(d, cell, trace, cellTanh, previousCell, grad, recurrentGrad []float32) {
 	n := len(cell)
-	if sameLength(5*n, len(trace)) && sameLength(4*n, len(d)) && sameLength(n, len(squashed), len(before), len(grad), len(back)) {
-		active.lstmSignals(&d[0], &cell[0], &trace[0], &squashed[0], &before[0], &grad[0], &back[0], n)
+	if sameLength(5*n, len(trace)) && sameLength(4*n, len(d)) && sameLength(n, len(cellTanh), len(previousCell), len(grad), len(recurrentGrad)) {
+		active.lstmSignals(&d[0], &cell[0], &trace[0], &cellTanh[0], &previousCell[0], &grad[0], &recurrentGrad[0], n)
 	}
 }

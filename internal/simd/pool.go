@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// MaxPool writes the largest place that the window sees, plane by plane, and in
-// arg where in img it stands. Of equal ones the first counts, row by row; NaN
-// beats every number. A window that sees only padding gives -Inf and -1.
+// MaxPool writes the largest element of each window, plane by plane, to dst, and its index
+// in img to arg. Of equal elements the first counts, row by row; NaN exceeds every number. A
+// window on padding alone gives -Inf and -1.
 func (w *Window) MaxPool(dst []float32, arg []int32, img []float32) {
 	oh, ow := w.OutputSize()
 	img = img[:w.C*w.H*w.W]
@@ -20,7 +20,7 @@ func (w *Window) MaxPool(dst []float32, arg []int32, img []float32) {
 			from := (c*w.H + y + first*w.DilH) * w.W
 			if first < end && maxPoolRows != nil {
 				rows := 1
-				if end-first == w.KH { // and so with the next rows, while they fit
+				if end-first == w.KH { // the next rows, while they fit, see as many
 					rows = min(oh-o, (w.H-1-y-(w.KH-1)*w.DilH)/w.StrideH+1)
 				}
 				maxPoolRows(&d[0], &a[0], ow, &img[0], from, w.DilH*w.W, end-first, w.KW, -w.PadW, w.DilW, w.W, rows, w.StrideH*w.W)
@@ -30,22 +30,22 @@ func (w *Window) MaxPool(dst []float32, arg []int32, img []float32) {
 			for j := range d {
 				x := j*w.StrideW - w.PadW
 				left, right := clipRange(x, w.DilW, w.W, w.KW)
-				best, where := float32(math.Inf(-1)), int32(-1)
+				best, index := float32(math.Inf(-1)), int32(-1)
 				for kh := range end - first {
 					for kw := left; kw < right; kw++ {
 						at := from + kh*w.DilH*w.W + x + kw*w.DilW
-						if v := img[at]; v > best || v != v || where < 0 {
-							best, where = v, int32(at)
+						if v := img[at]; v > best || v != v || index < 0 {
+							best, index = v, int32(at)
 						}
 					}
 				}
-				d[j], a[j] = best, where
+				d[j], a[j] = best, index
 			}
 		}
 	}
 }
 
-// MaxPoolGrad sets dimg to dy scattered to the places that MaxPool chose.
+// MaxPoolGrad sets dimg to dy, scattered to the elements that MaxPool chose.
 func MaxPoolGrad(dimg, dy []float32, arg []int32) {
 	clear(dimg)
 	for i, at := range arg {
@@ -55,8 +55,7 @@ func MaxPoolGrad(dimg, dy []float32, arg []int32) {
 	}
 }
 
-// AvgPool writes the mean of what the window sees, plane by plane; padding
-// counts, as zeros.
+// AvgPool writes the mean of each window, plane by plane. Padding counts as zeros.
 func (w *Window) AvgPool(dst, img []float32) {
 	oh, ow := w.OutputSize()
 	dst = dst[:w.C*oh*ow]
@@ -70,7 +69,7 @@ func (w *Window) AvgPool(dst, img []float32) {
 	Scale(dst, dst, 1/float32(w.KH*w.KW))
 }
 
-// AvgPoolGrad sets dimg to the gradient of AvgPool's image.
+// AvgPoolGrad sets dimg to the gradient of AvgPool with respect to the image.
 func (w *Window) AvgPoolGrad(dimg, dy []float32) {
 	oh, ow := w.OutputSize()
 	dimg = dimg[:w.C*w.H*w.W]
@@ -84,9 +83,9 @@ func (w *Window) AvgPoolGrad(dimg, dy []float32) {
 	Scale(dimg, dimg, 1/float32(w.KH*w.KW))
 }
 
-// forEachTapRow visits, in the order of the taps, what a tap sees from one row of
-// positions o of plane c: positions left ≤ j < right see column x+j·StrideW of
-// the image's row. Taps and rows are counted over all planes.
+// forEachTapRow visits, in the order of the taps, what a tap sees from each row o of
+// positions of plane c: positions left ≤ j < right see column x+j·StrideW of the image's
+// row. Taps and rows are numbered over all planes.
 func (w *Window) forEachTapRow(visit func(c, tap, o, row, x, left, right int)) {
 	oh, ow := w.OutputSize()
 	tap := 0
@@ -106,24 +105,24 @@ func (w *Window) forEachTapRow(visit func(c, tap, o, row, x, left, right int)) {
 	}
 }
 
-// ChannelPool takes maxima over the windows of images with channels last.
+// ChannelPool computes maxima over the windows of images with channels last.
 type ChannelPool struct {
-	channels, size, area int // of the image, of the result: floats, places
+	channels, size, area int // channels; floats of the image; positions of the result
 	runs                 []poolRun
 }
 
-// poolRun is places that follow each other and see the image by the same taps.
+// poolRun is a run of positions whose windows see the image through the same taps.
 type poolRun struct {
-	place, places int
-	from, step    int     // in the image, of the first; to the next
-	taps          []int32 // from there
+	place, places int     // the first position; their number
+	from, step    int     // offset in the image of the first window; distance to the next
+	taps          []int32 // offsets from there
 }
 
-// noTap is the tap of a window that sees only padding.
+// noTap is the tap of a window on padding alone.
 const noTap = math.MaxUint8
 
-// ChannelPool prepares for images of a window's size; nil where the channels are no
-// multiple of eight, or where there is no kernel.
+// ChannelPool returns the pool for images of a window's size. It returns nil if the number of
+// channels is not a multiple of eight, or if there is no kernel.
 func (w Window) ChannelPool() *ChannelPool {
 	if w.C%8 != 0 || w.KH*w.KW >= noTap || active.maxTaps == nil {
 		return nil
@@ -148,7 +147,7 @@ func (w Window) ChannelPool() *ChannelPool {
 					r.taps = append(r.taps, int32((kh*w.DilH*w.W+kw*w.DilW)*w.C))
 				}
 			}
-			if len(r.taps) > 0 { // the first tap is inside, the window's corner need not be
+			if len(r.taps) > 0 { // offsets start at the first tap, because the window's corner may be outside the image
 				first := r.taps[0]
 				r.from += int(first)
 				for i := range r.taps {
@@ -163,12 +162,12 @@ func (w Window) ChannelPool() *ChannelPool {
 
 func (p *ChannelPool) check(img, dst, arg int) {
 	if n := p.area * p.channels; img != p.size || dst != n || arg != n {
-		panic(fmt.Sprintf("simd: maxima of an image of %d floats in slices of %d and %d", img, dst, arg))
+		panic(fmt.Sprintf("simd: maxima of an image of %d floats do not fit slices of %d and %d", img, dst, arg))
 	}
 }
 
-// Max sets dst to the largest place that each window sees, as Window.MaxPool does,
-// and arg to the tap that sees it.
+// Max sets dst to the largest element of each window, as Window.MaxPool does, and arg to the
+// tap that sees it.
 func (p *ChannelPool) Max(dst []float32, arg []uint8, img []float32) {
 	p.check(len(img), len(dst), len(arg))
 	for i := range p.runs {
@@ -184,7 +183,7 @@ func (p *ChannelPool) Max(dst []float32, arg []uint8, img []float32) {
 	}
 }
 
-// Grad sets dimg to dy, each added where Max found its maximum.
+// Grad sets dimg to zero and adds each element of dy where Max found its maximum.
 func (p *ChannelPool) Grad(dimg, dy []float32, arg []uint8) {
 	p.check(len(dimg), len(dy), len(arg))
 	clear(dimg)

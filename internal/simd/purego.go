@@ -45,7 +45,7 @@ var pureGo = kernels{
 	colSums:     colSumsGo,
 }
 
-// span is the memory of rows rows of width floats, stride floats apart.
+// span returns the memory of rows of width floats, stride floats apart.
 func span(p *float32, width, rows, stride int) []float32 {
 	if width == 0 || rows == 0 {
 		return nil
@@ -53,14 +53,14 @@ func span(p *float32, width, rows, stride int) []float32 {
 	return unsafe.Slice(p, (rows-1)*stride+width)
 }
 
-// tileGo reads A[i][p] at a[i*row+p*step]. Products are rounded before they are
-// added, so that no compiler fuses them at one place and not at another.
+// tileGo reads A[i][p] at a[i*row+p*step]. It rounds products before it adds them, so that
+// the compiler cannot fuse some of them.
 func tileGo(m, n, k int, a []float32, row, step int, b []float32, ldb int, c []float32, ldc int, flags int, bias *float32) {
 	var sums [8][16]float32
 	if k > 0 {
 		for i := 0; i < m; i += 4 {
 			for j := 0; j < n; j += 2 {
-				// Beyond the edge the last row or column is taken again.
+				// Past the edge, the last row or column is computed again.
 				i1, i2, i3, j1 := min(i+1, m-1), min(i+2, m-1), min(i+3, m-1), min(j+1, n-1)
 				x0, x1, x2, x3 := a[i*row:], a[i1*row:], a[i2*row:], a[i3*row:]
 				y0, y1 := b[j:], b[j1:]
@@ -95,6 +95,7 @@ func tileGo(m, n, k int, a []float32, row, step int, b []float32, ldb int, c []f
 	}
 }
 
+// finishRow applies the flags to one row of sums and stores it.
 func finishRow(c, sums []float32, i, flags int, bias *float32) {
 	var shift []float32
 	if flags&flagColBias != 0 {
@@ -222,7 +223,7 @@ func reluGradGo(dst, dy, y *float32, n int) {
 	}
 }
 
-// unary and binary make a kernel of a function of one element.
+// unary and binary make a kernel from a function of one element.
 func unary(f func(x float32) float32) func(dst, x *float32, n int) {
 	return func(dst, x *float32, n int) {
 		d := unsafe.Slice(dst, n)
@@ -250,7 +251,7 @@ func expGo(dst, x *float32, n int, shift float32) {
 
 func sigmoidGo(x float32) float32 { return float32(1 / (1 + math.Exp(-float64(x)))) }
 
-// Beyond normalEnd Φ(-x) is below what float32 can hold.
+// Φ(-x) underflows float32 for x above normalEnd.
 const normalEnd = 15
 
 func geluGo(x float32) float32 {
@@ -263,7 +264,7 @@ func geluGradGo(dy, x float32) float32 {
 	return dy * float32(math.Erfc(-v/math.Sqrt2)/2+v*math.Exp(-v*v/2)/math.Sqrt(2*math.Pi))
 }
 
-// sumLanes64 sums n terms as the assembly does.
+// sumLanes64 sums n terms in the order of kernels.sum.
 func sumLanes64(n int, term func(i int) float64) float64 {
 	var lanes [32]float64
 	for i := range n {
@@ -343,9 +344,9 @@ func addToRowsGo(table *float32, rows *int32, n int, src *float32, dim int) {
 	}
 }
 
-func lstmStepGo(trace, hidden, squashed, x, p, before *float32, n int) {
+func lstmStepGo(trace, hidden, cellTanh, x, p, previousCell *float32, n int) {
 	y, s, r := unsafe.Slice(trace, 5*n), unsafe.Slice(x, 4*n), unsafe.Slice(p, 4*n)
-	h, tc, last := unsafe.Slice(hidden, n), unsafe.Slice(squashed, n), unsafe.Slice(before, n)
+	h, tc, last := unsafe.Slice(hidden, n), unsafe.Slice(cellTanh, n), unsafe.Slice(previousCell, n)
 	for j := range h {
 		i, f := sigmoidGo(s[j]+r[j]), sigmoidGo(s[n+j]+r[n+j])
 		g, o := float32(math.Tanh(float64(s[2*n+j]+r[2*n+j]))), sigmoidGo(s[3*n+j]+r[3*n+j])
@@ -356,10 +357,10 @@ func lstmStepGo(trace, hidden, squashed, x, p, before *float32, n int) {
 	}
 }
 
-func lstmSignalsGo(d, cell, trace, squashed, before, grad, back *float32, n int) {
+func lstmSignalsGo(d, cell, trace, cellTanh, previousCell, grad, recurrentGrad *float32, n int) {
 	y, s := unsafe.Slice(trace, 5*n), unsafe.Slice(d, 4*n)
-	k, tc, last := unsafe.Slice(cell, n), unsafe.Slice(squashed, n), unsafe.Slice(before, n)
-	above, after := unsafe.Slice(grad, n), unsafe.Slice(back, n)
+	k, tc, last := unsafe.Slice(cell, n), unsafe.Slice(cellTanh, n), unsafe.Slice(previousCell, n)
+	above, after := unsafe.Slice(grad, n), unsafe.Slice(recurrentGrad, n)
 	for j := range k {
 		v := above[j] + after[j]
 		i, f, g, o, t := y[j], y[n+j], y[2*n+j], y[3*n+j], tc[j]

@@ -2,10 +2,9 @@ package simd
 
 import "math"
 
-// Dot is Σ x·y. It, Sum and SumSquares add in float64, in 32 lanes whose
-// pattern depends on the length alone; products of float32 are exact there. The
-// error is at most n/32·2⁻⁵³ of the sum of the absolute terms, and every
-// implementation gives the same bits.
+// Dot returns Σ x·y. Dot, Sum and SumSquares add in float64, in 32 lanes whose pattern
+// depends on the length alone; products of float32 are exact in float64. The error is at most
+// n/32·2⁻⁵³ of the sum of the absolute terms. Every implementation gives the same bits.
 func Dot(x, y []float32) float64 {
 	if !sameLength(len(x), len(y)) {
 		return 0
@@ -13,7 +12,7 @@ func Dot(x, y []float32) float64 {
 	return active.dot(&x[0], &y[0], len(x))
 }
 
-// Sum is Σ x.
+// Sum returns Σ x.
 func Sum(x []float32) float64 {
 	if len(x) == 0 {
 		return 0
@@ -21,7 +20,7 @@ func Sum(x []float32) float64 {
 	return active.sum(&x[0], len(x))
 }
 
-// SumSquares is Σ x².
+// SumSquares returns Σ x².
 func SumSquares(x []float32) float64 {
 	if len(x) == 0 {
 		return 0
@@ -29,8 +28,8 @@ func SumSquares(x []float32) float64 {
 	return active.sumSquares(&x[0], len(x))
 }
 
-// SumSquaredDeviations is Σ (x - mean)², in the lanes of Sum but for the last len(x) mod 32
-// elements, which are added after them.
+// SumSquaredDeviations returns Σ (x - mean)². It adds in the lanes of Sum, except for the last
+// len(x) mod 32 elements, which it adds after them.
 func SumSquaredDeviations(x []float32, mean float64) (sum float64) {
 	n := len(x) &^ 31
 	if n > 0 {
@@ -43,8 +42,8 @@ func SumSquaredDeviations(x []float32, mean float64) (sum float64) {
 	return sum
 }
 
-// Normalize sets dst = (x - mean)·scale; the difference is rounded first. dst may
-// be x.
+// Normalize sets dst = (x - mean)·scale. The difference is rounded before the product. dst
+// may be x.
 func Normalize(dst, x []float32, mean, scale float64) {
 	if sameLength(len(dst), len(x)) {
 		m := float32(mean)
@@ -59,7 +58,7 @@ func NormalizeGrad(dst, x, d []float32, mean, slope, shift, scale float32) {
 	}
 }
 
-// Max is the largest element, -Inf of an empty slice. NaN may be passed over.
+// Max returns the largest element, -Inf for an empty slice. It may ignore NaN.
 func Max(x []float32) float32 {
 	if len(x) == 0 {
 		return float32(math.Inf(-1))
@@ -67,8 +66,8 @@ func Max(x []float32) float32 {
 	return active.maximum(&x[0], len(x))
 }
 
-// Softmax sets dst = exp(x)/Σ exp(x) and returns log Σ exp(x). A row of -Inf
-// alone gives zeros and -Inf; NaN anywhere gives NaN everywhere.
+// Softmax sets dst = exp(x)/Σ exp(x) and returns log Σ exp(x). If all elements are -Inf, it
+// gives zeros and -Inf. If an element is NaN, it gives NaN everywhere.
 func Softmax(dst, x []float32) float64 {
 	if !sameLength(len(dst), len(x)) {
 		return math.Inf(-1)
@@ -90,17 +89,16 @@ func Softmax(dst, x []float32) float64 {
 	return float64(top) + math.Log(sum)
 }
 
-// SoftmaxGrad sets dst = p·(dp - Σ p·dp)·scale, the gradient in the logits of a
-// softmax p, and to 0 where p is 0, whatever dp holds there. dst may be dp.
+// SoftmaxGrad sets dst = p·(dp - Σ p·dp)·scale, the gradient with respect to the logits of a
+// softmax p, and 0 where p is 0, even if dp is NaN there. dst may be dp.
 func SoftmaxGrad(dst, p, dp []float32, scale float32) {
 	if sameLength(len(dst), len(p), len(dp)) {
 		active.softmaxGrad(&dst[0], &p[0], &dp[0], len(dst), float32(Dot(p, dp)), scale)
 	}
 }
 
-// ExpRows sets each row of n floats to exp(x-top), top being the row's largest
-// element, and gives the tops. A row that holds NaN, Inf or -Inf alone becomes
-// NaN somewhere.
+// ExpRows sets each row of n floats to exp(x - top), where top is the row's largest element,
+// and writes the tops. A row that contains NaN or Inf, or only -Inf, gets at least one NaN.
 func ExpRows(dst, x []float32, n int, tops []float64) {
 	if !sameLength(len(dst), len(x), n*len(tops)) {
 		return
@@ -127,12 +125,12 @@ func ExpRows(dst, x []float32, n int, tops []float64) {
 	Exp(dst, dst)
 }
 
-// ColSums sets dst[c] = Σ_r x[r·ldx+c]·factors[r], or adds to dst if accumulate.
-// Rows whose factor is 0 are passed over, whatever they hold; nil factors count
-// as 1. Each column is summed in blocks of 256 rows, in order.
+// ColSums sets dst[c] = Σ_r x[r·ldx+c]·factors[r], or adds the sums to dst if accumulate. It
+// skips rows whose factor is 0, even if they contain NaN; nil factors count as 1. Each column
+// is summed in blocks of 256 rows, in order.
 func ColSums(dst, x []float32, ldx, rows, cols int, factors []float32, accumulate bool) {
 	if len(dst) != cols || ldx < cols || factors != nil && len(factors) != rows {
-		panic("simd: ColSums: the lengths do not agree")
+		panic("simd: ColSums: dst needs one element per column, ldx must be at least the columns, and factors need one element per row")
 	}
 	if !accumulate {
 		clear(dst)
@@ -140,8 +138,7 @@ func ColSums(dst, x []float32, ldx, rows, cols int, factors []float32, accumulat
 	if cols == 0 {
 		return
 	}
-	// Long rows are read along, as memory likes it, while the sums stay in the
-	// first cache.
+	// Long rows are read sequentially while the sums stay in the first-level cache.
 	const long, most = 512, 6144
 	if cols >= long && rows <= kBlock && factors == nil && !accumulate {
 		for c := 0; c < cols; c += most {
@@ -163,8 +160,8 @@ func ColSums(dst, x []float32, ldx, rows, cols int, factors []float32, accumulat
 	}
 }
 
-// SumRows sets dst to the sum of the rows of a table that rows names, in their
-// order. A row has as many floats as dst.
+// SumRows sets dst to the sum of the rows of a table whose numbers are in rows, in that
+// order. A row has len(dst) floats.
 func SumRows(dst, table []float32, rows []int32) {
 	clear(dst)
 	if len(rows) > 0 && len(dst) > 0 {
@@ -173,8 +170,8 @@ func SumRows(dst, table []float32, rows []int32) {
 	}
 }
 
-// AddToRows adds src to every row of a table that rows names, to some more than
-// once.
+// AddToRows adds src to the rows of a table whose numbers are in rows. A number may occur
+// several times.
 func AddToRows(table []float32, rows []int32, src []float32) {
 	if len(rows) > 0 && len(src) > 0 {
 		checkRows(rows, len(table)/len(src))
@@ -182,10 +179,11 @@ func AddToRows(table []float32, rows []int32, src []float32) {
 	}
 }
 
+// checkRows panics unless every row number is below n.
 func checkRows(rows []int32, n int) {
 	for _, r := range rows {
 		if uint32(r) >= uint32(n) {
-			panic("simd: a row that the table has not")
+			panic("simd: a row number is outside the table")
 		}
 	}
 }

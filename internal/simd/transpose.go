@@ -1,7 +1,7 @@
 package simd
 
-// transpose writes src, rows×cols, as dst, cols×rows. Blocks of 8×8 cover it,
-// the last ones moved back so that they fit.
+// transpose writes the transpose of src, rows×cols, to dst. Blocks of 8×8 cover it; the last
+// ones are moved back so that they fit and overlap others.
 func (k *kernels) transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
 	if rows < 8 || cols < 8 {
 		for c := range cols {
@@ -20,8 +20,8 @@ func (k *kernels) transpose(dst []float32, ldd int, src []float32, lds, rows, co
 	}
 }
 
-// Transpose writes src, rows×cols, as dst, cols×rows; ldd and lds are the
-// lengths of their stored rows. dst must not overlap src.
+// Transpose writes the transpose of src, rows×cols, to dst. ldd and lds are the distances
+// between their stored rows. dst must not overlap src.
 func Transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
 	if rows == 0 || cols == 0 {
 		return
@@ -29,7 +29,7 @@ func Transpose(dst []float32, ldd int, src []float32, lds, rows, cols int) {
 	active.transpose(dst[:(cols-1)*ldd+rows], ldd, src[:(rows-1)*lds+cols], lds, rows, cols)
 }
 
-// Prefetch asks for memory that is wanted soon. It is a hint.
+// Prefetch prefetches memory that is read soon. It has no effect on results.
 func Prefetch(x []float32) {
 	if active.prefetchRows != nil && len(x) > 0 {
 		active.prefetchRows(&x[0], 0, 1, ceilDiv(len(x), 16))

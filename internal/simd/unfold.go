@@ -2,21 +2,21 @@ package simd
 
 import "fmt"
 
-// Unfolding does what Im2col does, faster. It copies the image with its padding
-// first, cut into phases: a window of stride 2 moves by one place in the pictures
-// of every other row and column. A tap's rows are then copied as they lie.
+// Unfolding is a faster Im2col. It first copies the image with padding, split into phases:
+// with stride 2, a window moves by one element in the image of every other row and column.
+// The rows of a tap are then contiguous.
 type Unfolding struct {
 	window     Window
 	area       int
-	high, wide int     // of a phase
+	high, wide int     // size of a phase
 	starts     []int32 // of the taps in the phases
 }
 
-// unfoldSlack is how many floats are written past the columns and read past the
+// unfoldSlack is how many floats the kernel writes past the columns and reads past the
 // phases.
 const unfoldSlack = 7
 
-// Unfolding prepares for images of a window's size.
+// Unfolding returns the unfolding for images of a window's size. It allocates.
 func (w Window) Unfolding() *Unfolding {
 	oh, ow := w.OutputSize()
 	u := &Unfolding{window: w, area: oh * ow}
@@ -38,29 +38,30 @@ func (w Window) Unfolding() *Unfolding {
 	return u
 }
 
-// hasKernels tells whether there are kernels for it.
+// hasKernels reports whether there are kernels for the window.
 func (u *Unfolding) hasKernels() bool {
 	return active.unfold != nil && u.window.StrideH <= 2 && active.copyTap(u.window.StrideW, u.wide) != nil
 }
 
+// phases returns the floats of all phases.
 func (u *Unfolding) phases() int {
 	return u.window.C * u.window.StrideH * u.window.StrideW * u.high * u.wide
 }
 
-// BufferSizes are how many floats Columns needs of dst, in which it overwrites all,
-// and of scratch.
+// BufferSizes returns how many floats Columns needs in dst, all of which it overwrites, and
+// in scratch.
 func (u *Unfolding) BufferSizes() (dst, scratch int) {
 	return u.window.C*u.window.KH*u.window.KW*u.area + unfoldSlack, u.phases() + unfoldSlack
 }
 
-// Columns writes the windows of an image, or of as many channels of it as img
-// holds, as Im2col does with rows as long as there are positions.
+// Columns writes the windows of an image, or of its first channels if img contains fewer, as
+// Im2col does with contiguous rows.
 func (u *Unfolding) Columns(dst, img, scratch []float32) {
 	w := u.window
 	w.C = len(img) / (w.H * w.W)
 	needed, phases := u.BufferSizes()
 	if w.C > u.window.C || len(img) != w.C*w.H*w.W || len(dst) < needed || len(scratch) < phases {
-		panic(fmt.Sprintf("simd: columns of an image of %d floats in slices of %d and %d", len(img), len(dst), len(scratch)))
+		panic(fmt.Sprintf("simd: columns of an image of %d floats do not fit slices of %d and %d", len(img), len(dst), len(scratch)))
 	}
 	if u.starts == nil {
 		w.Im2col(dst, u.area, img)
@@ -71,7 +72,7 @@ func (u *Unfolding) Columns(dst, img, scratch []float32) {
 	active.unfold(&dst[0], ow, oh, &scratch[0], u.wide, &u.starts[0], w.C*w.KH*w.KW)
 }
 
-// pad copies the phases.
+// pad copies the image to the phases.
 func (u *Unfolding) pad(dst, img []float32, w Window) {
 	copyTap := active.copyTap(w.StrideW, u.wide)
 	size := u.high * u.wide

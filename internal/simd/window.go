@@ -1,22 +1,22 @@
 package simd
 
-// Window slides over one image of C planes of H×W, stored plane by plane, row
-// by row. What lies on the padding counts as 0 (MaxPool passes it over).
+// Window slides over one image of C planes of H×W, stored plane by plane, row by row.
+// Padding counts as 0, except for MaxPool, which ignores it.
 type Window struct {
 	C, H, W          int
-	KH, KW           int // its size
+	KH, KW           int // size of the window
 	StrideH, StrideW int
 	PadH, PadW       int // on both sides
-	DilH, DilW       int // distance of its taps, 1 if they touch
+	DilH, DilW       int // distance of the taps, 1 if they are adjacent
 }
 
-// OutputSize is the size of what sliding gives.
+// OutputSize returns the number of positions of the window.
 func (w *Window) OutputSize() (height, width int) {
 	return (w.H+2*w.PadH-w.DilH*(w.KH-1)-1)/w.StrideH + 1, (w.W+2*w.PadW-w.DilW*(w.KW-1)-1)/w.StrideW + 1
 }
 
-// clipRange gives the positions o, first ≤ o < end, for which start+o·step is
-// within 0 ≤ … < size; o itself is below count.
+// clipRange returns the range first ≤ o < end of positions below count for which
+// 0 ≤ start+o·step < size.
 func clipRange(start, step, size, count int) (first, end int) {
 	if start < 0 {
 		first = ceilDiv(-start, step)
@@ -25,8 +25,8 @@ func clipRange(start, step, size, count int) (first, end int) {
 	return min(first, end), end
 }
 
-// Im2col writes row (c·KH+kh)·KW+kw of dst, rows ldd floats apart, as what tap
-// (kh, kw) sees of plane c at each position.
+// Im2col writes the columns of an image. Row (c·KH+kh)·KW+kw of dst contains what tap
+// (kh, kw) sees of plane c at each position. Rows are ldd floats apart.
 func (w *Window) Im2col(dst []float32, ldd int, img []float32) {
 	oh, ow := w.OutputSize()
 	img = img[:w.C*w.H*w.W]
@@ -57,8 +57,8 @@ func (w *Window) Im2col(dst []float32, ldd int, img []float32) {
 	}
 }
 
-// Col2im is Im2col's adjoint: it sets each place of img to the sum of the
-// entries of patches that Im2col would copy from it, in the order of the taps.
+// Col2im is the adjoint of Im2col: it sets each element of img to the sum of the elements of
+// patches that Im2col would copy from it, in the order of the taps.
 func (w *Window) Col2im(img, patches []float32, ldp int) {
 	oh, ow := w.OutputSize()
 	img = img[:w.C*w.H*w.W]
@@ -96,8 +96,8 @@ func (w *Window) Col2im(img, patches []float32, ldp int) {
 	})
 }
 
-// col2imStride2 is Col2im for stride 2: of the taps, every other one sees a row, and of
-// a row every other place.
+// col2imStride2 is Col2im for stride 2: every other tap sees a row, and every other element
+// of it.
 func (w *Window) col2imStride2(img, patches []float32, ldp, oh, ow int) {
 	for c := range w.C {
 		for h := range w.H {
@@ -114,7 +114,7 @@ func (w *Window) col2imStride2(img, patches []float32, ldp, oh, ow int) {
 				continue
 			}
 			from := (c*w.KH+first)*w.KW*ldp + (y-first)/2*ow
-			odd := w.PadW % 2 // the first tap that sees place 0
+			odd := w.PadW % 2 // the first tap that sees element 0
 			active.sumTaps2(&row[0], w.W, &patches[0], from+odd*ldp, from+(1-odd)*ldp, 2*ldp, 2*w.KW*ldp-ow, taps,
 				(w.KW-odd+1)/2, (w.KW+odd)/2, (w.PadW-odd)/2, (w.PadW+odd)/2, ow)
 		}

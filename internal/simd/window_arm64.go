@@ -6,16 +6,16 @@ import "unsafe"
 
 func copyTap1NEON(dst *float32, cols int, img *float32, offset, lds, rows, w, width int) {
 	left, right := clipRange(w, 1, width, cols)
-	copyRows1NEON(dst, cols, from(img, offset+w+left, left < right), lds, rows, left, right-left)
+	copyRows1NEON(dst, cols, addressOf(img, offset+w+left, left < right), lds, rows, left, right-left)
 }
 
 func copyTap2NEON(dst *float32, cols int, img *float32, offset, lds, rows, w, width int) {
 	left, right := clipRange(w, 2, width, cols)
-	copyRows2NEON(dst, cols, from(img, offset+w+2*left, left < right), lds, rows, left, right-left)
+	copyRows2NEON(dst, cols, addressOf(img, offset+w+2*left, left < right), lds, rows, left, right-left)
 }
 
-// from points to p[i] if anything is to be read there.
-func from(p *float32, i int, read bool) *float32 {
+// addressOf returns the address of p[i], or p if nothing is read there.
+func addressOf(p *float32, i int, read bool) *float32 {
 	if !read {
 		return p
 	}

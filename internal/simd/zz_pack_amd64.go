@@ -11,4 +11,4 @@ func packRowsAVX2(dst *float32, width int, src *float32, lds int, rows int, cols
 func transpose8AVX2(dst *float32, ldd int, src *float32, lds int, blocks int)
 
 //go:noescape
-func fetchRowsAVX2(p *float32, ld int, rows int, lines int)
+func prefetchRowsAVX2(p *float32, ld int, rows int, lines int)

@@ -203,9 +203,9 @@ end_17:
 	VZEROUPPER
 	RET
 
-// func fetchRowsAVX2(p *float32, ld int, rows int, lines int)
+// func prefetchRowsAVX2(p *float32, ld int, rows int, lines int)
 // Requires: MMX+
-TEXT ·fetchRowsAVX2(SB), NOSPLIT, $0-32
+TEXT ·prefetchRowsAVX2(SB), NOSPLIT, $0-32
 	MOVQ p+0(FP), AX
 	MOVQ ld+8(FP), CX
 	MOVQ rows+16(FP), DX

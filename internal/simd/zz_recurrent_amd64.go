@@ -5,13 +5,13 @@
 package simd
 
 //go:noescape
-func lstmStepAVX2(trace *float32, hidden *float32, squashed *float32, x *float32, p *float32, before *float32, n int)
+func lstmStepAVX2(trace *float32, hidden *float32, cellTanh *float32, x *float32, p *float32, previousCell *float32, n int)
 
 //go:noescape
-func lstmSignalsAVX2(d *float32, cell *float32, trace *float32, squashed *float32, before *float32, grad *float32, back *float32, n int)
+func lstmSignalsAVX2(d *float32, cell *float32, trace *float32, cellTanh *float32, previousCell *float32, grad *float32, recurrentGrad *float32, n int)
 
 //go:noescape
-func lstmStepAVX512(trace *float32, hidden *float32, squashed *float32, x *float32, p *float32, before *float32, n int)
+func lstmStepAVX512(trace *float32, hidden *float32, cellTanh *float32, x *float32, p *float32, previousCell *float32, n int)
 
 //go:noescape
-func lstmSignalsAVX512(d *float32, cell *float32, trace *float32, squashed *float32, before *float32, grad *float32, back *float32, n int)
+func lstmSignalsAVX512(d *float32, cell *float32, trace *float32, cellTanh *float32, previousCell *float32, grad *float32, recurrentGrad *float32, n int)

@@ -4,7 +4,7 @@
 
 #include "textflag.h"
 
-// func lstmStepAVX2(trace *float32, hidden *float32, squashed *float32, x *float32, p *float32, before *float32, n int)
+// func lstmStepAVX2(trace *float32, hidden *float32, cellTanh *float32, x *float32, p *float32, previousCell *float32, n int)
 // Requires: AVX, AVX2, FMA3
 TEXT ·lstmStepAVX2(SB), NOSPLIT, $0-56
 	MOVQ n+48(FP), AX
@@ -20,8 +20,8 @@ TEXT ·lstmStepAVX2(SB), NOSPLIT, $0-56
 	LEAQ (R8)(CX*2), R9
 	ADDQ CX, R9
 	MOVQ hidden+8(FP), R10
-	MOVQ squashed+16(FP), R11
-	MOVQ before+40(FP), R12
+	MOVQ cellTanh+16(FP), R11
+	MOVQ previousCell+40(FP), R12
 	SUBQ $0x08, AX
 	JLT  end_2
 
@@ -593,7 +593,7 @@ DATA masks8<>+56(SB)/4, $0x00000000
 DATA masks8<>+60(SB)/4, $0x00000000
 GLOBL masks8<>(SB), RODATA|NOPTR, $64
 
-// func lstmSignalsAVX2(d *float32, cell *float32, trace *float32, squashed *float32, before *float32, grad *float32, back *float32, n int)
+// func lstmSignalsAVX2(d *float32, cell *float32, trace *float32, cellTanh *float32, previousCell *float32, grad *float32, recurrentGrad *float32, n int)
 // Requires: AVX, FMA3
 TEXT ·lstmSignalsAVX2(SB), NOSPLIT, $0-64
 	MOVQ n+56(FP), AX
@@ -606,10 +606,10 @@ TEXT ·lstmSignalsAVX2(SB), NOSPLIT, $0-64
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
 	MOVQ cell+8(FP), R8
-	MOVQ squashed+24(FP), R9
-	MOVQ before+32(FP), R10
+	MOVQ cellTanh+24(FP), R9
+	MOVQ previousCell+32(FP), R10
 	MOVQ grad+40(FP), R11
-	MOVQ back+48(FP), R12
+	MOVQ recurrentGrad+48(FP), R12
 	SUBQ $0x08, AX
 	JLT  end_5
 
@@ -719,7 +719,7 @@ done_6:
 	VZEROUPPER
 	RET
 
-// func lstmStepAVX512(trace *float32, hidden *float32, squashed *float32, x *float32, p *float32, before *float32, n int)
+// func lstmStepAVX512(trace *float32, hidden *float32, cellTanh *float32, x *float32, p *float32, previousCell *float32, n int)
 // Requires: AVX, AVX512DQ, AVX512F, BMI2
 TEXT ·lstmStepAVX512(SB), NOSPLIT, $0-56
 	MOVQ n+48(FP), AX
@@ -735,8 +735,8 @@ TEXT ·lstmStepAVX512(SB), NOSPLIT, $0-56
 	LEAQ (R8)(CX*2), R9
 	ADDQ CX, R9
 	MOVQ hidden+8(FP), R10
-	MOVQ squashed+16(FP), R11
-	MOVQ before+40(FP), R12
+	MOVQ cellTanh+16(FP), R11
+	MOVQ previousCell+40(FP), R12
 	SUBQ $0x10, AX
 	JLT  end_8
 
@@ -1432,7 +1432,7 @@ DATA w40000000x16<>+56(SB)/4, $0x40000000
 DATA w40000000x16<>+60(SB)/4, $0x40000000
 GLOBL w40000000x16<>(SB), RODATA|NOPTR, $64
 
-// func lstmSignalsAVX512(d *float32, cell *float32, trace *float32, squashed *float32, before *float32, grad *float32, back *float32, n int)
+// func lstmSignalsAVX512(d *float32, cell *float32, trace *float32, cellTanh *float32, previousCell *float32, grad *float32, recurrentGrad *float32, n int)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·lstmSignalsAVX512(SB), NOSPLIT, $0-64
 	MOVQ n+56(FP), AX
@@ -1445,10 +1445,10 @@ TEXT ·lstmSignalsAVX512(SB), NOSPLIT, $0-64
 	LEAQ (SI)(CX*2), DI
 	ADDQ CX, DI
 	MOVQ cell+8(FP), R8
-	MOVQ squashed+24(FP), R9
-	MOVQ before+32(FP), R10
+	MOVQ cellTanh+24(FP), R9
+	MOVQ previousCell+32(FP), R10
 	MOVQ grad+40(FP), R11
-	MOVQ back+48(FP), R12
+	MOVQ recurrentGrad+48(FP), R12
 	SUBQ $0x10, AX
 	JLT  end_11
 

@@ -5,7 +5,7 @@
 package simd
 
 //go:noescape
-func lstmStepNEON(trace, hidden, squashed, x, p, before *float32, n int)
+func lstmStepNEON(trace, hidden, cellTanh, x, p, previousCell *float32, n int)
 
 //go:noescape
-func lstmSignalsNEON(d, cell, trace, squashed, before, grad, back *float32, n int)
+func lstmSignalsNEON(d, cell, trace, cellTanh, previousCell, grad, recurrentGrad *float32, n int)

@@ -83,8 +83,8 @@ TEXT ·lstmStepNEON(SB), NOSPLIT, $0-56
 	ADD R1<<2, R12, R13
 	ADD R1<<2, R13, R14
 	MOVD hidden+8(FP), R15
-	MOVD squashed+16(FP), R19
-	MOVD before+40(FP), R20
+	MOVD cellTanh+16(FP), R19
+	MOVD previousCell+40(FP), R20
 	SUBS $8, R1, R1
 	BLT end_2
 
@@ -1035,10 +1035,10 @@ TEXT ·lstmSignalsNEON(SB), NOSPLIT, $0-64
 	ADD R0<<2, R6, R7
 	ADD R0<<2, R7, R8
 	MOVD cell+8(FP), R9
-	MOVD squashed+24(FP), R10
-	MOVD before+32(FP), R11
+	MOVD cellTanh+24(FP), R10
+	MOVD previousCell+32(FP), R11
 	MOVD grad+40(FP), R12
-	MOVD back+48(FP), R13
+	MOVD recurrentGrad+48(FP), R13
 	SUBS $8, R0, R0
 	BLT end_2
 

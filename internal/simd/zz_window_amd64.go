@@ -32,4 +32,4 @@ func foldAVX2(dst *float32, lds int, starts *int32, n int, src *float32, cols in
 func maxTapsAVX2(dst *float32, arg *uint8, img *float32, channels int, places int, step int, taps *int32, n int)
 
 //go:noescape
-func giveTapsAVX2(img *float32, dy *float32, arg *uint8, channels int, places int, step int, taps *int32, n int)
+func addToMaxTapsAVX2(img *float32, dy *float32, arg *uint8, channels int, places int, step int, taps *int32, n int)

@@ -1067,9 +1067,9 @@ done_75:
 	VZEROUPPER
 	RET
 
-// func giveTapsAVX2(img *float32, dy *float32, arg *uint8, channels int, places int, step int, taps *int32, n int)
+// func addToMaxTapsAVX2(img *float32, dy *float32, arg *uint8, channels int, places int, step int, taps *int32, n int)
 // Requires: AVX, AVX2
-TEXT ·giveTapsAVX2(SB), NOSPLIT, $0-64
+TEXT ·addToMaxTapsAVX2(SB), NOSPLIT, $0-64
 	MOVQ     img+0(FP), AX
 	MOVQ     dy+8(FP), CX
 	MOVQ     arg+16(FP), DX

@@ -19,9 +19,9 @@ func (g *generator) repeat(name string, n reg.Register, body func()) {
 	g.JNE(LabelRef(loop))
 }
 
-// turns runs body for as long as n is step or more, takes step from n each time, and ends
+// forChunks runs body for as long as n is step or more, takes step from n each time, and ends
 // with the flags of what is left of n.
-func (g *generator) turns(n reg.Register, step Op, body func()) {
+func (g *generator) forChunks(n reg.Register, step Op, body func()) {
 	loop, end := g.label("loop"), g.label("end")
 	g.SUBQ(step, n)
 	g.JLT(LabelRef(end))
@@ -47,7 +47,7 @@ func forEights(g *generator, name string, n reg.Register, body func(j reg.GPVirt
 // forEachVector runs body on vectors of everything that pointers point to; the last
 // may be masked.
 func forEachVector(g *generator, n reg.Register, pointers []reg.Register, body func(load func(Mem) vec, store func(vec, Mem))) {
-	g.turns(n, U8(g.lanes), func() {
+	g.forChunks(n, U8(g.lanes), func() {
 		body(g.load, g.store)
 		for _, p := range pointers {
 			g.ADDQ(U8(4*g.lanes), p)

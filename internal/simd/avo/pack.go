@@ -14,7 +14,7 @@ func packFile(g *generator) {
 
 // emitPrefetchRows asks for lines of 16 floats of each of some rows, at least one.
 func emitPrefetchRows(g *generator) {
-	g.fn("fetchRowsAVX2", "func(p *float32, ld, rows, lines int)")
+	g.fn("prefetchRowsAVX2", "func(p *float32, ld, rows, lines int)")
 	p, ld := g.param("p"), g.param("ld")
 	rows, lines := g.param("rows"), g.param("lines")
 	at, left := g.GP64(), g.GP64()

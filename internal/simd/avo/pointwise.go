@@ -107,7 +107,7 @@ func emitPointwise(g *generator, p pointwise) {
 		return in
 	}
 	turn := func(vectors int) {
-		g.turns(n, U32(g.lanes*vectors), func() {
+		g.forChunks(n, U32(g.lanes*vectors), func() {
 			for v := range vectors {
 				at := 4 * g.lanes * v
 				g.store(p.body(g, inputs(g.load, at), scalars), Mem{Base: pointers["dst"], Disp: at})

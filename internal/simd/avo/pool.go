@@ -143,7 +143,7 @@ func emitMaxTaps(g *generator) {
 
 // emitAddToMaxTaps adds dy to img where maxTaps took its maxima from.
 func emitAddToMaxTaps(g *generator) {
-	g.fn("giveTapsAVX2", "func(img, dy *float32, arg *uint8, channels, places, step int, taps *int32, n int)")
+	g.fn("addToMaxTapsAVX2", "func(img, dy *float32, arg *uint8, channels, places, step int, taps *int32, n int)")
 	img := g.param("img")
 	dy := g.param("dy")
 	arg := g.param("arg")

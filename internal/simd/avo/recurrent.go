@@ -37,16 +37,16 @@ func loadGates(g *generator, name string, size reg.Register) gates {
 }
 
 func emitLSTMStep(g *generator) {
-	g.fn("lstmStep"+instructionSet(g), "func(trace, hidden, squashed, x, p, before *float32, n int)")
+	g.fn("lstmStep"+instructionSet(g), "func(trace, hidden, cellTanh, x, p, previousCell *float32, n int)")
 	n := g.param("n")
 	size := g.GP64()
 	g.MOVQ(n, size)
 	g.SHLQ(U8(2), size)
 	trace, x, p := loadGates(g, "trace", size), loadGates(g, "x", size), loadGates(g, "p", size)
 	hidden := g.param("hidden")
-	squashed := g.param("squashed")
-	before := g.param("before")
-	pointers := []reg.Register{trace.low, trace.high, x.low, x.high, p.low, p.high, hidden, squashed, before}
+	cellTanh := g.param("cellTanh")
+	previousCell := g.param("previousCell")
+	pointers := []reg.Register{trace.low, trace.high, x.low, x.high, p.low, p.high, hidden, cellTanh, previousCell}
 	forEachVector(g, n, pointers, func(load func(Mem) vec, store func(vec, Mem)) {
 		gate := func(i int, f func(vec) vec) vec {
 			y := f(g.add(load(x.at(i)), load(p.at(i))))
@@ -54,16 +54,16 @@ func emitLSTMStep(g *generator) {
 			return y
 		}
 		c := g.mul(gate(0, func(x vec) vec { return sigmoid(g, x) }), gate(2, func(x vec) vec { return tanh(g, x) }))
-		g.VFMADD231PS(load(Mem{Base: before}), gate(1, func(x vec) vec { return sigmoid(g, x) }), c)
+		g.VFMADD231PS(load(Mem{Base: previousCell}), gate(1, func(x vec) vec { return sigmoid(g, x) }), c)
 		store(c, trace.at(4))
 		t := tanh(g, c)
-		store(t, Mem{Base: squashed})
+		store(t, Mem{Base: cellTanh})
 		store(g.mul(gate(3, func(x vec) vec { return sigmoid(g, x) }), t), Mem{Base: hidden})
 	})
 }
 
 func emitLSTMSignals(g *generator) {
-	g.fn("lstmSignals"+instructionSet(g), "func(d, cell, trace, squashed, before, grad, back *float32, n int)")
+	g.fn("lstmSignals"+instructionSet(g), "func(d, cell, trace, cellTanh, previousCell, grad, recurrentGrad *float32, n int)")
 	n := g.param("n")
 	size := g.GP64()
 	g.MOVQ(n, size)
@@ -75,18 +75,18 @@ func emitLSTMSignals(g *generator) {
 		pointers = append(pointers, p)
 		return Mem{Base: p}
 	}
-	cell, squashed, before, grad, back := at("cell"), at("squashed"), at("before"), at("grad"), at("back")
+	cell, cellTanh, previousCell, grad, recurrentGrad := at("cell"), at("cellTanh"), at("previousCell"), at("grad"), at("recurrentGrad")
 	forEachVector(g, n, pointers, func(load func(Mem) vec, store func(vec, Mem)) {
 		// rest is 1 - x.
 		rest := func(x vec) vec { return g.sub(g.copyOf(g.num(1)), x) }
-		v := g.add(load(grad), load(back))
-		i, f, cand, o, t := load(trace.at(0)), load(trace.at(1)), load(trace.at(2)), load(trace.at(3)), load(squashed)
+		v := g.add(load(grad), load(recurrentGrad))
+		i, f, cand, o, t := load(trace.at(0)), load(trace.at(1)), load(trace.at(2)), load(trace.at(3)), load(cellTanh)
 		vo := g.mul(v, o)
 		store(g.mul(g.mul(vo, t), rest(o)), d.at(3))
 		dc := g.fma(vo, rest(g.mul(t, t)), load(cell))
 		store(g.mul(dc, f), cell)
 		store(g.mul(g.mul(g.mul(dc, cand), i), rest(i)), d.at(0))
-		store(g.mul(g.mul(g.mul(dc, load(before)), f), rest(f)), d.at(1))
+		store(g.mul(g.mul(g.mul(dc, load(previousCell)), f), rest(f)), d.at(1))
 		store(g.mul(g.mul(dc, i), rest(g.mul(cand, cand))), d.at(2))
 	})
 }

@@ -71,7 +71,7 @@ func emitSum64(g *generator, name string, inputs []string, term func(in []vec, a
 		}
 		term(in, acc[i])
 	}
-	g.turns(n, U8(32), func() {
+	g.forChunks(n, U8(32), func() {
 		for i := range acc {
 			group(i, func(m Mem, x vec) { g.VCVTPS2PD(m, x) })
 		}
@@ -124,7 +124,7 @@ func emitMaximum(g *generator) {
 		acc[i] = g.copyOf(lowest)
 	}
 	for _, vectors := range []int{4, 1} {
-		g.turns(n, U8(8*vectors), func() {
+		g.forChunks(n, U8(8*vectors), func() {
 			for i := range vectors {
 				g.VMAXPS(Mem{Base: x, Disp: 32 * i}, acc[i], acc[i])
 			}

@@ -19,7 +19,7 @@ var files = []struct {
 	functions    func() []*function
 }{
 	{"internal/simd", "gemm", gemm},
-	{"internal/simd", "last", last},
+	{"internal/simd", "channels_last", channelsLast},
 	{"internal/simd", "lookup", lookup},
 	{"internal/simd", "pack", pack},
 	{"internal/simd", "pointwise", pointwise},

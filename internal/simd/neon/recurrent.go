@@ -38,11 +38,11 @@ func forEachVector(f *function, n *reg, pointers []*reg, body func(load func(p *
 }
 
 func lstmStep() *function {
-	f := newFunction("lstmStepNEON", "func(trace, hidden, squashed, x, p, before *float32, n int)")
+	f := newFunction("lstmStepNEON", "func(trace, hidden, cellTanh, x, p, previousCell *float32, n int)")
 	n := f.load("n")
 	trace, x, p := loadArrays(f, "trace", n, 5), loadArrays(f, "x", n, 4), loadArrays(f, "p", n, 4)
-	r := f.loads("hidden", "squashed", "before")
-	hidden, squashed, before := r[0], r[1], r[2]
+	r := f.loads("hidden", "cellTanh", "previousCell")
+	hidden, cellTanh, previousCell := r[0], r[1], r[2]
 	pointers := append(append(append(r, trace...), x...), p...)
 	forEachVector(f, n, pointers, func(load func(p *reg) *reg, store func(x, p *reg)) {
 		var gates [4]*reg
@@ -56,36 +56,36 @@ func lstmStep() *function {
 			func() { gate(2, func(x *reg) *reg { return tanh(f, x) }) },
 		)
 		c := mul(f, gates[0], gates[2])
-		fma(f, c, gates[1], load(before))
+		fma(f, c, gates[1], load(previousCell))
 		store(c, trace[4])
 		var t *reg
 		f.together(
 			func() { gate(3, func(x *reg) *reg { return sigmoid(f, x) }) },
 			func() { t = tanh(f, c) },
 		)
-		store(t, squashed)
+		store(t, cellTanh)
 		store(mul(f, gates[3], t), hidden)
 	})
 	return f
 }
 
 func lstmSignals() *function {
-	f := newFunction("lstmSignalsNEON", "func(d, cell, trace, squashed, before, grad, back *float32, n int)")
+	f := newFunction("lstmSignalsNEON", "func(d, cell, trace, cellTanh, previousCell, grad, recurrentGrad *float32, n int)")
 	n := f.load("n")
 	d, trace := loadArrays(f, "d", n, 4), loadArrays(f, "trace", n, 4)
-	r := f.loads("cell", "squashed", "before", "grad", "back")
-	cell, squashed, before, grad, back := r[0], r[1], r[2], r[3], r[4]
+	r := f.loads("cell", "cellTanh", "previousCell", "grad", "recurrentGrad")
+	cell, cellTanh, previousCell, grad, recurrentGrad := r[0], r[1], r[2], r[3], r[4]
 	forEachVector(f, n, append(append(r, d...), trace...), func(load func(p *reg) *reg, store func(x, p *reg)) {
 		rest := func(x *reg) *reg { return sub(f, f.num(1), x) }
-		v := add(f, load(grad), load(back))
-		i, forget, cand, o, t := load(trace[0]), load(trace[1]), load(trace[2]), load(trace[3]), load(squashed)
+		v := add(f, load(grad), load(recurrentGrad))
+		i, forget, cand, o, t := load(trace[0]), load(trace[1]), load(trace[2]), load(trace[3]), load(cellTanh)
 		vo := mul(f, v, o)
 		store(mul(f, mul(f, vo, t), rest(o)), d[3])
 		dc := load(cell)
 		fma(f, dc, vo, rest(mul(f, t, t)))
 		store(mul(f, dc, forget), cell)
 		store(mul(f, mul(f, mul(f, dc, cand), i), rest(i)), d[0])
-		store(mul(f, mul(f, mul(f, dc, load(before)), forget), rest(forget)), d[1])
+		store(mul(f, mul(f, mul(f, dc, load(previousCell)), forget), rest(forget)), d[1])
 		store(mul(f, mul(f, dc, i), rest(mul(f, cand, cand))), d[2])
 	})
 	return f

@@ -133,14 +133,14 @@ only_3:
 	BNE loop_1
 	RET
 
-DATA giveTapsNEONConstants<>+0(SB)/4, $0x00000001
-DATA giveTapsNEONConstants<>+4(SB)/4, $0x00000001
-DATA giveTapsNEONConstants<>+8(SB)/4, $0x00000001
-DATA giveTapsNEONConstants<>+12(SB)/4, $0x00000001
-GLOBL giveTapsNEONConstants<>(SB), RODATA|NOPTR, $16
+DATA addToMaxTapsNEONConstants<>+0(SB)/4, $0x00000001
+DATA addToMaxTapsNEONConstants<>+4(SB)/4, $0x00000001
+DATA addToMaxTapsNEONConstants<>+8(SB)/4, $0x00000001
+DATA addToMaxTapsNEONConstants<>+12(SB)/4, $0x00000001
+GLOBL addToMaxTapsNEONConstants<>(SB), RODATA|NOPTR, $16
 
-TEXT ·giveTapsNEON(SB), NOSPLIT, $0-64
-	MOVD $giveTapsNEONConstants<>(SB), R0
+TEXT ·addToMaxTapsNEON(SB), NOSPLIT, $0-64
+	MOVD $addToMaxTapsNEONConstants<>(SB), R0
 	FMOVQ 0(R0), F0
 	MOVD dy+8(FP), R0
 	MOVD arg+16(FP), R1

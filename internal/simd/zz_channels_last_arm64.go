@@ -11,4 +11,4 @@ func foldNEON(dst *float32, lds int, starts *int32, n int, src *float32, cols, r
 func maxTapsNEON(dst *float32, arg *uint8, img *float32, channels, places, step int, taps *int32, n int)
 
 //go:noescape
-func giveTapsNEON(img, dy *float32, arg *uint8, channels, places, step int, taps *int32, n int)
+func addToMaxTapsNEON(img, dy *float32, arg *uint8, channels, places, step int, taps *int32, n int)

@@ -1,9 +1,9 @@
 package main
 
 // last is what pictures with their channels last go through.
-func last() []*function { return []*function{fold(), maxTaps(), giveTaps()} }
+func channelsLast() []*function { return []*function{fold(), maxTaps(), addToMaxTaps()} }
 
-// returnLaneSum adds rows of cols floats, a multiple of eight, to where unfold would copy
+// fold adds rows of cols floats, a multiple of eight, to where unfold would copy
 // them from: rows that lie lds apart, for each of n starts.
 func fold() *function {
 	f := newFunction("foldNEON", "func(dst *float32, lds int, starts *int32, n int, src *float32, cols, rows int)")
@@ -37,7 +37,7 @@ func fold() *function {
 	return f
 }
 
-// taps is what maxTaps and giveTaps have in common: for eight channels of one place
+// taps is what maxTaps and addToMaxTaps have in common: for eight channels of one place
 // after the other, they visit what n taps see of an image with channels last. Places
 // lie step floats apart in it.
 type taps struct {
@@ -106,9 +106,9 @@ func maxTaps() *function {
 	return f
 }
 
-// giveTaps adds dy to img where maxTaps took its maxima from.
-func giveTaps() *function {
-	f := newFunction("giveTapsNEON", "func(img, dy *float32, arg *uint8, channels, places, step int, taps *int32, n int)")
+// addToMaxTaps adds dy to img where maxTaps took its maxima from.
+func addToMaxTaps() *function {
+	f := newFunction("addToMaxTapsNEON", "func(img, dy *float32, arg *uint8, channels, places, step int, taps *int32, n int)")
 	t := taps{function: f, values: f.load("dy")}
 	one := f.bits(1)
 	t.eights(func() {
