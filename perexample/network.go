@@ -49,12 +49,12 @@ type Build func(batch int) (*Network, error)
 // the network has an operation of which nobody knows that it keeps examples apart, so
 // that what it makes of one is to be asked of a microbatch of that one alone.
 func (b Build) NeedsSingleExamples() (bool, error) {
-	_, r, err := b.ofTwo()
+	_, r, err := b.analyzeSmallest()
 	return err == nil && r.unknown != nil, err
 }
 
-// ofTwo is the network for two examples, and what is read of it beside that for three.
-func (b Build) ofTwo() (*Network, *reading, error) {
+// analyzeSmallest is the network for two examples, and what is read of it beside that for three.
+func (b Build) analyzeSmallest() (*Network, *layoutAnalysis, error) {
 	two, err := b.ForBatch(2)
 	if err != nil {
 		return nil, nil, err
@@ -63,7 +63,7 @@ func (b Build) ofTwo() (*Network, *reading, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := read(two, three)
+	r, err := analyzeLayouts(two, three)
 	return two, r, err
 }
 
@@ -75,22 +75,22 @@ func (b Build) ForBatch(batch int) (net *Network, err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			net, err = nil, fmt.Errorf("building the network for %d examples failed: %s", batch, line(p))
+			net, err = nil, fmt.Errorf("building the network for %d examples failed: %s", batch, oneLine(p))
 		}
 	}()
 	if net, err = b(batch); err != nil {
 		return nil, err
 	}
-	return net, check(net, batch)
+	return net, checkNetwork(net, batch)
 }
 
-// line makes one line of what Gorgonia says in several.
-func line(message any) string {
+// oneLine makes one line of what Gorgonia says in several.
+func oneLine(message any) string {
 	return strings.Join(strings.Fields(fmt.Sprint(message)), " ")
 }
 
-// check refuses what can be seen without following the examples.
-func check(net *Network, batch int) error {
+// checkNetwork refuses what can be seen without following the examples.
+func checkNetwork(net *Network, batch int) error {
 	switch {
 	case net == nil || net.Loss == nil:
 		return fmt.Errorf("the network has no loss: set Loss to the sum of the examples' losses")
@@ -103,7 +103,7 @@ func check(net *Network, batch int) error {
 	case len(net.Inputs) == 0:
 		return fmt.Errorf("the network has no inputs: list them in Inputs")
 	}
-	if err := leaves("input", net.Inputs, net.Loss.Graph()); err != nil {
+	if err := checkVariables("input", net.Inputs, net.Loss.Graph()); err != nil {
 		return err
 	}
 	for _, in := range net.Inputs {
@@ -111,10 +111,10 @@ func check(net *Network, batch int) error {
 			return fmt.Errorf("input %s has shape %v: axis 0 must be the microbatch of %d examples", in.Name(), in.Shape(), batch)
 		}
 	}
-	if err := leaves("parameter", net.Params, net.Loss.Graph()); err != nil {
+	if err := checkVariables("parameter", net.Params, net.Loss.Graph()); err != nil {
 		return err
 	}
-	if err := checkTicket(net); err != nil {
+	if err := checkMaskSeed(net); err != nil {
 		return err
 	}
 	if n := net.Label; n != nil && !slices.Contains(net.Inputs, n) {
@@ -134,12 +134,12 @@ func check(net *Network, batch int) error {
 	return nil
 }
 
-func checkTicket(net *Network) error {
+func checkMaskSeed(net *Network) error {
 	t := net.MaskSeed
 	if t == nil {
 		return nil
 	}
-	if err := leaves("ticket", G.Nodes{t}, net.Loss.Graph()); err != nil {
+	if err := checkVariables("ticket", G.Nodes{t}, net.Loss.Graph()); err != nil {
 		return err
 	}
 	if want := (tensor.Shape{net.Batch, op.MaskSeedWidth}); !t.Shape().Eq(want) {
@@ -151,9 +151,9 @@ func checkTicket(net *Network) error {
 	return nil
 }
 
-// leaves checks that nodes are float32 variables of one graph, each with its own
+// checkVariables checks that nodes are float32 variables of one graph, each with its own
 // name: Gorgonia makes one node of two variables that share name and shape.
-func leaves(what string, nodes G.Nodes, g *G.ExprGraph) error {
+func checkVariables(what string, nodes G.Nodes, g *G.ExprGraph) error {
 	names := map[string]bool{}
 	for i, n := range nodes {
 		switch {

@@ -18,21 +18,21 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// examples are the rows of every input column of a data set.
-type examples struct {
+// batchMajor are the rows of every input column of a data set.
+type batchMajor struct {
 	count   int
 	columns [][]float32
 	sizes   []int // of an example in each column
 }
 
-func draw(t *testing.T, d design, seed uint64, count int) examples {
+func draw(t *testing.T, d design, seed uint64, count int) batchMajor {
 	t.Helper()
 	net, err := d.build(seed)(count)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := rand.New(rand.NewPCG(seed, 2))
-	e := examples{count: count}
+	e := batchMajor{count: count}
 	for k, in := range net.Inputs {
 		x := make([]float32, in.Shape().TotalSize())
 		for i := range x {
@@ -48,7 +48,7 @@ func draw(t *testing.T, d design, seed uint64, count int) examples {
 	return e
 }
 
-func (e examples) row(column, example int) []float32 {
+func (e batchMajor) row(column, example int) []float32 {
 	n := e.sizes[column]
 	return e.columns[column][example*n : (example+1)*n]
 }
@@ -68,7 +68,7 @@ type oracle struct {
 
 // run gives the loss of one example and, where asked for, the gradient of each
 // parameter. Every run has a graph and a machine of its own: nothing is left over.
-func (o oracle) run(e examples, example int, nudge [][]float64, gradients bool) (float64, [][]float64) {
+func (o oracle) run(e batchMajor, example int, nudge [][]float64, gradients bool) (float64, [][]float64) {
 	net, err := o.build(1)
 	if err != nil {
 		panic(err)
@@ -129,7 +129,7 @@ func floats(v G.Value) []float32 {
 
 // slopes holds the oracle's own gradient against a difference of losses along a
 // random direction.
-func (o oracle) slopes(t *testing.T, e examples, seed uint64) {
+func (o oracle) slopes(t *testing.T, e batchMajor, seed uint64) {
 	t.Helper()
 	_, g := o.run(e, 0, nil, true)
 	r := rand.New(rand.NewPCG(seed, 3))
@@ -217,7 +217,7 @@ type lot struct {
 // step runs a data set through a device in microbatches, the last padded with
 // rows full of rubbish. Records are perRecord neighbouring examples with the
 // given weights.
-func step(t *testing.T, m accumulator, p *perexample.PrivateNetwork, e examples, perRecord int, weights, factors []float32, rubbish float32) lot {
+func step(t *testing.T, m accumulator, p *perexample.PrivateNetwork, e batchMajor, perRecord int, weights, factors []float32, rubbish float32) lot {
 	t.Helper()
 	count := e.count / perRecord
 	out := lot{squared: make([][]float64, len(p.Parameters))}
@@ -268,7 +268,7 @@ func step(t *testing.T, m accumulator, p *perexample.PrivateNetwork, e examples,
 }
 
 // reference is the same by the oracle, one example at a time.
-func (o oracle) reference(e examples, perRecord int, weights, factors []float32) lot {
+func (o oracle) reference(e batchMajor, perRecord int, weights, factors []float32) lot {
 	var out lot
 	for r := range e.count / perRecord {
 		var record [][]float64

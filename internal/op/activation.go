@@ -91,8 +91,8 @@ func (a Activation) slope(v float64) float64 {
 	return 1
 }
 
-// before is the gradient before an activation that was fused with what it is applied to.
-func (a Activation) before(out, grad *G.Node) (*G.Node, error) {
+// preActivationGrad is the gradient before an activation that was fused with what it is applied to.
+func (a Activation) preActivationGrad(out, grad *G.Node) (*G.Node, error) {
 	if a == Identity {
 		return grad, nil
 	}
@@ -104,7 +104,7 @@ type Activate struct{ Act Activation }
 
 func (a Activate) String() string { return fmt.Sprintf("activate{%v}", a.Act) }
 
-func (a Activate) Shape(in []tensor.Shape) (tensor.Shape, error) { return alike(in, 1) }
+func (a Activate) Shape(in []tensor.Shape) (tensor.Shape, error) { return commonShape(in, 1) }
 
 func (a Activate) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	for i, x := range in[0] {
@@ -112,8 +112,8 @@ func (a Activate) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
-func (a Activate) Rows(int) []bool { return all(1) }
-func (a Activate) Wrt(int) []bool  { return all(1) }
+func (a Activate) Rows(int) []bool { return allTrue(1) }
+func (a Activate) Wrt(int) []bool  { return allTrue(1) }
 
 func (a Activate) Diff(in G.Nodes, out, grad *G.Node) (G.Nodes, error) {
 	at := in[0]
@@ -130,7 +130,7 @@ type ActivationGrad struct{ Act Activation }
 
 func (a ActivationGrad) String() string { return fmt.Sprintf("activationGrad{%v}", a.Act) }
 
-func (a ActivationGrad) Shape(in []tensor.Shape) (tensor.Shape, error) { return alike(in, 2) }
+func (a ActivationGrad) Shape(in []tensor.Shape) (tensor.Shape, error) { return commonShape(in, 2) }
 
 func (a ActivationGrad) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	for i, v := range in[0] {

@@ -22,9 +22,9 @@ type Attention struct {
 
 func (a Attention) String() string { return fmt.Sprintf("attention{%d,%t}", a.Heads, a.Causal) }
 
-// fit checks packed queries, keys and values and, where there is one, the input
+// checkShapes checks packed queries, keys and values and, where there is one, the input
 // that marks padding; it gives the result's shape.
-func (a Attention) fit(x tensor.Shape, padding []tensor.Shape) (tensor.Shape, error) {
+func (a Attention) checkShapes(x tensor.Shape, padding []tensor.Shape) (tensor.Shape, error) {
 	if x.Dims() != 3 || a.Heads < 1 || x[2]%(3*a.Heads) != 0 {
 		return nil, fmt.Errorf("queries, keys and values of shape %v: [batch, time, 3·width] with a width that %d heads share is needed", x, a.Heads)
 	}
@@ -41,15 +41,15 @@ func (a Attention) fit(x tensor.Shape, padding []tensor.Shape) (tensor.Shape, er
 
 func (a Attention) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	if len(in) == 0 {
-		return nil, arity(in, 1)
+		return nil, checkArity(in, 1)
 	}
-	return a.fit(in[0], in[1:])
+	return a.checkShapes(in[0], in[1:])
 }
 
-// heads calls f for every step of every head of every example: with the places
+// forEachQuery calls f for every step of every head of every example: with the places
 // of its query, of the first key and of the first value, in packed memory whose
 // steps are 3·D apart, and with how much it attends to each step.
-func (a Attention) heads(x, padding []float64, s tensor.Shape, f func(query, key, value, out int, weights []float64)) {
+func (a Attention) forEachQuery(x, padding []float64, s tensor.Shape, f func(query, key, value, out int, weights []float64)) {
 	T, packed := s[1], s[2]
 	width := packed / 3
 	size := width / a.Heads
@@ -82,8 +82,8 @@ func (a Attention) heads(x, padding []float64, s tensor.Shape, f func(query, key
 	}
 }
 
-// marks is the optional input that marks padding.
-func marks(in [][]float64) []float64 {
+// paddingMarks is the optional input that marks padding.
+func paddingMarks(in [][]float64) []float64 {
 	if len(in) == 0 {
 		return nil
 	}
@@ -94,7 +94,7 @@ func (a Attention) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	clear(out)
 	packed := shapes[0][2]
 	size := packed / 3 / a.Heads
-	a.heads(in[0], marks(in[1:]), shapes[0], func(_, _, value, at int, weights []float64) {
+	a.forEachQuery(in[0], paddingMarks(in[1:]), shapes[0], func(_, _, value, at int, weights []float64) {
 		for u, p := range weights {
 			for j := range size {
 				if p != 0 {
@@ -105,7 +105,7 @@ func (a Attention) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	})
 }
 
-func (a Attention) Rows(n int) []bool { return all(n) }
+func (a Attention) Rows(n int) []bool { return allTrue(n) }
 
 func (a Attention) Wrt(n int) []bool {
 	wrt := make([]bool, n)
@@ -129,9 +129,9 @@ func (a AttentionGrad) String() string {
 
 func (a AttentionGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	if len(in) < 2 {
-		return nil, arity(in, 2)
+		return nil, checkArity(in, 2)
 	}
-	y, err := Attention(a).fit(in[0], in[2:])
+	y, err := Attention(a).checkShapes(in[0], in[2:])
 	if err == nil && !in[1].Eq(y) {
 		err = fmt.Errorf("gradient of shape %v where %v is needed", in[1], y)
 	}
@@ -142,7 +142,7 @@ func (a AttentionGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) 
 	clear(out)
 	x, packed := in[0], shapes[0][2]
 	size := packed / 3 / a.Heads
-	Attention(a).heads(x, marks(in[2:]), shapes[0], func(query, key, value, at int, weights []float64) {
+	Attention(a).forEachQuery(x, paddingMarks(in[2:]), shapes[0], func(query, key, value, at int, weights []float64) {
 		d := in[1][at : at+size]
 		slopes := make([]float64, len(weights))
 		var mean float64

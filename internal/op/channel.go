@@ -7,19 +7,19 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// channels checks that a tensor of this shape is [rows, c, inner] in memory with
+// checkChannels checks that a tensor of this shape is [rows, c, inner] in memory with
 // axis 0 cutting between rows.
-func channels(s tensor.Shape, c, inner int) error {
+func checkChannels(s tensor.Shape, c, inner int) error {
 	if n := s.TotalSize(); s.Dims() == 0 || n == 0 || c <= 0 || inner <= 0 || n%(c*inner) != 0 {
 		return fmt.Errorf("shape %v is no stack of %d channels of %d elements", s, c, inner)
 	}
 	return nil
 }
 
-// channelsByRow checks also that a row of axis 0 holds whole stacks of channels,
+// checkChannelsPerRow checks also that a row of axis 0 holds whole stacks of channels,
 // so that what an element meets does not depend on the row that it is in.
-func channelsByRow(s tensor.Shape, c, inner int) error {
-	if err := channels(s, c, inner); err != nil {
+func checkChannelsPerRow(s tensor.Shape, c, inner int) error {
+	if err := checkChannels(s, c, inner); err != nil {
 		return err
 	}
 	if s.TotalSize()/s[0]%(c*inner) != 0 {
@@ -35,13 +35,13 @@ type ScaleShift struct{ Channels, Inner int }
 func (s ScaleShift) String() string { return fmt.Sprintf("scaleShift{%d,%d}", s.Channels, s.Inner) }
 
 func (s ScaleShift) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 3); err != nil {
+	if err := checkArity(in, 3); err != nil {
 		return nil, err
 	}
 	if in[1].TotalSize() != s.Channels || in[2].TotalSize() != s.Channels {
 		return nil, fmt.Errorf("scale %v and shift %v for %d channels", in[1], in[2], s.Channels)
 	}
-	return in[0].Clone(), channelsByRow(in[0], s.Channels, s.Inner)
+	return in[0].Clone(), checkChannelsPerRow(in[0], s.Channels, s.Inner)
 }
 
 func (s ScaleShift) Do(out []float64, in [][]float64, _ []tensor.Shape) {
@@ -52,7 +52,7 @@ func (s ScaleShift) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 }
 
 func (s ScaleShift) Rows(int) []bool { return []bool{true, false, false} }
-func (s ScaleShift) Wrt(int) []bool  { return all(3) }
+func (s ScaleShift) Wrt(int) []bool  { return allTrue(3) }
 
 func (s ScaleShift) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	dx, err := Apply(ChannelScale(s), grad, in[1])
@@ -80,10 +80,10 @@ type ChannelSum struct{ Channels, Inner int }
 func (s ChannelSum) String() string { return fmt.Sprintf("channelSum{%d,%d}", s.Channels, s.Inner) }
 
 func (s ChannelSum) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
+	if err := checkArity(in, 1); err != nil {
 		return nil, err
 	}
-	return tensor.Shape{s.Channels}, channels(in[0], s.Channels, s.Inner)
+	return tensor.Shape{s.Channels}, checkChannels(in[0], s.Channels, s.Inner)
 }
 
 func (s ChannelSum) Do(out []float64, in [][]float64, _ []tensor.Shape) {
@@ -99,10 +99,10 @@ type ChannelDot struct{ Channels, Inner int }
 func (s ChannelDot) String() string { return fmt.Sprintf("channelDot{%d,%d}", s.Channels, s.Inner) }
 
 func (s ChannelDot) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if _, err := alike(in, 2); err != nil {
+	if _, err := commonShape(in, 2); err != nil {
 		return nil, err
 	}
-	return tensor.Shape{s.Channels}, channels(in[0], s.Channels, s.Inner)
+	return tensor.Shape{s.Channels}, checkChannels(in[0], s.Channels, s.Inner)
 }
 
 func (s ChannelDot) Do(out []float64, in [][]float64, _ []tensor.Shape) {

@@ -21,18 +21,18 @@ type Conv2D struct {
 func (c Conv2D) String() string { return fmt.Sprintf("conv2d{%v,g%d,%v}", c.Window, c.Groups, c.Act) }
 
 func (c Conv2D) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 3); err != nil {
+	if err := checkArity(in, 3); err != nil {
 		return nil, err
 	}
 	if !c.Act.FromOutput() {
 		return nil, fmt.Errorf("%v cannot be fused: its derivative needs the input", c.Act)
 	}
 	x, w, b := in[0], in[1], in[2]
-	oh, ow, err := c.picture(x)
+	oh, ow, err := c.checkPicture(x)
 	if err != nil {
 		return nil, err
 	}
-	if err := grouped(c.Groups, x[1], w, c.Window); err != nil {
+	if err := checkGroups(c.Groups, x[1], w, c.Window); err != nil {
 		return nil, err
 	}
 	if b.Dims() != 1 || b[0] != w[0] {
@@ -41,8 +41,8 @@ func (c Conv2D) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	return tensor.Shape{x[0], w[0], oh, ow}, nil
 }
 
-// grouped checks that weights w fit pictures of the given channels.
-func grouped(groups, channels int, w tensor.Shape, win Window) error {
+// checkGroups checks that weights w fit pictures of the given channels.
+func checkGroups(groups, channels int, w tensor.Shape, win Window) error {
 	if w.Dims() != 4 || w[2] != win.KernelH || w[3] != win.KernelW {
 		return fmt.Errorf("weight of shape %v for a kernel of %d by %d", w, win.KernelH, win.KernelW)
 	}
@@ -52,9 +52,9 @@ func grouped(groups, channels int, w tensor.Shape, win Window) error {
 	return nil
 }
 
-// products calls f with the places in y, x and W of every product that the
+// forEachProduct calls f with the places in y, x and W of every product that the
 // convolution of b pictures adds up.
-func (g ConvWeight) products(b int, f func(y, x, w int)) {
+func (g ConvWeight) forEachProduct(b int, f func(y, x, w int)) {
 	oh, ow, _ := g.OutputSize(g.H, g.W)
 	taps := g.taps(g.H, g.W)
 	cg, og := g.C/g.Groups, g.O/g.Groups
@@ -78,7 +78,7 @@ func (c Conv2D) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	for i := range out {
 		out[i] = b[i/n%len(b)]
 	}
-	c.weight(shapes[0], shapes[1]).products(shapes[0][0], func(oi, xi, wi int) { out[oi] += x[xi] * w[wi] })
+	c.weight(shapes[0], shapes[1]).forEachProduct(shapes[0][0], func(oi, xi, wi int) { out[oi] += x[xi] * w[wi] })
 	for i, v := range out {
 		out[i] = c.Act.apply(v)
 	}
@@ -90,7 +90,7 @@ func (c Conv2D) weight(x, w tensor.Shape) ConvWeight {
 }
 
 func (c Conv2D) Rows(int) []bool { return []bool{true, false, false} }
-func (c Conv2D) Wrt(int) []bool  { return all(3) }
+func (c Conv2D) Wrt(int) []bool  { return allTrue(3) }
 
 // shift is how the bias enters a result of the given shape.
 func (c Conv2D) shift(out tensor.Shape) Shift {
@@ -98,7 +98,7 @@ func (c Conv2D) shift(out tensor.Shape) Shift {
 }
 
 func (c Conv2D) Diff(in G.Nodes, out, grad *G.Node) (G.Nodes, error) {
-	d, err := c.Act.before(out, grad)
+	d, err := c.Act.preActivationGrad(out, grad)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func (c Conv2D) Diff(in G.Nodes, out, grad *G.Node) (G.Nodes, error) {
 }
 
 func (c Conv2D) Use(i int, in G.Nodes, out, grad *G.Node) (Use, error) {
-	d, err := c.Act.before(out, grad)
+	d, err := c.Act.preActivationGrad(out, grad)
 	if err != nil {
 		return Use{}, err
 	}
@@ -143,7 +143,7 @@ func (g ConvWeight) String() string { return "convWeight{" + g.geometry() + "}" 
 func (g ConvWeight) Size() int      { return g.O * g.C / g.Groups * g.KernelH * g.KernelW }
 
 func (g ConvWeight) AddGradient(dst, a, delta []float64) {
-	g.products(len(a)/(g.C*g.H*g.W), func(yi, xi, wi int) { dst[wi] += a[xi] * delta[yi] })
+	g.forEachProduct(len(a)/(g.C*g.H*g.W), func(yi, xi, wi int) { dst[wi] += a[xi] * delta[yi] })
 }
 
 // result checks the gradient's shape and says how many pictures it is for.
@@ -165,14 +165,14 @@ type ConvGradInput ConvWeight
 func (g ConvGradInput) String() string { return "convGradInput{" + ConvWeight(g).geometry() + "}" }
 
 func (g ConvGradInput) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if err := checkArity(in, 2); err != nil {
 		return nil, err
 	}
 	b, err := ConvWeight(g).result(in[0])
 	if err != nil {
 		return nil, err
 	}
-	if err := grouped(g.Groups, g.C, in[1], g.Window); err != nil {
+	if err := checkGroups(g.Groups, g.C, in[1], g.Window); err != nil {
 		return nil, err
 	}
 	if in[1][0] != g.O {
@@ -183,7 +183,7 @@ func (g ConvGradInput) Shape(in []tensor.Shape) (tensor.Shape, error) {
 
 func (g ConvGradInput) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	clear(out)
-	ConvWeight(g).products(shapes[0][0], func(yi, xi, wi int) { out[xi] += in[0][yi] * in[1][wi] })
+	ConvWeight(g).forEachProduct(shapes[0][0], func(yi, xi, wi int) { out[xi] += in[0][yi] * in[1][wi] })
 }
 
 // ConvGradWeight gives the gradient in the weight from the pictures and the
@@ -193,7 +193,7 @@ type ConvGradWeight ConvWeight
 func (g ConvGradWeight) String() string { return "convGradWeight{" + ConvWeight(g).geometry() + "}" }
 
 func (g ConvGradWeight) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if err := checkArity(in, 2); err != nil {
 		return nil, err
 	}
 	b, err := ConvWeight(g).result(in[1])
@@ -204,7 +204,7 @@ func (g ConvGradWeight) Shape(in []tensor.Shape) (tensor.Shape, error) {
 		return nil, fmt.Errorf("pictures of shape %v where %v is needed", in[0], tensor.Shape{b, g.C, g.H, g.W})
 	}
 	w := tensor.Shape{g.O, g.C / max(g.Groups, 1), g.KernelH, g.KernelW}
-	return w, grouped(g.Groups, g.C, w, g.Window)
+	return w, checkGroups(g.Groups, g.C, w, g.Window)
 }
 
 func (g ConvGradWeight) Do(out []float64, in [][]float64, _ []tensor.Shape) {

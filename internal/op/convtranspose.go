@@ -12,7 +12,7 @@ import (
 // is therefore Conv2D, and in its weight's form the two tensors change places.
 
 func (g ConvGradInput) Rows(int) []bool { return []bool{true, false} }
-func (g ConvGradInput) Wrt(int) []bool  { return all(2) }
+func (g ConvGradInput) Wrt(int) []bool  { return allTrue(2) }
 
 func (g ConvGradInput) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	// Gorgonia takes constants that it prints alike for one, and prints the ends of long ones.

@@ -33,13 +33,13 @@ type Dropout struct {
 // each in two halves of 24 bits, the lower first, which float32 holds exactly.
 const MaskSeedWidth = 4
 
-const ticketHalf = 1 << 24
+const maskSeedHalf = 1 << 24
 
 // WriteMaskSeed names the masks of the example for which a number was drawn at a step,
 // both below 2^48.
 func WriteMaskSeed(ticket []float32, drawn uint64, step int) {
-	ticket[0], ticket[1] = float32(drawn%ticketHalf), float32(drawn/ticketHalf)
-	ticket[2], ticket[3] = float32(step%ticketHalf), float32(step/ticketHalf)
+	ticket[0], ticket[1] = float32(drawn%maskSeedHalf), float32(drawn/maskSeedHalf)
+	ticket[2], ticket[3] = float32(step%maskSeedHalf), float32(step/maskSeedHalf)
 }
 
 // MaskCounter is where an example's masks begin in the generator: element i has word
@@ -47,7 +47,7 @@ func WriteMaskSeed(ticket []float32, drawn uint64, step int) {
 func MaskCounter(ticket []float32) (c1, c2, c3 uint32, ok bool) {
 	var halves [MaskSeedWidth]uint64
 	for i, v := range ticket {
-		if !(v >= 0 && v < ticketHalf) {
+		if !(v >= 0 && v < maskSeedHalf) {
 			return 0, 0, 0, false
 		}
 		halves[i] = uint64(v)
@@ -68,7 +68,7 @@ func (d Dropout) Scale() float64 { return 1 / (1 - d.Rate) }
 func (d Dropout) String() string { return fmt.Sprintf("dropout{%v,%d,%d}", d.Rate, d.Seed, d.Layer) }
 
 func (d Dropout) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if err := checkArity(in, 2); err != nil {
 		return nil, err
 	}
 	if !(d.Rate >= 0 && d.Rate < 1) {
@@ -107,7 +107,7 @@ func (d Dropout) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	}
 }
 
-func (d Dropout) Rows(int) []bool { return all(2) }
+func (d Dropout) Rows(int) []bool { return allTrue(2) }
 func (d Dropout) Wrt(int) []bool  { return []bool{true, false} }
 
 // Diff gives the gradient the same mask: the operation is its own derivative.

@@ -58,7 +58,7 @@ func mask(t *testing.T, d Dropout, size, step int, rows ...uint64) []float64 {
 // the generator.
 func TestTicketsAreExact(t *testing.T) {
 	seen := map[[3]uint32][2]int{}
-	numbers := []int{0, 1, ticketHalf - 1, ticketHalf, ticketHalf + 1, 1 << 32, 1<<32 + 1, 1 << 40, 1<<48 - 1}
+	numbers := []int{0, 1, maskSeedHalf - 1, maskSeedHalf, maskSeedHalf + 1, 1 << 32, 1<<32 + 1, 1 << 40, 1<<48 - 1}
 	for _, row := range numbers {
 		for _, step := range numbers {
 			var ticket [MaskSeedWidth]float32
@@ -73,7 +73,7 @@ func TestTicketsAreExact(t *testing.T) {
 			seen[[3]uint32{c1, c2, c3}] = [2]int{row, step}
 		}
 	}
-	for _, bad := range []float64{-1, ticketHalf, math.NaN(), math.Inf(1)} {
+	for _, bad := range []float64{-1, maskSeedHalf, math.NaN(), math.Inf(1)} {
 		x := tickets(0, 0)
 		x.values[2] = bad
 		if y := (trial{Dropout{Rate: 0.5}, []operand{ones(1, 3), x}}).do(t).values; !math.IsNaN(y[0]) || !math.IsNaN(y[2]) {

@@ -62,7 +62,7 @@ type ElementLosses struct {
 
 func (e ElementLosses) String() string { return fmt.Sprintf("elementLosses{%v,%g}", e.Kind, e.Width) }
 
-func (e ElementLosses) fit() error {
+func (e ElementLosses) checkWidth() error {
 	if e.Kind == HuberError && !(e.Width > 0 && !math.IsInf(e.Width, 1)) {
 		return fmt.Errorf("width %g: a finite number above 0 is needed", e.Width)
 	}
@@ -70,10 +70,10 @@ func (e ElementLosses) fit() error {
 }
 
 func (e ElementLosses) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := e.fit(); err != nil {
+	if err := e.checkWidth(); err != nil {
 		return nil, err
 	}
-	return perRow(in)
+	return perRowLossShape(in)
 }
 
 func (e ElementLosses) Do(out []float64, in [][]float64, _ []tensor.Shape) {
@@ -85,7 +85,7 @@ func (e ElementLosses) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
-func (e ElementLosses) Rows(int) []bool { return all(2) }
+func (e ElementLosses) Rows(int) []bool { return allTrue(2) }
 func (e ElementLosses) Wrt(int) []bool  { return []bool{true, false} }
 
 func (e ElementLosses) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
@@ -102,10 +102,10 @@ func (e ElementLossesGrad) String() string {
 }
 
 func (e ElementLossesGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := ElementLosses(e).fit(); err != nil {
+	if err := ElementLosses(e).checkWidth(); err != nil {
 		return nil, err
 	}
-	return perRowGrad(in)
+	return perRowGradShape(in)
 }
 
 func (e ElementLossesGrad) Do(out []float64, in [][]float64, _ []tensor.Shape) {
@@ -121,7 +121,7 @@ type Replace struct{ Old, New float64 }
 
 func (r Replace) String() string { return fmt.Sprintf("replace{%g,%g}", r.Old, r.New) }
 
-func (r Replace) Shape(in []tensor.Shape) (tensor.Shape, error) { return alike(in, 1) }
+func (r Replace) Shape(in []tensor.Shape) (tensor.Shape, error) { return commonShape(in, 1) }
 
 func (r Replace) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	for i, x := range in[0] {
@@ -131,4 +131,4 @@ func (r Replace) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
-func (r Replace) Rows(int) []bool { return all(1) }
+func (r Replace) Rows(int) []bool { return allTrue(1) }

@@ -16,7 +16,7 @@ type Binary struct{ Kind string }
 func (b Binary) String() string { return fmt.Sprintf("binary{%s}", b.Kind) }
 
 func (b Binary) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if err := checkArity(in, 2); err != nil {
 		return nil, err
 	}
 	switch {
@@ -68,14 +68,14 @@ func (b Binary) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
-func (b Binary) Rows(int) []bool { return all(2) }
+func (b Binary) Rows(int) []bool { return allTrue(2) }
 
 // Add is the sum of two tensors of one shape: a residual connection.
 type Add struct{}
 
 func (Add) String() string { return "add" }
 
-func (Add) Shape(in []tensor.Shape) (tensor.Shape, error) { return alike(in, 2) }
+func (Add) Shape(in []tensor.Shape) (tensor.Shape, error) { return commonShape(in, 2) }
 
 func (Add) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	for i := range out {
@@ -83,8 +83,8 @@ func (Add) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
-func (Add) Rows(int) []bool { return all(2) }
-func (Add) Wrt(int) []bool  { return all(2) }
+func (Add) Rows(int) []bool { return allTrue(2) }
+func (Add) Wrt(int) []bool  { return allTrue(2) }
 
 func (Add) Diff(_ G.Nodes, _, grad *G.Node) (G.Nodes, error) { return G.Nodes{grad, grad}, nil }
 
@@ -125,7 +125,7 @@ func UnaryFunc(kind string) func(float64) float64 { return unary[kind] }
 
 func (u Unary) String() string { return fmt.Sprintf("unary{%s}", u.Kind) }
 
-func (u Unary) Shape(in []tensor.Shape) (tensor.Shape, error) { return alike(in, 1) }
+func (u Unary) Shape(in []tensor.Shape) (tensor.Shape, error) { return commonShape(in, 1) }
 
 func (u Unary) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	f := unary[u.Kind]
@@ -134,4 +134,4 @@ func (u Unary) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
-func (u Unary) Rows(int) []bool { return all(1) }
+func (u Unary) Rows(int) []bool { return allTrue(1) }

@@ -7,8 +7,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// entry reads a number as one of n entries.
-func entry(v float64, n int) (int, bool) {
+// tableIndex reads a number as one of n entries.
+func tableIndex(v float64, n int) (int, bool) {
 	if !(v >= 0 && v < float64(n)) || v != float64(int(v)) {
 		return 0, false
 	}
@@ -23,7 +23,7 @@ type Embed struct{}
 func (Embed) String() string { return "embed" }
 
 func (Embed) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if err := checkArity(in, 2); err != nil {
 		return nil, err
 	}
 	if in[0].Dims() != 2 || in[1].Dims() < 1 || in[1].Dims() > 2 {
@@ -36,7 +36,7 @@ func (Embed) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	clear(out)
 	d := shapes[0][1]
 	for t, index := range in[1] {
-		if row, ok := entry(index, shapes[0][0]); ok {
+		if row, ok := tableIndex(index, shapes[0][0]); ok {
 			copy(out[t*d:(t+1)*d], in[0][row*d:])
 		}
 	}
@@ -63,7 +63,7 @@ type EmbedBag struct{ Scale float64 }
 func (e EmbedBag) String() string { return fmt.Sprintf("embedBag{%g}", e.Scale) }
 
 func (e EmbedBag) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if err := checkArity(in, 2); err != nil {
 		return nil, err
 	}
 	if in[0].Dims() != 2 || in[1].Dims() != 2 {
@@ -76,7 +76,7 @@ func (e EmbedBag) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	clear(out)
 	d := shapes[0][1]
 	for t, index := range in[1] {
-		row, ok := entry(index, shapes[0][0])
+		row, ok := tableIndex(index, shapes[0][0])
 		if !ok {
 			continue
 		}
@@ -89,8 +89,8 @@ func (e EmbedBag) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 func (EmbedBag) Rows(int) []bool { return []bool{false, true} }
 func (EmbedBag) Wrt(int) []bool  { return []bool{true, false} }
 
-// scaled is the gradient of the sum of rows, from that of the result.
-func (e EmbedBag) scaled(grad *G.Node) (*G.Node, error) {
+// scaleGrad is the gradient of the sum of rows, from that of the result.
+func (e EmbedBag) scaleGrad(grad *G.Node) (*G.Node, error) {
 	if grad.Dtype() == tensor.Float64 {
 		return Apply(Binary{"*"}, grad, G.NewConstant(e.Scale))
 	}
@@ -98,7 +98,7 @@ func (e EmbedBag) scaled(grad *G.Node) (*G.Node, error) {
 }
 
 func (e EmbedBag) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
-	grad, err := e.scaled(grad)
+	grad, err := e.scaleGrad(grad)
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (e EmbedBag) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 }
 
 func (e EmbedBag) Use(_ int, in G.Nodes, _, grad *G.Node) (Use, error) {
-	grad, err := e.scaled(grad)
+	grad, err := e.scaleGrad(grad)
 	table, indices := in[0].Shape(), in[1].Shape()
 	return Use{Form: Gather{Vocabulary: table[0], Dim: table[1], Bag: indices[1]}, A: in[1], Delta: grad}, err
 }
@@ -123,7 +123,7 @@ func (e EmbedGrad) String() string {
 }
 
 func (e EmbedGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if err := checkArity(in, 2); err != nil {
 		return nil, err
 	}
 	table := tensor.Shape{e.Vocabulary, e.Dim}

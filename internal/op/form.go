@@ -87,7 +87,7 @@ func (g Gather) Size() int      { return g.Vocabulary * g.Dim }
 
 func (g Gather) AddGradient(dst, a, delta []float64) {
 	for t, index := range a {
-		row, ok := entry(index, g.Vocabulary)
+		row, ok := tableIndex(index, g.Vocabulary)
 		if !ok {
 			continue
 		}

@@ -16,13 +16,13 @@ func (s ChannelScale) String() string {
 }
 
 func (s ChannelScale) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if err := checkArity(in, 2); err != nil {
 		return nil, err
 	}
 	if in[1].TotalSize() != s.Channels {
 		return nil, fmt.Errorf("scale %v for %d channels", in[1], s.Channels)
 	}
-	return in[0].Clone(), channelsByRow(in[0], s.Channels, s.Inner)
+	return in[0].Clone(), checkChannelsPerRow(in[0], s.Channels, s.Inner)
 }
 
 func (s ChannelScale) Do(out []float64, in [][]float64, _ []tensor.Shape) {
@@ -32,7 +32,7 @@ func (s ChannelScale) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 }
 
 func (s ChannelScale) Rows(int) []bool { return []bool{true, false} }
-func (s ChannelScale) Wrt(int) []bool  { return all(2) }
+func (s ChannelScale) Wrt(int) []bool  { return allTrue(2) }
 
 func (s ChannelScale) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	dx, err := Apply(s, grad, in[1])
@@ -57,13 +57,13 @@ func (s ChannelShift) String() string {
 }
 
 func (s ChannelShift) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if err := checkArity(in, 2); err != nil {
 		return nil, err
 	}
 	if in[1].TotalSize() != s.Channels {
 		return nil, fmt.Errorf("shift %v for %d channels", in[1], s.Channels)
 	}
-	return in[0].Clone(), channelsByRow(in[0], s.Channels, s.Inner)
+	return in[0].Clone(), checkChannelsPerRow(in[0], s.Channels, s.Inner)
 }
 
 func (s ChannelShift) Do(out []float64, in [][]float64, _ []tensor.Shape) {
@@ -73,7 +73,7 @@ func (s ChannelShift) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 }
 
 func (s ChannelShift) Rows(int) []bool { return []bool{true, false} }
-func (s ChannelShift) Wrt(int) []bool  { return all(2) }
+func (s ChannelShift) Wrt(int) []bool  { return allTrue(2) }
 
 // gradient lays the sums over the channels out as the parameter, which may have
 // several axes.

@@ -25,7 +25,7 @@ type GRU struct{ Reverse bool }
 func (g GRU) String() string { return fmt.Sprintf("gru{%t}", g.Reverse) }
 
 func (g GRU) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 4); err != nil {
+	if err := checkArity(in, 4); err != nil {
 		return nil, err
 	}
 	trace, err := GRUTrace(g).Shape(in[:3])
@@ -33,7 +33,7 @@ func (g GRU) Shape(in []tensor.Shape) (tensor.Shape, error) {
 		return nil, err
 	}
 	h := in[1][0]
-	return tensor.Shape{trace[0], trace[1], h}, states("trace", in[3], in[0], 4*h)
+	return tensor.Shape{trace[0], trace[1], h}, checkStates("trace", in[3], in[0], 4*h)
 }
 
 func (g GRU) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
@@ -41,7 +41,7 @@ func (g GRU) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	trace := make([]float64, len(out)*4)
 	GRUTrace(g).Do(trace, in[:3], shapes[:3])
 	for b := range shapes[0][0] {
-		steps(T, g.Reverse, func(t, prev int) {
+		forEachStep(T, g.Reverse, func(t, prev int) {
 			y := trace[(b*T+t)*4*h:][:4*h]
 			for j := range h {
 				z, n := y[h+j], y[3*h+j]
@@ -58,9 +58,9 @@ func (g GRU) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 func (g GRU) Rows(int) []bool { return []bool{true, false, false, true} }
 func (g GRU) Wrt(int) []bool  { return []bool{true, true, true, false} }
 
-// signals gives the gradient in x and the signals at h·W, of which the last H of
+// inputGrads gives the gradient in x and the signals at h·W, of which the last H of
 // every step are those at q.
-func (g GRU) signals(in G.Nodes, out, grad *G.Node) (dx, dq *G.Node, err error) {
+func (g GRU) inputGrads(in G.Nodes, out, grad *G.Node) (dx, dq *G.Node, err error) {
 	if dx, err = Apply(GRUGrad(g), in[1], in[3], out, grad); err != nil {
 		return nil, nil, err
 	}
@@ -68,14 +68,14 @@ func (g GRU) signals(in G.Nodes, out, grad *G.Node) (dx, dq *G.Node, err error) 
 	return dx, dq, err
 }
 
-// candidate is the part of the signals at h·W that is the candidate's.
-func candidate(dq *G.Node) (*G.Node, error) {
+// candidateColumns is the part of the signals at h·W that is the candidate's.
+func candidateColumns(dq *G.Node) (*G.Node, error) {
 	h := dq.Shape()[2] / 3
 	return Apply(Slice{Axis: 2, From: 2 * h, Count: h, Step: 1}, dq)
 }
 
 func (g GRU) Diff(in G.Nodes, out, grad *G.Node) (G.Nodes, error) {
-	dx, dq, err := g.signals(in, out, grad)
+	dx, dq, err := g.inputGrads(in, out, grad)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (g GRU) Diff(in G.Nodes, out, grad *G.Node) (G.Nodes, error) {
 	if err != nil {
 		return nil, err
 	}
-	dn, err := candidate(dq)
+	dn, err := candidateColumns(dq)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (g GRU) Diff(in G.Nodes, out, grad *G.Node) (G.Nodes, error) {
 }
 
 func (g GRU) Use(i int, in G.Nodes, out, grad *G.Node) (Use, error) {
-	_, dq, err := g.signals(in, out, grad)
+	_, dq, err := g.inputGrads(in, out, grad)
 	if err != nil {
 		return Use{}, err
 	}
@@ -105,7 +105,7 @@ func (g GRU) Use(i int, in G.Nodes, out, grad *G.Node) (Use, error) {
 		before, err := Apply(Delay(g), out)
 		return Use{Form: Product{In: w[0], Out: w[1]}, A: before, Delta: dq}, err
 	}
-	dn, err := candidate(dq)
+	dn, err := candidateColumns(dq)
 	return Use{Form: Shift{Channels: w[0], Inner: 1}, Delta: dn}, err
 }
 
@@ -116,10 +116,10 @@ type GRUTrace struct{ Reverse bool }
 func (g GRUTrace) String() string { return fmt.Sprintf("gruTrace{%t}", g.Reverse) }
 
 func (g GRUTrace) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 3); err != nil {
+	if err := checkArity(in, 3); err != nil {
 		return nil, err
 	}
-	h, err := recurrent(in[0], in[1], 3)
+	h, err := checkRecurrent(in[0], in[1], 3)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (g GRUTrace) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	hidden := make([]float64, h)
 	for b := range shapes[0][0] {
 		clear(hidden)
-		steps(T, g.Reverse, func(t, _ int) {
+		forEachStep(T, g.Reverse, func(t, _ int) {
 			x, y := in[0][(b*T+t)*3*h:][:3*h], out[(b*T+t)*4*h:][:4*h]
 			copy(y, x[:2*h])
 			copy(y[2*h:], in[2])
@@ -162,17 +162,17 @@ type GRUGrad struct{ Reverse bool }
 func (g GRUGrad) String() string { return fmt.Sprintf("gruGrad{%t}", g.Reverse) }
 
 func (g GRUGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 4); err != nil {
+	if err := checkArity(in, 4); err != nil {
 		return nil, err
 	}
-	x, h, err := takenIn(in[3], in[0], 3)
+	x, h, err := checkGateGrad(in[3], in[0], 3)
 	if err != nil {
 		return nil, err
 	}
-	if err := states("trace", in[1], x, 4*h); err != nil {
+	if err := checkStates("trace", in[1], x, 4*h); err != nil {
 		return nil, err
 	}
-	return x, states("hidden states", in[2], x, h)
+	return x, checkStates("hidden states", in[2], x, h)
 }
 
 func (g GRUGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
@@ -182,7 +182,7 @@ func (g GRUGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	signal := make([]float64, 3*h) // at h·W
 	for b := range shapes[3][0] {
 		clear(carry)
-		backwards(T, g.Reverse, func(t, prev, _ int) {
+		forEachStepBackwards(T, g.Reverse, func(t, prev, _ int) {
 			y, d := trace[(b*T+t)*4*h:][:4*h], out[(b*T+t)*3*h:][:3*h]
 			for j := range h {
 				r, z, q, n := y[j], y[h+j], y[2*h+j], y[3*h+j]
@@ -214,13 +214,13 @@ type GRUHidden struct{}
 func (GRUHidden) String() string { return "gruHidden" }
 
 func (GRUHidden) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if err := checkArity(in, 2); err != nil {
 		return nil, err
 	}
 	if in[1].Dims() != 3 || in[1][2]%3 != 0 {
 		return nil, fmt.Errorf("gradient of shape %v: [batch, time, 3·hidden] is needed", in[1])
 	}
-	return in[1].Clone(), states("trace", in[0], in[1], in[1][2]/3*4)
+	return in[1].Clone(), checkStates("trace", in[0], in[1], in[1][2]/3*4)
 }
 
 func (GRUHidden) Do(out []float64, in [][]float64, shapes []tensor.Shape) {

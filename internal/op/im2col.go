@@ -15,19 +15,19 @@ type Im2Col struct{ Window }
 func (m Im2Col) String() string { return fmt.Sprintf("im2col{%v}", m.Window) }
 
 func (m Im2Col) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
+	if err := checkArity(in, 1); err != nil {
 		return nil, err
 	}
-	oh, ow, err := m.picture(in[0])
+	oh, ow, err := m.checkPicture(in[0])
 	if err != nil {
 		return nil, err
 	}
 	return tensor.Shape{in[0][0], oh, ow, in[0][1] * m.KernelH * m.KernelW}, nil
 }
 
-// cells calls f with the places in the rows and in x of every cell that is no
+// forEachCell calls f with the places in the rows and in x of every cell that is no
 // padding, for x of the given shape.
-func (m Im2Col) cells(x tensor.Shape, f func(row, picture int)) {
+func (m Im2Col) forEachCell(x tensor.Shape, f func(row, picture int)) {
 	oh, ow, _ := m.OutputSize(x[2], x[3])
 	taps := m.taps(x[2], x[3])
 	k := m.KernelH * m.KernelW
@@ -42,10 +42,10 @@ func (m Im2Col) cells(x tensor.Shape, f func(row, picture int)) {
 
 func (m Im2Col) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	clear(out)
-	m.cells(shapes[0], func(row, picture int) { out[row] = in[0][picture] })
+	m.forEachCell(shapes[0], func(row, picture int) { out[row] = in[0][picture] })
 }
 
-func (m Im2Col) Rows(int) []bool { return all(1) }
+func (m Im2Col) Rows(int) []bool { return allTrue(1) }
 
 // Col2Im adds the cells of rows back to the pictures [C, H, W] that Im2Col took
 // them from: its adjoint.
@@ -57,7 +57,7 @@ type Col2Im struct {
 func (m Col2Im) String() string { return fmt.Sprintf("col2im{%v,%dx%dx%d}", m.Window, m.C, m.H, m.W) }
 
 func (m Col2Im) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
+	if err := checkArity(in, 1); err != nil {
 		return nil, err
 	}
 	if in[0].Dims() != 4 {
@@ -74,7 +74,7 @@ func (m Col2Im) Shape(in []tensor.Shape) (tensor.Shape, error) {
 func (m Col2Im) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	clear(out)
 	x := tensor.Shape{shapes[0][0], m.C, m.H, m.W}
-	Im2Col{m.Window}.cells(x, func(row, picture int) { out[picture] += in[0][row] })
+	Im2Col{m.Window}.forEachCell(x, func(row, picture int) { out[picture] += in[0][row] })
 }
 
-func (m Col2Im) Rows(int) []bool { return all(1) }
+func (m Col2Im) Rows(int) []bool { return allTrue(1) }

@@ -14,7 +14,7 @@ type Linear struct{ Act Activation }
 func (l Linear) String() string { return fmt.Sprintf("linear{%v}", l.Act) }
 
 func (l Linear) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 3); err != nil {
+	if err := checkArity(in, 3); err != nil {
 		return nil, err
 	}
 	M, N, _, err := MatMul{}.Sizes(in[0], in[1])
@@ -38,10 +38,10 @@ func (l Linear) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 }
 
 func (l Linear) Rows(int) []bool { return []bool{true, false, false} }
-func (l Linear) Wrt(int) []bool  { return all(3) }
+func (l Linear) Wrt(int) []bool  { return allTrue(3) }
 
 func (l Linear) Diff(in G.Nodes, out, grad *G.Node) (G.Nodes, error) {
-	d, err := l.Act.before(out, grad)
+	d, err := l.Act.preActivationGrad(out, grad)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (l Linear) Diff(in G.Nodes, out, grad *G.Node) (G.Nodes, error) {
 }
 
 func (l Linear) Use(i int, in G.Nodes, out, grad *G.Node) (Use, error) {
-	d, err := l.Act.before(out, grad)
+	d, err := l.Act.preActivationGrad(out, grad)
 	if err != nil {
 		return Use{}, err
 	}

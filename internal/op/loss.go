@@ -8,10 +8,10 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// perRow checks that predictions and targets have one shape and gives that of
+// perRowLossShape checks that predictions and targets have one shape and gives that of
 // a loss for each row of axis 0.
-func perRow(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+func perRowLossShape(in []tensor.Shape) (tensor.Shape, error) {
+	if err := checkArity(in, 2); err != nil {
 		return nil, err
 	}
 	if in[0].Dims() == 0 || !slices.Equal(in[0], in[1]) {
@@ -20,12 +20,12 @@ func perRow(in []tensor.Shape) (tensor.Shape, error) {
 	return tensor.Shape{in[0][0]}, nil
 }
 
-// perRowGrad checks the operands of the gradient of such a loss.
-func perRowGrad(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 3); err != nil {
+// perRowGradShape checks the operands of the gradient of such a loss.
+func perRowGradShape(in []tensor.Shape) (tensor.Shape, error) {
+	if err := checkArity(in, 3); err != nil {
 		return nil, err
 	}
-	y, err := perRow(in[:2])
+	y, err := perRowLossShape(in[:2])
 	if err == nil && !slices.Equal(in[2], y) {
 		err = fmt.Errorf("gradient of shape %v where %v is needed", in[2], y)
 	}
@@ -38,7 +38,7 @@ type SigmoidCrossEntropy struct{}
 
 func (SigmoidCrossEntropy) String() string { return "sigmoidCrossEntropy" }
 
-func (SigmoidCrossEntropy) Shape(in []tensor.Shape) (tensor.Shape, error) { return perRow(in) }
+func (SigmoidCrossEntropy) Shape(in []tensor.Shape) (tensor.Shape, error) { return perRowLossShape(in) }
 
 func (SigmoidCrossEntropy) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	clear(out)
@@ -48,8 +48,8 @@ func (SigmoidCrossEntropy) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
-func (SigmoidCrossEntropy) Rows(int) []bool { return all(2) }
-func (SigmoidCrossEntropy) Wrt(int) []bool  { return all(2) }
+func (SigmoidCrossEntropy) Rows(int) []bool { return allTrue(2) }
+func (SigmoidCrossEntropy) Wrt(int) []bool  { return allTrue(2) }
 
 func (SigmoidCrossEntropy) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	dx, err := Apply(SigmoidCrossEntropyGrad{}, in[0], in[1], grad)
@@ -70,7 +70,9 @@ type SigmoidCrossEntropyGrad struct{}
 
 func (SigmoidCrossEntropyGrad) String() string { return "sigmoidCrossEntropyGrad" }
 
-func (SigmoidCrossEntropyGrad) Shape(in []tensor.Shape) (tensor.Shape, error) { return perRowGrad(in) }
+func (SigmoidCrossEntropyGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
+	return perRowGradShape(in)
+}
 
 func (SigmoidCrossEntropyGrad) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	n := len(out) / len(in[2])
@@ -85,7 +87,7 @@ type SquaredError struct{}
 
 func (SquaredError) String() string { return "squaredError" }
 
-func (SquaredError) Shape(in []tensor.Shape) (tensor.Shape, error) { return perRow(in) }
+func (SquaredError) Shape(in []tensor.Shape) (tensor.Shape, error) { return perRowLossShape(in) }
 
 func (SquaredError) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	clear(out)
@@ -95,8 +97,8 @@ func (SquaredError) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
-func (SquaredError) Rows(int) []bool { return all(2) }
-func (SquaredError) Wrt(int) []bool  { return all(2) }
+func (SquaredError) Rows(int) []bool { return allTrue(2) }
+func (SquaredError) Wrt(int) []bool  { return allTrue(2) }
 
 func (SquaredError) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	dx, err := Apply(SquaredErrorGrad{}, in[0], in[1], grad)
@@ -113,7 +115,7 @@ type SquaredErrorGrad struct{}
 
 func (SquaredErrorGrad) String() string { return "squaredErrorGrad" }
 
-func (SquaredErrorGrad) Shape(in []tensor.Shape) (tensor.Shape, error) { return perRowGrad(in) }
+func (SquaredErrorGrad) Shape(in []tensor.Shape) (tensor.Shape, error) { return perRowGradShape(in) }
 
 func (SquaredErrorGrad) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	n := len(out) / len(in[2])

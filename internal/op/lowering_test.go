@@ -44,7 +44,7 @@ func TestSoftmax(t *testing.T) {
 			x := normal(r, between(r, 2, 4), between(r, 2, 4), between(r, 2, 4))
 			y := trial{s, []operand{x}}.do(t)
 			want := make([]float64, len(y.values))
-			s.lines(x.shape, func(at, step, n int) {
+			s.forEachLine(x.shape, func(at, step, n int) {
 				var sum float64
 				for k := range n {
 					sum += math.Exp(x.values[at+k*step])

@@ -25,14 +25,14 @@ type LSTM struct{ Reverse bool }
 func (l LSTM) String() string { return fmt.Sprintf("lstm{%t}", l.Reverse) }
 
 func (l LSTM) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 3); err != nil {
+	if err := checkArity(in, 3); err != nil {
 		return nil, err
 	}
-	h, err := recurrent(in[0], in[1], 4)
+	h, err := checkRecurrent(in[0], in[1], 4)
 	if err != nil {
 		return nil, err
 	}
-	return tensor.Shape{in[0][0], in[0][1], h}, states("trace", in[2], in[0], 5*h)
+	return tensor.Shape{in[0][0], in[0][1], h}, checkStates("trace", in[2], in[0], 5*h)
 }
 
 func (l LSTM) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
@@ -78,10 +78,10 @@ type LSTMTrace struct{ Reverse bool }
 func (l LSTMTrace) String() string { return fmt.Sprintf("lstmTrace{%t}", l.Reverse) }
 
 func (l LSTMTrace) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if err := checkArity(in, 2); err != nil {
 		return nil, err
 	}
-	h, err := recurrent(in[0], in[1], 4)
+	h, err := checkRecurrent(in[0], in[1], 4)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (l LSTMTrace) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	hidden := make([]float64, h)
 	for b := range shapes[0][0] {
 		clear(hidden)
-		steps(T, l.Reverse, func(t, prev int) {
+		forEachStep(T, l.Reverse, func(t, prev int) {
 			y := out[(b*T+t)*5*h:][:5*h]
 			copy(y, in[0][(b*T+t)*4*h:][:4*h])
 			for k, v := range hidden {
@@ -124,14 +124,14 @@ type LSTMGrad struct{ Reverse bool }
 func (l LSTMGrad) String() string { return fmt.Sprintf("lstmGrad{%t}", l.Reverse) }
 
 func (l LSTMGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 3); err != nil {
+	if err := checkArity(in, 3); err != nil {
 		return nil, err
 	}
-	x, h, err := takenIn(in[2], in[0], 4)
+	x, h, err := checkGateGrad(in[2], in[0], 4)
 	if err != nil {
 		return nil, err
 	}
-	return x, states("trace", in[1], x, 5*h)
+	return x, checkStates("trace", in[1], x, 5*h)
 }
 
 func (l LSTMGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
@@ -140,7 +140,7 @@ func (l LSTMGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	cell := make([]float64, h) // gradient of c that reaches the step before
 	for b := range shapes[2][0] {
 		clear(cell)
-		backwards(T, l.Reverse, func(t, prev, next int) {
+		forEachStepBackwards(T, l.Reverse, func(t, prev, next int) {
 			y, d := trace[(b*T+t)*5*h:][:5*h], out[(b*T+t)*4*h:][:4*h]
 			for j := range h {
 				dh := grad[(b*T+t)*h+j]

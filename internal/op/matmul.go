@@ -32,7 +32,7 @@ func (m MatMul) Sizes(a, b tensor.Shape) (M, N, K int, err error) {
 }
 
 func (m MatMul) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if err := checkArity(in, 2); err != nil {
 		return nil, err
 	}
 	M, N, _, err := m.Sizes(in[0], in[1])
@@ -61,7 +61,7 @@ func (m MatMul) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	}
 }
 
-func (m MatMul) Wrt(int) []bool { return all(2) }
+func (m MatMul) Wrt(int) []bool { return allTrue(2) }
 
 func (m MatMul) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	a, b := in[0], in[1]

@@ -25,7 +25,7 @@ func (n Normalize) String() string {
 }
 
 func (n Normalize) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
+	if err := checkArity(in, 1); err != nil {
 		return nil, err
 	}
 	x := in[0]
@@ -63,8 +63,8 @@ func (n Normalize) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
-func (n Normalize) Rows(int) []bool { return all(1) }
-func (n Normalize) Wrt(int) []bool  { return all(1) }
+func (n Normalize) Rows(int) []bool { return allTrue(1) }
+func (n Normalize) Wrt(int) []bool  { return allTrue(1) }
 
 func (n Normalize) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	d, err := Apply(NormalizeGrad(n), in[0], grad)
@@ -81,7 +81,7 @@ func (n NormalizeGrad) String() string {
 }
 
 func (n NormalizeGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if _, err := alike(in, 2); err != nil {
+	if _, err := commonShape(in, 2); err != nil {
 		return nil, err
 	}
 	return Normalize(n).Shape(in[:1])

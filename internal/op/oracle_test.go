@@ -83,7 +83,7 @@ func whole(r *rand.Rand, lo, hi int, shape ...int) operand {
 // node puts an operand into a graph.
 func (x operand) node(t *testing.T, g *G.ExprGraph, name string) *G.Node {
 	t.Helper()
-	v, err := value(append([]float64(nil), x.values...), x.shape, tensor.Float64)
+	v, err := newValue(append([]float64(nil), x.values...), x.shape, tensor.Float64)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func run(t *testing.T, nodes ...*G.Node) [][]float64 {
 	out := make([][]float64, len(nodes))
 	for i, v := range got {
 		var err error
-		if out[i], err = floats(v); err != nil {
+		if out[i], err = floatsOf(v); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -219,7 +219,7 @@ func smoothTrials(r *rand.Rand) []trial {
 	add(Embed{}, normal(r, 4, d), whole(r, 0, 4, b, p))
 	add(EmbedBag{0.25}, normal(r, 4, d), whole(r, 0, 4, b, p))
 	add(Add{}, normal(r, b, d), normal(r, b, d))
-	add(Dropout{Rate: 0.4, Seed: 3, Layer: 1}, normal(r, b, d, 3), whole(r, 0, ticketHalf, b, MaskSeedWidth))
+	add(Dropout{Rate: 0.4, Seed: 3, Layer: 1}, normal(r, b, d, 3), whole(r, 0, maskSeedHalf, b, MaskSeedWidth))
 	return append(list, sequenceTrials(r)...)
 }
 

@@ -9,26 +9,26 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// pooled checks that every place of the window sees a cell of the picture, and
+// pooledShape checks that every place of the window sees a cell of the picture, and
 // gives the result's shape.
-func (w Window) pooled(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
+func (w Window) pooledShape(in []tensor.Shape) (tensor.Shape, error) {
+	if err := checkArity(in, 1); err != nil {
 		return nil, err
 	}
 	x := in[0]
-	oh, ow, err := w.picture(x)
+	oh, ow, err := w.checkPicture(x)
 	if err != nil {
 		return nil, err
 	}
-	if !sees(x[2], oh, w.KernelH, w.StrideH, w.PadH, w.DilationH) || !sees(x[3], ow, w.KernelW, w.StrideW, w.PadW, w.DilationW) {
+	if !coversPicture(x[2], oh, w.KernelH, w.StrideH, w.PadH, w.DilationH) || !coversPicture(x[3], ow, w.KernelW, w.StrideW, w.PadW, w.DilationW) {
 		return nil, fmt.Errorf("%v over %v: a window sees padding alone", w, x)
 	}
 	return tensor.Shape{x[0], x[1], oh, ow}, nil
 }
 
-// sees reports whether a kernel reaches a cell that is no padding from every place
+// coversPicture reports whether a kernel reaches a cell that is no padding from every place
 // along one axis.
-func sees(size, places, kernel, stride, pad, dilation int) bool {
+func coversPicture(size, places, kernel, stride, pad, dilation int) bool {
 	for at := range places {
 		k := 0
 		for first := at*stride - pad; k < kernel && (first+k*dilation < 0 || first+k*dilation >= size); {
@@ -47,12 +47,12 @@ type MaxPool2D struct{ Window }
 
 func (p MaxPool2D) String() string { return fmt.Sprintf("maxPool2d{%v}", p.Window) }
 
-func (p MaxPool2D) Shape(in []tensor.Shape) (tensor.Shape, error) { return p.pooled(in) }
+func (p MaxPool2D) Shape(in []tensor.Shape) (tensor.Shape, error) { return p.pooledShape(in) }
 
-// winners calls f with each place of the result and the cell of x that it shows:
+// forEachMax calls f with each place of the result and the cell of x that it shows:
 // the first of the largest.
-func (w Window) winners(x []float64, s tensor.Shape, f func(out, in int)) {
-	oh, ow, _ := w.picture(s)
+func (w Window) forEachMax(x []float64, s tensor.Shape, f func(out, in int)) {
+	oh, ow, _ := w.checkPicture(s)
 	taps := w.taps(s[2], s[3])
 	best := make([]int, oh*ow)
 	for c := range s[0] * s[1] {
@@ -74,11 +74,11 @@ func (w Window) winners(x []float64, s tensor.Shape, f func(out, in int)) {
 }
 
 func (p MaxPool2D) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
-	p.winners(in[0], shapes[0], func(o, i int) { out[o] = in[0][i] })
+	p.forEachMax(in[0], shapes[0], func(o, i int) { out[o] = in[0][i] })
 }
 
-func (p MaxPool2D) Rows(int) []bool { return all(1) }
-func (p MaxPool2D) Wrt(int) []bool  { return all(1) }
+func (p MaxPool2D) Rows(int) []bool { return allTrue(1) }
+func (p MaxPool2D) Wrt(int) []bool  { return allTrue(1) }
 
 func (p MaxPool2D) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	d, err := Apply(MaxPoolGrad(p), in[0], grad)
@@ -92,10 +92,10 @@ type MaxPoolGrad struct{ Window }
 func (p MaxPoolGrad) String() string { return fmt.Sprintf("maxPoolGrad{%v}", p.Window) }
 
 func (p MaxPoolGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if err := checkArity(in, 2); err != nil {
 		return nil, err
 	}
-	y, err := p.pooled(in[:1])
+	y, err := p.pooledShape(in[:1])
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (p MaxPoolGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
 
 func (p MaxPoolGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	clear(out)
-	p.winners(in[0], shapes[0], func(o, i int) { out[i] += in[1][o] })
+	p.forEachMax(in[0], shapes[0], func(o, i int) { out[i] += in[1][o] })
 }
 
 // AvgPool2D takes the mean of each window of x [B, C, H, W]; padding counts as
@@ -117,7 +117,7 @@ type AvgPool2D struct{ Window }
 
 func (p AvgPool2D) String() string { return fmt.Sprintf("avgPool2d{%v}", p.Window) }
 
-func (p AvgPool2D) Shape(in []tensor.Shape) (tensor.Shape, error) { return p.pooled(in) }
+func (p AvgPool2D) Shape(in []tensor.Shape) (tensor.Shape, error) { return p.pooledShape(in) }
 
 func (p AvgPool2D) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	clear(out)
@@ -131,8 +131,8 @@ func (p AvgPool2D) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	}
 }
 
-func (p AvgPool2D) Rows(int) []bool { return all(1) }
-func (p AvgPool2D) Wrt(int) []bool  { return all(1) }
+func (p AvgPool2D) Rows(int) []bool { return allTrue(1) }
+func (p AvgPool2D) Wrt(int) []bool  { return allTrue(1) }
 
 func (p AvgPool2D) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	s := in[0].Shape()
@@ -149,14 +149,14 @@ type AvgPoolGrad struct {
 func (p AvgPoolGrad) String() string { return fmt.Sprintf("avgPoolGrad{%v,%dx%d}", p.Window, p.H, p.W) }
 
 func (p AvgPoolGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
+	if err := checkArity(in, 1); err != nil {
 		return nil, err
 	}
 	if in[0].Dims() != 4 {
 		return nil, fmt.Errorf("gradient of shape %v: [batch, channels, height, width] is needed", in[0])
 	}
 	x := tensor.Shape{in[0][0], in[0][1], p.H, p.W}
-	y, err := p.pooled([]tensor.Shape{x})
+	y, err := p.pooledShape([]tensor.Shape{x})
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ func (r Rotary) String() string {
 }
 
 func (r Rotary) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
+	if err := checkArity(in, 1); err != nil {
 		return nil, err
 	}
 	if in[0].Dims() != 3 {
@@ -66,8 +66,8 @@ func (r Rotary) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	}
 }
 
-func (r Rotary) Rows(int) []bool { return all(1) }
-func (r Rotary) Wrt(int) []bool  { return all(1) }
+func (r Rotary) Rows(int) []bool { return allTrue(1) }
+func (r Rotary) Wrt(int) []bool  { return allTrue(1) }
 
 func (r Rotary) Diff(_ G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	r.Inverse = !r.Inverse

@@ -14,7 +14,7 @@ type RowSquares struct{}
 func (RowSquares) String() string { return "rowSquares" }
 
 func (RowSquares) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
+	if err := checkArity(in, 1); err != nil {
 		return nil, err
 	}
 	return tensor.Shape{in[0][0]}, nil
@@ -23,7 +23,7 @@ func (RowSquares) Shape(in []tensor.Shape) (tensor.Shape, error) {
 func (RowSquares) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	n := len(in[0]) / len(out)
 	for r := range out {
-		out[r] = squares(in[0][r*n : (r+1)*n])
+		out[r] = sumOfSquares(in[0][r*n : (r+1)*n])
 	}
 }
 
@@ -34,7 +34,7 @@ type WeightedRows struct{}
 func (WeightedRows) String() string { return "weightedRows" }
 
 func (WeightedRows) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if err := checkArity(in, 2); err != nil {
 		return nil, err
 	}
 	if in[1].TotalSize() != in[0][0] {
@@ -62,7 +62,7 @@ type ScaleRows struct{}
 func (ScaleRows) String() string { return "scaleRows" }
 
 func (ScaleRows) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if err := checkArity(in, 2); err != nil {
 		return nil, err
 	}
 	if n := in[1].TotalSize(); in[0].TotalSize()%n != 0 {
@@ -82,7 +82,7 @@ func (ScaleRows) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	}
 }
 
-func (ScaleRows) Rows(int) []bool { return all(2) }
+func (ScaleRows) Rows(int) []bool { return allTrue(2) }
 
 func (ScaleRows) Wrt(int) []bool { return []bool{true, false} }
 

@@ -7,9 +7,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// steps visits the n steps of a sequence as a recurrent layer reads them; prev
+// forEachStep visits the n steps of a sequence as a recurrent layer reads them; prev
 // is the step before, -1 at the first.
-func steps(n int, reverse bool, f func(t, prev int)) {
+func forEachStep(n int, reverse bool, f func(t, prev int)) {
 	prev := -1
 	for k := range n {
 		t := k
@@ -21,11 +21,11 @@ func steps(n int, reverse bool, f func(t, prev int)) {
 	}
 }
 
-// backwards visits the steps in the opposite order; next is the step after, -1
+// forEachStepBackwards visits the steps in the opposite order; next is the step after, -1
 // at the last.
-func backwards(n int, reverse bool, f func(t, prev, next int)) {
+func forEachStepBackwards(n int, reverse bool, f func(t, prev, next int)) {
 	var order []int
-	steps(n, reverse, func(t, _ int) { order = append(order, t) })
+	forEachStep(n, reverse, func(t, _ int) { order = append(order, t) })
 	at := func(k int) int {
 		if k < 0 || k >= n {
 			return -1
@@ -37,9 +37,9 @@ func backwards(n int, reverse bool, f func(t, prev, next int)) {
 	}
 }
 
-// recurrent checks a recurrent layer's operands, the input's share of the gates
+// checkRecurrent checks a recurrent layer's operands, the input's share of the gates
 // x [B, T, gates·H] and the weight [H, gates·H], and gives H.
-func recurrent(x, w tensor.Shape, gates int) (int, error) {
+func checkRecurrent(x, w tensor.Shape, gates int) (int, error) {
 	if w.Dims() != 2 || w[1] != gates*w[0] {
 		return 0, fmt.Errorf("weight of shape %v: [hidden, %d·hidden] is needed", w, gates)
 	}
@@ -49,20 +49,20 @@ func recurrent(x, w tensor.Shape, gates int) (int, error) {
 	return w[0], nil
 }
 
-// takenIn is the shape of a recurrent layer's input, and H, by the gradient of its hidden
+// checkGateGrad is the shape of a recurrent layer's input, and H, by the gradient of its hidden
 // states [B, T, H] and its weight.
-func takenIn(grad, w tensor.Shape, gates int) (x tensor.Shape, h int, err error) {
+func checkGateGrad(grad, w tensor.Shape, gates int) (x tensor.Shape, h int, err error) {
 	if grad.Dims() != 3 {
 		return nil, 0, fmt.Errorf("gradient of shape %v: [batch, time, hidden] is needed", grad)
 	}
 	x = tensor.Shape{grad[0], grad[1], gates * grad[2]}
-	h, err = recurrent(x, w, gates)
+	h, err = checkRecurrent(x, w, gates)
 	return x, h, err
 }
 
-// states checks that a tensor holds width numbers a step for the sequences of
+// checkStates checks that a tensor holds width numbers a step for the sequences of
 // like.
-func states(what string, s, like tensor.Shape, width int) error {
+func checkStates(what string, s, like tensor.Shape, width int) error {
 	if s.Dims() != 3 || like.Dims() != 3 || s[0] != like[0] || s[1] != like[1] || s[2] != width {
 		return fmt.Errorf("%s of shape %v does not go with %v: %d numbers a step are needed", what, s, like, width)
 	}
@@ -76,7 +76,7 @@ type Delay struct{ Reverse bool }
 func (d Delay) String() string { return fmt.Sprintf("delay{%t}", d.Reverse) }
 
 func (d Delay) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
+	if err := checkArity(in, 1); err != nil {
 		return nil, err
 	}
 	if in[0].Dims() != 3 {
@@ -89,7 +89,7 @@ func (d Delay) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	clear(out)
 	s := shapes[0]
 	for b := range s[0] {
-		steps(s[1], d.Reverse, func(t, prev int) {
+		forEachStep(s[1], d.Reverse, func(t, prev int) {
 			if prev >= 0 {
 				copy(out[(b*s[1]+t)*s[2]:][:s[2]], in[0][(b*s[1]+prev)*s[2]:])
 			}
@@ -113,8 +113,8 @@ func (Join) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	Concat{Axis: shapes[0].Dims() - 1}.Do(out, in, shapes)
 }
 
-func (Join) Rows(n int) []bool { return all(n) }
-func (Join) Wrt(n int) []bool  { return all(n) }
+func (Join) Rows(n int) []bool { return allTrue(n) }
+func (Join) Wrt(n int) []bool  { return allTrue(n) }
 
 func (Join) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	var out G.Nodes

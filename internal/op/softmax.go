@@ -16,7 +16,7 @@ type Softmax struct {
 func (s Softmax) String() string { return fmt.Sprintf("softmax{%d,%t}", s.Axis, s.Log) }
 
 func (s Softmax) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
+	if err := checkArity(in, 1); err != nil {
 		return nil, err
 	}
 	if s.Axis < 0 || s.Axis >= in[0].Dims() {
@@ -25,9 +25,9 @@ func (s Softmax) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	return in[0].Clone(), nil
 }
 
-// lines calls f with the place of the first element of each line along the axis,
+// forEachLine calls f with the place of the first element of each line along the axis,
 // the step to the next, and their number.
-func (s Softmax) lines(x tensor.Shape, f func(at, step, n int)) {
+func (s Softmax) forEachLine(x tensor.Shape, f func(at, step, n int)) {
 	outer, inner := OuterInner(x, s.Axis)
 	n := x[s.Axis]
 	for o := range outer {
@@ -39,7 +39,7 @@ func (s Softmax) lines(x tensor.Shape, f func(at, step, n int)) {
 
 func (s Softmax) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	x := in[0]
-	s.lines(shapes[0], func(at, step, n int) {
+	s.forEachLine(shapes[0], func(at, step, n int) {
 		line := make([]float64, n)
 		for k := range line {
 			line[k] = x[at+k*step]
@@ -62,7 +62,7 @@ type SoftmaxGrad Softmax
 func (s SoftmaxGrad) String() string { return fmt.Sprintf("softmaxGrad{%d,%t}", s.Axis, s.Log) }
 
 func (s SoftmaxGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if _, err := alike(in, 2); err != nil {
+	if _, err := commonShape(in, 2); err != nil {
 		return nil, err
 	}
 	return Softmax(s).Shape(in[:1])
@@ -70,7 +70,7 @@ func (s SoftmaxGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
 
 func (s SoftmaxGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	y, dy := in[0], in[1]
-	Softmax(s).lines(shapes[0], func(at, step, n int) {
+	Softmax(s).forEachLine(shapes[0], func(at, step, n int) {
 		var sum float64
 		for k := range n {
 			i := at + k*step

@@ -123,18 +123,18 @@ func (a Applied) Do(values ...G.Value) (G.Value, error) {
 	dt := tensor.Float64
 	for i, v := range values {
 		var err error
-		if in[i], err = floats(v); err != nil {
+		if in[i], err = floatsOf(v); err != nil {
 			return nil, fmt.Errorf("%v: input %d: %w", a.Spec, i, err)
 		}
 		dt = v.Dtype()
 	}
 	out := make([]float64, a.out.TotalSize())
 	a.Spec.Do(out, in, a.shapes)
-	return value(out, a.out, dt)
+	return newValue(out, a.out, dt)
 }
 
-// floats copies a value's numbers, in row-major order.
-func floats(v G.Value) ([]float64, error) {
+// floatsOf copies a value's numbers, in row-major order.
+func floatsOf(v G.Value) ([]float64, error) {
 	if t, ok := v.(*tensor.Dense); ok && (t.RequiresIterator() || !t.DataOrder().IsRowMajor()) {
 		v = t.Materialize().(*tensor.Dense)
 		if d := v.(*tensor.Dense); d.RequiresIterator() {
@@ -206,8 +206,8 @@ func CopyValue(dst []float32, v G.Value) error {
 	return fmt.Errorf("values of type %T where float32 is needed", v.Data())
 }
 
-// value is the reverse of floats.
-func value(x []float64, shape tensor.Shape, dt tensor.Dtype) (G.Value, error) {
+// newValue is the reverse of floats.
+func newValue(x []float64, shape tensor.Shape, dt tensor.Dtype) (G.Value, error) {
 	scalar := shape.Dims() == 0
 	switch dt {
 	case tensor.Float64:
@@ -228,8 +228,8 @@ func value(x []float64, shape tensor.Shape, dt tensor.Dtype) (G.Value, error) {
 	return nil, fmt.Errorf("elements of type %v: only float32 and float64 are trained", dt)
 }
 
-// all is the answer of an operation whose n inputs are alike.
-func all(n int) []bool {
+// allTrue is the answer of an operation whose n inputs are alike.
+func allTrue(n int) []bool {
 	b := make([]bool, n)
 	for i := range b {
 		b[i] = true
@@ -237,17 +237,17 @@ func all(n int) []bool {
 	return b
 }
 
-// arity says that the wrong number of inputs was given.
-func arity(in []tensor.Shape, want int) error {
+// checkArity says that the wrong number of inputs was given.
+func checkArity(in []tensor.Shape, want int) error {
 	if len(in) != want {
 		return fmt.Errorf("%d inputs given, %d needed", len(in), want)
 	}
 	return nil
 }
 
-// alike is the shape that n inputs have in common.
-func alike(in []tensor.Shape, n int) (tensor.Shape, error) {
-	if err := arity(in, n); err != nil {
+// commonShape is the shape that n inputs have in common.
+func commonShape(in []tensor.Shape, n int) (tensor.Shape, error) {
+	if err := checkArity(in, n); err != nil {
 		return nil, err
 	}
 	for _, s := range in[1:] {

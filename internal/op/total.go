@@ -16,17 +16,17 @@ type Total struct{ Scale float64 }
 func (t Total) String() string { return fmt.Sprintf("total{%g}", t.Scale) }
 
 func (t Total) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
+	if err := checkArity(in, 1); err != nil {
 		return nil, err
 	}
 	if in[0].Dims() > MaxDims {
 		return nil, fmt.Errorf("shape %v: at most %d axes are taken", in[0], MaxDims)
 	}
-	return tensor.ScalarShape(), finite(t.Scale)
+	return tensor.ScalarShape(), checkScale(t.Scale)
 }
 
-// finite refuses a scale that would wipe out or spoil every gradient.
-func finite(scale float64) error {
+// checkScale refuses a scale that would wipe out or spoil every gradient.
+func checkScale(scale float64) error {
 	if scale == 0 || math.IsNaN(scale) || math.IsInf(scale, 0) {
 		return fmt.Errorf("scale %g: a finite number other than 0 is needed", scale)
 	}
@@ -41,7 +41,7 @@ func (t Total) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	out[0] = t.Scale * sum
 }
 
-func (t Total) Wrt(int) []bool { return all(1) }
+func (t Total) Wrt(int) []bool { return allTrue(1) }
 
 func (t Total) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	d, err := Apply(Spread{To: AxesOf(in[0].Shape()...), Scale: t.Scale}, grad)
@@ -57,13 +57,13 @@ type Spread struct {
 func (s Spread) String() string { return fmt.Sprintf("spread{%v,%g}", s.To, s.Scale) }
 
 func (s Spread) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
+	if err := checkArity(in, 1); err != nil {
 		return nil, err
 	}
 	if in[0].TotalSize() != 1 {
 		return nil, fmt.Errorf("shape %v is no scalar", in[0])
 	}
-	return tensor.Shape(s.To.List()).Clone(), finite(s.Scale)
+	return tensor.Shape(s.To.List()).Clone(), checkScale(s.Scale)
 }
 
 func (s Spread) Do(out []float64, in [][]float64, _ []tensor.Shape) {

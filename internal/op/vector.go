@@ -19,7 +19,7 @@ func (m MatVec) Product(in []tensor.Shape) (MatMul, []tensor.Shape) {
 }
 
 func (m MatVec) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if err := checkArity(in, 2); err != nil {
 		return nil, err
 	}
 	if in[0].Dims() != 2 || in[1].Dims() != 1 {
@@ -41,7 +41,7 @@ type Dot struct{}
 func (Dot) String() string { return "dot" }
 
 func (Dot) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if err := checkArity(in, 2); err != nil {
 		return nil, err
 	}
 	if in[0].Dims() != 1 || in[1].Dims() != 1 || in[0][0] != in[1][0] {

@@ -21,17 +21,17 @@ func (w Window) String() string {
 
 // OutputSize gives the size of the result for pictures of height by width.
 func (w Window) OutputSize(height, width int) (oh, ow int, err error) {
-	if oh, err = places(height, w.KernelH, w.StrideH, w.PadH, w.DilationH); err != nil {
+	if oh, err = countPositions(height, w.KernelH, w.StrideH, w.PadH, w.DilationH); err != nil {
 		return 0, 0, fmt.Errorf("rows: %w", err)
 	}
-	if ow, err = places(width, w.KernelW, w.StrideW, w.PadW, w.DilationW); err != nil {
+	if ow, err = countPositions(width, w.KernelW, w.StrideW, w.PadW, w.DilationW); err != nil {
 		return 0, 0, fmt.Errorf("columns: %w", err)
 	}
 	return oh, ow, nil
 }
 
-// places counts the positions of a kernel along one axis.
-func places(size, kernel, stride, pad, dilation int) (int, error) {
+// countPositions counts the positions of a kernel along one axis.
+func countPositions(size, kernel, stride, pad, dilation int) (int, error) {
 	if kernel < 1 || stride < 1 || pad < 0 || dilation < 1 {
 		return 0, fmt.Errorf("kernel %d, stride %d, padding %d, dilation %d: padding may be 0, the others start at 1",
 			kernel, stride, pad, dilation)
@@ -43,8 +43,8 @@ func places(size, kernel, stride, pad, dilation int) (int, error) {
 	return room/stride + 1, nil
 }
 
-// picture reads a [B, C, H, W] shape and the size that the window makes of it.
-func (w Window) picture(s tensor.Shape) (oh, ow int, err error) {
+// checkPicture reads a [B, C, H, W] shape and the size that the window makes of it.
+func (w Window) checkPicture(s tensor.Shape) (oh, ow int, err error) {
 	if s.Dims() != 4 {
 		return 0, 0, fmt.Errorf("shape %v: [batch, channels, height, width] is needed", s)
 	}

@@ -10,25 +10,25 @@ import (
 // alignment of buffers in the arena, in elements: a cache line.
 const alignment = 16
 
-// span is a place in the arena, and from when to when it is taken.
-type span struct{ id, from, to, size int }
+// lifetime is a place in the arena, and from when to when it is taken.
+type lifetime struct{ id, from, to, size int }
 
 // alignedSize is a number of elements rounded up to whole alignments.
 func alignedSize(n int) int { return (n + alignment - 1) / alignment * alignment }
 
-// reuse gives every temporary a place in one arena such that no two that are
+// layOutArena gives every temporary a place in one arena such that no two that are
 // alive together overlap, but for a result that is written over an operand. The
 // largest are placed first, each at the lowest place that is free for as long as it
 // lives.
-func (p *Program) reuse() {
-	spans := p.spans()
-	var order []*span
+func (p *Program) layOutArena() {
+	spans := p.lifetimes()
+	var order []*lifetime
 	for id, s := range spans {
 		if s != nil && s.id == id {
 			order = append(order, s)
 		}
 	}
-	slices.SortFunc(order, func(a, b *span) int { return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.id, b.id)) })
+	slices.SortFunc(order, func(a, b *lifetime) int { return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(a.id, b.id)) })
 	for i, s := range order {
 		p.place(s, order[:i])
 	}
@@ -39,13 +39,13 @@ func (p *Program) reuse() {
 	}
 }
 
-// spans are those of the temporaries; a result that is written over an operand has the
+// lifetimes are those of the temporaries; a result that is written over an operand has the
 // operand's.
-func (p *Program) spans() []*span {
-	spans := make([]*span, len(p.Buffers))
-	for id, t := range p.lives() {
+func (p *Program) lifetimes() []*lifetime {
+	spans := make([]*lifetime, len(p.Buffers))
+	for id, t := range p.accesses() {
 		if len(t) > 0 {
-			spans[id] = &span{id, t[0], t[len(t)-1], alignedSize(p.Buffers[id].Size())}
+			spans[id] = &lifetime{id, t[0], t[len(t)-1], alignedSize(p.Buffers[id].Size())}
 		}
 	}
 	for at, c := range slices.Concat(p.Front, p.Back) {
@@ -68,14 +68,14 @@ func (p *Program) spans() []*span {
 }
 
 // place puts a span where none of those placed before it is meanwhile.
-func (p *Program) place(s *span, placed []*span) {
-	var busy []*span
+func (p *Program) place(s *lifetime, placed []*lifetime) {
+	var busy []*lifetime
 	for _, q := range placed {
 		if q.from <= s.to && s.from <= q.to {
 			busy = append(busy, q)
 		}
 	}
-	slices.SortFunc(busy, func(a, b *span) int { return cmp.Compare(p.Buffers[a.id].Offset, p.Buffers[b.id].Offset) })
+	slices.SortFunc(busy, func(a, b *lifetime) int { return cmp.Compare(p.Buffers[a.id].Offset, p.Buffers[b.id].Offset) })
 	offset := 0
 	for _, q := range busy {
 		o := p.Buffers[q.id].Offset

@@ -1,10 +1,10 @@
 package plan
 
-// Again is the program that makes more results again, however little that saves.
-func (p *Program) Again() *Program {
-	q, _ := p.again()
+// RematerializeAtPeak is the program that makes more results again, however little that saves.
+func (p *Program) RematerializeAtPeak() *Program {
+	q, _ := p.rematerializeAtPeak()
 	if q != nil {
-		q.reuse()
+		q.layOutArena()
 	}
 	return q
 }

@@ -21,16 +21,16 @@ func LowerTraining(p *perexample.PrivateNetwork, w Options) (*Program, error) {
 	l := lowering{program: &Program{
 		Batch: p.Batch, Records: p.Records, PerRecord: p.Batch / p.Records, Warning: p.Warning, Network: p,
 	}, buffers: map[*G.Node]int{}}
-	if err := l.leaves(p.Network, p.ExampleWeights); err != nil {
+	if err := l.lowerLeaves(p.Network, p.ExampleWeights); err != nil {
 		return nil, err
 	}
 	for i, v := range p.Parameters {
 		l.buffers[v.ClipFactors] = l.buffer(Buffer{Name: v.ClipFactors.Name(), Shape: v.ClipFactors.Shape(), Role: RoleClipFactors, Index: i})
 	}
-	order := early(p.Parameters)
+	order := orderBySumCost(p.Parameters)
 	for k, i := range order {
 		if w.Norms {
-			if err := l.result(p.Parameters[i].SquaredNorms, RoleSquaredNorms, i); err != nil {
+			if err := l.lowerResult(p.Parameters[i].SquaredNorms, RoleSquaredNorms, i); err != nil {
 				return nil, err
 			}
 		}
@@ -38,13 +38,13 @@ func LowerTraining(p *perexample.PrivateNetwork, w Options) (*Program, error) {
 			continue
 		}
 		// Here, so that scores which are not kept die before the way back.
-		if err := l.answers(p.Network, w.Output); err != nil {
+		if err := l.lowerResults(p.Network, w.Output); err != nil {
 			return nil, err
 		}
 	}
 	front := len(l.code)
 	for _, i := range order {
-		if err := l.sum(p.Parameters[i], i); err != nil {
+		if err := l.lowerSum(p.Parameters[i], i); err != nil {
 			return nil, err
 		}
 	}
@@ -60,11 +60,11 @@ func LowerTraining(p *perexample.PrivateNetwork, w Options) (*Program, error) {
 	return l.finish(front), nil
 }
 
-// early orders vectors such that those come first whose sums need fewest other nodes:
+// orderBySumCost orders vectors such that those come first whose sums need fewest other nodes:
 // those near the loss. So what a layer sends back is used as soon as it is there, while
 // caches hold it, and dies early. Gradients kept for each record come last where they
 // are larger than what they are made of.
-func early(vectors []perexample.Parameter) []int {
+func orderBySumCost(vectors []perexample.Parameter) []int {
 	order, needs, swells := make([]int, len(vectors)), make([]int, len(vectors)), make([]bool, len(vectors))
 	type place struct {
 		reads []*place
@@ -119,10 +119,10 @@ func early(vectors []perexample.Parameter) []int {
 // nothing dropped.
 func LowerEvaluation(net *perexample.Network) (*Program, error) {
 	l := lowering{program: &Program{Batch: net.Batch, Records: net.Batch, PerRecord: 1}, buffers: map[*G.Node]int{}, evaluating: true}
-	if err := l.leaves(net, nil); err != nil {
+	if err := l.lowerLeaves(net, nil); err != nil {
 		return nil, err
 	}
-	if err := l.answers(net, true); err != nil {
+	if err := l.lowerResults(net, true); err != nil {
 		return nil, err
 	}
 	for i, p := range net.Params {
@@ -153,7 +153,7 @@ func (l *lowering) alias(id int, n *G.Node) int {
 	return len(l.program.Buffers) - 1
 }
 
-func (l *lowering) leaves(net *perexample.Network, weights *G.Node) error {
+func (l *lowering) lowerLeaves(net *perexample.Network, weights *G.Node) error {
 	for i, in := range net.Inputs {
 		l.buffers[in] = l.buffer(Buffer{Name: in.Name(), Shape: in.Shape(), Role: RoleInput, Index: i})
 	}
@@ -178,22 +178,22 @@ func (l *lowering) leaves(net *perexample.Network, weights *G.Node) error {
 	return nil
 }
 
-// answers marks what evaluation and private statistics read.
-func (l *lowering) answers(net *perexample.Network, output bool) error {
+// lowerResults marks what evaluation and private statistics read.
+func (l *lowering) lowerResults(net *perexample.Network, output bool) error {
 	if net.Output != nil && output {
-		if err := l.result(net.Output, RoleOutput, 0); err != nil {
+		if err := l.lowerResult(net.Output, RoleOutput, 0); err != nil {
 			return err
 		}
 	}
 	if net.Losses != nil {
-		return l.result(net.Losses, RoleLosses, 0)
+		return l.lowerResult(net.Losses, RoleLosses, 0)
 	}
 	return nil
 }
 
-// result lowers a node and gives its memory a role, so that it outlives the run.
-func (l *lowering) result(n *G.Node, role Role, index int) error {
-	id, err := l.node(n)
+// lowerResult lowers a node and gives its memory a role, so that it outlives the run.
+func (l *lowering) lowerResult(n *G.Node, role Role, index int) error {
+	id, err := l.lowerNode(n)
 	if err != nil {
 		return err
 	}
@@ -213,8 +213,8 @@ func (l *lowering) copyOf(id int) int {
 	return out
 }
 
-// sum lowers a clipped sum so that it is added to its accumulator.
-func (l *lowering) sum(v perexample.Parameter, index int) error {
+// lowerSum lowers a clipped sum so that it is added to its accumulator.
+func (l *lowering) lowerSum(v perexample.Parameter, index int) error {
 	acc := l.buffer(Buffer{Name: "sum of " + v.Node.Name(), Shape: tensor.Shape{v.Node.Shape().TotalSize()}, Role: RoleClippedSum, Index: index})
 	return l.accumulate(v.ClippedSum, acc)
 }
@@ -231,14 +231,14 @@ func (l *lowering) accumulate(n *G.Node, acc int) error {
 		}
 		return nil
 	case op.ClippedSum, op.WeightedRows:
-		in, err := l.operands(n)
+		in, err := l.lowerOperands(n)
 		if err != nil {
 			return err
 		}
 		l.code = append(l.code, Instruction{Spec: op.SpecOf(n), In: in, Out: acc, Accumulate: true})
 		return nil
 	}
-	id, err := l.node(n)
+	id, err := l.lowerNode(n)
 	if err != nil {
 		return err
 	}
@@ -246,10 +246,10 @@ func (l *lowering) accumulate(n *G.Node, acc int) error {
 	return nil
 }
 
-func (l *lowering) operands(n *G.Node) ([]int, error) {
+func (l *lowering) lowerOperands(n *G.Node) ([]int, error) {
 	var in []int
 	for _, x := range op.CanonicalOperands(n) {
-		id, err := l.node(x)
+		id, err := l.lowerNode(x)
 		if err != nil {
 			return nil, err
 		}
@@ -258,8 +258,8 @@ func (l *lowering) operands(n *G.Node) ([]int, error) {
 	return in, nil
 }
 
-// node lowers a node once all that it needs is lowered.
-func (l *lowering) node(n *G.Node) (int, error) {
+// lowerNode lowers a node once all that it needs is lowered.
+func (l *lowering) lowerNode(n *G.Node) (int, error) {
 	if id, done := l.buffers[n]; done {
 		return id, nil
 	}
@@ -272,16 +272,16 @@ func (l *lowering) node(n *G.Node) (int, error) {
 		return 0, fmt.Errorf("node %s has no float32 value and is no input", n.Name())
 	}
 	if op.OpKind(n) == "sizeOp" {
-		return l.size(n)
+		return l.lowerSize(n)
 	}
 	spec := op.Canonical(n)
 	var err error
 	if _, drops := spec.(op.Dropout); drops && l.evaluating {
-		l.buffers[n], err = l.node(op.CanonicalOperands(n)[0])
+		l.buffers[n], err = l.lowerNode(op.CanonicalOperands(n)[0])
 		return l.buffers[n], err
 	}
 	code := Instruction{Spec: spec}
-	if code.In, err = l.operands(n); err != nil {
+	if code.In, err = l.lowerOperands(n); err != nil {
 		return 0, err
 	}
 	if _, moved := spec.(op.Reshape); moved {
@@ -297,8 +297,8 @@ func (l *lowering) node(n *G.Node) (int, error) {
 	return code.Out, nil
 }
 
-// size is a constant once shapes are known.
-func (l *lowering) size(n *G.Node) (int, error) {
+// lowerSize is a constant once shapes are known.
+func (l *lowering) lowerSize(n *G.Node) (int, error) {
 	size, known := op.AxisLength(n)
 	if !known {
 		return 0, fmt.Errorf("node %s (%v): a size that is not known when the graph is built", n.Name(), n.Op())
@@ -311,6 +311,6 @@ func (l *lowering) size(n *G.Node) (int, error) {
 // finish parts the code, whose first so many instructions are Front, and lays out the arena.
 func (l *lowering) finish(front int) *Program {
 	l.program.Front, l.program.Back = l.code[:front:front], l.code[front:]
-	l.program.reuse()
+	l.program.layOutArena()
 	return l.program
 }

@@ -17,31 +17,31 @@ func (p *Program) Rematerialize(cacheBytes int) {
 	}
 	best, least := p, math.MaxInt
 	for q := p; q != nil; {
-		next, alive := q.again()
+		next, alive := q.rematerializeAtPeak()
 		if alive < least {
 			best, least = q, alive
 		}
 		q = next
 	}
-	if best.reuse(); best.Arena <= p.Arena-p.Arena/8 {
+	if best.layOutArena(); best.Arena <= p.Arena-p.Arena/8 {
 		*p = *best
 	}
 }
 
-// again is the program, its arena not laid out, in which results that are only kept
+// rematerializeAtPeak is the program, its arena not laid out, in which results that are only kept
 // where most memory is taken are not kept but made again, by the same operation with the
 // same bits, when they are next read. They are results of an operation which costs no
 // more than reading them would, and which reads what is there then anyway. It is nil
 // where there are none. alive is the most elements that the program it is made from has.
-func (p *Program) again() (q *Program, alive int) {
-	r := rewriting{program: p, lives: p.lives(), maker: make([]*Instruction, len(p.Buffers)), dropped: map[int]bool{}, made: map[int]int{}}
+func (p *Program) rematerializeAtPeak() (q *Program, alive int) {
+	r := rematerializer{program: p, accesses: p.accesses(), producer: make([]*Instruction, len(p.Buffers)), dropped: map[int]bool{}, recomputed: map[int]int{}}
 	code := slices.Concat(p.Front, p.Back)
 	for at, c := range code {
-		r.maker[p.Buffers[c.Out].Base] = &code[at]
+		r.producer[p.Buffers[c.Out].Base] = &code[at]
 	}
-	peak, alive := r.lives.peak(p)
+	peak, alive := r.accesses.peak(p)
 	for b := range p.Buffers {
-		if to, spans := r.lives.across(b, peak); spans && r.repeatable(b, to, chain) {
+		if to, spans := r.accesses.aliveAcross(b, peak); spans && r.canRecompute(b, to, maxRecomputeChain) {
 			r.dropped[b] = true
 		}
 	}
@@ -68,11 +68,11 @@ func (p *Program) again() (q *Program, alive int) {
 	return q, alive
 }
 
-// lives are the instructions that read or write each temporary, Back's after Front's.
-type lives [][]int
+// accesses are the instructions that read or write each temporary, Back's after Front's.
+type accesses [][]int
 
-func (p *Program) lives() lives {
-	l := make(lives, len(p.Buffers))
+func (p *Program) accesses() accesses {
+	l := make(accesses, len(p.Buffers))
 	for at, c := range slices.Concat(p.Front, p.Back) {
 		for _, id := range append(slices.Clip(c.In), c.Out) {
 			b := p.Buffers[id].Base
@@ -85,7 +85,7 @@ func (p *Program) lives() lives {
 }
 
 // peak is the instruction at which temporaries that are alive have most elements.
-func (l lives) peak(p *Program) (at, elements int) {
+func (l accesses) peak(p *Program) (at, elements int) {
 	change := make([]int, len(p.Front)+len(p.Back)+1)
 	for b, t := range l {
 		if len(t) > 0 {
@@ -102,9 +102,9 @@ func (l lives) peak(p *Program) (at, elements int) {
 	return at, elements
 }
 
-// across gives when a buffer is touched next after an instruction that does not touch it
+// aliveAcross gives when a buffer is touched next after an instruction that does not touch it
 // but that it is alive across.
-func (l lives) across(b, at int) (next int, ok bool) {
+func (l accesses) aliveAcross(b, at int) (next int, ok bool) {
 	i, touches := slices.BinarySearch(l[b], at)
 	if touches || i == 0 || i == len(l[b]) {
 		return 0, false
@@ -112,35 +112,35 @@ func (l lives) across(b, at int) (next int, ok bool) {
 	return l[b][i], true
 }
 
-// rewriting is a program on its way to one that keeps less.
-type rewriting struct {
-	program *Program
-	lives   lives          // of the program before
-	maker   []*Instruction // of a buffer
-	dropped map[int]bool   // what is not kept
-	made    map[int]int    // what was made again, and where
-	code    []Instruction
+// rematerializer is a program on its way to one that keeps less.
+type rematerializer struct {
+	program    *Program
+	accesses   accesses       // of the program before
+	producer   []*Instruction // of a buffer
+	dropped    map[int]bool   // what is not kept
+	recomputed map[int]int    // what was made again, and where
+	code       []Instruction
 }
 
-// alive tells whether a buffer holds its value until an instruction anyway.
-func (r *rewriting) alive(b, at int) bool {
-	t := r.lives[b]
+// isAlive tells whether a buffer holds its value until an instruction anyway.
+func (r *rematerializer) isAlive(b, at int) bool {
+	t := r.accesses[b]
 	return r.program.Buffers[b].Role != RoleTemporary || len(t) > 0 && t[len(t)-1] >= at
 }
 
-// chain is how many operations in a row are repeated at most: a normalisation, its scale
+// maxRecomputeChain is how many operations in a row are repeated at most: a normalisation, its scale
 // and what activates it.
-const chain = 3
+const maxRecomputeChain = 3
 
-// repeatable tells whether a buffer can be made again for an instruction by so many
+// canRecompute tells whether a buffer can be made again for an instruction by so many
 // operations in a row.
-func (r *rewriting) repeatable(b, at, operations int) bool {
-	c := r.maker[b]
-	if operations == 0 || c == nil || c.Accumulate || !cheap(c.Spec) || len(r.lives[b]) == 0 {
+func (r *rematerializer) canRecompute(b, at, operations int) bool {
+	c := r.producer[b]
+	if operations == 0 || c == nil || c.Accumulate || !isCheap(c.Spec) || len(r.accesses[b]) == 0 {
 		return false
 	}
 	for _, id := range c.In {
-		if x := r.program.Buffers[id].Base; !r.alive(x, at) && !r.repeatable(x, at, operations-1) {
+		if x := r.program.Buffers[id].Base; !r.isAlive(x, at) && !r.canRecompute(x, at, operations-1) {
 			return false
 		}
 	}
@@ -148,14 +148,14 @@ func (r *rewriting) repeatable(b, at, operations int) bool {
 }
 
 // operand is a buffer that holds what another held, made again where that was dropped.
-func (r *rewriting) operand(id, at int) int {
+func (r *rematerializer) operand(id, at int) int {
 	of := r.program.Buffers[id]
-	if !r.dropped[of.Base] && r.alive(of.Base, at) {
+	if !r.dropped[of.Base] && r.isAlive(of.Base, at) {
 		return id
 	}
-	b, done := r.made[of.Base]
+	b, done := r.recomputed[of.Base]
 	if !done {
-		c := *r.maker[of.Base]
+		c := *r.producer[of.Base]
 		c.In = slices.Clone(c.In)
 		for k, x := range c.In {
 			c.In[k] = r.operand(x, at)
@@ -163,7 +163,7 @@ func (r *rewriting) operand(id, at int) int {
 		b = r.buffer(r.program.Buffers[c.Out], len(r.program.Buffers))
 		c.Out = b
 		r.code = append(r.code, c)
-		r.made[of.Base] = b
+		r.recomputed[of.Base] = b
 	}
 	if of.Base == id {
 		return b
@@ -171,14 +171,14 @@ func (r *rewriting) operand(id, at int) int {
 	return r.buffer(of, b)
 }
 
-func (r *rewriting) buffer(like Buffer, base int) int {
+func (r *rematerializer) buffer(like Buffer, base int) int {
 	like.Base = base
 	r.program.Buffers = append(r.program.Buffers, like)
 	return len(r.program.Buffers) - 1
 }
 
-// cheap tells whether an operation costs no more than reading its result.
-func cheap(s op.Spec) bool {
+// isCheap tells whether an operation costs no more than reading its result.
+func isCheap(s op.Spec) bool {
 	switch s := s.(type) {
 	case op.Activate:
 		return s.Act == op.ReLU || s.Act == op.LeakyReLU

@@ -98,12 +98,12 @@ func TestAgain(t *testing.T) {
 		t.Run(c.model, func(t *testing.T) {
 			p := private(t, c.model, c.example, 4, c.each)
 			want, least, rounds := step(t, p, c.example), p.Arena, 0
-			for q := p.Again(); q != nil; q = q.Again() {
+			for q := p.RematerializeAtPeak(); q != nil; q = q.RematerializeAtPeak() {
 				if rounds++; rounds > 200 {
 					t.Fatal("no end")
 				}
 				least = min(least, q.Arena)
-				if rounds > 6 && q.Again() != nil {
+				if rounds > 6 && q.RematerializeAtPeak() != nil {
 					continue
 				}
 				got := step(t, q, c.example)

@@ -8,16 +8,18 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// leaf is a variable of the graph and what the host puts there.
-type leaf struct {
+// variable is a variable of the graph and what the host puts there.
+type variable struct {
 	node *G.Node
 	host []float32
 }
 
-func newLeaf(n *G.Node) *leaf { return &leaf{node: n, host: make([]float32, n.Shape().TotalSize())} }
+func newVariable(n *G.Node) *variable {
+	return &variable{node: n, host: make([]float32, n.Shape().TotalSize())}
+}
 
-// load takes the host's memory as the variable's value.
-func (l *leaf) load(values map[*G.Node]G.Value) {
+// bind takes the host's memory as the variable's value.
+func (l *variable) bind(values map[*G.Node]G.Value) {
 	switch {
 	case l == nil:
 	case l.node.IsScalar():
@@ -34,16 +36,16 @@ type step struct {
 	in   G.Nodes
 }
 
-// unsound are operations of Gorgonia v0.9.18 that are run by our own reference:
+// miscomputed are operations of Gorgonia v0.9.18 that are run by our own reference:
 // its softmax takes every row's maximum to be at least the first number of the
 // whole tensor, so that one example overflows another, and its max pooling
 // panics on a picture of NaN.
-var unsound = map[string]bool{
+var miscomputed = map[string]bool{
 	"softmaxOp": true, "softmaxDiffOp": true, "maxPoolOp": true, "maxPoolDiffOp": true,
 }
 
 func newStep(n *G.Node) (step, error) {
-	if !unsound[op.OpKind(n)] {
+	if !miscomputed[op.OpKind(n)] {
 		return step{n, n.Op(), op.Operands(n)}, nil
 	}
 	spec := op.Canonical(n)
@@ -58,25 +60,25 @@ func newStep(n *G.Node) (step, error) {
 	return step{n, sound.Op(), in}, nil
 }
 
-// tape is a list of nodes to be computed in order, and what is read off them.
-type tape struct {
+// nodeList is a list of nodes to be computed in order, and what is read off them.
+type nodeList struct {
 	steps   []step
 	values  map[*G.Node]G.Value
 	results G.Nodes
 	hosts   [][]float32
 }
 
-// result has a node computed and read into the memory that it gives.
-func (t *tape) result(n *G.Node) []float32 {
+// addResult has a node computed and read into the memory that it gives.
+func (t *nodeList) addResult(n *G.Node) []float32 {
 	t.results = append(t.results, n)
 	host := make([]float32, n.Shape().TotalSize())
 	t.hosts = append(t.hosts, host)
 	return host
 }
 
-// wind puts on the tape all that its results need and an earlier tape does not
+// collect puts on the tape all that its results need and an earlier tape does not
 // compute.
-func (t *tape) wind(earlier *tape) error {
+func (t *nodeList) collect(earlier *nodeList) error {
 	seen := map[*G.Node]bool{}
 	if earlier != nil {
 		for _, s := range earlier.steps {
@@ -97,22 +99,22 @@ func (t *tape) wind(earlier *tape) error {
 }
 
 // run computes every node of the tape.
-func (t *tape) run() error {
+func (t *nodeList) run() error {
 	for _, s := range t.steps {
 		if err := t.compute(s); err != nil {
 			return fmt.Errorf("gorgonia: node %s: %w", s.node.Name(), err)
 		}
 	}
 	for i, n := range t.results {
-		if err := op.CopyValue(t.hosts[i], t.of(n)); err != nil {
+		if err := op.CopyValue(t.hosts[i], t.valueOf(n)); err != nil {
 			return fmt.Errorf("gorgonia: node %s of shape %v: %w", n.Name(), n.Shape(), err)
 		}
 	}
 	return nil
 }
 
-// of is a node's value: computed, loaded, or the constant that is bound to it.
-func (t *tape) of(n *G.Node) G.Value {
+// valueOf is a node's value: computed, loaded, or the constant that is bound to it.
+func (t *nodeList) valueOf(n *G.Node) G.Value {
 	if v, ok := t.values[n]; ok {
 		return v
 	}
@@ -120,7 +122,7 @@ func (t *tape) of(n *G.Node) G.Value {
 }
 
 // compute runs one operation; some of Gorgonia's panic instead of failing.
-func (t *tape) compute(s step) (err error) {
+func (t *nodeList) compute(s step) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%v", p)
@@ -128,7 +130,7 @@ func (t *tape) compute(s step) (err error) {
 	}()
 	var in []G.Value
 	for _, x := range s.in {
-		in = append(in, t.of(x))
+		in = append(in, t.valueOf(x))
 	}
 	t.values[s.node], err = s.op.Do(in...)
 	return err

@@ -15,25 +15,25 @@ func describe(n *G.Node) string {
 	case n.Op() == nil:
 		return "node " + n.Name()
 	case isConstant(n):
-		return "constant " + called(n)
+		return "constant " + constantName(n)
 	}
-	return line(fmt.Sprintf("node %s (%v)", n.Name(), n.Op()))
+	return oneLine(fmt.Sprintf("node %s (%v)", n.Name(), n.Op()))
 }
 
-// called is a constant's name in one line. Gorgonia calls one by its numbers that has none.
-func called(n *G.Node) string {
+// constantName is a constant's name in one line. Gorgonia calls one by its numbers that has none.
+func constantName(n *G.Node) string {
 	if op.OpKind(n) == "constantTensor" && n.Name() == fmt.Sprint(n.Value()) {
 		return fmt.Sprintf("of shape %v", n.Shape())
 	}
-	return line(n.Name())
+	return oneLine(n.Name())
 }
 
-func mixes(n *G.Node, why string) error {
+func mixesExamples(n *G.Node, why string) error {
 	return fmt.Errorf("%s mixes examples: %s; every example must go through the network alone", describe(n), why)
 }
 
-// refused are operations that cannot be trained on, with what to use instead.
-var refused = map[string]string{
+// unsupportedOps are operations that cannot be trained on, with what to use instead.
+var unsupportedOps = map[string]string{
 	"BatchNormOp":         "it mixes the examples of a microbatch; use layer.GroupNorm or layer.LayerNorm",
 	"GroupNormOp":         "Gorgonia v0.9.18 prints the gradients of its GroupNorm, which are private; use layer.GroupNorm",
 	"avgPoolOp":           "Gorgonia v0.9.18 computes it wrongly; use layer.AvgPool",
@@ -42,25 +42,25 @@ var refused = map[string]string{
 	"randomOp":            "what it draws for a record depends on how many came before it; make it an input, or use layer.Dropout",
 }
 
-var refusedUnary = map[string]string{
+var unsupportedUnary = map[string]string{
 	"log2":    "Gorgonia v0.9.18 differentiates Log2 wrongly; use Log and divide by ln 2",
 	"invSqrt": "Gorgonia v0.9.18 differentiates InverseSqrt wrongly; use Inverse of Sqrt",
 }
 
-// refuse says which node cannot be trained on wherever it stands.
-func refuse(net *Network) error {
+// checkOperations says which node cannot be trained on wherever it stands.
+func checkOperations(net *Network) error {
 	for _, n := range net.Loss.Graph().ByName("") {
 		if n.Op() == nil {
 			return fmt.Errorf("a variable of shape %v has no name: Gorgonia v0.9.18 takes two such for one; give each its own by gorgonia.WithName", n.Shape())
 		}
 	}
-	graph := edgesOf(net.Loss.Graph())
+	graph := countEdges(net.Loss.Graph())
 	for _, end := range []*G.Node{net.Loss, net.Output, net.Losses} {
 		if end == nil {
 			continue
 		}
 		for _, n := range op.Ancestors(end) {
-			if err := refusal(n, graph); err != nil {
+			if err := checkOperation(n, graph); err != nil {
 				return err
 			}
 		}
@@ -68,24 +68,24 @@ func refuse(net *Network) error {
 	return nil
 }
 
-func refusal(n *G.Node, graph edges) error {
+func checkOperation(n *G.Node, graph edgeCounts) error {
 	if n.Op() == nil {
 		return nil
 	}
 	kind, name := op.OpKind(n), n.Op().String()
-	why := refused[kind]
+	why := unsupportedOps[kind]
 	switch {
-	case kind == "elemUnaryOp" && refusedUnary[name] != "":
-		why = refusedUnary[name]
+	case kind == "elemUnaryOp" && unsupportedUnary[name] != "":
+		why = unsupportedUnary[name]
 	case kind == "linAlgBinOp" && strings.Contains(name, "⊗"):
 		why = "Gorgonia v0.9.18 computes OuterProd wrongly; use Mul of a column and a row"
-	case kind == "maxOp" && wrongMax(n):
+	case kind == "maxOp" && isMiscomputedMax(n):
 		why = "Gorgonia v0.9.18 computes Max wrongly along an axis between others; bring it to the end by Transpose"
 	case isLogSumExp(n):
 		why = "Gorgonia v0.9.18 computes LogSumExp wrongly; use layer.CrossEntropy"
 	}
 	if why == "" {
-		why = confused(n, graph)
+		why = gorgoniaBug(n, graph)
 	}
 	if why == "" {
 		return nil
@@ -93,9 +93,9 @@ func refusal(n *G.Node, graph edges) error {
 	return fmt.Errorf("%s is refused: %s", describe(n), why)
 }
 
-// wrongMax reports whether a maximum is taken along an axis that has others but the first
+// isMiscomputedMax reports whether a maximum is taken along an axis that has others but the first
 // before it and some behind: Gorgonia's tensors then read other numbers, unless it is of length 2.
-func wrongMax(n *G.Node) bool {
+func isMiscomputedMax(n *G.Node) bool {
 	shape := op.Operands(n)[0].Shape().Clone()
 	_, text, _ := strings.Cut(n.Op().String(), "[")
 	var axes []int

@@ -24,14 +24,14 @@ const (
 
 func (m Method) String() string { return [...]string{"rank-one", "gram", "group"}[m] }
 
-// blocks checks a form's inputs: each is a block a record, the last, where extra is 1, a
+// checkBlocks checks a form's inputs: each is a block a record, the last, where extra is 1, a
 // factor a record.
-func blocks(f Form, records int, in []tensor.Shape, extra int) error {
+func checkBlocks(f Form, records int, in []tensor.Shape, extra int) error {
 	want := 2 + extra
 	if !NeedsA(f) {
 		want--
 	}
-	if err := arity(in, want); err != nil {
+	if err := checkArity(in, want); err != nil {
 		return err
 	}
 	for _, s := range in[:want-extra] {
@@ -51,8 +51,8 @@ func NeedsA(f Form) bool {
 	return !shift
 }
 
-// record gives the gradient of record r into dst.
-func record(f Form, dst []float64, r, records int, in [][]float64) {
+// recordGradient gives the gradient of record r into dst.
+func recordGradient(f Form, dst []float64, r, records int, in [][]float64) {
 	clear(dst)
 	var a []float64
 	delta := in[0]
@@ -64,7 +64,7 @@ func record(f Form, dst []float64, r, records int, in [][]float64) {
 	f.AddGradient(dst, a, delta[r*n:(r+1)*n])
 }
 
-func squares(x []float64) float64 {
+func sumOfSquares(x []float64) float64 {
 	var s float64
 	for _, v := range x {
 		s += v * v
@@ -84,13 +84,13 @@ func (g RecordGradients) String() string {
 }
 
 func (g RecordGradients) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	return tensor.Shape{g.Records, g.Form.Size()}, blocks(g.Form, g.Records, in, 0)
+	return tensor.Shape{g.Records, g.Form.Size()}, checkBlocks(g.Form, g.Records, in, 0)
 }
 
 func (g RecordGradients) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	n := g.Form.Size()
 	for r := range g.Records {
-		record(g.Form, out[r*n:(r+1)*n], r, g.Records, in)
+		recordGradient(g.Form, out[r*n:(r+1)*n], r, g.Records, in)
 	}
 }
 
@@ -115,14 +115,14 @@ func (s SquaredNorms) String() string {
 }
 
 func (s SquaredNorms) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	return tensor.Shape{s.Records}, blocks(s.Form, s.Records, in, 0)
+	return tensor.Shape{s.Records}, checkBlocks(s.Form, s.Records, in, 0)
 }
 
 func (s SquaredNorms) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	g := make([]float64, s.Form.Size())
 	for r := range out {
-		record(s.Form, g, r, s.Records, in)
-		out[r] = squares(g)
+		recordGradient(s.Form, g, r, s.Records, in)
+		out[r] = sumOfSquares(g)
 	}
 }
 
@@ -136,7 +136,7 @@ type ClippedSum struct {
 func (s ClippedSum) String() string { return fmt.Sprintf("clippedSum{%v,%d}", s.Form, s.Records) }
 
 func (s ClippedSum) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	return tensor.Shape{s.Form.Size()}, blocks(s.Form, s.Records, in, 1)
+	return tensor.Shape{s.Form.Size()}, checkBlocks(s.Form, s.Records, in, 1)
 }
 
 func (s ClippedSum) Do(out []float64, in [][]float64, _ []tensor.Shape) {
@@ -146,7 +146,7 @@ func (s ClippedSum) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 		if c == 0 {
 			continue
 		}
-		record(s.Form, g, r, s.Records, in)
+		recordGradient(s.Form, g, r, s.Records, in)
 		for i, v := range g {
 			out[i] += c * v
 		}

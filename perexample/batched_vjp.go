@@ -6,68 +6,68 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// lift writes a pullback down for the gradients of several records at once: every
+// batchedVJP writes a pullback down for the gradients of several records at once: every
 // node that varies with the gradient becomes one of the network's graph, of an axis
 // more, the first, which counts the records. All such nodes are linear in the
 // gradient, which is why few operations can come up.
-type lift struct {
-	*pullback
-	share share
-	done  map[*G.Node]*G.Node
+type batchedVJP struct {
+	*vjp
+	records recordRange
+	built   map[*G.Node]*G.Node
 }
 
 // node lifts a node that depends on the gradient.
-func (l lift) node(n *G.Node) (*G.Node, error) {
-	if y, done := l.done[n]; done {
+func (l batchedVJP) node(n *G.Node) (*G.Node, error) {
+	if y, done := l.built[n]; done {
 		return y, nil
 	}
 	if n.Dims() >= op.MaxDims {
-		return nil, l.missing()
+		return nil, l.noRule()
 	}
-	y, err := l.lifted(n, op.CanonicalOperands(n))
+	y, err := l.apply(n, op.CanonicalOperands(n))
 	if err != nil {
 		return nil, err
 	}
 	if y == nil {
-		return nil, l.missing()
+		return nil, l.noRule()
 	}
-	l.done[n] = y
+	l.built[n] = y
 	return y, nil
 }
 
-// lifted gives nil where an operation has no rule.
-func (l lift) lifted(n *G.Node, in G.Nodes) (*G.Node, error) {
+// apply gives nil where an operation has no rule.
+func (l batchedVJP) apply(n *G.Node, in G.Nodes) (*G.Node, error) {
 	switch s := op.Canonical(n).(type) {
 	case op.Reshape:
-		return l.all(op.Reshape{To: op.AxesOf(stacked(l.share.count, n.Shape())...)}, in)
+		return l.applyToAll(op.Reshape{To: op.AxesOf(recordsShape(l.records.count, n.Shape())...)}, in)
 	case op.Permute:
 		order := []int{0}
 		for _, axis := range s.Order.List() {
 			order = append(order, axis+1)
 		}
-		return l.all(op.Permute{Order: op.AxesOf(order...)}, in)
+		return l.applyToAll(op.Permute{Order: op.AxesOf(order...)}, in)
 	case op.Repeat:
-		return l.all(op.Repeat{Axis: s.Axis + 1, Times: s.Times}, in)
+		return l.applyToAll(op.Repeat{Axis: s.Axis + 1, Times: s.Times}, in)
 	case op.Slice:
 		s.Axis++
-		return l.all(s, in)
+		return l.applyToAll(s, in)
 	case op.SliceGrad:
 		s.Slice.Axis++
-		return l.all(s, in)
+		return l.applyToAll(s, in)
 	case op.SumAxes:
 		var over []int
 		for _, axis := range s.Over.List() {
 			over = append(over, axis+1)
 		}
-		return l.all(op.SumAxes{Over: op.AxesOf(over...)}, in)
+		return l.applyToAll(op.SumAxes{Over: op.AxesOf(over...)}, in)
 	case op.Add, op.ActivationGrad, op.NormalizeGrad:
-		return l.all(s, in)
+		return l.applyToAll(s, in)
 	case op.SoftmaxGrad:
 		s.Axis++
-		return l.all(s, in)
+		return l.applyToAll(s, in)
 	case op.Unary:
 		if s.Kind == "neg" {
-			return l.all(s, in)
+			return l.applyToAll(s, in)
 		}
 	case op.Binary:
 		return l.binary(s, n, in)
@@ -77,8 +77,8 @@ func (l lift) lifted(n *G.Node, in G.Nodes) (*G.Node, error) {
 	return nil, nil
 }
 
-// all applies a Spec to all operands, each with an axis of records.
-func (l lift) all(s op.Spec, in G.Nodes) (*G.Node, error) {
+// applyToAll applies a Spec to all operands, each with an axis of records.
+func (l batchedVJP) applyToAll(s op.Spec, in G.Nodes) (*G.Node, error) {
 	lifted := make(G.Nodes, len(in))
 	for i, x := range in {
 		var err error
@@ -91,51 +91,51 @@ func (l lift) all(s op.Spec, in G.Nodes) (*G.Node, error) {
 
 // operand lifts a node; one that does not depend on the gradient is repeated for
 // every record.
-func (l lift) operand(x *G.Node) (*G.Node, error) {
-	if l.depends(x) {
+func (l batchedVJP) operand(x *G.Node) (*G.Node, error) {
+	if l.dependsOnCotangent(x) {
 		return l.node(x)
 	}
 	shape := x.Shape()
 	if shape.Dims() >= op.MaxDims {
-		return nil, l.missing()
+		return nil, l.noRule()
 	}
-	x, err := l.same(x)
+	x, err := l.nodeInNetwork(x)
 	if err != nil {
 		return nil, err
 	}
 	flat := []int{1, shape.TotalSize()}
-	if l.share.again {
+	if l.records.rebuild {
 		flat = append(flat, 1)
 	}
 	if x, err = reshape(x, flat...); err != nil {
 		return nil, err
 	}
-	if l.share.count > 1 {
-		if x, err = op.Apply(op.Repeat{Times: l.share.count}, x); err != nil {
+	if l.records.count > 1 {
+		if x, err = op.Apply(op.Repeat{Times: l.records.count}, x); err != nil {
 			return nil, err
 		}
 	}
-	return reshape(x, stacked(l.share.count, shape)...)
+	return reshape(x, recordsShape(l.records.count, shape)...)
 }
 
-// grown repeats a single number a record throughout a shape.
-func (l lift) grown(x *G.Node, shape tensor.Shape) (*G.Node, error) {
+// broadcastScalar repeats a single number a record throughout a shape.
+func (l batchedVJP) broadcastScalar(x *G.Node, shape tensor.Shape) (*G.Node, error) {
 	x, err := l.operand(x)
 	if err != nil {
 		return nil, err
 	}
-	if x, err = reshape(x, l.share.count, 1); err != nil {
+	if x, err = reshape(x, l.records.count, 1); err != nil {
 		return nil, err
 	}
 	if x, err = op.Apply(op.Repeat{Axis: 1, Times: shape.TotalSize()}, x); err != nil {
 		return nil, err
 	}
-	return reshape(x, stacked(l.share.count, shape)...)
+	return reshape(x, recordsShape(l.records.count, shape)...)
 }
 
 // binary lifts what is linear: sums of what varies, and multiples of it.
-func (l lift) binary(s op.Binary, n *G.Node, in G.Nodes) (*G.Node, error) {
-	a, b := l.depends(in[0]), l.depends(in[1])
+func (l batchedVJP) binary(s op.Binary, n *G.Node, in G.Nodes) (*G.Node, error) {
+	a, b := l.dependsOnCotangent(in[0]), l.dependsOnCotangent(in[1])
 	linear := a && b && (s.Kind == "+" || s.Kind == "-") || a != b && s.Kind == "*" || !b && s.Kind == "/"
 	if !linear {
 		return nil, nil
@@ -144,10 +144,10 @@ func (l lift) binary(s op.Binary, n *G.Node, in G.Nodes) (*G.Node, error) {
 	for i, x := range in {
 		var err error
 		switch {
-		case x.Shape().TotalSize() < n.Shape().TotalSize() && l.depends(x):
-			lifted[i], err = l.grown(x, n.Shape())
-		case x.Shape().TotalSize() == 1 && !l.depends(x):
-			lifted[i], err = l.same(x)
+		case x.Shape().TotalSize() < n.Shape().TotalSize() && l.dependsOnCotangent(x):
+			lifted[i], err = l.broadcastScalar(x, n.Shape())
+		case x.Shape().TotalSize() == 1 && !l.dependsOnCotangent(x):
+			lifted[i], err = l.nodeInNetwork(x)
 		default:
 			lifted[i], err = l.operand(x)
 		}
@@ -160,15 +160,15 @@ func (l lift) binary(s op.Binary, n *G.Node, in G.Nodes) (*G.Node, error) {
 
 // product lifts a product of two matrices of which one varies. Rows of the left
 // factor are taken together; what varies elsewhere is brought there.
-func (l lift) product(s op.MatMul, in G.Nodes) (*G.Node, error) {
-	if l.depends(in[0]) == l.depends(in[1]) {
+func (l batchedVJP) product(s op.MatMul, in G.Nodes) (*G.Node, error) {
+	if l.dependsOnCotangent(in[0]) == l.dependsOnCotangent(in[1]) {
 		return nil, nil
 	}
 	M, N, K, err := s.Sizes(in[0].Shape(), in[1].Shape())
 	if err != nil {
 		return nil, err
 	}
-	left := l.depends(in[0])
+	left := l.dependsOnCotangent(in[0])
 	if !left { // (AB)ᵀ = BᵀAᵀ
 		in[0], in[1] = in[1], in[0]
 		s.TransA, s.TransB = !s.TransB, !s.TransA
@@ -178,7 +178,7 @@ func (l lift) product(s op.MatMul, in G.Nodes) (*G.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := l.same(in[1])
+	w, err := l.nodeInNetwork(in[1])
 	if err != nil {
 		return nil, err
 	}
@@ -188,13 +188,13 @@ func (l lift) product(s op.MatMul, in G.Nodes) (*G.Node, error) {
 			return nil, err
 		}
 	}
-	if x, err = reshape(x, l.share.count*M, K); err != nil {
+	if x, err = reshape(x, l.records.count*M, K); err != nil {
 		return nil, err
 	}
 	if x, err = op.Apply(op.MatMul{TransB: s.TransB}, x, w); err != nil {
 		return nil, err
 	}
-	if x, err = reshape(x, l.share.count, M, N); err != nil || left {
+	if x, err = reshape(x, l.records.count, M, N); err != nil || left {
 		return x, err
 	}
 	return op.Apply(swap, x)

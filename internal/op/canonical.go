@@ -186,9 +186,9 @@ func linearAlgebra(name string, in G.Nodes) Spec {
 	return s
 }
 
-// attribute reads a number that an operation of Gorgonia's keeps in a field that
+// intAttribute reads a number that an operation of Gorgonia's keeps in a field that
 // is not exported and that String leaves out.
-func attribute(o G.Op, name string) int {
+func intAttribute(o G.Op, name string) int {
 	return int(reflect.Indirect(reflect.ValueOf(o)).FieldByName(name).Int())
 }
 
@@ -199,19 +199,19 @@ func poolWindow(o G.Op) (w Window, ok bool) {
 		return Window{}, false
 	}
 	return Window{
-		KernelH: attribute(o, "h"), KernelW: attribute(o, "w"),
-		StrideH: attribute(o, "strideH"), StrideW: attribute(o, "strideW"),
-		PadH: attribute(o, "padNorth"), PadW: attribute(o, "padWest"), DilationH: 1, DilationW: 1,
+		KernelH: intAttribute(o, "h"), KernelW: intAttribute(o, "w"),
+		StrideH: intAttribute(o, "strideH"), StrideW: intAttribute(o, "strideW"),
+		PadH: intAttribute(o, "padNorth"), PadW: intAttribute(o, "padWest"), DilationH: 1, DilationW: 1,
 	}, true
 }
 
 // rowsWindow reads the geometry of im2col.
 func rowsWindow(o G.Op) Window {
 	return Window{
-		KernelH: attribute(o, "h"), KernelW: attribute(o, "w"),
-		StrideH: attribute(o, "strideH"), StrideW: attribute(o, "strideW"),
-		PadH: attribute(o, "padH"), PadW: attribute(o, "padW"),
-		DilationH: attribute(o, "dilationH"), DilationW: attribute(o, "dilationW"),
+		KernelH: intAttribute(o, "h"), KernelW: intAttribute(o, "w"),
+		StrideH: intAttribute(o, "strideH"), StrideW: intAttribute(o, "strideW"),
+		PadH: intAttribute(o, "padH"), PadW: intAttribute(o, "padW"),
+		DilationH: intAttribute(o, "dilationH"), DilationW: intAttribute(o, "dilationW"),
 	}
 }
 

@@ -71,17 +71,17 @@ func (m MultiUseNorms) TiedTable() (t TiedTable, ok bool) {
 		t.RowsByDim, t.RowsByEntry = t.RowsByEntry, t.RowsByDim
 		return t, true
 	}
-	return t, product.Map.turns(p, g)
+	return t, product.Map.isTransposedTable(p, g)
 }
 
 func (m MultiUseNorms) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	_, n := m.InputRange(len(*m.Parts) - 1)
-	if err := arity(in, n); err != nil {
+	if err := checkArity(in, n); err != nil {
 		return nil, err
 	}
 	for i, p := range *m.Parts {
 		from, to := m.InputRange(i)
-		if err := blocks(p.Form, m.Records, in[from:to], 0); err != nil {
+		if err := checkBlocks(p.Form, m.Records, in[from:to], 0); err != nil {
 			return nil, err
 		}
 	}
@@ -92,7 +92,7 @@ func (m MultiUseNorms) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	sum := make([]float64, m.Size)
 	for r := range out {
 		m.RecordGradient(sum, r, in)
-		out[r] = squares(sum)
+		out[r] = sumOfSquares(sum)
 	}
 }
 
@@ -102,7 +102,7 @@ func (m MultiUseNorms) RecordGradient(sum []float64, r int, in [][]float64) {
 	for i, p := range *m.Parts {
 		from, to := m.InputRange(i)
 		g := make([]float64, p.Form.Size())
-		record(p.Form, g, r, m.Records, in[from:to])
+		recordGradient(p.Form, g, r, m.Records, in[from:to])
 		p.Map.Scatter(sum, g)
 	}
 }
@@ -116,9 +116,9 @@ type TiedTable struct {
 	Index, Delta, RowsByDim, RowsByEntry int
 }
 
-// turns tells whether it lays a product [dim, vocabulary] out as the table that g looks
+// isTransposedTable tells whether it lays a product [dim, vocabulary] out as the table that g looks
 // rows up in, turned.
-func (m *Map) turns(p Product, g Gather) bool {
+func (m *Map) isTransposedTable(p Product, g Gather) bool {
 	if m == nil || p.In != g.Dim || p.Out != g.Vocabulary {
 		return false
 	}

@@ -5,16 +5,16 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// view is a parameter seen through reshapes, transposes, slices, repeats and
+// parameterView is a parameter seen through reshapes, transposes, slices, repeats and
 // concatenations: element i of node is element at[i] of the parameter, or none
 // of it where at[i] is negative. A nil at is the parameter itself, element for
 // element.
-type view struct {
+type parameterView struct {
 	node *G.Node
 	at   []int32
 }
 
-func (v view) index(i int) int32 {
+func (v parameterView) index(i int) int32 {
 	if v.at == nil {
 		return int32(i)
 	}
@@ -23,19 +23,19 @@ func (v view) index(i int) int32 {
 
 // through gives the view that a node is of its operand, or false where the node
 // does more than move elements.
-func (v view) through(n *G.Node) (view, bool) {
+func (v parameterView) through(n *G.Node) (parameterView, bool) {
 	switch s := op.Canonical(n).(type) {
 	case op.Reshape:
-		return view{n, v.at}, true
+		return parameterView{n, v.at}, true
 	case op.Permute, op.Repeat, op.Slice, op.Concat:
-		return view{n, v.moved(s, n)}, true
+		return parameterView{n, v.moveElements(s, n)}, true
 	}
-	return view{}, false
+	return parameterView{}, false
 }
 
-// moved sends the view's places through an operation that only moves elements,
+// moveElements sends the view's places through an operation that only moves elements,
 // by letting it move them: as numbers, they are exact in float64.
-func (v view) moved(s op.Spec, n *G.Node) []int32 {
+func (v parameterView) moveElements(s op.Spec, n *G.Node) []int32 {
 	in := op.CanonicalOperands(n)
 	values := make([][]float64, len(in))
 	for i, x := range in {
@@ -57,10 +57,10 @@ func (v view) moved(s op.Spec, n *G.Node) []int32 {
 	return at
 }
 
-// channels finds the pattern of a parameter that is added to, or multiplied
+// channelPattern finds the pattern of a parameter that is added to, or multiplied
 // with, a batch laid out as l: the same block for every example, in which each of
 // len(at) elements is repeated inner times, over and over.
-func (v view) channels(l layout, batch int) (at []int32, inner int, ok bool) {
+func (v parameterView) channelPattern(l layout, batch int) (at []int32, inner int, ok bool) {
 	block := l.outer * l.inner
 	if v.node.Shape().TotalSize() == 1 {
 		return []int32{v.index(0)}, block, true
@@ -97,13 +97,13 @@ func (v view) channels(l layout, batch int) (at []int32, inner int, ok bool) {
 	return at, inner, true
 }
 
-// places says which elements of a parameter a use reaches: a nil at means that it
+// elementMap says which elements of a parameter a use reaches: a nil at means that it
 // reaches all, each once and in order.
-type places []int32
+type elementMap []int32
 
-// onto makes the map from places to a parameter of size elements; nil where they
+// toMap makes the map from places to a parameter of size elements; nil where they
 // are the parameter itself.
-func (at places) onto(size int) *op.Map {
+func (at elementMap) toMap(size int) *op.Map {
 	same := at == nil || len(at) == size
 	for i, a := range at {
 		same = same && a == int32(i)
@@ -114,9 +114,9 @@ func (at places) onto(size int) *op.Map {
 	return op.NewMap(at)
 }
 
-// apart reports whether no element of the parameter is reached twice, and every
+// coverDisjointly reports whether no element of the parameter is reached twice, and every
 // place reaches one: then squared norms of the places add up to the parameter's.
-func apart(all []places, size int) bool {
+func coverDisjointly(all []elementMap, size int) bool {
 	if len(all) == 1 && all[0] == nil {
 		return true
 	}

@@ -51,7 +51,7 @@ type Reshape struct{ To Axes }
 func (r Reshape) String() string { return fmt.Sprintf("reshape{%v}", r.To) }
 
 func (r Reshape) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
+	if err := checkArity(in, 1); err != nil {
 		return nil, err
 	}
 	to := tensor.Shape(r.To.List()).Clone()
@@ -69,7 +69,7 @@ type Permute struct{ Order Axes }
 func (p Permute) String() string { return fmt.Sprintf("permute{%v}", p.Order) }
 
 func (p Permute) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
+	if err := checkArity(in, 1); err != nil {
 		return nil, err
 	}
 	if in[0].Dims() != p.Order.N {
@@ -120,7 +120,7 @@ type Repeat struct{ Axis, Times int }
 func (r Repeat) String() string { return fmt.Sprintf("repeat{%d,%d}", r.Axis, r.Times) }
 
 func (r Repeat) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
+	if err := checkArity(in, 1); err != nil {
 		return nil, err
 	}
 	if r.Times < 1 {
@@ -152,7 +152,7 @@ func (s Slice) String() string {
 }
 
 func (s Slice) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
+	if err := checkArity(in, 1); err != nil {
 		return nil, err
 	}
 	if s.Axis < 0 || s.Axis >= in[0].Dims() || s.From < 0 || s.Count < 1 || s.Step < 1 || s.From+(s.Count-1)*s.Step >= in[0][s.Axis] {
@@ -163,8 +163,8 @@ func (s Slice) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	return out, nil
 }
 
-// place is where an element of the slice lies in the whole.
-func (s Slice) place(i, whole, inner int) int {
+// sourceIndex is where an element of the slice lies in the whole.
+func (s Slice) sourceIndex(i, whole, inner int) int {
 	o, k, j := i/(s.Count*inner), i/inner%s.Count, i%inner
 	return (o*whole+s.From+k*s.Step)*inner + j
 }
@@ -172,7 +172,7 @@ func (s Slice) place(i, whole, inner int) int {
 func (s Slice) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	_, inner := OuterInner(shapes[0], s.Axis)
 	for i := range out {
-		out[i] = in[0][s.place(i, shapes[0][s.Axis], inner)]
+		out[i] = in[0][s.sourceIndex(i, shapes[0][s.Axis], inner)]
 	}
 }
 
@@ -183,7 +183,7 @@ type SliceGrad struct{ Slice Slice }
 func (s SliceGrad) String() string { return fmt.Sprintf("sliceGrad{%v}", s.Slice) }
 
 func (s SliceGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if err := checkArity(in, 2); err != nil {
 		return nil, err
 	}
 	y, err := s.Slice.Shape(in[:1])
@@ -197,7 +197,7 @@ func (s SliceGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	clear(out)
 	_, inner := OuterInner(shapes[0], s.Slice.Axis)
 	for i, g := range in[1] {
-		out[s.Slice.place(i, shapes[0][s.Slice.Axis], inner)] = g
+		out[s.Slice.sourceIndex(i, shapes[0][s.Slice.Axis], inner)] = g
 	}
 }
 
@@ -239,7 +239,7 @@ type SumAxes struct{ Over Axes }
 func (s SumAxes) String() string { return fmt.Sprintf("sum{%v}", s.Over) }
 
 func (s SumAxes) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
+	if err := checkArity(in, 1); err != nil {
 		return nil, err
 	}
 	var out tensor.Shape

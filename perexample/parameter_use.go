@@ -7,40 +7,40 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// use is one use of a parameter, with the places in the parameter that the
+// parameterUse is one use of a parameter, with the places in the parameter that the
 // form's gradient belongs to.
-type use struct {
+type parameterUse struct {
 	op.Use
-	at places
+	at elementMap
 }
 
-// noRule says which node has no rule, or uses a parameter in a way that has none.
-type noRule struct {
+// noRuleError says which node has no rule, or uses a parameter in a way that has none.
+type noRuleError struct {
 	node  *G.Node
 	param *G.Node
 }
 
-func (e *noRule) Error() string {
+func (e *noRuleError) Error() string {
 	if e.param == nil {
 		return fmt.Sprintf("%s has no per-example rule", describe(e.node))
 	}
 	return fmt.Sprintf("%s uses parameter %s in a way that has no per-example rule", describe(e.node), e.param.Name())
 }
 
-// uses finds every way in which the loss depends on a parameter. The graph is
+// findUses finds every way in which the loss depends on a parameter. The graph is
 // differentiated: a node without a derivative has no say in any gradient. It is not
 // plain where the examples meet the parameter in a function of it that does more
 // than move its elements.
-func (r *reading) uses(p *G.Node, signal *signals) (found []use, plain bool, err error) {
-	pending := []view{{node: p}}
+func (r *layoutAnalysis) findUses(p *G.Node, signal *signalWeighting) (found []parameterUse, plain bool, err error) {
+	pending := []parameterView{{node: p}}
 	for len(pending) > 0 {
 		v := pending[0]
 		pending = pending[1:]
-		for _, n := range distinct(r.users[v.node]) {
+		for _, n := range distinctNodes(r.users[v.node]) {
 			if n.Deriv() == nil {
 				continue
 			}
-			if r.layouts[n].kind == free {
+			if r.layouts[n].kind == layoutInvariant {
 				next, ok := v.through(n)
 				if !ok {
 					return nil, false, nil // meetings finds them
@@ -48,12 +48,12 @@ func (r *reading) uses(p *G.Node, signal *signals) (found []use, plain bool, err
 				pending = append(pending, next)
 				continue
 			}
-			us, err := r.usesIn(n, v, signal)
+			us, err := r.usesByNode(n, v, signal)
 			if err != nil {
 				return nil, true, err
 			}
 			if us == nil {
-				return nil, true, &noRule{n, p}
+				return nil, true, &noRuleError{n, p}
 			}
 			found = append(found, us...)
 		}
@@ -61,9 +61,9 @@ func (r *reading) uses(p *G.Node, signal *signals) (found []use, plain bool, err
 	return found, true, nil
 }
 
-// distinct drops repeated nodes: a node that uses an operand twice is its user
+// distinctNodes drops repeated nodes: a node that uses an operand twice is its user
 // once.
-func distinct(ns G.Nodes) G.Nodes {
+func distinctNodes(ns G.Nodes) G.Nodes {
 	var out G.Nodes
 	seen := map[*G.Node]bool{}
 	for _, n := range ns {
@@ -75,27 +75,27 @@ func distinct(ns G.Nodes) G.Nodes {
 	return out
 }
 
-// usesIn reads how node n, which is a batch, uses the view v; nil where that has
+// usesByNode reads how node n, which is a batch, uses the view v; nil where that has
 // no rule.
-func (r *reading) usesIn(n *G.Node, v view, signal *signals) ([]use, error) {
-	var found []use
+func (r *layoutAnalysis) usesByNode(n *G.Node, v parameterView, signal *signalWeighting) ([]parameterUse, error) {
+	var found []parameterUse
 	for i, x := range op.Operands(n) {
 		if x != v.node || !differentiated(n, i) {
 			continue
 		}
-		u := use{at: v.at}
+		u := parameterUse{at: v.at}
 		var err error
 		switch s := op.Canonical(n).(type) {
 		case op.Parametric:
-			u.Use, err = r.parametric(n, s, i, signal)
+			u.Use, err = r.parametricUse(n, s, i, signal)
 		case op.MatMul:
-			u.Use, err = r.product(n, s, i, signal)
+			u.Use, err = r.productUse(n, s, i, signal)
 		case op.MatVec:
-			u.Use, err = r.product(n, op.MatMul{TransA: s.Trans}, i, signal)
+			u.Use, err = r.productUse(n, op.MatMul{TransA: s.Trans}, i, signal)
 		case op.Add:
-			u, err = r.broadcast(n, "+", i, v, signal)
+			u, err = r.broadcastUse(n, "+", i, v, signal)
 		case op.Binary:
-			u, err = r.broadcast(n, s.Kind, i, v, signal)
+			u, err = r.broadcastUse(n, s.Kind, i, v, signal)
 		}
 		if err != nil || u.Form == nil {
 			return nil, err
@@ -111,19 +111,19 @@ func differentiated(n *G.Node, i int) bool {
 	return ok && d.DiffWRT(len(op.Operands(n)))[i]
 }
 
-// parametric asks an operation of our own how it uses its operand i, which is one that all
+// parametricUse asks an operation of our own how it uses its operand i, which is one that all
 // rows share: r found a batch in every other.
-func (r *reading) parametric(n *G.Node, s op.Parametric, i int, signal *signals) (op.Use, error) {
-	delta, err := signal.of(n, r.layouts[n])
+func (r *layoutAnalysis) parametricUse(n *G.Node, s op.Parametric, i int, signal *signalWeighting) (op.Use, error) {
+	delta, err := signal.signalOf(n, r.layouts[n])
 	if err != nil {
 		return op.Use{}, err
 	}
 	return s.Use(i, op.Operands(n), n, delta)
 }
 
-// product reads a matrix product of which operand i is the parameter: a vector
+// productUse reads a matrix product of which operand i is the parameter: a vector
 // counts as a column.
-func (r *reading) product(n *G.Node, s op.MatMul, i int, signal *signals) (op.Use, error) {
+func (r *layoutAnalysis) productUse(n *G.Node, s op.MatMul, i int, signal *signalWeighting) (op.Use, error) {
 	in := op.Operands(n)
 	w, other := in[i].Shape(), in[1-i]
 	p, d := w[0], 1
@@ -133,15 +133,15 @@ func (r *reading) product(n *G.Node, s op.MatMul, i int, signal *signals) (op.Us
 	// The examples' rows: as they lie where they multiply from the left, else the
 	// columns of the other operand and of the result.
 	columns := i == 1 && s.TransA || i == 0 && !s.TransB
-	rows, err := r.rows(other, r.layouts[other], columns)
+	rows, err := r.exampleRows(other, r.layouts[other], columns)
 	if err != nil {
 		return op.Use{}, err
 	}
-	delta, err := r.rows(n.Deriv(), r.layouts[n], i == 0)
+	delta, err := r.exampleRows(n.Deriv(), r.layouts[n], i == 0)
 	if err != nil {
 		return op.Use{}, err
 	}
-	if delta, err = signal.weigh(delta); err != nil {
+	if delta, err = signal.weight(delta); err != nil {
 		return op.Use{}, err
 	}
 	// W takes rows to delta where it is a right factor as it is, or a left one
@@ -153,8 +153,8 @@ func (r *reading) product(n *G.Node, s op.MatMul, i int, signal *signals) (op.Us
 	return op.Use{Form: form, A: delta, Delta: rows}, nil
 }
 
-// rows gives the rows of a matrix, or its columns as rows, an example's together.
-func (r *reading) rows(x *G.Node, l layout, columns bool) (*G.Node, error) {
+// exampleRows gives the rows of a matrix, or its columns as rows, an example's together.
+func (r *layoutAnalysis) exampleRows(x *G.Node, l layout, columns bool) (*G.Node, error) {
 	if columns {
 		first := x.Shape()[0]
 		var err error
@@ -163,63 +163,63 @@ func (r *reading) rows(x *G.Node, l layout, columns bool) (*G.Node, error) {
 		}
 		l.outer, l.inner = l.outer/first, l.inner*first
 	}
-	return examples(x, l, r.net.Batch)
+	return batchMajor(x, l, r.net.Batch)
 }
 
-// broadcast reads a sum, difference, product or quotient of a batch and a parameter.
-func (r *reading) broadcast(n *G.Node, sign string, i int, v view, signal *signals) (use, error) {
+// broadcastUse reads a sum, difference, product or quotient of a batch and a parameter.
+func (r *layoutAnalysis) broadcastUse(n *G.Node, sign string, i int, v parameterView, signal *signalWeighting) (parameterUse, error) {
 	l := r.layouts[n]
 	other := op.Operands(n)[1-i]
-	at, inner, ok := v.channels(l, r.net.Batch)
+	at, inner, ok := v.channelPattern(l, r.net.Batch)
 	if !ok {
-		return use{}, nil
+		return parameterUse{}, nil
 	}
-	u := use{at: at}
+	u := parameterUse{at: at}
 	switch {
 	case sign == "+", sign == "-":
 		u.Form = op.Shift{Channels: len(at), Inner: inner}
 	case sign == "*", sign == "/" && i == 1:
 		u.Form = op.Scale{Channels: len(at), Inner: inner}
 	default:
-		return use{}, nil
+		return parameterUse{}, nil
 	}
 	var err error
-	if u.Delta, err = signal.of(n, l); err != nil {
-		return use{}, err
+	if u.Delta, err = signal.signalOf(n, l); err != nil {
+		return parameterUse{}, err
 	}
 	switch {
 	case sign == "*":
-		u.A, err = examples(other, r.layouts[other], r.net.Batch)
+		u.A, err = batchMajor(other, r.layouts[other], r.net.Batch)
 	case sign == "/": // x/w has the derivative −(x/w)/w
 		if u.A, err = op.Apply(op.Binary{Kind: "/"}, n, v.node); err != nil {
-			return use{}, err
+			return parameterUse{}, err
 		}
 		if u.A, err = op.Apply(op.Unary{Kind: "neg"}, u.A); err != nil {
-			return use{}, err
+			return parameterUse{}, err
 		}
-		u.A, err = examples(u.A, l, r.net.Batch)
+		u.A, err = batchMajor(u.A, l, r.net.Batch)
 	case sign == "-" && i == 1:
 		u.Delta, err = op.Apply(op.Unary{Kind: "neg"}, u.Delta)
 	}
 	return u, err
 }
 
-// signals gives backpropagated signals, an example's elements together, times the
+// signalWeighting gives backpropagated signals, an example's elements together, times the
 // example's weight within its record where records hold more than one.
-type signals struct {
+type signalWeighting struct {
 	batch   int
 	weights *G.Node // nil where every record is one example
 }
 
-func (s *signals) of(n *G.Node, l layout) (*G.Node, error) {
-	delta, err := examples(n.Deriv(), l, s.batch)
+func (s *signalWeighting) signalOf(n *G.Node, l layout) (*G.Node, error) {
+	delta, err := batchMajor(n.Deriv(), l, s.batch)
 	if err != nil {
 		return nil, err
 	}
-	return s.weigh(delta)
+	return s.weight(delta)
 }
 
-func (s *signals) weigh(delta *G.Node) (*G.Node, error) {
+func (s *signalWeighting) weight(delta *G.Node) (*G.Node, error) {
 	if s.weights == nil {
 		return delta, nil
 	}
@@ -230,9 +230,9 @@ func reshape(x *G.Node, to ...int) (*G.Node, error) {
 	return op.Apply(op.Reshape{To: op.AxesOf(to...)}, x)
 }
 
-// examples puts each example's elements together: [outer, batch, inner] becomes
+// batchMajor puts each example's elements together: [outer, batch, inner] becomes
 // [batch, outer, inner].
-func examples(x *G.Node, l layout, batch int) (*G.Node, error) {
+func batchMajor(x *G.Node, l layout, batch int) (*G.Node, error) {
 	if l.outer == 1 {
 		return x, nil
 	}

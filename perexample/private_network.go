@@ -42,18 +42,18 @@ func Compile(build Build, records, perRecord int) (*PrivateNetwork, error) {
 		return nil, err
 	}
 	if records*perRecord == 1 {
-		return alone(build, first)
+		return compileSingleExample(build, first)
 	}
 	other, err := build.ForBatch(first.Batch + 1)
 	if err != nil {
 		return nil, err
 	}
-	r, err := read(first, other)
+	r, err := analyzeLayouts(first, other)
 	if err != nil {
 		return nil, err
 	}
-	p, err := r.private(records, perRecord)
-	var missing *noRule
+	p, err := r.addPrivateStep(records, perRecord)
+	var missing *noRuleError
 	if !errors.As(err, &missing) {
 		return p, err
 	}
@@ -64,37 +64,37 @@ func Compile(build Build, records, perRecord int) (*PrivateNetwork, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := start(one, first); err != nil {
+	if err := copyInitialValues(one, first); err != nil {
 		return nil, err
 	}
-	if p, err = whole(one); err != nil {
+	if p, err = wholeGradients(one); err != nil {
 		return nil, err
 	}
 	p.Warning = fmt.Sprintf("%v: computing one record at a time, which is slow", missing)
 	return p, nil
 }
 
-// alone serves a microbatch of one example: its ordinary gradient is the
+// compileSingleExample serves a microbatch of one example: its ordinary gradient is the
 // record's. What would be refused in a larger one is refused here too.
-func alone(build Build, net *Network) (*PrivateNetwork, error) {
-	two, _, err := build.ofTwo()
+func compileSingleExample(build Build, net *Network) (*PrivateNetwork, error) {
+	two, _, err := build.analyzeSmallest()
 	if err != nil {
 		return nil, err
 	}
-	if err := start(two, net); err != nil {
+	if err := copyInitialValues(two, net); err != nil {
 		return nil, err
 	}
-	return whole(net)
+	return wholeGradients(net)
 }
 
-// start gives a network the starting values of another build of it.
-func start(net, from *Network) error {
+// copyInitialValues gives a network the starting values of another build of it.
+func copyInitialValues(net, from *Network) error {
 	if len(net.Params) != len(from.Params) {
 		return fmt.Errorf("the builder makes different networks for %d and %d examples: %d parameters and %d", net.Batch, from.Batch, len(net.Params), len(from.Params))
 	}
 	for i, p := range net.Params {
 		if err := G.Let(p, from.Params[i].Value()); err != nil {
-			return fmt.Errorf("the builder makes different networks for %d and %d examples: parameter %s: %s", net.Batch, from.Batch, p.Name(), line(err))
+			return fmt.Errorf("the builder makes different networks for %d and %d examples: parameter %s: %s", net.Batch, from.Batch, p.Name(), oneLine(err))
 		}
 	}
 	return nil
@@ -109,34 +109,34 @@ func differentiate(net *Network, order G.Nodes) (err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("the loss cannot be differentiated: %s", line(p))
+			err = fmt.Errorf("the loss cannot be differentiated: %s", oneLine(p))
 		}
 	}()
 	if _, err := G.Grad(net.Loss, net.Params...); err != nil {
-		return fmt.Errorf("the loss cannot be differentiated: %s", line(err))
+		return fmt.Errorf("the loss cannot be differentiated: %s", oneLine(err))
 	}
 	return nil
 }
 
-// private adds the nodes of a private step.
-func (r *reading) private(records, perRecord int) (*PrivateNetwork, error) {
-	if err := reached(r.net); err != nil {
+// addPrivateStep adds the nodes of a private step.
+func (r *layoutAnalysis) addPrivateStep(records, perRecord int) (*PrivateNetwork, error) {
+	if err := checkReachable(r.net); err != nil {
 		return nil, err
 	}
 	if r.unknown != nil {
-		return nil, &noRule{node: r.unknown}
+		return nil, &noRuleError{node: r.unknown}
 	}
 	if err := differentiate(r.net, r.order); err != nil {
 		return nil, err
 	}
 	p := &PrivateNetwork{Network: r.net, Records: records}
-	signal := &signals{batch: r.net.Batch}
+	signal := &signalWeighting{batch: r.net.Batch}
 	if perRecord > 1 {
-		p.ExampleWeights = input(r.net, "record weights", r.net.Batch)
+		p.ExampleWeights = newVectorInput(r.net, "record weights", r.net.Batch)
 		signal.weights = p.ExampleWeights
 	}
 	for _, param := range r.net.Params {
-		v, err := p.vector(r, param, signal)
+		v, err := p.addParameter(r, param, signal)
 		if err != nil {
 			return nil, fmt.Errorf("parameter %s: %w", param.Name(), err)
 		}
@@ -145,8 +145,8 @@ func (r *reading) private(records, perRecord int) (*PrivateNetwork, error) {
 	return p, nil
 }
 
-// reached refuses parameters whose gradient is always zero.
-func reached(net *Network) error {
+// checkReachable refuses parameters whose gradient is always zero.
+func checkReachable(net *Network) error {
 	flows := map[*G.Node]bool{}
 	var visit func(n *G.Node)
 	visit = func(n *G.Node) {
@@ -169,14 +169,14 @@ func reached(net *Network) error {
 	return nil
 }
 
-func input(net *Network, name string, n int) *G.Node {
+func newVectorInput(net *Network, name string, n int) *G.Node {
 	return G.NewVector(net.Loss.Graph(), tensor.Float32, G.WithShape(n), G.WithName("dptrain: "+name))
 }
 
-// whole makes each parameter's ordinary gradient over a microbatch of one record
+// wholeGradients makes each parameter's ordinary gradient over a microbatch of one record
 // that record's gradient.
-func whole(net *Network) (*PrivateNetwork, error) {
-	if err := reached(net); err != nil {
+func wholeGradients(net *Network) (*PrivateNetwork, error) {
+	if err := checkReachable(net); err != nil {
 		return nil, err
 	}
 	if err := differentiate(net, op.Ancestors(net.Loss)); err != nil {
@@ -188,8 +188,8 @@ func whole(net *Network) (*PrivateNetwork, error) {
 		if err != nil {
 			return nil, err
 		}
-		v := Parameter{Node: param, Kind: "whole", Method: "one record at a time", ClipFactors: p.factor(param)}
-		if err := v.keep(kept); err != nil {
+		v := Parameter{Node: param, Kind: "whole", Method: "one record at a time", ClipFactors: p.newClipFactors(param)}
+		if err := v.useRecordGradients(kept); err != nil {
 			return nil, err
 		}
 		p.Parameters = append(p.Parameters, v)

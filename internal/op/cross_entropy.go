@@ -18,8 +18,8 @@ type CrossEntropy struct{ Smoothing float64 }
 
 func (c CrossEntropy) String() string { return fmt.Sprintf("crossEntropy{%g}", c.Smoothing) }
 
-// fit checks a matrix of logits and its labels.
-func (c CrossEntropy) fit(x, labels tensor.Shape) error {
+// checkShapes checks a matrix of logits and its labels.
+func (c CrossEntropy) checkShapes(x, labels tensor.Shape) error {
 	if !(c.Smoothing >= 0 && c.Smoothing < 1) {
 		return fmt.Errorf("smoothing %g: at least 0 and less than 1 is needed", c.Smoothing)
 	}
@@ -30,13 +30,13 @@ func (c CrossEntropy) fit(x, labels tensor.Shape) error {
 }
 
 func (c CrossEntropy) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 2); err != nil {
+	if err := checkArity(in, 2); err != nil {
 		return nil, err
 	}
-	return in[1].Clone(), c.fit(in[0], in[1])
+	return in[1].Clone(), c.checkShapes(in[0], in[1])
 }
 
-const ignored = -1
+const ignoredLabel = -1
 
 // logSumExp is log Σ exp(x), without overflow.
 func logSumExp(x []float64) float64 {
@@ -58,9 +58,9 @@ func (c CrossEntropy) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	k := shapes[0][1]
 	for r, label := range in[1] {
 		x := in[0][r*k : (r+1)*k]
-		if label == ignored {
+		if label == ignoredLabel {
 			out[r] = 0
-		} else if at, ok := entry(label, k); ok {
+		} else if at, ok := tableIndex(label, k); ok {
 			out[r] = logSumExp(x) - x[at]
 			for _, v := range x {
 				out[r] += c.Smoothing * (x[at] - v) / float64(k)
@@ -71,7 +71,7 @@ func (c CrossEntropy) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	}
 }
 
-func (CrossEntropy) Rows(int) []bool { return all(2) }
+func (CrossEntropy) Rows(int) []bool { return allTrue(2) }
 func (CrossEntropy) Wrt(int) []bool  { return []bool{true, false} }
 
 func (c CrossEntropy) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
@@ -86,22 +86,22 @@ type CrossEntropyGrad CrossEntropy
 func (c CrossEntropyGrad) String() string { return fmt.Sprintf("crossEntropyGrad{%g}", c.Smoothing) }
 
 func (c CrossEntropyGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 3); err != nil {
+	if err := checkArity(in, 3); err != nil {
 		return nil, err
 	}
 	if !slices.Equal(in[2], in[1]) {
 		return nil, fmt.Errorf("labels %v and gradient %v differ in shape", in[1], in[2])
 	}
-	return in[0].Clone(), CrossEntropy(c).fit(in[0], in[1])
+	return in[0].Clone(), CrossEntropy(c).checkShapes(in[0], in[1])
 }
 
 func (c CrossEntropyGrad) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
 	k := shapes[0][1]
 	for r, label := range in[1] {
 		x, y := in[0][r*k:(r+1)*k], out[r*k:(r+1)*k]
-		at, ok := entry(label, k)
+		at, ok := tableIndex(label, k)
 		switch {
-		case label == ignored:
+		case label == ignoredLabel:
 			clear(y)
 			continue
 		case !ok:

@@ -12,19 +12,19 @@ import (
 
 // Executable implements plan.Machine.
 type Executable struct {
-	inputs  []*leaf
-	weights *leaf // of the examples in their records; nil where records are examples
-	ticket  *leaf // nil where the network takes none
-	params  []*leaf
-	factors []*leaf
+	inputs  []*variable
+	weights *variable // of the examples in their records; nil where records are examples
+	ticket  *variable // nil where the network takes none
+	params  []*variable
+	factors []*variable
 	squared [][]float32
 	output  []float32
 	losses  []float32
 	sums    [][]float32
 	normals []float32
 	state   plan.State
-	front   *tape
-	back    *tape
+	front   *nodeList
+	back    *nodeList
 }
 
 var _ plan.Executable = (*Executable)(nil)
@@ -33,18 +33,18 @@ var _ plan.Executable = (*Executable)(nil)
 func New(p *perexample.PrivateNetwork, norms bool, o plan.Optimizer, average bool) (*Executable, error) {
 	m := &Executable{squared: make([][]float32, len(p.Parameters))}
 	for _, in := range p.Inputs {
-		m.inputs = append(m.inputs, newLeaf(in))
+		m.inputs = append(m.inputs, newVariable(in))
 	}
 	if p.ExampleWeights != nil {
-		m.weights = newLeaf(p.ExampleWeights)
+		m.weights = newVariable(p.ExampleWeights)
 	}
 	if p.MaskSeed != nil {
-		m.ticket = newLeaf(p.MaskSeed)
+		m.ticket = newVariable(p.MaskSeed)
 	}
 	values := map[*G.Node]G.Value{}
-	m.front, m.back = &tape{values: values}, &tape{values: values}
+	m.front, m.back = &nodeList{values: values}, &nodeList{values: values}
 	for i, v := range p.Parameters {
-		param := newLeaf(v.Node)
+		param := newVariable(v.Node)
 		if s, later := v.Node.Value().(*perexample.InitialValue); later {
 			s.Draw(param.host)
 		} else if err := op.CopyValue(param.host, v.Node.Value()); err != nil {
@@ -52,15 +52,15 @@ func New(p *perexample.PrivateNetwork, norms bool, o plan.Optimizer, average boo
 		}
 		size := len(param.host)
 		m.params = append(m.params, param)
-		m.factors = append(m.factors, newLeaf(v.ClipFactors))
+		m.factors = append(m.factors, newVariable(v.ClipFactors))
 		if norms {
-			m.squared[i] = m.front.result(v.SquaredNorms)
+			m.squared[i] = m.front.addResult(v.SquaredNorms)
 		}
-		sum, err := sumOf(v)
+		sum, err := clippedSumNode(v)
 		if err != nil {
 			return nil, err
 		}
-		m.back.result(sum)
+		m.back.addResult(sum)
 		m.sums = append(m.sums, make([]float32, size))
 		m.state.Weights = append(m.state.Weights, param.host)
 		slots := make([][]float32, o.Slots())
@@ -74,15 +74,15 @@ func New(p *perexample.PrivateNetwork, norms bool, o plan.Optimizer, average boo
 		m.normals = make([]float32, max(len(m.normals), size))
 	}
 	if p.Output != nil {
-		m.output = m.front.result(p.Output)
+		m.output = m.front.addResult(p.Output)
 	}
 	if p.Losses != nil {
-		m.losses = m.front.result(p.Losses)
+		m.losses = m.front.addResult(p.Losses)
 	}
-	if err := m.front.wind(nil); err != nil {
+	if err := m.front.collect(nil); err != nil {
 		return nil, err
 	}
-	return m, m.back.wind(m.front)
+	return m, m.back.collect(m.front)
 }
 
 // Input is where column k of the next microbatch is put.
@@ -122,9 +122,9 @@ func (m *Executable) Sum(v int) []float32 { return m.sums[v] }
 // Forward goes through the network and back, up to the squared norms.
 func (m *Executable) Forward() error {
 	clear(m.front.values)
-	for _, leaves := range [][]*leaf{m.inputs, m.params, {m.weights, m.ticket}} {
+	for _, leaves := range [][]*variable{m.inputs, m.params, {m.weights, m.ticket}} {
 		for _, l := range leaves {
-			l.load(m.front.values)
+			l.bind(m.front.values)
 		}
 	}
 	return m.front.run()
@@ -133,7 +133,7 @@ func (m *Executable) Forward() error {
 // AddClippedSums adds clipped sums to the accumulators.
 func (m *Executable) AddClippedSums() error {
 	for _, l := range m.factors {
-		l.load(m.back.values)
+		l.bind(m.back.values)
 	}
 	if err := m.back.run(); err != nil {
 		return err

@@ -17,16 +17,16 @@ type Parameter struct {
 	ClippedSum   *G.Node // Σ_r Factor_r·gradient_r
 }
 
-// vector adds the nodes for one parameter.
-func (p *PrivateNetwork) vector(r *reading, param *G.Node, signal *signals) (Parameter, error) {
-	v := Parameter{Node: param, ClipFactors: p.factor(param)}
-	us, plain, err := r.uses(param, signal)
+// addParameter adds the nodes for one parameter.
+func (p *PrivateNetwork) addParameter(r *layoutAnalysis, param *G.Node, signal *signalWeighting) (Parameter, error) {
+	v := Parameter{Node: param, ClipFactors: p.newClipFactors(param)}
+	us, plain, err := r.findUses(param, signal)
 	if err != nil {
 		return v, err
 	}
-	var ms []meeting
+	var ms []derivedWeight
 	if !plain {
-		if ms, err = r.meetings(param, signal); err != nil {
+		if ms, err = r.derivedWeights(param, signal); err != nil {
 			return v, err
 		}
 	}
@@ -34,39 +34,39 @@ func (p *PrivateNetwork) vector(r *reading, param *G.Node, signal *signals) (Par
 	case len(us)+len(ms) == 0:
 		return v, fmt.Errorf("no example's loss depends on it; leave it out of Params")
 	case !plain:
-		return v, p.pulled(r, &v, ms)
+		return v, p.addDerived(r, &v, ms)
 	}
 	size := param.Shape().TotalSize()
-	if us, err = p.stack(us, size); err != nil {
+	if us, err = p.stackUses(us, size); err != nil {
 		return v, err
 	}
-	var all []places
+	var all []elementMap
 	for _, u := range us {
 		all = append(all, u.at)
 	}
-	if !apart(all, size) {
-		return v, p.mixed(&v, us)
+	if !coverDisjointly(all, size) {
+		return v, p.addMixed(&v, us)
 	}
 	for _, u := range us {
-		if err := p.part(&v, u); err != nil {
+		if err := p.addUse(&v, u); err != nil {
 			return v, err
 		}
 	}
 	return v, nil
 }
 
-func (p *PrivateNetwork) factor(param *G.Node) *G.Node {
-	return input(p.Network, "factor of "+param.Name(), p.Records)
+func (p *PrivateNetwork) newClipFactors(param *G.Node) *G.Node {
+	return newVectorInput(p.Network, "factor of "+param.Name(), p.Records)
 }
 
-// stack turns several uses of one form and part of the parameter into one use
+// stackUses turns several uses of one form and part of the parameter into one use
 // with more rows: a recurrent or shared layer.
-func (p *PrivateNetwork) stack(us []use, size int) ([]use, error) {
-	var out []use
+func (p *PrivateNetwork) stackUses(us []parameterUse, size int) ([]parameterUse, error) {
+	var out []parameterUse
 	stacked := map[string]int{} // where in out
 	var rows [][2]G.Nodes
 	for _, u := range us {
-		key := fmt.Sprintf("%v at %v", u.Form, u.at.onto(size))
+		key := fmt.Sprintf("%v at %v", u.Form, u.at.toMap(size))
 		i, known := stacked[key]
 		if !known {
 			i = len(out)
@@ -94,7 +94,7 @@ func (p *PrivateNetwork) stack(us []use, size int) ([]use, error) {
 	return out, nil
 }
 
-func inputs(u op.Use, more ...*G.Node) G.Nodes {
+func formInputs(u op.Use, more ...*G.Node) G.Nodes {
 	var in G.Nodes
 	if op.NeedsA(u.Form) {
 		in = append(in, u.A)
@@ -102,11 +102,11 @@ func inputs(u op.Use, more ...*G.Node) G.Nodes {
 	return append(append(in, u.Delta), more...)
 }
 
-// method chooses how norms are found: the cheapest that keeps nothing larger
+// chooseMethod chooses how norms are found: the cheapest that keeps nothing larger
 // than the rows. For rows of p and d elements, T of them a record, the Gram
 // matrices cost T²(p+d) and the gradient itself T·p·d, so that T(p+d) against
 // p·d decides both time and memory.
-func (p *PrivateNetwork) method(u use) (keep bool, m op.Method) {
+func (p *PrivateNetwork) chooseMethod(u parameterUse) (keep bool, m op.Method) {
 	switch f := u.Form.(type) {
 	case op.Product:
 		rows := u.Delta.Shape().TotalSize() / f.Out / p.Records
@@ -127,47 +127,47 @@ func (p *PrivateNetwork) method(u use) (keep bool, m op.Method) {
 	return true, 0
 }
 
-// part adds the nodes for one use of a parameter to those of the others, which
+// addUse adds the nodes for one use of a parameter to those of the others, which
 // reach other elements of it: squared norms add up.
-func (p *PrivateNetwork) part(v *Parameter, u use) error {
+func (p *PrivateNetwork) addUse(v *Parameter, u parameterUse) error {
 	one := Parameter{Node: v.Node, ClipFactors: v.ClipFactors, Kind: kindName(u.Form)}
-	keep, m := p.method(u)
+	keep, m := p.chooseMethod(u)
 	if keep {
-		kept, err := p.rows(u)
+		kept, err := p.recordGradients(u)
 		if err != nil {
 			return err
 		}
 		one.Method = "kept"
-		if err := one.keep(kept); err != nil {
+		if err := one.useRecordGradients(kept); err != nil {
 			return err
 		}
 	} else {
 		one.Method = m.String()
 		var err error
-		if one.SquaredNorms, err = op.Apply(op.SquaredNorms{Form: u.Form, Records: p.Records, Method: m}, inputs(u.Use)...); err != nil {
+		if one.SquaredNorms, err = op.Apply(op.SquaredNorms{Form: u.Form, Records: p.Records, Method: m}, formInputs(u.Use)...); err != nil {
 			return err
 		}
-		if err = one.clip(p, u); err != nil {
+		if err = one.useClippedSum(p, u); err != nil {
 			return err
 		}
 	}
-	if err := one.scatter(u); err != nil {
+	if err := one.scatterSum(u); err != nil {
 		return err
 	}
 	return v.join(one)
 }
 
-// rows is the matrix of the records' gradients. That of a shift of one row a
+// recordGradients is the matrix of the records' gradients. That of a shift of one row a
 // record is what comes back itself.
-func (p *PrivateNetwork) rows(u use) (*G.Node, error) {
+func (p *PrivateNetwork) recordGradients(u parameterUse) (*G.Node, error) {
 	if f, ok := u.Form.(op.Shift); ok && u.Delta.Shape().TotalSize() == p.Records*f.Channels {
 		return reshape(u.Delta, p.Records, f.Channels)
 	}
-	return op.Apply(op.RecordGradients{Form: u.Form, Records: p.Records}, inputs(u.Use)...)
+	return op.Apply(op.RecordGradients{Form: u.Form, Records: p.Records}, formInputs(u.Use)...)
 }
 
-// keep reads norms and sum off a matrix of the records' gradients.
-func (v *Parameter) keep(gradients *G.Node) (err error) {
+// useRecordGradients reads norms and sum off a matrix of the records' gradients.
+func (v *Parameter) useRecordGradients(gradients *G.Node) (err error) {
 	if v.SquaredNorms, err = op.Apply(op.RowSquares{}, gradients); err != nil {
 		return err
 	}
@@ -175,16 +175,16 @@ func (v *Parameter) keep(gradients *G.Node) (err error) {
 	return err
 }
 
-// clip sums a use's gradients without building them.
-func (v *Parameter) clip(p *PrivateNetwork, u use) (err error) {
-	v.ClippedSum, err = op.Apply(op.ClippedSum{Form: u.Form, Records: p.Records}, inputs(u.Use, v.ClipFactors)...)
+// useClippedSum sums a use's gradients without building them.
+func (v *Parameter) useClippedSum(p *PrivateNetwork, u parameterUse) (err error) {
+	v.ClippedSum, err = op.Apply(op.ClippedSum{Form: u.Form, Records: p.Records}, formInputs(u.Use, v.ClipFactors)...)
 	return err
 }
 
-// scatter lays the sum of a use out as the parameter.
-func (v *Parameter) scatter(u use) (err error) {
+// scatterSum lays the sum of a use out as the parameter.
+func (v *Parameter) scatterSum(u parameterUse) (err error) {
 	size := v.Node.Shape().TotalSize()
-	if m := u.at.onto(size); m != nil {
+	if m := u.at.toMap(size); m != nil {
 		v.ClippedSum, err = op.Apply(op.Scatter{At: m, Size: size}, v.ClippedSum)
 	}
 	return err
@@ -196,7 +196,7 @@ func (v *Parameter) join(one Parameter) (err error) {
 		*v = one
 		return nil
 	}
-	v.named(one.Kind)
+	v.addKind(one.Kind)
 	if v.Method != one.Method {
 		v.Method += ", " + one.Method
 	}
@@ -209,20 +209,20 @@ func (v *Parameter) join(one Parameter) (err error) {
 	return err
 }
 
-// mixed handles a parameter whose elements are used in several ways: squared
+// addMixed handles a parameter whose elements are used in several ways: squared
 // norms of the added uses, and the sum of the uses' sums.
-func (p *PrivateNetwork) mixed(v *Parameter, us []use) error {
+func (p *PrivateNetwork) addMixed(v *Parameter, us []parameterUse) error {
 	size := v.Node.Shape().TotalSize()
 	var parts []op.MappedForm
 	var in G.Nodes
 	for _, u := range us {
-		parts = append(parts, op.MappedForm{Form: u.Form, Map: u.at.onto(size)})
-		in = append(in, inputs(u.Use)...)
+		parts = append(parts, op.MappedForm{Form: u.Form, Map: u.at.toMap(size)})
+		in = append(in, formInputs(u.Use)...)
 		one := Parameter{Node: v.Node, ClipFactors: v.ClipFactors}
-		if err := one.clip(p, u); err != nil {
+		if err := one.useClippedSum(p, u); err != nil {
 			return err
 		}
-		if err := one.scatter(u); err != nil {
+		if err := one.scatterSum(u); err != nil {
 			return err
 		}
 		if err := v.join(one); err != nil {
@@ -235,8 +235,8 @@ func (p *PrivateNetwork) mixed(v *Parameter, us []use) error {
 	return err
 }
 
-// named notes the kind of a use.
-func (v *Parameter) named(kind string) {
+// addKind notes the kind of a use.
+func (v *Parameter) addKind(kind string) {
 	if v.Kind != "" && v.Kind != kind {
 		kind = "mixed"
 	}

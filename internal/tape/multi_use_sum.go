@@ -9,24 +9,24 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// mixedSum is Σ_r c_r·g_r of a parameter that is used in several ways or places. The
+// multiUseSum is Σ_r c_r·g_r of a parameter that is used in several ways or places. The
 // network adds up what each use gives to all records: there float32 rounds what may cancel,
 // and a factor that is large because the norm is small would blow up what is left. Here a
 // record's gradient is the very one whose norm op.Mixed takes, in float64.
-type mixedSum struct{ op.MultiUseNorms }
+type multiUseSum struct{ op.MultiUseNorms }
 
-// sumOf is the node of a vector's clipped sum.
-func sumOf(v perexample.Parameter) (*G.Node, error) {
+// clippedSumNode is the node of a vector's clipped sum.
+func clippedSumNode(v perexample.Parameter) (*G.Node, error) {
 	mixed, ok := op.SpecOf(v.SquaredNorms).(op.MultiUseNorms)
 	if !ok {
 		return v.ClippedSum, nil
 	}
-	return op.Apply(mixedSum{mixed}, append(op.Operands(v.SquaredNorms), v.ClipFactors)...)
+	return op.Apply(multiUseSum{mixed}, append(op.Operands(v.SquaredNorms), v.ClipFactors)...)
 }
 
-func (m mixedSum) String() string { return "sum of " + m.MultiUseNorms.String() }
+func (m multiUseSum) String() string { return "sum of " + m.MultiUseNorms.String() }
 
-func (m mixedSum) Shape(in []tensor.Shape) (tensor.Shape, error) {
+func (m multiUseSum) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	last := len(in) - 1
 	records, err := m.MultiUseNorms.Shape(in[:last])
 	if err == nil && in[last].TotalSize() != m.Records {
@@ -36,7 +36,7 @@ func (m mixedSum) Shape(in []tensor.Shape) (tensor.Shape, error) {
 }
 
 // Do leaves out a record whose factor is zero, whatever its rows hold.
-func (m mixedSum) Do(out []float64, in [][]float64, _ []tensor.Shape) {
+func (m multiUseSum) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	clear(out)
 	gradient := make([]float64, m.Size)
 	for r, c := range in[len(in)-1] {

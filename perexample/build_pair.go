@@ -8,20 +8,20 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// twins holds two builds of one network, for microbatches of different size,
+// buildPair holds two builds of one network, for microbatches of different size,
 // node by node. A number that differs between them depends on the size of the
 // microbatch; an axis that differs holds the examples.
-type twins struct {
-	net, other *Network
-	of         map[*G.Node]*G.Node
-	order      G.Nodes // of net, operands before their users
-	users      map[*G.Node]G.Nodes
+type buildPair struct {
+	net, other  *Network
+	counterpart map[*G.Node]*G.Node
+	order       G.Nodes // of net, operands before their users
+	users       map[*G.Node]G.Nodes
 }
 
-// pair walks two builds side by side, and refuses builders that make different
+// newBuildPair walks two builds side by side, and refuses builders that make different
 // networks for different numbers of examples.
-func pair(net, other *Network) (*twins, error) {
-	t := &twins{net: net, other: other, of: map[*G.Node]*G.Node{}, users: map[*G.Node]G.Nodes{}}
+func newBuildPair(net, other *Network) (*buildPair, error) {
+	t := &buildPair{net: net, other: other, counterpart: map[*G.Node]*G.Node{}, users: map[*G.Node]G.Nodes{}}
 	same := []struct {
 		what string
 		a, b G.Nodes
@@ -35,18 +35,18 @@ func pair(net, other *Network) (*twins, error) {
 	}
 	for _, s := range same {
 		if len(s.a) != len(s.b) {
-			return nil, t.differ("%d %ss and %d", len(s.a), s.what, len(s.b))
+			return nil, t.mismatch("%d %ss and %d", len(s.a), s.what, len(s.b))
 		}
 		for i, n := range s.a {
 			m := s.b[i]
 			if (n == nil) != (m == nil) {
-				return nil, t.differ("%s is set for one of them only", s.what)
+				return nil, t.mismatch("%s is set for one of them only", s.what)
 			}
 			if n == nil {
 				continue
 			}
 			if s.what == "parameter" && (n.Name() != m.Name() || !n.Shape().Eq(m.Shape())) {
-				return nil, t.differ("parameter %d is %s of shape %v for one and %s of shape %v for the other", i, n.Name(), n.Shape(), m.Name(), m.Shape())
+				return nil, t.mismatch("parameter %d is %s of shape %v for one and %s of shape %v for the other", i, n.Name(), n.Shape(), m.Name(), m.Shape())
 			}
 			if err := t.visit(n, m); err != nil {
 				return nil, err
@@ -56,24 +56,24 @@ func pair(net, other *Network) (*twins, error) {
 	return t, nil
 }
 
-func (t *twins) differ(format string, args ...any) error {
+func (t *buildPair) mismatch(format string, args ...any) error {
 	return fmt.Errorf("the builder makes different networks for %d and %d examples: %s", t.net.Batch, t.other.Batch, fmt.Sprintf(format, args...))
 }
 
-func (t *twins) visit(n, m *G.Node) error {
-	if known, done := t.of[n]; done {
+func (t *buildPair) visit(n, m *G.Node) error {
+	if known, done := t.counterpart[n]; done {
 		switch {
 		case known == m:
 			return nil
-		case isConstant(n) && isConstant(m) && equal(numbers(known), numbers(m)):
+		case isConstant(n) && isConstant(m) && equalBits(valuesOf(known), valuesOf(m)):
 			return nil
 		}
-		return t.differ("%s stands for two nodes of the other", describe(n))
+		return t.mismatch("%s stands for two nodes of the other", describe(n))
 	}
-	t.of[n] = m
+	t.counterpart[n] = m
 	a, b := op.Operands(n), op.Operands(m)
-	if len(a) != len(b) || words(n) != words(m) {
-		return t.differ("%s is %s in the other", describe(n), describe(m))
+	if len(a) != len(b) || opSignature(n) != opSignature(m) {
+		return t.mismatch("%s is %s in the other", describe(n), describe(m))
 	}
 	for i, x := range a {
 		if err := t.visit(x, b[i]); err != nil {
@@ -85,8 +85,8 @@ func (t *twins) visit(n, m *G.Node) error {
 	return nil
 }
 
-// words say what a node does, without what may depend on the number of examples.
-func words(n *G.Node) string {
+// opSignature say what a node does, without what may depend on the number of examples.
+func opSignature(n *G.Node) string {
 	s := op.Canonical(n)
 	switch s.(type) {
 	case nil, op.Reshape, op.Repeat, op.Slice:
@@ -100,10 +100,10 @@ func isConstant(n *G.Node) bool {
 	return len(op.Operands(n)) == 0 && n.Value() != nil
 }
 
-// resized reports whether a node's shape depends on the number of examples, and
+// resizedAxis reports whether a node's shape depends on the number of examples, and
 // along which axis; axis -1 stands for several.
-func (t *twins) resized(n *G.Node) (axis int, yes bool) {
-	a, b := n.Shape(), t.of[n].Shape()
+func (t *buildPair) resizedAxis(n *G.Node) (axis int, yes bool) {
+	a, b := n.Shape(), t.counterpart[n].Shape()
 	if len(a) != len(b) {
 		return -1, true
 	}
@@ -118,21 +118,21 @@ func (t *twins) resized(n *G.Node) (axis int, yes bool) {
 	return axis, yes
 }
 
-// constants works out nodes that depend on nothing but constants.
-type constants map[*G.Node][]float64
+// constantFolder works out nodes that depend on nothing but constants.
+type constantFolder map[*G.Node][]float64
 
-// of gives a node's numbers, or nil where they cannot be worked out.
-func (c constants) of(n *G.Node) []float64 {
+// values gives a node's numbers, or nil where they cannot be worked out.
+func (c constantFolder) values(n *G.Node) []float64 {
 	if v, done := c[n]; done {
 		return v
 	}
-	c[n] = c.work(n)
+	c[n] = c.fold(n)
 	return c[n]
 }
 
-func (c constants) work(n *G.Node) []float64 {
+func (c constantFolder) fold(n *G.Node) []float64 {
 	if isConstant(n) {
-		return numbers(n)
+		return valuesOf(n)
 	}
 	if op.OpKind(n) == "sizeOp" {
 		if size, ok := op.AxisLength(n); ok {
@@ -147,7 +147,7 @@ func (c constants) work(n *G.Node) []float64 {
 	in := op.CanonicalOperands(n)
 	values := make([][]float64, len(in))
 	for i, x := range in {
-		if values[i] = c.of(x); values[i] == nil {
+		if values[i] = c.values(x); values[i] == nil {
 			return nil
 		}
 	}
@@ -156,8 +156,8 @@ func (c constants) work(n *G.Node) []float64 {
 	return out
 }
 
-// numbers copies a node's value.
-func numbers(n *G.Node) []float64 {
+// valuesOf copies a node's value.
+func valuesOf(n *G.Node) []float64 {
 	switch v := n.Value().Data().(type) {
 	case float32:
 		return []float64{float64(v)}
@@ -171,8 +171,8 @@ func numbers(n *G.Node) []float64 {
 	return nil
 }
 
-// equal compares numbers by their bits, so that NaN is itself.
-func equal(a, b []float64) bool {
+// equalBits compares numbers by their bits, so that NaN is itself.
+func equalBits(a, b []float64) bool {
 	if len(a) != len(b) {
 		return false
 	}

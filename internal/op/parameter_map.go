@@ -68,7 +68,7 @@ type Scatter struct {
 func (s Scatter) String() string { return fmt.Sprintf("scatter{%v,%d}", s.At, s.Size) }
 
 func (s Scatter) Shape(in []tensor.Shape) (tensor.Shape, error) {
-	if err := arity(in, 1); err != nil {
+	if err := checkArity(in, 1); err != nil {
 		return nil, err
 	}
 	if in[0].TotalSize() != len(s.At.At) {

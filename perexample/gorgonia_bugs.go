@@ -13,26 +13,26 @@ import (
 // network is then another than was written down. Which node was meant is lost. What is left is
 // how often nodes were made and used.
 
-// confused says why a node may stand for another one, too; empty where it does not.
-func confused(n *G.Node, graph edges) string {
+// gorgoniaBug says why a node may stand for another one, too; empty where it does not.
+func gorgoniaBug(n *G.Node, graph edgeCounts) string {
 	switch {
-	case confusedSlices(n):
+	case hasAmbiguousSlices(n):
 		return "Gorgonia v0.9.18 takes two slices for one where their bounds differ by 256, and joining slices its gradient; reshape an axis longer than 256 into two"
-	case op.OpKind(n) == "softmaxOp" && graph.made(n) > 1:
+	case op.OpKind(n) == "softmaxOp" && graph.timesMade(n) > 1:
 		return "Gorgonia v0.9.18 takes SoftMax and LogSoftMax of one node for each other; make the one with LogSoftMax, and the other with Exp of it"
-	case op.OpKind(n) == "im2colOp" && graph.made(n) > 1 && confusedWindows(n):
+	case op.OpKind(n) == "im2colOp" && graph.timesMade(n) > 1 && hasAmbiguousDilation(n):
 		return "Gorgonia v0.9.18 takes convolutions of one input for one that differ in dilation alone and give pictures of one size; use layer.Conv2D"
-	case op.OpKind(n) == "constantTensor" && graph.uses(n) > 1 && abridged(n):
+	case op.OpKind(n) == "constantTensor" && graph.timesUsed(n) > 1 && isPrintedAbridged(n):
 		return "Gorgonia v0.9.18 takes constants for one that it prints alike, and of long ones it prints the ends; make it with gorgonia.NodeFromAny, with a name of its own"
 	}
 	return ""
 }
 
-// edges counts how often a graph's edges were made, from operands to users.
-type edges map[[2]*G.Node]int
+// edgeCounts counts how often a graph's edges were made, from operands to users.
+type edgeCounts map[[2]*G.Node]int
 
-func edgesOf(g *G.ExprGraph) edges {
-	count := edges{}
+func countEdges(g *G.ExprGraph) edgeCounts {
+	count := edgeCounts{}
 	for it := g.Edges(); it.Next(); {
 		e := it.Edge()
 		count[[2]*G.Node{e.From().(*G.Node), e.To().(*G.Node)}]++
@@ -40,11 +40,11 @@ func edgesOf(g *G.ExprGraph) edges {
 	return count
 }
 
-// made is how often a node with an operand was made: an edge comes from it each time.
-func (e edges) made(n *G.Node) int { return e[[2]*G.Node{op.Operands(n)[0], n}] }
+// timesMade is how often a node with an operand was made: an edge comes from it each time.
+func (e edgeCounts) timesMade(n *G.Node) int { return e[[2]*G.Node{op.Operands(n)[0], n}] }
 
-// uses is how often a node was given to others, each time that they were made.
-func (e edges) uses(n *G.Node) (count int) {
+// timesUsed is how often a node was given to others, each time that they were made.
+func (e edgeCounts) timesUsed(n *G.Node) (count int) {
 	for edge, many := range e {
 		if edge[0] == n {
 			count += many
@@ -53,9 +53,9 @@ func (e edges) uses(n *G.Node) (count int) {
 	return count
 }
 
-// confusedWindows reports whether the windows of a convolution could be as many with another
+// hasAmbiguousDilation reports whether the windows of a convolution could be as many with another
 // dilation, which Gorgonia's hash leaves out.
-func confusedWindows(n *G.Node) bool {
+func hasAmbiguousDilation(n *G.Node) bool {
 	w, picture := op.Canonical(n).(op.Im2Col).Window, op.Operands(n)[0].Shape()
 	another := func(size, kernel, pad, stride, dilation int) bool {
 		room := size + 2*pad - 1
@@ -69,16 +69,16 @@ func confusedWindows(n *G.Node) bool {
 	return another(picture[2], w.KernelH, w.PadH, w.StrideH, w.DilationH) || another(picture[3], w.KernelW, w.PadW, w.StrideW, w.DilationW)
 }
 
-// abridged reports whether not all numbers of a constant are printed.
-func abridged(n *G.Node) bool {
+// isPrintedAbridged reports whether not all numbers of a constant are printed.
+func isPrintedAbridged(n *G.Node) bool {
 	text := fmt.Sprint(n.Value())
 	return strings.Contains(text, "...") || strings.Contains(text, ".\n.\n.\n")
 }
 
-// confusedSlices reports whether slices may have been taken for each other:
+// hasAmbiguousSlices reports whether slices may have been taken for each other:
 // Gorgonia tells them apart by the last byte of their bounds. Slices of a short
 // axis are safe, and so is a join whose equal parts do not lie 256 apart.
-func confusedSlices(n *G.Node) bool {
+func hasAmbiguousSlices(n *G.Node) bool {
 	switch s := op.Canonical(n).(type) {
 	case op.Slice:
 		size := op.Operands(n)[0].Shape()[s.Axis]
