@@ -102,7 +102,7 @@ func TestHoldOutOfNeighbours(t *testing.T) {
 		t.Errorf("%d of 200 held out are of the kind that 400 of 1000 are", ones)
 	}
 	few := heirs{raw{build(-1, true).Columns(), [][]float32{x, x}}, []int32{0, 1}} // a user's own set
-	if _, _, err := HoldOut(few, Records{Users: true, Examples: 4}, 1); err == nil || !strings.Contains(err.Error(), "2 owners") {
+	if _, _, err := HoldOut(few, Records{Users: true, Examples: 4}, 1); err == nil || !strings.Contains(err.Error(), "2 users") {
 		t.Errorf("a thousand examples of two owners: %v", err)
 	}
 	for _, n := range []int{-1, 0, 12, 13} {

@@ -61,12 +61,12 @@ func TestModelsAreAskedAboutElementsAsTheirs(t *testing.T) {
 		said(t, "predict of-"+is+" --data "+is)
 	}
 	for line, says := range map[string]string{
-		"eval of-bytes --data numbers":                                 "numbers: examples are numbers, taken as they are, and the model was trained on bytes, scaled to [0, 1]; save x as uint8",
+		"eval of-bytes --data numbers":                                 "numbers: the examples are numbers, which are not scaled, and the model was trained on bytes, which are scaled to [0, 1]; save x as uint8",
 		"eval of-bytes --data unit":                                    "save x as uint8",
-		"eval of-numbers --data bytes":                                 "bytes: examples are bytes, scaled to [0, 1], and the model was trained on numbers, taken as they were; save x as float32",
-		"predict of-bytes --data numbers/x_test.npy":                   "numbers/x_test.npy: examples are numbers",
-		"predict of-numbers --data bytes":                              "bytes: examples are bytes",
-		train + "numbers --init of-bytes/model.safetensors --out more": "of-bytes/model.safetensors: examples are numbers",
+		"eval of-numbers --data bytes":                                 "bytes: the examples are bytes, which are scaled to [0, 1], and the model was trained on numbers, which are not scaled; save x as float32",
+		"predict of-bytes --data numbers/x_test.npy":                   "numbers/x_test.npy: the examples are numbers",
+		"predict of-numbers --data bytes":                              "bytes: the examples are bytes",
+		train + "numbers --init of-bytes/model.safetensors --out more": "of-bytes/model.safetensors: the examples are numbers",
 		"train --resume of-bytes --steps 4 --data numbers":             "data: elements is numbers (it was bytes)",
 		"train --resume of-numbers --steps 4 --data bytes":             "data: elements is bytes (it was numbers)",
 	} {

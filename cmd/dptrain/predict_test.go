@@ -145,7 +145,7 @@ func TestPredictTables(t *testing.T) {
 		"--data text.txt":                     "plain text",
 		"--data a.xyz":                        "cannot tell",
 		"--data run":                          "neither .png nor .jpg",
-		"--data nowhere.csv":                  "nor a path",
+		"--data nowhere.csv":                  "nor an existing path",
 		"--data mnist":                        "--data-dir",
 		"--data test.csv --format xml":        "csv, jsonl",
 		"--data test.csv --out run/run.json":  "the run's own",
@@ -245,7 +245,7 @@ func TestPredictPictures(t *testing.T) {
 	if one := cellsOf(t, said(t, "predict run --data new/b.png")); one["probability"][0] != got["probability"][0] {
 		t.Errorf("alone: %v", one)
 	}
-	if _, stderr, code := dptrain("predict run --data other"); code != exitcode.Usage || !strings.Contains(stderr, "another size than the 3×3 pixels") || strings.Count(stderr, "\n") != 1 {
+	if _, stderr, code := dptrain("predict run --data other"); code != exitcode.Usage || !strings.Contains(stderr, "a different size from the 3×3 pixels") || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("another size: exit %d, %s", code, stderr)
 	}
 }

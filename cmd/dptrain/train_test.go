@@ -697,7 +697,7 @@ func TestTrainRefuses(t *testing.T) {
 		{"--augment flip --views 0", "--views 0: give at least 1"},
 		{"--augment flip --views 100000", "at most 4096"},
 		{"--views 4", "give --augment too"},
-		{"--augment flip --data remarks", "no pictures"},
+		{"--augment flip --data remarks", "not pictures"},
 		{"--project 5 --project-noise 3 --non-private", "--non-private"},
 		{"--project 5 --model digits-cnn", "pictures"},
 		{"--project 5 --data remarks", "indices"},

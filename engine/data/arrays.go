@@ -8,22 +8,22 @@ import (
 	"strconv"
 )
 
-// arrayNames are the files of a task in arrays, as Keras names them.
+// The names of the files with a task's arrays, as Keras names them.
 const (
 	arrayTrainX, arrayTrainY = "x_train.npy", "y_train.npy"
 	arrayTestX, arrayTestY   = "x_test.npy", "y_test.npy"
 )
 
-// openArrays reads x_train and y_train, and x_test and y_test if they are there,
-// from an .npz file or a folder of .npy files. Examples lie along the first axis
-// of x. Bytes are greys, kept as they are and scaled to [0, 1] when they are read;
-// other numbers are taken as they are, so scale them by public constants, always the
-// same: that examples are of one kind is checked, and on which scale cannot be. A y is a
-// whole number from 0 on or, where it is the target, any number, scaled by its bounds.
+// openArrays reads x_train and y_train, and x_test and y_test if they exist, from an
+// .npz file or a folder of .npy files. The first axis of x is that of the examples. Bytes
+// are gray levels: they are stored as bytes and scaled to [0, 1] when they are read. Other
+// numbers are not scaled, so the user must scale them by public constants, the same in
+// every file. The element types are compared, but the scale cannot be checked. A y is a
+// whole number from 0, or, if y is the target, any number, which is scaled by its bounds.
 //
-// With Tokens a count, x [examples, length] holds indices below it, -1 for
-// padding, and y may have a label for each step, -1 for none; with Next there is
-// no y, and the label of each step is the index after it.
+// If Tokens is a number, x [examples, length] contains indices below it, with -1 for
+// padding. Then y may have a label for each step, with -1 for none. With PredictNext there
+// is no y, and the label of each step is the next index.
 func openArrays(tree fs.FS, where string, s Schema) (*Task, error) {
 	if err := s.validate(); err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
@@ -32,18 +32,18 @@ func openArrays(tree fs.FS, where string, s Schema) (*Task, error) {
 	if s.Tokens != "" {
 		var err error
 		if indices, err = strconv.Atoi(s.Tokens); err != nil {
-			return nil, fmt.Errorf("%s: arrays hold no text; write --tokens with how many indices there are", where)
+			return nil, fmt.Errorf("%s: arrays do not contain text; write --tokens with the number of indices", where)
 		}
 	}
 	switch {
 	case s.Length != 0:
-		return nil, fmt.Errorf("%s: the length of examples is that of the array; leave out --length", where)
+		return nil, fmt.Errorf("%s: the array determines the length of the examples; leave out --length", where)
 	case s.PredictNext && indices == 0:
-		return nil, fmt.Errorf("%s: for each step to predict the next, x must hold indices; write --tokens with how many there are", where)
+		return nil, fmt.Errorf("%s: to predict the next index, x must contain indices; write --tokens with their number", where)
 	case s.Target != "" && len(s.Bounds) == 0:
-		return nil, fmt.Errorf("%s: the limits of the target y were not given; write --bounds y=LOW:HIGH, and take them from public knowledge, not from these arrays", where)
+		return nil, fmt.Errorf("%s: the bounds of the target y are not given; write --bounds y=LOW:HIGH, with limits from public knowledge and not from these arrays", where)
 	case s.Target == "" && len(s.Classes) < 2 && !s.PredictNext:
-		return nil, fmt.Errorf("%s: how many classes there are was not given; write --classes with their count or public names", where)
+		return nil, fmt.Errorf("%s: the number of classes is not given; write --classes with their number or public names", where)
 	}
 	task := &Task{ClassNames: s.Classes, Private: true, Schema: s}
 	read := func(x, y string) (set Set, err error) {
@@ -70,16 +70,16 @@ func openArrays(tree fs.FS, where string, s Schema) (*Task, error) {
 		return nil, err
 	}
 	if !slices.EqualFunc(train.Columns(), test.Columns(), Column.equal) {
-		return nil, fmt.Errorf("%s: %s has examples of another shape than %s", where, arrayTestX, arrayTrainX)
+		return nil, fmt.Errorf("%s: the examples of %s and %s have different shapes", where, arrayTestX, arrayTrainX)
 	}
-	if is, was := test.Columns()[0].ElementType, train.Columns()[0].ElementType; is != was {
-		return nil, fmt.Errorf("%s: %s holds %s and %s %s: bytes (uint8) are scaled to [0, 1] and numbers taken as they are; save both as one", where, arrayTestX, is, arrayTrainX, was)
+	if got, want := test.Columns()[0].ElementType, train.Columns()[0].ElementType; got != want {
+		return nil, fmt.Errorf("%s: %s contains %s and %s contains %s: bytes (uint8) are scaled to [0, 1] and other numbers are not scaled; save both arrays with the same type", where, arrayTestX, got, arrayTrainX, want)
 	}
 	task.Test = test
 	return task, nil
 }
 
-// arrayTarget is the one column of arrays that has a name, to be the target.
+// arrayTarget is the name of the target column of arrays.
 const arrayTarget = "y"
 
 func readArrays(tree fs.FS, xName, yName string, indices int, s Schema) (Set, error) {
@@ -95,46 +95,46 @@ func readArrays(tree fs.FS, xName, yName string, indices int, s Schema) (Set, er
 		return withTarget(features, x, y, yName, s.Bounds[arrayTarget])
 	}
 	if !y.whole {
-		return nil, fmt.Errorf("%s holds no whole numbers; labels are whole numbers from 0 on", yName)
+		return nil, fmt.Errorf("%s does not contain whole numbers; labels are whole numbers from 0", yName)
 	}
 	label := Column{Name: "y", Kind: Label, Classes: len(s.Classes)}
 	switch {
 	case indices > 0 && slices.Equal(x.shape, y.shape):
 		label.Shape = y.shape[1:]
 	case y.total() != y.shape[0] || y.shape[0] != x.shape[0]:
-		return nil, fmt.Errorf("%s has shape %v; %d examples need as many labels", yName, y.shape, x.shape[0])
+		return nil, fmt.Errorf("%s has shape %v; %d examples need the same number of labels", yName, y.shape, x.shape[0])
 	}
 	columns := []Column{features, label}
-	if x.greys == nil {
+	if x.bytes == nil {
 		return NewTable(columns, [][]float32{x.values, y.values}, nil)
 	}
 	if err := checkValues(label, y.values, 0); err != nil {
 		return nil, err
 	}
-	whole := make([]int32, len(y.values))
+	labels := make([]int32, len(y.values))
 	for i, l := range y.values {
-		whole[i] = int32(l)
+		labels[i] = int32(l)
 	}
-	return newPictures(columns, x.greys, whole, nil)
+	return newPictures(columns, x.bytes, labels, nil)
 }
 
-// readExamples reads what a network is asked about.
+// readExamples reads the features x.
 func readExamples(tree fs.FS, name string, indices int) (arrayContent, Column, error) {
 	x, err := readArray(tree, name, indices == 0)
 	if err != nil {
 		return x, Column{}, err
 	}
 	if indices == 0 {
-		return x, Column{Name: "x", Kind: Feature, Shape: x.shape[1:], ElementType: x.elements()}, nil
+		return x, Column{Name: "x", Kind: Feature, Shape: x.shape[1:], ElementType: x.elementType()}, nil
 	}
-	return x, Column{Name: "x", Kind: Index, Shape: x.shape[1:], Classes: indices}, x.indices(name)
+	return x, Column{Name: "x", Kind: Index, Shape: x.shape[1:], Classes: indices}, x.checkIndices(name)
 }
 
-// withTarget is a set of examples of which a number is predicted. Its greys are kept as
-// numbers: only labelled pictures are kept as bytes.
+// withTarget returns a set of examples with a numeric target. It stores gray levels as
+// numbers, because Pictures has labels and no targets.
 func withTarget(features Column, x, y arrayContent, yName string, bounds Bounds) (Set, error) {
 	if y.total() != y.shape[0] || y.shape[0] != x.shape[0] {
-		return nil, fmt.Errorf("%s has shape %v; %d examples need as many targets", yName, y.shape, x.shape[0])
+		return nil, fmt.Errorf("%s has shape %v; %d examples need the same number of targets", yName, y.shape, x.shape[0])
 	}
 	target := Column{Name: arrayTarget, Kind: Target}
 	if err := checkValues(target, y.values, 0); err != nil {
@@ -144,42 +144,42 @@ func withTarget(features Column, x, y arrayContent, yName string, bounds Bounds)
 		y.values[i] = bounds.Scale(float64(v))
 	}
 	target.Bounds = bounds
-	if x.greys != nil {
-		x.values = make([]float32, len(x.greys))
-		for i, b := range x.greys {
+	if x.bytes != nil {
+		x.values = make([]float32, len(x.bytes))
+		for i, b := range x.bytes {
 			x.values[i] = float32(b) / 255
 		}
 	}
 	return NewTable([]Column{features, target}, [][]float32{x.values, y.values}, nil)
 }
 
-func (a arrayHeader) elements() ElementType {
+func (a arrayHeader) elementType() ElementType {
 	if a.byte {
 		return Bytes
 	}
 	return Numbers
 }
 
-// indices refuses an array that holds no lists of indices.
-func (a arrayHeader) indices(name string) error {
+// checkIndices returns an error if the array does not contain lists of indices.
+func (a arrayHeader) checkIndices(name string) error {
 	if !a.whole || len(a.shape) != 2 {
-		return fmt.Errorf("%s: lists of indices are whole numbers of shape [examples, length]", name)
+		return fmt.Errorf("%s: indices must be whole numbers of shape [examples, length]", name)
 	}
 	return nil
 }
 
-// readSteps reads lists of indices of which each predicts the next.
+// readSteps reads lists of indices for the prediction of the next index.
 func readSteps(tree fs.FS, name string, indices int) (*Table, error) {
 	x, err := readArray(tree, name, false)
 	if err != nil {
 		return nil, err
 	}
-	if err := x.indices(name); err != nil {
+	if err := x.checkIndices(name); err != nil {
 		return nil, err
 	}
 	length := x.shape[1]
 	if length < 2 {
-		return nil, fmt.Errorf("%s has examples of %d index; at least two are needed for one to predict the next", name, length)
+		return nil, fmt.Errorf("%s has examples of %d index; the prediction of the next index needs at least two", name, length)
 	}
 	size := x.shape[0] * (length - 1)
 	features, labels := make([]float32, 0, size), make([]float32, 0, size)
@@ -191,26 +191,26 @@ func readSteps(tree fs.FS, name string, indices int) (*Table, error) {
 	return NewTable(steps.columns(Column{}), [][]float32{features, labels}, nil)
 }
 
-// arrayContent is an array with its numbers or, if it holds bytes and these may stay, with
-// the bytes instead.
+// arrayContent is an array with its elements. Bytes may be kept as bytes; otherwise the
+// elements are in values.
 type arrayContent struct {
 	arrayHeader
 	values []float32
-	greys  []byte
+	bytes  []byte
 }
 
-func readArray(tree fs.FS, name string, stay bool) (a arrayContent, err error) {
+func readArray(tree fs.FS, name string, keepBytes bool) (a arrayContent, err error) {
 	f, err := openFile(tree, name)
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			err = errors.New("there is no such array")
+			err = errors.New("the file does not exist")
 		}
 		return a, fmt.Errorf("%s: %w", name, err)
 	}
 	defer f.Close()
 	if a.arrayHeader, err = readHeader(f); err == nil {
-		if a.byte && stay {
-			a.greys, err = readExactly(f, a.total())
+		if a.byte && keepBytes {
+			a.bytes, err = readExactly(f, a.total())
 		} else {
 			a.values, err = a.numbers(f)
 		}

@@ -9,39 +9,39 @@ import (
 
 var cifarClasses = []string{"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"}
 
-// cifarTones are the channels' means and deviations in common use for CIFAR-10;
-// being published, they are public.
-var cifarTones = []Standardization{{0.4914, 0.2470}, {0.4822, 0.2435}, {0.4465, 0.2616}}
+// cifarStandardization has the means and deviations of the channels that are in
+// common use for CIFAR-10. They are published, so they are public.
+var cifarStandardization = []Standardization{{0.4914, 0.2470}, {0.4822, 0.2435}, {0.4465, 0.2616}}
 
 const (
-	cifarSide   = 32
-	cifarRecord = 1 + 3*cifarSide*cifarSide // a label and three planes
-	cifarFile   = 10000                     // records of a published file
+	cifarSide         = 32
+	cifarPictureBytes = 1 + 3*cifarSide*cifarSide // bytes: a label and three planes
+	cifarFile         = 10000                     // pictures in a published file
 )
 
-// openCIFAR reads CIFAR-10 (Krizhevsky 2009): its binary version, or its
-// pictures in folders train/CLASS and test/CLASS.
+// openCIFAR reads CIFAR-10 (Krizhevsky 2009), either its binary version or pictures in
+// the folders train/CLASS and test/CLASS.
 func openCIFAR(tree fs.FS, o Options) (*Task, error) {
-	var tones []Standardization
+	var standardization []Standardization
 	if o.Standardize {
-		tones = publishedStandardization("cifar10")
+		standardization = publishedStandardization("cifar10")
 	}
 	for _, folder := range []string{".", "cifar-10-batches-bin", "cifar10"} {
 		if _, err := fs.Stat(tree, path.Join(folder, "data_batch_1.bin")); err == nil {
-			return readCIFAR(tree, folder, o.Dir, tones)
+			return readCIFAR(tree, folder, o.Dir, standardization)
 		}
 		if info, err := fs.Stat(tree, path.Join(folder, "train")); err == nil && info.IsDir() {
-			task, err := openFolders(tree, folder, o.Dir, tones)
+			task, err := openFolders(tree, folder, o.Dir, standardization)
 			if err == nil && task.Classes != len(cifarClasses) {
-				err = fmt.Errorf("%s: %d classes; CIFAR-10 has %d", o.Dir, task.Classes, len(cifarClasses))
+				err = fmt.Errorf("%s has %d class folders; CIFAR-10 has %d classes", o.Dir, task.Classes, len(cifarClasses))
 			}
 			return task, err
 		}
 	}
-	return nil, fmt.Errorf("%s has neither data_batch_1.bin (looked in it, cifar-10-batches-bin and cifar10) nor train/CLASS folders of pictures; unpack the binary version of CIFAR-10 and name its folder with --data-dir", o.Dir)
+	return nil, fmt.Errorf("%s has neither data_batch_1.bin (searched it, cifar-10-batches-bin and cifar10) nor folders train/CLASS of pictures; unpack the binary version of CIFAR-10 and name its folder with --data-dir", o.Dir)
 }
 
-func readCIFAR(tree fs.FS, folder, where string, tones []Standardization) (*Task, error) {
+func readCIFAR(tree fs.FS, folder, where string, standardization []Standardization) (*Task, error) {
 	read := func(names ...string) (*Pictures, error) {
 		var pixels []byte
 		var labels []int32
@@ -56,7 +56,7 @@ func readCIFAR(tree fs.FS, folder, where string, tones []Standardization) (*Task
 				return nil, fmt.Errorf("%s: %s: %w", where, name, err)
 			}
 		}
-		return NewPictures(3, cifarSide, cifarSide, pixels, labels, len(cifarClasses), tones)
+		return NewPictures(3, cifarSide, cifarSide, pixels, labels, len(cifarClasses), standardization)
 	}
 	train, err := read("data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin")
 	if err != nil {
@@ -69,28 +69,28 @@ func readCIFAR(tree fs.FS, folder, where string, tones []Standardization) (*Task
 	return &Task{Train: train, Test: test, Classes: len(cifarClasses), ClassNames: cifarClasses, Private: true}, nil
 }
 
-// readCIFARBatch appends a file's pictures and labels. The files of a set are expected
-// to have so many pictures in all.
+// readCIFARBatch appends a file's pictures and labels. Expected is the usual number of
+// pictures in all files of the set; it determines the capacity.
 func readCIFARBatch(r io.Reader, pixels []byte, labels []int32, expected int) ([]byte, []int32, error) {
-	var record [cifarRecord]byte
-	const size = cifarRecord - 1
+	var picture [cifarPictureBytes]byte
+	const size = cifarPictureBytes - 1
 	for first := len(labels); ; {
-		_, err := io.ReadFull(r, record[:])
+		_, err := io.ReadFull(r, picture[:])
 		if err == io.EOF && len(labels) > first {
 			return pixels, labels, nil
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("ends within picture %d; a picture has %d bytes: %w", len(labels)-first, cifarRecord, unexpectedEOF(err))
+			return nil, nil, fmt.Errorf("ends in picture %d; a picture has %d bytes: %w", len(labels)-first, cifarPictureBytes, unexpectedEOF(err))
 		}
-		if int(record[0]) >= len(cifarClasses) {
-			return nil, nil, fmt.Errorf("picture %d: the label is not from 0 to %d", len(labels)-first, len(cifarClasses)-1)
+		if int(picture[0]) >= len(cifarClasses) {
+			return nil, nil, fmt.Errorf("picture %d: the label is not between 0 and %d", len(labels)-first, len(cifarClasses)-1)
 		}
 		if cap(pixels)-len(pixels) < size && len(labels) < expected {
 			if pixels, err = grow(pixels, expected*size); err != nil {
 				return nil, nil, err
 			}
 		}
-		labels = append(labels, int32(record[0]))
-		pixels = append(pixels, record[1:]...)
+		labels = append(labels, int32(picture[0]))
+		pixels = append(pixels, picture[1:]...)
 	}
 }

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// readCSV turns rows into examples: the features, in the order of the file's
-// columns, whose names it returns, and the label. Errors name lines and columns,
-// never what stands there.
+// readCSV converts rows to examples. It returns them with the names of the columns that
+// their features come from, in the order of the file. Errors name lines and columns,
+// never values.
 func readCSV(r io.Reader, s Schema) (Set, []string, error) {
 	b := bufio.NewReader(r)
-	if mark, _ := b.Peek(3); string(mark) == "\ufeff" {
+	if bom, _ := b.Peek(3); string(bom) == "\ufeff" {
 		b.Discard(3)
 	}
 	in := csv.NewReader(b)
@@ -27,14 +27,14 @@ func readCSV(r io.Reader, s Schema) (Set, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := checkCommas(header); err != nil {
+	if err := checkHeaderFormat(header); err != nil {
 		return nil, nil, err
 	}
 	l, err := newLayout(header, s)
 	if err != nil {
 		return nil, nil, err
 	}
-	rows := exampleReader{rowLayout: l, known: map[string]int32{}}
+	rows := exampleReader{rowLayout: l, userNumbers: map[string]int32{}}
 	for {
 		row, err := in.Read()
 		if errors.Is(err, io.EOF) {
@@ -42,7 +42,7 @@ func readCSV(r io.Reader, s Schema) (Set, []string, error) {
 		}
 		if errors.Is(err, csv.ErrFieldCount) {
 			line, _ := in.FieldPos(0)
-			return nil, nil, fmt.Errorf("line %d: %d fields where the first line names %d columns", line, len(row), len(l.roles))
+			return nil, nil, fmt.Errorf("line %d: %d fields, but the first line names %d columns", line, len(row), len(l.roles))
 		}
 		if err != nil {
 			return nil, nil, err
@@ -56,23 +56,23 @@ func readCSV(r io.Reader, s Schema) (Set, []string, error) {
 	return set, l.inputs, err
 }
 
-// checkCommas refuses a first line that was not written as UTF-8 with commas
-// between columns and a line feed at the end.
-func checkCommas(header []string) error {
+// checkHeaderFormat returns an error if the first line is not UTF-8 with commas between
+// columns and a line feed at the end.
+func checkHeaderFormat(header []string) error {
 	for _, name := range header {
 		switch {
 		case strings.ContainsRune(name, '\r'):
-			return errors.New("its lines end in carriage returns alone; write them with line feeds")
+			return errors.New("has lines that end in a carriage return only; end them with a line feed")
 		case strings.ContainsRune(name, 0):
-			return errors.New("its first line has zero bytes, as UTF-16 has; write it as UTF-8")
+			return errors.New("has zero bytes in its first line, as in UTF-16; save the file as UTF-8")
 		}
 	}
 	if len(header) > 1 {
 		return nil
 	}
-	for between, word := range map[string]string{";": "semicolons", "\t": "tabs"} {
-		if strings.Contains(header[0], between) {
-			return fmt.Errorf("the first line has no commas but %s; write commas between columns", word)
+	for separator, name := range map[string]string{";": "semicolons", "\t": "tabs"} {
+		if strings.Contains(header[0], separator) {
+			return fmt.Errorf("the first line has %s and no commas; separate the columns by commas", name)
 		}
 	}
 	return nil

@@ -73,31 +73,31 @@ func TestBadCSVIsRefusedWithoutCitingIt(t *testing.T) {
 	}{
 		{"is empty", "", schema},
 		{"has no rows", header, schema},
-		{`line 3, column "age": not a number`, header + "1,a,low\nsecret,a,low\n", schema},
-		{`line 2, column "age": not a number`, header + "NaN,secret,low\n", schema},
+		{`line 3, column "age": the value is not a number`, header + "1,a,low\nsecret,a,low\n", schema},
+		{`line 2, column "age": the value is not a number`, header + "NaN,secret,low\n", schema},
 		{`line 2, column "age": the cell is empty`, header + ",secret,low\n", schema},
-		{`line 4, column "income": the label is none of the 2`, header + "\"1\",\"a\nb\",low\n2,a,secret\n", schema},
-		{"line 3: 2 fields where the first line names 3 columns", header + "1,a,low\n1,secret\n", schema},
+		{`line 4, column "income": the label is not one of the 2`, header + "\"1\",\"a\nb\",low\n2,a,secret\n", schema},
+		{"line 3: 2 fields, but the first line names 3 columns", header + "1,a,low\n1,secret\n", schema},
 		{"line 2", header + "1,sec\"ret,low\n", schema},
 		{`no label "income"`, "30,secret,low\n31,secret,low\n", schema},
-		{`no label "incme"; did you mean what it says in column 3?`, header + "1,secret,low\n", with(func(s *Schema) { s.Label = "incme" })},
+		{`no label "incme"; did you mean the name of column 3?`, header + "1,secret,low\n", with(func(s *Schema) { s.Label = "incme" })},
 		{"--label", "secret,30,low\n", with(func(s *Schema) { s.Label = "" })},
 		{"--classes", header + "1,secret,low\n", with(func(s *Schema) { s.Classes = nil })},
 		{"--classes", header + "1,secret,low\n", with(func(s *Schema) { s.Classes = Classes{"low"} })},
 		{"--text", "secret,secret\n", Schema{PredictNext: true, Tokens: "bytes", Length: 2}},
-		{"known about age; write --bounds age=LOW:HIGH", header + "1,secret,low\n", with(func(s *Schema) { s.Bounds = nil })},
-		{"known about age, job; write", header + "1,secret,low\n", with(func(s *Schema) { s.Bounds, s.Vocabulary = nil, nil })},
+		{"does not describe age; write --bounds age=LOW:HIGH", header + "1,secret,low\n", with(func(s *Schema) { s.Bounds = nil })},
+		{"does not describe age, job; write", header + "1,secret,low\n", with(func(s *Schema) { s.Bounds, s.Vocabulary = nil, nil })},
 		{`no column "jbo"; did you mean "job"?`, header + "1,secret,low\n", with(func(s *Schema) { s.Ignore = []string{"jbo"} })},
-		{`"age" is given two roles`, header + "1,secret,low\n", with(func(s *Schema) { s.User = "age" })},
-		{"known about a, b, c, d, e, f, g, h, i, j and 2 more; write --bounds a=LOW", "a,b,c,d,e,f,g,h,i,j,k,l,income\n", Schema{Label: "income", Classes: schema.Classes}},
+		{`"age" is used in two ways`, header + "1,secret,low\n", with(func(s *Schema) { s.User = "age" })},
+		{"does not describe a, b, c, d, e, f, g, h, i, j and 2 more; write --bounds a=LOW", "a,b,c,d,e,f,g,h,i,j,k,l,income\n", Schema{Label: "income", Classes: schema.Classes}},
 		{"semicolons", "age;job;income\n1;secret;low\n", schema},
 		{"tabs", "age\tjob\tincome\n1\tsecret\tlow\n", schema},
 		{"UTF-16", "\xff\xfea\x00g\x00e\x00,\x00\n\x00", schema},
-		{"carriage returns", "age,job,income\r1,secret,low\r2,secret,low\r", schema},
+		{"carriage return", "age,job,income\r1,secret,low\r2,secret,low\r", schema},
 		{`column "age" twice`, "age,age,income\n1,secret,low\n", schema},
-		{"no column is left", "income\nlow\n", Schema{Label: "income", Classes: schema.Classes}},
-		{"low one must be below", header + "1,secret,low\n", with(func(s *Schema) { s.Bounds = map[string]Bounds{"age": {3, 3}} })},
-		{`line 3, column "who": the row has no user`, "who,age,job,income\nsecret,1,a,low\n,2,a,low\n", with(func(s *Schema) { s.User = "who" })},
+		{"there are no features", "income\nlow\n", Schema{Label: "income", Classes: schema.Classes}},
+		{"lower one must be less than", header + "1,secret,low\n", with(func(s *Schema) { s.Bounds = map[string]Bounds{"age": {3, 3}} })},
+		{`line 3, column "who": the user is empty`, "who,age,job,income\nsecret,1,a,low\n,2,a,low\n", with(func(s *Schema) { s.User = "who" })},
 	} {
 		file := filepath.Join(writeFiles(t, map[string][]byte{"rows.csv": []byte(c.text)}), "rows.csv")
 		wantError(t, file, Options{Schema: c.schema}, c.say, "rows.csv")
@@ -119,7 +119,7 @@ func TestBadCSVIsRefusedWithoutCitingIt(t *testing.T) {
 func TestColumnsWithoutAName(t *testing.T) {
 	file := filepath.Join(writeFiles(t, map[string][]byte{"a.csv": []byte(",text\n0,ab\n")}), "a.csv")
 	s := Schema{PredictNext: true, Text: "text", Tokens: "bytes", Length: 2}
-	wantError(t, file, Options{Schema: s}, "gives column 1 no name", "--ignore")
+	wantError(t, file, Options{Schema: s}, "column 1 has no name", "--ignore")
 	s.Ignore = []string{""}
 	task, err := Open(file, Options{Schema: s})
 	if err != nil {
@@ -166,7 +166,7 @@ func TestColumnsAreFoundByName(t *testing.T) {
 		}
 	}
 	strange := Schema{Label: "income", Classes: Classes{"low", "high"}, Inputs: []string{"age", "weight"}, Bounds: map[string]Bounds{"weight": {0, 1}, "height": {0, 1}}}
-	wantError(t, at("d.csv"), Options{Schema: strange}, "inputs are to be age, weight")
+	wantError(t, at("d.csv"), Options{Schema: strange}, "lists the inputs age, weight")
 }
 
 func TestSchemaFile(t *testing.T) {
@@ -197,13 +197,13 @@ user: person
 		"lable":                     "lable: x",
 		"twice":                     "classes: [a, a]",
 		"vocabulary of column":      "vocabulary: {job: []}",
-		"two roles":                 "label: a\nignore: [a]",
-		"below the high one":        "bounds: {age: [5, 1]}",
-		"both finite":               "bounds: {age: [0, .inf]}",
+		"used in two ways":                 "label: a\nignore: [a]",
+		"less than the upper one":        "bounds: {age: [5, 1]}",
+		"both must be finite":               "bounds: {age: [0, .inf]}",
 		"want 2 elements but got 1": "bounds: {age: [0]}",
 		"between 2 and 2^24":        "classes: 1",
-		"an example has between":    "length: 1048577",
-		"is text, and others":       "text: a\nvocabulary: {b: [c]}",
+		"an example needs between":    "length: 1048577",
+		"is text, and other columns":       "text: a\nvocabulary: {b: [c]}",
 		"a label or classes":        "next: true\nlabel: a",
 		"leave one out":             "next: true\nclasses: [a, b]",
 	} {
@@ -216,7 +216,7 @@ user: person
 		t.Errorf("%s: %v", SchemaExample, err)
 	}
 	for _, text := range []string{`bounds: {age: "0:100"}`, "vocabulary: {job: baker}", "lable: x", "classes: {a: b}", "- a", "a: b: c"} {
-		if _, err := parseSchema([]byte(text)); err == nil || !strings.HasSuffix(err.Error(), "; write it as in "+SchemaExample) {
+		if _, err := parseSchema([]byte(text)); err == nil || !strings.HasSuffix(err.Error(), "; write the schema like "+SchemaExample) {
 			t.Errorf("%q: got %v", text, err)
 		}
 	}

@@ -8,12 +8,16 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"strings"
+	"unsafe"
+
+	"github.com/dptrain/dptrain/internal/memory"
 )
 
-// openTree opens a folder, or a .zip file as if it were one.
+// openTree opens a folder, or a .zip file as if it were a folder.
 func openTree(name string) (fs.FS, io.Closer, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -36,7 +40,8 @@ func isArchive(name string) bool {
 	return strings.HasSuffix(name, ".zip") || strings.HasSuffix(name, ".npz")
 }
 
-// withoutPath drops the operation and path that fs.PathError repeats.
+// withoutPath removes the operation and the path of an fs.PathError, which the
+// caller's message already contains.
 func withoutPath(err error) error {
 	if p := (*fs.PathError)(nil); errors.As(err, &p) {
 		return p.Err
@@ -44,14 +49,15 @@ func withoutPath(err error) error {
 	return err
 }
 
-// decompressed reads a file, through gzip if it begins like one.
+// decompressed reads a file's content and closes the file.
 type decompressed struct {
 	io.Reader
 	file io.Closer
 }
 
-func (u decompressed) Close() error { return u.file.Close() }
+func (d decompressed) Close() error { return d.file.Close() }
 
+// openFile opens a file. It decompresses a file that begins like a gzip file.
 func openFile(tree fs.FS, name string) (io.ReadCloser, error) {
 	f, err := tree.Open(name)
 	if err != nil {
@@ -69,7 +75,8 @@ func openFile(tree fs.FS, name string) (io.ReadCloser, error) {
 	return decompressed{z, f}, nil
 }
 
-// findFile returns the first of the names that the tree has in one of the folders.
+// findFile returns the path of the first file that exists, over all folders and the
+// names in each.
 func findFile(tree fs.FS, folders, names []string) (string, bool) {
 	for _, folder := range folders {
 		for _, name := range names {
@@ -80,4 +87,62 @@ func findFile(tree fs.FS, folders, names []string) (string, bool) {
 		}
 	}
 	return "", false
+}
+
+// maxBytes limits the size that a file's header may announce, so that a damaged
+// header causes an error and not a crash.
+const maxBytes = min(1<<36, math.MaxInt)
+
+// readExactly reads the remaining n bytes of a file. It allocates as grow does.
+func readExactly(r io.Reader, n int) ([]byte, error) {
+	var content []byte
+	for len(content) < n {
+		var err error
+		if content, err = grow(content, n); err != nil {
+			return nil, err
+		}
+		got, err := io.ReadFull(r, content[len(content):cap(content)])
+		content = content[:len(content)+got]
+		if err != nil {
+			return nil, fmt.Errorf("ends after %d of the %d bytes that its header announces: %w", len(content), n, unexpectedEOF(err))
+		}
+	}
+	return content, checkEnd(r)
+}
+
+// grow returns values with more capacity. The final capacity is n. If a header announces
+// too large an n, the capacity is at most 16 times the content that was read. At most
+// a 16th of the content is held in memory twice. An allocation larger than the available
+// memory is an error.
+func grow[T any](values []T, n int) ([]T, error) {
+	const least = 1 << 12
+	room := n
+	for room/16 > max(len(values), least) {
+		room = room/16 + 1
+	}
+	if left := memory.Available(); !left.Fits(int64(room) * int64(unsafe.Sizeof(values[0]))) {
+		return nil, fmt.Errorf("needs more memory than %s has; use a part of the file", left.LimitedBy)
+	}
+	return append(make([]T, 0, room), values...), nil
+}
+
+// checkEnd returns an error if the file continues, or if a checksum at its end is
+// wrong.
+func checkEnd(r io.Reader) error {
+	var next [1]byte
+	switch n, err := io.ReadFull(r, next[:]); {
+	case n > 0:
+		return errors.New("is longer than its header announces")
+	case err != io.EOF:
+		return fmt.Errorf("is damaged: %w", err)
+	}
+	return nil
+}
+
+// unexpectedEOF replaces io.EOF by io.ErrUnexpectedEOF.
+func unexpectedEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }

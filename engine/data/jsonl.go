@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// readJSONL turns objects, one a line, into examples, their keys being columns.
-// Texts, numbers, true and false stand for themselves, null for nothing, and a
-// list of whole numbers for indices. Where there are labels every key must be known to
-// the schema, if only to be ignored. Errors name lines, and keys that the schema has: of
-// others, which may say anything, their number in the line.
+// readJSONL converts lines with one JSON object each to examples. Keys are columns. A
+// value is a text, a number, true, false, null (an empty cell) or a list of whole numbers
+// (indices). If the examples have labels, the schema must know every key, if only to
+// ignore it. Errors name lines and the schema's keys. They name a key that the schema does
+// not know only by its position in the line, because it may contain anything.
 func readJSONL(r io.Reader, s Schema) (Set, []string, error) {
 	names := s.columns()
 	l, err := newLayout(names, s)
 	if err != nil {
 		return nil, nil, err
 	}
-	at := indexOf(names)
-	rows, row := exampleReader{rowLayout: l, known: map[string]int32{}}, make([]string, len(names))
+	index := indexOf(names)
+	rows, row := exampleReader{rowLayout: l, userNumbers: map[string]int32{}}, make([]string, len(names))
 	err = eachLine(r, func(number int, line []byte) error {
 		clear(row)
-		if err := readObject(row, line, at, s.unlabelled); err != nil {
+		if err := readObject(row, line, index, s.featuresOnly); err != nil {
 			return fmt.Errorf("line %d %w", number, err)
 		}
 		for k, name := range names {
@@ -34,8 +34,8 @@ func readJSONL(r io.Reader, s Schema) (Set, []string, error) {
 				return fmt.Errorf("line %d has no key %q", number, name)
 			}
 			var ok bool
-			if row[k], ok = cell(row[k]); !ok {
-				return fmt.Errorf("line %d, key %q: neither a text, a number nor a list of whole numbers", number, name)
+			if row[k], ok = cellText(row[k]); !ok {
+				return fmt.Errorf("line %d, key %q: the value is neither a text, nor a number, nor a list of whole numbers", number, name)
 			}
 		}
 		if k, err := rows.add(row); err != nil {
@@ -50,8 +50,8 @@ func readJSONL(r io.Reader, s Schema) (Set, []string, error) {
 	return set, l.inputs, err
 }
 
-// cell writes a JSON value as a table would have it.
-func cell(value string) (text string, ok bool) {
+// cellText converts a JSON value to the text of a table's cell.
+func cellText(value string) (text string, ok bool) {
 	switch value[0] {
 	case 'n':
 		return "", true
@@ -59,7 +59,7 @@ func cell(value string) (text string, ok bool) {
 		return unquoted(value), true
 	case '[':
 		var list []int
-		if strings.Contains(value, "null") || json.Unmarshal([]byte(value), &list) != nil { // which takes null for 0
+		if strings.Contains(value, "null") || json.Unmarshal([]byte(value), &list) != nil { // Unmarshal accepts null as 0
 			return "", false
 		}
 		words := make([]string, len(list))

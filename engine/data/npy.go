@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// maxHeader bounds the length of an array's header.
+// maxHeader limits the length of an array's header.
 const maxHeader = 1 << 16
 
-// arrayHeader is what one .npy file holds, up to its numbers.
+// arrayHeader describes the content of a .npy file.
 type arrayHeader struct {
 	shape []int
-	width int                  // bytes a number
+	width int                  // bytes of a number
 	whole bool                 // integers or booleans
-	byte  bool                 // unsigned bytes
-	value func([]byte) float64 // of a number's bytes
+	byte  bool                 // type uint8
+	value func([]byte) float64 // decodes a number
 }
 
-// total is how many numbers the array has.
+// total is the number of elements of the array.
 func (a arrayHeader) total() int {
 	n := 1
 	for _, length := range a.shape {
@@ -52,12 +52,12 @@ var npyTypes = map[string]arrayHeader{
 	"<i8": {width: 8, whole: true, value: func(b []byte) float64 { return float64(int64(binary.LittleEndian.Uint64(b))) }},
 }
 
-// readHeader reads a .npy file up to its numbers (NumPy's documentation of
-// numpy.lib.format, versions 1 to 3).
+// readHeader reads the header of a .npy file (NumPy's documentation of numpy.lib.format,
+// versions 1 to 3).
 func readHeader(r io.Reader) (arrayHeader, error) {
 	var start [8]byte
 	if _, err := io.ReadFull(r, start[:]); err != nil || string(start[:6]) != "\x93NUMPY" {
-		return arrayHeader{}, errors.New("is no .npy array")
+		return arrayHeader{}, errors.New("is not a .npy array")
 	}
 	width, version := 4, start[6]
 	switch version {
@@ -65,19 +65,19 @@ func readHeader(r io.Reader) (arrayHeader, error) {
 		width = 2
 	case 2, 3:
 	default:
-		return arrayHeader{}, fmt.Errorf("is of .npy version %d; versions 1 to 3 are read", version)
+		return arrayHeader{}, fmt.Errorf("has .npy version %d; versions 1 to 3 are supported", version)
 	}
 	var n [4]byte
 	if _, err := io.ReadFull(r, n[:width]); err != nil {
-		return arrayHeader{}, fmt.Errorf("ends within its header: %w", unexpectedEOF(err))
+		return arrayHeader{}, fmt.Errorf("ends in its header: %w", unexpectedEOF(err))
 	}
 	length := binary.LittleEndian.Uint32(n[:])
 	if length > maxHeader {
-		return arrayHeader{}, fmt.Errorf("has a header of %d bytes; at most %d are read", length, maxHeader)
+		return arrayHeader{}, fmt.Errorf("has a header of %d bytes; at most %d bytes are supported", length, maxHeader)
 	}
 	header := make([]byte, length)
 	if _, err := io.ReadFull(r, header); err != nil {
-		return arrayHeader{}, fmt.Errorf("ends within its header: %w", unexpectedEOF(err))
+		return arrayHeader{}, fmt.Errorf("ends in its header: %w", unexpectedEOF(err))
 	}
 	return parseHeader(string(header))
 }
@@ -89,7 +89,7 @@ func parseHeader(header string) (arrayHeader, error) {
 	}
 	a, ok := npyTypes[kind[1]]
 	if !ok {
-		return arrayHeader{}, errors.New("holds numbers of another type than float32, float64, bool and little-endian integers, which are read")
+		return arrayHeader{}, errors.New("has an unsupported element type; save it as float32, float64, bool or little-endian integers")
 	}
 	total := 1
 	for text := range strings.SplitSeq(shape[1], ",") {
@@ -98,21 +98,21 @@ func parseHeader(header string) (arrayHeader, error) {
 		}
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || total > maxBytes/8/n {
-			return arrayHeader{}, errors.New("has an axis of impossible length")
+			return arrayHeader{}, errors.New("has an axis with an impossible length")
 		}
 		total *= n
 		a.shape = append(a.shape, n)
 	}
 	if len(a.shape) == 0 {
-		return arrayHeader{}, errors.New("is a single number; an array needs one entry an example")
+		return arrayHeader{}, errors.New("is a single number; an array needs one entry for each example")
 	}
 	if order[1] == "True" && len(a.shape) > 1 {
-		return arrayHeader{}, errors.New("is in Fortran order; save numpy.ascontiguousarray of it")
+		return arrayHeader{}, errors.New("is in Fortran order; apply numpy.ascontiguousarray before saving it")
 	}
 	return a, nil
 }
 
-// numbers reads what follows the header, in the room that roomier makes for it.
+// numbers reads the elements after the header. It allocates as grow does.
 func (a arrayHeader) numbers(r io.Reader) ([]float32, error) {
 	total := a.total()
 	var values []float32

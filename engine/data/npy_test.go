@@ -206,28 +206,28 @@ func TestBadArraysAreRefused(t *testing.T) {
 		say  string
 		x, y []byte
 	}{
-		{"x_train.npy is no .npy array", []byte("x"), labels},
-		{"x_train.npy is of .npy version 9", []byte("\x93NUMPY\x09\x00\x00\x00"), labels},
-		{"within its header", good[:20], labels},
+		{"x_train.npy is not a .npy array", []byte("x"), labels},
+		{"x_train.npy has .npy version 9", []byte("\x93NUMPY\x09\x00\x00\x00"), labels},
+		{"in its header", good[:20], labels},
 		{"a header of 4294967295", []byte("\x93NUMPY\x02\x00\xff\xff\xff\xff"), labels},
 		{"without descr", npy("<f4", "Maybe", "(2, 1)"), labels},
-		{"of another type", npy(">f4", "False", "(2, 1)"), labels},
-		{"of another type", npy("|O", "False", "(2, 1)"), labels},
+		{"unsupported element type", npy(">f4", "False", "(2, 1)"), labels},
+		{"unsupported element type", npy("|O", "False", "(2, 1)"), labels},
 		{"impossible length", npy("<f4", "False", "(2, 0)"), labels},
 		{"impossible length", npy("<f4", "False", "(2, 99999999999999999999)"), labels},
 		{"impossible length", npy("<f4", "False", "(99999999, 99999999, 99999999)"), labels},
 		{"single number", npy("<f4", "False", "()", float32(1)), labels},
 		{"ascontiguousarray", npy("<f4", "True", "(2, 1)", float32(1), float32(2)), labels},
 		{"ends before the 2 numbers", good[:len(good)-1], labels},
-		{"goes on after what", append(slices.Clone(good), 0), labels},
+		{"is longer than its header", append(slices.Clone(good), 0), labels},
 		{`example 1, column "x": the value is not a finite number`, npy("<f4", "False", "(2, 1)", float32(1), float32(math.NaN())), labels},
-		{"no whole numbers", good, npy("<f4", "False", "(2,)", float32(0), float32(1))},
+		{"does not contain whole numbers", good, npy("<f4", "False", "(2,)", float32(0), float32(1))},
 		{"has shape [3]; 2 examples", good, npy("|u1", "False", "(3,)", []byte{0, 1, 0})},
 		{"has shape [2 2]", good, npy("|u1", "False", "(2, 2)", []byte{0, 1, 0, 0})},
-		{`example 1, column "y": the label is no whole number from 0 to 1`, good, npy("|u1", "False", "(2,)", []byte{0, 2})},
-		{`example 1, column "y": the label is no whole number from 0 to 1`, npy("|u1", "False", "(2, 1)", []byte{0, 2}), npy("<i8", "False", "(2,)", []int64{0, 1 << 32})},
+		{`example 1, column "y": the label is not a whole number from 0 to 1`, good, npy("|u1", "False", "(2,)", []byte{0, 2})},
+		{`example 1, column "y": the label is not a whole number from 0 to 1`, npy("|u1", "False", "(2, 1)", []byte{0, 2}), npy("<i8", "False", "(2,)", []int64{0, 1 << 32})},
 		{"ends after 1 of the 2 bytes", npy("|u1", "False", "(2, 1)", []byte{0}), labels},
-		{"y_train.npy: there is no such array", good, nil},
+		{"y_train.npy: the file does not exist", good, nil},
 	} {
 		files := map[string][]byte{"x_train.npy": c.x}
 		if c.y != nil {
@@ -235,7 +235,7 @@ func TestBadArraysAreRefused(t *testing.T) {
 		}
 		wantError(t, zipOf(t, files), Options{Schema: two}, c.say)
 	}
-	wantError(t, zipOf(t, map[string][]byte{"x_test.npy": good, "y_test.npy": labels}), Options{Schema: two}, "x_train.npy: there is no such array")
+	wantError(t, zipOf(t, map[string][]byte{"x_test.npy": good, "y_test.npy": labels}), Options{Schema: two}, "x_train.npy: the file does not exist")
 	all := map[string][]byte{"x_train.npy": good, "y_train.npy": labels}
 	wantError(t, zipOf(t, all), Options{}, "--classes")
 	wantError(t, zipOf(t, all), Options{Schema: Schema{Classes: Classes{"0"}}}, "--classes")
@@ -243,9 +243,9 @@ func TestBadArraysAreRefused(t *testing.T) {
 	wantError(t, zipOf(t, all), Options{Schema: Schema{Classes: two.Classes, Label: "y"}}, "no named columns")
 	wantError(t, zipOf(t, all), Options{Schema: two, Test: "x"}, "their own test examples")
 	all["x_test.npy"], all["y_test.npy"] = npy("<f4", "False", "(2, 2)", make([]float32, 4)), labels
-	wantError(t, zipOf(t, all), Options{Schema: two}, "another shape")
+	wantError(t, zipOf(t, all), Options{Schema: two}, "different shapes")
 	all["x_test.npy"] = npy("|u1", "False", "(2, 1)", []byte{0, 1})
-	wantError(t, zipOf(t, all), Options{Schema: two}, "x_test.npy holds bytes and x_train.npy numbers")
+	wantError(t, zipOf(t, all), Options{Schema: two}, "x_test.npy contains bytes and x_train.npy contains numbers")
 }
 
 func FuzzNPY(f *testing.F) {

@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-func TestUnknownNamesAreRefused(t *testing.T) {
+func TestUnnamedSetsAreRefused(t *testing.T) {
 	wantError(t, "mnits", Options{}, `did you mean "mnist"`, "digits, remarks, mnist, fashion-mnist, cifar10")
 	wantError(t, "digit", Options{}, `did you mean "digits"`)
-	wantError(t, "quite/another/thing.csv", Options{}, "neither a known data set")
+	wantError(t, "quite/another/thing.csv", Options{}, "neither a named data set")
 	wantError(t, "", Options{}, "--data")
 	if _, err := Open("quite another thing", Options{}); err == nil || strings.Contains(err.Error(), "did you mean") {
 		t.Errorf("got %v; want an error without a far-fetched suggestion", err)
@@ -48,7 +48,7 @@ func TestEveryNameIsDescribed(t *testing.T) {
 			t.Errorf("%s is not described", d.Name)
 		}
 	}
-	for _, n := range knownNames {
+	for _, n := range namedSets {
 		if !slices.Contains(described, n) {
 			t.Errorf("%s is missing", n)
 		}

@@ -1,3 +1,16 @@
+// Package data provides the examples that a network is trained on: tables in
+// memory, sets combined from others, and readers for common files (MNIST's IDX,
+// CIFAR-10, folders of pictures, NumPy arrays, CSV, JSON lines, plain text). It also
+// generates two public data sets, digits and remarks.
+//
+// Privacy guarantee: the numbers of an example depend only on that example and on
+// public constants. No mean, bound, vocabulary or list of classes is computed from
+// the rows, because such a value would carry one person's data into the examples of
+// everybody else without being accounted. A reader takes the facts that it needs
+// from the user or from a published constant. If a fact is missing, the reader
+// returns an error that asks for it. The names of files, folders, columns and keys
+// and the common size of pictures and arrays count as public. Error messages name
+// files, lines and columns, never a value.
 package data
 
 import (
@@ -6,13 +19,12 @@ import (
 )
 
 // Set is a sequence of examples. Column k of an example is a vector of
-// Columns()[k].Size() numbers, the network's k-th input; labels and indices are
-// whole numbers stored as float32.
+// Columns()[k].Size() numbers, and it is the network's k-th input. Labels and
+// indices are whole numbers stored as float32.
 //
-// A Set does not change, and its methods may be called from several goroutines
-// at once.
+// A Set does not change. Several goroutines may call its methods at the same time.
 type Set interface {
-	// Len is the number of examples.
+	// Len returns the number of examples.
 	Len() int
 	// Columns describes the network's inputs, in order.
 	Columns() []Column
@@ -21,23 +33,25 @@ type Set interface {
 	Read(dst [][]float32, rows []int) error
 }
 
-// UserSet is a Set that knows whose its examples are.
+// UserSet is a Set that knows the user that each of its examples belongs to.
 type UserSet interface {
 	Set
-	// Users holds each example's owner as a number from 0 on, or is nil where
-	// every example is an owner of its own. The caller must not change it.
+	// Users returns each example's user as a number from 0. It returns nil if
+	// every example belongs to a different user. The caller must not change it.
 	Users() []int32
 }
 
-// Users returns the owner of each of a set's examples, nil if it knows none.
+// Users returns the user of each of a set's examples, or nil if the set does not
+// know its users.
 func Users(s Set) []int32 {
-	if g, ok := s.(UserSet); ok {
-		return g.Users()
+	if u, ok := s.(UserSet); ok {
+		return u.Users()
 	}
 	return nil
 }
 
-// ValidatedUsers are Users, and an error where these cannot be the owners of the set's examples.
+// ValidatedUsers returns Users(s). It returns an error if there is not exactly one
+// user for each example or a user is negative.
 func ValidatedUsers(s Set) ([]int32, error) {
 	users := Users(s)
 	if users == nil {
@@ -46,26 +60,26 @@ func ValidatedUsers(s Set) ([]int32, error) {
 	return users, checkUsers(users, s.Len())
 }
 
-// Task is what a network is to learn: examples to train on and to test with.
+// Task is a learning task: a training set, a test set and what they mean.
 type Task struct {
 	Name  string
 	Train Set
-	// Test is nil where no test examples were given. They are not protected:
-	// an accuracy measured on them is a function of them.
+	// Test is nil if there are no test examples. Test examples are not protected:
+	// an accuracy measured on them depends on them.
 	Test    Set
-	Classes int // 0 where a target is predicted
+	Classes int // 0 if a target is predicted
 	// ClassNames has a name for each class, or is nil.
 	ClassNames []string
-	// Schema is what was said of the columns, with all that it needed from other
-	// files; it reads another file as this one was read.
+	// Schema describes the columns, with the content of the other files that it
+	// refers to. It reads another file in the same way.
 	Schema Schema
-	// Private is false only where nobody stands behind the examples.
+	// Private is false only if the examples contain no person's data.
 	Private bool
 }
 
-// Check reads a set once and says what a network could not be trained on: a
-// value that is not finite, a label or index out of range. Sets made by this
-// package were checked when they were made; Check is for a set of one's own.
+// Check reads a set once and returns an error if it has a value that is not finite,
+// or a label or index out of range. The sets made by this package are checked when
+// they are made. Check is for your own implementations of Set.
 func Check(s Set) error {
 	if validated(s) {
 		return nil
@@ -73,7 +87,7 @@ func Check(s Set) error {
 	return checkAll(s)
 }
 
-// validated reports whether a set was made by this package.
+// validated reports whether this package made the set, and so checked its values.
 func validated(s Set) bool {
 	switch s := s.(type) {
 	case *Table, *Pictures, *tokenSequences:
@@ -123,12 +137,12 @@ func checkAll(s Set) error {
 	return nil
 }
 
-// checkValues checks the values of a column whose first example is numbered
+// checkValues checks the values of a column. The number of the first example is
 // first.
 func checkValues(c Column, values []float32, first int) error {
 	for i, v := range values {
-		if fault := c.problem(v); fault != "" {
-			return fmt.Errorf("example %d, column %q: %s", first+i/c.Size(), c.Name, fault)
+		if problem := c.problem(v); problem != "" {
+			return fmt.Errorf("example %d, column %q: %s", first+i/c.Size(), c.Name, problem)
 		}
 	}
 	return nil
@@ -136,29 +150,29 @@ func checkValues(c Column, values []float32, first int) error {
 
 func checkUsers(users []int32, examples int) error {
 	if len(users) != examples {
-		return fmt.Errorf("%d examples have %d owners; give one owner an example", examples, len(users))
+		return fmt.Errorf("%d examples have %d users; give each example one user", examples, len(users))
 	}
 	for i, u := range users {
 		if u < 0 {
-			return fmt.Errorf("example %d has a negative owner; owners are numbered from 0", i)
+			return fmt.Errorf("example %d has a negative user; users are numbered from 0", i)
 		}
 	}
 	return nil
 }
 
-// checkRead guards every Read: it allocates only when something is wrong.
+// checkRead checks the arguments of Read. It allocates only for an error.
 func checkRead(columns []Column, sizes []int, examples int, dst [][]float32, rows []int) error {
 	if len(dst) != len(sizes) {
 		return fmt.Errorf("read into %d buffers; the set has %d columns", len(dst), len(sizes))
 	}
 	for k, size := range sizes {
 		if len(dst[k]) != len(rows)*size {
-			return fmt.Errorf("the buffer of column %q holds %d numbers; %d examples need %d", columns[k].Name, len(dst[k]), len(rows), len(rows)*size)
+			return fmt.Errorf("the buffer of column %q has %d numbers; %d examples need %d", columns[k].Name, len(dst[k]), len(rows), len(rows)*size)
 		}
 	}
 	for _, r := range rows {
 		if r < 0 || r >= examples {
-			return fmt.Errorf("there is no example %d; the set has %d, numbered from 0", r, examples)
+			return fmt.Errorf("there is no example %d; the set has %d examples, numbered from 0", r, examples)
 		}
 	}
 	return nil

@@ -195,23 +195,23 @@ func TestBadTablesAreRefused(t *testing.T) {
 		users   []int32
 	}{
 		{"at least one", nil, nil, nil},
-		{"got values for 1", []Column{feature, label}, [][]float32{{1, 2}}, nil},
-		{"no multiple", []Column{feature}, [][]float32{{1, 2, 3}}, nil},
+		{"has values for 1", []Column{feature, label}, [][]float32{{1, 2}}, nil},
+		{"not a multiple", []Column{feature}, [][]float32{{1, 2, 3}}, nil},
 		{"has 2", []Column{feature, label}, [][]float32{{1, 2}, {0, 1}}, nil},
 		{`example 1, column "x": the value is not a finite number`, []Column{feature}, [][]float32{{1, 2, 3, nan}}, nil},
 		{"not a finite number", []Column{feature}, [][]float32{{1, inf}}, nil},
-		{`example 0, column "y": the label is no whole number from 0 to 2`, []Column{label}, [][]float32{{3}}, nil},
-		{"no whole number", []Column{label}, [][]float32{{-1}}, nil},
-		{"no whole number", []Column{label}, [][]float32{{.5}}, nil},
-		{"no whole number", []Column{label}, [][]float32{{nan}}, nil},
-		{"no whole number", []Column{{Name: "w", Kind: Index, Classes: 2}}, [][]float32{{2}}, nil},
+		{`example 0, column "y": the label is not a whole number from 0 to 2`, []Column{label}, [][]float32{{3}}, nil},
+		{"not a whole number", []Column{label}, [][]float32{{-1}}, nil},
+		{"not a whole number", []Column{label}, [][]float32{{.5}}, nil},
+		{"not a whole number", []Column{label}, [][]float32{{nan}}, nil},
+		{"not a whole number", []Column{{Name: "w", Kind: Index, Classes: 2}}, [][]float32{{2}}, nil},
 		{"classes", []Column{{Name: "y", Kind: Label}}, [][]float32{{0}}, nil},
 		{"classes", []Column{{Name: "y", Kind: Label, Classes: 1<<24 + 1}}, [][]float32{{0}}, nil},
 		{"length of at least 1", []Column{{Name: "x", Shape: []int{0}}}, [][]float32{{}}, nil},
 		{"at most 2^31-1 numbers", []Column{{Name: "x", Shape: []int{1 << 16, 1 << 16}}}, [][]float32{{}}, nil},
 		{"unknown kind 9", []Column{{Name: "x", Kind: 9}}, [][]float32{{0}}, nil},
-		{"2 owners", []Column{label}, [][]float32{{0}}, []int32{0, 1}},
-		{"negative owner", []Column{label}, [][]float32{{0}}, []int32{-1}},
+		{"2 users", []Column{label}, [][]float32{{0}}, []int32{0, 1}},
+		{"negative user", []Column{label}, [][]float32{{0}}, []int32{-1}},
 	} {
 		_, err := NewTable(c.columns, c.values, c.users)
 		if err == nil || !strings.Contains(err.Error(), c.say) {
@@ -286,17 +286,17 @@ func TestBadPicturesAreRefused(t *testing.T) {
 		pixels                  []byte
 		labels                  []int32
 		classes                 int
-		tones                   []Standardization
+		standardization         []Standardization
 	}{
 		{"length of at least 1", 0, 2, 2, four, []int32{0}, 2, nil},
 		{"2 labels but 4 bytes", 1, 2, 2, four, []int32{0, 1}, 2, nil},
 		{"1 labels but 5 bytes", 1, 2, 2, make([]byte, 5), []int32{0}, 2, nil},
 		{"picture 0: the label", 1, 2, 2, four, []int32{2}, 2, nil},
 		{"picture 0: the label", 1, 2, 2, four, []int32{-1}, 2, nil},
-		{"2 tones for 1", 1, 2, 2, four, []int32{0}, 2, []Standardization{unit, unit}},
+		{"2 standardizations for 1", 1, 2, 2, four, []int32{0}, 2, []Standardization{unitInterval, unitInterval}},
 		{"not positive", 1, 2, 2, four, []int32{0}, 2, []Standardization{{}}},
 	} {
-		_, err := NewPictures(c.channels, c.height, c.width, c.pixels, c.labels, c.classes, c.tones)
+		_, err := NewPictures(c.channels, c.height, c.width, c.pixels, c.labels, c.classes, c.standardization)
 		if err == nil || !strings.Contains(err.Error(), c.say) {
 			t.Errorf("got %v; want an error with %q", err, c.say)
 		}
@@ -317,8 +317,8 @@ func TestEveryByteIsRead(t *testing.T) {
 	for i := range pixels {
 		pixels[i] = byte(i)
 	}
-	for _, tones := range [][]Standardization{nil, cifarTones} {
-		p, err := NewPictures(3, 16, 16, pixels, []int32{1}, 2, tones)
+	for _, standardization := range [][]Standardization{nil, cifarStandardization} {
+		p, err := NewPictures(3, 16, 16, pixels, []int32{1}, 2, standardization)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -331,8 +331,8 @@ func TestEveryByteIsRead(t *testing.T) {
 				}
 				for i, got := range dst[0] {
 					want := float32(float64(i%256) / 255)
-					if tones != nil {
-						want = float32((float64(i%256)/255 - tones[i/256].Mean) / tones[i/256].Deviation)
+					if standardization != nil {
+						want = float32((float64(i%256)/255 - standardization[i/256].Mean) / standardization[i/256].Deviation)
 					}
 					if got != want {
 						t.Errorf("byte %d of channel %d is %v; want %v", i%256, i/256, got, want)
@@ -407,8 +407,8 @@ func TestCheckFindsSetsThatCannotBe(t *testing.T) {
 	table := numbered(t, 3, 0, nil)
 	for say, s := range map[string]Set{
 		"no column":      owned{table, nil, nil},
-		"2 owners":       owned{table, table.columns, []int32{0, 1}},
-		"negative owner": owned{table, table.columns, []int32{0, 1, -1}},
+		"2 users":       owned{table, table.columns, []int32{0, 1}},
+		"negative user": owned{table, table.columns, []int32{0, 1, -1}},
 		"classes":        owned{table, []Column{{Name: "y", Kind: Label}}, nil},
 	} {
 		if err := Check(s); err == nil || !strings.Contains(err.Error(), say) {
@@ -418,10 +418,10 @@ func TestCheckFindsSetsThatCannotBe(t *testing.T) {
 	if err := Check(owned{table, table.columns, []int32{0, 1, 1}}); err != nil {
 		t.Error(err)
 	}
-	if _, err := Subset(owned{table, table.columns, []int32{0, 1}}, []int{2}); err == nil || !strings.Contains(err.Error(), "2 owners") {
+	if _, err := Subset(owned{table, table.columns, []int32{0, 1}}, []int{2}); err == nil || !strings.Contains(err.Error(), "2 users") {
 		t.Errorf("a subset of three examples with two owners: %v", err)
 	}
-	if _, err := Concat(table, owned{table, table.columns, []int32{0, 1}}); err == nil || !strings.Contains(err.Error(), "part 1: ") || !strings.Contains(err.Error(), "2 owners") {
+	if _, err := Concat(table, owned{table, table.columns, []int32{0, 1}}); err == nil || !strings.Contains(err.Error(), "part 1: ") || !strings.Contains(err.Error(), "2 users") {
 		t.Errorf("three examples with two owners, joined: %v", err)
 	}
 }

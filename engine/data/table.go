@@ -9,18 +9,18 @@ import (
 type Table struct {
 	columns []Column
 	sizes   []int
-	values  [][]float32 // by column, examples one after the other
+	values  [][]float32 // by column, with the examples in sequence
 	users   []int32
 	length  int
 }
 
-// NewTable makes a set of values[k], the examples' vectors of column k one after
-// the other. Users numbers the owner of each example, or is nil. The table keeps
-// the slices: the caller must not change them afterwards. A value that is not
-// finite and a label out of range are errors.
+// NewTable makes a set from values[k], the concatenated vectors of column k of all
+// examples. Users contains the user of each example, or is nil. The table keeps the
+// slices: the caller must not change them afterwards. A value that is not finite or
+// a label out of range is an error.
 func NewTable(columns []Column, values [][]float32, users []int32) (*Table, error) {
 	if len(columns) == 0 || len(columns) != len(values) {
-		return nil, fmt.Errorf("a table of %d columns got values for %d; give each column its values, and at least one", len(columns), len(values))
+		return nil, fmt.Errorf("a table of %d columns has values for %d; give each column its values, and at least one column", len(columns), len(values))
 	}
 	t := &Table{columns: slices.Clone(columns), values: slices.Clone(values), users: users}
 	for k, c := range columns {
@@ -28,13 +28,13 @@ func NewTable(columns []Column, values [][]float32, users []int32) (*Table, erro
 			return nil, err
 		}
 		if len(values[k])%c.Size() != 0 {
-			return nil, fmt.Errorf("column %q has %d numbers, which is no multiple of the %d of one example", c.Name, len(values[k]), c.Size())
+			return nil, fmt.Errorf("column %q has %d numbers, which is not a multiple of the %d numbers of one example", c.Name, len(values[k]), c.Size())
 		}
 		length := len(values[k]) / c.Size()
 		if k == 0 {
 			t.length = length
 		} else if length != t.length {
-			return nil, fmt.Errorf("column %q has %d examples, column %q has %d", columns[0].Name, t.length, c.Name, length)
+			return nil, fmt.Errorf("column %q has %d examples, but column %q has %d", columns[0].Name, t.length, c.Name, length)
 		}
 		if err := checkValues(c, values[k], 0); err != nil {
 			return nil, err
@@ -49,13 +49,13 @@ func NewTable(columns []Column, values [][]float32, users []int32) (*Table, erro
 	return t, nil
 }
 
-// Len is the number of examples.
+// Len returns the number of examples.
 func (t *Table) Len() int { return t.length }
 
 // Columns describes the network's inputs, in order.
 func (t *Table) Columns() []Column { return t.columns }
 
-// Users numbers the owner of each example; it is nil if there are none.
+// Users returns the user of each example, or nil.
 func (t *Table) Users() []int32 { return t.users }
 
 // Read copies the given examples.

@@ -104,12 +104,12 @@ func TestTargetsThatCannotBe(t *testing.T) {
 		"write --bounds hours=LOW:HIGH":             {good, with(func(s *Schema) { s.Bounds = map[string]Bounds{"age": {0, 1}} })},
 		"a target, \"hours\", and a label":          {good, with(func(s *Schema) { s.Label = "job" })},
 		"a number or a class":                       {good, with(func(s *Schema) { s.Classes = Classes{"a", "b"} })},
-		"each step predicts the next":               {good, with(func(s *Schema) { s.PredictNext = true })},
-		"two roles":                                 {good, with(func(s *Schema) { s.Ignore = []string{"hours"} })},
-		"is text, and others":                       {good, with(func(s *Schema) { s.Text = "job" })},
-		"column \"hours\": the target is no number": {"age,hours,job,person\n25,secret,baker,a\n", hours},
+		"with next the network predicts":               {good, with(func(s *Schema) { s.PredictNext = true })},
+		"used in two ways":                                 {good, with(func(s *Schema) { s.Ignore = []string{"hours"} })},
+		"is text, and other columns":                       {good, with(func(s *Schema) { s.Text = "job" })},
+		"column \"hours\": the target is not a number": {"age,hours,job,person\n25,secret,baker,a\n", hours},
 		"column \"hours\": the cell is empty":       {"age,hours,job,person\n25, ,baker,a\n", hours},
-		"no column is left":                         {"hours\n3\n", Schema{Target: "hours", Bounds: map[string]Bounds{"hours": {0, 1}}}},
+		"there are no features":                         {"hours\n3\n", Schema{Target: "hours", Bounds: map[string]Bounds{"hours": {0, 1}}}},
 	} {
 		dir := writeFiles(t, map[string][]byte{"t.csv": []byte(c.file)})
 		_, err := Open(filepath.Join(dir, "t.csv"), Options{Schema: c.schema})
@@ -124,7 +124,7 @@ func TestTargetsThatCannotBe(t *testing.T) {
 		schema Schema
 	}{
 		"write --bounds y=LOW:HIGH":    {npy("<f4", "False", "(2,)", float32(1), float32(2)), Schema{Target: "y"}},
-		"as many targets":              {npy("<f4", "False", "(3,)", float32(1), float32(2), float32(3)), y},
+		"the same number of targets":              {npy("<f4", "False", "(3,)", float32(1), float32(2), float32(3)), y},
 		"shape [2 2]":                  {npy("<f4", "False", "(2, 2)", float32(1), float32(2), float32(3), float32(4)), y},
 		"the value is not a finite":    {npy("<f4", "False", "(2,)", float32(1), float32(math.NaN())), y},
 		"the target y with its bounds": {npy("<f4", "False", "(2,)", float32(1), float32(2)), Schema{Target: "z", Bounds: map[string]Bounds{"z": {0, 1}}}},
@@ -159,11 +159,11 @@ func TestTargetsThatHaveBounds(t *testing.T) {
 		column Column
 		value  float32
 	}{
-		"not scaled to lie":         {column, 30},
+		"not between -1 and 1":         {column, 30},
 		"scale it by its bounds":    {column, -1.001},
-		"below the high one":        {Column{Name: "y", Kind: Target, Bounds: Bounds{2, 1}}, 0},
-		"both finite":               {Column{Name: "y", Kind: Target, Bounds: Bounds{0, math.Inf(1)}}, 0},
-		"only a target's":           {Column{Name: "y", Bounds: Bounds{0, 1}}, 0},
+		"less than the upper one":        {Column{Name: "y", Kind: Target, Bounds: Bounds{2, 1}}, 0},
+		"both must be finite":               {Column{Name: "y", Kind: Target, Bounds: Bounds{0, math.Inf(1)}}, 0},
+		"only a target has":           {Column{Name: "y", Bounds: Bounds{0, 1}}, 0},
 		"the value is not a finite": {column, float32(math.NaN())},
 	} {
 		_, err := NewTable([]Column{c.column}, [][]float32{{c.value}}, nil)

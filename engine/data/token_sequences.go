@@ -1,13 +1,13 @@
 package data
 
-// tokenSequences is a Set of lists of indices, each kept as short as it is: what an example does
-// not reach of its length is padded when it is read.
+// tokenSequences is a Set of lists of indices. It stores them without padding; Read pads
+// them.
 type tokenSequences struct {
 	columns []Column
 	sizes   []int
-	indices []float32 // of the examples, one after the other
-	ends    []int     // where those of each end
-	labels  []float32 // of the examples; nil where there are none, or that of a step is the index after it
+	indices []float32 // of all examples, concatenated
+	ends    []int     // end of each example in indices
+	labels  []float32 // of the examples; nil if there are none or each step predicts the next index
 	users   []int32
 }
 
@@ -42,14 +42,14 @@ func (t *tokenSequences) Read(dst [][]float32, rows []int) error {
 			}
 			continue
 		}
-		// The last index has nothing after it that it could predict.
+		// The last index has no next index, so it is not a feature.
 		pad(features, indices[:max(0, len(indices)-1)])
 		pad(dst[1][i*length:(i+1)*length], indices[min(1, len(indices)):])
 	}
 	return nil
 }
 
-// pad copies indices, and Pad to the rest.
+// pad copies indices and fills the rest with Pad.
 func pad(to, indices []float32) {
 	rest := to[copy(to, indices):]
 	for i := range rest {

@@ -8,15 +8,15 @@ import (
 	"unicode/utf8"
 )
 
-// readObject gives the values of a JSON object's known keys, as they are written, to
-// values[known[key]]. It may have others or not. Of a key that it has twice, nobody said
-// which value counts.
-func readObject(values []string, line []byte, known map[string]int, others bool) error {
+// readObject stores the values of a JSON object's known keys, in their JSON notation, in
+// values[known[key]]. Unknown keys are an error unless allowUnknown is true. A key that
+// occurs twice is an error.
+func readObject(values []string, line []byte, known map[string]int, allowUnknown bool) error {
 	text := strings.TrimLeft(string(line), space)
 	if text == "" || text[0] != '{' || !json.Valid(line) {
-		return errors.New("is no JSON object")
+		return errors.New("is not a JSON object")
 	}
-	// What is valid can be cut by its signs alone.
+	// The object is valid JSON, so its punctuation determines its parts.
 	rest := strings.TrimLeft(text[1:], space)
 	for n := 1; rest[0] != '}'; n++ {
 		end := valueEnd(rest)
@@ -30,24 +30,24 @@ func readObject(values []string, line []byte, known map[string]int, others bool)
 			rest = strings.TrimLeft(rest[1:], space)
 		}
 
-		k, is := known[key]
-		if !is && others {
+		k, ok := known[key]
+		if !ok && allowUnknown {
 			continue
-		} else if !is {
-			return fmt.Errorf("has a key that nothing is known about, number %d of it; write --bounds, --vocabulary, --text or --ignore for that", n)
+		} else if !ok {
+			return fmt.Errorf("has a key that the schema does not know, key number %d of the line; describe it with --bounds, --vocabulary, --text or --ignore", n)
 		}
 		if values[k] != "" {
-			return fmt.Errorf("has key %q twice", key)
+			return fmt.Errorf("has the key %q twice", key)
 		}
 		values[k] = value
 	}
 	return nil
 }
 
-// space is what JSON allows between its signs.
+// space is the white space that JSON allows between its tokens.
 const space = " \t\r\n"
 
-// valueEnd is where the value ends that a valid text begins with.
+// valueEnd returns the end of the value at the beginning of a valid text.
 func valueEnd(text string) int {
 	depth := 0
 	for i := 0; ; i++ {
@@ -70,7 +70,7 @@ func valueEnd(text string) int {
 	}
 }
 
-// stringEnd is where the string ends that a valid text begins with.
+// stringEnd returns the end of the string at the beginning of a valid text.
 func stringEnd(text string) int {
 	for i := 1; ; i++ {
 		switch text[i] {
@@ -82,13 +82,13 @@ func stringEnd(text string) int {
 	}
 }
 
-// unquoted is what a valid string says.
+// unquoted returns the content of a valid JSON string.
 func unquoted(text string) string {
 	inside := text[1 : len(text)-1]
 	if strings.IndexByte(inside, '\\') < 0 && utf8.ValidString(inside) {
 		return inside
 	}
-	var said string
-	json.Unmarshal([]byte(text), &said) // which cannot fail: the text is valid
-	return said
+	var content string
+	json.Unmarshal([]byte(text), &content) // cannot fail: the text is valid
+	return content
 }

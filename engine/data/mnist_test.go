@@ -143,20 +143,20 @@ func TestBadMNISTIsRefused(t *testing.T) {
 		file    string
 		content []byte
 	}{
-		{"looked in ., mnist, MNIST/raw for train-labels-idx1-ubyte, train-labels.idx1-ubyte", labels, nil},
+		{"searched ., mnist, MNIST/raw for train-labels-idx1-ubyte, train-labels.idx1-ubyte", labels, nil},
 		{"too short", labels, []byte{0}},
 		{"two zero bytes", labels, []byte("PK\x03\x04 and so on")},
 		{"type 0xd", labels, []byte{0, 0, 13, 1, 0, 0, 0, 1, 0}},
-		{"with 3 axes; want", labels, idx([]byte{1}, 1, 1, 1)},
-		{"within its header", images, []byte{0, 0, 8, 3, 0, 0, 0, 1}},
+		{"with 3 axes; unsigned bytes", labels, idx([]byte{1}, 1, 1, 1)},
+		{"in its header", images, []byte{0, 0, 8, 3, 0, 0, 0, 1}},
 		{"impossible length", images, idx(nil, 0, 28, 28)},
 		{"impossible length", images, idx(nil, 1<<30, 1<<30, 1<<30)},
 		{"ends after 7 of the 8", images, idx(make([]byte, 7), 2, 2, 2)},
 		{"ends after 0 of the 4294967296", images, idx(nil, 1<<16, 1<<8, 1<<8)},
-		{"goes on after what", images, idx(make([]byte, 9), 2, 2, 2)},
+		{"is longer than its header", images, idx(make([]byte, 9), 2, 2, 2)},
 		{"2 pictures but 3 labels", labels, idx([]byte{1, 2, 3}, 3)},
-		{"picture 1: the label is not from 0 to 9", labels, idx([]byte{1, 10}, 2)},
-		{"another size", "t10k-images-idx3-ubyte", idx([]byte{1}, 1, 1, 1)},
+		{"picture 1: the label is not between 0 and 9", labels, idx([]byte{1, 10}, 2)},
+		{"different sizes", "t10k-images-idx3-ubyte", idx([]byte{1}, 1, 1, 1)},
 		{"unexpected EOF", labels, zipped(t, idx([]byte{1, 2}, 2))[:20]},
 		{"damaged: gzip: invalid checksum", labels, slices.Concat(torn[:len(torn)-8], make([]byte, 4), torn[len(torn)-4:])},
 	} {

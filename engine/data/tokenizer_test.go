@@ -21,7 +21,7 @@ func TestWords(t *testing.T) {
 		"in 1984, r2d2":             "in 1984 , r2d2",
 		"trailing word, then done.": "trailing word , then done .",
 	} {
-		if got := strings.Join(cutWords(text), " "); got != want {
+		if got := strings.Join(splitWords(text), " "); got != want {
 			t.Errorf("%q is cut into %q; want %q", text, got, want)
 		}
 	}
@@ -55,7 +55,7 @@ func TestExamplesOfText(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows := exampleReader{rowLayout: lines(tok)}
+		rows := exampleReader{rowLayout: textLayout(tok)}
 		if !c.schema.PredictNext {
 			rows.labels.last, c.labels = []float32{1}, []float32{1}
 		}
@@ -97,7 +97,7 @@ func TestTokensThatCannotBe(t *testing.T) {
 		"words:" + filepath.Join(dir, "empty.txt"): "no words",
 		"words:" + filepath.Join(dir, "twice.txt"): `"a" twice`,
 		"words:" + filepath.Join(dir, "upper.txt"): "lower case",
-		"words:" + filepath.Join(dir, "two.txt"):   `cut into ["two" "words"]`,
+		"words:" + filepath.Join(dir, "two.txt"):   `split into ["two" "words"]`,
 		"byte":                                     "write bytes",
 		"1":                                        "from 2 to 2^24",
 		"0x10":                                     "write bytes",
@@ -179,29 +179,29 @@ func TestBadJSONLIsRefusedWithoutCitingIt(t *testing.T) {
 		schema    Schema
 	}{
 		{"no rows", "\n\n", base},
-		{"line 2 is no JSON object", row + "[\"secret\"]\n", base},
-		{"line 2 is no JSON object", row + "null\n", base},
-		{"line 1 is no JSON object", `{"text": "secret", "y": "a"} {}`, base},
-		{"line 2 is no JSON object", row + `{"text": "secret", "y": "a",}`, base},
-		{"line 2 is no JSON object", row + `{"text": "secret", "y": "a"`, base},
-		{"line 2 is no JSON object", row + `{"text": "secret", 1: "a"}`, base},
-		{`line 2 has key "y" twice`, row + `{"y": "b", "text": "secret", "y": "a"}`, base},
+		{"line 2 is not a JSON object", row + "[\"secret\"]\n", base},
+		{"line 2 is not a JSON object", row + "null\n", base},
+		{"line 1 is not a JSON object", `{"text": "secret", "y": "a"} {}`, base},
+		{"line 2 is not a JSON object", row + `{"text": "secret", "y": "a",}`, base},
+		{"line 2 is not a JSON object", row + `{"text": "secret", "y": "a"`, base},
+		{"line 2 is not a JSON object", row + `{"text": "secret", 1: "a"}`, base},
+		{`line 2 has the key "y" twice`, row + `{"y": "b", "text": "secret", "y": "a"}`, base},
 		{"UTF-16", "\xff\xfe{\x00}\x00", base},
 		{`line 2 has no key "y"`, row + `{"text": "secret"}`, base},
-		{`line 2 has a key that nothing is known about, number 3 of it`, row + `{"text": "secret", "y": "a", "yy": 1}`, base},
-		{`line 1, key "y": the label is none of the 2`, `{"text": "x", "y": "secret"}`, base},
-		{`line 1, key "text": neither a text`, `{"text": {"secret": 1}, "y": "a"}`, base},
-		{`line 1, key "text": neither a text`, `{"text": [1, "secret"], "y": "a"}`, base},
-		{`line 1, key "text": neither a text`, `{"text": [1, null, 2], "y": "a"}`, base},
+		{`line 2 has a key that the schema does not know, key number 3`, row + `{"text": "secret", "y": "a", "yy": 1}`, base},
+		{`line 1, key "y": the label is not one of the 2`, `{"text": "x", "y": "secret"}`, base},
+		{`line 1, key "text": the value is neither a text`, `{"text": {"secret": 1}, "y": "a"}`, base},
+		{`line 1, key "text": the value is neither a text`, `{"text": [1, "secret"], "y": "a"}`, base},
+		{`line 1, key "text": the value is neither a text`, `{"text": [1, null, 2], "y": "a"}`, base},
 		{`line 1, key "text": an index`, `{"text": "1 secret", "y": "a"}`, with(func(s *Schema) { s.Tokens = "7" })},
 		{"--tokens", row, with(func(s *Schema) { s.Tokens = "" })},
 		{"--length", row, with(func(s *Schema) { s.Length = 0 })},
 		{"length -1", row, with(func(s *Schema) { s.Length = -1 })},
-		{"a network reads indices or numbers", row, with(func(s *Schema) { s.Bounds = map[string]Bounds{"z": {0, 1}} })},
+		{"a network reads either indices or numbers", row, with(func(s *Schema) { s.Bounds = map[string]Bounds{"z": {0, 1}} })},
 		{"leave one out", row, with(func(s *Schema) { s.PredictNext = true })},
 		{"--label", row, with(func(s *Schema) { s.Label, s.Classes = "", nil })},
 		{"--text", row, with(func(s *Schema) { s.Text = "" })},
-		{"two roles", row, with(func(s *Schema) { s.User = "text" })},
+		{"used in two ways", row, with(func(s *Schema) { s.User = "text" })},
 		{"words are given", row, with(func(s *Schema) { s.Words = []string{"a"} })},
 	} {
 		file := filepath.Join(writeFiles(t, map[string][]byte{"rows.jsonl": []byte(c.text)}), "rows.jsonl")
@@ -224,7 +224,7 @@ func TestFilesThatBreakOff(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	err := eachLine(strings.NewReader("\n"+strings.Repeat("a", longestLine)), func(int, []byte) error { return nil })
+	err := eachLine(strings.NewReader("\n"+strings.Repeat("a", maxLineLength)), func(int, []byte) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), "line 2 is longer") {
 		t.Errorf("a line without an end: %v", err)
 	}
@@ -251,7 +251,7 @@ func TestCSVOfTextAndIndices(t *testing.T) {
 	if err := task.Train.Read(dst, []int{0, 1}); err != nil || !slices.Equal(dst[0], []float32{1, 2, -1, -1}) || !slices.Equal(dst[1], []float32{2, 3, -1, -1}) || task.Classes != 5 {
 		t.Errorf("%v, %d classes, %v", dst, task.Classes, err)
 	}
-	wantError(t, filepath.Join(dir, "ids.csv"), Options{Schema: Schema{PredictNext: true, Text: "token", Tokens: "5", Length: 2}}, `did you mean what it says in column 1?`)
+	wantError(t, filepath.Join(dir, "ids.csv"), Options{Schema: Schema{PredictNext: true, Text: "token", Tokens: "5", Length: 2}}, `did you mean the name of column 1?`)
 	wantError(t, filepath.Join(dir, "ids.csv"), Options{Schema: Schema{PredictNext: true, Tokens: "5", Length: 2}}, "--text")
 }
 
@@ -305,17 +305,17 @@ func TestArraysOfIndices(t *testing.T) {
 		files map[string][]byte
 		s     Schema
 	}{
-		{"no whole number from 0 to 3", map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "4"}},
-		{"arrays hold no text", map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "bytes"}},
+		{"not a whole number from 0 to 3", map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "4"}},
+		{"arrays do not contain text", map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "bytes"}},
 		{"leave out --length", map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "5", Length: 3}},
 		{"--tokens", map[string][]byte{arrayTrainX: x}, Schema{PredictNext: true}},
-		{"2 examples need as many labels", map[string][]byte{arrayTrainX: x, arrayTrainY: each}, Schema{Classes: two}},
+		{"2 examples need the same number of labels", map[string][]byte{arrayTrainX: x, arrayTrainY: each}, Schema{Classes: two}},
 		{"[examples, length]", map[string][]byte{arrayTrainX: y, arrayTrainY: y}, Schema{Classes: two, Tokens: "5"}},
 		{"[examples, length]", map[string][]byte{arrayTrainX: npy("<f4", "False", "(2, 3)", make([]float32, 6)), arrayTrainY: y}, Schema{Classes: two, Tokens: "5"}},
 		{"at least two", map[string][]byte{arrayTrainX: npy("<i4", "False", "(2, 1)", []int32{1, 2})}, Schema{Tokens: "5", PredictNext: true}},
 		{"no named columns", map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "5", Text: "x"}},
 		// A class of its own, and no padding, for a label of the whole example.
-		{"no whole number from 0 to 1", map[string][]byte{arrayTrainX: x, arrayTrainY: npy("<i8", "False", "(2,)", []int64{0, -1})}, Schema{Classes: two, Tokens: "5"}},
+		{"not a whole number from 0 to 1", map[string][]byte{arrayTrainX: x, arrayTrainY: npy("<i8", "False", "(2,)", []int64{0, -1})}, Schema{Classes: two, Tokens: "5"}},
 	} {
 		if _, _, err := open(c.files, c.s); err == nil || !strings.Contains(err.Error(), c.say) {
 			t.Errorf("%v; want %q", err, c.say)
@@ -333,7 +333,7 @@ func TestRemarks(t *testing.T) {
 	if task.Private || task.Train.Len() != remarksTrain || task.Test.Len() != remarksTest {
 		t.Errorf("private %v, %d + %d", task.Private, task.Train.Len(), task.Test.Len())
 	}
-	texts, labels := writtenRemarks()
+	texts, labels := generateRemarks()
 	tok, err := task.Schema.tokenizer()
 	if err != nil {
 		t.Fatal(err)
@@ -350,7 +350,7 @@ func TestRemarks(t *testing.T) {
 	}
 	longest, kinds, fooled := 0, 0., 0
 	for i, text := range texts {
-		words := cutWords(text)
+		words := splitWords(text)
 		longest = max(longest, len(words)+2)
 		kinds += float64(labels[i])
 		mood := 0
@@ -363,7 +363,7 @@ func TestRemarks(t *testing.T) {
 			case !slices.Contains(remarkWords, words[j]):
 				t.Fatalf("%q has a word that is none of the vocabulary's", text)
 			}
-			if mood != 0 && slices.Contains(remarkDenials, words[j-1]) {
+			if mood != 0 && slices.Contains(remarkNegations, words[j-1]) {
 				mood = -mood
 			}
 		}

@@ -9,30 +9,30 @@ import (
 	"strings"
 )
 
-// exampleReader gathers the examples of a file.
+// exampleReader collects the examples of a file.
 type exampleReader struct {
 	*rowLayout
 	features, labels chunkedValues
-	ends             []int // of each text's indices among the features
+	ends             []int // end of each text's indices in features
 	users            []int32
-	known            map[string]int32 // the number of each user so far
-	count            int
+	userNumbers      map[string]int32 // the number of each user so far
+	count            int              // of examples
 }
 
-// chunkedValues is a list that grows without its numbers being copied each time, which would
-// take three times their memory while a file is read.
+// chunkedValues is a growing list in chunks. One growing slice would take three times its
+// memory while a file is read, because it is copied each time it grows.
 type chunkedValues struct {
 	full   [][]float32
 	last   []float32
-	before int // numbers in the full ones
+	before int // numbers in the full chunks
 }
 
-const partLength = 1 << 20
+const chunkLength = 1 << 20
 
-// cut begins a new part after a row if the last one is long enough. Rows of one width
-// fill it as before.
+// cut begins a new chunk after a row if the last one is long enough. If all rows have one
+// width, the same number of rows fills the new chunk.
 func (p *chunkedValues) cut() {
-	if len(p.last) >= partLength {
+	if len(p.last) >= chunkLength {
 		p.full, p.before = append(p.full, p.last), p.before+len(p.last)
 		p.last = make([]float32, 0, len(p.last))
 	}
@@ -45,33 +45,33 @@ func (p *chunkedValues) joined() []float32 {
 	return slices.Concat(append(p.full, p.last)...)
 }
 
-// set is that of all rows.
+// set returns the set of all examples.
 func (r *exampleReader) set(s Schema) (Set, error) {
 	if r.count == 0 {
 		return nil, errors.New("has no rows")
 	}
-	if s.unlabelled {
-		return r.unlabelled()
+	if s.featuresOnly {
+		return r.featureSet()
 	}
 	if r.tokens != nil {
-		return newTexts(r.tokens.columns(s.answer()), r.features.joined(), r.ends, r.labels.joined(), r.users)
+		return newTexts(r.tokens.columns(s.outputColumn()), r.features.joined(), r.ends, r.labels.joined(), r.users)
 	}
 	columns := []Column{
 		{Name: "features", Kind: Feature, Shape: []int{r.width}},
-		s.answer(),
+		s.outputColumn(),
 	}
 	return NewTable(columns, [][]float32{r.features.joined(), r.labels.joined()}, r.users)
 }
 
-// unlabelled is the set of all rows' features alone.
-func (r *exampleReader) unlabelled() (Set, error) {
+// featureSet returns the set of all examples without labels.
+func (r *exampleReader) featureSet() (Set, error) {
 	if r.tokens != nil {
 		return newTexts(r.tokens.columns(Column{})[:1], r.features.joined(), r.ends, nil, nil)
 	}
 	return NewTable([]Column{{Name: "features", Kind: Feature, Shape: []int{r.width}}}, [][]float32{r.features.joined()}, nil)
 }
 
-// add appends one row; an error belongs to the column returned.
+// add appends one row. An error is about the column that add returns.
 func (r *exampleReader) add(row []string) (column int, err error) {
 	r.count++
 	for _, k := range r.order {
@@ -85,13 +85,13 @@ func (r *exampleReader) add(row []string) (column int, err error) {
 		case k == r.label:
 			class, ok := r.classes[cell]
 			if !ok {
-				return k, fmt.Errorf("the label is none of the %d classes given", len(r.classes))
+				return k, fmt.Errorf("the label is not one of the %d classes given", len(r.classes))
 			}
 			r.labels.last = append(r.labels.last, float32(class))
 		case k == r.target:
 			v, err := r.roles[k].scaled(cell)
-			if errors.Is(err, errNoNumber) {
-				err = errors.New("the target is no number; of words write --label and --classes")
+			if errors.Is(err, errNotNumber) {
+				err = errors.New("the target is not a number; for words, write --label and --classes")
 			}
 			if err != nil {
 				return k, err
@@ -99,12 +99,12 @@ func (r *exampleReader) add(row []string) (column int, err error) {
 			r.labels.last = append(r.labels.last, v)
 		case k == r.user:
 			if cell == "" {
-				return k, errors.New("the row has no user")
+				return k, errors.New("the user is empty")
 			}
-			number, ok := r.known[cell]
+			number, ok := r.userNumbers[cell]
 			if !ok {
-				number = int32(len(r.known))
-				r.known[strings.Clone(cell)] = number
+				number = int32(len(r.userNumbers))
+				r.userNumbers[strings.Clone(cell)] = number
 			}
 			r.users = append(r.users, number)
 		case r.roles[k].ignore:
@@ -119,7 +119,7 @@ func (r *exampleReader) add(row []string) (column int, err error) {
 	return 0, nil
 }
 
-// encode appends what a cell turns into.
+// encode appends the features of a cell: one number, or a one-hot encoding of a word.
 func (r columnRole) encode(features []float32, cell string) ([]float32, error) {
 	if r.slots != nil {
 		slot, ok := r.slots[cell]
@@ -139,16 +139,16 @@ func (r columnRole) encode(features []float32, cell string) ([]float32, error) {
 	return append(features, v), err
 }
 
-var errNoNumber = errors.New("not a number; for words write a vocabulary instead of bounds")
+var errNotNumber = errors.New("the value is not a number; for words, give a vocabulary instead of bounds")
 
-// scaled is the number in a cell, scaled by the column's bounds.
+// scaled returns the number in a cell, scaled by the column's bounds.
 func (r columnRole) scaled(cell string) (float32, error) {
 	if cell == "" {
-		return 0, errors.New("the cell is empty; fill it or drop the row")
+		return 0, errors.New("the cell is empty; fill it or remove the row")
 	}
 	v, err := strconv.ParseFloat(cell, 64)
 	if (err != nil && !errors.Is(err, strconv.ErrRange)) || math.IsNaN(v) {
-		return 0, errNoNumber
+		return 0, errNotNumber
 	}
 	return r.bounds.Scale(v), nil
 }

@@ -10,7 +10,7 @@ import (
 // The numbers of many rows are copied once, not each time that there are more, and
 // stay in order.
 func TestManyRows(t *testing.T) {
-	const count = 3 * partLength
+	const count = 3 * chunkLength
 	l, err := newLayout([]string{"a", "y", "b", "c"}, Schema{Label: "y", Classes: []string{"n", "p"},
 		Bounds: map[string]Bounds{"a": {0, 2}, "b": {0, 2}, "c": {0, 2}}})
 	if err != nil {
@@ -55,8 +55,8 @@ func TestManyTexts(t *testing.T) {
 	}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	rows := exampleReader{rowLayout: lines(tok)}
-	text := strings.Repeat("a", partLength/300) + "b"
+	rows := exampleReader{rowLayout: textLayout(tok)}
+	text := strings.Repeat("a", chunkLength/300) + "b"
 	for range count {
 		if _, err := rows.add([]string{text}); err != nil {
 			t.Fatal(err)

@@ -1,16 +1,16 @@
 package data
 
-// A point of a glyph: x to the right, y downwards, the glyph in the unit square.
+// point is a point of a glyph in the unit square: x to the right, y downwards.
 type point struct{ x, y float64 }
 
-// A stroke is the points that the pen passes on a smooth curve; a point given
-// twice is a corner. A glyph is one way to write a digit.
+// A stroke is a smooth curve through points. A point given twice is a corner. A glyph is
+// one way to write a digit.
 type (
 	stroke []point
 	glyph  []stroke
 )
 
-// glyphs holds the ways to write each digit, all equally frequent.
+// glyphs contains the ways to write each digit. All ways are equally frequent.
 var glyphs = [10][]glyph{
 	0: {
 		{{{.52, 0}, {.2, .16}, {.05, .5}, {.2, .85}, {.5, 1}, {.82, .84}, {.95, .5}, {.8, .14}, {.52, 0}}},

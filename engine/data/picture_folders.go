@@ -20,7 +20,7 @@ import (
 	"github.com/dptrain/dptrain/internal/memory"
 )
 
-// maxSide bounds a picture's height and width.
+// maxSide limits a picture's height and width.
 const maxSide = 1 << 14
 
 // pictureFile is one picture of a tree and its class.
@@ -29,10 +29,10 @@ type pictureFile struct {
 	class int32
 }
 
-// openFolders reads pictures from folders train/CLASS and test/CLASS, or from
-// CLASS folders alone, which are then all for training. The names of the folders
-// are taken as public: they are the classes, in the order of the alphabet.
-func openFolders(tree fs.FS, root, where string, tones []Standardization) (*Task, error) {
+// openFolders reads pictures from folders train/CLASS and test/CLASS, or only from folders
+// CLASS, which are then all for training. The names of the folders count as public. They
+// are the names of the classes, in alphabetical order.
+func openFolders(tree fs.FS, root, where string, standardization []Standardization) (*Task, error) {
 	top, err := subfolders(tree, root)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
@@ -49,18 +49,18 @@ func openFolders(tree fs.FS, root, where string, tones []Standardization) (*Task
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	if len(classes) < 2 {
-		return nil, fmt.Errorf("%s has %d folders; pictures need one folder a class, and at least two", path.Join(where, trainRoot), len(classes))
+		return nil, fmt.Errorf("%s has %d folders; there must be one folder of pictures for each class, and at least two classes", path.Join(where, trainRoot), len(classes))
 	}
 	task := &Task{Classes: len(classes), ClassNames: classes, Private: true}
 	files, err := listPictures(tree, trainRoot, classes)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
-	shape, err := frameOf(tree, files[0].name)
+	shape, err := readPictureShape(tree, files[0].name)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", where, files[0].name, err)
 	}
-	if task.Train, err = decodePictures(tree, files, shape, len(classes), tones); err != nil {
+	if task.Train, err = decodePictures(tree, files, shape, len(classes), standardization); err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	if testRoot == "" {
@@ -69,13 +69,13 @@ func openFolders(tree fs.FS, root, where string, tones []Standardization) (*Task
 	if files, err = listPictures(tree, testRoot, classes); err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
-	if task.Test, err = decodePictures(tree, files, shape, len(classes), tones); err != nil {
+	if task.Test, err = decodePictures(tree, files, shape, len(classes), standardization); err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	return task, nil
 }
 
-// subfolders also follows links.
+// subfolders lists the folders in a folder. It follows symbolic links.
 func subfolders(tree fs.FS, name string) ([]string, error) {
 	entries, err := fs.ReadDir(tree, name)
 	if err != nil {
@@ -97,10 +97,11 @@ func subfolders(tree fs.FS, name string) ([]string, error) {
 	return folders, nil
 }
 
-// isHidden also covers what macOS adds to archives.
+// isHidden also reports the files that macOS adds to archives.
 func isHidden(name string) bool { return strings.HasPrefix(name, ".") || name == "__MACOSX" }
 
-// listPictures lists the pictures in a root's class folders, at least one.
+// listPictures lists the pictures in the class folders of root. It returns an error if
+// there are none.
 func listPictures(tree fs.FS, root string, classes []string) ([]pictureFile, error) {
 	folders, err := subfolders(tree, root)
 	if err != nil {
@@ -110,7 +111,7 @@ func listPictures(tree fs.FS, root string, classes []string) ([]pictureFile, err
 	for _, folder := range folders {
 		class := slices.Index(classes, folder)
 		if class < 0 {
-			return nil, fmt.Errorf("%s holds a class %q that the training pictures do not have", root, folder)
+			return nil, fmt.Errorf("%s has the class folder %q, which the training pictures do not have", root, folder)
 		}
 		entries, err := fs.ReadDir(tree, path.Join(root, folder))
 		if err != nil {
@@ -121,8 +122,8 @@ func listPictures(tree fs.FS, root string, classes []string) ([]pictureFile, err
 				continue
 			}
 			full := path.Join(root, folder, e.Name())
-			if !pictureName(e.Name()) {
-				return nil, fmt.Errorf("%s is neither .png nor .jpg; only those pictures are read", full)
+			if !isPictureName(e.Name()) {
+				return nil, fmt.Errorf("%s is neither a .png nor a .jpg file; other files are not supported", full)
 			}
 			files = append(files, pictureFile{full, int32(class)})
 		}
@@ -133,15 +134,16 @@ func listPictures(tree fs.FS, root string, classes []string) ([]pictureFile, err
 	return files, nil
 }
 
-// pictureName reports whether a file is a picture by its name.
-func pictureName(name string) bool {
+// isPictureName reports whether a file's extension is that of a picture.
+func isPictureName(name string) bool {
 	return slices.Contains([]string{".png", ".jpg", ".jpeg"}, strings.ToLower(path.Ext(name)))
 }
 
-// pictureShape is the shape that all pictures of a set have.
+// pictureShape is the common shape of all pictures of a set.
 type pictureShape struct{ channels, height, width int }
 
-// maxEncoded bounds a picture's file, whatever size an archive claims for it.
+// maxEncoded limits the size of a picture's file, because an archive may announce any
+// size.
 const maxEncoded = 1 << 28
 
 func readPicture(tree fs.FS, name string) ([]byte, error) {
@@ -157,8 +159,8 @@ func readPicture(tree fs.FS, name string) ([]byte, error) {
 	return encoded, withoutPath(err)
 }
 
-// frameOf is the shape of the picture in a file.
-func frameOf(tree fs.FS, name string) (pictureShape, error) {
+// readPictureShape returns the shape of the picture in a file.
+func readPictureShape(tree fs.FS, name string) (pictureShape, error) {
 	encoded, err := readPicture(tree, name)
 	if err != nil {
 		return pictureShape{}, err
@@ -166,18 +168,18 @@ func frameOf(tree fs.FS, name string) (pictureShape, error) {
 	return shapeOf(encoded)
 }
 
-// shapeOf tells the shape of an encoded picture: one channel if it is grey, else
-// three.
+// shapeOf returns the shape of an encoded picture. It has one channel if it is grayscale,
+// and three otherwise.
 func shapeOf(encoded []byte) (pictureShape, error) {
 	c, format, err := image.DecodeConfig(bytes.NewReader(encoded))
 	if err != nil {
 		return pictureShape{}, err
 	}
-	if format != "png" && format != "jpeg" { // a program may have others registered
-		return pictureShape{}, fmt.Errorf("is a %s picture by another name; only .png and .jpg are read", format)
+	if format != "png" && format != "jpeg" { // the program may have registered other formats
+		return pictureShape{}, fmt.Errorf("is a %s file with a wrong extension; only .png and .jpg are supported", format)
 	}
 	if c.Width < 1 || c.Height < 1 || c.Width > maxSide || c.Height > maxSide {
-		return pictureShape{}, fmt.Errorf("has not a size that can be read; a side has from 1 to %d pixels", maxSide)
+		return pictureShape{}, fmt.Errorf("has an unsupported size; a side must have from 1 to %d pixels", maxSide)
 	}
 	shape := pictureShape{3, c.Height, c.Width}
 	if c.ColorModel == color.GrayModel || c.ColorModel == color.Gray16Model {
@@ -186,9 +188,10 @@ func shapeOf(encoded []byte) (pictureShape, error) {
 	return shape, nil
 }
 
-// decodePictures reads the files on all processors. Grey pictures among coloured
-// ones become coloured; the reverse is an error, as is another size.
-func decodePictures(tree fs.FS, files []pictureFile, shape pictureShape, classes int, tones []Standardization) (*Pictures, error) {
+// decodePictures reads the files on all processors. In a set of color pictures, grayscale
+// pictures become color pictures. A color picture in a set of grayscale pictures or a
+// picture of a different size is an error.
+func decodePictures(tree fs.FS, files []pictureFile, shape pictureShape, classes int, standardization []Standardization) (*Pictures, error) {
 	pixels, err := decodePixels(tree, files, shape)
 	if err != nil {
 		return nil, err
@@ -197,13 +200,13 @@ func decodePictures(tree fs.FS, files []pictureFile, shape pictureShape, classes
 	for i, f := range files {
 		labels[i] = f.class
 	}
-	return NewPictures(shape.channels, shape.height, shape.width, pixels, labels, classes, tones)
+	return NewPictures(shape.channels, shape.height, shape.width, pixels, labels, classes, standardization)
 }
 
 func decodePixels(tree fs.FS, files []pictureFile, shape pictureShape) ([]byte, error) {
 	size := shape.channels * shape.height * shape.width
 	if room := memory.Available(); len(files) > maxBytes/size || !room.Fits(int64(len(files)*size)) {
-		return nil, fmt.Errorf("%d pictures of %d×%d pixels are too many to hold in memory; make them smaller", len(files), shape.width, shape.height)
+		return nil, fmt.Errorf("%d pictures of %d×%d pixels do not fit in memory; make them smaller", len(files), shape.width, shape.height)
 	}
 	pixels := make([]byte, len(files)*size)
 	workers := min(runtime.GOMAXPROCS(0), len(files))
@@ -211,11 +214,11 @@ func decodePixels(tree fs.FS, files []pictureFile, shape pictureShape) ([]byte, 
 	var wait sync.WaitGroup
 	for w := range workers {
 		wait.Go(func() {
-			room := newDarkroom(shape)
+			decoder := newPictureDecoder(shape)
 			for i := w * len(files) / workers; i < (w+1)*len(files)/workers; i++ {
 				encoded, err := readPicture(tree, files[i].name)
 				if err == nil {
-					err = room.decode(encoded, pixels[i*size:(i+1)*size])
+					err = decoder.decode(encoded, pixels[i*size:(i+1)*size])
 				}
 				if err != nil {
 					failed[w] = fmt.Errorf("%s: %w", files[i].name, err)
@@ -233,13 +236,13 @@ func decodePixels(tree fs.FS, files []pictureFile, shape pictureShape) ([]byte, 
 	return pixels, nil
 }
 
-// pictureDecoder turns encoded pictures into planes of bytes, one after the other.
+// pictureDecoder converts encoded pictures to consecutive planes of bytes.
 type pictureDecoder struct {
-	shape pictureShape
-	sheet draw.Image
+	shape  pictureShape
+	canvas draw.Image
 }
 
-func newDarkroom(shape pictureShape) *pictureDecoder {
+func newPictureDecoder(shape pictureShape) *pictureDecoder {
 	area := image.Rect(0, 0, shape.width, shape.height)
 	if shape.channels == 1 {
 		return &pictureDecoder{shape, image.NewGray(area)}
@@ -253,23 +256,23 @@ func (d *pictureDecoder) decode(encoded, pixels []byte) error {
 		return err
 	}
 	if shape.height != d.shape.height || shape.width != d.shape.width {
-		return fmt.Errorf("has another size than the first picture's %d×%d pixels; all pictures need one size", d.shape.width, d.shape.height)
+		return fmt.Errorf("has a different size from the first picture's %d×%d pixels; all pictures must have the same size", d.shape.width, d.shape.height)
 	}
 	if shape.channels > d.shape.channels {
-		return errors.New("is coloured, the first picture grey; make all pictures one or the other")
+		return errors.New("is a color picture and the first picture is grayscale; make all pictures grayscale or all color")
 	}
 	picture, _, err := image.Decode(bytes.NewReader(encoded))
 	if err != nil {
 		return err
 	}
-	draw.Draw(d.sheet, d.sheet.Bounds(), picture, picture.Bounds().Min, draw.Src)
-	switch sheet := d.sheet.(type) {
+	draw.Draw(d.canvas, d.canvas.Bounds(), picture, picture.Bounds().Min, draw.Src)
+	switch canvas := d.canvas.(type) {
 	case *image.Gray:
-		copy(pixels, sheet.Pix)
+		copy(pixels, canvas.Pix)
 	case *image.RGBA:
 		plane := shape.height * shape.width
 		for i := range plane {
-			pixels[i], pixels[plane+i], pixels[2*plane+i] = sheet.Pix[4*i], sheet.Pix[4*i+1], sheet.Pix[4*i+2]
+			pixels[i], pixels[plane+i], pixels[2*plane+i] = canvas.Pix[4*i], canvas.Pix[4*i+1], canvas.Pix[4*i+2]
 		}
 	}
 	return nil

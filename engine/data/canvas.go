@@ -2,14 +2,13 @@ package data
 
 import "math"
 
-const side = 28 // pixels, the side of a drawn picture
+const side = 28 // of a drawn picture, in pixels
 
-// canvas holds how much ink covers each pixel, 0 to 1.
+// canvas contains the ink on each pixel, from 0 to 1.
 type canvas [side * side]float64
 
-// line draws a pen's way from a to b, both in pixels, with round ends and a
-// width that changes evenly. A pixel's ink falls from 1 to 0 over one pixel
-// across the edge.
+// line draws a pen stroke from a to b, both in pixels, with round ends and a width that
+// changes linearly. The ink falls from 1 to 0 over one pixel across the edge.
 func (c *canvas) line(a, b point, widthA, widthB float64) {
 	reach := max(widthA, widthB)/2 + 1
 	left, right := span(a.x, b.x, reach)
@@ -34,13 +33,13 @@ func (c *canvas) line(a, b point, widthA, widthB float64) {
 	}
 }
 
-// span is the range of pixels within reach of both coordinates.
+// span returns the range of pixels from a to b, extended by reach on both sides.
 func span(a, b, reach float64) (first, end int) {
 	return max(int(math.Ceil(min(a, b)-reach)), 0), min(int(max(a, b)+reach)+1, side)
 }
 
-// draw follows a stroke along a Catmull–Rom curve through its points, the pen's
-// width going evenly from the first point's to the last one's.
+// draw draws a stroke along a Catmull–Rom curve through its points. The pen's width
+// changes linearly from begin to end.
 func (c *canvas) draw(s stroke, begin, end float64) {
 	const pieces = 5
 	at := func(i int) point { return s[min(max(i, 0), len(s)-1)] }
@@ -61,7 +60,8 @@ func (c *canvas) draw(s stroke, begin, end float64) {
 	}
 }
 
-// catmullRom interpolates between b and c, with a before and d after them
+// catmullRom interpolates between b and c. The point before them is a, the point after
+// them is d
 // (Catmull and Rom, "A class of local interpolating splines", 1974).
 func catmullRom(a, b, c, d, t float64) float64 {
 	return b + t/2*(c-a+t*(2*a-5*b+4*c-d+t*(3*(b-c)+d-a)))

@@ -132,7 +132,7 @@ func TestTransparentPictures(t *testing.T) {
 func TestFoldersAreStandardised(t *testing.T) {
 	picture := pngOf(t, coloured(2, 2))
 	dir := writeFiles(t, map[string][]byte{"train/a/1.png": picture, "train/b/1.png": picture, "test/b/1.png": picture})
-	task, err := openFolders(os.DirFS(dir), ".", dir, cifarTones)
+	task, err := openFolders(os.DirFS(dir), ".", dir, cifarStandardization)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestFoldersAreStandardised(t *testing.T) {
 		if err := s.Read(dst, []int{s.Len() - 1}); err != nil {
 			t.Fatal(err)
 		}
-		for c, tone := range cifarTones {
+		for c, tone := range cifarStandardization {
 			if want := (float64(10*(c+1))/255 - tone.Mean) / tone.Deviation; !(math.Abs(float64(dst[0][4*c])-want) <= 1e-6) {
 				t.Errorf("channel %d begins with %v; want %v", c, dst[0][4*c], want)
 			}
@@ -169,11 +169,11 @@ func TestBadFoldersAreRefused(t *testing.T) {
 		{"a/notes.txt is neither", map[string][]byte{"a/notes.txt": good, "b/x.png": good}},
 		{"a/x.png", map[string][]byte{"a/x.png": []byte("no picture"), "b/x.png": good}},
 		{"b/x.png", map[string][]byte{"a/x.png": good, "b/x.png": good[:len(good)-20]}},
-		{"b/x.png: has another size than the first picture's 2×2 pixels", map[string][]byte{"a/x.png": good, "b/x.png": pngOf(t, coloured(3, 2))}},
-		{"b/x.png: has another size than the first picture's 2×2 pixels", map[string][]byte{"a/x.png": good, "b/x.png": pngOf(t, coloured(2, 3))}},
-		{"has not a size that can be read", map[string][]byte{"a/x.png": wide(t, 1<<14+1), "b/x.png": good}},
-		{"b/x.png: is coloured", map[string][]byte{"a/x.png": pngOf(t, grey(2, 2)), "b/x.png": good}},
-		{`class "c"`, map[string][]byte{"train/a/x.png": good, "train/b/x.png": good, "test/c/x.png": good}},
+		{"b/x.png: has a different size from the first picture's 2×2 pixels", map[string][]byte{"a/x.png": good, "b/x.png": pngOf(t, coloured(3, 2))}},
+		{"b/x.png: has a different size from the first picture's 2×2 pixels", map[string][]byte{"a/x.png": good, "b/x.png": pngOf(t, coloured(2, 3))}},
+		{"has an unsupported size", map[string][]byte{"a/x.png": wide(t, 1<<14+1), "b/x.png": good}},
+		{"b/x.png: is a color picture", map[string][]byte{"a/x.png": pngOf(t, grey(2, 2)), "b/x.png": good}},
+		{`class folder "c"`, map[string][]byte{"train/a/x.png": good, "train/b/x.png": good, "test/c/x.png": good}},
 		{"no pictures", map[string][]byte{"a/.x": nil, "b/.x": nil}},
 	} {
 		wantError(t, writeFiles(t, c.files), Options{}, c.say)
@@ -184,7 +184,7 @@ func TestBadFoldersAreRefused(t *testing.T) {
 func cifarBatch(labels ...byte) []byte {
 	var file []byte
 	for i, l := range labels {
-		record := make([]byte, cifarRecord)
+		record := make([]byte, cifarPictureBytes)
 		record[0] = l
 		record[1], record[1+1024], record[1+2048] = byte(i), 50, 255
 		file = append(file, record...)
@@ -240,9 +240,9 @@ func TestStandardizedCIFAR(t *testing.T) {
 
 func TestBadCIFARIsRefused(t *testing.T) {
 	for say, batch := range map[string][]byte{
-		"data_batch_3.bin: ends within picture 1":                   cifarBatch(1, 2)[:4000],
-		"data_batch_3.bin: ends within picture 0":                   {},
-		"data_batch_3.bin: picture 1: the label is not from 0 to 9": cifarBatch(1, 10),
+		"data_batch_3.bin: ends in picture 1":                   cifarBatch(1, 2)[:4000],
+		"data_batch_3.bin: ends in picture 0":                   {},
+		"data_batch_3.bin: picture 1: the label is not between 0 and 9": cifarBatch(1, 10),
 	} {
 		files := tinyCIFAR("")
 		files["data_batch_3.bin"] = batch
@@ -253,7 +253,7 @@ func TestBadCIFARIsRefused(t *testing.T) {
 	wantMissing(t, "cifar10", Options{Dir: writeFiles(t, files)}, "data_batch_3.bin")
 	wantError(t, "cifar10", Options{Dir: t.TempDir()}, "neither data_batch_1.bin", "--data-dir")
 	good := pngOf(t, coloured(2, 2))
-	wantError(t, "cifar10", Options{Dir: writeFiles(t, map[string][]byte{"train/a/x.png": good, "train/b/x.png": good})}, "2 classes; CIFAR-10 has 10")
+	wantError(t, "cifar10", Options{Dir: writeFiles(t, map[string][]byte{"train/a/x.png": good, "train/b/x.png": good})}, "2 class folders; CIFAR-10 has 10")
 }
 
 // A set as large as it is expected to be takes no more room than it needs.
@@ -267,7 +267,7 @@ func TestCIFARIsHeldOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want := files * each * (cifarRecord - 1); len(pixels) != want || cap(pixels) != want {
+	if want := files * each * (cifarPictureBytes - 1); len(pixels) != want || cap(pixels) != want {
 		t.Errorf("%d bytes of pixels with room for %d; want %d", len(pixels), cap(pixels), want)
 	}
 }
@@ -278,7 +278,7 @@ func FuzzCIFAR(f *testing.F) {
 	f.Add([]byte{3})
 	f.Fuzz(func(t *testing.T, file []byte) {
 		pixels, labels, err := readCIFARBatch(bytes.NewReader(file), nil, nil, 2)
-		if err == nil && (len(labels)*cifarRecord != len(file) || len(pixels)+len(labels) != len(file)) {
+		if err == nil && (len(labels)*cifarPictureBytes != len(file) || len(pixels)+len(labels) != len(file)) {
 			t.Errorf("%d bytes gave %d labels and %d pixels", len(file), len(labels), len(pixels))
 		}
 	})
@@ -310,7 +310,7 @@ func TestPicturesByAnotherName(t *testing.T) {
 	}
 	picture := pngOf(t, coloured(2, 2))
 	dir := writeFiles(t, map[string][]byte{"a/1.png": picture, "b/1.png": b.Bytes()})
-	wantError(t, dir, Options{}, "b/1.png: is a gif picture")
+	wantError(t, dir, Options{}, "b/1.png: is a gif file")
 }
 
 // What would not fit is refused before room is made for it.
@@ -320,7 +320,7 @@ func TestPicturesThatMemoryDoesNotHold(t *testing.T) {
 		t.Skip("nothing tells how much memory there is")
 	}
 	files := make([]pictureFile, 2*room.Bytes/(3*maxSide*maxSide)+1)
-	if _, err := decodePictures(os.DirFS(t.TempDir()), files, pictureShape{3, maxSide, maxSide}, 2, nil); err == nil || !strings.Contains(err.Error(), "too many to hold in memory") {
+	if _, err := decodePictures(os.DirFS(t.TempDir()), files, pictureShape{3, maxSide, maxSide}, 2, nil); err == nil || !strings.Contains(err.Error(), "do not fit in memory") {
 		t.Error(err)
 	}
 }

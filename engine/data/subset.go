@@ -1,0 +1,63 @@
+package data
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// readBuffers are the arguments that a combined set passes to the Read of its parts.
+// They are pooled, so that Read neither allocates nor locks.
+type readBuffers struct {
+	rows []int
+	dst  [][]float32
+}
+
+var readBuffersPool = sync.Pool{New: func() any { return new(readBuffers) }}
+
+// subset contains examples of another set, in its own order.
+type subset struct {
+	of    Set
+	rows  []int
+	users []int32
+}
+
+// Subset returns the set of the examples rows of s, in that order. If rows contains an
+// example several times, the copies are separate examples, and each is a separate
+// privacy unit. To protect the copies of one person together, give them a common user.
+func Subset(s Set, rows []int) (Set, error) {
+	for i, r := range rows {
+		if r < 0 || r >= s.Len() {
+			return nil, fmt.Errorf("subset: rows[%d] is not an example of the set of %d", i, s.Len())
+		}
+	}
+	sub := &subset{of: s, rows: slices.Clone(rows)}
+	users, err := ValidatedUsers(s)
+	if err != nil {
+		return nil, fmt.Errorf("subset: %w", err)
+	}
+	if users != nil {
+		sub.users = make([]int32, len(rows))
+		for i, r := range rows {
+			sub.users[i] = users[r]
+		}
+	}
+	return sub, nil
+}
+
+func (s *subset) Len() int          { return len(s.rows) }
+func (s *subset) Columns() []Column { return s.of.Columns() }
+func (s *subset) Users() []int32    { return s.users }
+
+func (s *subset) Read(dst [][]float32, rows []int) error {
+	t := readBuffersPool.Get().(*readBuffers)
+	defer readBuffersPool.Put(t)
+	t.rows = t.rows[:0]
+	for _, r := range rows {
+		if r < 0 || r >= len(s.rows) {
+			return fmt.Errorf("there is no example %d; the set has %d examples, numbered from 0", r, len(s.rows))
+		}
+		t.rows = append(t.rows, s.rows[r])
+	}
+	return s.of.Read(dst, t.rows)
+}

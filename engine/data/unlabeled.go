@@ -1,0 +1,219 @@
+package data
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Unlabeled is a set of examples for prediction. The examples have no labels, or their
+// labels are not read.
+type Unlabeled struct {
+	Set
+	// Files has the name of each example's file. It is nil if one file contains several
+	// examples.
+	Files []string
+}
+
+// TrainedInput describes the examples that a network was trained on.
+type TrainedInput struct {
+	Name        string // of the data set, as given to Open
+	Shape       []int  // of one example
+	ElementType ElementType
+}
+
+// OpenUnlabeled reads examples for prediction by a trained network. It accepts the sources
+// of Open, and also a single array or picture. The options are those that the training data
+// were read with: only the feature columns of the schema are read, and no others need to
+// exist; pixels are standardized by the constants of the training data set. From a named
+// data set it takes the test examples.
+func OpenUnlabeled(name string, o Options, trained TrainedInput) (Unlabeled, error) {
+	q, err := openUnlabeled(name, o, trained)
+	if err != nil {
+		return q, err
+	}
+	got := q.Columns()[0]
+	if !slices.Equal(got.Shape, trained.Shape) {
+		return q, fmt.Errorf("%s: the examples have shape %v, and the model was trained on examples of shape %v", name, got.Shape, trained.Shape)
+	}
+	if err := got.ElementType.CheckCompatible(trained.ElementType); err != nil {
+		return q, fmt.Errorf("%s: %w", name, err)
+	}
+	return q, nil
+}
+
+func openUnlabeled(name string, o Options, trained TrainedInput) (q Unlabeled, err error) {
+	var standardization []Standardization
+	if o.Standardize {
+		standardization = publishedStandardization(trained.Name)
+	}
+	if slices.Contains(namedSets, name) {
+		q.Set, err = namedExamples(name, o, standardization)
+		return q, err
+	}
+	folder, err := isFolder(name, o)
+	if err != nil {
+		return q, err
+	}
+	if err := o.Schema.validate(); err != nil {
+		return q, fmt.Errorf("%s: %w", name, err)
+	}
+	s := o.Schema.features(trained.Shape)
+	tree, file, lines := os.DirFS(filepath.Dir(name)), filepath.Base(name), lineReaders[extension(name)]
+	switch {
+	case folder:
+		return folderExamples(name, s, trained.Shape, standardization)
+	case lines != nil:
+		q.Set, err = lineExamples(name, s, lines)
+	case extension(name) == ".npy":
+		q.Set, err = arrayExamples(tree, file, s, standardization)
+	case isPictureName(name):
+		return pictureExamples(tree, []pictureFile{{name: file}}, s, trained.Shape, standardization)
+	default:
+		err = fmt.Errorf("%s: files with the extension %q are not supported; use .csv, .jsonl or .txt (also with .gz), .npy, .npz, .zip, .png, .jpg or a folder", name, filepath.Ext(name))
+	}
+	return q, err
+}
+
+// features returns the part of the schema that describes features.
+func (s Schema) features(shape []int) Schema {
+	f := Schema{Bounds: s.withoutTarget().Bounds, Vocabulary: s.Vocabulary, Inputs: s.Inputs, Text: s.Text, Tokens: s.Tokens, Words: s.Words, Length: s.Length, featuresOnly: true}
+	if f.Tokens != "" && f.Length == 0 && len(shape) == 1 {
+		f.Length = shape[0] // the schema of arrays has no length
+	}
+	return f
+}
+
+// namedExamples returns the test examples of a named data set, or the training examples if
+// it has none.
+func namedExamples(name string, o Options, standardization []Standardization) (Set, error) {
+	plain := Options{Dir: o.Dir}
+	if name == "remarks" {
+		plain.Schema = Schema{Tokens: o.Schema.Tokens, Words: o.Schema.Words, Length: o.Schema.Length}
+	}
+	task, err := open(name, plain)
+	if err != nil {
+		return nil, err
+	}
+	set := task.Test
+	if set == nil {
+		set = task.Train
+	}
+	if p, ok := set.(*Pictures); ok {
+		return newPictures(p.columns[:1], p.pixels, nil, standardization)
+	}
+	return set, nil
+}
+
+func lineExamples(name string, s Schema, read lineReader) (Set, error) {
+	text := extension(name) == ".txt"
+	switch {
+	case text && s.Tokens == "":
+		return nil, fmt.Errorf("%s is plain text, and the model was not trained on text", name)
+	case !text && !s.named():
+		return nil, fmt.Errorf("%s has columns, and the model was not trained on data with columns", name)
+	}
+	set, _, err := readLines(name, s, read)
+	return set, err
+}
+
+// folderExamples reads a folder or archive. Its content determines how.
+func folderExamples(name string, s Schema, shape []int, standardization []Standardization) (q Unlabeled, err error) {
+	tree, closer, err := openTree(name)
+	if err != nil {
+		return q, err
+	}
+	defer closer.Close()
+	if file, found := findFile(tree, []string{"."}, []string{"x.npy", arrayTestX, arrayTrainX}); found {
+		q.Set, err = arrayExamples(tree, file, s, standardization)
+	} else if strings.HasSuffix(name, ".npz") {
+		err = errors.New("has no array x, x_test or x_train")
+	} else {
+		var files []pictureFile
+		if files, err = allPictures(tree); err == nil {
+			q, err = pictureExamples(tree, files, s, shape, standardization)
+		}
+	}
+	if err != nil {
+		return q, fmt.Errorf("%s: %w", name, err)
+	}
+	return q, nil
+}
+
+// arrayExamples reads an array without labels.
+func arrayExamples(tree fs.FS, name string, s Schema, standardization []Standardization) (Set, error) {
+	indices, err := 0, error(nil)
+	if s.Tokens != "" {
+		indices, err = strconv.Atoi(s.Tokens)
+	}
+	if err != nil || len(s.Bounds) > 0 || len(s.Vocabulary) > 0 {
+		return nil, fmt.Errorf("%s is an array, and the model was trained on columns or text", name)
+	}
+	x, features, err := readExamples(tree, name, indices)
+	if err != nil {
+		return nil, err
+	}
+	if x.bytes != nil {
+		return newPictures([]Column{features}, x.bytes, nil, standardization)
+	}
+	return NewTable([]Column{features}, [][]float32{x.values}, nil)
+}
+
+// allPictures lists the pictures in a folder and its subfolders, sorted by name.
+func allPictures(tree fs.FS) ([]pictureFile, error) {
+	var files []pictureFile
+	err := fs.WalkDir(tree, ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", name, withoutPath(err))
+		case name == ".":
+		case isHidden(e.Name()) && e.IsDir():
+			return fs.SkipDir
+		case isHidden(e.Name()) || e.IsDir():
+		case !isPictureName(name):
+			return fmt.Errorf("%s is neither a .png nor a .jpg file; other files are not supported", name)
+		default:
+			files = append(files, pictureFile{name: name})
+		}
+		return nil
+	})
+	if err == nil && len(files) == 0 {
+		err = errors.New("has no pictures")
+	}
+	return files, err
+}
+
+// pictureExamples reads pictures and checks that they have the shape of the training
+// pictures.
+func pictureExamples(tree fs.FS, files []pictureFile, s Schema, shape []int, standardization []Standardization) (q Unlabeled, err error) {
+	if s.named() || s.Tokens != "" || len(shape) != 3 || shape[0] != 1 && shape[0] != 3 {
+		return q, fmt.Errorf("%s is a picture, and the model was not trained on pictures", files[0].name)
+	}
+	want := pictureShape{shape[0], shape[1], shape[2]}
+	got, err := readPictureShape(tree, files[0].name)
+	switch {
+	case err != nil:
+	case got.width != want.width || got.height != want.height:
+		err = fmt.Errorf("has a different size from the %d×%d pixels of the training pictures", want.width, want.height)
+	case got.channels > want.channels:
+		err = errors.New("is a color picture, and the training pictures were grayscale")
+	}
+	if err != nil {
+		return q, fmt.Errorf("%s: %w", files[0].name, err)
+	}
+	pixels, err := decodePixels(tree, files, want)
+	if err != nil {
+		return q, err
+	}
+	for _, f := range files {
+		q.Files = append(q.Files, path.Clean(f.name))
+	}
+	q.Set, err = newPictures([]Column{{Name: "picture", Kind: Feature, Shape: shape}}, pixels, nil, standardization)
+	return q, err
+}
