@@ -9,7 +9,7 @@ import (
 	"github.com/dptrain/dptrain/models/layer"
 )
 
-// args are what was said behind a model's name.
+// args are the parsed arguments of a model's name.
 type args struct {
 	hidden  []int
 	act     layer.Activation
@@ -19,26 +19,28 @@ type args struct {
 	standardized bool
 }
 
-// maxWidth keeps a slip of the finger from asking for all memory.
+// maxWidth limits the width of a layer, so that a typing error does not allocate all
+// memory.
 const maxWidth = 1 << 16
 
-func none(text string) (args, error) {
+// parseNone parses the arguments of a model without arguments.
+func parseNone(text string) (args, error) {
 	if text != "" {
-		return args{}, fmt.Errorf("it takes no arguments, and %q was given", text)
+		return args{}, fmt.Errorf("the model takes no arguments; remove %q", text)
 	}
 	return args{}, nil
 }
 
-func units(text string) (int, error) {
+func parseUnits(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > maxWidth {
-		return 0, fmt.Errorf("argument %q: a number of units from 1 to %d is needed", text, maxWidth)
+		return 0, fmt.Errorf("argument %q: write a number of units from 1 to %d", text, maxWidth)
 	}
 	return n, nil
 }
 
-// hidden reads 256,128,act=tanh,dropout=0.5.
-func hidden(text string) (args, error) {
+// parseMLP parses arguments such as 256,128,act=tanh,dropout=0.5.
+func parseMLP(text string) (args, error) {
 	a := args{act: layer.ReLU}
 	given := map[string]bool{}
 	for field := range strings.SplitSeq(text, ",") {
@@ -47,15 +49,15 @@ func hidden(text string) (args, error) {
 		}
 		name, value, named := strings.Cut(field, "=")
 		if !named {
-			n, err := units(field)
+			n, err := parseUnits(field)
 			if err != nil {
-				return a, fmt.Errorf("%w, or act=relu or act=tanh, or dropout=RATE", err)
+				return a, fmt.Errorf("%w, or act=relu, act=tanh or dropout=RATE", err)
 			}
 			a.hidden = append(a.hidden, n)
 			continue
 		}
 		if given[name] {
-			return a, fmt.Errorf("%s is given twice", name)
+			return a, fmt.Errorf("%s is given twice; remove one", name)
 		}
 		given[name] = true
 		if err := a.set(name, value); err != nil {
@@ -77,47 +79,50 @@ func (a *args) set(name, value string) (err error) {
 	case name == "dropout":
 		a.dropout, err = strconv.ParseFloat(value, 64)
 		if err != nil || !(a.dropout >= 0 && a.dropout < 1) {
-			return fmt.Errorf("a rate from 0 to less than 1 is needed")
+			return fmt.Errorf("write a rate from 0 to less than 1")
 		}
 	default:
-		return fmt.Errorf("act=relu or act=tanh, or dropout=RATE, is needed")
+		return fmt.Errorf("write act=relu, act=tanh or dropout=RATE")
 	}
 	return nil
 }
 
-// width reads one number, otherwise where none is given.
-func width(otherwise int) func(text string) (args, error) {
+// parseWidth parses one optional number. The default is defaultWidth.
+func parseWidth(defaultWidth int) func(text string) (args, error) {
 	return func(text string) (args, error) {
 		if text == "" {
-			return args{hidden: []int{otherwise}}, nil
+			return args{hidden: []int{defaultWidth}}, nil
 		}
-		n, err := units(text)
+		n, err := parseUnits(text)
 		return args{hidden: []int{n}}, err
 	}
 }
 
-func tanh(text string) (args, error) {
+func parseTanh(text string) (args, error) {
 	a := args{act: layer.ReLU}
 	if text != "" {
 		a.act = layer.Tanh
 	}
-	return a, oneWord("act=tanh", text)
+	return a, checkOnlyArgument("act=tanh", text)
 }
 
-func tied(text string) (args, error) { return args{tied: text == "tied"}, oneWord("tied", text) }
-
-func standardized(text string) (args, error) {
-	return args{standardized: text == "standardized"}, oneWord("standardized", text)
+func parseTied(text string) (args, error) {
+	return args{tied: text == "tied"}, checkOnlyArgument("tied", text)
 }
 
-func oneWord(known, text string) error {
+func parseStandardized(text string) (args, error) {
+	return args{standardized: text == "standardized"}, checkOnlyArgument("standardized", text)
+}
+
+// checkOnlyArgument returns an error unless the argument is empty or known.
+func checkOnlyArgument(known, text string) error {
 	if text != "" && text != known {
-		return fmt.Errorf("argument %q: %s or nothing is needed", text, known)
+		return fmt.Errorf("argument %q: write %s or remove it", text, known)
 	}
 	return nil
 }
 
-// unknown says what was meant, perhaps, and what there is.
+// unknown reports an unknown name with the most similar known name and a list of all.
 func unknown(what, name string, known []string) error {
-	return fmt.Errorf("unknown %s %q; did you mean %q? There are %s", what, name, nearest.Closest(name, known), strings.Join(known, ", "))
+	return fmt.Errorf("unknown %s %q; did you mean %q? Known are %s", what, name, nearest.Closest(name, known), strings.Join(known, ", "))
 }

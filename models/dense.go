@@ -8,7 +8,7 @@ import (
 )
 
 func logistic(b *layer.Builder, x *G.Node, e DataSpec, _ args) *G.Node {
-	return layer.Dense(b, layer.Flatten(b, x), "fc", e.answers(), layer.Identity)
+	return layer.Dense(b, layer.Flatten(b, x), "fc", e.outputs(), layer.Identity)
 }
 
 func mlp(b *layer.Builder, x *G.Node, e DataSpec, a args) *G.Node {
@@ -16,7 +16,7 @@ func mlp(b *layer.Builder, x *G.Node, e DataSpec, a args) *G.Node {
 	for i, units := range a.hidden {
 		x = layer.Dropout(b, layer.Dense(b, x, fmt.Sprintf("fc%d", i+1), units, a.act), a.dropout)
 	}
-	return layer.Dense(b, x, fmt.Sprintf("fc%d", len(a.hidden)+1), e.answers(), layer.Identity)
+	return layer.Dense(b, x, fmt.Sprintf("fc%d", len(a.hidden)+1), e.outputs(), layer.Identity)
 }
 
 func abadiMLP(b *layer.Builder, x *G.Node, e DataSpec, _ args) *G.Node {
@@ -30,5 +30,5 @@ func embeddingBag(b *layer.Builder, ids *G.Node, e DataSpec, a args) *G.Node {
 	}
 	x := bag(b, ids, "embedding", e.Vocabulary, a.hidden[0])
 	x = layer.Dense(b, x, "fc1", a.hidden[0], layer.ReLU)
-	return layer.Dense(b, x, "fc2", e.answers(), layer.Identity)
+	return layer.Dense(b, x, "fc2", e.outputs(), layer.Identity)
 }

@@ -1,6 +1,6 @@
-// Package models holds networks written as Gorgonia graphs, and the presets
-// that reproduce published results.
+// Package models provides networks as Gorgonia graphs, and presets that reproduce
+// published results.
 //
-// A network's starting weights are drawn from a public seed and depend on no
-// data; layer says how they are spread.
+// A network's initial weights are drawn from a public seed and do not depend on data.
+// Package layer documents their distributions.
 package models

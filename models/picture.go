@@ -7,27 +7,27 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// head flattens the picture and answers through one hidden layer.
-func head(b *layer.Builder, x *G.Node, units int, act layer.Activation, answers int) *G.Node {
+// head flattens the picture and adds a hidden layer and the output layer.
+func head(b *layer.Builder, x *G.Node, units int, act layer.Activation, outputs int) *G.Node {
 	x = layer.Dense(b, layer.Flatten(b, x), "fc1", units, act)
-	return layer.Dense(b, x, "fc2", answers, layer.Identity)
+	return layer.Dense(b, x, "fc2", outputs, layer.Identity)
 }
 
 var halve = layer.Window{Size: 2, Stride: 2}
 
-// digitsCNN takes 0.1 million multiplications and has 6,346 parameters on 28×28
-// pictures. Bounded activations keep gradients small, hence little is clipped
+// digitsCNN takes 0.1 million multiplications and has 6,346 parameters for 28×28
+// pictures. Bounded activations keep gradients small, so clipping changes them little
 // (Papernot et al. 2021).
 func digitsCNN(b *layer.Builder, x *G.Node, e DataSpec, _ args) *G.Node {
 	x = layer.Conv2D(b, x, "conv1", 8, layer.Window{Size: 5, Stride: 2, Pad: 2}, layer.Tanh)
 	x = layer.MaxPool(b, x, halve)
 	x = layer.Conv2D(b, x, "conv2", 16, layer.Window{Size: 3, Pad: 1}, layer.Tanh)
 	x = layer.MaxPool(b, x, halve)
-	return head(b, x, 32, layer.Tanh, e.answers())
+	return head(b, x, 32, layer.Tanh, e.outputs())
 }
 
-// mnistCNN pads its first convolution as TensorFlow's "same" does on 28×28, and
-// starts as Keras does.
+// mnistCNN pads its first convolution like TensorFlow's "same" for 28×28 pictures, and
+// initializes its weights like Keras.
 func mnistCNN(b *layer.Builder, x *G.Node, e DataSpec, a args) *G.Node {
 	b.UseKerasInitialization()
 	overlap := layer.Window{Size: 2}
@@ -35,7 +35,7 @@ func mnistCNN(b *layer.Builder, x *G.Node, e DataSpec, a args) *G.Node {
 	x = layer.MaxPool(b, x, overlap)
 	x = layer.Conv2D(b, x, "conv2", 32, layer.Window{Size: 4, Stride: 2}, a.act)
 	x = layer.MaxPool(b, x, overlap)
-	return head(b, x, 32, a.act, e.answers())
+	return head(b, x, 32, a.act, e.outputs())
 }
 
 func cifarAbadi(b *layer.Builder, x *G.Node, e DataSpec, _ args) *G.Node {
@@ -43,7 +43,7 @@ func cifarAbadi(b *layer.Builder, x *G.Node, e DataSpec, _ args) *G.Node {
 		x = layer.Conv2D(b, x, name, 64, layer.Window{Size: 5, Pad: 2}, layer.ReLU)
 		x = layer.MaxPool(b, x, halve)
 	}
-	return head(b, x, 384, layer.ReLU, e.answers())
+	return head(b, x, 384, layer.ReLU, e.outputs())
 }
 
 func cifarTanh(b *layer.Builder, x *G.Node, e DataSpec, _ args) *G.Node {
@@ -53,15 +53,15 @@ func cifarTanh(b *layer.Builder, x *G.Node, e DataSpec, _ args) *G.Node {
 			x = layer.MaxPool(b, x, halve)
 		}
 	}
-	return head(b, x, 128, layer.Tanh, e.answers())
+	return head(b, x, 128, layer.Tanh, e.outputs())
 }
 
-// groups is the number of groups that De et al. (2022) normalise channels in.
+// groups is the number of groups of channels in the normalization of De et al. (2022).
 const groups = 16
 
-// wideResNet has three stages of two blocks, 64, 128 and 256 channels wide; the
-// second and third halve the picture. De et al. (2022) standardise the weights of
-// its convolutions too.
+// wideResNet has three stages of two blocks, with 64, 128 and 256 channels. The second and
+// the third stage halve the picture. De et al. (2022) also standardize the weights of the
+// convolutions.
 func wideResNet(b *layer.Builder, x *G.Node, e DataSpec, a args) *G.Node {
 	if a.standardized {
 		b.StandardizeConvWeights()
@@ -73,16 +73,16 @@ func wideResNet(b *layer.Builder, x *G.Node, e DataSpec, a args) *G.Node {
 			if stage > 0 && i == 0 {
 				stride = 2
 			}
-			x = block(b, x, fmt.Sprintf("block%d.%d", stage+1, i), channels, stride)
+			x = residualBlock(b, x, fmt.Sprintf("block%d.%d", stage+1, i), channels, stride)
 		}
 	}
 	x = layer.Activate(b, layer.GroupNorm(b, x, "norm", groups), layer.ReLU)
-	return layer.Dense(b, layer.GlobalAvgPool(b, x), "fc", e.answers(), layer.Identity)
+	return layer.Dense(b, layer.GlobalAvgPool(b, x), "fc", e.outputs(), layer.Identity)
 }
 
-// block normalises and activates before each of its convolutions; where the
-// shape changes, the shortcut is a 1×1 convolution of what was activated.
-func block(b *layer.Builder, x *G.Node, name string, channels, stride int) *G.Node {
+// residualBlock applies normalization and activation before each of its convolutions. If
+// the shape changes, the shortcut is a 1×1 convolution of the first activation.
+func residualBlock(b *layer.Builder, x *G.Node, name string, channels, stride int) *G.Node {
 	h := layer.Activate(b, layer.GroupNorm(b, x, name+".norm1", groups), layer.ReLU)
 	if x != nil && x.Shape()[1] != channels {
 		x = layer.Conv2D(b, h, name+".shortcut", channels, layer.Window{Size: 1, Stride: stride}, layer.Identity)

@@ -1,19 +1,19 @@
 package models
 
-// Preset is a published training run: flags of `dptrain train` that repeat it,
-// and what its authors found.
+// Preset is a published training run: the flags of `dptrain train` that repeat it, and the
+// published result.
 type Preset struct {
 	Name    string
 	Summary string
-	Source  string
+	Source  string // paper or program that published the run
 	Flags   []Flag
-	Result  string // as published
+	Result  string // accuracy and privacy, as published
 }
 
 // Flag is the name of a flag, without dashes, and its value.
 type Flag struct{ Name, Value string }
 
-// FindPreset gives the preset of that name.
+// FindPreset returns the preset with the given name.
 func FindPreset(name string) (Preset, error) {
 	known := make([]string, len(presets))
 	for i, p := range presets {
@@ -25,7 +25,7 @@ func FindPreset(name string) (Preset, error) {
 	return Preset{}, unknown("preset", name, known)
 }
 
-// Presets lists every preset.
+// Presets lists all presets.
 func Presets() []Preset {
 	list := make([]Preset, len(presets))
 	for i, p := range presets {
@@ -70,7 +70,7 @@ func bounded(name, about, result string, flags []Flag) Preset {
 	return Preset{name, about, tramer, append(flags, Flag{"clip", "0.1"}, Flag{"delta", "1e-5"}, Flag{"accountant", "rdp"}, Flag{"optimizer", "momentum"}), result}
 }
 
-// moments ends by its budget, which allows a little less than its epochs.
+// moments stops when its budget is spent, a little before its number of epochs.
 func moments(name, noise, projection, epsilon, epochs, result string) Preset {
 	return Preset{name, "1000 hidden units behind 60 principal directions of MNIST, trained until ε is spent", abadi, []Flag{
 		{"data", "mnist"}, {"model", "abadi-mlp"}, {"project", "60"}, {"project-noise", projection},

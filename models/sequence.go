@@ -7,9 +7,9 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// answer answers each step where labels are one a step, else the mean over the steps that
-// are no padding.
-func answer(b *layer.Builder, x, ids *G.Node, e DataSpec) *G.Node {
+// sequenceHead predicts a label for each step if the labels have steps. Otherwise it
+// predicts from the mean over the steps that are not padding.
+func sequenceHead(b *layer.Builder, x, ids *G.Node, e DataSpec) *G.Node {
 	switch {
 	case len(e.Labels) > 0:
 	case e.Padded:
@@ -17,23 +17,23 @@ func answer(b *layer.Builder, x, ids *G.Node, e DataSpec) *G.Node {
 	default:
 		x = layer.MeanOverTime(b, x)
 	}
-	return layer.Dense(b, x, "fc", e.answers(), layer.Identity)
+	return layer.Dense(b, x, "fc", e.outputs(), layer.Identity)
 }
 
-// embedded is the width that recurrent networks embed indices in.
-const embedded = 100
+// embeddingWidth is the width of the embeddings of recurrent networks.
+const embeddingWidth = 100
 
 func lstm(b *layer.Builder, ids *G.Node, e DataSpec, a args) *G.Node {
-	x := layer.Embedding(b, ids, "embedding", e.Vocabulary, embedded)
-	return answer(b, layer.LSTM(b, x, "lstm", a.hidden[0], layer.RecurrentOptions{}), ids, e)
+	x := layer.Embedding(b, ids, "embedding", e.Vocabulary, embeddingWidth)
+	return sequenceHead(b, layer.LSTM(b, x, "lstm", a.hidden[0], layer.RecurrentOptions{}), ids, e)
 }
 
 func gru(b *layer.Builder, ids *G.Node, e DataSpec, a args) *G.Node {
-	x := layer.Embedding(b, ids, "embedding", e.Vocabulary, embedded)
-	return answer(b, layer.GRU(b, x, "gru", a.hidden[0], layer.RecurrentOptions{}), ids, e)
+	x := layer.Embedding(b, ids, "embedding", e.Vocabulary, embeddingWidth)
+	return sequenceHead(b, layer.GRU(b, x, "gru", a.hidden[0], layer.RecurrentOptions{}), ids, e)
 }
 
-// The transformer's size.
+// The size of the transformer.
 const (
 	transformerWidth  = 128
 	transformerHeads  = 4
@@ -41,13 +41,13 @@ const (
 	transformerBlocks = 2
 )
 
-// transformer normalises before each half of its blocks, as GPT-2 does (Radford
-// et al. 2019), and like it starts its embeddings small. With a label for each
-// step, such as the index that follows, no step sees those after it.
+// transformer normalizes before each half of its blocks and starts with small embeddings,
+// like GPT-2 (Radford et al. 2019). If each step has a label, such as the next index, no
+// step sees the steps after it.
 func transformer(b *layer.Builder, ids *G.Node, e DataSpec, a args) *G.Node {
 	if a.tied && (len(e.Labels) == 0 || e.Classes != e.Vocabulary) {
 		return b.Try(func() (*G.Node, error) {
-			return nil, fmt.Errorf("tied embeddings need a label for each step, an index into the vocabulary of %d; drop :tied", e.Vocabulary)
+			return nil, fmt.Errorf("tied embeddings need a label for each step, an index into the vocabulary of %d; remove :tied", e.Vocabulary)
 		})
 	}
 	table := b.Parameter("embedding.weight", layer.Normal(0.02), e.Vocabulary, transformerWidth)
@@ -65,5 +65,5 @@ func transformer(b *layer.Builder, ids *G.Node, e DataSpec, a args) *G.Node {
 	if a.tied {
 		return layer.TiedLogits(b, x, table)
 	}
-	return answer(b, x, ids, e)
+	return sequenceHead(b, x, ids, e)
 }

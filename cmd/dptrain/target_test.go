@@ -364,7 +364,7 @@ func TestRegressionsThatCannotBe(t *testing.T) {
 	for line, says := range map[string]string{
 		regression + " --label colour":                                "a number or a class; leave one out",
 		regression + " --classes 2":                                   "a number or a class; leave one out",
-		regression + " --next":                                        "each step predicts the next",
+		regression + " --next":                                        "with next the network predicts",
 		regression + " --validation-split 0.1 --validation-noise 0":   "sum of errors in widths of the target's bounds",
 		regression + " --model mlp:0":                                 `"0"`,
 		strings.Replace(regression, ",hours=0:90", "", 1):             "write --bounds hours=LOW:HIGH",
