@@ -194,18 +194,18 @@ user: person
 		t.Errorf("an empty file gave %+v, %v", got, err)
 	}
 	for say, text := range map[string]string{
-		"lable":                     "lable: x",
-		"twice":                     "classes: [a, a]",
-		"vocabulary of column":      "vocabulary: {job: []}",
-		"used in two ways":                 "label: a\nignore: [a]",
-		"less than the upper one":        "bounds: {age: [5, 1]}",
-		"both must be finite":               "bounds: {age: [0, .inf]}",
-		"want 2 elements but got 1": "bounds: {age: [0]}",
-		"between 2 and 2^24":        "classes: 1",
-		"an example needs between":    "length: 1048577",
-		"is text, and other columns":       "text: a\nvocabulary: {b: [c]}",
-		"a label or classes":        "next: true\nlabel: a",
-		"leave one out":             "next: true\nclasses: [a, b]",
+		"lable":                      "lable: x",
+		"twice":                      "classes: [a, a]",
+		"vocabulary of column":       "vocabulary: {job: []}",
+		"used in two ways":           "label: a\nignore: [a]",
+		"less than the upper one":    "bounds: {age: [5, 1]}",
+		"both must be finite":        "bounds: {age: [0, .inf]}",
+		"want 2 elements but got 1":  "bounds: {age: [0]}",
+		"between 2 and 2^24":         "classes: 1",
+		"an example needs between":   "length: 1048577",
+		"is text, and other columns": "text: a\nvocabulary: {b: [c]}",
+		"a label or classes":         "next: true\nlabel: a",
+		"leave one out":              "next: true\nclasses: [a, b]",
 	} {
 		if _, err := parseSchema([]byte(text)); err == nil || !strings.Contains(err.Error(), say) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q: got %v; want an error of one line with %q", text, err, say)

@@ -240,8 +240,8 @@ func TestStandardizedCIFAR(t *testing.T) {
 
 func TestBadCIFARIsRefused(t *testing.T) {
 	for say, batch := range map[string][]byte{
-		"data_batch_3.bin: ends in picture 1":                   cifarBatch(1, 2)[:4000],
-		"data_batch_3.bin: ends in picture 0":                   {},
+		"data_batch_3.bin: ends in picture 1":                           cifarBatch(1, 2)[:4000],
+		"data_batch_3.bin: ends in picture 0":                           {},
 		"data_batch_3.bin: picture 1: the label is not between 0 and 9": cifarBatch(1, 10),
 	} {
 		files := tinyCIFAR("")

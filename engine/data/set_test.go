@@ -406,10 +406,10 @@ func (o owned) Users() []int32    { return o.users }
 func TestCheckFindsSetsThatCannotBe(t *testing.T) {
 	table := numbered(t, 3, 0, nil)
 	for say, s := range map[string]Set{
-		"no column":      owned{table, nil, nil},
+		"no column":     owned{table, nil, nil},
 		"2 users":       owned{table, table.columns, []int32{0, 1}},
 		"negative user": owned{table, table.columns, []int32{0, 1, -1}},
-		"classes":        owned{table, []Column{{Name: "y", Kind: Label}}, nil},
+		"classes":       owned{table, []Column{{Name: "y", Kind: Label}}, nil},
 	} {
 		if err := Check(s); err == nil || !strings.Contains(err.Error(), say) {
 			t.Errorf("got %v; want an error with %q", err, say)

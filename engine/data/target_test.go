@@ -100,16 +100,16 @@ func TestTargetsThatCannotBe(t *testing.T) {
 		file   string
 		schema Schema
 	}{
-		"no target \"hour\"":                        {good, with(func(s *Schema) { s.Target = "hour" })},
-		"write --bounds hours=LOW:HIGH":             {good, with(func(s *Schema) { s.Bounds = map[string]Bounds{"age": {0, 1}} })},
-		"a target, \"hours\", and a label":          {good, with(func(s *Schema) { s.Label = "job" })},
-		"a number or a class":                       {good, with(func(s *Schema) { s.Classes = Classes{"a", "b"} })},
+		"no target \"hour\"":                           {good, with(func(s *Schema) { s.Target = "hour" })},
+		"write --bounds hours=LOW:HIGH":                {good, with(func(s *Schema) { s.Bounds = map[string]Bounds{"age": {0, 1}} })},
+		"a target, \"hours\", and a label":             {good, with(func(s *Schema) { s.Label = "job" })},
+		"a number or a class":                          {good, with(func(s *Schema) { s.Classes = Classes{"a", "b"} })},
 		"with next the network predicts":               {good, with(func(s *Schema) { s.PredictNext = true })},
-		"used in two ways":                                 {good, with(func(s *Schema) { s.Ignore = []string{"hours"} })},
-		"is text, and other columns":                       {good, with(func(s *Schema) { s.Text = "job" })},
+		"used in two ways":                             {good, with(func(s *Schema) { s.Ignore = []string{"hours"} })},
+		"is text, and other columns":                   {good, with(func(s *Schema) { s.Text = "job" })},
 		"column \"hours\": the target is not a number": {"age,hours,job,person\n25,secret,baker,a\n", hours},
-		"column \"hours\": the cell is empty":       {"age,hours,job,person\n25, ,baker,a\n", hours},
-		"there are no features":                         {"hours\n3\n", Schema{Target: "hours", Bounds: map[string]Bounds{"hours": {0, 1}}}},
+		"column \"hours\": the cell is empty":          {"age,hours,job,person\n25, ,baker,a\n", hours},
+		"there are no features":                        {"hours\n3\n", Schema{Target: "hours", Bounds: map[string]Bounds{"hours": {0, 1}}}},
 	} {
 		dir := writeFiles(t, map[string][]byte{"t.csv": []byte(c.file)})
 		_, err := Open(filepath.Join(dir, "t.csv"), Options{Schema: c.schema})
@@ -124,7 +124,7 @@ func TestTargetsThatCannotBe(t *testing.T) {
 		schema Schema
 	}{
 		"write --bounds y=LOW:HIGH":    {npy("<f4", "False", "(2,)", float32(1), float32(2)), Schema{Target: "y"}},
-		"the same number of targets":              {npy("<f4", "False", "(3,)", float32(1), float32(2), float32(3)), y},
+		"the same number of targets":   {npy("<f4", "False", "(3,)", float32(1), float32(2), float32(3)), y},
 		"shape [2 2]":                  {npy("<f4", "False", "(2, 2)", float32(1), float32(2), float32(3), float32(4)), y},
 		"the value is not a finite":    {npy("<f4", "False", "(2,)", float32(1), float32(math.NaN())), y},
 		"the target y with its bounds": {npy("<f4", "False", "(2,)", float32(1), float32(2)), Schema{Target: "z", Bounds: map[string]Bounds{"z": {0, 1}}}},
@@ -159,11 +159,11 @@ func TestTargetsThatHaveBounds(t *testing.T) {
 		column Column
 		value  float32
 	}{
-		"not between -1 and 1":         {column, 30},
+		"not between -1 and 1":      {column, 30},
 		"scale it by its bounds":    {column, -1.001},
-		"less than the upper one":        {Column{Name: "y", Kind: Target, Bounds: Bounds{2, 1}}, 0},
-		"both must be finite":               {Column{Name: "y", Kind: Target, Bounds: Bounds{0, math.Inf(1)}}, 0},
-		"only a target has":           {Column{Name: "y", Bounds: Bounds{0, 1}}, 0},
+		"less than the upper one":   {Column{Name: "y", Kind: Target, Bounds: Bounds{2, 1}}, 0},
+		"both must be finite":       {Column{Name: "y", Kind: Target, Bounds: Bounds{0, math.Inf(1)}}, 0},
+		"only a target has":         {Column{Name: "y", Bounds: Bounds{0, 1}}, 0},
 		"the value is not a finite": {column, float32(math.NaN())},
 	} {
 		_, err := NewTable([]Column{c.column}, [][]float32{{c.value}}, nil)
