@@ -1,4 +1,4 @@
-// Command dptrain trains networks on private data and says what it cost.
+// Command dptrain trains neural networks with differential privacy and accounts for the cost.
 package main
 
 import (
@@ -18,15 +18,15 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// collectOften keeps the process near what it uses. That costs next to nothing: what
-// lives long is numbers, which the collector does not look through. GOGC overrules it.
+// collectOften limits the garbage on the heap. The cost is small: most long-lived memory holds
+// numbers, which the collector does not scan. GOGC overrides it.
 func collectOften() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(25)
 	}
 }
 
-// run is the whole program: arguments in, output and exit code out.
+// run executes the program with the given arguments and returns its exit code.
 func run(args []string, stdout, stderr io.Writer) int {
 	term := &terminal.Terminal{Out: stdout, Err: stderr}
 	root := newRoot(term)
@@ -43,9 +43,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 func newRoot(term *terminal.Terminal) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "dptrain",
-		Short: "Train networks with differential privacy, and know what it cost",
-		Long: `dptrain trains neural networks on private data with DP-SGD, and says what that
-cost: an (ε, δ) that anyone can compute again from the run's ledger.`,
+		Short: "Train neural networks with differential privacy",
+		Long: `dptrain trains neural networks on private data with DP-SGD and accounts for the privacy
+cost: an (ε, δ) that anyone can recompute from the run's ledger.
+
+Exit codes: 0 done; 1 the run failed; 2 invalid arguments, configuration or data; 3 the
+budget does not allow the run; 4 a ledger or checkpoint fails verification; 130
+interrupted, with everything saved.`,
 		Example: `  dptrain train
   dptrain budget epsilon --rate 0.01 --noise 4 --steps 10000 --delta 1e-5
   dptrain ledger verify runs/mnist/ledger.jsonl`,
@@ -54,7 +58,7 @@ cost: an (ε, δ) that anyone can compute again from the run's ledger.`,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
 	root.PersistentFlags().BoolVar(&term.JSON, "json", false, "print one JSON object and nothing else on standard output")
-	root.PersistentFlags().BoolVar(&term.Quiet, "quiet", false, "print the bare result, and no progress or notes")
+	root.PersistentFlags().BoolVar(&term.Quiet, "quiet", false, "print the bare result, without progress and notes")
 	root.SetFlagErrorFunc(explainFlagError)
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(

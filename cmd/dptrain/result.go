@@ -107,10 +107,10 @@ func finishRun(term *terminal.Terminal, w *watch, held *validated, took time.Dur
 		Records: d.Records, ExpectedLot: d.ExpectedLot, Microbatch: d.Microbatch, Steps: run.StepsDone(),
 		Clipping: j.set.clipping, Device: d.Device, Groups: []ledger.Query{}, Threads: d.Threads, Resumed: w.first, Seconds: took.Seconds(),
 		ExamplesPerSec: w.speed(run.StepsDone(), w.took),
-		Secure:         d.Secure && !j.config.Mechanism.NonPrivate, Private: !j.config.Mechanism.NonPrivate, Version: thisBuild().Version,
+		Secure:         d.Secure && !j.config.Mechanism.NonPrivate, Private: !j.config.Mechanism.NonPrivate, Version: currentBuild().Version,
 		Data: j.task.Name, Model: j.model, Out: j.out, Unit: j.config.Records.Unit(),
 		Task: j.kind(), Optimizer: j.set.optimizer, LearningRate: j.set.lr, RateOf: j.set.lrOf, Schedule: j.set.schedule, Average: j.set.ema,
-		augmentation: j.augmented(), validated: held, Interrupted: w.interrupted, Preset: j.set.preset, dataDir: j.set.dataDir, Platform: thisBuild().Platform, Finished: time.Now().UTC().Truncate(time.Second),
+		augmentation: j.augmented(), validated: held, Interrupted: w.interrupted, Preset: j.set.preset, dataDir: j.set.dataDir, Platform: currentBuild().Platform, Finished: time.Now().UTC().Truncate(time.Second),
 	}
 	if s := j.task.Schema; s.Target != "" {
 		bounds := s.Bounds[s.Target]

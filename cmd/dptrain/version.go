@@ -3,54 +3,93 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"runtime"
 	"runtime/debug"
+	"strings"
+	"time"
 
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
-// version is set by the linker in a release; otherwise the Go toolchain knows it.
+// version overrides the version of the build information: -ldflags "-X main.version=…".
 var version string
 
-type build struct {
-	Version  string `json:"version"`
-	Revision string `json:"revision,omitempty"`
-	Modified bool   `json:"modified,omitempty"`
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
+// buildInfo identifies the program.
+type buildInfo struct {
+	Version  string    `json:"version"`
+	Revision string    `json:"revision,omitempty"`
+	Time     time.Time `json:"time,omitzero"` // of the revision
+	Modified bool      `json:"modified,omitempty"`
+	Go       string    `json:"go"`
+	Platform string    `json:"platform"`
 }
 
-func thisBuild() build {
-	b := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+func currentBuild() buildInfo {
 	info, ok := debug.ReadBuildInfo()
-	if ok {
-		if b.Version == "" {
-			b.Version = info.Main.Version
-		}
-		for _, s := range info.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				b.Revision = s.Value
-			case "vcs.modified":
-				b.Modified = s.Value == "true"
-			}
-		}
+	if !ok {
+		info = &debug.BuildInfo{}
 	}
-	if b.Version == "" {
-		b.Version = "(devel)"
+	b := newBuildInfo(info)
+	if version != "" {
+		b.Version = version
 	}
+	b.Go, b.Platform = runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH
 	return b
+}
+
+func newBuildInfo(info *debug.BuildInfo) (b buildInfo) {
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Revision = s.Value
+		case "vcs.time":
+			b.Time, _ = time.Parse(time.RFC3339, s.Value)
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	b.Version = describe(info.Main.Version, b.Revision, b.Modified)
+	return b
+}
+
+// abbreviated is the length of a revision in a version, as in a Go pseudo-version.
+const abbreviated = 12
+
+var (
+	releaseVersion = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?$`)
+	pseudoVersion  = regexp.MustCompile(`\d{14}-([0-9a-f]{12})$`)
+)
+
+// describe returns the version as git describe --tags --always --dirty would: the tag of a
+// release, or an abbreviated revision. git describe also names the last tag before a
+// revision, which the build information does not contain.
+func describe(moduleVersion, revision string, modified bool) string {
+	moduleVersion, dirty := strings.CutSuffix(moduleVersion, "+dirty")
+	modified = modified || dirty
+	described := "(devel)"
+	if m := pseudoVersion.FindStringSubmatch(moduleVersion); m != nil {
+		described = m[1]
+	} else if releaseVersion.MatchString(moduleVersion) {
+		described = moduleVersion
+	} else if len(revision) >= abbreviated {
+		described = revision[:abbreviated]
+	}
+	if modified {
+		described += "-dirty"
+	}
+	return described
 }
 
 func newVersion(term *terminal.Terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
-		Short:   "Say which dptrain this is",
+		Short:   "Print the version of dptrain",
 		Example: "  dptrain version\n  dptrain version --json",
 		Args:    noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			b := thisBuild()
+			b := currentBuild()
 			return term.Print(b, b.Version, func(w io.Writer) {
 				fmt.Fprintf(w, "dptrain %s, %s, %s\n", b.Version, b.Go, b.Platform)
 				if b.Revision != "" {
