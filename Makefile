@@ -35,7 +35,7 @@ vet-gpu: $(HEADER)
 	go vet -tags gpu ./cuda/... ./cmd/dptrain ./engine ./bench ./perexample
 
 emu:
-	go run ./cuda/emu/build $(if $(filter ptx,$(EMU)),-ptx cuda/kernels/bin/compute_90.ptx.gz,-only $(EMU))
+	go run ./cuda/emu/build $(if $(filter ptx,$(EMU)),-ptx cuda/kernels/kernels.zip,-only $(EMU))
 
 # Runs tests on the emulated device: make test-emu PKG=./cuda RUN=TestOperations
 test-emu: $(HEADER) emu

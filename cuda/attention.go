@@ -20,7 +20,7 @@ type attentionShape struct {
 // attentionGrid shares attention out: a block takes 64 steps of one head of one example and
 // up to 128 of the head's columns. Kernels are named after the columns, in chunks
 // of 32, and how products are computed.
-func (c *compiler) attentionGrid(kernel string, a op.Attention, x tensor.Shape) (name string, h attentionShape, grid dim) {
+func attentionGrid(c *compiler, kernel string, a op.Attention, x tensor.Shape) (name string, h attentionShape, grid dim) {
 	size := x[2] / 3 / a.Heads
 	h = attentionShape{int32(x[1]), int32(a.Heads), int32(size), boolArg(a.Causal), float32(1 / math.Sqrt(float64(size)))}
 	chunks := 1
@@ -40,18 +40,26 @@ func paddingMask(in []driver.Pointer) driver.Pointer {
 	return in[0]
 }
 
-func (c *compiler) lowerAttention(s op.Attention, k call) {
-	kernel, h, grid := c.attentionGrid("attention", s, k.shapes[0])
+func lowerAttention(c *compiler, s op.Attention, k call) {
+	kernel, h, grid := attentionGrid(c, "attention", s, k.shapes[0])
 	c.launch(kernel, grid, threads, k.out, k.in[0], paddingMask(k.in[1:]), h)
 }
 
 // lowerAttentionGrad finds the gradient of the queries, and with it what is needed of
 // each row of weights, then that of keys and values.
-func (c *compiler) lowerAttentionGrad(s op.AttentionGrad, k call) {
+func lowerAttentionGrad(c *compiler, s op.AttentionGrad, k call) {
 	x := k.shapes[0]
-	rows := c.scratch(4 * 3 * x[0] * s.Heads * x[1])
+	rows := c.allocScratch(4 * 3 * x[0] * s.Heads * x[1])
 	for _, kernel := range []string{"attention_queries", "attention_keys"} {
-		kernel, h, grid := c.attentionGrid(kernel, op.Attention(s), x)
+		kernel, h, grid := attentionGrid(c, kernel, op.Attention(s), x)
 		c.launch(kernel, grid, threads, k.out, rows, k.in[0], k.in[1], paddingMask(k.in[2:]), h)
 	}
+}
+
+// lowerRotary turns pairs of columns by angles that are worked out once, in float64.
+func lowerRotary(c *compiler, s op.Rotary, k call) {
+	steps, width := k.shape[1], k.shape[2]
+	cos, sin := op.RotaryAngles[float32](s, steps)
+	c.launch("rotary", blocks(k.results()), threads, k.out, k.in[0], c.constantBytes(bytesOf(cos)), c.constantBytes(bytesOf(sin)),
+		int32(k.results()), int32(steps), int32(width), int32(s.HeadDim), int32(s.RotaryDims))
 }

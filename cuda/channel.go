@@ -9,28 +9,28 @@ import (
 
 // lowerChannelOp queues what treats channels or rows alike: normalisations, scales and shifts,
 // their sums, softmax.
-func (c *compiler) lowerChannelOp(spec op.Spec, k call) bool {
+func lowerChannelOp(c *compiler, spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.Normalize:
-		c.lowerNormalize(s, k)
+		lowerNormalize(c, s, k)
 	case op.NormalizeGrad:
-		c.lowerNormalizeGrad(s, k)
+		lowerNormalizeGrad(c, s, k)
 	case op.ScaleShift:
-		c.launchChannelAffine(s.Channels, s.Inner, k, k.in[1], k.in[2])
+		launchChannelAffine(c, s.Channels, s.Inner, k, k.in[1], k.in[2])
 	case op.ChannelScale:
-		c.launchChannelAffine(s.Channels, s.Inner, k, k.in[1], 0)
+		launchChannelAffine(c, s.Channels, s.Inner, k, k.in[1], 0)
 	case op.ChannelShift:
-		c.launchChannelAffine(s.Channels, s.Inner, k, 0, k.in[1])
+		launchChannelAffine(c, s.Channels, s.Inner, k, 0, k.in[1])
 	case op.ChannelSum:
-		c.sumChannels(channelSum{s.Channels, s.Inner, 0, k.in[0], 0, k.size(0), 1, 1}, k)
+		sumChannels(c, channelSum{s.Channels, s.Inner, 0, k.in[0], 0, k.size(0), 1, 1}, k)
 	case op.ChannelDot:
-		c.sumChannels(channelSum{s.Channels, s.Inner, k.in[0], k.in[1], 0, k.size(0), 1, 1}, k)
+		sumChannels(c, channelSum{s.Channels, s.Inner, k.in[0], k.in[1], 0, k.size(0), 1, 1}, k)
 	case op.Total:
-		c.sumChannels(channelSum{1, 1, 0, k.in[0], 0, k.size(0), 1, float32(s.Scale)}, k)
+		sumChannels(c, channelSum{1, 1, 0, k.in[0], 0, k.size(0), 1, float32(s.Scale)}, k)
 	case op.Softmax:
-		c.launchSoftmax("softmax", s, k, k.in[0])
+		launchSoftmax(c, "softmax", s, k, k.in[0])
 	case op.SoftmaxGrad:
-		c.launchSoftmax("softmax_gradient", op.Softmax(s), k, k.in[0], k.in[1])
+		launchSoftmax(c, "softmax_gradient", op.Softmax(s), k, k.in[0], k.in[1])
 	default:
 		return false
 	}
@@ -38,7 +38,7 @@ func (c *compiler) lowerChannelOp(spec op.Spec, k call) bool {
 }
 
 // launchChannelAffine is x⊙scale + shift, each channel with its own; 0 leaves one out.
-func (c *compiler) launchChannelAffine(channels, inner int, k call, scale, shift driver.Pointer) {
+func launchChannelAffine(c *compiler, channels, inner int, k call, scale, shift driver.Pointer) {
 	n := k.results()
 	c.launch("channel_affine", blocks(n), threads, k.out, k.in[0], scale, shift, int32(n), newDivider(inner), newDivider(channels))
 }
@@ -81,7 +81,7 @@ func (s channelSum) rows() int { return s.elements / (s.channels * s.inner) }
 
 // sumChannels adds all rows up: a part of them a block, then the parts. The shape alone
 // decides how many parts there are.
-func (c *compiler) sumChannels(s channelSum, k call) {
+func sumChannels(c *compiler, s channelSum, k call) {
 	rows := s.rows()
 	each := rows / s.records
 	layout, _ := newChannelLayout(s.channels, s.inner, rows, each, rows)
@@ -96,24 +96,24 @@ func (c *compiler) sumChannels(s channelSum, k call) {
 		c.launch("channel_sums", grid, block, k.out, driver.Pointer(0), s.a, s.delta, s.factors, layout, s.scale, accumulate)
 		return
 	}
-	partial := c.scratch(8 * parts * s.channels)
+	partial := c.allocScratch(8 * parts * s.channels)
 	c.launch("channel_sums", grid, block, k.out, partial, s.a, s.delta, s.factors, layout, float32(1), int32(0))
 	layout, block = newChannelLayout(s.channels, 1, parts, 1, parts)
 	c.launch("channel_parts", dim{uint32(layout.Tiles), 1, 1}, block, k.out, partial, layout, s.scale, accumulate)
 }
 
 // sumChannelsPerRecord gives every record its sums.
-func (c *compiler) sumChannelsPerRecord(s channelSum, k call) {
+func sumChannelsPerRecord(c *compiler, s channelSum, k call) {
 	each := s.rows() / s.records
 	layout, block := newChannelLayout(s.channels, s.inner, s.rows(), each, each)
 	c.launch("channel_sums", dim{uint32(s.records) * uint32(layout.Tiles), 1, 1}, block,
 		k.out, driver.Pointer(0), s.a, s.delta, s.factors, layout, s.scale, int32(0))
 }
 
-// channelNorms gives the squared norm of every record's sums. They are added up in
+// launchChannelNorms gives the squared norm of every record's sums. They are added up in
 // double, n terms, which costs at most n+8 roundings of the sum of their sizes. A
 // block takes some thousand elements.
-func (c *compiler) channelNorms(s channelSum, k call) {
+func launchChannelNorms(c *compiler, s channelSum, k call) {
 	each := s.rows() / s.records
 	roundings := float64(each*s.inner+8) * roundoff
 	layout, block := newChannelLayout(s.channels, s.inner, s.rows(), each, each)
@@ -122,7 +122,7 @@ func (c *compiler) channelNorms(s channelSum, k call) {
 	runs := ceil(tiles, run)
 	var partial driver.Pointer
 	if runs > 1 {
-		partial = c.scratch(16 * s.records * runs)
+		partial = c.allocScratch(16 * s.records * runs)
 	}
 	c.launch("channel_norms", dim{uint32(s.records) * uint32(runs), 1, 1}, block,
 		k.out, partial, s.a, s.delta, layout, int32(run), roundings)

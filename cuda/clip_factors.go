@@ -4,13 +4,12 @@ package cuda
 
 import (
 	"cmp"
-	"encoding/binary"
 
 	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/cuda/driver"
 )
 
-// clipFormula is laid out as in kernels/factors.cu.
+// clipFormula is formula out as in kernels/factors.cu.
 type clipFormula struct {
 	Groups, Vectors, Weights  driver.Pointer
 	Squared, Factors          driver.Pointer
@@ -23,23 +22,11 @@ type clipGroup struct {
 	Absolute, Gamma float64
 }
 
-// uploadTable copies numbers of any fixed layout to the device.
-func uploadTable[T any](m *Executable, rows []T) (driver.Pointer, error) {
-	content, err := binary.Append(nil, binary.LittleEndian, rows)
-	if err != nil {
-		return 0, err
-	}
-	p, err := m.alloc(len(content))
-	if err != nil || len(content) == 0 {
-		return p, err
-	}
-	return p, m.upload(p, content)
-}
-
-// clipFactorSteps turn squared norms into factors, and count; then the losses are added up.
-func (m *Executable) clipFactorSteps(f clip.Formula) ([]step, error) {
-	p := m.pipeline
-	laid := clipFormula{GroupCount: int64(len(f.Groups)), VectorCount: int64(len(m.program.Parameters)),
+// clipFactorSteps compute clip factors from squared norms, count records, and add up the
+// losses.
+func (p *pipeline) clipFactorSteps(f clip.Formula) ([]step, error) {
+	m, h := p.memory, p.host
+	formula := clipFormula{GroupCount: int64(len(f.Groups)), VectorCount: int64(len(p.program.Parameters)),
 		Inverse: f.Inverse, Margin: f.Margin, Smallest: f.Smallest}
 	var groups []clipGroup
 	var vectors []int32
@@ -51,10 +38,10 @@ func (m *Executable) clipFactorSteps(f clip.Formula) ([]step, error) {
 		}
 	}
 	var squared, factors []uint64
-	for v := range m.program.Parameters {
-		factors = append(factors, uint64(m.factors[v].device))
+	for v := range p.program.Parameters {
+		factors = append(factors, uint64(h.factors[v].device))
 		if len(f.Groups) > 0 {
-			squared = append(squared, uint64(m.squared[v].device))
+			squared = append(squared, uint64(h.squared[v].device))
 		}
 	}
 	var err error
@@ -62,31 +49,31 @@ func (m *Executable) clipFactorSteps(f clip.Formula) ([]step, error) {
 		err = cmp.Or(err, e)
 		return p
 	}
-	laid.Groups, laid.Vectors, laid.Weights = keep(uploadTable(m, groups)), keep(uploadTable(m, vectors)), keep(uploadTable(m, weights))
-	laid.Squared, laid.Factors = keep(uploadTable(m, squared)), keep(uploadTable(m, factors))
+	formula.Groups, formula.Vectors, formula.Weights = keep(uploadTable(m, groups)), keep(uploadTable(m, vectors)), keep(uploadTable(m, weights))
+	formula.Squared, formula.Factors = keep(uploadTable(m, squared)), keep(uploadTable(m, factors))
 	if err != nil {
 		return nil, err
 	}
-	c := &compiler{Executable: m, code: &stepSequence{}, name: "factors"}
-	command := bytesAt(p.header, m.rowsOffset())
-	c.access = &access{reads: []span{command}, writes: []span{bytesAt(p.counts, 4*(2+p.groups))}}
-	for v := range m.program.Parameters {
-		c.access.writes = append(c.access.writes, m.factors[v].span())
+	c := newStepCompiler(p.device, "factors")
+	header := bytesAt(p.header, p.rowsOffset())
+	c.access = &access{reads: []span{header}, writes: []span{bytesAt(p.counts, 4*(2+p.groups))}}
+	for v := range p.program.Parameters {
+		c.access.writes = append(c.access.writes, h.factors[v].span())
 		if len(f.Groups) > 0 {
-			c.access.reads = append(c.access.reads, m.squared[v].span())
+			c.access.reads = append(c.access.reads, h.squared[v].span())
 		}
 	}
-	n := m.program.Records
-	c.launch("factors", dim{uint32(ceil(n, 128)), 1, 1}, dim{128, 1, 1}, laid, p.header, p.header+8, int32(n), p.counts)
-	if m.losses != nil {
-		c.access = &access{reads: []span{command, m.losses.span()}, writes: []span{bytesAt(p.loss, 8)}}
+	n := p.program.Records
+	c.launch("factors", dim{uint32(ceil(n, 128)), 1, 1}, dim{128, 1, 1}, formula, p.header, p.header+8, int32(n), p.counts)
+	if h.losses != nil {
+		c.access = &access{reads: []span{header, h.losses.span()}, writes: []span{bytesAt(p.loss, 8)}}
 		var weights driver.Pointer
-		if m.weights != nil {
-			weights = m.weights.device
-			c.access.reads = append(c.access.reads, m.weights.span())
+		if h.weights != nil {
+			weights = h.weights.device
+			c.access.reads = append(c.access.reads, h.weights.span())
 		}
-		c.launch("mean_losses", dim{1, 1, 1}, threads, p.loss, m.losses.device, weights, p.header,
-			int32(m.program.PerRecord), int32(len(m.losses.values)/m.program.Batch))
+		c.launch("mean_losses", dim{1, 1, 1}, threads, p.loss, h.losses.device, weights, p.header,
+			int32(p.program.PerRecord), int32(len(h.losses.values)/p.program.Batch))
 	}
-	return c.code.steps, c.err
+	return *c.steps, c.err
 }

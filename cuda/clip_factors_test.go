@@ -32,25 +32,25 @@ func factored(t *testing.T, n network, f clip.Formula, bounds []float64, squared
 	}
 	try(m.Configure(f, n.batch, nil))
 	for v, x := range squared {
-		copy(m.squared[v].values, x)
-		try(m.in(m.squared[v]))
+		copy(m.host.squared[v].values, x)
+		try(m.host.squared[v].copyIn(m.device))
 	}
-	for _, x := range m.factors {
+	for _, x := range m.host.factors {
 		for r := range x.values {
 			x.values[r] = 7
 		}
-		try(m.in(x))
+		try(x.copyIn(m.device))
 	}
 	s := &m.pipeline.slots[0]
-	try(m.writeHeader(s, records, bounds))
-	try(m.upload(m.pipeline.header, s.header))
-	steps, err := m.clipFactorSteps(f)
+	try(m.pipeline.writeHeader(s, records, bounds))
+	try(m.memory.upload(m.pipeline.header, s.header))
+	steps, err := m.pipeline.clipFactorSteps(f)
 	try(err)
 	try(steps[0].queue())
 	counts.Within = make([]int, len(f.Groups))
 	try(m.FinishLot(&counts))
-	for _, x := range m.factors {
-		try(m.out(x))
+	for _, x := range m.host.factors {
+		try(x.copyOut(m.device))
 		try(m.device.Synchronize())
 		factors = append(factors, slices.Clone(x.values))
 	}

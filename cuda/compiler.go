@@ -14,25 +14,65 @@ import (
 
 type dim = driver.Dim
 
-// compiler turns instructions into launches over fixed memory. It goes over the
-// program twice: once to learn how much scratch memory each instruction wants, once
-// with that memory at hand.
+// compiler turns a program's instructions into kernel launches over fixed memory. It
+// compiles the program twice: first to measure the scratch memory of each instruction,
+// then with that memory allocated. Lowering functions, one family of operations a file,
+// queue launches through it.
 type compiler struct {
-	*Executable
-	code         *stepSequence
-	name         string  // of the instruction being compiled
-	access       *access // of it
-	err          error
-	measuring    bool
-	scratchSizes []int          // scratch bytes of each instruction
-	instruction  int            // instructions
-	scratchStart int            // where this one's scratch memory begins
-	scratchUsed  int            // bytes of it
-	scratchBase  driver.Pointer // the scratch memory
-	constants    map[string]driver.Pointer
-	shared       map[any]driver.Pointer
-	written      map[any]bool // notes that an earlier instruction of the program writes
-	prepared     map[libraryTask]*driver.PreparedCall
+	program *plan.Program
+	device  *driver.Device
+	memory  *deviceMemory
+	buffers *bufferLayout
+	options Options
+
+	front, back stepSequence
+	calls       []*driver.PreparedCall // of libraries
+	scratch     scratchPlanner
+
+	steps     *[]step // receives what is queued
+	name      string  // of the current instruction
+	access    *access // of the current instruction
+	err       error   // the first failure of a lowering function
+	constants map[string]driver.Pointer
+	shared    map[any]driver.Pointer
+	written   map[any]bool // shared memory that an earlier instruction of the program writes
+	prepared  map[libraryTask]*driver.PreparedCall
+}
+
+func newCompiler(p *plan.Program, m *deviceMemory, l *bufferLayout, o Options) *compiler {
+	return &compiler{
+		program: p, device: m.device, memory: m, buffers: l, options: o,
+		constants: map[string]driver.Pointer{}, shared: map[any]driver.Pointer{}, written: map[any]bool{},
+		prepared: map[libraryTask]*driver.PreparedCall{},
+	}
+}
+
+// newStepCompiler is a compiler for single launches outside a program's instructions.
+func newStepCompiler(d *driver.Device, name string) *compiler {
+	return &compiler{device: d, name: name, steps: new([]step)}
+}
+
+func (c *compiler) compile() error {
+	c.scratch.measuring = true
+	if err := c.compileProgram(); err != nil {
+		return err
+	}
+	if err := c.scratch.allocate(c.memory, c.buffers.guarded); err != nil {
+		return err
+	}
+	return c.compileProgram()
+}
+
+func (c *compiler) compileProgram() error {
+	clear(c.written)
+	c.scratch.restart()
+	c.front, c.back = stepSequence{}, stepSequence{}
+	c.steps = &c.front.steps
+	if err := c.compileInstructions(c.program.Front); err != nil {
+		return err
+	}
+	c.steps = &c.back.steps
+	return c.compileInstructions(c.program.Back)
 }
 
 // call is one instruction with its memory.
@@ -51,194 +91,106 @@ func (k call) size(i int) int { return k.shapes[i].TotalSize() }
 // results is the number of elements of the result.
 func (k call) results() int { return k.shape.TotalSize() }
 
-func (m *Executable) compile() error {
-	c := &compiler{
-		Executable: m, measuring: true, constants: map[string]driver.Pointer{}, shared: map[any]driver.Pointer{},
-		prepared: map[libraryTask]*driver.PreparedCall{},
-	}
-	if err := c.all(); err != nil {
-		return err
-	}
-	for _, bytes := range c.scratchSizes {
-		m.scratchBytes += bytes
-	}
-	m.scratchBytes = max(min(m.scratchBytes, concurrentScratch), slices.Max(append(c.scratchSizes, 0)))
-	if !m.guarded() {
-		var err error
-		if c.scratchBase, err = m.alloc(m.scratchBytes); err != nil {
-			return err
-		}
-	}
-	c.measuring = false
-	if err := c.all(); err != nil {
-		return err
-	}
-	return m.record()
-}
-
-// record makes the graphs that answer to the host: what it fills is copied in and
-// what it reads is copied out.
-func (m *Executable) record() error {
-	in := func(x *pinnedBuffer) step { return copyInStep(x.span(), func() error { return m.in(x) }) }
-	out := func(x *pinnedBuffer) step {
-		return step{name: "copy out", access: &access{reads: []span{x.span()}}, queue: func() error { return m.out(x) }}
-	}
-	each := func(f func(*pinnedBuffer) step, list ...*pinnedBuffer) (steps []step) {
-		for _, x := range list {
-			if x != nil {
-				steps = append(steps, f(x))
-			}
-		}
-		return steps
-	}
-	before := each(in, append(slices.Clone(m.inputs), m.weights, m.ticket)...)
-	after := each(out, append(slices.Clone(m.squared), m.output, m.losses)...)
-	if err := m.front.record(m.device, before, after); err != nil {
-		return err
-	}
-	return m.back.record(m.device, each(in, m.factors...), nil)
-}
-
-func (c *compiler) all() error {
-	c.written = map[any]bool{}
-	c.instruction, c.scratchStart, c.scratchUsed = 0, 0, 0
-	c.front, c.back = stepSequence{}, stepSequence{}
-	c.code = &c.front
-	if err := c.instructions(c.program.Front); err != nil {
-		return err
-	}
-	c.code = &c.back
-	return c.instructions(c.program.Back)
-}
-
-func (c *compiler) instructions(list []plan.Instruction) error {
+func (c *compiler) compileInstructions(list []plan.Instruction) error {
 	for _, i := range list {
-		c.begin()
-		c.access.writes = append(c.access.writes, c.span(i.Out))
-		k := call{out: c.memory[i.Out], shape: c.program.Buffers[i.Out].Shape, accumulate: i.Accumulate}
+		c.access = &access{writes: []span{c.buffers.span(i.Out)}}
+		c.fail(c.scratch.begin(c.memory))
+		k := call{out: c.buffers.address[i.Out], shape: c.program.Buffers[i.Out].Shape, accumulate: i.Accumulate}
 		for _, id := range i.In {
-			c.access.reads = append(c.access.reads, c.span(id))
-			k.in = append(k.in, c.memory[id])
+			c.access.reads = append(c.access.reads, c.buffers.span(id))
+			k.in = append(k.in, c.buffers.address[id])
 			k.shapes = append(k.shapes, c.program.Buffers[id].Shape)
 			k.bases = append(k.bases, c.program.Buffers[id].Base)
 		}
 		if i.Spec == nil {
 			c.name = i.Foreign.String()
-			c.runGorgoniaOp(i.Foreign, k)
+			runGorgoniaOp(c, i.Foreign, k)
 		} else {
 			c.name = i.Spec.String()
-			if !c.lowerNative(i.Spec, k) {
-				c.runReference(i.Spec, k)
+			if !lower(c, i.Spec, k) {
+				runReference(c, i.Spec, k)
 			}
 		}
 		if c.err != nil {
 			return fmt.Errorf("cuda: %s: %w", c.name, c.err)
 		}
-		c.end()
+		c.access.writes = append(c.access.writes, c.scratch.end())
 	}
 	return nil
 }
 
-// concurrentScratch is how many bytes of scratch memory are taken so that instructions may run
-// beside each other.
-var concurrentScratch = 32 << 20
-
-// begin gives an instruction scratch memory behind that of the one before it, as far as
-// there is such, and where ends are guarded memory of its own.
-func (c *compiler) begin() {
-	c.access = &access{}
-	c.scratchStart, c.scratchUsed = c.scratchStart+c.scratchUsed, 0
-	switch {
-	case c.measuring:
-	case c.guarded():
-		c.scratchStart = 0
-		c.scratchBase, c.err = c.alloc(c.scratchSizes[c.instruction])
-	case c.scratchStart+c.scratchSizes[c.instruction] > c.scratchBytes:
-		c.scratchStart = 0
-	}
-	c.instruction++
-}
-
-func (c *compiler) end() {
-	if c.measuring {
-		c.scratchSizes = append(c.scratchSizes, c.scratchUsed)
-	}
-	c.access.writes = append(c.access.writes, bytesAt(c.scratchBase+driver.Pointer(c.scratchStart), c.scratchUsed))
-}
-
-// span is a buffer's memory.
-func (m *Executable) span(id int) span {
-	return floatsAt(m.memory[id], m.program.Buffers[m.program.Buffers[id].Base].Size())
-}
-
-// lowerNative queues the kernels for an operation; false where there is none for
-// these shapes and the host's reference serves. An operation is in one of the lists.
-func (c *compiler) lowerNative(spec op.Spec, k call) bool {
-	switch s := spec.(type) { // these alone add to what is there
+// lower queues the kernels for an operation. It returns false if there is no kernel for
+// these shapes; the host then computes the reference. One family handles each operation.
+func lower(c *compiler, spec op.Spec, k call) bool {
+	switch s := spec.(type) { // only these can add to the result's previous value
 	case op.ClippedSum:
-		return c.lowerClippedSum(s, k)
+		return lowerClippedSum(c, s, k)
 	case op.WeightedRows:
-		c.lowerWeightedRows(k)
+		lowerWeightedRows(c, k)
 		return true
 	}
-	return !k.accumulate && (c.lowerRecordOp(spec, k) || c.lowerProductOp(spec, k) || c.lowerConvolutionOp(spec, k) || c.lowerChannelOp(spec, k) || c.lowerLossOp(spec, k) ||
-		c.lowerSequenceOp(spec, k) || c.lowerEmbeddingOp(spec, k) || c.lowerElementwiseOp(spec, k) || c.lowerLayoutOp(spec, k))
+	return !k.accumulate && (lowerRecordOp(c, spec, k) || lowerProductOp(c, spec, k) || lowerConvolutionOp(c, spec, k) ||
+		lowerChannelOp(c, spec, k) || lowerLossOp(c, spec, k) || lowerSequenceOp(c, spec, k) || lowerEmbeddingOp(c, spec, k) ||
+		lowerElementwiseOp(c, spec, k) || lowerLayoutOp(c, spec, k))
 }
 
-// queue adds work for the device.
+// fail keeps the first error.
+func (c *compiler) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// queue adds a step for the device.
 func (c *compiler) queue(name string, f func() error) {
-	c.code.steps = append(c.code.steps, step{name: name, access: c.access, queue: f})
+	*c.steps = append(*c.steps, step{name: name, access: c.access, queue: f})
 }
 
-// launch adds a kernel's launch. Arguments are laid out as C does.
+// launch adds a kernel launch. The arguments are laid out as in C.
 func (c *compiler) launch(kernel string, grid, block dim, args ...any) {
 	k, err := c.device.Kernel(kernel)
 	if err != nil {
-		if c.err == nil {
-			c.err = err
-		}
+		c.fail(err)
 		return
 	}
 	packed := driver.Pack(args...)
 	c.queue(c.name+" ("+kernel+")", func() error { return c.device.Launch(k, grid, block, packed) })
 }
 
-// scratch is memory for the instruction being compiled alone.
-func (c *compiler) scratch(bytes int) driver.Pointer {
-	at := c.scratchStart + c.scratchUsed
-	c.scratchUsed += (bytes + 255) &^ 255
-	return c.scratchBase + driver.Pointer(at)
+// zero adds a step that sets memory to zero.
+func (c *compiler) zero(p driver.Pointer, bytes int) {
+	c.queue(c.name+" (zeros)", func() error { return c.device.Zero(p, bytes) })
 }
 
-// constant is memory that holds x for the machine's life; equal contents share
-// it.
+// allocScratch is scratch memory for the current instruction.
+func (c *compiler) allocScratch(bytes int) driver.Pointer { return c.scratch.alloc(bytes) }
+
+// constant is memory that contains x until the executable is closed. Equal contents share
+// memory.
 func (c *compiler) constant(x []int32) driver.Pointer { return c.constantBytes(bytesOf(x)) }
 
 func (c *compiler) constantBytes(content []byte) driver.Pointer {
 	if p, ok := c.constants[string(content)]; ok {
 		return p
 	}
-	p, err := c.alloc(len(content))
+	p, err := c.memory.alloc(len(content))
 	if err == nil {
-		err = c.upload(p, content)
+		err = c.memory.upload(p, content)
 	}
-	if err != nil && c.err == nil {
-		c.err = err
-	}
+	c.fail(err)
 	c.constants[string(content)] = p
 	return p
 }
 
-// sharedMemory is memory in which one instruction leaves something for later ones, such
-// as the cells that maxima came from, which then run one after the other. Known tells
-// whether an earlier instruction asked for it, and so writes it.
+// sharedMemory is memory through which one instruction passes data to later ones, for
+// example the positions of maxima; these instructions depend on each other. known reports
+// whether an earlier instruction of the program has asked for it, and so writes it.
 func (c *compiler) sharedMemory(key any, bytes int) (p driver.Pointer, known bool) {
 	p, ok := c.shared[key]
 	if !ok {
 		var err error
-		if p, err = c.alloc(bytes); err != nil && c.err == nil {
-			c.err = err
-		}
+		p, err = c.memory.alloc(bytes)
+		c.fail(err)
 		c.shared[key] = p
 	}
 	c.access.writes = append(c.access.writes, bytesAt(p, bytes))
@@ -247,12 +199,74 @@ func (c *compiler) sharedMemory(key any, bytes int) (p driver.Pointer, known boo
 	return p, known
 }
 
-// blocks is a grid of one thread an element, in blocks of 256; kernels stride by
-// the grid, so it need not cover every element at once.
+// concurrentScratch is the scratch memory that is allocated, if the instructions together
+// use so much, so that they can run at the same time.
+var concurrentScratch = 32 << 20
+
+// scratchPlanner gives each instruction scratch memory in one pool, after that of the
+// instruction before it, and from the pool's start again where the pool ends. While
+// measuring, it only adds up sizes.
+type scratchPlanner struct {
+	measuring bool
+	guarded   bool  // every instruction has an allocation of its own
+	sizes     []int // bytes of each instruction
+	bytes     int   // of the pool
+	pool      driver.Pointer
+	next      int // index of the next instruction
+	start     int // offset of the current instruction's memory
+	used      int // bytes of it
+}
+
+// allocate ends measuring and allocates the pool.
+func (s *scratchPlanner) allocate(m *deviceMemory, guarded bool) (err error) {
+	for _, bytes := range s.sizes {
+		s.bytes += bytes
+	}
+	s.bytes = max(min(s.bytes, concurrentScratch), slices.Max(append(s.sizes, 0)))
+	s.measuring, s.guarded = false, guarded
+	if !guarded {
+		s.pool, err = m.alloc(s.bytes)
+	}
+	return err
+}
+
+func (s *scratchPlanner) restart() { s.next, s.start, s.used = 0, 0, 0 }
+
+// begin starts the next instruction.
+func (s *scratchPlanner) begin(m *deviceMemory) (err error) {
+	s.start, s.used = s.start+s.used, 0
+	switch {
+	case s.measuring:
+	case s.guarded:
+		s.start = 0
+		s.pool, err = m.alloc(s.sizes[s.next])
+	case s.start+s.sizes[s.next] > s.bytes:
+		s.start = 0
+	}
+	s.next++
+	return err
+}
+
+func (s *scratchPlanner) alloc(bytes int) driver.Pointer {
+	at := s.start + s.used
+	s.used += (bytes + 255) &^ 255
+	return s.pool + driver.Pointer(at)
+}
+
+// end returns the memory of the current instruction.
+func (s *scratchPlanner) end() span {
+	if s.measuring {
+		s.sizes = append(s.sizes, s.used)
+	}
+	return bytesAt(s.pool+driver.Pointer(s.start), s.used)
+}
+
+// blocks is a grid of one thread per element, in blocks of 256. Kernels stride by the
+// grid, so the grid need not cover every element.
 func blocks(elements int) dim {
 	const most = 1 << 20
 	return dim{uint32(max(1, min(ceil(elements, 256), most))), 1, 1}
 }
 
-// threads is the block that goes with blocks.
+// threads is the block size for grids of blocks.
 var threads = dim{256, 1, 1}

@@ -10,26 +10,26 @@ import (
 )
 
 // lowerConvolutionOp queues what a window moving over pictures does.
-func (c *compiler) lowerConvolutionOp(spec op.Spec, k call) bool {
+func lowerConvolutionOp(c *compiler, spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.Conv2D:
-		return c.lowerConv2D(s, k)
+		return lowerConv2D(c, s, k)
 	case op.ConvGradWeight:
-		return c.sumWeightGradients(op.ConvWeight(s), k, 0, k.shapes[0][0])
+		return sumWeightGradients(c, op.ConvWeight(s), k, 0, k.shapes[0][0])
 	case op.ConvGradInput:
-		return c.lowerConvGradInput(op.ConvWeight(s), k)
+		return lowerConvGradInput(c, op.ConvWeight(s), k)
 	case op.Im2Col:
-		c.lowerIm2Col(s, k)
+		lowerIm2Col(c, s, k)
 	case op.Col2Im:
-		c.lowerCol2Im(s, k)
+		lowerCol2Im(c, s, k)
 	case op.MaxPool2D:
-		c.lowerMaxPool(s, k)
+		lowerMaxPool(c, s, k)
 	case op.MaxPoolGrad:
-		c.lowerMaxPoolGrad(s, k)
+		lowerMaxPoolGrad(c, s, k)
 	case op.AvgPool2D:
-		c.lowerAvgPool(s, k)
+		lowerAvgPool(c, s, k)
 	case op.AvgPoolGrad:
-		c.lowerAvgPoolGrad(s, k)
+		lowerAvgPoolGrad(c, s, k)
 	default:
 		return false
 	}
@@ -155,18 +155,18 @@ type convolutionOutput struct {
 	backward                   bool
 }
 
-func (c *compiler) lowerConv2D(s op.Conv2D, k call) bool {
+func lowerConv2D(c *compiler, s op.Conv2D, k call) bool {
 	x := k.shapes[0]
 	v := newConvGeometry(op.ConvWeight{Window: s.Window, Groups: s.Groups, C: x[1], H: x[2], W: x[3], O: k.shape[1]})
-	return v.supported() && c.launchConvolution(v, v.forwardPhases(), convolutionOutput{
+	return v.supported() && launchConvolution(c, v, v.forwardPhases(), convolutionOutput{
 		from: v.inputPlanes(k.in[0]), weight: k.in[1], bias: k.in[2], out: k.out,
 		kernel: v.patchWidth, rows: v.groupOutputs, plane: v.outArea, count: x[0], act: s.Act,
 	})
 }
 
-func (c *compiler) lowerConvGradInput(f op.ConvWeight, k call) bool {
+func lowerConvGradInput(c *compiler, f op.ConvWeight, k call) bool {
 	v := newConvGeometry(f)
-	return v.supported() && c.launchConvolution(v, v.backwardPhases(), convolutionOutput{
+	return v.supported() && launchConvolution(c, v, v.backwardPhases(), convolutionOutput{
 		from: v.deltaPlanes(k.in[0]), weight: k.in[1], out: k.out,
 		kernel: v.kernelCells, rows: v.groupChannels, plane: v.H * v.W, count: k.shape[0], backward: true,
 	})
@@ -187,7 +187,7 @@ var convolutionTiles = map[Precision][]tile{
 }
 
 // launchConvolution launches all phases of a convolution.
-func (c *compiler) launchConvolution(v convGeometry, m phaseTables, r convolutionOutput) bool {
+func launchConvolution(c *compiler, v convGeometry, m phaseTables, r convolutionOutput) bool {
 	if !fitsGridDepth(v.Groups) {
 		return false
 	}
@@ -199,8 +199,8 @@ func (c *compiler) launchConvolution(v convGeometry, m phaseTables, r convolutio
 	// A picture gets the same bits in every microbatch: its shape alone cuts the sum.
 	length, count := splitSum(depth, depth/256)
 	all := columns * v.Groups * len(m.phases)
-	s := c.chooseTile(convolutionTiles[c.options.Precision], r.rows, all, depth, length, count)
-	if c.convolveWithCuDNN(v, r, all, depth, s.seconds) {
+	s := chooseTile(c, convolutionTiles[c.options.Precision], r.rows, all, depth, length, count)
+	if convolveWithCuDNN(c, v, r, all, depth, s.seconds) {
 		return true
 	}
 	args := convolutionArgs{
@@ -212,7 +212,7 @@ func (c *compiler) launchConvolution(v convGeometry, m phaseTables, r convolutio
 	size := r.count * v.Groups * r.rows * r.plane
 	if s.separate {
 		apart = count
-		args.Out = c.scratch(4 * size * count)
+		args.Out = c.allocScratch(4 * size * count)
 	}
 	for len(m.phases) > 0 {
 		n := copy(args.Phase[:min(maxPhases, math.MaxUint16/v.Groups)], m.phases)
@@ -221,13 +221,13 @@ func (c *compiler) launchConvolution(v convGeometry, m phaseTables, r convolutio
 		c.launch("convolution_"+s.tile.name, grid, dim{s.tile.threads, 1, 1}, args)
 	}
 	if s.separate {
-		c.finishConvolution(v, r, args.Out, count)
+		finishConvolution(c, v, r, args.Out, count)
 	}
 	return true
 }
 
 // finishConvolution adds up slices that were computed apart, with the bias and the activation.
-func (c *compiler) finishConvolution(v convGeometry, r convolutionOutput, partial driver.Pointer, slices int) {
+func finishConvolution(c *compiler, v convGeometry, r convolutionOutput, partial driver.Pointer, slices int) {
 	size := r.count * v.Groups * r.rows * r.plane
 	c.launch("convolution_end", blocks(size), threads, r.out, partial, r.bias, int32(size),
 		newDivider(r.plane), newDivider(v.Groups*r.rows), int32(slices), int32(r.act))

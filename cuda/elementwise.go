@@ -7,20 +7,20 @@ import (
 )
 
 // lowerElementwiseOp queues what is done to every element by itself.
-func (c *compiler) lowerElementwiseOp(spec op.Spec, k call) bool {
+func lowerElementwiseOp(c *compiler, spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.Add:
-		return c.lowerBinary(op.Binary{Kind: "+"}, k)
+		return lowerBinary(c, op.Binary{Kind: "+"}, k)
 	case op.Binary:
-		return c.lowerBinary(s, k)
+		return lowerBinary(c, s, k)
 	case op.Unary:
-		return c.lowerUnary(s, k)
+		return lowerUnary(c, s, k)
 	case op.Activate:
 		c.launch("activation", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(s.Act))
 	case op.ActivationGrad:
 		c.launch("activation_gradient", blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(s.Act))
 	case op.Dropout:
-		c.lowerDropout(s, k)
+		lowerDropout(c, s, k)
 	case op.Spread:
 		c.launch("spread", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), float32(s.Scale))
 	case op.Replace:
@@ -33,7 +33,7 @@ func (c *compiler) lowerElementwiseOp(spec op.Spec, k call) bool {
 
 // lowerBinary applies an operator to two tensors of one shape, or to a tensor and a
 // scalar. The result may lie where an operand does.
-func (c *compiler) lowerBinary(s op.Binary, k call) bool {
+func lowerBinary(c *compiler, s op.Binary, k call) bool {
 	code, ok := binaryCodes[s.Kind]
 	if !ok {
 		return false
@@ -49,7 +49,7 @@ func (c *compiler) lowerBinary(s op.Binary, k call) bool {
 	return true
 }
 
-func (c *compiler) lowerUnary(s op.Unary, k call) bool {
+func lowerUnary(c *compiler, s op.Unary, k call) bool {
 	code, ok := unaryCodes[s.Kind]
 	if ok {
 		c.launch("unary", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), code)
@@ -65,4 +65,14 @@ var binaryCodes = map[string]int32{
 var unaryCodes = map[string]int32{
 	"abs": 0, "sign": 1, "ceil": 2, "floor": 3, "sin": 4, "cos": 5, "exp": 6, "ln": 7, "neg": 8, "square": 9,
 	"sqrt": 10, "inv": 11, "cube": 12, "tanh": 13, "sigmoid": 14, "log1p": 15, "expm1": 16, "softplus": 17,
+}
+
+// lowerDropout has a thread for every counter of the generator: four elements.
+func lowerDropout(c *compiler, s op.Dropout, k call) {
+	examples := k.shape[0]
+	n := k.results() / examples
+	counters := ceil(n, 4)
+	k0, k1 := s.Key()
+	c.launch("dropout", blocks(examples*counters), threads, k.out, k.in[0], k.in[1],
+		int32(examples*counters), newDivider(counters), int32(n), k0, k1, s.Threshold(), float32(s.Scale()))
 }

@@ -8,15 +8,15 @@ import (
 )
 
 // lowerEmbeddingOp queues what looks rows of a table up, and the gradient of that.
-func (c *compiler) lowerEmbeddingOp(spec op.Spec, k call) bool {
+func lowerEmbeddingOp(c *compiler, spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.Embed:
 		d := k.shapes[0][1]
 		c.launch("embed", blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(k.shapes[0][0]), int32(d))
 	case op.EmbedBag:
-		c.lowerEmbedBag(s, k)
+		lowerEmbedBag(c, s, k)
 	case op.EmbedGrad:
-		c.launchScatterAdd(op.Gather(s), k, 0)
+		launchScatterAdd(c, op.Gather(s), k, 0)
 	default:
 		return false
 	}
@@ -24,7 +24,7 @@ func (c *compiler) lowerEmbeddingOp(spec op.Spec, k call) bool {
 }
 
 // lowerEmbedBag gives each bag a block, whose threads share out columns and steps.
-func (c *compiler) lowerEmbedBag(s op.EmbedBag, k call) {
+func lowerEmbedBag(c *compiler, s op.EmbedBag, k call) {
 	vocabulary, width, columns := k.shapes[0][0], k.shapes[0][1], 1
 	for columns < min(width, 32) {
 		columns *= 2
@@ -37,7 +37,7 @@ func (c *compiler) lowerEmbedBag(s op.EmbedBag, k call) {
 // launchScatterAdd adds rows of Δ to the rows of a table that indices name, each times
 // the factor of its record where factors are given. Every block owns the rows of
 // the table whose number leaves its own remainder.
-func (c *compiler) launchScatterAdd(f op.Gather, k call, factors driver.Pointer) {
+func launchScatterAdd(c *compiler, f op.Gather, k call, factors driver.Pointer) {
 	if !k.accumulate {
 		c.zero(k.out, 4*k.results())
 	}
@@ -57,7 +57,7 @@ func scatterAddRoundings(rows int) int { return rows/2048 + 1 + 4096/16 + 512 }
 
 // launchSortedGather queues a kernel that sorts each record's indices: a block a record.
 // Long records are sorted in scratch memory.
-func (c *compiler) launchSortedGather(kernel string, f op.Gather, records int, k call) {
+func launchSortedGather(c *compiler, kernel string, f op.Gather, records int, k call) {
 	const room = 4096 // as in kernels/embedding.cu
 	rows, slots := k.size(0)/records, 1
 	for slots < rows {
@@ -65,7 +65,7 @@ func (c *compiler) launchSortedGather(kernel string, f op.Gather, records int, k
 	}
 	var keys driver.Pointer
 	if slots > room {
-		keys = c.scratch(8 * records * slots)
+		keys = c.allocScratch(8 * records * slots)
 	}
 	c.launch(kernel, dim{uint32(records), 1, 1}, threads, k.out, k.in[0], k.in[1], keys,
 		int32(rows), int32(slots), int32(f.Vocabulary), int32(f.Dim), int32(f.Bag))

@@ -7,110 +7,204 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/dptrain/dptrain/clip"
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
-// Built tells whether this binary can use a GPU.
+// Built reports whether this binary can use a GPU.
 const Built = true
 
-// Executable runs a program on a GPU. Its memory is laid out when it is made, so
-// every launch has fixed arguments and a run is the replay of a few graphs.
+// Executable is a program compiled for a GPU. All its memory is allocated by New, so every
+// kernel launch has fixed arguments and a run launches a few captured graphs.
 type Executable struct {
 	program      *plan.Program
-	options      Options
 	device       *driver.Device
-	memory       []driver.Pointer // one a buffer
-	owned        []driver.Pointer // what Close gives back
-	scratchBytes int              // bytes of the memory that instructions scratch on
-	front        stepSequence
-	back         stepSequence
-	inputs       []*pinnedBuffer
-	weights      *pinnedBuffer
-	ticket       *pinnedBuffer
-	squared      []*pinnedBuffer
-	factors      []*pinnedBuffer
-	output       *pinnedBuffer
-	losses       *pinnedBuffer
-	pipeline     *pipeline              // nil where the host computes factors
-	libraryCalls []*driver.PreparedCall // what libraries compute
-	pinned       [][]byte               // page-locked memory that Close gives back
-	state        plan.State
-	parameters   []parameterMemory
+	memory       *deviceMemory
+	host         *hostBuffers
+	front, back  stepSequence
+	scratchBytes int
+	libraryCalls []*driver.PreparedCall
+	state        *trainingState
 	release      releaser
+	pipeline     *pipeline // nil where the host computes clip factors
 }
 
-// New makes a program ready on a GPU.
+// New compiles a program for a GPU.
 func New(p *plan.Program, o plan.Optimizer, average bool, options Options) (plan.Executable, error) {
 	d, err := open(options.Ordinal)
 	if err != nil {
 		return nil, err
 	}
-	if d.Arch() < 80 { // no tensor cores that take TF32 or bfloat16
+	if d.Arch() < 80 { // its tensor cores take neither TF32 nor bfloat16
 		options.Precision = FP32
 	}
-	m := &Executable{program: p, options: options, device: d}
-	if err := m.prepare(o, average); err != nil {
-		m.Close()
+	e := &Executable{program: p, device: d, memory: &deviceMemory{device: d}}
+	if err := e.prepare(o, average, options); err != nil {
+		e.Close()
 		if errors.Is(err, driver.ErrOutOfMemory) {
 			err = fmt.Errorf("%w: %v", plan.ErrOutOfMemory, err)
 		}
 		return nil, err
 	}
-	return m, nil
+	return e, nil
 }
 
-func (m *Executable) prepare(o plan.Optimizer, average bool) error {
-	if err := m.allocate(o, average); err != nil {
+func (e *Executable) prepare(o plan.Optimizer, average bool, options Options) error {
+	buffers, err := newBufferLayout(e.program, e.memory)
+	if err != nil {
 		return err
 	}
-	if err := m.mirrors(); err != nil {
+	if e.state, err = newTrainingState(e.program, o, average, e.memory, buffers); err != nil {
 		return err
 	}
-	if err := m.compile(); err != nil {
+	if e.host, err = newHostBuffers(e.program, e.memory, buffers); err != nil {
 		return err
 	}
-	if err := m.release.prepare(m, o); err != nil {
+	c := newCompiler(e.program, e.memory, buffers, options)
+	err = c.compile()
+	e.front, e.back, e.libraryCalls, e.scratchBytes = c.front, c.back, c.calls, c.scratch.bytes
+	if err != nil {
 		return err
 	}
-	if err := m.LoadState(); err != nil {
+	if err := e.capture(); err != nil {
 		return err
 	}
-	return m.device.Synchronize()
+	if err := e.release.prepare(e.memory, e.state.parameters, o); err != nil {
+		return err
+	}
+	if err := e.LoadState(); err != nil {
+		return err
+	}
+	return e.device.Synchronize()
 }
 
-// WorkspaceBytes is what instructions work in.
-func (m *Executable) WorkspaceBytes() int { return m.scratchBytes }
-
-// Forward copies the microbatch in, goes through the network and back, and
-// copies the squared norms and answers out.
-func (m *Executable) Forward() error {
-	if err := m.front.run(m.device); err != nil {
+// capture builds the graphs that exchange data with the host: they copy in what the host
+// fills and copy out what it reads.
+func (e *Executable) capture() error {
+	copyIn := func(b *pinnedBuffer) step {
+		return copyInStep(b.span(), func() error { return b.copyIn(e.device) })
+	}
+	copyOut := func(b *pinnedBuffer) step {
+		return step{name: "copy out", access: &access{reads: []span{b.span()}}, queue: func() error { return b.copyOut(e.device) }}
+	}
+	stepsOf := func(newStep func(*pinnedBuffer) step, buffers []*pinnedBuffer) (steps []step) {
+		for _, b := range buffers {
+			if b != nil {
+				steps = append(steps, newStep(b))
+			}
+		}
+		return steps
+	}
+	before, after := stepsOf(copyIn, e.host.filled()), stepsOf(copyOut, e.host.read())
+	if err := e.front.capture(e.device, before, after); err != nil {
 		return err
 	}
-	return m.device.Synchronize()
+	return e.back.capture(e.device, stepsOf(copyIn, e.host.factors), nil)
 }
 
-// AddClippedSums copies the factors in and adds clipped sums to the accumulators. It
-// returns while the device still works; factors may be filled again after the
-// next Forward.
-func (m *Executable) AddClippedSums() error { return m.back.run(m.device) }
+// WorkspaceBytes is the size of the memory that instructions use as scratch memory.
+func (e *Executable) WorkspaceBytes() int { return e.scratchBytes }
 
-// Release adds noise to the sums, moves the weights and clears the sums.
-func (m *Executable) Release(now *plan.Release) error { return m.release.run(now) }
+// Input is the memory for column k of the next microbatch.
+func (e *Executable) Input(k int) []float32 {
+	if e.pipeline != nil && e.pipeline.copyStream != nil {
+		return floats(e.pipeline.slot().inputs[k])[:len(e.host.inputs[k].values)]
+	}
+	return e.host.inputs[k].slice()
+}
 
-// Close gives memory and graphs back.
-func (m *Executable) Close() error {
-	err := m.device.Synchronize()
-	m.front.close()
-	m.back.close()
-	m.pipeline.close()
-	for _, p := range m.libraryCalls {
-		p.Close()
+// ExampleWeights is the memory for the examples' weights within their records.
+func (e *Executable) ExampleWeights() []float32 {
+	if e.pipeline != nil && e.host.weights != nil {
+		return floats(e.pipeline.slot().weights)[:len(e.host.weights.values)]
 	}
-	for _, b := range m.pinned {
-		err = cmp.Or(err, m.device.FreePinned(b))
+	return e.host.weights.slice()
+}
+
+// MaskSeed is the memory for the examples' mask seeds.
+func (e *Executable) MaskSeed() []float32 {
+	if e.pipeline != nil && e.host.maskSeed != nil {
+		return floats(e.pipeline.slot().maskSeed)[:len(e.host.maskSeed.values)]
 	}
-	m.pinned = nil
-	return cmp.Or(err, m.freeAfter(0))
+	return e.host.maskSeed.slice()
+}
+
+// SquaredNorms are the squared norms of parameter i.
+func (e *Executable) SquaredNorms(i int) []float32 { return e.host.squared[i].slice() }
+
+// ClipFactors is the memory for the clip factors of parameter i.
+func (e *Executable) ClipFactors(i int) []float32 { return e.host.factors[i].slice() }
+
+// Output is the network's output.
+func (e *Executable) Output() []float32 { return e.host.output.slice() }
+
+// Losses are the examples' losses.
+func (e *Executable) Losses() []float32 { return e.host.losses.slice() }
+
+// Forward copies the microbatch in, runs the forward and the backward pass, and copies
+// the squared norms and outputs out.
+func (e *Executable) Forward() error {
+	if err := e.front.launch(e.device); err != nil {
+		return err
+	}
+	return e.device.Synchronize()
+}
+
+// AddClippedSums copies the clip factors in and adds clipped sums to the accumulators,
+// asynchronously. The host may fill the factors again after the next Forward.
+func (e *Executable) AddClippedSums() error { return e.back.launch(e.device) }
+
+// Release adds noise to the sums, updates the weights and clears the sums.
+func (e *Executable) Release(r *plan.Release) error { return e.release.run(r) }
+
+// State is the host's copy of weights, averages and optimiser state.
+func (e *Executable) State() plan.State { return e.state.host }
+
+// SyncState copies the state from the device.
+func (e *Executable) SyncState() error { return e.state.copyOut() }
+
+// LoadState copies the state to the device.
+func (e *Executable) LoadState() error { return e.state.copyIn() }
+
+// Sum is the accumulator of parameter i.
+func (e *Executable) Sum(i int) ([]float32, error) { return e.state.sum(i) }
+
+// Configure makes the device compute clip factors. The caller calls it at most once.
+func (e *Executable) Configure(f clip.Formula, examples int, read func(dst [][]float32, rows []int) error) error {
+	if e.front.runsOnHost() || e.back.runsOnHost() {
+		return plan.ErrNoPipeline
+	}
+	e.pipeline = &pipeline{program: e.program, device: e.device, memory: e.memory, host: e.host, groups: len(f.Groups)}
+	return e.pipeline.prepare(f, e.front.steps, e.back.steps, examples, read)
+}
+
+// Rows is the memory for the data-set rows of the next microbatch's examples; nil where
+// the data set is not on the device.
+func (e *Executable) Rows() []int32 {
+	if e.pipeline == nil || e.pipeline.copyStream != nil {
+		return nil
+	}
+	return e.pipeline.rows()
+}
+
+// Push queues the microbatch in the current slot, and waits for the other slot, whose
+// memory the next microbatch uses.
+func (e *Executable) Push(records int, bounds []float64) error {
+	return e.pipeline.push(records, bounds)
+}
+
+// FinishLot waits for the lot's microbatches, reads their counts and clears them.
+func (e *Executable) FinishLot(c *plan.LotCounts) error { return e.pipeline.finishLot(c) }
+
+// Close destroys the graphs and frees the memory.
+func (e *Executable) Close() error {
+	err := e.device.Synchronize()
+	e.front.close()
+	e.back.close()
+	e.pipeline.close()
+	for _, c := range e.libraryCalls {
+		c.Close()
+	}
+	return cmp.Or(err, e.memory.close())
 }

@@ -22,13 +22,13 @@ func TestNoRoomForTheDataSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &Executable{device: d, program: &plan.Program{Batch: 1}}
-	for _, width := range []int{1, 1 << 20} { // the second of 2^31 examples takes 2^53 bytes
-		m.inputs = append(m.inputs, &pinnedBuffer{values: make([]float32, width)})
+	p := &pipeline{device: d, program: &plan.Program{Batch: 1}, memory: &deviceMemory{device: d}, host: &hostBuffers{}}
+	for _, width := range []int{1, 1 << 20} { // the second input of 2^31 examples needs 2^53 bytes
+		p.host.inputs = append(p.host.inputs, &pinnedBuffer{values: make([]float32, width)})
 	}
-	sets, err := m.loadDataSet(math.MaxInt32, func([][]float32, []int) error { return errors.New("the set was read") })
-	if sets != nil || err != nil || len(m.owned) > 0 {
-		t.Errorf("sets %v, error %v, %d pieces of memory are kept", sets, err, len(m.owned))
+	sets, err := p.loadDataSet(math.MaxInt32, func([][]float32, []int) error { return errors.New("the data set was read") })
+	if sets != nil || err != nil || len(p.memory.allocations) > 0 {
+		t.Errorf("sets %v, error %v, %d allocations are not freed", sets, err, len(p.memory.allocations))
 	}
 }
 

@@ -21,15 +21,15 @@ const (
 	singleRoundoff = 1.0 / (1 << 24)
 )
 
-func (c *compiler) lowerProductNorms(f op.Product, s op.SquaredNorms, k call) {
+func lowerProductNorms(c *compiler, f op.Product, s op.SquaredNorms, k call) {
 	rows := k.size(1) / f.Out / s.Records
 	switch {
 	case s.Method == op.RankOne && rows == 1:
 		c.launch("rank_one", dim{uint32(s.Records), 1, 1}, squaresBlock(f.In+f.Out), k.out, k.in[0], k.in[1], int32(f.In), int32(f.Out), op.OperandNormShare)
 	case s.Method == op.Gram:
-		c.lowerProductGram(f, s.Records, rows, k)
+		lowerProductGram(c, f, s.Records, rows, k)
 	default:
-		c.lowerMultiUseNorms(op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: s.Form}}, Size: s.Form.Size(), Records: s.Records}, k)
+		lowerMultiUseNorms(c, op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: s.Form}}, Size: s.Form.Size(), Records: s.Records}, k)
 	}
 }
 
@@ -57,8 +57,8 @@ type gramArgs struct {
 // gramRoundings is struct Roundings of kernels/gram.cu.
 type gramRoundings struct{ Gamma, Lost float64 }
 
-func (c *compiler) lowerProductGram(f op.Product, records, rows int, k call) {
-	c.launchGramNorms(gramNorm{
+func lowerProductGram(c *compiler, f op.Product, records, rows int, k call) {
+	launchGramNorms(c, gramNorm{
 		kernel: "product_gram", tiles: []int{32, 64},
 		args: []any{gramRows{
 			k.in[0], k.in[1], int32(f.In), int32(f.Out), alignedArg(k.in[0], f.In), alignedArg(k.in[1], f.Out),
@@ -75,15 +75,15 @@ type gramRows struct {
 
 // launchGramNorms finds norms in double, or where a card does few doubles in float, and in
 // double those alone that are in doubt.
-func (c *compiler) launchGramNorms(g gramNorm, out driver.Pointer) {
+func launchGramNorms(c *compiler, g gramNorm, out driver.Pointer) {
 	const tile = 32
 	var doubted driver.Pointer
 	if c.device.SlowDoubles() {
-		doubted = c.launchFloatGramNorms(g, out)
+		doubted = launchFloatGramNorms(c, g, out)
 	}
-	args, grid := c.newGramArgs(g, tile, 3)
+	args, grid := newGramArgs(c, g, tile, 3)
 	if args.Recheck = doubted; doubted == 0 {
-		c.shareDeltaGrams(&args, g, 8*tile*tile)
+		shareDeltaGrams(c, &args, g, 8*tile*tile)
 	}
 	c.launch(g.kernel, grid, dim{128, 1, 1}, append([]any{args}, g.args...)...)
 	c.launch("gram_norms", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
@@ -109,13 +109,13 @@ func (g gramNorm) addedError() gramAddedError {
 const gramSlice = 64
 
 // launchFloatGramNorms gives the records that are in doubt.
-func (c *compiler) launchFloatGramNorms(g gramNorm, out driver.Pointer) (doubted driver.Pointer) {
+func launchFloatGramNorms(c *compiler, g gramNorm, out driver.Pointer) (doubted driver.Pointer) {
 	tile := g.tiles[0]
 	if g.rows > tile {
 		tile = g.tiles[len(g.tiles)-1]
 	}
-	args, grid := c.newGramArgs(g, tile, 5)
-	c.shareDeltaGrams(&args, g, 4*tile*tile)
+	args, grid := newGramArgs(c, g, tile, 5)
+	shareDeltaGrams(c, &args, g, 4*tile*tile)
 	c.launch(g.kernel+"_float_"+strconv.Itoa(tile), grid, dim{2 * uint32(tile), 1, 1}, append([]any{args}, g.args...)...)
 
 	// An element is a sum of n products that passes through k roundings, and so it is off
@@ -130,7 +130,7 @@ func (c *compiler) launchFloatGramNorms(g gramNorm, out driver.Pointer) (doubted
 		return gramRoundings{gamma / (1 - gamma), float64(g.groups*g.rows*n) * least}
 	}
 	const ofThread = 32 // results, which are added up in float
-	doubted = c.scratch(4 * g.records)
+	doubted = c.allocScratch(4 * g.records)
 	c.launch("gram_norms_float", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
 		out, doubted, args.Partial, int32(g.records), args.Pairs*int32(g.groups), roundings(g.na), roundings(g.nd),
 		(ofThread+2)*u, 2*float64(g.groups*g.rows*g.rows)*least, g.addedError())
@@ -139,11 +139,11 @@ func (c *compiler) launchFloatGramNorms(g gramNorm, out driver.Pointer) (doubted
 
 // newGramArgs is the layout of blocks of square tiles, and their number; every block leaves
 // so many sums.
-func (c *compiler) newGramArgs(g gramNorm, tile, sums int) (args gramArgs, grid dim) {
+func newGramArgs(c *compiler, g gramNorm, tile, sums int) (args gramArgs, grid dim) {
 	tiles := ceil(g.rows, tile)
 	pairs := tiles * (tiles + 1) / 2
 	blocks := g.records * g.groups * pairs
-	args = gramArgs{Partial: c.scratch(8 * sums * blocks), Rows: int32(g.rows), Pairs: int32(pairs), Slice: gramSlice}
+	args = gramArgs{Partial: c.allocScratch(8 * sums * blocks), Rows: int32(g.rows), Pairs: int32(pairs), Slice: gramSlice}
 	return args, dim{uint32(blocks), 1, 1}
 }
 
@@ -154,7 +154,7 @@ type deltaGramKey struct{ delta, width int }
 // shareDeltaGrams is memory for ΔΔᵀ of every record, where several products of the
 // program have the same Δ, as the two weights of an LSTM have, and it takes less
 // than Δ itself. A pair of tiles takes so many bytes.
-func (c *compiler) shareDeltaGrams(args *gramArgs, g gramNorm, tile int) {
+func shareDeltaGrams(c *compiler, args *gramArgs, g gramNorm, tile int) {
 	size := int(args.Pairs) * tile
 	if g.delta < 0 || size > 4*g.rows*g.nd {
 		return

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
 	"gorgonia.org/tensor"
@@ -175,9 +174,10 @@ func TestGramOfManyRows(t *testing.T) {
 
 	m := twoNorms(t, "-", o, o, plan.Buffer{Shape: o.shapes[0]}, plan.Buffer{Shape: o.shapes[1], Base: 1})
 	same(t, "ΔΔᵀ read again", m.Output(), make([]float32, records))
-	c := &compiler{Executable: m, access: &access{}, shared: map[any]driver.Pointer{}, written: map[any]bool{}}
+	c := newCompiler(m.program, m.memory, nil, Options{})
+	c.access = &access{}
 	args := gramArgs{Pairs: 6}
-	if c.shareDeltaGrams(&args, gramNorm{records: records, rows: rows, nd: out, delta: 1}, 8*32*32); args.DeltaGrams == 0 {
+	if shareDeltaGrams(c, &args, gramNorm{records: records, rows: rows, nd: out, delta: 1}, 8*32*32); args.DeltaGrams == 0 {
 		t.Fatal("no memory is kept for ΔΔᵀ")
 	}
 }

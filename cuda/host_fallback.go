@@ -10,17 +10,17 @@ import (
 
 // runOnHost adds a step that the host computes: operands come over, the result goes
 // back. It is for operations that have no kernel, and slow.
-func (c *compiler) runOnHost(k call, compute func(in [][]float32, out []float32) error) {
-	if c.measuring {
+func runOnHost(c *compiler, k call, compute func(in [][]float32, out []float32) error) {
+	if c.scratch.measuring {
 		return
 	}
-	m, name := c.Executable, c.name
+	m, name := c.memory, c.name
 	in := make([][]float32, len(k.in))
 	for i := range in {
 		in[i] = make([]float32, k.size(i))
 	}
 	out := make([]float32, k.results())
-	c.code.steps = append(c.code.steps, step{name: name, host: func() error {
+	*c.steps = append(*c.steps, step{name: name, host: func() error {
 		for i, x := range in {
 			if err := m.device.CopyOut(bytesOf(x), k.in[i]); err != nil {
 				return err
@@ -42,13 +42,13 @@ func (c *compiler) runOnHost(k call, compute func(in [][]float32, out []float32)
 }
 
 // runReference runs an operation's own Do on the host, in float64.
-func (c *compiler) runReference(spec op.Spec, k call) {
+func runReference(c *compiler, spec op.Spec, k call) {
 	wide := make([][]float64, len(k.in))
 	for i := range wide {
 		wide[i] = make([]float64, k.size(i))
 	}
 	result := make([]float64, k.results())
-	c.runOnHost(k, func(in [][]float32, out []float32) error {
+	runOnHost(c, k, func(in [][]float32, out []float32) error {
 		for i, x := range in {
 			for j, v := range x {
 				wide[i][j] = float64(v)
@@ -66,8 +66,8 @@ func (c *compiler) runReference(spec op.Spec, k call) {
 }
 
 // runGorgoniaOp runs an operation that only Gorgonia knows. It allocates.
-func (c *compiler) runGorgoniaOp(f G.Op, k call) {
-	c.runOnHost(k, func(in [][]float32, out []float32) error {
+func runGorgoniaOp(c *compiler, f G.Op, k call) {
+	runOnHost(c, k, func(in [][]float32, out []float32) error {
 		args := make([]G.Value, len(in))
 		for i, x := range in {
 			if k.shapes[i].Dims() == 0 {

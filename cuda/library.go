@@ -111,15 +111,15 @@ func wrapNotFound(work string, err error) error {
 // the same bits wherever in a program it stands, which is what a gradient built once for
 // its norm and once for the sum relies on: how a library computes it hangs on shape and
 // precision alone.
-func (c *compiler) useLibrary(name string, t libraryTask, time, own float64) bool {
+func useLibrary(c *compiler, name string, t libraryTask, time, own float64) bool {
 	if minLibrarySaving+time >= own || (t.in|t.weights|t.out)%16 != 0 {
 		return false
 	}
-	prepared := c.prepareLibraryCall(t)
+	prepared := prepareLibraryCall(c, t)
 	if prepared == nil {
 		return false
 	}
-	workspace := c.scratch(prepared.Workspace())
+	workspace := c.allocScratch(prepared.Workspace())
 	c.access.writes = append(c.access.writes, libraryMemory)
 	c.queue(c.name+" ("+name+")", func() error { return prepared.Run(workspace) })
 	return true
@@ -130,21 +130,19 @@ func passSeconds(numbers int) float64 { return launchSeconds + 8*float64(numbers
 
 // prepareLibraryCall has the library choose how to compute a task, once in a machine's life; nil
 // where it has no way that may be used.
-func (c *compiler) prepareLibraryCall(t libraryTask) *driver.PreparedCall {
+func prepareLibraryCall(c *compiler, t libraryTask) *driver.PreparedCall {
 	if m, ok := c.prepared[t]; ok {
 		return m
 	}
 	l := openLibraries(c.options.Ordinal, c.device)
 	m, err := t.prepare(l, t.operands)
 	if err == nil {
-		c.libraryCalls = append(c.libraryCalls, m)
-		apart, err := c.isolatesRecords(l, t.libraryShape)
+		c.calls = append(c.calls, m)
+		apart, err := isolatesRecords(c, l, t.libraryShape)
 		if !apart {
 			m = nil
 		}
-		if c.err == nil { // no memory to try it must not choose between two results
-			c.err = err
-		}
+		c.fail(err) // too little memory for the test must not decide between two results
 	}
 	c.prepared[t] = m
 	return m
@@ -154,13 +152,13 @@ func (c *compiler) prepareLibraryCall(t libraryTask) *driver.PreparedCall {
 // records: a record's bits depend neither on where it stands nor on what stands beside
 // it, and a NaN stays one and stays in its record. It is tried, with equal records among
 // records of NaN, because the libraries promise nothing of the kind.
-func (c *compiler) isolatesRecords(l *mathLibraries, s libraryShape) (bool, error) {
+func isolatesRecords(c *compiler, l *mathLibraries, s libraryShape) (bool, error) {
 	opened.Lock()
 	defer opened.Unlock()
 	if apart, ok := l.isolates[s]; ok {
 		return apart, nil
 	}
-	apart, err := c.testIsolation(l, s)
+	apart, err := testIsolation(c, l, s)
 	if err == nil {
 		l.isolates[s] = apart
 	}
@@ -170,7 +168,7 @@ func (c *compiler) isolatesRecords(l *mathLibraries, s libraryShape) (bool, erro
 // testIsolation computes a shape twice: at once with the odd records of NaN, which has the library
 // load what it needs, then recorded and run again, as a program has it, with the even
 // ones. What a library refuses to compute does not keep records apart.
-func (c *compiler) testIsolation(l *mathLibraries, s libraryShape) (apart bool, err error) {
+func testIsolation(c *compiler, l *mathLibraries, s libraryShape) (apart bool, err error) {
 	var taken []driver.Pointer
 	defer func() {
 		for _, t := range taken {
@@ -211,14 +209,14 @@ func (c *compiler) testIsolation(l *mathLibraries, s libraryShape) (apart bool, 
 			list[i] = r.Float32() - 0.5
 		}
 	}
-	if err = cmp.Or(err, c.upload(at.weights, bytesOf(constant))); err != nil {
+	if err = cmp.Or(err, c.memory.upload(at.weights, bytesOf(constant))); err != nil {
 		return false, err
 	}
 	records, results := make([]float32, count*in), make([]float32, count*out)
 	var whole []float32 // the result of the record
 	for parity, run := range []func() error{atOnce, recorded} {
 		fillRecords(records, record, parity)
-		if err := c.upload(at.in, bytesOf(records)); err != nil {
+		if err := c.memory.upload(at.in, bytesOf(records)); err != nil {
 			return false, err
 		}
 		if run() != nil {

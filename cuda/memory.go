@@ -4,6 +4,7 @@ package cuda
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"runtime"
 	"unsafe"
@@ -12,82 +13,212 @@ import (
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
-// alloc takes memory that Close gives back.
-func (m *Executable) alloc(bytes int) (driver.Pointer, error) {
+// deviceMemory owns the memory of an executable, on the device and page-locked.
+type deviceMemory struct {
+	device      *driver.Device
+	allocations []driver.Pointer
+	pinned      [][]byte
+}
+
+// alloc allocates memory on the device that close frees.
+func (m *deviceMemory) alloc(bytes int) (driver.Pointer, error) {
 	p, err := m.device.Alloc(max(bytes, 4))
 	if err == nil {
-		m.owned = append(m.owned, p)
+		m.allocations = append(m.allocations, p)
 	}
 	return p, err
 }
 
-// maxElements of a buffer leave room below 2^31 for where a kernel stands when it finds
-// that it is past the end: a tile or a stride further on.
+// allocPinned allocates cleared page-locked memory that close frees.
+func (m *deviceMemory) allocPinned(bytes int) ([]byte, error) {
+	b, err := m.device.AllocPinned(max(bytes, 4))
+	if err == nil {
+		clear(b)
+		m.pinned = append(m.pinned, b)
+	}
+	return b, err
+}
+
+// upload copies pageable memory to the device and waits for the copy.
+func (m *deviceMemory) upload(to driver.Pointer, from []byte) error {
+	if err := m.device.CopyIn(to, from); err != nil {
+		return err
+	}
+	err := m.device.Synchronize()
+	runtime.KeepAlive(from) // a driver that accesses pageable memory directly may still read it
+	return err
+}
+
+// freeAfter frees all device memory but the first n allocations.
+func (m *deviceMemory) freeAfter(n int) (err error) {
+	for _, p := range m.allocations[n:] {
+		err = cmp.Or(err, m.device.Free(p))
+	}
+	m.allocations = m.allocations[:n]
+	return err
+}
+
+func (m *deviceMemory) close() (err error) {
+	for _, b := range m.pinned {
+		err = cmp.Or(err, m.device.FreePinned(b))
+	}
+	m.pinned = nil
+	return cmp.Or(err, m.freeAfter(0))
+}
+
+// uploadTable copies rows of fixed size to new memory on the device.
+func uploadTable[T any](m *deviceMemory, rows []T) (driver.Pointer, error) {
+	content, err := binary.Append(nil, binary.LittleEndian, rows)
+	if err != nil {
+		return 0, err
+	}
+	p, err := m.alloc(len(content))
+	if err != nil || len(content) == 0 {
+		return p, err
+	}
+	return p, m.upload(p, content)
+}
+
+// maxElements is the largest size of a buffer. It leaves room below 2^31 for the index of
+// a kernel that reads past the end by a tile or a stride before it stops.
 const maxElements = 1<<31 - 1<<24
 
-// guardBuffers has temporary buffers, and what instructions scratch on, each in memory of its own
-// on the emulated device, where the ends of that are guarded.
+// guardBuffers gives every temporary buffer and every instruction's scratch memory an
+// allocation of its own on the emulated device, which checks the ends of allocations.
 var guardBuffers = true
 
-func (m *Executable) guarded() bool { return guardBuffers && m.device.Emulated() }
+// bufferLayout is the memory of a program's buffers.
+type bufferLayout struct {
+	program *plan.Program
+	address []driver.Pointer // of each buffer
+	guarded bool             // every buffer has an allocation of its own
+}
 
-// allocate lays out every buffer; temporaries share the arena.
-func (m *Executable) allocate(o plan.Optimizer, average bool) (err error) {
-	p := m.program
+// newBufferLayout allocates a program's buffers. Temporary buffers share an arena.
+func newBufferLayout(p *plan.Program, m *deviceMemory) (l *bufferLayout, err error) {
+	l = &bufferLayout{program: p, address: make([]driver.Pointer, len(p.Buffers)), guarded: guardBuffers && m.device.Emulated()}
 	var arena driver.Pointer
-	if !m.guarded() {
+	if !l.guarded {
 		if arena, err = m.alloc(4 * p.Arena); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	m.memory = make([]driver.Pointer, len(p.Buffers))
 	for i, b := range p.Buffers {
 		if b.Size() > maxElements {
-			return fmt.Errorf("%w: buffer %s has %d elements, and kernels count to %d", driver.ErrOutOfMemory, b.Name, b.Size(), maxElements)
+			return nil, fmt.Errorf("%w: buffer %s has %d elements; a kernel's limit is %d", driver.ErrOutOfMemory, b.Name, b.Size(), maxElements)
 		}
 		switch {
 		case b.Base != i:
 			continue
 		case b.Role == plan.RoleTemporary && arena != 0:
-			m.memory[i] = arena + driver.Pointer(4*b.Offset)
+			l.address[i] = arena + driver.Pointer(4*b.Offset)
 		default:
-			if m.memory[i], err = m.alloc(4 * b.Size()); err != nil {
-				return err
+			if l.address[i], err = m.alloc(4 * b.Size()); err != nil {
+				return nil, err
 			}
 		}
 		switch {
 		case b.Role == plan.RoleClippedSum:
-			err = m.device.Zero(m.memory[i], 4*b.Size())
+			err = m.device.Zero(l.address[i], 4*b.Size())
 		case b.Role == plan.RoleConstant:
-			err = m.upload(m.memory[i], bytesOf(b.Value))
+			err = m.upload(l.address[i], bytesOf(b.Value))
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
 	for i, b := range p.Buffers {
-		m.memory[i] = m.memory[b.Base]
+		l.address[i] = l.address[b.Base]
 	}
-	return m.allocateState(o, average)
+	return l, nil
 }
 
-// upload copies what need not be page-locked and waits.
-func (m *Executable) upload(to driver.Pointer, from []byte) error {
-	if err := m.device.CopyIn(to, from); err != nil {
-		return err
-	}
-	err := m.device.Synchronize()
-	runtime.KeepAlive(from) // the copy may still read it where the driver takes it as it lies
-	return err
+// span is the memory of a buffer's base.
+func (l *bufferLayout) span(id int) span {
+	return floatsAt(l.address[id], l.program.Buffers[l.program.Buffers[id].Base].Size())
 }
 
-// freeAfter frees the memory that was taken after the first so many pieces.
-func (m *Executable) freeAfter(after int) (err error) {
-	for _, p := range m.owned[after:] {
-		err = cmp.Or(err, m.device.Free(p))
+// pinnedBuffer is page-locked memory of the host for a buffer of the device.
+type pinnedBuffer struct {
+	device driver.Pointer
+	bytes  []byte
+	values []float32
+}
+
+func (b *pinnedBuffer) span() span { return floatsAt(b.device, len(b.values)) }
+
+func (b *pinnedBuffer) slice() []float32 {
+	if b == nil {
+		return nil
 	}
-	m.owned = m.owned[:after]
-	return err
+	return b.values
+}
+
+func (b *pinnedBuffer) copyIn(d *driver.Device) error {
+	if len(b.values) == 0 {
+		return nil
+	}
+	return d.CopyIn(b.device, b.bytes[:4*len(b.values)])
+}
+
+func (b *pinnedBuffer) copyOut(d *driver.Device) error {
+	if len(b.values) == 0 {
+		return nil
+	}
+	return d.CopyOut(b.bytes[:4*len(b.values)], b.device)
+}
+
+// hostBuffers is the host's view of what it fills and reads in each microbatch. A buffer
+// that the program lacks is nil.
+type hostBuffers struct {
+	inputs            []*pinnedBuffer
+	weights, maskSeed *pinnedBuffer
+	squared, factors  []*pinnedBuffer // of each parameter
+	output, losses    *pinnedBuffer
+}
+
+func newHostBuffers(p *plan.Program, m *deviceMemory, l *bufferLayout) (h *hostBuffers, err error) {
+	byBase := map[int]*pinnedBuffer{}
+	newBuffer := func(id int) *pinnedBuffer {
+		if id < 0 || err != nil {
+			return nil
+		}
+		base := p.Buffers[id].Base
+		if b := byBase[base]; b != nil {
+			return b
+		}
+		b := &pinnedBuffer{device: l.address[id]}
+		byBase[base] = b
+		if b.bytes, err = m.allocPinned(4 * p.Buffers[id].Size()); err == nil {
+			b.values = floats(b.bytes)[:p.Buffers[id].Size()]
+		}
+		return b
+	}
+	h = &hostBuffers{}
+	for i, b := range p.Buffers {
+		if b.Role == plan.RoleInput && b.Base == i {
+			h.inputs = append(h.inputs, newBuffer(i))
+		}
+	}
+	h.weights = newBuffer(p.FindBuffer(plan.RoleExampleWeights, 0))
+	h.maskSeed = newBuffer(p.FindBuffer(plan.RoleMaskSeed, 0))
+	h.output = newBuffer(p.FindBuffer(plan.RoleOutput, 0))
+	h.losses = newBuffer(p.FindBuffer(plan.RoleLosses, 0))
+	for _, v := range p.Parameters {
+		h.squared = append(h.squared, newBuffer(v.SquaredNorms))
+		h.factors = append(h.factors, newBuffer(v.ClipFactors))
+	}
+	return h, err
+}
+
+// filled are the buffers that the host fills before Forward.
+func (h *hostBuffers) filled() []*pinnedBuffer {
+	return append(append([]*pinnedBuffer{}, h.inputs...), h.weights, h.maskSeed)
+}
+
+// read are the buffers that the host reads after Forward.
+func (h *hostBuffers) read() []*pinnedBuffer {
+	return append(append([]*pinnedBuffer{}, h.squared...), h.output, h.losses)
 }
 
 func bytesOf[T float32 | int32](x []T) []byte {

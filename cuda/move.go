@@ -9,24 +9,24 @@ import (
 )
 
 // lowerLayoutOp queues what moves elements or adds up along axes.
-func (c *compiler) lowerLayoutOp(spec op.Spec, k call) bool {
+func lowerLayoutOp(c *compiler, spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.Reshape:
 		c.queue(c.name, func() error { return c.device.Copy(k.out, k.in[0], 4*k.results()) })
 	case op.Permute:
-		c.launchPermute(s, k.out, k.in[0], k.shapes[0])
+		launchPermute(c, s, k.out, k.in[0], k.shapes[0])
 	case op.Repeat:
 		_, inner := op.OuterInner(k.shapes[0], s.Axis)
 		c.launch("repeat", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(inner), int32(s.Times))
 	case op.Slice:
-		c.launchSlice("slice", s, k.in[0], k.shapes[0], k)
+		launchSlice(c, "slice", s, k.in[0], k.shapes[0], k)
 	case op.SliceGrad:
-		c.launchSlice("slice_gradient", s.Slice, k.in[1], k.shapes[0], k)
+		launchSlice(c, "slice_gradient", s.Slice, k.in[1], k.shapes[0], k)
 	case op.Concat:
 		outer, _ := op.OuterInner(k.shape, s.Axis)
-		c.launchConcat(outer, k)
+		launchConcat(c, outer, k)
 	case op.SumAxes:
-		c.lowerSumAxes(s, k)
+		lowerSumAxes(c, s, k)
 	default:
 		return false
 	}
@@ -44,7 +44,7 @@ func (a *stridedAxes) add(size, stride int) {
 	a.Count++
 }
 
-func (c *compiler) launchPermute(s op.Permute, out, from driver.Pointer, shape tensor.Shape) {
+func launchPermute(c *compiler, s op.Permute, out, from driver.Pointer, shape tensor.Shape) {
 	n := shape.TotalSize()
 	c.launch("permute", blocks(n), threads, out, from, int32(n), permutedAxes(s, shape))
 }
@@ -63,7 +63,7 @@ func permutedAxes(s op.Permute, in tensor.Shape) (a stridedAxes) {
 	return a
 }
 
-func (c *compiler) launchSlice(kernel string, s op.Slice, from any, whole tensor.Shape, k call) {
+func launchSlice(c *compiler, kernel string, s op.Slice, from any, whole tensor.Shape, k call) {
 	_, inner := op.OuterInner(whole, s.Axis)
 	c.launch(kernel, blocks(k.results()), threads, k.out, from, int32(k.results()), int32(inner),
 		int32(whole[s.Axis]), int32(s.From), int32(s.Count), int32(s.Step))
@@ -71,7 +71,7 @@ func (c *compiler) launchSlice(kernel string, s op.Slice, from any, whole tensor
 
 // launchConcat cuts every input into outer blocks and lays the first blocks of all one
 // after the other, then the second blocks, and so on.
-func (c *compiler) launchConcat(outer int, k call) {
+func launchConcat(c *compiler, outer int, k call) {
 	offset, total := 0, k.results()/outer
 	for i, x := range k.in {
 		size := k.size(i) / outer
@@ -82,7 +82,7 @@ func (c *compiler) launchConcat(outer int, k call) {
 	}
 }
 
-func (c *compiler) lowerSumAxes(s op.SumAxes, k call) {
+func lowerSumAxes(c *compiler, s op.SumAxes, k call) {
 	var kept, summed stridedAxes
 	stride, terms, last := k.shapes[0].CalcStrides(), 1, false
 	for i := len(k.shapes[0]) - 1; i >= 0; i-- {

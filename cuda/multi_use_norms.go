@@ -19,16 +19,16 @@ var maxGradientBytes = 64 << 20
 // other in float32, each for all records of a microbatch, and what its roundings may leave
 // of them, and of the other records meanwhile, is added; plans have another way for a single
 // one.
-func (c *compiler) lowerMultiUseNorms(s op.MultiUseNorms, k call) {
+func lowerMultiUseNorms(c *compiler, s op.MultiUseNorms, k call) {
 	if t, ok := newTiedTable(s, k); ok {
-		c.launchTiedNorms(t, s.Records, k)
+		launchTiedNorms(c, t, s.Records, k)
 		return
 	}
 	largest, terms, each := 0, 0, roundoff
 	for i, p := range *s.Parts {
 		largest = max(largest, p.Form.Size())
 		meet := p.Map.MaxMultiplicity(s.Size)
-		terms += newParameterUse(s, i, 0, k).terms + c.otherRowsRoundings(s, i, k) + meet
+		terms += newParameterUse(s, i, 0, k).terms + otherRowsRoundings(c, s, i, k) + meet
 		if len(*s.Parts) > 1 || meet > 1 {
 			each = singleRoundoff
 		}
@@ -37,16 +37,16 @@ func (c *compiler) lowerMultiUseNorms(s op.MultiUseNorms, k call) {
 	at := min(s.Records, maxGridDepth, max(1, maxGradientBytes/(8*(s.Size+largest))))
 	chunk := max(8192, ceil(s.Size, maxGridDepth))
 	chunks := ceil(s.Size, chunk)
-	sum, view := c.scratch(8*s.Size*at), c.scratch(8*largest*at)
-	squares, bound, operands := c.scratch(8*chunks*at), c.scratch(8*at), c.scratch(8*at)
+	sum, view := c.allocScratch(8*s.Size*at), c.allocScratch(8*largest*at)
+	squares, bound, operands := c.allocScratch(8*chunks*at), c.allocScratch(8*at), c.allocScratch(8*at)
 	for first := 0; first < s.Records; first += at {
 		records := min(at, s.Records-first)
 		for i, p := range *s.Parts {
 			u := newParameterUse(s, i, first, k)
 			if i == 0 && p.Map == nil {
-				c.buildGradients(u, records, sum)
+				buildGradients(c, u, records, sum)
 			} else {
-				c.buildGradients(u, records, view)
+				buildGradients(c, u, records, view)
 				var first, from driver.Pointer
 				if p.Map != nil {
 					places, of := op.Scatter{At: p.Map, Size: s.Size}.Sources()
@@ -62,10 +62,6 @@ func (c *compiler) lowerMultiUseNorms(s op.MultiUseNorms, k call) {
 		c.launch("exact_norms", blocks(records), threads,
 			k.out+driver.Pointer(4*first), squares, bound, operands, op.OperandNormShare, int32(records), int32(chunks))
 	}
-}
-
-func (c *compiler) zero(p driver.Pointer, bytes int) {
-	c.queue(c.name+" (zeros)", func() error { return c.device.Zero(p, bytes) })
 }
 
 // parameterUse is a use of a parameter by some records.
@@ -114,7 +110,7 @@ func newParameterUse(s op.MultiUseNorms, part, first int, k call) parameterUse {
 
 // otherRowsRoundings is how many sums of others' rows a use's sum over all records adds, at most, to
 // what a record has added and another use takes back: each is rounded as coarsely as that is.
-func (c *compiler) otherRowsRoundings(s op.MultiUseNorms, part int, k call) int {
+func otherRowsRoundings(c *compiler, s op.MultiUseNorms, part int, k call) int {
 	from, to := s.InputRange(part)
 	switch f := (*s.Parts)[part].Form.(type) {
 	case op.Product:
@@ -122,7 +118,7 @@ func (c *compiler) otherRowsRoundings(s op.MultiUseNorms, part int, k call) int 
 		return count
 	case op.ConvWeight:
 		v := newConvGeometry(f)
-		_, count, _ := c.splitOutputs(v, s.Records, k.size(to-1)/(v.O*v.outArea)/s.Records)
+		_, count, _ := splitOutputs(c, v, s.Records, k.size(to-1)/(v.O*v.outArea)/s.Records)
 		return count
 	case op.Gather:
 		return scatterAddRoundings(k.size(from))
@@ -131,17 +127,17 @@ func (c *compiler) otherRowsRoundings(s op.MultiUseNorms, part int, k call) int 
 }
 
 // buildGradients writes the gradients of records in float64, [records, size].
-func (c *compiler) buildGradients(u parameterUse, records int, out driver.Pointer) {
+func buildGradients(c *compiler, u parameterUse, records int, out driver.Pointer) {
 	switch f := u.form.(type) {
 	case op.Product:
 		c.launch("exact_product", dim{uint32(ceil(f.In, 64) * ceil(f.Out, 64)), uint32(records), 1}, dim{128, 1, 1},
 			out, u.a, u.delta, int32(u.nd/f.Out), int32(f.In), int32(f.Out))
 	case op.ConvWeight:
-		c.buildConvGradients(f, records, u.na/(f.C*f.H*f.W), u.a, u.delta, out)
+		buildConvGradients(c, f, records, u.na/(f.C*f.H*f.W), u.a, u.delta, out)
 	case op.Shift:
-		c.buildChannelGradients(f.Channels, f.Inner, u, records, out)
+		buildChannelGradients(c, f.Channels, f.Inner, u, records, out)
 	case op.Scale:
-		c.buildChannelGradients(f.Channels, f.Inner, u, records, out)
+		buildChannelGradients(c, f.Channels, f.Inner, u, records, out)
 	case op.Gather:
 		c.zero(out, 8*f.Size()*records)
 		c.launch("exact_lookups", dim{uint32(ceil(f.Dim, 128)), uint32(records), 1}, dim{128, 1, 1},
@@ -149,7 +145,45 @@ func (c *compiler) buildGradients(u parameterUse, records int, out driver.Pointe
 	}
 }
 
-func (c *compiler) buildChannelGradients(channels, inner int, u parameterUse, records int, out driver.Pointer) {
+func buildChannelGradients(c *compiler, channels, inner int, u parameterUse, records int, out driver.Pointer) {
 	c.launch("exact_channels", blocks(64*records*channels), dim{128, 1, 1},
 		out, u.a, u.delta, int32(records), int32(u.nd/(channels*inner)), int32(channels), int32(inner))
+}
+
+// tiedTable is a table that is looked up in and also multiplied with, as an embedding tied
+// to the last layer is: the argument of the kernel tied_gram, which finds its norms
+// from Gram matrices and never builds the table.
+type tiedTable struct {
+	A, Delta, Index, Lookups driver.Pointer
+	Rows, Looked             int32
+	Width, Vocabulary        int32
+	AlignedA, AlignedDelta   int32
+}
+
+// newTiedTable tells whether two uses are of that kind, and Gram matrices are the cheaper
+// way: they cost half of rows² for each element of a row of A and of Δ, the table a
+// product, and its writing and reading in float64 several times as much.
+func newTiedTable(s op.MultiUseNorms, k call) (t tiedTable, ok bool) {
+	u, ok := s.TiedTable()
+	if !ok {
+		return t, false
+	}
+	width, entries := u.Table.Dim, u.Table.Vocabulary
+	rows, looked := k.size(u.RowsByDim)/width/s.Records, k.size(u.Index)/s.Records
+	t = tiedTable{
+		A: k.in[u.RowsByDim], Delta: k.in[u.RowsByEntry], Index: k.in[u.Index], Lookups: k.in[u.Delta],
+		Rows: int32(rows), Looked: int32(looked), Width: int32(width), Vocabulary: int32(entries),
+		AlignedA: alignedArg(k.in[u.RowsByDim]|k.in[u.Delta], width), AlignedDelta: alignedArg(k.in[u.RowsByEntry], entries),
+	}
+	return t, (rows+looked)*(rows+looked)/2*(width+entries) < 4*rows*u.Table.Size()
+}
+
+func launchTiedNorms(c *compiler, t tiedTable, records int, k call) {
+	rows, looked := int(t.Rows), int(t.Looked)
+	_, slices := splitByRows(int(t.Width), int(t.Vocabulary), rows*records)
+	launchGramNorms(c, gramNorm{
+		kernel: "tied_gram", tiles: []int{64}, args: []any{t},
+		records: records, groups: 1, rows: rows + looked, na: int(t.Width), nd: int(t.Vocabulary), delta: -1,
+		otherRowsRoundings: slices + scatterAddRoundings(looked*records),
+	}, k.out)
 }

@@ -2,12 +2,15 @@
 
 package cuda
 
-import "github.com/dptrain/dptrain/internal/op"
+import (
+	"github.com/dptrain/dptrain/cuda/driver"
+	"github.com/dptrain/dptrain/internal/op"
+)
 
 // launchPerRow launches a kernel that gives every row, n elements long, to a team: a warp
 // where rows are short, a block where they are long. Rows alone decide, so that
 // a record's bits do not depend on how many there are.
-func (c *compiler) launchPerRow(kernel string, rows, n int, args ...any) {
+func launchPerRow(c *compiler, kernel string, rows, n int, args ...any) {
 	switch {
 	case n <= 1024:
 		c.launch(kernel+"_warp", dim{uint32(ceil(rows, 4)), 1, 1}, dim{128, 1, 1}, args...)
@@ -28,12 +31,35 @@ func newNormalizeChunks(s op.Normalize, elements int) normalizeChunks {
 	return normalizeChunks{Count: int32(elements / s.Chunk), Size: int32(s.Chunk), Center: boolArg(s.Center), Epsilon: s.Eps}
 }
 
-func (c *compiler) lowerNormalize(s op.Normalize, k call) {
+func lowerNormalize(c *compiler, s op.Normalize, k call) {
 	n := newNormalizeChunks(s, k.results())
-	c.launchPerRow("normalize", int(n.Count), s.Chunk, k.out, k.in[0], n)
+	launchPerRow(c, "normalize", int(n.Count), s.Chunk, k.out, k.in[0], n)
 }
 
-func (c *compiler) lowerNormalizeGrad(s op.NormalizeGrad, k call) {
+func lowerNormalizeGrad(c *compiler, s op.NormalizeGrad, k call) {
 	n := newNormalizeChunks(op.Normalize(s), k.results())
-	c.launchPerRow("normalize_gradient", int(n.Count), s.Chunk, k.out, k.in[0], k.in[1], n)
+	launchPerRow(c, "normalize_gradient", int(n.Count), s.Chunk, k.out, k.in[0], k.in[1], n)
+}
+
+// softmaxLines are laid out as in kernels/softmax.cu.
+type softmaxLines struct{ Count, Size, Step, Log int32 }
+
+// launchSoftmax queues a kernel that goes over lines along an axis.
+func launchSoftmax(c *compiler, kernel string, s op.Softmax, k call, operands ...driver.Pointer) {
+	n := k.shapes[0][s.Axis]
+	_, step := op.OuterInner(k.shapes[0], s.Axis)
+	l := softmaxLines{int32(k.results() / n), int32(n), int32(step), boolArg(s.Log)}
+	args := []any{k.out}
+	for _, x := range operands {
+		args = append(args, x)
+	}
+	args = append(args, l)
+	switch {
+	case step == 1:
+		launchPerRow(c, kernel, int(l.Count), n, args...)
+	case n <= 16:
+		c.launch(kernel+"_alone", dim{uint32(l.Count+127) / 128, 1, 1}, dim{128, 1, 1}, args...)
+	default:
+		c.launch(kernel+"_column", dim{uint32(l.Count+31) / 32, 1, 1}, threads, args...)
+	}
 }

@@ -29,7 +29,7 @@ func open(ordinal int) (*driver.Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	image, err := kernels.Image(d.Arch())
+	image, err := kernels.ImageFor(d.Arch())
 	if err == nil {
 		err = d.LoadModule(image)
 	}

@@ -241,18 +241,18 @@ func TestMissingWaitsOfCopiesAreSeen(t *testing.T) {
 		"the work does not wait for the copies": func(m *Executable, records int, bounds []float64) error {
 			p := m.pipeline
 			s := &p.slots[p.current]
-			err := cmp.Or(m.writeHeader(s, records, bounds), m.copyInputs(s))
-			err = cmp.Or(err, m.launchSlot(s))
+			err := cmp.Or(p.writeHeader(s, records, bounds), p.copyInputs(s))
+			err = cmp.Or(err, p.launch(s))
 			p.current = 1 - p.current
 			return cmp.Or(err, p.slots[p.current].done.Synchronize())
 		},
 		"the host does not wait for the other slot": func(m *Executable, records int, bounds []float64) error {
 			p := m.pipeline
 			s := &p.slots[p.current]
-			err := cmp.Or(m.writeHeader(s, records, bounds), m.copyInputs(s))
+			err := cmp.Or(p.writeHeader(s, records, bounds), p.copyInputs(s))
 			err = cmp.Or(err, m.device.WaitEvent(s.copied))
 			p.current = 1 - p.current
-			return cmp.Or(err, m.launchSlot(s))
+			return cmp.Or(err, p.launch(s))
 		},
 	} {
 		got := l.onDevice(t, false, fault)

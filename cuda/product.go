@@ -3,24 +3,28 @@
 package cuda
 
 import (
+	"math"
+	"strconv"
+
+	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/op"
 	"gorgonia.org/tensor"
 )
 
 // lowerProductOp queues what is a product of matrices.
-func (c *compiler) lowerProductOp(spec op.Spec, k call) bool {
+func lowerProductOp(c *compiler, spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.MatMul:
-		c.launchProduct(newMatrixProduct(s, k.shapes, k))
+		launchProduct(c, newMatrixProduct(s, k.shapes, k))
 	case op.MatVec:
 		matrices, shapes := s.Product(k.shapes)
-		c.launchProduct(newMatrixProduct(matrices, shapes, k))
+		launchProduct(c, newMatrixProduct(matrices, shapes, k))
 	case op.Linear:
 		p := newMatrixProduct(op.MatMul{}, k.shapes, k)
 		p.bias, p.act = k.in[2], s.Act
-		c.launchProduct(p)
+		launchProduct(c, p)
 	case op.Dot:
-		c.lowerDot(k)
+		lowerDot(c, k)
 	default:
 		return false
 	}
@@ -34,10 +38,200 @@ func newMatrixProduct(s op.MatMul, shapes []tensor.Shape, k call) matrixProduct 
 }
 
 // lowerDot adds up in float64: parts, then the parts.
-func (c *compiler) lowerDot(k call) {
+func lowerDot(c *compiler, k call) {
 	n := k.size(0)
 	parts := min(ceil(n, 4096), 256)
-	partial := c.scratch(8 * parts)
+	partial := c.allocScratch(8 * parts)
 	c.launch("dot_parts", dim{uint32(parts), 1, 1}, threads, partial, k.in[0], k.in[1], int32(n))
 	c.launch("dot", dim{1, 1, 1}, threads, k.out, partial, int32(parts))
 }
+
+// tile is a kernel's tile of results.
+type tile struct {
+	name          string
+	rows, columns int
+	threads       uint32
+	speed         float64 // part of the peak that a full card reaches
+}
+
+// productTiles are the tiles of kernels/product.cu, by precision, and those of
+// kernels/gradient.cu, which are in FP32. Slim is for few columns.
+var (
+	productTiles = map[Precision][]tile{
+		FP32: {{"128", 128, 128, 256, 0.8}, {"64", 64, 64, 128, 0.6}, {"32", 32, 32, 64, 0.35}},
+		TF32: {{"128_tf32", 128, 128, 256, 2.2}, {"64_tf32", 64, 64, 128, 1.5}},
+		BF16: {{"128_bf16", 128, 128, 256, 2.4}, {"64_bf16", 64, 64, 128, 1.6}},
+	}
+	narrowTile = tile{"16", 64, 16, 64, 0.25}
+)
+
+func ceil(a, b int) int { return (a + b - 1) / b }
+
+func (t tile) count(rows, columns int) int { return ceil(rows, t.rows) * ceil(columns, t.columns) }
+
+// splitSum divides k into parts that are summed apart: how long one is, and how many.
+// The cut is part of the order in which a sum is made.
+func splitSum(depth, most int) (length, count int) {
+	length = ceil(ceil(depth, max(most, 1)), 32) * 32
+	return length, ceil(depth, length)
+}
+
+// splitByShape cuts a sum over the elements of rows. How many rows there are has no part
+// in it: a record gets the same bits in every microbatch.
+func splitByShape(columns, depth int) (length, count int) {
+	return splitSum(depth, min(ceil(depth, 256), 128/ceil(columns, 64)))
+}
+
+// maxSliceRows is the most rows that are added up one after the other, of whatever records:
+// as many roundings are in the norm of each (inSlices).
+const maxSliceRows = 256
+
+// splitByRows cuts a sum over the rows of a microbatch so that the blocks of all slices
+// fill a card.
+func splitByRows(rows, columns, depth int) (length, count int) {
+	most := min(ceil(depth, 32), 256/(ceil(rows, 64)*ceil(columns, 64)))
+	return splitSum(depth, max(most, ceil(depth, maxSliceRows)))
+}
+
+// tileSchedule is how a product is laid out on the card.
+type tileSchedule struct {
+	tile     tile
+	separate bool    // every slice has blocks of its own
+	seconds  float64 // that it is expected to take
+}
+
+const (
+	launchSeconds = 2e-6 // seconds that a launch takes
+	bandwidth     = 2e12 // bytes a second
+)
+
+// stepSeconds is what the blocks of a tile take for each step of k. Fewer than eight warps on
+// a multiprocessor do not hide what they wait for.
+func (t tile) stepSeconds(blocks, multiprocessors int) float64 {
+	const peak = 2e11 // fmaf a second of one multiprocessor
+	each := ceil(blocks, multiprocessors)
+	busy := min(1, 0.25+0.75*float64(each)*float64(t.threads)/256)
+	return float64(each*t.rows*t.columns) / (peak * t.speed * busy)
+}
+
+// slicesFit tells whether slices of so many numbers have room apart: what they take is no more
+// than what they are summed of. Weights for which it would be have blocks enough without.
+func slicesFit(rows, columns, depth, count int) bool {
+	return rows*columns*count <= max(concurrentScratch/4, depth*(rows+columns))
+}
+
+// chooseTile finds the tile, and whether to give slices blocks of their own, that would
+// take the shortest time. It changes no bit of the result.
+func chooseTile(c *compiler, tiles []tile, rows, columns, depth, length, count int) (best tileSchedule) {
+	best.seconds = math.Inf(1)
+	for _, t := range tiles {
+		n := t.count(rows, columns)
+		if time := t.stepSeconds(n, c.device.Multiprocessors()) * float64(depth); time < best.seconds {
+			best = tileSchedule{t, false, time}
+		}
+		if count == 1 || !fitsGridDepth(count) || !slicesFit(rows, columns, depth, count) {
+			continue
+		}
+		time := t.stepSeconds(n*count, c.device.Multiprocessors())*float64(length) + passSeconds(rows*columns*count)
+		if time < best.seconds {
+			best = tileSchedule{t, true, time}
+		}
+	}
+	return best
+}
+
+// productArgs is the argument of the kernels of kernels/product.cu.
+type productArgs struct {
+	A, B, Bias, Out                  driver.Pointer
+	Rows, Columns, Depth, Slice, Act int32
+	AlignedA, AlignedB, Whole        int32
+}
+
+// matrixProduct is out = act(A·B + bias).
+type matrixProduct struct {
+	a, b, bias, out      driver.Pointer
+	transA, transB       bool
+	rows, columns, depth int
+	act                  op.Activation
+}
+
+func launchProduct(c *compiler, p matrixProduct) {
+	if !p.transA && p.columns <= 32 {
+		launchSkinny(c, p)
+		return
+	}
+	length, count := splitByShape(p.columns, p.depth)
+	if p.transA {
+		length, count = splitByRows(p.rows, p.columns, p.depth)
+	}
+	layouts := map[bool]string{false: "n", true: "t"}[p.transA] + map[bool]string{false: "n", true: "t"}[p.transB]
+	tiles := productTiles[c.options.Precision]
+	switch {
+	case p.transA && p.transB: // rare
+		tiles = productTiles[FP32][2:]
+	case p.columns <= narrowTile.columns:
+		tiles = []tile{narrowTile}
+	}
+	s := chooseTile(c, tiles, p.rows, p.columns, p.depth, length, count)
+	if multiplyWithCuBLASLt(c, p, s.seconds) {
+		return
+	}
+	args := productArgs{
+		A: p.a, B: p.b, Out: p.out,
+		Rows: int32(p.rows), Columns: int32(p.columns), Depth: int32(p.depth), Slice: int32(length),
+		AlignedA: alignedArg(p.a, p.depth), AlignedB: alignedArg(p.b, p.depth), Whole: alignedArg(p.out|p.bias, p.columns),
+	}
+	kernel, grid := "product_"+layouts+"_"+s.tile.name, dim{uint32(s.tile.count(p.rows, p.columns)), 1, 1}
+	if !s.separate {
+		args.Bias, args.Act = p.bias, int32(p.act)
+		c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
+		return
+	}
+	args.Out = c.allocScratch(4 * p.rows * p.columns * count)
+	grid[2] = uint32(count)
+	c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
+	launchAddSlices(c, p.out, args.Out, p.bias, p.rows*p.columns, p.columns, count, p.act, false)
+}
+
+// skinnyArgs is the argument of the kernels of kernels/skinny.cu.
+type skinnyArgs struct {
+	A, B, Bias, Out                       driver.Pointer
+	Rows, Columns, Depth, Transposed, Act int32
+	_                                     int32
+}
+
+// launchSkinny is a product with few columns, a warp for every row or, where there are
+// enough, for some.
+func launchSkinny(c *compiler, p matrixProduct) {
+	args := skinnyArgs{
+		p.a, p.b, p.bias, p.out, int32(p.rows), int32(p.columns), int32(p.depth), boolArg(p.transB), int32(p.act), 0,
+	}
+	kernel, high := "skinny_32", 2
+	switch {
+	case p.columns <= 4:
+		kernel, high = "skinny_4", 4
+	case p.columns <= 16:
+		kernel, high = "skinny_16", 4
+	}
+	if ceil(p.rows, 4*high) < c.device.Multiprocessors() {
+		high = 1
+	}
+	c.launch(kernel+"_"+strconv.Itoa(high), dim{uint32(ceil(p.rows, 4*high)), 1, 1}, dim{128, 1, 1}, args)
+}
+
+// launchAddSlices ends a product whose slices were computed apart: out = act(Σ + bias), or
+// out += Σ.
+func launchAddSlices(c *compiler, out, partial, bias driver.Pointer, size, columns, count int, act op.Activation, add bool) {
+	c.launch("add_slices", blocks(size), threads,
+		out, partial, bias, int32(size), int32(columns), int32(count), int32(act), boolArg(add))
+}
+
+func boolArg(x bool) int32 {
+	if x {
+		return 1
+	}
+	return 0
+}
+
+// alignedArg tells whether rows of n floats start at multiples of 16 bytes.
+func alignedArg(p driver.Pointer, n int) int32 { return boolArg(p%16 == 0 && n%4 == 0) }

@@ -274,13 +274,13 @@ func TestSlicesTakeNoMoreThanTheirRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &compiler{Executable: &Executable{device: d}}
+	c := newStepCompiler(d, "")
 	for _, tiles := range [][]tile{productTiles[FP32], productTiles[BF16], {narrowTile}} {
 		for _, rows := range []int{16, 64, 256, 1024, 4096} {
 			for _, columns := range []int{16, 64, 256, 1024, 4096} {
 				for depth := 1 << 8; depth <= 1<<24; depth *= 4 {
 					length, count := splitByRows(rows, columns, depth)
-					s := c.chooseTile(tiles, rows, columns, depth, length, count)
+					s := chooseTile(c, tiles, rows, columns, depth, length, count)
 					if taken, of := 4*rows*columns*count, 4*depth*(rows+columns); s.separate && taken > max(of, concurrentScratch) {
 						t.Errorf("%d by %d over %d rows: slices of %d MB, and the rows have %d", rows, columns, depth, taken>>20, of>>20)
 					}

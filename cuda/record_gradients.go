@@ -7,6 +7,79 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
+func lowerClippedSum(c *compiler, s op.ClippedSum, k call) bool {
+	switch f := s.Form.(type) {
+	case op.Product:
+		lowerClippedProduct(c, f, s.Records, k)
+	case op.ConvWeight:
+		return sumWeightGradients(c, f, k, k.in[2], s.Records)
+	case op.Gather:
+		launchScatterAdd(c, f, k, k.in[2])
+	default:
+		sum := newChannelSum(s.Form, s.Records, k)
+		sum.factors = k.in[len(k.in)-1]
+		sumChannels(c, sum, k)
+	}
+	return true
+}
+
+// lowerRecordOp queues what a private step adds to an ordinary one but its sums.
+func lowerRecordOp(c *compiler, spec op.Spec, k call) bool {
+	switch s := spec.(type) {
+	case op.RecordGradients:
+		return lowerRecordGradients(c, s, k)
+	case op.SquaredNorms:
+		return lowerSquaredNorms(c, s, k)
+	case op.MultiUseNorms:
+		lowerMultiUseNorms(c, s, k)
+	case op.RowSquares:
+		lowerRowSquares(c, k)
+	case op.ScaleRows:
+		n := k.results()
+		c.launch("scale_rows", blocks(n), threads, k.out, k.in[0], k.in[1], int32(n), newDivider(n/k.size(1)))
+	case op.StackRows:
+		launchConcat(c, s.Blocks, k)
+	case op.Scatter:
+		first, from := s.Sources()
+		c.launch("scatter", blocks(s.Size), threads, k.out, k.in[0], c.constant(first), c.constant(from), int32(s.Size))
+	default:
+		return false
+	}
+	return true
+}
+
+func lowerRecordGradients(c *compiler, s op.RecordGradients, k call) bool {
+	switch f := s.Form.(type) {
+	case op.Product:
+		if !fitsGridDepth(s.Records) {
+			return false
+		}
+		launchRecordProducts(c, f, s.Records, k)
+	case op.ConvWeight:
+		return lowerConvRecordGradients(c, f, s.Records, k)
+	case op.Gather:
+		c.zero(k.out, 4*k.results())
+		launchSortedGather(c, "gather_records", f, s.Records, k)
+	default:
+		sumChannelsPerRecord(c, newChannelSum(s.Form, s.Records, k), k)
+	}
+	return true
+}
+
+func lowerSquaredNorms(c *compiler, s op.SquaredNorms, k call) bool {
+	switch f := s.Form.(type) {
+	case op.Product:
+		lowerProductNorms(c, f, s, k)
+	case op.ConvWeight:
+		return lowerConvNorms(c, f, s, k)
+	case op.Gather:
+		launchSortedGather(c, "gather_norms", f, s.Records, k)
+	default:
+		launchChannelNorms(c, newChannelSum(s.Form, s.Records, k), k)
+	}
+	return true
+}
+
 // clippedProductArgs is the argument of the kernels clipped_product of
 // kernels/gradient.cu.
 type clippedProductArgs struct {
@@ -25,10 +98,10 @@ func gradientTiles(f op.Product) []tile {
 }
 
 // lowerClippedProduct adds Aᵀ·diag(c)·Δ to the accumulator.
-func (c *compiler) lowerClippedProduct(f op.Product, records int, k call) {
+func lowerClippedProduct(c *compiler, f op.Product, records int, k call) {
 	rows := k.size(1) / f.Out
 	length, count := splitByRows(f.In, f.Out, rows)
-	s := c.chooseTile(gradientTiles(f), f.In, f.Out, rows, length, count)
+	s := chooseTile(c, gradientTiles(f), f.In, f.Out, rows, length, count)
 	args := clippedProductArgs{
 		A: k.in[0], Delta: k.in[1], Factors: k.in[2], Out: k.out, Record: newDivider(rows / records),
 		Rows: int32(f.In), Columns: int32(f.Out), Depth: int32(rows), Slice: int32(length), Add: boolArg(k.accumulate), Whole: alignedArg(k.out, f.Out),
@@ -39,9 +112,9 @@ func (c *compiler) lowerClippedProduct(f op.Product, records int, k call) {
 		return
 	}
 	grid[2] = uint32(count)
-	args.Out, args.Add = c.scratch(4*f.Size()*count), 0
+	args.Out, args.Add = c.allocScratch(4*f.Size()*count), 0
 	c.launch(kernel, grid, dim{s.tile.threads, 1, 1}, args)
-	c.launchAddSlices(k.out, args.Out, 0, f.Size(), f.Size(), count, op.Identity, k.accumulate)
+	launchAddSlices(c, k.out, args.Out, 0, f.Size(), f.Size(), count, op.Identity, k.accumulate)
 }
 
 // recordProductArgs is the argument of the kernels record_product of
@@ -52,16 +125,16 @@ type recordProductArgs struct {
 }
 
 // launchRecordProducts writes AᵀΔ of every record.
-func (c *compiler) launchRecordProducts(f op.Product, records int, k call) {
+func launchRecordProducts(c *compiler, f op.Product, records int, k call) {
 	rows := k.size(1) / f.Out / records
-	s := c.chooseTile(gradientTiles(f), records*f.In, f.Out, rows, rows, 1)
+	s := chooseTile(c, gradientTiles(f), records*f.In, f.Out, rows, rows, 1)
 	c.launch("record_product_"+s.tile.name, dim{uint32(s.tile.count(f.In, f.Out)), uint32(records), 1}, dim{s.tile.threads, 1, 1},
 		recordProductArgs{k.in[0], k.in[1], k.out, int32(f.In), int32(f.Out), int32(rows), alignedArg(k.out, f.Out)})
 }
 
 // lowerWeightedRows adds up the rows of a matrix, each times its factor: slices of rows,
 // as many as fill a card, then the slices.
-func (c *compiler) lowerWeightedRows(k call) {
+func lowerWeightedRows(c *compiler, k call) {
 	rows, columns := k.size(1), k.results()
 	across := ceil(columns, 32)
 	slice := ceil(rows, max(1, min(1024/across, rows/32)))
@@ -71,20 +144,20 @@ func (c *compiler) lowerWeightedRows(k call) {
 		c.launch("weighted_rows", grid, threads, k.out, k.in[0], k.in[1], int32(rows), int32(columns), int32(slice), boolArg(k.accumulate))
 		return
 	}
-	partial := c.scratch(4 * columns * count)
+	partial := c.allocScratch(4 * columns * count)
 	c.launch("weighted_rows", grid, threads, partial, k.in[0], k.in[1], int32(rows), int32(columns), int32(slice), int32(0))
-	c.launchAddSlices(k.out, partial, 0, columns, columns, count, op.Identity, k.accumulate)
+	launchAddSlices(c, k.out, partial, 0, columns, columns, count, op.Identity, k.accumulate)
 }
 
 // lowerRowSquares gives the squared norms of rows. Their length decides how one is cut.
-func (c *compiler) lowerRowSquares(k call) {
+func lowerRowSquares(c *compiler, k call) {
 	rows := k.results()
 	n := k.size(0) / rows
 	chunk := max(8192, ceil(n, maxGridDepth))
 	count := ceil(n, chunk)
 	var chunks driver.Pointer
 	if count > 1 {
-		chunks = c.scratch(8 * rows * count)
+		chunks = c.allocScratch(8 * rows * count)
 	}
 	c.launch("row_squares", dim{uint32(rows), uint32(count), 1}, squaresBlock(n), k.out, chunks, k.in[0], int32(n), int32(chunk))
 	if count > 1 {

@@ -9,34 +9,34 @@ import (
 )
 
 // lowerSequenceOp queues what goes along the steps of sequences.
-func (c *compiler) lowerSequenceOp(spec op.Spec, k call) bool {
+func lowerSequenceOp(c *compiler, spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.LSTM:
 		c.launch("lstm_states", blocks(k.results()), threads, k.out, k.in[2], int32(k.results()), int32(k.shape[2]))
 	case op.LSTMTrace:
-		c.launchRecurrentForward("lstm_trace", k, 4, s.Reverse)
+		launchRecurrentForward(c, "lstm_trace", k, 4, s.Reverse)
 	case op.LSTMGrad:
-		c.launchRecurrentBackward("lstm_gradient", k, 4, s.Reverse)
+		launchRecurrentBackward(c, "lstm_gradient", k, 4, s.Reverse)
 	case op.GRU:
 		n := k.results() / k.shape[1]
 		c.launch("gru_states", blocks(n), threads, k.out, k.in[3], int32(n), int32(k.shape[2]), int32(k.shape[1]), boolArg(s.Reverse))
 	case op.GRUTrace:
-		c.launchRecurrentForward("gru_trace", k, 3, s.Reverse)
+		launchRecurrentForward(c, "gru_trace", k, 3, s.Reverse)
 	case op.GRUGrad:
-		c.launchRecurrentBackward("gru_gradient", k, 3, s.Reverse)
+		launchRecurrentBackward(c, "gru_gradient", k, 3, s.Reverse)
 	case op.GRUHidden:
 		c.launch("gru_hidden", blocks(k.results()), threads, k.out, k.in[0], k.in[1], int32(k.results()), int32(k.shape[2]/3))
 	case op.Delay:
 		c.launch("delay", blocks(k.results()), threads, k.out, k.in[0], int32(k.results()), int32(k.shape[2]), int32(k.shape[1]), boolArg(s.Reverse))
 	case op.Join:
 		outer, _ := op.OuterInner(k.shape, k.shape.Dims()-1)
-		c.launchConcat(outer, k)
+		launchConcat(c, outer, k)
 	case op.Attention:
-		c.lowerAttention(s, k)
+		lowerAttention(c, s, k)
 	case op.AttentionGrad:
-		c.lowerAttentionGrad(s, k)
+		lowerAttentionGrad(c, s, k)
 	case op.Rotary:
-		c.lowerRotary(s, k)
+		lowerRotary(c, s, k)
 	default:
 		return false
 	}
@@ -56,7 +56,7 @@ type recurrentGrid struct {
 	allSteps        bool // a block has all units, and walks through all steps
 }
 
-func (c *compiler) newRecurrentGrid(records, hidden, gates int) recurrentGrid {
+func newRecurrentGrid(c *compiler, records, hidden, gates int) recurrentGrid {
 	const most = 128 // units of a block
 	units := ceil(hidden, 64) * 64
 	w := recurrentGrid{allSteps: hidden <= most, recordsPerBlock: 1}
@@ -85,10 +85,10 @@ func (w recurrentGrid) stepRanges(steps int) (stretches [][2]int32) {
 
 // launchRecurrentForward queues the kernel that walks with some records a block; passed are
 // what several launches hand on.
-func (c *compiler) launchRecurrentForward(kernel string, k call, gates int, reverse bool) {
+func launchRecurrentForward(c *compiler, kernel string, k call, gates int, reverse bool) {
 	records, steps, hidden := k.shape[0], k.shape[1], k.shapes[1][0]
-	w := c.newRecurrentGrid(records, hidden, gates)
-	states, memory := c.scratch(8*records*hidden), c.scratch(4*records*hidden)
+	w := newRecurrentGrid(c, records, hidden, gates)
+	states, memory := c.allocScratch(8*records*hidden), c.allocScratch(4*records*hidden)
 	args := []any{k.out}
 	for _, x := range k.in {
 		args = append(args, x)
@@ -101,11 +101,11 @@ func (c *compiler) launchRecurrentForward(kernel string, k call, gates int, reve
 
 // launchRecurrentBackward queues the kernel that walks back. The weight is transposed first, so
 // that neighbouring threads read neighbouring numbers of it.
-func (c *compiler) launchRecurrentBackward(kernel string, k call, gates int, reverse bool) {
+func launchRecurrentBackward(c *compiler, kernel string, k call, gates int, reverse bool) {
 	records, steps, hidden := k.shape[0], k.shape[1], k.shapes[0][0]
-	w := c.newRecurrentGrid(records, hidden, gates)
-	turned, memory := c.scratch(4*k.size(0)), c.scratch(4*records*hidden)
-	c.launchPermute(op.Permute{Order: op.AxesOf(1, 0)}, turned, k.in[0], k.shapes[0])
+	w := newRecurrentGrid(c, records, hidden, gates)
+	turned, memory := c.allocScratch(4*k.size(0)), c.allocScratch(4*records*hidden)
+	launchPermute(c, op.Permute{Order: op.AxesOf(1, 0)}, turned, k.in[0], k.shapes[0])
 	args := []any{k.out, turned}
 	for _, x := range k.in[1:] {
 		args = append(args, x)

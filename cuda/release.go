@@ -22,7 +22,7 @@ const _ = uint64(noise.MaxValues - maxElements)
 // releaser launches the one kernel that noises all sums and moves all weights: once for
 // each pace that vectors go at.
 type releaser struct {
-	machine  *Executable
+	memory   *deviceMemory
 	kernel   driver.Kernel
 	slots    int
 	vectors  []releaseVector
@@ -61,13 +61,15 @@ var releaseRules = map[plan.OptimizerKind]int32{
 }
 
 // prepare takes the tables of vectors and blocks, and lays them out for one pace.
-func (r *releaser) prepare(m *Executable, o plan.Optimizer) (err error) {
-	*r = releaser{machine: m, slots: o.Slots(), vectors: make([]releaseVector, len(m.parameters)), sigma: make([]float32, len(m.parameters)), args: &releaseArgs{}}
+func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan.Optimizer) (err error) {
+	*r = releaser{
+		memory: m, slots: o.Slots(), vectors: make([]releaseVector, len(parameters)), sigma: make([]float32, len(parameters)), args: &releaseArgs{},
+	}
 	if r.kernel, err = m.device.Kernel("release"); err != nil {
 		return err
 	}
 	blocks := 0
-	for i, t := range m.parameters {
+	for i, t := range parameters {
 		if t.sum == 0 {
 			continue
 		}
@@ -124,10 +126,10 @@ func (r *releaser) layOut(paces []plan.ParamGroup) error {
 		launches = append(launches, l)
 	}
 	table := unsafe.Slice((*byte)(unsafe.Pointer(&r.vectors[0])), len(r.vectors)*int(unsafe.Sizeof(r.vectors[0])))
-	if err := r.machine.upload(r.args.Vectors, table); err != nil {
+	if err := r.memory.upload(r.args.Vectors, table); err != nil {
 		return err
 	}
-	if err := r.machine.upload(r.owner, bytesOf(owner)); err != nil {
+	if err := r.memory.upload(r.owner, bytesOf(owner)); err != nil {
 		return err
 	}
 	r.launches, r.paces = launches, slices.Clone(paces)
@@ -160,7 +162,7 @@ func (r *releaser) run(now *plan.Release) error {
 	for _, l := range r.launches {
 		r.setOptimizer(now, l.vector)
 		a.Owner = r.owner + driver.Pointer(4*l.first)
-		if err := r.machine.device.Launch(r.kernel, dim{uint32(l.blocks), 1, 1}, dim{128, 1, 1}, packed); err != nil {
+		if err := r.memory.device.Launch(r.kernel, dim{uint32(l.blocks), 1, 1}, dim{128, 1, 1}, packed); err != nil {
 			return err
 		}
 	}
@@ -179,8 +181,8 @@ func (r *releaser) check(now *plan.Release) error {
 		return fmt.Errorf("cuda: %d paces for %d vectors", len(now.ParamGroups), len(r.vectors))
 	}
 	if now.Average.Decay > 0 {
-		for _, t := range r.machine.parameters {
-			if t.sum != 0 && t.average == 0 {
+		for _, v := range r.vectors {
+			if v.Sum != 0 && v.Average == 0 {
 				return fmt.Errorf("cuda: an average of the weights is asked for, and this machine keeps none")
 			}
 		}
@@ -215,7 +217,7 @@ func (r *releaser) setNoise(now *plan.Release) error {
 	for v, s := range now.Sigma {
 		r.sigma[v] = float32(s)
 	}
-	return r.machine.upload(r.args.Sigma, bytesOf(r.sigma))
+	return r.memory.upload(r.args.Sigma, bytesOf(r.sigma))
 }
 
 // setOptimizer turns the numbers of a vector's optimiser into the kernel's, each rounded

@@ -34,7 +34,7 @@ func BenchmarkCopy(b *testing.B) {
 	b.SetBytes(together * 8 * int64(n))
 	for b.Loop() {
 		for range together {
-			if err := m.device.Copy(m.parameters[0].sum, m.parameters[0].weights, 4*n); err != nil {
+			if err := m.device.Copy(m.state.parameters[0].sum, m.state.parameters[0].weights, 4*n); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -7,92 +7,100 @@ import (
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
-// parameterMemory is the memory on the device behind one vector's State.
+// parameterMemory is the device's memory of one parameter's training state.
 type parameterMemory struct {
 	weights driver.Pointer
-	average driver.Pointer // 0: none is kept
+	average driver.Pointer // 0 if no average is kept
 	slots   []driver.Pointer
-	sum     driver.Pointer
+	sum     driver.Pointer // 0 if the parameter is frozen
 	size    int
 }
 
-func (m *Executable) allocateState(o plan.Optimizer, average bool) error {
-	for _, v := range m.program.Parameters {
-		b := m.program.Buffers[v.Value]
-		t := parameterMemory{weights: m.memory[v.Value], size: b.Size()}
+// trainingState is the training state of all parameters, on the device and on the host.
+type trainingState struct {
+	memory     *deviceMemory
+	parameters []parameterMemory
+	host       plan.State
+}
+
+// newTrainingState allocates the state and initializes the weights.
+func newTrainingState(p *plan.Program, o plan.Optimizer, average bool, m *deviceMemory, l *bufferLayout) (*trainingState, error) {
+	s := &trainingState{memory: m}
+	for _, v := range p.Parameters {
+		b := p.Buffers[v.Value]
+		t := parameterMemory{weights: l.address[v.Value], size: b.Size()}
 		w := make([]float32, t.size)
 		b.Initialize(w)
 		if err := m.upload(t.weights, bytesOf(w)); err != nil {
-			return err
+			return nil, err
 		}
-		m.state.Weights = append(m.state.Weights, w)
+		s.host.Weights = append(s.host.Weights, w)
 		if v.ClippedSum >= 0 {
-			t.sum = m.memory[v.ClippedSum]
+			t.sum = l.address[v.ClippedSum]
 			slots := make([][]float32, o.Slots())
-			for s := range slots {
+			for i := range slots {
 				p, err := m.alloc(4 * t.size)
 				if err != nil {
-					return err
+					return nil, err
 				}
 				t.slots = append(t.slots, p)
-				slots[s] = make([]float32, t.size)
+				slots[i] = make([]float32, t.size)
 			}
-			m.state.Slots = append(m.state.Slots, slots)
+			s.host.Slots = append(s.host.Slots, slots)
 			if average {
 				p, err := m.alloc(4 * t.size)
 				if err != nil {
-					return err
+					return nil, err
 				}
 				t.average = p
-				m.state.Average = append(m.state.Average, make([]float32, t.size))
+				s.host.Average = append(s.host.Average, make([]float32, t.size))
 			}
 		}
-		m.parameters = append(m.parameters, t)
+		s.parameters = append(s.parameters, t)
 	}
-	return nil
+	return s, nil
 }
 
-// State is the host's copy of weights, averages and optimiser memory.
-func (m *Executable) State() plan.State { return m.state }
-
-// Sum is the accumulator of vector v.
-func (m *Executable) Sum(v int) ([]float32, error) {
-	x := make([]float32, m.parameters[v].size)
-	if err := m.device.CopyOut(bytesOf(x), m.parameters[v].sum); err != nil {
+// sum copies the accumulator of parameter i from the device.
+func (s *trainingState) sum(i int) ([]float32, error) {
+	x := make([]float32, s.parameters[i].size)
+	if err := s.memory.device.CopyOut(bytesOf(x), s.parameters[i].sum); err != nil {
 		return nil, err
 	}
-	return x, m.device.Synchronize()
+	return x, s.memory.device.Synchronize()
 }
 
-// SyncState copies the state from the device.
-func (m *Executable) SyncState() error {
-	return m.eachState(func(host []float32, device driver.Pointer) error { return m.device.CopyOut(bytesOf(host), device) })
+func (s *trainingState) copyOut() error {
+	return s.copyEach(func(host []float32, device driver.Pointer) error {
+		return s.memory.device.CopyOut(bytesOf(host), device)
+	})
 }
 
-// LoadState copies the state to the device.
-func (m *Executable) LoadState() error {
-	return m.eachState(func(host []float32, device driver.Pointer) error { return m.device.CopyIn(device, bytesOf(host)) })
+func (s *trainingState) copyIn() error {
+	return s.copyEach(func(host []float32, device driver.Pointer) error {
+		return s.memory.device.CopyIn(device, bytesOf(host))
+	})
 }
 
-// eachState copies each part of the state and waits.
-func (m *Executable) eachState(copying func(host []float32, device driver.Pointer) error) error {
-	for v, t := range m.parameters {
-		if err := copying(m.state.Weights[v], t.weights); err != nil {
+// copyEach copies each tensor of the state and waits.
+func (s *trainingState) copyEach(copy func(host []float32, device driver.Pointer) error) error {
+	for v, t := range s.parameters {
+		if err := copy(s.host.Weights[v], t.weights); err != nil {
 			return err
 		}
 		if t.sum == 0 {
 			continue
 		}
 		if t.average != 0 {
-			if err := copying(m.state.Average[v], t.average); err != nil {
+			if err := copy(s.host.Average[v], t.average); err != nil {
 				return err
 			}
 		}
-		for s, slot := range t.slots {
-			if err := copying(m.state.Slots[v][s], slot); err != nil {
+		for i, slot := range t.slots {
+			if err := copy(s.host.Slots[v][i], slot); err != nil {
 				return err
 			}
 		}
 	}
-	return m.device.Synchronize()
+	return s.memory.device.Synchronize()
 }

@@ -29,7 +29,7 @@ func open() (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	image, err := kernels.Image(d.Arch())
+	image, err := kernels.ImageFor(d.Arch())
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func TestDescribes(t *testing.T) {
 	n, err := Count()
 	must(t, err)
 	for _, ordinal := range []int{-1, n, n + 7} {
-		if _, err := Open(ordinal); err == nil || !strings.Contains(err.Error(), "no such device: this host has cuda:0") {
+		if _, err := Open(ordinal); err == nil || !strings.Contains(err.Error(), "no such device: this host has only cuda:0") {
 			t.Errorf("Open(%d): %v", ordinal, err)
 		}
 	}
@@ -171,7 +171,7 @@ func TestOutOfMemory(t *testing.T) {
 	_, total, err := d.MemoryInfo()
 	must(t, err)
 	_, err = d.Alloc(int(2 * total))
-	if !errors.Is(err, ErrOutOfMemory) || !strings.Contains(err.Error(), formatBytes(2*total)+" asked for, ") || !strings.Contains(err.Error(), " of "+formatBytes(total)+" free") {
+	if !errors.Is(err, ErrOutOfMemory) || !strings.Contains(err.Error(), formatBytes(2*total)+" requested, ") || !strings.Contains(err.Error(), " of "+formatBytes(total)+" free") {
 		t.Errorf("an allocation of twice the card: %v", err)
 	}
 	before := d.Allocated()

@@ -97,8 +97,8 @@ func TestNoDriver(t *testing.T) {
 // Else tests that name the emulated device would pass without it.
 func TestNoSuchDriver(t *testing.T) {
 	host := "DPTRAIN_LIBCUDA=/nonexistent/libcuda.so.1"
-	expect(t, on(t, "count", host), "0 DPTRAIN_LIBCUDA names no driver: /nonexistent/libcuda.so.1")
-	expect(t, on(t, "open", host), "cuda:0: DPTRAIN_LIBCUDA names no driver: /nonexistent/libcuda.so.1")
+	expect(t, on(t, "count", host), "0 DPTRAIN_LIBCUDA does not name a driver: /nonexistent/libcuda.so.1")
+	expect(t, on(t, "open", host), "cuda:0: DPTRAIN_LIBCUDA does not name a driver: /nonexistent/libcuda.so.1")
 }
 
 func driver(t *testing.T, flags ...string) string {
@@ -137,8 +137,8 @@ func TestOldOrBrokenDriver(t *testing.T) {
 	}{
 		{[]string{"-DSTARTED=0", "-DVERSION=11080"}, []string{"too old (", "CUDA 11.8)", "needs CUDA 12.0", "525"}},
 		{[]string{"-DSTARTED=0", "-DVERSION=12010", "-DLACKING"}, []string{"too old (", "CUDA 12.1, without cuGraphLaunch)"}},
-		{[]string{"-DSTARTED=803", "-DVERSION=12090"}, []string{"the NVIDIA driver does not start: CUDA_ERROR_STARTED: it did not start"}},
-		{[]string{"-DSTARTED=100", "-DVERSION=12090"}, []string{"no such device: the NVIDIA driver shows none"}},
+		{[]string{"-DSTARTED=803", "-DVERSION=12090"}, []string{"the NVIDIA driver cannot be initialized: CUDA_ERROR_STARTED: it did not start"}},
+		{[]string{"-DSTARTED=100", "-DVERSION=12090"}, []string{"no such device: the NVIDIA driver shows no GPU"}},
 	} {
 		said, ok := strings.CutPrefix(on(t, "open", driver(t, c.flags...)), "opened\n")
 		if !ok {
@@ -153,7 +153,7 @@ func TestEmulatedHosts(t *testing.T) {
 		t.Skip("only the emulated device can be made old, small or faulty")
 	}
 	expect(t, on(t, "open", "DPTRAIN_EMU_DRIVER=11040"), "cuda:0: the NVIDIA driver is too old (CUDA 11.4)")
-	expect(t, on(t, "open", "DPTRAIN_EMU_ARCH=70"), "the card is too old: its compute capability is 7.0, and dptrain needs 7.5 or newer")
+	expect(t, on(t, "open", "DPTRAIN_EMU_ARCH=70"), "the GPU is too old: its compute capability is 7.0, and dptrain needs 7.5 or newer")
 	lines := strings.Split(on(t, "launch", "DPTRAIN_EMU_LOST=1"), "\n")
-	expect(t, lines[len(lines)-1], "the device is lost to this process: another process holds it or it fell away")
+	expect(t, lines[len(lines)-1], "the device is lost to this process: another process owns it, or it was disconnected")
 }

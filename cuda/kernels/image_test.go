@@ -16,11 +16,11 @@ func TestImage(t *testing.T) {
 		{90, "sm_90.cubin"}, {100, "sm_100.cubin"}, {103, "sm_100.cubin"}, {110, "compute_90.ptx"},
 		{120, "sm_120.cubin"}, {121, "sm_120.cubin"}, {130, "compute_90.ptx"},
 	} {
-		file, err := choose(c.arch)
+		file, err := imageName(c.arch)
 		if err != nil || file != c.file {
 			t.Errorf("compute capability %d: %q, %v; want %q", c.arch, file, err, c.file)
 		}
-		image, err := Image(c.arch)
+		image, err := ImageFor(c.arch)
 		if err != nil {
 			t.Errorf("compute capability %d: %v", c.arch, err)
 		}
@@ -29,7 +29,7 @@ func TestImage(t *testing.T) {
 		}
 	}
 	for _, arch := range []int{0, 61, 70, 72} {
-		if _, err := Image(arch); err == nil {
+		if _, err := ImageFor(arch); err == nil {
 			t.Errorf("compute capability %d has an image", arch)
 		}
 	}

@@ -109,7 +109,7 @@ func TestLaunchable(t *testing.T) {
 	table := resources(t)
 	var first map[string]needs
 	for _, arch := range cubins {
-		image, err := unpack(fmt.Sprintf("sm_%d.cubin", arch))
+		image, err := ReadImage(archive, fmt.Sprintf("sm_%d.cubin", arch))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func TestLaunchable(t *testing.T) {
 		}
 		if first == nil {
 			first = all
-			ptx, err := unpack(fmt.Sprintf("compute_%d.ptx", ptx))
+			ptx, err := ReadImage(archive, fmt.Sprintf("compute_%d.ptx", ptx))
 			if err != nil {
 				t.Fatal(err)
 			}

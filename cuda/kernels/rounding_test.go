@@ -12,7 +12,7 @@ import (
 // PTX of these kernels there is no fused one, and none that ptxas may fuse, which is one
 // without a word for its rounding. The emulated device cannot show it: it fuses nothing.
 func TestNothingIsFused(t *testing.T) {
-	code, err := unpack("compute_90.ptx")
+	code, err := ReadImage(archive, "compute_90.ptx")
 	if err != nil {
 		t.Fatal(err)
 	}

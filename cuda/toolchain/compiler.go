@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// compile.c runs NVRTC in a process of its own, where memory lies at fixed
-// addresses.
+// compileSource is a program that runs NVRTC in its own process, at fixed addresses:
+// NVRTC's output depends on addresses.
 //
 //go:embed nvrtc/compile.c
 var compileSource string
 
 type compiler struct{ program, libraries, folder, scratch string }
 
-// image is a compiled unit, with what the compiler said about it.
+// image is a compiled unit with the compiler's log.
 type image struct {
 	target target
 	code   []byte
@@ -37,9 +37,9 @@ func newCompiler(libraries, folder string) (*compiler, error) {
 	c := &compiler{filepath.Join(scratch, "compile"), libraries, folder, scratch}
 	cc := exec.Command("cc", "-O2", "-no-pie", "-rdynamic", "-x", "c", "-o", c.program, "-", "-ldl", "-lpthread")
 	cc.Stdin = strings.NewReader(compileSource)
-	if said, err := cc.CombinedOutput(); err != nil {
+	if output, err := cc.CombinedOutput(); err != nil {
 		c.close()
-		return nil, fmt.Errorf("compile.c cannot be built: %w\n%s", err, said)
+		return nil, fmt.Errorf("compile.c cannot be built: %w\n%s", err, output)
 	}
 	return c, nil
 }
@@ -59,9 +59,9 @@ func (c *compiler) compile(unit string, t target) (image, error) {
 	if err := run.Run(); err != nil {
 		return image{}, fmt.Errorf("%w\n%s", err, strings.TrimSpace(log.String()))
 	}
-	made := code.Bytes()
+	compiled := code.Bytes()
 	if t.ptx {
-		made = bytes.TrimRight(made, "\x00")
+		compiled = bytes.TrimRight(compiled, "\x00")
 	}
-	return image{t, made, log.String()}, nil
+	return image{t, compiled, log.String()}, nil
 }

@@ -1,46 +1,47 @@
-// Command toolchain compiles the kernels with NVRTC: one cubin an architecture and
-// PTX for what comes after, all kernels in each, gzipped into cuda/kernels/bin, and
-// a table of what they take in cuda/kernels/RESOURCES.md. The same sources and the
-// same NVRTC give the same bytes: -check compiles again and compares. A kernel that
-// spills registers and is not listed as one that may is an error.
+// Command toolchain compiles the kernels with NVRTC: one cubin per architecture, and PTX
+// for later architectures. It writes them to the archive cuda/kernels/kernels.zip, and a
+// table of the kernels' resource usage to cuda/kernels/RESOURCES.md. The same sources and
+// the same NVRTC give the same bytes: -check compiles again and compares. A kernel that
+// spills registers is an error unless resources.go lists it.
 package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
+
+	"github.com/dptrain/dptrain/cuda/kernels"
 )
 
-// target is what an image is for.
+// target is an architecture to compile for.
 type target struct {
 	file, architecture string
 	ptx                bool
+	base               string // the cubin from which this one's differences are stored
 }
 
-// A cubin runs on its own architecture and on later ones of the same generation;
-// the PTX is for generations to come.
+// A cubin runs on its own architecture and on later ones of the same major version; the
+// PTX is for later major versions.
 var targets = []target{
-	{"sm_75.cubin", "sm_75", false},
-	{"sm_80.cubin", "sm_80", false},
-	{"sm_86.cubin", "sm_86", false},
-	{"sm_89.cubin", "sm_89", false},
-	{"sm_90.cubin", "sm_90", false},
-	{"sm_100.cubin", "sm_100", false},
-	{"sm_120.cubin", "sm_120", false},
-	{"compute_90.ptx", "compute_90", true},
+	{file: "sm_75.cubin", architecture: "sm_75"},
+	{file: "sm_80.cubin", architecture: "sm_80"},
+	{file: "sm_86.cubin", architecture: "sm_86", base: "sm_80.cubin"},
+	{file: "sm_89.cubin", architecture: "sm_89", base: "sm_86.cubin"},
+	{file: "sm_90.cubin", architecture: "sm_90"},
+	{file: "sm_100.cubin", architecture: "sm_100"},
+	{file: "sm_120.cubin", architecture: "sm_120"},
+	{file: "compute_90.ptx", architecture: "compute_90", ptx: true},
 }
 
 func main() {
-	libraries := flag.String("nvrtc", "", "the folder of NVRTC 12.9's libraries")
-	folder := flag.String("kernels", "cuda/kernels", "the folder of the kernels")
-	check := flag.Bool("check", false, "compare with what is there, and write nothing")
+	libraries := flag.String("nvrtc", "", "folder of NVRTC 12.9's libraries")
+	folder := flag.String("kernels", "cuda/kernels", "folder of the kernels")
+	check := flag.Bool("check", false, "compare with the stored files, write nothing")
 	flag.Parse()
 	if err := run(*libraries, *folder, *check); err != nil {
 		fmt.Fprintln(os.Stderr, "toolchain:", err)
@@ -96,69 +97,51 @@ func run(libraries, folder string, check bool) error {
 		return err
 	}
 	if len(spills) > 0 {
-		return fmt.Errorf("registers are spilled by %s: give them fewer, or list the kernel in resources.go with the reason",
+		return fmt.Errorf("kernels spill registers: %s; give them fewer registers, or list them in resources.go with the reason",
 			strings.Join(spills, "; "))
 	}
 	return nil
 }
 
 func write(folder string, images []image, table []byte) error {
-	for i, t := range targets {
-		var packed bytes.Buffer
-		z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-		if err != nil {
-			return err
-		}
-		if _, err := z.Write(images[i].code); err != nil {
-			return err
-		}
-		if err := z.Close(); err != nil {
-			return err
-		}
-		if err := os.WriteFile(packedName(folder, t), packed.Bytes(), 0o644); err != nil {
-			return err
-		}
+	var list []kernels.Image
+	for _, i := range images {
+		list = append(list, kernels.Image{Name: i.target.file, PTX: i.target.ptx, Base: i.target.base, Code: i.code})
+	}
+	var archive bytes.Buffer
+	if err := kernels.WriteArchive(&archive, list); err != nil {
+		return err
+	}
+	if err := os.WriteFile(archiveName(folder), archive.Bytes(), 0o644); err != nil {
+		return err
 	}
 	return os.WriteFile(tableName(folder), table, 0o644)
 }
 
 func compare(folder string, images []image, table []byte) error {
-	for i, t := range targets {
-		there, err := unpack(packedName(folder, t))
-		if err != nil {
-			return err
-		}
-		if !bytes.Equal(there, images[i].code) {
-			return fmt.Errorf("%s is not what the sources give: run make cubins", packedName(folder, t))
-		}
-	}
-	there, err := os.ReadFile(tableName(folder))
+	archive, err := os.ReadFile(archiveName(folder))
 	if err != nil {
 		return err
 	}
-	if !bytes.Equal(there, table) {
-		return fmt.Errorf("%s is not what the sources give: run make cubins", tableName(folder))
+	for _, i := range images {
+		stored, err := kernels.ReadImage(archive, i.target.file)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal(stored, i.code) {
+			return fmt.Errorf("%s of %s differs from the compiled sources: run make cubins", i.target.file, archiveName(folder))
+		}
+	}
+	stored, err := os.ReadFile(tableName(folder))
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(stored, table) {
+		return fmt.Errorf("%s differs from the compiled sources: run make cubins", tableName(folder))
 	}
 	return nil
 }
 
-func packedName(folder string, t target) string { return filepath.Join(folder, "bin", t.file+".gz") }
+func archiveName(folder string) string { return filepath.Join(folder, "kernels.zip") }
 
 func tableName(folder string) string { return filepath.Join(folder, "RESOURCES.md") }
-
-func unpack(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	code, err := io.ReadAll(z)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return code, nil
-}

@@ -2,7 +2,7 @@
 // cuda/kernels on the CPU. From anywhere inside the repository:
 //
 //	go run ./cuda/emu/build [-k] [-only checked|fast] [-o folder] [kernel.cu ...]
-//	go run ./cuda/emu/build -ptx module.ptx.gz [-o folder]
+//	go run ./cuda/emu/build -ptx module.ptx|kernels.zip [-o folder]
 //
 // It writes checked/libcuda.so.1, which looks at every access to shared memory, and
 // fast/libcuda.so.1, which does not, or only one of the two; the bits that kernels

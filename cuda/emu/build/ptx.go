@@ -2,7 +2,7 @@ package main
 
 import (
 	"bufio"
-	"compress/gzip"
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/dptrain/dptrain/cuda/kernels"
 )
 
 // What the GPU's compiler made of the kernels, as C++: a function for each entry, a line
@@ -35,21 +37,20 @@ type module struct {
 	entries []entry
 }
 
-// readPTX reads a module as nvrtc writes it, packed or not.
+// readPTX reads a module that NVRTC compiled: a file of PTX, or the PTX of an archive of
+// kernels.
 func readPTX(file string) (*module, error) {
-	f, err := os.Open(file)
+	text, err := os.ReadFile(file)
+	name := filepath.Base(file)
+	if err == nil && filepath.Ext(file) == ".zip" {
+		name = "compute_90.ptx"
+		text, err = kernels.ReadImage(text, name)
+	}
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	m := &module{file: strings.TrimSuffix(filepath.Base(file), ".gz"), globals: map[string]bool{}}
-	text := io.Reader(f)
-	if strings.HasSuffix(file, ".gz") {
-		if text, err = gzip.NewReader(f); err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-	}
-	if err := m.read(text); err != nil {
+	m := &module{file: name, globals: map[string]bool{}}
+	if err := m.read(bytes.NewReader(text)); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return m, nil

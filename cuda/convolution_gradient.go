@@ -3,6 +3,8 @@
 package cuda
 
 import (
+	"fmt"
+
 	"github.com/dptrain/dptrain/cuda/driver"
 	"github.com/dptrain/dptrain/internal/op"
 )
@@ -36,7 +38,7 @@ func (v convGeometry) weightTileCount() int {
 
 // launchWeightGradients makes sums over the places of so many pictures each, of which slices may
 // have blocks of their own, one after the other.
-func (c *compiler) launchWeightGradients(v convGeometry, x, delta, factors, out driver.Pointer, perRecord, sums, pictures int, t tile, length, apart int) {
+func launchWeightGradients(c *compiler, v convGeometry, x, delta, factors, out driver.Pointer, perRecord, sums, pictures int, t tile, length, apart int) {
 	args := weightGradientArgs{
 		Taps: c.constant(v.taps()), Corners: c.constant(v.corners()), Factors: factors,
 		Places: newDivider(v.paddedOutputs()), PerRecord: newDivider(perRecord), Area: int32(v.outArea),
@@ -60,7 +62,7 @@ func (c *compiler) launchWeightGradients(v convGeometry, x, delta, factors, out 
 
 // launchAddParts adds up the parts of each of several runs of size sums; up to 32 of them
 // in the order in which one block would.
-func (c *compiler) launchAddParts(out, parts driver.Pointer, runs, size, count int, add bool) {
+func launchAddParts(c *compiler, out, parts driver.Pointer, runs, size, count int, add bool) {
 	for first := 0; first < runs; first += maxGridDepth {
 		n := min(maxGridDepth, runs-first)
 		c.launch("add_parts", dim{uint32(ceil(size, 32)), uint32(n), 1}, dim{uint32(32 * min(count, 32)), 1, 1},
@@ -71,7 +73,7 @@ func (c *compiler) launchAddParts(out, parts driver.Pointer, runs, size, count i
 // splitOutputs cuts a sum over the places of records, so many pictures each, so that the
 // slices fill the card; a launch takes the slices of as many records as a grid is deep for,
 // which may be none.
-func (c *compiler) splitOutputs(v convGeometry, records, each int) (length, count, atOnce int) {
+func splitOutputs(c *compiler, v convGeometry, records, each int) (length, count, atOnce int) {
 	of := func(records int) (terms int) { return records * each * v.paddedOutputs() }
 	terms, most := of(records), ceil(3*c.device.Multiprocessors(), v.weightTileCount())
 	length, _ = splitSum(terms, max(min(most, ceil(terms, 64)), ceil(terms, maxSliceRows)))
@@ -83,23 +85,23 @@ func (c *compiler) splitOutputs(v convGeometry, records, each int) (length, coun
 
 // sumWeightGradients adds up over the places of all pictures: g_r of all records, each times its
 // factor where factors are given.
-func (c *compiler) sumWeightGradients(f op.ConvWeight, k call, factors driver.Pointer, records int) bool {
+func sumWeightGradients(c *compiler, f op.ConvWeight, k call, factors driver.Pointer, records int) bool {
 	v := newConvGeometry(f)
 	each := k.size(1) / (v.O * v.outArea) / records // pictures
 	if !v.supported() || !fitsGridDepth(v.Groups) {
 		return false
 	}
-	length, count, atOnce := c.splitOutputs(v, records, each)
+	length, count, atOnce := splitOutputs(c, v, records, each)
 	if atOnce == 0 {
 		return false
 	}
-	parts := c.scratch(4 * v.Size() * count)
-	s := c.chooseTile(weightGradientTiles, v.groupOutputs, v.patchWidth*v.Groups*count, length, length, 1)
+	parts := c.allocScratch(4 * v.Size() * count)
+	s := chooseTile(c, weightGradientTiles, v.groupOutputs, v.patchWidth*v.Groups*count, length, length, 1)
 	x, delta, to := k.in[0], k.in[1], parts
 	for left := records; left > 0; left -= atOnce {
 		n := min(atOnce, left)
 		slices := ceil(n*each*v.paddedOutputs(), length)
-		c.launchWeightGradients(v, x, delta, factors, to, each, 1, n*each, s.tile, length, slices)
+		launchWeightGradients(c, v, x, delta, factors, to, each, 1, n*each, s.tile, length, slices)
 		x += driver.Pointer(4 * n * each * v.C * v.H * v.W)
 		delta += driver.Pointer(4 * n * each * v.O * v.outArea)
 		if factors != 0 {
@@ -107,13 +109,13 @@ func (c *compiler) sumWeightGradients(f op.ConvWeight, k call, factors driver.Po
 		}
 		to += driver.Pointer(4 * v.Size() * slices)
 	}
-	c.launchAddParts(k.out, parts, 1, v.Size(), count, k.accumulate)
+	launchAddParts(c, k.out, parts, 1, v.Size(), count, k.accumulate)
 	return true
 }
 
 // lowerConvRecordGradients gives each record's gradient. The slices of its sum come of its shape
 // alone: a record gets the same bits in every microbatch.
-func (c *compiler) lowerConvRecordGradients(f op.ConvWeight, records int, k call) bool {
+func lowerConvRecordGradients(c *compiler, f op.ConvWeight, records int, k call) bool {
 	v := newConvGeometry(f)
 	if !v.supported() || !fitsGridDepth(v.Groups) {
 		return false
@@ -121,13 +123,62 @@ func (c *compiler) lowerConvRecordGradients(f op.ConvWeight, records int, k call
 	pictures := k.size(1) / (v.O * v.outArea) / records
 	terms := pictures * v.paddedOutputs()
 	length, count := splitSum(terms, min(ceil(terms, 256), ceil(32, v.weightTileCount())))
-	s := c.chooseTile(weightGradientTiles, v.groupOutputs, v.patchWidth*v.Groups*records, terms, length, count)
+	s := chooseTile(c, weightGradientTiles, v.groupOutputs, v.patchWidth*v.Groups*records, terms, length, count)
 	if !s.separate {
-		c.launchWeightGradients(v, k.in[0], k.in[1], 0, k.out, 1, records, pictures, s.tile, length, 1)
+		launchWeightGradients(c, v, k.in[0], k.in[1], 0, k.out, 1, records, pictures, s.tile, length, 1)
 		return true
 	}
-	parts := c.scratch(4 * records * v.Size() * count)
-	c.launchWeightGradients(v, k.in[0], k.in[1], 0, parts, 1, records, pictures, s.tile, length, count)
-	c.launchAddParts(k.out, parts, records, v.Size(), count, false)
+	parts := c.allocScratch(4 * records * v.Size() * count)
+	launchWeightGradients(c, v, k.in[0], k.in[1], 0, parts, 1, records, pictures, s.tile, length, count)
+	launchAddParts(c, k.out, parts, records, v.Size(), count, false)
 	return true
+}
+
+// patchRows is struct Pictures of kernels/convolution_norm.cu.
+type patchRows struct {
+	Planes                       imagePlanes
+	Taps, Corners, Delta         driver.Pointer
+	Area                         divider
+	Rows, Groups, Width, Outputs int32
+	_                            int32
+}
+
+// newPatchRows are those of records, so many each.
+func newPatchRows(c *compiler, v convGeometry, rows int, x, delta driver.Pointer) patchRows {
+	return patchRows{
+		Planes: v.inputPlanes(x), Taps: c.constant(v.taps()), Corners: c.constant(v.corners()), Delta: delta,
+		Area: newDivider(v.outArea), Rows: int32(rows), Groups: int32(v.Groups), Width: int32(v.patchWidth), Outputs: int32(v.groupOutputs),
+	}
+}
+
+// lowerConvNorms: the rows of the product are the patches of a record's pictures, and
+// groups are products of their own, whose norms, bounds and all, add up.
+func lowerConvNorms(c *compiler, f op.ConvWeight, s op.SquaredNorms, k call) bool {
+	v := newConvGeometry(f)
+	if !v.supported() {
+		return false
+	}
+	if s.Method != op.Gram {
+		lowerMultiUseNorms(c, op.MultiUseNorms{Parts: &[]op.MappedForm{{Form: f}}, Size: f.Size(), Records: s.Records}, k)
+		return true
+	}
+	rows := k.size(1) / v.O / s.Records
+	launchGramNorms(c, gramNorm{
+		kernel: "convolution_gram", tiles: []int{64}, args: []any{newPatchRows(c, v, rows, k.in[0], k.in[1])},
+		records: s.Records, groups: v.Groups, rows: rows, na: v.patchWidth, nd: v.groupOutputs, delta: -1,
+	}, k.out)
+	return true
+}
+
+// buildConvGradients builds the gradients of fewer than 2^16 records in float64,
+// [records, size]. X and delta are theirs alone: pictures of each.
+func buildConvGradients(c *compiler, f op.ConvWeight, records, pictures int, x, delta, out driver.Pointer) {
+	v := newConvGeometry(f)
+	if !v.supported() || !fitsGridDepth(v.Groups) {
+		c.err = fmt.Errorf("no kernel for the gradient of %v where its weight has several uses: train on the CPU", f)
+		return
+	}
+	across := ceil(v.patchWidth, 32)
+	c.launch("convolution_exact", dim{uint32(ceil(v.groupOutputs, 32) * across), uint32(records), uint32(v.Groups)}, threads,
+		out, newPatchRows(c, v, pictures*v.outArea, x, delta), int32(across))
 }
