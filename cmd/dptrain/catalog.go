@@ -5,22 +5,23 @@ import (
 	"io"
 	"strings"
 
+	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/models"
 	"github.com/spf13/cobra"
 )
 
-// catalog is a command that lists what can be named elsewhere. tell gives an entry's
-// name, what it is as JSON, and what people read of it.
-func catalog[T any](term *terminal.Terminal, use, short, example string, known []T, tell func(T) (name string, row any, text string)) *cobra.Command {
+// newCatalog returns a command that lists names that other commands accept. describe returns
+// the name, the JSON object and the text of an entry.
+func newCatalog[T any](term *terminal.Terminal, use, short, example string, entries []T, describe func(T) (name string, row any, text string)) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Example: "  " + example, Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			var names, texts []string
 			var rows []any
-			for _, k := range known {
-				name, row, text := tell(k)
+			for _, entry := range entries {
+				name, row, text := describe(entry)
 				names, rows, texts = append(names, name), append(rows, row), append(texts, text)
 			}
 			return term.Print(map[string]any{use: rows}, strings.Join(names, "\n"), func(w io.Writer) {
@@ -29,14 +30,13 @@ func catalog[T any](term *terminal.Terminal, use, short, example string, known [
 		},
 	}
 }
-
 func newData(term *terminal.Terminal) *cobra.Command {
 	type row struct {
 		Name  string `json:"name"`
 		What  string `json:"what"`
 		Looks string `json:"looks"`
 	}
-	return catalog(term, "data", "List the data that can be read, and where it is looked for", "dptrain train --data mnist --data-dir ~/mnist", data.Supported(), func(d data.Description) (string, any, string) {
+	return newCatalog(term, "data", "List the data sets and file types, and where dptrain looks for them", "dptrain train --data mnist --data-dir ~/mnist", data.Supported(), func(d data.Description) (string, any, string) {
 		return d.Name, row{d.Name, d.Summary, d.Source}, fmt.Sprintf("%s\t%s\n\t%s\n", d.Name, d.Summary, d.Source)
 	})
 }
@@ -47,7 +47,7 @@ func newModels(term *terminal.Terminal) *cobra.Command {
 		Args  string `json:"args"`
 		About string `json:"about"`
 	}
-	return catalog(term, "models", "List the networks that can be trained by name", "dptrain train --model mlp:64,32,act=tanh", models.Supported(), func(m models.Description) (string, any, string) {
+	return newCatalog(term, "models", "List the networks for --model", "dptrain train --model mlp:64,32,act=tanh", models.Supported(), func(m models.Description) (string, any, string) {
 		spec := m.Name
 		if m.Args != "" {
 			spec += ":" + m.Args
@@ -64,11 +64,43 @@ func newPresets(term *terminal.Terminal) *cobra.Command {
 		Result string            `json:"result"`
 		Flags  map[string]string `json:"flags"`
 	}
-	return catalog(term, "presets", "List the published runs that can be repeated", "dptrain train --preset tfp-mnist --data-dir ~/mnist", models.Presets(), func(p models.Preset) (string, any, string) {
+	return newCatalog(term, "presets", "List the presets: published runs that you can repeat", "dptrain train --preset tfp-mnist --data-dir ~/mnist", models.Presets(), func(p models.Preset) (string, any, string) {
 		flags := map[string]string{}
 		for _, f := range p.Flags {
 			flags[f.Name] = f.Value
 		}
 		return p.Name, row{p.Name, p.Summary, p.Source, p.Result, flags}, fmt.Sprintf("%s\t%s\n\tpublished: %s\n\t%s\n", p.Name, p.Summary, p.Result, p.Source)
 	})
+}
+
+// newDevices lists the devices. It does not load the GPU driver before the command runs.
+func newDevices(term *terminal.Terminal) *cobra.Command {
+	type row struct {
+		Name  string `json:"name"`
+		About string `json:"about"`
+	}
+	return &cobra.Command{
+		Use: "devices", Short: "List the devices of this build and host",
+		Example: "  dptrain train --device cpu", Args: noArguments,
+		RunE: func(*cobra.Command, []string) error {
+			devices, reason := engine.Devices()
+			var rows []row
+			var names []string
+			for _, d := range devices {
+				rows, names = append(rows, row{d.Name, d.Description}), append(names, d.Name)
+			}
+			value := map[string]any{"devices": rows}
+			if reason != nil {
+				value["no_gpu"] = reason.Error()
+			}
+			return term.Print(value, strings.Join(names, "\n"), func(w io.Writer) {
+				for _, r := range rows {
+					fmt.Fprintf(w, "%s\t%s\n", r.Name, r.About)
+				}
+				if reason != nil {
+					fmt.Fprintf(w, "no GPU\t%v\n", reason)
+				}
+			})
+		},
+	}
 }

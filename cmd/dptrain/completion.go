@@ -15,16 +15,16 @@ func newCompletion(term *terminal.Terminal) *cobra.Command {
 	shells := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish|powershell",
-		Short: "Print a script that completes dptrain's commands in a shell",
-		Long: `Print a script that completes dptrain's commands in a shell. That for bash calls the
-functions of the package bash-completion, which has to be installed.`,
+		Short: "Print the shell completion script",
+		Long: `Print a script that makes a shell complete dptrain's commands and flags. The script for
+bash requires the package bash-completion.`,
 		Example: `  source <(dptrain completion bash)
   dptrain completion zsh > "${fpath[1]}/_dptrain"
   dptrain completion fish > ~/.config/fish/completions/dptrain.fish`,
 		ValidArgs: shells,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return exitcode.Usagef("name one shell: %s", strings.Join(shells, ", "))
+				return exitcode.Usagef("give one shell: %s", strings.Join(shells, ", "))
 			}
 			if !slices.Contains(shells, args[0]) {
 				return exitcode.UnknownName("shell", args[0], shells)

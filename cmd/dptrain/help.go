@@ -8,27 +8,28 @@ import (
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND]",
-		Short:   "Explain a command",
+		Short:   "Print the help of a command",
 		Example: "  dptrain help budget noise",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			about := cmd.Root()
+			command := cmd.Root()
 			for _, name := range args {
 				var next *cobra.Command
-				for _, c := range about.Commands() {
+				for _, c := range command.Commands() {
 					if c.Name() == name {
 						next = c
 					}
 				}
 				if next == nil {
-					return exitcode.UnknownName("command", name, commandNames(about))
+					return exitcode.UnknownName("command", name, commandNames(command))
 				}
-				about = next
+				command = next
 			}
-			return about.Help()
+			return command.Help()
 		},
 	}
 }
 
+// commandNames lists the subcommands of a command.
 func commandNames(cmd *cobra.Command) []string {
 	var names []string
 	for _, c := range cmd.Commands() {

@@ -54,6 +54,7 @@ var mayImport = map[string][]string{
 	"internal/terminal":    {},
 	"internal/budget":      {"accountant", "accountant/ledger", "engine", "internal/exitcode", "internal/number", "internal/report"},
 	"internal/flags":       {},
+	"internal/doctor":      {"cuda", "engine", "internal/memory", "internal/simd", "noise"},
 	"internal/prediction":  {"engine/data", "internal/exitcode"},
 	"internal/prometheus":  {"internal/exitcode"},
 	"internal/exitcode":    {"accountant", "accountant/ledger", "engine", "internal/nearest"},
