@@ -37,7 +37,7 @@ func TestAverageIsTheWeightedMean(t *testing.T) {
 
 func TestAverageRefuses(t *testing.T) {
 	for _, decay := range []float64{-0.1, 1, 2, math.NaN()} {
-		oneLine(t, "decay", Average{Decay: decay}.Check(), "want a number")
+		oneLine(t, "decay", Average{Decay: decay}.Check(), "use a number")
 	}
 	row := make([]float32, 3)
 	oneLine(t, "step 0", Average{0.9}.Apply(0, row, row), "numbered from 1")

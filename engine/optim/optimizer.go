@@ -8,7 +8,7 @@ import (
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
-// Kind names an optimiser.
+// Kind is the name of an optimizer.
 type Kind string
 
 const (
@@ -21,10 +21,10 @@ const (
 	KindAdagrad  Kind = Kind(plan.Adagrad)
 )
 
-// Optimizer is an optimiser and its hyper-parameters, none of which has a default
-// here: [Parse] gives a kind with PyTorch's. Those that its kind does not use must be
-// 0. With w the weight, g its gradient, η the learning rate and t the
-// step, from 1:
+// Optimizer is an optimizer with its hyperparameters. The zero value of a hyperparameter is
+// not a default: [Parse] returns a kind with PyTorch's defaults. The hyperparameters that
+// the kind does not use must be 0. With weight w, its gradient g, learning rate η and step
+// t (from 1):
 //
 //	all but adamw   g ← g + WeightDecay·w
 //	sgd             w ← w − η·g
@@ -40,13 +40,13 @@ const (
 type Optimizer struct {
 	Kind        Kind
 	Momentum    float64 // momentum, nesterov
-	Beta1       float64 // adam, adamw: how much of the mean gradient is kept
-	Beta2       float64 // adam, adamw, rmsprop: how much of the mean square is kept
+	Beta1       float64 // adam, adamw: decay of the mean gradient
+	Beta2       float64 // adam, adamw, rmsprop: decay of the mean squared gradient
 	Epsilon     float64 // adam, adamw, rmsprop, adagrad
 	WeightDecay float64
 }
 
-// defaults lists every optimiser as it is without options.
+// defaults lists every optimizer with its default hyperparameters.
 var defaults = []Optimizer{
 	{Kind: KindSGD},
 	{Kind: KindMomentum, Momentum: 0.9},
@@ -57,7 +57,7 @@ var defaults = []Optimizer{
 	{Kind: KindAdagrad, Epsilon: 1e-10},
 }
 
-// Kinds are the names of all optimisers.
+// Kinds lists the names of all optimizers.
 func Kinds() []string {
 	names := make([]string, len(defaults))
 	for i, o := range defaults {
@@ -66,7 +66,7 @@ func Kinds() []string {
 	return names
 }
 
-// ForDevice is the description of the optimiser that devices compute with.
+// ForDevice converts the optimizer to the form that devices read.
 func (o Optimizer) ForDevice() plan.Optimizer {
 	return plan.Optimizer{
 		Kind: plan.OptimizerKind(o.Kind), Momentum: o.Momentum, Beta1: o.Beta1, Beta2: o.Beta2,
@@ -74,10 +74,10 @@ func (o Optimizer) ForDevice() plan.Optimizer {
 	}
 }
 
-// Slots is the number of state values that each weight needs, at first 0.
+// Slots is the number of state values for each weight. They start at 0.
 func (o Optimizer) Slots() int { return o.ForDevice().Slots() }
 
-// Check finds hyper-parameters that make no sense.
+// Check returns an error if a hyperparameter is out of range or not used by the kind.
 func (o Optimizer) Check() error {
 	if _, err := defaultOf(string(o.Kind)); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (o Optimizer) Check() error {
 	for _, p := range []option{{optionMomentum, &o.Momentum}, {optionBeta1, &o.Beta1}, {optionBeta2, &o.Beta2}, {optionEpsilon, &o.Epsilon}} {
 		known := slices.ContainsFunc(used, func(u option) bool { return u.name == p.name })
 		if *p.value != 0 && !known {
-			return fmt.Errorf("optim: %s has no %s, and %v was given: leave it 0, or choose a Kind that has it", o.Kind, p.name, *p.value)
+			return fmt.Errorf("optim: %s does not use %s, which is %v; set it to 0 or choose a Kind that uses it", o.Kind, p.name, *p.value)
 		}
 	}
 	for _, p := range used {
@@ -95,21 +95,21 @@ func (o Optimizer) Check() error {
 			limit = math.Inf(1)
 		}
 		if !(x >= 0 && x < limit) {
-			return fmt.Errorf("optim: %s: %s is %v, want a number from 0 to below %v", o.Kind, p.name, x, limit)
+			return fmt.Errorf("optim: %s: %s is %v; use a number from 0 to less than %v", o.Kind, p.name, x, limit)
 		}
 		if p.name == optionEpsilon && float32(x) == 0 {
-			return fmt.Errorf("optim: %s: %s is %v, want a positive number such as 1e-8, as Parse gives; without it a zero gradient divides by zero", o.Kind, p.name, x)
+			return fmt.Errorf("optim: %s: %s is %v; use a positive number such as the default of Parse, 1e-8, because a zero gradient would divide by zero", o.Kind, p.name, x)
 		}
 		if p.name == optionMomentum && float32(x) == 0 {
-			return fmt.Errorf("optim: %s: %s is %v, which is sgd: want a number such as 0.9, as Parse gives", o.Kind, p.name, x)
+			return fmt.Errorf("optim: %s: %s is %v, which is sgd; use a number such as the default of Parse, 0.9", o.Kind, p.name, x)
 		}
 	}
 	return nil
 }
 
-// Apply is one step on a block of coordinates: state[s] holds slot s of the same
-// coordinates. Steps are numbered from 1. Which coordinates share a block changes
-// nothing.
+// Apply performs one step on a block of coordinates: state[s] contains slot s of the same
+// coordinates. Steps are numbered from 1. The result does not depend on the division into
+// blocks.
 func (o Optimizer) Apply(step int, rate float64, weights, gradient []float32, state [][]float32) error {
 	return o.ForDevice().Apply(step, rate, weights, gradient, state)
 }

@@ -188,11 +188,11 @@ func TestApplyRefusesShapes(t *testing.T) {
 // TestUnused: a hyper-parameter that the kind does not use is refused, not ignored.
 func TestUnused(t *testing.T) {
 	for says, o := range map[string]Optimizer{
-		"sgd has no momentum, and 0.9": {Kind: KindSGD, Momentum: 0.9},
-		"sgd has no eps":               {Kind: KindSGD, Epsilon: 1e-8},
+		"sgd does not use momentum, which is 0.9": {Kind: KindSGD, Momentum: 0.9},
+		"sgd does not use eps":               {Kind: KindSGD, Epsilon: 1e-8},
 		"momentum is 0, which is sgd":  {Kind: KindMomentum},
-		"momentum has no beta1":        {Kind: KindMomentum, Momentum: 0.9, Beta1: 0.9},
-		"adagrad has no beta2":         {Kind: KindAdagrad, Beta2: 0.999, Epsilon: 1e-8},
+		"momentum does not use beta1":        {Kind: KindMomentum, Momentum: 0.9, Beta1: 0.9},
+		"adagrad does not use beta2":         {Kind: KindAdagrad, Beta2: 0.999, Epsilon: 1e-8},
 	} {
 		oneLine(t, "an optimizer", o.Check(), says)
 	}
@@ -212,13 +212,13 @@ func TestParse(t *testing.T) {
 	}
 	for spec, says := range map[string]string{
 		"":                          `unknown optimizer ""`,
-		"adma":                      "nearest is adam ",
-		"sdg":                       "nearest is sgd",
-		"rmsporp":                   "nearest is rmsprop",
+		"adma":                      "did you mean adam?",
+		"sdg":                       "did you mean sgd",
+		"rmsporp":                   "did you mean rmsprop",
 		"SGD":                       "unknown optimizer",
-		"nestorov":                  "nearest is nesterov",
+		"nestorov":                  "did you mean nesterov",
 		"adam:":                     "unknown option of adam",
-		"adam:beta3=0.5":            "nearest is beta1",
+		"adam:beta3=0.5":            "did you mean beta1",
 		"sgd:momentum=0.9":          `unknown option of sgd "momentum"`,
 		"adam:beta1":                "is not a number",
 		"adam:beta1=x":              `"x" is not a number`,
@@ -229,7 +229,7 @@ func TestParse(t *testing.T) {
 		"adagrad:eps=1e-60":         "eps is 1e-60",
 		"adam:eps=Inf":              "eps is +Inf",
 		"sgd:weight-decay=-1":       "weight-decay is -1",
-		"sgd:weight-decya=1":        "nearest is weight-decay",
+		"sgd:weight-decya=1":        "did you mean weight-decay",
 		"momentum:momentum=1e400":   "is not a number",
 		"momentum:momentum=0.9 ,x=": "is not a number",
 	} {

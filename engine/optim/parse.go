@@ -9,8 +9,8 @@ import (
 	"github.com/dptrain/dptrain/internal/nearest"
 )
 
-// Parse reads an optimiser as the command line has it: a name, and options where
-// the defaults do not serve, such as
+// Parse parses the value of the flag --optimizer: a name, with options that replace
+// defaults, such as
 //
 //	sgd   momentum:momentum=0.95   adamw:beta2=0.98,weight-decay=0.1
 func Parse(spec string) (Optimizer, error) {
@@ -30,7 +30,7 @@ func Parse(spec string) (Optimizer, error) {
 		if at < 0 {
 			return Optimizer{}, unknown("option of "+name, key, known)
 		}
-		if *fields[at].value, err = number(spec, text); err != nil {
+		if *fields[at].value, err = parseNumber(spec, text); err != nil {
 			return Optimizer{}, err
 		}
 	}
@@ -50,7 +50,7 @@ type option struct {
 	value *float64
 }
 
-// options are the hyper-parameters that the optimiser's kind uses.
+// options lists the hyperparameters that the kind uses.
 func (o *Optimizer) options() []option {
 	decay := option{optionDecay, &o.WeightDecay}
 	switch o.Kind {
@@ -75,16 +75,16 @@ func defaultOf(name string) (Optimizer, error) {
 	return Optimizer{}, unknown("optimizer", name, Kinds())
 }
 
-// shapes are the words of a schedule.
+// shapes are the names in a schedule.
 var shapes = []string{"constant", "linear", "cosine", "step", "warmup"}
 
-// ParseSchedule reads a schedule as the command line has it, for a base rate:
+// ParseSchedule parses the value of the flag --schedule, with the given base rate:
 //
 //	constant
-//	linear:0.052@10      to 0.052 over the first 10 epochs, then flat
-//	cosine               down to 0 at the end of the run
-//	step:0.1@30,60       a tenth from epoch 30, a hundredth from epoch 60
-//	warmup:500+cosine    rising over 500 steps, then cosine; before any shape, or alone
+//	linear:0.052@10      linear to 0.052 over the first 10 epochs, then constant
+//	cosine               cosine decay to 0 at the end of the run
+//	step:0.1@30,60       one tenth from epoch 30, one hundredth from epoch 60
+//	warmup:500+cosine    warm-up over 500 steps, then cosine; it precedes any shape, or is used alone
 func ParseSchedule(spec string, base float64) (Schedule, error) {
 	s := Schedule{Base: base, Shape: ShapeConstant}
 	rest := spec
@@ -92,56 +92,56 @@ func ParseSchedule(spec string, base float64) (Schedule, error) {
 		steps, shape, more := strings.Cut(steps, "+")
 		n, err := strconv.Atoi(steps)
 		if err != nil || n < 1 {
-			return s, fmt.Errorf("optim: schedule %q: warm-up of %q steps, want a whole number such as warmup:500", spec, steps)
+			return s, fmt.Errorf("optim: schedule %q: %q warm-up steps; write a whole number such as warmup:500", spec, steps)
 		}
 		s.WarmupSteps, rest = n, shape
 		if !more {
 			return s, s.Check()
 		}
 	}
-	word, arguments, given := strings.Cut(rest, ":")
-	s.Shape = ScheduleShape(word)
+	name, arguments, hasArguments := strings.Cut(rest, ":")
+	s.Shape = ScheduleShape(name)
 	var err error
 	switch s.Shape {
 	case ShapeConstant, ShapeCosine:
-		if given {
-			return s, fmt.Errorf("optim: schedule %q: %s takes no arguments", spec, word)
+		if hasArguments {
+			return s, fmt.Errorf("optim: schedule %q: %s takes no arguments", spec, name)
 		}
 	case ShapeLinear:
 		to, over, ok := strings.Cut(arguments, "@")
 		if !ok {
-			return s, fmt.Errorf("optim: schedule %q: want a rate and epochs, such as linear:0.052@10", spec)
+			return s, fmt.Errorf("optim: schedule %q: write a rate and a number of epochs, such as linear:0.052@10", spec)
 		}
-		if s.FinalRate, err = number(spec, to); err != nil {
+		if s.FinalRate, err = parseNumber(spec, to); err != nil {
 			return s, err
 		}
-		if s.FinalEpoch, err = number(spec, over); err != nil {
+		if s.FinalEpoch, err = parseNumber(spec, over); err != nil {
 			return s, err
 		}
 	case ShapeStep:
 		factor, epochs, ok := strings.Cut(arguments, "@")
 		if !ok {
-			return s, fmt.Errorf("optim: schedule %q: want a factor and epochs, such as step:0.1@30,60", spec)
+			return s, fmt.Errorf("optim: schedule %q: write a factor and epochs, such as step:0.1@30,60", spec)
 		}
-		if s.Factor, err = number(spec, factor); err != nil {
+		if s.Factor, err = parseNumber(spec, factor); err != nil {
 			return s, err
 		}
 		for text := range strings.SplitSeq(epochs, ",") {
-			epoch, err := number(spec, text)
+			epoch, err := parseNumber(spec, text)
 			if err != nil {
 				return s, err
 			}
 			s.Milestones = append(s.Milestones, epoch)
 		}
 	case "warmup":
-		return s, fmt.Errorf("optim: schedule %q: a warm-up comes first and once, such as warmup:500+cosine", spec)
+		return s, fmt.Errorf("optim: schedule %q: write the warm-up first and only once, such as warmup:500+cosine", spec)
 	default:
-		return s, unknown("schedule", word, shapes)
+		return s, unknown("schedule", name, shapes)
 	}
 	return s, s.Check()
 }
 
-func number(spec, text string) (float64, error) {
+func parseNumber(spec, text string) (float64, error) {
 	x, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		return 0, fmt.Errorf("optim: %q: %q is not a number", spec, text)
@@ -150,5 +150,5 @@ func number(spec, text string) (float64, error) {
 }
 
 func unknown(what, name string, known []string) error {
-	return fmt.Errorf("optim: unknown %s %q; the nearest is %s (of %s)", what, name, nearest.Closest(name, known), strings.Join(known, ", "))
+	return fmt.Errorf("optim: unknown %s %q; did you mean %s? Known are %s", what, name, nearest.Closest(name, known), strings.Join(known, ", "))
 }

@@ -101,8 +101,8 @@ func TestParseSchedule(t *testing.T) {
 	}
 	for spec, says := range map[string]string{
 		"":                       `unknown schedule ""`,
-		"cosin":                  "nearest is cosine",
-		"lineer:0.1@10":          "nearest is linear",
+		"cosin":                  "did you mean cosine",
+		"lineer:0.1@10":          "did you mean linear",
 		"constant:1":             "takes no arguments",
 		"cosine:0":               "takes no arguments",
 		"constant:":              "takes no arguments",
@@ -126,7 +126,7 @@ func TestParseSchedule(t *testing.T) {
 		"warmup:0":               "such as warmup:500",
 		"warmup:1.5":             "such as warmup:500",
 		"warmup:5+":              `unknown schedule ""`,
-		"warmup:5+warmup:5":      "comes first and once",
+		"warmup:5+warmup:5":      "first and only once",
 		"cosine+warmup:5":        "unknown schedule",
 		"warmup:5+cosine+linear": "unknown schedule",
 	} {
@@ -141,7 +141,7 @@ func TestParseSchedule(t *testing.T) {
 		{Base: 1, Shape: ShapeConstant, FinalRate: 0.1}, {Base: 1, Shape: ShapeCosine, FinalEpoch: 3}, {Base: 1, Shape: ShapeStep, Factor: 0.1, Milestones: []float64{1}, FinalEpoch: 3},
 		{Base: 1, Shape: ShapeConstant, Factor: 0.1}, {Base: 1, Shape: ShapeLinear, FinalEpoch: 3, Milestones: []float64{1}},
 	} {
-		oneLine(t, "a schedule", s.Check(), "numbers of another")
+		oneLine(t, "a schedule", s.Check(), "does not use all numbers")
 	}
 	for _, s := range []Schedule{{Base: 1}, {Base: 1, Shape: ShapeStep, Factor: 1}, {Base: 1, Shape: ShapeConstant, WarmupSteps: -1}} {
 		oneLine(t, "a schedule", s.Check(), "optim")

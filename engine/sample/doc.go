@@ -1,10 +1,9 @@
-// Package sample draws lots: which records take part in the next sum.
+// Package sample draws lots: the records that contribute to the next sum.
 //
-// Each policy draws from the cryptographic generator exactly the distribution
-// that its [Event] names: no probability is rounded down, no bounded integer is
-// biased. Lot t of a source has the same records whenever it is drawn, and lots
-// of different numbers are independent (for [Shuffle], passes are).
+// Each policy draws exactly the distribution that its [Event] describes, from the
+// cryptographic generator: no probability is rounded down, and bounded integers are not
+// biased. Lot t of a source has the same records each time it is drawn. Lots with
+// different numbers are independent (for [Shuffle], different passes are).
 //
-// What was drawn is private: the members of a lot, and under Poisson sampling
-// their number too.
+// The members of a lot are private. With Poisson sampling their number is private too.
 package sample

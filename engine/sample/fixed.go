@@ -6,32 +6,32 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// Fixed draws each lot afresh: all sets of the given size are equally likely,
-// exactly. It keeps one bit per record.
+// Fixed draws each lot independently: all sets of the given size are exactly equally
+// likely. It uses one bit of memory for each record.
 type Fixed struct {
 	records, lot int
-	words        words
-	chosen       []uint64 // one bit a record: in the lot and not yet handed out
-	at           int      // chosen is zero before it
+	words        wordReader
+	chosen       []uint64 // one bit for each record: in the lot and not yet returned by Next
+	at           int      // the elements of chosen before it are zero
 }
 
-// NewFixed draws lots of the given size from so many records.
+// NewFixed returns a sampler of lots of the given size from the given number of records.
 func NewFixed(lot, records int, source *noise.Source) (*Fixed, error) {
 	if err := checkLot(lot, records); err != nil {
 		return nil, err
 	}
-	return &Fixed{records: records, lot: lot, words: words{source: source}, chosen: make([]uint64, (records+63)/64)}, nil
+	return &Fixed{records: records, lot: lot, words: wordReader{source: source}, chosen: make([]uint64, (records+63)/64)}, nil
 }
 
-// Event is sampling without replacement.
+// Event describes sampling without replacement.
 func (f *Fixed) Event() Event {
 	return Event{Policy: PolicyFixed, LotSize: f.lot, Records: f.records}
 }
 
-// StartLot draws the lot, by Floyd's method (Bentley and Floyd 1987, "A sample of
-// brilliance"): for j among the last records, a uniform record up to j is chosen,
-// or j where that one was chosen already. It makes every set equally likely and
-// needs one draw a member.
+// StartLot draws the lot by Floyd's method (Bentley and Floyd 1987, "A sample of
+// brilliance"): for each of the last records j, it chooses a uniform record up to j, or j
+// itself if that record is already chosen. All sets are equally likely, and each member
+// needs one draw.
 func (f *Fixed) StartLot(lot uint64) error {
 	clear(f.chosen)
 	f.at = 0
@@ -52,7 +52,7 @@ func (f *Fixed) StartLot(lot uint64) error {
 	return f.words.err
 }
 
-// Next fills dst with the lot's next records, in ascending order.
+// Next copies the lot's next records to dst, in ascending order.
 func (f *Fixed) Next(dst []int) (int, error) {
 	n := 0
 	for n < len(dst) && f.at < len(f.chosen) {

@@ -77,7 +77,7 @@ func TestFixedInclusions(t *testing.T) {
 }
 
 func TestBelowIsUniform(t *testing.T) {
-	w := words{source: noise.NewSeeded(12)}
+	w := wordReader{source: noise.NewSeeded(12)}
 	w.open(0, fixedWords)
 	counts := map[uint64]float64{}
 	for range 60000 {

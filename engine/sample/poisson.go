@@ -7,36 +7,37 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// Poisson takes each record into each lot with probability q, independently of
-// everything else. It keeps nothing per record.
+// Poisson includes each record in each lot with probability q, independently of
+// everything else. It stores nothing for each record.
 //
-// The promise: a record is in the lot exactly if a uniform 64-bit number of its
-// own is below ⌈q·2⁶⁴⌉. Event's Rate is ⌈q·2⁶⁴⌉/2⁶⁴, without rounding: that is
-// what was drawn, at least q and less than q + 2⁻⁶⁴, and what must be accounted.
+// Guarantee: a record is in the lot if and only if a uniform 64-bit number of its own is
+// below ⌈q·2⁶⁴⌉. Event's Rate is ⌈q·2⁶⁴⌉/2⁶⁴ without rounding. This is the probability that
+// was used, at least q and less than q + 2⁻⁶⁴, and it must be accounted.
 //
-// Only the number's top byte is drawn for each record. The other seven are drawn
-// when it equals the threshold's, once in 256: they decide nothing otherwise.
+// For each record only the top byte of the number is drawn. The other seven bytes are drawn
+// if the top byte equals that of the threshold, once in 256 records; otherwise they have no
+// effect.
 type Poisson struct {
 	records int
 	rate    float64
-	top     int    // the threshold's leading byte; 256 if the threshold is 2⁶⁴
-	low     uint64 // its other seven bytes
+	top     int    // top byte of the threshold; 256 if the threshold is 2⁶⁴
+	low     uint64 // the other seven bytes of the threshold
 
-	bytes, ties words
-	record      int    // the next to decide
-	pending     uint64 // the bytes of the records from there to the next multiple of 8
+	bytes, ties wordReader
+	record      int    // the next record to decide
+	pending     uint64 // top bytes of the records from record to the next multiple of 8
 }
 
-// NewPoisson samples each record with the given probability, rounded up to a
-// multiple of 2⁻⁶⁴.
+// NewPoisson returns a sampler that includes each record with the given probability,
+// rounded up to a multiple of 2⁻⁶⁴.
 func NewPoisson(rate float64, records int, source *noise.Source) (*Poisson, error) {
 	if err := checkRecords(records); err != nil {
 		return nil, err
 	}
 	if !(rate > 0 && rate <= 1) {
-		return nil, fmt.Errorf("sample: sampling rate %v, want a number above 0 and at most 1", rate)
+		return nil, fmt.Errorf("sample: sampling rate %v; use a number greater than 0 and at most 1", rate)
 	}
-	// Scaling by a power of two is exact, and so is Ceil: a float64 that is no
+	// Scaling by a power of two is exact. So is Ceil, because a float64 that is not a
 	// whole number is below 2⁵³.
 	threshold := math.Ceil(math.Ldexp(rate, 64))
 	p := &Poisson{records: records, rate: math.Ldexp(threshold, -64), record: records}
@@ -50,7 +51,7 @@ func NewPoisson(rate float64, records int, source *noise.Source) (*Poisson, erro
 	return p, nil
 }
 
-// Event is Poisson sampling at the rate that is drawn.
+// Event describes Poisson sampling at the exact rate.
 func (p *Poisson) Event() Event {
 	return Event{Policy: PolicyPoisson, Rate: p.rate, Records: p.records}
 }
@@ -67,7 +68,7 @@ func (p *Poisson) StartLot(lot uint64) error {
 	return nil
 }
 
-// Next fills dst with the lot's next records, in ascending order.
+// Next copies the lot's next records to dst, in ascending order.
 func (p *Poisson) Next(dst []int) (int, error) {
 	n := 0
 	for n < len(dst) && p.record < p.records {
@@ -95,10 +96,10 @@ func (p *Poisson) Next(dst []int) (int, error) {
 	return n, nil
 }
 
-// anyBelow tells whether any of the eight bytes of x is below limit, which is at
-// most 128. Subtracting limit from each byte without its high bit set borrows
-// into that bit exactly if the byte is below; a borrow from the byte beneath can
-// only follow from a byte there that is below itself.
+// anyBelow reports whether any of the eight bytes of x is below limit, which is at most
+// 128. If the high bit of a byte is not set, the subtraction of limit borrows into that bit
+// if and only if the byte is below limit. A borrow from the next lower byte occurs only if
+// that byte is itself below limit.
 func anyBelow(x, limit uint64) bool {
 	const ones = 0x0101010101010101
 	return (x-ones*limit)&^x&(ones<<7) != 0

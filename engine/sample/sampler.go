@@ -7,26 +7,25 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// Policy says how the records of a lot are chosen.
+// Policy is the method that chooses the records of a lot.
 type Policy string
 
 const (
-	PolicyPoisson Policy = "poisson"
-	PolicyFixed   Policy = "fixed"
-	PolicyShuffle Policy = "shuffle"
+	PolicyPoisson Policy = "poisson" // each record independently: see Poisson
+	PolicyFixed   Policy = "fixed"   // a set of fixed size: see Fixed
+	PolicyShuffle Policy = "shuffle" // disjoint lots of a random order: see Shuffle
 )
 
-// Event is what an accountant must know about how a lot was drawn. All of it is
-// public.
+// Event describes to an accountant how a lot was drawn. All of it is public.
 type Event struct {
 	Policy  Policy
-	Rate    float64 // Poisson: the probability of each record, exactly as drawn
-	LotSize int     // Fixed and Shuffle: records in a lot
-	Records int
+	Rate    float64 // Poisson: the exact probability of each record
+	LotSize int     // Fixed and Shuffle: number of records in a lot
+	Records int     // number of all records
 }
 
-// ExpectedLot is q·N, or the size of a lot where that is fixed: the public number
-// that a sum over the lot is divided by.
+// ExpectedLot is the expected size q·N of a lot, or the fixed size. It is the public number
+// by which the sum over a lot is divided.
 func (e Event) ExpectedLot() float64 {
 	if e.Policy == PolicyPoisson {
 		return e.Rate * float64(e.Records)
@@ -34,8 +33,8 @@ func (e Event) ExpectedLot() float64 {
 	return float64(e.LotSize)
 }
 
-// LotsPerEpoch is how many lots see each record once: on average or, of Shuffle, whose
-// passes may end with a smaller lot, exactly.
+// LotsPerEpoch is the number of lots in which each record occurs once on average. For
+// Shuffle it is exact, and the last lot of a pass may be smaller.
 func (e Event) LotsPerEpoch() float64 {
 	lots := float64(e.Records) / e.ExpectedLot()
 	if e.Policy == PolicyShuffle {
@@ -44,15 +43,18 @@ func (e Event) LotsPerEpoch() float64 {
 	return lots
 }
 
-// Sampler draws lots, one at a time, without allocating. It serves one goroutine.
+// Sampler draws lots, one at a time. It does not allocate. Only one goroutine at a time may
+// use it.
 type Sampler interface {
+	// Event describes how lots are drawn.
 	Event() Event
 
-	// StartLot begins a lot; what the last one had left is forgotten.
+	// StartLot begins the lot with the given number. It discards the rest of the previous
+	// lot.
 	StartLot(lot uint64) error
 
-	// Next fills dst with records of the lot, each once and none that came before,
-	// and returns how many they are; fewer than len(dst) only at the lot's end.
+	// Next copies the lot's next records to dst and returns their number. Each record
+	// occurs once in a lot. The number is less than len(dst) only at the end of the lot.
 	Next(dst []int) (int, error)
 }
 
@@ -61,7 +63,7 @@ const maxRecords = math.MaxInt32
 
 func checkRecords(records int) error {
 	if records < 1 || records > maxRecords {
-		return fmt.Errorf("sample: %d records, want between 1 and %d", records, maxRecords)
+		return fmt.Errorf("sample: %d records; the number must be between 1 and %d", records, maxRecords)
 	}
 	return nil
 }
@@ -71,14 +73,14 @@ func checkLot(lot, records int) error {
 		return err
 	}
 	if lot < 1 || lot > records {
-		return fmt.Errorf("sample: a lot of %d from %d records; want a lot between 1 and the number of records", lot, records)
+		return fmt.Errorf("sample: a lot of %d from %d records; use a lot between 1 and the number of records", lot, records)
 	}
 	return nil
 }
 
 func checkNumber(lot uint64) error {
 	if lot >= noise.MaxLots {
-		return fmt.Errorf("sample: lot %d: one source serves lots below %d; start a fresh one", lot, uint64(noise.MaxLots))
+		return fmt.Errorf("sample: lot %d: a source is limited to lots below %d; use a new source", lot, uint64(noise.MaxLots))
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func TestEvents(t *testing.T) {
 // starts after it is whole.
 func TestStreamsThatFail(t *testing.T) {
 	source := noise.NewSeeded(17)
-	w := words{source: source}
+	w := wordReader{source: source}
 	w.open(noise.MaxLots, fixedWords)
 	if w.below(7); w.err == nil {
 		t.Error("a number was drawn from no stream")
@@ -150,7 +150,7 @@ func TestStreamsThatFail(t *testing.T) {
 	}
 	p := must(NewPoisson(0.3, 5000, source))
 	want := draw(t, p, 2, 100)
-	for _, stream := range []*words{&p.bytes, &p.ties} {
+	for _, stream := range []*wordReader{&p.bytes, &p.ties} {
 		if err := p.StartLot(2); err != nil {
 			t.Fatal(err)
 		}

@@ -2,33 +2,34 @@ package sample
 
 import "github.com/dptrain/dptrain/noise"
 
-// Shuffle deals all records into disjoint lots, in a uniformly random order
-// that is new in each pass: lot t is part t mod lotsPerPass of pass
-// t div lotsPerPass. Every record is in exactly one lot of a pass; the last lot of
-// a pass holds what is left and may be smaller. It keeps four bytes per record.
+// Shuffle divides all records into disjoint lots in a uniformly random order, with a new
+// order in each pass: lot t is part t mod lotsPerPass of pass t div lotsPerPass. Every
+// record is in exactly one lot of a pass. The last lot of a pass contains the remaining
+// records and may be smaller. Shuffle uses four bytes of memory for each record.
 //
-// It is not sampling, and must not be accounted as such. That a record appears
-// once a pass holds within one source only: a run that goes on with a fresh
-// source in the middle of a pass deals the records again, so it must begin the
-// next pass and count the broken one as whole.
+// Shuffle is not random sampling and must not be accounted as such. Each record occurs once
+// in a pass only within one source. A run that continues with a new source in the middle of
+// a pass draws a new order, so it must begin the next pass and count the interrupted pass as
+// complete.
 type Shuffle struct {
 	records, lot int
-	words        words
+	words        wordReader
 	order        []int32
 	pass         uint64
-	dealt        bool // order is that of pass
-	at, end      int  // what is left of the lot in order
+	shuffled     bool // order is the order of pass
+	at, end      int  // the rest of the lot in order
 }
 
-// NewShuffle deals so many records into lots of the given size.
+// NewShuffle returns a sampler that divides the given number of records into lots of the
+// given size.
 func NewShuffle(lot, records int, source *noise.Source) (*Shuffle, error) {
 	if err := checkLot(lot, records); err != nil {
 		return nil, err
 	}
-	return &Shuffle{records: records, lot: lot, words: words{source: source}, order: make([]int32, records)}, nil
+	return &Shuffle{records: records, lot: lot, words: wordReader{source: source}, order: make([]int32, records)}, nil
 }
 
-// Event is a pass over disjoint lots.
+// Event describes passes of disjoint lots.
 func (s *Shuffle) Event() Event {
 	return Event{Policy: PolicyShuffle, LotSize: s.lot, Records: s.records}
 }
@@ -36,15 +37,16 @@ func (s *Shuffle) Event() Event {
 // lotsPerPass is the number of lots in which each record appears once.
 func (s *Shuffle) lotsPerPass() int { return (s.records + s.lot - 1) / s.lot }
 
-// StartLot begins a lot, and shuffles if its pass is another than the last lot's.
+// StartLot begins a lot. It shuffles if the lot belongs to a different pass from the
+// previous lot.
 func (s *Shuffle) StartLot(lot uint64) error {
 	s.at, s.end = 0, 0
 	if err := checkNumber(lot); err != nil {
 		return err
 	}
 	lots := uint64(s.lotsPerPass())
-	if pass := lot / lots; !s.dealt || pass != s.pass {
-		if s.dealt = s.shuffle(pass); !s.dealt {
+	if pass := lot / lots; !s.shuffled || pass != s.pass {
+		if s.shuffled = s.shuffle(pass); !s.shuffled {
 			return s.words.err
 		}
 		s.pass = pass
@@ -54,9 +56,9 @@ func (s *Shuffle) StartLot(lot uint64) error {
 	return nil
 }
 
-// shuffle makes every order equally likely (Fisher and Yates, by Durstenfeld 1964,
-// "Algorithm 235"). It starts from the natural order, so that a pass is the same
-// whichever passes came before.
+// shuffle makes all orders equally likely (Fisher and Yates; Durstenfeld 1964, "Algorithm
+// 235"). It starts from the natural order, so a pass does not depend on the passes before
+// it.
 func (s *Shuffle) shuffle(pass uint64) bool {
 	s.words.open(pass, shuffleWords)
 	for i := range s.order {
@@ -69,7 +71,7 @@ func (s *Shuffle) shuffle(pass uint64) bool {
 	return s.words.err == nil
 }
 
-// Next fills dst with the lot's next records, in the order of the pass.
+// Next copies the lot's next records to dst, in the order of the pass.
 func (s *Shuffle) Next(dst []int) (int, error) {
 	n := min(len(dst), s.end-s.at)
 	for i, r := range s.order[s.at : s.at+n] {

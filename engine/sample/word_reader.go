@@ -6,17 +6,17 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// words reads a stream of 64-bit uniform words in order.
-type words struct {
+// wordReader reads a stream of uniform 64-bit words in order.
+type wordReader struct {
 	source *noise.Source
 	stream noise.Stream
-	next   uint64 // the first word of the stream that is not in buffer yet
-	unread int    // words at the end of buffer that were not read yet
+	next   uint64 // the first word of the stream that is not yet in buffer
+	unread int    // number of words at the end of buffer that are not yet read
 	buffer [128]uint64
 	err    error
 }
 
-// The streams of a lot (of a pass, for Shuffle), by noise.Stream's Vector.
+// The numbers of the streams of a lot (for Shuffle, of a pass).
 const (
 	poissonBytes = iota
 	poissonTies
@@ -24,13 +24,13 @@ const (
 	shuffleWords
 )
 
-func (w *words) open(lot uint64, vector uint32) {
+func (w *wordReader) open(lot uint64, vector uint32) {
 	w.stream = noise.Stream{Purpose: noise.Sampling, Lot: lot, Vector: vector}
 	w.next, w.unread, w.err = 0, 0, nil
 }
 
-// word is the next word; after an error it is 0, and err says so.
-func (w *words) word() uint64 {
+// word returns the next word. After an error it returns 0, and err is set.
+func (w *wordReader) word() uint64 {
 	if w.unread == 0 {
 		if w.err == nil {
 			w.err = w.source.Uint64s(w.buffer[:], w.stream, w.next)
@@ -46,10 +46,10 @@ func (w *words) word() uint64 {
 	return x
 }
 
-// below is a uniform number in [0, n), exactly (Lemire 2019, "Fast Random Integer
-// Generation in an Interval"): of the 2⁶⁴ words, so many are rejected that each
-// number keeps equally many.
-func (w *words) below(n uint64) uint64 {
+// below returns an exactly uniform number in [0, n) (Lemire 2019, "Fast Random Integer
+// Generation in an Interval"): it rejects some of the 2⁶⁴ words, so that the same number of
+// words remains for each result.
+func (w *wordReader) below(n uint64) uint64 {
 	number, rest := bits.Mul64(w.word(), n)
 	if rest < n {
 		for reject := -n % n; rest < reject && w.err == nil; {
