@@ -189,10 +189,10 @@ func TestApplyRefusesShapes(t *testing.T) {
 func TestUnused(t *testing.T) {
 	for says, o := range map[string]Optimizer{
 		"sgd does not use momentum, which is 0.9": {Kind: KindSGD, Momentum: 0.9},
-		"sgd does not use eps":               {Kind: KindSGD, Epsilon: 1e-8},
-		"momentum is 0, which is sgd":  {Kind: KindMomentum},
-		"momentum does not use beta1":        {Kind: KindMomentum, Momentum: 0.9, Beta1: 0.9},
-		"adagrad does not use beta2":         {Kind: KindAdagrad, Beta2: 0.999, Epsilon: 1e-8},
+		"sgd does not use eps":                    {Kind: KindSGD, Epsilon: 1e-8},
+		"momentum is 0, which is sgd":             {Kind: KindMomentum},
+		"momentum does not use beta1":             {Kind: KindMomentum, Momentum: 0.9, Beta1: 0.9},
+		"adagrad does not use beta2":              {Kind: KindAdagrad, Beta2: 0.999, Epsilon: 1e-8},
 	} {
 		oneLine(t, "an optimizer", o.Check(), says)
 	}
