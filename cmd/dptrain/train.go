@@ -11,22 +11,24 @@ import (
 	"time"
 
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/runspec"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
 
 func newTrain(term *terminal.Terminal) *cobra.Command {
-	set := &settings{}
+	flags := &runspec.Flags{}
 	cmd := &cobra.Command{
 		Use:   "train",
 		Short: "Train a private model",
-		Long: `Train a network with DP-SGD: every record's gradient is clipped, the sum of a lot
-is noised, and what it cost is written to a ledger before it is released.
+		Long: `Train a network with DP-SGD: clip every record's gradient, add noise to the sum of
+a lot, and write the cost to a ledger before the noisy sum is used.
 
-Without flags it trains a small network on digits that the program draws itself,
-to ε = 2.`,
+Without flags, train uses a small network and digits that dptrain draws itself, and
+spends ε = 2.`,
 		Example: `  dptrain train
   dptrain train --epsilon 1 --epochs 20 --out runs/tight
   dptrain train --model mlp:256 --dry-run
@@ -42,166 +44,181 @@ to ε = 2.`,
   dptrain train --data book.txt --tokens bytes --length 64 --model transformer:tied
   dptrain train --non-private`,
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := set.complete(cmd); err != nil {
+		RunE: func(*cobra.Command, []string) error {
+			if err := flags.Resolve(); err != nil {
 				return err
 			}
-			if set.printConfig && term.JSON {
-				return term.Print(set.values(), "", nil)
+			switch {
+			case flags.PrintConfig && term.JSON:
+				return term.Print(flags.Values(), "", nil)
+			case flags.PrintConfig:
+				return flags.PrintYAML(term.Out)
+			case flags.DryRun:
+				return dryRun(term, flags)
 			}
-			if set.printConfig {
-				return set.print(term.Out)
-			}
-			if set.dryRun {
-				return previewRun(term, set)
-			}
-			return train(term, set)
+			return train(term, flags)
 		},
 	}
-	set.flags(cmd)
+	flags.Define(cmd.Flags())
+	completeChoices(cmd, runspec.Choices())
 	return cmd
 }
 
-// train runs one training from data to files.
-func train(term *terminal.Terminal, set *settings) error {
-	began := time.Now()
-	job, err := set.job(term)
+// readData reads a data set, and notes it if that takes long.
+func readData(term *terminal.Terminal, name string, options data.Options) (*data.Task, error) {
+	return terminal.Await(term, "Reading "+name, func() (*data.Task, error) { return data.Open(name, options) })
+}
+
+// newSpec reads the data and derives the specification of a run.
+func newSpec(term *terminal.Terminal, flags *runspec.Flags) (*runspec.Spec, error) {
+	options, err := flags.DataOptions()
+	if err != nil {
+		return nil, err
+	}
+	task, err := readData(term, flags.Data, options)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := runspec.New(flags, task)
+	if err != nil {
+		return nil, err
+	}
+	return terminal.Await(term, "Calibrating the noise", func() (*runspec.Spec, error) { return spec, spec.Calibrate() })
+}
+
+// train runs one training from the data to the run's files.
+func train(term *terminal.Terminal, flags *runspec.Flags) error {
+	started := time.Now()
+	spec, err := newSpec(term, flags)
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	return job.afterwards(startRun(term, job, began))
-}
-
-// afterwards says what to do where the disk was full.
-func (j *job) afterwards(err error) error {
+	err = runSpec(term, spec, started)
 	if !exitcode.DiskFull(err) {
 		return err
 	}
-	if _, gone := os.Stat(filepath.Join(j.out, rundir.ConfigFile)); gone != nil {
-		return fmt.Errorf("%w; make room and begin again", err)
+	if _, missing := os.Stat(filepath.Join(flags.Out, rundir.ConfigFile)); missing != nil {
+		return fmt.Errorf("%w; free some space and start again", err)
 	}
-	return fmt.Errorf("%w; make room and go on with dptrain train --resume %s", err, rundir.ShellQuote(j.out))
+	return fmt.Errorf("%w; free some space and continue with dptrain train --resume %s", err, rundir.ShellQuote(flags.Out))
 }
 
-func startRun(term *terminal.Terminal, job *job, began time.Time) error {
-	exporter, err := answerScrapes(job.set.metricsAddr)
+func runSpec(term *terminal.Terminal, spec *runspec.Spec, started time.Time) error {
+	server, err := serveMetrics(spec.Flags.MetricsAddr)
 	if err != nil {
 		return err
 	}
-	defer exporter.close()
-	release, err := job.lock()
+	defer server.close()
+	open := rundir.Create
+	if spec.Flags.Resume != "" {
+		open = rundir.Reopen
+	}
+	release, err := open(spec.Flags.Out)
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
 	defer release()
-	run, err := job.begin()
+	run, err := newRun(spec)
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	announce(term, job, run)
-	return exitcode.AsFailure(followRun(term, job, run, exporter, began))
+	announce(term, spec, run)
+	return exitcode.AsFailure(trainRun(term, spec, run, server, started))
 }
 
-// follow trains a run that has begun, and writes its files.
-func followRun(term *terminal.Terminal, job *job, run *engine.Run, exporter *exporter, began time.Time) error {
+// newRun creates the run, or restores the run to resume.
+func newRun(spec *runspec.Spec) (*engine.Run, error) {
+	flags := spec.Flags
+	if flags.Resume != "" {
+		run, err := engine.Resume(spec.Config)
+		if err != nil {
+			return nil, err
+		}
+		rundir.RemoveUnfinished(flags.Out)
+		return run, flags.WriteConfig(&spec.Config)
+	}
+	rundir.RemoveUnfinished(flags.Out)
+	// The settings come first: without them a run could not be resumed.
+	err := flags.WriteConfig(&spec.Config)
+	var run *engine.Run
+	if err == nil {
+		run, err = engine.New(spec.Config)
+	}
+	if err != nil {
+		os.Remove(filepath.Join(flags.Out, rundir.ConfigFile))
+	}
+	return run, err
+}
+
+// trainRun trains a run and writes its files.
+func trainRun(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, server *metricsServer, started time.Time) error {
 	ctx, stop := untilInterrupted()
 	defer stop()
-	watch, err := newWatch(term, job, run)
+	progress, err := newTrainProgress(term, spec, run, server)
 	if err != nil {
 		run.Close()
 		return err
 	}
-	defer watch.close()
-	watch.exporter = exporter
-	trained := run.Train(ctx, watch.observe)
-	watch.interrupted = errors.Is(trained, context.Canceled)
-	watch.done()
-	var held *validated
-	if trained == nil {
-		if held, err = validate(term, job, run, run.StepsDone()-watch.first); err != nil {
+	defer progress.close()
+	trainErr := run.Train(ctx, progress.observe)
+	interrupted := errors.Is(trainErr, context.Canceled)
+	progress.end()
+	var validation *rundir.Validation
+	if trainErr == nil {
+		if validation, err = validate(term, spec, run, run.StepsDone()-progress.firstLot); err != nil {
 			run.Close()
 			return err
 		}
 	}
-	result, err := finishRun(term, watch, held, time.Since(began))
+	summary, err := finishRun(progress, validation, interrupted, started)
+	planned := spec.Config.Steps
 	switch {
-	case trained != nil && !watch.interrupted:
-		return fmt.Errorf("training stopped: %w%s", trained, job.whereSpent())
+	case trainErr != nil && !interrupted:
+		return fmt.Errorf("training stopped: %w%s", trainErr, ledgerHint(&spec.Config))
 	case err != nil:
 		return err
-	case watch.interrupted:
-		err = &exitcode.Error{Code: exitcode.Interrupted, Err: fmt.Errorf("interrupted after %d of %d lots, all of them saved: go on with dptrain train --resume %s", result.Steps, job.config.Steps, rundir.ShellQuote(job.out))}
+	case interrupted:
+		err = &exitcode.Error{Code: exitcode.Interrupted, Err: fmt.Errorf("interrupted after %d of %d lots; all of them are saved: continue with dptrain train --resume %s", summary.Steps, planned, rundir.ShellQuote(summary.Out))}
 		if term.JSON {
-			err = errors.Join(err, term.Print(result, "", nil))
+			err = errors.Join(err, term.Print(summary, "", nil))
 		}
 		return err
 	}
-	if result.Steps < job.config.Steps {
-		term.Note("The budget ended the run after %d of %d lots.", result.Steps, job.config.Steps)
+	if summary.Steps < planned {
+		term.Note("The budget ended the run after %d of %d lots.", summary.Steps, planned)
 	}
-	return term.Print(result, result.bare(), result.print)
+	return printSummary(term, summary, spec.Flags.DataDir)
 }
 
-// whereSpent says where to read what a run has spent that stopped.
-func (j *job) whereSpent() string {
-	if j.config.Mechanism.NonPrivate {
+// ledgerHint tells where a run that failed recorded its cost.
+func ledgerHint(c *engine.Config) string {
+	if c.Mechanism.NonPrivate {
 		return ""
 	}
-	if _, err := os.Stat(j.config.Files.Ledger); errors.Is(err, os.ErrNotExist) {
-		return fmt.Sprintf("; the ledger %s, which said what was spent, is gone", j.config.Files.Ledger)
+	if _, err := os.Stat(c.Files.Ledger); errors.Is(err, os.ErrNotExist) {
+		return fmt.Sprintf("; the ledger %s, which recorded the cost, is missing", c.Files.Ledger)
 	}
-	return fmt.Sprintf("; the ledger %s says what was spent", j.config.Files.Ledger)
+	return fmt.Sprintf("; the ledger %s states the cost so far", c.Files.Ledger)
 }
 
-// untilInterrupted is a context that the first Ctrl-C ends, or another of endings. The
-// next ends the process, whatever it does: what was spent is in the ledger.
+// untilInterrupted returns a context that the first of interruptSignals cancels. The second
+// signal ends the process at once; the ledger then still states the whole cost.
 func untilInterrupted() (ctx context.Context, stop func()) {
-	ctx, stop = signal.NotifyContext(context.Background(), endings()...)
+	ctx, stop = signal.NotifyContext(context.Background(), interruptSignals()...)
 	context.AfterFunc(ctx, func() {
-		// The end of a terminal is told more than once, by the shell and by the system.
+		// When a terminal closes, both the shell and the system send SIGHUP.
 		signal.Notify(make(chan os.Signal), syscall.SIGHUP)
 		stop()
 	})
 	return ctx, stop
 }
 
-// endings are the signals that ask for an end with everything saved: Ctrl-C, SIGTERM and
-// the end of the terminal, which a process started by nohup outlives.
-func endings() []os.Signal {
+// interruptSignals ask for an end with everything saved: Ctrl-C, SIGTERM and, unless the
+// process was started by nohup, the closing of the terminal.
+func interruptSignals() []os.Signal {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		signals = append(signals, syscall.SIGHUP)
 	}
 	return signals
-}
-
-// lock locks the directory that the run is to be written to.
-func (j *job) lock() (release func(), err error) {
-	if j.set.resume != "" {
-		return rundir.Reopen(j.out)
-	}
-	return rundir.Create(j.out)
-}
-
-// begin makes the run, or takes up one that stopped.
-func (j *job) begin() (*engine.Run, error) {
-	if j.set.resume != "" {
-		run, err := engine.Resume(j.config)
-		if err != nil {
-			return nil, err
-		}
-		rundir.RemoveUnfinished(j.out)
-		return run, j.set.keep(&j.config)
-	}
-	rundir.RemoveUnfinished(j.out)
-	// A run whose settings are not kept could not be gone on with.
-	err := j.set.keep(&j.config)
-	var run *engine.Run
-	if err == nil {
-		run, err = engine.New(j.config)
-	}
-	if err != nil {
-		os.Remove(filepath.Join(j.out, rundir.ConfigFile))
-	}
-	return run, err
 }

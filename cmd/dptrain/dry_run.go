@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/runspec"
+	"github.com/dptrain/dptrain/internal/terminal"
+	"gorgonia.org/tensor"
+)
+
+// preview is the result of train --dry-run: the run before anything is spent.
+type preview struct {
+	Data              string             `json:"data"`
+	Model             string             `json:"model"`
+	Layers            []previewParameter `json:"layers"`
+	Parameters        int                `json:"parameters"` // number of weights
+	Records           int                `json:"records"`
+	Unit              string             `json:"unit"`
+	Steps             int                `json:"steps"`
+	ExpectedLot       float64            `json:"expected_lot"`
+	Microbatch        int                `json:"microbatch"`
+	Bytes             int                `json:"bytes"` // of the device's buffers, which do not depend on the lot
+	Epsilon           number.Float       `json:"epsilon"`
+	Delta             number.Float       `json:"delta"`
+	Accountant        string             `json:"accountant"`
+	Adjacency         ledger.Adjacency   `json:"adjacency,omitempty"`
+	ProvenEpsilon     number.Float       `json:"epsilon_proven,omitempty"`
+	Note              string             `json:"note,omitempty"`
+	Secure            bool               `json:"secure"`
+	StartNote         string             `json:"init,omitempty"` // describes the starting weights
+	NoiseMultiplier   float64            `json:"noise_multiplier"`
+	ValidationRecords int                `json:"validation_records,omitempty"`
+	ValidationNoise   float64            `json:"validation_noise,omitempty"`
+	*rundir.Projection
+	*rundir.Augmentation
+	Seconds float64 `json:"seconds"` // estimated from a few lots of blank examples
+	Device  string  `json:"device"`
+	Warning string  `json:"warning,omitempty"`
+
+	validationStatistic string
+}
+
+type previewParameter struct {
+	Name   string  `json:"name"`
+	Shape  []int   `json:"shape"`
+	Use    string  `json:"use"`
+	Norm   string  `json:"norm"`
+	Group  string  `json:"group,omitempty"`
+	Clip   float64 `json:"clip,omitempty"`
+	StdDev float64 `json:"noise,omitempty"` // of each element of the sum
+}
+
+// blankSet is a data set of the same shape whose numbers and labels are all zero, so that
+// its timing does not depend on the data.
+type blankSet struct{ data.Set }
+
+func (b blankSet) Read(dst [][]float32, _ []int) error {
+	for _, d := range dst {
+		clear(d)
+	}
+	return nil
+}
+
+// blankUserSet is a blankSet that keeps the users, which define the records.
+type blankUserSet struct {
+	blankSet
+	users []int32
+}
+
+func (b blankUserSet) Users() []int32 { return b.users }
+
+func newBlankSet(s data.Set) data.Set {
+	if users := data.Users(s); users != nil {
+		return blankUserSet{blankSet{s}, users}
+	}
+	return blankSet{s}
+}
+
+// timingDuration is how long dryRun times lots.
+const timingDuration = 2 * time.Second
+
+// dryRun describes a run and times it on blank examples. It spends nothing: its ledger is
+// in a temporary directory.
+func dryRun(term *terminal.Terminal, flags *runspec.Flags) error {
+	spec, err := newSpec(term, flags)
+	if err != nil {
+		return exitcode.AsUsage(err)
+	}
+	dir, err := os.MkdirTemp("", "dptrain-preview-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	c := spec.Config
+	c.Train = newBlankSet(c.Train)
+	c.Files.CheckpointFolder = ""
+	c.Projection = engine.Projection{} // the network behind zero directions takes the same time
+	if !c.Mechanism.NonPrivate {
+		c.Files.Ledger = filepath.Join(dir, rundir.LedgerFile)
+	}
+	run, err := engine.New(c)
+	if err != nil {
+		return exitcode.AsUsage(err)
+	}
+	defer run.Close()
+	p, err := newPreview(spec, run)
+	if err != nil {
+		return exitcode.AsUsage(err)
+	}
+	if p.Seconds, err = terminal.Await(term, "Timing lots of blank examples", func() (float64, error) { return estimateDuration(run, c.Steps) }); err != nil {
+		return err
+	}
+	return term.Print(p, fmt.Sprintf("%s %.0f", number.RoundUp(float64(p.Epsilon)), p.Seconds), p.print)
+}
+
+func newPreview(spec *runspec.Spec, run *engine.Run) (*preview, error) {
+	c, d := &spec.Config, run.Describe()
+	p := &preview{
+		Data: spec.Task.Name, Model: spec.Network.Model, Records: d.Records, Unit: c.Records.Unit(), Steps: c.Steps,
+		ExpectedLot: d.ExpectedLot, Parameters: weightCount(d), Microbatch: d.Microbatch, Bytes: d.Bytes, Device: d.Device, Warning: d.Warning,
+		Epsilon: number.Float(math.Inf(1)), Secure: d.Secure && !c.Mechanism.NonPrivate,
+		StartNote: spec.Network.StartNote(), Augmentation: augmentationSummary(spec.Flags),
+	}
+	for _, v := range d.Parameters {
+		p.Layers = append(p.Layers, previewParameter{v.Name, v.Shape, v.Kind, v.Method, v.Group, v.Clip, v.Sigma})
+	}
+	if !c.Mechanism.NonPrivate {
+		a, err := accountant.Epsilon(engine.PlannedHistory(*c), c.Budget.Delta, c.Budget.Accountant)
+		if err != nil {
+			return nil, err
+		}
+		p.Epsilon, p.Delta, p.Accountant, p.NoiseMultiplier = number.Float(a.Epsilon), number.Float(a.Delta), a.Accountant, c.Mechanism.NoiseMultiplier
+		p.Adjacency, p.ProvenEpsilon, p.Note = a.Adjacency, number.Float(a.ProvenBound), a.Note
+	}
+	warn := func(text string) { p.Warning = strings.TrimPrefix(p.Warning+"; "+text, "; ") }
+	if w := deltaWarning(float64(p.Delta), spec.Records); w != "" {
+		warn(w)
+	}
+	if stop := c.Budget.StopAtEpsilon; stop > 0 && max(float64(p.Epsilon), float64(p.ProvenEpsilon)) > stop {
+		warn(fmt.Sprintf("all lots together cost more than ε = %g, so the run ends before the first lot that would exceed it", stop))
+	}
+	if c.Validation.Set != nil {
+		p.ValidationRecords, p.ValidationNoise = engine.RecordCount(c.Validation.Set, c.Records), c.Validation.Noise
+		p.validationStatistic = spec.ValidationStatistic()
+	}
+	if q := c.Projection; q.Directions > 0 {
+		p.Projection = &rundir.Projection{Directions: q.Directions, Noise: q.Noise}
+	}
+	return p, nil
+}
+
+// weightCount returns the number of trained weights.
+func weightCount(d engine.Description) (n int) {
+	for _, v := range d.Parameters {
+		n += tensor.ProdInts(v.Shape)
+	}
+	return n
+}
+
+// augmentationSummary returns nil if images are not changed.
+func augmentationSummary(flags *runspec.Flags) *rundir.Augmentation {
+	if !flags.Given("augment") {
+		return nil
+	}
+	return &rundir.Augmentation{Transform: flags.Augment, Views: flags.Views}
+}
+
+// estimateDuration runs at least one lot, and returns the estimated seconds of all steps.
+// The first lot takes longer than the others: it counts only if no other lot ran.
+func estimateDuration(run *engine.Run, steps int) (float64, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	started, lots := time.Now(), 0
+	var first, last time.Time
+	err := run.Train(ctx, func(*engine.Progress) error {
+		last = time.Now()
+		if lots++; lots == 1 {
+			first = last
+		}
+		if last.Sub(started) > timingDuration {
+			cancel()
+		}
+		return nil
+	})
+	if err != nil && ctx.Err() == nil {
+		return 0, err
+	}
+	if lots == 1 {
+		first, lots = started, 2
+	}
+	return last.Sub(first).Seconds() / float64(lots-1) * float64(steps), nil
+}
+
+func (p *preview) print(w io.Writer) {
+	fmt.Fprintf(w, "parameter\tshape\tuse\tnorms\tgroup\tclip\tnoise\n")
+	for _, l := range p.Layers {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%.4g\t%.4g\n", l.Name, strings.Trim(strings.ReplaceAll(fmt.Sprint(l.Shape), " ", "×"), "[]"), l.Use, l.Norm, l.Group, l.Clip, l.StdDev)
+	}
+	fmt.Fprintf(w, "\nmodel\t%s on %s, %d weights\n", p.Model, p.Data, p.Parameters)
+	fmt.Fprintf(w, "lots\t%d of about %.0f from %d records (%s), computed %d at a time in %.1f MB\n", p.Steps, p.ExpectedLot, p.Records, p.Unit, p.Microbatch, float64(p.Bytes)/1e6)
+	if p.Accountant == "" {
+		fmt.Fprintf(w, "privacy\tNONE: no clipping, no noise, ε = ∞\n")
+	} else {
+		fmt.Fprintf(w, "privacy\tε = %s at δ = %s after all lots, by the %s accountant; noise multiplier %.4g\n", epsilonWords(p.Epsilon, p.ProvenEpsilon), number.RoundUp(float64(p.Delta)), p.Accountant, p.NoiseMultiplier)
+		fmt.Fprintf(w, "\tadjacency %s\n", p.Adjacency)
+		if !p.Secure {
+			fmt.Fprintf(w, "\t%s\n", insecureWords)
+		}
+	}
+	if p.Note != "" {
+		fmt.Fprintf(w, "note\t%s\n", p.Note)
+	}
+	if p.StartNote != "" {
+		fmt.Fprintf(w, "start\t%s\n", p.StartNote)
+	}
+	if p.Projection != nil {
+		p.Projection.Print(w)
+	}
+	if p.Augmentation != nil {
+		p.Augmentation.Print(w)
+	}
+	if p.ValidationRecords > 0 {
+		fmt.Fprintf(w, "validation\t%d more records are held out; noise with standard deviation %.4g is added to their %s\n", p.ValidationRecords, p.ValidationNoise, p.validationStatistic)
+	}
+	fmt.Fprintf(w, "time\tabout %v on %s\n", time.Duration(p.Seconds*float64(time.Second)).Round(time.Second), p.Device)
+	if p.Warning != "" {
+		fmt.Fprintf(w, "warning\t%s\n", p.Warning)
+	}
+}

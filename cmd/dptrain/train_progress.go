@@ -1,0 +1,318 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/runspec"
+	"github.com/dptrain/dptrain/internal/tensorboard"
+	"github.com/dptrain/dptrain/internal/terminal"
+)
+
+// announce describes the run before it starts.
+func announce(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) {
+	d, c := run.Describe(), &spec.Config
+	term.Note("Training %s (%d weights) on %s: %d records, %s of about %.0f.", spec.Network.Model, weightCount(d), spec.Task.Name, d.Records, number.Plural(c.Steps, "lot"), d.ExpectedLot)
+	if n := c.Projection.Directions; n > 0 && run.Directions() == nil {
+		term.Note("Before the first lot, the run releases %s of the features once.", number.Plural(n, "principal direction"))
+	}
+	if note := spec.Network.StartNote(); note != "" {
+		term.Note("Starting from %s.", note)
+	}
+	switch {
+	case c.Mechanism.NonPrivate:
+		term.Note("NOT PRIVATE: no clipping, no noise, ε = ∞. The weights can reveal any record.")
+	case !d.Secure:
+		term.Note("%s.", insecureWords)
+	}
+	if d.Warning != "" {
+		term.Note("Warning: %s.", d.Warning)
+	}
+	warnAboutDelta(term, c.Budget.Delta, spec.Records)
+}
+
+// trainProgress reports a run: as a progress bar on a terminal, as a note at each tenth
+// elsewhere, and at each tenth in metrics.jsonl and for TensorBoard. Everything that it
+// reports is public: hyperparameters, the ledger, and results on the public test data.
+//
+// It evaluates the test data at the last lot, and at a tenth if the run has probably
+// trained on as many examples since the last evaluation as the test data have. So
+// evaluation takes a small part of the time.
+type trainProgress struct {
+	term      *terminal.Terminal
+	spec      *runspec.Spec
+	run       *engine.Run
+	server    *metricsServer        // nil without --metrics-addr
+	bar       *terminal.ProgressBar // nil without a terminal
+	metrics   *os.File
+	events    *tensorboard.Writer
+	evaluator *engine.Evaluator // nil until it is needed
+
+	evaluation   *engine.Evaluation // the last one on the test data; nil before the first
+	evaluatedLot int                // the lot of that evaluation, or firstLot
+
+	started        time.Time
+	trainingTime   time.Duration // set by end
+	examplesPerLot float64       // expected
+	interval       int           // lots between reports
+	firstLot       int           // lots before this command
+}
+
+func newTrainProgress(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run, server *metricsServer) (*trainProgress, error) {
+	d, done := run.Describe(), run.StepsDone()
+	p := &trainProgress{
+		term: term, spec: spec, run: run, server: server, evaluatedLot: done, started: time.Now(),
+		examplesPerLot: d.ExpectedLot * float64(d.PerRecord), interval: max(1, spec.Config.Steps/10), firstLot: done,
+	}
+	var err error
+	if p.metrics, err = os.OpenFile(filepath.Join(spec.Flags.Out, rundir.MetricsFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644); err != nil {
+		return nil, err
+	}
+	if p.events, err = tensorboard.Create(filepath.Join(spec.Flags.Out, rundir.EventsDir), p.started); err != nil {
+		return nil, err
+	}
+	if spec.Config.Projection.Directions == 0 { // with a projection, the network exists only after its release
+		if err := p.openEvaluator(); err != nil {
+			return nil, err
+		}
+	}
+	p.bar = term.NewProgressBar(spec.Config.Steps)
+	return p, p.bar.Update(p.firstLot, func() []string { return nil })
+}
+
+// openEvaluator opens the evaluator of the test data, if there are any.
+func (p *trainProgress) openEvaluator() (err error) {
+	if p.spec.Task.Test == nil || p.evaluator != nil {
+		return nil
+	}
+	if p.evaluator, err = engine.NewEvaluator(p.run.Network(), p.spec.Flags.Device); err != nil {
+		return err
+	}
+	parameters, err := p.run.BorrowParameters()
+	if err != nil {
+		return err
+	}
+	return p.evaluator.LoadWeights(engine.Values(parameters))
+}
+
+// evaluate evaluates the weights after the lots so far.
+func (p *trainProgress) evaluate(parameters []engine.Parameter) error {
+	evaluation, err := p.evaluator.Score(engine.Values(parameters), p.spec.Task.Test)
+	if err == nil {
+		p.evaluation, p.evaluatedLot = &evaluation, p.run.StepsDone()
+	}
+	return err
+}
+
+// evaluateFinal evaluates the final weights, unless the report of the last lot did.
+func (p *trainProgress) evaluateFinal(parameters []engine.Parameter) error {
+	if p.evaluation != nil && p.evaluatedLot == p.run.StepsDone() {
+		return nil
+	}
+	if err := p.openEvaluator(); err != nil || p.evaluator == nil {
+		return err
+	}
+	_, err := terminal.Await(p.term, "Evaluating "+number.Plural(p.spec.Task.Test.Len(), "test example"), func() (any, error) { return nil, p.evaluate(parameters) })
+	return err
+}
+
+// testAccuracy returns the accuracy of the last evaluation; NaN if there is none.
+func (p *trainProgress) testAccuracy() float64 {
+	if p.evaluation == nil || p.evaluation.Labels == 0 {
+		return math.NaN()
+	}
+	return p.evaluation.Accuracy
+}
+
+// testResult formats the last evaluation; "" if there is none.
+func (p *trainProgress) testResult() string {
+	if m := rundir.NewRegressionMetrics(p.evaluation); m != nil {
+		return "test RMSE " + number.Short(float64(m.RMSE))
+	}
+	if a := p.testAccuracy(); !math.IsNaN(a) {
+		return fmt.Sprintf("test accuracy %.2f%%", 100*a)
+	}
+	return ""
+}
+
+// metricsEntry is a line of metrics.jsonl.
+type metricsEntry struct {
+	Lot           int           `json:"lot"`
+	Epsilon       number.Float  `json:"epsilon,omitempty"`
+	ProvenEpsilon number.Float  `json:"epsilon_proven,omitempty"` // as in run.json
+	TestAccuracy  *float64      `json:"test_accuracy,omitempty"`
+	TestLoss      *number.Float `json:"test_loss,omitempty"`
+	*rundir.RegressionMetrics
+	LearningRate float64 `json:"learning_rate"`
+	Seconds      float64 `json:"seconds"`
+}
+
+// observe reports a lot. [engine.Run.Train] calls it after each lot.
+func (p *trainProgress) observe(lot *engine.Progress) error {
+	if err := p.bar.Update(lot.Lot, func() []string { return p.details(lot) }); err != nil {
+		return err
+	}
+	defer p.serve(lot)
+	if lot.Lot%p.interval != 0 && lot.Lot != lot.Lots {
+		return nil
+	}
+	entry := metricsEntry{Lot: lot.Lot, LearningRate: lot.LearningRate, Seconds: time.Since(p.started).Seconds()}
+	// The ledger includes reserved lots, so its ε is never less than what was spent.
+	if !p.spec.Config.Mechanism.NonPrivate {
+		spent, err := p.run.Spent(p.spec.Config.Budget.Accountant)
+		if err != nil {
+			return err
+		}
+		lot.Epsilon = spent.UpperBound()
+		entry.Epsilon, entry.ProvenEpsilon = number.Float(spent.Epsilon), number.Float(spent.ProvenBound)
+	}
+	parameters, err := p.run.BorrowParameters()
+	if err != nil {
+		return err
+	}
+	if name := nonFinite(parameters); name != "" {
+		return fmt.Errorf("lot %d: %s contains numbers that are not finite, so training cannot continue; start again with a smaller --lr or --clip", lot.Lot, name)
+	}
+	if err := p.openEvaluator(); err != nil {
+		return err
+	}
+	if p.evaluator != nil && (lot.Lot == lot.Lots || p.examplesPerLot*float64(lot.Lot-p.evaluatedLot) >= float64(p.spec.Task.Test.Len())) {
+		if err := p.evaluate(parameters); err != nil {
+			return err
+		}
+		entry.TestLoss = (*number.Float)(&p.evaluation.Loss)
+		if p.evaluation.Labels > 0 {
+			entry.TestAccuracy = &p.evaluation.Accuracy
+		}
+		entry.RegressionMetrics = rundir.NewRegressionMetrics(p.evaluation)
+	}
+	if p.bar == nil && !p.term.Quiet {
+		p.term.Note("lot %d/%d, %s", lot.Lot, lot.Lots, strings.Join(p.details(lot), ", "))
+	}
+	if p.spec.Flags.ShowPrivate {
+		stats := p.run.PrivateStats()
+		p.bar.Hide()
+		p.term.Note("PRIVATE, do not publish: the last lot had %d records, %d of them not clipped, %d refused; mean loss %.4f", stats.Records, stats.Unclipped, stats.NonFinite, stats.Loss)
+	}
+	text, err := json.Marshal(entry)
+	if err != nil {
+		return err
+	}
+	if _, err := p.metrics.Write(append(text, '\n')); err != nil {
+		return err
+	}
+	return p.events.Write(lot.Lot, time.Now(), entry.scalars()...)
+}
+
+// nonFinite returns the name of a parameter with a number that is not finite; "" if there
+// is none.
+func nonFinite(parameters []engine.Parameter) string {
+	for _, p := range parameters {
+		for _, v := range p.Values {
+			if f := float64(v); math.IsNaN(f) || math.IsInf(f, 0) {
+				return p.Name
+			}
+		}
+	}
+	return ""
+}
+
+// scalars returns the entry for TensorBoard.
+func (e *metricsEntry) scalars() []tensorboard.Scalar {
+	scalars := []tensorboard.Scalar{{Tag: "learning_rate", Value: e.LearningRate}}
+	if e.Epsilon > 0 {
+		scalars = append(scalars, tensorboard.Scalar{Tag: "privacy/epsilon", Value: float64(e.Epsilon)})
+	}
+	if e.ProvenEpsilon > 0 {
+		scalars = append(scalars, tensorboard.Scalar{Tag: "privacy/epsilon_proven", Value: float64(e.ProvenEpsilon)})
+	}
+	if e.TestAccuracy != nil {
+		scalars = append(scalars, tensorboard.Scalar{Tag: "test/accuracy", Value: *e.TestAccuracy})
+	}
+	if m := e.RegressionMetrics; m != nil {
+		scalars = append(scalars, tensorboard.Scalar{Tag: "test/rmse", Value: float64(m.RMSE)}, tensorboard.Scalar{Tag: "test/mae", Value: float64(m.MAE)})
+		if !math.IsNaN(float64(m.R2)) {
+			scalars = append(scalars, tensorboard.Scalar{Tag: "test/r2", Value: float64(m.R2)})
+		}
+	}
+	if e.TestLoss != nil {
+		scalars = append(scalars, tensorboard.Scalar{Tag: "test/loss", Value: float64(*e.TestLoss)})
+	}
+	return scalars
+}
+
+// details returns ε, the time left, the last test result and the speed. A note shows the
+// test result only if it is of the same lot.
+func (p *trainProgress) details(lot *engine.Progress) []string {
+	elapsed := time.Since(p.started)
+	details := []string{p.epsilon(lot), terminal.TimeLeft(elapsed, lot.Lot-p.firstLot, lot.Lots-lot.Lot)}
+	if result := p.testResult(); result != "" && (p.bar != nil || p.evaluatedLot == lot.Lot) {
+		details = append(details, result)
+	}
+	return append(details, terminal.Speed(p.examplesPerSecond(lot.Lot, elapsed)))
+}
+
+// epsilon formats the upper bound of ε so far. It marks an approximation and an insecure
+// run.
+func (p *trainProgress) epsilon(lot *engine.Progress) string {
+	c := &p.spec.Config
+	if c.Mechanism.NonPrivate {
+		return "ε = ∞"
+	}
+	text := "ε "
+	if c.Budget.Accountant == "gdp" {
+		text += "≈ "
+	}
+	text += number.RoundUp(math.Ceil(1000*lot.Epsilon) / 1000)
+	if c.Budget.StopAtEpsilon > 0 {
+		text += fmt.Sprintf(" of %g", c.Budget.StopAtEpsilon)
+	}
+	if c.Seed != nil {
+		text += " (INSECURE)"
+	}
+	return text
+}
+
+// examplesPerSecond returns the speed up to a lot, in examples of the expected lots. It is
+// 0 if no time has passed on a coarse clock.
+func (p *trainProgress) examplesPerSecond(lot int, elapsed time.Duration) float64 {
+	if elapsed <= 0 {
+		return 0
+	}
+	return p.examplesPerLot * float64(lot-p.firstLot) / elapsed.Seconds()
+}
+
+// serve updates the metrics that Prometheus reads.
+func (p *trainProgress) serve(lot *engine.Progress) {
+	m := metrics{
+		lots: lot.Lot, plannedLots: lot.Lots, epsilon: lot.Epsilon, delta: p.spec.Config.Budget.Delta,
+		examplesPerSecond: p.examplesPerSecond(lot.Lot, time.Since(p.started)), learningRate: lot.LearningRate,
+		testAccuracy: p.testAccuracy(), regression: rundir.NewRegressionMetrics(p.evaluation),
+	}
+	if p.spec.Config.Mechanism.NonPrivate {
+		m.epsilon, m.delta = math.Inf(1), 0
+	}
+	p.server.set(m)
+}
+
+// end ends the reports of lots.
+func (p *trainProgress) end() {
+	p.trainingTime = time.Since(p.started)
+	p.bar.Hide()
+	p.metrics.Close()
+	p.events.Close()
+}
+
+func (p *trainProgress) close() {
+	if p.evaluator != nil {
+		p.evaluator.Close()
+	}
+}
