@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/internal/nearest"
+	"github.com/dptrain/dptrain/internal/runspec"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -43,18 +45,9 @@ func explainFlagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &empty):
 		return exitcode.Usagef("--%s needs a value (%s)", empty.GetSpecifiedName(), empty.GetFlag().Usage)
 	case errors.As(err, &invalid):
-		return exitcode.Usagef("--%s %w", invalid.GetFlag().Name, invalidValue(invalid.GetFlag(), invalid.GetValue()))
+		return exitcode.Usagef("--%s %w", invalid.GetFlag().Name, runspec.InvalidValue(invalid.GetFlag(), invalid.GetValue()))
 	}
 	return &exitcode.Error{Code: exitcode.Usage, Err: err}
-}
-
-// invalidValue describes the values that a flag accepts.
-func invalidValue(f *pflag.Flag, value string) error {
-	kind := map[string]string{"float64": "a number", "int": "a whole number", "uint64": "a whole number, 0 or more", "bool": "true or false"}[f.Value.Type()]
-	if kind == "" {
-		kind = "a value it accepts"
-	}
-	return fmt.Errorf("%q is not %s (%s)", value, kind, f.Usage)
 }
 
 // groupSubcommands makes cmd a group of subcommands: without arguments it prints its
@@ -90,4 +83,11 @@ func noArguments(cmd *cobra.Command, args []string) error {
 		return exitcode.Usagef("unexpected argument %q: give values as --flag value", args[0])
 	}
 	return nil
+}
+
+// completeChoices offers the choices of each flag to the shell.
+func completeChoices(cmd *cobra.Command, choices map[string][]string) {
+	for flag, values := range choices {
+		flags.Complete(cmd, flag, values)
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/dptrain/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/report"
+	"github.com/dptrain/dptrain/internal/runspec"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -214,7 +215,7 @@ et al. 2023, "How to DP-fy ML", section 5.3).`,
 		if err := exitcode.CheckChoice("accountant", name, accountant.Names()); err != nil {
 			return err
 		}
-		if _, err := (&settings{record: record, userExamples: 1}).records(); err != nil {
+		if _, err := runspec.ParseRecord(record, 1); err != nil {
 			return err
 		}
 		plan, err := request.Plan()

@@ -14,7 +14,9 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/runspec"
@@ -147,7 +149,7 @@ func newPreview(spec *runspec.Spec, run *engine.Run) (*preview, error) {
 		p.Adjacency, p.ProvenEpsilon, p.Note = a.Adjacency, number.Float(a.ProvenBound), a.Note
 	}
 	warn := func(text string) { p.Warning = strings.TrimPrefix(p.Warning+"; "+text, "; ") }
-	if w := deltaWarning(float64(p.Delta), spec.Records); w != "" {
+	if w := budget.DeltaWarning(float64(p.Delta), spec.Records); w != "" {
 		warn(w)
 	}
 	if stop := c.Budget.StopAtEpsilon; stop > 0 && max(float64(p.Epsilon), float64(p.ProvenEpsilon)) > stop {
@@ -215,10 +217,10 @@ func (p *preview) print(w io.Writer) {
 	if p.Accountant == "" {
 		fmt.Fprintf(w, "privacy\tNONE: no clipping, no noise, ε = ∞\n")
 	} else {
-		fmt.Fprintf(w, "privacy\tε = %s at δ = %s after all lots, by the %s accountant; noise multiplier %.4g\n", epsilonWords(p.Epsilon, p.ProvenEpsilon), number.RoundUp(float64(p.Delta)), p.Accountant, p.NoiseMultiplier)
+		fmt.Fprintf(w, "privacy\tε = %s at δ = %s after all lots, by the %s accountant; noise multiplier %.4g\n", budget.FormatEpsilon(p.Epsilon, p.ProvenEpsilon), number.RoundUp(float64(p.Delta)), p.Accountant, p.NoiseMultiplier)
 		fmt.Fprintf(w, "\tadjacency %s\n", p.Adjacency)
 		if !p.Secure {
-			fmt.Fprintf(w, "\t%s\n", insecureWords)
+			fmt.Fprintf(w, "\t%s\n", insecureWarning)
 		}
 	}
 	if p.Note != "" {

@@ -7,21 +7,27 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dptrain/dptrain/internal/rundir"
 )
 
-// What is said of a run beside its lots is said before it, too.
-func TestPreviewShowsAll(t *testing.T) {
+// A dry run also shows the releases besides the lots.
+func TestPreview_ShowsEveryRelease(t *testing.T) {
 	var b bytes.Buffer
-	(&preview{Start: "a file", projectionSummary: &projectionSummary{2, 3}, augmentation: &augmentation{"flip", 4}, HeldOut: 5, HeldNoise: 6, hidden: "count", Warning: "none"}).print(&b)
-	for _, row := range []string{"start\ta file\n", "projection\ton 2 principal directions, released with noise of 3 ", "views\t4 of a picture, changed by flip\n",
-		"validation\t5 more records are held out; their count gets noise of deviation 6\n", "warning\tnone\n"} {
+	p := preview{
+		StartNote: "a file", Projection: &rundir.Projection{Directions: 2, Noise: 3}, Augmentation: &rundir.Augmentation{Transform: "flip", Views: 4},
+		ValidationRecords: 5, ValidationNoise: 6, validationStatistic: "count", Warning: "none",
+	}
+	p.print(&b)
+	for _, row := range []string{"start\ta file\n", "projection\tonto 2 principal directions, released with a noise multiplier of 3;", "views\t4 of each image, changed by flip\n",
+		"validation\t5 more records are held out; noise with standard deviation 6 is added to their count\n", "warning\tnone\n"} {
 		if !strings.Contains(b.String(), row) {
 			t.Errorf("%q is missing in\n%s", row, &b)
 		}
 	}
 }
 
-func TestDryRunSaysWhatTheRunWillCostAndLeavesNothing(t *testing.T) {
+func TestDryRun_PredictsCostAndLeavesNothing(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const line = "train --model mlp:16 --steps 30 --lot 100 --noise 1 --delta 1e-5 --accountant rdp --clipping per-layer"
 	began := time.Now()
@@ -54,7 +60,7 @@ func TestDryRunSaysWhatTheRunWillCostAndLeavesNothing(t *testing.T) {
 	began = time.Now()
 	last := answer(t, "train --model mlp:16 --steps 1 --lot 100 --noise 1 --delta 1e-5 --augment flip --dry-run")
 	one := last["seconds"].(float64)
-	if took := time.Since(began).Seconds(); !(one > 0) || one > took || one == rehearsed.Seconds() {
+	if took := time.Since(began).Seconds(); !(one > 0) || one > took || one == timingDuration.Seconds() {
 		t.Errorf("one lot is to take %v s, and its dry run took %v", one, took)
 	}
 	if last["views"] != 1.0 || last["augment"] != "flip" {

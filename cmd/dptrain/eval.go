@@ -10,6 +10,8 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/runspec"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -32,7 +34,7 @@ type distance struct {
 }
 
 func newEval(term *terminal.Terminal) *cobra.Command {
-	set := &settings{}
+	set := &runspec.Flags{}
 	cmd := &cobra.Command{
 		Use:   "eval DIR",
 		Short: "Measure a trained model on test data",
@@ -51,31 +53,32 @@ may be what the model was trained on.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&set.data, "data", "", "data set (default: the one that the model was trained on)")
-	set.dataFlags(f)
-	set.placeFlags(cmd)
+	f.StringVar(&set.Data, "data", "", "data set (default: the one that the model was trained on)")
+	set.DataFlags.Define(f)
+	runspec.DefineDeviceFlags(f, &set.Device)
+	completeChoices(cmd, runspec.DeviceChoices())
 	return cmd
 }
 
-func evaluate(term *terminal.Terminal, dir string, set *settings) error {
-	b, build, err := trained(dir)
+func evaluate(term *terminal.Terminal, dir string, set *runspec.Flags) error {
+	b, err := rundir.ReadModel(dir)
 	if err != nil {
 		return err
 	}
-	named := set.data != ""
+	named := set.Data != ""
 	if !named {
-		set.data, set.test = b.Data, cmp.Or(set.test, b.Test)
+		set.Data, set.Test = b.Data, cmp.Or(set.Test, b.Test)
 	}
-	options := data.Options{Dir: set.dataDir, Test: set.test, Standardize: set.standardize || b.Standardize}
+	options := data.Options{Dir: set.DataDir, Test: set.Test, Standardize: set.Standardize || b.Standardize}
 	target := b.Schema.Target
 	limits := b.Schema.Bounds[target]
-	if options.Schema, err = set.readSchema(b.Schema); err != nil {
+	if options.Schema, err = set.ReadSchema(b.Schema); err != nil {
 		return exitcode.AsUsage(err)
 	}
 	if s := options.Schema; target != "" && (s.Target != target || s.Bounds[target] != limits) {
 		return exitcode.Usagef("the model predicts %s between %v and %v, as it was trained to: leave out --target, and %[1]s of --bounds", target, limits[0], limits[1])
 	}
-	task, err := readData(term, set.data, options)
+	task, err := readData(term, set.Data, options)
 	if err != nil && !named {
 		return exitcode.AsUsage(fmt.Errorf("what the model was trained on: %w; --data names other data", err))
 	}
@@ -89,7 +92,7 @@ func evaluate(term *terminal.Terminal, dir string, set *settings) error {
 	if test == nil {
 		test = task.Train
 		term.Note("%s has no test part: measuring on all of it.", task.Name)
-		if task.Private && sameFile(set.data, b.Data) {
+		if task.Private && runspec.SameFile(set.Data, b.Data) {
 			term.Note("PRIVATE, do not publish: the model was trained on these very records.")
 		}
 	}
@@ -100,7 +103,7 @@ func evaluate(term *terminal.Terminal, dir string, set *settings) error {
 	if err := x.ElementType.CheckCompatible(b.Elements); err != nil {
 		return exitcode.Usagef("%s: %w", task.Name, err)
 	}
-	e, err := engine.NewEvaluator(build, set.place())
+	e, err := engine.NewEvaluator(b.Build, set.Device)
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
@@ -110,10 +113,10 @@ func evaluate(term *terminal.Terminal, dir string, set *settings) error {
 		return exitcode.AsUsage(err)
 	}
 	answer := evaluated{Loss: number.Float(got.Loss), Examples: got.Examples, Data: task.Name, Model: b.Model}
-	if m := missedOf(&got); m != nil {
+	if m := rundir.NewRegressionMetrics(&got); m != nil {
 		answer.distance = (*distance)(m)
 		return term.Print(answer, number.Short(got.RMSE), func(w io.Writer) {
-			m.print(w, " ("+task.Schema.Target+")")
+			m.Print(w, " ("+task.Schema.Target+")")
 			fmt.Fprintf(w, "loss\t%.4f\nexamples\t%d\n", got.Loss, got.Examples)
 		})
 	}

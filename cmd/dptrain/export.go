@@ -14,6 +14,7 @@ import (
 	"github.com/dptrain/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/internal/onnx"
 	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/runspec"
 	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/internal/torch"
@@ -72,14 +73,14 @@ Both are functions of the trained weights: they cost no privacy beyond the run's
 }
 
 func exportModel(term *terminal.Terminal, dir, format, out string) error {
-	b, build, err := trained(dir)
+	b, err := rundir.ReadModel(dir)
 	if err != nil {
 		return err
 	}
 	if err := checkOut(out, dir); err != nil {
 		return err
 	}
-	file, err := exportAs(format, build, b, map[string]string{"model": b.Model})
+	file, err := exportAs(format, b, map[string]string{"model": b.Model})
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
@@ -94,13 +95,13 @@ func exportModel(term *terminal.Terminal, dir, format, out string) error {
 // checkOut refuses to replace what a run's folder holds, what is read, or what is no
 // plain file, such as a device.
 func checkOut(out, dir string, read ...string) error {
-	if sameFile(filepath.Dir(out), dir) && slices.Contains(rundir.Files, filepath.Base(out)) {
+	if runspec.SameFile(filepath.Dir(out), dir) && slices.Contains(rundir.Files, filepath.Base(out)) {
 		return exitcode.Usagef("--out %s is the run's own: choose another file", out)
 	}
 	if info, err := os.Stat(out); err == nil && !info.Mode().IsRegular() {
 		return exitcode.Usagef("--out %s is there, and no plain file: choose another", out)
 	}
-	if slices.ContainsFunc(read, func(file string) bool { return sameFile(out, file) }) {
+	if slices.ContainsFunc(read, func(file string) bool { return runspec.SameFile(out, file) }) {
 		return exitcode.Usagef("--out %s is what is read: choose another file", out)
 	}
 	return nil
@@ -123,7 +124,8 @@ func inUnits(build perexample.Build, b data.Bounds) perexample.Build {
 }
 
 // exportAs gives a network in a format of other programs.
-func exportAs(format string, build perexample.Build, b built, metadata map[string]string) ([]byte, error) {
+func exportAs(format string, b *rundir.Model, metadata map[string]string) ([]byte, error) {
+	build := b.Build
 	if format == "onnx" {
 		if s := b.Schema; s.Target != "" {
 			build = inUnits(build, s.Bounds[s.Target])
@@ -138,8 +140,8 @@ func exportAs(format string, build perexample.Build, b built, metadata map[strin
 	if err != nil {
 		return nil, err
 	}
-	if b.directions != nil {
-		tensors = append(tensors, safetensors.Tensor(directionsParameter(b.directions, b.Shape)))
+	if b.Directions != nil {
+		tensors = append(tensors, safetensors.Tensor(rundir.DirectionsParameter(b.Directions, b.Shape)))
 	}
 	metadata["format"] = string(torch.PyTorch)
 	var file bytes.Buffer

@@ -22,6 +22,7 @@ import (
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/report"
 	"github.com/dptrain/dptrain/internal/rundir"
 )
 
@@ -155,9 +156,9 @@ func TestTrainIsInterrupted(t *testing.T) {
 		if err != nil || !report.Ended || report.Lots != told(t, "run") {
 			t.Fatalf("%+v, %d lots told of, %v", report, told(t, "run"), err)
 		}
-		var saved result
+		var saved rundir.Summary
 		object := child.Stdout.(*bytes.Buffer).Bytes()
-		if err := json.Unmarshal(object, &saved); err != nil || !saved.Interrupted || saved.Steps != report.Lots || !(saved.Epsilon > 0 && saved.Planned > saved.Epsilon) || saved.Out != "run" || saved.LedgerHead != report.Head {
+		if err := json.Unmarshal(object, &saved); err != nil || !saved.Interrupted || saved.Steps != report.Lots || !(saved.Epsilon > 0 && saved.PlannedEpsilon > saved.Epsilon) || saved.Out != "run" || saved.LedgerHead != report.Head {
 			t.Errorf("%v: it prints, of %+v,\n%s\n%v", signal, report, object, err)
 		}
 		if kept := contents(t, "run/run.json"); !bytes.Equal(kept, object) {
@@ -194,7 +195,7 @@ func TestTuneIsInterrupted(t *testing.T) {
 		}
 	}
 	child.Wait()
-	var v tuned
+	var v publicTuning
 	if err := json.Unmarshal(stdout.Bytes(), &v); err != nil || len(v.Rows) < 2 || child.ProcessState.ExitCode() != exitcode.Interrupted || !strings.Contains(stderr.String(), "interrupted after") {
 		t.Errorf("exit %d, %d trials, %v\n%s", child.ProcessState.ExitCode(), len(v.Rows), err, stderr)
 	}

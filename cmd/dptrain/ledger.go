@@ -10,6 +10,7 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/report"
+	"github.com/dptrain/dptrain/internal/selection"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -44,7 +45,7 @@ func ledgerPath(args []string) (string, error) {
 	if err != nil {
 		return "", exitcode.Usagef("%w", err)
 	}
-	if _, is := selectionAt(args[0]); is {
+	if _, is := selection.FindLedger(args[0]); is {
 		return "", exitcode.Usagef("%s is of a choice among runs, which has no lots of its own: dptrain ledger epsilon accounts for it", args[0])
 	}
 	if !info.IsDir() {

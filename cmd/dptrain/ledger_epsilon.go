@@ -9,6 +9,8 @@ import (
 	"github.com/dptrain/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/runspec"
+	"github.com/dptrain/dptrain/internal/selection"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -33,7 +35,7 @@ the largest power of ten below one over the number of records.`,
 				return err
 			}
 			if len(args) == 1 {
-				if path, is := selectionAt(args[0]); is {
+				if path, is := selection.FindLedger(args[0]); is {
 					return printSelectionEpsilon(term, path, delta, name)
 				}
 			}

@@ -42,14 +42,14 @@ func scrape(address string) (status int, text string, err error) {
 func TestScrape(t *testing.T) {
 	address := free(t)
 	_, port, _ := net.SplitHostPort(address)
-	e, err := answerScrapes(":" + port)
+	e, err := serveMetrics(":" + port)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if status, text, err := scrape(address); err != nil || status != http.StatusOK || text != "" {
 		t.Errorf("before the first lot: %v, %v\n%s", status, err, text)
 	}
-	e.set(gauges{lots: 3, planned: 10, epsilon: math.Inf(1), speed: 1500, learningRate: 0.25, testAccuracy: math.NaN()})
+	e.set(metrics{lots: 3, plannedLots: 10, epsilon: math.Inf(1), examplesPerSecond: 1500, learningRate: 0.25, testAccuracy: math.NaN()})
 	status, text, err := scrape(address)
 	if err != nil || status != http.StatusOK {
 		t.Fatal(status, err)
@@ -63,7 +63,7 @@ func TestScrape(t *testing.T) {
 	if strings.Contains(text, "accuracy") || strings.Contains(text, "delta") {
 		t.Errorf("what is not known is shown:\n%s", text)
 	}
-	if _, err := answerScrapes(address); err == nil {
+	if _, err := serveMetrics(address); err == nil {
 		t.Error("two listen on one address")
 	}
 	e.close()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/rundir"
 )
 
 // Layers and matrices learn at their own pace: in one step of SGD, of equal lots and noise,
@@ -16,7 +17,7 @@ func TestLayersAtTheirOwnPace(t *testing.T) {
 	inWorkshop(t)
 	line := brief + " --model mlp:6 --noise 1 --seed 3 --steps 1 --optimizer "
 	values := func(dir string) map[string][]float32 {
-		tensors, err := readWeights(dir + "/model.safetensors")
+		tensors, err := rundir.ReadWeights(dir + "/model.safetensors")
 		if err != nil || len(tensors) != 4 {
 			t.Fatalf("%s: %d tensors: %v", dir, len(tensors), err)
 		}

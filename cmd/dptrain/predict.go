@@ -14,6 +14,8 @@ import (
 	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/flags"
+	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/runspec"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -30,9 +32,9 @@ type prediction struct {
 
 // asked is what predict is asked for, and of which data.
 type asked struct {
-	settings // where data, answers and programs are
-	format   string
-	scores   bool
+	runspec.Flags // where data, answers and programs are
+	format        string
+	scores        bool
 }
 
 func newPredict(term *terminal.Terminal) *cobra.Command {
@@ -67,13 +69,14 @@ its records away. Answers tell of the examples asked about: treat them as those.
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&set.data, "data", "", "the examples: a file, a folder, or a data set by its name")
-	f.StringVar(&set.dataDir, "data-dir", "", "where a named data set's files lie")
-	f.StringVar(&set.out, "out", "", "the file to write (default: standard output)")
+	f.StringVar(&set.Data, "data", "", "the examples: a file, a folder, or a data set by its name")
+	f.StringVar(&set.DataDir, "data-dir", "", "where a named data set's files lie")
+	f.StringVar(&set.Out, "out", "", "the file to write (default: standard output)")
 	f.StringVar(&set.format, "format", "", flags.Alternatives(sheetFormats)+" (default: jsonl where --out ends so, else csv)")
 	f.BoolVar(&set.scores, "scores", false, "add the probability of every class to each line")
 	flags.Complete(cmd, "format", sheetFormats)
-	set.placeFlags(cmd)
+	runspec.DefineDeviceFlags(f, &set.Device)
+	completeChoices(cmd, runspec.DeviceChoices())
 	return cmd
 }
 
@@ -81,27 +84,27 @@ func predict(term *terminal.Terminal, dir string, set *asked) error {
 	if err := set.settle(term.JSON); err != nil {
 		return err
 	}
-	b, build, err := trained(dir)
+	b, err := rundir.ReadModel(dir)
 	if err != nil {
 		return err
 	}
-	reply, err := b.reply(set.scores)
+	reply, err := newReply(b.Manifest, set.scores)
 	if err != nil {
 		return exitcode.Usagef("%s: %w", dir, err)
 	}
-	if set.out != "" {
-		if err := checkOut(set.out, dir, set.data); err != nil {
+	if set.Out != "" {
+		if err := checkOut(set.Out, dir, set.Data); err != nil {
 			return err
 		}
 	}
-	options := data.Options{Dir: set.dataDir, Standardize: b.Standardize, Schema: b.Schema}
-	questions, err := terminal.Await(term, "Reading "+set.data, func() (data.Unlabeled, error) {
-		return data.OpenUnlabeled(set.data, options, data.TrainedInput{Name: b.Data, Shape: b.Shape, ElementType: b.Elements})
+	options := data.Options{Dir: set.DataDir, Standardize: b.Standardize, Schema: b.Schema}
+	questions, err := terminal.Await(term, "Reading "+set.Data, func() (data.Unlabeled, error) {
+		return data.OpenUnlabeled(set.Data, options, data.TrainedInput{Name: b.Data, Shape: b.Shape, ElementType: b.Elements})
 	})
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	e, err := engine.NewEvaluator(build, set.place())
+	e, err := engine.NewEvaluator(b.Build, set.Device)
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
@@ -114,37 +117,37 @@ func predict(term *terminal.Terminal, dir string, set *asked) error {
 		columns = slices.Insert(slices.Clone(columns), 0, "file")
 	}
 	write := func(w io.Writer) error {
-		return writePredictions(term, e, questions, reply, newSheet(w, set.format, columns), set.out)
+		return writePredictions(term, e, questions, reply, newSheet(w, set.format, columns), set.Out)
 	}
-	if set.out == "" {
+	if set.Out == "" {
 		return exitcode.AsFailure(write(term.Out))
 	}
 	var told *exitcode.Error
-	switch err := atomicfile.WriteFunc(set.out, write); {
+	switch err := atomicfile.WriteFunc(set.Out, write); {
 	case errors.As(err, &told): // of the answers, and not of the file
 		return err
 	case errors.Is(err, fs.ErrNotExist):
-		return exitcode.Usagef("--out %s: %w", set.out, err)
+		return exitcode.Usagef("--out %s: %w", set.Out, err)
 	case err != nil:
-		return exitcode.AsFailure(fmt.Errorf("--out %s: %w", set.out, err))
+		return exitcode.AsFailure(fmt.Errorf("--out %s: %w", set.Out, err))
 	}
-	answer := prediction{questions.Len(), set.out, set.format, columns, set.data, b.Model}
-	return term.Print(answer, set.out, func(w io.Writer) {
-		fmt.Fprintf(w, "model\t%s\nexamples\t%d\nfile\t%s\n", b.Model, questions.Len(), set.out)
+	answer := prediction{questions.Len(), set.Out, set.format, columns, set.Data, b.Model}
+	return term.Print(answer, set.Out, func(w io.Writer) {
+		fmt.Fprintf(w, "model\t%s\nexamples\t%d\nfile\t%s\n", b.Model, questions.Len(), set.Out)
 	})
 }
 
 // settle checks what was asked for, and fills in what was left out.
 func (a *asked) settle(json bool) error {
-	if a.data == "" {
+	if a.Data == "" {
 		return exitcode.Usagef("--data is missing: name the new examples, as in --data new.csv")
 	}
-	if json && a.out == "" {
+	if json && a.Out == "" {
 		return exitcode.Usagef("--out is missing: --json leaves no room for answers on standard output; name a file for them, as in --out answers.csv")
 	}
 	if a.format == "" {
 		a.format = sheetFormats[0]
-		if strings.HasSuffix(strings.ToLower(a.out), ".jsonl") {
+		if strings.HasSuffix(strings.ToLower(a.Out), ".jsonl") {
 			a.format = "jsonl"
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/terminal"
 )
 
@@ -37,8 +38,8 @@ func cellsOf(t *testing.T, text string) map[string][]string {
 
 // What is no number is no answer.
 func TestNumbersThatAreNone(t *testing.T) {
-	b := built{Targets: 1, Schema: data.Schema{Target: "y", Bounds: map[string]data.Bounds{"y": {0, 90}}}}
-	r, err := b.reply(false)
+	b := rundir.Manifest{Targets: 1, Schema: data.Schema{Target: "y", Bounds: map[string]data.Bounds{"y": {0, 90}}}}
+	r, err := newReply(b, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func TestNumbersThatAreNone(t *testing.T) {
 		}
 	}
 	b.Schema.Bounds = nil
-	if _, err := b.reply(false); err == nil || !strings.Contains(err.Error(), "bounds of none") {
+	if _, err := newReply(b, false); err == nil || !strings.Contains(err.Error(), "bounds of none") {
 		t.Errorf("without limits: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/dptrain/dptrain/models"
 )
@@ -81,25 +82,25 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 // A run that was stopped before its directions were released says nothing of them.
 func TestProjectionThatNeverWas(t *testing.T) {
 	inWorkshop(t)
-	j := jobOf(t, "--lot 20 --steps 3 --noise 1 --ignore owner --model logistic --project 2 --out run"+columns)
-	release, err := j.lock()
+	j := specOf(t, "--lot 20 --steps 3 --noise 1 --ignore owner --model logistic --project 2 --out run"+columns)
+	release, err := rundir.Create("run")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer release()
-	run, err := j.begin()
+	run, err := newRun(j)
 	if err != nil {
 		t.Fatal(err)
 	}
 	term := &terminal.Terminal{Out: io.Discard, Err: io.Discard}
-	w, err := newWatch(term, j, run)
+	p, err := newTrainProgress(term, j, run, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer w.close()
-	w.done()
-	r, err := finishRun(term, w, nil, time.Second)
-	if err != nil || r.projectionSummary != nil {
+	defer p.close()
+	p.end()
+	r, err := finishRun(p, nil, false, time.Now())
+	if err != nil || r.Projection != nil {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	for _, text := range readFiles(t, "run") {
@@ -123,16 +124,16 @@ func TestProjectedModel(t *testing.T) {
 		}
 		same("eval")
 		answer(t, "export run --out model.pt.safetensors")
-		own, err := readWeights("run/model.safetensors")
+		own, err := rundir.ReadWeights("run/model.safetensors")
 		if err != nil {
 			t.Fatal(err)
 		}
-		tensors, err := readWeights("model.pt.safetensors")
+		tensors, err := rundir.ReadWeights("model.pt.safetensors")
 		if err != nil {
 			t.Fatal(err)
 		}
-		directions, err := directionsIn(tensors, []int{4})
-		if known, _ := directionsIn(own, []int{4}); err != nil || len(directions) != 8 || !slices.Equal(directions, known) {
+		directions, err := rundir.Directions(tensors, []int{4})
+		if known, _ := rundir.Directions(own, []int{4}); err != nil || len(directions) != 8 || !slices.Equal(directions, known) {
 			t.Fatalf("directions %v, exported %v, %v", known, directions, err)
 		}
 		if a, b, c := dot(directions[:4], directions[:4]), dot(directions[4:], directions[4:]), dot(directions[:4], directions[4:]); !(math.Abs(a-1) <= 1e-5) || !(math.Abs(b-1) <= 1e-5) || !(math.Abs(c) <= 1e-5) {
@@ -145,11 +146,11 @@ func TestProjectedModel(t *testing.T) {
 			if next["projection"] != nil {
 				t.Error("known directions are called released")
 			}
-			weights, err := readWeights("next/model.safetensors")
+			weights, err := rundir.ReadWeights("next/model.safetensors")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d, err := directionsIn(weights, []int{4}); err != nil || !slices.Equal(d, directions) {
+			if d, err := rundir.Directions(weights, []int{4}); err != nil || !slices.Equal(d, directions) {
 				t.Errorf("started from %v with directions %v, %v", directions, d, err)
 			}
 			h, err := ledger.Read("next/ledger.jsonl")
@@ -194,7 +195,7 @@ func dot(a, b []float32) (sum float64) {
 func TestProjectionOfResumedRuns(t *testing.T) {
 	inWorkshop(t)
 	first := answer(t, brief+" --steps 10 --epsilon 2 --project 2 --out run")
-	before, err := readWeights("run/model.safetensors")
+	before, err := rundir.ReadWeights("run/model.safetensors")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,12 +206,12 @@ func TestProjectionOfResumedRuns(t *testing.T) {
 	if e := more["epsilon"].(float64); e > 3 || e < 2.9 || more["projection"] != 2.0 {
 		t.Errorf("extended to ε = 3: ε %v, %v directions", e, more["projection"])
 	}
-	after, err := readWeights("run/model.safetensors")
+	after, err := rundir.ReadWeights("run/model.safetensors")
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, _ := directionsIn(before, []int{4})
-	b, _ := directionsIn(after, []int{4})
+	a, _ := rundir.Directions(before, []int{4})
+	b, _ := rundir.Directions(after, []int{4})
 	if len(a) != 8 || !slices.Equal(a, b) {
 		t.Errorf("directions %v became %v", a, b)
 	}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/dptrain/dptrain/internal/rundir"
 )
 
 // reply turns what a network answers to an example into the cells of a line: texts and
@@ -16,9 +18,9 @@ type reply struct {
 var errNotFinite = errors.New("what the model answers is not finite: the example has numbers far beyond those that it was trained on, or its training diverged")
 
 // reply is the model's: a class, or a number.
-func (b built) reply(scores bool) (reply, error) {
+func newReply(b rundir.Manifest, scores bool) (reply, error) {
 	if b.Targets > 0 {
-		return b.number(scores)
+		return newNumberReply(b, scores)
 	}
 	if b.Schema.PredictNext || len(b.Labels) > 0 {
 		return reply{}, errors.New("the model answers every step of an example, as one of the language does, and predict writes one answer an example; dptrain export DIR --format onnx writes it for programs that want all of them")
@@ -47,7 +49,7 @@ func (b built) reply(scores bool) (reply, error) {
 }
 
 // number is the reply of a model that predicts one, in its own units.
-func (b built) number(scores bool) (reply, error) {
+func newNumberReply(b rundir.Manifest, scores bool) (reply, error) {
 	name := b.Schema.Target
 	bounds, bounded := b.Schema.Bounds[name]
 	switch {

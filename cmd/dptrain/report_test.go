@@ -15,6 +15,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/rundir"
 )
 
 // readFiles reads the files that people read of a run.
@@ -158,11 +159,9 @@ func TestReport_ReadsWrittenKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, writes := range map[string]any{"summary": result{}, "metricPoint": point{}} {
+	for name, writes := range map[string]any{"summary": rundir.Summary{}, "metricPoint": metricsEntry{}} {
 		written := map[string]bool{}
-		for _, f := range reflect.VisibleFields(reflect.TypeOf(writes)) {
-			written[key(string(f.Tag))] = true
-		}
+		addKeys(written, reflect.TypeOf(writes))
 		read := 0
 		ast.Inspect(file, func(n ast.Node) bool {
 			if s, is := n.(*ast.TypeSpec); is && s.Name.Name != name {
@@ -182,7 +181,18 @@ func TestReport_ReadsWrittenKeys(t *testing.T) {
 	}
 }
 
-// key is what a field is called in JSON.
+// addKeys adds the keys of a struct and of the structs embedded in it.
+func addKeys(keys map[string]bool, t reflect.Type) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		keys[key(string(f.Tag))] = true
+		if f.Anonymous {
+			addKeys(keys, f.Type.Elem())
+		}
+	}
+}
+
+// key is the name of a field in JSON.
 func key(tag string) string {
 	name, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
 	return name

@@ -15,6 +15,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/rundir"
 )
 
 // predicted are columns of hours, and regression a run on them that takes a moment.
@@ -149,7 +150,7 @@ func TestRegressionThatWentAstray(t *testing.T) {
 // A scrape tells the error where there is one.
 func TestErrorIsScraped(t *testing.T) {
 	var b bytes.Buffer
-	gauges{testAccuracy: math.NaN(), missed: &missed{RMSE: 2.5}}.write(&b)
+	metrics{testAccuracy: math.NaN(), regression: &rundir.RegressionMetrics{RMSE: 2.5}}.write(&b)
 	if !strings.Contains(b.String(), "\ndptrain_test_rmse 2.5\n") || strings.Contains(b.String(), "accuracy") {
 		t.Errorf("scraped: %s", b.String())
 	}

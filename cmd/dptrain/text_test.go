@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/models"
 )
 
 // letters writes JSON lines of short texts by several people, whose mood is in one
@@ -86,26 +85,6 @@ func TestOlderModelsAverageTheirPadding(t *testing.T) {
 	}
 	if then := answer(t, "eval run"); then["loss"] == got["test_loss"] {
 		t.Errorf("an older model is measured as a new one: loss %v", then["loss"])
-	}
-}
-
-func TestModelsWhereNoneIsNamed(t *testing.T) {
-	for _, c := range []struct {
-		example   models.DataSpec
-		projected bool
-		want      string
-	}{
-		{models.DataSpec{Shape: []int{9}, Vocabulary: 5, Labels: []int{9}}, false, "lstm"},
-		{models.DataSpec{Shape: []int{9}, Vocabulary: 5}, false, "embbag"},
-		{models.DataSpec{Shape: []int{1, 28, 28}}, false, "digits-cnn"},
-		{models.DataSpec{Shape: []int{1, 28, 28}}, true, denseModel},
-		{models.DataSpec{Shape: []int{1, 32, 28}}, false, denseModel},
-		{models.DataSpec{Shape: []int{1, 28, 32}}, false, denseModel},
-		{models.DataSpec{Shape: []int{9}}, false, denseModel},
-	} {
-		if got := defaultModel(c.example, c.projected); got != c.want {
-			t.Errorf("%+v: %s, want %s", c.example, got, c.want)
-		}
 	}
 }
 

@@ -31,7 +31,7 @@ func announce(term *terminal.Terminal, spec *runspec.Spec, run *engine.Run) {
 	case c.Mechanism.NonPrivate:
 		term.Note("NOT PRIVATE: no clipping, no noise, ε = ∞. The weights can reveal any record.")
 	case !d.Secure:
-		term.Note("%s.", insecureWords)
+		term.Note("%s.", insecureWarning)
 	}
 	if d.Warning != "" {
 		term.Note("Warning: %s.", d.Warning)

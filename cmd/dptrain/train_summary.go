@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/report"
 	"github.com/dptrain/dptrain/internal/rundir"
@@ -211,8 +212,8 @@ func writeSummary(w io.Writer, s *rundir.Summary, dataDir string) {
 		s.Projection.Print(w)
 	}
 	if s.Private {
-		fmt.Fprintf(w, "privacy\tε = %s at δ = %s, by the %s accountant\n", epsilonWords(s.Epsilon, s.ProvenEpsilon), number.RoundUp(float64(s.Delta)), s.Accountant)
-		fmt.Fprintf(w, "\tadjacency %s, %s, %s of about %.0f from %d\n", s.Adjacency, report.UnitWords(s.Unit), number.Plural(s.Steps, "lot"), s.ExpectedLot, s.Records)
+		fmt.Fprintf(w, "privacy\tε = %s at δ = %s, by the %s accountant\n", budget.FormatEpsilon(s.Epsilon, s.ProvenEpsilon), number.RoundUp(float64(s.Delta)), s.Accountant)
+		fmt.Fprintf(w, "\tadjacency %s, %s, %s of about %.0f from %d\n", s.Adjacency, report.DescribeUnit(s.Unit), number.Plural(s.Steps, "lot"), s.ExpectedLot, s.Records)
 		if s.PlannedEpsilon > 0 {
 			fmt.Fprintf(w, "\tε = %s, the cost of the whole plan, if you stopped the run because of its results\n", number.RoundUp(float64(s.PlannedEpsilon)))
 		}
@@ -223,9 +224,9 @@ func writeSummary(w io.Writer, s *rundir.Summary, dataDir string) {
 		fmt.Fprintf(w, "privacy\tNONE: trained without clipping and noise, ε = ∞\n")
 	}
 	if s.Private && !s.Secure {
-		fmt.Fprintf(w, "\t%s\n", insecureWords)
+		fmt.Fprintf(w, "\t%s\n", insecureWarning)
 	}
-	if d := deltaWarning(float64(s.Delta), s.Records); d != "" {
+	if d := budget.DeltaWarning(float64(s.Delta), s.Records); d != "" {
 		fmt.Fprintf(w, "warning\t%s\n", d)
 	}
 	if s.Note != "" {

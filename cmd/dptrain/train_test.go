@@ -21,6 +21,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
+	"github.com/dptrain/dptrain/internal/report"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/terminal"
 )
@@ -110,10 +111,10 @@ func TestRunIsTheOneAskedFor(t *testing.T) {
 // starting weights, too.
 func TestLotsOfARate(t *testing.T) {
 	inWorkshop(t)
-	j := jobOf(t, "--rate 0.05 --epochs 2 --record microbatch:4 --clipping adaptive --noise 9 --seed 7 --microbatch 5000 --ignore owner"+columns)
-	c := j.config
-	if q, _ := c.Mechanism.Clipping[0].Bound.(clip.Quantile); c.Sampling.Rate != 0.05 || c.Sampling.Lot != 0 || c.Steps != 40 || c.Records.Examples != 4 || j.records != 1000 || q.Noise != 50./20 || c.Microbatch != 1000 || j.start != 7 {
-		t.Errorf("a rate of %v, a lot of %d, %d steps, %d records of %d examples, %d at a time, noise %v on their count, weights of seed %d", c.Sampling.Rate, c.Sampling.Lot, c.Steps, j.records, c.Records.Examples, c.Microbatch, q.Noise, j.start)
+	j := specOf(t, "--rate 0.05 --epochs 2 --record microbatch:4 --clipping adaptive --noise 9 --seed 7 --microbatch 5000 --ignore owner"+columns)
+	c := j.Config
+	if q, _ := c.Mechanism.Clipping[0].Bound.(clip.Quantile); c.Sampling.Rate != 0.05 || c.Sampling.Lot != 0 || c.Steps != 40 || c.Records.Examples != 4 || j.Records != 1000 || q.Noise != 50./20 || c.Microbatch != 1000 {
+		t.Errorf("a rate of %v, a lot of %d, %d steps, %d records of %d examples, %d at a time, noise %v on their count, %v", c.Sampling.Rate, c.Sampling.Lot, c.Steps, j.Records, c.Records.Examples, c.Microbatch, q.Noise, j.Flags.Seed)
 	}
 }
 
@@ -321,11 +322,11 @@ func TestTheEndIsMeasuredOnce(t *testing.T) {
 		if name == "idle" {
 			answer(t, "train --noise 1 --steps 10 --out idle"+line)
 		}
-		j := jobOf(t, flags)
-		test := &counted{Set: j.task.Test}
-		j.task.Test = test
+		j := specOf(t, flags)
+		test := &counted{Set: j.Task.Test}
+		j.Task.Test = test
 		term := &terminal.Terminal{Out: io.Discard, Err: io.Discard}
-		if err := startRun(term, j, time.Now()); err != nil {
+		if err := runSpec(term, j, time.Now()); err != nil {
 			t.Fatal(name, err)
 		}
 		if test.rows != test.Len() {
@@ -566,8 +567,8 @@ func TestBaselineIgnoresNothingTyped(t *testing.T) {
 	if _, stderr, code := dptrain("train --resume run0 --epsilon 3"); code != exitcode.Usage || !strings.Contains(stderr, "--epsilon") {
 		t.Errorf("a baseline resumed with a budget: exit %d, %s", code, stderr)
 	}
-	if j := jobOf(t, "--preset abadi-mnist --data digits --non-private"); !j.config.Mechanism.NonPrivate || j.config.Projection.Noise != 0 || j.config.Sampling.Lot != 600 {
-		t.Errorf("of lots of %d, the baseline of a preset is private: %v", j.config.Sampling.Lot, !j.config.Mechanism.NonPrivate)
+	if j := specOf(t, "--preset abadi-mnist --data digits --non-private"); !j.Config.Mechanism.NonPrivate || j.Config.Projection.Noise != 0 || j.Config.Sampling.Lot != 600 {
+		t.Errorf("of lots of %d, the baseline of a preset is private: %v", j.Config.Sampling.Lot, !j.Config.Mechanism.NonPrivate)
 	}
 }
 

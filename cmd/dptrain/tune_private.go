@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/dptrain/dptrain/accountant"
+	"github.com/dptrain/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/report"
@@ -21,18 +22,18 @@ import (
 // privateTuning is the result of tune on private data. Everything in it is the outcome of
 // the selection, or was fixed before the selection.
 type privateTuning struct {
-	answerJSON                        // the cost of all runs together
-	Data       string                 `json:"data"`
-	Model      string                 `json:"model"`
-	Best       bestTrial              `json:"best"`
-	Flags      string                 `json:"flags"`
-	Score      string                 `json:"score"` // what runs are compared by
-	Settings   int                    `json:"settings"`
-	Runs       selection.Distribution `json:"runs"`
-	Unit       string                 `json:"unit"`
-	Records    int                    `json:"records"`
-	LedgerHead string                 `json:"ledger_head"`
-	Out        string                 `json:"out"`
+	budget.Guarantee                        // the cost of all runs together
+	Data             string                 `json:"data"`
+	Model            string                 `json:"model"`
+	Best             bestTrial              `json:"best"`
+	Flags            string                 `json:"flags"`
+	Score            string                 `json:"score"` // what runs are compared by
+	Settings         int                    `json:"settings"`
+	Runs             selection.Distribution `json:"runs"`
+	Unit             string                 `json:"unit"`
+	Records          int                    `json:"records"`
+	LedgerHead       string                 `json:"ledger_head"`
+	Out              string                 `json:"out"`
 }
 
 // bestTrial is the best run.
@@ -94,7 +95,7 @@ func tunePrivate(term *terminal.Terminal, base *runspec.Spec, trials int, distri
 	}
 	settings := spec.Hyperparameters()
 	result := privateTuning{
-		answerJSON: answerOf(guarantee), Data: base.Task.Name, Model: base.Network.Model,
+		Guarantee: budget.NewGuarantee(guarantee), Data: base.Task.Name, Model: base.Network.Model,
 		Best:  bestTrial{settings, best.Accuracy, best.MAE, best.Deviation, best.Test},
 		Flags: settings.Flags(), Score: plan.Score, Settings: trials, Runs: runs, Unit: plan.Unit, Records: plan.Records, LedgerHead: head, Out: out,
 	}
@@ -143,7 +144,7 @@ func (r privateTuning) print(w io.Writer) {
 		fmt.Fprintf(w, "accuracy\t%.2f%% on public test examples%s\n", 100**r.Best.Accuracy, optimistic)
 	}
 	fmt.Fprintf(w, "privacy\tε = %s at δ = %s for all runs together, by Rényi divergences\n", number.RoundUp(float64(r.Epsilon)), number.RoundUp(float64(r.Delta)))
-	fmt.Fprintf(w, "\tadjacency %s, %s, %d settings, %s\n", r.Adjacency, report.UnitWords(r.Unit), r.Settings, r.Runs)
+	fmt.Fprintf(w, "\tadjacency %s, %s, %d settings, %s\n", r.Adjacency, report.DescribeUnit(r.Unit), r.Settings, r.Runs)
 	fmt.Fprintf(w, "note\t%s\n", r.Note)
 	fmt.Fprintf(w, "files\t%s\n", r.Out)
 	fmt.Fprintf(w, "next\tdptrain eval %s\n", rundir.ShellQuote(r.Out))
@@ -168,14 +169,14 @@ func printSelectionEpsilon(term *terminal.Terminal, path string, delta float64, 
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	result := struct {
-		answerJSON
+		budget.Guarantee
 		Settings int                    `json:"settings"`
 		Runs     selection.Distribution `json:"runs"`
 		Unit     string                 `json:"unit"`
 		Records  int                    `json:"records"`
-	}{answerOf(guarantee), len(l.Candidates), l.Runs, l.Unit, l.Records}
+	}{budget.NewGuarantee(guarantee), len(l.Candidates), l.Runs, l.Unit, l.Records}
 	return term.Print(result, number.RoundUp(guarantee.Epsilon), func(w io.Writer) {
-		result.print(w, "epsilon")
+		result.Print(w, budget.Epsilon)
 		fmt.Fprintf(w, "runs\t%s, with %s\n", l.Runs, number.Plural(result.Settings, "setting"))
 		fmt.Fprintf(w, "unit of privacy\t%s\n", l.Unit)
 	})

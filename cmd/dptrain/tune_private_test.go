@@ -2,11 +2,9 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,12 +12,13 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant"
-	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/runspec"
+	"github.com/dptrain/dptrain/internal/selection"
 	"github.com/dptrain/dptrain/internal/terminal"
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // choice is a choice on private data that takes a moment.
@@ -66,16 +65,16 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		if e := cost["epsilon"].(float64); e > 4 || e < 3.9 || !strings.Contains(stdout, `"epsilon": `+jsonNumber(e)) {
 			t.Errorf("%s: the ledger says ε = %v of 4, the answer\n%s", name, e, stdout)
 		}
-		p, err := readSelection(filepath.Join(name, rundir.SelectionFile))
+		p, err := selection.ReadLedger(filepath.Join(name, rundir.SelectionFile))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if words := p.Runs.words(); !strings.Contains(words, map[string]string{"half": "truncated negative binomial of shape 0.5 ", "poisson": "Poisson ", "logarithmic": "logarithmic "}[name]) {
+		if words := p.Runs.String(); !strings.Contains(words, map[string]string{"half": "truncated negative binomial with shape 0.5 ", "poisson": "Poisson ", "logarithmic": "logarithmic "}[name]) {
 			t.Errorf("%s: %s", name, words)
 		}
 		// Each candidate costs the same, and less than the choice.
 		least, most := math.Inf(1), 0.0
-		for _, h := range p.accounted().Candidates {
+		for _, h := range p.Histories() {
 			a, err := accountant.Epsilon(h, p.Delta, "rdp")
 			if err != nil {
 				t.Fatal(err)
@@ -83,7 +82,7 @@ func TestChoiceOnPrivateData(t *testing.T) {
 			least, most = min(least, a.Epsilon), max(most, a.Epsilon)
 			if name == "geometric" { // its score, which comes last
 				h.Lots = h.Lots[len(h.Lots)-1:]
-				if score, err := accountant.Epsilon(h, p.Delta, "rdp"); err != nil || !(math.Abs(score.Epsilon/a.Epsilon-chooseShare) <= 0.01) {
+				if score, err := accountant.Epsilon(h, p.Delta, "rdp"); err != nil || !(math.Abs(score.Epsilon/a.Epsilon-selection.ValidationShare) <= 0.01) {
 					t.Errorf("of a run's ε = %v its score costs %v alone, %v", a.Epsilon, score.Epsilon, err)
 				}
 			}
@@ -91,7 +90,7 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		if least < 0.99*most || most > 4 || least < 0.1 {
 			t.Errorf("%s: one run costs between %v and %v", name, least, most)
 		}
-		var got chosen
+		var got privateTuning
 		if err := json.Unmarshal([]byte(stdout), &got); err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +104,7 @@ func TestChoiceOnPrivateData(t *testing.T) {
 		}
 	}
 	stdout, stderr, _ := dptrain("ledger epsilon geometric --accountant zcdp")
-	if !strings.Contains(stdout, "geometric with mean 3, of 3 settings\nunit of privacy  example\n") || !strings.Contains(stderr, "the rdp accountant answers") {
+	if !strings.Contains(stdout, "geometric with mean 3, with 3 settings\nunit of privacy  example\n") || !strings.Contains(stderr, "the rdp accountant is used") {
 		t.Errorf("asked for zcdp: %s%s", stdout, stderr)
 	}
 	if _, stderr, code := dptrain(choice + " --out poisson"); code != exitcode.Usage || !strings.Contains(stderr, "already contains") {
@@ -149,13 +148,13 @@ func TestChoiceOnPrivateData(t *testing.T) {
 // the luck of its noise was chosen with it.
 func TestTheBestFlatters(t *testing.T) {
 	half := 0.5
-	for what, best := range map[string]winner{
-		"accuracy": {Accuracy: &half}, "RMSE": {missed: &missed{RMSE: 3}},
+	for what, best := range map[string]bestTrial{
+		"accuracy": {Accuracy: &half}, "RMSE": {RegressionMetrics: &rundir.RegressionMetrics{RMSE: 3}},
 		"accuracy held out": {Accuracy: &half, Deviation: 0.1}, "MAE held out": {MAE: &half, Deviation: 0.1},
 	} {
 		var b bytes.Buffer
-		chosen{Best: best}.print(&b)
-		if !strings.Contains(b.String(), "; the best of several, which flatters\n") {
+		privateTuning{Best: best}.print(&b)
+		if !strings.Contains(b.String(), "; too optimistic, as the best of several\n") {
 			t.Errorf("%s: it is not said in\n%s", what, b.String())
 		}
 	}
@@ -166,94 +165,20 @@ func jsonNumber(x float64) string {
 	return string(b)
 }
 
-// settingsOf are those of train with some flags.
-func settingsOf(t *testing.T, flags string) *settings {
+// specOf returns the specification of train with some flags.
+func specOf(t *testing.T, line string) *runspec.Spec {
 	t.Helper()
-	s, cmd := &settings{}, &cobra.Command{Use: "train"}
-	s.flags(cmd)
-	if err := cmd.ParseFlags(strings.Fields(flags)); err != nil {
+	flags, set := &runspec.Flags{}, pflag.NewFlagSet("train", pflag.ContinueOnError)
+	flags.Define(set)
+	if err := set.Parse(strings.Fields(line)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.complete(cmd); err != nil {
+	if err := flags.Resolve(); err != nil {
 		t.Fatal(err)
 	}
-	return s
-}
-
-// jobOf is what train would do with some flags.
-func jobOf(t *testing.T, flags string) *job {
-	t.Helper()
-	j, err := settingsOf(t, flags).job(&terminal.Terminal{Quiet: true})
+	spec, err := newSpec(&terminal.Terminal{Quiet: true}, flags)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return j
-}
-
-// Whatever ends the runs, their folder goes.
-func TestRunsOfAChoiceLeaveNothing(t *testing.T) {
-	inWorkshop(t)
-	j := jobOf(t, "--ignore owner --model logistic --steps 1 --noise 1 --accountant rdp"+columns)
-	stopped, stop := context.WithCancel(context.Background())
-	stop()
-	if _, _, err := bestOf(stopped, []*job{j}, accountant.RunDistribution{Shape: 1, Mean: 3}, "runs"); !errors.Is(err, context.Canceled) {
-		t.Errorf("a stopped choice: %v", err)
-	}
-	// The Poisson distribution draws no run now and then; at a mean of 1.01, 60 draws
-	// all find some with a chance of 1e-12.
-	none := false
-	for range 60 {
-		best, _, err := bestOf(context.Background(), []*job{j}, accountant.RunDistribution{Shape: math.Inf(1), Mean: 1.01}, "runs")
-		if err == nil && len(best.parameters) == 0 {
-			t.Fatal("a choice without an outcome")
-		}
-		if err != nil {
-			none = strings.Contains(err.Error(), "nothing was chosen")
-			break
-		}
-	}
-	if !none {
-		t.Error("no draw found no run")
-	}
-	if _, err := os.Stat("runs"); err == nil {
-		t.Error("the folder of the runs is left")
-	}
-}
-
-// The best of the runs is chosen, by public test data or by what was released of records
-// held out. At a mean of 16 no run draws a setting that can learn with a chance of 2e-6.
-func TestTheBestIsChosen(t *testing.T) {
-	inWorkshop(t)
-	for _, held := range []string{"", " --validation-split 0.1 --validation-noise 0.01"} {
-		flags := "--ignore owner --model logistic --lot 100 --steps 10 --noise 0.1 --accountant rdp" + held + columns
-		lame, fit := jobOf(t, strings.NewReplacer("--ignore owner", "--ignore owner,colour", " --vocabulary colour=red|blue", "").Replace(flags)), jobOf(t, flags)
-		best, at, err := bestOf(context.Background(), []*job{lame, fit, fit, fit, fit, fit}, accountant.RunDistribution{Shape: math.Inf(1), Mean: 16}, "runs")
-		if err != nil || at == 0 || *best.accuracy < 0.9 || best.merit < 0.9 || (best.deviation > 0) != (held != "") {
-			t.Errorf("%s: setting %d with an accuracy of %v, by a score of %v ± %v, was chosen: %v", held, at, *best.accuracy, best.merit, best.deviation, err)
-		}
-	}
-}
-
-// A run whose ledger says more than was stated of it is not released.
-func TestRunsThatSpendMoreAreRefused(t *testing.T) {
-	inWorkshop(t)
-	const flags = "--ignore owner --model logistic --steps 3 --accountant rdp" + columns
-	stated, spent := jobOf(t, flags+" --noise 2"), jobOf(t, flags+" --noise 1.99")
-	for _, test := range []struct {
-		runs, states *job
-		refused      bool
-	}{{stated, stated, false}, {stated, spent, false}, {spent, stated, true}} {
-		c := test.runs.config
-		c.Files.CheckpointFolder, c.Files.Ledger = "", filepath.Join(t.TempDir(), "ledger.jsonl")
-		run, err := engine.New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(run.Train(context.Background(), nil), run.Close()); err != nil {
-			t.Fatal(err)
-		}
-		if err := test.states.within(c.Files.Ledger); (err != nil) != test.refused {
-			t.Errorf("noise %v where %v was stated: %v", c.Mechanism.NoiseMultiplier, test.states.config.Mechanism.NoiseMultiplier, err)
-		}
-	}
+	return spec
 }

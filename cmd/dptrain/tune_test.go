@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/selection"
 )
 
 func TestTune(t *testing.T) {
@@ -29,8 +30,8 @@ func TestTune(t *testing.T) {
 		}
 		lots[row["lot"]] = true
 	}
-	if help, _, _ := dptrain("tune --help"); chooseShare != 1/4. || !strings.Contains(help, "what alone costs a quarter of what one run may cost") {
-		t.Errorf("a score costs %v of one run, and the help says\n%s", chooseShare, help)
+	if help, _, _ := dptrain("tune --help"); selection.ValidationShare != 1/4. || !strings.Contains(help, "alone it costs a quarter of the budget of one run") {
+		t.Errorf("a score costs %v of one run, and the help says\n%s", selection.ValidationShare, help)
 	}
 	if len(lots) != 4 {
 		t.Errorf("lots %v", lots)

@@ -8,10 +8,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
-	"github.com/dptrain/dptrain/engine"
-	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/number"
 )
 
 func TestValidationIsInTheBudget(t *testing.T) {
@@ -102,42 +99,5 @@ func TestValidationOfUsersAndBaselines(t *testing.T) {
 	got = answer(t, baseline+" --steps 4 --validation-split 0.5 --out baseline")
 	if got["validation_deviation"] != 0.0 || got["validation_records"] != 200.0 {
 		t.Errorf("without privacy: %v records, deviation %v", got["validation_records"], got["validation_deviation"])
-	}
-}
-
-// Of many classes, and of what follows a text, run.json has no confusion matrix.
-func TestConfusionsThatAreKept(t *testing.T) {
-	for classes, kept := range map[int]bool{mostConfused: true, mostConfused + 1: false} {
-		for _, next := range []bool{false, true} {
-			var r result
-			r.tested(&engine.Evaluation{Labels: 1, Confusion: make([][]int, classes)}, &data.Task{Schema: data.Schema{PredictNext: next}})
-			if (r.Confusion != nil) != (kept && !next) {
-				t.Errorf("of %d classes, of the next token %v: %d rows are kept", classes, next, len(r.Confusion))
-			}
-		}
-	}
-}
-
-// Without public test data the bare result has what was released of records held out.
-func TestBareResult(t *testing.T) {
-	half, hours := 0.5, 2.25
-	for _, c := range []struct {
-		want string
-		result
-	}{
-		{"0.7500 2", result{TestAccuracy: 0.75, TestLabels: 4, validated: &validated{ValidationAccuracy: &half}}},
-		{"0.5000 2", result{TestAccuracy: number.Float(math.NaN()), validated: &validated{ValidationAccuracy: &half}}},
-		{"2.25 2", result{TestAccuracy: number.Float(math.NaN()), validated: &validated{ValidationMAE: &hours}}},
-		{"3 2", result{TestAccuracy: number.Float(math.NaN()), missed: &missed{RMSE: 3}, validated: &validated{ValidationMAE: &hours}}},
-	} {
-		c.Epsilon = 2
-		if got := c.bare(); got != c.want {
-			t.Errorf("%q, want %q", got, c.want)
-		}
-	}
-	var one strings.Builder
-	(&validated{ValidationAccuracy: &half, ValidationDeviation: 0.1, ValidationRecords: 1}).print(&one, "")
-	if want := "validation\t50.00% ± 10.00% (noise) on 1 private record held out; paid for\n"; one.String() != want {
-		t.Errorf("%q, want %q", &one, want)
 	}
 }

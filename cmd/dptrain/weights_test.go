@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/safetensors"
 )
 
@@ -21,7 +22,7 @@ func TestFrozenBody(t *testing.T) {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
 	values := func(dir string) map[string][]float32 {
-		tensors, err := readWeights(dir + "/model.safetensors")
+		tensors, err := rundir.ReadWeights(dir + "/model.safetensors")
 		if err != nil || !slices.IsSortedFunc(tensors, func(a, b safetensors.Tensor) int { return strings.Compare(a.Name[:3], b.Name[:3]) }) {
 			t.Fatalf("%s: %d tensors: %v", dir, len(tensors), err)
 		}

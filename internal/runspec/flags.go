@@ -18,6 +18,7 @@ import (
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/models"
 	"github.com/spf13/pflag"
 )
@@ -92,16 +93,16 @@ func (s *Flags) Define(f *pflag.FlagSet) {
 	f.IntVar(&s.Steps, "steps", 0, "number of lots; replaces --epochs")
 	f.StringVar(&s.Record, "record", "example", "unit of privacy: example, microbatch:K or user:COLUMN")
 	f.IntVar(&s.UserExamples, "user-examples", 16, "largest number of examples that a user contributes; this number is public")
-	f.StringVar(&s.Sampling, "sampling", "poisson", "how lots are sampled: "+orList(samplings))
+	f.StringVar(&s.Sampling, "sampling", "poisson", "how lots are sampled: "+flags.Alternatives(samplings))
 
 	f.Float64Var(&s.Clip, "clip", 1, "bound on the norm of a record's gradient")
-	f.StringVar(&s.Clipping, "clipping", "flat", orList(clippings))
-	f.StringVar(&s.Allocation, "allocation", "proportional", "how noise is divided among groups: "+orList(allocations))
+	f.StringVar(&s.Clipping, "clipping", "flat", flags.Alternatives(clippings))
+	f.StringVar(&s.Allocation, "allocation", "proportional", "how noise is divided among groups: "+flags.Alternatives(allocations))
 	f.Float64Var(&s.Noise, "noise", 0, "noise multiplier: standard deviation of the noise divided by the sensitivity")
 	f.Float64Var(&s.Epsilon, "epsilon", 2, "privacy budget: the noise is calibrated so that all steps together cost this ε (for lots of a fixed size, the ε that is proven for any data); replaces --noise")
 	f.Float64Var(&s.Delta, "delta", 0, "δ (default: the largest power of ten below one over the number of records)")
 	f.Float64Var(&s.StopAtEpsilon, "stop-at-epsilon", 0, "stop before the lot that would exceed this ε")
-	f.StringVar(&s.Accountant, "accountant", accountant.Default, "privacy accountant: "+orList(accountant.Names()))
+	f.StringVar(&s.Accountant, "accountant", accountant.Default, "privacy accountant: "+flags.Alternatives(accountant.Names()))
 
 	f.StringVar(&s.Optimizer, "optimizer", "momentum", strings.Join(optim.Kinds(), ", ")+"; options as in adam:beta2=0.99")
 	f.Float64Var(&s.LearningRate, "lr", 0.5, "learning rate (default for a --target: 0.05)")
@@ -148,12 +149,6 @@ func Choices() map[string][]string {
 // DeviceChoices is [Choices] for the flags of [DefineDeviceFlags].
 func DeviceChoices() map[string][]string {
 	return map[string][]string{"device": {"auto", "cpu", "gorgonia"}, "precision": {"fp32", "tf32", "bf16"}}
-}
-
-// orList joins names as in "a, b or c".
-func orList(names []string) string {
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 // countOrAuto is a flag value: a number, or auto, which is 0.

@@ -68,7 +68,7 @@ func New(flags *Flags, task *data.Task) (*Spec, error) {
 	if c.Fingerprint, err = dataFingerprint(flags, task); err != nil {
 		return nil, err
 	}
-	if c.Records, err = flags.records(); err != nil {
+	if c.Records, err = ParseRecord(flags.Record, flags.UserExamples); err != nil {
 		return nil, err
 	}
 	return s, s.holdOut()
@@ -116,9 +116,9 @@ func (s *Spec) Calibrate() error {
 	return s.resolveMechanism()
 }
 
-// records parses --record.
-func (s *Flags) records() (engine.Records, error) {
-	kind, rest, _ := strings.Cut(s.Record, ":")
+// ParseRecord parses --record, with the value of --user-examples.
+func ParseRecord(record string, userExamples int) (engine.Records, error) {
+	kind, rest, _ := strings.Cut(record, ":")
 	switch kind {
 	case "example":
 		if rest == "" {
@@ -129,14 +129,14 @@ func (s *Flags) records() (engine.Records, error) {
 			return engine.Records{Examples: k}, nil
 		}
 	case "user":
-		if s.UserExamples < 1 {
-			return engine.Records{}, exitcode.Usagef("--user-examples %d: give at least 1", s.UserExamples)
+		if userExamples < 1 {
+			return engine.Records{}, exitcode.Usagef("--user-examples %d: give at least 1", userExamples)
 		}
 		if rest != "" {
-			return engine.Records{Users: true, Examples: s.UserExamples}, nil
+			return engine.Records{Users: true, Examples: userExamples}, nil
 		}
 	}
-	return engine.Records{}, exitcode.Usagef("--record %q: give example, microbatch:K with K of at least 1, or user:COLUMN", s.Record)
+	return engine.Records{}, exitcode.Usagef("--record %q: give example, microbatch:K with K of at least 1, or user:COLUMN", record)
 }
 
 // resolveLots sets the sampling and the number of steps.
@@ -165,7 +165,7 @@ func (s *Flags) resolveLots(c *engine.Config) error {
 	if !(s.Epochs > 0) || math.IsInf(s.Epochs, 0) {
 		return exitcode.Usagef("--epochs %v: give a finite number above 0", s.Epochs)
 	}
-	steps := budget.StepsOf(s.Epochs, ledger.Policy(c.Sampling.Policy), float64(n), expectedLot(c))
+	steps := budget.LotCount(s.Epochs, ledger.Policy(c.Sampling.Policy), float64(n), expectedLot(c))
 	if steps > 1<<53 {
 		return exitcode.Usagef("--epochs %v amounts to more than 2^53 lots: give fewer epochs", s.Epochs)
 	}
@@ -188,7 +188,7 @@ func (s *Spec) resolveMechanism() error {
 	c.Budget = engine.Budget{Delta: f.Delta, Accountant: f.Accountant, StopAtEpsilon: f.StopAtEpsilon}
 	c.Mechanism.Allocation = engine.Allocation(f.Allocation)
 	if f.given["delta"] {
-		if err := CheckDelta(f.Delta); err != nil {
+		if err := budget.CheckDelta(f.Delta); err != nil {
 			return err
 		}
 	} else {
@@ -288,13 +288,5 @@ func (s *Spec) extendSteps() error {
 		return fmt.Errorf("--epsilon %v: %w", epsilon, err)
 	}
 	s.Config.Steps = steps
-	return nil
-}
-
-// CheckDelta refuses a δ outside (0, 1).
-func CheckDelta(delta float64) error {
-	if !(delta > 0 && delta < 1) {
-		return exitcode.Usagef("--delta %v: give a value above 0 and below 1, usually well below one over the number of records", delta)
-	}
 	return nil
 }

@@ -107,15 +107,20 @@ func (d Distribution) String() string {
 
 // Guarantee computes the cost of the selection.
 func (l *Ledger) Guarantee(delta float64) (accountant.Guarantee, error) {
-	s := accountant.Selection{Runs: l.Runs.runs()}
+	return accountant.Selection{Runs: l.Runs.runs(), Candidates: l.Histories()}.Epsilon(delta)
+}
+
+// Histories returns what one run with each candidate releases.
+func (l *Ledger) Histories() []ledger.History {
+	var histories []ledger.History
 	for _, c := range l.Candidates {
 		h := ledger.History{Header: ledger.Header{Adjacency: l.Adjacency}}
 		for _, r := range c.Releases {
 			h.Lots = append(h.Lots, ledger.RepeatedLot{Lot: r.Lot, Count: r.Count})
 		}
-		s.Candidates = append(s.Candidates, h)
+		histories = append(histories, h)
 	}
-	return s.Epsilon(delta)
+	return histories
 }
 
 // Write writes selection.json. The file is on disk when Write returns its hash.

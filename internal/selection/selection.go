@@ -18,9 +18,9 @@ import (
 	"github.com/dptrain/dptrain/internal/runspec"
 )
 
-// validationShare is the share of one run's ε that the validation may cost alone. Composed
+// ValidationShare is the share of one run's ε that the validation may cost alone. Composed
 // with the lots it adds about a thirtieth to their noise.
-const validationShare = 0.25
+const ValidationShare = 0.25
 
 // Candidates returns the specifications of n candidates.
 func Candidates(base *runspec.Spec, n int) ([]*runspec.Spec, error) {
@@ -30,7 +30,7 @@ func Candidates(base *runspec.Spec, n int) ([]*runspec.Spec, error) {
 		flags.Accountant = "rdp"
 		flags.ForgetDerivedNoise()
 		spec := *base
-		spec.ValidationShare = validationShare
+		spec.ValidationShare = ValidationShare
 		var err error
 		if specs[i], err = spec.WithFlags(flags); err != nil {
 			return nil, err
