@@ -16,7 +16,6 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/flags"
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/runspec"

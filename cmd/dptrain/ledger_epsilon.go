@@ -9,7 +9,6 @@ import (
 	"github.com/dptrain/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
-	"github.com/dptrain/dptrain/internal/runspec"
 	"github.com/dptrain/dptrain/internal/selection"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"

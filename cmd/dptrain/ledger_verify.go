@@ -9,7 +9,6 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
-	"github.com/dptrain/dptrain/internal/report"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )

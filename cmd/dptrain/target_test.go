@@ -16,6 +16,7 @@ import (
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/runspec"
 )
 
 // predicted are columns of hours, and regression a run on them that takes a moment.
@@ -162,7 +163,7 @@ func TestRegressionIsExported(t *testing.T) {
 	amongHours(t)
 	const open = "train --model logistic --non-private --lot 200" + predicted
 	answer(t, open+" --steps 20 --out run")
-	b, build, err := trained("run")
+	b, err := rundir.ReadModel("run")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,9 +184,9 @@ func TestRegressionIsExported(t *testing.T) {
 		return all
 	}
 	bounds := b.Schema.Bounds["hours"]
-	scaled := answers(func() (*engine.Evaluator, error) { return engine.NewEvaluator(build, engine.DeviceOptions{}) })
+	scaled := answers(func() (*engine.Evaluator, error) { return engine.NewEvaluator(b.Build, engine.DeviceOptions{}) })
 	own := answers(func() (*engine.Evaluator, error) {
-		return engine.NewEvaluator(inUnits(build, bounds), engine.DeviceOptions{})
+		return engine.NewEvaluator(inUnits(b.Build, bounds), engine.DeviceOptions{})
 	})
 	for i, x := range scaled {
 		if want := bounds.Unscale(float64(x[0])); math.Abs(float64(own[i][0])-want) > 1e-4 {
@@ -292,7 +293,7 @@ func TestTuneARegression(t *testing.T) {
 		{Targets: 1, RegressionErrors: engine.RegressionErrors{RMSE: math.NaN()}}:  -math.MaxFloat64,
 		{Targets: 1, RegressionErrors: engine.RegressionErrors{RMSE: math.Inf(1)}}: -math.MaxFloat64,
 	} {
-		if got := merit(e); got != want {
+		if got := runspec.Score(e); got != want {
 			t.Errorf("%+v is worth %v, want %v", *e, got, want)
 		}
 	}
@@ -303,7 +304,7 @@ func TestTuneARegression(t *testing.T) {
 func TestRegressionIsValidated(t *testing.T) {
 	amongHours(t)
 	const line = regression + " --epochs 5 --epsilon 2 --validation-split 0.1 --validation-noise 20 --out run"
-	if stdout, _, _ := dptrain(line + " --dry-run"); !strings.Contains(stdout, "400 more records are held out; their sum of errors in widths of the target's bounds gets noise of deviation 20") {
+	if stdout, _, _ := dptrain(line + " --dry-run"); !strings.Contains(stdout, "400 more records are held out; noise with standard deviation 20 is added to their sum of errors in widths of the target's bounds") {
 		t.Errorf("foreseen: %s", stdout)
 	}
 	got := answer(t, line)

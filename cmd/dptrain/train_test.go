@@ -21,8 +21,8 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/number"
-	"github.com/dptrain/dptrain/internal/report"
 	"github.com/dptrain/dptrain/internal/rundir"
+	"github.com/dptrain/dptrain/internal/runspec"
 	"github.com/dptrain/dptrain/internal/terminal"
 )
 
@@ -214,7 +214,7 @@ func TestBudgetsOfFixedLots(t *testing.T) {
 	}
 	// What is released beside the lots may cost a share of that, too.
 	lots := bound(answer(t, "budget epsilon --sampling fixed --records 3600 --lot 200 --steps 20 --noise 2 --delta 1e-5 --accountant rdp"))
-	alone := answer(t, fmt.Sprintf("budget noise --sampling none --adjacency replace-one --steps 1 --delta 1e-5 --accountant rdp --epsilon %v", validationShare*lots))
+	alone := answer(t, fmt.Sprintf("budget noise --sampling none --adjacency replace-one --steps 1 --delta 1e-5 --accountant rdp --epsilon %v", runspec.ValidationShare*lots))
 	if hidden := answer(t, line+" --steps 20 --noise 2 --validation-split 0.1 --dry-run"); hidden["validation_noise"] != alone["noise_multiplier"] {
 		t.Errorf("noise %v on the validation accuracy, want %v", hidden["validation_noise"], alone["noise_multiplier"])
 	}
@@ -452,7 +452,7 @@ func TestSettingsRoundTrip(t *testing.T) {
 
 func TestEveryClippingTrains(t *testing.T) {
 	inWorkshop(t)
-	for _, c := range clippings {
+	for _, c := range runspec.Choices()["clipping"] {
 		got := answer(t, brief+" --steps 4 --noise 1 --delta 1e-5 --out "+c+" --clipping "+c)
 		groups := got["groups"].([]any)
 		want := map[string]int{"flat": 1, "normalized": 1, "joint": 1, "adaptive": 2, "per-layer": 2}[c]

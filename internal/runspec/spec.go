@@ -45,7 +45,7 @@ const checkpointInterval = 5 * time.Second
 // New derives a specification from resolved flags and the data. It does not calibrate the
 // noise: see [Spec.Calibrate].
 func New(flags *Flags, task *data.Task) (*Spec, error) {
-	s := &Spec{Flags: flags, Task: task, ValidationShare: validationShare}
+	s := &Spec{Flags: flags, Task: task, ValidationShare: ValidationShare}
 	s.Network = &Network{Model: flags.Model, Example: models.DataSpec{Classes: task.Classes}, flags: flags, seed: publicSeed, elements: featureElements(task)}
 	if flags.given["seed"] {
 		s.Network.seed = flags.Seed

@@ -8,9 +8,9 @@ import (
 	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
-// validationShare is the share of ε that the validation may cost alone, if its noise is not
+// ValidationShare is the share of ε that the validation may cost alone, if its noise is not
 // given. Composed with the lots it costs less.
-const validationShare = 0.05
+const ValidationShare = 0.05
 
 // holdOut moves private records from the training set to the validation set. Their number
 // follows from public numbers.
