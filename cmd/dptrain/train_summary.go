@@ -101,7 +101,7 @@ func newSummary(spec *runspec.Spec, run *engine.Run, d engine.Description) *rund
 		Unit: c.Records.Unit(), Sampling: string(run.Event().Policy), Rate: d.ExpectedLot / float64(d.Records),
 		Records: d.Records, ExpectedLot: d.ExpectedLot, Microbatch: d.Microbatch, Steps: run.StepsDone(),
 		Clipping: f.Clipping, Groups: []ledger.Query{}, Device: d.Device, Threads: d.Threads, Augmentation: augmentationSummary(f),
-		Secure: d.Secure && !c.Mechanism.NonPrivate, Private: !c.Mechanism.NonPrivate, Version: thisBuild().Version, Platform: thisBuild().Platform,
+		Secure: d.Secure && !c.Mechanism.NonPrivate, Private: !c.Mechanism.NonPrivate, Version: currentBuild().Version, Platform: currentBuild().Platform,
 		Data: spec.Task.Name, Model: spec.Network.Model, Out: f.Out, Task: taskName(spec),
 		Optimizer: f.Optimizer, LearningRate: f.LearningRate, LearningRateOf: f.LearningRateOf, Schedule: f.Schedule, AverageDecay: f.EMA,
 		Preset: f.Preset, Finished: time.Now().UTC().Truncate(time.Second),
