@@ -82,3 +82,116 @@ func (m MatMul) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
 	}
 	return G.Nodes{da, db}, err
 }
+
+// MatVec is a matrix, transposed first or not, times a vector: Gorgonia's Mul of
+// the two.
+type MatVec struct{ Trans bool }
+
+func (m MatVec) String() string { return fmt.Sprintf("matvec{%t}", m.Trans) }
+
+// Product is the product of matrices that it is, and the shapes of these: a vector is a
+// matrix of one column.
+func (m MatVec) Product(in []tensor.Shape) (MatMul, []tensor.Shape) {
+	return MatMul{TransA: m.Trans}, []tensor.Shape{in[0], {in[1][0], 1}}
+}
+
+func (m MatVec) Shape(in []tensor.Shape) (tensor.Shape, error) {
+	if err := checkArity(in, 2); err != nil {
+		return nil, err
+	}
+	if in[0].Dims() != 2 || in[1].Dims() != 1 {
+		return nil, fmt.Errorf("operands %v and %v: a matrix and a vector are needed", in[0], in[1])
+	}
+	product, in := m.Product(in)
+	M, _, _, err := product.Sizes(in[0], in[1])
+	return tensor.Shape{M}, err
+}
+
+func (m MatVec) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
+	product, shapes := m.Product(shapes)
+	product.Do(out, in, shapes)
+}
+
+// Dot is the inner product of two vectors, a scalar.
+type Dot struct{}
+
+func (Dot) String() string { return "dot" }
+
+func (Dot) Shape(in []tensor.Shape) (tensor.Shape, error) {
+	if err := checkArity(in, 2); err != nil {
+		return nil, err
+	}
+	if in[0].Dims() != 1 || in[1].Dims() != 1 || in[0][0] != in[1][0] {
+		return nil, fmt.Errorf("operands %v and %v: two vectors of one length are needed", in[0], in[1])
+	}
+	return tensor.ScalarShape(), nil
+}
+
+func (Dot) Do(out []float64, in [][]float64, _ []tensor.Shape) {
+	out[0] = 0
+	for i, x := range in[0] {
+		out[0] += x * in[1][i]
+	}
+}
+
+// Linear is act(x·W + b) for rows x [n, in], W [in, out] and b [out].
+// Act must be recoverable from its own output (Activation.FromOutput).
+type Linear struct{ Act Activation }
+
+func (l Linear) String() string { return fmt.Sprintf("linear{%v}", l.Act) }
+
+func (l Linear) Shape(in []tensor.Shape) (tensor.Shape, error) {
+	if err := checkArity(in, 3); err != nil {
+		return nil, err
+	}
+	M, N, _, err := MatMul{}.Sizes(in[0], in[1])
+	if err != nil {
+		return nil, err
+	}
+	if in[2].Dims() != 1 || in[2][0] != N {
+		return nil, fmt.Errorf("bias of shape %v for %d columns", in[2], N)
+	}
+	if !l.Act.FromOutput() {
+		return nil, fmt.Errorf("%v cannot be fused: its derivative needs the input", l.Act)
+	}
+	return tensor.Shape{M, N}, nil
+}
+
+func (l Linear) Do(out []float64, in [][]float64, shapes []tensor.Shape) {
+	MatMul{}.Do(out, in[:2], shapes[:2])
+	for i := range out {
+		out[i] = l.Act.apply(out[i] + in[2][i%len(in[2])])
+	}
+}
+
+func (l Linear) Rows(int) []bool { return []bool{true, false, false} }
+func (l Linear) Wrt(int) []bool  { return allTrue(3) }
+
+func (l Linear) Diff(in G.Nodes, out, grad *G.Node) (G.Nodes, error) {
+	d, err := l.Act.preActivationGrad(out, grad)
+	if err != nil {
+		return nil, err
+	}
+	dx, err := Apply(MatMul{TransB: true}, d, in[1])
+	if err != nil {
+		return nil, err
+	}
+	dw, err := Apply(MatMul{TransA: true}, in[0], d)
+	if err != nil {
+		return nil, err
+	}
+	db, err := Apply(ChannelSum{Channels: in[2].Shape()[0], Inner: 1}, d)
+	return G.Nodes{dx, dw, db}, err
+}
+
+func (l Linear) Use(i int, in G.Nodes, out, grad *G.Node) (Use, error) {
+	d, err := l.Act.preActivationGrad(out, grad)
+	if err != nil {
+		return Use{}, err
+	}
+	w := in[1].Shape()
+	if i == 1 {
+		return Use{Form: Product{In: w[0], Out: w[1]}, A: in[0], Delta: d}, nil
+	}
+	return Use{Form: Shift{Channels: w[1], Inner: 1}, Delta: d}, nil
+}

@@ -2,6 +2,7 @@ package op
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	G "gorgonia.org/gorgonia"
@@ -123,3 +124,128 @@ func (SquaredErrorGrad) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 		out[i] = 2 * (x - in[1][i]) * in[2][i/n]
 	}
 }
+
+// ElementLoss is a loss of one prediction x against its target t.
+type ElementLoss uint8
+
+const (
+	AbsoluteError ElementLoss = iota // |x−t|
+	HuberError                       // (x−t)²/2 up to a width w, w·(|x−t| − w/2) beyond (Huber 1964)
+	PoissonLoss                      // eˣ − t·x: x is the logarithm of the rate, t a count
+	HingeLoss                        // max(0, 1 − t·x), t is −1 or 1
+)
+
+func (e ElementLoss) String() string {
+	return [...]string{"absolute", "huber", "poisson", "hinge"}[e]
+}
+
+// At gives the loss and its slope in x. NaN goes through to both, so that the
+// record is left out of the sum.
+func (e ElementLoss) At(x, t, width float64) (loss, slope float64) {
+	switch e {
+	case AbsoluteError, HuberError:
+		d := x - t
+		if e == HuberError && math.Abs(d) <= width {
+			return d * d / 2, d
+		}
+		sign := math.Copysign(1, d)
+		if d == 0 || math.IsNaN(d) {
+			sign = d
+		}
+		if e == AbsoluteError {
+			return math.Abs(d), sign
+		}
+		return width * (math.Abs(d) - width/2), width * sign
+	case PoissonLoss:
+		rate := math.Exp(x)
+		return rate - t*x, rate - t
+	case HingeLoss:
+		if rest := 1 - t*x; rest > 0 {
+			return rest, -t
+		} else if math.IsNaN(rest) {
+			return rest, rest
+		}
+	}
+	return 0, 0
+}
+
+// ElementLosses sums a loss over all but axis 0: predictions and targets of one
+// shape [B, …] give losses [B]. Width is HuberError's; the others have none.
+// Targets are data: no gradient reaches them.
+type ElementLosses struct {
+	Kind  ElementLoss
+	Width float64
+}
+
+func (e ElementLosses) String() string { return fmt.Sprintf("elementLosses{%v,%g}", e.Kind, e.Width) }
+
+func (e ElementLosses) checkWidth() error {
+	if e.Kind == HuberError && !(e.Width > 0 && !math.IsInf(e.Width, 1)) {
+		return fmt.Errorf("width %g: a finite number above 0 is needed", e.Width)
+	}
+	return nil
+}
+
+func (e ElementLosses) Shape(in []tensor.Shape) (tensor.Shape, error) {
+	if err := e.checkWidth(); err != nil {
+		return nil, err
+	}
+	return perRowLossShape(in)
+}
+
+func (e ElementLosses) Do(out []float64, in [][]float64, _ []tensor.Shape) {
+	clear(out)
+	n := len(in[0]) / len(out)
+	for i, x := range in[0] {
+		loss, _ := e.Kind.At(x, in[1][i], e.Width)
+		out[i/n] += loss
+	}
+}
+
+func (e ElementLosses) Rows(int) []bool { return allTrue(2) }
+func (e ElementLosses) Wrt(int) []bool  { return []bool{true, false} }
+
+func (e ElementLosses) Diff(in G.Nodes, _, grad *G.Node) (G.Nodes, error) {
+	d, err := Apply(ElementLossesGrad(e), in[0], in[1], grad)
+	return G.Nodes{d, nil}, err
+}
+
+// ElementLossesGrad gives the gradient in the predictions from predictions,
+// targets and the gradient of each row's loss.
+type ElementLossesGrad ElementLosses
+
+func (e ElementLossesGrad) String() string {
+	return fmt.Sprintf("elementLossesGrad{%v,%g}", e.Kind, e.Width)
+}
+
+func (e ElementLossesGrad) Shape(in []tensor.Shape) (tensor.Shape, error) {
+	if err := ElementLosses(e).checkWidth(); err != nil {
+		return nil, err
+	}
+	return perRowGradShape(in)
+}
+
+func (e ElementLossesGrad) Do(out []float64, in [][]float64, _ []tensor.Shape) {
+	n := len(out) / len(in[2])
+	for i, x := range in[0] {
+		_, slope := e.Kind.At(x, in[1][i], e.Width)
+		out[i] = slope * in[2][i/n]
+	}
+}
+
+// Replace puts New where x is Old: it makes a label that is to be ignored −1.
+type Replace struct{ Old, New float64 }
+
+func (r Replace) String() string { return fmt.Sprintf("replace{%g,%g}", r.Old, r.New) }
+
+func (r Replace) Shape(in []tensor.Shape) (tensor.Shape, error) { return commonShape(in, 1) }
+
+func (r Replace) Do(out []float64, in [][]float64, _ []tensor.Shape) {
+	for i, x := range in[0] {
+		if out[i] = x; x == r.Old {
+			out[i] = r.New
+		}
+	}
+}
+
+func (r Replace) Rows(int) []bool { return allTrue(1) }
