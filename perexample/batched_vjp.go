@@ -6,17 +6,17 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// batchedVJP writes a pullback down for the gradients of several records at once: every
-// node that varies with the gradient becomes one of the network's graph, of an axis
-// more, the first, which counts the records. All such nodes are linear in the
-// gradient, which is why few operations can come up.
+// batchedVJP applies a vjp to the gradients of several records at once, as jax.vmap
+// would. Every node that depends on the cotangent becomes a node of the network's graph
+// with an additional first axis, which counts the records. All such nodes are linear in
+// the cotangent, so few operations can occur.
 type batchedVJP struct {
 	*vjp
 	records recordRange
 	built   map[*G.Node]*G.Node
 }
 
-// node lifts a node that depends on the gradient.
+// node is the batched form of a node that depends on the cotangent.
 func (l batchedVJP) node(n *G.Node) (*G.Node, error) {
 	if y, done := l.built[n]; done {
 		return y, nil
@@ -35,7 +35,7 @@ func (l batchedVJP) node(n *G.Node) (*G.Node, error) {
 	return y, nil
 }
 
-// apply gives nil where an operation has no rule.
+// apply is the batched form of a node's operation, or nil if the operation has no rule.
 func (l batchedVJP) apply(n *G.Node, in G.Nodes) (*G.Node, error) {
 	switch s := op.Canonical(n).(type) {
 	case op.Reshape:
@@ -77,7 +77,7 @@ func (l batchedVJP) apply(n *G.Node, in G.Nodes) (*G.Node, error) {
 	return nil, nil
 }
 
-// applyToAll applies a Spec to all operands, each with an axis of records.
+// applyToAll applies a Spec to the batched forms of all operands.
 func (l batchedVJP) applyToAll(s op.Spec, in G.Nodes) (*G.Node, error) {
 	lifted := make(G.Nodes, len(in))
 	for i, x := range in {
@@ -89,8 +89,8 @@ func (l batchedVJP) applyToAll(s op.Spec, in G.Nodes) (*G.Node, error) {
 	return op.Apply(s, lifted...)
 }
 
-// operand lifts a node; one that does not depend on the gradient is repeated for
-// every record.
+// operand is the batched form of an operand. One that does not depend on the cotangent is
+// repeated for every record.
 func (l batchedVJP) operand(x *G.Node) (*G.Node, error) {
 	if l.dependsOnCotangent(x) {
 		return l.node(x)
@@ -118,7 +118,7 @@ func (l batchedVJP) operand(x *G.Node) (*G.Node, error) {
 	return reshape(x, recordsShape(l.records.count, shape)...)
 }
 
-// broadcastScalar repeats a single number a record throughout a shape.
+// broadcastScalar repeats one number per record over a shape.
 func (l batchedVJP) broadcastScalar(x *G.Node, shape tensor.Shape) (*G.Node, error) {
 	x, err := l.operand(x)
 	if err != nil {
@@ -133,7 +133,8 @@ func (l batchedVJP) broadcastScalar(x *G.Node, shape tensor.Shape) (*G.Node, err
 	return reshape(x, recordsShape(l.records.count, shape)...)
 }
 
-// binary lifts what is linear: sums of what varies, and multiples of it.
+// binary batches linear operations: sums of nodes that depend on the cotangent, and
+// multiples of them.
 func (l batchedVJP) binary(s op.Binary, n *G.Node, in G.Nodes) (*G.Node, error) {
 	a, b := l.dependsOnCotangent(in[0]), l.dependsOnCotangent(in[1])
 	linear := a && b && (s.Kind == "+" || s.Kind == "-") || a != b && s.Kind == "*" || !b && s.Kind == "/"
@@ -158,8 +159,9 @@ func (l batchedVJP) binary(s op.Binary, n *G.Node, in G.Nodes) (*G.Node, error) 
 	return op.Apply(s, lifted...)
 }
 
-// product lifts a product of two matrices of which one varies. Rows of the left
-// factor are taken together; what varies elsewhere is brought there.
+// product batches a product of two matrices, one of which depends on the cotangent. The
+// rows of the left factor are stacked. If the right factor depends on the cotangent, the
+// product is transposed first.
 func (l batchedVJP) product(s op.MatMul, in G.Nodes) (*G.Node, error) {
 	if l.dependsOnCotangent(in[0]) == l.dependsOnCotangent(in[1]) {
 		return nil, nil

@@ -8,9 +8,9 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// buildPair holds two builds of one network, for microbatches of different size,
-// node by node. A number that differs between them depends on the size of the
-// microbatch; an axis that differs holds the examples.
+// buildPair pairs the nodes of two builds of one network, for microbatches of different
+// size. A number that differs between them depends on the size of the microbatch. An axis
+// that differs contains the examples.
 type buildPair struct {
 	net, other  *Network
 	counterpart map[*G.Node]*G.Node
@@ -18,7 +18,7 @@ type buildPair struct {
 	users       map[*G.Node]G.Nodes
 }
 
-// newBuildPair walks two builds side by side, and refuses builders that make different
+// newBuildPair visits both builds in parallel. It refuses builders that make different
 // networks for different numbers of examples.
 func newBuildPair(net, other *Network) (*buildPair, error) {
 	t := &buildPair{net: net, other: other, counterpart: map[*G.Node]*G.Node{}, users: map[*G.Node]G.Nodes{}}
@@ -28,7 +28,7 @@ func newBuildPair(net, other *Network) (*buildPair, error) {
 	}{
 		{"input", net.Inputs, other.Inputs},
 		{"parameter", net.Params, other.Params},
-		{"ticket", G.Nodes{net.MaskSeed}, G.Nodes{other.MaskSeed}},
+		{"mask seed", G.Nodes{net.MaskSeed}, G.Nodes{other.MaskSeed}},
 		{"output", G.Nodes{net.Output}, G.Nodes{other.Output}},
 		{"losses", G.Nodes{net.Losses}, G.Nodes{other.Losses}},
 		{"loss", G.Nodes{net.Loss}, G.Nodes{other.Loss}},
@@ -68,7 +68,7 @@ func (t *buildPair) visit(n, m *G.Node) error {
 		case isConstant(n) && isConstant(m) && equalBits(valuesOf(known), valuesOf(m)):
 			return nil
 		}
-		return t.mismatch("%s stands for two nodes of the other", describe(n))
+		return t.mismatch("%s corresponds to two nodes of the other", describe(n))
 	}
 	t.counterpart[n] = m
 	a, b := op.Operands(n), op.Operands(m)
@@ -85,7 +85,8 @@ func (t *buildPair) visit(n, m *G.Node) error {
 	return nil
 }
 
-// opSignature say what a node does, without what may depend on the number of examples.
+// opSignature describes a node's operation, without attributes that may depend on the
+// number of examples.
 func opSignature(n *G.Node) string {
 	s := op.Canonical(n)
 	switch s.(type) {
@@ -95,13 +96,13 @@ func opSignature(n *G.Node) string {
 	return s.String()
 }
 
-// isConstant reports whether a node holds a fixed number or tensor.
+// isConstant reports whether a node is a fixed number or tensor.
 func isConstant(n *G.Node) bool {
 	return len(op.Operands(n)) == 0 && n.Value() != nil
 }
 
-// resizedAxis reports whether a node's shape depends on the number of examples, and
-// along which axis; axis -1 stands for several.
+// resizedAxis reports whether a node's shape depends on the number of examples, and along
+// which axis. Axis −1 means several axes.
 func (t *buildPair) resizedAxis(n *G.Node) (axis int, yes bool) {
 	a, b := n.Shape(), t.counterpart[n].Shape()
 	if len(a) != len(b) {
@@ -118,10 +119,10 @@ func (t *buildPair) resizedAxis(n *G.Node) (axis int, yes bool) {
 	return axis, yes
 }
 
-// constantFolder works out nodes that depend on nothing but constants.
+// constantFolder computes nodes that depend on constants only.
 type constantFolder map[*G.Node][]float64
 
-// values gives a node's numbers, or nil where they cannot be worked out.
+// values returns a node's numbers, or nil if they cannot be computed.
 func (c constantFolder) values(n *G.Node) []float64 {
 	if v, done := c[n]; done {
 		return v
@@ -171,7 +172,7 @@ func valuesOf(n *G.Node) []float64 {
 	return nil
 }
 
-// equalBits compares numbers by their bits, so that NaN is itself.
+// equalBits compares numbers by their bits, so that a NaN equals itself.
 func equalBits(a, b []float64) bool {
 	if len(a) != len(b) {
 		return false

@@ -5,24 +5,24 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// derivedWeight is a node computed from parameters and constants alone, such as a
-// standardised weight, with the uses that the examples make of it.
+// derivedWeight is a node computed from parameters and constants only, such as a
+// standardized weight, with the examples' uses of it.
 type derivedWeight struct {
 	node *G.Node
 	uses []parameterUse
 }
 
-// derivedWeights finds every use of a parameter by the node in which the examples meet
-// it: the parameter itself, or a function of it. Each use belongs to one node, so
-// that a record's gradient of the parameter is the sum of what the nodes' gradients
-// give, each pulled back through its function.
+// derivedWeights finds every use of a parameter and the node through which the examples
+// use it: the parameter itself, or a function of it. Each use belongs to one node. A
+// record's gradient of the parameter is then the sum of the nodes' gradients, each
+// multiplied by its function's transposed Jacobian.
 func (r *layoutAnalysis) derivedWeights(p *G.Node, signal *signalWeighting) ([]derivedWeight, error) {
 	var found []derivedWeight
 	pending, known := G.Nodes{p}, map[*G.Node]bool{p: true}
 	for len(pending) > 0 {
 		m := derivedWeight{node: pending[0]}
 		pending = pending[1:]
-		// A node that is repeated for every example is a view of the one before it.
+		// A node that is repeated for every example is a view of the node before it.
 		for views := []parameterView{{node: m.node}}; len(views) > 0; views = views[1:] {
 			for _, n := range distinctNodes(r.users[views[0].node]) {
 				_, resized := r.resizedAxis(n)
@@ -58,8 +58,8 @@ func (r *layoutAnalysis) derivedWeights(p *G.Node, signal *signalWeighting) ([]d
 	return found, nil
 }
 
-// coverNode reports whether there are uses and each is of all of a node's elements, in
-// their order.
+// coverNode reports whether there are uses and each use covers all elements of a node, in
+// order.
 func (r *layoutAnalysis) coverNode(us []parameterUse, n *G.Node) bool {
 	for _, u := range us {
 		if u.at.toMap(n.Shape().TotalSize()) != nil {
@@ -69,21 +69,21 @@ func (r *layoutAnalysis) coverNode(us []parameterUse, n *G.Node) bool {
 	return len(us) > 0
 }
 
-// minRecordsPerPart is how many records' gradients are at least built side by side, so that
+// minRecordsPerPart is how many records' gradients are built together at least, so that
 // every thread has work.
 const minRecordsPerPart = 4
 
-// addDerived handles a parameter that the examples meet in functions of it. With J the
-// function's derivative, which is the same for all records, a record's gradient is
-// Jᵀ applied to that of the function's value, so the latter is built and pulled
-// back, row by row. What is summed are the very rows whose norms were found: Jᵀ of
-// a sum of clipped gradients would be cheaper, but where Jᵀ takes most of a gradient
-// away, as standardising does of its mean, the roundings of the two ways differ by
-// more than a bound on the norm can promise.
+// addDerived adds a parameter that the examples use through functions of it. Let J be the
+// Jacobian of a function. It is the same for all records, and a record's gradient of the
+// parameter is Jᵀ times its gradient of the function's value. The value's gradients are
+// built and multiplied by Jᵀ row by row. The clipped sum adds the same rows whose norms
+// are taken. Applying Jᵀ to a sum of clipped gradients would be cheaper. But if Jᵀ
+// removes most of a gradient, as standardization removes the mean, the roundings of the
+// two ways differ by more than a bound on the norm allows.
 //
-// Where the gradients are larger than the rows that they come from, no more records
-// are taken together than those rows have room for (together, at least), and the
-// gradients are built anew for the sum instead of being kept.
+// If the gradients are larger than the rows that they are computed from, they are not
+// kept but built again for the sum. Only as many records are taken together as those rows
+// have room for, and at least minRecordsPerPart.
 func (p *PrivateNetwork) addDerived(r *layoutAnalysis, v *Parameter, ms []derivedWeight) error {
 	largest, rows := v.Node.Shape().TotalSize(), 0
 	var ways []*vjp
@@ -119,7 +119,7 @@ func (p *PrivateNetwork) addDerived(r *layoutAnalysis, v *Parameter, ms []derive
 	return p.addDerivedInParts(v, ms, ways, max(minRecordsPerPart, p.Records*rows/largest))
 }
 
-// addDerivedInParts builds and sums the gradients of so many records at a time.
+// addDerivedInParts builds and sums the gradients of step records at a time.
 func (p *PrivateNetwork) addDerivedInParts(v *Parameter, ms []derivedWeight, ways []*vjp, step int) (err error) {
 	var squared G.Nodes
 	for from := 0; from < p.Records; from += step {
@@ -153,14 +153,15 @@ func (p *PrivateNetwork) addDerivedInParts(v *Parameter, ms []derivedWeight, way
 	return err
 }
 
-// recordRange is some neighbouring records of a microbatch. With again set, what is built
-// for them is built by nodes of its own, as a device runs it a second time.
+// recordRange is a range of records of a microbatch. With rebuild set, what is computed
+// for them gets nodes of its own, so that a device computes it a second time.
 type recordRange struct {
 	from, count int
 	rebuild     bool
 }
 
-// derivedGradients are the share's records' gradients of the parameter, [count, size].
+// derivedGradients are the parameter's gradients of the records in a range, [count,
+// size].
 func (p *PrivateNetwork) derivedGradients(ms []derivedWeight, ways []*vjp, s recordRange) (sum *G.Node, err error) {
 	for i, m := range ms {
 		met, err := p.valueGradients(m, s)
@@ -177,7 +178,7 @@ func (p *PrivateNetwork) derivedGradients(ms []derivedWeight, ways []*vjp, s rec
 	return sum, nil
 }
 
-// valueGradients are the share's records' gradients of a node that the examples meet.
+// valueGradients are a derived weight's gradients of the records in a range.
 func (p *PrivateNetwork) valueGradients(m derivedWeight, s recordRange) (sum *G.Node, err error) {
 	for _, u := range m.uses {
 		in := formInputs(u.Use)
@@ -197,7 +198,7 @@ func (p *PrivateNetwork) valueGradients(m derivedWeight, s recordRange) (sum *G.
 	return sum, nil
 }
 
-// addTo adds to a sum, which is nil at first.
+// addTo adds x to a sum; a nil sum is zero.
 func addTo(sum, x *G.Node) (*G.Node, error) {
 	if sum == nil {
 		return x, nil
@@ -205,13 +206,14 @@ func addTo(sum, x *G.Node) (*G.Node, error) {
 	return op.Apply(op.Add{}, sum, x)
 }
 
-// sliceRecords gives the share's records' part of a node that holds a block a record.
+// sliceRecords is the part of a node for a range of records. The node has one block per
+// record.
 func (p *PrivateNetwork) sliceRecords(x *G.Node, s recordRange) (*G.Node, error) {
 	if s.count == p.Records && !s.rebuild {
 		return x, nil
 	}
 	to := []int{p.Records, x.Shape().TotalSize() / p.Records}
-	if s.rebuild { // another shape makes another node
+	if s.rebuild { // a different shape makes a different node
 		to = append(to, 1)
 	}
 	x, err := reshape(x, to...)

@@ -8,27 +8,28 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// Gorgonia keeps one node of all that have the same hash, type and shape. What its hashes
-// leave out makes it take nodes for each other while the graph is built, and say nothing: the
-// network is then another than was written down. Which node was meant is lost. What is left is
-// how often nodes were made and used.
+// Gorgonia keeps one node for all nodes with the same hash, type and shape. Its hashes
+// leave out attributes, so that it silently merges nodes that differ while the graph is
+// built. The network is then not the one that was written, and the lost node cannot be
+// recovered. The graph only shows how often each node was made and used.
 
-// gorgoniaBug says why a node may stand for another one, too; empty where it does not.
+// gorgoniaBug says why a node may also stand for another node. It is empty if the node
+// cannot.
 func gorgoniaBug(n *G.Node, graph edgeCounts) string {
 	switch {
 	case hasAmbiguousSlices(n):
-		return "Gorgonia v0.9.18 takes two slices for one where their bounds differ by 256, and joining slices its gradient; reshape an axis longer than 256 into two"
+		return "Gorgonia v0.9.18 merges two slices whose bounds differ by 256, and so does the gradient of a concatenation; reshape an axis longer than 256 into two"
 	case op.OpKind(n) == "softmaxOp" && graph.timesMade(n) > 1:
-		return "Gorgonia v0.9.18 takes SoftMax and LogSoftMax of one node for each other; make the one with LogSoftMax, and the other with Exp of it"
+		return "Gorgonia v0.9.18 merges SoftMax and LogSoftMax of one node; compute LogSoftMax, and SoftMax as its Exp"
 	case op.OpKind(n) == "im2colOp" && graph.timesMade(n) > 1 && hasAmbiguousDilation(n):
-		return "Gorgonia v0.9.18 takes convolutions of one input for one that differ in dilation alone and give pictures of one size; use layer.Conv2D"
+		return "Gorgonia v0.9.18 merges convolutions of one input that differ in their dilation only and have outputs of the same size; use layer.Conv2D"
 	case op.OpKind(n) == "constantTensor" && graph.timesUsed(n) > 1 && isPrintedAbridged(n):
-		return "Gorgonia v0.9.18 takes constants for one that it prints alike, and of long ones it prints the ends; make it with gorgonia.NodeFromAny, with a name of its own"
+		return "Gorgonia v0.9.18 merges constants that it prints alike, and it prints only the ends of long ones; make the constant with gorgonia.NodeFromAny, with its own name"
 	}
 	return ""
 }
 
-// edgeCounts counts how often a graph's edges were made, from operands to users.
+// edgeCounts counts how often each edge of a graph was made, from operand to user.
 type edgeCounts map[[2]*G.Node]int
 
 func countEdges(g *G.ExprGraph) edgeCounts {
@@ -40,10 +41,10 @@ func countEdges(g *G.ExprGraph) edgeCounts {
 	return count
 }
 
-// timesMade is how often a node with an operand was made: an edge comes from it each time.
+// timesMade is how often a node with an operand was made: each time adds an edge.
 func (e edgeCounts) timesMade(n *G.Node) int { return e[[2]*G.Node{op.Operands(n)[0], n}] }
 
-// timesUsed is how often a node was given to others, each time that they were made.
+// timesUsed is how often a node was an operand, counting each time that a user was made.
 func (e edgeCounts) timesUsed(n *G.Node) (count int) {
 	for edge, many := range e {
 		if edge[0] == n {
@@ -53,8 +54,8 @@ func (e edgeCounts) timesUsed(n *G.Node) (count int) {
 	return count
 }
 
-// hasAmbiguousDilation reports whether the windows of a convolution could be as many with another
-// dilation, which Gorgonia's hash leaves out.
+// hasAmbiguousDilation reports whether another dilation gives a convolution the same
+// number of windows. Gorgonia's hash leaves the dilation out.
 func hasAmbiguousDilation(n *G.Node) bool {
 	w, picture := op.Canonical(n).(op.Im2Col).Window, op.Operands(n)[0].Shape()
 	another := func(size, kernel, pad, stride, dilation int) bool {
@@ -69,15 +70,15 @@ func hasAmbiguousDilation(n *G.Node) bool {
 	return another(picture[2], w.KernelH, w.PadH, w.StrideH, w.DilationH) || another(picture[3], w.KernelW, w.PadW, w.StrideW, w.DilationW)
 }
 
-// isPrintedAbridged reports whether not all numbers of a constant are printed.
+// isPrintedAbridged reports whether some numbers of a constant are not printed.
 func isPrintedAbridged(n *G.Node) bool {
 	text := fmt.Sprint(n.Value())
 	return strings.Contains(text, "...") || strings.Contains(text, ".\n.\n.\n")
 }
 
-// hasAmbiguousSlices reports whether slices may have been taken for each other:
-// Gorgonia tells them apart by the last byte of their bounds. Slices of a short
-// axis are safe, and so is a join whose equal parts do not lie 256 apart.
+// hasAmbiguousSlices reports whether Gorgonia may have merged slices: it hashes only the
+// last byte of their bounds. Slices of an axis of at most 256 are safe. So is a
+// concatenation in which no two parts of equal size begin a multiple of 256 apart.
 func hasAmbiguousSlices(n *G.Node) bool {
 	switch s := op.Canonical(n).(type) {
 	case op.Slice:

@@ -7,19 +7,19 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// InitialValue is a parameter's starting value that is drawn when it is needed, so that a
-// network that is only looked at takes no memory for its weights. Let binds it to the
-// parameter. Gorgonia's own machines want a tensor in its place: one of its Data.
+// InitialValue is a parameter's initial value, drawn when it is needed. A network that is
+// only inspected therefore takes no memory for its weights. gorgonia.Let binds it to the
+// parameter. Gorgonia's own machines need a tensor instead: make one from Data.
 type InitialValue struct {
 	shape  tensor.Shape
 	draw   func(into []float32)
-	values []float32 // once Data was asked for
+	values []float32 // set by Data
 }
 
 var _ G.Value = (*InitialValue)(nil)
 
-// NewInitialValue is a starting value of that shape. Draw fills all of a slice with it, the
-// same numbers whenever it is called.
+// NewInitialValue is an initial value of the given shape. Draw must fill the whole slice,
+// with the same numbers in every call.
 func NewInitialValue(draw func(into []float32), shape ...int) *InitialValue {
 	return &InitialValue{shape: tensor.Shape(shape), draw: draw}
 }
@@ -33,8 +33,8 @@ func (s *InitialValue) Draw(into []float32) {
 	s.draw(into)
 }
 
-// Data is the value as a []float32, which is drawn once and kept: who changes it
-// changes the value.
+// Data returns the value as a []float32. The first call draws it; later calls return the
+// same slice, so a change to it changes the value.
 func (s *InitialValue) Data() any {
 	if s.values == nil {
 		s.values = make([]float32, s.Size())
@@ -43,20 +43,22 @@ func (s *InitialValue) Data() any {
 	return s.values
 }
 
-// Shape is the parameter's.
+// Shape is the parameter's shape.
 func (s *InitialValue) Shape() tensor.Shape { return s.shape }
 
 // Size is the number of elements.
 func (s *InitialValue) Size() int { return s.shape.TotalSize() }
 
-// Dtype is that of all parameters.
+// Dtype is the type of all parameters.
 func (s *InitialValue) Dtype() tensor.Dtype { return tensor.Float32 }
 
 // MemSize is how many bytes the value takes once it is drawn.
 func (s *InitialValue) MemSize() uintptr { return uintptr(4 * s.Size()) }
 
-// Uintptr is no address: the value may not be in memory.
+// Uintptr is 0: the value may not be in memory.
 func (s *InitialValue) Uintptr() uintptr { return 0 }
 
-// Format writes what it is, not the numbers.
-func (s *InitialValue) Format(to fmt.State, _ rune) { fmt.Fprintf(to, "start of shape %v", s.shape) }
+// Format writes a description, not the numbers.
+func (s *InitialValue) Format(to fmt.State, _ rune) {
+	fmt.Fprintf(to, "initial value of shape %v", s.shape)
+}

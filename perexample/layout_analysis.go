@@ -8,37 +8,39 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// layoutKind says what a node of the forward pass holds.
+// layoutKind says what a node of the forward pass contains.
 type layoutKind uint8
 
 const (
-	layoutInvariant layoutKind = iota // depends on no input: parameters, constants
+	layoutInvariant layoutKind = iota // depends on no input: parameters and constants
 	layoutBatch                       // a block for each example
 	layoutTotal                       // a sum over the examples
-	layoutUnknown                     // comes from an operation that has no rule
+	layoutUnknown                     // computed by an operation without a rule
 )
 
-// layout says where a node keeps each example: in memory a batch tensor is
-// [outer, batch, inner], so that reshaping it changes nothing here.
+// layout describes where a node keeps each example. In memory, a batch tensor is [outer,
+// batch, inner], so a reshape does not change its layout.
 type layout struct {
 	kind               layoutKind
 	outer, inner       int
-	dependsOnBatchSize bool // free: its numbers depend on how many examples there are
-	fromParameter      bool // free: computed from a parameter
+	dependsOnBatchSize bool // invariant: the numbers depend on how many examples there are
+	fromParameter      bool // invariant: computed from a parameter
 }
 
-// isRowMajorBatch reports whether axis 0 of a shape cuts between examples, so that an
-// operation on independent rows keeps them apart.
+// isRowMajorBatch reports whether rows along axis 0 of a shape never contain parts of two
+// examples. An operation on independent rows then keeps the examples apart.
 func (l layout) isRowMajorBatch(shape tensor.Shape) bool {
 	return l.kind == layoutBatch && l.outer == 1 && shape.Dims() > 0 && l.inner%(shape.TotalSize()/shape[0]) == 0
 }
 
-// batchAxis finds the axis that holds the examples: its size is before·batch·within.
+// batchAxis finds the axis that contains the examples. The size of the axis is
+// before·batch·within.
 func (l layout) batchAxis(shape tensor.Shape, batch int) (axis, before, within int, ok bool) {
 	pre := 1
 	for a, size := range shape {
 		post := shape.TotalSize() / (pre * size)
-		// outer·batch·inner is pre·size·post: a quotient that leaves a rest misses size.
+		// outer·batch·inner is pre·size·post. A quotient with a remainder does not give
+		// size.
 		if before, within = l.outer/pre, l.inner/post; before*batch*within == size {
 			return a, before, within, true
 		}
@@ -47,20 +49,20 @@ func (l layout) batchAxis(shape tensor.Shape, batch int) (axis, before, within i
 	return 0, 0, 0, false
 }
 
-// layoutAnalysis is a network's forward pass with the layout of each node. Its
-// microbatch has at least two examples: with one, an axis of length one cannot
-// be told from the axis of examples.
+// layoutAnalysis is a network's forward pass with the layout of each node. The microbatch
+// has at least two examples: with one, an axis of length one cannot be told from the axis
+// of examples.
 type layoutAnalysis struct {
 	*buildPair
 	layouts   map[*G.Node]layout
 	constants constantFolder
-	unknown   *G.Node // the first node whose operation has no rule, if any
+	unknown   *G.Node // the first node whose operation has no rule, or nil
 }
 
-// analyzeLayouts follows every example through the graph. It refuses what mixes examples;
-// an operation that it does not know is noted, not refused: a microbatch of one
-// record is still right for it. The other build is followed too: what is cut into a
-// fixed number of parts may fall between examples for one of the sizes alone.
+// analyzeLayouts follows every example through the graph. It refuses operations that mix
+// examples. It does not refuse an operation without a rule but records it, because a
+// microbatch of one record is still correct. It also analyzes the other build: a cut into
+// a fixed number of parts may fall between examples for one of the two sizes only.
 func analyzeLayouts(net, other *Network) (*layoutAnalysis, error) {
 	r, err := analyzeBuild(net, other)
 	if err != nil {
@@ -77,7 +79,7 @@ func analyzeLayouts(net, other *Network) (*layoutAnalysis, error) {
 }
 
 func analyzeBuild(net, other *Network) (*layoutAnalysis, error) {
-	if err := checkOperations(net); err != nil { // before what such an operation is given: Gorgonia makes some of that itself
+	if err := checkOperations(net); err != nil { // before transfer sees the operands of such an operation, some of which Gorgonia creates
 		return nil, err
 	}
 	t, err := newBuildPair(net, other)
@@ -110,11 +112,11 @@ func analyzeBuild(net, other *Network) (*layoutAnalysis, error) {
 	return r, r.checkResults()
 }
 
-// checkResults checks what the network hands out: its loss, answers and losses.
+// checkResults checks the layouts of the network's loss, output and losses.
 func (r *layoutAnalysis) checkResults() error {
 	loss := r.layouts[r.net.Loss].kind
 	if loss != layoutTotal && loss != layoutUnknown {
-		return fmt.Errorf("loss %s is no sum over the examples: end the graph in gorgonia.Sum of the examples' losses", r.net.Loss.Name())
+		return fmt.Errorf("loss %s is not a sum over the examples: end the graph in gorgonia.Sum of the examples' losses", r.net.Loss.Name())
 	}
 	for _, n := range []*G.Node{r.net.Output, r.net.Losses} {
 		if n == nil {
@@ -125,18 +127,18 @@ func (r *layoutAnalysis) checkResults() error {
 		}
 	}
 	if n := r.net.Losses; n != nil && n.Shape().TotalSize() != r.net.Batch {
-		return fmt.Errorf("%s is listed as Losses and has shape %v: one number is needed for each of %d examples", describe(n), n.Shape(), r.net.Batch)
+		return fmt.Errorf("%s is listed as Losses and has shape %v: it must have one number for each of %d examples", describe(n), n.Shape(), r.net.Batch)
 	}
 	return nil
 }
 
-// fitsBothBuilds holds a layout against both builds.
+// fitsBothBuilds checks a layout against the sizes in both builds.
 func (r *layoutAnalysis) fitsBothBuilds(n *G.Node, l layout) bool {
 	one := l.outer * l.inner
 	return one*r.net.Batch == n.Shape().TotalSize() && one*r.other.Batch == r.counterpart[n].Shape().TotalSize()
 }
 
-// markUnknown notes an operation that has no rule.
+// markUnknown records an operation without a rule.
 func (r *layoutAnalysis) markUnknown(n *G.Node) layout {
 	if r.unknown == nil {
 		r.unknown = n
@@ -187,18 +189,18 @@ func (r *layoutAnalysis) transferConstant(n *G.Node) (layout, error) {
 	a, b := valuesOf(n), valuesOf(r.counterpart[n])
 	switch {
 	case a == nil:
-		return layout{}, fmt.Errorf("constant %s holds %v: networks are trained in float32", constantName(n), n.Dtype())
+		return layout{}, fmt.Errorf("constant %s has type %v: networks are trained in float32", constantName(n), n.Dtype())
 	case equalBits(a, b):
 		return layout{}, nil
 	case len(a) == 1:
 		return layout{dependsOnBatchSize: true}, nil
 	}
-	return layout{}, fmt.Errorf("constant %s has other values for %d examples than for %d: they must not depend on the size of the batch, nor be drawn anew in the builder", constantName(n), r.net.Batch, r.other.Batch)
+	return layout{}, fmt.Errorf("constant %s has other values for %d examples than for %d: they must not depend on the size of the batch, and the builder must not draw random ones", constantName(n), r.net.Batch, r.other.Batch)
 }
 
-// transferInvariant gives the layout of a node that no example has a say in. One made of
-// constants, with a row for each example, is a batch; its rows must be alike, or
-// an answer would depend on an example's place in the microbatch.
+// transferInvariant is the layout of a node that depends on no example. A node computed
+// from constants that has a row for each example is a batch. Its rows must be equal:
+// otherwise an output would depend on the example's position in the microbatch.
 func (r *layoutAnalysis) transferInvariant(n *G.Node, all layout) (layout, error) {
 	axis, yes := r.resizedAxis(n)
 	if !yes || all.fromParameter {
@@ -234,14 +236,14 @@ func (r *layoutAnalysis) transferInvariant(n *G.Node, all layout) (layout, error
 	return l, nil
 }
 
-// transferTotal allows only what keeps the loss a fixed multiple of a sum over the
-// examples.
+// transferTotal accepts only operations that keep the loss a fixed multiple of a sum over
+// the examples.
 func (r *layoutAnalysis) transferTotal(n *G.Node, in G.Nodes, batches int, param bool) (layout, error) {
 	if batches > 0 {
 		return layout{}, mixesExamples(n, "it combines a sum over the examples with single examples")
 	}
 	if param {
-		return layout{}, fmt.Errorf("%s adds to the loss a term that no example owns: leave it out; weight decay belongs to the optimiser (adamw)", describe(n))
+		return layout{}, fmt.Errorf("%s adds a term to the loss that belongs to no example: leave it out, and set weight decay in the optimiser (adamw)", describe(n))
 	}
 	sum := layout{kind: layoutTotal}
 	switch s := op.Canonical(n).(type) {
@@ -260,5 +262,5 @@ func (r *layoutAnalysis) transferTotal(n *G.Node, in G.Nodes, batches int, param
 			return sum, nil
 		}
 	}
-	return layout{}, mixesExamples(n, "it is no fixed multiple of a sum over the examples")
+	return layout{}, mixesExamples(n, "it is not a fixed multiple of a sum over the examples")
 }

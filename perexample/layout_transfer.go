@@ -9,13 +9,12 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// rowwise are operations of Gorgonia's own that treat axis 0 as independent
-// pictures.
+// rowwise are operations of Gorgonia that treat axis 0 as independent pictures.
 var rowwise = map[string]bool{"upsampleOp": true}
 
-// transferBatch gives the layout of a node of which at least one operand is a batch and
-// the others are batches or free. A layout that does not fit the node's shape is
-// caught by read.
+// transferBatch is the layout of a node with at least one batch among its operands; the
+// others are batches or invariant. The caller checks that the layout fits the node's
+// shape.
 func (r *layoutAnalysis) transferBatch(n *G.Node, in G.Nodes) (layout, error) {
 	first := r.layouts[in[0]]
 	rows := layout{kind: layoutBatch, outer: 1, inner: n.Shape().TotalSize() / r.net.Batch}
@@ -54,7 +53,7 @@ func (r *layoutAnalysis) transferBatch(n *G.Node, in G.Nodes) (layout, error) {
 		for i, isRow := range s.Rows(len(in)) {
 			switch l := r.layouts[in[i]]; {
 			case !isRow && l.kind == layoutBatch:
-				return layout{}, mixesExamples(n, fmt.Sprintf("its operand %s is shared by all examples, but is computed from them", in[i].Name()))
+				return layout{}, mixesExamples(n, fmt.Sprintf("its operand %s is shared by all examples and computed from them", in[i].Name()))
 			case isRow && !l.isRowMajorBatch(in[i].Shape()):
 				return r.markUnknown(n), nil
 			}
@@ -64,7 +63,7 @@ func (r *layoutAnalysis) transferBatch(n *G.Node, in G.Nodes) (layout, error) {
 	return r.markUnknown(n), nil
 }
 
-// transferForeign gives the layout of an operation that only Gorgonia can run.
+// transferForeign is the layout of an operation that only Gorgonia can run.
 func (r *layoutAnalysis) transferForeign(n *G.Node, in G.Nodes, rows layout) (layout, error) {
 	first := r.layouts[in[0]]
 	switch kind := op.OpKind(n); {
@@ -74,7 +73,7 @@ func (r *layoutAnalysis) transferForeign(n *G.Node, in G.Nodes, rows layout) (la
 		return rows, nil // a batched product: axis 0 counts pairs of matrices
 	}
 	if _, resized := r.resizedAxis(n); !resized {
-		return layout{}, mixesExamples(n, "it does away with the batch axis, and is no sum")
+		return layout{}, mixesExamples(n, "it removes the batch axis and is not a sum")
 	}
 	return r.markUnknown(n), nil
 }
@@ -91,8 +90,9 @@ func (r *layoutAnalysis) transferSoftmax(n, x *G.Node, s op.Softmax) (layout, er
 	return l, nil
 }
 
-// transferBinary combines a batch with another, with a number, or with a parameter of the
-// batch's shape: that it is the same for every example is seen where its use is read.
+// transferBinary combines a batch with another batch, with a number, or with a parameter
+// of the batch's shape. Whether such a parameter is the same for every example is checked
+// when its use is read.
 func (r *layoutAnalysis) transferBinary(n *G.Node, in G.Nodes) layout {
 	x, y := r.layouts[in[0]], r.layouts[in[1]]
 	switch {
@@ -104,8 +104,8 @@ func (r *layoutAnalysis) transferBinary(n *G.Node, in G.Nodes) layout {
 	return x
 }
 
-// transferMatMul follows a product [M, K]·[K, N] whose examples lie along M or along N; second is
-// the shape of its second factor.
+// transferMatMul is the layout of a product [M, K]·[K, N] whose examples lie along M or
+// along N. Second is the shape of its second factor.
 func (r *layoutAnalysis) transferMatMul(n *G.Node, in G.Nodes, s op.MatMul, second tensor.Shape) (layout, error) {
 	M, N, K, err := s.Sizes(in[0].Shape(), second)
 	if err != nil {
@@ -127,8 +127,8 @@ func (r *layoutAnalysis) transferMatMul(n *G.Node, in G.Nodes, s op.MatMul, seco
 	return layout{}, mixesExamples(n, "the product sums over the batch axis")
 }
 
-// transferDot follows an inner product: of two batches of numbers it is a sum over the
-// examples.
+// transferDot is the layout of an inner product. The inner product of two batches of
+// numbers is a sum over the examples.
 func (r *layoutAnalysis) transferDot(n *G.Node, in G.Nodes) (layout, error) {
 	x, y := r.layouts[in[0]], r.layouts[in[1]]
 	switch {
@@ -193,13 +193,13 @@ func (r *layoutAnalysis) transferConcat(n *G.Node, in G.Nodes, s op.Concat) (lay
 		}
 	}
 	outer, inner := op.OuterInner(n.Shape(), a)
-	if a == s.Axis { // fits where nothing lies before the examples
+	if a == s.Axis { // valid if the axis has nothing before the examples
 		return layout{kind: layoutBatch, outer: len(in), inner: within * inner}, nil
 	}
 	return layout{kind: layoutBatch, outer: outer * before, inner: within * inner}, nil
 }
 
-// transferReduce follows a reduction over some axes.
+// transferReduce is the layout of a reduction over some axes.
 func (r *layoutAnalysis) transferReduce(n, x *G.Node, over op.Axes) (layout, error) {
 	l := r.layouts[x]
 	a, before, within, ok := l.batchAxis(x.Shape(), r.net.Batch)

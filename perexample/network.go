@@ -12,48 +12,48 @@ import (
 
 // Network is a loss graph for microbatches of a fixed number of examples.
 //
-// It is an ordinary Gorgonia graph: batch on axis 0 of every input, ending in a
-// scalar loss that is the SUM of the examples' losses. What a loss compares, such as
-// the three of a triplet, is one example: an input [Batch, 3, …]. A node that has a
-// value, and is neither an input nor a parameter, is a constant: so is a frozen
-// parameter, which costs nothing.
+// It is an ordinary Gorgonia graph. Axis 0 of every input is the batch. The graph ends in
+// a scalar loss, which is the SUM of the examples' losses. Whatever one loss compares is
+// one example: the three pictures of a triplet loss are an input [Batch, 3, …]. A node
+// that has a value and is neither an input nor a parameter is a constant. A frozen
+// parameter is therefore a constant, and costs nothing.
 //
-// Gorgonia's own tape machine is not to be trusted with it: it gives memory away
-// that is still to be read, and computes some graphs wrongly. engine.Evaluator
-// tells what a network answers.
+// Do not run the graph on Gorgonia's own tape machine: it reuses memory that is still to
+// be read, and computes some graphs wrongly. Use engine.Evaluator.
 //
-// Label and Target tell evaluation what to compare Output with. Package models/layer sets
-// them where Output is what a loss reads. Where they are nil, package engine infers them
-// from the loss graph.
+// Label and Target say what evaluation compares Output with. Package models/layer sets
+// them if a loss reads Output. If they are nil, package engine infers them from the loss
+// graph.
 type Network struct {
 	Batch    int       // examples in a microbatch
 	Inputs   []*G.Node // in the order of the data set's columns
-	Params   []*G.Node // trained; each holds its starting value, a tensor or a *Start
+	Params   []*G.Node // trained; the value of each is its initial value, a tensor or an *InitialValue
 	Loss     *G.Node   // scalar: the sum of the examples' losses
-	Output   *G.Node   // what the network answers, batch on axis 0; nil where there is nothing to score
+	Output   *G.Node   // the network's output, batch on axis 0; nil if there is nothing to evaluate
 	Label    *G.Node   // the input whose classes Output scores, or nil
 	Target   *G.Node   // the input whose values Output predicts, or nil
-	Losses   *G.Node   // the loss of each example; nil where the graph does not keep them apart
-	MaskSeed *G.Node   // what layer.Dropout reads, to tell an example's masks by; nil where nothing is drawn
+	Losses   *G.Node   // the loss of each example; nil if the graph does not keep them apart
+	MaskSeed *G.Node   // [Batch, op.MaskSeedWidth], the seeds that layer.Dropout reads; nil if nothing is random
 }
 
-// Build makes the network for microbatches of the given number of examples. It
-// must make the same network for every number: the same operations in the same
-// order, the same constants, parameters of the same names and shapes. It is
-// called several times; starting values are taken from the first.
+// Build makes the network for microbatches of the given number of examples. It must make
+// the same network for every number: the same operations in the same order, the same
+// constants, and parameters of the same names and shapes. It is called several times. The
+// initial values come from the first call.
 type Build func(batch int) (*Network, error)
 
-// NeedsSingleExamples builds the network for two sizes of microbatch and refuses what Compile
-// refuses before it looks for gradients: what is no network of so many examples, and
-// one in which an example can change what is answered to another. It reports whether
-// the network has an operation of which nobody knows that it keeps examples apart, so
-// that what it makes of one is to be asked of a microbatch of that one alone.
+// NeedsSingleExamples builds the network for two sizes of microbatch. It refuses what
+// Compile refuses before it differentiates: a builder that does not make the same network
+// for both sizes, and a network in which an example can change the output of another. It
+// reports whether the network has an operation for which no rule shows that it keeps
+// examples apart. Such a network must be evaluated one example at a time.
 func (b Build) NeedsSingleExamples() (bool, error) {
 	_, r, err := b.analyzeSmallest()
 	return err == nil && r.unknown != nil, err
 }
 
-// analyzeSmallest is the network for two examples, and what is read of it beside that for three.
+// analyzeSmallest builds the network for two and for three examples. It returns the
+// first, and its layouts.
 func (b Build) analyzeSmallest() (*Network, *layoutAnalysis, error) {
 	two, err := b.ForBatch(2)
 	if err != nil {
@@ -67,11 +67,11 @@ func (b Build) analyzeSmallest() (*Network, *layoutAnalysis, error) {
 	return two, r, err
 }
 
-// ForBatch calls the builder, whose code is the user's: a panic of Gorgonia's in it is
-// an error of the network.
+// ForBatch calls the builder. The builder is the user's code, so a panic of Gorgonia in
+// it becomes an error.
 func (b Build) ForBatch(batch int) (net *Network, err error) {
 	if b == nil {
-		return nil, fmt.Errorf("there is no network: give the function that builds it")
+		return nil, fmt.Errorf("no network is given: pass the function that builds it")
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -84,12 +84,12 @@ func (b Build) ForBatch(batch int) (net *Network, err error) {
 	return net, checkNetwork(net, batch)
 }
 
-// oneLine makes one line of what Gorgonia says in several.
+// oneLine joins the lines of a message.
 func oneLine(message any) string {
 	return strings.Join(strings.Fields(fmt.Sprint(message)), " ")
 }
 
-// checkNetwork refuses what can be seen without following the examples.
+// checkNetwork refuses a network for faults that show without an analysis of its layouts.
 func checkNetwork(net *Network, batch int) error {
 	switch {
 	case net == nil || net.Loss == nil:
@@ -97,7 +97,7 @@ func checkNetwork(net *Network, batch int) error {
 	case net.Batch != batch:
 		return fmt.Errorf("the network was built for %d examples when asked for %d: use the number that the builder is given", net.Batch, batch)
 	case !net.Loss.IsScalar():
-		return fmt.Errorf("loss %s has shape %v and is no scalar: end the graph in gorgonia.Sum of the examples' losses", net.Loss.Name(), net.Loss.Shape())
+		return fmt.Errorf("loss %s has shape %v and is not a scalar: end the graph in gorgonia.Sum of the examples' losses", net.Loss.Name(), net.Loss.Shape())
 	case len(net.Params) == 0:
 		return fmt.Errorf("the network has no parameters to train: list them in Params")
 	case len(net.Inputs) == 0:
@@ -128,7 +128,7 @@ func checkNetwork(net *Network, batch int) error {
 			return fmt.Errorf("%s is listed in Inputs and in Params: an input is not trained", p.Name())
 		}
 		if p.Value() == nil {
-			return fmt.Errorf("parameter %s has no starting value: give it one with gorgonia.WithInit or gorgonia.WithValue", p.Name())
+			return fmt.Errorf("parameter %s has no initial value: give it one with gorgonia.WithInit or gorgonia.WithValue", p.Name())
 		}
 	}
 	return nil
@@ -139,20 +139,20 @@ func checkMaskSeed(net *Network) error {
 	if t == nil {
 		return nil
 	}
-	if err := checkVariables("ticket", G.Nodes{t}, net.Loss.Graph()); err != nil {
+	if err := checkVariables("mask seed", G.Nodes{t}, net.Loss.Graph()); err != nil {
 		return err
 	}
 	if want := (tensor.Shape{net.Batch, op.MaskSeedWidth}); !t.Shape().Eq(want) {
-		return fmt.Errorf("ticket %s has shape %v: %v is needed", t.Name(), t.Shape(), want)
+		return fmt.Errorf("mask seed %s has shape %v: its shape must be %v", t.Name(), t.Shape(), want)
 	}
 	if slices.Contains(net.Inputs, t) || slices.Contains(net.Params, t) {
-		return fmt.Errorf("%s is listed as Ticket and in Inputs or Params: a ticket is neither", t.Name())
+		return fmt.Errorf("%s is listed as MaskSeed and in Inputs or Params: remove it from Inputs and Params", t.Name())
 	}
 	return nil
 }
 
 // checkVariables checks that nodes are float32 variables of one graph, each with its own
-// name: Gorgonia makes one node of two variables that share name and shape.
+// name. Gorgonia makes one node of two variables with the same name and shape.
 func checkVariables(what string, nodes G.Nodes, g *G.ExprGraph) error {
 	names := map[string]bool{}
 	for i, n := range nodes {
@@ -162,11 +162,11 @@ func checkVariables(what string, nodes G.Nodes, g *G.ExprGraph) error {
 		case n.Op() != nil:
 			return fmt.Errorf("%s %s is computed or constant: make it with gorgonia.NewMatrix, NewVector, NewTensor or NewScalar", what, n.Name())
 		case n.Graph() != g:
-			return fmt.Errorf("%s %s belongs to another graph than the loss", what, n.Name())
+			return fmt.Errorf("%s %s belongs to another graph than the loss: make both in one graph", what, n.Name())
 		case names[n.Name()]:
-			return fmt.Errorf("two %ss are called %s: give each its own name", what, n.Name())
+			return fmt.Errorf("two %ss are named %s: give each its own name", what, n.Name())
 		case n.Dtype() != G.Float32:
-			return fmt.Errorf("%s %s holds %v: networks are trained in float32", what, n.Name(), n.Dtype())
+			return fmt.Errorf("%s %s has type %v: networks are trained in float32", what, n.Name(), n.Dtype())
 		}
 		names[n.Name()] = true
 	}

@@ -7,14 +7,14 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// Parameter is one parameter with what a private step needs of it.
+// Parameter is a trained parameter with the nodes that a private step needs.
 type Parameter struct {
 	Node         *G.Node
 	Kind         string  // how the parameter is used: product, shift, scale, gather, mixed, whole
-	Method       string  // how its norms are found
+	Method       string  // how its norms are computed
 	SquaredNorms *G.Node // [records]: squared norm of each record's gradient
-	ClipFactors  *G.Node // [records], an input: what each record's gradient is multiplied by
-	ClippedSum   *G.Node // Σ_r Factor_r·gradient_r
+	ClipFactors  *G.Node // [records], an input: the factor of each record's gradient
+	ClippedSum   *G.Node // Σ_r ClipFactors_r·gradient_r
 }
 
 // addParameter adds the nodes for one parameter.
@@ -32,7 +32,7 @@ func (p *PrivateNetwork) addParameter(r *layoutAnalysis, param *G.Node, signal *
 	}
 	switch {
 	case len(us)+len(ms) == 0:
-		return v, fmt.Errorf("no example's loss depends on it; leave it out of Params")
+		return v, fmt.Errorf("no example's loss depends on it; remove it from Params")
 	case !plain:
 		return v, p.addDerived(r, &v, ms)
 	}
@@ -59,11 +59,11 @@ func (p *PrivateNetwork) newClipFactors(param *G.Node) *G.Node {
 	return newVectorInput(p.Network, "factor of "+param.Name(), p.Records)
 }
 
-// stackUses turns several uses of one form and part of the parameter into one use
-// with more rows: a recurrent or shared layer.
+// stackUses turns several uses of the same form and the same part of the parameter into
+// one use with more rows, as in a recurrent or shared layer.
 func (p *PrivateNetwork) stackUses(us []parameterUse, size int) ([]parameterUse, error) {
 	var out []parameterUse
-	stacked := map[string]int{} // where in out
+	stacked := map[string]int{} // index in out
 	var rows [][2]G.Nodes
 	for _, u := range us {
 		key := fmt.Sprintf("%v at %v", u.Form, u.at.toMap(size))
@@ -102,10 +102,10 @@ func formInputs(u op.Use, more ...*G.Node) G.Nodes {
 	return append(append(in, u.Delta), more...)
 }
 
-// chooseMethod chooses how norms are found: the cheapest that keeps nothing larger
-// than the rows. For rows of p and d elements, T of them a record, the Gram
-// matrices cost T²(p+d) and the gradient itself T·p·d, so that T(p+d) against
-// p·d decides both time and memory.
+// chooseMethod chooses how norms are computed: the cheapest method that keeps nothing
+// larger than the rows. With T rows of p and d elements per record, the Gram matrices
+// cost T²(p+d) and the gradient costs T·p·d. Comparing T(p+d) with p·d therefore decides
+// both time and memory.
 func (p *PrivateNetwork) chooseMethod(u parameterUse) (keep bool, m op.Method) {
 	switch f := u.Form.(type) {
 	case op.Product:
@@ -127,8 +127,8 @@ func (p *PrivateNetwork) chooseMethod(u parameterUse) (keep bool, m op.Method) {
 	return true, 0
 }
 
-// addUse adds the nodes for one use of a parameter to those of the others, which
-// reach other elements of it: squared norms add up.
+// addUse adds the nodes for one use of a parameter. The uses cover disjoint elements, so
+// their squared norms add up.
 func (p *PrivateNetwork) addUse(v *Parameter, u parameterUse) error {
 	one := Parameter{Node: v.Node, ClipFactors: v.ClipFactors, Kind: kindName(u.Form)}
 	keep, m := p.chooseMethod(u)
@@ -157,8 +157,8 @@ func (p *PrivateNetwork) addUse(v *Parameter, u parameterUse) error {
 	return v.join(one)
 }
 
-// recordGradients is the matrix of the records' gradients. That of a shift of one row a
-// record is what comes back itself.
+// recordGradients is the matrix of the records' gradients. For a shift with one row per
+// record it is the backpropagated signal itself.
 func (p *PrivateNetwork) recordGradients(u parameterUse) (*G.Node, error) {
 	if f, ok := u.Form.(op.Shift); ok && u.Delta.Shape().TotalSize() == p.Records*f.Channels {
 		return reshape(u.Delta, p.Records, f.Channels)
@@ -166,7 +166,7 @@ func (p *PrivateNetwork) recordGradients(u parameterUse) (*G.Node, error) {
 	return op.Apply(op.RecordGradients{Form: u.Form, Records: p.Records}, formInputs(u.Use)...)
 }
 
-// useRecordGradients reads norms and sum off a matrix of the records' gradients.
+// useRecordGradients computes norms and sum from a matrix of the records' gradients.
 func (v *Parameter) useRecordGradients(gradients *G.Node) (err error) {
 	if v.SquaredNorms, err = op.Apply(op.RowSquares{}, gradients); err != nil {
 		return err
@@ -175,13 +175,13 @@ func (v *Parameter) useRecordGradients(gradients *G.Node) (err error) {
 	return err
 }
 
-// useClippedSum sums a use's gradients without building them.
+// useClippedSum computes the sum of a use's clipped gradients without building them.
 func (v *Parameter) useClippedSum(p *PrivateNetwork, u parameterUse) (err error) {
 	v.ClippedSum, err = op.Apply(op.ClippedSum{Form: u.Form, Records: p.Records}, formInputs(u.Use, v.ClipFactors)...)
 	return err
 }
 
-// scatterSum lays the sum of a use out as the parameter.
+// scatterSum writes the sum of a use in the layout of the parameter.
 func (v *Parameter) scatterSum(u parameterUse) (err error) {
 	size := v.Node.Shape().TotalSize()
 	if m := u.at.toMap(size); m != nil {
@@ -190,7 +190,7 @@ func (v *Parameter) scatterSum(u parameterUse) (err error) {
 	return err
 }
 
-// join adds what one use gives to what the uses before it gave.
+// join adds the results of one use to those of the uses before it.
 func (v *Parameter) join(one Parameter) (err error) {
 	if v.ClippedSum == nil {
 		*v = one
@@ -209,8 +209,8 @@ func (v *Parameter) join(one Parameter) (err error) {
 	return err
 }
 
-// addMixed handles a parameter whose elements are used in several ways: squared
-// norms of the added uses, and the sum of the uses' sums.
+// addMixed adds a parameter whose elements are used in several ways. The squared norms
+// are those of the added uses. The sum is the sum of the uses' sums.
 func (p *PrivateNetwork) addMixed(v *Parameter, us []parameterUse) error {
 	size := v.Node.Shape().TotalSize()
 	var parts []op.MappedForm
@@ -235,7 +235,7 @@ func (p *PrivateNetwork) addMixed(v *Parameter, us []parameterUse) error {
 	return err
 }
 
-// addKind notes the kind of a use.
+// addKind records the kind of a use.
 func (v *Parameter) addKind(kind string) {
 	if v.Kind != "" && v.Kind != kind {
 		kind = "mixed"

@@ -7,14 +7,15 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// parameterUse is one use of a parameter, with the places in the parameter that the
+// parameterUse is one use of a parameter, with the elements of the parameter that the
 // form's gradient belongs to.
 type parameterUse struct {
 	op.Use
 	at elementMap
 }
 
-// noRuleError says which node has no rule, or uses a parameter in a way that has none.
+// noRuleError names a node that has no rule, or that uses a parameter in a way that has
+// no rule.
 type noRuleError struct {
 	node  *G.Node
 	param *G.Node
@@ -28,9 +29,8 @@ func (e *noRuleError) Error() string {
 }
 
 // findUses finds every way in which the loss depends on a parameter. The graph is
-// differentiated: a node without a derivative has no say in any gradient. It is not
-// plain where the examples meet the parameter in a function of it that does more
-// than move its elements.
+// differentiated: a node without a derivative affects no gradient. Plain is false if the
+// examples use the parameter through a function that does more than move its elements.
 func (r *layoutAnalysis) findUses(p *G.Node, signal *signalWeighting) (found []parameterUse, plain bool, err error) {
 	pending := []parameterView{{node: p}}
 	for len(pending) > 0 {
@@ -43,7 +43,7 @@ func (r *layoutAnalysis) findUses(p *G.Node, signal *signalWeighting) (found []p
 			if r.layouts[n].kind == layoutInvariant {
 				next, ok := v.through(n)
 				if !ok {
-					return nil, false, nil // meetings finds them
+					return nil, false, nil // derivedWeights finds them
 				}
 				pending = append(pending, next)
 				continue
@@ -61,8 +61,8 @@ func (r *layoutAnalysis) findUses(p *G.Node, signal *signalWeighting) (found []p
 	return found, true, nil
 }
 
-// distinctNodes drops repeated nodes: a node that uses an operand twice is its user
-// once.
+// distinctNodes drops repeated nodes. A node that uses an operand twice appears twice
+// among its users.
 func distinctNodes(ns G.Nodes) G.Nodes {
 	var out G.Nodes
 	seen := map[*G.Node]bool{}
@@ -75,7 +75,7 @@ func distinctNodes(ns G.Nodes) G.Nodes {
 	return out
 }
 
-// usesByNode reads how node n, which is a batch, uses the view v; nil where that has
+// usesByNode describes how node n, a batch, uses the view v. It returns nil if that has
 // no rule.
 func (r *layoutAnalysis) usesByNode(n *G.Node, v parameterView, signal *signalWeighting) ([]parameterUse, error) {
 	var found []parameterUse
@@ -111,8 +111,8 @@ func differentiated(n *G.Node, i int) bool {
 	return ok && d.DiffWRT(len(op.Operands(n)))[i]
 }
 
-// parametricUse asks an operation of our own how it uses its operand i, which is one that all
-// rows share: r found a batch in every other.
+// parametricUse asks an operation of package op how it uses its operand i. The operand is
+// shared by all rows; layoutAnalysis has checked that the others are batches.
 func (r *layoutAnalysis) parametricUse(n *G.Node, s op.Parametric, i int, signal *signalWeighting) (op.Use, error) {
 	delta, err := signal.signalOf(n, r.layouts[n])
 	if err != nil {
@@ -121,7 +121,7 @@ func (r *layoutAnalysis) parametricUse(n *G.Node, s op.Parametric, i int, signal
 	return s.Use(i, op.Operands(n), n, delta)
 }
 
-// productUse reads a matrix product of which operand i is the parameter: a vector
+// productUse describes a matrix product of which operand i is the parameter. A vector
 // counts as a column.
 func (r *layoutAnalysis) productUse(n *G.Node, s op.MatMul, i int, signal *signalWeighting) (op.Use, error) {
 	in := op.Operands(n)
@@ -130,7 +130,7 @@ func (r *layoutAnalysis) productUse(n *G.Node, s op.MatMul, i int, signal *signa
 	if w.Dims() == 2 {
 		d = w[1]
 	}
-	// The examples' rows: as they lie where they multiply from the left, else the
+	// The examples are the rows of the other operand if it is the left factor, else the
 	// columns of the other operand and of the result.
 	columns := i == 1 && s.TransA || i == 0 && !s.TransB
 	rows, err := r.exampleRows(other, r.layouts[other], columns)
@@ -144,8 +144,8 @@ func (r *layoutAnalysis) productUse(n *G.Node, s op.MatMul, i int, signal *signa
 	if delta, err = signal.weight(delta); err != nil {
 		return op.Use{}, err
 	}
-	// W takes rows to delta where it is a right factor as it is, or a left one
-	// transposed; otherwise its gradient is the transposed product.
+	// W maps the rows to delta if it is a right factor, or a transposed left factor.
+	// Otherwise its gradient is the transposed product.
 	form := op.Product{In: p, Out: d}
 	if i == 1 && !s.TransB || i == 0 && s.TransA {
 		return op.Use{Form: form, A: rows, Delta: delta}, nil
@@ -153,7 +153,8 @@ func (r *layoutAnalysis) productUse(n *G.Node, s op.MatMul, i int, signal *signa
 	return op.Use{Form: form, A: delta, Delta: rows}, nil
 }
 
-// exampleRows gives the rows of a matrix, or its columns as rows, an example's together.
+// exampleRows returns the rows of a matrix, or its columns as rows, with the rows of each
+// example together.
 func (r *layoutAnalysis) exampleRows(x *G.Node, l layout, columns bool) (*G.Node, error) {
 	if columns {
 		first := x.Shape()[0]
@@ -166,7 +167,8 @@ func (r *layoutAnalysis) exampleRows(x *G.Node, l layout, columns bool) (*G.Node
 	return batchMajor(x, l, r.net.Batch)
 }
 
-// broadcastUse reads a sum, difference, product or quotient of a batch and a parameter.
+// broadcastUse describes a sum, difference, product or quotient of a batch and a
+// parameter.
 func (r *layoutAnalysis) broadcastUse(n *G.Node, sign string, i int, v parameterView, signal *signalWeighting) (parameterUse, error) {
 	l := r.layouts[n]
 	other := op.Operands(n)[1-i]
@@ -190,7 +192,7 @@ func (r *layoutAnalysis) broadcastUse(n *G.Node, sign string, i int, v parameter
 	switch {
 	case sign == "*":
 		u.A, err = batchMajor(other, r.layouts[other], r.net.Batch)
-	case sign == "/": // x/w has the derivative −(x/w)/w
+	case sign == "/": // the derivative of x/w is −(x/w)/w
 		if u.A, err = op.Apply(op.Binary{Kind: "/"}, n, v.node); err != nil {
 			return parameterUse{}, err
 		}
@@ -204,11 +206,12 @@ func (r *layoutAnalysis) broadcastUse(n *G.Node, sign string, i int, v parameter
 	return u, err
 }
 
-// signalWeighting gives backpropagated signals, an example's elements together, times the
-// example's weight within its record where records hold more than one.
+// signalWeighting returns backpropagated signals with the elements of each example
+// together. If records have several examples, it multiplies them by the example's weight
+// within its record.
 type signalWeighting struct {
 	batch   int
-	weights *G.Node // nil where every record is one example
+	weights *G.Node // nil if every record is one example
 }
 
 func (s *signalWeighting) signalOf(n *G.Node, l layout) (*G.Node, error) {
@@ -230,7 +233,7 @@ func reshape(x *G.Node, to ...int) (*G.Node, error) {
 	return op.Apply(op.Reshape{To: op.AxesOf(to...)}, x)
 }
 
-// batchMajor puts each example's elements together: [outer, batch, inner] becomes
+// batchMajor brings the elements of each example together: [outer, batch, inner] becomes
 // [batch, outer, inner].
 func batchMajor(x *G.Node, l layout, batch int) (*G.Node, error) {
 	if l.outer == 1 {

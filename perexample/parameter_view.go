@@ -6,9 +6,8 @@ import (
 )
 
 // parameterView is a parameter seen through reshapes, transposes, slices, repeats and
-// concatenations: element i of node is element at[i] of the parameter, or none
-// of it where at[i] is negative. A nil at is the parameter itself, element for
-// element.
+// concatenations. Element i of node is element at[i] of the parameter; a negative at[i]
+// is no element of it. A nil at is the identity.
 type parameterView struct {
 	node *G.Node
 	at   []int32
@@ -21,8 +20,8 @@ func (v parameterView) index(i int) int32 {
 	return v.at[i]
 }
 
-// through gives the view that a node is of its operand, or false where the node
-// does more than move elements.
+// through is the view that a node has of its operand. It is false if the node does more
+// than move elements.
 func (v parameterView) through(n *G.Node) (parameterView, bool) {
 	switch s := op.Canonical(n).(type) {
 	case op.Reshape:
@@ -33,8 +32,8 @@ func (v parameterView) through(n *G.Node) (parameterView, bool) {
 	return parameterView{}, false
 }
 
-// moveElements sends the view's places through an operation that only moves elements,
-// by letting it move them: as numbers, they are exact in float64.
+// moveElements maps the view's elements through an operation that only moves elements:
+// the operation runs on the element numbers, which are exact in float64.
 func (v parameterView) moveElements(s op.Spec, n *G.Node) []int32 {
 	in := op.CanonicalOperands(n)
 	values := make([][]float64, len(in))
@@ -57,9 +56,9 @@ func (v parameterView) moveElements(s op.Spec, n *G.Node) []int32 {
 	return at
 }
 
-// channelPattern finds the pattern of a parameter that is added to, or multiplied
-// with, a batch laid out as l: the same block for every example, in which each of
-// len(at) elements is repeated inner times, over and over.
+// channelPattern finds the pattern of a parameter that is added to, or multiplied with, a
+// batch of layout l. The pattern is a block, the same for every example, which repeats
+// each of len(at) elements inner times, over and over.
 func (v parameterView) channelPattern(l layout, batch int) (at []int32, inner int, ok bool) {
 	block := l.outer * l.inner
 	if v.node.Shape().TotalSize() == 1 {
@@ -97,12 +96,11 @@ func (v parameterView) channelPattern(l layout, batch int) (at []int32, inner in
 	return at, inner, true
 }
 
-// elementMap says which elements of a parameter a use reaches: a nil at means that it
-// reaches all, each once and in order.
+// elementMap lists the elements of a parameter that a use covers. A nil map covers all
+// elements, each once and in order.
 type elementMap []int32
 
-// toMap makes the map from places to a parameter of size elements; nil where they
-// are the parameter itself.
+// toMap is the map to a parameter of size elements; nil if it is the identity.
 func (at elementMap) toMap(size int) *op.Map {
 	same := at == nil || len(at) == size
 	for i, a := range at {
@@ -114,8 +112,8 @@ func (at elementMap) toMap(size int) *op.Map {
 	return op.NewMap(at)
 }
 
-// coverDisjointly reports whether no element of the parameter is reached twice, and every
-// place reaches one: then squared norms of the places add up to the parameter's.
+// coverDisjointly reports whether no element of the parameter is covered twice and every
+// entry is an element. Then the squared norms of the uses add up to the parameter's.
 func coverDisjointly(all []elementMap, size int) bool {
 	if len(all) == 1 && all[0] == nil {
 		return true

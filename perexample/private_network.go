@@ -11,28 +11,28 @@ import (
 
 // PrivateNetwork is a network with the nodes of a private step added to its graph.
 //
-// Guarantee: Sum is exactly Σ_r c_r·g_r, where g_r depends on record r alone and
-// Squared_r = ‖g_r‖² up to rounding, so that choosing c_r ≤ S/‖g_r‖ bounds what
-// any record adds to the sum by S. A record of factor 0 adds nothing, whatever
-// its rows hold. This holds because Compile refuses every graph in which
-// one example's loss can depend on another's, and because what it does not understand
-// is computed with one example at a time.
+// Guarantee: ClippedSum is exactly Σ_r c_r·g_r, where g_r depends on record r alone and
+// SquaredNorms_r = ‖g_r‖² up to rounding. A factor c_r ≤ S/‖g_r‖ therefore bounds the
+// contribution of any record to the sum by S. A record of factor 0 adds nothing, even if
+// its rows contain NaN or infinities. The guarantee holds because Compile refuses every
+// graph in which one example's loss can depend on another example, and because operations
+// without a rule are computed one example at a time.
 //
-// With records of several examples, an example of weight 0 adds nothing to its
-// record as long as what the network makes of it is finite.
+// If records have several examples, an example of weight 0 adds nothing to its record as
+// long as what the network computes from it is finite.
 type PrivateNetwork struct {
 	*Network
 	Records        int         // in a microbatch
-	Parameters     []Parameter // one a parameter, in order
-	ExampleWeights *G.Node     // [Batch], an input: an example's weight in its record; nil where records are examples
-	Warning        string      // why one record at a time is computed; empty where it is not
+	Parameters     []Parameter // one per parameter, in order
+	ExampleWeights *G.Node     // [Batch], an input: an example's weight in its record; nil if records are examples
+	Warning        string      // why the network is computed one record at a time; empty if it is not
 }
 
-// Compile builds the network for microbatches of records, each of perRecord
-// examples, and adds to it squared norms and clipped sums for every parameter.
+// Compile builds the network for microbatches of records, each of perRecord examples. It
+// adds the squared norms and the clipped sum of every parameter.
 //
-// Where a parameter is used in a way that has no rule, the network is built for
-// one record at a time instead: right, slow, and said in Warning.
+// If a parameter is used in a way that has no rule, the network is built for one record
+// at a time. That is correct and slow, and Warning says so.
 func Compile(build Build, records, perRecord int) (*PrivateNetwork, error) {
 	if records < 1 || perRecord < 1 {
 		return nil, fmt.Errorf("a microbatch of %d records of %d examples: both must be at least 1", records, perRecord)
@@ -58,7 +58,7 @@ func Compile(build Build, records, perRecord int) (*PrivateNetwork, error) {
 		return p, err
 	}
 	if perRecord > 1 {
-		return nil, fmt.Errorf("%w, and records of %d examples need one; use example-level records or an operation of models/layer", err, perRecord)
+		return nil, fmt.Errorf("%w, and records of %d examples need one; use records of one example or an operation of models/layer", err, perRecord)
 	}
 	one, err := build.ForBatch(1)
 	if err != nil {
@@ -74,8 +74,8 @@ func Compile(build Build, records, perRecord int) (*PrivateNetwork, error) {
 	return p, nil
 }
 
-// compileSingleExample serves a microbatch of one example: its ordinary gradient is the
-// record's. What would be refused in a larger one is refused here too.
+// compileSingleExample compiles a microbatch of one example, whose ordinary gradient is
+// the record's gradient. It refuses what would be refused in a larger microbatch.
 func compileSingleExample(build Build, net *Network) (*PrivateNetwork, error) {
 	two, _, err := build.analyzeSmallest()
 	if err != nil {
@@ -87,7 +87,7 @@ func compileSingleExample(build Build, net *Network) (*PrivateNetwork, error) {
 	return wholeGradients(net)
 }
 
-// copyInitialValues gives a network the starting values of another build of it.
+// copyInitialValues gives a network the initial values of another build of it.
 func copyInitialValues(net, from *Network) error {
 	if len(net.Params) != len(from.Params) {
 		return fmt.Errorf("the builder makes different networks for %d and %d examples: %d parameters and %d", net.Batch, from.Batch, len(net.Params), len(from.Params))
@@ -104,7 +104,7 @@ func copyInitialValues(net, from *Network) error {
 func differentiate(net *Network, order G.Nodes) (err error) {
 	for _, n := range order {
 		if n.Deriv() != nil {
-			return fmt.Errorf("%s is differentiated already: the builder must not call gorgonia.Grad", describe(n))
+			return fmt.Errorf("%s is differentiated already: remove the call of gorgonia.Grad from the builder", describe(n))
 		}
 	}
 	defer func() {
@@ -163,7 +163,7 @@ func checkReachable(net *Network) error {
 	visit(net.Loss)
 	for _, p := range net.Params {
 		if !flows[p] {
-			return fmt.Errorf("parameter %s has no gradient path: the loss does not depend on it, or only through comparisons; leave it out of Params", p.Name())
+			return fmt.Errorf("parameter %s has no gradient path: the loss does not depend on it, or only through comparisons; remove it from Params", p.Name())
 		}
 	}
 	return nil
@@ -173,8 +173,8 @@ func newVectorInput(net *Network, name string, n int) *G.Node {
 	return G.NewVector(net.Loss.Graph(), tensor.Float32, G.WithShape(n), G.WithName("dptrain: "+name))
 }
 
-// wholeGradients makes each parameter's ordinary gradient over a microbatch of one record
-// that record's gradient.
+// wholeGradients compiles a microbatch of one record: the record's gradient is each
+// parameter's ordinary gradient.
 func wholeGradients(net *Network) (*PrivateNetwork, error) {
 	if err := checkReachable(net); err != nil {
 		return nil, err

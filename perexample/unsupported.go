@@ -20,7 +20,8 @@ func describe(n *G.Node) string {
 	return oneLine(fmt.Sprintf("node %s (%v)", n.Name(), n.Op()))
 }
 
-// constantName is a constant's name in one line. Gorgonia calls one by its numbers that has none.
+// constantName is a constant's name in one line. Gorgonia uses the numbers as the name of
+// a constant without one.
 func constantName(n *G.Node) string {
 	if op.OpKind(n) == "constantTensor" && n.Name() == fmt.Sprint(n.Value()) {
 		return fmt.Sprintf("of shape %v", n.Shape())
@@ -29,17 +30,17 @@ func constantName(n *G.Node) string {
 }
 
 func mixesExamples(n *G.Node, why string) error {
-	return fmt.Errorf("%s mixes examples: %s; every example must go through the network alone", describe(n), why)
+	return fmt.Errorf("%s mixes examples: %s; each example must pass through the network independently of the others", describe(n), why)
 }
 
-// unsupportedOps are operations that cannot be trained on, with what to use instead.
+// unsupportedOps are operations that cannot be trained, with what to use instead.
 var unsupportedOps = map[string]string{
 	"BatchNormOp":         "it mixes the examples of a microbatch; use layer.GroupNorm or layer.LayerNorm",
 	"GroupNormOp":         "Gorgonia v0.9.18 prints the gradients of its GroupNorm, which are private; use layer.GroupNorm",
 	"avgPoolOp":           "Gorgonia v0.9.18 computes it wrongly; use layer.AvgPool",
 	"globalAveragePoolOp": "Gorgonia v0.9.18 computes it wrongly; use layer.GlobalAvgPool",
-	"dropoutOp":           "what it draws for a record depends on how many came before it; use layer.Dropout",
-	"randomOp":            "what it draws for a record depends on how many came before it; make it an input, or use layer.Dropout",
+	"dropoutOp":           "its random numbers for a record depend on how many records came before; use layer.Dropout",
+	"randomOp":            "its random numbers for a record depend on how many records came before; make it an input, or use layer.Dropout",
 }
 
 var unsupportedUnary = map[string]string{
@@ -47,11 +48,11 @@ var unsupportedUnary = map[string]string{
 	"invSqrt": "Gorgonia v0.9.18 differentiates InverseSqrt wrongly; use Inverse of Sqrt",
 }
 
-// checkOperations says which node cannot be trained on wherever it stands.
+// checkOperations refuses a network with a node that cannot be trained.
 func checkOperations(net *Network) error {
 	for _, n := range net.Loss.Graph().ByName("") {
 		if n.Op() == nil {
-			return fmt.Errorf("a variable of shape %v has no name: Gorgonia v0.9.18 takes two such for one; give each its own by gorgonia.WithName", n.Shape())
+			return fmt.Errorf("a variable of shape %v has no name: Gorgonia v0.9.18 merges two such variables; name each with gorgonia.WithName", n.Shape())
 		}
 	}
 	graph := countEdges(net.Loss.Graph())
@@ -80,7 +81,7 @@ func checkOperation(n *G.Node, graph edgeCounts) error {
 	case kind == "linAlgBinOp" && strings.Contains(name, "⊗"):
 		why = "Gorgonia v0.9.18 computes OuterProd wrongly; use Mul of a column and a row"
 	case kind == "maxOp" && isMiscomputedMax(n):
-		why = "Gorgonia v0.9.18 computes Max wrongly along an axis between others; bring it to the end by Transpose"
+		why = "Gorgonia v0.9.18 computes Max wrongly along an axis between others; move the axis to the end with Transpose"
 	case isLogSumExp(n):
 		why = "Gorgonia v0.9.18 computes LogSumExp wrongly; use layer.CrossEntropy"
 	}
@@ -93,8 +94,9 @@ func checkOperation(n *G.Node, graph edgeCounts) error {
 	return fmt.Errorf("%s is refused: %s", describe(n), why)
 }
 
-// isMiscomputedMax reports whether a maximum is taken along an axis that has others but the first
-// before it and some behind: Gorgonia's tensors then read other numbers, unless it is of length 2.
+// isMiscomputedMax reports whether a maximum is taken along an axis between others.
+// Gorgonia's tensors then read the wrong numbers, unless the axis has length 2 or the
+// axes before it, other than the first, have length 1.
 func isMiscomputedMax(n *G.Node) bool {
 	shape := op.Operands(n)[0].Shape().Clone()
 	_, text, _ := strings.Cut(n.Op().String(), "[")
@@ -119,7 +121,7 @@ func isMiscomputedMax(n *G.Node) bool {
 	return false
 }
 
-// isLogSumExp recognises what gorgonia.LogSumExp builds: ln(Σexp(x−max) + max).
+// isLogSumExp recognizes the nodes of gorgonia.LogSumExp: ln(Σexp(x−max) + max).
 func isLogSumExp(n *G.Node) bool {
 	if op.OpKind(n) != "elemUnaryOp" || n.Op().String() != "ln" {
 		return false

@@ -21,7 +21,7 @@ var refusals = []struct {
 }{
 	{"loss is no scalar", func(m *maker) *G.Node {
 		return must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
-	}, []string{"is no scalar", "gorgonia.Sum"}},
+	}, []string{"is not a scalar", "gorgonia.Sum"}},
 	{"no inputs", func(m *maker) *G.Node {
 		m.param("W", 3, 2)
 		return must(G.Sum(m.net.Params[0]))
@@ -64,22 +64,22 @@ var refusals = []struct {
 	}, []string{"mixes the examples", "layer.GroupNorm"}},
 	{"the largest loss of the batch", func(m *maker) *G.Node {
 		return must(G.Max(must(G.Square(must(G.Mul(m.input("x", 3), m.param("w", 3)))))))
-	}, []string{"mixes examples", "no sum"}},
+	}, []string{"mixes examples", "is not a sum"}},
 	{"Gorgonia's dropout", func(m *maker) *G.Node {
 		return squares(must(G.Dropout(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), 0.5)))
-	}, []string{"depends on how many came before", "layer.Dropout"}},
+	}, []string{"depend on how many records came before", "layer.Dropout"}},
 	{"Gorgonia's random numbers", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
 		return squares(must(G.HadamardProd(h, G.GaussianRandomNode(m.graph, tensor.Float32, 0, 1, m.batch, 2))))
-	}, []string{"depends on how many came before", "layer.Dropout"}},
+	}, []string{"depend on how many records came before", "layer.Dropout"}},
 	{"ticket of another shape", func(m *maker) *G.Node {
 		m.net.MaskSeed = G.NewMatrix(m.graph, tensor.Float32, G.WithShape(m.batch, 3), G.WithName("t"))
 		return squares(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))))
-	}, []string{"ticket t", "(", "4) is needed"}},
+	}, []string{"mask seed t", "(", "must be (", "4)"}},
 	{"ticket among the inputs", func(m *maker) *G.Node {
 		m.net.MaskSeed = m.input("x", 4)
 		return squares(must(G.Mul(m.net.MaskSeed, m.param("W", 4, 2))))
-	}, []string{"listed as Ticket and in Inputs"}},
+	}, []string{"listed as MaskSeed and in Inputs"}},
 	{"product over the batch axis", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
 		return squares(must(G.Mul(must(G.Transpose(h, 1, 0)), h)))
@@ -119,14 +119,14 @@ var refusals = []struct {
 	}, []string{"mixes examples", "sums over the batch axis"}},
 	{"a function of the loss", func(m *maker) *G.Node {
 		return must(G.Square(squares(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))))))
-	}, []string{"mixes examples", "no fixed multiple"}},
+	}, []string{"mixes examples", "not a fixed multiple"}},
 	{"a product of two sums", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
 		return must(G.HadamardProd(squares(h), must(G.Sum(h))))
-	}, []string{"mixes examples", "no fixed multiple"}},
+	}, []string{"mixes examples", "not a fixed multiple"}},
 	{"one over the loss", func(m *maker) *G.Node {
 		return must(G.HadamardDiv(number(1), squares(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))))))
-	}, []string{"mixes examples", "no fixed multiple"}},
+	}, []string{"mixes examples", "not a fixed multiple"}},
 	{"the loss beside single examples", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("w", 3)))
 		return must(G.Sum(must(G.HadamardProd(h, must(G.Sum(h))))))
@@ -147,7 +147,7 @@ var refusals = []struct {
 	{"weight decay in the loss", func(m *maker) *G.Node {
 		w := m.param("W", 3, 2)
 		return must(G.Add(squares(must(G.Mul(m.input("x", 3), w))), squares(w)))
-	}, []string{"a term that no example owns", "adamw"}},
+	}, []string{"a term to the loss that belongs to no example", "adamw"}},
 	{"Log2", func(m *maker) *G.Node {
 		return must(G.Sum(must(G.Log2(must(G.Square(must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))))))))
 	}, []string{"Log2", "use Log"}},
@@ -180,26 +180,26 @@ var refusals = []struct {
 	{"slices that Gorgonia takes for one", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 512)))
 		return squares(must(G.HadamardProd(must(G.Slice(h, nil, G.S(0, 256))), must(G.Slice(h, nil, G.S(256, 512))))))
-	}, []string{"two slices for one", "reshape"}},
+	}, []string{"merges two slices", "reshape"}},
 	{"slices of the shortest axis that Gorgonia takes for one", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 257)))
 		return squares(must(G.HadamardProd(must(G.Slice(h, nil, G.S(0, 1))), must(G.Slice(h, nil, G.S(256, 257))))))
-	}, []string{"two slices for one", "reshape"}},
+	}, []string{"merges two slices", "reshape"}},
 	{"a join whose gradient Gorgonia confuses", func(m *maker) *G.Node {
 		x := m.input("x", 3)
 		return squares(must(G.Concat(1, must(G.Mul(x, m.param("A", 3, 256))), must(G.Mul(x, m.param("B", 3, 256))))))
-	}, []string{"two slices for one", "reshape"}},
+	}, []string{"merges two slices", "reshape"}},
 	{"a softmax and its logarithm, which Gorgonia takes for one", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 4)))
 		return must(G.Sum(must(G.HadamardProd(must(G.SoftMax(h)), must(G.LogSoftMax(h))))))
-	}, []string{"SoftMax and LogSoftMax of one node", "Exp of it"}},
+	}, []string{"SoftMax and LogSoftMax of one node", "as its Exp"}},
 	{"convolutions of two dilations, which Gorgonia takes for one", func(m *maker) *G.Node {
 		x := m.input("x", 1, 9, 1)
 		dilated := func(name string, by int) *G.Node {
 			return must(G.Conv2d(x, m.param(name, 2, 1, 3, 1), tensor.Shape{3, 1}, []int{2, 0}, []int{4, 1}, []int{by, 1}))
 		}
 		return squares(must(G.Add(dilated("a", 1), dilated("b", 2))))
-	}, []string{"differ in dilation alone", "layer.Conv2D"}},
+	}, []string{"differ in their dilation only", "layer.Conv2D"}},
 	{"constants that Gorgonia takes for one", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 11)))
 		return must(G.Add(squares(must(G.Mul(h, one(4, 11, 1)))), must(G.Sum(must(G.Mul(must(G.Tanh(h)), one(5, 11, 1)))))))
@@ -297,7 +297,7 @@ var refusals = []struct {
 			m.net.MaskSeed = nil
 		}
 		return squares(h)
-	}, []string{"different networks", "ticket is set for one"}},
+	}, []string{"different networks", "mask seed is set for one"}},
 	{"an input for some batches only", func(m *maker) *G.Node {
 		l := squares(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))))
 		if m.batch%2 == 0 {
@@ -315,11 +315,11 @@ var refusals = []struct {
 	{"loss of a parameter alone", func(m *maker) *G.Node {
 		m.input("x", 3)
 		return squares(m.param("W", 3, 2))
-	}, []string{"no sum over the examples"}},
+	}, []string{"is not a sum over the examples"}},
 	{"parameter with no path", func(m *maker) *G.Node {
 		m.param("unused", 2)
 		return squares(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))))
-	}, []string{"unused", "no gradient path", "leave it out"}},
+	}, []string{"unused", "no gradient path", "remove it from Params"}},
 	{"parameter only compared", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
 		return squares(must(G.HadamardProd(h, must(G.Gt(h, m.param("t"), true)))))
@@ -328,7 +328,7 @@ var refusals = []struct {
 		w := G.NewMatrix(m.graph, tensor.Float32, G.WithShape(3, 2), G.WithName("W"))
 		m.net.Params = append(m.net.Params, w)
 		return squares(must(G.Mul(m.input("x", 3), w)))
-	}, []string{"W", "no starting value", "gorgonia.WithInit"}},
+	}, []string{"W", "no initial value", "gorgonia.WithInit"}},
 	{"variable without value", func(m *maker) *G.Node {
 		w := G.NewMatrix(m.graph, tensor.Float32, G.WithShape(2, 2), G.WithName("A"))
 		return squares(must(G.Mul(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), w)))
@@ -336,7 +336,7 @@ var refusals = []struct {
 	{"two parameters of one name", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
 		return squares(must(G.Mul(h, m.param("W", 2, 4))))
-	}, []string{"two parameters are called W"}},
+	}, []string{"two parameters are named W"}},
 	{"parameter listed as input", func(m *maker) *G.Node {
 		x := m.input("x", 3)
 		m.net.Params = append(m.net.Params, x)
@@ -358,7 +358,7 @@ var refusals = []struct {
 		w := G.NewMatrix(m.graph, tensor.Float64, G.WithShape(2, 2), G.WithName("W"), G.WithInit(G.Zeroes()))
 		m.net.Inputs, m.net.Params = G.Nodes{x}, G.Nodes{w}
 		return squares(must(G.Mul(x, w)))
-	}, []string{"x holds float64", "float32"}},
+	}, []string{"x has type float64", "float32"}},
 	{"input without a batch axis", func(m *maker) *G.Node {
 		x := G.NewMatrix(m.graph, tensor.Float32, G.WithShape(99, 3), G.WithName("x"))
 		m.net.Inputs = G.Nodes{x}
@@ -382,7 +382,7 @@ var refusals = []struct {
 	{"constant of whole numbers", func(m *maker) *G.Node {
 		places := G.NewConstant(tensor.New(tensor.WithShape(2), tensor.WithBacking([]int{0, 1})), G.WithName("places"))
 		return squares(must(G.ByIndices(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), places, 1)))
-	}, []string{"constant places holds int", "float32"}},
+	}, []string{"constant places has type int", "float32"}},
 	{"constant drawn anew", func(m *maker) *G.Node {
 		a := G.NewMatrix(m.graph, tensor.Float32, G.WithShape(3, 3), G.WithName("A"), G.WithInit(func(tensor.Dtype, ...int) any {
 			x := make([]float32, 9)
@@ -392,7 +392,7 @@ var refusals = []struct {
 			return x
 		}))
 		return squares(must(G.Mul(must(G.Mul(m.input("x", 3), a)), m.param("W", 3, 2))))
-	}, []string{"constant A", "drawn anew"}},
+	}, []string{"constant A", "must not draw random ones"}},
 	{"parameter as large as the batch", func(m *maker) *G.Node {
 		return squares(must(G.Add(m.input("x", 3), m.param("W", m.batch, 3))))
 	}, []string{"different networks", "parameter 0 is W"}},
@@ -400,12 +400,12 @@ var refusals = []struct {
 		loss := squares(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))))
 		must(G.Grad(loss, m.net.Params...))
 		return loss
-	}, []string{"must not call gorgonia.Grad"}},
+	}, []string{"remove the call of gorgonia.Grad"}},
 	{"losses that are no losses", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
 		m.net.Losses = h
 		return squares(h)
-	}, []string{"Losses", "one number is needed for each"}},
+	}, []string{"Losses", "must have one number for each"}},
 	{"answers without a batch axis", func(m *maker) *G.Node {
 		h := must(G.Mul(m.input("x", 3), m.param("W", 3, 2)))
 		m.net.Output = must(G.Transpose(h, 1, 0))
@@ -495,7 +495,7 @@ func TestConstantsThatMeet(t *testing.T) {
 		h := must(G.HadamardProd(must(G.Mul(m.input("x", 3), m.param("W", 3, 2))), number(1./7)))
 		return must(G.HadamardProd(squares(h), number(1/float32(m.batch))))
 	}}.build(1)
-	if _, err := perexample.Compile(build, 7, 1); err == nil || !strings.Contains(err.Error(), "stands for two nodes") {
+	if _, err := perexample.Compile(build, 7, 1); err == nil || !strings.Contains(err.Error(), "corresponds to two nodes") {
 		t.Error(err)
 	}
 }

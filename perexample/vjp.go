@@ -6,19 +6,20 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// vjp is the derivative of a function of parameters and constants alone, as
-// Gorgonia makes it: the nodes between the gradient of the function's value and that
-// of a parameter. It is made in a graph of its own, where nothing else has a part in
-// either, and is then applied to the gradients of several records at once.
+// vjp is the vector–Jacobian product of a function of parameters and constants only, as
+// Gorgonia derives it: the nodes between the gradient of the function's value (the
+// cotangent) and the gradient of a parameter. It is derived in a graph of its own, so
+// that no other node contributes to either gradient. It is then applied to the gradients
+// of several records at once.
 type vjp struct {
 	parameter           *G.Node
 	value               *G.Node
-	cotangent, gradient *G.Node             // gradient of the value, and of the parameter; nil where the value is the parameter
-	inNetwork           map[*G.Node]*G.Node // what is the same in the network's graph
-	depending           map[*G.Node]bool    // depends on start
+	cotangent, gradient *G.Node             // nil if the value is the parameter itself
+	inNetwork           map[*G.Node]*G.Node // the same node in the network's graph
+	depending           map[*G.Node]bool    // depends on the cotangent
 }
 
-// newVJP differentiates the function that makes value of the parameter.
+// newVJP differentiates the function that computes value from the parameter.
 func (r *layoutAnalysis) newVJP(param, value *G.Node) (b *vjp, err error) {
 	b = &vjp{parameter: param, value: value, inNetwork: map[*G.Node]*G.Node{}, depending: map[*G.Node]bool{}}
 	if value == param {
@@ -46,10 +47,10 @@ func (r *layoutAnalysis) newVJP(param, value *G.Node) (b *vjp, err error) {
 	return b, nil
 }
 
-// noRule says that the function has no rule.
+// noRule is the error that the function has no rule.
 func (b *vjp) noRule() error { return &noRuleError{b.value, b.parameter} }
 
-// newVariable is a leaf of a graph.
+// newVariable adds a variable to a graph.
 func newVariable(g *G.ExprGraph, name string, shape tensor.Shape) *G.Node {
 	if shape.Dims() == 0 {
 		return G.NewScalar(g, tensor.Float32, G.WithName(name))
@@ -57,7 +58,7 @@ func newVariable(g *G.ExprGraph, name string, shape tensor.Shape) *G.Node {
 	return G.NewTensor(g, tensor.Float32, shape.Dims(), G.WithShape(shape...), G.WithName(name))
 }
 
-// copyNode makes a node, with all that it is computed from, anew in another graph.
+// copyNode copies a node, and all nodes that it is computed from, to another graph.
 func (b *vjp) copyNode(n *G.Node, g *G.ExprGraph, copies map[*G.Node]*G.Node) (c *G.Node, err error) {
 	if c, done := copies[n]; done {
 		return c, nil
@@ -66,7 +67,7 @@ func (b *vjp) copyNode(n *G.Node, g *G.ExprGraph, copies map[*G.Node]*G.Node) (c
 	case n.Op() == nil:
 		c = newVariable(g, n.Name(), n.Shape())
 	case len(in) == 0:
-		c = g.AddNode(G.NewConstant(n.Value(), G.WithName(n.Name()))) // which makes a node of its own
+		c = g.AddNode(G.NewConstant(n.Value(), G.WithName(n.Name()))) // NewConstant alone would share the node
 	default:
 		for i, x := range in {
 			if in[i], err = b.copyNode(x, g, copies); err != nil {
@@ -81,7 +82,7 @@ func (b *vjp) copyNode(n *G.Node, g *G.ExprGraph, copies map[*G.Node]*G.Node) (c
 	return c, nil
 }
 
-// dependsOnCotangent reports whether a node's numbers depend on the gradient at the start.
+// dependsOnCotangent reports whether a node's numbers depend on the cotangent.
 func (b *vjp) dependsOnCotangent(n *G.Node) bool {
 	yes, done := b.depending[n]
 	if !done && op.OpKind(n) != "sizeOp" {
@@ -93,8 +94,8 @@ func (b *vjp) dependsOnCotangent(n *G.Node) bool {
 	return yes
 }
 
-// applyToRows applies the derivative to a share's records' gradients of the value, one a
-// row, and gives those of the parameter, one a row.
+// applyToRows multiplies the value's gradients of a range of records, one per row, by the
+// transposed Jacobian. The result is the parameter's gradients, one per row.
 func (b *vjp) applyToRows(gradients *G.Node, s recordRange) (*G.Node, error) {
 	if b.cotangent == nil {
 		return gradients, nil
@@ -109,7 +110,7 @@ func (b *vjp) applyToRows(gradients *G.Node, s recordRange) (*G.Node, error) {
 	l := batchedVJP{vjp: b, records: s, built: map[*G.Node]*G.Node{b.cotangent: first}}
 	end, err := l.node(b.gradient)
 	if err != nil {
-		return nil, b.noRule() // one record at a time needs none
+		return nil, b.noRule() // computing one record at a time needs no rule
 	}
 	return reshape(end, s.count, b.parameter.Shape().TotalSize())
 }
@@ -117,8 +118,8 @@ func (b *vjp) applyToRows(gradients *G.Node, s recordRange) (*G.Node, error) {
 // recordsShape is a shape with an axis of records before it.
 func recordsShape(count int, shape tensor.Shape) []int { return append([]int{count}, shape...) }
 
-// nodeInNetwork gives what a node that does not depend on the start is in the network's
-// graph.
+// nodeInNetwork is the node of the network's graph that is the same as a node which does
+// not depend on the cotangent.
 func (b *vjp) nodeInNetwork(n *G.Node) (*G.Node, error) {
 	if m, done := b.inNetwork[n]; done {
 		return m, nil

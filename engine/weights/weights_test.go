@@ -141,7 +141,7 @@ func TestStartRefuses(t *testing.T) {
 		{dense(1), written(t, counted()), []string{"head", "body.bais"}, "body.bias is the nearest"},
 		{dense(1), written(t, append(counted(), engine.Parameter{Name: "more", Shape: []int{1}, Values: []float32{1}})), []string{"more"}, ""},
 		{dense(1), strings.NewReader("weights"), nil, "safetensors"},
-		{nil, written(t, counted()), nil, "there is no network"},
+		{nil, written(t, counted()), nil, "no network is given"},
 	} {
 		_, _, err := Load(c.build, c.file, c.except...)
 		switch {
