@@ -4,20 +4,32 @@
 
 package simd
 
+// tileRowsAVX2 implements kernels.tileRows.
+//
 //go:noescape
 func tileRowsAVX2(m int, n int, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, flags int, bias *float32)
 
+// tileRowsAVX512 implements kernels.tileRows.
+//
 //go:noescape
 func tileRowsAVX512(m int, n int, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, flags int, bias *float32)
 
+// tileColsAVX2 implements kernels.tileCols.
+//
 //go:noescape
 func tileColsAVX2(m int, n int, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, flags int, bias *float32)
 
+// tileColsAVX512 implements kernels.tileCols.
+//
 //go:noescape
 func tileColsAVX512(m int, n int, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, flags int, bias *float32)
 
+// fmaPeakAVX2 implements kernels.fmaPeak.
+//
 //go:noescape
 func fmaPeakAVX2(rounds int)
 
+// fmaPeakAVX512 implements kernels.fmaPeak.
+//
 //go:noescape
 func fmaPeakAVX512(rounds int)

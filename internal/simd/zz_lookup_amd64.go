@@ -4,8 +4,12 @@
 
 package simd
 
+// sumRowsAVX2 implements kernels.sumRows.
+//
 //go:noescape
 func sumRowsAVX2(dst *float32, table *float32, rows *int32, n int, dim int)
 
+// addToRowsAVX2 implements kernels.addToRows.
+//
 //go:noescape
 func addToRowsAVX2(table *float32, rows *int32, n int, src *float32, dim int)

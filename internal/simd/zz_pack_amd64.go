@@ -4,11 +4,17 @@
 
 package simd
 
+// packRowsAVX2 implements kernels.packRows.
+//
 //go:noescape
 func packRowsAVX2(dst *float32, width int, src *float32, lds int, rows int, cols int, factors *float32)
 
+// transpose8AVX2 implements kernels.transpose8.
+//
 //go:noescape
 func transpose8AVX2(dst *float32, ldd int, src *float32, lds int, blocks int)
 
+// prefetchRowsAVX2 implements kernels.prefetchRows.
+//
 //go:noescape
 func prefetchRowsAVX2(p *float32, ld int, rows int, lines int)

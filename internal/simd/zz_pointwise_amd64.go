@@ -4,65 +4,107 @@
 
 package simd
 
+// addAVX2 implements kernels.add.
+//
 //go:noescape
 func addAVX2(dst *float32, x *float32, y *float32, n int)
 
+// mulAVX2 implements kernels.mul.
+//
 //go:noescape
 func mulAVX2(dst *float32, x *float32, y *float32, n int)
 
+// scaleAVX2 implements kernels.scale.
+//
 //go:noescape
 func scaleAVX2(dst *float32, x *float32, n int, alpha float32)
 
+// axpyAVX2 implements kernels.axpy.
+//
 //go:noescape
 func axpyAVX2(dst *float32, x *float32, n int, alpha float32)
 
+// reluAVX2 implements kernels.relu.
+//
 //go:noescape
 func reluAVX2(dst *float32, x *float32, n int)
 
+// reluGradAVX2 implements kernels.reluGrad.
+//
 //go:noescape
 func reluGradAVX2(dst *float32, dy *float32, y *float32, n int)
 
+// tanhGradAVX2 implements kernels.tanhGrad.
+//
 //go:noescape
 func tanhGradAVX2(dst *float32, dy *float32, y *float32, n int)
 
+// sigmoidGradAVX2 implements kernels.sigmoidGrad.
+//
 //go:noescape
 func sigmoidGradAVX2(dst *float32, dy *float32, y *float32, n int)
 
+// normalizeAVX2 implements kernels.normalize.
+//
 //go:noescape
 func normalizeAVX2(dst *float32, x *float32, n int, mean float32, rest float32, scale float32)
 
+// normalizeGradAVX2 implements kernels.normalizeGrad.
+//
 //go:noescape
 func normalizeGradAVX2(dst *float32, x *float32, d *float32, n int, mean float32, slope float32, shift float32, scale float32)
 
+// softmaxGradAVX2 implements kernels.softmaxGrad.
+//
 //go:noescape
 func softmaxGradAVX2(dst *float32, p *float32, dp *float32, n int, mean float32, scale float32)
 
+// expAVX2 implements kernels.exp.
+//
 //go:noescape
 func expAVX2(dst *float32, x *float32, n int, shift float32)
 
+// tanhAVX2 implements kernels.tanh.
+//
 //go:noescape
 func tanhAVX2(dst *float32, x *float32, n int)
 
+// sigmoidAVX2 implements kernels.sigmoid.
+//
 //go:noescape
 func sigmoidAVX2(dst *float32, x *float32, n int)
 
+// geluAVX2 implements kernels.gelu.
+//
 //go:noescape
 func geluAVX2(dst *float32, x *float32, n int)
 
+// geluGradAVX2 implements kernels.geluGrad.
+//
 //go:noescape
 func geluGradAVX2(dst *float32, dy *float32, x *float32, n int)
 
+// expAVX512 implements kernels.exp.
+//
 //go:noescape
 func expAVX512(dst *float32, x *float32, n int, shift float32)
 
+// tanhAVX512 implements kernels.tanh.
+//
 //go:noescape
 func tanhAVX512(dst *float32, x *float32, n int)
 
+// sigmoidAVX512 implements kernels.sigmoid.
+//
 //go:noescape
 func sigmoidAVX512(dst *float32, x *float32, n int)
 
+// geluAVX512 implements kernels.gelu.
+//
 //go:noescape
 func geluAVX512(dst *float32, x *float32, n int)
 
+// geluGradAVX512 implements kernels.geluGrad.
+//
 //go:noescape
 func geluGradAVX512(dst *float32, dy *float32, x *float32, n int)

@@ -4,14 +4,22 @@
 
 package simd
 
+// lstmStepAVX2 implements kernels.lstmStep.
+//
 //go:noescape
 func lstmStepAVX2(trace *float32, hidden *float32, cellTanh *float32, x *float32, p *float32, previousCell *float32, n int)
 
+// lstmSignalsAVX2 implements kernels.lstmSignals.
+//
 //go:noescape
 func lstmSignalsAVX2(d *float32, cell *float32, trace *float32, cellTanh *float32, previousCell *float32, grad *float32, recurrentGrad *float32, n int)
 
+// lstmStepAVX512 implements kernels.lstmStep.
+//
 //go:noescape
 func lstmStepAVX512(trace *float32, hidden *float32, cellTanh *float32, x *float32, p *float32, previousCell *float32, n int)
 
+// lstmSignalsAVX512 implements kernels.lstmSignals.
+//
 //go:noescape
 func lstmSignalsAVX512(d *float32, cell *float32, trace *float32, cellTanh *float32, previousCell *float32, grad *float32, recurrentGrad *float32, n int)

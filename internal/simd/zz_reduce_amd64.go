@@ -4,20 +4,32 @@
 
 package simd
 
+// dotAVX2 implements kernels.dot.
+//
 //go:noescape
 func dotAVX2(x *float32, y *float32, n int) float64
 
+// sumSquaresAVX2 implements kernels.sumSquares.
+//
 //go:noescape
 func sumSquaresAVX2(x *float32, n int) float64
 
+// sumAVX2 implements kernels.sum.
+//
 //go:noescape
 func sumAVX2(x *float32, n int) float64
 
+// deviationsAVX2 implements kernels.deviations.
+//
 //go:noescape
 func deviationsAVX2(x *float32, n int, mean float64) float64
 
+// maximumAVX2 implements kernels.maximum.
+//
 //go:noescape
 func maximumAVX2(x *float32, n int) float32
 
+// colSumsAVX2 implements kernels.colSums.
+//
 //go:noescape
 func colSumsAVX2(dst *float32, x *float32, ldx int, rows int, cols int, factors *float32)

@@ -4,32 +4,52 @@
 
 package simd
 
+// copyTap1AVX2 implements copyTapFunc for stride 1.
+//
 //go:noescape
 func copyTap1AVX2(dst *float32, cols int, img *float32, offset int, lds int, rows int, w int, width int)
 
+// maxPoolRows1AVX2 implements maxPoolRowsFunc for stride 1.
+//
 //go:noescape
 func maxPoolRows1AVX2(dst *float32, arg *int32, cols int, img *float32, offset int, lds int, khs int, kws int, w int, dil int, width int, rows int, step int)
 
+// copyTap2AVX2 implements copyTapFunc for stride 2.
+//
 //go:noescape
 func copyTap2AVX2(dst *float32, cols int, img *float32, offset int, lds int, rows int, w int, width int)
 
+// maxPoolRows2AVX2 implements maxPoolRowsFunc for stride 2.
+//
 //go:noescape
 func maxPoolRows2AVX2(dst *float32, arg *int32, cols int, img *float32, offset int, lds int, khs int, kws int, w int, dil int, width int, rows int, step int)
 
+// sumTapsAVX2 implements kernels.sumTaps.
+//
 //go:noescape
 func sumTapsAVX2(dst *float32, cols int, p *float32, offset int, ldp int, next int, khs int, kws int, w int, dil int, width int)
 
+// sumTaps2AVX2 implements kernels.sumTaps2.
+//
 //go:noescape
 func sumTaps2AVX2(dst *float32, cols int, p *float32, offset0 int, offset1 int, ldp int, next int, khs int, kws0 int, kws1 int, w0 int, w1 int, width int)
 
+// unfoldAVX2 implements kernels.unfold.
+//
 //go:noescape
 func unfoldAVX2(dst *float32, cols int, rows int, src *float32, lds int, starts *int32, taps int)
 
+// foldAVX2 implements kernels.fold.
+//
 //go:noescape
 func foldAVX2(dst *float32, lds int, starts *int32, n int, src *float32, cols int, rows int)
 
+// maxTapsAVX2 implements kernels.maxTaps.
+//
 //go:noescape
 func maxTapsAVX2(dst *float32, arg *uint8, img *float32, channels int, places int, step int, taps *int32, n int)
 
+// addToMaxTapsAVX2 implements kernels.addToMaxTaps.
+//
 //go:noescape
 func addToMaxTapsAVX2(img *float32, dy *float32, arg *uint8, channels int, places int, step int, taps *int32, n int)

@@ -4,32 +4,52 @@
 
 package simd
 
+// winogradFilters3AVX2 implements winogradKernels.filters for 3 taps.
+//
 //go:noescape
 func winogradFilters3AVX2(dst *float32, plane int, filters *float32, vectors int)
 
+// winogradImage3AVX2 implements winogradKernels.image for 3 taps.
+//
 //go:noescape
 func winogradImage3AVX2(dst *float32, plane int, rows *float32, ld int, vectors int)
 
+// winogradSignal3AVX2 implements winogradKernels.signal for 3 taps.
+//
 //go:noescape
 func winogradSignal3AVX2(dst *float32, plane int, rows *float32, ld int, vectors int)
 
+// winogradResult3AVX2 implements winogradKernels.result for 3 taps.
+//
 //go:noescape
 func winogradResult3AVX2(top *float32, bottom *float32, src *float32, plane int, vectors int, bias float32, floor float32)
 
+// winogradGradients3AVX2 implements winogradKernels.gradients for 3 taps.
+//
 //go:noescape
 func winogradGradients3AVX2(filters *float32, src *float32, plane int, vectors int)
 
+// winogradFilters5AVX2 implements winogradKernels.filters for 5 taps.
+//
 //go:noescape
 func winogradFilters5AVX2(dst *float32, plane int, filters *float32, vectors int)
 
+// winogradImage5AVX2 implements winogradKernels.image for 5 taps.
+//
 //go:noescape
 func winogradImage5AVX2(dst *float32, plane int, rows *float32, ld int, vectors int)
 
+// winogradSignal5AVX2 implements winogradKernels.signal for 5 taps.
+//
 //go:noescape
 func winogradSignal5AVX2(dst *float32, plane int, rows *float32, ld int, vectors int)
 
+// winogradResult5AVX2 implements winogradKernels.result for 5 taps.
+//
 //go:noescape
 func winogradResult5AVX2(top *float32, bottom *float32, src *float32, plane int, vectors int, bias float32, floor float32)
 
+// winogradGradients5AVX2 implements winogradKernels.gradients for 5 taps.
+//
 //go:noescape
 func winogradGradients5AVX2(filters *float32, src *float32, plane int, vectors int)

@@ -5,28 +5,28 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Flags of a tile, as package simd has them.
+// Flags of a tile, as in package simd.
 const (
-	flagAdd     = 1 << iota // add what C holds
+	flagAdd     = 1 << iota // add the value in C
 	flagColBias             // add bias[j]
 	flagRowBias             // add bias[i]
-	flagReLU                // max(0, x), NaN kept
+	flagReLU                // max(0, x); NaN stays NaN
 )
 
-// A tile kernel computes C[0:m, 0:n] from A's m rows and B's n columns over k
-// steps. Each element is one chain of fused multiply-adds in the order of k;
-// where an element stands in the tile changes nothing. How A is read:
+// tileShape is one tile kernel. It computes C[0:m, 0:n] from m rows of A and n columns of B
+// over k steps. Each element is one chain of fused multiply-adds in the order of k; its
+// position in the tile does not matter. A is read in one of two ways:
 //
 //	rows: A[i][p] at a[i*lda+p]   (a matrix stored by rows)
 //	cols: A[i][p] at a[p*lda+i]   (a transposed matrix, or a packed panel)
 type tileShape struct {
 	name     string
 	lanes    int // floats in a vector
-	mr       int // most rows
+	mr       int // the most rows
 	unroll   int // steps of k in the main loop
 	vector   func(*generator) reg.VecVirtual
 	byRows   bool
-	maskable bool // AVX-512: loads and stores may be masked
+	maskable bool // AVX-512: loads and stores have masks
 }
 
 func gemmFile(g *generator) {
@@ -52,7 +52,7 @@ type tileArgs struct {
 }
 
 func emitTile(g *generator, masks Mem, s tileShape) {
-	g.fn(s.name, "func(m, n, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, flags int, bias *float32)")
+	g.function(s.name, "func(m, n, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, flags int, bias *float32)")
 	load := func(name string) reg.Register { return g.param(name) }
 	t := tileArgs{
 		m: load("m"), n: load("n"), k: load("k"),
@@ -96,7 +96,7 @@ func emitTile(g *generator, masks Mem, s tileShape) {
 		g.JLE(LabelRef(half))
 	}
 	body(s, 1)
-	if s.maskable { // of half a vector there are two multiply-adds a cycle
+	if s.maskable { // the processor does two multiply-adds of half a vector per cycle
 		g.Label(half)
 		s.lanes, s.vector = s.lanes/2, func(g *generator) reg.VecVirtual { return g.YMM() }
 		body(s, 1)
@@ -113,7 +113,7 @@ func emitTileBody(g *generator, s tileShape, t tileArgs, m, vectors int, lanes [
 			g.VXORPS(acc[i][v], acc[i][v], acc[i][v])
 		}
 	}
-	// Address of A[i] at step u: by rows, one pointer serves three rows.
+	// Address of A[i] at step u. If A is stored by rows, one pointer serves three rows.
 	a := []reg.Register{t.a}
 	if s.byRows {
 		for i := 3; i < m; i += 3 {
@@ -167,7 +167,7 @@ func emitTileBody(g *generator, s tileShape, t tileArgs, m, vectors int, lanes [
 			}
 		}
 	}
-	// The tile's place in C, which may lie far apart, is fetched meanwhile.
+	// Prefetch the tile's elements of C, whose rows may be far apart.
 	row := g.GP64()
 	g.MOVQ(t.c, row)
 	for i := range m {
@@ -193,7 +193,7 @@ func emitTileBody(g *generator, s tileShape, t tileArgs, m, vectors int, lanes [
 	finishTile(g, s, t, acc, lanes)
 }
 
-// finishTile adds what the flags ask for and stores the tile.
+// finishTile applies the flags and stores the tile. The last vector may be partial.
 func finishTile(g *generator, s tileShape, t tileArgs, acc [][]reg.VecVirtual, lanes []reg.Register) {
 	vectors := len(acc[0])
 	t.flags = g.param("flags")
@@ -209,7 +209,7 @@ func finishTile(g *generator, s tileShape, t tileArgs, acc [][]reg.VecVirtual, l
 	}
 	g.CMPQ(t.n, U8(s.lanes*vectors))
 	g.JEQ(LabelRef(plain))
-	// The last vector is cut: its mask starts at word 8*vectors-n of the table.
+	// The last vector is partial: its mask starts at word lanes*vectors-n of the table.
 	table, mask := g.GP64(), g.YMM()
 	g.LEAQ(t.masks, table)
 	word := g.GP64()
@@ -234,6 +234,7 @@ func finishTile(g *generator, s tileShape, t tileArgs, acc [][]reg.VecVirtual, l
 		func(x reg.Register, _ int, mem Mem) { g.VMOVUPS(x, mem) })
 }
 
+// storeTile applies the flags and stores the tile with the given memory accesses.
 func storeTile(g *generator, s tileShape, t tileArgs, acc [][]reg.VecVirtual, load func(Mem, int, reg.Register), store func(reg.Register, int, Mem)) {
 	optional := func(flag int, body func()) {
 		skip := g.label("skip")
@@ -294,10 +295,10 @@ func storeTile(g *generator, s tileShape, t tileArgs, acc [][]reg.VecVirtual, lo
 	g.leave()
 }
 
-// emitFMAPeak runs rounds of twelve independent fused multiply-adds: the fastest
-// arithmetic the machine has, against which kernels are measured.
+// emitFMAPeak emits a kernel that runs rounds of twelve independent fused multiply-adds, the
+// fastest arithmetic of the processor. Kernels are measured against it.
 func emitFMAPeak(g *generator, name string, vector func() reg.VecVirtual) {
-	g.fn(name, "func(rounds int)")
+	g.function(name, "func(rounds int)")
 	rounds := g.param("rounds")
 	x := vector()
 	g.VXORPS(x, x, x)

@@ -10,7 +10,7 @@ func lookupFile(g *generator) {
 	emitAddToRows(g)
 }
 
-// forEachRow runs body with the address of every row that rows names.
+// forEachRow emits a loop that runs body with the address of every row in rows.
 func forEachRow(g *generator, table, rows, n, size reg.Register, body func(row reg.Register)) {
 	at, left, row := g.GP64(), g.GP64(), g.GP64()
 	g.MOVQ(rows, at)
@@ -24,9 +24,9 @@ func forEachRow(g *generator, table, rows, n, size reg.Register, body func(row r
 	})
 }
 
-// emitSumRows adds to dst the rows of a table in the order of rows; n is at least one.
+// emitSumRows keeps a strip of the sum in registers while it reads all rows.
 func emitSumRows(g *generator) {
-	g.fn("sumRowsAVX2", "func(dst, table *float32, rows *int32, n, dim int)")
+	g.function("sumRowsAVX2", "func(dst, table *float32, rows *int32, n, dim int)")
 	dst, table := g.param("dst"), g.param("table")
 	rows, n := g.param("rows"), g.param("n")
 	dim, size := g.param("dim"), g.GP64()
@@ -48,9 +48,9 @@ func emitSumRows(g *generator) {
 	})
 }
 
-// emitAddToRows adds src to rows of a table in the order of rows; n is at least one.
+// emitAddToRows keeps a strip of src in registers while it updates all rows.
 func emitAddToRows(g *generator) {
-	g.fn("addToRowsAVX2", "func(table *float32, rows *int32, n int, src *float32, dim int)")
+	g.function("addToRowsAVX2", "func(table *float32, rows *int32, n int, src *float32, dim int)")
 	table, rows := g.param("table"), g.param("rows")
 	n, src := g.param("n"), g.param("src")
 	dim, size := g.param("dim"), g.GP64()

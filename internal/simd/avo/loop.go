@@ -5,12 +5,13 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// leave ends a function.
 func (g *generator) leave() {
 	g.VZEROUPPER()
 	g.RET()
 }
 
-// repeat runs body n times, n at least one, and counts n down to 0.
+// repeat emits a loop that runs body n times, n at least 1. It counts n down to 0.
 func (g *generator) repeat(name string, n reg.Register, body func()) {
 	loop := g.label(name)
 	g.Label(loop)
@@ -19,8 +20,8 @@ func (g *generator) repeat(name string, n reg.Register, body func()) {
 	g.JNE(LabelRef(loop))
 }
 
-// forChunks runs body for as long as n is step or more, takes step from n each time, and ends
-// with the flags of what is left of n.
+// forChunks emits a loop that runs body while n ≥ step and subtracts step from n each time. It
+// ends with the processor flags of the remaining n.
 func (g *generator) forChunks(n reg.Register, step Op, body func()) {
 	loop, end := g.label("loop"), g.label("end")
 	g.SUBQ(step, n)
@@ -33,7 +34,7 @@ func (g *generator) forChunks(n reg.Register, step Op, body func()) {
 	g.ADDQ(step, n)
 }
 
-// forEights runs body for j = 0, 8, … below n, at least once.
+// forEights emits a loop that runs body for j = 0, 8, … below n, at least once.
 func forEights(g *generator, name string, n reg.Register, body func(j reg.GPVirtual)) {
 	j, loop := g.GP64(), g.label(name)
 	g.XORQ(j, j)
@@ -44,8 +45,8 @@ func forEights(g *generator, name string, n reg.Register, body func(j reg.GPVirt
 	g.JLT(LabelRef(loop))
 }
 
-// forEachVector runs body on vectors of everything that pointers point to; the last
-// may be masked.
+// forEachVector emits a loop that runs body on each vector of n floats and advances the
+// pointers. The last vector may be masked.
 func forEachVector(g *generator, n reg.Register, pointers []reg.Register, body func(load func(Mem) vec, store func(vec, Mem))) {
 	g.forChunks(n, U8(g.lanes), func() {
 		body(g.load, g.store)
@@ -60,9 +61,9 @@ func forEachVector(g *generator, n reg.Register, pointers []reg.Register, body f
 	g.leave()
 }
 
-// forColumnStrips runs body on strips of columns, as many vectors wide as the first of widths
-// says while that fits, then as the next, the last masked. Base registers move on with
-// the strips.
+// forColumnStrips emits loops that run body on strips of columns. A strip has as many vectors
+// as the first of widths while that fits, then as the next; the last vector may be masked. The
+// bases advance with the strips.
 func forColumnStrips(g *generator, name string, dim reg.Register, bases []reg.Register, widths []int, body func(vectors int, load func(Mem) vec, store func(vec, Mem))) {
 	for _, vectors := range widths {
 		loop, end := g.label(name), g.label("end")

@@ -19,22 +19,23 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// generator is one assembly file in the making.
+// generator builds one assembly file. Its methods are the primitives of kernels: loops,
+// arguments, constants and vector arithmetic.
 type generator struct {
 	*build.Context
-	lanes     int // floats in a vector: 8 of AVX2, 16 of AVX-512
+	lanes     int // floats in a vector: 8 for AVX2, 16 for AVX-512
 	labels    int
 	constants map[string]operand.Mem
 }
 
-// label returns a name that no other label of the file has.
+// label returns a unique label.
 func (g *generator) label(stem string) string {
 	g.labels++
 	return fmt.Sprintf("%s_%d", stem, g.labels)
 }
 
-// files lists what is generated: zz_<name>_amd64.s, with its Go declarations
-// in zz_<name>_amd64.go.
+// files lists the generated files: zz_<name>_amd64.s, and its Go declarations in
+// zz_<name>_amd64.go.
 var files = []struct {
 	name string
 	fill func(*generator)
@@ -50,7 +51,7 @@ var files = []struct {
 }
 
 func main() {
-	// avo claims names on the default flag set, so this command has its own.
+	// avo defines flags in the default flag set, so this command uses its own.
 	flags := flag.NewFlagSet("avo", flag.ExitOnError)
 	out := flags.String("out", "..", "folder the files are written to")
 	_ = flags.Parse(os.Args[1:])
@@ -62,6 +63,7 @@ func main() {
 	}
 }
 
+// write generates one file and its declarations.
 func write(dir, name string, fill func(*generator)) error {
 	g := &generator{Context: build.NewContext(), lanes: 8, constants: map[string]operand.Mem{}}
 	g.ConstraintExpr("!noasm")
@@ -89,16 +91,33 @@ func write(dir, name string, fill func(*generator)) error {
 	return nil
 }
 
-// fn starts a leaf function that keeps no pointer it is given.
-func (g *generator) fn(name, signature string) {
+// function starts a leaf function that does not retain its pointers.
+func (g *generator) function(name, signature string) {
 	g.Function(name)
+	g.Doc(name + " implements " + contract(name) + ".")
 	g.Attributes(attr.NOSPLIT)
 	g.SignatureExpr(signature)
 	g.Pragma("noescape")
 }
 
-// onlyAVX2 sees that no function named for AVX2 was given one of the vector
-// registers from 16 on, which only AVX-512 has.
+// contract names the declaration in package simd whose comment states what a function
+// computes.
+func contract(name string) string {
+	name = strings.TrimSuffix(strings.TrimSuffix(name, "AVX2"), "AVX512")
+	for _, f := range []string{"copyTap", "maxPoolRows"} {
+		if stride, ok := strings.CutPrefix(name, f); ok {
+			return f + "Func for stride " + stride
+		}
+	}
+	if f, ok := strings.CutPrefix(name, "winograd"); ok {
+		last := len(f) - 1
+		return fmt.Sprintf("winogradKernels.%s for %s taps", strings.ToLower(f[:last]), f[last:])
+	}
+	return "kernels." + name
+}
+
+// onlyAVX2 returns an error if a function named for AVX2 uses one of the vector registers from
+// 16 on, which only AVX-512 has.
 func onlyAVX2(file *ir.File) error {
 	for _, f := range file.Functions() {
 		if !strings.HasSuffix(f.Name, "AVX2") {
@@ -107,7 +126,7 @@ func onlyAVX2(file *ir.File) error {
 		for _, i := range f.Instructions() {
 			for _, r := range append(i.InputRegisters(), i.OutputRegisters()...) {
 				if p, ok := r.(reg.Physical); ok && r.Kind() == reg.KindVector && p.PhysicalIndex() >= 16 {
-					return fmt.Errorf("%s needs more than 16 vector registers", f.Name)
+					return fmt.Errorf("%s needs more than the 16 vector registers of AVX2", f.Name)
 				}
 			}
 		}

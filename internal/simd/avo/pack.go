@@ -12,9 +12,9 @@ func packFile(g *generator) {
 	emitPrefetchRows(g)
 }
 
-// emitPrefetchRows asks for lines of 16 floats of each of some rows, at least one.
+// emitPrefetchRows emits prefetchRows, for at least one row and one line.
 func emitPrefetchRows(g *generator) {
-	g.fn("prefetchRowsAVX2", "func(p *float32, ld, rows, lines int)")
+	g.function("prefetchRowsAVX2", "func(p *float32, ld, rows, lines int)")
 	p, ld := g.param("p"), g.param("ld")
 	rows, lines := g.param("rows"), g.param("lines")
 	at, left := g.GP64(), g.GP64()
@@ -31,11 +31,10 @@ func emitPrefetchRows(g *generator) {
 	g.RET()
 }
 
-// emitPackRows copies rows of cols floats to rows of width floats, width a multiple
-// of eight, and fills up with zeros. With factors, row r is multiplied by
-// factors[r], and a factor of zero makes zeros of anything, NaN included.
+// emitPackRows emits packRows. A comparison of the factor with 0 gives a mask that clears the
+// products of rows whose factor is 0.
 func emitPackRows(g *generator, masks Mem) {
-	g.fn("packRowsAVX2", "func(dst *float32, width int, src *float32, lds, rows, cols int, factors *float32)")
+	g.function("packRowsAVX2", "func(dst *float32, width int, src *float32, lds, rows, cols int, factors *float32)")
 	dst := g.param("dst")
 	width := g.param("width")
 	src := g.param("src")
@@ -57,7 +56,7 @@ func emitPackRows(g *generator, masks Mem) {
 	zero, keep, factor := g.YMM(), g.YMM(), g.YMM()
 	g.VXORPS(zero, zero, zero)
 
-	// rowLoop copies all rows; change scales a vector.
+	// rowLoop copies all rows; change is applied to each vector.
 	rowLoop := func(change func(reg.VecVirtual), perRow func()) {
 		row, col, colLoop, tail, fill, fillLoop, end := g.label("row"), g.GP64(), g.label("col"), g.label("tail"), g.label("fill"), g.label("fillLoop"), g.label("end")
 		out := g.label("out")
@@ -115,10 +114,9 @@ func emitPackRows(g *generator, masks Mem) {
 	rowLoop(func(reg.VecVirtual) {}, func() {})
 }
 
-// emitTranspose8 writes eight rows of src as columns of dst: dst[c*ldd+r] =
-// src[r*lds+c] for r below 8 and c below 8*blocks.
+// emitTranspose8 emits transpose8: it transposes blocks of 8×8 in registers.
 func emitTranspose8(g *generator) {
-	g.fn("transpose8AVX2", "func(dst *float32, ldd int, src *float32, lds, blocks int)")
+	g.function("transpose8AVX2", "func(dst *float32, ldd int, src *float32, lds, blocks int)")
 	dst := g.param("dst")
 	ldd := g.param("ldd")
 	src := g.param("src")
@@ -126,7 +124,7 @@ func emitTranspose8(g *generator) {
 	blocks := g.param("blocks")
 	g.SHLQ(U8(2), ldd)
 	g.SHLQ(U8(2), lds)
-	// Rows 4 to 7 through a second pointer; rows 3 and 7 through 3*stride.
+	// Rows 4 … 7 use a second pointer; rows 3 and 7 use an offset of 3*stride.
 	lds3, ldd3, src4 := g.GP64(), g.GP64(), g.GP64()
 	g.LEAQ(Mem{Base: lds, Index: lds, Scale: 2}, lds3)
 	g.LEAQ(Mem{Base: ldd, Index: ldd, Scale: 2}, ldd3)
@@ -144,7 +142,7 @@ func emitTranspose8(g *generator) {
 	g.TESTQ(blocks, blocks)
 	g.JEQ(LabelRef(end))
 	g.Label(loop)
-	// Halves: low[i] holds columns 0-3 of rows i and i+4, high[i] columns 4-7.
+	// quads[0][i] contains columns 0-3 of rows i and i+4, quads[1][i] columns 4-7.
 	var quads [2][4]reg.VecVirtual
 	for h := range quads {
 		for i := range quads[h] {

@@ -7,13 +7,13 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// emitPointwise is dst[i] = body(inputs[i], scalars) for i below n. dst may be one
-// of the inputs; an input named dst is.
+// pointwise is a kernel that computes dst[i] = body(inputs[i], scalars) for i < n. dst may be
+// one of the inputs.
 type pointwise struct {
 	name    string
 	inputs  []string
 	scalars []string
-	unroll  int // vectors a turn of the main loop
+	unroll  int // vectors per iteration of the main loop
 	body    func(g *generator, in, scalars []vec) vec
 }
 
@@ -28,9 +28,9 @@ func pointwiseFile(g *generator) {
 		}},
 		{"relu", list("x"), nil, 4, func(g *generator, in, _ []vec) vec { return g.max(g.zero(), in[0]) }},
 		{"reluGrad", list("dy", "y"), nil, 4, func(g *generator, in, _ []vec) vec {
-			open := g.YMM()
-			g.VCMPPS(U8(0x16), g.zero(), in[1], open) // not y <= 0
-			return g.and(in[0], open)
+			mask := g.YMM()
+			g.VCMPPS(U8(0x16), g.zero(), in[1], mask) // not y <= 0
+			return g.and(in[0], mask)
 		}},
 		{"tanhGrad", list("dy", "y"), nil, 2, func(g *generator, in, _ []vec) vec {
 			return g.mul(in[0], g.sub(g.copyOf(g.num(1)), g.mul(in[1], in[1])))
@@ -42,20 +42,20 @@ func pointwiseFile(g *generator) {
 			return g.mul(g.sub(g.sub(in[0], s[0]), s[1]), s[2])
 		}},
 		{"normalizeGrad", list("x", "d"), list("mean", "slope", "shift", "scale"), 2, func(g *generator, in, s []vec) vec {
-			along := g.mul(g.sub(in[0], s[0]), s[1])
-			return g.mul(g.sub(g.sub(in[1], s[2]), along), s[3])
+			product := g.mul(g.sub(in[0], s[0]), s[1])
+			return g.mul(g.sub(g.sub(in[1], s[2]), product), s[3])
 		}},
 		{"softmaxGrad", list("p", "dp"), list("mean", "scale"), 2, func(g *generator, in, s []vec) vec {
-			seen := g.YMM()
-			g.VCMPPS(U8(4), g.zero(), in[0], seen) // not p == 0
-			return g.and(g.mul(g.mul(in[0], g.sub(in[1], s[0])), s[1]), seen)
+			mask := g.YMM()
+			g.VCMPPS(U8(4), g.zero(), in[0], mask) // not p == 0
+			return g.and(g.mul(g.mul(in[0], g.sub(in[1], s[0])), s[1]), mask)
 		}},
 	} {
 		emitPointwise(g, p)
 	}
-	// The curves take many steps that wait for each other. Vectors twice as wide
-	// keep twice as many in flight.
-	curves := []pointwise{
+	// The transcendental functions are long chains of dependent instructions. Vectors that are
+	// twice as wide keep twice as many elements in flight.
+	transcendental := []pointwise{
 		{"exp", list("x"), list("shift"), 1, func(g *generator, in, s []vec) vec { return exp(g, g.sub(in[0], s[0])) }},
 		{"tanh", list("x"), nil, 1, func(g *generator, in, _ []vec) vec { return tanh(g, in[0]) }},
 		{"sigmoid", list("x"), nil, 1, func(g *generator, in, _ []vec) vec { return sigmoid(g, in[0]) }},
@@ -63,13 +63,13 @@ func pointwiseFile(g *generator) {
 		{"geluGrad", list("dy", "x"), nil, 1, func(g *generator, in, _ []vec) vec { return g.mul(in[0], geluGrad(g, in[1])) }},
 	}
 	for _, g.lanes = range []int{8, 16} {
-		for _, p := range curves {
+		for _, p := range transcendental {
 			emitPointwise(g, p)
 		}
 	}
 }
 
-// instructionSet is the suffix of a kernel's name.
+// instructionSet returns the suffix of a kernel's name.
 func instructionSet(g *generator) string {
 	if g.lanes == 16 {
 		return "AVX512"
@@ -77,6 +77,7 @@ func instructionSet(g *generator) string {
 	return "AVX2"
 }
 
+// emitPointwise emits a pointwise kernel.
 func emitPointwise(g *generator, p pointwise) {
 	var params []string
 	if len(p.inputs) == 0 || p.inputs[0] != "dst" {
@@ -87,7 +88,7 @@ func emitPointwise(g *generator, p pointwise) {
 	if p.scalars != nil {
 		signature += ", " + strings.Join(p.scalars, ", ") + " float32"
 	}
-	g.fn(p.name+instructionSet(g), signature+")")
+	g.function(p.name+instructionSet(g), signature+")")
 	pointers := map[string]reg.Register{}
 	for _, name := range params {
 		pointers[name] = g.param(name)
@@ -106,7 +107,7 @@ func emitPointwise(g *generator, p pointwise) {
 		}
 		return in
 	}
-	turn := func(vectors int) {
+	chunk := func(vectors int) {
 		g.forChunks(n, U32(g.lanes*vectors), func() {
 			for v := range vectors {
 				at := 4 * g.lanes * v
@@ -118,9 +119,9 @@ func emitPointwise(g *generator, p pointwise) {
 		})
 	}
 	if p.unroll > 1 {
-		turn(p.unroll)
+		chunk(p.unroll)
 	}
-	turn(1)
+	chunk(1)
 	done := g.label("done")
 	g.TESTQ(n, n)
 	g.JEQ(LabelRef(done))
@@ -130,8 +131,8 @@ func emitPointwise(g *generator, p pointwise) {
 	g.leave()
 }
 
-// partialAccess loads and stores the first n lanes of a vector, n less than all; it
-// destroys n. The other lanes are loaded as 0.
+// partialAccess returns functions that load and store the first n lanes of a vector, n less
+// than all. Other lanes are loaded as 0. It destroys n.
 func partialAccess(g *generator, n reg.Register) (load func(Mem) vec, store func(vec, Mem)) {
 	if g.lanes == 8 {
 		mask := firstLanesMask(g, n)
@@ -152,7 +153,7 @@ func partialAccess(g *generator, n reg.Register) (load func(Mem) vec, store func
 	}, func(x vec, m Mem) { g.VMOVUPS(x, mask, m) }
 }
 
-// firstLanesMask is the mask of the first n lanes, n at most eight; it destroys n.
+// firstLanesMask returns the mask of the first n lanes, n ≤ 8. It destroys n.
 func firstLanesMask(g *generator, n reg.Register) vec {
 	table, mask := g.GP64(), g.YMM()
 	g.LEAQ(g.maskTable(8), table)

@@ -8,7 +8,7 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// largerOrNaN is the mask of the lanes where x is larger than best, or NaN.
+// largerOrNaN returns the mask of the lanes where x is larger than best, or NaN.
 func largerOrNaN(g *generator, x, best vec, width int) vec {
 	larger, nan := vectorOf(g, width), vectorOf(g, width)
 	g.VCMPPS(U8(0x1e), best, x, larger)
@@ -17,12 +17,9 @@ func largerOrNaN(g *generator, x, best vec, width int) vec {
 	return larger
 }
 
-// emitMaxPoolRows takes the largest of khs×kws places for each output column: row kh
-// starts at img[offset+kh*lds], column j looks at w+j*stride+kw*dil where that is
-// in the row. The next output row's rows start step further on. arg is the place, counted
-// from img. Of equals the first is taken; NaN beats all.
+// emitMaxPoolRows emits maxPoolRows. Lanes outside the image are masked: they are not read.
 func emitMaxPoolRows(g *generator, stride int) {
-	g.fn(fmt.Sprintf("maxPoolRows%dAVX2", stride), "func(dst *float32, arg *int32, cols int, img *float32, offset, lds, khs, kws, w, dil, width, rows, step int)")
+	g.function(fmt.Sprintf("maxPoolRows%dAVX2", stride), "func(dst *float32, arg *int32, cols int, img *float32, offset, lds, khs, kws, w, dil, width, rows, step int)")
 	cols := g.param("cols")
 	offset := g.param("offset").(reg.GPVirtual)
 	lds := g.param("lds").(reg.GPVirtual)
@@ -56,7 +53,7 @@ func emitMaxPoolRows(g *generator, stride int) {
 						}
 						x := loadStrided(g, Mem{Base: at}, masks, width)
 						taken := largerOrNaN(g, x, best, width)
-						g.VORPS(arg, taken, taken) // below zero: nothing taken yet
+						g.VORPS(arg, taken, taken) // a negative index: no element yet
 						g.VANDPS(valid, taken, taken)
 						g.VBLENDVPS(taken, x, best, best)
 						g.VBLENDVPS(taken, addInts(g, place, rowStart, width), arg, arg)
@@ -79,8 +76,8 @@ func emitMaxPoolRows(g *generator, stride int) {
 	})
 }
 
-// forPlaces runs body for eight channels of each of some places, j the first of the
-// channels. Pointers move on by a place after each.
+// forPlaces emits a loop that runs body for each group of eight channels, from channel j on, of
+// each position, and next after each position.
 func forPlaces(g *generator, channels, places reg.Register, body func(j reg.GPVirtual), next func()) {
 	g.repeat("place", places, func() {
 		forEights(g, "eight", channels, body)
@@ -88,11 +85,9 @@ func forPlaces(g *generator, channels, places reg.Register, body func(j reg.GPVi
 	})
 }
 
-// emitMaxTaps takes, channel by channel, the largest of what n taps see of an image
-// with channels last, for places that lie step floats apart in it, and which tap
-// that is: of equal ones the first, of NaN the last.
+// emitMaxTaps emits maxTaps. It packs the numbers of the taps to bytes.
 func emitMaxTaps(g *generator) {
-	g.fn("maxTapsAVX2", "func(dst *float32, arg *uint8, img *float32, channels, places, step int, taps *int32, n int)")
+	g.function("maxTapsAVX2", "func(dst *float32, arg *uint8, img *float32, channels, places, step int, taps *int32, n int)")
 	dst := g.param("dst")
 	arg := g.param("arg")
 	img := g.param("img")
@@ -141,9 +136,9 @@ func emitMaxTaps(g *generator) {
 	g.leave()
 }
 
-// emitAddToMaxTaps adds dy to img where maxTaps took its maxima from.
+// emitAddToMaxTaps emits addToMaxTaps. It adds 0 for every other tap.
 func emitAddToMaxTaps(g *generator) {
-	g.fn("addToMaxTapsAVX2", "func(img, dy *float32, arg *uint8, channels, places, step int, taps *int32, n int)")
+	g.function("addToMaxTapsAVX2", "func(img, dy *float32, arg *uint8, channels, places, step int, taps *int32, n int)")
 	img := g.param("img")
 	dy := g.param("dy")
 	arg := g.param("arg")

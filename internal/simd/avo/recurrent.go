@@ -12,9 +12,9 @@ func recurrentFile(g *generator) {
 	}
 }
 
-// loadGates walks over several arrays of n floats that lie one after the other.
+// gates are pointers to contiguous arrays of n floats.
 type gates struct {
-	low, high reg.Register // the first, and the fourth
+	low, high reg.Register // the first and the fourth array
 	size      reg.Register // bytes of one array
 }
 
@@ -36,8 +36,9 @@ func loadGates(g *generator, name string, size reg.Register) gates {
 	return s
 }
 
+// emitLSTMStep emits lstmStep.
 func emitLSTMStep(g *generator) {
-	g.fn("lstmStep"+instructionSet(g), "func(trace, hidden, cellTanh, x, p, previousCell *float32, n int)")
+	g.function("lstmStep"+instructionSet(g), "func(trace, hidden, cellTanh, x, p, previousCell *float32, n int)")
 	n := g.param("n")
 	size := g.GP64()
 	g.MOVQ(n, size)
@@ -62,8 +63,9 @@ func emitLSTMStep(g *generator) {
 	})
 }
 
+// emitLSTMSignals emits lstmSignals.
 func emitLSTMSignals(g *generator) {
-	g.fn("lstmSignals"+instructionSet(g), "func(d, cell, trace, cellTanh, previousCell, grad, recurrentGrad *float32, n int)")
+	g.function("lstmSignals"+instructionSet(g), "func(d, cell, trace, cellTanh, previousCell, grad, recurrentGrad *float32, n int)")
 	n := g.param("n")
 	size := g.GP64()
 	g.MOVQ(n, size)
@@ -77,16 +79,16 @@ func emitLSTMSignals(g *generator) {
 	}
 	cell, cellTanh, previousCell, grad, recurrentGrad := at("cell"), at("cellTanh"), at("previousCell"), at("grad"), at("recurrentGrad")
 	forEachVector(g, n, pointers, func(load func(Mem) vec, store func(vec, Mem)) {
-		// rest is 1 - x.
-		rest := func(x vec) vec { return g.sub(g.copyOf(g.num(1)), x) }
+		// complement returns 1 - x.
+		complement := func(x vec) vec { return g.sub(g.copyOf(g.num(1)), x) }
 		v := g.add(load(grad), load(recurrentGrad))
 		i, f, cand, o, t := load(trace.at(0)), load(trace.at(1)), load(trace.at(2)), load(trace.at(3)), load(cellTanh)
 		vo := g.mul(v, o)
-		store(g.mul(g.mul(vo, t), rest(o)), d.at(3))
-		dc := g.fma(vo, rest(g.mul(t, t)), load(cell))
+		store(g.mul(g.mul(vo, t), complement(o)), d.at(3))
+		dc := g.fma(vo, complement(g.mul(t, t)), load(cell))
 		store(g.mul(dc, f), cell)
-		store(g.mul(g.mul(g.mul(dc, cand), i), rest(i)), d.at(0))
-		store(g.mul(g.mul(g.mul(dc, load(previousCell)), f), rest(f)), d.at(1))
-		store(g.mul(g.mul(dc, i), rest(g.mul(cand, cand))), d.at(2))
+		store(g.mul(g.mul(g.mul(dc, cand), i), complement(i)), d.at(0))
+		store(g.mul(g.mul(g.mul(dc, load(previousCell)), f), complement(f)), d.at(1))
+		store(g.mul(g.mul(dc, i), complement(g.mul(cand, cand))), d.at(2))
 	})
 }

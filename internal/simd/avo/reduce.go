@@ -16,9 +16,9 @@ func reduceFile(g *generator) {
 	emitColSums(g)
 }
 
-// emitDeviations is the sum of (x-mean)² in the lanes of sum64; n is a multiple of 32.
+// emitDeviations emits deviations, in the lanes of emitSum64.
 func emitDeviations(g *generator) {
-	g.fn("deviationsAVX2", "func(x *float32, n int, mean float64) float64")
+	g.function("deviationsAVX2", "func(x *float32, n int, mean float64) float64")
 	x := g.param("x")
 	n := g.param("n")
 	mean := g.YMM()
@@ -45,14 +45,14 @@ func emitDeviations(g *generator) {
 	returnLaneSum(g, acc)
 }
 
-// emitSum64 sums in 32 lanes of float64: term i goes to lane i mod 32; then lane l
-// takes lane l+16, l+8, l+4, l+2, l+1.
+// emitSum64 emits a sum in 32 lanes of float64: term i is added to lane i mod 32. Then lane l
+// adds lane l+16, l+8, l+4, l+2 and l+1.
 func emitSum64(g *generator, name string, inputs []string, term func(in []vec, acc vec)) {
 	signature := "func(x"
 	if len(inputs) == 2 {
 		signature += ", y"
 	}
-	g.fn(name, signature+" *float32, n int) float64")
+	g.function(name, signature+" *float32, n int) float64")
 	var pointers []reg.Register
 	for _, name := range inputs {
 		pointers = append(pointers, g.param(name))
@@ -96,7 +96,7 @@ func emitSum64(g *generator, name string, inputs []string, term func(in []vec, a
 	returnLaneSum(g, acc)
 }
 
-// returnLaneSum adds up the lanes of eight vectors of float64 and returns the sum.
+// returnLaneSum adds the lanes of eight vectors of float64 and returns the sum.
 func returnLaneSum(g *generator, acc [8]vec) {
 	for half := 4; half >= 1; half /= 2 {
 		for i := range half {
@@ -113,9 +113,9 @@ func returnLaneSum(g *generator, acc [8]vec) {
 	g.leave()
 }
 
-// emitMaximum is the largest of n numbers, -Inf of none.
+// emitMaximum emits maximum. It gives -Inf for n = 0.
 func emitMaximum(g *generator) {
-	g.fn("maximumAVX2", "func(x *float32, n int) float32")
+	g.function("maximumAVX2", "func(x *float32, n int) float32")
 	x := g.param("x")
 	n := g.param("n")
 	lowest := g.copyOf(g.num(math.Inf(-1)))
@@ -153,11 +153,9 @@ func emitMaximum(g *generator) {
 	g.leave()
 }
 
-// emitColSums adds to dst[c] the sum over rows of x[r*ldx+c]·factors[r], taken from
-// zero in the order of the rows; a row whose factor is 0 is not looked at.
-// Without factors they count as 1.
+// emitColSums emits colSums. It keeps a strip of the sums in registers while it reads all rows.
 func emitColSums(g *generator) {
-	g.fn("colSumsAVX2", "func(dst, x *float32, ldx, rows, cols int, factors *float32)")
+	g.function("colSumsAVX2", "func(dst, x *float32, ldx, rows, cols int, factors *float32)")
 	dst := g.param("dst")
 	x := g.param("x")
 	ldx := g.param("ldx")
@@ -174,8 +172,8 @@ func emitColSums(g *generator) {
 		for i := range acc {
 			acc[i] = g.zero()
 		}
-		// Rows lie far apart: the columns that follow are fetched meanwhile.
-		fetch := func() {
+		// Rows are far apart: prefetch the next columns.
+		prefetch := func() {
 			for at := 0; at < 32*vectors; at += 64 {
 				g.PREFETCHT0(Mem{Base: row, Disp: 32*vectors + at})
 			}
@@ -191,7 +189,7 @@ func emitColSums(g *generator) {
 		g.JNE(LabelRef(work))
 		g.JPC(LabelRef(skip)) // parity is set for NaN
 		g.Label(work)
-		fetch()
+		prefetch()
 		for i := range acc {
 			y := load(Mem{Base: row, Disp: 32 * i})
 			g.VMULPS(factor, y, y)
@@ -204,7 +202,7 @@ func emitColSums(g *generator) {
 		g.JNE(LabelRef(scaled))
 		g.JMP(LabelRef(end))
 		g.Label(plain)
-		fetch()
+		prefetch()
 		for i := range acc {
 			g.VADDPS(load(Mem{Base: row, Disp: 32 * i}), acc[i], acc[i])
 		}

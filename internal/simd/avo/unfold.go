@@ -5,11 +5,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// emitUnfold copies rows of cols floats, lds apart, for each tap from where it starts,
-// one after the other. Whole vectors are copied: what is written too much the
-// next row overwrites.
+// emitUnfold emits unfold. It copies whole vectors; the next row overwrites the excess.
 func emitUnfold(g *generator) {
-	g.fn("unfoldAVX2", "func(dst *float32, cols, rows int, src *float32, lds int, starts *int32, taps int)")
+	g.function("unfoldAVX2", "func(dst *float32, cols, rows int, src *float32, lds int, starts *int32, taps int)")
 	dst := g.param("dst")
 	cols := g.param("cols")
 	height := g.param("rows")
@@ -18,7 +16,7 @@ func emitUnfold(g *generator) {
 	starts := g.param("starts")
 	taps := g.param("taps")
 	g.SHLQ(U8(2), lds)
-	const most = 5 // stands for any number of vectors from there on
+	const most = 5 // rows of at least this many vectors are copied by a loop
 	copyRow := func(vectors int, from reg.Register) {
 		if vectors < most {
 			for v := range vectors {
@@ -59,10 +57,9 @@ func emitUnfold(g *generator) {
 	}
 }
 
-// emitFold adds rows of cols floats, a multiple of eight, to where unfold would copy
-// them from: rows that lie lds apart, for each of n starts.
+// emitFold emits fold.
 func emitFold(g *generator) {
-	g.fn("foldAVX2", "func(dst *float32, lds int, starts *int32, n int, src *float32, cols, rows int)")
+	g.function("foldAVX2", "func(dst *float32, lds int, starts *int32, n int, src *float32, cols, rows int)")
 	dst := g.param("dst")
 	lds := g.param("lds")
 	starts := g.param("starts")

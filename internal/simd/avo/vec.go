@@ -9,11 +9,11 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// vec is a vector register: as many floats as the generator has lanes, fewer
-// where code says so.
+// vec is a vector register. It has as many floats as the generator has lanes, unless the code
+// states fewer.
 type vec = reg.VecVirtual
 
-// vector is a register for all lanes.
+// vector returns a register for all lanes.
 func (g *generator) vector() vec {
 	if g.lanes == 16 {
 		return g.ZMM()
@@ -21,7 +21,7 @@ func (g *generator) vector() vec {
 	return g.YMM()
 }
 
-// words is a constant in memory.
+// words returns a constant of n words in memory.
 func (g *generator) words(name string, n int, word func(i int) uint32) Mem {
 	if m, ok := g.constants[name]; ok {
 		return m
@@ -35,7 +35,7 @@ func (g *generator) words(name string, n int, word func(i int) uint32) Mem {
 	return m
 }
 
-// bits is a vector of equal words, num of equal floats.
+// bits returns a constant vector of equal words, num one of equal floats.
 func (g *generator) bits(b uint32) Mem {
 	name := "w" + strconv.FormatUint(uint64(b), 16)
 	if g.lanes == 16 {
@@ -46,8 +46,8 @@ func (g *generator) bits(b uint32) Mem {
 
 func (g *generator) num(x float64) Mem { return g.bits(math.Float32bits(float32(x))) }
 
-// maskTable is n words of ones and n of zeros: reading from word n-i on gives
-// the mask of the first i lanes.
+// maskTable returns n words of ones and n of zeros. A load from word n-i gives the mask of the
+// first i lanes.
 func (g *generator) maskTable(n int) Mem {
 	return g.words("masks"+strconv.Itoa(n), 2*n, func(i int) uint32 {
 		if i < n {
@@ -65,7 +65,7 @@ func (g *generator) zero() vec {
 
 func (g *generator) copyOf(x Op) vec {
 	y := g.vector()
-	g.VMOVUPS(x, y) // constants of 64 bytes are not aligned to as much
+	g.VMOVUPS(x, y) // constants of 64 bytes are not aligned to 64 bytes
 	return y
 }
 
@@ -73,8 +73,7 @@ func (g *generator) load(m Mem) vec { return g.copyOf(m) }
 
 func (g *generator) store(x vec, m Mem) { g.VMOVUPS(x, m) }
 
-// The operations below take operands in the order of the formula; the last may
-// be in memory.
+// The operations below take operands in the order of the formula. The last may be in memory.
 
 func (g *generator) add(x vec, y Op) vec { z := g.vector(); g.VADDPS(y, x, z); return z }
 func (g *generator) sub(x vec, y Op) vec { z := g.vector(); g.VSUBPS(y, x, z); return z }
@@ -83,11 +82,11 @@ func (g *generator) div(x vec, y Op) vec { z := g.vector(); g.VDIVPS(y, x, z); r
 func (g *generator) and(x vec, y Op) vec { z := g.vector(); g.VANDPS(y, x, z); return z }
 func (g *generator) or(x vec, y Op) vec  { z := g.vector(); g.VORPS(y, x, z); return z }
 
-// max and min give y where x or y is NaN.
+// max and min return y where x or y is NaN.
 func (g *generator) max(x vec, y Op) vec { z := g.vector(); g.VMAXPS(y, x, z); return z }
 func (g *generator) min(x vec, y Op) vec { z := g.vector(); g.VMINPS(y, x, z); return z }
 
-// fma is x*y+z, fnma is z-x*y.
+// fma returns x*y+z, fnma returns z-x*y, rounded once.
 func (g *generator) fma(x, y vec, z Op) vec {
 	r := g.copyOf(x)
 	g.VFMADD213PS(z, y, r)
@@ -100,7 +99,7 @@ func (g *generator) fnma(x, y vec, z Op) vec {
 	return r
 }
 
-// selectBySign picks negative where x's sign bit is set, else positive.
+// selectBySign returns negative where the sign bit of x is set, else positive.
 func selectBySign(g *generator, x, negative, positive vec) vec {
 	z := g.vector()
 	if g.lanes == 16 {
@@ -113,7 +112,7 @@ func selectBySign(g *generator, x, negative, positive vec) vec {
 	return z
 }
 
-// polynomial is c[0] + c[1]x + …
+// polynomial returns c[0] + c[1]x + …, with fused multiply-adds.
 func polynomial(g *generator, x vec, c ...float64) vec {
 	p := g.copyOf(g.num(c[len(c)-1]))
 	for i := len(c) - 2; i >= 0; i-- {
@@ -122,7 +121,7 @@ func polynomial(g *generator, x vec, c ...float64) vec {
 	return p
 }
 
-// transpose4x4 transposes the 4×4 floats of each half of four vectors.
+// transpose4x4 transposes the 4×4 floats in each half of four vectors.
 func transpose4x4(g *generator, q [4]vec) (out [4]vec) {
 	t := [4]vec{g.YMM(), g.YMM(), g.YMM(), g.YMM()}
 	g.VUNPCKLPS(q[1], q[0], t[0])
@@ -136,10 +135,10 @@ func transpose4x4(g *generator, q [4]vec) (out [4]vec) {
 	return out
 }
 
-// param loads an argument of a word.
+// param loads an argument of 8 bytes.
 func (g *generator) param(name string) reg.Register { return g.Load(g.Param(name), g.GP64()) }
 
-// argument is where an argument lies.
+// argument returns the memory of an argument.
 func (g *generator) argument(name string) Mem {
 	a, err := g.Param(name).Resolve()
 	if err != nil {

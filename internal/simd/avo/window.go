@@ -7,10 +7,10 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// Windows sliding over an image with stride 1 or 2. Columns are covered by
-// vectors of eight, of four where there are fewer than eight; the last vector is
-// moved back so that it fits, and writes again what is there. Lanes that fall on
-// padding are masked: they are not read.
+// windowFile emits the kernels of windows that slide over an image with stride 1 or 2. Vectors
+// of eight cover the columns, vectors of four if there are fewer than eight. The last vector is
+// moved back so that it fits and writes some results again. Lanes on padding are masked: they
+// are not read.
 func windowFile(g *generator) {
 	for stride := 1; stride <= 2; stride++ {
 		emitCopyTap(g, stride)
@@ -24,6 +24,7 @@ func windowFile(g *generator) {
 	emitAddToMaxTaps(g)
 }
 
+// vectorOf returns a register of width lanes, 4 or 8.
 func vectorOf(g *generator, width int) vec {
 	if width == 4 {
 		return g.XMM()
@@ -31,8 +32,7 @@ func vectorOf(g *generator, width int) vec {
 	return g.YMM()
 }
 
-// forWidths runs body once for vectors of eight and once for vectors of four; the
-// code chooses by cols.
+// forWidths emits body for vectors of eight and for vectors of four. The code chooses by cols.
 func forWidths(g *generator, cols reg.Register, body func(width int)) {
 	four := g.label("four")
 	g.CMPQ(cols, U8(8))
@@ -42,7 +42,7 @@ func forWidths(g *generator, cols reg.Register, body func(width int)) {
 	body(4)
 }
 
-// forColumnGroups runs body for each vector of columns, j the first of them.
+// forColumnGroups emits a loop that runs body for each vector of columns, from column j on.
 func forColumnGroups(g *generator, cols reg.Register, width int, body func(j reg.GPVirtual)) {
 	j, last := g.GP64(), g.GP64()
 	g.XORQ(j, j)
@@ -60,8 +60,8 @@ func forColumnGroups(g *generator, cols reg.Register, width int, body func(j reg
 	g.Label(end)
 }
 
-// columnOffsets is the vector of words start, start+step, …; holes puts a number far
-// outside any image at every odd place.
+// columnOffsets returns the vector start, start+step, …. With holes, every odd element is a
+// number far outside any image.
 func columnOffsets(g *generator, start, step int, holes bool) Mem {
 	return g.words(fmt.Sprintf("spread%d_%d_%v", start, step, holes), 8, func(i int) uint32 {
 		if holes && i%2 == 1 {
@@ -80,13 +80,14 @@ func broadcastInt(g *generator, r reg.GP, width int) vec {
 	return x
 }
 
+// addInts returns x + y of integer lanes.
 func addInts(g *generator, x vec, y Op, width int) vec {
 	z := vectorOf(g, width)
 	g.VPADDD(y, x, z)
 	return z
 }
 
-// insideMask is the mask of the lanes with 0 ≤ x < limit.
+// insideMask returns the mask of the lanes with 0 ≤ x < limit.
 func insideMask(g *generator, x, limit, minusOne vec, width int) vec {
 	low, high := vectorOf(g, width), vectorOf(g, width)
 	g.VPCMPGTD(minusOne, x, low)
@@ -95,14 +96,15 @@ func insideMask(g *generator, x, limit, minusOne vec, width int) vec {
 	return high
 }
 
+// ones returns a vector with all bits set.
 func ones(g *generator, width int) vec {
 	x := vectorOf(g, width)
 	g.VPCMPEQD(x, x, x)
 	return x
 }
 
-// loadStrided loads width floats that lie stride apart, under one mask a source
-// vector; the others are 0.
+// loadStrided loads width floats that are stride apart, with one mask per source vector. Masked
+// lanes are 0.
 func loadStrided(g *generator, m Mem, masks []vec, width int) vec {
 	x := vectorOf(g, width)
 	g.VMASKMOVPS(m, masks[0], x)
@@ -119,8 +121,8 @@ func loadStrided(g *generator, m Mem, masks []vec, width int) vec {
 	return z
 }
 
-// sourceOffsets gives, relative to the first of a group, the place in the image row
-// of each lane to be loaded.
+// sourceOffsets returns the position in the image row, relative to the first of a group, of
+// each lane to load.
 func sourceOffsets(g *generator, stride, width int) []Mem {
 	if stride == 1 {
 		return []Mem{columnOffsets(g, 0, 1, false)}
@@ -128,7 +130,7 @@ func sourceOffsets(g *generator, stride, width int) []Mem {
 	return []Mem{columnOffsets(g, 0, 1, true), columnOffsets(g, width, 1, true)}
 }
 
-// strideMasks is the masks of the lanes to be loaded of a group from base on.
+// strideMasks returns the masks of the lanes to load for a group that starts at base.
 func strideMasks(g *generator, base, limit, minusOne vec, stride, width int) (masks []vec) {
 	for _, s := range sourceOffsets(g, stride, width) {
 		masks = append(masks, insideMask(g, addInts(g, base, s, width), limit, minusOne, width))
@@ -136,11 +138,9 @@ func strideMasks(g *generator, base, limit, minusOne vec, stride, width int) (ma
 	return masks
 }
 
-// emitCopyTap copies what one tap of the window sees: dst[r*cols+j] =
-// row_r[w+j*stride] where 0 ≤ w+j*stride < width, else 0. Row r starts at
-// img[offset+r*lds].
+// emitCopyTap emits the copyTapFunc for a stride.
 func emitCopyTap(g *generator, stride int) {
-	g.fn(fmt.Sprintf("copyTap%dAVX2", stride), "func(dst *float32, cols int, img *float32, offset, lds, rows, w, width int)")
+	g.function(fmt.Sprintf("copyTap%dAVX2", stride), "func(dst *float32, cols int, img *float32, offset, lds, rows, w, width int)")
 	dst := g.param("dst")
 	cols := g.param("cols")
 	img := g.param("img")
@@ -171,10 +171,9 @@ func emitCopyTap(g *generator, stride int) {
 	})
 }
 
-// emitSumTaps is the adjoint for stride 1: dst[j] = Σ over kh < khs, kw < kws of
-// p[kh*next + kw*ldp + j+w-kw*dil] where 0 ≤ j+w-kw*dil < width.
+// emitSumTaps emits sumTaps.
 func emitSumTaps(g *generator) {
-	g.fn("sumTapsAVX2", "func(dst *float32, cols int, p *float32, offset, ldp, next, khs, kws, w, dil, width int)")
+	g.function("sumTapsAVX2", "func(dst *float32, cols int, p *float32, offset, ldp, next, khs, kws, w, dil, width int)")
 	dst := g.param("dst")
 	cols := g.param("cols")
 	p := g.param("p")
@@ -217,12 +216,9 @@ func emitSumTaps(g *generator) {
 	})
 }
 
-// emitSumTaps2 is the adjoint for stride 2: the places of a row are of two phases,
-// each of which every other tap of a row of taps sees. For phase q: dst[2j+q] =
-// Σ over kh < khs, kw < kws_q of p[offset_q + kh*next + kw*ldp + j+w_q-kw] where
-// 0 ≤ j+w_q-kw < width.
+// emitSumTaps2 emits sumTaps2. It computes the two phases of a row and interleaves them.
 func emitSumTaps2(g *generator) {
-	g.fn("sumTaps2AVX2", "func(dst *float32, cols int, p *float32, offset0, offset1, ldp, next, khs, kws0, kws1, w0, w1, width int)")
+	g.function("sumTaps2AVX2", "func(dst *float32, cols int, p *float32, offset0, offset1, ldp, next, khs, kws0, kws1, w0, w1, width int)")
 	dst := g.param("dst")
 	cols := g.param("cols")
 	p := g.param("p")

@@ -7,9 +7,9 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// winograd writes the transforms for one size of filter. Each is a linear map of
-// rows, applied to every row and then to every column of what that gives, which
-// waits on the stack. Eight tiles or filters go through at a time.
+// winograd emits the transforms for one size of filter. Each is a linear map, applied to every
+// row and then to every column of the result, which is on the stack in between. A vector is
+// eight tiles or filters.
 type winograd struct {
 	*generator
 	taps, points int
@@ -26,15 +26,14 @@ func winogradFile(g *generator) {
 	}
 }
 
-// linear is a map of a row; it hands its results to out, from the first to the
-// last.
+// linear is a linear map of a row. It passes its results to out in order.
 type linear func(in []vec, out func(x vec))
 
-// times is x·c, rounded.
+// times returns x·c, rounded.
 func (w winograd) times(x vec, c float64) vec { return w.mul(x, w.num(c)) }
 
-// overFilter, overImage, overSignal, overResult and overGradient are the maps of
-// package simd of the same names.
+// overFilter, overImage, overSignal, overResult and overGradient are the maps with the same
+// names in the tests of package simd.
 func (w winograd) overFilter(f []vec, out func(x vec)) {
 	if w.taps == 3 {
 		ends := w.add(f[0], f[2])
@@ -116,9 +115,11 @@ func (w winograd) overGradient(s []vec, out func(x vec)) {
 	out(w.add(w.add(s[5], even), w.add(w.times(third, 0.0625), w.times(fourth, 16))))
 }
 
-// begin opens a function with memory for so many vectors on its stack.
+// begin starts a function with memory for some vectors on its stack.
 func (w winograd) begin(name, signature string, vectors int) reg.Register {
-	w.Function(fmt.Sprintf("winograd%s%dAVX2", name, w.taps))
+	name = fmt.Sprintf("winograd%s%dAVX2", name, w.taps)
+	w.Function(name)
+	w.Doc(name + " implements " + contract(name) + ".")
 	w.SignatureExpr(signature)
 	w.Pragma("noescape")
 	stack := w.GP64()
@@ -128,9 +129,8 @@ func (w winograd) begin(name, signature string, vectors int) reg.Register {
 	return stack
 }
 
-// twice applies a map to rows of width vectors and then to the columns. load
-// gives a row; out takes the result, row by row of its transpose: column by
-// column.
+// twice applies a map to rows and then to the columns. load returns a row; out receives the
+// result column by column.
 func (w winograd) twice(stack reg.Register, rows int, load func(i int) []vec, f linear, out func(x vec)) {
 	width := 0
 	for i := range rows {
@@ -150,8 +150,8 @@ func (w winograd) twice(stack reg.Register, rows int, load func(i int) []vec, f 
 	}
 }
 
-// columns stores what twice gives in planes: place j·points+i goes to plane
-// i·points+j.
+// columns returns a function that stores the results of twice in planes: result j·points+i
+// goes to plane i·points+j.
 func (w winograd) columns(dst, plane reg.Register) func(x vec) {
 	down, to := w.GP64(), w.GP64()
 	w.IMUL3Q(I32(w.points), plane, down)
@@ -169,13 +169,13 @@ func (w winograd) columns(dst, plane reg.Register) func(x vec) {
 	}
 }
 
-// each runs body once a vector.
+// each emits a loop that runs body once per vector.
 func (w winograd) each(count reg.Register, body func()) {
 	w.repeat("loop", count, body)
 	w.leave()
 }
 
-// filters transforms eight filters, each taps² floats in a row.
+// filters transforms eight filters of taps² contiguous floats each.
 func (w winograd) filters() {
 	size := w.taps * w.taps
 	stack := w.begin("Filters", "func(dst *float32, plane int, filters *float32, vectors int)", size+w.taps*w.points)
@@ -215,8 +215,8 @@ func (w winograd) filters() {
 	})
 }
 
-// pairs loads 2·n neighbours of eight tiles, two to a tile, from a row on: vector
-// k holds place k of every tile, its lanes in the order 0 1 4 5 2 3 6 7.
+// pairs loads 2·n elements of a row for each of eight tiles, which are two elements apart.
+// Vector k contains element k of every tile, with the tiles in the order 0 1 4 5 2 3 6 7.
 func (w winograd) pairs(row reg.Register, n int) []vec {
 	var out []vec
 	for k := range n {
@@ -230,7 +230,7 @@ func (w winograd) pairs(row reg.Register, n int) []vec {
 	return out
 }
 
-// tiles transforms rows of places, pairs of them to a tile.
+// tiles emits a transform of rows of tiles, which are two elements apart.
 func (w winograd) tiles(name string, rows int, f linear) {
 	stack := w.begin(name, "func(dst *float32, plane int, rows *float32, ld, vectors int)", rows*w.points)
 	dst, plane, from, ld, vectors := w.param("dst"), w.param("plane"), w.param("rows"), w.param("ld"), w.param("vectors")
@@ -258,7 +258,7 @@ func (w winograd) tiles(name string, rows int, f linear) {
 func (w winograd) image()  { w.tiles("Image", w.points, w.overImage) }
 func (w winograd) signal() { w.tiles("Signal", 2, w.overSignal) }
 
-// planes loads the numbers of one row, one plane after the other.
+// planes loads the numbers of one row of the transform, one plane after the other.
 func (w winograd) planes(at, plane reg.Register) []vec {
 	row := make([]vec, w.points)
 	for j := range row {
@@ -268,7 +268,7 @@ func (w winograd) planes(at, plane reg.Register) []vec {
 	return row
 }
 
-// result turns planes into a row of tiles: two rows of the result.
+// result transforms planes into a row of tiles: two rows of the result.
 func (w winograd) result() {
 	stack := w.begin("Result", "func(top, bottom, src *float32, plane, vectors int, bias, floor float32)", 2*w.points)
 	rows := [2]reg.Register{w.param("top"), w.param("bottom")}
