@@ -4,11 +4,17 @@
 
 package simd
 
+// foldNEON implements kernels.fold.
+//
 //go:noescape
 func foldNEON(dst *float32, lds int, starts *int32, n int, src *float32, cols, rows int)
 
+// maxTapsNEON implements kernels.maxTaps.
+//
 //go:noescape
 func maxTapsNEON(dst *float32, arg *uint8, img *float32, channels, places, step int, taps *int32, n int)
 
+// addToMaxTapsNEON implements kernels.addToMaxTaps.
+//
 //go:noescape
 func addToMaxTapsNEON(img, dy *float32, arg *uint8, channels, places, step int, taps *int32, n int)

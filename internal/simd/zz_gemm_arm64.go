@@ -4,11 +4,17 @@
 
 package simd
 
+// tileRowsNEON implements kernels.tileRows.
+//
 //go:noescape
 func tileRowsNEON(m, n, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, flags int, bias *float32)
 
+// tileColsNEON implements kernels.tileCols.
+//
 //go:noescape
 func tileColsNEON(m, n, k int, a *float32, lda int, b *float32, ldb int, c *float32, ldc int, flags int, bias *float32)
 
+// fmaPeakNEON implements kernels.fmaPeak.
+//
 //go:noescape
 func fmaPeakNEON(rounds int)

@@ -4,8 +4,12 @@
 
 package simd
 
+// sumRowsNEON implements kernels.sumRows.
+//
 //go:noescape
 func sumRowsNEON(dst, table *float32, rows *int32, n, dim int)
 
+// addToRowsNEON implements kernels.addToRows.
+//
 //go:noescape
 func addToRowsNEON(table *float32, rows *int32, n int, src *float32, dim int)

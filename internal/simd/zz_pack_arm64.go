@@ -4,8 +4,12 @@
 
 package simd
 
+// packRowsNEON implements kernels.packRows.
+//
 //go:noescape
 func packRowsNEON(dst *float32, width int, src *float32, lds, rows, cols int, factors *float32)
 
+// transpose8NEON implements kernels.transpose8.
+//
 //go:noescape
 func transpose8NEON(dst *float32, ldd int, src *float32, lds, blocks int)

@@ -4,50 +4,82 @@
 
 package simd
 
+// addNEON implements kernels.add.
+//
 //go:noescape
 func addNEON(dst, x, y *float32, n int)
 
+// mulNEON implements kernels.mul.
+//
 //go:noescape
 func mulNEON(dst, x, y *float32, n int)
 
+// scaleNEON implements kernels.scale.
+//
 //go:noescape
 func scaleNEON(dst, x *float32, n int, alpha float32)
 
+// axpyNEON implements kernels.axpy.
+//
 //go:noescape
 func axpyNEON(dst, x *float32, n int, alpha float32)
 
+// reluNEON implements kernels.relu.
+//
 //go:noescape
 func reluNEON(dst, x *float32, n int)
 
+// reluGradNEON implements kernels.reluGrad.
+//
 //go:noescape
 func reluGradNEON(dst, dy, y *float32, n int)
 
+// tanhGradNEON implements kernels.tanhGrad.
+//
 //go:noescape
 func tanhGradNEON(dst, dy, y *float32, n int)
 
+// sigmoidGradNEON implements kernels.sigmoidGrad.
+//
 //go:noescape
 func sigmoidGradNEON(dst, dy, y *float32, n int)
 
+// normalizeNEON implements kernels.normalize.
+//
 //go:noescape
 func normalizeNEON(dst, x *float32, n int, mean, rest, scale float32)
 
+// normalizeGradNEON implements kernels.normalizeGrad.
+//
 //go:noescape
 func normalizeGradNEON(dst, x, d *float32, n int, mean, slope, shift, scale float32)
 
+// softmaxGradNEON implements kernels.softmaxGrad.
+//
 //go:noescape
 func softmaxGradNEON(dst, p, dp *float32, n int, mean, scale float32)
 
+// expNEON implements kernels.exp.
+//
 //go:noescape
 func expNEON(dst, x *float32, n int, shift float32)
 
+// tanhNEON implements kernels.tanh.
+//
 //go:noescape
 func tanhNEON(dst, x *float32, n int)
 
+// sigmoidNEON implements kernels.sigmoid.
+//
 //go:noescape
 func sigmoidNEON(dst, x *float32, n int)
 
+// geluNEON implements kernels.gelu.
+//
 //go:noescape
 func geluNEON(dst, x *float32, n int)
 
+// geluGradNEON implements kernels.geluGrad.
+//
 //go:noescape
 func geluGradNEON(dst, dy, x *float32, n int)

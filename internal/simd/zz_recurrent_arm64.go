@@ -4,8 +4,12 @@
 
 package simd
 
+// lstmStepNEON implements kernels.lstmStep.
+//
 //go:noescape
 func lstmStepNEON(trace, hidden, cellTanh, x, p, previousCell *float32, n int)
 
+// lstmSignalsNEON implements kernels.lstmSignals.
+//
 //go:noescape
 func lstmSignalsNEON(d, cell, trace, cellTanh, previousCell, grad, recurrentGrad *float32, n int)

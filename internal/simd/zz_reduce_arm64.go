@@ -4,20 +4,32 @@
 
 package simd
 
+// dotNEON implements kernels.dot.
+//
 //go:noescape
 func dotNEON(x, y *float32, n int) float64
 
+// sumSquaresNEON implements kernels.sumSquares.
+//
 //go:noescape
 func sumSquaresNEON(x *float32, n int) float64
 
+// sumNEON implements kernels.sum.
+//
 //go:noescape
 func sumNEON(x *float32, n int) float64
 
+// deviationsNEON implements kernels.deviations.
+//
 //go:noescape
 func deviationsNEON(x *float32, n int, mean float64) float64
 
+// maximumNEON implements kernels.maximum.
+//
 //go:noescape
 func maximumNEON(x *float32, n int) float32
 
+// colSumsNEON implements kernels.colSums.
+//
 //go:noescape
 func colSumsNEON(dst, x *float32, ldx, rows, cols int, factors *float32)

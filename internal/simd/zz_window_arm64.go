@@ -4,23 +4,37 @@
 
 package simd
 
+// copyRows1NEON implements the inner loop of copyTapFunc for stride 1.
+//
 //go:noescape
 func copyRows1NEON(dst *float32, cols int, src *float32, lds, rows, left, n int)
 
+// copyRows2NEON implements the inner loop of copyTapFunc for stride 2.
+//
 //go:noescape
 func copyRows2NEON(dst *float32, cols int, src *float32, lds, rows, left, n int)
 
+// unfoldNEON implements kernels.unfold.
+//
 //go:noescape
 func unfoldNEON(dst *float32, cols, rows int, src *float32, lds int, starts *int32, taps int)
 
+// sumTapsNEON implements kernels.sumTaps.
+//
 //go:noescape
 func sumTapsNEON(dst *float32, cols int, p *float32, offset, ldp, next, khs, kws, w, dil, width int)
 
+// sumTaps2NEON implements kernels.sumTaps2.
+//
 //go:noescape
 func sumTaps2NEON(dst *float32, cols int, p *float32, offset0, offset1, ldp, next, khs, kws0, kws1, w0, w1, width int)
 
+// maxPoolRows1NEON implements maxPoolRowsFunc for stride 1.
+//
 //go:noescape
 func maxPoolRows1NEON(dst *float32, arg *int32, cols int, img *float32, offset, lds, khs, kws, w, dil, width, rows, step int)
 
+// maxPoolRows2NEON implements maxPoolRowsFunc for stride 2.
+//
 //go:noescape
 func maxPoolRows2NEON(dst *float32, arg *int32, cols int, img *float32, offset, lds, khs, kws, w, dil, width, rows, step int)

@@ -4,32 +4,52 @@
 
 package simd
 
+// winogradFilters3NEON implements winogradKernels.filters for 3 taps.
+//
 //go:noescape
 func winogradFilters3NEON(dst *float32, plane int, filters *float32, vectors int)
 
+// winogradImage3NEON implements winogradKernels.image for 3 taps.
+//
 //go:noescape
 func winogradImage3NEON(dst *float32, plane int, rows *float32, ld, vectors int)
 
+// winogradSignal3NEON implements winogradKernels.signal for 3 taps.
+//
 //go:noescape
 func winogradSignal3NEON(dst *float32, plane int, rows *float32, ld, vectors int)
 
+// winogradResult3NEON implements winogradKernels.result for 3 taps.
+//
 //go:noescape
 func winogradResult3NEON(top, bottom, src *float32, plane, vectors int, bias, floor float32)
 
+// winogradGradients3NEON implements winogradKernels.gradients for 3 taps.
+//
 //go:noescape
 func winogradGradients3NEON(filters, src *float32, plane, vectors int)
 
+// winogradFilters5NEON implements winogradKernels.filters for 5 taps.
+//
 //go:noescape
 func winogradFilters5NEON(dst *float32, plane int, filters *float32, vectors int)
 
+// winogradImage5NEON implements winogradKernels.image for 5 taps.
+//
 //go:noescape
 func winogradImage5NEON(dst *float32, plane int, rows *float32, ld, vectors int)
 
+// winogradSignal5NEON implements winogradKernels.signal for 5 taps.
+//
 //go:noescape
 func winogradSignal5NEON(dst *float32, plane int, rows *float32, ld, vectors int)
 
+// winogradResult5NEON implements winogradKernels.result for 5 taps.
+//
 //go:noescape
 func winogradResult5NEON(top, bottom, src *float32, plane, vectors int, bias, floor float32)
 
+// winogradGradients5NEON implements winogradKernels.gradients for 5 taps.
+//
 //go:noescape
 func winogradGradients5NEON(filters, src *float32, plane, vectors int)

@@ -9,31 +9,30 @@ const (
 	groupBytes   = 16 * blockLanes * 4
 )
 
-// Words of the state that meet in the four quarter rounds of a column round and
-// of a diagonal round.
+// columns and diagonals are the words of the state in the four quarter rounds of a column
+// round and of a diagonal round.
 var (
 	columns   = [4][4]int{{0, 4, 8, 12}, {1, 5, 9, 13}, {2, 6, 10, 14}, {3, 7, 11, 15}}
 	diagonals = [4][4]int{{0, 5, 10, 15}, {1, 6, 11, 12}, {2, 7, 8, 13}, {3, 4, 9, 14}}
 )
 
-// chacha is groupsGeneric of package noise: a word of four blocks in a register,
-// eight blocks a pass, two passes a group. Four quarter rounds side by side wait for
-// each other half the time where there are four pipes; eight do not. Two words of
-// each state wait in memory, of those that a quarter round needs last and is done
-// with first.
+// chacha emits the NEON form of package noise's ChaCha groups. A register contains one word of
+// four blocks; a pass computes eight blocks, a group takes two passes. On four pipelines, four
+// interleaved quarter rounds would stall half the time; eight do not. Two words of each state
+// stay in memory. They are among those that a quarter round needs last and finishes first.
 func chacha() []*function {
 	f := newFunction("groupsNEON", "func(dst *uint32, in *[16]uint32, groups int)")
 	dst, in, groups := f.load("dst"), f.load("in"), f.load("groups")
-	// On the stack: the waiting words of either state, and the numbers of its blocks.
-	const waiting, numbers = 8, 64
+	// On the stack: the words of each state that stay in memory, and the numbers of the blocks.
+	const spilled, numbers = 8, 64
 	slot := func(state int) int { return 32 * state }
 	stack := f.locals(numbers + 32)
-	storeVectors(f, []*reg{f.row([4]uint32{0, 1, 2, 3}).reg, f.row([4]uint32{4, 5, 6, 7}).reg}, stack, numbers)
-	rotate8 := f.row([4]uint32{0x02010003, 0x06050407, 0x0a09080b, 0x0e0d0c0f}).reg // every word's bytes
+	storeVectors(f, []*reg{f.wordVector([4]uint32{0, 1, 2, 3}).reg, f.wordVector([4]uint32{4, 5, 6, 7}).reg}, stack, numbers)
+	rotate8 := f.wordVector([4]uint32{0x02010003, 0x06050407, 0x0a09080b, 0x0e0d0c0f}).reg // the bytes of every word
 	at, counter, passes, rounds := f.gp(), f.gp(), f.gp(), f.gp()
 	f.op(fmt.Sprintf("MOVWU %d(R%%d), R%%d", 4*counterWord), in, counter)
 
-	// rotate turns the words of x xor y, which becomes y.
+	// rotate sets y to the words of x xor y, rotated.
 	rotate := func(x, y *reg, by int) {
 		both := xor(f, x, y)
 		switch by {
@@ -46,8 +45,9 @@ func chacha() []*function {
 			f.op(fmt.Sprintf("VSRI $%d, V%%d.S4, V%%d.S4", 32-by), both, y)
 		}
 	}
-	// first is what a word of both states is at first; words are asked for in order.
-	first := func(word int) [2]*reg {
+	// initial returns the initial value of a word of both states. Words must be requested in
+	// order.
+	initial := func(word int) [2]*reg {
 		x := loadBroadcast(f, at)
 		if word != counterWord {
 			return [2]*reg{x, x}
@@ -62,9 +62,9 @@ func chacha() []*function {
 			var x [2][16]*reg
 			f.op("MOVD R%d, R%d", in, at)
 			for j := range x[0] {
-				for i, w := range first(j) {
-					if x[i][j] = copyOf(f, w); j == waiting+1 {
-						storeVectors(f, x[i][waiting:j+1], stack, slot(i))
+				for i, w := range initial(j) {
+					if x[i][j] = copyOf(f, w); j == spilled+1 {
+						storeVectors(f, x[i][spilled:j+1], stack, slot(i))
 					}
 				}
 			}
@@ -75,7 +75,7 @@ func chacha() []*function {
 						for i := range x {
 							x := &x[i]
 							if sum == 2 {
-								copy(x[waiting:], loadVectors(f, stack, slot(i), 2))
+								copy(x[spilled:], loadVectors(f, stack, slot(i), 2))
 							}
 							for _, q := range round {
 								f.op("VADD V%d.S4, V%d.S4, V%d.S4", x[q[add]], x[q[sum]], x[q[sum]])
@@ -84,7 +84,7 @@ func chacha() []*function {
 								rotate(x[q[sum]], x[q[mix]], by)
 							}
 							if sum == 2 {
-								storeVectors(f, x[waiting:waiting+2], stack, slot(i))
+								storeVectors(f, x[spilled:spilled+2], stack, slot(i))
 							}
 						}
 					}
@@ -96,8 +96,8 @@ func chacha() []*function {
 			})
 			f.op("MOVD R%d, R%d", in, at)
 			for j := range x[0] {
-				for i, w := range first(j) {
-					if j == waiting {
+				for i, w := range initial(j) {
+					if j == spilled {
 						copy(x[i][j:], loadVectors(f, stack, slot(i), 2))
 					}
 					f.op("VADD V%d.S4, V%d.S4, V%d.S4", w, x[i][j], x[i][j])

@@ -1,10 +1,9 @@
 package main
 
-// last is what pictures with their channels last go through.
+// channelsLast lists the kernels of pictures with their channels last.
 func channelsLast() []*function { return []*function{fold(), maxTaps(), addToMaxTaps()} }
 
-// fold adds rows of cols floats, a multiple of eight, to where unfold would copy
-// them from: rows that lie lds apart, for each of n starts.
+// fold emits fold.
 func fold() *function {
 	f := newFunction("foldNEON", "func(dst *float32, lds int, starts *int32, n int, src *float32, cols, rows int)")
 	r := f.loads("dst", "lds", "starts", "n", "src", "cols", "rows")
@@ -37,21 +36,21 @@ func fold() *function {
 	return f
 }
 
-// taps is what maxTaps and addToMaxTaps have in common: for eight channels of one place
-// after the other, they visit what n taps see of an image with channels last. Places
-// lie step floats apart in it.
+// taps is the common part of maxTaps and addToMaxTaps. For eight channels of one position after
+// the other, they visit what n taps see of an image with channels last. Positions are step
+// floats apart in the image.
 type taps struct {
 	*function
-	values, arg, img *reg // of the place: its maxima or their gradients, its taps, its corner
+	values, arg, img *reg // of the position: its maxima or their gradients; its taps; its corner
 	taps, n          *reg
 }
 
-// eights runs body for eight channels at a time.
-func (t *taps) eights(body func()) {
+// forEachEight emits a loop that runs body for eight channels at a time.
+func (t *taps) forEachEight(body func()) {
 	r := t.loads("arg", "img", "taps", "n", "channels", "places", "step")
 	t.arg, t.img, t.taps, t.n = r[0], r[1], r[2], r[3]
 	channels, places, step := r[4], r[5], r[6]
-	t.op("SUB R%d, R%d, R%d", channels, step, step) // body has moved on by the channels
+	t.op("SUB R%d, R%d, R%d", channels, step, step) // body advances by the channels
 	toBytes(t.function, step)
 	repeat(t.function, places, func() {
 		eights := t.gp()
@@ -67,30 +66,30 @@ func (t *taps) eights(body func()) {
 	t.ret()
 }
 
-// next is where a tap sees the eight channels; at moves on to the next tap.
-func (t *taps) next(at *reg) *reg {
+// nextTap returns the address of the eight channels that a tap sees, and advances at to the
+// next tap.
+func (t *taps) nextTap(at *reg) *reg {
 	place := t.gp()
 	t.op("MOVW.P 4(R%d), R%d", at, place)
 	t.op("ADD R%d<<2, R%d, R%d", place, t.img, place)
 	return place
 }
 
-// maxTaps takes, channel by channel, the largest of what n taps see, at least one,
-// and which tap that is: of equal ones the first, of NaN the last.
+// maxTaps emits maxTaps.
 func maxTaps() *function {
 	f := newFunction("maxTapsNEON", "func(dst *float32, arg *uint8, img *float32, channels, places, step int, taps *int32, n int)")
 	t := taps{function: f, values: f.load("dst")}
 	one := f.bits(1)
-	t.eights(func() {
+	t.forEachEight(func() {
 		at, left, number := f.gp(), f.gp(), zero(f)
 		f.op("MOVD R%d, R%d", t.taps, at)
-		best, which := loadVectors(f, t.next(at), 0, 2), []*reg{zero(f), zero(f)}
+		best, which := loadVectors(f, t.nextTap(at), 0, 2), []*reg{zero(f), zero(f)}
 		only := f.label("only")
 		f.op("SUBS $1, R%d, R%d", t.n, left)
 		f.branch("BEQ", only)
 		repeat(f, left, func() {
 			f.op("VADD V%d.S4, V%d.S4, V%d.S4", one, number, number)
-			for v, x := range loadVectors(f, t.next(at), 0, 2) {
+			for v, x := range loadVectors(f, t.nextTap(at), 0, 2) {
 				larger := f.make("fcmgt v%d.4s, v%d.4s, v%d.4s", x, best[v])
 				same := f.make("fcmeq v%d.4s, v%d.4s, v%d.4s", x, x)
 				f.vector("orn v%d.16b, v%d.16b, v%d.16b", larger, larger, same)
@@ -106,12 +105,12 @@ func maxTaps() *function {
 	return f
 }
 
-// addToMaxTaps adds dy to img where maxTaps took its maxima from.
+// addToMaxTaps emits addToMaxTaps. It adds 0 for every other tap.
 func addToMaxTaps() *function {
 	f := newFunction("addToMaxTapsNEON", "func(img, dy *float32, arg *uint8, channels, places, step int, taps *int32, n int)")
 	t := taps{function: f, values: f.load("dy")}
 	one := f.bits(1)
-	t.eights(func() {
+	t.forEachEight(func() {
 		at, left, number := f.gp(), f.gp(), zero(f)
 		f.op("MOVD R%d, R%d", t.taps, at)
 		f.op("MOVD R%d, R%d", t.n, left)
@@ -122,11 +121,11 @@ func addToMaxTaps() *function {
 		f.op("VUXTL V%d.H4, V%d.S4", narrow, which[0])
 		f.op("VUXTL2 V%d.H8, V%d.S4", narrow, which[1])
 		repeat(f, left, func() {
-			place := t.next(at)
+			place := t.nextTap(at)
 			sums := loadVectors(f, place, 0, 2)
 			for v, sum := range sums {
-				given := f.known("VCMEQ", "S4", which[v], number)
-				f.vector("fadd v%d.4s, v%d.4s, v%d.4s", sum, and(f, d[v], given), sum)
+				isMax := f.known("VCMEQ", "S4", which[v], number)
+				f.vector("fadd v%d.4s, v%d.4s, v%d.4s", sum, and(f, d[v], isMax), sum)
 			}
 			storeVectors(f, sums, place, 0)
 			f.op("VADD V%d.S4, V%d.S4, V%d.S4", one, number, number)

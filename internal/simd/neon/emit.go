@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// finish puts the loading of constants in front and chooses registers.
+// finish adds the loads of constants at the start and chooses registers.
 func (f *function) finish() {
 	body := f.code
 	f.code = nil
@@ -22,9 +22,9 @@ func (f *function) finish() {
 	f.allocate()
 }
 
-// allocate is a linear scan: a register is taken from the first line that names
-// it to the last one, and where it was set before a loop that names it, to the
-// end of that loop.
+// allocate chooses registers by a linear scan. A register is in use from the first line that
+// names it to the last one. If it is set before a loop that names it, it is in use to the end
+// of the loop.
 func (f *function) allocate() {
 	places := map[string]int{}
 	var all []*reg
@@ -68,14 +68,14 @@ func (f *function) allocate() {
 			}
 		}
 		if chosen < 0 {
-			panic(fmt.Sprintf("%s: line %d (%s) needs one register more than there are", f.name, r.first, f.code[r.first].format))
+			panic(fmt.Sprintf("%s: no register is free at line %d (%s)", f.name, r.first, f.code[r.first].format))
 		}
 		r.number = chosen
 		busy[r.vector][chosen] = r
 	}
 }
 
-// assembly is the text of the function.
+// assembly returns the text of the function.
 func (f *function) assembly() string {
 	var s strings.Builder
 	size := 0
@@ -98,7 +98,7 @@ func (f *function) assembly() string {
 	}
 	flags := "NOSPLIT"
 	if f.frame > 0 {
-		flags = "0" // the stack may have to grow
+		flags = "0" // the prologue must check the size of the stack
 	}
 	fmt.Fprintf(&s, "TEXT ·%s(SB), %s, $%d-%d\n", f.name, flags, f.frame, size)
 	for _, in := range f.code {
@@ -119,7 +119,7 @@ func (f *function) assembly() string {
 	return s.String()
 }
 
-// declaration is the function's Go side.
+// declaration returns the function's declaration in Go.
 func (f *function) declaration() string {
 	var fields []string
 	for _, field := range f.signature.Params.List {

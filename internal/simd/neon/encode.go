@@ -2,12 +2,13 @@ package main
 
 import "fmt"
 
-// Go's assembler lacks most vector instructions on floats. They are written as
-// words: a base with the numbers of the registers in fields of five bits (Arm
-// Architecture Reference Manual for A-profile, C7.2). The comment beside a word
-// is the instruction as other assemblers read it.
+// Go's assembler lacks most vector instructions on floats. They are written as words: a base
+// with the numbers of the registers in fields of five bits (Arm Architecture Reference Manual
+// for A-profile, C7.2). The comment after a word is the instruction in the syntax of the GNU
+// assembler.
 
-// word is the code of an encoded instruction: result, first and second operand.
+// word returns the code of an encoded instruction. Its registers are the result and the first
+// and second operand.
 func (in instruction) word() uint32 {
 	w := in.base
 	for i, r := range in.regs {
@@ -16,11 +17,12 @@ func (in instruction) word() uint32 {
 	return w
 }
 
+// encoded adds an encoded instruction.
 func (f *function) encoded(base uint32, format string, regs ...*reg) {
 	f.code = append(f.code, instruction{format: format, regs: regs, encoded: true, base: base})
 }
 
-// bases are the instructions on whole vectors, with all registers 0.
+// bases are the codes of instructions on whole vectors, with all registers 0.
 var bases = map[string]uint32{
 	"fadd v%d.4s, v%d.4s, v%d.4s":   0x4e20d400,
 	"fsub v%d.4s, v%d.4s, v%d.4s":   0x4ea0d400,
@@ -51,6 +53,7 @@ var bases = map[string]uint32{
 	"fmaxnmv s%d, v%d.4s":        0x6e30c800,
 }
 
+// vector adds an instruction of bases.
 func (f *function) vector(format string, regs ...*reg) {
 	base, ok := bases[format]
 	if !ok {
@@ -59,22 +62,24 @@ func (f *function) vector(format string, regs ...*reg) {
 	f.encoded(base, format, regs...)
 }
 
-// The instructions by one lane of the last operand; its number is in bits 21
-// and 11.
+// laneBases are the codes of instructions that use one lane of the last operand. The number
+// of the lane is in bits 21 and 11.
 var laneBases = map[string]uint32{"fmul": 0x4f809000, "fmla": 0x4f801000, "fmls": 0x4f805000}
 
+// byLane adds an instruction of laneBases.
 func (f *function) byLane(name string, d, n *reg, m lane) {
 	f.encoded(laneBases[name]|uint32(m.i&1)<<21|uint32(m.i>>1)<<11,
 		fmt.Sprintf("%s v%%d.4s, v%%d.4s, v%%d.s[%d]", name, m.i), d, n, m.of)
 }
 
-// shiftRightSigned is arithmetic, by 1 to 32 bits.
+// shiftRightSigned shifts integers right by 1 to 32 bits, arithmetically.
 func shiftRightSigned(f *function, d, n *reg, by int) {
 	f.encoded(0x4f000400|uint32(64-by)<<16, fmt.Sprintf("sshr v%%d.4s, v%%d.4s, #%d", by), d, n)
 }
 
-// The operations below give a new vector, operands in the order of the formula.
+// The operations below return a new vector. Operands are in the order of the formula.
 
+// make adds an instruction of bases with a new vector as its result.
 func (f *function) make(format string, operands ...*reg) *reg {
 	z := f.vec()
 	f.vector(format, append([]*reg{z}, operands...)...)
@@ -86,7 +91,7 @@ func sub(f *function, x, y *reg) *reg { return f.make("fsub v%d.4s, v%d.4s, v%d.
 func mul(f *function, x, y *reg) *reg { return f.make("fmul v%d.4s, v%d.4s, v%d.4s", x, y) }
 func div(f *function, x, y *reg) *reg { return f.make("fdiv v%d.4s, v%d.4s, v%d.4s", x, y) }
 
-// fmax and min give NaN where x or y is NaN.
+// fmax and fmin return NaN where x or y is NaN.
 func fmax(f *function, x, y *reg) *reg { return f.make("fmax v%d.4s, v%d.4s, v%d.4s", x, y) }
 func fmin(f *function, x, y *reg) *reg { return f.make("fmin v%d.4s, v%d.4s, v%d.4s", x, y) }
 
@@ -94,14 +99,15 @@ func abs(f *function, x *reg) *reg        { return f.make("fabs v%d.4s, v%d.4s",
 func toFloat(f *function, x *reg) *reg    { return f.make("scvtf v%d.4s, v%d.4s", x) }
 func roundToInt(f *function, x *reg) *reg { return f.make("frintn v%d.4s, v%d.4s", x) }
 
+// mulLane returns x times one lane.
 func mulLane(f *function, x *reg, y lane) *reg {
 	z := f.vec()
 	f.byLane("fmul", z, x, y)
 	return z
 }
 
-// known is an operation on registers that Go's assembler has; it names the
-// result last and the second operand first.
+// known adds an operation that Go's assembler supports, with a new vector as its result. Go
+// writes the second operand first and the result last.
 func (f *function) known(name, arrangement string, x, y *reg) *reg {
 	z := f.vec()
 	a := "V%d." + arrangement
@@ -125,13 +131,14 @@ func shift(f *function, name string, x *reg, by int) *reg {
 func shiftLeft(f *function, x *reg, by int) *reg  { return shift(f, "VSHL", x, by) }
 func shiftRight(f *function, x *reg, by int) *reg { return shift(f, "VUSHR", x, by) }
 
-// signMask has all bits of a lane set where x's first bit is.
+// signMask returns lanes of ones where the sign bit of x is set, else of zeros.
 func signMask(f *function, x *reg) *reg {
 	z := f.vec()
 	shiftRightSigned(f, z, x, 31)
 	return z
 }
 
+// zero returns a new vector of zeros. copyOf returns a copy of x.
 func zero(f *function) *reg {
 	z := f.vec()
 	f.op("VEOR V%d.B16, V%d.B16, V%d.B16", z, z, z)
@@ -144,32 +151,33 @@ func copyOf(f *function, x *reg) *reg {
 	return z
 }
 
+// broadcast returns a vector of equal lanes.
 func broadcast(f *function, l lane) *reg {
 	z := f.vec()
 	f.op(fmt.Sprintf("VDUP V%%d.S[%d], V%%d.S4", l.i), l.of, z)
 	return z
 }
 
-// fma adds x·y to sum, rounding once.
+// fma adds x·y to sum, rounded once.
 func fma(f *function, sum, x, y *reg) { f.op("VFMLA V%d.S4, V%d.S4, V%d.S4", y, x, sum) }
 
-// selectBits picks x where mask is set and y elsewhere; it destroys mask.
+// selectBits returns x where mask is set and y elsewhere. It destroys mask.
 func selectBits(f *function, mask, x, y *reg) *reg {
 	f.op("VBSL V%d.B16, V%d.B16, V%d.B16", y, x, mask)
 	return mask
 }
 
-// copySign gives x the sign of y.
+// copySign replaces the sign of x by that of y.
 func copySign(f *function, x, y *reg) *reg {
 	f.op("VBIT V%d.B16, V%d.B16, V%d.B16", f.bits(1<<31), y, x)
 	return x
 }
 
-// polynomial is c[0] + c[1]x + …, with fused multiply-adds.
+// polynomial returns c[0] + c[1]x + …, with fused multiply-adds.
 func polynomial(f *function, x *reg, c ...float64) *reg {
-	p := f.read(c[len(c)-1])
+	p := f.loadNum(c[len(c)-1])
 	for i := len(c) - 2; i >= 0; i-- {
-		next := f.read(c[i])
+		next := f.loadNum(c[i])
 		fma(f, next, p, x)
 		p = next
 	}

@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// reg is a register to be: which one is decided when the function is complete.
+// reg is a virtual register. Its number is chosen when the function is complete.
 type reg struct {
 	vector bool
 	number int
-	// The first and the last instruction that need it, loops counted.
+	// The first and the last instruction that need it; a loop extends the range.
 	first, last int
 }
 
@@ -26,25 +26,26 @@ type lane struct {
 type instruction struct {
 	format  string
 	regs    []*reg
-	encoded bool   // the format is a comment, the code is base and the registers' fields
+	encoded bool   // the code is base and the registers' fields; the format is a comment
 	base    uint32 // see encode.go
-	label   string // of this line, if it is one
-	jump    string // where it may go
+	label   string // the label that this line defines, if any
+	jump    string // the label that it may jump to, if any
 }
 
-// function is a leaf function in the making.
+// function builds a leaf function. Its methods manage code, registers and constants; the
+// functions of this package that take one add instructions.
 type function struct {
 	name      string
 	signature *ast.FuncType
 	code      []instruction
 	labels    int
-	frame     int // bytes of its own on the stack
+	frame     int // bytes on the stack
 	constants []*constant
-	table     *reg // where they are
-	whole     map[uint32]*reg
-	lanes     map[uint32]lane
-	packed    *constant // the row that lanes are added to
-	free      int       // lanes that it has left
+	table     *reg            // their address
+	vectors   map[uint32]*reg // constant vectors of equal words
+	lanes     map[uint32]lane // constants that share a vector
+	packed    *constant       // the vector to which lanes are added
+	free      int             // its free lanes
 }
 
 // newFunction starts a function of a Go type such as "func(x *float32, n int) float64".
@@ -53,35 +54,37 @@ func newFunction(name, signature string) *function {
 	if err != nil {
 		panic(err)
 	}
-	return &function{name: name, signature: expr.(*ast.FuncType), table: &reg{}, whole: map[uint32]*reg{}, lanes: map[uint32]lane{}}
+	return &function{name: name, signature: expr.(*ast.FuncType), table: &reg{}, vectors: map[uint32]*reg{}, lanes: map[uint32]lane{}}
 }
 
+// vec and gp return a new vector register and a new general register.
 func (f *function) vec() *reg { return &reg{vector: true} }
 func (f *function) gp() *reg  { return &reg{} }
 
-// op adds an instruction that Go's assembler knows.
+// op adds an instruction in the syntax of Go's assembler.
 func (f *function) op(format string, regs ...*reg) {
 	f.code = append(f.code, instruction{format: format, regs: regs})
 }
 
-// branch adds a jump; the format ends where the label goes.
+// branch adds a jump; the label is appended to the format.
 func (f *function) branch(format, label string, regs ...*reg) {
 	f.code = append(f.code, instruction{format: format + " " + label, regs: regs, jump: label})
 }
 
-// label returns a name that no other label of the function has.
+// label returns a unique label.
 func (f *function) label(stem string) string {
 	f.labels++
 	return fmt.Sprintf("%s_%d", stem, f.labels)
 }
 
+// at defines a label at the next instruction.
 func (f *function) at(label string) {
 	f.code = append(f.code, instruction{format: label + ":", label: label})
 }
 
 func (f *function) ret() { f.op("RET") }
 
-// parameter gives the place of a parameter in the frame; "ret" is the result's.
+// parameter returns the place of a parameter in the frame and its size; "ret" is the result.
 func (f *function) parameter(name string) (place string, size int) {
 	at := 0
 	for _, field := range f.signature.Params.List {
@@ -100,6 +103,7 @@ func (f *function) parameter(name string) (place string, size int) {
 	panic(f.name + " has no parameter " + name)
 }
 
+// sizeOf returns the bytes of a parameter.
 func sizeOf(t ast.Expr) int {
 	if id, ok := t.(*ast.Ident); ok && id.Name == "float32" {
 		return 4
@@ -115,7 +119,7 @@ func (f *function) load(name string) *reg {
 	return r
 }
 
-// loads reads several.
+// loads reads several integers or pointers.
 func (f *function) loads(names ...string) (r []*reg) {
 	for _, name := range names {
 		r = append(r, f.load(name))
@@ -123,7 +127,7 @@ func (f *function) loads(names ...string) (r []*reg) {
 	return r
 }
 
-// locals is memory on the stack, of so many bytes; a function takes it once.
+// locals returns the address of memory on the stack. A function may call it once.
 func (f *function) locals(bytes int) *reg {
 	f.frame = bytes
 	r := f.gp()
@@ -145,11 +149,10 @@ func (f *function) result(v *reg) {
 	f.op(map[int]string{4: "FMOVS", 8: "FMOVD"}[size]+" F%d, "+place, v)
 }
 
-// together writes pieces of code that do not depend on each other, an instruction of
-// each in turn: fewer wait than if one piece came after the other, as pieces with
-// branches do.
-func (f *function) together(write ...func()) {
-	before := f.code
+// interleave adds independent pieces of code, one instruction of each in turn, so that fewer
+// instructions wait for operands. Pieces with branches are added one after the other.
+func (f *function) interleave(write ...func()) {
+	previous := f.code
 	var all []instruction
 	pieces, length := make([][]instruction, len(write)), 0
 	for i, w := range write {
@@ -159,7 +162,7 @@ func (f *function) together(write ...func()) {
 		length = max(length, len(f.code))
 		all = append(all, f.code...)
 	}
-	f.code = before
+	f.code = previous
 	if slices.ContainsFunc(all, func(in instruction) bool { return in.label != "" }) {
 		f.code = append(f.code, all...)
 		return
@@ -173,32 +176,32 @@ func (f *function) together(write ...func()) {
 	}
 }
 
-// constant is four words that a register holds throughout the function, or, if it
-// is nil, that are read where they are needed.
+// constant is four words. They stay in a register throughout the function or, if reg is nil,
+// are loaded where they are needed.
 type constant struct {
 	*reg
 	words [4]uint32
 }
 
-// row is a vector of four words.
-func (f *function) row(words [4]uint32) *constant {
+// wordVector returns a constant vector of four words.
+func (f *function) wordVector(words [4]uint32) *constant {
 	c := &constant{f.vec(), words}
 	f.constants = append(f.constants, c)
 	return c
 }
 
-// bits is a vector of four equal words, num of four equal floats.
+// bits returns a constant vector of four equal words, num one of four equal floats.
 func (f *function) bits(b uint32) *reg {
-	if f.whole[b] == nil {
-		f.whole[b] = f.row([4]uint32{b, b, b, b}).reg
+	if f.vectors[b] == nil {
+		f.vectors[b] = f.wordVector([4]uint32{b, b, b, b}).reg
 	}
-	return f.whole[b]
+	return f.vectors[b]
 }
 
 func (f *function) num(x float64) *reg { return f.bits(math.Float32bits(float32(x))) }
 
-// read is a vector of four equal floats, read here.
-func (f *function) read(x float64) *reg {
+// loadNum is num without a permanent register: it loads the vector here.
+func (f *function) loadNum(x float64) *reg {
 	b := math.Float32bits(float32(x))
 	words := [4]uint32{b, b, b, b}
 	i := slices.IndexFunc(f.constants, func(c *constant) bool { return c.reg == nil && c.words == words })
@@ -209,14 +212,14 @@ func (f *function) read(x float64) *reg {
 	return loadVector(f, f.table, 16*i)
 }
 
-// part is a float that shares its register with three others.
-func (f *function) part(x float64) lane {
+// numLane returns a constant float that shares its register with three others.
+func (f *function) numLane(x float64) lane {
 	b := math.Float32bits(float32(x))
 	if l, ok := f.lanes[b]; ok {
 		return l
 	}
 	if f.free == 0 {
-		f.packed, f.free = f.row([4]uint32{}), 4
+		f.packed, f.free = f.wordVector([4]uint32{}), 4
 	}
 	l := lane{f.packed.reg, 4 - f.free}
 	f.packed.words[l.i] = b
@@ -225,9 +228,8 @@ func (f *function) part(x float64) lane {
 	return l
 }
 
-// usable are the registers that may be taken: not R16 and R17, which the linker
-// uses, nor R18, which belongs to some systems, nor R26 and above, which belong
-// to Go.
+// usable are the registers that a function may use, general (false) and vector (true). The
+// linker uses R16 and R17, some systems reserve R18, and Go reserves R26 and above.
 var usable = map[bool][]int{
 	false: {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 19, 20, 21, 22, 23, 24, 25},
 	true:  {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31},

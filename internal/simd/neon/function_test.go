@@ -43,7 +43,7 @@ func TestTogether(t *testing.T) {
 				mul(f, x, x)
 			}
 		}
-		f.together(piece(p), piece(q))
+		f.interleave(piece(p), piece(q))
 		var order []*reg
 		for _, in := range f.code[1:] {
 			if in.label == "" {

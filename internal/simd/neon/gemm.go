@@ -2,19 +2,19 @@ package main
 
 import "fmt"
 
-// Bits of a tile's flags, as package simd has them.
+// Bits of a tile's flags, as in package simd.
 const (
-	flagAdd     = iota // add what C holds
+	flagAdd     = iota // add the value in C
 	flagColBias        // add bias[j]
 	flagRowBias        // add bias[i]
-	flagReLU           // max(0, x), NaN kept
+	flagReLU           // max(0, x); NaN stays NaN
 )
 
-// A tile is up to 6 rows by 4 vectors of 4 columns: 24 of the 32 vector
-// registers are its sums, more chains than 4 pipes with a latency of 4 need. The
-// other 8 hold a vector of each row, read every four steps, and two vectors of B
-// at a time: 5.5 loads for 24 multiply-adds. 8 rows by 3 vectors would leave no
-// register for B, and 12 columns do not divide the blocks that B is cut into.
+// A tile has up to 6 rows by 4 vectors of 4 columns. Its sums use 24 of the 32 vector
+// registers, more chains than 4 pipelines with a latency of 4 need. The other 8 registers
+// contain a vector of each row, loaded every four steps, and two vectors of B at a time: 5.5
+// loads for 24 multiply-adds. 8 rows by 3 vectors would leave no register for B, and 12
+// columns do not divide the blocks of B.
 const tileRows, tileVectors = 6, 4
 
 func gemm() []*function {
@@ -23,9 +23,7 @@ func gemm() []*function {
 
 type tileArgs struct{ m, n, k, a, lda, b, ldb, c, ldc *reg }
 
-// tile computes C[0:m, 0:n] from A's m rows and B's n columns over k steps, of
-// which whole vectors are read. Each element is one chain of fused multiply-adds
-// in the order of k. How A is read:
+// tile emits a tileFunc. It reads whole vectors of B. A is read in one of two ways:
 //
 //	rows: A[i][p] at a[i*lda+p]   (a matrix stored by rows)
 //	cols: A[i][p] at a[p*lda+i]   (a transposed matrix, or a packed panel)
@@ -54,7 +52,7 @@ func tile(name string, byRows bool) *function {
 	return f
 }
 
-// emitTileBody is the kernel for exactly m rows and so many vectors of columns.
+// emitTileBody is the kernel for exactly m rows and the given number of vectors of columns.
 func emitTileBody(f *function, t tileArgs, m, vectors int, byRows bool) {
 	acc := make([][]*reg, m)
 	for i := range acc {
@@ -62,7 +60,7 @@ func emitTileBody(f *function, t tileArgs, m, vectors int, byRows bool) {
 			acc[i] = append(acc[i], zero(f))
 		}
 	}
-	// multiply takes one step; a holds row i's element.
+	// multiply does one step of k; a[i] is the element of row i.
 	multiply := func(a []lane) {
 		for v := 0; v < vectors; v += 2 {
 			b := loadVectors(f, t.b, 16*v, min(2, vectors-v))
@@ -107,7 +105,7 @@ func emitTileBody(f *function, t tileArgs, m, vectors int, byRows bool) {
 	finishTile(f, t, acc)
 }
 
-// loadLanes reads m floats that stand one after the other.
+// loadLanes loads m contiguous floats.
 func loadLanes(f *function, p *reg, m int) (a []lane) {
 	for at := 0; at < m; {
 		load, n := "FMOVS", 1
@@ -127,7 +125,7 @@ func loadLanes(f *function, p *reg, m int) (a []lane) {
 	return a
 }
 
-// finishTile adds what the flags ask for and stores the tile.
+// finishTile applies the flags and stores the tile. The last vector may be partial.
 func finishTile(f *function, t tileArgs, acc [][]*reg) {
 	vectors := len(acc[0])
 	flags, bias := f.load("flags"), f.load("bias")
@@ -146,6 +144,7 @@ func finishTile(f *function, t tileArgs, acc [][]*reg) {
 		func(x []*reg, p *reg) { storeVectors(f, x, p, 0) })
 }
 
+// storeTile applies the flags and stores the tile with the given memory accesses.
 func storeTile(f *function, t tileArgs, acc [][]*reg, flags, bias *reg, load func(p *reg) []*reg, store func(x []*reg, p *reg)) {
 	optional := func(bit int, body func()) {
 		skip := f.label("skip")
@@ -198,8 +197,8 @@ func storeTile(f *function, t tileArgs, acc [][]*reg, flags, bias *reg, load fun
 	f.ret()
 }
 
-// fmaPeak runs rounds of 24 independent fused multiply-adds, as many floats as
-// twelve vectors of eight.
+// fmaPeak emits fmaPeak: rounds of 24 independent fused multiply-adds, as many floats as twelve
+// vectors of eight.
 func fmaPeak() *function {
 	f := newFunction("fmaPeakNEON", "func(rounds int)")
 	rounds := f.load("rounds")

@@ -1,11 +1,11 @@
 package main
 
-// gram is package cpu's: a tile of products, four rows by sixteen in sixteen registers.
+// gram lists the kernels of package gram.
 func gram() []*function { return []*function{gramTile(), gramColumns()} }
 
-// gramTile adds to half a tile of dst the products of columns of x and y, steps of
-// them, at least one, which are added up before. The distances are in bytes. A step
-// reads sixteen numbers of y and four of x, five registers for sixteen multiply-adds.
+// gramTile emits multiplyTileGo with fused multiply-adds, for half a tile: four rows by sixteen
+// columns, in sixteen registers. steps is at least 1; strides are in bytes. A step loads
+// sixteen numbers of y and four of x, five registers for sixteen multiply-adds.
 func gramTile() *function {
 	f := newFunction("multiplyTileNEON", "func(dst *float32, stride int, x, y *float32, ld, steps int)")
 	r := f.loads("dst", "stride", "x", "y", "ld", "steps")
@@ -38,8 +38,7 @@ func gramTile() *function {
 	return f
 }
 
-// gramColumns lays the first numbers of eight rows of x, four at a time, out as
-// columns. The distances are in bytes.
+// gramColumns emits packColumnsGo for 4·fours columns. Strides are in bytes.
 func gramColumns() *function {
 	f := newFunction("packColumnsNEON", "func(dst *float32, ld int, x *float32, ldx, fours int)")
 	r := f.loads("dst", "ld", "x", "ldx", "fours")

@@ -2,8 +2,8 @@ package main
 
 func lookup() []*function { return []*function{sumRows(), addToRows()} }
 
-// forColumnStrips runs body on so many vectors of columns at a time, and moves pointers on;
-// the last vector may be cut.
+// forColumnStrips emits loops that run body on strips of columns, eight vectors or one vector
+// wide, and advance the pointers. The last vector may be partial.
 func forColumnStrips(f *function, dim *reg, pointers []*reg, body func(load func(p *reg) []*reg, store func(x []*reg, p *reg))) {
 	for _, vectors := range []int{8, 1} {
 		forChunks(f, dim, 4*vectors, func() {
@@ -20,8 +20,8 @@ func forColumnStrips(f *function, dim *reg, pointers []*reg, body func(load func
 	f.ret()
 }
 
-// forEachRow runs body with the place in each of n rows of a table that lie size
-// toBytes apart; rows are their numbers.
+// forEachRow emits a loop that runs body with the address in each of n rows of a table, whose
+// numbers are in rows. Rows are size bytes apart.
 func forEachRow(f *function, table, rows, n, size *reg, body func(row *reg)) {
 	at, left, row := f.gp(), f.gp(), f.gp()
 	f.op("MOVD R%d, R%d", rows, at)
@@ -33,7 +33,7 @@ func forEachRow(f *function, table, rows, n, size *reg, body func(row *reg)) {
 	})
 }
 
-// sumRows adds to dst the rows of a table in the order of rows; n is at least one.
+// sumRows emits sumRows. It keeps a strip of the sum in registers while it reads all rows.
 func sumRows() *function {
 	f := newFunction("sumRowsNEON", "func(dst, table *float32, rows *int32, n, dim int)")
 	r := f.loads("dst", "table", "rows", "n", "dim")
@@ -51,7 +51,7 @@ func sumRows() *function {
 	return f
 }
 
-// addToRows adds src to rows of a table in the order of rows; n is at least one.
+// addToRows emits addToRows. It keeps a strip of src in registers while it updates all rows.
 func addToRows() *function {
 	f := newFunction("addToRowsNEON", "func(table *float32, rows *int32, n int, src *float32, dim int)")
 	r := f.loads("table", "rows", "n", "src", "dim")

@@ -5,11 +5,8 @@ import (
 	"math"
 )
 
-// maxPoolRows takes the largest of khs×kws places for each output column of some
-// rows: row kh of output row r starts at img[offset+r*step+kh*lds], column j looks
-// at w+j*stride+kw*dil where that is in the row. arg is the place, counted from
-// img. Of equals the first is taken; NaN beats all. Four columns whose places all
-// are in the row go together, others one by one.
+// maxPoolRows emits the maxPoolRowsFunc for a stride. Four columns whose positions are all in
+// the row are computed together, others one by one.
 func maxPoolRows(stride int) *function {
 	f := newFunction(fmt.Sprintf("maxPoolRows%dNEON", stride),
 		"func(dst *float32, arg *int32, cols int, img *float32, offset, lds, khs, kws, w, dil, width, rows, step int)")
@@ -17,12 +14,12 @@ func maxPoolRows(stride int) *function {
 	r := f.loads("dst", "arg", "img", "offset", "lds", "khs", "kws", "dil", "width", "rows", "step")
 	p.dst, p.arg, p.img, p.offset, p.lds, p.khs, p.kws, p.dil, p.width = r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7], r[8]
 	rows, step := r[9], r[10]
-	p.places = f.row([4]uint32{0, uint32(stride), uint32(2 * stride), uint32(3 * stride)}).reg
+	p.places = f.wordVector([4]uint32{0, uint32(stride), uint32(2 * stride), uint32(3 * stride)}).reg
 	p.lowest = f.num(math.Inf(-1))
 	p.right, p.down = f.vec(), f.vec()
 	f.op("VDUP R%d, V%d.S4", p.dil, p.right)
 	f.op("VDUP R%d, V%d.S4", p.lds, p.down)
-	// Four columns fit where the first place is from 0 to end-1.
+	// Four columns are in the row if the first position is 0 … end-1.
 	end := f.gp()
 	f.op("MUL R%d, R%d, R%d", p.kws, p.dil, end)
 	f.op("SUB R%d, R%d, R%d", end, p.width, end)
@@ -54,6 +51,7 @@ func maxPoolRows(stride int) *function {
 	return f
 }
 
+// maxPool is the state of the kernel maxPoolRows.
 type maxPool struct {
 	f                                                       *function
 	stride                                                  int
@@ -61,7 +59,7 @@ type maxPool struct {
 	places, lowest, right, down                             *reg
 }
 
-// columns finds four columns, or one, in lane 0.
+// columns computes four columns, or one column in lane 0.
 func (p maxPool) columns(n int) {
 	f := p.f
 	start, row, khs := f.gp(), f.gp(), f.gp()
@@ -71,7 +69,7 @@ func (p maxPool) columns(n int) {
 	rowPlace, best, arg := f.vec(), copyOf(f, p.lowest), f.vec()
 	f.op("VDUP R%d, V%d.S4", start, rowPlace)
 	f.op("VADD V%d.S4, V%d.S4, V%d.S4", p.places, rowPlace, rowPlace)
-	f.op("VCMEQ V%d.S4, V%d.S4, V%d.S4", best, best, arg) // -1: none
+	f.op("VCMEQ V%d.S4, V%d.S4, V%d.S4", best, best, arg) // -1: no position yet
 	repeat(f, khs, func() {
 		at, column, kws := f.gp(), f.gp(), f.gp()
 		f.op("MOVD R%d, R%d", row, at)
@@ -83,7 +81,7 @@ func (p maxPool) columns(n int) {
 			var x *reg
 			if n == 1 {
 				f.op("CMP R%d, R%d", p.width, column)
-				f.branch("BHS", skip) // below zero, too
+				f.branch("BHS", skip) // unsigned: negative positions, too
 				x = f.vec()
 				f.op("FMOVS (R%d), F%d", at, x)
 			} else {

@@ -2,6 +2,7 @@ package main
 
 import "fmt"
 
+// loadVector and storeVector load and store four floats, at bytes from base.
 func loadVector(f *function, base *reg, at int) *reg {
 	x := f.vec()
 	f.op(fmt.Sprintf("FMOVQ %d(R%%d), F%%d", at), base, x)
@@ -12,7 +13,7 @@ func storeVector(f *function, x, base *reg, at int) {
 	f.op(fmt.Sprintf("FMOVQ F%%d, %d(R%%d)", at), x, base)
 }
 
-// loadVectors reads vectors that stand one after the other.
+// loadVectors loads n contiguous vectors.
 func loadVectors(f *function, base *reg, at, n int) (x []*reg) {
 	for ; n >= 2; n -= 2 {
 		a, b := f.vec(), f.vec()
@@ -26,6 +27,7 @@ func loadVectors(f *function, base *reg, at, n int) (x []*reg) {
 	return x
 }
 
+// storeVectors stores contiguous vectors.
 func storeVectors(f *function, x []*reg, base *reg, at int) {
 	for ; len(x) >= 2; x = x[2:] {
 		f.op(fmt.Sprintf("FSTPQ (F%%d, F%%d), %d(R%%d)", at), x[0], x[1], base)
@@ -36,8 +38,8 @@ func storeVectors(f *function, x []*reg, base *reg, at int) {
 	}
 }
 
-// forTail splits what is done with the last n%4 floats of a row, at least one: two
-// runs where there are two, then third or not, and one where there is one.
+// forTail handles the last n%4 floats of a row, at least one. It emits two for the first two
+// floats and third for a third one, or one for a single float.
 func forTail(f *function, n *reg, two, third, one func()) {
 	single, done := f.label("single"), f.label("done")
 	f.branch("TBZ $1, R%d,", single, n)
@@ -50,7 +52,7 @@ func forTail(f *function, n *reg, two, third, one func()) {
 	f.at(done)
 }
 
-// loadFirst reads n%4 floats, at least one; the other lanes are 0.
+// loadFirst loads n%4 floats, at least one. The other lanes are 0.
 func loadFirst(f *function, base *reg, at int, n *reg) *reg {
 	x, third := f.vec(), f.gp()
 	forTail(f, n,
@@ -63,6 +65,7 @@ func loadFirst(f *function, base *reg, at int, n *reg) *reg {
 	return x
 }
 
+// storeFirst stores the first n%4 floats, at least one.
 func storeFirst(f *function, x, base *reg, at int, n *reg) {
 	third := f.gp()
 	forTail(f, n,
@@ -74,23 +77,24 @@ func storeFirst(f *function, x, base *reg, at int, n *reg) {
 		func() { f.op(fmt.Sprintf("FMOVS F%%d, %d(R%%d)", at), x, base) })
 }
 
-// loadBroadcast reads one float into every lane and moves on.
+// loadBroadcast loads one float to every lane and advances the pointer.
 func loadBroadcast(f *function, p *reg) *reg {
 	x := f.vec()
 	f.op("VLD1R.P 4(R%d), [V%d.S4]", p, x)
 	return x
 }
 
+// increment adds a constant to a general register.
 func increment(f *function, r *reg, n int) { f.op(fmt.Sprintf("ADD $%d, R%%d, R%%d", n), r, r) }
 
-// toBytes turns counts of floats into counts of bytes.
+// toBytes converts counts of floats to bytes.
 func toBytes(f *function, counts ...*reg) {
 	for _, r := range counts {
 		f.op("LSL $2, R%d, R%d", r, r)
 	}
 }
 
-// forChunks runs body as long as n floats or more are left, and takes them off.
+// forChunks emits a loop that runs body while left ≥ n and subtracts n from left each time.
 func forChunks(f *function, left *reg, n int, body func()) {
 	loop, end := f.label("loop"), f.label("end")
 	f.op(fmt.Sprintf("SUBS $%d, R%%d, R%%d", n), left, left)
@@ -103,7 +107,7 @@ func forChunks(f *function, left *reg, n int, body func()) {
 	increment(f, left, n)
 }
 
-// repeat runs body count times, at least once; it destroys count.
+// repeat emits a loop that runs body count times, at least once. It destroys count.
 func repeat(f *function, count *reg, body func()) {
 	loop := f.label("loop")
 	f.at(loop)

@@ -4,9 +4,8 @@ import "fmt"
 
 func pack() []*function { return []*function{packRows(), transpose8()} }
 
-// packRows copies rows of cols floats to rows of width floats, width a multiple
-// of eight, and fills up with zeros. With factors, row r is multiplied by
-// factors[r], and a factor of zero makes zeros of anything, NaN included.
+// packRows emits packRows. A comparison of the factor with 0 gives a mask that clears the
+// products of rows whose factor is 0.
 func packRows() *function {
 	f := newFunction("packRowsNEON", "func(dst *float32, width int, src *float32, lds, rows, cols int, factors *float32)")
 	r := f.loads("dst", "width", "src", "lds", "rows", "cols", "factors")
@@ -63,8 +62,7 @@ func packRows() *function {
 	return f
 }
 
-// transpose8 writes eight rows of src as columns of dst: dst[c*ldd+r] =
-// src[r*lds+c] for r below 8 and c below 8*blocks.
+// transpose8 emits transpose8, four columns at a time.
 func transpose8() *function {
 	f := newFunction("transpose8NEON", "func(dst *float32, ldd int, src *float32, lds, blocks int)")
 	r := f.loads("dst", "ldd", "src", "lds", "blocks")
@@ -101,6 +99,7 @@ func transpose8() *function {
 	return f
 }
 
+// transpose4x4 transposes 4×4 floats.
 func transpose4x4(f *function, x [4]*reg) (columns [4]*reg) {
 	// Elements 0 and 2 of two rows, or 1 and 3.
 	pair := func(a, b *reg) [2]*reg {

@@ -2,13 +2,13 @@ package main
 
 import "strings"
 
-// elementwise is dst[i] = body(inputs[i], scalars) for i below n. dst may be one
-// of the inputs; an input named dst is. A scalar is in every lane of its register.
+// elementwise is a kernel that computes dst[i] = body(inputs[i], scalars) for i < n. dst may be
+// one of the inputs. A scalar is in every lane of its register.
 type elementwise struct {
 	name    string
 	inputs  string
 	scalars string
-	vectors int // of a turn of the main loop
+	vectors int // per iteration of the main loop
 	body    func(f *function, in []*reg, s []lane) *reg
 }
 
@@ -34,12 +34,12 @@ func pointwise() (list []*function) {
 			return mulLane(f, sub(f, sub(f, in[0], s[0].of), s[1].of), s[2])
 		}},
 		{"normalizeGradNEON", "x d", "mean slope shift scale", 2, func(f *function, in []*reg, s []lane) *reg {
-			along := mulLane(f, sub(f, in[0], s[0].of), s[1])
-			return mulLane(f, sub(f, sub(f, in[1], s[2].of), along), s[3])
+			product := mulLane(f, sub(f, in[0], s[0].of), s[1])
+			return mulLane(f, sub(f, sub(f, in[1], s[2].of), product), s[3])
 		}},
 		{"softmaxGradNEON", "p dp", "mean scale", 2, func(f *function, in []*reg, s []lane) *reg {
-			unseen := f.make("fcmeq v%d.4s, v%d.4s, #0.0", in[0])
-			return andNot(f, mulLane(f, mul(f, in[0], sub(f, in[1], s[0].of)), s[1]), unseen)
+			mask := f.make("fcmeq v%d.4s, v%d.4s, #0.0", in[0])
+			return andNot(f, mulLane(f, mul(f, in[0], sub(f, in[1], s[0].of)), s[1]), mask)
 		}},
 		{"expNEON", "x", "shift", 4, func(f *function, in []*reg, s []lane) *reg { return exp(f, sub(f, in[0], s[0].of)) }},
 		{"tanhNEON", "x", "", 4, func(f *function, in []*reg, _ []lane) *reg { return tanh(f, in[0]) }},
@@ -52,9 +52,10 @@ func pointwise() (list []*function) {
 	return list
 }
 
-// relu keeps NaN and the sign of zero.
+// relu returns max(0, x). It keeps NaN and the sign of zero.
 func relu(f *function, x *reg) *reg { return andNot(f, x, f.make("fcmlt v%d.4s, v%d.4s, #0.0", x)) }
 
+// function emits the kernel.
 func (p elementwise) function() *function {
 	inputs, scalars := strings.Fields(p.inputs), strings.Fields(p.scalars)
 	pointers := inputs
@@ -75,7 +76,7 @@ func (p elementwise) function() *function {
 	for i, name := range scalars {
 		s[i] = lane{of: broadcast(f, f.scalar(name))}
 	}
-	turn := func(vectors int) {
+	chunk := func(vectors int) {
 		forChunks(f, n, 4*vectors, func() {
 			in := make([][]*reg, vectors)
 			for _, name := range inputs {
@@ -87,7 +88,7 @@ func (p elementwise) function() *function {
 			for v := range bodies {
 				bodies[v] = func() { out[v] = p.body(f, in[v], s) }
 			}
-			f.together(bodies...)
+			f.interleave(bodies...)
 			storeVectors(f, out, at["dst"], 0)
 			for _, name := range pointers {
 				increment(f, at[name], 16*vectors)
@@ -95,9 +96,9 @@ func (p elementwise) function() *function {
 		})
 	}
 	if p.vectors > 1 {
-		turn(p.vectors)
+		chunk(p.vectors)
 	}
-	turn(1)
+	chunk(1)
 	done := f.label("done")
 	f.branch("CBZ R%d,", done, n)
 	var in []*reg

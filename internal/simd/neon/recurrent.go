@@ -2,7 +2,8 @@ package main
 
 func recurrent() []*function { return []*function{lstmStep(), lstmSignals()} }
 
-// loadArrays are count arrays of n floats that lie one after the other.
+// loadArrays loads a pointer to count contiguous arrays of n floats and returns their
+// addresses.
 func loadArrays(f *function, name string, n *reg, count int) []*reg {
 	all := []*reg{f.load(name)}
 	for i := 1; i < count; i++ {
@@ -13,8 +14,8 @@ func loadArrays(f *function, name string, n *reg, count int) []*reg {
 	return all
 }
 
-// forEachVector runs body on vectors of everything that pointers point to, two at a time;
-// the last may be cut.
+// forEachVector emits a loop that runs body on each vector of n floats, two at a time, and
+// advances the pointers. The last vector may be partial.
 func forEachVector(f *function, n *reg, pointers []*reg, body func(load func(p *reg) *reg, store func(x, p *reg))) {
 	for _, vectors := range []int{2, 1} {
 		forChunks(f, n, 4*vectors, func() {
@@ -24,7 +25,7 @@ func forEachVector(f *function, n *reg, pointers []*reg, body func(load func(p *
 					body(func(p *reg) *reg { return loadVector(f, p, 16*v) }, func(x, p *reg) { storeVector(f, x, p, 16*v) })
 				}
 			}
-			f.together(bodies...)
+			f.interleave(bodies...)
 			for _, p := range pointers {
 				increment(f, p, 16*vectors)
 			}
@@ -37,6 +38,7 @@ func forEachVector(f *function, n *reg, pointers []*reg, body func(load func(p *
 	f.ret()
 }
 
+// lstmStep emits lstmStep.
 func lstmStep() *function {
 	f := newFunction("lstmStepNEON", "func(trace, hidden, cellTanh, x, p, previousCell *float32, n int)")
 	n := f.load("n")
@@ -46,12 +48,12 @@ func lstmStep() *function {
 	pointers := append(append(append(r, trace...), x...), p...)
 	forEachVector(f, n, pointers, func(load func(p *reg) *reg, store func(x, p *reg)) {
 		var gates [4]*reg
-		gate := func(i int, curve func(*reg) *reg) {
-			gates[i] = curve(add(f, load(x[i]), load(p[i])))
+		gate := func(i int, activation func(*reg) *reg) {
+			gates[i] = activation(add(f, load(x[i]), load(p[i])))
 			store(gates[i], trace[i])
 		}
-		gate(0, func(x *reg) *reg { return sigmoid(f, x) }) // alone: registers are short
-		f.together(
+		gate(0, func(x *reg) *reg { return sigmoid(f, x) }) // not interleaved: there are too few registers
+		f.interleave(
 			func() { gate(1, func(x *reg) *reg { return sigmoid(f, x) }) },
 			func() { gate(2, func(x *reg) *reg { return tanh(f, x) }) },
 		)
@@ -59,7 +61,7 @@ func lstmStep() *function {
 		fma(f, c, gates[1], load(previousCell))
 		store(c, trace[4])
 		var t *reg
-		f.together(
+		f.interleave(
 			func() { gate(3, func(x *reg) *reg { return sigmoid(f, x) }) },
 			func() { t = tanh(f, c) },
 		)
@@ -69,6 +71,7 @@ func lstmStep() *function {
 	return f
 }
 
+// lstmSignals emits lstmSignals.
 func lstmSignals() *function {
 	f := newFunction("lstmSignalsNEON", "func(d, cell, trace, cellTanh, previousCell, grad, recurrentGrad *float32, n int)")
 	n := f.load("n")
@@ -76,17 +79,17 @@ func lstmSignals() *function {
 	r := f.loads("cell", "cellTanh", "previousCell", "grad", "recurrentGrad")
 	cell, cellTanh, previousCell, grad, recurrentGrad := r[0], r[1], r[2], r[3], r[4]
 	forEachVector(f, n, append(append(r, d...), trace...), func(load func(p *reg) *reg, store func(x, p *reg)) {
-		rest := func(x *reg) *reg { return sub(f, f.num(1), x) }
+		complement := func(x *reg) *reg { return sub(f, f.num(1), x) }
 		v := add(f, load(grad), load(recurrentGrad))
 		i, forget, cand, o, t := load(trace[0]), load(trace[1]), load(trace[2]), load(trace[3]), load(cellTanh)
 		vo := mul(f, v, o)
-		store(mul(f, mul(f, vo, t), rest(o)), d[3])
+		store(mul(f, mul(f, vo, t), complement(o)), d[3])
 		dc := load(cell)
-		fma(f, dc, vo, rest(mul(f, t, t)))
+		fma(f, dc, vo, complement(mul(f, t, t)))
 		store(mul(f, dc, forget), cell)
-		store(mul(f, mul(f, mul(f, dc, cand), i), rest(i)), d[0])
-		store(mul(f, mul(f, mul(f, dc, load(previousCell)), forget), rest(forget)), d[1])
-		store(mul(f, mul(f, dc, i), rest(mul(f, cand, cand))), d[2])
+		store(mul(f, mul(f, mul(f, dc, cand), i), complement(i)), d[0])
+		store(mul(f, mul(f, mul(f, dc, load(previousCell)), forget), complement(forget)), d[1])
+		store(mul(f, mul(f, dc, i), complement(mul(f, cand, cand))), d[2])
 	})
 	return f
 }

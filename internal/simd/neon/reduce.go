@@ -16,8 +16,8 @@ func reduce() []*function {
 	}
 }
 
-// sum64 sums in 32 lanes of float64: term i goes to lane i mod 32; then lane l
-// takes lane l+16, l+8, l+4, l+2, l+1.
+// sum64 emits a sum in 32 lanes of float64: term i is added to lane i mod 32. Then lane l adds
+// lane l+16, l+8, l+4, l+2 and l+1.
 func sum64(name, signature string, inputs []string, term func(f *function, acc, x, y *reg)) *function {
 	f := newFunction(name, signature)
 	pointers := map[string]*reg{}
@@ -59,7 +59,7 @@ func sum64(name, signature string, inputs []string, term func(f *function, acc, 
 	for i := range cuts {
 		cuts[i] = f.label("cut")
 		if i == 7 {
-			break // fewer than four are left
+			break // fewer than four floats are left
 		}
 		f.op("CMP $4, R%d", n)
 		f.branch("BLT", cuts[i])
@@ -77,7 +77,7 @@ func sum64(name, signature string, inputs []string, term func(f *function, acc, 
 	return f
 }
 
-// returnLaneSum ends a sum in 32 lanes.
+// returnLaneSum adds 32 lanes and returns the sum.
 func returnLaneSum(f *function, acc [16]*reg) {
 	for half := 8; half >= 1; half /= 2 {
 		for i := range half {
@@ -88,7 +88,7 @@ func returnLaneSum(f *function, acc [16]*reg) {
 	f.ret()
 }
 
-// deviations is the sum of (x-mean)² in the lanes of sum64; n is a multiple of 32.
+// deviations emits deviations, in the lanes of sum64.
 func deviations() *function {
 	f := newFunction("deviationsNEON", "func(x *float32, n int, mean float64) float64")
 	x, n, mean := f.load("x"), f.load("n"), f.vec()
@@ -113,7 +113,7 @@ func deviations() *function {
 	return f
 }
 
-// maximum is the largest of n numbers, -Inf of none; NaN is passed over.
+// maximum emits maximum. It gives -Inf for n = 0 and ignores NaN.
 func maximum() *function {
 	f := newFunction("maximumNEON", "func(x *float32, n int) float32")
 	x, n := f.load("x"), f.load("n")
@@ -143,9 +143,8 @@ func maximum() *function {
 	return f
 }
 
-// colSums adds to dst[c] the sum over rows of x[r*ldx+c]·factors[r], taken from
-// zero in the order of the rows; a row whose factor is 0 is not looked at.
-// Without factors they count as 1. There is at least one row.
+// colSums emits colSums, for at least one row. It keeps a strip of the sums in registers while
+// it reads all rows.
 func colSums() *function {
 	f := newFunction("colSumsNEON", "func(dst, x *float32, ldx, rows, cols int, factors *float32)")
 	r := f.loads("dst", "x", "ldx", "rows", "cols", "factors")
@@ -207,7 +206,7 @@ func colSums() *function {
 	return f
 }
 
-// widen is four floats as doubles.
+// widen converts four floats to float64.
 func widen(f *function, x *reg) []*reg {
 	return []*reg{f.make("fcvtl v%d.2d, v%d.2s", x), f.make("fcvtl2 v%d.2d, v%d.4s", x)}
 }

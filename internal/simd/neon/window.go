@@ -6,7 +6,7 @@ func window() []*function {
 	return []*function{copyRows(1), copyRows(2), unfold(), sumTaps(), sumTaps2(), maxPoolRows(1), maxPoolRows(2)}
 }
 
-// loadStrided reads four floats that lie one or two apart, and nothing beyond them.
+// loadStrided loads four floats that are one or two apart, and nothing past them.
 func loadStrided(f *function, p *reg, stride int) *reg {
 	x := loadVector(f, p, 0)
 	if stride == 1 {
@@ -16,8 +16,8 @@ func loadStrided(f *function, p *reg, stride int) *reg {
 	return f.known("VZIP1", "D2", f.known("VUZP1", "S4", x, x), f.known("VUZP2", "S4", y, y))
 }
 
-// copyRows writes rows of cols floats: left zeros, n floats that lie stride
-// apart in src, from its first on, and zeros. Rows of src are lds floats apart.
+// copyRows emits the loop of copyTapFunc for a stride. It writes rows of cols floats: left
+// zeros, n floats that are stride apart in src, and zeros. Rows of src are lds floats apart.
 func copyRows(stride int) *function {
 	f := newFunction(fmt.Sprintf("copyRows%dNEON", stride), "func(dst *float32, cols int, src *float32, lds, rows, left, n int)")
 	r := f.loads("dst", "cols", "src", "lds", "rows", "left", "n")
@@ -54,8 +54,7 @@ func copyRows(stride int) *function {
 	return f
 }
 
-// sumTaps sets dst[j], j below cols, to the sum over kh < khs, kw < kws of
-// p[offset + kh*next + kw*ldp + j+w-kw*dil] where 0 ≤ j+w-kw*dil < width.
+// sumTaps emits sumTaps.
 func sumTaps() *function {
 	f := newFunction("sumTapsNEON", "func(dst *float32, cols int, p *float32, offset, ldp, next, khs, kws, w, dil, width int)")
 	r := f.loads("dst", "cols", "p", "offset", "ldp", "next", "khs", "kws", "w", "dil", "width")
@@ -75,7 +74,7 @@ func sumTaps() *function {
 		f.op("MOVD R%d, R%d", w, place)
 		f.op("MOVD R%d, R%d", kws, taps)
 		repeat(f, taps, func() {
-			// Columns max(0, -place) to min(cols, width-place) see the tap.
+			// Columns max(0, -place) … min(cols, width-place)-1 see the tap.
 			first, n, from, none := f.gp(), f.gp(), f.gp(), f.label("none")
 			f.op("NEGS R%d, R%d", place, first)
 			f.op("CSEL GT, R%d, ZR, R%d", first, first)
@@ -114,9 +113,7 @@ func sumTaps() *function {
 	return f
 }
 
-// unfold copies rows of cols floats, lds apart, for each tap from where it starts,
-// one after the other. Eight floats at a time are copied: what is written too
-// much the next row overwrites.
+// unfold emits unfold. It copies eight floats at a time; the next row overwrites the excess.
 func unfold() *function {
 	f := newFunction("unfoldNEON", "func(dst *float32, cols, rows int, src *float32, lds int, starts *int32, taps int)")
 	r := f.loads("dst", "cols", "rows", "src", "lds", "starts", "taps")
@@ -148,11 +145,8 @@ func unfold() *function {
 	return f
 }
 
-// sumTaps2 is sumTaps for stride 2: the places of a row are of two phases, each
-// of which every other tap of a row of taps sees. For phase q: dst[2j+q] is the
-// sum over kh < khs, kw < kws_q of p[offset_q + kh*next + kw*ldp + j+w_q-kw] where
-// 0 ≤ j+w_q-kw < width. Four places that see all taps go together, others one by
-// one.
+// sumTaps2 emits sumTaps2. Four elements that see all taps are computed together, others one
+// by one.
 func sumTaps2() *function {
 	f := newFunction("sumTaps2NEON", "func(dst *float32, cols int, p *float32, offset0, offset1, ldp, next, khs, kws0, kws1, w0, w1, width int)")
 	r := f.loads("dst", "cols", "p", "ldp", "next", "khs", "width")
@@ -170,7 +164,7 @@ func sumTaps2() *function {
 		f.op(fmt.Sprintf("ADD $%d, R%%d, R%%d", 4*q), dst, to)
 		f.op(fmt.Sprintf("ADD $%d, R%%d, R%%d", 1-q), cols, left)
 		f.op("LSR $1, R%d, R%d", left, left)
-		// columns sums n of them.
+		// columns computes n elements.
 		columns := func(n int) {
 			sum, at, rows := zero(f), f.gp(), f.gp()
 			none := f.label("none")
@@ -186,7 +180,7 @@ func sumTaps2() *function {
 					skip, x := f.label("skip"), f.vec()
 					if n == 1 {
 						f.op("CMP R%d, R%d", width, place)
-						f.branch("BHS", skip) // below zero, too
+						f.branch("BHS", skip) // unsigned: negative positions, too
 						f.op("FMOVS (R%d), F%d", tap, x)
 					} else {
 						f.op("FMOVQ (R%d), F%d", tap, x)

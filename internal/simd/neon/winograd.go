@@ -2,14 +2,13 @@ package main
 
 import "fmt"
 
-// transforms writes Winograd's transforms for one size of filter. Each is a linear
-// map of rows, applied to every row and then to every column of what that gives.
-// Four tiles or filters go through at a time, twice a vector of the eight that
-// package simd counts in.
+// transforms emits Winograd's transforms for one size of filter. Each is a linear map, applied
+// to every row and then to every column of the result. A vector is four tiles or filters, half
+// a vector of package simd.
 type transforms struct {
 	*function
 	taps, points int
-	stack        *reg // where rows wait for columns, if registers do not hold them
+	stack        *reg // memory of the transformed rows; nil if registers suffice
 }
 
 func winograd() (list []*function) {
@@ -21,7 +20,7 @@ func winograd() (list []*function) {
 	return list
 }
 
-// newTransforms starts a function whose rows, times points, have to wait.
+// newTransforms starts a function that stores the given number of transformed rows.
 func newTransforms(name, signature string, taps, rows int) transforms {
 	t := transforms{newFunction(fmt.Sprintf("winograd%s%dNEON", name, taps), signature), taps, taps + 1, nil}
 	if taps > 3 {
@@ -30,14 +29,14 @@ func newTransforms(name, signature string, taps, rows int) transforms {
 	return t
 }
 
-// linear is a map of a row; it hands its results to out, from the first to the
-// last.
+// linear is a linear map of a row. It passes its results to out in order.
 type linear func(in []*reg, out func(x *reg))
 
-func (t transforms) scaled(x *reg, c float64) *reg { return mulLane(t.function, x, t.part(c)) }
+// scaled returns x·c, rounded.
+func (t transforms) scaled(x *reg, c float64) *reg { return mulLane(t.function, x, t.numLane(c)) }
 
-// overFilter, overImage, overSignal, overResult and overGradient are the maps of
-// package simd's tests of the same names.
+// overFilter, overImage, overSignal, overResult and overGradient are the maps with the same
+// names in the tests of package simd.
 func (t transforms) overFilter(f []*reg, out func(x *reg)) {
 	if t.taps == 3 {
 		ends := add(t.function, f[0], f[2])
@@ -118,24 +117,24 @@ func (t transforms) overGradient(s []*reg, out func(x *reg)) {
 	out(add(t.function, add(t.function, s[5], even), add(t.function, t.scaled(third, 0.0625), t.scaled(fourth, 16))))
 }
 
-// twice applies a map to rows and then to the columns. load gives a row; out takes
-// the result column by column.
+// twice applies a map to rows and then to the columns. load returns a row; out receives the
+// result column by column.
 func (t transforms) twice(rows int, load func(i int) []*reg, f linear, out func(x *reg)) {
-	var waiting [][]*reg // by column
+	var transformed [][]*reg // by column
 	for i := range rows {
 		j := 0
 		f(load(i), func(x *reg) {
 			if i == 0 {
-				waiting = append(waiting, make([]*reg, rows))
+				transformed = append(transformed, make([]*reg, rows))
 			}
 			if t.stack != nil {
 				storeVector(t.function, x, t.stack, 16*(j*rows+i))
 			}
-			waiting[j][i] = x
+			transformed[j][i] = x
 			j++
 		})
 	}
-	for j, column := range waiting {
+	for j, column := range transformed {
 		if t.stack != nil {
 			for i := range column {
 				column[i] = loadVector(t.function, t.stack, 16*(j*rows+i))
@@ -145,8 +144,8 @@ func (t transforms) twice(rows int, load func(i int) []*reg, f linear, out func(
 	}
 }
 
-// columns stores what twice gives in planes, a column in every points-th, and
-// moves dst on.
+// columns returns a function that stores the results of twice in planes, a column in every
+// points-th plane, and advances dst.
 func (t transforms) columns(dst, plane *reg) func(x *reg) {
 	down, column, to := t.gp(), t.gp(), t.gp()
 	t.op(fmt.Sprintf("MOVD $%d, R%%d", t.points), down)
@@ -165,7 +164,7 @@ func (t transforms) columns(dst, plane *reg) func(x *reg) {
 	}
 }
 
-// planes reads the numbers of one row, one plane after the other.
+// planes loads the numbers of one row of the transform, one plane after the other.
 func (t transforms) planes(at, plane *reg) (row []*reg) {
 	for range t.points {
 		row = append(row, loadVector(t.function, at, 0))
@@ -174,21 +173,21 @@ func (t transforms) planes(at, plane *reg) (row []*reg) {
 	return row
 }
 
-// fours runs body twice a vector.
-func (t transforms) fours(vectors *reg, body func()) {
+// forHalfVectors emits a loop that runs body twice per vector of package simd.
+func (t transforms) forHalfVectors(vectors *reg, body func()) {
 	t.op("LSL $1, R%d, R%d", vectors, vectors)
 	repeat(t.function, vectors, body)
 	t.ret()
 }
 
-// winogradFilters transforms filters of taps² floats, one after the other.
+// winogradFilters emits the transform of filters of taps² contiguous floats each.
 func winogradFilters(taps int) *function {
 	t := newTransforms("Filters", "func(dst *float32, plane int, filters *float32, vectors int)", taps, taps)
 	r := t.loads("dst", "plane", "filters", "vectors")
 	dst, plane, filters, vectors := r[0], r[1], r[2], r[3]
 	toBytes(t.function, plane)
 	bytes := 4 * taps * taps
-	t.fours(vectors, func() {
+	t.forHalfVectors(vectors, func() {
 		at := []*reg{filters}
 		for i := 1; i < 4; i++ {
 			at = append(at, t.gp())
@@ -210,7 +209,7 @@ func winogradFilters(taps int) *function {
 	return t.function
 }
 
-// winogradGradients is the adjoint of winogradFilters.
+// winogradGradients emits the adjoint of winogradFilters.
 func winogradGradients(taps int) *function {
 	t := newTransforms("Gradients", "func(filters, src *float32, plane, vectors int)", taps, taps+1)
 	r := t.loads("filters", "src", "plane", "vectors")
@@ -218,7 +217,7 @@ func winogradGradients(taps int) *function {
 	toBytes(t.function, plane)
 	bytes, stride := 4*taps*taps, t.gp()
 	t.op(fmt.Sprintf("MOVD $%d, R%%d", bytes), stride)
-	t.fours(vectors, func() {
+	t.forHalfVectors(vectors, func() {
 		at, to, k := t.gp(), t.gp(), 0
 		t.op("MOVD R%d, R%d", src, at)
 		t.twice(t.points, func(int) []*reg { return t.planes(at, plane) }, t.overGradient, func(x *reg) {
@@ -234,13 +233,13 @@ func winogradGradients(taps int) *function {
 	return t.function
 }
 
-// tiles transforms rows of places, pairs of them to a tile.
+// tiles emits a transform of rows of tiles, which are two elements apart.
 func tiles(name string, taps, rows int, f func(t transforms) linear) *function {
 	t := newTransforms(name, "func(dst *float32, plane int, rows *float32, ld, vectors int)", taps, rows)
 	r := t.loads("dst", "plane", "rows", "ld", "vectors")
 	dst, plane, from, ld, vectors := r[0], r[1], r[2], r[3], r[4]
 	toBytes(t.function, plane, ld)
-	t.fours(vectors, func() {
+	t.forHalfVectors(vectors, func() {
 		row := t.gp()
 		t.op("MOVD R%d, R%d", from, row)
 		increment(t.function, from, 32)
@@ -264,14 +263,14 @@ func winogradSignal(taps int) *function {
 	return tiles("Signal", taps, 2, func(t transforms) linear { return t.overSignal })
 }
 
-// winogradResult turns planes into a row of tiles: two rows of the result.
+// winogradResult emits the transform of planes to a row of tiles: two rows of the result.
 func winogradResult(taps int) *function {
 	t := newTransforms("Result", "func(top, bottom, src *float32, plane, vectors int, bias, floor float32)", taps, taps+1)
 	r := t.loads("top", "bottom", "src", "plane", "vectors")
 	rows, src, plane, vectors := r[:2], r[2], r[3], r[4]
 	toBytes(t.function, plane)
 	bias, floor := broadcast(t.function, t.scalar("bias")), broadcast(t.function, t.scalar("floor"))
-	t.fours(vectors, func() {
+	t.forHalfVectors(vectors, func() {
 		at := t.gp()
 		t.op("MOVD R%d, R%d", src, at)
 		increment(t.function, src, 16)
