@@ -2,54 +2,54 @@ package ledger
 
 import "fmt"
 
-// chain is what the lines of a ledger add up to so far. Reader and writer share
-// it, so that what a writer believes is what a reader will find.
+// chain is the state of a ledger after its lines so far. Reader and writer share it, so
+// both derive the same state from the same lines.
 type chain struct {
 	history  History
 	head     digest // hash of the last line
 	lines    int
 	lots     int
 	runs     int
-	runLots  int  // lots stated by the run that is writing: as many can be returned
-	reserved int  // lots of the last line, if it spends
-	ended    bool // the last line is an end
+	runLots  int  // lots stated and not returned by the current run, which it may return
+	reserved int  // lots of the last line if it is a spend or torn line, otherwise 0
+	ended    bool // the last line is an end line
 }
 
-// fault says in words why e cannot come next; "" is sound.
-func (c *chain) fault(e entry) string {
+// checkNext returns why e cannot be the next line, or "".
+func (c *chain) checkNext(e entry) string {
 	switch {
 	case c.lines == 0 && e.kind != headerLine:
-		return "the header is missing"
+		return "the header line is missing"
 	case c.lines > 0 && e.kind == headerLine:
-		return "a second header"
+		return "it is a second header line"
 	case c.ended && e.kind != resumeLine:
-		return "something follows the end of a run without a resume"
+		return "it follows an end line but is not a resume line"
 	}
 	switch e.kind {
 	case spendLine, tornLine:
 		if e.count < 1 {
-			return "it spends no lot"
+			return "its lot count is below 1"
 		}
 		if e.count > MaxLots-c.lots {
-			return "the ledger has more lots than can be counted"
+			return fmt.Sprintf("the ledger has more than %d lots", MaxLots)
 		}
 	case returnLine:
 		if e.count < 1 || e.count > c.runLots {
-			return fmt.Sprintf("it returns %d lots of the %d that this run stated", e.count, c.runLots)
+			return fmt.Sprintf("it returns %d lots, but this run has stated only %d", e.count, c.runLots)
 		}
 	case resumeLine:
 		if e.count != c.runs+1 {
-			return fmt.Sprintf("it begins run %d where run %d is next", e.count, c.runs+1)
+			return fmt.Sprintf("it begins run %d, but the next run is %d", e.count, c.runs+1)
 		}
 	case endLine:
 		if e.count != c.lots {
-			return fmt.Sprintf("it ends with %d lots where the lines before add up to %d", e.count, c.lots)
+			return fmt.Sprintf("it states %d lots in total, but the lines before it state %d", e.count, c.lots)
 		}
 	}
 	return ""
 }
 
-// apply adds a line without fault.
+// apply adds a line that checkNext accepts.
 func (c *chain) apply(e entry, hash digest) {
 	c.lines++
 	c.head = hash
@@ -77,11 +77,11 @@ func (c *chain) apply(e entry, hash digest) {
 	case returnLine:
 		c.lots -= e.count
 		c.runLots -= e.count
-		for left := e.count; left > 0; {
+		for remaining := e.count; remaining > 0; {
 			last := &c.history.Lots[len(c.history.Lots)-1]
-			taken := min(left, last.Count)
-			left -= taken
-			if last.Count -= taken; last.Count == 0 {
+			returned := min(remaining, last.Count)
+			remaining -= returned
+			if last.Count -= returned; last.Count == 0 {
 				c.history.Lots = c.history.Lots[:len(c.history.Lots)-1]
 			}
 		}

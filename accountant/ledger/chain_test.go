@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestOrderOfLines(t *testing.T) {
+func TestChain_RejectsInvalidOrder(t *testing.T) {
 	header := entry{kind: headerLine, header: exampleHeader}
 	spend := func(n int) entry { return entry{kind: spendLine, count: n, lot: exampleLot(1)} }
 	for _, test := range []struct {
@@ -21,16 +21,16 @@ func TestOrderOfLines(t *testing.T) {
 		{"", []entry{header, {kind: endLine}, {kind: resumeLine, count: 2}, {kind: resumeLine, count: 3}}},
 		{"header", []entry{spend(1)}},
 		{"second header", []entry{header, header}},
-		{"no lot", []entry{header, spend(0)}},
-		{"counted", []entry{header, spend(MaxLots), spend(1)}},
+		{"below 1", []entry{header, spend(0)}},
+		{"has more than", []entry{header, spend(MaxLots), spend(1)}},
 		{"returns", []entry{header, spend(3), {kind: returnLine, count: 4}}},
 		{"returns", []entry{header, spend(3), {kind: returnLine, count: 0}}},
 		{"returns", []entry{header, spend(3), {kind: returnLine, count: 2}, {kind: returnLine, count: 2}}},
 		{"returns", []entry{header, spend(3), {kind: resumeLine, count: 2}, {kind: returnLine, count: 1}}},
 		{"run 3", []entry{header, {kind: resumeLine, count: 3}}},
-		{"add up", []entry{header, spend(3), {kind: endLine, count: 2}}},
-		{"without a resume", []entry{header, spend(3), {kind: endLine, count: 3}, spend(1)}},
-		{"without a resume", []entry{header, {kind: endLine}, {kind: endLine}}},
+		{"the lines before it state", []entry{header, spend(3), {kind: endLine, count: 2}}},
+		{"not a resume line", []entry{header, spend(3), {kind: endLine, count: 3}, spend(1)}},
+		{"not a resume line", []entry{header, {kind: endLine}, {kind: endLine}}},
 	} {
 		var file []byte
 		var head digest
@@ -48,13 +48,13 @@ func TestOrderOfLines(t *testing.T) {
 			continue
 		}
 		if s, err := scan(bytes.NewReader(file[:len(file)-1])); err != nil || s.tail.whole != (test.why == "") {
-			t.Errorf("want %q, the last line without its newline is whole: %v, %v", test.why, s.tail.whole, err)
+			t.Errorf("want %q, but without its newline the last line is valid: %v, %v", test.why, s.tail.whole, err)
 		}
 	}
 }
 
-// TestReturnedLots: the last lots stated are those that did not happen.
-func TestReturnedLots(t *testing.T) {
+// A return line removes the lots that were stated last.
+func TestChain_ReturnedLots(t *testing.T) {
 	var c chain
 	for _, e := range []entry{
 		{kind: headerLine, header: exampleHeader}, {kind: spendLine, count: 3, lot: exampleLot(1)}, {kind: spendLine, count: 4, lot: exampleLot(2)}, {kind: returnLine, count: 4}, {kind: returnLine, count: 1},
@@ -62,13 +62,12 @@ func TestReturnedLots(t *testing.T) {
 		c.apply(e, digest{})
 	}
 	if want := []RepeatedLot{{exampleLot(1), 2}}; c.lots != 2 || !reflect.DeepEqual(c.history.Lots, want) {
-		t.Errorf("left are %d lots, %+v", c.lots, c.history.Lots)
+		t.Errorf("%d lots remain, %+v", c.lots, c.history.Lots)
 	}
 }
 
-// The example in FORMAT.md was made by a program that shares nothing with this
-// one but that page.
-func TestExampleOfAnotherWriter(t *testing.T) {
+// The example in FORMAT.md was written by an independent implementation of that page.
+func TestRead_ExampleInFormatDocument(t *testing.T) {
 	page, err := os.ReadFile("FORMAT.md")
 	if err != nil {
 		t.Fatal(err)

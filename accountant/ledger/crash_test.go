@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// recording is a ledger's file with, for each moment at which a lot could be
-// released, the size the file had and how often each lot had been released.
+// recording is a ledger file together with, for each moment at which a lot could be
+// released, the file size and the number of releases of each lot.
 type recording struct {
 	file    []byte
 	moments []moment
@@ -95,13 +95,13 @@ func scanBytes(file []byte) (History, *chain, error) {
 	if err != nil {
 		return History{}, nil, err
 	}
-	if s.tail.stands {
+	if s.tail.counts {
 		s.chain.apply(s.tail.entry, digest{})
 	}
 	return s.chain.history, &s.chain, nil
 }
 
-func TestCutAnywhereNeverSaysLess(t *testing.T) {
+func TestRead_TruncatedAnywhereNeverUnderstates(t *testing.T) {
 	r := record(t)
 	headerSize := bytes.IndexByte(r.file, '\n') + 1
 	for size := range len(r.file) + 1 {
@@ -113,20 +113,20 @@ func TestCutAnywhereNeverSaysLess(t *testing.T) {
 			continue
 		}
 		if err != nil {
-			t.Fatalf("cut at byte %d: %v", size, err)
+			t.Fatalf("truncated at byte %d: %v", size, err)
 		}
-		said := byNoise(h)
+		stated := byNoise(h)
 		for noise, n := range r.releasedBy(size) {
-			if said[noise] < n {
-				t.Fatalf("cut at byte %d: says %d lots of noise %g, %d were released", size, said[noise], noise, n)
+			if stated[noise] < n {
+				t.Fatalf("truncated at byte %d: %d lots of noise %g stated, %d released", size, stated[noise], noise, n)
 			}
 		}
 	}
 }
 
-// A disk may lose the end of what it said it had synced. If the lost line states
-// the lots of the line before again, it is bounded by that line.
-func TestLostEndOfSyncedLineStillCounts(t *testing.T) {
+// A disk may lose the end of what it reported as synced. If the lost line repeats the lots
+// of the line before, that line bounds it.
+func TestRead_LostEndOfSyncedLineCounts(t *testing.T) {
 	l, path := create(t)
 	reserveGreedily(l)
 	for i := range 17 {
@@ -142,14 +142,14 @@ func TestLostEndOfSyncedLineStillCounts(t *testing.T) {
 				t.Fatal(err)
 			}
 			if h.LotCount() < i+1 {
-				t.Fatalf("%d lots were released, cut to %q it says %d", i+1, file[start:size], h.LotCount())
+				t.Fatalf("%d lots were released, but %q states %d", i+1, file[start:size], h.LotCount())
 			}
 		}
 	}
 }
 
-// What a last line cut short counts for, be it another program's.
-func TestCutLine(t *testing.T) {
+// The lots that a truncated last line counts for, including one of another program.
+func TestGuess_TruncatedLine(t *testing.T) {
 	file, head := appendLine(nil, entry{kind: headerLine, header: exampleHeader}, digest{})
 	file, _ = appendLine(file, entry{kind: spendLine, count: 4, lot: exampleLot(1)}, head)
 	for cut, want := range map[string]int{
@@ -158,13 +158,13 @@ func TestCutLine(t *testing.T) {
 		"{\"retur\x00\x00\x00": 4, "{\"\x00\x00": 12, `{"spend":3,` + "\x00": 7,
 	} {
 		if h, _, err := scanBytes(append(bytes.Clone(file), cut...)); err != nil || h.LotCount() != want {
-			t.Errorf("cut to %s: %d lots, want %d (%v)", cut, h.LotCount(), want, err)
+			t.Errorf("truncated to %s: %d lots, want %d (%v)", cut, h.LotCount(), want, err)
 		}
 	}
 	line, _ := appendLine(nil, entry{kind: spendLine, count: 3, lot: exampleLot(1)}, digest{})
 	for size := range line { // of a lot that is not read to its end, nothing is taken
 		if h, _, err := scanBytes(append(bytes.Clone(file), line[:size]...)); err != nil || len(h.Lots) != 1 {
-			t.Errorf("cut to %s: %+v, %v", line[:size], h.Lots, err)
+			t.Errorf("truncated to %s: %+v, %v", line[:size], h.Lots, err)
 		}
 	}
 	file, _ = appendLine(file, entry{kind: resumeLine, count: 2}, sha256.Sum256(bytes.TrimSpace(file[bytes.IndexByte(file, '\n'):])))
@@ -173,8 +173,8 @@ func TestCutLine(t *testing.T) {
 	}
 }
 
-// A disk that cannot be read is no ledger's end.
-func TestUnreadable(t *testing.T) {
+// A read error is not the end of a ledger.
+func TestRead_InputError(t *testing.T) {
 	broken := errors.New("input/output error")
 	for size, file := 0, record(t).file; size < len(file); size += 97 {
 		if _, err := scan(io.MultiReader(bytes.NewReader(file[:size]), iotest.ErrReader(broken))); !errors.Is(err, broken) {
@@ -183,8 +183,8 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// A file system may also leave zeros where data was not written yet.
-func TestZerosAtTheEnd(t *testing.T) {
+// A file system may leave zeros where data was not yet written.
+func TestRead_ZerosAtEnd(t *testing.T) {
 	r := record(t)
 	for size := bytes.IndexByte(r.file, '\n') + 1; size < len(r.file); size++ {
 		h, _, err := scanBytes(append(bytes.Clone(r.file[:size]), make([]byte, 100)...))
@@ -193,13 +193,13 @@ func TestZerosAtTheEnd(t *testing.T) {
 		}
 		for noise, n := range r.releasedBy(size) {
 			if byNoise(h)[noise] < n {
-				t.Fatalf("zeros from byte %d: says less than was released", size)
+				t.Fatalf("zeros from byte %d: fewer lots than were released", size)
 			}
 		}
 	}
 }
 
-func TestOpenRepairsAnyCut(t *testing.T) {
+func TestOpen_RepairsTruncatedFile(t *testing.T) {
 	t.Parallel()
 	r := record(t)
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
@@ -214,20 +214,20 @@ func TestOpenRepairsAnyCut(t *testing.T) {
 		before := read(t, path)
 		l, err := Open(path)
 		if err != nil {
-			t.Fatalf("cut at byte %d: %v", size, err)
+			t.Fatalf("truncated at byte %d: %v", size, err)
 		}
 		if got, want := fmt.Sprint(l.History()), fmt.Sprint(before); got != want {
-			t.Fatalf("cut at byte %d: read as %s, opened as %s", size, want, got)
+			t.Fatalf("truncated at byte %d: read as %s, opened as %s", size, want, got)
 		}
 		spendLots(t, l, exampleLot(3), 1)
 		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := Verify(path); err != nil {
-			t.Fatalf("cut at byte %d, after the repair: %v", size, err)
+			t.Fatalf("truncated at byte %d, after the repair: %v", size, err)
 		}
 		if got, want := read(t, path).LotCount(), before.LotCount()+1; got != want {
-			t.Fatalf("cut at byte %d: %d lots after the repair and one more, want %d", size, got, want)
+			t.Fatalf("truncated at byte %d: %d lots after the repair and one more, want %d", size, got, want)
 		}
 	}
 }
@@ -242,7 +242,7 @@ func verifyBytes(t testing.TB, file []byte) error {
 	return err
 }
 
-// damagedLine is the line that Verify would name, or 0 for a sound file.
+// damagedLine is the line that Verify reports, or 0 for a valid file.
 func damagedLine(file []byte) int {
 	s, err := scan(bytes.NewReader(file))
 	var damage *DamageError
@@ -255,7 +255,7 @@ func damagedLine(file []byte) int {
 	return 0
 }
 
-func TestVerifyFindsEveryFlippedBit(t *testing.T) {
+func TestVerify_DetectsFlippedBit(t *testing.T) {
 	t.Parallel()
 	r := record(t)
 	line := 1
@@ -266,7 +266,7 @@ func TestVerifyFindsEveryFlippedBit(t *testing.T) {
 			}
 			r.file[i] ^= 1 << bit
 			if got := damagedLine(r.file); got != line {
-				t.Fatalf("bit %d of byte %d, in line %d: verify names line %d", bit, i, line, got)
+				t.Fatalf("bit %d of byte %d, in line %d: Verify reports line %d", bit, i, line, got)
 			}
 			r.file[i] ^= 1 << bit
 		}
@@ -275,11 +275,11 @@ func TestVerifyFindsEveryFlippedBit(t *testing.T) {
 		}
 	}
 	if got := damagedLine(r.file); got != 0 {
-		t.Fatalf("the ledger itself is said to be damaged at line %d", got)
+		t.Fatalf("the unchanged ledger is reported as damaged at line %d", got)
 	}
 }
 
-func TestVerifyFindsMissingMovedAndDoubledLines(t *testing.T) {
+func TestVerify_DetectsMissingMovedAndRepeatedLines(t *testing.T) {
 	r := record(t)
 	lines := bytes.SplitAfter(r.file, []byte("\n"))
 	lines = lines[:len(lines)-1]
@@ -312,8 +312,8 @@ func TestVerifyFindsMissingMovedAndDoubledLines(t *testing.T) {
 			check(fmt.Sprintf("line %d moved to %d", i+1, j+1), j+1, join(lines[:j], lines[i:i+1], lines[j:i], lines[i+1:])...)
 		}
 	}
-	// Without its end a ledger is sound, but says that it did not end, and its
-	// head is not the one in the run's summary.
+	// Without its end line a ledger is valid, but Ended is false and its head differs from
+	// the one in the run's summary.
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
 	if err := os.WriteFile(path, bytes.Join(lines[:len(lines)-1], nil), 0o644); err != nil {
 		t.Fatal(err)
@@ -323,23 +323,23 @@ func TestVerifyFindsMissingMovedAndDoubledLines(t *testing.T) {
 	}
 }
 
-// An edit that also mends the line's crc is found through the line after it.
-func TestVerifyFindsCarefulEdits(t *testing.T) {
+// An edit that also corrects the line's crc is detected at the next line.
+func TestVerify_DetectsEditWithValidChecksum(t *testing.T) {
 	r := record(t)
 	lines := bytes.SplitAfter(r.file, []byte("\n"))
 	lines[2] = bytes.Replace(lines[2], []byte(`"noise":1,`), []byte(`"noise":9,`), 1)
 	lines[2] = bytes.Replace(lines[2], []byte(`"noise":1}`), []byte(`"noise":9}`), 1)
-	says := lines[2][:len(lines[2])-1-checkSize]
-	lines[2] = append(appendCheck(bytes.Clone(says), says), '\n')
+	content := lines[2][:len(lines[2])-1-checksumSize]
+	lines[2] = append(appendChecksum(bytes.Clone(content), content), '\n')
 	if bytes.Equal(bytes.Join(lines, nil), r.file) {
 		t.Fatal("nothing was edited")
 	}
 	if got := damagedLine(bytes.Join(lines, nil)); got != 4 {
-		t.Errorf("verify names line %d, want 4, which does not follow line 3", got)
+		t.Errorf("Verify reports line %d, want 4, which does not follow line 3", got)
 	}
 }
 
-func TestNoLedger(t *testing.T) {
+func TestRead_NotALedger(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty":          "",
 		"text":           "hello\nworld\n",
@@ -348,7 +348,7 @@ func TestNoLedger(t *testing.T) {
 		"zeros":          string(make([]byte, 1000)),
 		"newlines":       "\n\n\n",
 		"no header":      string(bytes.SplitN(record(t).file, []byte("\n"), 2)[1]),
-		"endless line":   strings.Repeat("x", longestLine+1<<20),
+		"endless line":   strings.Repeat("x", maxLineSize+1<<20),
 	} {
 		var damage *DamageError
 		if err := verifyBytes(t, []byte(text)); !errors.As(err, &damage) || damage.Line != 1 || strings.Contains(err.Error(), "\n") {
@@ -356,11 +356,11 @@ func TestNoLedger(t *testing.T) {
 		}
 	}
 	if _, err := Read(t.TempDir()); err == nil {
-		t.Error("a folder is read as a ledger")
+		t.Error("a directory is accepted as a ledger")
 	}
 }
 
-func TestFailingDisk(t *testing.T) {
+func TestWriter_FailingDisk(t *testing.T) {
 	t.Parallel()
 	full := errors.New("no space left on device")
 	stride := 1
@@ -392,24 +392,24 @@ func TestFailingDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := l.Spend(exampleLot(1)); !errors.Is(err, full) {
-			t.Fatalf("after a failure the ledger takes another lot: %v", err)
+			t.Fatalf("after a failure the ledger accepts another lot: %v", err)
 		}
 		if err := l.Close(); !errors.Is(err, full) {
 			t.Fatalf("closing a ledger that failed: %v", err)
 		}
 		if got := read(t, path).LotCount(); got < released {
-			t.Fatalf("%d bytes written: %d lots were released, the file says %d", written, released, got)
+			t.Fatalf("%d bytes written: %d lots were released, the file states %d", written, released, got)
 		}
 	}
 
-	// Lots that were reserved when another could not be written are taken no more.
+	// Reserved lots are rejected after a write failed.
 	reserving, _ := create(t)
 	reserveGreedily(reserving)
 	spendLots(t, reserving, exampleLot(1), 4) // the third line states four lots
 	reserving.sync = func() error { return full }
 	for _, lot := range []Lot{exampleLot(2), exampleLot(1)} {
 		if err := reserving.Spend(lot); !errors.Is(err, full) {
-			t.Errorf("after a failure the ledger takes a lot that it had reserved: %v", err)
+			t.Errorf("after a failure the ledger accepts a reserved lot: %v", err)
 		}
 	}
 	reserving.Close()
@@ -427,9 +427,8 @@ func TestFailingDisk(t *testing.T) {
 	}
 }
 
-// TestRemovedWhileItIsWritten: of a file that is not there any more, or is another, nobody
-// reads what was spent: the ledger takes no lot.
-func TestRemovedWhileItIsWritten(t *testing.T) {
+// If the file was removed or replaced, no reader would find the lots, so Spend fails.
+func TestWriter_FileRemovedWhileOpen(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows removes no open file")
 	}
@@ -445,18 +444,18 @@ func TestRemovedWhileItIsWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 {
-			if err := l.Spend(exampleLot(2)); !errors.Is(err, errGone) {
+			if err := l.Spend(exampleLot(2)); !errors.Is(err, errReplaced) {
 				t.Errorf("%s: spending gives %v", name, err)
 			}
 		}
-		if err := l.Close(); !errors.Is(err, errGone) {
+		if err := l.Close(); !errors.Is(err, errReplaced) {
 			t.Errorf("%s: closing gives %v", name, err)
 		}
 		if content, err := os.ReadFile(path); err == nil && string(content) != "another" {
-			t.Errorf("%s: what took its place holds %q", name, content)
+			t.Errorf("%s: the file in its place contains %q", name, content)
 		}
 	}
-	// A ledger stays where it is when the working folder changes.
+	// The path stays valid when the working directory changes.
 	t.Chdir(t.TempDir())
 	l, err := Create("ledger.jsonl", exampleHeader)
 	if err != nil {
@@ -469,9 +468,9 @@ func TestRemovedWhileItIsWritten(t *testing.T) {
 	}
 }
 
-// TestKilledProcess kills a process that spends as fast as it can, again and
-// again on one ledger, and compares with what it said that it had released.
-func TestKilledProcess(t *testing.T) {
+// A process that spends as fast as possible is killed repeatedly. Each time the ledger is
+// compared with the releases that the process reported.
+func TestWriter_KilledProcess(t *testing.T) {
 	if path := os.Getenv("DPTRAIN_TEST_SPENDER"); path != "" {
 		spendUntilKilled(path)
 	}
@@ -488,7 +487,7 @@ func TestKilledProcess(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	total := 0
 	for range rounds {
-		child := exec.Command(os.Args[0], "-test.run=^TestKilledProcess$")
+		child := exec.Command(os.Args[0], "-test.run=^TestWriter_KilledProcess$")
 		child.Env = append(os.Environ(), "DPTRAIN_TEST_SPENDER="+path)
 		out, err := child.StdoutPipe()
 		if err != nil {
@@ -497,7 +496,7 @@ func TestKilledProcess(t *testing.T) {
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// How many lots a moment holds hangs on the disk: the first are waited for.
+		// The number of lots in a given time depends on the disk, so wait for the first lots.
 		first := make([]byte, 1+random.IntN(100))
 		if _, err := io.ReadFull(out, first); err != nil {
 			t.Fatal(err)
@@ -508,7 +507,7 @@ func TestKilledProcess(t *testing.T) {
 		child.Wait()
 		total += len(first) + len(rest)
 		if got := read(t, path).LotCount(); got < total {
-			t.Fatalf("%d lots were released, the ledger says %d", total, got)
+			t.Fatalf("%d lots were released, the ledger states %d", total, got)
 		}
 	}
 }

@@ -1,22 +1,21 @@
 package ledger
 
-// Policy says how the records of a lot were chosen.
+// Policy is how the records of a lot are chosen.
 type Policy string
 
 const (
-	// Poisson: each record takes part with probability Rate, independently.
+	// Poisson: each record takes part independently with probability Rate.
 	Poisson Policy = "poisson"
-	// FixedSize: Lot records drawn uniformly without replacement, afresh each lot.
+	// FixedSize: LotSize records, drawn uniformly without replacement for each lot.
 	FixedSize Policy = "fixed"
-	// Shuffle: a pass over disjoint batches in a random order; every record is in
-	// exactly one lot of each pass. It is not accounted as sampling: a pass is one
-	// unsampled mechanism.
+	// Shuffle: a pass over disjoint lots in random order; each record is in exactly one
+	// lot of each pass. It is not accounted as sampling: a pass is one unsampled mechanism.
 	Shuffle Policy = "shuffle"
-	// FullBatch: all records take part in every lot.
+	// FullBatch: all records take part in each lot.
 	FullBatch Policy = "none"
 )
 
-// Mechanism names the noise added to a sum.
+// Mechanism is the distribution of the noise added to a sum.
 type Mechanism string
 
 const (
@@ -25,7 +24,7 @@ const (
 	Laplace          Mechanism = "laplace"
 )
 
-// Adjacency says which pairs of data sets the guarantee makes indistinguishable.
+// Adjacency is the relation of the data sets that the guarantee makes indistinguishable.
 type Adjacency string
 
 const (
@@ -33,7 +32,7 @@ const (
 	AddRemove Adjacency = "add-or-remove-one"
 	// ReplaceOne: one record differs.
 	ReplaceOne Adjacency = "replace-one"
-	// ZeroOut: one record is replaced by a null record that adds nothing to any sum.
+	// ZeroOut: one record is replaced by a null record, which adds nothing to any sum.
 	ZeroOut Adjacency = "zero-out"
 )
 
@@ -45,8 +44,8 @@ type Sampling struct {
 	Records int     `json:"records,omitempty"` // N, public
 }
 
-// Query is one noised sum over the records of a lot: a group of vectors whose
-// joint norm no record moves by more than Sensitivity.
+// Query is one noised sum over the records of a lot. A record moves the joint norm of the
+// group's vectors by at most Sensitivity.
 type Query struct {
 	Group       string    `json:"group"`
 	Mechanism   Mechanism `json:"mechanism"`
@@ -54,34 +53,34 @@ type Query struct {
 	Noise       float64   `json:"noise"`       // σ, the standard deviation; for Laplace its scale
 }
 
-// Lot is what was released from one lot: one sampling event, one query a group.
+// Lot is the sampling event and the queries, one for each group, of one lot.
 type Lot struct {
 	Sampling Sampling `json:"sampling"`
 	Queries  []Query  `json:"queries"`
 }
 
-// RepeatedLot is a run of equal lots.
+// RepeatedLot is Count equal lots in a row.
 type RepeatedLot struct {
 	Lot   Lot
 	Count int
 }
 
-// Header opens a ledger.
+// Header is the first line of a ledger.
 type Header struct {
 	Version   int       `json:"version"`
-	Unit      string    `json:"unit"` // what a record is: example, microbatch:K, user or user:COLUMN
+	Unit      string    `json:"unit"` // the unit of privacy: example, microbatch:K, user or user:COLUMN
 	Records   int       `json:"records"`
 	Adjacency Adjacency `json:"adjacency"`
-	Secure    bool      `json:"secure"` // noise and sampling came from the cryptographic generator, unseeded
+	Secure    bool      `json:"secure"` // noise and sampling used the cryptographic generator, without a seed
 }
 
-// History is everything that a ledger says was spent, in order.
+// History is the content of a ledger: the lots spent, in order.
 type History struct {
 	Header Header
 	Lots   []RepeatedLot
 }
 
-// LotCount is how many lots the history holds.
+// LotCount returns the number of lots in the history.
 func (h History) LotCount() int {
 	n := 0
 	for _, spent := range h.Lots {

@@ -8,8 +8,7 @@ import (
 	"strconv"
 )
 
-// formatVersion is the version of the ledger's format that this package writes;
-// FORMAT.md describes it.
+// formatVersion is the version of the file format in FORMAT.md that this package writes.
 const formatVersion = 1
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -18,28 +17,28 @@ type digest = [sha256.Size]byte
 
 func hashLine(text []byte) digest { return sha256.Sum256(text) }
 
-// kind is what a line of a ledger states; it is the line's first key.
-type kind string
+// lineKind is the first key of a line.
+type lineKind string
 
 const (
-	headerLine   kind = "ledger"
-	spendLine    kind = "spend"    // lots that ran or are about to
-	tornLine     kind = "torn"     // lots counted because a line was cut short
-	returnLine   kind = "return"   // the last lots stated by this run did not happen, and never will
-	resumeLine   kind = "resume"   // another run begins
-	insecureLine kind = "insecure" // from here on, noise or sampling was not cryptographic
-	endLine      kind = "end"      // the run ended cleanly
+	headerLine   lineKind = "ledger"
+	spendLine    lineKind = "spend"    // lots that were or will be released
+	tornLine     lineKind = "torn"     // lots counted because a line was truncated
+	returnLine   lineKind = "return"   // the last lots stated by this run are not and will not be released
+	resumeLine   lineKind = "resume"   // another run begins
+	insecureLine lineKind = "insecure" // from here on noise or sampling is not cryptographic
+	endLine      lineKind = "end"      // the run ended cleanly
 )
 
-// entry is one line without its seal.
+// entry is the content of one line, without its hash and checksum.
 type entry struct {
-	kind   kind
-	count  int    // lots; for resume the number of the run
-	lot    Lot    // spend and torn
-	header Header // header
+	kind   lineKind
+	count  int    // number of lots; in a resume line the number of the run
+	lot    Lot    // in spend and torn lines
+	header Header // in the header line
 }
 
-// appendLine appends e as a line, newline included, and returns the line's hash.
+// appendLine appends e as a line with its newline, and returns the line's hash.
 func appendLine(b []byte, e entry, prev digest) ([]byte, digest) {
 	start := len(b)
 	switch e.kind {
@@ -71,18 +70,18 @@ func appendLine(b []byte, e entry, prev digest) ([]byte, digest) {
 		b = hex.AppendEncode(b, prev[:])
 		b = append(b, '"')
 	}
-	b = appendCheck(b, b[start:])
+	b = appendChecksum(b, b[start:])
 	hash := hashLine(b[start:])
 	return append(b, '\n'), hash
 }
 
-// checkSize is the length of what appendCheck appends.
-const checkSize = len(`,"crc":"00000000"}`)
+// checksumSize is the number of bytes that appendChecksum appends.
+const checksumSize = len(`,"crc":"00000000"}`)
 
-// appendCheck ends a line with the CRC-32C of what it says. The chain of hashes
-// cannot notice a flipped bit in the last line; the check can.
-func appendCheck(b, says []byte) []byte {
-	sum := crc32.Checksum(says, castagnoli)
+// appendChecksum ends a line with the CRC-32C of its content. The hash chain does not
+// detect a flipped bit in the last line; the checksum does.
+func appendChecksum(b, content []byte) []byte {
+	sum := crc32.Checksum(content, castagnoli)
 	b = append(b, `,"crc":"`...)
 	for shift := 28; shift >= 0; shift -= 4 {
 		b = append(b, "0123456789abcdef"[sum>>shift&15])
@@ -123,7 +122,7 @@ func appendLot(b []byte, lot Lot) []byte {
 	return append(b, `]}`...)
 }
 
-// appendNumber writes the shortest decimal that reads back as exactly x.
+// appendNumber appends the shortest decimal that parses to exactly x.
 func appendNumber(b []byte, x float64) []byte {
 	return strconv.AppendFloat(b, x, 'g', -1, 64)
 }

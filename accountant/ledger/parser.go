@@ -9,34 +9,33 @@ import (
 	"unicode/utf8"
 )
 
-// parser reads lines of a ledger. It is stricter than encoding/json, which
-// ignores the case of a key, takes the last of two equal keys and skips the
-// unknown: two programs must never read two different costs out of one line.
-// It is also some five times faster, which a ledger of a million different lots
-// needs.
+// parser parses lines of a ledger. It is stricter than encoding/json, which ignores the
+// case of a key, takes the last of two equal keys and skips unknown keys: two programs
+// must never read different costs from one line. It is also about five times faster,
+// which a ledger of a million different lots needs.
 type parser struct {
 	text  []byte
 	at    int
-	fault string
-	names map[string]string // strings seen before, shared by all lots
-	seen  []byte            // the line's "prev"
+	fault string            // the first fault, or ""
+	names map[string]string // earlier strings, shared by all lots
+	prev  []byte            // the value of the key "prev"
 }
 
-// line parses one line (without its newline) that must follow a line whose hash
-// is prev. It returns in words what is wrong, or "".
+// line parses one line without its newline. The line must follow a line whose hash is
+// prev. It returns what is wrong, or "".
 func (p *parser) line(text []byte, prev digest) (entry, string) {
-	if len(text) < checkSize {
-		return entry{}, "it is too short for a line of a ledger"
+	if len(text) < checksumSize {
+		return entry{}, "it is too short to be a line of a ledger"
 	}
-	says := text[:len(text)-checkSize]
-	var room [checkSize]byte
-	if !bytes.Equal(appendCheck(room[:0], says), text[len(says):]) {
-		return entry{}, "it was changed: its crc does not match"
+	content := text[:len(text)-checksumSize]
+	var buffer [checksumSize]byte
+	if !bytes.Equal(appendChecksum(buffer[:0], content), text[len(content):]) {
+		return entry{}, "its crc does not match: the line was changed"
 	}
-	p.text, p.at, p.fault, p.seen = text, 0, "", nil
+	p.text, p.at, p.fault, p.prev = text, 0, "", nil
 	e := p.entry()
 	if p.space(); p.fault == "" && p.at != len(text) {
-		p.fail("something follows the object")
+		p.fail("there is text after the JSON object")
 	}
 	if p.fault != "" {
 		return entry{}, p.fault
@@ -44,8 +43,8 @@ func (p *parser) line(text []byte, prev digest) (entry, string) {
 	if e.kind != headerLine {
 		var want [2 * len(prev)]byte
 		hex.Encode(want[:], prev[:])
-		if !bytes.Equal(want[:], p.seen) {
-			return entry{}, "it does not follow the line before: one of the two was changed, or lines between them were dropped or moved"
+		if !bytes.Equal(want[:], p.prev) {
+			return entry{}, "its prev is not the hash of the line before: one of the two lines was changed, or lines were removed or moved"
 		}
 	}
 	return e, ""
@@ -75,20 +74,20 @@ const (
 
 func (p *parser) entry() (e entry) {
 	given := p.object(entryKeys, func(i int) {
-		if p.seen != nil && 1<<i != keyCRC {
-			p.fail("prev is not the last key before crc")
+		if p.prev != nil && 1<<i != keyCRC {
+			p.fail("prev must be the last key before crc")
 		}
 		switch 1 << i {
 		case keyLedger:
 			e.kind = headerLine
 			if name := p.name(); p.fault == "" && name != "dptrain" {
-				p.fail(fmt.Sprintf("ledger is %q, not dptrain", name))
+				p.fail(fmt.Sprintf("ledger is %q and must be dptrain", name))
 			}
 		case keySpend, keyTorn, keyReturn, keyResume, keyEnd:
-			e.kind, e.count = kind(entryKeys[i]), p.integer()
+			e.kind, e.count = lineKind(entryKeys[i]), p.integer()
 		case keyInsecure:
 			if e.kind = insecureLine; !p.boolean() {
-				p.fail("insecure can only be true")
+				p.fail("insecure must be true")
 			}
 		case keyVersion:
 			e.header.Version = p.integer()
@@ -103,7 +102,7 @@ func (p *parser) entry() (e entry) {
 		case keyLot:
 			e.lot = p.lot()
 		case keyPrev:
-			p.seen = p.quoted()
+			p.prev = p.quoted()
 		case keyCRC:
 			p.quoted() // checked before the line was parsed
 		}
@@ -113,12 +112,12 @@ func (p *parser) entry() (e entry) {
 	}
 	switch given {
 	case keyLedger | keyVersion | keyUnit | keyRecords | keyAdjacency | keySecure | keyCRC:
-		p.fault = headerFault(e.header)
+		p.fault = checkHeader(e.header)
 	case keySpend | keyLot | keyPrev | keyCRC, keyTorn | keyLot | keyPrev | keyCRC:
-		p.fault = lotFault(e.lot)
+		p.fault = checkLot(e.lot)
 	case keyReturn | keyPrev | keyCRC, keyResume | keyPrev | keyCRC, keyEnd | keyPrev | keyCRC, keyInsecure | keyPrev | keyCRC:
 	default:
-		p.fault = "its keys are those of no kind of line"
+		p.fault = "its keys do not form a valid line"
 	}
 	return e
 }
@@ -139,7 +138,7 @@ func (p *parser) lot() (lot Lot) {
 		}
 	})
 	if given != 1<<len(lotKeys)-1 {
-		p.fail("a lot needs sampling and queries")
+		p.fail("a lot needs the keys sampling and queries")
 	}
 	return lot
 }
@@ -179,7 +178,7 @@ func (p *parser) queries() []Query {
 			}
 		})
 		if given != 1<<len(queryKeys)-1 {
-			p.fail("a query needs group, mechanism, sensitivity and noise")
+			p.fail("a query needs the keys group, mechanism, sensitivity and noise")
 		}
 		all = append(all, q)
 		if !p.more(']') {
@@ -189,8 +188,8 @@ func (p *parser) queries() []Query {
 	return append([]Query(nil), all...)
 }
 
-// object reads {"key": value, …}, calling value(i) to read the value of keys[i],
-// and returns which keys it met. A key twice or not among keys is a fault.
+// object parses {"key": value, …}. It calls value(i) to parse the value of keys[i] and
+// returns a bit for each key found. A repeated or unknown key is a fault.
 func (p *parser) object(keys []string, value func(int)) (given int) {
 	p.take('{')
 	for p.fault == "" {
@@ -210,7 +209,7 @@ func (p *parser) object(keys []string, value func(int)) (given int) {
 			break
 		}
 		if given&(1<<which) != 0 {
-			p.fail(fmt.Sprintf("key %q occurs twice", key))
+			p.fail(fmt.Sprintf("key %q is repeated", key))
 			break
 		}
 		given |= 1 << which
@@ -222,7 +221,7 @@ func (p *parser) object(keys []string, value func(int)) (given int) {
 	return given
 }
 
-// more reads the comma before another element, or the end.
+// more parses the comma before the next element, or the end.
 func (p *parser) more(end byte) bool {
 	if p.space(); p.at < len(p.text) && p.text[p.at] == ',' {
 		p.at++
@@ -243,17 +242,17 @@ func (p *parser) take(b byte) {
 		p.at++
 		return
 	}
-	p.fail(fmt.Sprintf("%q is missing", b))
+	p.fail(fmt.Sprintf("expected %q", b))
 }
 
-// fail keeps the first fault, with its column.
+// fail records the first fault, with its column.
 func (p *parser) fail(why string) {
 	if p.fault == "" {
 		p.fault = fmt.Sprintf("column %d: %s", p.at+1, why)
 	}
 }
 
-// quoted reads a string and returns what stands between its quotes.
+// quoted parses a string and returns the text between its quotes.
 func (p *parser) quoted() []byte {
 	p.take('"')
 	start := p.at
@@ -265,16 +264,16 @@ func (p *parser) quoted() []byte {
 		case c == '\\':
 			p.at++
 		case c < ' ':
-			p.fail("a string holds a control character")
+			p.fail("a string contains a control character")
 		}
 		p.at++
 	}
 	p.at = min(p.at, len(p.text))
-	p.fail("a string has no end")
+	p.fail("a string has no closing quote")
 	return nil
 }
 
-// name reads a string value, escapes undone.
+// name parses a string value and decodes its escapes.
 func (p *parser) name() string {
 	raw := p.quoted()
 	if known, ok := p.names[string(raw)]; ok {
@@ -282,10 +281,10 @@ func (p *parser) name() string {
 	}
 	name := string(raw)
 	if !utf8.Valid(raw) {
-		p.fail("a string is not UTF-8")
+		p.fail("a string is not valid UTF-8")
 	} else if bytes.IndexByte(raw, '\\') >= 0 {
 		if json.Unmarshal(append(append([]byte{'"'}, raw...), '"'), &name) != nil {
-			p.fail("a string has a bad escape")
+			p.fail("a string has an invalid escape")
 		}
 	}
 	if p.fault != "" {
@@ -308,22 +307,22 @@ func (p *parser) boolean() bool {
 			return word == "true"
 		}
 	}
-	p.fail("true or false is missing")
+	p.fail("expected true or false")
 	return false
 }
 
-// digits reads one or more decimal digits.
+// digits parses one or more decimal digits.
 func (p *parser) digits() {
 	start := p.at
 	for p.at < len(p.text) && '0' <= p.text[p.at] && p.text[p.at] <= '9' {
 		p.at++
 	}
 	if p.at == start {
-		p.fail("a digit is missing")
+		p.fail("expected a digit")
 	}
 }
 
-// whole reads the integer part of a number as JSON allows it: no leading zero.
+// whole parses the integer part of a number, which as in JSON has no leading zero.
 func (p *parser) whole() {
 	if p.at < len(p.text) && p.text[p.at] == '0' {
 		p.at++
@@ -332,7 +331,7 @@ func (p *parser) whole() {
 	p.digits()
 }
 
-// integer reads a number without sign, fraction and exponent, up to mostLots.
+// integer parses a number without sign, fraction or exponent, up to mostLots.
 func (p *parser) integer() int {
 	p.space()
 	start := p.at
@@ -345,7 +344,7 @@ func (p *parser) integer() int {
 	return int(n)
 }
 
-// number reads a number that is not negative; nothing in a ledger is.
+// number parses a number. No number in a ledger is negative.
 func (p *parser) number() float64 {
 	p.space()
 	start := p.at

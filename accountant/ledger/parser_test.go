@@ -8,17 +8,16 @@ import (
 	"testing"
 )
 
-// sealed ends a line that says what says (without its closing brace) as
-// FORMAT.md demands.
-func sealed(says string) []byte { return appendCheck([]byte(says), []byte(says)) }
+// withChecksum ends a line, given without its closing brace, as FORMAT.md requires.
+func withChecksum(content string) []byte { return appendChecksum([]byte(content), []byte(content)) }
 
 const (
 	noPrev  = `,"prev":"0000000000000000000000000000000000000000000000000000000000000000"`
 	fullLot = `{"sampling":{"policy":"poisson","rate":0.5,"records":7},"queries":[{"group":"all","mechanism":"gaussian","sensitivity":1,"noise":2.5}]}`
 )
 
-func TestOtherWritersMayWriteOtherwise(t *testing.T) {
-	for _, says := range []string{
+func TestParser_AcceptsEquivalentJSON(t *testing.T) {
+	for _, content := range []string{
 		`{"spend":3,"lot":` + fullLot + noPrev,
 		` { "spend" : 3 , "lot" : ` + strings.ReplaceAll(fullLot, ":", "\t: ") + " " + noPrev,
 		`{"lot":` + fullLot + `,"spend":3` + noPrev,
@@ -27,18 +26,18 @@ func TestOtherWritersMayWriteOtherwise(t *testing.T) {
 		`{"spend":3,"lot":{"queries":[{"noise":2.5,"sensitivity":1,"mechanism":"gaussian","group":"all"}],"sampling":{"records":7,"rate":0.5,"policy":"poisson"}}` + noPrev,
 	} {
 		var p parser
-		e, why := p.line(sealed(says), digest{})
+		e, why := p.line(withChecksum(content), digest{})
 		want := entry{kind: spendLine, count: 3, lot: Lot{
 			Sampling{Policy: Poisson, Rate: 0.5, Records: 7},
 			[]Query{{"all", Gaussian, 1, 2.5}},
 		}}
 		if why != "" || !reflect.DeepEqual(e, want) {
-			t.Errorf("%s\nis read as %+v, %s", says, e, why)
+			t.Errorf("%s\nis read as %+v, %s", content, e, why)
 		}
 	}
 }
 
-func TestParserIsStrict(t *testing.T) {
+func TestParser_RejectsAmbiguousJSON(t *testing.T) {
 	spend := func(lot string) string { return `{"spend":1,"lot":` + lot + noPrev }
 	change := func(old, new string) string {
 		if !strings.Contains(fullLot, old) {
@@ -46,7 +45,7 @@ func TestParserIsStrict(t *testing.T) {
 		}
 		return spend(strings.Replace(fullLot, old, new, 1))
 	}
-	for _, says := range []string{
+	for _, content := range []string{
 		`{"spend":1` + noPrev,
 		`{"lot":` + fullLot + noPrev,
 		`{"spend":1,"return":1,"lot":` + fullLot + noPrev,
@@ -71,36 +70,36 @@ func TestParserIsStrict(t *testing.T) {
 		change(`2.5}]`, `2.5}`), change(`2.5}]`, `2.5},]`), change(`[{`, `[`), change(`"noise"`, `"Noise"`),
 		change(`"all"`, "\"a\x01ll\""), change(`"all"`, "\"a\xffll\""), change(`"all"`, `"\x61ll"`), change(`"all"`, `"all`),
 		change(`,"noise":2.5`, ``), change(`"sensitivity":1,`, ``), change(`"group":"all",`, ``), change(`"mechanism":"gaussian",`, ``),
-		change(`"rate":0.5`, `"rate"=0.5`), change(`"queries":[`, `"queries":{`), string(sealed(spend(fullLot))),
+		change(`"rate":0.5`, `"rate"=0.5`), change(`"queries":[`, `"queries":{`), string(withChecksum(spend(fullLot))),
 		`{"ledger":"dptrain","version":1,"unit":"example","records":1,"adjacency":"zero-out","secure":null`, change(`"rate":0.5`, `"rate":0.5,"rate":0.1`), change(`"rate":0.5`, `"rate":1.5`),
 		change(`"records":7}`, `"records":7,"seed":1}`),
 		spend(`{"sampling":{"policy":"none"}}`), spend(`{"sampling":{"policy":"none"},"queries":[]}`), spend(`{}`), spend(`[]`), spend(``),
 	} {
 		var p parser
-		if e, why := p.line(sealed(says), digest{}); why == "" {
-			t.Errorf("%s\nis accepted as %+v", says, e)
+		if e, why := p.line(withChecksum(content), digest{}); why == "" {
+			t.Errorf("%s\nis accepted as %+v", content, e)
 		}
 	}
 }
 
-// FuzzLedgerLine: whatever the parser accepts, encoding/json reads as the same,
-// and what is written again is read as the same.
+// encoding/json reads each accepted line as the same content, and so does the parser after
+// the content is written again.
 func FuzzLedgerLine(f *testing.F) {
 	for line := range bytes.SplitSeq(record(f).file, []byte("\n")) {
-		if len(line) > checkSize {
-			f.Add(string(line[:len(line)-checkSize]))
+		if len(line) > checksumSize {
+			f.Add(string(line[:len(line)-checksumSize]))
 		}
 	}
 	f.Add(`{"spend":3,"lot":` + fullLot + noPrev)
 	f.Add(`{ "return" : 12 ` + noPrev)
 	f.Add(`{"spend":1,"lot":{"sampling":{"policy":"fixed","lot":3,"records":9},"queries":[{"group":"\u00e9\"\\","mechanism":"laplace","sensitivity":1e-300,"noise":2E+5}]}` + noPrev)
-	f.Fuzz(func(t *testing.T, says string) {
+	f.Fuzz(func(t *testing.T, content string) {
 		var p parser
-		e, why := p.line(sealed(says), digest{})
+		e, why := p.line(withChecksum(content), digest{})
 		var c chain
 		c.lines, c.lots, c.runLots, c.runs = 1, 5, 5, 1
 		c.history.Lots = []RepeatedLot{{exampleLot(1), 5}}
-		c.guess(&p, []byte(says)) // must not crash
+		c.guess(&p, []byte(content)) // must not crash
 		if why != "" {
 			return
 		}
@@ -111,23 +110,23 @@ func FuzzLedgerLine(f *testing.F) {
 			Insecure                         bool
 			Lot                              Lot
 		}
-		if err := json.Unmarshal(sealed(says), &oracle); err != nil {
-			t.Fatalf("%s is accepted, encoding/json says %v", says, err)
+		if err := json.Unmarshal(withChecksum(content), &oracle); err != nil {
+			t.Fatalf("%s is accepted, encoding/json reads %v", content, err)
 		}
 		if count := oracle.Spend + oracle.Torn + oracle.Return + oracle.Resume + oracle.End; count != e.count {
-			t.Fatalf("%s has count %d, encoding/json says %d", says, e.count, count)
+			t.Fatalf("%s has count %d, encoding/json reads %d", content, e.count, count)
 		}
 		if e.kind == headerLine && oracle.Header != e.header || !reflect.DeepEqual(oracle.Lot, e.lot) {
-			t.Fatalf("%s is read as %+v, encoding/json says %+v", says, e, oracle)
+			t.Fatalf("%s is read as %+v, encoding/json reads %+v", content, e, oracle)
 		}
 		again, _ := appendLine(nil, e, digest{})
 		if back, why := p.line(again[:len(again)-1], digest{}); why != "" || !reflect.DeepEqual(back, e) {
-			t.Fatalf("%s is written as %s and read back as %+v, %s", says, again, back, why)
+			t.Fatalf("%s is written as %s and read back as %+v, %s", content, again, back, why)
 		}
 	})
 }
 
-// FuzzLedger: no file crashes the reader, and its sums agree.
+// No file makes the reader panic, and its sums agree.
 func FuzzLedger(f *testing.F) {
 	file := record(f).file
 	f.Add(file)

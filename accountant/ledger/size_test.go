@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestMillionEqualLots(t *testing.T) {
+func TestWriter_MillionEqualLots(t *testing.T) {
 	l, path := create(t)
 	reserveGreedily(l)
 	lot := exampleLot(1)
@@ -31,8 +31,8 @@ func TestMillionEqualLots(t *testing.T) {
 	}
 }
 
-// TestLongLine: a lot of many groups is a line longer than what is read at once.
-func TestLongLine(t *testing.T) {
+// A lot of many groups is a line longer than the read buffer.
+func TestRead_LongLine(t *testing.T) {
 	l, path := create(t)
 	lot := exampleLot(1)
 	for i := range 1500 {
@@ -44,7 +44,7 @@ func TestLongLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := read(t, path).Lots, []RepeatedLot{{lot, 1}, {exampleLot(1), 1}}; !reflect.DeepEqual(got, want) {
-		t.Errorf("%d lots, or not what was spent", len(got))
+		t.Errorf("%d lots, or other lots than were spent", len(got))
 	}
 }
 
@@ -52,7 +52,7 @@ func scheduled(i, n int) Lot {
 	return Lot{Sampling{Policy: Poisson, Rate: 0.01, Records: 60000}, []Query{{"all", Gaussian, 1, 1 + float64(i)/float64(n)}}}
 }
 
-// writeSchedule writes a ledger of a million lots that all differ, without syncs.
+// writeSchedule writes a ledger of a million different lots, without syncs.
 func writeSchedule(t testing.TB) string {
 	t.Helper()
 	const n = 1_000_000
@@ -74,7 +74,7 @@ func writeSchedule(t testing.TB) string {
 	return path
 }
 
-func TestScheduleOfDifferentLots(t *testing.T) {
+func TestWriter_DifferentLots(t *testing.T) {
 	const n = 20_000
 	l, path := create(t)
 	l.sync = func() error { return nil }
@@ -114,7 +114,7 @@ func BenchmarkReadMillionDifferentLots(b *testing.B) {
 	}
 }
 
-// BenchmarkReadMillionEqualLots opens the small file that they are.
+// A million equal lots are a small file.
 func BenchmarkReadMillionEqualLots(b *testing.B) {
 	l, path := create(b)
 	reserveGreedily(l)
@@ -127,7 +127,7 @@ func BenchmarkReadMillionEqualLots(b *testing.B) {
 	}
 }
 
-// BenchmarkSpendDifferent states lots that all differ, with a sync each.
+// Different lots need a sync each.
 func BenchmarkSpendDifferent(b *testing.B) {
 	l, _ := create(b)
 	lot := exampleLot(1)

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// MaxLots bounds the lots of one ledger, so that sums of counts stay exact in
-// an int and in the float64 of any program that reads JSON.
+// MaxLots bounds the lots of one ledger, so that sums of counts stay exact in an int and
+// in the float64 of any program that reads JSON.
 const MaxLots = min(1<<53, math.MaxInt)
 
-// sameLot says whether two lots spend the same. It does not allocate.
+// sameLot reports whether two lots cost the same. It does not allocate.
 func sameLot(a, b Lot) bool {
 	return a.Sampling == b.Sampling && slices.Equal(a.Queries, b.Queries)
 }
@@ -20,13 +20,85 @@ func cloneLot(lot Lot) Lot {
 	return lot
 }
 
-// headerFault says in words what a ledger may not open with; "" is sound.
-func headerFault(h Header) string {
+// Validate returns an error if the cost of the lot is undefined. It accepts what costs
+// nothing, a query of sensitivity 0 and a lot without queries; a ledger does not.
+func (l Lot) Validate() error {
+	if err := l.Sampling.validate(); err != nil {
+		return err
+	}
+	for _, q := range l.Queries {
+		if err := q.validate(); err != nil {
+			return fmt.Errorf("group %q: %w", q.Group, err)
+		}
+	}
+	return nil
+}
+
+func (s Sampling) validate() error {
+	switch s.Policy {
+	case Poisson:
+		if !(s.Rate > 0 && s.Rate <= 1) {
+			return fmt.Errorf("sampling rate %v must be above 0 and at most 1", s.Rate)
+		}
+	case FixedSize, Shuffle:
+		if s.LotSize < 1 || s.LotSize > s.Records {
+			return fmt.Errorf("%s sampling: lot size %d must be from 1 to the number of records, %d", s.Policy, s.LotSize, s.Records)
+		}
+	case FullBatch:
+	default:
+		return fmt.Errorf("sampling policy %q is unknown: use %s, %s, %s or %s", s.Policy, Poisson, FixedSize, Shuffle, FullBatch)
+	}
+	return nil
+}
+
+func (q Query) validate() error {
+	switch q.Mechanism {
+	case Gaussian, DiscreteGaussian, Laplace:
+	default:
+		return fmt.Errorf("mechanism %q is unknown: use %s, %s or %s", q.Mechanism, Gaussian, DiscreteGaussian, Laplace)
+	}
+	if !(q.Sensitivity >= 0 && q.Sensitivity <= math.MaxFloat64) {
+		return fmt.Errorf("sensitivity %v must be a finite number, 0 or more", q.Sensitivity)
+	}
+	if !(q.Noise > 0 && q.Noise <= math.MaxFloat64) {
+		return fmt.Errorf("noise %v must be a finite number above 0", q.Noise)
+	}
+	return nil
+}
+
+// checkLot returns why a ledger cannot contain the lot, or "".
+func checkLot(lot Lot) string {
+	if err := lot.Validate(); err != nil {
+		return err.Error()
+	}
+	s := lot.Sampling
+	switch {
+	case s.Records < 0:
+		return fmt.Sprintf("sampling: the number of records, %d, is negative", s.Records)
+	case s.Policy == Poisson && s.LotSize != 0:
+		return "sampling: a poisson lot has a rate and no lot size"
+	case (s.Policy == FixedSize || s.Policy == Shuffle) && s.Rate != 0:
+		return fmt.Sprintf("sampling: a %s lot has a lot size and no rate", s.Policy)
+	case s.Policy == FullBatch && (s.Rate != 0 || s.LotSize != 0):
+		return "sampling: a lot of all records (policy none) has neither a rate nor a lot size"
+	case len(lot.Queries) == 0:
+		return "the lot has no queries: omit a lot that releases nothing"
+	}
+	for _, q := range lot.Queries {
+		if q.Sensitivity == 0 {
+			return fmt.Sprintf("group %q: sensitivity is 0 and must be above 0", q.Group)
+		}
+	}
+	return ""
+}
+
+// checkHeader returns why a ledger cannot begin with the header, or "".
+func checkHeader(h Header) string {
 	switch {
 	case h.Version != formatVersion:
-		return fmt.Sprintf("format version is %d, this program knows %d", h.Version, formatVersion)
+		return fmt.Sprintf("its format version is %d, but this program supports version %d only", h.Version, formatVersion)
 	case h.Unit == "":
-		return "unit is empty: say what a record is, such as example"
+		return "unit is empty: name the unit of privacy, such as example"
 	case h.Records < 1:
 		return fmt.Sprintf("records is %d: give the number of records, 1 or more", h.Records)
 	}
@@ -34,60 +106,5 @@ func headerFault(h Header) string {
 	case AddRemove, ReplaceOne, ZeroOut:
 		return ""
 	}
-	return fmt.Sprintf("adjacency %q is none of %s, %s, %s", h.Adjacency, AddRemove, ReplaceOne, ZeroOut)
+	return fmt.Sprintf("adjacency %q is unknown: use %s, %s or %s", h.Adjacency, AddRemove, ReplaceOne, ZeroOut)
 }
-
-// lotFault says in words why a lot cannot be accounted; "" is sound.
-func lotFault(lot Lot) string {
-	if why := samplingFault(lot.Sampling); why != "" {
-		return why
-	}
-	if len(lot.Queries) == 0 {
-		return "a lot without queries releases nothing: leave it out"
-	}
-	for i, q := range lot.Queries {
-		switch q.Mechanism {
-		case Gaussian, DiscreteGaussian, Laplace:
-		default:
-			return fmt.Sprintf("query %d: mechanism %q is none of %s, %s, %s", i+1, q.Mechanism, Gaussian, DiscreteGaussian, Laplace)
-		}
-		if !positive(q.Sensitivity) {
-			return fmt.Sprintf("query %d: sensitivity %g must be positive and finite", i+1, q.Sensitivity)
-		}
-		if !positive(q.Noise) {
-			return fmt.Sprintf("query %d: noise %g must be positive and finite", i+1, q.Noise)
-		}
-	}
-	return ""
-}
-
-func samplingFault(s Sampling) string {
-	if s.Records < 0 {
-		return fmt.Sprintf("sampling: records %d is negative", s.Records)
-	}
-	switch s.Policy {
-	case Poisson:
-		if !(s.Rate > 0 && s.Rate <= 1) {
-			return fmt.Sprintf("sampling: rate %g is outside (0, 1]", s.Rate)
-		}
-		if s.LotSize != 0 {
-			return "sampling: poisson has a rate, not a lot size"
-		}
-	case FixedSize, Shuffle:
-		if s.LotSize < 1 || s.LotSize > s.Records {
-			return fmt.Sprintf("sampling: a lot of %d from %d records is impossible", s.LotSize, s.Records)
-		}
-		if s.Rate != 0 {
-			return fmt.Sprintf("sampling: %s has a lot size, not a rate", s.Policy)
-		}
-	case FullBatch:
-		if s.Rate != 0 || s.LotSize != 0 {
-			return "sampling: none takes every record, it has neither rate nor lot size"
-		}
-	default:
-		return fmt.Sprintf("sampling: policy %q is none of %s, %s, %s, %s", s.Policy, Poisson, FixedSize, Shuffle, FullBatch)
-	}
-	return ""
-}
-
-func positive(x float64) bool { return x > 0 && x <= math.MaxFloat64 }

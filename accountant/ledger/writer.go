@@ -16,70 +16,70 @@ import (
 	"github.com/dptrain/dptrain/internal/lock"
 )
 
-// ErrLocked says that another program, or another part of this one, is writing
-// to the ledger.
-var ErrLocked = errors.New("another writer holds the ledger")
+// ErrLocked reports that another program, or another part of this one, is writing to the
+// ledger.
+var ErrLocked = errors.New("another writer has locked the ledger")
 
-// ErrNotEmpty says that a ledger has lots, and must be kept.
-var ErrNotEmpty = errors.New("lots were spent")
+// ErrNotEmpty reports that a ledger has lots and must be kept.
+var ErrNotEmpty = errors.New("the ledger has lots")
 
 var (
-	errClosed = errors.New("the ledger is closed")
-	errGone   = errors.New("somebody removed or replaced the file")
+	errClosed   = errors.New("the ledger is closed")
+	errReplaced = errors.New("the file was removed or replaced")
 )
 
 const (
-	// syncShare is the share of the time that syncing may take: a reservation
-	// grows until a sync costs one part in syncShare.
-	syncShare = 100
-	// mostReserved bounds what a crash can overstate, whatever a sync costs.
-	mostReserved = 1 << 16
+	// minStepsPerSync bounds the share of time spent on syncs: a reservation grows until the
+	// lots that it covers take minStepsPerSync times as long as a sync.
+	minStepsPerSync = 100
+	// maxReservation bounds the lots that a crash can overstate.
+	maxReservation = 1 << 16
 )
 
-// Writer writes what a run spends. It keeps one promise: at any moment, were the
-// process killed or the power cut, the file states at least every lot whose Spend
-// has returned, as long as the disk keeps what it says it has synced. FORMAT.md
+// Writer appends the lots of a run to a ledger. It promises that at any moment, even after
+// the process is killed or the power fails, the file states at least every lot for which
+// Spend has returned nil, as long as the disk keeps what it reports as synced. FORMAT.md
 // describes the file.
 //
-// A sync may cost more than a lot. So a synced line may state equal lots before
-// they run; after a crash these count as spent, and Close, or a lot that differs,
-// gives the rest back. A Ledger may be used by several goroutines.
+// A sync may take longer than a lot. A synced line may therefore reserve equal lots before
+// they run. After a crash all reserved lots count as spent. Close, or a lot that differs,
+// returns the unused ones. A Writer may be used by several goroutines.
 type Writer struct {
 	mu    sync.Mutex
 	file  *os.File
-	place string // where the file is, whatever the working folder
+	path  string // absolute, so that it stays valid if the working directory changes
 	write func([]byte) (int, error)
 	sync  func() error
-	fault error // why nothing can be written any more
+	fault error // why nothing more can be written, or nil
 
 	chain    chain
 	lot      Lot // of the last reservation
-	reserved int // lots stated and not yet run
+	reserved int // lots stated and not yet spent
 	stated   int // lots of the last reservation
-	ahead    int // lots that a reservation may reach
+	ahead    int // limit on the lots of a reservation
 
-	syncTime time.Duration // what a sync costs, smoothed
-	synced   time.Time     // when the last one was done
+	syncTime time.Duration // smoothed duration of a sync
+	synced   time.Time     // end of the last sync
 	line     []byte
 }
 
-// Create begins a ledger in a new file and refuses a file that exists. A Version
-// of 0 stands for the current one.
+// Create begins a ledger in a new file. It returns an error if the file exists. A Version
+// of 0 means the current one.
 func Create(path string, h Header) (*Writer, error) {
 	if h.Version == 0 {
 		h.Version = formatVersion
 	}
-	if why := headerFault(h); why != "" {
+	if why := checkHeader(h); why != "" {
 		return nil, fmt.Errorf("ledger %s: %s", path, why)
 	}
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("ledger: %w: resume that run, or choose another folder", err)
+		return nil, fmt.Errorf("ledger: %w: resume that run or use another folder", err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	l := newLedger(file, chain{})
+	l := newWriter(file, chain{})
 	if err = lockFile(file); err == nil {
 		err = l.append(entry{kind: headerLine, header: h})
 	}
@@ -89,32 +89,33 @@ func Create(path string, h Header) (*Writer, error) {
 	if err == nil {
 		return l, nil
 	}
-	if errors.Is(err, ErrLocked) || errors.Is(err, errGone) {
-		file.Close() // what is there now is another's
+	if errors.Is(err, ErrLocked) || errors.Is(err, errReplaced) {
+		file.Close() // the file now belongs to another writer
 	} else {
 		remove(file) // nothing was released under it
 	}
 	return nil, fmt.Errorf("ledger %s: %w", path, err)
 }
 
-// lockFile takes the file for one writer, if it is still where it was opened: whoever had
-// it before may have removed it, and nobody would read what is written to it.
+// lockFile locks the file for one writer and checks that it is still at its path: the
+// writer that had the lock before may have removed the file, and then no reader would find
+// what is written to it.
 func lockFile(f *os.File) error {
 	err := lock.TryLock(f)
 	if errors.Is(err, lock.ErrLocked) {
-		return fmt.Errorf("%w: wait until it ends, or choose another folder", ErrLocked)
+		return fmt.Errorf("%w: wait until it ends or use another folder", ErrLocked)
 	}
 	if err != nil {
 		return err
 	}
-	if err = inPlace(f, f.Name()); err == errGone {
+	if err = checkInPlace(f, f.Name()); err == errReplaced {
 		return fmt.Errorf("%w: it removed the file; try again", ErrLocked)
 	}
 	return err
 }
 
-// remove removes a file that is held, before another writer can take it. Windows removes
-// no open file, be it another's.
+// remove removes a locked file before another writer can lock it. Windows cannot remove an
+// open file, even one opened by another process.
 func remove(f *os.File) error {
 	if runtime.GOOS == "windows" {
 		return errors.Join(f.Close(), os.Remove(f.Name()))
@@ -122,16 +123,16 @@ func remove(f *os.File) error {
 	return errors.Join(os.Remove(f.Name()), f.Close())
 }
 
-// Discard removes the ledger of a run that was stopped before it spent anything, even one
-// whose header was cut short. It refuses a ledger that has lots (ErrSpent), is damaged
-// (*Damage) or is being written (ErrLocked).
+// Discard removes the ledger of a run that stopped before it spent a lot, even one with a
+// truncated header. It returns an error if the ledger has lots (ErrNotEmpty), is damaged
+// (*DamageError) or is in use by a Writer (ErrLocked).
 func Discard(path string) error {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return fmt.Errorf("ledger: %w", err)
 	}
 	if err = lockFile(file); err == nil {
-		err = unspent(file)
+		err = checkEmpty(file)
 	}
 	if err != nil {
 		file.Close()
@@ -140,7 +141,7 @@ func Discard(path string) error {
 	return remove(file)
 }
 
-func unspent(file *os.File) error {
+func checkEmpty(file *os.File) error {
 	s, err := scan(file)
 	if err != nil && !s.headless {
 		return err
@@ -151,33 +152,33 @@ func unspent(file *os.File) error {
 	return nil
 }
 
-func newLedger(file *os.File, c chain) *Writer {
-	place, err := filepath.Abs(file.Name())
+func newWriter(file *os.File, c chain) *Writer {
+	path, err := filepath.Abs(file.Name())
 	if err != nil {
-		place = file.Name()
+		path = file.Name()
 	}
-	return &Writer{file: file, place: place, write: file.Write, sync: file.Sync, chain: c, ahead: MaxLots}
+	return &Writer{file: file, path: path, write: file.Write, sync: file.Sync, chain: c, ahead: MaxLots}
 }
 
-// inPlace refuses a file that was removed or replaced while it is written: nobody would
-// read what it states.
-func inPlace(f *os.File, place string) error {
-	held, err := f.Stat()
+// checkInPlace returns errReplaced if path is no longer the open file f: readers would not
+// find what is written to f.
+func checkInPlace(f *os.File, path string) error {
+	open, err := f.Stat()
 	if err != nil {
 		return err
 	}
-	there, err := os.Stat(place)
-	if errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(held, there) {
-		return errGone
+	found, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) || err == nil && !os.SameFile(open, found) {
+		return errReplaced
 	}
 	return err
 }
 
-// Open continues a ledger: the next run of the same data set, or the rest of a
-// run that stopped. It checks every line, completes a last line that was cut
-// short with the most that it may have stated, and refuses a ledger that is
-// damaged (*Damage) or being written (ErrLocked). The header stays as it was;
-// a run that is not secure must say so with MarkInsecure.
+// Open continues a ledger, for the next run on the same data set or the rest of a run that
+// stopped. It checks every line and replaces a truncated last line by the most that it may
+// have stated. It returns an error if the ledger is
+// damaged (*DamageError) or in use by a Writer (ErrLocked). The header does not change; a
+// run that is not secure must call MarkInsecure.
 func Open(path string) (*Writer, error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -192,7 +193,7 @@ func Open(path string) (*Writer, error) {
 }
 
 func resume(file *os.File) (*Writer, error) {
-	// The lock comes first: a ledger that is being written must not be repaired.
+	// The lock comes first: a ledger that another writer appends to must not be repaired.
 	if err := lockFile(file); err != nil {
 		return nil, err
 	}
@@ -200,7 +201,7 @@ func resume(file *os.File) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := newLedger(file, s.chain)
+	l := newWriter(file, s.chain)
 	var entries []entry
 	switch t := s.tail; {
 	case t.whole:
@@ -209,17 +210,17 @@ func resume(file *os.File) (*Writer, error) {
 		}
 		l.chain.apply(t.entry, t.hash)
 	case t.size > 0:
-		if err := cut(file, t.offset); err != nil {
-			return nil, fmt.Errorf("its last line is cut short and cannot be repaired: %w", err)
+		if err := truncate(file, t.offset); err != nil {
+			return nil, fmt.Errorf("its last line is truncated and cannot be repaired: %w", err)
 		}
-		if t.stands {
+		if t.counts {
 			entries = append(entries, t.entry)
 		}
 	}
 	return l, l.append(append(entries, entry{kind: resumeLine, count: l.chain.runs + 1})...)
 }
 
-func cut(file *os.File, offset int64) error {
+func truncate(file *os.File, offset int64) error {
 	if err := file.Truncate(offset); err != nil {
 		return err
 	}
@@ -227,10 +228,10 @@ func cut(file *os.File, offset int64) error {
 	return err
 }
 
-// Spend states one lot. When it returns nil the lot is on disk, and may be
-// released; when it returns an error the lot must not be released, and nothing
-// can be spent from this ledger any more unless the lot itself was the fault. It
-// does not allocate, and costs a comparison, while a reservation lasts.
+// Spend states one lot. If it returns nil, the lot is on disk and may be released. If it
+// returns an error, the lot must not be released; unless the lot itself was invalid, no
+// later Spend succeeds either. While a reservation lasts, Spend costs one comparison and
+// does not allocate.
 func (l *Writer) Spend(lot Lot) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -244,29 +245,27 @@ func (l *Writer) Spend(lot Lot) error {
 	return nil
 }
 
-// LimitReservations promises that no reservation reaches beyond the next lots lots:
-// those left in the run, or those that a budget still allows. After them, lots
-// are stated one at a time.
+// LimitReservations limits reservations to the next lots lots, such as those left in the
+// run or in a budget. Later lots are stated one at a time.
 func (l *Writer) LimitReservations(lots int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ahead = max(0, lots)
 }
 
-// MarkInsecure states that from here on noise or sampling comes from a generator
-// that is seeded or not cryptographic. There is no way back: the whole ledger is
-// insecure from then on.
+// MarkInsecure states that from here on noise or sampling comes from a generator that is
+// seeded or not cryptographic. The whole ledger then counts as insecure, permanently.
 func (l *Writer) MarkInsecure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.fault == nil && !l.chain.history.Header.Secure {
 		return nil
 	}
-	return l.append(append(l.leftover(), entry{kind: insecureLine})...)
+	return l.append(append(l.returnUnused(), entry{kind: insecureLine})...)
 }
 
-// History is what the ledger would say if the process died now, so it includes
-// what is reserved.
+// History returns what the ledger would state if the process died now, including reserved
+// lots.
 func (l *Writer) History() History {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -278,43 +277,43 @@ func (l *Writer) History() History {
 	return h
 }
 
-// Head is the hash of the last line on disk, in hexadecimal.
+// Head returns the hash of the last line on disk, in hexadecimal.
 func (l *Writer) Head() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return hex.EncodeToString(l.chain.head[:])
 }
 
-// Close gives back what was reserved and did not run, ends the run and lets
-// another writer in. If that cannot be written, the reserved lots stay spent.
+// Close returns the reserved lots that did not run, ends the run and unlocks the file. If
+// this cannot be written, the reserved lots stay spent.
 func (l *Writer) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.fault == errClosed {
 		return nil
 	}
-	err := l.append(append(l.leftover(), entry{kind: endLine, count: l.chain.lots - l.reserved})...)
+	err := l.append(append(l.returnUnused(), entry{kind: endLine, count: l.chain.lots - l.reserved})...)
 	l.fault = errClosed
 	return errors.Join(err, l.file.Close())
 }
 
-// leftover is the line that gives back what is reserved, if anything is.
-func (l *Writer) leftover() []entry {
+// returnUnused returns the line that returns the reserved lots, if there are any.
+func (l *Writer) returnUnused() []entry {
 	if l.reserved == 0 {
 		return nil
 	}
 	return []entry{{kind: returnLine, count: l.reserved}}
 }
 
-// reserve states lot, once or more often, and returns when that is on disk.
+// reserve states lot one or more times and returns when that is on disk.
 func (l *Writer) reserve(lot Lot) error {
-	if why := lotFault(lot); why != "" {
+	if why := checkLot(lot); why != "" {
 		return fmt.Errorf("ledger %s: %s", l.file.Name(), why)
 	}
-	entries := l.leftover()
+	entries := l.returnUnused()
 	count := 1
 	if l.stated > 0 && sameLot(lot, l.lot) {
-		count = l.appetite()
+		count = l.nextReservation()
 		lot = l.lot
 	} else {
 		lot = cloneLot(lot)
@@ -326,20 +325,20 @@ func (l *Writer) reserve(lot Lot) error {
 	return nil
 }
 
-// appetite is how many lots to state at once: enough that syncing takes a small
-// share of the time at the pace of the lots so far, at most twice as many as
-// before (so that a line cut short can be bounded by the line before it) and no
-// more than were allowed.
-func (l *Writer) appetite() int {
-	enough := mostReserved
+// nextReservation returns the number of lots to state at once: enough that syncs take a
+// small share of the time at the pace of the lots so far, at most twice as many as in the
+// last reservation (so that the line before a truncated line bounds it), and at most
+// l.ahead.
+func (l *Writer) nextReservation() int {
+	enough := maxReservation
 	if pace := time.Since(l.synced) / time.Duration(l.stated); pace > 0 {
-		enough = int(min(mostReserved, l.syncTime*syncShare/pace))
+		enough = int(min(maxReservation, l.syncTime*minStepsPerSync/pace))
 	}
 	return max(1, min(enough, 2*l.stated, l.ahead))
 }
 
-// append writes entries and returns when they are on disk. After a failure the
-// end of the file is unknown, so that the ledger takes no more.
+// append writes entries and returns when they are on disk. After a failure the end of the
+// file is unknown, so every later append fails too.
 func (l *Writer) append(entries ...entry) error {
 	if l.fault != nil {
 		return l.fault
@@ -357,10 +356,10 @@ func (l *Writer) append(entries ...entry) error {
 		err = l.sync()
 	}
 	if err == nil {
-		err = inPlace(l.file, l.place)
+		err = checkInPlace(l.file, l.path)
 	}
 	if err != nil {
-		l.fault = fmt.Errorf("the ledger cannot be written, so nothing more may be released: %w", err)
+		l.fault = fmt.Errorf("the ledger cannot be written, so no further lot may be released: %w", err)
 		l.reserved = 0
 		return l.fault
 	}

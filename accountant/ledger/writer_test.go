@@ -42,7 +42,7 @@ func create(t testing.TB) (*Writer, string) {
 	return l, path
 }
 
-// reserveGreedily makes reservations double without bound, whatever the clock says.
+// reserveGreedily makes reservations double without bound, independently of the clock.
 func reserveGreedily(l *Writer) { l.syncTime = time.Hour }
 
 func spendLots(t testing.TB, l *Writer, lot Lot, times int) {
@@ -63,14 +63,14 @@ func read(t testing.TB, path string) History {
 	return h
 }
 
-func TestLedgerTellsWhatWasSpent(t *testing.T) {
+func TestRead_ReturnsSpentLots(t *testing.T) {
 	l, path := create(t)
 	reserveGreedily(l)
 	spendLots(t, l, exampleLot(1), 1000)
 	spendLots(t, l, exampleLot(2), 3)
 	spendLots(t, l, exampleLot(1), 1)
 	if live, onDisk := l.History(), read(t, path); !reflect.DeepEqual(live, onDisk) {
-		t.Errorf("the writer believes %v, the file says %v", live, onDisk)
+		t.Errorf("the writer returns %v, the file states %v", live, onDisk)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestLedgerTellsWhatWasSpent(t *testing.T) {
 		t.Errorf("read %v, want %v", got, want)
 	}
 	if got := l.History(); !reflect.DeepEqual(got, want) {
-		t.Errorf("after Close the writer says %v, want %v", got, want)
+		t.Errorf("after Close the writer returns %v, want %v", got, want)
 	}
 	r, err := Verify(path)
 	if err != nil {
@@ -91,17 +91,17 @@ func TestLedgerTellsWhatWasSpent(t *testing.T) {
 	}
 }
 
-func TestSpendIsOnDiskWhenItReturns(t *testing.T) {
+func TestSpend_OnDiskWhenItReturns(t *testing.T) {
 	l, path := create(t)
 	for i := 1; i <= 300; i++ {
 		spendLots(t, l, exampleLot(float64(1+i/100)), 1)
 		if got := read(t, path).LotCount(); got < i {
-			t.Fatalf("after lot %d the file says %d", i, got)
+			t.Fatalf("after lot %d the file states %d", i, got)
 		}
 	}
 }
 
-func TestResumedLedger(t *testing.T) {
+func TestOpen_ResumesLedger(t *testing.T) {
 	l, path := create(t)
 	reserveGreedily(l)
 	spendLots(t, l, exampleLot(1), 4) // states 1+2+4
@@ -112,7 +112,7 @@ func TestResumedLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := l.History().LotCount(); got != 7 {
-		t.Errorf("a dead run states %d lots, want the 7 that it reserved", got)
+		t.Errorf("a killed run states %d lots, want the 7 that it reserved", got)
 	}
 	spendLots(t, l, exampleLot(1), 2)
 	if err := l.MarkInsecure(); err != nil {
@@ -131,7 +131,7 @@ func TestResumedLedger(t *testing.T) {
 	}
 }
 
-func TestReservation(t *testing.T) {
+func TestWriter_Reservation(t *testing.T) {
 	l, _ := create(t)
 	reserveGreedily(l)
 	l.LimitReservations(10)
@@ -161,9 +161,8 @@ func TestReservation(t *testing.T) {
 	})
 }
 
-// A reservation is as long as makes a sync cost 1% of the time, and grows towards
-// that by doubling.
-func TestReservationFollowsTheClock(t *testing.T) { synctest.Test(t, followTheClock) }
+// A reservation doubles until a sync takes 1% of the time.
+func TestWriter_ReservationFollowsClock(t *testing.T) { synctest.Test(t, followTheClock) }
 
 func followTheClock(t *testing.T) {
 	l, _ := create(t)
@@ -175,18 +174,18 @@ func followTheClock(t *testing.T) {
 		{20 * time.Millisecond, 10 * time.Millisecond, 1000, 200},
 		{20 * time.Millisecond, 10 * time.Millisecond, 10, 20},
 		{time.Millisecond, time.Second, 10, 1},
-		{time.Hour, time.Millisecond, mostReserved, mostReserved},
+		{time.Hour, time.Millisecond, maxReservation, maxReservation},
 		{20 * time.Millisecond, 0, 10, 20}, // a clock of long ticks
 	} {
 		l.syncTime, l.stated = test.sync, test.before
 		l.synced = time.Now().Add(-time.Duration(test.before) * test.lot)
-		if got := l.appetite(); got != test.want {
+		if got := l.nextReservation(); got != test.want {
 			t.Errorf("syncs of %v, lots of %v, %d reserved before: reserves %d, want %d", test.sync, test.lot, test.before, got, test.want)
 		}
 	}
 }
 
-func TestSpendDoesNotAllocate(t *testing.T) {
+func TestSpend_DoesNotAllocate(t *testing.T) {
 	l, _ := create(t)
 	reserveGreedily(l)
 	lot := exampleLot(1)
@@ -197,7 +196,7 @@ func TestSpendDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func TestSpendKeepsItsOwnCopy(t *testing.T) {
+func TestSpend_CopiesLot(t *testing.T) {
 	l, path := create(t)
 	reserveGreedily(l)
 	lot := exampleLot(1)
@@ -220,11 +219,11 @@ func TestSpendKeepsItsOwnCopy(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if err := l.Spend(lot); err == nil {
-		t.Error("what a closed ledger gave back is spent")
+		t.Error("lots that Close returned are spent")
 	}
 }
 
-func TestTwoWriters(t *testing.T) {
+func TestOpen_SecondWriterIsRefused(t *testing.T) {
 	l, path := create(t)
 	spendLots(t, l, exampleLot(1), 1)
 	if _, err := Open(path); !errors.Is(err, ErrLocked) {
@@ -241,7 +240,7 @@ func TestTwoWriters(t *testing.T) {
 	second.Close()
 }
 
-func TestManySpendersOneLedger(t *testing.T) {
+func TestSpend_Concurrent(t *testing.T) {
 	l, path := create(t)
 	var all sync.WaitGroup
 	for i := range 8 {
@@ -267,7 +266,7 @@ func TestManySpendersOneLedger(t *testing.T) {
 	}
 }
 
-func TestLedgerRefusesNonsense(t *testing.T) {
+func TestWriter_RejectsInvalidInput(t *testing.T) {
 	header := func(change func(*Header)) Header { h := exampleHeader; change(&h); return h }
 	for want, h := range map[string]Header{
 		"version":   header(func(h *Header) { h.Version = 2 }),
@@ -317,7 +316,7 @@ func TestLedgerRefusesNonsense(t *testing.T) {
 	}
 	l.Close()
 	if err := l.Spend(exampleLot(1)); err == nil {
-		t.Error("a closed ledger takes a lot")
+		t.Error("a closed ledger accepts a lot")
 	}
 	if err := l.Close(); err != nil {
 		t.Errorf("closing twice: %v", err)
@@ -330,8 +329,7 @@ func TestLedgerRefusesNonsense(t *testing.T) {
 	}
 }
 
-// TestDiscard: only a ledger that no lot was stated in is removed.
-func TestDiscard(t *testing.T) {
+func TestDiscard_OnlyWithoutLots(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
 	if err := Discard(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
@@ -375,12 +373,12 @@ func TestDiscard(t *testing.T) {
 		t.Errorf("another file: %v", err)
 	}
 	if _, err := os.Stat(path); err != nil {
-		t.Error("another file is gone")
+		t.Error("another file was removed")
 	}
 }
 
-// TestWaitedForAFileThatWasRemoved: nobody would read what is written to it.
-func TestWaitedForAFileThatWasRemoved(t *testing.T) {
+// A file that was removed while a writer waited for its lock must not be written.
+func TestOpen_FileRemovedWhileWaiting(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows removes no open file")
 	}
@@ -405,15 +403,15 @@ func TestWaitedForAFileThatWasRemoved(t *testing.T) {
 			l.Close()
 		}
 		if _, err := resume(waiting); !errors.Is(err, ErrLocked) {
-			t.Errorf("there is another: %v; the removed file is taken: %v", again, err)
+			t.Errorf("replaced: %v; opening the removed file: %v", again, err)
 		}
 		waiting.Close()
 	}
 }
 
-// TestManyBegin: of many who clear away what nobody spent from, and begin anew, no one
-// loses what another spends.
-func TestManyBegin(t *testing.T) {
+// Of several goroutines that discard an empty ledger and create it again, none loses a lot
+// that another spends.
+func TestDiscard_ConcurrentCreate(t *testing.T) {
 	rounds := 100
 	if testing.Short() {
 		rounds = 10
@@ -441,13 +439,13 @@ func TestManyBegin(t *testing.T) {
 		}
 		all.Wait()
 		if got := read(t, path).LotCount(); spent.Load() != 1 || got != 1 {
-			t.Fatalf("%d lots were spent, the ledger says %d; one can be", spent.Load(), got)
+			t.Fatalf("%d lots were spent, the ledger states %d, want 1", spent.Load(), got)
 		}
 	}
 }
 
-// TestHolds: a ledger has the hashes of its lines, and no others.
-func TestHolds(t *testing.T) {
+// A ledger contains the hashes of its lines and no others.
+func TestContainsHead_EachLineHash(t *testing.T) {
 	file := record(t).file
 	path := filepath.Join(t.TempDir(), "ledger.jsonl")
 	if err := os.WriteFile(path, bytes.TrimSuffix(file, []byte("\n")), 0o644); err != nil {

@@ -1,10 +1,8 @@
 package dpevent
 
 import (
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 )
@@ -99,53 +97,21 @@ func FromHistory(h ledger.History) (Sequence, error) {
 	return s, nil
 }
 
-// checkLots refuses lots that are none, and more of them than can be counted.
-func checkLots(spent []ledger.RepeatedLot) error {
-	left := ledger.MaxLots
-	for i, run := range spent {
-		if err := checkLot(run); err != nil {
-			return fmt.Errorf("entry %d: %w", i+1, err)
+// checkLots returns an error if a lot is invalid or there are more lots than can be counted.
+func checkLots(lots []ledger.RepeatedLot) error {
+	free := ledger.MaxLots
+	for i, r := range lots {
+		if r.Count < 0 {
+			return InvalidArgument("entry %d: the count of lots, %d, is negative", i+1, r.Count)
 		}
-		each := max(1, len(run.Lot.Queries)) // equal ones count together
-		if run.Count > left/each {           // counts are added up: they must not wrap around
-			return InvalidArgument("entry %d: a run of %d lots: with those before it there are more than 2^53 lots, or queries", i+1, run.Count)
+		if err := r.Lot.Validate(); err != nil {
+			return InvalidArgument("entry %d: %v", i+1, err)
 		}
-		left -= run.Count * each
-	}
-	return nil
-}
-
-func checkLot(run ledger.RepeatedLot) error {
-	if run.Count < 0 {
-		return InvalidArgument("a run of %d lots: the count cannot be negative", run.Count)
-	}
-	s := run.Lot.Sampling
-	switch s.Policy {
-	case ledger.Poisson:
-		if !(s.Rate > 0 && s.Rate <= 1) {
-			return InvalidArgument("sampling rate %v: must be above 0 and at most 1", s.Rate)
+		each := max(1, len(r.Lot.Queries)) // equal queries of a lot are counted together
+		if r.Count > free/each {           // the sum of the counts must not overflow
+			return InvalidArgument("entry %d: %d lots, with those before, exceed the limit of %d lots or queries", i+1, r.Count, ledger.MaxLots)
 		}
-	case ledger.FixedSize, ledger.Shuffle:
-		if s.Records < 1 || s.LotSize < 1 || s.LotSize > s.Records {
-			return InvalidArgument("%s lots of %d from %d records: the lot must be between 1 and the number of records", s.Policy, s.LotSize, s.Records)
-		}
-	case ledger.FullBatch:
-	default:
-		names := []string{string(ledger.Poisson), string(ledger.FixedSize), string(ledger.Shuffle), string(ledger.FullBatch)}
-		return InvalidArgument("sampling %q is unknown: use one of %s", s.Policy, strings.Join(names, ", "))
-	}
-	for _, q := range run.Lot.Queries {
-		if !(q.Sensitivity >= 0) || math.IsInf(q.Sensitivity, 0) {
-			return InvalidArgument("group %q: sensitivity %v must be a finite number, 0 or more", q.Group, q.Sensitivity)
-		}
-		if !(q.Noise > 0) || math.IsInf(q.Noise, 0) {
-			return InvalidArgument("group %q: noise %v must be a finite number above 0", q.Group, q.Noise)
-		}
-		switch q.Mechanism {
-		case ledger.Gaussian, ledger.Laplace, ledger.DiscreteGaussian:
-		default:
-			return InvalidArgument("group %q: mechanism %q is unknown: use %s, %s or %s", q.Group, q.Mechanism, ledger.Gaussian, ledger.DiscreteGaussian, ledger.Laplace)
-		}
+		free -= r.Count * each
 	}
 	return nil
 }
