@@ -109,7 +109,7 @@ func checkLots(lots []ledger.RepeatedLot) error {
 		}
 		each := max(1, len(r.Lot.Queries)) // equal queries of a lot are counted together
 		if r.Count > free/each {           // the sum of the counts must not overflow
-			return InvalidArgument("entry %d: %d lots, with those before, exceed the limit of %d lots or queries", i+1, r.Count, ledger.MaxLots)
+			return InvalidArgument("entry %d: with its %d lots there are more than 2^53 lots or queries", i+1, r.Count)
 		}
 		free -= r.Count * each
 	}
