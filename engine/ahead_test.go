@@ -213,12 +213,13 @@ func TestRunsThatADeviceLeads(t *testing.T) {
 				host := start(t, c)
 				c.Files.Ledger += "2"
 				led := start(t, c)
-				a := &ahead{Executable: led.machine, stays: stays, vectors: len(led.program.Parameters)}
+				a := &ahead{Executable: led.compiled.executable, stays: stays, vectors: len(led.compiled.program.Parameters)}
 				for k := range c.Train.Columns() {
-					a.sizes = append(a.sizes, len(led.machine.Input(k)))
+					a.sizes = append(a.sizes, len(led.compiled.executable.Input(k)))
 				}
-				led.machine = a
-				if err := led.follow(); err != nil {
+				led.compiled.executable = a
+				var err error
+				if led.pipeline, err = newPipelineDriver(&led.config, a, led.mechanism.clipper); err != nil {
 					t.Fatal(err)
 				}
 				if a.followed != c.Train.Len() || led.pipeline == nil {

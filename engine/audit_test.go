@@ -180,7 +180,7 @@ func TestAuditFromOutside(t *testing.T) {
 // auditLots is what an observer sees of a run.
 func auditLots(t *testing.T, c Config) (all []seenLot) {
 	r := start(t, c)
-	r.meter.counted = math.MaxInt // ε is not asked for
+	r.account.meter.counted = math.MaxInt // ε is not asked for
 	before := weights(t, r)
 	bounds := r.mechanism.clipper.State(nil)
 	train(t, r, func(p *Progress) error {

@@ -103,8 +103,8 @@ func TestShownEpsilonIsTheLedgers(t *testing.T) {
 		if p.Epsilon < shown {
 			t.Errorf("ε fell from %v to %v", shown, p.Epsilon)
 		}
-		r.meter.counted = 0 // computed anew
-		shown = r.meter.shown(0)
+		r.account.meter.counted = 0 // computed anew
+		shown = r.account.meter.current(0)
 		return nil
 	})
 	r.Close()
@@ -155,9 +155,9 @@ func TestBudgetIsUsedUp(t *testing.T) {
 		if err := r.Train(context.Background(), func(p *Progress) error { return stopped }); err != stopped {
 			t.Fatal(err)
 		}
-		want, left := weights(t, r), r.meter.allowed
+		want, left := weights(t, r), r.account.meter.allowed
 		for range left {
-			if err := r.spend(); err != nil {
+			if err := r.account.spendLot(r.mechanism.entry, c.Steps-r.step); err != nil {
 				t.Fatal(err)
 			}
 		}

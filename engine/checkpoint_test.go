@@ -14,13 +14,13 @@ import (
 )
 
 func aCheckpoint(average bool, slots int) *checkpoint {
-	c := &checkpoint{Run: []trait{{"records", "60"}}, Step: 7, Head: "abc", Bounds: []float64{0.5}, Sizes: []int{3, 1}, Average: average, Slots: slots, Projection: 2 * slots}
+	c := &checkpoint{Run: fingerprint{{"records", "60"}}, Step: 7, Head: "abc", Bounds: []float64{0.5}, Sizes: []int{3, 1}, Average: average, Slots: slots, Projection: 2 * slots}
 	c.state = roomFor(c)
 	if slots > 0 {
 		c.projection = make([]float32, c.Projection)
 	}
 	x := float32(1)
-	for _, v := range append(c.vectors(), c.projection) {
+	for _, v := range append(c.arrays(), c.projection) {
 		for i := range v {
 			v[i] = x
 			x = -x * 1.5
@@ -124,14 +124,14 @@ func TestCheckpointOfNonsense(t *testing.T) {
 			t.Errorf("%q: %v", file, err)
 		}
 	}
-	if err := sameShape(aCheckpoint(true, 1), aCheckpoint(true, 1)); err != nil {
+	if err := aCheckpoint(true, 1).checkSizes(aCheckpoint(true, 1)); err != nil {
 		t.Error(err)
 	}
 	for i, change := range []func(c *checkpoint){
 		func(c *checkpoint) { c.Sizes[1]++ }, func(c *checkpoint) { c.Slots++ }, func(c *checkpoint) { c.Average = false }, func(c *checkpoint) { c.Projection++ },
 	} {
 		c := aCheckpoint(true, 1)
-		if change(c); !errors.Is(sameShape(c, aCheckpoint(true, 1)), ErrDamaged) {
+		if change(c); !errors.Is(c.checkSizes(aCheckpoint(true, 1)), ErrDamaged) {
 			t.Errorf("change %d is not seen", i)
 		}
 	}

@@ -12,131 +12,138 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// compile builds the network for a microbatch and makes it ready on the device. A
-// microbatch that the engine chose is halved until the device has memory for it.
-func (r *Run) compile() error {
-	place := r.place()
+// compiledNetwork is a network compiled for a microbatch and ready on a device.
+type compiledNetwork struct {
+	program    *plan.Program
+	executable plan.Executable
+	deviceNote string // what the user should know about the device; may be empty
+}
+
+// compileNetwork compiles the network of c for a microbatch and opens it on the device. A
+// microbatch that the engine chooses is halved until the device has memory for it. The
+// device's name replaces auto in c.
+func compileNetwork(c *Config, index *recordIndex, rowsPerRecord int, e sample.Event) (*compiledNetwork, error) {
+	n := &compiledNetwork{}
 	var err error
-	if r.note, err = place.settle(); err != nil {
-		return err
+	if n.deviceNote, err = c.Device.resolve(); err != nil {
+		return nil, err
 	}
-	r.config.Device.Name = place.Name
-	device, err := place.open()
+	device, err := c.Device.open()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	limit, err := device.MemoryLimit()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	records := min(r.config.Microbatch, r.deck.count) // no lot has more
+	records := min(c.Microbatch, index.records) // no lot has more
 	if records == 0 {
-		records = r.comfortable(device)
+		records = chooseMicrobatch(device, e, index.records)
 	}
 	for {
-		network, err := r.lower(records)
+		network, err := perexample.Compile(c.Network, records, rowsPerRecord)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		small := r.config.Microbatch != 0 || network.Records == 1
+		n.program, err = plan.LowerTraining(network, plan.Options{Norms: !c.Mechanism.NonPrivate, Output: len(c.Statistics) > 0})
+		if err != nil {
+			return nil, err
+		}
+		isFinal := c.Microbatch != 0 || network.Records == 1
 		records = max(1, network.Records/2)
-		if bytes := int64(r.program.MicrobatchBytes()); !small && (bytes > limit || device.PreferredMicrobatch(r.program) < r.program.Records) {
-			// Half the records take half the memory or more.
+		if bytes := int64(n.program.MicrobatchBytes()); !isFinal && (bytes > limit || device.PreferredMicrobatch(n.program) < n.program.Records) {
+			// Half of the records take at least half of the memory.
 			for bytes /= 2; bytes > limit && records > 1; bytes /= 2 {
 				records /= 2
 			}
 			continue
 		}
-		if err := r.checkProgram(network); err != nil {
-			return err
+		if err := n.check(c, network); err != nil {
+			return nil, err
 		}
-		device.Optimize(r.program)
-		r.machine, err = r.build(device)
+		device.Optimize(n.program)
+		n.executable, err = openExecutable(device, n.program, &c.Optimization)
 		switch {
-		case errors.Is(err, plan.ErrOutOfMemory) && !small:
+		case errors.Is(err, plan.ErrOutOfMemory) && !isFinal:
 			continue
 		case errors.Is(err, plan.ErrOutOfMemory) && network.Records > 1:
-			return fmt.Errorf("a microbatch of %d records: %w; use a smaller --microbatch", network.Records, err)
+			return nil, fmt.Errorf("a microbatch of %d records: %w; use a smaller --microbatch", network.Records, err)
 		case errors.Is(err, plan.ErrOutOfMemory):
-			return fmt.Errorf("even a microbatch of one record: %w; use a smaller network, or shorter examples", err)
+			return nil, fmt.Errorf("a microbatch of one record: %w; use a smaller network or shorter examples", err)
 		case err != nil:
-			return err
+			return nil, err
 		}
-		if err := r.checkStart(); err != nil {
-			r.machine.Close()
-			return err
+		if err := n.checkWeights(); err != nil {
+			n.executable.Close()
+			return nil, err
 		}
-		r.program = r.program.Stripped()
-		debug.FreeOSMemory() // that the graph took
-		r.newMicrobatch()
-		return nil
+		n.program = n.program.Stripped()
+		debug.FreeOSMemory() // the memory of the graph
+		return n, nil
 	}
 }
 
-// lower compiles the network for a microbatch of so many records.
-func (r *Run) lower(records int) (*perexample.PrivateNetwork, error) {
-	network, err := perexample.Compile(r.config.Network, records, r.slots())
-	if err != nil {
-		return nil, err
-	}
-	r.program, err = plan.LowerTraining(network, plan.Options{Norms: !r.config.Mechanism.NonPrivate, Output: len(r.config.Statistics) > 0})
-	return network, err
-}
-
-// build makes the program ready on the run's device. What draws the starting weights
-// may be the user's: a panic in it is an error of the network.
-func (r *Run) build(device plan.Device) (m plan.Executable, err error) {
+// openExecutable opens a program on a device. The user's code may draw the starting weights: a
+// panic in it becomes an error.
+func openExecutable(device plan.Device, program *plan.Program, o *Optimization) (e plan.Executable, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			m, err = nil, fmt.Errorf("making the network ready failed: %v", p)
+			e, err = nil, fmt.Errorf("initialising the network panicked: %v", p)
 		}
 	}()
-	c := &r.config
-	return device.Compile(r.program, c.Optimization.Optimizer.ForDevice(), c.Optimization.Average.Decay > 0)
+	return device.Compile(program, o.Optimizer.ForDevice(), o.Average.Decay > 0)
 }
 
-// comfortable is a microbatch large enough to keep the processor busy and small
-// enough that the padding of a lot's last one costs little.
-func (r *Run) comfortable(device plan.Device) int {
-	lot := r.Event().ExpectedLot()
-	if r.config.Sampling.Policy != sample.PolicyPoisson {
+// chooseMicrobatch returns a microbatch that is large enough to keep the device busy, and small
+// enough that the padding of a lot's last microbatch costs little.
+func chooseMicrobatch(device plan.Device, e sample.Event, records int) int {
+	lot := e.ExpectedLot()
+	if e.Policy != sample.PolicyPoisson {
 		return min(int(lot), 512)
 	}
-	// Room for what a Poisson lot varies by, cut into equal parts.
+	// Two standard deviations above the mean of a Poisson lot, cut into equal parts.
 	most := lot + 2*math.Sqrt(lot)
 	parts := math.Ceil(most / float64(device.MaxMicrobatch()))
 	n := int(math.Ceil(most/parts/8)) * 8
-	return max(1, min(n, r.deck.count))
+	return max(1, min(n, records))
 }
 
-// checkProgram compares the network with what it is to be fed and asked.
-func (r *Run) checkProgram(network *perexample.PrivateNetwork) error {
-	if err := faceOf(network.Network).check(r.config.Train.Columns()); err != nil {
+// check compares the network with its data and statistics.
+func (n *compiledNetwork) check(c *Config, network *perexample.PrivateNetwork) error {
+	if err := signatureOf(network.Network).check(c.Train.Columns()); err != nil {
 		return err
 	}
-	for _, s := range r.config.Statistics {
+	for _, s := range c.Statistics {
 		if s.Output && network.Output == nil || s.Loss && network.Losses == nil {
-			return fmt.Errorf("statistic %s: the network keeps no answers or losses to compute it from: set Output and Losses of the network", s.Name)
+			return fmt.Errorf("statistic %s reads outputs or losses that the network does not keep; set Output and Losses of the network", s.Name)
 		}
 	}
-	for _, b := range r.program.Buffers {
-		if b.Role == plan.RoleConstant && !finite(b.Value) {
-			return fmt.Errorf("constant %s holds a value that is not finite", b.Name)
-		}
-	}
-	return nil
-}
-
-// checkStart looks at the weights where the machine has them.
-func (r *Run) checkStart() error {
-	for v, w := range r.machine.State().Weights {
-		if !finite(w) {
-			return fmt.Errorf("parameter %s starts with a value that is not finite", r.program.Parameters[v].Name)
+	for _, b := range n.program.Buffers {
+		if b.Role == plan.RoleConstant && !areFinite(b.Value) {
+			return fmt.Errorf("constant %s contains a value that is not finite", b.Name)
 		}
 	}
 	return nil
 }
 
-func finite(values []float32) bool {
+// checkWeights checks the starting weights in the executable.
+func (n *compiledNetwork) checkWeights() error {
+	for v, w := range n.executable.State().Weights {
+		if !areFinite(w) {
+			return fmt.Errorf("parameter %s starts with a value that is not finite", n.program.Parameters[v].Name)
+		}
+	}
+	return nil
+}
+
+// warning returns what the user should know about the network and the device.
+func (n *compiledNetwork) warning() string {
+	if n.deviceNote == "" || n.program.Warning == "" {
+		return n.deviceNote + n.program.Warning
+	}
+	return n.program.Warning + "; " + n.deviceNote
+}
+
+func areFinite(values []float32) bool {
 	return !slices.ContainsFunc(values, func(v float32) bool { return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) })
 }

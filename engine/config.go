@@ -11,6 +11,7 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/engine/optim"
 	"github.com/dptrain/dptrain/engine/sample"
+	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/perexample"
 )
 
@@ -101,7 +102,7 @@ const (
 
 var errNoExamples = errors.New("no training data: set Config.Train to a set with at least one example")
 
-// check fills in what was left out and refuses what would break the guarantee.
+// check sets the defaults and refuses settings that are impossible or break the guarantee.
 func (c *Config) check() error {
 	if c.Train == nil || c.Train.Len() == 0 {
 		return errNoExamples
@@ -118,12 +119,12 @@ func (c *Config) check() error {
 	if err := c.Augmentation.check(c.Train.Columns()); err != nil {
 		return err
 	}
-	c.Sampling.Policy = c.policy()
+	c.Sampling.Policy = c.Sampling.policy()
 	if c.Steps < 1 {
-		return fmt.Errorf("%d steps: at least one lot is needed", c.Steps)
+		return fmt.Errorf("Config.Steps is %d: give at least 1 lot", c.Steps)
 	}
 	if c.Microbatch < 0 {
-		return fmt.Errorf("a microbatch of %d records: give at least 1, or 0 to have it chosen", c.Microbatch)
+		return fmt.Errorf("a microbatch of %d records: give at least 1, or 0 to let the engine choose", c.Microbatch)
 	}
 	if c.Files.CheckpointInterval < 0 {
 		return fmt.Errorf("a checkpoint every %v: give a positive time", c.Files.CheckpointInterval)
@@ -134,57 +135,83 @@ func (c *Config) check() error {
 	if c.Mechanism.Allocation == "" {
 		c.Mechanism.Allocation = Proportional
 	}
-	if c.Mechanism.Allocation != Proportional && c.Mechanism.Allocation != DimensionAdjusted {
-		return fmt.Errorf("allocation %q is unknown: use %s or %s", c.Mechanism.Allocation, Proportional, DimensionAdjusted)
+	if a := c.Mechanism.Allocation; a != Proportional && a != DimensionAdjusted {
+		return fmt.Errorf("allocation %q is unknown: use %s or %s", a, Proportional, DimensionAdjusted)
 	}
-	if err := c.checkLearning(); err != nil {
+	if err := c.Optimization.check(c.Steps); err != nil {
 		return err
 	}
 	return c.checkPrivacy()
 }
 
-func (c *Config) checkLearning() error {
-	if c.Optimization.Optimizer.Kind == "" {
-		c.Optimization.Optimizer.Kind = optim.KindSGD
+func (o *Optimization) check(steps int) error {
+	if o.Optimizer.Kind == "" {
+		o.Optimizer.Kind = optim.KindSGD
 	}
-	if err := c.Optimization.Optimizer.Check(); err != nil {
+	if err := o.Optimizer.Check(); err != nil {
 		return err
 	}
-	if c.Optimization.Schedule.Shape == "" {
-		c.Optimization.Schedule.Shape = optim.ShapeConstant
+	if o.Schedule.Shape == "" {
+		o.Schedule.Shape = optim.ShapeConstant
 	}
-	if err := c.checkRates(); err != nil {
+	if err := o.checkLearningRates(steps); err != nil {
 		return err
 	}
-	if c.Optimization.Average.Decay != 0 {
-		return c.Optimization.Average.Check()
+	if o.Average.Decay != 0 {
+		return o.Average.Check()
 	}
 	return nil
 }
 
-// checkRates asks for every lot's learning rate before the first, so that one cannot
+// checkLearningRates computes every lot's learning rate before the first, so that one cannot
 // fail in the middle of a run.
-func (c *Config) checkRates() error {
-	if c.Optimization.LearningRateAt == nil {
-		return c.Optimization.Schedule.Check()
+func (o *Optimization) checkLearningRates(steps int) error {
+	if o.LearningRateAt == nil {
+		return o.Schedule.Check()
 	}
-	if c.Optimization.Schedule.Base != 0 {
-		return fmt.Errorf("both a schedule (%v) and a learning rate for each lot were given: set one of Optimization.Schedule and Optimization.LearningRateAt", c.Optimization.Schedule)
+	if o.Schedule.Base != 0 {
+		return fmt.Errorf("both a schedule (%v) and a learning rate for each lot are set: set one of Optimization.Schedule and Optimization.LearningRateAt", o.Schedule)
 	}
-	for lot := range c.Steps {
-		if rate := c.Optimization.LearningRateAt(lot); !(rate >= 0) || math.IsInf(rate, 1) {
+	for lot := range steps {
+		if rate := o.LearningRateAt(lot); !(rate >= 0) || math.IsInf(rate, 1) {
 			return fmt.Errorf("lot %d: a learning rate of %v: LearningRateAt must return a number of at least 0", lot, rate)
 		}
 	}
 	return nil
 }
 
-// learning is the learning rate of a lot.
-func (c *Config) learning(lot int, e sample.Event) float64 {
+// learningRate returns the learning rate of a lot.
+func (c *Config) learningRate(lot int, e sample.Event) float64 {
 	if c.Optimization.LearningRateAt != nil {
 		return c.Optimization.LearningRateAt(lot)
 	}
 	return c.Optimization.Schedule.Rate(lot+1, e.LotsPerEpoch(), c.Steps)
+}
+
+// paramGroups returns the factors of each parameter's learning rate and weight decay; nil where
+// all are 1.
+func (o *Optimization) paramGroups(parameters []plan.Parameter) ([]plan.ParamGroup, error) {
+	if o.LearningRateMultiplier == nil && o.WeightDecayMultiplier == nil {
+		return nil, nil
+	}
+	groups := make([]plan.ParamGroup, len(parameters))
+	for i, p := range parameters {
+		g := plan.ParamGroup{RateMultiplier: 1, DecayMultiplier: 1}
+		if o.LearningRateMultiplier != nil {
+			g.RateMultiplier = o.LearningRateMultiplier(p.Name)
+		}
+		if o.WeightDecayMultiplier != nil {
+			g.DecayMultiplier = o.WeightDecayMultiplier(p.Name)
+		}
+		if !(g.RateMultiplier > 0) || math.IsInf(g.RateMultiplier, 1) {
+			return nil, fmt.Errorf("parameter %s: %v times the learning rate: LearningRateMultiplier must return a number above 0; to freeze a parameter, omit it from the network's Params", p.Name, g.RateMultiplier)
+		}
+		if !(g.DecayMultiplier >= 0) || math.IsInf(g.DecayMultiplier, 1) {
+			return nil, fmt.Errorf("parameter %s: %v times the weight decay: WeightDecayMultiplier must return a number of at least 0", p.Name, g.DecayMultiplier)
+		}
+		groups[i] = g
+	}
+	return groups, nil
 }
 
 func (c *Config) checkPrivacy() error {
@@ -194,52 +221,61 @@ func (c *Config) checkPrivacy() error {
 	if err := c.checkValidation(); err != nil {
 		return err
 	}
+	m, b := &c.Mechanism, &c.Budget
 	switch {
-	case c.Mechanism.NonPrivate:
+	case m.NonPrivate:
 		return nil
 	case c.Files.Ledger == "":
-		return fmt.Errorf("a private run needs a ledger: set Config.Files.Ledger to a file")
-	case c.Budget.Delta != 0 && !(c.Budget.Delta > 0 && c.Budget.Delta < 1):
-		return fmt.Errorf("delta %v: it must lie between 0 and 1, well below one over the number of records", c.Budget.Delta)
-	case !(c.Budget.StopAtEpsilon >= 0) || math.IsInf(c.Budget.StopAtEpsilon, 1):
-		return fmt.Errorf("a budget of ε = %v: it must be a positive number", c.Budget.StopAtEpsilon)
-	case c.Mechanism.NoiseMultiplierAt == nil:
-		if err := checkNoise(c.Mechanism.NoiseMultiplier); err != nil {
+		return fmt.Errorf("a private run needs a ledger: set Config.Files.Ledger to a file name")
+	case b.Delta != 0 && !(b.Delta > 0 && b.Delta < 1):
+		return fmt.Errorf("delta %v: give a number between 0 and 1, well below one over the number of records", b.Delta)
+	case !(b.StopAtEpsilon >= 0) || math.IsInf(b.StopAtEpsilon, 1):
+		return fmt.Errorf("a budget of ε = %v: give a positive number", b.StopAtEpsilon)
+	case m.NoiseMultiplierAt == nil:
+		if err := checkNoiseMultiplier(m.NoiseMultiplier); err != nil {
 			return err
 		}
-	case c.Mechanism.NoiseMultiplier != 0:
-		return fmt.Errorf("both a noise (%v) and one for each lot were given: set one of Mechanism.NoiseMultiplier and Mechanism.NoiseMultiplierAt", c.Mechanism.NoiseMultiplier)
+	case m.NoiseMultiplier != 0:
+		return fmt.Errorf("both a noise multiplier (%v) and one for each lot are set: set one of Mechanism.NoiseMultiplier and Mechanism.NoiseMultiplierAt", m.NoiseMultiplier)
 	}
-	if len(c.Mechanism.Clipping) == 0 {
-		c.Mechanism.Clipping = clip.Flat(clip.Constant(1), nil)
+	if len(m.Clipping) == 0 {
+		m.Clipping = clip.Flat(clip.Constant(1), nil)
 	}
 	return nil
 }
 
-func checkNoise(z float64) error {
+func checkNoiseMultiplier(z float64) error {
 	switch {
 	case math.IsNaN(z) || z < 0:
-		return fmt.Errorf("noise %v: the multiplier must be a positive number", z)
+		return fmt.Errorf("noise multiplier %v: give a positive number", z)
 	case z == 0:
-		return fmt.Errorf("noise 0 protects nobody: give a multiplier above 0, or train without privacy by NonPrivate (--non-private)")
+		return fmt.Errorf("noise multiplier 0 protects no record: give a number above 0, or train without privacy (Mechanism.NonPrivate, --non-private)")
 	case math.IsInf(z, 1):
-		return fmt.Errorf("noise is infinite: nothing can be learnt; give a finite multiplier")
+		return fmt.Errorf("the noise multiplier is infinite, and nothing can be learned: give a finite number")
 	}
 	return nil
 }
 
-// multiplier is z of a lot.
-func (c *Config) multiplier(lot int) float64 {
-	if c.Mechanism.NoiseMultiplierAt != nil {
-		return c.Mechanism.NoiseMultiplierAt(lot)
+// noiseMultiplier returns z of a lot.
+func (m *Mechanism) noiseMultiplier(lot int) float64 {
+	if m.NoiseMultiplierAt != nil {
+		return m.NoiseMultiplierAt(lot)
 	}
-	return c.Mechanism.NoiseMultiplier
+	return m.NoiseMultiplier
 }
 
-// policy is how lots are drawn.
-func (c *Config) policy() sample.Policy { return cmp.Or(c.Sampling.Policy, sample.PolicyPoisson) }
+func (s *Sampling) policy() sample.Policy { return cmp.Or(s.Policy, sample.PolicyPoisson) }
 
-// DefaultDelta is the largest power of ten below 1/records.
+// lotAndRate returns the expected lot size and the sampling rate for a number of records, of
+// which one is set.
+func (s *Sampling) lotAndRate(records int) (lot int, rate float64) {
+	if s.Lot == 0 {
+		return max(1, int(math.Round(s.Rate*float64(records)))), s.Rate
+	}
+	return s.Lot, float64(s.Lot) / float64(records)
+}
+
+// DefaultDelta returns the largest power of ten below 1/records.
 func DefaultDelta(records int) float64 {
 	k := 1
 	for math.Pow10(-k)*float64(records) >= 1 {

@@ -13,18 +13,18 @@ import (
 	"github.com/dptrain/dptrain/internal/tape"
 )
 
-// Device is something that a run can be trained on.
+// Device describes what can execute a program.
 type Device struct {
-	Name        string // as DeviceOptions.Name takes it
+	Name        string // for DeviceOptions.Name
 	Description string
 }
 
-// Devices are the devices of this build and host, and what keeps GPUs from being
-// among them, if anything does.
+// Devices returns the devices of this build and host. Where they include no GPU, the error
+// gives the reason.
 func Devices() ([]Device, error) {
 	list := []Device{
 		{"cpu", fmt.Sprintf("%d threads, %s kernels", runtime.GOMAXPROCS(0), simd.ISA())},
-		{"gorgonia", "Gorgonia's own operations one by one: slow, for comparison"},
+		{"gorgonia", "Gorgonia's own operations, one by one: slow, for comparison"},
 	}
 	gpus, err := cuda.Devices()
 	for _, g := range gpus {
@@ -37,10 +37,10 @@ func Devices() ([]Device, error) {
 	return list, err
 }
 
-var errNoGPU = errors.New("this host shows no NVIDIA driver or GPU; use --device cpu")
+var errNoGPU = errors.New("found no NVIDIA driver or GPU on this host; use --device cpu")
 
-// mostThreads is more than any host has processors.
-const mostThreads = 1 << 16
+// maxThreads is more than the processors of any host.
+const maxThreads = 1 << 16
 
 // DeviceOptions select what executes a program.
 type DeviceOptions struct {
@@ -49,104 +49,99 @@ type DeviceOptions struct {
 	Threads   int    // CPU threads; 0: one per processor
 }
 
-// settle names the device: the first GPU, or the CPU where there is none, unless
-// another was asked for. The note, if any, is what the user should know of it.
-func (p *DeviceOptions) settle() (note string, err error) {
-	precision, err := cuda.ParsePrecision(p.Precision)
+// resolve checks the options and replaces auto by the first GPU, or by the CPU where there is
+// none. The note, if any, is what the user should know about the device.
+func (o *DeviceOptions) resolve() (note string, err error) {
+	precision, err := cuda.ParsePrecision(o.Precision)
 	if err != nil {
 		return "", err
 	}
-	if p.Threads < 0 || p.Threads > mostThreads {
-		return "", fmt.Errorf("%d threads: give at least 1 and at most %d, or 0 for one a processor", p.Threads, mostThreads)
+	if o.Threads < 0 || o.Threads > maxThreads {
+		return "", fmt.Errorf("%d threads: give at least 1 and at most %d, or 0 for one per processor", o.Threads, maxThreads)
 	}
-	if p.Name == "" || p.Name == "auto" {
-		note = p.choose()
+	if o.Name == "" || o.Name == "auto" {
+		note = o.choose()
 	}
 	switch {
-	case p.onGPU():
-		g, err := p.gpu()
+	case o.onGPU():
+		g, err := o.gpu()
 		if err != nil {
 			return "", err
 		}
 		if _, err := cuda.ProductLibrary(g.Ordinal); err != nil && !errors.Is(err, cuda.ErrNoLibrary) {
-			note = fmt.Sprintf("own kernels compute all products: %v", err)
+			note = fmt.Sprintf("dptrain's own kernels compute all matrix products: %v", err)
 		}
-	case p.Name != "cpu" && p.Name != "gorgonia":
-		return "", fmt.Errorf("device %q is unknown: use auto, cpu, gorgonia or cuda:N", p.Name)
+	case o.Name != "cpu" && o.Name != "gorgonia":
+		return "", fmt.Errorf("device %q is unknown: use auto, cpu, gorgonia or cuda:N", o.Name)
 	case precision != cuda.FP32:
-		return "", fmt.Errorf("precision %v is a GPU's: %s computes in float32; leave it out", precision, p.Name)
+		return "", fmt.Errorf("precision %v requires a GPU device, and %s computes in float32; use --device cuda:0 or drop --precision", precision, o.Name)
 	}
 	return note, nil
 }
 
-// choose takes the first GPU, or the CPU where there is none.
-func (p *DeviceOptions) choose() (note string) {
-	p.Name = "cpu"
+// choose selects the first GPU, or the CPU where there is none.
+func (o *DeviceOptions) choose() (note string) {
+	o.Name = "cpu"
 	gpus, err := cuda.Devices()
 	switch {
 	case errors.Is(err, cuda.ErrNotBuilt):
 	case err != nil:
 		note = fmt.Sprintf("training on the CPU: %v", err)
 	case len(gpus) > 0 && !gpus[0].Emulated:
-		p.Name = gpus[0].String()
+		o.Name = gpus[0].String()
 	}
 	return note
 }
 
-func (p DeviceOptions) onGPU() bool { return strings.HasPrefix(p.Name, "cuda") }
+func (o DeviceOptions) onGPU() bool { return strings.HasPrefix(o.Name, "cuda") }
 
-// gpu describes the GPU that the device names.
-func (p DeviceOptions) gpu() (cuda.Device, error) {
+// gpu returns the GPU that Name selects.
+func (o DeviceOptions) gpu() (cuda.Device, error) {
 	gpus, err := cuda.Devices()
 	if err != nil {
-		return cuda.Device{}, fmt.Errorf("device %s: %w", p.Name, err)
+		return cuda.Device{}, fmt.Errorf("device %s: %w", o.Name, err)
 	}
 	for _, g := range gpus {
-		if g.String() == p.Name || p.Name == "cuda" {
+		if g.String() == o.Name || o.Name == "cuda" {
 			return g, nil
 		}
 	}
 	switch len(gpus) {
 	case 0:
-		return cuda.Device{}, fmt.Errorf("device %s: %w", p.Name, errNoGPU)
+		return cuda.Device{}, fmt.Errorf("device %s: %w", o.Name, errNoGPU)
 	case 1:
-		return cuda.Device{}, fmt.Errorf("device %s: this host has cuda:0 alone", p.Name)
+		return cuda.Device{}, fmt.Errorf("device %s: this host has only cuda:0", o.Name)
 	}
-	return cuda.Device{}, fmt.Errorf("device %s: this host has cuda:0 to cuda:%d", p.Name, len(gpus)-1)
+	return cuda.Device{}, fmt.Errorf("device %s: this host has cuda:0 to cuda:%d", o.Name, len(gpus)-1)
 }
 
-// open opens the device that the place names.
-func (p DeviceOptions) open() (plan.Device, error) {
-	host := cpu.NewDevice(p.Threads)
-	if p.Name == "gorgonia" {
+// open opens the device that resolve selected.
+func (o DeviceOptions) open() (plan.Device, error) {
+	host := cpu.NewDevice(o.Threads)
+	if o.Name == "gorgonia" {
 		return tape.NewDevice(host), nil
 	}
-	if !p.onGPU() {
+	if !o.onGPU() {
 		return host, nil
 	}
-	g, err := p.gpu()
+	g, err := o.gpu()
 	if err != nil {
 		return nil, err
 	}
-	precision, err := cuda.ParsePrecision(p.Precision)
+	precision, err := cuda.ParsePrecision(o.Precision)
 	if err != nil {
 		return nil, err
 	}
 	return cuda.NewDevice(cuda.Options{Ordinal: g.Ordinal, Precision: precision})
 }
 
-// place is where the run's programs run.
-func (r *Run) place() DeviceOptions {
-	return r.config.Device
-}
-
-// threads is how many the run uses.
-func (r *Run) threads() int {
+// threadCount returns the number of host threads that compute.
+func (o DeviceOptions) threadCount() int {
 	switch {
-	case r.config.Device.Name != "cpu":
+	case o.Name != "cpu":
 		return 1
-	case r.config.Device.Threads > 0:
-		return r.config.Device.Threads
+	case o.Threads > 0:
+		return o.Threads
 	}
 	return runtime.GOMAXPROCS(0)
 }

@@ -70,7 +70,7 @@ func TestMasksAreDrawnForEachExample(t *testing.T) {
 			for lot := range c.Steps {
 				fromZero(t, r)
 				drawn := draw(t, r, lot)
-				if err := r.oneLot(); err != nil {
+				if err := r.runLot(); err != nil {
 					t.Fatal(err)
 				}
 				want := make([]float64, size)
@@ -114,8 +114,8 @@ func has(t *testing.T, device string) {
 // fromZero sets the first vector to zero, so that what is added to it is exact.
 func fromZero(t *testing.T, r *Run) {
 	t.Helper()
-	clear(r.machine.State().Weights[0])
-	if err := r.machine.LoadState(); err != nil {
+	clear(r.compiled.executable.State().Weights[0])
+	if err := r.compiled.executable.LoadState(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -212,7 +212,7 @@ func TestResumeGoesOnWithTheStepsMasks(t *testing.T) {
 	quiet(r)
 	for step := 3; step < 5; step++ {
 		fromZero(t, r)
-		if err := r.oneLot(); err != nil {
+		if err := r.runLot(); err != nil {
 			t.Fatal(err)
 		}
 		for j, w := range weights(t, r) {
@@ -283,7 +283,7 @@ func TestTrainsWithDropout(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer e.Close()
-		s, err := e.Score(r.machine.State().Weights, c.Train)
+		s, err := e.Score(r.compiled.executable.State().Weights, c.Train)
 		if err != nil {
 			t.Fatal(err)
 		}

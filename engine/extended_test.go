@@ -40,7 +40,7 @@ func TestExtended(t *testing.T) {
 					t.Fatal(err)
 				}
 				for range lost {
-					if err := l.Spend(r.lotOf(0)); err != nil {
+					if err := l.Spend(r.mechanism.costOfLot(0)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -77,7 +77,7 @@ func TestExtendedRefuses(t *testing.T) {
 	for says, change := range map[string]func(*Config){
 		"ε = 0":   func(c *Config) { c.Budget.StopAtEpsilon = 0 },
 		"private": func(c *Config) { c.Budget.StopAtEpsilon, c.Mechanism.NonPrivate = 3, true },
-		"each lot": func(c *Config) {
+		"NoiseMultiplierAt": func(c *Config) {
 			c.Budget.StopAtEpsilon, c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt = 3, 0, func(int) float64 { return 1 }
 		},
 	} {

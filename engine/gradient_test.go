@@ -18,15 +18,15 @@ import (
 
 // quiet makes a run draw no noise, which no configuration can.
 func quiet(r *Run) {
-	for v := range r.release.Sigma {
-		r.release.Sigma[v] = 0
+	for v := range r.mechanism.release.Sigma {
+		r.mechanism.release.Sigma[v] = 0
 	}
 }
 
 // unbound takes the bound away, which no configuration of a private run can.
 func unbound(t *testing.T, r *Run) {
 	var names []string
-	for _, v := range r.program.Parameters {
+	for _, v := range r.compiled.program.Parameters {
 		names = append(names, v.Name)
 	}
 	var err error
@@ -199,28 +199,28 @@ func TestContributionIsItsOwn(t *testing.T) {
 			c := ordinary(t)
 			c.Device.Threads, c.Microbatch = threads, 12
 			r := start(t, c)
-			copy(r.batch.records, batch)
+			copy(r.loader.records, batch)
 			n := len(batch)
-			if err := r.fill(n, nil); err != nil {
+			if err := r.loader.load(n, nil); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.machine.Forward(); err != nil {
+			if err := r.compiled.executable.Forward(); err != nil {
 				t.Fatal(err)
 			}
-			if err := r.weigh(n); err != nil {
+			if err := r.mechanism.computeClipFactors(r.compiled.executable, n); err != nil {
 				t.Fatal(err)
 			}
-			for v := range r.program.Parameters {
-				for i, f := range r.machine.ClipFactors(v) {
+			for v := range r.compiled.program.Parameters {
+				for i, f := range r.compiled.executable.ClipFactors(v) {
 					if i >= n && f != 0 {
 						t.Fatalf("padding has factor %v", f)
 					}
 					if i >= n || batch[i] != record {
-						r.machine.ClipFactors(v)[i] = 0
+						r.compiled.executable.ClipFactors(v)[i] = 0
 					}
 				}
 			}
-			if err := r.machine.AddClippedSums(); err != nil {
+			if err := r.compiled.executable.AddClippedSums(); err != nil {
 				t.Fatal(err)
 			}
 			got := sums(r)
@@ -230,7 +230,7 @@ func TestContributionIsItsOwn(t *testing.T) {
 			for v := range want {
 				for i := range want[v] {
 					if got[v][i] != want[v][i] {
-						t.Fatalf("%d threads, among %v: element %d of %s is %v, alone it is %v", threads, batch, i, r.program.Parameters[v].Name, got[v][i], want[v][i])
+						t.Fatalf("%d threads, among %v: element %d of %s is %v, alone it is %v", threads, batch, i, r.compiled.program.Parameters[v].Name, got[v][i], want[v][i])
 					}
 				}
 			}
@@ -379,7 +379,7 @@ func TestLearns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	score, err := e.Score(r.machine.State().Weights, c.Train)
+	score, err := e.Score(r.compiled.executable.State().Weights, c.Train)
 	if err != nil {
 		t.Fatal(err)
 	}

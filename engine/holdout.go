@@ -11,26 +11,26 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 )
 
-// HoldOut parts a private set into what is trained on and n records that are held
-// out: the last ones in the order of a public hash of what each record holds and of
-// how many equal ones come before it, so that neither the order of the data nor
-// their classes decide. n must be a public number, whatever the records are.
+// HoldOut divides a private set into a training set and n held-out records: the last ones in the
+// order of a public hash of each record's content and of the number of equal records before it, so
+// that neither the order of the data nor their classes decide. n must be a public number that does
+// not depend on the records.
 //
-// A record more or less is one key more or less in that order. It changes what is
-// trained on by at most that one record, and at most replaces one of those held out:
-// where its key is among the last n, the first of these moves over. A record that is
-// replaced replaces at most one on each side. One that is blanked is as one that is missing,
-// but that a place among those trained on stays, empty. Both parts may change at once, so what
-// the two release must be composed, in one ledger, and cannot be taken as parallel.
-func HoldOut(s data.Set, r Records, n int) (train, held data.Set, err error) {
-	d, err := newDeck(s, r)
+// Adding or removing a record adds or removes one key in that order. It changes the training set
+// by at most that one record, and replaces at most one of the held-out records: where its key is
+// among the last n, the first of these changes sides. Replacing a record replaces at most one on
+// each side. Blanking a record is like removing it, except that its place in the training set
+// remains, empty. Both sides may change at once, so their releases must be composed, in one
+// ledger; parallel composition does not apply.
+func HoldOut(s data.Set, r Records, n int) (train, heldOut data.Set, err error) {
+	d, err := newRecordIndex(s, r)
 	if err != nil {
 		return nil, nil, err
 	}
-	if n < 1 || n >= d.count {
-		return nil, nil, fmt.Errorf("cannot hold out %d of %d records: at least one is needed on each side", n, d.count)
+	if n < 1 || n >= d.records {
+		return nil, nil, fmt.Errorf("cannot hold out %d of %d records: both sides need at least one record", n, d.records)
 	}
-	records, keys := make([]int, d.count), make([][sha256.Size]byte, d.count)
+	records, keys := make([]int, d.records), make([][sha256.Size]byte, d.records)
 	seen := map[[sha256.Size]byte]uint64{}
 	for record := range records {
 		records[record] = record
@@ -42,27 +42,27 @@ func HoldOut(s data.Set, r Records, n int) (train, held data.Set, err error) {
 		seen[content]++
 	}
 	slices.SortFunc(records, func(a, b int) int { return bytes.Compare(keys[a][:], keys[b][:]) })
-	if train, err = d.subset(s, records[:d.count-n]); err != nil {
+	if train, err = d.subset(s, records[:d.records-n]); err != nil {
 		return nil, nil, err
 	}
-	held, err = d.subset(s, records[d.count-n:])
-	return train, held, err
+	heldOut, err = d.subset(s, records[d.records-n:])
+	return train, heldOut, err
 }
 
-// examples are all rows of a record, in the order of the data.
-func (d *deck) examples(record int) []int {
+// examples returns all rows of a record, in the order of the data.
+func (d *recordIndex) examples(record int) []int {
 	if d.order != nil {
 		return d.order[d.start[record]:d.start[record+1]]
 	}
 	var rows []int
-	for row := record * d.per; row < min((record+1)*d.per, d.rows); row++ {
+	for row := record * d.perRecord; row < min((record+1)*d.perRecord, d.rows); row++ {
 		rows = append(rows, row)
 	}
 	return rows
 }
 
-// subset is the examples of some records, in the order of the data.
-func (d *deck) subset(s data.Set, records []int) (data.Set, error) {
+// subset returns the examples of records, in the order of the data.
+func (d *recordIndex) subset(s data.Set, records []int) (data.Set, error) {
 	var rows []int
 	for _, record := range records {
 		rows = append(rows, d.examples(record)...)
@@ -71,7 +71,7 @@ func (d *deck) subset(s data.Set, records []int) (data.Set, error) {
 	return data.Subset(s, rows)
 }
 
-// digest is a hash of what some examples hold.
+// digest returns a hash of the content of examples.
 func digest(s data.Set, rows []int) (sum [sha256.Size]byte, err error) {
 	var content []byte
 	values := make([][]float32, len(s.Columns()))

@@ -41,15 +41,15 @@ func sumOf(t *testing.T, c Config, lot int, records ...int) (sum []float64) {
 	}
 	defer r.Close()
 	r.sampler = &drawn{Sampler: r.sampler, records: records}
-	if err := r.prepare(lot); err != nil {
+	if err := r.mechanism.setLot(lot); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.sum(); err != nil {
+	if err := r.sumLot(); err != nil {
 		t.Fatal(err)
 	}
-	for v := range r.program.Parameters {
+	for v := range r.compiled.program.Parameters {
 		var vector []float32
-		switch m := r.machine.(type) {
+		switch m := r.compiled.executable.(type) {
 		case interface{ Sum(v int) []float32 }:
 			vector = m.Sum(v)
 		case interface {
@@ -216,7 +216,7 @@ func TestRowsInTwoChains(t *testing.T) {
 	onEvery(t, func(t *testing.T, c Config) {
 		c.Network = regression(rows, width, width, func(n *layer.Builder) *G.Node { return n.Parameter("w", layer.Constant(0), width, width) })
 		c.Train, c.Sampling.Lot, c.Sampling.Rate, c.Microbatch = pairs(t, records, rows, width, width, x, y), 0, 1, records
-		if m := start(t, c).program.Parameters[0].Method; m != "gram" {
+		if m := start(t, c).compiled.program.Parameters[0].Method; m != "gram" {
 			t.Fatalf("norms by %s: the test shows nothing", m)
 		}
 		without := sumOf(t, c, 0, others...)
@@ -234,7 +234,7 @@ func TestRowsInTwoChains(t *testing.T) {
 func TestStatisticBelowFloats(t *testing.T) {
 	s := Statistic{Name: "s", Size: 1, Sensitivity: 1e-200, Noise: 1e-200, Of: func(dst []float64, _ []Example) { dst[0] = 1e-170 }}
 	sum := func() float64 {
-		a := newTally(s)
+		a := newStatisticAccumulator(s)
 		if err := a.add(nil); err != nil {
 			t.Fatal(err)
 		}
@@ -243,7 +243,7 @@ func TestStatisticBelowFloats(t *testing.T) {
 	if s.check() == nil && !(sum() <= s.Sensitivity) {
 		t.Errorf("a record adds %v, and the sensitivity is %v", sum(), s.Sensitivity)
 	}
-	if s.Sensitivity = leastSensitivity; s.check() != nil || !(sum() <= s.Sensitivity) {
+	if s.Sensitivity = minSensitivity; s.check() != nil || !(sum() <= s.Sensitivity) {
 		t.Errorf("%v: a record adds %v to sensitivity %v", s.check(), sum(), s.Sensitivity)
 	}
 }

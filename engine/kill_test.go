@@ -180,7 +180,7 @@ func (h *witness) check(t *testing.T, c Config) {
 // checkpoint, is there in part.
 func injure(t *testing.T, c Config, random *rand.Rand) {
 	t.Helper()
-	names, err := checkpoints(c.Files.CheckpointFolder)
+	names, err := listCheckpoints(c.Files.CheckpointFolder)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func TestWeightsCutNoMicrobatch(t *testing.T) {
 	drawn := 0
 	c := ordinary(t)
 	c.Sampling.Lot, c.Network = 55, wide(3300, &drawn) // 87 MB with the sums
-	if p := start(t, c).program; p.Records != 60 || p.Bytes() < 72<<20 {
+	if p := start(t, c).compiled.program; p.Records != 60 || p.Bytes() < 72<<20 {
 		t.Errorf("%d records in %d bytes", p.Records, p.Bytes())
 	}
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/clip"
@@ -11,20 +12,26 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// mechanism is what guards a lot: how its vectors are clipped, the noise on each
-// group, and the entry that the ledger gets for it.
+// mechanism bounds the influence of each record and sets the noise: it computes clip factors,
+// the noise of each parameter, and the ledger entry of a lot.
 type mechanism struct {
+	config  *Mechanism
+	steps   int
 	clipper *clip.Clipper // nil where the run is not private
-	groups  []int         // [vector]: its group
-	scales  []float64     // [vector]: its scale within the group
-	shares  []float64     // [group]: σ over sensitivity, for the multiplier 1
-	queries []int         // [group]: its query in lot
-	lot     ledger.Lot
+	names   []string      // [parameter]
+	groups  []int         // [parameter]: its group
+	scales  []float64     // [parameter]: its scale within the group
+	shares  []float64     // [group]: σ/S for the noise multiplier 1
+	queries []int         // [group]: its query in entry
+	entry   ledger.Lot    // the ledger entry of the next lot
+	factors [][]float32   // [group][record]
+	squared [][]float32   // [parameter][record]: squared norms, in the executable
+	release plan.Release  // how the next lot's sums become a step
 }
 
-// Adjacency says how two data sets may differ that a run of lots drawn so keeps from being
-// told apart: by a record more or less; where lots have a fixed size, by another record in
-// the place of one; where they are shuffled, by a record that is blanked.
+// Adjacency returns the relation between neighbouring data sets, whose lots are drawn by a
+// policy, that the guarantee covers: add or remove a record; for lots of fixed size, replace a
+// record by another; for shuffled lots, blank a record.
 func Adjacency(p sample.Policy) ledger.Adjacency {
 	switch p {
 	case sample.PolicyFixed:
@@ -35,110 +42,95 @@ func Adjacency(p sample.Policy) ledger.Adjacency {
 	return ledger.AddRemove
 }
 
-// protect binds clipping and noise to the program's vectors.
-func (r *Run) protect() error {
-	c, m := &r.config, &r.mechanism
-	vectors := r.program.Parameters
-	m.groups = make([]int, len(vectors))
-	r.release = plan.Release{Source: r.source, Sigma: make([]float64, len(vectors)), Scale: 1 / r.Event().ExpectedLot(),
-		Optimizer: c.Optimization.Optimizer.ForDevice(), Average: c.Optimization.Average.ForDevice()}
-	var err error
-	if r.release.ParamGroups, err = r.paces(); err != nil {
-		return err
-	}
-	for _, s := range c.Statistics {
-		t := newTally(s)
-		if err := t.try(c.Train.Columns(), len(r.batch.output)/r.program.Batch); err != nil {
-			return err
-		}
-		r.tallies = append(r.tallies, t)
-	}
+// newMechanism binds clipping and noise to a program's parameters. statistics are the queries
+// that each lot has in addition. It checks every lot of the run.
+func newMechanism(c *Config, n *compiledNetwork, e sample.Event, source *noise.Source, groups []plan.ParamGroup, statistics []ledger.Query) (*mechanism, error) {
+	parameters := n.program.Parameters
+	m := &mechanism{config: &c.Mechanism, steps: c.Steps, groups: make([]int, len(parameters))}
+	m.release = plan.Release{Source: source, Sigma: make([]float64, len(parameters)), Scale: 1 / e.ExpectedLot(),
+		Optimizer: c.Optimization.Optimizer.ForDevice(), ParamGroups: groups, Average: c.Optimization.Average.ForDevice()}
 	if c.Mechanism.NonPrivate {
-		r.factors = [][]float32{make([]float32, r.program.Records)}
-		return nil
+		m.factors = [][]float32{make([]float32, n.program.Records)}
+		return m, nil
 	}
-	m.scales = make([]float64, len(vectors))
-	names := make([]string, len(vectors))
-	for i, v := range vectors {
-		names[i] = v.Name
-		r.squared = append(r.squared, r.machine.SquaredNorms(i))
+	m.scales = make([]float64, len(parameters))
+	for i, p := range parameters {
+		m.names = append(m.names, p.Name)
+		m.squared = append(m.squared, n.executable.SquaredNorms(i))
 	}
-	if m.clipper, err = clip.NewClipper(names, c.Mechanism.Clipping, clip.Float32Accuracy); err != nil {
-		return err
+	var err error
+	if m.clipper, err = clip.NewClipper(m.names, c.Mechanism.Clipping, clip.Float32Accuracy); err != nil {
+		return nil, err
 	}
-	var groups []noise.Group
+	var dimensions []noise.Group
 	for g, p := range m.clipper.Groups() {
-		r.factors = append(r.factors, make([]float32, r.program.Records))
+		m.factors = append(m.factors, make([]float32, n.program.Records))
 		dimension := 0
 		for _, member := range p.Members {
 			m.groups[member.Parameter], m.scales[member.Parameter] = g, member.Scale
-			dimension += vectors[member.Parameter].Shape.TotalSize()
+			dimension += parameters[member.Parameter].Shape.TotalSize()
 		}
-		groups = append(groups, noise.Group{Sensitivity: 1, Dimension: dimension})
+		dimensions = append(dimensions, noise.Group{Sensitivity: 1, Dimension: dimension})
 	}
 	allocate := noise.Proportional
 	if c.Mechanism.Allocation == DimensionAdjusted {
 		allocate = noise.DimensionAdjusted
 	}
-	if m.shares, err = allocate(1, groups); err != nil {
-		return err
+	if m.shares, err = allocate(1, dimensions); err != nil {
+		return nil, err
 	}
-	if err := r.enter(); err != nil {
-		return err
+	if err := m.buildEntry(e, statistics); err != nil {
+		return nil, err
 	}
-	return r.checkLots()
+	return m, m.checkLots()
 }
 
-// enter lays out the ledger's entry for a lot.
-func (r *Run) enter() error {
-	m, e := &r.mechanism, r.Event()
-	m.lot.Sampling = ledger.Sampling{Policy: ledger.Policy(e.Policy), Rate: e.Rate, LotSize: e.LotSize, Records: e.Records}
+// buildEntry builds the ledger entry of a lot.
+func (m *mechanism) buildEntry(e sample.Event, statistics []ledger.Query) error {
+	m.entry.Sampling = ledger.Sampling{Policy: ledger.Policy(e.Policy), Rate: e.Rate, LotSize: e.LotSize, Records: e.Records}
 	for _, p := range m.clipper.Groups() {
-		m.queries = append(m.queries, len(m.lot.Queries))
-		m.lot.Queries = append(m.lot.Queries, ledger.Query{Group: p.Name, Mechanism: ledger.Gaussian})
+		m.queries = append(m.queries, len(m.entry.Queries))
+		m.entry.Queries = append(m.entry.Queries, ledger.Query{Group: p.Name, Mechanism: ledger.Gaussian})
 		if p.CountNoise > 0 {
-			m.lot.Queries = append(m.lot.Queries, ledger.Query{
+			m.entry.Queries = append(m.entry.Queries, ledger.Query{
 				Group: p.Name + "/unclipped", Mechanism: ledger.Gaussian, Sensitivity: clip.CountSensitivity, Noise: p.CountNoise})
 		}
 	}
-	for _, t := range r.tallies {
-		m.lot.Queries = append(m.lot.Queries, t.query())
-	}
+	m.entry.Queries = append(m.entry.Queries, statistics...)
 	seen := map[string]bool{}
-	for _, q := range m.lot.Queries {
+	for _, q := range m.entry.Queries {
 		if seen[q.Group] {
-			return fmt.Errorf("two released sums are called %q: name groups and statistics apart, the ledger needs to tell them", q.Group)
+			return fmt.Errorf("two released sums have the name %q: give each group and statistic its own name, because the ledger identifies them by it", q.Group)
 		}
 		seen[q.Group] = true
 	}
 	return nil
 }
 
-// checkLots goes through the bounds and noise of every lot before the first, so
-// that a schedule cannot fail in the middle of a run.
-func (r *Run) checkLots() error {
-	many := 1
-	if r.scheduled() {
-		many = r.config.Steps
+// checkLots sets every lot that is known before the first, so that a schedule cannot fail in
+// the middle of a run.
+func (m *mechanism) checkLots() error {
+	lots := 1
+	if m.isScheduled() {
+		lots = m.steps
 	}
-	for lot := range many {
-		if err := checkNoise(r.config.multiplier(lot)); err != nil {
+	for lot := range lots {
+		if err := checkNoiseMultiplier(m.config.noiseMultiplier(lot)); err != nil {
 			return fmt.Errorf("lot %d: %w", lot, err)
 		}
-		if err := r.prepare(lot); err != nil {
+		if err := m.setLot(lot); err != nil {
 			return err
 		}
 	}
-	return r.prepare(0)
+	return m.setLot(0)
 }
 
-// scheduled reports whether a later lot's bounds or noise may differ from the
-// first one's without its having been released.
-func (r *Run) scheduled() bool {
-	if r.config.Mechanism.NoiseMultiplierAt != nil {
+// isScheduled reports whether the bounds or the noise of lots follow a schedule.
+func (m *mechanism) isScheduled() bool {
+	if m.config.NoiseMultiplierAt != nil {
 		return true
 	}
-	for _, g := range r.config.Mechanism.Clipping {
+	for _, g := range m.config.Clipping {
 		switch g.Bound.(type) {
 		case clip.Constant, clip.Quantile:
 		default:
@@ -148,48 +140,52 @@ func (r *Run) scheduled() bool {
 	return false
 }
 
-// changing reports whether the next lot's bounds may differ from this one's.
-func (r *Run) changing() bool {
-	for _, p := range r.mechanism.clipper.Groups() {
-		if p.CountNoise > 0 {
-			return true
-		}
-	}
-	return r.scheduled()
+// isAdaptive reports whether bounds follow released counts.
+func (m *mechanism) isAdaptive() bool {
+	return slices.ContainsFunc(m.clipper.Groups(), func(p clip.ResolvedGroup) bool { return p.CountNoise > 0 })
 }
 
-// prepare fixes the bounds of a lot, the noise of each vector and the ledger's
-// entry. The noise drawn is at least what the ledger says: a vector's deviation
-// is rounded up to the float32 that devices compute with.
-func (r *Run) prepare(lot int) error {
-	m := &r.mechanism
+// advance prepares for a lot after the previous one was released.
+func (m *mechanism) advance(lot int) error {
+	if m.clipper == nil || lot == m.steps {
+		return nil
+	}
+	if m.isAdaptive() || m.isScheduled() {
+		return m.setLot(lot)
+	}
+	return m.clipper.BeginLot(lot)
+}
+
+// setLot sets a lot's bounds, the noise of each parameter and the ledger entry. The noise is
+// at least what the ledger states: σ is rounded up to the float32 that devices compute with.
+func (m *mechanism) setLot(lot int) error {
 	if err := m.clipper.BeginLot(lot); err != nil {
 		return err
 	}
-	z, err := m.clipper.NoiseMultiplier(r.config.multiplier(lot))
+	z, err := m.clipper.NoiseMultiplier(m.config.noiseMultiplier(lot))
 	if err != nil {
 		return err
 	}
 	for g, s := range m.clipper.Sensitivities() {
 		if math.IsInf(s, 1) {
-			return fmt.Errorf("group %s has no bound in lot %d, so no noise could hide a record: give a bound, or train without privacy by NonPrivate (--non-private)", m.clipper.Groups()[g].Name, lot)
+			return fmt.Errorf("group %s has no clipping bound in lot %d, so noise cannot protect a record; give a bound, or train without privacy (Mechanism.NonPrivate, --non-private)", m.clipper.Groups()[g].Name, lot)
 		}
-		q := &m.lot.Queries[m.queries[g]]
+		q := &m.entry.Queries[m.queries[g]]
 		q.Sensitivity, q.Noise = s, z*m.shares[g]*s
 	}
-	for v := range r.release.Sigma {
-		sigma := m.lot.Queries[m.queries[m.groups[v]]].Noise * m.scales[v]
-		if r.release.Sigma[v] = roundUp(sigma); !(sigma >= smallestNoise) || math.IsInf(r.release.Sigma[v], 1) {
-			return fmt.Errorf("noise of deviation %g for %s in lot %d is out of the range of float32: choose a bound and a noise nearer to 1", sigma, r.program.Parameters[v].Name, lot)
+	for v := range m.release.Sigma {
+		sigma := m.entry.Queries[m.queries[m.groups[v]]].Noise * m.scales[v]
+		if m.release.Sigma[v] = roundUp(sigma); !(sigma >= smallestNoise) || math.IsInf(m.release.Sigma[v], 1) {
+			return fmt.Errorf("parameter %s, lot %d: a noise of standard deviation %g is out of the range of float32; choose a bound and a noise multiplier nearer to 1", m.names[v], lot, sigma)
 		}
 	}
 	return nil
 }
 
-// smallestNoise is the least float32 with a full significand.
+// smallestNoise is the smallest float32 with a full significand.
 const smallestNoise = 0x1p-126
 
-// roundUp is the smallest float32 that is not below x.
+// roundUp returns the smallest float32 that is at least x.
 func roundUp(x float64) float64 {
 	f := float32(x)
 	if float64(f) < x {
@@ -198,30 +194,52 @@ func roundUp(x float64) float64 {
 	return float64(f)
 }
 
-// reserve tells the ledger how far it may state lots ahead of their release, so
-// that a crash cannot overstate the run's cost beyond its steps or its budget, nor by
-// more than its stake.
-func (r *Run) reserve() {
-	ahead := min(r.meter.allowed, r.config.Steps-r.step, r.config.stake())
-	if r.config.Budget.StopAtEpsilon > 0 && r.config.Mechanism.NoiseMultiplierAt != nil {
-		ahead = min(ahead, 1) // the next lot may cost less than this one
+// costOfLot returns an entry that costs as much as a lot. Bounds do not change the cost: the
+// noise is proportional to them.
+func (m *mechanism) costOfLot(lot int) ledger.Lot {
+	entry := m.entry
+	entry.Queries = slices.Clone(entry.Queries)
+	// checkLots has checked the multiplier of every lot.
+	z, _ := m.clipper.NoiseMultiplier(m.config.noiseMultiplier(lot))
+	for g, q := range m.queries {
+		entry.Queries[q].Sensitivity, entry.Queries[q].Noise = 1, z*m.shares[g]
 	}
-	r.ledger.LimitReservations(ahead)
+	return entry
 }
 
-// adapt releases the counts behind adaptive bounds and moves the bounds.
-func (r *Run) adapt() error {
-	clipper := r.mechanism.clipper
-	for g, p := range clipper.Groups() {
+// computeClipFactors sets the clip factors of the microbatch in an executable. Its first n
+// records count; the padding gets 0.
+func (m *mechanism) computeClipFactors(e plan.Executable, n int) error {
+	if m.clipper != nil {
+		if err := m.clipper.ComputeFactors(m.factors, m.squared, n); err != nil {
+			return err
+		}
+	} else {
+		for i := range m.factors[0] {
+			m.factors[0][i] = 0
+			if i < n {
+				m.factors[0][i] = 1
+			}
+		}
+	}
+	for v, g := range m.groups {
+		copy(e.ClipFactors(v), m.factors[g])
+	}
+	return nil
+}
+
+// releaseCounts noises the counts behind adaptive bounds and updates the bounds.
+func (m *mechanism) releaseCounts(streams noiseStreams, step int, expectedLot float64) error {
+	for g, p := range m.clipper.Groups() {
 		if p.CountNoise == 0 {
 			continue
 		}
-		normal, err := r.normal(r.countStream(g))
+		normal, err := streams.normal(streams.count(step, g))
 		if err != nil {
 			return err
 		}
-		noised := clipper.QuantileCount(g) + p.CountNoise*normal
-		if err := clipper.UpdateBound(g, noised, r.Event().ExpectedLot()); err != nil {
+		count := m.clipper.QuantileCount(g) + p.CountNoise*normal
+		if err := m.clipper.UpdateBound(g, count, expectedLot); err != nil {
 			return err
 		}
 	}

@@ -56,13 +56,13 @@ func TestLotAllocatesNothing(t *testing.T) {
 			change(&c)
 			r := start(t, c)
 			lot := func() {
-				if err := r.oneLot(); err != nil {
+				if err := r.runLot(); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if r.ledger != nil {
-				r.ledger.Close()
-				r.ledger = nil
+			if r.account != nil {
+				r.account.ledger.Close()
+				r.account = nil
 			}
 			if n := testing.AllocsPerRun(500, lot); n != 0 {
 				t.Errorf("%v allocations a lot", n)
@@ -143,7 +143,7 @@ func TestMicrobatchIsCut(t *testing.T) {
 			n.SetLoss(layer.CrossEntropy(n, logits, labels), logits)
 			return n.Network()
 		}
-		if p := start(t, c).program; p.Records != want || (cpu.NewDevice(0).PreferredMicrobatch(p) < p.Records) != (asked != 0) {
+		if p := start(t, c).compiled.program; p.Records != want || (cpu.NewDevice(0).PreferredMicrobatch(p) < p.Records) != (asked != 0) {
 			t.Errorf("%d records in %d bytes where %d were asked for", p.Records, p.Bytes(), asked)
 		}
 	}
@@ -155,8 +155,8 @@ func TestScratchIsToldOf(t *testing.T) {
 		c := ordinary(t)
 		c.Device.Name, c.Train, c.Sampling.Lot, c.Sampling.Rate = device, examples(600, 3), 0, 1 // rows enough to be summed in slices
 		r := start(t, c)
-		beside := r.machine.WorkspaceBytes()
-		if told := r.Describe().Bytes - r.program.Bytes(); told != beside || beside == 0 && r.place().onGPU() {
+		beside := r.compiled.executable.WorkspaceBytes()
+		if told := r.Describe().Bytes - r.compiled.program.Bytes(); told != beside || beside == 0 && r.config.Device.onGPU() {
 			t.Errorf("%s: %d bytes beside the buffers are told of, and %d are taken", device, told, beside)
 		}
 	}

@@ -186,11 +186,11 @@ func TestSensitivityOfTheValidationError(t *testing.T) {
 		for records, size := range map[Records]int{{}: 1, {Examples: 5}: 5, {Users: true, Examples: 2}: 3} {
 			sum := func(x, y []float32, users []int32) float64 {
 				s := scaled(t, in, out, x, y, users)
-				shares, err := e.shares(w, s)
+				shares, err := e.exampleScores(w, s)
 				if err != nil {
 					t.Fatal(err)
 				}
-				all, err := perRecord(shares, s, records)
+				all, err := sumOfRecordMeans(shares, s, records)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -217,7 +217,7 @@ func TestSensitivityOfTheValidationError(t *testing.T) {
 		t.Errorf("no record moved the sum by more than %v: this shows little", most)
 	}
 	for range 1000 { // targets too, whatever a set of one's own gives
-		if n := nearness([]float32{wild(), wild()}, []float32{wild(), wild()}); !(n >= 0 && n <= 1) {
+		if n := targetScore([]float32{wild(), wild()}, []float32{wild(), wild()}); !(n >= 0 && n <= 1) {
 			t.Fatalf("an example counts %v", n)
 		}
 	}
@@ -259,7 +259,7 @@ func TestValidationErrorIsPaidFor(t *testing.T) {
 	}
 
 	r = trained(t, heldTargets(t, 2))
-	r.ledger.Close() // nothing can be written any more
+	r.account.ledger.Close() // nothing can be written any more
 	if got, err := r.Validate(); err == nil || got != (ValidationResult{}) {
 		t.Errorf("without a ledger entry: %+v, %v", got, err)
 	}
@@ -272,7 +272,7 @@ func TestValidationErrorRefuses(t *testing.T) {
 			c.Train, c.Validation.Set = targets(t, 60, in, out, 0), targets(t, 10, in, out, 0)
 		},
 		"differs in shape, classes or bounds": func(c *Config) { c.Validation.Set = targets(t, 10, in, out, 0) },
-		"no distance of its Output": func(c *Config) {
+		"not a distance of its Output": func(c *Config) {
 			c.Network = predicting(in, out, layer.PoissonLoss)
 		},
 		"a positive number": func(c *Config) { c.Validation.Noise = math.MaxFloat64 / 2 },

@@ -46,7 +46,7 @@ func TestDividesByWhatIsPublic(t *testing.T) {
 		c.Network, c.Train, c.Steps = linear(1), columns(60, value, 1), 12
 		r := start(t, c)
 		quiet(r)
-		r.machine = &spy{r.machine, func(p *plan.Release) error {
+		r.compiled.executable = &spy{r.compiled.executable, func(p *plan.Release) error {
 			if p.Scale != 1/r.Event().ExpectedLot() {
 				t.Errorf("scale %v, want %v", p.Scale, 1/r.Event().ExpectedLot())
 			}
@@ -125,7 +125,7 @@ func TestEachRecordOnce(t *testing.T) {
 			seen := 0
 			for lot := range c.Steps {
 				// From weight 0, so that the difference is exact.
-				r.machine.State().Weights[0][0] = 0
+				r.compiled.executable.State().Weights[0][0] = 0
 				members := map[int]bool{}
 				if err := r.sampler.StartLot(uint64(lot)); err != nil {
 					t.Fatal(err)
@@ -144,7 +144,7 @@ func TestEachRecordOnce(t *testing.T) {
 					want += float64(uint32(1) << m)
 				}
 				seen += n
-				if err := r.oneLot(); err != nil {
+				if err := r.runLot(); err != nil {
 					t.Fatal(err)
 				}
 				got := -float64(weights(t, r)[0]) * 8
@@ -230,7 +230,7 @@ func TestLedgerComesFirst(t *testing.T) {
 		c.Sampling.Policy, c.Steps = policy, 40
 		r := start(t, c)
 		asked := 0
-		r.machine = &spy{r.machine, func(*plan.Release) error {
+		r.compiled.executable = &spy{r.compiled.executable, func(*plan.Release) error {
 			asked++
 			if n := lotsIn(t, c.Files.Ledger).LotCount(); n < asked || n > c.Steps {
 				t.Errorf("release %d while the ledger holds %d lots", asked, n)
@@ -251,7 +251,7 @@ func TestNothingMovesWithoutLedger(t *testing.T) {
 	c.Statistics = []Statistic{MeanLoss(1, 1)}
 	c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 3}, nil)
 	r := start(t, c)
-	if err := r.ledger.Close(); err != nil {
+	if err := r.account.ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
 	before, bounds := weights(t, r), r.mechanism.clipper.State(nil)
@@ -261,7 +261,7 @@ func TestNothingMovesWithoutLedger(t *testing.T) {
 			t.Errorf("error %v, want one about the ledger", err)
 		}
 	}
-	if distance(before, weights(t, r)) != 0 || r.StepsDone() != 0 || r.tallies[0].mean[0] != 0 || !slices.Equal(bounds, r.mechanism.clipper.State(nil)) {
+	if distance(before, weights(t, r)) != 0 || r.StepsDone() != 0 || r.statistics.accumulators[0].mean[0] != 0 || !slices.Equal(bounds, r.mechanism.clipper.State(nil)) {
 		t.Error("something moved")
 	}
 }
@@ -272,7 +272,7 @@ func TestFailedReleaseEndsTheRun(t *testing.T) {
 	c := ordinary(t)
 	r := start(t, c)
 	calls := 0
-	r.machine = &spy{r.machine, func(*plan.Release) error { calls++; return errors.New("device lost") }}
+	r.compiled.executable = &spy{r.compiled.executable, func(*plan.Release) error { calls++; return errors.New("device lost") }}
 	for range 3 {
 		if err := r.Train(context.Background(), nil); err == nil || err.Error() != "lot 0: device lost" {
 			t.Errorf("error %v", err)
@@ -314,8 +314,8 @@ func TestPanicEndsTheRun(t *testing.T) {
 		}()
 		r.Train(context.Background(), nil)
 	}()
-	if err := r.Train(context.Background(), nil); !errors.Is(err, errBroken) {
-		t.Errorf("error %v, want %v", err, errBroken)
+	if err := r.Train(context.Background(), nil); !errors.Is(err, errPanicked) {
+		t.Errorf("error %v, want %v", err, errPanicked)
 	}
 	if r.StepsDone() != 0 || distance(before, weights(t, r)) != 0 {
 		t.Error("a lot was released after the panic")
@@ -376,7 +376,7 @@ func TestPanicInData(t *testing.T) {
 			t.Errorf("%s: Train panicked with %v", name, p)
 		}
 		set.left = math.MaxInt
-		if err := r.Train(context.Background(), nil); !errors.Is(err, errBroken) {
+		if err := r.Train(context.Background(), nil); !errors.Is(err, errPanicked) {
 			t.Errorf("%s: then %v", name, err)
 		}
 		if err := r.Close(); err != nil {
@@ -457,7 +457,7 @@ func TestSameNoiseNever(t *testing.T) {
 		var before []float32
 		bounds := []float64{1, 1}
 		var sigma []float64
-		r.machine = &spy{r.machine, func(p *plan.Release) error {
+		r.compiled.executable = &spy{r.compiled.executable, func(p *plan.Release) error {
 			before = append(before[:0], weights(t, r)...)
 			sigma = append(sigma[:0], p.Sigma...)
 			return nil
@@ -525,7 +525,7 @@ func TestSeedIsMarked(t *testing.T) {
 			t.Errorf("seeded %v: secure %v in the ledger", seeded, h.Header.Secure)
 		}
 		key := r.source.Key()
-		text := fmt.Sprintf("%v %+v %#v", r.source, r.release, r.sampler)
+		text := fmt.Sprintf("%v %+v %#v", r.source, r.mechanism.release, r.sampler)
 		for _, word := range key {
 			if word > 1<<16 && (strings.Contains(text, fmt.Sprint(word)) || strings.Contains(text, fmt.Sprintf("%x", word))) {
 				t.Errorf("a word of the key is in %q", text)
@@ -561,8 +561,8 @@ func TestNeighboursLookAlike(t *testing.T) {
 			public := *p
 			public.Released, public.Epsilon = nil, 0
 			if p.Lot%6 == 0 { // how often ε is computed is a matter of time
-				r.meter.counted = 0
-				public.Epsilon = r.meter.shown(0)
+				r.account.meter.counted = 0
+				public.Epsilon = r.account.meter.current(0)
 			}
 			show(public)
 			show(r.StepsDone())
@@ -572,7 +572,7 @@ func TestNeighboursLookAlike(t *testing.T) {
 			return nil
 		})
 		s.Weights = weights(t, r)
-		saved, err := newest(c.Files.CheckpointFolder)
+		saved, err := newestCheckpoint(c.Files.CheckpointFolder)
 		if err != nil {
 			t.Fatal(err)
 		}

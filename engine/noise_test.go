@@ -42,9 +42,9 @@ func TestZeroGradientsGiveNoise(t *testing.T) {
 				before := weights(t, r)
 				var squares, count [2]float64
 				for range c.Steps {
-					entry := r.mechanism.lot
+					entry := r.mechanism.entry
 					sigma := expected(t, entry.Queries, r, allocation)
-					if err := r.oneLot(); err != nil {
+					if err := r.runLot(); err != nil {
 						t.Fatal(err)
 					}
 					after := weights(t, r)
@@ -120,14 +120,14 @@ func TestNoiseIsWhatTheLedgerSays(t *testing.T) {
 			}
 			r := start(t, c)
 			for lot := range 3 {
-				for v, sigma := range r.release.Sigma {
-					q := r.mechanism.lot.Queries[r.mechanism.queries[r.mechanism.groups[v]]]
+				for v, sigma := range r.mechanism.release.Sigma {
+					q := r.mechanism.entry.Queries[r.mechanism.queries[r.mechanism.groups[v]]]
 					want := q.Noise * r.mechanism.scales[v]
 					if float64(float32(sigma)) != sigma || sigma < want || sigma > want*(1+1e-6) {
 						t.Errorf("%s, lot %d: vector %d has noise %v where the ledger says %v", name, lot, v, sigma, want)
 					}
 				}
-				if err := r.oneLot(); err != nil {
+				if err := r.runLot(); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -201,7 +201,7 @@ func TestScheduledBound(t *testing.T) {
 	var got []float64
 	for range c.Steps {
 		got = append(got, r.Describe().Parameters[0].Clip)
-		if err := r.oneLot(); err != nil {
+		if err := r.runLot(); err != nil {
 			t.Fatal(err)
 		}
 	}

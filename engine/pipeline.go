@@ -7,66 +7,62 @@ import (
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
-// follow hands the computing of factors to a device that can do it, so that
-// nothing of a microbatch comes back. Statistics need each record on the host, and
-// so does a clipping rule that only its own code knows.
-func (r *Run) follow() error {
-	p, ok := r.machine.(plan.Pipeline)
-	if !ok || len(r.config.Statistics) > 0 {
-		return nil
+// pipelineDriver feeds a device that computes clip factors itself, so that nothing of a
+// microbatch returns to the host.
+type pipelineDriver struct {
+	plan.Pipeline
+	clipper *clip.Clipper // nil where the run is not private
+	counts  plan.LotCounts
+}
+
+// newPipelineDriver returns nil where the host must compute clip factors: the device or the
+// program does not support it, statistics need each record on the host, or the clipping rule
+// is known only as Go code.
+func newPipelineDriver(c *Config, e plan.Executable, clipper *clip.Clipper) (*pipelineDriver, error) {
+	p, ok := e.(plan.Pipeline)
+	if !ok || len(c.Statistics) > 0 {
+		return nil, nil
 	}
 	var formula clip.Formula
-	if r.mechanism.clipper != nil {
-		if formula, ok = r.mechanism.clipper.Formula(); !ok {
-			return nil
+	if clipper != nil {
+		if formula, ok = clipper.Formula(); !ok {
+			return nil, nil
 		}
 	}
-	read := r.config.Train.Read
-	if r.config.Augmentation.Views > 0 {
+	read := c.Train.Read
+	if c.Augmentation.Views > 0 {
 		read = nil
 	}
-	err := p.Configure(formula, r.config.Train.Len(), read)
+	err := p.Configure(formula, c.Train.Len(), read)
 	if errors.Is(err, plan.ErrNoPipeline) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	r.pipeline = p
-	r.counts.Within = make([]int, len(formula.Groups))
-	return nil
+	return &pipelineDriver{Pipeline: p, clipper: clipper, counts: plan.LotCounts{Within: make([]int, len(formula.Groups))}}, nil
 }
 
-// push queues the first n records in the batch.
-func (r *Run) push(n int) error {
-	b := &r.batch
-	b.weights, b.ticket = r.pipeline.ExampleWeights(), r.pipeline.MaskSeed()
-	rows := r.pipeline.Rows()
-	if rows == nil {
-		for k := range b.inputs {
-			b.inputs[k] = r.pipeline.Input(k)
-		}
-	}
-	if err := r.fill(n, rows); err != nil {
+// addMicrobatch queues the first n records of the loader.
+func (p *pipelineDriver) addMicrobatch(l *microbatchLoader, n int) error {
+	if err := l.loadNext(p.Pipeline, n); err != nil {
 		return err
 	}
-	r.private.Records += n
 	var bounds []float64
-	if r.mechanism.clipper != nil {
-		bounds = r.mechanism.clipper.Sensitivities()
+	if p.clipper != nil {
+		bounds = p.clipper.Sensitivities()
 	}
-	return r.pipeline.Push(n, bounds)
+	return p.Push(n, bounds)
 }
 
-// collect reads what the lot's records did.
-func (r *Run) collect() error {
-	t := &r.counts
-	if err := r.pipeline.FinishLot(t); err != nil {
+// finishLot waits for the lot's microbatches and reads their statistics.
+func (p *pipelineDriver) finishLot(records int, stats *PrivateStats) error {
+	if err := p.FinishLot(&p.counts); err != nil {
 		return err
 	}
-	r.private.Unclipped, r.private.Loss = t.Unclipped, t.Loss
-	if r.mechanism.clipper != nil {
-		r.mechanism.clipper.SetCounts(r.private.Records, t.NonFinite, t.Within)
+	stats.Records, stats.Unclipped, stats.Loss = records, p.counts.Unclipped, p.counts.Loss
+	if p.clipper != nil {
+		p.clipper.SetCounts(records, p.counts.NonFinite, p.counts.Within)
 	}
 	return nil
 }

@@ -46,15 +46,15 @@ func projected(t testing.TB) Config {
 // reference is secondMoments by its definition, the whole matrix.
 func reference(t *testing.T, s data.Set, r Records, unit bool) []float64 {
 	t.Helper()
-	d, err := newDeck(s, r)
+	d, err := newRecordIndex(s, r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	width := s.Columns()[0].Size()
 	sum := make([]float64, width*width)
-	rows, weights := make([]int, d.per), make([]float32, d.per)
-	for record := range d.count {
-		d.deal(record, rows, weights)
+	rows, weights := make([]int, d.perRecord), make([]float32, d.perRecord)
+	for record := range d.records {
+		d.writeRows(record, rows, weights)
 		one, squared := make([]float64, width*width), 0.0
 		for k, row := range rows {
 			if weights[k] == 0 {
@@ -100,7 +100,7 @@ func apartBy(a, b []float64, width int) float64 {
 
 func moments(t *testing.T, s data.Set, r Records, unit bool, threads int) []float64 {
 	t.Helper()
-	d, err := newDeck(s, r)
+	d, err := newRecordIndex(s, r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func TestPrincipal(t *testing.T) {
 			}
 		}
 	}
-	got, err := principal(upper, width, count)
+	got, err := principalEigenvectors(upper, width, count)
 	if err != nil || len(got) != count*width {
 		t.Fatal(len(got), err)
 	}
@@ -264,7 +264,7 @@ func TestProjectionNoise(t *testing.T) {
 	const width, sigma = 300, 4.0
 	r := start(t, projected(t))
 	upper := make([]float64, width*width)
-	if err := r.hide(upper, width); err != nil {
+	if err := addSymmetricNoise(upper, width, r.config.Projection.Noise, r.source, r.streams.projection(r.step)); err != nil {
 		t.Fatal(err)
 	}
 	var diagonal, rest, cross float64
@@ -307,7 +307,7 @@ func TestProjectionIsReleased(t *testing.T) {
 		want := reference(t, c.Train, Records{}, private)
 		if private {
 			normals := make([]float64, features*(features+1)/2)
-			if err := r.source.Normals64(normals, noise.Stream{Purpose: noise.Release, Vector: uint32(len(r.program.Parameters) + 2)}, 0); err != nil {
+			if err := r.source.Normals64(normals, noise.Stream{Purpose: noise.Release, Vector: uint32(len(r.compiled.program.Parameters) + 2)}, 0); err != nil {
 				t.Fatal(err)
 			}
 			at := 0
@@ -322,7 +322,7 @@ func TestProjectionIsReleased(t *testing.T) {
 				}
 			}
 		}
-		directions, err := principal(want, features, 3)
+		directions, err := principalEigenvectors(want, features, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -416,7 +416,7 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 			t.Fatalf("%s: %d releases of moments and %d lots, of %d", policy, moments, others, r.StepsDone())
 		}
 		composed := ledger.History{Header: ledger.Header{Records: 60, Unit: "example", Adjacency: Adjacency(policy)}}
-		composed.Lots = append(composed.Lots, ledger.RepeatedLot{Lot: first.Lot, Count: 1}, ledger.RepeatedLot{Lot: r.lotOf(0), Count: r.StepsDone()})
+		composed.Lots = append(composed.Lots, ledger.RepeatedLot{Lot: first.Lot, Count: 1}, ledger.RepeatedLot{Lot: r.mechanism.costOfLot(0), Count: r.StepsDone()})
 		want, err := accountant.Epsilon(composed, c.Budget.Delta, "rdp")
 		if err != nil {
 			t.Fatal(err)
@@ -453,7 +453,7 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 // Nothing is released where the ledger could not be written.
 func TestProjectionAfterItsEntry(t *testing.T) {
 	r := start(t, projected(t))
-	if err := r.ledger.Close(); err != nil {
+	if err := r.account.ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := r.Train(context.Background(), nil); err == nil {
@@ -475,13 +475,13 @@ func TestProjectionOfResumedRuns(t *testing.T) {
 		r := start(t, c)
 		r.Close() // nothing was spent
 		r = resume(t, c)
-		names, err := checkpoints(c.Files.CheckpointFolder)
+		names, err := listCheckpoints(c.Files.CheckpointFolder)
 		if err != nil {
 			t.Fatal(err)
 		}
 		before := contents(t, names[0])
 		train(t, r, func(p *Progress) error {
-			names, err := checkpoints(c.Files.CheckpointFolder)
+			names, err := listCheckpoints(c.Files.CheckpointFolder)
 			for _, name := range names {
 				saved, err := openCheckpoint(name)
 				if err != nil {
@@ -520,7 +520,7 @@ func TestProjectionOfResumedRuns(t *testing.T) {
 		}{
 			{func(c *Config) { c.Projection.Noise = 5 }, "projection is 3 directions, noise 5"},
 			{func(c *Config) { c.Projection.Directions = 2 }, "projection is 2 directions"},
-			{func(c *Config) { c.Network, c.Projection = mlp, Projection{} }, "projection is gone"},
+			{func(c *Config) { c.Network, c.Projection = mlp, Projection{} }, "projection is missing"},
 		} {
 			other := c
 			change.make(&other)
@@ -552,7 +552,7 @@ func TestProjectionOfResumedRuns(t *testing.T) {
 }
 
 func TestProjectionRefuses(t *testing.T) {
-	wide := make([]float32, 3*(MaxProjected+1))
+	wide := make([]float32, 3*(MaxProjectedFeatures+1))
 	for says, change := range map[string]func(*Config){
 		"6 directions of 5 features":    func(c *Config) { c.Projection.Directions = features + 1 },
 		"-1 directions":                 func(c *Config) { c.Projection.Directions = -1 },
@@ -568,7 +568,7 @@ func TestProjectionRefuses(t *testing.T) {
 			c.Train = s
 		},
 		"the data have several": func(c *Config) { c.Train = columns(60, zeros, 2, 3) },
-		"can be found":          func(c *Config) { c.Train = table(wide, make([]float32, 3), nil) },
+		"computes directions of at most 2048 features":          func(c *Config) { c.Train = table(wide, make([]float32, 3), nil) },
 	} {
 		c := projected(t)
 		change(&c)
@@ -624,7 +624,7 @@ func TestProjectionIsInterrupted(t *testing.T) {
 	if !seen {
 		t.Error("the search was waited for")
 	}
-	if spent := r.ledger.History().Lots; len(spent) > 0 || r.Directions() != nil {
+	if spent := r.account.ledger.History().Lots; len(spent) > 0 || r.Directions() != nil {
 		t.Fatalf("interrupted, and the ledger says %v", spent)
 	}
 	if err := r.Train(context.Background(), nil); err != nil {

@@ -79,13 +79,13 @@ func TestRefuses(t *testing.T) {
 		says   string
 	}{
 		{func(c *Config) { c.Network = nil }, "no network"},
-		{func(c *Config) { c.Augmentation.Views = -1 }, "-1 views"},
-		{func(c *Config) { c.Augmentation.Views = 2 }, "say how an example is changed"},
-		{func(c *Config) { c.Augmentation.Transform = func([][]float32, *rand.Rand) {} }, "say how many views"},
+		{func(c *Config) { c.Augmentation.Views = -1 }, "Views is -1"},
+		{func(c *Config) { c.Augmentation.Views = 2 }, "Transform is not set"},
+		{func(c *Config) { c.Augmentation.Transform = func([][]float32, *rand.Rand) {} }, "set the number of views"},
 		{func(c *Config) { c.Augmentation = Augmentation{1 << 20, func([][]float32, *rand.Rand) {}} }, "at most 4096"},
 		{func(c *Config) {
 			c.Augmentation = Augmentation{2, func(view [][]float32, _ *rand.Rand) { view[2][0] = 0 }}
-		}, "(runtime error: index out of range [2] with length 2): does it read what the data have"},
+		}, "(runtime error: index out of range [2] with length 2); check that it reads only columns that the data have"},
 		{func(c *Config) { c.Network = func(int) (*perexample.Network, error) { return mlp(3) } }, "built for 3 examples"},
 		{func(c *Config) { c.Network = func(int) (*perexample.Network, error) { panic("mine") } }, "mine"},
 		{func(c *Config) { c.Train = nil }, "no training data"},
@@ -97,13 +97,13 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Train = unchecked().with(1, 4, 0.5) }, "example 4, column \"label\""},
 		{func(c *Config) { c.Train = columns(20, zeros, 5) }, "2 inputs and the data 1 columns"},
 		{func(c *Config) { c.Train = columns(20, zeros, 4, 1) }, "takes 5 numbers"},
-		{func(c *Config) { c.Records.Examples = -1 }, "records of -1"},
+		{func(c *Config) { c.Records.Examples = -1 }, "Records.Examples is -1"},
 		{func(c *Config) { c.Records.Users = true }, "user"},
-		{func(c *Config) { c.Train, c.Records.Users = owned(), true }, "how many examples of a user"},
+		{func(c *Config) { c.Train, c.Records.Users = owned(), true }, "the number of examples of a user"},
 		{func(c *Config) { c.Sampling.Lot = 61 }, "a lot of 61 records from 60"},
 		{func(c *Config) { c.Sampling.Lot, c.Records.Examples = 12, 10 }, "a lot of 12 records from 6"},
 		{func(c *Config) { c.Sampling.Lot = -1 }, "a lot of -1"},
-		{func(c *Config) { c.Sampling.Lot = 0 }, "neither a lot nor a rate"},
+		{func(c *Config) { c.Sampling.Lot = 0 }, "neither a lot nor a sampling rate"},
 		{func(c *Config) { c.Sampling.Rate = 0.5 }, "both a lot"},
 		{func(c *Config) { c.Sampling.Lot, c.Sampling.Rate = 0, 1.1 }, "rate 1.1"},
 		{func(c *Config) { c.Sampling.Lot, c.Sampling.Rate = 0, -0.1 }, "rate -0.1"},
@@ -111,7 +111,7 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Sampling.Policy, c.Sampling.Lot, c.Sampling.Rate = sample.PolicyFixed, 0, -0.1 }, "rate -0.1"},
 		{func(c *Config) { c.Sampling.Policy, c.Sampling.Lot, c.Sampling.Rate = sample.PolicyFixed, 0, 1.001 }, "rate 1.001"},
 		{func(c *Config) { c.Sampling.Policy = "poison" }, "poisson"},
-		{func(c *Config) { c.Steps = 0 }, "0 steps"},
+		{func(c *Config) { c.Steps = 0 }, "Config.Steps is 0"},
 		{func(c *Config) { c.Microbatch = -1 }, "microbatch of -1"},
 		{func(c *Config) { c.Device.Threads = -1 }, "-1 threads"},
 		{func(c *Config) { c.Device.Threads = math.MaxInt }, "at most 65536"},
@@ -119,15 +119,15 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Device.Name = "tpu" }, "auto, cpu"},
 		{func(c *Config) { c.Device.Name = "cuda:77" }, "cuda:77"},
 		{func(c *Config) { c.Mechanism.NoiseMultiplier = 0 }, "--non-private"},
-		{func(c *Config) { c.Mechanism.NoiseMultiplier = -1 }, "noise -1"},
-		{func(c *Config) { c.Mechanism.NoiseMultiplier = nan }, "noise NaN"},
+		{func(c *Config) { c.Mechanism.NoiseMultiplier = -1 }, "noise multiplier -1"},
+		{func(c *Config) { c.Mechanism.NoiseMultiplier = nan }, "noise multiplier NaN"},
 		{func(c *Config) { c.Mechanism.NoiseMultiplier = inf }, "infinite"},
 		{func(c *Config) { c.Mechanism.NoiseMultiplier = 1e-45 }, "out of the range of float32"},
 		{func(c *Config) { c.Mechanism.NoiseMultiplier = 1e40 }, "out of the range of float32"},
 		{func(c *Config) { c.Mechanism.NoiseMultiplierAt = func(int) float64 { return 1 } }, "both a noise"},
 		{func(c *Config) {
 			c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt = 0, func(lot int) float64 { return float64(3 - lot) }
-		}, "lot 3: noise 0 "},
+		}, "lot 3: noise multiplier 0 "},
 		{func(c *Config) { c.Mechanism.Allocation = "equal" }, "proportional"},
 		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(0), nil) }, "bound 0"},
 		{func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(-1), nil) }, "bound -1"},
@@ -152,17 +152,17 @@ func TestRefuses(t *testing.T) {
 			c.Statistics = []Statistic{{Name: "gradient", Size: 1, Sensitivity: 1, Noise: 1, Of: func([]float64, []Example) {}}}
 		}, "two released sums"},
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, 1), MeanLoss(1, 1)} }, "two released sums"},
-		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, 0)} }, "noise 0"},
-		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(inf, 1)} }, "sensitivity +Inf"},
-		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, inf)} }, "noise +Inf"},
+		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, 0)} }, "the noise is 0"},
+		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(inf, 1)} }, "the sensitivity is +Inf"},
+		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, inf)} }, "the noise is +Inf"},
 		{func(c *Config) { c.Statistics = []Statistic{{}} }, "needs a name"},
 		{func(c *Config) { c.Statistics = []Statistic{{Name: "s", Size: 1, Sensitivity: 1, Noise: 1}} }, "and a function"},
 		{func(c *Config) { c.Statistics = []Statistic{FeatureMeans(0, 0, 1, 1)} }, "needs a name, a size"},
-		{func(c *Config) { c.Statistics = []Statistic{FeatureMeans(0, math.MaxInt, 1, 1)} }, "too many"},
-		{func(c *Config) { c.Statistics = []Statistic{FeatureMeans(0, features+1, 1, 1)} }, "(a column of another size): does it read what the data have?"},
+		{func(c *Config) { c.Statistics = []Statistic{FeatureMeans(0, math.MaxInt, 1, 1)} }, "is too large"},
+		{func(c *Config) { c.Statistics = []Statistic{FeatureMeans(0, features+1, 1, 1)} }, "(a column of another size); check that it reads only columns that the data have"},
 		{func(c *Config) {
 			c.Network, c.Train, c.Statistics = linear(features), columns(60, zeros, features), []Statistic{Accuracy(0, 1)}
-		}, "keeps no answers"},
+		}, "outputs or losses that the network does not keep"},
 		{func(c *Config) { c.Budget.Delta = 1 }, "delta 1"},
 		{func(c *Config) { c.Budget.Delta = nan }, "delta NaN"},
 		{func(c *Config) { c.Budget.Accountant = "rpd" }, "rdp"},
@@ -201,14 +201,14 @@ func TestRefuses(t *testing.T) {
 				wrong := n.Try(func() (*G.Node, error) { return G.Sub(G.Must(G.Sum(scores, 1)), label) })
 				n.SetLoss(n.Try(func() (*G.Node, error) { return G.Square(wrong) }), scores)
 			})
-		}, "2 scores where column label has 3 classes"},
+		}, "2 scores, and column label has 3 classes"},
 		{func(c *Config) { c.Train = columns(60, zeros, features, 1) }, "column x1 is a feature: make it a data.Label"},
 		{func(c *Config) {
 			c.Network = broken(func(n *layer.Builder, x, label *G.Node) {
 				prediction := dense(n, x)
 				n.SetLoss(layer.SquaredError(n, prediction, layer.Embedding(n, layer.Reshape(n, label), "table", classes-1, classes)), prediction)
 			})
-		}, "input label reads indices below 2 where column label has 3 classes"},
+		}, "input label takes indices below 2, and column label has 3 classes"},
 		{func(c *Config) {
 			c.Network = broken(func(n *layer.Builder, x, label *G.Node) {
 				n.Parameter("unused", layer.Constant(1), 3)
@@ -228,7 +228,7 @@ func TestRefuses(t *testing.T) {
 				h := n.Try(func() (*G.Node, error) { return G.HadamardProd(dense(n, x), G.NewConstant(float32(math.NaN()))) })
 				n.SetLoss(layer.CrossEntropy(n, h, label), h)
 			})
-		}, "holds a value that is not finite"},
+		}, "contains a value that is not finite"},
 		{func(c *Config) {
 			c.Network = broken(func(n *layer.Builder, x, label *G.Node) {
 				w := n.Parameter("w", func(*rand.Rand) float64 { panic("nothing to start from") }, features, classes)
@@ -376,7 +376,7 @@ func TestRefusesWhatNoHostHolds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for microbatch, says := range map[int]string{0: "even a microbatch of one record", 2: "a microbatch of 2 records"} {
+	for microbatch, says := range map[int]string{0: "a microbatch of one record", 2: "a microbatch of 2 records"} {
 		c := ordinary(t)
 		c.Train, c.Sampling.Lot, c.Microbatch = set, 2, microbatch
 		c.Network = func(batch int) (*perexample.Network, error) {

@@ -44,7 +44,7 @@ func resume(t testing.TB, c Config) *Run {
 
 // standing is all that a run has made.
 func standing(r *Run) string {
-	text := fmt.Sprint(r.machine.State())
+	text := fmt.Sprint(r.compiled.executable.State())
 	if r.mechanism.clipper != nil {
 		text += fmt.Sprint(r.mechanism.clipper.State(nil))
 	}
@@ -71,7 +71,7 @@ func TestResumeGoesOn(t *testing.T) {
 			t.Fatalf("%d steps done", second.StepsDone())
 		}
 		numbers, steps := []uint64{}, []int{}
-		second.machine = &spy{second.machine, func(p *plan.Release) error {
+		second.compiled.executable = &spy{second.compiled.executable, func(p *plan.Release) error {
 			numbers, steps = append(numbers, p.Lot), append(steps, p.Step)
 			return nil
 		}}
@@ -123,7 +123,7 @@ func TestResumeDrawsAfresh(t *testing.T) {
 			}
 			keys[r.source.Key()] = true
 			for range 3 {
-				if err := r.oneLot(); err != nil { // not by Train, which would save at its end
+				if err := r.runLot(); err != nil { // not by Train, which would save at its end
 					t.Fatal(err)
 				}
 				total++
@@ -211,19 +211,19 @@ func TestBrokenPassCountsWhole(t *testing.T) {
 		r = resume(t, c)
 		seen := map[int]int{}
 		for range 5 {
-			for _, record := range draw(t, r, r.step-r.began) {
+			for _, record := range draw(t, r, r.step-r.firstStep) {
 				seen[record]++
 			}
-			if err := r.oneLot(); err != nil {
+			if err := r.runLot(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if len(seen) != 60 {
 			t.Errorf("after %d lots, the next five held %d records; a pass holds all 60", done, len(seen))
 		}
-		shown := r.meter
+		shown := r.account.meter
 		shown.counted = 0
-		e := shown.shown(0)
+		e := shown.current(0)
 		r.Close()
 		if n, want := lotsIn(t, c.Files.Ledger).LotCount(), (done+4)/5*5+5; n != want {
 			t.Errorf("after %d lots and five more the ledger holds %d, want %d", done, n, want)
@@ -250,7 +250,7 @@ func TestResumeRefuses(t *testing.T) {
 			s := unchecked()
 			s.columns[1].Name = "answer"
 			c.Train = s
-		}, "column label is gone"},
+		}, "column label is missing"},
 		{func(c *Config) { c.Records.Examples = 2 }, "microbatch:2"},
 		{func(c *Config) {
 			c.Network = func(batch int) (*perexample.Network, error) {
@@ -286,10 +286,10 @@ func TestResumeRefuses(t *testing.T) {
 		{func(c *Config) { c.Optimization.WeightDecayMultiplier = of("fc1.bias", 0) }, "weight decay of fc1.bias is new (times 0)"},
 		{func(c *Config) { c.Optimization.Average.Decay = 0 }, "average is 0"},
 		{func(c *Config) { c.Mechanism.NonPrivate = true }, "private is false"},
-		{func(c *Config) { c.Steps = 4 }, "has done 5 already"},
+		{func(c *Config) { c.Steps = 4 }, "has done 5 lots"},
 		{func(c *Config) { c.Steps, c.Budget.StopAtEpsilon = 9, 1e-3 }, "budget"},
 		{func(c *Config) { c.Files.CheckpointFolder = "" }, "nothing to resume"},
-		{func(c *Config) { c.Files.CheckpointFolder += "2" }, "says that lots were spent"},
+		{func(c *Config) { c.Files.CheckpointFolder += "2" }, "contains lots that were spent"},
 		{func(c *Config) { c.Files.Ledger += "2" }, "restore it"},
 	} {
 		d := c
@@ -301,7 +301,7 @@ func TestResumeRefuses(t *testing.T) {
 			t.Errorf("error %q, want %q", err, test.says)
 		}
 		now := contents(t, c.Files.Ledger)
-		if test.says == "says that lots were spent" {
+		if test.says == "contains lots that were spent" {
 			ledger = now // it was opened and closed
 		}
 		if string(now) != string(ledger) {
@@ -340,7 +340,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 	r := start(t, c)
 	train(t, r, nil)
 	r.Close()
-	names, err := checkpoints(c.Files.CheckpointFolder)
+	names, err := listCheckpoints(c.Files.CheckpointFolder)
 	if err != nil || len(names) != 2 {
 		t.Fatalf("checkpoints %v (%v), want two", names, err)
 	}
@@ -357,7 +357,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 		t.Errorf("%d steps", r.StepsDone())
 	}
 	r.Close()
-	names, err = checkpoints(c.Files.CheckpointFolder)
+	names, err = listCheckpoints(c.Files.CheckpointFolder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -380,7 +380,7 @@ func TestStoppedBeforeFirstCheckpoint(t *testing.T) {
 		"header alone":  func(c Config) { start(t, withoutCheckpoint(c)).Close() },
 		"half a file": func(c Config) {
 			os.MkdirAll(c.Files.CheckpointFolder, 0o755)
-			os.WriteFile(filepath.Join(c.Files.CheckpointFolder, unfinished), []byte("x"), 0o644)
+			os.WriteFile(filepath.Join(c.Files.CheckpointFolder, temporaryCheckpoint), []byte("x"), 0o644)
 		},
 		"only a folder":  func(c Config) { os.MkdirAll(c.Files.CheckpointFolder, 0o755) },
 		"without ledger": func(c Config) {},
@@ -416,9 +416,9 @@ func TestFullDisk(t *testing.T) {
 	lot := 0
 	err := r.Train(t.Context(), func(p *Progress) error {
 		if lot = p.Lot; lot == 3 {
-			r.keeper.wait()
+			r.checkpoints.wait()
 			// No file can be made where a folder has its name.
-			return os.MkdirAll(filepath.Join(c.Files.CheckpointFolder, unfinished, "full"), 0o755)
+			return os.MkdirAll(filepath.Join(c.Files.CheckpointFolder, temporaryCheckpoint, "full"), 0o755)
 		}
 		return nil
 	})
@@ -426,7 +426,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("error %v after %d lots", err, lot)
 	}
 	r.Close()
-	if err := os.RemoveAll(filepath.Join(c.Files.CheckpointFolder, unfinished)); err != nil {
+	if err := os.RemoveAll(filepath.Join(c.Files.CheckpointFolder, temporaryCheckpoint)); err != nil {
 		t.Fatal(err)
 	}
 	if r = resume(t, c); r.StepsDone() == 0 || r.StepsDone() > 3 {
@@ -437,14 +437,14 @@ func TestFullDisk(t *testing.T) {
 	c.Steps = 1
 	r = start(t, c)
 	if err := r.Train(t.Context(), func(p *Progress) error {
-		r.keeper.wait()
-		return os.MkdirAll(filepath.Join(c.Files.CheckpointFolder, unfinished, "full"), 0o755)
+		r.checkpoints.wait()
+		return os.MkdirAll(filepath.Join(c.Files.CheckpointFolder, temporaryCheckpoint, "full"), 0o755)
 	}); !errors.Is(err, ErrCheckpoint) {
 		t.Errorf("of the last checkpoint: error %v", err)
 	}
 
 	c = lasting(t)
-	if err := os.MkdirAll(filepath.Join(c.Files.CheckpointFolder, unfinished, "full"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(c.Files.CheckpointFolder, temporaryCheckpoint, "full"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := New(c); !errors.Is(err, ErrCheckpoint) {
@@ -461,7 +461,7 @@ func TestCheckpointHoldsNoKey(t *testing.T) {
 	c.Seed = nil
 	r := start(t, c)
 	train(t, r, nil)
-	names, err := checkpoints(c.Files.CheckpointFolder)
+	names, err := listCheckpoints(c.Files.CheckpointFolder)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -532,26 +532,28 @@ func TestStake(t *testing.T) {
 	r := start(t, c)
 	most := 0
 	train(t, r, func(p *Progress) error {
-		most = max(most, r.ledger.History().LotCount()-p.Lot)
+		most = max(most, r.account.ledger.History().LotCount()-p.Lot)
 		return nil
 	})
-	if most >= c.stake() {
-		t.Errorf("the ledger states %d lots beyond one that was released, and %d with it may be lost", most, c.stake())
+	if most >= c.maxLostLots() {
+		t.Errorf("the ledger states %d lots beyond one that was released, and %d with it may be lost", most, c.maxLostLots())
 	}
 
 	ago := func(d time.Duration) time.Time { return time.Now().Add(-d) }
-	for _, k := range []struct {
-		keeper
-		lots int
-		want bool
+	for _, c := range []struct {
+		begun              time.Time
+		duration, interval time.Duration
+		lots               int
+		want               bool
 	}{
-		{keeper{begun: ago(time.Second), every: time.Hour}, 10, true},
-		{keeper{begun: ago(time.Second), every: time.Hour}, 9, false},
-		{keeper{begun: ago(time.Second), every: time.Hour, took: time.Minute}, 300, false},
-		{keeper{begun: ago(time.Hour), every: time.Hour, took: time.Hour}, 1, true},
+		{ago(time.Second), 0, time.Hour, 10, true},
+		{ago(time.Second), 0, time.Hour, 9, false},
+		{ago(time.Second), time.Minute, time.Hour, 300, false},
+		{ago(time.Hour), time.Hour, time.Hour, 1, true},
 	} {
-		if k.due(k.lots, 10) != k.want {
-			t.Errorf("a checkpoint of %d lots, which takes %v, after %v: %v", k.lots, k.took, time.Since(k.begun), !k.want)
+		w := checkpointWriter{begun: c.begun, duration: c.duration, interval: c.interval, maxLostLots: 10}
+		if w.isDue(c.lots) != c.want {
+			t.Errorf("a checkpoint of %d lots, which takes %v, is due after %v: %v, want %v", c.lots, c.duration, time.Since(c.begun), !c.want, c.want)
 		}
 	}
 }

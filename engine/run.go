@@ -8,82 +8,75 @@ import (
 
 	"github.com/dptrain/dptrain/accountant/ledger"
 	"github.com/dptrain/dptrain/engine/sample"
-	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/noise"
+	"github.com/dptrain/dptrain/perexample"
 )
 
 // Run is one training run. It serves one goroutine.
 //
-// The guarantee, under the adjacency and unit that its ledger names: everything
-// that Train hands to its observer, everything read from the run after it but for
-// [Run.PrivateStats], and every file that it writes is (ε, δ)-differentially private
-// for the ε that an accountant computes from the ledger, provided that the noise
-// source was drawn from the operating system (computational differential privacy,
-// see package noise) and up to the rounding of floating-point sums (see package
-// clip). How long a lot takes is not covered: it tells something of how many
-// records were drawn. McMahan et al. 2019; Abadi et al. 2016.
+// The guarantee, under the adjacency and the unit that its ledger names: everything that Train
+// passes to its observer, everything that is read from the run afterwards except
+// [Run.PrivateStats], and every file that it writes is (ε, δ)-differentially private, for the ε
+// that an accountant computes from the ledger. It requires that the noise source was keyed by
+// the operating system (computational differential privacy, see package noise), and it holds up
+// to the rounding of floating-point sums (see package clip). It does not cover the duration of
+// a lot, which depends on the number of records drawn. McMahan et al. 2019; Abadi et al. 2016.
 //
-// Nor is a number of lots that was chosen by what they released. Whoever ends a run because
-// of that, by the observer's error or by ctx, or gives it more Steps, has spent what the most
-// lots that there might have been would cost ([Run.PlannedEpsilon], for the Steps that it has). The
+// It does not cover a number of lots that depends on released values. To end a run because of
+// them, by the observer's error or by ctx, or to give it more Steps, spends the cost of the
+// largest possible number of lots ([Run.PlannedEpsilon], for the Steps of the run). The
 // ledger's ε is that of a number of lots that was fixed beforehand; after such a choice the δ
-// beside it may be several times too low. An [accountant.Filter] allows such choices.
+// stated with it may be several times too low. An [accountant.Filter] permits such choices.
 type Run struct {
-	config    Config
-	deck      *deck
-	viewer    *viewer
-	source    *noise.Source
-	sampler   sample.Sampler
-	machine   plan.Executable
-	pipeline  plan.Pipeline // nil where the host computes factors
-	program   *plan.Program
-	note      string // what the user should know of the device
-	mechanism mechanism
-	ledger    *ledger.Writer // nil where the run is not private
-	meter     *meter         // nil where the run is not private
-	tallies   []*tally
-	keeper    *keeper // nil where no checkpoint is kept
+	config      Config
+	index       *recordIndex
+	source      *noise.Source
+	streams     noiseStreams
+	sampler     sample.Sampler
+	compiled    *compiledNetwork
+	loader      *microbatchLoader
+	mechanism   *mechanism
+	statistics  *lotStatistics
+	pipeline    *pipelineDriver   // nil where the host computes clip factors
+	account     *privacyAccount   // nil where the run is not private
+	checkpoints *checkpointWriter // nil where no checkpoints are kept
 
-	batch     microbatch
-	factors   [][]float32    // [group][record]
-	squared   [][]float32    // [vector][record]
-	counts    plan.LotCounts // what the pipeline counts of a lot
-	release   plan.Release
-	private   PrivateStats
-	validated bool  // the validation's answer was released
-	step      int   // lots done
-	began     int   // lots done before this process
-	fault     error // a lot that failed half-way ends the run: nothing may be drawn again
+	step      int // lots done
+	firstStep int // lots done before this process
+	// fault is the error of a failed lot. It ends the run: the next lot would draw the same
+	// noise again.
+	fault     error
+	validated bool // the validation result was released
 	closed    bool
 }
 
-// New checks a configuration, compiles the network and opens the ledger. It reads a
-// data set that package data did not make once, to check it. Nothing private has been
-// released when it returns, and where it fails no file is left behind.
+// New checks a configuration, compiles the network and creates the ledger. It reads a data set
+// that package data did not make once, to check it. When it returns, nothing private has been
+// released; where it fails, it leaves no file behind.
 //
-// A panic in the user's code that reads data or clips goes through New and Train with the
-// user's own stack, and what it says is the user's. Whoever recovers from it may Close the
-// run: its ledger and checkpoints are whole.
+// A panic in the user's code that reads data or clips passes through New and Train with the
+// user's own stack and value. A caller that recovers from it may Close the run: its ledger and
+// checkpoints are complete.
 func New(c Config) (*Run, error) {
 	r, err := build(c)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.open(); err != nil {
-		r.machine.Close()
+	if err := r.createFiles(); err != nil {
+		r.compiled.executable.Close()
 		return nil, err
 	}
 	return r, nil
 }
 
-// build makes all of a run but its files.
+// build makes a run without its files.
 func build(c Config) (*Run, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	r := &Run{config: c, viewer: newViewer(c.Augmentation)}
+	r := &Run{config: c}
 	var err error
-	if r.deck, err = newDeck(c.Train, c.Records); err != nil {
+	if r.index, err = newRecordIndex(c.Train, c.Records); err != nil {
 		return nil, err
 	}
 	if c.Seed != nil {
@@ -91,166 +84,187 @@ func build(c Config) (*Run, error) {
 	} else if r.source, err = noise.New(); err != nil {
 		return nil, err
 	}
-	if err := r.sampling(); err != nil {
+	if r.sampler, err = newSampler(&r.config, r.index.records, r.source); err != nil {
 		return nil, err
 	}
-	if err := r.compile(); err != nil {
+	augmenter := newAugmenter(c.Augmentation, len(c.Train.Columns()))
+	if r.compiled, err = compileNetwork(&r.config, r.index, r.index.perRecord*augmenter.viewsPerExample(), r.Event()); err != nil {
 		return nil, err
 	}
-	protected := false
-	defer func() { // after a panic of the user's code, too
-		if !protected {
-			r.machine.Close()
+	built := false
+	defer func() { // also after a panic of the user's code
+		if !built {
+			r.compiled.executable.Close()
 		}
 	}()
-	if err := r.protect(); err != nil {
+	r.streams = noiseStreams{source: r.source, parameters: len(r.compiled.program.Parameters),
+		groups: len(r.config.Mechanism.Clipping), statistics: len(c.Statistics)}
+	r.loader = newMicrobatchLoader(&r.config, r.index, augmenter, r.source, r.compiled)
+	groups, err := c.Optimization.paramGroups(r.compiled.program.Parameters)
+	if err != nil {
 		return nil, err
 	}
-	if !c.projecting() {
-		if err := r.follow(); err != nil {
+	if r.statistics, err = newLotStatistics(c.Statistics, c.Train.Columns(), len(r.loader.output)/r.compiled.program.Batch); err != nil {
+		return nil, err
+	}
+	if r.mechanism, err = newMechanism(&r.config, r.compiled, r.Event(), r.source, groups, r.statistics.queries()); err != nil {
+		return nil, err
+	}
+	if !c.awaitsProjection() {
+		if r.pipeline, err = newPipelineDriver(&r.config, r.compiled.executable, r.mechanism.clipper); err != nil {
 			return nil, err
 		}
 	}
-	protected = true
+	built = true
 	return r, nil
 }
 
-// sampling makes the sampler; Rate and Lot say the same thing in two ways.
-func (r *Run) sampling() (err error) {
-	c, n := &r.config, r.deck.count
-	switch {
-	case c.Sampling.Rate < 0 || c.Sampling.Rate > 1 || math.IsNaN(c.Sampling.Rate):
-		return fmt.Errorf("rate %v: a probability between 0 and 1 is needed", c.Sampling.Rate)
-	case c.Sampling.Lot < 0 || c.Sampling.Lot > n:
-		return fmt.Errorf("a lot of %d records from %d: give between 1 and %d", c.Sampling.Lot, n, n)
-	case c.Sampling.Lot == 0 && c.Sampling.Rate == 0:
-		return fmt.Errorf("neither a lot nor a rate was given: say how many records make a lot")
-	case c.Sampling.Lot != 0 && c.Sampling.Rate != 0:
-		return fmt.Errorf("both a lot (%d) and a rate (%v) were given: one follows from the other", c.Sampling.Lot, c.Sampling.Rate)
+// newSampler returns the sampler of c for a number of records. It sets the default of
+// Budget.Delta.
+func newSampler(c *Config, records int, source *noise.Source) (s sample.Sampler, err error) {
+	switch q := &c.Sampling; {
+	case q.Rate < 0 || q.Rate > 1 || math.IsNaN(q.Rate):
+		return nil, fmt.Errorf("sampling rate %v: give a probability between 0 and 1", q.Rate)
+	case q.Lot < 0 || q.Lot > records:
+		return nil, fmt.Errorf("a lot of %d records from %d: give between 1 and %d", q.Lot, records, records)
+	case q.Lot == 0 && q.Rate == 0:
+		return nil, fmt.Errorf("neither a lot nor a sampling rate is set: set one of Sampling.Lot and Sampling.Rate")
+	case q.Lot != 0 && q.Rate != 0:
+		return nil, fmt.Errorf("both a lot (%d) and a sampling rate (%v) are set: set one of Sampling.Lot and Sampling.Rate", q.Lot, q.Rate)
 	}
-	lot, rate := c.draws(n)
+	lot, rate := c.Sampling.lotAndRate(records)
 	switch c.Sampling.Policy {
 	case sample.PolicyPoisson:
-		r.sampler, err = sample.NewPoisson(rate, n, r.source)
+		s, err = sample.NewPoisson(rate, records, source)
 	case sample.PolicyFixed:
-		r.sampler, err = sample.NewFixed(lot, n, r.source)
+		s, err = sample.NewFixed(lot, records, source)
 	case sample.PolicyShuffle:
-		r.sampler, err = sample.NewShuffle(lot, n, r.source)
+		s, err = sample.NewShuffle(lot, records, source)
 	default:
-		err = fmt.Errorf("sampling %q is unknown: use %s, %s or %s", c.Sampling.Policy, sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle)
+		err = fmt.Errorf("sampling policy %q is unknown: use %s, %s or %s", c.Sampling.Policy, sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle)
 	}
 	if c.Budget.Delta == 0 {
-		c.Budget.Delta = DefaultDelta(n)
+		c.Budget.Delta = DefaultDelta(records)
 	}
-	return err
+	return s, err
 }
 
-// draws is how many of n records make a lot, and each one's probability: Lot and Rate, of which
-// one was given.
-func (c *Config) draws(n int) (lot int, rate float64) {
-	if c.Sampling.Lot == 0 {
-		return max(1, int(math.Round(c.Sampling.Rate*float64(n)))), c.Sampling.Rate
-	}
-	return c.Sampling.Lot, float64(c.Sampling.Lot) / float64(n)
-}
-
-// open begins the run's files: the ledger, then the first checkpoint, so that a
-// ledger without a checkpoint says that nothing was spent.
-func (r *Run) open() (err error) {
+// createFiles creates the ledger, then the first checkpoint: a ledger without a checkpoint
+// shows that nothing was spent.
+func (r *Run) createFiles() (err error) {
 	c := &r.config
 	if c.Files.CheckpointFolder != "" {
-		if r.keeper, err = r.newKeeper(); err != nil {
+		if r.checkpoints, err = r.newCheckpointWriter(); err != nil {
+			return err
+		}
+		if err := r.checkpoints.refuseOtherRun(); err != nil {
 			return err
 		}
 	}
 	if !c.Mechanism.NonPrivate {
-		if r.meter, err = r.newMeter(c.withRest(ledger.History{Header: r.header()})); err != nil {
+		meter, err := newEpsilonMeter(c, r.mechanism, c.withLaterReleases(ledger.History{Header: r.ledgerHeader()}), 0)
+		if err != nil {
 			return err
 		}
-		if r.ledger, err = ledger.Create(c.Files.Ledger, r.header()); err != nil {
+		w, err := ledger.Create(c.Files.Ledger, r.ledgerHeader())
+		if err != nil {
 			return err
 		}
+		r.setAccount(&privacyAccount{ledger: w, meter: meter, maxLostLots: c.maxLostLots()})
 	}
-	if r.keeper == nil {
+	if r.checkpoints == nil {
 		return nil
 	}
-	if err := r.save(); err != nil {
-		r.withdraw()
+	if err := r.checkpoints.save(r.step); err != nil {
+		r.removeFiles()
 		return err
 	}
 	return nil
 }
 
-func (r *Run) header() ledger.Header {
-	return ledger.Header{Unit: r.config.Records.Unit(), Records: r.deck.count,
+func (r *Run) setAccount(a *privacyAccount) {
+	r.account = a
+	if r.checkpoints != nil {
+		r.checkpoints.account = a
+	}
+}
+
+func (r *Run) ledgerHeader() ledger.Header {
+	return ledger.Header{Unit: r.config.Records.Unit(), Records: r.index.records,
 		Adjacency: Adjacency(r.config.Sampling.Policy), Secure: r.source.Secure()}
 }
 
-// Event is how lots are drawn, as it is accounted.
+// Event returns the sampling event of a lot, as the accountant uses it.
 func (r *Run) Event() sample.Event { return r.sampler.Event() }
 
-// Progress is what is public after a lot.
+// Network returns the network that is trained: Config.Network or, where the run has a
+// projection, the one behind it. Before Train the latter sees directions of zeros.
+func (r *Run) Network() perexample.Build { return r.config.Network }
+
+// StepsDone returns how many lots were released.
+func (r *Run) StepsDone() int { return r.step }
+
+// Progress describes what is public after a lot.
 type Progress struct {
-	Lot          int     // lots done, this one with them: from 1
-	Lots         int     // lots that the run is to have
-	Epsilon      float64 // what a budget is held to; of the lots so far and, where it takes long to compute, of some lots to come
-	LearningRate float64 // the learning rate of the lot, before Config's RateOf
+	Lot          int     // lots done, from 1
+	Lots         int     // lots of the whole run
+	Epsilon      float64 // the ε that a budget limits; of the lots so far and, where it takes long to compute, of some later lots
+	LearningRate float64 // of the lot, before Optimization.LearningRateMultiplier
 	Released     []ReleasedStatistic
 }
 
-// Train releases the directions of a projection, if there is one, and runs lots until
-// the last step, the budget's end or the end of ctx, which is heeded between lots, and
-// while the directions are looked for. The observer, if any, is called after each lot; the
-// values that it is given are overwritten by the next. However Train ends, what
-// the lots made is in the checkpoint, if there is one, unless a lot failed: then
-// the checkpoint is older, the run cannot go on, and what the ledger says was
-// spent stays spent. Called again after the observer's error or the end of ctx, it
-// goes on.
+// Train releases the directions of a projection, if there is one, and runs lots until the last
+// step, the budget's end or the end of ctx. It checks ctx between lots and while it computes
+// directions. It calls the observer, if any, after each lot; the next lot overwrites the values
+// that the observer gets. When Train ends, the checkpoint, if there is one, contains the result
+// of all lots, unless a lot failed: then the checkpoint is older, the run cannot continue, and
+// what the ledger states as spent stays spent. After the observer's error or the end of ctx,
+// another call continues.
 func (r *Run) Train(ctx context.Context, observe func(*Progress) error) error {
 	if r.closed {
-		return errors.New("the run is closed: train before Close, or resume it from a checkpoint")
+		return errors.New("the run is closed: call Train before Close, or resume the run from a checkpoint")
 	}
-	err := r.train(ctx, observe)
-	if r.keeper != nil && r.fault == nil {
-		if saved := r.save(); err == nil {
-			err = saved
+	err := r.runLots(ctx, observe)
+	if r.checkpoints != nil && r.fault == nil {
+		if saveErr := r.checkpoints.save(r.step); err == nil {
+			err = saveErr
 		}
 	}
 	return err
 }
 
-func (r *Run) train(ctx context.Context, observe func(*Progress) error) error {
-	p := Progress{Lots: r.config.Steps, Released: make([]ReleasedStatistic, len(r.tallies))}
-	for i, t := range r.tallies {
-		p.Released[i] = ReleasedStatistic{Name: t.Name, Mean: t.mean}
+func (r *Run) runLots(ctx context.Context, observe func(*Progress) error) error {
+	p := Progress{Lots: r.config.Steps, Released: make([]ReleasedStatistic, len(r.statistics.accumulators))}
+	for i, a := range r.statistics.accumulators {
+		p.Released[i] = ReleasedStatistic{Name: a.Name, Mean: a.mean}
 	}
 	for r.step < r.config.Steps {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if r.config.projecting() {
-			if err := r.project(ctx); err != nil {
+		if r.config.awaitsProjection() {
+			if err := r.releaseProjection(ctx); err != nil {
 				return err
 			}
 			continue
 		}
-		if r.meter != nil && r.meter.allowed == 0 {
+		if r.account != nil && r.account.meter.allowed == 0 {
 			return nil
 		}
-		if err := r.oneLot(); err != nil {
+		if err := r.runLot(); err != nil {
 			return err
 		}
-		if r.keeper != nil {
-			if err := r.keep(); err != nil {
+		if r.checkpoints != nil {
+			if err := r.checkpoints.saveIfDue(r.step); err != nil {
 				return err
 			}
 		}
 		if observe == nil {
 			continue
 		}
-		p.Lot, p.LearningRate = r.step, r.release.Rate
-		if r.meter != nil {
-			p.Epsilon = r.meter.shown(r.config.Steps - r.step)
+		p.Lot, p.LearningRate = r.step, r.mechanism.release.Rate
+		if r.account != nil {
+			p.Epsilon = r.account.meter.current(r.config.Steps - r.step)
 		}
 		if err := observe(&p); err != nil {
 			return err
@@ -259,24 +273,23 @@ func (r *Run) train(ctx context.Context, observe func(*Progress) error) error {
 	return nil
 }
 
-// errBroken is what a lot leaves behind that ended in a panic of the user's code,
-// such as a data set's; so does a projection.
-var errBroken = errors.New("a lot was broken off by a panic: nothing more can be released; resume from a checkpoint, or begin another run")
+// errPanicked is the fault of a run in which the user's code, such as a data set, panicked
+// during a lot or a projection.
+var errPanicked = errors.New("a panic interrupted a lot: the run can release nothing more; resume it from a checkpoint, or begin another run")
 
-// oneLot runs one lot. After an error, or a panic that the caller recovered from,
-// nothing more may be run: records would be counted twice, or the same noise drawn
-// again.
-func (r *Run) oneLot() error {
+// runLot runs one lot. After an error, or a panic that the caller recovered from, no other lot
+// may run: records would be counted twice, or the same noise drawn again.
+func (r *Run) runLot() error {
 	if r.fault != nil {
 		return r.fault
 	}
-	r.fault = errBroken
-	err := r.sum()
-	if err == nil {
-		err = r.spend()
+	r.fault = errPanicked
+	err := r.sumLot()
+	if err == nil && r.account != nil {
+		err = r.account.spendLot(r.mechanism.entry, r.config.Steps-r.step)
 	}
 	if err == nil {
-		err = r.publish()
+		err = r.releaseLot()
 	}
 	if err != nil {
 		r.fault = fmt.Errorf("lot %d: %w", r.step, err)
@@ -284,94 +297,95 @@ func (r *Run) oneLot() error {
 	}
 	r.fault = nil
 	r.step++
-	if r.mechanism.clipper == nil || r.step == r.config.Steps {
-		return nil
-	}
-	if !r.changing() {
-		return r.mechanism.clipper.BeginLot(r.step)
-	}
-	return r.prepare(r.step)
+	return r.mechanism.advance(r.step)
 }
 
-// sum draws a lot and adds up its records.
-func (r *Run) sum() error {
-	r.private = PrivateStats{}
-	if err := r.sampler.StartLot(uint64(r.step - r.began)); err != nil {
+// sumLot draws a lot and sums the clipped gradients of its records.
+func (r *Run) sumLot() error {
+	r.statistics.startLot()
+	r.loader.startLot(r.step)
+	if err := r.sampler.StartLot(uint64(r.step - r.firstStep)); err != nil {
 		return err
 	}
 	for {
-		n, err := r.sampler.Next(r.batch.records)
+		n, err := r.sampler.Next(r.loader.records)
 		if err != nil {
 			return err
 		}
 		if n > 0 {
-			if err := r.microbatch(n); err != nil {
+			if err := r.addMicrobatch(n); err != nil {
 				return err
 			}
 		}
-		if n < len(r.batch.records) {
+		if n < len(r.loader.records) {
 			break
 		}
 	}
 	if r.pipeline != nil {
-		return r.collect()
+		return r.pipeline.finishLot(r.loader.loaded, &r.statistics.private)
 	}
 	return nil
 }
 
-// spend has the lot on disk in the ledger when it returns nil.
-func (r *Run) spend() error {
-	if r.ledger == nil {
-		return nil
+// addMicrobatch adds the clipped gradients of the first n records of the loader.
+func (r *Run) addMicrobatch(n int) error {
+	if r.pipeline != nil {
+		return r.pipeline.addMicrobatch(r.loader, n)
 	}
-	r.reserve()
-	if err := r.ledger.Spend(r.mechanism.lot); err != nil {
+	if err := r.loader.load(n, nil); err != nil {
 		return err
 	}
-	r.meter.spend()
-	return nil
-}
-
-// publish adds the noise: to the sums, which become a step, to the statistics and
-// to the counts of adaptive bounds.
-func (r *Run) publish() error {
-	e := r.Event()
-	r.release.Lot, r.release.Step = uint64(r.step), r.step+1
-	r.release.Rate = r.config.learning(r.step, e)
-	r.keeper.still()
-	if err := r.machine.Release(&r.release); err != nil {
+	e := r.compiled.executable
+	if err := e.Forward(); err != nil {
 		return err
 	}
-	for i, t := range r.tallies {
-		if err := t.release(r.source, r.statisticStream(i), e.ExpectedLot()); err != nil {
-			return err
-		}
+	if err := r.mechanism.computeClipFactors(e, n); err != nil {
+		return err
 	}
-	if r.mechanism.clipper == nil {
-		return nil
+	if err := r.statistics.addMicrobatch(r.loader, n, r.mechanism.factors); err != nil {
+		return err
 	}
-	r.private.NonFinite = r.mechanism.clipper.ExcludedRecords()
-	return r.adapt()
+	return e.AddClippedSums()
 }
 
-// Close ends the run: what the ledger reserved and did not use is given back. What was
-// trained is read as before.
+// releaseLot adds noise to the sums, which become a step, to the statistics and to the counts
+// behind adaptive bounds. The ledger on disk contains the lot.
+func (r *Run) releaseLot() error {
+	e, m := r.Event(), r.mechanism
+	m.release.Lot, m.release.Step = uint64(r.step), r.step+1
+	m.release.Rate = r.config.learningRate(r.step, e)
+	r.checkpoints.waitUntilRead()
+	if err := r.compiled.executable.Release(&m.release); err != nil {
+		return err
+	}
+	if err := r.statistics.release(r.streams, r.step, e.ExpectedLot()); err != nil {
+		return err
+	}
+	if m.clipper == nil {
+		return nil
+	}
+	r.statistics.private.NonFinite = m.clipper.ExcludedRecords()
+	return m.releaseCounts(r.streams, r.step, e.ExpectedLot())
+}
+
+// Close ends the run and returns what the ledger reserved and did not use. Parameters can be
+// read afterwards.
 func (r *Run) Close() error {
 	if r.closed {
 		return nil
 	}
 	_, err := r.BorrowParameters()
 	r.closed = true
-	if e := r.machine.Close(); err == nil {
+	if e := r.compiled.executable.Close(); err == nil {
 		err = e
 	}
-	if r.keeper != nil {
-		if e := r.keeper.wait(); err == nil {
+	if r.checkpoints != nil {
+		if e := r.checkpoints.wait(); err == nil {
 			err = e
 		}
 	}
-	if r.ledger != nil {
-		if e := r.ledger.Close(); err == nil {
+	if r.account != nil {
+		if e := r.account.ledger.Close(); err == nil {
 			err = e
 		}
 	}

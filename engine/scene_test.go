@@ -200,9 +200,9 @@ func (s *spy) Release(r *plan.Release) error {
 
 // sums are the accumulators of a run's machine.
 func sums(r *Run) [][]float32 {
-	m := r.machine.(interface{ Sum(v int) []float32 })
+	m := r.compiled.executable.(interface{ Sum(v int) []float32 })
 	var all [][]float32
-	for v := range r.program.Parameters {
+	for v := range r.compiled.program.Parameters {
 		all = append(all, append([]float32(nil), m.Sum(v)...))
 	}
 	return all

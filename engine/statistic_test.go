@@ -56,7 +56,7 @@ func draw(t *testing.T, r *Run, lot int) []int {
 	if err := r.sampler.StartLot(uint64(lot)); err != nil {
 		t.Fatal(err)
 	}
-	all := make([]int, r.deck.count+1)
+	all := make([]int, r.index.records+1)
 	n, err := r.sampler.Next(all)
 	if err != nil {
 		t.Fatal(err)
@@ -66,8 +66,8 @@ func draw(t *testing.T, r *Run, lot int) []int {
 
 // dealt is the rows of a record, and the share that each has in it.
 func dealt(r *Run, record int) (rows []int, share []float32) {
-	rows, share = make([]int, r.deck.per), make([]float32, r.deck.per)
-	r.deck.deal(record, rows, share)
+	rows, share = make([]int, r.index.perRecord), make([]float32, r.index.perRecord)
+	r.index.writeRows(record, rows, share)
 	return rows, share
 }
 
@@ -125,7 +125,7 @@ func oracle(t *testing.T, r *Run, e *Evaluator, flat []float32, records []int) [
 // sum by more than the sensitivity.
 func TestStatisticIsBounded(t *testing.T) {
 	say := make([]float64, 3)
-	tally := newTally(Statistic{Name: "s", Size: 3, Sensitivity: 0.7, Noise: 1, Of: func(dst []float64, _ []Example) { copy(dst, say) }})
+	tally := newStatisticAccumulator(Statistic{Name: "s", Size: 3, Sensitivity: 0.7, Noise: 1, Of: func(dst []float64, _ []Example) { copy(dst, say) }})
 	for _, v := range [][]float64{
 		{0, 0, 0}, {0.7, 0, 0}, {0.5, 0.5, 0.5}, {1e300, 1, 1}, {1e-300, 1e-300, 0}, {-1e9, 1e9, 1e-9}, {1e154, 1e154, 1e154}, {1e308, 1e308, 0},
 		{math.Inf(1), 0, 0}, {math.NaN(), 1, 1}, {0.7 / math.Sqrt(3), 0.7 / math.Sqrt(3), 0.7 / math.Sqrt(3)},
@@ -197,7 +197,7 @@ func TestStatisticThatPanics(t *testing.T) {
 	}}}
 	r := start(t, c)
 	err := r.Train(t.Context(), nil)
-	if err == nil || err.Error() != "lot 0: statistic count: its function panicked on a record; try it on public ones" {
+	if err == nil || err.Error() != "lot 0: statistic count: its function panicked on a training record; test it on public records" {
 		t.Errorf("error %v", err)
 	}
 	c = ordinary(t)

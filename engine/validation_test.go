@@ -66,14 +66,18 @@ func TestValidationNoise(t *testing.T) {
 
 	const keys = 200
 	r = trained(t, heldOut(t, 8))
-	base, err := r.rightAnswers()
+	parameters, err = r.BorrowParameters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := r.config.sumOverHeldOut(Values(parameters))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var sum, squares float64
 	for i := range keys {
-		r.source = noise.NewSeeded(uint64(1000 + i))
-		normal, err := r.normal(r.validationStream())
+		r.streams.source = noise.NewSeeded(uint64(1000 + i))
+		normal, err := r.streams.normal(r.streams.validation(r.step))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +130,7 @@ func TestValidationIsPaidFor(t *testing.T) {
 
 	c := heldOut(t, 4)
 	r := trained(t, c)
-	r.ledger.Close() // nothing can be written any more
+	r.account.ledger.Close() // nothing can be written any more
 	if got, err := r.Validate(); err == nil || got != (ValidationResult{}) {
 		t.Errorf("without a ledger entry: %+v, %v", got, err)
 	}
@@ -157,11 +161,11 @@ func TestValidationStaysInBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := again.ledger.History().LotCount()
+	before := again.account.ledger.History().LotCount()
 	if got, err := again.Validate(); !errors.Is(err, ErrBudget) || got != (ValidationResult{}) {
 		t.Errorf("a second validation beyond the budget: %+v, %v", got, err)
 	}
-	if n := again.ledger.History().LotCount(); n != before {
+	if n := again.account.ledger.History().LotCount(); n != before {
 		t.Errorf("%d lots after the refusal, %d before", n, before)
 	}
 	again.Close()
@@ -184,7 +188,7 @@ func TestShuffledPassAfterValidation(t *testing.T) {
 	}
 	defer again.Close()
 	shuffled := 0
-	for _, s := range again.ledger.History().Lots {
+	for _, s := range again.account.ledger.History().Lots {
 		if s.Lot.Sampling.Policy == ledger.Shuffle {
 			shuffled += s.Count
 		}
@@ -206,7 +210,7 @@ func TestRecordsCountAsTheMeanOfTheirExamples(t *testing.T) {
 		{Records{Users: true, Examples: 9}, 0.5 + 0.5 + 1},
 		{Records{Users: true, Examples: 2}, 0.5 + 0.75 + 1},
 	} {
-		if got, err := perRecord(shares, s, c.records); err != nil || !(math.Abs(got-c.want) <= 1e-12) {
+		if got, err := sumOfRecordMeans(shares, s, c.records); err != nil || !(math.Abs(got-c.want) <= 1e-12) {
 			t.Errorf("%+v: %v, want %v (%v)", c.records, got, c.want, err)
 		}
 	}
@@ -220,7 +224,7 @@ func TestValidationRefuses(t *testing.T) {
 		"has 1 columns":                    func(c *Config) { c.Validation.Set = columns(4, zeros, 2) },
 		"x of the validation data differs": func(c *Config) { c.Validation.Set = table(make([]float32, 8), make([]float32, 4), nil) },
 		"no records are held out":          func(c *Config) { c.Validation.Set = nil },
-		"on no records":                    func(c *Config) { c.Validation.Set, _ = data.Subset(c.Train, nil) },
+		"validation set is empty":                    func(c *Config) { c.Validation.Set, _ = data.Subset(c.Train, nil) },
 		"gives no scores for a label": func(c *Config) {
 			c.Network = func(batch int) (*perexample.Network, error) {
 				net, err := mlp(batch)
@@ -228,7 +232,7 @@ func TestValidationRefuses(t *testing.T) {
 				return net, err
 			}
 		},
-		"compares answers with labels or targets": func(c *Config) {
+		"needs labels or targets": func(c *Config) {
 			c.Network, c.Train, c.Validation.Set = linear(2), columns(60, zeros, 2), columns(4, zeros, 2)
 		},
 	} {
@@ -253,8 +257,8 @@ func TestValidationRefuses(t *testing.T) {
 		t.Error("validated without a validation set")
 	}
 	r = start(t, heldOut(t, 4))
-	r.fault = errBroken
-	if got, err := r.Validate(); err != errBroken {
+	r.fault = errPanicked
+	if got, err := r.Validate(); err != errPanicked {
 		t.Errorf("validated after a lot was broken off: %+v, %v", got, err)
 	}
 }

@@ -194,7 +194,7 @@ func TestEvaluationOfSequences(t *testing.T) {
 	if got, err = e.Score(weights, set); err != nil || got.Labels != 2 || got.Accuracy != 0.5 || got.Examples != 3 {
 		t.Errorf("%+v, %v; want 1 of 2 right", got, err)
 	}
-	if shares, err := e.shares(weights, set); err != nil || !slices.Equal(shares, []float64{1, 0, 0}) {
+	if shares, err := e.exampleScores(weights, set); err != nil || !slices.Equal(shares, []float64{1, 0, 0}) {
 		t.Errorf("shares %v, %v", shares, err)
 	}
 	counts := make([]float64, 3)
@@ -209,14 +209,14 @@ func TestEvaluationRefuses(t *testing.T) {
 	e := evaluator(t, mlp)
 	good := e.Weights()
 	for says, score := range map[string]func() (Evaluation, error){
-		"3 parameters given, the network has 4": func() (Evaluation, error) { return e.Score(good[:3], examples(3, 1)) },
-		"parameter 1 has 6 elements, the network wants 7": func() (Evaluation, error) {
+		"got 3 parameters, and the network has 4": func() (Evaluation, error) { return e.Score(good[:3], examples(3, 1)) },
+		"parameter 1 has 6 elements, and the network needs 7": func() (Evaluation, error) {
 			return e.Score([][]float32{good[0], good[1][:6], good[2], good[3]}, examples(3, 1))
 		},
 		"2 inputs and the data 1 columns": func() (Evaluation, error) { return e.Score(good, columns(3, zeros, 5)) },
 		"without a set":                   func() (Evaluation, error) { return e.Score(good, nil) },
 		"takes 5 numbers":                 func() (Evaluation, error) { return e.Score(good, columns(3, zeros, 4, 1)) },
-		"no examples":                     func() (Evaluation, error) { return e.Score(good, raw{unchecked().columns, [][]float32{nil, nil}}) },
+		"an empty set":                     func() (Evaluation, error) { return e.Score(good, raw{unchecked().columns, [][]float32{nil, nil}}) },
 		"not between 0 and 2":             func() (Evaluation, error) { return e.Score(good, unchecked().with(1, 3, 3)) },
 	} {
 		if _, err := score(); err == nil || !strings.Contains(err.Error(), says) {
@@ -278,8 +278,8 @@ func TestEvaluationOnEveryDevice(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if is := strings.HasPrefix(fmt.Sprintf("%T", e.machine), "*cuda."); is != on {
-					t.Errorf("%s: evaluated by a %T", d.Name, e.machine)
+				if is := strings.HasPrefix(fmt.Sprintf("%T", e.executable), "*cuda."); is != on {
+					t.Errorf("%s: evaluated by a %T", d.Name, e.executable)
 				}
 				if want[i].Examples == 0 {
 					want[i] = got

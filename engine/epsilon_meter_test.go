@@ -16,7 +16,7 @@ func shownIsNeverLess(t *testing.T) {
 	for _, took := range []time.Duration{0, 2 * time.Millisecond} {
 		const lots = 400
 		calls := 0
-		m := &meter{allowed: lots}
+		m := &epsilonMeter{allowed: lots}
 		m.cost = func(n int) (float64, error) {
 			calls++
 			time.Sleep(took)
@@ -24,13 +24,13 @@ func shownIsNeverLess(t *testing.T) {
 		}
 		for left := lots - 1; left >= 0; left-- {
 			time.Sleep(100 * time.Microsecond)
-			m.spend()
-			if e := m.shown(left); e < float64(m.done) || e > lots {
+			m.countLot()
+			if e := m.current(left); e < float64(m.done) || e > lots {
 				t.Fatalf("%v is shown after %d of %d lots", e, m.done, lots)
 			}
 		}
-		if m.last != lots || calls > lots/4 {
-			t.Errorf("%v is shown in the end, computed %d times", m.last, calls)
+		if m.epsilon != lots || calls > lots/4 {
+			t.Errorf("%v is shown in the end, computed %d times", m.epsilon, calls)
 		}
 	}
 }

@@ -63,9 +63,9 @@ func TestHeads(t *testing.T) {
 			if declares := net.Label != nil || net.Target != nil; declares != (answers == "a" || answers == "b" || answers == "y") {
 				t.Errorf("%v, %s: label %v and target %v are declared", classes, answers, net.Label, net.Target)
 			}
-			declared := faceOf(net)
+			declared := signatureOf(net)
 			net.Label, net.Target = nil, nil
-			if inferred := faceOf(net); !reflect.DeepEqual(declared, inferred) {
+			if inferred := signatureOf(net); !reflect.DeepEqual(declared, inferred) {
 				t.Errorf("%v, %s: declared %+v, inferred %+v", classes, answers, declared, inferred)
 			}
 			e := evaluator(t, build)
@@ -92,11 +92,11 @@ func TestHeads(t *testing.T) {
 			if want.labels == 0 {
 				continue
 			}
-			shares, err := e.shares(e.Weights(), set)
+			shares, err := e.exampleScores(e.Weights(), set)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if sum, err := perRecord(shares, set, Records{}); err != nil || sum != float64(right) {
+			if sum, err := sumOfRecordMeans(shares, set, Records{}); err != nil || sum != float64(right) {
 				t.Errorf("%v, %s: validation counts %v right answers, %v; want %d", classes, answers, sum, err, right)
 			}
 		}

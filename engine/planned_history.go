@@ -10,15 +10,15 @@ import (
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
-// PlannedHistory is the history that the ledger of a run of c will hold if the run goes to its
-// end: all lots with their statistics, and what is released beside them. c must be one that
-// New takes. Bounds cost nothing, so a lot's gradient groups and adaptive counts are one
-// query here, which costs as much.
+// PlannedHistory returns the history that the ledger of a run of c contains if the run goes to
+// its end: all lots with their statistics, a projection and a validation. New must accept c.
+// Bounds do not change the cost, so a lot's gradient groups and adaptive counts are one query
+// here, which costs as much.
 func PlannedHistory(c Config) ledger.History {
 	n := RecordCount(c.Train, c.Records)
-	policy := c.policy()
+	policy := c.Sampling.policy()
 	sampling := ledger.Sampling{Policy: ledger.Policy(policy), Records: n}
-	if lot, rate := c.draws(n); policy == sample.PolicyPoisson {
+	if lot, rate := c.Sampling.lotAndRate(n); policy == sample.PolicyPoisson {
 		sampling.Rate = rate
 	} else {
 		sampling.LotSize = lot
@@ -31,15 +31,15 @@ func PlannedHistory(c Config) ledger.History {
 		lot.Queries = append(lot.Queries, s.query())
 	}
 	if c.Mechanism.NoiseMultiplierAt != nil {
-		h.Lots = c.varied(h.Lots[0].Lot)
+		h.Lots = c.lotsOfDifferentNoise(h.Lots[0].Lot)
 	}
-	return c.withRest(h)
+	return c.withLaterReleases(h)
 }
 
-// withRest is a history with the projection and the validation to come: lots must leave
-// room for them.
-func (c *Config) withRest(h ledger.History) ledger.History {
-	if c.projecting() {
+// withLaterReleases appends the projection and the validation that the run has yet to release:
+// the budget of the lots excludes them.
+func (c *Config) withLaterReleases(h ledger.History) ledger.History {
+	if c.awaitsProjection() {
 		h.Lots = append(slices.Clip(h.Lots), ledger.RepeatedLot{Lot: c.projectionLot(h.Header.Records), Count: 1})
 	}
 	if c.Validation.Set != nil {
@@ -48,28 +48,28 @@ func (c *Config) withRest(h ledger.History) ledger.History {
 	return h
 }
 
-// varied are lots of which each has its own noise.
-func (c *Config) varied(lot ledger.Lot) (spent []ledger.RepeatedLot) {
+// lotsOfDifferentNoise returns the lots of a run where each has noise of its own.
+func (c *Config) lotsOfDifferentNoise(lot ledger.Lot) (lots []ledger.RepeatedLot) {
 	for i := range c.Steps {
-		z := c.multiplier(i)
-		if k := len(spent) - 1; k >= 0 && spent[k].Lot.Queries[0].Noise == z {
-			spent[k].Count++
+		z := c.Mechanism.noiseMultiplier(i)
+		if k := len(lots) - 1; k >= 0 && lots[k].Lot.Queries[0].Noise == z {
+			lots[k].Count++
 			continue
 		}
 		lot.Queries = slices.Clone(lot.Queries)
 		lot.Queries[0].Noise = z
-		spent = append(spent, ledger.RepeatedLot{Lot: lot, Count: 1})
+		lots = append(lots, ledger.RepeatedLot{Lot: lot, Count: 1})
 	}
-	return spent
+	return lots
 }
 
-// mostNoise is what no gradient is heard through.
-const mostNoise = 1e6
+// maxNoiseMultiplier is so large that the gradients cost practically nothing.
+const maxNoiseMultiplier = 1e6
 
-// CalibrateNoise finds the Config.Mechanism.NoiseMultiplier with which all that a run of c releases costs epsilon
-// at c.Delta, and no more: lots with their statistics, a projection and a validation. c.Noise
-// is not read. Where the releases that have noise of their own cost more without the
-// gradients, the error unwraps to [ErrBudget].
+// CalibrateNoise returns the Mechanism.NoiseMultiplier with which all releases of a run of c cost
+// epsilon at c.Budget.Delta, and no more: lots with their statistics, a projection and a
+// validation. It does not read c.Mechanism.NoiseMultiplier. Where the releases other than the
+// gradients cost more than epsilon, the error wraps [ErrBudget].
 func CalibrateNoise(c Config, epsilon float64) (float64, error) {
 	if c.Mechanism.NonPrivate || c.Mechanism.NoiseMultiplierAt != nil {
 		return 0, fmt.Errorf("CalibrateNoise finds one noise multiplier for all lots of a private run: leave Mechanism.NonPrivate and Mechanism.NoiseMultiplierAt unset")
@@ -77,12 +77,12 @@ func CalibrateNoise(c Config, epsilon float64) (float64, error) {
 	if c.Train == nil || c.Train.Len() == 0 {
 		return 0, errNoExamples
 	}
-	d, err := newDeck(c.Train, c.Records)
+	index, err := newRecordIndex(c.Train, c.Records)
 	if err != nil {
 		return 0, err
 	}
 	if c.Budget.Delta == 0 {
-		c.Budget.Delta = DefaultDelta(d.count)
+		c.Budget.Delta = DefaultDelta(index.records)
 	}
 	lots := PlannedHistory(c)
 	plan := accountant.Plan{Sampling: lots.Lots[0].Lot.Sampling, Steps: c.Steps, Adjacency: lots.Header.Adjacency}
@@ -90,17 +90,17 @@ func CalibrateNoise(c Config, epsilon float64) (float64, error) {
 	if err != nil || len(lots.Lots) == 1 && len(c.Statistics) == 0 {
 		return low, err
 	}
-	over := func(z float64) (bool, error) {
+	exceeds := func(z float64) (bool, error) {
 		lots.Lots[0].Lot.Queries[0].Noise = z
 		a, err := accountant.Epsilon(lots, c.Budget.Delta, c.Budget.Accountant)
 		return a.UpperBound() > epsilon, err
 	}
-	if above, err := over(mostNoise); err != nil || above {
-		return 0, cmp.Or(err, fmt.Errorf("%w: what is released beside the gradients costs it alone; give a larger --validation-noise or --project-noise, or statistics more noise", ErrBudget))
+	if above, err := exceeds(maxNoiseMultiplier); err != nil || above {
+		return 0, cmp.Or(err, fmt.Errorf("%w: the releases other than the gradients alone cost more than it; raise --validation-noise, --project-noise or the noise of the statistics", ErrBudget))
 	}
 	high := low
 	for {
-		above, err := over(high)
+		above, err := exceeds(high)
 		if err != nil {
 			return 0, err
 		}
@@ -111,7 +111,7 @@ func CalibrateNoise(c Config, epsilon float64) (float64, error) {
 	}
 	for high > low*(1+1e-4) {
 		middle := (low + high) / 2
-		above, err := over(middle)
+		above, err := exceeds(middle)
 		if err != nil {
 			return 0, err
 		}

@@ -20,18 +20,18 @@ func TestSavedWhileTheNextLotIsSummed(t *testing.T) {
 	c.Network, c.Optimization.Average.Decay = wide(300, &drawn), 0
 	c.Optimization.Optimizer = optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}
 	r := start(t, c)
-	if err := r.oneLot(); err != nil {
+	if err := r.runLot(); err != nil {
 		t.Fatal(err)
 	}
 	var want [][]float32
-	for _, w := range r.machine.State().Weights {
+	for _, w := range r.compiled.executable.State().Weights {
 		want = append(want, slices.Clone(w))
 	}
-	path := filepath.Join(c.Files.CheckpointFolder, unfinished)
+	path := filepath.Join(c.Files.CheckpointFolder, temporaryCheckpoint)
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.beginSave(); err != nil {
+	if err := r.checkpoints.begin(r.step); err != nil {
 		t.Fatal(err)
 	}
 	pipe, err := os.Open(path)
@@ -40,7 +40,7 @@ func TestSavedWhileTheNextLotIsSummed(t *testing.T) {
 	}
 	defer pipe.Close()
 	lot := make(chan error, 1)
-	go func() { lot <- r.oneLot() }()
+	go func() { lot <- r.runLot() }()
 	select {
 	case err := <-lot:
 		t.Errorf("the lot ended while its checkpoint was written: %v", err)
@@ -58,8 +58,8 @@ func TestSavedWhileTheNextLotIsSummed(t *testing.T) {
 	if err := <-lot; err != nil {
 		t.Fatal(err)
 	}
-	if reflect.DeepEqual(r.machine.State().Weights, want) {
+	if reflect.DeepEqual(r.compiled.executable.State().Weights, want) {
 		t.Error("the lot moved nothing")
 	}
-	r.keeper.wait() // a pipe is on no disk
+	r.checkpoints.wait() // a pipe is on no disk
 }

@@ -79,7 +79,7 @@ func TestViewsAreAveragedBeforeClipping(t *testing.T) {
 				fromZero(t, r)
 				drawn := draw(t, r, lot)
 				s.views = nil
-				if err := r.oneLot(); err != nil {
+				if err := r.runLot(); err != nil {
 					t.Fatal(err)
 				}
 				want, mean := make([]float64, size), make([]float64, size)
@@ -118,8 +118,8 @@ func TestViewsAreAveragedBeforeClipping(t *testing.T) {
 					if got := -float64(w) * r.Event().ExpectedLot(); !(math.Abs(got-want[j]) <= 1e-4) {
 						t.Fatalf("lot %d, element %d: a sum of %v, want %v", lot, j, got, want[j])
 					}
-					if len(r.tallies) > 0 && !(math.Abs(r.tallies[0].mean[j]-mean[j]) <= 1e-5) {
-						t.Fatalf("lot %d, element %d: a released mean of %v, want %v", lot, j, r.tallies[0].mean[j], mean[j])
+					if len(r.statistics.accumulators) > 0 && !(math.Abs(r.statistics.accumulators[0].mean[j]-mean[j]) <= 1e-5) {
+						t.Fatalf("lot %d, element %d: a released mean of %v, want %v", lot, j, r.statistics.accumulators[0].mean[j], mean[j])
 					}
 				}
 			}
@@ -144,7 +144,7 @@ func TestOneView(t *testing.T) {
 	r := start(t, c)
 	quiet(r)
 	drawn := len(draw(t, r, 0))
-	if err := r.oneLot(); err != nil {
+	if err := r.runLot(); err != nil {
 		t.Fatal(err)
 	}
 	if changed < drawn || drawn == 0 { // padding may be changed, too
@@ -176,7 +176,7 @@ func TestViewsAreDrawnForEachExample(t *testing.T) {
 		clear(made)
 		for step = range c.Steps {
 			drawn = draw(t, r, step)
-			if err := r.oneLot(); err != nil {
+			if err := r.runLot(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -212,7 +212,7 @@ func TestViewsDropApart(t *testing.T) {
 	r := start(t, c)
 	quiet(r)
 	drawn := draw(t, r, 0)
-	if err := r.oneLot(); err != nil {
+	if err := r.runLot(); err != nil {
 		t.Fatal(err)
 	}
 	for j, w := range weights(t, r) {
@@ -263,7 +263,7 @@ func TestChangePanicsInALot(t *testing.T) {
 	r := start(t, c)
 	for range 2 {
 		err := r.Train(context.Background(), nil)
-		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "try it on public ones") {
+		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "test it on public examples") {
 			t.Fatal(err)
 		}
 	}

@@ -1,0 +1,334 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/perexample"
+)
+
+// Evaluation is the quality of a network on a set. It is a function of the set's examples: it is
+// public only where the set is.
+//
+// The labels are those that package layer's cross-entropy compares with the network's Output. For
+// a network without such a loss they are those of the first column whose classes the Output may
+// score.
+type Evaluation struct {
+	Examples int
+	Labels   int     // labels that were compared, without data.Pad and layer.IgnoreLabel's; 0 where the Output scores no classes
+	Accuracy float64 // share of Labels that were predicted correctly; 0 where Labels is 0
+	Loss     float64 // mean; 0 where the network keeps no losses
+	// Confusion counts the predictions for each true class.
+	Confusion        [][]int
+	Targets          int // targets that were compared; 0 where no loss such as layer.SquaredError compares the Output with them
+	RegressionErrors     // of the targets; zeros where Targets is 0
+}
+
+// RegressionErrors are the errors of predicted targets. Their unit is that of the targets where
+// the targets' column has Bounds, and otherwise that of its numbers.
+type RegressionErrors struct {
+	RMSE float64 // root of the mean squared error
+	MAE  float64 // mean absolute error
+	R2   float64 // coefficient of determination; NaN where the targets do not vary
+}
+
+// evaluationBatch is the number of examples that are evaluated together, if memory permits.
+const evaluationBatch = 256
+
+// Evaluator evaluates weights on sets. On the CPU it computes with the caller's weights and has
+// none of its own. It serves one goroutine.
+type Evaluator struct {
+	build      perexample.Build
+	device     plan.Device
+	signature  networkSignature
+	program    *plan.Program
+	weights    [][]float32     // of the executable; nil before there are any
+	borrows    bool            // the executable computes with the caller's memory
+	executable plan.Executable // nil before it has weights
+	inputs     [][]float32
+	used       [][]float32
+	rows       []int
+}
+
+// NewEvaluator compiles a network for evaluation. It refuses a network that a run refuses, for
+// example one whose output for an example depends on other examples of the batch. Where a run
+// computes a network one record at a time, because an operation has no per-example rule, it
+// evaluates one example at a time. The CPU replaces the device gorgonia.
+func NewEvaluator(build perexample.Build, options DeviceOptions) (*Evaluator, error) {
+	needsSingle, err := build.NeedsSingleExamples()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := options.resolve(); err != nil {
+		return nil, err
+	}
+	if options.Name == "gorgonia" {
+		options.Name = "cpu"
+	}
+	device, err := options.open()
+	if err != nil {
+		return nil, err
+	}
+	limit, err := device.MemoryLimit()
+	if err != nil {
+		return nil, err
+	}
+	e := &Evaluator{build: build, device: device}
+	batch := evaluationBatch
+	if needsSingle {
+		batch = 1
+	}
+	for ; ; batch /= 2 {
+		if err := e.lower(batch); err != nil {
+			return nil, err
+		}
+		if batch == 1 || int64(e.program.MicrobatchBytes()) <= limit && device.PreferredMicrobatch(e.program) == e.program.Records {
+			return e, nil
+		}
+	}
+}
+
+// lower lowers the network for a batch.
+func (e *Evaluator) lower(batch int) error {
+	net, program, err := lowerEvaluation(e.build, batch)
+	if err != nil {
+		return err
+	}
+	e.signature, e.program = signatureOf(net), program
+	e.rows, e.used = make([]int, batch), make([][]float32, len(net.Inputs))
+	return nil
+}
+
+// lowerEvaluation lowers a network's forward pass.
+func lowerEvaluation(build perexample.Build, batch int) (*perexample.Network, *plan.Program, error) {
+	net, err := build.ForBatch(batch)
+	if err != nil {
+		return nil, nil, err
+	}
+	program, err := plan.LowerEvaluation(net)
+	return net, program, err
+}
+
+// Close ends the evaluator's threads and frees its memory.
+func (e *Evaluator) Close() error {
+	x := e.executable
+	if x == nil {
+		return nil
+	}
+	e.executable = nil
+	return x.Close()
+}
+
+// Weights returns the weights that were loaded last; before that, the network's starting values.
+func (e *Evaluator) Weights() [][]float32 {
+	if e.weights != nil {
+		return e.weights
+	}
+	for _, v := range e.program.Parameters {
+		w := make([]float32, v.Shape.TotalSize())
+		e.program.Buffers[v.Value].Initialize(w)
+		e.weights = append(e.weights, w)
+	}
+	return e.weights
+}
+
+// Score evaluates weights, one slice per parameter, on a set.
+func (e *Evaluator) Score(weights [][]float32, s data.Set) (Evaluation, error) {
+	if err := e.prepare(weights, s, e.signature); err != nil {
+		return Evaluation{}, err
+	}
+	score := Evaluation{Examples: s.Len()}
+	columns := s.Columns()
+	label, scores := e.signature.scoredLabel(columns)
+	if label >= 0 {
+		score.Confusion = make([][]int, min(columns[label].Classes, scores))
+		for i := range score.Confusion {
+			score.Confusion[i] = make([]int, scores)
+		}
+	}
+	losses, output := e.executable.Losses(), e.executable.Output()
+	target := e.signature.targetInput
+	var metrics regressionMetrics
+	mayPad := label >= 0 && (len(columns[label].Shape) > 0 || e.signature.label.ignored != data.Pad)
+	err := e.forEachBatch(s, func(_, n int) error {
+		for _, l := range losses[:n*(len(losses)/e.signature.batch)] {
+			score.Loss += float64(l)
+		}
+		if target >= 0 {
+			metrics.add(e.used[target], output, e.signature.outputSize)
+		}
+		if label >= 0 {
+			return score.countPredictions(columns[label], mayPad, e.used[label], output, scores)
+		}
+		return nil
+	})
+	if err != nil {
+		return Evaluation{}, err
+	}
+	correct := 0
+	for i := range score.Confusion {
+		correct += score.Confusion[i][i]
+	}
+	if score.Labels > 0 {
+		score.Accuracy = float64(correct) / float64(score.Labels)
+	}
+	score.Loss /= float64(s.Len())
+	if target >= 0 {
+		score.Targets, score.RegressionErrors = metrics.count, metrics.errors(columns[target].ScaleFactor())
+	}
+	return score, nil
+}
+
+// countPredictions adds labels to the confusion matrix, without padding. output contains scores
+// numbers for each label.
+func (e *Evaluation) countPredictions(column data.Column, mayPad bool, labels, output []float32, scores int) error {
+	for i, l := range labels {
+		class := int(l)
+		if class == data.Pad && mayPad {
+			continue
+		}
+		if class < 0 || class >= len(e.Confusion) {
+			return fmt.Errorf("evaluation: column %s contains a label that is not between 0 and %d", column.Name, len(e.Confusion)-1)
+		}
+		e.Confusion[class][argmax(output[i*scores:(i+1)*scores])]++
+		e.Labels++
+	}
+	return nil
+}
+
+// Predictions returns the network's Output for each example of a set, one slice per example. It
+// does not depend on columns that only the loss reads, such as labels; the set may lack such
+// columns at its end.
+func (e *Evaluator) Predictions(weights [][]float32, s data.Set) (all [][]float32, err error) {
+	err = e.Predict(weights, s, func(_ int, output []float32) error {
+		all = append(all, slices.Clone(output))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return all, nil
+}
+
+// Predict is Predictions for sets whose outputs do not fit in memory. It passes the output for
+// each example to a function, in order. The function must not keep the slice; its error ends the
+// evaluation.
+func (e *Evaluator) Predict(weights [][]float32, s data.Set, to func(example int, output []float32) error) error {
+	signature := e.signature
+	if s != nil {
+		signature = signature.restrictTo(len(s.Columns()))
+	}
+	if err := e.prepare(weights, s, signature); err != nil {
+		return err
+	}
+	size := e.signature.outputSize
+	if size == 0 {
+		return fmt.Errorf("evaluation: the network keeps no output: set Output of the network")
+	}
+	return e.forEachBatch(s, func(from, n int) error {
+		for i := range n {
+			if err := to(from+i, e.executable.Output()[i*size:(i+1)*size]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// prepare checks a set against a signature and loads weights.
+func (e *Evaluator) prepare(weights [][]float32, s data.Set, signature networkSignature) error {
+	if s == nil {
+		return fmt.Errorf("evaluation without a set: give a set with at least one example")
+	}
+	if err := signature.check(s.Columns()); err != nil {
+		return err
+	}
+	if s.Len() == 0 {
+		return fmt.Errorf("evaluation on an empty set: give a set with at least one example")
+	}
+	return e.LoadWeights(weights)
+}
+
+// LoadWeights loads the weights to compute with, as Score and Predict do themselves. It fails
+// where memory is short.
+func (e *Evaluator) LoadWeights(weights [][]float32) error {
+	parameters := e.program.Parameters
+	if len(parameters) != len(weights) {
+		return fmt.Errorf("evaluation: got %d parameters, and the network has %d", len(weights), len(parameters))
+	}
+	areLoaded := e.executable != nil
+	for v := range parameters {
+		if size := parameters[v].Shape.TotalSize(); size != len(weights[v]) {
+			return fmt.Errorf("evaluation: parameter %d has %d elements, and the network needs %d", v, len(weights[v]), size)
+		}
+		areLoaded = areLoaded && &weights[v][0] == &e.weights[v][0]
+	}
+	switch {
+	case areLoaded:
+	case e.executable != nil && !e.borrows:
+		for v := range weights {
+			copy(e.weights[v], weights[v])
+		}
+	default:
+		if err := e.open(weights); err != nil {
+			return err
+		}
+	}
+	return e.executable.LoadState()
+}
+
+// open opens an executable for weights, with a smaller batch where memory is short.
+func (e *Evaluator) open(weights [][]float32) error {
+	if err := e.Close(); err != nil {
+		return err
+	}
+	for {
+		x, err := e.device.Compile(e.program.WithBorrowedWeights(weights), plan.Optimizer{Kind: plan.SGD}, false)
+		if err == nil {
+			e.executable, e.weights, e.inputs = x, x.State().Weights, nil
+			e.borrows = &e.weights[0][0] == &weights[0][0]
+			break
+		}
+		if !errors.Is(err, plan.ErrOutOfMemory) || e.signature.batch == 1 {
+			return err
+		}
+		if err := e.lower(e.signature.batch / 2); err != nil {
+			return err
+		}
+	}
+	e.program = e.program.Stripped()
+	debug.FreeOSMemory() // the memory of the graph
+	for k := range e.used {
+		e.inputs = append(e.inputs, e.executable.Input(k))
+	}
+	return nil
+}
+
+// forEachBatch runs the network on a set, and calls do after each batch of n examples, the first
+// of which is from.
+func (e *Evaluator) forEachBatch(s data.Set, do func(from, n int) error) error {
+	for from := 0; from < s.Len(); from += e.signature.batch {
+		n := min(e.signature.batch, s.Len()-from)
+		for i := range n {
+			e.rows[i] = from + i
+		}
+		for k, in := range e.inputs {
+			e.used[k] = in[:n*(len(in)/e.signature.batch)]
+		}
+		if err := s.Read(e.used[:len(s.Columns())], e.rows[:n]); err != nil {
+			return err
+		}
+		if err := e.executable.Forward(); err != nil {
+			return err
+		}
+		e.signature.padIgnoredLabels(e.used[:len(s.Columns())])
+		if err := do(from, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package engine
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/dptrain/dptrain/clip"
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
+)
+
+// fingerprint lists the public settings which must be equal for a run to be resumed: those of
+// its data, its network, its mechanism and its optimizer. No entry is computed from records: a
+// digest of the data would distinguish data sets that the guarantee makes indistinguishable.
+type fingerprint []fingerprintEntry
+
+type fingerprintEntry struct {
+	Name  string `json:"what"`
+	Value string `json:"is"`
+}
+
+func (r *Run) fingerprint() (fingerprint, error) {
+	c, program := &r.config, r.compiled.program
+	var f fingerprint
+	note := func(name, format string, values ...any) {
+		f = append(f, fingerprintEntry{name, fmt.Sprintf(format, values...)})
+	}
+	note("private", "%v", !c.Mechanism.NonPrivate)
+	note("unit", "%s of at most %d examples", c.Records.Unit(), r.index.perRecord)
+	note("records", "%d", r.index.records)
+	for _, column := range c.Train.Columns() {
+		note("column "+column.Name, "%v %v", column.Kind, column.Shape)
+		if column.Kind == data.Label || column.Kind == data.Index {
+			note("classes of "+column.Name, "%d", column.Classes)
+		}
+	}
+	for _, v := range program.Parameters {
+		note("parameter "+v.Name, "%v", v.Shape)
+	}
+	operations, constants, err := networkDigests(c, program)
+	if err != nil {
+		return nil, err
+	}
+	note("operations of the network", "%s", operations)
+	note("frozen weights and other constants of the network", "%s", constants)
+	e := r.Event()
+	note("sampling", "%s", e.Policy)
+	note("expected lot", "%.9g", e.ExpectedLot())
+	if !c.Mechanism.NonPrivate {
+		for _, g := range c.Mechanism.Clipping {
+			note("group "+g.Name, "vectors %q, scales %v, bound %s, rule %s", g.Parameters, g.Scales, describeBound(g.Bound), describeRule(g.Rule))
+		}
+		note("noise", "%v", c.Mechanism.noiseMultiplier(0))
+		note("allocation", "%s", c.Mechanism.Allocation)
+	}
+	for _, s := range c.Statistics {
+		note("statistic "+s.Name, "%d numbers, sensitivity %v, noise %v", s.Size, s.Sensitivity, s.Noise)
+	}
+	if v := c.Validation; v.Set != nil {
+		note("validation", "%d examples held out, noise %v", v.Set.Len(), v.Noise)
+	}
+	if p := c.Projection; p.Directions > 0 {
+		note("projection", "%d directions, noise %v", p.Directions, p.Noise)
+	}
+	if a := c.Augmentation; a.Views > 0 {
+		note("augmentation", "%d views", a.Views)
+	}
+	note("optimizer", "%+v", c.Optimization.Optimizer)
+	if c.Optimization.LearningRateAt == nil {
+		note("schedule", "%v", c.Optimization.Schedule)
+	} else {
+		note("schedule", "a function from %v", c.Optimization.LearningRateAt(0)) // functions cannot be compared
+	}
+	for v, p := range r.mechanism.release.ParamGroups {
+		name := program.Parameters[v].Name
+		if p.RateMultiplier != 1 {
+			note("learning rate of "+name, "times %v", p.RateMultiplier)
+		}
+		if p.DecayMultiplier != 1 {
+			note("weight decay of "+name, "times %v", p.DecayMultiplier)
+		}
+	}
+	note("average", "%v", c.Optimization.Average.Decay)
+	for _, name := range slices.Sorted(maps.Keys(c.Fingerprint)) {
+		note(name, "%s", c.Fingerprint[name])
+	}
+	return f, nil
+}
+
+// describeBound describes a bound. A function is described by its type and its value in lot 0.
+func describeBound(b clip.Bound) string {
+	switch b.(type) {
+	case clip.Constant, clip.Quantile:
+		return fmt.Sprintf("%T%+v", b, b)
+	}
+	return fmt.Sprintf("%T from %v", b, b.At(0))
+}
+
+func describeRule(r clip.Rule) string {
+	if r == nil {
+		r = clip.Threshold{}
+	}
+	return fmt.Sprintf("%T%+v", r, r)
+}
+
+// networkDigests returns two digests of the computation on an example: of the operations, their
+// shapes and the dropout of the training program; and of the constants, without the directions of
+// a projection.
+func networkDigests(c *Config, program *plan.Program) (operations, constants string, err error) {
+	network, err := c.unreleasedNetwork()
+	if err != nil {
+		return "", "", err
+	}
+	_, evaluation, err := lowerEvaluation(network, 1)
+	if err != nil {
+		return "", "", err
+	}
+	sum := sha256.New()
+	for _, i := range evaluation.Front {
+		if i.Spec != nil {
+			fmt.Fprintln(sum, i.Spec.String(), i.In, i.Out)
+		} else {
+			fmt.Fprintln(sum, i.Foreign.String(), i.In, i.Out)
+		}
+	}
+	for _, d := range dropoutLayers(program) {
+		fmt.Fprintln(sum, d)
+	}
+	values := sha256.New()
+	var four [4]byte
+	for _, b := range evaluation.Buffers {
+		fmt.Fprintln(sum, b.Role, b.Index, b.Shape)
+		if b.Role != plan.RoleConstant {
+			continue
+		}
+		for _, v := range b.Value {
+			binary.LittleEndian.PutUint32(four[:], math.Float32bits(v))
+			values.Write(four[:])
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8]), hex.EncodeToString(values.Sum(nil)[:8]), nil
+}
+
+// dropoutLayers returns a training program's dropout layers, which an evaluation lacks, in an
+// order that does not depend on the microbatch.
+func dropoutLayers(program *plan.Program) []string {
+	layers := map[string]bool{}
+	for _, i := range program.Front {
+		if d, ok := i.Spec.(op.Dropout); ok {
+			layers[d.String()] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(layers))
+}
+
+// differences describes how the fingerprint of a saved run differs from this one, in one line;
+// "" where they are equal.
+func (f fingerprint) differences(saved fingerprint) string {
+	values := map[string]string{}
+	for _, e := range f {
+		values[e.Name] = e.Value
+	}
+	var lines []string
+	for _, e := range saved {
+		switch value, ok := values[e.Name]; {
+		case !ok:
+			lines = append(lines, fmt.Sprintf("%s is missing (it was %s)", e.Name, e.Value))
+		case value != e.Value:
+			lines = append(lines, fmt.Sprintf("%s is %s (it was %s)", e.Name, value, e.Value))
+		}
+		delete(values, e.Name)
+	}
+	for _, e := range f {
+		if _, isNew := values[e.Name]; isNew {
+			lines = append(lines, fmt.Sprintf("%s is new (%s)", e.Name, e.Value))
+		}
+	}
+	return strings.Join(lines, "; ")
+}

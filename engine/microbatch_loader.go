@@ -1,0 +1,199 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/internal/op"
+	"github.com/dptrain/dptrain/internal/plan"
+	"github.com/dptrain/dptrain/noise"
+)
+
+// microbatchLoader copies the records of a microbatch into the buffers of an executable. Its
+// memory is that of one microbatch, whatever the size of the lot.
+type microbatchLoader struct {
+	train     data.Set
+	index     *recordIndex
+	augmenter *augmenter
+	source    *noise.Source
+	step      int // of the lot
+	loaded    int // records of the lot so far
+
+	records  []int       // of the microbatch; the caller fills them
+	rows     []int       // of the data set, record by record
+	inputs   [][]float32 // buffers of the executable
+	used     [][]float32 // the part of inputs that contains examples
+	sizes    []int       // numbers of an example in each column
+	weights  []float32   // of the examples, in the executable; nil where records are examples
+	maskSeed []float32   // of the executable; nil where the network drops nothing
+	output   []float32   // of the executable; nil where the network keeps no output
+	losses   []float32   // of the executable; nil where the network keeps no losses
+	words    []uint64    // random words for masks and views; nil where neither is drawn
+	examples []Example   // of one record
+}
+
+func newMicrobatchLoader(c *Config, index *recordIndex, a *augmenter, source *noise.Source, n *compiledNetwork) *microbatchLoader {
+	l := &microbatchLoader{train: c.Train, index: index, augmenter: a, source: source}
+	l.records = make([]int, n.program.Records)
+	l.rows = make([]int, n.program.Batch)
+	for k, column := range c.Train.Columns() {
+		l.inputs = append(l.inputs, n.executable.Input(k))
+		l.sizes = append(l.sizes, column.Size())
+	}
+	l.used = make([][]float32, len(l.inputs))
+	l.weights, l.maskSeed = n.executable.ExampleWeights(), n.executable.MaskSeed()
+	l.output, l.losses = n.executable.Output(), n.executable.Losses()
+	if l.maskSeed != nil || a.Transform != nil {
+		l.words = make([]uint64, wordsPerView*len(l.rows))
+	}
+	l.examples = make([]Example, l.rowsPerRecord())
+	for i := range l.examples {
+		l.examples[i].Columns = make([][]float32, len(l.inputs))
+	}
+	return l
+}
+
+// startLot begins the lot of a step.
+func (l *microbatchLoader) startLot(step int) { l.step, l.loaded = step, 0 }
+
+// rowsPerRecord returns how many rows of a microbatch a record has.
+func (l *microbatchLoader) rowsPerRecord() int {
+	return l.index.perRecord * l.augmenter.viewsPerExample()
+}
+
+// loadNext loads the first n records into the buffers of a pipeline's next microbatch.
+func (l *microbatchLoader) loadNext(p plan.Pipeline, n int) error {
+	l.weights, l.maskSeed = p.ExampleWeights(), p.MaskSeed()
+	rows := p.Rows()
+	if rows == nil {
+		for k := range l.inputs {
+			l.inputs[k] = p.Input(k)
+		}
+	}
+	return l.load(n, rows)
+}
+
+// load copies the examples of the first n records. Where the device has the data set, it
+// writes their rows to deviceRows instead. The padding after them is zeros of weight 0.
+func (l *microbatchLoader) load(n int, deviceRows []int32) error {
+	per := l.rowsPerRecord()
+	for i, record := range l.records[:n] {
+		rows := l.rows[i*per : (i+1)*per]
+		var weights, ofRecord []float32
+		if l.weights != nil {
+			weights = l.weights[i*per : (i+1)*per]
+			ofRecord = weights[:l.index.perRecord]
+		}
+		l.index.writeRows(record, rows[:l.index.perRecord], ofRecord)
+		l.augmenter.replicateViews(rows, weights)
+	}
+	if l.weights != nil {
+		clear(l.weights[n*per:])
+	}
+	if l.maskSeed != nil {
+		if err := l.drawMaskSeeds(n * per); err != nil {
+			return err
+		}
+	}
+	if deviceRows != nil {
+		for i, row := range l.rows[:n*per] {
+			deviceRows[i] = int32(row)
+		}
+		l.loaded += n
+		return nil
+	}
+	for k, in := range l.inputs {
+		l.used[k] = in[:n*per*l.sizes[k]]
+		clear(in[n*per*l.sizes[k]:])
+	}
+	if err := l.train.Read(l.used, l.rows[:n*per]); err != nil {
+		return fmt.Errorf("training data: %w", err)
+	}
+	if err := l.transformViews(n * per); err != nil {
+		return err
+	}
+	l.loaded += n
+	return nil
+}
+
+// Random streams of one view of an example.
+const (
+	maskStream = iota
+	transformStream
+)
+
+// drawWords fills words for the rows of the microbatch, perRow for each. They are independent
+// of each other and of the data, and they are secret: the distribution for one example does
+// not depend on the other records of the lot or of the data set.
+func (l *microbatchLoader) drawWords(words []uint64, perRow int, stream uint32) error {
+	first := l.loaded * l.rowsPerRecord() * perRow
+	return l.source.Uint64s(words, noise.Stream{Purpose: noise.ExampleRandomness, Lot: uint64(l.step), Vector: stream}, uint64(first))
+}
+
+// drawMaskSeeds draws the dropout masks of the first rows of the microbatch.
+func (l *microbatchLoader) drawMaskSeeds(rows int) error {
+	if err := l.drawWords(l.words[:rows], 1, maskStream); err != nil {
+		return err
+	}
+	clear(l.maskSeed)
+	for i, word := range l.words[:rows] {
+		op.WriteMaskSeed(l.maskSeed[i*op.MaskSeedWidth:], word>>16, l.step)
+	}
+	return nil
+}
+
+// transformViews changes the views in the first rows of the microbatch. A row of weight 0
+// repeats an example of its record and stays as it is.
+func (l *microbatchLoader) transformViews(rows int) error {
+	a := l.augmenter
+	if a.Transform == nil {
+		return nil
+	}
+	words := l.words[:rows*wordsPerView]
+	if err := l.drawWords(words, wordsPerView, transformStream); err != nil {
+		return err
+	}
+	for row := range rows {
+		if l.weights != nil && l.weights[row] == 0 {
+			continue
+		}
+		for k, size := range l.sizes {
+			a.view[k] = l.used[k][row*size : (row+1)*size : (row+1)*size]
+		}
+		if err := a.transform(words[row*wordsPerView:][:wordsPerView]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// examplesOf returns what statistics may read of record i of the microbatch. The next call
+// overwrites it.
+func (l *microbatchLoader) examplesOf(i int) []Example {
+	per := l.rowsPerRecord()
+	n := 0
+	for row := i * per; row < (i+1)*per; row++ {
+		if l.weights != nil && l.weights[row] == 0 {
+			continue
+		}
+		e := &l.examples[n]
+		n++
+		for k, size := range l.sizes {
+			e.Columns[k] = l.inputs[k][row*size : (row+1)*size]
+		}
+		if l.output != nil {
+			width := len(l.output) / len(l.rows)
+			e.Output = l.output[row*width : (row+1)*width]
+		}
+		e.Loss = float32(math.NaN())
+		if l.losses != nil {
+			width := len(l.losses) / len(l.rows)
+			e.Loss = 0
+			for _, loss := range l.losses[row*width : (row+1)*width] {
+				e.Loss += loss
+			}
+		}
+	}
+	return l.examples[:n]
+}

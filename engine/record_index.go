@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dptrain/dptrain/engine/data"
+)
+
+// Records defines the unit of privacy: neighbouring data sets differ in one record, as
+// [Adjacency] defines.
+//
+// The zero value protects examples. With Examples K, each run of K consecutive examples is one
+// record, whose gradients are averaged before clipping (McMahan et al. 2019, table 1). With
+// Users, all examples of one owner are a record. Its first Examples examples, in the order of
+// the data, take part; the rest do not. Gradients are averaged over the examples that take
+// part.
+type Records struct {
+	Examples int
+	Users    bool
+}
+
+// Unit returns the record's name in the ledger.
+func (r Records) Unit() string {
+	switch {
+	case r.Users:
+		return "user"
+	case r.Examples > 1:
+		return fmt.Sprintf("microbatch:%d", r.Examples)
+	}
+	return "example"
+}
+
+// recordIndex maps records to the rows of a data set.
+type recordIndex struct {
+	perRecord int   // rows of a record in a microbatch
+	records   int   // number of records
+	rows      int   // examples in the set
+	start     []int // users: where the owner's examples begin in order; records+1 entries
+	order     []int // users: examples, sorted by owner
+}
+
+func newRecordIndex(s data.Set, r Records) (*recordIndex, error) {
+	d := &recordIndex{perRecord: max(1, min(r.Examples, s.Len())), rows: s.Len()}
+	if r.Examples < 0 {
+		return nil, fmt.Errorf("Records.Examples is %d; give at least 1, or 0 for the default", r.Examples)
+	}
+	if !r.Users {
+		d.records = (d.rows + d.perRecord - 1) / d.perRecord
+		return d, nil
+	}
+	users, err := data.ValidatedUsers(s)
+	if err != nil {
+		return nil, fmt.Errorf("user-level records: %w", err)
+	}
+	if users == nil {
+		return nil, fmt.Errorf("user-level records: the data set does not name the owners of its examples; name the column of users, or pass the owners to data.NewTable")
+	}
+	if r.Examples == 0 {
+		return nil, fmt.Errorf("user-level records: Records.Examples is 0; set the number of examples of a user that take part, which is public and bounds the work for a user")
+	}
+	d.order = make([]int, d.rows)
+	for i := range d.order {
+		d.order[i] = i
+	}
+	slices.SortStableFunc(d.order, func(a, b int) int { return int(users[a]) - int(users[b]) })
+	for i, row := range d.order {
+		if i == 0 || users[row] != users[d.order[i-1]] {
+			d.start = append(d.start, i)
+		}
+	}
+	d.records = len(d.start)
+	d.start = append(d.start, d.rows)
+	return d, nil
+}
+
+// writeRows writes the rows of a record, and their weights unless weights is nil. Where the
+// record has fewer examples than rows, the rest repeat its first example with weight 0, so that
+// they contain no value that the record does not contain.
+func (d *recordIndex) writeRows(record int, rows []int, weights []float32) {
+	n := 1
+	switch {
+	case d.order != nil:
+		n = min(d.perRecord, d.start[record+1]-d.start[record])
+		copy(rows, d.order[d.start[record]:d.start[record]+n])
+	default:
+		n = min(d.perRecord, d.rows-record*d.perRecord)
+		for i := range n {
+			rows[i] = record*d.perRecord + i
+		}
+	}
+	for i := n; i < d.perRecord; i++ {
+		rows[i] = rows[0]
+	}
+	if weights == nil {
+		return
+	}
+	for i := range d.perRecord {
+		weights[i] = 0
+		if i < n {
+			weights[i] = 1 / float32(n)
+		}
+	}
+}
+
+// RecordCount returns the number of records in a set; 0 where the index cannot be built, for
+// example because the set does not name its users.
+func RecordCount(s data.Set, r Records) int {
+	d, err := newRecordIndex(s, r)
+	if err != nil {
+		return 0
+	}
+	return d.records
+}

@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/dptrain/dptrain/engine/data"
+	"github.com/dptrain/dptrain/noise"
+	"gonum.org/v1/gonum/blas/blas64"
+	"gonum.org/v1/gonum/mat"
+)
+
+// momentRows is the minimum number of examples that are added to the moments together.
+const momentRows = 256
+
+// secondMoments returns the upper triangle, row by row, of a sum over all records of a symmetric
+// matrix each: for a record with the examples x₁, x₂, …, the matrix Σ xₜxₜᵀ, divided by its
+// Frobenius norm if normalize is set. The sum is private.
+//
+// With normalize, a record's matrix has norm at most 1 for every content of the record, and no
+// negative eigenvalue: adding or removing a record changes the sum by at most 1 in that norm,
+// replacing one by at most √2, up to the rounding of the sum itself. A record with a number that
+// is not finite adds nothing, like a record of zeros. The sum has the same bits for any number
+// of threads.
+func secondMoments(ctx context.Context, s data.Set, index *recordIndex, column int, normalize bool, threads int) ([]float64, error) {
+	width := s.Columns()[column].Size()
+	sum := make([]float64, width*width)
+	read := make([][]float32, len(s.Columns()))
+	for k, c := range s.Columns() {
+		read[k] = make([]float32, index.perRecord*c.Size())
+	}
+	used := make([][]float32, len(read))
+	rows, weights := make([]int, index.perRecord), make([]float32, index.perRecord)
+	block := make([]float64, 0, (momentRows+index.perRecord)*width)
+	for record := range index.records {
+		index.writeRows(record, rows, weights)
+		n := 0
+		for n < index.perRecord && weights[n] > 0 {
+			n++
+		}
+		for k := range read {
+			used[k] = read[k][:n*len(read[k])/index.perRecord]
+		}
+		if err := s.Read(used, rows[:n]); err != nil {
+			return nil, fmt.Errorf("training data: %w", err)
+		}
+		block = appendRecord(block, used[column], width, normalize)
+		if len(block) >= momentRows*width || record == index.records-1 {
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+			addOuterProducts(sum, block, width, threads)
+			block = block[:0]
+		}
+	}
+	return sum, nil
+}
+
+// appendRecord appends a record's examples, scaled by the square root of the factor of its
+// matrix; none where the norm is zero or not finite. It does not build the matrix: the squared
+// norm is the sum of the squares of the examples' inner products.
+//
+// Products of float32 numbers neither overflow nor vanish in float64, and their rounding errors
+// are smaller than the margin of 1e-12·(1+width).
+func appendRecord(block []float64, x []float32, width int, normalize bool) []float64 {
+	from := len(block)
+	for _, v := range x {
+		block = append(block, float64(v))
+	}
+	examples := block[from:]
+	squared := 0.0
+	for i := 0; i < len(examples); i += width {
+		for j := 0; j <= i; j += width {
+			product := 0.0
+			for k, v := range examples[i : i+width] {
+				product += v * examples[j+k]
+			}
+			if squared += product * product; j < i {
+				squared += product * product
+			}
+		}
+	}
+	norm := math.Sqrt(squared)
+	if !(norm > 0) || math.IsInf(norm, 1) {
+		return block[:from]
+	}
+	if normalize {
+		scale := math.Sqrt((1 - 1e-12*float64(1+width)) / norm)
+		for i := range examples {
+			examples[i] *= scale
+		}
+	}
+	return block
+}
+
+// addOuterProducts adds the outer products of a block's rows with themselves to an upper
+// triangle. One thread owns each row of the triangle and adds in the order of the block.
+func addOuterProducts(sum, block []float64, width, threads int) {
+	var all sync.WaitGroup
+	for first := range threads {
+		all.Go(func() {
+			for i := first; i < width; i += threads {
+				to := blas64.Vector{N: width - i, Inc: 1, Data: sum[i*width+i : (i+1)*width]}
+				for x := block; len(x) > 0; x = x[width:] {
+					if x[i] != 0 {
+						blas64.Axpy(x[i], blas64.Vector{N: width - i, Inc: 1, Data: x[i:width]}, to)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// addSymmetricNoise adds noise to an upper triangle: independent normals of deviation σ on the
+// diagonal and σ/√2 off it, as if each entry of the whole matrix had its own normal of deviation
+// σ and the matrix were averaged with its transpose. In the coordinates (diagonal, √2·the rest),
+// whose Euclidean norm is the matrix's Frobenius norm, the deviation is σ in each.
+func addSymmetricNoise(upper []float64, width int, sigma float64, source *noise.Source, stream noise.Stream) error {
+	drawn := uint64(0)
+	normals := make([]float64, width)
+	for i := range width {
+		row := upper[i*width+i : (i+1)*width]
+		if err := source.Normals64(normals[:len(row)], stream, drawn); err != nil {
+			return err
+		}
+		drawn += uint64(len(row))
+		for j := range row {
+			deviation := sigma
+			if j > 0 {
+				deviation /= math.Sqrt2
+			}
+			row[j] += deviation * normals[j]
+		}
+	}
+	return nil
+}
+
+// principalEigenvectors returns the eigenvectors of a symmetric matrix, given by its upper
+// triangle, for the count largest eigenvalues in descending order, one after the other. The sign
+// of each makes its entry of largest absolute value positive.
+func principalEigenvectors(upper []float64, width, count int) ([]float32, error) {
+	var eigen mat.EigenSym
+	if !eigen.Factorize(mat.NewSymDense(width, upper), true) {
+		return nil, errors.New("the eigenvectors of the second moments did not converge; use another projection noise")
+	}
+	var vectors mat.Dense
+	eigen.VectorsTo(&vectors)
+	directions := make([]float32, 0, count*width)
+	for k := width - 1; k >= width-count; k-- { // eigenvalues ascend
+		v := mat.Col(nil, k, &vectors)
+		sign := 1.0
+		if most := slices.MaxFunc(v, func(a, b float64) int { return cmp.Compare(math.Abs(a), math.Abs(b)) }); most < 0 {
+			sign = -1
+		}
+		for _, x := range v {
+			directions = append(directions, float32(sign*x))
+		}
+	}
+	return directions, nil
+}
