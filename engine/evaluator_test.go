@@ -216,7 +216,7 @@ func TestEvaluationRefuses(t *testing.T) {
 		"2 inputs and the data 1 columns": func() (Evaluation, error) { return e.Score(good, columns(3, zeros, 5)) },
 		"without a set":                   func() (Evaluation, error) { return e.Score(good, nil) },
 		"takes 5 numbers":                 func() (Evaluation, error) { return e.Score(good, columns(3, zeros, 4, 1)) },
-		"an empty set":                     func() (Evaluation, error) { return e.Score(good, raw{unchecked().columns, [][]float32{nil, nil}}) },
+		"an empty set":                    func() (Evaluation, error) { return e.Score(good, raw{unchecked().columns, [][]float32{nil, nil}}) },
 		"not between 0 and 2":             func() (Evaluation, error) { return e.Score(good, unchecked().with(1, 3, 3)) },
 	} {
 		if _, err := score(); err == nil || !strings.Contains(err.Error(), says) {

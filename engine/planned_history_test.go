@@ -104,7 +104,7 @@ func TestCalibratedNoiseSpendsTheBudget(t *testing.T) {
 	for says, change := range map[string]func(c *Config){
 		"NonPrivate":       func(c *Config) { c.Mechanism.NonPrivate = true },
 		"no training data": func(c *Config) { c.Train = nil },
-		"owners":            func(c *Config) { c.Records = Records{Users: true, Examples: 2} },
+		"owners":           func(c *Config) { c.Records = Records{Users: true, Examples: 2} },
 		"rate 0":           func(c *Config) { c.Sampling.Lot = 0 },
 	} {
 		c := ordinary(t)

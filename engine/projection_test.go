@@ -567,8 +567,8 @@ func TestProjectionRefuses(t *testing.T) {
 			s.columns[0].Kind, s.columns[0].Classes = data.Index, 3
 			c.Train = s
 		},
-		"the data have several": func(c *Config) { c.Train = columns(60, zeros, 2, 3) },
-		"computes directions of at most 2048 features":          func(c *Config) { c.Train = table(wide, make([]float32, 3), nil) },
+		"the data have several":                        func(c *Config) { c.Train = columns(60, zeros, 2, 3) },
+		"computes directions of at most 2048 features": func(c *Config) { c.Train = table(wide, make([]float32, 3), nil) },
 	} {
 		c := projected(t)
 		change(&c)

@@ -224,7 +224,7 @@ func TestValidationRefuses(t *testing.T) {
 		"has 1 columns":                    func(c *Config) { c.Validation.Set = columns(4, zeros, 2) },
 		"x of the validation data differs": func(c *Config) { c.Validation.Set = table(make([]float32, 8), make([]float32, 4), nil) },
 		"no records are held out":          func(c *Config) { c.Validation.Set = nil },
-		"validation set is empty":                    func(c *Config) { c.Validation.Set, _ = data.Subset(c.Train, nil) },
+		"validation set is empty":          func(c *Config) { c.Validation.Set, _ = data.Subset(c.Train, nil) },
 		"gives no scores for a label": func(c *Config) {
 			c.Network = func(batch int) (*perexample.Network, error) {
 				net, err := mlp(batch)
