@@ -16,18 +16,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// evaluated is what eval answers.
-type evaluated struct {
+// evalResult is the JSON output of eval.
+type evalResult struct {
 	Accuracy *float64 `json:"accuracy,omitempty"`
-	*distance
+	*regressionErrors
 	Loss     number.Float `json:"loss"`
 	Examples int          `json:"examples"`
 	Data     string       `json:"data"`
 	Model    string       `json:"model"`
 }
 
-// distance is that of a regression's answers from the targets, in their own units.
-type distance struct {
+// regressionErrors are in the units of the target.
+type regressionErrors struct {
 	RMSE number.Float `json:"rmse"`
 	MAE  number.Float `json:"mae"`
 	R2   number.Float `json:"r2"`
@@ -37,13 +37,13 @@ func newEval(term *terminal.Terminal) *cobra.Command {
 	set := &runspec.Flags{}
 	cmd := &cobra.Command{
 		Use:   "eval DIR",
-		Short: "Measure a trained model on test data",
-		Long: `Measure the model in a run's folder on the test part of a data set. Columns and
-text are read as they were when it was trained, where flags do not say otherwise.
+		Short: "Evaluate a trained model on test data",
+		Long: `Evaluate the model of a run directory on the test part of a data set. Without flags,
+dptrain reads columns and text as it did for training.
 
-The answer is a function of that data: publish it only where the data are public.
-Data without a test part are measured whole, but only where --data names them: they
-may be what the model was trained on.`,
+The result is a function of the test data: publish it only if these data are public. If
+data have no test part, eval uses all of them, but only if you name them with --data,
+because they may be the training data.`,
 		Example: `  dptrain eval runs/mine
   dptrain eval runs/mnist --data mnist --data-dir ~/mnist
   dptrain eval runs/reviews --data held-back.jsonl`,
@@ -61,67 +61,74 @@ may be what the model was trained on.`,
 }
 
 func evaluate(term *terminal.Terminal, dir string, set *runspec.Flags) error {
-	b, err := rundir.ReadModel(dir)
+	model, err := rundir.ReadModel(dir)
 	if err != nil {
 		return err
 	}
-	named := set.Data != ""
-	if !named {
-		set.Data, set.Test = b.Data, cmp.Or(set.Test, b.Test)
-	}
-	options := data.Options{Dir: set.DataDir, Test: set.Test, Standardize: set.Standardize || b.Standardize}
-	target := b.Schema.Target
-	limits := b.Schema.Bounds[target]
-	if options.Schema, err = set.ReadSchema(b.Schema); err != nil {
-		return exitcode.AsUsage(err)
-	}
-	if s := options.Schema; target != "" && (s.Target != target || s.Bounds[target] != limits) {
-		return exitcode.Usagef("the model predicts %s between %v and %v, as it was trained to: leave out --target, and %[1]s of --bounds", target, limits[0], limits[1])
-	}
-	task, err := readData(term, set.Data, options)
-	if err != nil && !named {
-		return exitcode.AsUsage(fmt.Errorf("what the model was trained on: %w; --data names other data", err))
-	}
+	task, test, err := readTestData(term, model, set)
 	if err != nil {
-		return exitcode.AsUsage(err)
+		return err
 	}
-	test := task.Test
-	if test == nil && task.Private && !named {
-		return exitcode.Usagef("%s has no test part, and what the model does on the private records that it was trained on is private too: name test data by --data or --test", task.Name)
+	input := test.Columns()[0]
+	if len(input.Shape) == len(model.Shape) && !slices.Equal(input.Shape, model.Shape) {
+		return exitcode.Usagef("%s: examples have shape %v, but the model was trained on examples of shape %v", task.Name, input.Shape, model.Shape)
 	}
-	if test == nil {
-		test = task.Train
-		term.Note("%s has no test part: measuring on all of it.", task.Name)
-		if task.Private && runspec.SameFile(set.Data, b.Data) {
-			term.Note("PRIVATE, do not publish: the model was trained on these very records.")
-		}
-	}
-	x := test.Columns()[0]
-	if len(x.Shape) == len(b.Shape) && !slices.Equal(x.Shape, b.Shape) {
-		return exitcode.Usagef("%s: examples have shape %v, and the model was trained on examples of shape %v", task.Name, x.Shape, b.Shape)
-	}
-	if err := x.ElementType.CheckCompatible(b.Elements); err != nil {
+	if err := input.ElementType.CheckCompatible(model.Elements); err != nil {
 		return exitcode.Usagef("%s: %w", task.Name, err)
 	}
-	e, err := engine.NewEvaluator(b.Build, set.Device)
+	evaluator, err := engine.NewEvaluator(model.Build, set.Device)
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	defer e.Close()
-	got, err := terminal.Await(term, "Measuring on "+number.Plural(test.Len(), "example"), func() (engine.Evaluation, error) { return e.Score(e.Weights(), test) })
+	defer evaluator.Close()
+	score, err := terminal.Await(term, "Evaluating "+number.Plural(test.Len(), "example"), func() (engine.Evaluation, error) { return evaluator.Score(evaluator.Weights(), test) })
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
-	answer := evaluated{Loss: number.Float(got.Loss), Examples: got.Examples, Data: task.Name, Model: b.Model}
-	if m := rundir.NewRegressionMetrics(&got); m != nil {
-		answer.distance = (*distance)(m)
-		return term.Print(answer, number.Short(got.RMSE), func(w io.Writer) {
+	result := evalResult{Loss: number.Float(score.Loss), Examples: score.Examples, Data: task.Name, Model: model.Model}
+	if m := rundir.NewRegressionMetrics(&score); m != nil {
+		result.regressionErrors = (*regressionErrors)(m)
+		return term.Print(result, number.Short(score.RMSE), func(w io.Writer) {
 			m.Print(w, " ("+task.Schema.Target+")")
-			fmt.Fprintf(w, "loss\t%.4f\nexamples\t%d\n", got.Loss, got.Examples)
+			fmt.Fprintf(w, "loss\t%.4f\nexamples\t%d\n", score.Loss, score.Examples)
 		})
 	}
-	answer.Accuracy = &got.Accuracy
-	return term.Print(answer, fmt.Sprintf("%.4f", got.Accuracy), func(w io.Writer) {
-		fmt.Fprintf(w, "accuracy\t%.2f%%\nloss\t%.4f\nexamples\t%d\n", 100*got.Accuracy, got.Loss, got.Examples)
+	result.Accuracy = &score.Accuracy
+	return term.Print(result, fmt.Sprintf("%.4f", score.Accuracy), func(w io.Writer) {
+		fmt.Fprintf(w, "accuracy\t%.2f%%\nloss\t%.4f\nexamples\t%d\n", 100*score.Accuracy, score.Loss, score.Examples)
 	})
+}
+
+// readTestData reads the data that the flags name, or the test part of the data that the
+// model was trained on.
+func readTestData(term *terminal.Terminal, model *rundir.Model, set *runspec.Flags) (task *data.Task, test data.Set, err error) {
+	named := set.Data != ""
+	if !named {
+		set.Data, set.Test = model.Data, cmp.Or(set.Test, model.Test)
+	}
+	options := data.Options{Dir: set.DataDir, Test: set.Test, Standardize: set.Standardize || model.Standardize}
+	target := model.Schema.Target
+	bounds := model.Schema.Bounds[target]
+	if options.Schema, err = set.ReadSchema(model.Schema); err != nil {
+		return nil, nil, exitcode.AsUsage(err)
+	}
+	if s := options.Schema; target != "" && (s.Target != target || s.Bounds[target] != bounds) {
+		return nil, nil, exitcode.Usagef("the model was trained to predict %s between %v and %v: leave out --target, and %[1]s of --bounds", target, bounds[0], bounds[1])
+	}
+	task, err = readData(term, set.Data, options)
+	switch {
+	case err != nil && !named:
+		return nil, nil, exitcode.AsUsage(fmt.Errorf("the data that the model was trained on: %w; name other data with --data", err))
+	case err != nil:
+		return nil, nil, exitcode.AsUsage(err)
+	case task.Test != nil:
+		return task, task.Test, nil
+	case task.Private && !named:
+		return nil, nil, exitcode.Usagef("%s has no test part, and a score on the private training records is itself private: name test data with --data or --test", task.Name)
+	}
+	term.Note("%s has no test part: evaluating all of it.", task.Name)
+	if task.Private && runspec.SameFile(set.Data, model.Data) {
+		term.Note("PRIVATE, do not publish: the model was trained on these records.")
+	}
+	return task, task.Train, nil
 }

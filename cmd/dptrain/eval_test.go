@@ -14,9 +14,8 @@ import (
 	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
-// A run on a GPU measures its accuracy there, eval does so too and predict answers, and
-// the CPU says the same.
-func TestEvalOnAGPU(t *testing.T) {
+// A run, eval and predict on a GPU give the results of the CPU.
+func TestEval_OnGPU(t *testing.T) {
 	gpus, err := cuda.Devices()
 	if err != nil && cuda.Built {
 		t.Fatal(err)
@@ -25,12 +24,12 @@ func TestEvalOnAGPU(t *testing.T) {
 		t.Skip("no GPU here: make test-emu PKG=./cmd/dptrain RUN=GPU runs this on the emulated device")
 	}
 	amongHours(t)
-	for told, line := range map[string]string{"accuracy": "train --data digits --model logistic", "rmse": "train --model mlp:16" + predicted} {
-		got := answer(t, line+" --steps 3 --lot 64 --noise 1 --delta 1e-5 --device cuda:0 --quiet --out "+told)
+	for metric, line := range map[string]string{"accuracy": "train --data digits --model logistic", "rmse": "train --model mlp:16" + predicted} {
+		got := answer(t, line+" --steps 3 --lot 64 --noise 1 --delta 1e-5 --device cuda:0 --quiet --out "+metric)
 		for _, where := range []string{" --device cuda:0", " --device cpu"} {
-			again := answer(t, "eval "+told+where)
-			if !(math.Abs(again["loss"].(float64)-got["test_loss"].(float64)) <= 1e-5) || !(math.Abs(again[told].(float64)-got["test_"+told].(float64)) <= 1e-3) {
-				t.Errorf("eval%s says %v, train said %v, %v", where, again, got["test_"+told], got["test_loss"])
+			again := answer(t, "eval "+metric+where)
+			if !(math.Abs(again["loss"].(float64)-got["test_loss"].(float64)) <= 1e-5) || !(math.Abs(again[metric].(float64)-got["test_"+metric].(float64)) <= 1e-3) {
+				t.Errorf("eval%s gives %v, train %v, %v", where, again, got["test_"+metric], got["test_loss"])
 			}
 		}
 	}
@@ -47,16 +46,16 @@ func TestEvalOnAGPU(t *testing.T) {
 	}
 }
 
-// What a model does on private records is not measured in passing: eval takes the test
-// file that train was given, and where there was none wants one named.
-func TestEvalLeavesTrainingRecordsAlone(t *testing.T) {
+// eval does not evaluate private training records unasked: it uses the test file of train, and
+// without one it requires a file.
+func TestEval_RequiresTestData(t *testing.T) {
 	inWorkshop(t)
 	got := answer(t, brief+" --steps 2 --noise 2 --delta 1e-5 --out tested")
 	if again := answer(t, "eval tested"); again["accuracy"] != got["test_accuracy"] || again["examples"] != 400.0 || again["model"] != "logistic" || again["data"] != "people.csv" {
-		t.Errorf("eval says %v, train said %v", again, got["test_accuracy"])
+		t.Errorf("eval gives %v, train %v", again, got["test_accuracy"])
 	}
 	if shown := strings.Join(strings.Fields(said(t, "eval tested")), " "); shown != fmt.Sprintf("accuracy %.2f%% loss %.4f examples 400", 100*got["test_accuracy"].(float64), got["test_loss"]) {
-		t.Errorf("eval shows %q, train said %v and %v", shown, got["test_accuracy"], got["test_loss"])
+		t.Errorf("eval shows %q, train gave %v and %v", shown, got["test_accuracy"], got["test_loss"])
 	}
 	alone := strings.Replace(brief, "--test test.csv", "", 1) + " --steps 2 --noise 2 --delta 1e-5 --out untested"
 	stdout, stderr, code := dptrain(alone)
@@ -72,20 +71,20 @@ func TestEvalLeavesTrainingRecordsAlone(t *testing.T) {
 	if _, stderr, code := dptrain("eval untested --data ./people.csv"); code != exitcode.Done || !strings.Contains(stderr, "PRIVATE, do not publish") {
 		t.Errorf("the records that it was trained on: exit %d, %s", code, stderr)
 	}
-	if _, stderr, code := dptrain("eval elsewhere/tested"); code != exitcode.Usage || !strings.Contains(stderr, "elsewhere/tested holds no model") {
+	if _, stderr, code := dptrain("eval elsewhere/tested"); code != exitcode.Usage || !strings.Contains(stderr, "elsewhere/tested contains no model") {
 		t.Errorf("no run: exit %d, %s", code, stderr)
 	}
 	if err := os.Rename("people.csv", "moved.csv"); err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr, code := dptrain("eval tested"); code != exitcode.Usage || !strings.Contains(stderr, "--data names other data") {
+	if _, stderr, code := dptrain("eval tested"); code != exitcode.Usage || !strings.Contains(stderr, "name other data with --data") {
 		t.Errorf("its data are gone: exit %d, %s", code, stderr)
 	}
-	if _, stderr, code := dptrain("eval tested --data people.csv"); code != exitcode.Usage || strings.Contains(stderr, "names other data") {
+	if _, stderr, code := dptrain("eval tested --data people.csv"); code != exitcode.Usage || strings.Contains(stderr, "name other data with --data") {
 		t.Errorf("data that were named are gone: exit %d, %s", code, stderr)
 	}
 	os.Rename("moved.csv", "people.csv")
-	// Nor does run.json make an accuracy up.
+	// run.json has no accuracy either.
 	var saved map[string]any
 	file, err := os.ReadFile("untested/run.json")
 	if err != nil || json.Unmarshal(file, &saved) != nil {
@@ -99,8 +98,8 @@ func TestEvalLeavesTrainingRecordsAlone(t *testing.T) {
 	}
 }
 
-// Pixels are standardized as they were for training, whether or not that is said again.
-func TestEvalStandardizesAsTrainDid(t *testing.T) {
+// eval standardizes pixels as train did, with or without the flag.
+func TestEval_StandardizesLikeTrain(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for part, n := range map[string]int{"train": 40, "t10k": 6} {
 		pixels, labels := []byte{0, 0, 8, 3, 0, 0, 0, byte(n), 0, 0, 0, 1, 0, 0, 0, 2}, []byte{0, 0, 8, 1, 0, 0, 0, byte(n)}
@@ -114,7 +113,7 @@ func TestEvalStandardizesAsTrainDid(t *testing.T) {
 	got := answer(t, "train --data mnist --data-dir . --standardize --model logistic --non-private --steps 3 --lot 20 --out run")
 	for _, flag := range []string{"", " --standardize"} {
 		if again := answer(t, "eval run --data-dir ."+flag); again["loss"] != got["test_loss"] {
-			t.Errorf("eval%s: loss %v, train said %v", flag, again["loss"], got["test_loss"])
+			t.Errorf("eval%s: loss %v, train %v", flag, again["loss"], got["test_loss"])
 		}
 	}
 
@@ -124,18 +123,18 @@ func TestEvalStandardizesAsTrainDid(t *testing.T) {
 		loss -= math.Log(p) / float64(len(scores["class"]))
 	}
 	if want := got["test_loss"].(float64); len(scores["class"]) != 6 || !(math.Abs(loss-want) <= 1e-5) {
-		t.Errorf("predict answers %d pictures at a loss of %v, train said %v", len(scores["class"]), loss, want)
+		t.Errorf("predict gives %d pictures a loss of %v, train %v", len(scores["class"]), loss, want)
 	}
 	if _, stderr, code := dptrain("train --resume run --steps 4 --standardize=false"); code != exitcode.Usage || !strings.Contains(stderr, "standardize") {
 		t.Errorf("resumed with pixels as they are: exit %d, %s", code, stderr)
 	}
 
-	// The command that train shows finds the files, too.
+	// The command that train prints finds the files.
 	if stdout, _, _ := dptrain("train --data mnist --data-dir . --model logistic --noise 2 --steps 1 --lot 20 --out private"); !strings.Contains(stdout, "dptrain eval private --data-dir .\n") {
 		t.Errorf("train shows\n%s", stdout)
 	}
 
-	// Pictures of as many pixels in another shape are others.
+	// Pictures with the same number of pixels in another shape are refused.
 	for _, part := range []string{"train", "t10k"} {
 		pixels := contents(t, part+"-images-idx3-ubyte")
 		pixels[11], pixels[15] = pixels[15], pixels[11]
@@ -143,14 +142,14 @@ func TestEvalStandardizesAsTrainDid(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, stderr, code := dptrain("eval run --data-dir ."); code != exitcode.Usage || !strings.Contains(stderr, "examples have shape [1 2 1], and the model was trained on examples of shape [1 1 2]") {
+	if _, stderr, code := dptrain("eval run --data-dir ."); code != exitcode.Usage || !strings.Contains(stderr, "examples have shape [1 2 1], but the model was trained on examples of shape [1 1 2]") {
 		t.Errorf("turned pictures: exit %d, %s", code, stderr)
 	}
 }
 
-// A model knows the columns that it was trained on by name: a table with the same ones
-// in another order, or of JSON objects, measures the same.
-func TestEvalFindsColumnsByName(t *testing.T) {
+// eval finds columns by name: a table with another column order, or of JSON objects, gives the
+// same score.
+func TestEval_FindsColumnsByName(t *testing.T) {
 	t.Chdir(t.TempDir())
 	table(t, "people.csv", 400)
 	table(t, "test.csv", 40)

@@ -1,63 +1,54 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 
-	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/export"
 	"github.com/dptrain/dptrain/internal/flags"
-	"github.com/dptrain/dptrain/internal/onnx"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/runspec"
-	"github.com/dptrain/dptrain/internal/safetensors"
 	"github.com/dptrain/dptrain/internal/terminal"
-	"github.com/dptrain/dptrain/internal/torch"
-	"github.com/dptrain/dptrain/perexample"
 	"github.com/spf13/cobra"
-	G "gorgonia.org/gorgonia"
 )
 
-// exported is what export answers.
-type exported struct {
+// exportResult is the JSON output of export.
+type exportResult struct {
 	Format string `json:"format"`
 	Out    string `json:"out"`
 	Model  string `json:"model"`
 	Bytes  int    `json:"bytes"`
 }
 
-var exportFormats = []string{"safetensors", "onnx"}
-
 func newExport(term *terminal.Terminal) *cobra.Command {
 	var format, out string
 	cmd := &cobra.Command{
 		Use:   "export DIR",
 		Short: "Write a trained model for PyTorch or ONNX",
-		Long: `Write the model in a run's folder for other programs.
+		Long: `Write the model of a run directory in a format of other programs.
 
-safetensors: the weights with the names and shapes of PyTorch's state_dict. Dense
-weights are [out, in]; convolutions, embeddings and norms are as they are; those of
-an LSTM or a GRU are named and ordered as torch.nn.LSTM and torch.nn.GRU have them;
-the directions of train --project are projection.weight, a torch.nn.Linear without
-bias before the first layer.
-Python's safetensors loads the file, and so does dptrain train --init. Of a --target
-they answer a number that is -1 and 1 at its limits.
+safetensors: the weights with the names and shapes of PyTorch's state_dict. Dense weights
+have the shape [out, in]. Convolutions, embeddings and norms keep their shapes. The weights
+of an LSTM or a GRU have the names and the order of torch.nn.LSTM and torch.nn.GRU. The
+directions of train --project are projection.weight, a torch.nn.Linear without bias before
+the first layer. Python's safetensors and dptrain train --init load the file. The network
+of a --target outputs a number that is -1 and 1 at the bounds of the target.
 
-onnx: the whole network, with any number of examples on axis 0; onnxruntime runs
-it. The input is called features (numbers, or indices as int64), the output output: of
-a --target it is in the target's own units.
+onnx: the whole network, with any number of examples on axis 0, for onnxruntime. The input
+is called features (numbers, or indices as int64) and the output output. The output for a
+--target is in the units of the target.
 
-Both are functions of the trained weights: they cost no privacy beyond the run's.`,
+Both files are functions of the trained weights, so they cost no additional privacy.`,
 		Example: `  dptrain export runs/mine --format safetensors --out mine.safetensors
   dptrain export runs/mine --format onnx --out mine.onnx`,
 		Args: oneRunDir("export runs/mine --format onnx --out mine.onnx"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := exitcode.CheckChoice("format", format, exportFormats); err != nil {
+			if err := exitcode.CheckChoice("format", format, export.Formats); err != nil {
 				return err
 			}
 			if out == "" {
@@ -66,85 +57,43 @@ Both are functions of the trained weights: they cost no privacy beyond the run's
 			return exportModel(term, args[0], format, out)
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", exportFormats[0], "what to write: "+flags.Alternatives(exportFormats))
+	cmd.Flags().StringVar(&format, "format", export.Formats[0], "the format: "+flags.Alternatives(export.Formats))
 	cmd.Flags().StringVar(&out, "out", "", "the file to write")
-	flags.Complete(cmd, "format", exportFormats)
+	flags.Complete(cmd, "format", export.Formats)
 	return cmd
 }
 
 func exportModel(term *terminal.Terminal, dir, format, out string) error {
-	b, err := rundir.ReadModel(dir)
+	model, err := rundir.ReadModel(dir)
 	if err != nil {
 		return err
 	}
 	if err := checkOut(out, dir); err != nil {
 		return err
 	}
-	file, err := exportAs(format, b, map[string]string{"model": b.Model})
+	file, err := export.Model(format, model)
 	if err != nil {
 		return exitcode.AsUsage(err)
 	}
 	if err := atomicfile.Write(out, file); err != nil {
 		return exitcode.AsUsage(fmt.Errorf("--out %s: %w", out, err))
 	}
-	return term.Print(exported{format, out, b.Model, len(file)}, out, func(w io.Writer) {
-		fmt.Fprintf(w, "model\t%s\nformat\t%s\nfile\t%s (%d bytes)\n", b.Model, format, out, len(file))
+	return term.Print(exportResult{format, out, model.Model, len(file)}, out, func(w io.Writer) {
+		fmt.Fprintf(w, "model\t%s\nformat\t%s\nfile\t%s (%d bytes)\n", model.Model, format, out, len(file))
 	})
 }
 
-// checkOut refuses to replace what a run's folder holds, what is read, or what is no
-// plain file, such as a device.
-func checkOut(out, dir string, read ...string) error {
+// checkOut refuses to replace a file of the run directory, an input file, or anything that is
+// not a regular file, such as a device.
+func checkOut(out, dir string, inputs ...string) error {
 	if runspec.SameFile(filepath.Dir(out), dir) && slices.Contains(rundir.Files, filepath.Base(out)) {
-		return exitcode.Usagef("--out %s is the run's own: choose another file", out)
+		return exitcode.Usagef("--out %s is a file of the run itself: choose another file", out)
 	}
 	if info, err := os.Stat(out); err == nil && !info.Mode().IsRegular() {
-		return exitcode.Usagef("--out %s is there, and no plain file: choose another", out)
+		return exitcode.Usagef("--out %s exists and is not a regular file: choose another file", out)
 	}
-	if slices.ContainsFunc(read, func(file string) bool { return runspec.SameFile(out, file) }) {
-		return exitcode.Usagef("--out %s is what is read: choose another file", out)
+	if slices.ContainsFunc(inputs, func(file string) bool { return runspec.SameFile(out, file) }) {
+		return exitcode.Usagef("--out %s is also the input: choose another file", out)
 	}
 	return nil
-}
-
-// inUnits has a network answer in the units of a target with such limits.
-func inUnits(build perexample.Build, b data.Bounds) perexample.Build {
-	return func(batch int) (*perexample.Network, error) {
-		net, err := build(batch)
-		if err != nil {
-			return nil, err
-		}
-		grown, err := G.HadamardProd(net.Output, G.NewConstant(float32(b.ScaleFactor())))
-		if err != nil {
-			return nil, err
-		}
-		net.Output, err = G.Add(grown, G.NewConstant(float32(b.Unscale(0))))
-		return net, err
-	}
-}
-
-// exportAs gives a network in a format of other programs.
-func exportAs(format string, b *rundir.Model, metadata map[string]string) ([]byte, error) {
-	build := b.Build
-	if format == "onnx" {
-		if s := b.Schema; s.Target != "" {
-			build = inUnits(build, s.Bounds[s.Target])
-		}
-		return onnx.Model(build, metadata)
-	}
-	net, err := build(1)
-	if err != nil {
-		return nil, err
-	}
-	tensors, err := torch.Export(net)
-	if err != nil {
-		return nil, err
-	}
-	if b.Directions != nil {
-		tensors = append(tensors, safetensors.Tensor(rundir.DirectionsParameter(b.Directions, b.Shape)))
-	}
-	metadata["format"] = string(torch.PyTorch)
-	var file bytes.Buffer
-	err = safetensors.Write(&file, tensors, metadata)
-	return file.Bytes(), err
 }

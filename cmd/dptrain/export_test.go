@@ -12,15 +12,15 @@ import (
 	"github.com/dptrain/dptrain/internal/safetensors"
 )
 
-// What is exported for PyTorch holds the same model: put in the place of the
-// run's own weights it scores the same, and a run can start from it.
+// The file for PyTorch contains the same model: in place of the run's weights it gives the same
+// score, and a run can start from it.
 func TestExport(t *testing.T) {
 	inWorkshop(t)
 	answer(t, brief+" --steps 3 --out run")
 	scored := answer(t, "eval run --data test.csv")
 	got := answer(t, "export run --out model.pt.safetensors")
 	if got["format"] != "safetensors" || got["out"] != "model.pt.safetensors" {
-		t.Errorf("export says %v", got)
+		t.Errorf("export prints %v", got)
 	}
 	exported, err := os.ReadFile("model.pt.safetensors")
 	if err != nil {
@@ -35,7 +35,7 @@ func TestExport(t *testing.T) {
 		t.Errorf("--init: exit %d, %s", code, stderr)
 	}
 	if card := string(readFiles(t, "next")[1]); !strings.Contains(card, "the data that the starting weights, from model.pt.safetensors, were trained on") || !strings.Contains(stderr, "no part of this run's ε") {
-		t.Errorf("nothing is said of what the starting weights cost:\n%s%s", stderr, card)
+		t.Errorf("the cost of the starting weights is not mentioned:\n%s%s", stderr, card)
 	}
 	if err := os.Rename("model.pt.safetensors", "run/model.safetensors"); err != nil {
 		t.Fatal(err)
@@ -49,27 +49,27 @@ func TestExport(t *testing.T) {
 		t.Errorf("export shows\n%s, want %s", shown, want)
 	}
 	if info, err := os.Stat("model.onnx"); err != nil || float64(info.Size()) != got["bytes"] {
-		t.Errorf("export says %v; %v", got, err)
+		t.Errorf("export prints %v; %v", got, err)
 	}
 
 	ledger, err := filepath.Abs("run/ledger.jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for line, says := range map[string]string{
+	for line, want := range map[string]string{
 		"export run --format onx --out m":        "onnx",
 		"export run":                             "--out is missing",
 		"export":                                 "one run directory",
-		"export nowhere --out m":                 "nowhere holds no model",
-		"export run --out run/model.safetensors": "the run's own",
-		"export run --out ./run/config.yaml":     "the run's own",
-		"export run --out " + ledger:             "the run's own",
+		"export nowhere --out m":                 "nowhere contains no model",
+		"export run --out run/model.safetensors": "a file of the run itself",
+		"export run --out ./run/config.yaml":     "a file of the run itself",
+		"export run --out " + ledger:             "a file of the run itself",
 		"export run --out none/m":                "--out none/m",
-		"export run --out run":                   "no plain file",
+		"export run --out run":                   "not a regular file",
 		brief + " --model mlp:3 --init run/model.safetensors --out o": "missing fc",
 	} {
-		if _, stderr, code := dptrain(line); code != exitcode.Usage || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
-			t.Errorf("%s: exit %d, %q does not say %q in one line", line, code, stderr, says)
+		if _, stderr, code := dptrain(line); code != exitcode.Usage || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: exit %d, %q lacks %q or is not one line", line, code, stderr, want)
 		}
 	}
 }

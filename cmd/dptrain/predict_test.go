@@ -14,13 +14,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
-	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/terminal"
 )
 
-// cellsOf are the cells of a CSV text below its first line, by column.
+// cellsOf returns the cells of a CSV text by column, without the header.
 func cellsOf(t *testing.T, text string) map[string][]string {
 	t.Helper()
 	rows, err := csv.NewReader(strings.NewReader(text)).ReadAll()
@@ -36,25 +34,7 @@ func cellsOf(t *testing.T, text string) map[string][]string {
 	return columns
 }
 
-// What is no number is no answer.
-func TestNumbersThatAreNone(t *testing.T) {
-	b := rundir.Manifest{Targets: 1, Schema: data.Schema{Target: "y", Bounds: map[string]data.Bounds{"y": {0, 90}}}}
-	r, err := newReply(b, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-		if cells, err := r.of(nil, []float32{float32(v)}); err != errNotFinite {
-			t.Errorf("%v is answered by %v, %v", v, cells, err)
-		}
-	}
-	b.Schema.Bounds = nil
-	if _, err := newReply(b, false); err == nil || !strings.Contains(err.Error(), "bounds of none") {
-		t.Errorf("without limits: %v", err)
-	}
-}
-
-// said runs a command that prints no object.
+// said runs a command that prints text and returns the text.
 func said(t *testing.T, line string) string {
 	t.Helper()
 	stdout, stderr, code := dptrain(line)
@@ -64,9 +44,9 @@ func said(t *testing.T, line string) string {
 	return stdout
 }
 
-// Answers are those that eval counts, in the order of the file, whatever else stands in
-// it and however it is written.
-func TestPredictTables(t *testing.T) {
+// The predictions are those that eval counts, in the order of the file. They do not depend on
+// other columns or on the file format.
+func TestPredict_Tables(t *testing.T) {
 	inWorkshop(t)
 	answer(t, baseline+" --steps 20 --seed 1 --out run")
 	want := said(t, "predict run --data test.csv")
@@ -79,7 +59,7 @@ func TestPredictTables(t *testing.T) {
 	}
 	measured := answer(t, "eval run")
 	if len(got["class"]) != 400 || right == 0 || float64(right)/400 != measured["accuracy"] {
-		t.Fatalf("%d of %d are right; eval says %v", right, len(got["class"]), measured)
+		t.Fatalf("%d of %d are right; eval reports %v", right, len(got["class"]), measured)
 	}
 
 	var bare, more, objects strings.Builder
@@ -96,7 +76,7 @@ func TestPredictTables(t *testing.T) {
 			t.Fatal(err)
 		}
 		if again := said(t, "predict run --threads 1 --quiet --data "+name); again != want {
-			t.Errorf("%s is answered otherwise:\n%s", name, again)
+			t.Errorf("%s gives other predictions:\n%s", name, again)
 		}
 	}
 
@@ -132,7 +112,7 @@ func TestPredictTables(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for line, says := range map[string]string{
+	for line, want := range map[string]string{
 		"":                                    "--data is missing",
 		"--data test.csv --json":              "--out is missing",
 		"--data short.csv":                    `no column "colour"`,
@@ -149,40 +129,40 @@ func TestPredictTables(t *testing.T) {
 		"--data nowhere.csv":                  "nor an existing path",
 		"--data mnist":                        "--data-dir",
 		"--data test.csv --format xml":        "csv, jsonl",
-		"--data test.csv --out run/run.json":  "the run's own",
-		"--data test.csv --out test.csv":      "what is read",
-		"--data test.csv --out run":           "no plain file",
+		"--data test.csv --out run/run.json":  "a file of the run itself",
+		"--data test.csv --out test.csv":      "is also the input",
+		"--data test.csv --out run":           "not a regular file",
 		"--data test.csv --out none/a.csv":    "--out none/a.csv",
 		"--data test.csv --device cuda:99":    "cuda:99",
 		"--data test.csv --device cpu --next": "no flag --next",
 	} {
 		stdout, stderr, code := dptrain("predict run " + line)
-		if code != exitcode.Usage || stdout != "" || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "secret") {
-			t.Errorf("%s: exit %d, %q does not say %q in one line", line, code, stderr, says)
+		if code != exitcode.Usage || stdout != "" || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 || strings.Contains(stderr, "secret") {
+			t.Errorf("%s: exit %d, %q lacks %q or is not one line", line, code, stderr, want)
 		}
 	}
 	if _, stderr, code := dptrain("predict run --data test.csv --out taken/a.csv"); code != exitcode.Failed || strings.Count(stderr, "\n") != 1 {
 		t.Errorf("a folder that is a file: exit %d, %s", code, stderr)
 	}
-	if _, stderr, code := dptrain("predict elsewhere --data test.csv"); code != exitcode.Usage || !strings.Contains(stderr, "elsewhere holds no model") {
+	if _, stderr, code := dptrain("predict elsewhere --data test.csv"); code != exitcode.Usage || !strings.Contains(stderr, "elsewhere contains no model") {
 		t.Errorf("no run: exit %d, %s", code, stderr)
 	}
 }
 
-// Who waits long without a terminal is told how far it has come.
-func TestPredictTellsHowFar(t *testing.T) {
+// Without a terminal, a long prediction prints its progress as notes.
+func TestPredict_PrintsProgress(t *testing.T) {
 	inWorkshop(t)
 	answer(t, baseline+" --steps 1 --out run")
 	defer func(was time.Duration) { terminal.NoteDelay = was }(terminal.NoteDelay)
 	terminal.NoteDelay = 0
-	for flags, says := range map[string]string{"": "example 2400/4000, ", " --quiet": ""} {
-		if _, stderr, code := dptrain("predict run --data people.csv --out a.csv" + flags); code != exitcode.Done || !strings.Contains(stderr, says) || (says == "") != (stderr == "") {
+	for flags, want := range map[string]string{"": "example 2400/4000, ", " --quiet": ""} {
+		if _, stderr, code := dptrain("predict run --data people.csv --out a.csv" + flags); code != exitcode.Done || !strings.Contains(stderr, want) || (want == "") != (stderr == "") {
 			t.Errorf("%s: exit %d, %s", flags, code, stderr)
 		}
 	}
 }
 
-func TestPredictTexts(t *testing.T) {
+func TestPredict_Texts(t *testing.T) {
 	t.Chdir(t.TempDir())
 	letters(t, "letters.jsonl", 400)
 	letters(t, "more.jsonl", 40)
@@ -200,7 +180,7 @@ func TestPredictTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again := said(t, "predict run --data plain.txt"); again != want || len(cellsOf(t, want)["class"]) != 40 {
-		t.Errorf("plain text is answered otherwise:\n%s\n%s", again, want)
+		t.Errorf("plain text gives other predictions:\n%s\n%s", again, want)
 	}
 	answer(t, "train --accountant rdp --delta 1e-5 --model gru:2 --data plain.txt --tokens bytes --length 4 --noise 1 --steps 1 --lot 8 --out language")
 	if _, stderr, code := dptrain("predict language --data plain.txt"); code != exitcode.Usage || !strings.Contains(stderr, "every step") || strings.Count(stderr, "\n") != 1 {
@@ -208,9 +188,9 @@ func TestPredictTexts(t *testing.T) {
 	}
 }
 
-// Pictures need no folders of classes, and are named in what is answered; those of the
-// size of another are refused.
-func TestPredictPictures(t *testing.T) {
+// Pictures need no class folders, and their names are in the output. Pictures of another size
+// are refused.
+func TestPredict_Pictures(t *testing.T) {
 	t.Chdir(t.TempDir())
 	draw := func(name string, side int, shade uint8) {
 		t.Helper()
@@ -251,9 +231,9 @@ func TestPredictPictures(t *testing.T) {
 	}
 }
 
-// A number is answered in its own units, without it being there: eval finds it missed by
-// as much.
-func TestPredictNumbers(t *testing.T) {
+// A predicted number has the units of the target, which the input need not contain. The RMSE of
+// the predictions is that of eval.
+func TestPredict_Numbers(t *testing.T) {
 	amongHours(t)
 	answer(t, "train --model logistic --lot 200 --epochs 1 --non-private --out run"+predicted)
 	rows := cellsOf(t, string(contents(t, "more.csv")))
@@ -275,7 +255,7 @@ func TestPredictNumbers(t *testing.T) {
 		squares += (got - want) * (got - want)
 	}
 	if rmse, measured := math.Sqrt(squares/500), answer(t, "eval run")["rmse"].(float64); !(math.Abs(rmse-measured) <= 1e-4*measured) {
-		t.Errorf("they miss by %v, and eval says %v", rmse, measured)
+		t.Errorf("the RMSE of the predictions is %v, that of eval %v", rmse, measured)
 	}
 	if _, stderr, code := dptrain("predict run --data bare.csv --scores"); code != exitcode.Usage || !strings.Contains(stderr, "leave out --scores") {
 		t.Errorf("probabilities of a number: exit %d, %s", code, stderr)

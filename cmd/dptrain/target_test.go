@@ -14,6 +14,7 @@ import (
 	"github.com/dptrain/dptrain/engine"
 	"github.com/dptrain/dptrain/engine/data"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/export"
 	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/runspec"
@@ -186,14 +187,14 @@ func TestRegressionIsExported(t *testing.T) {
 	bounds := b.Schema.Bounds["hours"]
 	scaled := answers(func() (*engine.Evaluator, error) { return engine.NewEvaluator(b.Build, engine.DeviceOptions{}) })
 	own := answers(func() (*engine.Evaluator, error) {
-		return engine.NewEvaluator(inUnits(b.Build, bounds), engine.DeviceOptions{})
+		return engine.NewEvaluator(export.UnscaleOutput(b.Build, bounds), engine.DeviceOptions{})
 	})
 	for i, x := range scaled {
 		if want := bounds.Unscale(float64(x[0])); math.Abs(float64(own[i][0])-want) > 1e-4 {
 			t.Fatalf("example %d is answered with %v, want %v", i, own[i][0], want)
 		}
 	}
-	for _, format := range exportFormats {
+	for _, format := range export.Formats {
 		if got := answer(t, "export run --format "+format+" --out model."+format); got["bytes"].(float64) < 100 {
 			t.Errorf("%s: %v", format, got)
 		}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/export"
 )
 
 // letters writes JSON lines of short texts by several people, whose mood is in one
@@ -53,7 +54,7 @@ func TestTextTrains(t *testing.T) {
 		if again := answer(t, "eval "+dir+" --data more.jsonl"); again["accuracy"] != got["test_accuracy"] {
 			t.Errorf("%s: eval says %v, train said %v", model, again["accuracy"], got["test_accuracy"])
 		}
-		for _, format := range exportFormats {
+		for _, format := range export.Formats {
 			answer(t, "export "+dir+" --format "+format+" --out exported")
 		}
 	}
