@@ -34,7 +34,7 @@ func TestExport(t *testing.T) {
 	if code != exitcode.Done || !strings.Contains(stderr, "match") || !strings.Contains(stderr, "PyTorch's layout") {
 		t.Errorf("--init: exit %d, %s", code, stderr)
 	}
-	if card := string(readFiles(t, "next")[1]); !strings.Contains(card, "the data that the starting weights, from model.pt.safetensors, were trained on") || !strings.Contains(stderr, "no part of this run's ε") {
+	if card := string(readFiles(t, "next")[1]); !strings.Contains(card, "the data that the starting weights, from model.pt.safetensors, were trained on") || !strings.Contains(stderr, "this run's ε does not cover") {
 		t.Errorf("the cost of the starting weights is not mentioned:\n%s%s", stderr, card)
 	}
 	if err := os.Rename("model.pt.safetensors", "run/model.safetensors"); err != nil {
