@@ -22,8 +22,8 @@ func parameters(net *perexample.Network) int {
 	return n
 }
 
-// deal binds to the network's ticket, if it takes one, those of neighbouring rows.
-func deal(t *testing.T, net *perexample.Network, row int) {
+// bindMaskSeeds binds consecutive mask seeds to the network if it has dropout.
+func bindMaskSeeds(t *testing.T, net *perexample.Network, row int) {
 	t.Helper()
 	if net.MaskSeed == nil {
 		return
@@ -37,10 +37,10 @@ func deal(t *testing.T, net *perexample.Network, row int) {
 	}
 }
 
-// fill binds random features and labels to the network's inputs.
-func fill(t *testing.T, net *perexample.Network, e DataSpec, r *rand.Rand) {
+// bindRandomInputs binds random features and labels to the network's inputs.
+func bindRandomInputs(t *testing.T, net *perexample.Network, e DataSpec, r *rand.Rand) {
 	t.Helper()
-	deal(t, net, 0)
+	bindMaskSeeds(t, net, 0)
 	for i, in := range net.Inputs {
 		v := make([]float32, in.Shape().TotalSize())
 		for j := range v {
@@ -63,10 +63,9 @@ func fill(t *testing.T, net *perexample.Network, e DataSpec, r *rand.Rand) {
 	}
 }
 
-// Every model has the number of parameters that its published description gives,
-// its gradient is that of its loss, and an untrained classifier's loss is about
-// log(classes).
-func TestModels(t *testing.T) {
+// Every model has the number of parameters of its published description. Its gradient is that
+// of its loss. The loss of an untrained classifier is about log(classes).
+func TestParse_ModelsMatchPublications(t *testing.T) {
 	mnist := DataSpec{Shape: []int{1, 28, 28}, Classes: 10}
 	cifar := DataSpec{Shape: []int{3, 32, 32}, Classes: 10}
 	text := DataSpec{Shape: []int{64}, Vocabulary: 200, Classes: 2}
@@ -75,7 +74,7 @@ func TestModels(t *testing.T) {
 		spec       string
 		e          DataSpec
 		parameters int
-		tried      []int // the shape that the gradient is tried on, where e's takes long
+		tried      []int // the shape for the gradient check if e's is too slow
 	}{
 		{"logistic", DataSpec{Shape: []int{784}, Classes: 10}, 7850, nil},
 		{"mlp", mnist, 784*128 + 128 + 1290, nil},
@@ -83,14 +82,14 @@ func TestModels(t *testing.T) {
 		{"mlp:30,20,dropout=0.5", DataSpec{Shape: []int{7}, Classes: 3}, 7*30 + 30 + 30*20 + 20 + 63, nil},
 		{"abadi-mlp", DataSpec{Shape: []int{60}, Classes: 10}, 71010, nil},
 		{"digits-cnn", mnist, 208 + 1168 + 144*32 + 32 + 330, nil},
-		{"mnist-cnn", mnist, 26010, nil}, // as Keras counts it
+		{"mnist-cnn", mnist, 26010, nil}, // the count of Keras
 		{"mnist-cnn:act=tanh", mnist, 26010, nil},
 		{"embbag", DataSpec{Shape: []int{128}, Vocabulary: 200, Classes: 2}, 200*16 + 272 + 34, nil},
 		{"embbag:4", DataSpec{Shape: []int{5}, Vocabulary: 7, Classes: 2}, 28 + 20 + 10, nil},
 		{"cifar-abadi", DataSpec{Shape: []int{3, 24, 24}, Classes: 10}, 4864 + 102464 + 2304*384 + 384 + 3850, []int{3, 8, 8}},
 		{"cifar-tanh", cifar, 550570, []int{3, 8, 8}}, // Papernot et al. 2021, table 2
-		// Without the convolutions' 2,256 biases, as Zagoruyko & Komodakis (2016) build
-		// it: 2.7 million.
+		// Zagoruyko & Komodakis (2016) have no biases of convolutions (2,256) and 2.7
+		// million parameters.
 		{"wrn16-4", cifar, 2748890 + 2256, []int{3, 8, 8}},
 		{"wrn16-4:standardized", cifar, 2748890 + 2256, []int{3, 8, 8}},
 		{"lstm", text, 100*200 + 228*512 + 512 + 258, []int{4}},
@@ -122,14 +121,14 @@ func TestModels(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			follow(t, net, c.e)
+			checkGradient(t, net, c.e)
 		})
 	}
 }
 
-// The windows, strides and activations are those of the descriptions, which the number of
-// parameters does not tell.
-func TestModelsAreBuiltAsDescribed(t *testing.T) {
+// The windows, strides and activations match the descriptions. The number of parameters does
+// not depend on them.
+func TestParse_OperationsMatchDescriptions(t *testing.T) {
 	conv := func(size, stride, pad int, act string) string {
 		return fmt.Sprintf("conv2d{k%[1]dx%[1]d,s%[2]dx%[2]d,p%[3]dx%[3]d,d1x1,g1,%[4]s} ", size, stride, pad, act)
 	}
@@ -193,14 +192,14 @@ func TestModelsAreBuiltAsDescribed(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s is\n%s, want\n%s", c.spec, got, c.want)
 		}
-		if b := net.Params[1]; (b.Value().Data().([]float32)[0] == 0) != strings.HasPrefix(c.spec, "mnist-cnn") { // as Keras has it
+		if b := net.Params[1]; (b.Value().Data().([]float32)[0] == 0) != strings.HasPrefix(c.spec, "mnist-cnn") { // as in Keras
 			t.Errorf("%s: %s starts at %v", c.spec, b.Name(), b.Value())
 		}
 	}
 }
 
-// Every body predicts numbers as well, and its loss is then their squared error.
-func TestRegressions(t *testing.T) {
+// Every model can predict targets, with the squared error as its loss.
+func TestParse_Targets(t *testing.T) {
 	for _, m := range Supported() {
 		f, _ := find(m.Name)
 		e := DataSpec{Shape: []int{1, 28, 28}, Targets: 2}
@@ -222,8 +221,8 @@ func TestRegressions(t *testing.T) {
 	}
 }
 
-// Networks that answer at every step: the loss is the mean over the steps.
-func TestModelsOfSequences(t *testing.T) {
+// If each step has a label, the loss is the mean over the steps.
+func TestParse_LabelForEachStep(t *testing.T) {
 	e := DataSpec{Shape: []int{6}, Vocabulary: 50, Classes: 50, Labels: []int{6}}
 	for _, spec := range []string{"lstm:9", "gru:9", "transformer", "transformer:tied"} {
 		t.Run(spec, func(t *testing.T) {
@@ -238,14 +237,13 @@ func TestModelsOfSequences(t *testing.T) {
 			if !net.Output.Shape().Eq(tensor.Shape{2, 6, 50}) || !net.Losses.Shape().Eq(tensor.Shape{2}) {
 				t.Errorf("output %v, losses %v", net.Output.Shape(), net.Losses.Shape())
 			}
-			follow(t, net, e)
+			checkGradient(t, net, e)
 		})
 	}
 }
 
-// A language model sees no step after the one that it predicts from, and padding
-// nowhere.
-func TestTransformersSeeThePastAlone(t *testing.T) {
+// In a language model no step sees later steps or padding.
+func TestTransformer_IsCausal(t *testing.T) {
 	e := DataSpec{Shape: []int{6}, Vocabulary: 50, Classes: 50, Labels: []int{6}}
 	answers := func(ids []float32) []float32 {
 		build, err := Parse("transformer", e, 1)
@@ -273,7 +271,7 @@ func TestTransformersSeeThePastAlone(t *testing.T) {
 	first, second := answers([]float32{1, 2, 3, 4, 5, 6}), answers([]float32{1, 2, 3, 9, 5, 6})
 	for step := range 6 {
 		if same := slices.Equal(first[50*step:50*step+50], second[50*step:50*step+50]); same != (step < 3) {
-			t.Errorf("step %d answers the same whatever step 3 is: %t", step, same)
+			t.Errorf("the output of step %d is independent of step 3: %t", step, same)
 		}
 	}
 
@@ -290,7 +288,7 @@ func TestTransformersSeeThePastAlone(t *testing.T) {
 		if a, ok := op.SpecOf(n).(op.Attention); ok {
 			blocks++
 			if in := op.Operands(n); a != (op.Attention{Heads: 4}) || len(in) != 2 || in[1] != net.Inputs[0] {
-				t.Errorf("%v of %v: 4 heads that do not see padding are wanted", a, in)
+				t.Errorf("%v of %v: want 4 heads that do not see padding", a, in)
 			}
 		}
 	}
@@ -299,14 +297,14 @@ func TestTransformersSeeThePastAlone(t *testing.T) {
 	}
 }
 
-// follow takes a small step against the gradient and compares the fall of the
-// loss with what the gradient foretells.
-func follow(t *testing.T, net *perexample.Network, e DataSpec) {
+// checkGradient takes a small step against the gradient and compares the decrease of the
+// loss with the prediction from the gradient.
+func checkGradient(t *testing.T, net *perexample.Network, e DataSpec) {
 	grads, err := G.Grad(net.Loss, net.Params...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fill(t, net, e, rand.New(rand.NewPCG(1, 1)))
+	bindRandomInputs(t, net, e, rand.New(rand.NewPCG(1, 1)))
 	values := make([]G.Value, len(grads))
 	for i, g := range grads {
 		G.Read(g, &values[i])
@@ -320,7 +318,7 @@ func follow(t *testing.T, net *perexample.Network, e DataSpec) {
 	}
 	before := float64(loss.Data().(float32))
 	if chance := 2 * math.Log(float64(e.Classes)); before < chance/2 || before > 2*chance {
-		t.Errorf("loss of two examples before training is %v, by chance it is %v", before, chance)
+		t.Errorf("loss of two examples before training is %v, want about %v", before, chance)
 	}
 	var square float64
 	for i, v := range values {
@@ -333,7 +331,7 @@ func follow(t *testing.T, net *perexample.Network, e DataSpec) {
 		}
 		square += own
 	}
-	step := 2e-3 / square // a fall of about 0.002: above rounding, below curvature
+	step := 2e-3 / square // a decrease of about 0.002: larger than rounding errors, smaller than the effect of curvature
 	for i, v := range values {
 		w := net.Params[i].Value().Data().([]float32)
 		for j, g := range v.Data().([]float32) {
@@ -345,16 +343,16 @@ func follow(t *testing.T, net *perexample.Network, e DataSpec) {
 		t.Fatal(err)
 	}
 	if fall := before - float64(loss.Data().(float32)); !(math.Abs(fall/2e-3-1) <= 0.05) {
-		t.Errorf("the loss fell by %g, want about 0.002", fall)
+		t.Errorf("the loss decreased by %g, want about 0.002", fall)
 	}
 }
 
-func TestSpecsThatCannotBe(t *testing.T) {
+func TestParse_Invalid(t *testing.T) {
 	mnist := DataSpec{Shape: []int{1, 28, 28}, Classes: 10}
 	for _, c := range []struct {
 		spec string
 		e    DataSpec
-		says string
+		want string
 	}{
 		{"mnist-cn", mnist, `did you mean "mnist-cnn"?`},
 		{"mnist-cnn:act=relu", mnist, "write act=tanh or remove it"},
@@ -396,20 +394,20 @@ func TestSpecsThatCannotBe(t *testing.T) {
 		{"mnist-cnn", DataSpec{Shape: []int{1, 8, 8}, Classes: 10}, "conv2"},
 	} {
 		_, err := Parse(c.spec, c.e, 1)
-		if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q of %v: %v does not say %q in one line", c.spec, c.e, err, c.says)
+		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q of %v: %v does not contain %q in one line", c.spec, c.e, err, c.want)
 		}
 	}
 }
 
-func TestPresetsNameModelsThatAre(t *testing.T) {
+func TestPresets_NameExistingModels(t *testing.T) {
 	list := Presets()
 	if len(list) == 0 {
 		t.Fatal("no presets")
 	}
 	list[0].Flags[0].Value = "another"
 	if list = Presets(); list[0].Flags[0].Value == "another" {
-		t.Error("whoever asks for the presets may change them")
+		t.Error("a caller can change the presets")
 	}
 	for _, p := range list {
 		found, err := FindPreset(p.Name)
@@ -432,7 +430,7 @@ func TestPresetsNameModelsThatAre(t *testing.T) {
 	}
 }
 
-func TestKnownDescribesEveryModel(t *testing.T) {
+func TestSupported_DescribesEveryModel(t *testing.T) {
 	for _, d := range Supported() {
 		if _, ok := find(d.Name); !ok || d.Summary == "" {
 			t.Errorf("%+v", d)
@@ -440,9 +438,10 @@ func TestKnownDescribesEveryModel(t *testing.T) {
 	}
 }
 
-// Behind directions a network is the one that reads an example's products with them,
-// and has as many parameters (Abadi et al. 2016, section 5.2: 60 inputs).
-func TestProjected(t *testing.T) {
+// A projected network equals the network that reads an example's products with the
+// directions, and has the same number of parameters (Abadi et al. 2016, section 5.2: 60
+// inputs).
+func TestParseProjected_MatchesProductsAsInputs(t *testing.T) {
 	e := DataSpec{Shape: []int{1, 28, 28}, Classes: 10}
 	r := rand.New(rand.NewPCG(9, 9))
 	directions := make([]float32, 60*784)
@@ -464,7 +463,7 @@ func TestProjected(t *testing.T) {
 		if got := parameters(net); got != want {
 			t.Errorf("%s: %d parameters, want %d", spec, got, want)
 		}
-		follow(t, net, e)
+		checkGradient(t, net, e)
 	}
 	for spec, e := range map[string]DataSpec{
 		"digits-cnn": e, "wrn16-4": e,
@@ -473,10 +472,10 @@ func TestProjected(t *testing.T) {
 		"mlp":    {Shape: []int{59}, Classes: 2},
 	} {
 		if _, err := ParseProjected(spec, e, 1, directions); err == nil || strings.ContainsRune(err.Error(), '\n') {
-			t.Errorf("%s behind directions: %v", spec, err)
+			t.Errorf("%s with directions: %v", spec, err)
 		}
 	}
 	if _, err := ParseProjected("mlp", e, 1, []float32{}); err == nil {
-		t.Error("no directions were taken")
+		t.Error("ParseProjected ignored the directions")
 	}
 }

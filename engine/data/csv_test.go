@@ -22,11 +22,11 @@ const people = "\ufeffid, age ,job,income,gain,person\n" +
 	"8, 150 ,spy, \"high\",-2,bob\n" +
 	"9,0,baker, low,1e400,ann\n"
 
-func TestCSVBySchema(t *testing.T) {
+func TestReadCSV_BySchema(t *testing.T) {
 	dir := writeFiles(t, map[string][]byte{
 		"people.csv":    []byte(people),
 		"test.csv":      []byte(people),
-		"packed.csv.gz": zipped(t, []byte(people)),
+		"packed.csv.gz": gzipped(t, []byte(people)),
 	})
 	for _, name := range []string{"people.csv", "packed.csv.gz"} {
 		task, err := Open(filepath.Join(dir, name), Options{Schema: peopleSchema, Test: filepath.Join(dir, "test.csv")})
@@ -39,7 +39,7 @@ func TestCSVBySchema(t *testing.T) {
 		}
 		if want := []float32{
 			-.5, 0, 1, 0, .5, // age, baker, tailor, other, gain
-			1, 0, 0, 1, -1, // beyond a limit counts as the limit, an unknown word as other
+			1, 0, 0, 1, -1, // a number outside the bounds is clipped, an unknown word becomes other
 			-1, 1, 0, 0, 1,
 		}; !slices.Equal(dst[0], want) {
 			t.Errorf("features %v; want %v", dst[0], want)
@@ -56,9 +56,9 @@ func TestCSVBySchema(t *testing.T) {
 	}
 }
 
-// A private value may not come out through an error: every bad table has one
-// that says "secret", and no error may repeat it.
-func TestBadCSVIsRefusedWithoutCitingIt(t *testing.T) {
+// Errors must not reveal private values: every invalid table has the value "secret", and no
+// error may contain it.
+func TestReadCSV_ErrorsShowNoValues(t *testing.T) {
 	const header = "age,job,income\n"
 	schema := Schema{Label: "income", Classes: Classes{"low", "high"}, Bounds: map[string]Bounds{"age": {0, 100}}, Vocabulary: map[string][]string{"job": {"baker"}}}
 	with := func(change func(*Schema)) Schema {
@@ -67,7 +67,7 @@ func TestBadCSVIsRefusedWithoutCitingIt(t *testing.T) {
 		return s
 	}
 	for _, c := range []struct {
-		say    string
+		want   string
 		text   string
 		schema Schema
 	}{
@@ -100,9 +100,9 @@ func TestBadCSVIsRefusedWithoutCitingIt(t *testing.T) {
 		{`line 3, column "who": the user is empty`, "who,age,job,income\nsecret,1,a,low\n,2,a,low\n", with(func(s *Schema) { s.User = "who" })},
 	} {
 		file := filepath.Join(writeFiles(t, map[string][]byte{"rows.csv": []byte(c.text)}), "rows.csv")
-		wantError(t, file, Options{Schema: c.schema}, c.say, "rows.csv")
+		wantError(t, file, Options{Schema: c.schema}, c.want, "rows.csv")
 		if _, err := Open(file, Options{Schema: c.schema}); err != nil && strings.Contains(err.Error(), "secret") {
-			t.Errorf("the error cites a value: %v", err)
+			t.Errorf("the error shows a value: %v", err)
 		}
 	}
 	dir := writeFiles(t, map[string][]byte{
@@ -114,9 +114,8 @@ func TestBadCSVIsRefusedWithoutCitingIt(t *testing.T) {
 	wantMissing(t, a, Options{Schema: schema, Test: filepath.Join(dir, "c.csv")}, "c.csv")
 }
 
-// A column without a name, such as the index that pandas writes, is none of those
-// that the schema leaves out.
-func TestColumnsWithoutAName(t *testing.T) {
+// A column without a name, such as the index that pandas writes, must be ignored explicitly.
+func TestReadCSV_ColumnWithoutName(t *testing.T) {
 	file := filepath.Join(writeFiles(t, map[string][]byte{"a.csv": []byte(",text\n0,ab\n")}), "a.csv")
 	s := Schema{PredictNext: true, Text: "text", Tokens: "bytes", Length: 2}
 	wantError(t, file, Options{Schema: s}, "column 1 has no name", "--ignore")
@@ -131,9 +130,9 @@ func TestColumnsWithoutAName(t *testing.T) {
 	}
 }
 
-// TestColumnsAreFoundByName reads the rows of one table from files with the columns in
-// another order, as the schema of the first one's task says.
-func TestColumnsAreFoundByName(t *testing.T) {
+// The rows of one table are read from files with different orders of columns. The schema of
+// the first file's task determines the order of the features.
+func TestReadCSV_ColumnsAreFoundByName(t *testing.T) {
 	dir := writeFiles(t, map[string][]byte{
 		"a.csv":   []byte("age,weight,income\n1,2,low\n"),
 		"b.csv":   []byte("weight,income,age\n2,low,1\n"),
@@ -160,7 +159,7 @@ func TestColumnsAreFoundByName(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := again.Train.(*Table).values; !reflect.DeepEqual(got, want) {
-					t.Errorf("trained on %s: %s holds %v, want %v", train, other, got, want)
+					t.Errorf("trained on %s: %s has %v, want %v", train, other, got, want)
 				}
 			}
 		}
@@ -169,7 +168,7 @@ func TestColumnsAreFoundByName(t *testing.T) {
 	wantError(t, at("d.csv"), Options{Schema: strange}, "lists the inputs age, weight")
 }
 
-func TestSchemaFile(t *testing.T) {
+func TestParseSchema_Files(t *testing.T) {
 	const text = `
 label: income
 classes: [low, high]
@@ -193,7 +192,7 @@ user: person
 	if got, err = ReadSchema(filepath.Join(dir, "empty.yaml")); err != nil || !got.empty() {
 		t.Errorf("an empty file gave %+v, %v", got, err)
 	}
-	for say, text := range map[string]string{
+	for want, text := range map[string]string{
 		"lable":                      "lable: x",
 		"twice":                      "classes: [a, a]",
 		"vocabulary of column":       "vocabulary: {job: []}",
@@ -207,11 +206,11 @@ user: person
 		"a label or classes":         "next: true\nlabel: a",
 		"leave one out":              "next: true\nclasses: [a, b]",
 	} {
-		if _, err := parseSchema([]byte(text)); err == nil || !strings.Contains(err.Error(), say) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%q: got %v; want an error of one line with %q", text, err, say)
+		if _, err := parseSchema([]byte(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q: got %v; want an error in one line with %q", text, err, want)
 		}
 	}
-	// One that is no schema says how one is written.
+	// The error for an invalid schema shows an example.
 	if _, err := parseSchema([]byte(SchemaExample)); err != nil {
 		t.Errorf("%s: %v", SchemaExample, err)
 	}
@@ -221,11 +220,11 @@ user: person
 		}
 	}
 	if _, err := ReadSchema(filepath.Join(dir, "none.yaml")); err == nil {
-		t.Error("a schema was read from nowhere")
+		t.Error("a schema was read from a missing file")
 	}
 }
 
-func TestSchemaFlags(t *testing.T) {
+func TestParseFlags_BoundsVocabularyClasses(t *testing.T) {
 	bounds, err := ParseBounds("age=0:120, a=b=-1.5:1e3")
 	if want := (map[string]Bounds{"age": {0, 120}, "a=b": {-1.5, 1000}}); err != nil || !reflect.DeepEqual(bounds, want) {
 		t.Errorf("bounds %v, %v; want %v", bounds, err, want)
@@ -240,17 +239,17 @@ func TestSchemaFlags(t *testing.T) {
 	}
 	for _, bad := range []string{"age", "age=1", "age=1:", "=1:2", "age=2:1", "age=0:Inf", "age=NaN:1", "age=x:120", "age=-1:x"} {
 		if _, err := ParseBounds(bad); err == nil {
-			t.Errorf("bounds %q were taken", bad)
+			t.Errorf("bounds %q were accepted", bad)
 		}
 	}
 	for _, bad := range []string{"sex", "sex=", "=a|b", "sex=a|a"} {
 		if _, _, err := ParseVocabulary(bad); err == nil {
-			t.Errorf("vocabulary %q was taken", bad)
+			t.Errorf("vocabulary %q was accepted", bad)
 		}
 	}
 	for _, bad := range []string{"", "one", "1", "0", "-3", "99999999999"} {
 		if _, err := ParseClasses(bad); err == nil {
-			t.Errorf("classes %q were taken", bad)
+			t.Errorf("classes %q were accepted", bad)
 		}
 	}
 }
@@ -282,7 +281,7 @@ func FuzzCSV(f *testing.F) {
 	})
 }
 
-func TestAColumnMayBeIgnoredTwice(t *testing.T) {
+func TestSchema_ColumnIgnoredTwice(t *testing.T) {
 	file := filepath.Join(writeFiles(t, map[string][]byte{"a.csv": []byte("id,age,income\n1,2,low\n")}), "a.csv")
 	s := Schema{Label: "income", Classes: Classes{"low", "high"}, Bounds: map[string]Bounds{"age": {0, 100}}, Ignore: []string{"id", "id"}}
 	if _, err := Open(file, Options{Schema: s}); err != nil {

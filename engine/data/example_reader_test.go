@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// The numbers of many rows are copied once, not each time that there are more, and
-// stay in order.
-func TestManyRows(t *testing.T) {
+// The numbers of many rows are copied once in total, and not each time that the list grows.
+// They stay in order.
+func TestExampleReader_CopiesRowsOnce(t *testing.T) {
 	const count = 3 * chunkLength
 	l, err := newLayout([]string{"a", "y", "b", "c"}, Schema{Label: "y", Classes: []string{"n", "p"},
 		Bounds: map[string]Bounds{"a": {0, 2}, "b": {0, 2}, "c": {0, 2}}})
@@ -31,8 +31,8 @@ func TestManyRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)
-	if took, holds := after.TotalAlloc-before.TotalAlloc, uint64(4*4*count); took > 7*holds/2 && !raceDetector {
-		t.Errorf("%d bytes were taken for %d", took, holds)
+	if allocated, needed := after.TotalAlloc-before.TotalAlloc, uint64(4*4*count); allocated > 7*needed/2 && !raceDetector {
+		t.Errorf("%d bytes were allocated for %d bytes", allocated, needed)
 	}
 	features, labels := set.(*Table).values[0], set.(*Table).values[1]
 	if len(features) != 3*count || len(labels) != count {
@@ -45,9 +45,9 @@ func TestManyRows(t *testing.T) {
 	}
 }
 
-// Texts are held by their own lengths, however long an example may be, across parts
-// too.
-func TestManyTexts(t *testing.T) {
+// Texts are stored without padding, also across chunks, and independent of the length of an
+// example.
+func TestExampleReader_CopiesTextsOnce(t *testing.T) {
 	const length, count = 1 << 15, 1000
 	tok, err := Schema{Tokens: "bytes", Length: length, PredictNext: true}.tokenizer()
 	if err != nil {
@@ -67,8 +67,8 @@ func TestManyTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)
-	if took, holds := after.TotalAlloc-before.TotalAlloc, uint64(4*count*len(text)); took > 4*holds && !raceDetector {
-		t.Errorf("%d bytes were taken for %d", took, holds)
+	if allocated, needed := after.TotalAlloc-before.TotalAlloc, uint64(4*count*len(text)); allocated > 4*needed && !raceDetector {
+		t.Errorf("%d bytes were allocated for %d bytes", allocated, needed)
 	}
 	dst := buffers(set, 1)
 	for r := range count {
@@ -76,7 +76,7 @@ func TestManyTexts(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := len(text); dst[0][0] != newline || dst[0][n] != 'b' || dst[0][n+1] != Pad || dst[1][n-1] != 'b' || dst[1][n] != newline || dst[1][n+1] != Pad {
-			t.Fatalf("text %d begins %v, %v", r, dst[0][:2], dst[1][:2])
+			t.Fatalf("text %d begins with %v, %v", r, dst[0][:2], dst[1][:2])
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// FuzzObject compares with what encoding/json reads, a token at a time.
+// FuzzObject compares readObject with a reader of encoding/json's tokens.
 func FuzzObject(f *testing.F) {
 	for _, line := range []string{
 		`{}`, ` { "a" : 1 , "b":[1, {"a":"}]"}] } `, `{"a":"\"\\","b":"\\"}`, `{"\u0061":1}`, `{"a":1,"\u0061":2}`, `{"a":"\ud800"}`,
@@ -18,12 +18,12 @@ func FuzzObject(f *testing.F) {
 	}
 	known := map[string]int{"a": 0, "b": 1}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		for _, others := range []bool{false, true} {
+		for _, allowUnknown := range []bool{false, true} {
 			values := make([]string, len(known))
-			err := readObject(values, line, known, others)
-			want, ok := byTokens(line, known, others)
+			err := readObject(values, line, known, allowUnknown)
+			want, ok := byTokens(line, known, allowUnknown)
 			if ok != (err == nil) {
-				t.Fatalf("%q: %v; encoding/json takes it: %v", line, err, ok)
+				t.Fatalf("%q: %v; accepted by encoding/json: %v", line, err, ok)
 			}
 			if ok && !slices.Equal(values, want) {
 				t.Fatalf("%q: values %q, want %q", line, values, want)
@@ -32,7 +32,7 @@ func FuzzObject(f *testing.F) {
 	})
 }
 
-func byTokens(line []byte, known map[string]int, others bool) (values []string, ok bool) {
+func byTokens(line []byte, known map[string]int, allowUnknown bool) (values []string, ok bool) {
 	in := json.NewDecoder(bytes.NewReader(line))
 	if begin, err := in.Token(); err != nil || begin != json.Delim('{') {
 		return nil, false
@@ -50,7 +50,7 @@ func byTokens(line []byte, known map[string]int, others bool) (values []string, 
 		k, is := known[key.(string)]
 		switch {
 		case !is:
-			ok = ok && others
+			ok = ok && allowUnknown
 		case values[k] != "":
 			ok = false
 		default:

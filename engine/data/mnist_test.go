@@ -25,7 +25,7 @@ func idx(content []byte, shape ...int) []byte {
 	return append(file, content...)
 }
 
-func zipped(t *testing.T, content []byte) []byte {
+func gzipped(t *testing.T, content []byte) []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	if _, err := z.Write(content); err != nil {
@@ -37,7 +37,7 @@ func zipped(t *testing.T, content []byte) []byte {
 	return b.Bytes()
 }
 
-// writeFiles makes a folder of files, by their slashed names.
+// writeFiles writes files to a new folder. The keys are their paths with slashes.
 func writeFiles(t *testing.T, files map[string][]byte) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -53,24 +53,24 @@ func writeFiles(t *testing.T, files map[string][]byte) string {
 	return dir
 }
 
-// wantError opens a data set and wants an error of one line with these words.
-func wantError(t *testing.T, name string, o Options, say ...string) {
+// wantError opens a data set and checks that the error is one line with the given texts.
+func wantError(t *testing.T, name string, o Options, want ...string) {
 	t.Helper()
 	_, err := Open(name, o)
-	for _, words := range say {
+	for _, words := range want {
 		if err == nil || !strings.Contains(err.Error(), words) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("got %v; want an error of one line with %q", err, words)
+			t.Errorf("got %v; want an error in one line with %q", err, words)
 		}
 	}
 }
 
-// wantMissing wants an error of one line that names a file as missing: in words that are
-// the system's.
+// wantMissing checks that the error is one line and reports that the file does not exist. The
+// message is that of the operating system.
 func wantMissing(t *testing.T, name string, o Options, file string) {
 	t.Helper()
 	wantError(t, name, o, file)
 	if _, err := Open(name, o); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%v does not say that %s is missing", err, file)
+		t.Errorf("%v does not report that %s is missing", err, file)
 	}
 }
 
@@ -83,7 +83,7 @@ func tinyMNIST() map[string][]byte {
 	}
 }
 
-func TestMNISTInEverySpelling(t *testing.T) {
+func TestOpenMNIST_AllFileNames(t *testing.T) {
 	for _, folder := range []string{"", "mnist/", "MNIST/raw/"} {
 		for _, dotted := range []bool{false, true} {
 			for _, gz := range []bool{false, true} {
@@ -93,7 +93,7 @@ func TestMNISTInEverySpelling(t *testing.T) {
 						name = strings.Replace(name, "-idx", ".idx", 1)
 					}
 					if gz {
-						name, content = name+".gz", zipped(t, content)
+						name, content = name+".gz", gzipped(t, content)
 					}
 					files[folder+name] = content
 				}
@@ -117,7 +117,7 @@ func TestMNISTInEverySpelling(t *testing.T) {
 	}
 }
 
-func TestStandardizedMNIST(t *testing.T) {
+func TestOpenMNIST_Standardized(t *testing.T) {
 	for name, tone := range map[string][2]float64{"mnist": {0.1307, 0.3081}, "fashion-mnist": {0.2860, 0.3530}} {
 		task, err := Open(name, Options{Dir: writeFiles(t, tinyMNIST()), Standardize: true})
 		if err != nil {
@@ -135,11 +135,11 @@ func TestStandardizedMNIST(t *testing.T) {
 	}
 }
 
-func TestBadMNISTIsRefused(t *testing.T) {
+func TestOpenMNIST_InvalidFiles(t *testing.T) {
 	const images, labels = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
-	torn := zipped(t, idx([]byte{1, 2}, 2)) // once its checksum is gone
+	truncated := gzipped(t, idx([]byte{1, 2}, 2)) // without its checksum
 	for _, c := range []struct {
-		say     string
+		want    string
 		file    string
 		content []byte
 	}{
@@ -157,29 +157,30 @@ func TestBadMNISTIsRefused(t *testing.T) {
 		{"2 pictures but 3 labels", labels, idx([]byte{1, 2, 3}, 3)},
 		{"picture 1: the label is not between 0 and 9", labels, idx([]byte{1, 10}, 2)},
 		{"different sizes", "t10k-images-idx3-ubyte", idx([]byte{1}, 1, 1, 1)},
-		{"unexpected EOF", labels, zipped(t, idx([]byte{1, 2}, 2))[:20]},
-		{"damaged: gzip: invalid checksum", labels, slices.Concat(torn[:len(torn)-8], make([]byte, 4), torn[len(torn)-4:])},
+		{"unexpected EOF", labels, gzipped(t, idx([]byte{1, 2}, 2))[:20]},
+		{"damaged: gzip: invalid checksum", labels, slices.Concat(truncated[:len(truncated)-8], make([]byte, 4), truncated[len(truncated)-4:])},
 	} {
 		files := tinyMNIST()
 		files[c.file] = c.content
 		if c.content == nil {
 			delete(files, c.file)
 		}
-		wantError(t, "mnist", Options{Dir: writeFiles(t, files)}, c.say)
+		wantError(t, "mnist", Options{Dir: writeFiles(t, files)}, c.want)
 	}
 	wantMissing(t, "mnist", Options{Dir: filepath.Join(t.TempDir(), "nowhere")}, "nowhere")
 	wantError(t, "mnist", Options{}, "--data-dir")
 }
 
-// What a header announces is believed slowly, and then held once.
-func TestRoomForWhatIsAnnounced(t *testing.T) {
+// The capacity grows slowly towards the announced size. The final capacity is exactly that
+// size.
+func TestGrow_LimitsCapacity(t *testing.T) {
 	for _, n := range []int{1, 1 << 12, 1<<16 + 1, 1<<20 - 1, 5 << 20} {
 		content := make([]byte, n)
 		for i := range content {
 			content[i] = byte(i % 251)
 		}
 		if got, err := readExactly(bytes.NewReader(content), n); err != nil || !bytes.Equal(got, content) || cap(got) != n {
-			t.Errorf("%d bytes were read as %d, with room for %d: %v", n, len(got), cap(got), err)
+			t.Errorf("%d bytes were read as %d bytes with capacity %d: %v", n, len(got), cap(got), err)
 		}
 		var values []byte
 		for before := 0; len(values) < n; values = values[:cap(values)] {
@@ -188,18 +189,18 @@ func TestRoomForWhatIsAnnounced(t *testing.T) {
 				t.Fatal(err)
 			}
 			if cap(values) <= len(values) || cap(values) > n || cap(values) > 16*max(len(values), 1<<13) {
-				t.Fatalf("room for %d where %d of %d have come", cap(values), len(values), n)
+				t.Fatalf("capacity %d after %d of %d values", cap(values), len(values), n)
 			}
 			if before += len(values); before > n/8 {
-				t.Fatalf("%d of %d are held twice on the way", before, n)
+				t.Fatalf("%d of %d values are copied at once", before, n)
 			}
 		}
 	}
 	if values, err := grow[byte](nil, maxBytes); cap(values) > 1<<17 {
-		t.Errorf("an empty file that announces much was given %d bytes: %v", cap(values), err)
+		t.Errorf("an empty file with a large announced size has a buffer of %d bytes: %v", cap(values), err)
 	}
 	if _, err := grow[[1 << 30]byte](nil, 1<<12); memory.Available().LimitedBy != "" && err == nil {
-		t.Error("room for 4 TiB is found")
+		t.Error("a buffer of 4 TiB was allocated")
 	}
 }
 
@@ -216,7 +217,7 @@ func FuzzIDX(f *testing.F) {
 			return
 		}
 		if again := idx(content, shape...); !bytes.Equal(again, file) {
-			t.Errorf("%x was read as what is written %x", file, again)
+			t.Errorf("%x was read, and its encoding is %x", file, again)
 		}
 	})
 }

@@ -57,9 +57,9 @@ func zipBy(t *testing.T, method uint16, files map[string][]byte) string {
 	return name
 }
 
-// testdata/arrays.npz was written by numpy.savez_compressed: x_train holds
+// numpy.savez_compressed wrote testdata/arrays.npz: x_train contains
 // i/8 - 1 for i from 0 to 23 in shape (4, 2, 3).
-func TestArraysThatNumPyWrote(t *testing.T) {
+func TestOpenArrays_WrittenByNumPy(t *testing.T) {
 	task, err := Open("testdata/arrays.npz", Options{Schema: Schema{Classes: Classes{"a", "b", "c"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestArraysThatNumPyWrote(t *testing.T) {
 	}
 }
 
-func TestEveryNumberType(t *testing.T) {
+func TestReadArray_AllElementTypes(t *testing.T) {
 	for kind, numbers := range map[string][]any{
 		"<f4": {float32(1.5), float32(-2)},
 		"<f8": {1.5, -2.},
@@ -122,8 +122,8 @@ func TestEveryNumberType(t *testing.T) {
 	}
 }
 
-// Versions 2 and 3 differ in how long a header may be.
-func TestLongerHeaders(t *testing.T) {
+// Versions 2 and 3 allow longer headers.
+func TestReadHeader_Versions(t *testing.T) {
 	old := npy("|u1", "False", "(2,)", uint8(7), uint8(9))
 	for version := range byte(4) {
 		file := slices.Concat([]byte("\x93NUMPY"), []byte{version, 0, old[8], old[9], 0, 0}, old[10:])
@@ -147,8 +147,8 @@ func TestLongerHeaders(t *testing.T) {
 	}
 }
 
-// Bytes stay bytes, and are read as the numbers that float32 makes of them.
-func TestBytesAreGreys(t *testing.T) {
+// Bytes are stored as bytes, and Read scales them to float32.
+func TestOpenArrays_BytesStayBytes(t *testing.T) {
 	greys, numbers := make([]byte, 256), make([]float32, 256)
 	for b := range 256 {
 		greys[b], numbers[b] = byte(b), float32(b)/255
@@ -161,7 +161,7 @@ func TestBytesAreGreys(t *testing.T) {
 			t.Fatal(err)
 		}
 		if task.Test != nil {
-			t.Error("there is a test set that nobody gave")
+			t.Error("there is an unexpected test set")
 		}
 		sets[i] = task.Train
 	}
@@ -184,8 +184,8 @@ func TestBytesAreGreys(t *testing.T) {
 	}
 }
 
-// What an archive's checksum does not fit was damaged.
-func TestDamagedArraysAreRefused(t *testing.T) {
+// An array that does not match its checksum in the archive is damaged.
+func TestOpenArrays_DamagedArchive(t *testing.T) {
 	for _, kind := range []string{"|u1", "|i1"} {
 		x := npy(kind, "False", "(2, 1)", []byte{1, 2})
 		damaged, err := os.ReadFile(zipBy(t, zip.Store, map[string][]byte{"x_train.npy": x, "y_train.npy": npy("|u1", "False", "(2,)", []byte{0, 1})}))
@@ -198,12 +198,12 @@ func TestDamagedArraysAreRefused(t *testing.T) {
 	}
 }
 
-func TestBadArraysAreRefused(t *testing.T) {
+func TestOpenArrays_Invalid(t *testing.T) {
 	two := Schema{Classes: Classes{"0", "1"}}
 	good := npy("<f4", "False", "(2, 1)", float32(1), float32(2))
 	labels := npy("<i4", "False", "(2,)", int32(0), int32(1))
 	for _, c := range []struct {
-		say  string
+		want string
 		x, y []byte
 	}{
 		{"x_train.npy is not a .npy array", []byte("x"), labels},
@@ -233,7 +233,7 @@ func TestBadArraysAreRefused(t *testing.T) {
 		if c.y != nil {
 			files["y_train.npy"] = c.y
 		}
-		wantError(t, zipOf(t, files), Options{Schema: two}, c.say)
+		wantError(t, zipOf(t, files), Options{Schema: two}, c.want)
 	}
 	wantError(t, zipOf(t, map[string][]byte{"x_test.npy": good, "y_test.npy": labels}), Options{Schema: two}, "x_train.npy: the file does not exist")
 	all := map[string][]byte{"x_train.npy": good, "y_train.npy": labels}
@@ -261,7 +261,7 @@ func FuzzNPY(f *testing.F) {
 		}
 		values, err := a.numbers(r)
 		if err == nil && (len(values) != a.total() || len(values)*a.width >= len(file)) {
-			t.Errorf("%d bytes gave %d numbers of shape %v", len(file), len(values), a.shape)
+			t.Errorf("%d bytes contain %d numbers of shape %v", len(file), len(values), a.shape)
 		}
 	})
 }

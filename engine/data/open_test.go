@@ -11,18 +11,18 @@ import (
 	"testing"
 )
 
-func TestUnnamedSetsAreRefused(t *testing.T) {
+func TestOpen_UnknownName(t *testing.T) {
 	wantError(t, "mnits", Options{}, `did you mean "mnist"`, "digits, remarks, mnist, fashion-mnist, cifar10")
 	wantError(t, "digit", Options{}, `did you mean "digits"`)
 	wantError(t, "quite/another/thing.csv", Options{}, "neither a named data set")
 	wantError(t, "", Options{}, "--data")
 	if _, err := Open("quite another thing", Options{}); err == nil || strings.Contains(err.Error(), "did you mean") {
-		t.Errorf("got %v; want an error without a far-fetched suggestion", err)
+		t.Errorf("got %v; want an error without a suggestion", err)
 	}
 }
 
-// What a data set has no use for is said, not ignored.
-func TestPointlessOptionsAreRefused(t *testing.T) {
+// An option that the data set does not use is an error.
+func TestOpen_UnusedOptions(t *testing.T) {
 	files := writeFiles(t, map[string][]byte{"a.csv": []byte(people), "b.bin": nil})
 	csv := filepath.Join(files, "a.csv")
 	wantError(t, "digits", Options{Dir: "x"}, "--data-dir")
@@ -40,7 +40,7 @@ func TestPointlessOptionsAreRefused(t *testing.T) {
 	wantError(t, filepath.Join(files, "b.bin"), Options{}, ".bin")
 }
 
-func TestEveryNameIsDescribed(t *testing.T) {
+func TestSupported_DescribesEveryName(t *testing.T) {
 	var described []string
 	for _, d := range Supported() {
 		described = append(described, d.Name)
@@ -55,7 +55,7 @@ func TestEveryNameIsDescribed(t *testing.T) {
 	}
 }
 
-// realData is the folder of data sets that DPTRAIN_DATA names.
+// realData returns a path in the folder of data sets that DPTRAIN_DATA names.
 func realData(t *testing.T, elements ...string) string {
 	root := os.Getenv("DPTRAIN_DATA")
 	if root == "" {
@@ -68,7 +68,7 @@ func realData(t *testing.T, elements ...string) string {
 	return path
 }
 
-func TestRealMNIST(t *testing.T) {
+func TestOpen_PublishedMNIST(t *testing.T) {
 	task, err := Open("mnist", Options{Dir: realData(t, "mnist"), Standardize: true})
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestRealMNIST(t *testing.T) {
 	}
 }
 
-func TestRealCIFAR(t *testing.T) {
+func TestOpen_PublishedCIFAR(t *testing.T) {
 	task, err := Open("cifar10", Options{Dir: realData(t, "cifar10", "cifar10-images.zip"), Standardize: true})
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestRealCIFAR(t *testing.T) {
 	if train.Len() != 50000 || task.Test.Len() != 10000 || !slices.Equal(task.ClassNames, cifarClasses) {
 		t.Fatalf("%d + %d pictures of %v", train.Len(), task.Test.Len(), task.ClassNames)
 	}
-	for c := range 3 { // the pictures may have been through JPEG
+	for c := range 3 { // the pictures may have been converted to JPEG
 		mean, deviation := moments(t, train, c*1024, 1024)
 		if !(math.Abs(mean) <= .02) || !(math.Abs(deviation-1) <= .02) {
 			t.Errorf("channel %d: mean %.4f, deviation %.4f; want 0 and 1", c, mean, deviation)
@@ -111,7 +111,7 @@ func TestRealCIFAR(t *testing.T) {
 	}
 }
 
-// moments are the mean and deviation of some of a set's pixels.
+// moments returns the mean and standard deviation of a part of a set's pixels.
 func moments(t *testing.T, s Set, first, n int) (mean, deviation float64) {
 	dst := buffers(s, 1)
 	sum, squares := 0., 0.
@@ -129,7 +129,7 @@ func moments(t *testing.T, s Set, first, n int) (mean, deviation float64) {
 	return mean, math.Sqrt(squares/total - mean*mean)
 }
 
-func TestRealAdult(t *testing.T) {
+func TestOpen_PublishedAdult(t *testing.T) {
 	file := realData(t, "tabular", "adult.csv")
 	task, err := Open(file, Options{Schema: Schema{
 		Label:   "income-per-year",
@@ -147,5 +147,5 @@ func TestRealAdult(t *testing.T) {
 	if width := task.Train.Columns()[0].Size(); task.Train.Len() != 32561 || width != 5+3+5 {
 		t.Errorf("%d rows of %d features; want 32561 of 13", task.Train.Len(), width)
 	}
-	wantError(t, file, Options{Schema: Schema{Label: "income-per-year", Classes: Classes{"<=50K", ">50K"}}}, "known about age, workclass, fnlwgt")
+	wantError(t, file, Options{Schema: Schema{Label: "income-per-year", Classes: Classes{"<=50K", ">50K"}}}, "does not describe age, workclass, fnlwgt")
 }

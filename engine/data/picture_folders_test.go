@@ -28,7 +28,7 @@ func pngOf(t *testing.T, picture image.Image) []byte {
 	return b.Bytes()
 }
 
-// coloured is a picture whose pixel i has red 10+i, green 20+i, blue 30+i.
+// coloured returns a picture whose pixel i has red 10+i, green 20+i, blue 30+i.
 func coloured(width, height int) image.Image {
 	p := image.NewRGBA(image.Rect(0, 0, width, height))
 	for i := range width * height {
@@ -45,7 +45,7 @@ func grey(width, height int) image.Image {
 	return p
 }
 
-func TestPicturesInFoldersAndArchives(t *testing.T) {
+func TestOpenFolders_FoldersAndArchives(t *testing.T) {
 	var b bytes.Buffer
 	if err := jpeg.Encode(&b, coloured(3, 2), nil); err != nil {
 		t.Fatal(err)
@@ -80,12 +80,12 @@ func TestPicturesInFoldersAndArchives(t *testing.T) {
 			t.Errorf("labels %v; want 0, 0, 1", train.labels)
 		}
 		if labels := task.Test.(*Pictures).labels; labels[0] != 1 {
-			t.Errorf("the dog to test with is of class %d", labels[0])
+			t.Errorf("the test picture of a dog has class %d", labels[0])
 		}
 	}
 }
 
-func TestGreyPicturesHaveOneChannel(t *testing.T) {
+func TestOpenFolders_GrayscaleHasOneChannel(t *testing.T) {
 	task, err := Open(writeFiles(t, map[string][]byte{"a/1.png": pngOf(t, grey(2, 2)), "b/1.png": pngOf(t, grey(2, 2)), "__MACOSX/x": nil}), Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestGreyPicturesHaveOneChannel(t *testing.T) {
 	}
 }
 
-func TestGreysOfSixteenBits(t *testing.T) {
+func TestOpenFolders_SixteenBitGrayscale(t *testing.T) {
 	fine := image.NewGray16(image.Rect(0, 0, 2, 1))
 	fine.SetGray16(0, 0, color.Gray16{Y: 0x1234})
 	fine.SetGray16(1, 0, color.Gray16{Y: 0xff00})
@@ -109,8 +109,8 @@ func TestGreysOfSixteenBits(t *testing.T) {
 	}
 }
 
-// Where a picture is transparent nothing of the one before it shows.
-func TestTransparentPictures(t *testing.T) {
+// A transparent picture does not show the picture decoded before it.
+func TestOpenFolders_TransparentPictures(t *testing.T) {
 	clear := image.NewNRGBA(image.Rect(0, 0, 2, 2))
 	files := map[string][]byte{"a/2.png": pngOf(t, clear), "b/1.png": pngOf(t, clear)}
 	for _, name := range []string{"a/1.png", "a/3.png", "b/0.png", "b/2.png"} {
@@ -128,8 +128,8 @@ func TestTransparentPictures(t *testing.T) {
 	}
 }
 
-// Pictures to test with are standardised as those to train on.
-func TestFoldersAreStandardised(t *testing.T) {
+// Test pictures are standardized like training pictures.
+func TestOpenFolders_Standardized(t *testing.T) {
 	picture := pngOf(t, coloured(2, 2))
 	dir := writeFiles(t, map[string][]byte{"train/a/1.png": picture, "train/b/1.png": picture, "test/b/1.png": picture})
 	task, err := openFolders(os.DirFS(dir), ".", dir, cifarStandardization)
@@ -141,15 +141,15 @@ func TestFoldersAreStandardised(t *testing.T) {
 		if err := s.Read(dst, []int{s.Len() - 1}); err != nil {
 			t.Fatal(err)
 		}
-		for c, tone := range cifarStandardization {
-			if want := (float64(10*(c+1))/255 - tone.Mean) / tone.Deviation; !(math.Abs(float64(dst[0][4*c])-want) <= 1e-6) {
+		for c, constants := range cifarStandardization {
+			if want := (float64(10*(c+1))/255 - constants.Mean) / constants.Deviation; !(math.Abs(float64(dst[0][4*c])-want) <= 1e-6) {
 				t.Errorf("channel %d begins with %v; want %v", c, dst[0][4*c], want)
 			}
 		}
 	}
 }
 
-// wide is a picture whose header claims another width.
+// wide returns a picture whose header has a different width.
 func wide(t *testing.T, width uint32) []byte {
 	file := pngOf(t, grey(1, 1))
 	header := file[12:29] // IHDR and its 13 bytes
@@ -158,10 +158,10 @@ func wide(t *testing.T, width uint32) []byte {
 	return file
 }
 
-func TestBadFoldersAreRefused(t *testing.T) {
+func TestOpenFolders_Invalid(t *testing.T) {
 	good := pngOf(t, coloured(2, 2))
 	for _, c := range []struct {
-		say   string
+		want  string
 		files map[string][]byte
 	}{
 		{"has 0 folders", map[string][]byte{"x.png": good}},
@@ -176,7 +176,7 @@ func TestBadFoldersAreRefused(t *testing.T) {
 		{`class folder "c"`, map[string][]byte{"train/a/x.png": good, "train/b/x.png": good, "test/c/x.png": good}},
 		{"no pictures", map[string][]byte{"a/.x": nil, "b/.x": nil}},
 	} {
-		wantError(t, writeFiles(t, c.files), Options{}, c.say)
+		wantError(t, writeFiles(t, c.files), Options{}, c.want)
 	}
 	wantError(t, writeFiles(t, map[string][]byte{"a/x.png": good, "b/x.png": good}), Options{Schema: peopleSchema}, "for CSV and JSONL files")
 }
@@ -200,7 +200,7 @@ func tinyCIFAR(folder string) map[string][]byte {
 	return files
 }
 
-func TestCIFARBinary(t *testing.T) {
+func TestOpenCIFAR_Binary(t *testing.T) {
 	for _, folder := range []string{"", "cifar-10-batches-bin/"} {
 		task, err := Open("cifar10", Options{Dir: writeFiles(t, tinyCIFAR(folder))})
 		if err != nil {
@@ -220,7 +220,7 @@ func TestCIFARBinary(t *testing.T) {
 	}
 }
 
-func TestStandardizedCIFAR(t *testing.T) {
+func TestOpenCIFAR_Standardized(t *testing.T) {
 	task, err := Open("cifar10", Options{Dir: writeFiles(t, tinyCIFAR("")), Standardize: true})
 	if err != nil {
 		t.Fatal(err)
@@ -238,15 +238,15 @@ func TestStandardizedCIFAR(t *testing.T) {
 	}
 }
 
-func TestBadCIFARIsRefused(t *testing.T) {
-	for say, batch := range map[string][]byte{
+func TestOpenCIFAR_InvalidFiles(t *testing.T) {
+	for want, batch := range map[string][]byte{
 		"data_batch_3.bin: ends in picture 1":                           cifarBatch(1, 2)[:4000],
 		"data_batch_3.bin: ends in picture 0":                           {},
 		"data_batch_3.bin: picture 1: the label is not between 0 and 9": cifarBatch(1, 10),
 	} {
 		files := tinyCIFAR("")
 		files["data_batch_3.bin"] = batch
-		wantError(t, "cifar10", Options{Dir: writeFiles(t, files)}, say)
+		wantError(t, "cifar10", Options{Dir: writeFiles(t, files)}, want)
 	}
 	files := tinyCIFAR("")
 	delete(files, "data_batch_3.bin")
@@ -256,8 +256,8 @@ func TestBadCIFARIsRefused(t *testing.T) {
 	wantError(t, "cifar10", Options{Dir: writeFiles(t, map[string][]byte{"train/a/x.png": good, "train/b/x.png": good})}, "2 class folders; CIFAR-10 has 10")
 }
 
-// A set as large as it is expected to be takes no more room than it needs.
-func TestCIFARIsHeldOnce(t *testing.T) {
+// A set of the expected size allocates exactly the bytes that it needs.
+func TestReadCIFARBatch_AllocatesOnce(t *testing.T) {
 	const files, each = 3, 40
 	var pixels []byte
 	var labels []int32
@@ -268,7 +268,7 @@ func TestCIFARIsHeldOnce(t *testing.T) {
 		}
 	}
 	if want := files * each * (cifarPictureBytes - 1); len(pixels) != want || cap(pixels) != want {
-		t.Errorf("%d bytes of pixels with room for %d; want %d", len(pixels), cap(pixels), want)
+		t.Errorf("%d bytes of pixels with capacity %d; want %d", len(pixels), cap(pixels), want)
 	}
 }
 
@@ -279,14 +279,13 @@ func FuzzCIFAR(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file []byte) {
 		pixels, labels, err := readCIFARBatch(bytes.NewReader(file), nil, nil, 2)
 		if err == nil && (len(labels)*cifarPictureBytes != len(file) || len(pixels)+len(labels) != len(file)) {
-			t.Errorf("%d bytes gave %d labels and %d pixels", len(file), len(labels), len(pixels))
+			t.Errorf("%d bytes contain %d labels and %d pixels", len(file), len(labels), len(pixels))
 		}
 	})
 }
 
-// A class may be a link to a folder elsewhere; a link that leads nowhere is no class to
-// leave out.
-func TestFoldersThatAreLinks(t *testing.T) {
+// A class may be a symbolic link to a folder. A broken link is an error and not ignored.
+func TestOpenFolders_SymbolicLinks(t *testing.T) {
 	picture := pngOf(t, grey(2, 2))
 	dir := writeFiles(t, map[string][]byte{"of/a/1.png": picture, "of/b/1.png": picture, "elsewhere/1.png": picture})
 	if err := os.Symlink(filepath.Join("..", "elsewhere"), filepath.Join(dir, "of", "c")); err != nil {
@@ -302,8 +301,9 @@ func TestFoldersThatAreLinks(t *testing.T) {
 	wantError(t, filepath.Join(dir, "of"), Options{}, "c: ")
 }
 
-// What else a program can decode is not read by the name of a picture.
-func TestPicturesByAnotherName(t *testing.T) {
+// A file in a different format with the extension of a picture is not read, even if the
+// program can decode the format.
+func TestOpenFolders_WrongExtension(t *testing.T) {
 	var b bytes.Buffer
 	if err := gif.Encode(&b, grey(2, 2), nil); err != nil {
 		t.Fatal(err)
@@ -313,11 +313,11 @@ func TestPicturesByAnotherName(t *testing.T) {
 	wantError(t, dir, Options{}, "b/1.png: is a gif file")
 }
 
-// What would not fit is refused before room is made for it.
-func TestPicturesThatMemoryDoesNotHold(t *testing.T) {
+// Pictures that do not fit in memory are an error before any allocation.
+func TestDecodePictures_OutOfMemory(t *testing.T) {
 	room := memory.Available()
 	if room.LimitedBy == "" {
-		t.Skip("nothing tells how much memory there is")
+		t.Skip("the available memory is unknown")
 	}
 	files := make([]pictureFile, 2*room.Bytes/(3*maxSide*maxSide)+1)
 	if _, err := decodePictures(os.DirFS(t.TempDir()), files, pictureShape{3, maxSide, maxSide}, 2, nil); err == nil || !strings.Contains(err.Error(), "do not fit in memory") {

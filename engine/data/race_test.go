@@ -2,6 +2,6 @@
 
 package data
 
-// raceDetector tells that everything is slow and that sync.Pool drops entries at
-// random.
+// raceDetector reports that the race detector is enabled: the program is slow, and sync.Pool
+// drops entries at random.
 const raceDetector = true

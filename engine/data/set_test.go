@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// numbered is a table of n examples, of which column k's j-th number in example
-// i is 1000k + 10i + j, and whose label is i mod 7.
+// numbered returns a table of n examples. The j-th number of column k in example i is
+// 1000k + 10i + j, and the label is i mod 7.
 func numbered(t testing.TB, n, offset int, users []int32) *Table {
 	columns := []Column{
 		{Name: "a", Shape: []int{2, 3}},
@@ -40,7 +40,7 @@ func buffers(s Set, n int) [][]float32 {
 	return dst
 }
 
-// wantNumbered checks that rows of s are the numbered examples want.
+// wantNumbered checks that the rows of s are the examples want of numbered.
 func wantNumbered(t *testing.T, s Set, rows, want []int) {
 	t.Helper()
 	dst := buffers(s, len(rows))
@@ -60,7 +60,7 @@ func wantNumbered(t *testing.T, s Set, rows, want []int) {
 	}
 }
 
-func TestComposedSetsReadTheRightExamples(t *testing.T) {
+func TestSubsetConcat_ReadExamples(t *testing.T) {
 	a, b := numbered(t, 50, 0, nil), numbered(t, 30, 50, nil)
 	empty, err := Subset(a, nil)
 	if err != nil {
@@ -104,7 +104,7 @@ func TestComposedSetsReadTheRightExamples(t *testing.T) {
 	wait.Wait()
 }
 
-func TestReadAllocatesNothing(t *testing.T) {
+func TestRead_AllocatesNothing(t *testing.T) {
 	table := numbered(t, 100, 0, nil)
 	part, err := Subset(table, []int{5, 4, 3, 2, 1, 0})
 	if err != nil {
@@ -127,7 +127,7 @@ func TestReadAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestReadRefuses(t *testing.T) {
+func TestRead_InvalidArguments(t *testing.T) {
 	table := numbered(t, 10, 0, nil)
 	part, err := Subset(table, []int{1, 2})
 	if err != nil {
@@ -144,13 +144,13 @@ func TestReadRefuses(t *testing.T) {
 			}
 		}
 		if err := s.Read(buffers(s, 2), []int{0}); err == nil {
-			t.Errorf("%s: buffers for two examples took one", name)
+			t.Errorf("%s: buffers for two examples were accepted for one", name)
 		}
 		if err := s.Read(buffers(s, 1)[:1], []int{0}); err == nil {
-			t.Errorf("%s: a buffer was missing and nothing was said", name)
+			t.Errorf("%s: a missing buffer was accepted", name)
 		}
 		if err := s.Read(append(buffers(s, 1), nil), []int{0}); err == nil {
-			t.Errorf("%s: there was a buffer too many and nothing was said", name)
+			t.Errorf("%s: an extra buffer was accepted", name)
 		}
 		if err := s.Read(buffers(s, 0), nil); err != nil {
 			t.Errorf("%s: no examples: %v", name, err)
@@ -158,7 +158,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-func TestUsersCompose(t *testing.T) {
+func TestSubsetConcat_Users(t *testing.T) {
 	owned := numbered(t, 4, 0, []int32{3, 0, 3, 1})
 	part, err := Subset(owned, []int{2, 1})
 	if err != nil {
@@ -180,16 +180,16 @@ func TestUsersCompose(t *testing.T) {
 		t.Fatal(err)
 	}
 	if Users(both) != nil {
-		t.Error("sets without owners got some by being joined")
+		t.Error("Concat of sets without users has users")
 	}
 }
 
-func TestBadTablesAreRefused(t *testing.T) {
+func TestNewTable_Invalid(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	feature := Column{Name: "x", Shape: []int{2}}
 	label := Column{Name: "y", Kind: Label, Classes: 3}
 	for _, c := range []struct {
-		say     string
+		want    string
 		columns []Column
 		values  [][]float32
 		users   []int32
@@ -214,8 +214,8 @@ func TestBadTablesAreRefused(t *testing.T) {
 		{"negative user", []Column{label}, [][]float32{{0}}, []int32{-1}},
 	} {
 		_, err := NewTable(c.columns, c.values, c.users)
-		if err == nil || !strings.Contains(err.Error(), c.say) {
-			t.Errorf("%v: got %v; want an error with %q", c.values, err, c.say)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: error %v; want %q", c.values, err, c.want)
 		}
 	}
 	if _, err := NewTable([]Column{label}, [][]float32{{0, 2, 1}}, nil); err != nil {
@@ -223,22 +223,22 @@ func TestBadTablesAreRefused(t *testing.T) {
 	}
 }
 
-func TestBadCompositionsAreRefused(t *testing.T) {
+func TestSubsetConcat_Invalid(t *testing.T) {
 	table := numbered(t, 3, 0, nil)
 	if _, err := Subset(table, []int{0, 3}); err == nil {
-		t.Error("a subset named an example beyond the end")
+		t.Error("Subset accepted an example after the end")
 	}
 	if _, err := Subset(table, []int{0, -1}); err == nil {
-		t.Error("a subset named an example before the first")
+		t.Error("Subset accepted a negative example")
 	}
 	if _, err := Concat(); err == nil {
-		t.Error("nothing was joined")
+		t.Error("Concat accepted no sets")
 	}
 	if _, err := Concat(numbered(t, 1, 0, []int32{math.MaxInt32}), table); err == nil {
-		t.Error("owners were numbered beyond int32")
+		t.Error("Concat accepted user numbers above int32")
 	}
 	if _, err := Concat(table, drawDigits(0, 1)); err == nil {
-		t.Error("sets of different columns were joined")
+		t.Error("Concat accepted sets with different columns")
 	}
 	column := func(change func(*Column)) Set {
 		c := Column{Name: "y", Kind: Label, Shape: []int{2}, Classes: 3}
@@ -256,13 +256,13 @@ func TestBadCompositionsAreRefused(t *testing.T) {
 		func(c *Column) { c.Classes = 4 },
 	} {
 		if _, err := Concat(column(func(*Column) {}), column(change)); err == nil {
-			t.Errorf("sets of different columns were joined: case %d", i)
+			t.Errorf("Concat accepted sets with different columns: case %d", i)
 		}
 	}
 }
 
-// Composed sets do not change with the lists that they were made of.
-func TestComposedSetsKeepTheirLists(t *testing.T) {
+// Subset and Concat copy the slices of their arguments.
+func TestSubsetConcat_CopyArguments(t *testing.T) {
 	a, b := numbered(t, 4, 0, nil), numbered(t, 4, 4, nil)
 	rows, parts := []int{3, 1}, []Set{a, b}
 	sub, err := Subset(a, rows)
@@ -278,10 +278,10 @@ func TestComposedSetsKeepTheirLists(t *testing.T) {
 	wantNumbered(t, both, []int{1, 6}, []int{1, 6})
 }
 
-func TestBadPicturesAreRefused(t *testing.T) {
+func TestNewPictures_Invalid(t *testing.T) {
 	four := make([]byte, 4)
 	for _, c := range []struct {
-		say                     string
+		want                    string
 		channels, height, width int
 		pixels                  []byte
 		labels                  []int32
@@ -297,22 +297,22 @@ func TestBadPicturesAreRefused(t *testing.T) {
 		{"not positive", 1, 2, 2, four, []int32{0}, 2, []Standardization{{}}},
 	} {
 		_, err := NewPictures(c.channels, c.height, c.width, c.pixels, c.labels, c.classes, c.standardization)
-		if err == nil || !strings.Contains(err.Error(), c.say) {
-			t.Errorf("got %v; want an error with %q", err, c.say)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v; want %q", err, c.want)
 		}
 	}
 }
 
-func TestTonesThatMakeNoNumbers(t *testing.T) {
-	for _, tone := range []Standardization{{0, 0}, {0, -1}, {math.NaN(), 1}, {math.Inf(1), 1}, {0, 1e-300}, {0, math.NaN()}} {
-		if _, err := NewPictures(1, 1, 1, []byte{1}, []int32{0}, 2, []Standardization{tone}); err == nil {
-			t.Errorf("tone %v was taken", tone)
+func TestNewPictures_InvalidStandardization(t *testing.T) {
+	for _, standardization := range []Standardization{{0, 0}, {0, -1}, {math.NaN(), 1}, {math.Inf(1), 1}, {0, 1e-300}, {0, math.NaN()}} {
+		if _, err := NewPictures(1, 1, 1, []byte{1}, []int32{0}, 2, []Standardization{standardization}); err == nil {
+			t.Errorf("the standardization %v was accepted", standardization)
 		}
 	}
 }
 
-// Every byte becomes the number that its tone says, on every goroutine.
-func TestEveryByteIsRead(t *testing.T) {
+// Every byte becomes its standardized number, also with concurrent reads.
+func TestPictures_ReadEveryByte(t *testing.T) {
 	pixels := make([]byte, 3*256)
 	for i := range pixels {
 		pixels[i] = byte(i)
@@ -344,7 +344,7 @@ func TestEveryByteIsRead(t *testing.T) {
 	}
 }
 
-func TestTonesAreAppliedByChannel(t *testing.T) {
+func TestPictures_StandardizedByChannel(t *testing.T) {
 	p, err := NewPictures(2, 1, 2, []byte{0, 255, 51, 102}, []int32{1}, 2, []Standardization{{0, 1}, {.5, .25}})
 	if err != nil {
 		t.Fatal(err)
@@ -360,7 +360,7 @@ func TestTonesAreAppliedByChannel(t *testing.T) {
 	}
 }
 
-// broken is a user's own set that breaks a promise.
+// broken is a custom set that violates the contract of Set.
 type broken struct{ *Table }
 
 func (b broken) Read(dst [][]float32, rows []int) error {
@@ -373,7 +373,7 @@ func (b broken) Read(dst [][]float32, rows []int) error {
 	return err
 }
 
-func TestCheckFindsWhatCannotBeTrainedOn(t *testing.T) {
+func TestCheck_NotFiniteValues(t *testing.T) {
 	table := numbered(t, 100, 0, nil)
 	if err := Check(table); err != nil {
 		t.Error(err)
@@ -393,7 +393,7 @@ func TestCheckFindsWhatCannotBeTrainedOn(t *testing.T) {
 	}
 }
 
-// owned is a user's own set, of no column or of owners that cannot be.
+// owned is a custom set without columns or with invalid users.
 type owned struct {
 	*Table
 	columns []Column
@@ -403,26 +403,26 @@ type owned struct {
 func (o owned) Columns() []Column { return o.columns }
 func (o owned) Users() []int32    { return o.users }
 
-func TestCheckFindsSetsThatCannotBe(t *testing.T) {
+func TestCheck_InvalidSets(t *testing.T) {
 	table := numbered(t, 3, 0, nil)
-	for say, s := range map[string]Set{
+	for want, s := range map[string]Set{
 		"no column":     owned{table, nil, nil},
 		"2 users":       owned{table, table.columns, []int32{0, 1}},
 		"negative user": owned{table, table.columns, []int32{0, 1, -1}},
 		"classes":       owned{table, []Column{{Name: "y", Kind: Label}}, nil},
 	} {
-		if err := Check(s); err == nil || !strings.Contains(err.Error(), say) {
-			t.Errorf("got %v; want an error with %q", err, say)
+		if err := Check(s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v; want %q", err, want)
 		}
 	}
 	if err := Check(owned{table, table.columns, []int32{0, 1, 1}}); err != nil {
 		t.Error(err)
 	}
 	if _, err := Subset(owned{table, table.columns, []int32{0, 1}}, []int{2}); err == nil || !strings.Contains(err.Error(), "2 users") {
-		t.Errorf("a subset of three examples with two owners: %v", err)
+		t.Errorf("a subset of three examples with two users: %v", err)
 	}
 	if _, err := Concat(table, owned{table, table.columns, []int32{0, 1}}); err == nil || !strings.Contains(err.Error(), "part 1: ") || !strings.Contains(err.Error(), "2 users") {
-		t.Errorf("three examples with two owners, joined: %v", err)
+		t.Errorf("Concat of three examples with two users: %v", err)
 	}
 }
 

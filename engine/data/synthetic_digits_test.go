@@ -10,21 +10,20 @@ import (
 	"testing"
 )
 
-func TestDigitsDependOnTheirNumberAlone(t *testing.T) {
+func TestDigits_DependOnlyOnNumber(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	alone := drawDigits(0, 300)
 	runtime.GOMAXPROCS(3)
 	if parallel := drawDigits(0, 300); !bytes.Equal(alone.pixels, parallel.pixels) {
-		t.Error("three processors draw other pictures than one")
+		t.Error("three processors draw different pictures from one")
 	}
 	if later := drawDigits(200, 100); !bytes.Equal(alone.pixels[200*side*side:], later.pixels) {
-		t.Error("pictures depend on where the drawing began")
+		t.Error("pictures depend on the first picture of the call")
 	}
 }
 
-// The pictures are what measured accuracies refer to: they may not change
-// unnoticed.
-func TestDigitsAreThoseOfRecord(t *testing.T) {
+// Measured accuracies refer to these pictures, so they must not change.
+func TestDigits_FixedHash(t *testing.T) {
 	p := drawDigits(digitsTrain, 1000)
 	hash := sha256.Sum256(p.pixels)
 	const want = "dc3b03469b115b3ae01b969708a64bdb5b0d55c2f681453b4aadc9bf28a334de"
@@ -33,9 +32,9 @@ func TestDigitsAreThoseOfRecord(t *testing.T) {
 	}
 }
 
-// With 10,000 labels drawn evenly, each class has 1,000 of deviation 30; the
-// bound is five deviations, and the pictures are fixed.
-func TestDigitsAreEven(t *testing.T) {
+// Of 10,000 uniform labels each class has 1,000 with standard deviation 30. The bound is five
+// standard deviations, and the pictures are fixed.
+func TestDigits_ClassesAreBalanced(t *testing.T) {
 	p := drawDigits(0, 10000)
 	var count [10]int
 	for _, l := range p.labels {
@@ -43,12 +42,12 @@ func TestDigitsAreEven(t *testing.T) {
 	}
 	for digit, n := range count {
 		if !(math.Abs(float64(n)-1000) <= 150) {
-			t.Errorf("digit %d comes %d times in 10,000", digit, n)
+			t.Errorf("digit %d occurs %d times in 10,000", digit, n)
 		}
 	}
 }
 
-func TestDigitsTask(t *testing.T) {
+func TestDigits_Task(t *testing.T) {
 	if testing.Short() {
 		t.Skip("draws all 45,000 pictures")
 	}
@@ -64,29 +63,28 @@ func TestDigitsTask(t *testing.T) {
 	}
 }
 
-// Digits are worth training on: a linear model is left well behind by a small
-// network, already on a quarter of them. Measured with scikit-learn on all
+// A small network is much better than a linear model, already on a quarter of the digits. Measured with scikit-learn on all
 // 40,000: logistic regression 90.0%, three nearest neighbours 95.3%, one hidden
 // layer of 128 units 98.7%.
-func TestDigitsNeedMoreThanALine(t *testing.T) {
+func TestDigits_NetworkBeatsLinearModel(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long sums of one goroutine")
 	}
 	train, test := drawDigits(0, 10000), drawDigits(digitsTrain, 2000)
 	linear := accuracy(t, train, test, 0, 4, .02)
 	if linear < .84 || linear > .92 {
-		t.Errorf("a linear model is right on %.1f%%; want 84 to 92", 100*linear)
+		t.Errorf("the accuracy of a linear model is %.1f%%; want 84 to 92", 100*linear)
 	}
 	t.Logf("linear %.2f%%", 100*linear)
 	network := accuracy(t, train, test, 32, 6, .03)
 	if network < .945 || network < linear+.04 {
-		t.Errorf("a small network is right on %.1f%%, a linear model on %.1f%%; want at least 94.5 and 4 more", 100*network, 100*linear)
+		t.Errorf("the accuracy of a small network is %.1f%%, that of a linear model %.1f%%; want at least 94.5 and 4 more", 100*network, 100*linear)
 	}
 	t.Logf("network %.2f%%", 100*network)
 }
 
-// accuracy trains by plain stochastic descent, picture by picture, a network of
-// one hidden layer of rectified units (none if hidden is 0), and tests it.
+// accuracy trains a network with one hidden ReLU layer (none if hidden is 0) by stochastic
+// gradient descent on single pictures, and returns its test accuracy.
 func accuracy(t *testing.T, train, test *Pictures, hidden, epochs int, rate float32) float64 {
 	const inputs, classes = side * side, 10
 	rng := rand.New(rand.NewPCG(7, 7))
@@ -162,7 +160,7 @@ func accuracy(t *testing.T, train, test *Pictures, hidden, epochs int, rate floa
 	return float64(right) / float64(test.Len())
 }
 
-// affine is w·x plus the offset at w's end.
+// affine returns w·x plus the bias, which is the last element of w.
 func affine(w, x []float32) float32 {
 	sum := w[len(x)]
 	for i, v := range x {

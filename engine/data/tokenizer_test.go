@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestWords(t *testing.T) {
+func TestSplitWords_Examples(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                          "",
 		"  \t\n":                    "",
@@ -22,13 +22,13 @@ func TestWords(t *testing.T) {
 		"trailing word, then done.": "trailing word , then done .",
 	} {
 		if got := strings.Join(splitWords(text), " "); got != want {
-			t.Errorf("%q is cut into %q; want %q", text, got, want)
+			t.Errorf("%q is split into %q; want %q", text, got, want)
 		}
 	}
 }
 
-// What a tokenizer makes of a text: cut, padded, and with the index that follows.
-func TestExamplesOfText(t *testing.T) {
+// A tokenizer cuts a text, pads it and adds the next indices as labels.
+func TestTokenizer_Examples(t *testing.T) {
 	vocabulary := []string{"the", "cat", "sat"}
 	for _, c := range []struct {
 		schema           Schema
@@ -79,7 +79,7 @@ func TestExamplesOfText(t *testing.T) {
 	}
 }
 
-func TestTokensThatCannotBe(t *testing.T) {
+func TestParseTokens_Invalid(t *testing.T) {
 	dir := writeFiles(t, map[string][]byte{
 		"good.txt":  []byte("\ufeffthe\r\n cat \n\nisn't\n!\n"),
 		"empty.txt": []byte("\n\n"),
@@ -91,7 +91,7 @@ func TestTokensThatCannotBe(t *testing.T) {
 	if err != nil || tokens != "words" || !slices.Equal(words, []string{"the", "cat", "isn't", "!"}) {
 		t.Errorf("tokens %q, words %q, %v", tokens, words, err)
 	}
-	for bad, say := range map[string]string{
+	for bad, want := range map[string]string{
 		"words":  "words:FILE",
 		"words:": "cannot read",
 		"words:" + filepath.Join(dir, "empty.txt"): "no words",
@@ -103,12 +103,12 @@ func TestTokensThatCannotBe(t *testing.T) {
 		"0x10":                                     "write bytes",
 		"16777217":                                 "2^24",
 	} {
-		if _, _, err := ParseTokens(bad); err == nil || !strings.Contains(err.Error(), say) {
-			t.Errorf("tokens %q: %v; want %q", bad, err, say)
+		if _, _, err := ParseTokens(bad); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("tokens %q: %v; want %q", bad, err, want)
 		}
 	}
 	if _, _, err := ParseTokens("words:" + filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "none") {
-		t.Errorf("%v does not name the file that is missing", err)
+		t.Errorf("%v does not contain the name of the missing file", err)
 	}
 }
 
@@ -121,10 +121,10 @@ const reviews = `{"stars": 5, "text": "Warm soup.", "who": "ann", "id": 1}
 var reviewSchema = Schema{Label: "stars", Classes: Classes{"1", "5"}, Text: "text", Tokens: "words",
 	Words: []string{"soup", "cold"}, Length: 3, Ignore: []string{"id"}, User: "who"}
 
-func TestJSONL(t *testing.T) {
+func TestReadJSONL_BySchema(t *testing.T) {
 	dir := writeFiles(t, map[string][]byte{
 		"a.jsonl":    []byte("\ufeff" + reviews),
-		"b.jsonl.gz": zipped(t, []byte(reviews)),
+		"b.jsonl.gz": gzipped(t, []byte(reviews)),
 		"c.jsonl":    []byte(`{"n": [3, 0, -1], "y": true, "x": 1e2}`),
 	})
 	task, err := Open(filepath.Join(dir, "a.jsonl"), Options{Schema: reviewSchema, Test: filepath.Join(dir, "b.jsonl.gz")})
@@ -165,8 +165,8 @@ func TestJSONL(t *testing.T) {
 	}
 }
 
-// No error repeats a value: each of these rows has one that says "secret".
-func TestBadJSONLIsRefusedWithoutCitingIt(t *testing.T) {
+// Errors must not reveal private values: each of these files has the value "secret".
+func TestReadJSONL_ErrorsShowNoValues(t *testing.T) {
 	base := Schema{Label: "y", Classes: Classes{"a", "b"}, Text: "text", Tokens: "bytes", Length: 4}
 	with := func(change func(*Schema)) Schema {
 		s := base
@@ -175,8 +175,8 @@ func TestBadJSONLIsRefusedWithoutCitingIt(t *testing.T) {
 	}
 	const row = `{"text": "secret", "y": "a"}` + "\n"
 	for _, c := range []struct {
-		say, text string
-		schema    Schema
+		want, text string
+		schema     Schema
 	}{
 		{"no rows", "\n\n", base},
 		{"line 2 is not a JSON object", row + "[\"secret\"]\n", base},
@@ -205,19 +205,19 @@ func TestBadJSONLIsRefusedWithoutCitingIt(t *testing.T) {
 		{"words are given", row, with(func(s *Schema) { s.Words = []string{"a"} })},
 	} {
 		file := filepath.Join(writeFiles(t, map[string][]byte{"rows.jsonl": []byte(c.text)}), "rows.jsonl")
-		wantError(t, file, Options{Schema: c.schema}, c.say)
+		wantError(t, file, Options{Schema: c.schema}, c.want)
 		if _, err := Open(file, Options{Schema: c.schema}); err != nil && strings.Contains(err.Error(), "secret") {
-			t.Errorf("the error cites a value: %v", err)
+			t.Errorf("the error shows a value: %v", err)
 		}
 	}
 }
 
-// A file that was cut short is not a shorter one, and lines have an end.
-func TestFilesThatBreakOff(t *testing.T) {
-	const cut = 4 // of the check sum
+// A truncated file is an error and not a shorter file. The length of a line is limited.
+func TestEachLine_TruncatedFiles(t *testing.T) {
+	const cut = 4 // bytes of the checksum
 	dir := writeFiles(t, map[string][]byte{
-		"a.jsonl.gz": zipped(t, []byte(reviews))[:len(zipped(t, []byte(reviews)))-cut],
-		"a.csv.gz":   zipped(t, []byte(people))[:len(zipped(t, []byte(people)))-cut],
+		"a.jsonl.gz": gzipped(t, []byte(reviews))[:len(gzipped(t, []byte(reviews)))-cut],
+		"a.csv.gz":   gzipped(t, []byte(people))[:len(gzipped(t, []byte(people)))-cut],
 	})
 	wantError(t, filepath.Join(dir, "a.jsonl.gz"), Options{Schema: reviewSchema}, "unexpected EOF")
 	wantError(t, filepath.Join(dir, "a.csv.gz"), Options{Schema: peopleSchema}, "unexpected EOF")
@@ -226,11 +226,11 @@ func TestFilesThatBreakOff(t *testing.T) {
 	}
 	err := eachLine(strings.NewReader("\n"+strings.Repeat("a", maxLineLength)), func(int, []byte) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), "line 2 is longer") {
-		t.Errorf("a line without an end: %v", err)
+		t.Errorf("a line without a line end: %v", err)
 	}
 }
 
-func TestCSVOfTextAndIndices(t *testing.T) {
+func TestReadCSV_TextAndIndices(t *testing.T) {
 	dir := writeFiles(t, map[string][]byte{
 		"rows.csv": []byte("id,review,y\n1,\"so, so\",a\n2,,b\n"),
 		"ids.csv":  []byte("tokens\n1 2 3\n4\n"),
@@ -255,7 +255,7 @@ func TestCSVOfTextAndIndices(t *testing.T) {
 	wantError(t, filepath.Join(dir, "ids.csv"), Options{Schema: Schema{PredictNext: true, Tokens: "5", Length: 2}}, "--text")
 }
 
-func TestPlainText(t *testing.T) {
+func TestReadText_Examples(t *testing.T) {
 	dir := writeFiles(t, map[string][]byte{"a.txt": []byte("ab\r\n\n  c\n"), "none.txt": []byte(" \n"), "wide.txt": []byte("\xfe\xff\x00a\x00\n")})
 	file := filepath.Join(dir, "a.txt")
 	task, err := Open(file, Options{Schema: Schema{Tokens: "bytes", Length: 3}, Test: file})
@@ -275,7 +275,7 @@ func TestPlainText(t *testing.T) {
 	wantError(t, filepath.Join(dir, "wide.txt"), Options{Schema: Schema{Tokens: "bytes", Length: 3}}, "UTF-16")
 }
 
-func TestArraysOfIndices(t *testing.T) {
+func TestOpenArrays_Indices(t *testing.T) {
 	x := npy("<i4", "False", "(2, 3)", []int32{1, 2, -1, 4, 0, 3})
 	y := npy("<i8", "False", "(2,)", []int64{0, 1})
 	each := npy("<i8", "False", "(2, 3)", []int64{0, 1, -1, 1, 1, 1})
@@ -301,7 +301,7 @@ func TestArraysOfIndices(t *testing.T) {
 		t.Errorf("%v, %v", dst, err)
 	}
 	for _, c := range []struct {
-		say   string
+		want  string
 		files map[string][]byte
 		s     Schema
 	}{
@@ -314,18 +314,18 @@ func TestArraysOfIndices(t *testing.T) {
 		{"[examples, length]", map[string][]byte{arrayTrainX: npy("<f4", "False", "(2, 3)", make([]float32, 6)), arrayTrainY: y}, Schema{Classes: two, Tokens: "5"}},
 		{"at least two", map[string][]byte{arrayTrainX: npy("<i4", "False", "(2, 1)", []int32{1, 2})}, Schema{Tokens: "5", PredictNext: true}},
 		{"no named columns", map[string][]byte{arrayTrainX: x, arrayTrainY: y}, Schema{Classes: two, Tokens: "5", Text: "x"}},
-		// A class of its own, and no padding, for a label of the whole example.
+		// A label of the whole example must not be padding.
 		{"not a whole number from 0 to 1", map[string][]byte{arrayTrainX: x, arrayTrainY: npy("<i8", "False", "(2,)", []int64{0, -1})}, Schema{Classes: two, Tokens: "5"}},
 	} {
-		if _, _, err := open(c.files, c.s); err == nil || !strings.Contains(err.Error(), c.say) {
-			t.Errorf("%v; want %q", err, c.say)
+		if _, _, err := open(c.files, c.s); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v; want %q", err, c.want)
 		}
 	}
 }
 
-// Remarks are the same on every call, fit their vocabulary and length, and say
-// what their label says: a bag of words decides fewer of them than their grammar.
-func TestRemarks(t *testing.T) {
+// Remarks are the same on every call, and fit their vocabulary and length. The grammar
+// determines the label of each, and counting words gives a wrong label for some.
+func TestRemarks_VocabularyAndLabels(t *testing.T) {
 	task, err := Open("remarks", Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -361,14 +361,14 @@ func TestRemarks(t *testing.T) {
 			case slices.Contains(remarkBad, words[j]):
 				mood = -1
 			case !slices.Contains(remarkWords, words[j]):
-				t.Fatalf("%q has a word that is none of the vocabulary's", text)
+				t.Fatalf("%q has a word that is not in the vocabulary", text)
 			}
 			if mood != 0 && slices.Contains(remarkNegations, words[j-1]) {
 				mood = -mood
 			}
 		}
 		if (mood > 0) != (labels[i] == 1) {
-			t.Fatalf("%q is called %v", text, labels[i])
+			t.Fatalf("%q has the label %v", text, labels[i])
 		}
 		count := 0
 		for _, w := range words {
@@ -384,7 +384,7 @@ func TestRemarks(t *testing.T) {
 		}
 	}
 	if longest != remarkLength || kinds < 0.48*float64(len(texts)) || kinds > 0.52*float64(len(texts)) || fooled < len(texts)/4 {
-		t.Errorf("longest %d, %v kind, %d that counting words gets wrong, of %d", longest, kinds, fooled, len(texts))
+		t.Errorf("longest %d, %v kind, %d with a wrong label by counting words, of %d", longest, kinds, fooled, len(texts))
 	}
 	if c := task.Train.Columns()[0]; c.Classes != len(remarkWords)+1 || c.Size() != remarkLength {
 		t.Errorf("%+v", c)
@@ -393,13 +393,13 @@ func TestRemarks(t *testing.T) {
 	if err != nil || task.Classes != 256 || task.Train.Columns()[1].Size() != 40 || task.ClassNames != nil {
 		t.Errorf("%+v, %v", task, err)
 	}
-	for say, o := range map[string]Options{
+	for want, o := range map[string]Options{
 		"--length":     {Schema: Schema{Tokens: "bytes"}},
 		"at most 1024": {Schema: Schema{Length: 1025}},
 		"only tokens":  {Schema: Schema{Label: "y"}},
 		"published":    {Standardize: true},
 	} {
-		wantError(t, "remarks", o, say)
+		wantError(t, "remarks", o, want)
 	}
 }
 
@@ -436,7 +436,7 @@ func FuzzText(f *testing.F) {
 		if err := checkAll(table); err != nil {
 			t.Error(err)
 		}
-		// Where a step is, it predicts the next one's index.
+		// The label of each step is the index of the next step.
 		rows := make([]int, table.Len())
 		for i := range rows {
 			rows[i] = i
@@ -460,17 +460,17 @@ func FuzzSchema(f *testing.F) {
 	f.Add("classes: 3\nlabel: &a y\nuser: *a\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Contains(text, "words:") {
-			return // it would read files
+			return // such a schema reads files
 		}
 		s, err := parseSchema([]byte(text))
 		if err != nil {
 			if strings.Contains(err.Error(), "\n") {
-				t.Errorf("an error of several lines: %v", err)
+				t.Errorf("the error has several lines: %v", err)
 			}
 			return
 		}
 		if err := s.validate(); err != nil {
-			t.Errorf("what was read is not valid: %v", err)
+			t.Errorf("the parsed schema is invalid: %v", err)
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// everyFeature reads the features of all examples.
+// everyFeature returns the features of all examples.
 func everyFeature(t *testing.T, s Set) []float32 {
 	t.Helper()
 	rows := make([]int, s.Len())
@@ -23,9 +23,8 @@ func everyFeature(t *testing.T, s Set) []float32 {
 	return b[0]
 }
 
-// What is to be answered is read as what was learnt from, number for number, from every
-// kind of file and without labels.
-func TestQuestionsAreReadAsLessons(t *testing.T) {
+// Unlabeled examples have the same features as the training data, for every kind of file.
+func TestOpenUnlabeled_ReadsLikeTrainingData(t *testing.T) {
 	table := Schema{Label: "sick", Classes: Classes{"no", "yes"}, User: "who", Ignore: []string{"id"},
 		Bounds: map[string]Bounds{"age": {0, 100}}, Vocabulary: map[string][]string{"job": {"baker"}}}
 	text := Schema{Label: "sick", Classes: Classes{"no", "yes"}, Text: "note", Tokens: "bytes", Length: 4}
@@ -35,7 +34,7 @@ func TestQuestionsAreReadAsLessons(t *testing.T) {
 	ids := npy("<i4", "False", "(2, 2)", int32(1), int32(8), int32(3), int32(-1))
 	y := npy("<i4", "False", "(2,)", int32(0), int32(1))
 	dir := writeFiles(t, map[string][]byte{
-		"lesson.csv":          []byte("job,id,who,age,sick\nbaker,1,a,10,no\ntailor,2,b,200,yes\n"),
+		"kind.csv":            []byte("job,id,who,age,sick\nbaker,1,a,10,no\ntailor,2,b,200,yes\n"),
 		"asked.csv":           []byte("age,more,job\n10,x,baker\n200,y,tailor\n"),
 		"asked.jsonl":         []byte("{\"job\":\"baker\",\"age\":10,\"more\":[]}\n{\"age\":200,\"job\":null}\n"),
 		"text.jsonl":          []byte("{\"note\":\"be\",\"sick\":\"no\"}\n{\"note\":\"longer\",\"sick\":\"yes\"}\n"),
@@ -49,39 +48,39 @@ func TestQuestionsAreReadAsLessons(t *testing.T) {
 		"steps/y_train.npy":   y,
 		"ids.npy":             ids,
 		"ids.txt":             []byte("1 8\n3\n"),
-		"lessons/a/1.png":     pngOf(t, coloured(2, 1)),
-		"lessons/b/1.png":     pngOf(t, grey(2, 1)),
+		"trained/a/1.png":     pngOf(t, coloured(2, 1)),
+		"trained/b/1.png":     pngOf(t, grey(2, 1)),
 		"pictures/1.png":      pngOf(t, coloured(2, 1)),
 		"pictures/2.PNG":      pngOf(t, grey(2, 1)),
 		"pictures/.hidden":    nil,
 		"pictures/.git/x.png": nil,
 	})
-	for lesson, asked := range map[string][]string{
-		"lesson.csv": {"lesson.csv", "asked.csv", "asked.jsonl"},
+	for kind, asked := range map[string][]string{
+		"kind.csv":   {"kind.csv", "asked.csv", "asked.jsonl"},
 		"text.jsonl": {"text.jsonl", "text.csv", "text.txt"},
 		"arrays":     {"arrays", "greys.npy", "asked"},
 		"steps":      {"steps", "ids.npy", "ids.txt"},
-		"lessons":    {"lessons", "pictures"},
+		"trained":    {"trained", "pictures"},
 	} {
-		o := Options{Schema: map[string]Schema{"lesson.csv": table, "text.jsonl": text, "arrays": classes, "steps": steps}[lesson]}
-		task, err := Open(filepath.Join(dir, lesson), o)
+		o := Options{Schema: map[string]Schema{"kind.csv": table, "text.jsonl": text, "arrays": classes, "steps": steps}[kind]}
+		task, err := Open(filepath.Join(dir, kind), o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		o.Schema = task.Schema
 		want := everyFeature(t, task.Train)
 		for _, name := range asked {
-			q, err := OpenUnlabeled(filepath.Join(dir, name), o, TrainedInput{Name: lesson, Shape: task.Train.Columns()[0].Shape})
+			q, err := OpenUnlabeled(filepath.Join(dir, name), o, TrainedInput{Name: kind, Shape: task.Train.Columns()[0].Shape})
 			if err != nil {
-				t.Errorf("%s by %s: %v", name, lesson, err)
+				t.Errorf("%s like %s: %v", name, kind, err)
 				continue
 			}
 			if c := q.Columns(); len(c) != 1 || c[0].Kind != task.Train.Columns()[0].Kind || c[0].Classes != task.Train.Columns()[0].Classes {
-				t.Errorf("%s by %s: columns %v", name, lesson, c)
+				t.Errorf("%s like %s: columns %v", name, kind, c)
 			}
 			got := everyFeature(t, q.Set)
 			if q.Len() != 2 || !slices.Equal(got, want) {
-				t.Errorf("%s by %s: %v, want %v", name, lesson, got, want)
+				t.Errorf("%s like %s: %v, want %v", name, kind, got, want)
 			}
 		}
 	}
@@ -91,15 +90,15 @@ func TestQuestionsAreReadAsLessons(t *testing.T) {
 	}
 }
 
-// Pixels are standardized as those were that a network learnt from.
-func TestQuestionsAreStandardised(t *testing.T) {
+// Pixels are standardized like those of the training data.
+func TestOpenUnlabeled_Standardized(t *testing.T) {
 	dir := writeFiles(t, map[string][]byte{"a.png": pngOf(t, grey(2, 1))})
-	lesson := TrainedInput{Name: "mnist", Shape: []int{1, 1, 2}}
-	plain, err := OpenUnlabeled(dir, Options{}, lesson)
+	kind := TrainedInput{Name: "mnist", Shape: []int{1, 1, 2}}
+	plain, err := OpenUnlabeled(dir, Options{}, kind)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := OpenUnlabeled(dir, Options{Standardize: true}, lesson)
+	q, err := OpenUnlabeled(dir, Options{Standardize: true}, kind)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +118,7 @@ func TestQuestionsAreStandardised(t *testing.T) {
 	}
 }
 
-func TestQuestionsOfAnotherKindAreRefused(t *testing.T) {
+func TestOpenUnlabeled_WrongKind(t *testing.T) {
 	dir := writeFiles(t, map[string][]byte{
 		"a.csv": []byte("age\n1\n"), "a.txt": []byte("a\n"), "a.png": pngOf(t, grey(2, 1)), "coloured.png": pngOf(t, coloured(2, 1)), "a.npy": npy("<f4", "False", "(1, 2)", float32(1), float32(2)),
 		"empty/.keep": nil, "pages/a.pdf": nil, "damaged.png": []byte("\x89PNG"),
@@ -134,7 +133,7 @@ func TestQuestionsOfAnotherKindAreRefused(t *testing.T) {
 		name   string
 		schema Schema
 		shape  []int
-		says   string
+		want   string
 	}{
 		{"a.csv", Schema{}, picture, "has columns"},
 		{"a.csv", Schema{Tokens: "bytes", Length: 2}, []int{2}, "has columns"},
@@ -159,22 +158,22 @@ func TestQuestionsOfAnotherKindAreRefused(t *testing.T) {
 		if name != archive && name != "remarks" {
 			name = filepath.Join(dir, name)
 		}
-		if _, err := OpenUnlabeled(name, Options{Schema: c.schema}, TrainedInput{Shape: c.shape}); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %q", c.name, err, c.says)
+		if _, err := OpenUnlabeled(name, Options{Schema: c.schema}, TrainedInput{Shape: c.shape}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
 }
 
-// A target is no feature, and need not be there.
-func TestQuestionsWithoutTheirTarget(t *testing.T) {
+// A target is not a feature, so its column need not exist.
+func TestOpenUnlabeled_WithoutTarget(t *testing.T) {
 	dir := writeFiles(t, map[string][]byte{
-		"lesson.csv":         []byte("hours,age\n1,10\n2,20\n"),
+		"kind.csv":           []byte("hours,age\n1,10\n2,20\n"),
 		"asked.csv":          []byte("age\n10\n20\n"),
 		"arrays/x_train.npy": npy("<f4", "False", "(2, 1)", float32(-0.5), float32(1)),
 		"arrays/y_train.npy": npy("<f4", "False", "(2,)", float32(1), float32(2)),
 	})
 	table := Schema{Target: "hours", Bounds: map[string]Bounds{"hours": {0, 9}, "age": {0, 40}}}
-	for name, s := range map[string]Schema{"lesson.csv": table, "asked.csv": table, "arrays": {Target: "y", Bounds: map[string]Bounds{"y": {0, 9}}}} {
+	for name, s := range map[string]Schema{"kind.csv": table, "asked.csv": table, "arrays": {Target: "y", Bounds: map[string]Bounds{"y": {0, 9}}}} {
 		q, err := OpenUnlabeled(filepath.Join(dir, name), Options{Schema: s}, TrainedInput{Shape: []int{1}})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// The average is the weighted mean that its doc comment names, whatever it held
-// at first.
-func TestAverageIsTheWeightedMean(t *testing.T) {
+// The average is the weighted mean of its doc comment. Its initial value has no effect.
+func TestAverage_IsWeightedMean(t *testing.T) {
 	for _, decay := range []float64{0, 0.5, 0.9, 0.999, 0.99999} {
 		a := Average{Decay: decay}
 		if err := a.Check(); err != nil {
@@ -35,7 +34,7 @@ func TestAverageIsTheWeightedMean(t *testing.T) {
 	}
 }
 
-func TestAverageRefuses(t *testing.T) {
+func TestAverage_Invalid(t *testing.T) {
 	for _, decay := range []float64{-0.1, 1, 2, math.NaN()} {
 		oneLine(t, "decay", Average{Decay: decay}.Check(), "use a number")
 	}

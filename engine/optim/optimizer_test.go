@@ -9,10 +9,10 @@ import (
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
-// pytorch are the weights after 1, 2 and 10 steps of PyTorch 1.13.1's optimisers
-// (torch.optim, float64) from start, with the gradients of gradient and the rate
-// 0.05. A nesterov is SGD with nesterov=True, a momentum SGD with momentum, beta2
-// of rmsprop is called alpha there.
+// pytorch contains the weights after 1, 2 and 10 steps of PyTorch 1.13.1's optimizers
+// (torch.optim, float64) from start, with the gradients of gradient and learning rate 0.05.
+// In PyTorch, nesterov is SGD with nesterov=True, momentum is SGD with momentum, and beta2
+// of rmsprop is alpha.
 var pytorch = []struct {
 	spec string
 	want [3][3]float64
@@ -56,7 +56,7 @@ func parse(t *testing.T, spec string) Optimizer {
 	return o
 }
 
-func TestOptimizersArePyTorchs(t *testing.T) {
+func TestOptimizer_MatchesPyTorch(t *testing.T) {
 	tested := map[Kind]bool{}
 	for _, c := range pytorch {
 		o := parse(t, c.spec)
@@ -84,13 +84,13 @@ func TestOptimizersArePyTorchs(t *testing.T) {
 	}
 	for _, kind := range Kinds() {
 		if !tested[Kind(kind)] {
-			t.Errorf("%s is not compared with PyTorch", kind)
+			t.Errorf("%s has no PyTorch reference", kind)
 		}
 	}
 }
 
-// The first two steps by hand, from w = 1 with gradients 2 and −1, rate 0.1.
-func TestOptimizersByHand(t *testing.T) {
+// The first two steps match manual calculation, from w = 1 with gradients 2 and −1, rate 0.1.
+func TestOptimizer_FirstTwoSteps(t *testing.T) {
 	for _, c := range []struct {
 		o    Optimizer
 		want [2]float64
@@ -120,7 +120,7 @@ func TestOptimizersByHand(t *testing.T) {
 	}
 }
 
-func TestBlocksChangeNothing(t *testing.T) {
+func TestOptimizerApply_IndependentOfBlocks(t *testing.T) {
 	const n = 37
 	for _, kind := range Kinds() {
 		o := parse(t, kind)
@@ -152,7 +152,7 @@ func TestBlocksChangeNothing(t *testing.T) {
 	}
 }
 
-func TestApplyAllocatesNothing(t *testing.T) {
+func TestOptimizerApply_AllocatesNothing(t *testing.T) {
 	weights, g := make([]float32, 100), make([]float32, 100)
 	for _, kind := range Kinds() {
 		o := parse(t, kind)
@@ -167,7 +167,7 @@ func TestApplyAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestApplyRefusesShapes(t *testing.T) {
+func TestOptimizerApply_InvalidShapes(t *testing.T) {
 	row := make([]float32, 3)
 	adam := parse(t, "adam")
 	for i, err := range []error{
@@ -185,20 +185,20 @@ func TestApplyRefusesShapes(t *testing.T) {
 	}
 }
 
-// TestUnused: a hyper-parameter that the kind does not use is refused, not ignored.
-func TestUnused(t *testing.T) {
-	for says, o := range map[string]Optimizer{
+// A hyperparameter that the kind does not use is an error.
+func TestOptimizerCheck_UnusedHyperparameter(t *testing.T) {
+	for want, o := range map[string]Optimizer{
 		"sgd does not use momentum, which is 0.9": {Kind: KindSGD, Momentum: 0.9},
 		"sgd does not use eps":                    {Kind: KindSGD, Epsilon: 1e-8},
 		"momentum is 0, which is sgd":             {Kind: KindMomentum},
 		"momentum does not use beta1":             {Kind: KindMomentum, Momentum: 0.9, Beta1: 0.9},
 		"adagrad does not use beta2":              {Kind: KindAdagrad, Beta2: 0.999, Epsilon: 1e-8},
 	} {
-		oneLine(t, "an optimizer", o.Check(), says)
+		oneLine(t, "an optimizer", o.Check(), want)
 	}
 }
 
-func TestParse(t *testing.T) {
+func TestParse_Optimizers(t *testing.T) {
 	if o := parse(t, "adamw:beta2=0.98,weight-decay=0"); o != (Optimizer{Kind: KindAdamW, Beta1: 0.9, Beta2: 0.98, Epsilon: 1e-8}) {
 		t.Errorf("parsed %+v", o)
 	}
@@ -210,7 +210,7 @@ func TestParse(t *testing.T) {
 	if o := parse(t, "adam:eps=1,weight-decay=2"); o.Epsilon != 1 || o.WeightDecay != 2 {
 		t.Errorf("parsed %+v", o)
 	}
-	for spec, says := range map[string]string{
+	for spec, want := range map[string]string{
 		"":                          `unknown optimizer ""`,
 		"adma":                      "did you mean adam?",
 		"sdg":                       "did you mean sgd",
@@ -234,17 +234,17 @@ func TestParse(t *testing.T) {
 		"momentum:momentum=0.9 ,x=": "is not a number",
 	} {
 		_, err := Parse(spec)
-		oneLine(t, spec, err, says)
+		oneLine(t, spec, err, want)
 	}
 	if err := (Optimizer{Kind: "adma"}).Check(); err == nil {
 		t.Error("an unknown kind was accepted")
 	}
 }
 
-func oneLine(t *testing.T, what string, err error, says string) {
+func oneLine(t *testing.T, what string, err error, want string) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "optim: ") {
-		t.Errorf("%q: error %v, want one line with %q", what, err, says)
+	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "optim: ") {
+		t.Errorf("%q: error %v, want one line with %q", what, err, want)
 	}
 }
 
@@ -268,7 +268,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// Every field of an optimiser and of an average reaches the device.
+// The device receives every field of an optimizer and of an average.
 func TestForDevice_KeepsEveryField(t *testing.T) {
 	o := Optimizer{Kind: KindAdamW, Momentum: 1, Beta1: 2, Beta2: 3, Epsilon: 4, WeightDecay: 5}
 	want := plan.Optimizer{Kind: plan.AdamW, Momentum: 1, Beta1: 2, Beta2: 3, Epsilon: 4, WeightDecay: 5}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// pytorchRates are the rates of 12 steps, one an epoch, from 0.1, by PyTorch
-// 1.13.1's torch.optim.lr_scheduler: LinearLR, CosineAnnealingLR, MultiStepLR, and
+// pytorchRates contains the rates of 12 steps, one step in each epoch, from 0.1, computed by
+// PyTorch 1.13.1's torch.optim.lr_scheduler: LinearLR, CosineAnnealingLR, MultiStepLR, and
 // for the warm-up a LinearLR before them in a SequentialLR.
 var pytorchRates = map[string][]float64{
 	"linear:0.052@10": {0.1, 0.0952, 0.0904, 0.0856, 0.0808, 0.076, 0.0712, 0.0664, 0.0616, 0.0568, 0.052, 0.052},
@@ -17,7 +17,7 @@ var pytorchRates = map[string][]float64{
 	"warmup:4+cosine": {0.025, 0.05, 0.075, 0.1, 0.1, 0.09619397663, 0.08535533906, 0.06913417162, 0.05, 0.03086582838, 0.01464466094, 0.003806023374},
 }
 
-func TestSchedulesArePyTorchs(t *testing.T) {
+func TestSchedule_MatchesPyTorch(t *testing.T) {
 	for spec, want := range pytorchRates {
 		s, err := ParseSchedule(spec, 0.1)
 		if err != nil {
@@ -31,9 +31,10 @@ func TestSchedulesArePyTorchs(t *testing.T) {
 	}
 }
 
-// By what a schedule says a run that goes on tells it from any other.
-func TestSchedulesAreToldApart(t *testing.T) {
-	said := map[string]string{}
+// A resumed run compares the text of String with that of its schedule, so different
+// schedules need different texts.
+func TestScheduleString_DistinguishesSchedules(t *testing.T) {
+	seen := map[string]string{}
 	for _, spec := range []string{"constant", "cosine", "linear:0.052@10", "linear:0.05@10", "linear:0.052@9",
 		"step:0.1@3", "step:0.1@3,7", "step:0.2@3", "warmup:4", "warmup:5", "warmup:4+cosine"} {
 		for _, base := range []float64{0.1, 0.2} {
@@ -41,18 +42,18 @@ func TestSchedulesAreToldApart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if other, known := said[s.String()]; known {
+			if other, known := seen[s.String()]; known {
 				t.Errorf("%s from %v and %s are %q", spec, base, other, s)
 			}
-			said[s.String()] = spec
+			seen[s.String()] = spec
 		}
 	}
-	if _, known := said["constant 0.1"]; !known {
-		t.Errorf("more is said of a constant rate than that: %q", said)
+	if _, known := seen["constant 0.1"]; !known {
+		t.Errorf("no schedule has the text \"constant 0.1\": %q", seen)
 	}
 }
 
-func TestRatesBetweenEpochs(t *testing.T) {
+func TestScheduleRate_WithinEpochs(t *testing.T) {
 	const perEpoch = 234.375 // 60,000 records in lots of 256
 	for _, c := range []struct {
 		spec  string
@@ -91,7 +92,7 @@ func TestRatesBetweenEpochs(t *testing.T) {
 	}
 }
 
-func TestParseSchedule(t *testing.T) {
+func TestParseSchedule_Syntax(t *testing.T) {
 	s, err := ParseSchedule("warmup:500+step:0.1@30,60", 0.25)
 	if want := (Schedule{Base: 0.25, Shape: ShapeStep, Factor: 0.1, Milestones: []float64{30, 60}, WarmupSteps: 500}); err != nil || !reflect.DeepEqual(s, want) {
 		t.Errorf("parsed %+v (%v), want %+v", s, err, want)
@@ -99,7 +100,7 @@ func TestParseSchedule(t *testing.T) {
 	if s, err := ParseSchedule("warmup:1", 0.25); err != nil || s.WarmupSteps != 1 {
 		t.Errorf("parsed %+v (%v)", s, err)
 	}
-	for spec, says := range map[string]string{
+	for spec, want := range map[string]string{
 		"":                       `unknown schedule ""`,
 		"cosin":                  "did you mean cosine",
 		"lineer:0.1@10":          "did you mean linear",
@@ -131,7 +132,7 @@ func TestParseSchedule(t *testing.T) {
 		"warmup:5+cosine+linear": "unknown schedule",
 	} {
 		_, err := ParseSchedule(spec, 0.1)
-		oneLine(t, spec, err, says)
+		oneLine(t, spec, err, want)
 	}
 	for _, base := range []float64{0, -1, math.NaN(), math.Inf(1)} {
 		_, err := ParseSchedule("warmup:5", base)

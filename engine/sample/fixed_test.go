@@ -9,8 +9,8 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// All C(6, k) lots of k among six records are equally likely.
-func TestFixedLotsAreUniform(t *testing.T) {
+// All C(6, k) lots of k of six records are equally likely.
+func TestFixed_LotsAreUniform(t *testing.T) {
 	const records, lots = 6, 30000
 	for k := 1; k < records; k++ {
 		f := must(NewFixed(k, records, noise.NewSeeded(10)))
@@ -53,9 +53,10 @@ func uniform[K comparable](t *testing.T, what string, counts map[K]float64, tota
 	}
 }
 
-// On more records: each is in L/N of the lots. Counts are negatively correlated;
-// scaled by (N−1)/N their squared scores have the chi-square law of N−1.
-func TestFixedInclusions(t *testing.T) {
+// With more records, each record is in L/N of the lots. The counts are negatively
+// correlated. Scaled by (N−1)/N, their squared scores have a chi-square distribution with
+// N−1 degrees of freedom.
+func TestFixed_InclusionsAreUniform(t *testing.T) {
 	const records, size, lots = 1500, 131, 6000
 	f := must(NewFixed(size, records, noise.NewSeeded(11)))
 	counts := make([]float64, records)
@@ -76,7 +77,7 @@ func TestFixedInclusions(t *testing.T) {
 	chiSquare(t, "inclusions", sum*(records-1)/records, records-1)
 }
 
-func TestBelowIsUniform(t *testing.T) {
+func TestWordReaderBelow_IsUniform(t *testing.T) {
 	w := wordReader{source: noise.NewSeeded(12)}
 	w.open(0, fixedWords)
 	counts := map[uint64]float64{}
@@ -88,8 +89,8 @@ func TestBelowIsUniform(t *testing.T) {
 	}
 	uniform(t, "below 7", counts, 60000)
 
-	// At n = 3·2⁶² a quarter of the words are rejected; without that a third of the
-	// numbers would come twice as often. Each third gets a third of the draws.
+	// For n = 3·2⁶² a quarter of the words is rejected. Without rejection a third of the
+	// numbers would be twice as frequent. Each third must get a third of the draws.
 	const n, draws = 3 << 62, 60000
 	thirds := map[uint64]float64{}
 	for range draws {
@@ -104,7 +105,7 @@ func TestBelowIsUniform(t *testing.T) {
 		t.Errorf("%v words for %d numbers, want about %d", read, draws, draws*4/3)
 	}
 
-	// At n = 2⁶³+1 nearly half of the words are rejected.
+	// For n = 2⁶³+1 nearly half of the words are rejected.
 	before := float64(w.next) - float64(w.unread)
 	for range draws {
 		w.below(1<<63 + 1)

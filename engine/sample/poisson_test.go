@@ -11,9 +11,9 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// The rate that is accounted is the threshold that is drawn against, to the bit,
-// and less than 2⁻⁶⁴ above what was asked for.
-func TestPoissonRateIsExact(t *testing.T) {
+// The accounted rate equals the threshold of the draws to the bit. It is less than 2⁻⁶⁴
+// above the requested rate.
+func TestPoisson_RateIsExact(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	rates := []float64{1, math.Nextafter(1, 0), 0.5, 1.0 / 3, 0.01, 256.0 / 60000, 1e-9, 0x1p-64, 0x1.8p-64, 0x1p-65, 1e-300}
 	for range 1000 {
@@ -34,9 +34,9 @@ func TestPoissonRateIsExact(t *testing.T) {
 	}
 }
 
-// Lots are those of one comparison a record, written down as the doc comment has
-// it: byte first, the rest on a tie.
-func TestPoissonIsOneComparisonARecord(t *testing.T) {
+// The lots equal those of a direct implementation of the doc comment, with one comparison
+// for each record: the top byte first, and the other bytes if the top bytes are equal.
+func TestPoisson_OneComparisonPerRecord(t *testing.T) {
 	source := noise.NewSeeded(7)
 	for _, q := range []float64{1e-6, 1.0 / 512, 1.0 / 256, 0.0043, 0.0061, 0.3, 127.5 / 256, 0.5, 128.5 / 256, 0.9, 0.999, math.Nextafter(1, 0)} {
 		const records = 20003
@@ -67,9 +67,9 @@ func TestPoissonIsOneComparisonARecord(t *testing.T) {
 	}
 }
 
-// The comparison is strict: the number just below the threshold is taken, the
-// threshold itself is not.
-func TestPoissonAtTheThreshold(t *testing.T) {
+// The comparison is strict: a number just below the threshold includes the record, and the
+// threshold itself does not.
+func TestPoisson_StrictThreshold(t *testing.T) {
 	for _, q := range []float64{0.3, 1e-3, 0.9} {
 		p := must(NewPoisson(q, 8, noise.NewSeeded(0)))
 		for _, below := range []uint64{0, 1} {
@@ -82,13 +82,13 @@ func TestPoissonAtTheThreshold(t *testing.T) {
 			}
 			p.bytes.unread, p.ties.unread = 128, 128
 			if n, err := p.Next(make([]int, 9)); n != 8*int(below) || err != nil {
-				t.Errorf("rate %v, threshold − %d: %d of 8 taken, %v", q, below, n, err)
+				t.Errorf("rate %v, threshold − %d: %d of 8 records included, %v", q, below, n, err)
 			}
 		}
 	}
 }
 
-func TestPoissonCountsAreBinomial(t *testing.T) {
+func TestPoisson_CountsAreBinomial(t *testing.T) {
 	for _, c := range []struct {
 		rate          float64
 		records, lots int
@@ -130,9 +130,10 @@ func TestPoissonCountsAreBinomial(t *testing.T) {
 	}
 }
 
-// Each pair of records, in one lot and in consecutive lots, is together as often
-// as independence has it. All 552 scores are within 6.5 but once in 20 million.
-func TestPoissonRecordsArePairwiseIndependent(t *testing.T) {
+// The joint frequency of each pair of records, in one lot and in consecutive lots, is that
+// of independent records. The probability that any of the 552 scores exceeds 6.5 is 1 in 20
+// million.
+func TestPoisson_RecordsArePairwiseIndependent(t *testing.T) {
 	const records, lots, rate = 24, 100000, 0.3
 	p := must(NewPoisson(rate, records, noise.NewSeeded(9)))
 	var same, next [records][records]float64
@@ -174,7 +175,7 @@ func TestPoissonRecordsArePairwiseIndependent(t *testing.T) {
 	}
 }
 
-func TestAnyBelow(t *testing.T) {
+func TestAnyBelow_MatchesBytewiseComparison(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 200000 {
 		limit := 1 + random.Uint64N(128)

@@ -10,12 +10,12 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// The statistical tests draw from fixed seeds. For a fresh seed each would fail by
-// chance less than once in a million times: chi-square sums are compared with
-// their quantiles at z = ±5.2 (2·10⁻⁷, Wilson and Hilferty's approximation),
-// single normal scores with bounds given where they stand.
+// The statistical tests use fixed seeds. With a new seed, the probability that one of them
+// fails is less than one in a million: chi-square sums are compared with their quantiles at
+// z = ±5.2 (2·10⁻⁷, Wilson and Hilferty's approximation), and the bounds of single normal
+// scores are next to them.
 
-// chiSquare fails if a sum of squared scores is unlikely, too large or too small.
+// chiSquare fails if a sum of squared scores is improbably large or small.
 func chiSquare(t *testing.T, what string, sum float64, freedom int) {
 	t.Helper()
 	k := float64(freedom)
@@ -59,7 +59,7 @@ func samplers(lot, records int, source *noise.Source) []Sampler {
 	}
 }
 
-func TestLotsAreFunctionsOfTheirNumber(t *testing.T) {
+func TestSampler_LotDependsOnlyOnNumber(t *testing.T) {
 	source := noise.NewSeeded(1)
 	for i, s := range samplers(70, 999, source) {
 		again := samplers(70, 999, source)[i]
@@ -67,7 +67,7 @@ func TestLotsAreFunctionsOfTheirNumber(t *testing.T) {
 		for _, lot := range []uint64{0, 1, 14, 15, 16, 1 << 40, noise.MaxLots - 1} {
 			want := draw(t, s, lot, 1000)
 			for _, block := range []int{1, 7, 64, 70} {
-				if err := again.StartLot(3); err != nil { // leave a lot half read
+				if err := again.StartLot(3); err != nil { // leave the rest of a lot unread
 					t.Fatal(err)
 				}
 				if _, err := again.Next(make([]int, 9)); err != nil {
@@ -82,7 +82,7 @@ func TestLotsAreFunctionsOfTheirNumber(t *testing.T) {
 				t.Fatalf("%s: lot %d is %v", s.Event().Policy, lot, want)
 			}
 			if key := fmt.Sprint(want); seen[key] {
-				t.Fatalf("%s: lot %d has been before", s.Event().Policy, lot)
+				t.Fatalf("%s: lot %d equals an earlier lot", s.Event().Policy, lot)
 			} else {
 				seen[key] = true
 			}
@@ -93,7 +93,7 @@ func TestLotsAreFunctionsOfTheirNumber(t *testing.T) {
 	}
 }
 
-func TestEdges(t *testing.T) {
+func TestSampler_ExtremeRatesAndSizes(t *testing.T) {
 	source := noise.NewSeeded(3)
 	for _, n := range []int{1, 2, 7, 8, 9, 63, 64, 65, 1000} {
 		all := make([]int, n)
@@ -111,14 +111,14 @@ func TestEdges(t *testing.T) {
 	}
 	never := must(NewPoisson(math.SmallestNonzeroFloat64, 100000, source))
 	if got := draw(t, never, 0, 8); len(got) != 0 {
-		t.Errorf("rate 2⁻⁶⁴ took %v", got)
+		t.Errorf("rate 2⁻⁶⁴ included %v", got)
 	}
 	if never.Event().Rate != 0x1p-64 {
 		t.Errorf("rate %v, want 2⁻⁶⁴", never.Event().Rate)
 	}
 }
 
-func TestEvents(t *testing.T) {
+func TestEvent_ExpectedLotAndEpoch(t *testing.T) {
 	source := noise.NewSeeded(16)
 	for _, c := range []struct {
 		s        Sampler
@@ -136,17 +136,17 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A stream that cannot be read is an error and gives no records; the lot that
-// starts after it is whole.
-func TestStreamsThatFail(t *testing.T) {
+// If a stream cannot be read, Next returns an error and no records. The next lot is
+// complete.
+func TestSampler_StreamError(t *testing.T) {
 	source := noise.NewSeeded(17)
 	w := wordReader{source: source}
 	w.open(noise.MaxLots, fixedWords)
 	if w.below(7); w.err == nil {
-		t.Error("a number was drawn from no stream")
+		t.Error("a number was drawn from an invalid stream")
 	}
 	if must(NewShuffle(2, 5, source)).shuffle(noise.MaxLots) {
-		t.Error("records were shuffled by no stream")
+		t.Error("records were shuffled by an invalid stream")
 	}
 	p := must(NewPoisson(0.3, 5000, source))
 	want := draw(t, p, 2, 100)
@@ -159,12 +159,12 @@ func TestStreamsThatFail(t *testing.T) {
 			t.Errorf("%d records were drawn, %v", n, err)
 		}
 		if got := draw(t, p, 2, 100); !slices.Equal(got, want) {
-			t.Errorf("the lot after it is %v, want %v", got, want)
+			t.Errorf("the next lot is %v, want %v", got, want)
 		}
 	}
 }
 
-func TestNothingIsAllocated(t *testing.T) {
+func TestSampler_AllocatesNothing(t *testing.T) {
 	for _, s := range samplers(300, 10000, noise.NewSeeded(4)) {
 		dst := make([]int, 64)
 		lot := uint64(0)
@@ -181,14 +181,14 @@ func TestNothingIsAllocated(t *testing.T) {
 			lot++
 		})
 		if allocs != 0 {
-			t.Errorf("%s: %v allocations a lot", s.Event().Policy, allocs)
+			t.Errorf("%s: %v allocations for each lot", s.Event().Policy, allocs)
 		}
 	}
 }
 
-func TestBadInput(t *testing.T) {
+func TestSampler_InvalidArguments(t *testing.T) {
 	source := noise.NewSeeded(5)
-	refused := func(what string, err error) {
+	checkError := func(what string, err error) {
 		t.Helper()
 		if err == nil || strings.Contains(err.Error(), "\n") || !strings.HasPrefix(err.Error(), "sample: ") {
 			t.Errorf("%s: error %v", what, err)
@@ -196,29 +196,29 @@ func TestBadInput(t *testing.T) {
 	}
 	for _, rate := range []float64{0, -1, math.Nextafter(1, 2), math.NaN(), math.Inf(1)} {
 		_, err := NewPoisson(rate, 10, source)
-		refused(fmt.Sprint("rate ", rate), err)
+		checkError(fmt.Sprint("rate ", rate), err)
 	}
 	most := maxRecords
 	for _, n := range []int{0, -1, most + 1} {
 		_, err := NewPoisson(0.5, n, source)
-		refused(fmt.Sprint(n, " records"), err)
+		checkError(fmt.Sprint(n, " records"), err)
 	}
 	for _, c := range [][2]int{{0, 10}, {-1, 10}, {11, 10}, {1, 0}} {
 		_, err := NewFixed(c[0], c[1], source)
-		refused(fmt.Sprint("fixed ", c), err)
+		checkError(fmt.Sprint("fixed ", c), err)
 		_, err = NewShuffle(c[0], c[1], source)
-		refused(fmt.Sprint("shuffle ", c), err)
+		checkError(fmt.Sprint("shuffle ", c), err)
 	}
 	for _, s := range samplers(3, 10, source) {
 		if n, err := s.Next(make([]int, 5)); n != 0 || err != nil {
-			t.Errorf("%s: before a start: %d, %v", s.Event().Policy, n, err)
+			t.Errorf("%s: before StartLot: %d records, %v", s.Event().Policy, n, err)
 		}
-		if err := s.StartLot(0); err != nil { // a lot of which nothing is read
+		if err := s.StartLot(0); err != nil { // no record of this lot is read
 			t.Fatal(err)
 		}
-		refused(string(s.Event().Policy), s.StartLot(noise.MaxLots))
+		checkError(string(s.Event().Policy), s.StartLot(noise.MaxLots))
 		if n, _ := s.Next(make([]int, 5)); n != 0 {
-			t.Errorf("%s: a lot that could not start has %d records", s.Event().Policy, n)
+			t.Errorf("%s: a lot after an error of StartLot has %d records", s.Event().Policy, n)
 		}
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// All 24 orders of four records are equally likely, and so are all 576 pairs of
-// orders of consecutive passes.
-func TestShuffleIsUniform(t *testing.T) {
+// All 24 orders of four records are equally likely, and all 576 pairs of orders of
+// consecutive passes are equally likely.
+func TestShuffle_OrdersAreUniform(t *testing.T) {
 	const passes = 60000
 	s := must(NewShuffle(1, 4, noise.NewSeeded(13)))
 	orders, pairs := map[[4]int]float64{}, map[[8]int]float64{}
@@ -36,13 +36,13 @@ func TestShuffleIsUniform(t *testing.T) {
 	uniform(t, "pairs of orders", pairs, passes/2)
 }
 
-func TestEveryRecordIsOnceInAPass(t *testing.T) {
+func TestShuffle_EachRecordOncePerPass(t *testing.T) {
 	for _, c := range []struct{ records, lot, lots, last int }{
 		{100, 25, 4, 25}, {103, 25, 5, 3}, {10, 10, 1, 10}, {10, 9, 2, 1}, {1, 1, 1, 1},
 	} {
 		s := must(NewShuffle(c.lot, c.records, noise.NewSeeded(14)))
 		if s.lotsPerPass() != c.lots {
-			t.Fatalf("%+v: %d lots a pass", c, s.lotsPerPass())
+			t.Fatalf("%+v: %d lots in a pass", c, s.lotsPerPass())
 		}
 		for pass := range 3 {
 			var all []int
@@ -60,7 +60,7 @@ func TestEveryRecordIsOnceInAPass(t *testing.T) {
 			slices.Sort(all)
 			for i, r := range all {
 				if i != r {
-					t.Fatalf("%+v: pass %d deals %v", c, pass, all)
+					t.Fatalf("%+v: pass %d has the records %v", c, pass, all)
 				}
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// run gives the values of nodes once every input holds the numbers given.
+// run returns the values of nodes after it binds the given numbers to the inputs.
 func run(t *testing.T, inputs G.Nodes, values [][]float32, nodes ...*G.Node) [][]float32 {
 	t.Helper()
 	for i, in := range inputs {
@@ -49,7 +49,7 @@ func names(nodes G.Nodes) string {
 	return strings.Join(s, " ")
 }
 
-func TestDenseNetworkByHand(t *testing.T) {
+func TestDense_MatchesReference(t *testing.T) {
 	n := NewBuilder(2, 7)
 	x := n.Input("x", 2)
 	y := Dense(n, x, "fc1", 3, GELU)
@@ -89,9 +89,9 @@ func TestDenseNetworkByHand(t *testing.T) {
 	}
 }
 
-// Dense works on the last axis of whatever it is given, and a sequence's loss is
-// the mean over its length.
-func TestSequence(t *testing.T) {
+// Dense applies to the last axis of its input. The loss of a sequence is the mean over its
+// steps.
+func TestCrossEntropy_SequenceIsMeanOverSteps(t *testing.T) {
 	n := NewBuilder(2, 1)
 	x := Embedding(n, n.Input("ids", 3), "embedding", 5, 4)
 	x = LayerNorm(n, x, "norm")
@@ -123,11 +123,11 @@ func TestSequence(t *testing.T) {
 	}
 }
 
-func TestEmbeddingBagIsTheMean(t *testing.T) {
+func TestEmbeddingBag_IsMean(t *testing.T) {
 	for _, c := range []struct {
 		title string
 		bag   func(*Builder, *G.Node, string, int, int) *G.Node
-		whole float32 // how many rows count of the last example, which has one and padding
+		count float32 // number of rows in the mean of the last example, which has one index and padding
 	}{{"all", EmbeddingBag, 3}, {"without padding", EmbeddingBagWithoutPadding, 1}} {
 		b := NewBuilder(4, 1)
 		y := c.bag(b, b.Input("ids", 3), "embedding", 3, 2)
@@ -138,7 +138,7 @@ func TestEmbeddingBagIsTheMean(t *testing.T) {
 		}
 		e := net.Params[0].Value().Data().([]float32)
 		got := run(t, net.Inputs, [][]float32{{0, 2, 2, 1, 1, 1, -1, -1, -1, -1, 1, -1}, make([]float32, 8)}, y)[0]
-		want := []float32{(e[0] + 2*e[4]) / 3, (e[1] + 2*e[5]) / 3, e[2], e[3], 0, 0, e[2] / c.whole, e[3] / c.whole}
+		want := []float32{(e[0] + 2*e[4]) / 3, (e[1] + 2*e[5]) / 3, e[2], e[3], 0, 0, e[2] / c.count, e[3] / c.count}
 		for i := range want {
 			if !(math.Abs(float64(got[i]-want[i])) <= 1e-6) {
 				t.Fatalf("%s: means %v, want %v", c.title, got, want)
@@ -147,9 +147,9 @@ func TestEmbeddingBagIsTheMean(t *testing.T) {
 	}
 }
 
-// Group normalisation leaves each group of channels with mean 0 and variance 1
-// while scale and shift are at their start, and pooling gives the shapes it says.
-func TestPictureLayers(t *testing.T) {
+// With initial scale and shift, group normalization gives each group of channels mean 0 and
+// variance 1. Pooling gives the expected shapes.
+func TestGroupNorm_AndPooling(t *testing.T) {
 	b := NewBuilder(2, 1)
 	x := b.Input("x", 2, 4, 6)
 	h := GroupNorm(b, Conv2D(b, x, "conv", 4, Window{Size: 3, Pad: 1, Groups: 2}, Identity), "norm", 2)
@@ -183,9 +183,8 @@ func TestPictureLayers(t *testing.T) {
 	}
 }
 
-// Starting weights depend on seed, name and shape alone, and lie within PyTorch's
-// bounds.
-func TestStartingWeights(t *testing.T) {
+// Initial weights depend only on seed, name and shape. They are within PyTorch's bounds.
+func TestInitializer_DependsOnSeedNameAndShape(t *testing.T) {
 	weights := func(seed uint64, batch int, other bool) []float32 {
 		b := NewBuilder(batch, seed)
 		x := b.Input("x", 400)
@@ -212,9 +211,9 @@ func TestStartingWeights(t *testing.T) {
 	}
 }
 
-// Recurrent layers start within one over the root of their hidden units, the
-// input's weight too; positions start small.
-func TestRecurrentStarts(t *testing.T) {
+// The initial weights of recurrent layers, including the input weight, are within 1/√hidden.
+// Position embeddings start small.
+func TestInitializer_RecurrentLayers(t *testing.T) {
 	b := NewBuilder(1, 1)
 	x := b.Input("x", 2, 9)
 	LSTM(b, x, "lstm", 16, RecurrentOptions{})
@@ -226,7 +225,7 @@ func TestRecurrentStarts(t *testing.T) {
 	}
 	for _, p := range net.Params {
 		low, high := 0.2, 0.25
-		if p.Name() == "positions.weight" { // 32 normals of deviation 0.02
+		if p.Name() == "positions.weight" { // 32 normal numbers with standard deviation 0.02
 			low, high = 0.02, 0.1
 		}
 		if top := float64(slices.Max(p.Value().Data().([]float32))); !(top > low && top <= high) {
@@ -235,7 +234,7 @@ func TestRecurrentStarts(t *testing.T) {
 	}
 }
 
-func TestLossesOfAnotherNumber(t *testing.T) {
+func TestSetLoss_WrongNumberOfLosses(t *testing.T) {
 	b := NewBuilder(3, 1)
 	b.SetLoss(b.Try(func() (*G.Node, error) { return G.Reshape(b.Input("x", 2), tensor.Shape{6}) }), nil)
 	if _, err := b.Network(); err == nil || !strings.Contains(err.Error(), "one loss for each of 3 examples") {
@@ -243,8 +242,8 @@ func TestLossesOfAnotherNumber(t *testing.T) {
 	}
 }
 
-// Gorgonia's own functions fit between layers, and their gradients arrive.
-func TestOwnNodes(t *testing.T) {
+// Gorgonia's functions fit between layers, and gradients propagate through them.
+func TestTry_GorgoniaFunctions(t *testing.T) {
 	b := NewBuilder(3, 1)
 	x := b.Input("x", 4)
 	h := Dense(b, x, "fc1", 4, Tanh)
@@ -262,7 +261,7 @@ func TestOwnNodes(t *testing.T) {
 	values := [][]float32{{1, 2, 3, 4, -1, -2, 0, 1, 2, 2, 2, 2}, {0, 1, 1}}
 	got := run(t, net.Inputs, values, grads[0], net.Loss)
 
-	// One step along the gradient lowers the loss by its square, to first order.
+	// To first order, a step along the gradient decreases the loss by the squared norm.
 	var square float64
 	w := net.Params[0].Value().Data().([]float32)
 	const step = 1e-3
@@ -272,15 +271,15 @@ func TestOwnNodes(t *testing.T) {
 	}
 	after := run(t, net.Inputs, values, net.Loss)[0][0]
 	if fall := float64(got[1][0] - after); square == 0 || !(math.Abs(fall/(step*square)-1) <= 0.05) {
-		t.Errorf("the loss fell by %g, want about %g", fall, step*square)
+		t.Errorf("the loss decreased by %g, want about %g", fall, step*square)
 	}
 }
 
-func TestTheFirstMistakeIsToldInOneLine(t *testing.T) {
+func TestBuilder_ReturnsFirstError(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		build func(b *Builder)
-		says  string
+		want  string
 	}{
 		{"no loss", func(b *Builder) { b.Input("x", 2) }, "no loss"},
 		{"two names", func(b *Builder) { b.Input("x", 2); b.Input("x", 3) }, "called x"},
@@ -339,8 +338,8 @@ func TestTheFirstMistakeIsToldInOneLine(t *testing.T) {
 			b := NewBuilder(2, 1)
 			c.build(b)
 			_, err := b.Network()
-			if err == nil || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("%v does not say %q in one line", err, c.says)
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("%v does not contain %q in one line", err, c.want)
 			}
 		})
 	}
@@ -357,8 +356,8 @@ func TestTheFirstMistakeIsToldInOneLine(t *testing.T) {
 	}
 }
 
-// Without biases a network has the weights alone, and answers as with biases of zeros.
-func TestBiases(t *testing.T) {
+// Without biases a network has only weights, and its output is that with zero biases.
+func TestUseBias_False(t *testing.T) {
 	build := func(biases bool) (*perexample.Network, *G.Node) {
 		b := NewBuilder(2, 7)
 		b.UseKerasInitialization() // biases start as zeros
@@ -393,7 +392,7 @@ func TestBiases(t *testing.T) {
 	got := run(t, bare.Inputs, values, answer)[0]
 	whole, answer := build(true)
 	if want := run(t, whole.Inputs, values, answer)[0]; !slices.Equal(got, want) {
-		t.Errorf("answers %v, with biases of zeros %v", got, want)
+		t.Errorf("outputs %v, with zero biases %v", got, want)
 	}
 
 	b := NewBuilder(2, 7)
@@ -402,12 +401,12 @@ func TestBiases(t *testing.T) {
 	prediction := Dense(b, x, "fc", 2, Identity)
 	b.SetLoss(SquaredError(b, prediction, b.Input("target", 2)), prediction)
 	if _, err := b.Network(); err == nil || !strings.Contains(err.Error(), "fc.weight") {
-		t.Errorf("two layers of one name: %v", err)
+		t.Errorf("two layers with one name: %v", err)
 	}
 }
 
-// What is of low rank adds nothing at first, and then scale·x·A·B to each step.
-func TestLowRank(t *testing.T) {
+// LoRA adds zeros at first. After training it adds scale·x·A·B to each step.
+func TestLoRA_MatchesProduct(t *testing.T) {
 	n := NewBuilder(1, 7)
 	x := n.Input("x", 2, 3)
 	y := LoRA(n, x, "lora.fc", 4, 2, 1.5)
@@ -424,7 +423,7 @@ func TestLowRank(t *testing.T) {
 	xs := []float32{1, -2, 0.5, 3, 0, -1}
 	values := [][]float32{xs, make([]float32, 8)}
 	if got := run(t, net.Inputs, values, y)[0]; !slices.Equal(got, make([]float32, 8)) {
-		t.Errorf("at first it adds %v", got)
+		t.Errorf("initially it adds %v", got)
 	}
 	for i := range b {
 		b[i] = float32(i) - 3
@@ -441,15 +440,15 @@ func TestLowRank(t *testing.T) {
 			t.Errorf("step %d, element %d: %v, want %v", step, o, got[i], want)
 		}
 	}
-	for _, mistake := range []func(n *Builder, x *G.Node){
+	for _, invalid := range []func(n *Builder, x *G.Node){
 		func(n *Builder, x *G.Node) { LoRA(n, x, "lora", 4, 0, 1) },
 		func(n *Builder, x *G.Node) { LoRA(n, LoRA(n, x, "lora", 4, 1, 1), "lora", 4, 1, 1) },
 		func(n *Builder, x *G.Node) { LoRA(n, n.Input("one"), "lora", 4, 1, 1) },
 	} {
 		n := NewBuilder(1, 7)
-		mistake(n, n.Input("x", 3))
+		invalid(n, n.Input("x", 3))
 		if _, err := n.Network(); err == nil || !strings.Contains(err.Error(), "lora") && !strings.Contains(err.Error(), "one") {
-			t.Errorf("a mistake gives %v", err)
+			t.Errorf("an invalid call gives %v", err)
 		}
 	}
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// Each layer has masks of its own; what stays is scaled; a rate of zero adds
-// nothing to the network.
-func TestDropoutByName(t *testing.T) {
+// Each layer has its own masks. The remaining elements are scaled. A rate of zero adds no
+// operation to the network.
+func TestDropout_MasksOfTwoLayersDiffer(t *testing.T) {
 	const size = 200
 	n := NewBuilder(2, 7)
 	x := n.Input("x", size)
 	a, b := Dropout(n, x, 0.25), Dropout(n, x, 0.25)
 	if Dropout(n, x, 0) != x {
-		t.Error("a rate of zero is an operation")
+		t.Error("a rate of zero adds an operation")
 	}
 	prediction := Add(n, a, b)
 	n.SetLoss(SquaredError(n, prediction, n.Input("target", size)), prediction)
@@ -26,28 +26,28 @@ func TestDropoutByName(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(net.Inputs) != 2 || net.MaskSeed == nil {
-		t.Fatalf("%d inputs, ticket %v", len(net.Inputs), net.MaskSeed)
+		t.Fatalf("%d inputs, mask seed %v", len(net.Inputs), net.MaskSeed)
 	}
 	ones := make([]float32, 2*size)
 	for i := range ones {
 		ones[i] = 1
 	}
-	ticket := make([]float32, 2*op.MaskSeedWidth)
-	op.WriteMaskSeed(ticket, 5, 1)
-	op.WriteMaskSeed(ticket[op.MaskSeedWidth:], 6, 1)
-	got := run(t, append(net.Inputs, net.MaskSeed), [][]float32{ones, ones, ticket}, a, b)
+	maskSeed := make([]float32, 2*op.MaskSeedWidth)
+	op.WriteMaskSeed(maskSeed, 5, 1)
+	op.WriteMaskSeed(maskSeed[op.MaskSeedWidth:], 6, 1)
+	got := run(t, append(net.Inputs, net.MaskSeed), [][]float32{ones, ones, maskSeed}, a, b)
 	for _, y := range got {
-		fell := 0
+		dropped := 0
 		for i, v := range y {
 			if v == 0 {
-				fell++
+				dropped++
 			} else if !(math.Abs(float64(v)-4.0/3) <= 1e-6) {
-				t.Fatalf("element %d of those that stay is %v", i, v)
+				t.Fatalf("element %d is %v and not dropped", i, v)
 			}
 		}
 		// Binomial(400, 1/4): fewer than 50 or more than 150 with probability 1e-8.
-		if fell < 50 || fell > 150 {
-			t.Errorf("%d of 400 fell", fell)
+		if dropped < 50 || dropped > 150 {
+			t.Errorf("%d of 400 elements are dropped", dropped)
 		}
 	}
 	same := 0
@@ -56,13 +56,13 @@ func TestDropoutByName(t *testing.T) {
 			same++
 		}
 	}
-	// Two masks agree at an element with probability 5/8.
+	// Two masks are equal at an element with probability 5/8.
 	if same > 325 || same < 175 {
 		t.Errorf("two layers agree on %d of 400 elements", same)
 	}
 }
 
-func TestMasksDependOnTheSeed(t *testing.T) {
+func TestDropout_MasksDependOnSeed(t *testing.T) {
 	masked := func(seed uint64) []float32 {
 		b := NewBuilder(1, seed)
 		y := Dropout(b, b.Input("x", 100), 0.5)
@@ -75,9 +75,9 @@ func TestMasksDependOnTheSeed(t *testing.T) {
 		for i := range ones {
 			ones[i] = 1
 		}
-		ticket := make([]float32, op.MaskSeedWidth)
-		op.WriteMaskSeed(ticket, 5, 1)
-		return run(t, append(net.Inputs, net.MaskSeed), [][]float32{ones, ones, ticket}, y)[0]
+		maskSeed := make([]float32, op.MaskSeedWidth)
+		op.WriteMaskSeed(maskSeed, 5, 1)
+		return run(t, append(net.Inputs, net.MaskSeed), [][]float32{ones, ones, maskSeed}, y)[0]
 	}
 	if slices.Equal(masked(1), masked(2)) {
 		t.Error("two seeds draw the same mask")
@@ -87,7 +87,7 @@ func TestMasksDependOnTheSeed(t *testing.T) {
 	}
 }
 
-func TestDropoutRefusesRates(t *testing.T) {
+func TestDropout_InvalidRates(t *testing.T) {
 	for _, rate := range []float64{-0.1, 1, math.NaN()} {
 		b := NewBuilder(2, 1)
 		Dropout(b, b.Input("x", 3), rate)

@@ -8,7 +8,7 @@ import (
 	"gorgonia.org/gorgonia"
 )
 
-// A network of one's own: layers, with a function of Gorgonia's in between.
+// A custom network: layers, with one of Gorgonia's functions between them.
 func Example() {
 	build := func(batch int) (*perexample.Network, error) {
 		b := layer.NewBuilder(batch, 1)

@@ -8,7 +8,7 @@ import (
 )
 
 // Losses of two examples of two elements each.
-func TestLosses(t *testing.T) {
+func TestLosses_MatchDefinitions(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		loss   func(b *Builder, prediction, target *G.Node) *G.Node
@@ -37,7 +37,7 @@ func TestLosses(t *testing.T) {
 }
 
 // Losses that are weighted and added have the same values as losses that end a network alone.
-func TestLossesOfTwoHeads(t *testing.T) {
+func TestSetLoss_WeightedSumOfLosses(t *testing.T) {
 	xs, weights := []float32{0.5, -2, 0, 3, 1, 2, -1, 0.25, 2, 0, 1, -3}, []float32{0.25, 4}
 	alone := func(shape []int, labels []float32, dims []int, loss func(b *Builder, prediction, target *G.Node) *G.Node) []float32 {
 		b := NewBuilder(2, 1)

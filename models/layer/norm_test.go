@@ -8,14 +8,13 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Normalisations are those of PyTorch's documentation, written out: of numbers so
-// small that what is added to the variance tells, with a scale and a shift of its own
-// for every channel.
-func TestNormalisationsByDefinition(t *testing.T) {
+// Normalizations match PyTorch's documentation. The numbers are so small that the epsilon
+// affects the result, and each channel has a different scale and shift.
+func TestNorms_MatchDefinitions(t *testing.T) {
 	const batch, channels, area = 2, 4, 6
 	for name, c := range map[string]struct {
 		layer           func(b *Builder, x *G.Node) *G.Node
-		chunk, repeated int // elements normalised together, and those that share a scale
+		chunk, repeated int // number of elements that are normalized together, and that share a scale
 	}{
 		"group":    {func(b *Builder, x *G.Node) *G.Node { return GroupNorm(b, x, "norm", 2) }, 2 * area, area},
 		"instance": {func(b *Builder, x *G.Node) *G.Node { return InstanceNorm(b, x, "norm") }, area, area},

@@ -10,7 +10,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-func TestRecurrentLayersByName(t *testing.T) {
+func TestRecurrentLayers_ParameterNames(t *testing.T) {
 	b := NewBuilder(2, 1)
 	x := b.Input("x", 5, 3)
 	x = LSTM(b, x, "lstm", 4, RecurrentOptions{Layers: 2, Bidirectional: true})
@@ -33,9 +33,9 @@ func TestRecurrentLayersByName(t *testing.T) {
 	}
 }
 
-// A layer that reads from the end gives the first step the most: what it says
-// there changes with the last step, what the other direction says does not.
-func TestBidirectionalReadsFromBothEnds(t *testing.T) {
+// The reverse layer reads the last step first, so its output at the first step depends on the
+// last step. The output of the forward layer does not.
+func TestLSTM_BidirectionalReadsBothEnds(t *testing.T) {
 	n := NewBuilder(1, 1)
 	x := n.Input("x", 3, 1)
 	y := GRU(n, x, "gru", 1, RecurrentOptions{Bidirectional: true})
@@ -48,11 +48,11 @@ func TestBidirectionalReadsFromBothEnds(t *testing.T) {
 	a := run(t, net.Inputs, [][]float32{{1, 2, 3}, target}, y)[0]
 	b := run(t, net.Inputs, [][]float32{{1, 2, 4}, target}, y)[0]
 	if a[0] != b[0] || a[1] == b[1] {
-		t.Errorf("the first step says %v, with another last step %v", a[:2], b[:2])
+		t.Errorf("the output of the first step is %v and, with a different last step, %v", a[:2], b[:2])
 	}
 }
 
-func TestAttentionByName(t *testing.T) {
+func TestSelfAttention_CausalParametersAndLoss(t *testing.T) {
 	b := NewBuilder(2, 1)
 	ids := b.Input("ids", 4)
 	table := b.Parameter("table", Normal(1), 7, 6)
@@ -73,12 +73,12 @@ func TestAttentionByName(t *testing.T) {
 		t.Errorf("logits %v", logits.Shape())
 	}
 
-	// No step sees those after it, and none of the loss comes from label 0.
+	// No step sees the steps after it, and label 0 does not contribute to the loss.
 	labels := []float32{1, 2, 3, 4, 5, 0, 0, 0}
 	got := run(t, net.Inputs, [][]float32{{1, 2, 3, 4, 1, 2, 5, 6}, labels}, logits, net.Loss)
 	for i := range 14 {
 		if got[0][i] != got[0][28+i] {
-			t.Fatalf("logit %d of the first two steps is %v and, with others to follow, %v", i, got[0][i], got[0][28+i])
+			t.Fatalf("logit %d of the first two steps is %v and, with different later steps, %v", i, got[0][i], got[0][28+i])
 		}
 	}
 	var loss float64
@@ -97,10 +97,10 @@ func TestAttentionByName(t *testing.T) {
 	}
 }
 
-// Where all steps have the same features, attention answers the same at each,
-// whatever it attends to: values know no positions. Where they differ, turned queries
-// and keys tell positions, and what stands at a padded step matters to no other.
-func TestRotaryAndPaddedAttention(t *testing.T) {
+// If all steps have the same features, the outputs of all steps are equal, because values do
+// not depend on positions. Otherwise rotary queries and keys make the output depend on
+// positions, and the content of a padded step does not affect other steps.
+func TestSelfAttention_RotaryAndPadding(t *testing.T) {
 	answers := func(rotary bool, x, padding []float32) []float32 {
 		n := NewBuilder(1, 1)
 		in, ids := n.Input("x", 3, 4), n.Input("ids", 3)
@@ -118,27 +118,27 @@ func TestRotaryAndPaddedAttention(t *testing.T) {
 		y := answers(rotary, same, all)
 		for i, v := range y {
 			if !(math.Abs(float64(v-y[i%4])) <= 1e-5) {
-				t.Errorf("rotary %t: number %d of step %d is %v, that of the first %v", rotary, i%4, i/4, v, y[i%4])
+				t.Errorf("rotary %t: number %d of step %d is %v, and %v at the first step", rotary, i%4, i/4, v, y[i%4])
 			}
 		}
 	}
 	a := []float32{1, -2, 3, 0.5, 2, 2, -1, 1, 0.5, 0, 1, -1}
 	b := append(slices.Clone(a[:8]), 7, 7, -7, 7)
 	if slices.Equal(answers(true, a, all), answers(false, a, all)) {
-		t.Error("turned queries and keys answer as others do")
+		t.Error("rotary embedding does not change the output")
 	}
 	last := []float32{0, 0, -1}
 	if !slices.Equal(answers(true, a, last)[:8], answers(true, b, last)[:8]) {
-		t.Error("what stands at a padded step matters to others")
+		t.Error("the content of a padded step affects other steps")
 	}
 	if slices.Equal(answers(true, a, all)[:8], answers(true, b, all)[:8]) {
-		t.Error("what stands at a step does not matter to others")
+		t.Error("the content of a step does not affect other steps")
 	}
 }
 
-// The mean is that of an example's own steps, whatever stands at the others; zeros where it
-// has none, and to the bit that of all where all are its own.
-func TestMeanWithoutPadding(t *testing.T) {
+// The mean is over the steps that are not padding, independent of the content of padding. It
+// is zeros for an example of padding only, and has the bits of MeanOverTime without padding.
+func TestMeanWithoutPadding_MatchesMeanOfSteps(t *testing.T) {
 	const batch, steps, width = 4, 7, 3
 	n := NewBuilder(batch, 1)
 	x, ids := n.Input("x", steps, width), n.Input("ids", steps)
@@ -182,7 +182,7 @@ func TestMeanWithoutPadding(t *testing.T) {
 				t.Errorf("number %d of example %d, of %v steps, is %v, want %v", j, b, count, mean, want)
 			}
 			if whole := got[1][b*width+j]; count == steps && mean != whole {
-				t.Errorf("number %d of example %d, of which nothing is padded, is %v, and with padding %v", j, b, mean, whole)
+				t.Errorf("number %d of example %d, which has no padding, is %v, and MeanOverTime gives %v", j, b, mean, whole)
 			}
 		}
 	}
@@ -190,6 +190,6 @@ func TestMeanWithoutPadding(t *testing.T) {
 	n = NewBuilder(2, 1)
 	MeanWithoutPadding(n, n.Input("x", 5, 3), n.Input("ids", 4))
 	if _, err := n.Network(); err == nil || !strings.Contains(err.Error(), "padding of shape (2, 4)") {
-		t.Errorf("padding of another length: %v", err)
+		t.Errorf("padding of a different length: %v", err)
 	}
 }

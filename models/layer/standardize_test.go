@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Each output's weights have mean 0 and squares that add up to 1, whatever they
-// start from; the parameter stays what it was.
-func TestStandardize(t *testing.T) {
+// Each output's weights have mean 0, and the sum of their squares is 1, for any initial value.
+// The parameter itself does not change.
+func TestStandardizeWeight_MatchesDefinition(t *testing.T) {
 	b := NewBuilder(1, 3)
 	b.StandardizeConvWeights()
 	w := b.Parameter("w", func(r *rand.Rand) float64 { return 5 + 0.01*r.NormFloat64() }, 4, 2, 3, 3)
@@ -39,7 +39,7 @@ func TestStandardize(t *testing.T) {
 		}
 	}
 
-	// The convolution by hand.
+	// The reference convolution.
 	kernel, bias := net.Params[1].Value().Data().([]float32), net.Params[2].Value().Data().([]float32)
 	for i, a := range got[1] {
 		o, row, column := i/9, i/3%3, i%3

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// hours has a target among columns of every kind.
+// hours is a table with a target and columns of every kind.
 var hours = Schema{
 	Target:     "hours",
 	Bounds:     map[string]Bounds{"age": {0, 100}, "hours": {10, 50}},
@@ -16,15 +16,15 @@ var hours = Schema{
 	User:       "person",
 }
 
-// A target is scaled by its bounds as a feature is, and is none: beyond a limit it counts
-// as the limit, and what it is scaled to stands for it again.
-func TestTargets(t *testing.T) {
+// A target is scaled and clipped by its bounds like a feature, and it is not a feature.
+// Unscale inverts the scaling.
+func TestOpen_Targets(t *testing.T) {
 	text := Schema{Target: "hours", Bounds: map[string]Bounds{"hours": {10, 50}}, Text: "note", Tokens: "bytes", Length: 2, Ignore: []string{"job", "person", "age"}}
 	dir := writeFiles(t, map[string][]byte{
 		"t.csv":    []byte("age,hours,job,person,note\n25,30,baker,a,x\n50,-7,spy,b,yz\n100,1e400,spy,a,\n"),
 		"t.jsonl":  []byte(`{"hours":30,"age":25,"job":"baker","person":"a","note":"x"}` + "\n" + `{"hours":"-7","age":50,"job":"spy","person":"b","note":"yz"}` + "\n" + `{"hours":1e400,"age":100,"job":"spy","person":"a","note":""}`),
 		"test.csv": []byte("hours,age,job,person,note\n40,0,spy,a,x\n"),
-		// The numbers of arrays have bounds, as those of a table have.
+		// A target in arrays has bounds, like a target in a table.
 		"arrays/x_train.npy": npy("<f4", "False", "(3, 2)", float32(1), float32(2), float32(3), float32(4), float32(5), float32(6)),
 		"arrays/y_train.npy": npy("<f8", "False", "(3, 1)", 30.0, -7.0, 1e30),
 		"greys/x_train.npy":  npy("|u1", "False", "(3, 1, 1, 2)", []byte{0, 51, 102, 153, 204, 255}),
@@ -70,14 +70,14 @@ func TestTargets(t *testing.T) {
 		b := c.schema.Bounds[c.schema.Target]
 		for i, want := range []float64{30, 10, 50} {
 			if got := b.Unscale(float64(dst[1][i])); got != want {
-				t.Errorf("%s: %v stands for %v, want %v", name, dst[1][i], got, want)
+				t.Errorf("%s: %v unscales to %v, want %v", name, dst[1][i], got, want)
 			}
 		}
 		if half := math.Abs(b.Unscale(.25)-b.Unscale(-.25)) / .5; half != b.ScaleFactor() || half != columns[1].ScaleFactor() {
-			t.Errorf("a unit is %v, want %v", b.ScaleFactor(), half)
+			t.Errorf("the scale factor is %v, want %v", b.ScaleFactor(), half)
 		}
 	}
-	// A test file of the columns in another order is read by name.
+	// A test file may have the columns in a different order.
 	task, err := Open(filepath.Join(dir, "t.csv"), Options{Schema: ignoring, Test: filepath.Join(dir, "test.csv")})
 	if err != nil {
 		t.Fatal(err)
@@ -88,15 +88,15 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// What cannot be a target is refused in one line, which cites no row.
-func TestTargetsThatCannotBe(t *testing.T) {
+// The error for an invalid target is one line and shows no value.
+func TestOpen_InvalidTargets(t *testing.T) {
 	with := func(change func(s *Schema)) Schema {
 		s := hours
 		change(&s)
 		return s
 	}
 	const good = "age,hours,job,person\n25,30,baker,a\n"
-	for says, c := range map[string]struct {
+	for want, c := range map[string]struct {
 		file   string
 		schema Schema
 	}{
@@ -113,13 +113,13 @@ func TestTargetsThatCannotBe(t *testing.T) {
 	} {
 		dir := writeFiles(t, map[string][]byte{"t.csv": []byte(c.file)})
 		_, err := Open(filepath.Join(dir, "t.csv"), Options{Schema: c.schema})
-		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%v does not say %q in one line", err, says)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%v does not contain %q in one line", err, want)
 		}
 	}
 	x := npy("<f4", "False", "(2, 1)", float32(1), float32(2))
 	y := Schema{Target: "y", Bounds: map[string]Bounds{"y": {0, 1}}}
-	for says, c := range map[string]struct {
+	for want, c := range map[string]struct {
 		y      []byte
 		schema Schema
 	}{
@@ -132,13 +132,12 @@ func TestTargetsThatCannotBe(t *testing.T) {
 		"a number or a class":          {npy("<f4", "False", "(2,)", float32(1), float32(2)), Schema{Target: "y", Bounds: y.Bounds, Classes: Classes{"0", "1"}}},
 	} {
 		dir := writeFiles(t, map[string][]byte{"x_train.npy": x, "y_train.npy": c.y})
-		wantError(t, dir, Options{Schema: c.schema}, says)
+		wantError(t, dir, Options{Schema: c.schema}, want)
 	}
 }
 
-// The column of a target knows the limits that its numbers were scaled by, which are those
-// of numbers that were.
-func TestTargetsThatHaveBounds(t *testing.T) {
+// The column of a scaled target has the bounds that it was scaled by.
+func TestNewTable_TargetBounds(t *testing.T) {
 	column := Column{Name: "y", Kind: Target, Bounds: Bounds{10, 50}}
 	whole, err := NewTable([]Column{column}, [][]float32{{-1, 0, 1}}, nil)
 	if err != nil {
@@ -150,12 +149,12 @@ func TestTargetsThatHaveBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Concat(whole, other); err == nil {
-		t.Error("targets scaled by other limits were joined")
+		t.Error("Concat accepted targets with different bounds")
 	}
 	if unit := (Column{Kind: Target}).ScaleFactor(); unit != 1 {
-		t.Errorf("a unit of targets as they are is %v", unit)
+		t.Errorf("the scale factor of unscaled targets is %v", unit)
 	}
-	for says, c := range map[string]struct {
+	for want, c := range map[string]struct {
 		column Column
 		value  float32
 	}{
@@ -167,8 +166,8 @@ func TestTargetsThatHaveBounds(t *testing.T) {
 		"the value is not a finite": {column, float32(math.NaN())},
 	} {
 		_, err := NewTable([]Column{c.column}, [][]float32{{c.value}}, nil)
-		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%v does not say %q in one line", err, says)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%v does not contain %q in one line", err, want)
 		}
 	}
 }

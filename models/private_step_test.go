@@ -15,25 +15,25 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// whole is a network whose private step is compared with one record at a time.
-type whole struct {
+// networkCase is a network whose private step is compared with single records.
+type networkCase struct {
 	name  string
 	e     DataSpec
 	build perexample.Build
 }
 
-func named(t *testing.T, spec string, e DataSpec) whole {
+func modelCase(t *testing.T, spec string, e DataSpec) networkCase {
 	t.Helper()
 	build, err := Parse(spec, e, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return whole{spec, e, build}
+	return networkCase{spec, e, build}
 }
 
-// made is a network that has no name.
-func made(name string, e DataSpec, body func(b *layer.Builder, x *G.Node) *G.Node) whole {
-	return whole{name, e, func(batch int) (*perexample.Network, error) {
+// customCase is a network that is not in models.
+func customCase(name string, e DataSpec, body func(b *layer.Builder, x *G.Node) *G.Node) networkCase {
+	return networkCase{name, e, func(batch int) (*perexample.Network, error) {
 		b := layer.NewBuilder(batch, 3)
 		x := b.Input("features", e.Shape...)
 		logits := body(b, x)
@@ -42,60 +42,60 @@ func made(name string, e DataSpec, body func(b *layer.Builder, x *G.Node) *G.Nod
 	}}
 }
 
-func wholeNetworks(t *testing.T) []whole {
+func networkCases(t *testing.T) []networkCase {
 	text := DataSpec{Shape: []int{6}, Vocabulary: 30, Classes: 3}
 	short := DataSpec{Shape: []int{6}, Vocabulary: 30, Padded: true, Classes: 3}
 	tokens := DataSpec{Shape: []int{6}, Vocabulary: 30, Classes: 30, Labels: []int{6}}
 	picture := DataSpec{Shape: []int{4, 7, 7}, Classes: 3}
-	return []whole{
-		named(t, "cifar-tanh", DataSpec{Shape: []int{3, 8, 8}, Classes: 10}),
-		named(t, "cifar-abadi", DataSpec{Shape: []int{3, 8, 8}, Classes: 10}),
-		named(t, "wrn16-4", DataSpec{Shape: []int{3, 4, 4}, Classes: 10}),
-		named(t, "wrn16-4:standardized", DataSpec{Shape: []int{3, 4, 4}, Classes: 10}),
-		named(t, "embbag", text),
-		named(t, "embbag", short),
-		named(t, "lstm:20", text),
-		named(t, "lstm:20", short),
-		named(t, "lstm:9", tokens),
-		named(t, "gru:20", text),
-		named(t, "transformer", text),
-		named(t, "gru:20", short),
-		named(t, "transformer", short),
-		named(t, "transformer", tokens),
-		named(t, "transformer:tied", tokens),
-		named(t, "mlp:8,act=tanh", DataSpec{Shape: []int{5}, Targets: 1}),
-		named(t, "gru:9", DataSpec{Shape: []int{6}, Vocabulary: 30, Targets: 2}),
-		made("two layers of LSTM in both directions", text, func(b *layer.Builder, x *G.Node) *G.Node {
+	return []networkCase{
+		modelCase(t, "cifar-tanh", DataSpec{Shape: []int{3, 8, 8}, Classes: 10}),
+		modelCase(t, "cifar-abadi", DataSpec{Shape: []int{3, 8, 8}, Classes: 10}),
+		modelCase(t, "wrn16-4", DataSpec{Shape: []int{3, 4, 4}, Classes: 10}),
+		modelCase(t, "wrn16-4:standardized", DataSpec{Shape: []int{3, 4, 4}, Classes: 10}),
+		modelCase(t, "embbag", text),
+		modelCase(t, "embbag", short),
+		modelCase(t, "lstm:20", text),
+		modelCase(t, "lstm:20", short),
+		modelCase(t, "lstm:9", tokens),
+		modelCase(t, "gru:20", text),
+		modelCase(t, "transformer", text),
+		modelCase(t, "gru:20", short),
+		modelCase(t, "transformer", short),
+		modelCase(t, "transformer", tokens),
+		modelCase(t, "transformer:tied", tokens),
+		modelCase(t, "mlp:8,act=tanh", DataSpec{Shape: []int{5}, Targets: 1}),
+		modelCase(t, "gru:9", DataSpec{Shape: []int{6}, Vocabulary: 30, Targets: 2}),
+		customCase("two layers of LSTM in both directions", text, func(b *layer.Builder, x *G.Node) *G.Node {
 			x = layer.LSTM(b, layer.Embedding(b, x, "table", 30, 5), "lstm", 4, layer.RecurrentOptions{Layers: 2, Bidirectional: true})
 			return layer.Dense(b, layer.MeanOverTime(b, x), "fc", 3, layer.Identity)
 		}),
-		made("GRU in both directions", text, func(b *layer.Builder, x *G.Node) *G.Node {
+		customCase("GRU in both directions", text, func(b *layer.Builder, x *G.Node) *G.Node {
 			x = layer.GRU(b, layer.Embedding(b, x, "table", 30, 5), "gru", 4, layer.RecurrentOptions{Bidirectional: true})
 			return layer.Dense(b, layer.MeanOverTime(b, x), "fc", 3, layer.Identity)
 		}),
-		made("rotary attention with padding", text, func(b *layer.Builder, ids *G.Node) *G.Node {
+		customCase("rotary attention with padding", text, func(b *layer.Builder, ids *G.Node) *G.Node {
 			padding := b.Try(func() (*G.Node, error) { return G.Sub(ids, G.NewConstant(float32(9))) })
 			x := layer.RMSNorm(b, layer.Embedding(b, ids, "table", 30, 8), "norm")
 			x = layer.Add(b, x, layer.SelfAttention(b, x, "attention", layer.AttentionOptions{Heads: 2, Rotary: true, Padding: padding}))
 			return layer.Dense(b, layer.MeanOverTime(b, x), "fc", 3, layer.Identity)
 		}),
-		made("convolutions in groups, dilated and transposed", picture, func(b *layer.Builder, x *G.Node) *G.Node {
+		customCase("convolutions in groups, dilated and transposed", picture, func(b *layer.Builder, x *G.Node) *G.Node {
 			x = layer.Conv2D(b, x, "conv1", 6, layer.Window{Size: 3, Stride: 2, Pad: 2, Dilation: 2, Groups: 2}, layer.SiLU)
 			x = layer.ConvTranspose2D(b, layer.InstanceNorm(b, x, "norm"), "conv2", 4, layer.Window{Size: 3, Stride: 2, Pad: 1, Groups: 2}, layer.LeakyReLU)
 			return layer.Dense(b, layer.Flatten(b, x), "fc", 3, layer.Identity)
 		}),
-		named(t, "mlp:40,30,dropout=0.5", DataSpec{Shape: []int{20}, Classes: 3}),
-		made("dropout of pictures and steps", picture, func(b *layer.Builder, x *G.Node) *G.Node {
+		modelCase(t, "mlp:40,30,dropout=0.5", DataSpec{Shape: []int{20}, Classes: 3}),
+		customCase("dropout of pictures and steps", picture, func(b *layer.Builder, x *G.Node) *G.Node {
 			x = layer.Dropout(b, layer.Conv2D(b, x, "conv", 6, layer.Window{Size: 3}, layer.ReLU), 0.3)
 			x = layer.Dropout(b, layer.GRU(b, layer.Reshape(b, x, 10, 15), "gru", 4, layer.RecurrentOptions{}), 0.2)
 			return layer.Dense(b, layer.MeanOverTime(b, x), "fc", 3, layer.Identity)
 		}),
-		made("standardised convolutions of lines", DataSpec{Shape: []int{3, 9}, Classes: 3}, func(b *layer.Builder, x *G.Node) *G.Node {
+		customCase("standardised convolutions of lines", DataSpec{Shape: []int{3, 9}, Classes: 3}, func(b *layer.Builder, x *G.Node) *G.Node {
 			b.StandardizeConvWeights()
 			x = layer.Conv1D(b, x, "conv", 8, layer.Window{Size: 3, Groups: 1}, layer.Tanh)
 			return layer.Dense(b, layer.Flatten(b, x), "fc", 3, layer.Identity)
 		}),
-		made("convolutions of lines", DataSpec{Shape: []int{3, 20}, Classes: 3}, func(b *layer.Builder, x *G.Node) *G.Node {
+		customCase("convolutions of lines", DataSpec{Shape: []int{3, 20}, Classes: 3}, func(b *layer.Builder, x *G.Node) *G.Node {
 			x = layer.Conv1D(b, x, "conv1", 8, layer.Window{Size: 5, Stride: 2, Dilation: 2}, layer.ELU)
 			x = layer.Conv1D(b, x, "conv2", 12, layer.Window{Size: 3, Pad: 1, Groups: 4}, layer.Softplus)
 			return layer.Dense(b, layer.Flatten(b, x), "fc", 3, layer.Identity)
@@ -103,35 +103,35 @@ func wholeNetworks(t *testing.T) []whole {
 	}
 }
 
-// rows are examples: of every input column, the numbers of all.
-type rows struct {
+// exampleColumns contains examples: the numbers of all examples, by input column.
+type exampleColumns struct {
 	count   int
 	columns [][]float32
 }
 
-func (w whole) draw(t *testing.T, count int) rows {
+func (w networkCase) draw(t *testing.T, count int) exampleColumns {
 	t.Helper()
 	net, err := w.build(count)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fill(t, net, w.e, rand.New(rand.NewPCG(5, 1)))
-	x := rows{count: count}
+	bindRandomInputs(t, net, w.e, rand.New(rand.NewPCG(5, 1)))
+	x := exampleColumns{count: count}
 	for _, in := range net.Inputs {
 		x.columns = append(x.columns, in.Value().Data().([]float32))
 	}
 	return x
 }
 
-// part is the numbers of some examples in a column.
-func (x rows) part(column, from, to int) []float32 {
+// part returns the numbers of the examples from to to in a column.
+func (x exampleColumns) part(column, from, to int) []float32 {
 	n := len(x.columns[column]) / x.count
 	return x.columns[column][from*n : to*n]
 }
 
-// alone gives one example's gradient of every parameter, by Gorgonia's own
-// machine: the ordinary gradient of a batch of one.
-func (w whole) alone(t *testing.T, x rows, example int) [][]float64 {
+// exampleGradients returns the gradient of every parameter for one example, computed by
+// Gorgonia's tape machine as the gradient of a batch of one.
+func (w networkCase) exampleGradients(t *testing.T, x exampleColumns, example int) [][]float64 {
 	t.Helper()
 	net, err := w.build(1)
 	if err != nil {
@@ -143,12 +143,12 @@ func (w whole) alone(t *testing.T, x rows, example int) [][]float64 {
 			t.Fatal(err)
 		}
 	}
-	for _, p := range net.Params { // Gorgonia's own reshaping takes tensors alone
+	for _, p := range net.Params { // Gorgonia's reshaping needs tensors
 		if err := G.Let(p, tensor.New(tensor.WithShape(p.Shape()...), tensor.WithBacking(p.Value().Data()))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	deal(t, net, example)
+	bindMaskSeeds(t, net, example)
 	grads, err := G.Grad(net.Loss, net.Params...)
 	if err != nil {
 		t.Fatal(err)
@@ -169,16 +169,16 @@ func (w whole) alone(t *testing.T, x rows, example int) [][]float64 {
 	return out
 }
 
-// Squared norms and clipped sums of a microbatch are those of its records taken
-// one at a time, whatever pads the microbatch; and no step allocates.
-func TestWholeNetworksAreOneRecordAtATime(t *testing.T) {
-	for _, w := range wholeNetworks(t) {
-		for _, each := range []int{1, 2} { // examples in a record
+// The squared norms and clipped sums of a microbatch equal those of its single records. The
+// content of padding has no effect. A step does not allocate.
+func TestPrivateStep_MatchesSingleRecords(t *testing.T) {
+	for _, w := range networkCases(t) {
+		for _, each := range []int{1, 2} { // examples for each record
 			t.Run(fmt.Sprintf("%s/%d", w.name, each), func(t *testing.T) {
 				if each > 1 && testing.Short() {
 					t.Skip("left out with -short")
 				}
-				const records = 3 // of them the last is padding
+				const records = 3 // the last record is padding
 				x := w.draw(t, (records-1)*each)
 				p, err := perexample.Compile(w.build, records, each)
 				if err != nil || p.Warning != "" {
@@ -229,7 +229,7 @@ func TestWholeNetworksAreOneRecordAtATime(t *testing.T) {
 				for r := range records - 1 {
 					var sum [][]float64
 					for i := range each {
-						own := w.alone(t, x, r*each+i)
+						own := w.exampleGradients(t, x, r*each+i)
 						for v, g := range own {
 							if i == 0 {
 								sum = append(sum, make([]float64, len(g)))
@@ -241,8 +241,8 @@ func TestWholeNetworksAreOneRecordAtATime(t *testing.T) {
 					}
 					gradients = append(gradients, sum)
 				}
-				// A bias that a normalisation takes away again has no gradient but
-				// rounding, which is measured by the whole of what is summed.
+				// A normalization removes the bias before it, so the bias has a gradient of
+				// rounding errors only. The tolerance is relative to the whole sum.
 				var all float64
 				for r, g := range gradients {
 					var square float64
@@ -265,10 +265,10 @@ func TestWholeNetworksAreOneRecordAtATime(t *testing.T) {
 						}
 						most := square*(1+2e-5) + 1e-12
 						if vector.Method == "gram" || vector.Kind == "mixed" {
-							most *= 1 + 1.0/(1<<8) // what roundings may have changed is added
+							most *= 1 + 1.0/(1<<8) // tolerance for rounding
 						}
 						if got := float64(m.SquaredNorms(v)[r]); !(square*(1-2e-5)-1e-12 <= got && got <= most) || square == 0 {
-							t.Errorf("%s: squared norm of record %d is %g, alone it is %g", name, r, got, square)
+							t.Errorf("%s: squared norm of record %d is %g, and %g for the single record", name, r, got, square)
 						}
 						length += factors[r] * math.Sqrt(square)
 					}
@@ -277,17 +277,17 @@ func TestWholeNetworksAreOneRecordAtATime(t *testing.T) {
 						off += (float64(m.Sum(v)[j]) - y) * (float64(m.Sum(v)[j]) - y)
 					}
 					if !(math.Sqrt(off) <= 1e-5*length+1e-7*all) {
-						t.Errorf("%s: the sum is off by %g where %g is summed", name, math.Sqrt(off), length)
+						t.Errorf("%s: the sum has an error of %g and a norm of %g", name, math.Sqrt(off), length)
 					}
 				}
-				// What a step allocates, it allocates every time; the runtime may do so
-				// meanwhile, when it puts a thread to sleep.
+				// A step that allocates does so every time. The runtime may allocate too, when
+				// it puts a thread to sleep.
 				n := testing.AllocsPerRun(1, step)
 				for try := 0; try < 2 && n != 0; try++ {
 					n = testing.AllocsPerRun(1, step)
 				}
 				if n != 0 {
-					t.Errorf("%v allocations a step", n)
+					t.Errorf("%v allocations for each step", n)
 				}
 			})
 		}

@@ -10,11 +10,11 @@ import (
 	"unicode/utf8"
 )
 
-// TestErrorsQuoteNothing puts a word and a number that no error may repeat into every place
-// of files of every kind, training and test parts and what is to be answered, but for a table's first line where that
-// names its columns.
-func TestErrorsQuoteNothing(t *testing.T) {
-	const word, number = "secretl1", "271828" // the word is as good as the label's name
+// The test inserts a secret word and a secret number at every position of files of every kind:
+// training files, test files and files for prediction. It excludes the first line of a table,
+// because it names the columns. No error may contain the word or the number.
+func TestOpen_ErrorsShowNoFileContent(t *testing.T) {
+	const word, number = "secretl1", "271828" // the word is similar to the name of the label
 	table := Schema{Label: "secretly", Classes: Classes{"no", "yes"}, Bounds: map[string]Bounds{"age": {0, 100}},
 		Vocabulary: map[string][]string{"job": {"baker", "tailor"}}, User: "who"}
 	text := Schema{Label: "secretly", Classes: Classes{"no", "yes"}, Text: "text", Tokens: "9", Length: 3}
@@ -30,19 +30,19 @@ func TestErrorsQuoteNothing(t *testing.T) {
 	}
 	arrays := map[string][]byte{"x_train.npy": x, "y_train.npy": y}
 	classes := Schema{Classes: Classes{"0", "1"}}
-	dir, lesson := t.TempDir(), TrainedInput{Shape: []int{1, 2, 3}}
+	dir, trained := t.TempDir(), TrainedInput{Shape: []int{1, 2, 3}}
 	for kind, of := range map[string]struct {
-		spoilt string // the file that the marks are put into
-		from   int    // where
-		files  map[string][]byte
-		name   string
-		o      Options
+		modified string // the file into which the secrets are inserted
+		from     int    // first position
+		files    map[string][]byte
+		name     string
+		o        Options
 	}{
 		"a table":             {"a.csv", len("age,job,who,secretly\n"), map[string][]byte{"a.csv": []byte("age,job,who,secretly\n" + rows)}, "a.csv", Options{Schema: table}},
 		"a table of no names": {"a.csv", 0, map[string][]byte{"a.csv": []byte(rows)}, "a.csv", Options{Schema: table}},
 		"objects":             {"a.jsonl", 0, map[string][]byte{"a.jsonl": []byte(lines)}, "a.jsonl", Options{Schema: text}},
 		"text":                {"a.txt", 0, map[string][]byte{"a.txt": []byte("1 2 3\n4 5\n")}, "a.txt", Options{Schema: Schema{Tokens: "9", Length: 3}}},
-		"packed text":         {"a.txt.gz", 0, map[string][]byte{"a.txt.gz": zipped(t, []byte("1 2 3\n4 5\n"))}, "a.txt.gz", Options{Schema: Schema{Tokens: "9", Length: 3}}},
+		"packed text":         {"a.txt.gz", 0, map[string][]byte{"a.txt.gz": gzipped(t, []byte("1 2 3\n4 5\n"))}, "a.txt.gz", Options{Schema: Schema{Tokens: "9", Length: 3}}},
 		"a test part": {"b.csv", len("age,job,who,secretly\n"), map[string][]byte{"a.csv": []byte("age,job,who,secretly\n" + rows), "b.csv": []byte("age,job,who,secretly\n" + rows)},
 			"a.csv", Options{Schema: table, Test: "b.csv"}},
 		"objects to test":            {"b.jsonl", 0, map[string][]byte{"a.jsonl": []byte(lines), "b.jsonl": []byte(lines)}, "a.jsonl", Options{Schema: text, Test: "b.jsonl"}},
@@ -70,7 +70,7 @@ func TestErrorsQuoteNothing(t *testing.T) {
 			}
 		}
 		t.Chdir(folder)
-		whole, refused, step := of.files[of.spoilt], 0, 2
+		whole, failures, step := of.files[of.modified], 0, 2
 		marks := []string{word, number, `"` + word, word + `"`, "\n" + word + "\n", "," + word + ",", word + "\": "}
 		if !utf8.Valid(whole) {
 			marks, step = marks[:2], 1+len(whole)/16
@@ -80,30 +80,30 @@ func TestErrorsQuoteNothing(t *testing.T) {
 				put := slices.Concat(whole[:at], []byte(mark), whole[at:])
 				over := slices.Concat(whole[:at], []byte(mark), whole[min(len(whole), at+len(mark)):])
 				for _, content := range [][]byte{put, over} {
-					spoilt := filepath.FromSlash(of.spoilt)
-					if err := os.Remove(spoilt); err != nil { // a new file takes less time than another content
+					modified := filepath.FromSlash(of.modified)
+					if err := os.Remove(modified); err != nil { // a new file is faster than new content
 						t.Fatal(err)
 					}
-					if err := os.WriteFile(spoilt, content, 0o644); err != nil {
+					if err := os.WriteFile(modified, content, 0o644); err != nil {
 						t.Fatal(err)
 					}
 					_, err := Open(of.name, of.o)
 					var unlabelled error
-					if of.o.Dir == "" && of.o.Test == "" { // else read by the same as before
-						_, unlabelled = OpenUnlabeled(of.name, of.o, lesson)
+					if of.o.Dir == "" && of.o.Test == "" { // otherwise OpenUnlabeled reads the same files
+						_, unlabelled = OpenUnlabeled(of.name, of.o, trained)
 					}
 					if err == nil && unlabelled == nil {
 						continue
 					}
-					refused++
-					if said := fmt.Sprint(err, unlabelled); strings.Contains(said, word) || strings.Contains(said, number) || strings.Contains(said, "2718") || strings.Contains(said, "\n") {
-						t.Fatalf("%s: with %q in place %d: %q", kind, mark, at, said)
+					failures++
+					if message := fmt.Sprint(err, unlabelled); strings.Contains(message, word) || strings.Contains(message, number) || strings.Contains(message, "2718") || strings.Contains(message, "\n") {
+						t.Fatalf("%s: with %q at position %d: %q", kind, mark, at, message)
 					}
 				}
 			}
 		}
-		if refused == 0 {
-			t.Errorf("%s: nothing was refused", kind)
+		if failures == 0 {
+			t.Errorf("%s: no error occurred", kind)
 		}
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"gorgonia.org/tensor"
 )
 
-var readers = []string{"embbag:4", "lstm:7", "gru:7", "transformer"}
+var sequenceModels = []string{"embbag:4", "lstm:7", "gru:7", "transformer"}
 
-// answers are the network's to examples of so many steps.
-func answers(t *testing.T, spec string, steps int, ids ...[]float32) [][]float32 {
+// predict returns the network's outputs for examples with the given number of steps.
+func predict(t *testing.T, spec string, steps int, ids ...[]float32) [][]float32 {
 	t.Helper()
 	build, err := Parse(spec, DataSpec{Shape: []int{steps}, Vocabulary: 20, Padded: true, Classes: 3}, 1)
 	if err != nil {
@@ -27,7 +27,7 @@ func answers(t *testing.T, spec string, steps int, ids ...[]float32) [][]float32
 		t.Fatal(err)
 	}
 	for _, p := range net.Params {
-		if p.Name() == "position.weight" { // longer ones begin as shorter ones do
+		if p.Name() == "position.weight" { // positions have the same values in networks of any length
 			v := make([]float32, p.Shape().TotalSize())
 			for i := range v {
 				v[i] = float32(math.Sin(float64(i)))
@@ -53,9 +53,9 @@ func answers(t *testing.T, spec string, steps int, ids ...[]float32) [][]float32
 	return slices.Collect(slices.Chunk(slices.Clone(m.Output()), 3))
 }
 
-// What an example is answered does not depend on how far it is padded, and one of padding
-// alone is answered as the head answers zeros.
-func TestAnswersDoNotDependOnPadding(t *testing.T) {
+// The output for an example does not depend on the amount of padding. The output for padding
+// only is that of the head for zeros.
+func TestSequenceModels_IndependentOfPadding(t *testing.T) {
 	pad := func(ids []float32, steps int) []float32 {
 		for len(ids) < steps {
 			ids = append(slices.Clip(ids), -1)
@@ -63,29 +63,29 @@ func TestAnswersDoNotDependOnPadding(t *testing.T) {
 		return ids
 	}
 	text, other := []float32{3, 1, 4, 1, 5}, []float32{9, 2}
-	for _, spec := range readers {
-		short := answers(t, spec, 5, text, pad(other, 5), pad(nil, 5))
-		long := answers(t, spec, 40, pad(text, 40), pad(other, 40), pad(nil, 40))
+	for _, spec := range sequenceModels {
+		short := predict(t, spec, 5, text, pad(other, 5), pad(nil, 5))
+		long := predict(t, spec, 40, pad(text, 40), pad(other, 40), pad(nil, 40))
 		for i := range short {
 			for j, v := range short[i] {
 				if !(math.Abs(float64(v-long[i][j])) <= 1e-5) {
-					t.Errorf("%s: example %d is answered %v and, padded further, %v", spec, i, short[i], long[i])
+					t.Errorf("%s: the output for example %d is %v and, with more padding, %v", spec, i, short[i], long[i])
 					break
 				}
 			}
 		}
-		if alone := answers(t, spec, 2, other)[0]; !(math.Abs(float64(alone[0]-short[1][0])) <= 1e-5) {
-			t.Errorf("%s: an example is answered %v and, padded, %v", spec, alone, short[1])
+		if alone := predict(t, spec, 2, other)[0]; !(math.Abs(float64(alone[0]-short[1][0])) <= 1e-5) {
+			t.Errorf("%s: the output for an example is %v and, with padding, %v", spec, alone, short[1])
 		}
 	}
 }
 
-// Where nothing is padded, that examples may be changes no bit of what is trained.
-func TestPaddingThatIsNotThereChangesNothing(t *testing.T) {
-	for _, spec := range readers {
+// If no example has padding, DataSpec.Padded does not change any bit of training.
+func TestSequenceModels_PaddedWithoutPaddingIsIdentical(t *testing.T) {
+	for _, spec := range sequenceModels {
 		sums := func(padded bool) (all [][]float32) {
 			e := DataSpec{Shape: []int{13}, Vocabulary: 20, Padded: padded, Classes: 3}
-			p, err := perexample.Compile(named(t, spec, e).build, 3, 1)
+			p, err := perexample.Compile(modelCase(t, spec, e).build, 3, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +119,7 @@ func TestPaddingThatIsNotThereChangesNothing(t *testing.T) {
 			return append(all, slices.Clone(m.Output()))
 		}
 		if !slices.EqualFunc(sums(true), sums(false), slices.Equal[[]float32]) {
-			t.Errorf("%s: norms, sums or answers differ", spec)
+			t.Errorf("%s: norms, sums or outputs differ", spec)
 		}
 	}
 }
