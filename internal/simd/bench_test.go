@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// peak is the most GFLOP/s that one thread reaches with independent fused
-// multiply-adds in registers; 0 without assembly.
+// peak returns the highest rate, in GFLOP/s, of independent fused multiply-adds in registers
+// on one thread; 0 without assembly.
 func peak(k *kernels) float64 {
 	best := 0.0
 	for range 5 {
@@ -66,9 +66,9 @@ func BenchmarkGemm(b *testing.B) {
 	}
 }
 
-// memory reports the traffic of a kernel that reads and writes floats times 4
-// bytes a round, in GB/s.
-func memory(b *testing.B, floats int, f func()) {
+// benchmarkBandwidth reports the memory traffic in GB/s of a kernel that reads and writes the
+// given number of floats per call.
+func benchmarkBandwidth(b *testing.B, floats int, f func()) {
 	b.Helper()
 	for b.Loop() {
 		f()
@@ -100,7 +100,7 @@ func BenchmarkPointwise(b *testing.B) {
 		{"ColSums64x64", n, func() { ColSums(d[:64], x, 64, 64, 64, nil, false) }},
 		{"Transpose64x64", 2 * n, func() { Transpose(d, 64, x, 64, 64, 64) }},
 	} {
-		b.Run(f.name, func(b *testing.B) { memory(b, f.floats, f.run) })
+		b.Run(f.name, func(b *testing.B) { benchmarkBandwidth(b, f.floats, f.run) })
 	}
 }
 
@@ -118,12 +118,16 @@ func BenchmarkWindow(b *testing.B) {
 		{"pool2x2s2", Window{64, 24, 24, 2, 2, 2, 2, 0, 0, 1, 1}},
 	} {
 		oh, ow := f.w.OutputSize()
-		places, taps := oh*ow, f.w.C*f.w.KH*f.w.KW
-		img, patches := random(rng, f.w.C*f.w.H*f.w.W), random(rng, taps*places)
-		pooled, arg := random(rng, f.w.C*places), make([]int32, f.w.C*places)
-		b.Run(f.name+"/Im2col", func(b *testing.B) { memory(b, len(patches), func() { f.w.Im2col(patches, places, img) }) })
-		b.Run(f.name+"/Col2im", func(b *testing.B) { memory(b, len(patches), func() { f.w.Col2im(img, patches, places) }) })
-		b.Run(f.name+"/MaxPool", func(b *testing.B) { memory(b, len(patches), func() { f.w.MaxPool(pooled, arg, img) }) })
-		b.Run(f.name+"/MaxPoolGrad", func(b *testing.B) { memory(b, len(pooled), func() { MaxPoolGrad(img, pooled, arg) }) })
+		positions, taps := oh*ow, f.w.C*f.w.KH*f.w.KW
+		img, patches := random(rng, f.w.C*f.w.H*f.w.W), random(rng, taps*positions)
+		pooled, arg := random(rng, f.w.C*positions), make([]int32, f.w.C*positions)
+		b.Run(f.name+"/Im2col", func(b *testing.B) {
+			benchmarkBandwidth(b, len(patches), func() { f.w.Im2col(patches, positions, img) })
+		})
+		b.Run(f.name+"/Col2im", func(b *testing.B) {
+			benchmarkBandwidth(b, len(patches), func() { f.w.Col2im(img, patches, positions) })
+		})
+		b.Run(f.name+"/MaxPool", func(b *testing.B) { benchmarkBandwidth(b, len(patches), func() { f.w.MaxPool(pooled, arg, img) }) })
+		b.Run(f.name+"/MaxPoolGrad", func(b *testing.B) { benchmarkBandwidth(b, len(pooled), func() { MaxPoolGrad(img, pooled, arg) }) })
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// edges hands out slices that end where no memory follows, or start where none
-// precedes: whoever reads outside is ended by the system.
+// edges allocates slices that end before an unmapped page or start after one, so that an
+// access outside a slice crashes the test.
 type edges struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -46,14 +46,14 @@ func (e *edges) floats(n int) []float32 {
 	return s
 }
 
-func TestNothingIsReadOutside(t *testing.T) {
-	each(t, func(t *testing.T, k *kernels) {
+func TestKernels_StayInsideSlices(t *testing.T) {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
 		e := &edges{t: t, rng: rand.New(rand.NewPCG(41, 42))}
 		ws := NewWorkspace()
-		with(k, func() {
+		runWith(k, func() {
 			for range 150 {
 				e.used = 0
-				g := shape(e.rng)
+				g := randomGemm(e.rng)
 				nc, na, nb := g.areas()
 				if max(nc, na, nb) <= edgeArea/4 {
 					if g.ColBias != nil {
@@ -120,23 +120,23 @@ func TestNothingIsReadOutside(t *testing.T) {
 				}
 
 				e.used = 0
-				w := someWindow(e.rng)
+				w := randomWindow(e.rng)
 				oh, ow := w.OutputSize()
-				places, taps := oh*ow, w.C*w.KH*w.KW
-				img, patches := e.floats(w.C*w.H*w.W), e.floats(taps*places)
-				w.Im2col(patches, places, img)
-				w.Col2im(img, patches, places)
-				w.MaxPool(e.floats(w.C*places), make([]int32, w.C*places), img)
+				positions, taps := oh*ow, w.C*w.KH*w.KW
+				img, patches := e.floats(w.C*w.H*w.W), e.floats(taps*positions)
+				w.Im2col(patches, positions, img)
+				w.Col2im(img, patches, positions)
+				w.MaxPool(e.floats(w.C*positions), make([]int32, w.C*positions), img)
 				u := w.Unfolding()
 				dst, scratch := u.BufferSizes()
 				u.Columns(e.floats(dst), img, e.floats(scratch))
 				if e.rng.IntN(2) == 0 {
 					w.C = 8 + 4*e.rng.IntN(3)
 				}
-				if p := w.ChannelPool(); p != nil && w.C*places <= edgeArea/4 {
+				if p := w.ChannelPool(); p != nil && w.C*positions <= edgeArea/4 {
 					e.used = 0
-					img, dst := e.floats(w.C*w.H*w.W), e.floats(w.C*places)
-					arg := unsafe.Slice((*uint8)(unsafe.Pointer(&e.floats(w.C * places / 4)[0])), w.C*places)
+					img, dst := e.floats(w.C*w.H*w.W), e.floats(w.C*positions)
+					arg := unsafe.Slice((*uint8)(unsafe.Pointer(&e.floats(w.C * positions / 4)[0])), w.C*positions)
 					p.Max(dst, arg, img)
 					p.Grad(img, dst, arg)
 				}

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// GemmPair have the bits of two products.
-func TestTwins(t *testing.T) {
+// A GemmPair has the bits of two products.
+func TestGemmPair_AgreesWithGemm(t *testing.T) {
 	rounds := 30
 	if testing.Short() {
 		rounds = 10

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// guarded gives a slice of n floats at an odd offset with guards around it, and
-// a check that the guards still stand.
+// guarded returns a slice of n zeros at an odd offset with guard values around it, and a
+// function that checks that the guard values are unchanged.
 func guarded(t testing.TB, n int) ([]float32, func()) {
 	const guard = 67
 	mark := math.Float32frombits(0x7fc12345)
@@ -23,7 +23,7 @@ func guarded(t testing.TB, n int) ([]float32, func()) {
 		t.Helper()
 		for i, v := range mem {
 			if (i <= guard || i > guard+n) && math.Float32bits(v) != 0x7fc12345 {
-				t.Fatalf("wrote outside: %d floats from the start of a slice of %d", i-guard-1, n)
+				t.Fatalf("wrote outside a slice of %[2]d floats, at index %[1]d", i-guard-1, n)
 			}
 		}
 	}
@@ -37,9 +37,9 @@ func random(rng *rand.Rand, n int) []float32 {
 	return s
 }
 
-// naive computes the product in float64, and for each element the sum of the
-// absolute terms, by which errors are judged.
-func naive(g *Gemm, c, a, b []float32) (want, scale []float64) {
+// reference64 computes the product in float64, and for each element the sum of the absolute
+// values of its terms, which scales the permitted error.
+func reference64(g *Gemm, c, a, b []float32) (want, scale []float64) {
 	want, scale = make([]float64, g.M*g.N), make([]float64, g.M*g.N)
 	for i := range g.M {
 		for j := range g.N {
@@ -83,7 +83,8 @@ func naive(g *Gemm, c, a, b []float32) (want, scale []float64) {
 	return want, scale
 }
 
-func each(t *testing.T, f func(t *testing.T, k *kernels)) {
+// forEachImplementation runs f for every implementation that the processor supports.
+func forEachImplementation(t *testing.T, f func(t *testing.T, k *kernels)) {
 	for _, k := range supported {
 		t.Run(k.name, func(t *testing.T) { f(t, k) })
 	}
@@ -91,8 +92,8 @@ func each(t *testing.T, f func(t *testing.T, k *kernels)) {
 
 var sizes = []int{0, 1, 2, 3, 5, 6, 7, 8, 10, 11, 12, 13, 15, 16, 17, 24, 25, 31, 32, 33, 40, 63, 64, 65, 100, 145, 257, 300, 513, 530}
 
-// shape draws a product whose operands have rows longer than they need.
-func shape(rng *rand.Rand) *Gemm {
+// randomGemm draws a product. The stored rows of its operands may be longer than needed.
+func randomGemm(rng *rand.Rand) *Gemm {
 	size := func() int { return sizes[int(float64(len(sizes))*rng.Float64()*rng.Float64()*1.0)] }
 	g := &Gemm{
 		TransA: rng.IntN(2) == 0, TransB: rng.IntN(2) == 0,
@@ -117,6 +118,7 @@ func shape(rng *rand.Rand) *Gemm {
 	return g
 }
 
+// area returns the floats of a matrix whose stored rows are ld floats apart.
 func area(rows, cols, ld int) int {
 	if rows == 0 || cols == 0 {
 		return 0
@@ -141,23 +143,23 @@ func (g *Gemm) String() string {
 		g.LDC, g.Accumulate, g.ReLU, g.ColBias != nil, g.RowBias != nil, g.Factors != nil)
 }
 
-// fill copies s into guarded memory.
+// fill copies s to guarded memory.
 func fill(t testing.TB, s []float32) ([]float32, func()) {
 	d, check := guarded(t, len(s))
 	copy(d, s)
 	return d, check
 }
 
-func TestGemmAgainstFloat64(t *testing.T) {
+func TestGemm_AgreesWithFloat64(t *testing.T) {
 	rounds := 400
 	if testing.Short() {
 		rounds = 60
 	}
-	each(t, func(t *testing.T, k *kernels) {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		ws := NewWorkspace()
 		for range rounds {
-			g := shape(rng)
+			g := randomGemm(rng)
 			nc, na, nb := g.areas()
 			a0, b0, c0 := random(rng, na), random(rng, nb), random(rng, nc)
 			if g.TransA && !g.TransB && rng.IntN(2) == 0 {
@@ -165,20 +167,20 @@ func TestGemmAgainstFloat64(t *testing.T) {
 				for i := range g.Factors {
 					if rng.IntN(4) == 0 {
 						g.Factors[i] = 0
-						bad := float32(math.Inf(1))
+						invalid := float32(math.Inf(1))
 						if rng.IntN(2) == 0 {
-							bad = float32(math.NaN())
+							invalid = float32(math.NaN())
 						}
 						if g.M > 0 {
-							a0[i*g.LDA+rng.IntN(g.M)] = bad
+							a0[i*g.LDA+rng.IntN(g.M)] = invalid
 						}
 						if g.N > 0 {
-							b0[i*g.LDB+rng.IntN(g.N)] = bad
+							b0[i*g.LDB+rng.IntN(g.N)] = invalid
 						}
 					}
 				}
 			}
-			want, scale := naive(g, c0, a0, b0)
+			want, scale := reference64(g, c0, a0, b0)
 			a, checkA := fill(t, a0)
 			b, checkB := fill(t, b0)
 			c, checkC := fill(t, c0)
@@ -207,7 +209,7 @@ func TestGemmAgainstFloat64(t *testing.T) {
 				g.run(k, again, a, b, ws, s, shares)
 			}
 			if !sameBits(again, c) {
-				t.Fatalf("%v: %d shares give other bits than one", g, shares)
+				t.Fatalf("%v: %d shares give different bits from one share", g, shares)
 			}
 		}
 	})
@@ -217,23 +219,23 @@ func sameBits(a, b []float32) bool {
 	return slices.EqualFunc(a, b, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) })
 }
 
-// An element's bits are the same wherever it stands: computed alone, in a
-// product of any other shape, with rows permuted, padded along k with zeros.
-func TestGemmElementsStandAlone(t *testing.T) {
+// An element has the same bits in a product of any other shape, with permuted rows, and with
+// zeros appended along k.
+func TestGemm_ElementsAreIndependent(t *testing.T) {
 	rounds := 30
 	if testing.Short() {
 		rounds = 5
 	}
-	each(t, func(t *testing.T, k *kernels) {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
 		rng := rand.New(rand.NewPCG(3, 4))
 		ws := NewWorkspace()
 		for _, depth := range []int{1, 7, 64, 255, 256, 257, 530, 784} {
-			const most = 150
-			a, b := random(rng, most*depth), random(rng, depth*most)
-			full := multiply(k, ws, most, most, depth, a, b, false, false)
+			const size = 150
+			a, b := random(rng, size*depth), random(rng, depth*size)
+			full := multiply(k, ws, size, size, depth, a, b, false, false)
 			for range rounds {
-				m, n := 1+rng.IntN(most), 1+rng.IntN(most)
-				rows, cols := rng.Perm(most)[:m], rng.Perm(most)[:n]
+				m, n := 1+rng.IntN(size), 1+rng.IntN(size)
+				rows, cols := rng.Perm(size)[:m], rng.Perm(size)[:n]
 				transA, transB := rng.IntN(2) == 0, rng.IntN(2) == 0
 				pad := 0
 				if rng.IntN(2) == 0 {
@@ -252,18 +254,18 @@ func TestGemmElementsStandAlone(t *testing.T) {
 				for j, c := range cols {
 					for p := range depth {
 						if transB {
-							sb[j*(depth+pad)+p] = b[p*most+c]
+							sb[j*(depth+pad)+p] = b[p*size+c]
 						} else {
-							sb[p*n+j] = b[p*most+c]
+							sb[p*n+j] = b[p*size+c]
 						}
 					}
 				}
 				got := multiply(k, ws, m, n, depth+pad, sa, sb, transA, transB)
 				for i, r := range rows {
 					for j, c := range cols {
-						x, y := got[i*n+j], full[r*most+c]
+						x, y := got[i*n+j], full[r*size+c]
 						if math.Float32bits(x) != math.Float32bits(y) {
-							t.Fatalf("%d×%d×%d (padded by %d, transposed %v %v): row %d column %d gives %x, in 150×150 %x", m, n, depth, pad, transA, transB, r, c, x, y)
+							t.Fatalf("%d×%d×%d (padded by %d, transposed %v %v): row %d column %d is %x, in the product of 150×150 it is %x", m, n, depth, pad, transA, transB, r, c, x, y)
 						}
 					}
 				}
@@ -285,9 +287,8 @@ func multiply(k *kernels, ws *Workspace, m, n, depth int, a, b []float32, transA
 	return c
 }
 
-// Every assembly form, and a chain written out with exact products, agree to
-// the bit.
-func TestGemmIsTheStatedChain(t *testing.T) {
+// Every implementation has the bits of the documented chain of multiply-adds.
+func TestGemm_FollowsDocumentedChain(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, k := range supported {
 		const m, n, depth = 5, 37, 600
@@ -316,9 +317,9 @@ func TestGemmIsTheStatedChain(t *testing.T) {
 	}
 }
 
-// fma32 rounds x·y+z once. The product is exact in float64; the sum is rounded
-// to odd there, so that rounding it to float32 is the only rounding seen
-// (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums", 2008).
+// fma32 returns x·y+z, rounded once. The product is exact in float64. The sum is rounded to
+// odd, so that rounding it to float32 gives the correctly rounded result (Boldo and
+// Melquiond, "Emulation of a FMA and correctly rounded sums", 2008).
 func fma32(x, y, z float32) float32 {
 	p, q := float64(x)*float64(y), float64(z)
 	s := p + q
@@ -334,10 +335,9 @@ func fma32(x, y, z float32) float32 {
 	return float32(s)
 }
 
-// NaN passes through ReLU, in whole vectors and in cut ones, and what is below
-// zero does not.
-func TestGemmKeepsNaN(t *testing.T) {
-	each(t, func(t *testing.T, k *kernels) {
+// ReLU keeps NaN and clears negative numbers, in whole and partial vectors.
+func TestGemm_ReLUKeepsNaN(t *testing.T) {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
 		for n := 1; n <= 40; n++ {
 			g := Gemm{M: 2, N: n, K: 1, LDA: 1, LDB: n, LDC: n, ReLU: true, RowBias: []float32{-1, -1}}
 			b := make([]float32, n)
@@ -355,9 +355,9 @@ func TestGemmKeepsNaN(t *testing.T) {
 	})
 }
 
-func TestGemmRefuses(t *testing.T) {
+func TestGemm_PanicsOnInvalidArguments(t *testing.T) {
 	ok := Gemm{M: 2, N: 3, K: 4, LDA: 4, LDB: 3, LDC: 3}
-	for name, spoil := range map[string]func(*Gemm) (share, shares int){
+	for name, change := range map[string]func(*Gemm) (share, shares int){
 		"short A":      func(g *Gemm) (int, int) { g.LDA = 5; return 0, 1 },
 		"narrow B":     func(g *Gemm) (int, int) { g.LDB = 2; return 0, 1 },
 		"short bias":   func(g *Gemm) (int, int) { g.ColBias = make([]float32, 2); return 0, 1 },
@@ -367,11 +367,11 @@ func TestGemmRefuses(t *testing.T) {
 		"negative":     func(g *Gemm) (int, int) { g.M = -1; return 0, 1 },
 	} {
 		g := ok
-		share, shares := spoil(&g)
+		share, shares := change(&g)
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("%s: no complaint", name)
+					t.Errorf("%s: no panic", name)
 				}
 			}()
 			g.Run(make([]float32, 6), make([]float32, 8), make([]float32, 12), NewWorkspace(), share, shares)
@@ -379,7 +379,7 @@ func TestGemmRefuses(t *testing.T) {
 	}
 }
 
-func TestGemmDoesNotAllocate(t *testing.T) {
+func TestGemm_DoesNotAllocate(t *testing.T) {
 	g := Gemm{TransA: true, M: 40, N: 30, K: 50, LDA: 40, LDB: 30, LDC: 30, Factors: make([]float32, 50)}
 	narrow := Gemm{TransA: true, M: 40, N: 10, K: 50, LDA: 40, LDB: 30, LDC: 30}
 	a, b, c, ws := make([]float32, 2000), make([]float32, 1500), make([]float32, 1200), NewWorkspace()
@@ -387,6 +387,6 @@ func TestGemmDoesNotAllocate(t *testing.T) {
 		g.Run(c, a, b, ws, 0, 2)
 		narrow.Run(c, a, b, ws, 0, 1)
 	}); n != 0 {
-		t.Errorf("%v allocations a product", n)
+		t.Errorf("%v allocations per product", n)
 	}
 }

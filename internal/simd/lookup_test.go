@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// Rows of a table are summed and added to in the order in which they are named:
-// every implementation gives the bits of pure Go, and writes nothing else.
-func TestLookups(t *testing.T) {
+// Rows of a table are read and updated in the stated order. Every implementation gives the
+// bits of pure Go and writes nothing else.
+func TestSumRows_AddToRows_FollowOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	for _, k := range supported {
 		for dim := 1; dim < 80; dim += 1 + dim/16 {

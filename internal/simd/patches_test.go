@@ -6,17 +6,16 @@ import (
 	"testing"
 )
 
-// TestPatches: Rows is Im2col in another order, Fold its adjoint, added up in the
-// order of the windows.
-func TestPatches(t *testing.T) {
+// Rows is Im2col in another order. Fold is its adjoint, which adds in the order of the windows.
+func TestPatches_AgreesWithIm2col(t *testing.T) {
 	rounds := 150
 	if testing.Short() {
 		rounds = 50
 	}
-	each(t, func(t *testing.T, k *kernels) {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
 		rng := rand.New(rand.NewPCG(27, 28))
 		for found := 0; found < rounds; {
-			w := someWindow(rng)
+			w := randomWindow(rng)
 			w.DilH, w.DilW = 1, 1
 			if rng.IntN(2) == 0 {
 				w.C = 8 + rng.IntN(12)
@@ -36,7 +35,7 @@ func TestPatches(t *testing.T) {
 			for i := range scratch {
 				scratch[i] = float32(math.NaN())
 			}
-			with(k, func() { p.Rows(rows, img, scratch) })
+			runWith(k, func() { p.Rows(rows, img, scratch) })
 			columns := make([]float32, taps*area)
 			w.Im2col(columns, area, img)
 			want := make([]float32, area*taps)
@@ -57,27 +56,27 @@ func TestPatches(t *testing.T) {
 					}
 				}
 			}
-			back, checkBack := guarded(t, len(img))
-			with(k, func() { p.Fold(back, rows, scratch) })
-			compareBits(t, "Fold", back, sums)
+			gradient, checkGradient := guarded(t, len(img))
+			runWith(k, func() { p.Fold(gradient, rows, scratch) })
+			compareBits(t, "Fold", gradient, sums)
 			if p := w.Patches(true); p != nil {
-				turned := channelsLast(w, img)
-				last, checkLast := fill(t, turned)
+				last, checkLast := fill(t, channelsLast(w, img))
 				again, checkAgain := guarded(t, needed)
-				with(k, func() { p.Rows(again, last, scratch) })
+				runWith(k, func() { p.Rows(again, last, scratch) })
 				compareBits(t, "Rows, channels last", again[:area*taps], want)
-				with(k, func() { p.Fold(last, rows, scratch) })
+				runWith(k, func() { p.Fold(last, rows, scratch) })
 				compareBits(t, "Fold, channels last", last, channelsLast(w, sums))
 				checkLast()
 				checkAgain()
 			}
-			for _, check := range []func(){checkImg, checkRows, checkScratch, checkBack} {
+			for _, check := range []func(){checkImg, checkRows, checkScratch, checkGradient} {
 				check()
 			}
 		}
 	})
 }
 
+// channelsLast returns an image with its channels last.
 func channelsLast(w *Window, img []float32) []float32 {
 	last := make([]float32, len(img))
 	for i, v := range img {
@@ -86,19 +85,19 @@ func channelsLast(w *Window, img []float32) []float32 {
 	return last
 }
 
-// TestChannelPool: channels last changes neither maxima nor where gradients go.
-func TestChannelPool(t *testing.T) {
-	each(t, func(t *testing.T, k *kernels) {
+// Maxima and gradients are the same with channels last as plane by plane.
+func TestChannelPool_AgreesWithMaxPool(t *testing.T) {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
 		rng := rand.New(rand.NewPCG(29, 30))
 		for range 150 {
-			w := someWindow(rng)
+			w := randomWindow(rng)
 			w.C = 8 * (1 + rng.IntN(4))
 			var p *ChannelPool
-			if with(k, func() { p = w.ChannelPool() }); p == nil {
+			if runWith(k, func() { p = w.ChannelPool() }); p == nil {
 				t.Skip("no kernel")
 			}
 			oh, ow := w.OutputSize()
-			places := w.C * oh * ow
+			positions := w.C * oh * ow
 			values := random(rng, w.C*w.H*w.W)
 			for i := range values {
 				switch rng.IntN(12) {
@@ -110,20 +109,20 @@ func TestChannelPool(t *testing.T) {
 					values[i] = float32(math.NaN())
 				}
 			}
-			maxima, at := make([]float32, places), make([]int32, places)
+			maxima, at := make([]float32, positions), make([]int32, positions)
 			w.MaxPool(maxima, at, values)
 			result := &Window{C: w.C, H: oh, W: ow}
 			img, checkImg := fill(t, channelsLast(w, values))
-			got, checkGot := guarded(t, places)
-			arg := make([]uint8, places)
-			with(k, func() { p.Max(got, arg, img) })
+			got, checkGot := guarded(t, positions)
+			arg := make([]uint8, positions)
+			runWith(k, func() { p.Max(got, arg, img) })
 			compareBits(t, "Max", got, channelsLast(result, maxima))
 
-			dy := random(rng, places)
-			back := make([]float32, len(values))
-			MaxPoolGrad(back, dy, at)
-			with(k, func() { p.Grad(img, channelsLast(result, dy), arg) })
-			compareBits(t, "Grad", img, channelsLast(w, back))
+			dy := random(rng, positions)
+			gradient := make([]float32, len(values))
+			MaxPoolGrad(gradient, dy, at)
+			runWith(k, func() { p.Grad(img, channelsLast(result, dy), arg) })
+			compareBits(t, "Grad", img, channelsLast(w, gradient))
 			checkImg()
 			checkGot()
 		}

@@ -9,10 +9,9 @@ import (
 
 var lengths = []int{1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 100, 127, 1000, 4099}
 
-// Functions without rounding freedom: every implementation gives the bits of
-// pure Go, at any length and alignment, in place or not, and writes nothing
-// else.
-func TestPointwiseBits(t *testing.T) {
+// These functions have the bits of pure Go in every implementation, for any length and
+// alignment, in place or not, and write nothing else.
+func TestPointwise_AgreesWithGo(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	special := []float32{0, float32(math.Copysign(0, -1)), float32(math.Inf(1)), float32(math.Inf(-1)), 1e-42, math.MaxFloat32}
 	for _, k := range supported[1:] {
@@ -63,8 +62,7 @@ func TestPointwiseBits(t *testing.T) {
 	}
 }
 
-// compareBits takes any NaN for any other: which one an operation gives is the
-// processor's choice.
+// compareBits compares bits. All NaNs count as equal: processors return different ones.
 func compareBits(t *testing.T, name string, got, want []float32) {
 	t.Helper()
 	for i := range want {
@@ -74,54 +72,55 @@ func compareBits(t *testing.T, name string, got, want []float32) {
 	}
 }
 
-// ulp is the distance of neighbouring float32 numbers at x, no less than the
-// least normal number's.
+// ulp is the distance of adjacent float32 numbers at x, at least that of the smallest normal
+// number.
 func ulp(x float64) float64 {
 	x = max(math.Abs(x), 0x1p-126)
 	return math.Ldexp(1, int(math.Floor(math.Log2(x)))-23)
 }
 
+// curve is a transcendental function with its permitted error.
 type curve struct {
 	name   string
 	run    func(k *kernels, dst, x *float32, n int)
 	want   func(x float64) float64
-	scale  func(x float64) float64 // whose last place counts; nil: the result's
+	scale  func(x float64) float64 // the number whose ULP is the unit of errors; nil for the result
 	lo, hi float64
-	limit  float64 // units of the last place
+	limit  float64 // permitted error in ULP
 }
 
-func phi(x float64) float64     { return math.Exp(-x*x/2) / math.Sqrt(2*math.Pi) }
-func uniform(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
+func normalDensity(x float64) float64      { return math.Exp(-x*x/2) / math.Sqrt(2*math.Pi) }
+func normalDistribution(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
 
-var curves = []curve{
+var transcendental = []curve{
 	{"exp", func(k *kernels, d, x *float32, n int) { k.exp(d, x, n, 0) }, math.Exp, nil, -110, 88.7, 2},
 	{"tanh", func(k *kernels, d, x *float32, n int) { k.tanh(d, x, n) }, math.Tanh, nil, -12, 12, 4},
 	{"sigmoid", func(k *kernels, d, x *float32, n int) { k.sigmoid(d, x, n) },
 		func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }, nil, -110, 40, 4},
 	{"gelu", func(k *kernels, d, x *float32, n int) { k.gelu(d, x, n) },
-		func(x float64) float64 { return x * uniform(x) }, nil, -12.8, 15, 6},
+		func(x float64) float64 { return x * normalDistribution(x) }, nil, -12.8, 15, 6},
 	{"geluGrad", func(k *kernels, d, x *float32, n int) {
 		ones := make([]float32, n)
 		for i := range ones {
 			ones[i] = 1
 		}
 		k.geluGrad(d, &ones[0], x, n)
-	}, func(x float64) float64 { return uniform(x) + x*phi(x) },
-		func(x float64) float64 { return max(uniform(x), math.Abs(x*phi(x))) }, -12.8, 15, 6},
+	}, func(x float64) float64 { return normalDistribution(x) + x*normalDensity(x) },
+		func(x float64) float64 { return max(normalDistribution(x), math.Abs(x*normalDensity(x))) }, -12.8, 15, 6},
 }
 
-func TestCurvesAgainstFloat64(t *testing.T) {
+func TestTranscendental_AgreesWithFloat64(t *testing.T) {
 	n := 1 << 18
 	if testing.Short() {
 		n = 1 << 16
 	}
-	each(t, func(t *testing.T, k *kernels) {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
 		rng := rand.New(rand.NewPCG(9, 10))
-		for _, c := range curves {
+		for _, c := range transcendental {
 			x, y := make([]float32, n), make([]float32, n)
 			for i := range x {
 				switch i % 4 {
-				case 0: // every scale around zero
+				case 0: // all magnitudes near zero
 					x[i] = float32(math.Copysign(math.Exp(-60*rng.Float64()), rng.Float64()-0.5))
 				case 1:
 					x[i] = float32(4*rng.Float64() - 2)
@@ -130,7 +129,7 @@ func TestCurvesAgainstFloat64(t *testing.T) {
 				}
 			}
 			c.run(k, &y[0], &x[0], n)
-			worst, where := 0.0, 0
+			worst, index := 0.0, 0
 			for i, v := range x {
 				want := c.want(float64(v))
 				unit := ulp(want)
@@ -138,18 +137,18 @@ func TestCurvesAgainstFloat64(t *testing.T) {
 					unit = ulp(c.scale(float64(v)))
 				}
 				if e := math.Abs(float64(y[i])-want) / unit; !(e <= worst) {
-					worst, where = e, i
+					worst, index = e, i
 				}
 			}
-			t.Logf("%s: %.2f units of the last place at %v", c.name, worst, x[where])
+			t.Logf("%s: %.2f ULP at %v", c.name, worst, x[index])
 			if !(worst <= c.limit) {
-				t.Errorf("%s(%v) = %v, %.1f units of the last place off", c.name, x[where], y[where], worst)
+				t.Errorf("%s(%v) = %v, wrong by %.1f ULP", c.name, x[index], y[index], worst)
 			}
 		}
 	})
 }
 
-func TestCurvesAtTheEnds(t *testing.T) {
+func TestTranscendental_SpecialValues(t *testing.T) {
 	inf, nan, zero := float32(math.Inf(1)), float32(math.NaN()), float32(0)
 	negative := float32(math.Copysign(0, -1))
 	x := []float32{inf, -inf, nan, zero, negative, math.MaxFloat32, -math.MaxFloat32, 1e-45, -1e-45}
@@ -160,16 +159,16 @@ func TestCurvesAtTheEnds(t *testing.T) {
 		"gelu":     {inf, negative, nan, 0, negative, math.MaxFloat32, negative, 0, negative},
 		"geluGrad": {1, 0, nan, .5, .5, 1, 0, .5, .5},
 	}
-	each(t, func(t *testing.T, k *kernels) {
-		for _, c := range curves {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
+		for _, c := range transcendental {
 			got, check := guarded(t, len(x))
 			c.run(k, &got[0], &x[0], len(x))
 			check()
 			for i, want := range wants[c.name] {
-				if c.name == "gelu" && (i >= 7) { // half a subnormal number: either neighbour will do
+				if c.name == "gelu" && (i >= 7) { // half a subnormal number: both neighbours are correct
 					continue
 				}
-				signed := c.name != "geluGrad" // of which 0 comes below zero
+				signed := c.name != "geluGrad" // whose zero has no defined sign
 				if (got[i] != want || signed && math.Signbit(float64(got[i])) != math.Signbit(float64(want))) && !(got[i] != got[i] && want != want) {
 					t.Errorf("%s(%v) = %v, want %v", c.name, x[i], got[i], want)
 				}
@@ -178,12 +177,12 @@ func TestCurvesAtTheEnds(t *testing.T) {
 	})
 }
 
-// An element's result does not depend on where it stands.
-func TestCurvesStandAlone(t *testing.T) {
-	each(t, func(t *testing.T, k *kernels) {
+// An element's result does not depend on its position.
+func TestTranscendental_ElementsAreIndependent(t *testing.T) {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
 		rng := rand.New(rand.NewPCG(11, 12))
 		x := random(rng, 37)
-		for _, c := range curves {
+		for _, c := range transcendental {
 			whole := make([]float32, len(x))
 			c.run(k, &whole[0], &x[0], len(x))
 			for n := 1; n <= len(x); n++ {
@@ -198,7 +197,7 @@ func TestCurvesStandAlone(t *testing.T) {
 	})
 }
 
-func TestReductions(t *testing.T) {
+func TestReductions_AgreeWithFloat64(t *testing.T) {
 	rng := rand.New(rand.NewPCG(13, 14))
 	for _, n := range append(lengths, 100_003) {
 		x, y := random(rng, n), random(rng, n)
@@ -217,7 +216,7 @@ func TestReductions(t *testing.T) {
 				}
 			}
 			if want := [3]float64{pureGo.dot(&x[0], &y[0], n), pureGo.sum(&x[0], n), pureGo.sumSquares(&x[0], n)}; got != want {
-				t.Errorf("%s: sums of %d terms are %v, pure Go's %v", k.name, n, got, want)
+				t.Errorf("%s: sums of %d terms are %v, in pure Go %v", k.name, n, got, want)
 			}
 			if whole := n &^ 31; whole > 0 {
 				want := 0.0
@@ -230,21 +229,21 @@ func TestReductions(t *testing.T) {
 				}
 			}
 			top := rng.IntN(n)
-			was := x[top]
+			original := x[top]
 			x[top] += 100
 			if got := k.maximum(&x[0], n); got != x[top] {
-				t.Errorf("%s: the largest of %d is %v, not %v", k.name, n, x[top], got)
+				t.Errorf("%s: the largest of %d floats is %v, want %v", k.name, n, got, x[top])
 			}
 			x[top] -= 200
 			if n == 1 && k.maximum(&x[0], 1) != x[0] {
-				t.Errorf("%s: the largest of one negative number", k.name)
+				t.Errorf("%s: wrong maximum of one negative number", k.name)
 			}
-			x[top] = was
+			x[top] = original
 		}
 	}
 }
 
-func TestColSums(t *testing.T) {
+func TestColSums_AgreesWithFloat64(t *testing.T) {
 	rng := rand.New(rand.NewPCG(15, 16))
 	for range 100 {
 		rows, cols := 1+rng.IntN(700), 1+rng.IntN(90)
@@ -279,7 +278,7 @@ func TestColSums(t *testing.T) {
 		var first []float32
 		for _, k := range supported {
 			got, check := guarded(t, cols)
-			with(k, func() { ColSums(got, x, ld, rows, cols, factors, false) })
+			runWith(k, func() { ColSums(got, x, ld, rows, cols, factors, false) })
 			check()
 			for c := range want {
 				if !(math.Abs(float64(got[c])-want[c]) <= 1e-4) {
@@ -290,7 +289,7 @@ func TestColSums(t *testing.T) {
 				first = slices.Clone(got)
 			}
 			compareBits(t, k.name, got, first)
-			with(k, func() { ColSums(got, x, ld, rows, cols, factors, true) })
+			runWith(k, func() { ColSums(got, x, ld, rows, cols, factors, true) })
 			if c := cols - 1; !(math.Abs(float64(got[c])-2*want[c]) <= 2e-4) {
 				t.Fatalf("%s: accumulated %v, want %v", k.name, got[c], 2*want[c])
 			}
@@ -298,18 +297,18 @@ func TestColSums(t *testing.T) {
 	}
 }
 
-// with runs f on implementation k.
-func with(k *kernels, f func()) {
+// runWith runs f with implementation k.
+func runWith(k *kernels, f func()) {
 	defer func(k *kernels) { active = k }(active)
 	active = k
 	f()
 }
 
-func TestSoftmax(t *testing.T) {
+func TestSoftmax_AgreesWithFloat64(t *testing.T) {
 	rng := rand.New(rand.NewPCG(17, 18))
 	inf := math.Inf(1)
-	each(t, func(t *testing.T, k *kernels) {
-		with(k, func() {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
+		runWith(k, func() {
 			for _, n := range lengths {
 				x := random(rng, n)
 				x[rng.IntN(n)] += 80
@@ -334,21 +333,21 @@ func TestSoftmax(t *testing.T) {
 			}
 			got := []float32{1, 1}
 			if lse := Softmax(got, []float32{float32(-inf), float32(-inf)}); lse != -inf || got[0] != 0 || got[1] != 0 {
-				t.Errorf("of -Inf alone: %v, %v", got, lse)
+				t.Errorf("softmax of -Inf alone is %v, log sum %v", got, lse)
 			}
-			for _, bad := range [][]float32{{1, float32(math.NaN())}, {float32(math.NaN()), 1}, {float32(-inf), float32(math.NaN())}} {
-				if lse := Softmax(got, bad); lse == lse || got[0] == got[0] || got[1] == got[1] {
-					t.Errorf("of %v: %v, %v", bad, got, lse)
+			for _, invalid := range [][]float32{{1, float32(math.NaN())}, {float32(math.NaN()), 1}, {float32(-inf), float32(math.NaN())}} {
+				if lse := Softmax(got, invalid); lse == lse || got[0] == got[0] || got[1] == got[1] {
+					t.Errorf("softmax of %v is %v, log sum %v", invalid, got, lse)
 				}
 			}
 		})
 	})
 }
 
-func TestTranspose(t *testing.T) {
+func TestTranspose_AnyShape(t *testing.T) {
 	rng := rand.New(rand.NewPCG(19, 20))
-	each(t, func(t *testing.T, k *kernels) {
-		with(k, func() {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
+		runWith(k, func() {
 			for range 60 {
 				rows, cols := rng.IntN(40), rng.IntN(40)
 				lds, ldd := cols+rng.IntN(3), rows+rng.IntN(3)
@@ -359,7 +358,7 @@ func TestTranspose(t *testing.T) {
 				for r := range rows {
 					for c := range cols {
 						if dst[c*ldd+r] != src[r*lds+c] {
-							t.Fatalf("transpose of %d×%d: [%d][%d]", rows, cols, r, c)
+							t.Fatalf("transpose of %d×%d: element [%d][%d] is wrong", rows, cols, r, c)
 						}
 					}
 				}

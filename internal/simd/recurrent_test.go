@@ -6,24 +6,24 @@ import (
 	"testing"
 )
 
-// One step of an LSTM, forward and back, against the formulas in float64.
-func TestLSTM(t *testing.T) {
-	each(t, func(t *testing.T, k *kernels) {
+// One step of an LSTM, forward and backward, agrees with the formulas in float64.
+func TestLSTM_AgreesWithFloat64(t *testing.T) {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
 		rng := rand.New(rand.NewPCG(21, 22))
 		for _, n := range []int{1, 3, 7, 8, 9, 15, 16, 17, 31, 33, 100, 128} {
-			x, p, before := random(rng, 4*n), random(rng, 4*n), random(rng, n)
-			grad, back, cell := random(rng, n), random(rng, n), random(rng, n)
+			x, p, previousCell := random(rng, 4*n), random(rng, 4*n), random(rng, n)
+			grad, recurrentGrad, cell := random(rng, n), random(rng, n), random(rng, n)
 			trace, check1 := guarded(t, 5*n)
 			hidden, check2 := guarded(t, n)
-			squashed, check3 := guarded(t, n)
+			cellTanh, check3 := guarded(t, n)
 			d, check4 := guarded(t, 4*n)
 			next, check5 := fill(t, cell)
-			k.lstmStep(&trace[0], &hidden[0], &squashed[0], &x[0], &p[0], &before[0], n)
-			k.lstmSignals(&d[0], &next[0], &trace[0], &squashed[0], &before[0], &grad[0], &back[0], n)
+			k.lstmStep(&trace[0], &hidden[0], &cellTanh[0], &x[0], &p[0], &previousCell[0], n)
+			k.lstmSignals(&d[0], &next[0], &trace[0], &cellTanh[0], &previousCell[0], &grad[0], &recurrentGrad[0], n)
 			for _, check := range []func(){check1, check2, check3, check4, check5} {
 				check()
 			}
-			near := func(what string, j int, got float32, want float64) {
+			expectClose := func(what string, j int, got float32, want float64) {
 				if !(math.Abs(float64(got)-want) <= 4e-6*(1+math.Abs(want))) {
 					t.Fatalf("%d units: %s of unit %d is %v, want %v", n, what, j, got, want)
 				}
@@ -32,27 +32,27 @@ func TestLSTM(t *testing.T) {
 			for j := range n {
 				sum := func(gate int) float64 { return float64(x[gate*n+j]) + float64(p[gate*n+j]) }
 				i, f, g, o := sigmoid(sum(0)), sigmoid(sum(1)), math.Tanh(sum(2)), sigmoid(sum(3))
-				last := float64(before[j])
+				last := float64(previousCell[j])
 				c := f*last + i*g
 				tc := math.Tanh(c)
 				for gate, want := range []float64{i, f, g, o, c} {
-					near("the trace", j, trace[gate*n+j], want)
+					expectClose("the trace", j, trace[gate*n+j], want)
 				}
-				near("tanh of the cell", j, squashed[j], tc)
-				near("the hidden state", j, hidden[j], o*tc)
-				v := float64(grad[j]) + float64(back[j])
+				expectClose("tanh of the cell", j, cellTanh[j], tc)
+				expectClose("the hidden state", j, hidden[j], o*tc)
+				v := float64(grad[j]) + float64(recurrentGrad[j])
 				dc := float64(cell[j]) + v*o*(1-tc*tc)
 				for gate, want := range []float64{dc * g * i * (1 - i), dc * last * f * (1 - f), dc * i * (1 - g*g), v * tc * o * (1 - o)} {
-					near("the signal", j, d[gate*n+j], want)
+					expectClose("the signal", j, d[gate*n+j], want)
 				}
-				near("the gradient of the cell", j, next[j], dc*f)
+				expectClose("the gradient of the cell", j, next[j], dc*f)
 			}
 		}
 	})
 }
 
 // A product with panels has the bits of Gemm.
-func TestPanels(t *testing.T) {
+func TestPanels_AgreesWithGemm(t *testing.T) {
 	rng := rand.New(rand.NewPCG(23, 24))
 	old := active
 	defer func() { active = old }()

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-func someWindow(rng *rand.Rand) *Window {
+// randomWindow draws a window that fits its image.
+func randomWindow(rng *rand.Rand) *Window {
 	for {
 		w := &Window{
 			C: 1 + rng.IntN(3), H: 1 + rng.IntN(20), W: 1 + rng.IntN(40),
@@ -17,13 +18,13 @@ func someWindow(rng *rand.Rand) *Window {
 		if rng.IntN(3) == 0 {
 			w.StrideH, w.StrideW = 1, 1
 		}
-		if w.DilH*(w.KH-1) < w.H+2*w.PadH && w.DilW*(w.KW-1) < w.W+2*w.PadW { // it fits the image
+		if w.DilH*(w.KH-1) < w.H+2*w.PadH && w.DilW*(w.KW-1) < w.W+2*w.PadW {
 			return w
 		}
 	}
 }
 
-// at reads the image the slow way, with padding.
+// at returns an element of the padded image and its index, −1 on padding.
 func (w *Window) at(img []float32, c, y, x int) (v float32, index int) {
 	if y < 0 || y >= w.H || x < 0 || x >= w.W {
 		return 0, -1
@@ -32,34 +33,34 @@ func (w *Window) at(img []float32, c, y, x int) (v float32, index int) {
 	return img[index], index
 }
 
-func TestIm2col(t *testing.T) {
-	each(t, func(t *testing.T, k *kernels) {
+func TestIm2col_Col2im_AreAdjoint(t *testing.T) {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
 		rng := rand.New(rand.NewPCG(21, 22))
 		for range 500 {
-			w := someWindow(rng)
+			w := randomWindow(rng)
 			oh, ow := w.OutputSize()
 			ld, taps := oh*ow+rng.IntN(4), w.C*w.KH*w.KW
 			img, checkImg := fill(t, random(rng, w.C*w.H*w.W))
 			got, check := guarded(t, (taps-1)*ld+oh*ow)
-			with(k, func() { w.Im2col(got, ld, img) })
+			runWith(k, func() { w.Im2col(got, ld, img) })
 			check()
 			if ld == oh*ow {
 				channels := 1 + rng.IntN(w.C)
 				needed, scratch := w.Unfolding().BufferSizes()
 				columns, checkColumns := guarded(t, needed)
 				phases, checkPhases := guarded(t, scratch)
-				with(k, func() { w.Unfolding().Columns(columns, img[:channels*w.H*w.W], phases) })
+				runWith(k, func() { w.Unfolding().Columns(columns, img[:channels*w.H*w.W], phases) })
 				checkColumns()
 				checkPhases()
 				compareBits(t, "Columns", columns[:channels*w.KH*w.KW*ld], got[:channels*w.KH*w.KW*ld])
 			}
-			back, checkBack := guarded(t, len(img))
+			gradient, checkGradient := guarded(t, len(img))
 			patches, checkPatches := fill(t, random(rng, (taps-1)*ld+oh*ow))
-			for i := range back {
-				back[i] = float32(math.NaN())
+			for i := range gradient {
+				gradient[i] = float32(math.NaN())
 			}
-			with(k, func() { w.Col2im(back, patches, ld) })
-			checkBack()
+			runWith(k, func() { w.Col2im(gradient, patches, ld) })
+			checkGradient()
 			checkPatches()
 			checkImg()
 			sums := make([]float32, len(img))
@@ -77,16 +78,16 @@ func TestIm2col(t *testing.T) {
 					}
 				}
 			}
-			compareBits(t, "Col2im", back, sums)
+			compareBits(t, "Col2im", gradient, sums)
 		}
 	})
 }
 
-func TestPools(t *testing.T) {
-	each(t, func(t *testing.T, k *kernels) {
+func TestPools_AgreeWithDefinition(t *testing.T) {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
 		rng := rand.New(rand.NewPCG(23, 24))
 		for range 500 {
-			w := someWindow(rng)
+			w := randomWindow(rng)
 			oh, ow := w.OutputSize()
 			values := random(rng, w.C*w.H*w.W)
 			for i := range values {
@@ -104,7 +105,7 @@ func TestPools(t *testing.T) {
 			img, checkImg := fill(t, values)
 			got, check := guarded(t, w.C*oh*ow)
 			arg := make([]int32, w.C*oh*ow)
-			with(k, func() { w.MaxPool(got, arg, img) })
+			runWith(k, func() { w.MaxPool(got, arg, img) })
 			check()
 			checkImg()
 			for i := range values {
@@ -113,11 +114,11 @@ func TestPools(t *testing.T) {
 				}
 			}
 			mean, checkMean := guarded(t, w.C*oh*ow)
-			with(k, func() { w.AvgPool(mean, img) })
+			runWith(k, func() { w.AvgPool(mean, img) })
 			checkMean()
 			dy := random(rng, len(got))
 			dimg, checkD := guarded(t, len(img))
-			with(k, func() { w.AvgPoolGrad(dimg, dy) })
+			runWith(k, func() { w.AvgPoolGrad(dimg, dy) })
 			checkD()
 			var fromImage, fromMean float64
 			for i := range img {
@@ -126,27 +127,27 @@ func TestPools(t *testing.T) {
 			scattered := make([]float32, len(img))
 			for i := range got {
 				c, y, x := i/(oh*ow), i/ow%oh, i%ow
-				best, where, sum := float32(math.Inf(-1)), -1, 0.0
+				best, argmax, sum := float32(math.Inf(-1)), -1, 0.0
 				for kh := range w.KH {
 					for kw := range w.KW {
 						ty, tx := y*w.StrideH+kh*w.DilH-w.PadH, x*w.StrideW+kw*w.DilW-w.PadW
 						m, _ := w.at(img, c, ty, tx)
 						sum += float64(m)
 						v, index := w.at(values, c, ty, tx)
-						if index >= 0 && (where < 0 || v > best || v != v) {
-							best, where = v, index
+						if index >= 0 && (argmax < 0 || v > best || v != v) {
+							best, argmax = v, index
 						}
 					}
 				}
-				if int(arg[i]) != where || got[i] != best && best == best {
-					t.Fatalf("%+v: output %d: %v from %d, want %v from %d", *w, i, got[i], arg[i], best, where)
+				if int(arg[i]) != argmax || got[i] != best && best == best {
+					t.Fatalf("%+v: output %d: %v from %d, want %v from %d", *w, i, got[i], arg[i], best, argmax)
 				}
 				if want := sum / float64(w.KH*w.KW); !(math.Abs(float64(mean[i])-want) <= 1e-5) {
 					t.Fatalf("%+v: mean %d: %v, want %v", *w, i, mean[i], want)
 				}
 				fromMean += float64(mean[i]) * float64(dy[i])
-				if where >= 0 {
-					scattered[where] += dy[i]
+				if argmax >= 0 {
+					scattered[argmax] += dy[i]
 				}
 			}
 			if !(math.Abs(fromImage-fromMean) <= 1e-4*float64(len(img))) {
@@ -159,11 +160,11 @@ func TestPools(t *testing.T) {
 	})
 }
 
-func TestNothingAllocates(t *testing.T) {
+func TestKernels_DoNotAllocate(t *testing.T) {
 	w := Window{C: 2, H: 9, W: 9, KH: 3, KW: 3, StrideH: 2, StrideW: 2, PadH: 1, PadW: 1, DilH: 1, DilW: 1}
 	img, patches, pooled, arg := make([]float32, 162), make([]float32, 18*25), make([]float32, 50), make([]int32, 50)
-	each(t, func(t *testing.T, k *kernels) {
-		with(k, func() {
+	forEachImplementation(t, func(t *testing.T, k *kernels) {
+		runWith(k, func() {
 			if n := testing.AllocsPerRun(10, func() {
 				w.Im2col(patches, 25, img)
 				w.Col2im(img, patches, 25)

@@ -2,7 +2,7 @@ package simd
 
 import "unsafe"
 
-// reference is pure Go with the transforms written down.
+// reference is pure Go with the transforms as explicit formulas.
 var reference = func() kernels {
 	k := pureGo
 	k.winograd = [2]winogradKernels{
@@ -12,12 +12,12 @@ var reference = func() kernels {
 	return k
 }()
 
-// A linear map takes a row of numbers to another. Products are rounded before
-// they are added, as everywhere in pure Go.
+// linear is a linear map of a row. Products are rounded before they are added, as everywhere
+// in pure Go.
 type linear func(out, in []float32)
 
-// The maps of one row for three taps. Their matrices are those of Lavin & Gray
-// 2016, section 4.1: G, Bᵀ, A, Aᵀ and Gᵀ.
+// The maps of a row for three taps. Their matrices are those of Lavin & Gray 2016, section
+// 4.1: G, Bᵀ, A, Aᵀ and Gᵀ.
 
 func overFilter3(out, f []float32) {
 	ends := f[0] + f[2]
@@ -45,11 +45,10 @@ func overGradient3(out, s []float32) {
 	out[0], out[1], out[2] = s[0]+sum, float32((s[1]-s[2])*0.5), sum+s[3]
 }
 
-// The maps of one row for five taps, from the points 0, 1, -1, ½, -2 and ∞ by
-// the construction of Toom and Cook: with M_j(x) = Π (x - a_l) over the other
-// points, row j of Bᵀ holds M_j's coefficients, that of G the powers of a_j
-// divided by M_j(a_j), column j of Aᵀ its powers. ∞ takes Π (x - a_l) over all,
-// and the highest power.
+// The maps of a row for five taps, from the points 0, 1, -1, ½, -2 and ∞ by the construction of
+// Toom and Cook. With M_j(x) = Π (x - a_l) over the other points, row j of Bᵀ contains the
+// coefficients of M_j, row j of G the powers of a_j divided by M_j(a_j), and column j of Aᵀ the
+// powers of a_j. The point ∞ uses Π (x - a_l) over all points and the highest power.
 
 func overFilter5(out, f []float32) {
 	out[0] = f[0]
@@ -95,8 +94,8 @@ func overGradient5(out, s []float32) {
 	out[4] = (s[5] + even) + (float32(third*0.0625) + float32(fourth*16))
 }
 
-// twice applies a map to the rows of a square of height×width numbers and then to
-// the columns, which become side long.
+// twice applies a map to the rows of height×width numbers and then to the columns. The result
+// has side columns.
 func (f linear) twice(out *[6][6]float32, in *[6][6]float32, height, width, side int) {
 	var across [6][6]float32
 	for i := range height {
@@ -114,7 +113,7 @@ func (f linear) twice(out *[6][6]float32, in *[6][6]float32, height, width, side
 	}
 }
 
-// winogradGo are the transforms made of maps of rows.
+// winogradGo makes the transforms from the maps of a row.
 func winogradGo(taps int, overFilter, overImage, overSignal, overResult, overGradient linear) winogradKernels {
 	points, size := taps+1, taps*taps
 	planes := func(p *float32, plane, n int) []float32 { return unsafe.Slice(p, (points*points-1)*plane+n) }

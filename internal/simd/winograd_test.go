@@ -8,9 +8,8 @@ import (
 
 var winograds = []Winograd{{3}, {5}}
 
-// Every implementation gives the bits of the reference, and reads and writes what it
-// says.
-func TestWinogradBits(t *testing.T) {
+// Every implementation gives the bits of the reference and writes only its results.
+func TestWinograd_AgreesWithReference(t *testing.T) {
 	rng := rand.New(rand.NewPCG(31, 32))
 	for _, k := range supported[1:] {
 		for trial := range 400 {
@@ -25,26 +24,26 @@ func TestWinogradBits(t *testing.T) {
 			got, check := guarded(t, (w.Planes()-1)*plane+n)
 			want := make([]float32, len(got))
 			copy(want, got)
-			same := func(what string, f func(dst []float32)) {
+			expectSame := func(what string, f func(dst []float32)) {
 				t.Helper()
-				with(k, func() { f(got) })
-				with(&reference, func() { f(want) })
+				runWith(k, func() { f(got) })
+				runWith(&reference, func() { f(want) })
 				check()
 				compareBits(t, k.name+" "+what, got, want)
 			}
 			rows[rng.IntN(len(rows))] = float32(math.NaN())
-			same("image", func(dst []float32) { w.Image(dst, plane, rows, ld, tiles) })
-			same("signal", func(dst []float32) { w.Signal(dst, plane, rows, ld, tiles) })
+			expectSame("image", func(dst []float32) { w.Image(dst, plane, rows, ld, tiles) })
+			expectSame("signal", func(dst []float32) { w.Signal(dst, plane, rows, ld, tiles) })
 			number := WinogradLanes + rng.IntN(n-WinogradLanes+1)
 			filters, checkFilters := fill(t, random(rng, w.Taps*w.Taps*number))
-			same("filters", func(dst []float32) { w.Filters(dst, plane, filters) })
+			expectSame("filters", func(dst []float32) { w.Filters(dst, plane, filters) })
 			checkRows()
 
-			back := make([]float32, len(filters))
-			with(k, func() { w.Gradients(filters, got, plane) })
-			with(&reference, func() { w.Gradients(back, want, plane) })
+			gradients := make([]float32, len(filters))
+			runWith(k, func() { w.Gradients(filters, got, plane) })
+			runWith(&reference, func() { w.Gradients(gradients, want, plane) })
 			checkFilters()
-			compareBits(t, k.name+" gradients", filters, back)
+			compareBits(t, k.name+" gradients", filters, gradients)
 
 			got[rng.IntN(len(got))] = float32(math.NaN())
 			relu := rng.IntN(2) == 0
@@ -52,7 +51,7 @@ func TestWinogradBits(t *testing.T) {
 			for i, which := range []*kernels{k, &reference} {
 				top, checkTop := guarded(t, 2*n)
 				bottom, checkBottom := guarded(t, 2*n)
-				with(which, func() { w.Result(top, bottom, got, plane, tiles, 0.3, relu) })
+				runWith(which, func() { w.Result(top, bottom, got, plane, tiles, 0.3, relu) })
 				checkTop()
 				checkBottom()
 				results[i] = append(append(results[i], top...), bottom...)
@@ -62,9 +61,8 @@ func TestWinogradBits(t *testing.T) {
 	}
 }
 
-// Tiles transformed, multiplied and turned back are the convolution, and the
-// gradient of a filter is what the definition says.
-func TestWinogradIsAConvolution(t *testing.T) {
+// The transforms compute the convolution and the gradient of a filter.
+func TestWinograd_AgreesWithConvolution(t *testing.T) {
 	check := func(t *testing.T, k *kernels) {
 		rng := rand.New(rand.NewPCG(33, 34))
 		const n = WinogradLanes
@@ -74,14 +72,14 @@ func TestWinogradIsAConvolution(t *testing.T) {
 				continue
 			}
 			size, ld := w.Taps*w.Taps, 2*n+w.Taps-1
-			// How much larger than the terms the numbers get on the way, in all: for
-			// five taps Bᵀ multiplies by up to 7 in each direction, Aᵀ by up to 5.5.
+			// The factor by which intermediate results exceed the terms. For five taps, Bᵀ
+			// multiplies by up to 7 in each direction, Aᵀ by up to 5.5.
 			growth := map[int]float64{3: 64, 5: 256}[w.Taps]
 			image, filters, signal := random(rng, w.Points()*ld), random(rng, size*n), random(rng, 4*n)
 			u, v, d := make([]float32, w.Planes()*n), make([]float32, w.Planes()*n), make([]float32, w.Planes()*n)
 			m, sums := make([]float32, len(v)), make([]float32, len(v))
 			top, bottom, gradients := make([]float32, 2*n), make([]float32, 2*n), make([]float32, size*n)
-			with(k, func() {
+			runWith(k, func() {
 				w.Filters(u, n, filters)
 				w.Image(v, n, image, ld, n)
 				w.Signal(d, n, signal, 2*n, n)
@@ -92,7 +90,7 @@ func TestWinogradIsAConvolution(t *testing.T) {
 				w.Result(top, bottom, m, n, n, 0.5, false)
 				w.Gradients(gradients, sums, n)
 			})
-			near := func(what string, got float32, want, size float64) {
+			expectClose := func(what string, got float32, want, size float64) {
 				t.Helper()
 				if !(math.Abs(float64(got)-want) <= growth*size/(1<<24)) {
 					t.Fatalf("%d taps: %s is %v, want %v", w.Taps, what, got, want)
@@ -106,7 +104,7 @@ func TestWinogradIsAConvolution(t *testing.T) {
 						want += p
 						total += math.Abs(p)
 					}
-					near("a result", got, want, total)
+					expectClose("a result", got, want, total)
 				}
 			}
 			for i := range size {
@@ -116,15 +114,15 @@ func TestWinogradIsAConvolution(t *testing.T) {
 					want += p
 					total += math.Abs(p)
 				}
-				near("a gradient", gradients[i], want, total)
+				expectClose("a gradient", gradients[i], want, total)
 			}
 		}
 	}
 	check(t, &reference)
-	each(t, check)
+	forEachImplementation(t, check)
 }
 
-func TestWinogradRefuses(t *testing.T) {
+func TestWinograd_PanicsOnShortSlices(t *testing.T) {
 	w := Winograd{3}
 	for name, f := range map[string]func(){
 		"filters": func() { w.Filters(make([]float32, 16*8), 8, make([]float32, 73)) },
@@ -135,10 +133,10 @@ func TestWinogradRefuses(t *testing.T) {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("%s: memory too short was taken", name)
+					t.Errorf("%s: no panic", name)
 				}
 			}()
-			with(&reference, f)
+			runWith(&reference, f)
 		}()
 	}
 }

@@ -14,8 +14,9 @@ import (
 	"testing"
 )
 
-// What the GNU assembler 2.40 makes of one instruction of each kind.
-const known = `
+// gnuEncodings are the codes that the GNU assembler 2.40 generates for one instruction of each
+// kind.
+const gnuEncodings = `
 4e23d441 fadd v1.4s, v2.4s, v3.4s
 4ebdd7df fsub v31.4s, v30.4s, v29.4s
 6e31dea4 fmul v4.4s, v21.4s, v17.4s
@@ -54,9 +55,9 @@ const known = `
 
 var registers = regexp.MustCompile(`\b[vsd](\d+)`)
 
-func TestKnownEncodings(t *testing.T) {
+func TestEncodings_AgreeWithGNUAssembler(t *testing.T) {
 	seen := map[string]bool{}
-	for _, line := range strings.Split(strings.TrimSpace(known), "\n") {
+	for _, line := range strings.Split(strings.TrimSpace(gnuEncodings), "\n") {
 		code, text, _ := strings.Cut(line, " ")
 		want, err := strconv.ParseUint(code, 16, 32)
 		if err != nil {
@@ -94,18 +95,18 @@ func TestKnownEncodings(t *testing.T) {
 	}
 	for format := range bases {
 		if !seen[format] {
-			t.Errorf("%s is not in the table", format)
+			t.Errorf("%s is missing in gnuEncodings", format)
 		}
 	}
 	for name := range laneBases {
 		if !seen[name] {
-			t.Errorf("%s by lane is not in the table", name)
+			t.Errorf("%s by lane is missing in gnuEncodings", name)
 		}
 	}
 }
 
-// Every word of every kernel is what an assembler makes of the comment beside it.
-func TestWordsAreTheirComments(t *testing.T) {
+// Every encoded word of every kernel is the code of the instruction in its comment.
+func TestWords_AgreeWithComments(t *testing.T) {
 	assembler, err := exec.LookPath("aarch64-linux-gnu-as")
 	if err != nil {
 		t.Skip("aarch64-linux-gnu-as is not installed")
@@ -152,7 +153,7 @@ func TestWordsAreTheirComments(t *testing.T) {
 	}
 }
 
-func TestFilesAreCurrent(t *testing.T) {
+func TestGeneratedFiles_AreCurrent(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
 	for _, file := range files {
 		code, declarations := text(file.folder, file.functions())
@@ -163,7 +164,7 @@ func TestFilesAreCurrent(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(got, want) {
-				t.Errorf("%s%s is not what the generator writes: go run ./internal/simd/neon", path, ext)
+				t.Errorf("%s%s differs from the generator's output; run: go run ./internal/simd/neon", path, ext)
 			}
 		}
 	}

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// What was set before a loop keeps its register to the loop's end; what is done
-// with gives it back.
-func TestRegistersLiveThroughLoops(t *testing.T) {
+// A value that is set before a loop keeps its register to the end of the loop. A register is
+// free after its last use.
+func TestAllocate_KeepsRegistersThroughLoops(t *testing.T) {
 	f := newFunction("f", "func(n int)")
 	n, kept := f.load("n"), zero(f)
 	var used, later *reg
@@ -19,18 +19,18 @@ func TestRegistersLiveThroughLoops(t *testing.T) {
 	after := zero(f)
 	f.finish()
 	if later.number == kept.number {
-		t.Error("a register that the next turn reads was taken")
+		t.Error("a register that the next iteration reads was reused")
 	}
 	if later.number != used.number {
-		t.Error("a register that nobody needs was not given back")
+		t.Error("an unused register was not reused")
 	}
 	if after.number != kept.number {
-		t.Error("a register was kept beyond its loop")
+		t.Error("a register was kept after its loop")
 	}
 }
 
-// Pieces take turns, unless one has branches.
-func TestTogether(t *testing.T) {
+// Instructions of pieces alternate, unless a piece has branches.
+func TestInterleave_AlternatesWithoutBranches(t *testing.T) {
 	for _, branches := range []bool{false, true} {
 		f := newFunction("f", "func(n int)")
 		n, p, q := f.load("n"), f.vec(), f.vec()
@@ -55,12 +55,12 @@ func TestTogether(t *testing.T) {
 			want = []*reg{p, p, q, q}
 		}
 		if !slices.Equal(order, want) {
-			t.Errorf("branches %v: the pieces come in another order", branches)
+			t.Errorf("branches %v: wrong order of instructions", branches)
 		}
 	}
 }
 
-func TestTooManyRegisters(t *testing.T) {
+func TestAllocate_PanicsWithoutFreeRegister(t *testing.T) {
 	f := newFunction("f", "func()")
 	var all []*reg
 	for range 33 {
@@ -71,7 +71,7 @@ func TestTooManyRegisters(t *testing.T) {
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("33 vectors fit 32 registers")
+			t.Error("33 vectors were allocated to 32 registers")
 		}
 	}()
 	f.finish()
