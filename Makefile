@@ -37,7 +37,7 @@ vet-gpu: $(HEADER)
 emu:
 	go run ./cuda/emu/build $(if $(filter ptx,$(EMU)),-ptx cuda/kernels/kernels.zip,-only $(EMU))
 
-# Runs tests on the emulated device: make test-emu PKG=./cuda RUN=TestOperations
+# Runs tests on the emulated device: make test-emu PKG=./cuda RUN=TestConformance_Operations
 test-emu: $(HEADER) emu
 	DPTRAIN_LIBCUDA=$(CACHE)/emu/$(EMU)/libcuda.so.1 go test -tags gpu -count=1 -timeout 1h -run '$(RUN)' $(PKG)
 

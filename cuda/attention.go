@@ -11,15 +11,15 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// attentionShape is the geometry of attention, as in kernels/attention.cu.
+// attentionShape is struct Heads of kernels/attention.cu.
 type attentionShape struct {
 	Steps, Heads, Size, Causal int32
 	Scale                      float32
 }
 
-// attentionGrid shares attention out: a block takes 64 steps of one head of one example and
-// up to 128 of the head's columns. Kernels are named after the columns, in chunks
-// of 32, and how products are computed.
+// attentionGrid divides attention among blocks: a block computes 64 steps of one head of
+// one example, and up to 128 of the head's columns. A kernel's name gives the number of
+// 32-column chunks and the precision of products.
 func attentionGrid(c *compiler, kernel string, a op.Attention, x tensor.Shape) (name string, h attentionShape, grid dim) {
 	size := x[2] / 3 / a.Heads
 	h = attentionShape{int32(x[1]), int32(a.Heads), int32(size), boolArg(a.Causal), float32(1 / math.Sqrt(float64(size)))}
@@ -32,7 +32,7 @@ func attentionGrid(c *compiler, kernel string, a op.Attention, x tensor.Shape) (
 	return name, h, dim{uint32(x[0] * a.Heads), uint32(ceil(x[1], 64)), uint32(parts)}
 }
 
-// paddingMask is the input that marks padding, if there is one.
+// paddingMask is the optional input that marks padding; 0 if the operation has none.
 func paddingMask(in []driver.Pointer) driver.Pointer {
 	if len(in) == 0 {
 		return 0
@@ -45,8 +45,8 @@ func lowerAttention(c *compiler, s op.Attention, k call) {
 	c.launch(kernel, grid, threads, k.out, k.in[0], paddingMask(k.in[1:]), h)
 }
 
-// lowerAttentionGrad finds the gradient of the queries, and with it what is needed of
-// each row of weights, then that of keys and values.
+// lowerAttentionGrad computes the gradient of the queries and statistics of each row of
+// attention weights, then the gradients of keys and values.
 func lowerAttentionGrad(c *compiler, s op.AttentionGrad, k call) {
 	x := k.shapes[0]
 	rows := c.allocScratch(4 * 3 * x[0] * s.Heads * x[1])
@@ -56,7 +56,7 @@ func lowerAttentionGrad(c *compiler, s op.AttentionGrad, k call) {
 	}
 }
 
-// lowerRotary turns pairs of columns by angles that are worked out once, in float64.
+// lowerRotary rotates pairs of columns by angles that the host computes once, in float64.
 func lowerRotary(c *compiler, s op.Rotary, k call) {
 	steps, width := k.shape[1], k.shape[2]
 	cos, sin := op.RotaryAngles[float32](s, steps)

@@ -7,8 +7,8 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// lowerChannelOp queues what treats channels or rows alike: normalisations, scales and shifts,
-// their sums, softmax.
+// lowerChannelOp queues operations that treat all channels or all rows alike:
+// normalisations, scales and shifts, their sums, softmax.
 func lowerChannelOp(c *compiler, spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.Normalize:
@@ -37,22 +37,23 @@ func lowerChannelOp(c *compiler, spec op.Spec, k call) bool {
 	return true
 }
 
-// launchChannelAffine is x⊙scale + shift, each channel with its own; 0 leaves one out.
+// launchChannelAffine computes x⊙scale + shift, with one scale and one shift per channel;
+// a pointer of 0 omits one.
 func launchChannelAffine(c *compiler, channels, inner int, k call, scale, shift driver.Pointer) {
 	n := k.results()
 	c.launch("channel_affine", blocks(n), threads, k.out, k.in[0], scale, shift, int32(n), newDivider(inner), newDivider(channels))
 }
 
-// channelLayout is how the sums over channels are shared out, as in
-// kernels/channel.cu.
+// channelLayout is struct Rows of kernels/channel.cu: how sums over channels are divided
+// among threads.
 type channelLayout struct {
 	Rows, Channels, Inner       int32
 	Each                        divider
 	Group, Across, Lanes, Tiles int32
 }
 
-// newChannelLayout gives the layout for groups of rows, and a block's threads. The channels
-// and the rows of a group decide, not how many groups there are.
+// newChannelLayout returns the layout for groups of rows, and the block size. It depends
+// on the channels and on the rows of a group, not on the number of groups.
 func newChannelLayout(channels, inner, rows, each, group int) (channelLayout, dim) {
 	const most = 256
 	lanes := 1
@@ -68,8 +69,8 @@ func newChannelLayout(channels, inner, rows, each, group int) (channelLayout, di
 	}, dim{uint32(ceil(busy, 32) * 32), 1, 1}
 }
 
-// channelSum is what is added up: Δ, or A⊙Δ where A is not 0, each row times the
-// factor of its record where factors is not 0.
+// channelSum describes a sum over channels: of Δ, or of A⊙Δ where a is not 0, with each
+// row multiplied by its record's clip factor where factors is not 0.
 type channelSum struct {
 	channels, inner   int
 	a, delta, factors driver.Pointer
@@ -79,8 +80,8 @@ type channelSum struct {
 
 func (s channelSum) rows() int { return s.elements / (s.channels * s.inner) }
 
-// sumChannels adds all rows up: a part of them a block, then the parts. The shape alone
-// decides how many parts there are.
+// sumChannels adds up all rows: each block adds a part, then the parts are added up. The
+// number of parts depends only on the shape.
 func sumChannels(c *compiler, s channelSum, k call) {
 	rows := s.rows()
 	each := rows / s.records
@@ -102,7 +103,7 @@ func sumChannels(c *compiler, s channelSum, k call) {
 	c.launch("channel_parts", dim{uint32(layout.Tiles), 1, 1}, block, k.out, partial, layout, s.scale, accumulate)
 }
 
-// sumChannelsPerRecord gives every record its sums.
+// sumChannelsPerRecord computes the sums of each record.
 func sumChannelsPerRecord(c *compiler, s channelSum, k call) {
 	each := s.rows() / s.records
 	layout, block := newChannelLayout(s.channels, s.inner, s.rows(), each, each)
@@ -110,9 +111,9 @@ func sumChannelsPerRecord(c *compiler, s channelSum, k call) {
 		k.out, driver.Pointer(0), s.a, s.delta, s.factors, layout, s.scale, int32(0))
 }
 
-// launchChannelNorms gives the squared norm of every record's sums. They are added up in
-// double, n terms, which costs at most n+8 roundings of the sum of their sizes. A
-// block takes some thousand elements.
+// launchChannelNorms computes the squared norm of each record's sums. It adds n terms in
+// double, with an error of at most n+8 roundings of the sum of their magnitudes. A block
+// processes some thousand elements.
 func launchChannelNorms(c *compiler, s channelSum, k call) {
 	each := s.rows() / s.records
 	roundings := float64(each*s.inner+8) * roundoff
@@ -132,7 +133,7 @@ func launchChannelNorms(c *compiler, s channelSum, k call) {
 	}
 }
 
-// newChannelSum reads a form whose gradient is a sum over channels.
+// newChannelSum returns the sum that is the gradient of a Shift or a Scale.
 func newChannelSum(form op.Form, records int, k call) channelSum {
 	if f, shift := form.(op.Shift); shift {
 		return channelSum{f.Channels, f.Inner, 0, k.in[0], 0, k.size(0), records, 1}

@@ -17,6 +17,7 @@ type clipFormula struct {
 	Inverse, Margin, Smallest float64
 }
 
+// clipGroup is struct Group of kernels/factors.cu.
 type clipGroup struct {
 	First, Count    int32
 	Absolute, Gamma float64

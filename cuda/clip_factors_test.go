@@ -60,7 +60,7 @@ func factored(t *testing.T, n network, f clip.Formula, bounds []float64, squared
 // Factors that the device computes have the bits of clip's, and its counts are right, for
 // any squared norms: of usual records, of some that hold no numbers, at the ends of float32
 // and on a bound. What follows the records gets 0, whatever was there.
-func TestFactorsAreTheClippers(t *testing.T) {
+func TestClipFactors_MatchClipper(t *testing.T) {
 	device(t)
 	n := network{model: "mlp:3", example: models.DataSpec{Shape: []int{5}, Classes: 2}, batch: 300}
 	const records = 290
@@ -152,7 +152,7 @@ func TestFactorsAreTheClippers(t *testing.T) {
 }
 
 // Where nothing is clipped, records take part as they are and padding does not.
-func TestFactorsOfNoGroups(t *testing.T) {
+func TestClipFactors_WithoutGroups(t *testing.T) {
 	device(t)
 	n := network{model: "mlp:3", example: models.DataSpec{Shape: []int{5}, Classes: 2}, batch: 5}
 	factors, counts := factored(t, n, clip.Formula{}, nil, nil, 3)

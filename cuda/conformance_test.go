@@ -25,7 +25,7 @@ func device(t testing.TB) {
 	}
 }
 
-func TestOperations(t *testing.T) { device(t); plantest.Operations(t, backend, 1) }
-func TestSums(t *testing.T)       { device(t); plantest.Sums(t, backend, 1) }
-func TestNorms(t *testing.T)      { device(t); plantest.Norms(t, backend) }
-func TestRelease(t *testing.T)    { device(t); plantest.Release(t, backend, 1) }
+func TestConformance_Operations(t *testing.T) { device(t); plantest.Operations(t, backend, 1) }
+func TestConformance_Sums(t *testing.T)       { device(t); plantest.Sums(t, backend, 1) }
+func TestConformance_Norms(t *testing.T)      { device(t); plantest.Norms(t, backend) }
+func TestConformance_Release(t *testing.T)    { device(t); plantest.Release(t, backend, 1) }

@@ -9,7 +9,7 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// lowerConvolutionOp queues what a window moving over pictures does.
+// lowerConvolutionOp queues convolutions, pools, and Im2Col and its gradient.
 func lowerConvolutionOp(c *compiler, spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.Conv2D:
@@ -36,24 +36,24 @@ func lowerConvolutionOp(c *compiler, spec op.Spec, k call) bool {
 	return true
 }
 
-// phase is the places of a result that meet the same elements of the kernel, as
-// kernels/convolution.cu lays it out.
+// phase is the set of outputs that use the same elements of the kernel, as struct Phase of
+// kernels/convolution.cu.
 type phase struct {
 	First, Depth, Corners int32
 	Area, Row             divider
 	Out, Down, Across     int32
 }
 
-// phaseTables are all phases of a convolution with their tables: what of the kernel, in
-// bytes, meets what of a patch.
+// phaseTables are all phases of a convolution, and the tables that pair offsets in the
+// kernel (in bytes) with offsets in a patch.
 type phaseTables struct {
 	phases        []phase
 	taps, corners reachTable
 	weights       []int32
 }
 
-// beginPhase is a phase of the given places, whose taps come next. The tables of taps start
-// with 32 that see zeros.
+// beginPhase starts a phase with this many output rows and columns; its taps follow. The
+// tables of taps start with 32 that read zeros.
 func (m *phaseTables) beginPhase(high, wide int) phase {
 	if len(m.weights) == 0 {
 		m.addTap(0, unmatchedSide, 0)
@@ -69,7 +69,7 @@ func (m *phaseTables) addTap(cell int, sides uint32, weight int) {
 	m.weights = append(m.weights, int32(4*weight))
 }
 
-// padTaps goes on to a multiple of 32 with taps that see zeros.
+// padTaps adds taps that read zeros up to a multiple of 32.
 func (m *phaseTables) padTaps() {
 	m.taps.pad(32, unmatchedSide)
 	m.weights = append(m.weights, make([]int32, len(m.taps)/2-len(m.weights))...)
@@ -81,7 +81,7 @@ func (m *phaseTables) endPhase(p phase) {
 	m.phases = append(m.phases, p)
 }
 
-// forwardPhases meets every element of the kernel at every place.
+// forwardPhases has one phase: every element of the kernel is used at every output.
 func (v convGeometry) forwardPhases() (m phaseTables) {
 	p := m.beginPhase(v.outH, v.outW)
 	p.Down, p.Across = int32(v.outW), 1
@@ -94,11 +94,11 @@ func (v convGeometry) forwardPhases() (m phaseTables) {
 	return m
 }
 
-// backwardPhases has a phase for each remainder of a cell's row and column by the strides:
-// cell·s + r is reached from the places (cell·s + r + pad − k·dilation)/s of those k
-// for which that is whole.
+// backwardPhases has one phase for each pair of remainders of an input's row and column
+// modulo the strides. Input cell·s + r receives from the outputs (cell·s + r + pad −
+// k·dilation)/s, for those k for which this is an integer.
 func (v convGeometry) backwardPhases() (m phaseTables) {
-	met := func(far axisOffsets, r, stride int) (list []int, places axisOffsets) {
+	reached := func(far axisOffsets, r, stride int) (list []int, places axisOffsets) {
 		places = make(axisOffsets, len(far))
 		for k := range far {
 			if from := r - far[k]; from%stride == 0 {
@@ -111,8 +111,8 @@ func (v convGeometry) backwardPhases() (m phaseTables) {
 	rows, columns := v.axes()
 	for ry := range min(v.StrideH, v.H) {
 		for rx := range min(v.StrideW, v.W) {
-			ys, down := met(rows, ry, v.StrideH)
-			xs, across := met(columns, rx, v.StrideW)
+			ys, down := reached(rows, ry, v.StrideH)
+			xs, across := reached(columns, rx, v.StrideW)
 			high, wide := ceil(v.H-ry, v.StrideH), ceil(v.W-rx, v.StrideW)
 			p := m.beginPhase(high, wide)
 			p.Out, p.Down, p.Across = int32(ry*v.W+rx), int32(v.StrideH*v.W), int32(v.StrideW)
@@ -130,7 +130,7 @@ func (v convGeometry) backwardPhases() (m phaseTables) {
 	return m
 }
 
-// maxPhases is how many phases a launch takes.
+// maxPhases is the number of phases that one launch can compute.
 const maxPhases = 16
 
 // convolutionArgs is the argument of the kernels of kernels/convolution.cu.
@@ -146,7 +146,8 @@ type convolutionArgs struct {
 	_                      int32
 }
 
-// convolutionOutput is a result to be made: planes of size Plane, Rows channels a group.
+// convolutionOutput describes the result of a convolution: planes of size plane, rows
+// channels per group.
 type convolutionOutput struct {
 	from                       imagePlanes
 	weight, bias, out          driver.Pointer
@@ -196,7 +197,7 @@ func launchConvolution(c *compiler, v convGeometry, m phaseTables, r convolution
 		depth = max(depth, int(p.Depth))
 		columns = max(columns, r.count*int(p.Area.By))
 	}
-	// A picture gets the same bits in every microbatch: its shape alone cuts the sum.
+	// An image gets the same bits in every microbatch: only its shape splits the sum.
 	length, count := splitSum(depth, depth/256)
 	all := columns * v.Groups * len(m.phases)
 	s := chooseTile(c, convolutionTiles[c.options.Precision], r.rows, all, depth, length, count)
@@ -226,7 +227,8 @@ func launchConvolution(c *compiler, v convGeometry, m phaseTables, r convolution
 	return true
 }
 
-// finishConvolution adds up slices that were computed apart, with the bias and the activation.
+// finishConvolution adds up slices that were computed separately, adds the bias and
+// applies the activation.
 func finishConvolution(c *compiler, v convGeometry, r convolutionOutput, partial driver.Pointer, slices int) {
 	size := r.count * v.Groups * r.rows * r.plane
 	c.launch("convolution_end", blocks(size), threads, r.out, partial, r.bias, int32(size),

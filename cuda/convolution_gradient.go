@@ -28,16 +28,18 @@ var weightGradientTiles = []tile{
 	{"32x64", 32, 64, 64, 0.48}, {"32x32", 32, 32, 64, 0.38},
 }
 
-// paddedOutputs is the places of a picture, up to a multiple of four.
+// paddedOutputs is the number of output positions of an image, rounded up to a multiple of
+// four.
 func (v convGeometry) paddedOutputs() int { return ceil(v.outArea, 4) * 4 }
 
-// weightTileCount is about how many tiles the weight has.
+// weightTileCount is approximately the number of tiles of the weight.
 func (v convGeometry) weightTileCount() int {
 	return v.Groups * ceil(v.groupOutputs, 64) * ceil(v.patchWidth, 64)
 }
 
-// launchWeightGradients makes sums over the places of so many pictures each, of which slices may
-// have blocks of their own, one after the other.
+// launchWeightGradients computes sums over the output positions, each over this many
+// images. A sum's slices may be computed by separate blocks; their results are stored one
+// after the other.
 func launchWeightGradients(c *compiler, v convGeometry, x, delta, factors, out driver.Pointer, perRecord, sums, pictures int, t tile, length, apart int) {
 	args := weightGradientArgs{
 		Taps: c.constant(v.taps()), Corners: c.constant(v.corners()), Factors: factors,
@@ -60,8 +62,8 @@ func launchWeightGradients(c *compiler, v convGeometry, x, delta, factors, out d
 	}
 }
 
-// launchAddParts adds up the parts of each of several runs of size sums; up to 32 of them
-// in the order in which one block would.
+// launchAddParts adds up the count parts of each of runs results of size elements; it adds
+// up to 32 parts in the order in which one block would.
 func launchAddParts(c *compiler, out, parts driver.Pointer, runs, size, count int, add bool) {
 	for first := 0; first < runs; first += maxGridDepth {
 		n := min(maxGridDepth, runs-first)
@@ -70,9 +72,9 @@ func launchAddParts(c *compiler, out, parts driver.Pointer, runs, size, count in
 	}
 }
 
-// splitOutputs cuts a sum over the places of records, so many pictures each, so that the
-// slices fill the card; a launch takes the slices of as many records as a grid is deep for,
-// which may be none.
+// splitOutputs splits a sum over the output positions of records, with each images per
+// record, into slices that fill the GPU. atOnce is the number of records whose slices one
+// launch can compute; it is 0 if the grid is too shallow for one record.
 func splitOutputs(c *compiler, v convGeometry, records, each int) (length, count, atOnce int) {
 	of := func(records int) (terms int) { return records * each * v.paddedOutputs() }
 	terms, most := of(records), ceil(3*c.device.Multiprocessors(), v.weightTileCount())
@@ -83,8 +85,8 @@ func splitOutputs(c *compiler, v convGeometry, records, each int) (length, count
 	return length, records/atOnce*ceil(of(atOnce), length) + ceil(of(records%atOnce), length), atOnce
 }
 
-// sumWeightGradients adds up over the places of all pictures: g_r of all records, each times its
-// factor where factors are given.
+// sumWeightGradients adds up the weight gradients of all images: the sum of g_r over all
+// records, each multiplied by its clip factor where factors is not 0.
 func sumWeightGradients(c *compiler, f op.ConvWeight, k call, factors driver.Pointer, records int) bool {
 	v := newConvGeometry(f)
 	each := k.size(1) / (v.O * v.outArea) / records // pictures
@@ -113,8 +115,8 @@ func sumWeightGradients(c *compiler, f op.ConvWeight, k call, factors driver.Poi
 	return true
 }
 
-// lowerConvRecordGradients gives each record's gradient. The slices of its sum come of its shape
-// alone: a record gets the same bits in every microbatch.
+// lowerConvRecordGradients computes each record's gradient. The slices of its sum depend
+// only on its shape: a record gets the same bits in every microbatch.
 func lowerConvRecordGradients(c *compiler, f op.ConvWeight, records int, k call) bool {
 	v := newConvGeometry(f)
 	if !v.supported() || !fitsGridDepth(v.Groups) {
@@ -143,7 +145,7 @@ type patchRows struct {
 	_                            int32
 }
 
-// newPatchRows are those of records, so many each.
+// newPatchRows describes the patches of records with this many rows each.
 func newPatchRows(c *compiler, v convGeometry, rows int, x, delta driver.Pointer) patchRows {
 	return patchRows{
 		Planes: v.inputPlanes(x), Taps: c.constant(v.taps()), Corners: c.constant(v.corners()), Delta: delta,
@@ -151,8 +153,9 @@ func newPatchRows(c *compiler, v convGeometry, rows int, x, delta driver.Pointer
 	}
 }
 
-// lowerConvNorms: the rows of the product are the patches of a record's pictures, and
-// groups are products of their own, whose norms, bounds and all, add up.
+// lowerConvNorms computes norms. The rows of the product are the patches of a record's
+// images. Each group is a separate product; the groups' squared norms and error bounds add
+// up.
 func lowerConvNorms(c *compiler, f op.ConvWeight, s op.SquaredNorms, k call) bool {
 	v := newConvGeometry(f)
 	if !v.supported() {
@@ -170,15 +173,15 @@ func lowerConvNorms(c *compiler, f op.ConvWeight, s op.SquaredNorms, k call) boo
 	return true
 }
 
-// buildConvGradients builds the gradients of fewer than 2^16 records in float64,
-// [records, size]. X and delta are theirs alone: pictures of each.
-func buildConvGradients(c *compiler, f op.ConvWeight, records, pictures int, x, delta, out driver.Pointer) {
+// buildConvGradients computes the gradients of fewer than 2^16 records in float64,
+// [records, size]. x and delta contain only these records, with images each.
+func buildConvGradients(c *compiler, f op.ConvWeight, records, images int, x, delta, out driver.Pointer) {
 	v := newConvGeometry(f)
 	if !v.supported() || !fitsGridDepth(v.Groups) {
-		c.err = fmt.Errorf("no kernel for the gradient of %v where its weight has several uses: train on the CPU", f)
+		c.err = fmt.Errorf("no kernel computes the gradient of %v for a weight with several uses; use --device cpu", f)
 		return
 	}
 	across := ceil(v.patchWidth, 32)
 	c.launch("convolution_exact", dim{uint32(ceil(v.groupOutputs, 32) * across), uint32(records), uint32(v.Groups)}, threads,
-		out, newPatchRows(c, v, pictures*v.outArea, x, delta), int32(across))
+		out, newPatchRows(c, v, images*v.outArea, x, delta), int32(across))
 }

@@ -29,7 +29,7 @@ func long(r *rand.Rand) []operation {
 }
 
 // One operation is enough on tensor cores, which are slow to emulate.
-func TestConvolutionTilesAgree(t *testing.T) {
+func TestConvolutionTiles_Agree(t *testing.T) {
 	device(t)
 	for precision := range convolutionTiles {
 		for i, o := range long(rand.New(rand.NewPCG(1, 6))) {
@@ -44,7 +44,7 @@ func TestConvolutionTilesAgree(t *testing.T) {
 // A record's gradient has the same bits whatever the tile, its slices apart or not, and
 // the sum over records is right, for pictures whose rows come in fours, whose places do,
 // and neither.
-func TestConvolutionWeightTilesAgree(t *testing.T) {
+func TestWeightGradientTiles_Agree(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(2, 6))
 	const records = 3
@@ -75,7 +75,7 @@ func TestConvolutionWeightTilesAgree(t *testing.T) {
 
 // As many groups as fill a grid's height with some of the phases take several launches;
 // more groups than that, the host's reference.
-func TestConvolutionOfManyGroups(t *testing.T) {
+func TestConvolution_WithManyGroups(t *testing.T) {
 	device(t)
 	for groups, want := range map[int]int{5000: 2, 1 << 16: 0} {
 		f := op.ConvWeight{Window: square(4, 4, 0), Groups: groups, C: groups, H: 4, W: 4, O: groups}
@@ -89,7 +89,7 @@ func TestConvolutionOfManyGroups(t *testing.T) {
 // Where a sum has more slices than a grid is deep, a convolution's takes several launches,
 // a matrix product's has them in one block, and a record that has more by itself is
 // computed by the host.
-func TestSumsDeeperThanAGrid(t *testing.T) {
+func TestSums_DeeperThanGrid(t *testing.T) {
 	device(t)
 	defer func(n int) { maxGridDepth = n }(maxGridDepth)
 	maxGridDepth = 3

@@ -1,7 +1,7 @@
 // Package cuda compiles programs for NVIDIA GPUs and runs them. It needs the build tag
 // gpu; without it every function returns [ErrNotBuilt]. Package kernels contains the
-// kernels, package driver binds the CUDA driver, and package emu is an emulated device on
-// which every test of this package runs.
+// kernels, package driver binds the CUDA driver, and cuda/emu is an emulated device
+// on which every test of this package runs.
 package cuda
 
 import (
@@ -10,13 +10,14 @@ import (
 )
 
 var (
-	// ErrNotBuilt is why a build without the tag gpu has no devices.
-	ErrNotBuilt = errors.New("this build has no CUDA: build it with `make gpu`, or use --device cpu")
-	// ErrNoLibrary says that a library is not installed; what it would compute follows.
+	// ErrNotBuilt means that the binary was built without the tag gpu.
+	ErrNotBuilt = errors.New("this build has no CUDA; build it with `make gpu`, or use --device cpu")
+	// ErrNoLibrary means that a library is not installed. The error names what dptrain's own
+	// kernels then compute.
 	ErrNoLibrary = errors.New("own kernels compute all")
 )
 
-// Options say where and how a program runs.
+// Options select the GPU and the precision.
 type Options struct {
 	Ordinal   int
 	Precision Precision
@@ -33,15 +34,16 @@ type Device struct {
 
 func (d Device) String() string { return fmt.Sprintf("cuda:%d", d.Ordinal) }
 
-// Precision is how products forward and backward are computed, attention's among them.
-// Norms, sums over records and everything else are float32 or better whatever it says:
-// what a record adds may not be larger than the norm that was found for it. A card older
-// than 8.0 has no tensor cores for the others and computes in FP32.
+// Precision is the precision of products in the forward and the backward pass, including
+// those of attention. Norms, sums over records and everything else are computed in float32
+// or better at every precision: the contribution of a record must not exceed the norm
+// computed for it. A GPU older than compute capability 8.0 has no tensor cores for TF32
+// and BF16, and computes in FP32.
 type Precision uint8
 
 const (
 	FP32 Precision = iota // float32 throughout
-	TF32                  // operands rounded to 10 bits of mantissa, sums in float32
+	TF32                  // operands rounded to 10 mantissa bits, sums in float32
 	BF16                  // operands rounded to bfloat16, sums in float32
 )
 
@@ -49,7 +51,7 @@ var precisions = []string{"fp32", "tf32", "bf16"}
 
 func (p Precision) String() string { return precisions[p] }
 
-// ParsePrecision reads a precision's name; none is FP32.
+// ParsePrecision parses a precision's name; the empty name is FP32.
 func ParsePrecision(name string) (Precision, error) {
 	if name == "" {
 		return FP32, nil

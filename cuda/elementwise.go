@@ -6,7 +6,7 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// lowerElementwiseOp queues what is done to every element by itself.
+// lowerElementwiseOp queues operations that compute each element separately.
 func lowerElementwiseOp(c *compiler, spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.Add:
@@ -31,8 +31,8 @@ func lowerElementwiseOp(c *compiler, spec op.Spec, k call) bool {
 	return true
 }
 
-// lowerBinary applies an operator to two tensors of one shape, or to a tensor and a
-// scalar. The result may lie where an operand does.
+// lowerBinary applies an operator to two tensors of the same shape, or to a tensor and a
+// scalar. The result may overwrite an operand.
 func lowerBinary(c *compiler, s op.Binary, k call) bool {
 	code, ok := binaryCodes[s.Kind]
 	if !ok {
@@ -57,7 +57,7 @@ func lowerUnary(c *compiler, s op.Unary, k call) bool {
 	return ok
 }
 
-// binaryCodes and functions are numbered as in kernels/elementwise.cu.
+// binaryCodes and unaryCodes are the numbers of kernels/elementwise.cu.
 var binaryCodes = map[string]int32{
 	"+": 0, "-": 1, "*": 2, "/": 3, "^": 4, "<": 5, ">": 6, "<=": 7, ">=": 8, "==": 9, "!=": 10,
 }
@@ -67,7 +67,7 @@ var unaryCodes = map[string]int32{
 	"sqrt": 10, "inv": 11, "cube": 12, "tanh": 13, "sigmoid": 14, "log1p": 15, "expm1": 16, "softplus": 17,
 }
 
-// lowerDropout has a thread for every counter of the generator: four elements.
+// lowerDropout uses one thread per counter of the generator, which gives four elements.
 func lowerDropout(c *compiler, s op.Dropout, k call) {
 	examples := k.shape[0]
 	n := k.results() / examples

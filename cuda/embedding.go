@@ -7,7 +7,7 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// lowerEmbeddingOp queues what looks rows of a table up, and the gradient of that.
+// lowerEmbeddingOp queues table lookups and their gradient.
 func lowerEmbeddingOp(c *compiler, spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.Embed:
@@ -23,7 +23,7 @@ func lowerEmbeddingOp(c *compiler, spec op.Spec, k call) bool {
 	return true
 }
 
-// lowerEmbedBag gives each bag a block, whose threads share out columns and steps.
+// lowerEmbedBag assigns a block to each bag; its threads divide columns and steps.
 func lowerEmbedBag(c *compiler, s op.EmbedBag, k call) {
 	vocabulary, width, columns := k.shapes[0][0], k.shapes[0][1], 1
 	for columns < min(width, 32) {
@@ -34,9 +34,9 @@ func lowerEmbedBag(c *compiler, s op.EmbedBag, k call) {
 		int32(k.shapes[1][1]), int32(vocabulary), int32(width), int32(columns), float32(s.Scale))
 }
 
-// launchScatterAdd adds rows of Δ to the rows of a table that indices name, each times
-// the factor of its record where factors are given. Every block owns the rows of
-// the table whose number leaves its own remainder.
+// launchScatterAdd adds rows of Δ to the table rows named by the indices, each multiplied
+// by its record's clip factor where factors is not 0. Each block owns the table rows whose
+// number modulo the number of blocks equals the block's number.
 func launchScatterAdd(c *compiler, f op.Gather, k call, factors driver.Pointer) {
 	if !k.accumulate {
 		c.zero(k.out, 4*k.results())
@@ -50,13 +50,14 @@ func launchScatterAdd(c *compiler, f op.Gather, k call, factors driver.Pointer) 
 		int32(n), int32(each), int32(f.Vocabulary), int32(f.Dim), int32(f.Bag))
 }
 
-// scatterAddRoundings is how many sums of others' rows gatherSum of so many adds, at most, to what a
-// record has added. A list of 2048 to 4096 rows is cut among 16 groups of threads or more, up
-// to 512: a group adds its rows one by one, then those of the next are added to its sum.
+// scatterAddRoundings is an upper bound on the number of sums of other records' rows that
+// launchScatterAdd adds to a record's contribution, for this many rows. A list of 2048 to
+// 4096 rows is divided among 16 to 512 groups of threads: a group adds its rows one by
+// one, then its sum is added to that of the group before it.
 func scatterAddRoundings(rows int) int { return rows/2048 + 1 + 4096/16 + 512 }
 
-// launchSortedGather queues a kernel that sorts each record's indices: a block a record.
-// Long records are sorted in scratch memory.
+// launchSortedGather queues a kernel that sorts each record's indices, one block per
+// record. Long records are sorted in scratch memory.
 func launchSortedGather(c *compiler, kernel string, f op.Gather, records int, k call) {
 	const room = 4096 // as in kernels/embedding.cu
 	rows, slots := k.size(0)/records, 1

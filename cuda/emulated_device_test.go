@@ -28,14 +28,14 @@ func onCard(t *testing.T, tests string, device ...string) {
 // On a GPU temporaries share an arena; on the emulated device each has memory of its
 // own, whose ends are guarded. So networks are trained on an emulated device that
 // calls itself a GPU, too, and has as many multiprocessors as an H200: plans differ.
-func TestArena(t *testing.T) {
+func TestArena_TrainsNetworks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	onCard(t, "^TestNetworks$/^(digits-cnn|mlp:50,dropout=0.5|lstm|embbag|transformer:tied)|^TestCopiesBesideTheWork$", "DPTRAIN_EMU_NAME=a GPU", "DPTRAIN_EMU_MULTIPROCESSORS=132")
+	onCard(t, "^TestNetworks_MatchCPU$/^(digits-cnn|mlp:50,dropout=0.5|lstm|embbag|transformer:tied)|^TestPipeline_CopiesDuringWork$", "DPTRAIN_EMU_NAME=a GPU", "DPTRAIN_EMU_MULTIPROCESSORS=132")
 }
 
 // A card that has no tensor cores for TF32 and bfloat16 computes in float32.
-func TestOlderCard(t *testing.T) {
-	onCard(t, "^TestTensorCoresRoundOperandsAlone$|^TestNetworksInPrecision$/mlp", "DPTRAIN_EMU_ARCH=75")
+func TestOldGPU_ComputesInFloat32(t *testing.T) {
+	onCard(t, "^TestTensorCores_RoundOnlyOperands$|^TestNetworks_InPrecision$/mlp", "DPTRAIN_EMU_ARCH=75")
 }

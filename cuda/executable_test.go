@@ -14,7 +14,7 @@ import (
 
 // A data set for which there is less room than the driver said does without: its examples
 // are copied as they are needed, and what was taken is given back.
-func TestNoRoomForTheDataSet(t *testing.T) {
+func TestLoadDataSet_WithoutRoom(t *testing.T) {
 	defer func(share float64) { maxDataSetShare = share }(maxDataSetShare)
 	maxDataSetShare = math.Inf(1)
 	device(t)
@@ -34,7 +34,7 @@ func TestNoRoomForTheDataSet(t *testing.T) {
 
 // What is too large for kernels to count is a lack of memory: who chose the microbatch
 // halves it, and nothing of the size is taken before.
-func TestBufferOfTooManyElements(t *testing.T) {
+func TestNew_RefusesHugeBuffer(t *testing.T) {
 	device(t)
 	p := &plan.Program{Buffers: []plan.Buffer{{Name: "huge", Shape: tensor.Shape{1 << 15, 1 << 16}, Role: plan.RoleTemporary}}}
 	_, err := New(p, plan.Optimizer{Kind: plan.SGD}, false, Options{})

@@ -9,10 +9,10 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// Squared norms keep the promise of clip.Single, ‖u‖² ≤ (sq + 1e-30)/(1 − 1e-5), for
-// every record: squares are added up in float64, where none overflows or is lost, and
-// where terms can cancel, a bound on the roundings is added. Where a sum in float32 takes a record's rows that may cancel, what its roundings leave
-// of them is added, too.
+// Squared norms satisfy the bound of clip.Single, ‖u‖² ≤ (sq + 1e-30)/(1 − 1e-5), for
+// every record. Squares are added in float64, where none overflows or underflows. Where
+// terms can cancel, a bound on the rounding error is added. Where a float32 sum adds rows
+// of a record that may cancel, the error that its roundings leave is added as well.
 
 // roundoff is the relative error of one operation in float64, singleRoundoff that in
 // float32.
@@ -33,22 +33,23 @@ func lowerProductNorms(c *compiler, f op.Product, s op.SquaredNorms, k call) {
 	}
 }
 
-// gramNorm is a squared norm that is found from Gram matrices, by the kernels of
-// kernels/gram.cu and convolution_norm.cu.
+// gramNorm is a squared norm computed from Gram matrices by the kernels of kernels/gram.cu
+// and convolution_norm.cu.
 type gramNorm struct {
 	kernel  string
 	args    []any
-	tiles   []int // whose kernels there are in float, the smaller first
+	tiles   []int // sizes of the float kernels' tiles, the smaller first
 	records int
-	groups  int // products of a record, whose norms add up
+	groups  int // products of a record; their squared norms add up
 	rows    int // of a record
 	na, nd  int // elements of a row of A and of Δ
-	delta   int // the buffer of a Δ that other products may have too, or -1
+	delta   int // the buffer of a Δ that other products may share, or -1
 
-	otherRowsRoundings int // roundings by others' rows between two uses
+	otherRowsRoundings int // roundings by other records' rows between two uses
 }
 
-// gramArgs is struct Gram of kernels/gram.h.
+// gramArgs is struct Gram of kernels/gram.h. Recheck selects the records to compute; 0
+// selects all.
 type gramArgs struct {
 	Partial, DeltaGrams, Recheck driver.Pointer
 	Known, Rows, Pairs, Slice    int32
@@ -73,8 +74,9 @@ type gramRows struct {
 	In, Out, AlignedA, AlignedDelta int32
 }
 
-// launchGramNorms finds norms in double, or where a card does few doubles in float, and in
-// double those alone that are in doubt.
+// launchGramNorms computes norms in double. On a GPU with slow double arithmetic it
+// computes them in float, and recomputes in double only the records whose float result is
+// not accurate enough.
 func launchGramNorms(c *compiler, g gramNorm, out driver.Pointer) {
 	const tile = 32
 	var doubted driver.Pointer
@@ -94,21 +96,23 @@ func launchGramNorms(c *compiler, g gramNorm, out driver.Pointer) {
 // gramAddedError is struct Added of kernels/gram.cu.
 type gramAddedError struct{ Summed, Share float64 }
 
-// sliceRoundings is how many roundings a record's rows pass through where a sum in float32 takes
-// them one by one, each times the factor. Where they lie in two slices and take each other
-// back, the rows of others in either are rounded as coarsely as what is taken back.
+// sliceRoundings is the number of roundings that a record's rows pass through where a
+// float32 sum adds them one by one, each multiplied by the clip factor. If the rows lie in
+// two slices and cancel, the rows of other records in either slice are rounded as coarsely
+// as the cancelled terms.
 func sliceRoundings(rows int) int { return rows + 1 + maxSliceRows }
 
-// addedError is, of the sum of the rows' lengths, what roundings leave of it.
+// addedError is the rounding error relative to the sum of the rows' lengths.
 func (g gramNorm) addedError() gramAddedError {
 	return gramAddedError{float64(sliceRoundings(g.rows)+g.otherRowsRoundings) * singleRoundoff, op.OperandNormShare}
 }
 
-// gramSlice is how many products are added up in float before their sum is added to
-// others: few, so that a bound on their roundings is small.
+// gramSlice is the number of products that are added in float before their sum is added to
+// a larger sum: few, so that the bound on their rounding error is small.
 const gramSlice = 64
 
-// launchFloatGramNorms gives the records that are in doubt.
+// launchFloatGramNorms computes norms in float and returns a mark for each record that
+// must be recomputed in double.
 func launchFloatGramNorms(c *compiler, g gramNorm, out driver.Pointer) (doubted driver.Pointer) {
 	tile := g.tiles[0]
 	if g.rows > tile {
@@ -118,18 +122,19 @@ func launchFloatGramNorms(c *compiler, g gramNorm, out driver.Pointer) (doubted 
 	shareDeltaGrams(c, &args, g, 4*tile*tile)
 	c.launch(g.kernel+"_float_"+strconv.Itoa(tile), grid, dim{2 * uint32(tile), 1, 1}, append([]any{args}, g.args...)...)
 
-	// An element is a sum of n products that passes through k roundings, and so it is off
-	// by at most γ = k·u/(1 − k·u) of the product of two rows' lengths, u = 2⁻²⁴ (Higham
-	// 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1), and by n·2⁻¹⁴⁹
-	// where products underflow. Squared and added up over all pairs of rows, γ is taken of
-	// the sum of the rows' squared lengths: the trace, of which γ/(1 − γ) more is computed.
+	// An element is a sum of n products that passes through k roundings. Its error is at
+	// most γ = k·u/(1 − k·u) times the product of the two rows' lengths, u = 2⁻²⁴ (Higham
+	// 2002, "Accuracy and Stability of Numerical Algorithms", section 3.1), plus n·2⁻¹⁴⁹
+	// where products underflow. Squared and summed over all pairs of rows, γ applies to the
+	// sum of the rows' squared lengths, the trace; the code adds γ/(1 − γ) of the computed
+	// trace.
 	const u, least = singleRoundoff, 0x1p-149
 	roundings := func(n int) gramRoundings {
 		ku := float64(min(n, gramSlice)+ceil(n, gramSlice)) * u
 		gamma := ku / (1 - ku)
 		return gramRoundings{gamma / (1 - gamma), float64(g.groups*g.rows*n) * least}
 	}
-	const ofThread = 32 // results, which are added up in float
+	const ofThread = 32 // results per thread, added in float
 	doubted = c.allocScratch(4 * g.records)
 	c.launch("gram_norms_float", dim{uint32(ceil(g.records, 4)), 1, 1}, dim{128, 1, 1},
 		out, doubted, args.Partial, int32(g.records), args.Pairs*int32(g.groups), roundings(g.na), roundings(g.nd),
@@ -137,8 +142,8 @@ func launchFloatGramNorms(c *compiler, g gramNorm, out driver.Pointer) (doubted 
 	return doubted
 }
 
-// newGramArgs is the layout of blocks of square tiles, and their number; every block leaves
-// so many sums.
+// newGramArgs returns the layout of blocks of square tiles and the grid; each block writes
+// sums numbers.
 func newGramArgs(c *compiler, g gramNorm, tile, sums int) (args gramArgs, grid dim) {
 	tiles := ceil(g.rows, tile)
 	pairs := tiles * (tiles + 1) / 2
@@ -147,13 +152,13 @@ func newGramArgs(c *compiler, g gramNorm, tile, sums int) (args gramArgs, grid d
 	return args, dim{uint32(blocks), 1, 1}
 }
 
-// deltaGramKey is the note of the ΔΔᵀ of a buffer's rows, which others may read in rows of
-// another width.
+// deltaGramKey identifies the ΔΔᵀ of a buffer's rows. Another product may read the same
+// buffer in rows of another width.
 type deltaGramKey struct{ delta, width int }
 
-// shareDeltaGrams is memory for ΔΔᵀ of every record, where several products of the
-// program have the same Δ, as the two weights of an LSTM have, and it takes less
-// than Δ itself. A pair of tiles takes so many bytes.
+// shareDeltaGrams allocates memory for ΔΔᵀ of every record if several products of the
+// program have the same Δ, as the two weights of an LSTM do, and if ΔΔᵀ is smaller than Δ.
+// tile is the number of bytes of a pair of tiles.
 func shareDeltaGrams(c *compiler, args *gramArgs, g gramNorm, tile int) {
 	size := int(args.Pairs) * tile
 	if g.delta < 0 || size > 4*g.rows*g.nd {

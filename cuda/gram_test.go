@@ -30,8 +30,8 @@ func (o operation) promised(t *testing.T, got []float32, above float64) {
 }
 
 // A card with few doubles finds norms in float, and in double where it must.
-func TestSlowDoubles(t *testing.T) {
-	onCard(t, "^Test(Norms|Gram.*|MixedWays)$|^TestNetworks$/^(lstm|transformer|wrn16-4:standardized)", "DPTRAIN_EMU_ARCH=86")
+func TestSlowDoubles_UseFloat(t *testing.T) {
+	onCard(t, "^Test(Conformance_Norms|Gram_.*|MultiUse_Methods)$|^TestNetworks_MatchCPU$/^(lstm|transformer|wrn16-4:standardized)", "DPTRAIN_EMU_ARCH=86")
 }
 
 // gramOf draws a norm of products of so many rows a record.
@@ -41,7 +41,7 @@ func gramOf(r *rand.Rand, records, rows, in, out int) operation {
 }
 
 // Gram matrices of a tile and of several, of records and of groups.
-func TestGramSizes(t *testing.T) {
+func TestGram_Sizes(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(10, 6))
 	const records = 3
@@ -63,7 +63,7 @@ func TestGramSizes(t *testing.T) {
 
 // A record whose rows take each other back, but for a little, has a norm that float
 // cannot see. It is found, and the bits of the records beside it stay.
-func TestGramOfRowsThatCancel(t *testing.T) {
+func TestGram_CancellingRows(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(11, 6))
 	const records, rows, in, out = 3, 40, 30, 50
@@ -85,7 +85,7 @@ func TestGramOfRowsThatCancel(t *testing.T) {
 // and sums are exact, and of the same rows with alternating signs, of which nothing is left,
 // so that all of the norm is what was added. In float that is what gram_norms_float says,
 // unless it doubts, and in double what gram_norms says.
-func TestGramAddsWhatItMust(t *testing.T) {
+func TestGram_AddsErrorBound(t *testing.T) {
 	device(t)
 	for _, rows := range []int{2, 40} {
 		for _, cancel := range []bool{false, true} {
@@ -128,7 +128,7 @@ func TestGramAddsWhatItMust(t *testing.T) {
 
 // So it is of a table whose lookups take back what it is multiplied with; what others' rows
 // round meanwhile is added, too.
-func TestGramOfATableAddsWhatItMust(t *testing.T) {
+func TestGram_TiedTableAddsErrorBound(t *testing.T) {
 	device(t)
 	const n, words, dim = 4, 50, 16
 	o := operation{
@@ -152,7 +152,7 @@ func TestGramOfATableAddsWhatItMust(t *testing.T) {
 }
 
 // Gram matrices that float does not hold are made in double.
-func TestGramBeyondFloats(t *testing.T) {
+func TestGram_BeyondFloatRange(t *testing.T) {
 	device(t)
 	o := gramOf(rand.New(rand.NewPCG(2, 1)), 2, 12, 30, 20)
 	for k, x := range []float32{0x1p66, 0x1p-46} {
@@ -165,7 +165,7 @@ func TestGramBeyondFloats(t *testing.T) {
 
 // Records of more rows than a block has, alone and where two weights have the same Δ,
 // whose Gram matrix the second then reads.
-func TestGramOfManyRows(t *testing.T) {
+func TestGram_ManyRows(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(8, 6))
 	const records, rows, in, out = 2, 70, 21, 200
@@ -183,7 +183,7 @@ func TestGramOfManyRows(t *testing.T) {
 }
 
 // The same signals in rows of two widths have two Gram matrices.
-func TestGramOfTwoWidths(t *testing.T) {
+func TestGram_TwoWidths(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(12, 6))
 	const records = 2

@@ -56,7 +56,7 @@ func overlap(a, b []span) bool {
 // that do not conflict then run at the same time, for example norms during the backward
 // pass, and sums of different parameters; one after the other they would leave most of a
 // GPU idle. About half of a training step's kernels depend on each other (19 of
-// mnist-cnn's 38; TestAnyOrder logs other networks). Predicted for an H100, at 2 µs for a
+// mnist-cnn's 38; TestDependencies_AnyOrderGivesSameBits logs other networks). Predicted for an H100, at 2 µs for a
 // small kernel and the start of the next: such a step takes 40 µs instead of 80.
 //
 // A step without conflicts depends on the first step, a copy: no driver documents the

@@ -14,7 +14,7 @@ import (
 
 // Of any two steps that conflict the later waits for the earlier, by way of others or not,
 // and no step waits for one that another of those that it waits for waits for.
-func TestOrder(t *testing.T) {
+func TestDependencies_CoverConflicts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 1))
 	some := func() (spans []span) {
 		for range r.IntN(3) {
@@ -70,7 +70,7 @@ func TestOrder(t *testing.T) {
 // The steps of a network give the same bits in whatever order their memory lets them
 // run, which the emulated device varies, also where temporaries share memory as they do
 // on a card, and all scratch memory is the same.
-func TestAnyOrder(t *testing.T) {
+func TestDependencies_AnyOrderGivesSameBits(t *testing.T) {
 	device(t)
 	d, err := open(0)
 	if err != nil {

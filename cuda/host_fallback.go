@@ -8,8 +8,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// runOnHost adds a step that the host computes: operands come over, the result goes
-// back. It is for operations that have no kernel, and slow.
+// runOnHost adds a step that the host computes: it copies the operands to the host and the
+// result to the device. It is for operations without a kernel, and slow.
 func runOnHost(c *compiler, k call, compute func(in [][]float32, out []float32) error) {
 	if c.scratch.measuring {
 		return
@@ -41,7 +41,8 @@ func runOnHost(c *compiler, k call, compute func(in [][]float32, out []float32) 
 	}})
 }
 
-// runReference runs an operation's own Do on the host, in float64.
+// runReference runs an operation's reference implementation, its Do method, on the host in
+// float64.
 func runReference(c *compiler, spec op.Spec, k call) {
 	wide := make([][]float64, len(k.in))
 	for i := range wide {
@@ -65,7 +66,8 @@ func runReference(c *compiler, spec op.Spec, k call) {
 	})
 }
 
-// runGorgoniaOp runs an operation that only Gorgonia knows. It allocates.
+// runGorgoniaOp runs an operation that only Gorgonia implements. It allocates memory in
+// each run.
 func runGorgoniaOp(c *compiler, f G.Op, k call) {
 	runOnHost(c, k, func(in [][]float32, out []float32) error {
 		args := make([]G.Value, len(in))

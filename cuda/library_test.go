@@ -125,7 +125,7 @@ func eager(t *testing.T) {
 
 // The forward product and the gradient in the inputs go to the library, sums over
 // records do not, and all are right.
-func TestProductsOfTheLibrary(t *testing.T) {
+func TestProductLibrary_Computes(t *testing.T) {
 	blasTwin.use(t, "")
 	eager(t)
 	for precision := range roundings {
@@ -148,7 +148,7 @@ func windowed(r *rand.Rand) []operation {
 
 // Convolutions and gradients in the pictures go to the library except in bfloat16, sums
 // over records do not, and all are right.
-func TestConvolutionsOfTheLibrary(t *testing.T) {
+func TestConvolutionLibrary_Computes(t *testing.T) {
 	dnnTwin.use(t, "")
 	eager(t)
 	r := rand.New(rand.NewPCG(10, 6))
@@ -163,7 +163,7 @@ func TestConvolutionsOfTheLibrary(t *testing.T) {
 
 // Networks come to the CPU's weights when all that may go to a library does, in both
 // ways to run a microbatch.
-func TestNetworksWithTheLibrary(t *testing.T) {
+func TestNetworks_WithLibrary(t *testing.T) {
 	chosen := map[string]twin{"mlp:50,dropout=0.5": blasTwin, "transformer": blasTwin, "mnist-cnn": dnnTwin, "wrn16-4:standardized": dnnTwin}
 	tried := 0
 	for _, n := range networks() {
@@ -209,7 +209,7 @@ func TestNetworksWithTheLibrary(t *testing.T) {
 // Own kernels compute what is small, and everything where the library is not there, is
 // of another version, cannot compute it or not deterministically, or lets one record
 // touch another.
-func TestOwnKernelsInPlaceOfTheLibrary(t *testing.T) {
+func TestLibrary_FallsBackToOwnKernels(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 6))
 	product := given(r, op.MatMul{}, tensor.Shape{33, 290}, tensor.Shape{290, 70})
 	for _, each := range []struct {
@@ -264,7 +264,7 @@ func TestOwnKernelsInPlaceOfTheLibrary(t *testing.T) {
 
 // Tiles are compared with each other, not with a library that is there and quicker than
 // the slow ones.
-func TestTilesAgreeBesideALibrary(t *testing.T) {
+func TestTilesWithLibrary_Agree(t *testing.T) {
 	r := rand.New(rand.NewPCG(12, 6))
 	blasTwin.use(t, "")
 	matrices(r, 36, 132, 292)[1].tilesAgree(t, productTiles, FP32)

@@ -12,11 +12,11 @@ import (
 	"github.com/dptrain/dptrain/models"
 )
 
-// TestNetworksInPrecision trains networks with products rounded to TF32 and to
+// TestNetworks_InPrecision trains networks with products rounded to TF32 and to
 // bfloat16. Where the weights come to differs from the CPU's by at most 20 units of
 // rounding, of the way that they went, and by more than float32's does: the rounding is
 // there. A card without such tensor cores trains as in float32.
-func TestNetworksInPrecision(t *testing.T) {
+func TestNetworks_InPrecision(t *testing.T) {
 	device(t)
 	list, err := Devices()
 	if err != nil {

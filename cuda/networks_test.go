@@ -54,9 +54,9 @@ func networks() []network {
 	}
 }
 
-// TestNetworks trains every model for some steps here and on the CPU, with the
+// TestNetworks_MatchCPU trains every model for some steps here and on the CPU, with the
 // same batch and the same noise, and compares the weights.
-func TestNetworks(t *testing.T) {
+func TestNetworks_MatchCPU(t *testing.T) {
 	device(t)
 	tried := map[string]bool{}
 	for _, n := range networks() {

@@ -206,7 +206,7 @@ func streamed() []network {
 
 // A data set that does not stay on the device gives the same bits as one that does,
 // and the CPU's weights.
-func TestCopiesBesideTheWork(t *testing.T) {
+func TestPipeline_CopiesDuringWork(t *testing.T) {
 	device(t)
 	for _, n := range streamed() {
 		t.Run(n.model, func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestCopiesBesideTheWork(t *testing.T) {
 
 // Faults of the order between copies, work and the host are seen: the emulated device
 // does everything as late as it may.
-func TestMissingWaitsOfCopiesAreSeen(t *testing.T) {
+func TestPipeline_DetectsMissingWaits(t *testing.T) {
 	device(t)
 	list, err := Devices()
 	if err != nil {

@@ -23,7 +23,7 @@ func matrices(r *rand.Rand, m, n, d int) []operation {
 	}
 }
 
-func TestProductTilesAgree(t *testing.T) {
+func TestProductTiles_Agree(t *testing.T) {
 	device(t)
 	for precision := range productTiles {
 		r := rand.New(rand.NewPCG(3, 6))
@@ -45,7 +45,7 @@ func TestProductTilesAgree(t *testing.T) {
 }
 
 // On tensor cores operands are rounded, to the nearest, and nothing else is.
-func TestTensorCoresRoundOperandsAlone(t *testing.T) {
+func TestTensorCores_RoundOnlyOperands(t *testing.T) {
 	device(t)
 	list, err := Devices()
 	if err != nil {
@@ -70,7 +70,7 @@ func TestTensorCoresRoundOperandsAlone(t *testing.T) {
 }
 
 // A row has the same bits among few rows, where a warp takes one, and among many.
-func TestFewColumnsManyRows(t *testing.T) {
+func TestProduct_FewColumnsManyRows(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(5, 6))
 	list, err := Devices()
@@ -95,7 +95,7 @@ func TestFewColumnsManyRows(t *testing.T) {
 
 // What a tile or slices change of a clipped sum is roundings, and of a record's
 // gradient nothing.
-func TestGradientTilesAgree(t *testing.T) {
+func TestGradientTiles_Agree(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(6, 6))
 	const records, rows, in, out = 3, 67, 130, 37
@@ -122,7 +122,7 @@ func TestGradientTilesAgree(t *testing.T) {
 }
 
 // Sums cut into parts: long rows, many rows, long vectors.
-func TestPartsOfSums(t *testing.T) {
+func TestSums_InParts(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(7, 6))
 	for _, o := range []operation{
@@ -135,7 +135,7 @@ func TestPartsOfSums(t *testing.T) {
 }
 
 // Squares that no float holds, of a row whose signals are small.
-func TestRankOneOfHuge(t *testing.T) {
+func TestRankOne_HugeValues(t *testing.T) {
 	device(t)
 	o := operation{
 		spec:   op.SquaredNorms{Form: op.Product{In: 3, Out: 2}, Records: 1, Method: op.RankOne},
@@ -146,7 +146,7 @@ func TestRankOneOfHuge(t *testing.T) {
 
 // A table looked up in and multiplied with: with Gram matrices where records have few
 // rows, built where they have many, some records at a time.
-func TestMixedWays(t *testing.T) {
+func TestMultiUse_Methods(t *testing.T) {
 	device(t)
 	defer func(n int) { maxGradientBytes = n }(maxGradientBytes)
 	maxGradientBytes = 1
@@ -170,7 +170,7 @@ func TestMixedWays(t *testing.T) {
 
 // Where double loses what is left of terms that cancel, the norm found is no less than
 // the true one.
-func TestMixedNormsAreNotTooSmall(t *testing.T) {
+func TestMultiUseNorms_AreNotTooSmall(t *testing.T) {
 	device(t)
 	ones, delta := []float32{1, 1, 1}, []float32{1e17, 1, -1e17} // 1e17 + 1 is 1e17 in double
 	for _, form := range []op.Form{
@@ -191,7 +191,7 @@ func TestMixedNormsAreNotTooSmall(t *testing.T) {
 
 // Where uses, or places of one, cancel and leave nothing, all of the norm is what is added for
 // the roundings of their sum in float: no less than its proof demands. Operands are ones.
-func TestMixedAddsWhatItMust(t *testing.T) {
+func TestMultiUse_AddsErrorBound(t *testing.T) {
 	device(t)
 	window := op.Window{KernelH: 2, KernelW: 2, StrideH: 1, StrideW: 1, DilationH: 1, DilationW: 1}
 	const own = 1 + 256 // of a product's sum beside its rows: inSlices
@@ -249,7 +249,7 @@ func TestMixedAddsWhatItMust(t *testing.T) {
 
 // Of a weight with two uses the operands of both have their share in the norm, also where
 // the others are zeros and so is the gradient.
-func TestOperandsOfEveryUseCount(t *testing.T) {
+func TestMultiUse_CountsOperandsOfEveryUse(t *testing.T) {
 	device(t)
 	p := op.MappedForm{Form: op.Product{In: 1, Out: 1}}
 	for k := range 4 {
@@ -268,7 +268,7 @@ func TestOperandsOfEveryUseCount(t *testing.T) {
 
 // However many rows a sum is over, the slices that it is cut into take no more memory than
 // the rows; where they take little, they have blocks of their own.
-func TestSlicesTakeNoMoreThanTheirRows(t *testing.T) {
+func TestSlices_FitInMemoryOfRows(t *testing.T) {
 	device(t)
 	d, err := open(0)
 	if err != nil {

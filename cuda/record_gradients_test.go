@@ -89,7 +89,7 @@ func agree(t *testing.T, s op.Spec, in []operand) []float32 {
 // threads than some have elements.
 var lengths = []int{1024, 1025, 3000, 16385, 50257}
 
-func TestLongRows(t *testing.T) {
+func TestChannels_LongRows(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, n := range lengths {
@@ -140,7 +140,7 @@ func TestLongRows(t *testing.T) {
 }
 
 // A class that is masked by −Inf has probability 0; NaN and +Inf make no number.
-func TestCrossEntropyOfNoNumbers(t *testing.T) {
+func TestCrossEntropy_NonFiniteLogits(t *testing.T) {
 	device(t)
 	inf := float32(math.Inf(1))
 	for _, n := range []int{5, 2000} {
@@ -176,7 +176,7 @@ func TestCrossEntropyOfNoNumbers(t *testing.T) {
 
 // Sums over so many rows that they are added up in parts, and over so many channels
 // that a block has a run of tiles.
-func TestManyRowsAndChannels(t *testing.T) {
+func TestChannelSums_ManyRowsAndChannels(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(3, 3))
 	for _, s := range []struct{ rows, channels, inner, records int }{
@@ -208,7 +208,7 @@ func TestManyRowsAndChannels(t *testing.T) {
 }
 
 // Far from zero a mean is no float32: what it leaves out must not be lost.
-func TestNormalizeFarFromZero(t *testing.T) {
+func TestNormalize_FarFromZero(t *testing.T) {
 	device(t)
 	for _, n := range []int{50, 3000} {
 		x := normals(rand.New(rand.NewPCG(4, 4)), 7, n)
@@ -221,7 +221,7 @@ func TestNormalizeFarFromZero(t *testing.T) {
 
 // Where large terms cancel, double precision loses the small one, in some orders. A
 // norm says no less all the same, as clip.Single needs.
-func TestNormsOfTermsThatCancel(t *testing.T) {
+func TestNorms_CancellingTerms(t *testing.T) {
 	device(t)
 	const large, small = 1e30, 1e10
 	for _, v := range [][]float32{
@@ -239,7 +239,7 @@ func TestNormsOfTermsThatCancel(t *testing.T) {
 }
 
 // Of sums that cancel there is left what n additions in double may have lost, of ones.
-func TestChannelsThatCancel(t *testing.T) {
+func TestChannels_CancellingTerms(t *testing.T) {
 	device(t)
 	for _, inner := range []int{1, 4} {
 		const rows, channels = 6, 3
@@ -257,7 +257,7 @@ func TestChannelsThatCancel(t *testing.T) {
 
 // To the norm of what one word's rows add up to there is added what a sum in float may
 // lose of them.
-func TestLookupsThatCancel(t *testing.T) {
+func TestLookups_CancellingTerms(t *testing.T) {
 	device(t)
 	const large = 1 << 30
 	index, delta := operand{tensor.Shape{1, 3}, []float32{1, 1, 1}}, operand{tensor.Shape{1, 3, 1}, []float32{large, 1, -large}}

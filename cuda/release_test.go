@@ -43,7 +43,7 @@ func machineOf(t testing.TB, p *plan.Program, o plan.Optimizer) plan.Executable 
 
 // Weights of 0 that SGD moves at rate −1 by sums of 0 and noise of deviation 1 are
 // the noise: it is compared with package noise, value by value, to the bit.
-func TestReleaseDrawsTheNormalsOfPackageNoise(t *testing.T) {
+func TestRelease_DrawsNormalsOfPackageNoise(t *testing.T) {
 	device(t)
 	sizes := []int{1, 15, 16, 17, 31, 33, 511, 512, 513, 1023, 1024, 1025, 4095, 4096, 4097, 5000, 12345, 40000}
 	sgd := plan.Optimizer{Kind: plan.SGD}
@@ -85,7 +85,7 @@ func TestReleaseDrawsTheNormalsOfPackageNoise(t *testing.T) {
 	}
 }
 
-func TestReleaseOfOtherStandardDeviations(t *testing.T) {
+func TestRelease_ChangedStandardDeviations(t *testing.T) {
 	device(t)
 	sgd := plan.Optimizer{Kind: plan.SGD}
 	m := machineOf(t, bare([]int{100, 600}), sgd)
@@ -118,7 +118,7 @@ func TestReleaseOfOtherStandardDeviations(t *testing.T) {
 	}
 }
 
-func TestReleaseRefusesWhatMakesNoSense(t *testing.T) {
+func TestRelease_RefusesInvalidArguments(t *testing.T) {
 	device(t)
 	sgd := plan.Optimizer{Kind: plan.SGD}
 	m := machineOf(t, bare([]int{5}), sgd)

@@ -31,7 +31,7 @@ func (o operation) few(records int, shared ...int) operation {
 
 // A record walks to the same bits with any number of others: alone in its block, with
 // some, and where hidden units are shared out and every step is a launch of its own.
-func TestWalks(t *testing.T) {
+func TestRecurrent_StepRanges(t *testing.T) {
 	device(t)
 	d, err := open(0)
 	if err != nil {
@@ -74,7 +74,7 @@ func TestWalks(t *testing.T) {
 }
 
 // Sequences of several tiles and heads of several chunks and parts of columns.
-func TestLongAttention(t *testing.T) {
+func TestAttention_LongSequences(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(2, 6))
 	for _, x := range []struct{ steps, heads, size int }{{130, 2, 40}, {65, 1, 70}, {64, 1, 150}} {
@@ -108,7 +108,7 @@ func TestLongAttention(t *testing.T) {
 
 // Tables whose rows come up more often than a block lists at a time, and records too
 // long to be sorted in shared memory.
-func TestLongTables(t *testing.T) {
+func TestEmbedding_LongTables(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(3, 6))
 	const records = 2

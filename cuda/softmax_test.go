@@ -14,7 +14,7 @@ import (
 
 // Along an axis that is not the last: lines of one thread and of eight, in numbers that
 // do not fill a block, and the same bits for a record alone.
-func TestSoftmaxAlongAnotherAxis(t *testing.T) {
+func TestSoftmax_AlongAnotherAxis(t *testing.T) {
 	device(t)
 	r := rand.New(rand.NewPCG(12, 6))
 	for _, shape := range []tensor.Shape{{3, 5, 37}, {3, 16, 2}, {3, 17, 2}, {3, 45, 33}, {2, 1000, 3, 2}} {

@@ -39,7 +39,7 @@ func bundle(t *testing.T, devices string) string {
 		"run":                 string(script),
 		"bin/dptrain":         "echo 'cpu  2 threads'; echo '" + devices + "'",
 		"bin/compare":         `echo "$*" >>asked`,
-		"bin/driver.test":     "echo '=== RUN   TestErrors'; echo '--- PASS: TestErrors'; echo '--- FAIL: TestGraph'; exit 1",
+		"bin/driver.test":     "echo '=== RUN   TestErrors'; echo '--- PASS: TestErrors'; echo '--- FAIL: TestCapture_Replays'; exit 1",
 		"bin/cuda.test":       "echo $LD_LIBRARY_PATH ${PATH##*:} $1",
 		"bin/perexample.test": "echo ok",
 		"bin/bench.test":      "echo ok",
@@ -67,7 +67,7 @@ func run(t *testing.T, folder string) (said string, err error) {
 	return string(out), err
 }
 
-func TestBareHost(t *testing.T) {
+func TestRun_OnBareHost(t *testing.T) {
 	folder := bundle(t, "cuda:0  a card")
 	said, err := run(t, folder)
 	if err == nil || strings.Contains(said, "not found") {
@@ -78,7 +78,7 @@ func TestBareHost(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, part := range []string{
-		"-check doctor=passed in ", "-check driver=FAILED with status 1: --- FAIL: TestGraph\n", "-check conformance=passed in ",
+		"-check doctor=passed in ", "-check driver=FAILED with status 1: --- FAIL: TestCapture_Replays\n", "-check conformance=passed in ",
 		"-check networks=passed in ", "-check workloads=passed in ", "-check devices-agree=passed in ", "-check speed=passed in ", "-check sanitizer-synccheck=not installed here\n",
 	} {
 		if !strings.Contains(string(asked), part) {
@@ -92,7 +92,7 @@ func TestBareHost(t *testing.T) {
 }
 
 // What compute-sanitizer finds is said, and calls that are to fail are nothing found.
-func TestSanitizer(t *testing.T) {
+func TestRun_ReportsSanitizerFindings(t *testing.T) {
 	folder := bundle(t, "cuda:0  a card")
 	if err := os.Mkdir(filepath.Join(folder, "tools"), 0o755); err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ exit 9
 	}
 }
 
-func TestNoCard(t *testing.T) {
+func TestRun_WithoutGPU(t *testing.T) {
 	folder := bundle(t, "no GPU  no driver was found")
 	said, err := run(t, folder)
 	if err == nil || !strings.Contains(said, "no driver was found") {

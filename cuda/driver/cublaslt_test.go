@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// TestBlas compares products with float64 where there is a GPU with cuBLASLt, and on
+// TestCuBLASLt_Products compares products with float64 where there is a GPU with cuBLASLt, and on
 // the emulated device with its plain twin.
-func TestBlas(t *testing.T) {
+func TestCuBLASLt_Products(t *testing.T) {
 	d := device(t)
 	b := opened(t, d, "DPTRAIN_CUBLASLT", "libcublasLt", OpenCuBLASLt)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -115,7 +115,7 @@ func reference(p Product, held [3][]float32, beside int) []wanted {
 	return want
 }
 
-func TestBlasThatCannotServe(t *testing.T) {
+func TestOpenCuBLASLt_Refuses(t *testing.T) {
 	d := device(t)
 	expect := func(says string, none bool) {
 		t.Helper()
@@ -141,7 +141,7 @@ func TestBlasThatCannotServe(t *testing.T) {
 	expect("the emulated device has none", true)
 }
 
-func TestProductsThatAreNone(t *testing.T) {
+func TestProduct_RefusesInvalid(t *testing.T) {
 	good := Product{M: 2, N: 3, K: 4}
 	must(t, good.valid())
 	for name, change := range map[string]func(*Product){

@@ -14,9 +14,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// TestDnn compares convolutions and gradients with float64 where there is a GPU with
+// TestCuDNN_Convolutions compares convolutions and gradients with float64 where there is a GPU with
 // cuDNN, and on the emulated device with its plain twin.
-func TestDnn(t *testing.T) {
+func TestCuDNN_Convolutions(t *testing.T) {
 	d := device(t)
 	n := opened(t, d, "DPTRAIN_CUDNN", "libcudnn", OpenCuDNN)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -124,7 +124,7 @@ func checkConvolution(t *testing.T, d *Device, n *CuDNN, v Convolution, r *rand.
 	return true
 }
 
-func TestDnnThatCannotServe(t *testing.T) {
+func TestOpenCuDNN_Refuses(t *testing.T) {
 	d := device(t)
 	expect := func(says string, none bool) {
 		t.Helper()
@@ -160,7 +160,7 @@ func TestDnnThatCannotServe(t *testing.T) {
 
 // What cuDNN calls not deterministic, what takes more memory than the operands do, and
 // what rounds them to half precision is not chosen; what it refuses is an error.
-func TestDnnThatMayNotCompute(t *testing.T) {
+func TestCuDNN_RefusesForbiddenAlgorithms(t *testing.T) {
 	d := device(t)
 	if !d.Emulated() {
 		t.Skip("only the twin has faults")
@@ -192,7 +192,7 @@ func TestDnnThatMayNotCompute(t *testing.T) {
 	}
 }
 
-func TestConvolutionsThatAreNone(t *testing.T) {
+func TestConvolution_RefusesInvalid(t *testing.T) {
 	good := Convolution{N: 2, C: 4, H: 5, W: 6, O: 2, Groups: 2, High: 3, Wide: 4, Kernel: [2]int{3, 3}, Stride: [2]int{1, 1}, Dilation: [2]int{1, 1}}
 	must(t, good.valid())
 	for name, change := range map[string]func(*Convolution){

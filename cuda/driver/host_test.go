@@ -86,7 +86,7 @@ func expect(t *testing.T, got string, parts ...string) {
 	}
 }
 
-func TestNoDriver(t *testing.T) {
+func TestOpen_WithoutDriver(t *testing.T) {
 	host := "DPTRAIN_LIBCUDA="
 	if count := on(t, "count", host); count != "0 <nil>" {
 		t.Skip("this host has a driver: ", count)
@@ -95,7 +95,7 @@ func TestNoDriver(t *testing.T) {
 }
 
 // Else tests that name the emulated device would pass without it.
-func TestNoSuchDriver(t *testing.T) {
+func TestOpen_MissingNamedDriver(t *testing.T) {
 	host := "DPTRAIN_LIBCUDA=/nonexistent/libcuda.so.1"
 	expect(t, on(t, "count", host), "0 DPTRAIN_LIBCUDA does not name a driver: /nonexistent/libcuda.so.1")
 	expect(t, on(t, "open", host), "cuda:0: DPTRAIN_LIBCUDA does not name a driver: /nonexistent/libcuda.so.1")
@@ -120,7 +120,7 @@ func driver(t *testing.T, flags ...string) string {
 }
 
 // A command that needs no GPU does not wait for one.
-func TestNothingIsOpenedBeforeUse(t *testing.T) {
+func TestDriver_OpensOnFirstUse(t *testing.T) {
 	host := driver(t, "-DSTARTED=0", "-DVERSION=12090")
 	if said := on(t, "nothing", host); said != "" {
 		t.Errorf("the driver is opened when the process starts: %q", said)
@@ -130,7 +130,7 @@ func TestNothingIsOpenedBeforeUse(t *testing.T) {
 	}
 }
 
-func TestOldOrBrokenDriver(t *testing.T) {
+func TestOpen_OldOrBrokenDriver(t *testing.T) {
 	for _, c := range []struct {
 		flags []string
 		says  []string
@@ -148,7 +148,7 @@ func TestOldOrBrokenDriver(t *testing.T) {
 	}
 }
 
-func TestEmulatedHosts(t *testing.T) {
+func TestOpen_EmulatedHosts(t *testing.T) {
 	if d := device(t); !d.Emulated() {
 		t.Skip("only the emulated device can be made old, small or faulty")
 	}

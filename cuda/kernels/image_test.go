@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestImage(t *testing.T) {
+func TestImageFor_EveryArchitecture(t *testing.T) {
 	for _, c := range []struct {
 		arch int
 		file string

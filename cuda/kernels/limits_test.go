@@ -105,7 +105,7 @@ func resources(t *testing.T) map[string]map[string]int {
 // multiprocessor has 65536 registers, given out by eights to a thread, and a block has
 // 48 KiB of static shared memory, a kernel 4096 bytes of arguments. All images have the
 // same kernels, which take the same arguments, and the table tells the truth of them.
-func TestLaunchable(t *testing.T) {
+func TestKernels_AreLaunchable(t *testing.T) {
 	table := resources(t)
 	var first map[string]needs
 	for _, arch := range cubins {

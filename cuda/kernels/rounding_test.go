@@ -11,7 +11,7 @@ import (
 // What must have the same bits here and on a GPU is rounded after each operation: in the
 // PTX of these kernels there is no fused one, and none that ptxas may fuse, which is one
 // without a word for its rounding. The emulated device cannot show it: it fuses nothing.
-func TestNothingIsFused(t *testing.T) {
+func TestKernels_FuseNothing(t *testing.T) {
 	code, err := ReadImage(archive, "compute_90.ptx")
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loa
 ptxas info    : Used 8 registers, used 0 barriers
 `
 
-func TestResources(t *testing.T) {
+func TestResources_Table(t *testing.T) {
 	table, spills, err := resources([]image{{target: targets[0], log: said}, {target: targets[len(targets)-1]}})
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func build(t *testing.T) (folder, program string) {
 	return folder, program
 }
 
-func TestCalls(t *testing.T) {
+func TestEmulator_Calls(t *testing.T) {
 	folder, program := build(t)
 	for _, build := range []string{"checked", "fast"} {
 		library := filepath.Join(folder, build, "libcuda.so.1")

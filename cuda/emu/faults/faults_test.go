@@ -172,7 +172,7 @@ var planted = []struct {
 	{kernel: "trapped", found: "__trap at arithmetic.cu:", fast: "__trap at arithmetic.cu:"},
 }
 
-func TestPlantedFaultsAreFound(t *testing.T) {
+func TestEmulator_FindsPlantedFaults(t *testing.T) {
 	folder := library(t)
 	checked, fast := filepath.Join(folder, "checked", "libcuda.so.1"), filepath.Join(folder, "fast", "libcuda.so.1")
 	for _, p := range planted {
@@ -196,7 +196,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 
 // Without its fault each kernel passes, with the same bits in both builds and in every
 // order of threads.
-func TestMendedKernelsPass(t *testing.T) {
+func TestEmulator_AcceptsMendedKernels(t *testing.T) {
 	folder := library(t)
 	checked, fast := filepath.Join(folder, "checked", "libcuda.so.1"), filepath.Join(folder, "fast", "libcuda.so.1")
 	var kernels string
@@ -215,7 +215,7 @@ func TestMendedKernelsPass(t *testing.T) {
 }
 
 // What depends on the order of threads gives other bits in another order.
-func TestOrderShowsArrival(t *testing.T) {
+func TestEmulator_OrderShowsArrival(t *testing.T) {
 	checked := filepath.Join(library(t), "checked", "libcuda.so.1")
 	bits := func(kernel, order string) string { return run(t, checked, kernel, "DPTRAIN_EMU_ORDER="+order) }
 	forward, mended := bits("order_of_arrival", "forward"), bits("order_of_arrival_mended", "forward")
@@ -233,7 +233,7 @@ func TestOrderShowsArrival(t *testing.T) {
 }
 
 // A fault of Go's own is Go's to handle, though the library catches those of kernels.
-func TestGoHandlesItsOwnFaults(t *testing.T) {
+func TestEmulator_LeavesFaultsToGo(t *testing.T) {
 	checked := filepath.Join(library(t), "checked", "libcuda.so.1")
 	want := "read_past_end_mended bits"
 	if out := run(t, checked, "read_past_end_mended "+faultOfGo); !strings.HasPrefix(out, want) || !strings.HasSuffix(out, recovered+"\n") {
@@ -242,7 +242,7 @@ func TestGoHandlesItsOwnFaults(t *testing.T) {
 }
 
 // Faults in what the GPU's compiler made of kernels are found as well.
-func TestFaultsInPTXAreFound(t *testing.T) {
+func TestEmulator_FindsFaultsInPTX(t *testing.T) {
 	library(t) // skips where no device can be built
 	folder := t.TempDir()
 	if out, err := build("-o", folder, "-ptx", "compiled.ptx"); err != nil {
@@ -278,7 +278,7 @@ func TestFaultsInPTXAreFound(t *testing.T) {
 }
 
 // What is not understood is refused, and the line is named.
-func TestUnknownPTX(t *testing.T) {
+func TestEmulator_RefusesUnknownPTX(t *testing.T) {
 	library(t)
 	for text, says := range map[string]string{
 		".extern .func (.param .b32 r) vprintf;":                                                  "line 1",
