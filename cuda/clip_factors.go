@@ -11,10 +11,10 @@ import (
 
 // clipFormula is formula out as in kernels/factors.cu.
 type clipFormula struct {
-	Groups, Vectors, Weights  driver.Pointer
-	Squared, Factors          driver.Pointer
-	GroupCount, VectorCount   int64
-	Inverse, Margin, Smallest float64
+	Groups, Parameters, Weights driver.Pointer
+	Squared, Factors            driver.Pointer
+	GroupCount, ParameterCount  int64
+	Inverse, Margin, Smallest   float64
 }
 
 // clipGroup is struct Group of kernels/factors.cu.
@@ -27,15 +27,15 @@ type clipGroup struct {
 // losses.
 func (p *pipeline) clipFactorSteps(f clip.Formula) ([]step, error) {
 	m, h := p.memory, p.host
-	formula := clipFormula{GroupCount: int64(len(f.Groups)), VectorCount: int64(len(p.program.Parameters)),
+	formula := clipFormula{GroupCount: int64(len(f.Groups)), ParameterCount: int64(len(p.program.Parameters)),
 		Inverse: f.Inverse, Margin: f.Margin, Smallest: f.Smallest}
 	var groups []clipGroup
-	var vectors []int32
+	var parameters []int32
 	var weights []float64
 	for _, g := range f.Groups {
-		groups = append(groups, clipGroup{int32(len(vectors)), int32(len(g.Parameters)), g.Absolute, g.Gamma})
+		groups = append(groups, clipGroup{int32(len(parameters)), int32(len(g.Parameters)), g.Absolute, g.Gamma})
 		for i, v := range g.Parameters {
-			vectors, weights = append(vectors, int32(v)), append(weights, g.Weights[i])
+			parameters, weights = append(parameters, int32(v)), append(weights, g.Weights[i])
 		}
 	}
 	var squared, factors []uint64
@@ -50,7 +50,7 @@ func (p *pipeline) clipFactorSteps(f clip.Formula) ([]step, error) {
 		err = cmp.Or(err, e)
 		return p
 	}
-	formula.Groups, formula.Vectors, formula.Weights = keep(uploadTable(m, groups)), keep(uploadTable(m, vectors)), keep(uploadTable(m, weights))
+	formula.Groups, formula.Parameters, formula.Weights = keep(uploadTable(m, groups)), keep(uploadTable(m, parameters)), keep(uploadTable(m, weights))
 	formula.Squared, formula.Factors = keep(uploadTable(m, squared)), keep(uploadTable(m, factors))
 	if err != nil {
 		return nil, err

@@ -14,24 +14,25 @@ import (
 	"github.com/dptrain/dptrain/cuda/driver"
 )
 
-// mathLibraries are NVIDIA's on a device, each opened when it is first asked for, and which
-// of what they compute was found to keep records apart.
+// mathLibraries are NVIDIA's libraries on a device, each opened at its first use. isolates
+// records, for each shape, whether the library keeps records independent.
 type mathLibraries struct {
 	blas     func() (*driver.CuBLASLt, error)
 	dnn      func() (*driver.CuDNN, error)
 	isolates map[libraryShape]bool
 }
 
-// libraryShape is what a library may compute in place of own kernels: of records that lie one
-// after the other, with weights, records one after the other. It can be compared.
+// libraryShape is an operation that a library may compute instead of dptrain's own
+// kernels: on records stored one after the other and on weights, with results stored one
+// after the other. It is comparable.
 type libraryShape interface {
-	// records is how many there are, and how many numbers one has where it is read, the
-	// weights have, and one has where it is written.
+	// records returns the number of records, and the number of elements of a record's
+	// input, of the weights, and of a record's result.
 	records() (count, in, weights, out int)
 	prepare(l *mathLibraries, o operands) (*driver.PreparedCall, error)
 }
 
-// operands are where a shape is computed.
+// operands are the addresses of a shape's operands.
 type operands struct{ in, weights, out driver.Pointer }
 
 // libraryTask is a shape with its operands.
@@ -40,16 +41,16 @@ type libraryTask struct {
 	operands
 }
 
-// libraryMemory stands for the memory that libraries may have of their own: one of their
-// tasks runs at a time, as they have it on a stream.
+// libraryMemory stands for memory that libraries may own: only one library call runs at a
+// time, as on a stream.
 var libraryMemory = span{1, 2}
 
-// minLibrarySaving is how many seconds it must save to have something computed by a library.
+// minLibrarySaving is the time in seconds that a library must save to be used.
 var minLibrarySaving = 2e-6
 
-// ProductLibrary describes the cuBLASLt that computes large products on a GPU, or says why own
-// kernels compute all of them, which is [ErrNoLibrary] where none is found. It opens
-// the GPU.
+// ProductLibrary describes the cuBLASLt that computes large products on a GPU, or reports
+// why dptrain's own kernels compute all of them: [ErrNoLibrary] if no cuBLASLt is
+// installed. It opens the GPU.
 func ProductLibrary(ordinal int) (string, error) {
 	d, err := open(ordinal)
 	if err != nil {
@@ -59,7 +60,7 @@ func ProductLibrary(ordinal int) (string, error) {
 }
 
 // ConvolutionLibrary describes the cuDNN that computes large convolutions, as
-// [ProductLibrary] does.
+// [ProductLibrary] does for products.
 func ConvolutionLibrary(ordinal int) (string, error) {
 	d, err := open(ordinal)
 	if err != nil {
@@ -106,11 +107,11 @@ func wrapNotFound(work string, err error) error {
 	return err
 }
 
-// useLibrary has a library compute what takes it so many seconds, and own kernels so
-// many, where that saves time. Sums over records never go there. The same shape has
-// the same bits wherever in a program it stands, which is what a gradient built once for
-// its norm and once for the sum relies on: how a library computes it hangs on shape and
-// precision alone.
+// useLibrary queues a library call that is predicted to take time seconds if that is
+// faster than dptrain's own kernels, which take own seconds. Libraries never compute sums
+// over records. The same shape has the same bits everywhere in a program, because a
+// library's algorithm depends only on shape and precision; a gradient built once for its
+// norm and once for the sum relies on it.
 func useLibrary(c *compiler, name string, t libraryTask, time, own float64) bool {
 	if minLibrarySaving+time >= own || (t.in|t.weights|t.out)%16 != 0 {
 		return false
@@ -125,11 +126,11 @@ func useLibrary(c *compiler, name string, t libraryTask, time, own float64) bool
 	return true
 }
 
-// passSeconds is how long a kernel takes that reads and writes so many numbers.
+// passSeconds is the predicted time of a kernel that reads and writes this many numbers.
 func passSeconds(numbers int) float64 { return launchSeconds + 8*float64(numbers)/bandwidth }
 
-// prepareLibraryCall has the library choose how to compute a task, once in a machine's life; nil
-// where it has no way that may be used.
+// prepareLibraryCall makes the library choose an algorithm for a task, once per
+// executable; nil if no algorithm may be used.
 func prepareLibraryCall(c *compiler, t libraryTask) *driver.PreparedCall {
 	if m, ok := c.prepared[t]; ok {
 		return m
@@ -148,10 +149,10 @@ func prepareLibraryCall(c *compiler, t libraryTask) *driver.PreparedCall {
 	return m
 }
 
-// isolatesRecords tells whether a library's way to compute a shape is fit for different
-// records: a record's bits depend neither on where it stands nor on what stands beside
-// it, and a NaN stays one and stays in its record. It is tried, with equal records among
-// records of NaN, because the libraries promise nothing of the kind.
+// isolatesRecords reports whether a library's algorithm for a shape keeps records
+// independent: a record's bits depend neither on its position nor on its neighbours, and a
+// NaN stays NaN and stays in its record. It is tested, with equal records between records
+// of NaN, because the libraries do not promise it.
 func isolatesRecords(c *compiler, l *mathLibraries, s libraryShape) (bool, error) {
 	opened.Lock()
 	defer opened.Unlock()
@@ -165,9 +166,10 @@ func isolatesRecords(c *compiler, l *mathLibraries, s libraryShape) (bool, error
 	return apart, err
 }
 
-// testIsolation computes a shape twice: at once with the odd records of NaN, which has the library
-// load what it needs, then recorded and run again, as a program has it, with the even
-// ones. What a library refuses to compute does not keep records apart.
+// testIsolation computes a shape twice: first directly, with NaN in the odd records, which
+// makes the library load its modules; then captured and launched twice, as in a program,
+// with NaN in the even records. A library that refuses to compute a shape does not isolate
+// its records.
 func testIsolation(c *compiler, l *mathLibraries, s libraryShape) (apart bool, err error) {
 	var taken []driver.Pointer
 	defer func() {
@@ -194,9 +196,9 @@ func testIsolation(c *compiler, l *mathLibraries, s libraryShape) (apart bool, e
 	}
 	defer m.Close()
 	workspace := alloc(m.Workspace())
-	atOnce := func() error { return m.Run(workspace) }
-	recorded := func() error {
-		g, err := c.device.Capture(atOnce)
+	directly := func() error { return m.Run(workspace) }
+	captured := func() error {
+		g, err := c.device.Capture(directly)
 		if err != nil {
 			return err
 		}
@@ -214,7 +216,7 @@ func testIsolation(c *compiler, l *mathLibraries, s libraryShape) (apart bool, e
 	}
 	records, results := make([]float32, count*in), make([]float32, count*out)
 	var whole []float32 // the result of the record
-	for parity, run := range []func() error{atOnce, recorded} {
+	for parity, run := range []func() error{directly, captured} {
 		fillRecords(records, record, parity)
 		if err := c.memory.upload(at.in, bytesOf(records)); err != nil {
 			return false, err
@@ -235,7 +237,7 @@ func testIsolation(c *compiler, l *mathLibraries, s libraryShape) (apart bool, e
 	return true, nil
 }
 
-// fillRecords fills the places of a parity with the record, and the others with NaN.
+// fillRecords fills the positions of one parity with the record, and the others with NaN.
 func fillRecords(records, record []float32, parity int) {
 	n := len(record)
 	for i := range len(records) / n {
@@ -248,7 +250,8 @@ func fillRecords(records, record []float32, parity int) {
 	}
 }
 
-// recordsIsolated tells whether the results of such records are the record's and NaN.
+// recordsIsolated reports whether the results of such records are the record's result and
+// NaN.
 func recordsIsolated(results, whole []float32, parity int) bool {
 	n := len(whole)
 	for i := range len(results) / n {
@@ -260,8 +263,8 @@ func recordsIsolated(results, whole []float32, parity int) bool {
 	return true
 }
 
-// isNaNWhereUsed tells whether NaN is in every number of a result that comes of anything: a number
-// to which a window brings nothing is zero.
+// isNaNWhereUsed reports whether every element of a result that depends on the input is
+// NaN. An element that no window reaches is zero.
 func isNaNWhereUsed(got, whole []float32) bool {
 	for j, v := range got {
 		if v == v && whole[j] != 0 {

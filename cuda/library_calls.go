@@ -7,15 +7,15 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// cublasltTiles says what part of the peak of float32 cuBLASLt is taken to reach with
-// large products, as productTiles do. Not measured.
+// cublasltTiles give the fraction of the float32 peak that cuBLASLt is assumed to reach
+// with large products, as productTiles do. Not measured.
 var cublasltTiles = map[Precision]tile{
 	FP32: {"cuBLASLt", 128, 128, 256, 0.9},
 	TF32: {"cuBLASLt", 128, 128, 256, 4.5},
 	BF16: {"cuBLASLt", 128, 128, 256, 5},
 }
 
-// cublasltProduct is a product of matrices, whose rows are of different records.
+// cublasltProduct is a product of matrices; each row belongs to one record.
 type cublasltProduct driver.Product
 
 func (p cublasltProduct) records() (count, in, weights, out int) { return p.M, p.K, p.K * p.N, p.N }
@@ -28,8 +28,8 @@ func (p cublasltProduct) prepare(l *mathLibraries, o operands) (*driver.Prepared
 	return b.Prepare(driver.Product(p), o.in, o.weights, o.out)
 }
 
-// multiplyWithCuBLASLt has cuBLASLt compute a product where that saves time against own
-// kernels, which take so many seconds.
+// multiplyWithCuBLASLt queues a product for cuBLASLt if that is faster than dptrain's own
+// kernels, which take own seconds.
 func multiplyWithCuBLASLt(c *compiler, p matrixProduct, own float64) bool {
 	if p.transA {
 		return false
@@ -50,16 +50,17 @@ func multiplyWithCuBLASLt(c *compiler, p matrixProduct, own float64) bool {
 	return true
 }
 
-// cudnnTiles says what part of the peak of float32 cuDNN is taken to reach with
-// large convolutions, as convolutionTiles do, once operands lie as it wants them. Not
-// measured. In bfloat16 own kernels compute all: cuDNN reads no float32 there.
+// cudnnTiles give the fraction of the float32 peak that cuDNN is assumed to reach with
+// large convolutions, as convolutionTiles do, after operands are in its layout. Not
+// measured. In bfloat16 dptrain's own kernels compute everything, because cuDNN's bfloat16
+// algorithms do not read float32.
 var cudnnTiles = map[Precision]tile{
 	FP32: {"cuDNN", 128, 128, 256, 0.85},
 	TF32: {"cuDNN", 128, 128, 256, 4},
 }
 
-// cudnnConvolution is a convolution, or the gradient in the pictures, each picture of
-// one record.
+// cudnnConvolution is a convolution or its gradient with respect to the input; each image
+// belongs to one record.
 type cudnnConvolution driver.Convolution
 
 func (v cudnnConvolution) records() (count, in, weights, out int) {
@@ -78,8 +79,9 @@ func (v cudnnConvolution) prepare(l *mathLibraries, o operands) (*driver.Prepare
 	return n.Prepare(driver.Convolution(v), o.in, o.weights, o.out)
 }
 
-// convolveWithCuDNN has cuDNN compute a convolution of so many results, each of depth
-// products, where that saves time against own kernels, which take so many seconds.
+// convolveWithCuDNN queues a convolution for cuDNN if that is faster than dptrain's own
+// kernels, which take own seconds. The result has columns columns, each a sum of depth
+// products.
 func convolveWithCuDNN(c *compiler, v convGeometry, r convolutionOutput, columns, depth int, own float64) bool {
 	t, ok := cudnnTiles[c.options.Precision]
 	if !ok {
@@ -93,7 +95,7 @@ func convolveWithCuDNN(c *compiler, v convGeometry, r convolutionOutput, columns
 	}
 	count, in, _, out := s.records()
 	time := t.stepSeconds(t.count(r.rows, columns), c.device.Multiprocessors()) * float64(depth)
-	if c.options.Precision == TF32 { // tensor cores want a picture's channels side by side
+	if c.options.Precision == TF32 { // tensor cores need an image's channels next to each other
 		time += passSeconds(count*in) + passSeconds(count*out)
 	}
 	ended := r.bias == 0 && r.act == op.Identity

@@ -8,7 +8,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// lowerLayoutOp queues what moves elements or adds up along axes.
+// lowerLayoutOp queues operations that move elements, and sums along axes.
 func lowerLayoutOp(c *compiler, spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.Reshape:
@@ -33,7 +33,8 @@ func lowerLayoutOp(c *compiler, spec op.Spec, k call) bool {
 	return true
 }
 
-// stridedAxes are sizes and the strides of what is read, the last axis first.
+// stridedAxes are the sizes of axes and their strides in the source, the last axis first.
+// It is struct Axes of kernels/tensor.h.
 type stridedAxes struct {
 	Count        int32
 	Size, Stride [8]int32
@@ -49,7 +50,8 @@ func launchPermute(c *compiler, s op.Permute, out, from driver.Pointer, shape te
 	c.launch("permute", blocks(n), threads, out, from, int32(n), permutedAxes(s, shape))
 }
 
-// permutedAxes takes axes that stay neighbours as one.
+// permutedAxes are the axes of a permutation. It merges axes that stay neighbours into
+// one.
 func permutedAxes(s op.Permute, in tensor.Shape) (a stridedAxes) {
 	stride, order := in.CalcStrides(), s.Order.List()
 	for i := len(order) - 1; i >= 0; i-- {
@@ -69,8 +71,8 @@ func launchSlice(c *compiler, kernel string, s op.Slice, from any, whole tensor.
 		int32(whole[s.Axis]), int32(s.From), int32(s.Count), int32(s.Step))
 }
 
-// launchConcat cuts every input into outer blocks and lays the first blocks of all one
-// after the other, then the second blocks, and so on.
+// launchConcat divides every input into outer blocks, and writes the first blocks of all
+// inputs, then the second blocks, and so on.
 func launchConcat(c *compiler, outer int, k call) {
 	offset, total := 0, k.results()/outer
 	for i, x := range k.in {

@@ -9,16 +9,17 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// maxGradientBytes is how many bytes records' gradients in float64 may take together; one
-// always has room.
+// maxGradientBytes is the memory that records' float64 gradients may take together; there
+// is always room for one record.
 var maxGradientBytes = 64 << 20
 
-// lowerMultiUseNorms adds up the uses of a parameter in float64, for some records at a time, and
-// squares: where uses cancel, float32 would find far less than the norm. Several uses, or
-// several places of a use that are one element of the parameter, are summed one after the
-// other in float32, each for all records of a microbatch, and what its roundings may leave
-// of them, and of the other records meanwhile, is added; plans have another way for a single
-// one.
+// lowerMultiUseNorms builds the gradient of a parameter with several uses in float64, for
+// some records at a time, and squares it: if uses cancel, float32 would find far less than
+// the norm. The clipped sums add several uses, or several positions of a use that read the
+// same element of the parameter, one after the other in float32, each for all records of a
+// microbatch. The result therefore includes a bound on the error that these roundings
+// leave, including those by other records between two uses. A program computes the norm of
+// a single use by another method.
 func lowerMultiUseNorms(c *compiler, s op.MultiUseNorms, k call) {
 	if t, ok := newTiedTable(s, k); ok {
 		launchTiedNorms(c, t, s.Records, k)
@@ -64,7 +65,7 @@ func lowerMultiUseNorms(c *compiler, s op.MultiUseNorms, k call) {
 	}
 }
 
-// parameterUse is a use of a parameter by some records.
+// parameterUse is one use of a parameter by some records.
 type parameterUse struct {
 	form     op.Form
 	a, delta driver.Pointer
@@ -74,11 +75,12 @@ type parameterUse struct {
 	scale    float64        // the sum of their sizes is at most this times ‖A‖‖Δ‖
 }
 
-// newParameterUse is that of a part by the records from the first given on.
+// newParameterUse describes a part's use by the records from first on.
 //
-// Adding up n terms costs at most n+8 roundings of the sum of their sizes, and that is at
-// most √repeats·‖A‖‖Δ‖ where each element of A meets that many rows of Δ. Where there is
-// no A it is √n·‖Δ‖, and √(n·bag)·‖Δ‖ where a row of Δ is added for every index of a bag.
+// Adding n terms has an error of at most n+8 roundings of the sum of their magnitudes.
+// This sum is at most √repeats·‖A‖‖Δ‖ where each element of A is multiplied by that many
+// rows of Δ. Without A it is √n·‖Δ‖, and √(n·bag)·‖Δ‖ where a row of Δ is added for every
+// index of a bag.
 func newParameterUse(s op.MultiUseNorms, part, first int, k call) parameterUse {
 	u := parameterUse{form: (*s.Parts)[part].Form}
 	from, to := s.InputRange(part)
@@ -108,8 +110,9 @@ func newParameterUse(s op.MultiUseNorms, part, first int, k call) parameterUse {
 	return u
 }
 
-// otherRowsRoundings is how many sums of others' rows a use's sum over all records adds, at most, to
-// what a record has added and another use takes back: each is rounded as coarsely as that is.
+// otherRowsRoundings is an upper bound on the number of sums of other records' rows that a
+// use's sum over all records adds to a record's contribution before another use cancels
+// it: each is rounded as coarsely as this contribution.
 func otherRowsRoundings(c *compiler, s op.MultiUseNorms, part int, k call) int {
 	from, to := s.InputRange(part)
 	switch f := (*s.Parts)[part].Form.(type) {
@@ -150,9 +153,9 @@ func buildChannelGradients(c *compiler, channels, inner int, u parameterUse, rec
 		out, u.a, u.delta, int32(records), int32(u.nd/(channels*inner)), int32(channels), int32(inner))
 }
 
-// tiedTable is a table that is looked up in and also multiplied with, as an embedding tied
-// to the last layer is: the argument of the kernel tied_gram, which finds its norms
-// from Gram matrices and never builds the table.
+// tiedTable is a table that a program both looks up and multiplies, as an embedding tied
+// to the last layer: the argument of the kernel tied_gram, which computes norms from Gram
+// matrices without building the table's gradient.
 type tiedTable struct {
 	A, Delta, Index, Lookups driver.Pointer
 	Rows, Looked             int32
@@ -160,9 +163,10 @@ type tiedTable struct {
 	AlignedA, AlignedDelta   int32
 }
 
-// newTiedTable tells whether two uses are of that kind, and Gram matrices are the cheaper
-// way: they cost half of rows² for each element of a row of A and of Δ, the table a
-// product, and its writing and reading in float64 several times as much.
+// newTiedTable reports whether two uses form a tied table for which Gram matrices are
+// cheaper. They cost half of rows² for each element of a row of A and of Δ; building the
+// gradient costs a product, and writing and reading it in float64 costs several times as
+// much.
 func newTiedTable(s op.MultiUseNorms, k call) (t tiedTable, ok bool) {
 	u, ok := s.TiedTable()
 	if !ok {

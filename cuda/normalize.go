@@ -7,9 +7,9 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// launchPerRow launches a kernel that gives every row, n elements long, to a team: a warp
-// where rows are short, a block where they are long. Rows alone decide, so that
-// a record's bits do not depend on how many there are.
+// launchPerRow launches a kernel that assigns each row of n elements to a warp if rows are
+// short, and to a block if they are long. The choice depends only on n, so a record's bits
+// do not depend on the number of rows.
 func launchPerRow(c *compiler, kernel string, rows, n int, args ...any) {
 	switch {
 	case n <= 1024:
@@ -21,7 +21,7 @@ func launchPerRow(c *compiler, kernel string, rows, n int, args ...any) {
 	}
 }
 
-// normalizeChunks are laid out as in kernels/normalize.cu.
+// normalizeChunks is struct Chunks of kernels/normalize.cu.
 type normalizeChunks struct {
 	Count, Size, Center, _ int32
 	Epsilon                float64
@@ -41,10 +41,10 @@ func lowerNormalizeGrad(c *compiler, s op.NormalizeGrad, k call) {
 	launchPerRow(c, "normalize_gradient", int(n.Count), s.Chunk, k.out, k.in[0], k.in[1], n)
 }
 
-// softmaxLines are laid out as in kernels/softmax.cu.
+// softmaxLines is struct Lines of kernels/softmax.cu.
 type softmaxLines struct{ Count, Size, Step, Log int32 }
 
-// launchSoftmax queues a kernel that goes over lines along an axis.
+// launchSoftmax launches a kernel that processes lines along an axis.
 func launchSoftmax(c *compiler, kernel string, s op.Softmax, k call, operands ...driver.Pointer) {
 	n := k.shapes[0][s.Axis]
 	_, step := op.OuterInner(k.shapes[0], s.Axis)

@@ -11,8 +11,8 @@ import (
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
-// opened are the devices in use: every machine of a process shares a device's
-// context and its kernels.
+// opened are the open devices: all executables of a process share a device's context and
+// its kernels.
 var opened struct {
 	sync.Mutex
 	devices   map[int]*driver.Device
@@ -53,7 +53,7 @@ func Devices() ([]Device, error) {
 	return devices, err
 }
 
-// FreeMemory is how many bytes of a GPU's memory are free. It opens the GPU.
+// FreeMemory returns the free bytes of a GPU's memory. It opens the GPU.
 func FreeMemory(ordinal int) (int64, error) {
 	d, err := open(ordinal)
 	if err != nil {
@@ -63,7 +63,8 @@ func FreeMemory(ordinal int) (int64, error) {
 	return free, err
 }
 
-// AllocatedMemory is how many bytes of a GPU's memory programs of this process hold. It opens the GPU.
+// AllocatedMemory returns the bytes of a GPU's memory that this process's programs have
+// allocated. It opens the GPU.
 func AllocatedMemory(ordinal int) (int64, error) {
 	d, err := open(ordinal)
 	if err != nil {
@@ -76,10 +77,10 @@ func AllocatedMemory(ordinal int) (int64, error) {
 // engine may take.
 const microbatchShare = 0.4
 
-// gpu is a GPU as a device.
+// gpu implements plan.Device.
 type gpu struct{ options Options }
 
-// NewDevice is a GPU as a device.
+// NewDevice returns a GPU as a device. It does not open the GPU.
 func NewDevice(o Options) (plan.Device, error) { return gpu{o}, nil }
 
 func (g gpu) Name() string { return Device{Ordinal: g.options.Ordinal}.String() }

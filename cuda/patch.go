@@ -25,14 +25,14 @@ func newConvGeometry(f op.ConvWeight) convGeometry {
 	return v
 }
 
-// supported tells whether there are kernels for the geometry: each row and column of a
-// window has a bit, one is left that stands for none, and the bytes of a picture and
-// of a weight are counted in 31 bits.
+// supported reports whether there are kernels for the geometry: each row and column of a
+// window has a bit, one bit is left for "never inside", and the bytes of an image and of a
+// weight fit in 31 bits.
 func (v convGeometry) supported() bool {
 	return v.KernelH+v.KernelW < 32 && max(v.C*v.H*v.W, v.O*v.outArea, v.Size()) < 1<<29
 }
 
-// imagePlanes are pictures as kernels/patch.h lays them out.
+// imagePlanes is struct Planes of kernels/patch.h.
 type imagePlanes struct {
 	Data           driver.Pointer
 	Picture, Group int32
@@ -43,18 +43,20 @@ func (v convGeometry) inputPlanes(x driver.Pointer) imagePlanes {
 	return imagePlanes{x, int32(v.C * v.H * v.W), int32(v.groupChannels * v.H * v.W)}
 }
 
-// deltaPlanes are the gradient of the result, read in patches of their own.
+// deltaPlanes are the planes of the gradient of the result, which the backward pass reads
+// in patches.
 func (v convGeometry) deltaPlanes(delta driver.Pointer) imagePlanes {
 	return imagePlanes{delta, int32(v.O * v.outArea), int32(v.groupOutputs * v.outArea)}
 }
 
-// reachTable is a table of struct Reach of kernels/patch.h: bytes and sides in turn.
+// reachTable is a table of struct Reach of kernels/patch.h: byte offsets and side bits in
+// turn.
 type reachTable []int32
 
 func (r *reachTable) add(cell int, sides uint32) { *r = append(*r, int32(4*cell), int32(sides)) }
 
-// pad adds entries that see zeros up to a multiple of n: taps of a bit that no corner
-// has, corners without any.
+// pad adds entries that read zeros up to a multiple of n: taps with a bit that no corner
+// has, corners without any bit.
 func (r *reachTable) pad(n int, sides uint32) {
 	for len(*r)%(2*n) != 0 {
 		r.add(0, sides)
@@ -63,7 +65,7 @@ func (r *reachTable) pad(n int, sides uint32) {
 
 const unmatchedSide = 1 << 31
 
-// axisOffsets is how far the cells of a window lie from its corner along one axis.
+// axisOffsets are the offsets of a window's cells from its corner along one axis.
 type axisOffsets []int
 
 func newAxisOffsets(cells, pad, dilation int) axisOffsets {
@@ -74,8 +76,8 @@ func newAxisOffsets(cells, pad, dilation int) axisOffsets {
 	return a
 }
 
-// inside has a bit for every cell of the window that lies inside a picture of the
-// given size when the corner is at a cell.
+// inside returns one bit for each cell of the window that lies inside an image of this
+// size when the window is at this corner.
 func (a axisOffsets) inside(corner, size int) (bits uint32) {
 	for k, far := range a {
 		if at := corner + far; at >= 0 && at < size {
@@ -85,8 +87,8 @@ func (a axisOffsets) inside(corner, size int) (bits uint32) {
 	return bits
 }
 
-// corners is the table for places row by row, a step of cells apart, of planes of
-// height by width.
+// corners adds the corners of all windows row by row, at steps of down and across cells,
+// for planes of height by width.
 func (r *reachTable) corners(rows, columns axisOffsets, high, wide, down, across, height, width int) {
 	for y := 0; y < high*down; y += down {
 		for x := 0; x < wide*across; x += across {
@@ -95,12 +97,12 @@ func (r *reachTable) corners(rows, columns axisOffsets, high, wide, down, across
 	}
 }
 
-// axes are those of the convolution's window.
+// axes are the offsets of the convolution's window.
 func (v convGeometry) axes() (rows, columns axisOffsets) {
 	return newAxisOffsets(v.KernelH, v.PadH, v.DilationH), newAxisOffsets(v.KernelW, v.PadW, v.DilationW)
 }
 
-// corners is the table of the places of a picture, up to a multiple of four.
+// corners is the table of the output positions of an image, padded to a multiple of four.
 func (v convGeometry) corners() (table reachTable) {
 	rows, columns := v.axes()
 	table.corners(rows, columns, v.outH, v.outW, v.StrideH, v.StrideW, v.H, v.W)
@@ -108,7 +110,7 @@ func (v convGeometry) corners() (table reachTable) {
 	return table
 }
 
-// taps is the table of the elements of a patch, up to a multiple of four.
+// taps is the table of the elements of a patch, padded to a multiple of four.
 func (v convGeometry) taps() (table reachTable) {
 	rows, columns := v.axes()
 	for ch := range v.groupChannels {
@@ -122,7 +124,7 @@ func (v convGeometry) taps() (table reachTable) {
 	return table
 }
 
-// maxGridDepth is how many blocks a grid may be high or deep.
+// maxGridDepth is the largest number of blocks of a grid in y and z.
 var maxGridDepth = math.MaxUint16
 
 func fitsGridDepth(blocks int) bool { return blocks <= maxGridDepth }

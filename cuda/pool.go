@@ -9,7 +9,8 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// divider divides by a number through a product, as kernels/divide.h says.
+// divider divides by a constant with a multiplication and a shift: struct Divider of
+// kernels/divide.h.
 type divider struct{ Multiplier, Shift, By uint32 }
 
 func newDivider(by int) divider {
@@ -17,7 +18,7 @@ func newDivider(by int) divider {
 	return divider{uint32(((uint64(1)<<shift-uint64(by))<<32)/uint64(by) + 1), uint32(shift), uint32(by)}
 }
 
-// windowGeometry is a window over planes, as kernels/window.h lays it out.
+// windowGeometry is struct Window of kernels/window.h.
 type windowGeometry struct {
 	Height, Width         int32
 	High, Wide            int32
@@ -41,7 +42,7 @@ func newWindowGeometry(w op.Window, height, width int) windowGeometry {
 	}
 }
 
-// lowerIm2Col writes each window of a picture out as a row.
+// lowerIm2Col writes each window of an image as a row.
 func lowerIm2Col(c *compiler, s op.Im2Col, k call) {
 	x, n := k.shapes[0], k.results()
 	cells := s.KernelH * s.KernelW
@@ -49,14 +50,14 @@ func lowerIm2Col(c *compiler, s op.Im2Col, k call) {
 		newDivider(x[1]*cells), newDivider(cells), int32(x[1]), newWindowGeometry(s.Window, x[2], x[3]))
 }
 
-// lowerCol2Im adds rows back to the pictures that they came from.
+// lowerCol2Im adds rows to the images from which Im2Col read them.
 func lowerCol2Im(c *compiler, s op.Col2Im, k call) {
 	n := k.results()
 	c.launch("fold_windows", blocks(n), threads, k.out, k.in[0], int32(n), newDivider(s.C), newWindowGeometry(s.Window, s.H, s.W))
 }
 
-// maxPoolKey remembers which cells the maxima of a buffer came from, for the
-// gradient that asks for them again.
+// maxPoolKey identifies the memory that stores which cells the maxima of a buffer came
+// from; the gradient reads it.
 type maxPoolKey struct {
 	buffer        int
 	window        op.Window

@@ -11,7 +11,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// lowerProductOp queues what is a product of matrices.
+// lowerProductOp queues products of matrices.
 func lowerProductOp(c *compiler, spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.MatMul:
@@ -31,13 +31,14 @@ func lowerProductOp(c *compiler, spec op.Spec, k call) bool {
 	return true
 }
 
-// newMatrixProduct is the product of the first two operands, matrices of the given shapes.
+// newMatrixProduct is the product of the first two operands, matrices of these shapes.
 func newMatrixProduct(s op.MatMul, shapes []tensor.Shape, k call) matrixProduct {
 	m, n, d, _ := s.Sizes(shapes[0], shapes[1])
 	return matrixProduct{a: k.in[0], b: k.in[1], out: k.out, transA: s.TransA, transB: s.TransB, rows: m, columns: n, depth: d}
 }
 
-// lowerDot adds up in float64: parts, then the parts.
+// lowerDot computes an inner product in float64: first of parts, then the sum of the
+// parts.
 func lowerDot(c *compiler, k call) {
 	n := k.size(0)
 	parts := min(ceil(n, 4096), 256)
@@ -46,17 +47,19 @@ func lowerDot(c *compiler, k call) {
 	c.launch("dot", dim{1, 1, 1}, threads, k.out, partial, int32(parts))
 }
 
-// tile is a kernel's tile of results.
+// tile is the tile of results that a block of a kernel computes.
 type tile struct {
 	name          string
 	rows, columns int
 	threads       uint32
-	speed         float64 // part of the peak that a full card reaches
+	speed         float64 // fraction of the peak that a full GPU reaches
 }
 
 // productTiles are the tiles of kernels/product.cu, by precision, and those of
 // kernels/gradient.cu, which are in FP32. Slim is for few columns.
 var (
+	// productTiles are the tiles of kernels/product.cu, by precision; the FP32 tiles are also
+	// those of kernels/gradient.cu. narrowTile is for few columns.
 	productTiles = map[Precision][]tile{
 		FP32: {{"128", 128, 128, 256, 0.8}, {"64", 64, 64, 128, 0.6}, {"32", 32, 32, 64, 0.35}},
 		TF32: {{"128_tf32", 128, 128, 256, 2.2}, {"64_tf32", 64, 64, 128, 1.5}},
@@ -69,59 +72,61 @@ func ceil(a, b int) int { return (a + b - 1) / b }
 
 func (t tile) count(rows, columns int) int { return ceil(rows, t.rows) * ceil(columns, t.columns) }
 
-// splitSum divides k into parts that are summed apart: how long one is, and how many.
-// The cut is part of the order in which a sum is made.
+// splitSum divides a sum of depth terms into at most most slices that are added
+// separately. It returns the length and the number of slices. The split is part of the
+// order of the sum.
 func splitSum(depth, most int) (length, count int) {
 	length = ceil(ceil(depth, max(most, 1)), 32) * 32
 	return length, ceil(depth, length)
 }
 
-// splitByShape cuts a sum over the elements of rows. How many rows there are has no part
-// in it: a record gets the same bits in every microbatch.
+// splitByShape splits a sum over the elements of a row. It does not depend on the number
+// of rows, so a record gets the same bits in every microbatch.
 func splitByShape(columns, depth int) (length, count int) {
 	return splitSum(depth, min(ceil(depth, 256), 128/ceil(columns, 64)))
 }
 
-// maxSliceRows is the most rows that are added up one after the other, of whatever records:
-// as many roundings are in the norm of each (inSlices).
+// maxSliceRows is the largest number of rows, of any records, that are added one after the
+// other; the norms include the error of this many roundings (sliceRoundings).
 const maxSliceRows = 256
 
-// splitByRows cuts a sum over the rows of a microbatch so that the blocks of all slices
-// fill a card.
+// splitByRows splits a sum over the rows of a microbatch so that the blocks of all slices
+// fill a GPU.
 func splitByRows(rows, columns, depth int) (length, count int) {
 	most := min(ceil(depth, 32), 256/(ceil(rows, 64)*ceil(columns, 64)))
 	return splitSum(depth, max(most, ceil(depth, maxSliceRows)))
 }
 
-// tileSchedule is how a product is laid out on the card.
+// tileSchedule is how a product is divided among blocks.
 type tileSchedule struct {
 	tile     tile
 	separate bool    // every slice has blocks of its own
-	seconds  float64 // that it is expected to take
+	seconds  float64 // predicted
 }
 
 const (
-	launchSeconds = 2e-6 // seconds that a launch takes
-	bandwidth     = 2e12 // bytes a second
+	launchSeconds = 2e-6 // of a launch
+	bandwidth     = 2e12 // bytes per second
 )
 
-// stepSeconds is what the blocks of a tile take for each step of k. Fewer than eight warps on
-// a multiprocessor do not hide what they wait for.
+// stepSeconds is the predicted time of the blocks for each step of k. Fewer than eight
+// warps on a multiprocessor do not hide memory latency.
 func (t tile) stepSeconds(blocks, multiprocessors int) float64 {
-	const peak = 2e11 // fmaf a second of one multiprocessor
+	const peak = 2e11 // fmaf per second of one multiprocessor
 	each := ceil(blocks, multiprocessors)
 	busy := min(1, 0.25+0.75*float64(each)*float64(t.threads)/256)
 	return float64(each*t.rows*t.columns) / (peak * t.speed * busy)
 }
 
-// slicesFit tells whether slices of so many numbers have room apart: what they take is no more
-// than what they are summed of. Weights for which it would be have blocks enough without.
+// slicesFit reports whether the slices' results may have memory of their own: they take no
+// more memory than the operands. A weight for which they would take more has enough blocks
+// without.
 func slicesFit(rows, columns, depth, count int) bool {
 	return rows*columns*count <= max(concurrentScratch/4, depth*(rows+columns))
 }
 
-// chooseTile finds the tile, and whether to give slices blocks of their own, that would
-// take the shortest time. It changes no bit of the result.
+// chooseTile returns the tile, and whether slices get blocks of their own, with the
+// shortest predicted time. The choice does not change the bits of the result.
 func chooseTile(c *compiler, tiles []tile, rows, columns, depth, length, count int) (best tileSchedule) {
 	best.seconds = math.Inf(1)
 	for _, t := range tiles {
@@ -200,8 +205,8 @@ type skinnyArgs struct {
 	_                                     int32
 }
 
-// launchSkinny is a product with few columns, a warp for every row or, where there are
-// enough, for some.
+// launchSkinny computes a product with few columns. A warp computes one row, or several
+// rows if there are enough.
 func launchSkinny(c *compiler, p matrixProduct) {
 	args := skinnyArgs{
 		p.a, p.b, p.bias, p.out, int32(p.rows), int32(p.columns), int32(p.depth), boolArg(p.transB), int32(p.act), 0,
@@ -219,8 +224,8 @@ func launchSkinny(c *compiler, p matrixProduct) {
 	c.launch(kernel+"_"+strconv.Itoa(high), dim{uint32(ceil(p.rows, 4*high)), 1, 1}, dim{128, 1, 1}, args)
 }
 
-// launchAddSlices ends a product whose slices were computed apart: out = act(Σ + bias), or
-// out += Σ.
+// launchAddSlices ends a product whose slices were computed separately: out = act(Σ +
+// bias), or out += Σ.
 func launchAddSlices(c *compiler, out, partial, bias driver.Pointer, size, columns, count int, act op.Activation, add bool) {
 	c.launch("add_slices", blocks(size), threads,
 		out, partial, bias, int32(size), int32(columns), int32(count), int32(act), boolArg(add))
@@ -233,5 +238,5 @@ func boolArg(x bool) int32 {
 	return 0
 }
 
-// alignedArg tells whether rows of n floats start at multiples of 16 bytes.
+// alignedArg is 1 if all rows of n floats start at multiples of 16 bytes.
 func alignedArg(p driver.Pointer, n int) int32 { return boolArg(p%16 == 0 && n%4 == 0) }

@@ -23,7 +23,8 @@ func lowerClippedSum(c *compiler, s op.ClippedSum, k call) bool {
 	return true
 }
 
-// lowerRecordOp queues what a private step adds to an ordinary one but its sums.
+// lowerRecordOp queues the operations that a private step adds to an ordinary step, except
+// its sums.
 func lowerRecordOp(c *compiler, spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.RecordGradients:
@@ -89,7 +90,7 @@ type clippedProductArgs struct {
 	Add, Whole, _               int32
 }
 
-// gradientTiles are the tiles for a weight's gradient.
+// gradientTiles are the tiles for the gradient of a weight.
 func gradientTiles(f op.Product) []tile {
 	if f.Out <= narrowTile.columns {
 		return []tile{narrowTile}
@@ -132,8 +133,8 @@ func launchRecordProducts(c *compiler, f op.Product, records int, k call) {
 		recordProductArgs{k.in[0], k.in[1], k.out, int32(f.In), int32(f.Out), int32(rows), alignedArg(k.out, f.Out)})
 }
 
-// lowerWeightedRows adds up the rows of a matrix, each times its factor: slices of rows,
-// as many as fill a card, then the slices.
+// lowerWeightedRows adds up the rows of a matrix, each multiplied by its factor: first
+// slices of rows, enough to fill a GPU, then the slices' sums.
 func lowerWeightedRows(c *compiler, k call) {
 	rows, columns := k.size(1), k.results()
 	across := ceil(columns, 32)
@@ -149,7 +150,8 @@ func lowerWeightedRows(c *compiler, k call) {
 	launchAddSlices(c, k.out, partial, 0, columns, columns, count, op.Identity, k.accumulate)
 }
 
-// lowerRowSquares gives the squared norms of rows. Their length decides how one is cut.
+// lowerRowSquares computes the squared norms of rows. The split of a row depends only on
+// its length.
 func lowerRowSquares(c *compiler, k call) {
 	rows := k.results()
 	n := k.size(0) / rows
@@ -165,5 +167,5 @@ func lowerRowSquares(c *compiler, k call) {
 	}
 }
 
-// squaresBlock is a block that adds up n squares.
+// squaresBlock is the size of a block that adds n squares.
 func squaresBlock(n int) dim { return dim{uint32(min(max(ceil(n, 8*32), 1), 8) * 32), 1, 1} }

@@ -8,7 +8,7 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// lowerSequenceOp queues what goes along the steps of sequences.
+// lowerSequenceOp queues operations along the steps of sequences.
 func lowerSequenceOp(c *compiler, spec op.Spec, k call) bool {
 	switch s := spec.(type) {
 	case op.LSTM:
@@ -43,17 +43,18 @@ func lowerSequenceOp(c *compiler, spec op.Spec, k call) bool {
 	return true
 }
 
-// recurrentSpan is as in kernels/recurrent.cu: which steps of a sequence a launch takes.
+// recurrentSpan is struct Walk of kernels/recurrent.cu: the steps of a sequence that a
+// launch computes.
 type recurrentSpan struct{ Records, Steps, Hidden, Reverse, From, To int32 }
 
-// recurrentGrid is how a recurrent layer is shared out: over blocks that walk with some of
-// the records each, and, where the weight is too large for one block to keep at
-// hand, over blocks that take some of the hidden units for one step a launch.
+// recurrentGrid is how a recurrent layer is divided among blocks. If the weight fits in
+// one block, a block computes all steps of some records; otherwise a block computes some
+// hidden units for one step per launch.
 type recurrentGrid struct {
 	recordsPerBlock int // records of a block
 	grid            dim
 	block           dim
-	allSteps        bool // a block has all units, and walks through all steps
+	allSteps        bool // a block computes all units and all steps
 }
 
 func newRecurrentGrid(c *compiler, records, hidden, gates int) recurrentGrid {
@@ -72,7 +73,7 @@ func newRecurrentGrid(c *compiler, records, hidden, gates int) recurrentGrid {
 	return w
 }
 
-// stepRanges are the stretches of steps that launches take.
+// stepRanges are the ranges of steps of the launches.
 func (w recurrentGrid) stepRanges(steps int) (stretches [][2]int32) {
 	if w.allSteps {
 		return [][2]int32{{0, int32(steps)}}
@@ -83,8 +84,8 @@ func (w recurrentGrid) stepRanges(steps int) (stretches [][2]int32) {
 	return stretches
 }
 
-// launchRecurrentForward queues the kernel that walks with some records a block; passed are
-// what several launches hand on.
+// launchRecurrentForward queues the forward kernel. states and memory carry data between
+// launches.
 func launchRecurrentForward(c *compiler, kernel string, k call, gates int, reverse bool) {
 	records, steps, hidden := k.shape[0], k.shape[1], k.shapes[1][0]
 	w := newRecurrentGrid(c, records, hidden, gates)
@@ -99,14 +100,14 @@ func launchRecurrentForward(c *compiler, kernel string, k call, gates int, rever
 	}
 }
 
-// launchRecurrentBackward queues the kernel that walks back. The weight is transposed first, so
-// that neighbouring threads read neighbouring numbers of it.
+// launchRecurrentBackward queues the backward kernel. It transposes the weight first, so
+// that neighbouring threads read neighbouring elements.
 func launchRecurrentBackward(c *compiler, kernel string, k call, gates int, reverse bool) {
 	records, steps, hidden := k.shape[0], k.shape[1], k.shapes[0][0]
 	w := newRecurrentGrid(c, records, hidden, gates)
-	turned, memory := c.allocScratch(4*k.size(0)), c.allocScratch(4*records*hidden)
-	launchPermute(c, op.Permute{Order: op.AxesOf(1, 0)}, turned, k.in[0], k.shapes[0])
-	args := []any{k.out, turned}
+	transposed, memory := c.allocScratch(4*k.size(0)), c.allocScratch(4*records*hidden)
+	launchPermute(c, op.Permute{Order: op.AxesOf(1, 0)}, transposed, k.in[0], k.shapes[0])
+	args := []any{k.out, transposed}
 	for _, x := range k.in[1:] {
 		args = append(args, x)
 	}

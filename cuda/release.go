@@ -13,30 +13,31 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// releaseBlock is how many elements a block of kernels/release.cu takes.
+// releaseBlock is the number of elements that a block of kernels/release.cu processes.
 const releaseBlock = 8 * noise.NormalBatch
 
-// A vector is no longer than a stream.
+// A parameter is no longer than a noise stream.
 const _ = uint64(noise.MaxValues - maxElements)
 
-// releaser launches the one kernel that noises all sums and moves all weights: once for
-// each pace that vectors go at.
+// releaser launches the kernel that adds noise to all sums and updates all weights, once
+// for each parameter group.
 type releaser struct {
-	memory   *deviceMemory
-	kernel   driver.Kernel
-	slots    int
-	vectors  []releaseVector
-	owner    driver.Pointer // of the blocks of all launches
-	launches []releaseLaunch
-	paces    []plan.ParamGroup // that the launches were laid out for
-	sigma    []float32         // what the device has of it
-	args     *releaseArgs
+	memory      *deviceMemory
+	kernel      driver.Kernel
+	slots       int
+	parameters  []releaseParameter
+	blockOwners driver.Pointer // the parameter of each block of all launches
+	launches    []releaseLaunch
+	groups      []plan.ParamGroup // for which the launches are laid out
+	sigma       []float32         // on the device
+	args        *releaseArgs
 }
 
-// releaseLaunch moves the vectors of one pace.
-type releaseLaunch struct{ vector, first, blocks int } // one of them; its blocks
+// releaseLaunch updates the parameters of one group: parameter is one of them, first and
+// blocks select its blocks.
+type releaseLaunch struct{ parameter, first, blocks int }
 
-// releaseArgs is struct Release of kernels/release.cu, rewritten in place for every
+// releaseArgs is struct Release of kernels/release.cu. It is rewritten in place for every
 // release.
 type releaseArgs struct {
 	Vectors, Owner, Sigma      driver.Pointer
@@ -48,22 +49,22 @@ type releaseArgs struct {
 	Root2, Epsilon, Average    float32
 }
 
-// releaseVector is struct Vector of kernels/release.cu.
-type releaseVector struct {
+// releaseParameter is struct Vector of kernels/release.cu.
+type releaseParameter struct {
 	Weights, Sum, Average, First, Second driver.Pointer
 	Size, Block                          int32
 }
 
-// releaseRules are numbered as in kernels/release.cu.
+// releaseRules are the numbers of kernels/release.cu.
 var releaseRules = map[plan.OptimizerKind]int32{
 	plan.SGD: 0, plan.Momentum: 1, plan.Nesterov: 2, plan.Adam: 3, plan.AdamW: 3,
 	plan.RMSProp: 4, plan.Adagrad: 4,
 }
 
-// prepare takes the tables of vectors and blocks, and lays them out for one pace.
+// prepare allocates the tables of parameters and blocks, and lays them out for one group.
 func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan.Optimizer) (err error) {
 	*r = releaser{
-		memory: m, slots: o.Slots(), vectors: make([]releaseVector, len(parameters)), sigma: make([]float32, len(parameters)), args: &releaseArgs{},
+		memory: m, slots: o.Slots(), parameters: make([]releaseParameter, len(parameters)), sigma: make([]float32, len(parameters)), args: &releaseArgs{},
 	}
 	if r.kernel, err = m.device.Kernel("release"); err != nil {
 		return err
@@ -73,7 +74,7 @@ func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan
 		if t.sum == 0 {
 			continue
 		}
-		v := releaseVector{Weights: t.weights, Sum: t.sum, Average: t.average, Size: int32(t.size)}
+		v := releaseParameter{Weights: t.weights, Sum: t.sum, Average: t.average, Size: int32(t.size)}
 		switch {
 		case r.slots == 2:
 			v.First, v.Second = t.slots[0], t.slots[1]
@@ -82,7 +83,7 @@ func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan
 		case r.slots == 1:
 			v.First = t.slots[0]
 		}
-		r.vectors[i] = v
+		r.parameters[i] = v
 		blocks += v.blocks()
 	}
 	if blocks == 0 {
@@ -91,7 +92,7 @@ func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan
 	for _, x := range []struct {
 		at    *driver.Pointer
 		bytes int
-	}{{&r.args.Vectors, len(r.vectors) * int(unsafe.Sizeof(r.vectors[0]))}, {&r.owner, 4 * blocks}, {&r.args.Sigma, 4 * len(r.sigma)}} {
+	}{{&r.args.Vectors, len(r.parameters) * int(unsafe.Sizeof(r.parameters[0]))}, {&r.blockOwners, 4 * blocks}, {&r.args.Sigma, 4 * len(r.sigma)}} {
 		if *x.at, err = m.alloc(x.bytes); err != nil {
 			return err
 		}
@@ -102,45 +103,46 @@ func (r *releaser) prepare(m *deviceMemory, parameters []parameterMemory, o plan
 	return r.layOut(nil)
 }
 
-func (v releaseVector) blocks() int { return ceil(int(v.Size), releaseBlock) }
+func (v releaseParameter) blocks() int { return ceil(int(v.Size), releaseBlock) }
 
-// layOut lays out the launches: one for each pace, of the blocks of its vectors.
-func (r *releaser) layOut(paces []plan.ParamGroup) error {
+// layOut arranges the launches: one for each parameter group, with the blocks of its
+// parameters.
+func (r *releaser) layOut(groups []plan.ParamGroup) error {
 	var launches []releaseLaunch
-	var owner []int32
-	placed := make([]bool, len(r.vectors))
-	for i := range r.vectors {
-		if placed[i] || r.vectors[i].Size == 0 {
+	var owners []int32
+	placed := make([]bool, len(r.parameters))
+	for i := range r.parameters {
+		if placed[i] || r.parameters[i].Size == 0 {
 			continue
 		}
-		l := releaseLaunch{vector: i, first: len(owner)}
-		for k := i; k < len(r.vectors); k++ {
-			if placed[k] || paces != nil && paces[k] != paces[i] {
+		l := releaseLaunch{parameter: i, first: len(owners)}
+		for k := i; k < len(r.parameters); k++ {
+			if placed[k] || groups != nil && groups[k] != groups[i] {
 				continue
 			}
 			placed[k] = true
-			r.vectors[k].Block = int32(l.blocks)
-			owner = append(owner, slices.Repeat([]int32{int32(k)}, r.vectors[k].blocks())...)
-			l.blocks = len(owner) - l.first
+			r.parameters[k].Block = int32(l.blocks)
+			owners = append(owners, slices.Repeat([]int32{int32(k)}, r.parameters[k].blocks())...)
+			l.blocks = len(owners) - l.first
 		}
 		launches = append(launches, l)
 	}
-	table := unsafe.Slice((*byte)(unsafe.Pointer(&r.vectors[0])), len(r.vectors)*int(unsafe.Sizeof(r.vectors[0])))
+	table := unsafe.Slice((*byte)(unsafe.Pointer(&r.parameters[0])), len(r.parameters)*int(unsafe.Sizeof(r.parameters[0])))
 	if err := r.memory.upload(r.args.Vectors, table); err != nil {
 		return err
 	}
-	if err := r.memory.upload(r.owner, bytesOf(owner)); err != nil {
+	if err := r.memory.upload(r.blockOwners, bytesOf(owners)); err != nil {
 		return err
 	}
-	r.launches, r.paces = launches, slices.Clone(paces)
+	r.launches, r.groups = launches, slices.Clone(groups)
 	return nil
 }
 
-// run launches a release and does not wait for it. The noise is that of package
-// noise: element i of vector v is noised by normal i of the stream (Release, lot, v).
-// The key is the launches' argument, wiped from our copy as soon as they are
-// queued: it lies in no memory that this package takes on the device, and in no graph.
-// How long the driver keeps a launch's arguments is not known to us.
+// run launches a release, asynchronously. The noise is that of package noise: element i of
+// parameter v gets normal i of the stream (Release, Lot, v). The key is passed as a launch
+// argument, and this copy of it is wiped as soon as the launches are queued: it is in no
+// memory that this package allocates on the device, and in no graph. We do not know how
+// long the driver keeps a launch's arguments.
 func (r *releaser) run(now *plan.Release) error {
 	if len(r.launches) == 0 {
 		return nil
@@ -148,7 +150,7 @@ func (r *releaser) run(now *plan.Release) error {
 	if err := r.check(now); err != nil {
 		return err
 	}
-	if !slices.Equal(now.ParamGroups, r.paces) {
+	if !slices.Equal(now.ParamGroups, r.groups) {
 		if err := r.layOut(now.ParamGroups); err != nil {
 			return err
 		}
@@ -160,8 +162,8 @@ func (r *releaser) run(now *plan.Release) error {
 	}
 	packed := unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a))
 	for _, l := range r.launches {
-		r.setOptimizer(now, l.vector)
-		a.Owner = r.owner + driver.Pointer(4*l.first)
+		r.setOptimizer(now, l.parameter)
+		a.Owner = r.blockOwners + driver.Pointer(4*l.first)
 		if err := r.memory.device.Launch(r.kernel, dim{uint32(l.blocks), 1, 1}, dim{128, 1, 1}, packed); err != nil {
 			return err
 		}
@@ -172,38 +174,37 @@ func (r *releaser) run(now *plan.Release) error {
 func (r *releaser) check(now *plan.Release) error {
 	switch {
 	case now.Step < 1:
-		return fmt.Errorf("cuda: release at step %d; steps are numbered from 1", now.Step)
+		return fmt.Errorf("cuda: release at step %d: steps are numbered from 1", now.Step)
 	case now.Optimizer.Slots() != r.slots:
-		return fmt.Errorf("cuda: %s keeps %d values a weight, this machine has %d", now.Optimizer.Kind, now.Optimizer.Slots(), r.slots)
+		return fmt.Errorf("cuda: optimizer %s needs %d state values per weight, but this program was compiled with %d", now.Optimizer.Kind, now.Optimizer.Slots(), r.slots)
 	case len(now.Sigma) != len(r.sigma):
-		return fmt.Errorf("cuda: %d standard deviations for %d vectors", len(now.Sigma), len(r.sigma))
-	case now.ParamGroups != nil && len(now.ParamGroups) != len(r.vectors):
-		return fmt.Errorf("cuda: %d paces for %d vectors", len(now.ParamGroups), len(r.vectors))
+		return fmt.Errorf("cuda: %d standard deviations for %d parameters", len(now.Sigma), len(r.sigma))
+	case now.ParamGroups != nil && len(now.ParamGroups) != len(r.parameters):
+		return fmt.Errorf("cuda: %d parameter groups for %d parameters", len(now.ParamGroups), len(r.parameters))
 	}
 	if now.Average.Decay > 0 {
-		for _, v := range r.vectors {
+		for _, v := range r.parameters {
 			if v.Sum != 0 && v.Average == 0 {
-				return fmt.Errorf("cuda: an average of the weights is asked for, and this machine keeps none")
+				return fmt.Errorf("cuda: cannot average the weights: this program was compiled without an average")
 			}
 		}
 	}
 	return nil
 }
 
-// setNoise sets the stream, and brings the standard deviations to the device where
-// they are others than before.
+// setNoise sets the noise stream, and uploads the standard deviations if they changed.
 func (r *releaser) setNoise(now *plan.Release) error {
 	noisy, changed := false, false
 	for v, s := range now.Sigma {
 		if !(s >= 0) {
-			return fmt.Errorf("cuda: vector %d is to be released with noise of a standard deviation of %v: want 0 or more", v, s)
+			return fmt.Errorf("cuda: noise standard deviation of parameter %d is %v: want 0 or more", v, s)
 		}
 		noisy = noisy || s > 0
 		changed = changed || float32(s) != r.sigma[v]
 	}
 	if noisy {
 		if now.Source == nil {
-			return fmt.Errorf("cuda: a release with noise and without a source of it")
+			return fmt.Errorf("cuda: a release with noise needs a noise source")
 		}
 		nonce, err := noise.Stream{Purpose: noise.Release, Lot: now.Lot}.NormalsNonce()
 		if err != nil {
@@ -220,10 +221,10 @@ func (r *releaser) setNoise(now *plan.Release) error {
 	return r.memory.upload(r.args.Sigma, bytesOf(r.sigma))
 }
 
-// setOptimizer turns the numbers of a vector's optimiser into the kernel's, each rounded
-// once, as in package optim.
-func (r *releaser) setOptimizer(now *plan.Release, vector int) {
-	o, rate := now.OptimizerOf(vector)
+// setOptimizer converts the optimiser of a parameter to the kernel's arguments, each
+// rounded once, as in package optim.
+func (r *releaser) setOptimizer(now *plan.Release, parameter int) {
+	o, rate := now.OptimizerOf(parameter)
 	a := r.args
 	a.Rule = releaseRules[o.Kind]
 	a.Scale, a.Rate, a.Decay, a.Shrink = float32(now.Scale), float32(rate), float32(o.WeightDecay), 1

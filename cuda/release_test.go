@@ -124,14 +124,14 @@ func TestRelease_RefusesInvalidArguments(t *testing.T) {
 	m := machineOf(t, bare([]int{5}), sgd)
 	good := plan.Release{Source: noise.NewSeeded(1), Sigma: []float64{1}, Scale: 1, Optimizer: sgd, Step: 1, Rate: 1}
 	for want, spoil := range map[string]func(r *plan.Release){
-		"2^48":                func(r *plan.Release) { r.Lot = noise.MaxLots },
-		"numbered from 1":     func(r *plan.Release) { r.Step = 0 },
-		"keeps 2 values":      func(r *plan.Release) { r.Optimizer = plan.Optimizer{Kind: plan.Adam} },
-		"this machine keeps":  func(r *plan.Release) { r.Average = plan.Average{Decay: 0.9} },
-		"without a source":    func(r *plan.Release) { r.Source = nil },
-		"standard deviations": func(r *plan.Release) { r.Sigma = nil },
-		"deviation of NaN":    func(r *plan.Release) { r.Sigma = []float64{math.NaN()} },
-		"deviation of -1":     func(r *plan.Release) { r.Sigma = []float64{-1} },
+		"2^48":                            func(r *plan.Release) { r.Lot = noise.MaxLots },
+		"numbered from 1":                 func(r *plan.Release) { r.Step = 0 },
+		"needs 2 state values":            func(r *plan.Release) { r.Optimizer = plan.Optimizer{Kind: plan.Adam} },
+		"without an average":              func(r *plan.Release) { r.Average = plan.Average{Decay: 0.9} },
+		"needs a noise source":            func(r *plan.Release) { r.Source = nil },
+		"standard deviations":             func(r *plan.Release) { r.Sigma = nil },
+		"deviation of parameter 0 is NaN": func(r *plan.Release) { r.Sigma = []float64{math.NaN()} },
+		"deviation of parameter 0 is -1":  func(r *plan.Release) { r.Sigma = []float64{-1} },
 	} {
 		r := good
 		spoil(&r)

@@ -6,16 +6,17 @@ import (
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
-// Built tells whether this binary can use a GPU.
+// Built reports whether this binary can use a GPU.
 const Built = false
 
 // Devices describes the GPUs of this host.
 func Devices() ([]Device, error) { return nil, ErrNotBuilt }
 
-// FreeMemory is how many bytes of a GPU's memory are free.
+// FreeMemory returns the free bytes of a GPU's memory.
 func FreeMemory(int) (int64, error) { return 0, ErrNotBuilt }
 
-// AllocatedMemory is how many bytes of a GPU's memory programs of this process hold.
+// AllocatedMemory returns the bytes of a GPU's memory that this process's programs have
+// allocated.
 func AllocatedMemory(int) (int64, error) { return 0, ErrNotBuilt }
 
 // ProductLibrary describes the cuBLASLt that computes large products on a GPU.
@@ -24,10 +25,10 @@ func ProductLibrary(int) (string, error) { return "", ErrNotBuilt }
 // ConvolutionLibrary describes the cuDNN that computes large convolutions on a GPU.
 func ConvolutionLibrary(int) (string, error) { return "", ErrNotBuilt }
 
-// NewDevice is a GPU as a device.
+// NewDevice returns a GPU as a device.
 func NewDevice(Options) (plan.Device, error) { return nil, ErrNotBuilt }
 
-// New makes a program ready on a GPU.
+// New compiles a program for a GPU.
 func New(*plan.Program, plan.Optimizer, bool, Options) (plan.Executable, error) {
 	return nil, ErrNotBuilt
 }
