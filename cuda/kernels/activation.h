@@ -1,5 +1,6 @@
-// The activations, numbered as in internal/op: what they do to a number, and their
-// slope at their own output, or, for GELU and SiLU, at their input. A NaN stays one.
+// The activation functions and their derivatives, numbered as in internal/op. The
+// derivative is a function of the activation's output; for GELU and SiLU it is a
+// function of the input. A NaN stays NaN.
 #pragma once
 
 __device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }

@@ -1,17 +1,17 @@
-// What every kernel includes: the words that differ between the two compilers.
+// Definitions that every kernel includes. They differ between the two compilers.
 //
-// NVRTC compiles a kernel for a GPU and has no standard headers; g++ compiles the
-// same source for the emulated device (cuda/emu), where EMULATED is defined and a
-// thread is a fibre. A kernel is plain CUDA C++ but for three words:
+// NVRTC compiles a kernel for a GPU and has no standard headers. g++ compiles the same
+// source for the emulated device (cuda/emu), where EMULATED is defined and a thread is a
+// fibre. A kernel is plain CUDA C++ except for three macros:
 //
-//   KERNEL LAUNCH_BOUNDS(256) name(float *y, const float *x, int n) { ... }
-//   SHARED(float, tile, 32 * 33);   // static shared memory, one-dimensional
+//    KERNEL LAUNCH_BOUNDS(256) name(float *y, const float *x, int n) { ... }
+//    SHARED(float, tile, 32 * 33);   // static shared memory, one-dimensional
 //
-// An element of a SHARED array is read into a variable of a written type (never
-// auto) and written by assignment; the array is passed on as a template parameter,
-//   template <class S> __device__ float sum(S &s, int n)
-// and its address is taken only for an integer atomic (atomicAdd(&s[i], 1)).
-// load4/store4 move four floats at once.
+// An element of a SHARED array is read into a variable of an explicit type (never auto)
+// and written by assignment. The array is passed to a function as a template parameter,
+//    template <class S> __device__ float sum(S &s, int n)
+// and its address is taken only for an integer atomic (atomicAdd(&s[i], 1)). load4 and
+// store4 move four floats at once.
 #pragma once
 
 #ifdef __CUDACC__
@@ -46,8 +46,8 @@ typedef unsigned long long uint64_t;
 #define LAUNCH_BOUNDS(...) __launch_bounds__(__VA_ARGS__)
 #define SHARED(type, name, count) __shared__ __align__(16) type name[count]
 
-// Four and two neighbours of a SHARED float array in one access; i is a multiple of
-// four or two.
+// load4 and load2 access four and two neighbours of a SHARED float array at once; i is a
+// multiple of four or two.
 template <class S> __device__ __forceinline__ float4 load4(S &s, int i) { return *reinterpret_cast<const float4 *>(&s[i]); }
 template <class S> __device__ __forceinline__ float2 load2(S &s, int i) { return *reinterpret_cast<const float2 *>(&s[i]); }
 template <class S> __device__ __forceinline__ void store4(S &s, int i, float4 v) { *reinterpret_cast<float4 *>(&s[i]) = v; }
@@ -64,8 +64,8 @@ template <class S> __device__ __forceinline__ void store2(S &s, int i, float2 v)
 
 #endif
 
-// bf16 is the upper half of a float. The nearest is taken, of two equally near the
-// even one, as cvt.rn.bf16.f32 does; every NaN becomes 0x7fff.
+// bf16 is the upper half of a float, rounded to nearest, ties to even, as
+// cvt.rn.bf16.f32 does; every NaN becomes 0x7fff.
 __device__ __forceinline__ uint16_t to_bf16(float x) {
 	uint32_t u = __float_as_uint(x);
 	if ((u & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
@@ -74,8 +74,8 @@ __device__ __forceinline__ uint16_t to_bf16(float x) {
 
 __device__ __forceinline__ float from_bf16(uint16_t b) { return __uint_as_float(uint32_t(b) << 16); }
 
-// tf32 keeps ten bits of the mantissa. cvt.rna takes the nearest and, of two equally
-// near, the one further from zero.
+// tf32 keeps ten bits of the mantissa, rounded to nearest, ties away from zero, as
+// cvt.rna does.
 __device__ __forceinline__ float to_tf32(float x) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 	uint32_t r;

@@ -1,5 +1,5 @@
-// Division by a number that the host knows: the upper half of a product, a sum and
-// a shift (Granlund & Montgomery 1994, "Division by invariant integers using
+// Division by a number that the host knows: the upper half of a product, a sum and a
+// shift (Granlund & Montgomery 1994, "Division by invariant integers using
 // multiplication", figure 4.1). It is exact for every n from 0 to 2^31 - 1.
 #pragma once
 
@@ -12,7 +12,7 @@ __device__ __forceinline__ int quotient(Divider d, int n) {
 	return (int)((high + (unsigned)n) >> d.shift);
 }
 
-// divide gives the quotient and puts the remainder in rest.
+// divide returns the quotient and stores the remainder in rest.
 __device__ __forceinline__ int divide(Divider d, int n, int &rest) {
 	int q = quotient(d, n);
 	rest = n - q * (int)d.by;

@@ -1,14 +1,15 @@
-// Products in double by the lanes of a warp: 8×8 sums, four steps of k. A product of
-// two floats is exact in double. A lane holds row lane/4 of the left operand at
-// k = lane%4, column lane/4 of the right one at k = lane%4, and the sums of row lane/4
-// and columns 2·(lane%4) and one more. One instruction from sm_80 on; its rate is twice
-// that of ordinary arithmetic in double on data-centre cards.
+// Products in double by the lanes of a warp: 8×8 sums, four steps of k at a time. A
+// product of two floats is exact in double. A lane has row lane/4 of the left operand at
+// k = lane%4, column lane/4 of the right operand at k = lane%4, and the sums of row
+// lane/4 and columns 2·(lane%4) and 2·(lane%4)+1. From sm_80 on this is one instruction,
+// twice as fast as ordinary double arithmetic on data-centre GPUs.
 #pragma once
 #include "device.h"
 
 __device__ __forceinline__ void add_products(double (&sum)[2], double left, double right) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-	// Volatile: all lanes take part, so the compiler may not move it to where some do.
+	// Volatile: all lanes take part, so the compiler must not move it into divergent
+	// code.
 	asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
 		: "+d"(sum[0]), "+d"(sum[1])
 		: "d"(left), "d"(right));

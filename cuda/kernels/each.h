@@ -1,5 +1,5 @@
-// EACH(i, n) goes over the elements, neighbouring threads at neighbours, and strides
-// by the grid, so that any grid covers any size.
+// EACH(i, n) loops over n elements. Neighbouring threads process neighbouring elements,
+// and the loop strides by the grid, so any grid covers any size.
 #pragma once
 
 #define EACH(i, n) \

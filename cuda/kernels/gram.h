@@ -1,24 +1,25 @@
-// Inner products of Gram matrices in double, ⟨AAᵀ, ΔΔᵀ⟩, of rows that are given as the
-// operands of tile.h are: see gram.cu.
+// Inner products of Gram matrices in double, ⟨AAᵀ, ΔΔᵀ⟩. The rows are operands as tile.h
+// defines them. See gram.cu.
 #pragma once
 #include "double.h"
 #include "reduce.h"
 #include "tile.h"
 
-// Gram is what the blocks of a grid have in common: every block has a pair of tiles of
-// a record's rows.
+// Gram is the argument that all blocks of a grid share. A block computes one pair of
+// tiles of a record's rows.
 template <class Number> struct Gram {
-	double *partial;     // what every block leaves
+	double *partial;     // results of every block
 	Number *signals;     // ΔΔᵀ of every block, or null
-	const int *doubted;  // records that are asked for, or null: all
-	int known;           // signals is to be read, not written
+	const int *doubted;  // records to compute, or null: all
+	int known;           // signals is read, not written
 	int rows, pairs;     // of a record
-	int slice;           // in float: how many products are added up at a time
+	int slice;           // in float: number of products that are added before their sum is added to a larger one
 
 	__device__ __forceinline__ bool asked(int record) const { return !doubted || doubted[record]; }
 };
 
-// Pair is a block's two tiles. They are counted row by row: (0,0), (1,0), (1,1), (2,0), …
+// Pair is a block's two tiles. Pairs are numbered row by row: (0,0), (1,0), (1,1),
+// (2,0), …
 struct Pair {
 	int down = 0, across;
 
@@ -29,8 +30,9 @@ struct Pair {
 	}
 };
 
-// brought is what a quarter of the lanes of a row brings in of its sixteen elements from k
-// on: neighbours, or every fourth, where that is how neighbouring lanes read neighbours.
+// brought returns the four of a row's sixteen elements from k on that this quarter of
+// the lanes loads: neighbours, or every fourth element if then neighbouring lanes read
+// neighbouring memory.
 template <class Rows> __device__ __forceinline__ float4 brought(const Rows &x, const typename Rows::Row &r, int k, int quarter) {
 	if constexpr (Rows::reading == Reading::along)
 		return x.four(r, k + 4 * quarter);
@@ -38,9 +40,9 @@ template <class Rows> __device__ __forceinline__ float4 brought(const Rows &x, c
 		return make_float4(x.one(r, k + quarter), x.one(r, k + quarter + 4), x.one(r, k + quarter + 8), x.one(r, k + quarter + 12));
 }
 
-// grams adds to sum the products of rows first+0…31 with rows second+0…31 of x. Lane
-// groups are as in double.h; i and j count rows by eights. Limit says how many j each
-// i has.
+// grams adds the products of rows first+0…31 with rows second+0…31 of x to sum. Lanes
+// are arranged as in double.h; i and j count rows by eights. limit is the number of j
+// for each i.
 template <class Rows>
 __device__ __forceinline__ void grams(double (&sum)[4][4][2], const Rows &x, int first, int second, const int (&limit)[4], int n) {
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -82,8 +84,8 @@ __device__ __forceinline__ void grams(double (&sum)[4][4][2], const Rows &x, int
 	}
 }
 
-// gather adds up the warps' sums: this thread gets eight of the 1024, number
-// 128·m + threadIdx.x.
+// gather adds up the warps' sums. Each thread gets eight of the 1024, number 128·m +
+// threadIdx.x.
 template <class S> __device__ __forceinline__ void gather(double (&own)[8], S &sums, const double (&sum)[4][4][2]) {
 	const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
@@ -99,7 +101,7 @@ template <class S> __device__ __forceinline__ void gather(double (&own)[8], S &s
 	__syncthreads();
 }
 
-// Of a block, or of a record, inner leaves the inner product, Σ‖a_t‖‖δ_t‖, and the sum of
+// inner computes, for a block's tiles, the inner product, Σ‖a_t‖‖δ_t‖, and the sum of
 // the two traces.
 constexpr int gram_parts = 3;
 

@@ -1,4 +1,5 @@
-// Inner products of Gram matrices in float, with what bounds their roundings: see gram.cu.
+// Inner products of Gram matrices in float, and bounds on their rounding errors: see
+// gram.cu.
 #pragma once
 #include "gram.h"
 
@@ -15,8 +16,8 @@ template <class T> struct Whole {
 	}
 };
 
-// Of a block, or of a record, there is left: the inner product, the squares of the
-// elements of AAᵀ, those of ΔΔᵀ, and the two traces.
+// Results of a block and of a record: the inner product, the sum of squares of AAᵀ, that
+// of ΔΔᵀ, and the two traces.
 constexpr int gram_sums = 5;
 
 template <class T, class A, class D>
@@ -53,7 +54,7 @@ __device__ __forceinline__ void inner_float(const Gram<float> &g, const A &a, co
 			if (m == n && seat.y + seat.down(r) == seat.x + seat.along(c / 4) + c % 4) trace_a += u, trace_d += v;
 		}
 	const float sums[gram_sums] = {total, squares_a, squares_d, trace_a, trace_d};
-	const double times = m == n ? 1 : 2;  // the pair above the diagonal has no block
+	const double times = m == n ? 1 : 2;  // the symmetric pair above the diagonal has no block
 #pragma unroll
 	for (int i = 0; i < gram_sums; i++) {
 		double sum = block_sum(partial, times * sums[i]);

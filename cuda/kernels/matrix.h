@@ -3,15 +3,15 @@
 #include "activation.h"
 #include "tile.h"
 
-// quad is the elements k to k+3 of a row of depth elements; null is a row of zeros.
+// quad returns the elements k to k+3 of a row of depth elements; null is a row of zeros.
 __device__ __forceinline__ float4 quad(const float *row, int k, int depth, bool aligned) {
 	if (!row || k >= depth) return make_float4(0, 0, 0, 0);
 	if (aligned && k + 4 <= depth) return *reinterpret_cast<const float4 *>(row + k);
 	return make_float4(row[k], k + 1 < depth ? row[k + 1] : 0, k + 2 < depth ? row[k + 2] : 0, k + 3 < depth ? row[k + 3] : 0);
 }
 
-// Along is a matrix whose row i is depth floats from data + i·stride on. Aligned
-// tells that every row starts at a multiple of 16 bytes.
+// Along is a matrix whose row i is depth floats from data + i·stride on. aligned means
+// that every row starts at a multiple of 16 bytes.
 struct Along {
 	static constexpr Reading reading = Reading::along;
 	const float *data;
@@ -19,7 +19,7 @@ struct Along {
 	bool aligned;
 
 	struct Row {
-		int first;  // -1 outside
+		int first;  // -1: outside
 	};
 	__device__ __forceinline__ Row row(int i) const { return {i < rows ? i * stride : -1}; }
 	__device__ __forceinline__ float4 four(const Row &r, int k) const {
@@ -27,14 +27,14 @@ struct Along {
 	}
 };
 
-// Across is a matrix stored the other way: element k of row i is data[k·stride + i].
+// Across is a matrix in transposed storage: element k of row i is data[k·stride + i].
 struct Across {
 	static constexpr Reading reading = Reading::across;
 	const float *data;
 	int rows, depth, stride;
 
 	struct Row {
-		int first;  // -1 outside
+		int first;  // -1: outside
 	};
 	__device__ __forceinline__ Row row(int i) const { return {i < rows ? i : -1}; }
 	__device__ __forceinline__ float one(const Row &r, int k) const {
@@ -45,8 +45,8 @@ struct Across {
 	}
 };
 
-// load_row and store_row move W neighbours, of which those from `count` on are
-// outside; whole tells that none is, and that they lie at a multiple of their size.
+// load_row and store_row move W neighbours; those from `count` on are outside. whole
+// means that none is outside, and that they start at a multiple of their size.
 template <int W> __device__ __forceinline__ void load_row(float (&v)[W], const float *at, int count, bool whole) {
 	if (whole && W == 4) {
 		float4 w = *reinterpret_cast<const float4 *>(at);
@@ -72,11 +72,11 @@ template <int W> __device__ __forceinline__ void store_row(float *at, const floa
 		if (c < count) at[c] = v[c];
 }
 
-// Result is a matrix that a product is written or added to. Whole tells that rows
-// start at multiples of 16 bytes and end at one.
+// Result is a matrix to which a product is written or added. whole means that rows start
+// and end at multiples of 16 bytes.
 struct Result {
 	float *data;
-	const float *bias;  // one a column, or null
+	const float *bias;  // one per column, or null
 	int rows, columns, act;
 	bool add, whole;
 

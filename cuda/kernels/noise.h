@@ -1,14 +1,14 @@
-// The normals of package noise, to the bit: ChaCha20's block function (RFC 8439,
-// section 2.3) in registers, and BoxMuller with every operation rounded by itself.
-// noise/gaussian.go says which words make which normal, noise/boxmuller.go how far
-// they are from Gaussian ones.
+// The normals of package noise, bit for bit: ChaCha20's block function (RFC 8439,
+// section 2.3) in registers, and Box–Muller with every operation rounded separately.
+// noise/gaussian.go defines which words give which normal; noise/boxmuller.go bounds
+// their distance from Gaussian ones.
 #pragma once
 
-// grain is how many normals are made together, by grain_threads neighbouring
-// threads.
+// grain is the number of normals that grain_threads neighbouring threads compute
+// together.
 constexpr int grain = 512, grain_threads = 16, grain_blocks = 48;
 
-// A stream is named by a key and a nonce.
+// A key and a nonce identify a stream.
 struct Key {
 	unsigned word[8];
 };
@@ -41,8 +41,8 @@ __device__ __forceinline__ void chacha_state(unsigned (&x)[16], const Key &key, 
 		x[13 + i] = nonce.word[i];
 }
 
-// chacha_blocks computes the blocks counter, counter+16 and counter+32, the three that one
-// thread of a grain takes. They are mixed side by side, twelve independent chains.
+// chacha_blocks computes the blocks counter, counter+16 and counter+32: the three that
+// one thread of a grain computes. They are interleaved as twelve independent chains.
 __device__ __forceinline__ void chacha_blocks(unsigned (&x)[3][16], const Key &key, const Nonce &nonce, unsigned counter) {
 #pragma unroll
 	for (int k = 0; k < 3; k++)
@@ -70,7 +70,7 @@ __device__ __forceinline__ void chacha_blocks(unsigned (&x)[3][16], const Key &k
 	}
 }
 
-// horner is p·x + c in two roundings.
+// horner is p·x + c with two roundings.
 __device__ __forceinline__ float horner(float p, float x, float c) { return __fadd_rn(__fmul_rn(p, x), c); }
 
 // box_muller turns three words into two normals.

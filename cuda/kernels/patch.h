@@ -1,32 +1,32 @@
-// The patches that a window sees, read where they lie in the pictures. A patch lies
-// at a corner; an element of it, a tap, is as far from the corner in every patch. So
-// two tables tell what a patch sees, one of the corners of a picture and one of taps,
-// and reading an element takes one test and one addition. What is declared here
-// mirrors the Go structs of cuda/patch.go.
+// The patches that a window covers, read in place from the images. A patch is identified
+// by its corner; an element of it, a tap, has the same offset from the corner in every
+// patch. Two tables, one of the corners of an image and one of taps, therefore describe
+// every element of every patch, and reading one takes one test and one addition. The
+// structs here mirror the Go structs of cuda/patch.go.
 #pragma once
 #include "divide.h"
 
-// Reach is how many bytes a corner lies from the picture's first cell, or a tap from
-// the corner. Every row and every column of the window has a bit: a corner has those
-// that lie inside the picture, a tap the two that it is in. A corner without any sees
-// zeros, and so does a tap of a bit that no corner has.
+// Reach is the offset in bytes of a corner from the image's first cell, or of a tap from
+// the corner. Every row and every column of the window has a bit: a corner has the bits
+// of those inside the image, a tap the two bits of its row and column. A corner without
+// bits reads zeros, and so does a tap with a bit that no corner has.
 struct alignas(8) Reach {
 	int bytes;
 	unsigned sides;
 };
 
-// Planes are pictures that are read in patches.
+// Planes are images that are read in patches.
 struct Planes {
 	const float *data;
-	int picture, group; // elements of a picture, and of a group's channels in it
+	int picture, group; // elements of an image, and of a group's channels in it
 };
 
-// at is what lies so many bytes from an address.
+// at reads the value at a byte offset from an address.
 template <class T> __device__ __forceinline__ T at(const void *address, int bytes) {
 	return *reinterpret_cast<const T *>(static_cast<const char *>(address) + bytes);
 }
 
-// tap_at is the element of the patch whose corner lies at an address.
+// tap_at reads an element of the patch whose corner is at an address.
 __device__ __forceinline__ float tap_at(const float *corner, unsigned sides, int bytes, unsigned needs) {
 	return (sides & needs) == needs ? at<float>(corner, bytes) : 0.0f;
 }

@@ -1,15 +1,16 @@
-// The exponentials of a line of numbers, added up in one pass (Milakov & Gimelshein
-// 2018, "Online normalizer calculation for softmax").
+// Sums of exponentials of a line of numbers in one pass (Milakov & Gimelshein 2018,
+// "Online normalizer calculation for softmax").
 #pragma once
 
-// Exponentials are of a line x: exp(x − top)·share adds up to one, and top + log is
-// the logarithm of Σ exp(x). Where the line holds a NaN or +Inf, or nothing but
-// −Inf, log and share are no numbers, or none that make one.
+// Exponentials of a line x: exp(x − top)·share sums to one, and top + log is the
+// logarithm of Σ exp(x). If the line contains a NaN or +Inf, or only −Inf, then log and
+// share are not finite, or give results that are not.
 struct Exponentials {
 	float top, log, share;
 };
 
-// exponentials are those of n elements, step apart. All threads of the team call.
+// exponentials computes them for n elements, step apart. All threads of the team call
+// it.
 template <class Team> __device__ __forceinline__ Exponentials exponentials(const Team &team, const float *x, int n, int step = 1) {
 	float top = -FLT_MAX;
 	double sum = 0;

@@ -1,8 +1,8 @@
-// A team is the threads that go over one row together: a warp where rows are short,
-// a block where they are long; where neighbouring elements are of different rows, a
-// thread alone or a column of a block's threads. Each has a rank in a team of a
-// size, and adds up over the team. Which team serves a row depends on its length
-// alone (teams in normalize.go), so a row gives the same bits wherever it stands.
+// A team is the group of threads that processes one row: a warp for short rows, a block
+// for long rows; where neighbouring elements belong to different rows, one thread, or a
+// column of a block's threads. Each thread has a rank in the team, and a team can add up
+// over its threads. Only the length of a row selects its team (launchPerRow in
+// normalize.go), so a row has the same bits in every position.
 #pragma once
 #include "reduce.h"
 
@@ -13,7 +13,7 @@ struct Warp {
 	template <class T> __device__ T max(T x) const { return warp_max(x); }
 };
 
-// Block has shared memory of 32 doubles for its sums.
+// Block needs shared memory for 32 doubles.
 template <class S> struct Block {
 	S &partial;
 	int row = blockIdx.x, rank = threadIdx.x, size = blockDim.x;
@@ -23,8 +23,8 @@ template <class S> struct Block {
 	__device__ float max(float x) const { return (float)block_max(partial, (double)x); }
 };
 
-// Column is a place in each of a block's warps, so that a warp reads 32 rows side by
-// side. It has shared memory of a double for every thread.
+// Column is one position in each of a block's warps, so that a warp reads 32
+// neighbouring rows. It needs shared memory for one double per thread.
 template <class S> struct Column {
 	S &partial;
 	int row = blockIdx.x * 32 + threadIdx.x % 32, rank = threadIdx.x / 32, size = blockDim.x / 32;

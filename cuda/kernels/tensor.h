@@ -1,18 +1,18 @@
-// A product by tiles, as in tile.h, on tensor cores: operands are rounded to TF32 or
-// to bfloat16 as they go into shared memory, sums are float32. Within a step of k the
-// hardware adds in an order of its own, the same for every element of a tile and for
-// every size of tile; slices are as in tile.h.
+// A product by tiles, as in tile.h, on tensor cores. Operands are rounded to TF32 or to
+// bfloat16 when they are stored to shared memory; sums are float32. Within a step of k
+// the hardware adds in its own order, which is the same for every element of a tile and
+// for every tile size; slices are as in tile.h.
 //
-// A row of a panel is 16 words in shared memory, a word being one TF32 number or two
-// of bfloat16. Which four of the words an instruction takes for its k is free so long
-// as both operands agree, and so a thread takes four neighbours, for two instructions,
-// in one access. The fours of a row are permuted such that neither putting nor taking
-// them has two threads wait for one bank.
+// A row of a panel is 16 words in shared memory; a word is one TF32 number or two
+// bfloat16 numbers. The four words that an instruction uses as its k can be any, if both
+// operands agree; therefore a thread loads four neighbours, for two instructions, in one
+// access. The fours of a row are permuted so that neither stores nor loads have bank
+// conflicts.
 //
-// Operands come from memory in float32, 16 KB for 128·128·16 products, and the second
-// cache gives a multiprocessor about 25 bytes a cycle: 185 TFLOP/s at most on an H100
-// for either kind, 37% of the peak of TF32 and 19% of that of bfloat16. Expected are
-// 150 TFLOP/s for large products.
+// Operands are read from memory in float32, 16 KB for 128·128·16 products, and the L2
+// cache gives a multiprocessor about 25 bytes a cycle: at most 185 TFLOP/s on an H100
+// for either type, 37% of the peak of TF32 and 19% of that of bfloat16. Predicted: 150
+// TFLOP/s for large products.
 #pragma once
 #include "tile.h"
 
@@ -27,8 +27,8 @@ struct BF16 {
 
 #if defined(EMULATED) || __CUDA_ARCH__ >= 800
 
-// Fragment is what a thread holds of two rows, eight apart, and Columns of one column,
-// both for one instruction: row lane/4, words lane%4 and lane%4+4 in k.
+// Fragment is a thread's elements of two rows, eight apart; Columns is those of one
+// column. Both are for one instruction: row lane/4, words lane%4 and lane%4+4 in k.
 struct Fragment {
 	float top, bottom, top4, bottom4;
 };
@@ -45,8 +45,8 @@ __device__ inline float word_product(BF16, float a, float b, float sum) {
 	return fmaf(from_bf16(uint16_t(u >> 16)), from_bf16(uint16_t(v >> 16)), sum);
 }
 
-// mma adds a product of 16 rows and 8 columns, 8 words deep: this thread's sums are
-// rows lane/4 and lane/4+8, columns 2·(lane%4) and one more.
+// mma adds a product of 16 rows and 8 columns, 8 words deep. This thread's sums are rows
+// lane/4 and lane/4+8, columns 2·(lane%4) and 2·(lane%4)+1.
 template <class Math> __device__ inline void mma(Math m, float (&sum)[4], const Fragment &a, const Columns &b) {
 	int lane = threadIdx.x % 32, row = lane / 4 * 4, column = lane % 4 * 8;
 	for (int k = 0; k < 8; k++) {
@@ -67,7 +67,7 @@ __device__ inline float pair(float low, float high) {
 
 #else
 
-// Volatile: all lanes take part, so the compiler may not move it to where some do.
+// Volatile: all lanes take part, so the compiler must not move it into divergent code.
 #define MMA(shape)                                                                                                   \
 	asm volatile("mma.sync.aligned." shape " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"                  \
 		: "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])                                                     \
@@ -89,7 +89,7 @@ __device__ __forceinline__ float pair(float low, float high) {
 
 #endif
 
-// keep puts a quad, the four elements 4q to 4q+3 of a row, into shared memory.
+// keep stores a quad, the four elements 4q to 4q+3 of a row, to shared memory.
 template <class S> __device__ __forceinline__ void keep(TF32, S &s, int row, int q, float4 v) {
 	store4(s, 16 * row + 4 * (q ^ (row / 2 % 4)), make_float4(to_tf32(v.x), to_tf32(v.y), to_tf32(v.z), to_tf32(v.w)));
 }
@@ -97,7 +97,7 @@ template <class S> __device__ __forceinline__ void keep(BF16, S &s, int row, int
 	store2(s, 16 * row + 4 * (q / 2 ^ (row / 2 % 4)) + q % 2 * 2, make_float2(pair(v.x, v.y), pair(v.z, v.w)));
 }
 
-// word is what shared memory holds of one element, or of two.
+// word is the representation of one element, or of two, in shared memory.
 __device__ __forceinline__ float word(const float (&v)[1]) { return to_tf32(v[0]); }
 __device__ __forceinline__ float word(const float (&v)[2]) { return pair(v[0], v[1]); }
 
@@ -117,7 +117,7 @@ template <class Math, class P, class S> __device__ __forceinline__ void keep_pan
 template <class Math, class T, class A, class B, class Out>
 __device__ __forceinline__ void tensor_product(const A &a, const B &b, const Out &out, int m0, int n0, int from, int to, int slice) {
 	constexpr int depth = Math::depth;
-	constexpr int warps = T::columns / 32;                          // beside each other
+	constexpr int warps = T::columns / 32;                          // next to each other
 	constexpr int high = T::rows / (T::threads / 32 / warps) / 16;  // instructions down a warp's tile
 	constexpr int wide = 4;                                         // and across
 	SHARED(float, left, 2 * 16 * T::rows);
@@ -188,8 +188,8 @@ __device__ __forceinline__ void tensor_product(const A &a, const B &b, const Out
 
 #endif
 
-// product_as is product, or tensor_product where the device has such tensor cores;
-// a slice is a multiple of 32 long.
+// product_as is product, or tensor_product if the device has such tensor cores; a slice
+// is a multiple of 32 long.
 template <class T, class A, class B, class Out>
 __device__ __forceinline__ void product_as(Exact, const A &a, const B &b, const Out &out, int m0, int n0, int from, int to, int slice) {
 	product<T>(a, b, out, m0, n0, from, to, slice);

@@ -1,40 +1,40 @@
-// A product of two matrices by blocks of threads. The convolutions, which have no
-// matrix in memory, use it too: what is multiplied is given element by element.
+// A product of two matrices by blocks of threads. The convolutions, whose matrices are
+// not in memory, use it too: an operand is read element by element through its struct.
 //
-// A block owns a tile of results. It goes along k in steps of Tile::depth: while the
-// threads multiply what is in shared memory, the next step's elements are on their
-// way from memory in registers, and are put into the other half of shared memory; one
-// barrier a step.
+// A block computes a tile of results. It goes along k in steps of Tile::depth: while the
+// threads multiply the data in shared memory, the next step's elements are loaded into
+// registers, and are then stored to the other half of shared memory; one barrier per
+// step.
 //
-// Order. The sum over k is cut into slices; within a slice it is one chain of fmaf in
-// the order of k, and the slices' sums are added in their order. The size of a tile
-// and the place of an element in it have no part in this, so the bits of a result do
-// not depend on how many rows there are, and a large and a small tile give the same.
-// Slices may be given to blocks of their own (blockIdx.z), which fills the card where
-// results are few and k is long; add_slices then adds their sums up.
+// Order. The sum over k is split into slices. Within a slice it is one chain of fmaf in
+// the order of k, and the slices' sums are added in their order. The size of a tile and
+// the position of an element in it do not affect this, so the bits of a result do not
+// depend on the number of rows, and a large and a small tile give the same bits. Slices
+// may be computed by separate blocks (blockIdx.z), which fills the GPU where results are
+// few and k is long; add_slices then adds their sums.
 //
 // An Operand is a struct with
 //
-//   static constexpr Reading reading;  // who reads what
-//   struct Row;                        // what a thread keeps of a row
-//   Row row(int i) const;              // i may lie outside: a row of zeros
+//   static constexpr Reading reading;  // which thread reads what
+//   struct Row;                        // a thread's state for a row
+//   Row row(int i) const;              // i may be outside: a row of zeros
 //   float4 four(const Row &, int k) const;  // elements k to k+3, zeros beyond the end
 //
-// where k is a multiple of four, and in place of four, if it is read one by one,
+// where k is a multiple of four, and instead of four, if it is read one by one,
 //
-//   Column column(int k) const;        // what all rows have in common at k
+//   Column column(int k) const;        // the state that all rows share at k
 //   float one(const Row &, const Column &) const;
 //
-// The left one has a row for every row of the result, the right one for every column.
-// An Out takes results from threads:
+// The left operand has a row for every row of the result, the right one for every
+// column. An Out takes results from threads:
 //
 //   template <int W> void put(int m, int n, const float (&v)[W], bool first, bool last) const;
 //
-// the W results from column n on, n a multiple of W, of a slice; first and last tell
-// which slice it is. Results outside are offered too. Where bool again() const says so,
-// every result is visited once more when all are put, by the thread that put it, with
-// template <int W> void again(int m, int n) const: what takes many instructions is
-// then in the kernel once, and not once for each result of a thread.
+// the W results of a slice from column n on, n a multiple of W; first and last identify
+// the slice. put is also called for results outside. If bool again() const returns true,
+// then after all puts every result is visited once more, by the thread that put it,
+// through template <int W> void again(int m, int n) const: code with many instructions
+// is then in the kernel once, and not once for each result of a thread.
 #pragma once
 #include "device.h"
 
@@ -42,13 +42,13 @@
 // depth steps of k at a time.
 template <int rows_, int columns_, int high_, int wide_, int depth_> struct Tile {
 	static constexpr int rows = rows_, columns = columns_, high = high_, wide = wide_, depth = depth_;
-	static constexpr int across = columns / wide;  // threads beside each other
+	static constexpr int across = columns / wide;  // threads next to each other
 	static constexpr int threads = rows / high * across;
 	static constexpr int left = 2 * depth * (rows + 4), right = 2 * depth * (columns + 4);  // floats of shared memory
 };
 
-// place tells where a tile lies by its number. They are numbered along columns of eight,
-// so that blocks that run together share what they read.
+// place returns the position of a tile from its number. Tiles are numbered along columns
+// of eight, so that blocks that run together share what they read.
 template <class T> __device__ __forceinline__ void place(int tile, int rows, int columns, int &m, int &n) {
 	int down = (rows + T::rows - 1) / T::rows, across = (columns + T::columns - 1) / T::columns;
 	int band = tile / (8 * across), at = tile % (8 * across);
@@ -57,15 +57,15 @@ template <class T> __device__ __forceinline__ void place(int tile, int rows, int
 	n = at / high * T::columns;
 }
 
-// 64 results of a thread for 16 numbers read make multiplying the limit, not shared
-// memory; small tiles are for products that would leave most of the card idle.
+// 64 results per thread for 16 numbers read make multiplications the limit, not shared
+// memory. Small tiles are for products that would leave most of the GPU idle.
 using Large = Tile<128, 128, 8, 8, 8>;
 using Medium = Tile<64, 64, 8, 4, 16>;
 using Small = Tile<32, 32, 4, 4, 16>;
 using Slim = Tile<64, 16, 4, 4, 16>;  // for few columns
 
-// fresh is v, of which the compiler then knows nothing: what depends on it is computed
-// where it is used and does not sit in a register through a loop.
+// fresh returns v, opaque to the compiler: values that depend on it are computed where
+// they are used and do not occupy a register through a loop.
 __device__ __forceinline__ int fresh(int v) {
 #ifndef EMULATED
 	asm volatile("" : "+r"(v));
@@ -74,11 +74,11 @@ __device__ __forceinline__ int fresh(int v) {
 }
 
 // Neighbouring threads read neighbouring memory: along a row, in quads, or across rows.
-// Along rows that cannot be read four at a time they read single elements.
+// Rows that cannot be read four at a time are read by single elements.
 enum class Reading { along, across, single };
 
-// Panel is the part of an operand that a block works on: so many rows, and depth
-// elements of each. Every thread brings in some quads, four elements of a row.
+// Panel is the part of an operand that a block processes: rows with depth elements each.
+// Every thread loads some quads, four elements of a row.
 template <class Operand, int rows, int depth, int threads, int pack = 1, bool = Operand::reading == Reading::single> struct Panel {
 	static constexpr bool single = false;
 	static constexpr int quads = depth / 4;
@@ -110,7 +110,7 @@ template <class Operand, int rows, int depth, int threads, int pack = 1, bool = 
 			next[i] = o.four(row[i], k + 4 * quad_of(i));
 	}
 
-	// Elements of one k lie together, stride for each k.
+	// The elements of one k are contiguous, stride for each k.
 	template <class S> __device__ __forceinline__ void spread(S &s, int at, int stride) const {
 #pragma unroll
 		for (int i = 0; i < count; i++) {
@@ -123,17 +123,17 @@ template <class Operand, int rows, int depth, int threads, int pack = 1, bool = 
 	}
 };
 
-// The single elements of a thread lie at one k, or, where pack are put together, at pack
-// neighbours. A warp reads eight neighbours of each of four rows: all of a sector of
-// memory at once, where quads would take its parts in turns.
+// The single elements of a thread have one k, or pack neighbouring k if pack are stored
+// together. A warp reads eight neighbours of each of four rows: whole sectors of memory
+// at once, where quads would read parts of them in turns.
 template <class Operand, int rows, int depth, int threads, int pack> struct Panel<Operand, rows, depth, threads, pack, true> {
 	static constexpr bool single = true;
 	static constexpr int words = depth / pack;
-	static constexpr int apart = threads / words;  // rows from one to the next
+	static constexpr int apart = threads / words;  // rows between a thread's elements
 	static constexpr int count = rows / apart;
 	static_assert(threads % words == 0 && words % 8 == 0 && rows % apart == 0, "a thread brings in whole elements");
 
-	int begin;  // the row of the first; the others' are worked out at every step, for want of registers
+	int begin;  // the row of the first; the others' are computed in every step, to save registers
 	float next[count][pack];
 
 	__device__ __forceinline__ static int word_of() { return threadIdx.x % 8 + threadIdx.x / 32 % (words / 8) * 8; }
@@ -157,8 +157,9 @@ template <class Operand, int rows, int depth, int threads, int pack> struct Pane
 	}
 };
 
-// Seat is where a thread's results lie in its block's tile: high/4 by wide/4 groups of
-// four by four. A warp is at most eight threads wide: it reads few different numbers.
+// Seat is the position of a thread's results in its block's tile: high/4 by wide/4
+// groups of four by four. A warp is at most eight threads wide, so it reads few
+// different numbers.
 template <class T> struct Seat {
 	static constexpr int high = T::high / 4, wide = T::wide / 4;
 	int x, y;
@@ -170,18 +171,18 @@ template <class T> struct Seat {
 		x = 4 * (warp % warps * lanes + lane % lanes);
 		y = 4 * (warp / warps * (32 / lanes) + lane / lanes);
 	}
-	// down is how far the thread's row r lies below its first, along how far group g.
+	// down is the offset of the thread's row r from its first, along that of group g.
 	__device__ __forceinline__ static int down(int r) { return r / 4 * (T::rows / high) + r % 4; }
 	__device__ __forceinline__ static int along(int g) { return g * (T::columns / wide); }
 };
 
 // slices computes the tile at (m0, n0): the sum over k from `from` to `to`, in slices
-// that start at `from` and are a multiple of 16 long. Each is called with the thread's
-// sums of a slice, and whether it is the first and the last. Left and right are shared
+// that start at `from` and have a multiple of 16 terms. each is called with the thread's
+// sums of a slice, and whether it is the first and the last. left and right are shared
 // memory.
 //
-// A step of a 128×128 tile is 1024 cycles of multiplying for a multiprocessor (128
-// fmaf a cycle) and reads 8 KB; expected are 80% of 67 TFLOP/s for large products.
+// A step of a 128×128 tile is 1024 cycles of multiplications for a multiprocessor (128
+// fmaf a cycle) and reads 8 KB. Predicted: 80% of 67 TFLOP/s for large products.
 template <class T, class A, class B, class S, class R, class Each>
 __device__ __forceinline__ void slices(S &left, R &right, const A &a, const B &b, int m0, int n0, int from, int to, int slice, Each each) {
 	constexpr int depth = T::depth;
@@ -198,7 +199,7 @@ __device__ __forceinline__ void slices(S &left, R &right, const A &a, const B &b
 	pb.spread(right, 0, stride_b);
 	__syncthreads();
 
-	to = from + (to - from + 15) / 16 * 16;  // a sum of nothing is added alike by every tile
+	to = from + (to - from + 15) / 16 * 16;  // an empty sum is added alike by every tile
 	int stage = 0;
 	for (int begin = from; begin < to; begin += slice) {
 		const int end = min(begin + slice, to);
@@ -240,7 +241,7 @@ __device__ __forceinline__ void slices(S &left, R &right, const A &a, const B &b
 	}
 }
 
-// product puts the tile at (m0, n0) where out says.
+// product writes the tile at (m0, n0) to out.
 template <class T, class A, class B, class Out>
 __device__ __forceinline__ void product(const A &a, const B &b, const Out &out, int m0, int n0, int from, int to, int slice) {
 	SHARED(float, left, T::left);

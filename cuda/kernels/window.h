@@ -1,22 +1,22 @@
-// A window that moves over planes: where it stands, and from which places it covers
-// a cell. What is made here mirrors the Go struct of cuda/window.go.
+// A window that moves over planes: its positions, and the positions from which it covers
+// a cell. The struct mirrors the Go struct of cuda/pool.go.
 #pragma once
 #include "divide.h"
 
 struct Window {
 	int height, width;          // of a plane
-	int high, wide;             // places of the window
-	int kernel_h, kernel_w;     // cells under it
-	int stride_h, stride_w;     // between places
+	int high, wide;             // positions of the window
+	int kernel_h, kernel_w;     // cells of the window
+	int stride_h, stride_w;     // between positions
 	int pad_h, pad_w;           // beyond each edge
 	int dilation_h, dilation_w; // between cells
-	Divider row, plane;         // from a place to its row, from a row of places to its plane
+	Divider row, plane;         // from a position to its row, from a row of positions to its plane
 	Divider line, picture;      // likewise for cells
 	Divider down, across;       // by the strides
-	Divider cell;               // from a cell under the window to its row
+	Divider cell;               // from a cell of the window to its row
 };
 
-// Corner is the cell under the first of the window's, which may lie beyond the edge.
+// Corner is the cell under the window's first cell; it may lie beyond the edge.
 struct Corner {
 	int plane, y, x;
 };
@@ -27,9 +27,9 @@ __device__ __forceinline__ Corner corner(const Window &w, int place) {
 	return {plane, row * w.stride_h - w.pad_h, column * w.stride_w - w.pad_w};
 }
 
-// Cover is the places whose window may cover a cell: rows top to bottom and columns
-// left to right, and the cell counted from the first place's corner. Where cells of
-// the window are apart, only some of these places cover the cell.
+// Cover is the range of positions whose window may cover a cell: rows top to bottom and
+// columns left to right, and the cell's offset from the first position's corner. With a
+// dilation, only some of these positions cover the cell.
 struct Cover {
 	int plane, y, x;
 	int top, bottom, left, right;
@@ -48,8 +48,8 @@ __device__ __forceinline__ Cover cover(const Window &w, int cell) {
 	return c;
 }
 
-// under gives which cell of the window, along one axis, lies that many cells from
-// its corner; -1: none.
+// under returns the cell of the window, along one axis, at this offset from its corner;
+// -1: none.
 __device__ __forceinline__ int under(int distance, int dilation) {
 	if (dilation == 1)
 		return distance;
