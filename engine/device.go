@@ -8,9 +8,9 @@ import (
 
 	"github.com/dptrain/dptrain/cuda"
 	"github.com/dptrain/dptrain/internal/cpu"
+	"github.com/dptrain/dptrain/internal/gorgonia"
 	"github.com/dptrain/dptrain/internal/plan"
 	"github.com/dptrain/dptrain/internal/simd"
-	"github.com/dptrain/dptrain/internal/tape"
 )
 
 // Device describes what can execute a program.
@@ -119,7 +119,7 @@ func (o DeviceOptions) gpu() (cuda.Device, error) {
 func (o DeviceOptions) open() (plan.Device, error) {
 	host := cpu.NewDevice(o.Threads)
 	if o.Name == "gorgonia" {
-		return tape.NewDevice(host), nil
+		return gorgonia.NewDevice(host), nil
 	}
 	if !o.onGPU() {
 		return host, nil

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/cpu"
+	"github.com/dptrain/dptrain/internal/gorgonia"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
-	"github.com/dptrain/dptrain/internal/tape"
 	"github.com/dptrain/dptrain/noise"
 	"github.com/dptrain/dptrain/perexample"
 	G "gorgonia.org/gorgonia"
@@ -175,7 +175,7 @@ var onCPU = device{"cpu", func(p *perexample.PrivateNetwork) (accumulator, error
 }}
 
 var onTape = device{"gorgonia", func(p *perexample.PrivateNetwork) (accumulator, error) {
-	return tape.New(p, true, plan.Optimizer{Kind: plan.SGD}, false)
+	return gorgonia.New(p, true, plan.Optimizer{Kind: plan.SGD}, false)
 }}
 
 var devices = []device{onCPU, onTape}

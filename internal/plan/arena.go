@@ -7,19 +7,19 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// alignment of buffers in the arena, in elements: a cache line.
+// alignment of buffers in the arena, in elements: one cache line.
 const alignment = 16
 
-// lifetime is a place in the arena, and from when to when it is taken.
+// lifetime is the part of the arena that a temporary needs: from its first to its last
+// instruction, size elements.
 type lifetime struct{ id, from, to, size int }
 
-// alignedSize is a number of elements rounded up to whole alignments.
+// alignedSize is a number of elements rounded up to a multiple of alignment.
 func alignedSize(n int) int { return (n + alignment - 1) / alignment * alignment }
 
-// layOutArena gives every temporary a place in one arena such that no two that are
-// alive together overlap, but for a result that is written over an operand. The
-// largest are placed first, each at the lowest place that is free for as long as it
-// lives.
+// layOutArena gives every temporary a place in one arena. No two temporaries that are
+// alive together overlap, except a result that overwrites an operand. The largest are
+// placed first, each at the lowest place that is free for its whole lifetime.
 func (p *Program) layOutArena() {
 	spans := p.lifetimes()
 	var order []*lifetime
@@ -39,8 +39,8 @@ func (p *Program) layOutArena() {
 	}
 }
 
-// lifetimes are those of the temporaries; a result that is written over an operand has the
-// operand's.
+// lifetimes are those of the temporaries. A result that overwrites an operand has the
+// operand's lifetime.
 func (p *Program) lifetimes() []*lifetime {
 	spans := make([]*lifetime, len(p.Buffers))
 	for id, t := range p.accesses() {
@@ -67,7 +67,8 @@ func (p *Program) lifetimes() []*lifetime {
 	return spans
 }
 
-// place puts a span where none of those placed before it is meanwhile.
+// place puts a lifetime at the lowest offset where no overlapping lifetime has been
+// placed.
 func (p *Program) place(s *lifetime, placed []*lifetime) {
 	var busy []*lifetime
 	for _, q := range placed {
@@ -88,10 +89,11 @@ func (p *Program) place(s *lifetime, placed []*lifetime) {
 	p.Arena = max(p.Arena, offset+s.size)
 }
 
-// CanOverwrite tells whether an operation's result may lie where an operand of its size
-// does: each element is made of the operand's element at its place and of no other, in
-// one go, which SiLU and the slope of softplus are not. Scales and shifts of channels,
-// which the rows share, are read more than once, or late.
+// CanOverwrite reports whether an operation's result may overwrite an operand of its
+// size. Each element of the result must be computed from the element of the operand at
+// its place and no other, in one pass. SiLU and the slope of softplus take several
+// passes. The scales and shifts of channels are shared by the rows, so they are read
+// again after the first write.
 func CanOverwrite(s op.Spec, operand int) bool {
 	switch s := s.(type) {
 	case op.Activate:

@@ -15,14 +15,14 @@ type Device interface {
 	MemoryLimit() (int64, error)
 	// MaxMicrobatch is the number of records above which a larger microbatch is not faster.
 	MaxMicrobatch() int
-	// PreferredMicrobatch is p.Records, or half of it where the device runs smaller
+	// PreferredMicrobatch is p.Records, or half of it if the device runs smaller
 	// microbatches of this network as fast and in less memory.
 	PreferredMicrobatch(p *Program) int
 	// Optimize rewrites a training program by the passes that pay on this device. Every
 	// result keeps its bits.
 	Optimize(p *Program)
-	// Compile allocates the program's memory and initialises its parameters. With average
-	// set, the executable also keeps a moving average of the weights. Where memory is
-	// short, the error is ErrOutOfMemory.
+	// Compile allocates the program's memory and initializes its parameters. With average
+	// set, the executable also keeps a moving average of the weights. If memory is short,
+	// the error is ErrOutOfMemory.
 	Compile(p *Program, o Optimizer, average bool) (Executable, error)
 }

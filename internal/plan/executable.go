@@ -9,11 +9,11 @@ package plan
 type Executable interface {
 	// Input is the memory for column k of the next microbatch.
 	Input(k int) []float32
-	// ExampleWeights is the memory for each example's weight within its record; nil
-	// where records are examples.
+	// ExampleWeights is the memory for each example's weight within its record; nil if
+	// records are examples.
 	ExampleWeights() []float32
-	// MaskSeed is the memory for the examples' mask seeds, which op.WriteMaskSeed
-	// writes; nil where the program reads none.
+	// MaskSeed is the memory for the examples' mask seeds, which op.WriteMaskSeed writes;
+	// nil if the program reads none.
 	MaskSeed() []float32
 	// Forward runs the program's Front.
 	Forward() error
@@ -23,7 +23,7 @@ type Executable interface {
 	ClipFactors(i int) []float32
 	// AddClippedSums runs the program's Back, which adds clipped sums to the accumulators.
 	AddClippedSums() error
-	// Output and Losses are the network's output and the examples' losses; nil where the
+	// Output and Losses are the network's output and the examples' losses; nil if the
 	// program does not keep them.
 	Output() []float32
 	Losses() []float32
@@ -43,6 +43,6 @@ type Executable interface {
 // State is the training state of each parameter.
 type State struct {
 	Weights [][]float32
-	Average [][]float32   // nil where no average is kept
+	Average [][]float32   // nil if no average is kept
 	Slots   [][][]float32 // [parameter][slot]: the optimiser's state
 }

@@ -1,6 +1,7 @@
 package plan
 
-// RematerializeAtPeak is the program that makes more results again, however little that saves.
+// RematerializeAtPeak is the program after one round of rematerialization, even if it
+// saves little.
 func (p *Program) RematerializeAtPeak() *Program {
 	q, _ := p.rematerializeAtPeak()
 	if q != nil {

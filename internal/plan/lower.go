@@ -10,10 +10,11 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Options is what a step's program makes beside clipped sums and losses.
+// Options selects what a training program computes in addition to clipped sums and
+// losses.
 type Options struct {
-	Norms  bool // squared norms; without them factors are given from outside, as in a run that is not private
-	Output bool // the network's answers are kept
+	Norms  bool // squared norms; without them the caller sets the factors, as in a run without privacy
+	Output bool // keep the network's output
 }
 
 // LowerTraining lowers a network with the nodes of a private step.
@@ -37,7 +38,7 @@ func LowerTraining(p *perexample.PrivateNetwork, w Options) (*Program, error) {
 		if k > 0 {
 			continue
 		}
-		// Here, so that scores which are not kept die before the way back.
+		// Here, so that an output which is not kept is dead before the backward pass.
 		if err := l.lowerResults(p.Network, w.Output); err != nil {
 			return nil, err
 		}
@@ -60,18 +61,18 @@ func LowerTraining(p *perexample.PrivateNetwork, w Options) (*Program, error) {
 	return l.finish(front), nil
 }
 
-// orderBySumCost orders vectors such that those come first whose sums need fewest other nodes:
-// those near the loss. So what a layer sends back is used as soon as it is there, while
-// caches hold it, and dies early. Gradients kept for each record come last where they
-// are larger than what they are made of.
+// orderBySumCost orders parameters by the number of nodes that their sums depend on:
+// those near the loss come first. A layer's backpropagated signal is then used while it
+// is in the caches, and its lifetime is short. Parameters whose records' gradients are
+// kept come last if the gradients are larger than their operands.
 func orderBySumCost(vectors []perexample.Parameter) []int {
 	order, needs, swells := make([]int, len(vectors)), make([]int, len(vectors)), make([]bool, len(vectors))
 	type place struct {
 		reads []*place
 		swell bool
-		last  int // the last vector that needed it, from 1
+		last  int // the last parameter that visited it, counted from 1
 	}
-	places := map[*G.Node]*place{} // found once: vectors share most of what they need
+	places := map[*G.Node]*place{} // built once: parameters share most of the nodes they depend on
 	var find func(n *G.Node) *place
 	find = func(n *G.Node) *place {
 		if p := places[n]; p != nil {
@@ -115,8 +116,8 @@ func orderBySumCost(vectors []perexample.Parameter) []int {
 	return order
 }
 
-// LowerEvaluation lowers a network's forward pass: answers and losses, no gradient, and
-// nothing dropped.
+// LowerEvaluation lowers a network's forward pass: output and losses, without gradients
+// and without dropout.
 func LowerEvaluation(net *perexample.Network) (*Program, error) {
 	l := lowering{program: &Program{Batch: net.Batch, Records: net.Batch, PerRecord: 1}, buffers: map[*G.Node]int{}, evaluating: true}
 	if err := l.lowerLeaves(net, nil); err != nil {
@@ -146,7 +147,7 @@ func (l *lowering) buffer(b Buffer) int {
 	return b.Base
 }
 
-// alias is a buffer of another shape in the same memory.
+// alias adds a buffer of another shape in the same memory.
 func (l *lowering) alias(id int, n *G.Node) int {
 	of := l.program.Buffers[id]
 	l.program.Buffers = append(l.program.Buffers, Buffer{Name: n.Name(), Shape: n.Shape(), Base: of.Base})
@@ -178,7 +179,7 @@ func (l *lowering) lowerLeaves(net *perexample.Network, weights *G.Node) error {
 	return nil
 }
 
-// lowerResults marks what evaluation and private statistics read.
+// lowerResults lowers the nodes that evaluation and private statistics read.
 func (l *lowering) lowerResults(net *perexample.Network, output bool) error {
 	if net.Output != nil && output {
 		if err := l.lowerResult(net.Output, RoleOutput, 0); err != nil {
@@ -219,8 +220,8 @@ func (l *lowering) lowerSum(v perexample.Parameter, index int) error {
 	return l.accumulate(v.ClippedSum, acc)
 }
 
-// accumulate adds a node to an accumulator: by the operation itself where that can
-// be, else by an addition.
+// accumulate adds a node to an accumulator. The operation itself does so if it can;
+// otherwise an addition follows it.
 func (l *lowering) accumulate(n *G.Node, acc int) error {
 	switch op.SpecOf(n).(type) {
 	case op.Add:
@@ -258,7 +259,7 @@ func (l *lowering) lowerOperands(n *G.Node) ([]int, error) {
 	return in, nil
 }
 
-// lowerNode lowers a node once all that it needs is lowered.
+// lowerNode lowers a node after all nodes that it depends on.
 func (l *lowering) lowerNode(n *G.Node) (int, error) {
 	if id, done := l.buffers[n]; done {
 		return id, nil
@@ -297,7 +298,7 @@ func (l *lowering) lowerNode(n *G.Node) (int, error) {
 	return code.Out, nil
 }
 
-// lowerSize is a constant once shapes are known.
+// lowerSize lowers the length of an axis to a constant.
 func (l *lowering) lowerSize(n *G.Node) (int, error) {
 	size, known := op.AxisLength(n)
 	if !known {
@@ -308,7 +309,8 @@ func (l *lowering) lowerSize(n *G.Node) (int, error) {
 	return id, nil
 }
 
-// finish parts the code, whose first so many instructions are Front, and lays out the arena.
+// finish splits the code into Front, its first instructions, and Back, and lays out the
+// arena.
 func (l *lowering) finish(front int) *Program {
 	l.program.Front, l.program.Back = l.code[:front:front], l.code[front:]
 	l.program.layOutArena()

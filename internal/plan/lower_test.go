@@ -12,9 +12,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// TestAnswersKeepTheirMemory: answers and losses are what they are, whatever is computed
-// after them, where they are a reshaped view of another node, one and the same node, or an
-// input. So it is with weights that are lent, and beside constants.
+// Outputs and losses keep their values until the end of the run, also if they are a
+// reshaped view of another node, one and the same node, or an input. The same holds for
+// borrowed weights and next to constants.
 func TestAnswersKeepTheirMemory(t *testing.T) {
 	const batch = 3
 	weights := [][]float32{{1}, {2}, {1}, {-1}, {1}}

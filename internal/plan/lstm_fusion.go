@@ -29,7 +29,7 @@ func (p *Program) FuseLSTM() *Program {
 type lstmFusion struct {
 	from, to *Program
 	products map[int]Instruction // deferred to the LSTM that reads them
-	absorbed map[int]bool        // computed by an instruction before
+	absorbed map[int]bool        // an earlier instruction computes them
 }
 
 func (f *lstmFusion) fuse(code []Instruction) []Instruction {
@@ -95,9 +95,10 @@ func (f *lstmFusion) deferrable(product Instruction, next []Instruction) bool {
 	return found
 }
 
-// absorb is the first wanted instruction after c, which c will run, or nil. The memory of
-// its result must not be in use between c and its old place: where it is, the result gets
-// memory of its own. Reads are buffers that c reads in addition to its operands.
+// absorb returns the first wanted instruction after c, which c will run as well, or nil.
+// The memory of its result must not be in use between c and its old place; if it is, the
+// result gets memory of its own. Reads are buffers that c reads in addition to its
+// operands.
 func (f *lstmFusion) absorb(c Instruction, next []Instruction, reads []int, wanted func(Instruction) bool) *Instruction {
 	used := slices.Concat(reads, c.In)
 	for _, i := range next {
@@ -133,7 +134,7 @@ func (f *lstmFusion) reads(i Instruction, k, id, width int) bool {
 	return f.base(i.In[k]) == f.base(id) && f.width(i.In[k]) == width
 }
 
-// overlaps reports whether a buffer shares memory of the arena with one of others.
+// overlaps reports whether a buffer shares memory of the arena with one of the others.
 func (f *lstmFusion) overlaps(others []int, id int) bool {
 	b := f.from.Buffers[f.base(id)]
 	return b.Role == RoleTemporary && slices.ContainsFunc(others, func(other int) bool {

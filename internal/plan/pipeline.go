@@ -6,37 +6,37 @@ import (
 	"github.com/dptrain/dptrain/clip"
 )
 
-// ErrNoPipeline says that a program has operations that the host computes.
+// ErrNoPipeline means that the host computes some of a program's operations.
 var ErrNoPipeline = errors.New("the host computes a part of the program")
 
-// Pipeline is a Machine that computes factors itself and takes the next
-// microbatch while it works on this one: nothing comes back before the lot's end.
+// Pipeline is an Executable that computes clip factors itself. It accepts the next
+// microbatch while it works on this one, and returns nothing before the end of the lot.
 //
-// A lot goes: for each microbatch put its rows (or inputs) and weights, Push;
-// then Tally and Release once. What Input, RecordWeights, Ticket and Rows
-// give changes with every Push.
+// For each lot the caller runs these steps. For each microbatch: fill the rows (or the
+// inputs) and the weights, and call Push. Then call FinishLot and Release once. The
+// slices that Input, ExampleWeights, MaskSeed and Rows return change with every Push.
 type Pipeline interface {
 	Executable
-	// Configure makes the pipeline ready. Read copies rows of the data set, which has
-	// so many examples; where they fit they stay on the device, unless read is nil, as it
-	// is where they are other ones in every lot. It fails with
-	// ErrNoPipeline where the program cannot run without the host, and the machine
-	// is then as it was.
+	// Configure prepares the pipeline. Read copies rows of the data set, which has the
+	// given number of examples. If the data set fits the device's memory, it stays there.
+	// Read is nil if every lot has other examples; then nothing stays. The error is
+	// ErrNoPipeline if the program cannot run without the host, and the executable is
+	// then unchanged.
 	Configure(f clip.Formula, examples int, read func(dst [][]float32, rows []int) error) error
-	// Rows is where the data-set rows of the next microbatch's examples are put;
-	// nil where the data set is not on the device and Input takes the examples.
+	// Rows is the memory for the data-set rows of the next microbatch's examples; nil if
+	// the data set is not on the device and Input takes the examples.
 	Rows() []int32
-	// Push queues the microbatch, of which the first so many records count, with
-	// the bound of each group.
+	// Push queues the microbatch with the bound of each group. Only its first records
+	// count.
 	Push(records int, bounds []float64) error
-	// FinishLot waits for the lot's microbatches and gives what they counted.
+	// FinishLot waits for the lot's microbatches and returns their counts.
 	FinishLot(t *LotCounts) error
 }
 
-// LotCounts is what a lot's records did. It is private.
+// LotCounts describes a lot's records. It is private.
 type LotCounts struct {
-	NonFinite int     // records of a norm that is not a finite number
+	NonFinite int     // records whose norm is not finite
 	Unclipped int     // records whose factors are all at least 1
-	Within    []int   // of each group: records whose norm is within the bound
-	Loss      float64 // Σ of the records' mean losses; 0 where the program keeps none
+	Within    []int   // [group]: records whose norm is within the bound
+	Loss      float64 // Σ of the records' mean losses; 0 if the program keeps no losses
 }

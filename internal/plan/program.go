@@ -13,17 +13,17 @@ import (
 type Role uint8
 
 const (
-	RoleTemporary      Role = iota // lives in the arena between its first and last instruction
+	RoleTemporary      Role = iota // its memory is in the arena, between its first and last instruction
 	RoleInput                      // a column of the microbatch; Index is the column
-	RoleParameter                  // Index is the vector
-	RoleConstant                   // Value is what it holds
+	RoleParameter                  // Index is the parameter
+	RoleConstant                   // Value is its content
 	RoleExampleWeights             // each example's weight within its record
-	RoleSquaredNorms               // squared norms of vector Index, one a record
-	RoleClipFactors                // factors of vector Index, one a record
-	RoleClippedSum                 // the accumulator of vector Index
-	RoleOutput                     // the network's answers
+	RoleSquaredNorms               // squared gradient norms of parameter Index, one per record
+	RoleClipFactors                // clip factors of parameter Index, one per record
+	RoleClippedSum                 // the accumulator of parameter Index
+	RoleOutput                     // the network's output
 	RoleLosses                     // each example's loss
-	RoleMaskSeed                   // what tells each example's masks, as op.WriteTicket writes it
+	RoleMaskSeed                   // the examples' mask seeds, which op.WriteMaskSeed writes
 )
 
 // Buffer is a contiguous row-major float32 tensor.
@@ -32,11 +32,11 @@ type Buffer struct {
 	Shape    tensor.Shape
 	Role     Role
 	Index    int
-	Value    []float32            // Constant: its elements; Parameter: the starting values, where they are in memory
-	Draw     func(into []float32) // Parameter: writes the starting values; nil where they are in memory
-	Borrowed bool                 // Parameter: Value is the memory to compute with, and only read
-	Base     int                  // the buffer whose memory this is: its own number, unless it is a reshaped view
-	Offset   int                  // Temporary: where in the arena it lies
+	Value    []float32            // RoleConstant: the elements; RoleParameter: the initial values, unless Draw writes them
+	Draw     func(into []float32) // RoleParameter: writes the initial values; nil if Value has them
+	Borrowed bool                 // RoleParameter: the device computes with Value itself and only reads it
+	Base     int                  // the buffer that owns the memory: the buffer itself, unless it is a reshaped view
+	Offset   int                  // RoleTemporary: the place in the arena
 }
 
 // Size is the number of elements.
@@ -45,7 +45,7 @@ func (b Buffer) Size() int { return b.Shape.TotalSize() }
 // Instruction computes one buffer from others.
 type Instruction struct {
 	Spec       op.Spec // nil for a Foreign instruction
-	Foreign    G.Op    // an operation known only to Gorgonia, run by its own Do
+	Foreign    G.Op    // an operation that only Gorgonia implements
 	In         []int
 	Out        int
 	Accumulate bool // the result is added to what Out contains
@@ -55,11 +55,11 @@ type Instruction struct {
 	Before, After *Instruction
 }
 
-// Program is what a device runs. Front goes forward and backward through the
-// network and ends with the squared norms; Back turns factors into clipped sums,
-// added to the accumulators. An evaluating program has a Front alone.
+// Program is what a device runs. Front is the forward and backward pass, and ends with
+// the squared norms. Back turns clip factors into clipped sums, which it adds to the
+// accumulators. An evaluation program has no Back.
 //
-// No buffer is larger than the microbatch makes it and none depends on the lot.
+// The size of a buffer depends on the microbatch and not on the lot.
 type Program struct {
 	Batch      int // examples in a microbatch
 	Records    int // records in a microbatch
@@ -73,19 +73,20 @@ type Program struct {
 	Network    *perexample.PrivateNetwork // the graph of a training program; the device gorgonia runs it
 }
 
-// Parameter is one parameter of the program.
+// Parameter is one parameter of the program. Value, SquaredNorms, ClipFactors and
+// ClippedSum are buffers; −1 means none.
 type Parameter struct {
 	Name         string
 	Shape        tensor.Shape
-	Value        int // its buffer
-	SquaredNorms int // its buffer; -1 where norms are not computed
+	Value        int
+	SquaredNorms int
 	ClipFactors  int
 	ClippedSum   int
 	Kind         string
 	Method       string
 }
 
-// FindBuffer gives the first buffer of a role and index, or -1.
+// FindBuffer returns the first buffer of a role and index, or -1.
 func (p *Program) FindBuffer(role Role, index int) int {
 	for i, b := range p.Buffers {
 		if b.Role == role && b.Index == index {
@@ -95,7 +96,7 @@ func (p *Program) FindBuffer(role Role, index int) int {
 	return -1
 }
 
-// Bytes is the memory that the program's buffers take.
+// Bytes is the memory of the program's buffers.
 func (p *Program) Bytes() int {
 	n := p.Arena
 	for _, b := range p.Buffers {
@@ -106,7 +107,8 @@ func (p *Program) Bytes() int {
 	return 4 * n
 }
 
-// MicrobatchBytes is the part of Bytes that grows with the microbatch: all but weights and sums.
+// MicrobatchBytes is the part of Bytes that grows with the microbatch: everything except
+// weights and accumulators.
 func (p *Program) MicrobatchBytes() int {
 	n := p.Bytes()
 	for _, b := range p.Buffers {
@@ -117,7 +119,7 @@ func (p *Program) MicrobatchBytes() int {
 	return n
 }
 
-// Initialize fills memory with what a buffer holds at first.
+// Initialize writes a buffer's initial content.
 func (b Buffer) Initialize(into []float32) {
 	if b.Draw != nil {
 		b.Draw(into)
@@ -126,8 +128,8 @@ func (b Buffer) Initialize(into []float32) {
 	copy(into, b.Value)
 }
 
-// Stripped is the program without the values that its parameters start with, which a
-// machine has once it is ready.
+// Stripped is the program without the initial values and the graph, which are needed only
+// to compile it.
 func (p *Program) Stripped() *Program {
 	q := *p
 	q.Network = nil
@@ -140,8 +142,9 @@ func (p *Program) Stripped() *Program {
 	return &q
 }
 
-// WithBorrowedWeights is an evaluating program that computes with weights where they lie, one slice a
-// parameter, instead of having its own. A device with memory of its own copies them.
+// WithBorrowedWeights is an evaluation program that computes with the given weights, one
+// slice per parameter, instead of memory of its own. A device with its own memory copies
+// them.
 func (p *Program) WithBorrowedWeights(weights [][]float32) *Program {
 	q := p.Stripped()
 	for v, w := range weights {

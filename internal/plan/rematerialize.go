@@ -7,9 +7,9 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// Rematerialize makes results again on the way back instead of keeping them, where that is done
-// in next to no time and makes the arena smaller by an eighth or more. Every result keeps
-// its bits. Programs of at most cacheBytes stay as they are: results that fit the
+// Rematerialize recomputes results in the backward pass instead of keeping them, if that
+// takes almost no time and makes the arena smaller by an eighth or more. Every result
+// keeps its bits. Programs of at most cacheBytes do not change: results that fit the
 // device's cache cost nothing to keep.
 func (p *Program) Rematerialize(cacheBytes int) {
 	if p.Bytes() <= cacheBytes {
@@ -28,11 +28,12 @@ func (p *Program) Rematerialize(cacheBytes int) {
 	}
 }
 
-// rematerializeAtPeak is the program, its arena not laid out, in which results that are only kept
-// where most memory is taken are not kept but made again, by the same operation with the
-// same bits, when they are next read. They are results of an operation which costs no
-// more than reading them would, and which reads what is there then anyway. It is nil
-// where there are none. alive is the most elements that the program it is made from has.
+// rematerializeAtPeak is one round: at the instruction where the most memory is alive, it
+// drops results that are only kept for later. When such a result is next read, the same
+// operation computes it again, with the same bits. Only results of cheap operations are
+// dropped, and only if their operands are alive then or can be computed again too. The
+// arena of q is not laid out; q is nil if no result can be dropped. Alive is the largest
+// number of elements that are alive together in p.
 func (p *Program) rematerializeAtPeak() (q *Program, alive int) {
 	r := rematerializer{program: p, accesses: p.accesses(), producer: make([]*Instruction, len(p.Buffers)), dropped: map[int]bool{}, recomputed: map[int]int{}}
 	code := slices.Concat(p.Front, p.Back)
@@ -68,7 +69,8 @@ func (p *Program) rematerializeAtPeak() (q *Program, alive int) {
 	return q, alive
 }
 
-// accesses are the instructions that read or write each temporary, Back's after Front's.
+// accesses are the instructions that read or write each temporary. Back's instructions
+// are numbered after Front's.
 type accesses [][]int
 
 func (p *Program) accesses() accesses {
@@ -84,7 +86,7 @@ func (p *Program) accesses() accesses {
 	return l
 }
 
-// peak is the instruction at which temporaries that are alive have most elements.
+// peak is the instruction at which the most elements are alive.
 func (l accesses) peak(p *Program) (at, elements int) {
 	change := make([]int, len(p.Front)+len(p.Back)+1)
 	for b, t := range l {
@@ -102,8 +104,8 @@ func (l accesses) peak(p *Program) (at, elements int) {
 	return at, elements
 }
 
-// aliveAcross gives when a buffer is touched next after an instruction that does not touch it
-// but that it is alive across.
+// aliveAcross returns the next access of a buffer that is alive at an instruction which
+// does not access it.
 func (l accesses) aliveAcross(b, at int) (next int, ok bool) {
 	i, touches := slices.BinarySearch(l[b], at)
 	if touches || i == 0 || i == len(l[b]) {
@@ -112,28 +114,28 @@ func (l accesses) aliveAcross(b, at int) (next int, ok bool) {
 	return l[b][i], true
 }
 
-// rematerializer is a program on its way to one that keeps less.
+// rematerializer rewrites a program to one that keeps fewer results.
 type rematerializer struct {
 	program    *Program
-	accesses   accesses       // of the program before
-	producer   []*Instruction // of a buffer
-	dropped    map[int]bool   // what is not kept
-	recomputed map[int]int    // what was made again, and where
+	accesses   accesses       // of the program before the rewrite
+	producer   []*Instruction // of each buffer
+	dropped    map[int]bool   // results that are not kept
+	recomputed map[int]int    // the buffer that contains a result computed again
 	code       []Instruction
 }
 
-// isAlive tells whether a buffer holds its value until an instruction anyway.
+// isAlive reports whether a buffer keeps its value until an instruction without the pass.
 func (r *rematerializer) isAlive(b, at int) bool {
 	t := r.accesses[b]
 	return r.program.Buffers[b].Role != RoleTemporary || len(t) > 0 && t[len(t)-1] >= at
 }
 
-// maxRecomputeChain is how many operations in a row are repeated at most: a normalisation, its scale
-// and what activates it.
+// maxRecomputeChain is the largest number of operations computed again in a row: a
+// normalization, its scale and its activation.
 const maxRecomputeChain = 3
 
-// canRecompute tells whether a buffer can be made again for an instruction by so many
-// operations in a row.
+// canRecompute reports whether the given number of operations in a row can compute a
+// buffer again for an instruction.
 func (r *rematerializer) canRecompute(b, at, operations int) bool {
 	c := r.producer[b]
 	if operations == 0 || c == nil || c.Accumulate || !isCheap(c.Spec) || len(r.accesses[b]) == 0 {
@@ -147,7 +149,8 @@ func (r *rematerializer) canRecompute(b, at, operations int) bool {
 	return true
 }
 
-// operand is a buffer that holds what another held, made again where that was dropped.
+// operand returns a buffer with the content of another. It computes the content again if
+// that was dropped.
 func (r *rematerializer) operand(id, at int) int {
 	of := r.program.Buffers[id]
 	if !r.dropped[of.Base] && r.isAlive(of.Base, at) {
@@ -177,7 +180,7 @@ func (r *rematerializer) buffer(like Buffer, base int) int {
 	return len(r.program.Buffers) - 1
 }
 
-// isCheap tells whether an operation costs no more than reading its result.
+// isCheap reports whether an operation takes no more time than reading its result.
 func isCheap(s op.Spec) bool {
 	switch s := s.(type) {
 	case op.Activate:

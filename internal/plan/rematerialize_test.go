@@ -11,7 +11,7 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// private lowers a model's step.
+// private lowers the training step of a model.
 func private(t *testing.T, model string, e models.DataSpec, records, each int) *plan.Program {
 	build, err := models.Parse(model, e, 1)
 	if err != nil {
@@ -28,7 +28,7 @@ func private(t *testing.T, model string, e models.DataSpec, records, each int) *
 	return p
 }
 
-// step is the bits of all that a step makes.
+// step returns the bits of all results of a step.
 func step(t *testing.T, p *plan.Program, e models.DataSpec) (bits []uint32) {
 	m, err := cpu.New(p, plan.Optimizer{Kind: plan.SGD}, false, 2)
 	if err != nil {
@@ -77,8 +77,8 @@ func step(t *testing.T, p *plan.Program, e models.DataSpec) (bits []uint32) {
 	return bits
 }
 
-// TestAgain: what is made again has the bits of what was kept, whatever else is then
-// made again, and less memory is taken in the end.
+// Results that are computed again keep their bits in every round, and the program takes
+// less memory in the end.
 func TestAgain(t *testing.T) {
 	picture := models.DataSpec{Shape: []int{3, 32, 32}, Classes: 4}
 	text := models.DataSpec{Shape: []int{9}, Vocabulary: 20, Classes: 20, Labels: []int{9}}
@@ -86,7 +86,7 @@ func TestAgain(t *testing.T) {
 		model   string
 		example models.DataSpec
 		each    int
-		saves   float64 // of the arena
+		saves   float64 // share of the arena
 	}{
 		{"wrn16-4", picture, 1, 0.3},
 		{"wrn16-4:standardized", picture, 2, 0.1},
@@ -123,8 +123,8 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestThrift: a program is changed where that makes its arena smaller by an eighth, and
-// left as it is where it is small or nothing is saved.
+// A program changes if its arena becomes smaller by an eighth. It stays as it is if it is
+// small or saves less.
 func TestThrift(t *testing.T) {
 	for _, c := range []struct {
 		model   string

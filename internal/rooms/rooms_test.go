@@ -43,7 +43,7 @@ var mayImport = map[string][]string{
 	"internal/simd":        {},
 	"internal/plan":        {"internal/op", "perexample", "clip", "noise"},
 	"internal/cpu":         {"internal/plan", "internal/op", "internal/simd", "internal/memory", "noise"},
-	"internal/tape":        {"internal/plan", "internal/op", "perexample", "noise"},
+	"internal/gorgonia":    {"internal/plan", "internal/op", "perexample", "noise"},
 	"internal/rooms":       {},
 	"internal/safetensors": {"internal/memory"},
 	"internal/onnx":        {"internal/op", "perexample"},

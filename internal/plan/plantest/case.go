@@ -11,23 +11,23 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Compile makes a program ready on the device under test.
+// Compile compiles a program for the device under test, on a number of threads.
 type Compile func(p *plan.Program, o plan.Optimizer, average bool, threads int) (plan.Executable, error)
 
 // operand is one input of an operation.
 type operand struct {
 	shape  tensor.Shape
 	values []float32
-	shared bool // belongs to no record: a weight
+	shared bool // a weight, which belongs to no record
 }
 
-// trial is an operation with inputs. Its operands that are not shared hold one
-// block a record along axis 0.
+// trial is an operation with inputs. Operands that are not shared have one block per
+// record along axis 0.
 type trial struct {
 	spec      func(records int) op.Spec
 	in        []operand
 	records   int
-	apart     bool    // the result holds one block a record, made from that record alone
+	apart     bool    // the result has one block per record, computed from that record alone
 	tolerance float64 // relative to the largest element of the result
 }
 
@@ -41,7 +41,7 @@ func shapes(in []operand) []tensor.Shape {
 	return s
 }
 
-// shape is that of the result.
+// shape is the shape of the result.
 func (tr trial) shape(t *testing.T) tensor.Shape {
 	t.Helper()
 	s, err := tr.spec(tr.records).Shape(shapes(tr.in))
@@ -51,7 +51,7 @@ func (tr trial) shape(t *testing.T) tensor.Shape {
 	return s
 }
 
-// reference is the result, of the given shape, by the operation's own Do.
+// reference computes the result, of the given shape, with the operation's own Do.
 func (tr trial) reference(shape tensor.Shape) []float64 {
 	in := make([][]float64, len(tr.in))
 	for i, x := range tr.in {
@@ -65,8 +65,8 @@ func (tr trial) reference(shape tensor.Shape) []float64 {
 	return out
 }
 
-// pick is the same operation on some of the records, in the order given; a
-// negative number is a record of NaNs.
+// pick is the same operation on some of the records, in the given order. A negative
+// number stands for a record of NaNs.
 func (tr trial) pick(records ...int) trial {
 	in := make([]operand, len(tr.in))
 	for i, x := range tr.in {
@@ -105,7 +105,7 @@ func (tr trial) program(t *testing.T) *plan.Program {
 	return p
 }
 
-// machine is the program on a device, its inputs filled.
+// machine compiles the program and fills its inputs.
 func (tr trial) machine(t *testing.T, new Compile, p *plan.Program, threads int) plan.Executable {
 	t.Helper()
 	m, err := new(p, plan.Optimizer{Kind: plan.SGD}, false, threads)
@@ -123,7 +123,7 @@ func (tr trial) machine(t *testing.T, new Compile, p *plan.Program, threads int)
 	return m
 }
 
-// run gives the result on a device.
+// run returns the result of the device.
 func (tr trial) run(t *testing.T, new Compile, threads int) []float32 {
 	t.Helper()
 	m := tr.machine(t, new, tr.program(t), threads)
@@ -142,7 +142,7 @@ func normal(r *rand.Rand, shape ...int) operand {
 	return x
 }
 
-// whole is a tensor of whole numbers from lo up to, not including, hi.
+// whole is a tensor of whole numbers from lo to hi−1.
 func whole(r *rand.Rand, lo, hi int, shape ...int) operand {
 	x := normal(r, shape...)
 	for i := range x.values {
@@ -157,5 +157,5 @@ func weight(x operand) operand {
 	return x
 }
 
-// between draws a whole number from lo to hi, both included.
+// between draws a whole number from lo to hi.
 func between(r *rand.Rand, lo, hi int) int { return lo + r.IntN(hi-lo+1) }

@@ -8,27 +8,28 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// trials collects what a generator draws.
+// trials collects the trials that a generator draws.
 type trials struct {
 	r    *rand.Rand
 	b    int // records
 	list []trial
 }
 
-// apart adds an operation that treats records alone.
+// apart adds an operation that treats each record separately.
 func (ts *trials) apart(tolerance float64, s op.Spec, in ...operand) {
 	ts.list = append(ts.list, trial{spec: fixed(s), in: in, records: ts.b, apart: true, tolerance: tolerance})
 }
 
-// joint adds an operation whose result belongs to no single record.
+// joint adds an operation whose result belongs to several records.
 func (ts *trials) joint(tolerance float64, s op.Spec, in ...operand) {
 	ts.list = append(ts.list, trial{spec: fixed(s), in: in, records: ts.b, tolerance: tolerance})
 }
 
 func fixed(s op.Spec) func(int) op.Spec { return func(int) op.Spec { return s } }
 
-// sizes are 1, small and prime, around the widths of vectors, or larger than a
-// block of the matrix product; few are large, so that the suite stays quick.
+// size draws 1, small and prime numbers, numbers near the widths of SIMD vectors, and
+// numbers larger than a block of the matrix product. Few are large, so that the suite is
+// fast.
 func size(r *rand.Rand) int {
 	switch r.IntN(8) {
 	case 0:
@@ -41,7 +42,7 @@ func size(r *rand.Rand) int {
 	return between(r, 2, 13)
 }
 
-// draw makes one trial of every operation.
+// draw draws one trial of every operation.
 func draw(r *rand.Rand) []trial {
 	ts := &trials{r: r, b: []int{1, 2, 3, 5, 7, 16, 19}[r.IntN(7)]}
 	ts.products()
@@ -111,7 +112,7 @@ func (ts *trials) channels() {
 		ts.apart(1e-6, op.ChannelScale{Channels: c, Inner: inner}, x, weight(normal(r, c)))
 		ts.joint(1e-5, op.ChannelSum{Channels: c, Inner: inner}, x)
 		ts.joint(1e-5, op.ChannelDot{Channels: c, Inner: inner}, x, y)
-		// In chunks of one or two the gradient is nothing but what cancels.
+		// In chunks of one or two elements the gradient is entirely cancellation.
 		c += 4
 		x, y = normal(r, n, c, inner), normal(r, n, c, inner)
 		far := normal(r, n, c, inner)
@@ -127,8 +128,8 @@ func (ts *trials) channels() {
 	}
 }
 
-// window draws a window and pictures that it fits, padding small enough that no
-// place sees padding alone.
+// window draws a window and pictures that it fits. The padding is small enough that every
+// position covers the picture.
 func window(r *rand.Rand) (w op.Window, height, width int) {
 	axis := func() (size, k, s, p, d int) {
 		k, s, d = between(r, 1, 5), between(r, 1, 3), between(r, 1, 2)
@@ -140,7 +141,7 @@ func window(r *rand.Rand) (w op.Window, height, width int) {
 	return w, height, width
 }
 
-// convolution draws a convolution's form with pictures for it.
+// convolution draws the form of a convolution, and pictures for it.
 func (ts *trials) convolution(pictures int) (f op.ConvWeight, x, y operand) {
 	r := ts.r
 	w, height, width := window(r)
@@ -151,7 +152,7 @@ func (ts *trials) convolution(pictures int) (f op.ConvWeight, x, y operand) {
 	f = op.ConvWeight{
 		Window: w, Groups: groups, C: groups * between(r, 1, 3), H: height, W: width, O: groups * between(r, 1, 9),
 	}
-	if r.IntN(4) == 0 { // of a shape and a size for which backends have ways of their own
+	if r.IntN(4) == 0 { // a shape and size for which devices have kernels of their own
 		side := 3 + 2*r.IntN(2)
 		w = op.Window{KernelH: side, KernelW: side, StrideH: 1, StrideW: 1, PadH: r.IntN(side - 1), PadW: r.IntN(side - 1), DilationH: 1, DilationW: 1}
 		height, width = between(r, side, 13), between(r, side, 13)
@@ -169,7 +170,7 @@ func (ts *trials) pictures() {
 	for _, a := range []op.Activation{op.Identity, op.ReLU, op.Tanh, op.Sigmoid} {
 		f, x, y := ts.convolution(ts.b)
 		weights := weight(normal(r, f.O, f.C/f.Groups, f.KernelH, f.KernelW))
-		for i := range weights.values { // of a size as networks have, so that sigmoids do not hide what comes in
+		for i := range weights.values { // of the size that networks have, so that saturated sigmoids do not hide the inputs
 			weights.values[i] /= float32(math.Sqrt(float64(f.Size() / f.O)))
 		}
 		ts.apart(1e-5, op.Conv2D{Window: f.Window, Groups: f.Groups, Act: a}, x, weights, weight(normal(r, f.O)))
@@ -200,7 +201,7 @@ func (ts *trials) losses() {
 	for i := range logits.values {
 		logits.values[i] *= 20
 	}
-	labels := whole(r, -1, d+1, n) // some ignored, some wrong
+	labels := whole(r, -1, d+1, n) // some ignored, some invalid
 	ts.apart(1e-5, op.CrossEntropy{}, logits, labels)
 	ts.apart(1e-5, op.CrossEntropyGrad{}, logits, labels, normal(r, n))
 	ts.apart(1e-5, op.CrossEntropy{Smoothing: 0.1}, logits, labels)

@@ -8,14 +8,14 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// Norms checks the promise that clipping rests on (clip.Single), for records
-// made to break it: with sq the number found and ‖u‖² the true one,
+// Norms checks the guarantee that clipping depends on (clip.Single), for adversarial
+// records. With sq the computed square and ‖u‖² the true one,
 //
 //	‖u‖² ≤ (sq + 1e-30) / (1 − 1e-5)
 //
-// where rows cancel, are tiny or huge, and differ by many orders of magnitude.
-// A record that holds no number, or whose norm overflows, must give no number
-// either, so that clipping leaves it out.
+// for records that cancel, are tiny or huge, or differ by many orders of magnitude. A
+// record with a NaN, or whose norm overflows, must have a norm that is not finite, so
+// that clipping leaves it out.
 func Norms(t *testing.T, new Compile) {
 	for seed := range 2 * seeds() {
 		r := rand.New(rand.NewPCG(seed, 23))
@@ -30,7 +30,8 @@ func Norms(t *testing.T, new Compile) {
 	}
 }
 
-// hostile replaces the records' rows. Indices, which are whole numbers, stay.
+// hostile replaces the records' rows with adversarial ones. Indices, which are whole
+// numbers, stay.
 func (tr trial) hostile(r *rand.Rand) trial {
 	in := make([]operand, len(tr.in))
 	for i, x := range tr.in {
@@ -42,7 +43,7 @@ func (tr trial) hostile(r *rand.Rand) trial {
 		for record := range tr.records {
 			rows := in[i].values[record*n : (record+1)*n]
 			switch kind := (record + int(r.Uint32N(2))) % 5; kind {
-			case 0: // the second half takes the first back, but for a little
+			case 0: // the second half cancels the first almost completely
 				if i == len(tr.in)-1 || i%2 == 1 {
 					half := len(rows) / 2
 					for j := range half {

@@ -10,7 +10,7 @@ import (
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
-// seeds is how many times every operation is drawn.
+// seeds is how many trials of every operation are drawn.
 func seeds() uint64 {
 	if testing.Short() {
 		return 2
@@ -18,11 +18,12 @@ func seeds() uint64 {
 	return 5
 }
 
-// Operations checks every operation on a device: its result against the
-// reference, the same bits for 1 to threads threads and when it is run again, no
-// allocation, and, where records are treated alone, the same bits wherever a record
-// stands and whatever the others hold, and written over an operand where a plan may
-// ask for that. A device that is not made of the host's threads is given 1.
+// Operations checks every operation on a device. Its result agrees with the reference.
+// Its bits are the same for 1 to threads threads, and when it runs again. It allocates
+// nothing. If an operation treats records separately, a record's bits depend neither on
+// its position nor on the other records. If a program may overwrite an operand, doing so
+// does not change the result. A device that does not run on the host's threads is given
+// 1.
 func Operations(t *testing.T, new Compile, threads int) {
 	for seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 17))
@@ -45,8 +46,8 @@ func (tr trial) check(t *testing.T, new Compile, r *rand.Rand, threads int) {
 	}
 }
 
-// over checks that a result is the same when it is written over any operand of its
-// size, where plans do that.
+// over checks that a result is the same when it overwrites an operand of its size, if
+// CanOverwrite allows that.
 func (tr trial) over(t *testing.T, new Compile, got []float32) {
 	t.Helper()
 	for i, x := range tr.in {
@@ -82,9 +83,9 @@ func (tr trial) over(t *testing.T, new Compile, got []float32) {
 	}
 }
 
-// scale is the size of a trial's largest element, or that of the largest sum of
-// absolute terms behind one: roundings are relative to the terms, and terms may
-// cancel. Norms are held to their own size.
+// scale is the size of a trial's largest element, or of the largest sum of absolute terms
+// behind an element: rounding errors are relative to the terms, and terms may cancel.
+// Norms are compared relative to their own size.
 func (tr trial) scale(t *testing.T, want []float64) float64 {
 	scale := 1e-3
 	note := func(x []float64) {
@@ -112,7 +113,7 @@ func (tr trial) scale(t *testing.T, want []float64) float64 {
 	return scale
 }
 
-// compare holds a result against the reference.
+// compare compares a result with the reference.
 func (tr trial) compare(t *testing.T, got []float32) {
 	t.Helper()
 	want := tr.reference(tr.shape(t))
@@ -131,9 +132,9 @@ func (tr trial) compare(t *testing.T, got []float32) {
 	}
 }
 
-// alone checks that records do not see each other: shuffled, repeated, among
-// records of NaNs, and each by itself. What a sum over a whole microbatch leaves of mixed
-// uses is in their norms, so these are by themselves among records of NaNs, too.
+// alone checks that records do not affect each other: shuffled, repeated, among records
+// of NaNs, and each by itself. The norms of mixed uses contain the rounding errors of a
+// sum over the microbatch, so they are compared one by one among records of NaNs as well.
 func (tr trial) alone(t *testing.T, new Compile, r *rand.Rand, got []float32) {
 	t.Helper()
 	order := r.Perm(tr.records)
@@ -163,7 +164,7 @@ func (tr trial) alone(t *testing.T, new Compile, r *rand.Rand, got []float32) {
 	sameBits(t, tr, "by itself", tr.pick(single...).run(t, new, 2)[:n], got[from*n:(from+1)*n])
 }
 
-// numbers reports whether all are finite.
+// numbers reports whether all values are finite.
 func numbers[F float32 | float64](x []F) bool {
 	for _, v := range x {
 		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
@@ -185,7 +186,7 @@ func sameBits(t *testing.T, tr trial, what string, got, want []float32) {
 	}
 }
 
-// again checks that a machine run again allocates nothing and gives the same.
+// again checks that a second run allocates nothing and gives the same bits.
 func (tr trial) again(t *testing.T, new Compile, got []float32) {
 	t.Helper()
 	m := tr.machine(t, new, tr.program(t), 2)
@@ -197,8 +198,8 @@ func (tr trial) again(t *testing.T, new Compile, got []float32) {
 	sameBits(t, tr, "run again", m.Output(), got)
 }
 
-// allocates checks that f allocates nothing once it has run. Rarely the runtime itself
-// allocates meanwhile; what f does, it does every time.
+// allocates checks that f allocates nothing after its first run. The runtime itself
+// rarely allocates meanwhile; an allocation of f would happen every time.
 func allocates(t *testing.T, what string, f func()) {
 	t.Helper()
 	var n float64

@@ -11,10 +11,10 @@ import (
 type use struct {
 	form   op.Form
 	method op.Method
-	in     []operand // A where the form needs one, Delta
+	in     []operand // A if the form needs it, then Delta
 }
 
-// uses draws every form, with one row a record and with several.
+// uses draws every form, with one row per record and with several.
 func (ts *trials) uses() []use {
 	r := ts.r
 	var list []use
@@ -68,10 +68,10 @@ func (ts *trials) private() {
 	ts.mixed()
 }
 
-// normTolerance is how far a squared norm may be from the true one. Gram matrices may be
-// made in float32, if what that may have changed is added; Norms checks that it is, and
-// a device's own tests by how much. So may be what a sum in float32 leaves of rows that
-// cancel.
+// normTolerance is the allowed relative error of a squared norm. A device may compute
+// Gram matrices, and sums of rows that cancel, in float32 if it adds a bound of the
+// rounding error to the norm. Norms checks that it does; a device's own tests check the
+// size of the bound.
 func normTolerance(m op.Method) float64 {
 	if m == op.Gram || m == op.Group {
 		return 1.0 / (1 << 8)
@@ -79,13 +79,13 @@ func normTolerance(m op.Method) float64 {
 	return 1e-5
 }
 
-// sum is the clipped sum of a use: some records have factor 0 and hold NaN and
-// Inf.
+// sum is the clipped sum of a use. Some records have factor 0 and contain NaN and
+// infinities.
 func (ts *trials) sum(u use) trial {
 	factors := ts.factors()
 	in := make([]operand, 0, len(u.in)+1)
 	for i, x := range u.in {
-		if _, gather := u.form.(op.Gather); !gather || i > 0 { // an index is one whatever its record's gradient is
+		if _, gather := u.form.(op.Gather); !gather || i > 0 { // an index stays valid even if its record's gradient does not
 			x = poisoned(x, factors)
 		}
 		in = append(in, x)
@@ -105,7 +105,7 @@ func (ts *trials) factors() operand {
 	return f
 }
 
-// poisoned is x with no number in the blocks of records whose factor is 0.
+// poisoned is x with NaNs and infinities in the blocks of records whose factor is 0.
 func poisoned(x, factors operand) operand {
 	x.values = append([]float32(nil), x.values...)
 	n := len(x.values) / len(factors.values)
@@ -123,7 +123,7 @@ func poisoned(x, factors operand) operand {
 	return x
 }
 
-// randomMap sends n elements to some of size, none of them twice.
+// randomMap maps n elements to distinct ones of size.
 func randomMap(r *rand.Rand, n, size int) *op.Map {
 	at := make([]int32, n)
 	for i, to := range r.Perm(size)[:n] {
@@ -135,8 +135,8 @@ func randomMap(r *rand.Rand, n, size int) *op.Map {
 	return op.NewMap(at)
 }
 
-// mixed draws parameters with several uses: an embedding tied to the last layer,
-// a weight that is also a scale, and three uses of one kind.
+// mixed draws parameters with several uses: an embedding tied to the last layer, a weight
+// that is also a scale, and three uses of one kind.
 func (ts *trials) mixed() {
 	r, v, d := ts.r, between(ts.r, 1, 20), size(ts.r)
 	rows := between(r, 1, 12)

@@ -10,8 +10,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// optimizers are one of each kind, with weight decay. Epsilon is large, so that
-// a gradient near zero does not make a rounding into a step.
+// optimizers are one of each kind, with weight decay. Epsilon is large, so that a
+// rounding error in a gradient near zero does not become a step.
 var optimizers = []plan.Optimizer{
 	{Kind: plan.SGD, WeightDecay: 0.1},
 	{Kind: plan.Momentum, Momentum: 0.9, WeightDecay: 0.1},
@@ -23,8 +23,9 @@ var optimizers = []plan.Optimizer{
 }
 
 // Release checks several releases of every optimiser against noise.Normals and
-// optim: weights, averages and the optimiser's memory, for vectors shorter and
-// longer than any block, one with noise and one without, at one pace and then at several.
+// plan.Optimizer: weights, averages and optimiser state. Parameters are shorter and
+// longer than any block, with noise and without, with one parameter group and with
+// several.
 func Release(t *testing.T, new Compile, threads int) {
 	for _, o := range optimizers {
 		for _, decay := range []float64{0, 0.9} {
@@ -37,7 +38,7 @@ func Release(t *testing.T, new Compile, threads int) {
 	}
 }
 
-// expected is what training is to make of one vector.
+// expected is the expected training state of one parameter.
 type expected struct {
 	weights, average []float32
 	slots            [][]float32
@@ -134,7 +135,7 @@ func release(t *testing.T, new Compile, source *noise.Source, o plan.Optimizer, 
 	allocates(t, "release", func() { now.Step++; now.Lot++; try(m.Release(now)) })
 }
 
-// close compares to what a few roundings in float32 may change, fused or not.
+// close compares up to a few float32 roundings, with or without fused multiply-add.
 func close(t *testing.T, what string, got, want []float32) {
 	t.Helper()
 	if len(got) != len(want) {

@@ -4,7 +4,7 @@ import (
 	"github.com/dptrain/dptrain/internal/op"
 )
 
-// made is what an operation's reference makes of operands of one block a record.
+// made is the reference result of an operation on operands of one block per record.
 func made(s op.Spec, in ...operand) operand {
 	shape, err := s.Shape(shapes(in))
 	if err != nil {
@@ -17,10 +17,10 @@ func made(s op.Spec, in ...operand) operand {
 	return y
 }
 
-// hidden is a number of hidden units: around the widths of vectors and blocks.
+// hidden draws a number of hidden units near the widths of SIMD vectors and blocks.
 func (ts *trials) hidden() int { return []int{1, 3, 8, 17, 32, 67}[ts.r.IntN(6)] }
 
-// steady is a weight small enough that errors do not grow over the steps.
+// steady draws a weight small enough that errors do not grow over the steps.
 func (ts *trials) steady(rows, cols int) operand {
 	w := normal(ts.r, rows, cols)
 	for i := range w.values {

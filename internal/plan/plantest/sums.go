@@ -9,9 +9,9 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// Sums checks that clipped sums join their accumulator: what several microbatches
-// add is the sum of what each adds, and a release starts the next lot at zero.
-// The accumulator is seen through the step that a release makes of it.
+// Sums checks that clipped sums are added to their accumulator: several microbatches add
+// up to the sum of their results, and after a release the next lot starts at zero. The
+// accumulator is observed through the step of a release.
 func Sums(t *testing.T, new Compile, threads int) {
 	for seed := range seeds() {
 		r := rand.New(rand.NewPCG(seed, 19))
@@ -27,8 +27,8 @@ func Sums(t *testing.T, new Compile, threads int) {
 	}
 }
 
-// accumulating is a program whose Back adds the result to the accumulator of its
-// only parameter.
+// accumulating is a program whose Back adds the result to the accumulator of its only
+// parameter.
 func (tr trial) accumulating(t *testing.T) *plan.Program {
 	t.Helper()
 	p := tr.program(t)
@@ -47,7 +47,7 @@ func (tr trial) accumulating(t *testing.T) *plan.Program {
 	return p
 }
 
-// step is a release without noise that takes the sum from the weights.
+// step is a release without noise that subtracts the sum from the weights.
 func step(n int) *plan.Release {
 	return &plan.Release{Sigma: []float64{0}, Scale: 1, Optimizer: plan.Optimizer{Kind: plan.SGD}, Step: n, Rate: 1}
 }
@@ -68,7 +68,7 @@ func (tr trial) accumulate(t *testing.T, new Compile, threads int) {
 		try(m.Forward())
 		var got []float32
 		for i := range 3 {
-			for range i { // 0, 1, then 2 microbatches a lot
+			for range i { // 0, 1, then 2 microbatches in a lot
 				try(m.AddClippedSums())
 			}
 			try(m.Release(step(i + 1)))

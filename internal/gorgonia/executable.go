@@ -1,4 +1,4 @@
-package tape
+package gorgonia
 
 import (
 	"fmt"
@@ -10,11 +10,11 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// Executable implements plan.Machine.
+// Executable implements plan.Executable.
 type Executable struct {
 	inputs  []*variable
-	weights *variable // of the examples in their records; nil where records are examples
-	ticket  *variable // nil where the network takes none
+	weights *variable // of the examples in their records; nil if records are examples
+	ticket  *variable // nil if the network reads no mask seeds
 	params  []*variable
 	factors []*variable
 	squared [][]float32
@@ -29,7 +29,7 @@ type Executable struct {
 
 var _ plan.Executable = (*Executable)(nil)
 
-// New makes a network ready. Without norms every factor is given from outside.
+// New prepares a network. Without norms, the caller sets every clip factor.
 func New(p *perexample.PrivateNetwork, norms bool, o plan.Optimizer, average bool) (*Executable, error) {
 	m := &Executable{squared: make([][]float32, len(p.Parameters))}
 	for _, in := range p.Inputs {
@@ -85,10 +85,10 @@ func New(p *perexample.PrivateNetwork, norms bool, o plan.Optimizer, average boo
 	return m, m.back.collect(m.front)
 }
 
-// Input is where column k of the next microbatch is put.
+// Input is the memory for column k of the next microbatch.
 func (m *Executable) Input(k int) []float32 { return m.inputs[k].host }
 
-// ExampleWeights is where the examples' weights within their records are put.
+// ExampleWeights is the memory for the examples' weights within their records.
 func (m *Executable) ExampleWeights() []float32 {
 	if m.weights == nil {
 		return nil
@@ -96,7 +96,7 @@ func (m *Executable) ExampleWeights() []float32 {
 	return m.weights.host
 }
 
-// MaskSeed is where the examples' tickets are put.
+// MaskSeed is the memory for the examples' mask seeds.
 func (m *Executable) MaskSeed() []float32 {
 	if m.ticket == nil {
 		return nil
@@ -104,22 +104,22 @@ func (m *Executable) MaskSeed() []float32 {
 	return m.ticket.host
 }
 
-// SquaredNorms are the squared norms of vector v.
+// SquaredNorms are the squared gradient norms of parameter i.
 func (m *Executable) SquaredNorms(v int) []float32 { return m.squared[v] }
 
-// ClipFactors is where the factors of vector v are put.
+// ClipFactors is the memory for the clip factors of parameter i.
 func (m *Executable) ClipFactors(v int) []float32 { return m.factors[v].host }
 
-// Output is what the network answered.
+// Output is the network's output.
 func (m *Executable) Output() []float32 { return m.output }
 
 // Losses are the examples' losses.
 func (m *Executable) Losses() []float32 { return m.losses }
 
-// Sum is the accumulator of vector v.
+// Sum is the accumulator of parameter i.
 func (m *Executable) Sum(v int) []float32 { return m.sums[v] }
 
-// Forward goes through the network and back, up to the squared norms.
+// Forward runs the forward and backward pass up to the squared norms.
 func (m *Executable) Forward() error {
 	clear(m.front.values)
 	for _, leaves := range [][]*variable{m.inputs, m.params, {m.weights, m.ticket}} {
@@ -146,7 +146,7 @@ func (m *Executable) AddClippedSums() error {
 	return nil
 }
 
-// Release adds noise to the sums, moves the weights and clears the sums.
+// Release adds noise to the sums, updates the weights and clears the sums.
 func (m *Executable) Release(now *plan.Release) error {
 	for v, sum := range m.sums {
 		normals := m.normals[:len(sum)]
@@ -175,17 +175,17 @@ func (m *Executable) Release(now *plan.Release) error {
 	return nil
 }
 
-// State is the weights, averages and optimiser memory themselves.
+// State is the weights, averages and optimiser state themselves.
 func (m *Executable) State() plan.State { return m.state }
 
 // SyncState does nothing: State is always up to date.
 func (m *Executable) SyncState() error { return nil }
 
-// LoadState does nothing: State is what is bound before every run.
+// LoadState does nothing: State is bound before every run.
 func (m *Executable) LoadState() error { return nil }
 
-// WorkspaceBytes is not known of Gorgonia's operations.
+// WorkspaceBytes is 0: what Gorgonia's operations allocate is not known.
 func (m *Executable) WorkspaceBytes() int { return 0 }
 
-// Close has nothing to end.
+// Close does nothing.
 func (m *Executable) Close() error { return nil }

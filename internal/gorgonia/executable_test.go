@@ -1,4 +1,4 @@
-package tape_test
+package gorgonia_test
 
 import (
 	"math"
@@ -7,12 +7,12 @@ import (
 	"testing"
 
 	"github.com/dptrain/dptrain/internal/cpu"
+	"github.com/dptrain/dptrain/internal/gorgonia"
 	"github.com/dptrain/dptrain/internal/op"
 	"github.com/dptrain/dptrain/internal/plan"
-	"github.com/dptrain/dptrain/internal/tape"
 	"github.com/dptrain/dptrain/noise"
 	"github.com/dptrain/dptrain/perexample"
-	_ "go4.org/unsafe/assume-no-moving-gc" // Gorgonia panics at start without it on a new Go
+	_ "go4.org/unsafe/assume-no-moving-gc" // with a new Go version, Gorgonia panics at start without it
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 )
@@ -27,7 +27,7 @@ func variable(g *G.ExprGraph, name string, seed uint64, shape ...int) *G.Node {
 	return G.NewTensor(g, tensor.Float32, len(shape), G.WithShape(shape...), G.WithName(name), G.WithValue(v))
 }
 
-// small is a network with a scalar parameter, an answer and losses of its own.
+// small is a network with a scalar parameter, an output and losses.
 func small(batch int) (*perexample.Network, error) {
 	g := G.NewGraph()
 	x := G.NewMatrix(g, tensor.Float32, G.WithShape(batch, 4), G.WithName("x"))
@@ -63,7 +63,7 @@ func close(t *testing.T, what string, a, b []float32) {
 	}
 }
 
-// Ten private steps on the tape are those of the CPU, noise and all.
+// Ten private steps agree with those of the CPU, including the noise.
 func TestStepsAreTheCPUs(t *testing.T) {
 	const records = 6
 	o := plan.Optimizer{Kind: plan.Adam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
@@ -74,7 +74,7 @@ func TestStepsAreTheCPUs(t *testing.T) {
 		}
 		return p
 	}
-	slow, err := tape.New(compile(), true, o, true)
+	slow, err := gorgonia.New(compile(), true, o, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,13 +147,13 @@ func TestStepsAreTheCPUs(t *testing.T) {
 	}
 }
 
-// Without norms the network is trained with factors given from outside.
+// Without norms the network is trained with the factors that the caller sets.
 func TestWithoutNorms(t *testing.T) {
 	p, err := perexample.Compile(small, 2, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := tape.New(p, false, plan.Optimizer{Kind: plan.SGD}, false)
+	m, err := gorgonia.New(p, false, plan.Optimizer{Kind: plan.SGD}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestAPanicIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := tape.New(p, true, plan.Optimizer{Kind: plan.SGD}, false)
+	m, err := gorgonia.New(p, true, plan.Optimizer{Kind: plan.SGD}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,14 +213,14 @@ func pictures(batch int) (*perexample.Network, error) {
 	return &perexample.Network{Batch: batch, Inputs: G.Nodes{x}, Params: G.Nodes{k1, k2, w}, Loss: loss}, err
 }
 
-// Gorgonia's own tape machine gives a register to another tensor while a reshaped
-// view of it is still to be read: norms come out wrong there, and right here.
+// Gorgonia's own tape machine reuses a tensor's memory while a reshaped view of it is
+// still to be read. Its norms are wrong; this device's norms are right.
 func TestGorgoniasTapeMachineReusesMemory(t *testing.T) {
 	p, err := perexample.Compile(pictures, 7, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := tape.New(p, true, plan.Optimizer{Kind: plan.SGD}, false)
+	m, err := gorgonia.New(p, true, plan.Optimizer{Kind: plan.SGD}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

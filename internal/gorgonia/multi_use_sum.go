@@ -1,4 +1,4 @@
-package tape
+package gorgonia
 
 import (
 	"fmt"
@@ -10,12 +10,13 @@ import (
 )
 
 // multiUseSum is Σ_r c_r·g_r of a parameter that is used in several ways or places. The
-// network adds up what each use gives to all records: there float32 rounds what may cancel,
-// and a factor that is large because the norm is small would blow up what is left. Here a
-// record's gradient is the very one whose norm op.Mixed takes, in float64.
+// network's own sum adds what each use contributes for all records. Float32 rounds there
+// before the uses cancel, and a factor that is large because the norm is small would
+// magnify the rounding error. Here a record's gradient is the one whose norm
+// op.MultiUseNorms takes, in float64.
 type multiUseSum struct{ op.MultiUseNorms }
 
-// clippedSumNode is the node of a vector's clipped sum.
+// clippedSumNode is the node of a parameter's clipped sum.
 func clippedSumNode(v perexample.Parameter) (*G.Node, error) {
 	mixed, ok := op.SpecOf(v.SquaredNorms).(op.MultiUseNorms)
 	if !ok {
@@ -35,7 +36,8 @@ func (m multiUseSum) Shape(in []tensor.Shape) (tensor.Shape, error) {
 	return tensor.Shape{m.Size}, err
 }
 
-// Do leaves out a record whose factor is zero, whatever its rows hold.
+// Do leaves out a record whose factor is zero, even if its rows contain NaN or
+// infinities.
 func (m multiUseSum) Do(out []float64, in [][]float64, _ []tensor.Shape) {
 	clear(out)
 	gradient := make([]float64, m.Size)

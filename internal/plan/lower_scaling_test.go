@@ -9,8 +9,8 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// TestDeepNetworks: what lowering allocates grows with the layers, not with their
-// square, or a network of a thousand layers would take minutes.
+// Lowering allocates in proportion to the number of layers, not to its square: a network
+// of a thousand layers would take minutes.
 func TestDeepNetworks(t *testing.T) {
 	allocations := func(layers int) float64 {
 		network, err := perexample.Compile(func(batch int) (*perexample.Network, error) {

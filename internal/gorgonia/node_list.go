@@ -1,4 +1,4 @@
-package tape
+package gorgonia
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// variable is a variable of the graph and what the host puts there.
+// variable is a variable of the graph and the host's memory for its value.
 type variable struct {
 	node *G.Node
 	host []float32
@@ -18,7 +18,7 @@ func newVariable(n *G.Node) *variable {
 	return &variable{node: n, host: make([]float32, n.Shape().TotalSize())}
 }
 
-// bind takes the host's memory as the variable's value.
+// bind makes the host's memory the variable's value.
 func (l *variable) bind(values map[*G.Node]G.Value) {
 	switch {
 	case l == nil:
@@ -36,10 +36,10 @@ type step struct {
 	in   G.Nodes
 }
 
-// miscomputed are operations of Gorgonia v0.9.18 that are run by our own reference:
-// its softmax takes every row's maximum to be at least the first number of the
-// whole tensor, so that one example overflows another, and its max pooling
-// panics on a picture of NaN.
+// miscomputed are operations of Gorgonia v0.9.18 that run by the reference of package op
+// instead. Gorgonia's softmax takes every row's maximum to be at least the first number
+// of the whole tensor, so that one example can overflow another. Its max pooling panics
+// on a picture of NaNs.
 var miscomputed = map[string]bool{
 	"softmaxOp": true, "softmaxDiffOp": true, "maxPoolOp": true, "maxPoolDiffOp": true,
 }
@@ -60,7 +60,7 @@ func newStep(n *G.Node) (step, error) {
 	return step{n, sound.Op(), in}, nil
 }
 
-// nodeList is a list of nodes to be computed in order, and what is read off them.
+// nodeList is a list of nodes to compute in order, and the results to read.
 type nodeList struct {
 	steps   []step
 	values  map[*G.Node]G.Value
@@ -68,7 +68,7 @@ type nodeList struct {
 	hosts   [][]float32
 }
 
-// addResult has a node computed and read into the memory that it gives.
+// addResult adds a node to the results and returns the memory that its value is read to.
 func (t *nodeList) addResult(n *G.Node) []float32 {
 	t.results = append(t.results, n)
 	host := make([]float32, n.Shape().TotalSize())
@@ -76,7 +76,7 @@ func (t *nodeList) addResult(n *G.Node) []float32 {
 	return host
 }
 
-// collect puts on the tape all that its results need and an earlier tape does not
+// collect lists all nodes that the results depend on and that an earlier list does not
 // compute.
 func (t *nodeList) collect(earlier *nodeList) error {
 	seen := map[*G.Node]bool{}
@@ -98,7 +98,7 @@ func (t *nodeList) collect(earlier *nodeList) error {
 	return nil
 }
 
-// run computes every node of the tape.
+// run computes every node.
 func (t *nodeList) run() error {
 	for _, s := range t.steps {
 		if err := t.compute(s); err != nil {
@@ -113,7 +113,7 @@ func (t *nodeList) run() error {
 	return nil
 }
 
-// valueOf is a node's value: computed, loaded, or the constant that is bound to it.
+// valueOf is a node's value: computed, bound, or constant.
 func (t *nodeList) valueOf(n *G.Node) G.Value {
 	if v, ok := t.values[n]; ok {
 		return v
@@ -121,7 +121,7 @@ func (t *nodeList) valueOf(n *G.Node) G.Value {
 	return n.Value()
 }
 
-// compute runs one operation; some of Gorgonia's panic instead of failing.
+// compute runs one operation. Some of Gorgonia's panic instead of failing.
 func (t *nodeList) compute(s step) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
