@@ -160,7 +160,7 @@ func (w Workload) lower(private bool, records int) (*plan.Program, error) {
 func (w Workload) columns() [][]float32 {
 	r := rand.New(rand.NewPCG(1, 2))
 	features := make([]float32, w.Batch*tensor.ProdInts(w.Example.Shape))
-	labels := make([]float32, w.Batch*tensor.ProdInts(w.Example.Labels))
+	labels := make([]float32, w.Batch*tensor.ProdInts(w.Example.LabelShape))
 	for i := range features {
 		if w.Example.Vocabulary > 0 {
 			features[i] = float32(r.IntN(w.Example.Vocabulary))

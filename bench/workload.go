@@ -27,7 +27,7 @@ func Workloads() []Workload {
 		{"cifar-tanh-64", "cifar-tanh", models.DataSpec{Shape: []int{3, 32, 32}, Classes: 10}, 64},
 		{"wrn16-4-16", "wrn16-4", models.DataSpec{Shape: []int{3, 32, 32}, Classes: 10}, 16},
 		{"lstm-64", "lstm", models.DataSpec{Shape: []int{64}, Vocabulary: 10000, Classes: 2}, 64},
-		{"transformer-32", "transformer", models.DataSpec{Shape: []int{64}, Vocabulary: 5000, Classes: 5000, Labels: []int{64}}, 32},
+		{"transformer-32", "transformer", models.DataSpec{Shape: []int{64}, Vocabulary: 5000, Classes: 5000, LabelShape: []int{64}}, 32},
 		{"embbag-256", "embbag", models.DataSpec{Shape: []int{128}, Vocabulary: 20000, Classes: 2}, 256},
 	}
 }

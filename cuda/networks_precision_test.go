@@ -26,7 +26,7 @@ func TestNetworks_InPrecision(t *testing.T) {
 		{"mlp:64", models.DataSpec{Shape: []int{100}, Classes: 10}, 20, 4},
 		{"digits-cnn", models.DataSpec{Shape: []int{1, 28, 28}, Classes: 10}, 4, 2},
 		{"lstm", models.DataSpec{Shape: []int{7}, Vocabulary: 50, Classes: 2}, 5, 2},
-		{"transformer", models.DataSpec{Shape: []int{9}, Vocabulary: 50, Classes: 50, Labels: []int{9}}, 3, 2},
+		{"transformer", models.DataSpec{Shape: []int{9}, Vocabulary: 50, Classes: 50, LabelShape: []int{9}}, 3, 2},
 	} {
 		still := n
 		still.steps = 0

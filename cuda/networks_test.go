@@ -33,7 +33,7 @@ func networks() []network {
 	tiny := models.DataSpec{Shape: []int{3, 4, 4}, Classes: 10}
 	text := models.DataSpec{Shape: []int{11}, Vocabulary: 50, Classes: 2}
 	short := models.DataSpec{Shape: []int{11}, Vocabulary: 50, Padded: true, Classes: 2}
-	language := models.DataSpec{Shape: []int{11}, Vocabulary: 50, Classes: 50, Labels: []int{11}}
+	language := models.DataSpec{Shape: []int{11}, Vocabulary: 50, Classes: 50, LabelShape: []int{11}}
 	return []network{
 		{"logistic", pixels, 33, 10},
 		{"mlp:1000", pixels, 5, 10},

@@ -223,7 +223,7 @@ func TestParse_Targets(t *testing.T) {
 
 // If each step has a label, the loss is the mean over the steps.
 func TestParse_LabelForEachStep(t *testing.T) {
-	e := DataSpec{Shape: []int{6}, Vocabulary: 50, Classes: 50, Labels: []int{6}}
+	e := DataSpec{Shape: []int{6}, Vocabulary: 50, Classes: 50, LabelShape: []int{6}}
 	for _, spec := range []string{"lstm:9", "gru:9", "transformer", "transformer:tied"} {
 		t.Run(spec, func(t *testing.T) {
 			build, err := Parse(spec, e, 1)
@@ -244,7 +244,7 @@ func TestParse_LabelForEachStep(t *testing.T) {
 
 // In a language model no step sees later steps or padding.
 func TestTransformer_IsCausal(t *testing.T) {
-	e := DataSpec{Shape: []int{6}, Vocabulary: 50, Classes: 50, Labels: []int{6}}
+	e := DataSpec{Shape: []int{6}, Vocabulary: 50, Classes: 50, LabelShape: []int{6}}
 	answers := func(ids []float32) []float32 {
 		build, err := Parse("transformer", e, 1)
 		if err != nil {
@@ -377,7 +377,7 @@ func TestParse_Invalid(t *testing.T) {
 		{"transformer:tied", DataSpec{Shape: []int{3}, Vocabulary: 5, Targets: 1}, "label for each step"},
 		{"mlp", DataSpec{Classes: 2}, "no features"},
 		{"mlp", DataSpec{Shape: []int{-1}, Classes: 2}, "every axis needs"},
-		{"transformer", DataSpec{Shape: []int{3}, Vocabulary: 5, Targets: 1, Labels: []int{3}}, "either targets or a class"},
+		{"transformer", DataSpec{Shape: []int{3}, Vocabulary: 5, Targets: 1, LabelShape: []int{3}}, "either targets or a class"},
 		{"embbag", DataSpec{Shape: []int{3}, Classes: 2}, "lists of indices"},
 		{"embbag", DataSpec{Shape: []int{2, 3}, Vocabulary: 5, Classes: 2}, "lists of indices"},
 		{"mlp", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 2}, "use embbag"},
@@ -387,9 +387,9 @@ func TestParse_Invalid(t *testing.T) {
 		{"wrn16-4:standardised", DataSpec{Shape: []int{3, 8, 8}, Classes: 2}, `"standardised"`},
 		{"transformer:big", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 2}, `"big"`},
 		{"transformer:tied", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 5}, "label for each step"},
-		{"transformer:tied", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 4, Labels: []int{3}}, "vocabulary of 5"},
-		{"transformer", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 4, Labels: []int{2}}, "labels of shape [2]"},
-		{"embbag", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 4, Labels: []int{3}}, "sequence models"},
+		{"transformer:tied", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 4, LabelShape: []int{3}}, "vocabulary of 5"},
+		{"transformer", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 4, LabelShape: []int{2}}, "labels of shape [2]"},
+		{"embbag", DataSpec{Shape: []int{3}, Vocabulary: 5, Classes: 4, LabelShape: []int{3}}, "sequence models"},
 		{"mnist-cnn", DataSpec{Shape: []int{784}, Classes: 10}, "reads pictures"},
 		{"mnist-cnn", DataSpec{Shape: []int{1, 8, 8}, Classes: 10}, "conv2"},
 	} {

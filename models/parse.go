@@ -18,7 +18,7 @@ type DataSpec struct {
 	Padded     bool  // indices below 0 are padding and not part of an example
 	Classes    int   // number of classes; 0 if targets are predicted
 	Targets    int   // number of targets; 0 if a class is predicted
-	Labels     []int // shape of one example's label: empty, or the shape of a sequence with a label for each step
+	LabelShape []int // shape of one example's label: empty, or the shape of a sequence with a label for each step
 }
 
 // outputs is the number of outputs for an example or for one of its steps.
@@ -64,7 +64,7 @@ func ParseProjected(spec string, e DataSpec, seed uint64, directions []float32) 
 		if e.Targets > 0 {
 			b.SetLoss(layer.SquaredError(b, output, b.Input("target", e.Targets)), output)
 		} else {
-			b.SetLoss(layer.CrossEntropy(b, output, b.Input("label", e.Labels...)), output)
+			b.SetLoss(layer.CrossEntropy(b, output, b.Input("label", e.LabelShape...)), output)
 		}
 		return b.Network()
 	}
@@ -115,7 +115,7 @@ func (k featureKind) String() string {
 // check returns an error if the model cannot read the data.
 func (f family) check(e DataSpec) error {
 	switch {
-	case e.Targets < 0 || e.Targets > 0 && (e.Classes != 0 || len(e.Labels) > 0):
+	case e.Targets < 0 || e.Targets > 0 && (e.Classes != 0 || len(e.LabelShape) > 0):
 		return fmt.Errorf("%d targets and %d classes: a network predicts either targets or a class", e.Targets, e.Classes)
 	case e.Targets == 0 && e.Classes < 2:
 		return fmt.Errorf("%d classes: a classifier needs at least 2", e.Classes)
@@ -129,8 +129,8 @@ func (f family) check(e DataSpec) error {
 		}
 	}
 	switch {
-	case len(e.Labels) > 0 && (f.reads != sequences || !slices.Equal(e.Labels, e.Shape)):
-		return fmt.Errorf("labels of shape %v for features of shape %v: only sequence models predict a label for each step", e.Labels, e.Shape)
+	case len(e.LabelShape) > 0 && (f.reads != sequences || !slices.Equal(e.LabelShape, e.Shape)):
+		return fmt.Errorf("labels of shape %v for features of shape %v: only sequence models predict a label for each step", e.LabelShape, e.Shape)
 	case f.reads >= indices && (e.Vocabulary < 1 || len(e.Shape) != 1):
 		return fmt.Errorf("the model reads lists of indices into a vocabulary, and the features have shape %v and a vocabulary of %d; use mlp for numbers", e.Shape, e.Vocabulary)
 	case f.reads < indices && e.Vocabulary > 0:

@@ -37,7 +37,7 @@ func customCase(name string, e DataSpec, body func(b *layer.Builder, x *G.Node) 
 		b := layer.NewBuilder(batch, 3)
 		x := b.Input("features", e.Shape...)
 		logits := body(b, x)
-		b.SetLoss(layer.CrossEntropy(b, logits, b.Input("label", e.Labels...)), logits)
+		b.SetLoss(layer.CrossEntropy(b, logits, b.Input("label", e.LabelShape...)), logits)
 		return b.Network()
 	}}
 }
@@ -45,7 +45,7 @@ func customCase(name string, e DataSpec, body func(b *layer.Builder, x *G.Node) 
 func networkCases(t *testing.T) []networkCase {
 	text := DataSpec{Shape: []int{6}, Vocabulary: 30, Classes: 3}
 	short := DataSpec{Shape: []int{6}, Vocabulary: 30, Padded: true, Classes: 3}
-	tokens := DataSpec{Shape: []int{6}, Vocabulary: 30, Classes: 30, Labels: []int{6}}
+	tokens := DataSpec{Shape: []int{6}, Vocabulary: 30, Classes: 30, LabelShape: []int{6}}
 	picture := DataSpec{Shape: []int{4, 7, 7}, Classes: 3}
 	return []networkCase{
 		modelCase(t, "cifar-tanh", DataSpec{Shape: []int{3, 8, 8}, Classes: 10}),

@@ -11,7 +11,7 @@ import (
 // predicts from the mean over the steps that are not padding.
 func sequenceHead(b *layer.Builder, x, ids *G.Node, e DataSpec) *G.Node {
 	switch {
-	case len(e.Labels) > 0:
+	case len(e.LabelShape) > 0:
 	case e.Padded:
 		x = layer.MeanWithoutPadding(b, x, ids)
 	default:
@@ -45,7 +45,7 @@ const (
 // like GPT-2 (Radford et al. 2019). If each step has a label, such as the next index, no
 // step sees the steps after it.
 func transformer(b *layer.Builder, ids *G.Node, e DataSpec, a args) *G.Node {
-	if a.tied && (len(e.Labels) == 0 || e.Classes != e.Vocabulary) {
+	if a.tied && (len(e.LabelShape) == 0 || e.Classes != e.Vocabulary) {
 		return b.Try(func() (*G.Node, error) {
 			return nil, fmt.Errorf("tied embeddings need a label for each step, an index into the vocabulary of %d; remove :tied", e.Vocabulary)
 		})
@@ -55,7 +55,7 @@ func transformer(b *layer.Builder, ids *G.Node, e DataSpec, a args) *G.Node {
 	for i := range transformerBlocks {
 		name := fmt.Sprintf("block%d", i+1)
 		h := layer.SelfAttention(b, layer.LayerNorm(b, x, name+".norm1"), name+".attention", layer.AttentionOptions{
-			Heads: transformerHeads, Causal: len(e.Labels) > 0, Padding: ids,
+			Heads: transformerHeads, Causal: len(e.LabelShape) > 0, Padding: ids,
 		})
 		x = layer.Add(b, x, h)
 		h = layer.Dense(b, layer.LayerNorm(b, x, name+".norm2"), name+".fc1", transformerMLP, layer.GELU)

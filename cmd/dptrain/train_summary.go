@@ -132,7 +132,7 @@ func taskName(spec *runspec.Spec) string {
 		return "other" // the Hub has no name for it
 	case spec.Task.Schema.PredictNext:
 		return "text-generation"
-	case len(e.Labels) > 0:
+	case len(e.LabelShape) > 0:
 		return "token-classification"
 	case e.Vocabulary > 0:
 		return "text-classification"

@@ -94,7 +94,7 @@ func readArrays(tree fs.FS, xName, yName string, indices int, s Schema) (Set, er
 	if s.Target != "" {
 		return withTarget(features, x, y, yName, s.Bounds[arrayTarget])
 	}
-	if !y.whole {
+	if !y.isInteger {
 		return nil, fmt.Errorf("%s does not contain whole numbers; labels are whole numbers from 0", yName)
 	}
 	label := Column{Name: "y", Kind: Label, Classes: len(s.Classes)}
@@ -154,7 +154,7 @@ func withTarget(features Column, x, y arrayContent, yName string, bounds Bounds)
 }
 
 func (a arrayHeader) elementType() ElementType {
-	if a.byte {
+	if a.isByte {
 		return Bytes
 	}
 	return Numbers
@@ -162,7 +162,7 @@ func (a arrayHeader) elementType() ElementType {
 
 // checkIndices returns an error if the array does not contain lists of indices.
 func (a arrayHeader) checkIndices(name string) error {
-	if !a.whole || len(a.shape) != 2 {
+	if !a.isInteger || len(a.shape) != 2 {
 		return fmt.Errorf("%s: indices must be whole numbers of shape [examples, length]", name)
 	}
 	return nil
@@ -209,7 +209,7 @@ func readArray(tree fs.FS, name string, keepBytes bool) (a arrayContent, err err
 	}
 	defer f.Close()
 	if a.arrayHeader, err = readHeader(f); err == nil {
-		if a.byte && keepBytes {
+		if a.isByte && keepBytes {
 			a.bytes, err = readExactly(f, a.total())
 		} else {
 			a.values, err = a.numbers(f)

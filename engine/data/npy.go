@@ -16,11 +16,11 @@ const maxHeader = 1 << 16
 
 // arrayHeader describes the content of a .npy file.
 type arrayHeader struct {
-	shape []int
-	width int                  // bytes of a number
-	whole bool                 // integers or booleans
-	byte  bool                 // type uint8
-	value func([]byte) float64 // decodes a number
+	shape       []int
+	elementSize int                  // bytes of a number
+	isInteger   bool                 // integers or booleans
+	isByte      bool                 // type uint8
+	decode      func([]byte) float64 // decodes a number
 }
 
 // total is the number of elements of the array.
@@ -39,17 +39,17 @@ var (
 )
 
 var npyTypes = map[string]arrayHeader{
-	"<f4": {width: 4, value: func(b []byte) float64 { return float64(math.Float32frombits(binary.LittleEndian.Uint32(b))) }},
-	"<f8": {width: 8, value: func(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) }},
-	"|b1": {width: 1, whole: true, value: func(b []byte) float64 { return float64(b[0]) }},
-	"|u1": {width: 1, whole: true, byte: true, value: func(b []byte) float64 { return float64(b[0]) }},
-	"|i1": {width: 1, whole: true, value: func(b []byte) float64 { return float64(int8(b[0])) }},
-	"<u2": {width: 2, whole: true, value: func(b []byte) float64 { return float64(binary.LittleEndian.Uint16(b)) }},
-	"<i2": {width: 2, whole: true, value: func(b []byte) float64 { return float64(int16(binary.LittleEndian.Uint16(b))) }},
-	"<u4": {width: 4, whole: true, value: func(b []byte) float64 { return float64(binary.LittleEndian.Uint32(b)) }},
-	"<i4": {width: 4, whole: true, value: func(b []byte) float64 { return float64(int32(binary.LittleEndian.Uint32(b))) }},
-	"<u8": {width: 8, whole: true, value: func(b []byte) float64 { return float64(binary.LittleEndian.Uint64(b)) }},
-	"<i8": {width: 8, whole: true, value: func(b []byte) float64 { return float64(int64(binary.LittleEndian.Uint64(b))) }},
+	"<f4": {elementSize: 4, decode: func(b []byte) float64 { return float64(math.Float32frombits(binary.LittleEndian.Uint32(b))) }},
+	"<f8": {elementSize: 8, decode: func(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) }},
+	"|b1": {elementSize: 1, isInteger: true, decode: func(b []byte) float64 { return float64(b[0]) }},
+	"|u1": {elementSize: 1, isInteger: true, isByte: true, decode: func(b []byte) float64 { return float64(b[0]) }},
+	"|i1": {elementSize: 1, isInteger: true, decode: func(b []byte) float64 { return float64(int8(b[0])) }},
+	"<u2": {elementSize: 2, isInteger: true, decode: func(b []byte) float64 { return float64(binary.LittleEndian.Uint16(b)) }},
+	"<i2": {elementSize: 2, isInteger: true, decode: func(b []byte) float64 { return float64(int16(binary.LittleEndian.Uint16(b))) }},
+	"<u4": {elementSize: 4, isInteger: true, decode: func(b []byte) float64 { return float64(binary.LittleEndian.Uint32(b)) }},
+	"<i4": {elementSize: 4, isInteger: true, decode: func(b []byte) float64 { return float64(int32(binary.LittleEndian.Uint32(b))) }},
+	"<u8": {elementSize: 8, isInteger: true, decode: func(b []byte) float64 { return float64(binary.LittleEndian.Uint64(b)) }},
+	"<i8": {elementSize: 8, isInteger: true, decode: func(b []byte) float64 { return float64(int64(binary.LittleEndian.Uint64(b))) }},
 }
 
 // readHeader reads the header of a .npy file (NumPy's documentation of numpy.lib.format,
@@ -124,12 +124,12 @@ func (a arrayHeader) numbers(r io.Reader) ([]float32, error) {
 				return nil, err
 			}
 		}
-		part := chunk[:min(len(chunk), (cap(values)-len(values))*a.width)]
+		part := chunk[:min(len(chunk), (cap(values)-len(values))*a.elementSize)]
 		if _, err := io.ReadFull(r, part); err != nil {
 			return nil, fmt.Errorf("ends before the %d numbers that its header announces: %w", total, unexpectedEOF(err))
 		}
-		for ; len(part) > 0; part = part[a.width:] {
-			values = append(values, float32(a.value(part)))
+		for ; len(part) > 0; part = part[a.elementSize:] {
+			values = append(values, float32(a.decode(part)))
 		}
 	}
 	return values, checkEnd(r)

@@ -260,7 +260,7 @@ func FuzzNPY(f *testing.F) {
 			return
 		}
 		values, err := a.numbers(r)
-		if err == nil && (len(values) != a.total() || len(values)*a.width >= len(file)) {
+		if err == nil && (len(values) != a.total() || len(values)*a.elementSize >= len(file)) {
 			t.Errorf("%d bytes contain %d numbers of shape %v", len(file), len(values), a.shape)
 		}
 	})

@@ -93,7 +93,7 @@ func validated(s Set) bool {
 	case *Table, *Pictures, *tokenSequences:
 		return true
 	case *subset:
-		return validated(s.of)
+		return validated(s.parent)
 	case *concat:
 		return !slices.ContainsFunc(s.parts, func(part Set) bool { return !validated(part) })
 	}

@@ -17,9 +17,9 @@ var readBuffersPool = sync.Pool{New: func() any { return new(readBuffers) }}
 
 // subset contains examples of another set, in its own order.
 type subset struct {
-	of    Set
-	rows  []int
-	users []int32
+	parent Set
+	rows   []int
+	users  []int32
 }
 
 // Subset returns the set of the examples rows of s, in that order. If rows contains an
@@ -31,7 +31,7 @@ func Subset(s Set, rows []int) (Set, error) {
 			return nil, fmt.Errorf("subset: rows[%d] is not an example of the set of %d", i, s.Len())
 		}
 	}
-	sub := &subset{of: s, rows: slices.Clone(rows)}
+	sub := &subset{parent: s, rows: slices.Clone(rows)}
 	users, err := ValidatedUsers(s)
 	if err != nil {
 		return nil, fmt.Errorf("subset: %w", err)
@@ -46,7 +46,7 @@ func Subset(s Set, rows []int) (Set, error) {
 }
 
 func (s *subset) Len() int          { return len(s.rows) }
-func (s *subset) Columns() []Column { return s.of.Columns() }
+func (s *subset) Columns() []Column { return s.parent.Columns() }
 func (s *subset) Users() []int32    { return s.users }
 
 func (s *subset) Read(dst [][]float32, rows []int) error {
@@ -59,5 +59,5 @@ func (s *subset) Read(dst [][]float32, rows []int) error {
 		}
 		t.rows = append(t.rows, s.rows[r])
 	}
-	return s.of.Read(dst, t.rows)
+	return s.parent.Read(dst, t.rows)
 }

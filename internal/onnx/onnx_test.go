@@ -232,7 +232,7 @@ func TestModel_MatchesONNXRuntime(t *testing.T) {
 	cifar := models.DataSpec{Shape: []int{3, 32, 32}, Classes: 10}
 	text := models.DataSpec{Shape: []int{7}, Vocabulary: 20, Classes: 3}
 	short := models.DataSpec{Shape: []int{7}, Vocabulary: 20, Padded: true, Classes: 3}
-	each := models.DataSpec{Shape: []int{6}, Vocabulary: 20, Classes: 20, Labels: []int{6}}
+	each := models.DataSpec{Shape: []int{6}, Vocabulary: 20, Classes: 20, LabelShape: []int{6}}
 	var folders []string
 	written := sha256.New()
 	add := func(b perexample.Build, vocabulary int) {

@@ -81,7 +81,7 @@ func step(t *testing.T, p *plan.Program, e models.DataSpec) (bits []uint32) {
 // less memory in the end.
 func TestAgain(t *testing.T) {
 	picture := models.DataSpec{Shape: []int{3, 32, 32}, Classes: 4}
-	text := models.DataSpec{Shape: []int{9}, Vocabulary: 20, Classes: 20, Labels: []int{9}}
+	text := models.DataSpec{Shape: []int{9}, Vocabulary: 20, Classes: 20, LabelShape: []int{9}}
 	for _, c := range []struct {
 		model   string
 		example models.DataSpec

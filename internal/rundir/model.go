@@ -53,7 +53,7 @@ func ReadManifest(dir string) (m Manifest, err error) {
 
 // Example returns the inputs and outputs of the network.
 func (m Manifest) Example() models.DataSpec {
-	return models.DataSpec{Shape: m.Shape, Vocabulary: m.Vocabulary, Padded: m.Padded, Classes: m.Classes, Targets: m.Targets, Labels: m.Labels}
+	return models.DataSpec{Shape: m.Shape, Vocabulary: m.Vocabulary, Padded: m.Padded, Classes: m.Classes, Targets: m.Targets, LabelShape: m.Labels}
 }
 
 // Model is the trained model of a run.

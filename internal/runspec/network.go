@@ -53,7 +53,7 @@ func (s *Spec) buildNetwork() error {
 		case data.Index:
 			n.Example.Shape, n.Example.Vocabulary, n.Example.Padded = c.Shape, c.Classes, true
 		case data.Label:
-			n.Example.Labels = c.Shape
+			n.Example.LabelShape = c.Shape
 		case data.Target:
 			n.Example.Targets = c.Size()
 		}
@@ -102,7 +102,7 @@ func defaultModel(e models.DataSpec, projected bool) string {
 	switch {
 	case projected:
 		return defaultDenseModel
-	case len(e.Labels) > 0:
+	case len(e.LabelShape) > 0:
 		return "lstm"
 	case e.Vocabulary > 0:
 		return "embbag"
@@ -219,7 +219,7 @@ func (s *Spec) Save(parameters []engine.Parameter) error {
 	}
 	e := s.Network.Example
 	return rundir.WriteModel(s.Flags.Out, rundir.Manifest{
-		Model: s.Network.Model, Shape: e.Shape, Vocabulary: e.Vocabulary, Padded: e.Padded, Classes: e.Classes, Targets: e.Targets, Labels: e.Labels,
+		Model: s.Network.Model, Shape: e.Shape, Vocabulary: e.Vocabulary, Padded: e.Padded, Classes: e.Classes, Targets: e.Targets, Labels: e.LabelShape,
 		ClassNames: s.Task.ClassNames, Data: s.Flags.Data, Test: s.Flags.Test, Elements: featureElements(s.Task), Standardize: s.Flags.Standardize, Schema: s.Task.Schema,
 	}, parameters, s.Directions)
 }

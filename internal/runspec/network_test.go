@@ -13,7 +13,7 @@ func TestDefaultModel(t *testing.T) {
 		projected bool
 		want      string
 	}{
-		{models.DataSpec{Shape: []int{9}, Vocabulary: 5, Labels: []int{9}}, false, "lstm"},
+		{models.DataSpec{Shape: []int{9}, Vocabulary: 5, LabelShape: []int{9}}, false, "lstm"},
 		{models.DataSpec{Shape: []int{9}, Vocabulary: 5}, false, "embbag"},
 		{models.DataSpec{Shape: []int{1, 28, 28}}, false, "digits-cnn"},
 		{models.DataSpec{Shape: []int{1, 28, 28}}, true, defaultDenseModel},
