@@ -1,14 +1,17 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
-	"io/fs"
-	"os"
-	"path/filepath"
+	"fmt"
+	"io"
+	"strconv"
 
+	"github.com/dptrain/dptrain/accountant"
 	"github.com/dptrain/dptrain/accountant/ledger"
+	"github.com/dptrain/dptrain/engine"
+	"github.com/dptrain/dptrain/internal/budget"
 	"github.com/dptrain/dptrain/internal/exitcode"
+	"github.com/dptrain/dptrain/internal/number"
 	"github.com/dptrain/dptrain/internal/report"
 	"github.com/dptrain/dptrain/internal/selection"
 	"github.com/dptrain/dptrain/internal/terminal"
@@ -18,12 +21,11 @@ import (
 func newLedger(term *terminal.Terminal) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ledger",
-		Short: "Read, account and verify the ledger of a run",
-		Long: `A ledger is the record of everything that a run released. It is written before
-each release, each line sealed with the hash of the line before. A lot is a release,
-and so are a projection's directions and a validation, which are counted with the
-lots here. FILE is a ledger, or a run's folder. accountant/ledger/FORMAT.md describes the
-format.`,
+		Short: "Show, verify and account for the ledger of a run",
+		Long: `A ledger lists everything that a run released. Each entry is written before its release,
+and each line contains the hash of the line before. A lot is one release. The directions of
+a projection and a validation are releases too, and count like lots here. FILE is a ledger
+or a run directory. accountant/ledger/FORMAT.md describes the format.`,
 		Example: `  dptrain ledger show runs/mnist
   dptrain ledger epsilon runs/mnist/ledger.jsonl --delta 1e-5
   dptrain ledger verify runs/mnist/ledger.jsonl`,
@@ -33,70 +35,119 @@ format.`,
 	return cmd
 }
 
-// ledgerPath is the one argument of the ledger commands.
-func ledgerPath(args []string) (string, error) {
-	if len(args) != 1 {
-		return "", exitcode.Usagef("name one ledger, such as runs/mnist/ledger.jsonl")
-	}
-	info, err := os.Stat(args[0])
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", exitcode.Usagef("%s: there is no such file: check the path", args[0])
-	}
-	if err != nil {
-		return "", exitcode.Usagef("%w", err)
-	}
-	if _, is := selection.FindLedger(args[0]); is {
-		return "", exitcode.Usagef("%s is of a choice among runs, which has no lots of its own: dptrain ledger epsilon accounts for it", args[0])
-	}
-	if !info.IsDir() {
-		return args[0], nil
-	}
-	file := filepath.Join(args[0], "ledger.jsonl")
-	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		return "", exitcode.Usagef("%s holds no ledger.jsonl: name a ledger, or a run's folder", args[0])
-	}
-	return file, nil
+// ledgerListing is the JSON output of ledger show.
+type ledgerListing struct {
+	Unit      string           `json:"unit"`
+	Records   int              `json:"records"`
+	Adjacency ledger.Adjacency `json:"adjacency"`
+	Secure    bool             `json:"secure"`
+	Steps     int              `json:"steps"`
+	Runs      int              `json:"runs"`
+	Entries   int              `json:"entries"`
+	Ended     bool             `json:"ended"`
+	Truncated bool             `json:"cut_short"` // the last line is; it counts as the most that it may have stated
+	Head      string           `json:"head"`
+	Lots      []repeatedLot    `json:"spent"`
 }
 
-// readLedger reads the ledger that the arguments name.
-func readLedger(args []string) (path string, history ledger.History, seal ledger.Summary, cutShort bool, err error) {
-	if path, err = ledgerPath(args); err != nil {
-		return
-	}
-	if history, err = ledger.Read(path); err != nil {
-		return
-	}
-	// What Read accepts, Verify only finds fault with if its end is cut short.
-	seal, damage := ledger.Verify(path)
-	return path, history, seal, damage != nil, nil
-}
-
-type spentJSON struct {
-	Lots int `json:"lots"`
+type repeatedLot struct {
+	Count int `json:"lots"`
 	ledger.Lot
 }
 
-func spentOf(h ledger.History) []spentJSON {
-	all := []spentJSON{}
-	for _, spent := range h.Lots {
-		all = append(all, spentJSON{spent.Count, spent.Lot})
+func newLedgerShow(term *terminal.Terminal) *cobra.Command {
+	return &cobra.Command{
+		Use:     "show FILE",
+		Short:   "List the releases in a ledger",
+		Example: "  dptrain ledger show runs/mnist\n  dptrain ledger show runs/mnist/ledger.jsonl --json",
+		RunE: func(_ *cobra.Command, args []string) error {
+			f, err := readLedger(args)
+			if err != nil {
+				return err
+			}
+			h, s := f.history.Header, f.summary
+			listing := ledgerListing{h.Unit, h.Records, h.Adjacency, h.Secure, f.history.LotCount(), s.Runs, s.Entries, s.Ended, f.truncated, s.Head, []repeatedLot{}}
+			for _, lot := range f.history.Lots {
+				listing.Lots = append(listing.Lots, repeatedLot{lot.Count, lot.Lot})
+			}
+			return term.Print(listing, strconv.Itoa(listing.Steps), listing.print)
+		},
 	}
-	return all
 }
 
-func stateWords(ended, cutShort bool) string {
-	switch {
-	case cutShort:
-		return "the last line is cut short, and counted as the most that it may have stated"
-	case ended:
-		return "ended"
+func (l *ledgerListing) print(w io.Writer) {
+	generator := "cryptographic"
+	if !l.Secure {
+		generator = "INSECURE: seeded or not cryptographic, for experiments only"
 	}
-	return "not ended: the run was killed or still runs, or lines are missing at the end"
+	fmt.Fprintf(w, "unit of privacy\t%s\n", l.Unit)
+	fmt.Fprintf(w, "records\t%d\n", l.Records)
+	fmt.Fprintf(w, "adjacency\t%s\n", l.Adjacency)
+	fmt.Fprintf(w, "generator\t%s\n", generator)
+	fmt.Fprintf(w, "releases\t%d in %s\n", l.Steps, number.Plural(l.Runs, "run"))
+	fmt.Fprintf(w, "state\t%s\n", describeState(l.Ended, l.Truncated))
+	fmt.Fprintf(w, "head\t%s\n", l.Head)
+	fmt.Fprintf(w, "\nreleases\tsampling\tgroup\tmechanism\tsensitivity\tnoise\n")
+	first := 1
+	for _, lot := range l.Lots {
+		interval := strconv.Itoa(first)
+		if lot.Count > 1 {
+			interval = fmt.Sprintf("%d–%d", first, first+lot.Count-1)
+		}
+		first += lot.Count
+		sampling := describeSampling(lot.Sampling)
+		for _, q := range lot.Queries {
+			fmt.Fprintf(w, "%s\t%s\t%q\t%s\t%g\t%g\n", interval, sampling, q.Group, q.Mechanism, q.Sensitivity, q.Noise)
+			interval, sampling = "", ""
+		}
+	}
 }
 
-// groupJSON is what a ledger says about one group: where its lots differ, the
-// largest sensitivity and the least noise.
-type groupJSON struct {
+func describeSampling(s ledger.Sampling) string {
+	switch s.Policy {
+	case ledger.Poisson:
+		return fmt.Sprintf("poisson, rate %g", s.Rate)
+	case ledger.FullBatch:
+		return "every record"
+	}
+	return fmt.Sprintf("%s, %d of %d", s.Policy, s.LotSize, s.Records)
+}
+
+func newLedgerEpsilon(term *terminal.Terminal) *cobra.Command {
+	var delta float64
+	var name string
+	cmd := &cobra.Command{
+		Use:   "epsilon FILE",
+		Short: "Compute the ε that a ledger spent",
+		Long: `Computes the ε of all releases in a ledger together. Without --delta, δ is the largest
+power of ten below one over the number of records.`,
+		Example: `  dptrain ledger epsilon runs/mnist --delta 1e-5
+  dptrain ledger epsilon runs/mnist/ledger.jsonl --accountant rdp --json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := exitcode.CheckChoice("accountant", name, accountant.Names()); err != nil {
+				return err
+			}
+			if !cmd.Flags().Changed("delta") {
+				delta = 0
+			} else if err := budget.CheckDelta(delta); err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				if path, ok := selection.FindLedger(args[0]); ok {
+					return printSelectionEpsilon(term, path, delta, name)
+				}
+			}
+			return printLedgerEpsilon(term, args, delta, name)
+		},
+	}
+	cmd.Flags().Float64Var(&delta, "delta", 0, "the δ of (ε, δ), between 0 and 1")
+	addAccountantFlag(cmd, &name)
+	return cmd
+}
+
+// ledgerGroup summarises the releases of one group. If its lots differ, it has the largest
+// sensitivity and the smallest noise.
+type ledgerGroup struct {
 	Group       string           `json:"group"`
 	Mechanism   ledger.Mechanism `json:"mechanism"`
 	Sensitivity float64          `json:"sensitivity"`
@@ -104,23 +155,103 @@ type groupJSON struct {
 	Lots        int              `json:"lots"`
 }
 
-func groupsOf(h ledger.History) []groupJSON {
-	groups := []groupJSON{}
-	for _, g := range report.Groups(h) {
-		groups = append(groups, groupJSON{g.Name, g.Mechanism, g.MaxSensitivity, g.MinNoise, g.Lots})
+// printLedgerEpsilon accounts for the ledger that the arguments name. A delta of 0 selects
+// the default.
+func printLedgerEpsilon(term *terminal.Terminal, args []string, delta float64, name string) error {
+	f, err := readLedger(args)
+	if err != nil {
+		return err
 	}
-	return groups
+	h := f.history.Header
+	if delta == 0 {
+		delta = engine.DefaultDelta(h.Records)
+	}
+	guarantee, err := accountant.Epsilon(f.history, delta, name)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.path, err)
+	}
+	v := struct {
+		budget.Guarantee
+		RunAccountant string        `json:"run_accountant,omitempty"` // if the run used another one
+		Steps         int           `json:"steps"`
+		Unit          string        `json:"unit"`
+		Records       int           `json:"records"`
+		Secure        bool          `json:"secure"`
+		Ended         bool          `json:"ended"`
+		Groups        []ledgerGroup `json:"groups"`
+	}{budget.NewGuarantee(guarantee), "", f.history.LotCount(), h.Unit, h.Records, h.Secure, f.summary.Ended, []ledgerGroup{}}
+	for _, g := range report.Groups(f.history) {
+		v.Groups = append(v.Groups, ledgerGroup{g.Name, g.Mechanism, g.MaxSensitivity, g.MinNoise, g.Lots})
+	}
+	if used, head := readRunSummary(f.path); head == f.summary.Head && used != guarantee.Accountant {
+		v.RunAccountant = used
+	}
+	if !v.Ended {
+		term.Note("State of the ledger: %s.", describeState(false, f.truncated))
+	}
+	if !h.Secure {
+		term.Note("This ledger is insecure: its noise or sampling was seeded or not cryptographic. The ε holds only against adversaries who cannot guess the random numbers.")
+	}
+	warnAboutDelta(term, delta, h.Records)
+	return term.Print(v, number.RoundUp(guarantee.Epsilon), func(w io.Writer) {
+		v.Print(w, budget.Epsilon)
+		if v.RunAccountant != "" {
+			fmt.Fprintf(w, "the run used\t%s (its own ε: --accountant %s)\n", v.RunAccountant, v.RunAccountant)
+		}
+		fmt.Fprintf(w, "releases\t%d\n", v.Steps)
+		fmt.Fprintf(w, "unit of privacy\t%s\n", v.Unit)
+	})
 }
 
-// summaryBeside is what a run's summary says of the ledger beside it.
-func summaryBeside(ledger string) (name, head string) {
-	var saved struct {
-		Accountant string `json:"accountant"`
-		Head       string `json:"ledger_head"`
+func newLedgerVerify(term *terminal.Terminal) *cobra.Command {
+	var head string
+	cmd := &cobra.Command{
+		Use:   "verify FILE",
+		Short: "Check that no line of a ledger was changed, dropped, moved or cut",
+		Long: `Checks every line of a ledger against its checksum and the hash of the line before. If a
+line is wrong, the message names it and the exit code is 4. Missing lines at the end change
+only the head, the hash of the last line: verify looks for the head in the run.json next to
+a run's ledger, or compares the head with --head.`,
+		Example: `  dptrain ledger verify runs/mnist
+  dptrain ledger verify runs/mnist/ledger.jsonl --head 3d204fc9…`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			path, err := findLedger(args)
+			if err != nil {
+				return err
+			}
+			summary, err := ledger.Verify(path)
+			if err == nil && head == "" {
+				err = checkRunSummary(path)
+			} else if err == nil && head != summary.Head {
+				err = &exitcode.Error{Code: exitcode.Damaged, Err: fmt.Errorf("%s: its head is %s, not %s: lines are missing or were added at its end, or it belongs to another run", path, summary.Head, head)}
+			}
+			v := struct {
+				OK      bool   `json:"ok"`
+				Entries int    `json:"entries"`
+				Head    string `json:"head"`
+				Steps   int    `json:"steps"`
+				Runs    int    `json:"runs"`
+				Ended   bool   `json:"ended"`
+				Line    int    `json:"line,omitempty"` // the first damaged line
+				Why     string `json:"why,omitempty"`
+			}{err == nil, summary.Entries, summary.Head, summary.Lots, summary.Runs, summary.Ended, 0, ""}
+			if err != nil {
+				v.Why = err.Error()
+				if damage := (*ledger.DamageError)(nil); errors.As(err, &damage) {
+					v.Line, v.Why = damage.Line, damage.Reason
+				}
+				if term.JSON && exitcode.Of(err) == exitcode.Damaged {
+					return errors.Join(err, term.Print(v, "", nil))
+				}
+				return err
+			}
+			return term.Print(v, "ok", func(w io.Writer) {
+				fmt.Fprintf(w, "ok\t%s, %s, %s\n", number.Plural(v.Entries, "line"), number.Plural(v.Steps, "release"), number.Plural(v.Runs, "run"))
+				fmt.Fprintf(w, "state\t%s\n", describeState(v.Ended, false))
+				fmt.Fprintf(w, "head\t%s\n", v.Head)
+			})
+		},
 	}
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(ledger), "run.json"))
-	if err != nil || json.Unmarshal(text, &saved) != nil {
-		return "", ""
-	}
-	return saved.Accountant, saved.Head
+	cmd.Flags().StringVar(&head, "head", "", "the expected hash of the last line")
+	return cmd
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/dptrain/dptrain/internal/exitcode"
 )
 
-func TestLedgerEpsilonIsThatOfItsPlan(t *testing.T) {
+func TestLedgerEpsilon_MatchesPlan(t *testing.T) {
 	inFixtures(t)
 	v := answer(t, "ledger epsilon runs/mnist --delta 1e-5 --accountant rdp")
 	if v["steps"] != 5.0 || v["secure"] != true || v["unit"] != "example" || len(v["groups"].([]any)) != 2 {
@@ -20,7 +20,7 @@ func TestLedgerEpsilonIsThatOfItsPlan(t *testing.T) {
 	if group["group"] != "dense" || group["sensitivity"] != 0.5 || group["noise"] != 2.0 || group["lots"] != 5.0 {
 		t.Errorf("%v", group)
 	}
-	// Three lots of the first noise are a plan of three steps.
+	// The first three lots are a plan of three steps, and ε is between those of three and five.
 	low := answer(t, "budget epsilon --rate 0.01 --groups 1:2,0.5:2 --steps 3 --delta 1e-5 --accountant rdp")["epsilon"].(float64)
 	high := answer(t, "budget epsilon --rate 0.01 --groups 1:2,0.5:2 --steps 5 --delta 1e-5 --accountant rdp")["epsilon"].(float64)
 	if got := v["epsilon"].(float64); got < low || got > high {
@@ -35,14 +35,14 @@ func TestLedgerEpsilonIsThatOfItsPlan(t *testing.T) {
 	}
 }
 
-// Who answers is said, and who answered for the run itself, where that is another.
-func TestRunsOwnAccountantIsTold(t *testing.T) {
+// ledger epsilon shows its accountant and, if it differs, the accountant of the run.
+func TestLedgerEpsilon_ShowsRunAccountant(t *testing.T) {
 	inWorkshop(t)
 	if _, stderr, code := dptrain("train --model logistic --lot 200 --ignore owner --steps 2 --noise 2 --accountant gdp --out run" + columns); code != exitcode.Done {
 		t.Fatal(stderr)
 	}
 	if v := answer(t, "ledger epsilon run"); v["accountant"] != "pld" || v["run_accountant"] != "gdp" {
-		t.Errorf("%v answers, and %v did for the run", v["accountant"], v["run_accountant"])
+		t.Errorf("the accountant is %v, that of the run %v", v["accountant"], v["run_accountant"])
 	}
 	if stdout, _, _ := dptrain("ledger epsilon run/ledger.jsonl"); !strings.Contains(stdout, "accountant       pld\n") || !strings.Contains(stdout, "the run used     gdp (its own ε: --accountant gdp)\n") {
 		t.Error(stdout)
@@ -50,7 +50,7 @@ func TestRunsOwnAccountantIsTold(t *testing.T) {
 	if stdout, _, _ := dptrain("ledger epsilon run --accountant gdp"); strings.Contains(stdout, "the run used") {
 		t.Error(stdout)
 	}
-	// The summary of another run, or of what the ledger held before, says nothing of it.
+	// The summary of another run, or of an earlier state of the ledger, is ignored.
 	other := bytes.Replace(contents(t, "run/run.json"), []byte(`"ledger_head": "`), []byte(`"ledger_head": "0`), 1)
 	if err := os.WriteFile("run/run.json", other, 0o644); err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestRunsOwnAccountantIsTold(t *testing.T) {
 	}
 }
 
-func TestVerifyUnderJSON(t *testing.T) {
+func TestLedgerVerify_JSON(t *testing.T) {
 	inFixtures(t)
 	v := answer(t, "ledger verify runs/mnist")
 	if v["ok"] != true || v["entries"] != 7.0 || v["steps"] != 5.0 || v["ended"] != true {
@@ -82,9 +82,9 @@ func TestVerifyUnderJSON(t *testing.T) {
 	}
 }
 
-// A resumed run's ledger without its second half is a whole one of the first; the summary
-// tells.
-func TestVerifyFindsMissingRun(t *testing.T) {
+// Without its second half, the ledger of a resumed run is a valid ledger of the first half. The
+// summary shows that lines are missing.
+func TestLedgerVerify_FindsMissingRun(t *testing.T) {
 	inWorkshop(t)
 	run := func(args string) {
 		t.Helper()
@@ -114,8 +114,8 @@ func TestVerifyFindsMissingRun(t *testing.T) {
 	}
 }
 
-// A ledger whose end is cut short still shows what it may have stated at most.
-func TestShowCutLedger(t *testing.T) {
+// A truncated ledger shows the most that it may have stated.
+func TestLedgerShow_Truncated(t *testing.T) {
 	inFixtures(t)
 	v := answer(t, "ledger show cut.jsonl")
 	if v["cut_short"] != true || v["steps"].(float64) < 5 {
@@ -123,14 +123,14 @@ func TestShowCutLedger(t *testing.T) {
 	}
 }
 
-// ε of a ledger that did not end may not be all that there is to say.
-func TestEpsilonOfUnendedLedgers(t *testing.T) {
+// The ε of a ledger that has not ended comes with a note.
+func TestLedgerEpsilon_NotEnded(t *testing.T) {
 	inFixtures(t)
-	for file, says := range map[string]string{"cut.jsonl": "cut short", "runs/mnist": ""} {
+	for file, want := range map[string]string{"cut.jsonl": "cut short", "runs/mnist": ""} {
 		stdout, stderr, code := dptrain("ledger epsilon " + file + " --json")
 		var v map[string]any
-		if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != exitcode.Done || v["ended"] != (says == "") ||
-			!strings.Contains(stderr, says) || (stderr == "") != (says == "") {
+		if err := json.Unmarshal([]byte(stdout), &v); err != nil || code != exitcode.Done || v["ended"] != (want == "") ||
+			!strings.Contains(stderr, want) || (stderr == "") != (want == "") {
 			t.Errorf("%s: exit %d, %v, %s", file, code, v["ended"], stderr)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/dptrain/dptrain/internal/atomicfile"
 	"github.com/dptrain/dptrain/internal/exitcode"
 	"github.com/dptrain/dptrain/internal/report"
+	"github.com/dptrain/dptrain/internal/rundir"
 	"github.com/dptrain/dptrain/internal/terminal"
 	"github.com/spf13/cobra"
 )
@@ -16,9 +17,9 @@ import (
 func newReport(term *terminal.Terminal) *cobra.Command {
 	return &cobra.Command{
 		Use:   "report DIR",
-		Short: "Write report.html and MODEL_CARD.md of a run again",
-		Long: `Writes the page and the model card in a run's folder, from run.json, metrics.jsonl
-and the ledger, which is verified first. All that they show is public.`,
+		Short: "Write the report and the model card of a run again",
+		Long: `Writes report.html and MODEL_CARD.md in a run directory, from run.json, metrics.jsonl and
+the ledger. It verifies the ledger first. Everything that they show is public.`,
 		Example: "  dptrain report runs/mine",
 		Args:    oneRunDir("report runs/mine"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -41,7 +42,7 @@ and the ledger, which is verified first. All that they show is public.`,
 	}
 }
 
-// writeReport writes what people read of a run into its folder.
+// writeReport writes the report and the model card into a run directory.
 func writeReport(dir string) (files []string, err error) {
 	run, err := report.Open(dir)
 	if err != nil {
@@ -55,7 +56,7 @@ func writeReport(dir string) (files []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	files = []string{filepath.Join(dir, "report.html"), filepath.Join(dir, "MODEL_CARD.md")}
+	files = []string{filepath.Join(dir, rundir.ReportFile), filepath.Join(dir, rundir.CardFile)}
 	for i, content := range [][]byte{page, card} {
 		if err := atomicfile.Write(files[i], content); err != nil {
 			return nil, err
