@@ -227,7 +227,7 @@ func TestChoiceIsStopped(t *testing.T) {
 		child.Wait()
 		if signal == syscall.SIGKILL {
 			again("that was killed")
-		} else if !strings.Contains(stderr.String(), "nothing was chosen or kept") || child.ProcessState.ExitCode() != exitcode.Interrupted {
+		} else if !strings.Contains(stderr.String(), "nothing is selected or kept") || child.ProcessState.ExitCode() != exitcode.Interrupted {
 			t.Errorf("%s: exit %d, %s", name, child.ProcessState.ExitCode(), stderr)
 		}
 		if got := files(t, name); got != rundir.SelectionFile {

@@ -70,7 +70,7 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 		t.Error("the page does not describe the first layer")
 	}
 	stdout, stderr, _ := dptrain(brief + " --steps 2 --noise 2 --project 1 --out few")
-	if !strings.Contains(stdout, "on 1 principal direction, released with noise of") || !strings.Contains(stderr, "First 1 principal direction of the features: released once, ") {
+	if !strings.Contains(stdout, "onto 1 principal direction, released with a noise multiplier of") || !strings.Contains(stderr, "the run releases 1 principal direction of the features once") {
 		t.Error(stdout, stderr)
 	}
 	budget := answer(t, brief+" --steps 100000 --noise 4 --stop-at-epsilon 1 --project 2 --out stopped")
@@ -162,11 +162,11 @@ func TestProjectedModel(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, stderr, code := dptrain(brief + " --project 2 --out next --init model.pt.safetensors"); code != exitcode.Usage || !strings.Contains(stderr, "leave out --project") || strings.Count(stderr, "\n") != 1 {
+		if _, stderr, code := dptrain(brief + " --project 2 --out next --init model.pt.safetensors"); code != exitcode.Usage || !strings.Contains(stderr, "drop --project") || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("--init and --project: exit %d, %s", code, stderr)
 		}
 
-		if _, stderr, code := dptrain(strings.Replace(brief, "red|blue", "red|blue|green", 1) + " --out next --init model.pt.safetensors"); code != exitcode.Usage || !strings.Contains(stderr, "projection.weight has shape [2 4], and examples have features of shape [5]") {
+		if _, stderr, code := dptrain(strings.Replace(brief, "red|blue", "red|blue|green", 1) + " --out next --init model.pt.safetensors"); code != exitcode.Usage || !strings.Contains(stderr, "projection.weight has shape [2 4], which does not fit features of shape [5]") {
 			t.Errorf("--init with directions among other features: exit %d, %s", code, stderr)
 		}
 

@@ -272,11 +272,11 @@ func TestFaults(t *testing.T) {
 		{"budget curve --out x.svg --points 1" + run, 2, "--points 1"},
 		{"budget curve --out x.svg --accountants rdp,gpd" + run, 2, "gpd"},
 		{"budget statement --record house" + run, 2, "house"},
-		{"train --stop-at-epsilon 0 --steps 2 --out stopped", 2, "--stop-at-epsilon 0: a budget above 0"},
-		{"train --stop-at-epsilon nan --steps 2 --out stopped", 2, "--stop-at-epsilon NaN: a budget above 0"},
+		{"train --stop-at-epsilon 0 --steps 2 --out stopped", 2, "--stop-at-epsilon 0 must be above 0"},
+		{"train --stop-at-epsilon nan --steps 2 --out stopped", 2, "--stop-at-epsilon NaN must be above 0"},
 		{"train --sampling shuffle --rate 0.1 --steps 2 --out stopped", 2, "give --lot"},
-		{"budget statement --record microbatch:0" + run, 2, "from 1 on"},
-		{"budget statement --record microbatch:x" + run, 2, "from 1 on"},
+		{"budget statement --record microbatch:0" + run, 2, "K of at least 1"},
+		{"budget statement --record microbatch:x" + run, 2, "K of at least 1"},
 
 		{"ledger show", 2, "name one ledger"},
 		{"ledger show poem.txt/x", 2, "poem.txt/x: "},
@@ -300,7 +300,7 @@ func TestFaults(t *testing.T) {
 
 		{"completion", 2, "bash"},
 		{"completion bsh", 2, "did you mean bash?"},
-		{"version now", 2, "too many"},
+		{"version now", 2, "unexpected argument"},
 	} {
 		stdout, stderr, code := dptrain(test.line)
 		if code != test.code || stdout != "" || !strings.HasPrefix(stderr, "dptrain: ") || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, test.says) {

@@ -336,7 +336,7 @@ func TestRegressionIsValidated(t *testing.T) {
 	// A run that ended keeps its answer, and one that was killed before the answer was
 	// written down cannot pay for another.
 	stdout, _, code := dptrain("train --resume run")
-	if want := fmt.Sprintf("validation  MAE %s ± 4.5 (noise) of hours, answers beyond its limits counting as these, on 400 private records held out; paid for", number.Short(mae)); code != exitcode.Done || !strings.Contains(stdout, want) {
+	if want := fmt.Sprintf("validation  MAE %s ± 4.5 (noise) of hours, with predictions clamped to its bounds, on 400 private records held out; ε includes its cost", number.Short(mae)); code != exitcode.Done || !strings.Contains(stdout, want) {
 		t.Errorf("resumed with nothing to do: exit %d, no %q in\n%s", code, want, stdout)
 	}
 	for what, summary := range map[string]string{"lost": "", "of another kind": strings.Replace(string(contents(t, "run/run.json")), "validation_mae", "validation_accuracy", 1)} {
@@ -374,7 +374,7 @@ func TestRegressionsThatCannotBe(t *testing.T) {
 		strings.Replace(regression, "hours ", "hour ", 1):             `no target "hour"`,
 		strings.Replace(regression, "--target hours", "--target=", 1): "--target is empty",
 		"train --target y":                                            "digits has no named columns",
-		"tune --trials 2 --accountant rdp" + strings.Replace(predicted, " --test more.csv", "", 1): "--validation-split 0.1, whose error",
+		"tune --trials 2 --accountant rdp" + strings.Replace(predicted, " --test more.csv", "", 1): "--validation-split 0.1; their error",
 	} {
 		if _, stderr, code := dptrain(line); code != exitcode.Usage || !strings.Contains(stderr, says) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit %d, %q does not say %q in one line", line, code, stderr, says)

@@ -136,8 +136,8 @@ func TestTrainGoesOn(t *testing.T) {
 		t.Errorf("ε of both parts %v, of one history %v", got, want)
 	}
 	for flags, says := range map[string]string{"--resume run --dry-run": "dptrain ledger epsilon run", "--resume=": "--resume is empty", "--out=": "--out is empty", "--config=": "--config is empty",
-		"--resume run --config run/config.yaml": "--config were both given", "--resume run --out other": "--out were both given", "--resume run --preset tfp-mnist": "--preset were both given",
-		"--resume run --noise 3": "--noise were both given", "--resume run --epsilon 0": "--epsilon 0: a finite budget", "--resume run --epsilon Inf": "--epsilon +Inf: a finite budget"} {
+		"--resume run --config run/config.yaml": "--resume and --config exclude each other", "--resume run --out other": "--resume and --out exclude each other", "--resume run --preset tfp-mnist": "--resume and --preset exclude each other",
+		"--resume run --noise 3": "--resume and --noise exclude each other", "--resume run --epsilon 0": "--epsilon 0: give a finite budget", "--resume run --epsilon Inf": "--epsilon +Inf: give a finite budget"} {
 		if _, stderr, code := dptrain("train " + flags); code != exitcode.Usage || !strings.Contains(stderr, says) {
 			t.Errorf("%s: exit %d, %s", flags, code, stderr)
 		}
@@ -370,7 +370,7 @@ func TestLostLotsAreTold(t *testing.T) {
 	}
 	lost := 10 - before
 	stdout, stderr, code := dptrain("train --resume run")
-	if want := fmt.Sprintf("and %s whose work a crash took", number.Plural(lost, "lot")); code != exitcode.Done || !strings.Contains(stdout, want) {
+	if want := fmt.Sprintf("ε includes %s whose work a crash lost", number.Plural(lost, "lot")); code != exitcode.Done || !strings.Contains(stdout, want) {
 		t.Errorf("exit %d, want %q: %s%s", code, want, stdout, stderr)
 	}
 	if got := answer(t, "train --resume run"); got["lost_lots"] != float64(lost) || got["steps"] != 10.0 {
@@ -516,7 +516,7 @@ func TestBaselineSaysSo(t *testing.T) {
 		t.Errorf("exit %d, %s", code, stderr)
 	}
 	shown := strings.Join(strings.Fields(stdout), " ")
-	for _, says := range []string{"% on 400 records held out projection on 2 principal directions privacy NONE: ", " files run report run/report.html next dptrain train (the same, with privacy)"} {
+	for _, says := range []string{"% on 400 records held out projection onto 2 principal directions privacy NONE: ", " files run report run/report.html next dptrain train (the same, with privacy)"} {
 		if !strings.Contains(shown, says) {
 			t.Errorf("%q is not in\n%s", says, stdout)
 		}
@@ -547,7 +547,7 @@ func TestBaselineIgnoresNothingTyped(t *testing.T) {
 		typed, _, _ = strings.Cut(typed, " ")
 		for line, says := range map[string]string{
 			baseline: "--non-private",
-			strings.ReplaceAll(baseline, "--non-private", "--config public.yaml"): "public.yaml says non-private",
+			strings.ReplaceAll(baseline, "--non-private", "--config public.yaml"): "contradicts non-private in public.yaml",
 		} {
 			_, stderr, code := dptrain(line + " --steps 4 --out run " + flags)
 			if code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, says) || !strings.Contains(stderr, typed+" ") {
@@ -616,7 +616,7 @@ func TestTrainRefuses(t *testing.T) {
 		{"--data t.csv --label label --classes no,yes --bounds age=0:100 --ignore owner", "colour"},
 		{"--lot 0", "--lot"},
 		{"--data t.csv --label label --classes no,yes --bounds age=0:100 --vocabulary colour=red --record user:owner --user-examples 0", "--user-examples 0: give at least 1"},
-		{"--user-examples -1", "no users"},
+		{"--user-examples -1", "needs --record user:COLUMN"},
 		{"--lot 1000000", "--lot"},
 		{"--lot 0x10", "a whole number"},
 		{"--rate 1.5", "--rate"},
@@ -625,9 +625,9 @@ func TestTrainRefuses(t *testing.T) {
 		{"--clip 0", "--clip"},
 		{"--clip -1", "--clip"},
 		{"--clip Inf", "--clip"},
-		{"--noise 0 --project 5", "--noise 0: a"},
-		{"--noise -1 --validation-split 0.1", "--noise -1: a"},
-		{"--noise Inf", "--noise +Inf: a"},
+		{"--noise 0 --project 5", "--noise 0: give a finite multiplier above 0"},
+		{"--noise -1 --validation-split 0.1", "--noise -1: give a finite multiplier above 0"},
+		{"--noise Inf", "--noise +Inf: give a finite multiplier above 0"},
 		{"--clipping adaptive --lot 1", "--lot"},
 		{"--noise 1 --epsilon 1", "--epsilon"},
 		{"--epsilon 0", "--epsilon"},
@@ -638,19 +638,19 @@ func TestTrainRefuses(t *testing.T) {
 		{"--optimizer adma", "adam"},
 		{"--schedule lineer:1@2", "linear"},
 		{"--model mlp:6 --lr-of fx2=2", "the nearest is fc2"},
-		{"--model mlp:6 --lr-of fc1=2,fc1.bias=3", "fc1.bias is named twice"},
+		{"--model mlp:6 --lr-of fc1=2,fc1.bias=3", "names fc1.bias twice"},
 		{"--lr-of =2", "LAYER=FACTOR"},
 		{"--lr-of fc1", "LAYER=FACTOR"},
 		{"--lr-of fc1=0", "--freeze"},
 		{"--lr-of fc1=Inf", "above 0"},
 		{"--decay-of matrixes --optimizer adamw", "matrices"},
-		{"--decay-of matrices", "decays nothing"},
+		{"--decay-of matrices", "no weight decay"},
 		{"--steps 0", "--steps"},
 		{"--epochs 0", "--epochs"},
 		{"--record usr", "--record"},
 		{"--record user:owner", "label"},
 		{"--record microbatch:0", "--record"},
-		{"--record microbatch:50000 --validation-split 0.1", "of 1 records is 0: at least one"},
+		{"--record microbatch:50000 --validation-split 0.1", "of 1 records holds out 0: at least one"},
 		{"--sampling poison", "poisson"},
 		{"--clipping flatt", "flat"},
 		{"--device cuda:0", "CUDA"},
@@ -664,7 +664,7 @@ func TestTrainRefuses(t *testing.T) {
 		{"--lr -1", "--lr"},
 		{"--lr Inf", "--lr"},
 		{"--epsilon Inf", "finite"},
-		{"--data t.csv --test ./t.csv --label label --classes no,yes", "the training data itself"},
+		{"--data t.csv --test ./t.csv --label label --classes no,yes", "is the training data: "},
 		{"--seed -1", "a whole number, 0 or more"},
 		{"--ema 1", "average"},
 		{"--lott 5", "--lot"},
@@ -692,12 +692,12 @@ func TestTrainRefuses(t *testing.T) {
 		{"--project 5 --project-noise -1", "--project-noise"},
 		{"--project 5 --project-noise NaN", "--project-noise"},
 		{"--project 5 --project-noise 1e200", "noise"},
-		{"--project-noise 3", "--project too"},
+		{"--project-noise 3", "needs --project"},
 		{"--augment turn", "use flip or shift:P"},
 		{"--augment shift:28", "from 1 to 27 pixels"},
 		{"--augment flip --views 0", "--views 0: give at least 1"},
 		{"--augment flip --views 100000", "at most 4096"},
-		{"--views 4", "give --augment too"},
+		{"--views 4", "needs --augment"},
 		{"--augment flip --data remarks", "not pictures"},
 		{"--project 5 --project-noise 3 --non-private", "--non-private"},
 		{"--project 5 --model digits-cnn", "pictures"},

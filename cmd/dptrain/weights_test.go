@@ -18,7 +18,7 @@ func TestFrozenBody(t *testing.T) {
 	answer(t, baseline+" --model mlp:6 --steps 3 --out public")
 	tuned := brief + " --model mlp:6 --init public/model.safetensors --noise 1 --freeze fc1 --fresh fc2"
 	_, stderr, code := dptrain(tuned + " --steps 3 --out tuned")
-	if code != exitcode.Done || !strings.Contains(stderr, "frozen: fc1;") || !strings.Contains(stderr, "2 of the network's 4 parameters, in dptrain's layout; starting anew: fc2;") {
+	if code != exitcode.Done || !strings.Contains(stderr, "frozen: fc1;") || !strings.Contains(stderr, "2 of the network's 4 parameters, in dptrain's layout; random: fc2;") {
 		t.Fatalf("exit %d: %s", code, stderr)
 	}
 	values := func(dir string) map[string][]float32 {
@@ -63,7 +63,7 @@ func TestFrozenBody(t *testing.T) {
 			t.Errorf("resumed with %q: exit %d: %s", flags, code, stderr)
 		}
 	}
-	says("", ": the run began from that file: put it back, or say by --init")
+	says("", ": the run started from that file; restore it, or give its new path with --init")
 	answer(t, baseline+" --model mlp:6 --steps 4 --out other-public")
 	says("--init other-public/model.safetensors", "frozen weights and other constants of the network is ")
 	answer(t, "train --resume tuned --steps 6 --init moved")
@@ -72,7 +72,7 @@ func TestFrozenBody(t *testing.T) {
 	}
 	compare()
 	// One that began from no file is not said to have begun from one.
-	if _, stderr, code := dptrain("train --resume public --steps 6 --init tuned/model.safetensors"); code != exitcode.Usage || !strings.Contains(stderr, "the run began from no file") {
+	if _, stderr, code := dptrain("train --resume public --steps 6 --init tuned/model.safetensors"); code != exitcode.Usage || !strings.Contains(stderr, "the run did not start from a file") {
 		t.Errorf("--init of a run that had none: exit %d: %s", code, stderr)
 	}
 
@@ -85,8 +85,8 @@ func TestFrozenBody(t *testing.T) {
 		"--fresh fc2":  "--init",
 		"--init public/model.safetensors --freeze fc9":             "fc1, fc2",
 		"--init public/model.safetensors --fresh fc":               "fc1, fc2",
-		"--init public/model.safetensors --freeze fc1,fc2":         "nothing is left",
-		"--init public/model.safetensors --freeze fc1 --fresh fc1": "at random",
+		"--init public/model.safetensors --freeze fc1,fc2":         "no layer is left to train",
+		"--init public/model.safetensors --freeze fc1 --fresh fc1": "would keep random weights",
 	} {
 		stdout, stderr, code := dptrain(brief + " --model mlp:6 --steps 1 --out no " + flags)
 		if code != exitcode.Usage || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, says) {
