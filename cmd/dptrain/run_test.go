@@ -200,7 +200,7 @@ func TestFaults(t *testing.T) {
 		{"budget epsilon --rate x", 2, "not a number"},
 		{"budget epsilon --steps 1.5", 2, "not a whole number"},
 		{"budget epsilon --json=maybe", 2, "true or false"},
-		{"budget epsilon 3" + run, 2, "too many"},
+		{"budget epsilon 3" + run, 2, "unexpected argument"},
 		{"budget epsilon --accountant rdq" + run, 2, "did you mean rdp?"},
 		{"budget epsilon --sampling poison" + run, 2, "did you mean poisson?"},
 		{"budget epsilon --adjacency x" + run, 2, "replace-one"},
@@ -250,7 +250,7 @@ func TestFaults(t *testing.T) {
 		{"budget epsilon --lot 6 --records 600" + run, 2, "exclude each other"},
 		{"budget epsilon --epochs 3" + run, 2, "exclude each other"},
 		{"budget epsilon --groups 1:4" + run, 2, "exclude each other"},
-		{"budget epsilon --sampling fixed" + run, 2, "no rate"},
+		{"budget epsilon --sampling fixed" + run, 2, "does not use --rate"},
 		{"budget epsilon --sampling none" + run, 2, "every record"},
 
 		{"budget steps --rate 0.5 --noise 0.3 --epsilon 0.001 --delta 1e-5", 2, "one step already spends"},

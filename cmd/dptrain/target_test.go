@@ -83,7 +83,7 @@ func TestRegression(t *testing.T) {
 	}
 	// By other limits answers would be taken for others.
 	for _, flags := range []string{" --bounds hours=0:50", " --target age"} {
-		if _, stderr, code := dptrain("eval run" + flags); code != exitcode.Usage || !strings.Contains(stderr, "predicts hours between 0 and 90") || strings.Count(stderr, "\n") != 1 {
+		if _, stderr, code := dptrain("eval run" + flags); code != exitcode.Usage || !strings.Contains(stderr, "predict hours between 0 and 90") || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("eval%s: exit %d, %s", flags, code, stderr)
 		}
 	}
@@ -113,7 +113,7 @@ func TestRegression(t *testing.T) {
 		t.Errorf("the last point: %+v, %v", told, err)
 	}
 	files := readFiles(t, "run")
-	for _, words := range []string{"test RMSE", "root mean squared error", "units of hours, which lies between 0 and 90", "Test RMSE over ε"} {
+	for _, words := range []string{"test RMSE", "root mean squared error", "units of hours. Values are clipped to its bounds, 0 and 90.", "Test RMSE over ε"} {
 		if !bytes.Contains(files[0], []byte(words)) {
 			t.Errorf("the page does not say %q", words)
 		}
@@ -322,7 +322,7 @@ func TestRegressionIsValidated(t *testing.T) {
 		t.Errorf("MAE %v held out, %v on test data", mae, got["test_mae"])
 	}
 	files := readFiles(t, "run")
-	for i, words := range []string{"mean absolute error on them", "± 4.5 of noise, paid for; in the units of hours, answers beyond its limits counting as these"} {
+	for i, words := range []string{"mean absolute error", "± 4.5 of noise (ε includes its cost), in the units of hours, with predictions clipped to its bounds"} {
 		for _, text := range files {
 			if !bytes.Contains(text, []byte(words)) {
 				t.Errorf("%d: page or card do not say %q", i, words)
@@ -336,7 +336,7 @@ func TestRegressionIsValidated(t *testing.T) {
 	// A run that ended keeps its answer, and one that was killed before the answer was
 	// written down cannot pay for another.
 	stdout, _, code := dptrain("train --resume run")
-	if want := fmt.Sprintf("validation  MAE %s ± 4.5 (noise) of hours, with predictions clamped to its bounds, on 400 private records held out; ε includes its cost", number.Short(mae)); code != exitcode.Done || !strings.Contains(stdout, want) {
+	if want := fmt.Sprintf("validation  MAE %s ± 4.5 (noise) of hours, with predictions clipped to its bounds, on 400 private records held out; ε includes its cost", number.Short(mae)); code != exitcode.Done || !strings.Contains(stdout, want) {
 		t.Errorf("resumed with nothing to do: exit %d, no %q in\n%s", code, want, stdout)
 	}
 	for what, summary := range map[string]string{"lost": "", "of another kind": strings.Replace(string(contents(t, "run/run.json")), "validation_mae", "validation_accuracy", 1)} {

@@ -137,7 +137,7 @@ func (r privateTuning) print(w io.Writer) {
 	case r.Best.RegressionMetrics != nil:
 		r.Best.RegressionMetrics.Print(w, " on public test examples"+optimistic)
 	case r.Best.MAE != nil:
-		fmt.Fprintf(w, "MAE\t%s on private records held out, with predictions clamped to the target's bounds; ε includes its cost%s\n", rundir.WithNoise(*r.Best.MAE, r.Best.Deviation), optimistic)
+		fmt.Fprintf(w, "MAE\t%s on private records held out, with predictions clipped to the target's bounds; ε includes its cost%s\n", rundir.WithNoise(*r.Best.MAE, r.Best.Deviation), optimistic)
 	case r.Best.Deviation > 0:
 		fmt.Fprintf(w, "accuracy\t%s on private records held out; ε includes its cost%s\n", rundir.PercentWithNoise(*r.Best.Accuracy, r.Best.Deviation), optimistic)
 	default:

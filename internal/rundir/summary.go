@@ -166,7 +166,7 @@ func ReadValidation(dir string, steps int) *Validation {
 // Print writes a row of a table. target is the name of a regression's target, or "".
 func (v *Validation) Print(w io.Writer, target string) {
 	if target != "" {
-		fmt.Fprintf(w, "validation\tMAE %s of %s, with predictions clamped to its bounds,", WithNoise(*v.MAE, v.Deviation), target)
+		fmt.Fprintf(w, "validation\tMAE %s of %s, with predictions clipped to its bounds,", WithNoise(*v.MAE, v.Deviation), target)
 	} else {
 		fmt.Fprintf(w, "validation\t%s", PercentWithNoise(*v.Accuracy, v.Deviation))
 	}
