@@ -13,12 +13,12 @@ import (
 const (
 	gdpNote  = "The gdp accountant is a central-limit approximation, which may say less than was spent."
 	zcdpNote = "zCDP knows no amplification by sampling: the lots are accounted as if every record took part."
-	// Abadi et al. compare with a step of (qε, qδ), which holds up to a constant.
+	// Abadi et al. use (qε, qδ) for a sampled step, which holds up to a constant.
 	strongNote = "Strong composition as Abadi et al. (2016) draw it, with a sampled step taken to be (qε, qδ); of historical interest."
 )
 
-// composed is a sequence of events with the answers of the pld accountant, which other
-// accountants also need.
+// composed is a sequence of events with results of the pld accountant, which other
+// accountants use too.
 type composed struct {
 	dpevent.Sequence
 	symmetric   bool // fixed-size lots by the symmetric curve: see fixed_size.go
@@ -30,8 +30,8 @@ type pldQuery struct {
 	symmetric bool
 }
 
-// pldEpsilon computes each answer once: for lots of a fixed size the rdp and strong
-// accountants ask for it too.
+// pldEpsilon computes each result once. For lots of a fixed size the rdp and strong
+// accountants use it too.
 func pldEpsilon(s composed, delta float64) (Guarantee, error) {
 	q := pldQuery{delta, s.symmetric}
 	if g, known := s.pldEpsilons[q]; known {
@@ -100,8 +100,8 @@ func momentsDelta(s composed, epsilon float64) (Guarantee, error) {
 
 const asymptoticNote = "The asymptotic bound leaves out a term of third order in q, and may say less than was spent."
 
-// AsymptoticMoments is ε at delta by the bound α(λ) ≤ q²λ(λ+1)/((1-q)σ²) of Abadi et
-// al. (2016, section 3.2), without its term of third order: as history, an
+// AsymptoticMoments computes ε at delta by the bound α(λ) ≤ q²λ(λ+1)/((1-q)σ²) of Abadi et
+// al. (2016, section 3.2) without its term of third order. It is of historical interest: an
 // approximation that may be optimistic. It is for Poisson samples with Gaussian noise.
 func AsymptoticMoments(p Plan, delta float64) (Guarantee, error) {
 	s, err := dpevent.FromHistory(p.History())
@@ -151,7 +151,8 @@ func strongEpsilon(s composed, delta float64) (Guarantee, error) {
 	return g, err
 }
 
-// deltaBy is the least δ at which an accountant that answers for ε says epsilon.
+// deltaBy inverts an accountant that computes ε: it finds the least δ at which its result is at
+// most epsilon, by bisection.
 func deltaBy(epsilonOf func(composed, float64) (Guarantee, error)) func(composed, float64) (Guarantee, error) {
 	return func(s composed, epsilon float64) (Guarantee, error) {
 		below, above := math.Log(1e-300), math.Log1p(-1e-12)

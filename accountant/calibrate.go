@@ -8,13 +8,13 @@ import (
 	"github.com/dptrain/dptrain/internal/solve"
 )
 
-// epsilon is what a calibration holds to its target.
+// epsilon is the value that a calibration compares with its target.
 func (p Plan) epsilon(delta float64, accountant string) (float64, error) {
 	return Compose(p.History()).EpsilonUpperBound(delta, accountant)
 }
 
-// precision is how near a calibration comes to its target: to the last digits where
-// ε is smooth, less where it comes from a grid that is chosen anew each time.
+// precision is the relative distance from its target that a calibration accepts: small
+// where ε is smooth, larger where each computation of ε uses a different grid.
 func (p Plan) precision(accountant string) float64 {
 	asked := Compose(p.History())
 	m, _ := asked.method(accountant)
@@ -28,10 +28,10 @@ func (p Plan) precision(accountant string) float64 {
 	return 2e-4
 }
 
-// fastAccountant is an accountant that is quick where the one named is not, and a little above it.
+// fastAccountant returns a faster accountant whose ε is slightly larger, or "" if there is none.
 func (p Plan) fastAccountant(accountant string) string {
-	switch name, fixed := nameOf(accountant), p.Sampling.Policy == ledger.FixedSize; {
-	case fixed && (name == "pld" || name == "rdp"): // which asks pld
+	switch name, fixed := orDefault(accountant), p.Sampling.Policy == ledger.FixedSize; {
+	case fixed && (name == "pld" || name == "rdp"): // rdp calls pld for these lots
 		return "moments"
 	case name == "pld":
 		return "rdp"
@@ -53,23 +53,23 @@ func checkDelta(delta float64) error {
 	return nil
 }
 
-// Noise multipliers outside this range are not looked for.
+// The search for a noise multiplier stays in this range.
 const (
 	minNoise = 1e-4
 	maxNoise = 1e12
 )
 
-// Where accountants give up on so little noise that it protects nobody, ε jumps, which
-// only targets above absurd are near. Such a place is looked for to within jump, since
-// each look takes long there.
+// Where noise is too small to give any protection, accountants switch to coarser bounds and
+// ε jumps. Only targets above unprotectiveEpsilon are near a jump. The search locates it only
+// to within jumpTolerance, because each evaluation is slow there.
 const (
 	unprotectiveEpsilon = 1e4
 	jumpTolerance       = 2e-6
 )
 
-// CalibrateNoise finds the least noise with which p spends at most epsilon at
-// delta, to within 0.1% of epsilon: the Bound of the plan's Epsilon with this noise
-// never exceeds the target. p.Noise is not read.
+// CalibrateNoise finds the least noise with which p spends at most epsilon at delta, to
+// within 0.1% of epsilon. With this noise the UpperBound of the plan's Epsilon never exceeds
+// the target. It ignores p.Noise.
 func CalibrateNoise(p Plan, epsilon, delta float64, accountant string) (float64, error) {
 	if err := checkTarget(epsilon, delta); err != nil {
 		return 0, err
@@ -94,7 +94,7 @@ func CalibrateNoise(p Plan, epsilon, delta float64, accountant string) (float64,
 	}
 	for stride := high - low; atLow <= epsilon; stride *= 1.5 {
 		if low < math.Log(minNoise) {
-			return 0, unreachable("epsilon %v is not spent even with noise %.3g: nothing to calibrate; the nearest is epsilon %.6g", epsilon, math.Exp(low), atLow)
+			return 0, unreachable("epsilon %v is not reached even with noise %.3g, so there is nothing to calibrate; the nearest is epsilon %.6g", epsilon, math.Exp(low), atLow)
 		}
 		high, low = low, low-stride
 		if atLow, err = spent(low); err != nil {
@@ -107,7 +107,7 @@ func CalibrateNoise(p Plan, epsilon, delta float64, accountant string) (float64,
 	}
 	for stride := math.Ln2; atHigh > epsilon; stride *= 1.5 {
 		if high > math.Log(maxNoise) {
-			return 0, unreachable("epsilon %v cannot be reached by the %s accountant at delta %s: noise %.3g still spends %.6g", epsilon, nameOf(accountant), formatDelta(delta), math.Exp(high), atHigh)
+			return 0, unreachable("epsilon %v cannot be reached by the %s accountant at delta %s: noise %.3g still spends %.6g", epsilon, orDefault(accountant), formatDelta(delta), math.Exp(high), atHigh)
 		}
 		low, atLow = high, atHigh
 		high += stride
@@ -123,9 +123,9 @@ func CalibrateNoise(p Plan, epsilon, delta float64, accountant string) (float64,
 	return math.Exp(noise), err
 }
 
-// CalibrateRate finds the largest sampling rate with which p spends at most
-// epsilon at delta: with lots of a fixed size or shuffled ones, that of a whole
-// number of records. p.Sampling's rate or lot is not read.
+// CalibrateRate finds the largest sampling rate with which p spends at most epsilon at
+// delta. For fixed-size and shuffled lots it is that of a whole number of records. It
+// ignores p.Sampling.Rate and p.Sampling.LotSize.
 func CalibrateRate(p Plan, epsilon, delta float64, accountant string) (float64, error) {
 	if err := checkTarget(epsilon, delta); err != nil {
 		return 0, err
@@ -185,8 +185,8 @@ func calibratePoissonRate(p Plan, epsilon, delta float64, accountant string) (fl
 
 const maxSteps = min(1<<40, math.MaxInt)
 
-// CalibrateSteps finds the largest number of steps with which p spends at most
-// epsilon at delta. p.Steps is not read.
+// CalibrateSteps finds the largest number of steps with which p spends at most epsilon at
+// delta. It ignores p.Steps.
 func CalibrateSteps(p Plan, epsilon, delta float64, accountant string) (int, error) {
 	if err := checkTarget(epsilon, delta); err != nil {
 		return 0, err
@@ -207,8 +207,9 @@ func CalibrateSteps(p Plan, epsilon, delta float64, accountant string) (int, err
 }
 
 // CalibrateDelta finds the least δ at which p spends at most epsilon, to within 0.1% of
-// epsilon where ε is that sharp: the Bound of the plan's Epsilon at this δ never exceeds
-// the target. It is 1 if no δ below that will do, and 0 if epsilon is never exceeded.
+// epsilon where the accountant is that precise. At this δ the UpperBound of the plan's
+// Epsilon never exceeds the target. The result is 1 if no δ below 1 suffices, and 0 if no
+// δ is needed.
 func CalibrateDelta(p Plan, epsilon float64, accountant string) (float64, error) {
 	answer, err := Delta(p.History(), epsilon, accountant)
 	start := max(answer.Delta, answer.ProvenBound)
@@ -243,5 +244,5 @@ func CalibrateDelta(p Plan, epsilon float64, accountant string) (float64, error)
 	return math.Exp(high), err
 }
 
-// minDelta is below every δ that is looked for.
+// minDelta bounds the search for δ from below.
 const minDelta = 1e-300

@@ -7,21 +7,21 @@ import (
 	"github.com/dptrain/dptrain/internal/dpevent"
 )
 
-// Composition is a history that is asked about more than once. What several accountants ask
-// alike is computed once. It is for one goroutine at a time.
+// Composition computes several guarantees of one history and shares intermediate results.
+// It is not safe for concurrent use.
 type Composition struct {
 	history  ledger.History
 	composed composed
-	err      error // with the history: what every question is answered by
+	err      error // about the history; every method returns it
 }
 
-// Compose reads a history.
+// Compose converts a history for the accountants.
 func Compose(h ledger.History) *Composition {
 	s, err := dpevent.FromHistory(h)
 	return &Composition{h, composed{Sequence: s, pldEpsilons: map[pldQuery]Guarantee{}}, err}
 }
 
-// Epsilon says the ε that the history spent at delta.
+// Epsilon computes the ε that the history spends at delta.
 func (p *Composition) Epsilon(delta float64, accountant string) (Guarantee, error) {
 	answer, err := p.guarantee(delta, accountant)
 	if err == nil && p.composed.Shuffled {
@@ -32,20 +32,20 @@ func (p *Composition) Epsilon(delta float64, accountant string) (Guarantee, erro
 	return answer, err
 }
 
-// PublishedEpsilon is the Epsilon of that answer alone. What the answer has beside it, for lots
-// of a fixed size and for shuffled ones, is not computed.
+// PublishedEpsilon returns only the Epsilon of that guarantee. It does not compute the
+// proven bound for lots of a fixed size or the comparison for shuffled lots.
 func (p *Composition) PublishedEpsilon(delta float64, accountant string) (float64, error) {
 	answer, _, err := p.published(delta, accountant)
 	return answer.Epsilon, err
 }
 
-// EpsilonUpperBound is the Bound of that answer alone.
+// EpsilonUpperBound returns only the UpperBound of that guarantee.
 func (p *Composition) EpsilonUpperBound(delta float64, accountant string) (float64, error) {
 	answer, err := p.guarantee(delta, accountant)
 	return answer.UpperBound(), err
 }
 
-// accountant is how an accountant answers, if there is one and there is something to answer.
+// method returns the accountant of that name, or the error about the history.
 func (p *Composition) method(accountant string) (method, error) {
 	m, err := methodNamed(accountant)
 	if err == nil {
@@ -54,7 +54,7 @@ func (p *Composition) method(accountant string) (method, error) {
 	return m, err
 }
 
-// published is the published answer, without what is proven beside it.
+// published computes a guarantee without its ProvenBound.
 func (p *Composition) published(delta float64, accountant string) (Guarantee, method, error) {
 	m, err := p.method(accountant)
 	if err == nil {
@@ -69,7 +69,7 @@ func (p *Composition) published(delta float64, accountant string) (Guarantee, me
 	return answer, m, err
 }
 
-// guarantee is Epsilon but for what the note on shuffled lots compares with.
+// guarantee computes what Epsilon does, without the comparison in the note on shuffled lots.
 func (p *Composition) guarantee(delta float64, accountant string) (Guarantee, error) {
 	answer, m, err := p.published(delta, accountant)
 	if err == nil && p.composed.isPublished(m) {

@@ -8,22 +8,22 @@ import (
 	"github.com/dptrain/dptrain/internal/rdp"
 )
 
-// Filter guards a budget where the parameters of a lot may be chosen after seeing
-// what earlier lots released: adaptive noise, early stopping on a private metric.
+// Filter is a privacy filter: it enforces a budget when the parameters of a lot may depend
+// on what earlier lots released, as with adaptive noise or early stopping on a private
+// metric.
 //
-// It promises (ε, δ)-differential privacy of everything that it admitted, however
-// the lots were chosen: the Rényi divergences of one order, fixed beforehand, may be
-// added up even then, as long as their sum stays within a bound that was fixed
-// beforehand (Feldman and Zrnic 2021, "Individual Privacy Accounting via a Rényi
+// All admitted lots together satisfy (ε, δ)-differential privacy, however they were chosen.
+// The Rényi divergences of one order add up even then, provided that the order is fixed in
+// advance and their sum stays within a bound fixed in advance (Feldman and Zrnic 2021, "Individual Privacy Accounting via a Rényi
 // Filter", theorem 4.3; Lécuyer 2021, theorem 1).
 type Filter struct {
 	order, budget, spent float64
 	adjacency            ledger.Adjacency
 }
 
-// NewFilter opens a filter for (epsilon, delta). The order decides only how much
-// fits, and must not depend on the data: take the Order that rdp answers for the
-// run that is expected.
+// NewFilter returns a filter for (epsilon, delta). The Rényi order decides only how many
+// lots fit and must not depend on the data. A good choice is the Order that the rdp
+// accountant returns for the expected run.
 func NewFilter(epsilon, delta, order float64, adjacency ledger.Adjacency) (*Filter, error) {
 	if err := checkTarget(epsilon, delta); err != nil {
 		return nil, err
@@ -36,20 +36,20 @@ func NewFilter(epsilon, delta, order float64, adjacency ledger.Adjacency) (*Filt
 	}
 	budget := epsilon - rdp.ToEpsilon(order, 0, delta)
 	if !(budget > 0) {
-		return nil, unreachable("order %v leaves nothing of epsilon %v at delta %s: even no release converts to %.6g; use a larger order", order, epsilon, formatDelta(delta), epsilon-budget)
+		return nil, unreachable("order %v leaves no budget at epsilon %v and delta %s: no release at all already converts to epsilon %.6g; use a larger order", order, epsilon, formatDelta(delta), epsilon-budget)
 	}
 	return &Filter{order: order, budget: budget, adjacency: adjacency}, nil
 }
 
-// Admit spends count lots if they fit into the budget, and says whether they did.
-// What does not fit must not be released.
+// Admit spends count lots if they fit into the budget and reports whether they fit. Lots
+// that do not fit must not be released.
 func (f *Filter) Admit(lot ledger.Lot, count int) (bool, error) {
 	s, err := dpevent.FromHistory(ledger.History{Header: ledger.Header{Adjacency: f.adjacency}, Lots: []ledger.RepeatedLot{{Lot: lot, Count: count}}})
 	if err != nil {
 		return false, err
 	}
 	if s.Adjacency != f.adjacency {
-		return false, dpevent.InvalidArgument("%s lots are accounted under %s adjacency, and this filter is under %s: open one under %s for all lots", lot.Sampling.Policy, s.Adjacency, f.adjacency, s.Adjacency)
+		return false, dpevent.InvalidArgument("%s lots are accounted under %s adjacency, but this filter uses %s: create a filter with %s for all lots", lot.Sampling.Policy, s.Adjacency, f.adjacency, s.Adjacency)
 	}
 	cost := rdp.TotalDivergence(s.Events, f.order, rdp.Divergence)
 	if !(f.spent+cost <= f.budget) {
@@ -59,5 +59,5 @@ func (f *Filter) Admit(lot ledger.Lot, count int) (bool, error) {
 	return true, nil
 }
 
-// UsedFraction is the part of the budget that is spent, from 0 to 1.
+// UsedFraction returns the spent part of the budget, from 0 to 1.
 func (f *Filter) UsedFraction() float64 { return f.spent / f.budget }

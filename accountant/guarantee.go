@@ -10,25 +10,26 @@ import (
 	"github.com/dptrain/dptrain/internal/pld"
 )
 
-// Guarantee is what a history spent: it satisfies (Epsilon, Delta)-differential
-// privacy under Adjacency, unless Note says that the accountant is an
-// approximation, or that lots of a fixed size are answered as they are published.
+// Guarantee is the privacy cost of a history: the history satisfies (Epsilon, Delta)-
+// differential privacy under Adjacency. There are two exceptions, which Note states: an
+// accountant that is an approximation, and lots of a fixed size, for which Epsilon and
+// Delta are the published figures (see fixed_size.go).
 type Guarantee struct {
 	Epsilon     float64          `json:"epsilon"`
 	Delta       float64          `json:"delta"`
 	Accountant  string           `json:"accountant"`
 	Adjacency   ledger.Adjacency `json:"adjacency"`
-	Order       float64          `json:"order,omitempty"`  // rdp and moments: the order that gave the answer
-	LowerBound  float64          `json:"lower,omitempty"`  // pld: what was asked for cannot be below this, unless Note calls it a bound
-	ProvenBound float64          `json:"proven,omitempty"` // pld and rdp, lots of a fixed size: the bound for any data on what was asked for, where it is larger
-	Note        string           `json:"note,omitempty"`   // sentences, where the answer needs them
+	Order       float64          `json:"order,omitempty"`  // rdp and moments: the Rényi order that gives the result
+	LowerBound  float64          `json:"lower,omitempty"`  // pld: a lower bound of the computed quantity, unless Note calls the result a bound
+	ProvenBound float64          `json:"proven,omitempty"` // pld and rdp, lots of a fixed size: the proven bound for any data, where it is larger
+	Note        string           `json:"note,omitempty"`   // restrictions of the guarantee, in sentences
 }
 
-// UpperBound is the ε that a budget is held to: what is proven for any data, where that is
-// more than what is published.
+// UpperBound is the ε to compare with a budget: the proven bound for any data where it is
+// larger than the published figure.
 func (a Guarantee) UpperBound() float64 { return max(a.Epsilon, a.ProvenBound) }
 
-// accountant answers one question about a spending.
+// method computes ε at δ and δ at ε by one accountant.
 type method struct {
 	name    string
 	epsilon func(s composed, delta float64) (Guarantee, error)
@@ -45,10 +46,10 @@ var methods = []method{
 	{"naive", naiveEpsilon, deltaBy(naiveEpsilon)},
 }
 
-// Default is the accountant that answers where none is named: the tightest.
+// Default is the accountant used for an empty name. It is the tightest.
 const Default = "pld"
 
-// Names lists the accountants, the default first.
+// Names returns the names of the accountants, the default first.
 func Names() []string {
 	names := make([]string, len(methods))
 	for i, m := range methods {
@@ -57,7 +58,7 @@ func Names() []string {
 	return names
 }
 
-func nameOf(accountant string) string {
+func orDefault(accountant string) string {
 	if accountant == "" {
 		return Default
 	}
@@ -65,7 +66,7 @@ func nameOf(accountant string) string {
 }
 
 func methodNamed(accountant string) (method, error) {
-	accountant = nameOf(accountant)
+	accountant = orDefault(accountant)
 	i := slices.IndexFunc(methods, func(m method) bool { return m.name == accountant })
 	if i < 0 {
 		return method{}, dpevent.InvalidArgument("accountant %q is unknown: use one of %s", accountant, strings.Join(Names(), ", "))
@@ -73,22 +74,22 @@ func methodNamed(accountant string) (method, error) {
 	return methods[i], nil
 }
 
-// Epsilon says the ε that h spent at delta.
+// Epsilon computes the ε that h spends at delta.
 func Epsilon(h ledger.History, delta float64, accountant string) (Guarantee, error) {
 	return Compose(h).Epsilon(delta, accountant)
 }
 
 const looseReplaceOneNote = "A record replaced in Poisson lots that have other than Gaussian noise is accounted by a bound that holds for any two records (Balle, Barthe and Gaboardi 2018), and is not tight."
 
-// hasLooseReplaceOne tells that a record is replaced in some Poisson sample with noise for
-// which the worst pair is not known.
+// hasLooseReplaceOne reports whether a record is replaced in some Poisson lot with noise for
+// which the dominating pair is not known.
 func (s composed) hasLooseReplaceOne() bool {
 	return slices.ContainsFunc(s.Events, func(e dpevent.RepeatedEvent) bool {
 		return e.ReplaceOne && e.Subsampled() && !e.FixedSize && !e.IsPoissonReplaceOne()
 	})
 }
 
-// Delta says the δ that h spent at epsilon.
+// Delta computes the δ that h spends at epsilon.
 func Delta(h ledger.History, epsilon float64, accountant string) (Guarantee, error) {
 	if !(epsilon >= 0) || math.IsInf(epsilon, 0) {
 		return Guarantee{}, dpevent.InvalidArgument("epsilon %v: must be a finite number, 0 or more", epsilon)
@@ -104,7 +105,7 @@ func Delta(h ledger.History, epsilon float64, accountant string) (Guarantee, err
 		return Guarantee{}, err
 	}
 	answer.Epsilon = epsilon
-	if epsilon < pld.MaxLoss(s.Events) { // else δ may be nothing; here it is only too little for a number
+	if epsilon < pld.MaxLoss(s.Events) { // δ is positive here, even if it underflows
 		answer.Delta = max(answer.Delta, minDelta)
 	}
 	answer.complete(m, s)

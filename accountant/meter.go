@@ -8,7 +8,7 @@ import (
 	"github.com/dptrain/dptrain/internal/solve"
 )
 
-// Meter says what a run of equal lots has spent as it goes.
+// Meter computes the cost of a run of equal lots while it runs.
 type Meter struct {
 	past       ledger.History
 	lot        ledger.Lot
@@ -18,15 +18,15 @@ type Meter struct {
 	epsilon    float64
 }
 
-// NewMeter prepares for lots like lot, after past (an empty History for a new
-// run), at delta.
+// NewMeter returns a meter at delta for lots equal to lot that follow past, which is an
+// empty History for a new run.
 func NewMeter(past ledger.History, lot ledger.Lot, delta float64, accountant string) (*Meter, error) {
 	m := &Meter{past: past, lot: lot, delta: delta, accountant: accountant, lots: -1}
 	_, err := m.Epsilon(1)
 	return m, err
 }
 
-// Epsilon is what is spent after n lots: the Bound that a budget is held to.
+// Epsilon returns the UpperBound after n lots.
 func (m *Meter) Epsilon(n int) (float64, error) {
 	if n == m.lots {
 		return m.epsilon, nil
@@ -41,10 +41,9 @@ func (m *Meter) Epsilon(n int) (float64, error) {
 	return bound, nil
 }
 
-// MaxLots is the largest number of lots that spends at most epsilon: 0 if the first
-// lot would spend more. It is a number fixed before the run, so stopping there is
-// no choice that depends on the data. The gdp accountant is refused: it may say
-// less than was spent.
+// MaxLots returns the largest number of lots that spends at most epsilon, 0 if the first lot
+// spends more. The number is fixed before the run, so stopping there does not depend on the
+// data. The gdp accountant is not accepted, because it may underestimate ε.
 func (m *Meter) MaxLots(epsilon float64) (int, error) {
 	if err := checkTarget(epsilon, m.delta); err != nil {
 		return 0, err

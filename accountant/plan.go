@@ -4,19 +4,19 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
-// Plan is what a run would spend: Steps equal lots.
+// Plan describes the cost of a run before it runs: Steps equal lots.
 type Plan struct {
 	Sampling ledger.Sampling
 	Steps    int
 	// Noise is the noise multiplier: one Gaussian group of sensitivity 1 with
-	// σ = Noise. Where Groups are given it is the factor on the noise of each, and
-	// 0 stands for 1.
+	// σ = Noise. If Groups is not empty, Noise multiplies the noise of each group, and
+	// 0 means 1.
 	Noise     float64
 	Groups    []ledger.Query
 	Adjacency ledger.Adjacency
 }
 
-// History is the ledger that the plan would leave behind.
+// History returns the history that a ledger of the run would contain.
 func (p Plan) History() ledger.History {
 	queries := []ledger.Query{{Group: "all", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: p.Noise}}
 	if len(p.Groups) > 0 {

@@ -8,16 +8,16 @@ import (
 	"github.com/dptrain/dptrain/internal/rdp"
 )
 
-// RunDistribution says how the number of runs of a selection is drawn.
+// RunDistribution is the distribution of the number of runs of a selection.
 type RunDistribution struct {
-	// Shape is η of a truncated negative binomial distribution: 1 is the geometric
-	// one, 0 the logarithmic one. +Inf stands for the Poisson distribution.
+	// Shape is η of a truncated negative binomial distribution: 1 gives the geometric and
+	// 0 the logarithmic distribution. +Inf means the Poisson distribution.
 	Shape float64
 	// Mean is the expected number of runs.
 	Mean float64
 }
 
-// maxMeanRuns is the largest mean that is taken.
+// maxMeanRuns is the largest mean accepted.
 const maxMeanRuns = 500
 
 func (r RunDistribution) check() error {
@@ -32,8 +32,8 @@ func (r RunDistribution) check() error {
 
 func (r RunDistribution) poisson() bool { return math.IsInf(r.Shape, 1) }
 
-// gamma is the second parameter of the truncated negative binomial distribution
-// with this mean, η(1-γ)/(γ(1-γ^η)), which falls from ∞ to 1 as γ rises.
+// gamma is the second parameter γ of the truncated negative binomial distribution with
+// this mean, η(1-γ)/(γ(1-γ^η)), which decreases from ∞ to 1 as γ increases.
 func (r RunDistribution) gamma() float64 {
 	low, high := -60.0, 0.0 // of log γ
 	for range 200 {
@@ -51,9 +51,9 @@ func (r RunDistribution) gamma() float64 {
 	return math.Exp((low + high) / 2)
 }
 
-// Quantile is the least number of runs k of which P[K ≤ k] > u: drawn with a
-// uniform u from [0, 1), it is a number of runs. Of the Poisson distribution it may
-// be 0. The probability beyond what u of 53 bits can tell goes to the last number.
+// Quantile returns the least number of runs k with P[K ≤ k] > u. For u uniform in [0, 1) it
+// is a draw from the distribution. For the Poisson distribution it may be 0. The tail
+// probability that a u of 53 bits cannot resolve is assigned to the last number.
 func (r RunDistribution) Quantile(u float64) (int, error) {
 	if err := r.check(); err != nil {
 		return 0, err
@@ -80,14 +80,13 @@ func (r RunDistribution) Quantile(u float64) (int, error) {
 	return k, nil
 }
 
-// Selection is the best of a random number of runs: that number is drawn as Runs
-// says; each run draws one of the candidates, all alike and anew; and only the
-// best run's outcome is released, its score among it. Neither the number of runs
-// nor anything of the others may be.
+// Selection releases the best of a random number of runs. The number is drawn from Runs.
+// Each run draws one of the candidates independently and uniformly. Only the outcome of the
+// best run is released, including its score. The number of runs and everything about the
+// other runs must stay secret.
 //
-// The guarantee needs the score to be part of what a candidate's history accounts
-// for, such as an accuracy on private records that was released with noise, or one
-// on public data. It is that of Papernot and Steinke, "Hyperparameter Tuning with
+// The guarantee assumes that the score is covered by a candidate's history, such as an
+// accuracy on private records released with noise, or uses public data only. It is that of Papernot and Steinke, "Hyperparameter Tuning with
 // Rényi Differential Privacy" (ICLR 2022, arXiv 2110.03620v2). Let one run satisfy
 // (λ, ε(λ))-RDP for every order λ. The selection satisfies (λ, ε')-RDP with, for a
 // truncated negative binomial distribution of parameters η and γ and any λ̂ ≥ 1
@@ -100,16 +99,16 @@ func (r RunDistribution) Quantile(u float64) (int, error) {
 //
 //	ε' = ε(λ) + μδ̂ + log(μ)/(λ-1).
 //
-// A run that draws its candidate has at most the divergence of the worst one, as
-// the candidate is part of its outcome and drawn alike whatever the data. Lots of a
-// fixed size are taken at their proven cost (Balle, Barthe and Gaboardi 2018), not
-// at the one that rdp publishes.
+// A run that draws its candidate has at most the divergence of the worst candidate, because
+// the candidate is part of its outcome and its distribution does not depend on the data.
+// Lots of a fixed size are accounted at their proven cost (Balle, Barthe and Gaboardi
+// 2018), not at the published cost of the rdp accountant.
 type Selection struct {
 	Runs       RunDistribution
-	Candidates []ledger.History // what a run releases, for each setting that it may draw
+	Candidates []ledger.History // the history of a run, for each setting that it may draw
 }
 
-// Epsilon says the ε that the selection spends at delta, by Rényi divergences.
+// Epsilon computes the ε that the selection spends at delta, by Rényi divergences.
 func (s Selection) Epsilon(delta float64) (Guarantee, error) {
 	if err := s.Runs.check(); err != nil {
 		return Guarantee{}, err
@@ -118,7 +117,7 @@ func (s Selection) Epsilon(delta float64) (Guarantee, error) {
 		return Guarantee{}, err
 	}
 	if len(s.Candidates) == 0 {
-		return Guarantee{}, dpevent.InvalidArgument("a selection among no candidates: give at least one")
+		return Guarantee{}, dpevent.InvalidArgument("a selection needs at least one candidate")
 	}
 	var all []dpevent.Sequence
 	for _, h := range s.Candidates {
@@ -127,7 +126,7 @@ func (s Selection) Epsilon(delta float64) (Guarantee, error) {
 			return Guarantee{}, err
 		}
 		if len(all) > 0 && one.Adjacency != all[0].Adjacency {
-			return Guarantee{}, dpevent.InvalidArgument("candidates under %s and under %s adjacency: they must agree, to be one guarantee", all[0].Adjacency, one.Adjacency)
+			return Guarantee{}, dpevent.InvalidArgument("candidates have different adjacencies, %s and %s: use one adjacency for all of them", all[0].Adjacency, one.Adjacency)
 		}
 		if one.Events, err = rdp.RoundEvents(one.Events); err != nil {
 			return Guarantee{}, err
@@ -145,7 +144,7 @@ func (s Selection) Epsilon(delta float64) (Guarantee, error) {
 		}
 		return worst
 	}
-	best := s.Runs.rdp(run)
+	best := s.Runs.divergence(run)
 	order, epsilon := rdp.BestOrder(func(order float64) float64 { return rdp.ToEpsilon(order, best(order), delta) })
 	answer := Guarantee{Epsilon: max(0, epsilon), Delta: delta, Accountant: "rdp", Adjacency: all[0].Adjacency, Order: order}
 	answer.addNote("The best of a random number of runs was released (Papernot and Steinke 2022); the cost covers all of them.")
@@ -156,8 +155,8 @@ func (s Selection) Epsilon(delta float64) (Guarantee, error) {
 	return answer, nil
 }
 
-// rdp turns the divergence of one run into that of the selection.
-func (r RunDistribution) rdp(run func(order float64) float64) func(order float64) float64 {
+// divergence converts the Rényi divergence of one run to that of the selection.
+func (r RunDistribution) divergence(run func(order float64) float64) func(order float64) float64 {
 	if r.poisson() {
 		return func(order float64) float64 {
 			epsilon := math.Log1p(1 / (order - 1))
@@ -166,7 +165,7 @@ func (r RunDistribution) rdp(run func(order float64) float64) func(order float64
 		}
 	}
 	price := -math.Log(r.gamma())
-	// At the order 1 the divergence has no share; it is one more to try.
+	// At λ̂ = 1 the divergence has the factor 0, so this order is tried separately.
 	_, least := rdp.BestOrder(func(order float64) float64 { return (1-1/order)*run(order) + price/order })
 	extra := (1 + r.Shape) * min(least, price)
 	return func(order float64) float64 {

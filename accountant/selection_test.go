@@ -145,7 +145,7 @@ func TestSelectionBoundsExactDivergences(t *testing.T) {
 				p[i], q[i] = p[i]/sumP, q[i]/sumQ
 			}
 			run := func(order float64) float64 { return max(divergence(p, q, order), divergence(q, p, order)) }
-			bound := r.rdp(run)
+			bound := r.divergence(run)
 			a, b := selected(p), selected(q)
 			for _, order := range []float64{1.1, 1.5, 2, 3, 5, 10, 30} {
 				exact := max(divergence(a, b, order), divergence(b, a, order))

@@ -11,7 +11,7 @@ func shuffleNote(a ledger.Adjacency) string {
 	return fmt.Sprintf("Shuffled batches are not amplified by sampling: each pass counts as one unsampled release under %s adjacency.", a)
 }
 
-// asPoisson is h with every shuffled lot drawn as a Poisson sample instead.
+// asPoisson returns h with each shuffled lot replaced by a Poisson sample.
 func asPoisson(h ledger.History) ledger.History {
 	h.Lots = slices.Clone(h.Lots)
 	for i, run := range h.Lots {

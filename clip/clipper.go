@@ -6,26 +6,25 @@ import (
 	"math"
 )
 
-// Member is a vector of a group: its place in the fixed order of the vectors, and
-// its scale. Noise of standard deviation σ for the group is σ·Scale for it.
+// Member is a parameter of a group: its index in the fixed order of the parameters, and its
+// scale. Noise of standard deviation σ for the group is σ·Scale for the parameter.
 type Member struct {
 	Parameter int
 	Scale     float64
 }
 
-// ResolvedGroup is a group whose vectors are known.
+// ResolvedGroup is a group whose patterns are replaced by parameters.
 type ResolvedGroup struct {
 	Name    string
 	Members []Member
 
-	// CountNoise is σ_b, the noise of the count behind an adaptive bound: a query
-	// of its own, of sensitivity [CountSensitivity]. It is 0 where the bound does
-	// not adapt.
+	// CountNoise is σ_b, the noise of the count that an adaptive bound uses. The count is a
+	// separate query of sensitivity [CountSensitivity]. CountNoise is 0 if the bound does not
+	// adapt.
 	CountNoise float64
 }
 
-// Clipper computes the factors of the groups it was bound to. It serves one
-// goroutine.
+// Clipper computes the clip factors of groups. It is not safe for concurrent use.
 type Clipper struct {
 	parameters    int
 	resolved      []ResolvedGroup
@@ -36,18 +35,19 @@ type Clipper struct {
 	excluded      int
 }
 
-// group is what Factors needs of a Part.
+// group is the state of a group that ComputeFactors needs.
 type group struct {
 	rule     Rule
-	schedule Bound     // nil where the bound adapts
-	quantile *Quantile // nil where it does not
-	adapted  float64   // C of an adaptive bound
+	schedule Bound     // nil if the bound adapts
+	quantile *Quantile // nil if the bound does not adapt
+	adapted  float64   // the current value C of an adaptive bound
 	weights  []float64 // 1/s² of each member
-	absolute float64   // the absolute error of the weighted sum
-	count    float64   // Σ(b_i − ½) since Begin; private
+	absolute float64   // absolute error of the weighted sum of squared norms
+	count    float64   // Σ(b_i − ½) since BeginLot; private
 }
 
-// NewClipper deals the named vectors into the groups: every vector into exactly one.
+// NewClipper returns a clipper for the named parameters. Each parameter must belong to
+// exactly one group. Accuracy is that of the squared norms.
 func NewClipper(names []string, groups []Group, accuracy Accuracy) (*Clipper, error) {
 	if err := accuracy.check(); err != nil {
 		return nil, err
@@ -89,10 +89,10 @@ func newGroup(g Group, members []Member, accuracy Accuracy) (group, error) {
 			return made, fmt.Errorf("clip: group %q has no bound", g.Name)
 		}
 	case *Quantile:
-		return made, fmt.Errorf("clip: group %q: give the adaptive bound by value; its state lives in the Clipper", g.Name)
+		return made, fmt.Errorf("clip: group %q: give the adaptive bound by value: the Clipper stores its state", g.Name)
 	case Quantile:
 		if shared {
-			return made, fmt.Errorf("clip: group %q shares an adaptive bound, which follows the norms of one group; give each group its own", g.Name)
+			return made, fmt.Errorf("clip: group %q shares an adaptive bound, which follows the norms of one group: give each group its own bound", g.Name)
 		}
 		if err := b.check(g.Name); err != nil {
 			return made, err
@@ -104,7 +104,7 @@ func newGroup(g Group, members []Member, accuracy Accuracy) (group, error) {
 		made.rule = Threshold{}
 	case Normalized:
 		if !(r.Gamma > 0) || math.IsInf(r.Gamma, 1) {
-			return made, fmt.Errorf("clip: group %q: stability constant %v, want a positive number such as 0.01", g.Name, r.Gamma)
+			return made, fmt.Errorf("clip: group %q: the stability constant is %v: use a positive number such as 0.01", g.Name, r.Gamma)
 		}
 	}
 	for _, m := range members {
@@ -115,10 +115,10 @@ func newGroup(g Group, members []Member, accuracy Accuracy) (group, error) {
 	return made, nil
 }
 
-// Groups are the groups with their vectors, in the order of the factors.
+// Groups returns the groups with their parameters, in the order of the factors.
 func (c *Clipper) Groups() []ResolvedGroup { return c.resolved }
 
-// BeginLot fixes the bounds of a lot. Lots are numbered from 0.
+// BeginLot sets the bounds of a lot. Lots are numbered from 0.
 func (c *Clipper) BeginLot(lot int) error {
 	c.begun = false
 	for i := range c.groups {
@@ -141,27 +141,26 @@ func (c *Clipper) BeginLot(lot int) error {
 func checkBound(bound float64, rule Rule) error {
 	if math.IsInf(bound, 1) {
 		if _, ok := rule.(Threshold); !ok {
-			return errors.New("only threshold clipping can do without a bound; give a finite one")
+			return errors.New("only threshold clipping allows an infinite bound: use a finite one")
 		}
 		return nil
 	}
 	if !(bound >= minBound && bound <= maxBound) {
-		return fmt.Errorf("bound %v, want a number from %v to %v", bound, minBound, maxBound)
+		return fmt.Errorf("the bound is %v: use a number from %v to %v", bound, minBound, maxBound)
 	}
 	return nil
 }
 
-// Sensitivities are the S of the groups in the lot that was begun last: the most
-// that one record adds to the group's sum, in its scaled norm. The slice is
-// overwritten by Begin.
+// Sensitivities returns the sensitivity S of each group in the current lot: the most that
+// one record adds to the group's sum, in its scaled norm. BeginLot overwrites the slice.
 func (c *Clipper) Sensitivities() []float64 { return c.sensitivities }
 
-// ComputeFactors turns the squared norms of a microbatch into factors: sq[v][r] is that
-// of vector v and record r, factors[g][r] the factor of all vectors of group g.
-// The first records rows are records, what follows is padding and gets 0.
+// ComputeFactors computes clip factors from the squared norms of a microbatch: sq[v][r] is
+// the squared norm of parameter v and record r, factors[g][r] the factor for all parameters
+// of group g. Rows from records on are padding and get 0.
 //
-// A record whose squared norm in any vector is NaN, infinite or negative gets 0
-// in every group: it takes no part in the lot.
+// A record with a squared norm that is NaN, infinite or negative is excluded from the lot:
+// it gets 0 in every group.
 func (c *Clipper) ComputeFactors(factors, sq [][]float32, records int) error {
 	if err := c.checkShapes(factors, sq, records); err != nil {
 		return err
@@ -180,10 +179,10 @@ func (c *Clipper) ComputeFactors(factors, sq [][]float32, records int) error {
 	return nil
 }
 
-// blockSize is the number of records worked on at a time, on the stack.
+// blockSize is the number of records processed at a time, with buffers on the stack.
 const blockSize = 128
 
-// markExcluded finds the records from first on that take no part, and counts them.
+// markExcluded marks the excluded records from first on and counts them.
 func markExcluded(bad []bool, sq [][]float32, first int) int {
 	clear(bad)
 	for _, row := range sq {
@@ -229,53 +228,53 @@ func (g *group) computeFactors(factors []float32, bad []bool, sq [][]float32, me
 
 func (c *Clipper) checkShapes(factors, sq [][]float32, records int) error {
 	if !c.begun {
-		return errors.New("clip: Factors was called before Begin, so no bound is in force")
+		return errors.New("clip: ComputeFactors was called before BeginLot, so there is no bound")
 	}
 	if len(factors) != len(c.groups) || len(sq) != c.parameters || records < 0 {
-		return fmt.Errorf("clip: factors for %d groups and norms of %d vectors for %d records, want %d groups and %d vectors", len(factors), len(sq), records, len(c.groups), c.parameters)
+		return fmt.Errorf("clip: got factors for %d groups and norms of %d parameters for %d records, want %d groups and %d parameters", len(factors), len(sq), records, len(c.groups), c.parameters)
 	}
 	for _, row := range factors {
 		if len(row) < records {
-			return fmt.Errorf("clip: room for %d factors, want %d", len(row), records)
+			return fmt.Errorf("clip: a factor row has length %d, want at least %d", len(row), records)
 		}
 	}
 	for _, row := range sq {
 		if len(row) < records {
-			return fmt.Errorf("clip: %d squared norms, want %d", len(row), records)
+			return fmt.Errorf("clip: a row of squared norms has length %d, want at least %d", len(row), records)
 		}
 	}
 	return nil
 }
 
-// ExcludedRecords is the number of records since Begin that took no part because a norm
-// was not a finite number. It is private.
+// ExcludedRecords returns the number of records excluded since BeginLot because a norm is
+// not finite. The number is private.
 func (c *Clipper) ExcludedRecords() int { return c.excluded }
 
-// QuantileCount is Σ(b_i − ½) over the records of the lot so far, for an adaptive group.
-// It is private: release it with noise of the part's CountNoise, enter it in the
-// ledger, and hand what was released to Update.
+// QuantileCount returns Σ(b_i − ½) over the records of the lot so far, for a group with an
+// adaptive bound. The count is private: release it with noise of the group's CountNoise,
+// record the query in the ledger, and give the released value to UpdateBound.
 func (c *Clipper) QuantileCount(part int) float64 { return c.groups[part].count }
 
-// UpdateBound moves the bound of an adaptive group by a released count. The expected
-// lot is the public q·N; the new bound is in force from the next Begin.
+// UpdateBound updates an adaptive bound from a released count. The expected lot size is the
+// public q·N. The new bound applies from the next BeginLot.
 func (c *Clipper) UpdateBound(part int, noisedCount, expectedLot float64) error {
 	if part < 0 || part >= len(c.groups) || c.groups[part].quantile == nil {
-		return fmt.Errorf("clip: part %d has no adaptive bound to update", part)
+		return fmt.Errorf("clip: group %d has no adaptive bound to update", part)
 	}
 	if !(expectedLot > 0) || math.IsInf(expectedLot, 1) {
-		return fmt.Errorf("clip: expected lot %v, want a positive number", expectedLot)
+		return fmt.Errorf("clip: the expected lot size is %v: use a positive number", expectedLot)
 	}
 	g := &c.groups[part]
 	next := g.quantile.next(g.adapted, noisedCount, expectedLot)
 	if err := checkBound(next, g.rule); err != nil || math.IsInf(next, 1) {
-		return fmt.Errorf("clip: group %q: the count %v moves the bound from %v to %v, out of range; lower the noise of the count or the rate", c.resolved[part].Name, noisedCount, g.adapted, next)
+		return fmt.Errorf("clip: group %q: the count %v moves the bound from %v to %v, which is out of range: lower the noise of the count or the adaptation rate", c.resolved[part].Name, noisedCount, g.adapted, next)
 	}
 	g.adapted = next
 	return nil
 }
 
-// State appends what a checkpoint must keep, the bounds that adapted so far, one
-// number a group. It is a function of released counts alone.
+// State appends the state for a checkpoint: the current adaptive bounds, one number for each
+// group. They depend on released counts only.
 func (c *Clipper) State(dst []float64) []float64 {
 	for i := range c.groups {
 		dst = append(dst, c.groups[i].adapted)
@@ -283,18 +282,18 @@ func (c *Clipper) State(dst []float64) []float64 {
 	return dst
 }
 
-// Restore takes back what State gave.
+// Restore sets the state that State returned.
 func (c *Clipper) Restore(state []float64) error {
 	if len(state) != len(c.groups) {
-		return fmt.Errorf("clip: a checkpoint with bounds for %d groups, want %d", len(state), len(c.groups))
+		return fmt.Errorf("clip: the checkpoint has bounds for %d groups, want %d", len(state), len(c.groups))
 	}
 	for i, bound := range state {
 		if g := &c.groups[i]; g.quantile != nil {
 			if !(bound >= minBound && bound <= maxBound) {
-				return fmt.Errorf("clip: group %q: a checkpoint with bound %v, want a number from %v to %v", c.resolved[i].Name, bound, minBound, maxBound)
+				return fmt.Errorf("clip: group %q: the checkpoint has the bound %v, want a number from %v to %v", c.resolved[i].Name, bound, minBound, maxBound)
 			}
 		} else if bound != 0 {
-			return fmt.Errorf("clip: group %q: a checkpoint with an adapted bound, but the group's bound does not adapt", c.resolved[i].Name)
+			return fmt.Errorf("clip: group %q: the checkpoint has an adaptive bound, but the bound of the group is not adaptive", c.resolved[i].Name)
 		}
 	}
 	for i, bound := range state {

@@ -1,15 +1,15 @@
 package clip
 
-// Formula is what [Clipper.ComputeFactors] computes, as numbers, for a device that
-// computes the same where the squared norms are. The promise of the package
-// holds for factors that follow it in float64 arithmetic:
+// Formula contains the constants of [Clipper.ComputeFactors], for a device that computes
+// factors where the squared norms are. The guarantee of the package holds for factors
+// computed in float64 arithmetic as
 //
 //	upper = √((Σ_v weight·sq_v + absolute)·inverse)
 //	c     = min(rule(upper, S), S·margin/upper), 0 below smallest
 //
-// and a record with a squared norm that is NaN, infinite or negative gets 0 in
-// every group. The zero Formula, of no groups, gives every record the factor 1
-// and promises nothing: it is how a run that is not private is trained.
+// A record with a squared norm that is NaN, infinite or negative gets the factor 0 in every
+// group. The zero Formula, without groups, gives every record the factor 1 and guarantees
+// nothing. Runs without privacy use it.
 type Formula struct {
 	Groups   []GroupFormula
 	Inverse  float64
@@ -20,13 +20,13 @@ type Formula struct {
 // GroupFormula is the part of a [Formula] that belongs to one group.
 type GroupFormula struct {
 	Parameters []int
-	Weights    []float64 // 1/s² of each vector
+	Weights    []float64 // 1/s² of each parameter
 	Absolute   float64
 	Gamma      float64 // of [Normalized]; negative: the rule is [Threshold]
 }
 
-// Formula gives the clipper's formula; ok is false where a rule is one that only
-// its own code knows.
+// Formula returns the clipper's formula. If a group has a rule of a type that Formula cannot
+// express, ok is false.
 func (c *Clipper) Formula() (f Formula, ok bool) {
 	f = Formula{Inverse: c.inverse, Margin: roundingMargin, Smallest: minFactor}
 	for i, g := range c.groups {
@@ -46,9 +46,9 @@ func (c *Clipper) Formula() (f Formula, ok bool) {
 	return f, true
 }
 
-// SetCounts tells the clipper what a device that follows the formula counted since
-// Begin: of so many records, how many took no part, and how many were within the
-// bound of each group.
+// SetCounts sets the counts of the lot, as a device that uses the formula determined them
+// since BeginLot: the number of records, the number of excluded records and, for each group,
+// the number of records within the bound.
 func (c *Clipper) SetCounts(records, refused int, within []int) {
 	c.excluded = refused
 	for g := range c.groups {

@@ -11,15 +11,15 @@ import (
 	"github.com/dptrain/dptrain/internal/rdp"
 )
 
-// gdpShift is the shift of the Gaussian that the composition tends to: by the
+// gdpShift is the shift of the Gaussian to which the composition converges. By the
 // central limit theorem of Bu, Dong, Long and Su, "Deep Learning with Gaussian
 // Differential Privacy" (2020), μ² = Σ q²·(e^(1/σ²) - 1) for sampled Gaussians;
-// exact for unsampled ones.
+// it is exact for unsampled ones.
 func gdpShift(events []dpevent.RepeatedEvent) (float64, error) {
 	squares := 0.0
 	for _, e := range events {
 		if len(e.LaplaceShifts) > 0 {
-			return 0, dpevent.InvalidArgument("the gdp accountant is for Gaussian noise, and group noise here is Laplace: use pld or rdp")
+			return 0, dpevent.InvalidArgument("the gdp accountant supports Gaussian noise only, but a group has Laplace noise: use pld or rdp")
 		}
 		shift := e.GaussianShift * e.GaussianShift
 		for _, d := range e.DiscreteGaussians {
@@ -36,7 +36,7 @@ func gdpShift(events []dpevent.RepeatedEvent) (float64, error) {
 	return math.Sqrt(squares), nil
 }
 
-// GDPEpsilon is ε at delta of that Gaussian.
+// GDPEpsilon is ε at delta of the limiting Gaussian: an approximation, which may be too small.
 func GDPEpsilon(events []dpevent.RepeatedEvent, delta float64) (float64, error) {
 	shift, err := gdpShift(events)
 	if err != nil || math.IsInf(shift, 1) {
@@ -45,7 +45,7 @@ func GDPEpsilon(events []dpevent.RepeatedEvent, delta float64) (float64, error) 
 	return gaussian.Epsilon(shift, delta), nil
 }
 
-// GDPDelta is δ at epsilon of that Gaussian.
+// GDPDelta is δ at epsilon of the limiting Gaussian: an approximation, which may be too small.
 func GDPDelta(events []dpevent.RepeatedEvent, epsilon float64) (float64, error) {
 	shift, err := gdpShift(events)
 	if err != nil || math.IsInf(shift, 1) {
@@ -54,9 +54,9 @@ func GDPDelta(events []dpevent.RepeatedEvent, epsilon float64) (float64, error) 
 	return gaussian.Delta(shift, epsilon), nil
 }
 
-// ZCDPEpsilon adds up ρ: (S/σ)²/2 for Gaussians (Bun and Steinke 2016, proposition
+// ZCDPEpsilon adds the ρ of zCDP, without amplification by sampling: (S/σ)²/2 for Gaussians (Bun and Steinke 2016, proposition
 // 1.6; Canonne et al. 2020, theorem 4, for discrete ones), ε²/2 for a Laplace group
-// that is ε-private (proposition 1.4), and converts at the best order.
+// that is ε-private (proposition 1.4), and converts the sum at the best order.
 func ZCDPEpsilon(events []dpevent.RepeatedEvent, delta float64) float64 {
 	rho := 0.0
 	for _, e := range events {
@@ -77,11 +77,11 @@ func ZCDPEpsilon(events []dpevent.RepeatedEvent, delta float64) float64 {
 		return rdp.ToEpsilon(order, rho*order, delta)
 	}
 	guess := math.Log(-math.Log(delta)/rho) / 2
-	from := max(guess-20, -30) // below, the order is 1 to float64
+	from := max(guess-20, -30) // below -30 the order rounds to 1
 	return max(0, value(goldenSection(value, from, max(guess+20, from))))
 }
 
-// goldenSection is where a function that falls and then rises is least, by golden section.
+// goldenSection minimizes a unimodal function by golden-section search.
 func goldenSection(value func(float64) float64, from, to float64) float64 {
 	const golden = 0.6180339887498949
 	a, b := to-golden*(to-from), from+golden*(to-from)
@@ -100,7 +100,7 @@ func goldenSection(value func(float64) float64, from, to float64) float64 {
 	return (from + to) / 2
 }
 
-// unsampledEpsilon is an ε of one unsampled event at delta.
+// unsampledEpsilon is an ε of one event at delta, computed without sampling.
 func unsampledEpsilon(e dpevent.Event, delta float64) float64 {
 	if e.GaussianOnly() {
 		return gaussian.Epsilon(e.GaussianShift, delta)
@@ -118,7 +118,7 @@ func unsampledEpsilon(e dpevent.Event, delta float64) float64 {
 	return max(0, epsilon)
 }
 
-// expectedParticipations is in how many lots a record is expected to take part.
+// expectedParticipations is the expected number of lots that contain a given record.
 func expectedParticipations(events []dpevent.RepeatedEvent) float64 {
 	total := 0.0
 	for _, e := range events {
@@ -127,7 +127,7 @@ func expectedParticipations(events []dpevent.RepeatedEvent) float64 {
 	return total
 }
 
-// BasicEpsilon adds up the ε of every step, each at an equal part of δ, amplified
+// BasicEpsilon adds the ε of all steps, each at an equal part of δ and amplified
 // by sampling as (log(1 + q(e^ε - 1)), qδ) (Balle, Barthe and Gaboardi 2018,
 // theorem 8).
 func BasicEpsilon(events []dpevent.RepeatedEvent, delta float64) float64 {
@@ -148,8 +148,8 @@ func BasicEpsilon(events []dpevent.RepeatedEvent, delta float64) float64 {
 // AdvancedEpsilon composes the classical Gaussian mechanism, ε₀ = √(2 log(1.25/δ₀))·S/σ
 // (Dwork and Roth 2014, theorem A.1), by advanced composition,
 // √(2 log(1/δ')·Σε²) + Σε(e^ε - 1) (theorem 3.20), at the best split of δ. A sampled
-// step counts qε₀, as in Abadi et al. (2016, section 5.1): a little less than the
-// theorem, so the answer is never let below that of rdp.
+// step counts as qε₀, as in Abadi et al. (2016, section 5.1). This is slightly less than the
+// theorem gives, so the caller must not report less than the rdp accountant.
 func AdvancedEpsilon(events []dpevent.RepeatedEvent, delta float64) float64 {
 	parts := expectedParticipations(events)
 	value := func(logOdds float64) float64 {

@@ -8,34 +8,35 @@ import (
 	"github.com/dptrain/dptrain/accountant/ledger"
 )
 
-// Event is what one lot does to the one record in which two data sets differ:
-// the record takes part with probability rate, and then every group's sum moves
-// by its sensitivity, or by twice that if the record is replaced.
+// Event is the effect of the record in which two data sets differ on the queries of one
+// lot. The record takes part with probability Rate. It then moves the sum of each group by
+// its sensitivity, or by twice that if the record is replaced.
 //
-// The Gaussian groups are one Gaussian: the joint release of N(x_g, σ_g²) with
-// ‖x_g‖ ≤ S_g is, by rotation and scaling, one unit Gaussian moved by at most
+// All Gaussian groups together are one Gaussian: by rotation and scaling, the joint release
+// of N(x_g, σ_g²) with ‖x_g‖ ≤ S_g is one unit Gaussian moved by at most
 // (Σ (S_g/σ_g)²)^(1/2) (McMahan et al. 2019, section 3).
 type Event struct {
-	Rate              float64            // 1: no sampling
+	Rate              float64            // sampling probability; 1 without sampling
 	ReplaceOne        bool               // the record is replaced, not added or removed
-	FixedSize         bool               // replaced in a lot of a fixed size, drawn without replacement
+	FixedSize         bool               // the record is replaced in a lot of a fixed size, drawn without replacement
 	GaussianShift     float64            // (Σ (S/σ)²)^(1/2) over the Gaussian groups
-	LaplaceShifts     []float64          // S/scale of every Laplace group
+	LaplaceShifts     []float64          // S/scale of each Laplace group
 	DiscreteGaussians []DiscreteGaussian // the discrete Gaussian groups
 }
 
-// DiscreteGaussian is a discrete Gaussian group: integers, moved by shift.
+// DiscreteGaussian is a group of integers with discrete Gaussian noise, moved by Shift.
 type DiscreteGaussian struct{ Shift, Sigma float64 }
 
-// SquaredRatio is (shift/σ)², without the squares of either, which may be out of range.
+// SquaredRatio is (shift/σ)². It does not compute shift² or σ², which may be out of range.
 func (d DiscreteGaussian) SquaredRatio() float64 { return d.Shift / d.Sigma * (d.Shift / d.Sigma) }
 
-// GaussianOnly tells that the lot has Gaussian noise alone.
+// GaussianOnly reports whether all noise of the lot is Gaussian.
 func (e Event) GaussianOnly() bool { return len(e.LaplaceShifts) == 0 && len(e.DiscreteGaussians) == 0 }
 
-// Subsampled tells that the record may miss the lot.
+// Subsampled reports whether the record may be absent from the lot.
 func (e Event) Subsampled() bool { return e.Rate < 1 }
 
+// Key is equal for equal events.
 func (e Event) Key() string {
 	return fmt.Sprint(e.Rate, e.ReplaceOne, e.FixedSize, e.GaussianShift, e.LaplaceShifts, e.DiscreteGaussians)
 }
@@ -66,7 +67,7 @@ func newEvent(lot ledger.Lot, scale float64) Event {
 	return e
 }
 
-// dominatingEvent is an event that tells at least as much as a and as b.
+// dominatingEvent returns an event that dominates both a and b.
 func dominatingEvent(a, b Event) Event {
 	w := Event{Rate: max(a.Rate, b.Rate), ReplaceOne: a.ReplaceOne || b.ReplaceOne, GaussianShift: max(a.GaussianShift, b.GaussianShift)}
 	few, many := a.LaplaceShifts, b.LaplaceShifts

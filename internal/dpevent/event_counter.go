@@ -2,16 +2,16 @@ package dpevent
 
 import "math"
 
-// RepeatedEvent is an event that happened count times.
+// RepeatedEvent is Count equal events.
 type RepeatedEvent struct {
 	Event
 	Count int
 }
 
-// eventCounter counts equal events together.
+// eventCounter merges equal events.
 type eventCounter struct {
 	events    []RepeatedEvent
-	positions map[roundedEventKey]int // where in events they are
+	positions map[roundedEventKey]int // index of each key in events
 }
 
 func (t *eventCounter) add(e Event, count int) {
@@ -29,21 +29,21 @@ func (t *eventCounter) add(e Event, count int) {
 	t.events[at].GaussianShift = max(t.events[at].GaussianShift, e.GaussianShift)
 }
 
-// roundedEventKey tells events apart: others is "" where there is Gaussian noise alone.
+// roundedEventKey identifies events that are merged. If all noise is Gaussian, exact is "".
 type roundedEventKey struct {
 	rate, gaussian float64
 	fixed          bool
 	exact          string
 }
 
-// roundedKey is the same for shifts that differ by rounding alone, as they do where a bound moves
-// and its noise with it: what was planned as one event is accounted as one, with the largest
-// shift.
+// roundedKey is equal for events whose Gaussian shifts differ by float64 rounding only, as
+// when a clipping bound changes and its noise in proportion. Events planned as one are so
+// accounted as one, with the largest shift.
 func roundedKey(e Event) roundedEventKey {
 	if !e.GaussianOnly() {
 		return roundedEventKey{exact: e.Key()}
 	}
-	const unsure = 12 // bits
-	bits := math.Float64bits(e.GaussianShift) + 1<<(unsure-1)
-	return roundedEventKey{e.Rate, math.Float64frombits(bits >> unsure << unsure), e.FixedSize, ""}
+	const ignoredBits = 12
+	bits := math.Float64bits(e.GaussianShift) + 1<<(ignoredBits-1)
+	return roundedEventKey{e.Rate, math.Float64frombits(bits >> ignoredBits << ignoredBits), e.FixedSize, ""}
 }

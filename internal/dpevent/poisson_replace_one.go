@@ -2,22 +2,23 @@ package dpevent
 
 import "math"
 
-// A record replaced in a Poisson lot of Gaussian noise. The lot releases from a mixture
-// of (1-q)·N(m) and q·N(m + g) with one record, of (1-q)·N(m) and q·N(m + h) with the
-// other, where m is the sum of the others that were drawn, and g and h, in units of the
-// noise, are no longer than a = S/σ. The worst pair is the one on a line with g = a and
-// h = -a, at every ε at once, so it may stand for each lot of an adaptive composition
-// (Zhu, Dong and Wang 2022, theorem 10):
+// A record is replaced in a Poisson lot with Gaussian noise. With one record the lot
+// releases from the mixture of (1-q)·N(m) and q·N(m + g), with the other record from the
+// mixture of (1-q)·N(m) and q·N(m + h). Here m is the sum of the other sampled records, and
+// g and h, in units of the noise, are at most a = S/σ long. The dominating pair is the one
+// on a line with g = a and h = -a. It dominates at every ε, so it may represent each lot of
+// an adaptive composition (Zhu, Dong and Wang 2022, theorem 10):
 //
-// The hockey-stick divergence is jointly convex, so one m is the worst. For e^ε ≥ 1 it is
-// the most, over all sets A of outputs, of
+// The hockey-stick divergence is jointly convex, so a single m is the worst case. For
+// e^ε ≥ 1 the divergence is the maximum, over all sets A of outputs, of
 //
 //	q·N(m+g)(A) - (e^ε - 1)(1-q)·N(m)(A) - e^ε·q·N(m+h)(A).
 //
-// Among the sets with N(m)(A) = Φ(t), the first is at most q·Φ(t + a) and the last at least
-// e^ε·q·Φ(t - a) (Neyman and Pearson), and on the line half-lines reach both. For e^ε < 1
-// change the two places. Of two pairs, the one of the larger q and the larger a dominates:
-// the less sampled is a mixture of the other and of what is the same for both records.
+// Among the sets with N(m)(A) = Φ(t), the first term is at most q·Φ(t + a) and the last at
+// least e^ε·q·Φ(t - a) (Neyman and Pearson). On the line, half-lines attain both. For
+// e^ε < 1 exchange the two data sets. Of two such pairs, the one with the larger q and the
+// larger a dominates: the less sampled pair is a mixture of the other pair with a component
+// that is the same for both records.
 
 // PoissonReplaceOne is the dominating pair of such a lot: (1-q)·N(0) + q·N(a) against
 // (1-q)·N(0) + q·N(-a), on the line.

@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// RoundEvents makes at most about limit different Gaussian events of any number, by
-// giving neighbours in (rate, shift) one rate and one shift: the largest of them
-// if up, else the least. A Gaussian event dominates another of no larger rate and
-// no larger shift, so the result spends no less (up) or no more (not up).
+// RoundEvents reduces the number of different Gaussian events to about limit: it gives
+// neighbours in (rate, shift) one rate and one shift, the largest of them if up and the
+// least otherwise. A Gaussian event dominates every event whose rate and shift are not
+// larger, so the result costs at least as much (up) or at most as much (not up).
 func RoundEvents(events []RepeatedEvent, limit int, up bool) []RepeatedEvent {
 	if len(events) <= limit {
 		return events
 	}
 	var kept, gaussians []RepeatedEvent
-	apart := min(16, limit/4) // so many sampling rates are not rounded
+	maxExactRates := min(16, limit/4) // up to this number of different rates, rates are not rounded
 	rates := map[float64]bool{}
 	least, most := math.Inf(1), 0.0
 	for _, e := range events {
@@ -24,18 +24,18 @@ func RoundEvents(events []RepeatedEvent, limit int, up bool) []RepeatedEvent {
 			continue
 		}
 		gaussians = append(gaussians, e)
-		if len(rates) <= apart {
+		if len(rates) <= maxExactRates {
 			rates[e.Rate] = true
 		}
 		least, most = min(least, e.GaussianShift), max(most, e.GaussianShift)
 	}
 	merge := func(width float64) []RepeatedEvent {
-		if len(rates) <= apart {
+		if len(rates) <= maxExactRates {
 			return mergeNeighbours(gaussians, 0, width, up)
 		}
 		return mergeNeighbours(gaussians, width, width, up)
 	}
-	// The number of cells falls at most with the square of their width.
+	// The number of cells is at most inversely proportional to the square of their width.
 	width := max(1e-9, math.Log(most/least)/float64(20*limit))
 	for {
 		if gaussians = merge(width); len(gaussians) <= 20*limit {
@@ -51,18 +51,19 @@ func RoundEvents(events []RepeatedEvent, limit int, up bool) []RepeatedEvent {
 	}
 }
 
-// mostKinds bounds the kinds of lots that are not rounded to fewer, each of which takes
-// integrals of its own; several groups sampled together take those of manyKinds.
+// maxIntegratedGroups bounds the number of different groups that RoundEvents does not merge:
+// each takes separate numerical integrals. A group of a sampled lot with several groups
+// counts as jointGroupCost groups.
 const (
 	maxIntegratedGroups = 400
 	jointGroupCost      = 20
 )
 
-// CheckIntegratedEvents refuses too many kinds, of those that take integrals.
-func CheckIntegratedEvents(events []RepeatedEvent, takes func(Event) bool) error {
+// CheckIntegratedEvents returns an error if too many different events take integrals.
+func CheckIntegratedEvents(events []RepeatedEvent, needsIntegral func(Event) bool) error {
 	kinds := 0
 	for _, e := range events {
-		if e.GaussianOnly() || !takes(e.Event) {
+		if e.GaussianOnly() || !needsIntegral(e.Event) {
 			continue
 		}
 		groups := len(e.LaplaceShifts) + len(e.DiscreteGaussians)
@@ -70,7 +71,7 @@ func CheckIntegratedEvents(events []RepeatedEvent, takes func(Event) bool) error
 			groups *= jointGroupCost
 		}
 		if kinds += groups; kinds > maxIntegratedGroups {
-			return InvalidArgument("lots of so many kinds with other than Gaussian noise: at most %d are summed, and %d groups that are sampled together; zcdp and naive take more", maxIntegratedGroups, maxIntegratedGroups/jointGroupCost)
+			return InvalidArgument("too many different lots with noise other than Gaussian: the limit is %d groups, or %d groups in sampled lots of several groups; the zcdp and naive accountants have no limit", maxIntegratedGroups, maxIntegratedGroups/jointGroupCost)
 		}
 	}
 	return nil
@@ -86,7 +87,7 @@ func mergeNeighbours(events []RepeatedEvent, rateWidth, shiftWidth float64, up b
 	index := map[cell]int{}
 	var merged []RepeatedEvent
 	var before cell
-	at := 0 // of before: a schedule changes slowly
+	at := 0 // index of before; consecutive events of a schedule are similar
 	for _, e := range events {
 		c := cell{e.Rate, int(math.Floor(math.Log(e.GaussianShift) / shiftWidth)), e.ReplaceOne, e.FixedSize}
 		if rateWidth > 0 && e.Rate < 1 {

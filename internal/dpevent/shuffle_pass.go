@@ -2,12 +2,11 @@ package dpevent
 
 import "github.com/dptrain/dptrain/accountant/ledger"
 
-// shufflePass gathers the lots of a pass over disjoint batches: a record is in
-// one of them, and which one is not accounted, so it is taken to be in the one
-// that tells most.
+// shufflePass collects the lots of a pass over disjoint lots. The record is in exactly one of
+// them. Which one is not accounted, so the pass is one event that dominates all its lots.
 type shufflePass struct {
 	sampling   ledger.Sampling
-	remaining  int // lots still to come in this pass
+	remaining  int // lots missing from this pass
 	dominating Event
 }
 

@@ -7,13 +7,13 @@ import (
 	"github.com/dptrain/dptrain/internal/quadrature"
 )
 
-// Delta is δ(ε) of a unit Gaussian moved by shift (Balle and Wang 2018,
+// Delta is δ(ε) of a unit Gaussian that is moved by shift (Balle and Wang 2018,
 // "Improving the Gaussian Mechanism", theorem 8):
 //
 //	Φ(shift/2 - ε/shift) - e^ε·Φ(-shift/2 - ε/shift).
 //
 // With Φ(-x) = φ(x)·m(x), m Mills' ratio, both terms share the factor
-// φ(ε/shift - shift/2), so that nothing overflows and little cancels.
+// φ(ε/shift - shift/2), so nothing overflows and little cancels.
 func Delta(shift, epsilon float64) float64 {
 	if shift == 0 {
 		return 0
@@ -36,7 +36,7 @@ func MillsRatio(x float64) float64 {
 	if x < 5 {
 		return math.Erfc(x*math.Sqrt2/2) * math.Exp(x*x/2) * math.Sqrt(math.Pi/2)
 	}
-	// Laplace's continued fraction, from far enough below.
+	// Laplace's continued fraction, evaluated from a term that no longer matters.
 	fraction := x
 	for k := 60.0; k >= 1; k-- {
 		fraction = x + k/fraction
@@ -44,8 +44,8 @@ func MillsRatio(x float64) float64 {
 	return 1 / fraction
 }
 
-// millsDifference is m(a) - m(b) for a < b: from the difference, or, where that would
-// cancel, from the integral of -m'(x) = 1 - x·m(x).
+// millsDifference is m(a) - m(b) for a < b. Where the difference would cancel, it integrates
+// -m'(x) = 1 - x·m(x).
 func millsDifference(a, b float64) float64 {
 	if b-a > 0.5 {
 		return MillsRatio(a) - MillsRatio(b)
@@ -58,7 +58,7 @@ func millsDifference(a, b float64) float64 {
 	return sum * (b - a) / 2
 }
 
-// millsDecrease is 1 - x·m(x), which is m(x) times the continued fraction 1/(x + 2/(x + 3/(x + …))).
+// millsDecrease is -m'(x) = 1 - x·m(x), which equals m(x) times the continued fraction 1/(x + 2/(x + 3/(x + …))).
 func millsDecrease(x float64) float64 {
 	if x < 5 {
 		return 1 - x*MillsRatio(x)
@@ -70,7 +70,7 @@ func millsDecrease(x float64) float64 {
 	return MillsRatio(x) / fraction
 }
 
-// Epsilon is the least ε ≥ 0 at which gaussianDelta is at most delta.
+// Epsilon is the least ε ≥ 0 at which Delta is at most delta.
 func Epsilon(shift, delta float64) float64 {
 	if Delta(shift, 0) <= delta {
 		return 0
@@ -82,8 +82,8 @@ func Epsilon(shift, delta float64) float64 {
 	return bisect(below, above, func(epsilon float64) bool { return Delta(shift, epsilon) <= delta })
 }
 
-// bisect is the upper end of an interval as short as float64 allows in which
-// holds turns true; it does not hold at below and does at above.
+// bisect finds where a predicate becomes true, as precisely as float64 allows. The
+// predicate is false at below and true at above. The result is on the true side.
 func bisect(below, above float64, holds func(float64) bool) float64 {
 	for {
 		middle := below + (above-below)/2

@@ -7,11 +7,11 @@ import (
 	"github.com/dptrain/dptrain/internal/quadrature"
 )
 
-// Divergence is the Rényi divergence of the order given between what an event releases
-// on two neighbouring data sets, the larger of the two directions, or a bound on
-// it.
+// Divergence is the Rényi divergence, at the given order, between the releases of an event
+// on two neighbouring data sets, or an upper bound of it. It is the larger one of the two
+// directions.
 //
-// Adding or removing a record: the larger direction is the one with the mixture
+// When a record is added or removed, the larger direction is the one with the mixture
 // first (Mironov, Talwar and Zhang 2019, "Rényi Differential Privacy of the
 // Sampled Gaussian Mechanism", theorem 5; it needs only that a reflection swaps
 // the two outputs, which holds for every noise here).
@@ -55,20 +55,20 @@ func laplaceDivergence(ratio, order float64) float64 {
 //
 //	1 + ∫ φ(x) ((1+t)^order - 1 - order·t) dx,  t = q(e^(shift·x - shift²/2) - 1),
 //
-// whose integrand is never negative, so that nothing cancels however small q is.
+// whose integrand is never negative, so nothing cancels even if q is very small.
 // The trapezoidal rule converges exponentially on it: the nearest singularity lies
 // π/shift off the real line.
 func sampledGaussianDivergence(rate, shift, order float64) float64 {
 	const tail = 12
 	step := min(0.5, 0.5/shift)
 	end := max(order, 2)*shift + tail
-	if end/step > 1e6 { // no order that large is ever best
+	if end/step > 1e6 { // such an order is never the best
 		return math.Inf(1)
 	}
-	gone, back := negligibleInterval(shift, order)
+	skipFrom, skipTo := negligibleInterval(shift, order)
 	var all scaledSum
 	for x := -float64(tail); x <= end; x += step {
-		if x > gone && x < back {
+		if x > skipFrom && x < skipTo {
 			continue
 		}
 		t := rate * math.Expm1(shift*x-shift*shift/2)
@@ -83,7 +83,7 @@ func sampledGaussianDivergence(rate, shift, order float64) float64 {
 		}
 		all.rescale(grown)
 		value := math.Exp(grown - all.logScale)
-		if t < 1e300 { // else 1 + order·t is nothing beside it
+		if t < 1e300 { // otherwise 1 + order·t is negligible
 			value = max(0, value-(1+order*t)*math.Exp(gauss-all.logScale))
 		}
 		all.sum += value
@@ -91,10 +91,11 @@ func sampledGaussianDivergence(rate, shift, order float64) float64 {
 	return all.divergence(step/math.Sqrt(2*math.Pi), order)
 }
 
-// scaledSum is a sum, times e^scale, of terms that may be too large for numbers.
+// scaledSum is a sum times e^logScale. Its terms may exceed the range of float64.
 type scaledSum struct{ sum, logScale float64 }
 
-// rescale sees to it that terms of about e^log are numbers once divided by e^scale.
+// rescale raises the scale if necessary, so that terms of about e^log divided by it are in
+// range.
 func (g *scaledSum) rescale(log float64) {
 	if log > g.logScale+500 {
 		g.sum *= math.Exp(g.logScale - log)
@@ -102,7 +103,7 @@ func (g *scaledSum) rescale(log float64) {
 	}
 }
 
-// divergence is log(1 + part·sum·e^scale)/(order - 1).
+// divergence is log(1 + part·sum·e^logScale)/(order - 1).
 func (g *scaledSum) divergence(part, order float64) float64 {
 	sum := g.sum * part
 	if g.logScale == 0 {
@@ -111,12 +112,12 @@ func (g *scaledSum) divergence(part, order float64) float64 {
 	return (g.logScale + math.Log(sum+math.Exp(-g.logScale))) / (order - 1)
 }
 
-// negligibleInterval gives two places between which φ(x)·r^order adds nothing that float64
-// could hold to its integral, if gone is below back. There r is at most twice the larger
-// of 1 and rate·e^(shift·x - shift²/2), so the integrand is at most 2^order times the
-// larger of φ(x) and the second's part, which falls as a normal density does on both
-// sides of its peak at order·shift. Both are then below e^-1012.
-func negligibleInterval(shift, order float64) (gone, back float64) {
+// negligibleInterval returns the ends of an interval in which φ(x)·r^order adds less to its
+// integral than float64 resolves. The interval is empty if from is not below to. There r is
+// at most twice the larger of 1 and rate·e^(shift·x - shift²/2), so the integrand is at most
+// 2^order times the larger of φ(x) and the second part, which decreases like a normal
+// density on both sides of its peak at order·shift. Both are then below e^-1012.
+func negligibleInterval(shift, order float64) (from, to float64) {
 	const far = 45
 	if order > 300 {
 		return 0, 0
@@ -151,9 +152,9 @@ func replacedGaussianDivergence(rate, shift, order float64) float64 {
 		return math.Inf(1)
 	}
 	var all scaledSum
-	gone, back := negligibleInterval(shift, order)
+	skipFrom, skipTo := negligibleInterval(shift, order)
 	for panel := 0.0; panel < panels; panel++ {
-		if x := shift/2 + width*panel; x > gone && x+width < back {
+		if x := shift/2 + width*panel; x > skipFrom && x+width < skipTo {
 			continue
 		}
 		for i, node := range quadrature.Nodes {

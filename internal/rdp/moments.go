@@ -6,11 +6,11 @@ import (
 	"github.com/dptrain/dptrain/internal/dpevent"
 )
 
-// maxMoment is the largest moment that is tried; Abadi et al. found 32 enough.
+// maxMoment is the largest moment tried. Abadi et al. found 32 sufficient.
 const maxMoment = 255
 
-// MomentsEpsilon is the moments accountant as published: the logarithms of whole
-// moments of the privacy loss, by numerical integration, and the tail bound
+// MomentsEpsilon is ε at delta by the moments accountant as published: the logarithms of
+// integer moments of the privacy loss, by numerical integration, and the tail bound
 // δ = min over λ of exp(Σα(λ) - λε) (Abadi et al. 2016, "Deep Learning with
 // Differential Privacy", theorem 2). The order is λ + 1, the Rényi order of the moment.
 func MomentsEpsilon(events []dpevent.RepeatedEvent, delta float64) (epsilon, order float64) {
@@ -42,7 +42,8 @@ func AsymptoticMomentsEpsilon(events []dpevent.RepeatedEvent, delta float64) (ep
 	return epsilon, order
 }
 
-// bestMoment is the least of the values of whole moments, and the order at which it is.
+// bestMoment minimizes value over integer moments and returns the Rényi order of the best
+// moment and the minimum.
 func bestMoment(value func(moment float64) float64) (order, least float64) {
 	least = math.Inf(1)
 	for moment := 1.0; moment <= maxMoment; moment++ {
@@ -56,8 +57,8 @@ func bestMoment(value func(moment float64) float64) (order, least float64) {
 	return order, least
 }
 
-// logMoments is Σ α(λ). The moment with the mixture first is the larger of the two
-// that the paper takes the maximum of (see rdpOf).
+// logMoments is Σ α(λ). The paper takes the maximum of two moments; the one with the mixture
+// first is the larger (see Divergence).
 func logMoments(events []dpevent.RepeatedEvent, moment float64) float64 {
 	return moment * TotalDivergence(events, moment+1, Divergence)
 }

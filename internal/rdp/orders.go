@@ -6,8 +6,8 @@ import (
 	"github.com/dptrain/dptrain/internal/dpevent"
 )
 
-// renyiOrders are the Rényi orders that are tried: fine where long runs have their
-// best order, coarse in the far end, which only tiny budgets reach.
+// renyiOrders are the Rényi orders tried: close together where long runs have their best
+// order, far apart at the high end, which only very small budgets need.
 var renyiOrders = func() []float64 {
 	list := []float64{1.005, 1.01, 1.02, 1.03, 1.05, 1.07}
 	for tenths := 11; tenths < 110; tenths++ {
@@ -24,43 +24,44 @@ var renyiOrders = func() []float64 {
 	return list
 }()
 
-// Epsilon returns ε at delta and the order that gives it, by a Rényi divergence of each event.
-func Epsilon(of func(dpevent.Event, float64) float64, events []dpevent.RepeatedEvent, delta float64) (epsilon, order float64) {
+// Epsilon returns ε at delta and the best order. The function divergence bounds the Rényi
+// divergence of one event at an order.
+func Epsilon(divergence func(dpevent.Event, float64) float64, events []dpevent.RepeatedEvent, delta float64) (epsilon, order float64) {
 	order, epsilon = BestOrder(func(order float64) float64 {
-		return ToEpsilon(order, TotalDivergence(events, order, of), delta)
+		return ToEpsilon(order, TotalDivergence(events, order, divergence), delta)
 	})
 	return max(0, epsilon), order
 }
 
-// Delta returns δ at epsilon and the order that gives it.
-func Delta(of func(dpevent.Event, float64) float64, events []dpevent.RepeatedEvent, epsilon float64) (delta, order float64) {
+// Delta returns δ at epsilon and the best order.
+func Delta(divergence func(dpevent.Event, float64) float64, events []dpevent.RepeatedEvent, epsilon float64) (delta, order float64) {
 	order, logDelta := BestOrder(func(order float64) float64 {
-		return ToLogDelta(order, TotalDivergence(events, order, of), epsilon)
+		return ToLogDelta(order, TotalDivergence(events, order, divergence), epsilon)
 	})
 	return min(1, math.Exp(logDelta)), order
 }
 
-// MaxEvents is how many different events the orders are computed for; a schedule
-// with more is rounded up to as many.
+// MaxEvents bounds the number of different events. A schedule with more is rounded up to
+// this number.
 const MaxEvents = 2000
 
-// ToEpsilon is ε at delta, and logDeltaRDP the logarithm of δ at epsilon, by proposition 12
-// of Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020).
+// ToEpsilon converts a Rényi divergence to ε at delta, by proposition 12 of Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020).
 func ToEpsilon(order, rdp, delta float64) float64 {
 	return rdp + math.Log1p(-1/order) - math.Log(delta*order)/(order-1)
 }
 
+// ToLogDelta converts a Rényi divergence to log δ at epsilon, by the same proposition.
 func ToLogDelta(order, rdp, epsilon float64) float64 {
 	return (order-1)*(rdp-epsilon+math.Log1p(-1/order)) - math.Log(order)
 }
 
-// BestOrder finds the order of least value: every eighth order, then those
-// around the best. Up to its logarithms, the value is a convex function over
-// order-1, so it falls and then rises.
+// BestOrder minimizes value over the Rényi orders: over every eighth order, then over those
+// around the best. Apart from its logarithms the value is a convex function divided by
+// order-1, so it decreases and then increases.
 func BestOrder(value func(order float64) float64) (order, least float64) {
 	const stride = 8
 	best, least := 0, math.Inf(1)
-	tried := func(i int) bool {
+	try := func(i int) bool {
 		v := value(renyiOrders[i])
 		if v < least {
 			best, least = i, v
@@ -68,29 +69,30 @@ func BestOrder(value func(order float64) float64) (order, least float64) {
 		return v < least+1+math.Abs(least)
 	}
 	for i := 0; i < len(renyiOrders); i += stride {
-		if !tried(i) && i > best+2*stride {
+		if !try(i) && i > best+2*stride {
 			break
 		}
 	}
 	centre := best
 	for i := max(0, centre-stride+1); i < min(len(renyiOrders), centre+stride); i++ {
 		if i != centre {
-			tried(i)
+			try(i)
 		}
 	}
 	return renyiOrders[best], least
 }
 
-func TotalDivergence(events []dpevent.RepeatedEvent, order float64, of func(dpevent.Event, float64) float64) float64 {
+// TotalDivergence adds the divergences of all events at an order.
+func TotalDivergence(events []dpevent.RepeatedEvent, order float64, divergence func(dpevent.Event, float64) float64) float64 {
 	total := 0.0
 	for _, e := range events {
-		total += float64(e.Count) * of(e.Event, order)
+		total += float64(e.Count) * divergence(e.Event, order)
 	}
 	return total
 }
 
-// RoundEvents are events rounded to so few kinds that their Rényi divergences are summed
-// quickly.
+// RoundEvents rounds events up to at most about MaxEvents different ones. It returns an
+// error if too many events need numerical integrals.
 func RoundEvents(events []dpevent.RepeatedEvent) ([]dpevent.RepeatedEvent, error) {
 	if err := dpevent.CheckIntegratedEvents(events, needsIntegral); err != nil {
 		return nil, err
@@ -98,5 +100,5 @@ func RoundEvents(events []dpevent.RepeatedEvent) ([]dpevent.RepeatedEvent, error
 	return dpevent.RoundEvents(events, MaxEvents, true), nil
 }
 
-// needsIntegral tells that the Rényi divergence of an event takes an integral.
+// needsIntegral reports whether the Rényi divergence of an event takes a long computation.
 func needsIntegral(e dpevent.Event) bool { return e.Subsampled() && len(e.LaplaceShifts) > 0 }

@@ -9,7 +9,7 @@ import (
 
 const logSqrt2Pi = 0.918938533204672741780329736406
 
-// poissonReplaceOneDivergence is the Rényi divergence of the pair,
+// poissonReplaceOneDivergence is the Rényi divergence of dpevent.PoissonReplaceOne,
 //
 //	1 + ∫ φ(x)·r₋·(r^order - 1 - order·(r - 1)) dx,  r = r₊/r₋,
 //
@@ -39,7 +39,7 @@ func poissonReplaceOneDivergence(rate, shift, order float64) float64 {
 			case grown < 1:
 				term = math.Expm1(grown) - order*excess
 			default:
-				if term = 1; l < 300 { // else the rest is nothing beside it
+				if term = 1; l < 300 { // otherwise the other terms are negligible
 					term -= (1 + order*excess) * math.Exp(-grown)
 				}
 				log += grown

@@ -6,15 +6,16 @@ import (
 	"github.com/dptrain/dptrain/internal/dpevent"
 )
 
-// withoutReplacement is theorem 27 of Wang, Balle and Kasiviswanathan 2019, "Subsampled Rényi
+// withoutReplacement bounds the Rényi divergence of a Gaussian lot of a fixed size, drawn
+// without replacement, under replace-one. It is theorem 27 of Wang, Balle and Kasiviswanathan 2019, "Subsampled Rényi
 // Differential Privacy and Analytical Moments Accountant", in its strengthened form
-// for Gaussians, whose terms are moments of the likelihood ratio less one.
+// for Gaussians, whose terms are moments of the likelihood ratio minus one.
 type withoutReplacement struct {
 	rate, shift float64
 	evenMoments map[int]float64
 }
 
-// divergence interpolates order·divergence between whole orders (corollary 10).
+// divergence interpolates (order-1)·divergence between integer orders (corollary 10).
 func (w *withoutReplacement) divergence(order float64) float64 {
 	below := math.Floor(order)
 	low := w.logMoment(int(below))
@@ -44,14 +45,14 @@ func (w *withoutReplacement) logMoment(order int) float64 {
 }
 
 // logEvenMoment is log E (e^y - 1)^power for an even power, y the loss of the Gaussian, or
-// infinite where the shift is absurd.
+// infinite where the shift is too large to integrate.
 func (w *withoutReplacement) logEvenMoment(power int) float64 {
 	if value, seen := w.evenMoments[power]; seen {
 		return value
 	}
 	total := math.Inf(-1)
 	step := min(0.5, 0.5/w.shift)
-	if (float64(power)*w.shift+26)/step > 1e6 { // too many points; the other bound will do
+	if (float64(power)*w.shift+26)/step > 1e6 { // too many points; the other bound suffices
 		return math.Inf(1)
 	}
 	for x := -13.0; x <= float64(power)*w.shift+13; x += step {
@@ -67,8 +68,9 @@ func (w *withoutReplacement) logEvenMoment(power int) float64 {
 	return total
 }
 
-// PublishedDivergence is rdpOf with Wang's bound for lots of a fixed size: the function
-// returned remembers its moments.
+// PublishedDivergence returns a function like Divergence that uses the bound of Wang, Balle
+// and Kasiviswanathan for Gaussian lots of a fixed size, at the sensitivity of one record as
+// published. The function caches moments.
 func PublishedDivergence() func(dpevent.Event, float64) float64 {
 	known := map[[2]float64]*withoutReplacement{}
 	return func(e dpevent.Event, order float64) float64 {

@@ -3,21 +3,22 @@ package solve
 
 import "math"
 
-// falsePosition is two places between which a falling function crosses a target, and by how
-// much it is above the target there.
+// falsePosition is an interval in which a decreasing function crosses a target, with the
+// excess of the function over the target at both ends. It implements the Illinois variant
+// of the method of false position.
 type falsePosition struct {
 	low, lowExcess   float64
 	high, highExcess float64
-	lastMoved        int // which end did last: -1 the low one, 1 the high one
+	lastMoved        int // the end moved last: -1 the low end, 1 the high end
 }
 
-// intersection is the place where the line through both ends meets the target.
+// intersection is where the line through both ends crosses the target.
 func (c *falsePosition) intersection() float64 {
 	return c.high - c.highExcess*(c.high-c.low)/(c.highExcess-c.lowExcess)
 }
 
-// move takes an end to x, where the function is above the target by at. If the other end
-// stays for the second time, it counts half (the Illinois rule).
+// move moves an end to x, where the excess is at. If the other end stays for the second
+// time, its excess is halved (the Illinois rule).
 func (c *falsePosition) move(high bool, x, at float64) {
 	if high {
 		c.high, c.highExcess = x, at
@@ -34,7 +35,7 @@ func (c *falsePosition) move(high bool, x, at float64) {
 	c.lastMoved = -1
 }
 
-// Narrow shortens an interval around where f, which falls, crosses target: f is at
+// Narrow shortens an interval in which the decreasing function f crosses target: f is at
 // least target at below and at most target at above.
 func Narrow(f func(float64) float64, below, above, target float64) (float64, float64) {
 	gap := func(x float64) float64 { return math.Log(max(f(x), 1e-320) / target) }
@@ -50,13 +51,13 @@ func Narrow(f func(float64) float64, below, above, target float64) (float64, flo
 	return c.low, c.high
 }
 
-// Tolerance is how near a place can be found in float64.
+// Tolerance is the relative precision to which float64 can locate a crossing.
 const Tolerance = 1e-13
 
-// Root finds the least x in [low, high] with f(x) ≤ target < f(low), f falling:
-// it returns an x that f was found to keep the target at, and within precision of it, or
-// within narrow of the place where f jumps over it. It draws lines through the
-// logarithms of f, and halves where that is slow.
+// Root finds the least x in [low, high] with f(x) ≤ target < f(low) for a decreasing f. At
+// the x that it returns, f was evaluated and is at most target. Either f(x) is within
+// precision of target, relatively, or x is within narrow of a place where f jumps across
+// target. It applies false position to log f and bisects where that converges slowly.
 func Root(f func(float64) (float64, error), low, atLow, high, atHigh, target, precision, narrow float64) (float64, error) {
 	gap := func(v float64) float64 { return math.Log(max(v, 1e-300) / target) }
 	c := falsePosition{low: low, lowExcess: gap(atLow), high: high, highExcess: gap(atHigh)}
@@ -65,7 +66,7 @@ func Root(f func(float64) (float64, error), low, atLow, high, atHigh, target, pr
 		if !(x > c.low && x < c.high) || math.IsInf(c.lowExcess, 0) || i%8 == 7 {
 			x = (c.low + c.high) / 2
 		} else if nudge := precision / 5 * max(1e-3, math.Abs(x)); c.high-x > 4*nudge {
-			x += nudge // rather a little above the target than just below
+			x += nudge // a value of f slightly below target is useful, one slightly above is not
 		}
 		at, err := f(x)
 		if err != nil {
@@ -78,8 +79,8 @@ func Root(f func(float64) (float64, error), low, atLow, high, atHigh, target, pr
 	return c.high, nil
 }
 
-// LargestInt finds the largest n ≤ most with f(n) ≤ target, f rising, and f there; 0
-// and f(1) if there is none.
+// LargestInt finds the largest n ≤ most with f(n) ≤ target for an increasing f. It returns
+// n and f(n), or 0 and f(1) if there is no such n.
 func LargestInt(most int, f func(int) (float64, error), target float64) (int, float64, error) {
 	at, err := f(1)
 	if err != nil || at > target {
@@ -99,7 +100,7 @@ func LargestInt(most int, f func(int) (float64, error), target float64) (int, fl
 	}
 	for i := 0; high-low > 1; i++ {
 		middle := low + (high-low)/2
-		if i%3 != 2 && atLow > 0 && !math.IsInf(atHigh, 0) { // ε is near a power of n
+		if i%3 != 2 && atLow > 0 && !math.IsInf(atHigh, 0) { // f is close to a power of n
 			part := math.Log(target/atLow) / math.Log(atHigh/atLow)
 			guess := float64(low) * math.Pow(float64(high)/float64(low), part)
 			middle = min(high-1, max(low+1, int(guess)))
