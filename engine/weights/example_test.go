@@ -17,7 +17,7 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// network has a body that reads points of a plane, and a head of so many classes.
+// network has a body whose input are points of a plane, and a head that scores classes.
 func network(classes int) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
@@ -28,7 +28,7 @@ func network(classes int) perexample.Build {
 	}
 }
 
-// points of a square, in so many stripes.
+// points returns points of a square, labelled by vertical stripe.
 func points(classes int) data.Set {
 	r := rand.New(rand.NewPCG(1, 0))
 	var at, stripe []float32
@@ -46,7 +46,7 @@ func points(classes int) data.Set {
 	return set
 }
 
-// A body that was trained on public data, frozen, under a new head.
+// This example trains a body on public data, freezes it, and trains a new head privately.
 func Example() {
 	dir, err := os.MkdirTemp("", "dptrain")
 	if err != nil {
