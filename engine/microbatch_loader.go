@@ -11,7 +11,7 @@ import (
 )
 
 // microbatchLoader copies the records of a microbatch into the buffers of an executable. Its
-// memory is that of one microbatch, whatever the size of the lot.
+// memory does not depend on the size of the lot.
 type microbatchLoader struct {
 	train     data.Set
 	index     *recordIndex
