@@ -18,19 +18,19 @@ func TestExtended(t *testing.T) {
 		"poisson":    func(*Config) {},
 		"fixed":      func(c *Config) { c.Sampling.Policy, c.Budget.StopAtEpsilon = sample.PolicyFixed, 9 },
 		"shuffle":    func(c *Config) { c.Sampling.Policy, c.Budget.StopAtEpsilon = sample.PolicyShuffle, 30 },
-		"validation": func(c *Config) { c.Validation = Validation{Set: examples(40, 9), Noise: 4} },
+		"validation": func(c *Config) { c.Validation = Validation{Set: mlpExamples(40, 9), Noise: 4} },
 	} {
 		if testing.Short() && name == "fixed" {
 			continue // to account these lots takes seconds
 		}
 		for lost, more := range map[int]int{0: 5, 13: 0} {
-			c := ordinary(t)
+			c := testConfig(t)
 			c.Mechanism.NoiseMultiplier, c.Sampling.Lot, c.Steps, c.Budget.Delta, c.Budget.Accountant = 2, 10, 7, 1e-5, "rdp"
 			c.Files.CheckpointFolder = filepath.Join(t.TempDir(), "checkpoint")
 			c.Budget.StopAtEpsilon = 3
 			change(&c)
-			r := start(t, c)
-			train(t, r, nil)
+			r := newRun(t, c)
+			trainRun(t, r, nil)
 			if err := r.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -53,8 +53,8 @@ func TestExtended(t *testing.T) {
 				t.Fatalf("%s: extended to %d lots, %v", name, steps, err)
 			}
 			c.Steps = steps + more
-			r = resume(t, c)
-			train(t, r, nil)
+			r = resumeRun(t, c)
+			trainRun(t, r, nil)
 			if r.StepsDone() != steps {
 				t.Errorf("%s, %d lost: %d lots of the %d that were promised", name, lost, r.StepsDone(), steps)
 			}
@@ -71,9 +71,9 @@ func TestExtended(t *testing.T) {
 }
 
 func TestExtendedRefuses(t *testing.T) {
-	c := ordinary(t)
+	c := testConfig(t)
 	c.Files.CheckpointFolder = filepath.Join(t.TempDir(), "checkpoint")
-	train(t, start(t, c), nil)
+	trainRun(t, newRun(t, c), nil)
 	for says, change := range map[string]func(*Config){
 		"ε = 0":   func(c *Config) { c.Budget.StopAtEpsilon = 0 },
 		"private": func(c *Config) { c.Budget.StopAtEpsilon, c.Mechanism.NonPrivate = 3, true },

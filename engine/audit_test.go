@@ -14,30 +14,30 @@ import (
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
-// audited is a pair of runs that differ in one record, whose gradient is the worst there
+// auditCase is a pair of runs that differ in one record, whose gradient is the worst there
 // is: as long as the bound, and orthogonal to all others'.
-type audited struct {
+type auditCase struct {
 	change func(*Config)
 	with   data.Set
 	// without is the neighbour, and score the logarithm of by how much likelier a lot is
 	// with the record, up to what both have.
 	without data.Set
-	score   func(lot seenLot) float64
+	score   func(lot observedLot) float64
 	loose   bool // the record cannot be told apart as well as is claimed
 	lots    int  // 0: 4,000
 }
 
-// seenLot is what an observer is given of a lot.
-type seenLot struct {
+// observedLot is what an observer is given of a lot.
+type observedLot struct {
 	sum       []float64 // of all clipped gradients, noised
 	statistic float64   // the noised sum
 	count     float64   // behind an adaptive bound, noised
 }
 
-// planted is n records of gradients along the second axis, and then so many along the
+// plantedRecords is n records of gradients along the second axis, and then so many along the
 // first.
-func planted(n, more int, along float32) *data.Table {
-	return columns(n+more, func(i, k, j int) float32 {
+func plantedRecords(n, more int, along float32) *data.Table {
+	return newColumnTable(n+more, func(i, k, j int) float32 {
 		switch {
 		case i >= n && j == 0:
 			return along
@@ -48,8 +48,8 @@ func planted(n, more int, along float32) *data.Table {
 	}, 2)
 }
 
-// ownedBy gives rows owners.
-func ownedBy(s *data.Table, users ...int32) data.Set {
+// withOwners gives rows owners.
+func withOwners(s *data.Table, users ...int32) data.Set {
 	x := [][]float32{make([]float32, 2*s.Len())}
 	rows := make([]int, s.Len())
 	for i := range rows {
@@ -63,59 +63,59 @@ func ownedBy(s *data.Table, users ...int32) data.Set {
 	return o
 }
 
-// mixed is the score of a number of deviation sigma that a record of probability q
+// mixtureScore is the score of a number of deviation sigma that a record of probability q
 // moves by one.
-func mixed(q, y, sigma float64) float64 {
+func mixtureScore(q, y, sigma float64) float64 {
 	return math.Log(1 - q + q*math.Exp((y-0.5)/(sigma*sigma)))
 }
 
-var audits = map[string]audited{
+var auditCases = map[string]auditCase{
 	"poisson": {
 		change: func(c *Config) { c.Sampling.Rate = 0.5 },
-		with:   planted(6, 1, 40), without: planted(6, 0, 0),
-		score: func(l seenLot) float64 { return mixed(0.5, l.sum[0], 1) },
+		with:   plantedRecords(6, 1, 40), without: plantedRecords(6, 0, 0),
+		score: func(l observedLot) float64 { return mixtureScore(0.5, l.sum[0], 1) },
 	},
 	"at the bound": {
 		change: func(c *Config) { c.Sampling.Rate = 1 },
-		with:   planted(6, 1, 1), without: planted(6, 0, 0),
-		score: func(l seenLot) float64 { return mixed(1, l.sum[0], 1) },
+		with:   plantedRecords(6, 1, 1), without: plantedRecords(6, 0, 0),
+		score: func(l observedLot) float64 { return mixtureScore(1, l.sum[0], 1) },
 	},
 	"fixed": {
 		change: func(c *Config) {
 			c.Sampling.Lot, c.Sampling.Policy, c.Mechanism.NoiseMultiplier = 3, sample.PolicyFixed, 2
 		},
-		with: planted(5, 1, 40), without: planted(5, 1, -40),
-		score: func(l seenLot) float64 { return l.sum[0] }, loose: true,
+		with: plantedRecords(5, 1, 40), without: plantedRecords(5, 1, -40),
+		score: func(l observedLot) float64 { return l.sum[0] }, loose: true,
 	},
 	"fixed, all": {
 		change: func(c *Config) {
 			c.Sampling.Lot, c.Sampling.Policy, c.Mechanism.NoiseMultiplier = 6, sample.PolicyFixed, 2
 		},
-		with: planted(5, 1, 40), without: planted(5, 1, -40),
-		score: func(l seenLot) float64 { return l.sum[0] },
+		with: plantedRecords(5, 1, 40), without: plantedRecords(5, 1, -40),
+		score: func(l observedLot) float64 { return l.sum[0] },
 	},
 	"shuffled, all": {
 		change: func(c *Config) { c.Sampling.Lot, c.Sampling.Policy = 6, sample.PolicyShuffle },
-		with:   planted(5, 1, 40), without: planted(5, 1, 0),
-		score: func(l seenLot) float64 { return mixed(1, l.sum[0], 1) },
+		with:   plantedRecords(5, 1, 40), without: plantedRecords(5, 1, 0),
+		score: func(l observedLot) float64 { return mixtureScore(1, l.sum[0], 1) },
 	},
 	"user": {
 		change: func(c *Config) { c.Sampling.Rate, c.Records, c.Microbatch = 0.5, Records{Users: true, Examples: 2}, 2 },
-		with:   ownedBy(planted(5, 4, 40), 1, 1, 5, 7, 5, 6, 6, 6, 6), without: ownedBy(planted(5, 0, 0), 1, 1, 5, 7, 5),
-		score: func(l seenLot) float64 { return mixed(0.5, l.sum[0], 1) },
+		with:   withOwners(plantedRecords(5, 4, 40), 1, 1, 5, 7, 5, 6, 6, 6, 6), without: withOwners(plantedRecords(5, 0, 0), 1, 1, 5, 7, 5),
+		score: func(l observedLot) float64 { return mixtureScore(0.5, l.sum[0], 1) },
 	},
 	"microbatch": {
 		change: func(c *Config) { c.Sampling.Rate, c.Records, c.Microbatch = 0.5, Records{Examples: 3}, 2 },
-		with:   planted(6, 3, 40), without: planted(6, 0, 0),
-		score: func(l seenLot) float64 { return mixed(0.5, l.sum[0], 1) },
+		with:   plantedRecords(6, 3, 40), without: plantedRecords(6, 0, 0),
+		score: func(l observedLot) float64 { return mixtureScore(0.5, l.sum[0], 1) },
 	},
 	"scaled": {
 		change: func(c *Config) {
 			c.Sampling.Rate = 0.5
 			c.Mechanism.Clipping = []clip.Group{{Name: "all", Parameters: []string{"w0"}, Scales: []float64{0.1}, Bound: clip.Constant(3)}}
 		},
-		with: planted(6, 1, 40), without: planted(6, 0, 0),
-		score: func(l seenLot) float64 { return mixed(0.5, l.sum[0]/0.3, 1) },
+		with: plantedRecords(6, 1, 40), without: plantedRecords(6, 0, 0),
+		score: func(l observedLot) float64 { return mixtureScore(0.5, l.sum[0]/0.3, 1) },
 	},
 	"statistic": {
 		change: func(c *Config) {
@@ -123,17 +123,17 @@ var audits = map[string]audited{
 			c.Statistics = []Statistic{{Name: "first", Size: 1, Sensitivity: 2, Noise: 6,
 				Of: func(dst []float64, record []Example) { dst[0] = float64(record[0].Columns[0][0]) }}}
 		},
-		with: planted(5, 1, 40), without: planted(5, 1, -40),
-		score: func(l seenLot) float64 { return l.sum[0] + l.statistic/2 },
+		with: plantedRecords(5, 1, 40), without: plantedRecords(5, 1, -40),
+		score: func(l observedLot) float64 { return l.sum[0] + l.statistic/2 },
 	},
 	"adaptive count": {
 		change: func(c *Config) {
 			c.Sampling.Rate, c.Mechanism.NoiseMultiplier = 1, 0.9
 			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 1e-4, Noise: 0.5}, nil)
 		},
-		with: planted(6, 1, 40), without: planted(6, 0, 0),
+		with: plantedRecords(6, 1, 40), without: plantedRecords(6, 0, 0),
 		// The count, which tells nearly all that 0.9 allows; the others' is ½ each.
-		score: func(l seenLot) float64 { return mixed(1, 2*(3-l.count), 1) },
+		score: func(l observedLot) float64 { return mixtureScore(1, 2*(3-l.count), 1) },
 		lots:  240, // each is a line of the ledger
 	},
 }
@@ -144,7 +144,7 @@ var audits = map[string]audited{
 // something, hardly below. Hoeffding's bound for the difference of two shares of n is
 // e^(-n·x²): a false alarm has probability below 1e-8 a comparison, 2e-7 in all.
 func TestAuditFromOutside(t *testing.T) {
-	for name, a := range audits {
+	for name, a := range auditCases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			lots := cmp.Or(a.lots, 4000)
@@ -152,16 +152,16 @@ func TestAuditFromOutside(t *testing.T) {
 			var told [2]float64
 			var h ledger.History
 			for k, set := range []data.Set{a.with, a.without} {
-				c := ordinary(t)
-				unit(&c)
-				c.Network, c.Train, c.Sampling.Lot, c.Mechanism.NoiseMultiplier, c.Steps, c.Seed = linear(2), set, 0, 1, lots, nil
+				c := testConfig(t)
+				useUnitSteps(&c)
+				c.Network, c.Train, c.Sampling.Lot, c.Mechanism.NoiseMultiplier, c.Steps, c.Seed = linearNetwork(2), set, 0, 1, lots, nil
 				a.change(&c)
-				for _, s := range auditLots(t, c) {
+				for _, s := range observeLots(t, c) {
 					if a.score(s) > 0 {
 						told[k] += 1 / float64(lots)
 					}
 				}
-				h = lotsIn(t, c.Files.Ledger)
+				h = readLedger(t, c.Files.Ledger)
 			}
 			h.Lots = slices.Clone(h.Lots[:1])
 			h.Lots[0].Count = 1
@@ -177,15 +177,15 @@ func TestAuditFromOutside(t *testing.T) {
 	}
 }
 
-// auditLots is what an observer sees of a run.
-func auditLots(t *testing.T, c Config) (all []seenLot) {
-	r := start(t, c)
+// observeLots is what an observer sees of a run.
+func observeLots(t *testing.T, c Config) (all []observedLot) {
+	r := newRun(t, c)
 	r.account.meter.counted = math.MaxInt // ε is not asked for
-	before := weights(t, r)
+	before := flatWeights(t, r)
 	bounds := r.mechanism.clipper.State(nil)
-	train(t, r, func(p *Progress) error {
-		var s seenLot
-		after, expected := weights(t, r), r.Event().ExpectedLot()
+	trainRun(t, r, func(p *Progress) error {
+		var s observedLot
+		after, expected := flatWeights(t, r), r.Event().ExpectedLot()
 		for i := range after {
 			s.sum = append(s.sum, float64(before[i]-after[i])*expected)
 		}

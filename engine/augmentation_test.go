@@ -15,10 +15,10 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 )
 
-// seen is a change that turns and stretches what it is given, and keeps what it made.
-type seen struct{ views [][]float32 }
+// loggedTransform is a change that turns and stretches what it is given, and keeps what it made.
+type loggedTransform struct{ views [][]float32 }
 
-func (s *seen) change(view [][]float32, r *rand.Rand) {
+func (s *loggedTransform) transform(view [][]float32, r *rand.Rand) {
 	x := view[0]
 	r.Shuffle(len(x), func(i, j int) { x[i], x[j] = x[j], x[i] })
 	by := float32(r.NormFloat64())
@@ -37,7 +37,7 @@ func TestViewsAreAveragedBeforeClipping(t *testing.T) {
 	wave := func(i, k, j int) float32 { return float32(math.Sin(float64(3*i + j*j))) }
 	users := []int32{0, 0, 0, 1, 2, 2, 3, 3, 3, 3, 4, 5, 6, 6, 7}
 	owned := func() data.Set {
-		plain := columns(len(users), wave, size)
+		plain := newColumnTable(len(users), wave, size)
 		x := make([]float32, len(users)*size)
 		rows := make([]int, len(users))
 		for i := range rows {
@@ -64,27 +64,27 @@ func TestViewsAreAveragedBeforeClipping(t *testing.T) {
 		{"cuda:0", 4, Records{}, nil}, {"cuda:0", 3, Records{Users: true, Examples: 3}, nil}, {"cuda:0", 4, Records{}, watched},
 	} {
 		t.Run(fmt.Sprint(test.device, test.microbatch, test.records, len(test.statistics)), func(t *testing.T) {
-			has(t, test.device)
-			c := ordinary(t)
-			unit(&c)
-			s := &seen{}
-			c.Network, c.Train, c.Steps, c.Sampling.Lot = linear(size), owned, 5, 4
+			requireDevice(t, test.device)
+			c := testConfig(t)
+			useUnitSteps(&c)
+			s := &loggedTransform{}
+			c.Network, c.Train, c.Steps, c.Sampling.Lot = linearNetwork(size), owned, 5, 4
 			c.Device.Name, c.Microbatch, c.Records, c.Statistics = test.device, test.microbatch, test.records, test.statistics
 			c.Mechanism.Clipping = clip.Flat(clip.Constant(bound), nil)
-			c.Augmentation = Augmentation{views, s.change}
-			r := start(t, c)
-			quiet(r)
+			c.Augmentation = Augmentation{views, s.transform}
+			r := newRun(t, c)
+			disableNoise(r)
 			shortened := 0
 			for lot := range c.Steps {
-				fromZero(t, r)
-				drawn := draw(t, r, lot)
+				zeroFirstParameter(t, r)
+				drawn := drawLot(t, r, lot)
 				s.views = nil
 				if err := r.runLot(); err != nil {
 					t.Fatal(err)
 				}
 				want, mean := make([]float64, size), make([]float64, size)
 				for _, record := range drawn {
-					_, share := dealt(r, record)
+					_, share := rowsOf(r, record)
 					own := views
 					for _, w := range share[1:] {
 						if w > 0 {
@@ -114,7 +114,7 @@ func TestViewsAreAveragedBeforeClipping(t *testing.T) {
 				if len(s.views) > 0 {
 					t.Fatalf("lot %d: %d views more than its records have", lot, len(s.views))
 				}
-				for j, w := range weights(t, r) {
+				for j, w := range flatWeights(t, r) {
 					if got := -float64(w) * r.Event().ExpectedLot(); !(math.Abs(got-want[j]) <= 1e-4) {
 						t.Fatalf("lot %d, element %d: a sum of %v, want %v", lot, j, got, want[j])
 					}
@@ -128,7 +128,7 @@ func TestViewsAreAveragedBeforeClipping(t *testing.T) {
 			}
 			if !test.records.Users && test.records.Examples == 0 {
 				r.Close()
-				if h := lotsIn(t, c.Files.Ledger); h.Header.Unit != "example" || h.Header.Records != len(users) || h.Header.Adjacency != ledger.AddRemove {
+				if h := readLedger(t, c.Files.Ledger); h.Header.Unit != "example" || h.Header.Records != len(users) || h.Header.Adjacency != ledger.AddRemove {
 					t.Errorf("the ledger protects %+v", h.Header)
 				}
 			}
@@ -138,12 +138,12 @@ func TestViewsAreAveragedBeforeClipping(t *testing.T) {
 
 // Examples that are records have no weights, and one view of each is changed all the same.
 func TestOneView(t *testing.T) {
-	c := ordinary(t)
+	c := testConfig(t)
 	changed := 0
 	c.Augmentation = Augmentation{1, func([][]float32, *rand.Rand) { changed++ }}
-	r := start(t, c)
-	quiet(r)
-	drawn := len(draw(t, r, 0))
+	r := newRun(t, c)
+	disableNoise(r)
+	drawn := len(drawLot(t, r, 0))
 	if err := r.runLot(); err != nil {
 		t.Fatal(err)
 	}
@@ -160,8 +160,8 @@ func TestViewsAreDrawnForEachExample(t *testing.T) {
 	run := func(microbatch int, seed uint64) map[string]float32 { // by row, step and view
 		made, step := map[string]float32{}, 0
 		var drawn []int
-		c := ordinary(t)
-		c.Network, c.Train, c.Steps, c.Sampling.Lot, c.Sampling.Rate = linear(size), columns(12, one, size), 4, 0, 0.6
+		c := testConfig(t)
+		c.Network, c.Train, c.Steps, c.Sampling.Lot, c.Sampling.Rate = linearNetwork(size), newColumnTable(12, one, size), 4, 0, 0.6
 		c.Microbatch, c.Seed = microbatch, &seed
 		c.Augmentation = Augmentation{views, func(view [][]float32, r *rand.Rand) {
 			view[0][0] = r.Float32()
@@ -172,10 +172,10 @@ func TestViewsAreDrawnForEachExample(t *testing.T) {
 			made[name] = view[0][0]
 		}}
 		drawn = make([]int, 100) // where the function is tried
-		r := start(t, c)
+		r := newRun(t, c)
 		clear(made)
 		for step = range c.Steps {
-			drawn = draw(t, r, step)
+			drawn = drawLot(t, r, step)
 			if err := r.runLot(); err != nil {
 				t.Fatal(err)
 			}
@@ -204,22 +204,22 @@ func TestViewsAreDrawnForEachExample(t *testing.T) {
 func TestViewsDropApart(t *testing.T) {
 	const records, size, views = 10, 33, 2
 	bit := func(i, k, j int) float32 { return float32(uint32(1) << i) }
-	c := ordinary(t)
-	unit(&c)
-	c.Network, c.Train, c.Steps, c.Sampling.Lot = revealing(size, 0.5), columns(records, bit, size), 1, 5
+	c := testConfig(t)
+	useUnitSteps(&c)
+	c.Network, c.Train, c.Steps, c.Sampling.Lot = maskRevealingNetwork(size, 0.5), newColumnTable(records, bit, size), 1, 5
 	c.Mechanism.Clipping = clip.Flat(clip.Constant(1e9), nil)
 	c.Augmentation = Augmentation{views, func([][]float32, *rand.Rand) {}}
-	r := start(t, c)
-	quiet(r)
-	drawn := draw(t, r, 0)
+	r := newRun(t, c)
+	disableNoise(r)
+	drawn := drawLot(t, r, 0)
 	if err := r.runLot(); err != nil {
 		t.Fatal(err)
 	}
-	for j, w := range weights(t, r) {
+	for j, w := range flatWeights(t, r) {
 		want := 0.0
 		for k, row := range drawn {
 			for v := range views {
-				if stays(t, r, 0.5, k*views+v, 0, j) {
+				if keepsElement(t, r, 0.5, k*views+v, 0, j) {
 					want += 2 * float64(uint32(1)<<row) / views
 				}
 			}
@@ -231,12 +231,12 @@ func TestViewsDropApart(t *testing.T) {
 }
 
 func TestResumeKeepsTheViews(t *testing.T) {
-	c := lasting(t)
-	c.Augmentation = Augmentation{2, new(seen).change}
-	r := start(t, c)
-	train(t, r, nil)
+	c := checkpointedConfig(t)
+	c.Augmentation = Augmentation{2, new(loggedTransform).transform}
+	r := newRun(t, c)
+	trainRun(t, r, nil)
 	r.Close()
-	for _, other := range []Augmentation{{}, {3, new(seen).change}} {
+	for _, other := range []Augmentation{{}, {3, new(loggedTransform).transform}} {
 		d := c
 		d.Augmentation, d.Steps = other, 7
 		if _, err := Resume(d); err == nil || !strings.Contains(err.Error(), "augmentation") {
@@ -249,18 +249,18 @@ func TestResumeKeepsTheViews(t *testing.T) {
 		t.Errorf("a run of another change was gone on with: %v", err)
 	}
 	c.Steps = 7
-	train(t, resume(t, c), nil)
+	trainRun(t, resumeRun(t, c), nil)
 }
 
 // A change that panics ends the run, without a word of what it saw.
 func TestChangePanicsInALot(t *testing.T) {
-	c := ordinary(t)
+	c := testConfig(t)
 	c.Augmentation = Augmentation{2, func(view [][]float32, _ *rand.Rand) {
 		if view[0][0] != 0 {
 			panic(fmt.Sprint("secret ", view[0]))
 		}
 	}}
-	r := start(t, c)
+	r := newRun(t, c)
 	for range 2 {
 		err := r.Train(context.Background(), nil)
 		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "test it on public examples") {

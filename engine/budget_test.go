@@ -41,12 +41,12 @@ func TestBudgetEndsTheRun(t *testing.T) {
 			if testing.Short() && strings.HasPrefix(name, "fixed") {
 				t.Skip("to account these lots takes seconds")
 			}
-			c := ordinary(t)
+			c := testConfig(t)
 			c.Mechanism.NoiseMultiplier, c.Sampling.Lot, c.Steps, c.Budget.StopAtEpsilon, c.Budget.Delta = 2, 10, 4000, 3, 1e-5
 			change(&c)
-			r := start(t, c)
+			r := newRun(t, c)
 			most := 0.0
-			train(t, r, func(p *Progress) error {
+			trainRun(t, r, func(p *Progress) error {
 				most = max(most, p.Epsilon)
 				if p.Lot < 4 || p.Lot%50 == 0 { // were the process killed now
 					if a, err := r.Spent(c.Budget.Accountant); err != nil || a.UpperBound() > c.Budget.StopAtEpsilon {
@@ -60,7 +60,7 @@ func TestBudgetEndsTheRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h := lotsIn(t, c.Files.Ledger)
+			h := readLedger(t, c.Files.Ledger)
 			if n := h.LotCount(); n != r.StepsDone() || n < 3 || n == c.Steps {
 				t.Fatalf("%d lots in the ledger after %d steps", n, r.StepsDone())
 			}
@@ -83,23 +83,23 @@ func TestBudgetEndsTheRun(t *testing.T) {
 // TestBudgetForNothing: a budget below one lot is refused before anything is
 // written.
 func TestBudgetForNothing(t *testing.T) {
-	c := ordinary(t)
+	c := testConfig(t)
 	c.Budget.StopAtEpsilon = 1e-3
 	_, err := New(c)
 	if !errors.Is(err, ErrBudget) {
 		t.Errorf("error %v", err)
 	}
-	untouched(t, c)
+	requireNoFiles(t, c)
 }
 
 // TestShownEpsilonIsTheLedgers: what the observer sees last is what the closed
 // ledger says.
 func TestShownEpsilonIsTheLedgers(t *testing.T) {
-	c := ordinary(t)
+	c := testConfig(t)
 	c.Steps = 30
-	r := start(t, c)
+	r := newRun(t, c)
 	shown := 0.0
-	train(t, r, func(p *Progress) error {
+	trainRun(t, r, func(p *Progress) error {
 		if p.Epsilon < shown {
 			t.Errorf("ε fell from %v to %v", shown, p.Epsilon)
 		}
@@ -117,9 +117,9 @@ func TestShownEpsilonIsTheLedgers(t *testing.T) {
 // TestInterrupted: the end of the context is heeded between lots, and what was
 // reserved is given back.
 func TestInterrupted(t *testing.T) {
-	c := ordinary(t)
+	c := testConfig(t)
 	c.Steps = 1000
-	r := start(t, c)
+	r := newRun(t, c)
 	ctx, stop := context.WithCancel(t.Context())
 	err := r.Train(ctx, func(p *Progress) error {
 		if p.Lot == 37 {
@@ -131,7 +131,7 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("error %v after %d lots", err, r.StepsDone())
 	}
 	r.Close()
-	if n := lotsIn(t, c.Files.Ledger).LotCount(); n != 37 {
+	if n := readLedger(t, c.Files.Ledger).LotCount(); n != 37 {
 		t.Errorf("the ledger holds %d lots", n)
 	}
 }
@@ -146,16 +146,16 @@ func TestBudgetIsUsedUp(t *testing.T) {
 		},
 		"shuffle": func(c *Config) { c.Sampling.Policy, c.Budget.StopAtEpsilon = sample.PolicyShuffle, 30 },
 	} {
-		c := ordinary(t)
+		c := testConfig(t)
 		c.Mechanism.NoiseMultiplier, c.Sampling.Lot, c.Steps, c.Budget.Delta, c.Budget.StopAtEpsilon = 2, 10, 1000, 1e-5, 3
 		c.Files.CheckpointFolder = filepath.Join(t.TempDir(), "checkpoint")
 		change(&c)
-		r := start(t, c)
+		r := newRun(t, c)
 		stopped := errors.New("stopped")
 		if err := r.Train(context.Background(), func(p *Progress) error { return stopped }); err != stopped {
 			t.Fatal(err)
 		}
-		want, left := weights(t, r), r.account.meter.allowed
+		want, left := flatWeights(t, r), r.account.meter.allowed
 		for range left {
 			if err := r.account.spendLot(r.mechanism.entry, c.Steps-r.step); err != nil {
 				t.Fatal(err)
@@ -164,16 +164,16 @@ func TestBudgetIsUsedUp(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
 		}
-		again := resume(t, c)
-		train(t, again, nil)
-		if again.StepsDone() != 1 || !slices.Equal(weights(t, again), want) {
+		again := resumeRun(t, c)
+		trainRun(t, again, nil)
+		if again.StepsDone() != 1 || !slices.Equal(flatWeights(t, again), want) {
 			t.Errorf("%s: %d lots, or other weights", name, again.StepsDone())
 		}
 		if err := again.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if a, err := again.Spent(c.Budget.Accountant); err != nil || a.UpperBound() > c.Budget.StopAtEpsilon || lotsIn(t, c.Files.Ledger).LotCount() != 1+left {
-			t.Errorf("%s: ε = %v, %d lots of %d (%v)", name, a.UpperBound(), lotsIn(t, c.Files.Ledger).LotCount(), 1+left, err)
+		if a, err := again.Spent(c.Budget.Accountant); err != nil || a.UpperBound() > c.Budget.StopAtEpsilon || readLedger(t, c.Files.Ledger).LotCount() != 1+left {
+			t.Errorf("%s: ε = %v, %d lots of %d (%v)", name, a.UpperBound(), readLedger(t, c.Files.Ledger).LotCount(), 1+left, err)
 		}
 		if c.Mechanism.NoiseMultiplierAt == nil {
 			if _, err := AffordableSteps(c); !errors.Is(err, ErrBudget) {
@@ -195,16 +195,16 @@ func TestPlanned(t *testing.T) {
 		"scheduled": func(c *Config) {
 			c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt = 0, func(lot int) float64 { return 2 + float64(lot%3) }
 		},
-		"validation": func(c *Config) { c.Validation = Validation{Set: examples(400, 9), Noise: 2} },
+		"validation": func(c *Config) { c.Validation = Validation{Set: mlpExamples(400, 9), Noise: 2} },
 		"projection": func(c *Config) {
-			c.Network, c.Projection = nil, Projection{Directions: 3, Noise: 4, Network: behind}
+			c.Network, c.Projection = nil, Projection{Directions: 3, Noise: 4, Network: denseOnProjection}
 		},
 		"budget": func(c *Config) { c.Budget.StopAtEpsilon = 1.2 },
 	} {
-		c := lasting(t)
+		c := checkpointedConfig(t)
 		c.Mechanism.NoiseMultiplier, c.Sampling.Lot, c.Steps, c.Budget.Delta, c.Seed = 2, 10, 20, 1e-5, nil
 		change(&c)
-		r := start(t, c)
+		r := newRun(t, c)
 		first, err := r.PlannedEpsilon()
 		if err != nil {
 			t.Fatal(err)
@@ -226,8 +226,8 @@ func TestPlanned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again := resume(t, c)
-		train(t, again, nil)
+		again := resumeRun(t, c)
+		trainRun(t, again, nil)
 		if c.Validation.Set != nil {
 			if _, err := again.Validate(); err != nil {
 				t.Fatal(err)
@@ -241,9 +241,9 @@ func TestPlanned(t *testing.T) {
 			t.Errorf("%s: planned ε = %v, before the first lot %v, and all of it cost %v (%v)", name, planned, first, a.UpperBound(), err)
 		}
 	}
-	c := ordinary(t)
+	c := testConfig(t)
 	c.Mechanism.NonPrivate = true
-	if planned, err := start(t, c).PlannedEpsilon(); err != nil || !math.IsInf(planned, 1) {
+	if planned, err := newRun(t, c).PlannedEpsilon(); err != nil || !math.IsInf(planned, 1) {
 		t.Errorf("without privacy: planned ε = %v (%v)", planned, err)
 	}
 }

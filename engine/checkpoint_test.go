@@ -13,9 +13,9 @@ import (
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
-func aCheckpoint(average bool, slots int) *checkpoint {
+func newTestCheckpoint(average bool, slots int) *checkpoint {
 	c := &checkpoint{Run: fingerprint{{"records", "60"}}, Step: 7, Head: "abc", Bounds: []float64{0.5}, Sizes: []int{3, 1}, Average: average, Slots: slots, Projection: 2 * slots}
-	c.state = roomFor(c)
+	c.state = newState(c)
 	if slots > 0 {
 		c.projection = make([]float32, c.Projection)
 	}
@@ -29,8 +29,8 @@ func aCheckpoint(average bool, slots int) *checkpoint {
 	return c
 }
 
-// roomFor is a state such as a machine has, of what a checkpoint describes.
-func roomFor(c *checkpoint) (s plan.State) {
+// newState is a state such as a machine has, of what a checkpoint describes.
+func newState(c *checkpoint) (s plan.State) {
 	for _, n := range c.Sizes {
 		s.Weights = append(s.Weights, make([]float32, n))
 		if c.Average {
@@ -45,18 +45,18 @@ func roomFor(c *checkpoint) (s plan.State) {
 	return s
 }
 
-// readAll reads all that a file holds.
-func readAll(file []byte) (*checkpoint, error) {
+// readWholeCheckpoint reads all that a file holds.
+func readWholeCheckpoint(file []byte) (*checkpoint, error) {
 	c, err := readCheckpoint(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
 		return nil, err
 	}
-	err = c.load(roomFor(c))
+	err = c.load(newState(c))
 	c.numbers = nil
 	return c, err
 }
 
-func bytesOf(t testing.TB, c *checkpoint) []byte {
+func encodeCheckpoint(t testing.TB, c *checkpoint) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	if err := c.write(&b); err != nil {
@@ -69,21 +69,21 @@ func bytesOf(t testing.TB, c *checkpoint) []byte {
 func TestCheckpointFile(t *testing.T) {
 	for _, average := range []bool{false, true} {
 		for slots := range 3 {
-			c := aCheckpoint(average, slots)
-			file := bytesOf(t, c)
-			got, err := readAll(file)
+			c := newTestCheckpoint(average, slots)
+			file := encodeCheckpoint(t, c)
+			got, err := readWholeCheckpoint(file)
 			if err != nil || !reflect.DeepEqual(got, c) {
 				t.Fatalf("%+v, %v; want %+v", got, err, c)
 			}
 			for cut := range file {
-				if _, err := readAll(file[:cut]); !errors.Is(err, ErrDamaged) {
+				if _, err := readWholeCheckpoint(file[:cut]); !errors.Is(err, ErrDamaged) {
 					t.Fatalf("cut to %d bytes: %v", cut, err)
 				}
 			}
 			for at := range file {
 				bad := bytes.Clone(file)
 				bad[at] ^= 0x10
-				if _, err := readAll(bad); !errors.Is(err, ErrDamaged) {
+				if _, err := readWholeCheckpoint(bad); !errors.Is(err, ErrDamaged) {
 					t.Fatalf("byte %d changed: %v", at, err)
 				}
 			}
@@ -100,7 +100,7 @@ func TestCheckpointOfNonsense(t *testing.T) {
 		return append(file, sum[:]...)
 	}
 	const sound = `{"step":0,"sizes":[1],"average":false,"slots":0}`
-	if _, err := readAll(seal(checkpointMagic, sound, len(sound), 0)); err != nil {
+	if _, err := readWholeCheckpoint(seal(checkpointMagic, sound, len(sound), 0)); err != nil {
 		t.Fatal(err)
 	}
 	files := [][]byte{
@@ -120,18 +120,18 @@ func TestCheckpointOfNonsense(t *testing.T) {
 		files = append(files, seal(checkpointMagic, header, len(header), 0))
 	}
 	for _, file := range files {
-		if _, err := readAll(file); !errors.Is(err, ErrDamaged) {
+		if _, err := readWholeCheckpoint(file); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%q: %v", file, err)
 		}
 	}
-	if err := aCheckpoint(true, 1).checkSizes(aCheckpoint(true, 1)); err != nil {
+	if err := newTestCheckpoint(true, 1).checkSizes(newTestCheckpoint(true, 1)); err != nil {
 		t.Error(err)
 	}
 	for i, change := range []func(c *checkpoint){
 		func(c *checkpoint) { c.Sizes[1]++ }, func(c *checkpoint) { c.Slots++ }, func(c *checkpoint) { c.Average = false }, func(c *checkpoint) { c.Projection++ },
 	} {
-		c := aCheckpoint(true, 1)
-		if change(c); !errors.Is(c.checkSizes(aCheckpoint(true, 1)), ErrDamaged) {
+		c := newTestCheckpoint(true, 1)
+		if change(c); !errors.Is(c.checkSizes(newTestCheckpoint(true, 1)), ErrDamaged) {
 			t.Errorf("change %d is not seen", i)
 		}
 	}
@@ -141,8 +141,8 @@ func TestCheckpointOfNonsense(t *testing.T) {
 // what it accepts is written back as the same numbers. The fuzzed bytes follow the
 // magic line and are sealed, so that the checksum does not stand in the way.
 func FuzzCheckpoint(f *testing.F) {
-	for _, c := range []*checkpoint{aCheckpoint(false, 0), aCheckpoint(true, 2)} {
-		file := bytesOf(f, c)
+	for _, c := range []*checkpoint{newTestCheckpoint(false, 0), newTestCheckpoint(true, 2)} {
+		file := encodeCheckpoint(f, c)
 		f.Add(file[len(checkpointMagic) : len(file)-sha256.Size])
 	}
 	f.Add(make([]byte, 8)) // no header
@@ -152,14 +152,14 @@ func FuzzCheckpoint(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		file := append([]byte(checkpointMagic), body...)
 		sum := sha256.Sum256(file)
-		c, err := readAll(append(file, sum[:]...))
+		c, err := readWholeCheckpoint(append(file, sum[:]...))
 		if err != nil {
 			if !errors.Is(err, ErrDamaged) {
 				t.Fatalf("error %v", err)
 			}
 			return
 		}
-		again, err := readAll(bytesOf(t, c))
+		again, err := readWholeCheckpoint(encodeCheckpoint(t, c))
 		if err != nil || !reflect.DeepEqual(again.state, c.state) || !slices.Equal(again.projection, c.projection) || again.Step != c.Step {
 			t.Fatalf("read back as %+v, %v; want %+v", again, err, c)
 		}

@@ -16,10 +16,10 @@ import (
 // TestSavedWhileTheNextLotIsSummed: a checkpoint holds the weights between two lots,
 // however long the file takes to be written. A pipe that nobody reads takes it.
 func TestSavedWhileTheNextLotIsSummed(t *testing.T) {
-	c, drawn := lasting(t), 0
-	c.Network, c.Optimization.Average.Decay = wide(300, &drawn), 0
+	c, drawn := checkpointedConfig(t), 0
+	c.Network, c.Optimization.Average.Decay = wideNetwork(300, &drawn), 0
 	c.Optimization.Optimizer = optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}
-	r := start(t, c)
+	r := newRun(t, c)
 	if err := r.runLot(); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestSavedWhileTheNextLotIsSummed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	saved, err := readAll(file)
+	saved, err := readWholeCheckpoint(file)
 	if err != nil || saved.Step != 1 || !reflect.DeepEqual(saved.state.Weights, want) {
 		t.Errorf("error %v, or not the state after the first lot", err)
 	}

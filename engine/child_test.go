@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// child is a test that runs in a process of its own.
-type child struct {
-	command *exec.Cmd
-	said    io.Reader
-	death   *time.Timer
+// childProcess is a test that runs in a process of its own.
+type childProcess struct {
+	command   *exec.Cmd
+	stdout    io.Reader
+	killTimer *time.Timer
 }
 
-func spawn(t *testing.T, test string, env ...string) *child {
+func startChild(t *testing.T, test string, env ...string) *childProcess {
 	t.Helper()
 	command := exec.Command(os.Args[0], "-test.run=^"+test+"$", "-test.v")
 	command.Env = append(os.Environ(), "TMPDIR="+t.TempDir()) // a child that is killed cleans nothing up
@@ -31,17 +31,17 @@ func spawn(t *testing.T, test string, env ...string) *child {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { command.Process.Kill(); command.Wait() }) // where the test failed
-	return &child{command: command, said: said}
+	return &childProcess{command: command, stdout: said}
 }
 
-func (c *child) killAfter(wait time.Duration) {
-	c.death = time.AfterFunc(wait, func() { c.command.Process.Kill() })
+func (c *childProcess) killAfter(wait time.Duration) {
+	c.killTimer = time.AfterFunc(wait, func() { c.command.Process.Kill() })
 }
 
-// hear takes the words of every line that the child says, until it ends or is killed.
-func (c *child) hear(t *testing.T, line func(word []string)) {
+// readLines takes the words of every line that the child says, until it ends or is killed.
+func (c *childProcess) readLines(t *testing.T, line func(word []string)) {
 	t.Helper()
-	for lines := bufio.NewReader(c.said); ; {
+	for lines := bufio.NewReader(c.stdout); ; {
 		text, err := lines.ReadString('\n')
 		if err != nil { // a line cut short was not said
 			break
@@ -58,7 +58,7 @@ func (c *child) hear(t *testing.T, line func(word []string)) {
 	if err := c.command.Wait(); err != nil && !errors.As(err, &killed) {
 		t.Fatal(err)
 	}
-	if c.death != nil {
-		c.death.Stop()
+	if c.killTimer != nil {
+		c.killTimer.Stop()
 	}
 }

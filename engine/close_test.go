@@ -14,10 +14,10 @@ func TestClosedOnEveryDevice(t *testing.T) {
 	devices, _ := Devices()
 	for _, device := range devices {
 		for _, average := range []float64{0, 0.5} {
-			c := ordinary(t)
+			c := testConfig(t)
 			c.Device.Name, c.Optimization.Average.Decay = device.Name, average
 			c.Files.CheckpointFolder = t.TempDir()
-			r := start(t, c)
+			r := newRun(t, c)
 			enough := errors.New("enough")
 			if err := r.Train(t.Context(), func(p *Progress) error {
 				if p.Lot == 2 {
@@ -27,13 +27,13 @@ func TestClosedOnEveryDevice(t *testing.T) {
 			}); err != enough {
 				t.Fatal(err)
 			}
-			want := weights(t, r)
+			want := flatWeights(t, r)
 			for range 2 {
 				if err := r.Close(); err != nil {
 					t.Errorf("%s: closed with %v", device.Name, err)
 				}
 			}
-			if !slices.Equal(weights(t, r), want) {
+			if !slices.Equal(flatWeights(t, r), want) {
 				t.Errorf("%s: a closed run has other weights", device.Name)
 			}
 			if err := r.Train(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "the run is closed") || r.StepsDone() != 2 {
@@ -44,7 +44,7 @@ func TestClosedOnEveryDevice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := e.Score(e.Weights(), examples(9, 4))
+		want, err := e.Score(e.Weights(), mlpExamples(9, 4))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestClosedOnEveryDevice(t *testing.T) {
 				t.Errorf("%s: evaluator closed with %v", device.Name, err)
 			}
 		}
-		if got, err := e.Score(e.Weights(), examples(9, 4)); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := e.Score(e.Weights(), mlpExamples(9, 4)); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: a closed evaluator scores %+v, %v; before %+v", device.Name, got, err, want)
 		}
 		if err := e.Close(); err != nil {

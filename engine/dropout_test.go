@@ -16,8 +16,8 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// dropping is mlp with dropout after its input and after its hidden layer.
-func dropping(rate float64) perexample.Build {
+// mlpWithDropout is mlp with dropout after its input and after its hidden layer.
+func mlpWithDropout(rate float64) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
 		x, labels := n.Input("x", features), n.Input("label")
@@ -28,8 +28,8 @@ func dropping(rate float64) perexample.Build {
 	}
 }
 
-// revealing has the gradient D(x) in its weight: each record's sum shows its mask.
-func revealing(size int, rate float64) perexample.Build {
+// maskRevealingNetwork has the gradient D(x) in its weight: each record's sum shows its mask.
+func maskRevealingNetwork(size int, rate float64) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
 		x := layer.Dropout(n, n.Input("x0", size), rate)
@@ -59,29 +59,29 @@ func TestMasksAreDrawnForEachExample(t *testing.T) {
 		{"cuda:0", 3, Records{}, nil}, {"cuda:0", 2, Records{Examples: 3}, nil}, {"cuda:0", 3, Records{}, []Statistic{MeanLoss(1, 1)}},
 	} {
 		t.Run(fmt.Sprint(test.device, test.microbatch, test.records, len(test.statistics)), func(t *testing.T) {
-			has(t, test.device)
-			c := ordinary(t)
-			unit(&c)
-			c.Network, c.Train, c.Steps = revealing(size, 0.5), columns(records, bit, size), 6
+			requireDevice(t, test.device)
+			c := testConfig(t)
+			useUnitSteps(&c)
+			c.Network, c.Train, c.Steps = maskRevealingNetwork(size, 0.5), newColumnTable(records, bit, size), 6
 			c.Device.Name, c.Microbatch, c.Records, c.Sampling.Lot, c.Statistics = test.device, test.microbatch, test.records, 4, test.statistics
 			c.Mechanism.Clipping = clip.Flat(clip.Constant(1e9), nil)
-			r := start(t, c)
-			quiet(r)
+			r := newRun(t, c)
+			disableNoise(r)
 			for lot := range c.Steps {
-				fromZero(t, r)
-				drawn := draw(t, r, lot)
+				zeroFirstParameter(t, r)
+				drawn := drawLot(t, r, lot)
 				if err := r.runLot(); err != nil {
 					t.Fatal(err)
 				}
 				want := make([]float64, size)
 				for k, record := range drawn {
-					rows, share := dealt(r, record)
+					rows, share := rowsOf(r, record)
 					for i, row := range rows {
 						if share[i] == 0 {
 							continue
 						}
 						for j := range want {
-							stays := stays(t, r, 0.5, k*len(rows)+i, lot, j)
+							stays := keepsElement(t, r, 0.5, k*len(rows)+i, lot, j)
 							seen[stays]++
 							if stays {
 								want[j] += 2 * float64(share[i]) * float64(uint32(1)<<row)
@@ -89,7 +89,7 @@ func TestMasksAreDrawnForEachExample(t *testing.T) {
 						}
 					}
 				}
-				for j, w := range weights(t, r) {
+				for j, w := range flatWeights(t, r) {
 					if got := -float64(w) * r.Event().ExpectedLot(); !(math.Abs(got-want[j]) <= 1e-6*want[j]) {
 						t.Fatalf("lot %d, element %d: a sum of %v, want %v", lot, j, got, want[j])
 					}
@@ -102,8 +102,8 @@ func TestMasksAreDrawnForEachExample(t *testing.T) {
 	}
 }
 
-// has skips a test where the host has no such device.
-func has(t *testing.T, device string) {
+// requireDevice skips a test where the host has no such device.
+func requireDevice(t *testing.T, device string) {
 	t.Helper()
 	list, _ := Devices()
 	if !slices.ContainsFunc(list, func(d Device) bool { return d.Name == device }) {
@@ -111,8 +111,8 @@ func has(t *testing.T, device string) {
 	}
 }
 
-// fromZero sets the first vector to zero, so that what is added to it is exact.
-func fromZero(t *testing.T, r *Run) {
+// zeroFirstParameter sets the first vector to zero, so that what is added to it is exact.
+func zeroFirstParameter(t *testing.T, r *Run) {
 	t.Helper()
 	clear(r.compiled.executable.State().Weights[0])
 	if err := r.compiled.executable.LoadState(); err != nil {
@@ -120,8 +120,8 @@ func fromZero(t *testing.T, r *Run) {
 	}
 }
 
-// stays looks up, by op's words alone, what revealing's mask makes of one element in a slot of the lot.
-func stays(t *testing.T, r *Run, rate float64, slot, step, element int) bool {
+// keepsElement looks up, by op's words alone, what revealing's mask makes of one element in a slot of the lot.
+func keepsElement(t *testing.T, r *Run, rate float64, slot, step, element int) bool {
 	t.Helper()
 	var drawn [1]uint64
 	if err := r.source.Uint64s(drawn[:], noise.Stream{Purpose: noise.ExampleRandomness, Lot: uint64(step)}, uint64(slot)); err != nil {
@@ -148,15 +148,15 @@ func TestDropoutKeepsNeighboursApart(t *testing.T) {
 			}
 			return float32(math.Sin(float64(i + 7*j)))
 		}
-		c := ordinary(t)
-		unit(&c)
-		c.Network, c.Train, c.Steps, c.Sampling.Lot, c.Microbatch = revealing(size, 0.5), columns(records, value, size), 10, 15, 4
-		r := start(t, c)
-		quiet(r)
+		c := testConfig(t)
+		useUnitSteps(&c)
+		c.Network, c.Train, c.Steps, c.Sampling.Lot, c.Microbatch = maskRevealingNetwork(size, 0.5), newColumnTable(records, value, size), 10, 15, 4
+		r := newRun(t, c)
+		disableNoise(r)
 		before := make([]float32, size)
-		train(t, r, func(*Progress) error {
+		trainRun(t, r, func(*Progress) error {
 			var sum []float64
-			for j, w := range weights(t, r) {
+			for j, w := range flatWeights(t, r) {
 				sum = append(sum, float64(w-before[j])*r.Event().ExpectedLot())
 				before[j] = w
 			}
@@ -191,16 +191,16 @@ func TestDropoutKeepsNeighboursApart(t *testing.T) {
 func TestResumeGoesOnWithTheStepsMasks(t *testing.T) {
 	const records, size = 12, 33
 	bit := func(i, k, j int) float32 { return float32(uint32(1) << i) }
-	c := lasting(t)
-	unit(&c)
+	c := checkpointedConfig(t)
+	useUnitSteps(&c)
 	c.Optimization.Average.Decay = 0
-	c.Network, c.Train, c.Sampling.Lot, c.Sampling.Rate, c.Steps = revealing(size, 0.5), columns(records, bit, size), 0, 1, 3
+	c.Network, c.Train, c.Sampling.Lot, c.Sampling.Rate, c.Steps = maskRevealingNetwork(size, 0.5), newColumnTable(records, bit, size), 0, 1, 3
 	c.Mechanism.Clipping = clip.Flat(clip.Constant(1e9), nil)
-	r := start(t, c)
-	train(t, r, nil)
+	r := newRun(t, c)
+	trainRun(t, r, nil)
 	r.Close()
 
-	for _, other := range []perexample.Build{revealing(size, 0.25), revealing(size, 0)} {
+	for _, other := range []perexample.Build{maskRevealingNetwork(size, 0.25), maskRevealingNetwork(size, 0)} {
 		d := c
 		d.Network, d.Steps = other, 5
 		if _, err := Resume(d); err == nil {
@@ -208,17 +208,17 @@ func TestResumeGoesOnWithTheStepsMasks(t *testing.T) {
 		}
 	}
 	c.Steps, c.Microbatch = 5, 1
-	r = resume(t, c)
-	quiet(r)
+	r = resumeRun(t, c)
+	disableNoise(r)
 	for step := 3; step < 5; step++ {
-		fromZero(t, r)
+		zeroFirstParameter(t, r)
 		if err := r.runLot(); err != nil {
 			t.Fatal(err)
 		}
-		for j, w := range weights(t, r) {
+		for j, w := range flatWeights(t, r) {
 			want := 0.0
 			for row := range records {
-				if stays(t, r, 0.5, row, step, j) {
+				if keepsElement(t, r, 0.5, row, step, j) {
 					want += 2 * float64(uint32(1)<<row)
 				}
 			}
@@ -229,8 +229,8 @@ func TestResumeGoesOnWithTheStepsMasks(t *testing.T) {
 	}
 }
 
-// devices are those that this build and host can train on.
-func devices() []string {
+// deviceNames are those that this build and host can train on.
+func deviceNames() []string {
 	names := []string{"cpu", "gorgonia"}
 	if list, _ := Devices(); slices.ContainsFunc(list, func(d Device) bool { return d.Name == "cuda:0" }) {
 		names = append(names, "cuda:0")
@@ -242,24 +242,24 @@ func devices() []string {
 // allocates nothing, learns, and evaluation drops nothing.
 func TestTrainsWithDropout(t *testing.T) {
 	var made [][]float32
-	for _, device := range devices() {
-		c := ordinary(t)
-		c.Network, c.Device.Name, c.Sampling.Policy, c.Steps = dropping(0.5), device, sample.PolicyFixed, 8
-		r := start(t, c)
-		train(t, r, nil)
-		made = append(made, weights(t, r))
+	for _, device := range deviceNames() {
+		c := testConfig(t)
+		c.Network, c.Device.Name, c.Sampling.Policy, c.Steps = mlpWithDropout(0.5), device, sample.PolicyFixed, 8
+		r := newRun(t, c)
+		trainRun(t, r, nil)
+		made = append(made, flatWeights(t, r))
 	}
-	for i, device := range devices() {
-		if d := distance(made[0], made[i]); d > 1e-5 {
+	for i, device := range deviceNames() {
+		if d := relativeDistance(made[0], made[i]); d > 1e-5 {
 			t.Errorf("the weights of %s differ by %g", device, d)
 		}
 	}
-	c := ordinary(t)
+	c := testConfig(t)
 	c.Steps = 8
 	c.Network, c.Sampling.Policy = mlp, sample.PolicyFixed
-	r := start(t, c)
-	train(t, r, nil)
-	if d := distance(made[0], weights(t, r)); d < 1e-3 {
+	r := newRun(t, c)
+	trainRun(t, r, nil)
+	if d := relativeDistance(made[0], flatWeights(t, r)); d < 1e-3 {
 		t.Errorf("without dropout the weights differ by %g alone: the test shows nothing", d)
 	}
 
@@ -273,10 +273,10 @@ func TestTrainsWithDropout(t *testing.T) {
 			labels[i] = 1
 		}
 	}
-	c = ordinary(t)
-	c.Network, c.Train, c.Sampling.Lot, c.Steps, c.Optimization.Schedule = dropping(0.2), table(x, labels, nil), 60, 150, optim.Schedule{Base: 2}
-	r = start(t, c)
-	train(t, r, nil)
+	c = testConfig(t)
+	c.Network, c.Train, c.Sampling.Lot, c.Steps, c.Optimization.Schedule = mlpWithDropout(0.2), newTable(x, labels, nil), 60, 150, optim.Schedule{Base: 2}
+	r = newRun(t, c)
+	trainRun(t, r, nil)
 	score := func(build perexample.Build) Evaluation {
 		e, err := NewEvaluator(build, DeviceOptions{Threads: 1})
 		if err != nil {
@@ -289,7 +289,7 @@ func TestTrainsWithDropout(t *testing.T) {
 		}
 		return s
 	}
-	s := score(dropping(0.2))
+	s := score(mlpWithDropout(0.2))
 	if s.Accuracy < 0.8 {
 		t.Errorf("accuracy %v on a rule that a line tells", s.Accuracy)
 	}

@@ -17,7 +17,7 @@ import (
 	"gorgonia.org/tensor"
 )
 
-func evaluator(t *testing.T, build perexample.Build) *Evaluator {
+func newTestEvaluator(t *testing.T, build perexample.Build) *Evaluator {
 	t.Helper()
 	e, err := NewEvaluator(build, DeviceOptions{Threads: 1})
 	if err != nil {
@@ -30,9 +30,9 @@ func evaluator(t *testing.T, build perexample.Build) *Evaluator {
 // TestEvaluation: sets that do not fill the batch, or fill it several times, score
 // as their examples do one at a time.
 func TestEvaluation(t *testing.T) {
-	e := evaluator(t, mlp)
+	e := newTestEvaluator(t, mlp)
 	for _, n := range []int{1, 3, evaluationBatch - 1, evaluationBatch, evaluationBatch + 1, 3*evaluationBatch + 17} {
-		set := examples(n, 9)
+		set := mlpExamples(n, 9)
 		got, err := e.Score(e.Weights(), set)
 		if err != nil {
 			t.Fatal(err)
@@ -44,7 +44,7 @@ func TestEvaluation(t *testing.T) {
 			if err := set.Read([][]float32{x, label}, []int{i}); err != nil {
 				t.Fatal(err)
 			}
-			one, err := e.Score(e.Weights(), table(x, label, nil))
+			one, err := e.Score(e.Weights(), newTable(x, label, nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,8 +75,8 @@ func TestAlone(t *testing.T) {
 		n.SetLoss(layer.CrossEntropy(n, h, n.Input("label")), h)
 		return n.Network()
 	}
-	e := evaluator(t, build)
-	set := table([]float32{1, 2, -3, 4, 5, -6}, []float32{0, 1, 0}, nil)
+	e := newTestEvaluator(t, build)
+	set := newTable([]float32{1, 2, -3, 4, 5, -6}, []float32{0, 1, 0}, nil)
 	all, err := e.Predictions(e.Weights(), set)
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestAnswers(t *testing.T) {
 	for i := range count {
 		x[2*i], x[2*i+1], labels[i] = float32(i), 1, float32(i%3)
 	}
-	answers, err := evaluator(t, build).Predictions([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, table(x, labels, nil))
+	answers, err := newTestEvaluator(t, build).Predictions([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, newTable(x, labels, nil))
 	if err != nil || len(answers) != count {
 		t.Fatalf("%d answers, %v; want %d", len(answers), err, count)
 	}
@@ -121,15 +121,15 @@ func TestAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := evaluator(t, build).Predictions([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone)
+	again, err := newTestEvaluator(t, build).Predictions([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone)
 	if err != nil || !reflect.DeepEqual(again, answers) {
 		t.Errorf("without labels: other answers, or %v", err)
 	}
-	if _, err := evaluator(t, build).Score([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone); err == nil || !strings.Contains(err.Error(), "2 inputs and the data 1 columns") {
+	if _, err := newTestEvaluator(t, build).Score([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone); err == nil || !strings.Contains(err.Error(), "2 inputs and the data 1 columns") {
 		t.Errorf("scored without labels: %v", err)
 	}
 	enough, last := errors.New("enough"), -1
-	err = evaluator(t, build).Predict([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone, func(i int, answer []float32) error {
+	err = newTestEvaluator(t, build).Predict([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone, func(i int, answer []float32) error {
 		if last++; i != last || !slices.Equal(answer, answers[i]) {
 			t.Errorf("answer %d to example %d: %v", last, i, answer)
 		}
@@ -148,17 +148,17 @@ func TestAnswers(t *testing.T) {
 		n.SetLoss(layer.CrossEntropy(n, logits, label), logits)
 		return n.Network()
 	}
-	if _, err := evaluator(t, late).Predictions([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone); err == nil || !strings.Contains(err.Error(), "2 inputs and the data 1 columns") {
+	if _, err := newTestEvaluator(t, late).Predictions([][]float32{{1, 2, 0, 0, 0, 5}, {0, -1, 0}}, alone); err == nil || !strings.Contains(err.Error(), "2 inputs and the data 1 columns") {
 		t.Errorf("the labels come first: %v", err)
 	}
-	if _, err := evaluator(t, linear(2)).Predictions([][]float32{{1, 2}}, columns(5, zeros, 2)); err == nil || !strings.Contains(err.Error(), "set Output") {
+	if _, err := newTestEvaluator(t, linearNetwork(2)).Predictions([][]float32{{1, 2}}, newColumnTable(5, zeros, 2)); err == nil || !strings.Contains(err.Error(), "set Output") {
 		t.Errorf("a network without answers: %v", err)
 	}
 }
 
 // TestEvaluationWithoutLabels: a loss, and no accuracy.
 func TestEvaluationWithoutLabels(t *testing.T) {
-	got, err := evaluator(t, linear(2)).Score([][]float32{{1, 2}}, columns(5, func(i, k, j int) float32 { return float32(i) }, 2))
+	got, err := newTestEvaluator(t, linearNetwork(2)).Score([][]float32{{1, 2}}, newColumnTable(5, func(i, k, j int) float32 { return float32(i) }, 2))
 	if err != nil || got.Labels != 0 || got.Accuracy != 0 || got.Confusion != nil || !(math.Abs(got.Loss-6) <= 1e-6) {
 		t.Errorf("%+v, %v; want a loss of 6 alone", got, err)
 	}
@@ -180,7 +180,7 @@ func TestEvaluationOfSequences(t *testing.T) {
 	}
 	identity := []float32{1, 0, 0, 0, 1, 0, 0, 0, 1}
 	weights := [][]float32{identity, {0, 0, 0}}
-	got, err := evaluator(t, build).Score(weights, set)
+	got, err := newTestEvaluator(t, build).Score(weights, set)
 	if err != nil || got.Labels != 4 || got.Accuracy != 0.75 || got.Confusion[2][1] != 1 {
 		t.Errorf("%+v, %v; want 3 of 4 right", got, err)
 	}
@@ -190,7 +190,7 @@ func TestEvaluationOfSequences(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := evaluator(t, build)
+	e := newTestEvaluator(t, build)
 	if got, err = e.Score(weights, set); err != nil || got.Labels != 2 || got.Accuracy != 0.5 || got.Examples != 3 {
 		t.Errorf("%+v, %v; want 1 of 2 right", got, err)
 	}
@@ -206,18 +206,20 @@ func TestEvaluationOfSequences(t *testing.T) {
 
 // TestEvaluationRefuses: what does not fit is an error.
 func TestEvaluationRefuses(t *testing.T) {
-	e := evaluator(t, mlp)
+	e := newTestEvaluator(t, mlp)
 	good := e.Weights()
 	for says, score := range map[string]func() (Evaluation, error){
-		"got 3 parameters, and the network has 4": func() (Evaluation, error) { return e.Score(good[:3], examples(3, 1)) },
+		"got 3 parameters, and the network has 4": func() (Evaluation, error) { return e.Score(good[:3], mlpExamples(3, 1)) },
 		"parameter 1 has 6 elements, and the network needs 7": func() (Evaluation, error) {
-			return e.Score([][]float32{good[0], good[1][:6], good[2], good[3]}, examples(3, 1))
+			return e.Score([][]float32{good[0], good[1][:6], good[2], good[3]}, mlpExamples(3, 1))
 		},
-		"2 inputs and the data 1 columns": func() (Evaluation, error) { return e.Score(good, columns(3, zeros, 5)) },
+		"2 inputs and the data 1 columns": func() (Evaluation, error) { return e.Score(good, newColumnTable(3, zeros, 5)) },
 		"without a set":                   func() (Evaluation, error) { return e.Score(good, nil) },
-		"takes 5 numbers":                 func() (Evaluation, error) { return e.Score(good, columns(3, zeros, 4, 1)) },
-		"an empty set":                    func() (Evaluation, error) { return e.Score(good, raw{unchecked().columns, [][]float32{nil, nil}}) },
-		"not between 0 and 2":             func() (Evaluation, error) { return e.Score(good, unchecked().with(1, 3, 3)) },
+		"takes 5 numbers":                 func() (Evaluation, error) { return e.Score(good, newColumnTable(3, zeros, 4, 1)) },
+		"an empty set": func() (Evaluation, error) {
+			return e.Score(good, uncheckedSet{newUncheckedSet().columns, [][]float32{nil, nil}})
+		},
+		"not between 0 and 2": func() (Evaluation, error) { return e.Score(good, newUncheckedSet().with(1, 3, 3)) },
 	} {
 		if _, err := score(); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("error %v, want %q", err, says)
@@ -227,7 +229,7 @@ func TestEvaluationRefuses(t *testing.T) {
 		"no network":           nil,
 		"built for 3 examples": func(int) (*perexample.Network, error) { return mlp(3) },
 		"index out of range":   func(batch int) (*perexample.Network, error) { return mlp(G.Nodes{}[batch].Dims()) },
-		"mixes examples":       mixing,
+		"mixes examples":       batchMixingNetwork,
 	} {
 		if _, err := NewEvaluator(build, DeviceOptions{Threads: 1}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("error %v, want %q", err, says)
@@ -235,8 +237,8 @@ func TestEvaluationRefuses(t *testing.T) {
 	}
 }
 
-// mixing answers to each example with a sum over all of them.
-func mixing(batch int) (*perexample.Network, error) {
+// batchMixingNetwork answers to each example with a sum over all of them.
+func batchMixingNetwork(batch int) (*perexample.Network, error) {
 	g := G.NewGraph()
 	x := G.NewMatrix(g, tensor.Float32, G.WithShape(batch, 2), G.WithName("x"))
 	y := G.NewMatrix(g, tensor.Float32, G.WithShape(batch, 2), G.WithName("y"))
@@ -249,7 +251,7 @@ func mixing(batch int) (*perexample.Network, error) {
 
 // Scores are the CPU's on every device, of weights given and of the network's own.
 func TestEvaluationOnEveryDevice(t *testing.T) {
-	set := examples(evaluationBatch+37, 4)
+	set := mlpExamples(evaluationBatch+37, 4)
 	given := make([][]float32, 0, 4)
 	var want [2]Evaluation
 	devices, _ := Devices()

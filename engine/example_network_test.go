@@ -22,9 +22,9 @@ func ringNetwork(batch int) (*perexample.Network, error) {
 	g := G.NewGraph()
 	x := G.NewMatrix(g, tensor.Float32, G.WithShape(batch, 2), G.WithName("x"))
 	y := G.NewVector(g, tensor.Float32, G.WithShape(batch), G.WithName("y"))
-	w1 := G.NewMatrix(g, tensor.Float32, G.WithShape(2, 16), G.WithName("w1"), start(2*16))
-	b1 := G.NewVector(g, tensor.Float32, G.WithShape(16), G.WithName("b1"), start(16))
-	w2 := G.NewMatrix(g, tensor.Float32, G.WithShape(16, 1), G.WithName("w2"), start(16))
+	w1 := G.NewMatrix(g, tensor.Float32, G.WithShape(2, 16), G.WithName("w1"), newRun(2*16))
+	b1 := G.NewVector(g, tensor.Float32, G.WithShape(16), G.WithName("b1"), newRun(16))
+	w2 := G.NewMatrix(g, tensor.Float32, G.WithShape(16, 1), G.WithName("w2"), newRun(16))
 
 	h := G.Must(G.Tanh(G.Must(G.BroadcastAdd(G.Must(G.Mul(x, w1)), b1, nil, []byte{0}))))
 	answer := G.Must(G.Mul(h, w2))
@@ -36,8 +36,8 @@ func ringNetwork(batch int) (*perexample.Network, error) {
 	}, nil
 }
 
-// start gives a parameter n public starting values.
-func start(n int) G.NodeConsOpt {
+// newRun gives a parameter n public starting values.
+func newRun(n int) G.NodeConsOpt {
 	r := rand.New(rand.NewPCG(1, uint64(n)))
 	values := make([]float32, n)
 	for i := range values {

@@ -35,9 +35,9 @@ func mlp(batch int) (*perexample.Network, error) {
 	return n.Network()
 }
 
-// linear has a weight vector w0, w1, … from 0 for each size: an example's loss is
+// linearNetwork has a weight vector w0, w1, … from 0 for each size: an example's loss is
 // Σ x_k·w_k, so that the gradient in w_k is its column x_k.
-func linear(sizes ...int) perexample.Build {
+func linearNetwork(sizes ...int) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
 		var total *G.Node
@@ -56,8 +56,8 @@ func linear(sizes ...int) perexample.Build {
 	}
 }
 
-// examples makes a table for mlp.
-func examples(count int, seed uint64) *data.Table {
+// mlpExamples makes a table for mlp.
+func mlpExamples(count int, seed uint64) *data.Table {
 	r := rand.New(rand.NewPCG(seed, 1))
 	x, labels := make([]float32, count*features), make([]float32, count)
 	for i := range x {
@@ -66,10 +66,10 @@ func examples(count int, seed uint64) *data.Table {
 	for i := range labels {
 		labels[i] = float32(r.IntN(classes))
 	}
-	return table(x, labels, nil)
+	return newTable(x, labels, nil)
 }
 
-func table(x, labels []float32, users []int32) *data.Table {
+func newTable(x, labels []float32, users []int32) *data.Table {
 	t, err := data.NewTable([]data.Column{
 		{Name: "x", Shape: []int{len(x) / len(labels)}},
 		{Name: "label", Kind: data.Label, Classes: classes},
@@ -80,8 +80,8 @@ func table(x, labels []float32, users []int32) *data.Table {
 	return t
 }
 
-// columns makes a table for linear: column k of example i is made by value.
-func columns(count int, value func(i, k, j int) float32, sizes ...int) *data.Table {
+// newColumnTable makes a table for linear: column k of example i is made by value.
+func newColumnTable(count int, value func(i, k, j int) float32, sizes ...int) *data.Table {
 	var cs []data.Column
 	var values [][]float32
 	for k, size := range sizes {
@@ -103,12 +103,12 @@ func columns(count int, value func(i, k, j int) float32, sizes ...int) *data.Tab
 
 func zeros(i, k, j int) float32 { return 0 }
 
-// ordinary is a small private run that every test varies.
-func ordinary(t testing.TB) Config {
+// testConfig is a small private run that every test varies.
+func testConfig(t testing.TB) Config {
 	seed := uint64(7)
 	return Config{
 		Network:      mlp,
-		Train:        examples(60, 3),
+		Train:        mlpExamples(60, 3),
 		Sampling:     Sampling{Lot: 12},
 		Steps:        5,
 		Mechanism:    Mechanism{Clipping: clip.Flat(clip.Constant(1), nil), NoiseMultiplier: 1},
@@ -120,7 +120,7 @@ func ordinary(t testing.TB) Config {
 	}
 }
 
-func start(t testing.TB, c Config) *Run {
+func newRun(t testing.TB, c Config) *Run {
 	t.Helper()
 	r, err := New(c)
 	if err != nil {
@@ -130,14 +130,14 @@ func start(t testing.TB, c Config) *Run {
 	return r
 }
 
-func train(t testing.TB, r *Run, observe func(*Progress) error) {
+func trainRun(t testing.TB, r *Run, observe func(*Progress) error) {
 	t.Helper()
 	if err := r.Train(context.Background(), observe); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func weights(t testing.TB, r *Run) []float32 {
+func flatWeights(t testing.TB, r *Run) []float32 {
 	t.Helper()
 	p, err := r.Parameters()
 	if err != nil {
@@ -150,7 +150,7 @@ func weights(t testing.TB, r *Run) []float32 {
 	return all
 }
 
-func lotsIn(t testing.TB, path string) ledger.History {
+func readLedger(t testing.TB, path string) ledger.History {
 	t.Helper()
 	h, err := ledger.Read(path)
 	if err != nil {
@@ -159,8 +159,8 @@ func lotsIn(t testing.TB, path string) ledger.History {
 	return h
 }
 
-// contents is what a file holds.
-func contents(t testing.TB, path string) []byte {
+// readFile is what a file holds.
+func readFile(t testing.TB, path string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -169,8 +169,8 @@ func contents(t testing.TB, path string) []byte {
 	return b
 }
 
-// distance is the largest difference of two vectors over their largest entry.
-func distance(a, b []float32) float64 {
+// relativeDistance is the largest difference of two vectors over their largest entry.
+func relativeDistance(a, b []float32) float64 {
 	if len(a) != len(b) {
 		return math.Inf(1)
 	}
@@ -185,21 +185,21 @@ func distance(a, b []float32) float64 {
 	return most / scale
 }
 
-// spy stands between a run and its machine.
-type spy struct {
+// releaseSpy stands between a run and its machine.
+type releaseSpy struct {
 	plan.Executable
 	release func(*plan.Release) error
 }
 
-func (s *spy) Release(r *plan.Release) error {
+func (s *releaseSpy) Release(r *plan.Release) error {
 	if err := s.release(r); err != nil {
 		return err
 	}
 	return s.Executable.Release(r)
 }
 
-// sums are the accumulators of a run's machine.
-func sums(r *Run) [][]float32 {
+// accumulatedSums are the accumulators of a run's machine.
+func accumulatedSums(r *Run) [][]float32 {
 	m := r.compiled.executable.(interface{ Sum(v int) []float32 })
 	var all [][]float32
 	for v := range r.compiled.program.Parameters {

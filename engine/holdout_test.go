@@ -9,8 +9,8 @@ import (
 	"github.com/dptrain/dptrain/engine/data"
 )
 
-// first reads the first number of each example.
-func first(t *testing.T, s data.Set) []float32 {
+// firstNumbers reads the first number of each example.
+func firstNumbers(t *testing.T, s data.Set) []float32 {
 	t.Helper()
 	out := make([]float32, 0, s.Len())
 	for row := range s.Len() {
@@ -23,8 +23,8 @@ func first(t *testing.T, s data.Set) []float32 {
 	return out
 }
 
-// away counts the numbers of a that b lacks.
-func away(a, b []float32) int {
+// countMissing counts the numbers of a that b lacks.
+func countMissing(a, b []float32) int {
 	n := 0
 	for _, x := range a {
 		if !slices.Contains(b, x) {
@@ -54,7 +54,7 @@ func TestHoldOutOfNeighbours(t *testing.T) {
 		if !owners {
 			users = nil
 		}
-		return table(x, labels, users)
+		return newTable(x, labels, users)
 	}
 	for _, kind := range []struct {
 		records Records
@@ -74,12 +74,12 @@ func TestHoldOutOfNeighbours(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, b := first(t, whole), first(t, part)
-			if away(b, a) != 0 || away(a, b) != kind.each {
+			a, b := firstNumbers(t, whole), firstNumbers(t, part)
+			if countMissing(b, a) != 0 || countMissing(a, b) != kind.each {
 				t.Errorf("without record %d, %v is trained on where it was %v", i, b, a)
 			}
-			a, b = first(t, wholeHeld), first(t, held)
-			if len(a) != len(b) || away(a, b) > kind.each || away(b, a) > kind.each {
+			a, b = firstNumbers(t, wholeHeld), firstNumbers(t, held)
+			if len(a) != len(b) || countMissing(a, b) > kind.each || countMissing(b, a) > kind.each {
 				t.Errorf("without record %d, %v is held out where it was %v", i, b, a)
 			}
 		}
@@ -90,18 +90,18 @@ func TestHoldOutOfNeighbours(t *testing.T) {
 	for i := 600; i < 1000; i++ {
 		x[i] = 1
 	}
-	_, held, err := HoldOut(table(x, make([]float32, 1000), nil), Records{}, 200)
+	_, held, err := HoldOut(newTable(x, make([]float32, 1000), nil), Records{}, 200)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ones := 0
-	for _, v := range first(t, held) {
+	for _, v := range firstNumbers(t, held) {
 		ones += int(v)
 	}
 	if !(math.Abs(float64(ones)-80) <= 6*6.2) {
 		t.Errorf("%d of 200 held out are of the kind that 400 of 1000 are", ones)
 	}
-	few := heirs{raw{build(-1, true).Columns(), [][]float32{x, x}}, []int32{0, 1}} // a user's own set
+	few := uncheckedUsers{uncheckedSet{build(-1, true).Columns(), [][]float32{x, x}}, []int32{0, 1}} // a user's own set
 	if _, _, err := HoldOut(few, Records{Users: true, Examples: 4}, 1); err == nil || !strings.Contains(err.Error(), "2 users") {
 		t.Errorf("a thousand examples of two owners: %v", err)
 	}

@@ -23,8 +23,8 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// unit makes the weights after a lot minus the released sum over q·N.
-func unit(c *Config) {
+// useUnitSteps makes the weights after a lot minus the released sum over q·N.
+func useUnitSteps(c *Config) {
 	c.Optimization.Optimizer, c.Optimization.Schedule = optim.Optimizer{Kind: optim.KindSGD}, optim.Schedule{Base: 1}
 }
 
@@ -41,20 +41,20 @@ func TestDividesByWhatIsPublic(t *testing.T) {
 	var sums [2][]float64
 	var sizes []int
 	for k, value := range []func(i, k, j int) float32{one, without} {
-		c := ordinary(t)
-		unit(&c)
-		c.Network, c.Train, c.Steps = linear(1), columns(60, value, 1), 12
-		r := start(t, c)
-		quiet(r)
-		r.compiled.executable = &spy{r.compiled.executable, func(p *plan.Release) error {
+		c := testConfig(t)
+		useUnitSteps(&c)
+		c.Network, c.Train, c.Steps = linearNetwork(1), newColumnTable(60, value, 1), 12
+		r := newRun(t, c)
+		disableNoise(r)
+		r.compiled.executable = &releaseSpy{r.compiled.executable, func(p *plan.Release) error {
 			if p.Scale != 1/r.Event().ExpectedLot() {
 				t.Errorf("scale %v, want %v", p.Scale, 1/r.Event().ExpectedLot())
 			}
 			return nil
 		}}
 		before := 0.0
-		train(t, r, func(p *Progress) error {
-			w := float64(weights(t, r)[0])
+		trainRun(t, r, func(p *Progress) error {
+			w := float64(flatWeights(t, r)[0])
 			sums[k] = append(sums[k], -(w-before)*12)
 			before = w
 			if k == 0 {
@@ -84,16 +84,16 @@ func TestDividesByWhatIsPublic(t *testing.T) {
 
 // TestEmptyLotIsALot: it moves the weights by noise, and is spent.
 func TestEmptyLotIsALot(t *testing.T) {
-	c := ordinary(t)
+	c := testConfig(t)
 	c.Sampling.Lot, c.Sampling.Rate, c.Steps = 0, 1e-12, 3
 	c.Optimization.Schedule.Base = 1e-12
-	r := start(t, c)
-	before := weights(t, r)
-	train(t, r, func(*Progress) error {
+	r := newRun(t, c)
+	before := flatWeights(t, r)
+	trainRun(t, r, func(*Progress) error {
 		if n := r.PrivateStats().Records; n != 0 {
 			t.Fatalf("a lot of %d records", n)
 		}
-		after := weights(t, r)
+		after := flatWeights(t, r)
 		for i := range after {
 			if after[i] != before[i] {
 				before = after
@@ -104,7 +104,7 @@ func TestEmptyLotIsALot(t *testing.T) {
 		return nil
 	})
 	r.Close()
-	if n := lotsIn(t, c.Files.Ledger).LotCount(); n != 3 {
+	if n := readLedger(t, c.Files.Ledger).LotCount(); n != 3 {
 		t.Errorf("the ledger holds %d lots, want 3", n)
 	}
 }
@@ -116,12 +116,12 @@ func TestEachRecordOnce(t *testing.T) {
 	bit := func(i, k, j int) float32 { return float32(uint32(1) << i) }
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
 		for _, microbatch := range []int{1, 3, 8, 20} {
-			c := ordinary(t)
-			unit(&c)
-			c.Network, c.Train, c.Sampling.Policy, c.Microbatch, c.Sampling.Lot, c.Steps = linear(1), columns(records, bit, 1), policy, microbatch, 8, 5
+			c := testConfig(t)
+			useUnitSteps(&c)
+			c.Network, c.Train, c.Sampling.Policy, c.Microbatch, c.Sampling.Lot, c.Steps = linearNetwork(1), newColumnTable(records, bit, 1), policy, microbatch, 8, 5
 			c.Mechanism.Clipping = clip.Flat(clip.Constant(1e9), nil)
-			r := start(t, c)
-			quiet(r)
+			r := newRun(t, c)
+			disableNoise(r)
 			seen := 0
 			for lot := range c.Steps {
 				// From weight 0, so that the difference is exact.
@@ -147,7 +147,7 @@ func TestEachRecordOnce(t *testing.T) {
 				if err := r.runLot(); err != nil {
 					t.Fatal(err)
 				}
-				got := -float64(weights(t, r)[0]) * 8
+				got := -float64(flatWeights(t, r)[0]) * 8
 				if !(math.Abs(got-want) <= 0.25) {
 					t.Errorf("%s in microbatches of %d: a sum of %.2f, want %.0f", policy, microbatch, got, want)
 				}
@@ -173,19 +173,19 @@ func TestBadGradientStaysAlone(t *testing.T) {
 		return n.Network()
 	}
 	run := func(bad float32) ([]float32, int) {
-		c := ordinary(t)
-		unit(&c)
+		c := testConfig(t)
+		useUnitSteps(&c)
 		c.Network, c.Sampling.Lot, c.Sampling.Rate, c.Steps, c.Microbatch = root, 0, 1, 2, 4
-		c.Train = columns(10, func(i, k, j int) float32 {
+		c.Train = newColumnTable(10, func(i, k, j int) float32 {
 			if i == 5 && j == 1 {
 				return bad
 			}
 			return float32(i + j)
 		}, 2)
-		r := start(t, c)
-		quiet(r)
-		train(t, r, nil)
-		return weights(t, r), r.PrivateStats().NonFinite
+		r := newRun(t, c)
+		disableNoise(r)
+		trainRun(t, r, nil)
+		return flatWeights(t, r), r.PrivateStats().NonFinite
 	}
 	// The record alone, clipped to length 1, is what a sound one adds.
 	sound, none := run(6)
@@ -203,21 +203,21 @@ func TestBadGradientStaysAlone(t *testing.T) {
 
 // TestPrivateFigures: those of the last lot, worked out by hand.
 func TestPrivateFigures(t *testing.T) {
-	c := ordinary(t)
+	c := testConfig(t)
 	// Gradients 1 to 10 from weight 0: losses of 0 at first, and then x·w.
-	c.Network, c.Train = linear(1), columns(10, func(i, k, j int) float32 { return float32(i + 1) }, 1)
+	c.Network, c.Train = linearNetwork(1), newColumnTable(10, func(i, k, j int) float32 { return float32(i + 1) }, 1)
 	c.Mechanism.Clipping, c.Sampling.Lot, c.Sampling.Rate, c.Steps, c.Microbatch = clip.Flat(clip.Constant(4.5), nil), 0, 1, 2, 3
-	r := start(t, c)
+	r := newRun(t, c)
 	if p := r.PrivateStats(); p != (PrivateStats{}) {
 		t.Errorf("%+v before the first lot", p)
 	}
 	w := 0.0
-	train(t, r, func(*Progress) error {
+	trainRun(t, r, func(*Progress) error {
 		p := r.PrivateStats()
 		if p.Records != 10 || p.NonFinite != 0 || p.Unclipped != 4 || !(math.Abs(p.Loss-5.5*w) <= 1e-5) {
 			t.Errorf("%+v, want 10 records, 4 of them whole, a mean loss of %v", p, 5.5*w)
 		}
-		w = float64(weights(t, r)[0])
+		w = float64(flatWeights(t, r)[0])
 		return nil
 	})
 }
@@ -226,18 +226,18 @@ func TestPrivateFigures(t *testing.T) {
 // holds the lot.
 func TestLedgerComesFirst(t *testing.T) {
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
-		c := ordinary(t)
+		c := testConfig(t)
 		c.Sampling.Policy, c.Steps = policy, 40
-		r := start(t, c)
+		r := newRun(t, c)
 		asked := 0
-		r.compiled.executable = &spy{r.compiled.executable, func(*plan.Release) error {
+		r.compiled.executable = &releaseSpy{r.compiled.executable, func(*plan.Release) error {
 			asked++
-			if n := lotsIn(t, c.Files.Ledger).LotCount(); n < asked || n > c.Steps {
+			if n := readLedger(t, c.Files.Ledger).LotCount(); n < asked || n > c.Steps {
 				t.Errorf("release %d while the ledger holds %d lots", asked, n)
 			}
 			return nil
 		}}
-		train(t, r, nil)
+		trainRun(t, r, nil)
 		if asked != 40 {
 			t.Errorf("%d releases, want 40", asked)
 		}
@@ -247,21 +247,21 @@ func TestLedgerComesFirst(t *testing.T) {
 // TestNothingMovesWithoutLedger: where the lot cannot be written nothing is
 // released, then or later.
 func TestNothingMovesWithoutLedger(t *testing.T) {
-	c := ordinary(t)
+	c := testConfig(t)
 	c.Statistics = []Statistic{MeanLoss(1, 1)}
 	c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 3}, nil)
-	r := start(t, c)
+	r := newRun(t, c)
 	if err := r.account.ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
-	before, bounds := weights(t, r), r.mechanism.clipper.State(nil)
+	before, bounds := flatWeights(t, r), r.mechanism.clipper.State(nil)
 	for range 2 {
 		err := r.Train(context.Background(), func(*Progress) error { t.Error("the observer was called"); return nil })
 		if err == nil || !strings.Contains(err.Error(), "ledger") {
 			t.Errorf("error %v, want one about the ledger", err)
 		}
 	}
-	if distance(before, weights(t, r)) != 0 || r.StepsDone() != 0 || r.statistics.accumulators[0].mean[0] != 0 || !slices.Equal(bounds, r.mechanism.clipper.State(nil)) {
+	if relativeDistance(before, flatWeights(t, r)) != 0 || r.StepsDone() != 0 || r.statistics.accumulators[0].mean[0] != 0 || !slices.Equal(bounds, r.mechanism.clipper.State(nil)) {
 		t.Error("something moved")
 	}
 }
@@ -269,10 +269,10 @@ func TestNothingMovesWithoutLedger(t *testing.T) {
 // TestFailedReleaseEndsTheRun: after a lot that failed half-way, another attempt
 // would count records twice or draw the same noise.
 func TestFailedReleaseEndsTheRun(t *testing.T) {
-	c := ordinary(t)
-	r := start(t, c)
+	c := testConfig(t)
+	r := newRun(t, c)
 	calls := 0
-	r.compiled.executable = &spy{r.compiled.executable, func(*plan.Release) error { calls++; return errors.New("device lost") }}
+	r.compiled.executable = &releaseSpy{r.compiled.executable, func(*plan.Release) error { calls++; return errors.New("device lost") }}
 	for range 3 {
 		if err := r.Train(context.Background(), nil); err == nil || err.Error() != "lot 0: device lost" {
 			t.Errorf("error %v", err)
@@ -282,15 +282,15 @@ func TestFailedReleaseEndsTheRun(t *testing.T) {
 		t.Errorf("%d releases, want 1", calls)
 	}
 	r.Close()
-	if n := lotsIn(t, c.Files.Ledger).LotCount(); n != 1 {
+	if n := readLedger(t, c.Files.Ledger).LotCount(); n != 1 {
 		t.Errorf("the ledger holds %d lots, want the one that may have been released", n)
 	}
 }
 
-// brittle is a clipping rule that panics once.
-type brittle struct{ left *int }
+// panickingRule is a clipping rule that panics once.
+type panickingRule struct{ left *int }
 
-func (b brittle) Factor(norm, bound float64) float64 {
+func (b panickingRule) Factor(norm, bound float64) float64 {
 	if *b.left--; *b.left == 0 {
 		panic("a bug of the user's")
 	}
@@ -301,11 +301,11 @@ func (b brittle) Factor(norm, bound float64) float64 {
 // records that were added up before it must not be counted twice.
 func TestPanicEndsTheRun(t *testing.T) {
 	left := 3
-	c := ordinary(t)
+	c := testConfig(t)
 	c.Microbatch, c.Sampling.Policy = 1, sample.PolicyFixed
-	c.Mechanism.Clipping = clip.Flat(clip.Constant(1), brittle{&left})
-	r := start(t, c)
-	before := weights(t, r)
+	c.Mechanism.Clipping = clip.Flat(clip.Constant(1), panickingRule{&left})
+	r := newRun(t, c)
+	before := flatWeights(t, r)
 	func() {
 		defer func() {
 			if recover() == nil {
@@ -317,26 +317,26 @@ func TestPanicEndsTheRun(t *testing.T) {
 	if err := r.Train(context.Background(), nil); !errors.Is(err, errPanicked) {
 		t.Errorf("error %v, want %v", err, errPanicked)
 	}
-	if r.StepsDone() != 0 || distance(before, weights(t, r)) != 0 {
+	if r.StepsDone() != 0 || relativeDistance(before, flatWeights(t, r)) != 0 {
 		t.Error("a lot was released after the panic")
 	}
 }
 
-// buggy is a set that panics from one of its readings on.
-type buggy struct {
+// panickingSet is a set that panics from one of its readings on.
+type panickingSet struct {
 	data.Set
 	left int
 }
 
-func (b *buggy) Read(dst [][]float32, rows []int) error {
+func (b *panickingSet) Read(dst [][]float32, rows []int) error {
 	if b.left--; b.left < 0 {
 		panic("a bug of the user's")
 	}
 	return b.Set.Read(dst, rows)
 }
 
-// recovered is what f panics with.
-func recovered(f func()) (p any) {
+// panicValue is what f panics with.
+func panicValue(f func()) (p any) {
 	defer func() { p = recover() }()
 	f()
 	return nil
@@ -347,24 +347,24 @@ func recovered(f func()) (p any) {
 func TestPanicInData(t *testing.T) {
 	const bug = "a bug of the user's"
 	threads := runtime.NumGoroutine()
-	c := lasting(t)
-	c.Train = &buggy{Set: c.Train}
-	if p := recovered(func() { New(c) }); p != bug {
+	c := checkpointedConfig(t)
+	c.Train = &panickingSet{Set: c.Train}
+	if p := panicValue(func() { New(c) }); p != bug {
 		t.Errorf("New panicked with %v", p)
 	}
-	untouched(t, c)
-	c = lasting(t)
+	requireNoFiles(t, c)
+	c = checkpointedConfig(t)
 	c.Device.Threads, c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt = 3, 0, func(int) float64 { panic(bug) }
-	if p := recovered(func() { New(c) }); p != bug {
+	if p := panicValue(func() { New(c) }); p != bug {
 		t.Errorf("New panicked with %v", p)
 	}
-	untouched(t, c)
+	requireNoFiles(t, c)
 
 	for name, of := range map[string]struct {
 		c    Config
 		lots int // before the panic
-	}{"projection": {projected(t), 0}, "lots": {lasting(t), 2}} {
-		whole, set := of.c.Train, &buggy{of.c.Train, math.MaxInt}
+	}{"projection": {projectionConfig(t), 0}, "lots": {checkpointedConfig(t), 2}} {
+		whole, set := of.c.Train, &panickingSet{of.c.Train, math.MaxInt}
 		c := of.c
 		c.Train, c.Sampling.Policy, c.Microbatch, c.Device.Threads = set, sample.PolicyFixed, 6, 3
 		r, err := New(c)
@@ -372,7 +372,7 @@ func TestPanicInData(t *testing.T) {
 			t.Fatal(err)
 		}
 		set.left = 2*of.lots + of.lots/2 // in a lot's second microbatch
-		if p := recovered(func() { r.Train(context.Background(), nil) }); p != bug {
+		if p := panicValue(func() { r.Train(context.Background(), nil) }); p != bug {
 			t.Errorf("%s: Train panicked with %v", name, p)
 		}
 		set.left = math.MaxInt
@@ -390,7 +390,7 @@ func TestPanicInData(t *testing.T) {
 		if r, err = Resume(c); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		train(t, r, nil)
+		trainRun(t, r, nil)
 		if r.StepsDone() != c.Steps {
 			t.Errorf("%s: the resumed run made %d lots", name, r.StepsDone())
 		}
@@ -399,19 +399,19 @@ func TestPanicInData(t *testing.T) {
 		}
 	}
 
-	c = heldOut(t, 2)
-	set := &buggy{c.Validation.Set, math.MaxInt}
+	c = validationConfig(t, 2)
+	set := &panickingSet{c.Validation.Set, math.MaxInt}
 	c.Validation.Set = set
 	r, err := New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	train(t, r, nil)
+	trainRun(t, r, nil)
 	set.left = 0
-	if p := recovered(func() { r.Validate() }); p != bug {
+	if p := panicValue(func() { r.Validate() }); p != bug {
 		t.Errorf("Validate panicked with %v", p)
 	}
-	if lots := lotsIn(t, c.Files.Ledger).LotCount(); lots != c.Steps {
+	if lots := readLedger(t, c.Files.Ledger).LotCount(); lots != c.Steps {
 		t.Errorf("the ledger holds %d lots", lots)
 	}
 	set.left = math.MaxInt
@@ -440,10 +440,10 @@ func TestSameNoiseNever(t *testing.T) {
 	var triples [][3]float64
 	var singles []float64
 	for range 2 {
-		c := ordinary(t)
-		unit(&c)
+		c := testConfig(t)
+		useUnitSteps(&c)
 		c.Seed = nil
-		c.Network, c.Train, c.Steps = linear(3, 3, 3), columns(30, zeros, 3, 3, 3), 12
+		c.Network, c.Train, c.Steps = linearNetwork(3, 3, 3), newColumnTable(30, zeros, 3, 3, 3), 12
 		c.Mechanism.Clipping = []clip.Group{
 			{Name: "a", Parameters: []string{"w0"}, Bound: clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 5}},
 			{Name: "b", Parameters: []string{"w1", "w2"}, Bound: clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 5}},
@@ -453,17 +453,17 @@ func TestSameNoiseNever(t *testing.T) {
 			{Name: "s", Size: 3, Sensitivity: 1, Noise: 2, Of: nothing},
 			{Name: "t", Size: 3, Sensitivity: 1, Noise: 2, Of: nothing},
 		}
-		r := start(t, c)
+		r := newRun(t, c)
 		var before []float32
 		bounds := []float64{1, 1}
 		var sigma []float64
-		r.compiled.executable = &spy{r.compiled.executable, func(p *plan.Release) error {
-			before = append(before[:0], weights(t, r)...)
+		r.compiled.executable = &releaseSpy{r.compiled.executable, func(p *plan.Release) error {
+			before = append(before[:0], flatWeights(t, r)...)
 			sigma = append(sigma[:0], p.Sigma...)
 			return nil
 		}}
-		train(t, r, func(p *Progress) error {
-			after := weights(t, r)
+		trainRun(t, r, func(p *Progress) error {
+			after := flatWeights(t, r)
 			for v := range 3 {
 				var z [3]float64
 				for j := range z {
@@ -513,15 +513,15 @@ func TestSameNoiseNever(t *testing.T) {
 // run by printing it.
 func TestSeedIsMarked(t *testing.T) {
 	for _, seeded := range []bool{true, false} {
-		c := ordinary(t)
+		c := testConfig(t)
 		if !seeded {
 			c.Seed = nil
 		}
-		r := start(t, c)
+		r := newRun(t, c)
 		if d := r.Describe(); d.Secure == seeded {
 			t.Errorf("seeded %v: described as secure %v", seeded, d.Secure)
 		}
-		if h := lotsIn(t, c.Files.Ledger); h.Header.Secure == seeded {
+		if h := readLedger(t, c.Files.Ledger); h.Header.Secure == seeded {
 			t.Errorf("seeded %v: secure %v in the ledger", seeded, h.Header.Secure)
 		}
 		key := r.source.Key()
@@ -544,10 +544,10 @@ func TestNeighboursLookAlike(t *testing.T) {
 		Weights  []float32
 	}
 	look := func(set data.Set, policy sample.Policy) seen {
-		c := ordinary(t)
+		c := testConfig(t)
 		c.Train, c.Sampling.Policy, c.Steps, c.Files.CheckpointFolder = set, policy, 12, t.TempDir()
 		c.Statistics = []Statistic{Accuracy(1, 3), MeanLoss(2, 3)}
-		r := start(t, c)
+		r := newRun(t, c)
 		var s seen
 		show := func(v any) {
 			b, err := json.Marshal(v)
@@ -557,7 +557,7 @@ func TestNeighboursLookAlike(t *testing.T) {
 			s.Public = append(s.Public, string(b))
 		}
 		show(r.Describe())
-		train(t, r, func(p *Progress) error {
+		trainRun(t, r, func(p *Progress) error {
 			public := *p
 			public.Released, public.Epsilon = nil, 0
 			if p.Lot%6 == 0 { // how often ε is computed is a matter of time
@@ -571,7 +571,7 @@ func TestNeighboursLookAlike(t *testing.T) {
 			}
 			return nil
 		})
-		s.Weights = weights(t, r)
+		s.Weights = flatWeights(t, r)
 		saved, err := newestCheckpoint(c.Files.CheckpointFolder)
 		if err != nil {
 			t.Fatal(err)
@@ -580,24 +580,24 @@ func TestNeighboursLookAlike(t *testing.T) {
 		saved.Head = "" // of a file whose lines depend on how long a sync takes
 		show(saved)
 		r.Close()
-		show(lotsIn(t, c.Files.Ledger))
+		show(readLedger(t, c.Files.Ledger))
 		return s
 	}
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
-		a := look(examples(60, 3), policy)
+		a := look(mlpExamples(60, 3), policy)
 		x, labels := make([]float32, 60*features), make([]float32, 60)
 		all := make([]int, 60)
 		for i := range all {
 			all[i] = i
 		}
-		if err := examples(60, 3).Read([][]float32{x, labels}, all); err != nil {
+		if err := mlpExamples(60, 3).Read([][]float32{x, labels}, all); err != nil {
 			t.Fatal(err)
 		}
 		for j := range features {
 			x[20*features+j] = 1e4
 		}
 		labels[20] = float32(classes-1) - labels[20]
-		b := look(table(x, labels, nil), policy)
+		b := look(newTable(x, labels, nil), policy)
 		if !slices.Equal(a.Public, b.Public) {
 			for i := range a.Public {
 				if a.Public[i] != b.Public[i] {
@@ -616,13 +616,13 @@ func TestNeighboursLookAlike(t *testing.T) {
 // lots are never entered as Poisson samples.
 func TestLedgerSaysWhatRan(t *testing.T) {
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
-		c := ordinary(t)
+		c := testConfig(t)
 		c.Sampling.Policy = policy
-		r := start(t, c)
+		r := newRun(t, c)
 		e := r.Event()
-		train(t, r, nil)
+		trainRun(t, r, nil)
 		r.Close()
-		h := lotsIn(t, c.Files.Ledger)
+		h := readLedger(t, c.Files.Ledger)
 		if len(h.Lots) != 1 || h.Lots[0].Count != c.Steps {
 			t.Fatalf("%s: the ledger says %+v", policy, h.Lots)
 		}

@@ -17,9 +17,9 @@ import (
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
-// mortal is the run that TestKilled kills.
-func mortal(t testing.TB, folder string, policy sample.Policy, steps int) Config {
-	c := lasting(t)
+// killedRunConfig is the run that TestKilled kills.
+func killedRunConfig(t testing.TB, folder string, policy sample.Policy, steps int) Config {
+	c := checkpointedConfig(t)
 	c.Seed = nil
 	c.Sampling.Policy, c.Steps, c.Files.CheckpointInterval = policy, steps, 2*time.Millisecond
 	c.Files.Ledger, c.Files.CheckpointFolder = filepath.Join(folder, "ledger.jsonl"), filepath.Join(folder, "checkpoint")
@@ -37,13 +37,13 @@ func TestMortal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Resume(mortal(t, folder, sample.Policy(os.Getenv("DPTRAIN_SAMPLING")), steps))
+	r, err := Resume(killedRunConfig(t, folder, sample.Policy(os.Getenv("DPTRAIN_SAMPLING")), steps))
 	if err != nil {
 		fmt.Println("error", err)
 		return
 	}
 	say := func(what string, step int) {
-		fmt.Printf("%s %d %x\n", what, step, sha256.Sum256([]byte(standing(r))))
+		fmt.Printf("%s %d %x\n", what, step, sha256.Sum256([]byte(runState(r))))
 	}
 	say("from", r.StepsDone())
 	if err := r.Train(context.Background(), func(p *Progress) error { say("lot", p.Lot); return nil }); err != nil {
@@ -70,15 +70,15 @@ func TestKilled(t *testing.T) {
 	}
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyShuffle} {
 		t.Run(string(policy), func(t *testing.T) {
-			h := &witness{folder: t.TempDir(), policy: policy, steps: 100 * kills, after: map[int][]string{}, ever: map[string]bool{}}
-			c := mortal(t, h.folder, policy, h.steps)
+			h := &killObserver{folder: t.TempDir(), policy: policy, steps: 100 * kills, after: map[int][]string{}, ever: map[string]bool{}}
+			c := killedRunConfig(t, h.folder, policy, h.steps)
 			random := rand.New(rand.NewPCG(1, uint64(kills))) // other moments for another number of kills
 			for round := 0; ; round++ {
 				wait := time.Duration(random.IntN(120)) * time.Millisecond
 				if round >= kills {
 					wait = time.Minute
 				}
-				if h.live(t, wait) {
+				if h.runAndKill(t, wait) {
 					break
 				}
 				if round > 40*kills {
@@ -86,7 +86,7 @@ func TestKilled(t *testing.T) {
 				}
 				h.check(t, c)
 				if round < kills {
-					injure(t, c, random)
+					truncateFile(t, c, random)
 				}
 			}
 			h.check(t, c)
@@ -102,8 +102,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// witness is what the children said.
-type witness struct {
+// killObserver is what the children said.
+type killObserver struct {
 	folder   string
 	policy   sample.Policy
 	steps    int
@@ -114,14 +114,14 @@ type witness struct {
 	at       int // the lot that the last process said it stood at
 }
 
-// live runs one process, kills it after a while, and reports whether it came to
+// runAndKill runs one process, kills it after a while, and reports whether it came to
 // its end before.
-func (h *witness) live(t *testing.T, wait time.Duration) bool {
+func (h *killObserver) runAndKill(t *testing.T, wait time.Duration) bool {
 	t.Helper()
-	p := spawn(t, "TestMortal", "DPTRAIN_MORTAL="+h.folder, "DPTRAIN_SAMPLING="+string(h.policy), fmt.Sprint("DPTRAIN_STEPS=", h.steps))
+	p := startChild(t, "TestMortal", "DPTRAIN_MORTAL="+h.folder, "DPTRAIN_SAMPLING="+string(h.policy), fmt.Sprint("DPTRAIN_STEPS=", h.steps))
 	p.killAfter(wait)
 	ended := false
-	p.hear(t, func(word []string) {
+	p.readLines(t, func(word []string) {
 		if len(word) != 3 {
 			return
 		}
@@ -159,7 +159,7 @@ func (h *witness) live(t *testing.T, wait time.Duration) bool {
 }
 
 // check compares the ledger with what was released.
-func (h *witness) check(t *testing.T, c Config) {
+func (h *killObserver) check(t *testing.T, c Config) {
 	t.Helper()
 	if _, err := os.Stat(c.Files.Ledger); errors.Is(err, os.ErrNotExist) && h.released == 0 {
 		return
@@ -176,9 +176,9 @@ func (h *witness) check(t *testing.T, c Config) {
 	}
 }
 
-// injure does what a power cut may: a line of the ledger, or the newest
+// truncateFile does what a power cut may: a line of the ledger, or the newest
 // checkpoint, is there in part.
-func injure(t *testing.T, c Config, random *rand.Rand) {
+func truncateFile(t *testing.T, c Config, random *rand.Rand) {
 	t.Helper()
 	names, err := listCheckpoints(c.Files.CheckpointFolder)
 	if err != nil {

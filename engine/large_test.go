@@ -14,9 +14,9 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// wide is a network with a square weight for so many units, and counts the numbers
+// wideNetwork is a network with a square weight for so many units, and counts the numbers
 // that are drawn for it.
-func wide(units int, drawn *int) perexample.Build {
+func wideNetwork(units int, drawn *int) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
 		x, labels := n.Input("x", features), n.Input("label")
@@ -51,13 +51,13 @@ func TestLargeNetwork(t *testing.T) {
 	}
 	const pages = 8 << 20 // that large memory begins in, and all that is small
 
-	c := lasting(t)
-	c.Network, c.Steps, c.Files.CheckpointInterval, c.Optimization.Average.Decay = wide(units, &drawn), 8, 1, 0
+	c := checkpointedConfig(t)
+	c.Network, c.Steps, c.Files.CheckpointInterval, c.Optimization.Average.Decay = wideNetwork(units, &drawn), 8, 1, 0
 	c.Optimization.Optimizer = optim.Optimizer{Kind: optim.KindMomentum, Momentum: 0.9}
 	c.Microbatch = 2
-	r := start(t, c)
+	r := newRun(t, c)
 	allocated("New", 3*each+pages)
-	e := evaluator(t, r.Network())
+	e := newTestEvaluator(t, r.Network())
 	score := func(*Progress) error {
 		p, err := r.BorrowParameters()
 		if err != nil {
@@ -66,19 +66,19 @@ func TestLargeNetwork(t *testing.T) {
 		_, err = e.Score([][]float32{p[0].Values, p[1].Values, p[2].Values, p[3].Values, p[4].Values}, c.Train)
 		return err
 	}
-	train(t, r, score)
+	trainRun(t, r, score)
 	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
 	allocated("training", pages)
-	want := weights(t, r)
+	want := flatWeights(t, r)
 	allocated("a copy", 8*each)
 
 	c.Steps++
 	drawn = 0
-	r = resume(t, c)
+	r = resumeRun(t, c)
 	allocated("Resume", 3*each+pages)
-	for i, w := range weights(t, r) {
+	for i, w := range flatWeights(t, r) {
 		if w != want[i] {
 			t.Fatalf("weight %d is %v, was %v", i, w, want[i])
 		}
@@ -87,7 +87,7 @@ func TestLargeNetwork(t *testing.T) {
 
 // TestParametersAreACopy: what Parameters gives stays, and what Standing gives does not.
 func TestParametersAreACopy(t *testing.T) {
-	r := start(t, ordinary(t))
+	r := newRun(t, testConfig(t))
 	kept, err := r.Parameters()
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestParametersAreACopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	was := kept[0].Values[0]
-	train(t, r, nil)
+	trainRun(t, r, nil)
 	if kept[0].Values[0] != was || standing[0].Values[0] == was {
 		t.Errorf("after training a weight of %v is %v in the copy and %v as it stands", was, kept[0].Values[0], standing[0].Values[0])
 	}
@@ -111,8 +111,8 @@ func TestTooLargeIsRefused(t *testing.T) {
 		t.Skip("this host may have memory for it")
 	}
 	drawn := 0
-	c := ordinary(t)
-	c.Network, c.Optimization.Average.Decay = wide(units, &drawn), 0.99
+	c := testConfig(t)
+	c.Network, c.Optimization.Average.Decay = wideNetwork(units, &drawn), 0.99
 	c.Optimization.Optimizer = optim.Optimizer{Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
 	if _, err := New(c); !errors.Is(err, plan.ErrOutOfMemory) || drawn > 0 {
 		t.Errorf("error %v after %d draws", err, drawn)
@@ -123,9 +123,9 @@ func TestTooLargeIsRefused(t *testing.T) {
 // once a microbatch, so that smaller ones would only do it more often.
 func TestWeightsCutNoMicrobatch(t *testing.T) {
 	drawn := 0
-	c := ordinary(t)
-	c.Sampling.Lot, c.Network = 55, wide(3300, &drawn) // 87 MB with the sums
-	if p := start(t, c).compiled.program; p.Records != 60 || p.Bytes() < 72<<20 {
+	c := testConfig(t)
+	c.Sampling.Lot, c.Network = 55, wideNetwork(3300, &drawn) // 87 MB with the sums
+	if p := newRun(t, c).compiled.program; p.Records != 60 || p.Bytes() < 72<<20 {
 		t.Errorf("%d records in %d bytes", p.Records, p.Bytes())
 	}
 }

@@ -20,11 +20,13 @@ import (
 func TestLotAllocatesNothing(t *testing.T) {
 	label := data.Column{Kind: data.Label, Classes: classes}
 	for name, change := range map[string]func(*Config){
-		"plain":      func(c *Config) {},
-		"fixed":      func(c *Config) { c.Sampling.Policy = sample.PolicyFixed },
-		"shuffle":    func(c *Config) { c.Sampling.Policy = sample.PolicyShuffle },
-		"users":      func(c *Config) { c.Train, c.Records, c.Sampling.Lot = owned(), Records{Users: true, Examples: 3}, 5 },
-		"groups":     func(c *Config) { c.Mechanism.Clipping = perVector(clip.Constant(1)) },
+		"plain":   func(c *Config) {},
+		"fixed":   func(c *Config) { c.Sampling.Policy = sample.PolicyFixed },
+		"shuffle": func(c *Config) { c.Sampling.Policy = sample.PolicyShuffle },
+		"users": func(c *Config) {
+			c.Train, c.Records, c.Sampling.Lot = examplesOfUsers(), Records{Users: true, Examples: 3}, 5
+		},
+		"groups":     func(c *Config) { c.Mechanism.Clipping = perParameterClipping(clip.Constant(1)) },
 		"normalised": func(c *Config) { c.Mechanism.Clipping = clip.Flat(clip.Constant(1), clip.Normalized{Gamma: 0.01}) },
 		"statistics": func(c *Config) {
 			c.Statistics = []Statistic{Accuracy(1, 2), MeanLoss(1, 2), ClassCounts(1, label, 2), FeatureMeans(0, features, 1, 2)}
@@ -34,12 +36,12 @@ func TestLotAllocatesNothing(t *testing.T) {
 			c.Optimization.Average.Decay = 0.99
 		},
 		"paces": func(c *Config) {
-			c.Optimization.LearningRateMultiplier, c.Optimization.WeightDecayMultiplier = of("fc1.bias", 2), of("fc2.weight", 0)
+			c.Optimization.LearningRateMultiplier, c.Optimization.WeightDecayMultiplier = multiplierOf("fc1.bias", 2), multiplierOf("fc2.weight", 0)
 		},
 		"views": func(c *Config) {
 			c.Augmentation = Augmentation{3, func(view [][]float32, r *rand.Rand) { view[0][0] += r.Float32() }}
 		},
-		"dropout":     func(c *Config) { c.Network = dropping(0.5) },
+		"dropout":     func(c *Config) { c.Network = mlpWithDropout(0.5) },
 		"threads":     func(c *Config) { c.Device.Threads = 2 },
 		"budget":      func(c *Config) { c.Budget.StopAtEpsilon = 1e4 },
 		"non-private": func(c *Config) { c.Mechanism.NonPrivate = true },
@@ -47,14 +49,14 @@ func TestLotAllocatesNothing(t *testing.T) {
 			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.1, Noise: 5}, nil)
 		},
 		"moving": func(c *Config) {
-			c.Mechanism.Clipping = perVector(clip.Schedule(func(lot int) float64 { return 1 / float64(lot+1) }))
+			c.Mechanism.Clipping = perParameterClipping(clip.Schedule(func(lot int) float64 { return 1 / float64(lot+1) }))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := ordinary(t)
+			c := testConfig(t)
 			c.Steps, c.Microbatch = 3000, 5
 			change(&c)
-			r := start(t, c)
+			r := newRun(t, c)
 			lot := func() {
 				if err := r.runLot(); err != nil {
 					t.Fatal(err)
@@ -71,23 +73,23 @@ func TestLotAllocatesNothing(t *testing.T) {
 	}
 }
 
-func perVector(b clip.Bound) []clip.Group {
+func perParameterClipping(b clip.Bound) []clip.Group {
 	return clip.PerParameter([]string{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}, b, nil)
 }
 
-// endless makes its examples as they are read, and looks at the heap now and then.
-type endless struct {
+// generatedSet makes its examples as they are read, and looks at the heap now and then.
+type generatedSet struct {
 	count int
 	reads int
 	most  uint64
 }
 
-func (s *endless) Len() int { return s.count }
-func (s *endless) Columns() []data.Column {
+func (s *generatedSet) Len() int { return s.count }
+func (s *generatedSet) Columns() []data.Column {
 	return []data.Column{{Name: "x", Shape: []int{features}}, {Name: "label", Kind: data.Label, Classes: classes}}
 }
 
-func (s *endless) Read(dst [][]float32, rows []int) error {
+func (s *generatedSet) Read(dst [][]float32, rows []int) error {
 	for i, r := range rows {
 		for j := range features {
 			dst[0][i*features+j] = float32((r*7+j)%11) / 11
@@ -111,15 +113,15 @@ func TestMemoryKnowsNoLot(t *testing.T) {
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
 		var most [2]uint64
 		for k, lot := range []int{1000, 50000} {
-			set := &endless{count: 60000}
-			c := ordinary(t)
+			set := &generatedSet{count: 60000}
+			c := testConfig(t)
 			c.Train, c.Sampling.Lot, c.Steps, c.Microbatch, c.Sampling.Policy = set, lot, 1, 256, policy
 			r, err := New(c) // not by start, which would keep it alive
 			if err != nil {
 				t.Fatal(err)
 			}
 			set.most, set.reads = 0, 14 // nothing of New, and a look at the second microbatch
-			train(t, r, nil)
+			trainRun(t, r, nil)
 			r.Close()
 			most[k] = set.most
 		}
@@ -133,7 +135,7 @@ func TestMemoryKnowsNoLot(t *testing.T) {
 // large, and one that was asked for is left alone.
 func TestMicrobatchIsCut(t *testing.T) {
 	for asked, want := range map[int]int{0: 30, 60: 60} {
-		c := ordinary(t)
+		c := testConfig(t)
 		c.Sampling.Lot, c.Microbatch = 55, asked
 		c.Network = func(batch int) (*perexample.Network, error) {
 			n := layer.NewBuilder(batch, 1)
@@ -143,7 +145,7 @@ func TestMicrobatchIsCut(t *testing.T) {
 			n.SetLoss(layer.CrossEntropy(n, logits, labels), logits)
 			return n.Network()
 		}
-		if p := start(t, c).compiled.program; p.Records != want || (cpu.NewDevice(0).PreferredMicrobatch(p) < p.Records) != (asked != 0) {
+		if p := newRun(t, c).compiled.program; p.Records != want || (cpu.NewDevice(0).PreferredMicrobatch(p) < p.Records) != (asked != 0) {
 			t.Errorf("%d records in %d bytes where %d were asked for", p.Records, p.Bytes(), asked)
 		}
 	}
@@ -151,10 +153,10 @@ func TestMicrobatchIsCut(t *testing.T) {
 
 // What a device works in is in the memory that is told of.
 func TestScratchIsToldOf(t *testing.T) {
-	for _, device := range devices() {
-		c := ordinary(t)
-		c.Device.Name, c.Train, c.Sampling.Lot, c.Sampling.Rate = device, examples(600, 3), 0, 1 // rows enough to be summed in slices
-		r := start(t, c)
+	for _, device := range deviceNames() {
+		c := testConfig(t)
+		c.Device.Name, c.Train, c.Sampling.Lot, c.Sampling.Rate = device, mlpExamples(600, 3), 0, 1 // rows enough to be summed in slices
+		r := newRun(t, c)
 		beside := r.compiled.executable.WorkspaceBytes()
 		if told := r.Describe().Bytes - r.compiled.program.Bytes(); told != beside || beside == 0 && r.config.Device.onGPU() {
 			t.Errorf("%s: %d bytes beside the buffers are told of, and %d are taken", device, told, beside)

@@ -68,7 +68,7 @@ func TestHeads(t *testing.T) {
 			if inferred := signatureOf(net); !reflect.DeepEqual(declared, inferred) {
 				t.Errorf("%v, %s: declared %+v, inferred %+v", classes, answers, declared, inferred)
 			}
-			e := evaluator(t, build)
+			e := newTestEvaluator(t, build)
 			got, err := e.Score(e.Weights(), set)
 			if err != nil {
 				t.Fatalf("%v, %s: %v", classes, answers, err)

@@ -15,8 +15,8 @@ import (
 	"github.com/dptrain/dptrain/noise"
 )
 
-// grouped are the ways to clip two vectors.
-var grouped = map[string][]clip.Group{
+// clippingGroups are the ways to clip two vectors.
+var clippingGroups = map[string][]clip.Group{
 	"flat":     clip.Flat(clip.Constant(0.5), nil),
 	"separate": {{Name: "a", Parameters: []string{"w0"}, Bound: clip.Constant(0.25)}, {Name: "b", Parameters: []string{"w1"}, Bound: clip.Constant(2)}},
 	"each":     clip.PerParameter([]string{"w0", "w1"}, clip.Constant(3), nil),
@@ -31,23 +31,23 @@ var grouped = map[string][]clip.Group{
 // 1931) is beyond 5.5 with probability below 1e-7 a test.
 func TestZeroGradientsGiveNoise(t *testing.T) {
 	const size = 9000
-	for name, groups := range grouped {
+	for name, groups := range clippingGroups {
 		for _, allocation := range []Allocation{Proportional, DimensionAdjusted} {
 			t.Run(fmt.Sprintf("%s/%s", name, allocation), func(t *testing.T) {
-				c := ordinary(t)
-				unit(&c)
-				c.Network, c.Train = linear(size, size/9), columns(20, zeros, size, size/9)
+				c := testConfig(t)
+				useUnitSteps(&c)
+				c.Network, c.Train = linearNetwork(size, size/9), newColumnTable(20, zeros, size, size/9)
 				c.Mechanism.Clipping, c.Mechanism.Allocation, c.Mechanism.NoiseMultiplier, c.Steps, c.Sampling.Lot = groups, allocation, 1.7, 3, 5
-				r := start(t, c)
-				before := weights(t, r)
+				r := newRun(t, c)
+				before := flatWeights(t, r)
 				var squares, count [2]float64
 				for range c.Steps {
 					entry := r.mechanism.entry
-					sigma := expected(t, entry.Queries, r, allocation)
+					sigma := expectedSigmas(t, entry.Queries, r, allocation)
 					if err := r.runLot(); err != nil {
 						t.Fatal(err)
 					}
-					after := weights(t, r)
+					after := flatWeights(t, r)
 					for i := range after {
 						v := 0
 						if i >= size {
@@ -71,9 +71,9 @@ func TestZeroGradientsGiveNoise(t *testing.T) {
 	}
 }
 
-// expected works out each vector's deviation from the ledger's entry, and checks
+// expectedSigmas works out each vector's deviation from the ledger's entry, and checks
 // that the entry costs what was asked for.
-func expected(t *testing.T, queries []ledger.Query, r *Run, a Allocation) [2]float64 {
+func expectedSigmas(t *testing.T, queries []ledger.Query, r *Run, a Allocation) [2]float64 {
 	t.Helper()
 	var left float64
 	var groups []ledger.Query
@@ -110,15 +110,15 @@ func expected(t *testing.T, queries []ledger.Query, r *Run, a Allocation) [2]flo
 // TestNoiseIsWhatTheLedgerSays: the deviation that devices are given is never
 // below the ledger's.
 func TestNoiseIsWhatTheLedgerSays(t *testing.T) {
-	for name, groups := range grouped {
+	for name, groups := range clippingGroups {
 		for _, z := range []float64{0.1, 1.0 / 3, 1.7, 40} {
-			c := ordinary(t)
-			c.Network, c.Train, c.Mechanism.NoiseMultiplier = linear(4, 3), columns(20, zeros, 4, 3), z
+			c := testConfig(t)
+			c.Network, c.Train, c.Mechanism.NoiseMultiplier = linearNetwork(4, 3), newColumnTable(20, zeros, 4, 3), z
 			c.Mechanism.Clipping, c.Sampling.Lot = groups, 5
 			if name == "adaptive" {
 				c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.3, Noise: 40}, nil)
 			}
-			r := start(t, c)
+			r := newRun(t, c)
 			for lot := range 3 {
 				for v, sigma := range r.mechanism.release.Sigma {
 					q := r.mechanism.entry.Queries[r.mechanism.queries[r.mechanism.groups[v]]]
@@ -137,14 +137,14 @@ func TestNoiseIsWhatTheLedgerSays(t *testing.T) {
 
 // TestScheduledNoise: each lot has its own multiplier, in the ledger too.
 func TestScheduledNoise(t *testing.T) {
-	c := ordinary(t)
+	c := testConfig(t)
 	c.Mechanism.NoiseMultiplier, c.Steps = 0, 6
 	c.Mechanism.NoiseMultiplierAt = func(lot int) float64 { return 3 - float64(lot/2) }
-	r := start(t, c)
-	train(t, r, nil)
+	r := newRun(t, c)
+	trainRun(t, r, nil)
 	r.Close()
 	var got []float64
-	for _, s := range lotsIn(t, c.Files.Ledger).Lots {
+	for _, s := range readLedger(t, c.Files.Ledger).Lots {
 		for range s.Count {
 			got = append(got, s.Lot.Queries[0].Noise)
 		}
@@ -156,11 +156,11 @@ func TestScheduledNoise(t *testing.T) {
 
 // TestEpochsOfPasses: an epoch of a schedule is a pass, however short its last lot.
 func TestEpochsOfPasses(t *testing.T) {
-	c := ordinary(t)
+	c := testConfig(t)
 	c.Sampling.Policy, c.Sampling.Lot, c.Steps = sample.PolicyShuffle, 25, 7 // 25, 25 and 10 of 60
 	c.Optimization.Schedule = optim.Schedule{Base: 1, Shape: optim.ShapeStep, Factor: 0.5, Milestones: []float64{1, 2}}
 	var rates []float64
-	train(t, start(t, c), func(p *Progress) error {
+	trainRun(t, newRun(t, c), func(p *Progress) error {
 		rates = append(rates, p.LearningRate)
 		return nil
 	})
@@ -172,21 +172,21 @@ func TestEpochsOfPasses(t *testing.T) {
 // TestRateOfEachLot: a learning rate that a function gives moves the weights as a schedule
 // of the same rates does.
 func TestRateOfEachLot(t *testing.T) {
-	c := ordinary(t)
+	c := testConfig(t)
 	c.Steps, c.Optimization.Schedule = 6, optim.Schedule{Base: 0.3, Shape: optim.ShapeCosine}
-	planned := start(t, c)
-	train(t, planned, nil)
+	planned := newRun(t, c)
+	trainRun(t, planned, nil)
 	cosine := c.Optimization.Schedule
 	c.Optimization.Schedule, c.Files.Ledger = optim.Schedule{}, filepath.Join(t.TempDir(), "ledger.jsonl")
 	c.Optimization.LearningRateAt = func(lot int) float64 { return cosine.Rate(lot+1, 5, 6) }
-	r := start(t, c)
-	train(t, r, func(p *Progress) error {
+	r := newRun(t, c)
+	trainRun(t, r, func(p *Progress) error {
 		if want := c.Optimization.LearningRateAt(p.Lot - 1); p.LearningRate != want {
 			t.Errorf("lot %d at a rate of %v, want %v", p.Lot, p.LearningRate, want)
 		}
 		return nil
 	})
-	if !slices.Equal(weights(t, r), weights(t, planned)) {
+	if !slices.Equal(flatWeights(t, r), flatWeights(t, planned)) {
 		t.Error("other weights than by the schedule")
 	}
 }
@@ -194,10 +194,10 @@ func TestRateOfEachLot(t *testing.T) {
 // TestScheduledBound: the bound of lot t is the schedule's at t, and no lot
 // beyond the last is asked for.
 func TestScheduledBound(t *testing.T) {
-	c := ordinary(t)
+	c := testConfig(t)
 	c.Steps = 4
 	c.Mechanism.Clipping = clip.Flat(clip.Schedule(func(lot int) float64 { return []float64{4, 2, 1, 0.5}[lot] }), nil)
-	r := start(t, c)
+	r := newRun(t, c)
 	var got []float64
 	for range c.Steps {
 		got = append(got, r.Describe().Parameters[0].Clip)
@@ -206,7 +206,7 @@ func TestScheduledBound(t *testing.T) {
 		}
 	}
 	r.Close()
-	for i, s := range lotsIn(t, c.Files.Ledger).Lots {
+	for i, s := range readLedger(t, c.Files.Ledger).Lots {
 		got = append(got, s.Lot.Queries[0].Sensitivity)
 		if z := s.Lot.Queries[0].Noise / s.Lot.Queries[0].Sensitivity; z != 1 {
 			t.Errorf("lot %d: multiplier %v", i, z)
@@ -220,17 +220,17 @@ func TestScheduledBound(t *testing.T) {
 // TestAdaptiveBound: the bound moves by the released count alone, which is in the
 // ledger; and it comes to the quantile.
 func TestAdaptiveBound(t *testing.T) {
-	c := ordinary(t)
+	c := testConfig(t)
 	// Gradients of length 1, 2, …, 200, half of them below 100.5.
-	c.Network = linear(1)
-	c.Train = columns(200, func(i, k, j int) float32 { return float32(i + 1) }, 1)
+	c.Network = linearNetwork(1)
+	c.Train = newColumnTable(200, func(i, k, j int) float32 { return float32(i + 1) }, 1)
 	c.Sampling.Lot, c.Sampling.Rate, c.Steps, c.Mechanism.NoiseMultiplier = 0, 1, 60, 2
 	q := clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.3, Noise: 10}
 	c.Mechanism.Clipping = clip.Flat(q, nil)
 	c.Optimization.Schedule.Base = 1e-6
-	r := start(t, c)
+	r := newRun(t, c)
 	bound := 1.0
-	train(t, r, func(p *Progress) error {
+	trainRun(t, r, func(p *Progress) error {
 		var z [1]float64
 		stream := noise.Stream{Purpose: noise.Release, Lot: uint64(p.Lot - 1), Vector: 1}
 		if err := r.source.Normals64(z[:], stream, 0); err != nil {
@@ -254,7 +254,7 @@ func TestAdaptiveBound(t *testing.T) {
 		t.Errorf("after 60 lots the bound is %v, far from the median 100.5", bound)
 	}
 	r.Close()
-	for i, s := range lotsIn(t, c.Files.Ledger).Lots {
+	for i, s := range readLedger(t, c.Files.Ledger).Lots {
 		total := 0.0
 		for _, q := range s.Lot.Queries {
 			total += math.Pow(q.Sensitivity/q.Noise, 2)

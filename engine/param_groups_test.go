@@ -9,8 +9,8 @@ import (
 	"github.com/dptrain/dptrain/engine/optim"
 )
 
-// of gives one parameter a factor, and 1 to the others.
-func of(parameter string, factor float64) func(string) float64 {
+// multiplierOf gives one parameter a factor, and 1 to the others.
+func multiplierOf(parameter string, factor float64) func(string) float64 {
 	return func(name string) float64 {
 		if name == parameter {
 			return factor
@@ -19,10 +19,10 @@ func of(parameter string, factor float64) func(string) float64 {
 	}
 }
 
-// descent is a weight that is moved in float64 by the formulas of package optim's Optimizer.
-type descent struct{ weight, m, v float64 }
+// referenceOptimizer is a weight that is moved in float64 by the formulas of package optim's Optimizer.
+type referenceOptimizer struct{ weight, m, v float64 }
 
-func (d *descent) move(o optim.Optimizer, step int, rate, decay, gradient float64) {
+func (d *referenceOptimizer) update(o optim.Optimizer, step int, rate, decay, gradient float64) {
 	g := gradient + decay*d.weight
 	switch o.Kind {
 	case optim.KindSGD:
@@ -70,9 +70,9 @@ func TestDevicesAgreeOnPaces(t *testing.T) {
 		if o.Epsilon > 0 {
 			o.Epsilon = 0.01
 		}
-		c := ordinary(t)
+		c := testConfig(t)
 		c.Mechanism.NonPrivate, c.Files.Ledger, c.Optimization.Optimizer = true, "", o
-		c.Network, c.Train, c.Sampling.Lot, c.Sampling.Rate, c.Steps = linear(sizes...), columns(4, value, sizes...), 0, 1, steps
+		c.Network, c.Train, c.Sampling.Lot, c.Sampling.Rate, c.Steps = linearNetwork(sizes...), newColumnTable(4, value, sizes...), 0, 1, steps
 		c.Optimization.Schedule, c.Optimization.LearningRateAt = optim.Schedule{}, func(lot int) float64 { return 0.1 * float64(lot) }
 		c.Optimization.LearningRateMultiplier = func(p string) float64 { return rates[p] }
 		c.Optimization.WeightDecayMultiplier = func(p string) float64 { return decays[p] }
@@ -80,22 +80,22 @@ func TestDevicesAgreeOnPaces(t *testing.T) {
 		var want []float32
 		for k, name := range []string{"w0", "w1"} {
 			for j := range sizes[k] {
-				var d descent
+				var d referenceOptimizer
 				gradient := 0.0
 				for i := range 4 {
 					gradient += float64(value(i, k, j)) / 4
 				}
 				for lot := range steps {
-					d.move(o, lot+1, c.Optimization.LearningRateAt(lot)*rates[name], o.WeightDecay*decays[name], gradient)
+					d.update(o, lot+1, c.Optimization.LearningRateAt(lot)*rates[name], o.WeightDecay*decays[name], gradient)
 				}
 				want = append(want, float32(d.weight))
 			}
 		}
 		for _, device := range devices {
 			c.Device.Name = device.Name
-			r := start(t, c)
-			train(t, r, nil)
-			if d := distance(weights(t, r), want); d > 1e-6 {
+			r := newRun(t, c)
+			trainRun(t, r, nil)
+			if d := relativeDistance(flatWeights(t, r), want); d > 1e-6 {
 				t.Errorf("%s on %s: off by %g", kind, device.Name, d)
 			}
 		}
@@ -114,35 +114,35 @@ func TestPacesOfOne(t *testing.T) {
 				t.Fatal(err)
 			}
 			o.WeightDecay = 0.3
-			c := lasting(t)
+			c := checkpointedConfig(t)
 			c.Device.Name, c.Optimization.Optimizer, c.Mechanism.NonPrivate = device.Name, o, true
-			plain := start(t, c)
-			train(t, plain, nil)
+			plain := newRun(t, c)
+			trainRun(t, plain, nil)
 			c.Files.CheckpointFolder = filepath.Join(t.TempDir(), "checkpoint")
 			with := c
 			with.Optimization.LearningRateMultiplier, with.Optimization.WeightDecayMultiplier = one, one
-			r := start(t, with)
-			train(t, r, nil)
-			if !slices.Equal(weights(t, r), weights(t, plain)) {
+			r := newRun(t, with)
+			trainRun(t, r, nil)
+			if !slices.Equal(flatWeights(t, r), flatWeights(t, plain)) {
 				t.Errorf("%s on %s: other weights", kind, device.Name)
 			}
 			r.Close()
 			c.Steps++
-			resume(t, c)
+			resumeRun(t, c)
 		}
 	}
 }
 
 // TestPacesAreAskedForOnce: New asks for each parameter, and no lot does.
 func TestPacesAreAskedForOnce(t *testing.T) {
-	c := lasting(t)
+	c := checkpointedConfig(t)
 	c.Files.CheckpointInterval = 1
 	var asked []string
 	c.Optimization.LearningRateMultiplier = func(p string) float64 {
 		asked = append(asked, p)
 		return float64(len(asked))
 	}
-	train(t, start(t, c), nil)
+	trainRun(t, newRun(t, c), nil)
 	if !slices.Equal(asked, []string{"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}) {
 		t.Errorf("asked for %v", asked)
 	}

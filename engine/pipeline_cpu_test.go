@@ -11,79 +11,79 @@ import (
 	"github.com/dptrain/dptrain/internal/plan"
 )
 
-// ahead is a pipeline on the CPU. It computes a microbatch when the next one is there and
+// asyncPipeline is a pipeline on the CPU. It computes a microbatch when the next one is there and
 // spoils the memory that it gave for it, as a device may.
-type ahead struct {
+type asyncPipeline struct {
 	plan.Executable
-	stays    bool // the data set
-	read     func(dst [][]float32, rows []int) error
-	sizes    []int // numbers in each of the inputs
-	vectors  int
-	formula  clip.Formula
-	next     given
-	waiting  *given
-	counted  plan.LotCounts
-	followed int
+	isResident         bool // the data set
+	read               func(dst [][]float32, rows []int) error
+	sizes              []int // numbers in each of the inputs
+	vectors            int
+	formula            clip.Formula
+	next               pushedMicrobatch
+	waiting            *pushedMicrobatch
+	counted            plan.LotCounts
+	configuredExamples int
 }
 
-// given is what the host gives of a microbatch.
-type given struct {
-	rows            []int32
-	inputs          [][]float32
-	weights, ticket []float32
-	records         int
-	bounds          []float64
+// pushedMicrobatch is what the host gives of a microbatch.
+type pushedMicrobatch struct {
+	rows              []int32
+	inputs            [][]float32
+	weights, maskSeed []float32
+	records           int
+	bounds            []float64
 }
 
-func (a *ahead) give() {
+func (a *asyncPipeline) newBuffers() {
 	spoilt := func(n int) (x []float32) {
 		for range n {
 			x = append(x, float32(math.NaN()))
 		}
 		return x
 	}
-	a.next = given{weights: spoilt(len(a.Executable.ExampleWeights())), ticket: spoilt(len(a.Executable.MaskSeed()))}
+	a.next = pushedMicrobatch{weights: spoilt(len(a.Executable.ExampleWeights())), maskSeed: spoilt(len(a.Executable.MaskSeed()))}
 	for _, n := range a.sizes {
 		a.next.inputs = append(a.next.inputs, spoilt(n))
 	}
-	if a.stays {
+	if a.isResident {
 		a.next.rows = slices.Repeat([]int32{math.MinInt32}, a.sizes[1])
 	}
 }
 
-func (a *ahead) Configure(f clip.Formula, examples int, read func([][]float32, []int) error) error {
+func (a *asyncPipeline) Configure(f clip.Formula, examples int, read func([][]float32, []int) error) error {
 	a.formula, a.read = f, read
-	a.stays = a.stays && read != nil
-	a.followed = examples
+	a.isResident = a.isResident && read != nil
+	a.configuredExamples = examples
 	a.counted.Within = make([]int, len(f.Groups))
-	a.give()
+	a.newBuffers()
 	return nil
 }
 
-func (a *ahead) Rows() []int32             { return a.next.rows }
-func (a *ahead) Input(k int) []float32     { return a.next.inputs[k] }
-func (a *ahead) ExampleWeights() []float32 { return a.next.weights }
-func (a *ahead) MaskSeed() []float32       { return a.next.ticket }
+func (a *asyncPipeline) Rows() []int32             { return a.next.rows }
+func (a *asyncPipeline) Input(k int) []float32     { return a.next.inputs[k] }
+func (a *asyncPipeline) ExampleWeights() []float32 { return a.next.weights }
+func (a *asyncPipeline) MaskSeed() []float32       { return a.next.maskSeed }
 
-func (a *ahead) Push(records int, bounds []float64) error {
+func (a *asyncPipeline) Push(records int, bounds []float64) error {
 	if err := a.compute(); err != nil {
 		return err
 	}
 	pushed := a.next
 	pushed.records, pushed.bounds = records, slices.Clone(bounds)
 	a.waiting = &pushed
-	a.give()
+	a.newBuffers()
 	return nil
 }
 
-func (a *ahead) compute() error {
+func (a *asyncPipeline) compute() error {
 	if a.waiting == nil {
 		return nil
 	}
 	w := *a.waiting
 	a.waiting = nil
 	copy(a.Executable.ExampleWeights(), w.weights)
-	copy(a.Executable.MaskSeed(), w.ticket)
+	copy(a.Executable.MaskSeed(), w.maskSeed)
 	if w.rows != nil {
 		there := slices.IndexFunc(w.rows, func(r int32) bool { return r < 0 })
 		if there < 0 {
@@ -108,16 +108,16 @@ func (a *ahead) compute() error {
 		return err
 	}
 	for r := range a.ClipFactors(0) {
-		a.factor(r, w)
+		a.computeFactors(r, w)
 		if r < w.records {
-			a.lose(r, w)
+			a.addLoss(r, w)
 		}
 	}
 	return a.AddClippedSums()
 }
 
-// factor follows the formula for one record.
-func (a *ahead) factor(r int, w given) {
+// computeFactors follows the formula for one record.
+func (a *asyncPipeline) computeFactors(r int, w pushedMicrobatch) {
 	taken := r < w.records
 	for v := range a.vectors {
 		a.ClipFactors(v)[r] = 0
@@ -152,8 +152,8 @@ func (a *ahead) factor(r int, w given) {
 	}
 }
 
-// lose adds the mean loss of a record's examples.
-func (a *ahead) lose(r int, w given) {
+// addLoss adds the mean loss of a record's examples.
+func (a *asyncPipeline) addLoss(r int, w pushedMicrobatch) {
 	each := len(a.Losses()) / len(a.ClipFactors(0))
 	sum, count := 0.0, 0
 	for i := r * each; i < (r+1)*each; i++ {
@@ -165,7 +165,7 @@ func (a *ahead) lose(r int, w given) {
 	a.counted.Loss += sum / float64(count)
 }
 
-func (a *ahead) FinishLot(t *plan.LotCounts) error {
+func (a *asyncPipeline) FinishLot(t *plan.LotCounts) error {
 	if err := a.compute(); err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func TestRunsThatADeviceLeads(t *testing.T) {
 				x[i] = float32(i%11) / 10
 			}
 			x[0] = math.MaxFloat32 // the norm is not a number
-			c.Train, c.Sampling.Lot = table(x, labels, nil), 45
+			c.Train, c.Sampling.Lot = newTable(x, labels, nil), 45
 		},
 		"adaptive": func(c *Config) {
 			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 0.5, Target: 0.5, Rate: 0.5, Noise: 4}, nil)
@@ -199,7 +199,7 @@ func TestRunsThatADeviceLeads(t *testing.T) {
 			for i := range users {
 				x[i*features], labels[i], users[i] = float32(i%7), float32(i%classes), int32(i%23)
 			}
-			c.Train, c.Records = table(x, labels, users), Records{Users: true, Examples: 3}
+			c.Train, c.Records = newTable(x, labels, users), Records{Users: true, Examples: 3}
 		},
 		"views": func(c *Config) {
 			c.Augmentation = Augmentation{2, func(view [][]float32, r *rand.Rand) { view[0][0] += r.Float32() }}
@@ -207,13 +207,13 @@ func TestRunsThatADeviceLeads(t *testing.T) {
 	} {
 		for _, stays := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s/%v", what, stays), func(t *testing.T) {
-				c := ordinary(t)
-				c.Network, c.Microbatch = dropping(0.5), 5
+				c := testConfig(t)
+				c.Network, c.Microbatch = mlpWithDropout(0.5), 5
 				change(&c)
-				host := start(t, c)
+				host := newRun(t, c)
 				c.Files.Ledger += "2"
-				led := start(t, c)
-				a := &ahead{Executable: led.compiled.executable, stays: stays, vectors: len(led.compiled.program.Parameters)}
+				led := newRun(t, c)
+				a := &asyncPipeline{Executable: led.compiled.executable, isResident: stays, vectors: len(led.compiled.program.Parameters)}
 				for k := range c.Train.Columns() {
 					a.sizes = append(a.sizes, len(led.compiled.executable.Input(k)))
 				}
@@ -222,12 +222,12 @@ func TestRunsThatADeviceLeads(t *testing.T) {
 				if led.pipeline, err = newPipelineDriver(&led.config, a, led.mechanism.clipper); err != nil {
 					t.Fatal(err)
 				}
-				if a.followed != c.Train.Len() || led.pipeline == nil {
-					t.Fatalf("a data set of %d examples was announced, want %d", a.followed, c.Train.Len())
+				if a.configuredExamples != c.Train.Len() || led.pipeline == nil {
+					t.Fatalf("a data set of %d examples was announced, want %d", a.configuredExamples, c.Train.Len())
 				}
 				var seen []PrivateStats
-				train(t, host, func(*Progress) error { seen = append(seen, host.PrivateStats()); return nil })
-				train(t, led, func(*Progress) error {
+				trainRun(t, host, func(*Progress) error { seen = append(seen, host.PrivateStats()); return nil })
+				trainRun(t, led, func(*Progress) error {
 					got, want := led.PrivateStats(), seen[0]
 					if math.Abs(got.Loss-want.Loss) < 1e-12 {
 						got.Loss = want.Loss
@@ -238,7 +238,7 @@ func TestRunsThatADeviceLeads(t *testing.T) {
 					seen = seen[1:]
 					return nil
 				})
-				if got, want := weights(t, led), weights(t, host); !slices.Equal(got, want) {
+				if got, want := flatWeights(t, led), flatWeights(t, host); !slices.Equal(got, want) {
 					t.Errorf("weights %v, want %v", got, want)
 				}
 			})

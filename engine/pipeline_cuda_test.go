@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// scarce makes this program train on an emulated device with memory for the network
+// scarceMemory makes this program train on an emulated device with memory for the network
 // and not for the data.
-const scarce = "DPTRAIN_EMU_MEMORY=8M"
+const scarceMemory = "DPTRAIN_EMU_MEMORY=8M"
 
 // TestDataThatDoNotFit: a run whose data are copied beside the work gives the bits of
 // one whose data stay on the device, dropout and the weights of users' examples among
@@ -23,29 +23,29 @@ func TestDataThatDoNotFit(t *testing.T) {
 		t.Skip("needs the emulated device: make test-emu PKG=./engine")
 	}
 	const many = 200000
-	name, value, _ := strings.Cut(scarce, "=")
+	name, value, _ := strings.Cut(scarceMemory, "=")
 	inside := os.Getenv(name) == value
 	for what, change := range map[string]func(*Config){
-		"examples": func(c *Config) { c.Train = examples(many, 3) },
+		"examples": func(c *Config) { c.Train = mlpExamples(many, 3) },
 		"users": func(c *Config) {
 			x, labels, users := make([]float32, many*features), make([]float32, many), make([]int32, many)
 			for i := range users {
 				x[i*features], labels[i], users[i] = float32(i%7), float32(i%classes), int32(i%(many/3))
 			}
-			c.Train, c.Records = table(x, labels, users), Records{Users: true, Examples: 3}
+			c.Train, c.Records = newTable(x, labels, users), Records{Users: true, Examples: 3}
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			c := ordinary(t)
-			c.Network, c.Device.Name, c.Microbatch = dropping(0.5), "cuda:0", 5
+			c := testConfig(t)
+			c.Network, c.Device.Name, c.Microbatch = mlpWithDropout(0.5), "cuda:0", 5
 			change(&c)
-			r := start(t, c)
+			r := newRun(t, c)
 			if copied := r.pipeline.Rows() == nil; copied != inside {
 				t.Fatalf("the data are copied: %v", copied)
 			}
-			train(t, r, nil)
+			trainRun(t, r, nil)
 			hash := fnv.New64()
-			for _, w := range weights(t, r) {
+			for _, w := range flatWeights(t, r) {
 				fmt.Fprint(hash, math.Float32bits(w))
 			}
 			line := fmt.Sprintf("weights of %s: %x", what, hash.Sum64())
@@ -54,7 +54,7 @@ func TestDataThatDoNotFit(t *testing.T) {
 				return
 			}
 			self := exec.Command(os.Args[0], "-test.run=^TestDataThatDoNotFit$/^"+what+"$")
-			self.Env = append(os.Environ(), scarce)
+			self.Env = append(os.Environ(), scarceMemory)
 			if said, err := self.CombinedOutput(); err != nil || !strings.Contains(string(said), line) {
 				t.Errorf("%v\n%swant %s", err, said, line)
 			}

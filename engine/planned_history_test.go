@@ -11,8 +11,8 @@ import (
 	"github.com/dptrain/dptrain/engine/sample"
 )
 
-// costly are runs that release all that there is to release, in all ways.
-func costly(t *testing.T) map[string]Config {
+// configsWithAllReleases are runs that release all that there is to release, in all ways.
+func configsWithAllReleases(t *testing.T) map[string]Config {
 	all := map[string]Config{}
 	for name, change := range map[string]func(c *Config){
 		"plain":   func(c *Config) {},
@@ -21,23 +21,23 @@ func costly(t *testing.T) map[string]Config {
 		"shuffle": func(c *Config) { c.Sampling.Policy = sample.PolicyShuffle },
 		"groups": func(c *Config) {
 			c.Records.Examples = 2
-			c.Mechanism.Clipping = clip.PerParameter(names(t, *c), clip.Constant(3), nil)
+			c.Mechanism.Clipping = clip.PerParameter(parameterNames(t, *c), clip.Constant(3), nil)
 		},
 		"adaptive": func(c *Config) {
 			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 9}, nil)
 		},
 		"statistics": func(c *Config) { c.Statistics = []Statistic{MeanLoss(2, 30), FeatureMeans(0, features, 1, 9)} },
-		"validation": func(c *Config) { c.Validation = Validation{Set: examples(10, 9), Noise: 6} },
+		"validation": func(c *Config) { c.Validation = Validation{Set: mlpExamples(10, 9), Noise: 6} },
 	} {
-		c := ordinary(t)
+		c := testConfig(t)
 		change(&c)
 		all[name] = c
 	}
 	return all
 }
 
-func names(t *testing.T, c Config) (all []string) {
-	for _, v := range start(t, c).Describe().Parameters {
+func parameterNames(t *testing.T, c Config) (all []string) {
+	for _, v := range newRun(t, c).Describe().Parameters {
 		all = append(all, v.Name)
 	}
 	return all
@@ -45,22 +45,22 @@ func names(t *testing.T, c Config) (all []string) {
 
 // What is foreseen costs what the ledger says in the end, by two accountants.
 func TestForeseenIsWhatIsSpent(t *testing.T) {
-	all := costly(t)
-	c := ordinary(t)
+	all := configsWithAllReleases(t)
+	c := testConfig(t)
 	c.Mechanism.NoiseMultiplier, c.Mechanism.NoiseMultiplierAt = 0, func(lot int) float64 { return 1 + float64(lot/2) }
 	all["schedule"] = c
 	for name, c := range all {
 		c.Files.Ledger += name
 		seen := PlannedHistory(c)
-		r := start(t, c)
-		train(t, r, nil)
+		r := newRun(t, c)
+		trainRun(t, r, nil)
 		if c.Validation.Set != nil {
 			if _, err := r.Validate(); err != nil {
 				t.Fatal(err)
 			}
 		}
 		r.Close()
-		spent := lotsIn(t, c.Files.Ledger)
+		spent := readLedger(t, c.Files.Ledger)
 		if seen.Header.Unit != spent.Header.Unit || seen.Header.Records != spent.Header.Records || seen.Header.Adjacency != spent.Header.Adjacency || seen.LotCount() != spent.LotCount() {
 			t.Errorf("%s: %+v and %d lots, the ledger has %+v and %d", name, seen.Header, seen.LotCount(), spent.Header, spent.LotCount())
 		}
@@ -80,7 +80,7 @@ func TestForeseenIsWhatIsSpent(t *testing.T) {
 // With the noise that is found a run costs its budget: as much as there is to a hundredth, and
 // no more.
 func TestCalibratedNoiseSpendsTheBudget(t *testing.T) {
-	for name, c := range costly(t) {
+	for name, c := range configsWithAllReleases(t) {
 		c.Files.Ledger += name
 		c.Mechanism.NoiseMultiplier, c.Budget.Delta, c.Steps = 0, 1e-3, 20
 		budget := 8.0
@@ -89,14 +89,14 @@ func TestCalibratedNoiseSpendsTheBudget(t *testing.T) {
 			t.Fatal(name, err)
 		}
 		c.Mechanism.NoiseMultiplier = z
-		r := start(t, c)
+		r := newRun(t, c)
 		planned, err := r.PlannedEpsilon()
 		if err != nil || planned > budget || planned < 0.99*budget {
 			t.Errorf("%s: noise %v plans to spend %v of %v (%v)", name, z, planned, budget, err)
 		}
 		r.Close()
 	}
-	c := ordinary(t)
+	c := testConfig(t)
 	c.Mechanism.NoiseMultiplier, c.Statistics = 0, []Statistic{MeanLoss(2, 0.01)}
 	if _, err := CalibrateNoise(c, 1); !errors.Is(err, ErrBudget) {
 		t.Errorf("a statistic that costs the budget alone: %v", err)
@@ -107,7 +107,7 @@ func TestCalibratedNoiseSpendsTheBudget(t *testing.T) {
 		"owners":           func(c *Config) { c.Records = Records{Users: true, Examples: 2} },
 		"rate 0":           func(c *Config) { c.Sampling.Lot = 0 },
 	} {
-		c := ordinary(t)
+		c := testConfig(t)
 		change(&c)
 		if _, err := CalibrateNoise(c, 1); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v does not say %q", err, says)

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// doomed is the run that TestKilledWhileProjecting kills: its moments take a while,
+// killedProjectionConfig is the run that TestKilledWhileProjecting kills: its moments take a while,
 // and so do the lots.
-func doomed(t testing.TB, folder string) Config {
-	c := projected(t)
+func killedProjectionConfig(t testing.TB, folder string) Config {
+	c := projectionConfig(t)
 	c.Seed, c.Steps, c.Files.CheckpointInterval = nil, 60, time.Millisecond
-	c.Train = examples(40000, 3)
+	c.Train = mlpExamples(40000, 3)
 	c.Files.Ledger, c.Files.CheckpointFolder = filepath.Join(folder, "ledger.jsonl"), filepath.Join(folder, "checkpoint")
 	return c
 }
@@ -28,7 +28,7 @@ func TestDoomed(t *testing.T) {
 	if folder == "" {
 		t.Skip("the child of TestKilledWhileProjecting")
 	}
-	r, err := Resume(doomed(t, folder))
+	r, err := Resume(killedProjectionConfig(t, folder))
 	if err != nil {
 		fmt.Println("error", err)
 		return
@@ -59,14 +59,14 @@ func TestKilledWhileProjecting(t *testing.T) {
 	seen, lost, paid := map[string]bool{}, 0, 0
 	for range kills {
 		folder := t.TempDir()
-		c := doomed(t, folder)
+		c := killedProjectionConfig(t, folder)
 		last := ""
 		for ended := false; !ended; {
 			wait := time.Duration(random.IntN(40)) * time.Millisecond
 			if random.IntN(4) == 0 {
 				wait = time.Minute
 			}
-			made, done := doom(t, folder, wait)
+			made, done := runAndKillProjection(t, folder, wait)
 			ended = done
 			for _, directions := range made {
 				if last != "" && directions != last {
@@ -78,12 +78,12 @@ func TestKilledWhileProjecting(t *testing.T) {
 				last, seen[directions] = directions, true
 			}
 			if len(made) > 0 {
-				if moments, lots := projections(lotsIn(t, c.Files.Ledger)); moments < 1 || lots < len(made) {
+				if moments, lots := countProjections(readLedger(t, c.Files.Ledger)); moments < 1 || lots < len(made) {
 					t.Fatalf("the ledger holds %d releases of moments and %d lots after %d lots", moments, lots, len(made))
 				}
 			}
 		}
-		moments, _ := projections(lotsIn(t, c.Files.Ledger))
+		moments, _ := countProjections(readLedger(t, c.Files.Ledger))
 		if moments < 1 {
 			t.Fatal("no release of moments in the ledger")
 		}
@@ -96,11 +96,11 @@ func TestKilledWhileProjecting(t *testing.T) {
 	t.Logf("%d runs, %d releases of moments, %d of them lost", kills, paid, lost)
 }
 
-// doom runs one process, kills it a while after it was ready, and gives what it said.
-func doom(t *testing.T, folder string, wait time.Duration) (made []string, ended bool) {
+// runAndKillProjection runs one process, kills it a while after it was ready, and gives what it said.
+func runAndKillProjection(t *testing.T, folder string, wait time.Duration) (made []string, ended bool) {
 	t.Helper()
-	p := spawn(t, "TestDoomed", "DPTRAIN_DOOMED="+folder)
-	p.hear(t, func(word []string) {
+	p := startChild(t, "TestDoomed", "DPTRAIN_DOOMED="+folder)
+	p.readLines(t, func(word []string) {
 		switch word[0] {
 		case "ready":
 			p.killAfter(wait)

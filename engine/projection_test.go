@@ -20,12 +20,12 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// behind is a network of one dense layer behind directions.
-func behind(directions []float32) (perexample.Build, error) {
-	return behindOf(features, directions), nil
+// denseOnProjection is a network of one dense layer behind directions.
+func denseOnProjection(directions []float32) (perexample.Build, error) {
+	return denseOnProjectionOf(features, directions), nil
 }
 
-func behindOf(width int, directions []float32) perexample.Build {
+func denseOnProjectionOf(width int, directions []float32) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
 		x := layer.FixedProjection(n, n.Input("x", width), "projection.weight", directions)
@@ -36,15 +36,15 @@ func behindOf(width int, directions []float32) perexample.Build {
 	}
 }
 
-// projected is a run on three of five directions.
-func projected(t testing.TB) Config {
-	c := lasting(t)
-	c.Network, c.Projection = nil, Projection{Directions: 3, Noise: 4, Network: behind}
+// projectionConfig is a run on three of five directions.
+func projectionConfig(t testing.TB) Config {
+	c := checkpointedConfig(t)
+	c.Network, c.Projection = nil, Projection{Directions: 3, Noise: 4, Network: denseOnProjection}
 	return c
 }
 
-// reference is secondMoments by its definition, the whole matrix.
-func reference(t *testing.T, s data.Set, r Records, unit bool) []float64 {
+// referenceMoments is secondMoments by its definition, the whole matrix.
+func referenceMoments(t *testing.T, s data.Set, r Records, unit bool) []float64 {
 	t.Helper()
 	d, err := newRecordIndex(s, r)
 	if err != nil {
@@ -83,9 +83,9 @@ func reference(t *testing.T, s data.Set, r Records, unit bool) []float64 {
 	return sum
 }
 
-// apartBy is the Frobenius norm of the difference of two symmetric matrices, given by
+// frobeniusDistance is the Frobenius norm of the difference of two symmetric matrices, given by
 // their upper triangles.
-func apartBy(a, b []float64, width int) float64 {
+func frobeniusDistance(a, b []float64, width int) float64 {
 	squared := 0.0
 	for i := range width {
 		for j := i; j < width; j++ {
@@ -98,7 +98,7 @@ func apartBy(a, b []float64, width int) float64 {
 	return math.Sqrt(squared)
 }
 
-func moments(t *testing.T, s data.Set, r Records, unit bool, threads int) []float64 {
+func computeMoments(t *testing.T, s data.Set, r Records, unit bool, threads int) []float64 {
 	t.Helper()
 	d, err := newRecordIndex(s, r)
 	if err != nil {
@@ -113,7 +113,7 @@ func moments(t *testing.T, s data.Set, r Records, unit bool, threads int) []floa
 
 func TestSecondMoments(t *testing.T) {
 	const count = 700 // several blocks
-	s := examples(count, 5)
+	s := mlpExamples(count, 5)
 	users := make([]int32, count)
 	for i := range users {
 		users[i] = int32(i * i % 90)
@@ -126,18 +126,18 @@ func TestSecondMoments(t *testing.T) {
 	if err := s.Read([][]float32{x, labels}, rows); err != nil {
 		t.Fatal(err)
 	}
-	shared := table(x, labels, users)
+	shared := newTable(x, labels, users)
 	for _, c := range []struct {
 		set     data.Set
 		records Records
 	}{{s, Records{}}, {s, Records{Examples: 3}}, {shared, Records{Users: true, Examples: 5}}, {shared, Records{Users: true, Examples: 300}}} {
 		for _, unit := range []bool{true, false} {
-			want := reference(t, c.set, c.records, unit)
-			got := moments(t, c.set, c.records, unit, 1)
-			if d := apartBy(got, want, features); d > 1e-9*float64(count) {
+			want := referenceMoments(t, c.set, c.records, unit)
+			got := computeMoments(t, c.set, c.records, unit, 1)
+			if d := frobeniusDistance(got, want, features); d > 1e-9*float64(count) {
 				t.Errorf("%+v, unit %v: off by %v", c.records, unit, d)
 			}
-			if !slices.Equal(got, moments(t, c.set, c.records, unit, 3)) {
+			if !slices.Equal(got, computeMoments(t, c.set, c.records, unit, 3)) {
 				t.Errorf("%+v: the bits depend on the threads", c.records)
 			}
 		}
@@ -172,32 +172,32 @@ func TestRecordsMoveSecondMomentsByOne(t *testing.T) {
 		for i := range users {
 			users[i] = int32(min(i, 10))
 		}
-		s := heirs{raw{examples(1, 1).Columns(), [][]float32{slices.Concat(others, x), make([]float32, 10+n)}}, users}
-		return moments(t, s, Records{Users: true, Examples: 60}, true, 2)
+		s := uncheckedUsers{uncheckedSet{mlpExamples(1, 1).Columns(), [][]float32{slices.Concat(others, x), make([]float32, 10+n)}}, users}
+		return computeMoments(t, s, Records{Users: true, Examples: 60}, true, 2)
 	}
 	nothing := with(nil)
 	for name, x := range records {
 		sum := with(x)
-		moved := apartBy(sum, nothing, features)
+		moved := frobeniusDistance(sum, nothing, features)
 		adds := name != "zeros" && name != "inf" && name != "nan" && name != "minus" && name != "one bad"
 		if !(moved <= 1) || adds != (moved > 0.999999) || !adds && moved != 0 {
 			t.Errorf("%s: adding it moves the sum by %v", name, moved)
 		}
 		for other, y := range records {
-			if moved := apartBy(sum, with(y), features); !(moved <= math.Sqrt2) {
+			if moved := frobeniusDistance(sum, with(y), features); !(moved <= math.Sqrt2) {
 				t.Errorf("%s in place of %s moves the sum by %v", name, other, moved)
 			}
 		}
 	}
 }
 
-// heirs is a set that nobody checked, with owners.
-type heirs struct {
-	raw
+// uncheckedUsers is a set that nobody checked, with owners.
+type uncheckedUsers struct {
+	uncheckedSet
 	users []int32
 }
 
-func (o heirs) Users() []int32 { return o.users }
+func (o uncheckedUsers) Users() []int32 { return o.users }
 
 // The directions are the eigenvectors that a matrix was made of, the largest first.
 func TestPrincipal(t *testing.T) {
@@ -262,7 +262,7 @@ func TestPrincipal(t *testing.T) {
 // is fixed.
 func TestProjectionNoise(t *testing.T) {
 	const width, sigma = 300, 4.0
-	r := start(t, projected(t))
+	r := newRun(t, projectionConfig(t))
 	upper := make([]float64, width*width)
 	if err := addSymmetricNoise(upper, width, r.config.Projection.Noise, r.source, r.streams.projection(r.step)); err != nil {
 		t.Fatal(err)
@@ -298,13 +298,13 @@ func TestProjectionNoise(t *testing.T) {
 // without privacy, of the sum alone. Training behind them is training on the products.
 func TestProjectionIsReleased(t *testing.T) {
 	for _, private := range []bool{true, false} {
-		c := projected(t)
+		c := projectionConfig(t)
 		c.Mechanism.NonPrivate = !private
-		r := start(t, c)
+		r := newRun(t, c)
 		if r.Directions() != nil {
 			t.Fatal("directions before Train")
 		}
-		want := reference(t, c.Train, Records{}, private)
+		want := referenceMoments(t, c.Train, Records{}, private)
 		if private {
 			normals := make([]float64, features*(features+1)/2)
 			if err := r.source.Normals64(normals, noise.Stream{Purpose: noise.Release, Vector: uint32(len(r.compiled.program.Parameters) + 2)}, 0); err != nil {
@@ -326,8 +326,8 @@ func TestProjectionIsReleased(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		train(t, r, nil)
-		if d := distance(r.Directions(), directions); d > 1e-6 {
+		trainRun(t, r, nil)
+		if d := relativeDistance(r.Directions(), directions); d > 1e-6 {
 			t.Errorf("private %v: directions off by %v", private, d)
 		}
 
@@ -349,8 +349,8 @@ func TestProjectionIsReleased(t *testing.T) {
 				products = append(products, float32(sum))
 			}
 		}
-		plain := projected(t)
-		plain.Mechanism.NonPrivate, plain.Projection, plain.Train = !private, Projection{}, table(products, labels, nil)
+		plain := projectionConfig(t)
+		plain.Mechanism.NonPrivate, plain.Projection, plain.Train = !private, Projection{}, newTable(products, labels, nil)
 		plain.Network = func(batch int) (*perexample.Network, error) {
 			n := layer.NewBuilder(batch, 1)
 			x, labels := n.Input("x", 3), n.Input("label")
@@ -358,9 +358,9 @@ func TestProjectionIsReleased(t *testing.T) {
 			n.SetLoss(layer.CrossEntropy(n, logits, labels), logits)
 			return n.Network()
 		}
-		other := start(t, plain)
-		train(t, other, nil)
-		if d := distance(weights(t, r), weights(t, other)); d > 1e-4 {
+		other := newRun(t, plain)
+		trainRun(t, other, nil)
+		if d := relativeDistance(flatWeights(t, r), flatWeights(t, other)); d > 1e-4 {
 			t.Errorf("private %v: trained otherwise than on the products, by %v", private, d)
 		}
 	}
@@ -369,25 +369,25 @@ func TestProjectionIsReleased(t *testing.T) {
 // Every device trains behind the same directions, and comes to the same weights.
 func TestDevicesAgreeBehindAProjection(t *testing.T) {
 	var first *Run
-	for _, device := range devices() {
-		c := projected(t)
+	for _, device := range deviceNames() {
+		c := projectionConfig(t)
 		c.Device.Name, c.Steps = device, 8
-		r := start(t, c)
-		train(t, r, nil)
+		r := newRun(t, c)
+		trainRun(t, r, nil)
 		if first == nil {
 			first = r
 		}
 		if !slices.Equal(r.Directions(), first.Directions()) {
 			t.Errorf("other directions on %s", device)
 		}
-		if d := distance(weights(t, r), weights(t, first)); d > 1e-4 {
+		if d := relativeDistance(flatWeights(t, r), flatWeights(t, first)); d > 1e-4 {
 			t.Errorf("the weights of %s differ by %g", device, d)
 		}
 	}
 }
 
-// projections counts a ledger's releases of second moments, and the other lots.
-func projections(h ledger.History) (moments, others int) {
+// countProjections counts a ledger's releases of second moments, and the other lots.
+func countProjections(h ledger.History) (moments, others int) {
 	for _, s := range h.Lots {
 		if s.Lot.Queries[0].Group == secondMomentsGroup {
 			moments += s.Count
@@ -401,18 +401,18 @@ func projections(h ledger.History) (moments, others int) {
 // ε is that of one query over all records and the lots, and a budget has room for both.
 func TestProjectionIsInTheBudget(t *testing.T) {
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
-		c := projected(t)
+		c := projectionConfig(t)
 		c.Sampling.Policy, c.Budget.Delta, c.Mechanism.NoiseMultiplier, c.Steps, c.Budget.StopAtEpsilon, c.Mechanism.Clipping = policy, 1e-5, 3, 1000, 6, nil
-		r := start(t, c)
-		train(t, r, nil)
+		r := newRun(t, c)
+		trainRun(t, r, nil)
 		r.Close()
-		h := lotsIn(t, c.Files.Ledger)
+		h := readLedger(t, c.Files.Ledger)
 		first := h.Lots[0]
 		if first.Count != 1 || first.Lot.Sampling != (ledger.Sampling{Policy: ledger.FullBatch, Records: 60}) ||
 			!slices.Equal(first.Lot.Queries, []ledger.Query{{Group: secondMomentsGroup, Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 4}}) {
 			t.Fatalf("%s: the ledger begins with %+v", policy, first)
 		}
-		if moments, others := projections(h); moments != 1 || others != r.StepsDone() || others == 0 || others == 1000 {
+		if moments, others := countProjections(h); moments != 1 || others != r.StepsDone() || others == 0 || others == 1000 {
 			t.Fatalf("%s: %d releases of moments and %d lots, of %d", policy, moments, others, r.StepsDone())
 		}
 		composed := ledger.History{Header: ledger.Header{Records: 60, Unit: "example", Adjacency: Adjacency(policy)}}
@@ -433,12 +433,12 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 			t.Errorf("%s: there was room for another lot: ε = %v, %v", policy, more.UpperBound(), err)
 		}
 	}
-	c := projected(t)
+	c := projectionConfig(t)
 	c.Projection.Noise, c.Budget.StopAtEpsilon = 0.5, 2
 	if _, err := New(c); !errors.Is(err, ErrBudget) {
 		t.Errorf("a projection beyond the budget: %v", err)
 	}
-	c = projected(t)
+	c = projectionConfig(t)
 	c.Budget.StopAtEpsilon, c.Mechanism.NoiseMultiplier = 6, 3
 	if with, err := AffordableSteps(c); err != nil {
 		t.Error(err)
@@ -452,7 +452,7 @@ func TestProjectionIsInTheBudget(t *testing.T) {
 
 // Nothing is released where the ledger could not be written.
 func TestProjectionAfterItsEntry(t *testing.T) {
-	r := start(t, projected(t))
+	r := newRun(t, projectionConfig(t))
 	if err := r.account.ledger.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -468,19 +468,19 @@ func TestProjectionAfterItsEntry(t *testing.T) {
 // others, and both are paid for.
 func TestProjectionOfResumedRuns(t *testing.T) {
 	for _, seeded := range []bool{true, false} {
-		c := projected(t)
+		c := projectionConfig(t)
 		if !seeded {
 			c.Seed = nil
 		}
-		r := start(t, c)
+		r := newRun(t, c)
 		r.Close() // nothing was spent
-		r = resume(t, c)
+		r = resumeRun(t, c)
 		names, err := listCheckpoints(c.Files.CheckpointFolder)
 		if err != nil {
 			t.Fatal(err)
 		}
-		before := contents(t, names[0])
-		train(t, r, func(p *Progress) error {
+		before := readFile(t, names[0])
+		trainRun(t, r, func(p *Progress) error {
 			names, err := listCheckpoints(c.Files.CheckpointFolder)
 			for _, name := range names {
 				saved, err := openCheckpoint(name)
@@ -494,23 +494,23 @@ func TestProjectionOfResumedRuns(t *testing.T) {
 			}
 			return err
 		})
-		first, stood := r.Directions(), standing(r)
+		first, stood := r.Directions(), runState(r)
 		r.Close()
-		if m, n := projections(lotsIn(t, c.Files.Ledger)); m != 1 || n != 5 {
+		if m, n := countProjections(readLedger(t, c.Files.Ledger)); m != 1 || n != 5 {
 			t.Fatalf("%d releases of moments, %d lots", m, n)
 		}
 
 		c.Steps = 7
-		r = resume(t, c)
-		if !slices.Equal(r.Directions(), first) || standing(r) != stood {
+		r = resumeRun(t, c)
+		if !slices.Equal(r.Directions(), first) || runState(r) != stood {
 			t.Error("it does not stand where it stood")
 		}
-		train(t, r, nil)
+		trainRun(t, r, nil)
 		if !slices.Equal(r.Directions(), first) {
 			t.Error("other directions")
 		}
 		r.Close()
-		if m, n := projections(lotsIn(t, c.Files.Ledger)); m != 1 || n != 7 {
+		if m, n := countProjections(readLedger(t, c.Files.Ledger)); m != 1 || n != 7 {
 			t.Errorf("%d releases of moments, %d lots", m, n)
 		}
 
@@ -539,13 +539,13 @@ func TestProjectionOfResumedRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.Steps = 5
-		r = resume(t, c)
-		train(t, r, nil)
+		r = resumeRun(t, c)
+		trainRun(t, r, nil)
 		if slices.Equal(r.Directions(), first) {
 			t.Error("the same noise twice")
 		}
 		r.Close()
-		if m, n := projections(lotsIn(t, c.Files.Ledger)); m != 2 || n != 12 {
+		if m, n := countProjections(readLedger(t, c.Files.Ledger)); m != 2 || n != 12 {
 			t.Errorf("%d releases of moments, %d lots, where both were made twice", m, n)
 		}
 	}
@@ -562,31 +562,31 @@ func TestProjectionRefuses(t *testing.T) {
 		"projection noise +Inf":         func(c *Config) { c.Projection.Noise = math.Inf(1) },
 		"set Config.Projection.Network": func(c *Config) { c.Projection.Network = nil },
 		"the data have none": func(c *Config) {
-			s := unchecked()
+			s := newUncheckedSet()
 			s.columns = slices.Clone(s.columns)
 			s.columns[0].Kind, s.columns[0].Classes = data.Index, 3
 			c.Train = s
 		},
-		"the data have several":                        func(c *Config) { c.Train = columns(60, zeros, 2, 3) },
-		"computes directions of at most 2048 features": func(c *Config) { c.Train = table(wide, make([]float32, 3), nil) },
+		"the data have several":                        func(c *Config) { c.Train = newColumnTable(60, zeros, 2, 3) },
+		"computes directions of at most 2048 features": func(c *Config) { c.Train = newTable(wide, make([]float32, 3), nil) },
 	} {
-		c := projected(t)
+		c := projectionConfig(t)
 		change(&c)
 		_, err := New(c)
 		if err == nil || !strings.Contains(err.Error(), says) || strings.ContainsRune(err.Error(), '\n') {
 			t.Errorf("%v, want %q in one line", err, says)
 		}
-		untouched(t, c)
+		requireNoFiles(t, c)
 	}
 }
 
-// ending is a context that ends when somebody waits for its end.
-type ending struct {
+// endingContext is a context that ends when somebody waits for its end.
+type endingContext struct {
 	context.Context
 	end func()
 }
 
-func (e ending) Done() <-chan struct{} {
+func (e endingContext) Done() <-chan struct{} {
 	e.end()
 	return e.Context.Done()
 }
@@ -599,9 +599,11 @@ func TestProjectionIsInterrupted(t *testing.T) {
 	for i := range x {
 		x[i] = float32(math.Sin(float64(i * i)))
 	}
-	c := projected(t)
-	c.Train, c.Steps = table(x, make([]float32, count), nil), 2
-	c.Projection.Network = func(directions []float32) (perexample.Build, error) { return behindOf(wide, directions), nil }
+	c := projectionConfig(t)
+	c.Train, c.Steps = newTable(x, make([]float32, count), nil), 2
+	c.Projection.Network = func(directions []float32) (perexample.Build, error) {
+		return denseOnProjectionOf(wide, directions), nil
+	}
 	r, err := New(c)
 	if err != nil {
 		t.Fatal(err)
@@ -613,7 +615,7 @@ func TestProjectionIsInterrupted(t *testing.T) {
 	seen := false
 	for try := 0; try < 3 && !seen; try++ {
 		ctx, end := context.WithCancel(context.Background())
-		if err := r.Train(ending{ctx, end}, nil); !errors.Is(err, context.Canceled) {
+		if err := r.Train(endingContext{ctx, end}, nil); !errors.Is(err, context.Canceled) {
 			t.Fatalf("interrupted: %v", err)
 		}
 		stacks := make([]byte, 1<<20)

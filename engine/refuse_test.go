@@ -21,8 +21,8 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// untouched checks that nothing lies where the run would have written.
-func untouched(t *testing.T, c Config) {
+// requireNoFiles checks that nothing lies where the run would have written.
+func requireNoFiles(t *testing.T, c Config) {
 	t.Helper()
 	entries, err := os.ReadDir(filepath.Dir(c.Files.Ledger))
 	if err != nil {
@@ -33,15 +33,15 @@ func untouched(t *testing.T, c Config) {
 	}
 }
 
-// raw is a set that was not checked by anyone.
-type raw struct {
+// uncheckedSet is a set that was not checked by anyone.
+type uncheckedSet struct {
 	columns []data.Column
 	values  [][]float32
 }
 
-func (s raw) Len() int               { return len(s.values[0]) / s.columns[0].Size() }
-func (s raw) Columns() []data.Column { return s.columns }
-func (s raw) Read(dst [][]float32, rows []int) error {
+func (s uncheckedSet) Len() int               { return len(s.values[0]) / s.columns[0].Size() }
+func (s uncheckedSet) Columns() []data.Column { return s.columns }
+func (s uncheckedSet) Read(dst [][]float32, rows []int) error {
 	for k, c := range s.columns {
 		for i, r := range rows {
 			copy(dst[k][i*c.Size():(i+1)*c.Size()], s.values[k][r*c.Size():])
@@ -50,18 +50,18 @@ func (s raw) Read(dst [][]float32, rows []int) error {
 	return nil
 }
 
-func (s raw) with(k, i int, v float32) raw {
+func (s uncheckedSet) with(k, i int, v float32) uncheckedSet {
 	s.values[k][i] = v
 	return s
 }
 
-func unchecked() raw {
-	s := raw{examples(20, 1).Columns(), [][]float32{make([]float32, 20*features), make([]float32, 20)}}
+func newUncheckedSet() uncheckedSet {
+	s := uncheckedSet{mlpExamples(20, 1).Columns(), [][]float32{make([]float32, 20*features), make([]float32, 20)}}
 	return s
 }
 
-// broken is a network with something wrong at its end.
-func broken(end func(n *layer.Builder, x, label *G.Node)) perexample.Build {
+// networkEndingIn is a network with something wrong at its end.
+func networkEndingIn(end func(n *layer.Builder, x, label *G.Node)) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
 		end(n, n.Input("x", features), n.Input("label"))
@@ -89,17 +89,17 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Network = func(int) (*perexample.Network, error) { return mlp(3) } }, "built for 3 examples"},
 		{func(c *Config) { c.Network = func(int) (*perexample.Network, error) { panic("mine") } }, "mine"},
 		{func(c *Config) { c.Train = nil }, "no training data"},
-		{func(c *Config) { c.Train = raw{unchecked().columns, [][]float32{nil, nil}} }, "no training data"},
-		{func(c *Config) { c.Train = unchecked().with(0, 7, float32(nan)) }, "example 1, column \"x\""},
-		{func(c *Config) { c.Train = unchecked().with(0, 7, float32(inf)) }, "example 1, column \"x\""},
-		{func(c *Config) { c.Train = unchecked().with(1, 4, classes) }, "example 4, column \"label\""},
-		{func(c *Config) { c.Train = unchecked().with(1, 4, -1) }, "example 4, column \"label\""},
-		{func(c *Config) { c.Train = unchecked().with(1, 4, 0.5) }, "example 4, column \"label\""},
-		{func(c *Config) { c.Train = columns(20, zeros, 5) }, "2 inputs and the data 1 columns"},
-		{func(c *Config) { c.Train = columns(20, zeros, 4, 1) }, "takes 5 numbers"},
+		{func(c *Config) { c.Train = uncheckedSet{newUncheckedSet().columns, [][]float32{nil, nil}} }, "no training data"},
+		{func(c *Config) { c.Train = newUncheckedSet().with(0, 7, float32(nan)) }, "example 1, column \"x\""},
+		{func(c *Config) { c.Train = newUncheckedSet().with(0, 7, float32(inf)) }, "example 1, column \"x\""},
+		{func(c *Config) { c.Train = newUncheckedSet().with(1, 4, classes) }, "example 4, column \"label\""},
+		{func(c *Config) { c.Train = newUncheckedSet().with(1, 4, -1) }, "example 4, column \"label\""},
+		{func(c *Config) { c.Train = newUncheckedSet().with(1, 4, 0.5) }, "example 4, column \"label\""},
+		{func(c *Config) { c.Train = newColumnTable(20, zeros, 5) }, "2 inputs and the data 1 columns"},
+		{func(c *Config) { c.Train = newColumnTable(20, zeros, 4, 1) }, "takes 5 numbers"},
 		{func(c *Config) { c.Records.Examples = -1 }, "Records.Examples is -1"},
 		{func(c *Config) { c.Records.Users = true }, "user"},
-		{func(c *Config) { c.Train, c.Records.Users = owned(), true }, "the number of examples of a user"},
+		{func(c *Config) { c.Train, c.Records.Users = examplesOfUsers(), true }, "the number of examples of a user"},
 		{func(c *Config) { c.Sampling.Lot = 61 }, "a lot of 61 records from 60"},
 		{func(c *Config) { c.Sampling.Lot, c.Records.Examples = 12, 10 }, "a lot of 12 records from 6"},
 		{func(c *Config) { c.Sampling.Lot = -1 }, "a lot of -1"},
@@ -161,7 +161,7 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) { c.Statistics = []Statistic{FeatureMeans(0, math.MaxInt, 1, 1)} }, "is too large"},
 		{func(c *Config) { c.Statistics = []Statistic{FeatureMeans(0, features+1, 1, 1)} }, "(a column of another size); check that it reads only columns that the data have"},
 		{func(c *Config) {
-			c.Network, c.Train, c.Statistics = linear(features), columns(60, zeros, features), []Statistic{Accuracy(0, 1)}
+			c.Network, c.Train, c.Statistics = linearNetwork(features), newColumnTable(60, zeros, features), []Statistic{Accuracy(0, 1)}
 		}, "outputs or losses that the network does not keep"},
 		{func(c *Config) { c.Budget.Delta = 1 }, "delta 1"},
 		{func(c *Config) { c.Budget.Delta = nan }, "delta NaN"},
@@ -178,59 +178,59 @@ func TestRefuses(t *testing.T) {
 		{func(c *Config) {
 			c.Optimization.Schedule.Base, c.Optimization.LearningRateAt = 0, func(lot int) float64 { return float64(3 - lot) }
 		}, "lot 4: a learning rate of -1"},
-		{func(c *Config) { c.Optimization.LearningRateMultiplier = of("fc1.bias", 0) }, "parameter fc1.bias: 0 times the learning rate"},
-		{func(c *Config) { c.Optimization.LearningRateMultiplier = of("fc2.weight", -1) }, "parameter fc2.weight: -1 times the learning rate"},
-		{func(c *Config) { c.Optimization.LearningRateMultiplier = of("fc2.weight", nan) }, "parameter fc2.weight: NaN times the learning rate"},
-		{func(c *Config) { c.Optimization.LearningRateMultiplier = of("fc2.weight", inf) }, "parameter fc2.weight: +Inf times the learning rate"},
-		{func(c *Config) { c.Optimization.WeightDecayMultiplier = of("fc1.weight", -1) }, "parameter fc1.weight: -1 times the weight decay"},
-		{func(c *Config) { c.Optimization.WeightDecayMultiplier = of("fc1.weight", nan) }, "parameter fc1.weight: NaN times the weight decay"},
-		{func(c *Config) { c.Optimization.WeightDecayMultiplier = of("fc1.weight", inf) }, "parameter fc1.weight: +Inf times the weight decay"},
+		{func(c *Config) { c.Optimization.LearningRateMultiplier = multiplierOf("fc1.bias", 0) }, "parameter fc1.bias: 0 times the learning rate"},
+		{func(c *Config) { c.Optimization.LearningRateMultiplier = multiplierOf("fc2.weight", -1) }, "parameter fc2.weight: -1 times the learning rate"},
+		{func(c *Config) { c.Optimization.LearningRateMultiplier = multiplierOf("fc2.weight", nan) }, "parameter fc2.weight: NaN times the learning rate"},
+		{func(c *Config) { c.Optimization.LearningRateMultiplier = multiplierOf("fc2.weight", inf) }, "parameter fc2.weight: +Inf times the learning rate"},
+		{func(c *Config) { c.Optimization.WeightDecayMultiplier = multiplierOf("fc1.weight", -1) }, "parameter fc1.weight: -1 times the weight decay"},
+		{func(c *Config) { c.Optimization.WeightDecayMultiplier = multiplierOf("fc1.weight", nan) }, "parameter fc1.weight: NaN times the weight decay"},
+		{func(c *Config) { c.Optimization.WeightDecayMultiplier = multiplierOf("fc1.weight", inf) }, "parameter fc1.weight: +Inf times the weight decay"},
 		{func(c *Config) { c.Optimization.Optimizer.Kind = optim.KindMomentum }, "which is sgd"},
 		{func(c *Config) { c.Optimization.Average.Decay = 1 }, "average"},
 		{func(c *Config) { c.Files.Ledger = "" }, "ledger"},
 		{func(c *Config) { c.Files.Ledger = filepath.Join(c.Files.Ledger, "no", "such", "folder") }, "folder"},
 		{func(c *Config) {
-			c.Network = broken(func(n *layer.Builder, x, label *G.Node) {
+			c.Network = networkEndingIn(func(n *layer.Builder, x, label *G.Node) {
 				logits := layer.Dense(n, x, "fc", classes-1, layer.Identity)
 				n.SetLoss(layer.CrossEntropy(n, logits, label), logits)
 			})
 		}, "3 classes"},
 		{func(c *Config) {
-			c.Network = broken(func(n *layer.Builder, x, label *G.Node) { // whose loss does not say what its answers are
+			c.Network = networkEndingIn(func(n *layer.Builder, x, label *G.Node) { // whose loss does not say what its answers are
 				scores := layer.Dense(n, x, "fc", classes-1, layer.Identity)
 				wrong := n.Try(func() (*G.Node, error) { return G.Sub(G.Must(G.Sum(scores, 1)), label) })
 				n.SetLoss(n.Try(func() (*G.Node, error) { return G.Square(wrong) }), scores)
 			})
 		}, "2 scores, and column label has 3 classes"},
-		{func(c *Config) { c.Train = columns(60, zeros, features, 1) }, "column x1 is a feature: make it a data.Label"},
+		{func(c *Config) { c.Train = newColumnTable(60, zeros, features, 1) }, "column x1 is a feature: make it a data.Label"},
 		{func(c *Config) {
-			c.Network = broken(func(n *layer.Builder, x, label *G.Node) {
+			c.Network = networkEndingIn(func(n *layer.Builder, x, label *G.Node) {
 				prediction := dense(n, x)
 				n.SetLoss(layer.SquaredError(n, prediction, layer.Embedding(n, layer.Reshape(n, label), "table", classes-1, classes)), prediction)
 			})
 		}, "input label takes indices below 2, and column label has 3 classes"},
 		{func(c *Config) {
-			c.Network = broken(func(n *layer.Builder, x, label *G.Node) {
+			c.Network = networkEndingIn(func(n *layer.Builder, x, label *G.Node) {
 				n.Parameter("unused", layer.Constant(1), 3)
 				logits := dense(n, x)
 				n.SetLoss(layer.CrossEntropy(n, logits, label), logits)
 			})
 		}, "unused"},
 		{func(c *Config) {
-			c.Network = broken(func(n *layer.Builder, x, label *G.Node) {
+			c.Network = networkEndingIn(func(n *layer.Builder, x, label *G.Node) {
 				w := n.Parameter("w", layer.Constant(float64(float32(math.NaN()))), features, classes)
 				logits := n.Try(func() (*G.Node, error) { return G.Mul(x, w) })
 				n.SetLoss(layer.CrossEntropy(n, logits, label), logits)
 			})
 		}, "parameter w starts with a value that is not finite"},
 		{func(c *Config) {
-			c.Network = broken(func(n *layer.Builder, x, label *G.Node) {
+			c.Network = networkEndingIn(func(n *layer.Builder, x, label *G.Node) {
 				h := n.Try(func() (*G.Node, error) { return G.HadamardProd(dense(n, x), G.NewConstant(float32(math.NaN()))) })
 				n.SetLoss(layer.CrossEntropy(n, h, label), h)
 			})
 		}, "contains a value that is not finite"},
 		{func(c *Config) {
-			c.Network = broken(func(n *layer.Builder, x, label *G.Node) {
+			c.Network = networkEndingIn(func(n *layer.Builder, x, label *G.Node) {
 				w := n.Parameter("w", func(*rand.Rand) float64 { panic("nothing to start from") }, features, classes)
 				logits := n.Try(func() (*G.Node, error) { return G.Mul(x, w) })
 				n.SetLoss(layer.CrossEntropy(n, logits, label), logits)
@@ -255,7 +255,7 @@ func TestRefuses(t *testing.T) {
 			}
 		}, "sum"},
 		{func(c *Config) {
-			c.Network = broken(func(n *layer.Builder, x, label *G.Node) {
+			c.Network = networkEndingIn(func(n *layer.Builder, x, label *G.Node) {
 				mixed := n.Try(func() (*G.Node, error) {
 					mean, err := G.Mean(x, 0)
 					if err != nil {
@@ -268,14 +268,14 @@ func TestRefuses(t *testing.T) {
 			})
 		}, "example"},
 		{func(c *Config) {
-			c.Network = broken(func(n *layer.Builder, x, label *G.Node) {
+			c.Network = networkEndingIn(func(n *layer.Builder, x, label *G.Node) {
 				w := G.NewTensor(n.Graph(), tensor.Float32, 1, G.WithShape(3), G.WithName("unbound"))
 				logits := n.Try(func() (*G.Node, error) { return G.BroadcastAdd(dense(n, x), w, nil, []byte{0}) })
 				n.SetLoss(layer.CrossEntropy(n, logits, label), logits)
 			})
 		}, "unbound"},
 	} {
-		c := ordinary(t)
+		c := testConfig(t)
 		test.change(&c)
 		r, err := New(c)
 		if err == nil {
@@ -287,19 +287,19 @@ func TestRefuses(t *testing.T) {
 			t.Errorf("error %q, want %q in one line", err, test.says)
 		}
 		if c.Files.Ledger != "" && !strings.Contains(c.Files.Ledger, "such") {
-			untouched(t, c)
+			requireNoFiles(t, c)
 		}
 	}
 }
 
 // TestTakenFiles: a ledger or a checkpoint that is there stays as it is.
 func TestTakenFiles(t *testing.T) {
-	c := ordinary(t)
+	c := testConfig(t)
 	c.Files.CheckpointFolder = filepath.Join(filepath.Dir(c.Files.Ledger), "checkpoint")
-	r := start(t, c)
-	train(t, r, nil)
+	r := newRun(t, c)
+	trainRun(t, r, nil)
 	r.Close()
-	ledger := contents(t, c.Files.Ledger)
+	ledger := readFile(t, c.Files.Ledger)
 	for name, change := range map[string]func(*Config){
 		"ledger":     func(c *Config) { c.Files.CheckpointFolder = "" },
 		"checkpoint": func(c *Config) { c.Files.Ledger += "2" },
@@ -323,12 +323,12 @@ func TestTakenFiles(t *testing.T) {
 // TestNonPrivateNeedsNothing: the baseline runs without noise, bound or ledger,
 // and has no ε.
 func TestNonPrivateNeedsNothing(t *testing.T) {
-	c := ordinary(t)
+	c := testConfig(t)
 	c.Mechanism.NonPrivate, c.Mechanism.NoiseMultiplier, c.Mechanism.Clipping = true, 0, nil
 	ledger := c.Files.Ledger
 	c.Files.Ledger = ""
-	r := start(t, c)
-	train(t, r, func(p *Progress) error {
+	r := newRun(t, c)
+	trainRun(t, r, func(p *Progress) error {
 		if p.Epsilon != 0 {
 			t.Errorf("ε = %v", p.Epsilon)
 		}
@@ -338,7 +338,7 @@ func TestNonPrivateNeedsNothing(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	c.Files.Ledger = ledger
-	untouched(t, c)
+	requireNoFiles(t, c)
 	if fmt.Sprint(r.Describe().Parameters[0].Sigma) != "0" {
 		t.Error("noise in a run without privacy")
 	}
@@ -350,7 +350,7 @@ func TestHugeCountsAreAllThatThereIs(t *testing.T) {
 		func(c *Config) { c.Microbatch = math.MaxInt },
 		func(c *Config) { c.Records, c.Sampling.Rate, c.Sampling.Lot = Records{Examples: math.MaxInt}, 0, 1 },
 	} {
-		c := ordinary(t)
+		c := testConfig(t)
 		huge(&c)
 		r, err := New(c)
 		if err != nil {
@@ -377,7 +377,7 @@ func TestRefusesWhatNoHostHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for microbatch, says := range map[int]string{0: "a microbatch of one record", 2: "a microbatch of 2 records"} {
-		c := ordinary(t)
+		c := testConfig(t)
 		c.Train, c.Sampling.Lot, c.Microbatch = set, 2, microbatch
 		c.Network = func(batch int) (*perexample.Network, error) {
 			n := layer.NewBuilder(batch, 1)
@@ -391,17 +391,17 @@ func TestRefusesWhatNoHostHolds(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), says+": out of memory: ") {
 			t.Errorf("a microbatch of %d: %v", microbatch, err)
 		}
-		untouched(t, c)
+		requireNoFiles(t, c)
 	}
 }
 
-// lost is a set that cannot be read any more.
-type lost struct {
+// failingSet is a set that cannot be read any more.
+type failingSet struct {
 	data.Set
 	gone bool
 }
 
-func (l *lost) Read(dst [][]float32, rows []int) error {
+func (l *failingSet) Read(dst [][]float32, rows []int) error {
 	if l.gone {
 		return errors.New("the share is gone")
 	}
@@ -411,10 +411,10 @@ func (l *lost) Read(dst [][]float32, rows []int) error {
 // Data that fail in the middle of a run end it with the lot and whose fault it was, and
 // what the lot would have been is not spent.
 func TestDataAreLost(t *testing.T) {
-	for name, c := range map[string]Config{"lots": ordinary(t), "projection": projected(t)} {
-		set := &lost{Set: c.Train}
+	for name, c := range map[string]Config{"lots": testConfig(t), "projection": projectionConfig(t)} {
+		set := &failingSet{Set: c.Train}
 		c.Train = set
-		r := start(t, c)
+		r := newRun(t, c)
 		set.gone = true
 		err := r.Train(context.Background(), nil)
 		if err == nil || !strings.HasSuffix(err.Error(), "training data: the share is gone") || r.StepsDone() > 0 {
@@ -423,7 +423,7 @@ func TestDataAreLost(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if lots := lotsIn(t, c.Files.Ledger).LotCount(); lots > 0 {
+		if lots := readLedger(t, c.Files.Ledger).LotCount(); lots > 0 {
 			t.Errorf("%s: the ledger holds %d lots", name, lots)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	G "gorgonia.org/gorgonia"
 )
 
-// predicting is a dense layer that ends in a loss of its targets.
-func predicting(in, out int, loss func(n *layer.Builder, prediction, target *G.Node) *G.Node) perexample.Build {
+// newRegressionNetwork is a dense layer that ends in a loss of its targets.
+func newRegressionNetwork(in, out int, loss func(n *layer.Builder, prediction, target *G.Node) *G.Node) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
 		x, y := n.Input("x", in), n.Input("y", out)
@@ -26,8 +26,8 @@ func predicting(in, out int, loss func(n *layer.Builder, prediction, target *G.N
 	}
 }
 
-// targets are examples of normal features, and targets that lie about base.
-func targets(t *testing.T, count, in, out int, base float64) data.Set {
+// newTargetTable are examples of normal features, and targets that lie about base.
+func newTargetTable(t *testing.T, count, in, out int, base float64) data.Set {
 	t.Helper()
 	r := rand.New(rand.NewPCG(4, 1))
 	x, y := make([]float32, count*in), make([]float32, count*out)
@@ -50,17 +50,17 @@ func targets(t *testing.T, count, in, out int, base float64) data.Set {
 // it does in float64, written out by hand, with records above the bound and below it.
 func TestStepOfARegression(t *testing.T) {
 	const in, records, bound = 3, 60, 6
-	c := ordinary(t)
-	c.Network = predicting(in, 1, layer.SquaredError)
+	c := testConfig(t)
+	c.Network = newRegressionNetwork(in, 1, layer.SquaredError)
 	c.Mechanism.Clipping = clip.Flat(clip.Constant(bound), nil)
-	c.Train, c.Steps, c.Microbatch, c.Optimization.Schedule = targets(t, records, in, 1, 0), 4, 5, optim.Schedule{Base: 0.2}
-	run := start(t, c)
-	quiet(run)
+	c.Train, c.Steps, c.Microbatch, c.Optimization.Schedule = newTargetTable(t, records, in, 1, 0), 4, 5, optim.Schedule{Base: 0.2}
+	run := newRun(t, c)
+	disableNoise(run)
 	var weight []float64
-	for _, w := range weights(t, run) {
+	for _, w := range flatWeights(t, run) {
 		weight = append(weight, float64(w))
 	}
-	train(t, run, nil)
+	trainRun(t, run, nil)
 
 	lots, err := sample.NewPoisson(float64(c.Sampling.Lot)/records, records, noise.NewSeeded(*c.Seed))
 	if err != nil {
@@ -109,7 +109,7 @@ func TestStepOfARegression(t *testing.T) {
 	for _, w := range weight {
 		want = append(want, float32(w))
 	}
-	if d := distance(weights(t, run), want); d > 1e-5 || clipped < 5 || whole < 5 {
+	if d := relativeDistance(flatWeights(t, run), want); d > 1e-5 || clipped < 5 || whole < 5 {
 		t.Errorf("off by %g, with %d gradients clipped and %d whole", d, clipped, whole)
 	}
 }
@@ -124,8 +124,8 @@ func TestErrors(t *testing.T) {
 		base       float64
 	}{{1, 1, 0}, {3, 1, 0}, {evaluationBatch + 5, 2, 0}, {2 * evaluationBatch, 2, 1e6}} {
 		weights := [][]float32{w[:in*c.out], w[4 : 4+c.out]}
-		set := targets(t, c.count, in, c.out, c.base)
-		e := evaluator(t, predicting(in, c.out, layer.SquaredError))
+		set := newTargetTable(t, c.count, in, c.out, c.base)
+		e := newTestEvaluator(t, newRegressionNetwork(in, c.out, layer.SquaredError))
 		got, err := e.Score(weights, set)
 		if err != nil {
 			t.Fatal(err)
@@ -170,7 +170,7 @@ func TestErrors(t *testing.T) {
 		},
 		"Poisson": layer.PoissonLoss,
 	} {
-		got, err := evaluator(t, predicting(in, 1, loss)).Score([][]float32{{1, 1}, {0}}, targets(t, 4, in, 1, 0))
+		got, err := newTestEvaluator(t, newRegressionNetwork(in, 1, loss)).Score([][]float32{{1, 1}, {0}}, newTargetTable(t, 4, in, 1, 0))
 		if err != nil {
 			t.Fatal(err)
 		}

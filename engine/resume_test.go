@@ -21,9 +21,9 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// lasting is a run with all that a checkpoint can hold.
-func lasting(t testing.TB) Config {
-	c := ordinary(t)
+// checkpointedConfig is a run with all that a checkpoint can hold.
+func checkpointedConfig(t testing.TB) Config {
+	c := testConfig(t)
 	c.Files.CheckpointFolder = filepath.Join(filepath.Dir(c.Files.Ledger), "checkpoint")
 	c.Files.CheckpointInterval = time.Hour
 	c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 4}, nil)
@@ -32,7 +32,7 @@ func lasting(t testing.TB) Config {
 	return c
 }
 
-func resume(t testing.TB, c Config) *Run {
+func resumeRun(t testing.TB, c Config) *Run {
 	t.Helper()
 	r, err := Resume(c)
 	if err != nil {
@@ -42,8 +42,8 @@ func resume(t testing.TB, c Config) *Run {
 	return r
 }
 
-// standing is all that a run has made.
-func standing(r *Run) string {
+// runState is all that a run has made.
+func runState(r *Run) string {
 	text := fmt.Sprint(r.compiled.executable.State())
 	if r.mechanism.clipper != nil {
 		text += fmt.Sprint(r.mechanism.clipper.State(nil))
@@ -55,45 +55,45 @@ func standing(r *Run) string {
 // the lots that are left, and is one history in the ledger.
 func TestResumeGoesOn(t *testing.T) {
 	for _, private := range []bool{true, false} {
-		c := lasting(t)
+		c := checkpointedConfig(t)
 		c.Mechanism.NonPrivate = !private
-		first := start(t, c)
-		train(t, first, nil)
-		before := standing(first)
+		first := newRun(t, c)
+		trainRun(t, first, nil)
+		before := runState(first)
 		first.Close()
 
 		c.Steps = 9
-		second := resume(t, c)
-		if got := standing(second); got != before {
+		second := resumeRun(t, c)
+		if got := runState(second); got != before {
 			t.Fatalf("it stands at\n%s\nand stood at\n%s", got, before)
 		}
 		if second.StepsDone() != 5 {
 			t.Fatalf("%d steps done", second.StepsDone())
 		}
 		numbers, steps := []uint64{}, []int{}
-		second.compiled.executable = &spy{second.compiled.executable, func(p *plan.Release) error {
+		second.compiled.executable = &releaseSpy{second.compiled.executable, func(p *plan.Release) error {
 			numbers, steps = append(numbers, p.Lot), append(steps, p.Step)
 			return nil
 		}}
-		train(t, second, nil)
+		trainRun(t, second, nil)
 		if fmt.Sprint(numbers, steps) != "[5 6 7 8] [6 7 8 9]" {
 			t.Errorf("lots %v, steps %v", numbers, steps)
 		}
-		after := standing(second)
+		after := runState(second)
 		second.Close()
 		if private {
-			if h := lotsIn(t, c.Files.Ledger); h.LotCount() != 9 {
+			if h := readLedger(t, c.Files.Ledger); h.LotCount() != 9 {
 				t.Errorf("the ledger holds %d lots", h.LotCount())
 			}
 			if report, err := ledger.Verify(c.Files.Ledger); err != nil || report.Runs != 2 || !report.Ended {
 				t.Errorf("ledger %+v, %v", report, err)
 			}
 		}
-		third := resume(t, c)
-		if third.StepsDone() != 9 || standing(third) != after {
+		third := resumeRun(t, c)
+		if third.StepsDone() != 9 || runState(third) != after {
 			t.Error("the last checkpoint is not where the run ended")
 		}
-		train(t, third, func(*Progress) error { t.Error("a lot too many"); return nil })
+		trainRun(t, third, func(*Progress) error { t.Error("a lot too many"); return nil })
 	}
 }
 
@@ -101,7 +101,7 @@ func TestResumeGoesOn(t *testing.T) {
 // have other noise and other records, with a seed too; what was spent stays spent.
 func TestResumeDrawsAfresh(t *testing.T) {
 	for _, seeded := range []bool{true, false} {
-		c := lasting(t)
+		c := checkpointedConfig(t)
 		if !seeded {
 			c.Seed = nil
 		}
@@ -111,9 +111,9 @@ func TestResumeDrawsAfresh(t *testing.T) {
 		for k := range 4 {
 			var r *Run
 			if k == 0 {
-				r = start(t, c)
+				r = newRun(t, c)
 			} else {
-				r = resume(t, c)
+				r = resumeRun(t, c)
 			}
 			if r.StepsDone() != 0 {
 				t.Fatalf("%d steps done; the checkpoint is of 0", r.StepsDone())
@@ -128,16 +128,16 @@ func TestResumeDrawsAfresh(t *testing.T) {
 				}
 				total++
 			}
-			if made[standing(r)] {
+			if made[runState(r)] {
 				t.Error("two runs came to the same weights")
 			}
-			made[standing(r)] = true
+			made[runState(r)] = true
 			r.Close()
-			if n := lotsIn(t, c.Files.Ledger).LotCount(); n != total {
+			if n := readLedger(t, c.Files.Ledger).LotCount(); n != total {
 				t.Errorf("the ledger holds %d lots, %d were released", n, total)
 			}
 		}
-		if h := lotsIn(t, c.Files.Ledger); h.Header.Secure == seeded {
+		if h := readLedger(t, c.Files.Ledger); h.Header.Secure == seeded {
 			t.Errorf("seeded %v, secure %v", seeded, h.Header.Secure)
 		}
 	}
@@ -146,7 +146,7 @@ func TestResumeDrawsAfresh(t *testing.T) {
 // TestOlderCheckpointDrawsAfresh: a seeded run has another key each time, where newer
 // checkpoints are lost, too, and as many more lots were spent as it goes back.
 func TestOlderCheckpointDrawsAfresh(t *testing.T) {
-	c := lasting(t)
+	c := checkpointedConfig(t)
 	c.Steps = 20
 	keys := map[any]bool{}
 	until := func(r *Run, steps int) {
@@ -166,11 +166,11 @@ func TestOlderCheckpointDrawsAfresh(t *testing.T) {
 		}
 		r.Close()
 	}
-	until(start(t, c), 8)
+	until(newRun(t, c), 8)
 	name := filepath.Join(c.Files.CheckpointFolder, fmt.Sprintf(checkpointName, 8))
-	old := contents(t, name)
-	until(resume(t, c), 10)
-	until(resume(t, c), 12)
+	old := readFile(t, name)
+	until(resumeRun(t, c), 10)
+	until(resumeRun(t, c), 12)
 	if err := os.RemoveAll(c.Files.CheckpointFolder); err != nil {
 		t.Fatal(err)
 	}
@@ -180,20 +180,20 @@ func TestOlderCheckpointDrawsAfresh(t *testing.T) {
 	if err := os.WriteFile(name, old, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	until(resume(t, c), 12)
+	until(resumeRun(t, c), 12)
 }
 
 // TestSeededResumeIsMarked: a ledger that was secure no longer is.
 func TestSeededResumeIsMarked(t *testing.T) {
-	c := lasting(t)
+	c := checkpointedConfig(t)
 	seed := c.Seed
 	c.Seed = nil
-	r := start(t, c)
-	train(t, r, nil)
+	r := newRun(t, c)
+	trainRun(t, r, nil)
 	r.Close()
 	c.Seed, c.Steps = seed, 6
-	train(t, resume(t, c), nil)
-	if lotsIn(t, c.Files.Ledger).Header.Secure {
+	trainRun(t, resumeRun(t, c), nil)
+	if readLedger(t, c.Files.Ledger).Header.Secure {
 		t.Error("the ledger still says that it is secure")
 	}
 }
@@ -202,16 +202,16 @@ func TestSeededResumeIsMarked(t *testing.T) {
 // and the ledger has the broken one as whole.
 func TestBrokenPassCountsWhole(t *testing.T) {
 	for _, done := range []int{1, 4, 5, 7} {
-		c := lasting(t)
+		c := checkpointedConfig(t)
 		c.Sampling.Policy, c.Steps = sample.PolicyShuffle, done // 5 lots a pass
-		r := start(t, c)
-		train(t, r, nil)
+		r := newRun(t, c)
+		trainRun(t, r, nil)
 		r.Close()
 		c.Steps = done + 5
-		r = resume(t, c)
+		r = resumeRun(t, c)
 		seen := map[int]int{}
 		for range 5 {
-			for _, record := range draw(t, r, r.step-r.firstStep) {
+			for _, record := range drawLot(t, r, r.step-r.firstStep) {
 				seen[record]++
 			}
 			if err := r.runLot(); err != nil {
@@ -225,7 +225,7 @@ func TestBrokenPassCountsWhole(t *testing.T) {
 		shown.counted = 0
 		e := shown.current(0)
 		r.Close()
-		if n, want := lotsIn(t, c.Files.Ledger).LotCount(), (done+4)/5*5+5; n != want {
+		if n, want := readLedger(t, c.Files.Ledger).LotCount(), (done+4)/5*5+5; n != want {
 			t.Errorf("after %d lots and five more the ledger holds %d, want %d", done, n, want)
 		}
 		if a, err := r.Spent(c.Budget.Accountant); err != nil || !(math.Abs(a.Epsilon-e) <= 1e-9) {
@@ -236,18 +236,18 @@ func TestBrokenPassCountsWhole(t *testing.T) {
 
 // TestResumeRefuses: what differs is said, and the ledger is not touched.
 func TestResumeRefuses(t *testing.T) {
-	c := lasting(t)
-	r := start(t, c)
-	train(t, r, nil)
+	c := checkpointedConfig(t)
+	r := newRun(t, c)
+	trainRun(t, r, nil)
 	r.Close()
-	ledger := contents(t, c.Files.Ledger)
+	ledger := readFile(t, c.Files.Ledger)
 	for _, test := range []struct {
 		change func(*Config)
 		says   string
 	}{
-		{func(c *Config) { c.Train = examples(61, 3) }, "records is 61 (it was 60)"},
+		{func(c *Config) { c.Train = mlpExamples(61, 3) }, "records is 61 (it was 60)"},
 		{func(c *Config) {
-			s := unchecked()
+			s := newUncheckedSet()
 			s.columns[1].Name = "answer"
 			c.Train = s
 		}, "column label is missing"},
@@ -273,7 +273,7 @@ func TestResumeRefuses(t *testing.T) {
 		{func(c *Config) { c.Mechanism.NoiseMultiplier = 2 }, "noise is 2 (it was 1)"},
 		{func(c *Config) { c.Mechanism.Allocation = DimensionAdjusted }, "allocation is dimension"},
 		{func(c *Config) { c.Mechanism.Clipping = nil }, "group gradient is"},
-		{func(c *Config) { c.Mechanism.Clipping = perVector(clip.Constant(1)) }, "group fc1.weight is new"},
+		{func(c *Config) { c.Mechanism.Clipping = perParameterClipping(clip.Constant(1)) }, "group fc1.weight is new"},
 		{func(c *Config) { c.Sampling.Lot = 10 }, "expected lot is 10"},
 		{func(c *Config) { c.Sampling.Policy = sample.PolicyFixed }, "sampling is fixed (it was poisson)"},
 		{func(c *Config) { c.Statistics = []Statistic{MeanLoss(1, 1)} }, "statistic loss is new"},
@@ -282,8 +282,8 @@ func TestResumeRefuses(t *testing.T) {
 		{func(c *Config) {
 			c.Optimization.Schedule.Base, c.Optimization.LearningRateAt = 0, func(int) float64 { return 0.1 }
 		}, "schedule is"},
-		{func(c *Config) { c.Optimization.LearningRateMultiplier = of("fc2.weight", 3) }, "learning rate of fc2.weight is new (times 3)"},
-		{func(c *Config) { c.Optimization.WeightDecayMultiplier = of("fc1.bias", 0) }, "weight decay of fc1.bias is new (times 0)"},
+		{func(c *Config) { c.Optimization.LearningRateMultiplier = multiplierOf("fc2.weight", 3) }, "learning rate of fc2.weight is new (times 3)"},
+		{func(c *Config) { c.Optimization.WeightDecayMultiplier = multiplierOf("fc1.bias", 0) }, "weight decay of fc1.bias is new (times 0)"},
 		{func(c *Config) { c.Optimization.Average.Decay = 0 }, "average is 0"},
 		{func(c *Config) { c.Mechanism.NonPrivate = true }, "private is false"},
 		{func(c *Config) { c.Steps = 4 }, "has done 5 lots"},
@@ -300,7 +300,7 @@ func TestResumeRefuses(t *testing.T) {
 		} else if !strings.Contains(err.Error(), test.says) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %q, want %q", err, test.says)
 		}
-		now := contents(t, c.Files.Ledger)
+		now := readFile(t, c.Files.Ledger)
 		if test.says == "contains lots that were spent" {
 			ledger = now // it was opened and closed
 		}
@@ -311,17 +311,17 @@ func TestResumeRefuses(t *testing.T) {
 	// What may differ does.
 	d := c
 	d.Steps, d.Device.Threads, d.Microbatch, d.Budget.Accountant, d.Budget.Delta, d.Budget.StopAtEpsilon = 7, 2, 3, "rdp", 1e-6, 100
-	train(t, resume(t, d), nil)
+	trainRun(t, resumeRun(t, d), nil)
 }
 
 // TestCutLedger: a ledger that lacks what the checkpoint saw says less than was
 // spent; it is refused.
 func TestCutLedger(t *testing.T) {
-	c := lasting(t)
-	r := start(t, c)
-	train(t, r, nil)
+	c := checkpointedConfig(t)
+	r := newRun(t, c)
+	trainRun(t, r, nil)
 	r.Close()
-	text := contents(t, c.Files.Ledger)
+	text := readFile(t, c.Files.Ledger)
 	lines := strings.SplitAfter(string(text), "\n")
 	for keep := range len(lines) - 3 { // the last lines end the run, after the checkpoint
 		if err := os.WriteFile(c.Files.Ledger, []byte(strings.Join(lines[:keep], "")), 0o644); err != nil {
@@ -335,10 +335,10 @@ func TestCutLedger(t *testing.T) {
 
 // TestDamagedCheckpoint: the one before it serves; without one, the error says so.
 func TestDamagedCheckpoint(t *testing.T) {
-	c := lasting(t)
+	c := checkpointedConfig(t)
 	c.Files.CheckpointInterval = 1
-	r := start(t, c)
-	train(t, r, nil)
+	r := newRun(t, c)
+	trainRun(t, r, nil)
 	r.Close()
 	names, err := listCheckpoints(c.Files.CheckpointFolder)
 	if err != nil || len(names) != 2 {
@@ -347,13 +347,13 @@ func TestDamagedCheckpoint(t *testing.T) {
 	if err := os.Truncate(names[0], 1000); err != nil {
 		t.Fatal(err)
 	}
-	r = resume(t, c)
+	r = resumeRun(t, c)
 	if r.StepsDone() >= 5 {
 		t.Errorf("%d steps from the checkpoint before the last", r.StepsDone())
 	}
-	train(t, r, nil)
+	trainRun(t, r, nil)
 	r.Close()
-	if r = resume(t, c); r.StepsDone() != 5 {
+	if r = resumeRun(t, c); r.StepsDone() != 5 {
 		t.Errorf("%d steps", r.StepsDone())
 	}
 	r.Close()
@@ -377,7 +377,7 @@ func TestStoppedBeforeFirstCheckpoint(t *testing.T) {
 		"nothing":       func(Config) {},
 		"empty ledger":  func(c Config) { os.WriteFile(c.Files.Ledger, nil, 0o644) },
 		"half a header": func(c Config) { os.WriteFile(c.Files.Ledger, []byte(`{"ledger":"dptr`), 0o644) },
-		"header alone":  func(c Config) { start(t, withoutCheckpoint(c)).Close() },
+		"header alone":  func(c Config) { newRun(t, withoutCheckpoint(c)).Close() },
 		"half a file": func(c Config) {
 			os.MkdirAll(c.Files.CheckpointFolder, 0o755)
 			os.WriteFile(filepath.Join(c.Files.CheckpointFolder, temporaryCheckpoint), []byte("x"), 0o644)
@@ -385,7 +385,7 @@ func TestStoppedBeforeFirstCheckpoint(t *testing.T) {
 		"only a folder":  func(c Config) { os.MkdirAll(c.Files.CheckpointFolder, 0o755) },
 		"without ledger": func(c Config) {},
 	} {
-		c := lasting(t)
+		c := checkpointedConfig(t)
 		c.Mechanism.NonPrivate = name == "without ledger"
 		prepare(c)
 		r, err := Resume(c)
@@ -393,7 +393,7 @@ func TestStoppedBeforeFirstCheckpoint(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		train(t, r, nil)
+		trainRun(t, r, nil)
 		r.Close()
 		if r.StepsDone() != 5 {
 			t.Errorf("%s: %d steps", name, r.StepsDone())
@@ -409,10 +409,10 @@ func withoutCheckpoint(c Config) Config {
 // TestFullDisk: a checkpoint that cannot be written ends the run with an error
 // and leaves the older one whole.
 func TestFullDisk(t *testing.T) {
-	c := lasting(t)
+	c := checkpointedConfig(t)
 	c.Files.CheckpointInterval = 1
 	c.Steps = 1_000_000 // more than there is time for while a write fails
-	r := start(t, c)
+	r := newRun(t, c)
 	lot := 0
 	err := r.Train(t.Context(), func(p *Progress) error {
 		if lot = p.Lot; lot == 3 {
@@ -429,13 +429,13 @@ func TestFullDisk(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(c.Files.CheckpointFolder, temporaryCheckpoint)); err != nil {
 		t.Fatal(err)
 	}
-	if r = resume(t, c); r.StepsDone() == 0 || r.StepsDone() > 3 {
+	if r = resumeRun(t, c); r.StepsDone() == 0 || r.StepsDone() > 3 {
 		t.Errorf("resumed at %d", r.StepsDone())
 	}
 
-	c = lasting(t)
+	c = checkpointedConfig(t)
 	c.Steps = 1
-	r = start(t, c)
+	r = newRun(t, c)
 	if err := r.Train(t.Context(), func(p *Progress) error {
 		r.checkpoints.wait()
 		return os.MkdirAll(filepath.Join(c.Files.CheckpointFolder, temporaryCheckpoint, "full"), 0o755)
@@ -443,7 +443,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("of the last checkpoint: error %v", err)
 	}
 
-	c = lasting(t)
+	c = checkpointedConfig(t)
 	if err := os.MkdirAll(filepath.Join(c.Files.CheckpointFolder, temporaryCheckpoint, "full"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -457,16 +457,16 @@ func TestFullDisk(t *testing.T) {
 
 // TestCheckpointHoldsNoKey: not a word of it, in any order of bytes.
 func TestCheckpointHoldsNoKey(t *testing.T) {
-	c := lasting(t)
+	c := checkpointedConfig(t)
 	c.Seed = nil
-	r := start(t, c)
-	train(t, r, nil)
+	r := newRun(t, c)
+	trainRun(t, r, nil)
 	names, err := listCheckpoints(c.Files.CheckpointFolder)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range append(names, c.Files.Ledger) {
-		file := contents(t, name)
+		file := readFile(t, name)
 		for _, w := range r.source.Key() {
 			little := []byte{byte(w), byte(w >> 8), byte(w >> 16), byte(w >> 24)}
 			big := slices.Clone(little)
@@ -483,17 +483,17 @@ func TestCheckpointHoldsNoKey(t *testing.T) {
 // TestResumedMeanwhile: a run that another resumed, ended and left while this one began
 // knows neither what it spent nor what it made.
 func TestResumedMeanwhile(t *testing.T) {
-	c := lasting(t)
-	r := start(t, c)
-	train(t, r, nil)
+	c := checkpointedConfig(t)
+	r := newRun(t, c)
+	trainRun(t, r, nil)
 	r.Close()
 	c.Steps = 9
 	late, other := c, true
 	late.Network = func(batch int) (*perexample.Network, error) {
 		if other {
 			other = false
-			r := resume(t, c)
-			train(t, r, nil)
+			r := resumeRun(t, c)
+			trainRun(t, r, nil)
 			r.Close()
 		}
 		return mlp(batch)
@@ -501,11 +501,11 @@ func TestResumedMeanwhile(t *testing.T) {
 	if _, err := Resume(late); err == nil || !strings.Contains(err.Error(), "resume again") {
 		t.Errorf("error %v", err)
 	}
-	if r = resume(t, late); r.StepsDone() != 9 {
+	if r = resumeRun(t, late); r.StepsDone() != 9 {
 		t.Errorf("%d steps, then", r.StepsDone())
 	}
 	r.Close()
-	if n := lotsIn(t, c.Files.Ledger).LotCount(); n != 9 {
+	if n := readLedger(t, c.Files.Ledger).LotCount(); n != 9 {
 		t.Errorf("%d lots", n)
 	}
 }
@@ -513,25 +513,25 @@ func TestResumedMeanwhile(t *testing.T) {
 // TestLedgerOfAnotherIsKept: where there is no checkpoint, a ledger that is being
 // written is not cleared away.
 func TestLedgerOfAnotherIsKept(t *testing.T) {
-	c := lasting(t)
-	r := start(t, withoutCheckpoint(c))
+	c := checkpointedConfig(t)
+	r := newRun(t, withoutCheckpoint(c))
 	if _, err := Resume(c); !errors.Is(err, ledger.ErrLocked) {
 		t.Errorf("error %v", err)
 	}
-	train(t, r, nil)
+	trainRun(t, r, nil)
 	r.Close()
-	if n := lotsIn(t, c.Files.Ledger).LotCount(); n != 5 {
+	if n := readLedger(t, c.Files.Ledger).LotCount(); n != 5 {
 		t.Errorf("%d lots", n)
 	}
 }
 
 // What a crash takes beside the work since a checkpoint is a small part of the run's lots.
 func TestStake(t *testing.T) {
-	c := ordinary(t)
+	c := testConfig(t)
 	c.Steps = 320
-	r := start(t, c)
+	r := newRun(t, c)
 	most := 0
-	train(t, r, func(p *Progress) error {
+	trainRun(t, r, func(p *Progress) error {
 		most = max(most, r.account.ledger.History().LotCount()-p.Lot)
 		return nil
 	})

@@ -16,15 +16,15 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// quiet makes a run draw no noise, which no configuration can.
-func quiet(r *Run) {
+// disableNoise makes a run draw no noise, which no configuration can.
+func disableNoise(r *Run) {
 	for v := range r.mechanism.release.Sigma {
 		r.mechanism.release.Sigma[v] = 0
 	}
 }
 
-// unbound takes the bound away, which no configuration of a private run can.
-func unbound(t *testing.T, r *Run) {
+// removeBound takes the bound away, which no configuration of a private run can.
+func removeBound(t *testing.T, r *Run) {
 	var names []string
 	for _, v := range r.compiled.program.Parameters {
 		names = append(names, v.Name)
@@ -50,28 +50,28 @@ func TestIsOrdinarySGD(t *testing.T) {
 	}
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
 		t.Run(string(policy), func(t *testing.T) {
-			c := ordinary(t)
+			c := testConfig(t)
 			c.Network, c.Sampling.Policy, c.Steps, c.Microbatch = logistic, policy, 20, 5
-			private := start(t, c)
-			quiet(private)
-			unbound(t, private)
-			want := byHand(t, c)
-			train(t, private, nil)
-			if d := distance(weights(t, private), want); d > 2e-6 {
+			private := newRun(t, c)
+			disableNoise(private)
+			removeBound(t, private)
+			want := referenceSGD(t, c)
+			trainRun(t, private, nil)
+			if d := relativeDistance(flatWeights(t, private), want); d > 2e-6 {
 				t.Errorf("private run without noise or bound: off by %g", d)
 			}
 			c.Mechanism.NonPrivate = true
-			open := start(t, c)
-			train(t, open, nil)
-			if d := distance(weights(t, open), want); d > 2e-6 {
+			open := newRun(t, c)
+			trainRun(t, open, nil)
+			if d := relativeDistance(flatWeights(t, open), want); d > 2e-6 {
 				t.Errorf("run that is not private: off by %g", d)
 			}
 		})
 	}
 }
 
-// byHand is softmax regression by SGD in float64 on the lots that c draws.
-func byHand(t *testing.T, c Config) []float32 {
+// referenceSGD is softmax regression by SGD in float64 on the lots that c draws.
+func referenceSGD(t *testing.T, c Config) []float32 {
 	source := noise.NewSeeded(*c.Seed)
 	var lots sample.Sampler
 	var err error
@@ -153,16 +153,16 @@ func TestMicrobatchChangesNothing(t *testing.T) {
 		t.Run(unit, func(t *testing.T) {
 			var first []float32
 			for _, size := range []int{1, 7, 12, 60} {
-				c := ordinary(t)
-				c.Train, c.Records, c.Microbatch, c.Sampling.Lot = owned(), records, size, 6
-				r := start(t, c)
-				train(t, r, nil)
+				c := testConfig(t)
+				c.Train, c.Records, c.Microbatch, c.Sampling.Lot = examplesOfUsers(), records, size, 6
+				r := newRun(t, c)
+				trainRun(t, r, nil)
 				if first == nil {
-					first = weights(t, r)
-				} else if d := distance(weights(t, r), first); d > 1e-5 {
+					first = flatWeights(t, r)
+				} else if d := relativeDistance(flatWeights(t, r), first); d > 1e-5 {
 					t.Errorf("microbatches of %d: weights differ by %g from those of 1", size, d)
 				}
-				if got := lotsIn(t, c.Files.Ledger).Header.Unit; got != unit {
+				if got := readLedger(t, c.Files.Ledger).Header.Unit; got != unit {
 					t.Errorf("the ledger's unit is %q", got)
 				}
 			}
@@ -170,9 +170,9 @@ func TestMicrobatchChangesNothing(t *testing.T) {
 	}
 }
 
-// owned is a table of 59 examples of 15 users, who own between 1 and 8.
-func owned() *data.Table {
-	of := examples(59, 3)
+// examplesOfUsers is a table of 59 examples of 15 users, who own between 1 and 8.
+func examplesOfUsers() *data.Table {
+	of := mlpExamples(59, 3)
 	x, labels := make([]float32, 59*features), make([]float32, 59)
 	all := make([]int, 59)
 	users := make([]int32, 59)
@@ -186,7 +186,7 @@ func owned() *data.Table {
 	if err := of.Read([][]float32{x, labels}, all); err != nil {
 		panic(err)
 	}
-	return table(x, labels, users)
+	return newTable(x, labels, users)
 }
 
 // TestContributionIsItsOwn: what a record adds has the same bits whatever shares
@@ -196,9 +196,9 @@ func TestContributionIsItsOwn(t *testing.T) {
 	var want [][]float32
 	for _, threads := range []int{1, 2, 5} {
 		for _, batch := range [][]int{{record}, {3, record}, {record, 4, 5, 6}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, record}, {record, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50}} {
-			c := ordinary(t)
+			c := testConfig(t)
 			c.Device.Threads, c.Microbatch = threads, 12
-			r := start(t, c)
+			r := newRun(t, c)
 			copy(r.loader.records, batch)
 			n := len(batch)
 			if err := r.loader.load(n, nil); err != nil {
@@ -223,7 +223,7 @@ func TestContributionIsItsOwn(t *testing.T) {
 			if err := r.compiled.executable.AddClippedSums(); err != nil {
 				t.Fatal(err)
 			}
-			got := sums(r)
+			got := accumulatedSums(r)
 			if want == nil {
 				want = got
 			}
@@ -243,11 +243,11 @@ func TestContributionIsItsOwn(t *testing.T) {
 func TestResultForAnyThreads(t *testing.T) {
 	var first []float32
 	for _, threads := range []int{1, 2, 3} {
-		c := ordinary(t)
+		c := testConfig(t)
 		c.Device.Threads, c.Optimization.Optimizer = threads, optim.Optimizer{Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
-		r := start(t, c)
-		train(t, r, nil)
-		got := weights(t, r)
+		r := newRun(t, c)
+		trainRun(t, r, nil)
+		got := flatWeights(t, r)
 		if first == nil {
 			first = got
 		}
@@ -258,11 +258,11 @@ func TestResultForAnyThreads(t *testing.T) {
 		}
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	c := ordinary(t)
+	c := testConfig(t)
 	c.Device.Threads, c.Optimization.Optimizer = 0, optim.Optimizer{Kind: optim.KindAdam, Beta1: 0.9, Beta2: 0.999, Epsilon: 1e-8}
-	r := start(t, c)
-	train(t, r, nil)
-	if d := distance(weights(t, r), first); d != 0 {
+	r := newRun(t, c)
+	trainRun(t, r, nil)
+	if d := relativeDistance(flatWeights(t, r), first); d != 0 {
 		t.Errorf("GOMAXPROCS 1: weights differ by %g", d)
 	}
 }
@@ -272,7 +272,9 @@ func TestResultForAnyThreads(t *testing.T) {
 func TestDevicesAgree(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"examples": func(c *Config) {},
-		"users":    func(c *Config) { c.Train, c.Records, c.Sampling.Lot = owned(), Records{Users: true, Examples: 3}, 5 },
+		"users": func(c *Config) {
+			c.Train, c.Records, c.Sampling.Lot = examplesOfUsers(), Records{Users: true, Examples: 3}, 5
+		},
 		"adaptive": func(c *Config) {
 			c.Mechanism.Clipping = clip.Flat(clip.Quantile{Initial: 1, Target: 0.5, Rate: 0.2, Noise: 4}, nil)
 		},
@@ -283,20 +285,20 @@ func TestDevicesAgree(t *testing.T) {
 		var released []float64
 		devices, _ := Devices()
 		for _, device := range devices {
-			c := ordinary(t)
+			c := testConfig(t)
 			c.Device.Name, c.Optimization.Average.Decay = device.Name, 0.5
 			change(&c)
-			r := start(t, c)
+			r := newRun(t, c)
 			var seen []float64
-			train(t, r, func(p *Progress) error {
+			trainRun(t, r, func(p *Progress) error {
 				for _, s := range p.Released {
 					seen = append(seen, s.Mean...)
 				}
 				return nil
 			})
 			if first == nil {
-				first, released = weights(t, r), seen
-			} else if d := distance(weights(t, r), first); d > 1e-5 {
+				first, released = flatWeights(t, r), seen
+			} else if d := relativeDistance(flatWeights(t, r), first); d > 1e-5 {
 				t.Errorf("%s on %s: weights differ by %g", name, device.Name, d)
 			}
 			for i := range seen {
@@ -324,8 +326,8 @@ func TestRecordsAreAveraged(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(test.records), func(t *testing.T) {
 			for _, microbatch := range []int{1, 2, 5} {
-				c := ordinary(t)
-				of := columns(7, value, 1)
+				c := testConfig(t)
+				of := newColumnTable(7, value, 1)
 				x := make([]float32, 7)
 				if err := of.Read([][]float32{x}, []int{0, 1, 2, 3, 4, 5, 6}); err != nil {
 					t.Fatal(err)
@@ -334,13 +336,13 @@ func TestRecordsAreAveraged(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				c.Network, c.Train, c.Records, c.Microbatch = linear(1), set, test.records, microbatch
+				c.Network, c.Train, c.Records, c.Microbatch = linearNetwork(1), set, test.records, microbatch
 				c.Sampling.Lot, c.Sampling.Rate, c.Steps, c.Optimization.Schedule.Base = 0, 1, 1, 1
 				c.Mechanism.Clipping = clip.Flat(clip.Constant(1e6), nil)
-				r := start(t, c)
-				quiet(r)
-				train(t, r, nil)
-				got := -float64(weights(t, r)[0]) * r.Event().ExpectedLot()
+				r := newRun(t, c)
+				disableNoise(r)
+				trainRun(t, r, nil)
+				got := -float64(flatWeights(t, r)[0]) * r.Event().ExpectedLot()
 				if !(math.Abs(got-test.want) <= 1e-5*test.want) {
 					t.Errorf("microbatches of %d: a sum of %v, want %v", microbatch, got, test.want)
 				}
@@ -352,7 +354,7 @@ func TestRecordsAreAveraged(t *testing.T) {
 // TestLearns: the engine finds a linear rule, privately.
 func TestLearns(t *testing.T) {
 	value := func(i, k, j int) float32 { return float32(math.Sin(float64(i*7 + j))) }
-	of := columns(600, value, features)
+	of := newColumnTable(600, value, features)
 	x, labels := make([]float32, 600*features), make([]float32, 600)
 	all := make([]int, 600)
 	for i := range all {
@@ -368,9 +370,9 @@ func TestLearns(t *testing.T) {
 			labels[i] = 2
 		}
 	}
-	c := ordinary(t)
-	c.Train, c.Sampling.Lot, c.Steps, c.Optimization.Schedule.Base = table(x, labels, nil), 60, 150, 2
-	r := start(t, c)
+	c := testConfig(t)
+	c.Train, c.Sampling.Lot, c.Steps, c.Optimization.Schedule.Base = newTable(x, labels, nil), 60, 150, 2
+	r := newRun(t, c)
 	if err := r.Train(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}

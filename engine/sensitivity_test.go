@@ -15,24 +15,24 @@ import (
 	"gorgonia.org/tensor"
 )
 
-// drawn gives the records that it is told to.
-type drawn struct {
+// fixedSampler gives the records that it is told to.
+type fixedSampler struct {
 	sample.Sampler
-	records []int
-	at      int
+	records  []int
+	position int
 }
 
-func (d *drawn) Start(uint64) error { d.at = 0; return nil }
+func (d *fixedSampler) StartLot(uint64) error { d.position = 0; return nil }
 
-func (d *drawn) Next(dst []int) (int, error) {
-	n := copy(dst, d.records[d.at:])
-	d.at += n
+func (d *fixedSampler) Next(dst []int) (int, error) {
+	n := copy(dst, d.records[d.position:])
+	d.position += n
 	return n, nil
 }
 
-// sumOf is a lot's sum of the given records, all vectors after each other, in a run of its
+// lotSum is a lot's sum of the given records, all vectors after each other, in a run of its
 // own.
-func sumOf(t *testing.T, c Config, lot int, records ...int) (sum []float64) {
+func lotSum(t *testing.T, c Config, lot int, records ...int) (sum []float64) {
 	t.Helper()
 	c.Files.Ledger = filepath.Join(t.TempDir(), "ledger.jsonl")
 	r, err := New(c)
@@ -40,7 +40,7 @@ func sumOf(t *testing.T, c Config, lot int, records ...int) (sum []float64) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	r.sampler = &drawn{Sampler: r.sampler, records: records}
+	r.sampler = &fixedSampler{Sampler: r.sampler, records: records}
 	if err := r.mechanism.setLot(lot); err != nil {
 		t.Fatal(err)
 	}
@@ -66,19 +66,19 @@ func sumOf(t *testing.T, c Config, lot int, records ...int) (sum []float64) {
 	return sum
 }
 
-// onEvery runs a test on every device.
-func onEvery(t *testing.T, test func(t *testing.T, c Config)) {
-	for _, device := range devices() {
+// onEveryDevice runs a test on every device.
+func onEveryDevice(t *testing.T, test func(t *testing.T, c Config)) {
+	for _, device := range deviceNames() {
 		t.Run(device, func(t *testing.T) {
-			c := ordinary(t)
+			c := testConfig(t)
 			c.Device.Name = device
 			test(t, c)
 		})
 	}
 }
 
-// length is that of a − b.
-func length(a, b []float64) float64 {
+// euclideanDistance is that of a − b.
+func euclideanDistance(a, b []float64) float64 {
 	var squares float64
 	for i, v := range a {
 		squares += (v - b[i]) * (v - b[i])
@@ -86,8 +86,8 @@ func length(a, b []float64) float64 {
 	return math.Sqrt(squares)
 }
 
-// regression is Σ‖W·x − y‖² over rows of features, with a weight from 0 made by weight.
-func regression(rows, in, out int, weight func(n *layer.Builder) *G.Node) perexample.Build {
+// squaredErrorNetwork is Σ‖W·x − y‖² over rows of features, with a weight from 0 made by weight.
+func squaredErrorNetwork(rows, in, out int, weight func(n *layer.Builder) *G.Node) perexample.Build {
 	return func(batch int) (*perexample.Network, error) {
 		n := layer.NewBuilder(batch, 1)
 		x := n.Input("x", rows, in)
@@ -100,8 +100,8 @@ func regression(rows, in, out int, weight func(n *layer.Builder) *G.Node) perexa
 	}
 }
 
-// pairs makes a table for regression, from numbers in order.
-func pairs(t *testing.T, count, rows, in, out int, x, y []float32) data.Set {
+// newRegressionTable makes a table for regression, from numbers in order.
+func newRegressionTable(t *testing.T, count, rows, in, out int, x, y []float32) data.Set {
 	t.Helper()
 	set, err := data.NewTable([]data.Column{
 		{Name: "x", Shape: []int{rows, in}}, {Name: "y", Kind: data.Target, Shape: []int{rows, out}},
@@ -116,7 +116,7 @@ func pairs(t *testing.T, count, rows, in, out int, x, y []float32) data.Set {
 // large what comes back to them is, and a rule that lengthens gradients makes nothing of
 // it that is no number.
 func TestSignalsOfNoGradient(t *testing.T) {
-	onEvery(t, func(t *testing.T, c Config) {
+	onEveryDevice(t, func(t *testing.T, c Config) {
 		for _, rows := range []int{1, 3} {
 			for name, weight := range map[string]func(n *layer.Builder) *G.Node{
 				"product": func(n *layer.Builder) *G.Node { return n.Parameter("w", layer.Constant(0), 16, 16) },
@@ -132,10 +132,10 @@ func TestSignalsOfNoGradient(t *testing.T) {
 				},
 			} {
 				c := c
-				c.Network, c.Sampling.Lot, c.Sampling.Rate = regression(rows, 16, 16, weight), 0, 1
-				c.Train = pairs(t, 2, rows, 16, 16, nil, []float32{math.MaxFloat32 / 100})
+				c.Network, c.Sampling.Lot, c.Sampling.Rate = squaredErrorNetwork(rows, 16, 16, weight), 0, 1
+				c.Train = newRegressionTable(t, 2, rows, 16, 16, nil, []float32{math.MaxFloat32 / 100})
 				c.Mechanism.Clipping = clip.Flat(clip.Constant(1), clip.Normalized{Gamma: 1e-6})
-				if sum := sumOf(t, c, 0, 0); !(length(sum, make([]float64, len(sum))) <= 1) {
+				if sum := lotSum(t, c, 0, 0); !(euclideanDistance(sum, make([]float64, len(sum))) <= 1) {
 					t.Errorf("%s of %d rows: a sum of %v", name, rows, sum)
 				}
 			}
@@ -164,12 +164,12 @@ func TestOneWordOverAndOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	bound := func(lot int) float64 { return 1 + float64(lot)/60 }
-	onEvery(t, func(t *testing.T, c Config) {
+	onEveryDevice(t, func(t *testing.T, c Config) {
 		c.Network, c.Train, c.Sampling.Lot, c.Sampling.Rate, c.Steps = network, set, 0, 1, 60
 		c.Mechanism.Clipping = clip.Flat(clip.Schedule(bound), nil)
 		for lot := 0; lot < c.Steps; lot += 4 {
-			sum := sumOf(t, c, lot, 0, 1)
-			if got := length(sum, make([]float64, len(sum))); !(got <= bound(lot) && got >= 0.99*bound(lot)) {
+			sum := lotSum(t, c, lot, 0, 1)
+			if got := euclideanDistance(sum, make([]float64, len(sum))); !(got <= bound(lot) && got >= 0.99*bound(lot)) {
 				t.Errorf("a record adds %v, and the bound is %v", got, bound(lot))
 			}
 		}
@@ -179,7 +179,7 @@ func TestOneWordOverAndOver(t *testing.T) {
 // TestPlacesTakeEachOtherBack: where a parameter is met in several places whose gradients
 // cancel, what float32 leaves of them is within the bound.
 func TestPlacesTakeEachOtherBack(t *testing.T) {
-	network := regression(1, 3, 2, func(n *layer.Builder) *G.Node {
+	network := squaredErrorNetwork(1, 3, 2, func(n *layer.Builder) *G.Node {
 		w := n.Parameter("w", layer.Constant(0), 1, 2)
 		return n.Try(func() (*G.Node, error) { return G.Concat(0, w, w, w) })
 	})
@@ -189,11 +189,11 @@ func TestPlacesTakeEachOtherBack(t *testing.T) {
 		a, b := float32(3e7+1e6*float32(i)), float32(-7.6543216e7)
 		x, y = append(x, a, b, -(a+b)), append(y, 1777.7*float32(i+1), 0.1)
 	}
-	onEvery(t, func(t *testing.T, c Config) {
-		c.Network, c.Train, c.Sampling.Lot, c.Sampling.Rate = network, pairs(t, records, 1, 3, 2, x, y), 0, 1
+	onEveryDevice(t, func(t *testing.T, c Config) {
+		c.Network, c.Train, c.Sampling.Lot, c.Sampling.Rate = network, newRegressionTable(t, records, 1, 3, 2, x, y), 0, 1
 		for i := range records {
-			sum := sumOf(t, c, 0, i)
-			if got := length(sum, make([]float64, len(sum))); !(got <= 1) {
+			sum := lotSum(t, c, 0, i)
+			if got := euclideanDistance(sum, make([]float64, len(sum))); !(got <= 1) {
 				t.Errorf("record %d adds %v, and the bound is 1", i, got)
 			}
 		}
@@ -213,16 +213,16 @@ func TestRowsInTwoChains(t *testing.T) {
 	for i := range others {
 		others[i] = i + 1
 	}
-	onEvery(t, func(t *testing.T, c Config) {
-		c.Network = regression(rows, width, width, func(n *layer.Builder) *G.Node { return n.Parameter("w", layer.Constant(0), width, width) })
-		c.Train, c.Sampling.Lot, c.Sampling.Rate, c.Microbatch = pairs(t, records, rows, width, width, x, y), 0, 1, records
-		if m := start(t, c).compiled.program.Parameters[0].Method; m != "gram" {
+	onEveryDevice(t, func(t *testing.T, c Config) {
+		c.Network = squaredErrorNetwork(rows, width, width, func(n *layer.Builder) *G.Node { return n.Parameter("w", layer.Constant(0), width, width) })
+		c.Train, c.Sampling.Lot, c.Sampling.Rate, c.Microbatch = newRegressionTable(t, records, rows, width, width, x, y), 0, 1, records
+		if m := newRun(t, c).compiled.program.Parameters[0].Method; m != "gram" {
 			t.Fatalf("norms by %s: the test shows nothing", m)
 		}
-		without := sumOf(t, c, 0, others...)
+		without := lotSum(t, c, 0, others...)
 		for _, at := range []int{0, 84, 85, 86, 170, 199} {
-			with := sumOf(t, c, 0, slices.Insert(slices.Clone(others), at, 0)...)
-			if got := length(with, without); !(got <= 1) {
+			with := lotSum(t, c, 0, slices.Insert(slices.Clone(others), at, 0)...)
+			if got := euclideanDistance(with, without); !(got <= 1) {
 				t.Errorf("in place %d the record moves the sum by %v, and the bound is 1", at, got)
 			}
 		}
@@ -281,7 +281,7 @@ func TestUsesTakeEachOtherBack(t *testing.T) {
 	for i := range others {
 		others[i] = i + 1
 	}
-	onEvery(t, func(t *testing.T, c Config) {
+	onEveryDevice(t, func(t *testing.T, c Config) {
 		for _, of := range []struct {
 			each  float64
 			width int
@@ -309,10 +309,10 @@ func TestUsesTakeEachOtherBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			c.Network, c.Sampling.Lot, c.Sampling.Rate, c.Microbatch = network(width, of.use), 0, 1, records
-			without := sumOf(t, c, 0, others...)
+			without := lotSum(t, c, 0, others...)
 			for _, at := range []int{0, 256} {
-				with := sumOf(t, c, 0, slices.Insert(slices.Clone(others), at, 0)...)
-				if got := length(with, without); !(got <= 1) {
+				with := lotSum(t, c, 0, slices.Insert(slices.Clone(others), at, 0)...)
+				if got := euclideanDistance(with, without); !(got <= 1) {
 					t.Errorf("in place %d the record moves the sum by %v, and the bound is 1", at, got)
 				}
 			}

@@ -16,20 +16,20 @@ import (
 func TestStatistics(t *testing.T) {
 	for name, records := range map[string]Records{"example": {}, "microbatch": {Examples: 4}, "user": {Users: true, Examples: 3}} {
 		t.Run(name, func(t *testing.T) {
-			c := ordinary(t)
-			c.Train, c.Records, c.Sampling.Lot, c.Steps, c.Microbatch = owned(), records, 5, 6, 3
+			c := testConfig(t)
+			c.Train, c.Records, c.Sampling.Lot, c.Steps, c.Microbatch = examplesOfUsers(), records, 5, 6, 3
 			label := c.Train.Columns()[1]
 			c.Statistics = []Statistic{Accuracy(1, 2), MeanLoss(0.8, 3), ClassCounts(1, label, 4), FeatureMeans(0, features, 1.5, 5)}
-			r := start(t, c)
+			r := newRun(t, c)
 			e, err := NewEvaluator(mlp, DeviceOptions{Threads: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer e.Close()
-			before := weights(t, r)
-			train(t, r, func(p *Progress) error {
-				drawn := draw(t, r, p.Lot-1)
-				want := oracle(t, r, e, before, drawn)
+			before := flatWeights(t, r)
+			trainRun(t, r, func(p *Progress) error {
+				drawn := drawLot(t, r, p.Lot-1)
+				want := referenceStatistics(t, r, e, before, drawn)
 				for s, released := range p.Released {
 					z := make([]float64, len(released.Mean))
 					stream := noise.Stream{Purpose: noise.Release, Lot: uint64(p.Lot - 1), Vector: uint32(4 + 1 + s)}
@@ -43,15 +43,15 @@ func TestStatistics(t *testing.T) {
 						}
 					}
 				}
-				before = weights(t, r)
+				before = flatWeights(t, r)
 				return nil
 			})
 		})
 	}
 }
 
-// draw is the records of a lot, drawn a second time.
-func draw(t *testing.T, r *Run, lot int) []int {
+// drawLot is the records of a lot, drawn a second time.
+func drawLot(t *testing.T, r *Run, lot int) []int {
 	t.Helper()
 	if err := r.sampler.StartLot(uint64(lot)); err != nil {
 		t.Fatal(err)
@@ -64,16 +64,16 @@ func draw(t *testing.T, r *Run, lot int) []int {
 	return all[:n]
 }
 
-// dealt is the rows of a record, and the share that each has in it.
-func dealt(r *Run, record int) (rows []int, share []float32) {
+// rowsOf is the rows of a record, and the share that each has in it.
+func rowsOf(r *Run, record int) (rows []int, share []float32) {
 	rows, share = make([]int, r.index.perRecord), make([]float32, r.index.perRecord)
 	r.index.writeRows(record, rows, share)
 	return rows, share
 }
 
-// oracle is the clipped sums of the four statistics over records, by evaluation
+// referenceStatistics is the clipped sums of the four statistics over records, by evaluation
 // one example at a time.
-func oracle(t *testing.T, r *Run, e *Evaluator, flat []float32, records []int) [4][]float64 {
+func referenceStatistics(t *testing.T, r *Run, e *Evaluator, flat []float32, records []int) [4][]float64 {
 	t.Helper()
 	weights := e.Weights()
 	for _, w := range weights {
@@ -82,7 +82,7 @@ func oracle(t *testing.T, r *Run, e *Evaluator, flat []float32, records []int) [
 	}
 	sums := [4][]float64{make([]float64, 1), make([]float64, 1), make([]float64, classes), make([]float64, features)}
 	for _, record := range records {
-		rows, share := dealt(r, record)
+		rows, share := rowsOf(r, record)
 		one := [4][]float64{make([]float64, 1), make([]float64, 1), make([]float64, classes), make([]float64, features)}
 		for i, row := range rows {
 			part := float64(share[i])
@@ -93,7 +93,7 @@ func oracle(t *testing.T, r *Run, e *Evaluator, flat []float32, records []int) [
 			if err := r.config.Train.Read([][]float32{x, label}, []int{row}); err != nil {
 				t.Fatal(err)
 			}
-			score, err := e.Score(weights, table(x, label, nil))
+			score, err := e.Score(weights, newTable(x, label, nil))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,12 +151,12 @@ func TestStatisticIsBounded(t *testing.T) {
 func TestStatisticsArePaidFor(t *testing.T) {
 	spent := map[bool]float64{}
 	for _, asked := range []bool{false, true} {
-		c := ordinary(t)
+		c := testConfig(t)
 		if asked {
 			c.Statistics = []Statistic{Accuracy(1, 2), MeanLoss(0.8, 1.6)}
 		}
-		r := start(t, c)
-		train(t, r, nil)
+		r := newRun(t, c)
+		trainRun(t, r, nil)
 		r.Close()
 		a, err := r.Spent("")
 		if err != nil {
@@ -166,7 +166,7 @@ func TestStatisticsArePaidFor(t *testing.T) {
 		if !asked {
 			continue
 		}
-		queries := lotsIn(t, c.Files.Ledger).Lots[0].Lot.Queries
+		queries := readLedger(t, c.Files.Ledger).Lots[0].Lot.Queries
 		want := []ledger.Query{
 			{Group: "gradient", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 1},
 			{Group: "accuracy", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: 2},
@@ -176,7 +176,7 @@ func TestStatisticsArePaidFor(t *testing.T) {
 			t.Errorf("queries %+v, want %+v", queries, want)
 		}
 		// 1 + ¼ + ¼ is the square of one query's ratio.
-		single := accountant.Plan{Sampling: lotsIn(t, c.Files.Ledger).Lots[0].Lot.Sampling, Steps: c.Steps, Noise: math.Sqrt(1 / 1.5)}
+		single := accountant.Plan{Sampling: readLedger(t, c.Files.Ledger).Lots[0].Lot.Sampling, Steps: c.Steps, Noise: math.Sqrt(1 / 1.5)}
 		b, err := accountant.Epsilon(single.History(), DefaultDelta(60), "")
 		if err != nil || !(math.Abs(b.Epsilon-a.Epsilon) <= 1e-6) {
 			t.Errorf("ε = %v, of one query that costs the same %v (%v)", a.Epsilon, b.Epsilon, err)
@@ -189,18 +189,18 @@ func TestStatisticsArePaidFor(t *testing.T) {
 
 // TestStatisticThatPanics: it ends the run with an error that quotes no record.
 func TestStatisticThatPanics(t *testing.T) {
-	c := ordinary(t)
+	c := testConfig(t)
 	c.Statistics = []Statistic{{Name: "count", Size: 1, Sensitivity: 1, Noise: 1, Of: func(dst []float64, record []Example) {
 		if record[0].Columns[0][0] != 0 {
 			dst[int(1000*record[0].Columns[0][0])]++
 		}
 	}}}
-	r := start(t, c)
+	r := newRun(t, c)
 	err := r.Train(t.Context(), nil)
 	if err == nil || err.Error() != "lot 0: statistic count: its function panicked on a training record; test it on public records" {
 		t.Errorf("error %v", err)
 	}
-	c = ordinary(t)
+	c = testConfig(t)
 	c.Statistics = []Statistic{ClassCounts(2, data.Column{Classes: 3}, 1)}
 	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "an example of zeros") {
 		t.Errorf("error %v for a column that is not there", err)

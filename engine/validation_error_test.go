@@ -14,11 +14,11 @@ import (
 	"github.com/dptrain/dptrain/models/layer"
 )
 
-// limited are the bounds of targets that are mostly within them.
-var limited = data.Bounds{10, 90}
+// targetBounds are the bounds of targets that are mostly within them.
+var targetBounds = data.Bounds{10, 90}
 
-// own are features and targets in their own units, of three examples an owner.
-func own(count, in, out int, seed uint64) (x, y []float32, users []int32) {
+// targetsOfUsers are features and targets in their own units, of three examples an owner.
+func targetsOfUsers(count, in, out int, seed uint64) (x, y []float32, users []int32) {
 	r := rand.New(rand.NewPCG(seed, 6))
 	x, y, users = make([]float32, count*in), make([]float32, count*out), make([]int32, count)
 	for i := range x {
@@ -33,15 +33,15 @@ func own(count, in, out int, seed uint64) (x, y []float32, users []int32) {
 	return x, y, users
 }
 
-// scaled is a set of them.
-func scaled(t *testing.T, in, out int, x, y []float32, users []int32) data.Set {
+// newScaledTargets is a set of them.
+func newScaledTargets(t *testing.T, in, out int, x, y []float32, users []int32) data.Set {
 	t.Helper()
 	numbers := make([]float32, len(y))
 	for i, v := range y {
-		numbers[i] = limited.Scale(float64(v))
+		numbers[i] = targetBounds.Scale(float64(v))
 	}
 	set, err := data.NewTable([]data.Column{
-		{Name: "x", Shape: []int{in}}, {Name: "y", Kind: data.Target, Shape: []int{out}, Bounds: limited},
+		{Name: "x", Shape: []int{in}}, {Name: "y", Kind: data.Target, Shape: []int{out}, Bounds: targetBounds},
 	}, [][]float32{x, numbers}, users)
 	if err != nil {
 		t.Fatal(err)
@@ -49,16 +49,16 @@ func scaled(t *testing.T, in, out int, x, y []float32, users []int32) data.Set {
 	return set
 }
 
-// heldTargets is a run that predicts two targets, with a validation.
-func heldTargets(t *testing.T, sigma float64) Config {
+// targetValidationConfig is a run that predicts two targets, with a validation.
+func targetValidationConfig(t *testing.T, sigma float64) Config {
 	t.Helper()
 	const in, out = 3, 2
 	set := func(count int, seed uint64) data.Set {
-		x, y, users := own(count, in, out, seed)
-		return scaled(t, in, out, x, y, users)
+		x, y, users := targetsOfUsers(count, in, out, seed)
+		return newScaledTargets(t, in, out, x, y, users)
 	}
-	c := ordinary(t)
-	c.Network, c.Train = predicting(in, out, layer.SquaredError), set(60, 1)
+	c := testConfig(t)
+	c.Network, c.Train = newRegressionNetwork(in, out, layer.SquaredError), set(60, 1)
 	c.Validation = Validation{Set: set(40, 2), Noise: sigma}
 	return c
 }
@@ -68,14 +68,14 @@ func heldTargets(t *testing.T, sigma float64) Config {
 // limit, those that are no number as missing by all of the width.
 func TestValidationError(t *testing.T) {
 	const in, out, count, tiny = 3, 2, 40, 1e-9
-	x, y, _ := own(count, in, out, 2)
-	width := limited[1] - limited[0]
+	x, y, _ := targetsOfUsers(count, in, out, 2)
+	width := targetBounds[1] - targetBounds[0]
 	for name, weight := range map[string]float32{"near": 0.3, "far": 40, "no number": float32(math.NaN()), "beyond": float32(math.Inf(1))} {
 		for _, records := range []Records{{}, {Examples: 7}, {Users: true, Examples: 2}} {
-			c := heldTargets(t, tiny)
+			c := targetValidationConfig(t, tiny)
 			c.Records, c.Sampling.Lot = records, 4
-			r := trained(t, c)
-			w := weights(t, r)
+			r := trainedRun(t, c)
+			w := flatWeights(t, r)
 			parameters, err := r.BorrowParameters()
 			if err != nil {
 				t.Fatal(err)
@@ -103,8 +103,8 @@ func TestValidationError(t *testing.T) {
 						}
 						missed := width
 						if !math.IsNaN(answer) {
-							held := func(v float64) float64 { return min(max(v, limited[0]), limited[1]) }
-							missed = math.Abs(held(limited.Unscale(answer)) - held(float64(y[row*out+k])))
+							held := func(v float64) float64 { return min(max(v, targetBounds[0]), targetBounds[1]) }
+							missed = math.Abs(held(targetBounds.Unscale(answer)) - held(float64(y[row*out+k])))
 						}
 						sum += missed / float64(out*n)
 					}
@@ -122,7 +122,7 @@ func TestValidationError(t *testing.T) {
 			if name == "no number" && got.MAE < 0.999*width {
 				t.Errorf("answers that are no numbers miss by %v of %v", got.MAE, width)
 			}
-			last := lotsIn(t, c.Files.Ledger).Lots
+			last := readLedger(t, c.Files.Ledger).Lots
 			query := ledger.Query{Group: "validation error", Mechanism: ledger.Gaussian, Sensitivity: 1, Noise: tiny}
 			if lot := last[len(last)-1].Lot; lot.Sampling.Policy != ledger.FullBatch || lot.Sampling.Records != owners || len(lot.Queries) != 1 || lot.Queries[0] != query {
 				t.Errorf("%s, %+v: the ledger ends with %+v", name, records, lot)
@@ -134,8 +134,8 @@ func TestValidationError(t *testing.T) {
 // The errors that an evaluation tells of scaled targets are in their own units.
 func TestErrorsOfScaledTargets(t *testing.T) {
 	const in, out, count = 3, 2, 20
-	x, y, _ := own(count, in, out, 3)
-	set := scaled(t, in, out, x, y, nil)
+	x, y, _ := targetsOfUsers(count, in, out, 3)
+	set := newScaledTargets(t, in, out, x, y, nil)
 	numbers := [][]float32{make([]float32, len(x)), make([]float32, len(y))}
 	rows := make([]int, count)
 	for i := range rows {
@@ -148,7 +148,7 @@ func TestErrorsOfScaledTargets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := evaluator(t, predicting(in, out, layer.SquaredError))
+	e := newTestEvaluator(t, newRegressionNetwork(in, out, layer.SquaredError))
 	got, err := e.Score(e.Weights(), set)
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestErrorsOfScaledTargets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if unit := limited.ScaleFactor(); got.RMSE != unit*one.RMSE || got.MAE != unit*one.MAE || got.R2 != one.R2 || got.RMSE == 0 {
+	if unit := targetBounds.ScaleFactor(); got.RMSE != unit*one.RMSE || got.MAE != unit*one.MAE || got.R2 != one.R2 || got.RMSE == 0 {
 		t.Errorf("%+v, want %v times %+v", got.RegressionErrors, unit, one.RegressionErrors)
 	}
 }
@@ -170,7 +170,7 @@ func TestSensitivityOfTheValidationError(t *testing.T) {
 	wild := func() float32 {
 		return []float32{float32(r.NormFloat64()), float32(1e3 * r.NormFloat64()), 1e38, -1e38, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))}[r.IntN(7)]
 	}
-	e := evaluator(t, predicting(in, out, layer.SquaredError))
+	e := newTestEvaluator(t, newRegressionNetwork(in, out, layer.SquaredError))
 	most := 0.0
 	for range 60 {
 		w := [][]float32{make([]float32, in*out), make([]float32, out)}
@@ -182,10 +182,10 @@ func TestSensitivityOfTheValidationError(t *testing.T) {
 				}
 			}
 		}
-		x, y, users := own(count, in, out, r.Uint64())
+		x, y, users := targetsOfUsers(count, in, out, r.Uint64())
 		for records, size := range map[Records]int{{}: 1, {Examples: 5}: 5, {Users: true, Examples: 2}: 3} {
 			sum := func(x, y []float32, users []int32) float64 {
-				s := scaled(t, in, out, x, y, users)
+				s := newScaledTargets(t, in, out, x, y, users)
 				shares, err := e.exampleScores(w, s)
 				if err != nil {
 					t.Fatal(err)
@@ -225,9 +225,9 @@ func TestSensitivityOfTheValidationError(t *testing.T) {
 
 // A budget has room for the error, which is released once and never unpaid.
 func TestValidationErrorIsPaidFor(t *testing.T) {
-	c := heldTargets(t, 2)
+	c := targetValidationConfig(t, 2)
 	c.Steps, c.Budget.StopAtEpsilon, c.Budget.Delta, c.Files.CheckpointFolder = 1000, 8, 1e-5, t.TempDir()
-	r := trained(t, c)
+	r := trainedRun(t, c)
 	if r.StepsDone() < 1 || r.StepsDone() >= 1000 {
 		t.Fatalf("%d lots", r.StepsDone())
 	}
@@ -253,12 +253,12 @@ func TestValidationErrorIsPaidFor(t *testing.T) {
 
 	// Runs whose errors the noise takes to a limit are told apart still. A score between 0
 	// and 1 has a chance of 2e-5 (and the seed is fixed).
-	r = trained(t, heldTargets(t, 1e6))
-	if got, err := r.Validate(); err != nil || got.Score >= 0 && got.Score <= 1 || got.MAE != 0 && got.MAE != limited[1]-limited[0] {
+	r = trainedRun(t, targetValidationConfig(t, 1e6))
+	if got, err := r.Validate(); err != nil || got.Score >= 0 && got.Score <= 1 || got.MAE != 0 && got.MAE != targetBounds[1]-targetBounds[0] {
 		t.Errorf("behind much noise: %+v, %v", got, err)
 	}
 
-	r = trained(t, heldTargets(t, 2))
+	r = trainedRun(t, targetValidationConfig(t, 2))
 	r.account.ledger.Close() // nothing can be written any more
 	if got, err := r.Validate(); err == nil || got != (ValidationResult{}) {
 		t.Errorf("without a ledger entry: %+v, %v", got, err)
@@ -269,18 +269,18 @@ func TestValidationErrorRefuses(t *testing.T) {
 	const in, out = 3, 2
 	for says, change := range map[string]func(c *Config){
 		"have no bounds": func(c *Config) {
-			c.Train, c.Validation.Set = targets(t, 60, in, out, 0), targets(t, 10, in, out, 0)
+			c.Train, c.Validation.Set = newTargetTable(t, 60, in, out, 0), newTargetTable(t, 10, in, out, 0)
 		},
-		"differs in shape, classes or bounds": func(c *Config) { c.Validation.Set = targets(t, 10, in, out, 0) },
+		"differs in shape, classes or bounds": func(c *Config) { c.Validation.Set = newTargetTable(t, 10, in, out, 0) },
 		"not a distance of its Output": func(c *Config) {
-			c.Network = predicting(in, out, layer.PoissonLoss)
+			c.Network = newRegressionNetwork(in, out, layer.PoissonLoss)
 		},
 		"a positive number": func(c *Config) { c.Validation.Noise = math.MaxFloat64 / 2 },
 		"inputs and the data": func(c *Config) {
-			c.Network = linear(2)
+			c.Network = linearNetwork(2)
 		},
 	} {
-		c := heldTargets(t, 4)
+		c := targetValidationConfig(t, 4)
 		change(&c)
 		r, err := New(c)
 		if err == nil {

@@ -14,17 +14,17 @@ import (
 	"github.com/dptrain/dptrain/perexample"
 )
 
-// heldOut is an ordinary run with a validation.
-func heldOut(t *testing.T, sigma float64) Config {
+// validationConfig is an ordinary run with a validation.
+func validationConfig(t *testing.T, sigma float64) Config {
 	t.Helper()
-	c := ordinary(t)
-	c.Validation = Validation{Set: examples(400, 9), Noise: sigma}
+	c := testConfig(t)
+	c.Validation = Validation{Set: mlpExamples(400, 9), Noise: sigma}
 	return c
 }
 
-func trained(t *testing.T, c Config) *Run {
+func trainedRun(t *testing.T, c Config) *Run {
 	t.Helper()
-	r := start(t, c)
+	r := newRun(t, c)
 	if err := r.Train(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -35,9 +35,9 @@ func trained(t *testing.T, c Config) *Run {
 // keys, the noise's mean and variance lie within 5.5 of their
 // deviations: a false alarm in 1e7 (and the seeds are fixed).
 func TestValidationNoise(t *testing.T) {
-	c := heldOut(t, 8)
+	c := validationConfig(t, 8)
 	c.Mechanism.NonPrivate, c.Files.Ledger = true, ""
-	r := trained(t, c)
+	r := trainedRun(t, c)
 	exact, err := r.Validate()
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestValidationNoise(t *testing.T) {
 	r.Close()
 
 	const keys = 200
-	r = trained(t, heldOut(t, 8))
+	r = trainedRun(t, validationConfig(t, 8))
 	parameters, err = r.BorrowParameters()
 	if err != nil {
 		t.Fatal(err)
@@ -107,9 +107,9 @@ func TestValidationNoise(t *testing.T) {
 // second answer is refused.
 func TestValidationIsPaidFor(t *testing.T) {
 	for _, policy := range []sample.Policy{sample.PolicyPoisson, sample.PolicyFixed, sample.PolicyShuffle} {
-		c := heldOut(t, 4)
+		c := validationConfig(t, 4)
 		c.Sampling.Policy = policy
-		r := trained(t, c)
+		r := trainedRun(t, c)
 		if _, err := r.Validate(); err != nil {
 			t.Fatal(err)
 		}
@@ -128,8 +128,8 @@ func TestValidationIsPaidFor(t *testing.T) {
 		}
 	}
 
-	c := heldOut(t, 4)
-	r := trained(t, c)
+	c := validationConfig(t, 4)
+	r := trainedRun(t, c)
 	r.account.ledger.Close() // nothing can be written any more
 	if got, err := r.Validate(); err == nil || got != (ValidationResult{}) {
 		t.Errorf("without a ledger entry: %+v, %v", got, err)
@@ -140,10 +140,10 @@ func TestValidationIsPaidFor(t *testing.T) {
 // A budget leaves room for the validation, and a resumed run whose budget has none
 // left releases nothing.
 func TestValidationStaysInBudget(t *testing.T) {
-	c := heldOut(t, 2)
+	c := validationConfig(t, 2)
 	c.Steps, c.Budget.StopAtEpsilon, c.Budget.Delta = 1000, 8, 1e-5
 	c.Files.CheckpointFolder = t.TempDir()
-	r := trained(t, c)
+	r := trainedRun(t, c)
 	if r.StepsDone() < 1 || r.StepsDone() >= 1000 {
 		t.Fatalf("%d lots", r.StepsDone())
 	}
@@ -173,10 +173,10 @@ func TestValidationStaysInBudget(t *testing.T) {
 
 // A pass that was broken off is completed, whatever was released in between.
 func TestShuffledPassAfterValidation(t *testing.T) {
-	c := heldOut(t, 4)
+	c := validationConfig(t, 4)
 	c.Sampling.Policy, c.Sampling.Lot, c.Steps = sample.PolicyShuffle, 12, 7 // a pass has 5 lots
 	c.Files.CheckpointFolder = t.TempDir()
-	r := trained(t, c)
+	r := trainedRun(t, c)
 	if _, err := r.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +200,7 @@ func TestShuffledPassAfterValidation(t *testing.T) {
 
 func TestRecordsCountAsTheMeanOfTheirExamples(t *testing.T) {
 	shares := []float64{1, 0, 0.5, 1, 1, 0}
-	s := table(make([]float32, 6*features), make([]float32, 6), []int32{0, 0, 1, 1, 2, 1})
+	s := newTable(make([]float32, 6*features), make([]float32, 6), []int32{0, 0, 1, 1, 2, 1})
 	for _, c := range []struct {
 		records Records
 		want    float64
@@ -221,8 +221,8 @@ func TestValidationRefuses(t *testing.T) {
 		"validation noise 0":               func(c *Config) { c.Validation.Noise = 0 },
 		"validation noise +Inf":            func(c *Config) { c.Validation.Noise = math.Inf(1) },
 		"validation noise NaN":             func(c *Config) { c.Validation.Noise = math.NaN() },
-		"has 1 columns":                    func(c *Config) { c.Validation.Set = columns(4, zeros, 2) },
-		"x of the validation data differs": func(c *Config) { c.Validation.Set = table(make([]float32, 8), make([]float32, 4), nil) },
+		"has 1 columns":                    func(c *Config) { c.Validation.Set = newColumnTable(4, zeros, 2) },
+		"x of the validation data differs": func(c *Config) { c.Validation.Set = newTable(make([]float32, 8), make([]float32, 4), nil) },
 		"no records are held out":          func(c *Config) { c.Validation.Set = nil },
 		"validation set is empty":          func(c *Config) { c.Validation.Set, _ = data.Subset(c.Train, nil) },
 		"gives no scores for a label": func(c *Config) {
@@ -233,10 +233,10 @@ func TestValidationRefuses(t *testing.T) {
 			}
 		},
 		"needs labels or targets": func(c *Config) {
-			c.Network, c.Train, c.Validation.Set = linear(2), columns(60, zeros, 2), columns(4, zeros, 2)
+			c.Network, c.Train, c.Validation.Set = linearNetwork(2), newColumnTable(60, zeros, 2), newColumnTable(4, zeros, 2)
 		},
 	} {
-		c := heldOut(t, 4)
+		c := validationConfig(t, 4)
 		change(&c)
 		r, err := New(c)
 		if err == nil {
@@ -246,17 +246,17 @@ func TestValidationRefuses(t *testing.T) {
 			t.Errorf("%v, want %q in one line", err, says)
 		}
 	}
-	c := heldOut(t, 0)
+	c := validationConfig(t, 0)
 	c.Mechanism.NonPrivate, c.Mechanism.NoiseMultiplier, c.Mechanism.Clipping, c.Files.Ledger = true, 0, nil, ""
-	if _, err := start(t, c).Validate(); err != nil {
+	if _, err := newRun(t, c).Validate(); err != nil {
 		t.Errorf("without privacy and noise: %v", err)
 	}
-	r := start(t, ordinary(t))
+	r := newRun(t, testConfig(t))
 	defer r.Close()
 	if _, err := r.Validate(); err == nil {
 		t.Error("validated without a validation set")
 	}
-	r = start(t, heldOut(t, 4))
+	r = newRun(t, validationConfig(t, 4))
 	r.fault = errPanicked
 	if got, err := r.Validate(); err != errPanicked {
 		t.Errorf("validated after a lot was broken off: %+v, %v", got, err)
